@@ -106,7 +106,7 @@ const (
 	Cause_CAUSE_PREEMPTED       Cause = 14
 	Cause_CAUSE_GPU_FAULT       Cause = 15
 	Cause_CAUSE_REQUEUED        Cause = 16
-	Cause_CAUSE_START_BY        Cause = 17 // what was lent room had not passed its barrier by the moment from which it would have kept that for too long
+	Cause_CAUSE_START_BY        Cause = 17 // it ran on lent room, and had not passed its barrier by the latest moment for that
 )
 
 // Enum value maps for Cause.
@@ -184,12 +184,12 @@ type ExitKind int32
 
 const (
 	ExitKind_EXIT_KIND_UNSPECIFIED     ExitKind = 0
-	ExitKind_EXIT_KIND_EXITED          ExitKind = 1 // the process ran and is gone; code or signal tell how
+	ExitKind_EXIT_KIND_EXITED          ExitKind = 1 // the process ran and is gone; code or signal say how
 	ExitKind_EXIT_KIND_LAUNCH_FAILED   ExitKind = 2 // 125: never the user's fault
 	ExitKind_EXIT_KIND_PREPARE_FAILED  ExitKind = 3
 	ExitKind_EXIT_KIND_NEVER_STARTED   ExitKind = 4
-	ExitKind_EXIT_KIND_REBOOTED        ExitKind = 5 // the machine booted anew: it is gone
-	ExitKind_EXIT_KIND_SUPERVISOR_LOST ExitKind = 6 // gone, and nobody saw how
+	ExitKind_EXIT_KIND_REBOOTED        ExitKind = 5 // the machine rebooted, so it is gone
+	ExitKind_EXIT_KIND_SUPERVISOR_LOST ExitKind = 6 // gone, but nobody saw how
 	ExitKind_EXIT_KIND_REMOVED         ExitKind = 7 // the operator's word that the machine is gone
 )
 
@@ -244,15 +244,14 @@ func (ExitKind) EnumDescriptor() ([]byte, []int) {
 	return file_messages_gang_proto_rawDescGZIP(), []int{2}
 }
 
-// Fault is whose fault it is that a rank was never run. An agent that says none says what
-// FAULT_UNKNOWN says.
+// Fault says whose fault it is that a rank never ran. An agent that names none means FAULT_UNKNOWN.
 type Fault int32
 
 const (
-	Fault_FAULT_UNSPECIFIED Fault = 0 // it ran, or its agent is of before there were faults
-	Fault_FAULT_JOB         Fault = 1 // decided from the job's words and the machine's policy alone: no other try can end otherwise
-	Fault_FAULT_MACHINE     Fault = 2 // nothing that the job names had to do with it
-	Fault_FAULT_UNKNOWN     Fault = 3 // what the job names is not to be had on this machine
+	Fault_FAULT_UNSPECIFIED Fault = 0 // it ran, or its agent is older than this field
+	Fault_FAULT_JOB         Fault = 1 // the job's spec and the machine's policy alone decided it: no other try can end differently
+	Fault_FAULT_MACHINE     Fault = 2 // nothing that the job names caused it
+	Fault_FAULT_UNKNOWN     Fault = 3 // what the job names is not available on this machine
 )
 
 // Enum value maps for Fault.
@@ -644,8 +643,8 @@ func (x *Grant) GetGpus() []*GpuShare {
 	return nil
 }
 
-// Coordinator → Node, phase one. Keyed by (token, node). Answered by Reserved or
-// Refused. Stale (a tombstone for the token): Refused, or Ended where it had run.
+// Coordinator → Node, phase one. Keyed by (token, node). Answered by Reserved or Refused. A stale one (there is a
+// tombstone for the token) is answered by Refused, or by Ended where the token had run.
 type Reserve struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Order         *Order                 `protobuf:"bytes,1,opt,name=order,proto3" json:"order,omitempty"`
@@ -861,8 +860,8 @@ func (x *Refused) GetLedger() *LedgerReport {
 }
 
 // Coordinator → Node: the attempt will not be committed. Keyed by (token, node);
-// leaves a tombstone even for an unknown token. Answered by Aborted. A slice that is
-// committed is past abort: it answers with its state instead.
+// leaves a tombstone even for an unknown token. Answered by Aborted. A committed slice cannot be aborted: the machine
+// answers with its state instead.
 type Abort struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Order         *Order                 `protobuf:"bytes,1,opt,name=order,proto3" json:"order,omitempty"`
@@ -952,15 +951,15 @@ func (x *Aborted) GetOrigin() *Origin {
 }
 
 // Coordinator → Node, phase two, after COMMIT is on disk. Answered by Committed
-// when the slice is durable, then by Prepared when image and rootfs are ready; by Expired when the
-// reservation had lapsed; by Ended or Exited where the slice had gone further.
+// when the slice is durable, then by Prepared when image and rootfs are ready; by Expired if the reservation had
+// lapsed; by Ended or Exited if the slice had gone further.
 type Commit struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Order         *Order                 `protobuf:"bytes,1,opt,name=order,proto3" json:"order,omitempty"`
 	Spec          *JobSpec               `protobuf:"bytes,2,opt,name=spec,proto3" json:"spec,omitempty"`
 	Members       []*Member              `protobuf:"bytes,3,rep,name=members,proto3" json:"members,omitempty"`
 	Uid           uint32                 `protobuf:"varint,4,opt,name=uid,proto3" json:"uid,omitempty"`    // as in the job's record
-	Owner         string                 `protobuf:"bytes,5,opt,name=owner,proto3" json:"owner,omitempty"` // of the job, the principal's name; empty: an earlier version does not say
+	Owner         string                 `protobuf:"bytes,5,opt,name=owner,proto3" json:"owner,omitempty"` // of the job, the principal's name; empty: an earlier version wrote this
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1236,7 +1235,7 @@ type Rendezvous struct {
 	Address       string                 `protobuf:"bytes,1,opt,name=address,proto3" json:"address,omitempty"`
 	Port          int32                  `protobuf:"varint,2,opt,name=port,proto3" json:"port,omitempty"`
 	Peers         []*Peer                `protobuf:"bytes,3,rep,name=peers,proto3" json:"peers,omitempty"`   // in rank order
-	Roster        []byte                 `protobuf:"bytes,4,opt,name=roster,proto3" json:"roster,omitempty"` // the peers, packed (roster.go), in their place: on a machine only, never on the leader's disk
+	Roster        []byte                 `protobuf:"bytes,4,opt,name=roster,proto3" json:"roster,omitempty"` // the peers, packed (roster.go), in place of peers: only on a machine, never on the leader's disk
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1299,8 +1298,7 @@ func (x *Rendezvous) GetRoster() []byte {
 	return nil
 }
 
-// Roster is a part of a packed list of peers. Without data it only says which
-// list is meant: so a Start is sent again.
+// Roster is a part of a packed list of peers. Without data it only names the list, as a repeated Start does.
 type Roster struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Digest        uint64                 `protobuf:"varint,1,opt,name=digest,proto3" json:"digest,omitempty"`                              // of the whole list
@@ -1374,7 +1372,7 @@ func (x *Roster) GetData() []byte {
 type Start struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Order         *Order                 `protobuf:"bytes,1,opt,name=order,proto3" json:"order,omitempty"`
-	Rendezvous    *Rendezvous            `protobuf:"bytes,2,opt,name=rendezvous,proto3" json:"rendezvous,omitempty"` // its peers only where there is no roster
+	Rendezvous    *Rendezvous            `protobuf:"bytes,2,opt,name=rendezvous,proto3" json:"rendezvous,omitempty"` // with peers only where there is no roster
 	JobName       string                 `protobuf:"bytes,3,opt,name=job_name,json=jobName,proto3" json:"job_name,omitempty"`
 	Run           int32                  `protobuf:"varint,4,opt,name=run,proto3" json:"run,omitempty"`      // what the user sees beside the token: 1, 2, 3
 	Roster        *Roster                `protobuf:"bytes,5,opt,name=roster,proto3" json:"roster,omitempty"` // only to a machine whose Hello says that it understands it
@@ -1447,8 +1445,7 @@ func (x *Start) GetRoster() *Roster {
 	return nil
 }
 
-// Node → Job, the other answer to Start: of its roster only so much is here.
-// Answered by Start with what follows.
+// Node → Job, the other answer to Start: only this much of its roster is here. Answered by Start with what follows.
 type Lacking struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Origin        *Origin                `protobuf:"bytes,1,opt,name=origin,proto3" json:"origin,omitempty"`
@@ -1635,8 +1632,8 @@ type Exit struct {
 	Detail          string                 `protobuf:"bytes,7,opt,name=detail,proto3" json:"detail,omitempty"`
 	PeakMemoryBytes int64                  `protobuf:"varint,8,opt,name=peak_memory_bytes,json=peakMemoryBytes,proto3" json:"peak_memory_bytes,omitempty"`
 	Fault           Fault                  `protobuf:"varint,9,opt,name=fault,proto3,enum=synapse.v1.Fault" json:"fault,omitempty"`  // of PREPARE_FAILED and LAUNCH_FAILED
-	Disk            bool                   `protobuf:"varint,11,opt,name=disk,proto3" json:"disk,omitempty"`                         // it was ended for what it kept on the machine's disk; the detail says how much
-	ByItself        bool                   `protobuf:"varint,10,opt,name=by_itself,json=byItself,proto3" json:"by_itself,omitempty"` // it ended before anybody told it to stop; unset: it was told, or an earlier version does not say
+	Disk            bool                   `protobuf:"varint,11,opt,name=disk,proto3" json:"disk,omitempty"`                         // it was ended because of what it kept on the machine's disk; the detail says how much
+	ByItself        bool                   `protobuf:"varint,10,opt,name=by_itself,json=byItself,proto3" json:"by_itself,omitempty"` // it ended before it was told to stop; unset: it was told, or an earlier version wrote this
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
 }
@@ -1754,7 +1751,7 @@ type Exited struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Origin        *Origin                `protobuf:"bytes,1,opt,name=origin,proto3" json:"origin,omitempty"`
 	Exits         []*Exit                `protobuf:"bytes,2,rep,name=exits,proto3" json:"exits,omitempty"`
-	AgesMs        []int64                `protobuf:"varint,3,rep,packed,name=ages_ms,json=agesMs,proto3" json:"ages_ms,omitempty"` // of exits, in their order: for how long each was known when this was sent, by the machine's own steady clock
+	AgesMs        []int64                `protobuf:"varint,3,rep,packed,name=ages_ms,json=agesMs,proto3" json:"ages_ms,omitempty"` // of exits, in their order: how long each had been known when this was sent, by the machine's own steady clock
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1810,8 +1807,8 @@ func (x *Exited) GetAgesMs() []int64 {
 	return nil
 }
 
-// Node → Job: nothing of the token is here, and nothing ever will be. Carries the exits
-// of the ranks that were; none where the token was never known here.
+// Node → Job: nothing of the token is here, and nothing ever will be. Carries the exits of its ranks; none if the token
+// was never known here.
 type Ended struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Origin        *Origin                `protobuf:"bytes,1,opt,name=origin,proto3" json:"origin,omitempty"`
@@ -1872,8 +1869,8 @@ func (x *Ended) GetAgesMs() []int64 {
 	return nil
 }
 
-// Job → Node: the exits are on the leader's disk. Leaves a tombstone. Not
-// answered: a slice that stays in the reports is told again.
+// Job → Node: the exits are on the leader's disk. Leaves a tombstone. Not answered: it is sent again while the slice
+// stays in the reports.
 type Forget struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Order         *Order                 `protobuf:"bytes,1,opt,name=order,proto3" json:"order,omitempty"`
@@ -1928,9 +1925,9 @@ type SliceReport struct {
 	Exits          []*Exit                `protobuf:"bytes,5,rep,name=exits,proto3" json:"exits,omitempty"`
 	RendezvousPort int32                  `protobuf:"varint,6,opt,name=rendezvous_port,json=rendezvousPort,proto3" json:"rendezvous_port,omitempty"`
 	ExpiresInMs    int64                  `protobuf:"varint,7,opt,name=expires_in_ms,json=expiresInMs,proto3" json:"expires_in_ms,omitempty"`     // of a reservation
-	RanMs          int64                  `protobuf:"varint,8,opt,name=ran_ms,json=ranMs,proto3" json:"ran_ms,omitempty"`                         // since the last of its members began, that one may be over, by the machine's own steady clock; 0: not known, or one has not begun
+	RanMs          int64                  `protobuf:"varint,8,opt,name=ran_ms,json=ranMs,proto3" json:"ran_ms,omitempty"`                         // since its last member began, which may be over by now, by the machine's own steady clock; 0: not known, or one has not begun
 	ExitAgesMs     []int64                `protobuf:"varint,9,rep,packed,name=exit_ages_ms,json=exitAgesMs,proto3" json:"exit_ages_ms,omitempty"` // as in Exited
-	HeldMs         int64                  `protobuf:"varint,10,opt,name=held_ms,json=heldMs,proto3" json:"held_ms,omitempty"`                     // since it was reserved, by the machine's own steady clock; 0: an earlier version does not say
+	HeldMs         int64                  `protobuf:"varint,10,opt,name=held_ms,json=heldMs,proto3" json:"held_ms,omitempty"`                     // since it was reserved, by the machine's own steady clock; 0: an earlier version wrote this
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
 }
@@ -2044,8 +2041,8 @@ type LedgerReport struct {
 	FreeGpus      []*GpuShare            `protobuf:"bytes,4,rep,name=free_gpus,json=freeGpus,proto3" json:"free_gpus,omitempty"` // only devices with something free
 	Slices        []*SliceReport         `protobuf:"bytes,5,rep,name=slices,proto3" json:"slices,omitempty"`
 	WithdrawnGpus []string               `protobuf:"bytes,6,rep,name=withdrawn_gpus,json=withdrawnGpus,proto3" json:"withdrawn_gpus,omitempty"`
-	Trouble       string                 `protobuf:"bytes,7,opt,name=trouble,proto3" json:"trouble,omitempty"`   // why the machine cannot take work (its disk, say); empty: none
-	Uids          []uint32               `protobuf:"varint,8,rep,packed,name=uids,proto3" json:"uids,omitempty"` // of those that leaders give: under which anything lies on the machine, in order
+	Trouble       string                 `protobuf:"bytes,7,opt,name=trouble,proto3" json:"trouble,omitempty"`   // why the machine cannot take work (for example its disk); empty: it can
+	Uids          []uint32               `protobuf:"varint,8,rep,packed,name=uids,proto3" json:"uids,omitempty"` // the uids from leaders that are in use on the machine, in order
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2227,7 +2224,7 @@ type SliceRecord struct {
 	Cause          Cause                  `protobuf:"varint,8,opt,name=cause,proto3,enum=synapse.v1.Cause" json:"cause,omitempty"`             // of the Stop, while stopping
 	Uid            uint32                 `protobuf:"varint,9,opt,name=uid,proto3" json:"uid,omitempty"`                                       // as in Commit
 	Owner          string                 `protobuf:"bytes,10,opt,name=owner,proto3" json:"owner,omitempty"`                                   // of the job, as in Commit
-	GoneBeganNs    int64                  `protobuf:"varint,11,opt,name=gone_began_ns,json=goneBeganNs,proto3" json:"gone_began_ns,omitempty"` // when the last of those in exits began, by the clock of this boot; 0: of one of them it is not known
+	GoneBeganNs    int64                  `protobuf:"varint,11,opt,name=gone_began_ns,json=goneBeganNs,proto3" json:"gone_began_ns,omitempty"` // when the last of those in exits began, by the clock of this boot; 0: not known of one of them
 	ReservedNs     int64                  `protobuf:"varint,12,opt,name=reserved_ns,json=reservedNs,proto3" json:"reserved_ns,omitempty"`      // when it was reserved, by the clock of this boot; 0: an earlier version wrote this
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache

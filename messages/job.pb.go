@@ -263,7 +263,7 @@ func (x *StopSpec) GetGraceMs() int64 {
 
 type RestartSpec struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Limit         int32                  `protobuf:"varint,1,opt,name=limit,proto3" json:"limit,omitempty"` // failures of the tasks; what the machines do has a cap of its own
+	Limit         int32                  `protobuf:"varint,1,opt,name=limit,proto3" json:"limit,omitempty"` // failures of the tasks; failures of machines have a limit of their own
 	BackoffMs     int64                  `protobuf:"varint,2,opt,name=backoff_ms,json=backoffMs,proto3" json:"backoff_ms,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -317,7 +317,7 @@ func (x *RestartSpec) GetBackoffMs() int64 {
 type Script struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`                             // of the file
-	Digest        string                 `protobuf:"bytes,2,opt,name=digest,proto3" json:"digest,omitempty"`                         // of its text, by which the leader's store has it
+	Digest        string                 `protobuf:"bytes,2,opt,name=digest,proto3" json:"digest,omitempty"`                         // of its text, under which the leader's store keeps it
 	SizeBytes     int64                  `protobuf:"varint,3,opt,name=size_bytes,json=sizeBytes,proto3" json:"size_bytes,omitempty"` // of its text
 	Args          []string               `protobuf:"bytes,4,rep,name=args,proto3" json:"args,omitempty"`
 	Text          []byte                 `protobuf:"bytes,5,opt,name=text,proto3" json:"text,omitempty"` // only between a client and a gateway: never in a record, nor on the way to a machine
@@ -390,7 +390,7 @@ func (x *Script) GetText() []byte {
 	return nil
 }
 
-// JobSpec is one job, as validated at the door.
+// JobSpec is one job, as validated by the gateway.
 type JobSpec struct {
 	state            protoimpl.MessageState `protogen:"open.v1"`
 	Name             string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
@@ -413,16 +413,16 @@ type JobSpec struct {
 	PrepareTimeoutMs int64                  `protobuf:"varint,18,opt,name=prepare_timeout_ms,json=prepareTimeoutMs,proto3" json:"prepare_timeout_ms,omitempty"` // 0: the default
 	Stop             *StopSpec              `protobuf:"bytes,19,opt,name=stop,proto3" json:"stop,omitempty"`
 	Restart          *RestartSpec           `protobuf:"bytes,20,opt,name=restart,proto3" json:"restart,omitempty"`
-	LostGraceMs      int64                  `protobuf:"varint,21,opt,name=lost_grace_ms,json=lostGraceMs,proto3" json:"lost_grace_ms,omitempty"`            // wait for a lost machine to return with the attempt
+	LostGraceMs      int64                  `protobuf:"varint,21,opt,name=lost_grace_ms,json=lostGraceMs,proto3" json:"lost_grace_ms,omitempty"`            // how long to wait for a lost machine to return with the attempt
 	StopWhenLostMs   int64                  `protobuf:"varint,22,opt,name=stop_when_lost_ms,json=stopWhenLostMs,proto3" json:"stop_when_lost_ms,omitempty"` // 0: tasks outlive the loss of the control plane
 	LimitsRequired   bool                   `protobuf:"varint,23,opt,name=limits_required,json=limitsRequired,proto3" json:"limits_required,omitempty"`     // refuse a machine that cannot enforce the limits
 	Nodes            []string               `protobuf:"bytes,24,rep,name=nodes,proto3" json:"nodes,omitempty"`                                              // only on these machines; none: on any
 	Exclude          []string               `protobuf:"bytes,25,rep,name=exclude,proto3" json:"exclude,omitempty"`                                          // never on these
 	DiskBytes        int64                  `protobuf:"varint,29,opt,name=disk_bytes,json=diskBytes,proto3" json:"disk_bytes,omitempty"`                    // most that each task may keep in its scratch directory and writable layer; 0: the machine's default
 	SubmitDir        string                 `protobuf:"bytes,26,opt,name=submit_dir,json=submitDir,proto3" json:"submit_dir,omitempty"`                     // where it was submitted: tasks on a machine's own root without a workdir begin there, if their user may
-	Script           *Script                `protobuf:"bytes,27,opt,name=script,proto3" json:"script,omitempty"`                                            // what each task runs, in the place of a command; only to a machine that understands it
+	Script           *Script                `protobuf:"bytes,27,opt,name=script,proto3" json:"script,omitempty"`                                            // what each task runs in place of a command; sent only to a machine that understands it
 	Network          Network                `protobuf:"varint,28,opt,name=network,proto3,enum=synapse.v1.Network" json:"network,omitempty"`                 // other than the machine's: only on machines that announce it
-	BeginUnixMs      int64                  `protobuf:"varint,30,opt,name=begin_unix_ms,json=beginUnixMs,proto3" json:"begin_unix_ms,omitempty"`            // not planned before, by the leader's wall clock; 0, or what is past: at once
+	BeginUnixMs      int64                  `protobuf:"varint,30,opt,name=begin_unix_ms,json=beginUnixMs,proto3" json:"begin_unix_ms,omitempty"`            // not planned before then, by the leader's wall clock; 0 or a past time: at once
 	Launcher         Launch                 `protobuf:"varint,31,opt,name=launcher,proto3,enum=synapse.v1.Launch" json:"launcher,omitempty"`                // an agent that does not know the field does as LAUNCH_AUTO
 	unknownFields    protoimpl.UnknownFields
 	sizeCache        protoimpl.SizeCache

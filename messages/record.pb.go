@@ -85,7 +85,7 @@ func (JobState) EnumDescriptor() ([]byte, []int) {
 	return file_messages_record_proto_rawDescGZIP(), []int{0}
 }
 
-// CellLevel is what the jobs of a cell have in common.
+// CellLevel says what the jobs of a cell have in common.
 type CellLevel int32
 
 const (
@@ -150,7 +150,7 @@ func (CellLevel) EnumDescriptor() ([]byte, []int) {
 	return file_messages_record_proto_rawDescGZIP(), []int{1}
 }
 
-// Deed is somebody's act on a job or a node.
+// Deed is an operator's or user's action on a job or a node.
 type Deed struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	By            *Principal             `protobuf:"bytes,1,opt,name=by,proto3" json:"by,omitempty"`
@@ -211,12 +211,12 @@ func (x *Deed) GetReason() string {
 	return ""
 }
 
-// Kept is what is kept on a machine for one rank.
+// Kept is the room that is kept on a machine for one rank.
 type Kept struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Rank          int32                  `protobuf:"varint,1,opt,name=rank,proto3" json:"rank,omitempty"`
 	Node          string                 `protobuf:"bytes,2,opt,name=node,proto3" json:"node,omitempty"`
-	MachineId     string                 `protobuf:"bytes,3,opt,name=machine_id,json=machineId,proto3" json:"machine_id,omitempty"` // another machine under that name keeps nothing
+	MachineId     string                 `protobuf:"bytes,3,opt,name=machine_id,json=machineId,proto3" json:"machine_id,omitempty"` // another machine of that name keeps nothing
 	Amount        *Resources             `protobuf:"bytes,4,opt,name=amount,proto3" json:"amount,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -280,11 +280,11 @@ func (x *Kept) GetAmount() *Resources {
 	return nil
 }
 
-// Told is the first time that a waiting job was promised. When its COMMIT came is in the attempt, so this says how right
-// that was.
+// Told is the first time that a waiting job was promised. The attempt has the time of its COMMIT, so the two together
+// show how right the promise was.
 type Told struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	ToldUnixMs    int64                  `protobuf:"varint,1,opt,name=told_unix_ms,json=toldUnixMs,proto3" json:"told_unix_ms,omitempty"` // for people, as all that is counted from it
+	ToldUnixMs    int64                  `protobuf:"varint,1,opt,name=told_unix_ms,json=toldUnixMs,proto3" json:"told_unix_ms,omitempty"` // for people, as is all that is counted from it
 	ExpectedMs    int64                  `protobuf:"varint,2,opt,name=expected_ms,json=expectedMs,proto3" json:"expected_ms,omitempty"`   // from then on, until it was expected to start
 	BoundMs       int64                  `protobuf:"varint,3,opt,name=bound_ms,json=boundMs,proto3" json:"bound_ms,omitempty"`            // likewise until it was to start at the latest; 0: no such time could be given
 	unknownFields protoimpl.UnknownFields
@@ -343,16 +343,16 @@ func (x *Told) GetBoundMs() int64 {
 }
 
 // Promise is a firm promise: room that is kept for a waiting job until it starts there. No clock outlives a leader, so it
-// says how much time was left when it was written; a next leader works out anew when the machines are free.
+// says how much time was left when it was written; a next leader computes again when the machines are free.
 type Promise struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Pool          string                 `protobuf:"bytes,1,opt,name=pool,proto3" json:"pool,omitempty"`                    // whose turn it is there: a GPU type, empty: machines without GPUs
+	Pool          string                 `protobuf:"bytes,1,opt,name=pool,proto3" json:"pool,omitempty"`                    // the pool in which it is the job's turn: a GPU type; empty: machines without GPUs
 	Order         uint64                 `protobuf:"varint,2,opt,name=order,proto3" json:"order,omitempty"`                 // among firm promises: a later one was planned beside the earlier ones
-	Kept          []*Kept                `protobuf:"bytes,3,rep,name=kept,proto3" json:"kept,omitempty"`                    // in rank order, one machine's after the other
-	LeftMs        int64                  `protobuf:"varint,4,opt,name=left_ms,json=leftMs,proto3" json:"left_ms,omitempty"` // until the latest time at which it starts; 0: none can be given, for something there has no limit
+	Kept          []*Kept                `protobuf:"bytes,3,rep,name=kept,proto3" json:"kept,omitempty"`                    // in rank order, machine by machine
+	LeftMs        int64                  `protobuf:"varint,4,opt,name=left_ms,json=leftMs,proto3" json:"left_ms,omitempty"` // until the latest time at which it starts; 0: there is none, because something there has no limit
 	Slips         int32                  `protobuf:"varint,5,opt,name=slips,proto3" json:"slips,omitempty"`                 // how often it may have had to wait for what was lent on an estimate
-	Run           int32                  `protobuf:"varint,6,opt,name=run,proto3" json:"run,omitempty"`                     // that it is for: once that has begun, nothing is kept
-	Told          *Told                  `protobuf:"bytes,7,opt,name=told,proto3" json:"told,omitempty"`                    // first, by this promise or by one that could still move; none: by an earlier leader, and lost
+	Run           int32                  `protobuf:"varint,6,opt,name=run,proto3" json:"run,omitempty"`                     // the run that it is for: once that has begun, nothing is kept
+	Told          *Told                  `protobuf:"bytes,7,opt,name=told,proto3" json:"told,omitempty"`                    // the first one, by this promise or one that could still move; none: lost with an earlier leader
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -452,21 +452,21 @@ type JobRecord struct {
 	Attempt         *Token                 `protobuf:"bytes,11,opt,name=attempt,proto3" json:"attempt,omitempty"` // the latest committed
 	Runs            int32                  `protobuf:"varint,12,opt,name=runs,proto3" json:"runs,omitempty"`
 	Failures        int32                  `protobuf:"varint,13,opt,name=failures,proto3" json:"failures,omitempty"`                                          // counted against restart.limit
-	InfraRestarts   int32                  `protobuf:"varint,14,opt,name=infra_restarts,json=infraRestarts,proto3" json:"infra_restarts,omitempty"`           // counted against the cap
-	NotBeforeUnixMs int64                  `protobuf:"varint,15,opt,name=not_before_unix_ms,json=notBeforeUnixMs,proto3" json:"not_before_unix_ms,omitempty"` // backoff, for people: leaders wait by their own steady clocks
+	InfraRestarts   int32                  `protobuf:"varint,14,opt,name=infra_restarts,json=infraRestarts,proto3" json:"infra_restarts,omitempty"`           // counted against their limit
+	NotBeforeUnixMs int64                  `protobuf:"varint,15,opt,name=not_before_unix_ms,json=notBeforeUnixMs,proto3" json:"not_before_unix_ms,omitempty"` // of the backoff, for people: leaders wait by their own steady clocks
 	Cancel          *Deed                  `protobuf:"bytes,16,opt,name=cancel,proto3" json:"cancel,omitempty"`
 	Hold            *Deed                  `protobuf:"bytes,17,opt,name=hold,proto3" json:"hold,omitempty"`
 	ExitCode        int32                  `protobuf:"varint,18,opt,name=exit_code,json=exitCode,proto3" json:"exit_code,omitempty"` // of a terminal state
 	Outcome         string                 `protobuf:"bytes,19,opt,name=outcome,proto3" json:"outcome,omitempty"`                    // of a terminal state: rank, machine and cause in words
 	FinishedUnixMs  int64                  `protobuf:"varint,20,opt,name=finished_unix_ms,json=finishedUnixMs,proto3" json:"finished_unix_ms,omitempty"`
-	PrepareFailures int32                  `protobuf:"varint,21,opt,name=prepare_failures,json=prepareFailures,proto3" json:"prepare_failures,omitempty"`  // of infra_restarts, since a gang of the job last ran: a broken image must not walk the cluster
-	RanMs           int64                  `protobuf:"varint,22,opt,name=ran_ms,json=ranMs,proto3" json:"ran_ms,omitempty"`                                // for how long its tasks ran, in all attempts that are over
-	PrepareFailedOn []string               `protobuf:"bytes,23,rep,name=prepare_failed_on,json=prepareFailedOn,proto3" json:"prepare_failed_on,omitempty"` // machines of prepare_failures, two at most: more prove no more
+	PrepareFailures int32                  `protobuf:"varint,21,opt,name=prepare_failures,json=prepareFailures,proto3" json:"prepare_failures,omitempty"`  // part of infra_restarts, since a gang of the job last ran: a broken image must not visit every machine
+	RanMs           int64                  `protobuf:"varint,22,opt,name=ran_ms,json=ranMs,proto3" json:"ran_ms,omitempty"`                                // how long its tasks ran, in all attempts that are over
+	PrepareFailedOn []string               `protobuf:"bytes,23,rep,name=prepare_failed_on,json=prepareFailedOn,proto3" json:"prepare_failed_on,omitempty"` // machines of prepare_failures, at most two: more would prove no more
 	Changed         *Deed                  `protobuf:"bytes,24,opt,name=changed,proto3" json:"changed,omitempty"`                                          // the last change of its priority, time limit or begin, which are in spec
 	Uid             uint32                 `protobuf:"varint,25,opt,name=uid,proto3" json:"uid,omitempty"`                                                 // of its tasks on every machine, where its spec names no user, or root; 0: none was given
-	MemoryByShare   bool                   `protobuf:"varint,26,opt,name=memory_by_share,json=memoryByShare,proto3" json:"memory_by_share,omitempty"`      // its spec's memory is the default that it was given with the submit, which asked for none
+	MemoryByShare   bool                   `protobuf:"varint,26,opt,name=memory_by_share,json=memoryByShare,proto3" json:"memory_by_share,omitempty"`      // its spec's memory is the default from the submit, which asked for none
 	LimitByDefault  bool                   `protobuf:"varint,27,opt,name=limit_by_default,json=limitByDefault,proto3" json:"limit_by_default,omitempty"`   // likewise its time limit
-	Promise         *Promise               `protobuf:"bytes,29,opt,name=promise,proto3" json:"promise,omitempty"`                                          // that it waits for; none: it has none, or only one that may move
+	Promise         *Promise               `protobuf:"bytes,29,opt,name=promise,proto3" json:"promise,omitempty"`                                          // the firm promise that it waits for; none: it has none, or only one that may move
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
 }
@@ -705,7 +705,7 @@ type Place struct {
 	MachineId     string                 `protobuf:"bytes,3,opt,name=machine_id,json=machineId,proto3" json:"machine_id,omitempty"`
 	Grant         *Grant                 `protobuf:"bytes,4,opt,name=grant,proto3" json:"grant,omitempty"`
 	Address       string                 `protobuf:"bytes,5,opt,name=address,proto3" json:"address,omitempty"`
-	Exit          *Exit                  `protobuf:"bytes,6,opt,name=exit,proto3" json:"exit,omitempty"` // unset: no evidence that it has gone
+	Exit          *Exit                  `protobuf:"bytes,6,opt,name=exit,proto3" json:"exit,omitempty"` // unset: no evidence that it is gone
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -789,7 +789,7 @@ type End struct {
 	Rank          int32                  `protobuf:"varint,3,opt,name=rank,proto3" json:"rank,omitempty"` // of the first member to fail, or -1
 	Node          string                 `protobuf:"bytes,4,opt,name=node,proto3" json:"node,omitempty"`
 	AtUnixMs      int64                  `protobuf:"varint,5,opt,name=at_unix_ms,json=atUnixMs,proto3" json:"at_unix_ms,omitempty"` // for people
-	RanMs         int64                  `protobuf:"varint,6,opt,name=ran_ms,json=ranMs,proto3" json:"ran_ms,omitempty"`            // since its barrier, by the leader's steady clock; 0: it had not passed it, or an earlier version wrote this
+	RanMs         int64                  `protobuf:"varint,6,opt,name=ran_ms,json=ranMs,proto3" json:"ran_ms,omitempty"`            // since its barrier, by the leader's steady clock; 0: it had not passed that, or an earlier version wrote this
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -866,8 +866,8 @@ func (x *End) GetRanMs() int64 {
 	return 0
 }
 
-// AttemptRecord is COMMIT; with `end`, ENDED. A place without exit in an attempt that
-// has an end, on a machine that could not be reached, is that machine's debt.
+// AttemptRecord is COMMIT; with `end`, ENDED. If an attempt has an end, a place without exit, on a machine that could
+// not be reached, is a debt of that machine.
 type AttemptRecord struct {
 	state           protoimpl.MessageState `protogen:"open.v1"`
 	Job             string                 `protobuf:"bytes,1,opt,name=job,proto3" json:"job,omitempty"`
@@ -878,8 +878,8 @@ type AttemptRecord struct {
 	CommittedUnixMs int64                  `protobuf:"varint,6,opt,name=committed_unix_ms,json=committedUnixMs,proto3" json:"committed_unix_ms,omitempty"`
 	StartedUnixMs   int64                  `protobuf:"varint,7,opt,name=started_unix_ms,json=startedUnixMs,proto3" json:"started_unix_ms,omitempty"`
 	End             *End                   `protobuf:"bytes,8,opt,name=end,proto3" json:"end,omitempty"`
-	StartByLeftMs   int64                  `protobuf:"varint,9,opt,name=start_by_left_ms,json=startByLeftMs,proto3" json:"start_by_left_ms,omitempty"` // what is lent has so long from COMMIT on to pass its barrier; 0: as long as it takes
-	Told            *Told                  `protobuf:"bytes,10,opt,name=told,proto3" json:"told,omitempty"`                                            // what its job was told first, while it waited for this; none: nothing
+	StartByLeftMs   int64                  `protobuf:"varint,9,opt,name=start_by_left_ms,json=startByLeftMs,proto3" json:"start_by_left_ms,omitempty"` // on lent room, the time from COMMIT until it must have passed its barrier; 0: not bounded
+	Told            *Told                  `protobuf:"bytes,10,opt,name=told,proto3" json:"told,omitempty"`                                            // the first promise to its job while it waited for this; none: there was none
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
 }
@@ -995,13 +995,13 @@ type NodeRecord struct {
 	Announcement        *Announcement          `protobuf:"bytes,6,opt,name=announcement,proto3" json:"announcement,omitempty"`
 	Cordoned            *Deed                  `protobuf:"bytes,7,opt,name=cordoned,proto3" json:"cordoned,omitempty"`
 	Drained             *Deed                  `protobuf:"bytes,8,opt,name=drained,proto3" json:"drained,omitempty"`
-	DrainDeadlineUnixMs int64                  `protobuf:"varint,9,opt,name=drain_deadline_unix_ms,json=drainDeadlineUnixMs,proto3" json:"drain_deadline_unix_ms,omitempty"` // for people: what counts is drain_left_ms
+	DrainDeadlineUnixMs int64                  `protobuf:"varint,9,opt,name=drain_deadline_unix_ms,json=drainDeadlineUnixMs,proto3" json:"drain_deadline_unix_ms,omitempty"` // for people: drain_left_ms is what counts
 	Benched             *Deed                  `protobuf:"bytes,10,opt,name=benched,proto3" json:"benched,omitempty"`                                                        // informative: benches themselves live in the leader's memory
 	Removed             *Deed                  `protobuf:"bytes,11,opt,name=removed,proto3" json:"removed,omitempty"`
 	JoinedUnixMs        int64                  `protobuf:"varint,12,opt,name=joined_unix_ms,json=joinedUnixMs,proto3" json:"joined_unix_ms,omitempty"`
 	DrainLeftMs         int64                  `protobuf:"varint,13,opt,name=drain_left_ms,json=drainLeftMs,proto3" json:"drain_left_ms,omitempty"`                   // of the drain's deadline when this was written; 0: none, or an earlier version wrote it
-	Note                *Deed                  `protobuf:"bytes,14,opt,name=note,proto3" json:"note,omitempty"`                                                       // an operator's, for others: it decides nothing
-	Closing             *Deed                  `protobuf:"bytes,15,opt,name=closing,proto3" json:"closing,omitempty"`                                                 // the order to drain it later: it goes when the drain begins
+	Note                *Deed                  `protobuf:"bytes,14,opt,name=note,proto3" json:"note,omitempty"`                                                       // from an operator, for people: it decides nothing
+	Closing             *Deed                  `protobuf:"bytes,15,opt,name=closing,proto3" json:"closing,omitempty"`                                                 // the order to drain it later: removed when the drain begins
 	ClosesUnixMs        int64                  `protobuf:"varint,16,opt,name=closes_unix_ms,json=closesUnixMs,proto3" json:"closes_unix_ms,omitempty"`                // when that is, by the leader's wall clock
 	ClosingDeadlineMs   int64                  `protobuf:"varint,17,opt,name=closing_deadline_ms,json=closingDeadlineMs,proto3" json:"closing_deadline_ms,omitempty"` // of the drain that begins then; 0: none
 	unknownFields       protoimpl.UnknownFields
@@ -1157,7 +1157,7 @@ func (x *NodeRecord) GetClosingDeadlineMs() int64 {
 	return 0
 }
 
-// Cell is what was learned of how long one kind of jobs run.
+// Cell is what was learned about how long jobs of one kind run.
 type Cell struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Level         CellLevel              `protobuf:"varint,1,opt,name=level,proto3,enum=synapse.v1.CellLevel" json:"level,omitempty"`
@@ -1167,8 +1167,8 @@ type Cell struct {
 	LimitNs       int64                  `protobuf:"varint,5,opt,name=limit_ns,json=limitNs,proto3" json:"limit_ns,omitempty"`
 	Count         int64                  `protobuf:"varint,6,opt,name=count,proto3" json:"count,omitempty"` // of durations, the older ones decayed, in parts of 2^20
 	Sum           int64                  `protobuf:"varint,7,opt,name=sum,proto3" json:"sum,omitempty"`     // of them, decayed alike, in tenths of a millisecond
-	Ended         int64                  `protobuf:"varint,8,opt,name=ended,proto3" json:"ended,omitempty"` // as many as it learned of, none decayed, 50 at most
-	Used          int64                  `protobuf:"varint,9,opt,name=used,proto3" json:"used,omitempty"`   // beyond the cell that was dropped last for being used least, in parts of 2^20
+	Ended         int64                  `protobuf:"varint,8,opt,name=ended,proto3" json:"ended,omitempty"` // how many it learned of, not decayed, at most 50
+	Used          int64                  `protobuf:"varint,9,opt,name=used,proto3" json:"used,omitempty"`   // how much more it was used than the last cell that was dropped as the least used, in parts of 2^20
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1266,11 +1266,11 @@ func (x *Cell) GetUsed() int64 {
 	return 0
 }
 
-// PolicyRecord is what a leader has learned and a next one goes on with. There is one. What is lost with it is learned
-// anew: no promise and no decision stands on it.
+// PolicyRecord is what a leader has learned and a next one goes on with. There is one. If it is lost, it is learned
+// again: no promise and no decision depends on it.
 type PolicyRecord struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	WrittenBy     *Token                 `protobuf:"bytes,1,opt,name=written_by,json=writtenBy,proto3" json:"written_by,omitempty"` // the write that it is of: a later one replaces it
+	WrittenBy     *Token                 `protobuf:"bytes,1,opt,name=written_by,json=writtenBy,proto3" json:"written_by,omitempty"` // the write that made it: a later one replaces it
 	Cells         []*Cell                `protobuf:"bytes,2,rep,name=cells,proto3" json:"cells,omitempty"`                          // in the order of their keys
 	Credits       []*Credit              `protobuf:"bytes,3,rep,name=credits,proto3" json:"credits,omitempty"`                      // in the order of their pools
 	unknownFields protoimpl.UnknownFields
@@ -1328,7 +1328,7 @@ func (x *PolicyRecord) GetCredits() []*Credit {
 	return nil
 }
 
-// Credit is what whoever has waited longest in a pool may still be given out of turn; below zero: what it was given already.
+// Credit is what the job that has waited longest in a pool may still get out of turn; below zero: what it got already.
 type Credit struct {
 	state           protoimpl.MessageState `protogen:"open.v1"`
 	Pool            string                 `protobuf:"bytes,1,opt,name=pool,proto3" json:"pool,omitempty"` // a GPU type, empty: machines without GPUs

@@ -1,5 +1,5 @@
-// Package mirror holds the actor that answers readers: a copy of what is known of jobs
-// and machines, which decides nothing. Who leads tells it; it tells nobody but readers.
+// Package mirror holds the actor that answers readers: a copy of what is known of jobs and machines. It decides
+// nothing, is told by the leader's actors, and tells only readers.
 package mirror
 
 import (
@@ -17,9 +17,9 @@ import (
 // newest finished ones and of every machine, as it was told. It decides
 // nothing, so however many people list and watch, the Scheduler is not slowed.
 //
-// It tells: whoever reads, and whoever watches (watch.go). It asks nobody.
+// It tells: readers, and watchers (watch.go). It asks nobody.
 //
-// Why a job waits it answers from a fabric of its own (picture.go).
+// It says why a job waits from a fabric of its own (picture.go).
 //
 // A status is never changed after it was shown, so answers share it instead of
 // copying. A page costs its length, not the number of jobs: both tables are
@@ -36,30 +36,30 @@ type Mirror struct {
 	starts   starts
 }
 
-// shownJob is a job as it was shown last, and the last that was told of it.
+// shownJob is a job as it was shown last, with the last event about it.
 type shownJob struct {
 	*messages.JobStatus
 	told  *messages.Event
-	group policy.GroupID // those it waits with; 0: it is in nobody's queue
+	group policy.GroupID // those it waits with; 0: it is in no queue
 	turn  policy.Turn    // in the queue, while it is in one
 	burst uint64         // likewise, of those that the planner counts together; 0: none
 	lent  int64          // likewise: how long was too short for it to get ready on what was lent
 }
 
-// shownNode is likewise a machine.
+// shownNode is the same for a machine.
 type shownNode struct {
 	*messages.NodeStatus
 	told *messages.Event
 }
 
-// pageBytes is what the entries of one page may weigh: half of what a message
-// may, whatever the jobs carry in their environment.
+// pageBytes bounds the size of one page's entries: half of a message's bound, whatever the jobs carry in their
+// environment.
 const pageBytes = 2 << 20
 
 // candidates are how many ids are named when a prefix fits several.
 const candidates = 5
 
-// New makes a Mirror that has been told of nothing. The levels are the fabric's, coarse to fine.
+// New makes a Mirror that knows nothing yet. The levels are the fabric's, coarse to fine.
 func New(p *actors.Ports, epoch uint64, levels []string) actor.Actor {
 	return &Mirror{
 		p: p, watch: watch{seq: firstSeq(epoch)}, waiting: newWaiting(), picture: newPicture(levels),
@@ -105,16 +105,15 @@ func (m *Mirror) Receive(ctx actor.Context) {
 	m.check()
 }
 
-// reply answers who asked; a reader who left no name wants no answer.
+// reply answers the sender; a reader without an address wants no answer.
 func reply(ctx actor.Context, message any) {
 	if ctx.Sender() != nil {
 		ctx.Respond(message)
 	}
 }
 
-// onJobShown replaces what is shown of a job, and lets the oldest finished one
-// go when there are too many. A finished job whose machines still owe evidence
-// is not over for its readers: it stays until they gave it.
+// onJobShown replaces what is shown of a job, and drops the oldest finished one if there are too many. A finished job
+// whose machines still owe evidence is not over for its readers: it stays until they gave it.
 func (m *Mirror) onJobShown(ctx actor.Context, s *messages.JobStatus) {
 	id := s.GetRecord().GetId()
 	before, ok := m.jobs.get(id)
@@ -161,7 +160,7 @@ func (m *Mirror) onGetJob(q *messages.GetJob) *messages.GetJobReply {
 	return &messages.GetJobReply{Outcome: outcome, Job: status}
 }
 
-// find finds a job by its id, or by the only one that begins so.
+// find finds a job by its id, or by a prefix that only one id has.
 func (m *Mirror) find(id string) (*messages.JobStatus, *messages.Outcome) {
 	if id == "" {
 		return nil, &messages.Outcome{
@@ -223,8 +222,7 @@ func (m *Mirror) onListJobs(q *messages.ListJobs) *messages.ListJobsReply {
 	return r
 }
 
-// listed is a job as a list shows it: without its ranks, which can be thousands
-// a job; whoever wants them gets the one job.
+// listed is a job as a list shows it: without its ranks, of which a job may have thousands; GetJob shows them.
 func listed(s *messages.JobStatus) *messages.JobStatus {
 	l := &messages.JobStatus{Record: s.Record, Phase: s.Phase, Reason: s.Reason, Debts: s.Debts, Group: s.Group}
 	if s.Attempt != nil {
@@ -239,8 +237,7 @@ func fits(q *messages.ListJobs, s *messages.JobStatus) bool {
 	return (q.Name == "" || q.Name == r.GetSpec().GetName()) && (len(q.Phases) == 0 || contains(q.Phases, s.GetPhase())) && ofWhom(r, q.Owner, q.Queue, q.Labels)
 }
 
-// ofWhom reports whether a job is this owner's, of this queue, and has all of
-// these labels; what is empty fits any.
+// ofWhom reports whether a job belongs to this owner and queue and has all of these labels; an empty one fits any.
 func ofWhom(r *messages.JobRecord, owner, queue string, labels []*messages.Label) bool {
 	if owner != "" && r.GetOwner().GetName() != owner || queue != "" && r.GetSpec().GetQueue() != queue {
 		return false
@@ -262,7 +259,7 @@ func contains(all []string, one string) bool {
 	return false
 }
 
-// labelled reports whether the label is there.
+// labelled reports whether the labels contain this one.
 func labelled(labels []*messages.Label, want *messages.Label) bool {
 	for _, l := range labels {
 		if l.GetKey() == want.GetKey() && l.GetValue() == want.GetValue() {
@@ -319,7 +316,7 @@ func (g *page) takes(bytes int) bool {
 	return !full
 }
 
-// after is the least id behind this one.
+// after is the least id after this one.
 func after(id string) string {
 	if id == "" {
 		return ""

@@ -15,8 +15,7 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// asked is the context of one question to the Mirror; the answer stays in it,
-// and what watchers are told goes to told.
+// asked is the context of one question to the Mirror: it keeps the answer, and told what watchers receive.
 type asked struct {
 	actor.Context
 	who             string
@@ -163,8 +162,8 @@ func TestMirrorPages(t *testing.T) {
 	}
 }
 
-// A filter that matches little looks at a bounded number of jobs at a time, and
-// still finds all.
+// TestMirrorFilterIsBounded: a filter that matches little looks at a bounded number of jobs at a time, and still finds
+// all.
 func TestMirrorFilterIsBounded(t *testing.T) {
 	m := mirrorOf(func(c *actors.Constants) { c.MirrorScan = 4 })
 	for i := range 10 {
@@ -175,7 +174,8 @@ func TestMirrorFilterIsBounded(t *testing.T) {
 	}
 }
 
-// What a page weighs is bounded too, and a job that weighs more than a page gets one of its own.
+// TestMirrorPageHasAWeight: the size of a page is bounded too, and a job that is larger than a page gets one of its
+// own.
 func TestMirrorPageHasAWeight(t *testing.T) {
 	m := mirrorOf(func(*actors.Constants) {})
 	heavy := func(n int) func(*messages.JobStatus) {
@@ -249,7 +249,7 @@ func TestMirrorShowsMachines(t *testing.T) {
 	}
 }
 
-// The ordered table against a map and a sort.
+// TestOrderedIsAMap: the ordered table against a map and a sort.
 func TestOrderedIsAMap(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var o ordered[int]

@@ -2,7 +2,7 @@ package mirror
 
 import "sort"
 
-// This file owns a table in the order of its keys: what pages are cut from.
+// This file owns a table in the order of its keys, from which pages are cut.
 
 // orderedBlock is how many entries a block holds before it is split. Inserting
 // moves at most one block, and at most one list of blocks that is this many
@@ -80,7 +80,7 @@ func (o *ordered[V]) put(key string, value V) {
 	}
 }
 
-// split halves a block that has grown too long.
+// split splits a block that has grown too long in half.
 func (o *ordered[V]) split(block int) {
 	b := o.blocks[block]
 	upper := append([]entry[V](nil), b[len(b)/2:]...)
@@ -108,7 +108,7 @@ func (o *ordered[V]) remove(key string) {
 	}
 }
 
-// ascend visits in order from the first key that is not less, as long as visit says so.
+// ascend visits entries in order from the first key that is not less, as long as visit returns true.
 func (o *ordered[V]) ascend(from string, visit func(key string, value V) bool) {
 	block, at, _ := o.seek(from)
 	for ; block < len(o.blocks); block, at = block+1, 0 {

@@ -6,18 +6,18 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns why a job waits, in full. The Mirror keeps a fabric of its own from what the Scheduler tells it, since
-// an answer asks of every machine some fifty times, and the Scheduler has gangs to start. It is as old as the last
-// telling. Jobs of one shape share an answer until the next one.
+// This file owns why a job waits, in full. The Mirror keeps a fabric of its own from what the Scheduler tells it,
+// because an answer looks at every machine some fifty times, and the Scheduler has gangs to start. It is as old as the
+// last update. Jobs of one shape share an answer until the next update.
 
 // picture is the room as the Scheduler last told of it.
 type picture struct {
 	fabric  *topology.Fabric
 	holders map[topology.NodeID][]topology.Holder
-	told    uint64 // counts tellings
+	told    uint64 // counts updates
 }
 
-// answer is what the jobs of a group were last told of the room, and after which telling.
+// answer is the last answer to a group's jobs about the room, and the update that it is of.
 type answer struct {
 	topology.Explanation
 	told uint64
@@ -27,7 +27,7 @@ func newPicture(levels []string) picture {
 	return picture{fabric: topology.NewFabric(levels), holders: map[topology.NodeID][]topology.Holder{}}
 }
 
-// follow takes over what has changed.
+// follow applies what has changed.
 func (p *picture) follow(r RoomsShown) {
 	p.told++
 	p.fabric.Follow(r.Changes)
@@ -61,7 +61,7 @@ func (m *Mirror) onExplainJob(q *messages.ExplainJob) *messages.ExplainJobReply 
 	return &messages.ExplainJobReply{Outcome: outcome, Text: text + m.wayOutWords(&s) + more}
 }
 
-// roomWords say why there is no room for a job; empty where there is, or it is in nobody's queue.
+// roomWords say why there is no room for a job; empty where there is room, or the job is in no queue.
 func (m *Mirror) roomWords(s *shownJob) string {
 	if g := m.waiting.groups[s.group]; g != nil {
 		return m.picture.explain(g, topology.JobID(s.GetRecord().GetId()), m.p.Clock.Now())
@@ -69,8 +69,8 @@ func (m *Mirror) roomWords(s *shownJob) string {
 	return ""
 }
 
-// explain is what the jobs of a group are told of the room; empty where there is room for them, for then they start in
-// the next pass, or there was none when they were last refused.
+// explain is the answer to a group's jobs about the room; empty where there is room, because then they start in the
+// next pass, or where there was none yet when they were last refused.
 func (p *picture) explain(g *waitingGroup, job topology.JobID, now actors.Instant) string {
 	if g.answer.told != p.told {
 		g.answer.told = p.told
@@ -83,8 +83,8 @@ func (p *picture) explain(g *waitingGroup, job topology.JobID, now actors.Instan
 	return g.answer.String()
 }
 
-// Explain is what the Mirror answers to why a job waits, but for when it starts; false where it knows of no queue that
-// it is in. It is for whoever checks that, and never for another actor.
+// Explain is the Mirror's answer to why a job waits, without when it starts; false where it knows no queue with the
+// job. It is for checks of that answer, and never for another actor.
 func (m *Mirror) Explain(job topology.JobID) (string, bool) {
 	s, _ := m.jobs.get(string(job))
 	if text := m.roomWords(&s); text != "" {
@@ -93,7 +93,7 @@ func (m *Mirror) Explain(job topology.JobID) (string, bool) {
 	return messages.Explain(m.present(s)), s.group != 0
 }
 
-// Room is what the Mirror answers from: for whoever checks that it is what the Scheduler plans with.
+// Room is what the Mirror answers from: for checks that it is what the Scheduler plans with.
 func (m *Mirror) Room() (*topology.Fabric, func(topology.NodeID) []topology.Holder) {
 	return m.picture.fabric, m.picture.heldOn
 }

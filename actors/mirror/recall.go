@@ -5,9 +5,8 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// This file owns what a new leader's readers see of jobs that were over before it
-// led. Nothing happens to such a job any more, so it is shown without an event:
-// whoever asks for the last changes must not be told of its end as of a new one.
+// This file owns what a new leader's readers see of jobs that ended before it led. Nothing happens to such a job any
+// more, so it is shown without an event: a watcher of the last changes must not see its end as a new one.
 
 func (m *Mirror) onJobRecalled(e actors.Ended) {
 	id := e.Job.GetId()

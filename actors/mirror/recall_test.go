@@ -16,7 +16,7 @@ func ended(id string, finishedMs int64) JobRecalled {
 	}
 }
 
-// What was over before this leader led is shown as it was, and is no news.
+// TestMirrorRecalls: what was over before this leader led is shown as it was, without an event.
 func TestMirrorRecalls(t *testing.T) {
 	a := newAudience()
 	a.says("early", &messages.Watch{Jobs: true})
@@ -36,7 +36,7 @@ func TestMirrorRecalls(t *testing.T) {
 	if debts := ask(a.Mirror, &messages.GetJob{Job: "back"}).(*messages.GetJobReply).Job.GetDebts(); len(debts) != 1 {
 		t.Errorf("what its own actor said is forgotten: %v", debts)
 	}
-	// Whoever asks for what there is now is told of it, with the time when it was.
+	// A watcher that asks for the present state receives it, with its own time.
 	a.says("late", &messages.Watch{Jobs: true, Present: true, Ids: []string{"f1"}})
 	if told := a.told["late"]; len(told) != 2 || told[0].AtUnixMs != 10 || told[0].GetJob().GetRecord().GetId() != "f1" {
 		t.Errorf("told %v", told)

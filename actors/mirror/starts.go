@@ -10,12 +10,12 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns what the Mirror shows of when a job starts. What it was told is shown of a job for as long as that
-// stands in the queue, and not a moment longer: nobody reads of a start that a job runs, is held, or was cancelled.
+// This file owns what the Mirror shows of when a job starts. What it was told about a job is shown only while the job
+// is in the queue: no reader sees a start for a job that runs, is held, or was cancelled.
 
-// starts is what was told last.
+// starts is what the Mirror was told last.
 type starts struct {
-	told     bool                               // somebody looks ahead
+	told     bool                               // the planner looks ahead
 	order    []policy.Promise                   // as the planner has them
 	promises map[topology.JobID]*policy.Promise // of those that still wait
 	lines    map[uint64]*policy.InLine
@@ -34,7 +34,7 @@ func (s *StartsShown) Equal(o *StartsShown) bool {
 		slices.Equal(s.Endless, o.Endless)
 }
 
-// onStartsShown takes over all that can be told now, in place of what could be told before.
+// onStartsShown replaces all that was known of starts.
 func (m *Mirror) onStartsShown(shown StartsShown) {
 	s := &m.starts
 	*s = starts{
@@ -52,15 +52,15 @@ func (m *Mirror) onStartsShown(shown StartsShown) {
 	}
 }
 
-// timeOfDay is when an instant will be; what is past is now.
+// timeOfDay is the time of day of an instant; a past one counts as now.
 func (m *Mirror) timeOfDay(ns int64) int64 {
 	return m.p.Clock.WallMs() + max(actors.Instant(ns).Since(m.p.Clock.Now()), 0).Milliseconds()
 }
 
-// keptNamed are how many machines are named that are kept for a job.
+// keptNamed bounds the machines kept for a job that are named.
 const keptNamed = 256
 
-// prospect is when a job starts, as far as that can be told; nil of one that is in nobody's queue.
+// prospect is when a job starts, as far as that is known; nil for a job in no queue.
 func (m *Mirror) prospect(s *shownJob) *messages.Prospect {
 	if s.group == 0 || s.Phase != messages.PhaseQueued {
 		return nil
@@ -71,7 +71,7 @@ func (m *Mirror) prospect(s *shownJob) *messages.Prospect {
 	return m.unpromised(s)
 }
 
-// promised is what is told of a job for which room is kept.
+// promised is the prospect of a job for which room is kept.
 func (m *Mirror) promised(p *policy.Promise) *messages.Prospect {
 	at := m.timeOfDay
 	told := &messages.Prospect{
@@ -94,7 +94,7 @@ func (m *Mirror) promised(p *policy.Promise) *messages.Prospect {
 	return told
 }
 
-// unpromised is what is told of a job for which none is kept: why there is no time, and what comes before it.
+// unpromised is the prospect of a job for which none is kept: why there is no time, and what comes before it.
 func (m *Mirror) unpromised(s *shownJob) *messages.Prospect {
 	told := &messages.Prospect{Basis: messages.Basis_BASIS_NONE}
 	line := m.starts.lines[s.burst]
@@ -127,7 +127,7 @@ func (m *Mirror) unpromised(s *shownJob) *messages.Prospect {
 const headroomWords = "it is expected to run for more than a day, and such jobs leave a part of the machines to " +
 	"shorter ones"
 
-// endlessWords say because of whom a time cannot be told; empty: of nobody.
+// endlessWords name the job because of which no time can be given; empty: none.
 func (m *Mirror) endlessWords(job topology.JobID) string {
 	node, known := m.starts.endless[job]
 	if !known {
@@ -136,15 +136,15 @@ func (m *Mirror) endlessWords(job topology.JobID) string {
 	return string(node) + " (job " + string(job) + ") has no limit"
 }
 
-// withProspect is a job with when it starts, if it waits.
+// withProspect is a job with its prospect, if it waits.
 func (m *Mirror) withProspect(s shownJob, shown *messages.JobStatus) *messages.JobStatus {
 	if told := m.prospect(&s); told != nil {
-		shown.Prospect = told // one in a queue was made for this reader
+		shown.Prospect = told // the status of a queued job was made for this reader
 	}
 	return shown
 }
 
-// startWords end the answer to why a job waits; empty where no planner looks ahead: then nothing is told but why.
+// startWords end the answer to why a job waits; empty where no planner looks ahead: then only the reason is given.
 func (m *Mirror) startWords(s *shownJob) string {
 	if !m.starts.told {
 		return ""
@@ -170,7 +170,7 @@ func (m *Mirror) startWords(s *shownJob) string {
 	return text + " · " + told.Words(moment, spanWords)
 }
 
-// wayOutWords say with which time limit a job would start now; empty: with none that is known.
+// wayOutWords say with which time limit a job would start now; empty: no such limit is known.
 func (m *Mirror) wayOutWords(s *shownJob) string {
 	g, line := m.waiting.groups[s.group], m.starts.lines[s.burst]
 	if g == nil || line == nil || s.Phase != messages.PhaseQueued {

@@ -50,8 +50,8 @@ func queued(a *audience, jobs ...string) {
 	a.says("", shown)
 }
 
-// TestStartIsToldOnItsGround: a latest time only of what is firm and bounded, nine of ten only where that is known and
-// may still be right, and no time where none is promised.
+// TestStartIsToldOnItsGround: a latest time is shown only if the promise is firm and bounded, nine of ten only where
+// that is known and may still be right, and no time where none is promised.
 func TestStartIsToldOnItsGround(t *testing.T) {
 	a := newAudience()
 	queued(a, "j", "k")
@@ -84,8 +84,8 @@ func TestStartIsToldOnItsGround(t *testing.T) {
 	}
 }
 
-// TestNoStaleStart: what was told of a start is told of nobody who is held, runs or is over, nor of one that waits
-// again before it was told anew.
+// TestNoStaleStart: a start is not shown for a job that is held, runs or is over, nor for one that waits again before
+// the Mirror was told again.
 func TestNoStaleStart(t *testing.T) {
 	nothing := func(*messages.JobStatus) {}
 	for phase, edit := range map[string]func(*messages.JobStatus){
@@ -118,7 +118,7 @@ func TestNoStaleStart(t *testing.T) {
 	}
 }
 
-// TestSupposed: a job that nobody has submitted is told what one would be, and nothing is left of it.
+// TestSupposed: a spec that was not submitted gets the answer that such a job would get, and leaves no trace.
 func TestSupposed(t *testing.T) {
 	a := newAudience()
 	all := topology.Resources{MilliCPU: 8000, MemoryBytes: 8 << 30, MilliGPU: 8000}
@@ -151,8 +151,8 @@ func TestSupposed(t *testing.T) {
 	}
 }
 
-// TestWayOut: a job that would be gone in time is told with which limit, and for whom the room is kept; the one it is
-// kept for is told neither.
+// TestWayOut: a job that could be gone in time is told with which limit, and for whom the room is kept; the job that it
+// is kept for is told neither.
 func TestWayOut(t *testing.T) {
 	a := newAudience()
 	all := topology.Resources{MilliGPU: 8000}

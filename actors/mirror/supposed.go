@@ -8,11 +8,11 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns the answer for a job that nobody has submitted: what it would wait for, as the room is now. Nothing is
-// noted of it, and the Scheduler does not see the question.
+// This file owns the answer for a spec that was not submitted: what such a job would wait for now. Nothing is noted,
+// and the Scheduler does not see the question.
 
-// supposed is what a job of this spec would be told. Like a submit it gets its share of a machine's memory where it
-// asks for none.
+// supposed is the answer that a job of this spec would get. Like a submit it gets its share of a machine's memory where
+// it asks for none.
 func (m *Mirror) supposed(spec *messages.JobSpec) string {
 	if spec.GetBeginUnixMs() > m.timeOfDay(0) {
 		return "it would wait: " + messages.BeginsAt(spec)

@@ -12,11 +12,11 @@ import (
 )
 
 // This file owns what the Mirror shows of why a job waits. The Scheduler tells a
-// reason once for all jobs of a group; it is joined to a job when somebody looks.
-// A change of it is no event of each job, or ten thousand waiting jobs of one
-// shape would be ten thousand events: it is one, for those who ask for such.
+// reason once for all jobs of a group; it is joined to a job when it is read. A change of it is no event for each job,
+// or ten thousand waiting jobs of one shape would be ten thousand events: it is one event, for watchers that ask for
+// it.
 
-// waiting is what is known of the groups that wait.
+// waiting is what is known of the waiting groups.
 type waiting struct {
 	groups map[policy.GroupID]*waitingGroup
 	turns  ordered[struct{}]             // of the jobs that have a group
@@ -32,11 +32,11 @@ func newWaiting() waiting {
 type waitingGroup struct {
 	reason string
 	asked  policy.Question
-	jobs   int // that are shown as its own
+	jobs   int // shown as its members
 	answer answer
 }
 
-// onWaitingShown takes over new reasons, and which jobs they are of.
+// onWaitingShown takes new reasons, and the jobs that they belong to.
 func (m *Mirror) onWaitingShown(ctx actor.Context, shown WaitingShown) {
 	w := &m.waiting
 	aside := w.aside != shown.Aside
@@ -66,7 +66,7 @@ func (m *Mirror) onWaitingShown(ctx actor.Context, shown WaitingShown) {
 	}
 }
 
-// join notes with whom a job waits, and tells why.
+// join notes with which group a job waits, and tells why.
 func (m *Mirror) join(ctx actor.Context, j policy.Joined) {
 	id := string(j.Job)
 	s, ok := m.jobs.get(id)
@@ -80,9 +80,9 @@ func (m *Mirror) join(ctx actor.Context, j policy.Joined) {
 	m.jobs.put(id, s)
 }
 
-// enter notes with whom a job waits, and after whom.
+// enter notes with which group a job waits, and after which jobs.
 func (w *waiting) enter(s *shownJob, j policy.Joined) {
-	w.groups[j.Group].jobs++ // first: it may leave the same one
+	w.groups[j.Group].jobs++ // first, because it may leave the same group
 	w.leave(s)
 	s.group, s.turn, s.burst, s.lent = j.Group, j.Turn, j.Burst, j.Lent
 	w.turns.put(string(j.Turn), struct{}{})
@@ -92,7 +92,7 @@ func (w *waiting) enter(s *shownJob, j policy.Joined) {
 	w.bursts[j.Burst].put(string(j.Turn), struct{}{})
 }
 
-// leave takes a job out of its group, if it has one; the last takes the group with it.
+// leave takes a job out of its group, if it has one; the group ends with its last job.
 func (w *waiting) leave(s *shownJob) {
 	g := w.groups[s.group]
 	if g == nil {
@@ -115,8 +115,7 @@ func (w *waiting) standing(s *shownJob) policy.Standing {
 	return policy.Standing{Ahead: w.turns.before(string(s.turn)), Waiting: w.turns.len()}
 }
 
-// onWaitsNoMore takes a job out of its group, and what it was told of its start. Its own actor says what has become
-// of it.
+// onWaitsNoMore takes a job out of its group, with what is known of its start. Its own actor says what happened to it.
 func (m *Mirror) onWaitsNoMore(n WaitsNoMore) {
 	delete(m.starts.promises, n.Job)
 	if s, ok := m.jobs.get(string(n.Job)); ok && s.group != 0 {
@@ -137,7 +136,7 @@ func (w *waiting) reason(group policy.GroupID) string {
 	return g.reason + " · " + w.aside
 }
 
-// present is a job as it stands now: with why it waits, if it does.
+// present is a job as it is now: with the reason why it waits, if it does.
 func (m *Mirror) present(s shownJob) *messages.JobStatus {
 	why := s.Reason
 	if why == "" && messages.Waits(s.Phase) {
@@ -162,14 +161,14 @@ func (m *Mirror) tellGroups(ctx actor.Context, changed []policy.GroupID) {
 	}
 }
 
-// groupsAtOnce bounds what one change of the view may tell a watcher. Where every job
-// has a shape of its own, thousands of reasons change at once, and a watcher that is
-// told of all of them falls behind and is let go; who wants to know lists the jobs.
+// groupsAtOnce bounds the reasons that one change of the view may send to a watcher. Where every job has a shape of its
+// own, thousands of reasons change at once, and a watcher that received all of them would fall behind and be dropped; a
+// list of the jobs shows them all.
 const groupsAtOnce = 256
 
 // tellReasons tells one watcher why groups wait, if they have jobs that it watches
-// by name. Its other filters are not looked at: it knows its jobs' groups, and
-// looking at all jobs of a group for each watcher would be dear.
+// by name. Its other filters are not looked at: it knows its jobs' groups, and looking at all jobs of a group for each
+// watcher would be expensive.
 func (m *Mirror) tellReasons(ctx actor.Context, groups []policy.GroupID, q *messages.Watch, who *actor.PID) {
 	told := 0
 	for _, id := range groups {

@@ -62,14 +62,14 @@ func TestWaitingJobsShareAReason(t *testing.T) {
 	a.hears(t, "one", "6 1 job waits: needs 9 GPUs · "+aside.Aside)
 	a.hears(t, "eager", "6 2 jobs wait: needs 8 GPUs; 3 are free · "+aside.Aside, "6 1 job waits: needs 9 GPUs · "+aside.Aside)
 
-	// Whoever comes back is told where they stand.
+	// A watcher that comes back receives the present reasons.
 	a.says("late", &messages.Watch{Jobs: true, Reasons: true, After: first + 6})
 	a.hears(t, "late", "6 2 jobs wait: needs 8 GPUs; 3 are free · "+aside.Aside, "6 1 job waits: needs 9 GPUs · "+aside.Aside, "6 synced")
 	a.says("new", &messages.Watch{Jobs: true, Present: true, Ids: []string{"k"}})
 	a.hears(t, "new", "6 job k queued: needs 9 GPUs · "+aside.Aside, "6 synced")
 }
 
-// A watcher is not flooded where every job has a shape of its own.
+// TestManyReasonsAtOnceAreBounded: a watcher is not flooded where every job has a shape of its own.
 func TestManyReasonsAtOnceAreBounded(t *testing.T) {
 	a := newAudience()
 	a.says("eager", &messages.Watch{Jobs: true, Reasons: true})
@@ -92,7 +92,7 @@ func TestManyReasonsAtOnceAreBounded(t *testing.T) {
 	}
 }
 
-// A job that goes on takes its reason with it, and the last of a group the group.
+// TestWaitingEnds: a job that goes on loses its reason, and the group ends with its last job.
 func TestWaitingEnds(t *testing.T) {
 	m := newAudience()
 	show := func(id, phase string) { m.says("", JobShown{statusOf(id, "alice", phase)}) }

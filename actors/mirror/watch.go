@@ -9,23 +9,20 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// This file owns who watches, and what is told: each change of a job or a
-// machine that people see, as one Event that all watchers share. It must never
-// wait for a watcher: one that cannot keep up is the gateway's business.
+// This file owns the watchers, and what they receive: each change of a job or a machine that people see, as one Event
+// that all watchers share. It must never wait for a watcher: the gateway handles one that cannot keep up.
 //
-// Many shows change nothing that people see: a job's record with one more exit,
-// a machine's books after a heartbeat. They are no events, so a gang of a
-// thousand ranks is told as often as a gang of one.
+// Many updates change nothing that people see: a job's record with one more exit, a machine's books after a heartbeat.
+// They are no events, so a gang of a thousand ranks causes as many events as a gang of one.
 
-// mirrorEvents is how many of the last events are kept for whoever watched
-// before and comes again.
+// mirrorEvents is how many of the last events are kept for watchers that come back.
 const mirrorEvents = 1_000
 
-// watch is what the Mirror keeps for watchers. They are told in the order in
-// which they came, so that every run tells alike.
+// watch is what the Mirror keeps for watchers. They are told in the order in which they came, so that every run does
+// the same.
 type watch struct {
 	seq      uint64            // of the last event
-	ring     []*messages.Event // the last events, once it is full with the oldest at next
+	ring     []*messages.Event // the last events; once it is full, the oldest is at next
 	next     int
 	watchers []watcher
 }
@@ -35,8 +32,8 @@ type watcher struct {
 	asked *messages.Watch
 }
 
-// firstSeq begins the events of a leader where no other leader's can lie, so
-// that whoever watched another one is not taken to have missed nothing.
+// firstSeq is the first event number of a leader, beyond those of any other leader, so that a watcher from another
+// leader is never taken to be up to date.
 func firstSeq(epoch uint64) uint64 { return epoch << 32 }
 
 // onWatch adds a watcher, or changes what it watches.
@@ -51,7 +48,7 @@ func (m *Mirror) onWatch(ctx actor.Context, q *messages.Watch) {
 		return
 	case q.After != 0 && m.watch.remembers(q.After):
 		m.watch.replay(ctx, q, who)
-		if q.Jobs && q.Reasons { // these are kept nowhere: the last word is all there is to tell
+		if q.Jobs && q.Reasons { // these are not kept: only the last reason is known
 			m.tellReasons(ctx, slices.Sorted(maps.Keys(m.waiting.groups)), q, who)
 		}
 	case q.Present:
@@ -93,12 +90,12 @@ func (w *watch) replay(ctx actor.Context, q *messages.Watch, who *actor.PID) {
 	}
 }
 
-// tellPresent tells a watcher of all that there is, each as the last event of it.
+// tellPresent sends a watcher the present state, each entry as its last event.
 func (m *Mirror) tellPresent(ctx actor.Context, q *messages.Watch, who *actor.PID) {
 	if q.Jobs {
 		present(&m.jobs, q.Ids, func(id string, s shownJob) {
 			now := m.present(s)
-			if told := s.told.Job; told.Record != s.Record || told.Reason != now.Reason { // what has changed since was no event
+			if told := s.told.Job; told.Record != s.Record || told.Reason != now.Reason { // the change since then was no event
 				s.told = &messages.Event{Seq: s.told.Seq, AtUnixMs: s.told.AtUnixMs, Text: jobWords(now), Job: listed(now)}
 				m.jobs.put(id, s)
 			}
@@ -118,7 +115,7 @@ func (m *Mirror) tellPresent(ctx actor.Context, q *messages.Watch, who *actor.PI
 	}
 }
 
-// present visits these entries of a table, or all.
+// present visits the entries of these ids, or all.
 func present[V any](table *ordered[V], ids []string, visit func(string, V)) {
 	if len(ids) == 0 {
 		table.ascend("", func(id string, v V) bool { visit(id, v); return true })
@@ -143,15 +140,14 @@ func wants(q *messages.Watch, e *messages.Event) bool {
 
 func chosen(q *messages.Watch, id string) bool { return len(q.Ids) == 0 || contains(q.Ids, id) }
 
-// tellJob tells of a job's change, if people see one, and returns the last that
-// was told of it.
+// tellJob sends a job's change, if people see one, and returns the last event about it.
 func (m *Mirror) tellJob(ctx actor.Context, before shownJob, now *messages.JobStatus) *messages.Event {
 	if before.JobStatus != nil && !jobChanged(before.JobStatus, now) {
 		return before.told
 	}
 	e := &messages.Event{Text: jobWords(now), Job: listed(now)}
-	// Between two attempts the last one's end is what has happened; why the job is not
-	// tried again yet is told beside it, since no group of the queue says it.
+	// Between two attempts the end of the last one is what happened; the event also says why the job is not tried again
+	// yet, because no group of the queue says that.
 	if r := now.GetRecord(); now.Phase == messages.PhaseQueued && r.GetRuns() > 0 && r.GetNotBeforeUnixMs() > m.p.Clock.WallMs() {
 		e.Job.Reason = m.whyIdle(now)
 	}
@@ -169,7 +165,7 @@ func (m *Mirror) tellHidden(ctx actor.Context, last *messages.NodeStatus) {
 	m.tell(ctx, &messages.Event{Text: "machine " + last.GetRecord().GetId() + " removed", Node: last, Hidden: true})
 }
 
-// tell numbers an event, keeps it, and tells whoever wants it.
+// tell numbers an event, keeps it, and sends it to the watchers that want it.
 func (m *Mirror) tell(ctx actor.Context, e *messages.Event) *messages.Event {
 	w := &m.watch
 	w.seq++
@@ -188,12 +184,12 @@ func (m *Mirror) tell(ctx actor.Context, e *messages.Event) *messages.Event {
 	return e
 }
 
-// check: the ring is the last events, without a gap.
+// check holds that the ring is the last events, without a gap.
 func (w *watch) check() {
 	if n := len(w.ring); n > 0 {
 		last := w.ring[(w.next+n-1)%n]
 		if last.Seq != w.seq || w.ring[w.next%n].Seq != w.seq-uint64(n)+1 {
-			panic("the events that are kept are not the last ones")
+			panic("the kept events are not the last ones")
 		}
 	}
 }

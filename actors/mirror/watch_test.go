@@ -12,8 +12,7 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// This file owns the tests of watching: who is told what, and that nobody is
-// told of what people do not see.
+// This file owns the tests of watching: which watcher receives what, and that nobody receives what people do not see.
 
 const (
 	first = uint64(1) << 32 // before the first event of epoch 1
@@ -31,15 +30,14 @@ func newAudience() *audience {
 	return &audience{mirrorOf(func(*actors.Constants) {}), map[string][]*messages.Event{}}
 }
 
-// says sends the Mirror a message from somebody.
+// says sends the Mirror a message from this sender.
 func (a *audience) says(who string, m any) {
 	a.Receive(&asked{who: who, message: m, told: func(to string, m any) {
 		a.told[to] = append(a.told[to], m.(*messages.Event))
 	}})
 }
 
-// heard is what somebody was told since he was asked last: sequence numbers of
-// this leader, and the words.
+// heard is what a watcher received since the last call: sequence numbers of this leader, and the texts.
 func (a *audience) heard(who string) string {
 	var lines []string
 	for _, e := range a.told[who] {
@@ -128,7 +126,7 @@ func TestWatchTellsWhatPeopleSee(t *testing.T) {
 	a.hears(t, "all")
 }
 
-// A job that waits and is in nobody's queue is told why as well.
+// TestMirrorExplainsWhatKeepsAJob: a job that waits outside the queue has a reason too.
 func TestMirrorExplainsWhatKeepsAJob(t *testing.T) {
 	m := mirrorOf(func(*actors.Constants) {})
 	for _, c := range []struct {
@@ -205,7 +203,8 @@ func TestWatchBeginsWithWhatIsPresent(t *testing.T) {
 	a.hears(t, "one")
 }
 
-// Whoever comes again is told what it missed, and where that is no longer known, what there is.
+// TestWatchGoesOn: a watcher that comes back receives what it missed or, where that is no longer known, the present
+// state.
 func TestWatchGoesOn(t *testing.T) {
 	a := newAudience()
 	show := func(i int) { a.says("", JobShown{statusOf(fmt.Sprint("j", i%3), "alice", fmt.Sprint("phase", i))}) }
@@ -241,7 +240,7 @@ func TestWatchGoesOn(t *testing.T) {
 	}
 }
 
-// Watchers that apply each event to what was present know at any time what a list shows.
+// TestWatchIsTheList: watchers that apply each event to what was present know at any time what a list shows.
 func TestWatchIsTheList(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		a := newAudience()
@@ -309,8 +308,8 @@ func BenchmarkMirrorShownTo100Watchers(b *testing.B) {
 	}
 }
 
-// TestWatchTellsWhyItIsTriedAgain: between two attempts a watcher is told what ended the
-// last one, and why the next has not begun.
+// TestWatchTellsWhyItIsTriedAgain: between two attempts a watcher receives what ended the last one, and why the next
+// has not begun.
 func TestWatchTellsWhyItIsTriedAgain(t *testing.T) {
 	a := newAudience()
 	a.says("w", &messages.Watch{Principal: &messages.Principal{Name: "x"}, Jobs: true})

@@ -12,8 +12,7 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// This file owns which change of a job or a machine is one to people, and how
-// it is said.
+// This file owns which changes of a job or a machine matter to people, and their words.
 
 // wordedNodes are how many machines of a gang are named.
 const wordedNodes = 8
@@ -26,9 +25,8 @@ func jobChanged(a, b *messages.JobStatus) bool {
 		attemptChanged(a.GetAttempt(), b.GetAttempt()) || !slices.Equal(a.GetDebts(), b.GetDebts())
 }
 
-// attemptChanged leaves the ranks out: the ends of a thousand members, one after
-// the other, are no thousand changes of the job. That it started is told by the
-// job's phase, before the time of it is written.
+// attemptChanged ignores the ranks: the ends of a thousand members, one after the other, are not a thousand changes of
+// the job. The job's phase shows that it started, before the time of that is written.
 func attemptChanged(a, b *messages.AttemptRecord) bool {
 	return messages.FromToken(a.GetToken()) != messages.FromToken(b.GetToken()) || (a.GetEnd() == nil) != (b.GetEnd() == nil)
 }
@@ -40,7 +38,8 @@ func nodeChanged(a, b *messages.NodeStatus) bool {
 		totalChanged(a, b) || !slices.EqualFunc(a.GetDebts(), b.GetDebts(), sameToken)
 }
 
-// totalChanged: devices that were withdrawn count, since they are no longer there to use.
+// totalChanged reports whether what a machine has for use changed; withdrawn devices count, because they cannot be
+// used.
 func totalChanged(a, b *messages.NodeStatus) bool {
 	return failedDevices(a) != failedDevices(b) ||
 		!proto.Equal(a.GetRecord().GetAnnouncement().GetTotal(), b.GetRecord().GetAnnouncement().GetTotal())
@@ -95,8 +94,8 @@ func (m *Mirror) whyIdle(s *messages.JobStatus) string {
 	return "the scheduler is about to look at it"
 }
 
-// beginsLater reports whether a job is in nobody's queue because it is to begin later. It is asked of the clock that the
-// Job asks, at the same moments.
+// beginsLater reports whether a job is in nobody's queue because it is to begin later. It is asked of the clock that
+// the Job asks, at the same moments.
 func (m *Mirror) beginsLater(s *messages.JobStatus) bool {
 	return s.GetRecord().GetSpec().GetBeginUnixMs() > m.p.Clock.WallMs() && messages.Waits(s.GetPhase())
 }
