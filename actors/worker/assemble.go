@@ -1,6 +1,6 @@
 // Package worker holds the actors of one machine: the Node with the machine's ledger,
-// and a Task for each member that runs there. It owns what the machine's resources are
-// given to, and the evidence that they are free again. It knows no code of the leader's.
+// and a Task for each member that runs there. It owns which tasks have the machine's resources, and the evidence that
+// these are free again. It does not import the leader's code.
 package worker
 
 import (
@@ -11,7 +11,7 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns how a machine's actors come to be, and what its agent gives them.
+// This file owns how a machine's actors are built, and what its agent gives them.
 
 // Ports are all that a machine's agent gives its actors.
 type Ports struct {

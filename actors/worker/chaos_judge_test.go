@@ -56,15 +56,15 @@ func (c *nodeChaos) judgeFact(a *chaosAttempt, m interface{ GetOrigin() *message
 	}
 }
 
-// alive: after Ended nothing else is ever said of a token. (An end before the
-// start that was told while the disk failed may be taken back by a restart.)
+// alive: after Ended no other fact about a token is ever sent. (A restart may take back an end before the start that
+// was sent while the disk failed.)
 func (c *nodeChaos) alive(a *chaosAttempt, m any) {
 	if a.ended && !c.faults {
 		c.t.Fatalf("%T of %v after Ended", m, a.token)
 	}
 }
 
-// judgeExits: an exit is told only once the disk has it, and never differently.
+// judgeExits: an exit is sent only once the disk has it, and never changes.
 func (c *nodeChaos) judgeExits(a *chaosAttempt, exits []*messages.Exit) {
 	d := c.onDisk(a.token)
 	for _, e := range exits {
@@ -97,7 +97,7 @@ func (c *nodeChaos) judgeReport(l *messages.LedgerReport) {
 	}
 }
 
-// judgeSpawn: S3 barrier, as far as one machine can tell.
+// judgeSpawn: S3 barrier, as far as one machine can see it.
 func (c *nodeChaos) judgeSpawn(k topology.TaskKey) {
 	a := c.attempt(k.Token)
 	if a.started != c.agent {
@@ -108,7 +108,7 @@ func (c *nodeChaos) judgeSpawn(k topology.TaskKey) {
 	}
 }
 
-// check: S1 one-owner among the processes, and none of theirs is free.
+// check: S1 one-owner among the processes, and none of their devices is free.
 func (c *nodeChaos) check(*rapid.T) {
 	used := map[string]int64{}
 	for _, k := range c.launcher.order {

@@ -11,17 +11,16 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns the Node's properties under any order of events: an honest
-// leader, a network that repeats what was ever said, a disk that is slow or
-// fails, a launcher that takes its time, restarts and reboots. Whatever happens:
-// what is told is on the disk, evidence stays true, nothing starts without a
-// Start to this incarnation and its mark on the disk, and no device is with two.
+// This file owns the Node's properties under any order of events: an honest leader, a network that repeats any earlier
+// message, a disk that is slow or fails, a slow launcher, restarts and reboots. Whatever happens: what is sent is on
+// the disk, evidence stays true, nothing starts without a Start to this incarnation and its mark on the disk, and no
+// device has two owners.
 
 type nodeChaos struct {
 	*nodeRig
 	t        *rapid.T
 	attempts []*chaosAttempt
-	greeted  int // the agent whose Hello the leader has heard
+	greeted  int // the agent whose Hello the leader has received
 	faults   bool
 }
 
@@ -87,8 +86,7 @@ func (c *nodeChaos) orderFor(a *chaosAttempt) *messages.Order {
 	return &messages.Order{Epoch: c.epoch, Token: messages.ToToken(a.token), Job: "j", Node: "a", Incarnation: c.incarnation(), Seq: 1}
 }
 
-// command draws an attempt that fits, if the leader knows this start of the
-// agent, and sends what make makes of it.
+// command draws an attempt that fits, if the leader knows this start of the agent, and sends what make returns for it.
 func (c *nodeChaos) command(fits func(*chaosAttempt) bool, make func(*chaosAttempt) proto.Message) func(*rapid.T) {
 	return func(t *rapid.T) {
 		var all []*chaosAttempt
@@ -118,7 +116,7 @@ func (c *nodeChaos) reserve(t *rapid.T) {
 	c.order(&messages.Reserve{Order: c.orderFor(a), Members: a.members, TtlMs: 10_000})
 }
 
-// replay repeats anything that was ever said, to whomever it was meant.
+// replay repeats any earlier message to its receiver.
 func (c *nodeChaos) replay(t *rapid.T) {
 	if len(c.sent) == 0 {
 		t.Skip("nothing was said")
@@ -126,7 +124,7 @@ func (c *nodeChaos) replay(t *rapid.T) {
 	c.tell(rapid.SampledFrom(c.sent).Draw(t, "message"), "leader")
 }
 
-// replayAttempt repeats all that was ever said of one attempt, in order.
+// replayAttempt repeats all messages about one attempt, in order.
 func (c *nodeChaos) replayAttempt(t *rapid.T) {
 	if len(c.attempts) == 0 {
 		t.Skip("nothing was said")
@@ -179,7 +177,7 @@ func (c *nodeChaos) gang(t *rapid.T) {
 	}
 }
 
-// turn lets the same happen to all containers of an attempt.
+// turn makes the same thing happen to all containers of an attempt.
 func (c *nodeChaos) turn(a *chaosAttempt, luck int) {
 	for _, m := range a.members {
 		if k := (topology.TaskKey{Token: a.token, Rank: topology.Rank(m.Rank)}); c.launcher.tasks[k] != nil {
@@ -188,7 +186,7 @@ func (c *nodeChaos) turn(a *chaosAttempt, luck int) {
 	}
 }
 
-// progress lets something happen to a container.
+// progress makes something happen to a container.
 func (c *nodeChaos) progress(t *rapid.T) {
 	if len(c.launcher.order) == 0 {
 		t.Skip("no container")

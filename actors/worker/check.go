@@ -6,9 +6,8 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns the Node's invariants. They are looked at after every message,
-// in production too: a Node whose books are wrong gives devices away twice, and
-// one that stops at once and comes back from its disk does not.
+// This file owns the Node's invariants. They are checked after every message, in production too: a Node with wrong
+// books would give devices away twice; one that stops at once and comes back from its disk does not.
 
 func (n *Node) check() {
 	if err := n.ledger.Check(); err != nil {
@@ -37,7 +36,7 @@ func (n *Node) check() {
 	}
 }
 
-// checkRank tells what of a rank disagrees with the ledger.
+// checkRank returns how a rank disagrees with the ledger.
 func checkRank(l *topology.Slice, s *nodeSlice, r *nodeRank, g topology.Grant) string {
 	switch {
 	case r.rank != g.Rank:

@@ -9,9 +9,8 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns phase two on the machine: a reservation becomes durable, image
-// and rootfs are got ready, and past the barrier the tasks are started. The disk
-// comes before each word and each spawn; settle in slice.go sees to that.
+// This file owns phase two on the machine: a reservation becomes durable, image and rootfs are prepared, and past the
+// barrier the tasks are started. Each message and each spawn waits for the disk; settle in slice.go ensures that.
 
 func (n *Node) onCommit(ctx actor.Context, m *messages.Commit) {
 	token, job := subject(m.Order)
@@ -23,8 +22,8 @@ func (n *Node) onCommit(ctx actor.Context, m *messages.Commit) {
 	case s == nil:
 		n.refuseUnknown(ctx, token, job)
 	case s.shown == topology.SliceReserved && n.hindered() != "":
-		// Either it is still a reservation, and stays one; or it could not be made
-		// durable yet. In doubt the leader ends the attempt with Stop.
+		// Either it is still a reservation and stays one, or it could not be made durable yet. In doubt the leader ends the
+		// attempt with Stop.
 		n.refuse(ctx, token, job, messages.RefusalReason_REFUSAL_REASON_DISK, "%s", n.hindered())
 	case s.page.State == topology.SliceReserved:
 		s.spec, s.uid, s.owner = m.Spec, m.Uid, m.Owner
@@ -35,10 +34,9 @@ func (n *Node) onCommit(ctx actor.Context, m *messages.Commit) {
 	}
 }
 
-// refuseUnknown answers a Commit or Start without a slice. The tombstone makes
-// the answer stay true: a Reserve of the token that comes later is refused.
-// Expired says that the token never ran, which is more than is known of one that
-// is forgotten: a store that was restored may ask for it long after its end.
+// refuseUnknown answers a Commit or Start without a slice. The tombstone keeps the answer true: a later Reserve of the
+// token is refused. Expired says that the token never ran, which is not known of a forgotten one: a restored store may
+// ask for it long after its end.
 func (n *Node) refuseUnknown(ctx actor.Context, t topology.Token, job topology.JobID) {
 	switch n.ledger.Past(t) {
 	case topology.PastRan, topology.PastForgotten:
@@ -50,7 +48,7 @@ func (n *Node) refuseUnknown(ctx actor.Context, t topology.Token, job topology.J
 }
 
 // onStart passes the barrier. The mark of it is on disk before anything is
-// spawned; a slice that is not prepared yet waits for the leader to say it again.
+// spawned; a slice that is not prepared yet waits for the leader to send Start again.
 func (n *Node) onStart(ctx actor.Context, m *messages.Start) {
 	token, job := subject(m.Order)
 	s := n.slices[token]
@@ -109,20 +107,19 @@ func (n *Node) onRankStarted(ctx actor.Context, m rankStarted) {
 	n.adopted(ctx)
 }
 
-// roster is the list of a gang's machines, as far as it has come.
+// roster is the list of a gang's machines, as far as it has arrived.
 type roster struct {
 	digest uint64
 	data   []byte
 }
 
-// gather answers where the gang meets, with the whole list of it, or nil: then the
-// leader is asked for what is missing. What is sent again carries no list, so a part that
-// was lost, or went with an earlier agent, is missed here and nowhere else. The list stays
-// packed: a machine only hands it on.
+// gather returns the rendezvous with the whole list of members, or nil: then it asks the leader for what is missing. A
+// repeated Start carries no list, so only this notices a part that was lost, or was sent to an earlier agent. The list
+// stays packed: a machine only passes it on.
 func (n *Node) gather(ctx actor.Context, s *nodeSlice, m *messages.Start) *messages.Rendezvous {
 	r := m.Roster
 	if r == nil {
-		return m.Rendezvous // the leader, or its idea of us, is of an earlier version
+		return m.Rendezvous // the leader is of an earlier version, or takes us for one
 	}
 	if s.roster.digest != r.Digest {
 		s.roster = roster{digest: r.Digest}
@@ -135,7 +132,7 @@ func (n *Node) gather(ctx actor.Context, s *nodeSlice, m *messages.Start) *messa
 		list = append(list, r.Data[len(list)-from:]...)
 	}
 	if len(list) < int(r.SizeBytes) {
-		s.roster.data = slices.Clip(list) // what comes is not ours to write into
+		s.roster.data = slices.Clip(list) // incoming data must not be written to
 		n.tell(ctx, s.page.Job, &messages.Lacking{Origin: n.origin(s.page.Token, s.page.Job), Digest: r.Digest, HaveBytes: int32(len(list))})
 		return nil
 	}

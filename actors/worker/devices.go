@@ -7,13 +7,12 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns the way of a device back into service. It is short, because
-// whether a device is well, and for how long it must have been, is the watch's
-// to know; here it is only kept from coming back too early.
+// This file owns the way of a device back into service. It is short, because the watch decides whether a device is
+// well, and for how long it must have been; the Node only keeps it from coming back too early.
 
-// onGpuRecovered takes a withdrawn device back. One that a slice still holds stays
-// withdrawn: the gang on it is being told that it failed, and a report without the
-// withdrawal would leave that gang where it is. The watch says it again.
+// onGpuRecovered takes a withdrawn device back. One that a slice still holds stays withdrawn: its gang is just being
+// ended for the fault, and a report without the withdrawal would leave the gang on it. The watch sends the message
+// again.
 func (n *Node) onGpuRecovered(m *messages.GpuRecovered) {
 	id := topology.GPUID(m.GpuId)
 	held := func(s *topology.Slice) bool { return s.HoldsGPU(id) }

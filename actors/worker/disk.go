@@ -7,30 +7,29 @@ import (
 )
 
 // This file owns what is on the machine's disk: one record, written whole. At
-// most one save is under way; what changes meanwhile goes with the next. A save
-// that fails leaves the machine in trouble: it takes no new work, says why, lets
-// what runs run, and tries again, later each time.
+// most one save is under way; what changes meanwhile is in the next. After a failed save the machine is in trouble: it
+// takes no new work, says why, lets running tasks go on, and tries again after growing pauses.
 
-// nodeDisk is how far the disk is behind.
+// nodeDisk is what is known of how far the disk is behind.
 type nodeDisk struct {
 	loaded  bool   // the record is known, so that it may be replaced
 	changes uint64 // of what the record holds
-	saved   uint64 // the last change that is surely on disk
+	saved   uint64 // the last change that is certainly on disk
 	saving  bool
 	seq     uint64 // of the save under way, so that a late answer to an earlier one is known
 	covers  uint64 // the last change that the save under way holds
 	waiting bool   // a retry is armed
 	retry   actors.Resend
-	trouble string // why the last save failed; empty: it did not
+	trouble string // why the last save failed; empty: it succeeded
 
-	// What the next save is put together in, so that a save makes nothing new.
+	// The buffers of the next save, so that a save allocates nothing.
 	head  headBytes
 	part  []byte
 	bytes []byte
 }
 
-// change counts a change of what the record holds; the save follows when the
-// message has been dealt with, so that one save covers all that it changed.
+// change counts a change of what the record holds; the save follows once the message has been handled, so that one save
+// covers all that it changed.
 func (n *Node) change() uint64 {
 	n.disk.changes++
 	return n.disk.changes
@@ -72,7 +71,7 @@ func (n *Node) onDiskSaved(ctx actor.Context, m actors.DiskSaved) {
 	n.covered(ctx)
 }
 
-// covered goes on with all that has waited for the disk.
+// covered continues with all that waited for the disk.
 func (n *Node) covered(ctx actor.Context) {
 	var news []*nodeSlice
 	for _, l := range n.ledger.Slices() {
@@ -91,8 +90,7 @@ func (n *Node) covered(ctx actor.Context) {
 	n.acceptLead(ctx)
 }
 
-// saveFailed: nothing is known of what the disk holds, but that it is a whole
-// older record or this one.
+// saveFailed: the disk holds either a whole older record or this one; which, is unknown.
 func (n *Node) saveFailed(ctx actor.Context, why string) {
 	d := &n.disk
 	if d.trouble != why {

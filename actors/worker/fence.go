@@ -10,10 +10,9 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns the one door through which commands come, and the one through
-// which facts leave. A command counts only if the newest leader sent it to this
-// start of this agent; what does not count is not answered, because whoever sent
-// it has either lost the lead or will learn of us by our Hello.
+// This file owns the one place where commands enter, and the one where facts leave. A command counts only if the newest
+// leader sent it to this start of this agent. Others are not answered, because their sender has either lost the lead or
+// will learn of us from our Hello.
 
 // command is any order about an attempt.
 type command interface {
@@ -45,8 +44,8 @@ func (n *Node) onCommand(ctx actor.Context, c command) {
 	}
 }
 
-// fence is why a command does not count; empty when it does. The epoch comes
-// first: it is what an older leader that has not noticed yet fails on.
+// fence is why a command does not count; empty when it does. The epoch is checked first: it stops an older leader that
+// has not noticed yet.
 func (n *Node) fence(c command) string {
 	o := c.GetOrder()
 	switch {
@@ -57,7 +56,7 @@ func (n *Node) fence(c command) string {
 	case o.Epoch < n.epoch:
 		return "node.fenced"
 	case o.Epoch > n.epoch:
-		return "node.future_epoch" // a leader always says Lead first
+		return "node.future_epoch" // a leader always sends Lead first
 	case o.Node != string(n.p.Node):
 		return "node.misaddressed"
 	case !messages.SameIncarnation(o.Incarnation, n.p.Incarnation):
@@ -69,8 +68,8 @@ func (n *Node) fence(c command) string {
 	return ""
 }
 
-// about keeps what heads one fact after the other: a machine tells most of them
-// of one attempt to one Job. Rebuilt whenever it is another.
+// about keeps the header of the last fact: most facts of a machine in a row go to one Job about one attempt. It is
+// rebuilt for another.
 type about struct {
 	token  topology.Token
 	wire   *messages.Token
@@ -79,7 +78,7 @@ type about struct {
 	to     *actor.PID
 }
 
-// wire is a token as it is told.
+// wire is a token as a message.
 func (n *Node) wire(t topology.Token) *messages.Token {
 	if t.IsZero() {
 		return nil
@@ -90,7 +89,7 @@ func (n *Node) wire(t topology.Token) *messages.Token {
 	return n.about.wire
 }
 
-// origin heads a fact; the version is of now, after what the fact tells.
+// origin is the header of a fact; the version is the present one, after what the fact says.
 func (n *Node) origin(t topology.Token, job topology.JobID) *messages.Origin {
 	return &messages.Origin{
 		Token: n.wire(t), Job: string(job), Node: string(n.p.Node), MachineId: n.p.MachineID,
@@ -98,9 +97,8 @@ func (n *Node) origin(t topology.Token, job topology.JobID) *messages.Origin {
 	}
 }
 
-// tell sends a fact to the Job at the newest leader. Only that leader's commands
-// pass the fence, so this is also where answers go. Without a leader nothing is
-// lost: the ledger is in the Hello that the next one gets.
+// tell sends a fact to the Job at the newest leader. Only that leader's commands pass the fence, so answers go there
+// too. Without a leader nothing is lost: the next one gets the ledger in the Hello.
 func (n *Node) tell(ctx actor.Context, job topology.JobID, fact any) {
 	if n.leader == nil {
 		n.p.Host.Count("node.nobody_leads", 1)
@@ -119,7 +117,7 @@ func (n *Node) refuse(ctx actor.Context, t topology.Token, job topology.JobID, w
 	})
 }
 
-// subject is which attempt of which job an order is about.
+// subject is the attempt, and its job, that an order is about.
 func subject(o *messages.Order) (topology.Token, topology.JobID) {
 	return messages.FromToken(o.Token), topology.JobID(o.Job)
 }

@@ -7,19 +7,16 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// This file owns whom the machine follows. The highest epoch ever accepted is on
-// disk before the first word to that leader, so that no restart lets an older
-// one command again. Only where the disk fails, or says nothing, the word comes
-// first: silent, the machine would be declared dead, and all that runs well there
-// given up for a full disk. It then remembers the epoch in memory, obeys no older
-// leader, and begins nothing until the disk has it: no reservation, no commit, no
-// start; and no evidence leaves before the disk has that either. So if its agent
-// ends meanwhile and an older leader is the first to speak to the next, that one
-// finds nothing here that the newer had reason to think over. The cluster of the first leader stays the machine's: epochs
-// are counted in each cluster anew, so that a leader of another one, however high
-// its own, may command nothing here.
+// This file owns which leader the machine follows. The highest epoch ever accepted is on disk before the first message
+// to that leader, so that no restart lets an older one command again. Only where the disk fails, or does not answer,
+// the message comes first: a silent machine would be declared dead, and all that runs well there given up because of a
+// full disk. It then remembers the epoch in memory, obeys no older leader, and begins nothing until the disk has it: no
+// reservation, no commit, no start; and no evidence leaves before the disk has that either. So if its agent ends
+// meanwhile and an older leader is the first to speak to the next, that one finds nothing here that the newer had
+// reason to think over. The cluster of the first leader stays the machine's: epochs are counted in each cluster anew,
+// so that a leader of another one, however high its own, may command nothing here.
 
-// leadHeard is a leader that said Lead and is not accepted yet.
+// leadHeard is a leader that sent Lead and is not accepted yet.
 type leadHeard struct {
 	epoch   uint64
 	cluster string
@@ -28,13 +25,13 @@ type leadHeard struct {
 	late    bool   // the disk has had its time
 }
 
-// leadLate: the disk has had its time to keep the epoch of a leader.
+// leadLate: the disk has had time enough to keep the epoch of a leader.
 type leadLate struct{ Epoch uint64 }
 
 // sworn reports whether the disk has the epoch that the machine follows.
 func (n *Node) sworn() bool { return n.disk.saved >= n.oath }
 
-// hindered says why nothing new may begin; empty: it may.
+// hindered is why nothing new may begin; empty: it may.
 func (n *Node) hindered() string {
 	if n.disk.trouble == "" && !n.sworn() {
 		return "the leader's epoch is not on disk yet"
@@ -49,8 +46,8 @@ func (n *Node) onLeadLate(ctx actor.Context, m leadLate) {
 	}
 }
 
-// recall takes the cluster from the record, and lets go of a leader that was
-// heard before the record was read, which knew better.
+// recall takes the cluster from the record, and drops a leader that came before the record was read if the record
+// contradicts it.
 func (n *Node) recall() {
 	n.cluster = n.record.ClusterId
 	if n.lead != nil && (n.lead.epoch < n.epoch || n.foreign(n.lead.cluster)) {
@@ -58,12 +55,11 @@ func (n *Node) recall() {
 	}
 }
 
-// foreign reports whether a cluster is not the machine's own. A machine that has
-// none yet takes any.
+// foreign reports whether a cluster is not the machine's own. A machine without one accepts any.
 func (n *Node) foreign(cluster string) bool { return n.cluster != "" && cluster != n.cluster }
 
-// onLead accepts a leader at least as new as the present one. The same again is
-// answered again: its link may have broken and taken our Hello with it.
+// onLead accepts a leader at least as new as the present one. A repeated Lead is answered again: the link may have
+// broken and lost our Hello.
 func (n *Node) onLead(ctx actor.Context, m *messages.Lead) {
 	from := ctx.Sender()
 	switch {
@@ -88,7 +84,7 @@ func (n *Node) acceptLead(ctx actor.Context) {
 	if n.lead == nil || !n.Ready() {
 		return
 	}
-	if n.cluster == "" { // an earlier version's record, whose epoch may be this leader's, has none either
+	if n.cluster == "" { // a record of an earlier version, perhaps with this leader's epoch, has none either
 		n.cluster = n.lead.cluster
 		n.change()
 	}
@@ -109,10 +105,9 @@ func (n *Node) acceptLead(ctx actor.Context) {
 	n.sayHello(ctx)
 }
 
-// tellObeyed lets a leader that is not followed know who is, and of nothing that
-// we have: without a ledger it joins nobody, even if the same address leads
-// under our epoch by now. It may be a leader of the past, or of another cluster; or the
-// store was put back to an old copy. Without this word the machine would only seem silent.
+// tellObeyed tells a leader that is not followed which epoch is, and nothing else: a Hello without a ledger joins no
+// cluster, even if the same address leads under our epoch by now. The leader may be an old one, or of another cluster,
+// or its store may have been restored from an old copy. Without this message the machine would only seem silent.
 func (n *Node) tellObeyed(ctx actor.Context, other *actor.PID) {
 	if n.Ready() && n.epoch > 0 {
 		ctx.Request(actors.At(other, actors.SchedulerPath), &messages.Hello{
@@ -121,8 +116,8 @@ func (n *Node) tellObeyed(ctx actor.Context, other *actor.PID) {
 	}
 }
 
-// sayHello tells the Scheduler all there is to know of the machine. Unless it is
-// answered it is said again with the heartbeat's rhythm.
+// sayHello tells the Scheduler all there is to know of the machine. It is sent again at the heartbeat's interval until
+// it is answered.
 func (n *Node) sayHello(ctx actor.Context) {
 	ctx.Request(actors.At(n.leader, actors.SchedulerPath), &messages.Hello{
 		Origin: n.origin(noToken, ""), Epoch: n.epoch, ClusterId: n.cluster, Announcement: n.p.Announcement, Ledger: n.ledgerReport(),
@@ -146,9 +141,8 @@ func (n *Node) onWelcome(ctx actor.Context, m *messages.Welcome) {
 	n.armPulse(ctx)
 }
 
-// onRejected: this machine is not taken. It may be asked again by another Lead.
-// What a leader of another cluster says changes nothing, and is only passed on,
-// once: its epoch may happen to be that of our own.
+// onRejected: the leader refuses this machine. Another Lead may ask again. The refusal of another cluster's leader
+// changes nothing and is only logged, once: its epoch may happen to be that of our own leader.
 func (n *Node) onRejected(m *messages.Rejected) {
 	if m.Reason == messages.RejectReason_REJECT_REASON_ANOTHER_CLUSTER && messages.SameIncarnation(m.Incarnation, n.p.Incarnation) {
 		if n.refusal != m.Text {
@@ -165,7 +159,7 @@ func (n *Node) onRejected(m *messages.Rejected) {
 	n.p.Log.Info("Master refuses this node: %s", m.Text)
 }
 
-// meant reports whether the present leader said it to this start of this agent.
+// meant reports whether a message is from the present leader, for this start of this agent.
 func (n *Node) meant(epoch uint64, to *messages.Incarnation) bool {
 	return epoch == n.epoch && messages.SameIncarnation(to, n.p.Incarnation)
 }

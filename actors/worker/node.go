@@ -11,19 +11,16 @@ import (
 )
 
 // Node owns one machine: its ledger, what of it is on the machine's disk, and
-// the Tasks. Nobody else gives its devices away, so that a stale view on the
-// leader costs a retry and never a double allocation. What it tells as a fact
-// is on disk first, and a device is free again only on evidence.
+// the Tasks. Nobody else gives its devices away, so a stale view on the leader costs a retry and never a double
+// allocation. A fact is on disk before it is sent, and a device is free again only on evidence.
 //
 // It tells: Jobs at the newest leader (Reserved … Ended), its Rack (Heartbeat,
 // Report), the Scheduler (Hello), its Tasks. It asks: the disk (DiskLoaded,
 // DiskSaved), the launcher (TaskList, and TaskGone of tasks nobody knows).
 //
-// Its files: start.go from the disk to the first word; join.go who
-// leads; fence.go which commands count; reserve.go phase one;
-// commit.go phase two and the barrier; stop.go the end; slice.go
-// what a slice does next; disk.go and record.go durability;
-// report.go what the leader hears; check.go the invariants.
+// Its files: start.go from the disk to the first message; join.go who leads; fence.go which commands count; reserve.go
+// phase one; commit.go phase two and the barrier; stop.go the end; slice.go what a slice does next; disk.go and
+// record.go durability; report.go what the leader receives; check.go the invariants.
 type Node struct {
 	p      *Ports
 	states actors.States[nodeState]
@@ -31,22 +28,22 @@ type Node struct {
 	slices map[topology.Token]*nodeSlice
 
 	record   *messages.LedgerRecord    // as loaded, until it is reconciled
-	strays   map[topology.TaskKey]bool // tasks of no slice that are being stopped
-	rebooted bool                      // slices ended by a reboot: that must be on disk before a word is said
+	strays   map[topology.TaskKey]bool // tasks without a slice, which are being stopped
+	rebooted bool                      // slices ended by a reboot: that must be on disk before anything is sent
 
 	cluster string     // the first leader's; empty: none has come yet
 	epoch   uint64     // the highest accepted
-	oath    uint64     // the change that brings it to disk
+	oath    uint64     // the change that puts it on disk
 	lead    *leadHeard // a leader that is not yet accepted
 	leader  *actor.PID // of the newest leader
 	rack    *actor.PID // where heartbeats go
-	about   about      // whom the last fact was told
-	said    lastSaid   // the amount and the devices that were last told of
+	about   about      // the header of the last fact
+	said    lastSaid   // the amount and the devices in the last message
 	refusal string     // what another cluster's leader said last
 
 	disk  nodeDisk
 	pulse nodePulse
-	uids  []uint32 // under which anything lies here, as the launcher said last
+	uids  []uint32 // in use here, as the launcher last said
 
 	expiryAt actors.Instant // of the timer that is armed; 0: none
 
@@ -58,7 +55,7 @@ func newNode(p *Ports) actor.Actor {
 	own := *p
 	p = &own
 	p.Announcement = actors.CopyOf(p.Announcement)
-	p.Announcement.Vocabulary = messages.Vocabulary // what this code understands, whoever described the machine
+	p.Announcement.Vocabulary = messages.Vocabulary // what this code understands, whatever the announcement said
 	n := &Node{p: p, states: actors.NewStates(&nodeTable, p.Host), slices: map[topology.Token]*nodeSlice{}}
 	n.ledger = n.emptyLedger()
 	n.taskProps = p.Props(actors.KindTask, func() actor.Actor { return newTask(p, n.newborn) })
@@ -78,10 +75,10 @@ func (n *Node) emptyLedger() *topology.Ledger {
 	return topology.NewLedger(c)
 }
 
-// Ledger is the machine's books, for whoever checks them. Read only.
+// Ledger is the machine's books, for checks. Read only.
 func (n *Node) Ledger() *topology.Ledger { return n.ledger }
 
-// Epoch is the highest that was accepted.
+// Epoch is the highest epoch that was accepted.
 func (n *Node) Epoch() uint64 { return n.epoch }
 
 // Sworn reports whether the disk has that epoch.
@@ -99,8 +96,8 @@ func (n *Node) Member() bool { return n.states.In(nodeMember) }
 // Ready reports whether the Node has reconciled its disk with its launcher.
 func (n *Node) Ready() bool { return !n.states.In(nodeLoading, nodeListing, nodeAdopting) }
 
-// Receive dispatches; commands go through the fence. Whatever the message was,
-// the disk, the timers and the invariants are looked after at its end.
+// Receive dispatches; commands go through the fence. After any message it starts a save if needed, arms the timers and
+// checks the invariants.
 func (n *Node) Receive(ctx actor.Context) {
 	switch m := ctx.Message().(type) {
 	case *actor.Started:
@@ -126,7 +123,7 @@ func (n *Node) Receive(ctx actor.Context) {
 	case *messages.UidsInUse:
 		n.onUidsInUse(m)
 	case *messages.LogsTask:
-		n.p.Launcher.Tell(m, ctx.Sender()) // a reader's question, answered to the reader: nothing here depends on it
+		n.p.Launcher.Tell(m, ctx.Sender()) // a reader's question: the launcher answers the reader
 	case actors.DiskLoaded:
 		n.onDiskLoaded(ctx, m)
 	case actors.DiskSaved:
@@ -140,7 +137,7 @@ func (n *Node) Receive(ctx actor.Context) {
 	n.check()
 }
 
-// onOwn is what the Node's Tasks and timers say.
+// onOwn handles what the Node's Tasks and timers send.
 func (n *Node) onOwn(ctx actor.Context, m any) {
 	switch m := m.(type) {
 	case rankPrepared:

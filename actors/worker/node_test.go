@@ -10,9 +10,8 @@ import (
 	"github.com/cockroachdb/datadriven"
 )
 
-// This file owns the Node's golden dialogues: what a leader, a launcher, a disk
-// and the clock say to a machine's agent, and all that it says to them. The
-// machine they talk to is in rig_test.go.
+// This file owns the Node's golden dialogues: what a leader, a launcher, a disk and the clock send to a machine's
+// agent, and all that it sends to them. The machine is in rig_test.go.
 
 // TestNodeDialogues replays testdata/node, and checks that together they take
 // every edge of the Node's and the Task's tables.

@@ -63,14 +63,14 @@ func decodeRecord(data []byte) (*messages.LedgerRecord, error) {
 	return r, nil
 }
 
-// DecodeRecord reads a record, for whoever checks what is on a machine's disk.
+// DecodeRecord reads a record, for checks of what is on a machine's disk.
 func DecodeRecord(data []byte) (*messages.LedgerRecord, error) { return decodeRecord(data) }
 
-// EncodeRecord writes one, for whoever makes a machine that has a past.
+// EncodeRecord writes a record, for tests of a machine with a past.
 func EncodeRecord(r *messages.LedgerRecord) []byte { return encodeRecord(r) }
 
-// encodeBooks is what the disk should hold now. Reservations are not in it. The
-// bytes are good until the next: there is never more than one save under way.
+// encodeBooks is what the disk should hold now. Reservations are not in it. The bytes are valid until the next call:
+// there is never more than one save under way.
 func (n *Node) encodeBooks() []byte {
 	data := append(n.disk.bytes[:0], n.encodeHead()...)
 	for _, l := range n.ledger.Slices() {
@@ -82,8 +82,8 @@ func (n *Node) encodeBooks() []byte {
 	return n.disk.bytes
 }
 
-// headBytes is how a record begins, with what belongs to no slice. It is encoded
-// anew only when it differs, which it seldom does.
+// headBytes is the beginning of a record, with what belongs to no slice. It is encoded again only when it differs,
+// which is rare.
 type headBytes struct {
 	epoch     uint64
 	cluster   string
@@ -106,7 +106,7 @@ func (n *Node) encodeHead() []byte {
 	return h.bytes
 }
 
-// Where a LedgerRecord has its slices, and a SliceRecord what changes.
+// The field numbers of a LedgerRecord's slices, and of a SliceRecord's changing parts.
 var (
 	ofRecord    = (&messages.LedgerRecord{}).ProtoReflect().Descriptor().Fields()
 	ofSlice     = (&messages.SliceRecord{}).ProtoReflect().Descriptor().Fields()
@@ -117,10 +117,9 @@ var (
 	beganField  = ofSlice.ByName("gone_began_ns").Number()
 )
 
-// appendRecord appends a SliceRecord to a LedgerRecord. It is written in two
-// parts, which a reader puts together: what stays as it is from Commit on is
-// encoded once, so that a machine of many slices does not encode all of them
-// whenever one goes on. What changes is put together in part.
+// appendRecord appends a SliceRecord to a LedgerRecord. It is written in two parts, which a reader merges: what never
+// changes after Commit is encoded once, so that a machine with many slices does not encode all of them whenever one
+// changes. part is the buffer for what changes.
 func (s *nodeSlice) appendRecord(data []byte, part *[]byte) []byte {
 	if s.fixed == nil {
 		s.fixed = messages.Bytes(&messages.SliceRecord{
@@ -134,7 +133,7 @@ func (s *nodeSlice) appendRecord(data []byte, part *[]byte) []byte {
 	return append(append(data, s.fixed...), *part...)
 }
 
-// appendChanging writes by hand: these few bytes belong behind the fixed ones.
+// appendChanging writes by hand, because these few bytes belong after the fixed ones.
 func (s *nodeSlice) appendChanging(data []byte) []byte {
 	data = protowire.AppendTag(data, stateField, protowire.VarintType)
 	data = protowire.AppendVarint(data, uint64(messages.ToSliceState(s.page.State)))

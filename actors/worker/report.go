@@ -8,19 +8,18 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns what the leader hears of the machine without asking: a
-// heartbeat with its rhythm, and a report soon after the books changed. Neither
-// shows anything of a slice that the disk does not have yet.
+// This file owns what the machine sends the leader unasked: heartbeats at their interval, and a report soon after the
+// books changed. Neither shows anything of a slice that is not on disk yet.
 
 var noToken topology.Token
 
-// nodePulse is what was said and what of it was heard.
+// nodePulse is what was sent and what of it was acknowledged.
 type nodePulse struct {
-	timer    uint64 // numbers the pulse timers: an older one is stale
+	timer    uint64 // numbers the timers: an older one is stale
 	seq      uint64 // of the last heartbeat
 	sent     [8]pulseSent
 	heard    actors.Instant // when the last acknowledged heartbeat was sent
-	acked    uint64         // the ledger version that the leader surely has
+	acked    uint64         // the ledger version that the leader certainly has
 	reported uint64         // the one that it was last sent
 	armed    bool           // a report is due
 }
@@ -92,8 +91,8 @@ func (n *Node) load() int32 {
 	return int32((b.Total.MilliCPU - b.Free.MilliCPU) * 100 / b.Total.MilliCPU)
 }
 
-// onHeartbeatAck learns that the control plane still heard us when that
-// heartbeat was SENT, and lets the supervisors count from there.
+// onHeartbeatAck learns that the control plane still received from us when that heartbeat was SENT, and lets the
+// supervisors count from there.
 func (n *Node) onHeartbeatAck(ctx actor.Context, m *messages.HeartbeatAck) {
 	if !n.states.In(nodeMember) || !n.meant(m.Epoch, m.Incarnation) {
 		n.p.Host.Count("node.stale_ack", 1)
@@ -107,8 +106,7 @@ func (n *Node) onHeartbeatAck(ctx actor.Context, m *messages.HeartbeatAck) {
 	}
 }
 
-// armReport sees to it that changed books are reported soon: several changes in
-// a row make one report.
+// armReport ensures that changed books are reported soon: several changes in a row make one report.
 func (n *Node) armReport(ctx actor.Context) {
 	if n.pulse.armed || !n.states.In(nodeMember) || n.ledger.Version() == n.pulse.reported {
 		return
@@ -126,7 +124,7 @@ func (n *Node) onReportDue(ctx actor.Context) {
 	ctx.Request(n.rack, &messages.Report{Origin: n.origin(noToken, ""), Epoch: n.epoch, Ledger: n.ledgerReport()})
 }
 
-// ledgerReport is the machine's whole books, as far as they may be told.
+// ledgerReport is the machine's whole books, as far as they may be sent.
 func (n *Node) ledgerReport() *messages.LedgerReport {
 	b := n.ledger.Books()
 	r := &messages.LedgerReport{
@@ -143,8 +141,8 @@ func (n *Node) ledgerReport() *messages.LedgerReport {
 	return r
 }
 
-// onUidsInUse: the leader gives none of them to another job while anything lies here under it, so
-// that it is told with the books, and before the end of the tasks that it is about.
+// onUidsInUse: the leader gives no uid that is in use here to another job, so they are sent with the books, and before
+// the end of the tasks that use them.
 func (n *Node) onUidsInUse(m *messages.UidsInUse) {
 	n.uids = m.Uids
 	n.ledger.Touch()

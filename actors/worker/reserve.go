@@ -14,7 +14,7 @@ import (
 // and end by themselves. One that is lost with the agent is simply refused
 // later, so none of it touches the disk.
 
-// nodeSlices bounds how many slices a machine keeps books of.
+// nodeSlices bounds the slices in a machine's books.
 const nodeSlices = 4096
 
 type expiryDue struct{ At actors.Instant }
@@ -78,8 +78,7 @@ func (n *Node) tellReserved(ctx actor.Context, s *nodeSlice) {
 	})
 }
 
-// onAbort ends what was at most reserved. What is committed is past abort, and
-// says so.
+// onAbort ends what was at most reserved. A committed slice cannot be aborted, and the answer says so.
 func (n *Node) onAbort(ctx actor.Context, m *messages.Abort) {
 	token, job := subject(m.Order)
 	if s := n.slices[token]; s != nil && s.page.State != topology.SliceReserved {
@@ -88,7 +87,7 @@ func (n *Node) onAbort(ctx actor.Context, m *messages.Abort) {
 		return
 	}
 	if n.ledger.Past(token) == topology.PastRan {
-		// A leader with an older view may abort what is over; that it never was would contradict what was told.
+		// A leader with an older view may abort what is over; to answer that it never was would contradict earlier messages.
 		n.tell(ctx, job, &messages.Ended{Origin: n.origin(token, job)})
 		return
 	}
@@ -96,15 +95,15 @@ func (n *Node) onAbort(ctx actor.Context, m *messages.Abort) {
 	n.tell(ctx, job, &messages.Aborted{Origin: n.origin(token, job)})
 }
 
-// drop frees a reservation, if there is one, and leaves a tombstone in any case:
-// the Reserve or Commit that it is about may still be on its way.
+// drop frees a reservation, if there is one, and leaves a tombstone in any case: a Reserve or Commit of the token may
+// still be on its way.
 func (n *Node) drop(t topology.Token) {
 	n.ledger.Abort(t, n.now())
 	delete(n.slices, t)
 }
 
-// expire ends the reservations whose time is up. It is also called before a
-// command is looked at, since the timer may be behind in the mailbox.
+// expire ends the reservations whose time is up. It is also called before a command is handled, because the timer's
+// message may still wait in the mailbox.
 func (n *Node) expire() {
 	if _, any := n.ledger.NextExpiry(); !any {
 		return
@@ -121,10 +120,9 @@ func (n *Node) onExpiryDue(m expiryDue) {
 	n.expire()
 }
 
-// armExpiry keeps one timer for the earliest reservation. There is no way to
-// take a timer back: one that comes too early finds nothing and arms the next,
-// never at once, so that a clock that is a little behind its timers costs a
-// millisecond and not a busy loop.
+// armExpiry keeps one timer for the earliest reservation. A timer cannot be cancelled: one that comes too early finds
+// nothing and arms the next, never at once, so that a clock slightly behind its timers costs a millisecond and not a
+// busy loop.
 func (n *Node) armExpiry(ctx actor.Context) {
 	next, any := n.ledger.NextExpiry()
 	if at := actors.Instant(next); any && (n.expiryAt == 0 || at < n.expiryAt) {
@@ -133,9 +131,8 @@ func (n *Node) armExpiry(ctx actor.Context) {
 	}
 }
 
-// onGpuFaulted takes a device out of service. A reservation of it ends, as if it
-// had expired; a slice that runs on it is the leader's to stop, which reads of
-// the device in the report.
+// onGpuFaulted takes a device out of service. A reservation of it ends, as if it had expired; the leader stops a slice
+// that runs on it when it sees the device in the report.
 func (n *Node) onGpuFaulted(m *messages.GpuFaulted) {
 	id := topology.GPUID(m.GpuId)
 	var reserved []topology.Token

@@ -15,7 +15,7 @@ import (
 
 // This file owns the ports of the Node's rig.
 
-// rigBox is a mailbox that the rig empties.
+// rigBox is a mailbox which the rig empties.
 type rigBox struct {
 	r            *nodeRig
 	invoker      actor.MessageInvoker
@@ -166,8 +166,8 @@ func (r *nodeRig) finishSave() {
 	r.system.Root.Send(d.to, m)
 }
 
-// rigLauncher keeps containers across agents. When it works by itself it answers
-// at once; else the dialogue says when something happens.
+// rigLauncher keeps containers across agents. When it works by itself it answers at once; otherwise the dialogue says
+// when something happens.
 type rigLauncher struct {
 	r     *nodeRig
 	auto  bool

@@ -18,8 +18,7 @@ import (
 
 // This file owns the machine that the Node's dialogues talk to: virtual time,
 // one goroutine, mailboxes that are emptied in the order in which they filled,
-// and a disk and a launcher that outlive the agent. rig_ports_test.go has
-// the ports, rig_words_test.go how things are said.
+// and a disk and a launcher that outlive the agent. rig_ports_test.go has the ports, rig_words_test.go the words.
 
 type nodeRig struct {
 	t     rigT
@@ -30,13 +29,13 @@ type nodeRig struct {
 	now      actors.Instant
 	timers   []rigTimer
 	boot     int
-	agent    int // which start of the agent: what is owed to an earlier one is dropped
+	agent    int // which start of the agent: answers to an earlier one are dropped
 	announce *messages.Announcement
 
 	system *actor.ActorSystem
 	node   *Node
 	boxes  []*rigBox
-	hush   bool // heartbeats and log lines are not said
+	hush   bool // heartbeats and log lines are not shown
 
 	disk     rigDisk
 	launcher rigLauncher
@@ -74,7 +73,7 @@ func (r *nodeRig) haveGPUs(n int) {
 	r.announce.Total.MilliGpu = int64(n) * topology.WholeGPU
 }
 
-// start boots an agent on what is on the disk; an earlier one is no more.
+// start starts an agent on what is on the disk; an earlier one is gone.
 func (r *nodeRig) start() {
 	r.agent++
 	r.boxes = nil
@@ -96,7 +95,7 @@ func (r *nodeRig) start() {
 	r.settle()
 }
 
-// reboot: nothing of the last boot runs, and what had ended is known still.
+// reboot: nothing of the last boot runs, and what had ended is still known.
 func (r *nodeRig) reboot() {
 	r.boot++
 	l := &r.launcher
@@ -113,7 +112,7 @@ func (r *nodeRig) incarnation() *messages.Incarnation {
 	return &messages.Incarnation{BootId: fmt.Sprintf("boot-%d", r.boot), StartedNs: int64(r.agent)}
 }
 
-// settle delivers until nobody has anything to do, system messages first.
+// settle delivers messages until none is left, system messages first.
 func (r *nodeRig) settle() {
 	for {
 		i := slices.IndexFunc(r.boxes, func(b *rigBox) bool { return len(b.system)+len(b.user) > 0 })
@@ -124,7 +123,7 @@ func (r *nodeRig) settle() {
 	}
 }
 
-// pass lets time go by, timer after timer.
+// pass lets time pass, timer after timer.
 func (r *nodeRig) pass(d time.Duration) {
 	until := r.now.Plus(d)
 	for {

@@ -15,8 +15,8 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns the words of the Node's dialogues: what a line of a script
-// does, and how what the Node says is written down.
+// This file owns the words of the Node's dialogues: what a line of a script does, and how the Node's messages are
+// written down.
 
 // step does one line of a script.
 func (r *nodeRig) step(t *testing.T, d *datadriven.TestData) {
@@ -77,7 +77,7 @@ func (r *nodeRig) step(t *testing.T, d *datadriven.TestData) {
 	r.settle()
 }
 
-// again starts an agent: the first, or one after the last has gone.
+// again starts an agent: the first, or one after the last is gone.
 func (r *nodeRig) again(t *testing.T, d *datadriven.TestData) {
 	if d.HasArg("boot") {
 		r.reboot()
@@ -191,7 +191,7 @@ func tokenIn(t *testing.T, d *datadriven.TestData, text string) topology.Token {
 	return k
 }
 
-// command reads an order: its token first, then what differs from the usual.
+// command reads an order: its token first, then what differs from the default.
 func (r *nodeRig) command(t *testing.T, d *datadriven.TestData) proto.Message {
 	o := &messages.Order{
 		Epoch: r.epoch, Token: messages.ToToken(tokenIn(t, d, d.CmdArgs[0].Key)), Job: "j", Node: "a",
@@ -278,7 +278,7 @@ func kindOf(m any) string {
 	return name[strings.LastIndexByte(name, '.')+1:]
 }
 
-// spoken writes a message down in one line.
+// spoken writes a message in one line.
 func spoken(m any) string {
 	words := []string{kindOf(m)}
 	add := func(format string, args ...any) { words = append(words, fmt.Sprintf(format, args...)) }

@@ -13,27 +13,27 @@ import (
 
 // This file owns what the Node knows of a slice beside the ledger, and what a
 // slice does next. A change that must survive a restart marks its slice as
-// unsaved; until the disk has it, the slice is shown as it last was on disk, and
-// nothing new of it is told or done. So a fact can never be told and then lost.
+// unsaved; until the disk has it, the slice is shown as it last was on disk, and nothing new is sent or done for it. So
+// a fact can never be sent and then lost.
 
-// nodeSlice goes with a slice of the ledger.
+// nodeSlice belongs to a slice of the ledger.
 type nodeSlice struct {
 	page     *topology.Slice   // the ledger's own, to be read
-	wire     *messages.Token   // its token, as it is told
+	wire     *messages.Token   // its token, as a message
 	spec     *messages.JobSpec // from Commit on
-	uid      uint32            // of its tasks, likewise; 0: the leader gave none
-	owner    string            // of the job, likewise
+	uid      uint32            // of its tasks, from Commit on; 0: the leader gave none
+	owner    string            // of the job, from Commit on
 	cause    messages.Cause    // of the Stop
 	grace    int64             // of the Stop, in ms
-	reserved actors.Instant    // when it was, by the clock of this boot; 0: an agent of an earlier version did that
+	reserved actors.Instant    // when, by the clock of this boot; 0: under an agent of an earlier version
 	start    *messages.Start   // what this incarnation was told to spawn
-	roster   roster            // what has come of the list in it
+	roster   roster            // what has arrived of its list
 	ranks    []nodeRank        // as in the ledger
-	grants   []*messages.Grant // of the ranks, as they are told
-	fixed    []byte            // of its record, what stays as it is
+	grants   []*messages.Grant // of the ranks, as messages
+	fixed    []byte            // the part of its record that never changes
 
-	unsaved      uint64              // the change that the disk must have before news are told; 0: none
-	shown        topology.SliceState // the state that was last told, or could have been
+	unsaved      uint64              // the change that must be on disk before news are sent; 0: none
+	shown        topology.SliceState // the state that was last sent, or could have been
 	startedShown bool
 }
 
@@ -46,10 +46,10 @@ type nodeRank struct {
 	prepared bool
 	told     bool // its Task was told to start
 	started  bool
-	began    actors.Instant // its process, by the clock of this boot; 0: not known, or it has not
+	began    actors.Instant // of its process, by the clock of this boot; 0: not known, or it has not begun
 	exit     *messages.Exit
 	ended    actors.Instant // when the exit was learnt
-	shown    bool           // the exit was told, or could have been
+	shown    bool           // the exit was sent, or could have been
 }
 
 func (n *Node) newSlice(s *topology.Slice) *nodeSlice {
@@ -64,9 +64,8 @@ func (n *Node) newSlice(s *topology.Slice) *nodeSlice {
 	return own
 }
 
-// lastSaid keeps which amount and which devices were last told of: a big gang
-// takes machines whole, so that the same are free, given away and free again.
-// What is told is kept by many for long, and for most of it once is enough.
+// lastSaid keeps the last amount and devices that were sent: a big gang takes machines whole, so the same devices are
+// free, given away and free again. Receivers keep messages for long, so equal parts are shared.
 type lastSaid struct {
 	amount  topology.Resources
 	sum     *messages.Resources // the same
@@ -99,7 +98,7 @@ func (s *nodeSlice) rank(r topology.Rank) *nodeRank {
 	return nil
 }
 
-// exits are those that may be told, and for how long each has been known.
+// exits are those that may be sent, and how long each has been known.
 func (s *nodeSlice) exits(now actors.Instant) (all []*messages.Exit, agesMs []int64) {
 	for i := range s.ranks {
 		if r := &s.ranks[i]; r.exit != nil && r.shown {
@@ -109,8 +108,8 @@ func (s *nodeSlice) exits(now actors.Instant) (all []*messages.Exit, agesMs []in
 	return all, agesMs
 }
 
-// age is for how many milliseconds the rank's exit has been known. Of one that an
-// earlier start of this agent knew it is less than that.
+// age is how many milliseconds the rank's exit has been known; less than that if an earlier start of this agent already
+// knew it.
 func (r *nodeRank) age(now actors.Instant) int64 { return now.Since(r.ended).Milliseconds() }
 
 // allPrepared reports whether every rank could start at once, or has started.
@@ -123,9 +122,8 @@ func (s *nodeSlice) allStarted() bool {
 	return !slices.ContainsFunc(s.ranks, func(r nodeRank) bool { return !r.started && !r.exit.Ran() })
 }
 
-// ran is for how long all ranks have run, those that are over included: the barrier was passed when the last of all
-// began, and a limit that counted from the last of those that still run would end them early. 0: of one it is not
-// known, or it has not begun.
+// ran is how long all ranks have run, ended ones included: the barrier was passed when the last of all began, and
+// counting only those that still run would get that moment wrong. 0: not known of one, or one has not begun.
 func (s *nodeSlice) ran(now actors.Instant) time.Duration {
 	last := lastBegan(s.ranks, func(*nodeRank) bool { return true })
 	if last == 0 {
@@ -134,7 +132,7 @@ func (s *nodeSlice) ran(now actors.Instant) time.Duration {
 	return min(max(now.Since(last), time.Millisecond), actors.Millis(messages.MaxDurationMs))
 }
 
-// held is for how long the machine has had it; 0: it is not known.
+// held is how long the machine has had it; 0: not known.
 func (s *nodeSlice) held(now actors.Instant) time.Duration {
 	if s.reserved == 0 {
 		return 0
@@ -142,12 +140,12 @@ func (s *nodeSlice) held(now actors.Instant) time.Duration {
 	return min(max(now.Since(s.reserved), time.Millisecond), actors.Millis(messages.MaxDurationMs))
 }
 
-// goneBegan is when the last of the ranks that are over began; 0: of one it is not known.
+// goneBegan is when the last of the ranks that are over began; 0: not known of one.
 func (s *nodeSlice) goneBegan() actors.Instant {
 	return lastBegan(s.ranks, func(r *nodeRank) bool { return r.exit != nil })
 }
 
-// lastBegan is when the last of some ranks began; 0 where one of them did not, or nobody knows when.
+// lastBegan is when the last of some ranks began; 0 where one of them did not begin, or its time is unknown.
 func lastBegan(ranks []nodeRank, counts func(*nodeRank) bool) (last actors.Instant) {
 	for i := range ranks {
 		if r := &ranks[i]; counts(r) {
@@ -160,9 +158,9 @@ func lastBegan(ranks []nodeRank, counts func(*nodeRank) bool) (last actors.Insta
 	return last
 }
 
-// harmless reports whether all that ended did so before it was started. Such an end
-// may be told without the disk: whatever a restart finds, nothing of it will run,
-// because an incarnation spawns only for a Start that it received itself.
+// harmless reports whether all ranks that ended did so before they were started. Such an end may be sent without the
+// disk: whatever a restart finds, nothing of it will run, because an incarnation spawns only for a Start that it
+// received itself.
 func (s *nodeSlice) harmless() bool {
 	return !slices.ContainsFunc(s.ranks, func(r nodeRank) bool {
 		switch r.exit.GetKind() {
@@ -173,11 +171,11 @@ func (s *nodeSlice) harmless() bool {
 	})
 }
 
-// changed notes a change that must be on disk before the slice's news are told.
+// changed notes a change that must be on disk before the slice's news are sent.
 func (n *Node) changed(s *nodeSlice) { s.unsaved = n.change() }
 
-// settle is the one place where a slice goes on: it does what its state calls
-// for and tells what is new, unless that still waits for the disk.
+// settle is the one place where a slice goes on: it does what its state requires and sends what is new, unless that
+// still waits for the disk.
 func (n *Node) settle(ctx actor.Context, s *nodeSlice) {
 	if s.unsaved != 0 {
 		return
@@ -200,7 +198,7 @@ func (n *Node) prepareRanks(ctx actor.Context, s *nodeSlice) {
 	}
 }
 
-// startRanks spawns, past the barrier and with the mark of it on disk.
+// startRanks spawns, past the barrier and with its mark on disk.
 func (n *Node) startRanks(ctx actor.Context, s *nodeSlice) {
 	for i := range s.ranks {
 		if r := &s.ranks[i]; r.exit == nil && !r.started && !r.told {
@@ -210,7 +208,7 @@ func (n *Node) startRanks(ctx actor.Context, s *nodeSlice) {
 	}
 }
 
-// tellNews tells what has come since the slice was last shown.
+// tellNews sends what is new since the slice was last shown.
 func (n *Node) tellNews(ctx actor.Context, s *nodeSlice) {
 	state, before := s.page.State, s.shown
 	s.shown = state
@@ -254,8 +252,7 @@ func (n *Node) tellEnded(ctx actor.Context, s *nodeSlice) {
 	n.tell(ctx, s.page.Job, &messages.Ended{Origin: n.origin(s.page.Token, s.page.Job), Exits: exits, AgesMs: ages})
 }
 
-// answer tells again all that a slice has reached. What still waits for the
-// disk is told when the disk has it.
+// answer sends again all that a slice has reached. What still waits for the disk is sent once it is there.
 func (n *Node) answer(ctx actor.Context, s *nodeSlice) {
 	switch s.shown {
 	case topology.SliceReserved:
@@ -278,7 +275,7 @@ func (n *Node) answer(ctx actor.Context, s *nodeSlice) {
 	n.tellExits(ctx, s)
 }
 
-// tellExits tells again which ranks have gone.
+// tellExits sends again which ranks are gone.
 func (n *Node) tellExits(ctx actor.Context, s *nodeSlice) {
 	if exits, ages := s.exits(n.p.Clock.Now()); len(exits) > 0 {
 		n.tell(ctx, s.page.Job, &messages.Exited{Origin: n.origin(s.page.Token, s.page.Job), Exits: exits, AgesMs: ages})

@@ -10,14 +10,12 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns the way from the disk to the first word: what the record says
-// is compared with what the launcher says, and only when both agree does the
-// Node speak to anyone. Nothing is spawned here: a task that was never started
-// waits for a Start that this incarnation receives.
+// This file owns the way from the disk to the first message: the record is compared with what the launcher says, and
+// the Node sends nothing before both agree. Nothing is spawned here: a task that was never started waits for a Start
+// that this incarnation receives.
 
-// onDiskLoaded reads the record. One that is corrupt is put aside and the
-// machine begins empty, which is safe because every task is stopped first. One
-// that a newer agent wrote is refused loudly instead: its tasks are well.
+// onDiskLoaded reads the record. A corrupt one is put aside and the machine begins empty, which is safe because every
+// task is stopped first. One of a newer agent is refused with an error instead: its tasks are fine.
 func (n *Node) onDiskLoaded(ctx actor.Context, m actors.DiskLoaded) {
 	if !n.states.In(nodeLoading) || n.disk.waiting {
 		return
@@ -79,16 +77,16 @@ func (n *Node) onTaskList(ctx actor.Context, m *messages.TaskList) {
 	n.adopted(ctx)
 }
 
-// withdrawAgain keeps a device that faulted out of service within one boot. A
-// new boot has reset it, and if it is still bad it will be told again.
+// withdrawAgain keeps a device that faulted out of service within one boot. A new boot has reset it, and if it is still
+// bad the watch will report it again.
 func (n *Node) withdrawAgain() {
 	for _, id := range n.record.WithdrawnGpus {
 		n.ledger.Withdraw(topology.GPUID(id))
 	}
 }
 
-// enter puts the record's slices into the ledger, as they are now. If one does
-// not fit, the record is not ours, and the ledger is as empty as before.
+// enter puts the record's slices into the ledger, in their present state. If one does not fit, the record is not ours,
+// and the ledger is as empty as before.
 func (n *Node) enter(known map[topology.TaskKey]*messages.TaskEntry) error {
 	for _, r := range n.record.Slices {
 		l := sliceOf(r)
@@ -115,12 +113,12 @@ func (n *Node) enterSlice(r *messages.SliceRecord, l topology.Slice, exits map[t
 	s := n.newSlice(n.ledger.Slice(l.Token))
 	s.spec, s.uid, s.owner, s.cause = r.Spec, r.Uid, r.Owner, r.Cause
 	s.grace = actors.GraceOf(r.Spec, n.p.Constants).Milliseconds()
-	s.reserved = actors.Instant(r.ReservedNs) // after a reboot all of it is over, and nobody is told
+	s.reserved = actors.Instant(r.ReservedNs) // after a reboot all of it is over, and this is never sent
 	for i := range s.ranks {
 		s.ranks[i].exit, s.ranks[i].ended = exits[s.ranks[i].rank], n.p.Clock.Now()
 		s.ranks[i].shown = s.ranks[i].exit != nil && !n.rebooted
 		if s.ranks[i].exit != nil && !n.rebooted {
-			s.ranks[i].began = actors.Instant(r.GoneBeganNs) // of the last of them, which is all that counts
+			s.ranks[i].began = actors.Instant(r.GoneBeganNs) // of the last of them, which alone counts
 		}
 	}
 	if n.rebooted {
@@ -157,10 +155,9 @@ func (n *Node) endByReboot(l *topology.Slice, exits map[topology.Rank]*messages.
 	}
 }
 
-// stateNow is a slice's state after a restart of the agent within one boot. It
-// is started only if every rank that is not gone was spawned; if one was not,
-// the leader has to say Start again, and to be asked for it the slice goes back
-// to where it is prepared first.
+// stateNow is a slice's state after a restart of the agent within one boot. It is started only if every rank that is
+// not gone was spawned; if one was not, the leader must send Start again, so the slice goes back to where it is first
+// prepared.
 func stateNow(l topology.Slice, known map[topology.TaskKey]*messages.TaskEntry) topology.SliceState {
 	if l.State == topology.SliceStopping || l.State == topology.SliceOver {
 		return l.State
@@ -173,11 +170,10 @@ func stateNow(l topology.Slice, known map[topology.TaskKey]*messages.TaskEntry) 
 	return topology.SliceStarted
 }
 
-// stopStrays stops what the launcher has and the ledger does not, each as its job
-// wants to be stopped: a default would cut short who needs longer to save its
-// work, and keep a cancelled job alive that asked for less. Until all are gone
-// their devices are not free, and as nobody knows which they are, the Node does
-// not speak before.
+// stopStrays stops the tasks that the launcher has and the ledger does not, each as its job wants to be stopped: a
+// default would be too short for a job that needs longer to save its work, and too long for one that asked for less.
+// Their devices are not free until all are gone, and because it is unknown which devices they have, the Node sends
+// nothing before that.
 func (n *Node) stopStrays(ctx actor.Context, tasks []*messages.TaskEntry) {
 	n.strays = map[topology.TaskKey]bool{}
 	for _, e := range tasks {
@@ -206,8 +202,8 @@ func (n *Node) onStrayGone(ctx actor.Context, m *messages.TaskGone) {
 	n.adopted(ctx)
 }
 
-// takeUp gives every rank that is not gone a Task again: one that was spawned is
-// adopted, one that was not is prepared at once, one that is to stop is stopped.
+// takeUp gives every rank that is not gone a Task again: a spawned one is adopted, one that was not spawned is prepared
+// at once, one that is to stop is stopped.
 func (n *Node) takeUp(ctx actor.Context, known map[topology.TaskKey]*messages.TaskEntry) {
 	for _, l := range n.ledger.Slices() {
 		s := n.slices[l.Token]
@@ -232,7 +228,7 @@ func (n *Node) takeUp(ctx actor.Context, known map[topology.TaskKey]*messages.Ta
 	}
 }
 
-// adopted opens the Node to the world, once nothing is in doubt any more.
+// adopted lets the Node speak to others, once nothing is in doubt.
 func (n *Node) adopted(ctx actor.Context) {
 	if !n.states.In(nodeAdopting) || len(n.strays) > 0 || n.rebooted && n.disk.saved < n.disk.changes {
 		return

@@ -9,7 +9,7 @@ func Tables() []actors.Table[string] {
 	return []actors.Table[string]{nodeTable.Words(), taskTable.Words()}
 }
 
-// nodeState is how far a machine has come since its agent started: with its disk, its tasks and its leader.
+// nodeState is how far a machine has got since its agent started: with its disk, its tasks and its leader.
 type nodeState string
 
 const (
@@ -33,7 +33,7 @@ var nodeTable = actors.Table[nodeState]{Kind: actors.KindNode, Edges: []actors.E
 	{nodeMember, "lead", nodeJoining},
 }}
 
-// taskState is where one container stands.
+// taskState is the state of one container.
 type taskState string
 
 const (

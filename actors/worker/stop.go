@@ -7,9 +7,8 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns how a slice ends on the machine: it is stopped or its tasks
-// end by themselves, evidence is gathered rank by rank, and with the last of it
-// — and only then — the devices are free.
+// This file owns how a slice ends on the machine: it is stopped or its tasks end by themselves, evidence is gathered
+// rank by rank, and the devices are free only with the last of it.
 
 func (n *Node) onStop(ctx actor.Context, m *messages.Stop) {
 	token, job := subject(m.Order)
@@ -24,7 +23,7 @@ func (n *Node) onStop(ctx actor.Context, m *messages.Stop) {
 		grace = n.p.Constants.StopGrace.Milliseconds()
 	}
 	signal := m.Signal
-	if signal == 0 { // from a leader that knows no more of the job
+	if signal == 0 { // from a leader that knows nothing else about the job
 		signal = s.spec.GetStop().GetSignal()
 	}
 	switch s.page.State {
@@ -44,8 +43,8 @@ func (n *Node) onStop(ctx actor.Context, m *messages.Stop) {
 	}
 }
 
-// stopRanks stops every rank that is not gone. One without a Task was never
-// asked of the launcher, so that nothing of it can run.
+// stopRanks stops every rank that is not gone. The launcher was never asked to run one without a Task, so nothing of it
+// can run.
 func (n *Node) stopRanks(ctx actor.Context, s *nodeSlice, signal int32, graceMs int64) {
 	s.grace = graceMs
 	for i := range s.ranks {
@@ -74,7 +73,7 @@ func (n *Node) onRankGone(ctx actor.Context, m rankGone) {
 	}
 	ctx.Stop(r.pid)
 	r.pid, r.adopting = nil, false
-	r.began = max(r.began, m.began) // an agent that was not there when it began learns of it now
+	r.began = max(r.began, m.began) // an agent that started after it began learns of it now
 	n.noteExit(s, r, m.exit)
 	n.settle(ctx, s)
 	n.adopted(ctx)
@@ -95,12 +94,10 @@ func (n *Node) noteExit(s *nodeSlice, r *nodeRank, exit *messages.Exit) {
 	}
 }
 
-// excuse lets it be told without the disk, while that is in trouble, that ranks
-// ended before they were started. The naive way, to wait, keeps the whole gang
-// from its next attempt for as long as one machine's disk is full — which may be
-// just why its image could not be unpacked. A Commit or the mark of the barrier
-// is never excused; and nothing is while the disk lacks the leader's epoch, since
-// an older leader could start after a restart what had been excused.
+// excuse allows the news that ranks ended before they were started to be sent without the disk while that fails. The
+// naive way, to wait, keeps the whole gang from its next attempt for as long as one machine's disk is full, which may
+// be just why its image could not be unpacked. A Commit or the mark of the barrier is never excused; and nothing is
+// while the disk lacks the leader's epoch, because after a restart an older leader could start what had been excused.
 func (n *Node) excuse(s *nodeSlice) bool {
 	state := s.page.State
 	durable := s.shown >= topology.SliceCommitted && state != topology.SliceStarted

@@ -11,8 +11,8 @@ import (
 )
 
 // Task owns one container: one rank of one attempt on this machine. It is a
-// child of the Node, which owns everything durable about it; the Task owns the
-// conversation with the launcher, and never decides to start or stop by itself.
+// child of the Node, which owns everything durable about it; the Task owns the messages to and from the launcher, and
+// never decides to start or stop by itself.
 //
 // It tells: the Node (rankPrepared, rankStarted, rankGone). It asks: the
 // launcher (PrepareTask → TaskPrepared, StartTask and AdoptTask → TaskStarted,
@@ -24,7 +24,7 @@ type Task struct {
 	spawned bool // the launcher was told to start it, by this agent or an earlier one
 }
 
-// taskWork is what a Task is there for.
+// taskWork is the work of a Task.
 type taskWork struct {
 	key   topology.TaskKey
 	id    *messages.TaskId // the same, as the launcher calls it
@@ -67,11 +67,10 @@ func newTask(p *Ports, work taskWork) actor.Actor {
 	return &Task{p: p, work: work, spawned: work.spawned, states: actors.NewStates(&taskTable, p.Host)}
 }
 
-// ID tells which container this is, for whoever checks.
+// ID is the container's attempt and rank, for checks.
 func (t *Task) ID() (topology.Token, topology.Rank) { return t.work.key.Token, t.work.key.Rank }
 
-// Receive dispatches: the Node's words, then the launcher's. An answer about
-// another container is nobody's.
+// Receive dispatches: the Node's messages, then the launcher's. An answer about another container is ignored.
 func (t *Task) Receive(ctx actor.Context) {
 	switch m := ctx.Message().(type) {
 	case taskPrepare:
@@ -174,8 +173,7 @@ func (t *Task) onGone(ctx actor.Context, m *messages.TaskGone) {
 	ctx.Send(ctx.Parent(), rankGone{t.work.key, exit, actors.Instant(m.StartedNs)})
 }
 
-// exitOf completes what the launcher said. Whatever was never told to start did
-// not run, so it cannot have succeeded.
+// exitOf completes the launcher's report. A task that was never told to start did not run, so it cannot have succeeded.
 func (t *Task) exitOf(told *messages.Exit) *messages.Exit {
 	exit := &messages.Exit{}
 	if told != nil {

@@ -1,6 +1,6 @@
-// Package environment says what a task finds in its environment: which task it is, which the others are, and where they
-// meet, in the words of each framework. It is pure: the same task has the same environment wherever this is computed.
-// Which words are there is decided in launchers.go, by the launcher that the job names.
+// Package environment computes a task's environment variables: which task it is, which the others are, and where they
+// meet, in the variables of each framework. It is pure: the same task has the same environment wherever this is
+// computed. launchers.go decides which variables there are, by the launcher that the job names.
 package environment
 
 import (
@@ -11,7 +11,7 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// Subject is the task whose environment it is.
+// Subject is the task whose environment is computed.
 type Subject struct {
 	Start *messages.StartTask
 	// Gpus are the granted devices, as the machine announced them, in the order of the grant.
@@ -20,7 +20,7 @@ type Subject struct {
 	Hostfile string
 }
 
-// variable is one of the environment.
+// variable is one environment variable.
 type variable struct{ name, value string }
 
 // Of is the environment of a task, in a fixed order. What the user sets wins
@@ -45,8 +45,8 @@ func lines(variables []variable) []string {
 	return out
 }
 
-// Merge joins environments; a later value of the same name takes the place of an
-// earlier one, because programs read the first that they find.
+// Merge joins environments; a later value replaces an earlier one of the same name, because programs read the first
+// that they find.
 func Merge(parts ...[]string) []string {
 	at := map[string]int{}
 	var merged []string
@@ -64,10 +64,9 @@ func Merge(parts ...[]string) []string {
 	return merged
 }
 
-// devices are the variables by which each vendor's libraries find their GPUs. A
-// task that was given none sees none, whatever the machine has: without these it
-// would see all. A declared device has no identity that a driver would know, and
-// nobody knows whose it is, so every vendor is given its number.
+// devices are the variables through which each vendor's libraries find their GPUs. A task without GPUs sees none,
+// whatever the machine has: without these variables it would see all. A declared device has no identity that a driver
+// knows, and its vendor is unknown, so each vendor's variable has its number.
 func devices(s Subject) []variable {
 	var all, nvidia, amd, numbers []string
 	for _, g := range s.Gpus {
@@ -102,16 +101,15 @@ func devices(s Subject) []variable {
 	}
 }
 
-// isAMDs tells by an identity whose device it is: ROCr's are sixteen hexadecimal
-// digits, NVIDIA's have the five groups of a UUID.
+// isAMDs reports whether an identity is that of an AMD device: ROCr's are sixteen hexadecimal digits, NVIDIA's have the
+// five groups of a UUID.
 func isAMDs(id string) bool {
 	digits, found := strings.CutPrefix(id, "GPU-")
 	return found && len(digits) == 16 && strings.Trim(digits, "0123456789abcdef") == ""
 }
 
-// Hostfile is the list of machines as MPI and DeepSpeed read it: each once, in
-// the order of ranks, with as many slots as processes are meant to run there. A
-// task means one process for each of its GPUs, and at least one.
+// Hostfile is the list of machines as MPI and DeepSpeed read it: each once, in the order of ranks, with one slot for
+// each process that should run there. A task counts one process for each of its GPUs, and at least one.
 func Hostfile(r *messages.Rendezvous, grant *messages.Grant) string {
 	each := processes(grant)
 	var text strings.Builder
@@ -132,7 +130,7 @@ func Hosts(r *messages.Rendezvous) string {
 	return text.String()
 }
 
-// processes is how many a task is meant to run.
+// processes is how many processes a task should run.
 func processes(grant *messages.Grant) int {
 	if milli := grant.GetAmount().GetMilliGpu(); milli > 0 {
 		return int((milli + 999) / 1000)

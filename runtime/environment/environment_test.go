@@ -58,7 +58,7 @@ func gpus(ids ...string) []*messages.Gpu {
 	return all
 }
 
-// TestEnvironment: which task it is, which the others are and where they meet, word by word.
+// TestEnvironment: which task it is, which the others are and where they meet, variable by variable.
 func TestEnvironment(t *testing.T) {
 	eight := gang(2, 8000)
 	eight.Gpus = gpus("GPU-1", "GPU-2")
@@ -171,7 +171,7 @@ func TestLargeGang(t *testing.T) {
 	}
 }
 
-// TestNothingKnown: an incomplete start does not break anything.
+// TestNothingKnown: an incomplete start breaks nothing.
 func TestNothingKnown(t *testing.T) {
 	if env := of(t, Subject{Start: &messages.StartTask{}}); env["SYNAPSE_WORLD_SIZE"] != "1" ||
 		env["SYNAPSE_RANK"] != "0" {
@@ -179,7 +179,7 @@ func TestNothingKnown(t *testing.T) {
 	}
 }
 
-// TestNumericID: what is a number stays it; what is not becomes one, always the same.
+// TestNumericID: a number stays as it is; any other id becomes a number, always the same one.
 func TestNumericID(t *testing.T) {
 	for id, want := range map[string]string{"42": "42", "0": numericID("0"), "99999999999": numericID("99999999999")} {
 		if got := numericID(id); got != want || got == "0" || len(got) > 10 {
@@ -188,8 +188,7 @@ func TestNumericID(t *testing.T) {
 	}
 }
 
-// TestReserved: what the environment sets whatever a user wrote is refused when it is
-// submitted, and nothing else is.
+// TestReserved: variables that Synapse sets in any case are refused at submit, and no others.
 func TestReserved(t *testing.T) {
 	task := gang(2, 8000)
 	task.Gpus = gpus("GPU-1")

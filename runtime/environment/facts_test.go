@@ -17,13 +17,13 @@ import (
 // the release, the commit or the month of what was read; a newer rule is a new function beside the old one. TestFacts
 // shows that our variables lead each to the right world.
 
-// process is one that a framework comes to run in a task.
+// process is a process that a framework runs in a task.
 type process struct {
 	rank, world int
 	devices     []int // as the task's libraries number them; nil: all that it sees
 }
 
-// rule is what a framework makes of a task's environment, with so many devices in sight.
+// rule is what a framework makes of a task's environment, with this number of visible devices.
 type rule func(env map[string]string, visible int) ([]process, error)
 
 // asked reads variables that must be there, as numbers.
@@ -105,7 +105,7 @@ func lightning(env map[string]string, visible int, shells ...string) ([]process,
 	return []process{{n[0]*each + local[0], nodes * each, local}}, nil
 }
 
-// tasksOfTest is what a program says itself: how many nodes it was written for.
+// tasksOfTest is how many nodes the program itself names.
 func tasksOfTest(env map[string]string) int {
 	n, _ := strconv.Atoi(env["SYNAPSE_WORLD_SIZE"])
 	return n
@@ -162,7 +162,7 @@ func jaxPassed01f4709(env map[string]string, _ int) ([]process, error) {
 	return []process{one}, nil
 }
 
-// nvrxInprocess0ee3d84 (inprocess.State): RANK and WORLD_SIZE.
+// nvrxInprocess0ee3d84 (inprocess.State) reads RANK and WORLD_SIZE.
 func nvrxInprocess0ee3d84(env map[string]string, visible int) ([]process, error) {
 	return torchEnv113(env, visible)
 }
@@ -294,7 +294,7 @@ var facts = []struct {
 // severalGPUs are the shapes whose tasks have several: an error there, and never a world with one of eight.
 var severalGPUs = []shape{{1, 8, 1}, {2, 8, 2}}
 
-// silent are those known to take one device of eight without an error: the pages say so, and auto has none.
+// silent are the rules known to take one device of eight without an error: the docs say so, and auto has none of them.
 var silent = map[string]bool{"JAX 01f4709 jax": true, "JAX 2025-08 slurm": true, "submitit 01eedd3 slurm": true}
 
 // TestFacts: by our variables each framework comes to a world in which every rank is there once and every device is
@@ -391,7 +391,7 @@ func placed(s shape, rank int32, launcher string) Subject {
 	}
 }
 
-// TestAutoOfUnknown: what a later version may send, and this one does not know, is as auto.
+// TestAutoOfUnknown: a launcher that only a later version knows is treated as auto.
 func TestAutoOfUnknown(t *testing.T) {
 	later := placed(shape{2, 8, 2}, 1, "auto")
 	auto := Of(later)

@@ -6,15 +6,14 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// This file owns which words a task's environment speaks: for each launcher the vocabularies that it, and what it
-// starts, reads. A vocabulary of another launcher does harm: a framework that finds a part of it takes the rest for
-// granted, and uses one GPU of eight, or waits for a step of Slurm's that nobody started. docs/launchers.md says who
-// reads what.
+// This file owns which variables a task's environment has: for each launcher the vocabularies that it, and what it
+// starts, read. Another launcher's vocabulary does harm: a framework that finds a part of it relies on the rest, and
+// uses one GPU of eight, or waits for a Slurm step that nobody started. docs/launchers.md says who reads what.
 
-// vocabulary is one framework's words for the meeting.
+// vocabulary is one framework's variables for the meeting.
 type vocabulary func(*meeting) []variable
 
-// launchers are the vocabularies of each. All that a later version may send, and this one does not know, is as auto.
+// launchers are the vocabularies of each. A launcher that only a later version knows is treated as auto.
 var launchers = map[messages.Launch][]vocabulary{
 	messages.Launch_LAUNCH_AUTO: {
 		(*meeting).master, (*meeting).torchrun, (*meeting).process, (*meeting).guess, (*meeting).jax, (*meeting).mpi,
@@ -44,8 +43,8 @@ func (m *meeting) master() []variable {
 	return []variable{{"MASTER_ADDR", m.address}, {"MASTER_PORT", m.port}, {"NODE_RANK", number(m.rank)}}
 }
 
-// torchrun: what it takes in place of its flags; and for NVRx's ft_launcher, which takes the same, which machine this
-// is.
+// torchrun has the variables that it reads in place of its flags, and for NVRx's ft_launcher, which reads the same,
+// which machine this is.
 func (m *meeting) torchrun() []variable {
 	return []variable{
 		{"PET_NNODES", number(m.world)}, {"PET_NODE_RANK", number(m.rank)}, {"PET_NPROC_PER_NODE", number(m.processes)},
@@ -54,8 +53,9 @@ func (m *meeting) torchrun() []variable {
 	}
 }
 
-// process: a task with at most one GPU is a process of its own, so it gets what torchrun would have given it; its only
-// device is number 0 to it. One with several has none of these: one RANK would be wrong for all processes but one.
+// process is for a task with at most one GPU: it is one process, so it gets what torchrun would have given it; its only
+// device is its number 0. A task with several GPUs has none of these: one RANK would be wrong for all processes but
+// one.
 func (m *meeting) process() []variable {
 	if m.processes > 1 {
 		return nil
@@ -77,10 +77,9 @@ func (m *meeting) jax() []variable {
 	return v
 }
 
-// jaxStep is the part of Slurm's words by which JAX finds out how many processes there are, for it reads no others.
-// The number of a process on its machine stands for that of its device there, and to a task its first device is
-// number 0. So a JAX too old for JAX_LOCAL_DEVICE_IDS is right with a task of one GPU, and takes the first one of a
-// task with several.
+// jaxStep is the part of Slurm's variables from which JAX learns how many processes there are; it reads no others. JAX
+// takes the number of a process on its machine as that of its device, and a task's first device is its number 0. So a
+// JAX too old for JAX_LOCAL_DEVICE_IDS is right with a task of one GPU, and takes the first one of a task with several.
 func (m *meeting) jaxStep() []variable {
 	return []variable{
 		{"SLURM_JOB_ID", numericID(m.start.GetJob())}, {"SLURM_STEP_NODELIST", m.list()}, {"SLURM_NTASKS", number(m.world)},
@@ -88,7 +87,7 @@ func (m *meeting) jaxStep() []variable {
 	}
 }
 
-// mpi: where the launchers of Open MPI (old and new) and MPICH look for machines.
+// mpi says where the launchers of Open MPI (old and new) and MPICH look for machines.
 func (m *meeting) mpi() []variable {
 	return []variable{
 		{"OMPI_MCA_orte_default_hostfile", m.subject.Hostfile}, {"PRTE_MCA_prte_default_hostfile", m.subject.Hostfile},
@@ -96,7 +95,7 @@ func (m *meeting) mpi() []variable {
 	}
 }
 
-// deepspeed: where GPT-NeoX and others have DeepSpeed's own launcher look for machines. That one looks at
+// deepspeed says where GPT-NeoX and others make DeepSpeed's launcher look for machines. By itself it looks at
 // /job/hostfile, which a container has (JobHostfile).
 func (m *meeting) deepspeed() []variable {
 	return []variable{{"DLTS_HOSTFILE", m.subject.Hostfile}}
@@ -105,8 +104,8 @@ func (m *meeting) deepspeed() []variable {
 // JobHostfile is where DeepSpeed's launcher looks for the list of machines.
 const JobHostfile = "/job/hostfile"
 
-// HasJobHostfile reports whether a container has one: of another launcher's it has none, because DeepSpeed that finds
-// a list takes itself for many machines, and asks for ssh.
+// HasJobHostfile reports whether a container has that file. With another launcher it has none, because DeepSpeed takes
+// a list to mean several machines, and asks for ssh.
 func HasJobHostfile(spec *messages.JobSpec) bool {
 	return spec.GetLauncher() == messages.Launch_LAUNCH_DEEPSPEED
 }

@@ -10,12 +10,11 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// This file owns where a gang meets, in the words of each framework. A task is
-// what they call a node: one launcher such as torchrun, which starts a process
-// for each GPU of the task.
+// This file owns where a gang meets, in the terms of the frameworks. A task is what they call a node: one launcher such
+// as torchrun, which starts a process for each GPU of the task.
 
-// maxListBytes is what a list in one variable may take. The kernel refuses more
-// than 128 KiB; longer lists are in the hostfile alone.
+// maxListBytes bounds a list in one variable. The kernel refuses more than 128 KiB; longer lists are in the hostfile
+// alone.
 const maxListBytes = 96 << 10
 
 // host is one machine of the gang.
@@ -24,8 +23,8 @@ type host struct {
 	tasks         int
 }
 
-// Within is where a gang meets as its tasks see it: one that is on a single machine, and not on that machine's
-// network, does not reach the machine's address, and meets on the loopback that it has in place of it.
+// Within is where a gang meets as its tasks see it: a gang on a single machine, and not on that machine's network,
+// cannot reach the machine's address, and meets on its own loopback.
 func Within(r *messages.Rendezvous, network messages.Network) *messages.Rendezvous {
 	if len(messages.NetworkLabels(network)) == 0 || len(hosts(r)) > 1 {
 		return r
@@ -55,7 +54,7 @@ func hosts(r *messages.Rendezvous) []host {
 	return all
 }
 
-// meeting is what the frameworks ask about.
+// meeting is what the frameworks need to know.
 type meeting struct {
 	subject   Subject
 	start     *messages.StartTask
@@ -109,8 +108,8 @@ func (m *meeting) endpoint() string { return net.JoinHostPort(m.address, m.port)
 
 func number(n int) string { return strconv.Itoa(n) }
 
-// identity is Synapse's own word. SYNAPSE_ATTEMPT grows from attempt to attempt
-// as text, so that a task may use it to fence off an earlier one.
+// identity has Synapse's own variables. SYNAPSE_ATTEMPT grows as text from attempt to attempt, so that a task may use
+// it to fence off an earlier one.
 func (m *meeting) identity() []variable {
 	return []variable{
 		{"SYNAPSE_JOB_ID", m.start.GetJob()},
@@ -130,7 +129,7 @@ func (m *meeting) hasGPU() bool {
 	return len(m.subject.Gpus) > 0 || m.start.GetGrant().GetAmount().GetMilliGpu() > 0
 }
 
-// hostAddress is this machine as the lists of machines have it.
+// hostAddress is this machine as the lists of machines name it.
 func (m *meeting) hostAddress() string {
 	if m.host < len(m.hosts) {
 		return m.hosts[m.host].address

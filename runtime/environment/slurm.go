@@ -2,12 +2,12 @@ package environment
 
 import "strings"
 
-// This file owns Slurm's words. Many frameworks fall back to them, and one that finds a part of them takes the rest
-// for granted: so a task has them complete and true, or has none. Several frameworks do sums with the job's id, so it
-// is a number here. SLURM_JOBID, without its second underline, is left out on purpose: with it mpirun looks for srun.
+// This file owns Slurm's variables. Many frameworks fall back to them, and one that finds a part of them relies on the
+// rest: so a task has them complete and true, or has none. Several frameworks calculate with the job's id, so it is a
+// number here. SLURM_JOBID, without its second underline, is left out on purpose: with it mpirun looks for srun.
 
-// slurm: a task is a task of Slurm's, as srun would have started it. Torch's own words are not among Slurm's, and a
-// program that makes them from Slurm's refuses to find them there (submitit), so none stand beside these.
+// slurm: the task looks like one that srun started. Torch's own variables are not among Slurm's, and a program that
+// makes them from Slurm's (submitit) refuses to run if they exist, so none stand beside these.
 func (m *meeting) slurm() []variable {
 	nodes, world, list, each := number(len(m.hosts)), number(m.world), m.list(), m.tasksPerHost()
 	v := []variable{
@@ -22,7 +22,7 @@ func (m *meeting) slurm() []variable {
 		{"SLURM_RESTART_COUNT", number(max(0, int(m.start.GetRun())-1))},
 	}
 	v = append(v, m.topology()...)
-	if !strings.Contains(each, ",") { // where machines differ there is no such number
+	if !strings.Contains(each, ",") { // where machines differ there is no single number
 		v = append(v, variable{"SLURM_NTASKS_PER_NODE", strings.SplitN(each, "(", 2)[0]})
 	}
 	amount := m.start.GetGrant().GetAmount()
@@ -35,7 +35,7 @@ func (m *meeting) slurm() []variable {
 	return v
 }
 
-// topology is where the machine stands, as Slurm's tree of switches says it: a rack is what its machines' switch is.
+// topology is where the machine stands in the form of Slurm's tree of switches: a rack is the switch of its machines.
 func (m *meeting) topology() []variable {
 	address, pattern := m.start.GetNode(), "node" // by its name: an address has dots of its own
 	if m.rack != "" {
@@ -44,12 +44,12 @@ func (m *meeting) topology() []variable {
 	return []variable{{"SLURM_TOPOLOGY_ADDR", address}, {"SLURM_TOPOLOGY_ADDR_PATTERN", pattern}}
 }
 
-// guess: without a launcher's name a task that is one process has Slurm's words too, for those who ask nothing else,
-// and one of several GPUs has none: its processes are yet to be started, by a launcher that says itself which is
-// which. Two of them are other than srun would say, because each misleads somebody. A job of the name "bash" is what
-// Lightning takes for a shell on Slurm, and asks the words of torch, which are right wherever the gang is placed. And
-// where the number of a process on its machine is taken for that of its device (JAX), 0 is right: it is the only one
-// that the task sees.
+// guess: if the job names no launcher, a task that is one process has Slurm's variables too, for programs that read
+// nothing else. A task with several GPUs has none: its processes are started later, by a launcher that numbers them.
+// Two variables differ from srun's, because srun's values would mislead a framework. Lightning takes a job called
+// "bash" for a shell on Slurm, and then reads torch's variables, which are right wherever the gang is placed. And where
+// the number of a process on its machine is taken for that of its device (JAX), 0 is right: the task sees only that
+// one.
 func (m *meeting) guess() []variable {
 	if m.processes > 1 {
 		return nil

@@ -47,7 +47,7 @@ func (f *Finder) readAMD(inventory *Inventory) {
 	}
 	for _, d := range found {
 		if n := same[d.Gpu.Id]; n > 1 {
-			inventory.note("AMD GPU %s (%s) is left out: it is partitioned, and its %d parts have one identity; set it to "+
+			inventory.note("AMD GPU %s (%s) is left out: it is partitioned, but its %d parts have one identity; set it to "+
 				"SPX, or declare the devices", d.Gpu.Id, d.Nodes[0], n)
 			continue
 		}
@@ -86,7 +86,7 @@ func (f *Finder) amdDevice(node string, p map[string]uint64) (Device, string) {
 	return d, ""
 }
 
-// gfxName is the compiler's name of an architecture: 90402 is gfx942.
+// gfxName is the compiler's name for an architecture: 90402 is gfx942.
 func gfxName(version uint64) string {
 	return fmt.Sprintf("gfx%d%x%x", version/10000, version/100%100, version%100)
 }

@@ -18,7 +18,7 @@ func (r *rig) amdNode(node string, unique uint64, render, location int) *rig {
 	return r.has(fmt.Sprintf("dev/dri/renderD%d", render), "")
 }
 
-// TestAMD: each node of the topology that computes is a device, with the identity that ROCr knows it by.
+// TestAMD: each computing node of the topology is a device, with its identity in ROCr.
 func TestAMD(t *testing.T) {
 	r := newRig(t).says("query", "No devices were found")
 	r.has("sys/class/kfd/kfd/topology/nodes/0/properties", "cpu_cores_count 96\nsimd_count 0\nvendor_id 0\n")
@@ -36,7 +36,7 @@ func TestAMD(t *testing.T) {
 	}
 }
 
-// TestAMDLeftOut: a device that could not be named, opened or told apart is left out, and said.
+// TestAMDLeftOut: a device that cannot be named, opened or told apart is left out, and a note says so.
 func TestAMDLeftOut(t *testing.T) {
 	r := newRig(t).says("query", "No devices were found")
 	r.amdNode("1", 0, 128, 0x100).amdNode("2", 7, 129, 0x200).amdNode("3", 7, 130, 0x200).amdNode("4", 8, 20, 0x300)

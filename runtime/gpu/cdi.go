@@ -12,12 +12,10 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// This file owns the driver's libraries for images that bring none: what of the
-// Container Device Interface's files is used. The interface's own library would
-// bring a validator, a file watcher and a generator of runtime specs for the sake
-// of reading a few lists. Hooks are programs that such a file wants run inside the
-// half-made container; none is run. What the usual ones do, links and the
-// linker's path, is done here with mounts and a variable.
+// This file owns the driver's libraries for images that have none: which parts of the Container Device Interface's
+// files are used. The interface's own library would bring a validator, a file watcher and a generator of runtime specs
+// for the sake of reading a few lists. Hooks are programs that such a file wants to run inside the unfinished
+// container; none is run. What the usual ones do, links and the linker's path, is done here with mounts and a variable.
 
 // cdiDirs are where such files lie; a later one goes before an earlier one.
 var cdiDirs = []string{"etc/cdi", "var/run/cdi"}
@@ -57,8 +55,8 @@ type cdiEdits struct {
 	} `yaml:"hooks"`
 }
 
-// readCDI reads the files for NVIDIA's GPUs, the one that counts first. AMD's
-// images bring their libraries themselves.
+// readCDI reads the files for NVIDIA's GPUs, the one with precedence first. AMD's images bring their libraries
+// themselves.
 func (h *Hardware) readCDI() (files []cdiFile, notes []string) {
 	for _, dir := range cdiDirs {
 		entries, err := os.ReadDir(filepath.Join(h.root, dir))
@@ -90,7 +88,7 @@ func readCDIFile(path string) (cdiFile, error) {
 		return file, err
 	}
 	if !info.Mode().IsRegular() || info.Size() > maxCDIBytes {
-		return file, fmt.Errorf("it is no file, or has more than %d MiB", maxCDIBytes>>20)
+		return file, fmt.Errorf("it is not a file, or has more than %d MiB", maxCDIBytes>>20)
 	}
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -120,7 +118,7 @@ func (f *cdiFile) all() []*cdiEdits {
 	return edits
 }
 
-// GrantedImage is the view of a task in an image of its own: what Granted says, and the driver's libraries.
+// GrantedImage is the view of a task in an image: that of Granted, and the driver's libraries.
 func (h *Hardware) GrantedImage(gpus []*messages.Gpu) (*View, error) {
 	view, err := h.Granted(gpus)
 	if err != nil {
@@ -162,8 +160,8 @@ func entryFor(files []cdiFile, d Device) (*cdiFile, *cdiDevice) {
 	return &files[0], nil
 }
 
-// device finds a file's entry by the nodes that open the device, since its name
-// there may be a number, an identity, or whatever the file's maker liked.
+// device finds a file's entry by the nodes that open the device, because its name there may be a number, an identity,
+// or anything else.
 func (f *cdiFile) device(d Device) *cdiDevice {
 	for i := range f.Devices {
 		var own []string
@@ -181,9 +179,8 @@ func (f *cdiFile) device(d Device) *cdiDevice {
 	return nil
 }
 
-// apply adds what a list of edits asks for, but for the nodes of other devices,
-// what is not there, and what is no file or directory: a socket leads to a daemon
-// of the machine, and that does not concern a task.
+// apply adds what a list of edits asks for, except the nodes of other devices, what does not exist, and what is neither
+// file nor directory: a socket leads to a daemon of the machine, which is not for a task.
 func (h *Hardware) apply(edits *cdiEdits, devices []Device, view *View) {
 	for _, variable := range edits.Env {
 		if name, _, found := strings.Cut(variable, "="); found && name != "" && !strings.ContainsRune(variable, 0) {
@@ -208,8 +205,7 @@ func (h *Hardware) apply(edits *cdiEdits, devices []Device, view *View) {
 // shortNames are what programs ask for in place of libcuda.so.535.183.06.
 var shortNames = []string{".so", ".so.0", ".so.1", ".so.2"}
 
-// mount shows one file or directory, and a library under its short names, too, as
-// far as the machine itself has it under them.
+// mount shows one file or directory, and a library also under its short names, as far as the machine itself has them.
 func (h *Hardware) mount(source, target string, view *View) {
 	if !filepath.IsAbs(source) || !filepath.IsAbs(target) || filepath.Clean(target) == "/" || len(view.Mounts) > maxEdits {
 		return
@@ -239,8 +235,8 @@ func (v *View) show(source, target string) {
 	}
 }
 
-// imitate does with mounts what the two common hooks do with links: the first
-// names links as TARGET::LINK, the second the folders that the linker is to search.
+// imitate does with mounts what the two common hooks do with links: the first lists links as TARGET::LINK, the second
+// the folders that the linker should search.
 func (h *Hardware) imitate(arguments []string, view *View) {
 	for i := 0; i+1 < len(arguments); i++ {
 		value := arguments[i+1]
@@ -267,10 +263,10 @@ func (h *Hardware) imitate(arguments []string, view *View) {
 	}
 }
 
-// imitated are the hooks of which the effect is brought about another way.
+// imitated are the hooks whose effect is achieved in another way.
 var imitated = []string{"create-symlinks", "update-ldcache"}
 
-// Libraries says for the operator where images get the driver's libraries from, and what of it is not done.
+// Libraries says, for the operator, where images get the driver's libraries from, and which hooks are not run.
 func (h *Hardware) Libraries() []string {
 	var any bool
 	for _, d := range h.devices { //order: only asked whether there is one

@@ -10,10 +10,9 @@ import (
 )
 
 // This file owns the reading of what `nvidia-smi -q -x` prints. Every generation
-// of the driver adds elements and renames some, so only those that are needed are
-// looked at, wherever they are missing nothing is assumed, and all others are
-// passed over. What is not a whole document is not read at all: of one that was
-// cut off nobody knows which device would have come next.
+// of the driver adds elements and renames some, so only those that are needed are looked at; where they are missing
+// nothing is assumed, and all others are skipped. An incomplete document is not read at all: nobody knows which device
+// would have come next.
 
 // document is what the driver says of its GPUs.
 type document struct {
@@ -43,7 +42,7 @@ const (
 )
 
 var (
-	errNoDocument = errors.New("there is no document in what it said")
+	errNoDocument = errors.New("there is no document in its output")
 	errCutOff     = errors.New("its document is cut off")
 )
 
@@ -69,9 +68,8 @@ func parseDocument(text []byte) (*document, error) {
 	return doc, nil
 }
 
-// walk reads the elements one by one. Names of processes are in the document as
-// the processes wrote them, so they are cut out beforehand, and what XML does not
-// allow elsewhere is replaced.
+// walk reads the elements one by one. The document has the names of processes as the processes wrote them, so they are
+// cut out first, and characters that XML does not allow elsewhere are replaced.
 func (doc *document) walk(text []byte) error {
 	decoder := xml.NewDecoder(bytes.NewReader(legible(withoutNames(text))))
 	decoder.Strict = false
@@ -161,7 +159,7 @@ func (doc *document) last() *reported {
 	return &doc.gpus[len(doc.gpus)-1]
 }
 
-// field takes an element's text, if it is one of those that are needed.
+// field takes an element's text, if the element is needed.
 func (doc *document) field(path []string, value string) {
 	if len(path) < 2 || value == "" {
 		return
@@ -197,7 +195,7 @@ func (g *reported) field(name, value string) {
 		if bus := busName(value); bus != "" {
 			g.bus = bus
 		}
-	case "fb_memory_usage/total", "memory_usage/total": // the second is what drivers before 340 say
+	case "fb_memory_usage/total", "memory_usage/total": // the second is from drivers before 340
 		g.memory = value
 	case "mig_mode/current_mig":
 		g.mig = value
@@ -231,14 +229,14 @@ func (p *reportedPart) field(name, value string) {
 	}
 }
 
-// fatal reports whether a text that stands for a value says that the GPU is gone.
+// fatal reports whether a text in place of a value says that the GPU is gone.
 func fatal(value string) bool {
 	value = strings.ToLower(value)
 	return len(value) < 200 && (strings.Contains(value, "gpu is lost") || strings.Contains(value, "gpu requires reset"))
 }
 
-// fault is what makes the GPU unfit for work. What can wait until its tasks have
-// ended is none: a gang would be stopped for it.
+// fault is what makes the GPU unfit for work. What can wait until its tasks have ended is no fault, because a fault
+// stops a gang.
 func (g *reported) fault() string {
 	switch {
 	case g.trouble != "":
@@ -258,7 +256,7 @@ func (g *reported) mustRecover() bool {
 	return (strings.Contains(action, "reset") || strings.Contains(action, "reboot")) && !strings.Contains(action, "drain")
 }
 
-// warning is what an operator should look at, and no gang is stopped for.
+// warning is what an operator should look at, but for which no gang is stopped.
 func (g *reported) warning() string {
 	switch {
 	case strings.EqualFold(g.drain, "yes"), strings.Contains(strings.ToLower(g.recovery), "drain"):
@@ -289,8 +287,8 @@ func (doc *document) complaints(text []byte) {
 	}
 }
 
-// placeIn reads a place on the bus at the beginning of a text, as
-// "00000000:3B:00.0: GPU is lost", and answers what follows it.
+// placeIn reads a place on the bus at the beginning of a text such as "00000000:3B:00.0: GPU is lost", and returns what
+// follows it.
 func placeIn(text string) (bus, rest string) {
 	for _, domain := range []int{8, 4} {
 		n := domain + len(":00:00.0")

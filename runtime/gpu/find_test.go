@@ -55,7 +55,7 @@ func TestGenerations(t *testing.T) {
 	}
 }
 
-// TestOdd: what is not known is not guessed. A GPU of which the number is not known is left out, unless /proc tells it.
+// TestOdd: what is not known is not guessed. A GPU with an unknown number is left out, unless /proc has the number.
 func TestOdd(t *testing.T) {
 	r := newRig(t).says("query", "510-odd.xml")
 	first := "GPU-00000510-0000-4a00-8000-abcdef000000 gpu ? 0000:00:05.0 /dev/nvidia0"
@@ -74,7 +74,7 @@ func TestOdd(t *testing.T) {
 	}
 }
 
-// TestSameIdentity: two GPUs of one name are none, since neither could be given to anyone.
+// TestSameIdentity: two GPUs with one name are left out, because neither could be granted.
 func TestSameIdentity(t *testing.T) {
 	r := newRig(t).says("query", `<nvidia_smi_log>
 		<gpu id="00000000:01:00.0"><uuid>GPU-1</uuid><minor_number>0</minor_number></gpu>
@@ -116,7 +116,7 @@ func TestParts(t *testing.T) {
 	expect(t, "devices", words(found.Devices), want)
 	tells(t, found.Notes)
 
-	// What cannot be named or opened is left out, and said.
+	// What cannot be named or opened is left out, and a note says so.
 	r.has("proc/driver/nvidia/capabilities/gpu2/mig/gi5/access", "DeviceFileMode: 292\n")
 	r.says("list", strings.Join([]string{
 		"GPU 0: A100 (UUID: " + whole + ")", "  MIG 3g.40gb     Device  0: (UUID: MIG-3a7f0001-55d1-5c1e-9d0f-0a0b0c0d0e01)",
@@ -127,7 +127,7 @@ func TestParts(t *testing.T) {
 	tells(t, found.Notes, "part 2 of GPU "+whole, "MIG-3a7f0002-55d1-5c1e-9d0f-0a0b0c0d0e02 is left out")
 }
 
-// TestNoParts: a GPU that is divided and has no parts is told.
+// TestNoParts: a GPU that is divided but has no parts is reported.
 func TestNoParts(t *testing.T) {
 	found := newRig(t).says("query", `<nvidia_smi_log><gpu id="00000000:01:00.0"><mig_mode><current_mig>Enabled</current_mig></mig_mode>
 		<mig_devices>None</mig_devices><uuid>GPU-1</uuid><minor_number>0</minor_number></gpu></nvidia_smi_log>`).mustFind()
@@ -160,7 +160,7 @@ func TestIslands(t *testing.T) {
 	}
 }
 
-// TestLost: a GPU that fell off the bus is not among the devices, the others are, and it is said.
+// TestLost: a GPU that fell off the bus is not among the devices, the others are, and a note says so.
 func TestLost(t *testing.T) {
 	found := newRig(t).says("query", "535-lost.txt").mustFind()
 	if len(found.Devices) != 3 || !strings.Contains(found.lost["0000:43:00.0"], "Unknown Error") {
@@ -220,7 +220,7 @@ func TestNone(t *testing.T) {
 	}
 }
 
-// TestTrouble: a driver that is there and does not work is told by its own words.
+// TestTrouble: the error of a driver that does not work quotes the driver.
 func TestTrouble(t *testing.T) {
 	for _, c := range []struct{ script, says string }{
 		{`echo "NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver."; exit 9`, "couldn't communicate"},
@@ -253,7 +253,7 @@ func TestHang(t *testing.T) {
 	r.noneLeft()
 }
 
-// TestDeclared: the operator's word is marked as such.
+// TestDeclared: devices that the operator declared are marked as such.
 func TestDeclared(t *testing.T) {
 	found, err := Declared(2, "h100")
 	if err != nil || len(found.Devices) != 2 {

@@ -1,8 +1,6 @@
-// Package gpu finds the GPUs of a machine, watches them, and says what of the
-// machine a task with some of them needs to see. A machine without any is no
-// error; a driver that does not answer and leaves no other trace is one. It never
-// guesses which device node is whose: a device of which that is not known is left
-// out, and told.
+// Package gpu finds the GPUs of a machine, watches them, and says which parts of the machine a task with some of them
+// needs to see. A machine without any is no error; a driver that does not answer and leaves no other trace is one. It
+// never guesses which device node belongs to which device: a device with unknown nodes is left out, and a note says so.
 package gpu
 
 import (
@@ -17,19 +15,18 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// This file owns what a device is, and the order in which places are looked at.
+// This file owns what a device is, and in which order the sources are read.
 
 // Device is one GPU that can be given away.
 type Device struct {
 	Gpu *messages.Gpu
-	// Nodes are the device nodes that are its own, by their paths on the machine.
-	// What it shares with others is not among them.
+	// Nodes are the device's own nodes, by their paths on the machine, without those that it shares with others.
 	Nodes []string
-	// NUMA is the memory node that it is near to; -1: not known.
+	// NUMA is the memory node next to it; -1: not known.
 	NUMA int
 	// Parent is the identity of the GPU that a part belongs to; empty: it is whole.
 	Parent string
-	// Fault is what makes it unfit for work; empty: nothing that is known.
+	// Fault is what makes it unfit for work; empty: nothing known.
 	Fault string
 }
 
@@ -41,7 +38,7 @@ type Inventory struct {
 
 	silent   bool              // nvidia-smi did not answer in time
 	indirect bool              // NVIDIA's devices were read from /proc: their parts cannot be seen there
-	seen     map[string]bool   // identities of NVIDIA's GPUs and parts, also of those that cannot be given away
+	seen     map[string]bool   // identities of NVIDIA's GPUs and parts, also of those that cannot be granted
 	lost     map[string]string // by place on the bus: what the driver says of a GPU that it no longer reaches
 }
 
@@ -62,11 +59,11 @@ func (i *Inventory) Gpus() []*messages.Gpu {
 	return all
 }
 
-// maxDevices is what one machine may announce.
+// maxDevices bounds the devices of one machine.
 const maxDevices = messages.MaxMilliGPU / 1000
 
-// Declared are devices that the operator says are there. They are marked as such
-// wherever they are shown, and a task finds them by their numbers.
+// Declared are devices that the operator declares. They are marked as such wherever they are shown, and a task finds
+// them by their numbers.
 func Declared(n int, kind string) (*Inventory, error) {
 	if n < 0 || n > maxDevices {
 		return nil, fmt.Errorf("gpus: %d is not a number of devices; give 0 to %d", n, maxDevices)
@@ -82,7 +79,7 @@ func Declared(n int, kind string) (*Inventory, error) {
 
 // Options are where to look.
 type Options struct {
-	// Root is the directory that stands for the machine's own; empty: "/".
+	// Root is the machine's root directory; empty: "/".
 	Root string
 	// Command is NVIDIA's program; empty: nvidia-smi from PATH.
 	Command string
@@ -90,8 +87,8 @@ type Options struct {
 	Timeout time.Duration
 }
 
-// defaultTimeout: without persistence mode the driver is loaded for each
-// question, and eight devices take several seconds then.
+// defaultTimeout is long, because without persistence mode the driver is loaded for each run, and then eight devices
+// take several seconds.
 const defaultTimeout = 30 * time.Second
 
 // Finder looks for devices. It may be used by one goroutine at a time.
@@ -114,7 +111,7 @@ func New(o Options) *Finder {
 	return &Finder{root: o.Root, smi: &program{name: o.Command, timeout: o.Timeout}}
 }
 
-// Find looks everywhere, and asks which devices are linked to each other.
+// Find looks in all places, and asks which devices are linked to each other.
 func (f *Finder) Find(ctx context.Context) (*Inventory, error) {
 	inventory, err := f.read(ctx)
 	if err != nil {
@@ -124,8 +121,8 @@ func (f *Finder) Find(ctx context.Context) (*Inventory, error) {
 	return inventory, nil
 }
 
-// read looks everywhere once. Where NVIDIA's driver cannot be asked at all, the
-// inventory still has what others make.
+// read looks in all places once. Where NVIDIA's driver cannot be asked at all, the inventory still has other vendors'
+// devices.
 func (f *Finder) read(ctx context.Context) (*Inventory, error) {
 	inventory := newInventory()
 	f.readAMD(inventory)
@@ -144,7 +141,7 @@ func (f *Finder) path(parts ...string) string {
 	return filepath.Join(append([]string{f.root}, parts...)...)
 }
 
-// readText answers a small file, or nothing.
+// readText returns the content of a small file, or nothing.
 func (f *Finder) readText(parts ...string) string {
 	text, err := os.ReadFile(f.path(parts...))
 	if err != nil || len(text) > 1<<16 {
@@ -177,8 +174,8 @@ func busName(text string) string {
 	return domain + ":" + rest
 }
 
-// kindOf makes of a product's name the word by which jobs ask for it, such as
-// "h100" of "NVIDIA H100 80GB HBM3". What is not understood is kept in full.
+// kindOf makes from a product's name the word by which jobs ask for it, such as "h100" from "NVIDIA H100 80GB HBM3". A
+// name that it does not understand is kept in full.
 func kindOf(product string) string {
 	words := strings.FieldsFunc(strings.ToLower(product), func(r rune) bool {
 		return r != '.' && (r < '0' || r > '9') && (r < 'a' || r > 'z')
@@ -210,14 +207,14 @@ func knownText(field string) string {
 func mebibytes(field string) int64 {
 	number, unit, _ := strings.Cut(strings.TrimSpace(field), " ")
 	n, err := strconv.ParseInt(number, 10, 64)
-	// MB is what old drivers call the same.
+	// Old drivers call the same unit MB.
 	if err != nil || n < 0 || n > messages.MaxMemoryBytes>>20 || unit != "MiB" && unit != "MB" {
 		return 0
 	}
 	return n << 20
 }
 
-// maxMinor is what a device's number may be.
+// maxMinor bounds a device's number.
 const maxMinor = 1 << 20
 
 func smallNumber(field string) (int, bool) {

@@ -10,8 +10,8 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// This file owns what of the machine a task with some of its GPUs sees. Whatever
-// it answers, the nodes of a device that was not granted are never in it.
+// This file owns which parts of the machine a task with some of its GPUs sees. The nodes of a device that was not
+// granted are never among them.
 
 // Names of device nodes.
 const (
@@ -30,10 +30,10 @@ var (
 type Hardware struct {
 	root    string
 	devices map[string]Device
-	owner   map[string][]string // the devices that a node is an own one of
+	owner   map[string][]string // the devices to which a node belongs
 }
 
-// NewHardware is made of what was found; the root is as in Options.
+// NewHardware makes one from the devices that were found; root is as in Options.
 func NewHardware(root string, devices []Device) *Hardware {
 	if root == "" {
 		root = "/"
@@ -48,7 +48,7 @@ func NewHardware(root string, devices []Device) *Hardware {
 	return h
 }
 
-// isNVIDIA tells the vendor by the device's own node.
+// isNVIDIA reports whether a device's own node is NVIDIA's.
 func isNVIDIA(d Device) bool { return len(d.Nodes) > 0 && strings.HasPrefix(d.Nodes[0], nvidiaNode) }
 
 // View is what a task sees.
@@ -63,8 +63,8 @@ type View struct {
 // Mount shows a file or directory of the machine, read-only.
 type Mount struct{ Source, Target string }
 
-// Granted is the view of a task with these devices. An own node that is not there
-// is not left out: the task must not start without what it was given.
+// Granted is the view of a task with these devices. A device's own node that does not exist is not left out: the task
+// must not start without it.
 func (h *Hardware) Granted(gpus []*messages.Gpu) (*View, error) {
 	devices, err := h.find(gpus)
 	if err != nil {
@@ -86,7 +86,7 @@ func (h *Hardware) Granted(gpus []*messages.Gpu) (*View, error) {
 	return view, nil
 }
 
-// find answers the devices that have nodes; declared ones have none.
+// find returns the devices that have nodes; declared ones have none.
 func (h *Hardware) find(gpus []*messages.Gpu) ([]Device, error) {
 	var devices []Device
 	for _, g := range gpus {
@@ -137,8 +137,8 @@ func (h *Hardware) Fabric() []string {
 	return h.existing(found...)
 }
 
-// foreign reports whether a node belongs to a device that is not among these: one
-// that is known, or by its name one that is not.
+// foreign reports whether a node belongs to a device that is not among these, whether that is known or only recognised
+// by the node's name.
 func (h *Hardware) foreign(node string, devices []Device) bool {
 	for _, d := range devices {
 		if slices.Contains(d.Nodes, node) {

@@ -55,8 +55,8 @@ func TestGranted(t *testing.T) {
 	expect(t, "network cards", h.Fabric(), []string{"/dev/infiniband/rdma_cm", "/dev/infiniband/uverbs0"})
 }
 
-// TestApart: however a machine's devices are dealt out to two tasks, neither sees a node that opens the other's, with
-// and without what a CDI file adds.
+// TestApart: however a machine's devices are distributed between two tasks, neither sees a node that opens the other's,
+// with and without what a CDI file adds.
 func TestApart(t *testing.T) {
 	r := migRig(t).amdNode("1", 7, 128, 0x100).amdNode("2", 8, 129, 0x200).has("etc/cdi/nvidia.yaml", cdiText)
 	r.control()

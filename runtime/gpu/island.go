@@ -5,11 +5,10 @@ import (
 	"strings"
 )
 
-// This file owns which devices of a machine are linked by NVLink: an island is
-// what can speak to each other without the bus.
+// This file owns which devices of a machine are linked by NVLink: an island is a set of devices that communicate
+// without the bus.
 
-// findIslands names the island of each of NVIDIA's whole devices. That it cannot
-// be told is no trouble: the devices work without.
+// findIslands names the island of each whole NVIDIA device. If it is unknown, the devices still work.
 func (f *Finder) findIslands(ctx context.Context, inventory *Inventory) {
 	var whole []int // the matrix counts every GPU, parts or not, in the order of the document
 	for i, d := range inventory.Devices {
@@ -36,8 +35,8 @@ func (f *Finder) findIslands(ctx context.Context, inventory *Inventory) {
 	}
 }
 
-// parseMatrix answers for each GPU the first one of its island, or -1 where it
-// has no link. A cell such as NV12 is a bond of twelve links.
+// parseMatrix returns for each GPU the first one of its island, or -1 where it has no link. A cell such as NV12 is a
+// bond of twelve links.
 func parseMatrix(text string) []int {
 	text = strings.NewReplacer("\x1b[4m", "", "\x1b[0m", "").Replace(text) // the heading is underlined
 	var first []int
@@ -73,7 +72,7 @@ func isGPU(word string) bool {
 	return ok && strings.HasPrefix(word, "GPU")
 }
 
-// join makes one island of two.
+// join merges two islands into one.
 func join(first []int, a, b int) {
 	if first[a] < 0 {
 		first[a] = a

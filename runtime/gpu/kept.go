@@ -18,21 +18,21 @@ import (
 	"github.com/yi-json/synapse/runtime/file"
 )
 
-// This file owns what was found, kept for the agent's next start. The driver takes
-// seconds to answer, and until the devices are known nobody takes care of the machine's tasks: an agent that was killed
-// must not be away for that long. The record is believed in one boot, and only while the kernel shows at once just what
-// it showed then; whatever else has changed, the watch sees at its first look.
+// This file owns the record of what was found, for the agent's next start. The driver takes seconds to answer, and
+// until the devices are known nobody takes care of the machine's tasks: a killed agent must not be away that long. The
+// record is valid within one boot, and only while the kernel shows exactly what it showed then; the watch sees any
+// other change at its first look.
 
-// Record is where what was found is kept.
+// Record is the file with what was found.
 type Record struct {
 	File   string
 	BootID string
 }
 
-// keptVersion is of the record's form.
+// keptVersion is the version of the record's format.
 const keptVersion = 1
 
-// kept is the record, and sealed what lies in the file.
+// kept is the record, and sealed the content of the file.
 type (
 	kept struct {
 		Version int      `json:"version"`
