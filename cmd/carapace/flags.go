@@ -1,6 +1,6 @@
 //go:build linux
 
-// The flags of run, and how their values are read: sizes, CPUs, mounts, resource limits.
+// This file owns the flags of run, and how their values are read: sizes, CPUs, mounts, resource limits.
 package main
 
 import (
@@ -14,7 +14,7 @@ import (
 	"github.com/yi-json/synapse/runtime/carapace"
 )
 
-// register declares the flags of run, and answers where the spec's file name will be.
+// register declares the flags of run, and returns where the spec's file name will be.
 func (r *request) register(flags *flag.FlagSet) *string {
 	r.place.register(flags)
 	spec := &r.spec

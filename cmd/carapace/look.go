@@ -47,7 +47,7 @@ func check(arguments []string) int {
 		carapace.NetworksOf(at.stateDir)))
 }
 
-// checkLandlock is about what has no container: an agent's tasks of plain processes.
+// checkLandlock checks what tasks without containers need: those of an agent that runs plain processes.
 func checkLandlock() carapace.Finding {
 	finding := carapace.Finding{Name: supervisor.LandlockFinding}
 	version, err := supervisor.Landlock()
@@ -96,7 +96,7 @@ func kill(arguments []string) int {
 	signal := unix.SIGKILL
 	if len(rest) == 2 {
 		if signal = signalOf(rest[1]); signal == 0 {
-			fmt.Fprintf(os.Stderr, "carapace: %.40q is no signal\n", rest[1])
+			fmt.Fprintf(os.Stderr, "carapace: %.40q is not a signal\n", rest[1])
 			return codeUsage
 		}
 	}

@@ -1,7 +1,7 @@
 //go:build linux
 
 // The command carapace: containers from a shell. It owns the flags, the exit code and what is written to stderr; all
-// that makes a container is in runtime/carapace. Nothing of its own ever goes to the task's stdout.
+// that makes a container is in runtime/carapace. It never writes to the task's stdout itself.
 package main
 
 import (
@@ -46,7 +46,7 @@ func main() {
 	os.Exit(dispatch(os.Args[1:]))
 }
 
-// codeUsage is the exit code for a command line that makes no sense. run has 125 for it, as a task may exit with 2.
+// codeUsage is the exit code for a wrong command line. run uses 125, because a task may exit with 2.
 const codeUsage = 2
 
 func dispatch(arguments []string) int {
@@ -68,11 +68,11 @@ func dispatch(arguments []string) int {
 		fmt.Println("carapace", version())
 		return 0
 	}
-	fmt.Fprintf(os.Stderr, "carapace: %q is none of its commands: run, check, state, kill, gc\n", arguments[0])
+	fmt.Fprintf(os.Stderr, "carapace: %q is not one of its commands: run, check, state, kill, gc\n", arguments[0])
 	return codeUsage
 }
 
-// version is the version of the module that this was built from.
+// version is the version of the module that this program was built from.
 func version() string {
 	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
 		return info.Main.Version
@@ -80,7 +80,7 @@ func version() string {
 	return "unknown"
 }
 
-// place are the flags that every command shares: where containers are known and where their cgroups are.
+// place are the flags that every command shares: where the state of containers and their cgroups are.
 type place struct {
 	stateDir string
 	cgroups  carapace.Cgroups
@@ -104,7 +104,7 @@ func environment(name, otherwise string) string {
 
 // parse reads flags; done says that there is nothing left to do but exit with code.
 func parse(flags *flag.FlagSet, arguments []string, failed int) (code int, done bool) {
-	flags.Usage = func() {} // A wrong flag is one line on stderr, which Parse writes, not fifty.
+	flags.Usage = func() {} // A wrong flag is one line on stderr, which Parse writes, and not fifty.
 	err := flags.Parse(arguments)
 	if errors.Is(err, flag.ErrHelp) {
 		flags.SetOutput(os.Stdout)

@@ -24,7 +24,7 @@ import (
 	"github.com/yi-json/synapse/runtime/carapace"
 )
 
-// maxSpecFile bounds what is read of a spec file.
+// maxSpecFile bounds a spec file.
 const maxSpecFile = 4 << 20
 
 // request is a parsed command line of run.
@@ -40,7 +40,7 @@ func run(arguments []string) int {
 	// What we inherited beyond stdio must not reach the container.
 	_ = unix.CloseRange(3, ^uint(0), unix.CLOSE_RANGE_CLOEXEC)
 	calmWatcher()
-	// Before there is anything to look after: a signal that ended us later would leave it behind.
+	// Before anything is made: a signal that ended this process later would leave it behind.
 	signals := make(chan os.Signal, 64)
 	signal.Notify(signals, forwarded...)
 	request, code, done := readRequest(arguments)
@@ -68,14 +68,14 @@ func run(arguments []string) int {
 	}
 	for _, what := range container.Unenforced() {
 		if request.statusFd >= 0 {
-			break // It is in the events, and stderr belongs to the task alone.
+			break // The events have it, and stderr belongs to the task alone.
 		}
 		fmt.Fprintf(os.Stderr, "carapace: not enforced: %s\n", what)
 	}
 	return request.see(container, signals)
 }
 
-// see passes signals on, keeps the timeout, and answers the exit code.
+// see passes signals on, applies the timeout, and returns the exit code.
 func (r *request) see(container *carapace.Container, signals <-chan os.Signal) int {
 	var timeout, grace <-chan time.Time
 	sweeper, dismiss := time.After(sweepAfter), func() {}
@@ -107,13 +107,14 @@ func (r *request) see(container *carapace.Container, signals <-chan os.Signal) i
 	}
 }
 
-// forwarded are the signals that mean the task. The stopping ones do not: a container cannot be stopped and continued.
+// forwarded are the signals that are passed to the task. The stopping ones are not: a container cannot be stopped and
+// continued.
 var forwarded = []os.Signal{
 	unix.SIGTERM, unix.SIGINT, unix.SIGHUP, unix.SIGQUIT, unix.SIGUSR1, unix.SIGUSR2, unix.SIGALRM,
 	unix.SIGWINCH, unix.SIGCONT,
 }
 
-// teller writes events to the descriptor that --status-fd names. A reader that has gone takes nothing from the task.
+// teller writes events to the descriptor that --status-fd names. The task does not suffer if the reader is gone.
 func (r *request) teller() (func(carapace.Event), error) {
 	if r.statusFd < 0 {
 		return nil, nil
@@ -142,7 +143,7 @@ func readRequest(arguments []string) (r *request, code int, done bool) {
 	flags.Visit(func(set *flag.Flag) { given[set.Name] = true })
 	command := flags.Args()
 	if len(given) == 0 && len(command) > 2 && command[1] == "--" && command[2] == "--" {
-		// The older carapace parsed its arguments twice, and callers learnt to write this.
+		// The older carapace parsed its arguments twice, and its callers still write this.
 		command = slices.Delete(command, 1, 3)
 	}
 	err := r.complete(*file, given, command)
@@ -153,23 +154,23 @@ func readRequest(arguments []string) (r *request, code int, done bool) {
 	return r, 0, false
 }
 
-// complete puts file, flags and command together. A file is the whole spec: flags beside it would be a riddle.
+// complete combines file, flags and command. A file is the whole spec: flags beside it would be ambiguous.
 func (r *request) complete(file string, given map[string]bool, command []string) error {
 	if file != "" {
 		for name := range given {
 			if !slices.Contains([]string{"spec", "status-fd", "timeout", "grace", "state-dir", "cgroup-root", "cgroup-parent"},
 				name) {
-				return fmt.Errorf("--%s cannot stand beside --spec; write it into the file", name)
+				return fmt.Errorf("--%s cannot be combined with --spec; write it into the file", name)
 			}
 		}
 		if len(command) > 0 {
-			return errors.New("a command cannot stand beside --spec; write it into the file")
+			return errors.New("a command cannot be combined with --spec; write it into the file")
 		}
 		return readSpec(file, &r.spec)
 	}
 	r.spec.Command = command
 	if len(command) == 0 {
-		return errors.New("no command; write it behind the flags: carapace run --rootfs host -- COMMAND")
+		return errors.New("no command; write it after the flags: carapace run --rootfs host -- COMMAND")
 	}
 	r.spec.Rootfs = cmp.Or(r.spec.Rootfs, "./rootfs")
 	for _, path := range []*string{&r.spec.Rootfs, &r.spec.Layer, &r.spec.Scratch} {
@@ -209,7 +210,7 @@ func readSpec(path string, spec *carapace.Spec) error {
 	return nil
 }
 
-// environmentEntry answers NAME=value; a bare NAME takes our own value, so that secrets need not be on a command line.
+// environmentEntry returns NAME=value; a bare NAME takes our own value, so that secrets need not be on a command line.
 func environmentEntry(text string) (string, error) {
 	if strings.Contains(text, "=") {
 		return text, nil

@@ -1,8 +1,9 @@
 //go:build linux
 
-// What is left when `carapace run` is killed outright. Its container dies with it, but nothing of the kernel's removes
-// a control group; so a second process waits for just that, in a session of its own, and clears away. What was killed
-// before there was one, or with it, is cleared away by the next one's, by the next start of the id, or by gc.
+// This file owns what is left when `carapace run` is killed with SIGKILL. Its container dies with it, but the kernel
+// removes no control group; so a second process, in a session of its own, waits for that and removes them. What was
+// killed before its sweeper started, or together with it, is removed by the next sweeper, by the next start with the
+// same id, or by gc.
 package main
 
 import (
@@ -17,14 +18,14 @@ import (
 	"github.com/yi-json/synapse/runtime/carapace"
 )
 
-// sweepWord is the sweeper's command. It is in no help: nobody else has a use for it.
+// sweepWord is the sweeper's command. No help lists it: only this program uses it.
 const sweepWord = "sweep-when-alone"
 
-// sweepAfter is how long a container has to live before it is given a sweeper, which costs as much as a third of the
-// start of one that ends at once.
+// sweepAfter is how long a container must live before it gets a sweeper, which costs a third of the start of a
+// container that ends at once.
 const sweepAfter = 100 * time.Millisecond
 
-// sweepLimit bounds how long it waits for the dead one's lock, which ends with the last of that process.
+// sweepLimit bounds how long it waits for the dead process's lock, which ends with the last thread of that process.
 const sweepLimit = 10 * time.Second
 
 // leaveSweeper starts the sweeper of a container. dismiss ends it, once nothing is left to do.
@@ -49,11 +50,11 @@ func (r *request) leaveSweeper() (dismiss func()) {
 	return func() {
 		_ = sweeper.Process.Kill()
 		_ = sweeper.Wait()
-		writer.Close() // not before: its end is what the sweeper waits for
+		writer.Close() // not before: the sweeper waits for its end
 	}
 }
 
-// sweepWhenAlone waits for the end of the process that started it, and removes what that left.
+// sweepWhenAlone waits for the end of the process that started it, and removes what that process left.
 func sweepWhenAlone(arguments []string) int {
 	flags := flag.NewFlagSet("carapace "+sweepWord, flag.ContinueOnError)
 	at := place{}
@@ -61,9 +62,9 @@ func sweepWhenAlone(arguments []string) int {
 	if code, done := parse(flags, arguments, codeUsage); done || flags.NArg() != 1 {
 		return max(code, codeUsage)
 	}
-	_, _ = carapace.GC(at.stateDir, at.cgroups) // of those before us
+	_, _ = carapace.GC(at.stateDir, at.cgroups) // left by earlier runs
 	if n, _ := os.Stdin.Read(make([]byte, 1)); n > 0 {
-		return codeUsage // somebody else has called it
+		return codeUsage // another program has called it
 	}
 	for deadline := time.Now().Add(sweepLimit); ; time.Sleep(10 * time.Millisecond) {
 		err := carapace.RemoveID(at.stateDir, flags.Arg(0), at.cgroups)
@@ -71,6 +72,6 @@ func sweepWhenAlone(arguments []string) int {
 			break
 		}
 	}
-	_, _ = carapace.GC(at.stateDir, at.cgroups) // takes the groups above it away, if nobody has a use for them
+	_, _ = carapace.GC(at.stateDir, at.cgroups) // removes the groups above it, if nothing uses them
 	return 0
 }

@@ -1,8 +1,8 @@
 //go:build linux
 
-// The thread by which Go's runtime watches the others: it wakes every 70 µs as long as there is something to watch, and
-// the kernel has to put the thread aside that makes the container. That is a tenth of the processor time of a short
-// one.
+// This file owns the thread with which Go's runtime watches the others: it wakes every 70 µs as long as there is
+// something to watch, and each time the kernel interrupts the thread that makes the container. That is a tenth of the
+// processor time of a short container.
 package main
 
 import (
@@ -14,12 +14,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// watcherSlackNs is how late that thread may be. It takes the processor from a goroutine that waits in a system call
-// for too long, so with one processor it is not made late at all: there it is what the others wait for.
+// watcherSlackNs is how late that thread may be. It takes the processor from a goroutine that waits too long in a
+// system call, so with one processor it is not delayed at all: there the others wait for it.
 const watcherSlackNs = 1_000_000
 
-// calmWatcher has it wake less often. It is the second thread of every program in Go; where it cannot be found, or may
-// not be told, it goes on as it does. The maker decides what a container is to have instead of it.
+// calmWatcher makes it wake less often. It is the second thread of every Go program; where it cannot be found or
+// changed, it goes on as before. The container itself does not inherit this.
 func calmWatcher() {
 	if runtime.GOMAXPROCS(0) < 2 {
 		return
@@ -34,7 +34,7 @@ func calmWatcher() {
 	if err != nil {
 		return
 	}
-	_, _, names := unix.ParseDirent(entries[:n], 2, nil) // The kernel tells them in the order in which they were made.
+	_, _, names := unix.ParseDirent(entries[:n], 2, nil) // The kernel lists them in the order in which they were made.
 	if len(names) < 2 || names[0] != strconv.Itoa(os.Getpid()) {
 		return
 	}

@@ -33,12 +33,12 @@ type app struct {
 	retryMs    int64
 	completing bool // for a shell, at a keystroke
 	documents  int  // written so far
-	begun      bool // a command runs: what goes wrong from here on is not the command line
+	begun      bool // a command runs: from here on an error is not one of the command line
 }
 
 const seedName = "synctl"
 
-// run is the whole program but for the process.
+// run is the whole program without its process.
 func run(args []string, stdin io.Reader, stdout, stderr io.Writer, lookup func(string) (string, bool)) int {
 	a := &app{name: "synapse-cli", stdin: stdin, stdout: stdout, stderr: stderr, lookup: lookup}
 	if filepath.Base(args[0]) == seedName {
@@ -94,7 +94,7 @@ func (a *app) root() *cobra.Command {
 	return root
 }
 
-// begin runs before every command, and after its flags and arguments were found good.
+// begin runs before every command, once its flags and arguments are valid.
 func (a *app) begin(c *cobra.Command, _ []string) error {
 	a.begun = true
 	if err := refusedEmpty(c.Flags()); err != nil {
@@ -115,8 +115,8 @@ func (a *app) begin(c *cobra.Command, _ []string) error {
 	return nil
 }
 
-// connect makes the connection that a command needs. Its settings are looked for
-// only here: `up` writes the file that SYNAPSE_CONFIG may name already.
+// connect makes the connection that a command needs. Its settings are read only here: `up` writes the file that
+// SYNAPSE_CONFIG may already name.
 func (a *app) connect() (*client.Client, error) {
 	if err := a.connectionSettings(a.connection); err != nil {
 		return nil, usage("%s", err)
@@ -138,12 +138,12 @@ func (a *app) with(work func(context.Context, *client.Client) error) error {
 	return work(context.Background(), c)
 }
 
-// say writes to people, not to programs. What others wrote may be in it.
+// say writes for people, not for programs. The text may contain what other users wrote.
 func (a *app) say(format string, args ...any) {
 	fmt.Fprintln(a.stderr, show.Lines(fmt.Sprintf(format, args...)))
 }
 
-// data writes a line of what was asked for.
+// data writes a line of the requested output.
 func (a *app) data(format string, args ...any) error {
 	_, err := fmt.Fprintf(a.stdout, format+"\n", args...)
 	return err
@@ -158,7 +158,7 @@ func (a *app) next() error {
 	return a.data("---")
 }
 
-// lost tells that the scheduler is away, while a command waits for it.
+// lost reports that the scheduler is away, while a command waits for it.
 func (a *app) lost(err error) { a.say("%s: %s; waiting for it", a.name, err) }
 
 // listFlags adds the flags of lists.

@@ -21,20 +21,20 @@ import (
 const (
 	// secondChance is how long a second Ctrl-C is waited for.
 	secondChance = 2 * time.Second
-	// sameInterrupt is how long one may take to come: a terminal's interrupt reaches a whole group of processes, and a
-	// program between us and the terminal that passes it on makes two of it.
+	// sameInterrupt is how long one interrupt may take to arrive: a terminal's interrupt reaches a whole group of
+	// processes, and a program between us and the terminal that passes it on turns it into two.
 	sameInterrupt = 150 * time.Millisecond
 )
 
 const (
-	// drainOutput bounds how long the last output is waited for behind the job's end: a
-	// little longer than the scheduler waits for a machine that does not answer.
+	// drainOutput bounds the wait for the last output after the job's end: a little longer than the scheduler waits for a
+	// machine that does not answer.
 	drainOutput = 75 * time.Second
-	// drainTold is when one who waits for it is told so.
+	// drainTold is after how long the user is told of that wait.
 	drainTold = 5 * time.Second
 )
 
-// attachCommand joins a job that was submitted before.
+// attachCommand makes `attach`, which joins a job that was submitted before.
 func (a *app) attachCommand() *cobra.Command {
 	tail, tailBytes := "", ""
 	var chosen []string
@@ -77,7 +77,7 @@ func (a *app) attach(c *client.Client, q *api.ReadLogs, labels bool) error {
 	go func() { output <- a.output(ctx, c, q, labels) }()
 	finished := make(chan error, 1)
 	cancelled := false
-	var unread error // why not all of the output could be shown
+	var unread error // why some of the output could not be shown
 	var last *messages.JobStatus
 	go func() {
 		var err error
@@ -96,10 +96,10 @@ func (a *app) attach(c *client.Client, q *api.ReadLogs, labels bool) error {
 			if ended := a.over(last); ended != nil || unread == nil {
 				return ended
 			}
-			return quietly(codeOf(unread)) // what is missing has been said
+			return quietly(codeOf(unread)) // what is missing has been reported
 		case err := <-output:
 			if closedPipe(err) {
-				return nil // Whoever read it has seen enough; the job goes on.
+				return nil // The reader of our output has closed it; the job goes on.
 			}
 			if err != nil {
 				a.say("%s: the output cannot be shown: %s", a.name, err)
@@ -107,7 +107,7 @@ func (a *app) attach(c *client.Client, q *api.ReadLogs, labels bool) error {
 			unread = err
 			output = nil // The job's end is still to come.
 		case s := <-interrupts:
-			if cancelled || s == syscall.SIGTERM { // At SIGTERM nobody is there to press anything twice.
+			if cancelled || s == syscall.SIGTERM { // After SIGTERM nobody can press Ctrl-C twice.
 				return a.detached(id)
 			}
 			if again := a.asksAgain(c, id, interrupts); !again {

@@ -14,7 +14,7 @@ import (
 	"github.com/yi-json/synapse/cmd/synapse-cli/internal/show"
 )
 
-// This file owns `audit`: a scheduler's account of who asked what, read where it lies.
+// This file owns `audit`: it reads a scheduler's account of who asked what, on the scheduler's machine.
 
 func (a *app) auditCommand() *cobra.Command {
 	var who string

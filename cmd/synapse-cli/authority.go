@@ -20,7 +20,7 @@ const (
 	schedulerFolder = "scheduler"
 )
 
-// keysFlags are what `init` and `certify` were asked.
+// keysFlags are the flags of `init` and `certify`.
 type keysFlags struct {
 	cluster, admin string
 	schedulers     []string

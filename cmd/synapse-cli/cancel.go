@@ -12,9 +12,9 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// This file owns what is done to jobs: `cancel`, `hold`, `release`, `requeue`.
+// This file owns the commands that act on jobs: `cancel`, `hold`, `release`, `requeue`.
 
-// deed does something to one job and says what became of it.
+// deed acts on one job and says what happened to it.
 type deed func(ctx context.Context, c *client.Client, j *messages.JobStatus) (string, error)
 
 // jobsCommand makes a command that does the same to many jobs.
@@ -34,7 +34,7 @@ func (a *app) jobsCommand(use, short, example string, do deed) *cobra.Command {
 	return c
 }
 
-// jobsOrLabels: jobs are named, or chosen by labels.
+// jobsOrLabels checks that jobs are either named or chosen by labels.
 func jobsOrLabels(args, labels []string) error {
 	switch {
 	case len(args) == 0 && len(labels) == 0:
@@ -45,8 +45,7 @@ func jobsOrLabels(args, labels []string) error {
 	return nil
 }
 
-// failures tells what failed of several things. The first gives the exit code and is
-// told at the end.
+// failures reports what failed of several actions. The first failure gives the exit code and is reported at the end.
 type failures struct {
 	a     *app
 	first error
@@ -63,7 +62,7 @@ func (f *failures) note(err error) {
 	}
 }
 
-// byLabels finds the jobs that -l chooses: those that live, or where none does those that are over.
+// byLabels finds the jobs that -l chooses: the live ones or, if there are none, those that are over.
 func (a *app) byLabels(ctx context.Context, c *client.Client, labels []string) ([]*messages.JobStatus, error) {
 	wanted, err := parseSelector(labels)
 	if err != nil {
@@ -83,7 +82,7 @@ func (a *app) byLabels(ctx context.Context, c *client.Client, labels []string) (
 	return jobs, nil
 }
 
-// oneJob is the check of a command line that is about one job.
+// oneJob checks a command line that is about one job.
 func oneJob(labels *[]string) cobra.PositionalArgs {
 	return func(c *cobra.Command, args []string) error {
 		if len(*labels) > 0 {
@@ -136,7 +135,7 @@ func labelFlag(c *cobra.Command, labels *[]string, what string) {
 	c.Flags().StringArrayVarP(labels, "label", "l", nil, what+", "+selectorHelp)
 }
 
-// toJobs does it to each. One that fails does not keep the others from it.
+// toJobs acts on each job. A failure of one does not stop the others.
 func (a *app) toJobs(ctx context.Context, c *client.Client, args, labels []string, do deed) error {
 	f := failures{a: a}
 	jobs := []*messages.JobStatus{}
@@ -227,8 +226,7 @@ func (a *app) requeueCommand() *cobra.Command {
 	return c
 }
 
-// requeue names the run that it saw: the call may be tried again, and the job
-// may run again by then.
+// requeue names the run that it saw: the call may be repeated, and by then the job may run again.
 func requeue(ctx context.Context, c *client.Client, j *messages.JobStatus, reason string, hold bool) (_ string, err error) {
 	id := j.GetRecord().GetId()
 	run, stopped := j.GetRecord().GetRuns(), int32(0)

@@ -321,7 +321,7 @@ func TestCancel(t *testing.T) {
 	}
 }
 
-// The run that is named is the one that was seen: what is tried again must not end the next.
+// TestRequeue: the run that is named is the one that was seen: what is tried again must not end the next.
 func TestRequeue(t *testing.T) {
 	f := startFake(t)
 	new, back, runs := job("jaa1", "queued", messages.JobState_JOB_STATE_QUEUED), job("jbb1", "queued", messages.JobState_JOB_STATE_QUEUED),

@@ -13,16 +13,16 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// This file owns what a shell completes from the server. It is asked at a
-// keystroke: it answers within a second or not at all, and never with an error.
+// This file owns completion from the server. A keystroke asks for it: it answers within a second or not at all, and
+// never with an error.
 
 const (
 	completeTimeout = time.Second
 	maxCompletions  = 200
 )
 
-// refuseShells has `completion` refuse a shell that it does not know, where the library's own shows help and is content.
-// The command is made with where it writes to.
+// refuseShells makes `completion` refuse an unknown shell, where the library only shows help and succeeds. The
+// library's command must be made after its output is set.
 func (a *app) refuseShells(root *cobra.Command) {
 	root.InitDefaultCompletionCmd()
 	if c, _, err := root.Find([]string{"completion"}); err == nil {
@@ -32,7 +32,7 @@ func (a *app) refuseShells(root *cobra.Command) {
 	}
 }
 
-// completeFlag completes a flag's value. It can only fail for a flag that is not there.
+// completeFlag completes a flag's value. It can only fail for a flag that does not exist.
 func (a *app) completeFlag(c *cobra.Command, flag string, complete cobra.CompletionFunc) {
 	if err := c.RegisterFlagCompletionFunc(flag, complete); err != nil {
 		panic(err)
@@ -57,7 +57,7 @@ func (a *app) completeJobs(_ *cobra.Command, _ []string, prefix string) ([]strin
 	})
 }
 
-// completeQueues knows the queues that jobs are in: there is no list of others.
+// completeQueues completes the queues that jobs are in: there is no list of others.
 func (a *app) completeQueues(_ *cobra.Command, _ []string, prefix string) ([]string, cobra.ShellCompDirective) {
 	return a.complete(prefix, func(ctx context.Context, cl *client.Client) ([]string, error) {
 		page, err := cl.ListJobs(ctx, &messages.ListJobs{Limit: messages.MaxPageEntries})
@@ -119,7 +119,7 @@ func (a *app) completeWords(c *cobra.Command, flag string, words []string) {
 func (a *app) complete(prefix string, list func(context.Context, *client.Client) ([]string, error)) ([]string, cobra.ShellCompDirective) {
 	var words []string
 	a.completing = true
-	// What goes wrong completes nothing: there is nobody to tell.
+	// After an error nothing is completed: there is nowhere to report it.
 	_ = a.with(func(ctx context.Context, cl *client.Client) error {
 		ctx, cancel := context.WithTimeout(ctx, completeTimeout)
 		defer cancel()

@@ -13,9 +13,8 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// This file owns where the connection's settings come from: the command line,
-// before the environment, before the file. Only these settings have twins in the
-// environment: a task's own has a SYNAPSE_RANK, which must not become a --rank.
+// This file owns where the connection's settings come from: first the command line, then the environment, then the
+// file. Only these settings have twins in the environment: a task has a SYNAPSE_RANK, which must not become a --rank.
 
 const fileFlag = "config"
 
@@ -33,7 +32,7 @@ func (a *app) connectionFlags(f *pflag.FlagSet) {
 	f.String(fileFlag, "", "a YAML `file` with the settings server, retry, tls, ca, cert and key")
 }
 
-// connectionSettings fills in what the command line left alone.
+// connectionSettings fills in what the command line does not set.
 func (a *app) connectionSettings(flags *pflag.FlagSet) error {
 	given := map[string]bool{}
 	var failed error
@@ -57,7 +56,7 @@ func (a *app) connectionSettings(flags *pflag.FlagSet) error {
 	return fromFile(flags, given, path, text)
 }
 
-// fromFile takes a flat mapping of the settings' names.
+// fromFile reads a flat mapping of the settings' names.
 func fromFile(flags *pflag.FlagSet, given map[string]bool, path string, text []byte) error {
 	var names []string
 	flags.VisitAll(func(f *pflag.Flag) {

@@ -71,7 +71,7 @@ func (a *app) describeCommand() *cobra.Command {
 	return c
 }
 
-// explanation is why a job is where it is, for programs.
+// explanation is the answer of `explain`, for programs.
 type explanation struct {
 	APIVersion string `json:"apiVersion"`
 	Kind       string `json:"kind"`
@@ -81,7 +81,7 @@ type explanation struct {
 	Text       string `json:"text"`
 }
 
-// objectFlag adds -o for what is shown as one object, or as one for each change; also are other words that it takes.
+// objectFlag adds -o for output of one object, or one for each change; also lists further words that it takes.
 func (a *app) objectFlag(c *cobra.Command, also ...string) *cobra.Command {
 	words := append(also, "json", "yaml")
 	c.Flags().VarP(objectFormat{&a.style.Format, words}, "output", "o", "how to show it: "+strings.Join(words, ", "))
@@ -89,7 +89,7 @@ func (a *app) objectFlag(c *cobra.Command, also ...string) *cobra.Command {
 	return c
 }
 
-// objectFormat is one of a few words.
+// objectFormat is a flag that takes one of a few words.
 type objectFormat struct {
 	to    *string
 	words []string

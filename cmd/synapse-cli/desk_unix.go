@@ -9,12 +9,12 @@ import (
 	"syscall"
 )
 
-// This file owns what the Unixes have of their own, of those that people sit at.
+// This file owns what differs on the Unix systems on which people work.
 
-// apart has a program be no part of the terminal's group, whose members are all told of Ctrl-C.
+// apart keeps a program out of the terminal's process group, all of whose members receive Ctrl-C.
 func apart(run *exec.Cmd) { run.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} }
 
-// closedPipe reports whether the reader has gone.
+// closedPipe reports whether an error says that the reader is gone.
 func closedPipe(err error) bool {
 	return errors.Is(err, syscall.EPIPE) || errors.Is(err, io.ErrClosedPipe)
 }

@@ -9,14 +9,14 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// This file owns what Windows has of its own, as a desk that people sit at.
+// This file owns what differs on Windows, as a system on which people work.
 
-// apart has a program be no part of the console's group, whose members are all told of Ctrl-C.
+// apart keeps a program out of the console's process group, all of whose members receive Ctrl-C.
 func apart(run *exec.Cmd) {
 	run.SysProcAttr = &syscall.SysProcAttr{CreationFlags: windows.CREATE_NEW_PROCESS_GROUP}
 }
 
-// closedPipe reports whether the reader has gone, which has two names there.
+// closedPipe reports whether an error says that the reader is gone, for which Windows has two errors.
 func closedPipe(err error) bool {
 	return errors.Is(err, windows.ERROR_NO_DATA) || errors.Is(err, windows.ERROR_BROKEN_PIPE) ||
 		errors.Is(err, io.ErrClosedPipe)

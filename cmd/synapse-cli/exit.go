@@ -16,8 +16,7 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// This file owns exit codes, and how an error reads: a line, and a hint where
-// there is one.
+// This file owns exit codes, and the form of an error: a line, and a hint where there is one.
 
 const (
 	exitOK          = 0
@@ -44,7 +43,7 @@ type failure struct {
 
 func (f *failure) Error() string { return f.text }
 
-// quietly ends with a code and no words.
+// quietly ends with a code and without a text.
 func quietly(code int) error {
 	if code == exitOK {
 		return nil
@@ -60,7 +59,7 @@ func usageHint(hint, format string, args ...any) error {
 	return &failure{code: exitUsage, text: fmt.Sprintf(format, args...), hint: hint}
 }
 
-// usageError says in a line what is wrong with a command line.
+// usageError says in one line what is wrong with a command line.
 func usageError(root *cobra.Command, args []string, err error) error {
 	var f *failure
 	if errors.As(err, &f) {
@@ -84,11 +83,11 @@ func usageError(root *cobra.Command, args []string, err error) error {
 	return usageHint(hint, "%s", text)
 }
 
-// foreign is the word where a command should stand, and is none; empty: there is no such word.
+// foreign is the word in the place of a command that is not a command; empty: there is none.
 func foreign(root *cobra.Command, args []string) string {
 	at := slices.IndexFunc(args, func(word string) bool { return !strings.HasPrefix(word, "-") })
 	if at < 0 || at > 0 && !strings.Contains(args[at-1], "=") {
-		return "" // behind a flag it may be a value
+		return "" // after a flag it may be a value
 	}
 	if c, _, err := root.Find(args[at : at+1]); err == nil && c != root {
 		return ""
@@ -96,7 +95,7 @@ func foreign(root *cobra.Command, args []string) string {
 	return args[at]
 }
 
-// helpCommand shows the help of a command, and refuses what is none: the library's own shows the help of all.
+// helpCommand shows the help of a command, and refuses other words: the library's shows the general help for them.
 func helpCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "help [COMMAND]...", Short: "show the help of a command", Args: cobra.ArbitraryArgs,
@@ -113,7 +112,7 @@ func helpCommand() *cobra.Command {
 	}
 }
 
-// elsewhere are words of other schedulers for what a command here does.
+// elsewhere are other schedulers' words for what a command here does.
 var elsewhere = map[string]string{
 	"sbatch": "submit", "srun": "submit --attach", "run": "submit", "apply": "submit", "create": "submit",
 	"scancel": "cancel", "kill": "cancel", "stop": "cancel", "squeue": "get jobs", "ps": "get jobs",
@@ -123,7 +122,7 @@ var elsewhere = map[string]string{
 	"undrain": "uncordon", "resume": "release", "rerun": "submit --from", "tail": "logs -f", "top": "get nodes",
 }
 
-// meant is a hint at the command that an unknown word may be meant for; empty: nothing is like it.
+// meant hints at the command that an unknown word may stand for; empty: none is similar.
 func meant(found *cobra.Command, word string) string {
 	var words, kinds []string
 	for _, c := range found.Commands() {
@@ -144,7 +143,7 @@ func meant(found *cobra.Command, word string) string {
 	return ""
 }
 
-// end says what went wrong and tells the exit code.
+// end reports what went wrong and returns the exit code.
 func (a *app) end(err error) int {
 	var problems jobfile.Problems
 	switch {

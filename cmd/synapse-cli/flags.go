@@ -13,8 +13,8 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// This file owns how a flag that cannot be meant is refused: by its own name and in
-// words, never in those of the library that reads it or of the API behind it.
+// This file owns how wrong flags are refused: by the flag's name and in plain words, never in the words of the flag
+// library or of the API.
 
 // span is a flag for a time, written as in a job file: 90s, 5m, 24h.
 type span struct{ ms *int64 }
@@ -80,8 +80,8 @@ func invalidFlag(f *pflag.Flag, value string, err error) error {
 	return usage("--%s %q: cannot be read", f.Name, value)
 }
 
-// refusedEmpty refuses a flag without a value, as one is written where a shell's variable is not set: to pass it over
-// would submit what nobody asked for.
+// refusedEmpty refuses a flag with an empty value, which comes from an unset shell variable: ignoring it would submit
+// what nobody asked for.
 func refusedEmpty(flags *pflag.FlagSet) (err error) {
 	flags.Visit(func(f *pflag.Flag) {
 		kind, value := f.Value.Type(), f.Value.String()
@@ -107,12 +107,12 @@ var flagFields = []struct{ field, flag string }{
 	{"gang.total.milli_gpu", "gpu"}, {"gang.total.milli_cpu", "cpu"}, {"gang.total.memory_bytes", "mem"},
 }
 
-// inFlags puts what is said of a job's file in the words of the command line.
+// inFlags translates an error about a job file into the words of the command line.
 var inFlags = strings.NewReplacer("topology.required: node", "--required node", "topology.required", "--required",
 	"topology.preferred", "--preferred", "network: host", "--network host", "gang.replicas", "--replicas",
 	"gang.total", "a total", "gang.split", "--split")
 
-// refusedSpec says of a job that flags describe what is wrong, by the flag.
+// refusedSpec says what is wrong with a job that flags describe, by the flag's name.
 func refusedSpec(err error) error {
 	var f *messages.FieldError
 	if !errors.As(err, &f) {
@@ -133,8 +133,8 @@ func refusedSpec(err error) error {
 	return usageHint(hint, "the job is not valid: %s", strings.TrimSpace(text))
 }
 
-// named refuses a command line that does not name what a command is about: as many
-// as it takes, at least one; most 0 is any number.
+// named refuses a command line that does not name what a command is about: at least one name and at most most; 0: any
+// number.
 func named(what, example string, most int) cobra.PositionalArgs {
 	return func(c *cobra.Command, args []string) error {
 		switch {

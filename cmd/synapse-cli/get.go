@@ -30,7 +30,7 @@ func (a *app) getCommand() *cobra.Command {
 	return c
 }
 
-// listing is what a list was asked to be.
+// listing is what was asked of a list.
 type listing struct {
 	watch, me, live bool
 	start           bool // when each starts that waits
@@ -137,7 +137,7 @@ func (a *app) getJobs(ctx context.Context, c *client.Client, l *listing, args []
 	return show.Jobs(a.stdout, a.style, jobs)
 }
 
-// found looks up what is named. One that is not there does not keep the others from being shown.
+// found looks up what is named. An unknown name does not stop the others from being shown.
 func found[T any](a *app, names []string, look func(string) (T, error)) (all []T, f *failures) {
 	f = &failures{a: a}
 	for _, name := range names {
@@ -151,7 +151,7 @@ func found[T any](a *app, names []string, look func(string) (T, error)) (all []T
 
 func over(j *messages.JobStatus) bool { return j.GetRecord().GetState().Terminal() }
 
-// forPeople reports whether a table is shown, and an empty one needs a word.
+// forPeople reports whether a table is shown; an empty one then needs a sentence.
 func (a *app) forPeople() bool {
 	return (a.style.Format == "" || a.style.Format == "wide") && !a.style.Quiet && !a.style.Parsable
 }
@@ -162,8 +162,8 @@ func (l *listing) job(e *messages.Event) (*messages.JobStatus, bool) {
 	return j, j != nil && !(l.live && over(j)) && l.chosen.job(j) && (len(l.query.Phases) == 0 || slices.Contains(l.query.Phases, j.GetPhase()))
 }
 
-// follow shows a list and goes on with a row for each change. Both come from one
-// watch: between a list and a watch that began behind it, a change would be lost.
+// follow shows a list and goes on with a row for each change. Both come from one watch: between a list and a watch that
+// began after it, a change would be lost.
 func follow[T any](ctx context.Context, a *app, c *client.Client, watch *messages.Watch, less func(x, y T) int,
 	pick func(*messages.Event) (T, bool), write func(io.Writer, show.Style, []T) error) error {
 	var list []T

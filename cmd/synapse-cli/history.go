@@ -16,7 +16,7 @@ import (
 
 // This file owns `history`: jobs that are over, and what they used.
 
-// pastFlags are what `history` was asked.
+// pastFlags are the flags of `history`.
 type pastFlags struct {
 	query                     messages.History
 	me                        bool
@@ -26,8 +26,7 @@ type pastFlags struct {
 	limited                   bool // the limit was given
 }
 
-// maxPast is how many jobs a table has where nothing is said: more than that
-// nobody reads. Programs get all.
+// maxPast is how many jobs a table has by default: nobody reads more. Programs get all.
 const maxPast = 100
 
 func (a *app) historyCommand() *cobra.Command {
@@ -121,7 +120,7 @@ func (a *app) checkPast(h *pastFlags) error {
 	return a.readPast(h)
 }
 
-// readPast makes a query of what was written.
+// readPast makes a query from the flags.
 func (a *app) readPast(h *pastFlags) (err error) {
 	chosen, err := parseSelector(h.labels)
 	if err != nil {
@@ -201,10 +200,10 @@ func (a *app) history(ctx context.Context, c *client.Client, h *pastFlags) error
 	return nil
 }
 
-// countEvery is how often one who waits for a long answer is told how far it is.
+// countEvery is how often the progress of a long answer is shown.
 const countEvery = 5 * time.Second
 
-// counting says how far it is, where it takes long, and what is left out.
+// counting shows the progress of a long answer, and what is left out.
 func (a *app) counting(take func([]*messages.PastJob) error) func(*messages.HistoryReply) error {
 	told, jobs := time.Now(), 0
 	return func(page *messages.HistoryReply) error {

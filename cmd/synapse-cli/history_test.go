@@ -97,7 +97,7 @@ func TestHistoryUsage(t *testing.T) {
 	cli("127.0.0.1:1", "history").wants(t, exitUnavailable, "", "cannot reach the scheduler")
 }
 
-// What is asked on the command line is asked of the scheduler, and nothing else is.
+// TestHistoryAsks: what is asked on the command line is asked of the scheduler, and nothing else is.
 func TestHistoryAsks(t *testing.T) {
 	h, address := startHistorian(t, 0)
 	cli(address, "history", "--owner", "bob", "--queue", "q", "--name", "n", "--state", "failed,Timed-Out", "--state", "cancelled",
@@ -116,15 +116,15 @@ func TestHistoryAsks(t *testing.T) {
 	}
 }
 
-// What is left out is said beside what is there.
+// TestHistoryNamesDamage: what is left out is said beside what is there.
 func TestHistoryNamesDamage(t *testing.T) {
 	_, address := startHistorian(t, 7)
 	const words = "left out, because its record is damaged: job j9: no leader wrote this"
 	cli(address, "history", "-q").wants(t, 0, "j6", words)
 }
 
-// Pages are turned as far as is wanted. A table is cut where nobody said how
-// long it may be, and says so; what programs read is whole.
+// TestHistoryTurnsPages: pages are turned as far as is wanted. A table is cut where nobody said how long it may be, and
+// says so; what programs read is whole.
 func TestHistoryTurnsPages(t *testing.T) {
 	const jobs = 2*maxPast + 1
 	_, address := startHistorian(t, jobs)

@@ -91,7 +91,7 @@ func (a *app) logs(ctx context.Context, c *client.Client, q *api.ReadLogs, statu
 	return err
 }
 
-// notice tells what is said of an output, and of whose, where it is of one.
+// notice prints a notice about an output, with its rank where it is about one.
 func (a *app) notice(p *api.LogPart) {
 	if p.GetAttempt() == nil {
 		a.say("%s: %s", a.name, p.GetNotice())
@@ -107,12 +107,12 @@ func severalRanks(spec *messages.JobSpec) bool {
 }
 
 // merged writes the output of several ranks without mixing their lines, each
-// behind its rank. What a line lacks of its end is kept until it comes. The
-// output of a single rank is passed on as it is.
+// behind its rank. The beginning of an unfinished line is kept until its end comes. The output of a single rank is
+// passed on as it is.
 type merged struct {
 	w       io.Writer
 	labels  bool
-	none    bool // has come so far
+	none    bool // nothing has come so far
 	pending map[origin][]byte
 	order   []origin // of what is pending
 }
@@ -166,7 +166,7 @@ func (m *merged) lines(from origin, data []byte) error {
 	return err
 }
 
-// flush writes lines that never got an end, with one.
+// flush writes unfinished lines, and ends them.
 func (m *merged) flush() error {
 	for _, from := range m.order {
 		if rest := m.pending[from]; len(rest) > 0 {

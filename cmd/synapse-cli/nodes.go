@@ -11,7 +11,7 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// This file owns what is done to machines: `drain`, `cordon`, `uncordon`, `remove`, `note`.
+// This file owns the commands that act on machines: `drain`, `cordon`, `uncordon`, `remove`, `note`.
 
 // change is one verb for machines.
 type change struct {
@@ -20,7 +20,7 @@ type change struct {
 	reason   string
 	deadline string
 	atUnixMs int64 // when a drain begins; 0: now
-	mustSay  bool  // a reason is mandatory: whoever finds the machine closed has to know why
+	mustSay  bool  // a reason is mandatory: people who find the machine closed must know why
 }
 
 func (a *app) nodesCommand(use, short, example string, ch *change) *cobra.Command {
@@ -89,7 +89,7 @@ func nodesByLabels(ctx context.Context, c *client.Client, labels []string) ([]st
 	return ids, err
 }
 
-// noteCommand takes the text last, behind one machine or several.
+// noteCommand takes the text last, after one machine or several.
 func (a *app) noteCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "note NODE... TEXT",
@@ -115,7 +115,7 @@ func (a *app) noteCommand() *cobra.Command {
 	}
 }
 
-// toNodes does it to each. One that fails does not keep the others from it.
+// toNodes acts on each machine. A failure of one does not stop the others.
 func (a *app) toNodes(ctx context.Context, c *client.Client, args []string, ch *change, deadlineMs int64) error {
 	f := failures{a: a}
 	for _, prefix := range args {

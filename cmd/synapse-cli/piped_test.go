@@ -84,7 +84,8 @@ func TestNoFileWithJobs(t *testing.T) {
 	cli(f.address, "submit", dir).wants(t, exitUsage, "", " is a directory, and no file with jobs")
 }
 
-// TestAdviceForSBATCH: what a line of a script for Slurm says is answered with flags that are taken here and mean the same.
+// TestAdviceForSBATCH: what a line of a script for Slurm says is answered with flags that are taken here and mean the
+// same.
 func TestAdviceForSBATCH(t *testing.T) {
 	remark := regexp.MustCompile(` \([^)]*\)`)
 	for line, want := range map[string]string{

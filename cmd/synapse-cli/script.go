@@ -19,14 +19,14 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// This file owns scripts: `submit [flags] train.sh args...` sends the file along. What
-// stands behind its name is the script's, as on Slurm.
+// This file owns scripts: `submit [flags] train.sh args...` sends the file along. What stands after its name is for the
+// script, as on Slurm.
 
-// script is the file that a submit sends along.
+// script is the file that a submit sends.
 type script struct {
 	file string   // - is standard input
-	args []string // behind it
-	flag string   // of ours that was given: then standard input can be nothing else
+	args []string // after it
+	flag string   // a flag of ours that was given: then standard input can only be a script
 }
 
 // isScript reports whether a word of a command line is the name of a script.
@@ -45,8 +45,8 @@ func isScript(name string) bool {
 	return err == nil && messages.IsScript(head)
 }
 
-// stopAtScript has flags end at a script's name: what follows is for the script. It is found by
-// a first look that changes nothing, because flags that are read twice would count twice.
+// stopAtScript ends our flags at a script's name: what follows is for the script. A first pass that changes nothing
+// finds it, because flags that are read twice would count twice.
 func (a *app) stopAtScript(root *cobra.Command, args []string) {
 	if !slices.ContainsFunc(args, isScript) {
 		return
@@ -71,8 +71,8 @@ func isStream(name string) bool {
 	return name == "-" || err == nil && !info.Mode().IsRegular() && !info.IsDir()
 }
 
-// scriptOf is the script among what was given, if it is one: a file that begins with #!, or
-// a stream where flags or arguments say that it can be no job file.
+// scriptOf is the script among the arguments, if there is one: a file that begins with #!, or a stream that cannot be a
+// job file by its flags or arguments.
 func scriptOf(files, command []string, flag string) *script {
 	if len(files) == 0 {
 		return nil
@@ -84,7 +84,7 @@ func scriptOf(files, command []string, flag string) *script {
 	return nil
 }
 
-// made is the script of a text, and refuses what no machine would run as it is meant.
+// made is the script with this text; it refuses what no machine would run as intended.
 func (s *script) made(name string, text []byte) (*messages.Script, error) {
 	switch {
 	case !messages.IsScript(text) && s.flag != "":
@@ -120,11 +120,11 @@ func fileName(file string) string {
 	return name
 }
 
-// warn names what the script says to others and we do not read.
+// warn names what the script says to other schedulers and we do not read.
 func (a *app) warn(s *script, name string, text []byte) {
 	for i, line := range bytes.Split(text, []byte("\n")) {
 		if len(bytes.TrimSpace(line)) > 0 && line[0] != '#' {
-			break // as there, only what stands before the first command counts
+			break // as on Slurm, only lines before the first command count
 		}
 		if words, is := bytes.CutPrefix(line, []byte("#SBATCH")); is && len(words) > 0 && (words[0] == ' ' ||
 			words[0] == '\t') {
@@ -139,10 +139,10 @@ func (a *app) warn(s *script, name string, text []byte) {
 	}
 }
 
-// ours are flags of submit that are easily put behind a script.
+// ours are flags of submit that are easily put after a script by mistake.
 var ours = []string{"--attach", "--wait", "--dry-run", "--image", "--gpus", "--gpu", "--replicas", "--help", "-h"}
 
-// sbatch says which flags say here what a #SBATCH line asks for.
+// sbatch says which flags here correspond to a #SBATCH line.
 func sbatch(line string) string {
 	var flags, other []string
 	words := strings.Fields(line)
@@ -203,7 +203,7 @@ func valueHere(flag, value string) string {
 	return value
 }
 
-// sbatchFlags leads from the options of Slurm to ours, or to a word about what is done here instead.
+// sbatchFlags maps the options of Slurm to ours, or to what is done here instead.
 var sbatchFlags = map[string]string{
 	"-N": "-N VALUE", "--nodes": "-N VALUE", "-n": "-n VALUE", "--ntasks": "-n VALUE", "-c": "-c VALUE",
 	"--cpus-per-task": "-c VALUE",
@@ -223,8 +223,8 @@ var sbatchFlags = map[string]string{
 	"--ntasks-per-node": "with -N each machine has one task; give it the GPUs of all",
 }
 
-// fetched fills in the text of scripts, for what is shown whole or submitted again. One that
-// cannot be had is left out, and told.
+// fetched fills in the text of scripts, for jobs that are shown whole or submitted again. A text that cannot be fetched
+// is left out, and reported.
 func (a *app) fetched(ctx context.Context, c *client.Client, jobs ...*messages.JobStatus) {
 	if a.style.Format != "json" && a.style.Format != "yaml" {
 		return

@@ -38,7 +38,7 @@ func parseSelector(entries []string) (selector, error) {
 	return s, nil
 }
 
-// equal are the terms that a scheduler looks at by itself.
+// equal are the terms that a scheduler can check itself.
 func (s selector) equal() []*messages.Label {
 	var all []*messages.Label
 	for _, t := range s {
@@ -49,7 +49,7 @@ func (s selector) equal() []*messages.Label {
 	return all
 }
 
-// matches reports whether labels are meant.
+// matches reports whether the labels fit.
 func (s selector) matches(labels []*messages.Label) bool {
 	for _, t := range s {
 		found := slices.ContainsFunc(labels, func(l *messages.Label) bool { return l.GetKey() == t.key && (t.bare || l.GetValue() == t.value) })
@@ -64,7 +64,7 @@ func (s selector) job(j *messages.JobStatus) bool {
 	return s.matches(j.GetRecord().GetSpec().GetLabels())
 }
 
-// node looks at a machine's labels and at where it stands.
+// node looks at a machine's labels and its place.
 func (s selector) node(n *messages.NodeStatus) bool {
 	a := n.GetRecord().GetAnnouncement()
 	return s.matches(slices.Concat(a.GetLabels(), a.GetPlace()))

@@ -18,9 +18,9 @@ import (
 	"github.com/yi-json/synapse/sim/record"
 )
 
-// This file owns `simulate`: what a recorded workload would have met on a cluster.
+// This file owns `simulate`: how a recorded workload would have fared on a cluster.
 
-// replayFlags are what `simulate` was asked.
+// replayFlags are the flags of `simulate`.
 type replayFlags struct {
 	record, limits string
 	format         string
@@ -40,7 +40,7 @@ type replayFlags struct {
 	queues         string
 }
 
-// placements are where the gangs of a policy that is compared with may go.
+// placements are the ways to place the gangs of a policy to compare with.
 var placements = []string{"own", "ref"}
 
 func (a *app) simulateCommand() *cobra.Command {
@@ -169,7 +169,7 @@ func (a *app) simulate(r *replayFlags) error {
 	return cmp.Or(show.Replays(a.stdout, a.style, results), quietly(code))
 }
 
-// replays replays the record under each policy, until Ctrl-C; the code is what the program is to end with.
+// replays replays the record under each policy, until Ctrl-C; code is the program's exit code.
 func (a *app) replays(program string, r *replayFlags) (results []*record.Result, code int, err error) {
 	interrupted := &atomic.Bool{}
 	for _, policy := range r.policies {
@@ -242,7 +242,7 @@ func (r *replayFlags) check() error {
 	return cmp.Or(spanFlag("latency", r.latency, &r.order.Latency), spanFlag("until", r.until, &r.order.Until))
 }
 
-// spanFlag reads a span of time, which is more than none.
+// spanFlag reads a span of time, which must be positive.
 func spanFlag(flag, text string, to *time.Duration) error {
 	if text == "" {
 		return nil
@@ -284,10 +284,10 @@ func (a *app) workload(r *replayFlags) (*record.Trace, error) {
 	return trace, nil
 }
 
-// badShown is how many rows that are left out are named.
+// badShown is how many of the rows that are left out are named.
 const badShown = 10
 
-// read reads the record, and what lies beside it.
+// read reads the record, and the file of limits beside it.
 func (r *replayFlags) read() (*record.Trace, error) {
 	source := record.Source{Format: r.format, ProcsToGPU: r.procsToGPU}
 	var rows io.Reader = os.Stdin

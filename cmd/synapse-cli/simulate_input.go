@@ -19,7 +19,7 @@ import (
 // This file owns what else `simulate` reads: the words of a workload that is drawn, the machines, and what it printed
 // earlier.
 
-// drawn draws a workload as the words say.
+// drawn draws a workload from its description.
 func (r *replayFlags) drawn() (*record.Trace, error) {
 	s := record.DefaultSynthetic()
 	for part := range strings.SplitSeq(r.record, ",") {
@@ -41,7 +41,7 @@ func (r *replayFlags) drawn() (*record.Trace, error) {
 	return s.Trace(), nil
 }
 
-// readQueues reads the queues that the replay goes by, and sees to it that each job is of one.
+// readQueues reads the queues of the replay, and checks that each job is in one.
 func (r *replayFlags) readQueues(trace *record.Trace) error {
 	if r.queues == "" {
 		return nil
@@ -91,7 +91,7 @@ func (a *app) machines(r *replayFlags) error {
 	return nil
 }
 
-// sayTooBig names the gangs that were left out since no machines here could hold them.
+// sayTooBig names the gangs that were left out because no machines here could hold them.
 func (a *app) sayTooBig(r *record.Result) {
 	for i, line := range r.TooBigLines {
 		if i == badShown {
@@ -104,7 +104,7 @@ func (a *app) sayTooBig(r *record.Result) {
 	}
 }
 
-// besideName is where the limits of a record lie, if they do.
+// besideName is the file with a record's limits, if there is one.
 func besideName(record string) string {
 	dir, name := filepath.Split(record)
 	stem, ending, _ := strings.Cut(name, ".")

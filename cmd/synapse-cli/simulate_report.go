@@ -11,8 +11,7 @@ import (
 )
 
 // This file owns the file that --report names. It is opened before anything is replayed: a replay may take minutes, and
-// whoever mistyped a folder should not learn of it afterwards. What stood in it stays until there is a page to replace
-// it.
+// a mistyped folder should be reported before that. The old content stays until there is a page to replace it.
 
 // reportFile is where a report is written; nil: none is wanted.
 type reportFile struct {
@@ -20,7 +19,7 @@ type reportFile struct {
 	fresh bool // it was made here, and has nothing in it yet
 }
 
-// openReport refuses what cannot be written, and what the replay reads.
+// openReport refuses a file that cannot be written, or that the replay reads.
 func openReport(r *replayFlags) (*reportFile, error) {
 	if r.report == "" {
 		return nil, nil
@@ -39,7 +38,7 @@ func openReport(r *replayFlags) (*reportFile, error) {
 	return &reportFile{file, missing != nil}, nil
 }
 
-// write writes the page in place of what stood there.
+// write writes the page in place of the old content.
 func (f *reportFile) write(r *replayFlags, results []*record.Result) error {
 	if f == nil {
 		return nil
@@ -68,7 +67,7 @@ func (f *reportFile) write(r *replayFlags, results []*record.Result) error {
 	return nil
 }
 
-// close leaves no file behind into which nothing was written.
+// close removes the file if nothing was written to it.
 func (f *reportFile) close() {
 	if f == nil {
 		return

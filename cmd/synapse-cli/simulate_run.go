@@ -16,10 +16,10 @@ import (
 	"github.com/yi-json/synapse/sim/record"
 )
 
-// This file owns the process that replays: the simulator is a program of its own, so that whoever only submits jobs
-// does not carry it.
+// This file owns the process that replays: the simulator is a program of its own, so that a program that only submits
+// jobs does not contain it.
 
-// replay has the simulator carry an order out, and says meanwhile how far it is. Ctrl-C ends it with what has been done.
+// replay lets the simulator execute an order, and shows its progress. Ctrl-C ends it with the results so far.
 func (a *app) replay(program string, o record.Order, interrupted *atomic.Bool) (*record.Result, error) {
 	order, err := json.Marshal(o)
 	if err != nil {
@@ -65,7 +65,7 @@ func (a *app) program(name string) ([]string, error) {
 	return []string{found}, nil
 }
 
-// hear reads what the simulator says, to its result.
+// hear reads the simulator's output up to its result.
 func (a *app) hear(out io.Reader, o record.Order) (*record.Result, error) {
 	began, told := time.Now(), time.Now()
 	for words := json.NewDecoder(out); ; {
@@ -88,10 +88,10 @@ func (a *app) hear(out io.Reader, o record.Order) (*record.Result, error) {
 	}
 }
 
-// progressEvery is how often a run says how far it is.
+// progressEvery is how often a run shows its progress.
 const progressEvery = 5 * time.Second
 
-// onInterrupt does something at the first Ctrl-C; the next one ends the program. What it answers ends that.
+// onInterrupt calls do at the first Ctrl-C; the next one ends the program. end stops this.
 func onInterrupt(do func()) (end func()) {
 	signals := make(chan os.Signal, 1)
 	done := make(chan struct{})

@@ -99,12 +99,12 @@ func (s *specFlags) spec(command []string, lookup func(string) (string, bool)) (
 		Script: s.script,
 	}
 	if s.script != nil && spec.Image == "" {
-		spec.Image = messages.HostImage // it is told at once where the machines' own root is not what it needs
+		spec.Image = messages.HostImage // the machines' own root; a job that needs another image is refused at once
 	}
 	if spec.Name == "" {
 		spec.Name = defaultName(append(command, s.script.GetName()), s.image)
 	}
-	// Parts that no flag is of stay out of the job.
+	// Parts without any given flag stay out of the job.
 	topology, restart, stop := &messages.TopologySpec{Required: s.required, Preferred: s.preferred}, &messages.RestartSpec{Limit: s.restarts}, &messages.StopSpec{}
 	amount := &messages.Resources{}
 	if err := s.slurm(); err != nil {
@@ -146,7 +146,7 @@ func (s *specFlags) spec(command []string, lookup func(string) (string, bool)) (
 	return spec, nil
 }
 
-// words reads the flags that are one word of several.
+// words reads the flags that take one word of several.
 func (s *specFlags) words(spec *messages.JobSpec) error {
 	var ok bool
 	if spec.Network, ok = messages.NetworkOf(s.network); !ok && s.network != "" {
@@ -193,7 +193,7 @@ func flagProblem(flag string, err error) error {
 	return usageHint(p.Hint, "--%s: %s", flag, p.Text)
 }
 
-// slurm takes Slurm's spellings where they mean one thing here too.
+// slurm accepts Slurm's flags where they have one meaning here too.
 func (s *specFlags) slurm() error {
 	if err := s.apart(); err != nil {
 		return err
@@ -234,7 +234,7 @@ func (s *specFlags) share() error {
 	return nil
 }
 
-// apart takes -N: so many tasks as machines.
+// apart handles -N: as many tasks as machines.
 func (s *specFlags) apart() error {
 	if s.machines == "" {
 		return nil
@@ -253,11 +253,11 @@ func (s *specFlags) apart() error {
 	return nil
 }
 
-// shape: amounts are a total unless tasks are counted, or a part of one GPU is
-// wanted, which only a single task can have.
+// shape decides whether amounts are a total: they are, unless tasks are counted or a part of one GPU is wanted, which
+// only a single task can have.
 func (s *specFlags) shape(spec *messages.JobSpec, amount *messages.Resources) error {
 	g := &messages.GangSpec{}
-	if s.gpu+s.cpu+s.mem == "" { // who asks for nothing wants one core, as on Slurm
+	if s.gpu+s.cpu+s.mem == "" { // a job that asks for nothing gets one core, as on Slurm
 		amount.MilliCpu = 1000
 		if !s.counted {
 			s.counted, s.replicas = true, 1
@@ -350,7 +350,7 @@ func defaultName(command []string, image string) string {
 	return "job"
 }
 
-// input reads a file, - from standard input, and answers what it is called.
+// input reads a file, or standard input for -, and returns its name.
 func input(name string, stdin io.Reader) (called string, data []byte, err error) {
 	from, called := stdin, "standard input"
 	if name == "" {
@@ -374,7 +374,7 @@ func input(name string, stdin io.Reader) (called string, data []byte, err error)
 	return called, data, err
 }
 
-// jobsOf reads the jobs of a file. What was never meant as one is answered with what it may have been meant for.
+// jobsOf reads the jobs of a file. For other files the error says what they may have been meant for.
 func jobsOf(name string, data []byte) ([]*messages.JobSpec, error) {
 	specs, err := jobfile.Parse(data)
 	problems, is := err.(jobfile.Problems)

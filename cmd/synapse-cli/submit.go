@@ -84,7 +84,7 @@ func (a *app) submitCommand() *cobra.Command {
 	return c
 }
 
-// arguments: one way to describe the job, and one only.
+// arguments checks that the job is described in exactly one way.
 func (s *submission) arguments(c *cobra.Command, args []string) error {
 	files, command := args, []string(nil)
 	if dash := c.ArgsLenAtDash(); dash >= 0 {
@@ -120,7 +120,7 @@ func (s *submission) arguments(c *cobra.Command, args []string) error {
 	return nil
 }
 
-// isWord reports whether what was given is rather a command's word than a job file's name.
+// isWord reports whether the argument looks like a command rather than a job file's name.
 func isWord(files []string) bool {
 	if len(files) == 0 || files[0] == "-" || slices.Contains([]string{".yaml", ".yml", ".json"}, path.Ext(files[0])) {
 		return false
@@ -129,7 +129,7 @@ func isWord(files []string) bool {
 	return err != nil
 }
 
-// submit sends each job that is described, once all have been read.
+// submit sends each described job, once all have been read.
 func (a *app) submit(s *submission, files, command []string) error {
 	if s.file != "" {
 		files = []string{s.file}
@@ -159,7 +159,7 @@ func (a *app) submit(s *submission, files, command []string) error {
 	})
 }
 
-// beginHere notes where a job on the machines' own root is submitted that names no workdir.
+// beginHere notes where a job is submitted that runs on the machines' own root and names no workdir.
 func beginHere(spec *messages.JobSpec) {
 	here, err := os.Getwd()
 	if err != nil || spec.GetImage() != messages.HostImage || spec.GetWorkdir() != "" || spec.GetSubmitDir() != "" {
@@ -167,11 +167,11 @@ func beginHere(spec *messages.JobSpec) {
 	}
 	spec.SubmitDir = here
 	if spec.Validate() != nil {
-		spec.SubmitDir = "" // its name is one that no job may have in it
+		spec.SubmitDir = "" // its path contains what no job may contain
 	}
 }
 
-// files shows what would submit the same jobs again.
+// files shows job files that would submit the same jobs again.
 func (a *app) files(specs []*messages.JobSpec) error {
 	if a.style.Format != "json" {
 		return show.JobFile(a.stdout, specs...)
@@ -184,14 +184,13 @@ func (a *app) files(specs []*messages.JobSpec) error {
 	return nil
 }
 
-// What --dry-run may be.
+// The values of --dry-run.
 const (
 	dryClient = "client"
 	dryServer = "server"
 )
 
-// dryRun asks the scheduler what would become of each job. The first that it would
-// refuse gives the exit code.
+// dryRun asks the scheduler what would happen to each job. The first refusal gives the exit code.
 func (a *app) dryRun(ctx context.Context, c *client.Client, s *submission, specs []*messages.JobSpec) error {
 	f := failures{a: a}
 	for _, spec := range specs {
@@ -208,7 +207,7 @@ func (a *app) dryRun(ctx context.Context, c *client.Client, s *submission, specs
 	return f.first
 }
 
-// trial is what would become of a job, for programs.
+// trial is what would happen to a job, for programs.
 type trial struct {
 	APIVersion string `json:"apiVersion"`
 	Kind       string `json:"kind"`
@@ -217,7 +216,7 @@ type trial struct {
 	Ahead      int64  `json:"ahead"`
 }
 
-// tried tells what would become of a job.
+// tried prints what would happen to a job.
 func (a *app) tried(spec *messages.JobSpec, reply *messages.DryRunReply) error {
 	if a.style.Format != "" {
 		o := trial{"synapse/v1", "DryRun", spec.GetName(), reply.GetWaits(), int64(reply.GetAhead())}
@@ -236,7 +235,7 @@ func (a *app) tried(spec *messages.JobSpec, reply *messages.DryRunReply) error {
 	return a.data("%s could be submitted: %s", spec.GetName(), text)
 }
 
-// letWait names the flag where the scheduler's hint speaks of waiting.
+// letWait adds the flag's name where the scheduler's hint speaks of waiting.
 func letWait(err error) error {
 	if e, is := err.(*client.Error); is && e.Code == messages.Code_CODE_INFEASIBLE {
 		e.Hint = strings.Replace(e.Hint, "allow it to wait", "let it wait (--allow-infeasible)", 1)
@@ -244,8 +243,8 @@ func letWait(err error) error {
 	return err
 }
 
-// sendAll sends several jobs before it waits for any. The scheduler is asked about each of them before the first is
-// sent; one that is refused all the same ends it: those before it are told, and are there.
+// sendAll sends several jobs before it waits for any. It asks the scheduler about each of them before it sends the
+// first. If one is still refused it stops; those before it are submitted, and their ids are printed.
 func (a *app) sendAll(ctx context.Context, c *client.Client, s *submission, specs []*messages.JobSpec) error {
 	for _, spec := range specs {
 		_, err := c.DryRun(ctx, &messages.DryRun{Spec: spec.Bare(), AllowInfeasible: s.allowInfeasible})
@@ -271,7 +270,7 @@ func (a *app) sendAll(ctx context.Context, c *client.Client, s *submission, spec
 	return nil
 }
 
-// describe finds what is to be submitted.
+// describe returns the jobs to submit.
 func (a *app) describe(s *submission, files, command []string) ([]*messages.JobSpec, error) {
 	switch {
 	case s.brings != nil:
@@ -307,7 +306,7 @@ func (a *app) read(s *submission, file string) ([]*messages.JobSpec, error) {
 		return nil, err
 	case s.brings == nil && !messages.IsScript(text):
 		return jobsOf(name, text)
-	case s.brings == nil: // it came through a pipe, and nothing said what it is
+	case s.brings == nil: // it came through a pipe, and nothing says what it is
 		s.brings = &script{file: file}
 	}
 	if s.script, err = s.brings.made(name, text); err != nil {
@@ -318,7 +317,7 @@ func (a *app) read(s *submission, file string) ([]*messages.JobSpec, error) {
 	return []*messages.JobSpec{spec}, err
 }
 
-// send submits one job, and waits for it where that was asked.
+// send submits one job, and waits for it if asked.
 func (a *app) send(ctx context.Context, c *client.Client, s *submission, spec *messages.JobSpec) error {
 	id, err := a.order(ctx, c, s, spec)
 	switch {
@@ -332,7 +331,7 @@ func (a *app) send(ctx context.Context, c *client.Client, s *submission, spec *m
 	return nil
 }
 
-// order submits a job and tells its id.
+// order submits a job and prints its id.
 func (a *app) order(ctx context.Context, c *client.Client, s *submission, spec *messages.JobSpec) (string, error) {
 	request := &messages.Submit{RequestId: s.requestID, Spec: spec, AllowInfeasible: s.allowInfeasible}
 	if request.RequestId == "" {
@@ -356,7 +355,7 @@ func (a *app) order(ctx context.Context, c *client.Client, s *submission, spec *
 	return reply.GetJob(), nil
 }
 
-// submitted tells the id.
+// submitted prints the id.
 func (a *app) submitted(s *submission, spec *messages.JobSpec, reply *messages.SubmitReply) error {
 	id := reply.GetJob()
 	switch {
@@ -371,7 +370,7 @@ func (a *app) submitted(s *submission, spec *messages.JobSpec, reply *messages.S
 	return a.data("Job %s submitted: %s, %s", id, spec.GetName(), show.Shape(spec))
 }
 
-// waitFor waits for one job and ends with its code.
+// waitFor waits for one job and returns its exit code as an error.
 func (a *app) waitFor(ctx context.Context, c *client.Client, id string, progress bool) error {
 	var shown func(*messages.JobStatus)
 	if progress {

@@ -75,7 +75,7 @@ func TestPolicySectionRefuses(t *testing.T) {
 		{"policy: {order: [fifo]}\n", `s.yaml:1:17: policy.order: must be a plain value`},
 		{"policy: {order: &a fifo}\n", `s.yaml:1:17: policy.order: must be a plain value`},
 		{"policy: {order: !x fifo}\n", `s.yaml:1:17: policy.order: must be a plain value`},
-		{"policy: {[a]: fifo}\n", `s.yaml:1:10: policy: is a key that is no text`},
+		{"policy: {[a]: fifo}\n", `s.yaml:1:10: policy: is a key that is not text`},
 		{"policy: {defaultLimit: 24}\n",
 			`s.yaml:1:24: policy.defaultLimit: "24" is not a span of time; write 90s, 30m or 24h`},
 		{"policy: {defaultLimit: -1h}\n", `policy.defaultLimit: "-1h" is outside 1s to 87840h0m0s, and not 0`},

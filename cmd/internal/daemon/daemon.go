@@ -1,5 +1,5 @@
-// Package daemon is what Synapse's long-running commands share: how their flags
-// are filled in, and how they end.
+// Package daemon is what Synapse's long-running commands have in common: how their flags are filled in, and how they
+// end.
 package daemon
 
 import (
@@ -19,13 +19,13 @@ const (
 	exitUsage   = 2
 )
 
-// Usage is an error in what was asked, not in doing it.
+// Usage is an error in the command line, not in its execution.
 type Usage struct{ Err error }
 
 // Error is what was wrong.
 func (u Usage) Error() string { return u.Err.Error() }
 
-// Unwrap is the same, as a value.
+// Unwrap returns the wrapped error.
 func (u Usage) Unwrap() error { return u.Err }
 
 // Main runs a command and ends the process: an error is one line.
@@ -41,9 +41,8 @@ func Main(c *cobra.Command) {
 	os.Exit(exitFailure)
 }
 
-// Command makes a command of flags only. Prefix makes their names in the
-// environment: SYNAPSE_NODE_ and join make SYNAPSE_NODE_JOIN. What check refuses
-// is a mistake of the caller's; run does the work. Sections stand in the file alone.
+// Command makes a command that has only flags. The prefix makes their names in the environment: SYNAPSE_NODE_ and join
+// make SYNAPSE_NODE_JOIN. What check refuses is a usage error; run does the work. Sections are in the file only.
 func Command(c *cobra.Command, prefix string, check, run func() error, sections ...settings.Section) *cobra.Command {
 	c.Args, c.Version = cobra.NoArgs, Version()
 	c.SetVersionTemplate("{{.Name}} {{.Version}}\n")
@@ -66,7 +65,7 @@ func Command(c *cobra.Command, prefix string, check, run func() error, sections 
 	return c
 }
 
-// Version is the module's, as it was built.
+// Version is the version of the module that was built.
 func Version() string {
 	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
 		return info.Main.Version

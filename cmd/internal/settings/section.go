@@ -10,30 +10,29 @@ import (
 	"github.com/yi-json/synapse/cmd/internal/spelling"
 )
 
-// This file owns sections: parts of the file with keys of their own, that no flag has. Whatever a section does not
-// understand it refuses, with line and column: a key that is quietly passed over is a setting that its owner believes
-// in.
+// This file owns sections: parts of the file with keys that no flag has. A section refuses what it does not understand,
+// with line and column: a key that is silently ignored is a setting that its owner relies on.
 
-// Section is one of them. A file may be without it.
+// Section is one such part. A file may lack it.
 type Section struct {
 	Name string
 	Keys []Key
-	// Check, if any, is asked of each key that is there, when all have been read, whether it goes with the others. A key
-	// of a mapping is asked for by the mapping's name.
+	// Check, if set, checks for each present key, once all have been read, that it fits the others. A key of a mapping is
+	// checked under the mapping's name.
 	Check func(name string) error
 }
 
-// Key is what may stand in a section: a plain value, or a mapping of further keys.
+// Key is one key of a section: a plain value, or a mapping of further keys.
 type Key struct {
 	Name string
 	Keys []Key                   // of a mapping
 	Set  func(text string) error // of a plain value: takes it, or says what it must be
 }
 
-// maxProblems bounds what is told at once: behind the tenth mistake, most are the same one.
+// maxProblems bounds the reported problems: after the tenth, most are the same mistake.
 const maxProblems = 10
 
-// problems is what is wrong with a section, a line each, in the order of the file.
+// problems lists what is wrong with a section, one line each, in the order of the file.
 type problems struct {
 	file  string
 	lines []error
@@ -45,7 +44,7 @@ func (p *problems) say(n *yaml.Node, format string, args ...any) {
 	}
 }
 
-// readSection takes a section's values over, if nothing is wrong with any of them.
+// readSection takes a section's values, if nothing is wrong with any of them.
 func readSection(file string, s Section, n *yaml.Node) error {
 	p := &problems{file: file}
 	p.mapping(n, s.Name, s.Keys)
@@ -69,7 +68,7 @@ func (p *problems) mapping(n *yaml.Node, path string, keys []Key) {
 		k := find(keys, name.Value)
 		switch {
 		case name.Kind != yaml.ScalarNode:
-			p.say(name, "%s: is a key that is no text", path)
+			p.say(name, "%s: is a key that is not text", path)
 		case first[name.Value] > 0:
 			p.say(name, "%s: is there twice: it is in line %d already", at, first[name.Value])
 		case k == nil:

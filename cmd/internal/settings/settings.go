@@ -1,6 +1,5 @@
 // Package settings gives every flag of a command its twin in the environment
-// and its key in a configuration file. What is on the command line wins over the
-// environment, and that over the file.
+// and its key in a configuration file. The command line wins over the environment, and the environment over the file.
 package settings
 
 import (
@@ -23,8 +22,8 @@ func Flag(flags *pflag.FlagSet) {
 	flags.String(fileFlag, "", "a YAML `file` with the names of these flags as keys")
 }
 
-// Apply fills in each flag that the command line left alone, and the sections. The prefix makes
-// the names in the environment: SYNAPSE_NODE_ and join make SYNAPSE_NODE_JOIN.
+// Apply fills in each flag that the command line does not set, and the sections. The prefix makes the names in the
+// environment: SYNAPSE_NODE_ and join make SYNAPSE_NODE_JOIN.
 func Apply(flags *pflag.FlagSet, prefix string, lookup func(string) (string, bool), sections ...Section) error {
 	given := map[string]bool{}
 	flags.Visit(func(f *pflag.Flag) { given[f.Name] = true })

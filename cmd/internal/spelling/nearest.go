@@ -1,4 +1,4 @@
-// Package spelling finds the word that was meant.
+// Package spelling finds the word that a misspelled one was meant to be.
 package spelling
 
 import (
@@ -8,7 +8,7 @@ import (
 
 // This file owns did-you-mean.
 
-// Meant asks for the nearest word, or names all there are.
+// Meant suggests the nearest word, or lists all words.
 func Meant(s string, words []string) string {
 	if near := Nearest(s, words); near != "" {
 		return fmt.Sprintf("did you mean %q?", near)
@@ -16,8 +16,8 @@ func Meant(s string, words []string) string {
 	return "known here: " + strings.Join(words, ", ")
 }
 
-// Nearest is the word that was most likely meant: the same but for case and
-// separators, one that begins with it, or one of few slips; empty where none is.
+// Nearest is the word that was most likely meant: the same except for case and separators, one with this beginning, or
+// one with few slips; empty where there is none.
 func Nearest(s string, words []string) string {
 	bare := bared(s)
 	if bare == "" || len(bare) > 40 {
@@ -51,8 +51,7 @@ func bared(s string) string {
 	}, strings.ToLower(s))
 }
 
-// slips counts what turns one word into the other: letters put in, left out,
-// changed, or two of them swapped.
+// slips counts the edits between two words: letters added, left out, changed, or two of them swapped.
 func slips(a, b string) int {
 	before, last, now := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
 	for j := range last {

@@ -178,8 +178,8 @@ func submit(c *Client, id string) error {
 	return err
 }
 
-// A standby's word is followed, to a scheduler that is not in the list too, and
-// remembered: the next call goes there at once.
+// TestStandbyIsFollowed: a standby's word is followed, to a scheduler that is not in the list too, and remembered: the
+// next call goes there at once.
 func TestStandbyIsFollowed(t *testing.T) {
 	standby, other, leader := newPeer(t), newPeer(t), newPeer(t)
 	leader.set(true, "")
@@ -195,8 +195,8 @@ func TestStandbyIsFollowed(t *testing.T) {
 	}
 }
 
-// A scheduler that is gone is passed over; a request that may have been taken is made
-// again, under its id; and while nobody leads, it is made again until somebody does.
+// TestCallsOutliveALeader: a scheduler that is gone is passed over; a request that may have been taken is made again,
+// under its id; and while nobody leads, it is made again until somebody does.
 func TestCallsOutliveALeader(t *testing.T) {
 	first, second := newPeer(t), newPeer(t)
 	first.set(true, "")
@@ -223,7 +223,7 @@ func TestCallsOutliveALeader(t *testing.T) {
 	}
 }
 
-// A frozen scheduler keeps its connections and says nothing: another is asked.
+// TestAFrozenSchedulerIsPassedOver: a frozen scheduler keeps its connections and says nothing: another is asked.
 func TestAFrozenSchedulerIsPassedOver(t *testing.T) {
 	frozen, leader := newPeer(t), newPeer(t)
 	frozen.frozen = make(chan struct{})
@@ -236,8 +236,8 @@ func TestAFrozenSchedulerIsPassedOver(t *testing.T) {
 	}
 }
 
-// Two that take each other for the leader are not asked in a circle, and a call
-// that finds nobody says so in the words of the last.
+// TestNobodyLeads: two that take each other for the leader are not asked in a circle, and a call that finds nobody says
+// so in the words of the last.
 func TestNobodyLeads(t *testing.T) {
 	a, b := newPeer(t), newPeer(t)
 	a.set(false, b.address)
@@ -258,8 +258,8 @@ func TestNobodyLeads(t *testing.T) {
 	}
 }
 
-// Where all that are named refuse, they may be restarting: they are asked for as long
-// as --retry says, which is told soon; with 0 not at all.
+// TestNobodyIsThere: where all that are named refuse, they may be restarting: they are asked for as long as --retry
+// says, which is told soon; with 0 not at all.
 func TestNobodyIsThere(t *testing.T) {
 	a, b := nobody(t), nobody(t)
 	for _, retry := range []time.Duration{0, 1200 * time.Millisecond} {
@@ -304,7 +304,7 @@ func event(seq uint64, id, text string) *messages.Event {
 	return &messages.Event{Seq: seq, Text: text, Job: &messages.JobStatus{Record: &messages.JobRecord{Id: id}, Phase: text}}
 }
 
-// A watch goes on at the next leader: what changed meanwhile is told, what was told
+// TestWatchGoesOnAtTheNextLeader: a watch goes on at the next leader: what changed meanwhile is told, what was told
 // before is not told again, and finding the leader is not worth a word.
 func TestWatchGoesOnAtTheNextLeader(t *testing.T) {
 	standby, first, second := newPeer(t), newPeer(t), newPeer(t)
@@ -330,7 +330,7 @@ func TestWatchGoesOnAtTheNextLeader(t *testing.T) {
 	}
 }
 
-// Output is read on where it broke off, of each of a member's streams.
+// TestLogsGoOnAtTheNextLeader: output is read on where it broke off, of each of a member's streams.
 func TestLogsGoOnAtTheNextLeader(t *testing.T) {
 	first, second := newPeer(t), newPeer(t)
 	first.set(true, "")

@@ -8,8 +8,8 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// This file owns how a time of day is written: when a job begins, and when a machine closes. There are few ways, and each
-// means one moment; what at(1) and Slurm read besides (noon, teatime, 8PM, now+1hour) is refused with these.
+// This file owns how a time of day is written: when a job begins, and when a machine closes. There are few ways, and
+// each means one moment; what at(1) and Slurm read besides (noon, teatime, 8PM, now+1hour) is refused with these.
 
 // dates are the moments that name a day. Without a zone they are of the user's own.
 var dates = []string{time.RFC3339, "2006-01-02T15:04Z07:00", "2006-01-02T15:04:05", "2006-01-02T15:04"}
@@ -19,8 +19,8 @@ var hour = regexp.MustCompile(`^([0-9]|[01][0-9]|2[0-3]):[0-5][0-9]$`)
 
 const momentHint = "write 2026-11-24T08:00, 08:00 for the next time that it is, now+2h, or 2026-11-24T08:00:00Z"
 
-// ParseMoment reads a time of day, as Unix time in milliseconds; now is 0. What is past stays so: it is for the scheduler
-// to say what follows.
+// ParseMoment reads a time of day, as Unix time in milliseconds; now is 0. What is past stays so: it is for the
+// scheduler to say what follows.
 func ParseMoment(s string) (int64, error) { return parseMoment(s, time.Now()) }
 
 func parseMoment(s string, now time.Time) (int64, error) {

@@ -106,7 +106,7 @@ func TestPastLooks(t *testing.T) {
 	})
 }
 
-// The objects are those that document writes, though they are written one by one.
+// TestPastObjectsAreADocument: the objects are those that document writes, though they are written one by one.
 func TestPastObjectsAreADocument(t *testing.T) {
 	var streamed, whole bytes.Buffer
 	h := NewHistory(&streamed, Style{Format: "json", NowMs: now})
@@ -125,7 +125,7 @@ func TestPastObjectsAreADocument(t *testing.T) {
 	}
 }
 
-// The mean and the 95th percentile are of the jobs that were started.
+// TestSumsOfWaits: the mean and the 95th percentile are of the jobs that were started.
 func TestSumsOfWaits(t *testing.T) {
 	for _, c := range []struct {
 		waits     []int64

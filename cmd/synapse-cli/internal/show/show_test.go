@@ -247,7 +247,7 @@ func index(t *testing.T, d *datadriven.TestData) int {
 	return n
 }
 
-// What a job ran is what all its attempts ran, and how it ended is never half a sentence.
+// TestRanAndWhy: what a job ran is what all its attempts ran, and how it ended is never half a sentence.
 func TestRanAndWhy(t *testing.T) {
 	const active, queued, cancelled = messages.JobState_JOB_STATE_ACTIVE, messages.JobState_JOB_STATE_QUEUED, messages.JobState_JOB_STATE_CANCELLED
 	by := &messages.Deed{By: &messages.Principal{Name: "bob"}}
@@ -281,7 +281,7 @@ func TestRanAndWhy(t *testing.T) {
 	}
 }
 
-// A cause that its own words begin with is not said twice.
+// TestEndWords: a cause that its own words begin with is not said twice.
 func TestEndWords(t *testing.T) {
 	for want, e := range map[string]*messages.End{
 		"succeeded":                    {Cause: messages.Cause_CAUSE_SUCCEEDED},
