@@ -16,14 +16,14 @@ import (
 )
 
 // TestKeptAndPruned: the output of a forgotten task is kept with its scratch until it is too old or too much; the
-// oldest goes first.
+// oldest goes first. What they write is far more than their folders take, which is nothing where /tmp is in memory.
 func TestKeptAndPruned(t *testing.T) {
 	dir := room(t)
-	r := newRig(t, dir, func(o *launcher.Options) { o.KeepBytes = 55_000 })
+	r := newRig(t, dir, func(o *launcher.Options) { o.KeepBytes = 300_000 })
 	kept := func(rank int32) string { return filepath.Join(dir, "kept", id(rank).Key().String()) }
 	there := func(path string) bool { _, err := os.Stat(path); return err == nil }
 	for rank := range int32(3) {
-		r.run(rank, script(`head -c 12000 /dev/zero; echo result > result`))
+		r.run(rank, script(`head -c 120000 /dev/zero; echo result > result`))
 		if e := r.gone(rank); e.Code != 0 {
 			t.Fatal(e)
 		}
