@@ -259,8 +259,8 @@ func TestPidReuse(t *testing.T) {
 func TestSweep(t *testing.T) {
 	able.Need(t, able.Containers)
 	binary := filepath.Join(t.TempDir(), "carapace")
-	if text, err := exec.Command("go", "build", "-o", binary, "github.com/yi-json/synapse/cmd/carapace").
-		CombinedOutput(); err != nil {
+	if text, err := exec.Command("go", "build", "-ldflags=-s -w", "-o", binary,
+		"github.com/yi-json/synapse/cmd/carapace").CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, text)
 	}
 	d := driverOf(t, func(o *Options) { o.Binary = binary })

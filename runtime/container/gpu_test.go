@@ -161,8 +161,8 @@ func TestGPUsInContainers(t *testing.T) {
 		t.Skipf("this machine has only %q to stand for GPUs", nodes)
 	}
 	binary := filepath.Join(t.TempDir(), "carapace")
-	if text, err := exec.Command("go", "build", "-o", binary, "github.com/yi-json/synapse/cmd/carapace").
-		CombinedOutput(); err != nil {
+	if text, err := exec.Command("go", "build", "-ldflags=-s -w", "-o", binary,
+		"github.com/yi-json/synapse/cmd/carapace").CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, text)
 	}
 	gpus := []*messages.Gpu{{Id: "GPU-a"}, {Id: "GPU-b"}}

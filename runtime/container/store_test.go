@@ -163,8 +163,8 @@ func TestRegistryTask(t *testing.T) {
 		t.Skip("busybox is missing: its static build is the image's shell")
 	}
 	binary := filepath.Join(t.TempDir(), "carapace")
-	if text, err := exec.Command("go", "build", "-o", binary, "github.com/yi-json/synapse/cmd/carapace").
-		CombinedOutput(); err != nil {
+	if text, err := exec.Command("go", "build", "-ldflags=-s -w", "-o", binary,
+		"github.com/yi-json/synapse/cmd/carapace").CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, text)
 	}
 	data := room(t)

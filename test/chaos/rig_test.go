@@ -208,7 +208,8 @@ func newWorld(t *testing.T, seed uint64) *world {
 		}
 	}
 	w.buildHeads()
-	build := exec.Command("go", "build", "-o", filepath.Join(dir, "bin")+"/", "../../cmd/synapse-node", "./member")
+	build := exec.Command("go", "build", "-ldflags=-s -w", "-o", filepath.Join(dir, "bin")+"/",
+		"../../cmd/synapse-node", "./member")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("building the programs: %v\n%s", err, out)
 	}

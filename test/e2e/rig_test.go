@@ -72,7 +72,7 @@ func run(m *testing.M) int {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
-	build := exec.Command("go", "build", "-o", folder+"/", "../../cmd/...")
+	build := exec.Command("go", "build", "-ldflags=-s -w", "-o", folder+"/", "../../cmd/...")
 	build.Stdout, build.Stderr = os.Stderr, os.Stderr
 	if err := build.Run(); err != nil {
 		fmt.Fprintln(os.Stderr, "building the commands:", err)
