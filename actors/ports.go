@@ -84,6 +84,8 @@ type Change struct {
 	// Learned are the attempts that Policy knows of for the first time: no leader is
 	// handed them again.
 	Learned []topology.Token
+	// Queues, if any, stands alone, and takes the place of an earlier one.
+	Queues *messages.QueuesRecord
 	// Drop, if any, stands alone: of this job, a record of which cannot be read, only
 	// that its id was used is kept.
 	Drop topology.JobID
@@ -119,7 +121,8 @@ type Loaded struct {
 	// Unlearned are the attempts that ended after they had run, with their jobs, and that
 	// Policy does not know: in the order of their tokens.
 	Unlearned []Ended
-	Damaged   []Damaged // what is in none of these
+	Queues    *messages.QueuesRecord // nil: nobody has described any, or it cannot be read
+	Damaged   []Damaged              // what is in none of these
 	Deposed   bool
 	Err       string
 }
@@ -131,6 +134,8 @@ type Damaged struct {
 	Node  topology.NodeID
 	// Policy: it is neither, but what was learned.
 	Policy bool
+	// Queues: the description of the queues.
+	Queues bool
 	What   string
 	Over   bool // the job is over, and only missing in what is told of the past
 }

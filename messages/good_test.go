@@ -106,6 +106,9 @@ func goodMessages() []validator {
 		},
 		&AttemptRecord{Job: "j-1", Token: &Token{Epoch: 1}, Run: 1, Places: []*Place{goodPlace}},
 		&PolicyRecord{WrittenBy: &Token{Epoch: 1}, Cells: []*Cell{{Level: 1, Count: 1}, {Level: 2, Count: 1}}},
+		&QueuesRecord{WrittenBy: &Token{Epoch: 1}, Revision: 1, Queues: goodQueues()},
+		&ApplyQueues{Principal: goodCaller, Queues: goodQueues(), Revision: 3}, &ApplyQueuesReply{Outcome: okay, Revision: 4},
+		&GetQueues{Principal: goodCaller}, &GetQueuesReply{Outcome: okay},
 		&NodeRecord{Id: "n1", Revision: 1, WrittenBy: &Token{Epoch: 1}}, &LedgerRecord{Epoch: 0},
 
 		&PrepareTask{Id: goodTask, Job: "j-1", Spec: goodSpec(), Grant: goodGrant}, &TaskPrepared{Id: goodTask},
@@ -117,4 +120,17 @@ func goodMessages() []validator {
 		&ForgetTask{Id: goodTask}, &ListTasks{}, &TaskList{Tasks: []*TaskEntry{{Id: goodTask, Exit: rank1}}},
 		&UidsInUse{Uids: []uint32{2_000_000}}, &KeepTasks{}, &GpuFaulted{GpuId: "a"}, &GpuRecovered{GpuId: "a"},
 	}
+}
+
+// goodQueues are two of which one gives everything that a queue may.
+func goodQueues() *Queues {
+	number, priority, yes := int64(5), int32(7), true
+	return &Queues{Default: "research", Queues: []*QueueSpec{{Name: "research"}, {
+		Name: "nlp", Parent: "research", Quota: []*Amount{{Name: "gpu", Amount: 8000}},
+		Limit: []*Amount{{Name: "gpu", Amount: 9000}, {Name: "h100", Amount: 8000}}, Weight: 2,
+		Order: QueueOrder_QUEUE_ORDER_FAIR, DefaultLimitMs: &number, MostLimitMs: &number,
+		Selector: []*Label{{Key: "pool", Value: "a"}}, DefaultPriority: &priority, MostPriority: &priority,
+		OwnerAmounts: []*Amount{{Name: "memory", Amount: 1 << 40}}, OwnerMachines: &number, OwnerRunning: &number,
+		OwnerWaiting: &number, ByPriority: &yes, Reclaim: &yes, Shortest: &yes, MinRunMs: &number,
+	}}}
 }

@@ -355,6 +355,17 @@ func TestBadMessagesAreRefused(t *testing.T) {
 			}, "cells[1]",
 		},
 		{&PolicyRecord{WrittenBy: &Token{Epoch: 1}, Cells: make([]*Cell, MaxCells+1)}, "cells"},
+		{&QueuesRecord{WrittenBy: &Token{Epoch: 1}, Queues: goodQueues()}, "revision"},
+		{&QueuesRecord{WrittenBy: &Token{Epoch: 1}, Revision: 1}, "queues"},
+		{&ApplyQueues{Principal: goodCaller, Queues: &Queues{}}, "queues.queues"},
+		{&ApplyQueues{Principal: goodCaller, Queues: &Queues{Queues: []*QueueSpec{{Name: "Nlp"}}}}, "queues.queues[0].name"},
+		{&ApplyQueues{Principal: goodCaller, Queues: &Queues{Queues: []*QueueSpec{{Name: "a", Order: 9}}}}, "queues.queues[0].order"},
+		{&ApplyQueues{Principal: goodCaller, Queues: &Queues{Queues: []*QueueSpec{
+			{Name: "a", Quota: []*Amount{{Name: "gpu"}, {Name: "gpu"}}},
+		}}}, "queues.queues[0].quota[1]"},
+		{&ApplyQueues{Principal: goodCaller, Queues: &Queues{Queues: []*QueueSpec{
+			{Name: "a", Limit: []*Amount{{Name: "gpu", Amount: -1}}},
+		}}}, "queues.queues[0].limit[0].amount"},
 		{&AttemptRecord{Job: "j", Token: &Token{Epoch: 1}, Run: 1}, "places"},
 		{&AttemptRecord{Job: "j", Token: &Token{Epoch: 1}, Run: 1, Places: []*Place{goodPlace, goodPlace}}, "places[1]"},
 		{&LedgerRecord{Slices: []*SliceRecord{{Job: "j"}}}, "slices[0].token"},

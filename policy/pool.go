@@ -167,14 +167,14 @@ func (j *Judgement) Ended(job topology.JobID, ran int64) {
 
 // undo counts a job no longer that was started.
 func (j *Judgement) undo(job topology.JobID, ran int64) {
+	if j.shares != nil { // of an earlier leader's attempt nobody may have said more than that it was there
+		j.ended = append(j.ended, endedJob{job, ran == 0})
+	}
 	w := j.work[job]
 	if w == nil {
 		return
 	}
 	delete(j.work, job)
-	if j.shares != nil {
-		j.ended = append(j.ended, endedJob{job, ran == 0})
-	}
 	p := j.poolNamed(w.pool)
 	if w.long {
 		p.long -= w.size

@@ -28,6 +28,8 @@ type Draft struct {
 	Drops []topology.JobID
 	// Policy: the changes touch the policy record.
 	Policy bool
+	// Queues: likewise the description of the queues.
+	Queues bool
 
 	changes  []actors.Change
 	jobs     map[topology.JobID]*draftJob
@@ -37,7 +39,8 @@ type Draft struct {
 	records  map[topology.Token]bool // whether a change writes this attempt
 	ends     []topology.Token        // that a leader is to learn from
 	learned  []topology.Token        // that it has learned from
-	policies draftPolicy
+	policies draftSingle
+	tree     draftSingle
 	broken   []Rule
 }
 
@@ -56,12 +59,6 @@ type draftNode struct {
 	record *messages.NodeRecord
 	data   []byte // what replaces it
 	known  bool
-}
-
-type draftPolicy struct {
-	by    topology.Token // the write that made the record
-	data  []byte         // what replaces it
-	known bool
 }
 
 // JobRow is a job as it is to be stored. Insert: it is not there yet.
@@ -98,7 +95,8 @@ type Rows struct {
 	Jobs     []JobRow
 	Attempts []AttemptRow
 	Nodes    []NodeRow
-	Policy   *PolicyRow
+	Policy   *SingleRow
+	Queues   *SingleRow
 	Ends     []topology.Token // to be noted: the policy record does not know them
 	Learned  []topology.Token // whose notes are removed: it does
 	Drops    []topology.JobID // of which only the used id is kept
@@ -143,6 +141,7 @@ func (d *Draft) lookUp(c *actors.Change) {
 		d.Jobs, d.Drops = append(d.Jobs, c.Drop), append(d.Drops, c.Drop)
 	}
 	d.Policy = d.Policy || c.Policy != nil
+	d.Queues = d.Queues || c.Queues != nil
 	if id := topology.NodeID(c.Node.GetId()); isKey(string(id)) && d.machines[id] == nil {
 		d.machines[id] = &draftNode{}
 		d.Nodes = append(d.Nodes, id)
@@ -176,6 +175,9 @@ func (d *Draft) Judge() []actors.Verdict {
 			d.policies.by, d.policies.data = messages.FromToken(c.Policy.WrittenBy), j.policy
 			d.learned = append(d.learned, j.learned...)
 		}
+		if j.queues != nil {
+			d.tree.by, d.tree.data = messages.FromToken(c.Queues.WrittenBy), j.queues
+		}
 	}
 	return verdicts
 }
@@ -202,10 +204,7 @@ func (d *Draft) Tally(broken map[Rule]int) {
 
 // Rows are the result of the changes that were let through.
 func (d *Draft) Rows() Rows {
-	out := Rows{Ends: d.ends, Learned: d.learned}
-	if p := &d.policies; p.data != nil {
-		out.Policy = &PolicyRow{Insert: !p.known, WrittenBy: p.by, Sealed: seal(p.data)}
-	}
+	out := Rows{Ends: d.ends, Learned: d.learned, Policy: d.policies.row(), Queues: d.tree.row()}
 	for _, id := range d.Jobs {
 		j := d.jobs[id]
 		if j.drop {
@@ -257,5 +256,7 @@ func (d *Draft) machine(id topology.NodeID) *messages.NodeRecord {
 }
 
 func (d *Draft) policy() topology.Token { return d.policies.by }
+
+func (d *Draft) queues() topology.Token { return d.tree.by }
 
 func (d *Draft) wasCommitted(t topology.Token) bool { return d.tokens[t] || d.records[t] }

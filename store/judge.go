@@ -20,6 +20,7 @@ type lookup interface {
 	wasCommitted(topology.Token) bool
 	machine(topology.NodeID) *messages.NodeRecord // nil: there is none that can be read
 	policy() topology.Token                       // the write that made the policy record; zero: there is none
+	queues() topology.Token                       // likewise of the description of the queues
 	// damaged reports whether some record of the job cannot be read. It is asked only of what is to be dropped.
 	damaged(topology.JobID) bool
 }
@@ -28,7 +29,9 @@ type lookup interface {
 type judged struct {
 	job     *jobEntry
 	node    []byte
+	single  []byte // a record of which there is one
 	policy  []byte
+	queues  []byte
 	learned []topology.Token // that go with the policy record
 	drop    bool
 	broken  Rule
@@ -83,11 +86,13 @@ func (e *jobEntry) find(t topology.Token) (int, bool) {
 func judge(s lookup, c *actors.Change) judged {
 	alone := c.Job == nil && c.Node == nil && len(c.Attempts) == 0
 	switch {
-	case c.Drop != "" && alone && c.Policy == nil:
+	case c.Drop != "" && alone && c.Policy == nil && c.Queues == nil:
 		return judgeDrop(s, c.Drop)
-	case c.Policy != nil && alone && c.Drop == "":
+	case c.Policy != nil && alone && c.Drop == "" && c.Queues == nil:
 		return judgePolicy(s.policy(), c)
-	case alone, c.Drop != "", c.Policy != nil, len(c.Learned) > 0, c.Job == nil && len(c.Attempts) > 0:
+	case c.Queues != nil && alone && c.Drop == "" && c.Policy == nil && len(c.Learned) == 0:
+		return judgeQueues(s.queues(), c)
+	case alone, c.Drop != "", c.Policy != nil, c.Queues != nil, len(c.Learned) > 0, c.Job == nil && len(c.Attempts) > 0:
 		return judged{broken: RuleShape}
 	}
 	var parts, repeats int

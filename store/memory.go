@@ -34,7 +34,8 @@ type Memory struct {
 	finished []Position                  // of all that is over, sorted
 	pruned   map[topology.JobID]struct{} // their ids stay used
 	scripts  map[string]*scriptEntry
-	policies policyEntry
+	policies singleEntry
+	tree     singleEntry // the description of the queues
 	// unlearned are the attempts that ended and that the policy record does not know.
 	unlearned map[topology.Token]struct{}
 
@@ -154,6 +155,7 @@ func (m *Memory) load() *actors.Loaded {
 		living.Node(id, record, err)
 	}
 	m.loadPolicy(living)
+	m.loadQueues(living)
 	out := living.Loaded(m.arrival)
 	return &out
 }

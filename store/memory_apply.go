@@ -52,10 +52,13 @@ func (m *Memory) change(c *actors.Change) (undo batch, broken Rule) {
 		undo = append(undo, m.putNode(topology.NodeID(c.Node.Id), j.node))
 	}
 	if j.policy != nil {
-		undo = append(undo, m.putPolicy(policyEntry{messages.FromToken(c.Policy.WrittenBy), j.policy}))
+		undo = append(undo, m.policies.put(c.Policy.WrittenBy, j.policy))
 		for _, t := range j.learned {
 			undo = append(undo, m.unnote(t))
 		}
+	}
+	if j.queues != nil {
+		undo = append(undo, m.tree.put(c.Queues.WrittenBy, j.queues))
 	}
 	if j.drop {
 		undo = append(undo, m.forget(c.Drop))

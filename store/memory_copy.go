@@ -21,8 +21,8 @@ func (m *Memory) Pruned(id topology.JobID) (bool, error) {
 	return m.wasPruned(id), nil
 }
 
-// Damage empties records, as a disk that lost power may: a job's or a machine's own, those of all attempts of a job, or
-// the policy record.
+// Damage empties records, as a disk that lost power may: a job's or a machine's own, those of all attempts of a job, the
+// policy record, or the description of the queues.
 func (m *Memory) Damage(table, id string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -32,6 +32,8 @@ func (m *Memory) Damage(table, id string) {
 		m.nodes[topology.NodeID(id)] = bad
 	case "policy":
 		m.policies.record = bad
+	case "queues":
+		m.tree.record = bad
 	case "job":
 		next := *e
 		next.record = bad
@@ -66,7 +68,7 @@ func (m *Memory) Copy(epochs uint64) *Memory {
 		// Entries and records are replaced, never changed in place.
 		jobs: maps.Clone(m.jobs), nodes: maps.Clone(m.nodes), requests: maps.Clone(m.requests), tokens: maps.Clone(m.tokens),
 		live: maps.Clone(m.live), finished: slices.Clone(m.finished), pruned: maps.Clone(m.pruned),
-		scripts: maps.Clone(m.scripts), policies: m.policies, unlearned: maps.Clone(m.unlearned),
+		scripts: maps.Clone(m.scripts), policies: m.policies, tree: m.tree, unlearned: maps.Clone(m.unlearned),
 		holding: m.holding, broken: map[Rule]int{},
 	}
 }

@@ -4,24 +4,28 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns the policy record of a store in memory, and the notes of what it does not know. Each step returns how
-// to undo it.
+// This file owns the policy record of a store in memory with the notes of what it does not know, and the description of
+// the queues. Each step returns how to undo it.
 
-// policyEntry is the policy record, and the write that made it.
-type policyEntry struct {
+// singleEntry is a record of which there is one, and the write that made it.
+type singleEntry struct {
 	by     topology.Token
 	record []byte
 }
 
 func (m *Memory) policy() topology.Token { return m.policies.by }
 
-func (m *Memory) putPolicy(next policyEntry) func() {
-	was := m.policies
-	m.policies = next
-	return func() { m.policies = was }
+func (m *Memory) queues() topology.Token { return m.tree.by }
+
+// put replaces the record.
+func (e *singleEntry) put(by *messages.Token, record []byte) func() {
+	was := *e
+	*e = singleEntry{messages.FromToken(by), record}
+	return func() { *e = was }
 }
 
 // note records that a leader is to learn from an attempt.
@@ -38,9 +42,18 @@ func (m *Memory) unnote(t topology.Token) func() {
 	return func() { m.unlearned[t] = struct{}{} }
 }
 
+func (m *Memory) loadQueues(l *Living) {
+	if record := new(messages.QueuesRecord); !m.tree.by.IsZero() {
+		err := parseSingle("queues", m.tree.by, m.tree.record, record)
+		l.Queues(record, err)
+	}
+}
+
 func (m *Memory) loadPolicy(l *Living) {
 	if !m.policies.by.IsZero() {
-		l.Policy(parsePolicy(m.policies.by, m.policies.record))
+		record := new(messages.PolicyRecord)
+		err := parseSingle("policy", m.policies.by, m.policies.record, record)
+		l.Policy(record, err)
 	}
 	for _, t := range slices.SortedFunc(maps.Keys(m.unlearned), topology.Token.Compare) {
 		id := m.tokens[t]

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"errors"
 	"slices"
 
 	"github.com/yi-json/synapse/actors"
@@ -24,60 +25,33 @@ func learns(a *messages.AttemptRecord) bool { return a.GetEnd().GetRanMs() > 0 }
 // is no revision: nobody else ever writes the record, and the replacement of a damaged one need not know how often it
 // was written.
 func judgePolicy(stored topology.Token, c *actors.Change) judged {
-	by := messages.FromToken(c.Policy.GetWrittenBy())
-	switch {
-	case !fits(by) || slices.ContainsFunc(c.Learned, func(t topology.Token) bool { return !fits(t) }):
+	if slices.ContainsFunc(c.Learned, func(t topology.Token) bool { return !fits(t) }) {
 		return judged{broken: RuleShape}
-	case stored == by:
-		return judged{}
-	case !stored.Less(by):
-		return judged{broken: RuleRevision}
-	case readable(c.Policy) != nil:
-		return judged{broken: RuleReadable}
 	}
-	return judged{policy: encode(c.Policy), learned: c.Learned}
+	out := judgeSingle(stored, c.Policy)
+	if out.single != nil {
+		out.policy, out.learned = out.single, c.Learned
+	}
+	return out
 }
 
-// PolicyRow is the policy record as it is to be stored.
-type PolicyRow struct {
+// SingleRow is a record of which there is one, as it is to be stored.
+type SingleRow struct {
 	Insert    bool
 	WrittenBy topology.Token
 	Sealed    []byte
 }
 
-// ReadPolicy reads the stored policy record.
-func ReadPolicy(by topology.Token, sealed []byte) (*messages.PolicyRecord, error) {
-	record, err := unseal("policy", by.String(), sealed)
-	if err != nil {
-		return nil, err
-	}
-	return parsePolicy(by, record)
-}
-
-func parsePolicy(by topology.Token, data []byte) (*messages.PolicyRecord, error) {
-	record := new(messages.PolicyRecord)
-	if err := parse("policy", by.String(), data, record); err != nil {
-		return nil, err
-	}
-	if was := messages.FromToken(record.WrittenBy); was != by {
-		return nil, damaged("policy", by.String(), "it is of the write %s", was)
-	}
-	return record, nil
-}
-
 // FoundPolicy takes the row of the policy record: the write that made it.
-func (d *Draft) FoundPolicy(row Row) error {
-	d.policies.known = true
-	return row.Scan(&d.policies.by.Epoch, &d.policies.by.Counter)
-}
+func (d *Draft) FoundPolicy(row Row) error { return d.policies.found(row) }
 
 // PolicyRows take the row of the policy record (epoch, counter, record), those of the jobs of the attempts that it does
 // not know (id, record), and those of these attempts, in the order of their tokens.
 func PolicyRows[B ~[]byte](l *Living) (policy, job, attempt func(Row) error) {
 	policy = func(row Row) error {
-		by, sealed, err := scanPolicy[B](row)
+		record := new(messages.PolicyRecord)
+		bad, err := readSingle[B](row, "policy", record)
 		if err == nil {
-			record, bad := ReadPolicy(by, sealed)
 			l.Policy(record, bad)
 		}
 		return err
@@ -102,18 +76,10 @@ func PolicyRows[B ~[]byte](l *Living) (policy, job, attempt func(Row) error) {
 	return policy, job, attempt
 }
 
-func scanPolicy[B ~[]byte](row Row) (by topology.Token, sealed B, err error) {
-	err = row.Scan(&by.Epoch, &by.Counter, &sealed)
-	return by, sealed, err
-}
-
 // checkPolicy reads the policy record.
 func checkPolicy(row Row) error {
-	by, sealed, err := scanPolicy[[]byte](row)
-	if err == nil {
-		_, err = ReadPolicy(by, sealed)
-	}
-	return err
+	bad, err := readSingle[[]byte](row, "policy", new(messages.PolicyRecord))
+	return errors.Join(err, bad)
 }
 
 // Policy adds the policy record, or that it could not be read.

@@ -44,6 +44,9 @@ func (s *Scheduler) setAside(ctx actor.Context, l actors.Loaded) {
 		case d.Policy:
 			s.p.Host.Count("scheduler.damaged", 1)
 			s.p.Log.Warn("What was learned of how long jobs run is lost, and is learned anew: its record is damaged (%s)", d.What)
+		case d.Queues:
+			s.p.Host.Count("scheduler.damaged", 1)
+			s.p.Log.Warn("The queues are gone by no longer, until they are applied again: their record is damaged (%s)", d.What)
 		default:
 			s.setNodeAside(ctx, d, l.Attempts)
 		}

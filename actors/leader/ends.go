@@ -47,6 +47,7 @@ type run struct {
 	estimate int64         // for how long it was expected to run then
 	place    int           // among those that are expected to end, from 1; 0: it is none of them
 	counted  bool          // what is learned counts it as running
+	ended    bool          // its end was on disk when it was read
 }
 
 // nodesOf are the machines of what lies on them, one machine's after the other.

@@ -60,6 +60,7 @@ type Scheduler struct {
 	learning  learning
 	foresight foresight
 	behind    behind
+	queues    described
 }
 
 // livingJob is one job from its submit until nothing of it is left to do.
@@ -146,6 +147,8 @@ func (s *Scheduler) Receive(ctx actor.Context) {
 		s.toJob(ctx, m.Job, &messages.UpdateReply{Job: m.Job, Outcome: s.noJob(m.Job)})
 	case *messages.ChangeNode:
 		s.onChangeNode(ctx, m)
+	case *messages.ApplyQueues:
+		s.onApplyQueues(ctx, m)
 	case *messages.Hello:
 		s.onHello(ctx, m)
 	case actors.LinkUp:
@@ -275,6 +278,7 @@ func (s *Scheduler) onLoaded(ctx actor.Context, m actors.Loaded) {
 	}
 	s.setAside(ctx, m)
 	s.recall(ctx, m)
+	s.recallQueues(ctx, m.Queues)
 	attempts := map[string][]*messages.AttemptRecord{}
 	for _, a := range m.Attempts {
 		attempts[a.Job] = append(attempts[a.Job], a)
@@ -316,7 +320,7 @@ func (s *Scheduler) embody(ctx actor.Context, e *livingJob, rec *messages.JobRec
 		token := messages.FromToken(a.Token)
 		e.read = append(e.read, token)
 		if token == messages.FromToken(rec.Attempt) && (e.run == nil || e.run.token != token) {
-			s.newRun(e, &run{token: token, nodes: nodesOf(a.Places, placeNode), spec: rec.Spec})
+			s.newRun(e, &run{token: token, nodes: nodesOf(a.Places, placeNode), spec: rec.Spec, ended: a.End != nil})
 		}
 		s.lodge(e, a)
 	}
@@ -364,6 +368,7 @@ func (s *Scheduler) heardAll(ctx actor.Context) {
 func (s *Scheduler) onRecovered(ctx actor.Context, event string) {
 	if s.states.In(schedulerRecovering) {
 		s.states.Become(event, schedulerLeading)
+		s.occupy()
 		ctx.Send(s.peers.mirror, mirror.PlanningShown{Why: s.halted()})
 		s.plan(ctx)
 	}

@@ -174,6 +174,8 @@ func (s *Scheduler) onWritten(ctx actor.Context, m Written) {
 		s.onDropped(ctx, tag, m)
 	case learnedWrite:
 		s.onLearnedWritten(ctx, m)
+	case *applying:
+		s.onQueuesWritten(ctx, tag, m)
 	}
 }
 

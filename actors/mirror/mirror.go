@@ -34,6 +34,7 @@ type Mirror struct {
 	waiting  waiting
 	picture  picture
 	starts   starts
+	queues   *messages.QueuesRecord // as they are on disk; nil: nobody has described any
 }
 
 // shownJob is a job as it was shown last, with the last event about it.
@@ -95,6 +96,10 @@ func (m *Mirror) Receive(ctx actor.Context) {
 		reply(ctx, m.onListJobs(message))
 	case *messages.ListNodes:
 		reply(ctx, m.onListNodes(message))
+	case QueuesShown:
+		m.queues = message.Record
+	case *messages.GetQueues:
+		reply(ctx, m.onGetQueues())
 	case *messages.Watch:
 		m.onWatch(ctx, message)
 	case *messages.Unwatch:
@@ -267,6 +272,13 @@ func labelled(labels []*messages.Label, want *messages.Label) bool {
 		}
 	}
 	return false
+}
+
+func (m *Mirror) onGetQueues() *messages.GetQueuesReply {
+	q := m.queues
+	return &messages.GetQueuesReply{
+		Outcome: messages.OK(), Revision: q.GetRevision(), Queues: q.GetQueues(), Applied: q.GetApplied(),
+	}
 }
 
 func (m *Mirror) onListNodes(q *messages.ListNodes) *messages.ListNodesReply {

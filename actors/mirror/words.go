@@ -154,3 +154,6 @@ func amountWords(s *messages.NodeStatus) string {
 func failedDevices(s *messages.NodeStatus) int {
 	return actors.OutOfService(s.GetRecord().GetAnnouncement(), s.GetLedger())
 }
+
+// QueuesShown are the queues that all goes by from now on. Scheduler → Mirror.
+type QueuesShown struct{ Record *messages.QueuesRecord }

@@ -680,7 +680,7 @@ var File_cluster_api_api_proto protoreflect.FileDescriptor
 const file_cluster_api_api_proto_rawDesc = "" +
 	"\n" +
 	"\x15cluster/api/api.proto\x12\n" +
-	"synapse.v1\x1a\x15messages/client.proto\x1a\x16messages/history.proto\x1a\x14messages/names.proto\"\xb3\x02\n" +
+	"synapse.v1\x1a\x15messages/client.proto\x1a\x16messages/history.proto\x1a\x14messages/names.proto\x1a\x15messages/queues.proto\"\xb3\x02\n" +
 	"\bReadLogs\x123\n" +
 	"\tprincipal\x18\x01 \x01(\v2\x15.synapse.v1.PrincipalR\tprincipal\x12\x10\n" +
 	"\x03job\x18\x02 \x01(\tR\x03job\x12\x14\n" +
@@ -730,7 +730,7 @@ const file_cluster_api_api_proto_rawDesc = "" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04text\x18\x02 \x01(\tR\x04text\x12\x10\n" +
 	"\x03own\x18\x03 \x01(\bR\x03own\x12\x15\n" +
-	"\x06of_job\x18\x04 \x01(\bR\x05ofJob2\x9a\b\n" +
+	"\x06of_job\x18\x04 \x01(\bR\x05ofJob2\xa0\t\n" +
 	"\aSynapse\x125\n" +
 	"\x06Submit\x12\x12.synapse.v1.Submit\x1a\x17.synapse.v1.SubmitReply\x12;\n" +
 	"\fSubmitScript\x12\x12.synapse.v1.Submit\x1a\x17.synapse.v1.SubmitReply\x12<\n" +
@@ -742,7 +742,9 @@ const file_cluster_api_api_proto_rawDesc = "" +
 	"\aRequeue\x12\x13.synapse.v1.Requeue\x1a\x18.synapse.v1.RequeueReply\x125\n" +
 	"\x06Update\x12\x12.synapse.v1.Update\x1a\x17.synapse.v1.UpdateReply\x12A\n" +
 	"\n" +
-	"ChangeNode\x12\x16.synapse.v1.ChangeNode\x1a\x1b.synapse.v1.ChangeNodeReply\x125\n" +
+	"ChangeNode\x12\x16.synapse.v1.ChangeNode\x1a\x1b.synapse.v1.ChangeNodeReply\x12D\n" +
+	"\vApplyQueues\x12\x17.synapse.v1.ApplyQueues\x1a\x1c.synapse.v1.ApplyQueuesReply\x12>\n" +
+	"\tGetQueues\x12\x15.synapse.v1.GetQueues\x1a\x1a.synapse.v1.GetQueuesReply\x125\n" +
 	"\x06GetJob\x12\x12.synapse.v1.GetJob\x1a\x17.synapse.v1.GetJobReply\x12;\n" +
 	"\bListJobs\x12\x14.synapse.v1.ListJobs\x1a\x19.synapse.v1.ListJobsReply\x12>\n" +
 	"\tListNodes\x12\x15.synapse.v1.ListNodes\x1a\x1a.synapse.v1.ListNodesReply\x12A\n" +
@@ -768,44 +770,48 @@ func file_cluster_api_api_proto_rawDescGZIP() []byte {
 
 var file_cluster_api_api_proto_msgTypes = make([]protoimpl.MessageInfo, 10)
 var file_cluster_api_api_proto_goTypes = []any{
-	(*ReadLogs)(nil),                 // 0: synapse.v1.ReadLogs
-	(*LogPosition)(nil),              // 1: synapse.v1.LogPosition
-	(*LogPart)(nil),                  // 2: synapse.v1.LogPart
-	(*ReadScript)(nil),               // 3: synapse.v1.ReadScript
-	(*ScriptText)(nil),               // 4: synapse.v1.ScriptText
-	(*Cluster)(nil),                  // 5: synapse.v1.Cluster
-	(*ClusterReply)(nil),             // 6: synapse.v1.ClusterReply
-	(*WhoAmI)(nil),                   // 7: synapse.v1.WhoAmI
-	(*WhoAmIReply)(nil),              // 8: synapse.v1.WhoAmIReply
-	(*Right)(nil),                    // 9: synapse.v1.Right
-	(*messages.Principal)(nil),       // 10: synapse.v1.Principal
-	(*messages.Token)(nil),           // 11: synapse.v1.Token
-	(*messages.Submit)(nil),          // 12: synapse.v1.Submit
-	(*messages.DryRun)(nil),          // 13: synapse.v1.DryRun
-	(*messages.Cancel)(nil),          // 14: synapse.v1.Cancel
-	(*messages.Hold)(nil),            // 15: synapse.v1.Hold
-	(*messages.Requeue)(nil),         // 16: synapse.v1.Requeue
-	(*messages.Update)(nil),          // 17: synapse.v1.Update
-	(*messages.ChangeNode)(nil),      // 18: synapse.v1.ChangeNode
-	(*messages.GetJob)(nil),          // 19: synapse.v1.GetJob
-	(*messages.ListJobs)(nil),        // 20: synapse.v1.ListJobs
-	(*messages.ListNodes)(nil),       // 21: synapse.v1.ListNodes
-	(*messages.ExplainJob)(nil),      // 22: synapse.v1.ExplainJob
-	(*messages.History)(nil),         // 23: synapse.v1.History
-	(*messages.Watch)(nil),           // 24: synapse.v1.Watch
-	(*messages.SubmitReply)(nil),     // 25: synapse.v1.SubmitReply
-	(*messages.DryRunReply)(nil),     // 26: synapse.v1.DryRunReply
-	(*messages.CancelReply)(nil),     // 27: synapse.v1.CancelReply
-	(*messages.HoldReply)(nil),       // 28: synapse.v1.HoldReply
-	(*messages.RequeueReply)(nil),    // 29: synapse.v1.RequeueReply
-	(*messages.UpdateReply)(nil),     // 30: synapse.v1.UpdateReply
-	(*messages.ChangeNodeReply)(nil), // 31: synapse.v1.ChangeNodeReply
-	(*messages.GetJobReply)(nil),     // 32: synapse.v1.GetJobReply
-	(*messages.ListJobsReply)(nil),   // 33: synapse.v1.ListJobsReply
-	(*messages.ListNodesReply)(nil),  // 34: synapse.v1.ListNodesReply
-	(*messages.ExplainJobReply)(nil), // 35: synapse.v1.ExplainJobReply
-	(*messages.HistoryReply)(nil),    // 36: synapse.v1.HistoryReply
-	(*messages.Event)(nil),           // 37: synapse.v1.Event
+	(*ReadLogs)(nil),                  // 0: synapse.v1.ReadLogs
+	(*LogPosition)(nil),               // 1: synapse.v1.LogPosition
+	(*LogPart)(nil),                   // 2: synapse.v1.LogPart
+	(*ReadScript)(nil),                // 3: synapse.v1.ReadScript
+	(*ScriptText)(nil),                // 4: synapse.v1.ScriptText
+	(*Cluster)(nil),                   // 5: synapse.v1.Cluster
+	(*ClusterReply)(nil),              // 6: synapse.v1.ClusterReply
+	(*WhoAmI)(nil),                    // 7: synapse.v1.WhoAmI
+	(*WhoAmIReply)(nil),               // 8: synapse.v1.WhoAmIReply
+	(*Right)(nil),                     // 9: synapse.v1.Right
+	(*messages.Principal)(nil),        // 10: synapse.v1.Principal
+	(*messages.Token)(nil),            // 11: synapse.v1.Token
+	(*messages.Submit)(nil),           // 12: synapse.v1.Submit
+	(*messages.DryRun)(nil),           // 13: synapse.v1.DryRun
+	(*messages.Cancel)(nil),           // 14: synapse.v1.Cancel
+	(*messages.Hold)(nil),             // 15: synapse.v1.Hold
+	(*messages.Requeue)(nil),          // 16: synapse.v1.Requeue
+	(*messages.Update)(nil),           // 17: synapse.v1.Update
+	(*messages.ChangeNode)(nil),       // 18: synapse.v1.ChangeNode
+	(*messages.ApplyQueues)(nil),      // 19: synapse.v1.ApplyQueues
+	(*messages.GetQueues)(nil),        // 20: synapse.v1.GetQueues
+	(*messages.GetJob)(nil),           // 21: synapse.v1.GetJob
+	(*messages.ListJobs)(nil),         // 22: synapse.v1.ListJobs
+	(*messages.ListNodes)(nil),        // 23: synapse.v1.ListNodes
+	(*messages.ExplainJob)(nil),       // 24: synapse.v1.ExplainJob
+	(*messages.History)(nil),          // 25: synapse.v1.History
+	(*messages.Watch)(nil),            // 26: synapse.v1.Watch
+	(*messages.SubmitReply)(nil),      // 27: synapse.v1.SubmitReply
+	(*messages.DryRunReply)(nil),      // 28: synapse.v1.DryRunReply
+	(*messages.CancelReply)(nil),      // 29: synapse.v1.CancelReply
+	(*messages.HoldReply)(nil),        // 30: synapse.v1.HoldReply
+	(*messages.RequeueReply)(nil),     // 31: synapse.v1.RequeueReply
+	(*messages.UpdateReply)(nil),      // 32: synapse.v1.UpdateReply
+	(*messages.ChangeNodeReply)(nil),  // 33: synapse.v1.ChangeNodeReply
+	(*messages.ApplyQueuesReply)(nil), // 34: synapse.v1.ApplyQueuesReply
+	(*messages.GetQueuesReply)(nil),   // 35: synapse.v1.GetQueuesReply
+	(*messages.GetJobReply)(nil),      // 36: synapse.v1.GetJobReply
+	(*messages.ListJobsReply)(nil),    // 37: synapse.v1.ListJobsReply
+	(*messages.ListNodesReply)(nil),   // 38: synapse.v1.ListNodesReply
+	(*messages.ExplainJobReply)(nil),  // 39: synapse.v1.ExplainJobReply
+	(*messages.HistoryReply)(nil),     // 40: synapse.v1.HistoryReply
+	(*messages.Event)(nil),            // 41: synapse.v1.Event
 }
 var file_cluster_api_api_proto_depIdxs = []int32{
 	10, // 0: synapse.v1.ReadLogs.principal:type_name -> synapse.v1.Principal
@@ -823,35 +829,39 @@ var file_cluster_api_api_proto_depIdxs = []int32{
 	16, // 12: synapse.v1.Synapse.Requeue:input_type -> synapse.v1.Requeue
 	17, // 13: synapse.v1.Synapse.Update:input_type -> synapse.v1.Update
 	18, // 14: synapse.v1.Synapse.ChangeNode:input_type -> synapse.v1.ChangeNode
-	19, // 15: synapse.v1.Synapse.GetJob:input_type -> synapse.v1.GetJob
-	20, // 16: synapse.v1.Synapse.ListJobs:input_type -> synapse.v1.ListJobs
-	21, // 17: synapse.v1.Synapse.ListNodes:input_type -> synapse.v1.ListNodes
-	22, // 18: synapse.v1.Synapse.ExplainJob:input_type -> synapse.v1.ExplainJob
-	23, // 19: synapse.v1.Synapse.History:input_type -> synapse.v1.History
-	24, // 20: synapse.v1.Synapse.Watch:input_type -> synapse.v1.Watch
-	0,  // 21: synapse.v1.Synapse.ReadLogs:input_type -> synapse.v1.ReadLogs
-	5,  // 22: synapse.v1.Synapse.Cluster:input_type -> synapse.v1.Cluster
-	7,  // 23: synapse.v1.Synapse.WhoAmI:input_type -> synapse.v1.WhoAmI
-	25, // 24: synapse.v1.Synapse.Submit:output_type -> synapse.v1.SubmitReply
-	25, // 25: synapse.v1.Synapse.SubmitScript:output_type -> synapse.v1.SubmitReply
-	4,  // 26: synapse.v1.Synapse.ReadScript:output_type -> synapse.v1.ScriptText
-	26, // 27: synapse.v1.Synapse.DryRun:output_type -> synapse.v1.DryRunReply
-	27, // 28: synapse.v1.Synapse.Cancel:output_type -> synapse.v1.CancelReply
-	28, // 29: synapse.v1.Synapse.Hold:output_type -> synapse.v1.HoldReply
-	29, // 30: synapse.v1.Synapse.Requeue:output_type -> synapse.v1.RequeueReply
-	30, // 31: synapse.v1.Synapse.Update:output_type -> synapse.v1.UpdateReply
-	31, // 32: synapse.v1.Synapse.ChangeNode:output_type -> synapse.v1.ChangeNodeReply
-	32, // 33: synapse.v1.Synapse.GetJob:output_type -> synapse.v1.GetJobReply
-	33, // 34: synapse.v1.Synapse.ListJobs:output_type -> synapse.v1.ListJobsReply
-	34, // 35: synapse.v1.Synapse.ListNodes:output_type -> synapse.v1.ListNodesReply
-	35, // 36: synapse.v1.Synapse.ExplainJob:output_type -> synapse.v1.ExplainJobReply
-	36, // 37: synapse.v1.Synapse.History:output_type -> synapse.v1.HistoryReply
-	37, // 38: synapse.v1.Synapse.Watch:output_type -> synapse.v1.Event
-	2,  // 39: synapse.v1.Synapse.ReadLogs:output_type -> synapse.v1.LogPart
-	6,  // 40: synapse.v1.Synapse.Cluster:output_type -> synapse.v1.ClusterReply
-	8,  // 41: synapse.v1.Synapse.WhoAmI:output_type -> synapse.v1.WhoAmIReply
-	24, // [24:42] is the sub-list for method output_type
-	6,  // [6:24] is the sub-list for method input_type
+	19, // 15: synapse.v1.Synapse.ApplyQueues:input_type -> synapse.v1.ApplyQueues
+	20, // 16: synapse.v1.Synapse.GetQueues:input_type -> synapse.v1.GetQueues
+	21, // 17: synapse.v1.Synapse.GetJob:input_type -> synapse.v1.GetJob
+	22, // 18: synapse.v1.Synapse.ListJobs:input_type -> synapse.v1.ListJobs
+	23, // 19: synapse.v1.Synapse.ListNodes:input_type -> synapse.v1.ListNodes
+	24, // 20: synapse.v1.Synapse.ExplainJob:input_type -> synapse.v1.ExplainJob
+	25, // 21: synapse.v1.Synapse.History:input_type -> synapse.v1.History
+	26, // 22: synapse.v1.Synapse.Watch:input_type -> synapse.v1.Watch
+	0,  // 23: synapse.v1.Synapse.ReadLogs:input_type -> synapse.v1.ReadLogs
+	5,  // 24: synapse.v1.Synapse.Cluster:input_type -> synapse.v1.Cluster
+	7,  // 25: synapse.v1.Synapse.WhoAmI:input_type -> synapse.v1.WhoAmI
+	27, // 26: synapse.v1.Synapse.Submit:output_type -> synapse.v1.SubmitReply
+	27, // 27: synapse.v1.Synapse.SubmitScript:output_type -> synapse.v1.SubmitReply
+	4,  // 28: synapse.v1.Synapse.ReadScript:output_type -> synapse.v1.ScriptText
+	28, // 29: synapse.v1.Synapse.DryRun:output_type -> synapse.v1.DryRunReply
+	29, // 30: synapse.v1.Synapse.Cancel:output_type -> synapse.v1.CancelReply
+	30, // 31: synapse.v1.Synapse.Hold:output_type -> synapse.v1.HoldReply
+	31, // 32: synapse.v1.Synapse.Requeue:output_type -> synapse.v1.RequeueReply
+	32, // 33: synapse.v1.Synapse.Update:output_type -> synapse.v1.UpdateReply
+	33, // 34: synapse.v1.Synapse.ChangeNode:output_type -> synapse.v1.ChangeNodeReply
+	34, // 35: synapse.v1.Synapse.ApplyQueues:output_type -> synapse.v1.ApplyQueuesReply
+	35, // 36: synapse.v1.Synapse.GetQueues:output_type -> synapse.v1.GetQueuesReply
+	36, // 37: synapse.v1.Synapse.GetJob:output_type -> synapse.v1.GetJobReply
+	37, // 38: synapse.v1.Synapse.ListJobs:output_type -> synapse.v1.ListJobsReply
+	38, // 39: synapse.v1.Synapse.ListNodes:output_type -> synapse.v1.ListNodesReply
+	39, // 40: synapse.v1.Synapse.ExplainJob:output_type -> synapse.v1.ExplainJobReply
+	40, // 41: synapse.v1.Synapse.History:output_type -> synapse.v1.HistoryReply
+	41, // 42: synapse.v1.Synapse.Watch:output_type -> synapse.v1.Event
+	2,  // 43: synapse.v1.Synapse.ReadLogs:output_type -> synapse.v1.LogPart
+	6,  // 44: synapse.v1.Synapse.Cluster:output_type -> synapse.v1.ClusterReply
+	8,  // 45: synapse.v1.Synapse.WhoAmI:output_type -> synapse.v1.WhoAmIReply
+	26, // [26:46] is the sub-list for method output_type
+	6,  // [6:26] is the sub-list for method input_type
 	6,  // [6:6] is the sub-list for extension type_name
 	6,  // [6:6] is the sub-list for extension extendee
 	0,  // [0:6] is the sub-list for field type_name

@@ -34,6 +34,8 @@ const (
 	Synapse_Requeue_FullMethodName      = "/synapse.v1.Synapse/Requeue"
 	Synapse_Update_FullMethodName       = "/synapse.v1.Synapse/Update"
 	Synapse_ChangeNode_FullMethodName   = "/synapse.v1.Synapse/ChangeNode"
+	Synapse_ApplyQueues_FullMethodName  = "/synapse.v1.Synapse/ApplyQueues"
+	Synapse_GetQueues_FullMethodName    = "/synapse.v1.Synapse/GetQueues"
 	Synapse_GetJob_FullMethodName       = "/synapse.v1.Synapse/GetJob"
 	Synapse_ListJobs_FullMethodName     = "/synapse.v1.Synapse/ListJobs"
 	Synapse_ListNodes_FullMethodName    = "/synapse.v1.Synapse/ListNodes"
@@ -60,6 +62,8 @@ type SynapseClient interface {
 	Requeue(ctx context.Context, in *messages.Requeue, opts ...grpc.CallOption) (*messages.RequeueReply, error)
 	Update(ctx context.Context, in *messages.Update, opts ...grpc.CallOption) (*messages.UpdateReply, error)
 	ChangeNode(ctx context.Context, in *messages.ChangeNode, opts ...grpc.CallOption) (*messages.ChangeNodeReply, error)
+	ApplyQueues(ctx context.Context, in *messages.ApplyQueues, opts ...grpc.CallOption) (*messages.ApplyQueuesReply, error)
+	GetQueues(ctx context.Context, in *messages.GetQueues, opts ...grpc.CallOption) (*messages.GetQueuesReply, error)
 	GetJob(ctx context.Context, in *messages.GetJob, opts ...grpc.CallOption) (*messages.GetJobReply, error)
 	ListJobs(ctx context.Context, in *messages.ListJobs, opts ...grpc.CallOption) (*messages.ListJobsReply, error)
 	ListNodes(ctx context.Context, in *messages.ListNodes, opts ...grpc.CallOption) (*messages.ListNodesReply, error)
@@ -163,6 +167,26 @@ func (c *synapseClient) ChangeNode(ctx context.Context, in *messages.ChangeNode,
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(messages.ChangeNodeReply)
 	err := c.cc.Invoke(ctx, Synapse_ChangeNode_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *synapseClient) ApplyQueues(ctx context.Context, in *messages.ApplyQueues, opts ...grpc.CallOption) (*messages.ApplyQueuesReply, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(messages.ApplyQueuesReply)
+	err := c.cc.Invoke(ctx, Synapse_ApplyQueues_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *synapseClient) GetQueues(ctx context.Context, in *messages.GetQueues, opts ...grpc.CallOption) (*messages.GetQueuesReply, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(messages.GetQueuesReply)
+	err := c.cc.Invoke(ctx, Synapse_GetQueues_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -292,6 +316,8 @@ type SynapseServer interface {
 	Requeue(context.Context, *messages.Requeue) (*messages.RequeueReply, error)
 	Update(context.Context, *messages.Update) (*messages.UpdateReply, error)
 	ChangeNode(context.Context, *messages.ChangeNode) (*messages.ChangeNodeReply, error)
+	ApplyQueues(context.Context, *messages.ApplyQueues) (*messages.ApplyQueuesReply, error)
+	GetQueues(context.Context, *messages.GetQueues) (*messages.GetQueuesReply, error)
 	GetJob(context.Context, *messages.GetJob) (*messages.GetJobReply, error)
 	ListJobs(context.Context, *messages.ListJobs) (*messages.ListJobsReply, error)
 	ListNodes(context.Context, *messages.ListNodes) (*messages.ListNodesReply, error)
@@ -337,6 +363,12 @@ func (UnimplementedSynapseServer) Update(context.Context, *messages.Update) (*me
 }
 func (UnimplementedSynapseServer) ChangeNode(context.Context, *messages.ChangeNode) (*messages.ChangeNodeReply, error) {
 	return nil, status.Error(codes.Unimplemented, "method ChangeNode not implemented")
+}
+func (UnimplementedSynapseServer) ApplyQueues(context.Context, *messages.ApplyQueues) (*messages.ApplyQueuesReply, error) {
+	return nil, status.Error(codes.Unimplemented, "method ApplyQueues not implemented")
+}
+func (UnimplementedSynapseServer) GetQueues(context.Context, *messages.GetQueues) (*messages.GetQueuesReply, error) {
+	return nil, status.Error(codes.Unimplemented, "method GetQueues not implemented")
 }
 func (UnimplementedSynapseServer) GetJob(context.Context, *messages.GetJob) (*messages.GetJobReply, error) {
 	return nil, status.Error(codes.Unimplemented, "method GetJob not implemented")
@@ -548,6 +580,42 @@ func _Synapse_ChangeNode_Handler(srv interface{}, ctx context.Context, dec func(
 	return interceptor(ctx, in, info, handler)
 }
 
+func _Synapse_ApplyQueues_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(messages.ApplyQueues)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(SynapseServer).ApplyQueues(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Synapse_ApplyQueues_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(SynapseServer).ApplyQueues(ctx, req.(*messages.ApplyQueues))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _Synapse_GetQueues_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(messages.GetQueues)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(SynapseServer).GetQueues(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Synapse_GetQueues_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(SynapseServer).GetQueues(ctx, req.(*messages.GetQueues))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _Synapse_GetJob_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(messages.GetJob)
 	if err := dec(in); err != nil {
@@ -738,6 +806,14 @@ var Synapse_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "ChangeNode",
 			Handler:    _Synapse_ChangeNode_Handler,
+		},
+		{
+			MethodName: "ApplyQueues",
+			Handler:    _Synapse_ApplyQueues_Handler,
+		},
+		{
+			MethodName: "GetQueues",
+			Handler:    _Synapse_GetQueues_Handler,
 		},
 		{
 			MethodName: "GetJob",

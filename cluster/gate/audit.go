@@ -134,6 +134,7 @@ func (g *Gate) certified(conn *tls.Conn, who identity.Identity, until string) er
 // named are the fields of requests and answers that say what a call is about.
 var named = []protoreflect.Name{
 	"job", "node", "request_id", "reason", "run", "priority", "time_limit_ms", "begin_unix_ms",
+	"revision", "dry_run",
 }
 
 // namedOfSpecs are those of a job that is submitted.

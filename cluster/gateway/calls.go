@@ -96,6 +96,18 @@ func (g *Gateway) ChangeNode(ctx context.Context, q *messages.ChangeNode) (*mess
 	return call[*messages.ChangeNodeReply](ctx, g, g.scheduler, q)
 }
 
+// ApplyQueues has the cluster go by other queues. It is acknowledged once they are on disk.
+func (g *Gateway) ApplyQueues(ctx context.Context, q *messages.ApplyQueues) (*messages.ApplyQueuesReply, error) {
+	q.Principal = g.o.Principal(ctx)
+	return call[*messages.ApplyQueuesReply](ctx, g, g.scheduler, q)
+}
+
+// GetQueues shows the queues that the cluster goes by.
+func (g *Gateway) GetQueues(ctx context.Context, q *messages.GetQueues) (*messages.GetQueuesReply, error) {
+	q.Principal = g.o.Principal(ctx)
+	return read[*messages.GetQueuesReply](ctx, g, q)
+}
+
 // GetJob shows one job, by its id or the beginning of it.
 func (g *Gateway) GetJob(ctx context.Context, q *messages.GetJob) (*messages.GetJobReply, error) {
 	q.Principal = g.o.Principal(ctx)

@@ -42,6 +42,7 @@ var needs = slices.Concat([]need{
 	{synapse + "ExplainJob", "", "", ReadJobs},
 	{synapse + "History", "", "", ReadJobs},
 	{synapse + "ListNodes", "", "", ReadMachines},
+	{synapse + "GetQueues", "", "", ReadQueues},
 	{synapse + "Watch", "", "", ReadJobs},
 	{synapse + "Watch", "nodes", "true", ReadMachines},
 	{synapse + "ReadLogs", "", "", ReadLogs},
@@ -64,6 +65,7 @@ var needs = slices.Concat([]need{
 	{synapse + "ChangeNode", "verb", "NODE_VERB_NOTE", Cordon},
 	{synapse + "ChangeNode", "verb", "NODE_VERB_DRAIN", Drain},
 	{synapse + "ChangeNode", "verb", "NODE_VERB_REMOVE", Remove},
+	{synapse + "ApplyQueues", "", "", ApplyQueues},
 }, submits("Submit"), submits("SubmitScript"), submits("DryRun"))
 
 // submits are the lines of a call that brings a job.

@@ -13,6 +13,13 @@ var shown = []struct{ message, open, private, ids string }{
 	{"RequeueReply", "outcome job run", "", ""},
 	{"UpdateReply", "outcome job priority time_limit_ms time_is_up begin_unix_ms", "", ""},
 	{"ChangeNodeReply", "outcome node", "", ""},
+	{"ApplyQueuesReply", "outcome revision unchanged closed", "", ""},
+	{"GetQueuesReply", "outcome revision queues applied", "", ""},
+	{"Queues", "default queues", "", ""},
+	{"QueueSpec", "name parent quota limit weight order default_limit_ms most_limit_ms selector default_priority " +
+		"most_priority owner_amounts owner_machines owner_running owner_waiting by_priority reclaim " +
+		"shortest min_run_ms", "", ""},
+	{"Amount", "name amount", "", ""},
 	{"GetJobReply", "outcome job attempts", "", ""},
 	{"ListJobsReply", "outcome jobs next", "", ""},
 	{"ListNodesReply", "outcome nodes next", "", ""},

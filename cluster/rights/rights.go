@@ -46,6 +46,9 @@ const (
 	Cordon Right = "cordon"
 	Drain  Right = "drain"
 	Remove Right = "remove"
+
+	ReadQueues  Right = "read-queues"
+	ApplyQueues Right = "apply-queues"
 )
 
 // Reach is how far a right goes.
@@ -97,6 +100,9 @@ var lines = []line{
 	{Cordon, Any, Any, None, None, None, None, "close, open or note machines", true},
 	{Drain, Any, Any, None, None, None, None, "drain machines", true},
 	{Remove, Any, Any, None, None, None, None, "say that a machine is gone", true},
+
+	{ReadQueues, Any, Any, Any, Any, None, None, "look at queues", false},
+	{ApplyQueues, Any, Any, None, None, None, None, "apply queues", true},
 }
 
 // OfJobs are the rights that are about one job.

@@ -57,17 +57,12 @@ func (a *app) completeJobs(_ *cobra.Command, _ []string, prefix string) ([]strin
 	})
 }
 
-// completeQueues completes the queues that jobs are in: there is no list of others.
+// completeQueues completes the queues that are described, and those that jobs are in.
 func (a *app) completeQueues(_ *cobra.Command, _ []string, prefix string) ([]string, cobra.ShellCompDirective) {
 	return a.complete(prefix, func(ctx context.Context, cl *client.Client) ([]string, error) {
+		reply, _ := cl.GetQueues(ctx, &messages.GetQueues{}) // an earlier scheduler knows of none
 		page, err := cl.ListJobs(ctx, &messages.ListJobs{Limit: messages.MaxPageEntries})
-		var words []string
-		for _, j := range page.GetJobs() {
-			if queue := j.GetRecord().GetSpec().GetQueue(); queue != "" && !slices.Contains(words, queue) {
-				words = append(words, queue)
-			}
-		}
-		return words, err
+		return namesOf(reply, page.GetJobs()), err
 	})
 }
 

@@ -20,10 +20,10 @@ import (
 func (a *app) describeCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "describe",
-		Short: "say all there is to say about a job or a machine",
+		Short: "say all there is to say about a job, a machine or a queue",
 		Args:  cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			return usageHint("`"+a.name+" describe job JOB` or `"+a.name+" describe node NODE`", "what to describe is not said")
+			return usageHint("`"+a.name+" describe job JOB`, `describe node NODE` or `describe queue QUEUE`", "what to describe is not said")
 		},
 	}
 	var chosen []string
@@ -67,7 +67,7 @@ func (a *app) describeCommand() *cobra.Command {
 				return show.DescribeNode(a.stdout, a.style, status)
 			})
 		},
-	}))
+	}), a.describeQueueCommand())
 	return c
 }
 

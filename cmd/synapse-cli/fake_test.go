@@ -32,6 +32,29 @@ type fake struct {
 	changed  chan struct{} // closed and made anew at each change of a job
 	breaks   int           // so many watches end at once
 	onCancel func(id string)
+	queues   *messages.GetQueuesReply // nil: nobody has described any
+}
+
+func (f *fake) GetQueues(_ context.Context, q *messages.GetQueues) (*messages.GetQueuesReply, error) {
+	if err := f.heard(q); err != nil {
+		return nil, err
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.queues, nil
+}
+
+func (f *fake) ApplyQueues(_ context.Context, q *messages.ApplyQueues) (*messages.ApplyQueuesReply, error) {
+	if err := f.heard(q); err != nil {
+		return nil, err
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	reply := &messages.ApplyQueuesReply{Revision: f.queues.GetRevision() + 1, Closed: []string{"old"}}
+	if !q.DryRun {
+		f.queues = &messages.GetQueuesReply{Revision: reply.Revision, Queues: q.Queues}
+	}
+	return reply, nil
 }
 
 func startFake(t *testing.T) *fake {

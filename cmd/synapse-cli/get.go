@@ -252,31 +252,6 @@ func (a *app) getNodes(ctx context.Context, c *client.Client, l *listing, args [
 	return show.Nodes(a.stdout, a.style, nodes)
 }
 
-func (a *app) getQueuesCommand() *cobra.Command {
-	c := &cobra.Command{
-		Use:     "queues",
-		Aliases: []string{"queue"},
-		Short:   "list queues: what waits in each, what runs, and the GPUs of both",
-		Example: "  synapse-cli get queues\n  synapse-cli get queues -o json",
-		Args:    cobra.NoArgs,
-		RunE: func(*cobra.Command, []string) error {
-			return a.with(func(ctx context.Context, c *client.Client) error {
-				jobs, err := c.Jobs(ctx, &messages.ListJobs{})
-				if err != nil {
-					return err
-				}
-				jobs = slices.DeleteFunc(jobs, over)
-				if len(jobs) == 0 && a.forPeople() {
-					a.say("no queue has a job")
-				}
-				return show.Queues(a.stdout, a.style, jobs)
-			})
-		},
-	}
-	a.listFlags(c)
-	return c
-}
-
 // order is one way to sort a list.
 type order[T any] struct {
 	name    string

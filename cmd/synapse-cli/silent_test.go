@@ -59,7 +59,7 @@ func TestNotSilentAnyMore(t *testing.T) {
 		{"submit -c 1 --image host --launcher deepsped -- a", exitUsage, `--launcher "deepsped" is not a launcher`},
 		{"submit -c 1 --image host --launcher deepsped -- a", exitUsage, `did you mean "deepspeed"?`},
 		{"submit -n 2 -c 1 --image /srv/i --network private", exitUsage, "for --required node; or take --network host"},
-		{"apply -f job.yaml", exitUsage, "unknown command \"apply\" for \"synapse-cli\"\nhint: did you mean `synapse-cli submit`?"},
+		{"apply -f job.yaml", exitUsage, "open job.yaml: no such file"},
 		{"squeue --me", exitUsage, "did you mean `synapse-cli get jobs`?"},
 		{"get jobs nosuch -q", exitNotFound, "there is no job \"nosuch\""},
 	} {

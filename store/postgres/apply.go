@@ -175,6 +175,9 @@ func look(batch *pgx.Batch, d *store.Draft) {
 	if d.Policy {
 		each(batch, d.FoundPolicy, policyWriter)
 	}
+	if d.Queues {
+		each(batch, d.FoundQueues, queuesWriter)
+	}
 	if len(d.Drops) > 0 {
 		each(batch, d.DroppedJob, dropsByID, d.Drops)
 		each(batch, d.DroppedAttempt, attemptsByJob, d.Drops)

@@ -35,15 +35,7 @@ const (
 func putPolicy(batch *pgx.Batch, rows *store.Rows) {
 	epochs, counters := tokenColumns(rows.Ends)
 	exactly(batch, len(epochs), note, epochs, counters)
-	p := rows.Policy
-	if p == nil {
-		return
-	}
-	text := updatePolicy
-	if p.Insert {
-		text = insertPolicy
-	}
-	exactly(batch, 1, text, int64(p.WrittenBy.Epoch), int64(p.WrittenBy.Counter), p.Sealed)
+	putSingle(batch, rows.Policy, insertPolicy, updatePolicy)
 	if len(rows.Learned) > 0 {
 		epochs, counters := tokenColumns(rows.Learned)
 		batch.Queue(unnote, epochs, counters)

@@ -67,6 +67,7 @@ func put(batch *pgx.Batch, rows store.Rows) {
 	exactly(batch, len(oldNodes.id), updateNodes, oldNodes.id, oldNodes.record)
 	exactly(batch, len(newNodes.id), insertNodes, newNodes.id, newNodes.record)
 	putPolicy(batch, &rows)
+	putSingle(batch, rows.Queues, insertQueues, updateQueues)
 }
 
 // columns are rows column by column, stored ones and new ones apart.

@@ -88,7 +88,10 @@ func liveRows(ctx context.Context, tx pgx.Tx, found *store.Living) error {
 		reading{node, allNodes}); err != nil {
 		return err
 	}
-	return policyRows(ctx, tx, found)
+	if err := policyRows(ctx, tx, found); err != nil {
+		return err
+	}
+	return queryEach(ctx, tx, reading{store.QueuesRow[pgtype.DriverBytes](found), queuesRecord})
 }
 
 // reading is a query, and what takes its rows.
@@ -246,7 +249,7 @@ func check(ctx context.Context, tx pgx.Tx) error {
 	if have, err := version(ctx, tx); err != nil || have != len(texts) {
 		return errors.Join(fmt.Errorf("the schema is %d, but this program knows %d", have, len(texts)), err)
 	}
-	for _, c := range slices.Concat(store.Records, store.Scripts, store.Policies) {
+	for _, c := range slices.Concat(store.Records, store.Scripts, store.Policies, store.Queues) {
 		if err := query(ctx, tx, c.Row, c.Query("synapse.")); err != nil {
 			return err
 		}

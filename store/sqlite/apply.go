@@ -102,6 +102,11 @@ func (w *writer) look(d *store.Draft) error {
 			return err
 		}
 	}
+	if d.Queues {
+		if err := w.each(queuesWriter, nil, d.FoundQueues); err != nil {
+			return err
+		}
+	}
 	requests, tokens, drops := make([]any, 0, 2*len(d.Requests)), tokenKeys(d.Tokens), keysOf(d.Drops)
 	for _, r := range d.Requests {
 		requests = append(requests, r.Owner, r.ID)
@@ -183,7 +188,10 @@ func (w *writer) put(rows store.Rows) error {
 			return err
 		}
 	}
-	return w.putPolicy(&rows)
+	if err := w.putPolicy(&rows); err != nil {
+		return err
+	}
+	return w.putSingle(rows.Queues, insertQueues, updateQueues)
 }
 
 // maxInserts is how many jobs one statement inserts: submits come in bursts.

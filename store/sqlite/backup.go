@@ -64,7 +64,7 @@ func checkWhole(tx *sql.Tx) error {
 		return err
 	}
 	return errors.Join(checkAll(tx, store.Records), checkLater(tx, "script", store.Scripts),
-		checkLater(tx, "policy", store.Policies))
+		checkLater(tx, "policy", store.Policies), checkLater(tx, "queues", store.Queues))
 }
 
 // checkLater reads a table that an older copy may not have.

@@ -35,15 +35,7 @@ func (w *writer) putPolicy(rows *store.Rows) error {
 			return err
 		}
 	}
-	p := rows.Policy
-	if p == nil {
-		return nil
-	}
-	text := updatePolicy
-	if p.Insert {
-		text = insertPolicy
-	}
-	if err := w.change(1, text, int64(p.WrittenBy.Epoch), int64(p.WrittenBy.Counter), p.Sealed); err != nil {
+	if err := w.putSingle(rows.Policy, insertPolicy, updatePolicy); err != nil {
 		return err
 	}
 	for _, t := range rows.Learned {

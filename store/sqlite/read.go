@@ -64,7 +64,10 @@ func liveRows(tx *sql.Tx, found *store.Living) error {
 	if err := query(tx, "SELECT id, record FROM node ORDER BY id", node); err != nil {
 		return err
 	}
-	return policyRows(tx, found)
+	if err := policyRows(tx, found); err != nil {
+		return err
+	}
+	return query(tx, queuesRecord, store.QueuesRow[sql.RawBytes](found))
 }
 
 func query(tx *sql.Tx, text string, found func(store.Row) error, args ...any) error {

@@ -51,7 +51,8 @@ func TestEveryExampleInHelp(t *testing.T) {
 	for name, text := range map[string]string{
 		"job.yaml": "apiVersion: synapse/v1\nkind: Job\nmetadata: {name: filed}\n" +
 			"spec: {image: host, resources: {cpu: 1}, command: [\"true\"]}\n",
-		"train.sh": "#!/bin/sh\n", "evaluate.sh": "#!/bin/sh\n",
+		"queues.yaml": "apiVersion: synapse/v1\nkind: Queues\ndefault: research\nqueues: [{name: research}, {name: nlp}]\n",
+		"train.sh":    "#!/bin/sh\n", "evaluate.sh": "#!/bin/sh\n",
 		"jobs.csv": "submit_s,duration_s,gpus\n0,60,8\n30,60,16\n",
 		"sacct.txt": "JobID|Submit|Start|ElapsedRaw|Timelimit|AllocTRES|User\n" +
 			"1|2026-10-01T08:00:00|2026-10-01T08:00:05|60|01:00:00|billing=8,cpu=8,gres/gpu=8,node=1|ann\n",

@@ -1,0 +1,143 @@
+package leader
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/yi-json/synapse/actors"
+	"github.com/yi-json/synapse/actors/mirror"
+	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/policy"
+)
+
+// This file owns the tests of how queues are applied: which are taken, when that is acknowledged, and what the next
+// leader has.
+
+// applied is a Scheduler to which queues are applied.
+type applied struct {
+	*testing.T
+	s    *Scheduler
+	said []letter
+}
+
+func newApplied(t *testing.T) *applied {
+	a := &applied{T: t, s: newScheduler(leaderPorts()).(*Scheduler)}
+	a.s.peers, a.s.self = somePeers, somePeers.scheduler
+	a.s.states.Become("loaded", schedulerRecovering)
+	return a
+}
+
+func (a *applied) tell(m any) {
+	a.said = nil
+	a.s.Receive(&overheard{message: m, said: &a.said})
+}
+
+// apply asks, and is answered at once, or by what is written.
+func (a *applied) apply(revision uint64, dryRun bool, names ...string) (*messages.ApplyQueuesReply, *Write) {
+	a.Helper()
+	tree := &messages.Queues{Default: names[0]}
+	for _, name := range names {
+		tree.Queues = append(tree.Queues, &messages.QueueSpec{Name: name})
+	}
+	a.tell(&messages.ApplyQueues{Principal: &messages.Principal{Name: "ops"}, Queues: tree, Revision: revision, DryRun: dryRun})
+	return a.answer()
+}
+
+func (a *applied) answer() (reply *messages.ApplyQueuesReply, write *Write) {
+	for _, l := range a.said {
+		switch m := l.message.(type) {
+		case *messages.ApplyQueuesReply:
+			reply = m
+		case Write:
+			write = &m
+		}
+	}
+	return reply, write
+}
+
+func (a *applied) written(w *Write, verdict actors.Verdict) *messages.ApplyQueuesReply {
+	a.Helper()
+	a.tell(Written{Tag: w.Tag, Verdict: verdict})
+	reply, _ := a.answer()
+	return reply
+}
+
+// Queues are acknowledged, shown and gone by once they are on disk and not before, and each revision replaces the one
+// before it.
+func TestQueuesAreAppliedOnceOnDisk(t *testing.T) {
+	a := newApplied(t)
+	reply, first := a.apply(0, false, "nlp", "vision")
+	if reply != nil || first == nil || a.s.queues.tree != nil {
+		t.Fatalf("answered %v before anything was on disk", reply)
+	}
+	if other, w := a.apply(0, false, "nlp"); w != nil || other.Outcome.Code != messages.Code_CODE_UNAVAILABLE {
+		t.Errorf("while others are on their way: %v", other)
+	}
+	if r := a.written(first, actors.Done); r.GetRevision() != 1 || r.Outcome.Code != messages.Code_CODE_OK {
+		t.Errorf("on disk, and answered is %v", r)
+	}
+	shown := slices.ContainsFunc(a.said, func(l letter) bool {
+		q, is := l.message.(mirror.QueuesShown)
+		return is && proto.Equal(q.Record, first.Change.Queues)
+	})
+	if names := a.s.queues.tree.Names(); !shown || fmt.Sprint(names) != "[nlp vision]" {
+		t.Errorf("gone by is %v, and shown: %v", names, shown)
+	}
+	if r, w := a.apply(1, false, "nlp", "vision"); w != nil || !r.Unchanged || r.Revision != 1 {
+		t.Errorf("the same again: %v", r)
+	}
+	if r, w := a.apply(7, false, "nlp", "vision"); w != nil || !r.Unchanged {
+		t.Errorf("the same again, of another revision: %v", r)
+	}
+	if r, w := a.apply(7, false, "nlp"); w != nil || r.Outcome.Code != messages.Code_CODE_CONFLICT || r.Outcome.Field != "revision" {
+		t.Errorf("of another revision: %v", r)
+	}
+	if r, w := a.apply(1, true, "nlp"); w != nil || r.Revision != 2 || r.Outcome.Code != messages.Code_CODE_OK {
+		t.Errorf("a dry run: %v", r)
+	}
+	_, second := a.apply(1, false, "nlp")
+	if r := a.written(second, actors.Conflict); r.Outcome.Code == messages.Code_CODE_OK || len(a.s.queues.tree.Queues) != 2 {
+		t.Errorf("the store refuses them, and answered is %v", r)
+	}
+	_, third := a.apply(0, false, "nlp")
+	if r := a.written(third, actors.Done); r.GetRevision() != 2 {
+		t.Errorf("answered is %v", r)
+	}
+
+	next := newApplied(t)
+	next.s.recallQueues(&overheard{said: &next.said}, third.Change.Queues)
+	if r, _ := next.apply(1, false, "vision"); r == nil || r.Revision != 2 || r.Outcome.Code != messages.Code_CODE_CONFLICT {
+		t.Errorf("the next leader has revision 2, and answers %v", r)
+	}
+}
+
+// What makes no sense is refused with the place, and nobody is answered before the store was read.
+func TestQueuesThatMakeNoSense(t *testing.T) {
+	a := newApplied(t)
+	if r, w := a.apply(0, false, "nlp", "nlp"); w != nil || r.Outcome.Code != messages.Code_CODE_INVALID ||
+		!strings.Contains(r.Outcome.Text, "queues[1].name") {
+		t.Errorf("one name twice: %v", r)
+	}
+	a.s.jobs["j"] = &livingJob{id: "j", rec: &messages.JobRecord{Spec: &messages.JobSpec{Queue: "old"}}}
+	if r, _ := a.apply(0, true, "nlp"); fmt.Sprint(r.Closed) != "[old]" {
+		t.Errorf("closed are %v", r.Closed)
+	}
+	a.s = newScheduler(leaderPorts()).(*Scheduler)
+	if r, _ := a.apply(0, true, "nlp"); r.Outcome.Code != messages.Code_CODE_UNAVAILABLE {
+		t.Errorf("before the store was read: %v", r)
+	}
+	p := leaderPorts()
+	p.Planner = policy.Default{}
+	a.s = newScheduler(p).(*Scheduler)
+	a.s.peers, a.s.self = somePeers, somePeers.scheduler
+	a.s.goBy(&overheard{said: &a.said}, &messages.QueuesRecord{Revision: 1, Queues: &messages.Queues{
+		Queues: []*messages.QueueSpec{{Name: "nlp"}},
+	}})
+	if _, is := a.s.planner.(policy.Sharer); !is {
+		t.Errorf("%T goes by no queues", a.s.planner)
+	}
+}

@@ -1,0 +1,165 @@
+package main
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/yi-json/synapse/cmd/internal/spelling"
+	"github.com/yi-json/synapse/cmd/synapse-cli/internal/client"
+	"github.com/yi-json/synapse/cmd/synapse-cli/internal/jobfile"
+	"github.com/yi-json/synapse/cmd/synapse-cli/internal/show"
+	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/messages/queues"
+	"github.com/yi-json/synapse/policy"
+)
+
+// This file owns `apply`, and the queues in `get` and `describe`.
+
+func (a *app) applyCommand() *cobra.Command {
+	var file string
+	dryRun := false
+	c := &cobra.Command{
+		Use:   "apply -f FILE",
+		Short: "have the cluster go by the queues of a file",
+		Long: "Replaces the cluster's queues by those of a file. They are safe on the scheduler's disk when the command ends. Nothing\n" +
+			"that runs is stopped for them. A file with a `revision:` replaces that revision and no other; `get queues -o yaml`\n" +
+			"writes the present one. A queue that the file lacks and that has jobs is closed: it takes nothing new, and what\n" +
+			"waits in it goes on, without quota.",
+		Example: "  synapse-cli apply -f queues.yaml --dry-run\n  synapse-cli apply -f queues.yaml\n" +
+			"  synapse-cli get queues -o yaml > queues.yaml",
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) > 0 || file == "" {
+				return usageHint("as in `"+a.name+" apply -f queues.yaml`", "a file of queues is named with -f")
+			}
+			return nil
+		},
+		RunE: func(*cobra.Command, []string) error {
+			name, data, err := input(file, a.stdin)
+			if err != nil {
+				return err
+			}
+			tree, err := queuesOf(name, data)
+			if err != nil {
+				return err
+			}
+			return a.with(func(ctx context.Context, c *client.Client) error { return a.apply(ctx, c, tree, dryRun) })
+		},
+	}
+	c.Flags().StringVarP(&file, "file", "f", "", "the `file` of queues; - is standard input")
+	c.Flags().BoolVar(&dryRun, "dry-run", false, "only say what would become of it")
+	return c
+}
+
+// queuesOf reads a file of queues.
+func queuesOf(name string, data []byte) (*policy.Queues, error) {
+	tree, err := jobfile.ParseQueues(data)
+	if _, bad := jobfile.Parse(data); err != nil && bad == nil {
+		return nil, usageHint("`submit "+name+"` submits it", "%s is a file of jobs, and what is applied are queues", name)
+	}
+	if problems, ok := err.(jobfile.Problems); ok {
+		return nil, &failure{code: exitUsage, text: strings.Join(problems.Lines(name), "\n")}
+	}
+	return tree, err
+}
+
+func (a *app) apply(ctx context.Context, c *client.Client, tree *policy.Queues, dryRun bool) error {
+	reply, err := c.ApplyQueues(ctx, &messages.ApplyQueues{
+		Queues: queues.To(tree), Revision: tree.Revision, DryRun: dryRun,
+	})
+	if err != nil {
+		return err
+	}
+	for _, name := range reply.GetClosed() {
+		a.say("queue %s has jobs and is not in the file: it is closed", name)
+	}
+	switch {
+	case reply.GetUnchanged():
+		return a.data("queues unchanged (revision %d)", reply.GetRevision())
+	case dryRun:
+		return a.data("queues would be applied (revision %d); nothing was", reply.GetRevision())
+	}
+	return a.data("queues applied (revision %d)", reply.GetRevision())
+}
+
+func (a *app) getQueuesCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use:     "queues",
+		Aliases: []string{"queue"},
+		Short:   "list queues: what each is assured, what of it is in use, and what waits",
+		Long: "Lists the queues that the cluster goes by; -o yaml writes them as a file that `apply` takes. Where nobody has applied\n" +
+			"any, it lists what the jobs of each name add up to.",
+		Example: "  synapse-cli get queues\n  synapse-cli get queues -o yaml > queues.yaml",
+		Args:    cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			return a.with(func(ctx context.Context, c *client.Client) error {
+				reply, jobs, err := a.queuesAndJobs(ctx, c)
+				switch {
+				case err != nil:
+					return err
+				case reply.GetRevision() > 0:
+					return show.Tree(a.stdout, a.style, reply, jobs)
+				case len(jobs) == 0 && a.forPeople():
+					a.say("no queue has a job")
+				}
+				return show.Queues(a.stdout, a.style, jobs)
+			})
+		},
+	}
+	a.listFlags(c)
+	return c
+}
+
+// queuesAndJobs are the queues that the cluster goes by, and the jobs that are not over.
+func (a *app) queuesAndJobs(ctx context.Context, c *client.Client) (
+	*messages.GetQueuesReply, []*messages.JobStatus, error) {
+	reply, err := c.GetQueues(ctx, &messages.GetQueues{})
+	if err != nil {
+		return nil, nil, err
+	}
+	jobs, err := c.Jobs(ctx, &messages.ListJobs{})
+	return reply, slices.DeleteFunc(jobs, over), err
+}
+
+func (a *app) describeQueueCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "queue QUEUE", Aliases: []string{"queues"}, Short: "describe a queue: what it may have, and what it has",
+		Args: named("queue", "QUEUE", 1), ValidArgsFunction: a.completeQueues,
+		RunE: func(_ *cobra.Command, args []string) error {
+			return a.with(func(ctx context.Context, c *client.Client) error {
+				reply, jobs, err := a.queuesAndJobs(ctx, c)
+				if err != nil {
+					return err
+				}
+				if reply.GetRevision() == 0 {
+					return &failure{
+						code: exitNotFound, text: "nobody has described any queues: every name is one",
+						hint: "`" + a.name + " apply -f FILE` does",
+					}
+				}
+				names := namesOf(reply, jobs)
+				if !slices.Contains(names, args[0]) {
+					return &failure{
+						code: exitNotFound, text: "there is no queue \"" + args[0] + "\"", hint: spelling.Meant(args[0], names),
+					}
+				}
+				return show.DescribeQueue(a.stdout, a.style, args[0], reply, jobs)
+			})
+		},
+	}
+}
+
+// namesOf are the queues that are described, and those that jobs are in.
+func namesOf(reply *messages.GetQueuesReply, jobs []*messages.JobStatus) (names []string) {
+	for _, q := range reply.GetQueues().GetQueues() {
+		names = append(names, q.GetName())
+	}
+	for _, j := range jobs {
+		if name := j.GetRecord().GetSpec().GetQueue(); name != "" && !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	return names
+}

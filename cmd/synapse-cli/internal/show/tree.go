@@ -1,0 +1,249 @@
+package show
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/yi-json/synapse/cmd/synapse-cli/internal/jobfile"
+	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/messages/queues"
+	"github.com/yi-json/synapse/policy"
+)
+
+// This file owns how queues look that somebody has described: beside what each is assured stands what its jobs, and
+// those of the queues below it, have.
+
+// branch is one of them.
+type branch struct {
+	spec    *policy.QueueSpec // nil: it is closed
+	name    string
+	parent  *branch
+	use     map[string]int64 // by amount
+	running int
+	waits   int
+	held    int
+	oldest  int64
+	share   int64 // its part of what is borrowed beside its siblings, in thousandths
+	now     int64
+}
+
+var branchColumns = []column[*branch]{
+	{head: "QUEUE", cell: func(b *branch) string { return orDash(b.name) }},
+	{head: "QUOTA", right: true, cell: func(b *branch) string { return b.quota() }},
+	{head: "USE", right: true, cell: func(b *branch) string { return milli(b.use[policy.AmountGPU]) }},
+	{head: "SHARE", right: true, cell: func(b *branch) string { return b.part() }},
+	{head: "BORROWED", right: true, cell: func(b *branch) string { return b.borrowed() }},
+	{head: "WAITS", right: true, cell: func(b *branch) string { return fmt.Sprint(b.waits) }},
+	{head: "LIMIT", wide: true, right: true, cell: func(b *branch) string { return b.amounts(limitOf) }},
+	{head: "RUNNING", wide: true, right: true, cell: func(b *branch) string { return fmt.Sprint(b.running) }},
+	{head: "HELD", wide: true, right: true, cell: func(b *branch) string { return fmt.Sprint(b.held) }},
+	{head: "LONGEST WAIT", wide: true, right: true, cell: func(b *branch) string { return age(b.oldest, b.now) }},
+}
+
+func quotaOf(q *policy.QueueSpec) policy.Amounts { return q.Quota }
+func limitOf(q *policy.QueueSpec) policy.Amounts { return q.Limit }
+
+func (b *branch) quota() string {
+	if b.spec == nil {
+		return "closed"
+	}
+	return b.amounts(quotaOf)
+}
+
+// amounts are GPUs alone, where they are counted: most often they are all that is. All else has its name.
+func (b *branch) amounts(of func(*policy.QueueSpec) policy.Amounts) string {
+	if b.spec == nil {
+		return "-"
+	}
+	list := of(b.spec)
+	if n, ok := list.Of(policy.AmountGPU); ok {
+		return milli(n)
+	}
+	var words []string
+	for _, a := range list {
+		words = append(words, a.Name+" "+amountWord(a))
+	}
+	return orDash(strings.Join(words, ", "))
+}
+
+func amountWord(a policy.Amount) string {
+	if a.Name == policy.AmountMemory {
+		return size(a.Amount)
+	}
+	return milli(a.Amount)
+}
+
+func (b *branch) part() string {
+	if b.spec == nil {
+		return "-"
+	}
+	return fmt.Sprintf("%d%%", (b.share+5)/10)
+}
+
+func (b *branch) borrowed() string {
+	if b.spec == nil {
+		return milli(b.use[policy.AmountGPU])
+	}
+	quota, ok := b.spec.Quota.Of(policy.AmountGPU)
+	if !ok {
+		return "-"
+	}
+	return milli(max(b.use[policy.AmountGPU]-quota, 0))
+}
+
+// branches are the queues in the order of their description, and then those that are closed.
+func branches(tree *policy.Queues, jobs []*messages.JobStatus, nowMs int64) []*branch {
+	named := map[string]*branch{}
+	var all []*branch
+	add := func(name string, spec *policy.QueueSpec) *branch {
+		b := &branch{name: name, spec: spec, use: map[string]int64{}, now: nowMs}
+		named[name] = b
+		all = append(all, b)
+		return b
+	}
+	for i := range tree.Queues {
+		add(tree.Queues[i].Name, &tree.Queues[i])
+	}
+	for _, b := range all {
+		b.parent = named[b.spec.Parent]
+	}
+	weigh(all)
+	described := len(all)
+	for _, j := range jobs {
+		name := cmp.Or(j.GetRecord().GetSpec().GetQueue(), tree.Default)
+		b := named[name]
+		if b == nil {
+			b = add(name, nil)
+		}
+		for ; b != nil; b = b.parent {
+			b.count(j)
+		}
+	}
+	slices.SortFunc(all[described:], func(a, b *branch) int { return strings.Compare(a.name, b.name) })
+	return all
+}
+
+// weigh finds which part of what is borrowed each gets beside its siblings. A weight that is not given is the parent's.
+func weigh(all []*branch) {
+	weight := func(b *branch) int64 {
+		for ; b != nil; b = b.parent {
+			if b.spec.Weight != nil {
+				return *b.spec.Weight
+			}
+		}
+		return 1
+	}
+	sums := map[*branch]int64{}
+	for _, b := range all {
+		sums[b.parent] += weight(b)
+	}
+	for _, b := range all {
+		b.share = weight(b) * 1000 / sums[b.parent]
+	}
+}
+
+func (b *branch) count(j *messages.JobStatus) {
+	r := j.GetRecord()
+	switch {
+	case r.GetState() == messages.JobState_JOB_STATE_ACTIVE:
+		b.running++
+		gpus := asked(r.GetSpec(), (*messages.Resources).GetMilliGpu)
+		b.use[policy.AmountGPU] += gpus
+		b.use[policy.AmountCPU] += asked(r.GetSpec(), (*messages.Resources).GetMilliCpu)
+		b.use[policy.AmountMemory] += asked(r.GetSpec(), (*messages.Resources).GetMemoryBytes)
+		if kind := r.GetSpec().GetGpuType(); kind != "" {
+			b.use[kind] += gpus
+		}
+	case r.GetHold() != nil:
+		b.held++
+	default:
+		b.waits++
+		if at := r.GetSubmittedUnixMs(); b.oldest == 0 || at < b.oldest {
+			b.oldest = at
+		}
+	}
+}
+
+// Tree writes queues that somebody has described, with what these jobs, none of which is over, have in each. As JSON or
+// YAML they are the file that can be applied again.
+func Tree(w io.Writer, s Style, reply *messages.GetQueuesReply, jobs []*messages.JobStatus) error {
+	tree := queues.From(reply.GetQueues(), reply.GetRevision())
+	switch s.Format {
+	case "json":
+		return document(w, s.Format, jobfile.FormatQueues(tree))
+	case "yaml":
+		text, err := yaml.Marshal(jobfile.FormatQueues(tree))
+		if err == nil {
+			_, err = w.Write(text)
+		}
+		return err
+	}
+	all := branches(tree, jobs, s.NowMs)
+	if s.names() {
+		return ids(w, all, func(b *branch) string { return orDash(b.name) })
+	}
+	return table(w, s, branchColumns, all)
+}
+
+// DescribeQueue writes all that is known of one queue.
+func DescribeQueue(w io.Writer, s Style, name string, reply *messages.GetQueuesReply, jobs []*messages.JobStatus) error {
+	tree := queues.From(reply.GetQueues(), reply.GetRevision())
+	all := branches(tree, jobs, s.NowMs)
+	at := slices.IndexFunc(all, func(b *branch) bool { return b.name == name })
+	if at < 0 {
+		return fmt.Errorf("there is no queue %q", name)
+	}
+	b := all[at]
+	p := &page{w: w}
+	p.line("Queue", b.name)
+	if b.spec == nil {
+		p.line("Closed", "it is not described any more: it takes nothing new, and what waits goes on without quota")
+	} else {
+		p.spec(b, tree)
+	}
+	p.line("Share", b.part()+" of what is borrowed beside its siblings")
+	p.line("Use", b.uses())
+	p.line("Jobs", fmt.Sprintf("%d running, %d waiting, %d held", b.running, b.waits, b.held))
+	if b.oldest > 0 {
+		p.line("Longest wait", age(b.oldest, s.NowMs))
+	}
+	by := cmp.Or(reply.GetApplied().GetBy().GetName(), "nobody")
+	p.line("Applied", strings.TrimSuffix(fmt.Sprintf("revision %d, by %s, %s", reply.GetRevision(), by,
+		when(reply.GetApplied().GetAtUnixMs(), s.NowMs)), ", "))
+	return p.err
+}
+
+// uses is what its jobs have, with those below it.
+func (b *branch) uses() string {
+	var words []string
+	for _, name := range []string{policy.AmountGPU, policy.AmountCPU, policy.AmountMemory} {
+		words = append(words, name+" "+amountWord(policy.Amount{Name: name, Amount: b.use[name]}))
+	}
+	return strings.Join(words, ", ")
+}
+
+// spec is what the file says of a queue, key by key.
+func (p *page) spec(b *branch, tree *policy.Queues) {
+	if tree.Default == b.name {
+		p.line("Default", "of jobs that name no queue")
+	}
+	one := jobfile.FormatQueues(&policy.Queues{Queues: []policy.QueueSpec{*b.spec}}).Queues[0]
+	var node yaml.Node
+	if p.err = cmp.Or(p.err, node.Encode(one)); p.err != nil {
+		return
+	}
+	for i := 0; i+1 < len(node.Content); i += 2 {
+		key, value := node.Content[i].Value, node.Content[i+1]
+		if key == "name" {
+			continue
+		}
+		text, err := yaml.Marshal(value)
+		p.err = cmp.Or(p.err, err)
+		p.line(strings.ToUpper(key[:1])+key[1:], string(text))
+	}
+}

@@ -1,0 +1,110 @@
+// Package queues is the way between a description of queues as it is said and kept (messages.Queues) and as a planner
+// goes by it (policy.Queues). Neither of the two packages knows the other.
+package queues
+
+import (
+	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/policy"
+	"github.com/yi-json/synapse/topology"
+)
+
+// This file owns that way, in both directions. Times are in milliseconds there and in nanoseconds here.
+
+const nsOfMs = 1_000_000
+
+// orders are the orders that may be named, at their numbers on the wire less one.
+var orders = []policy.Order{policy.Expected, policy.FIFO, policy.Fair}
+
+// From is a description as a planner goes by it.
+func From(q *messages.Queues, revision uint64) *policy.Queues {
+	out := &policy.Queues{Revision: revision, Default: q.GetDefault()}
+	for _, s := range q.GetQueues() {
+		out.Queues = append(out.Queues, fromSpec(s))
+	}
+	return out
+}
+
+func fromSpec(s *messages.QueueSpec) policy.QueueSpec {
+	q := policy.QueueSpec{
+		Name: s.GetName(), Parent: s.GetParent(), Quota: fromAmounts(s.GetQuota()), Limit: fromAmounts(s.GetLimit()),
+		Owner: policy.PerOwner{
+			Amounts: fromAmounts(s.GetOwnerAmounts()), Machines: s.OwnerMachines, Running: s.OwnerRunning, Waiting: s.OwnerWaiting,
+		},
+		DefaultLimit: times(s.DefaultLimitMs, nsOfMs), MostLimit: times(s.MostLimitMs, nsOfMs),
+		DefaultPriority: s.DefaultPriority, MostPriority: s.MostPriority,
+		Preemption: policy.Preemption{
+			ByPriority: s.ByPriority, Reclaim: s.Reclaim, Shortest: s.Shortest, MinRun: times(s.MinRunMs, nsOfMs),
+		},
+	}
+	if s.GetWeight() != 0 {
+		q.Weight = &s.Weight
+	}
+	if n := int(s.GetOrder()) - 1; n >= 0 && n < len(orders) {
+		q.Order = &orders[n]
+	}
+	for _, l := range s.GetSelector() {
+		q.Selector = append(q.Selector, topology.Label{Key: l.GetKey(), Value: l.GetValue()})
+	}
+	return q
+}
+
+// To is a description as it is said and kept.
+func To(q *policy.Queues) *messages.Queues {
+	out := &messages.Queues{Default: q.Default}
+	for i := range q.Queues {
+		out.Queues = append(out.Queues, toSpec(&q.Queues[i]))
+	}
+	return out
+}
+
+func toSpec(q *policy.QueueSpec) *messages.QueueSpec {
+	s := &messages.QueueSpec{
+		Name: q.Name, Parent: q.Parent, Quota: toAmounts(q.Quota), Limit: toAmounts(q.Limit),
+		OwnerAmounts: toAmounts(q.Owner.Amounts), OwnerMachines: q.Owner.Machines, OwnerRunning: q.Owner.Running,
+		OwnerWaiting: q.Owner.Waiting, DefaultLimitMs: parts(q.DefaultLimit, nsOfMs), MostLimitMs: parts(q.MostLimit, nsOfMs),
+		DefaultPriority: q.DefaultPriority, MostPriority: q.MostPriority, ByPriority: q.Preemption.ByPriority,
+		Reclaim: q.Preemption.Reclaim, Shortest: q.Preemption.Shortest, MinRunMs: parts(q.Preemption.MinRun, nsOfMs),
+	}
+	if q.Weight != nil {
+		s.Weight = *q.Weight
+	}
+	for n, order := range orders {
+		if q.Order != nil && *q.Order == order {
+			s.Order = messages.QueueOrder(n + 1)
+		}
+	}
+	for _, l := range q.Selector {
+		s.Selector = append(s.Selector, &messages.Label{Key: l.Key, Value: l.Value})
+	}
+	return s
+}
+
+func fromAmounts(list []*messages.Amount) (all policy.Amounts) {
+	for _, a := range list {
+		all = append(all, policy.Amount{Name: a.GetName(), Amount: a.GetAmount()})
+	}
+	return all
+}
+
+func toAmounts(list policy.Amounts) (all []*messages.Amount) {
+	for _, a := range list {
+		all = append(all, &messages.Amount{Name: a.Name, Amount: a.Amount})
+	}
+	return all
+}
+
+func times(n *int64, by int64) *int64 {
+	if n == nil {
+		return nil
+	}
+	product := *n * by
+	return &product
+}
+
+func parts(n *int64, by int64) *int64 {
+	if n == nil {
+		return nil
+	}
+	part := *n / by
+	return &part
+}

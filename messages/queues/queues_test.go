@@ -1,0 +1,48 @@
+package queues
+
+import (
+	"reflect"
+	"testing"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/yi-json/synapse/policy"
+	"github.com/yi-json/synapse/topology"
+)
+
+// TestThereAndBack: what a file may say of a queue comes back the same, and what is not given stays so.
+func TestThereAndBack(t *testing.T) {
+	n, weight, minutes, priority, yes := int64(5), int64(3), int64(600_000_000_000), int32(7), true
+	var all []policy.QueueSpec
+	for _, order := range []policy.Order{policy.Expected, policy.FIFO, policy.Fair} {
+		all = append(all, policy.QueueSpec{
+			Name: "nlp", Parent: "research", Quota: policy.Amounts{{Name: "gpu", Amount: 8000}},
+			Limit: policy.Amounts{{Name: "h100", Amount: 9000}}, Weight: &weight, Order: &order,
+			Owner: policy.PerOwner{
+				Amounts: policy.Amounts{{Name: "memory", Amount: 1 << 40}}, Machines: &n, Running: &n, Waiting: &n,
+			},
+			DefaultLimit: &minutes, MostLimit: &minutes, Selector: []topology.Label{{Key: "pool", Value: "a"}},
+			DefaultPriority: &priority, MostPriority: &priority,
+			Preemption: policy.Preemption{ByPriority: &yes, Reclaim: &yes, Shortest: &yes, MinRun: &minutes},
+		})
+	}
+	all = append(all, policy.QueueSpec{Name: "bare"})
+	q := &policy.Queues{Revision: 4, Default: "nlp", Queues: all}
+	data, err := proto.Marshal(To(q))
+	if err != nil {
+		t.Fatal(err)
+	}
+	read := To(&policy.Queues{})
+	if err := proto.Unmarshal(data, read); err != nil {
+		t.Fatal(err)
+	}
+	if back := From(read, 4); !reflect.DeepEqual(back, q) {
+		t.Errorf("came back as\n%+v\nwas\n%+v", back, q)
+	}
+	given := reflect.ValueOf(all[0])
+	for i := range given.NumField() {
+		if given.Field(i).IsZero() {
+			t.Errorf("%s is not tried", given.Type().Field(i).Name)
+		}
+	}
+}

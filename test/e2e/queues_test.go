@@ -1,0 +1,95 @@
+package e2e
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/test/pgtest"
+)
+
+// This file owns the test of queues in clusters of real processes: applied by the CLI, obeyed by the scheduler, and by
+// the one that takes over from it.
+
+const limitedQueues = `apiVersion: synapse/v1
+kind: Queues
+default: vision
+queues:
+- {name: nlp, quota: {gpu: 8}, limit: {gpu: 8}}
+- {name: vision}
+`
+
+// TestQueuesOutliveTheLeader: a queue that may have the GPUs of one machine has no more, however much is free, under the
+// scheduler that was told and under the next.
+func TestQueuesOutliveTheLeader(t *testing.T) {
+	t.Run("SQLite", func(t *testing.T) { queuesOutlive(t) })
+	t.Run("PostgreSQL", func(t *testing.T) {
+		everywhere(t)
+		queuesOutlive(t, "--store", pgtest.Start(t).Database(t))
+	})
+}
+
+func queuesOutlive(t *testing.T, more ...string) {
+	c := newCluster(t, more...)
+	for _, id := range []string{"n1", "n2", "n3"} {
+		c.node(id, "r1")
+	}
+	file := filepath.Join(t.TempDir(), "queues.yaml")
+	write := func(text string) {
+		t.Helper()
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	of := func(queue, shell string) string {
+		spec := gang(1, 8, shell)
+		spec.Queue = queue
+		return c.submit(spec)
+	}
+	early := of("nlp", "exec sleep 600") // what runs already is counted
+	c.await(early, "running", 10*time.Second)
+	write(limitedQueues)
+	c.cli("apply", "-f", file, "--dry-run").wants(t, 0, "queues would be applied (revision 1); nothing was\n", "")
+	c.cli("apply", "-f", file).wants(t, 0, "queues applied (revision 1)\n", "")
+	c.cli("apply", "-f", file).wants(t, 0, "queues unchanged (revision 1)\n", "")
+	waits := of("nlp", "exec sleep 600")
+	other := of("vision", "exec sleep 600")
+	c.await(other, "running", 10*time.Second)
+	still := func() {
+		t.Helper()
+		time.Sleep(time.Second)
+		if s := c.job(waits); s.Phase != "queued" || s.Attempt != nil {
+			t.Fatalf("nlp has its limit, and another job of it is %s", s.Phase)
+		}
+	}
+	still()
+
+	c.scheduler.kill()
+	<-c.scheduler.ended
+	c.lead(c.address, more...)
+	passes := of("vision", "true") // once it has run, a pass has looked at all
+	c.await(passes, "succeeded", 20*time.Second)
+	still()
+	ran := c.cli("get", "queues", "-o", "yaml").wants(t, 0, "revision: 1\n", "")
+	write(strings.Replace(ran.out, "limit: {gpu: 8}", "limit: {gpu: 16}", 1))
+	c.cli("apply", "-f", file).wants(t, 0, "queues applied (revision 2)\n", "")
+	c.await(waits, "running", 10*time.Second)
+	c.cli("get", "queues", "--parsable", "--no-headers").wants(t, 0, "nlp|8|16|50%|8|0|", "")
+	write(strings.Replace(ran.out, "quota: {gpu: 8}", "quota: {gpu: 4}", 1))
+	c.cli("apply", "-f", file).wants(t, 4, "", "these queues were made from revision 1, and the cluster has 2")
+
+	// A limit below what a queue has, and a queue that is no longer described, stop nothing.
+	write(strings.Replace(limitedQueues, "- {name: nlp, quota: {gpu: 8}, limit: {gpu: 8}}\n", "", 1))
+	c.cli("apply", "-f", file).wants(t, 0, "queues applied (revision 3)\n", "queue nlp has jobs and is not in the file: it is closed")
+	for _, id := range []string{early, waits, other} {
+		if s := c.job(id); s.Phase != "running" || s.Record.Runs != 1 {
+			t.Errorf("job %s is %s after %d runs", id, s.Phase, s.Record.Runs)
+		}
+	}
+	if s := c.job(waits); s.Record.State != messages.JobState_JOB_STATE_ACTIVE {
+		t.Errorf("%v", s)
+	}
+}
