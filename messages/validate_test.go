@@ -359,7 +359,9 @@ func TestBadMessagesAreRefused(t *testing.T) {
 		{&QueuesRecord{WrittenBy: &Token{Epoch: 1}, Revision: 1}, "queues"},
 		{&ApplyQueues{Principal: goodCaller, Queues: &Queues{}}, "queues.queues"},
 		{&ApplyQueues{Principal: goodCaller, Queues: &Queues{Queues: []*QueueSpec{{Name: "Nlp"}}}}, "queues.queues[0].name"},
-		{&ApplyQueues{Principal: goodCaller, Queues: &Queues{Queues: []*QueueSpec{{Name: "a", Order: 9}}}}, "queues.queues[0].order"},
+		{&ApplyQueues{Principal: goodCaller, Queues: &Queues{Queues: []*QueueSpec{
+			{Name: "a", Order: 9},
+		}}}, "queues.queues[0].order"},
 		{&ApplyQueues{Principal: goodCaller, Queues: &Queues{Queues: []*QueueSpec{
 			{Name: "a", Quota: []*Amount{{Name: "gpu"}, {Name: "gpu"}}},
 		}}}, "queues.queues[0].quota[1]"},

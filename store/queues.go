@@ -8,8 +8,8 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns what is kept of the queues: the one description that a leader took last. Which revision may follow which
-// the leader decides before it writes; no other process ever does.
+// This file owns what is kept of the queues: the one description that a leader took last. Which revision may follow
+// which the leader decides before it writes; no other process ever does.
 
 func judgeQueues(stored topology.Token, c *actors.Change) judged {
 	out := judgeSingle(stored, c.Queues)

@@ -5,9 +5,9 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns records of which there is one: what was learned (policy.go), and the description of the queues. Leaders
-// alone write them, so the write that made a record says which one is later, and a record that is damaged never
-// keeps the next one out.
+// This file owns records of which there is one: what was learned (policy.go), and the description of the queues.
+// Leaders alone write them, so the write that made a record says which one is later, and a record that is damaged
+// never keeps the next one out.
 
 // single is a record of which there is one.
 type single interface {

@@ -28,6 +28,7 @@ var wallUses = map[string]wallUse{
 	"actors/leader/facts.go":    {2, "the same of an exit that nobody saw"},
 	"actors/leader/outcome.go":  {2, "a job's end and how long it ran, as people see it"},
 	"actors/leader/update.go":   {1, "when somebody asked for a change, as people see it"},
+	"actors/leader/queues.go":   {1, "when queues were applied, as people see it"},
 	"actors/leader/wishes.go":   {2, "when somebody asked for something, as people see it"},
 	"actors/leader/write.go":    {4, "when a run was committed and ended, as people see it"},
 	"actors/mirror/starts.go":   {1, "what a start is told as, which was worked out on the leader's steady clock"},

@@ -12,6 +12,7 @@ import (
 	"github.com/yi-json/synapse/actors/mirror"
 	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/policy"
+	"github.com/yi-json/synapse/topology"
 )
 
 // This file owns the tests of how queues are applied: which are taken, when that is acknowledged, and what the next
@@ -139,5 +140,35 @@ func TestQueuesThatMakeNoSense(t *testing.T) {
 	}})
 	if _, is := a.s.planner.(policy.Sharer); !is {
 		t.Errorf("%T goes by no queues", a.s.planner)
+	}
+}
+
+// A next leader goes by the queues that it finds, and counts what runs before its first pass: each job once that is not
+// over.
+func TestNextLeaderCountsWhatRuns(t *testing.T) {
+	a := newApplied(t)
+	a.s.recallQueues(&overheard{said: &a.said}, &messages.QueuesRecord{Revision: 3, Queues: &messages.Queues{
+		Default: "nlp", Queues: []*messages.QueueSpec{{Name: "nlp", Limit: []*messages.Amount{{Name: "gpu", Amount: 1000}}}},
+	}})
+	for n, id := range []topology.JobID{"runs", "ended", "waits"} {
+		token := topology.Token{Epoch: 1, Counter: uint64(n + 1)}
+		e := &livingJob{id: id, rec: &messages.JobRecord{
+			Id: string(id), Spec: oneGPU(), Owner: &messages.Principal{Name: "ann"},
+		}}
+		a.s.jobs[id] = e
+		if id == "waits" {
+			continue
+		}
+		a.s.newRun(e, &run{token: token, spec: e.rec.Spec, nodes: []topology.NodeID{"n1"}, ended: id == "ended"})
+		who := a.s.tenant(id, token)
+		a.s.machine("n1").room.Lodge(&who, topology.Resources{MilliGPU: 1000})
+	}
+	a.s.occupy()
+	planner, is := a.s.planner.(policy.Sharer)
+	if !is || a.s.queues.record.GetRevision() != 3 {
+		t.Fatalf("the next leader has revision %d and plans by %T", a.s.queues.record.GetRevision(), a.s.planner)
+	}
+	if n := planner.Of("nlp", "ann"); n != 1 {
+		t.Errorf("%d jobs are counted, and one runs", n)
 	}
 }

@@ -28,7 +28,8 @@ func fromSpec(s *messages.QueueSpec) policy.QueueSpec {
 	q := policy.QueueSpec{
 		Name: s.GetName(), Parent: s.GetParent(), Quota: fromAmounts(s.GetQuota()), Limit: fromAmounts(s.GetLimit()),
 		Owner: policy.PerOwner{
-			Amounts: fromAmounts(s.GetOwnerAmounts()), Machines: s.OwnerMachines, Running: s.OwnerRunning, Waiting: s.OwnerWaiting,
+			Amounts: fromAmounts(s.GetOwnerAmounts()), Machines: s.OwnerMachines, Running: s.OwnerRunning,
+			Waiting: s.OwnerWaiting,
 		},
 		DefaultLimit: times(s.DefaultLimitMs, nsOfMs), MostLimit: times(s.MostLimitMs, nsOfMs),
 		DefaultPriority: s.DefaultPriority, MostPriority: s.MostPriority,

@@ -22,8 +22,8 @@ queues:
 - {name: vision}
 `
 
-// TestQueuesOutliveTheLeader: a queue that may have the GPUs of one machine has no more, however much is free, under the
-// scheduler that was told and under the next.
+// TestQueuesOutliveTheLeader: a queue that may have the GPUs of one machine has no more, however much is free, under
+// the scheduler that was told and under the next.
 func TestQueuesOutliveTheLeader(t *testing.T) {
 	t.Run("SQLite", func(t *testing.T) { queuesOutlive(t) })
 	t.Run("PostgreSQL", func(t *testing.T) {
@@ -83,7 +83,8 @@ func queuesOutlive(t *testing.T, more ...string) {
 
 	// A limit below what a queue has, and a queue that is no longer described, stop nothing.
 	write(strings.Replace(limitedQueues, "- {name: nlp, quota: {gpu: 8}, limit: {gpu: 8}}\n", "", 1))
-	c.cli("apply", "-f", file).wants(t, 0, "queues applied (revision 3)\n", "queue nlp has jobs and is not in the file: it is closed")
+	c.cli("apply", "-f", file).wants(t, 0, "queues applied (revision 3)\n",
+		"queue nlp has jobs and is not in the file: it is closed")
 	for _, id := range []string{early, waits, other} {
 		if s := c.job(id); s.Phase != "running" || s.Record.Runs != 1 {
 			t.Errorf("job %s is %s after %d runs", id, s.Phase, s.Record.Runs)
