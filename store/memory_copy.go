@@ -21,8 +21,8 @@ func (m *Memory) Pruned(id topology.JobID) (bool, error) {
 	return m.wasPruned(id), nil
 }
 
-// Damage empties records, as a disk that lost power may: a job's or a machine's own, those of all attempts of a job, the
-// policy record, or the description of the queues.
+// Damage empties records, as a disk that lost power may: a job's or a machine's own, those of all attempts of a job,
+// the policy record, or the description of the queues.
 func (m *Memory) Damage(table, id string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

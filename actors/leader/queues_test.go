@@ -67,8 +67,8 @@ func (a *applied) written(w *Write, verdict actors.Verdict) *messages.ApplyQueue
 	return reply
 }
 
-// Queues are acknowledged, shown and gone by once they are on disk and not before, and each revision replaces the one
-// before it.
+// TestQueuesAreAppliedOnceOnDisk: queues are acknowledged, shown and obeyed once they are on disk and not before, and each
+// revision replaces the one before it.
 func TestQueuesAreAppliedOnceOnDisk(t *testing.T) {
 	a := newApplied(t)
 	reply, first := a.apply(0, false, "nlp", "vision")
@@ -116,7 +116,7 @@ func TestQueuesAreAppliedOnceOnDisk(t *testing.T) {
 	}
 }
 
-// What makes no sense is refused with the place, and nobody is answered before the store was read.
+// TestQueuesThatMakeNoSense: they are refused with the place, and nobody is answered before the store was read.
 func TestQueuesThatMakeNoSense(t *testing.T) {
 	a := newApplied(t)
 	if r, w := a.apply(0, false, "nlp", "nlp"); w != nil || r.Outcome.Code != messages.Code_CODE_INVALID ||
@@ -143,8 +143,8 @@ func TestQueuesThatMakeNoSense(t *testing.T) {
 	}
 }
 
-// A next leader goes by the queues that it finds, and counts what runs before its first pass: each job once that is not
-// over.
+// TestNextLeaderCountsWhatRuns: a next leader obeys the queues that it finds, and counts what runs before its first
+// pass: each job once that is not over.
 func TestNextLeaderCountsWhatRuns(t *testing.T) {
 	a := newApplied(t)
 	a.s.recallQueues(&overheard{said: &a.said}, &messages.QueuesRecord{Revision: 3, Queues: &messages.Queues{
