@@ -72,7 +72,8 @@ func (s *Scheduler) queuesRefused(m *messages.ApplyQueues) *messages.Outcome {
 		}
 	case s.queues.writing != nil:
 		return &messages.Outcome{
-			Code: messages.Code_CODE_UNAVAILABLE, Text: "other queues are being applied right now", Hint: "try again in a moment",
+			Code: messages.Code_CODE_UNAVAILABLE, Text: "other queues are being applied right now",
+			Hint: "try again in a moment",
 		}
 	}
 	if err := m.Validate(); err != nil {
@@ -145,8 +146,8 @@ func (s *Scheduler) goBy(ctx actor.Context, record *messages.QueuesRecord) {
 	ctx.Send(s.peers.mirror, mirror.QueuesShown{Record: record})
 }
 
-// sharer is the planner, if it can go by queues. The one that starts what came first cannot; in its place comes one that
-// starts the same where nobody describes any queues.
+// sharer is the planner, if it can go by queues. The one that starts what came first cannot; in its place comes one
+// that starts the same where nobody describes any queues.
 func (s *Scheduler) sharer() (policy.Sharer, bool) {
 	if _, plain := s.planner.(policy.Default); plain {
 		return policy.NewJudgement(policy.OnlyFIFO(), s.learning.cells, ends{s}), true

@@ -44,7 +44,8 @@ func (a *applied) apply(revision uint64, dryRun bool, names ...string) (*message
 	for _, name := range names {
 		tree.Queues = append(tree.Queues, &messages.QueueSpec{Name: name})
 	}
-	a.tell(&messages.ApplyQueues{Principal: &messages.Principal{Name: "ops"}, Queues: tree, Revision: revision, DryRun: dryRun})
+	ops := &messages.Principal{Name: "ops"}
+	a.tell(&messages.ApplyQueues{Principal: ops, Queues: tree, Revision: revision, DryRun: dryRun})
 	return a.answer()
 }
 
@@ -67,8 +68,8 @@ func (a *applied) written(w *Write, verdict actors.Verdict) *messages.ApplyQueue
 	return reply
 }
 
-// TestQueuesAreAppliedOnceOnDisk: queues are acknowledged, shown and obeyed once they are on disk and not before, and each
-// revision replaces the one before it.
+// TestQueuesAreAppliedOnceOnDisk: queues are acknowledged, shown and obeyed once they are on disk and not before, and
+// each revision replaces the one before it.
 func TestQueuesAreAppliedOnceOnDisk(t *testing.T) {
 	a := newApplied(t)
 	reply, first := a.apply(0, false, "nlp", "vision")
@@ -94,7 +95,8 @@ func TestQueuesAreAppliedOnceOnDisk(t *testing.T) {
 	if r, w := a.apply(7, false, "nlp", "vision"); w != nil || !r.Unchanged {
 		t.Errorf("the same again, of another revision: %v", r)
 	}
-	if r, w := a.apply(7, false, "nlp"); w != nil || r.Outcome.Code != messages.Code_CODE_CONFLICT || r.Outcome.Field != "revision" {
+	if r, w := a.apply(7, false, "nlp"); w != nil || r.Outcome.Code != messages.Code_CODE_CONFLICT ||
+		r.Outcome.Field != "revision" {
 		t.Errorf("of another revision: %v", r)
 	}
 	if r, w := a.apply(1, true, "nlp"); w != nil || r.Revision != 2 || r.Outcome.Code != messages.Code_CODE_OK {
@@ -111,7 +113,8 @@ func TestQueuesAreAppliedOnceOnDisk(t *testing.T) {
 
 	next := newApplied(t)
 	next.s.recallQueues(&overheard{said: &next.said}, third.Change.Queues)
-	if r, _ := next.apply(1, false, "vision"); r == nil || r.Revision != 2 || r.Outcome.Code != messages.Code_CODE_CONFLICT {
+	if r, _ := next.apply(1, false, "vision"); r == nil || r.Revision != 2 ||
+		r.Outcome.Code != messages.Code_CODE_CONFLICT {
 		t.Errorf("the next leader has revision 2, and answers %v", r)
 	}
 }
