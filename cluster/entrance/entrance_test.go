@@ -122,6 +122,7 @@ func TestHandshakesHaveBounds(t *testing.T) {
 	if f := d.comes("10.0.0.1"); !says(f) {
 		t.Error("whoever has entered still takes a place")
 	}
+	d.shows("o", b) // whoever is proved loses nothing to those who come
 	if len(d.lines) != 1 || !strings.Contains(d.lines[0], "Refused a connection from 10.0.0.1: 2 of its handshakes") {
 		t.Errorf("it said %q", d.lines)
 	}

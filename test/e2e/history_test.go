@@ -122,7 +122,7 @@ func TestHistoryOutlivesTheCluster(t *testing.T) {
 	} {
 		j := jobs[id]
 		if j.State != want.state || j.Queue != want.queue || j.ExitCode != want.exit || j.Runs != want.tries ||
-			!strings.Contains(j.Reason, want.reason) || j.Owner != ownName(t) {
+			!strings.Contains(j.Reason, want.reason) || j.Owner != ownName() {
 			t.Errorf("%s is told of as %+v, want %+v", id, j, want)
 			continue
 		}
@@ -232,16 +232,16 @@ func checkSums(t *testing.T, l *local) {
 				row[0], row, err, want[row[0]], failed[row[0]])
 		}
 	}
-	l.cli("history", "--sum", "owner").wants(t, 0, fmt.Sprintf("%-5s     5       2          1", ownName(t)), "")
+	l.cli("history", "--sum", "owner").wants(t, 0, fmt.Sprintf("%-5s     5       2          1", ownName()), "")
 	today := jobs[firstOf(jobs)].Finished[:len(time.DateOnly)]
 	l.cli("history", "--sum", "day", "-o", "json").wants(t, 0, `"key": "`+today+`"`, "")
 }
 
-// ownName is who has the jobs of a cluster of `up`.
-func ownName(t *testing.T) string {
+// ownName is who has the jobs of a cluster of `up`: who this is, or admin where the machine has no name for that.
+func ownName() string {
 	own, err := account.Current()
 	if err != nil {
-		t.Fatal(err)
+		return "admin"
 	}
 	return own.Username
 }
