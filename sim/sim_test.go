@@ -127,6 +127,7 @@ func run(t *testing.T, o Options) Result {
 	if err != nil {
 		t.Fatal(err)
 	}
+	took(r)
 	for _, v := range r.Violations {
 		t.Error(v)
 	}
