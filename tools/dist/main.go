@@ -117,8 +117,16 @@ func packed(t tree, machines []build) ([]product, error) {
 	return append(products, all), err
 }
 
-// write leaves nothing in the folder of what an earlier release left there.
+// sumsFile is the last to be written, and tells a release from anything else.
+const sumsFile = "SHA256SUMS"
+
+// write leaves nothing in the folder of what an earlier release left there, and takes no other folder for one.
 func write(out string, products []product) error {
+	if there, err := os.ReadDir(out); err == nil && len(there) > 0 {
+		if _, err := os.Stat(filepath.Join(out, sumsFile)); err != nil {
+			return fmt.Errorf("%s is there, and is no release (it has no %s): remove it, or name another", out, sumsFile)
+		}
+	}
 	if err := os.RemoveAll(out); err != nil {
 		return err
 	}
@@ -134,5 +142,5 @@ func write(out string, products []product) error {
 			return err
 		}
 	}
-	return os.WriteFile(filepath.Join(out, "SHA256SUMS"), []byte(sums.String()), 0o644)
+	return os.WriteFile(filepath.Join(out, sumsFile), []byte(sums.String()), 0o644)
 }

@@ -126,6 +126,30 @@ func TestSameBytes(t *testing.T) {
 	}
 }
 
+// TestWrite: a release takes the place of another one, and of nothing else.
+func TestWrite(t *testing.T) {
+	out := filepath.Join(t.TempDir(), "dist")
+	for _, name := range []string{"first", "second"} {
+		if err := write(out, []product{{name, []byte(name)}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	left, err := os.ReadDir(out)
+	if err != nil || len(left) != 2 || left[1].Name() != "second" {
+		t.Errorf("%v: %v", err, left)
+	}
+	home := t.TempDir()
+	if err := os.WriteFile(filepath.Join(home, "letter"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := write(home, nil); err == nil || !strings.Contains(err.Error(), "is no release") {
+		t.Errorf("a folder of somebody's: %v", err)
+	}
+	if _, err := os.Stat(filepath.Join(home, "letter")); err != nil {
+		t.Error(err)
+	}
+}
+
 // TestNames: a version before another one is so for Debian and RPM, too.
 func TestNames(t *testing.T) {
 	for version, want := range map[string]string{
