@@ -97,8 +97,7 @@ func packAll(t *testing.T, from tree, machines []build) []product {
 	return append(all, one)
 }
 
-// TestSameBytes: what is packed of a commit in one folder and again, later, in another is the same. That programs are,
-// too, is shown by make world.
+// TestSameBytes: what is packed of a commit in one folder and again, later, in another is the same.
 func TestSameBytes(t *testing.T) {
 	first := small(t, "../..")
 	other := filepath.Join(t.TempDir(), "elsewhere")
