@@ -31,6 +31,10 @@ func (s *Scheduler) onSubmit(ctx actor.Context, m *messages.Submit) {
 		s.repeated(ctx, e, hash)
 		return
 	}
+	if no := s.noQueue(m.Spec); no != nil {
+		ctx.Respond(no)
+		return
+	}
 	if no := s.beginsTooLate(m.Spec); no != nil {
 		ctx.Respond(no)
 		return
@@ -79,6 +83,9 @@ func (s *Scheduler) onDryRun(ctx actor.Context, m *messages.DryRun) {
 		if err := m.Validate(); err != nil {
 			no = invalidSubmit(err)
 		}
+	}
+	if no == nil {
+		no = s.noQueue(m.Spec)
 	}
 	if no == nil {
 		no = s.beginsTooLate(m.Spec)
