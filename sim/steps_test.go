@@ -18,8 +18,8 @@ var rare = []string{
 	`coordinator: "reserving" by "too late" to "aborting"`,
 }
 
-// TestEveryStepIsTaken: each edge of each table was taken by a run of a test before it (this file is behind sim_test.go for
-// that, since the same seeds need not be played again), or is by one of these seeds.
+// TestEveryStepIsTaken: each edge of each table was taken by a run of a test before it (for that, this file is behind
+// sim_test.go: the same need not be played again), or is by one of these seeds.
 func TestEveryStepIsTaken(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it takes many seeds")
