@@ -54,7 +54,19 @@ func (j *Judgement) mayBorrow(p *promise, b *burst, e *entry) (startBy int64, ok
 	if hard <= p.at {
 		return startBy, true
 	}
-	return startBy, p.e.slips < maxSlips && j.now+b.estimate <= p.at
+	return startBy, p.e.slips+p.mayStillSlip() < maxSlips && j.now+b.estimate <= p.at
+}
+
+// mayStillSlip is how often a promise may come to slip by what is lent of it already, if what is lent next is due when
+// it is expected to be free: what is due at one moment makes it slip once.
+func (p *promise) mayStillSlip() (n int) {
+	dues := make([]int64, 0, 2)
+	for _, l := range p.e.loans {
+		if l.due != p.at && !slices.Contains(dues, l.due) {
+			dues = append(dues, l.due)
+		}
+	}
+	return len(dues)
 }
 
 // borrow looks for a place on what is kept and may be lent.
