@@ -68,19 +68,19 @@ func left(at, now int64) int64 {
 
 // giveUp drops a firm promise of a job that goes on waiting.
 func (j *Judgement) giveUp(p *promise) {
+	j.leave(p.e.Job, p.place)
 	j.drop(p)
+	j.keepFormer(p.e.Job, topology.Placement{}, nobody)
 	j.d.Firm = append(j.d.Firm, Firm{Job: p.e.Job})
 }
 
 // Inherit takes over a firm promise that is on disk. One that is known is better known here, and is said again.
 func (j *Judgement) Inherit(f *Firm, now int64) bool {
-	for _, p := range j.firm {
-		if p.e.Job == f.Job {
-			p.unsaid = true
-			return true
+	j.Written(f.Job)
+	if p := j.firmOf(f.Job); p != nil {
+		if len(besides(f.Where.Slots, p.place.Slots)) > 0 {
+			j.leave(f.Job, f.Where)
 		}
-	}
-	if p := j.away[f.Job]; p != nil {
 		p.unsaid = true
 		return true
 	}
@@ -102,7 +102,10 @@ func (j *Judgement) Inherit(f *Firm, now int64) bool {
 }
 
 // Committed says that the COMMIT of a job's attempt is on disk: what it was promised it has.
-func (j *Judgement) Committed(job topology.JobID) { j.release(job) }
+func (j *Judgement) Committed(job topology.JobID) {
+	j.Written(job)
+	j.release(job)
+}
 
 // release gives up the firm promise of a job that has it no longer.
 func (j *Judgement) release(job topology.JobID) {
@@ -153,6 +156,7 @@ func (j *Judgement) restore() {
 			j.wakeAt(j.keptUntil(p))
 		case e == nil || !e.mayUse(p.place):
 			delete(j.away, p.e.Job)
+			j.leave(p.e.Job, p.place)
 			j.unfirm(p)
 			j.d.Firm = append(j.d.Firm, Firm{Job: p.e.Job})
 		default:
@@ -166,6 +170,7 @@ func (j *Judgement) restore() {
 	for _, p := range j.firm {
 		p.blind = p.blind && j.ends.Unheard(p.place)
 	}
+	j.keepFormers()
 }
 
 func byOrder(a, b *promise) int {

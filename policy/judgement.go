@@ -49,6 +49,8 @@ type Judgement struct {
 	firm    []*promise                  // the first made first
 	moving  []*promise                  // of this pass, in the order in which they were planned
 	away    map[topology.JobID]*promise // firm, of jobs that are not in the queue
+	// unwritten are the places of firm promises that may be on disk still though the promises have others by now.
+	unwritten map[topology.JobID][]topology.Slot
 	orders  uint64                      // of the firm promise that was made last
 	debtors []*entry                    // whose promises wait for what was lent on an estimate
 	work    map[topology.JobID]*work
@@ -66,6 +68,7 @@ func NewJudgement(settings Settings, cells *Cells, ends Ends) *Judgement {
 	return &Judgement{
 		settings: settings, cells: cells, ends: ends,
 		work: map[topology.JobID]*work{}, away: map[topology.JobID]*promise{},
+		unwritten: map[topology.JobID][]topology.Slot{},
 	}
 }
 
@@ -123,7 +126,7 @@ func (j *Judgement) forget(view *topology.Fabric, queue *Queue) {
 	*j = *NewJudgement(j.settings, j.cells, j.ends)
 	j.shares, j.ended = was.shares, was.ended
 	if j.view, j.queue, j.record = view, queue, was.record; first { // what earlier leaders started is known already
-		j.work, j.pools, j.away, j.orders = was.work, was.pools, was.away, was.orders
+		j.work, j.pools, j.away, j.orders, j.unwritten = was.work, was.pools, was.away, was.orders, was.unwritten
 	}
 	j.bursts = newBursts()
 	for _, e := range queue.jobs { //order: each is entered by itself, and those that came are sorted
@@ -257,9 +260,11 @@ func (j *Judgement) serve(e *entry, place topology.Placement) bool {
 		return false
 	}
 	j.park(p)
-	j.view.Keep(p.keep, without(p.place, func(n topology.NodeID) bool {
+	takes := func(n topology.NodeID) bool {
 		return slices.ContainsFunc(place.Slots, func(s topology.Slot) bool { return s.Node == n })
-	}))
+	}
+	j.view.Keep(p.keep, without(p.place, takes))
+	j.keepFormer(e.Job, p.place, takes)
 	return true
 }
 

@@ -38,8 +38,12 @@ type Rememberer interface {
 	Inherit(f *Firm, nowNs int64) bool
 	// Committed says that what a job had was promised is its own: COMMIT is on disk.
 	Committed(job topology.JobID)
-	// Forgotten says that a job waits no longer and runs no longer, by somebody's word.
-	Forgotten(job topology.JobID)
+	// Forgotten says that a job waits no longer and runs no longer, by somebody's word, and reports whether room is kept
+	// until its record says that nothing is promised to it.
+	Forgotten(job topology.JobID) bool
+	// Written says that the record of a job is as was said last of its firm promise, and reports whether room comes free
+	// by that.
+	Written(job topology.JobID) bool
 }
 
 // Planner is the one that the settings ask for.

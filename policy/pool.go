@@ -153,16 +153,20 @@ func (j *Judgement) count(job topology.JobID, w *work) {
 func (j *Judgement) Returned(job topology.JobID) { j.undo(job, 0) }
 
 // Forgotten says that nobody waits for a job.
-func (j *Judgement) Forgotten(job topology.JobID) {
+func (j *Judgement) Forgotten(job topology.JobID) (owed bool) {
 	j.undo(job, 0)
-	j.release(job)
+	if p := j.firmOf(job); p != nil {
+		j.leave(job, p.place)
+		j.release(job)
+	}
+	return len(j.unwritten[job]) > 0
 }
 
 // Ended says that a job which was started holds nothing any more, and for how long (ns) it ran; 0: it never did.
 // What the guard paid for it is corrected by that.
 func (j *Judgement) Ended(job topology.JobID, ran int64) {
 	j.undo(job, ran)
-	j.release(job)
+	j.Committed(job)
 }
 
 // undo counts a job no longer that was started.

@@ -79,7 +79,7 @@ func (j *Judgement) drop(p *promise) {
 // own is what is kept for a promise and for those that were planned later: they were planned beside it, and not it
 // beside them. It is to start on its place though one of them could have a part of it sooner.
 func (j *Judgement) own(p *promise) []topology.KeepID {
-	ids := []topology.KeepID{p.keep}
+	ids := []topology.KeepID{p.keep, p.keep.Former()}
 	for _, later := range j.firm[slices.Index(j.firm, p)+1:] {
 		ids = append(ids, later.keep)
 	}
@@ -117,7 +117,7 @@ func (j *Judgement) startPromised(p *promise) bool {
 
 func (j *Judgement) placeOwn(p *promise) (topology.Placement, bool) {
 	gang := p.e.group.wanted(j.view)
-	return topology.PlaceLent(j.view, &gang, topology.Lent{Of: []topology.KeepID{p.keep}}, &p.e.group.refusal)
+	return topology.PlaceLent(j.view, &gang, topology.Lent{Of: []topology.KeepID{p.keep, p.keep.Former()}}, &p.e.group.refusal)
 }
 
 // review plans a firm promise again: for an earlier one it is changed, and where its place is lost.
@@ -129,9 +129,11 @@ func (j *Judgement) review(p *promise) {
 	p.bound = min(p.bound, j.horizon.When(p.place, topology.ByLimit, own...))
 	p.unsaid = p.unsaid || was == topology.Never && p.bound < was
 	j.view.Unkeep(p.keep)
+	j.view.Unkeep(p.keep.Former())
 	at, bound, place, ok := j.surest(p.e)
 	switch {
 	case ok && (lost || at < p.at && bound <= p.bound):
+		j.leave(p.e.Job, p.place)
 		p.at, p.place, p.unsaid = at, place, true
 		if p.bound = bound; lost {
 			p.made, p.blind = j.now, false
@@ -141,8 +143,11 @@ func (j *Judgement) review(p *promise) {
 		return
 	}
 	j.view.Keep(p.keep, p.place)
+	j.keepFormer(p.e.Job, p.place, nobody)
 	j.wakeAt(j.keptUntil(p))
 }
+
+func nobody(topology.NodeID) bool { return false }
 
 // keptUntil is until when a firm promise is kept whatever happens: one without a bound may wait for what never ends.
 func (j *Judgement) keptUntil(p *promise) int64 {

@@ -60,7 +60,7 @@ func TestPromiseOutlivesAnAttempt(t *testing.T) {
 // what was committed.
 func TestPromiseEndsWithItsJob(t *testing.T) {
 	for name, end := range map[string]func(s *stage, b *actor){
-		"withdrawn": func(s *stage, b *actor) { s.j.Returned(b.id); s.j.Forgotten(b.id) },
+		"withdrawn": func(s *stage, b *actor) { s.j.Returned(b.id); s.j.Forgotten(b.id); s.j.Written(b.id) },
 		"committed": func(s *stage, b *actor) { s.j.Ended(b.id, 0) },
 	} {
 		_, b := served(t, func(s *stage, b *actor) {

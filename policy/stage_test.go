@@ -44,6 +44,8 @@ type stage struct {
 	said    []string // what was decided
 	firm    []Firm   // what was said of firm promises
 	looks   func()   // after each pass
+	// slowDisk: what is said of firm promises is not on disk until the test says so.
+	slowDisk bool
 	instead Planner  // of the Judgement; nil: that one plans
 }
 
@@ -110,10 +112,12 @@ func (s *stage) waits(a *actor) bool {
 // happen lets jobs end and come that do so now.
 func (s *stage) happen() {
 	for _, a := range s.cast {
-		if a.promised && a.started >= 0 {
-			s.j.Committed(a.id)
+		if !s.slowDisk {
+			if a.promised && a.started >= 0 {
+				s.j.Committed(a.id)
+			}
+			a.promised = false
 		}
-		a.promised = false
 		switch {
 		case a.started >= 0 && a.over < 0 && a.started+a.runs*second <= s.now:
 			a.over = s.now
@@ -136,6 +140,11 @@ func (s *stage) pass() {
 	d := planner.Plan(s.view, s.queue, s.now)
 	s.passes++
 	s.wake, s.firm = d.NextAt, append(s.firm, d.Firm...)
+	for _, f := range d.Firm {
+		if !s.slowDisk && s.j.Written(f.Job) {
+			s.wake = s.now + 1
+		}
+	}
 	for _, admitted := range d.Admit {
 		a := s.cast[slices.IndexFunc(s.cast, func(a *actor) bool { return a.id == admitted.Job })]
 		a.started, a.place = s.now, admitted.Placement

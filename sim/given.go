@@ -124,7 +124,8 @@ func (w *World) whyUnsure(g *given, k *messages.Kept) string {
 	case m.devicesAt.plus(deviceNews) > g.said:
 		return k.Node + " has lost a device, or has one more"
 	case p != nil && p.leader != nil:
-		recovered := w.ledSince.plus(w.constants.RecoveryWait) // who is not heard by then counts as lost
+		// Who is not heard by then, by the leader's own clock, counts as lost.
+		recovered := w.ledSince.plus(p.clock.lasts(w.constants.RecoveryWait))
 		_, closed, _ := p.leader.View(m.id)
 		if p.leader.Withdrawn(m.id) != len(m.launcher.faulted) {
 			return "of a device of " + k.Node + " the leader has yet to hear"

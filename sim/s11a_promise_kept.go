@@ -14,10 +14,12 @@ import (
 type promiseKept struct {
 	rule
 	since map[topology.Token]instant // an attempt's COMMIT, or its barrier as the store learned of it
+	ended map[topology.Token]instant // its end, likewise: from then on it is told to stop
 }
 
 func newPromiseKept() *promiseKept {
-	return &promiseKept{rule: rule{"S11a promise-kept", on{Stored, Scanned, Led}}, since: map[topology.Token]instant{}}
+	return &promiseKept{rule: rule{"S11a promise-kept", on{Stored, Scanned, Led}}, since: map[topology.Token]instant{},
+		ended: map[topology.Token]instant{}}
 }
 
 func (c *promiseKept) restored(w *World) { w.books.turnedBack = true }
@@ -35,6 +37,11 @@ func (c *promiseKept) Step(w *World, e *Event) {
 				c.since[messages.FromToken(a.Token)] = e.Stored.decided
 			}
 		}
+		for i, a := range e.Stored.attempts {
+			if a.End != nil && e.Stored.attemptsWere[i].GetEnd() == nil {
+				c.ended[messages.FromToken(a.Token)] = e.Stored.decided
+			}
+		}
 		for _, a := range e.Stored.committed() {
 			c.onCommit(w, e.Stored, a)
 		}
@@ -45,11 +52,16 @@ func (c *promiseKept) Step(w *World, e *Event) {
 // slackOf is what the clocks of two leaders and the way from one actor to the next may make of a bound.
 func (g *given) slackOf() time.Duration { return 30*time.Second + g.bound.since(g.said)/50 }
 
-// hardEnd is when an attempt has left its machines at the latest, its margins left out; false: it has no limit.
+// hardEnd is when an attempt has left its machines at the latest, its margins left out; false: it has no limit, and no
+// end that the store knows of.
 func (c *promiseKept) hardEnd(w *World, a *messages.AttemptRecord, spec *messages.JobSpec) (instant, bool) {
 	limit := time.Duration(spec.GetTimeLimitMs()) * time.Millisecond
 	grace := time.Duration(spec.GetStop().GetGraceMs()) * time.Millisecond
-	return c.since[messages.FromToken(a.Token)].plus(limit + grace), limit > 0
+	t := messages.FromToken(a.Token)
+	if a.End != nil {
+		return c.ended[t].plus(grace), true
+	}
+	return c.since[t].plus(limit + grace), limit > 0
 }
 
 // onCommit adds up, for each promise that a new attempt has machines of, who is still there at its bound.
@@ -74,8 +86,12 @@ func (c *promiseKept) onCommit(w *World, s *stored, a *messages.AttemptRecord) {
 			g.lookAround(w)
 			isLate := g.bound > 0 && (!limited || end > g.bound.plus(g.slackOf()))
 			if isLate && !fresh && g.excuse == "" && g.crowds(w, a, node, late) {
-				c.violate(w, "%s is committed on %s, where it may stay until %s, and %s was promised that by %s",
-					a.Job, node, clockFace(end), g.job, clockFace(g.bound))
+				until := "for ever"
+				if limited {
+					until = "until " + clockFace(end)
+				}
+				c.violate(w, "%s is committed on %s, where it may stay %s, and %s was promised that by %s",
+					a.Job, node, until, g.job, clockFace(g.bound))
 				return
 			}
 			break

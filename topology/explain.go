@@ -173,6 +173,7 @@ func (x *explainer) visit(r *Refusal, holders func(NodeID) []Holder, e *Explanat
 
 // keep adds what is kept for one promise on one more machine.
 func (e *Explanation) keep(id KeepID, amount Resources) {
+	id = KeepID(id.Job())
 	at, known := slices.BinarySearchFunc(e.Kept, id, func(k KeptFor, id KeepID) int { return cmp.Compare(k.ID, id) })
 	if !known {
 		e.Kept = slices.Insert(e.Kept, at, KeptFor{ID: id})

@@ -13,10 +13,20 @@ import (
 	"cmp"
 	"maps"
 	"slices"
+	"strings"
 )
 
 // KeepID names whom room is kept for: the promise of a job.
 type KeepID string
+
+// Former names what is still kept where a promise was before.
+func (id KeepID) Former() KeepID { return id + former }
+
+// Job is whose promise it is.
+func (id KeepID) Job() JobID { return JobID(strings.TrimSuffix(string(id), former)) }
+
+// former is in no id of a job.
+const former = "~"
 
 // keep is what is kept for one promise; no slots: nothing.
 type keep struct {

@@ -153,7 +153,10 @@ func (s *Scheduler) sightEverywhere(ctx actor.Context, job topology.JobID) {
 // breakDown sets a job aside whose record was found damaged when its actor was to be remade.
 func (s *Scheduler) breakDown(ctx actor.Context, e *livingJob, what string) {
 	s.dropRun(e)
-	s.remembers(func(p policy.Rememberer) { p.Forgotten(e.id) })
+	s.remembers(func(p policy.Rememberer) {
+		p.Forgotten(e.id)
+		p.Written(e.id) // nobody can read what is
+	})
 	delete(s.jobs, e.id)
 	if s.requests[e.key] == e {
 		delete(s.requests, e.key)

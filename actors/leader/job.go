@@ -19,7 +19,7 @@ import (
 // the write that allows it is on disk.
 //
 // It tells: Nodes (Stop, Forget, Abort), the Scheduler (waits, withdraws,
-// declined, redeemed, vacated, launchFailed, foreseen, runEnded, settled, stale), the Mirror (JobShown), its
+// declined, promiseWritten, redeemed, vacated, launchFailed, foreseen, runEnded, settled, stale), the Mirror (JobShown), its
 // Coordinator. It asks: the Journal (Write → Written).
 type Job struct {
 	p      *Ports

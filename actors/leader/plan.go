@@ -162,11 +162,12 @@ func (s *Scheduler) onWithdraws(ctx actor.Context, m withdraws) {
 	if m.Admitted {
 		return
 	}
+	owed := false
 	s.remembers(func(p policy.Rememberer) {
-		p.Forgotten(m.Job)
-		s.plan(ctx) // what was kept for it is others' now
+		owed = p.Forgotten(m.Job)
+		s.plan(ctx) // what was kept for it is others' now, or will be
 	})
-	if e != nil && e.promise != nil && e.pid != nil { // it may have been told after it had said so
+	if e != nil && (e.promise != nil || owed) && e.pid != nil { // it may have been told after it had said so
 		e.promise = nil
 		ctx.Send(e.pid, promised{})
 	}

@@ -16,6 +16,8 @@ import (
 // is to be counted, and not when only its latest time is earlier: the next leader works that out anew. While nothing
 // changes nothing is written.
 //
+// The job says when its record is as was asked for. Until then the planner keeps what may be there from before, too.
+//
 // The leader that made it holds to it from that moment on: room is kept, and nothing is lent what would break it. That
 // only holds others back, and if it dies before the write is on disk they waited for nothing, and nobody was told.
 // What cannot be taken back, as to tell people a latest time or to stop somebody for it, needs what is on disk.
@@ -110,6 +112,18 @@ func (s *Scheduler) sameMachines(p *messages.Promise) bool {
 	})
 }
 
+// onPromiseWritten lets go of what was kept because it was on disk, unless that is not what was asked for last.
+func (s *Scheduler) onPromiseWritten(ctx actor.Context, m promiseWritten) {
+	if e := s.jobs[m.Job]; e == nil || e.promise != m.Promise {
+		return
+	}
+	s.remembers(func(p policy.Rememberer) {
+		if p.Written(m.Job) {
+			s.plan(ctx)
+		}
+	})
+}
+
 func (s *Scheduler) onRedeemed(ctx actor.Context, m redeemed) {
 	if e := s.jobs[m.Job]; e != nil {
 		e.promise = nil
@@ -125,6 +139,11 @@ func (j *Job) onPromised(ctx actor.Context, m promised) {
 	}
 	j.firm = &firmWish{m.Promise}
 	j.advance(ctx)
+}
+
+// tellPromise says what is on disk of what is promised.
+func (j *Job) tellPromise(ctx actor.Context) {
+	ctx.Send(j.peers.scheduler, promiseWritten{j.id, j.rec.Promise})
 }
 
 // unpromise gives the firm promise up with the next write.

@@ -52,6 +52,14 @@ func (j *promisedJob) writes() *messages.JobRecord {
 	return w.Change.Job
 }
 
+// toldOf reports whether the actor has just said that this is on disk.
+func (j *promisedJob) toldOf(p *messages.Promise) bool {
+	return slices.ContainsFunc(j.said, func(l letter) bool {
+		m, is := l.message.(promiseWritten)
+		return is && m.Promise == p
+	})
+}
+
 // TestPromiseIsWritten: a firm promise goes into the record of its job when it is made and when it is given up, once
 // each, and it is not there any more with a hold, a cancel or a COMMIT.
 func TestPromiseIsWritten(t *testing.T) {
@@ -70,24 +78,27 @@ func TestPromiseIsWritten(t *testing.T) {
 	} {
 		j := newPromisedJob()
 		j.tell(promised{p})
-		if rec := j.writes(); rec == nil || !proto.Equal(rec.Promise, p) {
-			t.Fatalf("%s: written is %v", name, rec)
+		if j.toldOf(p) {
+			t.Errorf("%s: it is said to be on disk before it is", name)
+		}
+		if rec := j.writes(); rec == nil || !proto.Equal(rec.Promise, p) || !j.toldOf(p) {
+			t.Fatalf("%s: written is %v, and said %v", name, rec, j.said)
 		}
 		j.tell(promised{p})
-		if rec := j.writes(); rec != nil {
-			t.Errorf("%s: the same promise is written again", name)
+		if rec := j.writes(); rec != nil || !j.toldOf(p) {
+			t.Errorf("%s: the same promise is written again, or not said to be on disk", name)
 		}
 		end(j)
-		if rec := j.writes(); rec == nil || rec.Promise != nil {
-			t.Errorf("%s: written is %v", name, rec)
+		if rec := j.writes(); rec == nil || rec.Promise != nil || !j.toldOf(nil) {
+			t.Errorf("%s: written is %v, and said %v", name, rec, j.said)
 		}
 		redeems := slices.ContainsFunc(j.said, func(l letter) bool { _, is := l.message.(redeemed); return is })
 		if redeems != (name == "committed") || name == "committed" && !proto.Equal(j.last.GetTold(), p.Told) {
 			t.Errorf("%s: it says %v, and its attempt that it was told %v", name, j.said, j.last.GetTold())
 		}
 		j.tell(promised{})
-		if rec := j.writes(); rec != nil {
-			t.Errorf("%s: that there is none is written again", name)
+		if rec := j.writes(); rec != nil || j.rec.State == messages.JobState_JOB_STATE_QUEUED && !j.toldOf(nil) {
+			t.Errorf("%s: that there is none is written again, or not said to be on disk", name)
 		}
 	}
 	j := newPromisedJob()

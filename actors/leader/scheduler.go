@@ -204,6 +204,8 @@ func (s *Scheduler) receiveInner(ctx actor.Context) {
 		s.onStale(ctx, m)
 	case foreseen:
 		s.onForeseen(ctx, m)
+	case promiseWritten:
+		s.onPromiseWritten(ctx, m)
 	case redeemed:
 		s.onRedeemed(ctx, m)
 	case runEnded:
@@ -449,7 +451,10 @@ func (s *Scheduler) onSettled(ctx actor.Context, m settled) {
 		return
 	}
 	s.dropRun(e)
-	s.remembers(func(p policy.Rememberer) { p.Forgotten(m.Job) })
+	s.remembers(func(p policy.Rememberer) {
+		p.Forgotten(m.Job)
+		p.Written(m.Job) // its end is on disk
+	})
 	delete(s.jobs, m.Job)
 	delete(s.requests, e.key)
 	s.unqueue(ctx, m.Job)

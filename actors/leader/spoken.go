@@ -97,6 +97,11 @@ type (
 	}
 	// promised: the job has this firm promise; nil: it has none any more. Scheduler → Job, which writes it.
 	promised struct{ Promise *messages.Promise }
+	// promiseWritten: this is the firm promise in the job's record on disk; nil: none is. Job → Scheduler.
+	promiseWritten struct {
+		Job     topology.JobID
+		Promise *messages.Promise
+	}
 	// redeemed: the COMMIT of a job that had a firm promise is on disk. Job → Scheduler.
 	redeemed struct{ Job topology.JobID }
 	// claim: what was set aside for an attempt when it was admitted. Scheduler → Job, who declines it if it

@@ -41,6 +41,10 @@ func (j *Job) advance(ctx actor.Context) {
 	j.answerTooLate(ctx)
 	d := j.compose()
 	if !d.dirty {
+		if j.firm != nil { // what is on disk is all that may be
+			j.firm = nil
+			j.tellPromise(ctx)
+		}
 		j.rest(ctx)
 		return
 	}
@@ -256,6 +260,7 @@ func (j *Job) onWritten(ctx actor.Context, m Written) {
 	news := j.newlyGone(d.touched)
 	j.writing, j.next = false, draft{}
 	limited := d.rec.Spec.TimeLimitMs != j.rec.Spec.TimeLimitMs
+	promises := d.firm != nil || d.rec.Promise != j.rec.Promise
 	j.rec, j.att, j.owed = d.rec, d.att, d.owed
 	j.absorb(d)
 	if limited && j.counting() {
@@ -263,6 +268,9 @@ func (j *Job) onWritten(ctx actor.Context, m Written) {
 	}
 	if limited && j.states.In(jobReserving, jobDeciding, jobStarting, jobRunning) {
 		j.foretell(ctx, 0)
+	}
+	if promises {
+		j.tellPromise(ctx)
 	}
 	if d.ended {
 		ctx.Send(j.peers.scheduler, runEnded{j.id, messages.FromToken(j.last.Token), j.last.End})
