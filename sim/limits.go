@@ -20,8 +20,8 @@ func (w *World) limits(spec *messages.JobSpec, run *script) {
 			run.run *= 3
 		}
 	}
-	if s.chance(0.5) {
-		run.image = s.between(6*time.Second, 100*time.Second)
+	if s.chance(0.25) {
+		run.image = s.between(6*time.Second, 40*time.Second)
 		spec.PrepareTimeoutMs += run.image.Milliseconds()
 	}
 }
