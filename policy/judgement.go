@@ -43,20 +43,20 @@ type Judgement struct {
 	now     int64
 	round   uint64 // of passes: what a group was refused holds for one
 
-	bursts  bursts
-	lineUp  []*burst // of this pass: all that waited after the guard, in order
-	pools   pools
-	firm    []*promise                  // the first made first
-	moving  []*promise                  // of this pass, in the order in which they were planned
-	away    map[topology.JobID]*promise // firm, of jobs that are not in the queue
+	bursts bursts
+	lineUp []*burst // of this pass: all that waited after the guard, in order
+	pools  pools
+	firm   []*promise                  // the first made first
+	moving []*promise                  // of this pass, in the order in which they were planned
+	away   map[topology.JobID]*promise // firm, of jobs that are not in the queue
 	// unwritten are the places of firm promises that may be on disk still though the promises have others by now.
 	unwritten map[topology.JobID][]topology.Slot
-	orders  uint64                      // of the firm promise that was made last
-	debtors []*entry                    // whose promises wait for what was lent on an estimate
-	work    map[topology.JobID]*work
-	record  record
-	shares  *shares    // nil: there are no queues
-	ended   []endedJob // since the last pass
+	orders    uint64   // of the firm promise that was made last
+	debtors   []*entry // whose promises wait for what was lent on an estimate
+	work      map[topology.JobID]*work
+	record    record
+	shares    *shares    // nil: there are no queues
+	ended     []endedJob // since the last pass
 
 	closer topology.Gang // that is asked for, with a level of ours
 	d      Decisions

@@ -30,23 +30,23 @@ type actor struct {
 
 // stage is a cluster on which a history is played.
 type stage struct {
-	t       *testing.T
-	view    *topology.Fabric
-	queue   *Queue
-	j       *Judgement
-	runs    *Runs
-	now     int64 // in ns
-	cast    []*actor
-	wake    int64
-	passes  int
-	made    int
-	lent    int      // jobs that were lent what a promise with a bound keeps
-	said    []string // what was decided
-	firm    []Firm   // what was said of firm promises
-	looks   func()   // after each pass
+	t      *testing.T
+	view   *topology.Fabric
+	queue  *Queue
+	j      *Judgement
+	runs   *Runs
+	now    int64 // in ns
+	cast   []*actor
+	wake   int64
+	passes int
+	made   int
+	lent   int      // jobs that were lent what a promise with a bound keeps
+	said   []string // what was decided
+	firm   []Firm   // what was said of firm promises
+	looks  func()   // after each pass
 	// slowDisk: what is said of firm promises is not on disk until the test says so.
 	slowDisk bool
-	instead Planner  // of the Judgement; nil: that one plans
+	instead  Planner // of the Judgement; nil: that one plans
 }
 
 func newStage(t *testing.T, settings Settings, machines, racks int) *stage {
