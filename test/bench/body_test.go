@@ -12,7 +12,7 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// This file owns the figures, and what each is measured against.
+// This file owns the figures, each with its target.
 
 func BenchmarkBody(b *testing.B) {
 	b.Run("real", benchReal)
@@ -92,7 +92,7 @@ func benchReal(b *testing.B) {
 	})
 }
 
-// cli runs the command line once, and answers what it said.
+// cli runs the command line once, and returns its output.
 func (c *cluster) cli(b *testing.B, args ...string) string {
 	out, err := exec.Command(filepath.Join(bin, "synapse-cli"), append([]string{"--server", c.address}, args...)...).
 		Output()
@@ -102,10 +102,10 @@ func (c *cluster) cli(b *testing.B, args ...string) string {
 	return strings.TrimSpace(string(out))
 }
 
-// crowd is how many machines one scheduler is shown.
+// crowd is how many machines one scheduler has.
 func crowd() int { return size(1000, 100) }
 
-// span is how long an idle scheduler is looked at.
+// span is how long an idle scheduler is measured.
 func span() time.Duration { return time.Duration(size(20, 2)) * time.Second }
 
 // benchThousand is a scheduler's process, and a thousand machines in another one.
@@ -144,7 +144,7 @@ func benchThousand(b *testing.B) {
 	})
 }
 
-// fill takes every machine, so that all else waits.
+// fill takes every machine, so that all other jobs wait.
 func (c *cluster) fill() string {
 	changes := c.watch()
 	ids := c.submitAll(1, 1, gang(int32(crowd()), "/bin/true"))
@@ -163,7 +163,7 @@ func (c *cluster) held(gangs int, size int32) []string {
 	return ids
 }
 
-// release lets gangs go, all at once, and answers how many ran in a second.
+// release releases gangs, all at once, and returns how many started per second.
 func (c *cluster) release(ids []string) float64 {
 	c.b.Helper()
 	changes := c.watch()

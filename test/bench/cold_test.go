@@ -23,8 +23,8 @@ func coldMachines() int { return size(5_000, 100) }
 
 const coldTasks = 56
 
-// BenchmarkCold has 5,000 machines, in one process beside that of the scheduler, and 140,000 tasks on them. What is
-// measured begins with the new process.
+// BenchmarkCold has 5,000 machines, in one process beside the scheduler's, and 140,000 tasks on them. The measurement
+// begins with the new process.
 func BenchmarkCold(b *testing.B) {
 	c := newCluster(b)
 	c.crowdOf(coldMachines())
@@ -46,8 +46,8 @@ func BenchmarkCold(b *testing.B) {
 	b.ReportMetric(0, "ns/op")
 }
 
-// cold kills the scheduler, starts another one, and answers how long it took
-// until its first gang ran, of two whole machines.
+// cold kills the scheduler, starts another one, and returns how long it took until its first gang ran, on two whole
+// machines.
 func (c *cluster) cold(b *testing.B) time.Duration {
 	b.Helper()
 	before := load(b)

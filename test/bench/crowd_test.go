@@ -24,10 +24,10 @@ import (
 // one process beside that of the scheduler, with disks and containers that answer at once. What they cost is not
 // counted for the scheduler.
 
-// crowdVariable tells a child of the test binary to be that many machines.
+// crowdVariable makes a child of the test binary be that many machines.
 const crowdVariable = "SYNAPSE_BENCH_MACHINES"
 
-// TestBeMachines is no test of its own: crowd runs it as another process.
+// TestBeMachines is not a test: crowd runs it as another process.
 func TestBeMachines(t *testing.T) {
 	many, err := strconv.Atoi(os.Getenv(crowdVariable))
 	if err != nil {

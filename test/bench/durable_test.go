@@ -16,16 +16,15 @@ import (
 	"github.com/yi-json/synapse/test/pgtest"
 )
 
-// This file owns what an acknowledged submit costs through the door of a real
-// scheduler: the answer comes when the job is on disk. Beside it, over the same
-// connections, stands a call that has nothing behind it.
+// This file owns the cost of an acknowledged submit through the gateway of a real scheduler: the answer comes when the
+// job is on disk. Beside it, over the same connections, is a call that does nothing.
 
 const (
 	submitters  = 64 // callers at once
 	connections = 8  // that they share
 )
 
-// durable is how many submits are made by all of them.
+// durable is how many submits all callers together make.
 func durable() int { return size(30_000, 500) }
 
 func benchDurable(b *testing.B) {
@@ -83,7 +82,7 @@ func benchSubmits(c *cluster) {
 	})
 }
 
-// rate makes calls from all submitters at once, and answers how many a second.
+// rate makes calls from all submitters at once, and returns how many there were per second.
 func rate(b *testing.B, call func(caller int) error) float64 {
 	var next atomic.Int64
 	var all sync.WaitGroup

@@ -34,12 +34,12 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// This file owns the cluster that is measured, and the instruments.
+// This file owns the cluster that is measured, and how it is measured.
 
 // bin is where the programs are.
 var bin string
 
-// size is how much of something is measured with, and in a smoke test, whose figures nobody reads.
+// size is the size of a measurement: full, or that of a smoke test, whose figures nobody reads.
 func size(full, smoke int) int {
 	if testing.Short() {
 		return smoke
@@ -69,8 +69,8 @@ func run(m *testing.M) int {
 	build := exec.Command("go", "build", "-o", built+"/", "../../cmd/...")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	build.Stdout, build.Stderr = os.Stderr, os.Stderr
-	// They are copied, as an installation does: what a linker wrote lies in the page
-	// cache in small pieces, and starts a fifth slower.
+	// They are copied, as an installation does: a file from the linker lies in the page cache in small pieces, and starts
+	// a fifth slower.
 	if err = build.Run(); err == nil {
 		err = os.CopyFS(folder, os.DirFS(built))
 	}
@@ -237,7 +237,7 @@ func (c *cluster) submit(request string, spec *messages.JobSpec) string {
 	return reply.Job
 }
 
-// submitAll submits jobs from several callers at once, and answers their ids.
+// submitAll submits jobs from several callers at once, and returns their ids.
 func (c *cluster) submitAll(many, callers int, spec *messages.JobSpec) []string {
 	c.requests++
 	ids := make([]string, many)
@@ -266,7 +266,7 @@ func together(callers, many int, do func(i int)) {
 	all.Wait()
 }
 
-// watch tells every change of every job until the cluster ends, beginning now.
+// watch sends every change of every job from now on, until the cluster ends.
 func (c *cluster) watch() <-chan *messages.JobStatus {
 	c.b.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -298,7 +298,7 @@ func (c *cluster) watch() <-chan *messages.JobStatus {
 	return jobs
 }
 
-// reach waits until all of the jobs have been in a phase, and answers when the last one was.
+// reach waits until all of the jobs have been in a phase, and returns when the last one was.
 func (c *cluster) reach(changes <-chan *messages.JobStatus, ids []string, phase string) time.Time {
 	c.b.Helper()
 	missing := map[string]bool{}
@@ -346,7 +346,7 @@ func load(b *testing.B) float64 {
 	return value
 }
 
-// memory is that of a process, in megabytes, by the names of /proc/PID/status.
+// memory is the memory of a process, in megabytes, by the names of /proc/PID/status.
 func memory(b *testing.B, pid int, name string) float64 {
 	b.Helper()
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
@@ -361,8 +361,7 @@ func memory(b *testing.B, pid int, name string) float64 {
 	return float64(kb) / 1000
 }
 
-// computed is how long a process has computed since its start, and its children
-// that have ended.
+// computed is the CPU time of a process and its ended children since its start.
 func computed(b *testing.B, pid int) time.Duration {
 	b.Helper()
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
@@ -381,7 +380,7 @@ func computed(b *testing.B, pid int) time.Duration {
 	return time.Duration(ticks) * 10 * time.Millisecond // the kernel counts hundredths for everybody
 }
 
-// ended is how long those of our own children have computed that have ended.
+// ended is the CPU time of our own ended children.
 func ended(b *testing.B) time.Duration {
 	b.Helper()
 	var used syscall.Rusage
@@ -392,7 +391,7 @@ func ended(b *testing.B) time.Duration {
 }
 
 // costs measures what a number of actions costs the scheduler and the agents, in computing time for each action. Other
-// work on the machine blurs it less than it does the time that passes.
+// load on the machine affects it less than wall time.
 func (c *cluster) costs(b *testing.B, actions int, do func()) {
 	b.Helper()
 	agents := func() (sum time.Duration) {
@@ -420,7 +419,7 @@ func busy(b *testing.B, pid int, span time.Duration) float64 {
 	return 100 * float64(computed(b, pid)-before) / float64(time.Since(began))
 }
 
-// report gives the middle and the worst of what was measured.
+// report reports the median and the worst of what was measured.
 func report(b *testing.B, took []time.Duration) {
 	slices.Sort(took)
 	b.ReportMetric(float64(took[len(took)/2])/1e6, "p50-ms")
@@ -428,8 +427,7 @@ func report(b *testing.B, took []time.Duration) {
 	b.ReportMetric(float64(len(took)), "times")
 }
 
-// once measures a figure that takes long enough to be taken once. The usual time
-// of one round would say nothing.
+// once measures a figure that takes long enough to be measured once. The time of one round would say nothing.
 func once(b *testing.B, measure func()) {
 	b.Helper()
 	before := load(b)

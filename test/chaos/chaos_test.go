@@ -1,7 +1,6 @@
-// Package chaos breaks a cluster of real processes while gangs stream through
-// it, and holds afterwards what was promised: every job that was acknowledged is
-// accounted for, no device had two owners, no gang ran in part, nothing was
-// decided twice. The members of the gangs are the witnesses.
+// Package chaos breaks a cluster of real processes while gangs stream through it, and checks afterwards what was
+// promised: every job that was acknowledged is accounted for, no device had two owners, no gang ran in part, nothing
+// was decided twice. The members of the gangs are the witnesses.
 package chaos
 
 import (
@@ -30,7 +29,7 @@ var (
 	seed     = flag.Uint64("chaos.seed", 0, "which faults and gangs are drawn; 0: by the clock")
 )
 
-// A run in which little happened proves little, and fails.
+// A run with few faults proves little, and fails.
 const (
 	gangEvery = 4 * time.Second
 	healed    = 2 * time.Minute // in which all must be over once the faults have stopped
@@ -77,8 +76,8 @@ func TestChaos(t *testing.T) {
 	}
 }
 
-// mayEndBy is what may end an attempt here. No member fails by itself, and none
-// is ended by what happens to its agent: its supervisor lives.
+// mayEndBy is what may end an attempt here. No member fails by itself, and no fault of an agent ends one: its
+// supervisor lives.
 var mayEndBy = []messages.Cause{
 	messages.Cause_CAUSE_SUCCEEDED, messages.Cause_CAUSE_CANCELLED, messages.Cause_CAUSE_REQUEUED,
 	messages.Cause_CAUSE_MACHINE_LOST, // its agent was silent for ten seconds
@@ -130,8 +129,7 @@ func (w *world) busy() string {
 	return ""
 }
 
-// verdict holds what the store, the users and the members know against each
-// other, and answers how many attempts there were.
+// verdict compares what the store, the users and the members know, and returns how many attempts there were.
 func (w *world) verdict(jobs []submitted) (attempts int) {
 	for _, complaint := range w.read("broken") {
 		text, _ := os.ReadFile(filepath.Join(w.dir, "broken", complaint))
@@ -185,7 +183,7 @@ func (w *world) verdict(jobs []submitted) (attempts int) {
 	return attempts
 }
 
-// judge looks at one job, and takes the marks of its attempts away.
+// judge checks one job, and removes the marks of its attempts.
 func (w *world) judge(j submitted, record *messages.JobRecord, tried []*messages.AttemptRecord, marks map[string]bool) {
 	state := record.State
 	if state != messages.JobState_JOB_STATE_SUCCEEDED && state != messages.JobState_JOB_STATE_CANCELLED {
@@ -221,7 +219,7 @@ func (w *world) judge(j submitted, record *messages.JobRecord, tried []*messages
 			}
 			delete(marks, mark+"started")
 			delete(marks, mark+"done")
-			// Nobody touches a supervisor, so each member was seen to the end, or never begun.
+			// No fault touches a supervisor, so each member was watched to its end, or never begun.
 			if kind := p.Exit.GetKind(); kind != messages.ExitKind_EXIT_KIND_EXITED &&
 				kind != messages.ExitKind_EXIT_KIND_NEVER_STARTED {
 				w.t.Errorf("rank %d of attempt %s of job %s left as evidence %s: %s", p.Rank, token, j.id, kind, p.Exit.GetDetail())
@@ -234,8 +232,8 @@ func (w *world) judge(j submitted, record *messages.JobRecord, tried []*messages
 		if succeeded := last && state == messages.JobState_JOB_STATE_SUCCEEDED; succeeded && done != len(a.Places) {
 			w.t.Errorf("job %s succeeded, and %d of its %d members did their work", j.id, done, len(a.Places))
 		}
-		// Of a machine that was lost nobody knew in time that its member had done its work; and what is to be run again may
-		// do it before it is stopped.
+		// If a machine was lost, nobody knew in time that its member had done its work; and a member of an attempt that will
+		// be repeated may do its work before it is stopped.
 		stopped := a.End.GetCause() == messages.Cause_CAUSE_MACHINE_LOST || a.End.GetCause() == messages.Cause_CAUSE_REQUEUED
 		if cause := a.End.GetCause(); !last && !stopped && allWell(a) {
 			w.t.Errorf("job %s succeeded in attempt %s, which ended by %s, and was run again", j.id, token, cause)

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// This file owns what is done to the cluster.
+// This file owns the faults that are done to the cluster.
 
 // tally counts what was done, by name.
 type tally struct {
@@ -52,8 +52,8 @@ func (t tally) String() string {
 	return strings.Join(parts, ", ")
 }
 
-// carryOut does what was planned, each thing at its time, and answers when all of
-// it is mended. Once ctx has ended nothing more is broken.
+// carryOut executes the plan, each fault at its time, and returns when all are mended. Once ctx has ended nothing more
+// is broken.
 func (w *world) carryOut(ctx context.Context, plan []step) {
 	began := time.Now()
 	var running sync.WaitGroup
@@ -99,7 +99,7 @@ func (w *world) harm(ctx context.Context, s step) bool {
 func (w *world) freeze(ctx context.Context, s *service, down time.Duration) bool {
 	frozen := s.signal(ctx, syscall.SIGSTOP)
 	wait(ctx, down)
-	// It may have been started again meanwhile, and then this wakes nobody.
+	// It may have been started again meanwhile; then this does nothing.
 	s.signal(context.WithoutCancel(ctx), syscall.SIGCONT)
 	return frozen
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// This file owns the stream of gangs, and what users were told of them.
+// This file owns the stream of gangs, and what users were told about them.
 
 // users is how many submit at the same time; each waits for its gang.
 const users = 6
@@ -25,8 +25,8 @@ type submitted struct {
 	requeued    int32 // the run that was said to be stopped; 0: none
 }
 
-// stream submits gangs until ctx ends, and answers all that were acknowledged.
-// What was asked for and not acknowledged by then is asked for until it is.
+// stream submits gangs until ctx ends, and returns all that were acknowledged. It repeats requests that were not
+// acknowledged by then until they are.
 func (w *world) stream(ctx context.Context) []submitted {
 	var mu sync.Mutex
 	var all []submitted
@@ -58,8 +58,7 @@ func (w *world) stream(ctx context.Context) []submitted {
 	return all
 }
 
-// patience is the longest that nobody may answer: faults may follow each other,
-// and overlap.
+// patience is the longest time without any answer: faults may follow each other, and overlap.
 const patience = 3 * time.Minute
 
 // spec draws a gang.
@@ -91,8 +90,7 @@ func (w *world) spec() *messages.JobSpec {
 	}
 }
 
-// submit asks until it is answered, then once more, as a client does that lost
-// the answer: it must be the same job.
+// submit asks until it is answered, then once more, like a client that lost the answer: it must be the same job.
 func (w *world) submit(request string) (submitted, bool) {
 	s := submitted{request: request, spec: w.spec()}
 	for began := time.Now(); time.Since(began) < patience; time.Sleep(100 * time.Millisecond) {
@@ -124,7 +122,7 @@ func (w *world) cancel(id string) bool {
 	return err == nil
 }
 
-// requeue answers which run is being stopped, if any.
+// requeue returns which run is being stopped, if any.
 func (w *world) requeue(id string) int32 {
 	reply, err := ask(w, func(ctx context.Context, c api.SynapseClient) (*messages.RequeueReply, error) {
 		return c.Requeue(ctx, &messages.Requeue{Job: id, Reason: "chaos"})
@@ -135,7 +133,7 @@ func (w *world) requeue(id string) int32 {
 	return reply.Run
 }
 
-// over waits until a job is over, or ctx is.
+// over waits until a job or ctx is over.
 func (w *world) over(ctx context.Context, id string) {
 	for ctx.Err() == nil {
 		reply, err := ask(w, func(ctx context.Context, c api.SynapseClient) (*messages.GetJobReply, error) {

@@ -12,8 +12,8 @@ import (
 // firstIsland is far from those of other tests: their processes' ids may share the bytes that addresses have of them.
 const firstIsland = island.Most / 2
 
-// newNetworks makes this many, and takes them away at the end. Where that cannot be done it says why: the cluster is on
-// the loopback then, and nothing is cut.
+// newNetworks makes this many, and removes them at the end. If that is impossible it says why: then the cluster is on
+// loopback, and nothing is cut.
 func newNetworks(t *testing.T, many int) (all []*island.Island, why error) {
 	t.Helper()
 	for _, needed := range []*able.Ability{able.Networks, able.Program("ip"), able.Program("nsenter")} {

@@ -10,8 +10,7 @@ import (
 )
 
 // This file owns the plan: what is broken when, drawn from the seed before
-// anything runs. So a run has the faults that it must have, by construction, and
-// says which those are.
+// anything runs. So a run has the faults that it must have, by construction, and lists them.
 
 // The sorts of faults.
 const (
@@ -24,15 +23,15 @@ const (
 	databaseOutage  = "database outages"
 )
 
-// sort is one of them: how many a minute has, and how many a run of 20 minutes
-// must have at least. Shorter and longer runs must have their share, rounded up.
+// sort is one of them: how many there are per minute, and the minimum for a run of 20 minutes. Shorter and longer runs
+// must have their share, rounded up.
 type sort struct {
 	name  string
 	each  float64
 	least int
 }
 
-// whole is the run that the minimums are said of.
+// whole is the length of run to which the minimums refer.
 const whole = 20 * time.Minute
 
 var sorts = []sort{
@@ -45,7 +44,7 @@ var sorts = []sort{
 	{databaseOutage, 0.5, 5}, // and 5 outages of the database
 }
 
-// share is how many of n a run of this length has.
+// share is the part of n that belongs to a run of this length.
 func share(n float64, of, d time.Duration) int {
 	exact := n * float64(d) / float64(of)
 	return int(exact) + min(1, int((exact-float64(int(exact)))*1e6))
@@ -70,11 +69,11 @@ func (s step) String() string {
 	return text
 }
 
-// mending is what a target has to itself after a fault, to come back.
+// mending is the time that a target has after a fault to come back.
 const mending = 1500 * time.Millisecond
 
-// newPlan draws the faults of a run: as many of each sort as its share is, at
-// least as many as it must have, and none on what another one has broken just then.
+// newPlan draws the faults of a run: of each sort its share, at least its minimum, and none on a target that another
+// fault has just broken.
 func newPlan(random *rand.Rand, d time.Duration, networks bool) []step {
 	var deck []string
 	for _, s := range sorts {
@@ -113,8 +112,8 @@ func (s step) targets() (names []string) {
 	return names
 }
 
-// fit draws what the fault falls on, among what is whole then. If nothing is, it
-// waits until something will be.
+// fit draws the target of a fault among those that are whole at that time. If none is, it moves the fault to when one
+// will be.
 func (s *step) fit(random *rand.Rand, free map[string]time.Duration) {
 	of := machines
 	if s.name == schedulerKilled || s.name == schedulerFrozen {

@@ -128,8 +128,8 @@ func (s *service) start() (*exec.Cmd, error) {
 	return cmd, nil
 }
 
-// present waits for the process, which may just be about to be started again,
-// and does something to it. It reports whether that came to be.
+// present waits for the process, which may be about to be started again, and calls do with it. It reports whether that
+// happened.
 func (s *service) present(ctx context.Context, do func(*os.Process) error) bool {
 	for limit := time.Now().Add(comeback); time.Now().Before(limit); wait(ctx, 20*time.Millisecond) {
 		s.mu.Lock()
@@ -164,13 +164,13 @@ func (s *service) end() {
 	<-s.over
 }
 
-// said is the end of what it wrote.
+// said is the end of its output.
 func (s *service) said() string {
 	text, _ := os.ReadFile(s.log)
 	return string(text[max(0, len(text)-lastWords):])
 }
 
-// saidOf are all lines that contain one of the words.
+// saidOf are all lines of its output that contain one of the words.
 func (s *service) saidOf(words ...string) string {
 	text, _ := os.ReadFile(s.log)
 	var kept strings.Builder
@@ -238,8 +238,8 @@ func newWorld(t *testing.T, seed uint64) *world {
 }
 
 // buildHeads builds the scheduler as it is shipped, and as it is where the wall
-// clock is an hour ahead, or behind. Nothing that is decided may depend on that:
-// each takeover goes to another clock, and the gangs have a time limit of less.
+// clock is an hour ahead, or behind. No decision may depend on that: each takeover goes to another clock, and the
+// gangs' time limit is shorter than the difference.
 func (w *world) buildHeads() {
 	w.t.Helper()
 	clocks, err := patch.Load("testdata/clocks")
@@ -261,7 +261,7 @@ func (w *world) buildHeads() {
 
 func headProgram(i int) string { return fmt.Sprintf("synapse-scheduler-%d", i) }
 
-// head starts a scheduler, learns its port, and keeps it at that one.
+// head starts a scheduler, learns its port, and keeps it on that port.
 func (w *world) head(i int) string {
 	w.t.Helper()
 	name := fmt.Sprintf("scheduler-%d", i)
@@ -323,8 +323,7 @@ func (w *world) close() {
 	os.RemoveAll(w.dir)
 }
 
-// killAll kills what names a folder in its command line or environment, and
-// answers how many there were.
+// killAll kills processes that name a folder in their command line or environment, and returns how many there were.
 func killAll(folder string) int {
 	found := 0
 	entries, err := os.ReadDir("/proc")

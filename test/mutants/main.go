@@ -19,7 +19,7 @@ import (
 	"github.com/yi-json/synapse/test/mutants/patch"
 )
 
-// trial is how a run of this command is shaped.
+// trial is the configuration of a run of this command.
 type trial struct {
 	root    string // the repository
 	patches string // the folder of *.patch files
@@ -29,7 +29,7 @@ type trial struct {
 	seeds   int    // how many seeds a mutant may survive
 	atOnce  int
 	name    string // only mutants whose name contains this
-	// limit bounds one mutant, building included; seedLimit bounds one seed, for bugs that never come to an end.
+	// limit bounds one mutant, building included; seedLimit bounds one seed, for bugs that never end.
 	limit     time.Duration
 	seedLimit time.Duration
 }
@@ -57,7 +57,7 @@ func main() {
 	}
 }
 
-// run tries every mutant and reports each as soon as it is known. It answers how many nothing caught.
+// run tries every mutant and reports each as soon as its outcome is known. It returns how many survived.
 func (t trial) run(tell func(string)) (survivors int, err error) {
 	began := time.Now()
 	mutants, err := t.load()
@@ -70,7 +70,7 @@ func (t trial) run(tell func(string)) (survivors int, err error) {
 	}
 	defer os.RemoveAll(folder)
 
-	// The code as it is must pass where the mutants must not: else each would be "caught" by somebody else's bug.
+	// The unchanged code must pass where the mutants must fail: else each would be "caught" by an unrelated bug.
 	verdict := t.tryUnharmed(mutants, folder)
 	switch {
 	case verdict.err != nil:
@@ -100,7 +100,7 @@ func (t trial) run(tell func(string)) (survivors int, err error) {
 	return survivors, nil
 }
 
-// load reads the mutants and checks at once that each applies: a patch that has come loose is found in the first
+// load reads the mutants and checks at once that each applies: a patch that no longer applies is found in the first
 // second, not in the tenth minute.
 func (t trial) load() ([]patch.Mutant, error) {
 	all, err := patch.Load(t.patches)
@@ -123,7 +123,7 @@ func (t trial) load() ([]patch.Mutant, error) {
 	return mutants, nil
 }
 
-// outcome is what became of one mutant.
+// outcome is the result of one mutant.
 type outcome struct {
 	mutant  patch.Mutant
 	verdict verdict

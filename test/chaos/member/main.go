@@ -1,6 +1,5 @@
-// Command member is one member of a gang in the chaos test: it takes what it was
-// given so that nobody else can have it too, writes down what it saw, and tells
-// where the cluster broke a promise. It must never mend anything.
+// Command member is one member of a gang in the chaos test: it takes what it was given so that nobody else can have it
+// too, writes down what it saw, and reports where the cluster broke a promise. It must never mend anything.
 package main
 
 import (
@@ -29,7 +28,7 @@ func main() {
 
 func folder(name string) string { return filepath.Join(os.Getenv("CHAOS_DIR"), name) }
 
-// complain leaves word for the test. Each member has a file of its own.
+// complain leaves a message for the test. Each member has a file of its own.
 func complain(err error) {
 	who := fmt.Sprintf("%s.%s.%s.%d",
 		os.Getenv("SYNAPSE_JOB_ID"), os.Getenv("SYNAPSE_ATTEMPT"), os.Getenv("SYNAPSE_RANK"), os.Getpid())
