@@ -37,11 +37,7 @@ func (a *app) applyCommand() *cobra.Command {
 			return nil
 		},
 		RunE: func(*cobra.Command, []string) error {
-			name, data, err := input(file, a.stdin)
-			if err != nil {
-				return err
-			}
-			tree, err := queuesOf(name, data)
+			tree, err := a.queuesIn(file)
 			if err != nil {
 				return err
 			}
@@ -53,8 +49,12 @@ func (a *app) applyCommand() *cobra.Command {
 	return c
 }
 
-// queuesOf reads a file of queues.
-func queuesOf(name string, data []byte) (*policy.Queues, error) {
+// queuesIn reads a file of queues.
+func (a *app) queuesIn(file string) (*policy.Queues, error) {
+	name, data, err := input(file, a.stdin)
+	if err != nil {
+		return nil, err
+	}
 	tree, err := jobfile.ParseQueues(data)
 	if _, bad := jobfile.Parse(data); err != nil && bad == nil {
 		return nil, usageHint("`submit "+name+"` submits it", "%s is a file of jobs, and what is applied are queues", name)
