@@ -1332,6 +1332,67 @@ func (x *Prospect) GetAheadMs() int64 {
 	return 0
 }
 
+// Warning is what the tasks of an attempt were told of its end.
+type Warning struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Cause         Cause                  `protobuf:"varint,1,opt,name=cause,proto3,enum=synapse.v1.Cause" json:"cause,omitempty"`
+	AtUnixMs      int64                  `protobuf:"varint,2,opt,name=at_unix_ms,json=atUnixMs,proto3" json:"at_unix_ms,omitempty"` // when all of them had been
+	EndsUnixMs    int64                  `protobuf:"varint,3,opt,name=ends_unix_ms,json=endsUnixMs,proto3" json:"ends_unix_ms,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Warning) Reset() {
+	*x = Warning{}
+	mi := &file_messages_client_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Warning) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Warning) ProtoMessage() {}
+
+func (x *Warning) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_client_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Warning.ProtoReflect.Descriptor instead.
+func (*Warning) Descriptor() ([]byte, []int) {
+	return file_messages_client_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *Warning) GetCause() Cause {
+	if x != nil {
+		return x.Cause
+	}
+	return Cause_CAUSE_UNSPECIFIED
+}
+
+func (x *Warning) GetAtUnixMs() int64 {
+	if x != nil {
+		return x.AtUnixMs
+	}
+	return 0
+}
+
+func (x *Warning) GetEndsUnixMs() int64 {
+	if x != nil {
+		return x.EndsUnixMs
+	}
+	return 0
+}
+
 // JobStatus is a job as people see it.
 type JobStatus struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1344,13 +1405,14 @@ type JobStatus struct {
 	Group         uint64                 `protobuf:"varint,6,opt,name=group,proto3" json:"group,omitempty"`       // the waiting jobs of its shape, which share one reason; 0: it does not wait
 	Withheld      bool                   `protobuf:"varint,8,opt,name=withheld,proto3" json:"withheld,omitempty"` // env, command and script are left out, because another owner asked; never set in a record
 	Prospect      *Prospect              `protobuf:"bytes,9,opt,name=prospect,proto3" json:"prospect,omitempty"`  // of a waiting job, in answers to queries; events have none
+	Warned        *Warning               `protobuf:"bytes,10,opt,name=warned,proto3" json:"warned,omitempty"`     // of the attempt that runs; none: its tasks were told of no end, or by an earlier leader
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *JobStatus) Reset() {
 	*x = JobStatus{}
-	mi := &file_messages_client_proto_msgTypes[16]
+	mi := &file_messages_client_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1362,7 +1424,7 @@ func (x *JobStatus) String() string {
 func (*JobStatus) ProtoMessage() {}
 
 func (x *JobStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_client_proto_msgTypes[16]
+	mi := &file_messages_client_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1375,7 +1437,7 @@ func (x *JobStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobStatus.ProtoReflect.Descriptor instead.
 func (*JobStatus) Descriptor() ([]byte, []int) {
-	return file_messages_client_proto_rawDescGZIP(), []int{16}
+	return file_messages_client_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *JobStatus) GetRecord() *JobRecord {
@@ -1441,6 +1503,13 @@ func (x *JobStatus) GetProspect() *Prospect {
 	return nil
 }
 
+func (x *JobStatus) GetWarned() *Warning {
+	if x != nil {
+		return x.Warned
+	}
+	return nil
+}
+
 // NodeStatus is a machine as people see it.
 type NodeStatus struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1456,7 +1525,7 @@ type NodeStatus struct {
 
 func (x *NodeStatus) Reset() {
 	*x = NodeStatus{}
-	mi := &file_messages_client_proto_msgTypes[17]
+	mi := &file_messages_client_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1468,7 +1537,7 @@ func (x *NodeStatus) String() string {
 func (*NodeStatus) ProtoMessage() {}
 
 func (x *NodeStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_client_proto_msgTypes[17]
+	mi := &file_messages_client_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1481,7 +1550,7 @@ func (x *NodeStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeStatus.ProtoReflect.Descriptor instead.
 func (*NodeStatus) Descriptor() ([]byte, []int) {
-	return file_messages_client_proto_rawDescGZIP(), []int{17}
+	return file_messages_client_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *NodeStatus) GetRecord() *NodeRecord {
@@ -1538,7 +1607,7 @@ type GetJob struct {
 
 func (x *GetJob) Reset() {
 	*x = GetJob{}
-	mi := &file_messages_client_proto_msgTypes[18]
+	mi := &file_messages_client_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1550,7 +1619,7 @@ func (x *GetJob) String() string {
 func (*GetJob) ProtoMessage() {}
 
 func (x *GetJob) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_client_proto_msgTypes[18]
+	mi := &file_messages_client_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1563,7 +1632,7 @@ func (x *GetJob) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetJob.ProtoReflect.Descriptor instead.
 func (*GetJob) Descriptor() ([]byte, []int) {
-	return file_messages_client_proto_rawDescGZIP(), []int{18}
+	return file_messages_client_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *GetJob) GetPrincipal() *Principal {
@@ -1598,7 +1667,7 @@ type GetJobReply struct {
 
 func (x *GetJobReply) Reset() {
 	*x = GetJobReply{}
-	mi := &file_messages_client_proto_msgTypes[19]
+	mi := &file_messages_client_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1610,7 +1679,7 @@ func (x *GetJobReply) String() string {
 func (*GetJobReply) ProtoMessage() {}
 
 func (x *GetJobReply) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_client_proto_msgTypes[19]
+	mi := &file_messages_client_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1623,7 +1692,7 @@ func (x *GetJobReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetJobReply.ProtoReflect.Descriptor instead.
 func (*GetJobReply) Descriptor() ([]byte, []int) {
-	return file_messages_client_proto_rawDescGZIP(), []int{19}
+	return file_messages_client_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *GetJobReply) GetOutcome() *Outcome {
@@ -1663,7 +1732,7 @@ type ListJobs struct {
 
 func (x *ListJobs) Reset() {
 	*x = ListJobs{}
-	mi := &file_messages_client_proto_msgTypes[20]
+	mi := &file_messages_client_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1675,7 +1744,7 @@ func (x *ListJobs) String() string {
 func (*ListJobs) ProtoMessage() {}
 
 func (x *ListJobs) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_client_proto_msgTypes[20]
+	mi := &file_messages_client_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1688,7 +1757,7 @@ func (x *ListJobs) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListJobs.ProtoReflect.Descriptor instead.
 func (*ListJobs) Descriptor() ([]byte, []int) {
-	return file_messages_client_proto_rawDescGZIP(), []int{20}
+	return file_messages_client_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *ListJobs) GetPrincipal() *Principal {
@@ -1758,7 +1827,7 @@ type ListJobsReply struct {
 
 func (x *ListJobsReply) Reset() {
 	*x = ListJobsReply{}
-	mi := &file_messages_client_proto_msgTypes[21]
+	mi := &file_messages_client_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1770,7 +1839,7 @@ func (x *ListJobsReply) String() string {
 func (*ListJobsReply) ProtoMessage() {}
 
 func (x *ListJobsReply) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_client_proto_msgTypes[21]
+	mi := &file_messages_client_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1783,7 +1852,7 @@ func (x *ListJobsReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListJobsReply.ProtoReflect.Descriptor instead.
 func (*ListJobsReply) Descriptor() ([]byte, []int) {
-	return file_messages_client_proto_rawDescGZIP(), []int{21}
+	return file_messages_client_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *ListJobsReply) GetOutcome() *Outcome {
@@ -1818,7 +1887,7 @@ type ListNodes struct {
 
 func (x *ListNodes) Reset() {
 	*x = ListNodes{}
-	mi := &file_messages_client_proto_msgTypes[22]
+	mi := &file_messages_client_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1830,7 +1899,7 @@ func (x *ListNodes) String() string {
 func (*ListNodes) ProtoMessage() {}
 
 func (x *ListNodes) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_client_proto_msgTypes[22]
+	mi := &file_messages_client_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1843,7 +1912,7 @@ func (x *ListNodes) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListNodes.ProtoReflect.Descriptor instead.
 func (*ListNodes) Descriptor() ([]byte, []int) {
-	return file_messages_client_proto_rawDescGZIP(), []int{22}
+	return file_messages_client_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *ListNodes) GetPrincipal() *Principal {
@@ -1878,7 +1947,7 @@ type ListNodesReply struct {
 
 func (x *ListNodesReply) Reset() {
 	*x = ListNodesReply{}
-	mi := &file_messages_client_proto_msgTypes[23]
+	mi := &file_messages_client_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1890,7 +1959,7 @@ func (x *ListNodesReply) String() string {
 func (*ListNodesReply) ProtoMessage() {}
 
 func (x *ListNodesReply) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_client_proto_msgTypes[23]
+	mi := &file_messages_client_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1903,7 +1972,7 @@ func (x *ListNodesReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListNodesReply.ProtoReflect.Descriptor instead.
 func (*ListNodesReply) Descriptor() ([]byte, []int) {
-	return file_messages_client_proto_rawDescGZIP(), []int{23}
+	return file_messages_client_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *ListNodesReply) GetOutcome() *Outcome {
@@ -1939,7 +2008,7 @@ type ExplainJob struct {
 
 func (x *ExplainJob) Reset() {
 	*x = ExplainJob{}
-	mi := &file_messages_client_proto_msgTypes[24]
+	mi := &file_messages_client_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1951,7 +2020,7 @@ func (x *ExplainJob) String() string {
 func (*ExplainJob) ProtoMessage() {}
 
 func (x *ExplainJob) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_client_proto_msgTypes[24]
+	mi := &file_messages_client_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1964,7 +2033,7 @@ func (x *ExplainJob) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainJob.ProtoReflect.Descriptor instead.
 func (*ExplainJob) Descriptor() ([]byte, []int) {
-	return file_messages_client_proto_rawDescGZIP(), []int{24}
+	return file_messages_client_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *ExplainJob) GetPrincipal() *Principal {
@@ -1998,7 +2067,7 @@ type ExplainJobReply struct {
 
 func (x *ExplainJobReply) Reset() {
 	*x = ExplainJobReply{}
-	mi := &file_messages_client_proto_msgTypes[25]
+	mi := &file_messages_client_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2010,7 +2079,7 @@ func (x *ExplainJobReply) String() string {
 func (*ExplainJobReply) ProtoMessage() {}
 
 func (x *ExplainJobReply) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_client_proto_msgTypes[25]
+	mi := &file_messages_client_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2023,7 +2092,7 @@ func (x *ExplainJobReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainJobReply.ProtoReflect.Descriptor instead.
 func (*ExplainJobReply) Descriptor() ([]byte, []int) {
-	return file_messages_client_proto_rawDescGZIP(), []int{25}
+	return file_messages_client_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *ExplainJobReply) GetOutcome() *Outcome {
@@ -2059,7 +2128,7 @@ type Watch struct {
 
 func (x *Watch) Reset() {
 	*x = Watch{}
-	mi := &file_messages_client_proto_msgTypes[26]
+	mi := &file_messages_client_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2071,7 +2140,7 @@ func (x *Watch) String() string {
 func (*Watch) ProtoMessage() {}
 
 func (x *Watch) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_client_proto_msgTypes[26]
+	mi := &file_messages_client_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2084,7 +2153,7 @@ func (x *Watch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Watch.ProtoReflect.Descriptor instead.
 func (*Watch) Descriptor() ([]byte, []int) {
-	return file_messages_client_proto_rawDescGZIP(), []int{26}
+	return file_messages_client_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *Watch) GetPrincipal() *Principal {
@@ -2166,7 +2235,7 @@ type Unwatch struct {
 
 func (x *Unwatch) Reset() {
 	*x = Unwatch{}
-	mi := &file_messages_client_proto_msgTypes[27]
+	mi := &file_messages_client_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2178,7 +2247,7 @@ func (x *Unwatch) String() string {
 func (*Unwatch) ProtoMessage() {}
 
 func (x *Unwatch) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_client_proto_msgTypes[27]
+	mi := &file_messages_client_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2191,7 +2260,7 @@ func (x *Unwatch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Unwatch.ProtoReflect.Descriptor instead.
 func (*Unwatch) Descriptor() ([]byte, []int) {
-	return file_messages_client_proto_rawDescGZIP(), []int{27}
+	return file_messages_client_proto_rawDescGZIP(), []int{28}
 }
 
 // Event is one change of a job or a machine as people see it. Mirror → client.
@@ -2213,7 +2282,7 @@ type Event struct {
 
 func (x *Event) Reset() {
 	*x = Event{}
-	mi := &file_messages_client_proto_msgTypes[28]
+	mi := &file_messages_client_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2225,7 +2294,7 @@ func (x *Event) String() string {
 func (*Event) ProtoMessage() {}
 
 func (x *Event) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_client_proto_msgTypes[28]
+	mi := &file_messages_client_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2238,7 +2307,7 @@ func (x *Event) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Event.ProtoReflect.Descriptor instead.
 func (*Event) Descriptor() ([]byte, []int) {
-	return file_messages_client_proto_rawDescGZIP(), []int{28}
+	return file_messages_client_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *Event) GetSeq() uint64 {
@@ -2407,7 +2476,13 @@ const file_messages_client_proto_rawDesc = "" +
 	"\x05ahead\x18\b \x01(\x05R\x05ahead\x12*\n" +
 	"\x11ahead_gpu_seconds\x18\t \x01(\x03R\x0faheadGpuSeconds\x12\x19\n" +
 	"\bahead_ms\x18\n" +
-	" \x01(\x03R\aaheadMs\"\xad\x02\n" +
+	" \x01(\x03R\aaheadMs\"r\n" +
+	"\aWarning\x12'\n" +
+	"\x05cause\x18\x01 \x01(\x0e2\x11.synapse.v1.CauseR\x05cause\x12\x1c\n" +
+	"\n" +
+	"at_unix_ms\x18\x02 \x01(\x03R\batUnixMs\x12 \n" +
+	"\fends_unix_ms\x18\x03 \x01(\x03R\n" +
+	"endsUnixMs\"\xda\x02\n" +
 	"\tJobStatus\x12-\n" +
 	"\x06record\x18\x01 \x01(\v2\x15.synapse.v1.JobRecordR\x06record\x12\x14\n" +
 	"\x05phase\x18\x02 \x01(\tR\x05phase\x12\x16\n" +
@@ -2417,7 +2492,9 @@ const file_messages_client_proto_rawDesc = "" +
 	"\x05tasks\x18\a \x01(\x05R\x05tasks\x12\x14\n" +
 	"\x05group\x18\x06 \x01(\x04R\x05group\x12\x1a\n" +
 	"\bwithheld\x18\b \x01(\bR\bwithheld\x120\n" +
-	"\bprospect\x18\t \x01(\v2\x14.synapse.v1.ProspectR\bprospect\"\xe7\x01\n" +
+	"\bprospect\x18\t \x01(\v2\x14.synapse.v1.ProspectR\bprospect\x12+\n" +
+	"\x06warned\x18\n" +
+	" \x01(\v2\x13.synapse.v1.WarningR\x06warned\"\xe7\x01\n" +
 	"\n" +
 	"NodeStatus\x12.\n" +
 	"\x06record\x18\x01 \x01(\v2\x16.synapse.v1.NodeRecordR\x06record\x12\x14\n" +
@@ -2528,7 +2605,7 @@ func file_messages_client_proto_rawDescGZIP() []byte {
 }
 
 var file_messages_client_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_messages_client_proto_msgTypes = make([]protoimpl.MessageInfo, 29)
+var file_messages_client_proto_msgTypes = make([]protoimpl.MessageInfo, 30)
 var file_messages_client_proto_goTypes = []any{
 	(Code)(0),               // 0: synapse.v1.Code
 	(NodeVerb)(0),           // 1: synapse.v1.NodeVerb
@@ -2549,77 +2626,81 @@ var file_messages_client_proto_goTypes = []any{
 	(*ChangeNode)(nil),      // 16: synapse.v1.ChangeNode
 	(*ChangeNodeReply)(nil), // 17: synapse.v1.ChangeNodeReply
 	(*Prospect)(nil),        // 18: synapse.v1.Prospect
-	(*JobStatus)(nil),       // 19: synapse.v1.JobStatus
-	(*NodeStatus)(nil),      // 20: synapse.v1.NodeStatus
-	(*GetJob)(nil),          // 21: synapse.v1.GetJob
-	(*GetJobReply)(nil),     // 22: synapse.v1.GetJobReply
-	(*ListJobs)(nil),        // 23: synapse.v1.ListJobs
-	(*ListJobsReply)(nil),   // 24: synapse.v1.ListJobsReply
-	(*ListNodes)(nil),       // 25: synapse.v1.ListNodes
-	(*ListNodesReply)(nil),  // 26: synapse.v1.ListNodesReply
-	(*ExplainJob)(nil),      // 27: synapse.v1.ExplainJob
-	(*ExplainJobReply)(nil), // 28: synapse.v1.ExplainJobReply
-	(*Watch)(nil),           // 29: synapse.v1.Watch
-	(*Unwatch)(nil),         // 30: synapse.v1.Unwatch
-	(*Event)(nil),           // 31: synapse.v1.Event
-	(*Principal)(nil),       // 32: synapse.v1.Principal
-	(*JobSpec)(nil),         // 33: synapse.v1.JobSpec
-	(*JobRecord)(nil),       // 34: synapse.v1.JobRecord
-	(*AttemptRecord)(nil),   // 35: synapse.v1.AttemptRecord
-	(*NodeRecord)(nil),      // 36: synapse.v1.NodeRecord
-	(*LedgerReport)(nil),    // 37: synapse.v1.LedgerReport
-	(*Token)(nil),           // 38: synapse.v1.Token
-	(*Label)(nil),           // 39: synapse.v1.Label
+	(*Warning)(nil),         // 19: synapse.v1.Warning
+	(*JobStatus)(nil),       // 20: synapse.v1.JobStatus
+	(*NodeStatus)(nil),      // 21: synapse.v1.NodeStatus
+	(*GetJob)(nil),          // 22: synapse.v1.GetJob
+	(*GetJobReply)(nil),     // 23: synapse.v1.GetJobReply
+	(*ListJobs)(nil),        // 24: synapse.v1.ListJobs
+	(*ListJobsReply)(nil),   // 25: synapse.v1.ListJobsReply
+	(*ListNodes)(nil),       // 26: synapse.v1.ListNodes
+	(*ListNodesReply)(nil),  // 27: synapse.v1.ListNodesReply
+	(*ExplainJob)(nil),      // 28: synapse.v1.ExplainJob
+	(*ExplainJobReply)(nil), // 29: synapse.v1.ExplainJobReply
+	(*Watch)(nil),           // 30: synapse.v1.Watch
+	(*Unwatch)(nil),         // 31: synapse.v1.Unwatch
+	(*Event)(nil),           // 32: synapse.v1.Event
+	(*Principal)(nil),       // 33: synapse.v1.Principal
+	(*JobSpec)(nil),         // 34: synapse.v1.JobSpec
+	(Cause)(0),              // 35: synapse.v1.Cause
+	(*JobRecord)(nil),       // 36: synapse.v1.JobRecord
+	(*AttemptRecord)(nil),   // 37: synapse.v1.AttemptRecord
+	(*NodeRecord)(nil),      // 38: synapse.v1.NodeRecord
+	(*LedgerReport)(nil),    // 39: synapse.v1.LedgerReport
+	(*Token)(nil),           // 40: synapse.v1.Token
+	(*Label)(nil),           // 41: synapse.v1.Label
 }
 var file_messages_client_proto_depIdxs = []int32{
 	0,  // 0: synapse.v1.Outcome.code:type_name -> synapse.v1.Code
-	32, // 1: synapse.v1.Submit.principal:type_name -> synapse.v1.Principal
-	33, // 2: synapse.v1.Submit.spec:type_name -> synapse.v1.JobSpec
+	33, // 1: synapse.v1.Submit.principal:type_name -> synapse.v1.Principal
+	34, // 2: synapse.v1.Submit.spec:type_name -> synapse.v1.JobSpec
 	3,  // 3: synapse.v1.SubmitReply.outcome:type_name -> synapse.v1.Outcome
-	32, // 4: synapse.v1.DryRun.principal:type_name -> synapse.v1.Principal
-	33, // 5: synapse.v1.DryRun.spec:type_name -> synapse.v1.JobSpec
+	33, // 4: synapse.v1.DryRun.principal:type_name -> synapse.v1.Principal
+	34, // 5: synapse.v1.DryRun.spec:type_name -> synapse.v1.JobSpec
 	3,  // 6: synapse.v1.DryRunReply.outcome:type_name -> synapse.v1.Outcome
-	32, // 7: synapse.v1.Cancel.principal:type_name -> synapse.v1.Principal
+	33, // 7: synapse.v1.Cancel.principal:type_name -> synapse.v1.Principal
 	3,  // 8: synapse.v1.CancelReply.outcome:type_name -> synapse.v1.Outcome
-	32, // 9: synapse.v1.Hold.principal:type_name -> synapse.v1.Principal
+	33, // 9: synapse.v1.Hold.principal:type_name -> synapse.v1.Principal
 	3,  // 10: synapse.v1.HoldReply.outcome:type_name -> synapse.v1.Outcome
-	32, // 11: synapse.v1.Requeue.principal:type_name -> synapse.v1.Principal
+	33, // 11: synapse.v1.Requeue.principal:type_name -> synapse.v1.Principal
 	3,  // 12: synapse.v1.RequeueReply.outcome:type_name -> synapse.v1.Outcome
-	32, // 13: synapse.v1.Update.principal:type_name -> synapse.v1.Principal
+	33, // 13: synapse.v1.Update.principal:type_name -> synapse.v1.Principal
 	3,  // 14: synapse.v1.UpdateReply.outcome:type_name -> synapse.v1.Outcome
-	32, // 15: synapse.v1.ChangeNode.principal:type_name -> synapse.v1.Principal
+	33, // 15: synapse.v1.ChangeNode.principal:type_name -> synapse.v1.Principal
 	1,  // 16: synapse.v1.ChangeNode.verb:type_name -> synapse.v1.NodeVerb
 	3,  // 17: synapse.v1.ChangeNodeReply.outcome:type_name -> synapse.v1.Outcome
 	2,  // 18: synapse.v1.Prospect.basis:type_name -> synapse.v1.Basis
-	34, // 19: synapse.v1.JobStatus.record:type_name -> synapse.v1.JobRecord
-	35, // 20: synapse.v1.JobStatus.attempt:type_name -> synapse.v1.AttemptRecord
-	18, // 21: synapse.v1.JobStatus.prospect:type_name -> synapse.v1.Prospect
-	36, // 22: synapse.v1.NodeStatus.record:type_name -> synapse.v1.NodeRecord
-	37, // 23: synapse.v1.NodeStatus.ledger:type_name -> synapse.v1.LedgerReport
-	38, // 24: synapse.v1.NodeStatus.debts:type_name -> synapse.v1.Token
-	32, // 25: synapse.v1.GetJob.principal:type_name -> synapse.v1.Principal
-	3,  // 26: synapse.v1.GetJobReply.outcome:type_name -> synapse.v1.Outcome
-	19, // 27: synapse.v1.GetJobReply.job:type_name -> synapse.v1.JobStatus
-	35, // 28: synapse.v1.GetJobReply.attempts:type_name -> synapse.v1.AttemptRecord
-	32, // 29: synapse.v1.ListJobs.principal:type_name -> synapse.v1.Principal
-	39, // 30: synapse.v1.ListJobs.labels:type_name -> synapse.v1.Label
-	3,  // 31: synapse.v1.ListJobsReply.outcome:type_name -> synapse.v1.Outcome
-	19, // 32: synapse.v1.ListJobsReply.jobs:type_name -> synapse.v1.JobStatus
-	32, // 33: synapse.v1.ListNodes.principal:type_name -> synapse.v1.Principal
-	3,  // 34: synapse.v1.ListNodesReply.outcome:type_name -> synapse.v1.Outcome
-	20, // 35: synapse.v1.ListNodesReply.nodes:type_name -> synapse.v1.NodeStatus
-	32, // 36: synapse.v1.ExplainJob.principal:type_name -> synapse.v1.Principal
-	33, // 37: synapse.v1.ExplainJob.spec:type_name -> synapse.v1.JobSpec
-	3,  // 38: synapse.v1.ExplainJobReply.outcome:type_name -> synapse.v1.Outcome
-	32, // 39: synapse.v1.Watch.principal:type_name -> synapse.v1.Principal
-	39, // 40: synapse.v1.Watch.labels:type_name -> synapse.v1.Label
-	19, // 41: synapse.v1.Event.job:type_name -> synapse.v1.JobStatus
-	20, // 42: synapse.v1.Event.node:type_name -> synapse.v1.NodeStatus
-	43, // [43:43] is the sub-list for method output_type
-	43, // [43:43] is the sub-list for method input_type
-	43, // [43:43] is the sub-list for extension type_name
-	43, // [43:43] is the sub-list for extension extendee
-	0,  // [0:43] is the sub-list for field type_name
+	35, // 19: synapse.v1.Warning.cause:type_name -> synapse.v1.Cause
+	36, // 20: synapse.v1.JobStatus.record:type_name -> synapse.v1.JobRecord
+	37, // 21: synapse.v1.JobStatus.attempt:type_name -> synapse.v1.AttemptRecord
+	18, // 22: synapse.v1.JobStatus.prospect:type_name -> synapse.v1.Prospect
+	19, // 23: synapse.v1.JobStatus.warned:type_name -> synapse.v1.Warning
+	38, // 24: synapse.v1.NodeStatus.record:type_name -> synapse.v1.NodeRecord
+	39, // 25: synapse.v1.NodeStatus.ledger:type_name -> synapse.v1.LedgerReport
+	40, // 26: synapse.v1.NodeStatus.debts:type_name -> synapse.v1.Token
+	33, // 27: synapse.v1.GetJob.principal:type_name -> synapse.v1.Principal
+	3,  // 28: synapse.v1.GetJobReply.outcome:type_name -> synapse.v1.Outcome
+	20, // 29: synapse.v1.GetJobReply.job:type_name -> synapse.v1.JobStatus
+	37, // 30: synapse.v1.GetJobReply.attempts:type_name -> synapse.v1.AttemptRecord
+	33, // 31: synapse.v1.ListJobs.principal:type_name -> synapse.v1.Principal
+	41, // 32: synapse.v1.ListJobs.labels:type_name -> synapse.v1.Label
+	3,  // 33: synapse.v1.ListJobsReply.outcome:type_name -> synapse.v1.Outcome
+	20, // 34: synapse.v1.ListJobsReply.jobs:type_name -> synapse.v1.JobStatus
+	33, // 35: synapse.v1.ListNodes.principal:type_name -> synapse.v1.Principal
+	3,  // 36: synapse.v1.ListNodesReply.outcome:type_name -> synapse.v1.Outcome
+	21, // 37: synapse.v1.ListNodesReply.nodes:type_name -> synapse.v1.NodeStatus
+	33, // 38: synapse.v1.ExplainJob.principal:type_name -> synapse.v1.Principal
+	34, // 39: synapse.v1.ExplainJob.spec:type_name -> synapse.v1.JobSpec
+	3,  // 40: synapse.v1.ExplainJobReply.outcome:type_name -> synapse.v1.Outcome
+	33, // 41: synapse.v1.Watch.principal:type_name -> synapse.v1.Principal
+	41, // 42: synapse.v1.Watch.labels:type_name -> synapse.v1.Label
+	20, // 43: synapse.v1.Event.job:type_name -> synapse.v1.JobStatus
+	21, // 44: synapse.v1.Event.node:type_name -> synapse.v1.NodeStatus
+	45, // [45:45] is the sub-list for method output_type
+	45, // [45:45] is the sub-list for method input_type
+	45, // [45:45] is the sub-list for extension type_name
+	45, // [45:45] is the sub-list for extension extendee
+	0,  // [0:45] is the sub-list for field type_name
 }
 
 func init() { file_messages_client_proto_init() }
@@ -2637,7 +2718,7 @@ func file_messages_client_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_messages_client_proto_rawDesc), len(file_messages_client_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   29,
+			NumMessages:   30,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -1052,6 +1052,54 @@ func (m *Prospect) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 	return len(dAtA) - i, nil
 }
 
+func (m *Warning) MarshalVT() (dAtA []byte, err error) {
+	if m == nil {
+		return nil, nil
+	}
+	size := m.SizeVT()
+	dAtA = make([]byte, size)
+	n, err := m.MarshalToSizedBufferVT(dAtA[:size])
+	if err != nil {
+		return nil, err
+	}
+	return dAtA[:n], nil
+}
+
+func (m *Warning) MarshalToVT(dAtA []byte) (int, error) {
+	size := m.SizeVT()
+	return m.MarshalToSizedBufferVT(dAtA[:size])
+}
+
+func (m *Warning) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
+	if m == nil {
+		return 0, nil
+	}
+	i := len(dAtA)
+	_ = i
+	var l int
+	_ = l
+	if m.unknownFields != nil {
+		i -= len(m.unknownFields)
+		copy(dAtA[i:], m.unknownFields)
+	}
+	if m.EndsUnixMs != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.EndsUnixMs))
+		i--
+		dAtA[i] = 0x18
+	}
+	if m.AtUnixMs != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.AtUnixMs))
+		i--
+		dAtA[i] = 0x10
+	}
+	if m.Cause != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.Cause))
+		i--
+		dAtA[i] = 0x8
+	}
+	return len(dAtA) - i, nil
+}
+
 func (m *JobStatus) MarshalVT() (dAtA []byte, err error) {
 	if m == nil {
 		return nil, nil
@@ -1081,6 +1129,16 @@ func (m *JobStatus) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 	if m.unknownFields != nil {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
+	}
+	if m.Warned != nil {
+		size, err := m.Warned.MarshalToSizedBufferVT(dAtA[:i])
+		if err != nil {
+			return 0, err
+		}
+		i -= size
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(size))
+		i--
+		dAtA[i] = 0x52
 	}
 	if m.Prospect != nil {
 		size, err := m.Prospect.MarshalToSizedBufferVT(dAtA[:i])
@@ -2421,6 +2479,25 @@ func (m *Prospect) SizeVT() (n int) {
 	return n
 }
 
+func (m *Warning) SizeVT() (n int) {
+	if m == nil {
+		return 0
+	}
+	var l int
+	_ = l
+	if m.Cause != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.Cause))
+	}
+	if m.AtUnixMs != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.AtUnixMs))
+	}
+	if m.EndsUnixMs != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.EndsUnixMs))
+	}
+	n += len(m.unknownFields)
+	return n
+}
+
 func (m *JobStatus) SizeVT() (n int) {
 	if m == nil {
 		return 0
@@ -2460,6 +2537,10 @@ func (m *JobStatus) SizeVT() (n int) {
 	}
 	if m.Prospect != nil {
 		l = m.Prospect.SizeVT()
+		n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
+	}
+	if m.Warned != nil {
+		l = m.Warned.SizeVT()
 		n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
 	}
 	n += len(m.unknownFields)

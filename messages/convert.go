@@ -141,7 +141,10 @@ func GangOf(spec *JobSpec) topology.Gang {
 		Required:  spec.GetTopology().GetRequired(),
 		Preferred: spec.GetTopology().GetPreferred(),
 	}
-	if spec.GetScript() != nil { // a network is selected by what machines announce
+	switch { // a network is selected by what machines announce
+	case spec.GetWarn() != nil:
+		g.Vocabulary = VocabularyWarn
+	case spec.GetScript() != nil:
 		g.Vocabulary = VocabularyScript
 	}
 	if spec.GetGang().GetTotal() != nil {

@@ -1550,6 +1550,137 @@ func (x *Started) GetOrigin() *Origin {
 	return nil
 }
 
+// Job → Node, to tasks that are to be warned and run: when they will be stopped, as far as that is known. Keyed by (token,
+// node); what was said last counts, in all of it. Answered by Warned.
+type Warn struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Order         *Order                 `protobuf:"bytes,1,opt,name=order,proto3" json:"order,omitempty"`
+	Number        uint64                 `protobuf:"varint,2,opt,name=number,proto3" json:"number,omitempty"`                     // grows with all that is said to tasks of the attempt, within an epoch
+	Cause         Cause                  `protobuf:"varint,3,opt,name=cause,proto3,enum=synapse.v1.Cause" json:"cause,omitempty"` // by which they will be stopped; UNSPECIFIED: what was said before does not hold any more
+	LeftMs        int64                  `protobuf:"varint,4,opt,name=left_ms,json=leftMs,proto3" json:"left_ms,omitempty"`       // until then, when this was sent
+	Of            int64                  `protobuf:"varint,5,opt,name=of,proto3" json:"of,omitempty"`                             // the limit in ms, or when the drain was ordered: for one of them a task is signalled once
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Warn) Reset() {
+	*x = Warn{}
+	mi := &file_messages_gang_proto_msgTypes[19]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Warn) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Warn) ProtoMessage() {}
+
+func (x *Warn) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_gang_proto_msgTypes[19]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Warn.ProtoReflect.Descriptor instead.
+func (*Warn) Descriptor() ([]byte, []int) {
+	return file_messages_gang_proto_rawDescGZIP(), []int{19}
+}
+
+func (x *Warn) GetOrder() *Order {
+	if x != nil {
+		return x.Order
+	}
+	return nil
+}
+
+func (x *Warn) GetNumber() uint64 {
+	if x != nil {
+		return x.Number
+	}
+	return 0
+}
+
+func (x *Warn) GetCause() Cause {
+	if x != nil {
+		return x.Cause
+	}
+	return Cause_CAUSE_UNSPECIFIED
+}
+
+func (x *Warn) GetLeftMs() int64 {
+	if x != nil {
+		return x.LeftMs
+	}
+	return 0
+}
+
+func (x *Warn) GetOf() int64 {
+	if x != nil {
+		return x.Of
+	}
+	return 0
+}
+
+// Node → Job: its tasks have been told.
+type Warned struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Origin        *Origin                `protobuf:"bytes,1,opt,name=origin,proto3" json:"origin,omitempty"`
+	Number        uint64                 `protobuf:"varint,2,opt,name=number,proto3" json:"number,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Warned) Reset() {
+	*x = Warned{}
+	mi := &file_messages_gang_proto_msgTypes[20]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Warned) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Warned) ProtoMessage() {}
+
+func (x *Warned) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_gang_proto_msgTypes[20]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Warned.ProtoReflect.Descriptor instead.
+func (*Warned) Descriptor() ([]byte, []int) {
+	return file_messages_gang_proto_rawDescGZIP(), []int{20}
+}
+
+func (x *Warned) GetOrigin() *Origin {
+	if x != nil {
+		return x.Origin
+	}
+	return nil
+}
+
+func (x *Warned) GetNumber() uint64 {
+	if x != nil {
+		return x.Number
+	}
+	return 0
+}
+
 // Job → Node, only after the cause is on disk. Keyed by (token, node); leaves a
 // tombstone. Answered by Ended once every process has gone.
 type Stop struct {
@@ -1564,7 +1695,7 @@ type Stop struct {
 
 func (x *Stop) Reset() {
 	*x = Stop{}
-	mi := &file_messages_gang_proto_msgTypes[19]
+	mi := &file_messages_gang_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1576,7 +1707,7 @@ func (x *Stop) String() string {
 func (*Stop) ProtoMessage() {}
 
 func (x *Stop) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gang_proto_msgTypes[19]
+	mi := &file_messages_gang_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1589,7 +1720,7 @@ func (x *Stop) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Stop.ProtoReflect.Descriptor instead.
 func (*Stop) Descriptor() ([]byte, []int) {
-	return file_messages_gang_proto_rawDescGZIP(), []int{19}
+	return file_messages_gang_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Stop) GetOrder() *Order {
@@ -1640,7 +1771,7 @@ type Exit struct {
 
 func (x *Exit) Reset() {
 	*x = Exit{}
-	mi := &file_messages_gang_proto_msgTypes[20]
+	mi := &file_messages_gang_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1652,7 +1783,7 @@ func (x *Exit) String() string {
 func (*Exit) ProtoMessage() {}
 
 func (x *Exit) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gang_proto_msgTypes[20]
+	mi := &file_messages_gang_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1665,7 +1796,7 @@ func (x *Exit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Exit.ProtoReflect.Descriptor instead.
 func (*Exit) Descriptor() ([]byte, []int) {
-	return file_messages_gang_proto_rawDescGZIP(), []int{20}
+	return file_messages_gang_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *Exit) GetRank() int32 {
@@ -1758,7 +1889,7 @@ type Exited struct {
 
 func (x *Exited) Reset() {
 	*x = Exited{}
-	mi := &file_messages_gang_proto_msgTypes[21]
+	mi := &file_messages_gang_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1770,7 +1901,7 @@ func (x *Exited) String() string {
 func (*Exited) ProtoMessage() {}
 
 func (x *Exited) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gang_proto_msgTypes[21]
+	mi := &file_messages_gang_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1783,7 +1914,7 @@ func (x *Exited) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Exited.ProtoReflect.Descriptor instead.
 func (*Exited) Descriptor() ([]byte, []int) {
-	return file_messages_gang_proto_rawDescGZIP(), []int{21}
+	return file_messages_gang_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *Exited) GetOrigin() *Origin {
@@ -1820,7 +1951,7 @@ type Ended struct {
 
 func (x *Ended) Reset() {
 	*x = Ended{}
-	mi := &file_messages_gang_proto_msgTypes[22]
+	mi := &file_messages_gang_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1832,7 +1963,7 @@ func (x *Ended) String() string {
 func (*Ended) ProtoMessage() {}
 
 func (x *Ended) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gang_proto_msgTypes[22]
+	mi := &file_messages_gang_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1845,7 +1976,7 @@ func (x *Ended) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Ended.ProtoReflect.Descriptor instead.
 func (*Ended) Descriptor() ([]byte, []int) {
-	return file_messages_gang_proto_rawDescGZIP(), []int{22}
+	return file_messages_gang_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *Ended) GetOrigin() *Origin {
@@ -1880,7 +2011,7 @@ type Forget struct {
 
 func (x *Forget) Reset() {
 	*x = Forget{}
-	mi := &file_messages_gang_proto_msgTypes[23]
+	mi := &file_messages_gang_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1892,7 +2023,7 @@ func (x *Forget) String() string {
 func (*Forget) ProtoMessage() {}
 
 func (x *Forget) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gang_proto_msgTypes[23]
+	mi := &file_messages_gang_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1905,7 +2036,7 @@ func (x *Forget) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Forget.ProtoReflect.Descriptor instead.
 func (*Forget) Descriptor() ([]byte, []int) {
-	return file_messages_gang_proto_rawDescGZIP(), []int{23}
+	return file_messages_gang_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *Forget) GetOrder() *Order {
@@ -1934,7 +2065,7 @@ type SliceReport struct {
 
 func (x *SliceReport) Reset() {
 	*x = SliceReport{}
-	mi := &file_messages_gang_proto_msgTypes[24]
+	mi := &file_messages_gang_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1946,7 +2077,7 @@ func (x *SliceReport) String() string {
 func (*SliceReport) ProtoMessage() {}
 
 func (x *SliceReport) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gang_proto_msgTypes[24]
+	mi := &file_messages_gang_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1959,7 +2090,7 @@ func (x *SliceReport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SliceReport.ProtoReflect.Descriptor instead.
 func (*SliceReport) Descriptor() ([]byte, []int) {
-	return file_messages_gang_proto_rawDescGZIP(), []int{24}
+	return file_messages_gang_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *SliceReport) GetToken() *Token {
@@ -2049,7 +2180,7 @@ type LedgerReport struct {
 
 func (x *LedgerReport) Reset() {
 	*x = LedgerReport{}
-	mi := &file_messages_gang_proto_msgTypes[25]
+	mi := &file_messages_gang_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2061,7 +2192,7 @@ func (x *LedgerReport) String() string {
 func (*LedgerReport) ProtoMessage() {}
 
 func (x *LedgerReport) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gang_proto_msgTypes[25]
+	mi := &file_messages_gang_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2074,7 +2205,7 @@ func (x *LedgerReport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LedgerReport.ProtoReflect.Descriptor instead.
 func (*LedgerReport) Descriptor() ([]byte, []int) {
-	return file_messages_gang_proto_rawDescGZIP(), []int{25}
+	return file_messages_gang_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *LedgerReport) GetVersion() uint64 {
@@ -2147,7 +2278,7 @@ type LedgerRecord struct {
 
 func (x *LedgerRecord) Reset() {
 	*x = LedgerRecord{}
-	mi := &file_messages_gang_proto_msgTypes[26]
+	mi := &file_messages_gang_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2159,7 +2290,7 @@ func (x *LedgerRecord) String() string {
 func (*LedgerRecord) ProtoMessage() {}
 
 func (x *LedgerRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gang_proto_msgTypes[26]
+	mi := &file_messages_gang_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2172,7 +2303,7 @@ func (x *LedgerRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LedgerRecord.ProtoReflect.Descriptor instead.
 func (*LedgerRecord) Descriptor() ([]byte, []int) {
-	return file_messages_gang_proto_rawDescGZIP(), []int{26}
+	return file_messages_gang_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *LedgerRecord) GetEpoch() uint64 {
@@ -2232,7 +2363,7 @@ type SliceRecord struct {
 
 func (x *SliceRecord) Reset() {
 	*x = SliceRecord{}
-	mi := &file_messages_gang_proto_msgTypes[27]
+	mi := &file_messages_gang_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2244,7 +2375,7 @@ func (x *SliceRecord) String() string {
 func (*SliceRecord) ProtoMessage() {}
 
 func (x *SliceRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gang_proto_msgTypes[27]
+	mi := &file_messages_gang_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2257,7 +2388,7 @@ func (x *SliceRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SliceRecord.ProtoReflect.Descriptor instead.
 func (*SliceRecord) Descriptor() ([]byte, []int) {
-	return file_messages_gang_proto_rawDescGZIP(), []int{27}
+	return file_messages_gang_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *SliceRecord) GetToken() *Token {
@@ -2437,7 +2568,16 @@ const file_messages_gang_proto_rawDesc = "" +
 	"\n" +
 	"have_bytes\x18\x03 \x01(\x05R\thaveBytes\"5\n" +
 	"\aStarted\x12*\n" +
-	"\x06origin\x18\x01 \x01(\v2\x12.synapse.v1.OriginR\x06origin\"\x8b\x01\n" +
+	"\x06origin\x18\x01 \x01(\v2\x12.synapse.v1.OriginR\x06origin\"\x99\x01\n" +
+	"\x04Warn\x12'\n" +
+	"\x05order\x18\x01 \x01(\v2\x11.synapse.v1.OrderR\x05order\x12\x16\n" +
+	"\x06number\x18\x02 \x01(\x04R\x06number\x12'\n" +
+	"\x05cause\x18\x03 \x01(\x0e2\x11.synapse.v1.CauseR\x05cause\x12\x17\n" +
+	"\aleft_ms\x18\x04 \x01(\x03R\x06leftMs\x12\x0e\n" +
+	"\x02of\x18\x05 \x01(\x03R\x02of\"L\n" +
+	"\x06Warned\x12*\n" +
+	"\x06origin\x18\x01 \x01(\v2\x12.synapse.v1.OriginR\x06origin\x12\x16\n" +
+	"\x06number\x18\x02 \x01(\x04R\x06number\"\x8b\x01\n" +
 	"\x04Stop\x12'\n" +
 	"\x05order\x18\x01 \x01(\v2\x11.synapse.v1.OrderR\x05order\x12'\n" +
 	"\x05cause\x18\x02 \x01(\x0e2\x11.synapse.v1.CauseR\x05cause\x12\x16\n" +
@@ -2576,7 +2716,7 @@ func file_messages_gang_proto_rawDescGZIP() []byte {
 }
 
 var file_messages_gang_proto_enumTypes = make([]protoimpl.EnumInfo, 5)
-var file_messages_gang_proto_msgTypes = make([]protoimpl.MessageInfo, 28)
+var file_messages_gang_proto_msgTypes = make([]protoimpl.MessageInfo, 30)
 var file_messages_gang_proto_goTypes = []any{
 	(RefusalReason)(0),   // 0: synapse.v1.RefusalReason
 	(Cause)(0),           // 1: synapse.v1.Cause
@@ -2602,40 +2742,42 @@ var file_messages_gang_proto_goTypes = []any{
 	(*Start)(nil),        // 21: synapse.v1.Start
 	(*Lacking)(nil),      // 22: synapse.v1.Lacking
 	(*Started)(nil),      // 23: synapse.v1.Started
-	(*Stop)(nil),         // 24: synapse.v1.Stop
-	(*Exit)(nil),         // 25: synapse.v1.Exit
-	(*Exited)(nil),       // 26: synapse.v1.Exited
-	(*Ended)(nil),        // 27: synapse.v1.Ended
-	(*Forget)(nil),       // 28: synapse.v1.Forget
-	(*SliceReport)(nil),  // 29: synapse.v1.SliceReport
-	(*LedgerReport)(nil), // 30: synapse.v1.LedgerReport
-	(*LedgerRecord)(nil), // 31: synapse.v1.LedgerRecord
-	(*SliceRecord)(nil),  // 32: synapse.v1.SliceRecord
-	(*Token)(nil),        // 33: synapse.v1.Token
-	(*Incarnation)(nil),  // 34: synapse.v1.Incarnation
-	(*Resources)(nil),    // 35: synapse.v1.Resources
-	(*GpuShare)(nil),     // 36: synapse.v1.GpuShare
-	(*JobSpec)(nil),      // 37: synapse.v1.JobSpec
+	(*Warn)(nil),         // 24: synapse.v1.Warn
+	(*Warned)(nil),       // 25: synapse.v1.Warned
+	(*Stop)(nil),         // 26: synapse.v1.Stop
+	(*Exit)(nil),         // 27: synapse.v1.Exit
+	(*Exited)(nil),       // 28: synapse.v1.Exited
+	(*Ended)(nil),        // 29: synapse.v1.Ended
+	(*Forget)(nil),       // 30: synapse.v1.Forget
+	(*SliceReport)(nil),  // 31: synapse.v1.SliceReport
+	(*LedgerReport)(nil), // 32: synapse.v1.LedgerReport
+	(*LedgerRecord)(nil), // 33: synapse.v1.LedgerRecord
+	(*SliceRecord)(nil),  // 34: synapse.v1.SliceRecord
+	(*Token)(nil),        // 35: synapse.v1.Token
+	(*Incarnation)(nil),  // 36: synapse.v1.Incarnation
+	(*Resources)(nil),    // 37: synapse.v1.Resources
+	(*GpuShare)(nil),     // 38: synapse.v1.GpuShare
+	(*JobSpec)(nil),      // 39: synapse.v1.JobSpec
 }
 var file_messages_gang_proto_depIdxs = []int32{
-	33, // 0: synapse.v1.Order.token:type_name -> synapse.v1.Token
-	34, // 1: synapse.v1.Order.incarnation:type_name -> synapse.v1.Incarnation
-	33, // 2: synapse.v1.Origin.token:type_name -> synapse.v1.Token
-	34, // 3: synapse.v1.Origin.incarnation:type_name -> synapse.v1.Incarnation
-	35, // 4: synapse.v1.Member.amount:type_name -> synapse.v1.Resources
-	35, // 5: synapse.v1.Grant.amount:type_name -> synapse.v1.Resources
-	36, // 6: synapse.v1.Grant.gpus:type_name -> synapse.v1.GpuShare
+	35, // 0: synapse.v1.Order.token:type_name -> synapse.v1.Token
+	36, // 1: synapse.v1.Order.incarnation:type_name -> synapse.v1.Incarnation
+	35, // 2: synapse.v1.Origin.token:type_name -> synapse.v1.Token
+	36, // 3: synapse.v1.Origin.incarnation:type_name -> synapse.v1.Incarnation
+	37, // 4: synapse.v1.Member.amount:type_name -> synapse.v1.Resources
+	37, // 5: synapse.v1.Grant.amount:type_name -> synapse.v1.Resources
+	38, // 6: synapse.v1.Grant.gpus:type_name -> synapse.v1.GpuShare
 	5,  // 7: synapse.v1.Reserve.order:type_name -> synapse.v1.Order
 	7,  // 8: synapse.v1.Reserve.members:type_name -> synapse.v1.Member
 	6,  // 9: synapse.v1.Reserved.origin:type_name -> synapse.v1.Origin
 	8,  // 10: synapse.v1.Reserved.grants:type_name -> synapse.v1.Grant
 	6,  // 11: synapse.v1.Refused.origin:type_name -> synapse.v1.Origin
 	0,  // 12: synapse.v1.Refused.reason:type_name -> synapse.v1.RefusalReason
-	30, // 13: synapse.v1.Refused.ledger:type_name -> synapse.v1.LedgerReport
+	32, // 13: synapse.v1.Refused.ledger:type_name -> synapse.v1.LedgerReport
 	5,  // 14: synapse.v1.Abort.order:type_name -> synapse.v1.Order
 	6,  // 15: synapse.v1.Aborted.origin:type_name -> synapse.v1.Origin
 	5,  // 16: synapse.v1.Commit.order:type_name -> synapse.v1.Order
-	37, // 17: synapse.v1.Commit.spec:type_name -> synapse.v1.JobSpec
+	39, // 17: synapse.v1.Commit.spec:type_name -> synapse.v1.JobSpec
 	7,  // 18: synapse.v1.Commit.members:type_name -> synapse.v1.Member
 	6,  // 19: synapse.v1.Committed.origin:type_name -> synapse.v1.Origin
 	6,  // 20: synapse.v1.Prepared.origin:type_name -> synapse.v1.Origin
@@ -2646,35 +2788,38 @@ var file_messages_gang_proto_depIdxs = []int32{
 	20, // 25: synapse.v1.Start.roster:type_name -> synapse.v1.Roster
 	6,  // 26: synapse.v1.Lacking.origin:type_name -> synapse.v1.Origin
 	6,  // 27: synapse.v1.Started.origin:type_name -> synapse.v1.Origin
-	5,  // 28: synapse.v1.Stop.order:type_name -> synapse.v1.Order
-	1,  // 29: synapse.v1.Stop.cause:type_name -> synapse.v1.Cause
-	2,  // 30: synapse.v1.Exit.kind:type_name -> synapse.v1.ExitKind
-	3,  // 31: synapse.v1.Exit.fault:type_name -> synapse.v1.Fault
-	6,  // 32: synapse.v1.Exited.origin:type_name -> synapse.v1.Origin
-	25, // 33: synapse.v1.Exited.exits:type_name -> synapse.v1.Exit
-	6,  // 34: synapse.v1.Ended.origin:type_name -> synapse.v1.Origin
-	25, // 35: synapse.v1.Ended.exits:type_name -> synapse.v1.Exit
-	5,  // 36: synapse.v1.Forget.order:type_name -> synapse.v1.Order
-	33, // 37: synapse.v1.SliceReport.token:type_name -> synapse.v1.Token
-	4,  // 38: synapse.v1.SliceReport.state:type_name -> synapse.v1.SliceState
-	8,  // 39: synapse.v1.SliceReport.grants:type_name -> synapse.v1.Grant
-	25, // 40: synapse.v1.SliceReport.exits:type_name -> synapse.v1.Exit
-	35, // 41: synapse.v1.LedgerReport.total:type_name -> synapse.v1.Resources
-	35, // 42: synapse.v1.LedgerReport.free:type_name -> synapse.v1.Resources
-	36, // 43: synapse.v1.LedgerReport.free_gpus:type_name -> synapse.v1.GpuShare
-	29, // 44: synapse.v1.LedgerReport.slices:type_name -> synapse.v1.SliceReport
-	32, // 45: synapse.v1.LedgerRecord.slices:type_name -> synapse.v1.SliceRecord
-	33, // 46: synapse.v1.SliceRecord.token:type_name -> synapse.v1.Token
-	4,  // 47: synapse.v1.SliceRecord.state:type_name -> synapse.v1.SliceState
-	8,  // 48: synapse.v1.SliceRecord.grants:type_name -> synapse.v1.Grant
-	25, // 49: synapse.v1.SliceRecord.exits:type_name -> synapse.v1.Exit
-	37, // 50: synapse.v1.SliceRecord.spec:type_name -> synapse.v1.JobSpec
-	1,  // 51: synapse.v1.SliceRecord.cause:type_name -> synapse.v1.Cause
-	52, // [52:52] is the sub-list for method output_type
-	52, // [52:52] is the sub-list for method input_type
-	52, // [52:52] is the sub-list for extension type_name
-	52, // [52:52] is the sub-list for extension extendee
-	0,  // [0:52] is the sub-list for field type_name
+	5,  // 28: synapse.v1.Warn.order:type_name -> synapse.v1.Order
+	1,  // 29: synapse.v1.Warn.cause:type_name -> synapse.v1.Cause
+	6,  // 30: synapse.v1.Warned.origin:type_name -> synapse.v1.Origin
+	5,  // 31: synapse.v1.Stop.order:type_name -> synapse.v1.Order
+	1,  // 32: synapse.v1.Stop.cause:type_name -> synapse.v1.Cause
+	2,  // 33: synapse.v1.Exit.kind:type_name -> synapse.v1.ExitKind
+	3,  // 34: synapse.v1.Exit.fault:type_name -> synapse.v1.Fault
+	6,  // 35: synapse.v1.Exited.origin:type_name -> synapse.v1.Origin
+	27, // 36: synapse.v1.Exited.exits:type_name -> synapse.v1.Exit
+	6,  // 37: synapse.v1.Ended.origin:type_name -> synapse.v1.Origin
+	27, // 38: synapse.v1.Ended.exits:type_name -> synapse.v1.Exit
+	5,  // 39: synapse.v1.Forget.order:type_name -> synapse.v1.Order
+	35, // 40: synapse.v1.SliceReport.token:type_name -> synapse.v1.Token
+	4,  // 41: synapse.v1.SliceReport.state:type_name -> synapse.v1.SliceState
+	8,  // 42: synapse.v1.SliceReport.grants:type_name -> synapse.v1.Grant
+	27, // 43: synapse.v1.SliceReport.exits:type_name -> synapse.v1.Exit
+	37, // 44: synapse.v1.LedgerReport.total:type_name -> synapse.v1.Resources
+	37, // 45: synapse.v1.LedgerReport.free:type_name -> synapse.v1.Resources
+	38, // 46: synapse.v1.LedgerReport.free_gpus:type_name -> synapse.v1.GpuShare
+	31, // 47: synapse.v1.LedgerReport.slices:type_name -> synapse.v1.SliceReport
+	34, // 48: synapse.v1.LedgerRecord.slices:type_name -> synapse.v1.SliceRecord
+	35, // 49: synapse.v1.SliceRecord.token:type_name -> synapse.v1.Token
+	4,  // 50: synapse.v1.SliceRecord.state:type_name -> synapse.v1.SliceState
+	8,  // 51: synapse.v1.SliceRecord.grants:type_name -> synapse.v1.Grant
+	27, // 52: synapse.v1.SliceRecord.exits:type_name -> synapse.v1.Exit
+	39, // 53: synapse.v1.SliceRecord.spec:type_name -> synapse.v1.JobSpec
+	1,  // 54: synapse.v1.SliceRecord.cause:type_name -> synapse.v1.Cause
+	55, // [55:55] is the sub-list for method output_type
+	55, // [55:55] is the sub-list for method input_type
+	55, // [55:55] is the sub-list for extension type_name
+	55, // [55:55] is the sub-list for extension extendee
+	0,  // [0:55] is the sub-list for field type_name
 }
 
 func init() { file_messages_gang_proto_init() }
@@ -2690,7 +2835,7 @@ func file_messages_gang_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_messages_gang_proto_rawDesc), len(file_messages_gang_proto_rawDesc)),
 			NumEnums:      5,
-			NumMessages:   28,
+			NumMessages:   30,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

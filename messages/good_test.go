@@ -53,6 +53,8 @@ func goodMessages() []validator {
 		&Start{Order: goodOrder, Rendezvous: &Rendezvous{Address: "10.0.0.1", Port: 20000}, Run: 1,
 			Roster: &Roster{Digest: 7, SizeBytes: 9, OffsetBytes: 8, Data: []byte{1}}},
 		&Lacking{Origin: goodOrigin, Digest: 7, HaveBytes: 9},
+		&Warn{Order: goodOrder, Number: 1, Cause: Cause_CAUSE_TIME_LIMIT, LeftMs: 1, Of: 7},
+		&Warn{Order: goodOrder, Number: 2}, &Warned{Origin: goodOrigin, Number: 1},
 		&Stop{Order: goodOrder, Cause: Cause_CAUSE_CANCELLED, Signal: 15, GraceMs: 1},
 		&Exited{Origin: goodOrigin, Exits: []*Exit{goodExit}}, &Ended{Origin: goodOrigin}, &Forget{Order: goodOrder},
 
@@ -115,7 +117,7 @@ func goodMessages() []validator {
 		&StartTask{Id: goodTask, Job: "j-1", Spec: goodSpec(), Grant: goodGrant, Rendezvous: goodMeeting},
 		&TaskStarted{Id: goodTask},
 		&TaskGone{Id: goodTask, Exit: rank1}, &AdoptTask{Id: goodTask}, &SignalTask{Id: goodTask, Signal: 9},
-		&StopTask{Id: goodTask},
+		&StopTask{Id: goodTask}, &WarnTask{Id: goodTask, Signal: 10}, &TaskWarned{Id: goodTask},
 		&StatsTask{Id: goodTask}, &TaskStats{Id: goodTask}, &LogsTask{Id: goodTask, LimitBytes: 1}, &TaskLogs{Id: goodTask},
 		&ForgetTask{Id: goodTask}, &ListTasks{}, &TaskList{Tasks: []*TaskEntry{{Id: goodTask, Exit: rank1}}},
 		&UidsInUse{Uids: []uint32{2_000_000}}, &KeepTasks{}, &GpuFaulted{GpuId: "a"}, &GpuRecovered{GpuId: "a"},

@@ -261,6 +261,59 @@ func (x *StopSpec) GetGraceMs() int64 {
 	return 0
 }
 
+// WarnSpec is a signal ahead of an end that is known before: by the time limit, a drain with a deadline, a preemption.
+type WarnSpec struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Signal        int32                  `protobuf:"varint,1,opt,name=signal,proto3" json:"signal,omitempty"`
+	AheadMs       int64                  `protobuf:"varint,2,opt,name=ahead_ms,json=aheadMs,proto3" json:"ahead_ms,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WarnSpec) Reset() {
+	*x = WarnSpec{}
+	mi := &file_messages_job_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WarnSpec) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WarnSpec) ProtoMessage() {}
+
+func (x *WarnSpec) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_job_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WarnSpec.ProtoReflect.Descriptor instead.
+func (*WarnSpec) Descriptor() ([]byte, []int) {
+	return file_messages_job_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *WarnSpec) GetSignal() int32 {
+	if x != nil {
+		return x.Signal
+	}
+	return 0
+}
+
+func (x *WarnSpec) GetAheadMs() int64 {
+	if x != nil {
+		return x.AheadMs
+	}
+	return 0
+}
+
 type RestartSpec struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Limit         int32                  `protobuf:"varint,1,opt,name=limit,proto3" json:"limit,omitempty"` // failures of the tasks; failures of machines have a limit of their own
@@ -271,7 +324,7 @@ type RestartSpec struct {
 
 func (x *RestartSpec) Reset() {
 	*x = RestartSpec{}
-	mi := &file_messages_job_proto_msgTypes[3]
+	mi := &file_messages_job_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -283,7 +336,7 @@ func (x *RestartSpec) String() string {
 func (*RestartSpec) ProtoMessage() {}
 
 func (x *RestartSpec) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_job_proto_msgTypes[3]
+	mi := &file_messages_job_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -296,7 +349,7 @@ func (x *RestartSpec) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RestartSpec.ProtoReflect.Descriptor instead.
 func (*RestartSpec) Descriptor() ([]byte, []int) {
-	return file_messages_job_proto_rawDescGZIP(), []int{3}
+	return file_messages_job_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *RestartSpec) GetLimit() int32 {
@@ -327,7 +380,7 @@ type Script struct {
 
 func (x *Script) Reset() {
 	*x = Script{}
-	mi := &file_messages_job_proto_msgTypes[4]
+	mi := &file_messages_job_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -339,7 +392,7 @@ func (x *Script) String() string {
 func (*Script) ProtoMessage() {}
 
 func (x *Script) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_job_proto_msgTypes[4]
+	mi := &file_messages_job_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -352,7 +405,7 @@ func (x *Script) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Script.ProtoReflect.Descriptor instead.
 func (*Script) Descriptor() ([]byte, []int) {
-	return file_messages_job_proto_rawDescGZIP(), []int{4}
+	return file_messages_job_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Script) GetName() string {
@@ -424,13 +477,14 @@ type JobSpec struct {
 	Network          Network                `protobuf:"varint,28,opt,name=network,proto3,enum=synapse.v1.Network" json:"network,omitempty"`                 // other than the machine's: only on machines that announce it
 	BeginUnixMs      int64                  `protobuf:"varint,30,opt,name=begin_unix_ms,json=beginUnixMs,proto3" json:"begin_unix_ms,omitempty"`            // not planned before then, by the leader's wall clock; 0 or a past time: at once
 	Launcher         Launch                 `protobuf:"varint,31,opt,name=launcher,proto3,enum=synapse.v1.Launch" json:"launcher,omitempty"`                // an agent that does not know the field does as LAUNCH_AUTO
+	Warn             *WarnSpec              `protobuf:"bytes,32,opt,name=warn,proto3" json:"warn,omitempty"`                                                // none: its tasks are told nothing before they are stopped
 	unknownFields    protoimpl.UnknownFields
 	sizeCache        protoimpl.SizeCache
 }
 
 func (x *JobSpec) Reset() {
 	*x = JobSpec{}
-	mi := &file_messages_job_proto_msgTypes[5]
+	mi := &file_messages_job_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -442,7 +496,7 @@ func (x *JobSpec) String() string {
 func (*JobSpec) ProtoMessage() {}
 
 func (x *JobSpec) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_job_proto_msgTypes[5]
+	mi := &file_messages_job_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -455,7 +509,7 @@ func (x *JobSpec) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobSpec.ProtoReflect.Descriptor instead.
 func (*JobSpec) Descriptor() ([]byte, []int) {
-	return file_messages_job_proto_rawDescGZIP(), []int{5}
+	return file_messages_job_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *JobSpec) GetName() string {
@@ -675,6 +729,13 @@ func (x *JobSpec) GetLauncher() Launch {
 	return Launch_LAUNCH_UNSPECIFIED
 }
 
+func (x *JobSpec) GetWarn() *WarnSpec {
+	if x != nil {
+		return x.Warn
+	}
+	return nil
+}
+
 var File_messages_job_proto protoreflect.FileDescriptor
 
 const file_messages_job_proto_rawDesc = "" +
@@ -694,7 +755,10 @@ const file_messages_job_proto_rawDesc = "" +
 	"patienceMs\"=\n" +
 	"\bStopSpec\x12\x16\n" +
 	"\x06signal\x18\x01 \x01(\x05R\x06signal\x12\x19\n" +
-	"\bgrace_ms\x18\x02 \x01(\x03R\agraceMs\"B\n" +
+	"\bgrace_ms\x18\x02 \x01(\x03R\agraceMs\"=\n" +
+	"\bWarnSpec\x12\x16\n" +
+	"\x06signal\x18\x01 \x01(\x05R\x06signal\x12\x19\n" +
+	"\bahead_ms\x18\x02 \x01(\x03R\aaheadMs\"B\n" +
 	"\vRestartSpec\x12\x14\n" +
 	"\x05limit\x18\x01 \x01(\x05R\x05limit\x12\x1d\n" +
 	"\n" +
@@ -705,7 +769,7 @@ const file_messages_job_proto_rawDesc = "" +
 	"\n" +
 	"size_bytes\x18\x03 \x01(\x03R\tsizeBytes\x12\x12\n" +
 	"\x04args\x18\x04 \x03(\tR\x04args\x12\x12\n" +
-	"\x04text\x18\x05 \x01(\fR\x04text\"\xe8\b\n" +
+	"\x04text\x18\x05 \x01(\fR\x04text\"\x92\t\n" +
 	"\aJobSpec\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12)\n" +
 	"\x06labels\x18\x02 \x03(\v2\x11.synapse.v1.LabelR\x06labels\x12\x14\n" +
@@ -740,7 +804,8 @@ const file_messages_job_proto_rawDesc = "" +
 	"\x06script\x18\x1b \x01(\v2\x12.synapse.v1.ScriptR\x06script\x12-\n" +
 	"\anetwork\x18\x1c \x01(\x0e2\x13.synapse.v1.NetworkR\anetwork\x12\"\n" +
 	"\rbegin_unix_ms\x18\x1e \x01(\x03R\vbeginUnixMs\x12.\n" +
-	"\blauncher\x18\x1f \x01(\x0e2\x12.synapse.v1.LaunchR\blauncher*>\n" +
+	"\blauncher\x18\x1f \x01(\x0e2\x12.synapse.v1.LaunchR\blauncher\x12(\n" +
+	"\x04warn\x18  \x01(\v2\x14.synapse.v1.WarnSpecR\x04warn*>\n" +
 	"\x05Split\x12\x15\n" +
 	"\x11SPLIT_UNSPECIFIED\x10\x00\x12\x0f\n" +
 	"\vSPLIT_WHOLE\x10\x01\x12\r\n" +
@@ -759,42 +824,44 @@ func file_messages_job_proto_rawDescGZIP() []byte {
 }
 
 var file_messages_job_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_messages_job_proto_msgTypes = make([]protoimpl.MessageInfo, 6)
+var file_messages_job_proto_msgTypes = make([]protoimpl.MessageInfo, 7)
 var file_messages_job_proto_goTypes = []any{
 	(Split)(0),           // 0: synapse.v1.Split
 	(*GangSpec)(nil),     // 1: synapse.v1.GangSpec
 	(*TopologySpec)(nil), // 2: synapse.v1.TopologySpec
 	(*StopSpec)(nil),     // 3: synapse.v1.StopSpec
-	(*RestartSpec)(nil),  // 4: synapse.v1.RestartSpec
-	(*Script)(nil),       // 5: synapse.v1.Script
-	(*JobSpec)(nil),      // 6: synapse.v1.JobSpec
-	(*Resources)(nil),    // 7: synapse.v1.Resources
-	(*Label)(nil),        // 8: synapse.v1.Label
-	(*EnvVar)(nil),       // 9: synapse.v1.EnvVar
-	(*Mount)(nil),        // 10: synapse.v1.Mount
-	(Network)(0),         // 11: synapse.v1.Network
-	(Launch)(0),          // 12: synapse.v1.Launch
+	(*WarnSpec)(nil),     // 4: synapse.v1.WarnSpec
+	(*RestartSpec)(nil),  // 5: synapse.v1.RestartSpec
+	(*Script)(nil),       // 6: synapse.v1.Script
+	(*JobSpec)(nil),      // 7: synapse.v1.JobSpec
+	(*Resources)(nil),    // 8: synapse.v1.Resources
+	(*Label)(nil),        // 9: synapse.v1.Label
+	(*EnvVar)(nil),       // 10: synapse.v1.EnvVar
+	(*Mount)(nil),        // 11: synapse.v1.Mount
+	(Network)(0),         // 12: synapse.v1.Network
+	(Launch)(0),          // 13: synapse.v1.Launch
 }
 var file_messages_job_proto_depIdxs = []int32{
-	7,  // 0: synapse.v1.GangSpec.total:type_name -> synapse.v1.Resources
+	8,  // 0: synapse.v1.GangSpec.total:type_name -> synapse.v1.Resources
 	0,  // 1: synapse.v1.GangSpec.split:type_name -> synapse.v1.Split
-	8,  // 2: synapse.v1.JobSpec.labels:type_name -> synapse.v1.Label
+	9,  // 2: synapse.v1.JobSpec.labels:type_name -> synapse.v1.Label
 	1,  // 3: synapse.v1.JobSpec.gang:type_name -> synapse.v1.GangSpec
-	7,  // 4: synapse.v1.JobSpec.each:type_name -> synapse.v1.Resources
+	8,  // 4: synapse.v1.JobSpec.each:type_name -> synapse.v1.Resources
 	2,  // 5: synapse.v1.JobSpec.topology:type_name -> synapse.v1.TopologySpec
-	8,  // 6: synapse.v1.JobSpec.node_selector:type_name -> synapse.v1.Label
-	9,  // 7: synapse.v1.JobSpec.env:type_name -> synapse.v1.EnvVar
-	10, // 8: synapse.v1.JobSpec.mounts:type_name -> synapse.v1.Mount
+	9,  // 6: synapse.v1.JobSpec.node_selector:type_name -> synapse.v1.Label
+	10, // 7: synapse.v1.JobSpec.env:type_name -> synapse.v1.EnvVar
+	11, // 8: synapse.v1.JobSpec.mounts:type_name -> synapse.v1.Mount
 	3,  // 9: synapse.v1.JobSpec.stop:type_name -> synapse.v1.StopSpec
-	4,  // 10: synapse.v1.JobSpec.restart:type_name -> synapse.v1.RestartSpec
-	5,  // 11: synapse.v1.JobSpec.script:type_name -> synapse.v1.Script
-	11, // 12: synapse.v1.JobSpec.network:type_name -> synapse.v1.Network
-	12, // 13: synapse.v1.JobSpec.launcher:type_name -> synapse.v1.Launch
-	14, // [14:14] is the sub-list for method output_type
-	14, // [14:14] is the sub-list for method input_type
-	14, // [14:14] is the sub-list for extension type_name
-	14, // [14:14] is the sub-list for extension extendee
-	0,  // [0:14] is the sub-list for field type_name
+	5,  // 10: synapse.v1.JobSpec.restart:type_name -> synapse.v1.RestartSpec
+	6,  // 11: synapse.v1.JobSpec.script:type_name -> synapse.v1.Script
+	12, // 12: synapse.v1.JobSpec.network:type_name -> synapse.v1.Network
+	13, // 13: synapse.v1.JobSpec.launcher:type_name -> synapse.v1.Launch
+	4,  // 14: synapse.v1.JobSpec.warn:type_name -> synapse.v1.WarnSpec
+	15, // [15:15] is the sub-list for method output_type
+	15, // [15:15] is the sub-list for method input_type
+	15, // [15:15] is the sub-list for extension type_name
+	15, // [15:15] is the sub-list for extension extendee
+	0,  // [0:15] is the sub-list for field type_name
 }
 
 func init() { file_messages_job_proto_init() }
@@ -809,7 +876,7 @@ func file_messages_job_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_messages_job_proto_rawDesc), len(file_messages_job_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   6,
+			NumMessages:   7,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

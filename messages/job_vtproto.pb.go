@@ -179,6 +179,49 @@ func (m *StopSpec) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 	return len(dAtA) - i, nil
 }
 
+func (m *WarnSpec) MarshalVT() (dAtA []byte, err error) {
+	if m == nil {
+		return nil, nil
+	}
+	size := m.SizeVT()
+	dAtA = make([]byte, size)
+	n, err := m.MarshalToSizedBufferVT(dAtA[:size])
+	if err != nil {
+		return nil, err
+	}
+	return dAtA[:n], nil
+}
+
+func (m *WarnSpec) MarshalToVT(dAtA []byte) (int, error) {
+	size := m.SizeVT()
+	return m.MarshalToSizedBufferVT(dAtA[:size])
+}
+
+func (m *WarnSpec) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
+	if m == nil {
+		return 0, nil
+	}
+	i := len(dAtA)
+	_ = i
+	var l int
+	_ = l
+	if m.unknownFields != nil {
+		i -= len(m.unknownFields)
+		copy(dAtA[i:], m.unknownFields)
+	}
+	if m.AheadMs != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.AheadMs))
+		i--
+		dAtA[i] = 0x10
+	}
+	if m.Signal != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.Signal))
+		i--
+		dAtA[i] = 0x8
+	}
+	return len(dAtA) - i, nil
+}
+
 func (m *RestartSpec) MarshalVT() (dAtA []byte, err error) {
 	if m == nil {
 		return nil, nil
@@ -319,6 +362,18 @@ func (m *JobSpec) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 	if m.unknownFields != nil {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
+	}
+	if m.Warn != nil {
+		size, err := m.Warn.MarshalToSizedBufferVT(dAtA[:i])
+		if err != nil {
+			return 0, err
+		}
+		i -= size
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(size))
+		i--
+		dAtA[i] = 0x2
+		i--
+		dAtA[i] = 0x82
 	}
 	if m.Launcher != 0 {
 		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.Launcher))
@@ -662,6 +717,22 @@ func (m *StopSpec) SizeVT() (n int) {
 	return n
 }
 
+func (m *WarnSpec) SizeVT() (n int) {
+	if m == nil {
+		return 0
+	}
+	var l int
+	_ = l
+	if m.Signal != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.Signal))
+	}
+	if m.AheadMs != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.AheadMs))
+	}
+	n += len(m.unknownFields)
+	return n
+}
+
 func (m *RestartSpec) SizeVT() (n int) {
 	if m == nil {
 		return 0
@@ -841,6 +912,10 @@ func (m *JobSpec) SizeVT() (n int) {
 	}
 	if m.Launcher != 0 {
 		n += 2 + protohelpers.SizeOfVarint(uint64(m.Launcher))
+	}
+	if m.Warn != nil {
+		l = m.Warn.SizeVT()
+		n += 2 + l + protohelpers.SizeOfVarint(uint64(l))
 	}
 	n += len(m.unknownFields)
 	return n

@@ -527,6 +527,144 @@ func (x *SignalTask) GetSignal() int32 {
 	return 0
 }
 
+// Task → launcher: tell a task that runs when it will be stopped, in its notice, and signal it, but not a second time for
+// the same end. Answered by TaskWarned once it is done; by nothing where the task does not run.
+type WarnTask struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Id            *TaskId                `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	Number        uint64                 `protobuf:"varint,2,opt,name=number,proto3" json:"number,omitempty"` // as in Warn, likewise the next three
+	Cause         Cause                  `protobuf:"varint,3,opt,name=cause,proto3,enum=synapse.v1.Cause" json:"cause,omitempty"`
+	LeftMs        int64                  `protobuf:"varint,4,opt,name=left_ms,json=leftMs,proto3" json:"left_ms,omitempty"`
+	Of            int64                  `protobuf:"varint,5,opt,name=of,proto3" json:"of,omitempty"`
+	Signal        int32                  `protobuf:"varint,6,opt,name=signal,proto3" json:"signal,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WarnTask) Reset() {
+	*x = WarnTask{}
+	mi := &file_messages_launcher_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WarnTask) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WarnTask) ProtoMessage() {}
+
+func (x *WarnTask) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_launcher_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WarnTask.ProtoReflect.Descriptor instead.
+func (*WarnTask) Descriptor() ([]byte, []int) {
+	return file_messages_launcher_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *WarnTask) GetId() *TaskId {
+	if x != nil {
+		return x.Id
+	}
+	return nil
+}
+
+func (x *WarnTask) GetNumber() uint64 {
+	if x != nil {
+		return x.Number
+	}
+	return 0
+}
+
+func (x *WarnTask) GetCause() Cause {
+	if x != nil {
+		return x.Cause
+	}
+	return Cause_CAUSE_UNSPECIFIED
+}
+
+func (x *WarnTask) GetLeftMs() int64 {
+	if x != nil {
+		return x.LeftMs
+	}
+	return 0
+}
+
+func (x *WarnTask) GetOf() int64 {
+	if x != nil {
+		return x.Of
+	}
+	return 0
+}
+
+func (x *WarnTask) GetSignal() int32 {
+	if x != nil {
+		return x.Signal
+	}
+	return 0
+}
+
+type TaskWarned struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Id            *TaskId                `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	Number        uint64                 `protobuf:"varint,2,opt,name=number,proto3" json:"number,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TaskWarned) Reset() {
+	*x = TaskWarned{}
+	mi := &file_messages_launcher_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TaskWarned) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TaskWarned) ProtoMessage() {}
+
+func (x *TaskWarned) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_launcher_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TaskWarned.ProtoReflect.Descriptor instead.
+func (*TaskWarned) Descriptor() ([]byte, []int) {
+	return file_messages_launcher_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *TaskWarned) GetId() *TaskId {
+	if x != nil {
+		return x.Id
+	}
+	return nil
+}
+
+func (x *TaskWarned) GetNumber() uint64 {
+	if x != nil {
+		return x.Number
+	}
+	return 0
+}
+
 // Task → launcher: signal, wait the grace, kill. Answered by TaskGone, also for an id that is unknown.
 type StopTask struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -539,7 +677,7 @@ type StopTask struct {
 
 func (x *StopTask) Reset() {
 	*x = StopTask{}
-	mi := &file_messages_launcher_proto_msgTypes[8]
+	mi := &file_messages_launcher_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -551,7 +689,7 @@ func (x *StopTask) String() string {
 func (*StopTask) ProtoMessage() {}
 
 func (x *StopTask) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_launcher_proto_msgTypes[8]
+	mi := &file_messages_launcher_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -564,7 +702,7 @@ func (x *StopTask) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StopTask.ProtoReflect.Descriptor instead.
 func (*StopTask) Descriptor() ([]byte, []int) {
-	return file_messages_launcher_proto_rawDescGZIP(), []int{8}
+	return file_messages_launcher_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *StopTask) GetId() *TaskId {
@@ -597,7 +735,7 @@ type StatsTask struct {
 
 func (x *StatsTask) Reset() {
 	*x = StatsTask{}
-	mi := &file_messages_launcher_proto_msgTypes[9]
+	mi := &file_messages_launcher_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -609,7 +747,7 @@ func (x *StatsTask) String() string {
 func (*StatsTask) ProtoMessage() {}
 
 func (x *StatsTask) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_launcher_proto_msgTypes[9]
+	mi := &file_messages_launcher_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -622,7 +760,7 @@ func (x *StatsTask) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatsTask.ProtoReflect.Descriptor instead.
 func (*StatsTask) Descriptor() ([]byte, []int) {
-	return file_messages_launcher_proto_rawDescGZIP(), []int{9}
+	return file_messages_launcher_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *StatsTask) GetId() *TaskId {
@@ -645,7 +783,7 @@ type TaskStats struct {
 
 func (x *TaskStats) Reset() {
 	*x = TaskStats{}
-	mi := &file_messages_launcher_proto_msgTypes[10]
+	mi := &file_messages_launcher_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -657,7 +795,7 @@ func (x *TaskStats) String() string {
 func (*TaskStats) ProtoMessage() {}
 
 func (x *TaskStats) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_launcher_proto_msgTypes[10]
+	mi := &file_messages_launcher_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -670,7 +808,7 @@ func (x *TaskStats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskStats.ProtoReflect.Descriptor instead.
 func (*TaskStats) Descriptor() ([]byte, []int) {
-	return file_messages_launcher_proto_rawDescGZIP(), []int{10}
+	return file_messages_launcher_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *TaskStats) GetId() *TaskId {
@@ -720,7 +858,7 @@ type LogsTask struct {
 
 func (x *LogsTask) Reset() {
 	*x = LogsTask{}
-	mi := &file_messages_launcher_proto_msgTypes[11]
+	mi := &file_messages_launcher_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -732,7 +870,7 @@ func (x *LogsTask) String() string {
 func (*LogsTask) ProtoMessage() {}
 
 func (x *LogsTask) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_launcher_proto_msgTypes[11]
+	mi := &file_messages_launcher_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -745,7 +883,7 @@ func (x *LogsTask) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LogsTask.ProtoReflect.Descriptor instead.
 func (*LogsTask) Descriptor() ([]byte, []int) {
-	return file_messages_launcher_proto_rawDescGZIP(), []int{11}
+	return file_messages_launcher_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *LogsTask) GetId() *TaskId {
@@ -788,7 +926,7 @@ type TaskLogs struct {
 
 func (x *TaskLogs) Reset() {
 	*x = TaskLogs{}
-	mi := &file_messages_launcher_proto_msgTypes[12]
+	mi := &file_messages_launcher_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -800,7 +938,7 @@ func (x *TaskLogs) String() string {
 func (*TaskLogs) ProtoMessage() {}
 
 func (x *TaskLogs) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_launcher_proto_msgTypes[12]
+	mi := &file_messages_launcher_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -813,7 +951,7 @@ func (x *TaskLogs) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskLogs.ProtoReflect.Descriptor instead.
 func (*TaskLogs) Descriptor() ([]byte, []int) {
-	return file_messages_launcher_proto_rawDescGZIP(), []int{12}
+	return file_messages_launcher_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *TaskLogs) GetId() *TaskId {
@@ -854,7 +992,7 @@ type ForgetTask struct {
 
 func (x *ForgetTask) Reset() {
 	*x = ForgetTask{}
-	mi := &file_messages_launcher_proto_msgTypes[13]
+	mi := &file_messages_launcher_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -866,7 +1004,7 @@ func (x *ForgetTask) String() string {
 func (*ForgetTask) ProtoMessage() {}
 
 func (x *ForgetTask) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_launcher_proto_msgTypes[13]
+	mi := &file_messages_launcher_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -879,7 +1017,7 @@ func (x *ForgetTask) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForgetTask.ProtoReflect.Descriptor instead.
 func (*ForgetTask) Descriptor() ([]byte, []int) {
-	return file_messages_launcher_proto_rawDescGZIP(), []int{13}
+	return file_messages_launcher_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *ForgetTask) GetId() *TaskId {
@@ -898,7 +1036,7 @@ type ListTasks struct {
 
 func (x *ListTasks) Reset() {
 	*x = ListTasks{}
-	mi := &file_messages_launcher_proto_msgTypes[14]
+	mi := &file_messages_launcher_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -910,7 +1048,7 @@ func (x *ListTasks) String() string {
 func (*ListTasks) ProtoMessage() {}
 
 func (x *ListTasks) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_launcher_proto_msgTypes[14]
+	mi := &file_messages_launcher_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -923,7 +1061,7 @@ func (x *ListTasks) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTasks.ProtoReflect.Descriptor instead.
 func (*ListTasks) Descriptor() ([]byte, []int) {
-	return file_messages_launcher_proto_rawDescGZIP(), []int{14}
+	return file_messages_launcher_proto_rawDescGZIP(), []int{16}
 }
 
 type TaskEntry struct {
@@ -939,7 +1077,7 @@ type TaskEntry struct {
 
 func (x *TaskEntry) Reset() {
 	*x = TaskEntry{}
-	mi := &file_messages_launcher_proto_msgTypes[15]
+	mi := &file_messages_launcher_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -951,7 +1089,7 @@ func (x *TaskEntry) String() string {
 func (*TaskEntry) ProtoMessage() {}
 
 func (x *TaskEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_launcher_proto_msgTypes[15]
+	mi := &file_messages_launcher_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -964,7 +1102,7 @@ func (x *TaskEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskEntry.ProtoReflect.Descriptor instead.
 func (*TaskEntry) Descriptor() ([]byte, []int) {
-	return file_messages_launcher_proto_rawDescGZIP(), []int{15}
+	return file_messages_launcher_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *TaskEntry) GetId() *TaskId {
@@ -1012,7 +1150,7 @@ type TaskList struct {
 
 func (x *TaskList) Reset() {
 	*x = TaskList{}
-	mi := &file_messages_launcher_proto_msgTypes[16]
+	mi := &file_messages_launcher_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1024,7 +1162,7 @@ func (x *TaskList) String() string {
 func (*TaskList) ProtoMessage() {}
 
 func (x *TaskList) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_launcher_proto_msgTypes[16]
+	mi := &file_messages_launcher_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1037,7 +1175,7 @@ func (x *TaskList) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskList.ProtoReflect.Descriptor instead.
 func (*TaskList) Descriptor() ([]byte, []int) {
-	return file_messages_launcher_proto_rawDescGZIP(), []int{16}
+	return file_messages_launcher_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *TaskList) GetTasks() []*TaskEntry {
@@ -1065,7 +1203,7 @@ type UidsInUse struct {
 
 func (x *UidsInUse) Reset() {
 	*x = UidsInUse{}
-	mi := &file_messages_launcher_proto_msgTypes[17]
+	mi := &file_messages_launcher_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1077,7 +1215,7 @@ func (x *UidsInUse) String() string {
 func (*UidsInUse) ProtoMessage() {}
 
 func (x *UidsInUse) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_launcher_proto_msgTypes[17]
+	mi := &file_messages_launcher_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1090,7 +1228,7 @@ func (x *UidsInUse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UidsInUse.ProtoReflect.Descriptor instead.
 func (*UidsInUse) Descriptor() ([]byte, []int) {
-	return file_messages_launcher_proto_rawDescGZIP(), []int{17}
+	return file_messages_launcher_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *UidsInUse) GetUids() []uint32 {
@@ -1111,7 +1249,7 @@ type KeepTasks struct {
 
 func (x *KeepTasks) Reset() {
 	*x = KeepTasks{}
-	mi := &file_messages_launcher_proto_msgTypes[18]
+	mi := &file_messages_launcher_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1123,7 +1261,7 @@ func (x *KeepTasks) String() string {
 func (*KeepTasks) ProtoMessage() {}
 
 func (x *KeepTasks) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_launcher_proto_msgTypes[18]
+	mi := &file_messages_launcher_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1136,7 +1274,7 @@ func (x *KeepTasks) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeepTasks.ProtoReflect.Descriptor instead.
 func (*KeepTasks) Descriptor() ([]byte, []int) {
-	return file_messages_launcher_proto_rawDescGZIP(), []int{18}
+	return file_messages_launcher_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *KeepTasks) GetHeardNs() int64 {
@@ -1157,7 +1295,7 @@ type GpuFaulted struct {
 
 func (x *GpuFaulted) Reset() {
 	*x = GpuFaulted{}
-	mi := &file_messages_launcher_proto_msgTypes[19]
+	mi := &file_messages_launcher_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1169,7 +1307,7 @@ func (x *GpuFaulted) String() string {
 func (*GpuFaulted) ProtoMessage() {}
 
 func (x *GpuFaulted) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_launcher_proto_msgTypes[19]
+	mi := &file_messages_launcher_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1182,7 +1320,7 @@ func (x *GpuFaulted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GpuFaulted.ProtoReflect.Descriptor instead.
 func (*GpuFaulted) Descriptor() ([]byte, []int) {
-	return file_messages_launcher_proto_rawDescGZIP(), []int{19}
+	return file_messages_launcher_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *GpuFaulted) GetGpuId() string {
@@ -1210,7 +1348,7 @@ type GpuRecovered struct {
 
 func (x *GpuRecovered) Reset() {
 	*x = GpuRecovered{}
-	mi := &file_messages_launcher_proto_msgTypes[20]
+	mi := &file_messages_launcher_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1222,7 +1360,7 @@ func (x *GpuRecovered) String() string {
 func (*GpuRecovered) ProtoMessage() {}
 
 func (x *GpuRecovered) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_launcher_proto_msgTypes[20]
+	mi := &file_messages_launcher_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1235,7 +1373,7 @@ func (x *GpuRecovered) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GpuRecovered.ProtoReflect.Descriptor instead.
 func (*GpuRecovered) Descriptor() ([]byte, []int) {
-	return file_messages_launcher_proto_rawDescGZIP(), []int{20}
+	return file_messages_launcher_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *GpuRecovered) GetGpuId() string {
@@ -1289,7 +1427,18 @@ const file_messages_launcher_proto_rawDesc = "" +
 	"\n" +
 	"SignalTask\x12\"\n" +
 	"\x02id\x18\x01 \x01(\v2\x12.synapse.v1.TaskIdR\x02id\x12\x16\n" +
-	"\x06signal\x18\x02 \x01(\x05R\x06signal\"a\n" +
+	"\x06signal\x18\x02 \x01(\x05R\x06signal\"\xb0\x01\n" +
+	"\bWarnTask\x12\"\n" +
+	"\x02id\x18\x01 \x01(\v2\x12.synapse.v1.TaskIdR\x02id\x12\x16\n" +
+	"\x06number\x18\x02 \x01(\x04R\x06number\x12'\n" +
+	"\x05cause\x18\x03 \x01(\x0e2\x11.synapse.v1.CauseR\x05cause\x12\x17\n" +
+	"\aleft_ms\x18\x04 \x01(\x03R\x06leftMs\x12\x0e\n" +
+	"\x02of\x18\x05 \x01(\x03R\x02of\x12\x16\n" +
+	"\x06signal\x18\x06 \x01(\x05R\x06signal\"H\n" +
+	"\n" +
+	"TaskWarned\x12\"\n" +
+	"\x02id\x18\x01 \x01(\v2\x12.synapse.v1.TaskIdR\x02id\x12\x16\n" +
+	"\x06number\x18\x02 \x01(\x04R\x06number\"a\n" +
 	"\bStopTask\x12\"\n" +
 	"\x02id\x18\x01 \x01(\v2\x12.synapse.v1.TaskIdR\x02id\x12\x16\n" +
 	"\x06signal\x18\x02 \x01(\x05R\x06signal\x12\x19\n" +
@@ -1349,7 +1498,7 @@ func file_messages_launcher_proto_rawDescGZIP() []byte {
 	return file_messages_launcher_proto_rawDescData
 }
 
-var file_messages_launcher_proto_msgTypes = make([]protoimpl.MessageInfo, 21)
+var file_messages_launcher_proto_msgTypes = make([]protoimpl.MessageInfo, 23)
 var file_messages_launcher_proto_goTypes = []any{
 	(*TaskId)(nil),       // 0: synapse.v1.TaskId
 	(*PrepareTask)(nil),  // 1: synapse.v1.PrepareTask
@@ -1359,56 +1508,62 @@ var file_messages_launcher_proto_goTypes = []any{
 	(*TaskGone)(nil),     // 5: synapse.v1.TaskGone
 	(*AdoptTask)(nil),    // 6: synapse.v1.AdoptTask
 	(*SignalTask)(nil),   // 7: synapse.v1.SignalTask
-	(*StopTask)(nil),     // 8: synapse.v1.StopTask
-	(*StatsTask)(nil),    // 9: synapse.v1.StatsTask
-	(*TaskStats)(nil),    // 10: synapse.v1.TaskStats
-	(*LogsTask)(nil),     // 11: synapse.v1.LogsTask
-	(*TaskLogs)(nil),     // 12: synapse.v1.TaskLogs
-	(*ForgetTask)(nil),   // 13: synapse.v1.ForgetTask
-	(*ListTasks)(nil),    // 14: synapse.v1.ListTasks
-	(*TaskEntry)(nil),    // 15: synapse.v1.TaskEntry
-	(*TaskList)(nil),     // 16: synapse.v1.TaskList
-	(*UidsInUse)(nil),    // 17: synapse.v1.UidsInUse
-	(*KeepTasks)(nil),    // 18: synapse.v1.KeepTasks
-	(*GpuFaulted)(nil),   // 19: synapse.v1.GpuFaulted
-	(*GpuRecovered)(nil), // 20: synapse.v1.GpuRecovered
-	(*Token)(nil),        // 21: synapse.v1.Token
-	(*JobSpec)(nil),      // 22: synapse.v1.JobSpec
-	(*Grant)(nil),        // 23: synapse.v1.Grant
-	(*Rendezvous)(nil),   // 24: synapse.v1.Rendezvous
-	(*Exit)(nil),         // 25: synapse.v1.Exit
-	(*StopSpec)(nil),     // 26: synapse.v1.StopSpec
+	(*WarnTask)(nil),     // 8: synapse.v1.WarnTask
+	(*TaskWarned)(nil),   // 9: synapse.v1.TaskWarned
+	(*StopTask)(nil),     // 10: synapse.v1.StopTask
+	(*StatsTask)(nil),    // 11: synapse.v1.StatsTask
+	(*TaskStats)(nil),    // 12: synapse.v1.TaskStats
+	(*LogsTask)(nil),     // 13: synapse.v1.LogsTask
+	(*TaskLogs)(nil),     // 14: synapse.v1.TaskLogs
+	(*ForgetTask)(nil),   // 15: synapse.v1.ForgetTask
+	(*ListTasks)(nil),    // 16: synapse.v1.ListTasks
+	(*TaskEntry)(nil),    // 17: synapse.v1.TaskEntry
+	(*TaskList)(nil),     // 18: synapse.v1.TaskList
+	(*UidsInUse)(nil),    // 19: synapse.v1.UidsInUse
+	(*KeepTasks)(nil),    // 20: synapse.v1.KeepTasks
+	(*GpuFaulted)(nil),   // 21: synapse.v1.GpuFaulted
+	(*GpuRecovered)(nil), // 22: synapse.v1.GpuRecovered
+	(*Token)(nil),        // 23: synapse.v1.Token
+	(*JobSpec)(nil),      // 24: synapse.v1.JobSpec
+	(*Grant)(nil),        // 25: synapse.v1.Grant
+	(*Rendezvous)(nil),   // 26: synapse.v1.Rendezvous
+	(*Exit)(nil),         // 27: synapse.v1.Exit
+	(Cause)(0),           // 28: synapse.v1.Cause
+	(*StopSpec)(nil),     // 29: synapse.v1.StopSpec
 }
 var file_messages_launcher_proto_depIdxs = []int32{
-	21, // 0: synapse.v1.TaskId.token:type_name -> synapse.v1.Token
+	23, // 0: synapse.v1.TaskId.token:type_name -> synapse.v1.Token
 	0,  // 1: synapse.v1.PrepareTask.id:type_name -> synapse.v1.TaskId
-	22, // 2: synapse.v1.PrepareTask.spec:type_name -> synapse.v1.JobSpec
-	23, // 3: synapse.v1.PrepareTask.grant:type_name -> synapse.v1.Grant
+	24, // 2: synapse.v1.PrepareTask.spec:type_name -> synapse.v1.JobSpec
+	25, // 3: synapse.v1.PrepareTask.grant:type_name -> synapse.v1.Grant
 	0,  // 4: synapse.v1.TaskPrepared.id:type_name -> synapse.v1.TaskId
 	0,  // 5: synapse.v1.StartTask.id:type_name -> synapse.v1.TaskId
-	22, // 6: synapse.v1.StartTask.spec:type_name -> synapse.v1.JobSpec
-	23, // 7: synapse.v1.StartTask.grant:type_name -> synapse.v1.Grant
-	24, // 8: synapse.v1.StartTask.rendezvous:type_name -> synapse.v1.Rendezvous
+	24, // 6: synapse.v1.StartTask.spec:type_name -> synapse.v1.JobSpec
+	25, // 7: synapse.v1.StartTask.grant:type_name -> synapse.v1.Grant
+	26, // 8: synapse.v1.StartTask.rendezvous:type_name -> synapse.v1.Rendezvous
 	0,  // 9: synapse.v1.TaskStarted.id:type_name -> synapse.v1.TaskId
 	0,  // 10: synapse.v1.TaskGone.id:type_name -> synapse.v1.TaskId
-	25, // 11: synapse.v1.TaskGone.exit:type_name -> synapse.v1.Exit
+	27, // 11: synapse.v1.TaskGone.exit:type_name -> synapse.v1.Exit
 	0,  // 12: synapse.v1.AdoptTask.id:type_name -> synapse.v1.TaskId
 	0,  // 13: synapse.v1.SignalTask.id:type_name -> synapse.v1.TaskId
-	0,  // 14: synapse.v1.StopTask.id:type_name -> synapse.v1.TaskId
-	0,  // 15: synapse.v1.StatsTask.id:type_name -> synapse.v1.TaskId
-	0,  // 16: synapse.v1.TaskStats.id:type_name -> synapse.v1.TaskId
-	0,  // 17: synapse.v1.LogsTask.id:type_name -> synapse.v1.TaskId
-	0,  // 18: synapse.v1.TaskLogs.id:type_name -> synapse.v1.TaskId
-	0,  // 19: synapse.v1.ForgetTask.id:type_name -> synapse.v1.TaskId
-	0,  // 20: synapse.v1.TaskEntry.id:type_name -> synapse.v1.TaskId
-	25, // 21: synapse.v1.TaskEntry.exit:type_name -> synapse.v1.Exit
-	26, // 22: synapse.v1.TaskEntry.stop:type_name -> synapse.v1.StopSpec
-	15, // 23: synapse.v1.TaskList.tasks:type_name -> synapse.v1.TaskEntry
-	24, // [24:24] is the sub-list for method output_type
-	24, // [24:24] is the sub-list for method input_type
-	24, // [24:24] is the sub-list for extension type_name
-	24, // [24:24] is the sub-list for extension extendee
-	0,  // [0:24] is the sub-list for field type_name
+	0,  // 14: synapse.v1.WarnTask.id:type_name -> synapse.v1.TaskId
+	28, // 15: synapse.v1.WarnTask.cause:type_name -> synapse.v1.Cause
+	0,  // 16: synapse.v1.TaskWarned.id:type_name -> synapse.v1.TaskId
+	0,  // 17: synapse.v1.StopTask.id:type_name -> synapse.v1.TaskId
+	0,  // 18: synapse.v1.StatsTask.id:type_name -> synapse.v1.TaskId
+	0,  // 19: synapse.v1.TaskStats.id:type_name -> synapse.v1.TaskId
+	0,  // 20: synapse.v1.LogsTask.id:type_name -> synapse.v1.TaskId
+	0,  // 21: synapse.v1.TaskLogs.id:type_name -> synapse.v1.TaskId
+	0,  // 22: synapse.v1.ForgetTask.id:type_name -> synapse.v1.TaskId
+	0,  // 23: synapse.v1.TaskEntry.id:type_name -> synapse.v1.TaskId
+	27, // 24: synapse.v1.TaskEntry.exit:type_name -> synapse.v1.Exit
+	29, // 25: synapse.v1.TaskEntry.stop:type_name -> synapse.v1.StopSpec
+	17, // 26: synapse.v1.TaskList.tasks:type_name -> synapse.v1.TaskEntry
+	27, // [27:27] is the sub-list for method output_type
+	27, // [27:27] is the sub-list for method input_type
+	27, // [27:27] is the sub-list for extension type_name
+	27, // [27:27] is the sub-list for extension extendee
+	0,  // [0:27] is the sub-list for field type_name
 }
 
 func init() { file_messages_launcher_proto_init() }
@@ -1425,7 +1580,7 @@ func file_messages_launcher_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_messages_launcher_proto_rawDesc), len(file_messages_launcher_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   21,
+			NumMessages:   23,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -1,6 +1,9 @@
 package messages
 
-import "fmt"
+import (
+	"fmt"
+	"math"
+)
 
 // This file owns the checks of the two-phase conversation. Commands are checked
 // by the machine they reach, facts by the leader. Whether a message is stale,
@@ -250,6 +253,26 @@ func (x *Ended) Validate() error {
 		exits(x.GetExits(), 0),
 	)
 }
+
+// Validate refuses a Warn that says something else of no end, or of one that nobody can warn of.
+func (x *Warn) Validate() error {
+	return first(
+		part("order", x.GetOrder()), between("number", int64(x.GetNumber()), 1, math.MaxInt64), warning(x.GetCause()),
+		duration("left_ms", x.GetLeftMs()), between("of", x.GetOf(), 0, MaxTimeUnixMs),
+	)
+}
+
+// warning refuses a cause that is known only when it is there.
+func warning(c Cause) error {
+	switch c {
+	case Cause_CAUSE_UNSPECIFIED, Cause_CAUSE_TIME_LIMIT, Cause_CAUSE_DRAINED, Cause_CAUSE_PREEMPTED:
+		return nil
+	}
+	return refuse("cause", c.String()+" is none that is known ahead", "")
+}
+
+// Validate refuses a Warned about nothing.
+func (x *Warned) Validate() error { return about(x.GetOrigin()) }
 
 // Validate refuses a Forget of nothing.
 func (x *Forget) Validate() error { return part("order", x.GetOrder()) }

@@ -29,6 +29,7 @@ func (x *JobSpec) Validate() error {
 		x.validLauncher(),
 		x.validProcess(),
 		x.validTimes(),
+		x.validWarn(),
 		x.validSize(),
 	)
 }
@@ -41,6 +42,9 @@ func (x *JobSpec) ValidateNew() error {
 	}
 	if x.GetImage() == HostImage && len(x.GetCommand()) == 0 && x.GetScript() == nil {
 		return refuse("command", "is missing, and the image `host` has none of its own", "say what is to run")
+	}
+	if err := x.WarnsInTime(); err != nil {
+		return err
 	}
 	for i, v := range x.GetEnv() {
 		if ReservedEnv(v.GetName()) {
@@ -325,6 +329,36 @@ func (x *JobSpec) validTimes() error {
 		duration("lost_grace_ms", x.GetLostGraceMs()),
 		duration("stop_when_lost_ms", x.GetStopWhenLostMs()),
 	)
+}
+
+// deafTo are signals that no task can act on: they end or stop it.
+var deafTo = []int32{9, 19, 20, 21, 22}
+
+// validWarn checks by what tasks are warned.
+func (x *JobSpec) validWarn() error {
+	w := x.GetWarn()
+	if w == nil {
+		return nil
+	}
+	if slices.Contains(deafTo, w.GetSignal()) {
+		return refuse("warn.signal", fmt.Sprintf("is %d, which ends or stops a task and tells it nothing", w.GetSignal()),
+			"take one that it can catch, as SIGUSR1")
+	}
+	return first(
+		between("warn.signal", int64(w.GetSignal()), 1, 64),
+		between("warn.ahead_ms", w.GetAheadMs(), 1, MaxDurationMs),
+	)
+}
+
+// WarnsInTime refuses a warning that would have to come before the tasks begin. Of a job that is there it is not asked:
+// where its limit is made shorter than that, its tasks are warned at once.
+func (x *JobSpec) WarnsInTime() error {
+	ahead, limit := x.GetWarn().GetAheadMs(), x.GetTimeLimitMs()
+	if limit == 0 || ahead <= limit {
+		return nil
+	}
+	return refuse("warn.ahead_ms", fmt.Sprintf("is %d, longer than the time limit of %d", ahead, limit),
+		"warn later, or ask for a longer time limit")
 }
 
 func (x *JobSpec) validSize() error {

@@ -61,6 +61,17 @@ func (x *SignalTask) Validate() error {
 	return first(task(x.GetId()), between("signal", int64(x.GetSignal()), 1, 64))
 }
 
+// Validate refuses a warning that a Node would refuse, and one without a signal.
+func (x *WarnTask) Validate() error {
+	return first(
+		task(x.GetId()), warning(x.GetCause()), duration("left_ms", x.GetLeftMs()),
+		between("of", x.GetOf(), 0, MaxTimeUnixMs), between("signal", int64(x.GetSignal()), 1, 64),
+	)
+}
+
+// Validate refuses a fact about nothing.
+func (x *TaskWarned) Validate() error { return task(x.GetId()) }
+
 // Validate refuses a stop of nothing.
 func (x *StopTask) Validate() error {
 	return first(task(x.GetId()), between("signal", int64(x.GetSignal()), 0, 64), duration("grace_ms", x.GetGraceMs()))

@@ -97,6 +97,11 @@ var specCases = []struct {
 	{"a network that nobody knows", func(s *JobSpec) { s.Network = 9 }, "network"},
 	{"a launcher that nobody knows", func(s *JobSpec) { s.Launcher = 9 }, "launcher"},
 	{"a launcher", func(s *JobSpec) { s.Launcher = Launch_LAUNCH_SLURM }, ""},
+	{"a warning", func(s *JobSpec) { s.Warn = &WarnSpec{Signal: 10, AheadMs: 1} }, ""},
+	{"a warning by no signal", func(s *JobSpec) { s.Warn = &WarnSpec{AheadMs: 1} }, "warn.signal"},
+	{"a warning that kills", func(s *JobSpec) { s.Warn = &WarnSpec{Signal: 9, AheadMs: 1} }, "warn.signal"},
+	{"a warning at the end", func(s *JobSpec) { s.Warn = &WarnSpec{Signal: 10} }, "warn.ahead_ms"},
+	{"a warning after the end", func(s *JobSpec) { s.Warn = &WarnSpec{Signal: 10, AheadMs: -1} }, "warn.ahead_ms"},
 	{"a private network of several machines", func(s *JobSpec) { s.Network = Network_NETWORK_PRIVATE }, "network"},
 	{"a private network of one machine", func(s *JobSpec) {
 		s.Network, s.Topology = Network_NETWORK_PRIVATE, &TopologySpec{Required: topology.NodeLevel}
@@ -287,6 +292,8 @@ func TestBadMessagesAreRefused(t *testing.T) {
 				Roster: &Roster{SizeBytes: 9, OffsetBytes: 9, Data: []byte{1}}}, "roster.offset_bytes",
 		},
 		{&Lacking{Origin: goodOrigin, HaveBytes: -1}, "have_bytes"},
+		{&Warn{Order: goodOrder}, "number"}, {&Warn{Order: goodOrder, Number: 1, Cause: Cause_CAUSE_SUCCEEDED}, "cause"},
+		{&Warn{Order: goodOrder, Number: 1, LeftMs: -1}, "left_ms"},
 		{&Stop{Order: goodOrder}, "cause"},
 		{&Exited{Origin: goodOrigin}, "exits"},
 		{&Exited{Origin: goodOrigin, Exits: []*Exit{{Rank: 1}}}, "exits[0].kind"},
@@ -376,6 +383,8 @@ func TestBadMessagesAreRefused(t *testing.T) {
 		{&TaskList{Tasks: []*TaskEntry{{Id: goodTask}, {Id: goodTask}}}, "tasks[1]"},
 		{&TaskList{Tasks: []*TaskEntry{{Id: goodTask, Stop: &StopSpec{GraceMs: -1}}}}, "tasks[0].stop.grace_ms"},
 		{&SignalTask{Id: goodTask}, "signal"},
+		{&WarnTask{Id: goodTask}, "signal"},
+		{&WarnTask{Id: goodTask, Signal: 10, Cause: Cause_CAUSE_CANCELLED}, "cause"},
 	} {
 		wantField(t, fmt.Sprintf("%T", c.m), c.m.Validate(), c.field)
 	}

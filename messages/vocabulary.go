@@ -21,13 +21,19 @@ const (
 	// refuses it, and is told that the attempt expired.
 	VocabularyStartBy = 4
 
+	// VocabularyWarn is a job whose tasks are warned of their end: an agent that does not know the word would stop them
+	// without one.
+	VocabularyWarn = 5
+
 	// Vocabulary is the newest.
-	Vocabulary = VocabularyStartBy
+	Vocabulary = VocabularyWarn
 )
 
 // VocabularyOf is what an agent has to understand that runs a job: one that does not would leave something out.
 func VocabularyOf(spec *JobSpec) int32 {
 	switch {
+	case spec.GetWarn() != nil:
+		return VocabularyWarn
 	case len(NetworkLabels(spec.GetNetwork())) > 0:
 		return VocabularyNetwork
 	case spec.GetScript() != nil:

@@ -25,6 +25,7 @@ const (
 	Quarantined                   // a machine's ledger record was put aside
 	TaskPrepared                  // a container could be started
 	TaskSpawned                   // a process exists from now on
+	TaskTold                      // its launcher was told of its end, and has told it
 	TaskEnded                     // a process group has gone and its cgroup is empty
 	Scanned                       // some time has passed: the whole world may be looked at
 	eventKinds
@@ -121,7 +122,7 @@ func newInvariants() []Invariant {
 		newAcknowledgedKept(), newIdempotent(), newFreedOnEvidence(), newOwnFacts(),
 		newAtRest(), newBounded(), newCauseBeforeStop(), newBehindStops(), newHoldHolds(), newFaultlessStay(), newFenceHolds(), newSuccessStays(),
 		newHonestBelieved(), newOwnUID(), newBeginKept(), newClosingKept(), newLearnedOnce(), newSameAnswer(),
-		newLentIsBack(),
+		newLentIsBack(), newWarnedInTime(),
 		newPromiseKept(), newTwoSlips(), newPromiseMet(),
 		newReservationsEnd(), newHeadRuns(), newCancelledGone(), newOneLeader(), newAllAdmitted(), newAllAgree(), newDrainEmpties(), newIdle(),
 	}

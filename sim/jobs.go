@@ -188,6 +188,7 @@ func (w *World) baseSpec() *messages.JobSpec {
 	if w.opts.Limits {
 		w.limits(spec, &run)
 	}
+	w.warnings(spec, &run)
 	spec.Command = run.command()
 	if len(w.client.jobs)%16 == 9 { // likewise
 		spec.Script = &messages.Script{Name: "train.sh", Digest: strings.Repeat("5c", 32), SizeBytes: 1,

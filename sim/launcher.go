@@ -48,7 +48,10 @@ type task struct {
 	killing   bool // a stop is on its way
 	told      bool // to stop, while it ran
 	saves     bool // it saves its work when it is told to, and exits 0
-	slow      bool // it will never be prepared
+	heeds     bool // it does so when it is warned
+	warned    []warnedOf
+	notice    *messages.WarnTask // what it was told last
+	slow      bool               // it will never be prepared
 }
 
 // launcher lives as long as a boot of its machine.
@@ -103,6 +106,8 @@ func (l *launcher) obey(command any, agent *process, to *actor.PID) {
 		l.adopt(c.Id.Key(), agent, to)
 	case *messages.StopTask:
 		l.stop(c, agent, to)
+	case *messages.WarnTask:
+		l.warn(c, agent, to)
 	case *messages.SignalTask:
 		// Signals of users change nothing that the protocol is about.
 	case *messages.ForgetTask:
@@ -137,7 +142,7 @@ func (l *launcher) add(k topology.TaskKey, job string, uid uint32, spec *message
 	grant *messages.Grant) *task {
 	t := &task{key: k, job: job, uid: uid, grant: grant}
 	plan := parseScript(wordsOf(spec))
-	t.deaf, t.saves = plan.deaf, plan.saves
+	t.deaf, t.saves, t.heeds = plan.deaf, plan.saves, plan.heeds
 	t.signal = spec.GetStop().GetSignal()
 	t.fence = time.Duration(spec.GetStopWhenLostMs()) * time.Millisecond
 	t.grace = l.w.constants.StopGrace

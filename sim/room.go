@@ -16,14 +16,14 @@ func (m *machine) core() bool { return m.powered && !m.gone && m.proc != nil }
 // serves reports whether a machine's agent and the leader, as they are now, know what a job names that earlier
 // versions did not. A leader of such a version has read nothing of it in what machines announced.
 func (w *World) serves(m *machine, spec *messages.JobSpec) bool {
-	news := &messages.JobSpec{Script: spec.GetScript()}
+	news := &messages.JobSpec{Script: spec.GetScript(), Warn: spec.GetWarn()}
 	own := len(messages.NetworkLabels(spec.GetNetwork())) == 0
 	if !own {
 		news.Network = spec.Network
 	}
 	switch {
 	case m.proc.lacks(news), w.leader().lacks(news), m.old && w.oldVersion().Strip(copyOf(news)),
-		spec.GetScript() != nil && m.earlier:
+		spec.GetScript() != nil && m.earlier, spec.GetWarn() != nil && m.unversed:
 		return false
 	}
 	return own || !m.unversed && slices.Contains(m.announcement.Networks, spec.GetNetwork())

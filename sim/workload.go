@@ -21,6 +21,7 @@ type script struct {
 	oom   bool          // it is killed for its memory instead
 	deaf  bool          // it ignores SIGTERM
 	saves bool          // it saves its work at SIGTERM, and exits 0
+	heeds bool          // it does so when it is warned
 	image time.Duration // how long it takes to be prepared; 0: as chance has it
 }
 
@@ -44,6 +45,9 @@ func (s script) command() []string {
 	}
 	if s.saves {
 		words = append(words, "saves")
+	}
+	if s.heeds {
+		words = append(words, "heeds")
 	}
 	if s.deaf {
 		words = append(words, "deaf")
@@ -84,6 +88,8 @@ func parseScript(words []string) script {
 			s.oom = true
 		case "saves":
 			s.saves = true
+		case "heeds":
+			s.heeds = true
 		case "deaf":
 			s.deaf = true
 		}

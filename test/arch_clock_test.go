@@ -35,7 +35,8 @@ var wallUses = map[string]wallUse{
 	"actors/mirror/supposed.go": {1, "that a job would begin later, as people see it"},
 	"actors/mirror/waiting.go":  {1, "when an event was, as people see it"},
 	"actors/mirror/watch.go":    {4, "the same, and when a job is tried again, which barredUntil decides"},
-	"actors/mirror/words.go":    {4, "in how long a job is tried again and that it begins later, as people see it"},
+	"actors/leader/warning.go":  {1, "when the tasks of a job were told of its end, and when that is, as people see it"},
+	"actors/mirror/words.go":    {5, "in how long a job is tried again and that it begins later, as people see it; and a span of two times of one clock"},
 	"actors/worker/start.go":    {1, "when a task was found ended by a reboot, as people see it"},
 	"actors/worker/stop.go":     {1, "when a task ended that was never started, as people see it"},
 	"actors/leader/closing.go": {
@@ -62,6 +63,7 @@ var wallUses = map[string]wallUse{
 	"runtime/image/layer/place.go":    {2, "the same"},
 	"runtime/launcher/find.go":        {1, "when a task was found ended, as people see it"},
 	"runtime/launcher/launcher.go":    {1, "when a task ended that is not known here, as people see it"},
+	"runtime/launcher/notice.go":      {1, "when a task will be stopped, told beside how long that is from now"},
 	"runtime/launcher/uids.go":        {1, "for how long an ended task's output is kept: at worst it goes early"},
 	"runtime/launcher/task.go":        {1, "when a task ended that no supervisor saw, as people see it"},
 	"runtime/supervisor/main.go":      {1, "when a task ended, as people see it"},

@@ -34,12 +34,14 @@ func (s *Scheduler) armDrain(ctx actor.Context, m *machine) {
 		m.drainEnds = s.p.Clock.Now().Plus(left)
 		s.awaitDrain(ctx, m, left)
 	}
+	s.tellDrain(ctx, m)
 }
 
 // disarmDrain: the machine is open again.
-func (s *Scheduler) disarmDrain(m *machine) {
+func (s *Scheduler) disarmDrain(ctx actor.Context, m *machine) {
 	m.drainSeq++
 	m.drainEnds = 0
+	s.tellDrain(ctx, m)
 }
 
 // drainLeft is what was left of a drain when its record was written, zero where it

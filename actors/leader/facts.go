@@ -35,6 +35,10 @@ func (j *Job) onFact(ctx actor.Context, m any) {
 	switch m := m.(type) {
 	case *messages.Exited:
 		j.noteExits(ctx, token, topology.NodeID(o.Node), toldExits{m.Exits, m.AgesMs, j.p.Clock.Now()}, false)
+	case *messages.Warned:
+		if j.att != nil && messages.FromToken(j.att.Token) == token {
+			j.onWarned(ctx, s, m)
+		}
 	case *messages.Ended:
 		j.noteExits(ctx, token, topology.NodeID(o.Node), toldExits{m.Exits, m.AgesMs, j.p.Clock.Now()}, true)
 	default:
@@ -262,6 +266,7 @@ func (j *Job) onSighted(ctx actor.Context, m sighted) {
 			j.noteExits(ctx, m.Token, m.Node, m.told(), false)
 		}
 		j.sightAlive(ctx, a, m, overtaken)
+		j.warnReturned(ctx, m.Node)
 	}
 	if j.states.In(jobQueued) {
 		j.wait(ctx)
@@ -411,6 +416,8 @@ func (j *Job) onTimer(ctx actor.Context, m any) {
 		if m.Seq == j.limitTimer && m.Token == j.token && j.states.In(jobStarting, jobRunning) && !j.prolonged() {
 			j.finish(ctx, messages.Cause_CAUSE_TIME_LIMIT, "the time limit was reached", "")
 		}
+	case warnDue:
+		j.onWarnDue(ctx, m)
 	case graceOver:
 		s := j.contacts[m.Node]
 		if m.Token == j.token && !s.up && s.since == m.Since && j.states.In(jobRunning) {

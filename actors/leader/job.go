@@ -67,7 +67,8 @@ type Job struct {
 	noOther     bool           // than the machine where preparing failed: the gang cannot do without it
 	limitTimer  uint64         // of the time limit
 	limitFrom   actors.Instant // from when it counts
-	life        uint64         // which actor of this job in this epoch: its writes are told apart by it
+	warning     warning
+	life        uint64 // which actor of this job in this epoch: its writes are told apart by it
 	writes      uint32
 }
 
@@ -82,6 +83,8 @@ type contact struct {
 	vocabulary  int32  // what its agent understands
 	up          bool
 	since       actors.Instant // when it was last heard, if not up
+	drains      ending         // when it is emptied; zero: it is not, or has no deadline
+	knows       uint64         // what was said last to the tasks on it
 }
 
 type (
@@ -172,13 +175,15 @@ func (j *Job) Receive(ctx actor.Context) {
 		j.onNodeGone(ctx, m)
 	case moveOff:
 		j.onMoveOff(ctx, m)
+	case drains:
+		j.onDrains(ctx, m)
 	case claim:
 		j.onClaim(ctx, m)
 	case doubted:
 		j.onDoubted(ctx, m)
 	case actors.ResendDue:
 		j.onResend(ctx, m)
-	case backoffOver, timeUp, graceOver:
+	case backoffOver, timeUp, graceOver, warnDue:
 		j.onTimer(ctx, m)
 	case *actor.Terminated:
 		j.advance(ctx) // a Coordinator has cleaned up: perhaps nothing is left to do
@@ -240,6 +245,7 @@ func (j *Job) resume(ctx actor.Context) {
 		plan.Targets[i].Members = append(plan.Targets[i].Members, &messages.Member{Rank: p.Rank, Amount: p.Grant.Amount})
 	}
 	j.begunBefore, j.ranBefore = true, j.att.StartedUnixMs != 0
+	j.warning.begin(j.life, j.ranBefore)
 	j.ready = actors.Millis(j.att.StartByLeftMs)
 	j.coordinate(ctx, plan)
 	j.foretellResumed(ctx)
@@ -303,8 +309,10 @@ func (j *Job) onAdmit(ctx actor.Context, m admit) {
 	if len(j.contacts) == 0 {
 		j.contacts = make(map[topology.NodeID]*contact, len(m.Targets))
 	}
+	j.warning.begin(j.life, false)
 	for _, t := range m.Targets {
 		s := j.contact(t.Node, t.MachineID)
+		s.drains, s.knows = ending{}, j.warning.number // it was open when the attempt was planned, and no end is near
 		if !messages.SameIncarnation(s.incarnation, t.Incarnation) {
 			s.version = 0 // versions begin again with every start of an agent
 		}
@@ -393,6 +401,9 @@ func (j *Job) show(ctx actor.Context) {
 	}
 	if j.rec.State.Terminal() {
 		status.Reason = j.rec.Outcome
+	}
+	if j.warns() {
+		status.Warned = j.warning.shown
 	}
 	ctx.Send(j.peers.mirror, mirror.JobShown{Status: status})
 }

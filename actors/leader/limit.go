@@ -1,6 +1,8 @@
 package leader
 
 import (
+	"cmp"
+
 	"github.com/yi-json/synapse/actors"
 	"github.com/yi-json/synapse/messages"
 )
@@ -17,7 +19,7 @@ func (s *Scheduler) limited(spec *messages.JobSpec) (*messages.JobSpec, *message
 	}
 	with := actors.CopyOf(spec)
 	with.TimeLimitMs = limit.Milliseconds()
-	if err := with.Validate(); err != nil { // it is longer by a few bytes
+	if err := cmp.Or(with.Validate(), with.WarnsInTime()); err != nil { // it is longer by a few bytes
 		return nil, submitReply("", messages.Code_CODE_INVALID, "spec", "with the time limit that it does not ask for: "+err.Error(),
 			"ask for a time limit")
 	}

@@ -409,7 +409,7 @@ func (s *Scheduler) applyVerb(ctx actor.Context, m *machine, q *messages.ChangeN
 		return
 	case messages.NodeVerb_NODE_VERB_UNCORDON:
 		m.pardon()
-		s.disarmDrain(m)
+		s.disarmDrain(ctx, m)
 		s.armClosing(ctx, m)
 	case messages.NodeVerb_NODE_VERB_DRAIN:
 		s.armDrain(ctx, m)

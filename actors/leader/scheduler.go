@@ -330,6 +330,7 @@ func (s *Scheduler) embody(ctx actor.Context, e *livingJob, rec *messages.JobRec
 	life := s.lives
 	e.pid = actors.Spawn(ctx, &s.p.Ports, actors.KindJob, actors.JobName(e.id), func() actor.Actor { return newJob(s.p, s.peers, life, rec, attempts) })
 	s.bury(ctx, e, attempts)
+	s.tellDrains(ctx, e, attempts)
 	s.inherit(ctx, e, rec)
 }
 

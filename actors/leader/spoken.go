@@ -154,6 +154,12 @@ type (
 	// doubted: a machine has a later run of the job than the store knows. Scheduler → Job,
 	// which gives up an attempt in the making.
 	doubted struct{ Node topology.NodeID }
+	// drains: this machine is emptied then; 0: it is not, or has no deadline. Scheduler → Job, if that warns its tasks.
+	drains struct {
+		Node    topology.NodeID
+		Ends    actors.Instant
+		Ordered int64 // when that was, by which one drain is told from another
+	}
 	// moveOff: end the attempt because of this machine. Scheduler → Job.
 	moveOff struct {
 		Node   topology.NodeID

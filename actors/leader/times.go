@@ -82,11 +82,10 @@ func fenceWait(spec *messages.JobSpec, c actors.Constants) time.Duration {
 func (j *Job) armTimeLimit(ctx actor.Context, since actors.Instant) {
 	j.timers++
 	j.limitTimer, j.limitFrom = j.timers, since
-	limit := actors.Millis(j.rec.Spec.TimeLimitMs)
-	if limit == 0 {
-		return
+	if limit := actors.Millis(j.rec.Spec.TimeLimitMs); limit > 0 {
+		j.p.Clock.After(max(since.Plus(limit).Since(j.p.Clock.Now()), 0), ctx.Self(), timeUp{j.token, j.timers})
 	}
-	j.p.Clock.After(max(since.Plus(limit).Since(j.p.Clock.Now()), 0), ctx.Self(), timeUp{j.token, j.timers})
+	j.warn(ctx)
 }
 
 // counting reports whether the time of a run counts against its limit.

@@ -22,6 +22,7 @@ func jobChanged(a, b *messages.JobStatus) bool {
 	was, is := a.GetRecord(), b.GetRecord()
 	return a.GetPhase() != b.GetPhase() || a.GetReason() != b.GetReason() ||
 		was.GetState() != is.GetState() || (was.GetHold() == nil) != (is.GetHold() == nil) || (was.GetCancel() == nil) != (is.GetCancel() == nil) ||
+		a.GetWarned().GetCause() != b.GetWarned().GetCause() || a.GetWarned().GetEndsUnixMs() != b.GetWarned().GetEndsUnixMs() ||
 		attemptChanged(a.GetAttempt(), b.GetAttempt()) || !slices.Equal(a.GetDebts(), b.GetDebts())
 }
 
@@ -61,6 +62,10 @@ func jobWords(s *messages.JobStatus) string {
 		words += actors.Because(s.GetRecord().GetHold().GetReason())
 	case attempt.GetEnd() != nil && !s.GetRecord().GetState().Terminal():
 		words += actors.Because(attempt.GetEnd().GetDetail())
+	}
+	if w := s.GetWarned(); w != nil {
+		left := actors.Millis(max(w.EndsUnixMs-w.AtUnixMs, 0)).Round(time.Second)
+		words += ", warned: " + actors.WordOf(w.Cause.String(), "CAUSE_") + " in " + left.String()
 	}
 	if owe := s.GetDebts(); len(owe) > 0 {
 		words += "; evidence is missing from " + someOf(owe)

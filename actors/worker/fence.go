@@ -35,6 +35,8 @@ func (n *Node) onCommand(ctx actor.Context, c command) {
 		n.onCommit(ctx, m)
 	case *messages.Start:
 		n.onStart(ctx, m)
+	case *messages.Warn:
+		n.onWarn(ctx, m)
 	case *messages.Stop:
 		n.onStop(ctx, m)
 	case *messages.Forget:

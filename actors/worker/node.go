@@ -19,8 +19,8 @@ import (
 // DiskSaved), the launcher (TaskList, and TaskGone of tasks nobody knows).
 //
 // Its files: start.go from the disk to the first message; join.go who leads; fence.go which commands count; reserve.go
-// phase one; commit.go phase two and the barrier; stop.go the end; slice.go what a slice does next; disk.go and
-// record.go durability; report.go what the leader receives; check.go the invariants.
+// phase one; commit.go phase two and the barrier; warn.go what is said before the end; stop.go the end; slice.go what a
+// slice does next; disk.go and record.go durability; report.go what the leader receives; check.go the invariants.
 type Node struct {
 	p      *Ports
 	states actors.States[nodeState]
@@ -144,6 +144,8 @@ func (n *Node) onOwn(ctx actor.Context, m any) {
 		n.onRankPrepared(ctx, m)
 	case rankStarted:
 		n.onRankStarted(ctx, m)
+	case rankWarned:
+		n.onRankWarned(ctx, m)
 	case rankGone:
 		n.onRankGone(ctx, m)
 	case pulseDue:

@@ -28,6 +28,7 @@ type nodeSlice struct {
 	reserved actors.Instant    // when, by the clock of this boot; 0: under an agent of an earlier version
 	start    *messages.Start   // what this incarnation was told to spawn
 	roster   roster            // what has arrived of its list
+	notice   notice            // what its tasks are to be told of their end
 	ranks    []nodeRank        // as in the ledger
 	grants   []*messages.Grant // of the ranks, as messages
 	fixed    []byte            // the part of its record that never changes
@@ -50,6 +51,7 @@ type nodeRank struct {
 	exit     *messages.Exit
 	ended    actors.Instant // when the exit was learnt
 	shown    bool           // the exit was sent, or could have been
+	warned   bool           // its Task has been told what the notice says
 }
 
 func (n *Node) newSlice(s *topology.Slice) *nodeSlice {

@@ -14,9 +14,9 @@ import (
 // child of the Node, which owns everything durable about it; the Task owns the messages to and from the launcher, and
 // never decides to start or stop by itself.
 //
-// It tells: the Node (rankPrepared, rankStarted, rankGone). It asks: the
+// It tells: the Node (rankPrepared, rankStarted, rankWarned, rankGone). It asks: the
 // launcher (PrepareTask → TaskPrepared, StartTask and AdoptTask → TaskStarted,
-// StopTask → TaskGone).
+// WarnTask → TaskWarned, StopTask → TaskGone).
 type Task struct {
 	p       *Ports
 	states  actors.States[taskState]
@@ -43,6 +43,7 @@ type (
 	taskPrepare struct{}
 	taskStart   struct{ Start *messages.Start }
 	taskAdopt   struct{}
+	taskWarn    struct{ Warn *messages.Warn }
 	taskStop    struct {
 		Signal  int32
 		GraceMs int64
@@ -55,6 +56,10 @@ type (
 	rankStarted  struct {
 		key   topology.TaskKey
 		began actors.Instant // by the clock of this boot; 0: not known
+	}
+	rankWarned struct {
+		key    topology.TaskKey
+		number uint64
 	}
 	rankGone struct {
 		key   topology.TaskKey
@@ -79,6 +84,8 @@ func (t *Task) Receive(ctx actor.Context) {
 		t.onStart(ctx, m)
 	case taskAdopt:
 		t.onAdopt(ctx)
+	case taskWarn:
+		t.onWarn(ctx, m)
 	case taskStop:
 		t.onStop(ctx, m)
 	case interface{ GetId() *messages.TaskId }:
@@ -96,6 +103,8 @@ func (t *Task) onAnswer(ctx actor.Context, m any) {
 		t.onPrepared(ctx)
 	case *messages.TaskStarted:
 		t.onStarted(ctx, m)
+	case *messages.TaskWarned:
+		ctx.Send(ctx.Parent(), rankWarned{t.work.key, m.Number})
 	case *messages.TaskGone:
 		t.onGone(ctx, m)
 	}
@@ -149,6 +158,17 @@ func (t *Task) onStarted(ctx actor.Context, m *messages.TaskStarted) {
 		ctx.Send(ctx.Parent(), rankStarted{t.work.key, actors.Instant(m.StartedNs)})
 	}
 	t.spawned = true
+}
+
+// onWarn tells a task that runs of its end. One that does not yet, or not any more, is not told: the leader says it again.
+func (t *Task) onWarn(ctx actor.Context, m taskWarn) {
+	if !t.states.In(taskRunning) {
+		return
+	}
+	w := m.Warn
+	t.ask(ctx, &messages.WarnTask{
+		Id: t.work.id, Number: w.Number, Cause: w.Cause, LeftMs: w.LeftMs, Of: w.Of, Signal: t.work.spec.GetWarn().GetSignal(),
+	})
 }
 
 // onStop may come again, when somebody has lost patience.

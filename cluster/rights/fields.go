@@ -30,7 +30,7 @@ var shown = []struct{ message, open, private, ids string }{
 	{"ClusterReply", "cluster_id epoch version levels", "", ""},
 	{"WhoAmIReply", "cluster role name until_unix_ms rights", "", ""},
 	{"Outcome", "code field text hint", "", ""},
-	{"JobStatus", "record phase reason attempt debts tasks group withheld prospect", "", ""},
+	{"JobStatus", "record phase reason attempt debts tasks group withheld prospect warned", "", ""},
 	{"Prospect", "basis at_unix_ms latest_unix_ms likely_unix_ms why kept kept_until_unix_ms ahead " +
 		"ahead_gpu_seconds ahead_ms", "", ""},
 	{"AttemptRecord", "job token run places rendezvous committed_unix_ms started_unix_ms end told " +
@@ -39,6 +39,7 @@ var shown = []struct{ message, open, private, ids string }{
 	{"PastJob", "id name labels owner queue priority state exit_code reason submitted_unix_ms " +
 		"started_unix_ms finished_unix_ms cancel runs failures infra_restarts milli_gpu_ms " +
 		"attempts time_limit_ms gang each", "", ""},
+	{"Warning", "cause at_unix_ms ends_unix_ms", "", ""},
 	{"Token", "epoch counter", "", ""},
 	{"Right", "name text own of_job", "", ""},
 	{"JobRecord", "id revision written_by spec owner submitted_unix_ms arrival state attempt runs failures " +
@@ -64,7 +65,7 @@ var shown = []struct{ message, open, private, ids string }{
 	{"JobSpec", "name labels queue priority gang each gpu_type shm_bytes topology node_selector image " +
 		"workdir user mounts time_limit_ms prepare_timeout_ms stop restart lost_grace_ms " +
 		"stop_when_lost_ms limits_required nodes exclude disk_bytes submit_dir network " +
-		"begin_unix_ms launcher", "command env script", ""},
+		"begin_unix_ms launcher warn", "command env script", ""},
 	{"Principal", "name groups", "", ""},
 	{"Grant", "rank amount gpus", "", ""},
 	{"Exit", "rank kind code signal oom at_unix_ms detail peak_memory_bytes fault disk by_itself", "", ""},
@@ -76,6 +77,7 @@ var shown = []struct{ message, open, private, ids string }{
 	{"EnvVar", "name value", "", ""},
 	{"Mount", "source target read_only", "", ""},
 	{"StopSpec", "signal grace_ms", "", ""},
+	{"WarnSpec", "signal ahead_ms", "", ""},
 	{"RestartSpec", "limit backoff_ms", "", ""},
 	{"Script", "name digest size_bytes args text", "", ""},
 	{"Gpu", "id type memory_bytes bus_id minor declared fabric_domain", "", ""},

@@ -25,7 +25,7 @@ import (
 type specFlags struct {
 	gpu, cpu, mem, gpuType, split, image, name, queue, workdir, user, timeLimit string
 	begin                                                                       string
-	network, launcher                                                           string
+	network, launcher, warn                                                     string
 	required, preferred                                                         string
 	shm, disk, stopSignal, grace, patience, backoff, cpusEach, gpusInAll        string
 	prepareTimeout, lostGrace, stopWhenLost                                     string
@@ -69,6 +69,7 @@ func (s *specFlags) add(f *pflag.FlagSet) {
 	f.StringVar(&s.patience, "patience", "", "how long the preferred level is waited for")
 	f.StringVar(&s.shm, "shm", "", "shared memory of each task, out of its memory")
 	f.StringVar(&s.disk, "disk", "", "most that each task may keep on its machine's disk (a tenth of what is free there)")
+	f.StringVar(&s.warn, "warn", "", "a signal, and how long before tasks are stopped they are sent it, as in USR1@120s")
 	f.StringVar(&s.stopSignal, "stop-signal", "", "by which a task is asked to end")
 	f.StringVar(&s.grace, "grace", "", "and how long it may take for that")
 	f.StringVar(&s.prepareTimeout, "prepare-timeout", "", "how long images may take")
@@ -154,6 +155,12 @@ func (s *specFlags) words(spec *messages.JobSpec) error {
 	}
 	if spec.Launcher, ok = messages.LaunchOf(s.launcher); !ok && s.launcher != "" {
 		return usageHint(spelling.Meant(s.launcher, messages.LaunchWords()), "--launcher %q is not a launcher", s.launcher)
+	}
+	if s.warn != "" {
+		var problem *jobfile.Problem
+		if spec.Warn, problem = jobfile.ParseWarn(s.warn); problem != nil {
+			return flagProblem("warn", problem)
+		}
 	}
 	return nil
 }

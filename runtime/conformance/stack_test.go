@@ -46,6 +46,7 @@ type stack struct {
 	lacks    map[Trait]string
 	leavings func() ([]string, error)
 	remake   func() (launcher.Driver, error) // as the next agent does it; nil: its driver has no memory
+	besides  func(*messages.JobSpec)         // has its jobs ask for more; nil: nothing
 	drawn    atomic.Uint64
 	runs     sync.Map // of *staged, by the counter of their token
 }
@@ -183,6 +184,9 @@ func (s *stack) job(task Task) *messages.JobSpec {
 	}
 	for target, source := range task.Mounts {
 		spec.Mounts = append(spec.Mounts, &messages.Mount{Source: source, Target: target})
+	}
+	if s.besides != nil {
+		s.besides(spec)
 	}
 	return spec
 }

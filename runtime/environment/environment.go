@@ -18,6 +18,8 @@ type Subject struct {
 	Gpus []*messages.Gpu
 	// Hostfile is where the task itself will see the list of machines.
 	Hostfile string
+	// Notice is where it will see when it will be stopped, if its job wants to be told.
+	Notice string
 }
 
 // variable is one environment variable.

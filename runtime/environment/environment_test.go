@@ -68,7 +68,8 @@ func TestEnvironment(t *testing.T) {
 	parts.Gpus = gpus("MIG-3f5f3a0c-8d1e-5b0a-9a55-6f0d8f2f7c11")
 	one := gang(2, 1000)
 	one.Gpus = gpus("declared-4")
-	alike, alone := gang(2, 0), gang(2, 0)
+	alike, alone, warned := gang(2, 0), gang(2, 0), gang(2, 0)
+	warned.Notice, warned.Start.Spec.Warn = "/scratch/synapse-notice", &messages.WarnSpec{Signal: 10, AheadMs: 1}
 	for i, p := range alike.Start.Rendezvous.Peers {
 		p.Node, p.Address = []string{"a", "b"}[i/2], "10.0.0."+fmt.Sprint(i/2+1)
 	}
@@ -81,7 +82,8 @@ func TestEnvironment(t *testing.T) {
 		want string
 	}{
 		{"identity", gang(2, 0), `SYNAPSE_JOB_ID=job-x SYNAPSE_JOB_NAME=llama SYNAPSE_ATTEMPT=00000002.00000005 SYNAPSE_RUN=3 SYNAPSE_RANK=2
-			SYNAPSE_WORLD_SIZE=4 SYNAPSE_NODE=b SYNAPSE_RACK=rb SYNAPSE_HOSTS=10.0.0.1,10.0.0.2,10.0.0.3 SYNAPSE_HOSTFILE=/scratch/hostfile`},
+			SYNAPSE_WORLD_SIZE=4 SYNAPSE_NODE=b SYNAPSE_RACK=rb SYNAPSE_HOSTS=10.0.0.1,10.0.0.2,10.0.0.3 SYNAPSE_HOSTFILE=/scratch/hostfile SYNAPSE_NOTICE-`},
+		{"told of its end", warned, `SYNAPSE_NOTICE=/scratch/synapse-notice`},
 		{"torch", eight, `MASTER_ADDR=10.0.0.1 MASTER_PORT=20001 NODE_RANK=2 PET_NNODES=4 PET_NODE_RANK=2 PET_NPROC_PER_NODE=8
 			PET_RDZV_ENDPOINT=10.0.0.1:20001 PET_RDZV_ID=00000002.00000005 RANK- WORLD_SIZE- LOCAL_RANK-`},
 		{"one process", one, `PET_NPROC_PER_NODE=1 RANK=2 WORLD_SIZE=4 LOCAL_RANK=0 LOCAL_WORLD_SIZE=1`},
@@ -215,6 +217,7 @@ func TestReference(t *testing.T) {
 	one, eight, alone := gang(2, 1000), gang(2, 8000), gang(2, 0)
 	one.Gpus = gpus("GPU-1")
 	one.Start.Grant.Amount.MilliCpu = 8000
+	one.Start.Spec.Warn = &messages.WarnSpec{Signal: 10, AheadMs: 1}
 	for _, p := range alone.Start.Rendezvous.Peers {
 		p.Node = "b"
 	}

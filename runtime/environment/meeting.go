@@ -111,7 +111,7 @@ func number(n int) string { return strconv.Itoa(n) }
 // identity has Synapse's own variables. SYNAPSE_ATTEMPT grows as text from attempt to attempt, so that a task may use
 // it to fence off an earlier one.
 func (m *meeting) identity() []variable {
-	return []variable{
+	own := []variable{
 		{"SYNAPSE_JOB_ID", m.start.GetJob()},
 		{"SYNAPSE_JOB_NAME", m.start.GetJobName()},
 		{"SYNAPSE_ATTEMPT", m.attempt},
@@ -123,6 +123,10 @@ func (m *meeting) identity() []variable {
 		{"SYNAPSE_HOSTS", m.list()},
 		{"SYNAPSE_HOSTFILE", m.subject.Hostfile},
 	}
+	if m.start.GetSpec().GetWarn() != nil {
+		own = append(own, variable{"SYNAPSE_NOTICE", m.subject.Notice})
+	}
+	return own
 }
 
 func (m *meeting) hasGPU() bool {

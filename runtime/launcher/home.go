@@ -175,7 +175,7 @@ func (t *task) command(start *messages.StartTask) (*supervisor.Spec, error) {
 	}
 	env := environment.Of(environment.Subject{
 		Start: start, Gpus: t.Gpus,
-		Hostfile: Hostfile(t.driver.Scratch(&t.Task)),
+		Hostfile: Hostfile(t.driver.Scratch(&t.Task)), Notice: Notice(t.driver.Scratch(&t.Task)),
 	})
 	spec, err := t.driver.Command(&t.Task, start, env)
 	if err != nil {

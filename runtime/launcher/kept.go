@@ -101,11 +101,8 @@ func (t *task) putAside() error {
 	if err := os.Rename(t.home, kept); err != nil {
 		return err
 	}
-	if s := t.Spec.GetScript(); s != nil {
-		_ = os.Remove(filepath.Join(t.Scratch, s.Name))
-	}
-	if os.Remove(Hostfile(t.Scratch)) == nil && os.Remove(t.Scratch) == nil {
-		return nil // there was nothing else in it
+	if t.removeOwn() {
+		return nil
 	}
 	if err := os.Rename(t.Scratch, filepath.Join(kept, scratchDir)); err != nil && !os.IsNotExist(err) {
 		return err

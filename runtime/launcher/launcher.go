@@ -156,6 +156,8 @@ func (l *Launcher) Tell(command any, answerTo *actor.PID) {
 	case *messages.StopTask:
 		l.known(c.Id.Key(), func(t *task) { t.onStop(c, answerTo) },
 			func() { l.gone(c.Id.Key(), messages.ExitKind_EXIT_KIND_NEVER_STARTED, answerTo) })
+	case *messages.WarnTask:
+		l.known(c.Id.Key(), func(t *task) { t.onWarn(c, answerTo) }, nil)
 	case *messages.SignalTask:
 		l.known(c.Id.Key(), func(t *task) { t.onSignal(int(c.Signal)) }, nil)
 	case *messages.StatsTask:

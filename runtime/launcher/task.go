@@ -49,6 +49,7 @@ type task struct {
 	starts    int  // tries to
 	forgotten bool
 	claimed   bool // its uid
+	unwarned  bool // it was logged that it cannot be warned of its end
 	want      *messages.StartTask
 	stop      *messages.StopTask // it must end, whatever else is under way
 	cancel    context.CancelFunc // of what is under way in the background

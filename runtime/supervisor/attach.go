@@ -190,6 +190,11 @@ func (l *Link) Stop(signal int, grace time.Duration) error {
 // Signal passes one signal on.
 func (l *Link) Signal(signal int) error { return l.send(fmt.Sprintf("signal %d", signal)) }
 
+// Warn signals ahead of an end, which has a number: said again for the same one it does nothing.
+func (l *Link) Warn(signal int, end int64) error {
+	return l.send(fmt.Sprintf("warn %d %d", signal, end))
+}
+
 // Keep tells when, on the machine's clock, the control plane surely received something from it last.
 func (l *Link) Keep(heardNs int64) error { return l.send(fmt.Sprintf("keep %d", heardNs)) }
 

@@ -16,8 +16,8 @@ import (
 // socket in the task's directory, shows the key, and is told how far the task is. A
 // word is one packet of text, so that there is nothing to frame.
 //
-//	agent → supervisor: key NUMBER NUMBER, first · stop SIGNAL GRACE_NS · signal SIGNAL · keep HEARD_NS
-//	  · disk… NUMBER NUMBER
+//	agent → supervisor: key NUMBER NUMBER, first · stop SIGNAL GRACE_NS · signal SIGNAL · warn SIGNAL END
+//	  · keep HEARD_NS · disk… NUMBER NUMBER
 //	supervisor → agent: waiting · started PID · gone EXIT
 
 const maxPacket = 16 << 10

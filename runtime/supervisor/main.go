@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/signal"
 	"runtime/debug"
+	"slices"
 	"strconv"
 	"time"
 
@@ -68,6 +69,7 @@ type keeper struct {
 
 	started  bool
 	told     bool      // to stop, by somebody or by its fence, before it had ended
+	warned   []int64   // the ends of which it was
 	disk     bool      // it was ended for what it kept on the disk
 	detail   string    // why we stopped it, where nobody asked
 	deadline time.Time // of a stop's grace
@@ -239,6 +241,8 @@ func (k *keeper) obey(c command) {
 	switch c.verb {
 	case "stop":
 		k.stop(int(c.first), time.Duration(c.second))
+	case "warn":
+		k.warn(unix.Signal(c.first), c.second)
 	case "signal":
 		k.charge.signal(unix.Signal(c.first))
 	case DiskBytes, DiskFiles, DiskFull:
@@ -251,6 +255,16 @@ func (k *keeper) obey(c command) {
 			k.heard = c.first
 		}
 	}
+}
+
+// warn signals ahead of an end, once for each: an agent that came later, or one that another leader told, says it
+// again. The signal goes where that of a stop goes.
+func (k *keeper) warn(sig unix.Signal, end int64) {
+	if k.told || k.killing || slices.Contains(k.warned, end) {
+		return
+	}
+	k.warned = append(k.warned, end)
+	k.charge.signal(sig)
 }
 
 // stop signals and begins the grace. Said again it can only shorten it.

@@ -88,6 +88,9 @@ func (s *stage) spec(l line, name string) *messages.JobSpec {
 	}
 	spec.User, spec.ShmBytes = l.word("user", ""), int64(l.number("shm", 0))<<30
 	spec.BeginUnixMs = l.moment("begin")
+	if ahead := l.time("warn", 0); ahead > 0 {
+		spec.Warn = &messages.WarnSpec{Signal: 1, AheadMs: ahead.Milliseconds()}
+	}
 	return spec
 }
 
@@ -135,7 +138,7 @@ func (l line) command() []string {
 			words = append(words, key+"="+v)
 		}
 	}
-	for _, key := range []string{"oom", "deaf", "saves"} {
+	for _, key := range []string{"oom", "deaf", "saves", "heeds"} {
 		if l.has(key) {
 			words = append(words, key)
 		}

@@ -27,7 +27,8 @@
 //	       grace=2s
 //	       limit=1 backoff=1s time-limit=10s lost-grace=1m stop-when-lost=1m prepare-timeout=1m required=rack
 //	       preferred=rack selector=key:value nodes=(1,2) exclude=(3) [apart] [script] network=none shm=8
-//	       patience=5s priority=1 type=H100 begin=00:30 [unheard]
+//	       patience=5s priority=1 type=H100 begin=00:30 warn=20s
+//	       [heeds] [unheard]
 //	                     orders a job and waits for the answer, unless unheard; count=100 orders a hundred as name-1,
 //	                     name-2 …
 //	again a [replicas=3] the same request once more, or one with another body under the same id
@@ -79,6 +80,7 @@
 //	                     what is only said again is left out, unless all
 //	lines [TEXT]         that operators saw since the last look, those that contain the text
 //	processes [2]        containers that run
+//	told [2]             what those of them that are warned were told of their end, and by how many signals
 //	ledger [2]           the machines' own books
 //	job a | nodes | explain a
 //	                     what users are told

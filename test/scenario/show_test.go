@@ -82,6 +82,12 @@ func detailOf(m messages.Message) string {
 		if word = ""; m.Uid != 0 {
 			word = fmt.Sprintf("as %d", m.Uid)
 		}
+	case *messages.Warn:
+		word = "nothing"
+		if m.Cause != messages.Cause_CAUSE_UNSPECIFIED {
+			left := time.Duration(m.LeftMs) * time.Millisecond
+			word = wordOf(m.Cause.String(), "CAUSE_") + " in " + left.Round(time.Second).String()
+		}
 	case *messages.Stop:
 		word = wordOf(m.Cause.String(), "CAUSE_")
 	case *messages.Exited:
@@ -170,6 +176,20 @@ func (s *stage) processes(l line) string {
 		slices.Sort(names)
 		if len(names) > 0 {
 			out = append(out, fmt.Sprintf("n%d: %s", n, strings.Join(names, " ")))
+		}
+	}
+	if out == nil {
+		return "none"
+	}
+	return strings.Join(out, "\n")
+}
+
+// told shows what the tasks that run were told of their end, and by how many signals.
+func (s *stage) told(l line) string {
+	var out []string
+	for _, n := range s.which(l) {
+		for _, told := range s.w.Told(n) {
+			out = append(out, fmt.Sprintf("n%d: %s", n, s.plain(told)))
 		}
 	}
 	if out == nil {

@@ -327,7 +327,7 @@ func (s *stage) commands() map[string]func(line) string {
 		"gpu-fault": s.gpuFault, "gpu-mend": s.gpuMend,
 		"clone": s.clone, "foreign": s.foreign, "arm": s.arm, "lie": s.lie, "rebuild": s.rebuild, "keep": s.keep,
 		"replay":  s.replay,
-		"letters": s.letters, "lines": s.lines, "processes": s.processes, "uids": s.uids, "ledger": s.ledger,
+		"letters": s.letters, "lines": s.lines, "processes": s.processes, "told": s.told, "uids": s.uids, "ledger": s.ledger,
 		"job": s.job, "nodes": s.nodes,
 		"explain": s.explain, "attempts": s.attempts, "evidence": s.evidence, "ran": s.ran, "tokens": s.tokens,
 		"deaths": s.died, "waits": s.waits, "reserves": s.reserved, "ids": s.ids, "counted": s.counted, "finish": s.finish,

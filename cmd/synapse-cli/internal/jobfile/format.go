@@ -50,6 +50,7 @@ type Spec struct {
 	Begin          Amount            `json:"begin,omitempty" yaml:"begin,omitempty"`
 	TimeLimit      Amount            `json:"timeLimit,omitempty" yaml:"timeLimit,omitempty"`
 	PrepareTimeout Amount            `json:"prepareTimeout,omitempty" yaml:"prepareTimeout,omitempty"`
+	Warn           string            `json:"warn,omitempty" yaml:"warn,omitempty"`
 	Stop           *Stop             `json:"stop,omitempty" yaml:"stop,omitempty,flow"`
 	Restart        *Restart          `json:"restart,omitempty" yaml:"restart,omitempty,flow"`
 	LostGrace      Amount            `json:"lostGrace,omitempty" yaml:"lostGrace,omitempty"`
@@ -136,6 +137,7 @@ func Format(s *messages.JobSpec) File {
 			Network: s.GetNetwork().Word(), Launcher: s.GetLauncher().Word(),
 			Begin:     amount(s.GetBeginUnixMs(), FormatMoment),
 			TimeLimit: amount(s.GetTimeLimitMs(), FormatDuration), PrepareTimeout: amount(s.GetPrepareTimeoutMs(), FormatDuration),
+			Warn:      FormatWarn(s.GetWarn()),
 			LostGrace: amount(s.GetLostGraceMs(), FormatDuration), StopWhenLost: amount(s.GetStopWhenLostMs(), FormatDuration),
 		},
 	}

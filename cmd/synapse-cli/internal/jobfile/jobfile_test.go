@@ -34,6 +34,7 @@ spec:
   user: alice
   network: none
   launcher: torchrun
+  warn: usr1@2m
   env: {NCCL_DEBUG: WARN, OMP_NUM_THREADS: 010, EMPTY: ""}
   mounts: [{source: /data, target: /data, readOnly: true}]
   begin: 2026-11-24T08:00:00Z
@@ -56,6 +57,7 @@ func fullSpec() *messages.JobSpec {
 		Nodes:        []string{"n1", "n2"}, Exclude: []string{"n3"},
 		Image: "reg.example/train@sha256:0f", Command: []string{"torchrun", "train.py", "3"}, Workdir: "/work",
 		User: "alice", Network: messages.Network_NETWORK_NONE, Launcher: messages.Launch_LAUNCH_TORCHRUN,
+		Warn:   &messages.WarnSpec{Signal: 10, AheadMs: 120_000},
 		Env:    []*messages.EnvVar{{Name: "NCCL_DEBUG", Value: "WARN"}, {Name: "OMP_NUM_THREADS", Value: "010"}, {Name: "EMPTY"}},
 		Mounts: []*messages.Mount{{Source: "/data", Target: "/data", ReadOnly: true}}, BeginUnixMs: 1_795_507_200_000, TimeLimitMs: 86_400_000, PrepareTimeoutMs: 1_800_000,
 		Stop: &messages.StopSpec{Signal: 15, GraceMs: 60_000}, Restart: &messages.RestartSpec{Limit: 3, BackoffMs: 10_000},

@@ -87,8 +87,11 @@ func references() map[string]about {
 		"spec.stop.grace":      {aTime, "30s", years, "and how long it may take before it is killed", ""},
 		"spec.restart.limit":   {"a whole number", "0", upTo(messages.MaxRestarts), "how often failures of the tasks are tried again", ""},
 		"spec.restart.backoff": {aTime, "0", years, "before the first of them; it doubles, up to 10m", ""},
-		"spec.lostGrace":       {aTime, "0", years, "how long a lost machine may return with the attempt", ""},
-		"spec.stopWhenLost":    {aTime, "never", "0, or at least " + FormatDuration(messages.MinStopWhenLostMs), "tasks end by themselves when the scheduler was not heard for this long", ""},
+		"spec.warn": {"USR1@120s", "never", "no longer than the time limit",
+			"the signal by which tasks are warned, and how long before they are stopped by the time limit or a drain; " +
+				"`$SYNAPSE_NOTICE` says more (runtime.md)", ""},
+		"spec.lostGrace":    {aTime, "0", years, "how long a lost machine may return with the attempt", ""},
+		"spec.stopWhenLost": {aTime, "never", "0, or at least " + FormatDuration(messages.MinStopWhenLostMs), "tasks end by themselves when the scheduler was not heard for this long", ""},
 	}
 }
 

@@ -108,6 +108,7 @@ func specKeys() []key {
 		{"timeLimit", "time_limit_ms", readAmount(ParseDuration, func(s *spec) *int64 { return &s.TimeLimitMs })},
 		{"prepareTimeout", "prepare_timeout_ms", readAmount(ParseDuration,
 			func(s *spec) *int64 { return &s.PrepareTimeoutMs })},
+		{"warn", "warn", readWarn},
 		{"stop", "stop", readSection},
 		{"restart", "restart", readSection},
 		{"lostGrace", "lost_grace_ms", readAmount(ParseDuration, func(s *spec) *int64 { return &s.LostGraceMs })},

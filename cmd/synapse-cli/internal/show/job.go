@@ -196,6 +196,7 @@ func DescribeJob(w io.Writer, s Style, status *messages.JobStatus, attempts []*m
 		lasts += " (by default)"
 	}
 	p.line("Time limit", lasts)
+	p.line("Warned", warned(j))
 	if r.GetChanged() != nil {
 		p.line("Changed by", deed(r.GetChanged()))
 	}
@@ -224,6 +225,19 @@ func DescribeJob(w io.Writer, s Style, status *messages.JobStatus, attempts []*m
 		describeAttempt(&p, s, a)
 	}
 	return p.err
+}
+
+// warned is how the tasks are told of their end, and of what they were told.
+func warned(j job) string {
+	w := j.spec().GetWarn()
+	if w == nil {
+		return ""
+	}
+	text := fmt.Sprintf("by %s, %s before the end", jobfile.SignalName(w.GetSignal()), span(w.GetAheadMs()))
+	if told := j.JobStatus.GetWarned(); told != nil {
+		text += fmt.Sprintf("; told %s: %s", when(told.GetAtUnixMs(), j.now), cause(told.GetCause().String(), "CAUSE_"))
+	}
+	return text
 }
 
 // userOf is whom the tasks run as on machines whose agent is root.

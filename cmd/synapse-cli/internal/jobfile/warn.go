@@ -1,0 +1,57 @@
+package jobfile
+
+import (
+	"errors"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/yi-json/synapse/messages"
+)
+
+// This file owns how a warning is written: a signal, and how long before the end. Slurm writes it with a B and a
+// number of seconds, which is refused with the way to write it here.
+
+const warnHint = "write a signal and how long ahead, as in USR1@120s"
+
+// ParseWarn reads USR1@120s.
+func ParseWarn(s string) (*messages.WarnSpec, *Problem) {
+	name, span, ok := strings.Cut(s, "@")
+	if !ok || name == "" || span == "" {
+		return nil, say(warnHint, "%s is not a signal and a span of time", quote(s))
+	}
+	signal, p := ParseSignal(name)
+	if p != nil {
+		if p.Hint == "" {
+			p.Hint = warnHint
+		}
+		return nil, p
+	}
+	ms, err := ParseDuration(span)
+	var problem *Problem
+	if errors.As(err, &problem) {
+		return nil, problem
+	}
+	return &messages.WarnSpec{Signal: signal, AheadMs: ms}, nil
+}
+
+// FormatWarn is a warning as ParseWarn reads it; none is empty.
+func FormatWarn(w *messages.WarnSpec) string {
+	if w == nil {
+		return ""
+	}
+	return strings.TrimPrefix(SignalName(w.GetSignal()), "SIG") + "@" + FormatDuration(w.GetAheadMs())
+}
+
+func readWarn(r *reader, n *yaml.Node, path string) {
+	s, ok := r.scalar(n, path, "a signal and a span of time")
+	if !ok {
+		return
+	}
+	warn, p := ParseWarn(s)
+	if p != nil {
+		r.refuse(n, path, p)
+		return
+	}
+	r.spec.Warn = warn
+}

@@ -1,0 +1,73 @@
+package sim
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"github.com/yi-json/synapse/messages"
+)
+
+// This file owns jobs that want to be told of their end, and what a simulated machine tells their tasks. No chance is
+// spent on which they are. Every other one of them has a time limit that ends it.
+
+// warnings draws whether a job is warned, and what it makes of that.
+func (w *World) warnings(spec *messages.JobSpec, run *script) {
+	n := len(w.client.jobs)
+	if n%8 != 6 {
+		return
+	}
+	if n%16 == 6 && spec.TimeLimitMs == 0 && !w.opts.Limits {
+		spec.TimeLimitMs = run.run.Milliseconds() * 3 / 4
+	}
+	ahead := 20 * time.Second
+	if limit := time.Duration(spec.TimeLimitMs) * time.Millisecond; limit > 0 {
+		ahead = min(ahead, limit)
+	}
+	spec.Warn = &messages.WarnSpec{Signal: 1, AheadMs: max(ahead.Milliseconds(), 1)}
+	run.heeds = run.saves
+}
+
+// warnedOf is an end that a task was signalled for.
+type warnedOf struct {
+	cause messages.Cause
+	of    int64
+}
+
+// warn tells a task of its end, as its supervisor would: it outlives agents, and signals once for each end.
+func (l *launcher) warn(c *messages.WarnTask, agent *process, to *actor.PID) {
+	t := l.known(c.Id.Key(), agent, to)
+	if t == nil || t.state != taskRunning {
+		return
+	}
+	t.notice = c
+	end := warnedOf{c.Cause, c.Of}
+	signalled := c.Cause != messages.Cause_CAUSE_UNSPECIFIED && !t.told && !slices.Contains(t.warned, end)
+	if signalled {
+		t.warned = append(t.warned, end)
+	}
+	l.w.seen(Event{Kind: TaskTold, Machine: l.m, Task: t, Message: c})
+	agent.tell(to, &messages.TaskWarned{Id: c.Id, Number: c.Number})
+	if signalled && t.heeds {
+		l.later(t, l.w.chance.skewed(2*time.Millisecond, 3*time.Second), func() { l.exited(t, 0, false) })
+	}
+}
+
+// Told is what the tasks that run on a machine were told of their end.
+func (w *World) Told(number int) (all []string) {
+	for _, t := range w.at(number).launcher.order {
+		if t.state != taskRunning || t.notice == nil {
+			continue
+		}
+		if t.notice.Cause == messages.Cause_CAUSE_UNSPECIFIED {
+			all = append(all, fmt.Sprintf("%s/%d nothing, signals=%d", t.job, t.key.Rank, len(t.warned)))
+			continue
+		}
+		word := strings.ToLower(strings.TrimPrefix(t.notice.Cause.String(), "CAUSE_"))
+		all = append(all, fmt.Sprintf("%s/%d %s, signals=%d", t.job, t.key.Rank, word, len(t.warned)))
+	}
+	return all
+}
