@@ -229,7 +229,9 @@ func (m *Mirror) onListJobs(q *messages.ListJobs) *messages.ListJobsReply {
 
 // listed is a job as a list shows it: without its ranks, of which a job may have thousands; GetJob shows them.
 func listed(s *messages.JobStatus) *messages.JobStatus {
-	l := &messages.JobStatus{Record: s.Record, Phase: s.Phase, Reason: s.Reason, Debts: s.Debts, Group: s.Group}
+	l := &messages.JobStatus{
+		Record: s.Record, Phase: s.Phase, Reason: s.Reason, Debts: s.Debts, Group: s.Group, Warned: s.Warned,
+	}
 	if s.Attempt != nil {
 		l.Attempt, l.Tasks = s.Attempt.Brief(), int32(len(s.Attempt.Places))
 	}

@@ -97,6 +97,11 @@ func TestWatchTellsWhatPeopleSee(t *testing.T) {
 	job("running", attemptOn(1, "n1", "n1", "n2"), func(s *messages.JobStatus) {
 		s.Attempt.Places[0].Exit = &messages.Exit{} // one rank of many
 	})
+	for range 2 { // told again: nothing to see
+		job("running", attemptOn(1, "n1", "n1", "n2"), func(s *messages.JobStatus) {
+			s.Warned = &messages.Warning{Cause: messages.Cause_CAUSE_TIME_LIMIT, AtUnixMs: 1000, EndsUnixMs: 121_000}
+		})
+	}
 	job("cancelled", overAt(5), func(s *messages.JobStatus) { s.Reason, s.Debts = "cancelled: enough", []string{"n1"} })
 	job("cancelled", overAt(5), func(s *messages.JobStatus) { s.Reason = "cancelled: enough" })
 	node("up")
@@ -112,13 +117,14 @@ func TestWatchTellsWhatPeopleSee(t *testing.T) {
 	a.hears(t, "all",
 		"1 job j queued",
 		"2 job j running on n1, n2",
-		"3 job j cancelled: enough; evidence is missing from n1",
-		"4 job j cancelled: enough",
-		"5 machine n3 up, with 64 CPUs and 8 GPUs",
-		"6 machine n3 up, with 64 CPUs and 7 GPUs (1 failed)",
-		"7 machine n3 up, drained by ops: new fans",
-		"8 machine n3 dead: 2 attempts may still be on it",
-		"9 machine n3 removed",
+		"3 job j running on n1, n2, warned: time limit in 2m0s",
+		"4 job j cancelled: enough; evidence is missing from n1",
+		"5 job j cancelled: enough",
+		"6 machine n3 up, with 64 CPUs and 8 GPUs",
+		"7 machine n3 up, with 64 CPUs and 7 GPUs (1 failed)",
+		"8 machine n3 up, drained by ops: new fans",
+		"9 machine n3 dead: 2 attempts may still be on it",
+		"10 machine n3 removed",
 	)
 	a.says("all", &messages.Unwatch{})
 	a.says("all", &messages.Unwatch{})

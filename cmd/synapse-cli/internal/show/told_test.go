@@ -54,6 +54,19 @@ func TestShownAsItIs(t *testing.T) {
 	if got := (job{&messages.JobStatus{Record: j.Record}, 0}).tasks(); got != "any" {
 		t.Errorf("TASKS %s", got)
 	}
+	if got := warned(job{j, 0}); got != "" {
+		t.Errorf("Warned %s", got)
+	}
+	warns := &messages.JobStatus{Record: &messages.JobRecord{Spec: &messages.JobSpec{
+		Warn: &messages.WarnSpec{Signal: 10, AheadMs: 120_000},
+	}}}
+	if got := warned(job{warns, 0}); got != "by SIGUSR1, 2m before the end" {
+		t.Errorf("Warned %s", got)
+	}
+	warns.Warned = &messages.Warning{Cause: messages.Cause_CAUSE_TIME_LIMIT, AtUnixMs: 1, EndsUnixMs: 2}
+	if got := warned(job{warns, 1}); !strings.HasSuffix(got, "time limit") || !strings.Contains(got, "; told ") {
+		t.Errorf("Warned %s", got)
+	}
 	if got := runs(j.Record); got != "3, 3 failed (2 restarts allowed)" {
 		t.Error(got)
 	}
