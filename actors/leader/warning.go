@@ -152,10 +152,11 @@ func (j *Job) sayEndingTo(ctx actor.Context, n topology.NodeID, c *contact) {
 
 // warnReturned tells a machine that has just been heard, if it does not know.
 func (j *Job) warnReturned(ctx actor.Context, n topology.NodeID) {
-	if !j.warns() || j.warning.unsure || j.contacts[n].knows == j.warning.number {
+	c := j.contacts[n]
+	if !j.warns() || j.warning.unsure || c.knows == j.warning.number {
 		return
 	}
-	if j.livesOn(n) {
+	if c.vocabulary >= messages.VocabularyWarn && j.livesOn(n) {
 		j.warning.lacking++
 		j.warning.pause = 0
 		j.lookAtEnd(ctx, j.p.Constants.ResendFirst)

@@ -118,6 +118,8 @@ func (s *stack) hear(message any) {
 		close(p.prepared)
 	case *messages.TaskStarted:
 		p.running.Do(func() { close(p.started) })
+	case *messages.TaskWarned:
+		p.told.Store(m.Number)
 	case *messages.TaskGone:
 		p.running.Do(func() { close(p.started) })
 		p.once.Do(func() { // It is said again to whoever asks for its end again.
@@ -139,6 +141,7 @@ type staged struct {
 	job           string // empty: one that all have
 	uid           uint32 // of its own; 0: none was given
 	exit          *messages.Exit
+	told          atomic.Uint64 // the number of what its launcher has told it last
 	running, once sync.Once
 	prepared      chan struct{}
 	started       chan struct{} // or gone before it did
