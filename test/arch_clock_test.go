@@ -36,9 +36,11 @@ var wallUses = map[string]wallUse{
 	"actors/mirror/waiting.go":  {1, "when an event was, as people see it"},
 	"actors/mirror/watch.go":    {4, "the same, and when a job is tried again, which barredUntil decides"},
 	"actors/leader/warning.go":  {1, "when the tasks of a job were told of its end, and when that is, as people see it"},
-	"actors/mirror/words.go":    {5, "in how long a job is tried again and that it begins later, as people see it; and a span of two times of one clock"},
-	"actors/worker/start.go":    {1, "when a task was found ended by a reboot, as people see it"},
-	"actors/worker/stop.go":     {1, "when a task ended that was never started, as people see it"},
+	"actors/mirror/words.go": {
+		5, "in how long a job is tried again and that it begins later, as people see it; a span of two times of one clock",
+	},
+	"actors/worker/start.go": {1, "when a task was found ended by a reboot, as people see it"},
+	"actors/worker/stop.go":  {1, "when a task ended that was never started, as people see it"},
 	"actors/leader/closing.go": {
 		5, "when a machine is drained that people gave a time of day: a wrong clock closes it early or late",
 	},

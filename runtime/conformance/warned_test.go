@@ -46,8 +46,8 @@ func TestWarned(t *testing.T) {
 	})
 }
 
-// warn has the launcher tell a task, and says it until it is answered, as a leader does: it is not while a later agent is
-// looking for the supervisor.
+// warn has the launcher tell a task, and says it until it is answered, as a leader does: it is not while a later agent
+// is looking for the supervisor.
 func (p *staged) warn(t *testing.T, m *messages.WarnTask) {
 	t.Helper()
 	m.Id, m.Signal, m.Number = p.id, 10, p.told.Load()+1

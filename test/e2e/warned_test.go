@@ -10,8 +10,8 @@ import (
 
 // This file owns that tasks of real processes are told of their end, and people that they were.
 
-// TestWarned: a job is told of its time limit ahead of it, ends by itself with its work done, and that counts. Another is
-// told of a drain, and whoever describes it sees that.
+// TestWarned: a job is told of its time limit ahead of it, ends by itself with its work done, and that counts. Another
+// is told of a drain, and whoever describes it sees that.
 func TestWarned(t *testing.T) {
 	c := newCluster(t)
 	c.node("n1", "r1", "--cpus", "1")
