@@ -48,6 +48,8 @@ func samples(n *cabin) []spoken {
 			Address: "10.0.0.1", Port: 1, Peers: []*messages.Peer{{Node: "n1"}}}},
 		&messages.Stop{Order: order, Cause: messages.Cause_CAUSE_CANCELLED}, &messages.Forget{Order: order},
 		&messages.LogsTask{Id: task, LimitBytes: 1}, &messages.Lacking{Origin: n.origin(), Digest: 7},
+		&messages.Warn{Order: order, Number: 1, Cause: messages.Cause_CAUSE_TIME_LIMIT, Of: 60_000, LeftMs: 1000},
+		&messages.Warned{Origin: n.origin(), Number: 1},
 	}
 }
 

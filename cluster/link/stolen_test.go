@@ -26,10 +26,11 @@ import (
 var crossing = map[string][]string{
 	"toward a scheduler": {
 		"Aborted", "Committed", "Ended", "Exited", "Expired", "Heartbeat", "Hello", "Lacking", "Prepared", "Refused",
-		"Report", "Reserved", "Started", "TaskLogs",
+		"Report", "Reserved", "Started", "TaskLogs", "Warned",
 	},
 	"toward a machine": {
-		"Abort", "Commit", "Forget", "HeartbeatAck", "Lead", "LogsTask", "Rejected", "Reserve", "Start", "Stop", "Welcome",
+		"Abort", "Commit", "Forget", "HeartbeatAck", "Lead", "LogsTask", "Rejected", "Reserve", "Start", "Stop", "Warn",
+		"Welcome",
 	},
 }
 
