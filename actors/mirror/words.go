@@ -22,7 +22,8 @@ func jobChanged(a, b *messages.JobStatus) bool {
 	was, is := a.GetRecord(), b.GetRecord()
 	return a.GetPhase() != b.GetPhase() || a.GetReason() != b.GetReason() ||
 		was.GetState() != is.GetState() || (was.GetHold() == nil) != (is.GetHold() == nil) || (was.GetCancel() == nil) != (is.GetCancel() == nil) ||
-		a.GetWarned().GetCause() != b.GetWarned().GetCause() || a.GetWarned().GetEndsUnixMs() != b.GetWarned().GetEndsUnixMs() ||
+		a.GetWarned().GetCause() != b.GetWarned().GetCause() ||
+		a.GetWarned().GetEndsUnixMs() != b.GetWarned().GetEndsUnixMs() ||
 		attemptChanged(a.GetAttempt(), b.GetAttempt()) || !slices.Equal(a.GetDebts(), b.GetDebts())
 }
 

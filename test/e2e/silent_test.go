@@ -19,8 +19,8 @@ import (
 
 // This file owns what those cost who connect and prove nothing: memory, and whether anybody else is still served.
 
-// silent is how many connect in the usual run, beside other tests: a few more than there may be of all sources. More take
-// the machine from everything else.
+// silent is how many connect in the usual run, beside other tests: more than there may be of all sources. Ten times as
+// many take the machine from everything else.
 var silent = flag.Int("e2e.silent", 2000, "how many silent connections there are")
 
 // keepingSilent is the word by which this test's program is a crowd of silent connections: the scheduler's address and

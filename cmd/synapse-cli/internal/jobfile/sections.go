@@ -154,16 +154,23 @@ func setNetwork(s *spec, word string) { s.Network, _ = messages.NetworkOf(word) 
 func setLauncher(s *spec, word string) { s.Launcher, _ = messages.LaunchOf(word) }
 
 func readSignal(r *reader, n *yaml.Node, path string) {
-	s, ok := r.scalar(n, path, "a signal")
-	if !ok {
-		return
+	if number, ok := parsed(r, n, path, "a signal", ParseSignal); ok {
+		stop(r.spec).Signal = number
 	}
-	number, p := ParseSignal(s)
+}
+
+// parsed reads a word of a notation of its own.
+func parsed[T any](r *reader, n *yaml.Node, path, what string, parse func(string) (T, *Problem)) (T, bool) {
+	s, ok := r.scalar(n, path, what)
+	if !ok {
+		var none T
+		return none, false
+	}
+	value, p := parse(s)
 	if p != nil {
 		r.refuse(n, path, p)
-		return
 	}
-	stop(r.spec).Signal = number
+	return value, p == nil
 }
 
 // sectionOf finds the table of a mapping. All parts of a list have the same.

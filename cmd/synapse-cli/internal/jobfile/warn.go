@@ -44,14 +44,7 @@ func FormatWarn(w *messages.WarnSpec) string {
 }
 
 func readWarn(r *reader, n *yaml.Node, path string) {
-	s, ok := r.scalar(n, path, "a signal and a span of time")
-	if !ok {
-		return
+	if warn, ok := parsed(r, n, path, "a signal and a span of time", ParseWarn); ok {
+		r.spec.Warn = warn
 	}
-	warn, p := ParseWarn(s)
-	if p != nil {
-		r.refuse(n, path, p)
-		return
-	}
-	r.spec.Warn = warn
 }
