@@ -60,7 +60,7 @@ func TestNotSilentAnyMore(t *testing.T) {
 		{"submit -c 1 --image host --launcher deepsped -- a", exitUsage, `did you mean "deepspeed"?`},
 		{"submit -c 1 --image host --warn USR1 -- a", exitUsage, `--warn: "USR1" is not a signal and a span of time` +
 			"\nhint: write a signal and how long ahead, as in USR1@120s"},
-		{"submit -c 1 --image host --warn USR3@2m -- a", exitUsage, `--warn: "USR3" is not a signal` + "\nhint: did you mean"},
+		{"submit -c 1 --image host --warn USR3@2m -- a", exitUsage, `--warn: "USR3" is not a signal` + "\nhint: known here: SIGHUP"},
 		{"submit -c 1 --image host --warn USR1@-2m -- a", exitUsage, `--warn: "-2m" is not a span of time`},
 		{"submit -c 1 --image host --warn USR1@0 -- a", exitUsage, "--warn: is 0s, outside "},
 		{"submit -c 1 --image host --warn KILL@1m -- a", exitUsage, "--warn: is 9, which ends or stops a task"},
