@@ -95,7 +95,8 @@ func (a *app) initKeys(k *keysFlags, dir string) error {
 		}
 	}
 	a.say("The keys of cluster %s are in %s. Take %s away, to where no machine of the cluster is.", cluster, dir, root.Dir)
-	a.say("Next: synapse-scheduler --tls %s", made[1].Dir)
+	a.say("Next: synapse-scheduler --listen ADDRESS:9000 --tls %s", made[1].Dir)
+	a.say("Then a token for each machine: synapse-cli token create --by %s --node-name NAME", made[1].Dir)
 	return nil
 }
 

@@ -45,7 +45,8 @@ func command() *cobra.Command {
 	f := c.Flags()
 	f.StringSliceVar(&o.join, "join", nil, "the schedulers' `host:port`, all of them")
 	f.StringVar(&o.tls, "tls", "",
-		"speak TLS only, with the `folder` of this machine's key and certificate, which names it")
+		"speak TLS only, with the `folder` of this machine's key and certificate, which names it;\n"+
+			"without it, the folder tls of --data-dir, if it is there or there is a --token")
 	f.StringVar(&o.token, "token", "",
 		"join with the token in this `file`, or on standard input (-), and make the folder of --tls, unless it is there")
 	f.StringVar(&o.dataDir, "data-dir", "/var/lib/synapse-node",

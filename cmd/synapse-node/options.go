@@ -53,15 +53,13 @@ func (o *options) check() (err error) {
 			return fmt.Errorf("--join %q: must be host:port, as head:9000", at)
 		}
 	}
-	if o.token != "" && o.tls == "" {
-		return errors.New("--token needs --tls: the folder in which the machine's key is made")
-	}
 	if err := o.checkHidden(); err != nil {
 		return err
 	}
 	if o.dataDir == "" {
 		return errors.New("--data-dir is empty: the machine's ledger needs a folder")
 	}
+	o.findKeys()
 	if known := []string{driverAuto, container.Name, oci.Name, process.Name}; !slices.Contains(known, o.driver) {
 		return fmt.Errorf("--driver %q: must be one of %s", o.driver, strings.Join(known, ", "))
 	}
@@ -104,6 +102,15 @@ func (o *options) check() (err error) {
 		o.portFirst, o.portLast = int(a), int(b)
 	}
 	return nil
+}
+
+// findKeys is where the machine's key is if --tls does not say it: in --data-dir, if the machine joined by a token
+// once, or is to do so now. So an agent that is started again without its token is who it was.
+func (o *options) findKeys() {
+	folder := filepath.Join(o.dataDir, "tls")
+	if _, err := os.Stat(folder); o.tls == "" && (o.token != "" || err == nil) {
+		o.tls = folder
+	}
 }
 
 // checkHidden refuses what cannot be hidden. A folder that is not there is a slip, and would be shown once it is.

@@ -32,3 +32,30 @@ func TestHidden(t *testing.T) {
 		}
 	}
 }
+
+// TestFindKeys: a machine that joins by a token keeps its key in its data folder, and an agent that is started again
+// finds it there; what --tls says goes before.
+func TestFindKeys(t *testing.T) {
+	dir := t.TempDir()
+	found := func(o options) string {
+		o.dataDir = dir
+		o.findKeys()
+		return o.tls
+	}
+	inside := filepath.Join(dir, "tls")
+	if got := found(options{}); got != "" {
+		t.Errorf("without a key and a token it speaks TLS by %s", got)
+	}
+	if got := found(options{token: "-"}); got != inside {
+		t.Errorf("with a token the key would be in %q", got)
+	}
+	if err := os.Mkdir(inside, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if got := found(options{}); got != inside {
+		t.Errorf("started again, the key is looked for in %q", got)
+	}
+	if got := found(options{tls: "keys"}); got != "keys" {
+		t.Errorf("--tls keys is %q", got)
+	}
+}

@@ -67,6 +67,8 @@ var (
 	Slack = ability("set another thread's timer slack (SYS_NICE)", func() error { return capable(unix.CAP_SYS_NICE) })
 	// Networks is a network namespace, as machines of tests have that can be cut off.
 	Networks = ability("make networks of its own", tryNetwork)
+	// Bridges are several networks on one cable.
+	Bridges = ability("join networks by a bridge", tryBridge)
 	// Nesting is a user namespace: containers without root stand on it, and a chroot or an engine may forbid it.
 	Nesting = ability("make user namespaces", tryNesting)
 	// OwnRoot is a container whose root is not that of the machine.
@@ -188,6 +190,14 @@ func tryMount() error {
 }
 
 func tryNetwork() error { return tryNamespace(syscall.CLONE_NEWNET) }
+
+func tryBridge() error {
+	out, err := exec.Command("unshare", "--net", "ip", "link", "add", "able0", "type", "bridge").CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("%w: %s", err, out)
+	}
+	return nil
+}
 
 func tryNesting() error { return tryNamespace(syscall.CLONE_NEWUSER) }
 

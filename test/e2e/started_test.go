@@ -1,0 +1,109 @@
+//go:build linux
+
+package e2e
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/yi-json/synapse/test/able"
+)
+
+// This file owns the page that a stranger follows first: what it says to type is typed here.
+
+// startedPage is the page, and ownLines how many lines of Synapse's own programs it may take until a gang has run.
+const (
+	startedPage = "../../docs/getting-started.md"
+	ownLines    = 10
+)
+
+// within is what no page says: a machine of our own for the page, with its own processes, networks and /srv. All of it
+// ends with the shell. The jobs of an interactive shell have a group each, so that `kill %1` is understood here too.
+const within = `set -m -e
+mkdir -p /run/netns && mount -t tmpfs none /run/netns && mount -t tmpfs none /srv && chmod 755 /srv
+ip link set lo up
+`
+
+// untilUp waits as a reader does, who looks again.
+const untilUp = `
+up() { [ "$(synapse-cli get nodes --no-headers | grep -c ' up ')" = 3 ]; }
+for i in $(seq 150); do up && break; sleep 0.2; done
+`
+
+// TestGettingStarted: docs/getting-started.md as it stands: three machines, a token for each, a gang on all of them.
+func TestGettingStarted(t *testing.T) {
+	everywhere(t)
+	able.Need(t, able.Root, able.Networks, able.Bridges, able.Mounts, able.Program("unshare"), able.Program("nsenter"))
+	t.Parallel()
+	page, err := os.ReadFile(startedPage)
+	if err != nil {
+		t.Fatal(err)
+	}
+	blocks, shown := blocksOf(string(page))
+	if len(blocks) != 6 || len(shown) != 2 {
+		t.Fatalf("the page has %d blocks to type and %d that are answered", len(blocks), len(shown))
+	}
+	if n := strings.Count(strings.Join(blocks[1:5], ""), "\n"); n > ownLines {
+		t.Errorf("a gang has run after %d lines, and %d are promised", n, ownLines)
+	}
+	blocks[3] = strings.Replace(blocks[3], "synapse-cli get nodes", untilUp+"synapse-cli get nodes", 1)
+	script := filepath.Join(t.TempDir(), "page.sh")
+	logs := `trap 'cat /srv/lab/*.log >&2' ERR` + "\n"
+	text := within + logs + strings.Join(blocks, "") + "ls /srv /run/netns\n"
+	if err := os.WriteFile(script, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	shell := exec.Command("unshare", "--net", "--mount", "--pid", "--fork", "--mount-proc", "--kill-child", "bash", script)
+	shell.Env = append(os.Environ(), "PATH="+bin+":"+os.Getenv("PATH"))
+	var out, failed bytes.Buffer
+	shell.Stdout, shell.Stderr = &out, &failed
+	if err := shell.Start(); err != nil {
+		t.Fatal(err)
+	}
+	watch := time.AfterFunc(2*time.Minute, func() { _ = shell.Process.Kill() })
+	defer watch.Stop()
+	if err := shell.Wait(); err != nil {
+		t.Fatalf("the page fails: %v\n%s\n%s", err, &out, &failed)
+	}
+	got := lines(out.String())
+	for n := range 3 {
+		for _, want := range []string{
+			fmt.Sprintf("n%d up", n+1), fmt.Sprintf("[%d] rank %d of 3 is on n%d, and rank 0 at 10.77.0.11", n, n, n+1),
+		} {
+			if !strings.Contains(got, want) || !strings.Contains(lines(strings.Join(shown, "")), want) {
+				t.Errorf("%q is missing, here or on the page:\n%s\n%s", want, &out, &failed)
+			}
+		}
+	}
+	if !strings.Contains(got, "sh succeeded 3") || !strings.HasSuffix(got, "/run/netns:\n\n/srv:\n") {
+		t.Errorf("it ended otherwise:\n%s\n%s", &out, &failed)
+	}
+}
+
+// lines are those of a text, without what sets its columns apart.
+func lines(text string) string {
+	all := strings.Split(text, "\n")
+	for i, line := range all {
+		all[i] = strings.Join(strings.Fields(line), " ")
+	}
+	return strings.Join(all, "\n")
+}
+
+// blocksOf are the blocks of a page that are typed, and those that show answers.
+func blocksOf(page string) (typed, shown []string) {
+	parts := strings.Split(page, "```")
+	for i := 1; i < len(parts); i += 2 {
+		if text, ok := strings.CutPrefix(parts[i], "sh\n"); ok {
+			typed = append(typed, text)
+		} else {
+			shown = append(shown, strings.TrimPrefix(parts[i], "\n"))
+		}
+	}
+	return typed, shown
+}
