@@ -9,7 +9,7 @@ import (
 // This file owns how a process's actors come to be, and what happens when one
 // breaks: everything stands under one root supervisor.
 
-// underRoot builds a process's actor tree and returns its root; begin spawns what
+// Root builds a process's actor tree and returns its root; begin spawns what
 // stands right under it. Production and simulation both come through here.
 func Root(p *Ports, begin func(actor.Context)) *actor.PID {
 	props := p.Props(KindRoot, func() actor.Actor { return root(begin) })
@@ -57,11 +57,12 @@ func SpawnAs(ctx actor.Context, props *actor.Props, name string) *actor.PID {
 type stopBroken struct{ host Host }
 
 // HandleFailure stops the child and tells the host.
-func (s stopBroken) HandleFailure(_ *actor.ActorSystem, sup actor.Supervisor, child *actor.PID, _ *actor.RestartStatistics, reason, message any) {
+func (s stopBroken) HandleFailure(_ *actor.ActorSystem, sup actor.Supervisor, child *actor.PID,
+	_ *actor.RestartStatistics, reason, message any) {
 	ofJob := strings.HasPrefix(child.Id, SchedulerPath+"/"+JobName(""))
 	s.host.Panicked(child, reason, !ofJob)
 	sup.StopChildren(child)
 	if ofJob && strings.Contains(child.Id, "/"+attemptPrefix) {
-		sup.EscalateFailure(reason, message) // a Job does not outlive its Coordinator: it is made anew with one
+		sup.EscalateFailure(reason, message) // a Job does not outlive its Coordinator: it is recreated with one
 	}
 }

@@ -28,10 +28,11 @@ type Constants struct {
 	BenchCap       time.Duration
 	LaunchFailures int // in a row by its own fault, or of so many jobs, then the machine is cordoned
 
-	InfraRestarts   int           // cap of restarts that are not the job's fault
-	PrepareFailures int           // of one job since it last ran: then its image is taken to be broken
-	PrepareBackoff  time.Duration // after the first of them, doubling to BackoffCap: a trouble that passes is not the image's
-	BackoffCap      time.Duration // of restart.backoff doubling
+	InfraRestarts   int // cap of restarts that are not the job's fault
+	PrepareFailures int // of one job since it last ran: then its image is taken to be broken
+	// after the first of them, doubling to BackoffCap: a trouble that passes is not the image's
+	PrepareBackoff time.Duration
+	BackoffCap     time.Duration // of restart.backoff doubling
 
 	SubmitsQueued int // submits waiting for the disk; beyond it clients are told to come later
 	JournalBatch  int // changes in one transaction

@@ -5,8 +5,8 @@ package policy
 
 import "github.com/yi-json/synapse/topology"
 
-// Question is what there is to ask of a waiting job: what is placed for it, and whether it first waits for its preferred
-// level, which is then required of the gang.
+// Question is what there is to ask of a waiting job: what is placed for it, and whether it first waits for its
+// preferred level, which is then required of the gang.
 type Question struct {
 	Gang    topology.Gang
 	Patient bool
@@ -72,7 +72,8 @@ func (q *Queue) ReasonsOf(joined []Joined, into []Reason) []Reason {
 }
 
 // Explain answers what stands in the way. holders tells who has what on a machine; it may be nil.
-func (q *Question) Explain(view *topology.Fabric, holders func(topology.NodeID) []topology.Holder) topology.Explanation {
+func (q *Question) Explain(view *topology.Fabric,
+	holders func(topology.NodeID) []topology.Holder) topology.Explanation {
 	e := topology.Explain(view, q.Gang, holders)
 	if e.Refusal != nil {
 		e.Refusal.Patient = q.Patient
@@ -82,7 +83,8 @@ func (q *Question) Explain(view *topology.Fabric, holders func(topology.NodeID) 
 
 // Explain answers for one job; false when it does not wait. holders tells who has
 // what on a machine; it may be nil.
-func Explain(view *topology.Fabric, queue *Queue, job topology.JobID, holders func(topology.NodeID) []topology.Holder) (Answer, bool) {
+func Explain(view *topology.Fabric, queue *Queue, job topology.JobID, holders func(topology.NodeID) []topology.Holder) (
+	Answer, bool) {
 	e := queue.jobs[job]
 	if e == nil {
 		return Answer{}, false

@@ -44,7 +44,8 @@ func TestReasonsAreToldOnceForAGroup(t *testing.T) {
 	if len(d.Joined) != 1001 || d.Joined[7].Group != 1 || d.Joined[7].Job != "j7" || d.Joined[1000].Group != 2 {
 		t.Fatalf("%d joined", len(d.Joined))
 	}
-	const of5, of6 = "needs 40 GPUs (5 tasks of 8 GPUs); the whole cluster has ", "needs 48 GPUs (6 tasks of 8 GPUs); the whole cluster has "
+	const of5, of6 = "needs 40 GPUs (5 tasks of 8 GPUs); the whole cluster has ",
+		"needs 48 GPUs (6 tasks of 8 GPUs); the whole cluster has "
 	expectTold(t, f, q, "1 "+of5+"32 free of 32", "2 "+of6+"32 free of 32")
 	expectTold(t, f, q)
 	if d := Plan(f, q, 1); len(d.Joined) != 0 {
@@ -58,7 +59,7 @@ func TestReasonsAreToldOnceForAGroup(t *testing.T) {
 	expectTold(t, f, q)
 }
 
-// Whoever joins a group is told with it, even where the group was told of before.
+// TestReasonsOfThoseWhoJoin: whoever joins a group is told with it, even where the group was told of before.
 func TestReasonsOfThoseWhoJoin(t *testing.T) {
 	f, q := cluster(2, 1), NewQueue()
 	q.Add(waiting("a", 0, 1, gang(3, 8)))
@@ -87,8 +88,8 @@ func TestReasonsOfThoseWhoJoin(t *testing.T) {
 	}
 }
 
-// A job whose patience ran out waits with others from then on, and room that has
-// come free is no reason.
+// TestReasonsFollowPatienceAndRoom: a job whose patience ran out waits with others from then on, and room that has come
+// free is no reason.
 func TestReasonsFollowPatienceAndRoom(t *testing.T) {
 	f, q := cluster(2, 2), NewQueue()
 	w := waiting("patient", 0, 1, gang(2, 8))

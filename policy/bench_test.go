@@ -222,9 +222,10 @@ func BenchmarkSchedulePassMemory(b *testing.B) {
 			q.Add(waiting(fmt.Sprintf("j%06d", i), 0, int64(i), g))
 		}
 		for _, changed := range []int{1, 10000} {
-			b.Run(fmt.Sprintf("machines=%d/waiting=10000/shapes=%d/changed=%d", machines, q.shapes(), changed), func(b *testing.B) {
-				benchmarkPass(b, f, q, changed)
-			})
+			b.Run(fmt.Sprintf("machines=%d/waiting=10000/shapes=%d/changed=%d", machines, q.shapes(), changed),
+				func(b *testing.B) {
+					benchmarkPass(b, f, q, changed)
+				})
 		}
 	}
 }

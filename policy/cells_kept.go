@@ -18,7 +18,7 @@ const MaxCells = 20_000
 type Cells struct {
 	cells   map[CellKey]*cell // those that know something, that jobs run in, or that lines hold
 	learned heap[*cell]       // those that know something, the least worth first
-	sorted  []*cell           // the same in the order of the keys, or each list of them would be sorted anew
+	sorted  []*cell           // the same in the order of the keys, or each list of them would be sorted again
 	floor   int64             // what the last one that went was worth
 	most    int
 }

@@ -30,7 +30,7 @@ type happened struct {
 	learned    bool
 }
 
-// belongs are the cells of a job, in words, and the memory of each; written down anew, so
+// belongs are the cells of a job, in words, and the memory of each; written a second time, so
 // that no word of the code under test is believed.
 func belongs(t Traits) (cells []string, memory []float64) {
 	add := func(k float64, of ...any) {
@@ -52,7 +52,8 @@ func belongs(t Traits) (cells []string, memory []float64) {
 		add(20, "queue, size", t.Queue, t.Size)
 	}
 	if t.Name != "" {
-		add(20, "owner, name", t.Owner, strings.NewReplacer("0", "", "1", "", "2", "", "3", "", "4", "", "5", "", "6", "", "7", "", "8", "", "9", "").Replace(t.Name))
+		add(20, "owner, name", t.Owner, strings.NewReplacer("0", "", "1", "", "2", "", "3", "", "4", "", "5", "", "6", "",
+			"7", "", "8", "", "9", "").Replace(t.Name))
 	}
 	add(20, "owner, queue, size, limit", t.Owner, t.Queue, t.Size, t.Limit)
 	if t.Burst != 0 {
@@ -105,7 +106,8 @@ type history struct {
 func (h *history) traits() Traits {
 	pick := func(of ...string) string { return of[h.r.Intn(len(of))] }
 	return Traits{
-		Pool: pick("", "h100"), Queue: pick("a", "b"), Owner: pick("", "ann", "bob"), Name: pick("", "train-1", "train-22", "eval"),
+		Pool: pick("", "h100"), Queue: pick("a", "b"), Owner: pick("", "ann", "bob"),
+		Name:  pick("", "train-1", "train-22", "eval"),
 		Size:  []int64{100, 1000, 2000, 8000, 64000}[h.r.Intn(5)],
 		Limit: []int64{0, 12 * hour, 90 * day}[h.r.Intn(3)], Burst: uint64(h.r.Intn(4)),
 	}
@@ -128,8 +130,8 @@ func (h *history) step(busy int) {
 	h.ended = append(h.ended, ends)
 }
 
-// The estimate is that of the rule, within a thousandth, whatever happened: young cells and
-// old ones, idle and busy.
+// TestEstimateIsTheRule: the estimate is that of the rule, within a thousandth, whatever happened: young cells and old
+// ones, idle and busy.
 func TestEstimateIsTheRule(t *testing.T) {
 	estimates, atLimit := 0, 0
 	for seed := range int64(60) {
@@ -147,7 +149,8 @@ func TestEstimateIsTheRule(t *testing.T) {
 			want := byTheRule(slices.Concat(h.ended, h.runs), of, h.now)
 			got := h.cells.Estimate(of, h.now)
 			if math.Abs(float64(got)/second-want) > want/1000 {
-				t.Fatalf("seed %d, step %d: %+v is estimated at %.4f s, and the rule says %.4f s", seed, step, of, float64(got)/second, want)
+				t.Fatalf("seed %d, step %d: %+v is estimated at %.4f s, and the rule says %.4f s", seed, step,
+					of, float64(got)/second, want)
 			}
 			line := h.cells.Of(of)
 			if again := line.Estimate(h.now); again != got {
@@ -165,7 +168,8 @@ func TestEstimateIsTheRule(t *testing.T) {
 	}
 }
 
-// What jobs of one kind took moves the estimate of the next, and what another kind took does so less.
+// TestEstimateLearns: what jobs of one kind took moves the estimate of the next, and what another kind took does so
+// less.
 func TestEstimateLearns(t *testing.T) {
 	c, of := NewCells(), Traits{Pool: "h100", Queue: "q", Owner: "ann", Name: "eval-1", Size: 8000}
 	if got := c.Estimate(of, 0); got != hour {
@@ -184,8 +188,8 @@ func TestEstimateLearns(t *testing.T) {
 	}
 }
 
-// While little is known, jobs that run say that the short ones which have ended are not the
-// rule; in a steady flow they say nothing new.
+// TestEstimateRisesWhileColdOnly: while little is known, jobs that run say that the short ones which have ended are not
+// the rule; in a steady flow they say nothing new.
 func TestEstimateRisesWhileColdOnly(t *testing.T) {
 	c, of := NewCells(), Traits{Pool: "h100", Queue: "q", Owner: "ann", Size: 8000}
 	c.Learn(of, second)
@@ -216,7 +220,7 @@ func TestEstimateRisesWhileColdOnly(t *testing.T) {
 	}
 }
 
-// An attempt that others cut short leaves what was learned as it was.
+// TestCutShortIsNotLearned: an attempt that others cut short leaves what was learned as it was.
 func TestCutShortIsNotLearned(t *testing.T) {
 	c, of := NewCells(), Traits{Pool: "h100", Queue: "q", Owner: "ann", Size: 8000, Burst: 3}
 	held := c.Of(of)
@@ -230,7 +234,8 @@ func TestCutShortIsNotLearned(t *testing.T) {
 		c.Ended(of, i*second, (i+2)*second, false)
 	}
 	if after := held.Estimate(hour); after != before || !slices.Equal(c.Known(), known) {
-		t.Errorf("thirty attempts that were preempted after two seconds moved the estimate from %d s to %d s", before/second, after/second)
+		t.Errorf("thirty attempts that were preempted after two seconds moved the estimate from %d s to %d s", before/second,
+			after/second)
 	}
 }
 
@@ -249,7 +254,7 @@ func TestEstimateIsWithinALimit(t *testing.T) {
 	})
 }
 
-// A million jobs of ten years, and as many that still run, are more than any cluster has.
+// TestEstimateOfTheLargest: a million jobs of ten years, and as many that still run, are more than any cluster has.
 func TestEstimateOfTheLargest(t *testing.T) {
 	line := NewCells().Of(Traits{Pool: "h100", Queue: "q", Owner: "ann", Name: "x", Size: 8000, Burst: 1})
 	million := func(do func(*cell)) {
@@ -300,8 +305,8 @@ func TestRemaining(t *testing.T) {
 	}
 }
 
-// However many kinds of jobs there are, so many cells are kept, and what everybody needs is
-// among them.
+// TestCellsAreBounded: however many kinds of jobs there are, so many cells are kept, and what everybody needs is among
+// them.
 func TestCellsAreBounded(t *testing.T) {
 	c := NewCells()
 	c.most = 300
@@ -311,7 +316,8 @@ func TestCellsAreBounded(t *testing.T) {
 		c.Learn(gone, day)
 	}
 	for i := range int64(30 * c.most) {
-		once := Traits{Pool: "h100", Queue: "q", Owner: "bob", Name: fmt.Sprintf("%c%c%c", 'a'+i%26, 'a'+i/26%26, 'a'+i/676), Size: 1000}
+		once := Traits{Pool: "h100", Queue: "q", Owner: "bob", Name: fmt.Sprintf("%c%c%c", 'a'+i%26, 'a'+i/26%26, 'a'+i/676),
+			Size: 1000}
 		began := i * second
 		c.Began(once, began)
 		c.Ended(once, began, began+second, true)
@@ -326,7 +332,9 @@ func TestCellsAreBounded(t *testing.T) {
 		t.Errorf("%d cells are kept of %d that may be", c.Len(), c.most)
 	}
 	if got := c.Estimate(regular, 0); got < hour/2 {
-		t.Errorf("what runs every day is expected to take %d s, an hour was learned: jobs with names of their own drove it out", got/second)
+		t.Errorf(
+			"what runs every day is expected to take %d s, an hour was learned: jobs with names of their own drove it out",
+			got/second)
 	}
 	if slices.ContainsFunc(c.Known(), func(k Cell) bool { return k.Owner == "former" }) {
 		t.Error("who left long ago is remembered in place of those who are here")
@@ -336,7 +344,7 @@ func TestCellsAreBounded(t *testing.T) {
 	}
 }
 
-// What lets cells go, and what is written down, follows from what happened and not from any
+// TestCellsOfAnotherOrder: what lets cells go, and what is written down, follows from what happened and not from any
 // order in memory.
 func TestCellsOfAnotherOrder(t *testing.T) {
 	of := func() *Cells {
@@ -346,7 +354,8 @@ func TestCellsOfAnotherOrder(t *testing.T) {
 	}
 	a, r := of(), rand.New(rand.NewSource(1))
 	job := func() Traits {
-		return Traits{Pool: "h100", Queue: "q", Owner: fmt.Sprintf("u%c%c", 'a'+r.Intn(26), 'a'+r.Intn(26)), Size: int64(r.Intn(100)), Limit: int64(r.Intn(5))}
+		return Traits{Pool: "h100", Queue: "q", Owner: fmt.Sprintf("u%c%c", 'a'+r.Intn(26), 'a'+r.Intn(26)),
+			Size: int64(r.Intn(100)), Limit: int64(r.Intn(5))}
 	}
 	for a.Len() < a.most {
 		a.Learn(job(), hour)
@@ -371,14 +380,16 @@ func TestCellsOfAnotherOrder(t *testing.T) {
 		t.Error("two leaders who know the same learned the same and know something else")
 	}
 	b = of()
-	b.Recall(append(a.Known(), Cell{CellKey: CellKey{Level: OfOwner, Owner: "much"}, Count: 9 * oneJob, Sum: 1, Ended: 9, Used: 99 * oneJob}))
+	b.Recall(
+		append(a.Known(), Cell{CellKey: CellKey{Level: OfOwner, Owner: "much"}, Count: 9 * oneJob, Sum: 1, Ended: 9,
+			Used: 99 * oneJob}))
 	if b.Len() != b.most || !slices.ContainsFunc(b.Known(), func(k Cell) bool { return k.Owner == "much" }) {
 		t.Errorf("%d cells were taken over of one too many, or that which is used most went", b.Len())
 	}
 }
 
-// What runs in a cell is not forgotten with what the cell had learned, and what nobody
-// holds any more leaves nothing behind.
+// TestCellsThatAreHeld: what runs in a cell is not forgotten with what the cell had learned, and what nobody holds any
+// more leaves nothing behind.
 func TestCellsThatAreHeld(t *testing.T) {
 	c, of := NewCells(), Traits{Pool: "h100", Queue: "q", Owner: "ann", Name: "x", Size: 8000, Burst: 1}
 	line, twin := c.Of(of), c.Of(of)
@@ -442,7 +453,8 @@ func BenchmarkLearn(b *testing.B) {
 	c := fullCells()
 	b.ReportAllocs()
 	for i := int64(0); b.Loop(); i++ {
-		of := Traits{Pool: "h100", Queue: "q", Owner: "bob", Name: fmt.Sprintf("%c%c%c", 'a'+i%26, 'a'+i/26%26, 'A'+i/676%26), Size: 1000}
+		of := Traits{Pool: "h100", Queue: "q", Owner: "bob", Name: fmt.Sprintf("%c%c%c", 'a'+i%26, 'a'+i/26%26, 'A'+i/676%26),
+			Size: 1000}
 		c.Began(of, i)
 		c.Ended(of, i, i+second, true)
 	}
@@ -462,7 +474,8 @@ func BenchmarkKnown(b *testing.B) {
 func fullCells() *Cells {
 	c := NewCells()
 	for i := range 8 * MaxCells / 3 {
-		c.Learn(Traits{Pool: "h100", Queue: "q", Owner: fmt.Sprintf("user-%d", i%200), Name: fmt.Sprintf("job-%c%c%c", 'a'+i%26, 'a'+i/26%26, 'a'+i/676%26), Size: int64(i % 1000)}, hour)
+		c.Learn(Traits{Pool: "h100", Queue: "q", Owner: fmt.Sprintf("user-%d", i%200),
+			Name: fmt.Sprintf("job-%c%c%c", 'a'+i%26, 'a'+i/26%26, 'a'+i/676%26), Size: int64(i % 1000)}, hour)
 	}
 	return c
 }

@@ -39,7 +39,7 @@ type Firm struct {
 type Foretold struct{ Made, At, Bound int64 }
 
 // sayFirm tells of each firm promise that is not as it was said to be. A bound that moves earlier is not said: the next
-// leader works it out anew. Of slips one more is said while something is lent on an estimate, because nobody will know
+// leader works it out again. Of slips one more is said while something is lent on an estimate, because nobody will know
 // then whether that was back in time.
 func (j *Judgement) sayFirm() {
 	for _, p := range j.firm {

@@ -73,7 +73,7 @@ func NewJudgement(settings Settings, cells *Cells, ends Ends) *Judgement {
 }
 
 // Plan runs a pass. The phases:
-//  1. What came joins its burst; moving promises are dropped, for each is planned anew.
+//  1. What came joins its burst; moving promises are dropped, for each is planned again.
 //  2. What was lent on an estimate and is late is counted against its lender.
 //  3. Who holds a firm promise starts if it can.
 //  4. The guard, if it has credit: the oldest job that was left waiting goes first.

@@ -83,7 +83,8 @@ func (x *busy) pass() {
 	}
 }
 
-// BenchmarkJudgementPass is a pass after one end. 10,000 jobs wait in 2,000 bursts of 100 shapes, every machine is full.
+// BenchmarkJudgementPass is a pass after one end. 10,000 jobs wait in 2,000 bursts of 100 shapes, every machine is
+// full.
 func BenchmarkJudgementPass(b *testing.B) {
 	for _, machines := range sizes(1000, 10000) {
 		for _, promises := range []int{3, 100} {

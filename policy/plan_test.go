@@ -33,7 +33,8 @@ func cluster(machines, racks int) *topology.Fabric {
 }
 
 func gang(replicas int32, gpus int64) topology.Gang {
-	return topology.Gang{Replicas: replicas, Each: topology.Resources{MilliCPU: gpus * 4000, MemoryBytes: gpus * 16 * gib, MilliGPU: gpus * 1000}}
+	return topology.Gang{Replicas: replicas, Each: topology.Resources{MilliCPU: gpus * 4000, MemoryBytes: gpus * 16 * gib,
+		MilliGPU: gpus * 1000}}
 }
 
 func waiting(id string, priority int32, arrived int64, g topology.Gang) Waiting {
@@ -67,7 +68,7 @@ func TestPlanOrder(t *testing.T) {
 	}
 }
 
-// A gang that does not fit waits and holds nothing; smaller ones behind it run.
+// TestPlanRunsSmallerOnesAroundALargeOne: a gang that does not fit waits and holds nothing; smaller ones behind it run.
 func TestPlanRunsSmallerOnesAroundALargeOne(t *testing.T) {
 	f, q := cluster(4, 2), NewQueue()
 	q.Add(waiting("large", 9, 1, gang(5, 8)))
@@ -84,7 +85,7 @@ func TestPlanRunsSmallerOnesAroundALargeOne(t *testing.T) {
 	}
 }
 
-// Nothing is looked at again until room grows, and then it starts at once.
+// TestPlanLooksOnlyAtWhatMayHaveChanged: nothing is looked at again until room grows, and then it starts at once.
 func TestPlanLooksOnlyAtWhatMayHaveChanged(t *testing.T) {
 	f, q := cluster(2, 1), NewQueue()
 	q.Add(waiting("first", 0, 1, gang(2, 8)))
@@ -120,7 +121,8 @@ func TestPlanPatience(t *testing.T) {
 	if d.NextAt != 150 {
 		t.Errorf("the next patience runs out at %d, want 150", d.NextAt)
 	}
-	const want = "waits for its preferred rack: needs 24 GPUs (3 tasks of 8 GPUs) within one rack; the best rack, z/r0000, has 16 free of 16"
+	const want = "waits for its preferred rack: needs 24 GPUs (3 tasks of 8 GPUs) within one rack; the best rack, " +
+		"z/r0000, has 16 free of 16"
 	if got := q.reason("patient").String(); got != want {
 		t.Errorf("reason %q, want %q", got, want)
 	}
@@ -131,7 +133,8 @@ func TestPlanPatience(t *testing.T) {
 	}
 }
 
-// A job that leaves takes its patience with it, and the nearest of several ends is the one to wake for.
+// TestPlanWakesForTheNearestPatience: a job that leaves takes its patience with it, and the nearest of several ends is
+// the one to wake for.
 func TestPlanWakesForTheNearestPatience(t *testing.T) {
 	f, q := cluster(4, 2), NewQueue()
 	for i, patience := range []int64{70, 50, 90} {
@@ -160,7 +163,8 @@ func TestPlanWakesForTheNearestPatience(t *testing.T) {
 	}
 }
 
-// After each admission the pass goes on with whoever is first in the queue, be he of another shape.
+// TestPlanTakesTurnsAmongShapes: after each admission the pass goes on with whoever is first in the queue, be he of
+// another shape.
 func TestPlanTakesTurnsAmongShapes(t *testing.T) {
 	q := NewQueue()
 	q.Add(waiting("one", 0, 1, gang(1, 8)))
@@ -169,7 +173,7 @@ func TestPlanTakesTurnsAmongShapes(t *testing.T) {
 	expect(t, Plan(cluster(2, 1), q, 0), "one", "two")
 }
 
-// Another view has to be looked at, however much room the last one had gained.
+// TestPlanLooksAtAnotherView: another view has to be looked at, however much room the last one had gained.
 func TestPlanLooksAtAnotherView(t *testing.T) {
 	q := NewQueue()
 	q.Add(waiting("a", 0, 1, gang(2, 8)))
@@ -255,7 +259,8 @@ func TestPlanAgainstForgetfulPass(t *testing.T) {
 		for step := range 60 {
 			now := int64(step * 10)
 			for range r.Intn(4) {
-				w := waiting(fmt.Sprintf("j%03d", r.Intn(1000)), int32(r.Intn(3)), now, gang(int32(1+r.Intn(6)), int64(1+r.Intn(8))))
+				w := waiting(fmt.Sprintf("j%03d", r.Intn(1000)), int32(r.Intn(3)), now,
+					gang(int32(1+r.Intn(6)), int64(1+r.Intn(8))))
 				w.Gang.Preferred, w.Gang.Required = []string{"", "rack"}[r.Intn(2)], []string{"", "zone", "rack"}[r.Intn(3)]
 				w.Since, w.Patience = now, int64(r.Intn(40))
 				if _, known := plain[w.Job]; !known {
@@ -290,7 +295,8 @@ func TestExplainKnowsWhoIsAhead(t *testing.T) {
 	}
 	Plan(f, q, 10)
 	a, ok := Explain(f, q, "j3", nil)
-	const want = "waits for its preferred rack: needs 40 GPUs (5 tasks of 8 GPUs) within one rack; the best rack, z/r0000, has 16 free of 16" +
+	const want = "waits for its preferred rack: needs 40 GPUs (5 tasks of 8 GPUs) within one rack; the best rack, " +
+		"z/r0000, has 16 free of 16" +
 		" · not even an idle cluster could hold it · would start now with 16 GPUs (2 tasks)" +
 		", or with 32 GPUs (4 tasks) and topology required zone · 3 of 5 waiting jobs are ahead of it"
 	if !ok || a.String() != want {

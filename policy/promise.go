@@ -1,6 +1,6 @@
 package policy
 
-// This file owns promises: a place, kept for one job, and when all of it will be free. Moving ones are planned anew in
+// This file owns promises: a place, kept for one job, and when all of it will be free. Moving ones are planned again in
 // every pass. A firm one is kept until its job starts: its machines stay, and no admission moves its bound. It
 // changes for an earlier one, or when one of its machines can no longer give what it promised.
 
@@ -117,7 +117,8 @@ func (j *Judgement) startPromised(p *promise) bool {
 
 func (j *Judgement) placeOwn(p *promise) (topology.Placement, bool) {
 	gang := p.e.group.wanted(j.view)
-	return topology.PlaceLent(j.view, &gang, topology.Lent{Of: []topology.KeepID{p.keep, p.keep.Former()}}, &p.e.group.refusal)
+	return topology.PlaceLent(j.view, &gang, topology.Lent{Of: []topology.KeepID{p.keep, p.keep.Former()}},
+		&p.e.group.refusal)
 }
 
 // review plans a firm promise again: for an earlier one it is changed, and where its place is lost.

@@ -2,8 +2,8 @@ package policy
 
 import "github.com/yi-json/synapse/topology"
 
-// This file owns how a planner that did not start a job comes to count what it has: of an earlier leader, or from before
-// anybody described queues.
+// This file owns how a planner that did not start a job comes to count what it has: of an earlier leader, or from
+// before anybody described queues.
 
 // Holding is what a job has that runs.
 type Holding struct {

@@ -59,7 +59,7 @@ func (s *Runs) Horizon(view *topology.Fabric, now int64) *topology.Horizon {
 	return s.horizon
 }
 
-// expect says anew when a run ends.
+// expect says again when a run ends.
 func (s *Runs) expect(r *run, now int64) {
 	began := r.began
 	if began < 0 {

@@ -2,8 +2,8 @@ package policy
 
 import "time"
 
-// This file owns what the owner of a cluster may set of the policy, and what holds where nothing is set. Shares are whole
-// percents: what decides has no floating point.
+// This file owns what the owner of a cluster may set of the policy, and what holds where nothing is set. Shares are
+// whole percents: what decides has no floating point.
 
 // Order is which job goes first of those of one priority.
 type Order uint8

@@ -48,7 +48,8 @@ func TestSize(t *testing.T) {
 		{topology.Gang{Replicas: 1, Each: of(8, 64, 1000), GPUType: "h100"}, "h100", 1000, OneGPU},
 		{topology.Gang{Replicas: 1, Each: of(1, 1, 250), GPUType: "h100"}, "h100", 250, OneGPU},
 		{topology.Gang{Replicas: 2, Each: of(8, 64, 1000), GPUType: "h100"}, "h100", 2000, FewGPUs},
-		{topology.Gang{Replicas: 1, Each: of(64, 1, 1000), GPUType: "h100"}, "h100", 8000, EightGPUs}, // all of a machine's CPUs
+		// all of a machine's CPUs
+		{topology.Gang{Replicas: 1, Each: of(64, 1, 1000), GPUType: "h100"}, "h100", 8000, EightGPUs},
 		{topology.Gang{Replicas: 1, Each: of(1, 384, 1000), GPUType: "h100"}, "h100", 6000, EightGPUs},
 		{topology.Gang{Replicas: 4, Each: of(1, 1, 8000), GPUType: "h100"}, "h100", 32000, ManyGPUs},
 		{topology.Gang{Split: topology.SplitAny, Total: of(1, 1, 9000), GPUType: "h100"}, "h100", 9000, ManyGPUs},
@@ -58,7 +59,9 @@ func TestSize(t *testing.T) {
 		{topology.Gang{Replicas: 1, Each: of(1, 0, 0)}, "", 84, OneGPU}, // rounded up
 		{topology.Gang{Replicas: 1, Each: of(1, 0, 1000), GPUType: "b200"}, "b200", 1000, OneGPU},
 		{topology.Gang{Replicas: 1, Each: topology.Resources{}}, "", 1, OneGPU},
-		{topology.Gang{Replicas: math.MaxInt32, Each: topology.Resources{MemoryBytes: math.MaxInt64}}, "", 178956970667, ManyGPUs}, // of as much as can be counted
+		// of as much as can be counted
+		{topology.Gang{Replicas: math.MaxInt32, Each: topology.Resources{MemoryBytes: math.MaxInt64}}, "", 178956970667,
+			ManyGPUs},
 	} {
 		pool := pools.Of(&c.gang)
 		if size := pool.SizeOf(&c.gang); pool.Name != c.pool || size != c.size || ClassOf(size) != c.class {
@@ -84,7 +87,9 @@ func TestSize(t *testing.T) {
 	for _, m := range odd {
 		f.Join(m, m.Idle())
 	}
-	if pools := PoolsOf(f); len(pools) != 2 || !slices.IsSortedFunc(pools, func(a, b Pool) int { return map[bool]int{true: -1, false: 1}[a.Name < b.Name] }) || pools[0].Name != "?" {
+	if pools := PoolsOf(f); len(pools) != 2 ||
+		!slices.IsSortedFunc(pools, func(a, b Pool) int { return map[bool]int{true: -1, false: 1}[a.Name < b.Name] }) ||
+		pools[0].Name != "?" {
 		t.Errorf("%+v", pools)
 	}
 }

@@ -10,7 +10,7 @@ import (
 // This file owns the order of things: which mailbox runs next, and what
 // happens when. One goroutine, no wall clock.
 
-// instant is virtual time since the run began. It is nobody's clock: each
+// instant is virtual time since the run began. No actor sees it: each
 // process reads it through its own, which drifts.
 type instant int64
 

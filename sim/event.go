@@ -120,10 +120,12 @@ func newInvariants() []Invariant {
 	return []Invariant{
 		newOneOwner(), newBooksBalance(), newBarrier(), newOneDecision(), newTokensGrow(), newEpochsGrow(), newShapeKept(),
 		newAcknowledgedKept(), newIdempotent(), newFreedOnEvidence(), newOwnFacts(),
-		newAtRest(), newBounded(), newCauseBeforeStop(), newBehindStops(), newHoldHolds(), newFaultlessStay(), newFenceHolds(), newSuccessStays(),
+		newAtRest(), newBounded(), newCauseBeforeStop(), newBehindStops(), newHoldHolds(), newFaultlessStay(),
+		newFenceHolds(), newSuccessStays(),
 		newHonestBelieved(), newOwnUID(), newBeginKept(), newClosingKept(), newLearnedOnce(), newSameAnswer(),
 		newLentIsBack(), newWarnedInTime(),
 		newPromiseKept(), newTwoSlips(), newPromiseMet(),
-		newReservationsEnd(), newHeadRuns(), newCancelledGone(), newOneLeader(), newAllAdmitted(), newAllAgree(), newDrainEmpties(), newIdle(),
+		newReservationsEnd(), newHeadRuns(), newCancelledGone(), newOneLeader(), newAllAdmitted(), newAllAgree(),
+		newDrainEmpties(), newIdle(),
 	}
 }

@@ -41,7 +41,7 @@ func (f *file) path() string { return filepath.Join(f.folder, fmt.Sprintf("store
 
 // openFile makes the store of a world that has one.
 func openFile(w *World) *file {
-	// In memory where there is such a place: what SQLite waits for a real disk is nobody's time here.
+	// In memory where there is such a place: what SQLite waits for a real disk costs time that no simulated clock shows.
 	folder, err := os.MkdirTemp("/dev/shm", "synapse-sim-")
 	if err != nil {
 		folder, err = os.MkdirTemp("", "synapse-sim-")

@@ -34,7 +34,7 @@ type process struct {
 	slow    []slowness // of its actors
 	old     bool       // of the version before
 	paused  bool
-	// coordinators counts those that were made, by path: each of an attempt begins anew.
+	// coordinators counts those that were made, by path: a recreated one starts from nothing.
 	coordinators map[string]int
 	parked       []*mailbox // ready ones that wait for the process to go on
 	timers       int        // that have not fired
@@ -104,7 +104,8 @@ func (p *process) tell(to *actor.PID, message any) {
 // handed is when a Job handed a write to the Journal, and when the word reached it on which it did.
 type handed struct{ at, heard instant }
 
-// draft notes when a leader decides: its write may become durable much later, and what its wall clock says proves nothing.
+// draft notes when a leader decides: its write may become durable much later, and what its wall clock says proves
+// nothing.
 func (p *process) draft(message any) {
 	write, is := message.(leader.Write)
 	job := p.w.current
@@ -229,7 +230,7 @@ var template = sync.OnceValue(func() *actor.ActorSystem {
 	return actor.NewActorSystemWithConfig(config)
 })
 
-// A registry of a simulated process holds a handful of actors: 1,024 times 32
+// init: a registry of a simulated process holds a handful of actors: 1,024 times 32
 // shards for each of ten thousand machines would take 29 GB.
 func init() { cmap.SHARD_COUNT = 1 }
 

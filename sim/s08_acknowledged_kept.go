@@ -55,7 +55,7 @@ func (c *acknowledgedKept) Step(w *World, e *Event) {
 }
 
 // onAcknowledged looks whether the same request became another job before. One
-// that the operator lost while its answer was on its way is nobody's any more.
+// that the operator lost while its answer was on its way does not count any more.
 func (c *acknowledgedKept) onAcknowledged(w *World, m *messages.SubmitReply) {
 	page := w.books.jobs[m.Job]
 	if page == nil {

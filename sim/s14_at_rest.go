@@ -51,7 +51,7 @@ func (c *atRest) claims(w *World) {
 	}
 }
 
-// claimed looks whether the leader reckons with what a machine has just set
+// claimed reports whether the leader counts on what a machine has just set
 // aside for it: the claim stays until the ledger that shows it has come. A device
 // that faulted since is not its to know of yet.
 func (c *atRest) claimed(w *World, agent *process) {

@@ -20,7 +20,8 @@ import (
 
 // lasting are the actors that live as long as their process. The others must have
 // ended, which the process's registry tells.
-var lasting = []actors.Kind{actors.KindScheduler, actors.KindRack, actors.KindJournal, actors.KindMirror, actors.KindNode}
+var lasting = []actors.Kind{actors.KindScheduler, actors.KindRack, actors.KindJournal, actors.KindMirror,
+	actors.KindNode}
 
 // keep is the bound of a field at rest, and of all below it, that keeps more than
 // what is alive.
@@ -42,7 +43,8 @@ var keeps = []keep{
 	{"Scheduler.view.fabric.root", labelsOfMachines},
 	// The texts of selectors that were asked for: as many as selectorLimit in topology.
 	{"Scheduler.view.fabric.kinds.selectors", func(*bounded, *World, *process) int { return 1 << 12 }},
-	// The same of each kind of machine, of which there may be one for each that ever was: its places, its networks, its label.
+	// The same of each kind of machine, of which there may be one for each that ever was: its places, its networks, its
+	// label.
 	{"Scheduler.view.fabric.kinds", labelsOfKinds},
 	// The room as it looks to one sort of gang: a cache within lensBudget of topology, and the scratch of one question.
 	{"Scheduler.view.fabric.lenses", func(*bounded, *World, *process) int { return 1 << 16 }},
@@ -56,7 +58,9 @@ var keeps = []keep{
 	{"Mirror.picture.fabric.lenses", func(*bounded, *World, *process) int { return 1 << 16 }},
 	{"Mirror.picture.fabric.work", func(*bounded, *World, *process) int { return 1 << 12 }},
 	// How a late Hello of an earlier boot is known: as many as pastBootsKept in actors, of each machine.
-	{"Scheduler.machines.pastBoots", func(_ *bounded, w *World, _ *process) int { return 16 * (len(w.machines) + w.visits) }},
+	{"Scheduler.machines.pastBoots", func(_ *bounded, w *World, _ *process) int {
+		return 16 * (len(w.machines) + w.visits)
+	}},
 	// What lies on machines under uids, until it is old: as each said last, and S28 says that it is true.
 	{"Scheduler.machines.room.held", func(_ *bounded, w *World, _ *process) int {
 		return (len(w.machines) + w.visits) * w.draw.UIDs.Len()
@@ -126,12 +130,14 @@ var message = reflect.TypeFor[proto.Message]()
 // ours reports whether a type is the actors' own to look into: not a message,
 // which is what they hold, and not the ports.
 func ours(t reflect.Type) bool {
-	if t == reflect.TypeFor[leader.Ports]() || t == reflect.TypeFor[worker.Ports]() || t == reflect.TypeFor[actors.Ports]() ||
+	if t == reflect.TypeFor[leader.Ports]() || t == reflect.TypeFor[worker.Ports]() ||
+		t == reflect.TypeFor[actors.Ports]() ||
 		strings.HasPrefix(t.String(), "actors.Table[") || t.Implements(message) || reflect.PointerTo(t).Implements(message) {
 		return false
 	}
 	path := t.PkgPath()
-	return path == "" || strings.Contains(path+"/", "/actors/") || strings.HasSuffix(path, "/policy") || strings.Contains(path+"/", "/topology/")
+	return path == "" || strings.Contains(path+"/", "/actors/") || strings.HasSuffix(path, "/policy") ||
+		strings.Contains(path+"/", "/topology/")
 }
 
 func (c *counted) walk(v reflect.Value, field string) {

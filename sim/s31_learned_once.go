@@ -70,7 +70,8 @@ func (c *learnedOnce) onEnd(w *World, s *stored, a *messages.AttemptRecord) {
 		least = 0
 	}
 	if ran > 0 && (ran > most+most/20+time.Second || ran < least-least/20-time.Second) {
-		c.violate(w, "%v of %s is said to have run for %s; it ran for %s at least, and was committed %s before", t, a.Job, ran, least, most)
+		c.violate(w, "%v of %s is said to have run for %s; it ran for %s at least, and was committed %s before", t, a.Job,
+			ran, least, most)
 	}
 	if ran > 0 {
 		c.ended[t] = &lesson{job: a.Job, cause: a.End.Cause}
@@ -90,7 +91,8 @@ func (c *learnedOnce) onRecord(w *World, s *stored) {
 		default:
 			l.known = true
 			switch l.cause {
-			case messages.Cause_CAUSE_SUCCEEDED, messages.Cause_CAUSE_MEMBER_FAILED, messages.Cause_CAUSE_TIME_LIMIT, messages.Cause_CAUSE_CANCELLED:
+			case messages.Cause_CAUSE_SUCCEEDED, messages.Cause_CAUSE_MEMBER_FAILED, messages.Cause_CAUSE_TIME_LIMIT,
+				messages.Cause_CAUSE_CANCELLED:
 				c.learned++
 			}
 		}

@@ -39,7 +39,8 @@ func (c *sameAnswer) Step(w *World, _ *Event) {
 		return
 	}
 	p := w.leader()
-	if p == nil || p.leader == nil || p.mirror == nil || p.paused || !p.idleAt(actors.KindScheduler) || !p.idleAt(actors.KindMirror) {
+	if p == nil || p.leader == nil || p.mirror == nil || p.paused || !p.idleAt(actors.KindScheduler) ||
+		!p.idleAt(actors.KindMirror) {
 		clear(c.asked)
 		return
 	}
@@ -51,7 +52,8 @@ func (c *sameAnswer) Step(w *World, _ *Event) {
 			continue
 		}
 		if c.asked[id] = was; was.times == differing {
-			c.violate(w, "asked why %s waits the Mirror answers %q; for a while the Scheduler's own view has been %q", id, answer, mine)
+			c.violate(w, "asked why %s waits the Mirror answers %q; for a while the Scheduler's own view has been %q",
+				id, answer, mine)
 		}
 	}
 	if c.scans++; c.scans%askEvery != 0 || len(w.client.jobs) == 0 {
@@ -69,8 +71,8 @@ func (c *sameAnswer) Step(w *World, _ *Event) {
 	}
 }
 
-// ask is what the Scheduler would answer, empty where it would say that there is room or that the job does not wait, and
-// what the Mirror answers.
+// ask is what the Scheduler would answer, empty where it would say that there is room or that the job does not wait,
+// and what the Mirror answers.
 func (c *sameAnswer) ask(p *process, id string) (mine, answer string) {
 	if mine, waits := p.leader.Explain(topology.JobID(id)); waits {
 		answer, _ = p.mirror.Explain(topology.JobID(id))
@@ -102,7 +104,9 @@ func pictureOf(f *topology.Fabric, holders func(topology.NodeID) []topology.Hold
 	all := map[topology.NodeID]string{}
 	f.Walk(func(m topology.Machine, free topology.Capacity, why string) {
 		text := fmt.Sprintf("%+v with %+v free, held by %+v, closed %q", m, free, holders(m.ID), why)
-		f.EachKept(m.ID, func(id topology.KeepID, amount topology.Resources) { text += fmt.Sprintf(", %s keeps %+v", id, amount) })
+		f.EachKept(m.ID, func(id topology.KeepID, amount topology.Resources) {
+			text += fmt.Sprintf(", %s keeps %+v", id, amount)
+		})
 		all[m.ID] = text
 	})
 	return all

@@ -66,11 +66,11 @@ func TestPastSeeds(t *testing.T) {
 	}
 }
 
-// TestPastAhead does so with a planner that looks ahead: of 152 and 253, a gang that was promised a machine which was then
-// to be drained too early for it; of 402, a gang that people were told only waits for a place closer together; of 934, a
-// job whose begin had come, and was still to come by a clock that jumped back, that the Mirror no longer counted among
-// those that wait; of 5061, a promise that a leader gave up whose clock was fast; of 5086, an attempt without a limit that
-// had been told to stop. With limits, of 21 and 26, promises that slipped once for each that was lent.
+// TestPastAhead does so with a planner that looks ahead: of 152 and 253, a gang that was promised a machine which was
+// then to be drained too early for it; of 402, a gang that people were told only waits for a place closer together; of
+// 934, a job whose begin had come, and was still to come by a clock that jumped back, that the Mirror no longer counted
+// among those that wait; of 5061, a promise that a leader gave up whose clock was fast; of 5086, an attempt without a
+// limit that had been told to stop. With limits, of 21 and 26, promises that slipped once for each that was lent.
 func TestPastAhead(t *testing.T) {
 	for _, seed := range []uint64{21, 26, 152, 253, 402, 934, 5061, 5086} {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
@@ -85,7 +85,8 @@ func TestPastAhead(t *testing.T) {
 // that seeds lean to, a machine that lost its part of a gang with its power, and lied
 // that it was prepared; of 195 of the world of 64 machines, some whose last orders were
 // refused, long after the last that left a tombstone and swept the old ones; of
-// 985, a job that was to begin an hour later by a clock that had jumped, under a leader that had no call to change that.
+// 985, a job that was to begin an hour later by a clock that had jumped, under a leader that had no call to change
+// that.
 func TestPastCommands(t *testing.T) {
 	c := actors.DefaultConstants()
 	run(t, Options{Seed: 5604, World: "small", Constants: &c})

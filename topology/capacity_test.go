@@ -18,14 +18,16 @@ func TestLessIsWhatTheMachineGrants(t *testing.T) {
 		}
 		ledger := NewLedger(c)
 		for i := range rapid.IntRange(1, 8).Draw(t, "claims") {
-			amount := Resources{MilliCPU: 1000, MemoryBytes: 1 << 30, MilliGPU: rapid.SampledFrom([]int64{0, 100, 250, 500, 750, 1000, 2000}).Draw(t, "gpu")}
+			amount := Resources{MilliCPU: 1000, MemoryBytes: 1 << 30,
+				MilliGPU: rapid.SampledFrom([]int64{0, 100, 250, 500, 750, 1000, 2000}).Draw(t, "gpu")}
 			before := ledger.Capacity()
 			claim := Claim{Token: Token{Epoch: 1, Counter: uint64(i + 1)}, Members: []Member{{Amount: amount}}, TTLNs: 1}
 			if _, short := ledger.Reserve(claim, 0); short != nil {
 				continue
 			}
 			after, believed := ledger.Capacity(), before.Less(amount)
-			if believed.WholeGPUs != after.WholeGPUs || believed.MilliCPU != after.MilliCPU || believed.MemoryBytes != after.MemoryBytes ||
+			if believed.WholeGPUs != after.WholeGPUs || believed.MilliCPU != after.MilliCPU ||
+				believed.MemoryBytes != after.MemoryBytes ||
 				!slices.Equal(believed.Parts, after.Parts) {
 				t.Fatalf("of %+v %v was taken: %+v is left, and the leader believes %+v", before, amount, after, believed)
 			}
@@ -44,7 +46,8 @@ func TestMoreUndoesLess(t *testing.T) {
 		now, taken := before, []Resources(nil)
 		for range rapid.IntRange(1, 8).Draw(t, "takes") {
 			a := Resources{MilliCPU: 3000, MemoryBytes: 3 << 30, MilliGPU: rapid.SampledFrom(someShares).Draw(t, "gpu")}
-			held := a.MilliGPU%WholeGPU == 0 || now.Floored().MilliGPU() > 0 && (now.WholeGPUs > 0 || smallest(now.Parts, a.MilliGPU) >= 0)
+			held := a.MilliGPU%WholeGPU == 0 || now.Floored().MilliGPU() > 0 &&
+				(now.WholeGPUs > 0 || smallest(now.Parts, a.MilliGPU) >= 0)
 			next := now.Less(a)
 			if next.MilliGPU() != now.MilliGPU()-a.MilliGPU {
 				t.Fatalf("%v of %+v leaves %+v", a, now, next)
@@ -60,7 +63,8 @@ func TestMoreUndoesLess(t *testing.T) {
 		if now.MilliCPU != before.MilliCPU || now.MemoryBytes != before.MemoryBytes || now.MilliGPU() != before.MilliGPU() {
 			t.Fatalf("%v taken and given back: %+v, was %+v", taken, now, before)
 		}
-		if f := now.Less(Resources{MilliCPU: 1 << 40, MemoryBytes: 1 << 50, MilliGPU: 9000}).Floored(); f.MilliCPU != 0 || f.MemoryBytes != 0 || f.WholeGPUs != 0 {
+		if f := now.Less(Resources{MilliCPU: 1 << 40, MemoryBytes: 1 << 50, MilliGPU: 9000}).Floored(); f.MilliCPU != 0 ||
+			f.MemoryBytes != 0 || f.WholeGPUs != 0 {
 			t.Fatalf("floored %+v", f)
 		}
 	})

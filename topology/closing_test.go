@@ -24,15 +24,15 @@ func TestClosingMachinesAreLeftOut(t *testing.T) {
 		t.Error("a gang that may go to other machines has the same shape")
 	}
 	e := Explain(f, closing, nil)
-	const want = "needs 8 GPUs (2 tasks of 4 GPUs) without those that it excludes without those that close before it would have ended; " +
-		"the whole cluster has 4 free of 12 · n3 closes before it would have ended"
+	const want = "needs 8 GPUs (2 tasks of 4 GPUs) without those that it excludes without those that close before it " +
+		"would have ended; the whole cluster has 4 free of 12 · n3 closes before it would have ended"
 	if got := e.String(); !strings.HasPrefix(got, want) || e.Never {
 		t.Errorf("never=%v: %s", e.Never, got)
 	}
 	if !slices.ContainsFunc(e.Conflict, func(c Constraint) bool { return c.Kind == OnService }) {
 		t.Errorf("that a machine closes is not in the way: %v", e.Conflict)
 	}
-	// The order of the names is nobody's wish.
+	// The order of the names means nothing.
 	one, other := gang, gang
 	one.Closing, other.Closing = []NodeID{"n1", "n3"}, []NodeID{"n3", "n1"}
 	if one.Shape() != other.Shape() {

@@ -155,8 +155,8 @@ func (l *lens) gradePart(r *room, parts []int64) (size int64, whole bool) {
 	return 0, false
 }
 
-// look grades one machine as count does, with everything that leaves it out. Most often its room is seen as it stands on
-// the shelf: copying it, or following its seat, would cost as much as grading it.
+// look grades one machine as count does, with everything that leaves it out. Most often its room is seen as it stands
+// on the shelf: copying it, or following its seat, would cost as much as grading it.
 func (l *lens) look(sh *shelf, i int) (units, size int64, whole bool) {
 	if !l.serves(sh, i) || l.out != nil && l.out[sh.seats[i].id] {
 		return 0, 0, false

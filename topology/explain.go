@@ -216,7 +216,8 @@ func (x *explainer) census(d *demand, r *room, s *seat, e *Explanation) {
 	}
 	need := d.need(1)
 	has := d.offer(r)
-	lacksGPU, lacksCPU, lacksMemory := need.MilliGPU > has.MilliGPU, need.MilliCPU > has.MilliCPU, need.MemoryBytes > has.MemoryBytes
+	lacksGPU, lacksCPU, lacksMemory := need.MilliGPU > has.MilliGPU, need.MilliCPU > has.MilliCPU,
+		need.MemoryBytes > has.MemoryBytes
 	c.LackGPU += tick(lacksGPU)
 	c.LackCPU += tick(lacksCPU)
 	c.LackMemory += tick(lacksMemory)
@@ -311,7 +312,8 @@ func (e Explanation) lackPart() []string {
 		what string
 	}{{e.Best.LackCPU, "CPU"}, {e.Best.LackMemory, "memory"}} {
 		if lack.n > 0 {
-			texts = append(texts, strconv.Itoa(lack.n)+" of "+count(int64(e.Best.Machines), "machine")+" there with too little "+lack.what+" free")
+			texts = append(texts, strconv.Itoa(lack.n)+" of "+count(int64(e.Best.Machines), "machine")+" there with too little "+
+				lack.what+" free")
 		}
 	}
 	if len(texts) == 0 {

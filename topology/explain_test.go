@@ -145,7 +145,9 @@ func TestExplainText(t *testing.T) {
 		}
 		f.Join(m, m.Idle())
 	}
-	f.Take(Placement{Slots: []Slot{{Node: "n00", Amount: Resources{MilliGPU: 8000}}, {Node: "n06", Amount: Resources{MilliGPU: 1000}}}})
+	f.Take(
+		Placement{Slots: []Slot{{Node: "n00", Amount: Resources{MilliGPU: 8000}},
+			{Node: "n06", Amount: Resources{MilliGPU: 1000}}}})
 	f.SetUsable("n03", "drained by ops")
 	each := Resources{MilliCPU: 32000, MemoryBytes: 64 * gib, MilliGPU: 8000}
 	holders := func(id NodeID) []Holder {
@@ -164,14 +166,16 @@ func TestExplainText(t *testing.T) {
 	}{
 		{
 			"zone", Gang{Replicas: 6, Each: each, Required: "zone"},
-			"needs 48 GPUs (6 tasks of 8 GPUs) within one zone; the best zone, b, has 47 free of 48, of which no more than 40 can be used: 8 GPUs asked, n06 has 7 free" +
+			"needs 48 GPUs (6 tasks of 8 GPUs) within one zone; the best zone, b, has 47 free of 48, of which no more than 40 " +
+				"can be used: 8 GPUs asked, n06 has 7 free" +
 				" · there eval-2 has 1 · fits when eval-2 ended, in 35m at the latest" +
 				" · cannot be met together: one zone, what other jobs have" +
 				" · would start now with 40 GPUs (5 tasks), or with topology preferred zone",
 		},
 		{
 			"service", Gang{Replicas: 11, Each: each},
-			"needs 88 GPUs (11 tasks of 8 GPUs); the whole cluster has 79 free of 96, of which no more than 72 can be used: 8 GPUs asked, n06 has 7 free" +
+			"needs 88 GPUs (11 tasks of 8 GPUs); the whole cluster has 79 free of 96, of which no more than 72 can be used: 8 " +
+				"GPUs asked, n06 has 7 free" +
 				" · n03 drained by ops · there train-7f has 8, eval-2 has 1" +
 				" · fits when train-7f, eval-2 ended, in 35m at the latest" +
 				" · would start now with 72 GPUs (9 tasks)",
@@ -179,22 +183,26 @@ func TestExplainText(t *testing.T) {
 		{
 			"memory", Gang{Replicas: 1, Each: Resources{MemoryBytes: 513 * gib, MilliGPU: 1000}},
 			"needs 1 GPU; the whole cluster has 79 free of 96, of which none can be used: 513 GiB asked, n01 has 512 GiB free" +
-				" · not even an idle cluster could hold it · n03 drained by ops · 11 of 12 machines there with too little memory free · would start now with 512 GiB of memory",
+				" · not even an idle cluster could hold it · n03 drained by ops · 11 of 12 machines there with too little memory " +
+				"free · would start now with 512 GiB of memory",
 		},
 		{
 			"kind", Gang{Replicas: 1, Each: each, GPUType: "b200"},
-			"needs 8 GPUs; no machine here has GPUs of type b200 · not even an idle cluster could hold it · would start now with GPU type h100",
+			"needs 8 GPUs; no machine here has GPUs of type b200 · not even an idle cluster could hold it · would start now " +
+				"with GPU type h100",
 		},
 		{
 			"cpu", Gang{Replicas: 1, Each: Resources{MilliCPU: 65000, MilliGPU: 1000}},
 			"needs 1 GPU; the whole cluster has 79 free of 96, of which none can be used: 65 CPUs asked, n01 has 64 free" +
-				" · not even an idle cluster could hold it · n03 drained by ops · 11 of 12 machines there with too little CPU free · would start now with 64 cores of CPU",
+				" · not even an idle cluster could hold it · n03 drained by ops · 11 of 12 machines there with too little CPU " +
+				"free · would start now with 64 cores of CPU",
 		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			got := Explain(f, test.gang, holders).String()
 			if got != test.want {
-				t.Errorf("\n got %s\nwant %s", strings.ReplaceAll(got, " · ", "\n · "), strings.ReplaceAll(test.want, " · ", "\n · "))
+				t.Errorf("\n got %s\nwant %s", strings.ReplaceAll(got, " · ", "\n · "),
+					strings.ReplaceAll(test.want, " · ", "\n · "))
 			}
 		})
 	}
@@ -217,7 +225,8 @@ func TestSpan(t *testing.T) {
 func TestExplainCounts(t *testing.T) {
 	f := NewFabric(nil)
 	for i := range 8 {
-		m := Machine{ID: NodeID(fmt.Sprint("n", i)), Total: Resources{MilliCPU: 64_000, MemoryBytes: 64 * gib, MilliGPU: 8000}, GPUType: "h100"}
+		m := Machine{ID: NodeID(fmt.Sprint("n", i)),
+			Total: Resources{MilliCPU: 64_000, MemoryBytes: 64 * gib, MilliGPU: 8000}, GPUType: "h100"}
 		f.Join(m, m.Idle())
 	}
 	for i := range 5 {

@@ -138,7 +138,7 @@ func (f *Fabric) SetFree(id NodeID, free Capacity) {
 	f.settle(s)
 }
 
-// SetUsable says whether a machine may get new work: "" means yes, any other
+// SetUsable sets whether a machine may get new work: "" means yes, any other
 // text is the reason why not, shown to whoever waits.
 func (f *Fabric) SetUsable(id NodeID, why string) {
 	s := f.seats[id]

@@ -256,7 +256,8 @@ func TestManyMachinesInOneDomain(t *testing.T) {
 	known := map[NodeID]bool{}
 	g := Gang{Replicas: 3, Each: Resources{MilliCPU: 100, MilliGPU: 2000}}
 	for step := range 3000 {
-		m := Machine{ID: NodeID(fmt.Sprintf("n%03d", r.Intn(200))), Place: []string{fmt.Sprint(r.Intn(2))}, Total: Resources{MilliCPU: 8000, MilliGPU: 8000}}
+		m := Machine{ID: NodeID(fmt.Sprintf("n%03d", r.Intn(200))), Place: []string{fmt.Sprint(r.Intn(2))},
+			Total: Resources{MilliCPU: 8000, MilliGPU: 8000}}
 		if r.Intn(3) == 0 || step > 2800 {
 			f.Remove(m.ID)
 			delete(known, m.ID)

@@ -23,7 +23,8 @@ func pictured(f *Fabric) string {
 // stir changes a fabric in one of the ways there are.
 func stir(r *rand.Rand, f *Fabric, w *world) {
 	s := pickOne(r, w.spots...)
-	slots := Placement{Slots: []Slot{{Node: s.m.ID, Amount: Resources{MilliCPU: 500, MilliGPU: WholeGPU}}, {Node: pickOne(r, w.spots...).m.ID, Amount: Resources{MilliGPU: 300}}}}
+	slots := Placement{Slots: []Slot{{Node: s.m.ID, Amount: Resources{MilliCPU: 500, MilliGPU: WholeGPU}},
+		{Node: pickOne(r, w.spots...).m.ID, Amount: Resources{MilliGPU: 300}}}}
 	switch r.Intn(9) {
 	case 0:
 		f.Remove(s.m.ID)
@@ -115,15 +116,19 @@ func TestOnlyChangesAreTold(t *testing.T) {
 	}{
 		{"all at first", func() {}, []NodeID{"n0", "n1", "n2"}},
 		{"nothing new", func() { f.SetFree("n1", Capacity{MilliCPU: 8000}); f.SetUsable("n1", "") }, nil},
-		{"twice", func() { f.SetFree("n2", Capacity{}); f.SetUsable("n2", "drained"); f.SetUsable("n1", "drained") }, []NodeID{"n2", "n1"}},
+		{"twice", func() { f.SetFree("n2", Capacity{}); f.SetUsable("n2", "drained"); f.SetUsable("n1", "drained") },
+			[]NodeID{"n2", "n1"}},
 		{"of a holder", func() { f.Touch("n0"); f.Touch("nobody") }, []NodeID{"n0"}},
 		{"gone", func() { f.Remove("n0") }, []NodeID{"n0"}},
 		{"gone and back", func() {
 			f.Remove("n1")
 			f.Join(Machine{ID: "n1", Total: Resources{MilliCPU: 4000}}, Capacity{})
 		}, []NodeID{"n1"}},
-		{"kept", func() { f.Keep("a", Placement{Slots: []Slot{{Node: "n1", Amount: Resources{MilliCPU: 1}}}}) }, []NodeID{"n1", "a1"}},
-		{"kept where nobody is", func() { f.Keep("b", Placement{Slots: []Slot{{Node: "n9", Amount: Resources{MilliCPU: 1}}}}) }, []NodeID{"b1"}},
+		{"kept", func() { f.Keep("a", Placement{Slots: []Slot{{Node: "n1", Amount: Resources{MilliCPU: 1}}}}) },
+			[]NodeID{"n1", "a1"}},
+		{"kept where nobody is", func() {
+			f.Keep("b", Placement{Slots: []Slot{{Node: "n9", Amount: Resources{MilliCPU: 1}}}})
+		}, []NodeID{"b1"}},
 		{"kept and not", func() { f.Unkeep("b"); f.Unkeep("a") }, []NodeID{"n1", "a0", "b0"}},
 	} {
 		c.change()

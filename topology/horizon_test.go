@@ -25,7 +25,8 @@ type future struct {
 const instantLimit = 12
 
 func randomFuture(r *rand.Rand) *future {
-	w := &future{world: randomWorld(r), ends: map[NodeID][]End{}, bench: map[NodeID]int64{}, from: r.Int63n(instantLimit / 2)}
+	w := &future{world: randomWorld(r), ends: map[NodeID][]End{}, bench: map[NodeID]int64{},
+		from: r.Int63n(instantLimit / 2)}
 	for range 8 {
 		if w.everFits() {
 			break

@@ -33,7 +33,8 @@ func TestExplainedStart(t *testing.T) {
 				f.SetUsable(id, "")
 			}
 			if _, refusal := Place(f, relaxation.Gang); refusal != nil {
-				t.Fatalf("-cluster-seed=%d -states=1: %q does not start it: %v\n%v\n%v", *seed+int64(n), relaxation.Text, refusal, e, w)
+				t.Fatalf("-cluster-seed=%d -states=1: %q does not start it: %v\n%v\n%v", *seed+int64(n), relaxation.Text, refusal,
+					e, w)
 			}
 			f.Rollback(mark)
 		}
@@ -53,9 +54,11 @@ func TestExplainedStart(t *testing.T) {
 		several += tick(size > 1)
 	}
 	if relaxed < *states/10 || several < *states/100 {
-		t.Errorf("of %d refused %d relaxations were applied, and of %d nothing alone was in the way", refused, relaxed, several)
+		t.Errorf("of %d refused %d relaxations were applied, and of %d nothing alone was in the way", refused, relaxed,
+			several)
 	}
-	t.Logf("%d refused, %d relaxations, %d in the way; %d times several at once, %d times too many", refused, relaxed, inTheWay, several, tooMany)
+	t.Logf("%d refused, %d relaxations, %d in the way; %d times several at once, %d times too many", refused, relaxed,
+		inTheWay, several, tooMany)
 }
 
 // smallest goes through every set of constraints, the smallest first.

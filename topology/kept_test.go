@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// TestAReportErasesNothingKept tells a machine's room in every way there is. What is kept there is nobody else's
-// after each.
+// TestAReportErasesNothingKept tells a machine's room in every way there is. What is kept there is
+// given to nobody else after each.
 func TestAReportErasesNothingKept(t *testing.T) {
 	m := Machine{ID: "n1", Total: Resources{MilliCPU: 8000, MemoryBytes: 8 * gib, MilliGPU: 4 * WholeGPU}}
 	kept := Placement{Slots: []Slot{{Node: "n1", Amount: Resources{MilliCPU: 6000, MilliGPU: 3 * WholeGPU}}}}

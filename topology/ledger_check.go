@@ -81,7 +81,8 @@ func (l *Ledger) checkSlice(s *Slice) error {
 			milli += g.GPUs[j].Milli
 		}
 		if milli != g.Amount.MilliGPU {
-			return fmt.Errorf("%w: rank %d of %v has %d of %d milli-GPU", errBooksBalance, g.Rank, s.Token, milli, g.Amount.MilliGPU)
+			return fmt.Errorf("%w: rank %d of %v has %d of %d milli-GPU", errBooksBalance, g.Rank, s.Token, milli,
+				g.Amount.MilliGPU)
 		}
 		shares += len(g.GPUs)
 		sum = sum.Plus(g.Amount)

@@ -36,7 +36,8 @@ type ledgerModel struct {
 func newLedgerModel(t *rapid.T) *ledgerModel {
 	gpus := rapid.IntRange(0, 5).Draw(t, "gpus")
 	l := testLedger(gpus)
-	m := &ledgerModel{l: l, has: l.Books().Total, slices: map[Token]*modelSlice{}, tombs: map[Token]bool{}, withdrawn: map[GPUID]bool{}}
+	m := &ledgerModel{l: l, has: l.Books().Total, slices: map[Token]*modelSlice{}, tombs: map[Token]bool{},
+		withdrawn: map[GPUID]bool{}}
 	for i := range gpus {
 		m.gpus = append(m.gpus, GPUID(fmt.Sprintf("gpu-%d", i)))
 	}

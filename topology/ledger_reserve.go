@@ -85,7 +85,8 @@ func (l *Ledger) covers(members []Member) (Resources, *Shortage) {
 		case a.MilliCPU > left.MilliCPU:
 			return sum, lack(LackCPU, "rank %d wants %d milli-CPU, %d are left", m.Rank, a.MilliCPU, left.MilliCPU)
 		case a.MemoryBytes > left.MemoryBytes:
-			return sum, lack(LackMemory, "rank %d wants %d bytes of memory, %d are left", m.Rank, a.MemoryBytes, left.MemoryBytes)
+			return sum, lack(LackMemory, "rank %d wants %d bytes of memory, %d are left", m.Rank, a.MemoryBytes,
+				left.MemoryBytes)
 		case a.MilliGPU > left.MilliGPU:
 			return sum, lack(LackGPU, "rank %d wants %d milli-GPU, %d are left", m.Rank, a.MilliGPU, left.MilliGPU)
 		}

@@ -71,7 +71,8 @@ func (l *Ledger) Adopt(s Slice) error {
 			return fmt.Errorf("%w: the ranks of %v do not ascend", errAdopt, s.Token)
 		}
 	}
-	if s.Port != 0 && s.Holds() && slices.ContainsFunc(l.slices, func(o *Slice) bool { return o.Holds() && o.Port == s.Port }) {
+	if s.Port != 0 && s.Holds() &&
+		slices.ContainsFunc(l.slices, func(o *Slice) bool { return o.Holds() && o.Port == s.Port }) {
 		return fmt.Errorf("%w: port %d of %v belongs to another slice", errAdopt, s.Port, s.Token)
 	}
 	own := s

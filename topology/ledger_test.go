@@ -15,7 +15,8 @@ const ledgerGiB = int64(1) << 30
 
 // testLedger is a machine with 64 processors, 512 GiB and this many devices.
 func testLedger(gpus int) *Ledger {
-	c := LedgerConfig{MilliCPU: 64_000, MemoryBytes: 512 * ledgerGiB, PortFirst: 30_000, PortLast: 30_002, TombstoneAgeNs: 600e9}
+	c := LedgerConfig{MilliCPU: 64_000, MemoryBytes: 512 * ledgerGiB, PortFirst: 30_000, PortLast: 30_002,
+		TombstoneAgeNs: 600e9}
 	for i := range gpus {
 		c.GPUs = append(c.GPUs, GPU{ID: GPUID(fmt.Sprintf("gpu-%d", i)), Type: "h200"})
 	}
@@ -132,7 +133,8 @@ func TestLedgerShortage(t *testing.T) {
 	huge := Resources{MilliCPU: 1 << 62, MemoryBytes: 1 << 62}
 	wantLack(t, l, Claim{Token: token(1), Members: []Member{{0, huge}, {1, huge}, {2, huge}}}, LackCPU)
 	for i := range 3 {
-		mustReserve(t, l, Claim{Token: token(uint64(i + 1)), Members: []Member{{0, Resources{}}}, WantPort: true, TTLNs: 1}, 0)
+		mustReserve(t, l, Claim{Token: token(uint64(i + 1)), Members: []Member{{0, Resources{}}}, WantPort: true, TTLNs: 1},
+			0)
 	}
 	wantLack(t, l, Claim{Token: token(9), Members: []Member{{0, Resources{}}}, WantPort: true}, LackPort)
 }
@@ -264,7 +266,8 @@ func TestLedgerTombstones(t *testing.T) {
 	l.Abort(token(7), 599e9)
 	l.Abort(token(8), 700e9) // the sweep drops 5
 	l.Abort(token(4), 700e9) // a late message about what is forgotten
-	for n, want := range map[uint64]Past{4: PastForgotten, 5: PastForgotten, 6: PastNone, 7: PastLapsed, 8: PastLapsed, 9: PastNone} {
+	for n, want := range map[uint64]Past{4: PastForgotten, 5: PastForgotten, 6: PastNone, 7: PastLapsed, 8: PastLapsed,
+		9: PastNone} {
 		if got := l.Past(token(n)); got != want {
 			t.Errorf("token %d: past %v, want %v", n, got, want)
 		}
@@ -289,7 +292,8 @@ func TestLedgerGPUFault(t *testing.T) {
 		t.Error("what changed is told wrongly")
 	}
 	sound(t, l)
-	if b := l.Books(); b.Committed.MilliGPU != 1000 || b.Stopping.MilliGPU != 1000 || b.Withdrawn.MilliGPU != 1000 || b.Free.MilliGPU != 1000 {
+	if b := l.Books(); b.Committed.MilliGPU != 1000 || b.Stopping.MilliGPU != 1000 || b.Withdrawn.MilliGPU != 1000 ||
+		b.Free.MilliGPU != 1000 {
 		t.Errorf("in use: %+v", b)
 	}
 	l.Exit(token(1), 0)
@@ -312,7 +316,8 @@ func TestLedgerAdoptShrunk(t *testing.T) {
 	before := testLedger(4)
 	mustReserve(t, before, claim(1, 2000, 2000), 0)
 	before.Commit(token(1))
-	l := NewLedger(LedgerConfig{MilliCPU: 1500, MemoryBytes: ledgerGiB, GPUs: []GPU{{ID: "gpu-0"}, {ID: "gpu-1"}, {ID: "gpu-2"}}})
+	l := NewLedger(LedgerConfig{MilliCPU: 1500, MemoryBytes: ledgerGiB,
+		GPUs: []GPU{{ID: "gpu-0"}, {ID: "gpu-1"}, {ID: "gpu-2"}}})
 	if err := l.Adopt(*before.Slice(token(1))); err != nil {
 		t.Fatal(err)
 	}
@@ -349,7 +354,8 @@ func TestLedgerAdoptRefuses(t *testing.T) {
 		"too much":         {Token: token(9), State: SliceStarted, Grants: one(2000, 2000, "gpu-1")},
 		"over, not gone":   {Token: token(9), State: SliceOver, Grants: one(500, 500, "gpu-1")},
 		"another's port":   {Token: token(9), State: SliceStarted, Port: 30_000, Grants: one(500, 500, "gpu-1")},
-		"ranks twice":      {Token: token(9), State: SliceStarted, Grants: append(one(500, 500, "gpu-1"), one(500, 500, "gpu-1")...)},
+		"ranks twice": {Token: token(9), State: SliceStarted,
+			Grants: append(one(500, 500, "gpu-1"), one(500, 500, "gpu-1")...)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			l := testLedger(2)
@@ -403,7 +409,8 @@ func TestLedgerCapacity(t *testing.T) {
 	mustReserve(t, l, claim(3, 400), 0)
 	l.Withdraw("gpu-4")
 	c := l.Capacity()
-	if c.WholeGPUs != 1 || !slices.Equal(c.Parts, []int64{600, 300}) || c.MilliCPU != 61_000 || c.MemoryBytes != 509*ledgerGiB {
+	if c.WholeGPUs != 1 || !slices.Equal(c.Parts, []int64{600, 300}) || c.MilliCPU != 61_000 ||
+		c.MemoryBytes != 509*ledgerGiB {
 		t.Errorf("%+v", c)
 	}
 }

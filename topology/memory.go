@@ -1,10 +1,10 @@
 package topology
 
-// This file owns how much memory a gang gets that asks for none: its share of a machine's, by its CPUs and its devices. On a
-// machine with devices half of the memory goes with the CPUs and half with the devices. So a gang that has room there
-// by its CPUs and devices has room by its memory too, and no such gang keeps another waiting for memory that neither
-// asked for. The greater of the two shares would give all memory to a gang that has all devices, and leave the other
-// CPUs unusable. Of all machines that could ever hold a part of the gang the one that gives least counts. The
+// This file owns how much memory a gang gets that asks for none: its share of a machine's, by its CPUs and its devices.
+// On a machine with devices half of the memory goes with the CPUs and half with the devices. So a gang that has room
+// there by its CPUs and devices has room by its memory too, and no such gang keeps another waiting for memory that
+// neither asked for. The greater of the two shares would give all memory to a gang that has all devices, and leave the
+// other CPUs unusable. Of all machines that could ever hold a part of the gang the one that gives least counts. The
 // alternative, a share of the machine that it is placed on, would be known only there, differ from one attempt to the
 // next, and stand in no record.
 
@@ -43,8 +43,8 @@ func MemoryByShare(f *Fabric, g Gang) int64 {
 // milliGPU is what one unit takes of devices.
 func (r *rate) milliGPU() int64 { return r.gpus*WholeGPU + r.part }
 
-// leastShare is the least that one unit's share of a machine comes to, over all machines that could ever hold one; false where
-// there is none. A machine that names no memory does not count where others do.
+// leastShare is the least that one unit's share of a machine comes to, over all machines that could ever hold one;
+// false where there is none. A machine that names no memory does not count where others do.
 func (f *Fabric) leastShare(d *demand, g *Gang) (least int64, known bool) {
 	f.arrange()
 	one := d.need(1)

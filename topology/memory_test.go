@@ -12,7 +12,8 @@ import (
 func TestMemoryByShare(t *testing.T) {
 	f := NewFabric([]string{"rack"})
 	for _, m := range []Machine{
-		{ID: "big", Total: Resources{64_000, 512 * gib, 6 * WholeGPU}, Broken: 2, GPUType: "h100", Labels: []Label{{"pool", "a"}}, Vocabulary: 1},
+		{ID: "big", Total: Resources{64_000, 512 * gib, 6 * WholeGPU}, Broken: 2, GPUType: "h100",
+			Labels: []Label{{"pool", "a"}}, Vocabulary: 1},
 		{ID: "old", Total: Resources{32_000, 128 * gib, 4 * WholeGPU}, GPUType: "a100", Labels: []Label{{"pool", "b"}}},
 		{ID: "thin", Total: Resources{16_000, 16 * gib, 0}, Labels: []Label{{"pool", "a"}}},
 		{ID: "mute", Total: Resources{8_000, 0, 0}, Labels: []Label{{"pool", "c"}}},
@@ -36,10 +37,13 @@ func TestMemoryByShare(t *testing.T) {
 		{"nor one that is too small", one(Resources{MilliCPU: 33_000}), 132 * gib},
 		{"so many tasks as there are, each the same", with(cpu, func(g *Gang) { g.Replicas = 5 }), 2 * gib},
 		{"by GPUs and CPUs", one(Resources{MilliCPU: 1000, MilliGPU: 2 * WholeGPU}), 34 * gib},
-		{"of the type that is asked for", with(one(Resources{MilliCPU: 32_000, MilliGPU: WholeGPU}), func(g *Gang) { g.GPUType = "h100" }), 160 * gib},
+		{"of the type that is asked for", with(one(Resources{MilliCPU: 32_000, MilliGPU: WholeGPU}), func(g *Gang) {
+			g.GPUType = "h100"
+		}), 160 * gib},
 		{"a part of a GPU", one(Resources{MilliGPU: 500}), 8 * gib},
 		{"a total of GPUs", Gang{Split: SplitWhole, Total: Resources{MilliGPU: 12 * WholeGPU}}, 12 * 16 * gib},
-		{"a total of both", Gang{Split: SplitAny, GPUType: "h100", Total: Resources{MilliCPU: 96_000, MilliGPU: 6 * WholeGPU}}, 6 * 96 * gib},
+		{"a total of both",
+			Gang{Split: SplitAny, GPUType: "h100", Total: Resources{MilliCPU: 96_000, MilliGPU: 6 * WholeGPU}}, 6 * 96 * gib},
 		{"a total of cores", Gang{Split: SplitAny, Total: Resources{MilliCPU: 40_000}}, 40 * gib},
 		{"rounded down to what can be read", one(Resources{MilliCPU: 1}), 1 << 20},
 		{"nothing where no memory is known", with(cpu, func(g *Gang) { g.Selector = []Label{{"pool", "c"}} }), 0},
@@ -54,8 +58,8 @@ func TestMemoryByShare(t *testing.T) {
 	}
 }
 
-// TestMemoryByShareFits: with that memory a gang fits wherever it would on idle machines without, and no machine is asked for more than it
-// has by all the units that its CPUs and devices hold.
+// TestMemoryByShareFits: with that memory a gang fits wherever it would on idle machines without, and no machine is
+// asked for more than it has by all the units that its CPUs and devices hold.
 func TestMemoryByShareFits(t *testing.T) {
 	fit := 0
 	for n := range min(*clusters, 4000) {
@@ -145,7 +149,8 @@ func TestMemoryByShareBesides(t *testing.T) {
 			if r.Intn(4) == 0 {
 				one = left
 			}
-			if one.MilliCPU, one.MilliGPU = min(one.MilliCPU, left.MilliCPU), min(one.MilliGPU, left.MilliGPU); one.MilliCPU+one.MilliGPU == 0 {
+			if one.MilliCPU, one.MilliGPU = min(one.MilliCPU, left.MilliCPU),
+				min(one.MilliGPU, left.MilliGPU); one.MilliCPU+one.MilliGPU == 0 {
 				continue
 			}
 			left = left.Minus(Resources{MilliCPU: one.MilliCPU, MilliGPU: one.MilliGPU})

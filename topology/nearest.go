@@ -76,7 +76,8 @@ func (d *demand) offer(r *room) Resources {
 func lackOf(asked, has Resources) int64 {
 	const whole = 1_000_000_000
 	lack := int64(0)
-	for _, of := range [][2]int64{{asked.MilliCPU, has.MilliCPU}, {asked.MemoryBytes, has.MemoryBytes}, {asked.MilliGPU, has.MilliGPU}} {
+	for _, of := range [][2]int64{{asked.MilliCPU, has.MilliCPU}, {asked.MemoryBytes, has.MemoryBytes},
+		{asked.MilliGPU, has.MilliGPU}} {
 		if of[0] > of[1] {
 			lack = max(lack, mulDivUp(of[0]-of[1], whole, of[0]))
 		}
@@ -138,7 +139,8 @@ func (f *Fabric) WayOut(g Gang, r *Refusal) string {
 
 // unmet is what a gang selects and no machine here is or has.
 func (f *Fabric) unmet(g *Gang) string {
-	if nobody := f.Unknown(&Gang{Only: g.Only}); nobody != "" && !slices.ContainsFunc(g.Only, func(id NodeID) bool { return f.seats[id] != nil }) {
+	if nobody := f.Unknown(&Gang{Only: g.Only}); nobody != "" &&
+		!slices.ContainsFunc(g.Only, func(id NodeID) bool { return f.seats[id] != nil }) {
 		return nobody
 	}
 	if f.speaks() < g.Vocabulary {
@@ -154,7 +156,9 @@ func (f *Fabric) unmet(g *Gang) string {
 	alone := slices.DeleteFunc(slices.Clone(parts), func(part string) bool {
 		for i := range f.kinds.all {
 			k := &f.kinds.all[i]
-			if k.members > 0 && (part == "GPUs of type "+k.gpuType || slices.ContainsFunc(k.labels, func(l Label) bool { return l.Key+"="+l.Value == part })) {
+			if k.members > 0 && (part == "GPUs of type "+k.gpuType || slices.ContainsFunc(k.labels, func(l Label) bool {
+				return l.Key+"="+l.Value == part
+			})) {
 				return true
 			}
 		}

@@ -28,20 +28,39 @@ func TestRefusalsSayWhichResource(t *testing.T) {
 		gang     Gang
 		why, out string
 	}{
-		{Gang{Replicas: 1, Each: of(64, 0, 8)}, "needs 8 GPUs; the whole cluster has 20 in all, of which none can be used: 64 CPUs asked, n2 has 32 in all", "ask for less in a task" + later},
-		{Gang{Replicas: 2, Each: of(1, 300, 8)}, "needs 16 GPUs (2 tasks of 8 GPUs); the whole cluster has 20 in all, of which none can be used: 300 GiB asked, n2 has 256 GiB in all", "ask for less in a task" + later},
-		{Gang{Replicas: 1, Each: of(36, 0, 9)}, "needs 9 GPUs; the whole cluster has 20 in all, of which none can be used: 9 GPUs and 36 CPUs asked, n2 has 8 and 32 in all", "ask for less in a task" + later},
-		{Gang{Replicas: 5, Each: of(1, 1, 5)}, "needs 25 GPUs (5 tasks of 5 GPUs); the whole cluster has 20 in all, of which no more than 10 can be used: 5 GPUs asked, n3 has 4 in all", "ask for less in a task" + later},
-		{Gang{Replicas: 7, Each: of(1, 1, 3)}, "needs 21 GPUs (7 tasks of 3 GPUs); the whole cluster has 20 in all, of which no more than 15 can be used: the rest is in pieces", "ask for less" + later},
-		{Gang{Replicas: 9, Each: of(1, 1, 4), Required: "rack"}, "needs 36 GPUs (9 tasks of 4 GPUs) within one rack; the best rack, a/r1, has 20 in all", "ask for less, or for a wider place than one rack" + later},
-		{Gang{Total: of(160, 0, 10), Split: SplitAny}, "needs 10 GPUs; the whole cluster has 20 in all, of which none can be used: 16 CPUs", ""},
+		{Gang{Replicas: 1, Each: of(64, 0, 8)},
+			"needs 8 GPUs; the whole cluster has 20 in all, of which none can be used: 64 CPUs asked, n2 has 32 in all",
+			"ask for less in a task" + later},
+		{Gang{Replicas: 2, Each: of(1, 300, 8)},
+			"needs 16 GPUs (2 tasks of 8 GPUs); the whole cluster has 20 in all, of which none can be used: 300 GiB asked, n2 " +
+				"has 256 GiB in all", "ask for less in a task" + later},
+		{Gang{Replicas: 1, Each: of(36, 0, 9)},
+			"needs 9 GPUs; the whole cluster has 20 in all, of which none can be used: 9 GPUs and 36 CPUs asked, n2 has 8 and " +
+				"32 in all", "ask for less in a task" + later},
+		{Gang{Replicas: 5, Each: of(1, 1, 5)},
+			"needs 25 GPUs (5 tasks of 5 GPUs); the whole cluster has 20 in all, of which no more than 10 can be used: 5 GPUs " +
+				"asked, n3 has 4 in all", "ask for less in a task" + later},
+		{Gang{Replicas: 7, Each: of(1, 1, 3)},
+			"needs 21 GPUs (7 tasks of 3 GPUs); the whole cluster has 20 in all, of which no more than 15 can be used: the " +
+				"rest is in pieces", "ask for less" + later},
+		{Gang{Replicas: 9, Each: of(1, 1, 4), Required: "rack"},
+			"needs 36 GPUs (9 tasks of 4 GPUs) within one rack; the best rack, a/r1, has 20 in all",
+			"ask for less, or for a wider place than one rack" + later},
+		{Gang{Total: of(160, 0, 10), Split: SplitAny},
+			"needs 10 GPUs; the whole cluster has 20 in all, of which none can be used: 16 CPUs", ""},
 		{Gang{Replicas: 1, Each: of(1, 0, 0), Required: "rak"}, `there is no level "rak" here`, "the levels here are zone, rack, node"},
-		{Gang{Replicas: 1, Each: of(0, 0, 1), GPUType: "a100"}, "needs 1 GPU; no machine here has GPUs of type a100", "the GPU types here are h100: choose of these" + later},
-		{Gang{Replicas: 1, Each: of(1, 0, 0), Selector: []Label{{"poll", "a"}}}, "needs 1 core; no machine here has poll=a", "the labels here are pool, zone: choose of these" + later},
+		{Gang{Replicas: 1, Each: of(0, 0, 1), GPUType: "a100"}, "needs 1 GPU; no machine here has GPUs of type a100",
+			"the GPU types here are h100: choose of these" + later},
+		{Gang{Replicas: 1, Each: of(1, 0, 0), Selector: []Label{{"poll", "a"}}}, "needs 1 core; no machine here has poll=a",
+			"the labels here are pool, zone: choose of these" + later},
 		{Gang{Replicas: 1, Each: of(1, 0, 0), Selector: []Label{{NetworkKey, "none"}}},
-			"needs 1 core; no machine here has the network=none", "there are no networks beside the machines' own here: choose of these" + later},
-		{Gang{Replicas: 1, Each: of(1, 0, 0), Selector: []Label{{"pool", "x"}}}, "needs 1 core; no machine here has pool=x", "the values of pool here are a, b, c: choose of these" + later},
-		{Gang{Replicas: 1, Each: of(1, 0, 0), Selector: []Label{{"pool", "a"}, {"pool", "b"}}}, "needs 1 core; no machine here has pool=a and pool=b at once", "each of them is there alone: choose of these" + later},
+			"needs 1 core; no machine here has the network=none",
+			"there are no networks beside the machines' own here: choose of these" + later},
+		{Gang{Replicas: 1, Each: of(1, 0, 0), Selector: []Label{{"pool", "x"}}}, "needs 1 core; no machine here has pool=x",
+			"the values of pool here are a, b, c: choose of these" + later},
+		{Gang{Replicas: 1, Each: of(1, 0, 0), Selector: []Label{{"pool", "a"}, {"pool", "b"}}},
+			"needs 1 core; no machine here has pool=a and pool=b at once", "each of them is there alone: choose of these" +
+				later},
 	} {
 		ok, r := Feasible(f, c.gang)
 		if c.out == "" { // 16 CPUs for a GPU: n1 holds one, n2 and n3 two each
@@ -63,7 +82,9 @@ func TestRefusalsSayWhichResource(t *testing.T) {
 func TestNamedMachines(t *testing.T) {
 	f := NewFabric([]string{"rack"})
 	for i, id := range []NodeID{"n1", "n2", "n3"} {
-		f.Join(Machine{ID: id, Place: []string{"r1"}, Total: Resources{MilliGPU: 8000, MilliCPU: 64_000, MemoryBytes: 64 * gib}}, Capacity{MilliCPU: 64_000, MemoryBytes: 64 * gib, WholeGPUs: int32(4 * i)})
+		f.Join(
+			Machine{ID: id, Place: []string{"r1"}, Total: Resources{MilliGPU: 8000, MilliCPU: 64_000, MemoryBytes: 64 * gib}},
+			Capacity{MilliCPU: 64_000, MemoryBytes: 64 * gib, WholeGPUs: int32(4 * i)})
 	}
 	for _, c := range []struct {
 		gang Gang
@@ -71,7 +92,8 @@ func TestNamedMachines(t *testing.T) {
 		why  string
 	}{
 		{Gang{Replicas: 1, Each: Resources{MilliGPU: 4000}, Only: []NodeID{"n3", "n9"}}, "[n3]", ""},
-		{Gang{Replicas: 1, Each: Resources{MilliGPU: 4000}, Only: []NodeID{"n1"}}, "[]", "would start now on other machines than those named"},
+		{Gang{Replicas: 1, Each: Resources{MilliGPU: 4000}, Only: []NodeID{"n1"}}, "[]",
+			"would start now on other machines than those named"},
 		{Gang{Replicas: 2, Each: Resources{MilliGPU: 4000}, Exclude: []NodeID{"n2"}}, "[n3 n3]", ""},
 		{Gang{Replicas: 2, Each: Resources{MilliGPU: 4000}, Apart: true}, "[n2 n3]", ""},
 		{Gang{Replicas: 3, Each: Resources{MilliGPU: 4000}, Exclude: []NodeID{"n2"}}, "[]", "without excluding machines"},

@@ -177,7 +177,8 @@ func TestRefusalCostsNoMemory(t *testing.T) {
 	gangs := []Gang{
 		gangOf(900), withLevel(gangOf(16), "rack"), withLevel(gangOf(2), NodeLevel),
 		{Total: each.times(900), Split: SplitWhole}, {Total: each.times(900), Split: SplitAny},
-		{Replicas: 1, Each: Resources{MilliCPU: 200_000}}, {Replicas: 1, Each: Resources{MilliGPU: 500, MemoryBytes: 4096 * gib}},
+		{Replicas: 1, Each: Resources{MilliCPU: 200_000}},
+		{Replicas: 1, Each: Resources{MilliGPU: 500, MemoryBytes: 4096 * gib}},
 		{Replicas: 900, Each: each, Exclude: []NodeID{"n000001"}}, {Replicas: 1, Each: Resources{MilliGPU: 1500}},
 	}
 	var r Refusal
@@ -214,15 +215,23 @@ func TestPlaceChoices(t *testing.T) {
 	}{
 		{"the tightest machine", map[string]int32{"a/1": 8, "a/2": 3, "b/3": 2, "b/4": 8}, gpus(2, 1), NodeLevel, "3 3"},
 		{"a broken machine before a whole one", map[string]int32{"a/1": 8, "b/2": 7}, gpus(1, 1), NodeLevel, "2"},
-		{"a whole machine of the tightest rack", map[string]int32{"a/1": 8, "a/2": 8, "b/3": 8, "b/4": 0}, gpus(1, 1), NodeLevel, "3"},
+		{"a whole machine of the tightest rack", map[string]int32{"a/1": 8, "a/2": 8, "b/3": 8, "b/4": 0}, gpus(1, 1),
+			NodeLevel, "3"},
 		{"the tightest rack", map[string]int32{"a/1": 8, "a/2": 8, "a/3": 8, "b/4": 8, "b/5": 8}, gpus(2, 8), "rack", "4 5"},
-		{"whole machines stay whole", map[string]int32{"a/1": 8, "a/2": 4, "a/3": 3, "a/4": 3}, gpus(10, 1), "rack", "2 2 2 2 3 3 3 4 4 4"},
-		{"as few whole ones as can be", map[string]int32{"a/1": 8, "a/2": 8, "a/3": 1, "a/4": 4}, gpus(11, 1), "rack", "1 1 1 1 1 1 1 1 4 4 4"},
-		{"the fewest racks", map[string]int32{"a/1": 8, "b/2": 8, "b/3": 8, "c/4": 8, "c/5": 8, "c/6": 8}, gpus(5, 8), "", "2 3 4 5 6"},
-		{"the last rack filled best", map[string]int32{"a/1": 8, "b/2": 8, "b/3": 8, "c/4": 8, "c/5": 8, "c/6": 8}, gpus(4, 8), "", "1 4 5 6"},
-		{"the remainder on a broken machine", map[string]int32{"a/1": 8, "a/2": 8, "a/3": 5, "a/4": 4}, Gang{Total: Resources{MilliGPU: 12000}, Split: SplitWhole}, "rack", "1 4"},
-		{"any takes what is free", map[string]int32{"a/1": 3, "a/2": 2}, Gang{Total: Resources{MilliGPU: 5000, MilliCPU: 999}, Split: SplitAny}, "rack", "1 2"},
-		{"no devices are stranded", map[string]int32{"a/1": 8, "a/2": 0}, Gang{Replicas: 1, Each: Resources{MilliCPU: 1000}}, NodeLevel, "2"},
+		{"whole machines stay whole", map[string]int32{"a/1": 8, "a/2": 4, "a/3": 3, "a/4": 3}, gpus(10, 1), "rack",
+			"2 2 2 2 3 3 3 4 4 4"},
+		{"as few whole ones as can be", map[string]int32{"a/1": 8, "a/2": 8, "a/3": 1, "a/4": 4}, gpus(11, 1), "rack",
+			"1 1 1 1 1 1 1 1 4 4 4"},
+		{"the fewest racks", map[string]int32{"a/1": 8, "b/2": 8, "b/3": 8, "c/4": 8, "c/5": 8, "c/6": 8}, gpus(5, 8), "",
+			"2 3 4 5 6"},
+		{"the last rack filled best", map[string]int32{"a/1": 8, "b/2": 8, "b/3": 8, "c/4": 8, "c/5": 8, "c/6": 8},
+			gpus(4, 8), "", "1 4 5 6"},
+		{"the remainder on a broken machine", map[string]int32{"a/1": 8, "a/2": 8, "a/3": 5, "a/4": 4},
+			Gang{Total: Resources{MilliGPU: 12000}, Split: SplitWhole}, "rack", "1 4"},
+		{"any takes what is free", map[string]int32{"a/1": 3, "a/2": 2},
+			Gang{Total: Resources{MilliGPU: 5000, MilliCPU: 999}, Split: SplitAny}, "rack", "1 2"},
+		{"no devices are stranded", map[string]int32{"a/1": 8, "a/2": 0}, Gang{Replicas: 1, Each: Resources{MilliCPU: 1000}},
+			NodeLevel, "2"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			f := NewFabric([]string{"rack"})
@@ -246,7 +255,8 @@ func TestPlaceChoices(t *testing.T) {
 func TestSharesOfATotal(t *testing.T) {
 	f := NewFabric(nil)
 	for i, gpus := range []int64{4, 2, 1} {
-		m := Machine{ID: NodeID(fmt.Sprint("n", i)), Total: Resources{MilliCPU: 64_000, MemoryBytes: 64 * gib, MilliGPU: gpus * WholeGPU}}
+		m := Machine{ID: NodeID(fmt.Sprint("n", i)),
+			Total: Resources{MilliCPU: 64_000, MemoryBytes: 64 * gib, MilliGPU: gpus * WholeGPU}}
 		f.Join(m, m.Idle())
 	}
 	total := Resources{MilliCPU: 10_000, MemoryBytes: 1001, MilliGPU: 7000}
@@ -262,7 +272,8 @@ func TestSharesOfATotal(t *testing.T) {
 func TestRefusalTexts(t *testing.T) {
 	f := NewFabric([]string{"zone", "rack"})
 	for i := range 4 {
-		m := Machine{ID: NodeID(fmt.Sprint("n", i)), Place: []string{"a", fmt.Sprint("r", i/2)}, Total: Resources{MilliCPU: 8000, MemoryBytes: 16 * gib, MilliGPU: 4000}}
+		m := Machine{ID: NodeID(fmt.Sprint("n", i)), Place: []string{"a", fmt.Sprint("r", i/2)},
+			Total: Resources{MilliCPU: 8000, MemoryBytes: 16 * gib, MilliGPU: 4000}}
 		c := m.Idle()
 		c.WholeGPUs = int32(i)
 		f.Join(m, c)
@@ -271,13 +282,21 @@ func TestRefusalTexts(t *testing.T) {
 		gang Gang
 		want string
 	}{
-		{Gang{Replicas: 6, Each: Resources{MilliGPU: 1000}, Required: "rack"}, "needs 6 GPUs (6 tasks of 1 GPU) within one rack; the best rack, a/r1, has 5 free of 8"},
-		{Gang{Replicas: 2, Each: Resources{MilliGPU: 3000}}, "needs 6 GPUs (2 tasks of 3 GPUs); the whole cluster has 6 free of 16, of which no more than 3 can be used: the rest is in pieces or lacks CPU or memory"},
+		{Gang{Replicas: 6, Each: Resources{MilliGPU: 1000}, Required: "rack"},
+			"needs 6 GPUs (6 tasks of 1 GPU) within one rack; the best rack, a/r1, has 5 free of 8"},
+		{Gang{Replicas: 2, Each: Resources{MilliGPU: 3000}},
+			"needs 6 GPUs (2 tasks of 3 GPUs); the whole cluster has 6 free of 16, of which no more than 3 can be used: the " +
+				"rest is in pieces or lacks CPU or memory"},
 		{Gang{Total: Resources{MilliCPU: 40_500}, Split: SplitAny}, "needs 40.5 cores; the whole cluster has 32 free of 32"},
 		{Gang{Total: Resources{MilliCPU: 40_050}, Split: SplitAny}, "needs 40.05 cores; the whole cluster has 32 free of 32"},
-		{Gang{Replicas: 1, Each: Resources{MemoryBytes: 33 * gib / 2}}, "needs 16.5 GiB; the whole cluster has 64 GiB free of 64 GiB, of which none can be used: the rest is in pieces or lacks CPU or memory"},
-		{Gang{Replicas: 1, Each: Resources{MilliGPU: 500, MilliCPU: 9000}}, "needs 0.5 of a GPU; the whole cluster has 6 free of 16, of which none can be used: the rest is in pieces or lacks CPU or memory"},
-		{Gang{Replicas: 2, Each: Resources{MilliGPU: 2000}, Required: NodeLevel}, "needs 4 GPUs (2 tasks of 2 GPUs) on one machine; the best machine, n2, has 2 free of 4"},
+		{Gang{Replicas: 1, Each: Resources{MemoryBytes: 33 * gib / 2}},
+			"needs 16.5 GiB; the whole cluster has 64 GiB free of 64 GiB, of which none can be used: the rest is in pieces or " +
+				"lacks CPU or memory"},
+		{Gang{Replicas: 1, Each: Resources{MilliGPU: 500, MilliCPU: 9000}},
+			"needs 0.5 of a GPU; the whole cluster has 6 free of 16, of which none can be used: the rest is in pieces or " +
+				"lacks CPU or memory"},
+		{Gang{Replicas: 2, Each: Resources{MilliGPU: 2000}, Required: NodeLevel},
+			"needs 4 GPUs (2 tasks of 2 GPUs) on one machine; the best machine, n2, has 2 free of 4"},
 		{Gang{Replicas: 1}, "asks for nothing"},
 		{Gang{}, "asks for no tasks"},
 		{Gang{Replicas: 2, Each: Resources{MilliGPU: 500}}, "asks for a share of a GPU for more than one task"},

@@ -21,7 +21,8 @@ func pickOne[T any](r *rand.Rand, of ...T) T { return of[r.Intn(len(of))] }
 func randomWorld(r *rand.Rand) world {
 	w := world{}
 	w.levels = pickOne(r, []string{"rack"}, []string{"zone", "rack"}, []string{"zone", "block", "rack"}, nil)
-	sizes := pickOne(r, []int64{8}, []int64{4}, []int64{2, 4}, []int64{0, 1, 2}, []int64{1, 3, 4}, []int64{2, 3, 5, 8}, []int64{0})
+	sizes := pickOne(r, []int64{8}, []int64{4}, []int64{2, 4}, []int64{0, 1, 2}, []int64{1, 3, 4}, []int64{2, 3, 5, 8},
+		[]int64{0})
 	busy := r.Intn(4)
 	for i := range 1 + r.Intn(12) {
 		w.spots = append(w.spots, randomSpot(r, w.levels, sizes, busy, i))
@@ -33,8 +34,9 @@ func randomWorld(r *rand.Rand) world {
 func randomSpot(r *rand.Rand, levels []string, sizes []int64, busy, i int) spot {
 	gpus := pickOne(r, sizes...)
 	m := Machine{
-		ID:      NodeID(fmt.Sprintf("n%02d", (i*7)%13)),
-		Total:   Resources{MilliCPU: pickOne(r, int64(4000), 8000, 16500), MemoryBytes: pickOne(r, int64(8), 16, 33) * gib, MilliGPU: gpus * WholeGPU},
+		ID: NodeID(fmt.Sprintf("n%02d", (i*7)%13)),
+		Total: Resources{MilliCPU: pickOne(r, int64(4000), 8000, 16500), MemoryBytes: pickOne(r, int64(8), 16, 33) * gib,
+			MilliGPU: gpus * WholeGPU},
 		GPUType: pickOne(r, "h100", "h100", "a100"),
 		Labels:  []Label{{"pool", pickOne(r, "a", "a", "b")}, {"disk", pickOne(r, "ssd", "hdd")}},
 	}
@@ -131,7 +133,8 @@ func inOrder(n int) []int {
 func (w world) String() string {
 	text := fmt.Sprintf("levels %v\n", w.levels)
 	for _, s := range w.spots {
-		text += fmt.Sprintf("%s %v %s %v total %v free %v why %q\n", s.m.ID, s.m.Place, s.m.GPUType, s.m.Labels, s.m.Total, s.free, s.why)
+		text += fmt.Sprintf("%s %v %s %v total %v free %v why %q\n", s.m.ID, s.m.Place, s.m.GPUType, s.m.Labels, s.m.Total,
+			s.free, s.why)
 	}
 	return text + fmt.Sprintf("gang %+v", w.gang)
 }

@@ -30,7 +30,8 @@ type Ports struct {
 	// AcceptLoss is the operator's word, after a restore from an old backup: what
 	// leaders up to this epoch decided and the store does not know is given up.
 	AcceptLoss uint64
-	// UIDs are given to jobs that name no user, or root, each to one; none: they have what a machine takes for all of them.
+	// UIDs are given to jobs that name no user, or root, each to one; none: they have what a machine takes for all of
+	// them.
 	UIDs topology.UIDRange
 	// NewJobID makes an id that was never used.
 	NewJobID func() topology.JobID
@@ -44,7 +45,11 @@ func Assemble(p Ports) *actor.PID {
 	return actors.Root(&p.Ports, func(ctx actor.Context) {
 		// The Journal and the Mirror first: the Scheduler speaks to them when it starts.
 		actors.Spawn(ctx, &p.Ports, actors.KindJournal, "journal", func() actor.Actor { return newJournal(&p) })
-		actors.Spawn(ctx, &p.Ports, actors.KindMirror, "mirror", func() actor.Actor { return mirror.New(&p.Ports, p.Epoch, p.Levels) })
-		actors.Spawn(ctx, &p.Ports, actors.KindScheduler, actors.SchedulerName, func() actor.Actor { return newScheduler(&p) })
+		actors.Spawn(ctx, &p.Ports, actors.KindMirror, "mirror", func() actor.Actor {
+			return mirror.New(&p.Ports, p.Epoch, p.Levels)
+		})
+		actors.Spawn(ctx, &p.Ports, actors.KindScheduler, actors.SchedulerName, func() actor.Actor {
+			return newScheduler(&p)
+		})
 	})
 }

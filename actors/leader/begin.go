@@ -9,10 +9,10 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// This file owns when a job may be planned that named a time to begin. That is a time of day, so the wall clock of whoever
-// leads decides it: the alternative, a duration that is counted down, would begin a night's job in the morning after
-// the leader was down for the night. Until then the job is in nobody's queue, and its record needs no write when it begins.
-// A clock that is set anew is noticed within a minute, because nobody waits longer without another look.
+// This file owns when a job may be planned that named a time to begin. That is a time of day, so the wall clock of
+// whoever leads decides it: the alternative, a duration that is counted down, would begin a night's job in the morning
+// after the leader was down for the night. Until then the job is in nobody's queue, and its record needs no write when
+// it begins. A clock that is reset is noticed within a minute, because nobody waits longer without another look.
 
 const (
 	// beginLook is the longest wait between two looks at the wall clock.
@@ -21,8 +21,8 @@ const (
 	maxAheadMs = 366 * 24 * 3600 * 1000
 )
 
-// beginsIn is how long the job must not be planned yet, a minute at most. A begin that was moved to an earlier time holds
-// only once it is on disk, and one that was moved to a later time at once.
+// beginsIn is how long the job must not be planned yet, a minute at most. A begin that was moved to an earlier time
+// holds only once it is on disk, and one that was moved to a later time at once.
 func (j *Job) beginsIn() time.Duration {
 	return untilMs(max(j.rec.Spec.BeginUnixMs, j.wantedSpec().BeginUnixMs), j.p.Clock.WallMs())
 }
@@ -64,8 +64,8 @@ func (j *Job) beginRefused(m *messages.Update) *messages.Outcome {
 	return tooFarAhead("begin_unix_ms", m.BeginUnixMs, j.p.Clock.WallMs())
 }
 
-// postpone takes a job out of the queue that is to begin later, and gives up an attempt in the making; of one whose COMMIT
-// is on its way to disk another begin was refused.
+// postpone takes a job out of the queue that is to begin later, and gives up an attempt in the making; of one whose
+// COMMIT is on its way to disk another begin was refused.
 func (j *Job) postpone(ctx actor.Context) {
 	if j.beginsIn() <= 0 {
 		return

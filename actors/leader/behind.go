@@ -135,8 +135,10 @@ func (s *Scheduler) fallBehind(ctx actor.Context, o orphan) {
 		m.strange = append(m.strange, o.token)
 	}
 	s.withhold(ctx, m, o)
-	s.testify(ctx, m, o.token, fmt.Sprintf("%s has attempt %s of job %s, and the store knows nothing of it: it is older than the cluster. "+
-		"Restore a newer backup, or start the scheduler with --accept-loss=%d, which stops such attempts for good", o.node, o.token, o.job, s.p.Epoch))
+	s.testify(ctx, m, o.token,
+		fmt.Sprintf("%s has attempt %s of job %s, and the store knows nothing of it: it is older than the cluster. "+
+			"Restore a newer backup, or start the scheduler with --accept-loss=%d, which stops such attempts for good", o.node,
+			o.token, o.job, s.p.Epoch))
 }
 
 // followsAnother: the machine obeys a leader with a higher epoch than ours.
@@ -151,22 +153,29 @@ func (s *Scheduler) followsAnother(ctx actor.Context, h *messages.Hello) {
 		return // another machine under this name says nothing about it
 	}
 	m.obeys = h.Epoch
-	s.testify(ctx, m, topology.Token{Epoch: h.Epoch}, fmt.Sprintf("%s follows a leader of epoch %d, and this one's is %d: another scheduler leads, or the store is a copy older than the cluster. "+
-		"Bring it in by synapse-scheduler restore (with PostgreSQL, by its own tools and a higher epoch), or use a newer one", m.id, h.Epoch, s.p.Epoch))
+	s.testify(ctx, m, topology.Token{Epoch: h.Epoch},
+		fmt.Sprintf(
+			"%s follows a leader of epoch %d, and this one's is %d: another scheduler leads, or the store is a copy older "+
+				"than the cluster. Bring it in by synapse-scheduler restore (with PostgreSQL, by its own tools and a higher "+
+				"epoch), or use a newer one",
+			m.id, h.Epoch, s.p.Epoch))
 }
 
 // vanished: the store has lost what it had acknowledged to this very leader, as
 // an asynchronous replica does that takes over. What else is in our memory and
 // not on disk, nobody knows; a next leader begins with what is.
 func (s *Scheduler) vanished(what string) {
-	s.p.Log.Info("The store has lost %s, which it had acknowledged: this scheduler ends, and the next one begins from what the store has", what)
+	s.p.Log.Info(
+		"The store has lost %s, which it had acknowledged: this scheduler ends, and the next one begins from what the "+
+			"store has", what)
 	s.p.Host.Deposed(s.p.Epoch)
 }
 
 // overtaken: the store has an attempt that only a later leader can have written. This one must not judge it, and ends
 // without waiting for its next write to be refused.
 func (s *Scheduler) overtaken(t topology.Token) {
-	s.p.Log.Info("The store has attempt %s, and this scheduler's epoch is %d: another one leads, and this one ends", t, s.p.Epoch)
+	s.p.Log.Info("The store has attempt %s, and this scheduler's epoch is %d: another one leads, and this one ends", t,
+		s.p.Epoch)
 	s.p.Host.Deposed(s.p.Epoch)
 }
 

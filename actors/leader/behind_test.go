@@ -16,8 +16,8 @@ type endingHost struct {
 
 func (h *endingHost) Deposed(epoch uint64) { h.ended = epoch }
 
-// A leader that finds an attempt of a later leader in the store ends: whatever it said of that attempt, another one
-// knows better.
+// TestAttemptOfALaterLeader: a leader that finds an attempt of a later leader in the store ends: whatever it said of
+// that attempt, another one knows better.
 func TestAttemptOfALaterLeader(t *testing.T) {
 	for _, c := range []struct {
 		name  string

@@ -13,11 +13,11 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns machines that are to be drained at a time of day. It is people who name it, for when they stand before the
-// machine, so it is the wall clock of whoever leads that decides, as it does of a begin (begin.go). Until then the machine
-// takes what has surely ended by then, by its time limit, and nothing else: a gang is placed without the machines that
-// close too early for it. A gang's own list of machines says so, and not a bound on each machine, because nothing else
-// of placing would ever have to know the time.
+// This file owns machines that are to be drained at a time of day. It is people who name it, for when they stand before
+// the machine, so it is the wall clock of whoever leads that decides, as it does of a begin (begin.go). Until then the
+// machine takes what has surely ended by then, by its time limit, and nothing else: a gang is placed without the
+// machines that close too early for it. A gang's own list of machines says so, and not a bound on each machine, because
+// nothing else of placing would ever have to know the time.
 //
 // For what waits the list only grows while time passes, so a job looks again when the next machine becomes
 // too late for it, and no pass is due for that.
@@ -41,7 +41,8 @@ func (s *Scheduler) closesLater(m *machine, q *messages.ChangeNode) *messages.Ou
 	}
 	if m.record.Drained != nil {
 		return &messages.Outcome{
-			Code: messages.Code_CODE_CONFLICT, Field: "at_unix_ms", Text: q.Node + " is drained already", Hint: "uncordon it first",
+			Code: messages.Code_CODE_CONFLICT, Field: "at_unix_ms", Text: q.Node + " is drained already",
+			Hint: "uncordon it first",
 		}
 	}
 	return tooFarAhead("at_unix_ms", q.AtUnixMs, s.p.Clock.WallMs())
@@ -69,8 +70,8 @@ func forgetClosing(r *messages.NodeRecord) {
 	r.Closing, r.ClosesUnixMs, r.ClosingDeadlineMs = nil, 0, 0
 }
 
-// armClosing awaits the time at which a machine closes, as its record says; the clock is looked at again within a minute.
-// What waits chooses anew where that time is another one than before.
+// armClosing awaits the time at which a machine closes, as its record says; the clock is looked at again within a
+// minute. What waits chooses again where that time is another one than before.
 func (s *Scheduler) armClosing(ctx actor.Context, m *machine) {
 	m.closingSeq++
 	var at actors.Instant
@@ -87,7 +88,9 @@ func (s *Scheduler) armClosing(ctx actor.Context, m *machine) {
 	if at != 0 {
 		s.closings = append(s.closings, closing{at, m.id})
 	}
-	slices.SortFunc(s.closings, func(a, b closing) int { return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.node, b.node)) })
+	slices.SortFunc(s.closings, func(a, b closing) int {
+		return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.node, b.node))
+	})
 	s.chooseAnew(ctx)
 }
 
@@ -104,7 +107,8 @@ func (s *Scheduler) onClosingDue(ctx actor.Context, d closingDue) {
 	s.edit(ctx, m, nodeEdit{
 		change: func(r *messages.NodeRecord) {
 			if r.Closing != nil { // else it was taken back meanwhile
-				beginDrain(r, &messages.Deed{By: r.Closing.By, Reason: r.Closing.Reason, AtUnixMs: s.p.Clock.WallMs()}, r.ClosingDeadlineMs)
+				beginDrain(r, &messages.Deed{By: r.Closing.By, Reason: r.Closing.Reason, AtUnixMs: s.p.Clock.WallMs()},
+					r.ClosingDeadlineMs)
 			}
 		},
 		after: func(ctx actor.Context) {
@@ -114,8 +118,8 @@ func (s *Scheduler) onClosingDue(ctx actor.Context, d closingDue) {
 	})
 }
 
-// closingFor are the machines that close too early for a job that is admitted now, and in how long the next one does; 0:
-// none ever does.
+// closingFor are the machines that close too early for a job that is admitted now, and in how long the next one does;
+// 0: none ever does.
 func (s *Scheduler) closingFor(spec *messages.JobSpec) (out []topology.NodeID, next time.Duration) {
 	if len(s.closings) == 0 {
 		return nil, 0
@@ -130,8 +134,8 @@ func (s *Scheduler) closingFor(spec *messages.JobSpec) (out []topology.NodeID, n
 	return out, 0
 }
 
-// chooseAnew has all that waits look which machines close too early for it, in the order of the queue: so each leaves its
-// group at the head and joins another at the end, which costs the least.
+// chooseAnew has all that waits look which machines close too early for it, in the order of the queue: so each leaves
+// its group at the head and joins another at the end, which costs the least.
 func (s *Scheduler) chooseAnew(ctx actor.Context) {
 	if s.queue.Len() == 0 {
 		return
@@ -150,7 +154,7 @@ func (s *Scheduler) chooseAnew(ctx actor.Context) {
 	}
 }
 
-// lookAgain has a job that waits choose its machines anew.
+// lookAgain has a job that waits choose its machines again.
 func (s *Scheduler) lookAgain(ctx actor.Context, e *livingJob) {
 	w, ok := s.queue.Get(e.id)
 	if !ok {

@@ -85,7 +85,8 @@ const (
 type deadline struct{ Phase uint64 }
 
 func newCoordinator(p *Ports, job, scheduler *actor.PID, plan attemptPlan) actor.Actor {
-	c := &Coordinator{p: p, job: job, scheduler: scheduler, plan: plan, token: messages.ToToken(plan.Token), states: actors.NewStates(&coordinatorTable, p.Host)}
+	c := &Coordinator{p: p, job: job, scheduler: scheduler, plan: plan}
+	c.token, c.states = messages.ToToken(plan.Token), actors.NewStates(&coordinatorTable, p.Host)
 	c.parties, c.at = make([]*party, len(plan.Targets)), make(map[topology.NodeID]*party, len(plan.Targets))
 	all := make([]party, len(plan.Targets))
 	for i, t := range plan.Targets {
@@ -188,7 +189,8 @@ func (c *Coordinator) onReserved(ctx actor.Context, m *messages.Reserved) {
 		return
 	}
 	if why := w.misgranted(m, c.plan.Spec.GpuType); why != "" {
-		ctx.Send(c.scheduler, balked{Node: w.Node, Token: c.plan.Token, Detail: "its answer to Reserve: " + why, Untrue: true})
+		why = "its answer to Reserve: " + why
+		ctx.Send(c.scheduler, balked{Node: w.Node, Token: c.plan.Token, Detail: why, Untrue: true})
 		c.abort(ctx, "refused") // it may have set something aside, so it is told as all others are
 		return
 	}
@@ -207,18 +209,6 @@ func (c *Coordinator) onReserved(ctx actor.Context, m *messages.Reserved) {
 	c.tellOccupied(ctx)
 	ctx.Send(c.job, granted{Token: c.plan.Token, Places: c.places(), Meet: c.rendezvous(), DecideBy: c.decideBy()})
 }
-
-// decideBy is the end of the decision window: past it a reservation may have
-// expired by the time a Commit arrives, or it is too late to start.
-func (c *Coordinator) decideBy() actors.Instant {
-	window := c.sent.Plus(c.p.Constants.ReservationTTL - c.p.Constants.DecisionMargin)
-	if by := c.allowance.by; by != 0 {
-		window = min(window, by)
-	}
-	return window
-}
-
-func (c *Coordinator) tooLate() bool { return c.p.Clock.Now() >= c.decideBy() }
 
 // behind counts the machines that have not reached a stage.
 func (c *Coordinator) behind(s stage) int {
@@ -294,7 +284,8 @@ func (c *Coordinator) onRefused(ctx actor.Context, m *messages.Refused) {
 }
 
 func (c *Coordinator) balk(ctx actor.Context, w *party, m *messages.Refused) {
-	ctx.Send(c.scheduler, balked{Node: w.Node, Token: c.plan.Token, Reason: m.Reason, Detail: m.Detail, Origin: m.Origin, Ledger: m.Ledger})
+	ctx.Send(c.scheduler, balked{Node: w.Node, Token: c.plan.Token, Reason: m.Reason, Detail: m.Detail, Origin: m.Origin,
+		Ledger: m.Ledger})
 }
 
 // onReached notes that a machine is further, and moves on when all are.
@@ -352,7 +343,8 @@ func (c *Coordinator) onExpired(ctx actor.Context, m *messages.Expired) {
 // falter tells the Job that the barrier will not be reached. The Job writes
 // ENDED and halts us; until then we go on, which harms nobody.
 func (c *Coordinator) falter(ctx actor.Context, cause messages.Cause, w *party, detail string) {
-	ctx.Send(c.job, faltered{Token: c.plan.Token, Cause: cause, Node: w.Node, Detail: fmt.Sprintf("%s: %s", w.Node, detail)})
+	detail = fmt.Sprintf("%s: %s", w.Node, detail)
+	ctx.Send(c.job, faltered{Token: c.plan.Token, Cause: cause, Node: w.Node, Detail: detail})
 }
 
 // onRanksGone counts members that ended as past the barrier. A member that

@@ -43,7 +43,8 @@ func (s *Scheduler) setAside(ctx actor.Context, l actors.Loaded) {
 			s.setJobAside(ctx, d)
 		case d.Policy:
 			s.p.Host.Count("scheduler.damaged", 1)
-			s.p.Log.Warn("What was learned of how long jobs run is lost, and is learned anew: its record is damaged (%s)", d.What)
+			s.p.Log.Warn("What was learned of how long jobs run is lost, and is learned again: its record is damaged (%s)",
+				d.What)
 		case d.Queues:
 			s.p.Host.Count("scheduler.damaged", 1)
 			s.p.Log.Warn("The queues are gone by no longer, until they are applied again: their record is damaged (%s)", d.What)
@@ -80,8 +81,8 @@ func (s *Scheduler) setNodeAside(ctx actor.Context, d actors.Damaged, attempts [
 	var newest topology.Token
 	rec := &messages.NodeRecord{Id: string(d.Node), Cordoned: &messages.Deed{
 		By: &messages.Principal{Name: "the store"}, AtUnixMs: s.p.Clock.WallMs(), // closer would blame the machine
-		Reason: "its record was damaged (" + d.What + "), and whether it was cordoned or drained is lost: " +
-			"uncordon it, or remove it",
+		Reason: "its record was damaged (" + d.What + "), and whether it was cordoned or drained is lost: uncordon it, or " +
+			"remove it",
 	}}
 	for _, a := range attempts {
 		for _, p := range a.Places {

@@ -55,7 +55,8 @@ func (s *Scheduler) close(ctx actor.Context, m *machine, reason string) {
 // doubtful says why the machine's books cannot be true; empty: they can.
 func (m *machine) doubtful() string {
 	l, a := m.ledger, m.record.GetAnnouncement()
-	has, total, free := messages.FromResources(a.GetTotal()), messages.FromResources(l.Total), messages.FromResources(l.Free)
+	has, total, free := messages.FromResources(a.GetTotal()), messages.FromResources(l.Total),
+		messages.FromResources(l.Free)
 	held, ghosts := heldIn(l), len(l.WithdrawnGpus)-actors.OutOfService(a, l)
 	most := has.Plus(topology.Resources{MilliGPU: int64(ghosts) * topology.WholeGPU})
 	most.MilliCPU, most.MemoryBytes = max(has.MilliCPU, held.MilliCPU), max(has.MemoryBytes, held.MemoryBytes)
@@ -75,7 +76,8 @@ func (m *machine) doubtful() string {
 	case devices != free.MilliGPU:
 		return fmt.Sprintf("it has %d thousandths of devices free, and lists %d", free.MilliGPU, devices)
 	case !total.Within(free.Plus(held).Plus(out)):
-		return fmt.Sprintf("its books are of %s, and only %s of it are free or given away", amount(total), amount(free.Plus(held)))
+		return fmt.Sprintf("its books are of %s, and only %s of it are free or given away", amount(total),
+			amount(free.Plus(held)))
 	}
 	return ""
 }
@@ -98,14 +100,16 @@ func amount(r topology.Resources) string {
 // changed reports whether a Hello announces something else than the same start of
 // the agent did: what a machine has is read once, when its agent starts.
 func (m *machine) changed(h *messages.Hello, known *messages.NodeRecord) bool {
-	return messages.SameIncarnation(m.incarnation, h.Origin.Incarnation) && !proto.Equal(known.GetAnnouncement(), h.Announcement)
+	return messages.SameIncarnation(m.incarnation, h.Origin.Incarnation) &&
+		!proto.Equal(known.GetAnnouncement(), h.Announcement)
 }
 
 // onStrangeToken: an attempt that this leader never made is no attempt. One of an
 // earlier leader may have been told late.
 func (s *Scheduler) onStrangeToken(ctx actor.Context, t strangeToken) {
 	m := s.machines[t.Node]
-	if m == nil || !m.up || t.Token.Epoch < s.p.Epoch || s.issued(t.Token) || !messages.SameIncarnation(m.incarnation, t.Incarnation) {
+	if m == nil || !m.up || t.Token.Epoch < s.p.Epoch || s.issued(t.Token) ||
+		!messages.SameIncarnation(m.incarnation, t.Incarnation) {
 		return
 	}
 	s.disbelieve(ctx, m, fmt.Sprintf("it speaks of attempt %s, which was never made", t.Token))

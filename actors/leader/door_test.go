@@ -7,8 +7,8 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// TestOnlyDescribedQueuesTakeJobs: where queues are described, a job of another is refused with their names, by a submit
-// and by a dry run alike; before, any name is one.
+// TestOnlyDescribedQueuesTakeJobs: where queues are described, a job of another is refused with their names, by a
+// submit and by a dry run alike; before, any name is one.
 func TestOnlyDescribedQueuesTakeJobs(t *testing.T) {
 	a := newApplied(t)
 	a.s.states.Become("all heard", schedulerLeading)

@@ -15,10 +15,11 @@ func TestDrainLeft(t *testing.T) {
 		record *messages.NodeRecord
 		left   time.Duration
 	}{
-		"no record":             {nil, 0},
-		"open":                  {&messages.NodeRecord{DrainDeadlineUnixMs: 2_000_000, DrainLeftMs: 7}, 0},
-		"without a deadline":    {&messages.NodeRecord{Drained: drained}, 0},
-		"as written":            {&messages.NodeRecord{Drained: drained, DrainDeadlineUnixMs: 1_060_000, DrainLeftMs: 7}, 7 * time.Millisecond},
+		"no record":          {nil, 0},
+		"open":               {&messages.NodeRecord{DrainDeadlineUnixMs: 2_000_000, DrainLeftMs: 7}, 0},
+		"without a deadline": {&messages.NodeRecord{Drained: drained}, 0},
+		"as written": {&messages.NodeRecord{Drained: drained, DrainDeadlineUnixMs: 1_060_000, DrainLeftMs: 7},
+			7 * time.Millisecond},
 		"by an earlier version": {&messages.NodeRecord{Drained: drained, DrainDeadlineUnixMs: 1_060_000}, time.Minute},
 		"whose clock jumped":    {&messages.NodeRecord{Drained: drained, DrainDeadlineUnixMs: 900_000}, time.Millisecond},
 	} { //order: each case by itself

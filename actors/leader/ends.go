@@ -161,7 +161,7 @@ func (s *Scheduler) estimate(e *livingJob) {
 	e.run.estimate = s.learning.cells.Estimate(e.run.traits, int64(s.p.Clock.Now()))
 }
 
-// foresee works out anew when the room of a job's attempt is free, and has it told where that is another time.
+// foresee works out again when the room of a job's attempt is free, and has it told where that is another time.
 func (s *Scheduler) foresee(e *livingJob) {
 	was := e.run.stay.Hard
 	s.workOut(e)

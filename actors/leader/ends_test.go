@@ -11,9 +11,9 @@ import (
 
 // This file owns the test of when room is free again, by the sum of all that may pass until then.
 
-// An attempt has left its machines after its limit, its grace and the margin: from its barrier on, and before that
-// from when it would have been given up. What has no limit never ends, and is expected to all the same; what is
-// told to stop ends soon.
+// TestEndsForeseen: an attempt has left its machines after its limit, its grace and the margin: from its barrier on,
+// and before that from when it would have been given up. What has no limit never ends, and is expected to all the same;
+// what is told to stop ends soon.
 func TestEndsForeseen(t *testing.T) {
 	const limit, grace = 20 * time.Minute, 40 * time.Second
 	c := actors.DefaultConstants()

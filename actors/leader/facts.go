@@ -289,7 +289,8 @@ func (j *Job) sightUnknown(ctx actor.Context, m sighted, s *contact) {
 		// Or nothing was ever committed and the machine lies: a Stop takes nothing from it.
 		j.p.Host.Count("job.unknown_slice", 1)
 		ctx.Request(j.p.Peers.Node(m.Node), &messages.Stop{
-			Order: j.order(m.Token, m.Node, s), Cause: messages.Cause_CAUSE_MACHINE_LOST, GraceMs: actors.GraceOf(j.rec.Spec, j.p.Constants).Milliseconds(),
+			Order: j.order(m.Token, m.Node, s), Cause: messages.Cause_CAUSE_MACHINE_LOST,
+			GraceMs: actors.GraceOf(j.rec.Spec, j.p.Constants).Milliseconds(),
 		})
 	}
 }
@@ -401,7 +402,8 @@ func (j *Job) onMoveOff(ctx actor.Context, m moveOff) {
 // onDoubted gives up what was about to run beside a run that the store has lost.
 func (j *Job) onDoubted(ctx actor.Context, m doubted) {
 	if j.states.In(jobReserving, jobDeciding) {
-		j.moved = &moveOff{Node: m.Node, Cause: messages.Cause_CAUSE_REQUEUED, Detail: string(m.Node) + " has a later run of it"}
+		j.moved = &moveOff{Node: m.Node, Cause: messages.Cause_CAUSE_REQUEUED, Detail: string(m.Node) +
+			" has a later run of it"}
 		j.advance(ctx)
 	}
 }

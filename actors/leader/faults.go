@@ -17,8 +17,8 @@ import (
 const (
 	// closer is in whose name a machine is closed that closes itself.
 	closer = "synapse"
-	// poolShare: of so many machines with one GPU type, one may be closed by the leader; and one in any case. When more of them fail
-	// it is hardly the machines, and their jobs are told.
+	// poolShare: of so many machines with one GPU type, one may be closed by the leader; and one in any case. When more of
+	// them fail it is hardly the machines, and their jobs are told.
 	poolShare = 10
 	// maxDoubts bounds what is kept of one machine.
 	maxDoubts = 32
@@ -113,7 +113,7 @@ func (s *Scheduler) onLookAgain(ctx actor.Context, m lookAgain) {
 }
 
 // doubt notes a failure on a machine. What fails in the same words on a second
-// one is the job's, and counts against neither.
+// one is the fault of the job, and counts against neither.
 func (s *Scheduler) doubt(who *machine, d doubt) {
 	elsewhere := false
 	for _, other := range s.machines { //order: each is looked at for itself
@@ -153,7 +153,7 @@ func (o *owners) see(owner string) {
 func (s *Scheduler) mayClose(who *machine) bool {
 	kind, pool, closed := gpuTypeOf(who), 0, 0
 	for _, m := range s.machines { //order: only counted
-		if m.record == nil || m.record.Removed != nil || gpuTypeOf(m) != kind { // one that was only seen is nobody's yet
+		if m.record == nil || m.record.Removed != nil || gpuTypeOf(m) != kind { // one that was only seen does not count yet
 			continue
 		}
 		pool++

@@ -7,9 +7,9 @@ import (
 	"github.com/yi-json/synapse/actors"
 )
 
-// What closes a machine, where nobody knows whose fault its failures are: those of
-// different jobs, and of different owners if there ever were several. That the
-// others' jobs are over at the moment changes nothing.
+// TestWhatConvictsAMachine: what closes a machine, where nobody knows whose fault its failures are: those of different
+// jobs, and of different owners if there ever were several. That the others' jobs are over at the moment changes
+// nothing.
 func TestWhatConvictsAMachine(t *testing.T) {
 	for _, c := range []struct {
 		seen, failed []string // owners

@@ -11,7 +11,7 @@ import (
 
 // This file owns machines of another cluster: one that was moved here with its
 // data directory, one whose --join is wrong, or all of them where somebody made a
-// cluster anew, with an empty store, over the machines of an old one. Such a
+// cluster again, with an empty store, over the machines of an old one. Such a
 // machine is not taken, and nothing is concluded from its epoch: over there they
 // are counted by themselves, and believed here one machine would stop all
 // admissions. It is the actors that refuse it and not the link, so that people
@@ -28,8 +28,10 @@ func (s *Scheduler) foreign(h *messages.Hello) bool {
 // been lost.
 func (s *Scheduler) turnForeignAway(ctx actor.Context, h *messages.Hello) {
 	s.p.Host.Count("scheduler.foreign", 1)
-	text := fmt.Sprintf("this is cluster %s, and the machine belongs to cluster %s: point its --join at its own scheduler; or, to have it here for good, "+
-		"end its agent, move the file ledger of its --data-dir aside, and start it again, which stops what it still runs for %s",
+	text := fmt.Sprintf(
+		"this is cluster %s, and the machine belongs to cluster %s: point its --join at its own scheduler; or, to have it "+
+			"here for good, end its agent, move the file ledger of its --data-dir aside, and start it again, which stops what "+
+			"it still runs for %s",
 		s.p.ClusterID, h.ClusterId, h.ClusterId)
 	if who := topology.NodeID(h.Origin.GetNode()); s.greetings.foreign[who] != h.ClusterId {
 		s.greetings.foreign[who] = h.ClusterId

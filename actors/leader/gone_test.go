@@ -10,8 +10,8 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// A member's end that was on disk at a takeover is told again by its machine. It does not stand for another member of
-// the gang that the machine has not started yet.
+// TestEndsBeforeTheTakeover: a member's end that was on disk at a takeover is told again by its machine. It does not
+// stand for another member of the gang that the machine has not started yet.
 func TestEndsBeforeTheTakeover(t *testing.T) {
 	plan := attemptPlan{
 		Job: "j1", Token: topology.Token{Epoch: 1, Counter: 7}, Spec: oneGPU(), Resumed: &messages.AttemptRecord{Job: "j1"},
@@ -39,7 +39,8 @@ func TestEndsBeforeTheTakeover(t *testing.T) {
 	}
 }
 
-// A Reserved that comes after the takeover, however late or wrong, neither moves nor ends what is committed.
+// TestReservedAfterTheTakeover: a Reserved that comes after the takeover, however late or wrong, neither moves nor ends
+// what is committed.
 func TestReservedAfterTheTakeover(t *testing.T) {
 	incarnation := &messages.Incarnation{BootId: "b1", StartedNs: 1}
 	plan := attemptPlan{
@@ -62,8 +63,8 @@ func TestReservedAfterTheTakeover(t *testing.T) {
 	}
 }
 
-// Members that a reboot ended were committed, and perhaps not even prepared: that they are gone says nothing of the
-// barrier, and the rest of the gang does not start for their sake. What ran, ran past it.
+// TestOnlyWhatRanIsPastTheBarrier: members that a reboot ended were committed, and perhaps not even prepared: that they
+// are gone says nothing of the barrier, and the rest of the gang does not start for their sake. What ran, ran past it.
 func TestOnlyWhatRanIsPastTheBarrier(t *testing.T) {
 	token := topology.Token{Epoch: 1, Counter: 7}
 	att := &messages.AttemptRecord{

@@ -10,9 +10,8 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// A Hold and an admission may meet: the place that the job was given while its Hold was
-// on the way is given back at once. It would be given back before COMMIT anyway, and
-// until then nobody else could have it.
+// TestHeldIsNotAdmitted: a Hold and an admission may meet: the place that the job was given while its Hold was on the
+// way is given back at once. It would be given back before COMMIT anyway, and until then nobody else could have it.
 func TestHeldIsNotAdmitted(t *testing.T) {
 	for _, held := range []bool{false, true} {
 		rec := &messages.JobRecord{Id: "j1", Spec: oneGPU()}

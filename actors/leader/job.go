@@ -19,8 +19,8 @@ import (
 // the write that allows it is on disk.
 //
 // It tells: Nodes (Stop, Forget, Abort), the Scheduler (waits, withdraws,
-// declined, promiseWritten, redeemed, vacated, launchFailed, foreseen, runEnded, settled, stale), the Mirror (JobShown), its
-// Coordinator. It asks: the Journal (Write → Written).
+// declined, promiseWritten, redeemed, vacated, launchFailed, foreseen, runEnded, settled, stale), the Mirror
+// (JobShown), its Coordinator. It asks: the Journal (Write → Written).
 type Job struct {
 	p      *Ports
 	states actors.States[jobState]
@@ -100,7 +100,8 @@ type (
 	}
 )
 
-func newJob(p *Ports, peers jobPeers, life uint64, rec *messages.JobRecord, attempts []*messages.AttemptRecord) actor.Actor {
+func newJob(p *Ports, peers jobPeers, life uint64, rec *messages.JobRecord,
+	attempts []*messages.AttemptRecord) actor.Actor {
 	j := &Job{
 		p: p, id: topology.JobID(rec.Id), peers: peers, life: life, rec: rec,
 		states:   actors.NewStates(&jobTable, p.Host),
@@ -256,9 +257,10 @@ func (j *Job) resume(ctx actor.Context) {
 
 func (j *Job) coordinate(ctx actor.Context, plan attemptPlan) {
 	j.token = plan.Token
-	j.coordinator = actors.Spawn(ctx, &j.p.Ports, actors.KindCoordinator, actors.AttemptName(plan.Token), func() actor.Actor {
-		return newCoordinator(j.p, ctx.Self(), j.peers.scheduler, plan)
-	})
+	j.coordinator = actors.Spawn(ctx, &j.p.Ports, actors.KindCoordinator, actors.AttemptName(plan.Token),
+		func() actor.Actor {
+			return newCoordinator(j.p, ctx.Self(), j.peers.scheduler, plan)
+		})
 }
 
 // wait puts the job into the queue, unless it is held, must back off, begins later, or tasks

@@ -54,7 +54,7 @@ func (r *journalRig) say(format string, args ...any) {
 	r.said = append(r.said, fmt.Sprintf(format, args...))
 }
 
-// The rig is every port of the Journal.
+// Now and what follows: the rig is every port of the Journal.
 func (r *journalRig) Now() actors.Instant { return r.now }
 func (r *journalRig) WallMs() int64       { return 0 }
 func (r *journalRig) After(d time.Duration, _ *actor.PID, message any) {
@@ -98,7 +98,8 @@ func named(changes []actors.Change) string {
 
 func newJournalRig(edit func(*actors.Constants)) *journalRig {
 	r := &journalRig{tries: map[uint64][]actors.Change{}}
-	p := &Ports{Ports: actors.Ports{Host: r, Clock: r, Log: journalLog{journalRig: r}, Constants: actors.DefaultConstants()}, Epoch: 3, Store: r}
+	p := &Ports{Ports: actors.Ports{Host: r, Clock: r, Log: journalLog{journalRig: r},
+		Constants: actors.DefaultConstants()}, Epoch: 3, Store: r}
 	edit(&p.Constants)
 	r.j = newJournal(p).(*Journal)
 	return r
@@ -129,7 +130,7 @@ func (r *journalRig) pass(d time.Duration) {
 	r.now = end
 }
 
-// The Journal's dialogues: what it is told, and what it says. Rewrite with -rewrite.
+// TestJournalDialogues: the Journal's dialogues: what it is told, and what it says. Rewrite with -rewrite.
 func TestJournalDialogues(t *testing.T) {
 	datadriven.Walk(t, "testdata/journal", func(t *testing.T, path string) {
 		r := newJournalRig(func(*actors.Constants) {})
@@ -172,7 +173,7 @@ func (r *journalRig) step(t *testing.T, d *datadriven.TestData) *journalRig {
 			d.Fatalf(t, "%v", err)
 		}
 		r.pass(length)
-	case "tell": // a message that is no business of a Journal
+	case "tell": // a message that a Journal does not know
 		r.tell("good morning", nil)
 	default:
 		d.Fatalf(t, "unknown command %q", d.Cmd)
@@ -235,8 +236,8 @@ func TestJournalBreaksLoudly(t *testing.T) {
 	})
 }
 
-// A try that was sent again is the same transaction: the same changes in the
-// same order, whatever was asked meanwhile.
+// TestJournalWritesTheSameAgain: a try that was sent again is the same transaction: the same changes in the same order,
+// whatever was asked meanwhile.
 func TestJournalWritesTheSameAgain(t *testing.T) {
 	r := newJournalRig(func(*actors.Constants) {})
 	r.write([]string{"submit", "first"})
@@ -260,13 +261,15 @@ func TestJournalWritesTheSameAgain(t *testing.T) {
 	handed := named(r.tries[2])
 	last := r.j.ticket
 	r.tell(actors.Applied{Ticket: last, Verdicts: slices.Repeat([]actors.Verdict{actors.Done}, len(r.tries[last]))}, nil)
-	r.tell(actors.Applied{Ticket: r.j.ticket, Verdicts: slices.Repeat([]actors.Verdict{actors.Done}, len(r.tries[r.j.ticket]))}, nil)
+	r.tell(
+		actors.Applied{Ticket: r.j.ticket, Verdicts: slices.Repeat([]actors.Verdict{actors.Done}, len(r.tries[r.j.ticket]))},
+		nil)
 	if named(r.tries[2]) != handed {
 		t.Fatalf("an earlier try was %s and is now %s", handed, named(r.tries[2]))
 	}
 }
 
-// A timer of an earlier try moves nothing, and wakes no alarm of its own.
+// TestJournalIgnoresStaleTimers: a timer of an earlier try moves nothing, and wakes no alarm of its own.
 func TestJournalIgnoresStaleTimers(t *testing.T) {
 	r := newJournalRig(func(*actors.Constants) {})
 	r.write([]string{"decision", "a"})
@@ -282,8 +285,8 @@ func TestJournalIgnoresStaleTimers(t *testing.T) {
 	}
 }
 
-// However busy and however silent, the clock never holds more than one alarm
-// and one pause for the Journal.
+// TestJournalSetsFewTimers: however busy and however silent, the clock never holds more than one alarm and one pause
+// for the Journal.
 func TestJournalSetsFewTimers(t *testing.T) {
 	r := newJournalRig(func(*actors.Constants) {})
 	most := 0
@@ -327,7 +330,8 @@ func TestLaneKeepsOrderAndMemory(t *testing.T) {
 
 func BenchmarkJournal(b *testing.B) {
 	r := newJournalRig(func(*actors.Constants) {})
-	w := Write{Change: actors.Change{Job: &messages.JobRecord{Id: "a", Spec: &messages.JobSpec{Name: "x"}}}, Lane: LaneDecisions}
+	w := Write{Change: actors.Change{Job: &messages.JobRecord{Id: "a", Spec: &messages.JobSpec{Name: "x"}}},
+		Lane: LaneDecisions}
 	b.ReportAllocs()
 	for b.Loop() {
 		r.tell(w, nil)

@@ -90,7 +90,8 @@ func (b *batch) takes(w *pending) bool {
 // bytesOf is about how much a change is on disk.
 func bytesOf(c actors.Change) int {
 	const token = 16
-	n := messages.Size(c.Job) + messages.Size(c.Node) + messages.Size(c.Policy) + messages.Size(c.Queues) + token*len(c.Learned)
+	n := messages.Size(c.Job) + messages.Size(c.Node) + messages.Size(c.Policy) + messages.Size(c.Queues) +
+		token*len(c.Learned)
 	for _, a := range c.Attempts {
 		n += messages.Size(a)
 	}

@@ -206,8 +206,9 @@ func fromCells(cells []*messages.Cell) []policy.Cell {
 	known := make([]policy.Cell, len(cells))
 	for i, c := range cells {
 		known[i] = policy.Cell{
-			CellKey: policy.CellKey{Level: policy.Level(c.Level), Owner: c.Owner, Group: c.Group, Size: c.Size, Limit: c.LimitNs},
-			Count:   c.Count, Sum: c.Sum, Ended: c.Ended, Used: c.Used,
+			CellKey: policy.CellKey{Level: policy.Level(c.Level), Owner: c.Owner, Group: c.Group, Size: c.Size,
+				Limit: c.LimitNs},
+			Count: c.Count, Sum: c.Sum, Ended: c.Ended, Used: c.Used,
 		}
 	}
 	return known

@@ -29,8 +29,8 @@ func (c *savingClock) After(d time.Duration, _ *actor.PID, message any) {
 	}
 }
 
-// A record is written a minute after something ended, one at a time, and each end is in one of them: what ends while
-// one is on its way is in the next.
+// TestLearnedIsWrittenOnceAMinute: a record is written a minute after something ended, one at a time, and each end is
+// in one of them: what ends while one is on its way is in the next.
 func TestLearnedIsWrittenOnceAMinute(t *testing.T) {
 	p, clock := leaderPorts(), &savingClock{}
 	p.Clock = clock
@@ -52,14 +52,16 @@ func TestLearnedIsWrittenOnceAMinute(t *testing.T) {
 			t.Fatalf("said %v", said)
 		}
 		w := said[0].message.(Write)
-		if w.Tag != (learnedWrite{}) || fmt.Sprint(w.Change.Learned) != fmt.Sprint(tokens(want)) || w.Change.Policy.Validate() != nil {
+		if w.Tag != (learnedWrite{}) || fmt.Sprint(w.Change.Learned) != fmt.Sprint(tokens(want)) ||
+			w.Change.Policy.Validate() != nil {
 			t.Fatalf("written is %v, want %v", w.Change, want)
 		}
 		return w.Change
 	}
 	waits := func(want int) {
 		t.Helper()
-		if len(clock.waits) != want || slices.ContainsFunc(clock.waits, func(d time.Duration) bool { return d != time.Minute }) {
+		if len(clock.waits) != want ||
+			slices.ContainsFunc(clock.waits, func(d time.Duration) bool { return d != time.Minute }) {
 			t.Fatalf("waited for %v, want %d times", clock.waits, want)
 		}
 	}
@@ -69,7 +71,9 @@ func TestLearnedIsWrittenOnceAMinute(t *testing.T) {
 	ends(3, messages.Cause_CAUSE_MEMBER_FAILED, 0) // nobody knows for how long: the store has no note of it either
 	waits(1)
 	first := saves(1, 2)
-	if at := slices.IndexFunc(first.Policy.Cells, func(c *messages.Cell) bool { return c.Level == messages.CellLevel_CELL_LEVEL_POOL }); at < 0 || first.Policy.Cells[at].Ended != 1 {
+	if at := slices.IndexFunc(first.Policy.Cells, func(c *messages.Cell) bool {
+		return c.Level == messages.CellLevel_CELL_LEVEL_POOL
+	}); at < 0 || first.Policy.Cells[at].Ended != 1 {
 		t.Errorf("one job ran its length, and known is %v", first.Policy.Cells)
 	}
 	ends(4, messages.Cause_CAUSE_TIME_LIMIT, 7_000)
@@ -92,7 +96,8 @@ func TestLearnedIsWrittenOnceAMinute(t *testing.T) {
 	next := newScheduler(p).(*Scheduler)
 	next.peers = somePeers
 	next.recall(&overheard{said: &said}, actors.Loaded{Policy: second.Policy, Unlearned: []actors.Ended{{
-		Job: s.jobs["j"].rec, Attempt: &messages.AttemptRecord{Token: messages.ToToken(token(5)), End: &messages.End{Cause: messages.Cause_CAUSE_CANCELLED, RanMs: 1_000}},
+		Job: s.jobs["j"].rec, Attempt: &messages.AttemptRecord{Token: messages.ToToken(token(5)),
+			End: &messages.End{Cause: messages.Cause_CAUSE_CANCELLED, RanMs: 1_000}},
 	}}})
 	if !slices.Equal(next.learning.cells.Known(), s.learning.cells.Known()) {
 		t.Errorf("the next leader knows\n%v, the last one\n%v", next.learning.cells.Known(), s.learning.cells.Known())
@@ -107,7 +112,7 @@ func tokens(counters []uint64) (out []topology.Token) {
 	return out
 }
 
-// Cells are the same before and after the disk, and as many may be written as are kept.
+// TestCellsOnDisk: cells are the same before and after the disk, and as many may be written as are kept.
 func TestCellsOnDisk(t *testing.T) {
 	if messages.MaxCells != policy.MaxCells {
 		t.Errorf("%d cells are kept, and a record takes %d", policy.MaxCells, messages.MaxCells)
@@ -127,10 +132,12 @@ func TestCellsOnDisk(t *testing.T) {
 	}
 }
 
-// For how long an attempt ran is known of its own leader, or by its machines' word; else nobody says anything.
+// TestForHowLongAnAttemptRan: for how long an attempt ran is known of its own leader, or by its machines' word; else
+// nobody says anything.
 func TestForHowLongAnAttemptRan(t *testing.T) {
 	token := messages.ToToken(topology.Token{Epoch: 1, Counter: 7})
-	att := &messages.AttemptRecord{Job: "j1", Token: token, StartedUnixMs: 1, Places: []*messages.Place{{Node: "n1", MachineId: "m1"}}}
+	att := &messages.AttemptRecord{Job: "j1", Token: token, StartedUnixMs: 1,
+		Places: []*messages.Place{{Node: "n1", MachineId: "m1"}}}
 	rec := &messages.JobRecord{Id: "j1", Spec: oneGPU(), State: messages.JobState_JOB_STATE_ACTIVE, Attempt: token}
 	for _, c := range []struct {
 		name string
@@ -139,9 +146,13 @@ func TestForHowLongAnAttemptRan(t *testing.T) {
 	}{
 		{"it began here", func(j *Job) { j.states.Become("started", jobRunning); j.limitFrom = 4e9 }, 6_000},
 		{"it has just begun here", func(j *Job) { j.states.Become("started", jobRunning); j.limitFrom = 10e9 }, 1},
-		{"it began under an earlier leader, by its machine's word", func(j *Job) { j.begunBefore, j.ranBefore, j.begun = true, true, 3e9 }, 7_000},
+		{"it began under an earlier leader, by its machine's word", func(j *Job) {
+			j.begunBefore, j.ranBefore, j.begun = true, true, 3e9
+		}, 7_000},
 		{"nobody says when", func(j *Job) { j.begunBefore, j.ranBefore, j.limitFrom = true, true, 9e9 }, 0},
-		{"its machine says that it has not begun, and the disk that it has", func(j *Job) { j.ranBefore, j.limitFrom = true, 9e9 }, 0},
+		{"its machine says that it has not begun, and the disk that it has", func(j *Job) {
+			j.ranBefore, j.limitFrom = true, 9e9
+		}, 0},
 	} {
 		p := leaderPorts()
 		p.Clock = &watchClock{now: 10e9}
@@ -153,8 +164,8 @@ func TestForHowLongAnAttemptRan(t *testing.T) {
 	}
 }
 
-// TestCreditsAreKept: what the guard of a planner may spend goes into the record of what was learned, and a next leader's
-// planner has it.
+// TestCreditsAreKept: what the guard of a planner may spend goes into the record of what was learned, and a next
+// leader's planner has it.
 func TestCreditsAreKept(t *testing.T) {
 	p := leaderPorts()
 	p.Planner, p.Settings = nil, policy.DefaultSettings()

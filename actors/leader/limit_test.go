@@ -8,8 +8,9 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// After a takeover a run's time counts from when its last machine began. Where the processes of one are only being
-// started the barrier was not passed, however long the others have run: their time is no part of the limit.
+// TestLimitCountsFromTheBarrier: after a takeover a run's time counts from when its last machine began. Where the
+// processes of one are only being started the barrier was not passed, however long the others have run: their time is
+// no part of the limit.
 func TestLimitCountsFromTheBarrier(t *testing.T) {
 	token := topology.Token{Epoch: 1, Counter: 7}
 	att := &messages.AttemptRecord{

@@ -149,7 +149,8 @@ var outageWords = [...]string{
 }
 
 // outage is why nothing new goes to the machine, as such machines are counted and in full; empty: it is open. What the
-// leader holds against it comes before what it is, and is told of by name: it is passed over where machines are counted.
+// leader holds against it comes before what it is, and is told of by name: it is passed over where machines are
+// counted.
 func (m *machine) outage(counted bool) (outage, string) {
 	switch {
 	case !counted && m.halted != "":
@@ -161,7 +162,8 @@ func (m *machine) outage(counted bool) (outage, string) {
 	case !m.everUp:
 		return outageUnheard, "not heard since this leader took over"
 	case !counted && m.untruth != "":
-		return outageNone, "what it says cannot be true: " + m.untruth + ". Its agent is broken or not ours: replace it, and start it again"
+		return outageNone, "what it says cannot be true: " + m.untruth +
+			". Its agent is broken or not ours: replace it, and start it again"
 	case !m.up:
 		return outageDead, messages.NodeDead
 	case m.record.GetDrained() != nil:

@@ -59,7 +59,9 @@ func (s *Scheduler) house(ctx actor.Context, m *machine) {
 	name := m.rackOf(s.levels)
 	pid := s.racks[name]
 	if pid == nil {
-		pid = actors.Spawn(ctx, &s.p.Ports, actors.KindRack, actors.RackName(name), func() actor.Actor { return newRack(s.p, name, s.self) })
+		pid = actors.Spawn(ctx, &s.p.Ports, actors.KindRack, actors.RackName(name), func() actor.Actor {
+			return newRack(s.p, name, s.self)
+		})
 		s.racks[name] = pid
 	}
 	if m.rack != nil && !m.rack.Equal(pid) {
@@ -120,7 +122,8 @@ func (s *Scheduler) onHello(ctx actor.Context, h *messages.Hello) {
 			if r.MachineId != h.Origin.MachineId && r.Cordoned.GetBy().GetName() == closer {
 				r.Cordoned = nil // what people have said of the name stays, and not what its last machine did
 			}
-			r.MachineId, r.BootId, r.Announcement, r.Removed = h.Origin.MachineId, h.Origin.Incarnation.BootId, h.Announcement, nil
+			r.MachineId, r.BootId, r.Announcement, r.Removed = h.Origin.MachineId, h.Origin.Incarnation.BootId, h.Announcement,
+				nil
 			if r.JoinedUnixMs == 0 {
 				r.JoinedUnixMs = s.p.Clock.WallMs()
 			}
@@ -201,7 +204,8 @@ func (s *Scheduler) sightAll(ctx actor.Context, m *machine) {
 	}
 }
 
-func (s *Scheduler) sight(ctx actor.Context, m *machine, job topology.JobID, t topology.Token, sl *messages.SliceReport) {
+func (s *Scheduler) sight(ctx actor.Context, m *machine, job topology.JobID, t topology.Token,
+	sl *messages.SliceReport) {
 	e := s.jobs[job]
 	switch {
 	case s.damaged[job] != nil: // it keeps what it has
@@ -245,7 +249,8 @@ func (s *Scheduler) resight(ctx actor.Context, e *livingJob) {
 // sightOrphan: the machine has something of a job that has no actor, so that
 // job is over and all its evidence, or the operator's word, is on disk. If it is
 // not even there, the store is behind.
-func (s *Scheduler) sightOrphan(ctx actor.Context, m *machine, job topology.JobID, t topology.Token, sl *messages.SliceReport) {
+func (s *Scheduler) sightOrphan(ctx actor.Context, m *machine, job topology.JobID, t topology.Token,
+	sl *messages.SliceReport) {
 	switch {
 	case sl == nil:
 		m.room.Evict(t)
@@ -257,7 +262,8 @@ func (s *Scheduler) sightOrphan(ctx actor.Context, m *machine, job topology.JobI
 }
 
 // endOrphan has a machine let go of what is over.
-func (s *Scheduler) endOrphan(ctx actor.Context, m *machine, job topology.JobID, t topology.Token, sl *messages.SliceReport) {
+func (s *Scheduler) endOrphan(ctx actor.Context, m *machine, job topology.JobID, t topology.Token,
+	sl *messages.SliceReport) {
 	order := &messages.Order{
 		Epoch: s.p.Epoch, Token: messages.ToToken(t), Job: string(job), Node: string(m.id), Incarnation: m.incarnation,
 	}
@@ -269,7 +275,8 @@ func (s *Scheduler) endOrphan(ctx actor.Context, m *machine, job topology.JobID,
 		ctx.Request(to, &messages.Forget{Order: order})
 	default:
 		s.p.Host.Count("scheduler.orphan_stopped", 1)
-		ctx.Request(to, &messages.Stop{Order: order, Cause: messages.Cause_CAUSE_REMOVED, GraceMs: s.p.Constants.StopGrace.Milliseconds()})
+		ctx.Request(to, &messages.Stop{Order: order, Cause: messages.Cause_CAUSE_REMOVED,
+			GraceMs: s.p.Constants.StopGrace.Milliseconds()})
 	}
 }
 
@@ -306,7 +313,8 @@ func (s *Scheduler) checkDevices(ctx actor.Context, m *machine, sl *messages.Sli
 	for _, g := range sl.Grants {
 		for _, share := range g.Gpus {
 			if gone[share.GpuId] && e != nil && e.pid != nil {
-				ctx.Send(e.pid, moveOff{Node: m.id, Cause: messages.Cause_CAUSE_GPU_FAULT, Detail: "device " + share.GpuId + " on " + string(m.id) + " failed"})
+				ctx.Send(e.pid, moveOff{Node: m.id, Cause: messages.Cause_CAUSE_GPU_FAULT, Detail: "device " + share.GpuId +
+					" on " + string(m.id) + " failed"})
 				return
 			}
 		}
@@ -349,7 +357,9 @@ func (s *Scheduler) tenantsOf(m *machine) []*livingJob {
 // onChangeNode does what an operator asks; the answer comes once it is on disk.
 func (s *Scheduler) onChangeNode(ctx actor.Context, q *messages.ChangeNode) {
 	reply := func(code messages.Code, text, hint string) {
-		ctx.Respond(&messages.ChangeNodeReply{Node: q.Node, Outcome: &messages.Outcome{Code: code, Field: "node", Text: text, Hint: hint}})
+		ctx.Respond(
+			&messages.ChangeNodeReply{Node: q.Node, Outcome: &messages.Outcome{Code: code, Field: "node", Text: text,
+				Hint: hint}})
 	}
 	m := s.machines[topology.NodeID(q.Node)]
 	if err := q.Validate(); err != nil {

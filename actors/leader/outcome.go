@@ -153,7 +153,8 @@ func (j *Job) closeInfra(rec *messages.JobRecord, a *messages.AttemptRecord, now
 	notePreparing(rec, a)
 	switch {
 	case neverPrepared(a) && j.imageBroken(rec):
-		words := fmt.Sprintf("%s (preparing failed %d times, on %s)", a.End.Detail, rec.PrepareFailures, strings.Join(rec.PrepareFailedOn, ", "))
+		words := fmt.Sprintf("%s (preparing failed %d times, on %s)", a.End.Detail, rec.PrepareFailures,
+			strings.Join(rec.PrepareFailedOn, ", "))
 		conclude(rec, messages.JobState_JOB_STATE_FAILED, 1, words, now)
 	case int(rec.InfraRestarts) > j.p.Constants.InfraRestarts:
 		conclude(rec, messages.JobState_JOB_STATE_FAILED, 1, a.End.Detail, now)

@@ -74,7 +74,8 @@ func (s *Scheduler) admit(ctx actor.Context, a policy.Admission) {
 		last := len(told.Targets) - 1
 		if last < 0 || told.Targets[last].Node != slot.Node {
 			told.Targets = append(told.Targets, Target{
-				Node: slot.Node, MachineID: m.record.MachineId, Incarnation: m.incarnation, Vocabulary: m.vocabulary, Rack: m.finest,
+				Node: slot.Node, MachineID: m.record.MachineId, Incarnation: m.incarnation, Vocabulary: m.vocabulary,
+				Rack:      m.finest,
 				Announced: m.record.Announcement,
 			})
 			last++

@@ -13,7 +13,7 @@ import (
 
 // This file owns the way of a firm promise to disk and back. The planner makes it, the job's own actor writes it, and a
 // next leader's planner has it before it plans anything. It is written when its place is another one or one slip more
-// is to be counted, and not when only its latest time is earlier: the next leader works that out anew. While nothing
+// is to be counted, and not when only its latest time is earlier: the next leader works that out again. While nothing
 // changes nothing is written.
 //
 // The job says when its record is as was asked for. Until then the planner keeps what may be there from before, too.

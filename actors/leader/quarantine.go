@@ -76,7 +76,8 @@ func (t *trial) explains(about topology.Token, epoch uint64) bool {
 // testify weighs a machine's evidence. It is told once for each thing it has.
 func (s *Scheduler) testify(ctx actor.Context, m *machine, about topology.Token, why string) {
 	t := &s.behind.trial
-	if id, ok := t.enrolled[m.id]; ok && m.record != nil && id == m.record.MachineId && !slices.Contains(t.witnesses, m.id) {
+	if id, ok := t.enrolled[m.id]; ok && m.record != nil && id == m.record.MachineId &&
+		!slices.Contains(t.witnesses, m.id) {
 		t.witnesses = append(t.witnesses, m.id)
 	}
 	m.accuses = why
@@ -104,8 +105,10 @@ func (m *machine) quarantine() string {
 	if m.obeys == 0 && len(m.strange) == 0 {
 		return ""
 	}
-	return fmt.Sprintf("quarantined, its tasks are left alone: %s. If it is the only one that says so, the machine is wrong, and not the store: "+
-		"end its agent, move the file ledger of its --data-dir aside, and start it again, which stops what it runs", m.accuses)
+	return fmt.Sprintf(
+		"quarantined, its tasks are left alone: %s. If it is the only one that says so, the machine is wrong, and not the "+
+			"store: end its agent, move the file ledger of its --data-dir aside, and start it again, which stops what it runs",
+		m.accuses)
 }
 
 // acquit takes back what a machine's newest books no longer show.

@@ -103,7 +103,8 @@ func TestQueuesAreAppliedOnceOnDisk(t *testing.T) {
 		t.Errorf("a dry run: %v", r)
 	}
 	_, second := a.apply(1, false, "nlp")
-	if r := a.written(second, actors.Conflict); r.Outcome.Code == messages.Code_CODE_OK || len(a.s.queues.tree.Queues) != 2 {
+	if r := a.written(second, actors.Conflict); r.Outcome.Code == messages.Code_CODE_OK ||
+		len(a.s.queues.tree.Queues) != 2 {
 		t.Errorf("the store refuses them, and answered is %v", r)
 	}
 	_, third := a.apply(0, false, "nlp")

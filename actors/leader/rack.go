@@ -115,7 +115,8 @@ func (r *Rack) hear(ctx actor.Context, epoch uint64, o *messages.Origin) *listed
 		return nil
 	}
 	who := r.members[topology.NodeID(o.Node)]
-	if who == nil || !who.In(memberAlive) || who.machineID != o.MachineId || !messages.SameIncarnation(who.incarnation, o.Incarnation) {
+	if who == nil || !who.In(memberAlive) || who.machineID != o.MachineId ||
+		!messages.SameIncarnation(who.incarnation, o.Incarnation) {
 		r.p.Host.Count("rack.stranger", 1)
 		ctx.Send(r.scheduler, strangerHeard{topology.NodeID(o.Node)})
 		return nil
@@ -131,7 +132,8 @@ func (r *Rack) onHeartbeat(ctx actor.Context, m *messages.Heartbeat) {
 	}
 	r.p.Calls.Debug("Heartbeat from %s", who.id)
 	r.pass(ctx, who, m.Ledger)
-	ctx.Respond(&messages.HeartbeatAck{Epoch: m.Epoch, Seq: m.Seq, LedgerVersion: who.version, Incarnation: who.incarnation})
+	ctx.Respond(&messages.HeartbeatAck{Epoch: m.Epoch, Seq: m.Seq, LedgerVersion: who.version,
+		Incarnation: who.incarnation})
 }
 
 func (r *Rack) onReport(ctx actor.Context, m *messages.Report) {

@@ -59,7 +59,8 @@ func (s *Scheduler) tellWaiting(ctx actor.Context, joined []policy.Joined) {
 	if len(reasons) == 0 && len(joined) == 0 && t.aside == before {
 		return
 	}
-	shown := mirror.WaitingShown{Jobs: slices.Clone(joined), Groups: make([]mirror.GroupReason, 0, len(reasons)), Aside: t.aside}
+	shown := mirror.WaitingShown{Jobs: slices.Clone(joined), Groups: make([]mirror.GroupReason, 0, len(reasons)),
+		Aside: t.aside}
 	for i := range reasons {
 		shown.Groups = append(shown.Groups,
 			mirror.GroupReason{Group: reasons[i].Group, Reason: wordsOf(&reasons[i].Why), Asked: reasons[i].Asked})

@@ -55,11 +55,13 @@ func waitingScheduler(clock *watchClock) (*Scheduler, func(m any) []mirror.Waiti
 	}
 }
 
-// A machine that takes nothing new is counted with what keeps it from that, and one that takes work is not. What the
-// leader holds against one is told of that one by name, and its count is of what it is beside that.
+// TestOutagesAreCounted: a machine that takes nothing new is counted with what keeps it from that, and one that takes
+// work is not. What the leader holds against one is told of that one by name, and its count is of what it is beside
+// that.
 func TestOutagesAreCounted(t *testing.T) {
 	up := func(change func(m *machine)) *machine {
-		m := &machine{up: true, everUp: true, record: &messages.NodeRecord{Revision: 1}, ledger: &messages.LedgerReport{}, room: &belief.Machine{}}
+		m := &machine{up: true, everUp: true, record: &messages.NodeRecord{Revision: 1}, ledger: &messages.LedgerReport{},
+			room: &belief.Machine{}}
 		change(m)
 		return m
 	}
@@ -97,8 +99,8 @@ func TestOutagesAreCounted(t *testing.T) {
 	}
 }
 
-// Ten thousand jobs of one shape are told of once a second at most, in one message
-// with one reason; one that joins them is told of at once.
+// TestTenThousandWaitersCostOneMessage: ten thousand jobs of one shape are told of once a second at most, in one
+// message with one reason; one that joins them is told of at once.
 func TestTenThousandWaitersCostOneMessage(t *testing.T) {
 	clock := &watchClock{now: actors.Instant(time.Hour)}
 	s, tell := waitingScheduler(clock)
@@ -127,13 +129,15 @@ func TestTenThousandWaitersCostOneMessage(t *testing.T) {
 		t.Errorf("%d messages, timers %v", len(shown), clock.set)
 	}
 	join(20_000)
-	if shown := tell(PlanNow{}); len(shown) != 1 || len(shown[0].Groups) != 1 || len(shown[0].Jobs) != 1 || len(clock.set) != 1 {
+	if shown := tell(PlanNow{}); len(shown) != 1 || len(shown[0].Groups) != 1 || len(shown[0].Jobs) != 1 ||
+		len(clock.set) != 1 {
 		t.Errorf("one joined: %+v, timers %v", shown, clock.set)
 	}
 	s.view.Fabric().Join(topology.Machine{ID: "n2", Total: topology.Resources{MilliGPU: 8000}}, topology.Capacity{})
 	clock.now = clock.now.Plus(600 * time.Millisecond)
 	shown = tell(tellAgain{})
-	if len(shown) != 1 || len(shown[0].Groups) != 1 || len(shown[0].Jobs) != 0 || shown[0].Groups[0].Reason != "needs 1 GPU; the whole cluster has 0 free of 16" {
+	if len(shown) != 1 || len(shown[0].Groups) != 1 || len(shown[0].Jobs) != 0 ||
+		shown[0].Groups[0].Reason != "needs 1 GPU; the whole cluster has 0 free of 16" {
 		t.Errorf("%+v", shown)
 	}
 	clock.now = clock.now.Plus(time.Hour)

@@ -52,7 +52,8 @@ func (s *Scheduler) onReread(ctx actor.Context, l actors.Loaded) {
 // goOnFrom takes a record over, and has the machine say again what it is.
 func (s *Scheduler) goOnFrom(ctx actor.Context, m *machine, rec *messages.NodeRecord) {
 	before := m.closed()
-	s.p.Log.Info("The store has revision %d of the record of node %s, and had acknowledged %d: what was changed since is lost",
+	s.p.Log.Info(
+		"The store has revision %d of the record of node %s, and had acknowledged %d: what was changed since is lost",
 		rec.Revision, m.id, m.record.GetRevision())
 	m.record, m.edits.reread = rec, false
 	if now := m.closed(); now != before {

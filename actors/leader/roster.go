@@ -78,7 +78,8 @@ func (c *Coordinator) startWith(w *party, meet *messages.Rendezvous, part *messa
 // last Start is not sent again before the next, however often it is asked for.
 func (c *Coordinator) onLacking(ctx actor.Context, m *messages.Lacking) {
 	w := c.party(m.Origin)
-	if w == nil || !c.states.In(coordinatorStarting) || w.stage != stagePrepared || w.Vocabulary < messages.VocabularyRoster {
+	if w == nil || !c.states.In(coordinatorStarting) || w.stage != stagePrepared ||
+		w.Vocabulary < messages.VocabularyRoster {
 		return
 	}
 	r, from := c.pack(), int(m.HaveBytes)
@@ -116,6 +117,8 @@ func (c *Coordinator) overlong(w *party) string {
 	if c.roster.plain <= messages.MaxMessageBytes {
 		return ""
 	}
-	return fmt.Sprintf("its agent is of an earlier version, which cannot be told of a gang of %d tasks: upgrade the agent, or make the gang smaller",
+	return fmt.Sprintf(
+		"its agent is of an earlier version, which cannot be told of a gang of %d tasks: upgrade the agent, or make the "+
+			"gang smaller",
 		len(meet.GetPeers()))
 }

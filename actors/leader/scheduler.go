@@ -1,7 +1,6 @@
 package leader
 
 import (
-	"fmt"
 	"strings"
 
 	"github.com/asynkron/protoactor-go/actor"
@@ -244,7 +243,8 @@ func (s *Scheduler) receiveInner(ctx actor.Context) {
 func (s *Scheduler) onStarted(ctx actor.Context) {
 	s.self = ctx.Self()
 	s.view.Fabric().Lead()
-	s.peers = jobPeers{scheduler: s.self, journal: actors.At(s.self, actors.JournalPath), mirror: actors.At(s.self, actors.MirrorPath)}
+	s.peers = jobPeers{scheduler: s.self, journal: actors.At(s.self, actors.JournalPath),
+		mirror: actors.At(s.self, actors.MirrorPath)}
 	s.load(ctx)
 }
 
@@ -267,8 +267,8 @@ func (s *Scheduler) onLoaded(ctx actor.Context, m actors.Loaded) {
 	s.states.Become("loaded", schedulerRecovering)
 	s.arrival = m.Arrival
 	s.behind.trial.open(m, s.p.Epoch)
-	ctx.Send(s.peers.mirror, mirror.PlanningShown{Why: "this leader has just taken over: nothing is started until its machines have been heard, for " +
-		s.p.Constants.RecoveryWait.String() + " at most"})
+	ctx.Send(s.peers.mirror, mirror.PlanningShown{Why: "this leader has just taken over: nothing is started until its " +
+		"machines have been heard, for " + s.p.Constants.RecoveryWait.String() + " at most"})
 	for _, rec := range m.Nodes {
 		if rec.Removed == nil {
 			s.expectMachine(ctx, rec)
@@ -316,7 +316,8 @@ func (s *Scheduler) adopt(ctx actor.Context, rec *messages.JobRecord, attempts [
 }
 
 // embody makes a job's actor, and notes which machines it may have something on.
-func (s *Scheduler) embody(ctx actor.Context, e *livingJob, rec *messages.JobRecord, attempts []*messages.AttemptRecord) {
+func (s *Scheduler) embody(ctx actor.Context, e *livingJob, rec *messages.JobRecord,
+	attempts []*messages.AttemptRecord) {
 	e.read = e.read[:0]
 	for _, a := range attempts {
 		token := messages.FromToken(a.Token)
@@ -328,7 +329,9 @@ func (s *Scheduler) embody(ctx actor.Context, e *livingJob, rec *messages.JobRec
 	}
 	s.lives++
 	life := s.lives
-	e.pid = actors.Spawn(ctx, &s.p.Ports, actors.KindJob, actors.JobName(e.id), func() actor.Actor { return newJob(s.p, s.peers, life, rec, attempts) })
+	e.pid = actors.Spawn(ctx, &s.p.Ports, actors.KindJob, actors.JobName(e.id), func() actor.Actor {
+		return newJob(s.p, s.peers, life, rec, attempts)
+	})
 	s.bury(ctx, e, attempts)
 	s.tellDrains(ctx, e, attempts)
 	s.inherit(ctx, e, rec)
@@ -354,7 +357,8 @@ func (s *Scheduler) lodge(e *livingJob, a *messages.AttemptRecord) {
 func (s *Scheduler) bury(ctx actor.Context, e *livingJob, attempts []*messages.AttemptRecord) {
 	for _, a := range attempts {
 		for _, p := range a.Places {
-			if m := s.machines[topology.NodeID(p.Node)]; p.Exit == nil && (m == nil || m.record.GetRemoved() != nil || m.record.GetMachineId() != p.MachineId) {
+			if m := s.machines[topology.NodeID(p.Node)]; p.Exit == nil &&
+				(m == nil || m.record.GetRemoved() != nil || m.record.GetMachineId() != p.MachineId) {
 				ctx.Send(e.pid, nodeGone{Node: topology.NodeID(p.Node), MachineID: p.MachineId})
 			}
 		}
@@ -470,27 +474,4 @@ func (s *Scheduler) toJob(ctx actor.Context, id string, none any) {
 		return
 	}
 	ctx.Respond(none)
-}
-
-// noJob says why nobody is there to pass a wish on to: before the store is read,
-// and while a job's actor is recreated, that is no answer about the job.
-func (s *Scheduler) noJob(id string) *messages.Outcome {
-	if s.states.In(schedulerLoading) || s.jobs[topology.JobID(id)] != nil {
-		return &messages.Outcome{
-			Code: messages.Code_CODE_UNAVAILABLE, Text: "this leader has just taken over and is not ready", Hint: "try again in a moment",
-		}
-	}
-	if d := s.damaged[topology.JobID(id)]; d != nil {
-		return &messages.Outcome{
-			Code: messages.Code_CODE_CONFLICT, Field: "job", Text: damageOf(d.Damaged), Hint: "nothing else can be done with it",
-		}
-	}
-	return noSuchJob(id)
-}
-
-func noSuchJob(id string) *messages.Outcome {
-	return &messages.Outcome{
-		Code: messages.Code_CODE_NOT_FOUND, Field: "job", Text: fmt.Sprintf("no job %q is waiting or running", id),
-		Hint: "list the jobs to see its id; a job that has ended cannot be changed",
-	}
 }

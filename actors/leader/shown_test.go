@@ -72,12 +72,14 @@ func leaderPorts() *Ports {
 }
 
 var somePeers = jobPeers{
-	scheduler: actor.NewPID("here", "scheduler"), journal: actor.NewPID("here", "journal"), mirror: actor.NewPID("here", "mirror"),
+	scheduler: actor.NewPID("here", "scheduler"), journal: actor.NewPID("here", "journal"),
+	mirror: actor.NewPID("here", "mirror"),
 }
 
 func oneGPU() *messages.JobSpec {
 	return &messages.JobSpec{
-		Name: "x", Image: "host", Command: []string{"true"}, Gang: &messages.GangSpec{ReplicasMin: 1, ReplicasMax: 1}, Each: &messages.Resources{MilliGpu: 1000},
+		Name: "x", Image: "host", Command: []string{"true"}, Gang: &messages.GangSpec{ReplicasMin: 1, ReplicasMax: 1},
+		Each: &messages.Resources{MilliGpu: 1000},
 	}
 }
 
@@ -88,7 +90,9 @@ func shownBefore(t *testing.T, said []letter, answer, phase string) {
 		s, is := l.message.(mirror.JobShown)
 		return is && l.to == "mirror" && s.Status.Phase == phase
 	})
-	answered := slices.IndexFunc(said, func(l letter) bool { return l.to == "client" && fmt.Sprintf("%T", l.message) == answer })
+	answered := slices.IndexFunc(said, func(l letter) bool {
+		return l.to == "client" && fmt.Sprintf("%T", l.message) == answer
+	})
 	if shown < 0 || answered < 0 || answered < shown {
 		t.Errorf("%s was said as number %d, %q shown as number %d", answer, answered, phase, shown)
 	}
@@ -170,7 +174,9 @@ func (p *pair) waits(id string, arrival uint64, spec *messages.JobSpec) {
 	p.jobs[topology.JobID(id)] = &livingJob{
 		id: topology.JobID(id), rec: rec, noted: true, pid: actor.NewPID("here", id),
 	}
-	p.mirror.Receive(&overheard{message: mirror.JobShown{Status: &messages.JobStatus{Record: rec, Phase: messages.PhaseQueued}}, said: &[]letter{}})
+	p.mirror.Receive(
+		&overheard{message: mirror.JobShown{Status: &messages.JobStatus{Record: rec, Phase: messages.PhaseQueued}},
+			said: &[]letter{}})
 	p.tell(waits{Record: rec})
 	p.tell(PlanNow{})
 }
@@ -178,7 +184,8 @@ func (p *pair) waits(id string, arrival uint64, spec *messages.JobSpec) {
 // machine has a machine join of which all is free.
 func (p *pair) machine(id string) *topology.Fabric {
 	f := p.view.Fabric()
-	f.Join(topology.Machine{ID: topology.NodeID(id), Place: []string{"rack of " + id}, Total: topology.Resources{MilliGPU: 1000}}, topology.Capacity{WholeGPUs: 1})
+	f.Join(topology.Machine{ID: topology.NodeID(id), Place: []string{"rack of " + id},
+		Total: topology.Resources{MilliGPU: 1000}}, topology.Capacity{WholeGPUs: 1})
 	p.Scheduler.machine(topology.NodeID(id)).record = &messages.NodeRecord{Id: id}
 	return f
 }
@@ -193,7 +200,7 @@ func (p *pair) explained(t *testing.T, job topology.JobID) string {
 	return got
 }
 
-// A job that waits for its preferred level is told of that, and not that it fits.
+// TestExplainKnowsPatience: a job that waits for its preferred level is told of that, and not that it fits.
 func TestExplainKnowsPatience(t *testing.T) {
 	p := newPair(deafHost{}, "rack")
 	p.machine("n1")
@@ -207,7 +214,8 @@ func TestExplainKnowsPatience(t *testing.T) {
 	}
 }
 
-// What the Mirror answers names who holds what is wanted, who is ahead, and what is closed, as these change.
+// TestMirrorAnswersAsTheScheduler: what the Mirror answers names who holds what is wanted, who is ahead, and what is
+// closed, as these change.
 func TestMirrorAnswersAsTheScheduler(t *testing.T) {
 	clock := &watchClock{now: actors.Instant(time.Hour)}
 	p := newPair(clock)
@@ -232,7 +240,8 @@ func TestMirrorAnswersAsTheScheduler(t *testing.T) {
 		}
 	}
 	f.SetUsable("n1", "drained by ann")
-	p.view.Fabric().Keep("big", topology.Placement{Slots: []topology.Slot{{Node: "n1", Amount: topology.Resources{MilliGPU: 1000}}}})
+	p.view.Fabric().Keep("big",
+		topology.Placement{Slots: []topology.Slot{{Node: "n1", Amount: topology.Resources{MilliGPU: 1000}}}})
 	p.tell(withdraws{Job: "j"})
 	later()
 	if got := p.explained(t, "k"); !strings.Contains(got, "n1 drained by ann") || strings.Contains(got, "waiting jobs") {
@@ -248,7 +257,8 @@ func TestMirrorAnswersAsTheScheduler(t *testing.T) {
 	p.explained(t, "k")
 }
 
-// However often the room changes, the Mirror is told ten times a second at most, and not where nothing changed.
+// TestRoomsAreToldNowAndThen: however often the room changes, the Mirror is told ten times a second at most, and not
+// where nothing changed.
 func TestRoomsAreToldNowAndThen(t *testing.T) {
 	clock := &watchClock{now: actors.Instant(time.Hour)}
 	p := newPair(clock)

@@ -98,6 +98,18 @@ func (c *Coordinator) overdue() bool {
 	return past
 }
 
+// decideBy is the end of the decision window: past it a reservation may have
+// expired by the time a Commit arrives, or it is too late to start.
+func (c *Coordinator) decideBy() actors.Instant {
+	window := c.sent.Plus(c.p.Constants.ReservationTTL - c.p.Constants.DecisionMargin)
+	if by := c.allowance.by; by != 0 {
+		window = min(window, by)
+	}
+	return window
+}
+
+func (c *Coordinator) tooLate() bool { return c.p.Clock.Now() >= c.decideBy() }
+
 // noteHeld learns from what a machine first says to this leader how much time is left. Its clock and that of whoever
 // wrote COMMIT may each be off by 1%. The word may have been on its way for long, so it counts from when this leader
 // came to be.

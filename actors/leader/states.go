@@ -81,24 +81,25 @@ const (
 	coordinatorDone       coordinatorState = "done"
 )
 
-var coordinatorTable = actors.Table[coordinatorState]{Kind: actors.KindCoordinator, Edges: []actors.Edge[coordinatorState]{
-	{coordinatorBorn, "reserve", coordinatorReserving},
-	{coordinatorBorn, "resume", coordinatorCommitting},
-	{coordinatorReserving, "all reserved", coordinatorDeciding},
-	{coordinatorReserving, "refused", coordinatorAborting},
-	{coordinatorReserving, "too late", coordinatorAborting},
-	{coordinatorReserving, "halted", coordinatorAborting},
-	{coordinatorDeciding, "decided", coordinatorCommitting},
-	{coordinatorDeciding, "halted", coordinatorAborting},
-	{coordinatorCommitting, "all committed", coordinatorPreparing},
-	{coordinatorCommitting, "halted", coordinatorDone},
-	{coordinatorPreparing, "all prepared", coordinatorStarting},
-	{coordinatorPreparing, "halted", coordinatorDone},
-	{coordinatorStarting, "all started", coordinatorDone},
-	{coordinatorStarting, "halted", coordinatorDone},
-	{coordinatorAborting, "all aborted", coordinatorDone},
-	{coordinatorAborting, "time is over", coordinatorDone},
-}}
+var coordinatorTable = actors.Table[coordinatorState]{Kind: actors.KindCoordinator,
+	Edges: []actors.Edge[coordinatorState]{
+		{coordinatorBorn, "reserve", coordinatorReserving},
+		{coordinatorBorn, "resume", coordinatorCommitting},
+		{coordinatorReserving, "all reserved", coordinatorDeciding},
+		{coordinatorReserving, "refused", coordinatorAborting},
+		{coordinatorReserving, "too late", coordinatorAborting},
+		{coordinatorReserving, "halted", coordinatorAborting},
+		{coordinatorDeciding, "decided", coordinatorCommitting},
+		{coordinatorDeciding, "halted", coordinatorAborting},
+		{coordinatorCommitting, "all committed", coordinatorPreparing},
+		{coordinatorCommitting, "halted", coordinatorDone},
+		{coordinatorPreparing, "all prepared", coordinatorStarting},
+		{coordinatorPreparing, "halted", coordinatorDone},
+		{coordinatorStarting, "all started", coordinatorDone},
+		{coordinatorStarting, "halted", coordinatorDone},
+		{coordinatorAborting, "all aborted", coordinatorDone},
+		{coordinatorAborting, "time is over", coordinatorDone},
+	}}
 
 // memberState is what a rack takes one of its machines for.
 type memberState string

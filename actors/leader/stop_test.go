@@ -15,8 +15,8 @@ type here struct{ actors.Peers }
 
 func (here) Node(id topology.NodeID) *actor.PID { return actor.NewPID("here", string(id)) }
 
-// A Stop says by which signal the job is to be stopped, and what grace it has: an agent of an earlier version looks
-// nowhere else, though one of this version finds both with the slice.
+// TestStopSaysSignalAndGrace: a Stop says by which signal the job is to be stopped, and what grace it has: an agent of
+// an earlier version looks nowhere else, though one of this version finds both with the slice.
 func TestStopSaysSignalAndGrace(t *testing.T) {
 	spec := oneGPU()
 	spec.Stop = &messages.StopSpec{Signal: 10, GraceMs: 7000}
@@ -40,7 +40,8 @@ func TestStopSaysSignalAndGrace(t *testing.T) {
 	}
 }
 
-// Whoever asks why a job failed is told that it was for the disk, with what the machine says of it.
+// TestFailureForTheDisk: whoever asks why a job failed is told that it was for the disk, with what the machine says of
+// it.
 func TestFailureForTheDisk(t *testing.T) {
 	exit := &messages.Exit{Kind: messages.ExitKind_EXIT_KIND_EXITED, Code: 137, Signal: 9, Disk: true, Detail: "it kept 2"}
 	words := failureWords(&messages.Place{Rank: 3, Node: "n1", Exit: exit})

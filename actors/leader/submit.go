@@ -59,7 +59,8 @@ func (s *Scheduler) onSubmit(ctx actor.Context, m *messages.Submit) {
 func (s *Scheduler) closedToSubmits() *messages.SubmitReply {
 	switch {
 	case !s.states.In(schedulerLeading):
-		return submitReply("", messages.Code_CODE_UNAVAILABLE, "", "this leader has just taken over and is not ready", "try again in a moment")
+		return submitReply("", messages.Code_CODE_UNAVAILABLE, "", "this leader has just taken over and is not ready",
+			"try again in a moment")
 	case s.behind.why != "":
 		return s.outdated()
 	}
@@ -72,7 +73,8 @@ func (s *Scheduler) infeasible(spec *messages.JobSpec) *messages.SubmitReply {
 	if ok {
 		return nil
 	}
-	return submitReply("", messages.Code_CODE_INFEASIBLE, "spec.gang", "no set of machines here could ever hold it: "+why.String(),
+	return submitReply("", messages.Code_CODE_INFEASIBLE, "spec.gang", "no set of machines here could ever hold it: "+
+		why.String(),
 		s.view.Fabric().WayOut(messages.GangOf(spec), why))
 }
 
@@ -162,7 +164,8 @@ func (s *Scheduler) write(ctx actor.Context, m *messages.Submit, g given, key re
 func (s *Scheduler) repeated(ctx actor.Context, e *livingJob, hash []byte) {
 	switch {
 	case !bytes.Equal(e.hash, hash):
-		ctx.Respond(submitReply("", messages.Code_CODE_CONFLICT, "request_id", "this request id was used for another job", "use a fresh request id"))
+		ctx.Respond(submitReply("", messages.Code_CODE_CONFLICT, "request_id", "this request id was used for another job",
+			"use a fresh request id"))
 	case e.pid == nil && !e.remakes:
 		e.askers = append(e.askers, ctx.Sender())
 	default:
@@ -189,7 +192,8 @@ func (s *Scheduler) onWritten(ctx actor.Context, m Written) {
 func (s *Scheduler) onSubmitted(ctx actor.Context, e *livingJob, m Written) {
 	switch {
 	case m.Full:
-		s.drop(ctx, e, submitReply("", messages.Code_CODE_EXHAUSTED, "", "too many submits are waiting for the disk", "try again in a moment, with the same request id"))
+		s.drop(ctx, e, submitReply("", messages.Code_CODE_EXHAUSTED, "", "too many submits are waiting for the disk",
+			"try again in a moment, with the same request id"))
 	case m.Verdict == actors.Conflict:
 		// The request was acknowledged by an earlier leader, and its job is over since.
 		s.ask(find{submit: e}, actors.Query{Owner: e.key.owner, RequestID: e.key.id})
@@ -210,7 +214,8 @@ func (s *Scheduler) onSubmitted(ctx actor.Context, e *livingJob, m Written) {
 func (s *Scheduler) answerRepeated(ctx actor.Context, e *livingJob, m actors.Found) {
 	switch {
 	case m.Err != "":
-		s.drop(ctx, e, submitReply("", messages.Code_CODE_UNAVAILABLE, "", "the store cannot be read: "+m.Err, "try again with the same request id"))
+		s.drop(ctx, e, submitReply("", messages.Code_CODE_UNAVAILABLE, "", "the store cannot be read: "+m.Err,
+			"try again with the same request id"))
 	case m.Job != nil && bytes.Equal(m.Job.RequestHash, e.hash):
 		s.drop(ctx, e, submitReply(topology.JobID(m.Job.Id), messages.Code_CODE_OK, "", "", ""))
 	case m.Damaged != "":
@@ -218,7 +223,8 @@ func (s *Scheduler) answerRepeated(ctx actor.Context, e *livingJob, m actors.Fou
 			"this request made a job whose record is damaged ("+m.Damaged+")",
 			"look at what it has done, cancel it, and use a fresh request id"))
 	default:
-		s.drop(ctx, e, submitReply("", messages.Code_CODE_CONFLICT, "request_id", "this request id was used for another job", "use a fresh request id"))
+		s.drop(ctx, e, submitReply("", messages.Code_CODE_CONFLICT, "request_id", "this request id was used for another job",
+			"use a fresh request id"))
 	}
 }
 
@@ -240,7 +246,8 @@ func (s *Scheduler) tell(ctx actor.Context, e *livingJob, reply *messages.Submit
 }
 
 func submitReply(id topology.JobID, code messages.Code, field, text, hint string) *messages.SubmitReply {
-	return &messages.SubmitReply{Job: string(id), Outcome: &messages.Outcome{Code: code, Field: field, Text: text, Hint: hint}}
+	return &messages.SubmitReply{Job: string(id), Outcome: &messages.Outcome{Code: code, Field: field, Text: text,
+		Hint: hint}}
 }
 
 func invalidSubmit(err error) *messages.SubmitReply {

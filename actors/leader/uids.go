@@ -20,7 +20,7 @@ func (s *Scheduler) noUID(spec *messages.JobSpec) *messages.SubmitReply {
 		return nil
 	}
 	why := fmt.Sprintf("a job that names no user, or root, gets a uid of its own, and none of --uids %v is left: "+
-		"each is a job's, or kept by a machine for what a job left there", s.uids.UIDRange)
+		"each belongs to a job, or a machine keeps it for what a job left there", s.uids.UIDRange)
 	return submitReply("", messages.Code_CODE_EXHAUSTED, "", why,
 		"try again when jobs are over, name a user, or have --uids widened on the scheduler and on all machines")
 }

@@ -30,7 +30,8 @@ func (j *Job) onUpdate(ctx actor.Context, m *messages.Update) {
 	if j.timedOut() && m.SetTimeLimit {
 		// A later limit would stand beside an end that says that it had been reached.
 		ctx.Respond(&messages.UpdateReply{Job: m.Job, Outcome: &messages.Outcome{
-			Code: messages.Code_CODE_CONFLICT, Field: "time_limit_ms", Text: "the job has reached its time limit and is being ended",
+			Code: messages.Code_CODE_CONFLICT, Field: "time_limit_ms",
+			Text: "the job has reached its time limit and is being ended",
 			Hint: "submit it again to run it again",
 		}})
 		return
@@ -77,5 +78,6 @@ func (j *Job) updateReply(m *messages.Update) *messages.UpdateReply {
 
 // timedOut reports whether the run is being ended for its time limit.
 func (j *Job) timedOut() bool {
-	return j.end.GetCause() == messages.Cause_CAUSE_TIME_LIMIT || j.att.GetEnd().GetCause() == messages.Cause_CAUSE_TIME_LIMIT
+	return j.end.GetCause() == messages.Cause_CAUSE_TIME_LIMIT ||
+		j.att.GetEnd().GetCause() == messages.Cause_CAUSE_TIME_LIMIT
 }

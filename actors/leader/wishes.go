@@ -8,6 +8,7 @@ import (
 
 	"github.com/yi-json/synapse/actors"
 	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/topology"
 )
 
 // This file owns what people want of a job that is there: cancel, hold, requeue.
@@ -72,7 +73,7 @@ func (j *Job) onHold(ctx actor.Context, m *messages.Hold) {
 	j.advance(ctx)
 }
 
-// holdWish is what people wanted last: that the job be held, or, without a deed,
+// holdWish is what people wanted last: that the job be held, or, where hold is nil,
 // that it be released. One value and not a flag for each: of a hold and a release
 // that meet the same write, the later one counts.
 type holdWish struct{ hold *messages.Deed }
@@ -161,4 +162,28 @@ func (j *Job) answerTooLate(ctx actor.Context) {
 		ctx.Send(a.pid, a.answer())
 	}
 	j.cancel, j.wish, j.respec, j.askers = nil, nil, nil, nil
+}
+
+// noJob says why nobody is there to pass a wish on to: before the store is read,
+// and while a job's actor is recreated, that is no answer about the job.
+func (s *Scheduler) noJob(id string) *messages.Outcome {
+	if s.states.In(schedulerLoading) || s.jobs[topology.JobID(id)] != nil {
+		return &messages.Outcome{
+			Code: messages.Code_CODE_UNAVAILABLE, Text: "this leader has just taken over and is not ready",
+			Hint: "try again in a moment",
+		}
+	}
+	if d := s.damaged[topology.JobID(id)]; d != nil {
+		return &messages.Outcome{
+			Code: messages.Code_CODE_CONFLICT, Field: "job", Text: damageOf(d.Damaged), Hint: "nothing else can be done with it",
+		}
+	}
+	return noSuchJob(id)
+}
+
+func noSuchJob(id string) *messages.Outcome {
+	return &messages.Outcome{
+		Code: messages.Code_CODE_NOT_FOUND, Field: "job", Text: fmt.Sprintf("no job %q is waiting or running", id),
+		Hint: "list the jobs to see its id; a job that has ended cannot be changed",
+	}
 }

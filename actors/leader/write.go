@@ -57,7 +57,8 @@ func (j *Job) advance(ctx actor.Context) {
 	d.rec.Revision++
 	d.rec.WrittenBy = &messages.Token{Epoch: j.p.Epoch, Counter: j.life<<32 | uint64(j.writes)}
 	j.writing, j.next = true, d
-	ctx.Request(j.peers.journal, Write{Lane: LaneDecisions, Change: actors.Change{Job: d.rec, Attempts: d.touched}, Tag: d.rec.WrittenBy.Counter})
+	ctx.Request(j.peers.journal, Write{Lane: LaneDecisions, Change: actors.Change{Job: d.rec, Attempts: d.touched},
+		Tag: d.rec.WrittenBy.Counter})
 }
 
 // mayNotCommit: the reservations may have lapsed, the job is not wanted any

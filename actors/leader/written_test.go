@@ -10,8 +10,9 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// A Job that was remade has its predecessor's name, and hears the answers to what that one wrote. They say nothing of what
-// it has written itself: nobody is told that it is on disk before its own answer has come.
+// TestAnswerToAPredecessor: a Job that was remade has its predecessor's name, and hears the answers to what that one
+// wrote. They say nothing of what it has written itself: nobody is told that it is on disk before its own answer has
+// come.
 func TestAnswerToAPredecessor(t *testing.T) {
 	rec := &messages.JobRecord{Id: "j1", Spec: oneGPU(), State: messages.JobState_JOB_STATE_QUEUED}
 	j := newJob(leaderPorts(), somePeers, 2, rec, nil).(*Job)

@@ -241,7 +241,8 @@ func listed(s *messages.JobStatus) *messages.JobStatus {
 // fits reports whether a job passes a list's filters; an empty one passes all.
 func fits(q *messages.ListJobs, s *messages.JobStatus) bool {
 	r := s.GetRecord()
-	return (q.Name == "" || q.Name == r.GetSpec().GetName()) && (len(q.Phases) == 0 || contains(q.Phases, s.GetPhase())) && ofWhom(r, q.Owner, q.Queue, q.Labels)
+	return (q.Name == "" || q.Name == r.GetSpec().GetName()) && (len(q.Phases) == 0 || contains(q.Phases, s.GetPhase())) &&
+		ofWhom(r, q.Owner, q.Queue, q.Labels)
 }
 
 // ofWhom reports whether a job belongs to this owner and queue and has all of these labels; an empty one fits any.

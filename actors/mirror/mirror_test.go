@@ -90,7 +90,8 @@ func listAll(t *testing.T, m *Mirror, q *messages.ListJobs) [][]string {
 
 func TestMirrorFindsByUniquePrefix(t *testing.T) {
 	m := mirrorOf(func(*actors.Constants) {})
-	for _, id := range []string{"train-7f01", "train-7f02", "train-8", "train", "eval-1", "b1", "b2", "b3", "b4", "b5", "b6", "b7"} {
+	for _, id := range []string{"train-7f01", "train-7f02", "train-8", "train", "eval-1", "b1", "b2", "b3", "b4", "b5",
+		"b6", "b7"} {
 		ask(m, JobShown{statusOf(id, "alice", "queued")})
 	}
 	for _, c := range []struct {
@@ -115,7 +116,8 @@ func TestMirrorFindsByUniquePrefix(t *testing.T) {
 		if c.code == messages.Code_CODE_OK && r.Job.GetRecord().GetId() != c.found {
 			t.Errorf("%q: found %v", c.asked, r.Job)
 		}
-		if c.code != messages.Code_CODE_OK && (r.Job != nil || !strings.Contains(r.Outcome.Text, c.found) || r.Outcome.Hint == "" || r.Outcome.Field != "job") {
+		if c.code != messages.Code_CODE_OK &&
+			(r.Job != nil || !strings.Contains(r.Outcome.Text, c.found) || r.Outcome.Hint == "" || r.Outcome.Field != "job") {
 			t.Errorf("%q: %v", c.asked, r)
 		}
 	}
@@ -123,14 +125,21 @@ func TestMirrorFindsByUniquePrefix(t *testing.T) {
 
 func TestMirrorExplains(t *testing.T) {
 	m := mirrorOf(func(*actors.Constants) {})
-	ask(m, JobShown{statusOf("j", "alice", "queued", func(s *messages.JobStatus) { s.Reason = "needs 64 GPUs, 56 are free" })})
-	ask(m, JobShown{statusOf("k", "alice", "failed", overAt(1), func(s *messages.JobStatus) { s.Record.Outcome = "rank 3 on n7 exited 1" })})
-	for id, want := range map[string]string{"j": "j: queued: needs 64 GPUs, 56 are free", "k": "k: failed: rank 3 on n7 exited 1"} {
-		if r := ask(m, &messages.ExplainJob{Job: id}).(*messages.ExplainJobReply); r.Text != want || r.Outcome.Code != messages.Code_CODE_OK {
+	ask(m, JobShown{statusOf("j", "alice", "queued", func(s *messages.JobStatus) {
+		s.Reason = "needs 64 GPUs, 56 are free"
+	})})
+	ask(m, JobShown{statusOf("k", "alice", "failed", overAt(1), func(s *messages.JobStatus) {
+		s.Record.Outcome = "rank 3 on n7 exited 1"
+	})})
+	for id, want := range map[string]string{"j": "j: queued: needs 64 GPUs, 56 are free",
+		"k": "k: failed: rank 3 on n7 exited 1"} {
+		if r := ask(m, &messages.ExplainJob{Job: id}).(*messages.ExplainJobReply); r.Text != want ||
+			r.Outcome.Code != messages.Code_CODE_OK {
 			t.Errorf("%s: %v", id, r)
 		}
 	}
-	if r := ask(m, &messages.ExplainJob{Job: "x"}).(*messages.ExplainJobReply); r.Outcome.Code != messages.Code_CODE_NOT_FOUND {
+	r := ask(m, &messages.ExplainJob{Job: "x"}).(*messages.ExplainJobReply)
+	if r.Outcome.Code != messages.Code_CODE_NOT_FOUND {
 		t.Errorf("x: %v", r)
 	}
 }

@@ -16,7 +16,8 @@ func (m *Mirror) onJobRecalled(e actors.Ended) {
 	if m.finished.len() >= m.p.Constants.MirrorFinished { // by newer ones: those come first
 		return
 	}
-	s := &messages.JobStatus{Record: e.Job, Phase: messages.EndPhase(e.Job.GetState()), Reason: e.Job.GetOutcome(), Attempt: e.Attempt}
+	s := &messages.JobStatus{Record: e.Job, Phase: messages.EndPhase(e.Job.GetState()), Reason: e.Job.GetOutcome(),
+		Attempt: e.Attempt}
 	told := &messages.Event{Seq: m.watch.seq, AtUnixMs: e.Job.GetFinishedUnixMs(), Text: jobWords(s), Job: listed(s)}
 	m.jobs.put(id, shownJob{JobStatus: s, told: told})
 	m.finished.put(finishedKey(s), id)

@@ -20,7 +20,9 @@ func ended(id string, finishedMs int64) JobRecalled {
 func TestMirrorRecalls(t *testing.T) {
 	a := newAudience()
 	a.says("early", &messages.Watch{Jobs: true})
-	a.says("scheduler", JobShown{statusOf("back", "alice", "settling", overAt(9), func(s *messages.JobStatus) { s.Debts = []string{"n7"} })})
+	a.says("scheduler", JobShown{statusOf("back", "alice", "settling", overAt(9), func(s *messages.JobStatus) {
+		s.Debts = []string{"n7"}
+	})})
 	a.hears(t, "early", "1 job back settling; evidence is missing from n7")
 	a.says("scheduler", ended("back", 9))
 	a.says("scheduler", ended("f2", 20))

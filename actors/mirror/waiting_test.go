@@ -52,7 +52,8 @@ func TestWaitingJobsShareAReason(t *testing.T) {
 	a.hears(t, "list")
 	a.hears(t, "one")
 	a.hears(t, "eager", "6 2 jobs wait: needs 8 GPUs; 3 are free")
-	for id, want := range map[string]string{"j1": "needs 8 GPUs; 3 are free", "j2": "needs 8 GPUs; 3 are free", "k": "needs 9 GPUs"} {
+	for id, want := range map[string]string{"j1": "needs 8 GPUs; 3 are free", "j2": "needs 8 GPUs; 3 are free",
+		"k": "needs 9 GPUs"} {
 		if got := shownReason(t, a.Mirror, id); got != want {
 			t.Errorf("%s waits because %q, want %q", id, got, want)
 		}
@@ -60,11 +61,13 @@ func TestWaitingJobsShareAReason(t *testing.T) {
 	aside := WaitingShown{Aside: "out of service: 1 dead (of 3 machines)"}
 	a.says("", aside)
 	a.hears(t, "one", "6 1 job waits: needs 9 GPUs · "+aside.Aside)
-	a.hears(t, "eager", "6 2 jobs wait: needs 8 GPUs; 3 are free · "+aside.Aside, "6 1 job waits: needs 9 GPUs · "+aside.Aside)
+	a.hears(t, "eager", "6 2 jobs wait: needs 8 GPUs; 3 are free · "+aside.Aside, "6 1 job waits: needs 9 GPUs · "+
+		aside.Aside)
 
 	// A watcher that comes back receives the present reasons.
 	a.says("late", &messages.Watch{Jobs: true, Reasons: true, After: first + 6})
-	a.hears(t, "late", "6 2 jobs wait: needs 8 GPUs; 3 are free · "+aside.Aside, "6 1 job waits: needs 9 GPUs · "+aside.Aside, "6 synced")
+	a.hears(t, "late", "6 2 jobs wait: needs 8 GPUs; 3 are free · "+aside.Aside, "6 1 job waits: needs 9 GPUs · "+
+		aside.Aside, "6 synced")
 	a.says("new", &messages.Watch{Jobs: true, Present: true, Ids: []string{"k"}})
 	a.hears(t, "new", "6 job k queued: needs 9 GPUs · "+aside.Aside, "6 synced")
 }

@@ -54,7 +54,8 @@ func (m *Mirror) onWatch(ctx actor.Context, q *messages.Watch) {
 	case q.Present:
 		m.tellPresent(ctx, q, who)
 	}
-	ctx.Send(who, &messages.Event{Seq: m.watch.seq, AtUnixMs: m.p.Clock.WallMs(), Text: "all that there was has been told", Synced: true})
+	ctx.Send(who, &messages.Event{Seq: m.watch.seq, AtUnixMs: m.p.Clock.WallMs(), Text: "all that there was has been told",
+		Synced: true})
 }
 
 func (w *watch) put(one watcher) {
@@ -72,7 +73,9 @@ func (w *watch) remove(who *actor.PID) {
 }
 
 func (w *watch) find(who *actor.PID) int {
-	return slices.IndexFunc(w.watchers, func(o watcher) bool { return who != nil && o.pid.Id == who.Id && o.pid.Address == who.Address })
+	return slices.IndexFunc(w.watchers, func(o watcher) bool {
+		return who != nil && o.pid.Id == who.Id && o.pid.Address == who.Address
+	})
 }
 
 // remembers reports whether every event later than this one is still kept.
@@ -148,7 +151,8 @@ func (m *Mirror) tellJob(ctx actor.Context, before shownJob, now *messages.JobSt
 	e := &messages.Event{Text: jobWords(now), Job: listed(now)}
 	// Between two attempts the end of the last one is what happened; the event also says why the job is not tried again
 	// yet, because no group of the queue says that.
-	if r := now.GetRecord(); now.Phase == messages.PhaseQueued && r.GetRuns() > 0 && r.GetNotBeforeUnixMs() > m.p.Clock.WallMs() {
+	if r := now.GetRecord(); now.Phase == messages.PhaseQueued && r.GetRuns() > 0 &&
+		r.GetNotBeforeUnixMs() > m.p.Clock.WallMs() {
 		e.Job.Reason = m.whyIdle(now)
 	}
 	return m.tell(ctx, e)

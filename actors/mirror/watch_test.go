@@ -149,7 +149,9 @@ func TestMirrorExplainsWhatKeepsAJob(t *testing.T) {
 		{"queued", "j: queued: after 1 failure it is tried again in 1s", func(s *messages.JobStatus) {
 			s.Record.Failures, s.Record.NotBeforeUnixMs = 1, noon{}.WallMs()+1_000
 		}},
-		{"queued", "j: queued: the scheduler is about to look at it", func(s *messages.JobStatus) { s.Record.NotBeforeUnixMs = noon{}.WallMs() }},
+		{"queued", "j: queued: the scheduler is about to look at it", func(s *messages.JobStatus) {
+			s.Record.NotBeforeUnixMs = noon{}.WallMs()
+		}},
 		{"queued", "j: queued: evidence is missing that its last attempt has ended on n1, n2", func(s *messages.JobStatus) {
 			s.Debts = []string{"n1", "n2"}
 		}},
@@ -168,8 +170,10 @@ func TestMirrorExplainsWhatKeepsAJob(t *testing.T) {
 func TestWatchTellsOnlyWhatWasAskedFor(t *testing.T) {
 	a := newAudience()
 	for who, q := range map[string]*messages.Watch{
-		"jobs": {Jobs: true}, "nodes": {Nodes: true}, "alice": {Jobs: true, Owner: "alice"}, "queue": {Jobs: true, Queue: "q-bob"},
-		"label": {Jobs: true, Labels: []*messages.Label{{Key: "team", Value: "bob"}}}, "ids": {Jobs: true, Nodes: true, Ids: []string{"j2", "n1"}},
+		"jobs": {Jobs: true}, "nodes": {Nodes: true}, "alice": {Jobs: true, Owner: "alice"},
+		"queue": {Jobs: true, Queue: "q-bob"},
+		"label": {Jobs: true, Labels: []*messages.Label{{Key: "team", Value: "bob"}}},
+		"ids":   {Jobs: true, Nodes: true, Ids: []string{"j2", "n1"}},
 	} {
 		a.says(who, q)
 	}

@@ -21,7 +21,8 @@ const wordedNodes = 8
 func jobChanged(a, b *messages.JobStatus) bool {
 	was, is := a.GetRecord(), b.GetRecord()
 	return a.GetPhase() != b.GetPhase() || a.GetReason() != b.GetReason() ||
-		was.GetState() != is.GetState() || (was.GetHold() == nil) != (is.GetHold() == nil) || (was.GetCancel() == nil) != (is.GetCancel() == nil) ||
+		was.GetState() != is.GetState() || (was.GetHold() == nil) != (is.GetHold() == nil) ||
+		(was.GetCancel() == nil) != (is.GetCancel() == nil) ||
 		a.GetWarned().GetCause() != b.GetWarned().GetCause() ||
 		a.GetWarned().GetEndsUnixMs() != b.GetWarned().GetEndsUnixMs() ||
 		attemptChanged(a.GetAttempt(), b.GetAttempt()) || !slices.Equal(a.GetDebts(), b.GetDebts())
@@ -30,7 +31,8 @@ func jobChanged(a, b *messages.JobStatus) bool {
 // attemptChanged ignores the ranks: the ends of a thousand members, one after the other, are not a thousand changes of
 // the job. The job's phase shows that it started, before the time of that is written.
 func attemptChanged(a, b *messages.AttemptRecord) bool {
-	return messages.FromToken(a.GetToken()) != messages.FromToken(b.GetToken()) || (a.GetEnd() == nil) != (b.GetEnd() == nil)
+	return messages.FromToken(a.GetToken()) != messages.FromToken(b.GetToken()) ||
+		(a.GetEnd() == nil) != (b.GetEnd() == nil)
 }
 
 func nodeChanged(a, b *messages.NodeStatus) bool {
@@ -83,17 +85,21 @@ func (m *Mirror) whyIdle(s *messages.JobStatus) string {
 	}
 	switch left := r.GetNotBeforeUnixMs() - m.p.Clock.WallMs(); {
 	case r.GetHold() != nil:
-		return "held by " + r.GetHold().GetBy().GetName() + actors.Because(r.GetHold().GetReason()) + " (release it and it is planned)"
+		return "held by " + r.GetHold().GetBy().GetName() + actors.Because(r.GetHold().GetReason()) +
+			" (release it and it is planned)"
 	case m.beginsLater(s):
 		return messages.BeginsAt(r.GetSpec())
 	case len(s.GetDebts()) > 0:
 		return "evidence is missing that its last attempt has ended on " + someOf(s.GetDebts())
 	case left > 0 && s.GetAttempt().GetEnd().GetCause() == messages.Cause_CAUSE_PREPARE_FAILED:
-		return "it could not be prepared on " + someOf(r.GetPrepareFailedOn()) + "; it is tried again in " + actors.Millis(left).Round(time.Second).String()
+		return "it could not be prepared on " + someOf(r.GetPrepareFailedOn()) + "; it is tried again in " +
+			actors.Millis(left).Round(time.Second).String()
 	case left > 0 && r.GetFailures() == 0:
-		return "tasks may still run on a machine that was lost; it is tried again when they have surely stopped, in " + actors.Millis(left).Round(time.Second).String()
+		return "tasks may still run on a machine that was lost; it is tried again when they have surely stopped, in " +
+			actors.Millis(left).Round(time.Second).String()
 	case left > 0:
-		return "after " + actors.Counted(int(r.GetFailures()), "failure") + " it is tried again in " + actors.Millis(left).Round(time.Second).String()
+		return "after " + actors.Counted(int(r.GetFailures()), "failure") + " it is tried again in " +
+			actors.Millis(left).Round(time.Second).String()
 	case m.waiting.idle != "":
 		return m.waiting.idle
 	}

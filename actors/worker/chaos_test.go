@@ -83,7 +83,8 @@ func (c *nodeChaos) onDisk(t topology.Token) *messages.SliceRecord {
 
 // orderFor heads a command.
 func (c *nodeChaos) orderFor(a *chaosAttempt) *messages.Order {
-	return &messages.Order{Epoch: c.epoch, Token: messages.ToToken(a.token), Job: "j", Node: "a", Incarnation: c.incarnation(), Seq: 1}
+	return &messages.Order{Epoch: c.epoch, Token: messages.ToToken(a.token), Job: "j", Node: "a",
+		Incarnation: c.incarnation(), Seq: 1}
 }
 
 // command draws an attempt that fits, if the leader knows this start of the agent, and sends what make returns for it.
@@ -106,7 +107,8 @@ func (c *nodeChaos) reserve(t *rapid.T) {
 	if c.greeted != c.agent {
 		t.Skip("the leader has not heard of this agent")
 	}
-	a := &chaosAttempt{token: topology.Token{Epoch: c.epoch, Counter: uint64(len(c.attempts) + 1)}, exits: map[int32]*messages.Exit{}}
+	a := &chaosAttempt{token: topology.Token{Epoch: c.epoch, Counter: uint64(len(c.attempts) + 1)},
+		exits: map[int32]*messages.Exit{}}
 	for r := range rapid.IntRange(1, 2).Draw(t, "ranks") {
 		a.members = append(a.members, &messages.Member{Rank: int32(r), Amount: &messages.Resources{
 			MilliCpu: 500, MemoryBytes: 1 << 30, MilliGpu: rapid.SampledFrom([]int64{0, 400, 1000}).Draw(t, "gpu"),

@@ -133,7 +133,8 @@ func (n *Node) gather(ctx actor.Context, s *nodeSlice, m *messages.Start) *messa
 	}
 	if len(list) < int(r.SizeBytes) {
 		s.roster.data = slices.Clip(list) // incoming data must not be written to
-		n.tell(ctx, s.page.Job, &messages.Lacking{Origin: n.origin(s.page.Token, s.page.Job), Digest: r.Digest, HaveBytes: int32(len(list))})
+		n.tell(ctx, s.page.Job, &messages.Lacking{Origin: n.origin(s.page.Token, s.page.Job), Digest: r.Digest,
+			HaveBytes: int32(len(list))})
 		return nil
 	}
 	s.roster = roster{}

@@ -113,7 +113,8 @@ func (n *Node) tell(ctx actor.Context, job topology.JobID, fact any) {
 }
 
 // refuse answers Reserve or Commit with what the machine really has.
-func (n *Node) refuse(ctx actor.Context, t topology.Token, job topology.JobID, why messages.RefusalReason, format string, args ...any) {
+func (n *Node) refuse(ctx actor.Context, t topology.Token, job topology.JobID, why messages.RefusalReason,
+	format string, args ...any) {
 	n.tell(ctx, job, &messages.Refused{
 		Origin: n.origin(t, job), Reason: why, Detail: fmt.Sprintf(format, args...), Ledger: n.ledgerReport(),
 	})

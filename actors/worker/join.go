@@ -13,7 +13,7 @@ import (
 // full disk. It then remembers the epoch in memory, obeys no older leader, and begins nothing until the disk has it: no
 // reservation, no commit, no start; and no evidence leaves before the disk has that either. So if its agent ends
 // meanwhile and an older leader is the first to speak to the next, that one finds nothing here that the newer had
-// reason to think over. The cluster of the first leader stays the machine's: epochs are counted in each cluster anew,
+// reason to think over. The cluster of the first leader stays the machine's: each cluster counts its own epochs,
 // so that a leader of another one, however high its own, may command nothing here.
 
 // leadHeard is a leader that sent Lead and is not accepted yet.
@@ -120,7 +120,8 @@ func (n *Node) tellObeyed(ctx actor.Context, other *actor.PID) {
 // it is answered.
 func (n *Node) sayHello(ctx actor.Context) {
 	ctx.Request(actors.At(n.leader, actors.SchedulerPath), &messages.Hello{
-		Origin: n.origin(noToken, ""), Epoch: n.epoch, ClusterId: n.cluster, Announcement: n.p.Announcement, Ledger: n.ledgerReport(),
+		Origin: n.origin(noToken, ""), Epoch: n.epoch, ClusterId: n.cluster, Announcement: n.p.Announcement,
+		Ledger:     n.ledgerReport(),
 		Vocabulary: messages.Vocabulary,
 	})
 	if n.states.In(nodeJoining) {
@@ -144,7 +145,8 @@ func (n *Node) onWelcome(ctx actor.Context, m *messages.Welcome) {
 // onRejected: the leader refuses this machine. Another Lead may ask again. The refusal of another cluster's leader
 // changes nothing and is only logged, once: its epoch may happen to be that of our own leader.
 func (n *Node) onRejected(m *messages.Rejected) {
-	if m.Reason == messages.RejectReason_REJECT_REASON_ANOTHER_CLUSTER && messages.SameIncarnation(m.Incarnation, n.p.Incarnation) {
+	if m.Reason == messages.RejectReason_REJECT_REASON_ANOTHER_CLUSTER &&
+		messages.SameIncarnation(m.Incarnation, n.p.Incarnation) {
 		if n.refusal != m.Text {
 			n.refusal = m.Text
 			n.p.Log.Info("Master refuses this node: %s", m.Text)

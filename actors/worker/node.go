@@ -177,7 +177,8 @@ func (n *Node) now() int64 { return int64(n.p.Clock.Now()) }
 func (n *Node) spawnTask(ctx actor.Context, s *nodeSlice, i int, spawned bool) {
 	r := &s.ranks[i]
 	n.newborn = taskWork{
-		key: topology.TaskKey{Token: s.page.Token, Rank: r.rank}, id: r.id, job: s.page.Job, node: n.p.Node, spec: s.spec, uid: s.uid,
+		key: topology.TaskKey{Token: s.page.Token, Rank: r.rank}, id: r.id, job: s.page.Job, node: n.p.Node, spec: s.spec,
+		uid:   s.uid,
 		owner: s.owner,
 		grant: s.grants[i], spawned: spawned,
 	}

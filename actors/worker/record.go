@@ -50,7 +50,8 @@ func recordSum(data []byte) uint32 {
 }
 
 func decodeRecord(data []byte) (*messages.LedgerRecord, error) {
-	if len(data) < recordHead || string(data[:4]) != recordMark || binary.LittleEndian.Uint32(data[8:]) != recordSum(data) {
+	if len(data) < recordHead || string(data[:4]) != recordMark ||
+		binary.LittleEndian.Uint32(data[8:]) != recordSum(data) {
 		return nil, fmt.Errorf("%w: %d bytes", errRecord, len(data))
 	}
 	if v := binary.LittleEndian.Uint32(data[4:]); v != recordVersion {

@@ -207,7 +207,8 @@ func (l *rigLauncher) list() *messages.TaskList {
 	m := &messages.TaskList{}
 	for _, k := range l.order {
 		t := l.tasks[k]
-		m.Tasks = append(m.Tasks, &messages.TaskEntry{Id: messages.ToTaskID(k), Prepared: t.prepared, Started: t.spawned, Exit: t.exit})
+		m.Tasks = append(m.Tasks, &messages.TaskEntry{Id: messages.ToTaskID(k), Prepared: t.prepared, Started: t.spawned,
+			Exit: t.exit})
 	}
 	return m
 }
@@ -223,7 +224,8 @@ func (l *rigLauncher) task(k topology.TaskKey) *rigTask {
 func (l *rigLauncher) about(command any, k topology.TaskKey, to *actor.PID) {
 	_, stop := command.(*messages.StopTask)
 	if l.tasks[k] == nil && stop {
-		l.tell(to, &messages.TaskGone{Id: messages.ToTaskID(k), Exit: &messages.Exit{Kind: messages.ExitKind_EXIT_KIND_NEVER_STARTED}})
+		l.tell(to,
+			&messages.TaskGone{Id: messages.ToTaskID(k), Exit: &messages.Exit{Kind: messages.ExitKind_EXIT_KIND_NEVER_STARTED}})
 		return
 	}
 	t := l.task(k)

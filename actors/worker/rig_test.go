@@ -57,7 +57,8 @@ type rigT interface {
 
 func newNodeRig(t rigT, gpus int) *nodeRig {
 	r := &nodeRig{t: t, taken: map[string]bool{}, watch: func(any) {}, now: 1e9, boot: 1, epoch: 1}
-	r.announce = &messages.Announcement{Total: &messages.Resources{MilliCpu: 8000, MemoryBytes: 64 << 30}, Address: "10.0.0.1",
+	r.announce = &messages.Announcement{Total: &messages.Resources{MilliCpu: 8000, MemoryBytes: 64 << 30},
+		Address:   "10.0.0.1",
 		PortFirst: 30000, PortLast: 30001, AgentVersion: "test"}
 	r.haveGPUs(gpus)
 	r.launcher = rigLauncher{r: r, auto: true, tasks: map[topology.TaskKey]*rigTask{}}
@@ -87,7 +88,8 @@ func (r *nodeRig) start() {
 	})
 	Assemble(Ports{
 		Ports: actors.Ports{
-			System: r.system, Host: &rigHost{r}, Clock: &rigClock{r, r.agent}, Log: &rigLog{r: r}, Constants: actors.DefaultConstants(),
+			System: r.system, Host: &rigHost{r}, Clock: &rigClock{r, r.agent}, Log: &rigLog{r: r},
+			Constants: actors.DefaultConstants(),
 		},
 		Node: "a", MachineID: "machine-a", Incarnation: r.incarnation(), Announcement: r.announce,
 		Disk: &rigDiskPort{r, r.agent}, Launcher: &r.launcher,
@@ -164,11 +166,13 @@ func (r *nodeRig) say(format string, args ...any) { fmt.Fprintf(&r.said, format+
 
 func nodeRecordOf(t testing.TB) *messages.LedgerRecord {
 	t.Helper()
-	return &messages.LedgerRecord{Epoch: 7, BootId: "boot-1", WithdrawnGpus: []string{"gpu-1"}, Slices: []*messages.SliceRecord{{
-		Token: &messages.Token{Epoch: 7, Counter: 1}, Job: "j", State: messages.SliceState_SLICE_STATE_STARTED,
-		Grants: []*messages.Grant{{Rank: 3, Amount: &messages.Resources{MilliGpu: 1000}, Gpus: []*messages.GpuShare{{GpuId: "gpu-0", Milli: 1000}}}},
-		Exits:  []*messages.Exit{{Rank: 3, Kind: messages.ExitKind_EXIT_KIND_EXITED}},
-	}}}
+	return &messages.LedgerRecord{Epoch: 7, BootId: "boot-1", WithdrawnGpus: []string{"gpu-1"},
+		Slices: []*messages.SliceRecord{{
+			Token: &messages.Token{Epoch: 7, Counter: 1}, Job: "j", State: messages.SliceState_SLICE_STATE_STARTED,
+			Grants: []*messages.Grant{{Rank: 3, Amount: &messages.Resources{MilliGpu: 1000},
+				Gpus: []*messages.GpuShare{{GpuId: "gpu-0", Milli: 1000}}}},
+			Exits: []*messages.Exit{{Rank: 3, Kind: messages.ExitKind_EXIT_KIND_EXITED}},
+		}}}
 }
 
 func sliceStateName(s topology.SliceState) string {

@@ -251,7 +251,8 @@ func membersIn(t *testing.T, d *datadriven.TestData) []*messages.Member {
 	}
 	var all []*messages.Member
 	for i, n := range amounts {
-		all = append(all, &messages.Member{Rank: int32(i), Amount: &messages.Resources{MilliCpu: 1000, MemoryBytes: gib << 30, MilliGpu: n}})
+		all = append(all,
+			&messages.Member{Rank: int32(i), Amount: &messages.Resources{MilliCpu: 1000, MemoryBytes: gib << 30, MilliGpu: n}})
 	}
 	return all
 }
@@ -352,7 +353,8 @@ func reportWords(l *messages.LedgerReport) string {
 	if l == nil {
 		return "no ledger"
 	}
-	words := []string{fmt.Sprintf("v%d free cpu=%d mem=%dGiB gpu=%d", l.Version, l.Free.MilliCpu, l.Free.MemoryBytes>>30, l.Free.MilliGpu)}
+	words := []string{fmt.Sprintf("v%d free cpu=%d mem=%dGiB gpu=%d", l.Version, l.Free.MilliCpu, l.Free.MemoryBytes>>30,
+		l.Free.MilliGpu)}
 	for _, s := range l.Slices {
 		word := fmt.Sprintf("%d.%d %s", s.Token.Epoch, s.Token.Counter, sliceStateName(messages.FromSliceState(s.State)))
 		if s.RanMs > 0 {
@@ -385,7 +387,8 @@ func recordWords(data []byte) string {
 		words[0] += " of " + rec.ClusterId
 	}
 	for _, s := range rec.Slices {
-		words = append(words, fmt.Sprintf("%d.%d %s", s.Token.Epoch, s.Token.Counter, sliceStateName(messages.FromSliceState(s.State))))
+		words = append(words,
+			fmt.Sprintf("%d.%d %s", s.Token.Epoch, s.Token.Counter, sliceStateName(messages.FromSliceState(s.State))))
 		if s.Cause != 0 {
 			words[len(words)-1] += " (" + actors.WordOf(s.Cause.String(), "CAUSE_") + ")"
 		}

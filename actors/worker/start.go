@@ -131,7 +131,8 @@ func (n *Node) enterSlice(r *messages.SliceRecord, l topology.Slice, exits map[t
 func exitsOf(r *messages.SliceRecord) map[topology.Rank]*messages.Exit {
 	exits := map[topology.Rank]*messages.Exit{}
 	for _, e := range r.Exits {
-		e.Detail = messages.AsText(e.Detail) // an earlier version kept a launcher's words as they came, and no leader takes those
+		// an earlier version kept a launcher's words as they came, and no leader takes those
+		e.Detail = messages.AsText(e.Detail)
 		exits[topology.Rank(e.Rank)] = e
 	}
 	return exits
@@ -139,7 +140,8 @@ func exitsOf(r *messages.SliceRecord) map[topology.Rank]*messages.Exit {
 
 // endByReboot: nothing of the last boot runs, whatever the record says. An exit
 // that the launcher still saw is better than none.
-func (n *Node) endByReboot(l *topology.Slice, exits map[topology.Rank]*messages.Exit, known map[topology.TaskKey]*messages.TaskEntry) {
+func (n *Node) endByReboot(l *topology.Slice, exits map[topology.Rank]*messages.Exit,
+	known map[topology.TaskKey]*messages.TaskEntry) {
 	l.State = topology.SliceOver
 	for i := range l.Grants {
 		rank := l.Grants[i].Rank
@@ -147,7 +149,8 @@ func (n *Node) endByReboot(l *topology.Slice, exits map[topology.Rank]*messages.
 			exits[rank] = &messages.Exit{
 				Rank: int32(rank), Kind: messages.ExitKind_EXIT_KIND_REBOOTED, AtUnixMs: n.p.Clock.WallMs(),
 			}
-			if seen := known[topology.TaskKey{Token: l.Token, Rank: rank}].GetExit(); seen.GetKind() == messages.ExitKind_EXIT_KIND_EXITED {
+			if seen := known[topology.TaskKey{Token: l.Token,
+				Rank: rank}].GetExit(); seen.GetKind() == messages.ExitKind_EXIT_KIND_EXITED {
 				exits[rank] = seen
 			}
 		}

@@ -160,14 +160,16 @@ func (t *Task) onStarted(ctx actor.Context, m *messages.TaskStarted) {
 	t.spawned = true
 }
 
-// onWarn tells a task that runs of its end. One that does not yet, or not any more, is not told: the leader says it again.
+// onWarn tells a task that runs of its end. One that does not yet, or not any more, is not told: the leader says it
+// again.
 func (t *Task) onWarn(ctx actor.Context, m taskWarn) {
 	if !t.states.In(taskRunning) {
 		return
 	}
 	w := m.Warn
 	t.ask(ctx, &messages.WarnTask{
-		Id: t.work.id, Number: w.Number, Cause: w.Cause, LeftMs: w.LeftMs, Of: w.Of, Signal: t.work.spec.GetWarn().GetSignal(),
+		Id: t.work.id, Number: w.Number, Cause: w.Cause, LeftMs: w.LeftMs, Of: w.Of,
+		Signal: t.work.spec.GetWarn().GetSignal(),
 	})
 }
 
@@ -204,7 +206,8 @@ func (t *Task) exitOf(told *messages.Exit) *messages.Exit {
 		exit.AtUnixMs = t.p.Clock.WallMs()
 	}
 	switch exit.Kind {
-	case messages.ExitKind_EXIT_KIND_PREPARE_FAILED, messages.ExitKind_EXIT_KIND_LAUNCH_FAILED, messages.ExitKind_EXIT_KIND_NEVER_STARTED:
+	case messages.ExitKind_EXIT_KIND_PREPARE_FAILED, messages.ExitKind_EXIT_KIND_LAUNCH_FAILED,
+		messages.ExitKind_EXIT_KIND_NEVER_STARTED:
 	case messages.ExitKind_EXIT_KIND_UNSPECIFIED:
 		exit.Kind = messages.ExitKind_EXIT_KIND_SUPERVISOR_LOST
 		fallthrough

@@ -49,7 +49,8 @@ func TestOutcomesTravel(t *testing.T) {
 	if OutcomeOf(nil) != nil {
 		t.Error("no error has an outcome")
 	}
-	for _, err := range []error{context.DeadlineExceeded, errors.New("x"), status.Error(codes.DeadlineExceeded, "late"), status.Error(codes.Internal, "x")} {
+	for _, err := range []error{context.DeadlineExceeded, errors.New("x"), status.Error(codes.DeadlineExceeded, "late"),
+		status.Error(codes.Internal, "x")} {
 		if o := OutcomeOf(err); o.GetCode() != messages.Code_CODE_UNSPECIFIED || o.Text == "" {
 			t.Errorf("%v is %v", err, o)
 		}

@@ -250,7 +250,8 @@ func TestShortOutageIsBridged(t *testing.T) {
 		if err := <-held; err != nil {
 			t.Fatal(err)
 		}
-		want := strings.TrimSuffix(strings.Repeat("The lease was not renewed: the server is away\nThe database answers again\n", 5), "\n")
+		want := strings.TrimSuffix(
+			strings.Repeat("The lease was not renewed: the server is away\nThe database answers again\n", 5), "\n")
 		if a.said() != want {
 			t.Errorf("it said:\n%s", a.said())
 		}

@@ -76,7 +76,9 @@ func TestRetention(t *testing.T) {
 		}
 		ctx, end := context.WithCancel(t.Context())
 		defer end()
-		r := Retention{Store: a, Keep: time.Minute, Clock: bubble{time.Now()}, WallMs: func() int64 { return time.Now().UnixMilli() }, Log: log}
+		r := Retention{Store: a, Keep: time.Minute, Clock: bubble{time.Now()}, WallMs: func() int64 {
+			return time.Now().UnixMilli()
+		}, Log: log}
 		done := make(chan struct{})
 		go func() { r.Run(ctx, 1); close(done) }()
 		time.Sleep(firstSweep + time.Minute)
@@ -169,7 +171,8 @@ func TestRetentionEndsWithItsLeader(t *testing.T) {
 		a := &attic{fail: errors.New("never called")}
 		ctx, end := context.WithCancel(t.Context())
 		end()
-		Retention{Store: a, Keep: time.Hour, Clock: bubble{time.Now()}, WallMs: func() int64 { return 0 }, Log: new(rig)}.Run(ctx, 1)
+		Retention{Store: a, Keep: time.Hour, Clock: bubble{time.Now()}, WallMs: func() int64 { return 0 }, Log: new(rig)}.Run(
+			ctx, 1)
 		if a.calls != 0 {
 			t.Fatalf("it was called %d times", a.calls)
 		}

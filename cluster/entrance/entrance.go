@@ -16,8 +16,8 @@ import (
 //
 // A connection is silent until its first byte, speaks until it is proved, and has entered then. Where there is no room
 // for another, the one goes that has been silent for longest: a client speaks as soon as it is connected, so that an
-// honest one is silent for a moment, whatever comes behind it. To refuse the newest instead would let the first thousand
-// silent ones shut everybody out for as long as they like to come again.
+// honest one is silent for a moment, whatever comes behind it. To refuse the newest instead would let the first
+// thousand silent ones shut everybody out for as long as they like to come again.
 
 // Limits are how many connections there may be of each kind, in all and from one source.
 type Limits struct {

@@ -69,8 +69,8 @@ func (d *desk) shows(want string, all ...*Conn) {
 	}
 }
 
-// TestSilentMakeRoom: the one that has been silent for longest goes for the next of the same source, and one that speaks
-// stays.
+// TestSilentMakeRoom: the one that has been silent for longest goes for the next of the same source, and one that
+// speaks stays.
 func TestSilentMakeRoom(t *testing.T) {
 	d := newDesk(t, Limits{100, 100, 100, 2, 100, 100})
 	a, b := d.comes("10.0.0.1"), d.comes("10.0.0.1")

@@ -15,7 +15,8 @@ import (
 )
 
 // This file owns how a machine joins: a connection of its own kind, as a renewal's, with a request and an answer.
-// The machine has no certificate yet and shows none; the scheduler proves itself first, by the root that the token names.
+// The machine has no certificate yet and shows none; the scheduler proves itself first, by the root that the token
+// names.
 
 const protocolJoin = "synapse-join/1"
 

@@ -15,7 +15,7 @@ import (
 	"github.com/yi-json/synapse/cluster/identity"
 )
 
-// newStageNow is a stage whose clock is the machine's: who joins has no other one.
+// newStageNow is a stage that goes by the machine's clock: a machine that joins has no other one.
 func newStageNow(t *testing.T) *stage {
 	t.Helper()
 	return newStageAt(t, time.Now())

@@ -134,7 +134,8 @@ func (b *Badge) take(chain []*x509.Certificate) error {
 }
 
 // ask reaches a scheduler, has it proved, says one thing to it, and answers what it signed for that.
-func ask(ctx context.Context, at string, prove func(context.Context, net.Conn) (*tls.Conn, error), say func() ([]byte, error)) (
+func ask(ctx context.Context, at string, prove func(context.Context, net.Conn) (*tls.Conn, error),
+	say func() ([]byte, error)) (
 	[]*x509.Certificate, error,
 ) {
 	ctx, cancel := context.WithTimeout(ctx, renewalTimeout)
@@ -203,7 +204,7 @@ func readAnswer(answer []byte) (chain []*x509.Certificate, err error) {
 	return chain, nil
 }
 
-// A frame is its length, in four bytes, and so many bytes.
+// writeFrame sends a frame: its length, in four bytes, and as many bytes.
 func writeFrame(to io.Writer, data []byte) error {
 	_, err := to.Write(append(binary.BigEndian.AppendUint32(nil, uint32(len(data))), data...))
 	return err

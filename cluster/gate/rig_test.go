@@ -107,7 +107,7 @@ func (s *stage) pass(d time.Duration) {
 	s.now = s.now.Add(d)
 }
 
-// badge is somebody's of a cluster, on disk.
+// badge is the badge of a member of a cluster, on disk.
 func (s *stage) badge(by *identity.Folder, role identity.Role, name string) *Badge {
 	s.t.Helper()
 	folder := must(by.Certify(role, name, today))

@@ -13,9 +13,11 @@ import (
 
 // member is one rank of an attempt; a code below 0 is one without evidence.
 func member(rank int32, node string, milliGPU int64, code int32, goneMs int64) *messages.Place {
-	p := &messages.Place{Rank: rank, Node: node, MachineId: "m-" + node, Grant: &messages.Grant{Rank: rank, Amount: &messages.Resources{MilliGpu: milliGPU}}}
+	p := &messages.Place{Rank: rank, Node: node, MachineId: "m-" + node,
+		Grant: &messages.Grant{Rank: rank, Amount: &messages.Resources{MilliGpu: milliGPU}}}
 	if code >= 0 {
-		p.Exit = &messages.Exit{Rank: rank, Kind: messages.ExitKind_EXIT_KIND_EXITED, Code: code, AtUnixMs: goneMs, PeakMemoryBytes: 1000 + int64(rank)}
+		p.Exit = &messages.Exit{Rank: rank, Kind: messages.ExitKind_EXIT_KIND_EXITED, Code: code, AtUnixMs: goneMs,
+			PeakMemoryBytes: 1000 + int64(rank)}
 		if code > 128 {
 			p.Exit.Signal = code - 128
 		}
@@ -26,9 +28,12 @@ func member(rank int32, node string, milliGPU int64, code int32, goneMs int64) *
 func TestAccount(t *testing.T) {
 	past := &store.PastJob{
 		Job: &messages.JobRecord{
-			Id: "j", Owner: &messages.Principal{Name: "alice"}, State: messages.JobState_JOB_STATE_CANCELLED, Outcome: "cancelled: enough", Runs: 3,
-			Spec:            &messages.JobSpec{Name: "train", Queue: "q", Priority: 5, Labels: []*messages.Label{{Key: "team", Value: "nlp"}}},
-			SubmittedUnixMs: 1_000, FinishedUnixMs: 90_000, InfraRestarts: 1, Failures: 1, Cancel: &messages.Deed{AtUnixMs: 80_000, Reason: "enough"},
+			Id: "j", Owner: &messages.Principal{Name: "alice"}, State: messages.JobState_JOB_STATE_CANCELLED,
+			Outcome: "cancelled: enough", Runs: 3,
+			Spec: &messages.JobSpec{Name: "train", Queue: "q", Priority: 5,
+				Labels: []*messages.Label{{Key: "team", Value: "nlp"}}},
+			SubmittedUnixMs: 1_000, FinishedUnixMs: 90_000, InfraRestarts: 1, Failures: 1,
+			Cancel: &messages.Deed{AtUnixMs: 80_000, Reason: "enough"},
 		},
 		Attempts: []*messages.AttemptRecord{
 			{ // never past the barrier: its GPUs were held all the same
@@ -38,8 +43,10 @@ func TestAccount(t *testing.T) {
 			},
 			{ // rank 1 is killed, rank 2's machine is lost, rank 3's clock is an hour behind
 				Token: &messages.Token{Epoch: 1, Counter: 2}, Run: 2, CommittedUnixMs: 10_000, StartedUnixMs: 12_000,
-				Places: []*messages.Place{member(0, "n2", 8000, 143, 21_000), member(1, "n1", 8000, 137, 20_000), member(2, "n3", 500, -1, 0), member(3, "n2", 1000, 0, 7)},
-				End:    &messages.End{Cause: messages.Cause_CAUSE_MEMBER_FAILED, Rank: 1, Node: "n1", Detail: "rank 1", AtUnixMs: 20_500},
+				Places: []*messages.Place{member(0, "n2", 8000, 143, 21_000), member(1, "n1", 8000, 137, 20_000),
+					member(2, "n3", 500, -1, 0), member(3, "n2", 1000, 0, 7)},
+				End: &messages.End{Cause: messages.Cause_CAUSE_MEMBER_FAILED, Rank: 1, Node: "n1", Detail: "rank 1",
+					AtUnixMs: 20_500},
 			},
 			{ // no GPU, and gone at once
 				Token: &messages.Token{Epoch: 1, Counter: 3}, Run: 3, CommittedUnixMs: 70_000, StartedUnixMs: 71_000,
@@ -51,22 +58,30 @@ func TestAccount(t *testing.T) {
 	one := account(past, false)
 	secondAttempt := int64(8000*11_000 + 8000*10_000 + 500*10_500 + 1000*10_500)
 	want := &messages.PastJob{
-		Id: "j", Name: "train", Owner: "alice", Queue: "q", Priority: 5, Labels: past.Job.Spec.Labels, State: past.Job.State, Reason: "cancelled: enough",
-		SubmittedUnixMs: 1_000, StartedUnixMs: 12_000, FinishedUnixMs: 90_000, Cancel: past.Job.Cancel, Runs: 3, Failures: 1, InfraRestarts: 1,
-		MilliGpuMs: 1000*3_000 + secondAttempt,
+		Id: "j", Name: "train", Owner: "alice", Queue: "q", Priority: 5, Labels: past.Job.Spec.Labels, State: past.Job.State,
+		Reason:          "cancelled: enough",
+		SubmittedUnixMs: 1_000, StartedUnixMs: 12_000, FinishedUnixMs: 90_000, Cancel: past.Job.Cancel, Runs: 3, Failures: 1,
+		InfraRestarts: 1,
+		MilliGpuMs:    1000*3_000 + secondAttempt,
 		Attempts: []*messages.PastAttempt{
 			{
-				Token: past.Attempts[0].Token, Run: 1, CommittedUnixMs: 2_000, EndedUnixMs: 4_000, GoneUnixMs: 5_000, Cause: messages.Cause_CAUSE_PREPARE_TIMEOUT,
-				FailedRank: -1, FailedNode: "n1", Members: 1, Nodes: []string{"n1"}, MilliGpu: 1000, MilliGpuMs: 3_000_000, PeakMemoryBytes: 1000,
+				Token: past.Attempts[0].Token, Run: 1, CommittedUnixMs: 2_000, EndedUnixMs: 4_000, GoneUnixMs: 5_000,
+				Cause:      messages.Cause_CAUSE_PREPARE_TIMEOUT,
+				FailedRank: -1, FailedNode: "n1", Members: 1, Nodes: []string{"n1"}, MilliGpu: 1000, MilliGpuMs: 3_000_000,
+				PeakMemoryBytes: 1000,
 			},
 			{
-				Token: past.Attempts[1].Token, Run: 2, CommittedUnixMs: 10_000, StartedUnixMs: 12_000, EndedUnixMs: 20_500, Cause: messages.Cause_CAUSE_MEMBER_FAILED,
-				Detail: "rank 1", FailedRank: 1, FailedNode: "n1", ExitCode: 137, Signal: 9, Members: 4, Nodes: []string{"n2", "n1", "n3"},
+				Token: past.Attempts[1].Token, Run: 2, CommittedUnixMs: 10_000, StartedUnixMs: 12_000, EndedUnixMs: 20_500,
+				Cause:  messages.Cause_CAUSE_MEMBER_FAILED,
+				Detail: "rank 1", FailedRank: 1, FailedNode: "n1", ExitCode: 137, Signal: 9, Members: 4,
+				Nodes:    []string{"n2", "n1", "n3"},
 				MilliGpu: 17_500, MilliGpuMs: secondAttempt, PeakMemoryBytes: 1003,
 			},
 			{
-				Token: past.Attempts[2].Token, Run: 3, CommittedUnixMs: 70_000, StartedUnixMs: 71_000, EndedUnixMs: 79_000, GoneUnixMs: 80_000,
-				Cause: messages.Cause_CAUSE_CANCELLED, FailedRank: -1, Members: 1, Nodes: []string{"n2"}, PeakMemoryBytes: 1000,
+				Token: past.Attempts[2].Token, Run: 3, CommittedUnixMs: 70_000, StartedUnixMs: 71_000, EndedUnixMs: 79_000,
+				GoneUnixMs: 80_000,
+				Cause:      messages.Cause_CAUSE_CANCELLED, FailedRank: -1, Members: 1, Nodes: []string{"n2"},
+				PeakMemoryBytes: 1000,
 			},
 		},
 	}
@@ -93,7 +108,8 @@ func TestAccountClockAhead(t *testing.T) {
 			},
 			{
 				Token: &messages.Token{Epoch: 1, Counter: 2}, Run: 2, CommittedUnixMs: 30_000, StartedUnixMs: 31_000,
-				Places: []*messages.Place{member(0, "n1", 2000, 0, 30_000+hour), member(1, "n2", 1000, 0, 50_000)}, End: &messages.End{AtUnixMs: 55_000},
+				Places: []*messages.Place{member(0, "n1", 2000, 0, 30_000+hour), member(1, "n2", 1000, 0, 50_000)},
+				End:    &messages.End{AtUnixMs: 55_000},
 			},
 			{ // the leader's own clock went back
 				Token: &messages.Token{Epoch: 1, Counter: 3}, Run: 3, CommittedUnixMs: 70_000,

@@ -54,7 +54,8 @@ func BenchmarkGetJob64(b *testing.B) {
 	r := newRoom(b)
 	s, _ := r.lead()
 	d := r.door(s, Options{})
-	submitted, err := d.SynapseClient.Submit(context.Background(), &messages.Submit{Spec: gpuJob("bench", 1, 8), AllowInfeasible: true})
+	submitted, err := d.SynapseClient.Submit(context.Background(),
+		&messages.Submit{Spec: gpuJob("bench", 1, 8), AllowInfeasible: true})
 	if err != nil {
 		b.Fatal(err)
 	}

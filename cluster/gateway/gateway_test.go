@@ -31,12 +31,14 @@ func TestEachCall(t *testing.T) {
 	ctx := timely(t)
 
 	claims := &messages.Principal{Name: "root"} // the name that the client claims does not count
-	submitted, err := d.SynapseClient.Submit(ctx, &messages.Submit{Principal: claims, RequestId: "r1", Spec: gpuJob("one", 1, 8)})
+	submitted, err := d.SynapseClient.Submit(ctx,
+		&messages.Submit{Principal: claims, RequestId: "r1", Spec: gpuJob("one", 1, 8)})
 	if err != nil || submitted.Outcome.Code != messages.Code_CODE_OK {
 		t.Fatal(submitted, err)
 	}
 	one := submitted.Job
-	if again, err := d.SynapseClient.Submit(ctx, &messages.Submit{RequestId: "r1", Spec: gpuJob("one", 1, 8)}); err != nil || again.Job != one {
+	if again, err := d.SynapseClient.Submit(ctx,
+		&messages.Submit{RequestId: "r1", Spec: gpuJob("one", 1, 8)}); err != nil || again.Job != one {
 		t.Errorf("the same request became %v, %v", again, err)
 	}
 	eventually(t, "the job runs", func() bool { return d.phase(one) == "running" })
@@ -69,7 +71,8 @@ func TestEachCall(t *testing.T) {
 	if err != nil || len(list.Jobs) != 1 || list.Next != one {
 		t.Errorf("list: %v, %v", list, err)
 	}
-	if _, err := d.SynapseClient.ChangeNode(ctx, &messages.ChangeNode{Node: "n1", Verb: messages.NodeVerb_NODE_VERB_CORDON, Reason: "fans"}); err != nil {
+	if _, err := d.SynapseClient.ChangeNode(ctx, &messages.ChangeNode{Node: "n1", Verb: messages.NodeVerb_NODE_VERB_CORDON,
+		Reason: "fans"}); err != nil {
 		t.Error(err)
 	}
 	nodes, err := d.SynapseClient.ListNodes(ctx, &messages.ListNodes{})
@@ -84,11 +87,13 @@ func TestEachCall(t *testing.T) {
 			t.Errorf("a cancel that was acknowledged shows as %q", p)
 		}
 	}
-	if e, err := d.SynapseClient.ExplainJob(ctx, &messages.ExplainJob{Job: two}); err != nil || e.Text != two+": cancelled: enough" {
+	if e, err := d.SynapseClient.ExplainJob(ctx, &messages.ExplainJob{Job: two}); err != nil ||
+		e.Text != two+": cancelled: enough" {
 		t.Errorf("of a job that is over: %v, %v", e, err)
 	}
 	cluster, err := d.SynapseClient.Cluster(ctx, &api.Cluster{})
-	if err != nil || cluster.ClusterId != "c1" || cluster.Version != "v9" || !slices.Equal(cluster.Levels, []string{"zone", "rack"}) {
+	if err != nil || cluster.ClusterId != "c1" || cluster.Version != "v9" ||
+		!slices.Equal(cluster.Levels, []string{"zone", "rack"}) {
 		t.Errorf("cluster: %v, %v", cluster, err)
 	}
 }
@@ -108,7 +113,8 @@ func TestRefusals(t *testing.T) {
 	}
 
 	err := submit(&messages.Submit{Spec: &messages.JobSpec{Name: "x", Image: "host"}})
-	refused(t, err, messages.Code_CODE_INVALID, codes.InvalidArgument, "spec.gang: is missing (give gang.replicas, or gang.total)")
+	refused(t, err, messages.Code_CODE_INVALID, codes.InvalidArgument,
+		"spec.gang: is missing (give gang.replicas, or gang.total)")
 	if o := api.OutcomeOf(err); o.Field != "spec.gang" || o.Hint == "" {
 		t.Errorf("the detail is %v", o)
 	}
@@ -119,7 +125,8 @@ func TestRefusals(t *testing.T) {
 	refused(t, get("nothing"), messages.Code_CODE_NOT_FOUND, codes.NotFound, `there is no job "nothing"`)
 	_, err = d.SynapseClient.Cancel(ctx, &messages.Cancel{Job: "nothing"})
 	refused(t, err, messages.Code_CODE_NOT_FOUND, codes.NotFound, "no job")
-	_, err = d.SynapseClient.ChangeNode(ctx, &messages.ChangeNode{Node: "n9", Verb: messages.NodeVerb_NODE_VERB_CORDON, Reason: "x"})
+	_, err = d.SynapseClient.ChangeNode(ctx, &messages.ChangeNode{Node: "n9", Verb: messages.NodeVerb_NODE_VERB_CORDON,
+		Reason: "x"})
 	refused(t, err, messages.Code_CODE_NOT_FOUND, codes.NotFound, "no node n9")
 	_, err = d.SynapseClient.ChangeNode(ctx, &messages.ChangeNode{Node: "n1", Verb: messages.NodeVerb_NODE_VERB_REMOVE})
 	refused(t, err, messages.Code_CODE_CONFLICT, codes.AlreadyExists, "n1 is alive")
@@ -127,7 +134,8 @@ func TestRefusals(t *testing.T) {
 	refused(t, err, messages.Code_CODE_INVALID, codes.InvalidArgument, "limit")
 	_, err = d.SynapseClient.ListNodes(ctx, &messages.ListNodes{Limit: 1 << 20})
 	refused(t, err, messages.Code_CODE_INVALID, codes.InvalidArgument, "limit")
-	refused(t, submit(&messages.Submit{Spec: gpuJob("big", 1, 9)}), messages.Code_CODE_INFEASIBLE, codes.FailedPrecondition, "could ever hold it")
+	refused(t, submit(&messages.Submit{Spec: gpuJob("big", 1, 9)}), messages.Code_CODE_INFEASIBLE,
+		codes.FailedPrecondition, "could ever hold it")
 
 	one := d.submit(gpuJob("one", 1, 8))
 	d.submit(gpuJob("two", 1, 8))
@@ -135,7 +143,8 @@ func TestRefusals(t *testing.T) {
 	if err := submit(&messages.Submit{RequestId: "r", Spec: gpuJob("a", 1, 1)}); err != nil {
 		t.Error(err)
 	}
-	refused(t, submit(&messages.Submit{RequestId: "r", Spec: gpuJob("b", 1, 1)}), messages.Code_CODE_CONFLICT, codes.AlreadyExists, "used for another job")
+	refused(t, submit(&messages.Submit{RequestId: "r", Spec: gpuJob("b", 1, 1)}), messages.Code_CODE_CONFLICT,
+		codes.AlreadyExists, "used for another job")
 
 	eventually(t, "the job runs", func() bool { return d.phase(one) == "running" })
 	_, err = d.SynapseClient.Requeue(ctx, &messages.Requeue{Job: one, Run: -1})
@@ -155,7 +164,9 @@ func TestRefusals(t *testing.T) {
 func TestWhoDoesNotLeadSaysWhoDoes(t *testing.T) {
 	r := newRoom(t)
 	var leads atomic.Bool
-	d := r.door(r.system("scheduler"), Options{Leader: func() Leader { return Leader{Here: leads.Load(), Address: "10.0.0.7:9000", Epoch: 4} }})
+	d := r.door(r.system("scheduler"), Options{Leader: func() Leader {
+		return Leader{Here: leads.Load(), Address: "10.0.0.7:9000", Epoch: 4}
+	}})
 	ctx := timely(t)
 	var trailer metadata.MD
 	_, err := d.SynapseClient.Submit(ctx, &messages.Submit{Spec: gpuJob("x", 1, 1)}, grpc.Trailer(&trailer))

@@ -37,7 +37,8 @@ func TestEveryCodeArrives(t *testing.T) {
 			if err != nil {
 				t.Error(err)
 			}
-		case got.GetCode() != outcome.Code || got.Field != "f" || got.Text != "t" || got.Hint != "h" || !strings.Contains(err.Error(), "f: t (h)"):
+		case got.GetCode() != outcome.Code || got.Field != "f" || got.Text != "t" || got.Hint != "h" ||
+			!strings.Contains(err.Error(), "f: t (h)"):
 			t.Errorf("%s arrives as %v: %v", name, got, err)
 		}
 	}
@@ -59,7 +60,10 @@ func TestNoAnswer(t *testing.T) {
 		t.Errorf("past the deadline: %v", err)
 	}
 	late := <-asked
-	eventually(t, "the reply process is gone", func() bool { _, there := s.ProcessRegistry.GetLocal(late.Id); return !there })
+	eventually(t, "the reply process is gone", func() bool {
+		_, there := s.ProcessRegistry.GetLocal(late.Id)
+		return !there
+	})
 	s.Root.Send(late, &messages.SubmitReply{}) // nothing receives it; nothing happens
 
 	if bounded, cancel := timed(context.Background()); true {
@@ -103,7 +107,8 @@ func TestPanicsCostOneCall(t *testing.T) {
 		return &messages.Principal{Name: "a"}
 	}})
 	_, err := d.SynapseClient.Submit(timely(t), &messages.Submit{})
-	if status.Code(err) != codes.Internal || strings.Contains(err.Error(), "secret") || strings.Contains(err.Error(), ".go") {
+	if status.Code(err) != codes.Internal || strings.Contains(err.Error(), "secret") ||
+		strings.Contains(err.Error(), ".go") {
 		t.Errorf("a call that panics says %v", err)
 	}
 	w, err := d.SynapseClient.Watch(timely(t), &messages.Watch{Jobs: true})
@@ -113,7 +118,8 @@ func TestPanicsCostOneCall(t *testing.T) {
 	if status.Code(err) != codes.Internal || strings.Contains(err.Error(), "secret") {
 		t.Errorf("a stream that panics says %v", err)
 	}
-	if said := r.said("/synapse.v1.Synapse/Submit panicked: secret"); len(said) != 1 || !strings.Contains(said[0], "guard.go") {
+	if said := r.said("/synapse.v1.Synapse/Submit panicked: secret"); len(said) != 1 ||
+		!strings.Contains(said[0], "guard.go") {
 		t.Errorf("the log says %q", said)
 	}
 	if n := r.counts["gateway.panics"]; n != 2 {
@@ -148,18 +154,22 @@ func TestHostileInput(t *testing.T) {
 		t.Errorf("100 MiB: %v", err)
 	}
 	for name, data := range map[string][]byte{
-		"invalid UTF-8": {0x12, 2, 0xff, 0xfe}, "a length beyond the end": {0x12, 0xff, 0xff, 0xff, 0xff, 0x0f}, "no field": {0xff},
+		"invalid UTF-8": {0x12, 2, 0xff, 0xfe}, "a length beyond the end": {0x12, 0xff, 0xff, 0xff, 0xff, 0x0f},
+		"no field":    {0xff},
 		"deep groups": []byte(strings.Repeat("\x0b", 20_000)),
 	} {
-		for _, method := range []string{api.Synapse_Submit_FullMethodName, api.Synapse_GetJob_FullMethodName, api.Scheduler_SubmitJob_FullMethodName} {
+		for _, method := range []string{api.Synapse_Submit_FullMethodName, api.Synapse_GetJob_FullMethodName,
+			api.Scheduler_SubmitJob_FullMethodName} {
 			if err := send(method, data); err == nil || strings.Contains(err.Error(), "goroutine") {
 				t.Errorf("%s to %s: %v", name, method, err)
 			}
 		}
 	}
 	for name, spec := range map[string]*messages.JobSpec{
-		"a negative amount": {Name: "x", Image: "host", Gang: &messages.GangSpec{ReplicasMin: 1, ReplicasMax: 1}, Each: &messages.Resources{MilliCpu: -1 << 63}},
-		"more than there is in the world": {Name: "x", Image: "host", Gang: &messages.GangSpec{ReplicasMin: 1 << 30, ReplicasMax: 1 << 30},
+		"a negative amount": {Name: "x", Image: "host", Gang: &messages.GangSpec{ReplicasMin: 1, ReplicasMax: 1},
+			Each: &messages.Resources{MilliCpu: -1 << 63}},
+		"more than there is in the world": {Name: "x", Image: "host",
+			Gang: &messages.GangSpec{ReplicasMin: 1 << 30, ReplicasMax: 1 << 30},
 			Each: &messages.Resources{MilliGpu: 1 << 62}},
 		"a huge name": gpuJob(strings.Repeat("x", 3<<20), 1, 1),
 		"no gang":     {Name: "x", Image: "host"},
@@ -169,7 +179,8 @@ func TestHostileInput(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if _, err := d.SynapseClient.Submit(timely(t), &messages.Submit{Spec: gpuJob("fine", 1, 1), AllowInfeasible: true}); err != nil {
+	if _, err := d.SynapseClient.Submit(timely(t),
+		&messages.Submit{Spec: gpuJob("fine", 1, 1), AllowInfeasible: true}); err != nil {
 		t.Error(err)
 	}
 }

@@ -27,8 +27,10 @@ func attic(t *testing.T, jobs int, edit func(i int, j *messages.JobRecord)) (*do
 	var changes []actors.Change
 	for i := range jobs {
 		j := &messages.JobRecord{
-			Id: fmt.Sprintf("j%05d", i), Revision: 1, WrittenBy: &messages.Token{Epoch: 1, Counter: uint64(i + 1)}, Arrival: uint64(i + 1),
-			Spec: gpuJob("old", 1, 1), Owner: &messages.Principal{Name: "alice"}, State: messages.JobState_JOB_STATE_SUCCEEDED,
+			Id: fmt.Sprintf("j%05d", i), Revision: 1, WrittenBy: &messages.Token{Epoch: 1, Counter: uint64(i + 1)},
+			Arrival: uint64(i + 1),
+			Spec:    gpuJob("old", 1, 1), Owner: &messages.Principal{Name: "alice"},
+			State:           messages.JobState_JOB_STATE_SUCCEEDED,
 			SubmittedUnixMs: 1, FinishedUnixMs: int64(i + 1),
 		}
 		if edit != nil {
@@ -83,7 +85,8 @@ func TestHistoryInPages(t *testing.T) {
 		{&messages.History{Name: "rare"}, 5, 1, "j00407"},
 		{&messages.History{Queue: "night"}, 5, 1, "j00407"},
 		{&messages.History{Owner: "bob"}, 0, 1, ""},
-		{&messages.History{States: []messages.JobState{messages.JobState_JOB_STATE_FAILED}, SinceUnixMs: 200}, 3, 1, "j00407"},
+		{&messages.History{States: []messages.JobState{messages.JobState_JOB_STATE_FAILED}, SinceUnixMs: 200}, 3, 1,
+			"j00407"},
 		{&messages.History{UntilUnixMs: 11}, 10, 1, "j00009"},
 		{&messages.History{SinceUnixMs: 11, UntilUnixMs: 12}, 1, 1, "j00010"},
 		{&messages.History{UntilUnixMs: 11, Limit: 3}, 10, 4, "j00009"},
@@ -98,7 +101,8 @@ func TestHistoryInPages(t *testing.T) {
 			seen[id] = true
 		}
 		if len(ids) != c.jobs || pages > c.most || len(ids) > 0 && ids[0] != c.newest {
-			t.Errorf("%s: %d jobs from %.1s in %d pages, want %d from %s in %d", text, len(ids), ids, pages, c.jobs, c.newest, c.most)
+			t.Errorf("%s: %d jobs from %.1s in %d pages, want %d from %s in %d", text, len(ids), ids, pages, c.jobs, c.newest,
+				c.most)
 		}
 	}
 }
@@ -145,7 +149,8 @@ func TestHistoryTellsOfRanks(t *testing.T) {
 	if one.Id != job || one.ExitCode != 7 || len(one.Attempts) != 1 || one.StartedUnixMs == 0 {
 		t.Fatalf("the account is %v", one)
 	}
-	if a := one.Attempts[0]; len(a.Places) != 1 || len(a.Places[0].Grant.Gpus) != 2 || a.Places[0].Exit.GetCode() != 7 || a.ExitCode != 7 || a.Nodes[0] != "n1" || a.MilliGpu != 2000 {
+	if a := one.Attempts[0]; len(a.Places) != 1 || len(a.Places[0].Grant.Gpus) != 2 || a.Places[0].Exit.GetCode() != 7 ||
+		a.ExitCode != 7 || a.Nodes[0] != "n1" || a.MilliGpu != 2000 {
 		t.Errorf("the attempt is %v", a)
 	}
 }
@@ -231,7 +236,8 @@ func TestFinishedJobsAreListedAgain(t *testing.T) {
 		}
 		p.Epoch = epoch
 		storeJob(t, memory, &messages.JobRecord{
-			Id: "old-1", Revision: 1, WrittenBy: &messages.Token{Epoch: 1, Counter: 99}, Spec: gpuJob("old", 1, 1), Owner: &messages.Principal{Name: "alice"},
+			Id: "old-1", Revision: 1, WrittenBy: &messages.Token{Epoch: 1, Counter: 99}, Spec: gpuJob("old", 1, 1),
+			Owner: &messages.Principal{Name: "alice"},
 			State: messages.JobState_JOB_STATE_SUCCEEDED, FinishedUnixMs: 5, Arrival: 1, SubmittedUnixMs: 1,
 		})
 		port := store.NewPort(memory, p.System)

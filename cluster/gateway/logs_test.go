@@ -71,7 +71,8 @@ func (quick) After(d time.Duration) <-chan time.Time {
 
 // gang starts a gang of two machines with two ranks each. Where o has no clock it is the quick one, on which a machine
 // of a busy computer may seem not to answer: a test that reads all that was written uses the real one.
-func gang(t *testing.T, o Options) (d *door, r *room, job string, byRank func(rank int32, stderr bool, text string), machines []*launcher) {
+func gang(t *testing.T, o Options) (d *door, r *room, job string, byRank func(rank int32, stderr bool, text string),
+	machines []*launcher) {
 	r = newRoom(t)
 	s, memory := r.lead()
 	if o.Store == nil {
@@ -115,7 +116,8 @@ func TestReadLogs(t *testing.T) {
 	}{
 		{&api.ReadLogs{}, messages.Code_CODE_INVALID, codes.InvalidArgument, "job: is missing"},
 		{&api.ReadLogs{Job: job, Ranks: []int32{-1}}, messages.Code_CODE_INVALID, codes.InvalidArgument, "ranks[0]"},
-		{&api.ReadLogs{Job: job, Ranks: []int32{1, 1}}, messages.Code_CODE_INVALID, codes.InvalidArgument, "ranks[1]: 1 is listed twice"},
+		{&api.ReadLogs{Job: job, Ranks: []int32{1, 1}}, messages.Code_CODE_INVALID, codes.InvalidArgument,
+			"ranks[1]: 1 is listed twice"},
 		{&api.ReadLogs{Job: job, TailBytes: -1}, messages.Code_CODE_INVALID, codes.InvalidArgument, "tail_bytes"},
 		{&api.ReadLogs{Job: job, TailBytes: 1 << 40}, messages.Code_CODE_INVALID, codes.InvalidArgument, "tail_bytes"},
 		{&api.ReadLogs{Job: job, Follow: true, Previous: true}, messages.Code_CODE_INVALID, codes.InvalidArgument, "follow"},
@@ -291,7 +293,8 @@ func TestFollow(t *testing.T) {
 	}
 	eventually(t, "the end", f.over)
 	eventually(t, "the other end", tail.over)
-	if f.err != io.EOF || !f.has("2 last words")() || f.has("0 old$")() != true || tail.has("0 old$")() || tail.err != io.EOF {
+	if f.err != io.EOF || !f.has("2 last words")() || f.has("0 old$")() != true || tail.has("0 old$")() ||
+		tail.err != io.EOF {
 		t.Errorf("%v %v, %v %v", f.lines, f.err, tail.lines, tail.err)
 	}
 	// What the first attempt wrote is asked of it by name.

@@ -21,7 +21,8 @@ func (r *room) join(id string, leader *actor.ActorSystem) *launcher {
 	l := &launcher{system: s, logs: map[string]*scripted{}}
 	var gpus []*messages.Gpu
 	for g := range 8 {
-		gpus = append(gpus, &messages.Gpu{Id: fmt.Sprintf("GPU-%s-%d", id, g), Type: "h100", MemoryBytes: 80 << 30, Declared: true})
+		gpus = append(gpus, &messages.Gpu{Id: fmt.Sprintf("GPU-%s-%d", id, g), Type: "h100", MemoryBytes: 80 << 30,
+			Declared: true})
 	}
 	worker.Assemble(worker.Ports{
 		Ports: actors.Ports{
@@ -36,7 +37,10 @@ func (r *room) join(id string, leader *actor.ActorSystem) *launcher {
 		},
 		Disk: roomDisk{s}, Launcher: l,
 	})
-	eventually(r.tb, "the Node is there", func() bool { _, there := s.ProcessRegistry.GetLocal(actors.NodePath); return there })
+	eventually(r.tb, "the Node is there", func() bool {
+		_, there := s.ProcessRegistry.GetLocal(actors.NodePath)
+		return there
+	})
 	leader.Root.Send(actor.NewPID("scheduler", actors.SchedulerPath), actors.LinkUp{Node: topology.NodeID(id)})
 	return l
 }
@@ -96,7 +100,8 @@ func (l *launcher) Tell(command any, to *actor.PID) {
 }
 
 func gone(id *messages.TaskId, code int32) *messages.TaskGone {
-	return &messages.TaskGone{Id: id, Exit: &messages.Exit{Rank: id.Rank, Kind: messages.ExitKind_EXIT_KIND_EXITED, Code: code}}
+	return &messages.TaskGone{Id: id, Exit: &messages.Exit{Rank: id.Rank, Kind: messages.ExitKind_EXIT_KIND_EXITED,
+		Code: code}}
 }
 
 // page reads as the supervisor's logs are read.

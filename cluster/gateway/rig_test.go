@@ -173,7 +173,10 @@ func (r *room) assemble(edit ...func(*leader.Ports)) (*actor.ActorSystem, *store
 		e(&p)
 	}
 	leader.Assemble(p)
-	eventually(r.tb, "the Scheduler is there", func() bool { _, there := s.ProcessRegistry.GetLocal(actors.SchedulerPath); return there })
+	eventually(r.tb, "the Scheduler is there", func() bool {
+		_, there := s.ProcessRegistry.GetLocal(actors.SchedulerPath)
+		return there
+	})
 	return s, memory
 }
 
@@ -259,7 +262,8 @@ func eventually(tb testing.TB, what string, holds func() bool) {
 func gpuJob(name string, replicas int32, gpus int64) *messages.JobSpec {
 	return &messages.JobSpec{
 		Name: name, Image: "host", Command: []string{"true"},
-		Gang: &messages.GangSpec{ReplicasMin: replicas, ReplicasMax: replicas}, Each: &messages.Resources{MilliCpu: 1000, MilliGpu: gpus * 1000},
+		Gang: &messages.GangSpec{ReplicasMin: replicas, ReplicasMax: replicas},
+		Each: &messages.Resources{MilliCpu: 1000, MilliGpu: gpus * 1000},
 	}
 }
 

@@ -40,7 +40,8 @@ func TestFirstClients(t *testing.T) {
 	if err != nil || job.Job.Record.Spec.Name != "job-180751" || len(job.Job.Attempt.Places) != 2 {
 		t.Errorf("it became %v, %v", job, err)
 	}
-	if lines := r.said("[GRPC] Job Submitted"); !slices.Equal(lines, []string{"[GRPC] Job Submitted: " + reply.JobId + " (CPU: 96, GPU: 0)"}) {
+	if lines := r.said("[GRPC] Job Submitted"); !slices.Equal(lines,
+		[]string{"[GRPC] Job Submitted: " + reply.JobId + " (CPU: 96, GPU: 0)"}) {
 		t.Errorf("the log says %q", lines)
 	}
 	for _, c := range []struct {
@@ -58,7 +59,8 @@ func TestFirstClients(t *testing.T) {
 		_, err := seed.SubmitJob(ctx, c.q)
 		refused(t, err, messages.Code_CODE_INVALID, codes.InvalidArgument, c.words)
 	}
-	if name := seedName("Job_ü 1" + strings.Repeat("x", 100)); len(name) != messages.MaxNameBytes || !strings.HasPrefix(name, "job----1xxx") && !strings.HasPrefix(name, "job---1xxx") {
+	if name := seedName("Job_ü 1" + strings.Repeat("x", 100)); len(name) != messages.MaxNameBytes ||
+		!strings.HasPrefix(name, "job----1xxx") && !strings.HasPrefix(name, "job---1xxx") {
 		t.Errorf("the name is %q", name)
 	}
 }

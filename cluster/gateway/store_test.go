@@ -28,8 +28,10 @@ func TestOldJobsAreFoundInTheStore(t *testing.T) {
 	s, memory := r.lead()
 	d := r.door(s, Options{Store: memory})
 	ended := &messages.JobRecord{
-		Id: "old-1", Revision: 1, WrittenBy: &messages.Token{Epoch: 1, Counter: 99}, Spec: gpuJob("old", 1, 1), Owner: &messages.Principal{Name: "anonymous"},
-		State: messages.JobState_JOB_STATE_CANCELLED, Cancel: &messages.Deed{}, Outcome: "cancelled: enough", FinishedUnixMs: 5, Arrival: 1, SubmittedUnixMs: 1,
+		Id: "old-1", Revision: 1, WrittenBy: &messages.Token{Epoch: 1, Counter: 99}, Spec: gpuJob("old", 1, 1),
+		Owner: &messages.Principal{Name: "anonymous"},
+		State: messages.JobState_JOB_STATE_CANCELLED, Cancel: &messages.Deed{}, Outcome: "cancelled: enough",
+		FinishedUnixMs: 5, Arrival: 1, SubmittedUnixMs: 1,
 	}
 	storeJob(t, memory, ended)
 	ctx := timely(t)
@@ -44,7 +46,8 @@ func TestOldJobsAreFoundInTheStore(t *testing.T) {
 		t.Errorf("explained: %v, %v", e, err)
 	}
 	for state, want := range map[messages.JobState]string{
-		messages.JobState_JOB_STATE_SUCCEEDED: "succeeded", messages.JobState_JOB_STATE_FAILED: "failed", messages.JobState_JOB_STATE_TIMED_OUT: "timed-out",
+		messages.JobState_JOB_STATE_SUCCEEDED: "succeeded", messages.JobState_JOB_STATE_FAILED: "failed",
+		messages.JobState_JOB_STATE_TIMED_OUT: "timed-out",
 	} {
 		id := fmt.Sprint("old-", want[:4])
 		job := proto.Clone(ended).(*messages.JobRecord)
@@ -57,7 +60,8 @@ func TestOldJobsAreFoundInTheStore(t *testing.T) {
 		refused(t, err, messages.Code_CODE_CONFLICT, codes.AlreadyExists, "the job has already ended: "+want)
 	}
 	live := proto.Clone(ended).(*messages.JobRecord)
-	live.Id, live.State, live.Cancel, live.Outcome, live.FinishedUnixMs = "live-1", messages.JobState_JOB_STATE_QUEUED, nil, "", 0
+	live.Id, live.State, live.Cancel, live.Outcome, live.FinishedUnixMs = "live-1", messages.JobState_JOB_STATE_QUEUED,
+		nil, "", 0
 	storeJob(t, memory, live)
 	_, err = d.SynapseClient.GetJob(ctx, &messages.GetJob{Job: "live-1"}) // its actor has not shown it yet
 	refused(t, err, messages.Code_CODE_UNAVAILABLE, codes.Unavailable, "starting")
@@ -92,7 +96,8 @@ func TestNothingIsDeniedBeforeTheStoreIsRead(t *testing.T) {
 		"cancel":  func() error { _, err := d.SynapseClient.Cancel(ctx, &messages.Cancel{Job: "j"}); return err },
 	}
 	for name, call := range calls {
-		if o := api.OutcomeOf(call()); o.GetCode() != messages.Code_CODE_UNAVAILABLE || !strings.Contains(o.Text, "just taken over") {
+		if o := api.OutcomeOf(call()); o.GetCode() != messages.Code_CODE_UNAVAILABLE ||
+			!strings.Contains(o.Text, "just taken over") {
 			t.Errorf("%s: %v", name, o)
 		}
 	}

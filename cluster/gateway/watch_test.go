@@ -63,7 +63,8 @@ func TestWatch(t *testing.T) {
 		t.Errorf("told that it runs, and it is %q", p)
 	}
 	again := d.watches(ctx, &messages.Watch{Jobs: true, Nodes: true, Present: true})
-	for i, want := range []string{"job " + one + " running on n1", "machine n1 up, with 64 CPUs and 8 GPUs", "all that there was has been told"} {
+	for i, want := range []string{"job " + one + " running on n1", "machine n1 up, with 64 CPUs and 8 GPUs",
+		"all that there was has been told"} {
 		if e := d.event(again); e.Text != want || e.Synced != (i == 2) {
 			t.Errorf("present: %v, and not %q", e, want)
 		}
@@ -167,7 +168,8 @@ func TestWatcherThatFallsBehind(t *testing.T) {
 	for {
 		e, err := w.Recv()
 		if err != nil {
-			refused(t, err, messages.Code_CODE_EXHAUSTED, codes.ResourceExhausted, "watch again, after the last event that was read")
+			refused(t, err, messages.Code_CODE_EXHAUSTED, codes.ResourceExhausted,
+				"watch again, after the last event that was read")
 			break
 		}
 		if e.Seq != next {
@@ -178,7 +180,9 @@ func TestWatcherThatFallsBehind(t *testing.T) {
 	if next > sent {
 		t.Error("nothing was let go")
 	}
-	eventually(t, "the gateway has forgotten the watch", func() bool { return d.streams.Load() == 0 && m.unwatched() == 2 })
+	eventually(t, "the gateway has forgotten the watch", func() bool {
+		return d.streams.Load() == 0 && m.unwatched() == 2
+	})
 }
 
 func TestWatchesAreBounded(t *testing.T) {

@@ -18,7 +18,8 @@ func TestTags(t *testing.T) {
 		log.Error("n%d is refused", 3)
 		calls.Info("Heard n%d", 4)
 		calls.Debug("Heard n%d again", 5)
-		want := []string{"n1 is here", "[WARN] n2 is odd", "[ERROR] n3 is refused", "[GRPC] Heard n4", "[GRPC] Heard n5 again"}
+		want := []string{"n1 is here", "[WARN] n2 is odd", "[ERROR] n3 is refused", "[GRPC] Heard n4",
+			"[GRPC] Heard n5 again"}
 		if !debug {
 			want = want[:4]
 		}

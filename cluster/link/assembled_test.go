@@ -118,7 +118,8 @@ func leadBy(t *testing.T, memory *store.Memory, constants actors.Constants) (*ho
 		Ports: actors.Ports{
 			System: p.system, Host: p, Clock: p, Log: p.log, Constants: constants,
 		},
-		Epoch: epoch, ClusterID: "c1", Levels: []string{"rack"}, Store: store.NewPort(memory, p.system), Peers: h.server, Calls: p.log,
+		Epoch: epoch, ClusterID: "c1", Levels: []string{"rack"}, Store: store.NewPort(memory, p.system), Peers: h.server,
+		Calls:    p.log,
 		Planner:  policy.Default{},
 		NewJobID: func() topology.JobID { ids++; return topology.JobID(fmt.Sprintf("job-%d", ids)) },
 	})

@@ -63,7 +63,8 @@ func (a *app) root() *cobra.Command {
 		Use:   a.name,
 		Short: "submit, watch and stop gangs of training tasks on a Synapse cluster",
 		Long: "Speaks to a Synapse scheduler: submits jobs, shows why they wait, follows and stops them, and looks\n" +
-			"after the machines. The scheduler's address, or those of several, comes from --server, SYNAPSE_SERVER, or the file that\n" +
+			"after the machines. The scheduler's address, or those of several, comes from --server, SYNAPSE_SERVER, or the " +
+			"file that\n" +
 			"--config or SYNAPSE_CONFIG names.\n\n" + exitHelp,
 		Example: "  synapse-cli up --nodes 4 --gpus 8          # a cluster on this machine\n" +
 			"  synapse-cli submit job.yaml --wait\n" +
@@ -85,7 +86,8 @@ func (a *app) root() *cobra.Command {
 	}
 	root.SetHelpCommand(helpCommand())
 	root.AddCommand(a.submitCommand(), a.getCommand(), a.describeCommand(), a.explainCommand(), a.logsCommand(),
-		a.cancelCommand(), a.waitCommand(), a.watchCommand(), a.eventsCommand(), a.holdCommand(), a.releaseCommand(), a.requeueCommand(),
+		a.cancelCommand(), a.waitCommand(), a.watchCommand(), a.eventsCommand(), a.holdCommand(), a.releaseCommand(),
+		a.requeueCommand(),
 		a.priorityCommand(), a.updateCommand(), a.applyCommand(), a.suspendCommand(), a.attachCommand(),
 		a.drainCommand(), a.cordonCommand(), a.uncordonCommand(), a.removeCommand(), a.noteCommand(), a.historyCommand(),
 		a.simulateCommand(), a.upCommand(), a.initCommand(), a.certifyCommand(), a.tokenCommand(),

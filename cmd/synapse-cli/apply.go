@@ -24,8 +24,10 @@ func (a *app) applyCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "apply -f FILE",
 		Short: "have the cluster go by the queues of a file",
-		Long: "Replaces the cluster's queues by those of a file. They are safe on the scheduler's disk when the command ends. Nothing\n" +
-			"that runs is stopped for them. A file with a `revision:` replaces that revision and no other; `get queues -o yaml`\n" +
+		Long: "Replaces the cluster's queues by those of a file. They are safe on the scheduler's disk when the command " +
+			"ends. Nothing\n" +
+			"that runs is stopped for them. A file with a `revision:` replaces that revision and no other; `get queues -o " +
+			"yaml`\n" +
 			"writes the present one. A queue that the file lacks and that has jobs is closed: it takes nothing new, and what\n" +
 			"waits in it goes on, without quota.",
 		Example: "  synapse-cli apply -f queues.yaml --dry-run\n  synapse-cli apply -f queues.yaml\n" +
@@ -89,7 +91,8 @@ func (a *app) getQueuesCommand() *cobra.Command {
 		Use:     "queues",
 		Aliases: []string{"queue"},
 		Short:   "list queues: what each is assured, what of it is in use, and what waits",
-		Long: "Lists the queues that the cluster goes by; -o yaml writes them as a file that `apply` takes. Where nobody has applied\n" +
+		Long: "Lists the queues that the cluster goes by; -o yaml writes them as a file that `apply` takes. Where nobody " +
+			"has applied\n" +
 			"any, it lists what the jobs of each name add up to.",
 		Example: "  synapse-cli get queues\n  synapse-cli get queues -o yaml > queues.yaml",
 		Args:    cobra.NoArgs,

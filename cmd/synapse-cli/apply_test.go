@@ -51,14 +51,15 @@ func TestApply(t *testing.T) {
 	f.refusal = nil
 	cli(f.address, "apply").wants(t, exitUsage, "", "named with -f")
 	cli(f.address, "apply", "-f", "none.yaml").wants(t, exitUsage, "", "none.yaml")
-	if err := os.WriteFile(file, []byte(strings.Replace(someQueues, "parent: nlp", "parent: nlpp", 1)), 0o600); err != nil {
+	if err := os.WriteFile(file, []byte(strings.Replace(someQueues, "parent: nlp", "parent: nlpp", 1)),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
 	cli(f.address, "apply", "-f", file).wants(t, exitUsage, "", ":7:26: queues[2].parent")
 }
 
-// TestQueueTable: what a queue has counts in the ones above it, what is above its quota is borrowed, and a queue that is
-// not described but has jobs is closed.
+// TestQueueTable: what a queue has counts in the ones above it, what is above its quota is borrowed, and a queue that
+// is not described but has jobs is closed.
 func TestQueueTable(t *testing.T) {
 	f := startFake(t)
 	file := filepath.Join(t.TempDir(), "queues.yaml")

@@ -41,7 +41,8 @@ func (a *app) attachCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "attach JOB",
 		Short: "show a job's output until it is over, and end with its code",
-		Long: "Shows a job's output, each stream on its own, until the job is over, and ends with its code. Ctrl-C shows where it stands\n" +
+		Long: "Shows a job's output, each stream on its own, until the job is over, and ends with its code. Ctrl-C shows " +
+			"where it stands\n" +
 			"and detaches; a second one at once cancels the job. As `submit --attach` does, for a job that is there.",
 		Example: "  synapse-cli attach JOB\n  synapse-cli attach JOB --tail 20",
 		Args:    oneJob(&chosen),
@@ -197,7 +198,8 @@ func (a *app) asksAgain(c *client.Client, id string, more <-chan os.Signal) bool
 }
 
 func (a *app) cancelAttached(c *client.Client, id string) error {
-	_, err := c.Cancel(context.Background(), &messages.Cancel{Job: id, Reason: "interrupted at the terminal it was attached to"})
+	_, err := c.Cancel(context.Background(),
+		&messages.Cancel{Job: id, Reason: "interrupted at the terminal it was attached to"})
 	if err == nil {
 		a.say("job %s is being cancelled; Ctrl-C leaves it to itself", id)
 	}

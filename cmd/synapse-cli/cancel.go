@@ -14,11 +14,11 @@ import (
 
 // This file owns the commands that act on jobs: `cancel`, `hold`, `release`, `requeue`.
 
-// deed acts on one job and says what happened to it.
-type deed func(ctx context.Context, c *client.Client, j *messages.JobStatus) (string, error)
+// act does something to one job and says what happened to it.
+type act func(ctx context.Context, c *client.Client, j *messages.JobStatus) (string, error)
 
 // jobsCommand makes a command that does the same to many jobs.
-func (a *app) jobsCommand(use, short, example string, do deed) *cobra.Command {
+func (a *app) jobsCommand(use, short, example string, do act) *cobra.Command {
 	var labels []string
 	c := &cobra.Command{
 		Use: use + " [JOB]... [-l key=value]...", Short: short, Example: example,
@@ -77,7 +77,8 @@ func (a *app) byLabels(ctx context.Context, c *client.Client, labels []string) (
 		return live, nil
 	}
 	if len(jobs) == 0 {
-		return nil, &failure{code: exitNotFound, text: "no job has these labels", hint: "`" + a.name + " get jobs -o yaml` shows the labels of each"}
+		return nil, &failure{code: exitNotFound, text: "no job has these labels", hint: "`" + a.name +
+			" get jobs -o yaml` shows the labels of each"}
 	}
 	return jobs, nil
 }
@@ -93,7 +94,8 @@ func oneJob(labels *[]string) cobra.PositionalArgs {
 }
 
 // withJob does something with the job that is named, or that -l chooses.
-func (a *app) withJob(args, labels []string, do func(context.Context, *client.Client, *messages.JobStatus) error) error {
+func (a *app) withJob(args, labels []string,
+	do func(context.Context, *client.Client, *messages.JobStatus) error) error {
 	return a.with(func(ctx context.Context, c *client.Client) error {
 		job, err := a.oneJob(ctx, c, args, labels)
 		if err != nil {
@@ -117,7 +119,8 @@ func (a *app) oneJob(ctx context.Context, c *client.Client, args, labels []strin
 		for _, j := range jobs {
 			ids = append(ids, j.GetRecord().GetId())
 		}
-		return nil, &failure{code: exitConflict, text: fmt.Sprintf("%d jobs have these labels: %s", len(ids), someOf(ids)), hint: "name one of them"}
+		return nil, &failure{code: exitConflict, text: fmt.Sprintf("%d jobs have these labels: %s", len(ids), someOf(ids)),
+			hint: "name one of them"}
 	}
 	return jobs[0], nil
 }
@@ -136,7 +139,7 @@ func labelFlag(c *cobra.Command, labels *[]string, what string) {
 }
 
 // toJobs acts on each job. A failure of one does not stop the others.
-func (a *app) toJobs(ctx context.Context, c *client.Client, args, labels []string, do deed) error {
+func (a *app) toJobs(ctx context.Context, c *client.Client, args, labels []string, do act) error {
 	f := failures{a: a}
 	jobs := []*messages.JobStatus{}
 	if len(labels) > 0 {
@@ -147,7 +150,8 @@ func (a *app) toJobs(ctx context.Context, c *client.Client, args, labels []strin
 		if jobs, err = c.Jobs(ctx, &messages.ListJobs{Labels: wanted.equal()}); err != nil {
 			return err
 		}
-		if jobs = slices.DeleteFunc(jobs, func(j *messages.JobStatus) bool { return over(j) || !wanted.job(j) }); len(jobs) == 0 {
+		if jobs = slices.DeleteFunc(jobs, func(j *messages.JobStatus) bool { return over(j) || !wanted.job(j) }); len(
+			jobs) == 0 {
 			a.say("no job that lives has these labels")
 		}
 	}
@@ -194,7 +198,8 @@ func (a *app) cancelCommand() *cobra.Command {
 
 func (a *app) holdCommand() *cobra.Command {
 	reason := ""
-	c := a.jobsCommand("hold", "keep jobs from being started; what runs goes on", "  synapse-cli hold JOB --reason \"waits for the data\"",
+	c := a.jobsCommand("hold", "keep jobs from being started; what runs goes on",
+		"  synapse-cli hold JOB --reason \"waits for the data\"",
 		func(ctx context.Context, c *client.Client, j *messages.JobStatus) (string, error) {
 			_, err := c.Hold(ctx, &messages.Hold{Job: j.GetRecord().GetId(), Reason: reason})
 			return "held", err
@@ -227,7 +232,8 @@ func (a *app) requeueCommand() *cobra.Command {
 }
 
 // requeue names the run that it saw: the call may be repeated, and by then the job may run again.
-func requeue(ctx context.Context, c *client.Client, j *messages.JobStatus, reason string, hold bool) (_ string, err error) {
+func requeue(ctx context.Context, c *client.Client, j *messages.JobStatus, reason string, hold bool) (_ string,
+	err error) {
 	id := j.GetRecord().GetId()
 	run, stopped := j.GetRecord().GetRuns(), int32(0)
 	switch {

@@ -1,13 +1,11 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"net"
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 
 	"google.golang.org/grpc"
@@ -16,7 +14,8 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-const jobYAML = "apiVersion: synapse/v1\nkind: Job\nmetadata: {name: filed}\nspec: {image: host, resources: {gpu: 2}, command: [\"true\"]}\n"
+const jobYAML = "apiVersion: synapse/v1\nkind: Job\nmetadata: {name: filed}\n" +
+	"spec: {image: host, resources: {gpu: 2}, command: [\"true\"]}\n"
 
 // wants checks how a run ended, and what it said.
 func (r result) wants(t *testing.T, code int, out, err string) {
@@ -65,7 +64,8 @@ func TestUsage(t *testing.T) {
 		{"remove n1", "--gone is missing"},
 		{"submit", "there is no job to submit"},
 		{"submit a.yaml b.yaml", "2 files are given"},
-		{"submit a.yaml --gpu 1", "--gpu cannot be combined with a file"}, {"submit a b", "a command goes behind --, as in `-- a b`"},
+		{"submit a.yaml --gpu 1", "--gpu cannot be combined with a file"},
+		{"submit a b", "a command goes behind --, as in `-- a b`"},
 		{"submit a --from j", "cannot be combined"},
 		{"submit a -- run", "a command cannot be combined"},
 		{"submit no-such-file", "no such file"},
@@ -99,11 +99,13 @@ func TestUsage(t *testing.T) {
 func TestExitCodes(t *testing.T) {
 	f := startFake(t)
 	for code, want := range map[messages.Code]int{
-		messages.Code_CODE_INVALID: 2, messages.Code_CODE_NOT_FOUND: 3, messages.Code_CODE_CONFLICT: 4, messages.Code_CODE_NOT_ALLOWED: 5,
-		messages.Code_CODE_INFEASIBLE: 7, messages.Code_CODE_UNAVAILABLE: 8, messages.Code_CODE_EXHAUSTED: 8,
+		messages.Code_CODE_INVALID: 2, messages.Code_CODE_NOT_FOUND: 3, messages.Code_CODE_CONFLICT: 4,
+		messages.Code_CODE_NOT_ALLOWED: 5,
+		messages.Code_CODE_INFEASIBLE:  7, messages.Code_CODE_UNAVAILABLE: 8, messages.Code_CODE_EXHAUSTED: 8,
 	} {
 		f.refusal = &messages.Outcome{Code: code, Field: "spec.name", Text: "the text", Hint: "the hint"}
-		for _, args := range []string{"submit --gpu 1 --image /i", "get jobs", "get nodes", "get job j", "explain j", "cancel j", "hold j", "drain n -r x", "logs j", "wait j", "version"} {
+		for _, args := range []string{"submit --gpu 1 --image /i", "get jobs", "get nodes", "get job j", "explain j",
+			"cancel j", "hold j", "drain n -r x", "logs j", "wait j", "version"} {
 			r := cli(f.address, strings.Fields("--retry 0s "+args)...)
 			r.wants(t, want, "", "spec.name: the text\nhint: the hint")
 		}
@@ -113,7 +115,8 @@ func TestExitCodes(t *testing.T) {
 // TestOthersDoNotSteerTheTerminal: the words of a refusal are a server's, and what it quotes is anybody's.
 func TestOthersDoNotSteerTheTerminal(t *testing.T) {
 	f := startFake(t)
-	f.refusal = &messages.Outcome{Code: messages.Code_CODE_CONFLICT, Text: "no\x1b[2J way\u009b1m", Hint: "try\r\x07 again"}
+	f.refusal = &messages.Outcome{Code: messages.Code_CODE_CONFLICT, Text: "no\x1b[2J way\u009b1m",
+		Hint: "try\r\x07 again"}
 	cli(f.address, "--retry", "0s", "cancel", "j").wants(t, 4, "", "synapse-cli: no [2J way 1m\nhint: try   again")
 }
 
@@ -124,7 +127,8 @@ func TestUnavailable(t *testing.T) {
 	}
 	nobody := listener.Addr().String()
 	listener.Close()
-	cli(nobody, "--retry", "0", "get", "jobs").wants(t, exitUnavailable, "", "cannot reach the scheduler at "+nobody+": connection refused\nhint: is it running?")
+	cli(nobody, "--retry", "0", "get", "jobs").wants(t, exitUnavailable, "", "cannot reach the scheduler at "+nobody+
+		": connection refused\nhint: is it running?")
 
 	silent, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -168,10 +172,14 @@ func TestSubmit(t *testing.T) {
 	cliWith(f.address, jobYAML, nil, "submit", "-", "-q").wants(t, 0, "jnew1\n", "")
 	cli(f.address, "submit", file, "-o", "json").wants(t, 0, `"id": "jnew1"`, "")
 	cli(f.address, "submit", file, "--parsable", "--request-id", "r7", "--allow-infeasible").wants(t, 0, "jnew1\n", "")
-	cliWith(f.address, "", map[string]string{"HOME": "/h"}, "submit", "--gpu", "64", "--cpu", "512", "--mem", "4Ti", "--image", "host", "-e", "A=b", "-e", "HOME",
-		"--label", "a=b,c=d", "--mount", "/a:/b:ro", "--required", "zone", "--time-limit", "24h", "--", "./train.sh", "-x").wants(t, 0, "submitted: train, 64 GPUs, 512 CPUs, 4Ti in total, whole machines", "")
-	cli(f.address, "submit", "--gpu", "0.5", "--image", "host", "--name", "half", "--", "true").wants(t, 0, "half, 1 task of 0.5 GPUs", "")
-	cli(f.address, "submit", "--cpu", "2", "-n", "3", "--image", "/srv/images/My_Image.tar").wants(t, 0, "my-image, 3 tasks of 2 CPUs each", "")
+	cliWith(f.address, "", map[string]string{"HOME": "/h"}, "submit", "--gpu", "64", "--cpu", "512", "--mem", "4Ti",
+		"--image", "host", "-e", "A=b", "-e", "HOME",
+		"--label", "a=b,c=d", "--mount", "/a:/b:ro", "--required", "zone", "--time-limit", "24h", "--", "./train.sh",
+		"-x").wants(t, 0, "submitted: train, 64 GPUs, 512 CPUs, 4Ti in total, whole machines", "")
+	cli(f.address, "submit", "--gpu", "0.5", "--image", "host", "--name", "half", "--", "true").wants(t, 0,
+		"half, 1 task of 0.5 GPUs", "")
+	cli(f.address, "submit", "--cpu", "2", "-n", "3", "--image", "/srv/images/My_Image.tar").wants(t,
+		0, "my-image, 3 tasks of 2 CPUs each", "")
 	cli(f.address, "submit", "--from", "jnew").wants(t, 0, "my-image", "")
 	sent := told[*messages.Submit](f)
 	if sent[3].GetRequestId() != "r7" || !sent[3].GetAllowInfeasible() || sent[0].GetAllowInfeasible() {
@@ -187,8 +195,10 @@ func TestSubmit(t *testing.T) {
 		}
 	}
 	long := sent[4].GetSpec()
-	if long.GetGang().GetTotal().GetMilliGpu() != 64_000 || long.GetGang().GetTotal().GetMemoryBytes() != 4<<40 || fmt.Sprint(long.GetCommand()) != "[./train.sh -x]" ||
-		long.GetEnv()[1].GetValue() != "/h" || len(long.GetLabels()) != 2 || !long.GetMounts()[0].GetReadOnly() || long.GetTimeLimitMs() != 86_400_000 {
+	if long.GetGang().GetTotal().GetMilliGpu() != 64_000 || long.GetGang().GetTotal().GetMemoryBytes() != 4<<40 ||
+		fmt.Sprint(long.GetCommand()) != "[./train.sh -x]" ||
+		long.GetEnv()[1].GetValue() != "/h" || len(long.GetLabels()) != 2 || !long.GetMounts()[0].GetReadOnly() ||
+		long.GetTimeLimitMs() != 86_400_000 {
 		t.Errorf("%v", long)
 	}
 }
@@ -196,7 +206,8 @@ func TestSubmit(t *testing.T) {
 func TestSubmitRefusesBadFiles(t *testing.T) {
 	f := startFake(t)
 	r := cliWith(f.address, strings.ReplaceAll(jobYAML, "gpu: 2", "gpus: 2, mem: 8 GB"), nil, "submit", "-")
-	r.wants(t, exitUsage, "", "standard input:4:33: spec.resources.gpus: is not a key of a job file; did you mean \"gpu\"?\n")
+	r.wants(t, exitUsage, "",
+		"standard input:4:33: spec.resources.gpus: is not a key of a job file; did you mean \"gpu\"?\n")
 	if sent := told[*messages.Submit](f); len(sent) > 0 || r.out != "" {
 		t.Errorf("submitted %v, said %q", sent, r.out)
 	}
@@ -217,14 +228,16 @@ func TestSeedName(t *testing.T) {
 	r := cli(f.address, seedName, "--cpu=4", "--gpu=1", "--mem=128", "--image=/srv/rootfs")
 	r.wants(t, 0, "", "")
 	lines := strings.Split(r.out, "\n")
-	if len(lines) != 3 || !strings.HasPrefix(lines[0], "Submitting Job job-") || !strings.HasSuffix(lines[0], "...") || lines[1] != "Master Response: Job queued successfully (Job ID: jnew1)" {
+	if len(lines) != 3 || !strings.HasPrefix(lines[0], "Submitting Job job-") || !strings.HasSuffix(lines[0], "...") ||
+		lines[1] != "Master Response: Job queued successfully (Job ID: jnew1)" {
 		t.Errorf("%q", r.out)
 	}
 	total := told[*messages.Submit](f)[0].GetSpec().GetGang().GetTotal()
 	if total.GetMilliCpu() != 4000 || total.GetMilliGpu() != 1000 || total.GetMemoryBytes() != 128<<20 {
 		t.Errorf("%v", total)
 	}
-	cliWith(f.address, jobYAML, nil, seedName, "submit", "-").wants(t, 0, "Submitting Job filed...\nMaster Response: Job queued successfully (Job ID: jnew1)\n", "")
+	cliWith(f.address, jobYAML, nil, seedName, "submit", "-").wants(t,
+		0, "Submitting Job filed...\nMaster Response: Job queued successfully (Job ID: jnew1)\n", "")
 	cli(f.address, seedName).wants(t, 0, "Available Commands", "")
 	cli(f.address, seedName, "--cpu=-1").wants(t, exitUsage, "", "must be amounts")
 	cli(f.address, "--cpu=4").wants(t, exitUsage, "", "unknown flag: --cpu")
@@ -279,7 +292,8 @@ func TestNodes(t *testing.T) {
 	cli(f.address, "describe", "node", "n2").wants(t, 0, "Machine:      n2", "")
 	cli(f.address, "cordon", "n1", "n2", "--reason", "fan").wants(t, 0, "Machine n1 cordoned\nMachine n2 cordoned\n", "")
 	cli(f.address, "drain", "n12", "-r", "fan", "--deadline", "2h").wants(t, 0, "Machine n12 draining\n", "")
-	cli(f.address, "drain", "n12", "-r", "fan", "--at", "2126-11-24T08:00:00Z").wants(t, 0, "Machine n12 closes at 2126-11-24T08:00:00Z\n", "")
+	cli(f.address, "drain", "n12", "-r", "fan", "--at", "2126-11-24T08:00:00Z").wants(t,
+		0, "Machine n12 closes at 2126-11-24T08:00:00Z\n", "")
 	cli(f.address, "drain", "n12", "-r", "fan", "--at", "2020-11-24T08:00:00Z").wants(t, 0, "Machine n12 draining\n", "")
 	cli(f.address, "drain", "n12", "-r", "fan", "--at", "noon").wants(t, exitUsage, "", `--at: "noon" is not a time of day`)
 	cli(f.address, "uncordon", "n12").wants(t, 0, "Machine n12 open again\n", "")
@@ -288,7 +302,8 @@ func TestNodes(t *testing.T) {
 	cli(f.address, "cordon", "m", "-r", "x").wants(t, exitNotFound, "", `there is no machine "m"`)
 	var verbs []string
 	for _, q := range told[*messages.ChangeNode](f) {
-		verbs = append(verbs, fmt.Sprintf("%s %s %q %d %d", q.GetNode(), q.GetVerb(), q.GetReason(), q.GetDeadlineMs(), q.GetAtUnixMs()/1000))
+		verbs = append(verbs, fmt.Sprintf("%s %s %q %d %d", q.GetNode(), q.GetVerb(), q.GetReason(), q.GetDeadlineMs(),
+			q.GetAtUnixMs()/1000))
 	}
 	want := `n1 NODE_VERB_CORDON "fan" 0 0,n2 NODE_VERB_CORDON "fan" 0 0,n12 NODE_VERB_DRAIN "fan" 7200000 0,` +
 		`n12 NODE_VERB_DRAIN "fan" 0 4951180800,n12 NODE_VERB_DRAIN "fan" 0 1606204800,n12 NODE_VERB_UNCORDON "" 0 0,n2 NODE_VERB_REMOVE "" 0 0`
@@ -307,10 +322,12 @@ func TestCancel(t *testing.T) {
 	if !strings.Contains(r.err, `there is no job "jyy"`) {
 		t.Errorf("the second failure is not told: %s", r.err)
 	}
-	if sent := told[*messages.Cancel](f); len(sent) != 2 || sent[0].GetReason() != "wrong data" || sent[1].GetJob() != "jbb1" {
+	if sent := told[*messages.Cancel](f); len(sent) != 2 || sent[0].GetReason() != "wrong data" ||
+		sent[1].GetJob() != "jbb1" {
 		t.Errorf("%v", sent)
 	}
-	cli(f.address, "cancel", "-l", "team=nlp").wants(t, 0, "Job jaa1 is being cancelled\nJob jbb1 is being cancelled\n", "")
+	cli(f.address, "cancel", "-l", "team=nlp").wants(t, 0, "Job jaa1 is being cancelled\nJob jbb1 is being cancelled\n",
+		"")
 	cli(f.address, "hold", "jaa", "-r", "later").wants(t, 0, "Job jaa1 held\n", "")
 	held := job("jaa1", "held", messages.JobState_JOB_STATE_QUEUED)
 	held.Record.Hold = &messages.Deed{Reason: "later"}
@@ -324,7 +341,8 @@ func TestCancel(t *testing.T) {
 // TestRequeue: the run that is named is the one that was seen: what is tried again must not end the next.
 func TestRequeue(t *testing.T) {
 	f := startFake(t)
-	new, back, runs := job("jaa1", "queued", messages.JobState_JOB_STATE_QUEUED), job("jbb1", "queued", messages.JobState_JOB_STATE_QUEUED),
+	new, back, runs := job("jaa1", "queued", messages.JobState_JOB_STATE_QUEUED),
+		job("jbb1", "queued", messages.JobState_JOB_STATE_QUEUED),
 		job("jcc1", "running", messages.JobState_JOB_STATE_ACTIVE)
 	back.Record.Runs, runs.Record.Runs = 1, 3
 	for _, j := range []*messages.JobStatus{new, back, runs} {
@@ -333,7 +351,8 @@ func TestRequeue(t *testing.T) {
 	cli(f.address, "requeue", "-l", "team=nlp", "-r", "slow disk").wants(t, 0,
 		"Job jaa1 waits already\nJob jbb1 waits already\nJob jcc1 requeued: run 3 is being stopped\n", "")
 	sent := told[*messages.Requeue](f)
-	if len(sent) != 2 || sent[0].GetRun() != 1 || sent[1].GetRun() != 3 || sent[1].GetReason() != "slow disk" || sent[1].GetHold() {
+	if len(sent) != 2 || sent[0].GetRun() != 1 || sent[1].GetRun() != 3 || sent[1].GetReason() != "slow disk" ||
+		sent[1].GetHold() {
 		t.Errorf("%v", sent)
 	}
 	cli(f.address, "requeue", "jaa1", "jcc1", "--hold", "-r", "new data").wants(t, 0,
@@ -422,63 +441,4 @@ func TestCompletion(t *testing.T) {
 	cli("", "completion", "tcsh").wants(t, exitUsage, "", "unknown command \"tcsh\"")
 	cli("", "help", "nosuch").wants(t, exitUsage, "", "there is no command \"nosuch\"")
 	cli("", "help", "get", "jobs").wants(t, 0, "Lists the jobs that live", "")
-}
-
-func TestSettings(t *testing.T) {
-	f := startFake(t)
-	file := func(text string) map[string]string {
-		path := filepath.Join(t.TempDir(), "cli.yaml")
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		return map[string]string{"SYNAPSE_CONFIG": path}
-	}
-	cliWith("", "", file("# mine\nserver: "+f.address+"\ntoken: t\n"), "version").wants(t, 0, "epoch 3", "")
-	cliWith(f.address, "", file("server: 127.0.0.1:1\n"), "version").wants(t, 0, "epoch 3", "")
-	cliWith("127.0.0.1:1", "", nil, "version", "--server", f.address).wants(t, 0, "epoch 3", "")
-	cliWith("", "", file("serve: x\n"), "version").wants(t, exitUsage, "", `:1: there is no setting "serve"`)
-	cliWith("", "", file("server: x:1\nserver: y:1\n"), "version").wants(t, exitUsage, "", ":2: server is there twice")
-	cliWith("", "", file("[1]"), "version").wants(t, exitUsage, "", "must be keys and values")
-	cliWith("", "", file("server: [a]"), "version").wants(t, exitUsage, "", "must be a text")
-	cliWith("", "", file(""), "get", "jobs", "--server", f.address).wants(t, 0, "JOB", "")
-	cliWith("", "", map[string]string{"SYNAPSE_CONFIG": "/no/such/file"}, "version", "--client").wants(t, 0, "synapse-cli", "")
-	// What a task finds in its environment is no setting of ours.
-	cliWith(f.address, "", map[string]string{"SYNAPSE_RANK": "7", "SYNAPSE_QUIET": "x"}, "get", "jobs").wants(t, 0, "JOB", "")
-}
-
-// gone is a reader that has left, as head does.
-type gone struct{}
-
-func (gone) Write([]byte) (int, error) { return 0, fmt.Errorf("write: %w", syscall.EPIPE) }
-
-func TestAClosedPipeIsNoError(t *testing.T) {
-	f := startFake(t)
-	f.put(job("j1", "queued", messages.JobState_JOB_STATE_QUEUED))
-	f.logs = []*api.LogPart{{Data: []byte("a\n")}}
-	for _, args := range []string{"get jobs", "get jobs -o json", "logs j1", "describe job j1", "explain j1", "cancel j1", "events", "version"} {
-		var errs lines
-		code := run(append([]string{"synapse-cli"}, strings.Fields(args)...), strings.NewReader(""), gone{}, &errs, func(name string) (string, bool) {
-			return f.address, name == "SYNAPSE_SERVER"
-		})
-		if code != 0 || errs.String() != "" {
-			t.Errorf("%s ends with %d: %s", args, code, errs.String())
-		}
-	}
-	if !closedPipe(errors.Join(syscall.EPIPE)) {
-		t.Error("EPIPE is not seen")
-	}
-}
-
-// TestWordsFromElsewhere: what an unknown word is taken for exists, and no word of ours is among them.
-func TestWordsFromElsewhere(t *testing.T) {
-	root := (&app{name: "synapse-cli"}).root()
-	for word, here := range elsewhere {
-		if found, rest, err := root.Find(strings.Fields(here)); err != nil || !found.HasParent() || len(rest) > 0 &&
-			!strings.HasPrefix(rest[0], "-") {
-			t.Errorf("%s: %q is no command", word, here)
-		}
-		if found, _, err := root.Find([]string{word}); err == nil && found.HasParent() {
-			t.Errorf("%s is a command here", word)
-		}
-	}
 }

@@ -105,13 +105,15 @@ func several(one cobra.CompletionFunc) cobra.CompletionFunc {
 
 // completeWords completes a flag of a few words, one or several between commas.
 func (a *app) completeWords(c *cobra.Command, flag string, words []string) {
-	a.completeFlag(c, flag, several(func(_ *cobra.Command, _ []string, prefix string) ([]string, cobra.ShellCompDirective) {
-		near := slices.DeleteFunc(slices.Clone(words), func(w string) bool { return !strings.HasPrefix(w, prefix) })
-		return near, cobra.ShellCompDirectiveNoFileComp
-	}))
+	a.completeFlag(c, flag,
+		several(func(_ *cobra.Command, _ []string, prefix string) ([]string, cobra.ShellCompDirective) {
+			near := slices.DeleteFunc(slices.Clone(words), func(w string) bool { return !strings.HasPrefix(w, prefix) })
+			return near, cobra.ShellCompDirectiveNoFileComp
+		}))
 }
 
-func (a *app) complete(prefix string, list func(context.Context, *client.Client) ([]string, error)) ([]string, cobra.ShellCompDirective) {
+func (a *app) complete(prefix string, list func(context.Context, *client.Client) ([]string, error)) ([]string,
+	cobra.ShellCompDirective) {
 	var words []string
 	a.completing = true
 	// After an error nothing is completed: there is nowhere to report it.

@@ -20,7 +20,8 @@ const fileFlag = "config"
 
 // connectionFlags adds the settings as flags of every command.
 func (a *app) connectionFlags(f *pflag.FlagSet) {
-	f.StringVar(&a.config.Server, "server", "localhost:9000", "the scheduler's `host:port`; of several, all with commas between them")
+	f.StringVar(&a.config.Server, "server", "localhost:9000",
+		"the scheduler's `host:port`; of several, all with commas between them")
 	f.StringVar(&a.config.TLS, "tls", "", "use TLS, with this `folder` of a person's key and certificate")
 	f.StringVar(&a.config.CA, "ca", "", "trust a proxy before the scheduler by this `file` of certificates, and use TLS")
 	f.StringVar(&a.config.Cert, "cert", "", "show this `file`'s certificate to the proxy")
@@ -79,7 +80,8 @@ func fromFile(flags *pflag.FlagSet, given map[string]bool, path string, text []b
 		key, value := root.Content[i], root.Content[i+1]
 		switch {
 		case !slices.Contains(names, key.Value):
-			return fmt.Errorf("%s:%d: there is no setting %q: known are %s", path, key.Line, key.Value, strings.Join(names, ", "))
+			return fmt.Errorf("%s:%d: there is no setting %q: known are %s", path, key.Line, key.Value,
+				strings.Join(names, ", "))
 		case seen[key.Value]:
 			return fmt.Errorf("%s:%d: %s is there twice", path, key.Line, key.Value)
 		case value.Kind != yaml.ScalarNode:

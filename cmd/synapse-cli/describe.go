@@ -23,12 +23,14 @@ func (a *app) describeCommand() *cobra.Command {
 		Short: "say all there is to say about a job, a machine or a queue",
 		Args:  cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			return usageHint("`"+a.name+" describe job JOB`, `describe node NODE` or `describe queue QUEUE`", "what to describe is not said")
+			return usageHint("`"+a.name+" describe job JOB`, `describe node NODE` or `describe queue QUEUE`",
+				"what to describe is not said")
 		},
 	}
 	var chosen []string
 	job := a.objectFlag(&cobra.Command{
-		Use: "job JOB", Aliases: []string{"jobs"}, Short: "describe a job: its ranks, where they are, how they ended", Args: oneJob(&chosen),
+		Use: "job JOB", Aliases: []string{"jobs"}, Short: "describe a job: its ranks, where they are, how they ended",
+		Args:              oneJob(&chosen),
 		ValidArgsFunction: a.completeJobs,
 		RunE: func(_ *cobra.Command, args []string) error {
 			return a.with(func(ctx context.Context, c *client.Client) error {
@@ -53,7 +55,8 @@ func (a *app) describeCommand() *cobra.Command {
 	})
 	labelFlag(job, &chosen, "the job that lives")
 	c.AddCommand(job, a.objectFlag(&cobra.Command{
-		Use: "node NODE", Aliases: []string{"nodes"}, Short: "describe a machine: what it has, and who uses it", Args: named("machine", "NODE", 1),
+		Use: "node NODE", Aliases: []string{"nodes"}, Short: "describe a machine: what it has, and who uses it",
+		Args:              named("machine", "NODE", 1),
 		ValidArgsFunction: a.completeNodes,
 		RunE: func(_ *cobra.Command, args []string) error {
 			return a.with(func(ctx context.Context, c *client.Client) error {

@@ -31,7 +31,8 @@ const (
 	exitInterrupted = 130 // 128 + SIGINT
 )
 
-const exitHelp = "Exit codes: 0 ok, 1 failure, 2 usage, 3 not found, 4 conflict, 5 not allowed, 6 timed out, 7 can never\n" +
+const exitHelp = "Exit codes: 0 ok, 1 failure, 2 usage, 3 not found, 4 conflict, 5 not allowed, 6 timed out, 7 can " +
+	"never\n" +
 	"run here, 8 unavailable. `submit --wait` and `wait` end with the job's own code (128 + n for signals)."
 
 // failure is an error of this program, with its exit code.
@@ -76,7 +77,8 @@ func usageError(root *cobra.Command, args []string, err error) error {
 	case is && strings.HasPrefix(text, "unknown command"):
 		hint = cmp.Or(meant(found, word), hint)
 	case !found.HasParent() && strings.HasPrefix(text, "unknown ") && foreign(root, args) != "":
-		return usageHint(cmp.Or(meant(root, foreign(root, args)), hint), "unknown command %q for %q", foreign(root, args), root.Name())
+		return usageHint(cmp.Or(meant(root, foreign(root, args)), hint), "unknown command %q for %q", foreign(root, args),
+			root.Name())
 	case found.Name() == "submit" && strings.HasPrefix(text, "unknown ") && !slices.Contains(args, "--"):
 		hint += "; a command and its flags go behind --"
 	}

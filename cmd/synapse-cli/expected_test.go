@@ -26,8 +26,10 @@ func TestWordsThatPeopleExpect(t *testing.T) {
 	f := startFake(t)
 	const live, over = messages.JobState_JOB_STATE_ACTIVE, messages.JobState_JOB_STATE_SUCCEEDED
 	f.jobs = []*messages.JobStatus{
-		labelled("j1", "train", "succeeded", over, "team", "nlp"), labelled("j2", "train", "running", live, "team", "nlp", "tier", "a"),
-		labelled("j3", "eval", "running", live, "team", "cv"), labelled("j4", "eval", "queued", messages.JobState_JOB_STATE_QUEUED), labelled("j5", "old", "succeeded", over),
+		labelled("j1", "train", "succeeded", over, "team", "nlp"),
+		labelled("j2", "train", "running", live, "team", "nlp", "tier", "a"),
+		labelled("j3", "eval", "running", live, "team", "cv"),
+		labelled("j4", "eval", "queued", messages.JobState_JOB_STATE_QUEUED), labelled("j5", "old", "succeeded", over),
 	}
 	cli(f.address, "describe", "job", "train").wants(t, 0, "j2", "")
 	cli(f.address, "get", "job", "old", "-q").wants(t, 0, "j5\n", "")
@@ -35,7 +37,8 @@ func TestWordsThatPeopleExpect(t *testing.T) {
 	cli(f.address, "cancel", "eval").wants(t, exitConflict, "", "2 jobs named \"eval\" live: j3, j4\nhint: give an id")
 	cli(f.address, "cancel", "none").wants(t, exitNotFound, "", "there is no job \"none\"")
 	for _, c := range []struct{ selector, want string }{
-		{"team", "j1 j2 j3"}, {"team=nlp", "j1 j2"}, {"team==nlp", "j1 j2"}, {"team!=nlp", "j3 j4 j5"}, {"team,tier=a", "j2"}, {"team=nlp,tier!=a", "j1"},
+		{"team", "j1 j2 j3"}, {"team=nlp", "j1 j2"}, {"team==nlp", "j1 j2"}, {"team!=nlp", "j3 j4 j5"}, {"team,tier=a", "j2"},
+		{"team=nlp,tier!=a", "j1"},
 	} {
 		r := cli(f.address, "get", "jobs", "-q", "-l", c.selector)
 		if got := strings.Join(strings.Fields(r.out), " "); r.code != 0 || got != c.want {
@@ -55,13 +58,17 @@ func TestWordsThatPeopleExpect(t *testing.T) {
 	if q := asked[1]; q.GetTailBytes() != 64<<10 || q.GetTailLines() != 0 {
 		t.Errorf("asked for %v", q)
 	}
-	cli(f.address, "logs", "--tail", "64Ki", "train").wants(t, exitUsage, "", "--tail \"64Ki\": is not a number of lines\nhint: --tail counts lines; --tail-bytes takes an amount")
+	cli(f.address, "logs", "--tail", "64Ki", "train").wants(t, exitUsage, "",
+		"--tail \"64Ki\": is not a number of lines\nhint: --tail counts lines; --tail-bytes takes an amount")
 	cli(f.address, "logs", "--rank", "3-1", "train").wants(t, exitUsage, "", "--rank: \"3-1\" is not a rank or several")
 	two := jobYAML + "---\n" + strings.Replace(jobYAML, "filed", "second", 1)
-	cliWith(f.address, two, nil, "submit", "-").wants(t, 0, "submitted: filed, 1 task of 2 GPUs\nJob jnew1 submitted: second", "")
-	cliWith(f.address, two, nil, "submit", "-", "--request-id", "r").wants(t, exitUsage, "", "are for one job, and the file has 2")
+	cliWith(f.address, two, nil, "submit", "-").wants(t, 0,
+		"submitted: filed, 1 task of 2 GPUs\nJob jnew1 submitted: second", "")
+	cliWith(f.address, two, nil, "submit", "-", "--request-id", "r").wants(t, exitUsage,
+		"", "are for one job, and the file has 2")
 	before := len(told[*messages.Submit](f))
-	cliWith(f.address, two+"---\nkind: Jbo\n", nil, "submit", "-f", "-").wants(t, exitUsage, "", "standard input:11:7: kind: \"Jbo\" is not a kind")
+	cliWith(f.address, two+"---\nkind: Jbo\n", nil, "submit", "-f", "-").wants(t, exitUsage, "",
+		"standard input:11:7: kind: \"Jbo\" is not a kind")
 	if len(told[*messages.Submit](f)) != before {
 		t.Error("the first was submitted before the last was looked at")
 	}
@@ -74,7 +81,8 @@ func TestSlurmsAndKubectlsSpellings(t *testing.T) {
 	cli(f.address, "submit", "--gpus", "16", "-t", "90m", "--image", "/i", "-q").wants(t, 0, "jnew1\n", "")
 	cli(f.address, "submit", "-c", "2", "--image", "/i", "-q").wants(t, 0, "jnew1\n", "")
 	sent := told[*messages.Submit](f)
-	if s := sent[0].GetSpec(); s.GetEach().GetMilliCpu() != 2000 || s.GetGang().GetReplicasMin() != 4 || s.GetTimeLimitMs() != 36*3_600_000 {
+	if s := sent[0].GetSpec(); s.GetEach().GetMilliCpu() != 2000 || s.GetGang().GetReplicasMin() != 4 ||
+		s.GetTimeLimitMs() != 36*3_600_000 {
 		t.Errorf("%v", s)
 	}
 	if s := sent[1].GetSpec(); s.GetGang().GetTotal().GetMilliGpu() != 16_000 || s.GetTimeLimitMs() != 90*60_000 {
@@ -105,16 +113,21 @@ func TestSlurmsAndKubectlsSpellings(t *testing.T) {
 // a description, an explanation and a version say; what is shown can be submitted.
 func TestFlagsForWhatOnlyFilesHad(t *testing.T) {
 	f := startFake(t)
-	cli(f.address, "submit", "--gpu", "1", "-n", "1", "--mem", "8Gi", "--image", "/i", "--shm", "1Gi", "--stop-signal", "INT", "--grace", "2m", "--preferred", "rack", "--patience", "5m",
+	cli(f.address, "submit", "--gpu", "1", "-n", "1", "--mem", "8Gi", "--image", "/i", "--shm", "1Gi", "--stop-signal",
+		"INT", "--grace", "2m", "--preferred", "rack", "--patience", "5m",
 		"--restarts", "2", "--backoff", "30s", "-q").wants(t, 0, "jnew1\n", "")
 	s := told[*messages.Submit](f)[0].GetSpec()
-	if s.GetShmBytes() != 1<<30 || s.GetStop().GetSignal() != 2 || s.GetStop().GetGraceMs() != 120_000 || s.GetTopology().GetPatienceMs() != 300_000 || s.GetRestart().GetBackoffMs() != 30_000 {
+	if s.GetShmBytes() != 1<<30 || s.GetStop().GetSignal() != 2 || s.GetStop().GetGraceMs() != 120_000 ||
+		s.GetTopology().GetPatienceMs() != 300_000 || s.GetRestart().GetBackoffMs() != 30_000 {
 		t.Errorf("%v", s)
 	}
 	for args, want := range map[string]string{
-		"--stop-signal SIGTRM": "--stop-signal: \"SIGTRM\" is not a signal", "--grace 5": "--grace: \"5\" is not a span of time", "--patience 5m": "--patience: waits for a preferred level",
+		"--stop-signal SIGTRM": "--stop-signal: \"SIGTRM\" is not a signal",
+		"--grace 5":            "--grace: \"5\" is not a span of time",
+		"--patience 5m":        "--patience: waits for a preferred level",
 	} {
-		cli(f.address, append([]string{"submit", "--cpu", "1", "--image", "/i"}, strings.Fields(args)...)...).wants(t, exitUsage, "", want)
+		cli(f.address, append([]string{"submit", "--cpu", "1", "--image", "/i"}, strings.Fields(args)...)...).wants(t,
+			exitUsage, "", want)
 	}
 	cli(f.address, "describe", "job", "jnew1", "-o", "json").wants(t, 0, "\"kind\": \"Job\"", "")
 	cli(f.address, "explain", "jnew1", "-o", "yaml").wants(t, 0, "kind: Explanation\njob: jnew1\nphase: queued\n", "")

@@ -29,7 +29,7 @@ type fake struct {
 	logs     []*api.LogPart
 	events   []*messages.Event
 	seq      uint64
-	changed  chan struct{} // closed and made anew at each change of a job
+	changed  chan struct{} // closed and replaced at each change of a job
 	breaks   int           // so many watches end at once
 	onCancel func(id string)
 	queues   *messages.GetQueuesReply // nil: nobody has described any
@@ -104,16 +104,19 @@ func (f *fake) Submit(_ context.Context, q *messages.Submit) (*messages.SubmitRe
 	if err := f.heard(q); err != nil {
 		return nil, err
 	}
-	f.put(&messages.JobStatus{Phase: "queued", Record: &messages.JobRecord{Id: "jnew1", Spec: q.GetSpec(), State: messages.JobState_JOB_STATE_QUEUED}})
+	f.put(
+		&messages.JobStatus{Phase: "queued",
+			Record: &messages.JobRecord{Id: "jnew1", Spec: q.GetSpec(), State: messages.JobState_JOB_STATE_QUEUED}})
 	return &messages.SubmitReply{Outcome: ok(), Job: "jnew1"}, nil
 }
 
-// put shows a job, or shows it anew.
+// put shows a job, or shows it again.
 func (f *fake) put(j *messages.JobStatus) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.seq++
-	f.events = append(f.events, &messages.Event{Seq: f.seq, AtUnixMs: 1_800_000_000_000, Text: "job " + j.GetRecord().GetId() + " " + j.GetPhase(), Job: j})
+	f.events = append(f.events, &messages.Event{Seq: f.seq, AtUnixMs: 1_800_000_000_000, Text: "job " +
+		j.GetRecord().GetId() + " " + j.GetPhase(), Job: j})
 	for i := range f.jobs {
 		if f.jobs[i].GetRecord().GetId() == j.GetRecord().GetId() {
 			f.jobs = append(f.jobs[:i:i], f.jobs[i+1:]...)
@@ -129,14 +132,17 @@ func (f *fake) put(j *messages.JobStatus) {
 func (f *fake) regroup(group uint64, reason string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.events = append(f.events, &messages.Event{Seq: f.seq, AtUnixMs: 1_800_000_000_000, Text: "some jobs wait: " + reason, Group: group, Reason: reason})
+	f.events = append(f.events, &messages.Event{Seq: f.seq, AtUnixMs: 1_800_000_000_000, Text: "some jobs wait: " + reason,
+		Group: group, Reason: reason})
 	close(f.changed)
 	f.changed = make(chan struct{})
 }
 
 // finish ends a job.
 func (f *fake) finish(id, phase string, state messages.JobState, code int32, outcome string) {
-	f.put(&messages.JobStatus{Phase: phase, Record: &messages.JobRecord{Id: id, State: state, ExitCode: code, Outcome: outcome, Spec: spec("x")}})
+	f.put(
+		&messages.JobStatus{Phase: phase, Record: &messages.JobRecord{Id: id, State: state, ExitCode: code, Outcome: outcome,
+			Spec: spec("x")}})
 }
 
 func (f *fake) GetJob(_ context.Context, q *messages.GetJob) (*messages.GetJobReply, error) {
@@ -150,7 +156,8 @@ func (f *fake) GetJob(_ context.Context, q *messages.GetJob) (*messages.GetJobRe
 			return &messages.GetJobReply{Outcome: ok(), Job: j}, nil
 		}
 	}
-	return nil, api.StatusOf(&messages.Outcome{Code: messages.Code_CODE_NOT_FOUND, Field: "job", Text: `there is no job "` + q.GetJob() + `"`, Hint: "look again"})
+	return nil, api.StatusOf(&messages.Outcome{Code: messages.Code_CODE_NOT_FOUND, Field: "job",
+		Text: `there is no job "` + q.GetJob() + `"`, Hint: "look again"})
 }
 
 // ListJobs answers pages of two.
@@ -328,7 +335,8 @@ func (f *fake) ReadLogs(q *api.ReadLogs, s grpc.ServerStreamingServer[api.LogPar
 }
 
 func spec(name string) *messages.JobSpec {
-	return &messages.JobSpec{Name: name, Image: "host", Command: []string{"true"}, Gang: &messages.GangSpec{ReplicasMin: 1, ReplicasMax: 1}, Each: &messages.Resources{MilliCpu: 1000}}
+	return &messages.JobSpec{Name: name, Image: "host", Command: []string{"true"},
+		Gang: &messages.GangSpec{ReplicasMin: 1, ReplicasMax: 1}, Each: &messages.Resources{MilliCpu: 1000}}
 }
 
 func job(id, phase string, state messages.JobState) *messages.JobStatus {

@@ -95,8 +95,10 @@ func refusedEmpty(flags *pflag.FlagSet) (err error) {
 // flagFields are the fields of a job that flags set, and those flags.
 var flagFields = []struct{ field, flag string }{
 	{"gang.replicas_", "replicas"}, {"gang.split", "split"},
-	{"nodes", "nodelist"}, {"exclude", "exclude"}, {"gpu_type", "gpu-type"}, {"image", "image"}, {"name", "name"}, {"queue", "queue"},
-	{"priority", "priority"}, {"topology.required", "required"}, {"topology.preferred", "preferred"}, {"env", "env"}, {"labels", "label"},
+	{"nodes", "nodelist"}, {"exclude", "exclude"}, {"gpu_type", "gpu-type"}, {"image", "image"}, {"name", "name"},
+	{"queue", "queue"},
+	{"priority", "priority"}, {"topology.required", "required"}, {"topology.preferred", "preferred"}, {"env", "env"},
+	{"labels", "label"},
 	{"node_selector", "node-selector"}, {"mounts", "mount"}, {"workdir", "workdir"}, {"user", "user"},
 	{"network", "network"}, {"launcher", "launcher"}, {"time_limit_ms", "time-limit"},
 	{"prepare_timeout_ms", "prepare-timeout"},

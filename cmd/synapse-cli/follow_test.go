@@ -23,7 +23,8 @@ func TestWaitEndsAsTheJobDoes(t *testing.T) {
 		want  int
 	}{
 		{"succeeded", messages.JobState_JOB_STATE_SUCCEEDED, 0, 0}, {"failed", messages.JobState_JOB_STATE_FAILED, 137, 137},
-		{"cancelled", messages.JobState_JOB_STATE_CANCELLED, 0, 1}, {"timed-out", messages.JobState_JOB_STATE_TIMED_OUT, 0, 6},
+		{"cancelled", messages.JobState_JOB_STATE_CANCELLED, 0, 1},
+		{"timed-out", messages.JobState_JOB_STATE_TIMED_OUT, 0, 6},
 	} {
 		f.finish("j1", c.phase, c.state, c.code, "the outcome")
 		cli(f.address, "wait", "j").wants(t, c.want, "", "job j1 "+c.phase+": the outcome\n")
@@ -78,7 +79,8 @@ func TestReasonsAreFollowed(t *testing.T) {
 	await(t, "the new reason", func() bool { return strings.Contains(seen.String(), told) })
 	f.finish("j1", "succeeded", messages.JobState_JOB_STATE_SUCCEEDED, 0, "")
 	r := <-done
-	if r.code != 0 || strings.Count(r.err, "j1 queued: needs 8 GPUs; 5 are free\n") != 1 || !strings.Contains(r.err, "0 are free") {
+	if r.code != 0 || strings.Count(r.err, "j1 queued: needs 8 GPUs; 5 are free\n") != 1 ||
+		!strings.Contains(r.err, "0 are free") {
 		t.Errorf("%d: %s", r.code, r.err)
 	}
 	if s := seen.String(); strings.Count(s, told) != 1 || strings.Contains(r.err+s, "others") {
@@ -89,7 +91,8 @@ func TestReasonsAreFollowed(t *testing.T) {
 func TestWaitTimesOut(t *testing.T) {
 	f := startFake(t)
 	f.put(job("j1", "queued", messages.JobState_JOB_STATE_QUEUED))
-	cli(f.address, "wait", "j1", "--timeout", "150ms", "-q").wants(t, exitTimedOut, "", "job j1 is not over in time\nhint: `synapse-cli explain j1`")
+	cli(f.address, "wait", "j1", "--timeout", "150ms", "-q").wants(t, exitTimedOut,
+		"", "job j1 is not over in time\nhint: `synapse-cli explain j1`")
 }
 
 func TestSubmitAndWait(t *testing.T) {
@@ -118,9 +121,10 @@ func TestAttachedReaderLeaves(t *testing.T) {
 	f := startFake(t)
 	f.logs = []*api.LogPart{{Data: []byte("a\n")}, {Data: []byte("b\n")}}
 	var errs lines
-	code := run([]string{"synapse-cli", "submit", "-", "--attach"}, strings.NewReader(jobYAML), &leaving{after: 2}, &errs, func(name string) (string, bool) {
-		return f.address, name == "SYNAPSE_SERVER"
-	})
+	code := run([]string{"synapse-cli", "submit", "-", "--attach"}, strings.NewReader(jobYAML), &leaving{after: 2}, &errs,
+		func(name string) (string, bool) {
+			return f.address, name == "SYNAPSE_SERVER"
+		})
 	if code != 0 || len(told[*messages.Cancel](f)) > 0 {
 		t.Errorf("%d: %s", code, &errs)
 	}
@@ -140,9 +144,10 @@ func attached(t *testing.T, f *fake) (errs *lines, done chan int) {
 	var out lines
 	errs, done = &lines{}, make(chan int, 1)
 	go func() {
-		done <- run([]string{"synapse-cli", "submit", "-", "--attach"}, strings.NewReader(jobYAML), &out, errs, func(name string) (string, bool) {
-			return f.address, name == "SYNAPSE_SERVER"
-		})
+		done <- run([]string{"synapse-cli", "submit", "-", "--attach"}, strings.NewReader(jobYAML), &out, errs,
+			func(name string) (string, bool) {
+				return f.address, name == "SYNAPSE_SERVER"
+			})
 	}()
 	await(t, "the job to be followed", func() bool { return strings.Contains(errs.String(), "jnew1 queued") })
 	return errs, done
@@ -154,7 +159,8 @@ func TestOneInterruptDetaches(t *testing.T) {
 	interrupt(t)
 	time.Sleep(sameInterrupt / 10) // the same one, by way of a program that passes it on
 	interrupt(t)
-	if code := <-done; code != exitInterrupted || !strings.Contains(errs.String(), "job jnew1 queued\n") || !strings.Contains(errs.String(), "detached from job jnew1") {
+	if code := <-done; code != exitInterrupted || !strings.Contains(errs.String(), "job jnew1 queued\n") ||
+		!strings.Contains(errs.String(), "detached from job jnew1") {
 		t.Errorf("%d: %s", code, errs)
 	}
 	if sent := told[*messages.Cancel](f); len(sent) > 0 {
@@ -187,7 +193,8 @@ func TestEvents(t *testing.T) {
 	f.put(job("j2", "queued", messages.JobState_JOB_STATE_QUEUED))
 	r := cli(f.address, "events")
 	r.wants(t, 0, "2027-01-15T08:00:00Z  job j1 queued\n2027-01-15T08:00:00Z  job j2 queued\n", "")
-	if r := cli(f.address, "events", "j2", "n9", "-o", "json"); strings.Contains(r.out, "j1") || !strings.Contains(r.out, `"job":"j2"`) {
+	r = cli(f.address, "events", "j2", "n9", "-o", "json")
+	if strings.Contains(r.out, "j1") || !strings.Contains(r.out, `"job":"j2"`) {
 		t.Errorf("%s", r.out)
 	}
 }
@@ -201,9 +208,10 @@ func TestWatch(t *testing.T) {
 		out := &leaving{after: 3}
 		done := make(chan int, 1)
 		go func() {
-			done <- run(append([]string{"synapse-cli"}, strings.Fields(args)...), strings.NewReader(""), out, &errs, func(name string) (string, bool) {
-				return f.address, name == "SYNAPSE_SERVER"
-			})
+			done <- run(append([]string{"synapse-cli"}, strings.Fields(args)...), strings.NewReader(""), out, &errs,
+				func(name string) (string, bool) {
+					return f.address, name == "SYNAPSE_SERVER"
+				})
 		}()
 		await(t, "what there is", func() bool { return strings.Contains(out.String(), "queued") })
 		f.put(job("j1", "reserving", messages.JobState_JOB_STATE_QUEUED))

@@ -50,7 +50,8 @@ func (a *app) getJobsCommand() *cobra.Command {
 		Example: "  synapse-cli get jobs --live -o wide\n  synapse-cli get jobs --start\n" +
 			"  synapse-cli get jobs -l team=nlp --phase running -q\n  synapse-cli get job JOB -o yaml",
 		RunE: func(_ *cobra.Command, args []string) error {
-			if len(args) > 0 && (l.watch || l.me || l.live || len(l.labels) > 0 || len(l.query.Phases) > 0 || l.query.Owner != "" || l.query.Queue != "") {
+			if len(args) > 0 && (l.watch || l.me || l.live || len(l.labels) > 0 || len(l.query.Phases) > 0 ||
+				l.query.Owner != "" || l.query.Queue != "") {
 				return usageHint("`"+a.name+" watch JOB` follows one", "filters and -w are for lists, and jobs are named")
 			}
 			if l.start && l.watch {
@@ -159,7 +160,8 @@ func (a *app) forPeople() bool {
 // job picks the job of an event, if the list would have it.
 func (l *listing) job(e *messages.Event) (*messages.JobStatus, bool) {
 	j := e.GetJob()
-	return j, j != nil && !(l.live && over(j)) && l.chosen.job(j) && (len(l.query.Phases) == 0 || slices.Contains(l.query.Phases, j.GetPhase()))
+	return j, j != nil && !(l.live && over(j)) && l.chosen.job(j) &&
+		(len(l.query.Phases) == 0 || slices.Contains(l.query.Phases, j.GetPhase()))
 }
 
 // follow shows a list and goes on with a row for each change. Both come from one watch: between a list and a watch that
@@ -260,7 +262,8 @@ type order[T any] struct {
 
 var jobSorts = []order[*messages.JobStatus]{
 	{"age", func(x, y *messages.JobStatus) int {
-		return cmp.Or(cmp.Compare(x.GetRecord().GetSubmittedUnixMs(), y.GetRecord().GetSubmittedUnixMs()), cmp.Compare(x.GetRecord().GetArrival(), y.GetRecord().GetArrival()))
+		return cmp.Or(cmp.Compare(x.GetRecord().GetSubmittedUnixMs(), y.GetRecord().GetSubmittedUnixMs()),
+			cmp.Compare(x.GetRecord().GetArrival(), y.GetRecord().GetArrival()))
 	}},
 	{"id", func(x, y *messages.JobStatus) int { return cmp.Compare(x.GetRecord().GetId(), y.GetRecord().GetId()) }},
 	{"name", func(x, y *messages.JobStatus) int {

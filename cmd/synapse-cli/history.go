@@ -61,14 +61,16 @@ func (a *app) historyCommand() *cobra.Command {
 	f.StringArrayVarP(&h.labels, "label", "l", nil, "only with this `key=value`")
 	f.StringVar(&h.since, "since", "", "only those that ended at this `time` or later")
 	f.StringVar(&h.until, "until", "", "only those that ended before this `time`")
-	f.IntVar(&h.limit, "limit", 0, "the newest so many, 0 for all; where it is left out a table has 100, and all else has all")
+	f.IntVar(&h.limit, "limit", 0,
+		"the newest so many, 0 for all; where it is left out a table has 100, and all else has all")
 	f.BoolVar(&h.query.Ranks, "ranks", false, "with each task's machine, GPUs and end (json)")
 	f.StringVar(&h.sum, "sum", "", "sums instead of jobs, by "+strings.Join(show.SumKeys, ", "))
 	f.StringVarP(&h.format, "output", "o", "", "how to show it: "+strings.Join(show.HistoryFormats, ", "))
 	f.BoolVar(&a.style.NoHeaders, "no-headers", false, "leave the headers out")
 	f.BoolVarP(&a.style.Quiet, "quiet", "q", false, "ids only")
 	f.BoolVar(&a.style.Parsable, "parsable", false, "fields between |, nothing cut, for programs")
-	for flag, words := range map[string][]string{"output": show.HistoryFormats, "sum": show.SumKeys, "state": stateNames()} {
+	for flag, words := range map[string][]string{"output": show.HistoryFormats, "sum": show.SumKeys,
+		"state": stateNames()} {
 		a.completeWords(c, flag, words)
 	}
 	a.completeFlag(c, "queue", a.completeQueues)
@@ -77,7 +79,8 @@ func (a *app) historyCommand() *cobra.Command {
 
 // pastStates are the ends of a job.
 var pastStates = []messages.JobState{
-	messages.JobState_JOB_STATE_SUCCEEDED, messages.JobState_JOB_STATE_FAILED, messages.JobState_JOB_STATE_CANCELLED, messages.JobState_JOB_STATE_TIMED_OUT,
+	messages.JobState_JOB_STATE_SUCCEEDED, messages.JobState_JOB_STATE_FAILED, messages.JobState_JOB_STATE_CANCELLED,
+	messages.JobState_JOB_STATE_TIMED_OUT,
 }
 
 func stateNames() []string {
@@ -164,7 +167,8 @@ func moment(flag, text string, nowMs int64) (int64, error) {
 		}
 	}
 	if ms <= 0 || ms > messages.MaxTimeUnixMs {
-		return 0, usageHint("write 24h, 7d, 2026-11-01 or 2026-11-01T08:00:00Z", "--%s %q is no time that can be meant", flag, text)
+		return 0, usageHint("write 24h, 7d, 2026-11-01 or 2026-11-01T08:00:00Z", "--%s %q is no time that can be meant", flag,
+			text)
 	}
 	return ms, nil
 }

@@ -41,7 +41,8 @@ func (h *historian) History(_ context.Context, q *messages.History) (*messages.H
 	r := &messages.HistoryReply{Outcome: ok()}
 	for ; at < h.jobs && len(r.Jobs) < min(2, int(q.Limit)); at++ {
 		r.Jobs = append(r.Jobs, &messages.PastJob{
-			Id: fmt.Sprint("j", at), Owner: []string{"alice", "bob"}[at%2], State: messages.JobState_JOB_STATE_SUCCEEDED, MilliGpuMs: 3_600_000_000, FinishedUnixMs: 1,
+			Id: fmt.Sprint("j", at), Owner: []string{"alice", "bob"}[at%2], State: messages.JobState_JOB_STATE_SUCCEEDED,
+			MilliGpuMs: 3_600_000_000, FinishedUnixMs: 1,
 		})
 	}
 	if h.jobs == 7 && q.After == "" {
@@ -100,8 +101,9 @@ func TestHistoryUsage(t *testing.T) {
 // TestHistoryAsks: what is asked on the command line is asked of the scheduler, and nothing else is.
 func TestHistoryAsks(t *testing.T) {
 	h, address := startHistorian(t, 0)
-	cli(address, "history", "--owner", "bob", "--queue", "q", "--name", "n", "--state", "failed,Timed-Out", "--state", "cancelled",
-		"--since", "2026-11-01", "--until", "2026-11-02T00:00:00+02:00", "-l", "a=b,c=d", "-o", "json", "--ranks").wants(t, 0, `"items": []`, "")
+	cli(address, "history", "--owner", "bob", "--queue", "q", "--name", "n", "--state", "failed,Timed-Out", "--state",
+		"cancelled", "--since", "2026-11-01", "--until", "2026-11-02T00:00:00+02:00", "-l", "a=b,c=d", "-o", "json",
+		"--ranks").wants(t, 0, `"items": []`, "")
 	day := time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC).UnixMilli()
 	want := `owner:"bob" queue:"q" name:"n" states:JOB_STATE_FAILED states:JOB_STATE_TIMED_OUT states:JOB_STATE_CANCELLED labels:{key:"a" value:"b"} labels:{key:"c" value:"d"} ` +
 		fmt.Sprintf("since_unix_ms:%d until_unix_ms:%d limit:1000 ranks:true", day, day+22*3_600_000)
@@ -111,7 +113,8 @@ func TestHistoryAsks(t *testing.T) {
 	before := time.Now().UnixMilli()
 	cli(address, "history", "--me", "--since", "1d12h").wants(t, 0, "JOB", "no jobs that are over")
 	last := h.calls()[1]
-	if ago := last.SinceUnixMs - (before - 36*3_600_000); last.Owner != messages.Anonymous || ago < 0 || ago > 60_000 || last.UntilUnixMs != 0 || last.Limit != maxPast {
+	if ago := last.SinceUnixMs - (before - 36*3_600_000); last.Owner != messages.Anonymous || ago < 0 || ago > 60_000 ||
+		last.UntilUnixMs != 0 || last.Limit != maxPast {
 		t.Errorf("it asked %v", last)
 	}
 }
@@ -142,14 +145,17 @@ func TestHistoryTurnsPages(t *testing.T) {
 		{"--parsable", jobs + 1, ""},
 	} {
 		r := cli(address, append([]string{"history"}, strings.Fields(c.args)...)...)
-		if n := strings.Count(r.out, "\n"); r.code != 0 || n != c.lines || !strings.Contains(r.err, c.err) || c.err == "" && r.err != "" {
+		if n := strings.Count(r.out, "\n"); r.code != 0 || n != c.lines || !strings.Contains(r.err, c.err) || c.err == "" &&
+			r.err != "" {
 			t.Errorf("%s: %d lines, and %q; want %d and %q", c.args, n, r.err, c.lines, c.err)
 		}
 	}
 	var list struct{ Items []struct{ ID string } }
-	if r := cli(address, "history", "-o", "json"); json.Unmarshal([]byte(r.out), &list) != nil || len(list.Items) != jobs || list.Items[jobs-1].ID != fmt.Sprint("j", jobs-1) {
+	if r := cli(address, "history", "-o", "json"); json.Unmarshal([]byte(r.out), &list) != nil ||
+		len(list.Items) != jobs || list.Items[jobs-1].ID != fmt.Sprint("j", jobs-1) {
 		t.Errorf("%d items", len(list.Items))
 	}
 	cli(address, "history", "--sum", "owner").wants(t, 0, "alice   101       0          0          0     101.00", "")
-	cli(address, "history", "--sum", "day", "-o", "csv").wants(t, 0, "1970-01-01,201,201,0,0,0,0,0.000,723600.000,0.000,0.000\n", "")
+	cli(address, "history", "--sum", "day", "-o", "csv").wants(t,
+		0, "1970-01-01,201,201,0,0,0,0,0.000,723600.000,0.000,0.000\n", "")
 }

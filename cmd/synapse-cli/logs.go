@@ -22,14 +22,16 @@ func (a *app) logsCommand() *cobra.Command {
 	tail, tailBytes := "", ""
 	var labels []string
 	c := &cobra.Command{
-		Use:     "logs JOB [-f] [--rank N]...",
-		Short:   "show what a job's tasks wrote",
-		Long:    "Shows what a job's tasks wrote, their errors with it. Lines of several ranks are labelled with the rank.",
-		Example: "  synapse-cli logs -f JOB\n  synapse-cli logs --rank 0-3 --tail 20 JOB\n  synapse-cli logs --previous JOB      # of the attempt before the latest",
-		Args:    oneJob(&labels),
+		Use:   "logs JOB [-f] [--rank N]...",
+		Short: "show what a job's tasks wrote",
+		Long:  "Shows what a job's tasks wrote, their errors with it. Lines of several ranks are labelled with the rank.",
+		Example: "  synapse-cli logs -f JOB\n  synapse-cli logs --rank 0-3 --tail 20 JOB\n  synapse-cli logs --previous " +
+			"JOB      # of the attempt before the latest",
+		Args: oneJob(&labels),
 		RunE: func(_ *cobra.Command, args []string) error {
 			if q.Follow && q.Previous {
-				return usageHint("an attempt that is over writes nothing more: leave -f out", "--follow and --previous cannot be combined")
+				return usageHint("an attempt that is over writes nothing more: leave -f out",
+					"--follow and --previous cannot be combined")
 			}
 			if err := readTail(q, tail, tailBytes); err != nil {
 				return err
@@ -85,7 +87,8 @@ func (a *app) logs(ctx context.Context, c *client.Client, q *api.ReadLogs, statu
 	if flushed := out.flush(); err == nil {
 		err = flushed
 	}
-	if r := status.GetRecord(); err == nil && out.none && over(status) && r.GetState() != messages.JobState_JOB_STATE_SUCCEEDED {
+	if r := status.GetRecord(); err == nil && out.none && over(status) &&
+		r.GetState() != messages.JobState_JOB_STATE_SUCCEEDED {
 		a.say("%s: nothing was written; %s", a.name, howItEnded(status))
 	}
 	return err

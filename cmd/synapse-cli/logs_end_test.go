@@ -11,9 +11,12 @@ import (
 // come, with code 8 in place of 0; a job's own failure keeps its code.
 func TestTheEndThatIsMissing(t *testing.T) {
 	f := startFake(t)
-	f.logs = []*api.LogPart{{Data: []byte("the beginning\n")}, {Attempt: &messages.Token{Epoch: 1}, Notice: "the end of its output is missing: machine n1 has not answered for 1m0s", Missing: true}}
+	f.logs = []*api.LogPart{{Data: []byte("the beginning\n")},
+		{Attempt: &messages.Token{Epoch: 1}, Notice: "the end of its output is missing: machine n1 has not answered for 1m0s",
+			Missing: true}}
 	f.put(job("j1", "succeeded", messages.JobState_JOB_STATE_SUCCEEDED))
-	cli(f.address, "logs", "-f", "j1").wants(t, exitUnavailable, "the beginning\n", "rank 0: the end of its output is missing: machine n1")
+	cli(f.address, "logs", "-f", "j1").wants(t, exitUnavailable, "the beginning\n",
+		"rank 0: the end of its output is missing: machine n1")
 	for _, c := range []struct {
 		state messages.JobState
 		code  int32

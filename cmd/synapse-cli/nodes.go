@@ -94,8 +94,9 @@ func (a *app) noteCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "note NODE... TEXT",
 		Short: "leave a note on a machine, for others; an empty one takes it away",
-		Long: "Leaves a note on a machine, in place of the last one: in `get nodes` and `describe node`, until it is taken away by an\n" +
-			"empty text. It decides nothing, and outlives whatever starts anew.",
+		Long: "Leaves a note on a machine, in place of the last one: in `get nodes` and `describe node`, until it is taken " +
+			"away by an\n" +
+			"empty text. It decides nothing, and outlives restarts.",
 		Example: "  synapse-cli note n17 \"loud fan, ticket 12\"\n  synapse-cli note n17 \"\"",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) < 2 {
@@ -122,7 +123,8 @@ func (a *app) toNodes(ctx context.Context, c *client.Client, args []string, ch *
 		status, err := c.Node(ctx, prefix)
 		id := status.GetRecord().GetId()
 		if err == nil {
-			_, err = c.ChangeNode(ctx, &messages.ChangeNode{Node: id, Verb: ch.verb, Reason: ch.reason, DeadlineMs: deadlineMs, AtUnixMs: ch.atUnixMs})
+			_, err = c.ChangeNode(ctx, &messages.ChangeNode{Node: id, Verb: ch.verb, Reason: ch.reason, DeadlineMs: deadlineMs,
+				AtUnixMs: ch.atUnixMs})
 		}
 		if err == nil {
 			err = a.data("Machine %s %s", id, ch.outcome(a.style.NowMs))
@@ -141,12 +143,14 @@ func (ch *change) outcome(nowMs int64) string {
 }
 
 func (a *app) cordonCommand() *cobra.Command {
-	return a.nodesCommand("cordon", "let nothing new go to a machine; what runs goes on", "  synapse-cli cordon n17 --reason \"fan broken\"",
+	return a.nodesCommand("cordon", "let nothing new go to a machine; what runs goes on",
+		"  synapse-cli cordon n17 --reason \"fan broken\"",
 		&change{verb: messages.NodeVerb_NODE_VERB_CORDON, done: "cordoned", mustSay: true})
 }
 
 func (a *app) uncordonCommand() *cobra.Command {
-	return a.nodesCommand("uncordon", "open a machine again; takes a drain back too, also one that is yet to begin", "  synapse-cli uncordon n17",
+	return a.nodesCommand("uncordon", "open a machine again; takes a drain back too, also one that is yet to begin",
+		"  synapse-cli uncordon n17",
 		&change{verb: messages.NodeVerb_NODE_VERB_UNCORDON, done: "open again"})
 }
 
@@ -154,17 +158,23 @@ func (a *app) drainCommand() *cobra.Command {
 	ch := &change{verb: messages.NodeVerb_NODE_VERB_DRAIN, done: "draining", mustSay: true}
 	c := a.nodesCommand("drain", "empty a machine: nothing new goes there, and what runs is moved by the deadline",
 		"  synapse-cli drain n17 --reason \"new firmware\" --deadline 2h\n"+
-			"  synapse-cli drain n6 --reason \"new firmware\" --at 08:00    # till then only what has ended by then starts there", ch)
-	c.Flags().StringVar(&ch.deadline, "deadline", "", "let gangs that run there go on for so long, as in 2h; without it they go on until they end")
-	c.Flags().Var(timeOfDay{&ch.atUnixMs}, "at", "drain it at this time, as in 08:00 (the next), 2026-11-24T08:00 or now+2h; till then it takes what has surely ended by then")
+			"  synapse-cli drain n6 --reason \"new firmware\" --at 08:00    "+
+			"# till then only what has ended by then starts there", ch)
+	c.Flags().StringVar(&ch.deadline, "deadline", "",
+		"let gangs that run there go on for so long, as in 2h; without it they go on until they end")
+	c.Flags().Var(timeOfDay{&ch.atUnixMs}, "at",
+		"drain it at this time, as in 08:00 (the next), 2026-11-24T08:00 or now+2h; till then it takes what has surely "+
+			"ended by then")
 	return c
 }
 
 func (a *app) removeCommand() *cobra.Command {
 	ch := &change{verb: messages.NodeVerb_NODE_VERB_REMOVE, done: "removed"}
 	gone := false
-	c := a.nodesCommand("remove", "say that a machine is gone for good", "  synapse-cli remove n17 --gone --reason \"sold\"", ch)
-	c.Long = "Says that a machine is gone for good. With --gone this is your word that nothing runs there any more: whatever\n" +
+	c := a.nodesCommand("remove", "say that a machine is gone for good",
+		"  synapse-cli remove n17 --gone --reason \"sold\"", ch)
+	c.Long = "Says that a machine is gone for good. With --gone this is your word that nothing runs there any more: " +
+		"whatever\n" +
 		"the scheduler still waits to hear from it counts as ended, and its gangs go on elsewhere."
 	check := c.Args
 	c.Args = func(c *cobra.Command, args []string) error {

@@ -29,7 +29,8 @@ func parseSelector(entries []string) (selector, error) {
 			if bare, is := strings.CutSuffix(key, "!"); is && has {
 				t.key, t.not = bare, true
 			}
-			if t.value = strings.TrimPrefix(t.value, "="); t.key == "" || strings.ContainsAny(t.key, " !") { // == is = on Kubernetes
+			// == is = on Kubernetes
+			if t.value = strings.TrimPrefix(t.value, "="); t.key == "" || strings.ContainsAny(t.key, " !") {
 				return nil, usageHint("write key=value, key!=value or key", "--label %q chooses nothing", text)
 			}
 			s = append(s, t)
@@ -52,7 +53,9 @@ func (s selector) equal() []*messages.Label {
 // matches reports whether the labels fit.
 func (s selector) matches(labels []*messages.Label) bool {
 	for _, t := range s {
-		found := slices.ContainsFunc(labels, func(l *messages.Label) bool { return l.GetKey() == t.key && (t.bare || l.GetValue() == t.value) })
+		found := slices.ContainsFunc(labels, func(l *messages.Label) bool {
+			return l.GetKey() == t.key && (t.bare || l.GetValue() == t.value)
+		})
 		if found == t.not {
 			return false
 		}

@@ -19,12 +19,17 @@ func TestNotSilentAnyMore(t *testing.T) {
 		code int
 		want string
 	}{
-		{"submit --cpu 1 --image host -e CUDA_VISIBLE_DEVICES=0 -- true", exitUsage, "--env: CUDA_VISIBLE_DEVICES is set for each task"},
-		{"submit --cpu 1 --image host -e HIP_VISIBLE_DEVICES=0 -- true", exitUsage, "--env: HIP_VISIBLE_DEVICES is set for each task"},
-		{"submit --cpu 1 --image host -e SYNAPSE_RANK=7 -- true", exitUsage, "--env: SYNAPSE_RANK is set for each task by what it was given\nhint: leave it out"},
+		{"submit --cpu 1 --image host -e CUDA_VISIBLE_DEVICES=0 -- true", exitUsage,
+			"--env: CUDA_VISIBLE_DEVICES is set for each task"},
+		{"submit --cpu 1 --image host -e HIP_VISIBLE_DEVICES=0 -- true", exitUsage,
+			"--env: HIP_VISIBLE_DEVICES is set for each task"},
+		{"submit --cpu 1 --image host -e SYNAPSE_RANK=7 -- true", exitUsage,
+			"--env: SYNAPSE_RANK is set for each task by what it was given\nhint: leave it out"},
 		{"submit --cpu 1 --image host", exitUsage, "the command is missing"},
 		{"submit --cpu 1 --image /srv/i -q -o json", exitUsage, "-q and -o cannot be combined"},
-		{"get jobs --phase bogus", exitUsage, "--phase bogus is not known\nhint: known here: queued, held, reserving, deciding, starting, running, stopping, closing, damaged, succeeded, failed, cancelled, timed-out"},
+		{"get jobs --phase bogus", exitUsage,
+			"--phase bogus is not known\nhint: known here: queued, held, reserving, deciding, starting, running, stopping, " +
+				"closing, damaged, succeeded, failed, cancelled, timed-out"},
 		{"get jobs --phase runing", exitUsage, "did you mean \"running\"?"},
 		{"get jobs -q -o json", exitUsage, "-q and -o cannot be combined"},
 		{"get nodes -q -o wide", exitUsage, "-q and -o cannot be combined"},
@@ -36,7 +41,8 @@ func TestNotSilentAnyMore(t *testing.T) {
 		{"events nosuch", exitNotFound, "there is neither a job nor a machine \"nosuch\""},
 		{"events -f j1 nosuch", exitNotFound, "there is neither a job nor a machine \"nosuch\""},
 		{"submit -n x --cpu 1 --image /srv/i", exitUsage, "--replicas \"x\": is not a whole number"},
-		{"submit -n 99999999999 --cpu 1 --image /srv/i", exitUsage, "--replicas \"99999999999\": is more than can be counted"},
+		{"submit -n 99999999999 --cpu 1 --image /srv/i", exitUsage,
+			"--replicas \"99999999999\": is more than can be counted"},
 		{"submit -n -2 --cpu 1 --image /srv/i", exitUsage, "--replicas: is -2, outside 1 to 65536"},
 		{"submit -n 0 --cpu 1 --image /srv/i", exitUsage, "--replicas: is 0, outside 1 to 65536"},
 		{"submit --gpu 1.5 --image /srv/i", exitUsage, "--gpu: is not a number of whole GPUs"},
@@ -55,7 +61,8 @@ func TestNotSilentAnyMore(t *testing.T) {
 		{"events -o wide", exitUsage, "\"wide\" is not known\nhint: use json, yaml"},
 		{"drain -l pool=a n1 -r x", exitUsage, "machines are named, and -l chooses others"},
 		{"drain -l pool=b -r x", exitNotFound, "no machine has these labels"},
-		{"submit --cpu 1 --image /srv/i --patience 5m", exitUsage, "--patience: waits for a preferred level, and none is named\nhint: name --preferred"},
+		{"submit --cpu 1 --image /srv/i --patience 5m", exitUsage,
+			"--patience: waits for a preferred level, and none is named\nhint: name --preferred"},
 		{"submit -c 1 --image host --launcher deepsped -- a", exitUsage, `--launcher "deepsped" is not a launcher`},
 		{"submit -c 1 --image host --launcher deepsped -- a", exitUsage, `did you mean "deepspeed"?`},
 		{"submit -c 1 --image host --warn USR1 -- a", exitUsage, `--warn: "USR1" is not a signal and a span of time` +
@@ -82,7 +89,8 @@ func TestNotSilentAnyMore(t *testing.T) {
 	}
 	cli(f.address, "get", "jobs", "--phase", "Timed_Out").wants(t, 0, "", "")
 	cli(f.address, "submit", "--cpu", "1", "--image", "/srv/i", "-l", "a=b,c=d", "-q").wants(t, 0, "jnew1\n", "")
-	if got := told[*messages.Submit](f)[0].GetSpec().GetLabels(); len(got) != 2 || got[1].GetKey() != "c" || got[1].GetValue() != "d" {
+	if got := told[*messages.Submit](f)[0].GetSpec().GetLabels(); len(got) != 2 || got[1].GetKey() != "c" ||
+		got[1].GetValue() != "d" {
 		t.Errorf("-l a=b,c=d is %v", got)
 	}
 	cli(f.address, "events", "j1").wants(t, 0, "", "")

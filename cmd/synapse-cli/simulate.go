@@ -63,10 +63,10 @@ func (a *app) simulateCommand() *cobra.Command {
 			"whole machines and at most one more. With --synthetic a workload is drawn instead, and words may say how:\n" +
 			"jobs=2500,days=7,users=40,gangs=8,bursts=8,seed=1 (gangs and bursts in percent).\n\n" +
 			"Policies: synapse is that of a cluster. judgement looks ahead, by limits and by what it learns of how long jobs\n" +
-			"run; no cluster has it yet. The others are what both are compared with, and no cluster has them: fifo (the first\n" +
-			"in line blocks), greedy (whoever fits), easy (backfilling around a promise to the first), sjf and sjfskip (the\n" +
-			"shortest first), ssf (the smallest and shortest first). They go by limits, or, with --oracle, by how long each\n" +
-			"job will really run.",
+			"run; no cluster has it yet. The others are what both are compared with, and no cluster has them: fifo (the\n" +
+			"first in line blocks), greedy (whoever fits), easy (backfilling around a promise to the first), sjf and\n" +
+			"sjfskip (the shortest first), ssf (the smallest and shortest first). They go by limits, or, with --oracle, by\n" +
+			"how long each job will really run.",
 		Example: "  synapse-cli simulate --synthetic --nodes 16\n" +
 			"  synapse-cli simulate jobs.csv --nodes 40\n" +
 			"  synapse-cli simulate sacct.txt --nodes 40    # of sacct -aXP -o " +
@@ -98,7 +98,8 @@ func (r *replayFlags) flags(a *app, c *cobra.Command) {
 	f.IntVar(&r.nodes, "nodes", 0, "machines of the cluster")
 	f.IntVar(&r.gpus, "gpus-per-node", 8, "GPUs of each")
 	f.IntVar(&r.racks, "racks", 0, "racks that they stand in; left out: 8 machines to a rack")
-	f.StringVar(&r.cluster, "cluster", "", "a `FILE` of the machines: what `get nodes -o json` prints, or CSV of the columns machines, gpus and racks")
+	f.StringVar(&r.cluster, "cluster", "",
+		"a `FILE` of the machines: what `get nodes -o json` prints, or CSV of the columns machines, gpus and racks")
 	f.StringVar(&r.format, "format", "",
 		"the form of the record: "+strings.Join(record.Formats(), ", ")+"; left out: its content tells")
 	f.BoolVar(&r.synthetic, "synthetic", false, "draw a workload; in place of a record stands, if anything, how")
@@ -109,7 +110,8 @@ func (r *replayFlags) flags(a *app, c *cobra.Command) {
 	f.IntVar(&r.cut.Rows, "rows", 0, "replay so many rows; 0: all")
 	f.Float64Var(&r.cut.Timescale, "timescale", 1, "stretch the time between arrivals; 0: until they offer --load")
 	f.Float64Var(&r.cut.Load, "load", 0.9, "the share of the GPUs that arrivals want, where --timescale is 0 or left out")
-	f.StringSliceVar(&r.policies, "policy", []string{record.Synapse}, "`POLICY` to replay, or several by comma: "+strings.Join(record.Policies(), ", "))
+	f.StringSliceVar(&r.policies, "policy", []string{record.Synapse}, "`POLICY` to replay, or several by comma: "+
+		strings.Join(record.Policies(), ", "))
 	f.StringVar(&r.placement, "placement", "own",
 		"where gangs of the other policies go: own, as the cluster places them, or ref, as published simulators do")
 	f.BoolVar(&r.order.Oracle, "oracle", false, "the other policies know how long each job runs")

@@ -122,7 +122,8 @@ func (a *app) compareCommand() *cobra.Command {
 			"  synapse-cli simulate compare 40.json 50.json",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 2 {
-				return usageHint("as in `"+a.name+" simulate compare 40.json 50.json`", "two replays are compared, and %d are named", len(args))
+				return usageHint("as in `"+a.name+" simulate compare 40.json 50.json`",
+					"two replays are compared, and %d are named", len(args))
 			}
 			return nil
 		},

@@ -29,7 +29,8 @@ func TestCapacityPage(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			o := record.Order{Jobs: jobs, Cluster: record.NewCluster(record.InRacks(n, 0), 8), Policy: policy, Seed: 1, Oracle: true}
+			o := record.Order{Jobs: jobs, Cluster: record.NewCluster(record.InRacks(n, 0), 8), Policy: policy, Seed: 1,
+				Oracle: true}
 			result, err := replay.Run(o, replay.Watch{})
 			if err != nil {
 				t.Fatal(err)
@@ -128,7 +129,8 @@ func TestCompare(t *testing.T) {
 		t.Fatalf("%v: %s", err, out)
 	}
 	f := all.Figures[2]
-	if f.A.Mean != 100 || f.B.Mean != 75 || f.B.Least != 70 || math.Abs(f.B.Spread-math.Sqrt(50)) > 1e-9 || *f.Change != -0.25 {
+	if f.A.Mean != 100 || f.B.Mean != 75 || f.B.Least != 70 || math.Abs(f.B.Spread-math.Sqrt(50)) > 1e-9 ||
+		*f.Change != -0.25 {
 		t.Errorf("%+v", f)
 	}
 	if gangs := all.Figures[6]; gangs.Figure != "wait_multi_avg" || gangs.A != nil || gangs.Change != nil {
@@ -136,7 +138,8 @@ func TestCompare(t *testing.T) {
 	}
 	cli("", "simulate", "compare", one, two).wants(t, 0, "synapse  wait-avg          100  75 ± 7  -25.0%\n", "")
 	cli("", "simulate", "compare", one, file("c.json", run("easy", 50))).wants(t, 0, "synapse → easy  wait-avg", "")
-	cli("", "simulate", "compare", file("d.json", run("sjf", 1), run("fifo", 1)), one).wants(t, exitUsage, "", "no policy is in both of them")
+	cli("", "simulate", "compare", file("d.json", run("sjf", 1), run("fifo", 1)), one).wants(t, exitUsage,
+		"", "no policy is in both of them")
 }
 
 // TestReplaysLook: of several runs the mean and the spread, and before them what really was.
@@ -144,7 +147,8 @@ func TestReplaysLook(t *testing.T) {
 	real := record.Waits{Jobs: 5, WaitAvg: 40}
 	var b strings.Builder
 	results := []*record.Result{
-		{Policy: "synapse", Waits: record.Waits{Jobs: 5, WaitAvg: 10}, Real: &real}, {Policy: "synapse", Waits: record.Waits{Jobs: 5, WaitAvg: 20}},
+		{Policy: "synapse", Waits: record.Waits{Jobs: 5, WaitAvg: 10}, Real: &real},
+		{Policy: "synapse", Waits: record.Waits{Jobs: 5, WaitAvg: 20}},
 	}
 	if err := show.Replays(&b, show.Style{Parsable: true}, results); err != nil {
 		t.Fatal(err)

@@ -41,7 +41,8 @@ func (s *specFlags) add(f *pflag.FlagSet) {
 	f.StringVar(&s.gpu, "gpu", "", "GPUs: in total, or of each task with --replicas")
 	f.StringVar(&s.cpu, "cpu", "", "CPU cores, likewise; one for a task where nothing is asked for")
 	f.StringVar(&s.mem, "mem", "", "memory, likewise, as in 512Gi")
-	f.Int32VarP(&s.replicas, "replicas", "n", 0, "so many tasks of the amounts above; without it they are a total, one task per machine")
+	f.Int32VarP(&s.replicas, "replicas", "n", 0,
+		"so many tasks of the amounts above; without it they are a total, one task per machine")
 	f.StringVar(&s.split, "split", "", "how a total is split: whole (machines) or any (that are free)")
 	f.StringVar(&s.gpuType, "gpu-type", "", "this kind of GPU only")
 	f.StringVar(&s.image, "image", "", "an image, a directory or archive on the workers, or host")
@@ -65,7 +66,8 @@ func (s *specFlags) add(f *pflag.FlagSet) {
 	f.StringVarP(&s.begin, "begin", "b", "", "not before this time, as in 08:00 (the next), 2026-11-24T08:00, or now+2h")
 	f.StringVarP(&s.timeLimit, "time-limit", "t", "", "end an attempt after this time, as in 24h or 24:00:00")
 	f.Int32Var(&s.restarts, "restarts", 0, "try again so often when it fails")
-	f.StringVar(&s.backoff, "backoff", "", "and wait this long before the first time, twice as long before each further one")
+	f.StringVar(&s.backoff, "backoff", "",
+		"and wait this long before the first time, twice as long before each further one")
 	f.StringVar(&s.patience, "patience", "", "how long the preferred level is waited for")
 	f.StringVar(&s.shm, "shm", "", "shared memory of each task, out of its memory")
 	f.StringVar(&s.disk, "disk", "", "most that each task may keep on its machine's disk (a tenth of what is free there)")
@@ -77,7 +79,8 @@ func (s *specFlags) add(f *pflag.FlagSet) {
 	f.StringVar(&s.stopWhenLost, "stop-when-lost", "",
 		"tasks end by themselves when no scheduler was heard for this long")
 	f.StringVarP(&s.cpusEach, "cpus-per-task", "c", "", "CPU cores of each task, as on Slurm")
-	f.StringVar(&s.gpusInAll, "gpus", "", "GPUs in total, as on Slurm: of all tasks together where --replicas or --nodes counts them")
+	f.StringVar(&s.gpusInAll, "gpus", "",
+		"GPUs in total, as on Slurm: of all tasks together where --replicas or --nodes counts them")
 }
 
 // given is the first flag of a description that the command line has.
@@ -96,7 +99,8 @@ func (s *specFlags) given(f *pflag.FlagSet) string {
 // spec makes the job that the flags describe.
 func (s *specFlags) spec(command []string, lookup func(string) (string, bool)) (*messages.JobSpec, error) {
 	spec := &messages.JobSpec{
-		Name: s.name, Queue: s.queue, Priority: s.priority, GpuType: s.gpuType, Image: s.image, Command: command, Workdir: s.workdir, User: s.user,
+		Name: s.name, Queue: s.queue, Priority: s.priority, GpuType: s.gpuType, Image: s.image, Command: command,
+		Workdir: s.workdir, User: s.user,
 		Script: s.script,
 	}
 	if s.script != nil && spec.Image == "" {
@@ -106,7 +110,8 @@ func (s *specFlags) spec(command []string, lookup func(string) (string, bool)) (
 		spec.Name = defaultName(append(command, s.script.GetName()), s.image)
 	}
 	// Parts without any given flag stay out of the job.
-	topology, restart, stop := &messages.TopologySpec{Required: s.required, Preferred: s.preferred}, &messages.RestartSpec{Limit: s.restarts}, &messages.StopSpec{}
+	topology, restart, stop := &messages.TopologySpec{Required: s.required, Preferred: s.preferred},
+		&messages.RestartSpec{Limit: s.restarts}, &messages.StopSpec{}
 	amount := &messages.Resources{}
 	if err := s.slurm(); err != nil {
 		return nil, err
@@ -174,11 +179,13 @@ func (s *specFlags) amounts(spec *messages.JobSpec, amount *messages.Resources, 
 		to         *int64
 	}{
 		{"gpu", s.gpu, jobfile.ParseGPU, &amount.MilliGpu}, {"cpu", s.cpu, jobfile.ParseCPU, &amount.MilliCpu},
-		{"mem", s.mem, jobfile.ParseMemory, &amount.MemoryBytes}, {"time-limit", s.timeLimit, jobfile.ParseDuration, &spec.TimeLimitMs},
+		{"mem", s.mem, jobfile.ParseMemory, &amount.MemoryBytes},
+		{"time-limit", s.timeLimit, jobfile.ParseDuration, &spec.TimeLimitMs},
 		{"begin", s.begin, jobfile.ParseMoment, &spec.BeginUnixMs},
 		{"shm", s.shm, jobfile.ParseMemory, &spec.ShmBytes}, {"disk", s.disk, jobfile.ParseMemory, &spec.DiskBytes},
 		{"patience", s.patience, jobfile.ParseDuration, &topology.PatienceMs},
-		{"backoff", s.backoff, jobfile.ParseDuration, &restart.BackoffMs}, {"grace", s.grace, jobfile.ParseDuration, &stop.GraceMs},
+		{"backoff", s.backoff, jobfile.ParseDuration, &restart.BackoffMs},
+		{"grace", s.grace, jobfile.ParseDuration, &stop.GraceMs},
 		{"prepare-timeout", s.prepareTimeout, jobfile.ParseDuration, &spec.PrepareTimeoutMs},
 		{"lost-grace", s.lostGrace, jobfile.ParseDuration, &spec.LostGraceMs},
 		{"stop-when-lost", s.stopWhenLost, jobfile.ParseDuration, &spec.StopWhenLostMs},
@@ -389,8 +396,11 @@ func jobsOf(name string, data []byte) ([]*messages.JobSpec, error) {
 	case !is:
 		return specs, err
 	case bytes.HasPrefix(data, []byte("\ufeff#!")):
-		return nil, usageHint("save it as UTF-8 without that mark", "%s is a script behind a byte order mark, which no machine runs", name)
-	case len(data) > 0 && len(data) <= jobfile.MaxBytes && !bytes.Contains(data, []byte("apiVersion")) && !bytes.Contains(data, []byte("kind")):
+		return nil,
+			usageHint("save it as UTF-8 without that mark", "%s is a script behind a byte order mark, which no machine runs",
+				name)
+	case len(data) > 0 && len(data) <= jobfile.MaxBytes && !bytes.Contains(data, []byte("apiVersion")) &&
+		!bytes.Contains(data, []byte("kind")):
 		return nil, usageHint("a script begins with #!; a command goes behind --, as in `submit --image host -- ./program`",
 			"%s is no file with jobs, which begins with `apiVersion: synapse/v1`", name)
 	}

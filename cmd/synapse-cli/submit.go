@@ -66,7 +66,8 @@ func (a *app) submitCommand() *cobra.Command {
 	f.BoolVar(&s.wait, "wait", false, "wait until it is over, and end with its code")
 	f.BoolVar(&s.attach, "attach", false, "wait and show its output; Ctrl-C detaches, twice cancels")
 	f.BoolVar(&s.allowInfeasible, "allow-infeasible", false, "let it wait for machines that are yet to join")
-	f.StringVar(&s.dryRun, "dry-run", "", "submit nothing: check it and show it as a file (`client`), or ask the scheduler what would become of it (server)")
+	f.StringVar(&s.dryRun, "dry-run", "",
+		"submit nothing: check it and show it as a file (`client`), or ask the scheduler what would become of it (server)")
 	f.Lookup("dry-run").NoOptDefVal = dryClient
 	f.BoolVarP(&a.style.Quiet, "quiet", "q", false, "only the id on standard output")
 	f.BoolVar(&a.style.Parsable, "parsable", false, "the same")
@@ -115,7 +116,8 @@ func (s *submission) arguments(c *cobra.Command, args []string) error {
 	case (len(files) == 1 || s.from != "") && flag != "":
 		return usageHint("write it into the file", "%s cannot be combined with a file or --from", flag)
 	case len(files) == 0 && s.from == "" && flag == "":
-		return usageHint("give a file, - for standard input, or flags such as --gpu 8 --image host -- ./train.sh", "there is no job to submit")
+		return usageHint("give a file, - for standard input, or flags such as --gpu 8 --image host -- ./train.sh",
+			"there is no job to submit")
 	}
 	return nil
 }
@@ -430,12 +432,14 @@ func (a *app) seedFlags(root *cobra.Command) {
 		if !any {
 			return c.Help()
 		}
-		if cpu < 0 || gpu < 0 || mem < 0 || mem > messages.MaxMemoryBytes>>20 || cpu > messages.MaxMilliCPU/1000 || gpu > messages.MaxMilliGPU {
+		if cpu < 0 || gpu < 0 || mem < 0 || mem > messages.MaxMemoryBytes>>20 || cpu > messages.MaxMilliCPU/1000 ||
+			gpu > messages.MaxMilliGPU {
 			return usage("--cpu, --gpu and --mem must be amounts of a job")
 		}
 		spec := &messages.JobSpec{
 			Name: "job-" + time.Now().Format("150405"), Image: image,
-			Gang: &messages.GangSpec{Total: &messages.Resources{MilliCpu: cpu * 1000, MilliGpu: gpu * 1000, MemoryBytes: mem << 20}, Split: messages.Split_SPLIT_ANY},
+			Gang: &messages.GangSpec{Total: &messages.Resources{MilliCpu: cpu * 1000, MilliGpu: gpu * 1000,
+				MemoryBytes: mem << 20}, Split: messages.Split_SPLIT_ANY},
 		}
 		if image == "host" {
 			spec.Command = []string{"/bin/sh"} // it has no entrypoint; without input a shell ends at once, and well

@@ -44,11 +44,11 @@ func (a *app) upCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "up",
 		Short: "run a cluster on this machine: a scheduler, and nodes with declared GPUs",
-		Long: "Runs a scheduler and node processes on this machine until Ctrl-C, in racks, each with GPUs that are declared\n" +
-			"and not there. Once all nodes have joined, one line on standard output says so. State and logs are in\n" +
+		Long: "Runs a scheduler and node processes on this machine until Ctrl-C, in racks, each with GPUs that are\n" +
+			"declared and not there. Once all nodes have joined, one line on standard output says so. State and logs are in\n" +
 			"--data-dir, and a cluster that is started there again goes on with its jobs; without it they are in a temporary\n" +
-			"directory, which goes with the cluster. Where a cluster was killed, its tasks still run: the next one in the same\n" +
-			"directory ends them and runs their jobs again, and --clean only ends them.\n\n" +
+			"directory, which goes with the cluster. Where a cluster was killed, its tasks still run: the next one in the\n" +
+			"same directory ends them and runs their jobs again, and --clean only ends them.\n\n" +
 			"It speaks TLS, with keys that are made for it and that only its user can read. SYNAPSE_CONFIG, as it says it,\n" +
 			"leads to them. Its tasks cannot, so that none of them commands the cluster.",
 		Example: "  synapse-cli up --nodes 8 --racks 2 --gpus 8\n" +
@@ -79,9 +79,11 @@ func (a *app) upCommand() *cobra.Command {
 	f.StringVar(&u.Store, "store", "", "the scheduler's store: sqlite or memory")
 	f.StringVar(&u.Driver, "driver", "", "what tasks run in, as synapse-node --driver has it")
 	f.StringVar(&u.patience, "patience", "60s", "give up when not all have joined after this time")
-	f.BoolVar(&u.clean, "clean", false, "start nothing: end what a cluster that was killed left running in --data-dir; without it, of all that were")
+	f.BoolVar(&u.clean, "clean", false,
+		"start nothing: end what a cluster that was killed left running in --data-dir; without it, of all that were")
 	f.BoolVarP(&u.quiet, "quiet", "q", false, "leave the processes' lines to their logs")
-	f.CountVar(&u.insecure, "insecure", "speak plaintext: whoever reaches the port, tasks too, commands the cluster; to be given twice")
+	f.CountVar(&u.insecure, "insecure",
+		"speak plaintext: whoever reaches the port, tasks too, commands the cluster; to be given twice")
 	a.completeWords(c, "driver", upDrivers)
 	a.completeWords(c, "store", []string{"sqlite", "memory"})
 	return c
@@ -94,7 +96,8 @@ func (u *upFlags) check() error {
 	u.Insecure = u.insecure > 1
 	switch {
 	case u.insecure == 1:
-		return usageHint("leave it out, or give it twice: then every task and everybody on this machine may command the cluster",
+		return usageHint(
+			"leave it out, or give it twice: then every task and everybody on this machine may command the cluster",
 			"--insecure: tasks would run beside a port that asks nobody for a key")
 	case u.Nodes < 1 || u.Nodes > local.MaxNodes:
 		return usage("--nodes %d: must be 1 to %d", u.Nodes, local.MaxNodes)
@@ -306,7 +309,9 @@ func (a *app) serveUp(ctx context.Context, u *upFlags, cluster *local.Cluster) e
 	defer unwatch()
 	standing := make(chan struct{})
 	go func() {
-		watched <- cluster.Watch(watching, standing, func(d *local.Died) { a.say("%s: %v; the cluster goes on without it", a.name, d) })
+		watched <- cluster.Watch(watching, standing, func(d *local.Died) {
+			a.say("%s: %v; the cluster goes on without it", a.name, d)
+		})
 	}()
 	joining, cancel := context.WithTimeout(ctx, time.Duration(ms)*time.Millisecond)
 	defer cancel()
@@ -353,7 +358,8 @@ func (a *app) awaitNodes(ctx context.Context, cluster *local.Cluster, want int) 
 		}
 		select {
 		case <-ctx.Done():
-			return &failure{code: exitTimedOut, text: fmt.Sprintf("%d of %d nodes have joined in time", up, want), hint: "their logs say why; --patience waits longer"}
+			return &failure{code: exitTimedOut, text: fmt.Sprintf("%d of %d nodes have joined in time", up, want),
+				hint: "their logs say why; --patience waits longer"}
 		case <-time.After(50 * time.Millisecond):
 		}
 	}

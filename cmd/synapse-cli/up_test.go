@@ -144,8 +144,10 @@ func startUp(t *testing.T, env []string, args ...string) *running {
 			t.Fatal(err)
 		}
 	}
-	r := &running{cmd: exec.Command(filepath.Join(bin, "synapse-cli"), append([]string{"up"}, args...)...), dir: t.TempDir(), stderr: &lines{}}
-	r.cmd.Env = append(append(os.Environ(), "PATH="+bin+":"+os.Getenv("PATH"), "TMPDIR="+r.dir, "SYNAPSE_NODE_JOIN=nowhere:1"), env...)
+	r := &running{cmd: exec.Command(filepath.Join(bin, "synapse-cli"), append([]string{"up"}, args...)...),
+		dir: t.TempDir(), stderr: &lines{}}
+	r.cmd.Env = append(append(os.Environ(), "PATH="+bin+":"+os.Getenv("PATH"), "TMPDIR="+r.dir,
+		"SYNAPSE_NODE_JOIN=nowhere:1"), env...)
 	r.cmd.Stderr = r.stderr
 	out, err := r.cmd.StdoutPipe()
 	if err != nil {
@@ -236,7 +238,8 @@ func TestUp(t *testing.T) {
 	if dir != keep {
 		t.Errorf("state is in %s, want %s", dir, keep)
 	}
-	cliWith("", "", map[string]string{"SYNAPSE_CONFIG": filepath.Join(dir, "cli.yaml")}, "get", "nodes", "-q").wants(t, 0, "node-1\nnode-2\nnode-3\n", "")
+	cliWith("", "", map[string]string{"SYNAPSE_CONFIG": filepath.Join(dir, "cli.yaml")}, "get", "nodes", "-q").wants(t,
+		0, "node-1\nnode-2\nnode-3\n", "")
 	pids, flags := joined(t, dir)
 	if len(pids) != 6 || slices.ContainsFunc(pids, func(pid int) bool { return !alive(pid) }) {
 		t.Fatalf("nodes and tasks are %v", pids)
@@ -273,7 +276,8 @@ func TestUp(t *testing.T) {
 	}
 	wantGone(t, pids)
 	log, err := os.ReadFile(filepath.Join(keep, "logs", "node-2.log"))
-	if err != nil || !strings.Contains(string(log), "ID: node-2") || !strings.Contains(r.stderr.String(), "node-2    | Starting Worker Node - ID: node-2\n") {
+	if err != nil || !strings.Contains(string(log), "ID: node-2") ||
+		!strings.Contains(r.stderr.String(), "node-2    | Starting Worker Node - ID: node-2\n") {
 		t.Errorf("%v: log %q, shown %s", err, log, r.stderr)
 	}
 }
@@ -336,7 +340,9 @@ func TestUpIsKilled(t *testing.T) {
 func TestANodeThatDies(t *testing.T) {
 	r := startUp(t, []string{"FAKE_DIES=node-2"}, "--nodes", "2")
 	code, took := r.end(t)
-	if code != exitFailure || took > 10*time.Second || !strings.Contains(r.stderr.String(), "  no GPUs here\n  I give up\nsynapse-cli: node-2 ended: exit status 3\nhint: ") {
+	if code != exitFailure || took > 10*time.Second ||
+		!strings.Contains(r.stderr.String(),
+			"  no GPUs here\n  I give up\nsynapse-cli: node-2 ended: exit status 3\nhint: ") {
 		t.Errorf("%d after %s: %s", code, took, r.stderr)
 	}
 	if left, err := os.ReadDir(r.dir); err != nil || len(left) > 0 {
@@ -346,7 +352,8 @@ func TestANodeThatDies(t *testing.T) {
 
 func TestANodeThatDoesNotJoin(t *testing.T) {
 	r := startUp(t, []string{"FAKE_ABSENT=node-1"}, "--nodes", "2", "--patience", "500ms")
-	if code, _ := r.end(t); code != exitTimedOut || !strings.Contains(r.stderr.String(), "1 of 2 nodes have joined in time") {
+	if code, _ := r.end(t); code != exitTimedOut ||
+		!strings.Contains(r.stderr.String(), "1 of 2 nodes have joined in time") {
 		t.Errorf("%d: %s", code, r.stderr)
 	}
 }

@@ -22,9 +22,11 @@ func (a *app) priorityCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "priority [JOB]... N",
 		Short: "put jobs before or behind others in the queue",
-		Long: "Gives jobs another priority: higher goes first. It is safe on the scheduler's disk when the command ends. What runs already\n" +
+		Long: "Gives jobs another priority: higher goes first. It is safe on the scheduler's disk when the command ends. " +
+			"What runs already\n" +
 			"goes on, and has the priority when it waits again.",
-		Example: "  synapse-cli priority JOB 100\n  synapse-cli priority JOB -- -5          # behind all others\n  synapse-cli priority -l team=nlp 10",
+		Example: "  synapse-cli priority JOB 100\n  synapse-cli priority JOB -- -5          # behind all others\n  " +
+			"synapse-cli priority -l team=nlp 10",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return usageHint("as in `"+a.name+" priority JOB 100`", "no job and no priority is named")
@@ -51,7 +53,8 @@ func (a *app) priorityCommand() *cobra.Command {
 	c.Flags().StringVarP(&change.Reason, "reason", "r", "", "why, for whoever asks later")
 	c.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		if strings.HasPrefix(err.Error(), "unknown shorthand flag: ") {
-			return usageHint("write it behind --, as in `"+a.name+" priority JOB -- -5`", "a negative priority looks like a flag: %s", err)
+			return usageHint("write it behind --, as in `"+a.name+" priority JOB -- -5`",
+				"a negative priority looks like a flag: %s", err)
 		}
 		return refusedFlag(c, err)
 	})
@@ -61,20 +64,26 @@ func (a *app) priorityCommand() *cobra.Command {
 func (a *app) updateCommand() *cobra.Command {
 	change := &messages.Update{}
 	c := a.jobsCommand("update", "change what jobs ask for, also while they run",
-		"  synapse-cli update JOB --time-limit 48h\n  synapse-cli update JOB --priority 100 --reason \"a deadline\"", a.updates(change))
-	c.Long = "Gives jobs another priority, time limit or begin. It is safe on the scheduler's disk when the command ends.\n\n" +
-		"A time limit holds for the run that there is, too, and counts from when that began: what has been spent stays spent. A limit that is\n" +
+		"  synapse-cli update JOB --time-limit 48h\n  synapse-cli update JOB --priority 100 --reason \"a deadline\"",
+		a.updates(change))
+	c.Long = "Gives jobs another priority, time limit or begin. It is safe on the scheduler's disk when the command " +
+		"ends.\n\n" +
+		"A time limit holds for the run that there is, too, and counts from when that began: what has been spent stays " +
+		"spent. A limit that is\n" +
 		"below what has been spent ends the job at once, as timed out. 0 takes the limit away.\n\n" +
 		"A begin is for a job that waits: it keeps its place, and is not planned before. `now` takes it away."
-	limit := c.Flags().VarPF(span{&change.TimeLimitMs}, "time-limit", "t", "end a run this long after it began, as in 48h or 48:00:00; 0: never")
-	begin := c.Flags().VarPF(timeOfDay{&change.BeginUnixMs}, "begin", "b", "not before this time, as in 08:00 (the next), 2026-11-24T08:00, or now+2h; now: at once")
+	limit := c.Flags().VarPF(span{&change.TimeLimitMs}, "time-limit", "t",
+		"end a run this long after it began, as in 48h or 48:00:00; 0: never")
+	begin := c.Flags().VarPF(timeOfDay{&change.BeginUnixMs}, "begin", "b",
+		"not before this time, as in 08:00 (the next), 2026-11-24T08:00, or now+2h; now: at once")
 	priority := c.Flags().VarPF(ordinal{&change.Priority}, "priority", "", "higher goes first")
 	c.Flags().StringVarP(&change.Reason, "reason", "r", "", "why, for whoever asks later")
 	check := c.Args
 	c.Args = func(c *cobra.Command, args []string) error {
 		change.SetPriority, change.SetTimeLimit, change.SetBegin = priority.Changed, limit.Changed, begin.Changed
 		if !priority.Changed && !limit.Changed && !begin.Changed {
-			return usageHint("give --time-limit, --priority or --begin; for the rest: `cancel` it, and submit another", "there is nothing to change")
+			return usageHint("give --time-limit, --priority or --begin; for the rest: `cancel` it, and submit another",
+				"there is nothing to change")
 		}
 		return check(c, args)
 	}
@@ -87,7 +96,8 @@ type ordinal struct{ to *int32 }
 func (o ordinal) Set(text string) error {
 	n, err := strconv.ParseInt(text, 10, 32)
 	if err != nil || n < -messages.MaxPriority || n > messages.MaxPriority {
-		return &jobfile.Problem{Text: strconv.Quote(text) + " is not a priority", Hint: "write a whole number, at most " + strconv.Itoa(messages.MaxPriority)}
+		return &jobfile.Problem{Text: strconv.Quote(text) + " is not a priority", Hint: "write a whole number, at most " +
+			strconv.Itoa(messages.MaxPriority)}
 	}
 	*o.to = int32(n)
 	return nil
@@ -97,7 +107,7 @@ func (ordinal) String() string { return "" }
 func (ordinal) Type() string   { return "number" }
 
 // updates does it to one job, and says what the scheduler has on disk.
-func (a *app) updates(change *messages.Update) deed {
+func (a *app) updates(change *messages.Update) act {
 	return func(ctx context.Context, c *client.Client, j *messages.JobStatus) (string, error) {
 		change.Job = j.GetRecord().GetId()
 		reply, err := c.Update(ctx, change)
@@ -135,8 +145,10 @@ func (a *app) suspendCommand() *cobra.Command {
 		Use: "suspend JOB...", Hidden: true, Args: cobra.ArbitraryArgs, DisableFlagParsing: true,
 		Short: "refused: a stopped task would keep its GPUs",
 		RunE: func(*cobra.Command, []string) error {
-			return usageHint("`"+a.name+" requeue JOB --hold` has it save and stop, and `release JOB` has it run again; `hold JOB` is for one that waits",
-				"jobs are not suspended: a task that is stopped halfway keeps the memory of its GPUs, so nobody else could use them, and its connections time out")
+			return usageHint("`"+a.name+
+				" requeue JOB --hold` has it save and stop, and `release JOB` has it run again; `hold JOB` is for one that waits",
+				"jobs are not suspended: a task that is stopped halfway keeps the memory of its GPUs, so nobody else could use "+
+					"them, and its connections time out")
 		},
 	}
 }

@@ -9,7 +9,8 @@ import (
 
 func (f *fake) Update(_ context.Context, q *messages.Update) (*messages.UpdateReply, error) {
 	return &messages.UpdateReply{
-		Outcome: ok(), Job: q.GetJob(), Priority: q.GetPriority(), TimeLimitMs: q.GetTimeLimitMs(), TimeIsUp: q.GetTimeLimitMs() == 1000,
+		Outcome: ok(), Job: q.GetJob(), Priority: q.GetPriority(), TimeLimitMs: q.GetTimeLimitMs(),
+		TimeIsUp:    q.GetTimeLimitMs() == 1000,
 		BeginUnixMs: q.GetBeginUnixMs(),
 	}, f.heard(q)
 }
@@ -24,10 +25,13 @@ func TestUpdate(t *testing.T) {
 		"Job jaa1 has priority -3 and time limit 1s, which its run has spent: it is being ended\n", "")
 	cli(f.address, "update", "jaa", "--time-limit", "0").wants(t, 0, "Job jaa1 has no time limit\n", "")
 	cli(f.address, "priority", "jaa", "jbb", "7").wants(t, 0, "Job jaa1 has priority 7\nJob jbb1 has priority 7\n", "")
-	cli(f.address, "priority", "-l", "team=nlp", "--", "-7").wants(t, 0, "Job jaa1 has priority -7\nJob jbb1 has priority -7\n", "")
+	cli(f.address, "priority", "-l", "team=nlp", "--", "-7").wants(t, 0,
+		"Job jaa1 has priority -7\nJob jbb1 has priority -7\n", "")
 	sent := told[*messages.Update](f)
-	if len(sent) != 7 || sent[0].GetSetPriority() || sent[0].GetReason() != "slow" || !sent[1].GetSetPriority() || sent[1].GetPriority() != -3 ||
-		!sent[2].GetSetTimeLimit() || sent[2].GetTimeLimitMs() != 0 || sent[6].GetSetTimeLimit() || sent[6].GetPriority() != -7 {
+	if len(sent) != 7 || sent[0].GetSetPriority() || sent[0].GetReason() != "slow" || !sent[1].GetSetPriority() ||
+		sent[1].GetPriority() != -3 ||
+		!sent[2].GetSetTimeLimit() || sent[2].GetTimeLimitMs() != 0 || sent[6].GetSetTimeLimit() ||
+		sent[6].GetPriority() != -7 {
 		t.Errorf("%v", sent)
 	}
 	cli(f.address, "update", "jbb", "--begin", "2026-11-24T08:00:00Z", "--priority", "2").wants(t, 0,

@@ -64,7 +64,8 @@ func (a *app) versionCommand() *cobra.Command {
 		Short: "show the version of this program and of the scheduler",
 		Args:  cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			own := versions{"synapse/v1", "Version", programVersion{a.name, versionOf(), runtime.Version(), runtime.GOOS + "/" + runtime.GOARCH}, nil}
+			own := versions{"synapse/v1", "Version", programVersion{a.name, versionOf(), runtime.Version(), runtime.GOOS + "/" +
+				runtime.GOARCH}, nil}
 			if a.style.Format == "" {
 				if err := a.data("%s", own.Client); err != nil || only {
 					return err
@@ -86,7 +87,8 @@ func (a *app) versionCommand() *cobra.Command {
 					own.Scheduler = &schedulerVersion{reply.GetVersion(), c.Server(), reply.GetClusterId(), reply.GetEpoch()}
 					return show.Object(a.stdout, a.style.Format, own)
 				}
-				return a.data("scheduler %s at %s, cluster %s, epoch %d", reply.GetVersion(), c.Server(), reply.GetClusterId(), reply.GetEpoch())
+				return a.data("scheduler %s at %s, cluster %s, epoch %d", reply.GetVersion(), c.Server(), reply.GetClusterId(),
+					reply.GetEpoch())
 			})
 		},
 	})
@@ -107,7 +109,8 @@ func (a *app) docsCommand() *cobra.Command {
 			root.DisableAutoGenTag = true
 			// A fixed date, so that the same version gives the same pages.
 			date := time.Unix(0, 0).UTC()
-			return doc.GenManTree(root, &doc.GenManHeader{Section: "1", Source: "Synapse " + versionOf(), Manual: "Synapse", Date: &date}, args[0])
+			return doc.GenManTree(root, &doc.GenManHeader{Section: "1", Source: "Synapse " + versionOf(), Manual: "Synapse",
+				Date: &date}, args[0])
 		},
 	})
 	return c

@@ -19,8 +19,8 @@ func (a *app) waitCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "wait [JOB]... [-l key=value]...",
 		Short: "wait until jobs are over, and end with their code",
-		Long: "Waits until each job is over and ends with its code: 0 where all succeeded, else that of the first one named\n" +
-			"that did not. A scheduler that goes away meanwhile is waited for. " + exitHelp,
+		Long: "Waits until each job is over and ends with its code: 0 where all succeeded, else that of the first one\n" +
+			"named that did not. A scheduler that goes away meanwhile is waited for. " + exitHelp,
 		Example: "  synapse-cli wait JOB --timeout 2h && ./evaluate.sh",
 		Args:    func(_ *cobra.Command, args []string) error { return jobsOrLabels(args, labels) },
 		RunE: func(_ *cobra.Command, args []string) error {
@@ -85,7 +85,8 @@ func (a *app) waitAll(ctx context.Context, c *client.Client, args []string, prog
 
 func (a *app) waited(err error, id string) error {
 	if codeOf(err) == exitTimedOut {
-		return &failure{code: exitTimedOut, text: "job " + id + " is not over in time", hint: "`" + a.name + " explain " + id + "` says where it stands"}
+		return &failure{code: exitTimedOut, text: "job " + id + " is not over in time", hint: "`" + a.name + " explain " +
+			id + "` says where it stands"}
 	}
 	return err
 }

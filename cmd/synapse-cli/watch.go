@@ -19,9 +19,10 @@ func (a *app) watchCommand() *cobra.Command {
 	q := &messages.Watch{Present: true, Reasons: true}
 	var labels []string
 	c := &cobra.Command{
-		Use:     "watch [JOB]...",
-		Short:   "follow jobs and machines: where they stand, then each change",
-		Long:    "Shows where the named jobs stand, or all jobs and machines, and then each change in a line of its own, until Ctrl-C.",
+		Use:   "watch [JOB]...",
+		Short: "follow jobs and machines: where they stand, then each change",
+		Long: "Shows where the named jobs stand, or all jobs and machines, and then each change in a line of its own, " +
+			"until Ctrl-C.",
 		Example: "  synapse-cli watch JOB\n  synapse-cli watch --nodes -o json",
 		RunE: func(_ *cobra.Command, args []string) error {
 			chosen, err := parseSelector(labels)
@@ -89,7 +90,8 @@ func (a *app) shownByName() client.Look {
 			}
 			known[id] = j
 			text := "job " + id + " " + j.GetPhase() + ": " + j.GetReason()
-			if err := show.Event(a.stdout, a.style, &messages.Event{Seq: e.GetSeq(), AtUnixMs: e.GetAtUnixMs(), Text: text, Job: j}); err != nil {
+			if err := show.Event(a.stdout, a.style, &messages.Event{Seq: e.GetSeq(), AtUnixMs: e.GetAtUnixMs(), Text: text,
+				Job: j}); err != nil {
 				return false, err
 			}
 		}
@@ -105,9 +107,10 @@ func (a *app) eventsCommand() *cobra.Command {
 	follow := false
 	var labels []string
 	c := &cobra.Command{
-		Use:     "events [JOB | NODE]...",
-		Short:   "show the last changes of jobs and machines",
-		Long:    "Shows the last changes of all jobs and machines, or of those that are named: as many as the scheduler\nstill knows since it leads, up to about a thousand.",
+		Use:   "events [JOB | NODE]...",
+		Short: "show the last changes of jobs and machines",
+		Long: "Shows the last changes of all jobs and machines, or of those that are named: as many as the " +
+			"scheduler\nstill knows since it leads, up to about a thousand.",
 		Example: "  synapse-cli events\n  synapse-cli events -f n17",
 		RunE: func(_ *cobra.Command, args []string) error {
 			return a.with(func(ctx context.Context, c *client.Client) error {
@@ -136,7 +139,8 @@ func (a *app) eventsCommand() *cobra.Command {
 
 // resolve finds jobs, and else machines. What is neither is taken as it is, for a
 // machine that was removed still has its events; unknown has why it was not found.
-func resolve(ctx context.Context, c *client.Client, names []string) (ids []string, unknown map[string]error, err error) {
+func resolve(ctx context.Context, c *client.Client, names []string) (ids []string, unknown map[string]error,
+	err error) {
 	unknown = map[string]error{}
 	for _, name := range names {
 		id := name
@@ -150,7 +154,8 @@ func resolve(ctx context.Context, c *client.Client, names []string) (ids []strin
 			} else if codeOf(err) != exitNotFound {
 				return nil, nil, err
 			} else {
-				unknown[id] = &failure{code: exitNotFound, text: fmt.Sprintf("there is neither a job nor a machine %q, nor an event of one", name),
+				unknown[id] = &failure{code: exitNotFound,
+					text: fmt.Sprintf("there is neither a job nor a machine %q, nor an event of one", name),
 					hint: "`get jobs` and `get nodes` list what there is"}
 			}
 		default:
@@ -166,25 +171,27 @@ func resolve(ctx context.Context, c *client.Client, names []string) (ids []strin
 // number, so no more are asked for than there can be.
 func (a *app) events(ctx context.Context, c *client.Client, ids []string, unknown map[string]error, follow bool) error {
 	var last uint64
-	err := c.Events(ctx, &messages.Watch{Jobs: true, Ids: []string{"-"}, Present: true}, a.lost, func(e *messages.Event) (bool, error) {
-		last = e.GetSeq()
-		return e.GetSynced(), nil
-	})
+	err := c.Events(ctx, &messages.Watch{Jobs: true, Ids: []string{"-"}, Present: true}, a.lost,
+		func(e *messages.Event) (bool, error) {
+			last = e.GetSeq()
+			return e.GetSynced(), nil
+		})
 	if err != nil {
 		return err
 	}
 	first := last &^ (1<<32 - 1)
 	after := max(first, last-min(last, kept), 1)
-	return c.Events(ctx, &messages.Watch{Jobs: true, Nodes: true, Ids: ids, After: after}, a.lost, func(e *messages.Event) (bool, error) {
-		delete(unknown, e.GetJob().GetRecord().GetId()+e.GetNode().GetRecord().GetId())
-		if e.GetSynced() {
-			for _, id := range ids { // in the order of the command line
-				if unknown[id] != nil {
-					return true, unknown[id]
+	return c.Events(ctx, &messages.Watch{Jobs: true, Nodes: true, Ids: ids, After: after}, a.lost,
+		func(e *messages.Event) (bool, error) {
+			delete(unknown, e.GetJob().GetRecord().GetId()+e.GetNode().GetRecord().GetId())
+			if e.GetSynced() {
+				for _, id := range ids { // in the order of the command line
+					if unknown[id] != nil {
+						return true, unknown[id]
+					}
 				}
+				return !follow, nil
 			}
-			return !follow, nil
-		}
-		return a.shown(e)
-	})
+			return a.shown(e)
+		})
 }

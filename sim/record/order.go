@@ -101,8 +101,8 @@ type Result struct {
 
 	// Slips are how often what was lent on an estimate came back late, at the cost of whom it was kept for. The errors are
 	// the seconds between the first time that a job was told and its start, either way. Told is the share of the jobs that
-	// waited for more than ten minutes which were told a time; cover, of those that were told "by then in nine of ten", the
-	// share that began by the first such time.
+	// waited for more than ten minutes which were told a time; cover, of those that were told "by then in nine of ten",
+	// the share that began by the first such time.
 	Slips           *float64 `json:"slips"`
 	PromiseErrorP50 *float64 `json:"promise_error_p50"`
 	PromiseErrorP95 *float64 `json:"promise_error_p95"`

@@ -7,8 +7,8 @@ import (
 	"github.com/yi-json/synapse/sim/record"
 )
 
-// TestKnowsNoFuture: under a policy of ours, what has started by the time at which a job ends would have started just so,
-// had that job gone on for longer. Backfilling that knows the future is not like that, or this would be no test.
+// TestKnowsNoFuture: under a policy of ours, what has started by the time at which a job ends would have started just
+// so, had that job gone on for longer. Backfilling that knows the future is not like that, or this would be no test.
 func TestKnowsNoFuture(t *testing.T) {
 	jobs := changed(func(_ int, j *record.Job) { j.Limit = 2 * time.Hour })
 	for _, policy := range []string{record.Synapse, record.Judgement, "easy"} {

@@ -90,7 +90,8 @@ func TestEngine(t *testing.T) {
 		jobs := workload(seed+1, 400)
 		for _, policy := range []string{"fifo", "greedy", "sjf"} {
 			want := plain(jobs, policy)
-			r, err := replayed(record.Order{Jobs: jobs, Cluster: room, Policy: policy, Ref: true, Oracle: true, Seed: seed}, Watch{})
+			r, err := replayed(record.Order{Jobs: jobs, Cluster: room, Policy: policy, Ref: true, Oracle: true, Seed: seed},
+				Watch{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -120,7 +121,8 @@ func TestAllPolicies(t *testing.T) {
 			was := runtime.GOMAXPROCS(1)
 			again, err := Run(o, Watch{})
 			runtime.GOMAXPROCS(was)
-			if err != nil || first.Unfinished != 0 || fmt.Sprint(*first) == "" || first.TraceHash != again.TraceHash || first.WaitAvg != again.WaitAvg {
+			if err != nil || first.Unfinished != 0 || fmt.Sprint(*first) == "" || first.TraceHash != again.TraceHash ||
+				first.WaitAvg != again.WaitAvg {
 				t.Errorf("%s: %v, %+v and %+v", policy, err, first, again)
 			}
 		}
@@ -160,9 +162,11 @@ func TestTooBig(t *testing.T) {
 // it.
 func TestFigures(t *testing.T) {
 	jobs := []record.Job{
-		{Duration: 100 * time.Second, GPUs: 8}, {Duration: 50 * time.Second, GPUs: 16}, {Submit: 200 * time.Second, Duration: 10 * time.Second, GPUs: 4},
+		{Duration: 100 * time.Second, GPUs: 8}, {Duration: 50 * time.Second, GPUs: 16},
+		{Submit: 200 * time.Second, Duration: 10 * time.Second, GPUs: 4},
 	}
-	f, err := Run(record.Order{Jobs: jobs, Cluster: record.NewCluster([]int{1, 1}, 8), Policy: "fifo", Ref: true, Oracle: true}, Watch{})
+	f, err := Run(record.Order{Jobs: jobs, Cluster: record.NewCluster([]int{1, 1}, 8), Policy: "fifo", Ref: true,
+		Oracle: true}, Watch{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -188,7 +192,8 @@ func TestStopped(t *testing.T) {
 	if err != nil || f.Unfinished != 90 || f.JCTAvg == 0 {
 		t.Errorf("%v, %+v", err, f)
 	}
-	f, err = Run(record.Order{Jobs: workload(3, 100), Cluster: room, Policy: record.Synapse, Until: 10 * time.Minute}, Watch{})
+	f, err = Run(record.Order{Jobs: workload(3, 100), Cluster: room, Policy: record.Synapse, Until: 10 * time.Minute},
+		Watch{})
 	if err != nil || f.Unfinished == 0 || f.Unfinished == 100 {
 		t.Errorf("until: %v, %+v", err, f)
 	}
@@ -217,9 +222,11 @@ func TestShapes(t *testing.T) {
 	jobs := []record.Job{
 		{Duration: 100 * time.Second, GPUs: 3}, // each on one of 4, where it leaves least
 		{Duration: 100 * time.Second, GPUs: 3},
-		{Submit: time.Second, Duration: 10 * time.Second, GPUs: 10, Tasks: 10}, // of a total no machine would hold what is left
+		// of a total no machine would hold what is left
+		{Submit: time.Second, Duration: 10 * time.Second, GPUs: 10, Tasks: 10},
 		{Submit: 2 * time.Second, Duration: 10 * time.Second, GPUs: 16},
-		{Submit: 3 * time.Second, Duration: 10 * time.Second, GPUs: 15, Tasks: 3, Line: 9}, // of 5 each, and two machines have 4
+		// of 5 each, and two machines have 4
+		{Submit: 3 * time.Second, Duration: 10 * time.Second, GPUs: 15, Tasks: 3, Line: 9},
 	}
 	for _, policy := range []string{record.Synapse, "fifo", "easy"} {
 		r, err := replayed(record.Order{Jobs: jobs, Cluster: mixed, Policy: policy, Oracle: true, Check: true}, Watch{})
@@ -232,7 +239,8 @@ func TestShapes(t *testing.T) {
 			}
 		}
 		f := r.result()
-		if fmt.Sprint(f.TooBigLines) != "[9]" || f.TooBig != 1 || f.Unfinished != 0 || *f.Rack != 0.5 { // ten tasks would have had room in one
+		// ten tasks would have had room in one
+		if fmt.Sprint(f.TooBigLines) != "[9]" || f.TooBig != 1 || f.Unfinished != 0 || *f.Rack != 0.5 {
 			t.Errorf("%s: %+v", policy, f)
 		}
 	}
@@ -241,9 +249,10 @@ func TestShapes(t *testing.T) {
 	}
 }
 
-// TestStartedAnew: a job whose machines were lost and that is started anew is one job, which waited once.
+// TestStartedAnew: a job whose machines were lost and that is started again is one job, which waited once.
 func TestStartedAnew(t *testing.T) {
-	jobs := []record.Job{{Duration: 100 * time.Second, GPUs: 16}, {Submit: 10 * time.Second, Duration: 5 * time.Second, GPUs: 1}}
+	jobs := []record.Job{{Duration: 100 * time.Second, GPUs: 16},
+		{Submit: 10 * time.Second, Duration: 5 * time.Second, GPUs: 1}}
 	r, err := replayed(record.Order{Jobs: jobs, Cluster: room, Policy: record.Synapse}, Watch{})
 	if err != nil {
 		t.Fatal(err)
@@ -256,7 +265,8 @@ func TestStartedAnew(t *testing.T) {
 		}
 	}
 	for machine := 1; machine <= 2; machine++ {
-		again := sim.Happening{Job: job, Attempt: topology.Token{Epoch: 9, Counter: 9}, Members: 2, Machine: machine, GPUs: 8, Began: true, Whole: machine == 2}
+		again := sim.Happening{Job: job, Attempt: topology.Token{Epoch: 9, Counter: 9}, Members: 2, Machine: machine, GPUs: 8,
+			Began: true, Whole: machine == 2}
 		r.happened(again)
 		again.Began, again.Whole = false, false
 		r.happened(again)
@@ -315,9 +325,12 @@ func TestStrange(t *testing.T) {
 		return all
 	}
 	for name, jobs := range map[string][]record.Job{ //order: each by itself
-		"all at once": same(40, record.Job{Duration: time.Minute, GPUs: 3}), "only gangs": same(10, record.Job{Duration: time.Minute, GPUs: 20}),
-		"one": same(1, record.Job{Duration: time.Minute, GPUs: 1}), "none": nil, "too big": same(3, record.Job{Duration: time.Minute, GPUs: 57}),
-		"short": same(20, record.Job{Duration: time.Nanosecond, GPUs: 56}), "late": {{Submit: 100 * 24 * time.Hour, Duration: time.Second, GPUs: 1}},
+		"all at once": same(40, record.Job{Duration: time.Minute, GPUs: 3}),
+		"only gangs":  same(10, record.Job{Duration: time.Minute, GPUs: 20}),
+		"one":         same(1, record.Job{Duration: time.Minute, GPUs: 1}), "none": nil,
+		"too big": same(3, record.Job{Duration: time.Minute, GPUs: 57}),
+		"short":   same(20, record.Job{Duration: time.Nanosecond, GPUs: 56}),
+		"late":    {{Submit: 100 * 24 * time.Hour, Duration: time.Second, GPUs: 1}},
 	} {
 		for _, policy := range record.Policies() {
 			f, err := Run(record.Order{Jobs: jobs, Cluster: room, Policy: policy, Shake: 0.5, Oracle: true}, Watch{})
@@ -337,14 +350,15 @@ func TestSlow(t *testing.T) {
 	for i := range jobs {
 		jobs[i].Limit = jobs[i].Duration
 	}
-	f, err := Run(record.Order{Jobs: jobs, Cluster: room, Policy: record.Synapse, Latency: 2 * time.Second, Shake: 0.05}, Watch{})
+	f, err := Run(record.Order{Jobs: jobs, Cluster: room, Policy: record.Synapse, Latency: 2 * time.Second, Shake: 0.05},
+		Watch{})
 	if err != nil || f.Unfinished != 0 {
 		t.Errorf("%v, %+v", err, f)
 	}
 }
 
-// TestToldTimes: what the planner that looks ahead promises first is counted against what came. One gang waits for a job
-// with a limit, which it keeps to.
+// TestToldTimes: what the planner that looks ahead promises first is counted against what came. One gang waits for a
+// job with a limit, which it keeps to.
 func TestToldTimes(t *testing.T) {
 	jobs := []record.Job{
 		{Duration: 5000 * time.Second, Limit: 5000 * time.Second, GPUs: 48, User: "a"},

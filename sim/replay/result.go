@@ -31,7 +31,8 @@ const linesShown = 100
 
 // result sums a run up.
 func (r *run) result() *record.Result {
-	out := &record.Result{Policy: r.o.Policy, Seed: r.o.Seed, TraceHash: r.w.TraceHash(), TooBigLines: []int{}, Classes: []record.Class{}, Queues: []record.Queue{}}
+	out := &record.Result{Policy: r.o.Policy, Seed: r.o.Seed, TraceHash: r.w.TraceHash(), TooBigLines: []int{},
+		Classes: []record.Class{}, Queues: []record.Queue{}}
 	all, multi, real := &tally{}, &tally{}, &tally{}
 	byClass, byQueue := map[string]*tally{}, map[string]*tally{}
 	var span time.Duration

@@ -53,7 +53,7 @@ type run struct {
 	passing time.Duration
 }
 
-// life is what became of a job. A job that is started anew, since its machines could not be had, is one job: it waited
+// life is what became of a job. A job that is started again, since its machines could not be had, is one job: it waited
 // until its first start, and ends with its last attempt.
 type life struct {
 	started, ended time.Duration // since the first job came; below 0: not yet
@@ -79,7 +79,9 @@ func replayed(o record.Order, watch Watch) (*run, error) {
 	}
 	if o.Ref {
 		if !o.Cluster.Alike() {
-			return nil, errors.New("published simulators place on machines that are alike: with others, gangs go where the cluster places them")
+			return nil,
+				errors.New(
+					"published simulators place on machines that are alike: with others, gangs go where the cluster places them")
 		}
 		o.Jobs = totals(o.Jobs)
 	}
@@ -164,7 +166,8 @@ func (r *run) build() error {
 			r.due++
 		}
 	}
-	w := sim.Options{Seed: r.o.Seed, World: "small", Plain: true, Machines: len(r.o.Cluster.GPUs), GPUs: r.o.Cluster.GPUs, Racks: r.o.Cluster.Racks,
+	w := sim.Options{Seed: r.o.Seed, World: "small", Plain: true, Machines: len(r.o.Cluster.GPUs), GPUs: r.o.Cluster.GPUs,
+		Racks:     r.o.Cluster.Racks,
 		Constants: constants(), Prompt: true, Latency: r.o.Latency, Unchecked: !r.o.Check}
 	planner, err := r.planner()
 	if err != nil {
@@ -363,7 +366,8 @@ func (r *run) happened(h sim.Happening) {
 		r.ended++
 		r.seen.note(h.Job, false)
 		if ran := now - l.started; l.started >= 0 && ran < r.jobs[i].Duration && r.broken == nil {
-			r.broken = fmt.Errorf("the job of line %d was stopped after %s, and ran for %s", r.jobs[i].Line, ran, r.jobs[i].Duration)
+			r.broken = fmt.Errorf("the job of line %d was stopped after %s, and ran for %s", r.jobs[i].Line, ran,
+				r.jobs[i].Duration)
 		}
 	}
 }

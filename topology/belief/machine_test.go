@@ -171,7 +171,8 @@ func TestMoreIsClaimedThanThereIs(t *testing.T) {
 	for n, gpu := range []int64{500, 1000, 750} {
 		m.Claim(&Lodger{Token: token(n + 1)}, topology.Resources{MilliCPU: 900, MemoryBytes: gib, MilliGPU: gpu})
 	}
-	if got := m.free(true); got.MilliCPU != 0 || got.MemoryBytes != 0 || got.WholeGPUs != 0 || !slices.Equal(got.Parts, []int64{500}) {
+	if got := m.free(true); got.MilliCPU != 0 || got.MemoryBytes != 0 || got.WholeGPUs != 0 ||
+		!slices.Equal(got.Parts, []int64{500}) {
 		t.Errorf("%+v is free, want half a device", got)
 	}
 	if got := m.free(false); got.MilliCPU != 0 || got.WholeGPUs != 0 || got.Parts != nil {
@@ -210,7 +211,8 @@ func TestRemoved(t *testing.T) {
 	}
 	v.Remove(m)
 	if uids.Held() != 0 || v.Fabric().Len() != 0 || len(m.Tenants()) != 0 || m.Version() != 0 {
-		t.Errorf("left: %d uids, %d machines, %d tenants, books of version %d", uids.Held(), v.Fabric().Len(), len(m.Tenants()), m.Version())
+		t.Errorf("left: %d uids, %d machines, %d tenants, books of version %d", uids.Held(), v.Fabric().Len(),
+			len(m.Tenants()), m.Version())
 	}
 }
 

@@ -71,7 +71,8 @@ func (c *Client) Job(ctx context.Context, word string) (*messages.JobStatus, err
 		return reply.GetJob(), err
 	case err == nil && reply.GetJob().GetRecord().GetId() != named.GetRecord().GetId():
 		return nil, &Error{Code: messages.Code_CODE_CONFLICT, Hint: "give a whole id",
-			Text: fmt.Sprintf("%q is the name of job %s, and begins the id of job %s", word, named.GetRecord().GetId(), reply.GetJob().GetRecord().GetId())}
+			Text: fmt.Sprintf("%q is the name of job %s, and begins the id of job %s", word, named.GetRecord().GetId(),
+				reply.GetJob().GetRecord().GetId())}
 	}
 	reply, err = c.GetJob(ctx, &messages.GetJob{Job: named.GetRecord().GetId()}) // a list leaves out the ranks
 	return reply.GetJob(), err
@@ -99,12 +100,15 @@ func (c *Client) named(ctx context.Context, name string) (*messages.JobStatus, e
 		case alive:
 			live = append(live, r.GetId())
 		}
-		if newest == nil || alive && len(live) == 1 || len(live) == 0 && r.GetSubmittedUnixMs() >= newest.GetRecord().GetSubmittedUnixMs() {
+		if newest == nil || alive && len(live) == 1 || len(live) == 0 &&
+			r.GetSubmittedUnixMs() >= newest.GetRecord().GetSubmittedUnixMs() {
 			newest = j
 		}
 	}
 	if len(live) > 1 {
-		return nil, &Error{Code: messages.Code_CODE_CONFLICT, Text: fmt.Sprintf("%d jobs named %q live: %s", len(live), name, some(live)), Hint: "give an id"}
+		return nil,
+			&Error{Code: messages.Code_CODE_CONFLICT,
+				Text: fmt.Sprintf("%d jobs named %q live: %s", len(live), name, some(live)), Hint: "give an id"}
 	}
 	return newest, nil
 }
@@ -168,9 +172,11 @@ func (c *Client) Node(ctx context.Context, prefix string) (*messages.NodeStatus,
 	case len(found) == 1:
 		return found[0], nil
 	case len(found) == 0:
-		return nil, &Error{Code: messages.Code_CODE_NOT_FOUND, Text: fmt.Sprintf("there is no machine %q", prefix), Hint: "`synapse-cli get nodes` lists them"}
+		return nil, &Error{Code: messages.Code_CODE_NOT_FOUND, Text: fmt.Sprintf("there is no machine %q", prefix),
+			Hint: "`synapse-cli get nodes` lists them"}
 	}
-	return nil, &Error{Code: messages.Code_CODE_CONFLICT, Text: fmt.Sprintf("%q begins the id of %s", prefix, some(names)), Hint: "give more of the id"}
+	return nil, &Error{Code: messages.Code_CODE_CONFLICT, Text: fmt.Sprintf("%q begins the id of %s", prefix, some(names)),
+		Hint: "give more of the id"}
 }
 
 // Look is one look at a watch's stream.
@@ -310,20 +316,23 @@ func Waits(e *messages.Event, known *messages.JobStatus) *messages.JobStatus {
 }
 
 // Finish follows a job until it is over. shown, if any, gets every status.
-func (c *Client) Finish(ctx context.Context, id string, lost func(error), shown func(*messages.JobStatus)) (*messages.JobStatus, error) {
+func (c *Client) Finish(ctx context.Context, id string, lost func(error), shown func(*messages.JobStatus)) (
+	*messages.JobStatus, error) {
 	var last *messages.JobStatus
-	err := c.Events(ctx, &messages.Watch{Jobs: true, Ids: []string{id}, Present: true, Reasons: true}, lost, func(e *messages.Event) (bool, error) {
-		if j := Waits(e, last); j != nil {
-			last = j
-			if shown != nil {
-				shown(j)
+	err := c.Events(ctx, &messages.Watch{Jobs: true, Ids: []string{id}, Present: true, Reasons: true}, lost,
+		func(e *messages.Event) (bool, error) {
+			if j := Waits(e, last); j != nil {
+				last = j
+				if shown != nil {
+					shown(j)
+				}
+				return j.GetRecord().GetState().Terminal(), nil
 			}
-			return j.GetRecord().GetState().Terminal(), nil
-		}
-		if e.GetSynced() && last == nil {
-			return false, &Error{Code: messages.Code_CODE_NOT_FOUND, Text: fmt.Sprintf("there is no job %q any more", id), Hint: "finished jobs are shown for a while only"}
-		}
-		return false, nil
-	})
+			if e.GetSynced() && last == nil {
+				return false, &Error{Code: messages.Code_CODE_NOT_FOUND, Text: fmt.Sprintf("there is no job %q any more", id),
+					Hint: "finished jobs are shown for a while only"}
+			}
+			return false, nil
+		})
 	return last, err
 }

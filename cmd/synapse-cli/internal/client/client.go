@@ -76,7 +76,9 @@ func Dial(c Config) (*Client, error) {
 		address = strings.TrimSpace(address)
 		if !isAddress(address) {
 			client.Close()
-			return nil, &Error{Code: messages.Code_CODE_INVALID, Text: fmt.Sprintf("%q is not the address of a scheduler", address), Hint: "write host:port, as in localhost:9000; several with commas between them"}
+			return nil,
+				&Error{Code: messages.Code_CODE_INVALID, Text: fmt.Sprintf("%q is not the address of a scheduler", address),
+					Hint: "write host:port, as in localhost:9000; several with commas between them"}
 		}
 		if client.find(address) < 0 {
 			if err := client.add(address); err != nil {
@@ -109,7 +111,8 @@ func (c *Client) add(address string) error {
 		grpc.WithTransportCredentials(c.credentials(s)),
 		grpc.WithContextDialer(s.dial),
 		grpc.WithConnectParams(grpc.ConnectParams{
-			Backoff:           backoff.Config{BaseDelay: 50 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: time.Second},
+			Backoff: backoff.Config{BaseDelay: 50 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2,
+				MaxDelay: time.Second},
 			MinConnectTimeout: dialTimeout,
 		}),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(api.MaxReplyBytes)),

@@ -62,7 +62,8 @@ func (s *server) explain(caller context.Context, err error) error {
 		e.TimedOut = true
 		e.Text, e.Hint = "the scheduler at "+s.address+" has not answered in time", "it may be busy or taking over: try again"
 	case codes.Unimplemented:
-		e.Text, e.Hint = "the scheduler at "+s.address+" does not know this request", "it is of another version: `synapse-cli version` shows both"
+		e.Text, e.Hint = "the scheduler at "+s.address+" does not know this request",
+			"it is of another version: `synapse-cli version` shows both"
 	case codes.Internal, codes.Unknown, codes.DataLoss:
 		e.Text, e.Hint = "the scheduler at "+s.address+" failed: "+e.Text, "its log says more"
 	}

@@ -157,7 +157,8 @@ func (c *Client) Invoke(ctx context.Context, method string, request, reply any, 
 }
 
 // once asks one scheduler. Several must each answer soon.
-func (c *Client) once(ctx context.Context, to *server, method string, request, reply any, options []grpc.CallOption) error {
+func (c *Client) once(ctx context.Context, to *server, method string, request, reply any,
+	options []grpc.CallOption) error {
 	if c.size() > 1 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, tryTimeout)
@@ -172,7 +173,8 @@ func (c *Client) once(ctx context.Context, to *server, method string, request, r
 
 // NewStream opens a stream at the scheduler to be asked now. That it is another
 // one's to serve shows with the first answer, so who reads it opens it again.
-func (c *Client) NewStream(ctx context.Context, desc *grpc.StreamDesc, method string, options ...grpc.CallOption) (grpc.ClientStream, error) {
+func (c *Client) NewStream(ctx context.Context, desc *grpc.StreamDesc, method string, options ...grpc.CallOption) (
+	grpc.ClientStream, error) {
 	to := c.next()
 	s, err := to.conn.NewStream(ctx, desc, method, options...)
 	if err != nil {

@@ -110,7 +110,8 @@ func (s *peer) Submit(ctx context.Context, q *messages.Submit) (*messages.Submit
 		s.leads = false
 		return nil, away()
 	}
-	return &messages.SubmitReply{Outcome: &messages.Outcome{Code: messages.Code_CODE_OK}, Job: "j-" + q.GetRequestId()}, nil
+	return &messages.SubmitReply{Outcome: &messages.Outcome{Code: messages.Code_CODE_OK}, Job: "j-" + q.GetRequestId()},
+		nil
 }
 
 func (s *peer) Watch(q *messages.Watch, out grpc.ServerStreamingServer[messages.Event]) error {
@@ -269,7 +270,8 @@ func TestNobodyIsThere(t *testing.T) {
 		err := submit(c, "a")
 		var e *Error
 		took := time.Since(began)
-		if !errors.As(err, &e) || !Lost(err) || !strings.Contains(e.Text, "connection refused") || took < retry || took > retry+5*time.Second {
+		if !errors.As(err, &e) || !Lost(err) || !strings.Contains(e.Text, "connection refused") || took < retry ||
+			took > retry+5*time.Second {
 			t.Errorf("--retry %s: %v after %s", retry, err, took)
 		}
 		if want := min(1, int(retry)); told != want {
@@ -301,7 +303,8 @@ func TestASingleSchedulerRestarts(t *testing.T) {
 }
 
 func event(seq uint64, id, text string) *messages.Event {
-	return &messages.Event{Seq: seq, Text: text, Job: &messages.JobStatus{Record: &messages.JobRecord{Id: id}, Phase: text}}
+	return &messages.Event{Seq: seq, Text: text,
+		Job: &messages.JobStatus{Record: &messages.JobRecord{Id: id}, Phase: text}}
 }
 
 // TestWatchGoesOnAtTheNextLeader: a watch goes on at the next leader: what changed meanwhile is told, what was told
@@ -311,12 +314,17 @@ func TestWatchGoesOnAtTheNextLeader(t *testing.T) {
 	standby.set(false, first.address)
 	first.set(true, "")
 	second.set(true, "")
-	first.events = [][]*messages.Event{{event(1<<32+1, "a", "queued"), event(1<<32+2, "b", "queued"), {Seq: 1<<32 + 2, Synced: true}, event(1<<32+3, "a", "running")}}
-	second.events = [][]*messages.Event{{event(2<<32+1, "a", "running"), event(2<<32+2, "b", "running"), {Seq: 2<<32 + 2, Synced: true}, event(2<<32+3, "a", "done")}}
+	first.events = [][]*messages.Event{{event(1<<32+1, "a", "queued"), event(1<<32+2, "b", "queued"),
+		{Seq: 1<<32 + 2, Synced: true}, event(1<<32+3, "a", "running")}}
+	second.events = [][]*messages.Event{{event(2<<32+1, "a", "running"), event(2<<32+2, "b", "running"),
+		{Seq: 2<<32 + 2, Synced: true}, event(2<<32+3, "a", "done")}}
 	c := dialed(t, 0, standby, second)
 	var seen []string
 	lost := 0
-	err := c.Events(context.Background(), &messages.Watch{Jobs: true, Present: true}, func(error) { lost++; first.set(false, second.address) }, func(e *messages.Event) (bool, error) {
+	err := c.Events(context.Background(), &messages.Watch{Jobs: true, Present: true}, func(error) {
+		lost++
+		first.set(false, second.address)
+	}, func(e *messages.Event) (bool, error) {
 		if e.GetJob() != nil {
 			seen = append(seen, e.GetJob().GetRecord().GetId()+" "+e.GetText())
 		}
@@ -339,19 +347,22 @@ func TestLogsGoOnAtTheNextLeader(t *testing.T) {
 	part := func(rank int32, stderr bool, text string, end int64) *api.LogPart {
 		return &api.LogPart{Rank: rank, Attempt: token, Stderr: stderr, Data: []byte(text), Offset: end}
 	}
-	first.parts = [][]*api.LogPart{{part(0, false, "one\n", 4), part(1, true, "err\n", 4), part(0, false, "two\n", 8)}, nil, nil}
+	first.parts = [][]*api.LogPart{{part(0, false, "one\n", 4), part(1, true, "err\n", 4), part(0, false, "two\n", 8)},
+		nil, nil}
 	second.parts = [][]*api.LogPart{{part(0, false, "three\n", 14)}}
 	c := dialed(t, 0, first, second)
 	var out strings.Builder
-	err := c.Logs(context.Background(), &api.ReadLogs{Job: "j", Follow: true}, func(error) { first.set(false, "") }, func(p *api.LogPart) error {
-		out.Write(p.GetData())
-		return nil
-	})
+	err := c.Logs(context.Background(), &api.ReadLogs{Job: "j", Follow: true}, func(error) { first.set(false, "") },
+		func(p *api.LogPart) error {
+			out.Write(p.GetData())
+			return nil
+		})
 	if err != nil || out.String() != "one\nerr\ntwo\nthree\n" {
 		t.Errorf("read %q: %v", out.String(), err)
 	}
 	q := second.read[len(second.read)-1]
-	if len(q.GetFrom()) != 2 || q.GetFrom()[0].GetOffset() != 8 || !q.GetFrom()[1].GetStderr() || q.GetAttempt().GetCounter() != 7 || !q.GetFollow() {
+	if len(q.GetFrom()) != 2 || q.GetFrom()[0].GetOffset() != 8 || !q.GetFrom()[1].GetStderr() ||
+		q.GetAttempt().GetCounter() != 7 || !q.GetFollow() {
 		t.Errorf("the second was asked for %v", q)
 	}
 }

@@ -159,7 +159,8 @@ func syntax(data []byte, err error) *Problem {
 }
 
 func aliased(line, column int) *Problem {
-	return &Problem{Line: line, Column: column, Text: "is an alias", Hint: "anchors and aliases are not read here: write it out"}
+	return &Problem{Line: line, Column: column, Text: "is an alias",
+		Hint: "anchors and aliases are not read here: write it out"}
 }
 
 // walk checks a tree before anything of it is believed.

@@ -135,10 +135,12 @@ func Format(s *messages.JobSpec) File {
 			NodeSelector: labelsOf(s.GetNodeSelector()), Nodes: s.GetNodes(), Exclude: s.GetExclude(),
 			Image: s.GetImage(), Command: s.GetCommand(), Workdir: s.GetWorkdir(), User: s.GetUser(),
 			Network: s.GetNetwork().Word(), Launcher: s.GetLauncher().Word(),
-			Begin:     amount(s.GetBeginUnixMs(), FormatMoment),
-			TimeLimit: amount(s.GetTimeLimitMs(), FormatDuration), PrepareTimeout: amount(s.GetPrepareTimeoutMs(), FormatDuration),
-			Warn:      FormatWarn(s.GetWarn()),
-			LostGrace: amount(s.GetLostGraceMs(), FormatDuration), StopWhenLost: amount(s.GetStopWhenLostMs(), FormatDuration),
+			Begin:          amount(s.GetBeginUnixMs(), FormatMoment),
+			TimeLimit:      amount(s.GetTimeLimitMs(), FormatDuration),
+			PrepareTimeout: amount(s.GetPrepareTimeoutMs(), FormatDuration),
+			Warn:           FormatWarn(s.GetWarn()),
+			LostGrace:      amount(s.GetLostGraceMs(), FormatDuration),
+			StopWhenLost:   amount(s.GetStopWhenLostMs(), FormatDuration),
 		},
 	}
 	if t := s.GetScript(); t != nil {
@@ -192,7 +194,8 @@ func resourcesOf(s *messages.JobSpec) *Resources {
 }
 
 func amountsOf(r *messages.Resources) *Resources {
-	return &Resources{GPU: amount(r.GetMilliGpu(), FormatMilli), CPU: amount(r.GetMilliCpu(), FormatMilli), Memory: amount(r.GetMemoryBytes(), FormatBytes)}
+	return &Resources{GPU: amount(r.GetMilliGpu(), FormatMilli), CPU: amount(r.GetMilliCpu(), FormatMilli),
+		Memory: amount(r.GetMemoryBytes(), FormatBytes)}
 }
 
 func labelsOf(list []*messages.Label) map[string]string {

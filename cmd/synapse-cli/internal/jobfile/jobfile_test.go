@@ -57,9 +57,11 @@ func fullSpec() *messages.JobSpec {
 		Nodes:        []string{"n1", "n2"}, Exclude: []string{"n3"},
 		Image: "reg.example/train@sha256:0f", Command: []string{"torchrun", "train.py", "3"}, Workdir: "/work",
 		User: "alice", Network: messages.Network_NETWORK_NONE, Launcher: messages.Launch_LAUNCH_TORCHRUN,
-		Warn:   &messages.WarnSpec{Signal: 10, AheadMs: 120_000},
-		Env:    []*messages.EnvVar{{Name: "NCCL_DEBUG", Value: "WARN"}, {Name: "OMP_NUM_THREADS", Value: "010"}, {Name: "EMPTY"}},
-		Mounts: []*messages.Mount{{Source: "/data", Target: "/data", ReadOnly: true}}, BeginUnixMs: 1_795_507_200_000, TimeLimitMs: 86_400_000, PrepareTimeoutMs: 1_800_000,
+		Warn: &messages.WarnSpec{Signal: 10, AheadMs: 120_000},
+		Env: []*messages.EnvVar{{Name: "NCCL_DEBUG", Value: "WARN"}, {Name: "OMP_NUM_THREADS", Value: "010"},
+			{Name: "EMPTY"}},
+		Mounts: []*messages.Mount{{Source: "/data", Target: "/data", ReadOnly: true}}, BeginUnixMs: 1_795_507_200_000,
+		TimeLimitMs: 86_400_000, PrepareTimeoutMs: 1_800_000,
 		Stop: &messages.StopSpec{Signal: 15, GraceMs: 60_000}, Restart: &messages.RestartSpec{Limit: 3, BackoffMs: 10_000},
 	}
 }
@@ -115,9 +117,11 @@ func wantSpec(t *testing.T, text string, want *messages.JobSpec) {
 
 func TestJSONIsReadToo(t *testing.T) {
 	wantSpec(t, "{\n\t\"apiVersion\": \"synapse/v1\", \"kind\": \"Job\",\n\t\"metadata\": {\"name\": \"a\"},\n"+
-		"\t\"spec\": {\"image\": \"host\", \"gang\": {\"total\": {\"gpu\": 64, \"memory\": \"4Ti\"}}, \"command\": [\"a\\u00e9\\/\", \"\\ud83d\\ude00 \\\\ud83d\\t\"]}\n}",
+		"\t\"spec\": {\"image\": \"host\", \"gang\": {\"total\": {\"gpu\": 64, \"memory\": \"4Ti\"}}, \"command\": "+
+		"[\"a\\u00e9\\/\", \"\\ud83d\\ude00 \\\\ud83d\\t\"]}\n}",
 		&messages.JobSpec{Name: "a", Image: "host", Command: []string{"aé/", "😀 \\ud83d\t"},
-			Gang: &messages.GangSpec{Total: &messages.Resources{MilliGpu: 64_000, MemoryBytes: 4 << 40}, Split: messages.Split_SPLIT_WHOLE}})
+			Gang: &messages.GangSpec{Total: &messages.Resources{MilliGpu: 64_000, MemoryBytes: 4 << 40},
+				Split: messages.Split_SPLIT_WHOLE}})
 }
 
 func TestDefaults(t *testing.T) {
@@ -133,7 +137,8 @@ func TestRefusals(t *testing.T) {
 	datadriven.RunTest(t, "testdata/refusals.txt", func(t *testing.T, d *datadriven.TestData) string {
 		text := d.Input + "\n"
 		if d.HasArg("spec") {
-			text = "apiVersion: synapse/v1\nkind: Job\nmetadata: {name: a}\nspec:\n  " + text // The first line's indent is lost on the way.
+			// The first line's indent is lost on the way.
+			text = "apiVersion: synapse/v1\nkind: Job\nmetadata: {name: a}\nspec:\n  " + text
 			if !strings.Contains(d.Input, "image:") {
 				text += "  image: /i\n"
 			}
@@ -199,20 +204,29 @@ func TestQuantities(t *testing.T) {
 		want  int64 // -1: refused
 	}{
 		{ParseCPU, "4", 4000}, {ParseCPU, "0.5", 500}, {ParseCPU, "500m", 500}, {ParseCPU, "1.25", 1250}, {ParseCPU, "0", 0},
-		{ParseCPU, "0.0001", -1}, {ParseCPU, "0.5m", -1}, {ParseCPU, "-1", -1}, {ParseCPU, "+1", -1}, {ParseCPU, "1e3", -1}, {ParseCPU, "0x10", -1},
-		{ParseCPU, ".5", -1}, {ParseCPU, "5.", -1}, {ParseCPU, "NaN", -1}, {ParseCPU, ".inf", -1}, {ParseCPU, "", -1}, {ParseCPU, "4Gi", -1}, {ParseCPU, "1_000", -1},
+		{ParseCPU, "0.0001", -1}, {ParseCPU, "0.5m", -1}, {ParseCPU, "-1", -1}, {ParseCPU, "+1", -1}, {ParseCPU, "1e3", -1},
+		{ParseCPU, "0x10", -1},
+		{ParseCPU, ".5", -1}, {ParseCPU, "5.", -1}, {ParseCPU, "NaN", -1}, {ParseCPU, ".inf", -1}, {ParseCPU, "", -1},
+		{ParseCPU, "4Gi", -1}, {ParseCPU, "1_000", -1},
 		{ParseCPU, "9223372036854775807", -1}, {ParseCPU, "99999999999999999999", -1},
-		{ParseMemory, "512Gi", 512 << 30}, {ParseMemory, "1.5Gi", 3 << 29}, {ParseMemory, "64Ki", 64 << 10}, {ParseMemory, "4Ti", 4 << 40},
+		{ParseMemory, "512Gi", 512 << 30}, {ParseMemory, "1.5Gi", 3 << 29}, {ParseMemory, "64Ki", 64 << 10},
+		{ParseMemory, "4Ti", 4 << 40},
 		{ParseMemory, "0.1Ki", 103}, {ParseMemory, "1073741824", 1 << 30}, {ParseMemory, "0", 0},
-		{ParseMemory, "8 GB", -1}, {ParseMemory, "8GB", -1}, {ParseMemory, "8G", -1}, {ParseMemory, "64", -1}, {ParseMemory, "-8Gi", -1},
+		{ParseMemory, "8 GB", -1}, {ParseMemory, "8GB", -1}, {ParseMemory, "8G", -1}, {ParseMemory, "64", -1},
+		{ParseMemory, "-8Gi", -1},
 		{ParseMemory, "9999999Pi", -1}, {ParseMemory, "8gi", -1}, {ParseMemory, "2000000.5", -1},
 		{ParseGPU, "8", 8000}, {ParseGPU, "0.5", 500}, {ParseGPU, "h100", -1},
-		{ParseDuration, "5m", 300_000}, {ParseDuration, "24h", 86_400_000}, {ParseDuration, "1h30m", 5_400_000}, {ParseDuration, "2d", 172_800_000},
+		{ParseDuration, "5m", 300_000}, {ParseDuration, "24h", 86_400_000}, {ParseDuration, "1h30m", 5_400_000},
+		{ParseDuration, "2d", 172_800_000},
 		{ParseDuration, "1.5s", 1500}, {ParseDuration, "250ms", 250}, {ParseDuration, "0", 0}, {ParseDuration, "0s", 0},
-		{ParseDuration, "2-0", 172_800_000}, {ParseDuration, "1-12:30", 131_400_000}, {ParseDuration, "1-02:03:04", 93_784_000},
-		{ParseDuration, "24:00:00", 86_400_000}, {ParseDuration, "30:00", -1}, {ParseDuration, "1-", -1}, {ParseDuration, "1-0:60", -1},
-		{ParseDuration, "60", -1}, {ParseDuration, "-5m", -1}, {ParseDuration, "5 m", -1}, {ParseDuration, "5min", -1}, {ParseDuration, "0.1ms", -1}, {ParseDuration, "", -1},
-		{ParseDuration, "9999999999d9999999999d", 9999999999 * 86_400_000 * 2}, {ParseDuration, strings.Repeat("9999999999d", 3000), -1},
+		{ParseDuration, "2-0", 172_800_000}, {ParseDuration, "1-12:30", 131_400_000},
+		{ParseDuration, "1-02:03:04", 93_784_000},
+		{ParseDuration, "24:00:00", 86_400_000}, {ParseDuration, "30:00", -1}, {ParseDuration, "1-", -1},
+		{ParseDuration, "1-0:60", -1},
+		{ParseDuration, "60", -1}, {ParseDuration, "-5m", -1}, {ParseDuration, "5 m", -1}, {ParseDuration, "5min", -1},
+		{ParseDuration, "0.1ms", -1}, {ParseDuration, "", -1},
+		{ParseDuration, "9999999999d9999999999d", 9999999999 * 86_400_000 * 2},
+		{ParseDuration, strings.Repeat("9999999999d", 3000), -1},
 	} {
 		got, err := c.parse(c.text)
 		if _, is := err.(*Problem); err != nil && !is {
@@ -229,7 +243,8 @@ func TestQuantities(t *testing.T) {
 
 func TestNames(t *testing.T) {
 	for in, want := range map[string]string{
-		"llama-7b": "llama-7b", "LLaMA_7B": "llama-7b", "träin.py": "trin-py", "": "", "é": "", strings.Repeat("a", 70): strings.Repeat("a", 63),
+		"llama-7b": "llama-7b", "LLaMA_7B": "llama-7b", "träin.py": "trin-py", "": "", "é": "",
+		strings.Repeat("a", 70): strings.Repeat("a", 63),
 	} {
 		if got := Name(in); got != want {
 			t.Errorf("Name(%q) is %q, want %q", in, got, want)
@@ -240,10 +255,12 @@ func TestNames(t *testing.T) {
 // TestFormatIsReadBack writes jobs as files, in both spellings, and reads the same jobs.
 func TestFormatIsReadBack(t *testing.T) {
 	total := fullSpec()
-	total.Gang, total.Each, total.Env = &messages.GangSpec{Total: &messages.Resources{MilliCpu: 1500, MemoryBytes: 1<<40 + 1, MilliGpu: 2000}, Split: messages.Split_SPLIT_ANY}, nil, nil
+	total.Gang, total.Each, total.Env = &messages.GangSpec{Total: &messages.Resources{MilliCpu: 1500,
+		MemoryBytes: 1<<40 + 1, MilliGpu: 2000}, Split: messages.Split_SPLIT_ANY}, nil, nil
 	odd := fullSpec()
 	odd.Each = &messages.Resources{MilliCpu: 1, MemoryBytes: 1}
-	odd.GpuType, odd.ShmBytes, odd.DiskBytes, odd.Image, odd.Command = "", 0, 0, "true", []string{"", "no", "1", "a\nb", "#", "- x", "{}", "null"}
+	odd.GpuType, odd.ShmBytes, odd.DiskBytes, odd.Image, odd.Command = "", 0, 0, "true",
+		[]string{"", "no", "1", "a\nb", "#", "- x", "{}", "null"}
 	odd.Env = []*messages.EnvVar{{Name: "A", Value: "yes"}, {Name: "B", Value: " x "}}
 	odd.TimeLimitMs, odd.LostGraceMs = 5_400_001, 90_061_001
 	all := []*messages.JobSpec{fullSpec(), total, odd}
@@ -283,7 +300,10 @@ func sortedEnv(env []*messages.EnvVar) []*messages.EnvVar {
 // FuzzParse: whatever the bytes are, they are refused in words or become a valid job, which its own file gives again.
 func FuzzParse(f *testing.F) {
 	f.Add([]byte(full))
-	f.Add([]byte("apiVersion: synapse/v1\nkind: Job\nmetadata: {name: a}\nspec: {image: host, gang: {total: {cpu: 1.5, memory: 4Ti}, split: any}}"))
+	f.Add(
+		[]byte(
+			"apiVersion: synapse/v1\nkind: Job\nmetadata: {name: a}\nspec: {image: host, gang: {total: {cpu: 1.5, memory: " +
+				"4Ti}, split: any}}"))
 	f.Add([]byte("a: &x [*x]\n---\nb: !!str {<<: *y}"))
 	f.Add([]byte("? - - [{\n: |2-\n\t\"\\ud83d"))
 	f.Fuzz(func(t *testing.T, data []byte) {
@@ -348,10 +368,12 @@ func TestSeveralDocuments(t *testing.T) {
 		t.Errorf("%v: %v", specs, err)
 	}
 	_, err = Parse([]byte(one + strings.ReplaceAll(one, "cpu: 1", "cpus: 1")))
-	if err == nil || !strings.Contains(err.Error(), "3:18: metadata.name") || !strings.Contains(err.Error(), "9:31: spec.resources.cpus") {
+	if err == nil || !strings.Contains(err.Error(), "3:18: metadata.name") ||
+		!strings.Contains(err.Error(), "9:31: spec.resources.cpus") {
 		t.Errorf("not told of both: %v", err)
 	}
-	if _, err := Parse([]byte(strings.Repeat(strings.ReplaceAll(one, "NAME", "a"), maxDocuments+1))); err == nil || !strings.Contains(err.Error(), "more than 1000 documents") {
+	if _, err := Parse([]byte(strings.Repeat(strings.ReplaceAll(one, "NAME", "a"), maxDocuments+1))); err == nil ||
+		!strings.Contains(err.Error(), "more than 1000 documents") {
 		t.Errorf("so many: %v", err)
 	}
 }

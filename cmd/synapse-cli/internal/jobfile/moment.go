@@ -38,7 +38,8 @@ func parseMoment(s string, now time.Time) (int64, error) {
 		return next(s, now).UnixMilli(), nil
 	}
 	for _, layout := range dates {
-		if at, err := time.ParseInLocation(layout, s, now.Location()); err == nil && at.UnixMilli() > 0 && at.UnixMilli() <= messages.MaxTimeUnixMs {
+		if at, err := time.ParseInLocation(layout, s, now.Location()); err == nil && at.UnixMilli() > 0 &&
+			at.UnixMilli() <= messages.MaxTimeUnixMs {
 			return at.UnixMilli(), nil
 		}
 	}

@@ -59,7 +59,8 @@ func (r *reader) read(root *yaml.Node) {
 func readSection(r *reader, n *yaml.Node, path string) {
 	s := r.sectionOf(path)
 	if n.Kind != yaml.MappingNode {
-		r.refuse(n, path, say("its keys are "+strings.Join(s.names(), ", "), "is %s, and must be a mapping of keys", kindOf(n)))
+		r.refuse(n, path, say("its keys are "+strings.Join(s.names(), ", "), "is %s, and must be a mapping of keys",
+			kindOf(n)))
 		return
 	}
 	r.where["@"+path] = placeOf(path, n)

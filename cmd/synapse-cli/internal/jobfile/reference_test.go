@@ -34,64 +34,90 @@ const (
 func references() map[string]about {
 	upTo := func(n int64) string { return fmt.Sprintf("up to %d", n) }
 	years := "up to " + FormatDuration(messages.MaxDurationMs)
-	gpus, cpus, memory := upTo(messages.MaxMilliGPU/1000), upTo(messages.MaxMilliCPU/1000), "up to "+FormatBytes(messages.MaxMemoryBytes)
+	gpus, cpus, memory := upTo(messages.MaxMilliGPU/1000), upTo(messages.MaxMilliCPU/1000), "up to "+
+		FormatBytes(messages.MaxMemoryBytes)
 	names := fmt.Sprintf("1 to %d letters", messages.MaxNameBytes)
 	const contained = "carapace, oci; process has the machine's own"
-	const mostOfDisk = "most that each task may keep on the machine's disk, in its scratch directory and writable layer; " +
-		"one that keeps more ends, told as disk"
+	const mostOfDisk = "most that each task may keep on the machine's disk, in its scratch directory and writable " +
+		"layer; one that keeps more ends, told as disk"
 	return map[string]about{
-		"apiVersion":              {"synapse/v1", "must be there", "", "the version of this format", ""},
-		"kind":                    {"Job", "must be there", "", "what the document describes", ""},
-		"metadata.name":           {aName, "must be there", names, "what the job is called; it need not be the only one", ""},
-		"metadata.labels":         {labelMap, "none", upTo(messages.MaxLabels), "by which `-l` finds it", ""},
-		"spec.queue":              {aName, "none", names, "the queue that it waits in", ""},
-		"spec.priority":           {"a whole number", "0", fmt.Sprintf("±%d", messages.MaxPriority), "higher goes first", ""},
-		"spec.gang.replicas":      {"a whole number", "1", fmt.Sprintf("1 to %d", messages.MaxGangTasks), "how many tasks of `resources`, all at once or none", ""},
-		"spec.gang.split":         {"whole, any", "whole", "", "how a total is split: whole machines and one remainder, or whatever is free", ""},
-		"spec.gang.apart":         {"true, false", "false", "", "of replicas: each on a machine of its own", ""},
-		"spec.gang.total.gpu":     {"8", "none", "whole GPUs", "a total in place of `replicas`: one task per machine", ""},
-		"spec.gang.total.cpu":     {"512, 0.5, 500m", "none", "", "cores in total, split in proportion to the GPUs, or by themselves", ""},
-		"spec.gang.total.memory":  {anAmount, "likewise", "", "memory in total, likewise", ""},
-		"spec.resources.gpu":      {"8, 0.5", "none", gpus, "GPUs of each task; a part of one only for a single task", ""},
-		"spec.resources.gpuType":  {"h100", "any", names, "only this type of GPU", ""},
-		"spec.resources.cpu":      {"64, 0.5, 500m", "none", cpus, "cores of each task", "a limit: carapace, oci; booked everywhere"},
-		"spec.resources.memory":   {anAmount, "its share of a machine: see below", memory, "memory of each task", "a limit: carapace, oci; booked everywhere"},
-		"spec.resources.shm":      {anAmount, "half of the memory", "the task's memory", "/dev/shm of each task, out of its memory", contained},
-		"spec.resources.disk":     {anAmount, "a tenth of what is free", memory, mostOfDisk, "process: scratch only"},
-		"spec.topology.required":  {"zone, rack, node, …", "anywhere", "a level of the cluster", "all tasks within one of this level", ""},
-		"spec.topology.preferred": {"zone, rack, node, …", "as close as possible", "a level of the cluster", "all tasks best within one of this level", ""},
-		"spec.topology.patience":  {aTime, "0", years, "how long the preferred level is waited for", ""},
-		"spec.nodeSelector":       {labelMap, "any machine", upTo(messages.MaxLabels), "only machines with all of these labels, or that stand there (`zone: a`)", ""},
-		"spec.nodes":              {"[n1, n2]", "any machine", upTo(messages.MaxNamedMachines), "only these machines: a gang has some of them, or all", ""},
-		"spec.exclude":            {"[n3]", "none", upTo(messages.MaxNamedMachines), "never these machines", ""},
-		"spec.image":              {"host, /a/directory, a.tar, oci:…, a reference", "must be there", fmt.Sprintf("%d bytes", messages.MaxPathBytes), "what the tasks see as their root", "process: host only"},
-		"spec.command":            {"[program, argument]", "the image's own", fmt.Sprintf("%d arguments, %s", messages.MaxCommandArgs, FormatBytes(messages.MaxCommandBytes)), "what each task runs; must be there with the image `host`", ""},
-		"spec.script":             {"a text that begins with #!", "none", FormatBytes(messages.MaxScriptBytes), "a file that each task runs a copy of, in place of a command; `submit SCRIPT` writes it", ""},
+		"apiVersion":      {"synapse/v1", "must be there", "", "the version of this format", ""},
+		"kind":            {"Job", "must be there", "", "what the document describes", ""},
+		"metadata.name":   {aName, "must be there", names, "what the job is called; it need not be the only one", ""},
+		"metadata.labels": {labelMap, "none", upTo(messages.MaxLabels), "by which `-l` finds it", ""},
+		"spec.queue":      {aName, "none", names, "the queue that it waits in", ""},
+		"spec.priority":   {"a whole number", "0", fmt.Sprintf("±%d", messages.MaxPriority), "higher goes first", ""},
+		"spec.gang.replicas": {"a whole number", "1", fmt.Sprintf("1 to %d", messages.MaxGangTasks),
+			"how many tasks of `resources`, all at once or none", ""},
+		"spec.gang.split": {"whole, any", "whole", "",
+			"how a total is split: whole machines and one remainder, or whatever is free", ""},
+		"spec.gang.apart":     {"true, false", "false", "", "of replicas: each on a machine of its own", ""},
+		"spec.gang.total.gpu": {"8", "none", "whole GPUs", "a total in place of `replicas`: one task per machine", ""},
+		"spec.gang.total.cpu": {"512, 0.5, 500m", "none",
+			"", "cores in total, split in proportion to the GPUs, or by themselves", ""},
+		"spec.gang.total.memory": {anAmount, "likewise", "", "memory in total, likewise", ""},
+		"spec.resources.gpu":     {"8, 0.5", "none", gpus, "GPUs of each task; a part of one only for a single task", ""},
+		"spec.resources.gpuType": {"h100", "any", names, "only this type of GPU", ""},
+		"spec.resources.cpu": {"64, 0.5, 500m", "none", cpus, "cores of each task",
+			"a limit: carapace, oci; booked everywhere"},
+		"spec.resources.memory": {anAmount, "its share of a machine: see below", memory, "memory of each task",
+			"a limit: carapace, oci; booked everywhere"},
+		"spec.resources.shm": {anAmount, "half of the memory", "the task's memory",
+			"/dev/shm of each task, out of its memory", contained},
+		"spec.resources.disk": {anAmount, "a tenth of what is free", memory, mostOfDisk, "process: scratch only"},
+		"spec.topology.required": {"zone, rack, node, …", "anywhere", "a level of the cluster",
+			"all tasks within one of this level", ""},
+		"spec.topology.preferred": {"zone, rack, node, …", "as close as possible", "a level of the cluster",
+			"all tasks best within one of this level", ""},
+		"spec.topology.patience": {aTime, "0", years, "how long the preferred level is waited for", ""},
+		"spec.nodeSelector": {labelMap, "any machine", upTo(messages.MaxLabels),
+			"only machines with all of these labels, or that stand there (`zone: a`)", ""},
+		"spec.nodes": {"[n1, n2]", "any machine", upTo(messages.MaxNamedMachines),
+			"only these machines: a gang has some of them, or all", ""},
+		"spec.exclude": {"[n3]", "none", upTo(messages.MaxNamedMachines), "never these machines", ""},
+		"spec.image": {"host, /a/directory, a.tar, oci:…, a reference", "must be there",
+			fmt.Sprintf("%d bytes", messages.MaxPathBytes), "what the tasks see as their root", "process: host only"},
+		"spec.command": {"[program, argument]", "the image's own",
+			fmt.Sprintf("%d arguments, %s", messages.MaxCommandArgs, FormatBytes(messages.MaxCommandBytes)),
+			"what each task runs; must be there with the image `host`", ""},
+		"spec.script": {"a text that begins with #!", "none", FormatBytes(messages.MaxScriptBytes),
+			"a file that each task runs a copy of, in place of a command; `submit SCRIPT` writes it", ""},
 		"spec.scriptName": {"train.sh", messages.DefaultScriptName, fmt.Sprintf("1 to %d letters",
 			messages.MaxScriptNameBytes), "what that file is called", ""},
 		"spec.args": {"[argument]", "none", fmt.Sprintf("%d arguments, %s", messages.MaxCommandArgs,
 			FormatBytes(messages.MaxCommandBytes)), "what the script is handed", ""},
-		"spec.workdir": {"/an/absolute/path", "the image's; with `host` where it was submitted, if the task's user can enter that; else the scratch directory", fmt.Sprintf("%d bytes", messages.MaxPathBytes), "where it begins", ""},
+		"spec.workdir": {"/an/absolute/path",
+			"the image's; with `host` where it was submitted, if the task's user can enter that; else the scratch directory",
+			fmt.Sprintf("%d bytes", messages.MaxPathBytes), "where it begins", ""},
 		"spec.user": {"a name or a number of the machine",
-			"a uid of the job's own: name a user where jobs share files", fmt.Sprintf("%d bytes", messages.MaxIDBytes), "whom the tasks run as; root is that of the task's container alone, and a uid of the job's own in the machine's directories", ""},
+			"a uid of the job's own: name a user where jobs share files", fmt.Sprintf("%d bytes", messages.MaxIDBytes),
+			"whom the tasks run as; root is that of the task's container alone, and a uid of the job's own in the machine's " +
+				"directories", ""},
 		"spec.network": {"host, none, private", "host", "private: jobs of one machine",
-			"what the tasks reach: all that the machine does, nothing, or what is outside of it (runtime.md)", "none, private: carapace, oci"},
+			"what the tasks reach: all that the machine does, nothing, or what is outside of it (runtime.md)",
+			"none, private: carapace, oci"},
 		"spec.launcher": {strings.Join(messages.LaunchWords(), ", "), "auto", "",
 			"what starts the processes of a task; by it the task finds the words in its environment (launchers.md)", ""},
-		"spec.env":             {"{NAME: value}", "none", FormatBytes(messages.MaxEnvBytes) + " in all", "variables; SYNAPSE_* and those of GPUs are refused (environment.md)", ""},
-		"spec.mounts":          {"[{source, target, readOnly}]", "none", upTo(messages.MaxMounts), "files or directories of the machine", "process: at their own path, writable"},
-		"spec.begin":           {aMoment, "at once", "a year ahead", "not planned before, by the scheduler's clock; what is past is now", ""},
-		"spec.timeLimit":       {aTime, "the cluster's default, where it has one", years, "ends an attempt this long after its start", ""},
-		"spec.prepareTimeout":  {aTime, "30m", years, "how long images may take", ""},
-		"spec.stop.signal":     {"SIGTERM, TERM, 15", "SIGTERM", "1 to 64", "by which a task is asked to end", ""},
-		"spec.stop.grace":      {aTime, "30s", years, "and how long it may take before it is killed", ""},
-		"spec.restart.limit":   {"a whole number", "0", upTo(messages.MaxRestarts), "how often failures of the tasks are tried again", ""},
+		"spec.env": {"{NAME: value}", "none", FormatBytes(messages.MaxEnvBytes) + " in all",
+			"variables; SYNAPSE_* and those of GPUs are refused (environment.md)", ""},
+		"spec.mounts": {"[{source, target, readOnly}]", "none", upTo(messages.MaxMounts),
+			"files or directories of the machine", "process: at their own path, writable"},
+		"spec.begin": {aMoment, "at once", "a year ahead",
+			"not planned before, by the scheduler's clock; what is past is now", ""},
+		"spec.timeLimit": {aTime, "the cluster's default, where it has one", years,
+			"ends an attempt this long after its start", ""},
+		"spec.prepareTimeout": {aTime, "30m", years, "how long images may take", ""},
+		"spec.stop.signal":    {"SIGTERM, TERM, 15", "SIGTERM", "1 to 64", "by which a task is asked to end", ""},
+		"spec.stop.grace":     {aTime, "30s", years, "and how long it may take before it is killed", ""},
+		"spec.restart.limit": {"a whole number", "0", upTo(messages.MaxRestarts),
+			"how often failures of the tasks are tried again", ""},
 		"spec.restart.backoff": {aTime, "0", years, "before the first of them; it doubles, up to 10m", ""},
 		"spec.warn": {"USR1@120s", "never", "no longer than the time limit",
 			"the signal by which tasks are warned, and how long before they are stopped by the time limit or a drain; " +
 				"`$SYNAPSE_NOTICE` says more (runtime.md)", ""},
-		"spec.lostGrace":    {aTime, "0", years, "how long a lost machine may return with the attempt", ""},
-		"spec.stopWhenLost": {aTime, "never", "0, or at least " + FormatDuration(messages.MinStopWhenLostMs), "tasks end by themselves when the scheduler was not heard for this long", ""},
+		"spec.lostGrace": {aTime, "0", years, "how long a lost machine may return with the attempt", ""},
+		"spec.stopWhenLost": {aTime, "never", "0, or at least " + FormatDuration(messages.MinStopWhenLostMs),
+			"tasks end by themselves when the scheduler was not heard for this long", ""},
 	}
 }
 
@@ -125,7 +151,8 @@ passed over: `+"`get job JOB -o yaml | submit -`"+` submits it again. Which driv
 		if s.path != "" {
 			title = "`" + s.path + "`"
 		}
-		page.WriteString("\n## " + title + "\n\n| key | what | written as | left out | limit |\n|---|---|---|---|---|\n" + strings.Join(rows, ""))
+		page.WriteString("\n## " + title + "\n\n| key | what | written as | left out | limit |\n|---|---|---|---|---|\n" +
+			strings.Join(rows, ""))
 	}
 	page.WriteString(shareOfMemory)
 	return page.String()

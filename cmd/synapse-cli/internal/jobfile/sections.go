@@ -63,12 +63,16 @@ func sections() []section {
 		{"spec.gang.total", []key{
 			{"gpu", "gang.total.milli_gpu", readAmount(ParseGPU, func(s *spec) *int64 { return &s.Gang.Total.MilliGpu })},
 			{"cpu", "gang.total.milli_cpu", readAmount(ParseCPU, func(s *spec) *int64 { return &s.Gang.Total.MilliCpu })},
-			{"memory", "gang.total.memory_bytes", readAmount(ParseMemory, func(s *spec) *int64 { return &s.Gang.Total.MemoryBytes })},
+			{"memory", "gang.total.memory_bytes", readAmount(ParseMemory, func(s *spec) *int64 {
+				return &s.Gang.Total.MemoryBytes
+			})},
 		}},
 		{"spec.topology", []key{
 			{"required", "topology.required", readName(func(s *spec) *string { return &topology(s).Required })},
 			{"preferred", "topology.preferred", readName(func(s *spec) *string { return &topology(s).Preferred })},
-			{"patience", "topology.patience_ms", readAmount(ParseDuration, func(s *spec) *int64 { return &topology(s).PatienceMs })},
+			{"patience", "topology.patience_ms", readAmount(ParseDuration, func(s *spec) *int64 {
+				return &topology(s).PatienceMs
+			})},
 		}},
 		{"spec.stop", []key{
 			{"signal", "stop.signal", readSignal},

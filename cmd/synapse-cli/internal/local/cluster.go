@@ -116,7 +116,8 @@ func (c *Cluster) startScheduler(ctx context.Context) error {
 	if err := os.Remove(file); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
 	}
-	args := []string{"--listen", c.o.Listen, "--listen-file", file, "--data-dir", filepath.Join(c.o.Dir, schedulerFolder), "--levels", "zone,rack"}
+	args := []string{"--listen", c.o.Listen, "--listen-file", file, "--data-dir", filepath.Join(c.o.Dir, schedulerFolder),
+		"--levels", "zone,rack"}
 	args = append(args, c.secure(schedulerFolder)...)
 	if c.o.Store != "" {
 		args = append(args, "--store", c.o.Store)
@@ -158,10 +159,12 @@ func (c *Cluster) startNodes() error {
 		}
 		args := []string{
 			"--join", c.address, "--data-dir", dir, "--id", name, "--address", addressOf(c.o.Dir, i),
-			"--gpus", strconv.Itoa(c.o.GPUs), "--topology", fmt.Sprintf("zone=local,rack=r%d", rackOf(i, c.o.Nodes, c.o.Racks)+1), "--ports", ports[i],
+			"--gpus", strconv.Itoa(c.o.GPUs), "--topology",
+			fmt.Sprintf("zone=local,rack=r%d", rackOf(i, c.o.Nodes, c.o.Racks)+1), "--ports", ports[i],
 			"--root-uids", rootRange(i),
 		}
-		for _, optional := range [][2]string{{"--gpu-type", c.o.GPUType}, {"--memory", c.o.Memory}, {"--driver", c.o.Driver}} {
+		for _, optional := range [][2]string{{"--gpu-type", c.o.GPUType}, {"--memory", c.o.Memory},
+			{"--driver", c.o.Driver}} {
 			if optional[1] != "" {
 				args = append(args, optional[0], optional[1])
 			}
@@ -325,7 +328,7 @@ func closed() <-chan time.Time {
 }
 
 // sweep ends what descends from us and is none of our processes. Those have been
-// waited for, so their pids are nobody's any more.
+// waited for, so their pids stand for nothing any more.
 func (c *Cluster) sweep(now <-chan struct{}) error {
 	const pause, rounds = 20 * time.Millisecond, 200
 	asking := time.After(c.o.Sweep)

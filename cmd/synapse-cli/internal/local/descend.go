@@ -90,7 +90,9 @@ func strays(own []int, s syscall.Signal) int {
 		}
 		return n
 	}
-	pids := slices.SortedFunc(maps.Keys(below), func(a, b int) int { return cmp.Or(cmp.Compare(depth(a), depth(b)), cmp.Compare(a, b)) })
+	pids := slices.SortedFunc(maps.Keys(below), func(a, b int) int {
+		return cmp.Or(cmp.Compare(depth(a), depth(b)), cmp.Compare(a, b))
+	})
 	pids = slices.DeleteFunc(pids, func(pid int) bool { return slices.Contains(own, pid) })
 	for _, pid := range pids {
 		_ = syscall.Kill(pid, s)

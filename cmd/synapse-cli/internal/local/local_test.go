@@ -90,7 +90,8 @@ func TestOutput(t *testing.T) {
 	}
 	o.flush()
 	lines := strings.Split(shown.String(), "\n")
-	if lines[0] != "n1   | ab" || lines[1] != "n1   | c" || len(lines[2]) < maxLine || lines[len(lines)-2] != "n1   | last" {
+	if lines[0] != "n1   | ab" || lines[1] != "n1   | c" || len(lines[2]) < maxLine ||
+		lines[len(lines)-2] != "n1   | last" {
 		t.Errorf("%q … %q", lines[:2], lines[len(lines)-3:])
 	}
 	for i := range 50 {

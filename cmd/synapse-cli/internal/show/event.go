@@ -43,8 +43,10 @@ func Event(w io.Writer, s Style, e *messages.Event) error {
 
 func eventObject(w io.Writer, format string, e *messages.Event) error {
 	o := eventObj{
-		APIVersion: "synapse/v1", Kind: "Event", Seq: e.GetSeq(), At: stamp(e.GetAtUnixMs()), Job: e.GetJob().GetRecord().GetId(),
-		Machine: e.GetNode().GetRecord().GetId(), Group: max(e.GetGroup(), e.GetJob().GetGroup()), Phase: phaseOf(e), Gone: e.GetHidden(), Text: e.GetText(),
+		APIVersion: "synapse/v1", Kind: "Event", Seq: e.GetSeq(), At: stamp(e.GetAtUnixMs()),
+		Job:     e.GetJob().GetRecord().GetId(),
+		Machine: e.GetNode().GetRecord().GetId(), Group: max(e.GetGroup(), e.GetJob().GetGroup()), Phase: phaseOf(e),
+		Gone: e.GetHidden(), Text: e.GetText(),
 	}
 	if format == "yaml" {
 		if _, err := io.WriteString(w, "---\n"); err != nil {

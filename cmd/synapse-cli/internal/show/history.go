@@ -223,10 +223,13 @@ func csvRow(j past) []string {
 	}
 	last := j.last()
 	return []string{
-		j.GetId(), j.GetName(), j.GetOwner(), j.GetQueue(), fmt.Sprint(j.GetPriority()), j.state(), fmt.Sprint(j.exit()), fmt.Sprint(last.GetSignal()), oneLine(j.GetReason()),
+		j.GetId(), j.GetName(), j.GetOwner(), j.GetQueue(), fmt.Sprint(j.GetPriority()), j.state(), fmt.Sprint(j.exit()),
+		fmt.Sprint(last.GetSignal()), oneLine(j.GetReason()),
 		stamp(j.GetSubmittedUnixMs()), stamp(j.GetStartedUnixMs()), stamp(j.GetFinishedUnixMs()),
-		fmt.Sprint(j.GetRuns()), fmt.Sprint(j.GetFailures()), fmt.Sprint(j.GetInfraRestarts()), fmt.Sprint(last.GetMembers()), fmt.Sprint(len(last.GetNodes())), milli(last.GetMilliGpu()),
-		wait, fmt.Sprintf("%.3f", seconds(j.ranMs())), fmt.Sprintf("%.3f", gpuSeconds(j.GetMilliGpuMs())), fmt.Sprint(peakBytes(j.PastJob)), labels(j.GetLabels()),
+		fmt.Sprint(j.GetRuns()), fmt.Sprint(j.GetFailures()), fmt.Sprint(j.GetInfraRestarts()), fmt.Sprint(last.GetMembers()),
+		fmt.Sprint(len(last.GetNodes())), milli(last.GetMilliGpu()),
+		wait, fmt.Sprintf("%.3f", seconds(j.ranMs())), fmt.Sprintf("%.3f", gpuSeconds(j.GetMilliGpuMs())),
+		fmt.Sprint(peakBytes(j.PastJob)), labels(j.GetLabels()),
 	}
 }
 

@@ -70,9 +70,11 @@ func pastObject(j past) pastObj {
 	o := pastObj{
 		ID: j.GetId(), Name: j.GetName(), Owner: j.GetOwner(), Queue: j.GetQueue(), Priority: j.GetPriority(),
 		State: j.state(), ExitCode: j.exit(), Reason: j.GetReason(),
-		Submitted: stamp(j.GetSubmittedUnixMs()), Started: stamp(j.GetStartedUnixMs()), Finished: stamp(j.GetFinishedUnixMs()), Cancelled: deedObject(j.GetCancel()),
+		Submitted: stamp(j.GetSubmittedUnixMs()), Started: stamp(j.GetStartedUnixMs()),
+		Finished: stamp(j.GetFinishedUnixMs()), Cancelled: deedObject(j.GetCancel()),
 		Runs: j.GetRuns(), Failures: j.GetFailures(), InfraRestarts: j.GetInfraRestarts(),
-		RunSeconds: seconds(j.ranMs()), GPUSeconds: gpuSeconds(j.GetMilliGpuMs()), PeakMemoryBytes: peakBytes(j.PastJob), Attempts: []pastAttemptObj{},
+		RunSeconds: seconds(j.ranMs()), GPUSeconds: gpuSeconds(j.GetMilliGpuMs()), PeakMemoryBytes: peakBytes(j.PastJob),
+		Attempts:        []pastAttemptObj{},
 		SubmittedUnixMs: j.GetSubmittedUnixMs(), TimeLimit: seconds(j.GetTimeLimitMs()), Gang: pastGangObject(j.PastJob),
 	}
 	if ms, started := j.waitMs(); started {
@@ -109,9 +111,12 @@ func pastGangObject(j *messages.PastJob) *pastGangObj {
 func pastAttemptObject(a *messages.PastAttempt) pastAttemptObj {
 	o := pastAttemptObj{
 		Attempt: messages.FromToken(a.GetToken()).String(), Run: a.GetRun(),
-		Committed: stamp(a.GetCommittedUnixMs()), Started: stamp(a.GetStartedUnixMs()), Ended: stamp(a.GetEndedUnixMs()), Gone: stamp(a.GetGoneUnixMs()),
-		Cause: cause(a.GetCause().String(), "CAUSE_"), Detail: a.GetDetail(), Machine: a.GetFailedNode(), ExitCode: a.GetExitCode(), Signal: a.GetSignal(),
-		Tasks: a.GetMembers(), Machines: a.GetNodes(), GPUs: float64(a.GetMilliGpu()) / 1000, GPUSeconds: gpuSeconds(a.GetMilliGpuMs()), PeakMemoryBytes: a.GetPeakMemoryBytes(),
+		Committed: stamp(a.GetCommittedUnixMs()), Started: stamp(a.GetStartedUnixMs()), Ended: stamp(a.GetEndedUnixMs()),
+		Gone:  stamp(a.GetGoneUnixMs()),
+		Cause: cause(a.GetCause().String(), "CAUSE_"), Detail: a.GetDetail(), Machine: a.GetFailedNode(),
+		ExitCode: a.GetExitCode(), Signal: a.GetSignal(),
+		Tasks: a.GetMembers(), Machines: a.GetNodes(), GPUs: float64(a.GetMilliGpu()) / 1000,
+		GPUSeconds: gpuSeconds(a.GetMilliGpuMs()), PeakMemoryBytes: a.GetPeakMemoryBytes(),
 	}
 	if rank := a.GetFailedRank(); rank >= 0 {
 		o.FailedRank = &rank

@@ -25,36 +25,54 @@ func pastJobs() []*messages.PastJob {
 	token := func(counter uint64) *messages.Token { return &messages.Token{Epoch: 3, Counter: counter} }
 	return []*messages.PastJob{
 		{
-			Id: "jab12", Name: "llama", Owner: "alice", Queue: "research", Priority: 100, Labels: []*messages.Label{{Key: "team", Value: "nlp"}},
-			State: messages.JobState_JOB_STATE_SUCCEEDED, SubmittedUnixMs: now - 9*3_600_000, StartedUnixMs: now - 8*3_600_000, FinishedUnixMs: now - 3_600_000,
-			Runs: 2, Failures: 1, MilliGpuMs: 64_000 * 7 * 3_600_000, TimeLimitMs: 7_200_500,
+			Id: "jab12", Name: "llama", Owner: "alice", Queue: "research", Priority: 100,
+			Labels: []*messages.Label{{Key: "team", Value: "nlp"}},
+			State:  messages.JobState_JOB_STATE_SUCCEEDED, SubmittedUnixMs: now - 9*3_600_000, StartedUnixMs: now - 8*3_600_000,
+			FinishedUnixMs: now - 3_600_000,
+			Runs:           2, Failures: 1, MilliGpuMs: 64_000 * 7 * 3_600_000, TimeLimitMs: 7_200_500,
 			Gang: &messages.GangSpec{ReplicasMin: 8, ReplicasMax: 8}, Each: &messages.Resources{MilliGpu: 8000},
 			Attempts: []*messages.PastAttempt{
-				{Token: token(1), Run: 1, CommittedUnixMs: now - 8*3_600_000 - 5_000, StartedUnixMs: now - 8*3_600_000, EndedUnixMs: now - 7*3_600_000, GoneUnixMs: now - 7*3_600_000 + 1_500,
-					Cause: failed, Detail: "rank 1 on n2 exited with code 3", FailedRank: 1, FailedNode: "n2", ExitCode: 3, Members: 8, Nodes: []string{"n1", "n2"},
+				{Token: token(1), Run: 1, CommittedUnixMs: now - 8*3_600_000 - 5_000, StartedUnixMs: now - 8*3_600_000,
+					EndedUnixMs: now - 7*3_600_000, GoneUnixMs: now - 7*3_600_000 + 1_500,
+					Cause: failed, Detail: "rank 1 on n2 exited with code 3", FailedRank: 1, FailedNode: "n2", ExitCode: 3, Members: 8,
+					Nodes:    []string{"n1", "n2"},
 					MilliGpu: 64_000, MilliGpuMs: 64_000 * 3_600_000, PeakMemoryBytes: 9 << 30},
-				{Token: token(9), Run: 2, CommittedUnixMs: now - 7*3_600_000 + 2_000, StartedUnixMs: now - 7*3_600_000 + 3_000, EndedUnixMs: now - 3_600_000, GoneUnixMs: now - 3_600_000,
-					Cause: success, FailedRank: -1, Members: 8, Nodes: []string{"n1", "n3"}, MilliGpu: 64_000, MilliGpuMs: 64_000 * 6 * 3_600_000, PeakMemoryBytes: 8 << 30},
+				{Token: token(9), Run: 2, CommittedUnixMs: now - 7*3_600_000 + 2_000, StartedUnixMs: now - 7*3_600_000 + 3_000,
+					EndedUnixMs: now - 3_600_000, GoneUnixMs: now - 3_600_000,
+					Cause: success, FailedRank: -1, Members: 8, Nodes: []string{"n1", "n3"}, MilliGpu: 64_000,
+					MilliGpuMs: 64_000 * 6 * 3_600_000, PeakMemoryBytes: 8 << 30},
 			},
 		},
 		{
-			Id: "jcd34", Name: "eval", Owner: "bob", State: messages.JobState_JOB_STATE_FAILED, ExitCode: 137, Reason: "rank 0 on n1 ran out of memory, \"again\"",
-			SubmittedUnixMs: now - day - 60_000, StartedUnixMs: now - day - 50_500, FinishedUnixMs: now - day, Runs: 1, Failures: 1, MilliGpuMs: 0,
-			Attempts: []*messages.PastAttempt{{Token: token(2), Run: 1, CommittedUnixMs: now - day - 51_000, StartedUnixMs: now - day - 50_500, EndedUnixMs: now - day, GoneUnixMs: now - day,
-				Cause: failed, FailedNode: "n1", ExitCode: 137, Signal: 9, Members: 1, Nodes: []string{"n1"}, PeakMemoryBytes: 512 << 20,
-				Places: []*messages.Place{{Node: "n1", Address: "10.0.0.1", Grant: &messages.Grant{Gpus: []*messages.GpuShare{{GpuId: "g0", Milli: 1000}}},
-					Exit: &messages.Exit{Kind: messages.ExitKind_EXIT_KIND_EXITED, Code: 137, Signal: 9, Oom: true, AtUnixMs: now - day, PeakMemoryBytes: 512 << 20}}}}},
+			Id: "jcd34", Name: "eval", Owner: "bob", State: messages.JobState_JOB_STATE_FAILED, ExitCode: 137,
+			Reason:          "rank 0 on n1 ran out of memory, \"again\"",
+			SubmittedUnixMs: now - day - 60_000, StartedUnixMs: now - day - 50_500, FinishedUnixMs: now - day, Runs: 1,
+			Failures: 1, MilliGpuMs: 0,
+			Attempts: []*messages.PastAttempt{{Token: token(2), Run: 1, CommittedUnixMs: now - day - 51_000,
+				StartedUnixMs: now - day - 50_500, EndedUnixMs: now - day, GoneUnixMs: now - day,
+				Cause: failed, FailedNode: "n1", ExitCode: 137, Signal: 9, Members: 1, Nodes: []string{"n1"},
+				PeakMemoryBytes: 512 << 20,
+				Places: []*messages.Place{{Node: "n1", Address: "10.0.0.1",
+					Grant: &messages.Grant{Gpus: []*messages.GpuShare{{GpuId: "g0", Milli: 1000}}},
+					Exit: &messages.Exit{Kind: messages.ExitKind_EXIT_KIND_EXITED, Code: 137, Signal: 9, Oom: true,
+						AtUnixMs: now - day, PeakMemoryBytes: 512 << 20}}}}},
 		},
 		{
-			Id: "jef56", Name: "never", Owner: "bob", Queue: "night", State: messages.JobState_JOB_STATE_CANCELLED, Reason: "cancelled: wrong data",
-			SubmittedUnixMs: now - day - 90_000, FinishedUnixMs: now - day - 30_000, Cancel: &messages.Deed{By: &messages.Principal{Name: "bob"}, AtUnixMs: now - day - 30_000, Reason: "wrong data"},
+			Id: "jef56", Name: "never", Owner: "bob", Queue: "night", State: messages.JobState_JOB_STATE_CANCELLED,
+			Reason:          "cancelled: wrong data",
+			SubmittedUnixMs: now - day - 90_000, FinishedUnixMs: now - day - 30_000,
+			Cancel: &messages.Deed{By: &messages.Principal{Name: "bob"}, AtUnixMs: now - day - 30_000, Reason: "wrong data"},
 		},
 		{
-			Id: "jgh78", Name: "half", Owner: "carol", Queue: "night", State: messages.JobState_JOB_STATE_TIMED_OUT, Reason: "the time limit of 2m",
-			SubmittedUnixMs: now - 2*day - 400_000, StartedUnixMs: now - 2*day - 120_000, FinishedUnixMs: now - 2*day, Runs: 1, InfraRestarts: 1, MilliGpuMs: 500 * 120_000,
+			Id: "jgh78", Name: "half", Owner: "carol", Queue: "night", State: messages.JobState_JOB_STATE_TIMED_OUT,
+			Reason:          "the time limit of 2m",
+			SubmittedUnixMs: now - 2*day - 400_000, StartedUnixMs: now - 2*day - 120_000, FinishedUnixMs: now - 2*day, Runs: 1,
+			InfraRestarts: 1, MilliGpuMs: 500 * 120_000,
 			Gang: &messages.GangSpec{Total: &messages.Resources{MilliGpu: 500}},
-			Attempts: []*messages.PastAttempt{{Token: token(4), Run: 1, CommittedUnixMs: now - 2*day - 120_000, StartedUnixMs: now - 2*day - 120_000, EndedUnixMs: now - 2*day,
-				Cause: messages.Cause_CAUSE_TIME_LIMIT, FailedRank: -1, Members: 1, Nodes: []string{"n1"}, MilliGpu: 500, MilliGpuMs: 500 * 120_000}},
+			Attempts: []*messages.PastAttempt{{Token: token(4), Run: 1, CommittedUnixMs: now - 2*day - 120_000,
+				StartedUnixMs: now - 2*day - 120_000, EndedUnixMs: now - 2*day,
+				Cause: messages.Cause_CAUSE_TIME_LIMIT, FailedRank: -1, Members: 1, Nodes: []string{"n1"}, MilliGpu: 500,
+				MilliGpuMs: 500 * 120_000}},
 		},
 	}
 }
@@ -138,7 +156,8 @@ func TestSumsOfWaits(t *testing.T) {
 		never := &messages.PastJob{Owner: "a", SubmittedUnixMs: 1, State: messages.JobState_JOB_STATE_CANCELLED}
 		jobs := []*messages.PastJob{never}
 		for _, ms := range c.waits {
-			jobs = append(jobs, &messages.PastJob{Owner: "a", SubmittedUnixMs: 1000, StartedUnixMs: 1000 + ms, State: messages.JobState_JOB_STATE_SUCCEEDED})
+			jobs = append(jobs, &messages.PastJob{Owner: "a", SubmittedUnixMs: 1000, StartedUnixMs: 1000 + ms,
+				State: messages.JobState_JOB_STATE_SUCCEEDED})
 		}
 		_ = s.Add(jobs)
 		g := s.sorted()[0]

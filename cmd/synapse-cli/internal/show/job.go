@@ -22,8 +22,12 @@ var jobColumns = []column[job]{
 	{head: "PHASE", cell: job.GetPhase, paint: func(j job) string { return phaseColour(j.GetPhase()) }},
 	{head: "TASKS", right: true, cell: job.tasks},
 	{head: "GPUS", right: true, cell: job.gpus},
-	{head: "CPUS", wide: true, right: true, cell: func(j job) string { return milli(asked(j.spec(), (*messages.Resources).GetMilliCpu)) }},
-	{head: "MEMORY", wide: true, right: true, cell: func(j job) string { return size(asked(j.spec(), (*messages.Resources).GetMemoryBytes)) }},
+	{head: "CPUS", wide: true, right: true, cell: func(j job) string {
+		return milli(asked(j.spec(), (*messages.Resources).GetMilliCpu))
+	}},
+	{head: "MEMORY", wide: true, right: true, cell: func(j job) string {
+		return size(asked(j.spec(), (*messages.Resources).GetMemoryBytes))
+	}},
 	{head: "OWNER", cell: func(j job) string { return orDash(j.GetRecord().GetOwner().GetName()) }},
 	{head: "QUEUE", cell: func(j job) string { return orDash(j.spec().GetQueue()) }},
 	{head: "PRIORITY", wide: true, right: true, cell: func(j job) string { return fmt.Sprint(j.spec().GetPriority()) }},
@@ -90,19 +94,20 @@ func (j job) why() string {
 	switch {
 	case text != "":
 	case r.GetHold() != nil && !r.GetState().Terminal():
-		return "held by " + deed(r.GetHold())
+		return "held by " + done(r.GetHold())
 	default:
 		text = r.GetOutcome()
 	}
 	text = strings.TrimSuffix(strings.TrimSpace(text), ":")
-	if by := r.GetCancel().GetBy().GetName(); r.GetState() == messages.JobState_JOB_STATE_CANCELLED && text == j.GetPhase() && by != "" {
+	if by := r.GetCancel().GetBy().GetName(); r.GetState() == messages.JobState_JOB_STATE_CANCELLED &&
+		text == j.GetPhase() && by != "" {
 		return text + " by " + by
 	}
 	return text
 }
 
-// deed is who did something, and why.
-func deed(d *messages.Deed) string {
+// done says who did something, and why.
+func done(d *messages.Deed) string {
 	s := orDash(d.GetBy().GetName())
 	if d.GetReason() != "" {
 		s += ": " + d.GetReason()
@@ -198,13 +203,13 @@ func DescribeJob(w io.Writer, s Style, status *messages.JobStatus, attempts []*m
 	p.line("Time limit", lasts)
 	p.line("Warned", warned(j))
 	if r.GetChanged() != nil {
-		p.line("Changed by", deed(r.GetChanged()))
+		p.line("Changed by", done(r.GetChanged()))
 	}
 	if r.GetHold() != nil {
-		p.line("Held by", deed(r.GetHold()))
+		p.line("Held by", done(r.GetHold()))
 	}
 	if r.GetCancel() != nil {
-		p.line("Cancelled by", deed(r.GetCancel()))
+		p.line("Cancelled by", done(r.GetCancel()))
 	}
 	p.line("Runs", runs(r))
 	if ms := j.ranMs(); ms >= 0 {
@@ -214,7 +219,15 @@ func DescribeJob(w io.Writer, s Style, status *messages.JobStatus, attempts []*m
 		p.line("Exit code", fmt.Sprint(ExitCode(r)))
 	}
 	p.line("Waits for", strings.Join(j.GetDebts(), ", "))
-	earlier := slices.DeleteFunc(slices.Clone(attempts), func(a *messages.AttemptRecord) bool { return a.GetRun() >= j.GetAttempt().GetRun() })
+	describeAttempts(&p, s, j, attempts)
+	return p.err
+}
+
+// describeAttempts lists a job's earlier attempts, and describes the present one.
+func describeAttempts(p *page, s Style, j job, attempts []*messages.AttemptRecord) {
+	earlier := slices.DeleteFunc(slices.Clone(attempts), func(a *messages.AttemptRecord) bool {
+		return a.GetRun() >= j.GetAttempt().GetRun()
+	})
 	if len(earlier) > 0 {
 		p.section("Earlier attempts", "")
 		p.table(func(w io.Writer) error {
@@ -222,9 +235,8 @@ func DescribeJob(w io.Writer, s Style, status *messages.JobStatus, attempts []*m
 		})
 	}
 	if a := j.GetAttempt(); a != nil {
-		describeAttempt(&p, s, a)
+		describeAttempt(p, s, a)
 	}
-	return p.err
 }
 
 // warned is how the tasks are told of their end, and of what they were told.
@@ -388,7 +400,8 @@ func topology(spec *messages.JobSpec) string {
 func runs(r *messages.JobRecord) string {
 	s := fmt.Sprint(r.GetRuns())
 	if r.GetFailures() > 0 {
-		s += fmt.Sprintf(", %d failed (%s allowed)", r.GetFailures(), counted(int(r.GetSpec().GetRestart().GetLimit()), "restart"))
+		s += fmt.Sprintf(", %d failed (%s allowed)", r.GetFailures(),
+			counted(int(r.GetSpec().GetRestart().GetLimit()), "restart"))
 	}
 	if r.GetInfraRestarts() > 0 {
 		s += fmt.Sprintf(", %d ended by what is not the job's fault", r.GetInfraRestarts())

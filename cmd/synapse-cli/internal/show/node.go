@@ -83,11 +83,11 @@ func (n node) why() string {
 		deed *messages.Deed
 	}{{"drained by ", r.GetDrained()}, {"cordoned by ", r.GetCordoned()}} {
 		if by.deed != nil && !strings.HasPrefix(n.GetClosed(), by.what) {
-			parts = append(parts, by.what+deed(by.deed)) // it is dead besides, say
+			parts = append(parts, by.what+done(by.deed)) // it is dead besides, say
 		}
 	}
 	if r.GetClosing() != nil {
-		parts = append(parts, "closes at "+ahead(r.GetClosesUnixMs(), n.now)+", by "+deed(r.GetClosing()))
+		parts = append(parts, "closes at "+ahead(r.GetClosesUnixMs(), n.now)+", by "+done(r.GetClosing()))
 	}
 	if left := r.GetDrainDeadlineUnixMs() - n.now; n.state() == "draining" && n.now > 0 && left > 0 {
 		parts = append(parts, "what runs there is moved in "+span(left))
@@ -117,9 +117,9 @@ func (n node) remarks() string {
 	case note == nil:
 		return why
 	case why == "":
-		return "note by " + deed(note)
+		return "note by " + done(note)
 	}
-	return why + "; note by " + deed(note)
+	return why + "; note by " + done(note)
 }
 
 // gpuTypes names each kind once, with how many: 8 h100.
@@ -201,14 +201,15 @@ func DescribeNode(w io.Writer, s Style, status *messages.NodeStatus) error {
 	for _, d := range []struct {
 		name string
 		deed *messages.Deed
-	}{{"Cordoned by", r.GetCordoned()}, {"Drained by", r.GetDrained()}, {"Benched by", r.GetBenched()}, {"Removed by", r.GetRemoved()},
+	}{{"Cordoned by", r.GetCordoned()}, {"Drained by", r.GetDrained()}, {"Benched by", r.GetBenched()},
+		{"Removed by", r.GetRemoved()},
 		{"Note by", r.GetNote()}} {
 		if d.deed != nil {
-			p.line(d.name, deed(d.deed))
+			p.line(d.name, done(d.deed))
 		}
 	}
 	if r.GetClosing() != nil {
-		p.line("Closes", ahead(r.GetClosesUnixMs(), s.NowMs)+", by "+deed(r.GetClosing()))
+		p.line("Closes", ahead(r.GetClosesUnixMs(), s.NowMs)+", by "+done(r.GetClosing()))
 	}
 	if r.GetDrained() != nil && r.GetDrainDeadlineUnixMs() > 0 {
 		p.line("Drain ends", stamp(r.GetDrainDeadlineUnixMs()))

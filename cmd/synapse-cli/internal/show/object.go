@@ -112,8 +112,10 @@ func jobObject(s *messages.JobStatus, nowMs int64) jobObj {
 		Status: jobStatus{
 			Phase: s.GetPhase(), Over: r.GetState().Terminal(), Reason: j.why(), Outcome: r.GetOutcome(),
 			Submitted: stamp(r.GetSubmittedUnixMs()), Finished: stamp(r.GetFinishedUnixMs()),
-			UID: r.GetUid(), MemoryByShare: r.GetMemoryByShare(), LimitByDefault: r.GetLimitByDefault(), Runs: r.GetRuns(), Failures: r.GetFailures(), InfraRestarts: r.GetInfraRestarts(),
-			Held: deedObject(r.GetHold()), Cancelled: deedObject(r.GetCancel()), Attempt: attemptObject(s.GetAttempt()), Debts: s.GetDebts(),
+			UID: r.GetUid(), MemoryByShare: r.GetMemoryByShare(), LimitByDefault: r.GetLimitByDefault(), Runs: r.GetRuns(),
+			Failures: r.GetFailures(), InfraRestarts: r.GetInfraRestarts(),
+			Held: deedObject(r.GetHold()), Cancelled: deedObject(r.GetCancel()), Attempt: attemptObject(s.GetAttempt()),
+			Debts:    s.GetDebts(),
 			Withheld: s.GetWithheld(),
 		},
 	}
@@ -153,7 +155,8 @@ func attemptObject(a *messages.AttemptRecord) *attempt {
 			r.GPUs = append(r.GPUs, g.GetGpuId())
 		}
 		if e := p.GetExit(); e != nil {
-			r.Exit = &exitObj{cause(e.GetKind().String(), "EXIT_KIND_"), e.GetCode(), e.GetSignal(), e.GetOom(), e.GetDisk(), stamp(e.GetAtUnixMs()), e.GetDetail()}
+			r.Exit = &exitObj{cause(e.GetKind().String(), "EXIT_KIND_"), e.GetCode(), e.GetSignal(), e.GetOom(), e.GetDisk(),
+				stamp(e.GetAtUnixMs()), e.GetDetail()}
 		}
 		o.Ranks = append(o.Ranks, r)
 	}
@@ -228,9 +231,11 @@ func nodeObject(s *messages.NodeStatus) nodeObj {
 		APIVersion: "synapse/v1", Kind: "Node",
 		Metadata: nodeMeta{ID: r.GetId()},
 		Status: nodeStatus{
-			Phase: s.GetPhase(), Open: s.GetPhase() == "up" && s.GetClosed() == "", Reason: n.why(), Address: a.GetAddress(), AgentVersion: a.GetAgentVersion(),
-			Joined: stamp(r.GetJoinedUnixMs()), HeardMsAgo: s.GetHeardMsAgo(), Total: amountObject(a.GetTotal()), WithdrawnGPUs: s.GetLedger().GetWithdrawnGpus(),
-			Cordoned: deedObject(r.GetCordoned()), Drained: deedObject(r.GetDrained()), Debts: len(s.GetDebts()),
+			Phase: s.GetPhase(), Open: s.GetPhase() == "up" && s.GetClosed() == "", Reason: n.why(), Address: a.GetAddress(),
+			AgentVersion: a.GetAgentVersion(),
+			Joined:       stamp(r.GetJoinedUnixMs()), HeardMsAgo: s.GetHeardMsAgo(), Total: amountObject(a.GetTotal()),
+			WithdrawnGPUs: s.GetLedger().GetWithdrawnGpus(),
+			Cordoned:      deedObject(r.GetCordoned()), Drained: deedObject(r.GetDrained()), Debts: len(s.GetDebts()),
 			Note: deedObject(r.GetNote()),
 		},
 	}

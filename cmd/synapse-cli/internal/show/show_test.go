@@ -29,18 +29,24 @@ func running() *messages.JobStatus {
 			State: messages.JobState_JOB_STATE_ACTIVE, Owner: &messages.Principal{Name: "alice"},
 			Spec: &messages.JobSpec{
 				Name: "llama", Labels: []*messages.Label{{Key: "team", Value: "nlp"}}, Queue: "research", Priority: 100,
-				Gang: &messages.GangSpec{ReplicasMin: 4, ReplicasMax: 4}, Each: &messages.Resources{MilliCpu: 8000, MemoryBytes: 64 << 30, MilliGpu: 2000},
+				Gang:    &messages.GangSpec{ReplicasMin: 4, ReplicasMax: 4},
+				Each:    &messages.Resources{MilliCpu: 8000, MemoryBytes: 64 << 30, MilliGpu: 2000},
 				GpuType: "h100", Topology: &messages.TopologySpec{Required: "zone", Preferred: "rack", PatienceMs: 300_000},
-				Image: "host", Command: []string{"torchrun", "a b.py", "it's"}, Restart: &messages.RestartSpec{Limit: 3}, TimeLimitMs: 86_400_000,
+				Image: "host", Command: []string{"torchrun", "a b.py", "it's"}, Restart: &messages.RestartSpec{Limit: 3},
+				TimeLimitMs: 86_400_000,
 			},
 		},
 		Phase: "running",
 		Attempt: &messages.AttemptRecord{
-			Job: "jab12", Run: 2, CommittedUnixMs: now - 61_000, StartedUnixMs: now - 60_000, Rendezvous: &messages.Rendezvous{Address: "10.0.0.1", Port: 20001},
+			Job: "jab12", Run: 2, CommittedUnixMs: now - 61_000, StartedUnixMs: now - 60_000,
+			Rendezvous: &messages.Rendezvous{Address: "10.0.0.1", Port: 20001},
 			Places: []*messages.Place{
 				{Rank: 0, Node: "n1", Grant: grant(0, "g0", "g1")}, {Rank: 1, Node: "n1", Grant: grant(1, "g2", "g3")},
-				{Rank: 2, Node: "n2", Grant: grant(2, "g0", "g1"), Exit: &messages.Exit{Kind: messages.ExitKind_EXIT_KIND_EXITED, AtUnixMs: now}},
-				{Rank: 3, Node: "n2", Grant: grant(3, "g2", "g3"), Exit: &messages.Exit{Rank: 3, Kind: messages.ExitKind_EXIT_KIND_EXITED, Code: 137, Signal: 9, Oom: true, AtUnixMs: now}},
+				{Rank: 2, Node: "n2", Grant: grant(2, "g0", "g1"), Exit: &messages.Exit{Kind: messages.ExitKind_EXIT_KIND_EXITED,
+					AtUnixMs: now}},
+				{Rank: 3, Node: "n2", Grant: grant(3, "g2", "g3"),
+					Exit: &messages.Exit{Rank: 3, Kind: messages.ExitKind_EXIT_KIND_EXITED, Code: 137, Signal: 9, Oom: true,
+						AtUnixMs: now}},
 			},
 		},
 	}
@@ -49,25 +55,34 @@ func running() *messages.JobStatus {
 func jobs() []*messages.JobStatus {
 	waiting := &messages.JobStatus{
 		Record: &messages.JobRecord{
-			Id: "jcd34", SubmittedUnixMs: now - 42_000, State: messages.JobState_JOB_STATE_QUEUED, Owner: &messages.Principal{Name: "bob"},
-			Spec: &messages.JobSpec{Name: "eval", Gang: &messages.GangSpec{Total: &messages.Resources{MilliCpu: 500_000, MemoryBytes: 3 << 40, MilliGpu: 64_000}, Split: messages.Split_SPLIT_WHOLE}, Image: "host"},
+			Id: "jcd34", SubmittedUnixMs: now - 42_000, State: messages.JobState_JOB_STATE_QUEUED,
+			Owner: &messages.Principal{Name: "bob"},
+			Spec: &messages.JobSpec{Name: "eval",
+				Gang: &messages.GangSpec{Total: &messages.Resources{MilliCpu: 500_000, MemoryBytes: 3 << 40, MilliGpu: 64_000},
+					Split: messages.Split_SPLIT_WHOLE}, Image: "host"},
 		},
 		Phase:  "queued",
 		Reason: "needs 64 GPUs within one zone; a/ has 56 free of 96 · n17 drained by ops | ends\tsoon",
 	}
 	failed := &messages.JobStatus{
 		Record: &messages.JobRecord{
-			Id: "jef56", SubmittedUnixMs: now - 400_000_000, FinishedUnixMs: now - 399_000_000, State: messages.JobState_JOB_STATE_FAILED, ExitCode: 3,
+			Id: "jef56", SubmittedUnixMs: now - 400_000_000, FinishedUnixMs: now - 399_000_000,
+			State: messages.JobState_JOB_STATE_FAILED, ExitCode: 3,
 			Outcome: "rank 2 on n2 exited with code 3", Owner: &messages.Principal{Name: "bob"}, Runs: 1,
-			Spec: &messages.JobSpec{Name: "part", Gang: &messages.GangSpec{ReplicasMin: 1, ReplicasMax: 1}, Each: &messages.Resources{MilliGpu: 500}, Image: "host"},
+			Spec: &messages.JobSpec{Name: "part", Gang: &messages.GangSpec{ReplicasMin: 1, ReplicasMax: 1},
+				Each: &messages.Resources{MilliGpu: 500}, Image: "host"},
 		},
-		Phase:   "failed",
-		Attempt: &messages.AttemptRecord{Job: "jef56", Run: 1, CommittedUnixMs: now - 399_900_000, StartedUnixMs: now - 399_800_000, End: &messages.End{Cause: messages.Cause_CAUSE_MEMBER_FAILED, Detail: "rank 2 on n2 exited with code 3", AtUnixMs: now - 399_000_000}},
+		Phase: "failed",
+		Attempt: &messages.AttemptRecord{Job: "jef56", Run: 1, CommittedUnixMs: now - 399_900_000,
+			StartedUnixMs: now - 399_800_000, End: &messages.End{Cause: messages.Cause_CAUSE_MEMBER_FAILED,
+				Detail: "rank 2 on n2 exited with code 3", AtUnixMs: now - 399_000_000}},
 	}
 	held := &messages.JobStatus{
 		Record: &messages.JobRecord{
-			Id: "jgh78", SubmittedUnixMs: now - 3000, State: messages.JobState_JOB_STATE_QUEUED, Hold: &messages.Deed{By: &messages.Principal{Name: "ops"}, Reason: "waits for data", AtUnixMs: now - 1000},
-			Spec: &messages.JobSpec{Name: "held", Gang: &messages.GangSpec{ReplicasMin: 2, ReplicasMax: 2}, Each: &messages.Resources{MilliCpu: 1500}, Image: "host"},
+			Id: "jgh78", SubmittedUnixMs: now - 3000, State: messages.JobState_JOB_STATE_QUEUED,
+			Hold: &messages.Deed{By: &messages.Principal{Name: "ops"}, Reason: "waits for data", AtUnixMs: now - 1000},
+			Spec: &messages.JobSpec{Name: "held", Gang: &messages.GangSpec{ReplicasMin: 2, ReplicasMax: 2},
+				Each: &messages.Resources{MilliCpu: 1500}, Image: "host"},
 		},
 		Phase: "held",
 	}
@@ -77,8 +92,10 @@ func jobs() []*messages.JobStatus {
 func nodes() []*messages.NodeStatus {
 	announce := func(address, rack string) *messages.Announcement {
 		return &messages.Announcement{
-			Total: &messages.Resources{MilliCpu: 64_000, MemoryBytes: 512 << 30, MilliGpu: 2000}, Address: address, AgentVersion: "v1.2.0",
-			Gpus:   []*messages.Gpu{{Id: "g0", Type: "h100", MemoryBytes: 80 << 30}, {Id: "g1", Type: "h100", Declared: true}},
+			Total: &messages.Resources{MilliCpu: 64_000, MemoryBytes: 512 << 30, MilliGpu: 2000}, Address: address,
+			AgentVersion: "v1.2.0",
+			Gpus: []*messages.Gpu{{Id: "g0", Type: "h100", MemoryBytes: 80 << 30},
+				{Id: "g1", Type: "h100", Declared: true}},
 			Place:  []*messages.Label{{Key: "zone", Value: "a"}, {Key: "rack", Value: rack}},
 			Labels: []*messages.Label{{Key: "pool", Value: "a"}},
 		}
@@ -86,16 +103,24 @@ func nodes() []*messages.NodeStatus {
 	total := &messages.Resources{MilliCpu: 64_000, MemoryBytes: 512 << 30, MilliGpu: 2000}
 	return []*messages.NodeStatus{
 		{
-			Record: &messages.NodeRecord{Id: "n1", Announcement: announce("10.0.0.1", "r1"), JoinedUnixMs: now - 86_400_000}, Phase: "up", HeardMsAgo: 1200,
-			Ledger: &messages.LedgerReport{Total: total, Free: &messages.Resources{MilliCpu: 56_000, MemoryBytes: 448 << 30, MilliGpu: 500},
-				Slices: []*messages.SliceReport{{Job: "jab12", State: messages.SliceState_SLICE_STATE_STARTED, Grants: []*messages.Grant{
-					{Rank: 0, Gpus: []*messages.GpuShare{{GpuId: "g0", Milli: 1000}}}, {Rank: 1, Gpus: []*messages.GpuShare{{GpuId: "g1", Milli: 500}}}}}}},
+			Record: &messages.NodeRecord{Id: "n1", Announcement: announce("10.0.0.1", "r1"), JoinedUnixMs: now - 86_400_000},
+			Phase:  "up", HeardMsAgo: 1200,
+			Ledger: &messages.LedgerReport{Total: total, Free: &messages.Resources{MilliCpu: 56_000, MemoryBytes: 448 << 30,
+				MilliGpu: 500},
+				Slices: []*messages.SliceReport{{Job: "jab12", State: messages.SliceState_SLICE_STATE_STARTED,
+					Grants: []*messages.Grant{
+						{Rank: 0, Gpus: []*messages.GpuShare{{GpuId: "g0", Milli: 1000}}},
+						{Rank: 1, Gpus: []*messages.GpuShare{{GpuId: "g1", Milli: 500}}}}}}},
 		},
 		{
-			Record: &messages.NodeRecord{Id: "n17", Announcement: announce("10.0.0.17", "r2"), Drained: &messages.Deed{By: &messages.Principal{Name: "ops"}, Reason: "new firmware"}, DrainDeadlineUnixMs: now + 3_600_000},
-			Phase:  "up", Closed: "drained by ops: new firmware", HeardMsAgo: 300, Ledger: &messages.LedgerReport{Total: total, Free: total, WithdrawnGpus: []string{"g1"}},
+			Record: &messages.NodeRecord{Id: "n17", Announcement: announce("10.0.0.17", "r2"),
+				Drained:             &messages.Deed{By: &messages.Principal{Name: "ops"}, Reason: "new firmware"},
+				DrainDeadlineUnixMs: now + 3_600_000},
+			Phase: "up", Closed: "drained by ops: new firmware", HeardMsAgo: 300,
+			Ledger: &messages.LedgerReport{Total: total, Free: total, WithdrawnGpus: []string{"g1"}},
 		},
-		{Record: &messages.NodeRecord{Id: "n2", Announcement: announce("10.0.0.2", "r1")}, Phase: "dead", Closed: "dead", HeardMsAgo: 65_000, Debts: []*messages.Token{{Epoch: 1}}},
+		{Record: &messages.NodeRecord{Id: "n2", Announcement: announce("10.0.0.2", "r1")}, Phase: "dead", Closed: "dead",
+			HeardMsAgo: 65_000, Debts: []*messages.Token{{Epoch: 1}}},
 		{Record: &messages.NodeRecord{Id: "n3"}, Phase: "unknown"},
 	}
 }
@@ -103,7 +128,8 @@ func nodes() []*messages.NodeStatus {
 func events() []*messages.Event {
 	return []*messages.Event{
 		{Seq: 7, AtUnixMs: now, Text: "job jab12 running on n1, n2", Job: running()},
-		{Seq: 8, AtUnixMs: now + 1500, Text: "machine n2 dead: an attempt\nmay still be on it", Node: nodes()[2], Hidden: true},
+		{Seq: 8, AtUnixMs: now + 1500, Text: "machine n2 dead: an attempt\nmay still be on it", Node: nodes()[2],
+			Hidden: true},
 		{Seq: 8, AtUnixMs: now + 2500, Text: "2 jobs wait: needs 8 GPUs", Group: 3, Reason: "needs 8 GPUs", GroupJobs: 2},
 	}
 }
@@ -175,7 +201,8 @@ func TestDamagedLooks(t *testing.T) {
 		if err := errors.Join(Job(&b, s, j), DescribeJob(&b, s, j, nil), JobWhole(&b, s, j, nil)); err != nil {
 			t.Fatal(err)
 		}
-		if text := b.String(); !strings.Contains(text, "j9") || !strings.Contains(text, "damaged") || !strings.Contains(text, j.Reason) {
+		if text := b.String(); !strings.Contains(text, "j9") || !strings.Contains(text, "damaged") ||
+			!strings.Contains(text, j.Reason) {
 			t.Errorf("%s: it looks so:\n%s", format, text)
 		}
 	}
@@ -198,8 +225,10 @@ func TestExitCodes(t *testing.T) {
 		code  int32
 		want  int
 	}{
-		{messages.JobState_JOB_STATE_SUCCEEDED, 0, 0}, {messages.JobState_JOB_STATE_FAILED, 137, 137}, {messages.JobState_JOB_STATE_FAILED, 0, 1},
-		{messages.JobState_JOB_STATE_FAILED, 256, 1}, {messages.JobState_JOB_STATE_CANCELLED, 0, 1}, {messages.JobState_JOB_STATE_TIMED_OUT, 0, 6},
+		{messages.JobState_JOB_STATE_SUCCEEDED, 0, 0}, {messages.JobState_JOB_STATE_FAILED, 137, 137},
+		{messages.JobState_JOB_STATE_FAILED, 0, 1},
+		{messages.JobState_JOB_STATE_FAILED, 256, 1}, {messages.JobState_JOB_STATE_CANCELLED, 0, 1},
+		{messages.JobState_JOB_STATE_TIMED_OUT, 0, 6},
 	} {
 		if got := ExitCode(&messages.JobRecord{State: c.state, ExitCode: c.code}); got != c.want {
 			t.Errorf("%v with %d ends with %d, want %d", c.state, c.code, got, c.want)
@@ -209,12 +238,15 @@ func TestExitCodes(t *testing.T) {
 
 func TestWords(t *testing.T) {
 	for _, c := range []struct{ got, want string }{
-		{span(0), "0s"}, {span(119_000), "119s"}, {span(120_000), "2m"}, {span(3_600_000), "1h"}, {span(7_800_000), "2h10m"}, {span(200_000_000), "2d"},
+		{span(0), "0s"}, {span(119_000), "119s"}, {span(120_000), "2m"}, {span(3_600_000), "1h"}, {span(7_800_000), "2h10m"},
+		{span(200_000_000), "2d"},
 		{span(37_800_000), "10h30m"}, {span(36_000_000), "10h"},
-		{size(0), "0"}, {size(1 << 30), "1Gi"}, {size(3 << 29), "1.5Gi"}, {size(1<<40 - 1), "1Ti"}, {size(600 << 30), "600Gi"}, {size(5), "5"}, {size(1 << 60), "1024Pi"},
+		{size(0), "0"}, {size(1 << 30), "1Gi"}, {size(3 << 29), "1.5Gi"}, {size(1<<40 - 1), "1Ti"},
+		{size(600 << 30), "600Gi"}, {size(5), "5"}, {size(1 << 60), "1024Pi"},
 		{milli(8000), "8"}, {milli(500), "0.5"}, {milli(1), "0.001"},
 		{ranks([]int32{0, 1, 2, 5, 7, 8}), "0-2,5,7-8"}, {ranks(nil), ""},
-		{oneLine("a\nb\x1b[31m\u0085"), "a b [31m"}, {cut("0123456789abcdef", 12), "0123456789a…"}, {cut("0123456789abcdef", 5), "0123…"},
+		{oneLine("a\nb\x1b[31m\u0085"), "a b [31m"}, {cut("0123456789abcdef", 12), "0123456789a…"},
+		{cut("0123456789abcdef", 5), "0123…"},
 	} {
 		if c.got != c.want {
 			t.Errorf("%q, want %q", c.got, c.want)
@@ -231,8 +263,10 @@ var errBroken = errors.New("broken")
 
 func TestAFailedWriteIsTold(t *testing.T) {
 	for name, err := range map[string]error{
-		"jobs": Jobs(broken{}, Style{}, jobs()), "names": Jobs(broken{}, Style{Quiet: true}, jobs()), "json": Nodes(broken{}, Style{Format: "json"}, nodes()),
-		"describe": DescribeJob(broken{}, Style{}, running(), nil), "event": Event(broken{}, Style{}, events()[0]), "parsable": Jobs(broken{}, Style{Parsable: true}, jobs()),
+		"jobs": Jobs(broken{}, Style{}, jobs()), "names": Jobs(broken{}, Style{Quiet: true}, jobs()),
+		"json":     Nodes(broken{}, Style{Format: "json"}, nodes()),
+		"describe": DescribeJob(broken{}, Style{}, running(), nil), "event": Event(broken{}, Style{}, events()[0]),
+		"parsable": Jobs(broken{}, Style{Parsable: true}, jobs()),
 	} {
 		if !errors.Is(err, errBroken) {
 			t.Errorf("%s: %v", name, err)
@@ -249,7 +283,8 @@ func index(t *testing.T, d *datadriven.TestData) int {
 
 // TestRanAndWhy: what a job ran is what all its attempts ran, and how it ended is never half a sentence.
 func TestRanAndWhy(t *testing.T) {
-	const active, queued, cancelled = messages.JobState_JOB_STATE_ACTIVE, messages.JobState_JOB_STATE_QUEUED, messages.JobState_JOB_STATE_CANCELLED
+	const active, queued, cancelled = messages.JobState_JOB_STATE_ACTIVE, messages.JobState_JOB_STATE_QUEUED,
+		messages.JobState_JOB_STATE_CANCELLED
 	by := &messages.Deed{By: &messages.Principal{Name: "bob"}}
 	started := func(msAgo, lasted int64) *messages.AttemptRecord {
 		a := &messages.AttemptRecord{StartedUnixMs: now - msAgo}
@@ -264,15 +299,21 @@ func TestRanAndWhy(t *testing.T) {
 		phase    string
 		ran, why string
 	}{
-		"never ran":             {&messages.JobRecord{State: queued}, nil, "queued", "-", ""},
-		"runs":                  {&messages.JobRecord{State: active}, started(5000, -1), "running", "5s", ""},
-		"runs again":            {&messages.JobRecord{State: active, RanMs: 10_000}, started(5000, -1), "running", "15s", ""},
-		"stops":                 {&messages.JobRecord{State: active, RanMs: 10_000}, started(5000, 2000), "stopping", "12s", ""},
-		"between attempts":      {&messages.JobRecord{State: queued, RanMs: 10_000}, started(15_000, 10_000), "queued", "10s", ""},
-		"not started again":     {&messages.JobRecord{State: active, RanMs: 10_000}, &messages.AttemptRecord{}, "preparing", "10s", ""},
-		"of an earlier release": {&messages.JobRecord{State: cancelled, Outcome: "cancelled: "}, started(5000, 3000), "cancelled", "3s", "cancelled"},
-		"cancelled":             {&messages.JobRecord{State: cancelled, Outcome: "cancelled", Cancel: by, RanMs: 10_000}, started(1000, 0), "cancelled", "10s", "cancelled by bob"},
-		"with a reason":         {&messages.JobRecord{State: cancelled, Outcome: "cancelled: too late", Cancel: by}, nil, "cancelled", "-", "cancelled: too late"},
+		"never ran":  {&messages.JobRecord{State: queued}, nil, "queued", "-", ""},
+		"runs":       {&messages.JobRecord{State: active}, started(5000, -1), "running", "5s", ""},
+		"runs again": {&messages.JobRecord{State: active, RanMs: 10_000}, started(5000, -1), "running", "15s", ""},
+		"stops": {&messages.JobRecord{State: active, RanMs: 10_000}, started(5000, 2000), "stopping", "12s",
+			""},
+		"between attempts": {&messages.JobRecord{State: queued, RanMs: 10_000}, started(15_000, 10_000), "queued", "10s",
+			""},
+		"not started again": {&messages.JobRecord{State: active, RanMs: 10_000}, &messages.AttemptRecord{}, "preparing",
+			"10s", ""},
+		"of an earlier release": {&messages.JobRecord{State: cancelled, Outcome: "cancelled: "}, started(5000, 3000),
+			"cancelled", "3s", "cancelled"},
+		"cancelled": {&messages.JobRecord{State: cancelled, Outcome: "cancelled", Cancel: by, RanMs: 10_000},
+			started(1000, 0), "cancelled", "10s", "cancelled by bob"},
+		"with a reason": {&messages.JobRecord{State: cancelled, Outcome: "cancelled: too late", Cancel: by}, nil,
+			"cancelled", "-", "cancelled: too late"},
 	} {
 		j := job{&messages.JobStatus{Record: c.record, Attempt: c.attempt, Phase: c.phase}, now}
 		if j.ran() != c.ran || j.why() != c.why {

@@ -138,8 +138,10 @@ type sumObj struct {
 
 func (s *sum) object() sumObj {
 	return sumObj{
-		Key: s.key, Jobs: s.jobs, Succeeded: s.succeeded, Failed: s.failed, Cancelled: s.cancelled, TimedOut: s.timedOut, Started: len(s.waits),
-		RunSeconds: seconds(s.ranMs), GPUSeconds: gpuSeconds(s.milliGPUMs), WaitMeanSeconds: seconds(s.meanMs()), WaitP95Seconds: seconds(s.p95Ms()),
+		Key: s.key, Jobs: s.jobs, Succeeded: s.succeeded, Failed: s.failed, Cancelled: s.cancelled, TimedOut: s.timedOut,
+		Started:    len(s.waits),
+		RunSeconds: seconds(s.ranMs), GPUSeconds: gpuSeconds(s.milliGPUMs), WaitMeanSeconds: seconds(s.meanMs()),
+		WaitP95Seconds: seconds(s.p95Ms()),
 	}
 }
 
@@ -189,7 +191,8 @@ func sumColumns(by string) []column[*sum] {
 
 func (s *Sums) csv(w io.Writer, style Style, all []*sum) error {
 	out := csv.NewWriter(w)
-	rows := [][]string{{s.by, "jobs", "succeeded", "failed", "cancelled", "timed_out", "started", "run_seconds", "gpu_seconds", "wait_mean_seconds", "wait_p95_seconds"}}
+	rows := [][]string{{s.by, "jobs", "succeeded", "failed", "cancelled", "timed_out", "started", "run_seconds",
+		"gpu_seconds", "wait_mean_seconds", "wait_p95_seconds"}}
 	if style.NoHeaders {
 		rows = nil
 	}

@@ -71,7 +71,9 @@ const gap = "  "
 // No row is wider than a terminal: first the last column is cut, which holds
 // sentences, then the widest of the others but for the first, which is copied from.
 func table[T any](w io.Writer, s Style, columns []column[T], rows []T) error {
-	columns = slices.DeleteFunc(slices.Clone(columns), func(c column[T]) bool { return c.wide && s.Format != "wide" && !s.Parsable })
+	columns = slices.DeleteFunc(slices.Clone(columns), func(c column[T]) bool {
+		return c.wide && s.Format != "wide" && !s.Parsable
+	})
 	cells := make([][]string, 0, len(rows)+1)
 	if !s.NoHeaders {
 		cells = append(cells, heads(columns))

@@ -11,14 +11,16 @@ import (
 // This file owns that things are shown as they are.
 
 func total(gpus int64) *messages.JobSpec {
-	return &messages.JobSpec{Name: "a-name-that-is-long-enough-to-be-in-the-way-of-all-others", Queue: "a-queue-that-is-long-too", Image: "host",
+	return &messages.JobSpec{Name: "a-name-that-is-long-enough-to-be-in-the-way-of-all-others",
+		Queue: "a-queue-that-is-long-too", Image: "host",
 		Gang: &messages.GangSpec{Total: &messages.Resources{MilliGpu: gpus * 1000}}}
 }
 
 // TestRowsFit: no row is wider than the terminal, whatever stands in it; in a pipe all is whole.
 func TestRowsFit(t *testing.T) {
-	list := []*messages.JobStatus{{Phase: "queued", Reason: strings.Repeat("because ", 30), Record: &messages.JobRecord{Id: "jab12cd34ef56", Spec: total(8),
-		Owner: &messages.Principal{Name: "somebody-with-a-long-name@example.org"}}}}
+	list := []*messages.JobStatus{{Phase: "queued", Reason: strings.Repeat("because ", 30),
+		Record: &messages.JobRecord{Id: "jab12cd34ef56", Spec: total(8),
+			Owner: &messages.Principal{Name: "somebody-with-a-long-name@example.org"}}}}
 	for _, width := range []int{20, 40, 60, 80, 100, 132, 200} {
 		for _, format := range []string{"", "wide"} {
 			var b bytes.Buffer
@@ -47,7 +49,8 @@ func TestRowsFit(t *testing.T) {
 func TestShownAsItIs(t *testing.T) {
 	spec := total(8)
 	spec.Restart = &messages.RestartSpec{Limit: 2}
-	j := &messages.JobStatus{Phase: "failed", Tasks: 3, Record: &messages.JobRecord{Id: "j1", Spec: spec, Runs: 3, Failures: 3}}
+	j := &messages.JobStatus{Phase: "failed", Tasks: 3,
+		Record: &messages.JobRecord{Id: "j1", Spec: spec, Runs: 3, Failures: 3}}
 	if got := (job{j, 0}).tasks(); got != "3" {
 		t.Errorf("TASKS %s", got)
 	}
@@ -83,7 +86,9 @@ func TestShownAsItIs(t *testing.T) {
 	if err := DescribeJob(&b, Style{}, j, attempts); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"Earlier attempts\n", "1  1970-01-01T00:00:01Z  60s  member failed: rank 0 on n1 exited with code 3\n", "requeued by alice\n", "Attempt run 3\n"} {
+	for _, want := range []string{"Earlier attempts\n",
+		"1  1970-01-01T00:00:01Z  60s  member failed: rank 0 on n1 exited with code 3\n", "requeued by alice\n",
+		"Attempt run 3\n"} {
 		if !strings.Contains(b.String(), want) {
 			t.Errorf("%q is not in\n%s", want, b.String())
 		}
@@ -93,15 +98,17 @@ func TestShownAsItIs(t *testing.T) {
 		"dead":     {Phase: "dead", Closed: "dead"},
 		"cordoned": {Phase: "up", Closed: "cordoned by x: y", Record: &messages.NodeRecord{Cordoned: &messages.Deed{}}},
 		"drained":  {Phase: "up", Closed: "drained by x: y", Record: &messages.NodeRecord{Drained: &messages.Deed{}}},
-		"draining": {Phase: "up", Closed: "drained by x: y", Record: &messages.NodeRecord{Drained: &messages.Deed{}}, Ledger: &messages.LedgerReport{Slices: []*messages.SliceReport{{}}}},
-		"benched":  {Phase: "up", Closed: "benched: 3 failures"},
+		"draining": {Phase: "up", Closed: "drained by x: y", Record: &messages.NodeRecord{Drained: &messages.Deed{}},
+			Ledger: &messages.LedgerReport{Slices: []*messages.SliceReport{{}}}},
+		"benched": {Phase: "up", Closed: "benched: 3 failures"},
 	} {
 		if got := (node{n, 0}).state(); got != want {
 			t.Errorf("%s, want %s", got, want)
 		}
 	}
 	draining := &messages.NodeStatus{
-		Phase: "up", Closed: "drained by ops: new firmware", Ledger: &messages.LedgerReport{Slices: []*messages.SliceReport{{}}},
+		Phase: "up", Closed: "drained by ops: new firmware",
+		Ledger: &messages.LedgerReport{Slices: []*messages.SliceReport{{}}},
 		Record: &messages.NodeRecord{Drained: &messages.Deed{}, DrainDeadlineUnixMs: 7_201_000},
 	}
 	want := "drained by ops: new firmware; what runs there is moved in 2h"

@@ -191,7 +191,8 @@ func Tree(w io.Writer, s Style, reply *messages.GetQueuesReply, jobs []*messages
 }
 
 // DescribeQueue writes all that is known of one queue.
-func DescribeQueue(w io.Writer, s Style, name string, reply *messages.GetQueuesReply, jobs []*messages.JobStatus) error {
+func DescribeQueue(w io.Writer, s Style, name string, reply *messages.GetQueuesReply,
+	jobs []*messages.JobStatus) error {
 	tree := queues.From(reply.GetQueues(), reply.GetRevision())
 	all := branches(tree, jobs, s.NowMs)
 	at := slices.IndexFunc(all, func(b *branch) bool { return b.name == name })

@@ -1,0 +1,79 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/yi-json/synapse/cluster/api"
+	"github.com/yi-json/synapse/messages"
+)
+
+// What is set in the environment and in files, and what comes from elsewhere.
+
+func TestSettings(t *testing.T) {
+	f := startFake(t)
+	file := func(text string) map[string]string {
+		path := filepath.Join(t.TempDir(), "cli.yaml")
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return map[string]string{"SYNAPSE_CONFIG": path}
+	}
+	cliWith("", "", file("# mine\nserver: "+f.address+"\ntoken: t\n"), "version").wants(t, 0, "epoch 3", "")
+	cliWith(f.address, "", file("server: 127.0.0.1:1\n"), "version").wants(t, 0, "epoch 3", "")
+	cliWith("127.0.0.1:1", "", nil, "version", "--server", f.address).wants(t, 0, "epoch 3", "")
+	cliWith("", "", file("serve: x\n"), "version").wants(t, exitUsage, "", `:1: there is no setting "serve"`)
+	cliWith("", "", file("server: x:1\nserver: y:1\n"), "version").wants(t, exitUsage, "", ":2: server is there twice")
+	cliWith("", "", file("[1]"), "version").wants(t, exitUsage, "", "must be keys and values")
+	cliWith("", "", file("server: [a]"), "version").wants(t, exitUsage, "", "must be a text")
+	cliWith("", "", file(""), "get", "jobs", "--server", f.address).wants(t, 0, "JOB", "")
+	cliWith("", "", map[string]string{"SYNAPSE_CONFIG": "/no/such/file"}, "version", "--client").wants(t, 0, "synapse-cli",
+		"")
+	// What a task finds in its environment is no setting of ours.
+	cliWith(f.address, "", map[string]string{"SYNAPSE_RANK": "7", "SYNAPSE_QUIET": "x"}, "get", "jobs").wants(t, 0, "JOB",
+		"")
+}
+
+// gone is a reader that has left, as head does.
+type gone struct{}
+
+func (gone) Write([]byte) (int, error) { return 0, fmt.Errorf("write: %w", syscall.EPIPE) }
+
+func TestAClosedPipeIsNoError(t *testing.T) {
+	f := startFake(t)
+	f.put(job("j1", "queued", messages.JobState_JOB_STATE_QUEUED))
+	f.logs = []*api.LogPart{{Data: []byte("a\n")}}
+	for _, args := range []string{"get jobs", "get jobs -o json", "logs j1", "describe job j1", "explain j1", "cancel j1",
+		"events", "version"} {
+		var errs lines
+		code := run(append([]string{"synapse-cli"}, strings.Fields(args)...), strings.NewReader(""), gone{}, &errs,
+			func(name string) (string, bool) {
+				return f.address, name == "SYNAPSE_SERVER"
+			})
+		if code != 0 || errs.String() != "" {
+			t.Errorf("%s ends with %d: %s", args, code, errs.String())
+		}
+	}
+	if !closedPipe(errors.Join(syscall.EPIPE)) {
+		t.Error("EPIPE is not seen")
+	}
+}
+
+// TestWordsFromElsewhere: what an unknown word is taken for exists, and no word of ours is among them.
+func TestWordsFromElsewhere(t *testing.T) {
+	root := (&app{name: "synapse-cli"}).root()
+	for word, here := range elsewhere {
+		if found, rest, err := root.Find(strings.Fields(here)); err != nil || !found.HasParent() || len(rest) > 0 &&
+			!strings.HasPrefix(rest[0], "-") {
+			t.Errorf("%s: %q is no command", word, here)
+		}
+		if found, _, err := root.Find([]string{word}); err == nil && found.HasParent() {
+			t.Errorf("%s is a command here", word)
+		}
+	}
+}
