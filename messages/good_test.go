@@ -107,7 +107,10 @@ func goodMessages() []validator {
 			},
 		},
 		&AttemptRecord{Job: "j-1", Token: &Token{Epoch: 1}, Run: 1, Places: []*Place{goodPlace}},
-		&PolicyRecord{WrittenBy: &Token{Epoch: 1}, Cells: []*Cell{{Level: 1, Count: 1}, {Level: 2, Count: 1}}},
+		&PolicyRecord{
+			WrittenBy: &Token{Epoch: 1}, Cells: []*Cell{{Level: 1, Count: 1}, {Level: 2, Count: 1}},
+			Uses: []*QueueUse{{Queue: "nlp", MilliGpuMs: 1}},
+		},
 		&QueuesRecord{WrittenBy: &Token{Epoch: 1}, Revision: 1, Queues: goodQueues()},
 		&ApplyQueues{Principal: goodCaller, Queues: goodQueues(), Revision: 3}, &ApplyQueuesReply{Outcome: okay, Revision: 4},
 		&GetQueues{Principal: goodCaller}, &GetQueuesReply{Outcome: okay},

@@ -478,6 +478,7 @@ type JobSpec struct {
 	BeginUnixMs      int64                  `protobuf:"varint,30,opt,name=begin_unix_ms,json=beginUnixMs,proto3" json:"begin_unix_ms,omitempty"`            // not planned before then, by the leader's wall clock; 0 or a past time: at once
 	Launcher         Launch                 `protobuf:"varint,31,opt,name=launcher,proto3,enum=synapse.v1.Launch" json:"launcher,omitempty"`                // an agent that does not know the field does as LAUNCH_AUTO
 	Warn             *WarnSpec              `protobuf:"bytes,32,opt,name=warn,proto3" json:"warn,omitempty"`                                                // none: its tasks are told nothing before they are stopped
+	PriorityZero     bool                   `protobuf:"varint,33,opt,name=priority_zero,json=priorityZero,proto3" json:"priority_zero,omitempty"`           // its priority is 0 because that was asked for: its queue's default does not hold
 	unknownFields    protoimpl.UnknownFields
 	sizeCache        protoimpl.SizeCache
 }
@@ -736,6 +737,13 @@ func (x *JobSpec) GetWarn() *WarnSpec {
 	return nil
 }
 
+func (x *JobSpec) GetPriorityZero() bool {
+	if x != nil {
+		return x.PriorityZero
+	}
+	return false
+}
+
 var File_messages_job_proto protoreflect.FileDescriptor
 
 const file_messages_job_proto_rawDesc = "" +
@@ -769,7 +777,7 @@ const file_messages_job_proto_rawDesc = "" +
 	"\n" +
 	"size_bytes\x18\x03 \x01(\x03R\tsizeBytes\x12\x12\n" +
 	"\x04args\x18\x04 \x03(\tR\x04args\x12\x12\n" +
-	"\x04text\x18\x05 \x01(\fR\x04text\"\x92\t\n" +
+	"\x04text\x18\x05 \x01(\fR\x04text\"\xb7\t\n" +
 	"\aJobSpec\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12)\n" +
 	"\x06labels\x18\x02 \x03(\v2\x11.synapse.v1.LabelR\x06labels\x12\x14\n" +
@@ -805,7 +813,8 @@ const file_messages_job_proto_rawDesc = "" +
 	"\anetwork\x18\x1c \x01(\x0e2\x13.synapse.v1.NetworkR\anetwork\x12\"\n" +
 	"\rbegin_unix_ms\x18\x1e \x01(\x03R\vbeginUnixMs\x12.\n" +
 	"\blauncher\x18\x1f \x01(\x0e2\x12.synapse.v1.LaunchR\blauncher\x12(\n" +
-	"\x04warn\x18  \x01(\v2\x14.synapse.v1.WarnSpecR\x04warn*>\n" +
+	"\x04warn\x18  \x01(\v2\x14.synapse.v1.WarnSpecR\x04warn\x12#\n" +
+	"\rpriority_zero\x18! \x01(\bR\fpriorityZero*>\n" +
 	"\x05Split\x12\x15\n" +
 	"\x11SPLIT_UNSPECIFIED\x10\x00\x12\x0f\n" +
 	"\vSPLIT_WHOLE\x10\x01\x12\r\n" +

@@ -363,6 +363,18 @@ func (m *JobSpec) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
 	}
+	if m.PriorityZero {
+		i--
+		if m.PriorityZero {
+			dAtA[i] = 1
+		} else {
+			dAtA[i] = 0
+		}
+		i--
+		dAtA[i] = 0x2
+		i--
+		dAtA[i] = 0x88
+	}
 	if m.Warn != nil {
 		size, err := m.Warn.MarshalToSizedBufferVT(dAtA[:i])
 		if err != nil {
@@ -916,6 +928,9 @@ func (m *JobSpec) SizeVT() (n int) {
 	if m.Warn != nil {
 		l = m.Warn.SizeVT()
 		n += 2 + l + protohelpers.SizeOfVarint(uint64(l))
+	}
+	if m.PriorityZero {
+		n += 3
 	}
 	n += len(m.unknownFields)
 	return n

@@ -53,6 +53,8 @@ const (
 	maxUIDs = 16_384
 	// MaxCells bounds the kinds of jobs of which a leader keeps how long they run.
 	MaxCells = 20_000
+	// MaxUses bounds the queues, and owners in queues, of which a leader keeps what they used.
+	MaxUses = 20_000
 	// maxPlaceLevels bounds the levels of the fabric.
 	maxPlaceLevels = 16
 

@@ -1273,6 +1273,7 @@ type PolicyRecord struct {
 	WrittenBy     *Token                 `protobuf:"bytes,1,opt,name=written_by,json=writtenBy,proto3" json:"written_by,omitempty"` // the write that made it: a later one replaces it
 	Cells         []*Cell                `protobuf:"bytes,2,rep,name=cells,proto3" json:"cells,omitempty"`                          // in the order of their keys
 	Credits       []*Credit              `protobuf:"bytes,3,rep,name=credits,proto3" json:"credits,omitempty"`                      // in the order of their pools
+	Uses          []*QueueUse            `protobuf:"bytes,4,rep,name=uses,proto3" json:"uses,omitempty"`                            // what queues have used, without what lives when it is written
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1328,6 +1329,74 @@ func (x *PolicyRecord) GetCredits() []*Credit {
 	return nil
 }
 
+func (x *PolicyRecord) GetUses() []*QueueUse {
+	if x != nil {
+		return x.Uses
+	}
+	return nil
+}
+
+// QueueUse is what the jobs of a queue have used of late, the older decayed.
+type QueueUse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Queue         string                 `protobuf:"bytes,1,opt,name=queue,proto3" json:"queue,omitempty"` // as jobs name it; empty: they name none, and there is no default
+	Owner         string                 `protobuf:"bytes,2,opt,name=owner,proto3" json:"owner,omitempty"` // where the order is between owners; empty: of all others in the queue
+	MilliGpuMs    int64                  `protobuf:"varint,3,opt,name=milli_gpu_ms,json=milliGpuMs,proto3" json:"milli_gpu_ms,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *QueueUse) Reset() {
+	*x = QueueUse{}
+	mi := &file_messages_record_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *QueueUse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*QueueUse) ProtoMessage() {}
+
+func (x *QueueUse) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_record_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use QueueUse.ProtoReflect.Descriptor instead.
+func (*QueueUse) Descriptor() ([]byte, []int) {
+	return file_messages_record_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *QueueUse) GetQueue() string {
+	if x != nil {
+		return x.Queue
+	}
+	return ""
+}
+
+func (x *QueueUse) GetOwner() string {
+	if x != nil {
+		return x.Owner
+	}
+	return ""
+}
+
+func (x *QueueUse) GetMilliGpuMs() int64 {
+	if x != nil {
+		return x.MilliGpuMs
+	}
+	return 0
+}
+
 // Credit is what the job that has waited longest in a pool may still get out of turn; below zero: what it got already.
 type Credit struct {
 	state           protoimpl.MessageState `protogen:"open.v1"`
@@ -1339,7 +1408,7 @@ type Credit struct {
 
 func (x *Credit) Reset() {
 	*x = Credit{}
-	mi := &file_messages_record_proto_msgTypes[11]
+	mi := &file_messages_record_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1351,7 +1420,7 @@ func (x *Credit) String() string {
 func (*Credit) ProtoMessage() {}
 
 func (x *Credit) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_record_proto_msgTypes[11]
+	mi := &file_messages_record_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1364,7 +1433,7 @@ func (x *Credit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Credit.ProtoReflect.Descriptor instead.
 func (*Credit) Descriptor() ([]byte, []int) {
-	return file_messages_record_proto_rawDescGZIP(), []int{11}
+	return file_messages_record_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Credit) GetPool() string {
@@ -1505,12 +1574,18 @@ const file_messages_record_proto_rawDesc = "" +
 	"\x05count\x18\x06 \x01(\x03R\x05count\x12\x10\n" +
 	"\x03sum\x18\a \x01(\x03R\x03sum\x12\x14\n" +
 	"\x05ended\x18\b \x01(\x03R\x05ended\x12\x12\n" +
-	"\x04used\x18\t \x01(\x03R\x04used\"\x96\x01\n" +
+	"\x04used\x18\t \x01(\x03R\x04used\"\xc0\x01\n" +
 	"\fPolicyRecord\x120\n" +
 	"\n" +
 	"written_by\x18\x01 \x01(\v2\x11.synapse.v1.TokenR\twrittenBy\x12&\n" +
 	"\x05cells\x18\x02 \x03(\v2\x10.synapse.v1.CellR\x05cells\x12,\n" +
-	"\acredits\x18\x03 \x03(\v2\x12.synapse.v1.CreditR\acredits\"H\n" +
+	"\acredits\x18\x03 \x03(\v2\x12.synapse.v1.CreditR\acredits\x12(\n" +
+	"\x04uses\x18\x04 \x03(\v2\x14.synapse.v1.QueueUseR\x04uses\"X\n" +
+	"\bQueueUse\x12\x14\n" +
+	"\x05queue\x18\x01 \x01(\tR\x05queue\x12\x14\n" +
+	"\x05owner\x18\x02 \x01(\tR\x05owner\x12 \n" +
+	"\fmilli_gpu_ms\x18\x03 \x01(\x03R\n" +
+	"milliGpuMs\"H\n" +
 	"\x06Credit\x12\x12\n" +
 	"\x04pool\x18\x01 \x01(\tR\x04pool\x12*\n" +
 	"\x11milli_gpu_seconds\x18\x02 \x01(\x03R\x0fmilliGpuSeconds*\xb2\x01\n" +
@@ -1545,7 +1620,7 @@ func file_messages_record_proto_rawDescGZIP() []byte {
 }
 
 var file_messages_record_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_messages_record_proto_msgTypes = make([]protoimpl.MessageInfo, 12)
+var file_messages_record_proto_msgTypes = make([]protoimpl.MessageInfo, 13)
 var file_messages_record_proto_goTypes = []any{
 	(JobState)(0),         // 0: synapse.v1.JobState
 	(CellLevel)(0),        // 1: synapse.v1.CellLevel
@@ -1560,41 +1635,42 @@ var file_messages_record_proto_goTypes = []any{
 	(*NodeRecord)(nil),    // 10: synapse.v1.NodeRecord
 	(*Cell)(nil),          // 11: synapse.v1.Cell
 	(*PolicyRecord)(nil),  // 12: synapse.v1.PolicyRecord
-	(*Credit)(nil),        // 13: synapse.v1.Credit
-	(*Principal)(nil),     // 14: synapse.v1.Principal
-	(*Resources)(nil),     // 15: synapse.v1.Resources
-	(*Token)(nil),         // 16: synapse.v1.Token
-	(*JobSpec)(nil),       // 17: synapse.v1.JobSpec
-	(*Grant)(nil),         // 18: synapse.v1.Grant
-	(*Exit)(nil),          // 19: synapse.v1.Exit
-	(Cause)(0),            // 20: synapse.v1.Cause
-	(*Rendezvous)(nil),    // 21: synapse.v1.Rendezvous
-	(*Announcement)(nil),  // 22: synapse.v1.Announcement
+	(*QueueUse)(nil),      // 13: synapse.v1.QueueUse
+	(*Credit)(nil),        // 14: synapse.v1.Credit
+	(*Principal)(nil),     // 15: synapse.v1.Principal
+	(*Resources)(nil),     // 16: synapse.v1.Resources
+	(*Token)(nil),         // 17: synapse.v1.Token
+	(*JobSpec)(nil),       // 18: synapse.v1.JobSpec
+	(*Grant)(nil),         // 19: synapse.v1.Grant
+	(*Exit)(nil),          // 20: synapse.v1.Exit
+	(Cause)(0),            // 21: synapse.v1.Cause
+	(*Rendezvous)(nil),    // 22: synapse.v1.Rendezvous
+	(*Announcement)(nil),  // 23: synapse.v1.Announcement
 }
 var file_messages_record_proto_depIdxs = []int32{
-	14, // 0: synapse.v1.Deed.by:type_name -> synapse.v1.Principal
-	15, // 1: synapse.v1.Kept.amount:type_name -> synapse.v1.Resources
+	15, // 0: synapse.v1.Deed.by:type_name -> synapse.v1.Principal
+	16, // 1: synapse.v1.Kept.amount:type_name -> synapse.v1.Resources
 	3,  // 2: synapse.v1.Promise.kept:type_name -> synapse.v1.Kept
 	4,  // 3: synapse.v1.Promise.told:type_name -> synapse.v1.Told
-	16, // 4: synapse.v1.JobRecord.written_by:type_name -> synapse.v1.Token
-	17, // 5: synapse.v1.JobRecord.spec:type_name -> synapse.v1.JobSpec
-	14, // 6: synapse.v1.JobRecord.owner:type_name -> synapse.v1.Principal
+	17, // 4: synapse.v1.JobRecord.written_by:type_name -> synapse.v1.Token
+	18, // 5: synapse.v1.JobRecord.spec:type_name -> synapse.v1.JobSpec
+	15, // 6: synapse.v1.JobRecord.owner:type_name -> synapse.v1.Principal
 	0,  // 7: synapse.v1.JobRecord.state:type_name -> synapse.v1.JobState
-	16, // 8: synapse.v1.JobRecord.attempt:type_name -> synapse.v1.Token
+	17, // 8: synapse.v1.JobRecord.attempt:type_name -> synapse.v1.Token
 	2,  // 9: synapse.v1.JobRecord.cancel:type_name -> synapse.v1.Deed
 	2,  // 10: synapse.v1.JobRecord.hold:type_name -> synapse.v1.Deed
 	2,  // 11: synapse.v1.JobRecord.changed:type_name -> synapse.v1.Deed
 	5,  // 12: synapse.v1.JobRecord.promise:type_name -> synapse.v1.Promise
-	18, // 13: synapse.v1.Place.grant:type_name -> synapse.v1.Grant
-	19, // 14: synapse.v1.Place.exit:type_name -> synapse.v1.Exit
-	20, // 15: synapse.v1.End.cause:type_name -> synapse.v1.Cause
-	16, // 16: synapse.v1.AttemptRecord.token:type_name -> synapse.v1.Token
+	19, // 13: synapse.v1.Place.grant:type_name -> synapse.v1.Grant
+	20, // 14: synapse.v1.Place.exit:type_name -> synapse.v1.Exit
+	21, // 15: synapse.v1.End.cause:type_name -> synapse.v1.Cause
+	17, // 16: synapse.v1.AttemptRecord.token:type_name -> synapse.v1.Token
 	7,  // 17: synapse.v1.AttemptRecord.places:type_name -> synapse.v1.Place
-	21, // 18: synapse.v1.AttemptRecord.rendezvous:type_name -> synapse.v1.Rendezvous
+	22, // 18: synapse.v1.AttemptRecord.rendezvous:type_name -> synapse.v1.Rendezvous
 	8,  // 19: synapse.v1.AttemptRecord.end:type_name -> synapse.v1.End
 	4,  // 20: synapse.v1.AttemptRecord.told:type_name -> synapse.v1.Told
-	16, // 21: synapse.v1.NodeRecord.written_by:type_name -> synapse.v1.Token
-	22, // 22: synapse.v1.NodeRecord.announcement:type_name -> synapse.v1.Announcement
+	17, // 21: synapse.v1.NodeRecord.written_by:type_name -> synapse.v1.Token
+	23, // 22: synapse.v1.NodeRecord.announcement:type_name -> synapse.v1.Announcement
 	2,  // 23: synapse.v1.NodeRecord.cordoned:type_name -> synapse.v1.Deed
 	2,  // 24: synapse.v1.NodeRecord.drained:type_name -> synapse.v1.Deed
 	2,  // 25: synapse.v1.NodeRecord.benched:type_name -> synapse.v1.Deed
@@ -1602,14 +1678,15 @@ var file_messages_record_proto_depIdxs = []int32{
 	2,  // 27: synapse.v1.NodeRecord.note:type_name -> synapse.v1.Deed
 	2,  // 28: synapse.v1.NodeRecord.closing:type_name -> synapse.v1.Deed
 	1,  // 29: synapse.v1.Cell.level:type_name -> synapse.v1.CellLevel
-	16, // 30: synapse.v1.PolicyRecord.written_by:type_name -> synapse.v1.Token
+	17, // 30: synapse.v1.PolicyRecord.written_by:type_name -> synapse.v1.Token
 	11, // 31: synapse.v1.PolicyRecord.cells:type_name -> synapse.v1.Cell
-	13, // 32: synapse.v1.PolicyRecord.credits:type_name -> synapse.v1.Credit
-	33, // [33:33] is the sub-list for method output_type
-	33, // [33:33] is the sub-list for method input_type
-	33, // [33:33] is the sub-list for extension type_name
-	33, // [33:33] is the sub-list for extension extendee
-	0,  // [0:33] is the sub-list for field type_name
+	14, // 32: synapse.v1.PolicyRecord.credits:type_name -> synapse.v1.Credit
+	13, // 33: synapse.v1.PolicyRecord.uses:type_name -> synapse.v1.QueueUse
+	34, // [34:34] is the sub-list for method output_type
+	34, // [34:34] is the sub-list for method input_type
+	34, // [34:34] is the sub-list for extension type_name
+	34, // [34:34] is the sub-list for extension extendee
+	0,  // [0:34] is the sub-list for field type_name
 }
 
 func init() { file_messages_record_proto_init() }
@@ -1627,7 +1704,7 @@ func file_messages_record_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_messages_record_proto_rawDesc), len(file_messages_record_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   12,
+			NumMessages:   13,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -1,5 +1,7 @@
 package messages
 
+import "math"
+
 // This file owns the checks of what comes back from a disk. A record that lacks
 // what the actors stand on refuses to start the process, loudly, instead of
 // being taken for an empty one. What users may ask is not checked again: the
@@ -101,7 +103,13 @@ func (x *PolicyRecord) Validate() error {
 		part("written_by", x.GetWrittenBy()),
 		parts("cells", x.GetCells(), 0, MaxCells),
 		unique("cells", x.GetCells(), (*Cell).key),
+		parts("uses", x.GetUses(), 0, MaxUses),
 	)
+}
+
+func (x *QueueUse) valid() error {
+	return first(text("queue", x.GetQueue(), MaxNameBytes), text("owner", x.GetOwner(), MaxValueBytes),
+		between("milli_gpu_ms", x.GetMilliGpuMs(), 0, math.MaxInt64))
 }
 
 // cellKey is what no two cells share.

@@ -362,6 +362,7 @@ func TestBadMessagesAreRefused(t *testing.T) {
 			}, "cells[1]",
 		},
 		{&PolicyRecord{WrittenBy: &Token{Epoch: 1}, Cells: make([]*Cell, MaxCells+1)}, "cells"},
+		{&PolicyRecord{WrittenBy: &Token{Epoch: 1}, Uses: []*QueueUse{{MilliGpuMs: -1}}}, "uses[0].milli_gpu_ms"},
 		{&QueuesRecord{WrittenBy: &Token{Epoch: 1}, Queues: goodQueues()}, "revision"},
 		{&QueuesRecord{WrittenBy: &Token{Epoch: 1}, Revision: 1}, "queues"},
 		{&ApplyQueues{Principal: goodCaller, Queues: &Queues{}}, "queues.queues"},

@@ -4,6 +4,7 @@ package policy
 // never a reservation of it, so a job that is over one blocks nobody. And it owns what is said of quotas and limits.
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -19,6 +20,7 @@ type Over struct {
 	What  string // an amount's name, or machines, or running jobs
 	Has   int64
 	Most  int64
+	each  bool // it is of each owner, whoever that is
 }
 
 // String is the answer to why the job waits.
@@ -73,6 +75,44 @@ func (s *shares) over(leaf *share, owner string, needs []int64, nodes []topology
 		}
 		if most := h.each.machines; most >= 0 && o.with(nodes) > most {
 			return &Over{Queue: h.name, Owner: owner, What: ofMachines, Has: int64(len(o.on)), Most: most}
+		}
+	}
+	return nil
+}
+
+// Never says what would never be allowed.
+func (o *Over) Never() string {
+	whose := o.Queue + " has at most "
+	if o.each {
+		whose = "one owner in " + whose
+	}
+	return fmt.Sprintf("it takes %s %s, and %s%s", amountText(o.What, o.Has), o.What, whose, amountText(o.What, o.Most))
+}
+
+// Never is a limit that a job would exceed even if nothing else ran, with what the job takes of it; nil: none.
+func (j *Judgement) Never(g *topology.Gang, traits *Traits) *Over {
+	if j.shares == nil {
+		return nil
+	}
+	s, machines := j.shares, int64(1)
+	if g.Apart {
+		machines = int64(g.Replicas)
+	}
+	needs, none := s.needs(traits.Pool, totalOf(g)), make([]int64, len(s.amounts))
+	for h := s.named[cmp.Or(traits.Queue, s.usual)]; h != nil; h = h.parent {
+		if i := exceeded(h.limit, none, needs); i >= 0 {
+			return &Over{Queue: h.name, What: s.amounts[i], Has: needs[i], Most: h.limit[i]}
+		}
+		over := Over{Queue: h.name, Owner: traits.Owner, each: true}
+		if i := exceeded(h.each.amounts, none, needs); i >= 0 {
+			over.What, over.Has, over.Most = s.amounts[i], needs[i], h.each.amounts[i]
+		} else if most := h.each.running; most == 0 {
+			over.What, over.Has, over.Most = ofRunning, 1, most
+		} else if most := h.each.machines; most >= 0 && machines > most {
+			over.What, over.Has, over.Most = ofMachines, machines, most
+		}
+		if over.What != "" {
+			return &over
 		}
 	}
 	return nil

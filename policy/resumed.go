@@ -11,6 +11,8 @@ type Holding struct {
 	Gang   topology.Gang
 	Traits Traits
 	Nodes  []topology.NodeID // each once
+	// Since (ns) is from when it has it; 0: from now on, as far as is known.
+	Since int64
 }
 
 // Sharer is a planner that goes by queues.
@@ -22,18 +24,31 @@ type Sharer interface {
 	Occupies(h Holding, nowNs int64)
 	// Of is what the jobs of one owner are that were started in a queue and below it, as of the last pass.
 	Of(queue, owner string) (running int64)
+	// Never is a limit that a job would exceed even if nothing else ran; nil: none.
+	Never(g *topology.Gang, traits *Traits) *Over
+	// Uses are what queues have used of late, for a next leader, without what runs; Recollect goes on from them, and
+	// counts on what ran last, before that is counted.
+	Uses(nowNs int64) []Use
+	Recollect(uses []Use, nowNs int64)
+	// Spent counts that an attempt ran for so long (ns) which is over.
+	Spent(traits *Traits, ran, nowNs int64)
 }
 
-// Occupies counts a job as one that was started now.
+// Occupies counts a job, and what it has used since it was started.
 func (j *Judgement) Occupies(h Holding, nowNs int64) {
 	if j.shares == nil {
 		return
 	}
 	j.now = max(j.now, nowNs)
-	j.shares.take(h.Job, &hold{
+	x := &hold{
 		queue: h.Traits.Queue, owner: h.Traits.Owner, pool: h.Traits.Pool, total: totalOf(&h.Gang), size: h.Traits.Size,
 		since: nowNs, nodes: h.Nodes,
-	})
+	}
+	j.shares.take(h.Job, x)
+	if h.Since != 0 && h.Since < nowNs {
+		x.since = h.Since
+		j.shares.leaf(x.queue, x.owner).charge(spent(x.size, counting(nowNs-h.Since)), nowNs)
+	}
 }
 
 // Of counts in the tree.

@@ -159,6 +159,7 @@ func (s *Scheduler) breakDown(ctx actor.Context, e *livingJob, what string) {
 		p.Written(e.id) // nobody can read what is
 	})
 	delete(s.jobs, e.id)
+	s.idles(e, false)
 	if s.requests[e.key] == e {
 		delete(s.requests, e.key)
 	}

@@ -153,6 +153,7 @@ func (s *Scheduler) onSaveLearned(ctx actor.Context) {
 			WrittenBy: &messages.Token{Epoch: s.p.Epoch, Counter: s.lives << 32},
 			Cells:     toCells(l.cells.Known()),
 			Credits:   s.credits(),
+			Uses:      s.uses(),
 		},
 		Learned: l.writing,
 	}})

@@ -56,6 +56,7 @@ func (s *Scheduler) admit(ctx actor.Context, a policy.Admission) {
 	}
 	members := messages.Many[messages.Member](len(a.Placement.Slots))
 	e := s.jobs[a.Job]
+	s.idles(e, false)
 	s.newRun(e, &run{
 		token: told.Token, nodes: nodesOf(a.Placement.Slots, slotNode), spec: e.spec,
 		traits: a.Traits, estimate: a.Estimate,
@@ -125,6 +126,7 @@ func (s *Scheduler) onWaits(ctx actor.Context, m waits) {
 		return
 	}
 	e.spec, e.runs = m.Record.Spec, m.Record.Runs
+	s.idles(e, true)
 	limit := int64(actors.Millis(e.spec.GetTimeLimitMs()))
 	if there, ok := s.queue.Get(id); ok {
 		if there.Priority != e.spec.Priority || there.Limit != limit {

@@ -136,6 +136,36 @@ func (s *Scheduler) recallQueues(ctx actor.Context, record *messages.QueuesRecor
 	}
 }
 
+// uses are what queues used, for a next leader.
+func (s *Scheduler) uses() (all []*messages.QueueUse) {
+	planner, is := s.planner.(policy.Sharer)
+	if !is {
+		return nil
+	}
+	for _, u := range planner.Uses(int64(s.p.Clock.Now())) {
+		all = append(all, &messages.QueueUse{Queue: u.Queue, Owner: u.Owner, MilliGpuMs: u.Amount})
+	}
+	return all
+}
+
+// recollect goes on from what queues had used under earlier leaders: what was written down, and what ended since.
+func (s *Scheduler) recollect(l actors.Loaded) {
+	planner, is := s.planner.(policy.Sharer)
+	if !is {
+		return
+	}
+	now := int64(s.p.Clock.Now())
+	var uses []policy.Use
+	for _, u := range l.Policy.GetUses() {
+		uses = append(uses, policy.Use{Queue: u.Queue, Owner: u.Owner, Amount: u.MilliGpuMs})
+	}
+	planner.Recollect(uses, now)
+	for _, e := range l.Unlearned {
+		traits := traitsOf(e.Job, s.poolsNow())
+		planner.Spent(&traits, int64(actors.Millis(e.Attempt.End.GetRanMs())), now)
+	}
+}
+
 // goBy has all go by queues that are on disk.
 func (s *Scheduler) goBy(ctx actor.Context, record *messages.QueuesRecord) {
 	s.queues.record, s.queues.tree = record, queues.From(record.Queues, record.Revision)
@@ -168,6 +198,7 @@ func (s *Scheduler) occupy() {
 		if r := e.run; is && r != nil && r.over == 0 && !r.ended && (ends{s}).Runs(id) {
 			planner.Occupies(policy.Holding{
 				Job: id, Gang: messages.GangOf(e.rec.Spec), Traits: traitsOf(e.rec, s.poolsNow()), Nodes: each(r.nodes),
+				Since: int64(r.began),
 			}, int64(s.p.Clock.Now()))
 		}
 	}

@@ -60,6 +60,7 @@ type Scheduler struct {
 	foresight foresight
 	behind    behind
 	queues    described
+	waiting   waitingJobs
 }
 
 // livingJob is one job from its submit until nothing of it is left to do.
@@ -82,6 +83,7 @@ type livingJob struct {
 	runs    int32               // as it waited last
 	run     *run                // its latest attempt; nil: there was none
 	remakes bool
+	idle    bool // it is counted as one that waits
 
 	withheld int    // machines with a later run of it than the store knows
 	uid      uint32 // of its tasks, and held for it; 0: it names a user, or was given none
@@ -120,6 +122,7 @@ func newScheduler(p *Ports) actor.Actor {
 		jobs: map[topology.JobID]*livingJob{}, requests: map[requestKey]*livingJob{}, finds: map[uint64]find{},
 		damaged: map[topology.JobID]*damagedJob{}, uids: uids,
 		greetings: newGreetings(), behind: newBehind(), learning: learning{cells: policy.NewCells()},
+		waiting: waitingJobs{},
 	}
 	if s.planner = p.Planner; s.planner == nil {
 		s.planner = p.Settings.Planner(s.learning.cells, ends{s})
@@ -143,7 +146,7 @@ func (s *Scheduler) Receive(ctx actor.Context) {
 	case *messages.Requeue:
 		s.toJob(ctx, m.Job, &messages.RequeueReply{Job: m.Job, Outcome: s.noJob(m.Job)})
 	case *messages.Update:
-		s.toJob(ctx, m.Job, &messages.UpdateReply{Job: m.Job, Outcome: s.noJob(m.Job)})
+		s.onUpdate(ctx, m)
 	case *messages.ChangeNode:
 		s.onChangeNode(ctx, m)
 	case *messages.ApplyQueues:
@@ -281,6 +284,7 @@ func (s *Scheduler) onLoaded(ctx actor.Context, m actors.Loaded) {
 	s.setAside(ctx, m)
 	s.recall(ctx, m)
 	s.recallQueues(ctx, m.Queues)
+	s.recollect(m)
 	attempts := map[string][]*messages.AttemptRecord{}
 	for _, a := range m.Attempts {
 		attempts[a.Job] = append(attempts[a.Job], a)
@@ -309,6 +313,7 @@ func (s *Scheduler) adopt(ctx actor.Context, rec *messages.JobRecord, attempts [
 	s.uids.Hold(e.uid)
 	s.owners.see(e.key.owner)
 	s.jobs[e.id] = e
+	s.idles(e, rec.State == messages.JobState_JOB_STATE_QUEUED)
 	if rec.RequestId != "" {
 		s.requests[e.key] = e
 	}
@@ -461,6 +466,7 @@ func (s *Scheduler) onSettled(ctx actor.Context, m settled) {
 		p.Written(m.Job) // its end is on disk
 	})
 	delete(s.jobs, m.Job)
+	s.idles(e, false)
 	delete(s.requests, e.key)
 	s.unqueue(ctx, m.Job)
 	s.freeUID(e)

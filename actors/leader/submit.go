@@ -2,6 +2,7 @@ package leader
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"errors"
 
@@ -31,23 +32,7 @@ func (s *Scheduler) onSubmit(ctx actor.Context, m *messages.Submit) {
 		s.repeated(ctx, e, hash)
 		return
 	}
-	if no := s.noQueue(m.Spec); no != nil {
-		ctx.Respond(no)
-		return
-	}
-	if no := s.beginsTooLate(m.Spec); no != nil {
-		ctx.Respond(no)
-		return
-	}
-	if no := s.infeasible(m.Spec); no != nil && !m.AllowInfeasible {
-		ctx.Respond(no)
-		return
-	}
-	if no := s.noUID(m.Spec); no != nil {
-		ctx.Respond(no)
-		return
-	}
-	given, no := s.given(m.Spec)
+	given, no := s.atDoor(m.Principal, m.Spec, m.AllowInfeasible)
 	if no != nil {
 		ctx.Respond(no)
 		return
@@ -86,21 +71,9 @@ func (s *Scheduler) onDryRun(ctx actor.Context, m *messages.DryRun) {
 			no = invalidSubmit(err)
 		}
 	}
+	var given given
 	if no == nil {
-		no = s.noQueue(m.Spec)
-	}
-	if no == nil {
-		no = s.beginsTooLate(m.Spec)
-	}
-	if no == nil && !m.AllowInfeasible {
-		no = s.infeasible(m.Spec)
-	}
-	if no == nil {
-		no = s.noUID(m.Spec)
-	}
-	given := given{spec: m.Spec}
-	if no == nil {
-		given, no = s.given(m.Spec)
+		given, no = s.atDoor(m.Principal, m.Spec, m.AllowInfeasible)
 	}
 	if no != nil {
 		ctx.Respond(&messages.DryRunReply{Outcome: no.Outcome})
@@ -111,7 +84,7 @@ func (s *Scheduler) onDryRun(ctx actor.Context, m *messages.DryRun) {
 	gang.Closing, _ = s.closingFor(spec)
 	reply := &messages.DryRunReply{
 		Outcome: &messages.Outcome{Code: messages.Code_CODE_OK, Hint: s.view.Fabric().Unknown(&gang)},
-		Ahead:   int32(s.queue.Ahead(m.Spec.Priority)),
+		Ahead:   int32(s.queue.Ahead(spec.Priority)),
 	}
 	if _, why := topology.Place(s.view.Fabric(), gang); why != nil {
 		reply.Waits = why.String()
@@ -122,18 +95,43 @@ func (s *Scheduler) onDryRun(ctx actor.Context, m *messages.DryRun) {
 	ctx.Respond(reply)
 }
 
+// atDoor holds a new job against all that is asked of one, and answers it with what it does not ask for and gets.
+func (s *Scheduler) atDoor(
+	by *messages.Principal, spec *messages.JobSpec, allowInfeasible bool,
+) (g given, no *messages.SubmitReply) {
+	if no = cmp.Or(s.noQueue(spec), s.beginsTooLate(spec)); no != nil {
+		return g, no
+	}
+	t := s.termsOf(spec)
+	if spec, no = placed(spec, &t); no != nil {
+		return g, no
+	}
+	if !allowInfeasible {
+		if no = cmp.Or(s.infeasible(spec), s.neverAllowed(by, spec)); no != nil {
+			return g, no
+		}
+	}
+	if no = s.noUID(spec); no != nil {
+		return g, no
+	}
+	if g, no = s.given(spec, &t); no != nil {
+		return g, no
+	}
+	return g, s.tooManyWait(by, &t)
+}
+
 // given is a spec with what it does not ask for and gets all the same.
 type given struct {
 	spec          *messages.JobSpec
 	memory, limit bool // which of them is a default
 }
 
-func (s *Scheduler) given(spec *messages.JobSpec) (g given, no *messages.SubmitReply) {
+func (s *Scheduler) given(spec *messages.JobSpec, t *messages.QueueTerms) (g given, no *messages.SubmitReply) {
 	with, no := s.bounded(spec)
 	if no != nil {
 		return g, no
 	}
-	g.spec, no = s.limited(with)
+	g.spec, no = s.limited(with, t)
 	g.memory, g.limit = with != spec, g.spec != with
 	return g, no
 }
@@ -150,6 +148,7 @@ func (s *Scheduler) write(ctx actor.Context, m *messages.Submit, g given, key re
 		Uid: e.uid, MemoryByShare: g.memory, LimitByDefault: g.limit,
 	}
 	s.jobs[e.id] = e
+	s.idles(e, true)
 	s.owners.see(key.owner)
 	if m.RequestId != "" {
 		s.requests[key] = e
@@ -231,6 +230,7 @@ func (s *Scheduler) answerRepeated(ctx actor.Context, e *livingJob, m actors.Fou
 // drop forgets a submit that did not become a job.
 func (s *Scheduler) drop(ctx actor.Context, e *livingJob, reply *messages.SubmitReply) {
 	delete(s.jobs, e.id)
+	s.idles(e, false)
 	s.freeUID(e)
 	if s.requests[e.key] == e {
 		delete(s.requests, e.key)

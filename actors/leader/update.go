@@ -57,6 +57,7 @@ func (j *Job) onUpdate(ctx actor.Context, m *messages.Update) {
 	if priority != was.Priority || limit != was.TimeLimitMs || begin != was.BeginUnixMs {
 		spec := actors.CopyOf(was)
 		spec.Priority, spec.TimeLimitMs, spec.BeginUnixMs = priority, limit, begin
+		spec.PriorityZero = spec.PriorityZero || m.SetPriority && priority == 0
 		j.respec = &specWish{spec, &messages.Deed{By: m.Principal, AtUnixMs: j.p.Clock.WallMs(), Reason: m.Reason}}
 	}
 	if m.SetBegin {

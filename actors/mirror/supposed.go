@@ -18,7 +18,8 @@ func (m *Mirror) supposed(spec *messages.JobSpec) string {
 		return "it would wait: " + messages.BeginsAt(spec)
 	}
 	fabric := m.picture.fabric
-	gang := messages.GangOf(spec)
+	terms := m.queues.GetQueues().TermsOf(spec.GetQueue())
+	gang := messages.GangOf(terms.Selected(spec))
 	if amount := &gang.Each; gang.Each.MemoryBytes == 0 && gang.Total.MemoryBytes == 0 {
 		if gang.Split != topology.SplitNone {
 			amount = &gang.Total

@@ -62,7 +62,7 @@ var shown = []struct{ message, open, private, ids string }{
 		"peak_memory_bytes places", "", ""},
 	{"GangSpec", "replicas_min replicas_max total split apart", "", ""},
 	{"Resources", "milli_cpu memory_bytes milli_gpu", "", ""},
-	{"JobSpec", "name labels queue priority gang each gpu_type shm_bytes topology node_selector image " +
+	{"JobSpec", "name labels queue priority priority_zero gang each gpu_type shm_bytes topology node_selector image " +
 		"workdir user mounts time_limit_ms prepare_timeout_ms stop restart lost_grace_ms " +
 		"stop_when_lost_ms limits_required nodes exclude disk_bytes submit_dir network " +
 		"begin_unix_ms launcher warn", "command env script", ""},

@@ -30,7 +30,7 @@ type specFlags struct {
 	shm, disk, stopSignal, grace, patience, backoff, cpusEach, gpusInAll        string
 	prepareTimeout, lostGrace, stopWhenLost                                     string
 	replicas, priority, restarts                                                int32
-	counted                                                                     bool // --replicas was given
+	counted, prioritised                                                        bool // --replicas, --priority was given
 	env, label, selector, mount, nodes, exclude                                 []string
 	machines                                                                    string
 	script                                                                      *messages.Script
@@ -101,7 +101,7 @@ func (s *specFlags) spec(command []string, lookup func(string) (string, bool)) (
 	spec := &messages.JobSpec{
 		Name: s.name, Queue: s.queue, Priority: s.priority, GpuType: s.gpuType, Image: s.image, Command: command,
 		Workdir: s.workdir, User: s.user,
-		Script: s.script,
+		Script: s.script, PriorityZero: s.prioritised && s.priority == 0,
 	}
 	if s.script != nil && spec.Image == "" {
 		spec.Image = messages.HostImage // the machines' own root; a job that needs another image is refused at once

@@ -95,7 +95,7 @@ func (s *submission) arguments(c *cobra.Command, args []string) error {
 		files = append([]string{s.file}, files...)
 	}
 	flag := s.given(c.Flags())
-	s.counted = c.Flags().Changed("replicas")
+	s.counted, s.prioritised = c.Flags().Changed("replicas"), c.Flags().Changed("priority")
 	if s.brings = scriptOf(files, command, flag); s.brings != nil {
 		files, command, flag = files[:1], nil, ""
 	}

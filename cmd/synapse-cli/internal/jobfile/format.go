@@ -29,7 +29,7 @@ type Metadata struct {
 // Spec is what the job asks for.
 type Spec struct {
 	Queue          string            `json:"queue,omitempty" yaml:"queue,omitempty"`
-	Priority       int32             `json:"priority,omitempty" yaml:"priority,omitempty"`
+	Priority       *int32            `json:"priority,omitempty" yaml:"priority,omitempty"`
 	Gang           Gang              `json:"gang" yaml:"gang"`
 	Resources      *Resources        `json:"resources,omitempty" yaml:"resources,omitempty,flow"`
 	Topology       *Topology         `json:"topology,omitempty" yaml:"topology,omitempty,flow"`
@@ -125,13 +125,21 @@ func TextStyle(s string) yaml.Style {
 	return 0
 }
 
+// priorityOf is nil where the job names none.
+func priorityOf(s *messages.JobSpec) *int32 {
+	if n := s.GetPriority(); n != 0 || s.GetPriorityZero() {
+		return &n
+	}
+	return nil
+}
+
 // Format is the file of a job.
 func Format(s *messages.JobSpec) File {
 	f := File{
 		APIVersion: "synapse/v1", Kind: "Job",
 		Metadata: Metadata{Name: s.GetName(), Labels: labelsOf(s.GetLabels())},
 		Spec: Spec{
-			Queue: s.GetQueue(), Priority: s.GetPriority(), Gang: gangOf(s.GetGang()), Resources: resourcesOf(s),
+			Queue: s.GetQueue(), Priority: priorityOf(s), Gang: gangOf(s.GetGang()), Resources: resourcesOf(s),
 			NodeSelector: labelsOf(s.GetNodeSelector()), Nodes: s.GetNodes(), Exclude: s.GetExclude(),
 			Image: s.GetImage(), Command: s.GetCommand(), Workdir: s.GetWorkdir(), User: s.GetUser(),
 			Network: s.GetNetwork().Word(), Launcher: s.GetLauncher().Word(),

@@ -262,6 +262,7 @@ func TestFormatIsReadBack(t *testing.T) {
 	odd.GpuType, odd.ShmBytes, odd.DiskBytes, odd.Image, odd.Command = "", 0, 0, "true",
 		[]string{"", "no", "1", "a\nb", "#", "- x", "{}", "null"}
 	odd.Env = []*messages.EnvVar{{Name: "A", Value: "yes"}, {Name: "B", Value: " x "}}
+	odd.Priority, odd.PriorityZero = 0, true
 	odd.TimeLimitMs, odd.LostGraceMs = 5_400_001, 90_061_001
 	all := []*messages.JobSpec{fullSpec(), total, odd}
 	for _, text := range []string{

@@ -89,7 +89,7 @@ func sections() []section {
 func specKeys() []key {
 	return []key{
 		{"queue", "queue", readName(func(s *spec) *string { return &s.Queue })},
-		{"priority", "priority", readCount(func(s *spec) *int32 { return &s.Priority })},
+		{"priority", "priority", readPriority},
 		{"gang", "gang", readSection},
 		{"resources", "each", readSection},
 		{"topology", "topology", readSection},
@@ -138,6 +138,13 @@ func script(s *spec) *messages.Script         { return made(&s.Script) }
 func readScript(r *reader, n *yaml.Node, path string) {
 	if text, ok := r.scalar(n, path, "the text of a script"); ok {
 		script(r.spec).Text = []byte(text)
+	}
+}
+
+// readPriority notes a 0 that is written out: a queue's default is for jobs that name no priority.
+func readPriority(r *reader, n *yaml.Node, path string) {
+	if count, ok := r.number(n, path, 32); ok {
+		r.spec.Priority, r.spec.PriorityZero = int32(count), count == 0
 	}
 }
 
