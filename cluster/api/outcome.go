@@ -19,6 +19,10 @@ const MaxReplyBytes = 64 << 20
 // LeaderTrailer is the trailer in which a scheduler that does not lead names the one that does.
 const LeaderTrailer = "synapse-leader"
 
+// RetryAfterTrailer is the trailer that says, in whole seconds, when a client that was refused for asking too much may
+// come again.
+const RetryAfterTrailer = "retry-after"
+
 // statusCodes maps our codes to gRPC's. CONFLICT is AlreadyExists and not FailedPrecondition, which INFEASIBLE needs.
 var statusCodes = map[messages.Code]codes.Code{
 	messages.Code_CODE_INVALID:     codes.InvalidArgument,

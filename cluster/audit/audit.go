@@ -1,8 +1,10 @@
-// Package audit is a scheduler's account of who asked what of it: a file that is only added to, in which each line has
-// the hash of the one before. It is told what to write, judges nothing, and never writes what a job brings.
+// Package audit is a scheduler's account of who asked what of it: files that are only added to, in which each line has
+// the hash of the one before, also over the end of a file. It is told what to write, judges nothing, and never writes
+// what a job brings.
 package audit
 
 import (
+	"bufio"
 	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
@@ -24,8 +26,10 @@ import (
 // anywhere pins all lines up to it.
 
 const (
-	// File is the account's name in its folder.
+	// File is the name of the account in its folder: of the file that is added to. Those that are full are beside it.
 	File = "audit.log"
+	// fullAt is the size at which a file is full.
+	fullAt = 64 << 20
 	// headsEvery is how often the head is told where there are new lines, and syncEvery how often lines go to the disk: a
 	// process that is killed loses none, a machine that loses its power those of a second.
 	headsEvery = time.Minute
@@ -71,13 +75,17 @@ func (h Head) String() string { return fmt.Sprintf("%s%d %s", headWords, h.N, h.
 type Log struct {
 	now  func() time.Time
 	tell func(format string, args ...any)
+	dir  string
 
 	mu    sync.Mutex
 	file  *os.File
 	size  int64
+	full  int64  // the size at which the next file begins
+	first uint64 // the number of the file's first line; 0: it has none
 	head  Head
 	told  uint64
 	dirty bool
+	stuck bool // it was told that no next file can be begun
 
 	closed  chan struct{}
 	closing sync.Once
@@ -89,21 +97,26 @@ func Open(dir string, now func() time.Time, tell func(format string, args ...any
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("the audit: %w", err)
 	}
-	path := filepath.Join(dir, File)
-	file, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR|os.O_APPEND, 0o600)
+	file, err := begin(dir)
 	if err != nil {
 		return nil, fmt.Errorf("the audit: %w", err)
 	}
-	l := &Log{now: now, tell: tell, file: file, closed: make(chan struct{})}
+	l := &Log{now: now, tell: tell, dir: dir, file: file, full: fullAt, closed: make(chan struct{})}
 	if err := l.goOn(); err != nil {
-		return nil, errors.Join(fmt.Errorf("the audit %s: %w", path, err), file.Close())
+		return nil, errors.Join(fmt.Errorf("the audit %s: %w", file.Name(), err), file.Close())
 	}
 	l.running.Add(1)
 	go l.keep()
 	return l, nil
 }
 
-// goOn finds the last line. What a crash left of one that was not written whole is cut off, and told in the next line.
+// begin opens the file that is added to, and makes it where there is none.
+func begin(dir string) (*os.File, error) {
+	return os.OpenFile(filepath.Join(dir, File), os.O_CREATE|os.O_RDWR|os.O_APPEND, 0o600)
+}
+
+// goOn finds the last line, which is in the file before where this one has none yet. What a crash left of one that was
+// not written whole is cut off, and told in the next line.
 func (l *Log) goOn() error {
 	info, err := l.file.Stat()
 	if err != nil {
@@ -125,8 +138,13 @@ func (l *Log) goOn() error {
 			return fmt.Errorf("its last line cannot be read, so nothing is added to it; look at it, and move it away: %w", err)
 		}
 		l.head = Head{line.N, hashOf(last)}
+		if err := l.findFirst(); err != nil {
+			return err
+		}
 	} else if l.size > 0 {
 		return fmt.Errorf("its last line has more than %d bytes, as none of ours; look at it, and move it away", maxLine)
+	} else if err := l.goOnBehind(); err != nil {
+		return err
 	}
 	if cut > 0 {
 		if err := l.file.Truncate(l.size); err != nil {
@@ -135,6 +153,59 @@ func (l *Log) goOn() error {
 		_, err = l.Add(Line{What: fmt.Sprintf("cut off %d bytes of a line that was not written whole", cut), Outcome: OK})
 	}
 	return err
+}
+
+// findFirst reads the number of the file's first line, which will be in its name when it is full.
+func (l *Log) findFirst() error {
+	text, err := bufio.NewReaderSize(io.NewSectionReader(l.file, 0, l.size), maxLine).ReadSlice('\n')
+	if err != nil {
+		return err
+	}
+	line, err := parse(bytes.TrimSuffix(text, []byte("\n")))
+	if err != nil {
+		return fmt.Errorf("its first line cannot be read; look at it, and move it away: %w", err)
+	}
+	l.first = line.N
+	return nil
+}
+
+// goOnBehind takes the head from the last file that is full. Each of them ends with a whole line.
+func (l *Log) goOnBehind() error {
+	full, err := fullFiles(l.dir)
+	if err != nil || len(full) == 0 {
+		return err
+	}
+	file, err := os.Open(full[len(full)-1])
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	behind := &Log{file: file, now: l.now, dir: l.dir}
+	if err := behind.goOn(); err != nil {
+		return fmt.Errorf("%s: %w", file.Name(), err)
+	}
+	l.head = behind.head
+	return nil
+}
+
+// turn puts the full file aside and begins the next one. Where that fails, the file is added to as before: a line that
+// is too far behind in a file is better than none.
+func (l *Log) turn() {
+	aside := filepath.Join(l.dir, fmt.Sprintf("%s%020d%s", fullPrefix, l.first, fullSuffix))
+	err := os.Rename(l.file.Name(), aside)
+	if err == nil {
+		var next *os.File
+		if next, err = begin(l.dir); err == nil {
+			err = errors.Join(l.file.Sync(), l.file.Close())
+			l.file, l.size, l.first, l.stuck = next, 0, 0, false
+		} else {
+			err = errors.Join(err, os.Rename(aside, l.file.Name()))
+		}
+	}
+	if err != nil && !l.stuck {
+		l.stuck = true
+		l.tell("The audit goes on in a file that is full: %v", err)
+	}
 }
 
 // Add writes a line, and answers its number. N, At and Prev are the log's own.
@@ -151,6 +222,9 @@ func (l *Log) Add(line Line) (uint64, error) {
 	if err != nil {
 		return 0, err
 	}
+	if l.size > 0 && l.size+int64(len(text)) >= l.full {
+		l.turn()
+	}
 	if n, err := l.file.Write(append(text, '\n')); err != nil {
 		if n > 0 { // half a line must not be the beginning of the next
 			err = errors.Join(err, l.file.Truncate(l.size))
@@ -159,6 +233,9 @@ func (l *Log) Add(line Line) (uint64, error) {
 	}
 	l.size += int64(len(text)) + 1
 	l.head, l.dirty = Head{line.N, hashOf(text)}, true
+	if l.first == 0 {
+		l.first = line.N
+	}
 	return line.N, nil
 }
 
@@ -182,13 +259,13 @@ func (l *Log) keep() {
 
 func (l *Log) sync() {
 	l.mu.Lock()
-	dirty := l.dirty
+	dirty, file := l.dirty, l.file
 	l.dirty = false
 	l.mu.Unlock()
 	if !dirty {
 		return
 	}
-	if err := l.file.Sync(); err != nil {
+	if err := file.Sync(); err != nil && !errors.Is(err, os.ErrClosed) { // one that is full meanwhile is on its disk
 		l.tell("The audit does not reach its disk: %v", err)
 	}
 }

@@ -3,10 +3,14 @@ package audit
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"os"
+	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -30,6 +34,52 @@ type Broken struct {
 
 func (b *Broken) Error() string { return fmt.Sprintf("line %d: %s", b.Line, b.Why) }
 
+// Full files are named by their first line.
+const (
+	fullPrefix = "audit-"
+	fullSuffix = ".log"
+)
+
+// fullFiles are those in a folder, in order.
+func fullFiles(dir string) ([]string, error) {
+	names, err := filepath.Glob(filepath.Join(dir, fullPrefix+"*"+fullSuffix))
+	slices.SortFunc(names, func(a, b string) int { return cmp.Or(len(a)-len(b), strings.Compare(a, b)) })
+	return names, err
+}
+
+// Account is all files of an account, one behind the other.
+type Account struct {
+	io.Reader
+	files []*os.File
+}
+
+// OpenAccount opens the account in a folder. Full files that were moved away are not missed: it begins later then.
+func OpenAccount(dir string) (*Account, error) {
+	names, err := fullFiles(dir)
+	if err != nil {
+		return nil, err
+	}
+	a := &Account{}
+	var parts []io.Reader
+	for _, name := range append(names, filepath.Join(dir, File)) {
+		file, err := os.Open(name)
+		if err != nil {
+			return nil, errors.Join(err, a.Close())
+		}
+		a.files, parts = append(a.files, file), append(parts, file)
+	}
+	a.Reader = io.MultiReader(parts...)
+	return a, nil
+}
+
+// Close closes the files.
+func (a *Account) Close() (err error) {
+	for _, file := range a.files {
+		err = errors.Join(err, file.Close())
+	}
+	return err
+}
+
 // Read gives all lines, in order, and ends at the first that does not follow from the one before: its error is a
 // *Broken then. Each, if any, may end it too. It answers the head.
 func Read(from io.Reader, each func(Line) error) (head Head, err error) {
@@ -43,6 +93,7 @@ func Read(from io.Reader, each func(Line) error) (head Head, err error) {
 
 func read(from io.Reader, each func(line Line, hash string) error) (head Head, err error) {
 	lines := bufio.NewReaderSize(from, maxLine)
+	begun := false
 	for n := uint64(1); ; n++ {
 		text, err := lines.ReadSlice('\n')
 		switch {
@@ -57,6 +108,10 @@ func read(from io.Reader, each func(line Line, hash string) error) (head Head, e
 		}
 		text = bytes.TrimSuffix(text, []byte("\n"))
 		line, err := parse(text)
+		if err == nil && !begun && line.N > 1 && line.Prev != "" { // what came before was moved away
+			n, head = line.N, Head{line.N - 1, line.Prev}
+		}
+		begun = true
 		switch {
 		case err != nil:
 			return head, &Broken{n, "it cannot be read: " + err.Error()}
@@ -89,13 +144,20 @@ func Heads(in io.Reader) (all []Head, err error) {
 }
 
 // Verify reads an account to its end and holds it against heads that were kept elsewhere: a line that was changed with
-// all that follow it, or cut off, is found by them alone.
-func Verify(from io.Reader, kept []Head) (Head, error) {
+// all that follow it, or cut off, is found by them alone. First is its first line: another one than 1 says that what
+// came before is somewhere else, or gone.
+func Verify(from io.Reader, kept []Head) (first uint64, head Head, err error) {
 	byLine := map[uint64][]string{}
 	for _, h := range kept {
 		byLine[h.N] = append(byLine[h.N], h.Hash)
 	}
-	head, err := read(from, func(line Line, hash string) error {
+	head, err = read(from, func(line Line, hash string) error {
+		if first == 0 {
+			first = line.N
+			if before := byLine[first-1]; first > 1 && len(before) > 0 && !slices.Contains(before, line.Prev) {
+				return &Broken{first, "it does not follow from a head that was kept elsewhere"}
+			}
+		}
 		for _, other := range byLine[line.N] {
 			if other != hash {
 				return &Broken{line.N, "a head that was kept elsewhere is another one: it, or one before it, was changed"}
@@ -104,12 +166,13 @@ func Verify(from io.Reader, kept []Head) (Head, error) {
 		return nil
 	})
 	if err != nil {
-		return head, err
+		return first, head, err
 	}
 	for _, h := range kept {
 		if h.N > head.N {
-			return head, &Broken{head.N + 1, fmt.Sprintf("it is missing: a head that was kept elsewhere is of line %d", h.N)}
+			return first, head, &Broken{head.N + 1,
+				fmt.Sprintf("it is missing: a head that was kept elsewhere is of line %d", h.N)}
 		}
 	}
-	return head, nil
+	return first, head, nil
 }

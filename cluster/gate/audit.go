@@ -116,7 +116,7 @@ func (g *Gate) note(line audit.Line) {
 
 // noteStranger writes that somebody was refused of whom nothing was proved.
 func (g *Gate) noteStranger(from net.Conn, call, why string) {
-	g.note(audit.Line{From: hostOf(from), Call: call, Outcome: audit.Refused + ": " + why})
+	g.noteRefusal(audit.Line{Who: strangers, From: hostOf(from), Call: call, Outcome: audit.Refused + ": " + why})
 }
 
 // certified writes that somebody is about to get a certificate. Without the line nobody does.

@@ -42,6 +42,8 @@ const (
 	countRenewed  = "gate.renewed"  // certificates signed for machines that had one
 	countDenied   = "gate.denied"   // calls that the caller's role may not make
 	countJoined   = "gate.joined"   // certificates signed for machines that had none
+
+	countOverdrawn = "gate.overdrawn" // calls and connections beyond what their identity may have
 )
 
 // Options are what a gate is given. Log is told a line for people.
@@ -55,6 +57,8 @@ type Options struct {
 	Job func(ctx context.Context, id string) (*messages.JobRecord, error)
 	// Audit is the account of what is asked here; nil: none is kept.
 	Audit *audit.Log
+	// Allowed is what each identity may have; the zero: DefaultAllowance.
+	Allowed Allowance
 }
 
 // Gate is a scheduler's.
@@ -69,6 +73,7 @@ type Gate struct {
 	closing   sync.Once
 	running   sync.WaitGroup
 	joins     sync.Mutex // held while an invitation is spent
+	purses    purses
 
 	mu      sync.Mutex
 	open    map[*connection]struct{}
@@ -106,10 +111,14 @@ func New(o Options) (*Gate, error) {
 	if o.Count == nil {
 		o.Count = func(string, int64) {}
 	}
+	if o.Allowed == (Allowance{}) {
+		o.Allowed = DefaultAllowance()
+	}
 	own := identity.Identity{Cluster: by.Cluster, Role: identity.RoleScheduler, Name: by.Name}
 	g := &Gate{
 		o: o, authority: o.Folder.Pair, own: own,
 		closed: make(chan struct{}), open: map[*connection]struct{}{}, renewed: map[holder]time.Time{},
+		purses: purses{allowed: o.Allowed},
 	}
 	if g.trust, err = o.Folder.Trust(); err != nil {
 		return nil, err
@@ -133,6 +142,7 @@ func (g *Gate) Identity() identity.Identity { return g.own }
 func (g *Gate) Close() {
 	g.closing.Do(func() { close(g.closed) })
 	g.running.Wait()
+	g.noteTallies(true)
 }
 
 // renewOwn makes the scheduler a certificate where it has none that lasts. Its key is never on a disk.
@@ -171,6 +181,7 @@ func (g *Gate) recheck() {
 	for _, c := range g.unwanted() {
 		c.Close()
 	}
+	g.noteTallies(false)
 }
 
 func (g *Gate) unwanted() (out []*connection) {
@@ -211,8 +222,12 @@ func (g *Gate) say(format string, args ...any) bool {
 // Close lets go of the connection.
 func (c *connection) Close() error {
 	c.gate.mu.Lock()
+	_, was := c.gate.open[c]
 	delete(c.gate.open, c)
 	c.gate.mu.Unlock()
+	if was {
+		c.gate.purses.leaves(c.peer.Identity.String())
+	}
 	return c.Conn.Close()
 }
 
@@ -251,12 +266,24 @@ func (g *Gate) handshake(raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
 	case protocolJoin:
 		return nil, nil, errors.Join(errServed, g.join(conn), conn.Close())
 	}
+	if who := p.Identity.String(); !g.purses.connects(who, g.o.Now()) {
+		return nil, nil, errors.Join(g.crowded(raw, who), conn.Close())
+	}
 	c := &connection{Conn: conn, gate: g, peer: p}
 	g.mu.Lock()
 	g.open[c] = struct{}{}
 	g.mu.Unlock()
 	g.o.Count(countAdmitted, 1)
 	return c, proved(p), nil
+}
+
+// crowded refuses a connection of somebody who has as many as one may have.
+func (g *Gate) crowded(raw net.Conn, who string) error {
+	why := fmt.Sprintf("it has %d that are open, and may have no more", g.purses.allowed.Connections)
+	g.o.Count(countOverdrawn, 1)
+	g.say("Refused a connection of %s from %s: %s", who, hostOf(raw), why)
+	g.noteRefusal(audit.Line{Who: who, From: hostOf(raw), Call: "connect", Outcome: audit.Refused + ": " + why})
+	return errors.New(why)
 }
 
 // lingers is how long a connection that was refused stays half open, and lingeringBytes what is read of it meanwhile.

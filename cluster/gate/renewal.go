@@ -38,6 +38,11 @@ func (g *Gate) renew(conn *tls.Conn, p identity.Peer) error {
 	if err != nil {
 		return err
 	}
+	if wait := g.purses.renews(p.Identity.String(), g.o.Now()); wait > 0 {
+		err = fmt.Errorf("it has had %d certificates, and may have the next one in %s", renewalBurst, wait.Round(time.Second))
+		return g.refuse(conn, err, "Refused to renew the certificate of %s from %s: it asks for more than one a minute",
+			p, hostOf(conn))
+	}
 	chain, err := g.authority.Renew(p, request, g.o.Now())
 	if err == nil {
 		err = g.certified(conn, p.Identity, until(chain[0]))

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"google.golang.org/grpc"
@@ -69,6 +70,11 @@ func (g *Gate) ServerOptions() []grpc.ServerOption {
 		grpc.ChainUnaryInterceptor(func(
 			ctx context.Context, request any, info *grpc.UnaryServerInfo, handle grpc.UnaryHandler,
 		) (any, error) {
+			done, err := g.enter(ctx, info.FullMethod)
+			if err != nil {
+				return nil, err
+			}
+			defer done()
 			c, err := g.ask(ctx, info.FullMethod)
 			if err != nil {
 				return nil, err
@@ -86,6 +92,11 @@ func (g *Gate) ServerOptions() []grpc.ServerOption {
 		grpc.ChainStreamInterceptor(func(
 			server any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handle grpc.StreamHandler,
 		) error {
+			done, err := g.enter(stream.Context(), info.FullMethod)
+			if err != nil {
+				return err
+			}
+			defer done()
 			c, err := g.ask(stream.Context(), info.FullMethod)
 			if err != nil {
 				return err
@@ -178,6 +189,11 @@ func (c *asked) allow(request any) error {
 			return c.refuseRight(right, fmt.Sprintf("job %s of %s", of.GetId(), owner))
 		}
 	}
+	if slices.ContainsFunc(needed, rights.Right.Changes) {
+		if over, wait := c.gate.purses.change(c.peer.Identity.String(), c.gate.o.Now()); over != "" {
+			return c.overdrawn(over, wait)
+		}
+	}
 	return c.begin(m, needed, of)
 }
 
@@ -219,7 +235,7 @@ func (c *asked) refuseRight(right rights.Right, object string) error {
 func (c *asked) refuse(what, whose, right string) error {
 	c.gate.o.Count(countDenied, 1)
 	c.gate.say("Refused %s to %s: it may not %s", c.call, c.peer, what)
-	c.gate.note(c.about(what, audit.Refused))
+	c.gate.noteRefusal(c.about(what, audit.Refused))
 	name := c.peer.Name
 	if c.peer.Role != "" {
 		name += " (" + string(c.peer.Role) + ")"

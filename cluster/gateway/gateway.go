@@ -34,7 +34,8 @@ const (
 	// server, puts an envelope around its own.
 	maxRequestBytes = messages.MaxMessageBytes + 64<<10
 	// maxStreams bounds all open watches and readers of output: each holds memory for as long as its client likes.
-	maxStreams = 1_024
+	// How many of them one identity may have is the gate's to say.
+	maxStreams = 2_048
 )
 
 // Leader names the process that leads.

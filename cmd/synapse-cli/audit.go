@@ -3,9 +3,8 @@ package main
 import (
 	"cmp"
 	"errors"
+	"fmt"
 	"io"
-	"os"
-	"path/filepath"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -90,11 +89,15 @@ func (a *app) verifyAudit(dir string, kept []audit.Head) error {
 		return err
 	}
 	defer file.Close()
-	head, err := audit.Verify(file, kept)
+	first, head, err := audit.Verify(file, kept)
 	if err != nil {
 		return broken(err)
 	}
-	return a.data("%d lines, each as it was written; %d heads that were kept elsewhere fit\n%s", head.N, len(kept), head)
+	lines := fmt.Sprintf("%d lines", head.N)
+	if first > 1 {
+		lines = fmt.Sprintf("lines %d to %d, what came before is not here", first, head.N)
+	}
+	return a.data("%s, each as it was written; %d heads that were kept elsewhere fit\n%s", lines, len(kept), head)
 }
 
 func (a *app) readAudit(dir string, each func(audit.Line) error) error {
@@ -108,7 +111,7 @@ func (a *app) readAudit(dir string, each func(audit.Line) error) error {
 }
 
 func openAudit(dir string) (io.ReadCloser, error) {
-	file, err := os.Open(filepath.Join(dir, audit.File))
+	file, err := audit.OpenAccount(dir)
 	if err != nil {
 		return nil, &failure{
 			code: exitNotFound, text: err.Error(), hint: "it is in the folder audit of the scheduler's --data-dir",

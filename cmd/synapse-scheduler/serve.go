@@ -222,9 +222,26 @@ func (s *scheduler) lead(ctx context.Context, epoch uint64) {
 		Settings: s.policy,
 	})
 	s.link.Lead(epoch)
+	s.noteLead(epoch)
 	s.leads.Store(&gateway.Leader{Here: true, Epoch: epoch})
 	r := campaign.Retention{Store: s.store, Keep: s.keepFinished, WallMs: s.host.Clock().WallMs, Log: s.log}
 	go r.Run(ctx, epoch)
+}
+
+// noteLead writes into the audit that this scheduler leads from here on, and after which one. Each has an account of
+// its own, so what was before is in that one's.
+func (s *scheduler) noteLead(epoch uint64) {
+	if s.audit == nil {
+		return
+	}
+	what := fmt.Sprintf("lead in epoch %d", epoch)
+	if before := s.leads.Load().Address; before != "" {
+		what += ", after " + before
+	}
+	line := audit.Line{Who: s.gate.Identity().String(), Call: "lead", What: what, Outcome: audit.OK}
+	if _, err := s.audit.Add(line); err != nil {
+		s.log.Info("Not in the audit: %s: %v", what, err)
+	}
 }
 
 // announce says where the scheduler is, once it can be reached.

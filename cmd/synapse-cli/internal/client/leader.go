@@ -3,6 +3,7 @@ package client
 import (
 	"context"
 	"io"
+	"strconv"
 	"time"
 
 	"google.golang.org/grpc"
@@ -81,6 +82,9 @@ type tries struct {
 // and waits as long as it must.
 func (c *Client) again(ctx context.Context, t *tries, from *server, trailer metadata.MD, err error) bool {
 	code := status.Code(err)
+	if code == codes.ResourceExhausted {
+		return waits(ctx, t, trailer)
+	}
 	slow := code == codes.DeadlineExceeded && ctx.Err() == nil
 	if code != codes.Unavailable && !slow {
 		return false
@@ -111,6 +115,26 @@ func (c *Client) again(ctx context.Context, t *tries, from *server, trailer meta
 	case <-ctx.Done():
 		return false
 	case <-time.After(roundPause):
+		return true
+	}
+}
+
+// waits waits for as long as a scheduler said to one who asked too much, if there is time for that.
+func waits(ctx context.Context, t *tries, trailer metadata.MD) bool {
+	told := trailer.Get(api.RetryAfterTrailer)
+	if len(told) != 1 {
+		return false
+	}
+	seconds, err := strconv.ParseUint(told[0], 10, 16)
+	pause := time.Duration(seconds) * time.Second
+	deadline, bounded := ctx.Deadline()
+	if err != nil || time.Now().Add(pause).After(t.until) || bounded && time.Until(deadline) < pause {
+		return false
+	}
+	select {
+	case <-ctx.Done():
+		return false
+	case <-time.After(pause):
 		return true
 	}
 }

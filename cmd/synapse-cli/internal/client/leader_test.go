@@ -366,3 +366,20 @@ func TestLogsGoOnAtTheNextLeader(t *testing.T) {
 		t.Errorf("the second was asked for %v", q)
 	}
 }
+
+// TestWaits: whoever asked too much waits as long as the scheduler says, if there is time for that.
+func TestWaits(t *testing.T) {
+	soon := &tries{until: time.Now().Add(time.Minute)}
+	for told, want := range map[string]bool{"": false, "soon": false, "-1": false, "120": false, "0": true, "1": true} {
+		began := time.Now()
+		if got := waits(t.Context(), soon, metadata.Pairs(api.RetryAfterTrailer, told)); got != want {
+			t.Errorf("told %q it waits: %v", told, got)
+		}
+		if told == "1" && time.Since(began) < time.Second {
+			t.Error("it does not wait a second")
+		}
+	}
+	if waits(t.Context(), soon, nil) {
+		t.Error("it waits for something that nobody said")
+	}
+}

@@ -1,0 +1,269 @@
+package gate
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/metadata"
+
+	"github.com/yi-json/synapse/cluster/api"
+	"github.com/yi-json/synapse/cluster/audit"
+	"github.com/yi-json/synapse/cluster/rights"
+	"github.com/yi-json/synapse/messages"
+)
+
+// This file owns what one identity may ask for. What somebody overdraws is his own loss: he is refused, and told when
+// to come again, while everybody else is served as before. Without it one pool of streams and one disk of the audit
+// were everybody's, and whoever was fastest had them.
+
+// Allowance is what each identity may have. A rate may be exceeded for as long as what was not used of it before lasts,
+// up to its burst.
+type Allowance struct {
+	Calls       Rate // of all calls
+	Changes     Rate // of those that change something, which cost a place on a disk
+	Open        int  // of calls and streams that are open at the same time, those of all
+	Share       int  // each may have this part of the places that are still free, so that some stay free for the next
+	Connections int
+	Refusals    int // of its calls that the audit has one by one, in a minute; those beyond are counted in one line
+}
+
+// Rate is so many a second, and so many at once.
+type Rate struct{ PerSecond, Burst int }
+
+// DefaultAllowance is far above what a person and their scripts do, and below what a scheduler can.
+func DefaultAllowance() Allowance {
+	return Allowance{
+		Calls: Rate{400, 4000}, Changes: Rate{200, 2000}, Open: 2048, Share: 16, Connections: 512, Refusals: 30,
+	}
+}
+
+// cost is the time in which there is one.
+func (r Rate) cost() time.Duration { return time.Second / time.Duration(max(1, r.PerSecond)) }
+
+// renewalCost and renewalBurst bound how often one machine's certificate is signed: an agent asks once in 16 hours, and
+// each time costs a signature and a line of the audit.
+const (
+	renewalCost  = time.Minute
+	renewalBurst = 10
+)
+
+// strangers is the purse of all of whom nothing is proved, and strangersRefusals how many refusals of theirs have lines
+// of their own in a minute: their addresses cost them nothing.
+const (
+	strangers         = ""
+	strangersRefusals = 120
+)
+
+// tallyFor is after which time refusals that were only counted are told in a line.
+const tallyFor = time.Minute
+
+// maxPurses is how many identities are remembered beyond those that have something open.
+const maxPurses = 1024
+
+// pace measures what was taken of a rate: due is when all of it would have come at that rate.
+type pace struct{ due time.Time }
+
+// take takes one of what comes once in a cost, or answers how long it is until there is one.
+func (p *pace) take(cost time.Duration, burst int, now time.Time) (wait time.Duration) {
+	due := p.due
+	if due.Before(now) {
+		due = now
+	}
+	if over := due.Add(cost).Sub(now) - cost*time.Duration(burst); over > 0 {
+		return over
+	}
+	p.due = due.Add(cost)
+	return 0
+}
+
+// purse is what one identity has taken of its allowance.
+type purse struct {
+	calls, changes    pace
+	renewals          pace
+	open, connections int
+	told              int       // refusals written in this minute
+	since             time.Time // when it began
+	tally             uint64    // refusals since then that were counted alone
+	last              audit.Line
+}
+
+// idle reports whether nothing is left to remember.
+func (p *purse) idle(now time.Time) bool {
+	return p.open == 0 && p.connections == 0 && p.tally == 0 && !p.calls.due.After(now) && !p.changes.due.After(now) &&
+		!p.renewals.due.After(now) && now.Sub(p.since) > tallyFor
+}
+
+// purses are those of all identities, by their texts.
+type purses struct {
+	allowed Allowance
+
+	mu   sync.Mutex
+	all  map[string]*purse
+	open int // of all
+}
+
+// most is how many one identity may have open now: fewer, the more are open in all.
+func (s *purses) most() int { return max(1, (s.allowed.Open-s.open)/max(1, s.allowed.Share)) }
+
+// of is the purse of an identity. The lock is held.
+func (s *purses) of(who string, now time.Time) *purse {
+	p := s.all[who]
+	if p == nil {
+		if len(s.all) >= maxPurses {
+			for name, p := range s.all { //order: each is looked at alone
+				if p.idle(now) {
+					delete(s.all, name)
+				}
+			}
+		}
+		if s.all == nil {
+			s.all = map[string]*purse{}
+		}
+		p = &purse{}
+		s.all[who] = p
+	}
+	return p
+}
+
+// connects takes a connection; false: the identity has as many as it may.
+func (s *purses) connects(who string, now time.Time) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p := s.of(who, now)
+	if p.connections >= s.allowed.Connections {
+		return false
+	}
+	p.connections++
+	return true
+}
+
+// leaves gives a connection back.
+func (s *purses) leaves(who string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if p := s.all[who]; p != nil && p.connections > 0 {
+		p.connections--
+	}
+}
+
+// begins takes a call, which ends gives back. What is over the allowance, if anything, comes with the time to wait.
+func (s *purses) begins(who string, now time.Time) (over string, wait time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p := s.of(who, now)
+	if p.open >= s.most() || s.open >= s.allowed.Open {
+		return fmt.Sprintf("has %d calls and watches open, and may have no more now", p.open), time.Second
+	}
+	if wait = p.calls.take(s.allowed.Calls.cost(), s.allowed.Calls.Burst, now); wait > 0 {
+		return fmt.Sprintf("makes more than %d calls a second", s.allowed.Calls.PerSecond), wait
+	}
+	p.open, s.open = p.open+1, s.open+1
+	return "", 0
+}
+
+func (s *purses) ends(who string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if p := s.all[who]; p != nil && p.open > 0 {
+		p.open, s.open = p.open-1, s.open-1
+	}
+}
+
+// change takes one of the calls that change something.
+func (s *purses) change(who string, now time.Time) (over string, wait time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if wait = s.of(who, now).changes.take(s.allowed.Changes.cost(), s.allowed.Changes.Burst, now); wait > 0 {
+		return fmt.Sprintf("changes more than %d things a second", s.allowed.Changes.PerSecond), wait
+	}
+	return "", 0
+}
+
+// renews takes one of the certificates that are signed again.
+func (s *purses) renews(who string, now time.Time) (wait time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.of(who, now).renewals.take(renewalCost, renewalBurst, now)
+}
+
+// refused reports whether a refusal is to be written as a line of its own. Those that are not are counted.
+func (s *purses) refused(line audit.Line, now time.Time) (write bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p, most := s.of(line.Who, now), s.allowed.Refusals
+	if line.Who == strangers {
+		most = strangersRefusals
+	}
+	if p.tally == 0 && (now.Sub(p.since) >= tallyFor || now.Before(p.since)) {
+		p.since, p.told = now, 0
+	}
+	if p.told < most {
+		p.told++
+		return true
+	}
+	p.tally++
+	p.last = line
+	return false
+}
+
+// tallied are the lines that say how many refusals were counted alone, of everybody whose minute is over, or of all.
+func (s *purses) tallied(all bool, now time.Time) (lines []audit.Line) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, p := range s.all { //order: whose line comes first says nothing
+		if p.tally == 0 || !all && now.Sub(p.since) < tallyFor && !now.Before(p.since) {
+			continue
+		}
+		line := p.last
+		line.Outcome = fmt.Sprintf("%s: %d times since %s, of which this is the last",
+			audit.Refused, p.tally, p.since.UTC().Format(time.RFC3339))
+		lines = append(lines, line)
+		p.tally, p.since, p.told = 0, now, 0
+	}
+	return lines
+}
+
+// noteRefusal writes a refusal, or counts it.
+func (g *Gate) noteRefusal(line audit.Line) {
+	if g.o.Audit != nil && g.purses.refused(line, g.o.Now()) {
+		g.note(line)
+	}
+}
+
+// noteTallies writes how many refusals were counted alone.
+func (g *Gate) noteTallies(all bool) {
+	for _, line := range g.purses.tallied(all, g.o.Now()) {
+		g.note(line)
+	}
+}
+
+// overdrawn refuses a call for what its caller has taken already, and says when to come again.
+func (c *asked) overdrawn(over string, wait time.Duration) error {
+	seconds := max(1, int((wait+time.Second-1)/time.Second))
+	c.gate.o.Count(countOverdrawn, 1)
+	c.gate.say("Refused %s to %s: it %s", c.call, c.peer, over)
+	c.gate.noteRefusal(c.about("", audit.Refused+": it "+over))
+	_ = grpc.SetTrailer(c.ctx, metadata.Pairs(api.RetryAfterTrailer, strconv.Itoa(seconds)))
+	return api.StatusOf(&messages.Outcome{
+		Code: messages.Code_CODE_EXHAUSTED, Text: fmt.Sprintf("%s (%s) %s", c.peer.Name, c.peer.Role, over),
+		Hint: fmt.Sprintf("try again in %ds; others are served meanwhile", seconds),
+	})
+}
+
+// enter takes a call of the caller's allowance; done gives back what it holds for as long as it is open.
+func (g *Gate) enter(ctx context.Context, call string) (done func(), err error) {
+	p, ok := PeerOf(ctx)
+	if !ok || call == rights.LinkCall {
+		return func() {}, nil // whoever proved nothing is refused next, and a machine has one link
+	}
+	who := p.Identity.String()
+	if over, wait := g.purses.begins(who, g.o.Now()); over != "" {
+		c := &asked{gate: g, ctx: ctx, peer: p, call: call}
+		return nil, c.overdrawn(over, wait)
+	}
+	return func() { g.purses.ends(who) }, nil
+}
