@@ -72,6 +72,59 @@ func (Split) EnumDescriptor() ([]byte, []int) {
 	return file_messages_job_proto_rawDescGZIP(), []int{0}
 }
 
+// AfterEnd says which end of a job another one waits for.
+type AfterEnd int32
+
+const (
+	AfterEnd_AFTER_END_UNSPECIFIED AfterEnd = 0 // as AFTER_END_OK
+	AfterEnd_AFTER_END_OK          AfterEnd = 1 // it succeeded
+	AfterEnd_AFTER_END_ANY         AfterEnd = 2
+	AfterEnd_AFTER_END_FAILED      AfterEnd = 3 // any but that it succeeded
+)
+
+// Enum value maps for AfterEnd.
+var (
+	AfterEnd_name = map[int32]string{
+		0: "AFTER_END_UNSPECIFIED",
+		1: "AFTER_END_OK",
+		2: "AFTER_END_ANY",
+		3: "AFTER_END_FAILED",
+	}
+	AfterEnd_value = map[string]int32{
+		"AFTER_END_UNSPECIFIED": 0,
+		"AFTER_END_OK":          1,
+		"AFTER_END_ANY":         2,
+		"AFTER_END_FAILED":      3,
+	}
+)
+
+func (x AfterEnd) Enum() *AfterEnd {
+	p := new(AfterEnd)
+	*p = x
+	return p
+}
+
+func (x AfterEnd) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (AfterEnd) Descriptor() protoreflect.EnumDescriptor {
+	return file_messages_job_proto_enumTypes[1].Descriptor()
+}
+
+func (AfterEnd) Type() protoreflect.EnumType {
+	return &file_messages_job_proto_enumTypes[1]
+}
+
+func (x AfterEnd) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use AfterEnd.Descriptor instead.
+func (AfterEnd) EnumDescriptor() ([]byte, []int) {
+	return file_messages_job_proto_rawDescGZIP(), []int{1}
+}
+
 // GangSpec is the shape: replicas of JobSpec.each, or a total that is split with one task per machine.
 type GangSpec struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -443,6 +496,59 @@ func (x *Script) GetText() []byte {
 	return nil
 }
 
+// After is a job that must end before another one is planned.
+type After struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Job           string                 `protobuf:"bytes,1,opt,name=job,proto3" json:"job,omitempty"` // its id
+	End           AfterEnd               `protobuf:"varint,2,opt,name=end,proto3,enum=synapse.v1.AfterEnd" json:"end,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *After) Reset() {
+	*x = After{}
+	mi := &file_messages_job_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *After) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*After) ProtoMessage() {}
+
+func (x *After) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_job_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use After.ProtoReflect.Descriptor instead.
+func (*After) Descriptor() ([]byte, []int) {
+	return file_messages_job_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *After) GetJob() string {
+	if x != nil {
+		return x.Job
+	}
+	return ""
+}
+
+func (x *After) GetEnd() AfterEnd {
+	if x != nil {
+		return x.End
+	}
+	return AfterEnd_AFTER_END_UNSPECIFIED
+}
+
 // JobSpec is one job, as validated by the gateway.
 type JobSpec struct {
 	state            protoimpl.MessageState `protogen:"open.v1"`
@@ -479,13 +585,14 @@ type JobSpec struct {
 	Launcher         Launch                 `protobuf:"varint,31,opt,name=launcher,proto3,enum=synapse.v1.Launch" json:"launcher,omitempty"`                // an agent that does not know the field does as LAUNCH_AUTO
 	Warn             *WarnSpec              `protobuf:"bytes,32,opt,name=warn,proto3" json:"warn,omitempty"`                                                // none: its tasks are told nothing before they are stopped
 	PriorityZero     bool                   `protobuf:"varint,33,opt,name=priority_zero,json=priorityZero,proto3" json:"priority_zero,omitempty"`           // its priority is 0 because that was asked for: its queue's default does not hold
+	After            []*After               `protobuf:"bytes,34,rep,name=after,proto3" json:"after,omitempty"`                                              // not planned before all of these have ended so; one that never will cancels it
 	unknownFields    protoimpl.UnknownFields
 	sizeCache        protoimpl.SizeCache
 }
 
 func (x *JobSpec) Reset() {
 	*x = JobSpec{}
-	mi := &file_messages_job_proto_msgTypes[6]
+	mi := &file_messages_job_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -497,7 +604,7 @@ func (x *JobSpec) String() string {
 func (*JobSpec) ProtoMessage() {}
 
 func (x *JobSpec) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_job_proto_msgTypes[6]
+	mi := &file_messages_job_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -510,7 +617,7 @@ func (x *JobSpec) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobSpec.ProtoReflect.Descriptor instead.
 func (*JobSpec) Descriptor() ([]byte, []int) {
-	return file_messages_job_proto_rawDescGZIP(), []int{6}
+	return file_messages_job_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *JobSpec) GetName() string {
@@ -744,6 +851,13 @@ func (x *JobSpec) GetPriorityZero() bool {
 	return false
 }
 
+func (x *JobSpec) GetAfter() []*After {
+	if x != nil {
+		return x.After
+	}
+	return nil
+}
+
 var File_messages_job_proto protoreflect.FileDescriptor
 
 const file_messages_job_proto_rawDesc = "" +
@@ -777,7 +891,10 @@ const file_messages_job_proto_rawDesc = "" +
 	"\n" +
 	"size_bytes\x18\x03 \x01(\x03R\tsizeBytes\x12\x12\n" +
 	"\x04args\x18\x04 \x03(\tR\x04args\x12\x12\n" +
-	"\x04text\x18\x05 \x01(\fR\x04text\"\xb7\t\n" +
+	"\x04text\x18\x05 \x01(\fR\x04text\"A\n" +
+	"\x05After\x12\x10\n" +
+	"\x03job\x18\x01 \x01(\tR\x03job\x12&\n" +
+	"\x03end\x18\x02 \x01(\x0e2\x14.synapse.v1.AfterEndR\x03end\"\xe0\t\n" +
 	"\aJobSpec\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12)\n" +
 	"\x06labels\x18\x02 \x03(\v2\x11.synapse.v1.LabelR\x06labels\x12\x14\n" +
@@ -814,11 +931,17 @@ const file_messages_job_proto_rawDesc = "" +
 	"\rbegin_unix_ms\x18\x1e \x01(\x03R\vbeginUnixMs\x12.\n" +
 	"\blauncher\x18\x1f \x01(\x0e2\x12.synapse.v1.LaunchR\blauncher\x12(\n" +
 	"\x04warn\x18  \x01(\v2\x14.synapse.v1.WarnSpecR\x04warn\x12#\n" +
-	"\rpriority_zero\x18! \x01(\bR\fpriorityZero*>\n" +
+	"\rpriority_zero\x18! \x01(\bR\fpriorityZero\x12'\n" +
+	"\x05after\x18\" \x03(\v2\x11.synapse.v1.AfterR\x05after*>\n" +
 	"\x05Split\x12\x15\n" +
 	"\x11SPLIT_UNSPECIFIED\x10\x00\x12\x0f\n" +
 	"\vSPLIT_WHOLE\x10\x01\x12\r\n" +
-	"\tSPLIT_ANY\x10\x02B%Z#github.com/yi-json/synapse/messagesb\x06proto3"
+	"\tSPLIT_ANY\x10\x02*`\n" +
+	"\bAfterEnd\x12\x19\n" +
+	"\x15AFTER_END_UNSPECIFIED\x10\x00\x12\x10\n" +
+	"\fAFTER_END_OK\x10\x01\x12\x11\n" +
+	"\rAFTER_END_ANY\x10\x02\x12\x14\n" +
+	"\x10AFTER_END_FAILED\x10\x03B%Z#github.com/yi-json/synapse/messagesb\x06proto3"
 
 var (
 	file_messages_job_proto_rawDescOnce sync.Once
@@ -832,45 +955,49 @@ func file_messages_job_proto_rawDescGZIP() []byte {
 	return file_messages_job_proto_rawDescData
 }
 
-var file_messages_job_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_messages_job_proto_msgTypes = make([]protoimpl.MessageInfo, 7)
+var file_messages_job_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
+var file_messages_job_proto_msgTypes = make([]protoimpl.MessageInfo, 8)
 var file_messages_job_proto_goTypes = []any{
 	(Split)(0),           // 0: synapse.v1.Split
-	(*GangSpec)(nil),     // 1: synapse.v1.GangSpec
-	(*TopologySpec)(nil), // 2: synapse.v1.TopologySpec
-	(*StopSpec)(nil),     // 3: synapse.v1.StopSpec
-	(*WarnSpec)(nil),     // 4: synapse.v1.WarnSpec
-	(*RestartSpec)(nil),  // 5: synapse.v1.RestartSpec
-	(*Script)(nil),       // 6: synapse.v1.Script
-	(*JobSpec)(nil),      // 7: synapse.v1.JobSpec
-	(*Resources)(nil),    // 8: synapse.v1.Resources
-	(*Label)(nil),        // 9: synapse.v1.Label
-	(*EnvVar)(nil),       // 10: synapse.v1.EnvVar
-	(*Mount)(nil),        // 11: synapse.v1.Mount
-	(Network)(0),         // 12: synapse.v1.Network
-	(Launch)(0),          // 13: synapse.v1.Launch
+	(AfterEnd)(0),        // 1: synapse.v1.AfterEnd
+	(*GangSpec)(nil),     // 2: synapse.v1.GangSpec
+	(*TopologySpec)(nil), // 3: synapse.v1.TopologySpec
+	(*StopSpec)(nil),     // 4: synapse.v1.StopSpec
+	(*WarnSpec)(nil),     // 5: synapse.v1.WarnSpec
+	(*RestartSpec)(nil),  // 6: synapse.v1.RestartSpec
+	(*Script)(nil),       // 7: synapse.v1.Script
+	(*After)(nil),        // 8: synapse.v1.After
+	(*JobSpec)(nil),      // 9: synapse.v1.JobSpec
+	(*Resources)(nil),    // 10: synapse.v1.Resources
+	(*Label)(nil),        // 11: synapse.v1.Label
+	(*EnvVar)(nil),       // 12: synapse.v1.EnvVar
+	(*Mount)(nil),        // 13: synapse.v1.Mount
+	(Network)(0),         // 14: synapse.v1.Network
+	(Launch)(0),          // 15: synapse.v1.Launch
 }
 var file_messages_job_proto_depIdxs = []int32{
-	8,  // 0: synapse.v1.GangSpec.total:type_name -> synapse.v1.Resources
+	10, // 0: synapse.v1.GangSpec.total:type_name -> synapse.v1.Resources
 	0,  // 1: synapse.v1.GangSpec.split:type_name -> synapse.v1.Split
-	9,  // 2: synapse.v1.JobSpec.labels:type_name -> synapse.v1.Label
-	1,  // 3: synapse.v1.JobSpec.gang:type_name -> synapse.v1.GangSpec
-	8,  // 4: synapse.v1.JobSpec.each:type_name -> synapse.v1.Resources
-	2,  // 5: synapse.v1.JobSpec.topology:type_name -> synapse.v1.TopologySpec
-	9,  // 6: synapse.v1.JobSpec.node_selector:type_name -> synapse.v1.Label
-	10, // 7: synapse.v1.JobSpec.env:type_name -> synapse.v1.EnvVar
-	11, // 8: synapse.v1.JobSpec.mounts:type_name -> synapse.v1.Mount
-	3,  // 9: synapse.v1.JobSpec.stop:type_name -> synapse.v1.StopSpec
-	5,  // 10: synapse.v1.JobSpec.restart:type_name -> synapse.v1.RestartSpec
-	6,  // 11: synapse.v1.JobSpec.script:type_name -> synapse.v1.Script
-	12, // 12: synapse.v1.JobSpec.network:type_name -> synapse.v1.Network
-	13, // 13: synapse.v1.JobSpec.launcher:type_name -> synapse.v1.Launch
-	4,  // 14: synapse.v1.JobSpec.warn:type_name -> synapse.v1.WarnSpec
-	15, // [15:15] is the sub-list for method output_type
-	15, // [15:15] is the sub-list for method input_type
-	15, // [15:15] is the sub-list for extension type_name
-	15, // [15:15] is the sub-list for extension extendee
-	0,  // [0:15] is the sub-list for field type_name
+	1,  // 2: synapse.v1.After.end:type_name -> synapse.v1.AfterEnd
+	11, // 3: synapse.v1.JobSpec.labels:type_name -> synapse.v1.Label
+	2,  // 4: synapse.v1.JobSpec.gang:type_name -> synapse.v1.GangSpec
+	10, // 5: synapse.v1.JobSpec.each:type_name -> synapse.v1.Resources
+	3,  // 6: synapse.v1.JobSpec.topology:type_name -> synapse.v1.TopologySpec
+	11, // 7: synapse.v1.JobSpec.node_selector:type_name -> synapse.v1.Label
+	12, // 8: synapse.v1.JobSpec.env:type_name -> synapse.v1.EnvVar
+	13, // 9: synapse.v1.JobSpec.mounts:type_name -> synapse.v1.Mount
+	4,  // 10: synapse.v1.JobSpec.stop:type_name -> synapse.v1.StopSpec
+	6,  // 11: synapse.v1.JobSpec.restart:type_name -> synapse.v1.RestartSpec
+	7,  // 12: synapse.v1.JobSpec.script:type_name -> synapse.v1.Script
+	14, // 13: synapse.v1.JobSpec.network:type_name -> synapse.v1.Network
+	15, // 14: synapse.v1.JobSpec.launcher:type_name -> synapse.v1.Launch
+	5,  // 15: synapse.v1.JobSpec.warn:type_name -> synapse.v1.WarnSpec
+	8,  // 16: synapse.v1.JobSpec.after:type_name -> synapse.v1.After
+	17, // [17:17] is the sub-list for method output_type
+	17, // [17:17] is the sub-list for method input_type
+	17, // [17:17] is the sub-list for extension type_name
+	17, // [17:17] is the sub-list for extension extendee
+	0,  // [0:17] is the sub-list for field type_name
 }
 
 func init() { file_messages_job_proto_init() }
@@ -884,8 +1011,8 @@ func file_messages_job_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_messages_job_proto_rawDesc), len(file_messages_job_proto_rawDesc)),
-			NumEnums:      1,
-			NumMessages:   7,
+			NumEnums:      2,
+			NumMessages:   8,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -436,6 +436,60 @@ func (x *Promise) GetTold() *Told {
 	return nil
 }
 
+// AfterKnown is how a job that another one waits for has ended, as that one's record has it: it holds when the other's
+// record is forgotten.
+type AfterKnown struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Job           string                 `protobuf:"bytes,1,opt,name=job,proto3" json:"job,omitempty"`
+	State         JobState               `protobuf:"varint,2,opt,name=state,proto3,enum=synapse.v1.JobState" json:"state,omitempty"` // unspecified: nobody knows any more
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AfterKnown) Reset() {
+	*x = AfterKnown{}
+	mi := &file_messages_record_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AfterKnown) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AfterKnown) ProtoMessage() {}
+
+func (x *AfterKnown) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_record_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AfterKnown.ProtoReflect.Descriptor instead.
+func (*AfterKnown) Descriptor() ([]byte, []int) {
+	return file_messages_record_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *AfterKnown) GetJob() string {
+	if x != nil {
+		return x.Job
+	}
+	return ""
+}
+
+func (x *AfterKnown) GetState() JobState {
+	if x != nil {
+		return x.State
+	}
+	return JobState_JOB_STATE_UNSPECIFIED
+}
+
 // JobRecord is one job; its attempts are records of their own.
 type JobRecord struct {
 	state           protoimpl.MessageState `protogen:"open.v1"`
@@ -467,13 +521,14 @@ type JobRecord struct {
 	MemoryByShare   bool                   `protobuf:"varint,26,opt,name=memory_by_share,json=memoryByShare,proto3" json:"memory_by_share,omitempty"`      // its spec's memory is the default from the submit, which asked for none
 	LimitByDefault  bool                   `protobuf:"varint,27,opt,name=limit_by_default,json=limitByDefault,proto3" json:"limit_by_default,omitempty"`   // likewise its time limit
 	Promise         *Promise               `protobuf:"bytes,29,opt,name=promise,proto3" json:"promise,omitempty"`                                          // the firm promise that it waits for; none: it has none, or only one that may move
+	AfterKnown      []*AfterKnown          `protobuf:"bytes,30,rep,name=after_known,json=afterKnown,proto3" json:"after_known,omitempty"`                  // of the jobs in its spec's after, those that have ended
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
 }
 
 func (x *JobRecord) Reset() {
 	*x = JobRecord{}
-	mi := &file_messages_record_proto_msgTypes[4]
+	mi := &file_messages_record_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -485,7 +540,7 @@ func (x *JobRecord) String() string {
 func (*JobRecord) ProtoMessage() {}
 
 func (x *JobRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_record_proto_msgTypes[4]
+	mi := &file_messages_record_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -498,7 +553,7 @@ func (x *JobRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobRecord.ProtoReflect.Descriptor instead.
 func (*JobRecord) Descriptor() ([]byte, []int) {
-	return file_messages_record_proto_rawDescGZIP(), []int{4}
+	return file_messages_record_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *JobRecord) GetId() string {
@@ -697,6 +752,13 @@ func (x *JobRecord) GetPromise() *Promise {
 	return nil
 }
 
+func (x *JobRecord) GetAfterKnown() []*AfterKnown {
+	if x != nil {
+		return x.AfterKnown
+	}
+	return nil
+}
+
 // Place is one rank's machine in an attempt.
 type Place struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -712,7 +774,7 @@ type Place struct {
 
 func (x *Place) Reset() {
 	*x = Place{}
-	mi := &file_messages_record_proto_msgTypes[5]
+	mi := &file_messages_record_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -724,7 +786,7 @@ func (x *Place) String() string {
 func (*Place) ProtoMessage() {}
 
 func (x *Place) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_record_proto_msgTypes[5]
+	mi := &file_messages_record_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -737,7 +799,7 @@ func (x *Place) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Place.ProtoReflect.Descriptor instead.
 func (*Place) Descriptor() ([]byte, []int) {
-	return file_messages_record_proto_rawDescGZIP(), []int{5}
+	return file_messages_record_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *Place) GetRank() int32 {
@@ -796,7 +858,7 @@ type End struct {
 
 func (x *End) Reset() {
 	*x = End{}
-	mi := &file_messages_record_proto_msgTypes[6]
+	mi := &file_messages_record_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -808,7 +870,7 @@ func (x *End) String() string {
 func (*End) ProtoMessage() {}
 
 func (x *End) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_record_proto_msgTypes[6]
+	mi := &file_messages_record_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -821,7 +883,7 @@ func (x *End) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use End.ProtoReflect.Descriptor instead.
 func (*End) Descriptor() ([]byte, []int) {
-	return file_messages_record_proto_rawDescGZIP(), []int{6}
+	return file_messages_record_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *End) GetCause() Cause {
@@ -886,7 +948,7 @@ type AttemptRecord struct {
 
 func (x *AttemptRecord) Reset() {
 	*x = AttemptRecord{}
-	mi := &file_messages_record_proto_msgTypes[7]
+	mi := &file_messages_record_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -898,7 +960,7 @@ func (x *AttemptRecord) String() string {
 func (*AttemptRecord) ProtoMessage() {}
 
 func (x *AttemptRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_record_proto_msgTypes[7]
+	mi := &file_messages_record_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -911,7 +973,7 @@ func (x *AttemptRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AttemptRecord.ProtoReflect.Descriptor instead.
 func (*AttemptRecord) Descriptor() ([]byte, []int) {
-	return file_messages_record_proto_rawDescGZIP(), []int{7}
+	return file_messages_record_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *AttemptRecord) GetJob() string {
@@ -1010,7 +1072,7 @@ type NodeRecord struct {
 
 func (x *NodeRecord) Reset() {
 	*x = NodeRecord{}
-	mi := &file_messages_record_proto_msgTypes[8]
+	mi := &file_messages_record_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1022,7 +1084,7 @@ func (x *NodeRecord) String() string {
 func (*NodeRecord) ProtoMessage() {}
 
 func (x *NodeRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_record_proto_msgTypes[8]
+	mi := &file_messages_record_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1035,7 +1097,7 @@ func (x *NodeRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeRecord.ProtoReflect.Descriptor instead.
 func (*NodeRecord) Descriptor() ([]byte, []int) {
-	return file_messages_record_proto_rawDescGZIP(), []int{8}
+	return file_messages_record_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *NodeRecord) GetId() string {
@@ -1175,7 +1237,7 @@ type Cell struct {
 
 func (x *Cell) Reset() {
 	*x = Cell{}
-	mi := &file_messages_record_proto_msgTypes[9]
+	mi := &file_messages_record_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1187,7 +1249,7 @@ func (x *Cell) String() string {
 func (*Cell) ProtoMessage() {}
 
 func (x *Cell) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_record_proto_msgTypes[9]
+	mi := &file_messages_record_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1200,7 +1262,7 @@ func (x *Cell) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Cell.ProtoReflect.Descriptor instead.
 func (*Cell) Descriptor() ([]byte, []int) {
-	return file_messages_record_proto_rawDescGZIP(), []int{9}
+	return file_messages_record_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Cell) GetLevel() CellLevel {
@@ -1280,7 +1342,7 @@ type PolicyRecord struct {
 
 func (x *PolicyRecord) Reset() {
 	*x = PolicyRecord{}
-	mi := &file_messages_record_proto_msgTypes[10]
+	mi := &file_messages_record_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1292,7 +1354,7 @@ func (x *PolicyRecord) String() string {
 func (*PolicyRecord) ProtoMessage() {}
 
 func (x *PolicyRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_record_proto_msgTypes[10]
+	mi := &file_messages_record_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1305,7 +1367,7 @@ func (x *PolicyRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PolicyRecord.ProtoReflect.Descriptor instead.
 func (*PolicyRecord) Descriptor() ([]byte, []int) {
-	return file_messages_record_proto_rawDescGZIP(), []int{10}
+	return file_messages_record_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *PolicyRecord) GetWrittenBy() *Token {
@@ -1348,7 +1410,7 @@ type QueueUse struct {
 
 func (x *QueueUse) Reset() {
 	*x = QueueUse{}
-	mi := &file_messages_record_proto_msgTypes[11]
+	mi := &file_messages_record_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1360,7 +1422,7 @@ func (x *QueueUse) String() string {
 func (*QueueUse) ProtoMessage() {}
 
 func (x *QueueUse) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_record_proto_msgTypes[11]
+	mi := &file_messages_record_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1373,7 +1435,7 @@ func (x *QueueUse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueueUse.ProtoReflect.Descriptor instead.
 func (*QueueUse) Descriptor() ([]byte, []int) {
-	return file_messages_record_proto_rawDescGZIP(), []int{11}
+	return file_messages_record_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *QueueUse) GetQueue() string {
@@ -1408,7 +1470,7 @@ type Credit struct {
 
 func (x *Credit) Reset() {
 	*x = Credit{}
-	mi := &file_messages_record_proto_msgTypes[12]
+	mi := &file_messages_record_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1420,7 +1482,7 @@ func (x *Credit) String() string {
 func (*Credit) ProtoMessage() {}
 
 func (x *Credit) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_record_proto_msgTypes[12]
+	mi := &file_messages_record_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1433,7 +1495,7 @@ func (x *Credit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Credit.ProtoReflect.Descriptor instead.
 func (*Credit) Descriptor() ([]byte, []int) {
-	return file_messages_record_proto_rawDescGZIP(), []int{12}
+	return file_messages_record_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Credit) GetPool() string {
@@ -1480,7 +1542,11 @@ const file_messages_record_proto_rawDesc = "" +
 	"\aleft_ms\x18\x04 \x01(\x03R\x06leftMs\x12\x14\n" +
 	"\x05slips\x18\x05 \x01(\x05R\x05slips\x12\x10\n" +
 	"\x03run\x18\x06 \x01(\x05R\x03run\x12$\n" +
-	"\x04told\x18\a \x01(\v2\x10.synapse.v1.ToldR\x04told\"\x82\b\n" +
+	"\x04told\x18\a \x01(\v2\x10.synapse.v1.ToldR\x04told\"J\n" +
+	"\n" +
+	"AfterKnown\x12\x10\n" +
+	"\x03job\x18\x01 \x01(\tR\x03job\x12*\n" +
+	"\x05state\x18\x02 \x01(\x0e2\x14.synapse.v1.JobStateR\x05state\"\xbb\b\n" +
 	"\tJobRecord\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x1a\n" +
 	"\brevision\x18\x02 \x01(\x04R\brevision\x120\n" +
@@ -1512,7 +1578,9 @@ const file_messages_record_proto_rawDesc = "" +
 	"\x03uid\x18\x19 \x01(\rR\x03uid\x12&\n" +
 	"\x0fmemory_by_share\x18\x1a \x01(\bR\rmemoryByShare\x12(\n" +
 	"\x10limit_by_default\x18\x1b \x01(\bR\x0elimitByDefault\x12-\n" +
-	"\apromise\x18\x1d \x01(\v2\x13.synapse.v1.PromiseR\apromise\"\xb7\x01\n" +
+	"\apromise\x18\x1d \x01(\v2\x13.synapse.v1.PromiseR\apromise\x127\n" +
+	"\vafter_known\x18\x1e \x03(\v2\x16.synapse.v1.AfterKnownR\n" +
+	"afterKnown\"\xb7\x01\n" +
 	"\x05Place\x12\x12\n" +
 	"\x04rank\x18\x01 \x01(\x05R\x04rank\x12\x12\n" +
 	"\x04node\x18\x02 \x01(\tR\x04node\x12\x1d\n" +
@@ -1620,7 +1688,7 @@ func file_messages_record_proto_rawDescGZIP() []byte {
 }
 
 var file_messages_record_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_messages_record_proto_msgTypes = make([]protoimpl.MessageInfo, 13)
+var file_messages_record_proto_msgTypes = make([]protoimpl.MessageInfo, 14)
 var file_messages_record_proto_goTypes = []any{
 	(JobState)(0),         // 0: synapse.v1.JobState
 	(CellLevel)(0),        // 1: synapse.v1.CellLevel
@@ -1628,65 +1696,68 @@ var file_messages_record_proto_goTypes = []any{
 	(*Kept)(nil),          // 3: synapse.v1.Kept
 	(*Told)(nil),          // 4: synapse.v1.Told
 	(*Promise)(nil),       // 5: synapse.v1.Promise
-	(*JobRecord)(nil),     // 6: synapse.v1.JobRecord
-	(*Place)(nil),         // 7: synapse.v1.Place
-	(*End)(nil),           // 8: synapse.v1.End
-	(*AttemptRecord)(nil), // 9: synapse.v1.AttemptRecord
-	(*NodeRecord)(nil),    // 10: synapse.v1.NodeRecord
-	(*Cell)(nil),          // 11: synapse.v1.Cell
-	(*PolicyRecord)(nil),  // 12: synapse.v1.PolicyRecord
-	(*QueueUse)(nil),      // 13: synapse.v1.QueueUse
-	(*Credit)(nil),        // 14: synapse.v1.Credit
-	(*Principal)(nil),     // 15: synapse.v1.Principal
-	(*Resources)(nil),     // 16: synapse.v1.Resources
-	(*Token)(nil),         // 17: synapse.v1.Token
-	(*JobSpec)(nil),       // 18: synapse.v1.JobSpec
-	(*Grant)(nil),         // 19: synapse.v1.Grant
-	(*Exit)(nil),          // 20: synapse.v1.Exit
-	(Cause)(0),            // 21: synapse.v1.Cause
-	(*Rendezvous)(nil),    // 22: synapse.v1.Rendezvous
-	(*Announcement)(nil),  // 23: synapse.v1.Announcement
+	(*AfterKnown)(nil),    // 6: synapse.v1.AfterKnown
+	(*JobRecord)(nil),     // 7: synapse.v1.JobRecord
+	(*Place)(nil),         // 8: synapse.v1.Place
+	(*End)(nil),           // 9: synapse.v1.End
+	(*AttemptRecord)(nil), // 10: synapse.v1.AttemptRecord
+	(*NodeRecord)(nil),    // 11: synapse.v1.NodeRecord
+	(*Cell)(nil),          // 12: synapse.v1.Cell
+	(*PolicyRecord)(nil),  // 13: synapse.v1.PolicyRecord
+	(*QueueUse)(nil),      // 14: synapse.v1.QueueUse
+	(*Credit)(nil),        // 15: synapse.v1.Credit
+	(*Principal)(nil),     // 16: synapse.v1.Principal
+	(*Resources)(nil),     // 17: synapse.v1.Resources
+	(*Token)(nil),         // 18: synapse.v1.Token
+	(*JobSpec)(nil),       // 19: synapse.v1.JobSpec
+	(*Grant)(nil),         // 20: synapse.v1.Grant
+	(*Exit)(nil),          // 21: synapse.v1.Exit
+	(Cause)(0),            // 22: synapse.v1.Cause
+	(*Rendezvous)(nil),    // 23: synapse.v1.Rendezvous
+	(*Announcement)(nil),  // 24: synapse.v1.Announcement
 }
 var file_messages_record_proto_depIdxs = []int32{
-	15, // 0: synapse.v1.Deed.by:type_name -> synapse.v1.Principal
-	16, // 1: synapse.v1.Kept.amount:type_name -> synapse.v1.Resources
+	16, // 0: synapse.v1.Deed.by:type_name -> synapse.v1.Principal
+	17, // 1: synapse.v1.Kept.amount:type_name -> synapse.v1.Resources
 	3,  // 2: synapse.v1.Promise.kept:type_name -> synapse.v1.Kept
 	4,  // 3: synapse.v1.Promise.told:type_name -> synapse.v1.Told
-	17, // 4: synapse.v1.JobRecord.written_by:type_name -> synapse.v1.Token
-	18, // 5: synapse.v1.JobRecord.spec:type_name -> synapse.v1.JobSpec
-	15, // 6: synapse.v1.JobRecord.owner:type_name -> synapse.v1.Principal
-	0,  // 7: synapse.v1.JobRecord.state:type_name -> synapse.v1.JobState
-	17, // 8: synapse.v1.JobRecord.attempt:type_name -> synapse.v1.Token
-	2,  // 9: synapse.v1.JobRecord.cancel:type_name -> synapse.v1.Deed
-	2,  // 10: synapse.v1.JobRecord.hold:type_name -> synapse.v1.Deed
-	2,  // 11: synapse.v1.JobRecord.changed:type_name -> synapse.v1.Deed
-	5,  // 12: synapse.v1.JobRecord.promise:type_name -> synapse.v1.Promise
-	19, // 13: synapse.v1.Place.grant:type_name -> synapse.v1.Grant
-	20, // 14: synapse.v1.Place.exit:type_name -> synapse.v1.Exit
-	21, // 15: synapse.v1.End.cause:type_name -> synapse.v1.Cause
-	17, // 16: synapse.v1.AttemptRecord.token:type_name -> synapse.v1.Token
-	7,  // 17: synapse.v1.AttemptRecord.places:type_name -> synapse.v1.Place
-	22, // 18: synapse.v1.AttemptRecord.rendezvous:type_name -> synapse.v1.Rendezvous
-	8,  // 19: synapse.v1.AttemptRecord.end:type_name -> synapse.v1.End
-	4,  // 20: synapse.v1.AttemptRecord.told:type_name -> synapse.v1.Told
-	17, // 21: synapse.v1.NodeRecord.written_by:type_name -> synapse.v1.Token
-	23, // 22: synapse.v1.NodeRecord.announcement:type_name -> synapse.v1.Announcement
-	2,  // 23: synapse.v1.NodeRecord.cordoned:type_name -> synapse.v1.Deed
-	2,  // 24: synapse.v1.NodeRecord.drained:type_name -> synapse.v1.Deed
-	2,  // 25: synapse.v1.NodeRecord.benched:type_name -> synapse.v1.Deed
-	2,  // 26: synapse.v1.NodeRecord.removed:type_name -> synapse.v1.Deed
-	2,  // 27: synapse.v1.NodeRecord.note:type_name -> synapse.v1.Deed
-	2,  // 28: synapse.v1.NodeRecord.closing:type_name -> synapse.v1.Deed
-	1,  // 29: synapse.v1.Cell.level:type_name -> synapse.v1.CellLevel
-	17, // 30: synapse.v1.PolicyRecord.written_by:type_name -> synapse.v1.Token
-	11, // 31: synapse.v1.PolicyRecord.cells:type_name -> synapse.v1.Cell
-	14, // 32: synapse.v1.PolicyRecord.credits:type_name -> synapse.v1.Credit
-	13, // 33: synapse.v1.PolicyRecord.uses:type_name -> synapse.v1.QueueUse
-	34, // [34:34] is the sub-list for method output_type
-	34, // [34:34] is the sub-list for method input_type
-	34, // [34:34] is the sub-list for extension type_name
-	34, // [34:34] is the sub-list for extension extendee
-	0,  // [0:34] is the sub-list for field type_name
+	0,  // 4: synapse.v1.AfterKnown.state:type_name -> synapse.v1.JobState
+	18, // 5: synapse.v1.JobRecord.written_by:type_name -> synapse.v1.Token
+	19, // 6: synapse.v1.JobRecord.spec:type_name -> synapse.v1.JobSpec
+	16, // 7: synapse.v1.JobRecord.owner:type_name -> synapse.v1.Principal
+	0,  // 8: synapse.v1.JobRecord.state:type_name -> synapse.v1.JobState
+	18, // 9: synapse.v1.JobRecord.attempt:type_name -> synapse.v1.Token
+	2,  // 10: synapse.v1.JobRecord.cancel:type_name -> synapse.v1.Deed
+	2,  // 11: synapse.v1.JobRecord.hold:type_name -> synapse.v1.Deed
+	2,  // 12: synapse.v1.JobRecord.changed:type_name -> synapse.v1.Deed
+	5,  // 13: synapse.v1.JobRecord.promise:type_name -> synapse.v1.Promise
+	6,  // 14: synapse.v1.JobRecord.after_known:type_name -> synapse.v1.AfterKnown
+	20, // 15: synapse.v1.Place.grant:type_name -> synapse.v1.Grant
+	21, // 16: synapse.v1.Place.exit:type_name -> synapse.v1.Exit
+	22, // 17: synapse.v1.End.cause:type_name -> synapse.v1.Cause
+	18, // 18: synapse.v1.AttemptRecord.token:type_name -> synapse.v1.Token
+	8,  // 19: synapse.v1.AttemptRecord.places:type_name -> synapse.v1.Place
+	23, // 20: synapse.v1.AttemptRecord.rendezvous:type_name -> synapse.v1.Rendezvous
+	9,  // 21: synapse.v1.AttemptRecord.end:type_name -> synapse.v1.End
+	4,  // 22: synapse.v1.AttemptRecord.told:type_name -> synapse.v1.Told
+	18, // 23: synapse.v1.NodeRecord.written_by:type_name -> synapse.v1.Token
+	24, // 24: synapse.v1.NodeRecord.announcement:type_name -> synapse.v1.Announcement
+	2,  // 25: synapse.v1.NodeRecord.cordoned:type_name -> synapse.v1.Deed
+	2,  // 26: synapse.v1.NodeRecord.drained:type_name -> synapse.v1.Deed
+	2,  // 27: synapse.v1.NodeRecord.benched:type_name -> synapse.v1.Deed
+	2,  // 28: synapse.v1.NodeRecord.removed:type_name -> synapse.v1.Deed
+	2,  // 29: synapse.v1.NodeRecord.note:type_name -> synapse.v1.Deed
+	2,  // 30: synapse.v1.NodeRecord.closing:type_name -> synapse.v1.Deed
+	1,  // 31: synapse.v1.Cell.level:type_name -> synapse.v1.CellLevel
+	18, // 32: synapse.v1.PolicyRecord.written_by:type_name -> synapse.v1.Token
+	12, // 33: synapse.v1.PolicyRecord.cells:type_name -> synapse.v1.Cell
+	15, // 34: synapse.v1.PolicyRecord.credits:type_name -> synapse.v1.Credit
+	14, // 35: synapse.v1.PolicyRecord.uses:type_name -> synapse.v1.QueueUse
+	36, // [36:36] is the sub-list for method output_type
+	36, // [36:36] is the sub-list for method input_type
+	36, // [36:36] is the sub-list for extension type_name
+	36, // [36:36] is the sub-list for extension extendee
+	0,  // [0:36] is the sub-list for field type_name
 }
 
 func init() { file_messages_record_proto_init() }
@@ -1704,7 +1775,7 @@ func file_messages_record_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_messages_record_proto_rawDesc), len(file_messages_record_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   13,
+			NumMessages:   14,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

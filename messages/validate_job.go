@@ -165,6 +165,8 @@ func (x *JobSpec) validMachines() error {
 	return first(
 		text("gpu_type", x.GetGpuType(), MaxNameBytes),
 		labels("node_selector", x.GetNodeSelector()),
+		parts("after", x.GetAfter(), 0, maxAfter),
+		unique("after", x.GetAfter(), (*After).GetJob),
 		machines("nodes", x.GetNodes()),
 		machines("exclude", x.GetExclude()),
 		x.validNames(),

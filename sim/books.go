@@ -212,6 +212,14 @@ func (b *books) owes(page *jobPage) bool {
 	return slices.ContainsFunc(b.attemptsOf(page), (*messages.AttemptRecord).Owes)
 }
 
+// follows reports whether a job that it is to run after has not ended, by that one's own record.
+func (b *books) follows(r *messages.JobRecord) bool {
+	return slices.ContainsFunc(r.Spec.GetAfter(), func(a *messages.After) bool {
+		page := b.jobs[a.Job]
+		return page != nil && !page.record.State.Terminal() && !b.dropped[a.Job]
+	})
+}
+
 // latest is a job's latest committed attempt; nil if it is none, or over and forgotten.
 func (b *books) latest(page *jobPage) *messages.AttemptRecord {
 	if len(page.tokens) == 0 {

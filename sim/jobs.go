@@ -40,6 +40,7 @@ func (w *World) submitDrawn(gang bool) {
 	if len(w.client.jobs)%16 == 11 { // no chance is spent on it
 		spec.BeginUnixMs = w.momentIn(w.draw.LongestRun / 2)
 	}
+	w.follows(spec)
 	o := w.client.submit(spec)
 	s := w.jobs
 	// People do nothing any more once the run looks whether all is at rest.
@@ -87,6 +88,19 @@ func (w *World) submitDrawn(gang bool) {
 	if s.chance(0.08) {
 		// The same request again, as a client does that lost the answer.
 		later(s.skewed(time.Millisecond, w.draw.LongestRun), func() { w.client.order(o) })
+	}
+}
+
+// follows has some run after others that were submitted before, one or two. No chance is spent on it.
+func (w *World) follows(spec *messages.JobSpec) {
+	n := len(w.client.jobs)
+	if n%8 != 4 || w.oldVersion() != nil {
+		return
+	}
+	for i := range 1 + n/8%2 {
+		if o := w.client.jobs[n-1-2*i]; o.id != "" {
+			spec.After = append(spec.After, &messages.After{Job: o.id, End: messages.AfterEnd((n/8 + i) % 4)})
+		}
 	}
 }
 

@@ -9,7 +9,8 @@ import (
 // allAdmitted is L5: once arrivals stop, every feasible gang is admitted. The run
 // itself waits for every job to be over (settle in run.go), as long as what waits
 // may need, and says which job waits for what when they are not. Here stands the other half: a job does not end because
-// of the cluster, whether or not it has run. It succeeds, somebody cancels it, its time is over, or it fails: by itself
+// of the cluster, whether or not it has run. It succeeds, somebody cancels it, what it was to run after has ended
+// otherwise, its time is over, or it fails: by itself
 // and more often than it allows, by what every machine would find wrong with it, because it could not be prepared as
 // often as is tried, and on two machines or on the only one that could hold it, or as often for no fault of its own as
 // is ever tried.
@@ -93,7 +94,7 @@ func (n *ends) explain(w *World, job *messages.JobRecord) bool {
 	case messages.JobState_JOB_STATE_SUCCEEDED:
 		return n.succeeded
 	case messages.JobState_JOB_STATE_CANCELLED:
-		return job.Cancel != nil
+		return job.Cancel != nil || job.NeverMet() != ""
 	case messages.JobState_JOB_STATE_TIMED_OUT:
 		return cause == messages.Cause_CAUSE_TIME_LIMIT
 	}

@@ -120,6 +120,7 @@ func (s *Scheduler) onDropped(ctx actor.Context, d *damagedJob, w Written) {
 	if w.Verdict == actors.Done {
 		delete(s.damaged, d.Job)
 		s.uids.Release(d.uid)
+		s.onConcluded(ctx, d.Job, messages.JobState_JOB_STATE_UNSPECIFIED)
 		ctx.Send(s.peers.mirror, mirror.JobShown{Status: &messages.JobStatus{
 			Record: &messages.JobRecord{
 				Id: string(d.Job), Owner: &messages.Principal{Name: d.Owner}, State: messages.JobState_JOB_STATE_CANCELLED,

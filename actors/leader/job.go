@@ -34,18 +34,19 @@ type Job struct {
 	owed []*messages.AttemptRecord // earlier ones that lack evidence: debts
 
 	// To be on disk.
-	writing bool
-	next    draft
-	exits   map[topology.Token]map[int32]notedExit
-	end     *messages.End
-	cancel  *messages.Deed
-	wish    *holdWish // what was wanted last of hold and release; nil: what is on disk
-	respec  *specWish // another spec that is wanted; nil: what is on disk
-	firm    *firmWish // another firm promise that is to be; nil: what is on disk
-	started int64     // wall time of the barrier, to be noted
-	decide  *granted
-	moved   *moveOff // a machine of the attempt in the making is being emptied
-	askers  []asker
+	writing  bool
+	next     draft
+	exits    map[topology.Token]map[int32]notedExit
+	end      *messages.End
+	cancel   *messages.Deed
+	wish     *holdWish              // what was wanted last of hold and release; nil: what is on disk
+	respec   *specWish              // another spec that is wanted; nil: what is on disk
+	firm     *firmWish              // another firm promise that is to be; nil: what is on disk
+	foregone []*messages.AfterKnown // how jobs ended that this one waits for
+	started  int64                  // wall time of the barrier, to be noted
+	decide   *granted
+	moved    *moveOff // a machine of the attempt in the making is being emptied
+	askers   []asker
 
 	// The attempt in the making, and the machines of all attempts.
 	coordinator *actor.PID
@@ -168,6 +169,8 @@ func (j *Job) Receive(ctx actor.Context) {
 		j.onRequeue(ctx, m)
 	case *messages.Update:
 		j.onUpdate(ctx, m)
+	case foregone:
+		j.onForegone(ctx, m)
 	case sighted:
 		j.onSighted(ctx, m)
 	case nodeLost:
@@ -263,10 +266,14 @@ func (j *Job) coordinate(ctx actor.Context, plan attemptPlan) {
 		})
 }
 
-// wait puts the job into the queue, unless it is held, must back off, begins later, or tasks
+// wait puts the job into the queue, unless it is held, must back off, begins later, waits for other jobs, or tasks
 // of an earlier attempt may still run.
 func (j *Job) wait(ctx actor.Context) {
-	if j.cancel != nil || j.kept() || j.owesReachable() {
+	if j.cancel != nil || j.kept() || j.owesReachable() || len(j.rec.Awaits()) > 0 {
+		return
+	}
+	if j.rec.NeverMet() != "" { // it came in when that was known
+		j.advance(ctx)
 		return
 	}
 	j.timers++

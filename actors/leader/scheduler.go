@@ -61,6 +61,7 @@ type Scheduler struct {
 	behind    behind
 	queues    described
 	waiting   waitingJobs
+	followers map[topology.JobID][]topology.JobID // the jobs that wait for one to end
 }
 
 // livingJob is one job from its submit until nothing of it is left to do.
@@ -84,6 +85,8 @@ type livingJob struct {
 	run     *run                // its latest attempt; nil: there was none
 	remakes bool
 	idle    bool // it is counted as one that waits
+
+	concluded messages.JobState // its terminal state, once that is on disk
 
 	withheld int    // machines with a later run of it than the store knows
 	uid      uint32 // of its tasks, and held for it; 0: it names a user, or was given none
@@ -122,7 +125,7 @@ func newScheduler(p *Ports) actor.Actor {
 		jobs: map[topology.JobID]*livingJob{}, requests: map[requestKey]*livingJob{}, finds: map[uint64]find{},
 		damaged: map[topology.JobID]*damagedJob{}, uids: uids,
 		greetings: newGreetings(), behind: newBehind(), learning: learning{cells: policy.NewCells()},
-		waiting: waitingJobs{},
+		waiting: waitingJobs{}, followers: map[topology.JobID][]topology.JobID{},
 	}
 	if s.planner = p.Planner; s.planner == nil {
 		s.planner = p.Settings.Planner(s.learning.cells, ends{s})
@@ -202,6 +205,8 @@ func (s *Scheduler) receiveInner(ctx actor.Context) {
 		s.onStrangeToken(ctx, m)
 	case settled:
 		s.onSettled(ctx, m)
+	case concluded:
+		s.onConcluded(ctx, m.Job, m.State)
 	case stale:
 		s.onStale(ctx, m)
 	case foreseen:
@@ -236,6 +241,8 @@ func (s *Scheduler) receiveInner(ctx actor.Context) {
 		s.onRemake(ctx, m)
 	case recovered:
 		s.onRecovered(ctx, "waited")
+	case followAgain:
+		s.ask(find{follower: m.Follower}, actors.Query{Job: m.Job})
 	case askOrphan:
 		s.onAskOrphan(m)
 	case retryLoad:
@@ -292,6 +299,9 @@ func (s *Scheduler) onLoaded(ctx actor.Context, m actors.Loaded) {
 	for _, rec := range m.Jobs {
 		s.adopt(ctx, rec, attempts[rec.Id])
 	}
+	for _, rec := range m.Jobs { // all of them are there by now
+		s.await(ctx, s.jobs[topology.JobID(rec.Id)], rec)
+	}
 	for _, e := range m.Ended {
 		s.owners.see(e.Job.GetOwner().GetName())
 		ctx.Send(s.peers.mirror, mirror.JobRecalled(e))
@@ -340,6 +350,9 @@ func (s *Scheduler) embody(ctx actor.Context, e *livingJob, rec *messages.JobRec
 	s.bury(ctx, e, attempts)
 	s.tellDrains(ctx, e, attempts)
 	s.inherit(ctx, e, rec)
+	if rec.State.Terminal() {
+		s.onConcluded(ctx, e.id, rec.State)
+	}
 }
 
 // lodge notes where an attempt may have something: what a machine gave it stays taken until its last member there
@@ -412,45 +425,6 @@ func (s *Scheduler) onStale(ctx actor.Context, m stale) {
 func (s *Scheduler) onRemake(ctx actor.Context, m remake) {
 	if e := s.jobs[m.Job]; e != nil && e.remakes {
 		s.ask(find{job: e.id}, actors.Query{Job: e.id})
-	}
-}
-
-// find is why the store was asked for a job.
-type find struct {
-	job    topology.JobID // to recreate its actor
-	submit *livingJob     // its request was used before: what did it become?
-	orphan *orphan        // a machine has an attempt of it that no actor here knows
-}
-
-func (s *Scheduler) ask(why find, q actors.Query) {
-	s.tickets++
-	q.Ticket = s.tickets
-	s.finds[q.Ticket] = why
-	s.p.Store.Find(q, s.self)
-}
-
-func (s *Scheduler) onFound(ctx actor.Context, m actors.Found) {
-	why, ok := s.finds[m.Query.Ticket]
-	if !ok {
-		return
-	}
-	delete(s.finds, m.Query.Ticket)
-	switch {
-	case why.orphan != nil:
-		s.judgeOrphan(ctx, *why.orphan, m)
-	case why.submit != nil:
-		s.answerRepeated(ctx, why.submit, m)
-	case m.Err != "":
-		s.later(ctx, s.jobs[why.job])
-	case m.Damaged != "":
-		s.breakDown(ctx, s.jobs[why.job], m.Damaged)
-	case m.Job == nil:
-		s.vanished("job " + string(why.job))
-	default:
-		e := s.jobs[why.job]
-		e.remakes = false
-		s.embody(ctx, e, m.Job, m.Attempts)
-		s.resight(ctx, e)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"crypto/sha256"
 	"errors"
+	"strings"
 
 	"github.com/asynkron/protoactor-go/actor"
 
@@ -89,6 +90,9 @@ func (s *Scheduler) onDryRun(ctx actor.Context, m *messages.DryRun) {
 	if _, why := topology.Place(s.view.Fabric(), gang); why != nil {
 		reply.Waits = why.String()
 	}
+	if live := s.living(spec); len(live) > 0 {
+		reply.Waits = strings.TrimPrefix(messages.WaitsFor(live, func(string) string { return "" }), "waits ")
+	}
 	if untilMs(spec.BeginUnixMs, s.p.Clock.WallMs()) > 0 {
 		reply.Waits = messages.BeginsAt(spec)
 	}
@@ -156,7 +160,7 @@ func (s *Scheduler) write(ctx actor.Context, m *messages.Submit, g given, key re
 	if ctx.Sender() != nil {
 		e.askers = append(e.askers, ctx.Sender())
 	}
-	ctx.Request(s.peers.journal, Write{Lane: LaneSubmits, Change: actors.Change{Job: e.rec}, Tag: e})
+	s.seek(ctx, e)
 }
 
 // repeated answers a request that came before: the same if it is the same.
@@ -203,6 +207,7 @@ func (s *Scheduler) onSubmitted(ctx actor.Context, e *livingJob, m Written) {
 		// client's next question: whoever is acknowledged finds his job.
 		ctx.Send(s.peers.mirror, mirror.JobShown{Status: &messages.JobStatus{Record: e.rec, Phase: messages.PhaseQueued}})
 		s.embody(ctx, e, e.rec, nil)
+		s.await(ctx, e, e.rec)
 		gang := messages.GangOf(e.rec.Spec)
 		hint := s.view.Fabric().Unknown(&gang)
 		s.tell(ctx, e, submitReply(e.id, messages.Code_CODE_OK, "", "Job queued successfully", hint))

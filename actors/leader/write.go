@@ -24,6 +24,7 @@ type draft struct {
 	wish      *holdWish // that is in it
 	respec    *specWish // likewise
 	firm      *firmWish // likewise
+	foregone  int       // so many of those that are known are
 	dirty     bool
 	committed bool // COMMIT is in it
 	ended     bool // ENDED is in it
@@ -86,6 +87,7 @@ func (j *Job) compose() draft {
 	case d.att != nil:
 		j.draftEnd(&d)
 	}
+	j.draftAfter(&d)
 	j.draftClose(&d)
 	j.draftPromise(&d)
 	d.settleOwed()
@@ -212,8 +214,8 @@ func (j *Job) draftClose(d *draft) {
 				return
 			}
 		}
-		if d.rec.Cancel != nil {
-			conclude(d.rec, messages.JobState_JOB_STATE_CANCELLED, 0, wordsOfCancel(d.rec.Cancel), j.p.Clock.WallMs())
+		if words := whyCancelled(d.rec); words != "" {
+			conclude(d.rec, messages.JobState_JOB_STATE_CANCELLED, 0, words, j.p.Clock.WallMs())
 			d.closed, d.dirty = true, true
 		}
 		return
@@ -325,6 +327,7 @@ func (j *Job) absorb(d draft) {
 	if j.firm == d.firm {
 		j.firm = nil
 	}
+	j.foregone = j.foregone[d.foregone:]
 	if d.ended {
 		j.end = nil
 	}
@@ -365,6 +368,7 @@ func (j *Job) afterClose(ctx actor.Context, d draft) {
 	}
 	if j.rec.State.Terminal() {
 		j.states.Become("finished", jobSettling)
+		ctx.Send(j.peers.scheduler, concluded{j.id, j.rec.State})
 		j.logEnd()
 		return
 	}

@@ -87,6 +87,8 @@ func (m *Mirror) whyIdle(s *messages.JobStatus) string {
 	case r.GetHold() != nil:
 		return "held by " + r.GetHold().GetBy().GetName() + actors.Because(r.GetHold().GetReason()) +
 			" (release it and it is planned)"
+	case len(r.Awaits()) > 0:
+		return messages.WaitsFor(r.Awaits(), m.phaseOf)
 	case m.beginsLater(s):
 		return messages.BeginsAt(r.GetSpec())
 	case len(s.GetDebts()) > 0:
@@ -104,6 +106,14 @@ func (m *Mirror) whyIdle(s *messages.JobStatus) string {
 		return m.waiting.idle
 	}
 	return "the scheduler is about to look at it"
+}
+
+// phaseOf is where a job stands that others wait for; empty: it is over, and shown no more.
+func (m *Mirror) phaseOf(job string) string {
+	if s, ok := m.jobs.get(job); ok {
+		return s.Phase
+	}
+	return ""
 }
 
 // beginsLater reports whether a job is in nobody's queue because it is to begin later. It is asked of the clock that

@@ -45,7 +45,9 @@ var shown = []struct{ message, open, private, ids string }{
 	{"JobRecord", "id revision written_by spec owner submitted_unix_ms arrival state attempt runs failures " +
 		"infra_restarts not_before_unix_ms cancel hold exit_code outcome finished_unix_ms " +
 		"prepare_failures ran_ms prepare_failed_on changed uid promise memory_by_share " +
-		"limit_by_default", "request_id request_hash", ""},
+		"limit_by_default after_known", "request_id request_hash", ""},
+	{"After", "job end", "", ""},
+	{"AfterKnown", "job state", "", ""},
 	{"Promise", "pool order kept left_ms slips run told", "", ""},
 	{"Kept", "rank node amount", "", "machine_id"},
 	{"Told", "told_unix_ms expected_ms bound_ms", "", ""},
@@ -65,7 +67,7 @@ var shown = []struct{ message, open, private, ids string }{
 	{"JobSpec", "name labels queue priority priority_zero gang each gpu_type shm_bytes topology node_selector image " +
 		"workdir user mounts time_limit_ms prepare_timeout_ms stop restart lost_grace_ms " +
 		"stop_when_lost_ms limits_required nodes exclude disk_bytes submit_dir network " +
-		"begin_unix_ms launcher warn", "command env script", ""},
+		"after begin_unix_ms launcher warn", "command env script", ""},
 	{"Principal", "name groups", "", ""},
 	{"Grant", "rank amount gpus", "", ""},
 	{"Exit", "rank kind code signal oom at_unix_ms detail peak_memory_bytes fault disk by_itself", "", ""},

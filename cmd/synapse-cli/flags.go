@@ -100,7 +100,7 @@ var flagFields = []struct{ field, flag string }{
 	{"priority", "priority"}, {"topology.required", "required"}, {"topology.preferred", "preferred"}, {"env", "env"},
 	{"labels", "label"},
 	{"node_selector", "node-selector"}, {"mounts", "mount"}, {"workdir", "workdir"}, {"user", "user"},
-	{"network", "network"}, {"launcher", "launcher"}, {"time_limit_ms", "time-limit"},
+	{"network", "network"}, {"launcher", "launcher"}, {"time_limit_ms", "time-limit"}, {"after", "after"},
 	{"prepare_timeout_ms", "prepare-timeout"},
 	{"lost_grace_ms", "lost-grace"}, {"stop_when_lost_ms", "stop-when-lost"},
 	{"restart.limit", "restarts"}, {"restart.backoff_ms", "backoff"}, {"topology.patience_ms", "patience"},

@@ -31,7 +31,7 @@ type specFlags struct {
 	prepareTimeout, lostGrace, stopWhenLost                                     string
 	replicas, priority, restarts                                                int32
 	counted, prioritised                                                        bool // --replicas, --priority was given
-	env, label, selector, mount, nodes, exclude                                 []string
+	env, label, selector, mount, nodes, exclude, after                          []string
 	machines                                                                    string
 	script                                                                      *messages.Script
 }
@@ -63,6 +63,8 @@ func (s *specFlags) add(f *pflag.FlagSet) {
 	f.StringVar(&s.network, "network", "", "what the tasks reach: host (all that the machine does), none, or private")
 	f.StringVar(&s.launcher, "launcher", "",
 		"what starts the processes of a task: "+strings.Join(messages.LaunchWords(), ", "))
+	f.StringArrayVar(&s.after, "after", nil,
+		"only after these `jobs`, as in J1,J2 or J:any: :ok (the default), :failed (any other end), :any")
 	f.StringVarP(&s.begin, "begin", "b", "", "not before this time, as in 08:00 (the next), 2026-11-24T08:00, or now+2h")
 	f.StringVarP(&s.timeLimit, "time-limit", "t", "", "end an attempt after this time, as in 24h or 24:00:00")
 	f.Int32Var(&s.restarts, "restarts", 0, "try again so often when it fails")
@@ -160,6 +162,13 @@ func (s *specFlags) words(spec *messages.JobSpec) error {
 	}
 	if spec.Launcher, ok = messages.LaunchOf(s.launcher); !ok && s.launcher != "" {
 		return usageHint(spelling.Meant(s.launcher, messages.LaunchWords()), "--launcher %q is not a launcher", s.launcher)
+	}
+	for _, text := range s.after {
+		all, problem := jobfile.ParseAfter(text)
+		if problem != nil {
+			return flagProblem("after", problem)
+		}
+		spec.After = append(spec.After, all...)
 	}
 	if s.warn != "" {
 		var problem *jobfile.Problem

@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/yi-json/synapse/cluster/api"
 	"github.com/yi-json/synapse/cmd/synapse-cli/internal/client"
@@ -196,6 +197,10 @@ const (
 func (a *app) dryRun(ctx context.Context, c *client.Client, s *submission, specs []*messages.JobSpec) error {
 	f := failures{a: a}
 	for _, spec := range specs {
+		if err := a.preceded(ctx, c, spec); err != nil {
+			f.note(err)
+			continue
+		}
 		reply, err := c.DryRun(ctx, &messages.DryRun{Spec: spec.Bare(), AllowInfeasible: s.allowInfeasible})
 		if err != nil {
 			f.note(letWait(err))
@@ -249,7 +254,9 @@ func letWait(err error) error {
 // first. If one is still refused it stops; those before it are submitted, and their ids are printed.
 func (a *app) sendAll(ctx context.Context, c *client.Client, s *submission, specs []*messages.JobSpec) error {
 	for _, spec := range specs {
-		_, err := c.DryRun(ctx, &messages.DryRun{Spec: spec.Bare(), AllowInfeasible: s.allowInfeasible})
+		alone := proto.Clone(spec.Bare()).(*messages.JobSpec)
+		alone.After = nil // one of them may be to run after another, which is not there yet
+		_, err := c.DryRun(ctx, &messages.DryRun{Spec: alone, AllowInfeasible: s.allowInfeasible})
 		if code := codeOf(err); code == exitUsage || code == exitInfeasible || code == exitNotAllowed {
 			a.say("%s: none of %d jobs was submitted, because of %s", a.name, len(specs), spec.GetName())
 			return letWait(err)
@@ -292,7 +299,10 @@ func (a *app) describe(s *submission, files, command []string) ([]*messages.JobS
 				hint: "they are for its owner, " + status.GetRecord().GetOwner().GetName() + ", and admins: `synapse-cli whoami`",
 			}
 		}
-		if spec = status.GetRecord().GetSpec(); err == nil && spec.GetScript() != nil {
+		if spec = status.GetRecord().GetSpec(); spec != nil {
+			spec.After = status.GetRecord().Awaits() // what it ran after has happened
+		}
+		if err == nil && spec.GetScript() != nil {
 			spec.Script.Text, err = c.Script(ctx, spec.Script)
 		}
 		return err
@@ -335,6 +345,9 @@ func (a *app) send(ctx context.Context, c *client.Client, s *submission, spec *m
 
 // order submits a job and prints its id.
 func (a *app) order(ctx context.Context, c *client.Client, s *submission, spec *messages.JobSpec) (string, error) {
+	if err := a.preceded(ctx, c, spec); err != nil {
+		return "", err
+	}
 	request := &messages.Submit{RequestId: s.requestID, Spec: spec, AllowInfeasible: s.allowInfeasible}
 	if request.RequestId == "" {
 		request.RequestId = "cli-" + rand.Text()

@@ -88,6 +88,15 @@ func (s *stage) spec(l line, name string) *messages.JobSpec {
 	}
 	spec.User, spec.ShmBytes = l.word("user", ""), int64(l.number("shm", 0))<<30
 	spec.BeginUnixMs = l.moment("begin")
+	for _, word := range l.list("after") { // a job by its name, or by an id that nobody has
+		job, end, _ := strings.Cut(word, ":")
+		after := &messages.After{Job: job}
+		if o := s.orders[job]; o != nil {
+			after.Job = o.ID()
+		}
+		after.End, _ = messages.AfterEndOf(end)
+		spec.After = append(spec.After, after)
+	}
 	if ahead := l.time("warn", 0); ahead > 0 {
 		spec.Warn = &messages.WarnSpec{Signal: 1, AheadMs: ahead.Milliseconds()}
 	}

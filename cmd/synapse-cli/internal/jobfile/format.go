@@ -47,6 +47,7 @@ type Spec struct {
 	Launcher       string            `json:"launcher,omitempty" yaml:"launcher,omitempty"`
 	Env            map[string]string `json:"env,omitempty" yaml:"env,omitempty"`
 	Mounts         []Mount           `json:"mounts,omitempty" yaml:"mounts,omitempty"`
+	After          []string          `json:"after,omitempty" yaml:"after,omitempty"`
 	Begin          Amount            `json:"begin,omitempty" yaml:"begin,omitempty"`
 	TimeLimit      Amount            `json:"timeLimit,omitempty" yaml:"timeLimit,omitempty"`
 	PrepareTimeout Amount            `json:"prepareTimeout,omitempty" yaml:"prepareTimeout,omitempty"`
@@ -143,6 +144,7 @@ func Format(s *messages.JobSpec) File {
 			NodeSelector: labelsOf(s.GetNodeSelector()), Nodes: s.GetNodes(), Exclude: s.GetExclude(),
 			Image: s.GetImage(), Command: s.GetCommand(), Workdir: s.GetWorkdir(), User: s.GetUser(),
 			Network: s.GetNetwork().Word(), Launcher: s.GetLauncher().Word(),
+			After:          FormatAfter(s.GetAfter()),
 			Begin:          amount(s.GetBeginUnixMs(), FormatMoment),
 			TimeLimit:      amount(s.GetTimeLimitMs(), FormatDuration),
 			PrepareTimeout: amount(s.GetPrepareTimeoutMs(), FormatDuration),

@@ -103,6 +103,8 @@ func references() map[string]about {
 			"variables; SYNAPSE_* and those of GPUs are refused (environment.md)", ""},
 		"spec.mounts": {"[{source, target, readOnly}]", "none", upTo(messages.MaxMounts),
 			"files or directories of the machine", "process: at their own path, writable"},
+		"spec.after": {"[train-7f, prep:any]", "none", upTo(256),
+			"only after these jobs have ended: `:ok` (succeeded, as without a word), `:failed` (otherwise), `:any`", ""},
 		"spec.begin": {aMoment, "at once", "a year ahead",
 			"not planned before, by the scheduler's clock; what is past is now", ""},
 		"spec.timeLimit": {aTime, "the cluster's default, where it has one", years,

@@ -108,6 +108,7 @@ func specKeys() []key {
 		{"launcher", "launcher", readWord("a launcher", messages.LaunchWords(), setLauncher)},
 		{"env", "env", readEnv},
 		{"mounts", "mounts", readMounts},
+		{"after", "after", readAfter},
 		{"begin", "begin_unix_ms", readAmount(ParseMoment, func(s *spec) *int64 { return &s.BeginUnixMs })},
 		{"timeLimit", "time_limit_ms", readAmount(ParseDuration, func(s *spec) *int64 { return &s.TimeLimitMs })},
 		{"prepareTimeout", "prepare_timeout_ms", readAmount(ParseDuration,

@@ -1,6 +1,7 @@
 package show
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"slices"
@@ -195,6 +196,7 @@ func DescribeJob(w io.Writer, s Style, status *messages.JobStatus, attempts []*m
 	p.line("Labels", labels(spec.GetLabels()))
 	p.line("Submitted", when(r.GetSubmittedUnixMs(), s.NowMs))
 	p.line("Finished", when(r.GetFinishedUnixMs(), s.NowMs))
+	p.line("After", afterWords(r))
 	p.line("Begins", ahead(spec.GetBeginUnixMs(), s.NowMs))
 	lasts := limit(spec.GetTimeLimitMs())
 	if r.GetLimitByDefault() {
@@ -305,6 +307,18 @@ func describeAttempt(p *page, s Style, a *messages.AttemptRecord) {
 	p.table(func(w io.Writer) error {
 		return table(w, Style{Colour: s.Colour, Width: s.Width}, placeColumns, groups(a.GetPlaces()))
 	})
+}
+
+// afterWords are the jobs that one waits for, or waited for, with how each ended.
+func afterWords(r *messages.JobRecord) string {
+	var all []string
+	for i, text := range jobfile.FormatAfter(r.GetSpec().GetAfter()) {
+		if state, known := r.KnownOf(r.GetSpec().GetAfter()[i].GetJob()); known {
+			text += " (" + cmp.Or(messages.EndPhase(state), "over") + ")"
+		}
+		all = append(all, text)
+	}
+	return strings.Join(all, ", ")
 }
 
 // endWords is the cause and what is told beside it, which may begin with it: "requeued by alice".

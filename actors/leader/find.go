@@ -1,0 +1,57 @@
+package leader
+
+import (
+	"github.com/asynkron/protoactor-go/actor"
+
+	"github.com/yi-json/synapse/actors"
+	"github.com/yi-json/synapse/topology"
+)
+
+// This file owns the Scheduler's questions to the store about single jobs: why each was asked, and who goes on with the
+// answer.
+
+// find is why the store was asked for a job.
+type find struct {
+	job      topology.JobID // to recreate its actor
+	submit   *livingJob     // its request was used before: what did it become?
+	orphan   *orphan        // a machine has an attempt of it that no actor here knows
+	sought   *livingJob     // a fresh job is to run after it
+	follower topology.JobID // this one waits for its end
+}
+
+func (s *Scheduler) ask(why find, q actors.Query) {
+	s.tickets++
+	q.Ticket = s.tickets
+	s.finds[q.Ticket] = why
+	s.p.Store.Find(q, s.self)
+}
+
+func (s *Scheduler) onFound(ctx actor.Context, m actors.Found) {
+	why, ok := s.finds[m.Query.Ticket]
+	if !ok {
+		return
+	}
+	delete(s.finds, m.Query.Ticket)
+	switch {
+	case why.orphan != nil:
+		s.judgeOrphan(ctx, *why.orphan, m)
+	case why.submit != nil:
+		s.answerRepeated(ctx, why.submit, m)
+	case why.sought != nil:
+		s.onSought(ctx, why.sought, m)
+	case why.follower != "":
+		s.onFollowed(ctx, why.follower, m)
+	case m.Err != "":
+		s.later(ctx, s.jobs[why.job])
+	case m.Damaged != "":
+		s.breakDown(ctx, s.jobs[why.job], m.Damaged)
+	case m.Job == nil:
+		s.vanished("job " + string(why.job))
+	default:
+		e := s.jobs[why.job]
+		e.remakes = false
+		s.embody(ctx, e, m.Job, m.Attempts)
+		s.await(ctx, e, m.Job)
+		s.resight(ctx, e)
+	}
+}

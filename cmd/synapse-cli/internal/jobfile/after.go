@@ -1,0 +1,66 @@
+package jobfile
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/yi-json/synapse/messages"
+)
+
+// This file owns how the jobs are written that another one waits for: by id, the beginning of one or name, with the end
+// that is meant behind a colon. One end behind several jobs holds for all of them.
+
+// ParseAfter reads train-7f,prep:any.
+func ParseAfter(text string) (all []*messages.After, problem *Problem) {
+	open := 0 // those from here on have no end yet
+	for part := range strings.SplitSeq(text, ",") {
+		job, word, has := strings.Cut(strings.TrimSpace(part), ":")
+		end, known := messages.AfterEndOf(word)
+		switch {
+		case job == "":
+			return nil, say("write it as in train-7f, or train-7f:any", "%s names no job", quote(text))
+		case has && !known:
+			return nil, say("use "+strings.Join(messages.EndWords(), ", "), "%s is no end of a job", quote(word))
+		}
+		all = append(all, &messages.After{Job: job})
+		if has {
+			for _, a := range all[open:] {
+				a.End = end
+			}
+			open = len(all)
+		}
+	}
+	return all, nil
+}
+
+// FormatAfter writes them, one a word.
+func FormatAfter(all []*messages.After) (words []string) {
+	for _, a := range all {
+		words = append(words, strings.TrimSuffix(a.GetJob()+":"+a.GetEnd().Word(), ":"))
+	}
+	return words
+}
+
+// readAfter reads a list, or a single word.
+func readAfter(r *reader, n *yaml.Node, path string) {
+	parts := []*yaml.Node{n}
+	if n.Kind == yaml.SequenceNode {
+		parts = n.Content
+	}
+	for i, part := range parts {
+		at := path
+		if n.Kind == yaml.SequenceNode {
+			at = fmt.Sprintf("%s[%d]", path, i)
+		}
+		all, ok := parsed(r, part, at, "a job", ParseAfter)
+		for k := range all {
+			r.where[fmt.Sprintf("after[%d]", len(r.spec.After)+k)] = placeOf(at, part)
+		}
+		if ok {
+			r.spec.After = slices.Concat(r.spec.After, all)
+		}
+	}
+}
