@@ -66,6 +66,8 @@ type Host interface {
 	Moved(kind Kind, from, event, to string)
 	// Count adds to a counter for operators; names are constants of this package.
 	Count(name string, n int64)
+	// Took adds a duration of a steady clock to a distribution for operators; nothing is decided by it.
+	Took(name string, d time.Duration)
 }
 
 // Change is one transaction of the store: it becomes durable as a whole or not

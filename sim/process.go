@@ -5,6 +5,7 @@ import (
 	"io"
 	"log/slog"
 	"sync"
+	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
 	"github.com/asynkron/protoactor-go/eventstream"
@@ -198,6 +199,9 @@ func (p *process) Moved(kind actors.Kind, from, event, to string) {
 
 // Count adds to a counter.
 func (p *process) Count(name string, n int64) { p.w.counters[name] += n }
+
+// Took does nothing: in a simulated world nothing takes the time that a real one would.
+func (*process) Took(string, time.Duration) {}
 
 // Now reads the process's monotonic clock.
 func (p *process) Now() actors.Instant { return p.clock.read(p.w.engine.now) }

@@ -31,6 +31,8 @@ var wallUses = map[string]wallUse{
 	"actors/leader/queues.go":   {1, "when queues were applied, as people see it"},
 	"actors/leader/wishes.go":   {2, "when somebody asked for something, as people see it"},
 	"actors/leader/write.go":    {4, "when a run was committed and ended, as people see it"},
+	"actors/mirror/census.go":   {4, "how old waiting jobs are, and that one is tried again, as operators count them"},
+	"actors/mirror/usage.go":    {2, "how long a job waited, and by how much a promise was wrong, as operators count it"},
 	"actors/mirror/starts.go":   {1, "what a start is told as, which was worked out on the leader's steady clock"},
 	"actors/mirror/supposed.go": {1, "that a job would begin later, as people see it"},
 	"actors/mirror/waiting.go":  {1, "when an event was, as people see it"},

@@ -78,8 +78,10 @@ func (c *inprocess) Panicked(who *actor.PID, reason any, _ bool) {
 }
 func (c *inprocess) Deposed(uint64)      { c.tb.Error("deposed") }
 func (c *inprocess) Count(string, int64) {}
-func (c *inprocess) Now() actors.Instant { return actors.Instant(time.Since(c.start)) }
-func (c *inprocess) WallMs() int64       { return time.Now().UnixMilli() }
+
+func (c *inprocess) Took(string, time.Duration) {}
+func (c *inprocess) Now() actors.Instant        { return actors.Instant(time.Since(c.start)) }
+func (c *inprocess) WallMs() int64              { return time.Now().UnixMilli() }
 
 // Node is a machine's address, found once, as a stream that stands is.
 func (c *inprocess) Node(id topology.NodeID) *actor.PID {

@@ -91,7 +91,7 @@ func stateLaw(s source) []string {
 				allowed[n.Values[0]] = true
 			}
 		case *ast.CallExpr:
-			if f, ok := n.Fun.(*ast.SelectorExpr); ok && f.Sel.Name == "Become" {
+			if f, ok := n.Fun.(*ast.SelectorExpr); ok && strings.EqualFold(f.Sel.Name, "Become") {
 				allowed[n.Args[0]] = true
 			}
 		case *ast.CompositeLit:

@@ -87,7 +87,7 @@ func (c *Coordinator) meet() *messages.Rendezvous {
 // at once; we stay until every machine is known to hold nothing, because until
 // then the claims on it must stay in the view.
 func (c *Coordinator) abort(ctx actor.Context, event string) {
-	c.states.Become(event, coordinatorAborting)
+	c.become(event, coordinatorAborting)
 	ctx.Send(c.job, aborted{c.plan.Token})
 	// A reservation ends by itself at its TTL, counted from the receipt of a Reserve that left no later than now.
 	c.enter(ctx, c.p.Constants.ReservationTTL+c.p.Constants.DecisionMargin)
@@ -108,7 +108,7 @@ func (c *Coordinator) abortedAll(ctx actor.Context) {
 }
 
 func (c *Coordinator) finishAbort(ctx actor.Context, event string) {
-	c.states.Become(event, coordinatorDone)
+	c.become(event, coordinatorDone)
 	told := vacated{Token: c.plan.Token}
 	for _, w := range c.parties {
 		a := answer{Node: w.Node, Incarnation: w.Incarnation}

@@ -21,6 +21,7 @@ import (
 type Coordinator struct {
 	p         *Ports
 	states    actors.States[coordinatorState]
+	since     actors.Instant // it has been in its state
 	job       *actor.PID
 	scheduler *actor.PID
 	plan      attemptPlan
@@ -140,12 +141,12 @@ func (c *Coordinator) Receive(ctx actor.Context) {
 
 func (c *Coordinator) onBorn(ctx actor.Context) {
 	if c.plan.Resumed != nil {
-		c.states.Become("resume", coordinatorCommitting)
+		c.become("resume", coordinatorCommitting)
 		c.enter(ctx, c.p.Constants.StartDeadline)
 		c.advance(ctx)
 		return
 	}
-	c.states.Become("reserve", coordinatorReserving)
+	c.become("reserve", coordinatorReserving)
 	c.sent = c.p.Clock.Now()
 	c.awaitBarrier(ctx)
 	c.enter(ctx, c.p.Constants.ReserveDeadline)
@@ -203,7 +204,7 @@ func (c *Coordinator) onReserved(ctx actor.Context, m *messages.Reserved) {
 		c.abort(ctx, "refused")
 		return
 	}
-	c.states.Become("all reserved", coordinatorDeciding)
+	c.become("all reserved", coordinatorDeciding)
 	c.phase++
 	c.resend.End()
 	c.tellOccupied(ctx)
@@ -302,15 +303,15 @@ func (c *Coordinator) onReached(ctx actor.Context, o *messages.Origin, s stage) 
 // come. Nothing starts before all are prepared: here is the start barrier.
 func (c *Coordinator) advance(ctx actor.Context) {
 	if c.states.In(coordinatorCommitting) && c.behind(stageCommitted) == 0 {
-		c.states.Become("all committed", coordinatorPreparing)
+		c.become("all committed", coordinatorPreparing)
 		c.await(ctx, c.prepareTimeout()) // Commit is what has them prepare; it is only sent again
 	}
 	if c.states.In(coordinatorPreparing) && c.behind(stagePrepared) == 0 && !c.late(ctx) {
-		c.states.Become("all prepared", coordinatorStarting)
+		c.become("all prepared", coordinatorStarting)
 		c.enter(ctx, c.p.Constants.StartDeadline)
 	}
 	if c.states.In(coordinatorStarting) && c.behind(stageStarted) == 0 && !c.late(ctx) {
-		c.states.Become("all started", coordinatorDone)
+		c.become("all started", coordinatorDone)
 		ctx.Send(c.scheduler, launched{c.nodes()})
 		ctx.Send(c.job, barrierPassed{c.plan.Token})
 		ctx.Stop(ctx.Self())
@@ -448,7 +449,7 @@ func (c *Coordinator) onDecided(ctx actor.Context) {
 	if !c.states.In(coordinatorDeciding) {
 		return
 	}
-	c.states.Become("decided", coordinatorCommitting)
+	c.become("decided", coordinatorCommitting)
 	if c.late(ctx) {
 		return
 	}
@@ -461,7 +462,7 @@ func (c *Coordinator) onHalt(ctx actor.Context) {
 	case c.states.In(coordinatorReserving, coordinatorDeciding):
 		c.abort(ctx, "halted")
 	case c.states.In(coordinatorCommitting, coordinatorPreparing, coordinatorStarting):
-		c.states.Become("halted", coordinatorDone)
+		c.become("halted", coordinatorDone)
 		ctx.Stop(ctx.Self())
 	}
 }

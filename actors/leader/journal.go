@@ -133,6 +133,7 @@ func (j *Journal) settle(ctx actor.Context, verdicts []actors.Verdict) {
 	if len(verdicts) != len(j.flight) {
 		panic("the store answered for another number of changes than it was given")
 	}
+	j.p.Host.Took(TookJournal, j.p.Clock.Now().Since(j.sent))
 	j.p.Host.Count(countJournalBatches, 1)
 	j.p.Host.Count(countJournalChanges, int64(len(verdicts)))
 	for i, w := range j.flight {

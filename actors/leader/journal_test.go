@@ -70,6 +70,7 @@ func (r *journalRig) Moved(_ actors.Kind, from, event, to string) {
 	r.say("%s --%s--> %s", from, event, to)
 }
 func (r *journalRig) Count(string, int64)           {}
+func (r *journalRig) Took(string, time.Duration)    {}
 func (r *journalRig) Load(uint64, *actor.PID)       {}
 func (r *journalRig) Find(actors.Query, *actor.PID) {}
 func (r *journalRig) Apply(epoch, ticket uint64, changes []actors.Change, _ *actor.PID) {

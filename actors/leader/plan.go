@@ -38,6 +38,7 @@ func (s *Scheduler) onPlan(ctx actor.Context) {
 	s.noteWaiting(d.Joined)
 	s.tellWaiting(ctx, d.Joined)
 	s.tellStarts(ctx)
+	s.p.Host.Took(TookPass, s.p.Clock.Now().Since(now))
 }
 
 func (s *Scheduler) onPatienceOver(ctx actor.Context, m patienceOver) {
@@ -217,6 +218,7 @@ func (s *Scheduler) onVacated(ctx actor.Context, m vacated) {
 // onBalked: either the ledger that came with it corrects the view, or the
 // machine is left out for a while; else the next pass would propose the same again.
 func (s *Scheduler) onBalked(ctx actor.Context, m balked) {
+	s.p.Host.Count(CountRefused+refusalName(m.Reason), 1)
 	who := s.machines[m.Node]
 	if who == nil || !who.up {
 		return
@@ -287,5 +289,5 @@ func (s *Scheduler) showNode(ctx actor.Context, m *machine) {
 			status.Debts = append(status.Debts, messages.ToToken(t.Token))
 		}
 	}
-	ctx.Send(s.peers.mirror, mirror.NodeShown{Status: status})
+	ctx.Send(s.peers.mirror, mirror.NodeShown{Status: status, Outage: m.outageOf()})
 }

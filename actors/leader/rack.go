@@ -121,7 +121,9 @@ func (r *Rack) hear(ctx actor.Context, epoch uint64, o *messages.Origin) *listed
 		ctx.Send(r.scheduler, strangerHeard{topology.NodeID(o.Node)})
 		return nil
 	}
-	who.heard = r.p.Clock.Now()
+	now := r.p.Clock.Now()
+	r.p.Host.Took(TookSilence, now.Since(who.heard))
+	who.heard = now
 	return who
 }
 

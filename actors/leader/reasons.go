@@ -63,7 +63,9 @@ func (s *Scheduler) tellWaiting(ctx actor.Context, joined []policy.Joined) {
 		Aside: t.aside}
 	for i := range reasons {
 		shown.Groups = append(shown.Groups,
-			mirror.GroupReason{Group: reasons[i].Group, Reason: wordsOf(&reasons[i].Why), Asked: reasons[i].Asked})
+			mirror.GroupReason{
+				Group: reasons[i].Group, Reason: wordsOf(&reasons[i].Why), Kind: kindOf(&reasons[i].Why), Asked: reasons[i].Asked,
+			})
 	}
 	ctx.Send(s.peers.mirror, shown)
 }

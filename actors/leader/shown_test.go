@@ -58,6 +58,7 @@ func (deafHost) Panicked(*actor.PID, any, bool)            {}
 func (deafHost) Deposed(uint64)                            {}
 func (deafHost) Moved(actors.Kind, string, string, string) {}
 func (deafHost) Count(string, int64)                       {}
+func (deafHost) Took(string, time.Duration)                {}
 func (deafHost) Now() actors.Instant                       { return 0 }
 func (deafHost) WallMs() int64                             { return 12 * 3600 * 1000 }
 func (deafHost) After(time.Duration, *actor.PID, any)      {}

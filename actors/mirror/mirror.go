@@ -34,23 +34,26 @@ type Mirror struct {
 	waiting  waiting
 	picture  picture
 	starts   starts
+	usage    usage
 	queues   *messages.QueuesRecord // as they are on disk; nil: nobody has described any
 }
 
 // shownJob is a job as it was shown last, with the last event about it.
 type shownJob struct {
 	*messages.JobStatus
-	told  *messages.Event
-	group policy.GroupID // those it waits with; 0: it is in no queue
-	turn  policy.Turn    // in the queue, while it is in one
-	burst uint64         // likewise, of those that the planner counts together; 0: none
-	lent  int64          // likewise: how long was too short for it to get ready on what was lent
+	told   *messages.Event
+	group  policy.GroupID // those it waits with; 0: it is in no queue
+	turn   policy.Turn    // in the queue, while it is in one
+	burst  uint64         // likewise, of those that the planner counts together; 0: none
+	counts tally          // in its owner's share, and its queue's
+	lent   int64          // likewise: how long was too short for it to get ready on what was lent
 }
 
 // shownNode is the same for a machine.
 type shownNode struct {
 	*messages.NodeStatus
-	told *messages.Event
+	told   *messages.Event
+	outage Outage
 }
 
 // pageBytes bounds the size of one page's entries: half of a message's bound, whatever the jobs carry in their
@@ -63,7 +66,7 @@ const candidates = 5
 // New makes a Mirror that knows nothing yet. The levels are the fabric's, coarse to fine.
 func New(p *actors.Ports, epoch uint64, levels []string) actor.Actor {
 	return &Mirror{
-		p: p, watch: watch{seq: firstSeq(epoch)}, waiting: newWaiting(), picture: newPicture(levels),
+		p: p, watch: watch{seq: firstSeq(epoch)}, waiting: newWaiting(), picture: newPicture(levels), usage: newUsage(),
 	}
 }
 
@@ -85,7 +88,7 @@ func (m *Mirror) Receive(ctx actor.Context) {
 	case JobRecalled:
 		m.onJobRecalled(actors.Ended(message))
 	case NodeShown:
-		m.onNodeShown(ctx, message.Status)
+		m.onNodeShown(ctx, message)
 	case NodeHidden:
 		m.onNodeHidden(ctx, string(message.Node))
 	case *messages.GetJob:
@@ -96,6 +99,8 @@ func (m *Mirror) Receive(ctx actor.Context) {
 		reply(ctx, m.onListJobs(message))
 	case *messages.ListNodes:
 		reply(ctx, m.onListNodes(message))
+	case CountAll:
+		reply(ctx, m.onCountAll())
 	case QueuesShown:
 		m.queues = message.Record
 	case *messages.GetQueues:
@@ -130,6 +135,7 @@ func (m *Mirror) onJobShown(ctx actor.Context, s *messages.JobStatus) {
 	if s.Phase != messages.PhaseQueued {
 		m.waiting.leave(&now)
 	}
+	m.charge(&now, ok)
 	m.jobs.put(id, now)
 	if !s.GetRecord().GetState().Terminal() || len(s.GetDebts()) > 0 {
 		return
@@ -142,10 +148,11 @@ func (m *Mirror) onJobShown(ctx actor.Context, s *messages.JobStatus) {
 	}
 }
 
-func (m *Mirror) onNodeShown(ctx actor.Context, s *messages.NodeStatus) {
+func (m *Mirror) onNodeShown(ctx actor.Context, shown NodeShown) {
+	s := shown.Status
 	id := s.GetRecord().GetId()
 	before, _ := m.nodes.get(id)
-	m.nodes.put(id, shownNode{s, m.tellNode(ctx, before, s)})
+	m.nodes.put(id, shownNode{s, m.tellNode(ctx, before, s), shown.Outage})
 }
 
 func (m *Mirror) onNodeHidden(ctx actor.Context, id string) {

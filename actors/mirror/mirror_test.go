@@ -236,7 +236,7 @@ func TestMirrorKeepsTheNewestFinished(t *testing.T) {
 func TestMirrorShowsMachines(t *testing.T) {
 	m := mirrorOf(func(c *actors.Constants) { c.MirrorPage = 2 })
 	for _, id := range []string{"n2", "n0", "n1", "n0"} {
-		ask(m, NodeShown{&messages.NodeStatus{Record: &messages.NodeRecord{Id: id}, Phase: "up"}})
+		ask(m, NodeShown{Status: &messages.NodeStatus{Record: &messages.NodeRecord{Id: id}, Phase: "up"}})
 	}
 	names := func(q *messages.ListNodes) string {
 		r := ask(m, q).(*messages.ListNodesReply)

@@ -14,7 +14,10 @@ type (
 	// JobShown replaces what the Mirror shows of a job.
 	JobShown struct{ Status *messages.JobStatus }
 	// NodeShown replaces what the Mirror shows of a machine.
-	NodeShown struct{ Status *messages.NodeStatus }
+	NodeShown struct {
+		Status *messages.NodeStatus
+		Outage Outage // as its GPUs are counted
+	}
 	// NodeHidden: the machine was removed.
 	NodeHidden struct{ Node topology.NodeID }
 	// WaitingShown: which reasons of waiting jobs have changed. Jobs of one shape wait in one group for one reason, so
@@ -29,6 +32,7 @@ type (
 	GroupReason struct {
 		Group  policy.GroupID
 		Reason string
+		Kind   WaitKind
 		Asked  policy.Question // the question that the reason answers in short
 	}
 	// RoomsShown: the changes of what machines have free, of what is kept on them, and of who has the rest. Scheduler →

@@ -31,6 +31,7 @@ func newWaiting() waiting {
 
 type waitingGroup struct {
 	reason string
+	kind   WaitKind
 	asked  policy.Question
 	jobs   int // shown as its members
 	answer answer
@@ -46,9 +47,9 @@ func (m *Mirror) onWaitingShown(ctx actor.Context, shown WaitingShown) {
 		known := w.groups[g.Group]
 		switch {
 		case known == nil:
-			w.groups[g.Group] = &waitingGroup{reason: g.Reason, asked: g.Asked}
+			w.groups[g.Group] = &waitingGroup{reason: g.Reason, kind: g.Kind, asked: g.Asked}
 		case known.reason != g.Reason:
-			known.reason = g.Reason
+			known.reason, known.kind = g.Reason, g.Kind
 			changed = append(changed, g.Group)
 		}
 	}

@@ -89,7 +89,7 @@ func TestWatchTellsWhatPeopleSee(t *testing.T) {
 		a.says("", JobShown{statusOf("j", "alice", phase, edit...)})
 	}
 	node := func(phase string, edit ...func(*messages.NodeStatus)) {
-		a.says("", NodeShown{nodeOf("n3", phase, edit...)})
+		a.says("", NodeShown{Status: nodeOf("n3", phase, edit...)})
 	}
 	job("queued")
 	job("queued") // shown again: nothing to see
@@ -179,8 +179,8 @@ func TestWatchTellsOnlyWhatWasAskedFor(t *testing.T) {
 	}
 	a.says("", JobShown{statusOf("j1", "alice", "queued")})
 	a.says("", JobShown{statusOf("j2", "bob", "queued")})
-	a.says("", NodeShown{nodeOf("n1", "dead")})
-	a.says("", NodeShown{nodeOf("n2", "dead")})
+	a.says("", NodeShown{Status: nodeOf("n1", "dead")})
+	a.says("", NodeShown{Status: nodeOf("n2", "dead")})
 	a.hears(t, "jobs", "1 job j1 queued", "2 job j2 queued")
 	a.hears(t, "nodes", "3 machine n1 dead", "4 machine n2 dead")
 	a.hears(t, "alice", "1 job j1 queued")
@@ -189,7 +189,7 @@ func TestWatchTellsOnlyWhatWasAskedFor(t *testing.T) {
 	a.hears(t, "ids", "2 job j2 queued", "3 machine n1 dead")
 	a.says("jobs", &messages.Watch{Nodes: true}) // what was asked last counts
 	a.says("", JobShown{statusOf("j1", "alice", "running")})
-	a.says("", NodeShown{nodeOf("n1", "up")})
+	a.says("", NodeShown{Status: nodeOf("n1", "up")})
 	a.hears(t, "jobs", "6 machine n1 up, with 64 CPUs and 8 GPUs")
 }
 
@@ -198,7 +198,7 @@ func TestWatchBeginsWithWhatIsPresent(t *testing.T) {
 	for _, id := range []string{"j2", "j1"} {
 		a.says("", JobShown{statusOf(id, "alice", "queued")})
 	}
-	a.says("", NodeShown{nodeOf("n1", "up")})
+	a.says("", NodeShown{Status: nodeOf("n1", "up")})
 	later := statusOf("j1", "alice", "queued", func(s *messages.JobStatus) { s.Record.Revision = 9 })
 	a.says("", JobShown{later}) // no event, and still what is present
 	a.says("w", &messages.Watch{Jobs: true, Nodes: true, Present: true})

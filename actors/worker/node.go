@@ -120,6 +120,8 @@ func (n *Node) Receive(ctx actor.Context) {
 		n.onGpuFaulted(m)
 	case *messages.GpuRecovered:
 		n.onGpuRecovered(m)
+	case CountAll:
+		n.onCountAll(ctx)
 	case *messages.UidsInUse:
 		n.onUidsInUse(m)
 	case *messages.LogsTask:

@@ -63,6 +63,8 @@ func (h *rigHost) Panicked(who *actor.PID, reason any, _ bool) {
 }
 func (h *rigHost) Deposed(uint64)             {}
 func (h *rigHost) Count(name string, n int64) { h.r.say("count %s", name) }
+
+func (h *rigHost) Took(string, time.Duration) {}
 func (h *rigHost) Moved(kind actors.Kind, from, event, to string) {
 	h.r.taken[fmt.Sprintf("%s: %s -%s-> %s", kind, from, event, to)] = true
 }

@@ -20,6 +20,7 @@ import (
 type Task struct {
 	p       *Ports
 	states  actors.States[taskState]
+	since   actors.Instant // it has been in its state
 	work    taskWork
 	spawned bool // the launcher was told to start it, by this agent or an earlier one
 }
@@ -116,7 +117,7 @@ func (t *Task) onPrepare(ctx actor.Context) {
 	if !t.states.In(taskBorn) {
 		return
 	}
-	t.states.Become("prepare", taskPreparing)
+	t.become("prepare", taskPreparing)
 	t.ask(ctx, &messages.PrepareTask{
 		Id: t.work.id, Job: string(t.work.job), Spec: t.work.spec, Uid: t.work.uid, Owner: t.work.owner, Grant: t.work.grant,
 	})
@@ -124,7 +125,7 @@ func (t *Task) onPrepare(ctx actor.Context) {
 
 func (t *Task) onPrepared(ctx actor.Context) {
 	if t.states.In(taskPreparing) {
-		t.states.Become("prepared", taskPrepared)
+		t.become("prepared", taskPrepared)
 		ctx.Send(ctx.Parent(), rankPrepared{t.work.key})
 	}
 }
@@ -134,7 +135,7 @@ func (t *Task) onStart(ctx actor.Context, m taskStart) {
 	if !t.states.In(taskPrepared) {
 		return // it runs already, or its evidence is on the way to the Node
 	}
-	t.states.Become("start", taskStarting)
+	t.become("start", taskStarting)
 	t.spawned = true
 	t.p.Log.Info("STARTING CONTAINER: JobID=%s, Image=%s", t.work.job, t.work.spec.GetImage())
 	t.ask(ctx, &messages.StartTask{
@@ -148,13 +149,13 @@ func (t *Task) onAdopt(ctx actor.Context) {
 	if !t.states.In(taskBorn) {
 		return
 	}
-	t.states.Become("adopt", taskAdopting)
+	t.become("adopt", taskAdopting)
 	t.ask(ctx, &messages.AdoptTask{Id: t.work.id})
 }
 
 func (t *Task) onStarted(ctx actor.Context, m *messages.TaskStarted) {
 	if t.states.In(taskPreparing, taskPrepared, taskStarting, taskAdopting) {
-		t.states.Become("started", taskRunning)
+		t.become("started", taskRunning)
 		ctx.Send(ctx.Parent(), rankStarted{t.work.key, actors.Instant(m.StartedNs)})
 	}
 	t.spawned = true
@@ -178,7 +179,7 @@ func (t *Task) onStop(ctx actor.Context, m taskStop) {
 	if t.states.In(taskGone) {
 		return // its evidence is on the way to the Node
 	}
-	t.states.Become("stop", taskStopping)
+	t.become("stop", taskStopping)
 	t.ask(ctx, &messages.StopTask{Id: t.work.id, Signal: m.Signal, GraceMs: m.GraceMs})
 }
 
@@ -187,7 +188,7 @@ func (t *Task) onGone(ctx actor.Context, m *messages.TaskGone) {
 	if t.states.In(taskBorn, taskGone) {
 		return
 	}
-	t.states.Become("gone", taskGone)
+	t.become("gone", taskGone)
 	exit := t.exitOf(m.Exit)
 	if t.spawned {
 		t.logEnd(exit)

@@ -245,6 +245,8 @@ func (g *Gate) handshake(raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
 			return renewals, nil
 		case slices.Contains(hello.SupportedProtos, protocolJoin):
 			return g.joinConfig(), nil
+		case visits(hello.SupportedProtos):
+			return visitConfig(calls), nil
 		}
 		return nil, nil
 	}
@@ -266,6 +268,9 @@ func (g *Gate) handshake(raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
 	case protocolJoin:
 		return nil, nil, errors.Join(errServed, g.join(conn), conn.Close())
 	}
+	if len(conn.ConnectionState().PeerCertificates) == 0 { // of a visitor alone
+		return conn, Visitor{from: hostOf(raw)}, nil
+	}
 	if who := p.Identity.String(); !g.purses.connects(who, g.o.Now()) {
 		return nil, nil, errors.Join(g.crowded(raw, who), conn.Close())
 	}
@@ -274,6 +279,9 @@ func (g *Gate) handshake(raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
 	g.open[c] = struct{}{}
 	g.mu.Unlock()
 	g.o.Count(countAdmitted, 1)
+	if conn.ConnectionState().NegotiatedProtocol != protocolHTTP2 {
+		return c, Visitor{Proof: proved(p), from: hostOf(raw)}, nil
+	}
 	return c, proved(p), nil
 }
 

@@ -9,6 +9,7 @@ import (
 	"google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/status"
 
+	"github.com/yi-json/synapse/actors/mirror"
 	"github.com/yi-json/synapse/cluster/api"
 	"github.com/yi-json/synapse/messages"
 )
@@ -95,4 +96,26 @@ func (g *Gateway) serving(ctx context.Context) grpc_health_v1.HealthCheckRespons
 		return grpc_health_v1.HealthCheckResponse_SERVING
 	}
 	return grpc_health_v1.HealthCheckResponse_NOT_SERVING
+}
+
+// Ready reports whether this process leads and takes jobs now.
+func (g *Gateway) Ready(ctx context.Context) bool {
+	return g.serving(ctx) == grpc_health_v1.HealthCheckResponse_SERVING
+}
+
+// Census is the count of all that the Mirror shows; nil where this process does not lead. It costs the Mirror a walk
+// over all of it.
+func (g *Gateway) Census(ctx context.Context) (*mirror.Census, error) {
+	if !g.o.Leader().Here {
+		return nil, nil
+	}
+	got, err := g.ask(ctx, g.mirror, mirror.CountAll{})
+	if err != nil {
+		return nil, err
+	}
+	c, ok := got.(*mirror.Census)
+	if !ok {
+		return nil, status.Error(codes.Internal, "the answer does not belong to the question")
+	}
+	return c, nil
 }

@@ -104,6 +104,8 @@ func (r *room) WallMs() int64                             { return time.Now().Un
 func (r *room) Node(id topology.NodeID) *actor.PID {
 	return actor.NewPID("node-"+string(id), actors.NodePath)
 }
+func (*room) Took(string, time.Duration) {}
+
 func (r *room) Count(name string, n int64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -9,11 +9,11 @@ import (
 	"log/slog"
 	"runtime/debug"
 	"sync"
+	"sync/atomic"
 
 	"github.com/asynkron/protoactor-go/actor"
 
 	"github.com/yi-json/synapse/actors"
-	"github.com/yi-json/synapse/cluster/link"
 )
 
 // Host implements actors.Host and owns the actor system.
@@ -23,14 +23,20 @@ type Host struct {
 	once   sync.Once
 	system *actor.ActorSystem
 	pool   *workers
+	asked  atomic.Uint64 // questions from outside: their names
 
 	mu     sync.Mutex
 	counts map[string]int64
+	spans  map[string]*span
+	boxes  map[actors.Kind][]actor.Mailbox // of the kinds that are watched
 }
 
 // New makes a process without actors.
 func New(log *Log) *Host {
-	h := &Host{log: log, ended: make(chan error, 1), pool: newWorkers(), counts: map[string]int64{}}
+	h := &Host{
+		log: log, ended: make(chan error, 1), pool: newWorkers(), counts: map[string]int64{}, spans: map[string]*span{},
+		boxes: map[actors.Kind][]actor.Mailbox{},
+	}
 	// Messages to actors that have ended are counted, not logged: it is normal that some are still on their way.
 	h.system = NewSystem(func() { h.Count("host.dead_letters", 1) })
 	return h
@@ -49,7 +55,7 @@ func (h *Host) end(why error) { h.once.Do(func() { h.ended <- why }) }
 // arrive in the moment of the actor's birth.
 func (h *Host) Props(kind actors.Kind, produce actor.Producer) *actor.Props {
 	guard := func() actor.Actor { return &guarded{host: h, kind: kind, inner: produce()} }
-	return actor.PropsFromProducer(guard, actor.WithDispatcher(h.pool), actor.WithMailbox(link.Mailbox))
+	return actor.PropsFromProducer(guard, actor.WithDispatcher(h.pool), actor.WithMailbox(h.mailboxOf(kind)))
 }
 
 // guarded logs the stack of a panic before supervision sees only its reason.

@@ -42,6 +42,7 @@ func (p *house) Panicked(who *actor.PID, reason any, _ bool) {
 func (p *house) Deposed(uint64)                    { p.tb.Error("deposed") }
 func (*house) Moved(_ actors.Kind, _, _, _ string) {}
 func (*house) Count(string, int64)                 {}
+func (*house) Took(string, time.Duration)          {}
 func (p *house) Now() actors.Instant               { return actors.Instant(time.Since(p.began)) }
 func (*house) WallMs() int64                       { return time.Now().UnixMilli() }
 func (p *house) After(d time.Duration, to *actor.PID, m any) {

@@ -28,6 +28,7 @@ const (
 	ReadPrivate  Right = "read-private"
 	ReadLogs     Right = "read-logs"
 	ReadScript   Right = "read-script"
+	ReadMetrics  Right = "read-metrics"
 
 	Submit       Right = "submit"
 	SubmitUser   Right = "submit-user"
@@ -82,6 +83,7 @@ var lines = []line{
 	{ReadPrivate, Any, Own, Own, Own, None, None, "see the env and the command of", false},
 	{ReadLogs, Any, Own, Own, Own, None, None, "read the output of", false},
 	{ReadScript, Any, Any, Any, None, Any, None, "read scripts", false},
+	{ReadMetrics, Any, Any, Any, Any, None, None, "look at figures of the cluster", false},
 
 	{Submit, Any, Any, Any, None, None, None, "submit jobs", true},
 	{SubmitUser, Any, Any, Any, None, None, None, "name a user", true},

@@ -75,6 +75,10 @@ func command() *cobra.Command {
 	f.StringVar(&o.rootRange, "root-uids", account.DefaultRoots,
 		"the `first-last` uids of tasks that are root of a container of their own, 65536 for each, or none: then no task is")
 	f.BoolVar(&o.allowRoot, "allow-root", false, "let tasks that ask for it run as this machine's own root")
+	f.StringVar(&o.metricsAt, "metrics", "",
+		"show figures of this machine to Prometheus at this `host:port`; without it the agent listens on nothing")
+	f.StringVar(&o.metricsFile, "metrics-file", "",
+		"write them to this `file` every 15 s, as node_exporter's collector of text files reads it (FOLDER/synapse.prom)")
 	f.BoolVar(&o.debug, "debug", false, "log every heartbeat too")
 	return daemon.Command(c, "SYNAPSE_NODE_", o.check, func() error { return serve(o) })
 }

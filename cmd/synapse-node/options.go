@@ -33,6 +33,7 @@ type options struct {
 	ports, gpuType, memory                 string
 	driver, carapace, ociRuntime           string
 	tls, token                             string
+	metricsAt, metricsFile                 string
 	hide                                   []string
 	policyFile, uidRange, rootRange        string
 	policy                                 permit.Policy
@@ -53,7 +54,7 @@ func (o *options) check() (err error) {
 			return fmt.Errorf("--join %q: must be host:port, as head:9000", at)
 		}
 	}
-	if err := o.checkHidden(); err != nil {
+	if err := errors.Join(o.checkHidden(), o.checkMetrics()); err != nil {
 		return err
 	}
 	if o.dataDir == "" {

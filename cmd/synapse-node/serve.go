@@ -82,6 +82,11 @@ func serve(o options) error {
 		Node: topology.NodeID(id), MachineID: me.MachineID(), Incarnation: me.Incarnation(),
 		Announcement: announcement, Disk: ledger, Launcher: containers,
 	})
+	ending, err := o.showFigures(h, log)
+	if err != nil {
+		return err
+	}
+	defer ending()
 	defer gpus.watch(h, log).Close()
 	defer daemon.Ready()()
 	return until(signals, h, log)

@@ -16,11 +16,13 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
 
 	"github.com/yi-json/synapse/actors"
 	"github.com/yi-json/synapse/actors/leader"
 	"github.com/yi-json/synapse/cluster/audit"
 	"github.com/yi-json/synapse/cluster/campaign"
+	"github.com/yi-json/synapse/cluster/doorway"
 	"github.com/yi-json/synapse/cluster/entrance"
 	"github.com/yi-json/synapse/cluster/gate"
 	"github.com/yi-json/synapse/cluster/gateway"
@@ -58,6 +60,7 @@ type scheduler struct {
 	gate    *gate.Gate // nil: plaintext
 	audit   *audit.Log // likewise
 	server  *grpc.Server
+	doorway *doorway.Doorway
 	leads   atomic.Pointer[gateway.Leader]
 }
 
@@ -151,6 +154,7 @@ func (s *scheduler) build() error {
 	s.port = store.NewPort(s.store, s.host.System())
 	toGateway.Peers = s.link
 	s.gateway = gateway.New(s.host.System(), toGateway)
+	s.doorway = doorway.New(doorway.Options{Handler: s.pages(), Log: s.log.Info, Count: s.host.Count})
 	s.server = grpc.NewServer(s.serverOptions()...)
 	s.link.Register(s.server)
 	s.gateway.Register(s.server)
@@ -160,9 +164,11 @@ func (s *scheduler) build() error {
 // serverOptions are those of all that the port serves. The gateway's come before the gate's: what panics costs a call.
 func (s *scheduler) serverOptions() []grpc.ServerOption {
 	if s.gate == nil {
-		return slices.Concat(link.ServerOptions(nil), s.gateway.ServerOptions())
+		return slices.Concat(
+			link.ServerOptions(s.doorway.Credentials(insecure.NewCredentials())), s.gateway.ServerOptions())
 	}
-	return slices.Concat(link.ServerOptions(s.gate.Credentials()), s.gateway.ServerOptions(), s.gate.ServerOptions())
+	creds := s.doorway.Credentials(s.gate.Credentials())
+	return slices.Concat(link.ServerOptions(creds), s.gateway.ServerOptions(), s.gate.ServerOptions())
 }
 
 // shut puts the gate before all that is served, where there is one.
@@ -287,6 +293,7 @@ func (s *scheduler) end(signals <-chan os.Signal) {
 		defer close(done)
 		s.gateway.Close()
 		s.link.Close()
+		s.doorway.Close()
 		if s.gate != nil {
 			s.gate.Close()
 		}

@@ -1,0 +1,69 @@
+package leader
+
+import (
+	"github.com/yi-json/synapse/actors"
+	"github.com/yi-json/synapse/actors/mirror"
+	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/topology"
+)
+
+// This file owns what a leader's actors measure for operators, by their process's steady clock. Nothing is decided by
+// it.
+
+// The distributions.
+const (
+	TookPhase   = "coordinator." // and the phase of an attempt that it got through
+	TookJournal = "journal.write"
+	TookSilence = "rack.silence" // between two words of one machine
+	TookPass    = "scheduler.pass"
+)
+
+// CountRefused begins the counters of what machines refused, and why.
+const CountRefused = "refused."
+
+// become moves the attempt on, and measures how long the phase took, if that is not how it was given up.
+func (c *Coordinator) become(event string, to coordinatorState) {
+	from, now := c.states.At(), c.p.Clock.Now()
+	c.states.Become(event, to)
+	if c.since != 0 && to != coordinatorAborting && from != coordinatorAborting && event != "halted" {
+		c.p.Host.Took(TookPhase+string(from), now.Since(c.since))
+	}
+	c.since = now
+}
+
+// refusalName is a refusal's reason as it is counted.
+func refusalName(r messages.RefusalReason) string {
+	if r == messages.RefusalReason_REFUSAL_REASON_UNSPECIFIED {
+		return "silence"
+	}
+	return actors.WordOf(r.String(), "REFUSAL_REASON_")
+}
+
+// kindOf is which kind of reason a refusal is: waiting jobs are counted by it.
+func kindOf(r *topology.Refusal) mirror.WaitKind {
+	switch {
+	case *r == (topology.Refusal{}):
+		return mirror.WaitTurn
+	case r.Cause == topology.NoMatch:
+		return mirror.WaitMatch
+	case r.Cause != topology.NoRoom, r.Idle:
+		return mirror.WaitNever
+	case r.Patient:
+		return mirror.WaitNearer
+	}
+	return mirror.WaitRoom
+}
+
+// outageOf is what puts a machine out of service, as its GPUs are counted.
+func (m *machine) outageOf() mirror.Outage {
+	if m.closed() == "" {
+		return mirror.InService
+	}
+	switch kind, _ := m.outage(false); kind {
+	case outageBenched:
+		return mirror.Benched
+	case outageDead, outageUnheard:
+		return mirror.Unreachable
+	}
+	return mirror.Closed
+}

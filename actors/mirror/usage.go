@@ -1,0 +1,161 @@
+package mirror
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/yi-json/synapse/actors"
+	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/topology"
+)
+
+// This file owns who has how much, and has had: each owner's and each queue's GPUs, summed over time from the COMMIT of
+// an attempt to its end. It goes by the steady clock of this leader, and begins with it.
+
+// Share is what one owner, or one queue, has and has had. GPUs are in thousandths.
+type Share struct {
+	Name             string
+	Running, Waiting int   // jobs: those that hold something, and those that wait
+	Held, Wanted     int64 // GPUs of those
+	Spent            int64 // GPUs held, times milliseconds, since this leader took over
+}
+
+// usage is what is summed.
+type usage struct{ owners, queues shares }
+
+func newUsage() usage { return usage{owners: shares{}, queues: shares{}} }
+
+// shares are those of all owners, or of all queues, by name.
+type shares map[string]*account
+
+// account is a share, and up to when what it holds is summed.
+type account struct {
+	Share
+	paid actors.Instant
+}
+
+// maxShares bounds the names that are told apart; those that come later are one, without a name.
+const maxShares = 10_000
+
+// of finds a share, paid up to now, so that what it holds may change.
+func (s shares) of(name string, now actors.Instant) *Share {
+	one := s[name]
+	if one == nil && len(s) >= maxShares {
+		name = ""
+		one = s[name]
+	}
+	if one == nil {
+		one = &account{Share: Share{Name: name}, paid: now}
+		s[name] = one
+	}
+	one.pay(now)
+	return &one.Share
+}
+
+// pay sums what was held up to now, in whole milliseconds.
+func (a *account) pay(now actors.Instant) {
+	if ms := now.Since(a.paid).Milliseconds(); ms > 0 {
+		a.paid = a.paid.Plus(actors.Millis(ms))
+		a.Spent += a.Held * ms
+	}
+}
+
+// all are the shares in the order of names, paid up to now.
+func (s shares) all(now actors.Instant) []Share {
+	all := make([]Share, 0, len(s))
+	for _, name := range slices.Sorted(maps.Keys(s)) {
+		s[name].pay(now)
+		all = append(all, s[name].Share)
+	}
+	return all
+}
+
+// tally is what a job counts for in the shares of its owner and its queue.
+type tally struct {
+	owner, queue     string
+	running, waiting int
+	held, wanted     int64
+	of               topology.Token // the attempt that holds it
+}
+
+// tallyOf is what a job counts for. What an attempt holds is summed once: a gang may have thousands of members, and is
+// shown at the end of each.
+func tallyOf(before tally, s *messages.JobStatus) tally {
+	r, a := s.GetRecord(), s.GetAttempt()
+	c := tally{owner: r.GetOwner().GetName(), queue: r.GetSpec().GetQueue()}
+	token := messages.FromToken(a.GetToken())
+	switch {
+	case messages.Waits(s.GetPhase()):
+		c.waiting, c.wanted = 1, wanted(r.GetSpec())
+	case a.GetCommittedUnixMs() == 0 || a.GetEnd() != nil || r.GetState().Terminal():
+	case token == before.of && before.running > 0:
+		c.running, c.held, c.of = 1, before.held, token
+	default:
+		c.running, c.of = 1, token
+		for _, p := range a.GetPlaces() {
+			c.held += p.GetGrant().GetAmount().GetMilliGpu()
+		}
+	}
+	return c
+}
+
+// wanted is how much of GPUs a job asks for.
+func wanted(spec *messages.JobSpec) int64 {
+	if total := spec.GetGang().GetTotal(); total != nil {
+		return total.GetMilliGpu()
+	}
+	return int64(spec.GetGang().GetReplicasMin()) * spec.GetEach().GetMilliGpu()
+}
+
+// change moves a job from what it counted for to what it counts for now.
+func (u *usage) change(now actors.Instant, before, after tally) {
+	if before == after {
+		return
+	}
+	for _, c := range []struct {
+		tally
+		sign int
+	}{{before, -1}, {after, 1}} {
+		if c.tally == (tally{}) {
+			continue
+		}
+		for _, s := range []*Share{u.owners.of(c.owner, now), u.queues.of(c.queue, now)} {
+			s.Running += c.sign * c.running
+			s.Waiting += c.sign * c.waiting
+			s.Held += int64(c.sign) * c.held
+			s.Wanted += int64(c.sign) * c.wanted
+		}
+	}
+}
+
+// The distributions of what a COMMIT shows: how long its job had waited, and by how much it came later or earlier than
+// what the job was told first.
+const (
+	TookWait  = "job.wait"
+	TookLate  = "promise.late"
+	TookEarly = "promise.early"
+)
+
+// charge carries what a job counts for into the shares. Ok: the job was shown before.
+func (m *Mirror) charge(s *shownJob, ok bool) {
+	before := s.counts
+	s.counts = tallyOf(before, s.JobStatus)
+	m.usage.change(m.p.Clock.Now(), before, s.counts)
+	if ok && s.counts.running > 0 && before.of != s.counts.of {
+		m.measure(s.JobStatus)
+	}
+}
+
+// measure tells the host of times of day that one leader noted, or two: they are for people.
+func (m *Mirror) measure(s *messages.JobStatus) {
+	a := s.GetAttempt()
+	m.p.Host.Took(TookWait, actors.Millis(max(a.GetCommittedUnixMs()-s.GetRecord().GetSubmittedUnixMs(), 0)))
+	if told := a.GetTold(); told != nil {
+		late := actors.Millis(a.GetCommittedUnixMs() - told.GetToldUnixMs() - told.GetExpectedMs())
+		if late >= 0 {
+			m.p.Host.Took(TookLate, late)
+		} else {
+			m.p.Host.Took(TookEarly, -late)
+		}
+	}
+}

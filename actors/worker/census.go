@@ -1,0 +1,92 @@
+package worker
+
+import (
+	"github.com/asynkron/protoactor-go/actor"
+
+	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/topology"
+)
+
+// This file owns what a machine says of itself to its own operators: who has which of its devices, and whether it is in
+// a cluster. It decides nothing.
+
+// CountAll asks a Node for a *Census. Somebody who counts, on the machine itself → Node.
+type CountAll struct{}
+
+// Census is a machine's books as they are now. It is never changed after it was sent.
+type Census struct {
+	Ready, Member bool
+	Epoch         uint64
+	Trouble       string // why it takes no work; empty: it does
+	GPUs          []*messages.Gpu
+	Failed        []topology.GPUID
+	Held          []HeldGPU
+	Slices        []SliceCount
+	Tasks         int // that have begun, and not ended
+}
+
+// HeldGPU is what one attempt has of one device, in thousandths.
+type HeldGPU struct {
+	GPU        string
+	Milli      int64
+	Job, Owner string
+	Token      topology.Token
+}
+
+// SliceCount is how many slices are in a state.
+type SliceCount struct {
+	State topology.SliceState
+	Count int
+}
+
+// TookTask begins the distributions of how long a container was prepared, and started.
+const TookTask = "task."
+
+func (n *Node) onCountAll(ctx actor.Context) {
+	c := &Census{
+		Ready: n.Ready(), Member: n.Member(), Epoch: n.epoch, Trouble: n.hindered(), GPUs: n.p.Announcement.GetGpus(),
+		Failed: n.ledger.WithdrawnGPUs(),
+	}
+	for _, page := range n.ledger.Slices() {
+		s := n.slices[page.Token]
+		c.count(page.State)
+		if page.State == topology.SliceOver {
+			continue
+		}
+		for i := range s.ranks {
+			if r := &s.ranks[i]; r.started && r.exit == nil {
+				c.Tasks++
+			}
+		}
+		for _, g := range s.grants {
+			for _, share := range g.Gpus {
+				c.Held = append(c.Held, HeldGPU{
+					GPU: share.GpuId, Milli: share.Milli, Job: string(page.Job), Owner: s.owner, Token: page.Token,
+				})
+			}
+		}
+	}
+	if ctx.Sender() != nil {
+		ctx.Respond(c)
+	}
+}
+
+func (c *Census) count(state topology.SliceState) {
+	for i := range c.Slices {
+		if c.Slices[i].State == state {
+			c.Slices[i].Count++
+			return
+		}
+	}
+	c.Slices = append(c.Slices, SliceCount{state, 1})
+}
+
+// become moves the container on, and measures how long it was prepared, or started.
+func (t *Task) become(event string, to taskState) {
+	from, now := t.states.At(), t.p.Clock.Now()
+	t.states.Become(event, to)
+	if from == taskPreparing && to == taskPrepared || from == taskStarting && to == taskRunning {
+		t.p.Host.Took(TookTask+string(from), now.Since(t.since))
+	}
+	t.since = now
+}

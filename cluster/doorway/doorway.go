@@ -1,0 +1,218 @@
+// Package doorway lets plain HTTP in beside gRPC, on the scheduler's one port. It stands behind the entrance and the
+// gate's handshake, and before gRPC: a connection that is for gRPC goes on as if the doorway were not there, with
+// gRPC's own transport, keepalive and limits. It owns what a visitor may cost, and knows nothing of what is served.
+package doorway
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc/credentials"
+)
+
+// This file owns how the two are told apart, and how a visitor's connection gets to the handler.
+//
+// The alternative turned down is gRPC's own ServeHTTP behind one http.Server: it has neither gRPC's keepalive nor its
+// flow control, so that every machine's link would pay for a page that is seldom looked at.
+
+// The limits of one visitor, and of all. Whoever has not proved who it is stands among those whose handshake is under
+// way as well, as far as the entrance is concerned: where there is a crowd, the one goes that is slow.
+const (
+	maxVisitors  = 64
+	maxHeader    = 16 << 10
+	headerWithin = 5 * time.Second
+	readWithin   = 10 * time.Second
+	writeWithin  = 30 * time.Second
+	idleFor      = 30 * time.Second
+)
+
+// The counters.
+const (
+	countVisits  = "doorway.visits"
+	countRefused = "doorway.refused" // there were too many
+)
+
+// Visitor is what a handshake says of a connection that is for HTTP: whether it proved who comes.
+type Visitor interface {
+	credentials.AuthInfo
+	Known() bool
+}
+
+// Options are what a doorway is given. Log and Count may be left out.
+type Options struct {
+	Handler http.Handler
+	Log     func(format string, args ...any)
+	Count   func(name string, n int64)
+}
+
+// Doorway is a scheduler's.
+type Doorway struct {
+	o       Options
+	server  *http.Server
+	waiting chan net.Conn
+	room    chan struct{}
+	closed  chan struct{}
+	closing sync.Once
+}
+
+// New opens a doorway. Its Close ends it.
+func New(o Options) *Doorway {
+	if o.Log == nil {
+		o.Log = func(string, ...any) {}
+	}
+	if o.Count == nil {
+		o.Count = func(string, int64) {}
+	}
+	d := &Doorway{
+		o: o, waiting: make(chan net.Conn), room: make(chan struct{}, maxVisitors), closed: make(chan struct{}),
+	}
+	d.server = &http.Server{
+		Handler: o.Handler, MaxHeaderBytes: maxHeader, ErrorLog: log.New(io.Discard, "", 0),
+		ReadHeaderTimeout: headerWithin, ReadTimeout: readWithin, WriteTimeout: writeWithin, IdleTimeout: idleFor,
+		ConnContext: func(ctx context.Context, c net.Conn) context.Context {
+			return context.WithValue(ctx, visitKey{}, c.(*visit))
+		},
+	}
+	go func() { _ = d.server.Serve(visits{d}) }() // it ends with Close alone
+	return d
+}
+
+// Close ends all visits.
+func (d *Doorway) Close() {
+	d.closing.Do(func() {
+		close(d.closed)
+		_ = d.server.Close()
+	})
+}
+
+// Credentials are those of gRPC's server with the doorway behind their handshake. Without TLS a connection is told by
+// its first words; with it by what was negotiated, since a visitor need not prove anything and must not get to gRPC.
+func (d *Doorway) Credentials(inner credentials.TransportCredentials) credentials.TransportCredentials {
+	return beside{inner, d}
+}
+
+type beside struct {
+	credentials.TransportCredentials
+	doorway *Doorway
+}
+
+// errServed ends a connection for gRPC, which has never heard of it.
+var errServed = errors.New("it was a visitor, and has been served")
+
+// ServerHandshake serves visitors, for as long as they stay; all others go on to gRPC.
+func (b beside) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
+	conn, info, err := b.TransportCredentials.ServerHandshake(raw)
+	if err != nil {
+		return nil, nil, err
+	}
+	if who, visits := info.(Visitor); visits {
+		if e, ok := raw.(interface{ Entered() }); ok && who.Known() {
+			e.Entered()
+		}
+		return nil, nil, b.doorway.serve(conn, info)
+	}
+	if b.Info().SecurityProtocol == "tls" {
+		return conn, info, nil
+	}
+	var words [4]byte
+	if _, err := io.ReadFull(conn, words[:]); err != nil {
+		return nil, nil, err
+	}
+	again := &peeked{Conn: conn}
+	again.words.Reset(string(words[:]))
+	if slices.Contains(methods, string(words[:])) {
+		return nil, nil, b.doorway.serve(again, info)
+	}
+	return again, info, nil
+}
+
+// Clone keeps the doorway.
+func (b beside) Clone() credentials.TransportCredentials {
+	return beside{b.TransportCredentials.Clone(), b.doorway}
+}
+
+// methods are how requests of HTTP/1.1 begin. HTTP/2 begins with PRI.
+var methods = []string{"GET ", "HEAD", "POST", "PUT ", "DELE", "OPTI", "PATC"}
+
+// peeked is a connection whose first words have been read; it gives them again.
+type peeked struct {
+	net.Conn
+	words strings.Reader
+}
+
+func (c *peeked) Read(b []byte) (int, error) {
+	if c.words.Len() > 0 {
+		return c.words.Read(b)
+	}
+	return c.Conn.Read(b)
+}
+
+// serve hands a connection to the HTTP server, and waits for its end: gRPC's handshake goes on until then, and counts
+// it among its own when it ends.
+func (d *Doorway) serve(conn net.Conn, info credentials.AuthInfo) error {
+	select {
+	case d.room <- struct{}{}:
+		defer func() { <-d.room }()
+	default:
+		d.o.Count(countRefused, 1)
+		return errors.Join(errors.New("there are too many visitors"), conn.Close())
+	}
+	d.o.Count(countVisits, 1)
+	v := &visit{Conn: conn, info: info, over: make(chan struct{})}
+	select {
+	case d.waiting <- v:
+	case <-d.closed:
+		return errors.Join(net.ErrClosed, conn.Close())
+	}
+	<-v.over
+	return errServed
+}
+
+// visit is one visitor's connection.
+type visit struct {
+	net.Conn
+	info credentials.AuthInfo
+	over chan struct{}
+	once sync.Once
+}
+
+// Close ends the visit.
+func (v *visit) Close() error {
+	err := v.Conn.Close()
+	v.once.Do(func() { close(v.over) })
+	return err
+}
+
+type visitKey struct{}
+
+// InfoOf is what the handshake said of whoever makes a request; nil: nothing comes through a doorway.
+func InfoOf(r *http.Request) credentials.AuthInfo {
+	v, ok := r.Context().Value(visitKey{}).(*visit)
+	if !ok {
+		return nil
+	}
+	return v.info
+}
+
+// visits is the doorway as the HTTP server knows it: a listener.
+type visits struct{ d *Doorway }
+
+func (v visits) Accept() (net.Conn, error) {
+	select {
+	case c := <-v.d.waiting:
+		return c, nil
+	case <-v.d.closed:
+		return nil, net.ErrClosed
+	}
+}
+
+func (v visits) Close() error   { return nil }
+func (v visits) Addr() net.Addr { return &net.TCPAddr{} }

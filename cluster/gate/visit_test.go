@@ -1,0 +1,150 @@
+package gate
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/health"
+	"google.golang.org/grpc/health/grpc_health_v1"
+
+	"github.com/yi-json/synapse/cluster/doorway"
+	"github.com/yi-json/synapse/cluster/identity"
+	"github.com/yi-json/synapse/cluster/rights"
+)
+
+// newVisited is a stage with a doorway: a page for anybody, and one for whoever may read figures.
+func newVisited(t *testing.T) *stage {
+	t.Helper()
+	s := &stage{t: t, by: authority(t, "c-a", today), now: today}
+	s.gate = must(New(Options{Folder: s.by, Log: s.log, Now: s.clock}))
+	t.Cleanup(s.gate.Close)
+	pages := http.NewServeMux()
+	pages.HandleFunc("GET /open", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "open") })
+	pages.HandleFunc("GET /figures", func(w http.ResponseWriter, r *http.Request) {
+		who, _ := doorway.InfoOf(r).(Visitor)
+		if err := s.gate.Admit(who, "/figures", rights.ReadMetrics); err != nil {
+			w.WriteHeader(http.StatusForbidden)
+			fmt.Fprintln(w, err)
+			return
+		}
+		fmt.Fprintln(w, "figures for "+who.Peer.Name)
+	})
+	d := doorway.New(doorway.Options{Handler: pages})
+	t.Cleanup(d.Close)
+	server := grpc.NewServer(append(s.gate.ServerOptions(), grpc.Creds(d.Credentials(s.gate.Credentials())))...)
+	grpc_health_v1.RegisterHealthServer(server, health.NewServer())
+	listener := must(net.Listen("tcp", "127.0.0.1:0"))
+	s.address = listener.Addr().String()
+	go server.Serve(listener)
+	t.Cleanup(server.Stop)
+	return s
+}
+
+// visit asks for a page, as somebody or as nobody, and answers with what was read or why nothing was.
+func (s *stage) visit(path string, as *Badge, protocols ...string) string {
+	config := &tls.Config{InsecureSkipVerify: true, NextProtos: protocols}
+	if as != nil {
+		config.Certificates = []tls.Certificate{*as.pair.Load().TLS()}
+	}
+	client := http.Client{
+		Timeout: 10 * time.Second, Transport: &http.Transport{TLSClientConfig: config, DisableKeepAlives: true},
+	}
+	got, err := client.Get("https://" + s.address + path)
+	if err != nil {
+		return "error: " + err.Error()
+	}
+	defer got.Body.Close()
+	text, _ := io.ReadAll(got.Body)
+	return fmt.Sprintf("%d %s", got.StatusCode, strings.TrimSpace(string(text)))
+}
+
+// TestVisits: HTTP/1.1 is served beside gRPC, pages for anybody without a certificate, others by the role in it.
+func TestVisits(t *testing.T) {
+	s := newVisited(t)
+	viewer := s.badge(s.by, identity.RoleViewer, "vera")
+	machine := s.badge(s.by, identity.RoleNode, "n1")
+	stranger := s.badge(authority(t, "c-b", today), identity.RoleAdmin, "eve")
+	for _, c := range []struct {
+		path      string
+		as        *Badge
+		protocols []string
+		want      string
+	}{
+		{"/open", nil, []string{"http/1.1"}, "200 open"},
+		{"/open", nil, nil, "200 open"},
+		{"/open", viewer, []string{"h2", "http/1.1"}, "200 open"},
+		{"/figures", viewer, []string{"h2", "http/1.1"}, "200 figures for vera"},
+		{"/figures", nil, nil, "403 this is for people of the cluster: show a certificate"},
+		{"/figures", machine, nil, "403 n1 (node) may not look at figures of the cluster"},
+		{"/open", stranger, nil, "error: "},
+		{"/nothing", viewer, nil, "404 "},
+	} {
+		if got := s.visit(c.path, c.as, c.protocols...); !strings.HasPrefix(got, c.want) {
+			t.Errorf("%s %v: %q, want %q", c.path, c.protocols, got, c.want)
+		}
+	}
+	if n := s.said("Refused GET /figures to"); n != 2 {
+		t.Errorf("the log tells %d times of a refusal, want 2", n)
+	}
+}
+
+// TestVisitorIsNoCaller: gRPC goes on as it was, and whoever negotiated HTTP/1.1 does not get to it, whatever is said
+// then: nothing was proved.
+func TestVisitorIsNoCaller(t *testing.T) {
+	s := newVisited(t)
+	_, ask := s.open(s.badge(s.by, identity.RoleViewer, "vera").Credentials(nil))
+	if err := ask(); err != nil {
+		t.Errorf("a call beside the doorway: %v", err)
+	}
+	preface := "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+	for _, protocols := range [][]string{{"http/1.1"}, nil} {
+		config := &tls.Config{InsecureSkipVerify: true, NextProtos: protocols}
+		conn := must(tls.DialWithDialer(&net.Dialer{Timeout: 10 * time.Second}, "tcp", s.address, config))
+		_ = conn.SetDeadline(time.Now().Add(10 * time.Second))
+		_, _ = io.WriteString(conn, preface+"\x00\x00\x00\x04\x00\x00\x00\x00\x00")
+		answer, _ := io.ReadAll(conn)
+		if !strings.HasPrefix(string(answer), "HTTP/1.1 ") {
+			t.Errorf("%v: the preface of HTTP/2 is answered by %.40q", protocols, answer)
+		}
+		conn.Close()
+	}
+	if err := s.intrude(func(*tls.Config) {}); err == nil {
+		t.Error("h2 without a certificate is let in")
+	}
+}
+
+// TestVisitorIsClosed: an open visit ends when its certificate is denied, as every connection does.
+func TestVisitorIsClosed(t *testing.T) {
+	s := newVisited(t)
+	viewer := s.badge(s.by, identity.RoleViewer, "vera")
+	config := &tls.Config{
+		InsecureSkipVerify: true, NextProtos: []string{protocolHTTP1},
+		Certificates: []tls.Certificate{*viewer.pair.Load().TLS()},
+	}
+	conn := must((&tls.Dialer{Config: config}).DialContext(context.Background(), "tcp", s.address))
+	defer conn.Close()
+	_ = conn.SetDeadline(time.Now().Add(10 * time.Second))
+	_, _ = io.WriteString(conn, "GET /figures HTTP/1.1\r\nHost: x\r\n\r\n")
+	page := make([]byte, 1024)
+	if n, err := conn.Read(page); err != nil || !strings.HasPrefix(string(page[:n]), "HTTP/1.1 200") {
+		t.Fatalf("%q, %v", page[:n], err)
+	}
+	s.pass(100 * 24 * time.Hour) // beyond its certificate
+	s.gate.recheck()
+	for {
+		if _, err := conn.Read(page); errors.Is(err, io.EOF) {
+			return
+		} else if err != nil {
+			t.Fatalf("the visit is not closed: %v", err)
+		}
+	}
+}

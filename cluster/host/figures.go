@@ -1,0 +1,123 @@
+package host
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"github.com/yi-json/synapse/actors"
+	"github.com/yi-json/synapse/cluster/link"
+)
+
+// This file owns what a process knows of its actors for operators: what they counted, how long things took them, and
+// how much waits for them.
+
+// Bounds are the buckets of all distributions, the same for each, so that they can be added: from what a write to a
+// disk takes to what a big image does.
+var Bounds = []time.Duration{
+	100 * time.Microsecond, 250 * time.Microsecond, 500 * time.Microsecond,
+	time.Millisecond, 2500 * time.Microsecond, 5 * time.Millisecond, 10 * time.Millisecond, 25 * time.Millisecond,
+	50 * time.Millisecond, 100 * time.Millisecond, 250 * time.Millisecond, 500 * time.Millisecond,
+	time.Second, 2500 * time.Millisecond, 5 * time.Second, 10 * time.Second, 30 * time.Second,
+	time.Minute, 5 * time.Minute, 15 * time.Minute, time.Hour, 6 * time.Hour, 24 * time.Hour,
+}
+
+// Span is one distribution. Within counts, for each of Bounds, what took no longer.
+type Span struct {
+	Name   string
+	Count  uint64
+	Sum    time.Duration
+	Within []uint64
+}
+
+type span struct {
+	count uint64
+	sum   time.Duration
+	in    []uint64 // by bucket, each without those below it
+}
+
+// Took adds to a distribution.
+func (h *Host) Took(name string, d time.Duration) {
+	d = max(d, 0)
+	at, _ := slices.BinarySearch(Bounds, d)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	s := h.spans[name]
+	if s == nil {
+		s = &span{in: make([]uint64, len(Bounds)+1)}
+		h.spans[name] = s
+	}
+	s.count++
+	s.sum += d
+	s.in[at]++
+}
+
+// Spans are all distributions, in the order of names.
+func (h *Host) Spans() []Span {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	all := make([]Span, 0, len(h.spans))
+	for _, name := range slices.Sorted(maps.Keys(h.spans)) {
+		s := h.spans[name]
+		one := Span{Name: name, Count: s.count, Sum: s.sum, Within: make([]uint64, len(Bounds))}
+		var sum uint64
+		for i := range Bounds {
+			sum += s.in[i]
+			one.Within[i] = sum
+		}
+		all = append(all, one)
+	}
+	return all
+}
+
+// Counts is what was counted, by name.
+func (h *Host) Counts() map[string]int64 {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return maps.Clone(h.counts)
+}
+
+// watched are the kinds of which a process has few that all else waits for.
+var watched = []actors.Kind{
+	actors.KindScheduler, actors.KindJournal, actors.KindMirror, actors.KindRack, actors.KindNode,
+}
+
+// mailboxOf is what makes the mailbox of an actor of a kind.
+func (h *Host) mailboxOf(kind actors.Kind) actor.MailboxProducer {
+	if !slices.Contains(watched, kind) {
+		return link.Mailbox
+	}
+	return func() actor.Mailbox {
+		box := link.Mailbox()
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		h.boxes[kind] = append(h.boxes[kind], box)
+		return box
+	}
+}
+
+// Depth is how many messages wait for the actors of one kind.
+type Depth struct {
+	Kind    actors.Kind
+	Waiting int
+}
+
+// Depths are those of the kinds that are watched, as far as there are such actors.
+func (h *Host) Depths() []Depth {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	var all []Depth
+	for _, kind := range watched {
+		if len(h.boxes[kind]) == 0 {
+			continue
+		}
+		one := Depth{Kind: kind}
+		for _, box := range h.boxes[kind] {
+			one.Waiting += box.UserMessageCount()
+		}
+		all = append(all, one)
+	}
+	return all
+}

@@ -1,0 +1,108 @@
+package metrics
+
+import (
+	"fmt"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/yi-json/synapse/cluster/host"
+)
+
+// TestGreatest: the greatest have their names, all others are one, and nothing is lost or there twice.
+func TestGreatest(t *testing.T) {
+	for _, c := range []struct {
+		all  []Share
+		n    int
+		want string
+	}{
+		{nil, 2, "[]"},
+		{[]Share{{"b", 1}, {"a", 1}}, 2, "[{a 1} {b 1}]"},
+		{[]Share{{"b", 1}, {"a", 2}, {"c", 3}, {"d", 4}}, 2, "[{c 3} {d 4} {other 3}]"},
+		{[]Share{{"b", 1}, {Rest, 9}, {"a", 2}}, 2, "[{a 2} {b 1} {other 9}]"},
+		{[]Share{{"b", 1}, {Rest, 9}, {"a", 2}}, 1, "[{a 2} {other 10}]"},
+	} {
+		before := slices.Clone(c.all)
+		if got := fmt.Sprint(Greatest(c.all, c.n)); got != c.want {
+			t.Errorf("%v: %s, want %s", c.all, got, c.want)
+		}
+		if !slices.Equal(before, c.all) {
+			t.Errorf("%v was changed", before)
+		}
+	}
+}
+
+// TestProcess: what actors count and measure is in a scrape, under the name of its family.
+func TestProcess(t *testing.T) {
+	h := host.New(host.NewLog(t.Output(), false))
+	h.Count("link.full", 3)
+	h.Count("link.sent", 7)
+	h.Count("refused.shortage", 2)
+	h.Count("journal.batches", 5)
+	h.Count("scheduler.quarantined", 1)
+	h.Took("coordinator.reserving", 3*time.Millisecond)
+	h.Took("coordinator.reserving", 5*time.Millisecond)
+	h.Took("coordinator.reserving", 400*24*time.Hour)
+	h.Took("promise.late", time.Minute)
+	h.Took("nobody's", time.Minute)
+	var text strings.Builder
+	if err := Text(Registry(Process{Host: h, Version: "v\xff"}), &text); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		`synapse_build_info{version="v?"} 1`,
+		`synapse_link_dropped_total{cause="full"} 3`,
+		`synapse_link_messages_total{direction="sent"} 7`,
+		`synapse_refusals_total{cause="shortage"} 2`,
+		`synapse_journal_batches_total 5`,
+		`synapse_events_total{event="scheduler.quarantined"} 1`,
+		`synapse_attempt_phase_seconds_bucket{phase="reserving",le="0.0025"} 0`,
+		`synapse_attempt_phase_seconds_bucket{phase="reserving",le="0.005"} 2`,
+		`synapse_attempt_phase_seconds_bucket{phase="reserving",le="86400"} 2`,
+		`synapse_attempt_phase_seconds_bucket{phase="reserving",le="+Inf"} 3`,
+		`synapse_promise_error_seconds_bucket{side="late",le="60"} 1`,
+		`go_goroutines `, `process_open_fds `,
+	} {
+		if !strings.Contains(text.String(), want) {
+			t.Errorf("there is no %s", want)
+		}
+	}
+	if t.Failed() {
+		t.Log(text.String())
+	}
+}
+
+// counted counts how often it was asked.
+type counted struct{ asked atomic.Int64 }
+
+func (*counted) Families() []*Family { return nil }
+func (c *counted) Write(Page)        { c.asked.Add(1) }
+
+// TestOnceASecond: however many scrape, the figures are counted once.
+func TestOnceASecond(t *testing.T) {
+	source := &counted{}
+	k := &kept{from: Registry(source), now: func() time.Time { return time.Unix(100, 0) }}
+	for range 5 {
+		if _, err := k.Gather(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := source.asked.Load(); n != 1 {
+		t.Errorf("counted %d times", n)
+	}
+	k.now = func() time.Time { return time.Unix(101, 0) }
+	_, _ = k.Gather()
+	if n := source.asked.Load(); n != 2 {
+		t.Errorf("a second later: counted %d times in all", n)
+	}
+	page := httptest.NewRecorder()
+	Handler(prometheus.NewRegistry()).ServeHTTP(page, httptest.NewRequest("GET", "/metrics", nil))
+	if page.Code != 200 {
+		t.Errorf("%d", page.Code)
+	}
+}

@@ -1,0 +1,221 @@
+// Package leading says the figures of a whole cluster, which the scheduler that leads knows. It reads the Mirror's
+// census, and decides nothing.
+package leading
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/yi-json/synapse/actors/mirror"
+	"github.com/yi-json/synapse/cluster/metrics"
+	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/topology"
+)
+
+// This file owns the families, and how a census becomes series. There are at most some 2,000 of them, however many
+// jobs, machines and people there are.
+
+const (
+	greatest = 100 // owners and queues that are told apart
+	maxTypes = 20  // types of GPUs that are
+	patience = 5 * time.Second
+)
+
+var (
+	leads   = metrics.New(metrics.Gauge, "synapse_leader", "1 where this scheduler leads, 0 where it stands by")
+	epoch   = metrics.New(metrics.Gauge, "synapse_epoch", "which leader of the cluster this one is; 0: none")
+	scraped = metrics.New(metrics.Gauge, "synapse_census_up", "1 where the figures of the cluster could be counted")
+	jobs    = metrics.New(metrics.Gauge, "synapse_jobs",
+		"jobs by phase; of those that are over, the newest that are shown", "phase")
+	waiting = metrics.New(metrics.Gauge, "synapse_jobs_waiting",
+		"waiting jobs by the kind of reason and by age: up to so much, each without those of the label before",
+		"reason", "age")
+	oldest = metrics.New(metrics.Gauge, "synapse_jobs_oldest_seconds", "the age of the job that waits for longest")
+	gpus   = metrics.New(metrics.Gauge, "synapse_gpus",
+		"GPUs by state, each in one: used by attempts, free, kept free for a promise, broken, or free on a machine that is "+
+			"benched, closed or unreachable", "type", "state")
+	promisedGPUs = metrics.New(metrics.Gauge, "synapse_gpus_promised",
+		"GPUs that waiting jobs were promised, whoever has them now", "firm")
+	promisedJobs = metrics.New(metrics.Gauge, "synapse_jobs_promised", "waiting jobs that were promised a start", "firm")
+	scattered    = metrics.New(metrics.Gauge, "synapse_gpus_fragmented",
+		"free GPUs in places of a level that are not free as a whole", "level")
+	largest = metrics.New(metrics.Gauge, "synapse_gpus_free_largest",
+		"free GPUs in the one place of a level that has most", "level")
+	places   = metrics.New(metrics.Gauge, "synapse_places", "places of a level", "level")
+	machines = metrics.New(metrics.Gauge, "synapse_machines", "machines by phase", "phase")
+	outages  = metrics.New(metrics.Gauge, "synapse_machines_out", "machines that take nothing new, by why", "why")
+
+	ownerSpent   = metrics.New(metrics.Counter, "synapse_owner_gpu_seconds_total", shareHelp+" owner", "owner")
+	ownerHeld    = metrics.New(metrics.Gauge, "synapse_owner_gpus", "GPUs that an owner's attempts hold", "owner")
+	ownerWaiting = metrics.New(metrics.Gauge, "synapse_owner_jobs_waiting", "waiting jobs of an owner", "owner")
+	queueSpent   = metrics.New(metrics.Counter, "synapse_queue_gpu_seconds_total", shareHelp+" queue", "queue")
+	queueHeld    = metrics.New(metrics.Gauge, "synapse_queue_gpus", "GPUs that a queue's attempts hold", "queue")
+	queueWanted  = metrics.New(metrics.Gauge, "synapse_queue_gpus_wanted",
+		"GPUs that a queue's waiting jobs ask for", "queue")
+	queueRunning = metrics.New(metrics.Gauge, "synapse_queue_jobs_running", "jobs of a queue that hold something", "queue")
+	queueWaiting = metrics.New(metrics.Gauge, "synapse_queue_jobs_waiting", "waiting jobs of a queue", "queue")
+	quota        = metrics.New(metrics.Gauge, "synapse_queue_quota_gpus",
+		"GPUs that a queue is assured of, where it is described", "queue")
+	limit = metrics.New(metrics.Gauge, "synapse_queue_limit_gpus",
+		"GPUs beyond which a queue never goes, where it is described", "queue")
+	weight = metrics.New(metrics.Gauge, "synapse_queue_weight",
+		"the weight of a queue, where it is described", "queue")
+)
+
+const shareHelp = "GPU-seconds from COMMIT to the end of attempts since this leader took over; the 100 greatest, the " +
+	"rest as other, by"
+
+// Source is where the figures come from.
+type Source struct {
+	Census func(context.Context) (*mirror.Census, error) // nil without an error: this process does not lead
+	Epoch  func() uint64
+
+	mu   sync.Mutex
+	most map[*metrics.Family]float64 // of what was ever said of the rest
+}
+
+// Families are all that it has.
+func (*Source) Families() []*metrics.Family {
+	return []*metrics.Family{
+		leads, epoch, scraped, jobs, waiting, oldest, gpus, promisedGPUs, promisedJobs, scattered, largest, places, machines,
+		outages, ownerSpent, ownerHeld, ownerWaiting, queueSpent, queueHeld, queueWanted, queueRunning, queueWaiting, quota,
+		limit, weight,
+	}
+}
+
+// Write writes them. Where this process does not lead, it says that alone.
+func (s *Source) Write(p metrics.Page) {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	c, err := s.Census(ctx)
+	p.Put(leads, truth(c != nil || err != nil))
+	p.Put(epoch, float64(s.Epoch()))
+	p.Put(scraped, truth(c != nil))
+	if c == nil {
+		return
+	}
+	for i, n := range c.Phases {
+		p.Put(jobs, float64(n), messages.Phases[i])
+	}
+	for kind, ages := range c.Waiting {
+		for i, n := range ages {
+			p.Put(waiting, float64(n), mirror.WaitWords[kind], ageOf(i))
+		}
+	}
+	p.Put(oldest, c.Oldest.Seconds())
+	writeGPUs(p, c)
+	for i, firm := range []string{"false", "true"} {
+		p.Put(promisedJobs, float64(c.Promises[i].Jobs), firm)
+		p.Put(promisedGPUs, whole(c.Promises[i].GPUs), firm)
+	}
+	for i, n := range c.Machines {
+		p.Put(machines, float64(n), mirror.MachinePhases[i])
+	}
+	for i, n := range c.Outages {
+		if word := mirror.OutageWords[i]; word != "" {
+			p.Put(outages, float64(n), word)
+		}
+	}
+	s.writeShares(p, c)
+	writeDescribed(p, c)
+}
+
+func writeGPUs(p metrics.Page, c *mirror.Census) {
+	for state := range mirror.StockStates {
+		var all []metrics.Share
+		for _, stock := range c.Stocks {
+			all = append(all, metrics.Share{Name: stock.Type, Value: whole(stock.Of[state])})
+		}
+		for _, one := range metrics.Greatest(all, maxTypes) {
+			p.Put(gpus, one.Value, one.Name, mirror.StockWords[state])
+		}
+	}
+	for _, r := range c.Levels {
+		p.Put(scattered, whole(r.Scattered), r.Level)
+		p.Put(largest, whole(r.Largest), r.Level)
+		p.Put(places, float64(r.Places), r.Level)
+	}
+}
+
+func (s *Source) writeShares(p metrics.Page, c *mirror.Census) {
+	spent := func(o mirror.Share) float64 { return float64(o.Spent) / 1e6 }
+	held := func(o mirror.Share) float64 { return whole(o.Held) }
+	waits := func(o mirror.Share) float64 { return float64(o.Waiting) }
+	for _, w := range []struct {
+		family *metrics.Family
+		of     []mirror.Share
+		value  func(mirror.Share) float64
+	}{
+		{ownerSpent, c.Owners, spent}, {ownerHeld, c.Owners, held}, {ownerWaiting, c.Owners, waits},
+		{queueSpent, c.Queues, spent}, {queueHeld, c.Queues, held}, {queueWaiting, c.Queues, waits},
+		{queueWanted, c.Queues, func(o mirror.Share) float64 { return whole(o.Wanted) }},
+		{queueRunning, c.Queues, func(o mirror.Share) float64 { return float64(o.Running) }},
+	} {
+		all := make([]metrics.Share, 0, len(w.of))
+		for _, o := range w.of {
+			all = append(all, metrics.Share{Name: o.Name, Value: w.value(o)})
+		}
+		for _, one := range metrics.Greatest(all, greatest) {
+			if w.family.Kind == metrics.Counter && one.Name == metrics.Rest {
+				one.Value = s.grown(w.family, one.Value)
+			}
+			p.Put(w.family, one.Value, one.Name)
+		}
+	}
+}
+
+// grown keeps the sum of the rest from ever shrinking: whoever becomes one of the greatest leaves it, for one who had
+// all but as much. Without it a reader would take that for a new beginning, and count all of it again.
+func (s *Source) grown(f *metrics.Family, value float64) float64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.most == nil {
+		s.most = map[*metrics.Family]float64{}
+	}
+	s.most[f] = max(s.most[f], value)
+	return s.most[f]
+}
+
+// writeDescribed writes what the owner of the queues said of them, of as many as are told apart.
+func writeDescribed(p metrics.Page, c *mirror.Census) {
+	for i, q := range c.Described {
+		if i == greatest {
+			return
+		}
+		writeAmount(p, quota, q.GetName(), q.GetQuota())
+		writeAmount(p, limit, q.GetName(), q.GetLimit())
+		if q.GetWeight() > 0 {
+			p.Put(weight, float64(q.GetWeight()), q.GetName())
+		}
+	}
+}
+
+func writeAmount(p metrics.Page, f *metrics.Family, queue string, amounts []*messages.Amount) {
+	for _, a := range amounts {
+		if a.GetName() == allGPUs {
+			p.Put(f, whole(a.GetAmount()), queue)
+		}
+	}
+}
+
+// allGPUs is the name of the amount that is of all types.
+const allGPUs = "gpu"
+
+func ageOf(i int) string {
+	if i == len(mirror.WaitAges) {
+		return "older"
+	}
+	return words[i]
+}
+
+var words = [...]string{"1m", "10m", "1h", "6h", "24h"}
+
+func whole(milli int64) float64 { return float64(milli) / topology.WholeGPU }
+
+func truth(is bool) float64 {
+	if is {
+		return 1
+	}
+	return 0
+}

@@ -1,0 +1,189 @@
+package leading
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"github.com/yi-json/synapse/actors"
+	"github.com/yi-json/synapse/actors/mirror"
+	"github.com/yi-json/synapse/cluster/host"
+	"github.com/yi-json/synapse/cluster/metrics"
+	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/policy"
+	"github.com/yi-json/synapse/topology"
+)
+
+// TestStandsBy: a scheduler that does not lead says so, and no figure of the cluster; one whose Mirror does not answer
+// says that too.
+func TestStandsBy(t *testing.T) {
+	for _, c := range []struct {
+		err   error
+		leads int
+	}{{nil, 0}, {errors.New("no answer"), 1}} {
+		var text strings.Builder
+		s := &Source{
+			Epoch:  func() uint64 { return 0 },
+			Census: func(context.Context) (*mirror.Census, error) { return nil, c.err },
+		}
+		if err := metrics.Text(metrics.Registry(s), &text); err != nil {
+			t.Fatal(err)
+		}
+		for _, want := range []string{fmt.Sprintf("synapse_leader %d\n", c.leads), "synapse_census_up 0\n"} {
+			if !strings.Contains(text.String(), want) {
+				t.Errorf("%v: there is no %s", c.err, want)
+			}
+		}
+		if strings.Contains(text.String(), "synapse_jobs") {
+			t.Errorf("%v: it counts jobs", c.err)
+		}
+	}
+}
+
+// TestRestNeverShrinks: whoever grows into the greatest leaves the rest, which must not look as if it began again.
+func TestRestNeverShrinks(t *testing.T) {
+	s := &Source{}
+	for _, c := range []struct{ value, want float64 }{{5, 5}, {9, 9}, {8, 9}, {10, 10}} {
+		if got := s.grown(ownerSpent, c.value); got != c.want {
+			t.Errorf("%v: %v, want %v", c.value, got, c.want)
+		}
+	}
+	if got := s.grown(queueSpent, 1); got != 1 {
+		t.Errorf("another family has %v", got)
+	}
+}
+
+// large is the Source of a cluster of so many machines, running jobs, waiting jobs and owners.
+func large(tb testing.TB, n int) *Source {
+	tb.Helper()
+	h := host.New(host.NewLog(tb.Output(), false))
+	p := &actors.Ports{
+		System: h.System(), Host: h, Clock: h.Clock(), Log: actors.NoLog{}, Constants: actors.DefaultConstants(),
+	}
+	at, err := h.System().Root.SpawnNamed(p.Props(actors.KindMirror, func() actor.Actor {
+		return mirror.New(p, 1, []string{"zone", "block", "rack"})
+	}), "mirror")
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tell := func(m any) { h.System().Root.Send(at, m) }
+	var rooms mirror.RoomsShown
+	for i := range n {
+		id := fmt.Sprintf("n%05d", i)
+		place := []string{fmt.Sprint("z", i/2000), fmt.Sprint("b", i/200), fmt.Sprint("r", i/16)}
+		a := &messages.Announcement{Total: &messages.Resources{MilliGpu: 8000}}
+		for g := range 8 {
+			a.Gpus = append(a.Gpus, &messages.Gpu{Id: fmt.Sprintf("GPU-%d-%d", i, g), Type: fmt.Sprint("type", i%40)})
+		}
+		tell(mirror.NodeShown{Status: &messages.NodeStatus{
+			Phase: "up", Record: &messages.NodeRecord{Id: id, Announcement: a},
+			Ledger: &messages.LedgerReport{Free: &messages.Resources{MilliGpu: 4000}},
+		}})
+		rooms.Machines = append(rooms.Machines, topology.Seen{
+			ID: topology.NodeID(id), Free: topology.Capacity{WholeGPUs: 4},
+			Machine: &topology.Machine{ID: topology.NodeID(id), Place: place, Total: topology.Resources{MilliGPU: 8000}},
+		})
+		rooms.Holders = append(rooms.Holders, nil)
+	}
+	tell(rooms)
+	shown := mirror.WaitingShown{}
+	for i := range n {
+		spec := &messages.JobSpec{Queue: fmt.Sprint("q", i%300), Each: &messages.Resources{MilliGpu: 8000},
+			Gang: &messages.GangSpec{ReplicasMin: 4}}
+		s := &messages.JobStatus{Phase: messages.PhaseQueued, Record: &messages.JobRecord{
+			Id: fmt.Sprintf("j%05d", i), Owner: &messages.Principal{Name: fmt.Sprint("o", i%1000)}, Spec: spec,
+			State: messages.JobState_JOB_STATE_QUEUED, SubmittedUnixMs: 1,
+		}}
+		if i%2 == 0 {
+			s.Phase, s.Attempt = messages.PhaseRunning, &messages.AttemptRecord{
+				Token: messages.ToToken(topology.Token{Epoch: 1, Counter: uint64(i + 1)}), CommittedUnixMs: 1,
+				Places: []*messages.Place{{Node: fmt.Sprintf("n%05d", i), Grant: &messages.Grant{Amount: spec.Each}}},
+			}
+		} else {
+			group := policy.GroupID(i%50 + 1)
+			shown.Groups = append(shown.Groups, mirror.GroupReason{Group: group, Reason: "x", Kind: mirror.WaitRoom})
+			shown.Jobs = append(shown.Jobs, policy.Joined{
+				Job: topology.JobID(s.Record.Id), Group: group, Turn: policy.Turn(s.Record.Id), Burst: uint64(i),
+			})
+		}
+		tell(mirror.JobShown{Status: s})
+	}
+	tell(shown)
+	return &Source{
+		Epoch: func() uint64 { return 1 },
+		Census: func(ctx context.Context) (*mirror.Census, error) {
+			got, err := h.Ask(ctx, at, mirror.CountAll{})
+			c, _ := got.(*mirror.Census)
+			return c, err
+		},
+	}
+}
+
+// most is how many series a scheduler may have, and slowest how long a scrape of the largest cluster may take.
+const (
+	most    = 5000
+	slowest = 200 * time.Millisecond
+)
+
+// TestLargeCluster: the series are bounded, whatever the cluster has, and counting them takes a moment. The best of
+// some tries counts: what else the machine does is not the scrape's.
+func TestLargeCluster(t *testing.T) {
+	n := 10_000
+	if testing.Short() {
+		n = 2_000
+	}
+	from := metrics.Registry(large(t, n), metrics.Process{Host: host.New(host.NewLog(t.Output(), false))})
+	best := time.Hour
+	var text strings.Builder
+	for range 5 {
+		text.Reset()
+		began := time.Now()
+		if err := metrics.Text(from, &text); err != nil {
+			t.Fatal(err)
+		}
+		best = min(best, time.Since(began))
+	}
+	series := 0
+	for line := range strings.Lines(text.String()) {
+		if !strings.HasPrefix(line, "#") {
+			series++
+		}
+	}
+	t.Logf("%d machines and jobs: %d series, %d bytes, %s", n, series, text.Len(), best)
+	if series > most || best > slowest {
+		t.Errorf("%d series in %s, want %d in %s at most", series, best, most, slowest)
+	}
+	for _, want := range []string{
+		fmt.Sprintf(`synapse_jobs_waiting{age="older",reason="no_room"} %d`, n/2),
+		fmt.Sprintf(`synapse_machines{phase="up"} %d`, n),
+		`synapse_owner_gpus{owner="other"}`,
+		`synapse_gpus{state="free",type="other"}`,
+		fmt.Sprintf(`synapse_gpus_fragmented{level="rack"} %d`, 4*n),
+	} {
+		if !strings.Contains(text.String(), want) {
+			t.Errorf("there is no %s", want)
+		}
+	}
+}
+
+// BenchmarkScrape is one scrape of 10,000 machines and as many jobs, with what the Mirror counts for it.
+func BenchmarkScrape(b *testing.B) {
+	n := 10_000
+	if testing.Short() {
+		n = 1_000
+	}
+	from := metrics.Registry(large(b, n))
+	var text strings.Builder
+	for b.Loop() {
+		text.Reset()
+		if err := metrics.Text(from, &text); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.ReportMetric(float64(text.Len()), "bytes")
+}

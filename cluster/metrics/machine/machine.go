@@ -1,0 +1,94 @@
+// Package machine says the figures of one machine, which its own agent knows: of its own devices and nobody else's. It
+// reads the Node's census, and decides nothing.
+package machine
+
+import (
+	"context"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"github.com/yi-json/synapse/actors"
+	"github.com/yi-json/synapse/actors/worker"
+	"github.com/yi-json/synapse/cluster/host"
+	"github.com/yi-json/synapse/cluster/metrics"
+	"github.com/yi-json/synapse/topology"
+)
+
+// This file owns the families of a machine. Their series are bounded by its devices and by what runs on them.
+
+const patience = 5 * time.Second
+
+var (
+	up      = metrics.New(metrics.Gauge, "synapse_node_up", "1 where the agent has taken up what is on the machine")
+	member  = metrics.New(metrics.Gauge, "synapse_node_member", "1 where a leader has welcomed the machine")
+	epoch   = metrics.New(metrics.Gauge, "synapse_node_epoch", "the newest leader that the machine has accepted")
+	trouble = metrics.New(metrics.Gauge, "synapse_node_trouble",
+		"1 where the machine cannot take work; `describe node` says why")
+	gpus = metrics.New(metrics.Gauge, "synapse_node_gpu",
+		"1 for each device of the machine; broken: it is out of service", "uuid", "type", "broken")
+	held = metrics.New(metrics.Gauge, "synapse_node_gpu_job",
+		"the part of a device that a job has: what a GPU exporter's series are joined to jobs by", "uuid", "job", "owner")
+	slices = metrics.New(metrics.Gauge, "synapse_node_slices", "what attempts have on the machine, by state", "state")
+	tasks  = metrics.New(metrics.Gauge, "synapse_node_tasks", "tasks that run on the machine")
+)
+
+// Source is where the figures come from.
+type Source struct{ Host *host.Host }
+
+// Families are all that it has.
+func (Source) Families() []*metrics.Family {
+	return []*metrics.Family{up, member, epoch, trouble, gpus, held, slices, tasks}
+}
+
+// Write writes them.
+func (s Source) Write(p metrics.Page) {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	at := actor.NewPID(s.Host.System().ProcessRegistry.Address, actors.NodePath)
+	got, err := s.Host.Ask(ctx, at, worker.CountAll{})
+	c, ok := got.(*worker.Census)
+	if err != nil || !ok {
+		p.Put(up, 0)
+		return
+	}
+	p.Put(up, truth(c.Ready))
+	p.Put(member, truth(c.Member))
+	p.Put(epoch, float64(c.Epoch))
+	p.Put(trouble, truth(c.Trouble != ""))
+	failed := map[string]bool{}
+	for _, id := range c.Failed {
+		failed[string(id)] = true
+	}
+	for _, g := range c.GPUs {
+		out := "false"
+		if failed[g.Id] {
+			out = "true"
+		}
+		p.Put(gpus, 1, g.Id, g.Type, out)
+	}
+	writeHeld(p, c.Held)
+	for _, one := range c.Slices {
+		p.Put(slices, float64(one.Count), one.State.String())
+	}
+	p.Put(tasks, float64(c.Tasks))
+}
+
+// writeHeld writes one series for each device and job: several members of a job may share a device.
+func writeHeld(p metrics.Page, all []worker.HeldGPU) {
+	type part struct{ gpu, job, owner string }
+	sums := map[part]int64{}
+	for _, h := range all {
+		sums[part{h.GPU, h.Job, h.Owner}] += h.Milli
+	}
+	for who, milli := range sums { //order: each is a series of its own
+		p.Put(held, float64(milli)/topology.WholeGPU, who.gpu, who.job, who.owner)
+	}
+}
+
+func truth(is bool) float64 {
+	if is {
+		return 1
+	}
+	return 0
+}

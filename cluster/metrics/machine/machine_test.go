@@ -1,0 +1,71 @@
+package machine
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"github.com/yi-json/synapse/actors"
+	"github.com/yi-json/synapse/actors/worker"
+	"github.com/yi-json/synapse/cluster/host"
+	"github.com/yi-json/synapse/cluster/metrics"
+	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/topology"
+)
+
+// counted stands for the Node: it answers with one census.
+type counted struct{ census *worker.Census }
+
+func (c counted) Receive(ctx actor.Context) {
+	if _, asked := ctx.Message().(worker.CountAll); asked {
+		ctx.Respond(c.census)
+	}
+}
+
+// TestMachine: each device is there once, and what a job has of it, whoever of its members has it.
+func TestMachine(t *testing.T) {
+	h := host.New(host.NewLog(t.Output(), false))
+	var text strings.Builder
+	scrape := func() string {
+		text.Reset()
+		if err := metrics.Text(metrics.Registry(Source{Host: h}), &text); err != nil {
+			t.Fatal(err)
+		}
+		return text.String()
+	}
+	if got := scrape(); !strings.Contains(got, "synapse_node_up 0\n") || strings.Contains(got, "synapse_node_gpu") {
+		t.Errorf("before there is a Node: %s", got)
+	}
+	census := &worker.Census{
+		Ready: true, Member: true, Epoch: 7, Tasks: 3,
+		GPUs:   []*messages.Gpu{{Id: "GPU-a", Type: "h100"}, {Id: "GPU-b", Type: "h100"}},
+		Failed: []topology.GPUID{"GPU-b"},
+		Held: []worker.HeldGPU{
+			{GPU: "GPU-a", Milli: 250, Job: "j1", Owner: "ada"}, {GPU: "GPU-a", Milli: 250, Job: "j1", Owner: "ada"},
+			{GPU: "GPU-a", Milli: 500, Job: "j2", Owner: "bob"},
+		},
+		Slices: []worker.SliceCount{{State: topology.SliceStarted, Count: 2}},
+	}
+	name := strings.TrimPrefix(actors.NodePath, "/")
+	props := actor.PropsFromProducer(func() actor.Actor { return counted{census} })
+	if _, err := h.System().Root.SpawnNamed(props, name); err != nil {
+		t.Fatal(err)
+	}
+	got := scrape()
+	for _, want := range []string{
+		"synapse_node_up 1\n", "synapse_node_member 1\n", "synapse_node_epoch 7\n", "synapse_node_trouble 0\n",
+		`synapse_node_gpu{broken="false",type="h100",uuid="GPU-a"} 1`,
+		`synapse_node_gpu{broken="true",type="h100",uuid="GPU-b"} 1`,
+		`synapse_node_gpu_job{job="j1",owner="ada",uuid="GPU-a"} 0.5`,
+		`synapse_node_gpu_job{job="j2",owner="bob",uuid="GPU-a"} 0.5`,
+		`synapse_node_slices{state="started"} 2`, "synapse_node_tasks 3\n",
+	} {
+		if !strings.Contains(got, want) {
+			t.Errorf("there is no %s", want)
+		}
+	}
+	if t.Failed() {
+		t.Log(got)
+	}
+}

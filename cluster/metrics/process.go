@@ -1,0 +1,164 @@
+package metrics
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/yi-json/synapse/cluster/host"
+	"github.com/yi-json/synapse/messages"
+)
+
+// This file owns what every process says: what its actors counted, how long things took them, how much waits for them.
+
+var (
+	build = New(Gauge, "synapse_build_info", "1, with the version of this program", "version")
+	drops = New(Counter, "synapse_link_dropped_total",
+		"messages between the scheduler and machines that were dropped, by cause", "cause")
+	carried  = New(Counter, "synapse_link_messages_total", "messages between the scheduler and machines", "direction")
+	refusals = New(Counter, "synapse_refusals_total",
+		"times that a machine did not do what the plan expected of it, by what it said; silence: nothing in time", "cause")
+	batches = New(Counter, "synapse_journal_batches_total", "transactions that the store has on disk")
+	changes = New(Counter, "synapse_journal_changes_total", "changes in those transactions")
+	doubts  = New(Counter, "synapse_journal_doubts_total",
+		"times that a transaction was written again, its outcome unknown")
+	events = New(Counter, "synapse_events_total", "what else was counted, by the name that the code has for it", "event")
+	boxes  = New(Gauge, "synapse_mailbox_messages", "messages that wait for actors of a kind", "kind")
+
+	phases = New(Histogram, "synapse_attempt_phase_seconds",
+		"how long attempts were in a phase that they got through: reserving, deciding (the write of COMMIT), committing, "+
+			"preparing, starting", "phase")
+	writes = New(Histogram, "synapse_journal_write_seconds",
+		"from when a transaction is handed to the store until it is on disk")
+	silence = New(Histogram, "synapse_heartbeat_gap_seconds", "between two words of one machine; 5 s where all is well")
+	passes  = New(Histogram, "synapse_pass_seconds", "how long one pass over the queue took the scheduler")
+	waits   = New(Histogram, "synapse_job_wait_seconds", "from a job's submit to the COMMIT of an attempt")
+	tasks   = New(Histogram, "synapse_task_phase_seconds",
+		"how long containers were prepared (image, root file system), and how long they took to start", "phase")
+	missed = New(Histogram, "synapse_promise_error_seconds",
+		"by how much jobs came later, or earlier, than what they were told first", "side")
+)
+
+// dropped are the counters of messages that got lost on a link.
+var dropped = map[string]bool{
+	"no_link": true, "full": true, "unsayable": true, "system": true, "malformed": true, "unknown": true,
+	"forbidden": true,
+	"forged":    true, "invalid": true, "dead_letters": true, "panicked": true,
+}
+
+// plain are the counters that have a family of their own.
+var plain = map[string]*Family{"journal.batches": batches, "journal.changes": changes, "journal.doubts": doubts}
+
+// spans are the distributions that have one, by the beginning of their names; what follows is the label.
+var spans = []struct {
+	begins string
+	family *Family
+}{
+	{"coordinator.", phases}, {"journal.write", writes}, {"rack.silence", silence}, {"scheduler.pass", passes},
+	{"job.wait", waits}, {"promise.", missed}, {"task.", tasks},
+}
+
+// Process is what a process says of itself and of its actors.
+type Process struct {
+	Host    *host.Host
+	Version string
+	Leads   bool // it may lead: what only leaders count is there from the beginning
+}
+
+// What is there before it happens, so that a rate over it is 0 and not nothing: the counters and distributions of every
+// process, of one that may lead, and of a machine.
+var (
+	countsOfAll     = names("link.", "full", "invalid", "malformed", "no_link", "received", "sent", "unknown", "unsayable")
+	countsOfLeaders = slices.Concat(
+		names("journal.", "batches", "changes", "doubts"), names("link.", "dead_letters", "forbidden", "forged"),
+		names("refused.", "silence", "shortage", "over", "disk", "closed", "gpu type", "malformed"),
+		names("", "host.panics", "scheduler.damaged", "scheduler.quarantined"),
+	)
+	spansOfLeaders = slices.Concat(
+		names("coordinator.",
+			messages.PhaseReserving, messages.PhaseDeciding, "committing", "preparing", messages.PhaseStarting),
+		names("", "journal.write", "rack.silence", "scheduler.pass", "job.wait", "promise.early", "promise.late"),
+	)
+	spansOfMachines = names("task.", "preparing", messages.PhaseStarting)
+)
+
+func names(begin string, ends ...string) (all []string) {
+	for _, end := range ends {
+		all = append(all, begin+end)
+	}
+	return all
+}
+
+// Families are all that it has.
+func (Process) Families() []*Family {
+	return []*Family{
+		build, drops, carried, refusals, batches, changes, doubts, events, boxes, phases, writes, silence, passes, waits,
+		missed, tasks,
+	}
+}
+
+// Write writes them.
+func (s Process) Write(p Page) {
+	p.Put(build, 1, s.Version)
+	counts, taken := s.Host.Counts(), s.Host.Spans()
+	zeroCounts, zeroSpans := countsOfAll, spansOfMachines
+	if s.Leads {
+		zeroCounts, zeroSpans = slices.Concat(countsOfAll, countsOfLeaders), spansOfLeaders
+	}
+	for _, name := range zeroCounts {
+		counts[name] += 0
+	}
+	for _, name := range zeroSpans {
+		if !slices.ContainsFunc(taken, func(one host.Span) bool { return one.Name == name }) {
+			taken = append(taken, host.Span{Name: name, Within: make([]uint64, len(host.Bounds))})
+		}
+	}
+	for name, n := range counts { //order: each is a series of its own
+		family, labels := seriesOf(name)
+		p.Put(family, float64(n), labels...)
+	}
+	for _, d := range s.Host.Depths() {
+		p.Put(boxes, float64(d.Waiting), string(d.Kind))
+	}
+	for _, one := range taken {
+		p.span(one)
+	}
+}
+
+// seriesOf is where a counter of the host is shown.
+func seriesOf(name string) (*Family, []string) {
+	if f := plain[name]; f != nil {
+		return f, nil
+	}
+	room, what, _ := strings.Cut(name, ".")
+	switch {
+	case room == "link" && dropped[what]:
+		return drops, []string{what}
+	case room == "link" && (what == "sent" || what == "received"):
+		return carried, []string{what}
+	case room == "refused":
+		return refusals, []string{what}
+	}
+	return events, []string{name}
+}
+
+// span writes one distribution, if it has a family.
+func (p Page) span(one host.Span) {
+	for _, s := range spans {
+		label, fits := strings.CutPrefix(one.Name, s.begins)
+		if !fits {
+			continue
+		}
+		within := map[float64]uint64{}
+		for i, bound := range host.Bounds {
+			within[bound.Seconds()] = one.Within[i]
+		}
+		var labels []string
+		if len(s.family.Labels) > 0 {
+			labels = []string{label}
+		}
+		p.to <- prometheus.MustNewConstHistogram(s.family.desc, one.Count, one.Sum.Seconds(), within, labels...)
+		return
+	}
+}

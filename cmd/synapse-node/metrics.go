@@ -1,0 +1,96 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/yi-json/synapse/actors"
+	"github.com/yi-json/synapse/cluster/host"
+	"github.com/yi-json/synapse/cluster/metrics"
+	"github.com/yi-json/synapse/cluster/metrics/machine"
+	"github.com/yi-json/synapse/cmd/internal/daemon"
+)
+
+// This file owns how a machine's figures leave it: by a port, if it was told to listen on one, or by a file that
+// somebody else's exporter reads. An agent that was told neither listens on nothing and writes nothing.
+
+// fileEvery is how often the file is written.
+const fileEvery = 15 * time.Second
+
+// checkMetrics refuses an address that cannot be one.
+func (o *options) checkMetrics() error {
+	if o.metricsAt == "" {
+		return nil
+	}
+	if _, port, err := net.SplitHostPort(o.metricsAt); err != nil || port == "" {
+		return fmt.Errorf("--metrics %q: must be host:port, as 127.0.0.1:9101", o.metricsAt)
+	}
+	return nil
+}
+
+// showFigures begins to hand out figures, where somebody wants them; what is returned ends it.
+func (o *options) showFigures(h *host.Host, log actors.Log) (end func(), err error) {
+	if o.metricsAt == "" && o.metricsFile == "" {
+		return func() {}, nil
+	}
+	from := metrics.Registry(metrics.Process{Host: h, Version: daemon.Version()}, machine.Source{Host: h})
+	ctx, cancel := context.WithCancel(context.Background())
+	end = cancel
+	if o.metricsAt != "" {
+		at, err := net.Listen("tcp", o.metricsAt)
+		if err != nil {
+			cancel()
+			return nil, fmt.Errorf("--metrics %s: %w", o.metricsAt, err)
+		}
+		log.Info("Figures are at http://%s/metrics, for whoever reaches that", at.Addr())
+		pages := http.NewServeMux()
+		pages.Handle("GET /metrics", metrics.Handler(from))
+		server := &http.Server{
+			Handler: pages, ReadTimeout: 10 * time.Second, WriteTimeout: 30 * time.Second, IdleTimeout: time.Minute,
+			MaxHeaderBytes: 16 << 10,
+		}
+		go func() { _ = server.Serve(at) }() // until it is closed
+		end = func() { cancel(); _ = server.Close() }
+	}
+	if o.metricsFile != "" {
+		go o.writeFigures(ctx, from, log)
+	}
+	return end, nil
+}
+
+// writeFigures writes the file again and again. What cannot be written is told once, until it can.
+func (o *options) writeFigures(ctx context.Context, from prometheus.Gatherer, log actors.Log) {
+	said := false
+	for {
+		err := writeFigures(o.metricsFile, from)
+		if err != nil && !said {
+			log.Warn("the figures cannot be written: %v", err)
+		}
+		said = err != nil
+		select {
+		case <-time.After(fileEvery):
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// writeFigures replaces the file: a reader never sees half of it.
+func writeFigures(path string, from prometheus.Gatherer) (err error) {
+	file, err := os.OpenFile(path+".new", os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o644)
+	if err != nil {
+		return err
+	}
+	err = errors.Join(metrics.Text(from, file), file.Close())
+	if err != nil {
+		return errors.Join(err, os.Remove(path+".new"))
+	}
+	return os.Rename(path+".new", path)
+}
