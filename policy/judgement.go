@@ -61,6 +61,9 @@ type Judgement struct {
 	closer topology.Gang // that is asked for, with a level of ours
 	d      Decisions
 	wake   int64 // when a pass is due though nothing changes; 0: never
+	// forgetful asks the horizon each time as if for the first time: the slow way, by which tests check the quick one.
+	forgetful bool
+	found     topology.Findings // in the last pass
 }
 
 // NewJudgement makes a planner. The cells are read only.
@@ -102,6 +105,7 @@ func (j *Judgement) begin(view *topology.Fabric, queue *Queue, now int64) {
 	}
 	j.now, j.d, j.wake = now, Decisions{}, 0
 	j.round++
+	j.found.Again()
 	j.settleShares()
 	queue.endPatience(now)
 	j.horizon = j.ends.Horizon(view, now)
@@ -124,7 +128,7 @@ func (j *Judgement) forget(view *topology.Fabric, queue *Queue) {
 	}
 	was, first := *j, j.view == nil
 	*j = *NewJudgement(j.settings, j.cells, j.ends)
-	j.shares, j.ended = was.shares, was.ended
+	j.shares, j.ended, j.forgetful = was.shares, was.ended, was.forgetful
 	if j.view, j.queue, j.record = view, queue, was.record; first { // what earlier leaders started is known already
 		j.work, j.pools, j.away, j.orders, j.unwritten = was.work, was.pools, was.away, was.orders, was.unwritten
 	}

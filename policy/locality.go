@@ -78,12 +78,12 @@ func (j *Judgement) placeUnkept(e *entry) (topology.Placement, bool) {
 // earlier.
 func (j *Judgement) soonest(b *burst, e *entry) (int64, topology.Placement, bool) {
 	gang := e.group.wanted(j.view)
+	wide, widePlace, wideOk := j.earliest(&gang, topology.ByEstimate)
 	if !j.isStrict(b, e) {
-		return j.horizon.Earliest(&gang, j.now, topology.ByEstimate)
+		return wide, widePlace, wideOk
 	}
-	wide, widePlace, wideOk := j.horizon.Earliest(&gang, j.now, topology.ByEstimate)
 	gang.Required = e.group.close.level
-	at, place, ok := j.horizon.Earliest(&gang, j.now, topology.ByEstimate)
+	at, place, ok := j.earliest(&gang, topology.ByEstimate)
 	if !wideOk {
 		return at, place, ok
 	}
@@ -95,4 +95,12 @@ func (j *Judgement) soonest(b *burst, e *entry) (int64, topology.Placement, bool
 		return until, widePlace, true
 	}
 	return at, place, true
+}
+
+// earliest asks the horizon, which need not search again where nothing has changed that matters.
+func (j *Judgement) earliest(gang *topology.Gang, by topology.Basis) (int64, topology.Placement, bool) {
+	if j.forgetful {
+		return j.horizon.Earliest(gang, j.now, by)
+	}
+	return j.horizon.EarliestAgain(gang, j.now, by, &j.found)
 }

@@ -161,14 +161,14 @@ func (j *Judgement) keptUntil(p *promise) int64 {
 // surest is where a firm promise is kept: what is expected to be free first, if that has a bound, or else what will be.
 func (j *Judgement) surest(e *entry) (at, bound int64, place topology.Placement, ok bool) {
 	gang := e.group.wanted(j.view)
-	at, place, ok = j.horizon.Earliest(&gang, j.now, topology.ByEstimate)
+	at, place, ok = j.earliest(&gang, topology.ByEstimate)
 	if !ok {
 		return 0, 0, place, false
 	}
 	if bound = j.horizon.When(place, topology.ByLimit); bound < topology.Never {
 		return at, bound, place, true
 	}
-	if by, sure, limited := j.horizon.Earliest(&gang, j.now, topology.ByLimit); limited {
+	if by, sure, limited := j.earliest(&gang, topology.ByLimit); limited {
 		return j.horizon.When(sure, topology.ByEstimate), by, sure, true
 	}
 	return at, topology.Never, place, true

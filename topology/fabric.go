@@ -26,6 +26,7 @@ type Fabric struct {
 	plan     layout
 	changes  changeLog
 	revision uint64 // counts every change of room
+	touches  uint64 // counts every change of what horizons know
 	gained   uint64 // the revision at which room last grew anywhere
 
 	undo    []undoRecord
@@ -97,7 +98,7 @@ func (f *Fabric) join(m *Machine, free Capacity, why string) {
 		s = nil
 	}
 	if s == nil {
-		s = &seat{id: m.ID, machine: m, free: free, why: why, kind: f.kinds.enter(m)}
+		s = &seat{id: m.ID, machine: m, free: free, why: why, kind: f.kinds.enter(m), kept: f.kept.on[m.ID]}
 		f.seats[m.ID] = s
 		f.seatIn(s)
 	} else {
@@ -106,6 +107,7 @@ func (f *Fabric) join(m *Machine, free Capacity, why string) {
 		s.kind = f.kinds.enter(m)
 		f.kinds.leave(old)
 	}
+	s.joined = f.revision
 	f.settle(s)
 }
 
@@ -217,9 +219,10 @@ func (f *Fabric) move(id NodeID, amount Resources, change func(Capacity, Resourc
 func (f *Fabric) settle(s *seat) { f.settleAs(s, whatFree) }
 
 func (f *Fabric) settleAs(s *seat, what aspect) {
-	s.kept = f.kept.on[s.id]
-	left := s.free
-	all := s.room(s.free)
+	left, all := s.free, s.all
+	if what == whatFree {
+		all = s.room(s.free)
+	}
 	r := all
 	if len(s.kept) > 0 {
 		left = s.left(s.free, nil)
@@ -231,6 +234,7 @@ func (f *Fabric) settleAs(s *seat, what aspect) {
 		f.gained = f.revision
 	}
 	*old, s.all, s.parts, s.settled = r, all, left.Parts, f.revision
+	s.print(s.printed(&r))
 	f.changes.note(s.shelf, what)
 	f.noteSeat(s)
 }

@@ -47,12 +47,15 @@ type Horizon struct {
 	f         *Fabric
 	machines  map[NodeID]*lodging
 	revision  uint64
+	made      uint64 // counts lodgings that came or went
 	forecasts [bases]forecast
 
 	// Memory that questions use again and again.
 	lens     lens // through which one instant is seen
 	instants []int64
 	gains    []gain
+	sums     []gain
+	rows     []int
 }
 
 // lodging is what is known of the ends on one machine.
@@ -102,6 +105,7 @@ func (h *Horizon) Benched(id NodeID, until int64) {
 func (h *Horizon) Remove(id NodeID) {
 	if l := h.machines[id]; l != nil {
 		delete(h.machines, id)
+		h.made++
 		h.touch(id, l)
 	}
 }
@@ -111,6 +115,7 @@ func (h *Horizon) lodging(id NodeID, made bool) *lodging {
 	if l == nil && made {
 		l = &lodging{}
 		h.machines[id] = l
+		h.made++
 	}
 	return l
 }
@@ -120,6 +125,8 @@ func (h *Horizon) touch(id NodeID, l *lodging) {
 	h.revision++
 	l.revision = h.revision
 	if s := h.f.seats[id]; s != nil {
+		h.f.touches++
+		s.shelf.touched = h.f.touches
 		h.f.changes.note(s.shelf, whatWill)
 	}
 }
@@ -127,15 +134,7 @@ func (h *Horizon) touch(id NodeID, l *lodging) {
 // Earliest is the first instant, not before from, at which all of a gang fits beside what promises keep, and where: the
 // place that the fabric would answer in its state of that instant. An end that has passed counts as one at from.
 func (h *Horizon) Earliest(g *Gang, from int64, by Basis) (at int64, p Placement, ok bool) {
-	q := question{search: h.f.newSearch(g), c: &h.forecasts[by]}
-	if !q.reduce(&h.f.work.refusal) {
-		return 0, Placement{}, false
-	}
-	q.c.refresh()
-	if at = q.instant(from); at == Never {
-		return 0, Placement{}, false
-	}
-	return at, q.place(at), true
+	return h.EarliestAgain(g, from, by, nil)
 }
 
 // When is the first instant at which all amounts of a placement are free on its machines, beside what is kept for

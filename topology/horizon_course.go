@@ -52,8 +52,9 @@ func (s *seat) stepAt(at int64, free Capacity, lent *lentSet) step {
 
 // course is the course of one machine, with the state of it that was read.
 type course struct {
+	seat              *seat
+	lodging           *lodging // nil: it has none
 	settled, revision uint64
-	stamp             uint64
 	steps             []step
 }
 
@@ -61,6 +62,8 @@ type course struct {
 type row struct {
 	shelf   *shelf
 	courses []course
+	stale   bool
+	made    uint64 // when lodgings were found
 }
 
 // forecast is the courses of all machines by one basis. Like a lens it reads the fabric's log of changes.
@@ -108,25 +111,36 @@ func (c *forecast) carry(f *Fabric) {
 	}
 }
 
-// renew works out the courses of a row that are no longer true.
+// renew notes that the courses of a row may no longer be true. They are worked out when somebody reads them.
 func (c *forecast) renew(i int) {
 	r := c.rows[i]
-	c.align(r)
-	stamp := uint64(0)
-	for j, s := range r.shelf.seats {
-		l := c.h.machines[s.id]
-		revision := uint64(0)
-		if l != nil {
-			revision = l.revision
-		}
-		now := &r.courses[j]
-		if now.settled != s.settled || now.revision != revision {
-			*now = course{settled: s.settled, revision: revision, steps: courseOf(now.steps[:0], s, l, c.by, nil)}
-			now.stamp = now.sum(s.id)
-		}
-		stamp = mixed(stamp, now.stamp)
+	r.stale = true
+	c.stamps[i] = mixed(r.shelf.prints[whatWill], r.shelf.touched) | 1 // never 0: that is a row that nobody counted
+}
+
+// row is a row whose courses are true.
+func (c *forecast) row(i int) *row {
+	r := c.rows[i]
+	if !r.stale {
+		return r
 	}
-	c.stamps[i] = stamp | 1 // never 0: that is a row that nobody counted
+	r.stale = false
+	c.align(r)
+	for j, s := range r.shelf.seats {
+		now, revision := &r.courses[j], uint64(0)
+		if now.seat != s || r.made != c.h.made {
+			now.seat, now.lodging = s, c.h.machines[s.id]
+		}
+		if now.lodging != nil {
+			revision = now.lodging.revision
+		}
+		if now.settled != s.settled || now.revision != revision {
+			now.settled, now.revision = s.settled, revision
+			now.steps = courseOf(now.steps[:0], s, now.lodging, c.by, nil)
+		}
+	}
+	r.made = c.h.made
+	return r
 }
 
 // align moves the courses of a row to where its machines stand now. A machine is known by its last change: no other
@@ -144,33 +158,9 @@ func (c *forecast) align(r *row) {
 	}
 }
 
-// sum is a number that differs where the course or its machine does. What is kept is tried in one place after another
-// and taken back, and then what was counted of a row holds again.
-func (c *course) sum(id NodeID) uint64 {
-	h := uint64(len(id))
-	for _, b := range []byte(id) {
-		h = mixed(h, uint64(b))
-	}
-	for i := range c.steps {
-		s := &c.steps[i]
-		h = mixed(mixed(mixed(h, uint64(s.at)), uint64(s.room.cpu)), uint64(s.room.mem))
-		h = mixed(h, uint64(s.room.whole)<<48^uint64(s.room.gpus)<<32^uint64(s.room.part))
-	}
-	if len(c.steps) > 0 {
-		h = mixed(h, uint64(c.steps[0].room.kind))
-	}
-	return h
-}
-
-// mixed adds a word to a sum of 64 bits; sums of different words differ but for one in 2^64.
-func mixed(sum, word uint64) uint64 {
-	sum = (sum ^ word) * 0x9e3779b97f4a7c15
-	return sum ^ sum>>32
-}
-
 // at is the room of a machine at an instant, and the parts of devices in it.
 func (c *forecast) at(sh *shelf, i int, instant int64) (room, []int64) {
-	steps := c.rows[sh.at].courses[i].steps
+	steps := c.row(int(sh.at)).courses[i].steps
 	for n := len(steps) - 1; n >= 0; n-- {
 		if steps[n].at <= instant {
 			return steps[n].room, steps[n].parts
@@ -181,12 +171,32 @@ func (c *forecast) at(sh *shelf, i int, instant int64) (room, []int64) {
 	return r, nil
 }
 
+// printed is a print of the courses of a row until an instant.
+func (c *forecast) printed(i int, until int64) (h uint64) {
+	r := c.row(i)
+	for j, s := range r.shelf.seats {
+		h = mixed(h, s.joined)
+		for _, step := range r.courses[j].steps {
+			if step.at > until {
+				break
+			}
+			h = mixed(mixed(mixed(h, uint64(step.at)), uint64(step.room.cpu)), uint64(step.room.mem))
+			h = mixed(h, uint64(step.room.whole))
+			for _, part := range step.parts {
+				h = mixed(h, uint64(part))
+			}
+		}
+	}
+	return h
+}
+
 // instants appends the instants at which room grows anywhere from low on, that one included, until before high.
 func (c *forecast) instants(to []int64, low, high int64) []int64 {
 	if low < high {
 		to = append(to, low)
 	}
-	for _, r := range c.rows {
+	for n := range c.rows {
+		r := c.row(n)
 		for i := range r.courses {
 			for _, step := range r.courses[i].steps {
 				if step.at > low && step.at < high {

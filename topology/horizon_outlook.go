@@ -24,14 +24,22 @@ type outlookKey struct {
 
 type outlook struct {
 	outlookKey
-	lens   lens     // by which machines are chosen and units counted; nothing is summed in it
-	gains  [][]gain // per shelf, ascending
-	sizes  []uint64 // per shelf: which numbers of devices its machines have, a bit per bucket
-	stamps []uint64 // of the rows that were counted
+	lens   lens      // by which machines are chosen and units counted; nothing is summed in it
+	gains  [][]gain  // per shelf, ascending; what a list holds is never written to
+	sizes  []uint64  // per shelf: which numbers of devices its machines have, a bit per bucket
+	stamps []uint64  // of the rows that were counted
+	others []counted // of each row what was counted before that: what is kept there comes and goes
 	used   uint64
 
 	guesses [guessLimit]guess
 	next    int
+}
+
+// counted is what one row holds and when, and which sizes its machines have.
+type counted struct {
+	stamp uint64 // of the row
+	gains []gain
+	sizes uint64
 }
 
 // guess is what was answered last: most often it is still true, or nearly.
@@ -77,32 +85,47 @@ func (c *forecast) dropOutlook() { forgetOldest(c.outlooks, func(o *outlook) uin
 func (o *outlook) refresh(c *forecast) {
 	if o.lens.kinds != c.h.f.kinds.version {
 		clear(o.stamps)
+		clear(o.others)
 	}
 	o.lens.learnKinds(&c.h.f.kinds)
 	for n := len(c.rows); len(o.stamps) < n; {
 		o.stamps, o.sizes, o.gains = append(o.stamps, 0), append(o.sizes, 0), append(o.gains, nil)
+		o.others = append(o.others, counted{})
 	}
 	o.stamps, o.sizes, o.gains = o.stamps[:len(c.rows)], o.sizes[:len(c.rows)], o.gains[:len(c.rows)]
+	o.others = o.others[:len(c.rows)]
 	for i, stamp := range c.stamps {
 		if o.stamps[i] != stamp {
-			o.recount(c, i)
-			o.stamps[i] = stamp
+			o.renew(c, i, stamp)
 		}
 	}
 }
 
-// recount counts one row.
-func (o *outlook) recount(c *forecast, i int) {
-	r := c.rows[i]
+// renew brings one row up to date. Findings share what was there before.
+func (o *outlook) renew(c *forecast, i int, stamp uint64) {
+	was := counted{o.stamps[i], o.gains[i], o.sizes[i]}
+	now := o.others[i]
+	if now.stamp != stamp {
+		now = counted{stamp: stamp, gains: was.gains}
+		var held []gain
+		if held, now.sizes = o.count(c, i); !slices.Equal(was.gains, held) {
+			now.gains = slices.Clone(held)
+		}
+	}
+	o.stamps[i], o.gains[i], o.sizes[i], o.others[i] = stamp, now.gains, now.sizes, was
+}
+
+// count counts one row. Its answer is true until the next row is counted.
+func (o *outlook) count(c *forecast, i int) (held []gain, sizes uint64) {
+	r := c.row(i)
 	list := c.h.gains[:0]
-	o.sizes[i] = 0
 	for j, s := range r.shelf.seats {
 		steps := r.courses[j].steps
 		if len(steps) == 0 || !o.lens.serves(r.shelf, j) || o.lens.out[s.id] {
 			continue
 		}
 		gpus := steps[0].room.gpus
-		o.sizes[i] |= 1 << bucketOf(int64(gpus))
+		sizes |= 1 << bucketOf(int64(gpus))
 		if o.size > 0 && gpus != o.size {
 			continue
 		}
@@ -115,10 +138,8 @@ func (o *outlook) recount(c *forecast, i int) {
 		}
 	}
 	slices.SortFunc(list, func(a, b gain) int { return cmp.Compare(a.at, b.at) })
-	sum, held := int64(0), o.gains[i][:0]
-	if cap(held) < len(list) {
-		held = make([]gain, 0, len(list)+2)
-	}
+	sum := int64(0)
+	held = c.h.sums[:0]
 	for _, g := range list {
 		sum += g.units
 		if n := len(held); n > 0 && held[n-1].at == g.at {
@@ -127,7 +148,8 @@ func (o *outlook) recount(c *forecast, i int) {
 			held = append(held, gain{g.at, sum})
 		}
 	}
-	o.gains[i], c.h.gains = held, list
+	c.h.sums, c.h.gains = held, list
+	return held, sizes
 }
 
 // unitsOf counts the units of one machine.

@@ -23,22 +23,35 @@ type question struct {
 	// anywhere.
 	bulk, rest, pieces *outlook
 	size               int64
+	one                *outlook // of one machine that holds all; nil: several may
+	wants              []need   // of one domain; nil where that cannot be said in numbers of units
+	learned            bool
 }
 
 // instant is the first instant, not before from, at which the gang fits; Never where it does at none.
 func (q *question) instant(from int64) int64 {
-	k := q.demand.units
-	needs := q.needs()
+	q.learn()
 	switch {
 	case q.widest > q.f.plan.racks() && q.demand.apart:
 		return Never
-	case q.widest > q.f.plan.racks():
-		one := []need{{q.c.outlook(q.search, q.demand.times(k), 0), 1}}
-		return max(from, q.c.soonest(0, one))
-	case needs != nil:
-		return max(from, q.c.soonest(q.widest, needs))
+	case q.one != nil:
+		return max(from, q.c.soonest(0, []need{{q.one, 1}}))
+	case q.wants != nil:
+		return max(from, q.c.soonest(q.widest, q.wants))
 	}
 	return q.tried(from)
+}
+
+// learn brings the outlooks that decide up to date.
+func (q *question) learn() {
+	if q.learned {
+		return
+	}
+	q.learned = true
+	q.wants = q.needs()
+	if q.widest > q.f.plan.racks() && !q.demand.apart {
+		q.one = q.c.outlook(q.search, q.demand.times(q.demand.units), 0)
+	}
 }
 
 // needs is what one domain must hold; nil where that cannot be said in numbers of units.

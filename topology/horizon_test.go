@@ -145,8 +145,14 @@ func (w *future) asOf(instant int64, by Basis) world {
 func (w *future) beside(s *spot) Capacity {
 	total := s.m.Total
 	c := Capacity{MilliCPU: min(s.free.MilliCPU, total.MilliCPU), MemoryBytes: min(s.free.MemoryBytes, total.MemoryBytes)}
-	devices := slices.Clone(s.free.Parts)
-	for range min(int64(s.free.WholeGPUs), total.MilliGPU/WholeGPU) {
+	whole, parts := min(int64(s.free.WholeGPUs), total.MilliGPU/WholeGPU), s.free.Parts
+	for _, k := range w.keeps {
+		if slices.ContainsFunc(k.slots, func(slot Slot) bool { return slot.Node == s.m.ID }) {
+			parts = parts[:min(len(parts), int(total.MilliGPU/WholeGPU-whole))] // the devices are no more than there are
+		}
+	}
+	devices := slices.Clone(parts)
+	for range whole {
 		devices = append(devices, WholeGPU)
 	}
 	var wanted, shares []int64

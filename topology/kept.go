@@ -71,56 +71,77 @@ func (f *Fabric) changeKeep(id KeepID, slots []Slot) {
 // setKeep replaces what is kept for one promise. Machines are settled once all of it is replaced, so that none seems to
 // gain what was kept there before and is kept again.
 func (f *Fabric) setKeep(id KeepID, slots []Slot) {
-	old := f.kept.by[id]
+	old, changed := f.kept.by[id], f.work.seats[:0]
+	var s *seat
 	for i := range old {
-		f.kept.drop(id, old[i].Node)
+		if node := old[i].Node; i == 0 || node != old[i-1].Node {
+			s = f.seats[node]
+			f.setKeptOn(s, node, dropped(f.keptOn(s, node), id))
+			changed = append(changed, s)
+		}
 	}
 	for i := range slots {
-		f.kept.add(id, &slots[i])
+		node := slots[i].Node
+		if i == 0 || node != slots[i-1].Node {
+			s = f.seats[node]
+			changed = append(changed, s)
+		}
+		f.setKeptOn(s, node, added(f.keptOn(s, node), id, slots[i].Amount))
 	}
 	if len(slots) > 0 {
 		f.kept.by[id] = slots
 	} else {
 		delete(f.kept.by, id)
 	}
-	f.settleAll(old)
-	f.settleAll(slots)
-	f.noteKept(id)
-}
-
-func (f *Fabric) settleAll(slots []Slot) {
-	for i := range slots {
-		if i > 0 && slots[i].Node == slots[i-1].Node {
-			continue
-		}
-		if s := f.seats[slots[i].Node]; s != nil {
+	for _, s := range changed {
+		if s != nil {
 			f.settleAs(s, whatLeft)
 		}
 	}
+	clear(changed)
+	f.work.seats = changed
+	f.noteKept(id)
 }
 
-func (k *keptRoom) drop(id KeepID, node NodeID) {
-	var rest []keptFor
-	for _, kept := range k.on[node] {
+// keptOn is what is kept on a machine; its seat, if it is here, has it at hand.
+func (f *Fabric) keptOn(s *seat, node NodeID) []keptFor {
+	if s != nil {
+		return s.kept
+	}
+	return f.kept.on[node]
+}
+
+func (f *Fabric) setKeptOn(s *seat, node NodeID, all []keptFor) {
+	if s != nil {
+		s.kept = all
+	}
+	if len(all) > 0 {
+		f.kept.on[node] = all
+	} else {
+		delete(f.kept.on, node)
+	}
+}
+
+func dropped(all []keptFor, id KeepID) (rest []keptFor) {
+	if len(all) == 1 && all[0].id == id { // most often
+		return nil
+	}
+	for _, kept := range all {
 		if kept.id != id {
 			rest = append(rest, kept)
 		}
 	}
-	if len(rest) > 0 {
-		k.on[node] = rest
-	} else {
-		delete(k.on, node)
-	}
+	return rest
 }
 
-func (k *keptRoom) add(id KeepID, slot *Slot) {
-	all := slices.Clone(k.on[slot.Node])
+func added(all []keptFor, id KeepID, amount Resources) []keptFor {
+	all = slices.Clone(all)
 	at, ok := slices.BinarySearchFunc(all, id, func(kept keptFor, id KeepID) int { return cmp.Compare(kept.id, id) })
 	if !ok {
 		all = slices.Insert(all, at, keptFor{id: id})
 	}
-	all[at].amounts = append(slices.Clone(all[at].amounts), slot.Amount)
-	k.on[slot.Node] = all
+	all[at].amounts = append(slices.Clone(all[at].amounts), amount)
+	return all
 }
 
 // Kept is what is kept for one promise; nil: nothing. The caller only reads it.
@@ -182,7 +203,12 @@ func (f *Fabric) keeping(ids []KeepID, lent Lent) []KeepID {
 func (s *seat) left(c Capacity, lent *lentSet) Capacity {
 	total := s.machine.Total
 	c.MilliCPU, c.MemoryBytes = min(c.MilliCPU, total.MilliCPU), min(c.MemoryBytes, total.MemoryBytes)
-	c.WholeGPUs = int32(min(int64(c.WholeGPUs), total.MilliGPU/WholeGPU))
+	devices := total.MilliGPU / WholeGPU
+	c.WholeGPUs = int32(min(int64(c.WholeGPUs), devices))
+	// More may seem to end than there is. A part beyond the devices would make room shrink once it is a whole one.
+	if most := int(devices) - int(c.WholeGPUs); len(c.Parts) > most {
+		c.Parts = c.Parts[:most]
+	}
 	var k claims
 	for i := range s.kept {
 		if !lent.has(s.kept[i].id) {

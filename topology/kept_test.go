@@ -208,3 +208,29 @@ func (w *future) lends(r *rand.Rand, f *Fabric) string {
 	}
 	return ""
 }
+
+// TestKeptShareBesideTooMuch: what is left beside a share that is kept never shrinks while more comes free, though by
+// what is believed more ends on the machine than it has. A search at a later instant would find less than it was
+// promised, and panic.
+func TestKeptShareBesideTooMuch(t *testing.T) {
+	f := NewFabric([]string{"rack"})
+	m := Machine{ID: "n1", Place: []string{"r1"}, Total: Resources{8000, 8 * gib, 8 * WholeGPU}}
+	f.Join(m, Capacity{MilliCPU: 8000, MemoryBytes: 8 * gib, WholeGPUs: 7, Parts: []int64{194}})
+	f.Keep("k", Placement{Slots: []Slot{{Node: "n1", Amount: Resources{MilliGPU: 1}}}})
+	h := NewHorizon(f)
+	h.Set("n1", []End{
+		{Amount: Resources{MilliGPU: 5 * WholeGPU}, Hard: 10, Likely: 10},
+		{Amount: Resources{MilliGPU: 806}, Hard: 20, Likely: 20},
+	})
+	most := int64(0)
+	for _, step := range courseOf(nil, f.seats["n1"], h.machines["n1"], ByLimit, nil) {
+		if int64(step.room.whole) < most {
+			t.Errorf("from %d on %d whole devices are left, and %d were before", step.at, step.room.whole, most)
+		}
+		most = int64(step.room.whole)
+	}
+	g := Gang{Replicas: 1, Each: Resources{MilliGPU: 8 * WholeGPU}}
+	if at, p, ok := h.Earliest(&g, 0, ByLimit); ok {
+		t.Errorf("all of a machine at %d, of which a share is kept: %v", at, p)
+	}
+}

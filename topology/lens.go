@@ -65,6 +65,7 @@ type lens struct {
 
 	shelves []*shelf // of the layout that was counted
 	cells   []cell
+	prints  []uint64 // of the shelves when they were counted
 	tiers   []tierCount
 	loose   [64]int32 // shelves per bucket
 	whole   [64]int32
@@ -140,8 +141,9 @@ func (l *lens) learnKinds(t *kindTable) {
 func (l *lens) countAll(f *Fabric) {
 	l.shelves = f.plan.shelves
 	l.cells = slices.Grow(l.cells[:0], len(l.shelves))[:len(l.shelves)]
+	l.prints = slices.Grow(l.prints[:0], len(l.shelves))[:len(l.shelves)]
 	for i, sh := range l.shelves {
-		l.cells[i] = l.count(sh)
+		l.cells[i], l.prints[i] = l.count(sh), sh.prints[whatLeft]
 	}
 	l.sum(f)
 }
@@ -149,18 +151,19 @@ func (l *lens) countAll(f *Fabric) {
 // carry moves the counts to a new layout. Both layouts are in the order of names, so one walk over both finds the
 // shelves that they share; only the new ones are counted.
 func (l *lens) carry(f *Fabric) {
-	old, was := l.cells, l.shelves
+	old, was, prints := l.cells, l.shelves, l.prints
 	l.cells, l.shelves = make([]cell, len(f.plan.shelves)), f.plan.shelves
+	l.prints = make([]uint64, len(l.shelves))
 	j := 0
 	for i, sh := range l.shelves {
 		for j < len(was) && was[j].at < 0 {
 			j++
 		}
 		if j < len(was) && was[j] == sh {
-			l.cells[i] = old[j]
+			l.cells[i], l.prints[i] = old[j], prints[j]
 			j++
 		} else {
-			l.cells[i] = l.count(sh)
+			l.cells[i], l.prints[i] = l.count(sh), sh.prints[whatLeft]
 		}
 	}
 	l.sum(f)
@@ -211,8 +214,12 @@ func tally(counts *[64]int32, mask uint64, by int32) {
 
 // recount counts one shelf again and carries the difference up the tree.
 func (l *lens) recount(f *Fabric, at int) {
-	old, now := l.cells[at], l.count(l.shelves[at])
-	if old == now {
+	sh := l.shelves[at]
+	if !l.special && l.prints[at] == sh.prints[whatLeft] {
+		return
+	}
+	old, now := l.cells[at], l.count(sh)
+	if l.prints[at] = sh.prints[whatLeft]; old == now {
 		return
 	}
 	l.cells[at] = now

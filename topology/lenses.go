@@ -11,7 +11,7 @@ import (
 // takes per shelf. Beyond the budget the lens that was unused for longest is dropped.
 const (
 	lensBudget = 128 << 20
-	lensCost   = 96
+	lensCost   = 104
 	lensFewest = 64
 )
 

@@ -52,6 +52,7 @@ type scratch struct {
 	search  search
 	refusal Refusal
 	picks   []pick
+	seats   []*seat
 	racks   []uint64
 	some    []uint64
 	chosen  []uint64

@@ -31,7 +31,9 @@ type seat struct {
 	all     room      // of all that is free; what is left beside kept room is on the shelf
 	parts   []int64   // the parts that are left
 	settled uint64    // the revision at which it last changed
-	untold  bool      // it changed since the follower was told of it
+	joined  uint64    // the revision at which its machine was described
+	prints  prints
+	untold  bool // it changed since the follower was told of it
 }
 
 // room is what counting reads of a machine: small and without pointers, so that
@@ -50,6 +52,8 @@ type shelf struct {
 	rack    *domain
 	at      int32           // its index in the layout
 	changed [aspects]uint64 // its position in the log for the last change of each
+	prints  prints
+	touched uint64 // which change of the ends on its machines was the last; they are numbered
 	rooms   []room
 	seats   []*seat
 }
@@ -126,6 +130,7 @@ func (f *Fabric) seatIn(s *seat) {
 // of the tree.
 func (f *Fabric) seatOut(s *seat) {
 	sh, at := s.shelf, int(s.at)
+	s.print(prints{})
 	sh.seats = slices.Delete(sh.seats, at, at+1)
 	sh.rooms = slices.Delete(sh.rooms, at, at+1)
 	sh.renumber(at)
@@ -149,6 +154,12 @@ func (f *Fabric) splitShelf(sh *shelf, id NodeID) *shelf {
 	half := len(sh.seats) / 2
 	next := &shelf{rack: sh.rack, seats: slices.Clone(sh.seats[half:]), rooms: slices.Clone(sh.rooms[half:])}
 	sh.seats, sh.rooms = slices.Delete(sh.seats, half, len(sh.seats)), sh.rooms[:half]
+	for _, s := range next.seats {
+		for i, p := range s.prints {
+			sh.prints[i] -= p
+			next.prints[i] += p
+		}
+	}
 	next.renumber(0)
 	at := slices.Index(sh.rack.shelves, sh)
 	sh.rack.shelves = slices.Insert(sh.rack.shelves, at+1, next)

@@ -1,0 +1,54 @@
+package policy
+
+// This file owns the test that what a pass remembers of the last one changes nothing.
+
+import (
+	"fmt"
+	"math/rand"
+	"slices"
+	"testing"
+)
+
+// TestQuickAsSlow plays each history twice: once as it is, and once with a planner that asks the horizon each time as
+// if for the first time. What is decided and promised is the same, pass by pass.
+func TestQuickAsSlow(t *testing.T) {
+	passes, promises := 0, 0
+	for seed := range int64(16) {
+		var told [2][]string
+		for slow := range told {
+			r := rand.New(rand.NewSource(seed))
+			settings := DefaultSettings()
+			settings.PromisesOnes, settings.PromisesGangs = r.Intn(12), 1+r.Intn(12)
+			if r.Intn(3) == 0 {
+				settings.Locality = 0
+			}
+			machines := 4 + r.Intn(12)
+			s := newStage(t, settings, machines, 1+r.Intn(4))
+			s.j.forgetful = slow == 1
+			s.enter(drawnHistory(r, 80, machines, seed%3 > 0)...)
+			s.looks = func() {
+				text := fmt.Sprint(s.now, s.wake)
+				for _, p := range slices.Concat(s.j.firm, s.j.moving) {
+					text += fmt.Sprint(" ", p.e.Job, p.firm, p.at, p.bound, p.place)
+					promises++
+				}
+				told[slow] = append(told[slow], text+fmt.Sprint(len(s.said), s.firm))
+				passes++
+				if len(s.said)%5 == 4 { // a machine is closed, and open again later
+					s.view.SetUsable(machine(len(s.said)%machines, 1).ID, []string{"", "drained"}[len(s.said)/5%2])
+				}
+			}
+			s.play(3_000_000)
+			told[slow] = append(told[slow], s.said...)
+		}
+		for i := range told[0] {
+			if i >= len(told[1]) || told[0][i] != told[1][i] {
+				slow := told[1][min(i, len(told[1])-1)]
+				t.Fatalf("seed %d, pass %d:\n%s\nis what it says, the slow way\n%s", seed, i, told[0][i], slow)
+			}
+		}
+	}
+	if promises < passes {
+		t.Errorf("%d promises in %d passes are few", promises, passes)
+	}
+}

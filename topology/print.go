@@ -1,0 +1,53 @@
+package topology
+
+// This file owns prints: numbers that are equal where what is counted of a machine is, and of a shelf their sums. What
+// is kept is taken back in each pass and kept again, mostly where it was, and then what an index counted holds again:
+// it compares a number instead of counting.
+
+// prints are those of one aspect each: what its machines have left, and what they will. What is free, kept or not, has
+// none.
+type prints [whatFree]uint64
+
+// print replaces the prints of a machine.
+func (s *seat) print(now prints) {
+	for i, p := range now {
+		s.shelf.prints[i] += p - s.prints[i]
+	}
+	s.prints = now
+}
+
+// printed is what the prints of a machine are to be, of which a room is left. What its ends bring is not in them.
+func (s *seat) printed(r *room) (p prints) {
+	h := mixed(mixed(s.joined, uint64(r.cpu)), uint64(r.mem))
+	h = mixed(h, uint64(r.whole)<<32^uint64(r.part)<<8^uint64(bit(r.usable)))
+	for _, part := range s.parts {
+		h = mixed(h, uint64(part))
+	}
+	p[whatLeft] = mixed(h, uint64(len(s.parts)))
+	free := &s.free
+	h = mixed(mixed(mixed(s.joined, uint64(free.MilliCPU)), uint64(free.MemoryBytes)), uint64(free.WholeGPUs))
+	for _, part := range free.Parts {
+		h = mixed(h, uint64(part))
+	}
+	h = mixed(h, uint64(len(free.Parts))<<1^uint64(bit(s.why == "")))
+	for i := range s.kept {
+		for _, a := range s.kept[i].amounts {
+			h = mixed(mixed(mixed(h, uint64(a.MilliCPU)), uint64(a.MemoryBytes)), uint64(a.MilliGPU))
+		}
+	}
+	p[whatWill] = h
+	return p
+}
+
+func bit(is bool) uint8 {
+	if is {
+		return 1
+	}
+	return 0
+}
+
+// mixed adds a word to a sum of 64 bits; sums of different words differ but for one in 2^64.
+func mixed(sum, word uint64) uint64 {
+	sum = (sum ^ word) * 0x9e3779b97f4a7c15
+	return sum ^ sum>>32
+}
