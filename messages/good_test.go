@@ -111,6 +111,9 @@ func goodMessages() []validator {
 			WrittenBy: &Token{Epoch: 1}, Cells: []*Cell{{Level: 1, Count: 1}, {Level: 2, Count: 1}},
 			Uses: []*QueueUse{{Queue: "nlp", MilliGpuMs: 1}},
 		},
+		&PassRecord{
+			Id: "a1", Hash: make([]byte, PassHashBytes), Role: "viewer", Name: "ann", By: "ada", MadeUnixMs: 1, UntilUnixMs: 2,
+		},
 		&QueuesRecord{WrittenBy: &Token{Epoch: 1}, Revision: 1, Queues: goodQueues()},
 		&ApplyQueues{Principal: goodCaller, Queues: goodQueues(), Revision: 3}, &ApplyQueuesReply{Outcome: okay, Revision: 4},
 		&GetQueues{Principal: goodCaller}, &GetQueuesReply{Outcome: okay},

@@ -1219,6 +1219,99 @@ func (x *NodeRecord) GetClosingDeadlineMs() int64 {
 	return 0
 }
 
+// PassRecord is what is kept of a person's token: a hash of its secret, and whose it is.
+type PassRecord struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`     // how people name it: the beginning of the hash
+	Hash          []byte                 `protobuf:"bytes,2,opt,name=hash,proto3" json:"hash,omitempty"` // SHA-256 of the secret, which only its bearer has
+	Role          string                 `protobuf:"bytes,3,opt,name=role,proto3" json:"role,omitempty"`
+	Name          string                 `protobuf:"bytes,4,opt,name=name,proto3" json:"name,omitempty"` // of the person
+	By            string                 `protobuf:"bytes,5,opt,name=by,proto3" json:"by,omitempty"`     // the name of whoever made it
+	MadeUnixMs    int64                  `protobuf:"varint,6,opt,name=made_unix_ms,json=madeUnixMs,proto3" json:"made_unix_ms,omitempty"`
+	UntilUnixMs   int64                  `protobuf:"varint,7,opt,name=until_unix_ms,json=untilUnixMs,proto3" json:"until_unix_ms,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PassRecord) Reset() {
+	*x = PassRecord{}
+	mi := &file_messages_record_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PassRecord) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PassRecord) ProtoMessage() {}
+
+func (x *PassRecord) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_record_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PassRecord.ProtoReflect.Descriptor instead.
+func (*PassRecord) Descriptor() ([]byte, []int) {
+	return file_messages_record_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *PassRecord) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *PassRecord) GetHash() []byte {
+	if x != nil {
+		return x.Hash
+	}
+	return nil
+}
+
+func (x *PassRecord) GetRole() string {
+	if x != nil {
+		return x.Role
+	}
+	return ""
+}
+
+func (x *PassRecord) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *PassRecord) GetBy() string {
+	if x != nil {
+		return x.By
+	}
+	return ""
+}
+
+func (x *PassRecord) GetMadeUnixMs() int64 {
+	if x != nil {
+		return x.MadeUnixMs
+	}
+	return 0
+}
+
+func (x *PassRecord) GetUntilUnixMs() int64 {
+	if x != nil {
+		return x.UntilUnixMs
+	}
+	return 0
+}
+
 // Cell is what was learned about how long jobs of one kind run.
 type Cell struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1237,7 +1330,7 @@ type Cell struct {
 
 func (x *Cell) Reset() {
 	*x = Cell{}
-	mi := &file_messages_record_proto_msgTypes[10]
+	mi := &file_messages_record_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1249,7 +1342,7 @@ func (x *Cell) String() string {
 func (*Cell) ProtoMessage() {}
 
 func (x *Cell) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_record_proto_msgTypes[10]
+	mi := &file_messages_record_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1262,7 +1355,7 @@ func (x *Cell) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Cell.ProtoReflect.Descriptor instead.
 func (*Cell) Descriptor() ([]byte, []int) {
-	return file_messages_record_proto_rawDescGZIP(), []int{10}
+	return file_messages_record_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Cell) GetLevel() CellLevel {
@@ -1342,7 +1435,7 @@ type PolicyRecord struct {
 
 func (x *PolicyRecord) Reset() {
 	*x = PolicyRecord{}
-	mi := &file_messages_record_proto_msgTypes[11]
+	mi := &file_messages_record_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1354,7 +1447,7 @@ func (x *PolicyRecord) String() string {
 func (*PolicyRecord) ProtoMessage() {}
 
 func (x *PolicyRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_record_proto_msgTypes[11]
+	mi := &file_messages_record_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1367,7 +1460,7 @@ func (x *PolicyRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PolicyRecord.ProtoReflect.Descriptor instead.
 func (*PolicyRecord) Descriptor() ([]byte, []int) {
-	return file_messages_record_proto_rawDescGZIP(), []int{11}
+	return file_messages_record_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *PolicyRecord) GetWrittenBy() *Token {
@@ -1410,7 +1503,7 @@ type QueueUse struct {
 
 func (x *QueueUse) Reset() {
 	*x = QueueUse{}
-	mi := &file_messages_record_proto_msgTypes[12]
+	mi := &file_messages_record_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1422,7 +1515,7 @@ func (x *QueueUse) String() string {
 func (*QueueUse) ProtoMessage() {}
 
 func (x *QueueUse) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_record_proto_msgTypes[12]
+	mi := &file_messages_record_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1435,7 +1528,7 @@ func (x *QueueUse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueueUse.ProtoReflect.Descriptor instead.
 func (*QueueUse) Descriptor() ([]byte, []int) {
-	return file_messages_record_proto_rawDescGZIP(), []int{12}
+	return file_messages_record_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *QueueUse) GetQueue() string {
@@ -1470,7 +1563,7 @@ type Credit struct {
 
 func (x *Credit) Reset() {
 	*x = Credit{}
-	mi := &file_messages_record_proto_msgTypes[13]
+	mi := &file_messages_record_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1482,7 +1575,7 @@ func (x *Credit) String() string {
 func (*Credit) ProtoMessage() {}
 
 func (x *Credit) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_record_proto_msgTypes[13]
+	mi := &file_messages_record_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1495,7 +1588,7 @@ func (x *Credit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Credit.ProtoReflect.Descriptor instead.
 func (*Credit) Descriptor() ([]byte, []int) {
-	return file_messages_record_proto_rawDescGZIP(), []int{13}
+	return file_messages_record_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Credit) GetPool() string {
@@ -1632,7 +1725,17 @@ const file_messages_record_proto_rawDesc = "" +
 	"\x04note\x18\x0e \x01(\v2\x10.synapse.v1.DeedR\x04note\x12*\n" +
 	"\aclosing\x18\x0f \x01(\v2\x10.synapse.v1.DeedR\aclosing\x12$\n" +
 	"\x0ecloses_unix_ms\x18\x10 \x01(\x03R\fclosesUnixMs\x12.\n" +
-	"\x13closing_deadline_ms\x18\x11 \x01(\x03R\x11closingDeadlineMs\"\xe0\x01\n" +
+	"\x13closing_deadline_ms\x18\x11 \x01(\x03R\x11closingDeadlineMs\"\xae\x01\n" +
+	"\n" +
+	"PassRecord\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
+	"\x04hash\x18\x02 \x01(\fR\x04hash\x12\x12\n" +
+	"\x04role\x18\x03 \x01(\tR\x04role\x12\x12\n" +
+	"\x04name\x18\x04 \x01(\tR\x04name\x12\x0e\n" +
+	"\x02by\x18\x05 \x01(\tR\x02by\x12 \n" +
+	"\fmade_unix_ms\x18\x06 \x01(\x03R\n" +
+	"madeUnixMs\x12\"\n" +
+	"\runtil_unix_ms\x18\a \x01(\x03R\vuntilUnixMs\"\xe0\x01\n" +
 	"\x04Cell\x12+\n" +
 	"\x05level\x18\x01 \x01(\x0e2\x15.synapse.v1.CellLevelR\x05level\x12\x14\n" +
 	"\x05owner\x18\x02 \x01(\tR\x05owner\x12\x14\n" +
@@ -1688,7 +1791,7 @@ func file_messages_record_proto_rawDescGZIP() []byte {
 }
 
 var file_messages_record_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_messages_record_proto_msgTypes = make([]protoimpl.MessageInfo, 14)
+var file_messages_record_proto_msgTypes = make([]protoimpl.MessageInfo, 15)
 var file_messages_record_proto_goTypes = []any{
 	(JobState)(0),         // 0: synapse.v1.JobState
 	(CellLevel)(0),        // 1: synapse.v1.CellLevel
@@ -1702,46 +1805,47 @@ var file_messages_record_proto_goTypes = []any{
 	(*End)(nil),           // 9: synapse.v1.End
 	(*AttemptRecord)(nil), // 10: synapse.v1.AttemptRecord
 	(*NodeRecord)(nil),    // 11: synapse.v1.NodeRecord
-	(*Cell)(nil),          // 12: synapse.v1.Cell
-	(*PolicyRecord)(nil),  // 13: synapse.v1.PolicyRecord
-	(*QueueUse)(nil),      // 14: synapse.v1.QueueUse
-	(*Credit)(nil),        // 15: synapse.v1.Credit
-	(*Principal)(nil),     // 16: synapse.v1.Principal
-	(*Resources)(nil),     // 17: synapse.v1.Resources
-	(*Token)(nil),         // 18: synapse.v1.Token
-	(*JobSpec)(nil),       // 19: synapse.v1.JobSpec
-	(*Grant)(nil),         // 20: synapse.v1.Grant
-	(*Exit)(nil),          // 21: synapse.v1.Exit
-	(Cause)(0),            // 22: synapse.v1.Cause
-	(*Rendezvous)(nil),    // 23: synapse.v1.Rendezvous
-	(*Announcement)(nil),  // 24: synapse.v1.Announcement
+	(*PassRecord)(nil),    // 12: synapse.v1.PassRecord
+	(*Cell)(nil),          // 13: synapse.v1.Cell
+	(*PolicyRecord)(nil),  // 14: synapse.v1.PolicyRecord
+	(*QueueUse)(nil),      // 15: synapse.v1.QueueUse
+	(*Credit)(nil),        // 16: synapse.v1.Credit
+	(*Principal)(nil),     // 17: synapse.v1.Principal
+	(*Resources)(nil),     // 18: synapse.v1.Resources
+	(*Token)(nil),         // 19: synapse.v1.Token
+	(*JobSpec)(nil),       // 20: synapse.v1.JobSpec
+	(*Grant)(nil),         // 21: synapse.v1.Grant
+	(*Exit)(nil),          // 22: synapse.v1.Exit
+	(Cause)(0),            // 23: synapse.v1.Cause
+	(*Rendezvous)(nil),    // 24: synapse.v1.Rendezvous
+	(*Announcement)(nil),  // 25: synapse.v1.Announcement
 }
 var file_messages_record_proto_depIdxs = []int32{
-	16, // 0: synapse.v1.Deed.by:type_name -> synapse.v1.Principal
-	17, // 1: synapse.v1.Kept.amount:type_name -> synapse.v1.Resources
+	17, // 0: synapse.v1.Deed.by:type_name -> synapse.v1.Principal
+	18, // 1: synapse.v1.Kept.amount:type_name -> synapse.v1.Resources
 	3,  // 2: synapse.v1.Promise.kept:type_name -> synapse.v1.Kept
 	4,  // 3: synapse.v1.Promise.told:type_name -> synapse.v1.Told
 	0,  // 4: synapse.v1.AfterKnown.state:type_name -> synapse.v1.JobState
-	18, // 5: synapse.v1.JobRecord.written_by:type_name -> synapse.v1.Token
-	19, // 6: synapse.v1.JobRecord.spec:type_name -> synapse.v1.JobSpec
-	16, // 7: synapse.v1.JobRecord.owner:type_name -> synapse.v1.Principal
+	19, // 5: synapse.v1.JobRecord.written_by:type_name -> synapse.v1.Token
+	20, // 6: synapse.v1.JobRecord.spec:type_name -> synapse.v1.JobSpec
+	17, // 7: synapse.v1.JobRecord.owner:type_name -> synapse.v1.Principal
 	0,  // 8: synapse.v1.JobRecord.state:type_name -> synapse.v1.JobState
-	18, // 9: synapse.v1.JobRecord.attempt:type_name -> synapse.v1.Token
+	19, // 9: synapse.v1.JobRecord.attempt:type_name -> synapse.v1.Token
 	2,  // 10: synapse.v1.JobRecord.cancel:type_name -> synapse.v1.Deed
 	2,  // 11: synapse.v1.JobRecord.hold:type_name -> synapse.v1.Deed
 	2,  // 12: synapse.v1.JobRecord.changed:type_name -> synapse.v1.Deed
 	5,  // 13: synapse.v1.JobRecord.promise:type_name -> synapse.v1.Promise
 	6,  // 14: synapse.v1.JobRecord.after_known:type_name -> synapse.v1.AfterKnown
-	20, // 15: synapse.v1.Place.grant:type_name -> synapse.v1.Grant
-	21, // 16: synapse.v1.Place.exit:type_name -> synapse.v1.Exit
-	22, // 17: synapse.v1.End.cause:type_name -> synapse.v1.Cause
-	18, // 18: synapse.v1.AttemptRecord.token:type_name -> synapse.v1.Token
+	21, // 15: synapse.v1.Place.grant:type_name -> synapse.v1.Grant
+	22, // 16: synapse.v1.Place.exit:type_name -> synapse.v1.Exit
+	23, // 17: synapse.v1.End.cause:type_name -> synapse.v1.Cause
+	19, // 18: synapse.v1.AttemptRecord.token:type_name -> synapse.v1.Token
 	8,  // 19: synapse.v1.AttemptRecord.places:type_name -> synapse.v1.Place
-	23, // 20: synapse.v1.AttemptRecord.rendezvous:type_name -> synapse.v1.Rendezvous
+	24, // 20: synapse.v1.AttemptRecord.rendezvous:type_name -> synapse.v1.Rendezvous
 	9,  // 21: synapse.v1.AttemptRecord.end:type_name -> synapse.v1.End
 	4,  // 22: synapse.v1.AttemptRecord.told:type_name -> synapse.v1.Told
-	18, // 23: synapse.v1.NodeRecord.written_by:type_name -> synapse.v1.Token
-	24, // 24: synapse.v1.NodeRecord.announcement:type_name -> synapse.v1.Announcement
+	19, // 23: synapse.v1.NodeRecord.written_by:type_name -> synapse.v1.Token
+	25, // 24: synapse.v1.NodeRecord.announcement:type_name -> synapse.v1.Announcement
 	2,  // 25: synapse.v1.NodeRecord.cordoned:type_name -> synapse.v1.Deed
 	2,  // 26: synapse.v1.NodeRecord.drained:type_name -> synapse.v1.Deed
 	2,  // 27: synapse.v1.NodeRecord.benched:type_name -> synapse.v1.Deed
@@ -1749,10 +1853,10 @@ var file_messages_record_proto_depIdxs = []int32{
 	2,  // 29: synapse.v1.NodeRecord.note:type_name -> synapse.v1.Deed
 	2,  // 30: synapse.v1.NodeRecord.closing:type_name -> synapse.v1.Deed
 	1,  // 31: synapse.v1.Cell.level:type_name -> synapse.v1.CellLevel
-	18, // 32: synapse.v1.PolicyRecord.written_by:type_name -> synapse.v1.Token
-	12, // 33: synapse.v1.PolicyRecord.cells:type_name -> synapse.v1.Cell
-	15, // 34: synapse.v1.PolicyRecord.credits:type_name -> synapse.v1.Credit
-	14, // 35: synapse.v1.PolicyRecord.uses:type_name -> synapse.v1.QueueUse
+	19, // 32: synapse.v1.PolicyRecord.written_by:type_name -> synapse.v1.Token
+	13, // 33: synapse.v1.PolicyRecord.cells:type_name -> synapse.v1.Cell
+	16, // 34: synapse.v1.PolicyRecord.credits:type_name -> synapse.v1.Credit
+	15, // 35: synapse.v1.PolicyRecord.uses:type_name -> synapse.v1.QueueUse
 	36, // [36:36] is the sub-list for method output_type
 	36, // [36:36] is the sub-list for method input_type
 	36, // [36:36] is the sub-list for extension type_name
@@ -1775,7 +1879,7 @@ func file_messages_record_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_messages_record_proto_rawDesc), len(file_messages_record_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   14,
+			NumMessages:   15,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

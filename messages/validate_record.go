@@ -1,6 +1,9 @@
 package messages
 
-import "math"
+import (
+	"encoding/hex"
+	"math"
+)
 
 // This file owns the checks of what comes back from a disk. A record that lacks
 // what the actors stand on refuses to start the process, loudly, instead of
@@ -138,5 +141,22 @@ func (x *LedgerRecord) Validate() error {
 		unique("slices", x.GetSlices(),
 			func(s *SliceRecord) [2]uint64 { return [2]uint64{s.GetToken().GetEpoch(), s.GetToken().GetCounter()} }),
 		idOrNone("cluster_id", x.GetClusterId()),
+	)
+}
+
+// PassHashBytes is how long the hash of a token's secret is.
+const PassHashBytes = 32
+
+// PassID is how people name the token of a hash.
+func PassID(hash []byte) string { return hex.EncodeToString(hash[:min(len(hash), 8)]) }
+
+// Validate refuses a person's token that lets in somebody without a name, or anybody.
+func (x *PassRecord) Validate() error {
+	return first(
+		id("id", x.GetId()),
+		between("hash", int64(len(x.GetHash())), PassHashBytes, PassHashBytes),
+		id("role", x.GetRole()),
+		id("name", x.GetName()),
+		between("until_unix_ms", x.GetUntilUnixMs(), 1, 1<<53),
 	)
 }

@@ -84,6 +84,17 @@ type Store interface {
 	// again since, and returns how many. No clock says how old a script is.
 	PruneScripts(epoch uint64, limit int) (int, error)
 
+	// KeepPass keeps a person's token. One of the same id stays as it is.
+	KeepPass(epoch uint64, pass *messages.PassRecord) error
+
+	// DropPass forgets a token; one that is not there is forgotten already.
+	DropPass(epoch uint64, id string) error
+
+	// Pass reads a token, and Passes all of them in the order of their ids. ErrNotFound if there is none, ErrDamaged if it
+	// cannot be read; Passes leaves those out.
+	Pass(id string) (*messages.PassRecord, error)
+	Passes() ([]*messages.PassRecord, error)
+
 	// Close lets go of the database; later calls are ErrClosed.
 	Close() error
 }

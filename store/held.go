@@ -1,6 +1,9 @@
 package store
 
-import "github.com/yi-json/synapse/actors"
+import (
+	"github.com/yi-json/synapse/actors"
+	"github.com/yi-json/synapse/messages"
+)
 
 // Held is a store in memory as one of several processes reaches it: the process acts as a leader only under the name
 // with which it took the lead.
@@ -56,6 +59,22 @@ func (h Held) PruneScripts(epoch uint64, limit int) (int, error) {
 		return 0, err
 	}
 	return h.Memory.PruneScripts(epoch, limit)
+}
+
+// KeepPass implements Store.
+func (h Held) KeepPass(epoch uint64, pass *messages.PassRecord) error {
+	if err := h.Leads(epoch); err != nil {
+		return err
+	}
+	return h.Memory.KeepPass(epoch, pass)
+}
+
+// DropPass implements Store.
+func (h Held) DropPass(epoch uint64, id string) error {
+	if err := h.Leads(epoch); err != nil {
+		return err
+	}
+	return h.Memory.DropPass(epoch, id)
 }
 
 // Prune implements Store.

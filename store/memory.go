@@ -34,6 +34,7 @@ type Memory struct {
 	finished []Position                  // of all that is over, sorted
 	pruned   map[topology.JobID]struct{} // their ids stay used
 	scripts  map[string]*scriptEntry
+	passes   map[string][]byte // people's tokens, sealed
 	policies singleEntry
 	tree     singleEntry // the description of the queues
 	// unlearned are the attempts that ended and that the policy record does not know.
@@ -56,7 +57,7 @@ func NewMemory() *Memory {
 		jobs: map[topology.JobID]*jobEntry{}, nodes: map[topology.NodeID][]byte{},
 		requests: map[request]topology.JobID{}, tokens: map[topology.Token]topology.JobID{},
 		live: map[topology.JobID]struct{}{}, pruned: map[topology.JobID]struct{}{},
-		scripts: map[string]*scriptEntry{}, unlearned: map[topology.Token]struct{}{},
+		scripts: map[string]*scriptEntry{}, passes: map[string][]byte{}, unlearned: map[topology.Token]struct{}{},
 		broken: map[Rule]int{},
 	}
 }

@@ -39,16 +39,7 @@ func (m *Memory) KeepScript(epoch uint64, text []byte) error {
 
 // putScript replaces a script (nil: removes it) and returns how to undo that.
 func (m *Memory) putScript(digest string, next *scriptEntry) func() {
-	set := func(e *scriptEntry) {
-		if e == nil {
-			delete(m.scripts, digest)
-			return
-		}
-		m.scripts[digest] = e
-	}
-	was := m.scripts[digest]
-	set(next)
-	return func() { set(was) }
+	return replaced(m.scripts, digest, next, func(e *scriptEntry) bool { return e != nil })
 }
 
 // Script implements Store.

@@ -535,8 +535,9 @@ type WhoAmIReply struct {
 	Cluster       string                 `protobuf:"bytes,1,opt,name=cluster,proto3" json:"cluster,omitempty"` // empty: it speaks no TLS, takes everybody for anonymous, and refuses nothing
 	Role          string                 `protobuf:"bytes,2,opt,name=role,proto3" json:"role,omitempty"`
 	Name          string                 `protobuf:"bytes,3,opt,name=name,proto3" json:"name,omitempty"`                                     // the owner of what the client submits
-	UntilUnixMs   int64                  `protobuf:"varint,4,opt,name=until_unix_ms,json=untilUnixMs,proto3" json:"until_unix_ms,omitempty"` // of the client's certificate
+	UntilUnixMs   int64                  `protobuf:"varint,4,opt,name=until_unix_ms,json=untilUnixMs,proto3" json:"until_unix_ms,omitempty"` // of the client's certificate or token
 	Rights        []*Right               `protobuf:"bytes,5,rep,name=rights,proto3" json:"rights,omitempty"`                                 // all that the role may do
+	Pass          string                 `protobuf:"bytes,6,opt,name=pass,proto3" json:"pass,omitempty"`                                     // the id of the client's token; empty: it has a certificate
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -604,6 +605,13 @@ func (x *WhoAmIReply) GetRights() []*Right {
 		return x.Rights
 	}
 	return nil
+}
+
+func (x *WhoAmIReply) GetPass() string {
+	if x != nil {
+		return x.Pass
+	}
+	return ""
 }
 
 // Right is what a role may do.
@@ -675,6 +683,399 @@ func (x *Right) GetOfJob() bool {
 	return false
 }
 
+// CreatePass keeps a token of a person, by a hash: its secret is made by whoever asks, and does
+// not travel. The same hash again gets the same answer.
+type CreatePass struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Hash          []byte                 `protobuf:"bytes,1,opt,name=hash,proto3" json:"hash,omitempty"` // SHA-256 of the secret
+	Role          string                 `protobuf:"bytes,2,opt,name=role,proto3" json:"role,omitempty"`
+	Name          string                 `protobuf:"bytes,3,opt,name=name,proto3" json:"name,omitempty"` // of the person
+	TtlMs         int64                  `protobuf:"varint,4,opt,name=ttl_ms,json=ttlMs,proto3" json:"ttl_ms,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CreatePass) Reset() {
+	*x = CreatePass{}
+	mi := &file_cluster_api_api_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CreatePass) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CreatePass) ProtoMessage() {}
+
+func (x *CreatePass) ProtoReflect() protoreflect.Message {
+	mi := &file_cluster_api_api_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CreatePass.ProtoReflect.Descriptor instead.
+func (*CreatePass) Descriptor() ([]byte, []int) {
+	return file_cluster_api_api_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *CreatePass) GetHash() []byte {
+	if x != nil {
+		return x.Hash
+	}
+	return nil
+}
+
+func (x *CreatePass) GetRole() string {
+	if x != nil {
+		return x.Role
+	}
+	return ""
+}
+
+func (x *CreatePass) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *CreatePass) GetTtlMs() int64 {
+	if x != nil {
+		return x.TtlMs
+	}
+	return 0
+}
+
+type CreatePassReply struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	UntilUnixMs   int64                  `protobuf:"varint,2,opt,name=until_unix_ms,json=untilUnixMs,proto3" json:"until_unix_ms,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CreatePassReply) Reset() {
+	*x = CreatePassReply{}
+	mi := &file_cluster_api_api_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CreatePassReply) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CreatePassReply) ProtoMessage() {}
+
+func (x *CreatePassReply) ProtoReflect() protoreflect.Message {
+	mi := &file_cluster_api_api_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CreatePassReply.ProtoReflect.Descriptor instead.
+func (*CreatePassReply) Descriptor() ([]byte, []int) {
+	return file_cluster_api_api_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *CreatePassReply) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *CreatePassReply) GetUntilUnixMs() int64 {
+	if x != nil {
+		return x.UntilUnixMs
+	}
+	return 0
+}
+
+// ListPasses asks for all tokens of people that are good.
+type ListPasses struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListPasses) Reset() {
+	*x = ListPasses{}
+	mi := &file_cluster_api_api_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListPasses) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListPasses) ProtoMessage() {}
+
+func (x *ListPasses) ProtoReflect() protoreflect.Message {
+	mi := &file_cluster_api_api_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListPasses.ProtoReflect.Descriptor instead.
+func (*ListPasses) Descriptor() ([]byte, []int) {
+	return file_cluster_api_api_proto_rawDescGZIP(), []int{12}
+}
+
+type ListPassesReply struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Passes        []*Pass                `protobuf:"bytes,1,rep,name=passes,proto3" json:"passes,omitempty"` // by name, then by time
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListPassesReply) Reset() {
+	*x = ListPassesReply{}
+	mi := &file_cluster_api_api_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListPassesReply) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListPassesReply) ProtoMessage() {}
+
+func (x *ListPassesReply) ProtoReflect() protoreflect.Message {
+	mi := &file_cluster_api_api_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListPassesReply.ProtoReflect.Descriptor instead.
+func (*ListPassesReply) Descriptor() ([]byte, []int) {
+	return file_cluster_api_api_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *ListPassesReply) GetPasses() []*Pass {
+	if x != nil {
+		return x.Passes
+	}
+	return nil
+}
+
+// Pass is a person's token without its hash.
+type Pass struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	Role          string                 `protobuf:"bytes,2,opt,name=role,proto3" json:"role,omitempty"`
+	Name          string                 `protobuf:"bytes,3,opt,name=name,proto3" json:"name,omitempty"`
+	By            string                 `protobuf:"bytes,4,opt,name=by,proto3" json:"by,omitempty"`
+	MadeUnixMs    int64                  `protobuf:"varint,5,opt,name=made_unix_ms,json=madeUnixMs,proto3" json:"made_unix_ms,omitempty"`
+	UntilUnixMs   int64                  `protobuf:"varint,6,opt,name=until_unix_ms,json=untilUnixMs,proto3" json:"until_unix_ms,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Pass) Reset() {
+	*x = Pass{}
+	mi := &file_cluster_api_api_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Pass) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Pass) ProtoMessage() {}
+
+func (x *Pass) ProtoReflect() protoreflect.Message {
+	mi := &file_cluster_api_api_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Pass.ProtoReflect.Descriptor instead.
+func (*Pass) Descriptor() ([]byte, []int) {
+	return file_cluster_api_api_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *Pass) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *Pass) GetRole() string {
+	if x != nil {
+		return x.Role
+	}
+	return ""
+}
+
+func (x *Pass) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *Pass) GetBy() string {
+	if x != nil {
+		return x.By
+	}
+	return ""
+}
+
+func (x *Pass) GetMadeUnixMs() int64 {
+	if x != nil {
+		return x.MadeUnixMs
+	}
+	return 0
+}
+
+func (x *Pass) GetUntilUnixMs() int64 {
+	if x != nil {
+		return x.UntilUnixMs
+	}
+	return 0
+}
+
+// RevokePass has a token refused from now on. One that is not there is refused already.
+type RevokePass struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"` // or the beginning of one
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RevokePass) Reset() {
+	*x = RevokePass{}
+	mi := &file_cluster_api_api_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RevokePass) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RevokePass) ProtoMessage() {}
+
+func (x *RevokePass) ProtoReflect() protoreflect.Message {
+	mi := &file_cluster_api_api_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RevokePass.ProtoReflect.Descriptor instead.
+func (*RevokePass) Descriptor() ([]byte, []int) {
+	return file_cluster_api_api_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *RevokePass) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+type RevokePassReply struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	Role          string                 `protobuf:"bytes,2,opt,name=role,proto3" json:"role,omitempty"`
+	Name          string                 `protobuf:"bytes,3,opt,name=name,proto3" json:"name,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RevokePassReply) Reset() {
+	*x = RevokePassReply{}
+	mi := &file_cluster_api_api_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RevokePassReply) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RevokePassReply) ProtoMessage() {}
+
+func (x *RevokePassReply) ProtoReflect() protoreflect.Message {
+	mi := &file_cluster_api_api_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RevokePassReply.ProtoReflect.Descriptor instead.
+func (*RevokePassReply) Descriptor() ([]byte, []int) {
+	return file_cluster_api_api_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *RevokePassReply) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *RevokePassReply) GetRole() string {
+	if x != nil {
+		return x.Role
+	}
+	return ""
+}
+
+func (x *RevokePassReply) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
 var File_cluster_api_api_proto protoreflect.FileDescriptor
 
 const file_cluster_api_api_proto_rawDesc = "" +
@@ -719,18 +1120,48 @@ const file_cluster_api_api_proto_rawDesc = "" +
 	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\x12\x18\n" +
 	"\aversion\x18\x03 \x01(\tR\aversion\x12\x16\n" +
 	"\x06levels\x18\x04 \x03(\tR\x06levels\"\b\n" +
-	"\x06WhoAmI\"\x9e\x01\n" +
+	"\x06WhoAmI\"\xb2\x01\n" +
 	"\vWhoAmIReply\x12\x18\n" +
 	"\acluster\x18\x01 \x01(\tR\acluster\x12\x12\n" +
 	"\x04role\x18\x02 \x01(\tR\x04role\x12\x12\n" +
 	"\x04name\x18\x03 \x01(\tR\x04name\x12\"\n" +
 	"\runtil_unix_ms\x18\x04 \x01(\x03R\vuntilUnixMs\x12)\n" +
-	"\x06rights\x18\x05 \x03(\v2\x11.synapse.v1.RightR\x06rights\"X\n" +
+	"\x06rights\x18\x05 \x03(\v2\x11.synapse.v1.RightR\x06rights\x12\x12\n" +
+	"\x04pass\x18\x06 \x01(\tR\x04pass\"X\n" +
 	"\x05Right\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04text\x18\x02 \x01(\tR\x04text\x12\x10\n" +
 	"\x03own\x18\x03 \x01(\bR\x03own\x12\x15\n" +
-	"\x06of_job\x18\x04 \x01(\bR\x05ofJob2\xa0\t\n" +
+	"\x06of_job\x18\x04 \x01(\bR\x05ofJob\"_\n" +
+	"\n" +
+	"CreatePass\x12\x12\n" +
+	"\x04hash\x18\x01 \x01(\fR\x04hash\x12\x12\n" +
+	"\x04role\x18\x02 \x01(\tR\x04role\x12\x12\n" +
+	"\x04name\x18\x03 \x01(\tR\x04name\x12\x15\n" +
+	"\x06ttl_ms\x18\x04 \x01(\x03R\x05ttlMs\"E\n" +
+	"\x0fCreatePassReply\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x12\"\n" +
+	"\runtil_unix_ms\x18\x02 \x01(\x03R\vuntilUnixMs\"\f\n" +
+	"\n" +
+	"ListPasses\";\n" +
+	"\x0fListPassesReply\x12(\n" +
+	"\x06passes\x18\x01 \x03(\v2\x10.synapse.v1.PassR\x06passes\"\x94\x01\n" +
+	"\x04Pass\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
+	"\x04role\x18\x02 \x01(\tR\x04role\x12\x12\n" +
+	"\x04name\x18\x03 \x01(\tR\x04name\x12\x0e\n" +
+	"\x02by\x18\x04 \x01(\tR\x02by\x12 \n" +
+	"\fmade_unix_ms\x18\x05 \x01(\x03R\n" +
+	"madeUnixMs\x12\"\n" +
+	"\runtil_unix_ms\x18\x06 \x01(\x03R\vuntilUnixMs\"\x1c\n" +
+	"\n" +
+	"RevokePass\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\"I\n" +
+	"\x0fRevokePassReply\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
+	"\x04role\x18\x02 \x01(\tR\x04role\x12\x12\n" +
+	"\x04name\x18\x03 \x01(\tR\x04name2\xe9\n" +
+	"\n" +
 	"\aSynapse\x125\n" +
 	"\x06Submit\x12\x12.synapse.v1.Submit\x1a\x17.synapse.v1.SubmitReply\x12;\n" +
 	"\fSubmitScript\x12\x12.synapse.v1.Submit\x1a\x17.synapse.v1.SubmitReply\x12<\n" +
@@ -754,7 +1185,13 @@ const file_cluster_api_api_proto_rawDesc = "" +
 	"\x05Watch\x12\x11.synapse.v1.Watch\x1a\x11.synapse.v1.Event0\x01\x127\n" +
 	"\bReadLogs\x12\x14.synapse.v1.ReadLogs\x1a\x13.synapse.v1.LogPart0\x01\x128\n" +
 	"\aCluster\x12\x13.synapse.v1.Cluster\x1a\x18.synapse.v1.ClusterReply\x125\n" +
-	"\x06WhoAmI\x12\x12.synapse.v1.WhoAmI\x1a\x17.synapse.v1.WhoAmIReplyB(Z&github.com/yi-json/synapse/cluster/apib\x06proto3"
+	"\x06WhoAmI\x12\x12.synapse.v1.WhoAmI\x1a\x17.synapse.v1.WhoAmIReply\x12A\n" +
+	"\n" +
+	"CreatePass\x12\x16.synapse.v1.CreatePass\x1a\x1b.synapse.v1.CreatePassReply\x12A\n" +
+	"\n" +
+	"ListPasses\x12\x16.synapse.v1.ListPasses\x1a\x1b.synapse.v1.ListPassesReply\x12A\n" +
+	"\n" +
+	"RevokePass\x12\x16.synapse.v1.RevokePass\x1a\x1b.synapse.v1.RevokePassReplyB(Z&github.com/yi-json/synapse/cluster/apib\x06proto3"
 
 var (
 	file_cluster_api_api_proto_rawDescOnce sync.Once
@@ -768,7 +1205,7 @@ func file_cluster_api_api_proto_rawDescGZIP() []byte {
 	return file_cluster_api_api_proto_rawDescData
 }
 
-var file_cluster_api_api_proto_msgTypes = make([]protoimpl.MessageInfo, 10)
+var file_cluster_api_api_proto_msgTypes = make([]protoimpl.MessageInfo, 17)
 var file_cluster_api_api_proto_goTypes = []any{
 	(*ReadLogs)(nil),                  // 0: synapse.v1.ReadLogs
 	(*LogPosition)(nil),               // 1: synapse.v1.LogPosition
@@ -780,91 +1217,105 @@ var file_cluster_api_api_proto_goTypes = []any{
 	(*WhoAmI)(nil),                    // 7: synapse.v1.WhoAmI
 	(*WhoAmIReply)(nil),               // 8: synapse.v1.WhoAmIReply
 	(*Right)(nil),                     // 9: synapse.v1.Right
-	(*messages.Principal)(nil),        // 10: synapse.v1.Principal
-	(*messages.Token)(nil),            // 11: synapse.v1.Token
-	(*messages.Submit)(nil),           // 12: synapse.v1.Submit
-	(*messages.DryRun)(nil),           // 13: synapse.v1.DryRun
-	(*messages.Cancel)(nil),           // 14: synapse.v1.Cancel
-	(*messages.Hold)(nil),             // 15: synapse.v1.Hold
-	(*messages.Requeue)(nil),          // 16: synapse.v1.Requeue
-	(*messages.Update)(nil),           // 17: synapse.v1.Update
-	(*messages.ChangeNode)(nil),       // 18: synapse.v1.ChangeNode
-	(*messages.ApplyQueues)(nil),      // 19: synapse.v1.ApplyQueues
-	(*messages.GetQueues)(nil),        // 20: synapse.v1.GetQueues
-	(*messages.GetJob)(nil),           // 21: synapse.v1.GetJob
-	(*messages.ListJobs)(nil),         // 22: synapse.v1.ListJobs
-	(*messages.ListNodes)(nil),        // 23: synapse.v1.ListNodes
-	(*messages.ExplainJob)(nil),       // 24: synapse.v1.ExplainJob
-	(*messages.History)(nil),          // 25: synapse.v1.History
-	(*messages.Watch)(nil),            // 26: synapse.v1.Watch
-	(*messages.SubmitReply)(nil),      // 27: synapse.v1.SubmitReply
-	(*messages.DryRunReply)(nil),      // 28: synapse.v1.DryRunReply
-	(*messages.CancelReply)(nil),      // 29: synapse.v1.CancelReply
-	(*messages.HoldReply)(nil),        // 30: synapse.v1.HoldReply
-	(*messages.RequeueReply)(nil),     // 31: synapse.v1.RequeueReply
-	(*messages.UpdateReply)(nil),      // 32: synapse.v1.UpdateReply
-	(*messages.ChangeNodeReply)(nil),  // 33: synapse.v1.ChangeNodeReply
-	(*messages.ApplyQueuesReply)(nil), // 34: synapse.v1.ApplyQueuesReply
-	(*messages.GetQueuesReply)(nil),   // 35: synapse.v1.GetQueuesReply
-	(*messages.GetJobReply)(nil),      // 36: synapse.v1.GetJobReply
-	(*messages.ListJobsReply)(nil),    // 37: synapse.v1.ListJobsReply
-	(*messages.ListNodesReply)(nil),   // 38: synapse.v1.ListNodesReply
-	(*messages.ExplainJobReply)(nil),  // 39: synapse.v1.ExplainJobReply
-	(*messages.HistoryReply)(nil),     // 40: synapse.v1.HistoryReply
-	(*messages.Event)(nil),            // 41: synapse.v1.Event
+	(*CreatePass)(nil),                // 10: synapse.v1.CreatePass
+	(*CreatePassReply)(nil),           // 11: synapse.v1.CreatePassReply
+	(*ListPasses)(nil),                // 12: synapse.v1.ListPasses
+	(*ListPassesReply)(nil),           // 13: synapse.v1.ListPassesReply
+	(*Pass)(nil),                      // 14: synapse.v1.Pass
+	(*RevokePass)(nil),                // 15: synapse.v1.RevokePass
+	(*RevokePassReply)(nil),           // 16: synapse.v1.RevokePassReply
+	(*messages.Principal)(nil),        // 17: synapse.v1.Principal
+	(*messages.Token)(nil),            // 18: synapse.v1.Token
+	(*messages.Submit)(nil),           // 19: synapse.v1.Submit
+	(*messages.DryRun)(nil),           // 20: synapse.v1.DryRun
+	(*messages.Cancel)(nil),           // 21: synapse.v1.Cancel
+	(*messages.Hold)(nil),             // 22: synapse.v1.Hold
+	(*messages.Requeue)(nil),          // 23: synapse.v1.Requeue
+	(*messages.Update)(nil),           // 24: synapse.v1.Update
+	(*messages.ChangeNode)(nil),       // 25: synapse.v1.ChangeNode
+	(*messages.ApplyQueues)(nil),      // 26: synapse.v1.ApplyQueues
+	(*messages.GetQueues)(nil),        // 27: synapse.v1.GetQueues
+	(*messages.GetJob)(nil),           // 28: synapse.v1.GetJob
+	(*messages.ListJobs)(nil),         // 29: synapse.v1.ListJobs
+	(*messages.ListNodes)(nil),        // 30: synapse.v1.ListNodes
+	(*messages.ExplainJob)(nil),       // 31: synapse.v1.ExplainJob
+	(*messages.History)(nil),          // 32: synapse.v1.History
+	(*messages.Watch)(nil),            // 33: synapse.v1.Watch
+	(*messages.SubmitReply)(nil),      // 34: synapse.v1.SubmitReply
+	(*messages.DryRunReply)(nil),      // 35: synapse.v1.DryRunReply
+	(*messages.CancelReply)(nil),      // 36: synapse.v1.CancelReply
+	(*messages.HoldReply)(nil),        // 37: synapse.v1.HoldReply
+	(*messages.RequeueReply)(nil),     // 38: synapse.v1.RequeueReply
+	(*messages.UpdateReply)(nil),      // 39: synapse.v1.UpdateReply
+	(*messages.ChangeNodeReply)(nil),  // 40: synapse.v1.ChangeNodeReply
+	(*messages.ApplyQueuesReply)(nil), // 41: synapse.v1.ApplyQueuesReply
+	(*messages.GetQueuesReply)(nil),   // 42: synapse.v1.GetQueuesReply
+	(*messages.GetJobReply)(nil),      // 43: synapse.v1.GetJobReply
+	(*messages.ListJobsReply)(nil),    // 44: synapse.v1.ListJobsReply
+	(*messages.ListNodesReply)(nil),   // 45: synapse.v1.ListNodesReply
+	(*messages.ExplainJobReply)(nil),  // 46: synapse.v1.ExplainJobReply
+	(*messages.HistoryReply)(nil),     // 47: synapse.v1.HistoryReply
+	(*messages.Event)(nil),            // 48: synapse.v1.Event
 }
 var file_cluster_api_api_proto_depIdxs = []int32{
-	10, // 0: synapse.v1.ReadLogs.principal:type_name -> synapse.v1.Principal
-	11, // 1: synapse.v1.ReadLogs.attempt:type_name -> synapse.v1.Token
+	17, // 0: synapse.v1.ReadLogs.principal:type_name -> synapse.v1.Principal
+	18, // 1: synapse.v1.ReadLogs.attempt:type_name -> synapse.v1.Token
 	1,  // 2: synapse.v1.ReadLogs.from:type_name -> synapse.v1.LogPosition
-	11, // 3: synapse.v1.LogPart.attempt:type_name -> synapse.v1.Token
-	10, // 4: synapse.v1.ReadScript.principal:type_name -> synapse.v1.Principal
+	18, // 3: synapse.v1.LogPart.attempt:type_name -> synapse.v1.Token
+	17, // 4: synapse.v1.ReadScript.principal:type_name -> synapse.v1.Principal
 	9,  // 5: synapse.v1.WhoAmIReply.rights:type_name -> synapse.v1.Right
-	12, // 6: synapse.v1.Synapse.Submit:input_type -> synapse.v1.Submit
-	12, // 7: synapse.v1.Synapse.SubmitScript:input_type -> synapse.v1.Submit
-	3,  // 8: synapse.v1.Synapse.ReadScript:input_type -> synapse.v1.ReadScript
-	13, // 9: synapse.v1.Synapse.DryRun:input_type -> synapse.v1.DryRun
-	14, // 10: synapse.v1.Synapse.Cancel:input_type -> synapse.v1.Cancel
-	15, // 11: synapse.v1.Synapse.Hold:input_type -> synapse.v1.Hold
-	16, // 12: synapse.v1.Synapse.Requeue:input_type -> synapse.v1.Requeue
-	17, // 13: synapse.v1.Synapse.Update:input_type -> synapse.v1.Update
-	18, // 14: synapse.v1.Synapse.ChangeNode:input_type -> synapse.v1.ChangeNode
-	19, // 15: synapse.v1.Synapse.ApplyQueues:input_type -> synapse.v1.ApplyQueues
-	20, // 16: synapse.v1.Synapse.GetQueues:input_type -> synapse.v1.GetQueues
-	21, // 17: synapse.v1.Synapse.GetJob:input_type -> synapse.v1.GetJob
-	22, // 18: synapse.v1.Synapse.ListJobs:input_type -> synapse.v1.ListJobs
-	23, // 19: synapse.v1.Synapse.ListNodes:input_type -> synapse.v1.ListNodes
-	24, // 20: synapse.v1.Synapse.ExplainJob:input_type -> synapse.v1.ExplainJob
-	25, // 21: synapse.v1.Synapse.History:input_type -> synapse.v1.History
-	26, // 22: synapse.v1.Synapse.Watch:input_type -> synapse.v1.Watch
-	0,  // 23: synapse.v1.Synapse.ReadLogs:input_type -> synapse.v1.ReadLogs
-	5,  // 24: synapse.v1.Synapse.Cluster:input_type -> synapse.v1.Cluster
-	7,  // 25: synapse.v1.Synapse.WhoAmI:input_type -> synapse.v1.WhoAmI
-	27, // 26: synapse.v1.Synapse.Submit:output_type -> synapse.v1.SubmitReply
-	27, // 27: synapse.v1.Synapse.SubmitScript:output_type -> synapse.v1.SubmitReply
-	4,  // 28: synapse.v1.Synapse.ReadScript:output_type -> synapse.v1.ScriptText
-	28, // 29: synapse.v1.Synapse.DryRun:output_type -> synapse.v1.DryRunReply
-	29, // 30: synapse.v1.Synapse.Cancel:output_type -> synapse.v1.CancelReply
-	30, // 31: synapse.v1.Synapse.Hold:output_type -> synapse.v1.HoldReply
-	31, // 32: synapse.v1.Synapse.Requeue:output_type -> synapse.v1.RequeueReply
-	32, // 33: synapse.v1.Synapse.Update:output_type -> synapse.v1.UpdateReply
-	33, // 34: synapse.v1.Synapse.ChangeNode:output_type -> synapse.v1.ChangeNodeReply
-	34, // 35: synapse.v1.Synapse.ApplyQueues:output_type -> synapse.v1.ApplyQueuesReply
-	35, // 36: synapse.v1.Synapse.GetQueues:output_type -> synapse.v1.GetQueuesReply
-	36, // 37: synapse.v1.Synapse.GetJob:output_type -> synapse.v1.GetJobReply
-	37, // 38: synapse.v1.Synapse.ListJobs:output_type -> synapse.v1.ListJobsReply
-	38, // 39: synapse.v1.Synapse.ListNodes:output_type -> synapse.v1.ListNodesReply
-	39, // 40: synapse.v1.Synapse.ExplainJob:output_type -> synapse.v1.ExplainJobReply
-	40, // 41: synapse.v1.Synapse.History:output_type -> synapse.v1.HistoryReply
-	41, // 42: synapse.v1.Synapse.Watch:output_type -> synapse.v1.Event
-	2,  // 43: synapse.v1.Synapse.ReadLogs:output_type -> synapse.v1.LogPart
-	6,  // 44: synapse.v1.Synapse.Cluster:output_type -> synapse.v1.ClusterReply
-	8,  // 45: synapse.v1.Synapse.WhoAmI:output_type -> synapse.v1.WhoAmIReply
-	26, // [26:46] is the sub-list for method output_type
-	6,  // [6:26] is the sub-list for method input_type
-	6,  // [6:6] is the sub-list for extension type_name
-	6,  // [6:6] is the sub-list for extension extendee
-	0,  // [0:6] is the sub-list for field type_name
+	14, // 6: synapse.v1.ListPassesReply.passes:type_name -> synapse.v1.Pass
+	19, // 7: synapse.v1.Synapse.Submit:input_type -> synapse.v1.Submit
+	19, // 8: synapse.v1.Synapse.SubmitScript:input_type -> synapse.v1.Submit
+	3,  // 9: synapse.v1.Synapse.ReadScript:input_type -> synapse.v1.ReadScript
+	20, // 10: synapse.v1.Synapse.DryRun:input_type -> synapse.v1.DryRun
+	21, // 11: synapse.v1.Synapse.Cancel:input_type -> synapse.v1.Cancel
+	22, // 12: synapse.v1.Synapse.Hold:input_type -> synapse.v1.Hold
+	23, // 13: synapse.v1.Synapse.Requeue:input_type -> synapse.v1.Requeue
+	24, // 14: synapse.v1.Synapse.Update:input_type -> synapse.v1.Update
+	25, // 15: synapse.v1.Synapse.ChangeNode:input_type -> synapse.v1.ChangeNode
+	26, // 16: synapse.v1.Synapse.ApplyQueues:input_type -> synapse.v1.ApplyQueues
+	27, // 17: synapse.v1.Synapse.GetQueues:input_type -> synapse.v1.GetQueues
+	28, // 18: synapse.v1.Synapse.GetJob:input_type -> synapse.v1.GetJob
+	29, // 19: synapse.v1.Synapse.ListJobs:input_type -> synapse.v1.ListJobs
+	30, // 20: synapse.v1.Synapse.ListNodes:input_type -> synapse.v1.ListNodes
+	31, // 21: synapse.v1.Synapse.ExplainJob:input_type -> synapse.v1.ExplainJob
+	32, // 22: synapse.v1.Synapse.History:input_type -> synapse.v1.History
+	33, // 23: synapse.v1.Synapse.Watch:input_type -> synapse.v1.Watch
+	0,  // 24: synapse.v1.Synapse.ReadLogs:input_type -> synapse.v1.ReadLogs
+	5,  // 25: synapse.v1.Synapse.Cluster:input_type -> synapse.v1.Cluster
+	7,  // 26: synapse.v1.Synapse.WhoAmI:input_type -> synapse.v1.WhoAmI
+	10, // 27: synapse.v1.Synapse.CreatePass:input_type -> synapse.v1.CreatePass
+	12, // 28: synapse.v1.Synapse.ListPasses:input_type -> synapse.v1.ListPasses
+	15, // 29: synapse.v1.Synapse.RevokePass:input_type -> synapse.v1.RevokePass
+	34, // 30: synapse.v1.Synapse.Submit:output_type -> synapse.v1.SubmitReply
+	34, // 31: synapse.v1.Synapse.SubmitScript:output_type -> synapse.v1.SubmitReply
+	4,  // 32: synapse.v1.Synapse.ReadScript:output_type -> synapse.v1.ScriptText
+	35, // 33: synapse.v1.Synapse.DryRun:output_type -> synapse.v1.DryRunReply
+	36, // 34: synapse.v1.Synapse.Cancel:output_type -> synapse.v1.CancelReply
+	37, // 35: synapse.v1.Synapse.Hold:output_type -> synapse.v1.HoldReply
+	38, // 36: synapse.v1.Synapse.Requeue:output_type -> synapse.v1.RequeueReply
+	39, // 37: synapse.v1.Synapse.Update:output_type -> synapse.v1.UpdateReply
+	40, // 38: synapse.v1.Synapse.ChangeNode:output_type -> synapse.v1.ChangeNodeReply
+	41, // 39: synapse.v1.Synapse.ApplyQueues:output_type -> synapse.v1.ApplyQueuesReply
+	42, // 40: synapse.v1.Synapse.GetQueues:output_type -> synapse.v1.GetQueuesReply
+	43, // 41: synapse.v1.Synapse.GetJob:output_type -> synapse.v1.GetJobReply
+	44, // 42: synapse.v1.Synapse.ListJobs:output_type -> synapse.v1.ListJobsReply
+	45, // 43: synapse.v1.Synapse.ListNodes:output_type -> synapse.v1.ListNodesReply
+	46, // 44: synapse.v1.Synapse.ExplainJob:output_type -> synapse.v1.ExplainJobReply
+	47, // 45: synapse.v1.Synapse.History:output_type -> synapse.v1.HistoryReply
+	48, // 46: synapse.v1.Synapse.Watch:output_type -> synapse.v1.Event
+	2,  // 47: synapse.v1.Synapse.ReadLogs:output_type -> synapse.v1.LogPart
+	6,  // 48: synapse.v1.Synapse.Cluster:output_type -> synapse.v1.ClusterReply
+	8,  // 49: synapse.v1.Synapse.WhoAmI:output_type -> synapse.v1.WhoAmIReply
+	11, // 50: synapse.v1.Synapse.CreatePass:output_type -> synapse.v1.CreatePassReply
+	13, // 51: synapse.v1.Synapse.ListPasses:output_type -> synapse.v1.ListPassesReply
+	16, // 52: synapse.v1.Synapse.RevokePass:output_type -> synapse.v1.RevokePassReply
+	30, // [30:53] is the sub-list for method output_type
+	7,  // [7:30] is the sub-list for method input_type
+	7,  // [7:7] is the sub-list for extension type_name
+	7,  // [7:7] is the sub-list for extension extendee
+	0,  // [0:7] is the sub-list for field type_name
 }
 
 func init() { file_cluster_api_api_proto_init() }
@@ -878,7 +1329,7 @@ func file_cluster_api_api_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_cluster_api_api_proto_rawDesc), len(file_cluster_api_api_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   10,
+			NumMessages:   17,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

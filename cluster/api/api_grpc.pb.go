@@ -45,6 +45,9 @@ const (
 	Synapse_ReadLogs_FullMethodName     = "/synapse.v1.Synapse/ReadLogs"
 	Synapse_Cluster_FullMethodName      = "/synapse.v1.Synapse/Cluster"
 	Synapse_WhoAmI_FullMethodName       = "/synapse.v1.Synapse/WhoAmI"
+	Synapse_CreatePass_FullMethodName   = "/synapse.v1.Synapse/CreatePass"
+	Synapse_ListPasses_FullMethodName   = "/synapse.v1.Synapse/ListPasses"
+	Synapse_RevokePass_FullMethodName   = "/synapse.v1.Synapse/RevokePass"
 )
 
 // SynapseClient is the client API for Synapse service.
@@ -73,6 +76,9 @@ type SynapseClient interface {
 	ReadLogs(ctx context.Context, in *ReadLogs, opts ...grpc.CallOption) (grpc.ServerStreamingClient[LogPart], error)
 	Cluster(ctx context.Context, in *Cluster, opts ...grpc.CallOption) (*ClusterReply, error)
 	WhoAmI(ctx context.Context, in *WhoAmI, opts ...grpc.CallOption) (*WhoAmIReply, error)
+	CreatePass(ctx context.Context, in *CreatePass, opts ...grpc.CallOption) (*CreatePassReply, error)
+	ListPasses(ctx context.Context, in *ListPasses, opts ...grpc.CallOption) (*ListPassesReply, error)
+	RevokePass(ctx context.Context, in *RevokePass, opts ...grpc.CallOption) (*RevokePassReply, error)
 }
 
 type synapseClient struct {
@@ -301,6 +307,36 @@ func (c *synapseClient) WhoAmI(ctx context.Context, in *WhoAmI, opts ...grpc.Cal
 	return out, nil
 }
 
+func (c *synapseClient) CreatePass(ctx context.Context, in *CreatePass, opts ...grpc.CallOption) (*CreatePassReply, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(CreatePassReply)
+	err := c.cc.Invoke(ctx, Synapse_CreatePass_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *synapseClient) ListPasses(ctx context.Context, in *ListPasses, opts ...grpc.CallOption) (*ListPassesReply, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListPassesReply)
+	err := c.cc.Invoke(ctx, Synapse_ListPasses_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *synapseClient) RevokePass(ctx context.Context, in *RevokePass, opts ...grpc.CallOption) (*RevokePassReply, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(RevokePassReply)
+	err := c.cc.Invoke(ctx, Synapse_RevokePass_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // SynapseServer is the server API for Synapse service.
 // All implementations must embed UnimplementedSynapseServer
 // for forward compatibility.
@@ -327,6 +363,9 @@ type SynapseServer interface {
 	ReadLogs(*ReadLogs, grpc.ServerStreamingServer[LogPart]) error
 	Cluster(context.Context, *Cluster) (*ClusterReply, error)
 	WhoAmI(context.Context, *WhoAmI) (*WhoAmIReply, error)
+	CreatePass(context.Context, *CreatePass) (*CreatePassReply, error)
+	ListPasses(context.Context, *ListPasses) (*ListPassesReply, error)
+	RevokePass(context.Context, *RevokePass) (*RevokePassReply, error)
 	mustEmbedUnimplementedSynapseServer()
 }
 
@@ -396,6 +435,15 @@ func (UnimplementedSynapseServer) Cluster(context.Context, *Cluster) (*ClusterRe
 }
 func (UnimplementedSynapseServer) WhoAmI(context.Context, *WhoAmI) (*WhoAmIReply, error) {
 	return nil, status.Error(codes.Unimplemented, "method WhoAmI not implemented")
+}
+func (UnimplementedSynapseServer) CreatePass(context.Context, *CreatePass) (*CreatePassReply, error) {
+	return nil, status.Error(codes.Unimplemented, "method CreatePass not implemented")
+}
+func (UnimplementedSynapseServer) ListPasses(context.Context, *ListPasses) (*ListPassesReply, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListPasses not implemented")
+}
+func (UnimplementedSynapseServer) RevokePass(context.Context, *RevokePass) (*RevokePassReply, error) {
+	return nil, status.Error(codes.Unimplemented, "method RevokePass not implemented")
 }
 func (UnimplementedSynapseServer) mustEmbedUnimplementedSynapseServer() {}
 func (UnimplementedSynapseServer) testEmbeddedByValue()                 {}
@@ -764,6 +812,60 @@ func _Synapse_WhoAmI_Handler(srv interface{}, ctx context.Context, dec func(inte
 	return interceptor(ctx, in, info, handler)
 }
 
+func _Synapse_CreatePass_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(CreatePass)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(SynapseServer).CreatePass(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Synapse_CreatePass_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(SynapseServer).CreatePass(ctx, req.(*CreatePass))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _Synapse_ListPasses_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListPasses)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(SynapseServer).ListPasses(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Synapse_ListPasses_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(SynapseServer).ListPasses(ctx, req.(*ListPasses))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _Synapse_RevokePass_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(RevokePass)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(SynapseServer).RevokePass(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Synapse_RevokePass_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(SynapseServer).RevokePass(ctx, req.(*RevokePass))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // Synapse_ServiceDesc is the grpc.ServiceDesc for Synapse service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -842,6 +944,18 @@ var Synapse_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "WhoAmI",
 			Handler:    _Synapse_WhoAmI_Handler,
+		},
+		{
+			MethodName: "CreatePass",
+			Handler:    _Synapse_CreatePass_Handler,
+		},
+		{
+			MethodName: "ListPasses",
+			Handler:    _Synapse_ListPasses_Handler,
+		},
+		{
+			MethodName: "RevokePass",
+			Handler:    _Synapse_RevokePass_Handler,
 		},
 	},
 	Streams: []grpc.StreamDesc{

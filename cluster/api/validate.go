@@ -2,8 +2,11 @@ package api
 
 import (
 	"fmt"
+	"slices"
+	"time"
 	"unicode/utf8"
 
+	"github.com/yi-json/synapse/cluster/identity"
 	"github.com/yi-json/synapse/messages"
 )
 
@@ -81,6 +84,36 @@ func (x *Cluster) Validate() error { return nil }
 
 // Validate has nothing to refuse.
 func (x *WhoAmI) Validate() error { return nil }
+
+// MaxPassTTL is how long a person's token may be good: one that is lost and forgotten ends by itself.
+const MaxPassTTL = 366 * 24 * time.Hour
+
+// Validate refuses a token that is of nobody, or good for ever.
+func (x *CreatePass) Validate() error {
+	roles, who := identity.People, identity.Identity{Cluster: "c", Role: identity.Role(x.GetRole()), Name: x.GetName()}
+	switch ttl := x.GetTtlMs(); {
+	case len(x.GetHash()) != messages.PassHashBytes:
+		return refusal("hash", fmt.Sprintf("has %d bytes, but a hash has %d", len(x.GetHash()), messages.PassHashBytes), "")
+	case !slices.Contains(roles, who.Role):
+		return refusal("role", fmt.Sprintf("%.64q is no role of people", x.GetRole()), "one of "+identity.Listed(roles))
+	case who.Check() != nil:
+		return refusal("name", who.Check().Error(), "")
+	case ttl <= 0 || ttl > MaxPassTTL.Milliseconds():
+		return refusal("ttl_ms", fmt.Sprintf("is %d", ttl), fmt.Sprintf("at least 1, at most %d", MaxPassTTL.Milliseconds()))
+	}
+	return nil
+}
+
+// Validate has nothing to refuse.
+func (x *ListPasses) Validate() error { return nil }
+
+// Validate refuses what names no token.
+func (x *RevokePass) Validate() error {
+	if x.GetId() == "" {
+		return refusal("id", "is missing", "`synapse-cli token list` has them")
+	}
+	return nil
+}
 
 // Validate refuses what the first clients' call can contain and no job can mean. The job that is made of it is checked
 // for everything else.

@@ -45,6 +45,7 @@ type Line struct {
 	N       uint64 `json:"n"`
 	At      string `json:"at"`
 	Who     string `json:"who,omitempty"`
+	Pass    string `json:"token,omitempty"` // the id of the token, where it was shown in place of a certificate
 	From    string `json:"from,omitempty"`
 	Call    string `json:"call,omitempty"`
 	What    string `json:"what,omitempty"`

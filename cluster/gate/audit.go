@@ -25,7 +25,7 @@ import (
 func (c *asked) about(what, outcome string) audit.Line {
 	line := audit.Line{Call: c.call, What: what, Outcome: outcome}
 	if c.peer.Role != "" {
-		line.Who = c.peer.Identity.String()
+		line.Who, line.Pass = c.peer.Identity.String(), c.peer.Pass
 	}
 	if p, ok := peer.FromContext(c.ctx); ok {
 		line.From = p.Addr.String()
@@ -134,7 +134,7 @@ func (g *Gate) certified(conn *tls.Conn, who identity.Identity, until string) er
 // named are the fields of requests and answers that say what a call is about.
 var named = []protoreflect.Name{
 	"job", "node", "request_id", "reason", "run", "priority", "time_limit_ms", "begin_unix_ms",
-	"revision", "dry_run",
+	"revision", "dry_run", "id", "role", "name", "ttl_ms", "until_unix_ms",
 }
 
 // namedOfSpecs are those of a job that is submitted.

@@ -68,7 +68,11 @@ func (b *Badge) late() error {
 
 // Credentials are for gRPC's connections. Told, if any, learns of each connection whether it was refused.
 func (b *Badge) Credentials(told func(*Refused)) credentials.TransportCredentials {
-	return client{TransportCredentials: insecure.NewCredentials(), badge: b, told: told}
+	dial := func(ctx context.Context, raw net.Conn) (*tls.Conn, credentials.AuthInfo, error) {
+		conn, p, err := b.dial(ctx, raw, protocolHTTP2)
+		return conn, proved(p), err
+	}
+	return client{TransportCredentials: insecure.NewCredentials(), dial: dial, told: told}
 }
 
 // Plain is for connections without TLS. A scheduler that speaks nothing else is understood.
@@ -76,11 +80,11 @@ func Plain(told func(*Refused)) credentials.TransportCredentials {
 	return client{TransportCredentials: insecure.NewCredentials(), told: told}
 }
 
-// client is the dialling end as gRPC knows it: with a badge by TLS, without one in plaintext.
+// client is the dialling end as gRPC knows it: by TLS with something to show, without it in plaintext.
 type client struct {
 	credentials.TransportCredentials
-	badge *Badge
-	told  func(*Refused)
+	dial func(context.Context, net.Conn) (*tls.Conn, credentials.AuthInfo, error) // nil: plaintext
+	told func(*Refused)
 }
 
 // ClientHandshake proves the scheduler before anything is said.
@@ -88,16 +92,16 @@ func (c client) ClientHandshake(
 	ctx context.Context, authority string, raw net.Conn,
 ) (net.Conn, credentials.AuthInfo, error) {
 	c.tell(nil)
-	if c.badge == nil {
+	if c.dial == nil {
 		conn, info, err := c.TransportCredentials.ClientHandshake(ctx, authority, raw)
 		return &listening{Conn: conn, client: c}, info, err
 	}
-	conn, p, err := c.badge.dial(ctx, raw, protocolHTTP2)
+	conn, info, err := c.dial(ctx, raw)
 	if err != nil {
 		c.tell(err)
 		return nil, nil, err
 	}
-	return &listening{Conn: conn, client: c}, proved(p), nil
+	return &listening{Conn: conn, client: c}, info, nil
 }
 
 // dial makes the handshake, for one of the protocols that a gate speaks.
@@ -119,7 +123,7 @@ func (b *Badge) dial(ctx context.Context, raw net.Conn, protocol string) (*tls.C
 }
 
 func (c client) Info() credentials.ProtocolInfo {
-	if c.badge == nil {
+	if c.dial == nil {
 		return c.TransportCredentials.Info()
 	}
 	return credentials.ProtocolInfo{SecurityProtocol: "tls"}
@@ -145,14 +149,15 @@ type listening struct {
 
 func (l *listening) Read(b []byte) (int, error) {
 	n, err := l.Conn.Read(b)
-	if err != nil && l.client.badge != nil {
+	if err != nil && l.client.dial != nil {
 		if r := remote(err); r != nil {
 			l.client.tell(r)
 			err = r
 		}
 	}
-	if !l.heard && l.client.badge == nil && n > 1 && b[0] == alert[0] && b[1] == alert[1] {
-		err = &Refused{errors.New("the scheduler speaks TLS only: give --tls and a folder with a certificate")}
+	if !l.heard && l.client.dial == nil && n > 1 && b[0] == alert[0] && b[1] == alert[1] {
+		err = &Refused{errors.New(
+			"the scheduler speaks TLS only: give --tls and a folder with a certificate, or log in with a token")}
 		l.client.tell(err)
 		return 0, err
 	}

@@ -4,6 +4,7 @@
 package gate
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -55,6 +56,9 @@ type Options struct {
 	// Job finds the job that a caller names, by its id or the beginning of it; nil: nobody who needs to be a job's owner
 	// is let in.
 	Job func(ctx context.Context, id string) (*messages.JobRecord, error)
+	// Pass finds a person's token by its id, as the store has it now; nil and no error: there is none. Without it nobody
+	// is let in by a token.
+	Pass func(id string) (*messages.PassRecord, error)
 	// Audit is the account of what is asked here; nil: none is kept.
 	Audit *audit.Log
 	// Allowed is what each identity may have; the zero: DefaultAllowance.
@@ -89,8 +93,9 @@ type holder struct {
 // connection is one that was let in.
 type connection struct {
 	net.Conn
-	gate *Gate
-	peer identity.Peer
+	gate  *Gate
+	peer  identity.Peer
+	asked time.Time // when the store was last asked for the peer's token, if it has one
 }
 
 // New makes the gate of a scheduler. Its folder must be an authority's.
@@ -178,13 +183,14 @@ func (g *Gate) recheck() {
 	if err := g.renewOwn(); err != nil {
 		g.say("This scheduler cannot renew its own certificate: %v", err)
 	}
-	for _, c := range g.unwanted() {
+	for _, c := range g.unwanted(g.revoked()) {
 		c.Close()
 	}
 	g.noteTallies(false)
 }
 
-func (g *Gate) unwanted() (out []*connection) {
+// unwanted are the open connections that would be refused now; gone are those of which the store says so.
+func (g *Gate) unwanted(gone map[*connection]error) (out []*connection) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	for c := range g.open { //order: each is looked at alone
@@ -192,7 +198,7 @@ func (g *Gate) unwanted() (out []*connection) {
 		if later := g.renewed[holder{c.peer.Identity, c.peer.Key}]; later.After(until) {
 			until = later
 		}
-		if err := g.trust.Recheck(c.peer, until); err != nil {
+		if err := cmp.Or(gone[c], g.trust.Recheck(c.peer, until)); err != nil {
 			g.o.Count(countClosed, 1)
 			g.say("Closed the connection of %s from %s: %v", c.peer, c.RemoteAddr(), err)
 			g.note(audit.Line{
@@ -244,7 +250,9 @@ func (g *Gate) handshake(raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
 		case slices.Contains(hello.SupportedProtos, protocolRenewal):
 			return renewals, nil
 		case slices.Contains(hello.SupportedProtos, protocolJoin):
-			return g.joinConfig(), nil
+			return g.bareConfig(protocolJoin), nil
+		case slices.Contains(hello.SupportedProtos, protocolPass):
+			return g.bareConfig(protocolPass), nil
 		case visits(hello.SupportedProtos):
 			return visitConfig(calls), nil
 		}
@@ -267,19 +275,24 @@ func (g *Gate) handshake(raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
 		return nil, nil, errors.Join(errServed, g.renew(conn, p), conn.Close())
 	case protocolJoin:
 		return nil, nil, errors.Join(errServed, g.join(conn), conn.Close())
+	case protocolPass:
+		var err error
+		if p, err = g.bear(conn); err != nil {
+			return nil, nil, errors.Join(err, conn.Close())
+		}
 	}
-	if len(conn.ConnectionState().PeerCertificates) == 0 { // of a visitor alone
+	if p.Role == "" { // of a visitor alone
 		return conn, Visitor{from: hostOf(raw)}, nil
 	}
 	if who := p.Identity.String(); !g.purses.connects(who, g.o.Now()) {
 		return nil, nil, errors.Join(g.crowded(raw, who), conn.Close())
 	}
-	c := &connection{Conn: conn, gate: g, peer: p}
+	c := &connection{Conn: conn, gate: g, peer: p, asked: g.o.Now()}
 	g.mu.Lock()
 	g.open[c] = struct{}{}
 	g.mu.Unlock()
 	g.o.Count(countAdmitted, 1)
-	if conn.ConnectionState().NegotiatedProtocol != protocolHTTP2 {
+	if conn.ConnectionState().NegotiatedProtocol != protocolHTTP2 && p.Pass == "" {
 		return c, Visitor{Proof: proved(p), from: hostOf(raw)}, nil
 	}
 	return c, proved(p), nil

@@ -42,6 +42,7 @@ type ticket struct {
 	cluster string
 	root    [sha256.Size]byte // digest of the root's certificate: by it the bearer knows the scheduler
 	secret  []byte
+	now     func() time.Time // nil: the machine's clock
 }
 
 var (
@@ -93,8 +94,16 @@ func hashOf(secret []byte) string {
 
 // readTicket reads the text of an invitation.
 func readTicket(text string) (ticket, error) {
+	if strings.HasPrefix(strings.TrimSpace(text), passPrefix+".") {
+		return ticket{}, errors.New("this is a person's token, and no machine joins with it")
+	}
+	return readText(text, invitationPrefix)
+}
+
+// readText reads the text of a token of one kind.
+func readText(text, prefix string) (ticket, error) {
 	parts := strings.Split(strings.TrimSpace(text), ".")
-	if len(parts) != 4 || parts[0] != invitationPrefix || identity.CheckCluster(parts[1]) != nil {
+	if len(parts) != 4 || parts[0] != prefix || identity.CheckCluster(parts[1]) != nil {
 		return ticket{}, errTicket
 	}
 	root, err := hex.DecodeString(parts[2])

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -87,10 +88,11 @@ func (g *Gate) welcome(text []byte) (*identity.Pair, identity.Identity, error) {
 	return &identity.Pair{Chain: chain}, who, err
 }
 
-// joinConfig is for machines without a certificate. The root is shown too, since they have nothing but its digest.
-func (g *Gate) joinConfig() *tls.Config {
+// bareConfig is for machines and people without a certificate. The root is shown too, since they have nothing but its
+// digest.
+func (g *Gate) bareConfig(protocol string) *tls.Config {
 	return &tls.Config{
-		MinVersion: tls.VersionTLS13, SessionTicketsDisabled: true, NextProtos: []string{protocolJoin},
+		MinVersion: tls.VersionTLS13, SessionTicketsDisabled: true, NextProtos: []string{protocol},
 		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 			shown := g.pair.Load().TLS()
 			for _, root := range g.o.Folder.Roots {
@@ -132,25 +134,7 @@ func Join(ctx context.Context, token string, schedulers []string, name, otherwis
 func (t ticket) join(ctx context.Context, at string, q joining) (*identity.Folder, error) {
 	folder := &identity.Folder{}
 	prove := func(ctx context.Context, raw net.Conn) (*tls.Conn, error) {
-		conn := tls.Client(raw, &tls.Config{
-			MinVersion: tls.VersionTLS13, NextProtos: []string{protocolJoin},
-			InsecureSkipVerify: true, // VerifyConnection verifies, by the token's root
-			VerifyConnection: func(s tls.ConnectionState) error {
-				root := t.finds(s.PeerCertificates)
-				if root == nil {
-					return identity.ErrUnknown
-				}
-				folder.Roots = append(folder.Roots, root)
-				return (&identity.Trust{Cluster: t.cluster, Roots: folder.Roots}).Scheduler(s.PeerCertificates)
-			},
-		})
-		if err := conn.HandshakeContext(ctx); err != nil {
-			if r := ours(err); r != nil {
-				return nil, r
-			}
-			return nil, err
-		}
-		return conn, nil
+		return t.prove(ctx, raw, protocolJoin, func(root *x509.Certificate) { folder.Roots = []*x509.Certificate{root} })
 	}
 	chain, err := ask(ctx, at, prove, func() ([]byte, error) { return json.Marshal(q) })
 	if err != nil {

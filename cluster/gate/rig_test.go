@@ -30,6 +30,7 @@ type stage struct {
 	by      *identity.Folder
 	gate    *Gate
 	address string
+	shelf   *shelf // of people's tokens; nil: there are none
 
 	mu    sync.Mutex
 	now   time.Time

@@ -53,7 +53,9 @@ func Principal(ctx context.Context) *messages.Principal {
 // WhoAmI is for whom a call is taken; for the gateway.
 func WhoAmI(ctx context.Context) *api.WhoAmIReply {
 	p, _ := PeerOf(ctx)
-	r := &api.WhoAmIReply{Cluster: p.Cluster, Role: string(p.Role), Name: p.Name, UntilUnixMs: p.Until.UnixMilli()}
+	r := &api.WhoAmIReply{
+		Cluster: p.Cluster, Role: string(p.Role), Name: p.Name, UntilUnixMs: p.Until.UnixMilli(), Pass: p.Pass,
+	}
 	for _, right := range rights.All() {
 		if reach := right.Of(p.Role); reach != rights.None {
 			r.Rights = append(r.Rights, &api.Right{

@@ -139,44 +139,59 @@ func expected(role identity.Role, call string, q proto.Message, owner string) bo
 	return len(needed) > 0
 }
 
-// TestEveryCellOverTheWire asks each request once as each role, and what is refused is refused with the code, the words
-// and the hint that a person needs.
+// TestEveryCellOverTheWire asks each request once as each role, of people by a certificate and by a token, and what is
+// refused is refused with the code, the words and the hint that a person needs.
 func TestEveryCellOverTheWire(t *testing.T) {
 	s, served := callsStage(t)
+	s.keepPasses()
 	cells := map[bool]int{}
 	for _, role := range identity.Roles {
-		name := nameOf(role)
-		conn, _ := s.open(s.badge(s.by, role, name).Credentials(nil))
-		for _, m := range methods(t) {
-			call := "/" + string(m.Parent().FullName()) + "/" + string(m.Name())
-			for _, owner := range []string{"me", "other", messages.Anonymous} {
-				if owner != "me" && m.Input().Fields().ByName("job") == nil {
-					continue
+		conn, _ := s.open(s.badge(s.by, role, nameOf(role)).Credentials(nil))
+		askEveryCell(t, conn, served, role, cells)
+	}
+	byToken := map[bool]int{}
+	for _, role := range identity.People {
+		conn, _ := s.open(s.bearer(role, "me", time.Hour).Credentials(nil))
+		askEveryCell(t, conn, served, role, byToken)
+	}
+	for _, n := range []map[bool]int{cells, byToken} {
+		if n[true] < 100 || n[false] < 100 {
+			t.Errorf("asked were %d allowed cells and %d refused ones", n[true], n[false])
+		}
+	}
+	t.Logf("asked %d allowed cells, %d refused ones; by tokens %d and %d",
+		cells[true], cells[false], byToken[true], byToken[false])
+}
+
+// askEveryCell asks each request once.
+func askEveryCell(t *testing.T, conn *grpc.ClientConn, served *scripted, role identity.Role, cells map[bool]int) {
+	t.Helper()
+	name := nameOf(role)
+	for _, m := range methods(t) {
+		call := "/" + string(m.Parent().FullName()) + "/" + string(m.Name())
+		for _, owner := range []string{"me", "other", messages.Anonymous} {
+			if owner != "me" && m.Input().Fields().ByName("job") == nil {
+				continue
+			}
+			for words, q := range requests(call, m.Input(), owner) {
+				want := expected(role, call, q, owner)
+				cells[want]++
+				before := served.reached.Load()
+				err := invoke(conn, call, m, q)
+				reached := served.reached.Load() > before
+				if strings.HasPrefix(call, "/grpc.") {
+					reached = status.Code(err) != codes.PermissionDenied // served by the library
 				}
-				for words, q := range requests(call, m.Input(), owner) {
-					want := expected(role, call, q, owner)
-					cells[want]++
-					before := served.reached.Load()
-					err := invoke(conn, call, m, q)
-					reached := served.reached.Load() > before
-					if strings.HasPrefix(call, "/grpc.") {
-						reached = status.Code(err) != codes.PermissionDenied // served by the library
-					}
-					if reached != want {
-						t.Errorf("%s, %s %s of a job of %s: reached %v, want %v (%v)", role, call, words, owner, reached, want, err)
-					}
-					if o := api.OutcomeOf(err); !want && (o.GetCode() != messages.Code_CODE_NOT_ALLOWED || o.GetHint() == "" ||
-						!strings.HasPrefix(o.GetText(), fmt.Sprintf("%s (%s) may not ", name, role))) {
-						t.Errorf("%s, %s %s: refused with %v", role, call, words, err)
-					}
+				if reached != want {
+					t.Errorf("%s, %s %s of a job of %s: reached %v, want %v (%v)", role, call, words, owner, reached, want, err)
+				}
+				if o := api.OutcomeOf(err); !want && (o.GetCode() != messages.Code_CODE_NOT_ALLOWED || o.GetHint() == "" ||
+					!strings.HasPrefix(o.GetText(), fmt.Sprintf("%s (%s) may not ", name, role))) {
+					t.Errorf("%s, %s %s: refused with %v", role, call, words, err)
 				}
 			}
 		}
 	}
-	if cells[true] < 100 || cells[false] < 100 {
-		t.Errorf("asked were %d allowed cells and %d refused ones", cells[true], cells[false])
-	}
-	t.Logf("asked %d allowed cells, %d refused ones", cells[true], cells[false])
 }
 
 // nameOf is the name that each role asks under: an authority certifies its own scheduler alone.

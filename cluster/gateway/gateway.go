@@ -58,12 +58,21 @@ type Scripts interface {
 	Script(digest string) ([]byte, error)
 }
 
+// Passes keeps the tokens of people.
+type Passes interface {
+	KeepPass(epoch uint64, pass *messages.PassRecord) error
+	DropPass(epoch uint64, id string) error
+	Passes() ([]*messages.PassRecord, error)
+}
+
 // Options are what a process gives its gateway. Each of them may be left out.
 type Options struct {
 	Leader    func() Leader // asked at every call; nil: this process always leads
 	Peers     actors.Peers  // nil: no machine can be reached
 	Store     Store         // nil: only what the Mirror shows
 	Scripts   Scripts       // nil: jobs cannot bring scripts
+	Passes    Passes        // nil: people have no tokens
+	WallMs    func() int64  // the time of day, by which tokens are over
 	Principal func(context.Context) *messages.Principal
 	WhoAmI    func(context.Context) *api.WhoAmIReply // nil: everybody is anonymous
 	ClusterID string

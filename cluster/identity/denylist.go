@@ -84,19 +84,27 @@ func (d *Denylist) take(text []byte) error {
 
 func serialOf(serial *big.Int) string { return serialPrefix + serial.Text(16) }
 
+// has reports whether an entry is on the list.
+func (d *Denylist) has(entry string) bool {
+	if d == nil {
+		return false
+	}
+	_, ok := (*d.list.Load())[entry]
+	return ok
+}
+
 // finds is the entry that denies a chain; empty: none does.
 func (d *Denylist) finds(chain []*x509.Certificate) string {
 	if d == nil || len(*d.list.Load()) == 0 {
 		return ""
 	}
-	list := *d.list.Load()
 	for _, c := range chain {
 		entries := []string{serialOf(c.SerialNumber)}
 		if i, err := named(c); err == nil {
 			entries = append(entries, i.String())
 		}
 		for _, entry := range entries {
-			if _, ok := list[entry]; ok {
+			if d.has(entry) {
 				return entry
 			}
 		}

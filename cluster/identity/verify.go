@@ -16,7 +16,8 @@ type Peer struct {
 	Identity
 	Key   Digest // of its public key
 	Until time.Time
-	chain []*x509.Certificate
+	Pass  string              // the id of a person's token; empty: it showed a certificate
+	chain []*x509.Certificate // of that
 }
 
 // Trust is what an end believes.
@@ -34,6 +35,7 @@ var (
 	ErrCluster       = errors.New("it belongs to another cluster")
 	ErrRole          = errors.New("it has another role")
 	ErrDenied        = errors.New("it is on the denylist")
+	ErrOver          = errors.New("its token is over")
 )
 
 // TimeError says that a certificate is not good now, or not by this machine's clock: the words name both.
@@ -176,6 +178,9 @@ func (t *Trust) judge(chain []*x509.Certificate, now, at time.Time, usage x509.E
 // meanwhile; until says how long it is good, by the latest that was signed.
 func (t *Trust) Recheck(p Peer, until time.Time) error {
 	now := t.now()
+	if p.Pass != "" {
+		return t.bears(p)
+	}
 	if now.After(until) {
 		return &TimeError{Certificate: p.chain[0], Now: now}
 	}
@@ -186,6 +191,31 @@ func (t *Trust) Recheck(p Peer, until time.Time) error {
 	}
 	if who := t.Denied.finds(p.chain); who != "" {
 		return fmt.Errorf("%w: %s", ErrDenied, who)
+	}
+	return nil
+}
+
+// Bearer is a person who showed a token in place of a certificate. The caller knows the token.
+func (t *Trust) Bearer(i Identity, pass string, until time.Time) (Peer, error) {
+	p := Peer{Identity: i, Pass: pass, Until: until}
+	return p, t.bears(p)
+}
+
+// bears refuses the bearer of a token that is good no longer, or not here. The denylist has people by name, whatever
+// they show.
+func (t *Trust) bears(p Peer) error {
+	if err := p.Check(); err != nil {
+		return err
+	}
+	switch now := t.now(); {
+	case p.Cluster != t.Cluster:
+		return fmt.Errorf("%w: it is %s, and this is cluster %s", ErrCluster, p.Identity, t.Cluster)
+	case !slices.Contains(People, p.Role):
+		return fmt.Errorf("%w: a token is of a person, and this one of a %s", ErrRole, p.Role)
+	case !now.Before(p.Until):
+		return fmt.Errorf("%w since %s, and this machine's clock says %s", ErrOver, stamp(p.Until), stamp(now))
+	case t.Denied.has(p.Identity.String()):
+		return fmt.Errorf("%w: %s", ErrDenied, p.Identity)
 	}
 	return nil
 }

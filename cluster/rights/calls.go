@@ -66,6 +66,9 @@ var needs = slices.Concat([]need{
 	{synapse + "ChangeNode", "verb", "NODE_VERB_DRAIN", Drain},
 	{synapse + "ChangeNode", "verb", "NODE_VERB_REMOVE", Remove},
 	{synapse + "ApplyQueues", "", "", ApplyQueues},
+	{synapse + "CreatePass", "", "", SetTokens},
+	{synapse + "RevokePass", "", "", SetTokens},
+	{synapse + "ListPasses", "", "", ReadTokens},
 }, submits("Submit"), submits("SubmitScript"), submits("DryRun"))
 
 // submits are the lines of a call that brings a job.

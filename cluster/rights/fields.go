@@ -28,7 +28,11 @@ var shown = []struct{ message, open, private, ids string }{
 	{"Event", "seq at_unix_ms text job node hidden synced group reason group_jobs", "", ""},
 	{"LogPart", "rank attempt stderr data notice offset missing", "", ""},
 	{"ClusterReply", "cluster_id epoch version levels", "", ""},
-	{"WhoAmIReply", "cluster role name until_unix_ms rights", "", ""},
+	{"WhoAmIReply", "cluster role name until_unix_ms rights pass", "", ""},
+	{"CreatePassReply", "id until_unix_ms", "", ""},
+	{"ListPassesReply", "passes", "", ""},
+	{"Pass", "id role name by made_unix_ms until_unix_ms", "", ""},
+	{"RevokePassReply", "id role name", "", ""},
 	{"Outcome", "code field text hint", "", ""},
 	{"JobStatus", "record phase reason attempt debts tasks group withheld prospect warned", "", ""},
 	{"Prospect", "basis at_unix_ms latest_unix_ms likely_unix_ms why kept kept_until_unix_ms ahead " +

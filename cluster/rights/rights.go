@@ -50,6 +50,9 @@ const (
 
 	ReadQueues  Right = "read-queues"
 	ApplyQueues Right = "apply-queues"
+
+	ReadTokens Right = "read-tokens"
+	SetTokens  Right = "set-tokens"
 )
 
 // Reach is how far a right goes.
@@ -105,6 +108,9 @@ var lines = []line{
 
 	{ReadQueues, Any, Any, Any, Any, None, None, "look at queues", false},
 	{ApplyQueues, Any, Any, None, None, None, None, "apply queues", true},
+
+	{ReadTokens, Any, None, None, None, None, None, "list the tokens of people", false},
+	{SetTokens, Any, None, None, None, None, None, "make and revoke tokens of people", true},
 }
 
 // OfJobs are the rights that are about one job.

@@ -63,9 +63,9 @@ func (a *app) root() *cobra.Command {
 		Use:   a.name,
 		Short: "submit, watch and stop gangs of training tasks on a Synapse cluster",
 		Long: "Speaks to a Synapse scheduler: submits jobs, shows why they wait, follows and stops them, and looks\n" +
-			"after the machines. The scheduler's address, or those of several, comes from --server, SYNAPSE_SERVER, or the " +
+			"after the machines. The scheduler's address, or those of several, comes from --server, SYNAPSE_SERVER, the " +
 			"file that\n" +
-			"--config or SYNAPSE_CONFIG names.\n\n" + exitHelp,
+			"--config or SYNAPSE_CONFIG names, or the cluster of the last `login`.\n\n" + exitHelp,
 		Example: "  synapse-cli up --nodes 4 --gpus 8          # a cluster on this machine\n" +
 			"  synapse-cli submit job.yaml --wait\n" +
 			"  synapse-cli submit --gpu 64 --cpu 512 --mem 4Ti --image host -- ./train.sh\n" +
@@ -81,6 +81,7 @@ func (a *app) root() *cobra.Command {
 	root.SetVersionTemplate("{{.Name}} {{.Version}}\n")
 	a.connection = root.PersistentFlags()
 	a.connectionFlags(a.connection)
+	a.completeFlag(root, contextFlag, a.completeContexts)
 	if a.name == seedName {
 		a.seedFlags(root)
 	}
@@ -91,7 +92,7 @@ func (a *app) root() *cobra.Command {
 		a.priorityCommand(), a.updateCommand(), a.applyCommand(), a.suspendCommand(), a.attachCommand(),
 		a.drainCommand(), a.cordonCommand(), a.uncordonCommand(), a.removeCommand(), a.noteCommand(), a.historyCommand(),
 		a.simulateCommand(), a.upCommand(), a.initCommand(), a.certifyCommand(), a.tokenCommand(),
-		a.whoamiCommand(), a.auditCommand(),
+		a.whoamiCommand(), a.loginCommand(), a.logoutCommand(), a.contextsCommand(), a.contextCommand(), a.auditCommand(),
 		a.versionCommand(), a.docsCommand())
 	return root
 }
@@ -120,8 +121,8 @@ func (a *app) begin(c *cobra.Command, _ []string) error {
 // connect makes the connection that a command needs. Its settings are read only here: `up` writes the file that
 // SYNAPSE_CONFIG may already name.
 func (a *app) connect() (*client.Client, error) {
-	if err := a.connectionSettings(a.connection); err != nil {
-		return nil, usage("%s", err)
+	if err := a.connectionSettings(a.connection, true); err != nil {
+		return nil, err
 	}
 	a.config.Retry = time.Duration(a.retryMs) * time.Millisecond
 	if a.config.Waiting = a.lost; a.completing {

@@ -14,9 +14,24 @@ import (
 )
 
 // This file owns where the connection's settings come from: first the command line, then the environment, then the
-// file. Only these settings have twins in the environment: a task has a SYNAPSE_RANK, which must not become a --rank.
+// file, then the context (contexts.go). Only these settings have twins in the
+// environment: a task has a SYNAPSE_RANK, which must not become a --rank.
 
-const fileFlag = "config"
+const (
+	fileFlag    = "config"
+	tokenFlag   = "token-file"
+	contextFlag = "context"
+	// tokenVariable has a token itself.
+	tokenVariable = "SYNAPSE_TOKEN"
+)
+
+// saysWhom are the settings that say with whom to speak, and what to show there.
+var saysWhom = []string{"server", "tls", "ca", "cert", "key", tokenFlag}
+
+// twinOf is a setting's name in the environment.
+func twinOf(flag string) string {
+	return "SYNAPSE_" + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
+}
 
 // connectionFlags adds the settings as flags of every command.
 func (a *app) connectionFlags(f *pflag.FlagSet) {
@@ -28,33 +43,104 @@ func (a *app) connectionFlags(f *pflag.FlagSet) {
 	f.StringVar(&a.config.Key, "key", "", "the certificate's private key `file`")
 	a.retryMs = 10_000
 	f.Var(span{&a.retryMs}, "retry", "how long to try again while no scheduler leads or answers; 0: not at all")
-	f.String("token", "", "a token, kept for when there are identities")
-	f.Lookup("token").Hidden = true
-	f.String(fileFlag, "", "a YAML `file` with the settings server, retry, tls, ca, cert and key")
+	f.String(tokenFlag, "", "show the token in this `file`, or in SYNAPSE_TOKEN; `login` keeps it")
+	f.String(contextFlag, "", "the `name` of the cluster to speak to, of those that `login` has kept")
+	f.String(fileFlag, "", "a YAML `file` with the settings server, retry, tls, token-file, ca, cert and key")
 }
 
-// connectionSettings fills in what the command line does not set.
-func (a *app) connectionSettings(flags *pflag.FlagSet) error {
+// connectionSettings fills in what the command line does not set: from the environment, the file, and, where that is
+// wanted, the context.
+func (a *app) connectionSettings(flags *pflag.FlagSet, contexts bool) error {
 	given := map[string]bool{}
 	var failed error
 	flags.VisitAll(func(f *pflag.Flag) {
-		text, there := a.lookup("SYNAPSE_" + strings.ToUpper(f.Name))
+		text, there := a.lookup(twinOf(f.Name))
 		given[f.Name] = f.Changed || there && text != ""
 		if !f.Changed && there && text != "" {
 			if err := f.Value.Set(text); err != nil {
-				failed = errors.Join(failed, fmt.Errorf("SYNAPSE_%s %q: %w", strings.ToUpper(f.Name), text, err))
+				failed = errors.Join(failed, fmt.Errorf("%s %q: %w", twinOf(f.Name), text, err))
 			}
 		}
 	})
 	path := flags.Lookup(fileFlag).Value.String()
-	if failed != nil || path == "" {
-		return failed
+	if failed == nil && path != "" {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return usage("the settings: %s", err)
+		}
+		failed = fromFile(flags, given, path, text)
 	}
-	text, err := os.ReadFile(path)
+	if failed != nil {
+		return usage("%s", failed)
+	}
+	if err := a.tokenSettings(flags); err != nil || !contexts {
+		return err
+	}
+	return a.contextSettings(flags, given)
+}
+
+// variable is one of the environment; empty: it is not there.
+func (a *app) variable(name string) string {
+	if text, ok := a.lookup(name); ok {
+		return text
+	}
+	return ""
+}
+
+// tokenSettings reads the token of the file or the environment.
+func (a *app) tokenSettings(flags *pflag.FlagSet) (err error) {
+	path := flags.Lookup(tokenFlag).Value.String()
+	text := a.variable(tokenVariable)
+	switch {
+	case path == "":
+		a.config.Token = strings.TrimSpace(text)
+	case text != "" && !flags.Changed(tokenFlag):
+		return usageHint("unset one of them", "%s and %s are both set", tokenVariable, twinOf(tokenFlag))
+	default:
+		if a.config.Token, err = a.readToken(path); err != nil {
+			return usageHint("a file of mode 0600 with what `synapse-cli token create` printed", "--%s: %s", tokenFlag, err)
+		}
+		if a.config.Token == "" {
+			return usageHint("a file with what `synapse-cli token create` printed", "--%s %s: it is empty", tokenFlag, path)
+		}
+	}
+	return nil
+}
+
+// contextSettings takes what a context has. One that is named goes before the environment and the file, the current one
+// counts where nothing else says with whom to speak, and the command line goes before both.
+func (a *app) contextSettings(flags *pflag.FlagSet, given map[string]bool) error {
+	name := flags.Lookup(contextFlag).Value.String()
+	said := a.config.Token != ""
+	for _, flag := range saysWhom {
+		said = said || given[flag]
+	}
+	if name == "" && said {
+		return nil
+	}
+	all, err := a.realms()
 	if err != nil {
-		return fmt.Errorf("the settings: %w", err)
+		return err
 	}
-	return fromFile(flags, given, path, text)
+	if name == "" {
+		if name = all.Current; name == "" {
+			return nil
+		}
+	}
+	one, err := all.find(name)
+	if err != nil {
+		return err
+	}
+	if !flags.Changed("server") {
+		a.config.Server = one.Server
+	}
+	for _, flag := range saysWhom[1:] {
+		if flags.Changed(flag) {
+			return nil
+		}
+	}
+	a.config.TLS, a.config.Token, a.config.CA, a.config.Cert, a.config.Key = one.TLS, one.Token, "", "", ""
+	return nil
 }
 
 // fromFile reads a flat mapping of the settings' names.

@@ -110,7 +110,9 @@ func (a *app) getJobs(ctx context.Context, c *client.Client, l *listing, args []
 	}
 	l.query.Labels = l.chosen.equal()
 	if l.me {
-		l.query.Owner = c.Name()
+		if l.query.Owner, err = c.Name(ctx); err != nil {
+			return err
+		}
 	}
 	if l.watch {
 		watch := &messages.Watch{Jobs: true, Owner: l.query.Owner, Queue: l.query.Queue, Labels: l.query.Labels}

@@ -175,7 +175,10 @@ func moment(flag, text string, nowMs int64) (int64, error) {
 
 func (a *app) history(ctx context.Context, c *client.Client, h *pastFlags) error {
 	if h.me {
-		h.query.Owner = c.Name()
+		var err error
+		if h.query.Owner, err = c.Name(ctx); err != nil {
+			return err
+		}
 	}
 	if h.sum != "" {
 		sums := show.NewSums(h.sum)

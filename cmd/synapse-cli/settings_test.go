@@ -24,9 +24,10 @@ func TestSettings(t *testing.T) {
 		}
 		return map[string]string{"SYNAPSE_CONFIG": path}
 	}
-	cliWith("", "", file("# mine\nserver: "+f.address+"\ntoken: t\n"), "version").wants(t, 0, "epoch 3", "")
+	cliWith("", "", file("# mine\nserver: "+f.address+"\nretry: 1s\n"), "version").wants(t, 0, "epoch 3", "")
 	cliWith(f.address, "", file("server: 127.0.0.1:1\n"), "version").wants(t, 0, "epoch 3", "")
 	cliWith("127.0.0.1:1", "", nil, "version", "--server", f.address).wants(t, 0, "epoch 3", "")
+	cliWith("", "", file("token: t\n"), "version").wants(t, exitUsage, "", "token-file")
 	cliWith("", "", file("serve: x\n"), "version").wants(t, exitUsage, "", `:1: there is no setting "serve"`)
 	cliWith("", "", file("server: x:1\nserver: y:1\n"), "version").wants(t, exitUsage, "", ":2: server is there twice")
 	cliWith("", "", file("[1]"), "version").wants(t, exitUsage, "", "must be keys and values")

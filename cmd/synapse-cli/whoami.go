@@ -22,6 +22,7 @@ type whoObj struct {
 	Name       string     `json:"name"`
 	Role       string     `json:"role,omitempty"`
 	Until      string     `json:"until,omitempty"`
+	Token      string     `json:"token,omitempty"` // its id, where one was shown in place of a certificate
 	Rights     []rightObj `json:"rights,omitempty"`
 }
 
@@ -35,7 +36,7 @@ func (a *app) whoamiCommand() *cobra.Command {
 		Use:   "whoami",
 		Short: "show whom the scheduler takes you for, and what you may do",
 		Long: "Asks the scheduler for whom it takes the caller: the name, which owns what is submitted with it, the role,\n" +
-			"and until when the certificate is good. Without TLS everybody is anonymous and may do anything.",
+			"and until when the certificate or token is good. Without TLS everybody is anonymous and may do anything.",
 		Example: "  synapse-cli whoami\n  synapse-cli whoami -o json",
 		Args:    cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
@@ -52,6 +53,7 @@ func (a *app) whoamiCommand() *cobra.Command {
 
 func (a *app) tellWho(r *api.WhoAmIReply) error {
 	o := whoObj{APIVersion: "synapse/v1", Kind: "Identity", Cluster: r.GetCluster(), Name: r.GetName(), Role: r.GetRole()}
+	o.Token = r.GetPass()
 	if ms := r.GetUntilUnixMs(); ms != 0 {
 		o.Until = time.UnixMilli(ms).UTC().Format(time.RFC3339)
 	}
@@ -64,7 +66,12 @@ func (a *app) tellWho(r *api.WhoAmIReply) error {
 	if o.Cluster == "" {
 		return a.data("%s: the scheduler speaks no TLS, and refuses nobody anything", o.Name)
 	}
-	if err := a.data("%s, %s of cluster %s, until %s", o.Name, cmp.Or(o.Role, "nothing"), o.Cluster, o.Until); err != nil {
+	by := ""
+	if o.Token != "" {
+		by = " by token " + o.Token
+	}
+	err := a.data("%s, %s of cluster %s%s, until %s", o.Name, cmp.Or(o.Role, "nothing"), o.Cluster, by, o.Until)
+	if err != nil {
 		return err
 	}
 	for _, right := range r.GetRights() {

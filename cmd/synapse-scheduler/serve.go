@@ -149,6 +149,7 @@ func (s *scheduler) build() error {
 	}
 	if s.gate != nil {
 		toLink.Certified, toGateway.Principal, toGateway.WhoAmI = gate.Node, gate.Principal, gate.WhoAmI
+		toGateway.Passes, toGateway.WallMs = s.store, s.host.Clock().WallMs
 	}
 	s.link = link.NewServer(s.host.System(), toLink)
 	s.port = store.NewPort(s.store, s.host.System())
@@ -185,13 +186,23 @@ func (s *scheduler) shut() (err error) {
 	}
 	s.gate, err = gate.New(gate.Options{
 		Audit: s.audit, Folder: folder, Log: s.log.Info, Count: s.host.Count,
-		Job: func(ctx context.Context, id string) (*messages.JobRecord, error) { return s.gateway.Job(ctx, id) },
+		Pass: s.pass,
+		Job:  func(ctx context.Context, id string) (*messages.JobRecord, error) { return s.gateway.Job(ctx, id) },
 	})
 	if err != nil {
 		return fmt.Errorf("--tls: %w", err)
 	}
 	s.log.Info("It speaks TLS only, as %s", s.gate.Identity())
 	return nil
+}
+
+// pass is a person's token as the store has it. One that is damaged lets nobody in.
+func (s *scheduler) pass(id string) (*messages.PassRecord, error) {
+	p, err := s.store.Pass(id)
+	if errors.Is(err, store.ErrNotFound) || errors.Is(err, store.ErrDamaged) {
+		return nil, nil
+	}
+	return p, err
 }
 
 func (s *scheduler) holder() lease.Holder {

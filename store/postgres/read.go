@@ -249,7 +249,7 @@ func check(ctx context.Context, tx pgx.Tx) error {
 	if have, err := version(ctx, tx); err != nil || have != len(texts) {
 		return errors.Join(fmt.Errorf("the schema is %d, but this program knows %d", have, len(texts)), err)
 	}
-	for _, c := range slices.Concat(store.Records, store.Scripts, store.Policies, store.Queues) {
+	for _, c := range slices.Concat(store.Records, store.Scripts, store.Policies, store.Queues, store.Passes) {
 		if err := query(ctx, tx, c.Row, c.Query("synapse.")); err != nil {
 			return err
 		}

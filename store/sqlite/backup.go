@@ -64,7 +64,8 @@ func checkWhole(tx *sql.Tx) error {
 		return err
 	}
 	return errors.Join(checkAll(tx, store.Records), checkLater(tx, "script", store.Scripts),
-		checkLater(tx, "policy", store.Policies), checkLater(tx, "queues", store.Queues))
+		checkLater(tx, "policy", store.Policies), checkLater(tx, "queues", store.Queues),
+		checkLater(tx, "pass", store.Passes))
 }
 
 // checkLater reads a table that an older copy may not have.

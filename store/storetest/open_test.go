@@ -87,7 +87,7 @@ func openSQLite(t testing.TB) tried {
 const shorten = "UPDATE %s SET record = substr(record, 1, length(record) - 1) WHERE %s = %s"
 
 // keyOf is the column of a table that names the job or machine of a record.
-var keyOf = map[string]string{"job": "id", "attempt": "job", "node": "id", "policy": "''", "queues": "''"}
+var keyOf = map[string]string{"job": "id", "attempt": "job", "node": "id", "policy": "''", "queues": "''", "pass": "id"}
 
 // one fails the test where not one record was damaged.
 func one(t testing.TB, changed int64, err error) {

@@ -5,6 +5,7 @@ package client
 
 import (
 	"context"
+	"crypto/sha256"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
@@ -37,6 +38,7 @@ const (
 type Config struct {
 	Server        string // host:port, or several with commas between them
 	TLS           string // the folder of a person; empty: what the files say
+	Token         string // of a person, as it was printed; with it TLS is empty
 	CA, Cert, Key string // files, for a proxy that speaks TLS for the scheduler; none: no TLS
 	// Retry is how long a call is tried again that found no scheduler leading.
 	Retry time.Duration
@@ -50,6 +52,7 @@ type Client struct {
 	api.SynapseClient
 	config  Config
 	badge   *gate.Badge                      // nil: secure says how to connect
+	bearer  *gate.Bearer                     // nil: no token
 	secure  credentials.TransportCredentials // nil: plaintext
 	reached atomic.Bool                      // some scheduler has answered: it is worth waiting for one
 
@@ -138,12 +141,27 @@ func (c *Client) Close() {
 	}
 }
 
-// Name is the owner of what is submitted here.
-func (c *Client) Name() string {
-	if c.badge == nil {
-		return messages.Anonymous
+// Name is the owner of what is submitted here. Only the scheduler knows whose a token is.
+func (c *Client) Name(ctx context.Context) (string, error) {
+	switch {
+	case c.badge != nil:
+		return c.badge.Identity().Name, nil
+	case c.bearer != nil:
+		who, err := c.WhoAmI(ctx, &api.WhoAmI{})
+		return who.GetName(), err
 	}
-	return c.badge.Identity().Name
+	return messages.Anonymous, nil
+}
+
+// Root is the cluster that the scheduler must prove itself to be of, and the digest of its root; ok: there is one.
+func (c *Client) Root() (cluster string, root [sha256.Size]byte, ok bool) {
+	switch {
+	case c.badge != nil:
+		return c.badge.Identity().Cluster, c.badge.Root(), true
+	case c.bearer != nil:
+		return c.bearer.Cluster(), c.bearer.Root(), true
+	}
+	return "", root, false
 }
 
 // Server is where it leads now.
@@ -159,6 +177,14 @@ func (s *server) dial(ctx context.Context, address string) (net.Conn, error) {
 func (c *Client) prove() (err error) {
 	files := c.config.CA != "" || c.config.Cert != "" || c.config.Key != ""
 	switch {
+	case c.config.Token != "" && (c.config.TLS != "" || files):
+		return &Error{Code: messages.Code_CODE_INVALID, Text: "a token is given, and tls, ca, cert or key too",
+			Hint: "a token proves the scheduler by itself, and needs none of them"}
+	case c.config.Token != "":
+		if c.bearer, err = gate.ReadBearer(c.config.Token); err != nil {
+			return &Error{Code: messages.Code_CODE_INVALID, Text: err.Error(),
+				Hint: "the token comes from --token-file, SYNAPSE_TOKEN, or `synapse-cli login`"}
+		}
 	case c.config.TLS != "" && files:
 		return &Error{Code: messages.Code_CODE_INVALID, Text: "tls is given, and ca, cert or key too",
 			Hint: "a folder of `synapse-cli init` has all three"}
@@ -182,6 +208,8 @@ func (c *Client) credentials(s *server) credentials.TransportCredentials {
 	switch {
 	case c.badge != nil:
 		return c.badge.Credentials(told)
+	case c.bearer != nil:
+		return c.bearer.Credentials(told)
 	case c.secure != nil:
 		return c.secure
 	}

@@ -54,7 +54,8 @@ func (s *server) explain(caller context.Context, err error) error {
 		if r := s.refused.Load(); r != nil {
 			return &Error{
 				Code: messages.Code_CODE_NOT_ALLOWED, Text: "the scheduler at " + s.address + ": " + oneLine(r.Error()),
-				Hint: "--tls or SYNAPSE_TLS names the folder of a person of this cluster (see `synapse-cli init --help`)",
+				Hint: "--tls or SYNAPSE_TLS names the folder of a person of this cluster (see `synapse-cli init --help`), and " +
+					"`synapse-cli login` keeps a token for it",
 			}
 		}
 		e.Text, e.Hint = s.unreachable()

@@ -1,0 +1,127 @@
+package gateway
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/yi-json/synapse/cluster/api"
+	"github.com/yi-json/synapse/messages"
+)
+
+// This file owns the calls about people's tokens. They go by the store and past the actors, as scripts do: no actor
+// decides anything by them. A revoked token is gone from the store, and one that is over goes when the next is made.
+
+// maxPasses bounds the tokens of a cluster, and so what a list of them holds.
+const maxPasses = 10_000
+
+// CreatePass keeps a token by its hash.
+func (g *Gateway) CreatePass(ctx context.Context, q *api.CreatePass) (*api.CreatePassReply, error) {
+	all, err := g.passes(ctx, q)
+	if err != nil {
+		return nil, err
+	}
+	now, left := g.o.WallMs(), 0
+	made := &messages.PassRecord{
+		Id: messages.PassID(q.GetHash()), Hash: q.GetHash(), Role: q.GetRole(), Name: q.GetName(),
+		By: g.o.Principal(ctx).GetName(), MadeUnixMs: now, UntilUnixMs: now + q.GetTtlMs(),
+	}
+	for _, p := range all {
+		same := bytes.Equal(p.Hash, made.Hash) && p.Role == made.Role && p.Name == made.Name
+		switch {
+		case p.Id == made.Id && same:
+			return &api.CreatePassReply{Id: p.Id, UntilUnixMs: p.UntilUnixMs}, nil
+		case p.Id == made.Id:
+			return nil, api.StatusOf(&messages.Outcome{
+				Code: messages.Code_CODE_CONFLICT, Field: "hash", Text: "is that of another token", Hint: "make another secret",
+			})
+		case p.UntilUnixMs > now:
+			left++
+			continue
+		}
+		if err := g.o.Passes.DropPass(g.o.Leader().Epoch, p.Id); err != nil {
+			return nil, unstored(err)
+		}
+	}
+	if left >= maxPasses {
+		return nil, api.StatusOf(&messages.Outcome{
+			Code: messages.Code_CODE_EXHAUSTED, Text: fmt.Sprintf("there are %d tokens of people, which is the most", left),
+			Hint: "revoke those that nobody needs",
+		})
+	}
+	if err := g.o.Passes.KeepPass(g.o.Leader().Epoch, made); err != nil {
+		return nil, unstored(err)
+	}
+	return &api.CreatePassReply{Id: made.Id, UntilUnixMs: made.UntilUnixMs}, nil
+}
+
+// ListPasses shows the tokens that are good.
+func (g *Gateway) ListPasses(ctx context.Context, q *api.ListPasses) (*api.ListPassesReply, error) {
+	all, err := g.passes(ctx, q)
+	reply := &api.ListPassesReply{}
+	for _, p := range all {
+		if p.UntilUnixMs > g.o.WallMs() {
+			reply.Passes = append(reply.Passes, &api.Pass{
+				Id: p.Id, Role: p.Role, Name: p.Name, By: p.By, MadeUnixMs: p.MadeUnixMs, UntilUnixMs: p.UntilUnixMs,
+			})
+		}
+	}
+	slices.SortFunc(reply.Passes, func(a, b *api.Pass) int {
+		return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.MadeUnixMs, b.MadeUnixMs), cmp.Compare(a.Id, b.Id))
+	})
+	return reply, err
+}
+
+// RevokePass forgets a token: who shows it is refused from now on, and open connections are closed within a minute.
+func (g *Gateway) RevokePass(ctx context.Context, q *api.RevokePass) (*api.RevokePassReply, error) {
+	all, err := g.passes(ctx, q)
+	if err != nil {
+		return nil, err
+	}
+	var found []*messages.PassRecord
+	for _, p := range all {
+		if strings.HasPrefix(p.Id, q.GetId()) {
+			found = append(found, p)
+		}
+	}
+	if len(found) != 1 {
+		o := &messages.Outcome{
+			Code: messages.Code_CODE_NOT_FOUND, Field: "id", Text: "there is no token " + q.GetId(),
+			Hint: "`synapse-cli token list` has all; one that is not there is refused already",
+		}
+		if len(found) > 1 {
+			o.Code, o.Text = messages.Code_CODE_CONFLICT, fmt.Sprintf("%d tokens begin with %s", len(found), q.GetId())
+		}
+		return nil, api.StatusOf(o)
+	}
+	one := found[0]
+	if err := g.o.Passes.DropPass(g.o.Leader().Epoch, one.Id); err != nil {
+		return nil, unstored(err)
+	}
+	return &api.RevokePassReply{Id: one.Id, Role: one.Role, Name: one.Name}, nil
+}
+
+// passes are all tokens that the store has, for a question that is admitted.
+func (g *Gateway) passes(ctx context.Context, q question) ([]*messages.PassRecord, error) {
+	if err := g.admit(ctx, q); err != nil {
+		return nil, err
+	}
+	if g.o.Passes == nil {
+		return nil, api.StatusOf(&messages.Outcome{
+			Code: messages.Code_CODE_NOT_ALLOWED, Text: "this scheduler speaks plaintext, in which anybody could read a token",
+			Hint: "start it with --tls",
+		})
+	}
+	all, err := g.o.Passes.Passes()
+	if err != nil {
+		return nil, unstored(err)
+	}
+	return all, nil
+}
+
+func unstored(err error) error {
+	return api.StatusOf(unavailable("the store does not answer: "+err.Error(), "try again in a moment"))
+}

@@ -1,0 +1,158 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/yi-json/synapse/cmd/synapse-cli/internal/client"
+)
+
+// This file owns the question which cluster a command goes to, and what is shown there.
+
+const twoContexts = `current: lab
+contexts:
+  - {name: lab, server: "lab:9000", cluster: lab, user: ann, role: submitter, token: the-token-of-lab}
+  - {name: far, server: "far:9000", cluster: far, user: ada, role: admin, tls: /keys/far}
+`
+
+// home is an environment with contexts.
+func home(t *testing.T, text string) (env map[string]string, path string) {
+	t.Helper()
+	dir := t.TempDir()
+	path = filepath.Join(dir, ".config", "synapse", "contexts.yaml")
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if text != "" {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return map[string]string{"HOME": dir}, path
+}
+
+// TestWhichCluster: the command line, then a context that is named, then the environment, then the current context.
+func TestWhichCluster(t *testing.T) {
+	token := filepath.Join(t.TempDir(), "token")
+	if err := os.WriteFile(token, []byte(" mine\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		args, env string
+		want      client.Config
+	}{
+		{"", "", client.Config{Server: "lab:9000", Token: "the-token-of-lab"}},
+		{"--context far", "", client.Config{Server: "far:9000", TLS: "/keys/far"}},
+		{"", "SYNAPSE_CONTEXT=far", client.Config{Server: "far:9000", TLS: "/keys/far"}},
+		{"--server x:1", "", client.Config{Server: "x:1"}},
+		{"", "SYNAPSE_SERVER=x:1", client.Config{Server: "x:1"}},
+		{"--context far", "SYNAPSE_SERVER=x:1 SYNAPSE_TLS=/t", client.Config{Server: "far:9000", TLS: "/keys/far"}},
+		{"--context far --server x:1", "", client.Config{Server: "x:1", TLS: "/keys/far"}},
+		{"--context lab --tls /t", "", client.Config{Server: "lab:9000", TLS: "/t"}},
+		{"--token-file " + token, "", client.Config{Server: "localhost:9000", Token: "mine"}},
+		{"--server x:1", "SYNAPSE_TOKEN_FILE=" + token, client.Config{Server: "x:1", Token: "mine"}},
+		{"--server x:1", "SYNAPSE_TOKEN=its", client.Config{Server: "x:1", Token: "its"}},
+		{"--server x:1 --token-file " + token, "SYNAPSE_TOKEN=its", client.Config{Server: "x:1", Token: "mine"}},
+		{"--context far", "SYNAPSE_TOKEN=its", client.Config{Server: "far:9000", TLS: "/keys/far"}},
+	} {
+		env, _ := home(t, twoContexts)
+		for word := range strings.FieldsSeq(c.env) {
+			name, value, _ := strings.Cut(word, "=")
+			env[name] = value
+		}
+		a := &app{name: "synapse-cli", lookup: func(name string) (string, bool) { v, ok := env[name]; return v, ok }}
+		root := a.root()
+		if err := root.ParseFlags(strings.Fields(c.args)); err != nil {
+			t.Fatal(err)
+		}
+		if err := a.connectionSettings(a.connection, true); err != nil {
+			t.Errorf("%s, %s: %v", c.args, c.env, err)
+		}
+		a.config.Retry, a.config.Waiting = 0, nil
+		if got := a.config; got.Server != c.want.Server || got.TLS != c.want.TLS || got.Token != c.want.Token {
+			t.Errorf("%q with %q: %+v, want %+v", c.args, c.env, got, c.want)
+		}
+	}
+}
+
+// TestContexts: they are listed, chosen and forgotten, and the file stays its owner's alone.
+func TestContexts(t *testing.T) {
+	env, path := home(t, twoContexts)
+	got := cliWith("", "", env, "contexts")
+	got.wants(t, 0, "lab:9000", "")
+	got.wants(t, 0, "/keys/far", "")
+	if said := got.out + cliWith("", "", env, "contexts", "-o", "json").out; strings.Contains(said, "the-token") {
+		t.Errorf("a token is shown: %s", said)
+	}
+	cliWith("", "", env, "context", "use", "far").wants(t, 0, "", "go to cluster far at far:9000 now, as ada (admin)")
+	cliWith("", "", env, "contexts", "-q").wants(t, 0, "far\nlab\n", "")
+	cliWith("", "", env, "__complete", "context", "use", "f").wants(t, 0, "far\tada at far:9000\n:4\n", "")
+	cliWith("", "", env, "__complete", "get", "jobs", "--context", "").
+		wants(t, 0, "far\tada at far:9000\nlab\tann at lab:9000\n:4\n", "")
+	cliWith("", "", env, "context", "use", "near").wants(t, exitUsage, "", "hint: there are far, lab")
+	cliWith("", "", env, "logout").wants(t, 0, "", "Forgot context far")
+	cliWith("", "", env, "logout").wants(t, exitUsage, "", "there is no current context")
+	cliWith("", "", env, "logout", "lab").wants(t, 0, "", "Forgot context lab")
+	cliWith("", "", env, "get", "jobs", "--context", "lab").wants(t, exitUsage, "", "there are none")
+	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("%v, %v", info.Mode(), err)
+	}
+	if text, err := os.ReadFile(path); err != nil || strings.Contains(string(text), "the-token") {
+		t.Errorf("%s (%v)", text, err)
+	}
+}
+
+// TestContextsRefused: a file that others can read, or that is something else, with nothing of it in the error.
+func TestContextsRefused(t *testing.T) {
+	env, path := home(t, twoContexts)
+	if err := os.Chmod(path, 0o640); err != nil {
+		t.Fatal(err)
+	}
+	cliWith("", "", env, "contexts").wants(t, exitUsage, "", "chmod 0600 "+path)
+	cliWith("", "", env, "get", "jobs").wants(t, exitUsage, "", "others may read")
+	for _, text := range []string{
+		"contexts: the-token", "- the-token", "the-token: {x", "contexts:\n- token: [the-token]\n",
+	} {
+		env, _ := home(t, text)
+		r := cliWith("", "", env, "contexts")
+		r.wants(t, exitUsage, "", "is not a file of contexts")
+		if strings.Contains(r.err, "the-token") {
+			t.Errorf("the error has what is in the file: %s", r.err)
+		}
+	}
+	env, _ = home(t, "")
+	cliWith("", "", env, "login", "lab:9000").wants(t, exitUsage, "", "neither a token nor a certificate")
+	cliWith("", "", env, "login", "lab:9000", "--token-file", "/no/such").wants(t, exitUsage, "", "no such file")
+	cliWith("", " \n", env, "login", "lab:9000", "--token-file", "-").wants(t, exitUsage, "", "it is empty")
+	cliWith("", "the-token", env, "login", "lab:9000", "--token-file", "-").
+		wants(t, exitUsage, "", "one word that begins with")
+	machines := "synapse1.lab." + strings.Repeat("00", 32) + "." + strings.Repeat("11", 32)
+	cliWith("", machines, env, "login", "lab:9000", "--token-file", "-").
+		wants(t, exitUsage, "", "with which a machine joins")
+	open := filepath.Join(t.TempDir(), "open")
+	if err := os.WriteFile(open, []byte("x"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	cliWith("", "", env, "login", "lab:9000", "--token-file", open).wants(t, exitUsage, "", "chmod 0600")
+	env["SYNAPSE_TOKEN"], env["SYNAPSE_TOKEN_FILE"] = "x", open
+	cliWith("", "", env, "get", "jobs").wants(t, exitUsage, "", "are both set")
+}
+
+// TestTokenFlags: what cannot be meant is refused before anybody is asked.
+func TestTokenFlags(t *testing.T) {
+	for args, want := range map[string]string{
+		"":                                   "--by is missing",
+		"--role king":                        "is no role that has tokens",
+		"--role submitter":                   "--user is missing",
+		"--user ann":                         "--user is for a person's token",
+		"--role admin --user ann --by x":     "are for tokens of machines",
+		"--role admin --user ann --ttl 9y":   "is not a span of time",
+		"--role admin --user ann --ttl 999d": "good for 8784h at most",
+		"--role admin --user ann x":          "takes flags only",
+		"--role admin --user ann":            "made over TLS",
+	} {
+		cli("127.0.0.1:1", append([]string{"token", "create"}, strings.Fields(args)...)...).wants(t, exitUsage, "", want)
+	}
+}

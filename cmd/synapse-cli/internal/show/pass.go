@@ -1,0 +1,75 @@
+package show
+
+import (
+	"io"
+
+	"github.com/yi-json/synapse/cluster/api"
+)
+
+// This file owns how people's tokens look, and the clusters that somebody has logged in to. Neither has a secret in it.
+
+// passObj is one token, as programs read it too.
+type passObj struct {
+	APIVersion string `json:"apiVersion"`
+	Kind       string `json:"kind"`
+	ID         string `json:"id"`
+	User       string `json:"user"`
+	Role       string `json:"role"`
+	By         string `json:"by"`
+	Made       string `json:"made"`
+	Until      string `json:"until"`
+}
+
+var passColumns = []column[*passObj]{
+	{head: "ID", cell: func(p *passObj) string { return p.ID }},
+	{head: "USER", cell: func(p *passObj) string { return p.User }},
+	{head: "ROLE", cell: func(p *passObj) string { return p.Role }},
+	{head: "MADE BY", cell: func(p *passObj) string { return p.By }},
+	{head: "MADE", cell: func(p *passObj) string { return p.Made }},
+	{head: "UNTIL", cell: func(p *passObj) string { return p.Until }},
+}
+
+// Passes writes a list of tokens.
+func Passes(w io.Writer, s Style, list []*api.Pass) error {
+	return several(w, s, "TokenList", passColumns, list, (*api.Pass).GetId,
+		func(p *api.Pass) any { return passRow(p) }, passRow)
+}
+
+func passRow(p *api.Pass) *passObj {
+	return &passObj{
+		"synapse/v1", "Token", p.GetId(), p.GetName(), p.GetRole(), p.GetBy(), stamp(p.GetMadeUnixMs()),
+		stamp(p.GetUntilUnixMs()),
+	}
+}
+
+// Context is a cluster that somebody has logged in to.
+type Context struct {
+	Name    string `json:"name"`
+	Current bool   `json:"current,omitempty"`
+	Server  string `json:"server"`
+	Cluster string `json:"cluster"`
+	User    string `json:"user"`
+	Role    string `json:"role"`
+	Shows   string `json:"shows"` // token, or the folder of a certificate
+}
+
+var contextColumns = []column[*Context]{
+	{head: "", cell: func(c *Context) string {
+		if c.Current {
+			return "*"
+		}
+		return ""
+	}},
+	{head: "NAME", cell: func(c *Context) string { return c.Name }},
+	{head: "CLUSTER", cell: func(c *Context) string { return c.Cluster }},
+	{head: "SERVER", cell: func(c *Context) string { return c.Server }},
+	{head: "USER", cell: func(c *Context) string { return c.User }},
+	{head: "ROLE", cell: func(c *Context) string { return c.Role }},
+	{head: "SHOWS", cell: func(c *Context) string { return c.Shows }},
+}
+
+// Contexts writes a list of clusters.
+func Contexts(w io.Writer, s Style, list []*Context) error {
+	return several(w, s, "ContextList", contextColumns, list, func(c *Context) string { return c.Name },
+		func(c *Context) any { return c }, func(c *Context) *Context { return c })
+}

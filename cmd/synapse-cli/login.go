@@ -1,0 +1,156 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"github.com/yi-json/synapse/cluster/api"
+	"github.com/yi-json/synapse/cmd/synapse-cli/internal/client"
+)
+
+// This file owns `login` and `logout`: how a cluster gets into the contexts, and out of them. A token comes by a file,
+// the environment or standard input: an argument is seen by everybody on the machine.
+
+// maxTokenBytes bounds what is read for a token.
+const maxTokenBytes = 4 << 10
+
+func (a *app) loginCommand() *cobra.Command {
+	var name string
+	c := &cobra.Command{
+		Use:   "login HOST:PORT",
+		Short: "keep a cluster and a token for it, and speak to that cluster from now on",
+		Long: "Asks a scheduler whether it takes the token, and keeps both under a name: that of the cluster, if no other\n" +
+			"is given. The token comes from the file of --token-file (- is standard input), or from SYNAPSE_TOKEN. With\n" +
+			"--tls it is the folder of a certificate instead. Both are kept in a file of mode 0600 in your home directory.\n" +
+			"The scheduler is proved by what the token says of it before anything is told to it.",
+		Example: "  synapse-cli login head1:9000 --token-file ann.token\n" +
+			"  pass show research | synapse-cli login head1:9000,head2:9000 --token-file - --name research\n" +
+			"  synapse-cli login head1:9000 --tls ~/keys/ann",
+		Args: named("scheduler", "head1:9000 --token-file FILE", 1),
+		RunE: func(_ *cobra.Command, args []string) error { return a.login(args[0], name) },
+	}
+	c.Flags().StringVar(&name, "name", "", "the context's `name`; without it, that of the cluster")
+	return c
+}
+
+func (a *app) login(server, name string) error {
+	if err := a.connectionSettings(a.connection, false); err != nil {
+		return err
+	}
+	a.config.Server = server
+	if a.config.Token == "" && a.config.TLS == "" {
+		return usageHint("--token-file FILE, --token-file - for standard input, or --tls DIR",
+			"there is neither a token nor a certificate")
+	}
+	if name != "" && !contextName.MatchString(name) {
+		return usageHint("letters, digits and ._- only, at most 63", "--name %q", name)
+	}
+	all, err := a.realms()
+	if err != nil {
+		return err
+	}
+	one := realm{Server: server, Token: a.config.Token}
+	if a.config.TLS != "" {
+		if one.TLS, err = filepath.Abs(a.config.TLS); err != nil {
+			return err
+		}
+	}
+	c, err := client.Dial(a.config)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	who, err := c.WhoAmI(context.Background(), &api.WhoAmI{})
+	if err != nil {
+		return err
+	}
+	one.Name, one.Cluster = cmp.Or(name, who.GetCluster()), who.GetCluster()
+	one.User, one.Role = who.GetName(), who.GetRole()
+	if old, err := all.find(one.Name); err == nil && old.Cluster != one.Cluster {
+		return usageHint("--name gives it another",
+			"there is a context %s already, of cluster %s at %s", old.Name, old.Cluster, old.Server)
+	}
+	all.put(one)
+	all.Current = one.Name
+	if err := all.save(); err != nil {
+		return err
+	}
+	a.say("Logged in to cluster %s as %s (%s); the context is %s, in %s",
+		one.Cluster, one.User, one.Role, one.Name, all.path)
+	return nil
+}
+
+func (a *app) logoutCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "logout [NAME]",
+		Short: "forget a cluster and the token for it",
+		Long: "Forgets a context, the current one if none is named. Its token is good until an admin revokes it\n" +
+			"(`synapse-cli token revoke ID`; `whoami` says which it is) or its time is over.",
+		Example:           "  synapse-cli logout\n  synapse-cli logout research",
+		ValidArgsFunction: a.completeContexts,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) > 1 {
+				return usageHint("one call for each", "`logout` takes one context, and %d are named", len(args))
+			}
+			return nil
+		},
+		RunE: func(_ *cobra.Command, args []string) error {
+			all, err := a.realms()
+			if err != nil {
+				return err
+			}
+			name := all.Current
+			if len(args) > 0 {
+				name = args[0]
+			} else if name == "" {
+				return usageHint("`synapse-cli contexts` lists them", "there is no current context to forget")
+			}
+			one, err := all.find(name)
+			if err != nil {
+				return err
+			}
+			cluster := one.Cluster
+			at := 0
+			for i := range all.All {
+				if all.All[i].Name == name {
+					at = i
+				}
+			}
+			all.All = append(all.All[:at], all.All[at+1:]...)
+			if all.Current == name {
+				all.Current = ""
+			}
+			if err := all.save(); err != nil {
+				return err
+			}
+			a.say("Forgot context %s of cluster %s", name, cluster)
+			return nil
+		},
+	}
+}
+
+// readToken reads the text of a token from a file, or from standard input. At a terminal it is not echoed.
+func (a *app) readToken(path string) (string, error) {
+	if path != "-" {
+		text, err := readPrivate(path, maxTokenBytes)
+		return strings.TrimSpace(string(text)), err
+	}
+	if file, ok := a.stdin.(*os.File); ok && term.IsTerminal(int(file.Fd())) {
+		a.say("The token (it is not shown):")
+		text, err := term.ReadPassword(int(file.Fd()))
+		return strings.TrimSpace(string(text)), err
+	}
+	text, err := io.ReadAll(io.LimitReader(a.stdin, maxTokenBytes+1))
+	if err == nil && len(text) > maxTokenBytes {
+		err = errors.New("standard input has more than a token")
+	}
+	return strings.TrimSpace(string(text)), err
+}

@@ -1,0 +1,117 @@
+package e2e
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// This file owns people's tokens with real processes: made by an admin, kept by `login`, good for what the role may,
+// and refused when they are revoked, on what is open too.
+
+func TestPeoplesTokens(t *testing.T) {
+	s := newSecured(t)
+	admin := func(args ...string) answer { return s.as(filepath.Join(s.keys, "admin"), args...) }
+	token, home := filepath.Join(s.keys, "ann.token"), t.TempDir()
+	admin("token", "create", "--role", "submitter", "--user", "ann", "--ttl", "2h", "--out", token).
+		wants(t, 0, "", "of ann (submitter) is good until")
+	ann := func(stdin string, args ...string) answer {
+		cmd := s.command(filepath.Join(bin, "synapse-cli"), args...)
+		cmd.Env = append(os.Environ(), "HOME="+home, "SYNAPSE_CONTEXTS="+filepath.Join(home, "contexts"))
+		cmd.Stdin = strings.NewReader(stdin)
+		return ask(t, cmd)
+	}
+	text, err := os.ReadFile(token)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ann(string(text), "login", s.address, "--token-file", "-").
+		wants(t, 0, "", "Logged in to cluster e2e as ann (submitter)")
+	ann("", "whoami").wants(t, 0, "ann, submitter of cluster e2e by token ", "")
+	s.node("n1", "r1", "--tls", s.folder("node", "n1"))
+	got := ann("", "submit", "-q", "--cpu", "1", "--image", "host", "--", "sleep", "600").wants(t, 0, "", "")
+	id := strings.TrimSpace(got.out)
+	s.await(id, "running", 20*time.Second)
+	ann("", "get", "jobs", "--me", "-q").wants(t, 0, id, "")
+	other := strings.TrimSpace(
+		admin("submit", "-q", "--cpu", "1", "--image", "host", "--", "sleep", "600").wants(t, 0, "", "").out)
+	ann("", "cancel", other).wants(t, 5, "", "ann (submitter) may not cancel job "+other+" of admin")
+	ann("", "token", "list").wants(t, 5, "", "may not list the tokens of people")
+
+	one := strings.Fields(admin("token", "list", "-q").wants(t, 0, "", "").out)
+	if len(one) != 1 {
+		t.Fatalf("the tokens are %q", one)
+	}
+	follows := s.command(filepath.Join(bin, "synapse-cli"), "watch", "--retry", "0")
+	follows.Env = append(os.Environ(), "SYNAPSE_CONTEXTS="+filepath.Join(home, "contexts"))
+	ended := s.watching(follows, func() { admin("submit", "-q", "--cpu", "1", "--image", "host", "--", "true") })
+	began := time.Now()
+	admin("token", "revoke", one[0]).wants(t, 0, "", "of ann (submitter) is revoked")
+	ann("", "get", "jobs").wants(t, 5, "", "is not known here: it is revoked")
+	select {
+	case <-ended:
+		t.Logf("what was open ended %.1f s after its token was revoked", time.Since(began).Seconds())
+	case <-time.After(time.Minute):
+		_ = follows.Process.Kill()
+		t.Fatal("who is revoked goes on watching")
+	}
+
+	// The secret is in nothing that the cluster keeps or says.
+	secret := strings.TrimSpace(string(text[bytes.LastIndexByte(text, '.')+1:]))
+	if strings.Contains(s.scheduler.said(), secret) {
+		t.Error("the log has the secret")
+	}
+	_ = filepath.Walk(filepath.Join(s.dir, "scheduler"), func(path string, info os.FileInfo, err error) error {
+		if err == nil && info.Mode().IsRegular() {
+			if data, err := os.ReadFile(path); err != nil || bytes.Contains(data, []byte(secret)) {
+				t.Errorf("%s has the secret (%v)", path, err)
+			}
+		}
+		return nil
+	})
+	dir := filepath.Join(s.dir, "scheduler", "audit")
+	account := admin("audit", dir).wants(t, 0, "make and revoke tokens of people role=submitter name=ann", "").out
+	if !strings.Contains(account, one[0]) || strings.Contains(account, secret) {
+		t.Errorf("the account is %s", account)
+	}
+	s.plaintext(token)
+}
+
+// watching starts a watch, and waits until it has shown something that stir causes.
+func (s *secured) watching(follows *exec.Cmd, stir func()) <-chan error {
+	s.t.Helper()
+	shown, err := os.Create(filepath.Join(s.keys, "watched"))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer shown.Close()
+	follows.Stdout = shown
+	if err := follows.Start(); err != nil {
+		s.t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- follows.Wait() }()
+	for limit := time.Now().Add(20 * time.Second); ; {
+		stir()
+		if info, err := shown.Stat(); err == nil && info.Size() > 0 {
+			return ended
+		}
+		if time.Now().After(limit) {
+			_ = follows.Process.Kill()
+			s.t.Fatal("the watch shows nothing")
+		}
+	}
+}
+
+// plaintext: a token is not said to a scheduler that speaks none, or to whatever else listens.
+func (s *secured) plaintext(token string) {
+	s.t.Helper()
+	plain := newClusterOf(s.t, "")
+	cmd := plain.command(filepath.Join(bin, "synapse-cli"), "get", "jobs", "--retry", "0", "--token-file", token)
+	ask(s.t, cmd).wants(s.t, 8, "", "or is no scheduler")
+	plain.cli("token", "create", "--role", "viewer", "--user", "x").wants(s.t, 2, "", "made over TLS")
+}
