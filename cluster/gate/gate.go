@@ -175,6 +175,9 @@ func (g *Gate) watch() {
 	}
 }
 
+// Recheck does at once what is done every 15 seconds: for whoever has just changed the denylist.
+func (g *Gate) Recheck() { g.recheck() }
+
 // recheck reads the denylist again and closes what would not be let in now.
 func (g *Gate) recheck() {
 	if err := g.trust.Denied.Reload(); err != nil {

@@ -3,6 +3,7 @@ package host
 import (
 	"io"
 	"log"
+	"sync/atomic"
 
 	"github.com/yi-json/synapse/actors"
 )
@@ -11,20 +12,25 @@ import (
 // lines themselves.
 type Log struct {
 	lines *log.Logger
-	debug bool
+	debug atomic.Bool
 }
 
 // NewLog makes a log that writes to a stream, with debug lines only if debug is set.
 func NewLog(to io.Writer, debug bool) *Log {
-	return &Log{lines: log.New(to, "", log.LstdFlags|log.Lmicroseconds), debug: debug}
+	l := &Log{lines: log.New(to, "", log.LstdFlags|log.Lmicroseconds)}
+	l.debug.Store(debug)
+	return l
 }
+
+// SetDebug turns debug lines on or off.
+func (l *Log) SetDebug(debug bool) { l.debug.Store(debug) }
 
 // Info writes a line.
 func (l *Log) Info(format string, args ...any) { l.lines.Printf(format, args...) }
 
 // Debug writes a line, if debug lines are wanted.
 func (l *Log) Debug(format string, args ...any) {
-	if l.debug {
+	if l.debug.Load() {
 		l.lines.Printf(format, args...)
 	}
 }

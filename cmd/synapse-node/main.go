@@ -7,6 +7,7 @@ import (
 	"os"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/yi-json/synapse/cmd/internal/daemon"
 	"github.com/yi-json/synapse/runtime/account"
@@ -42,7 +43,21 @@ func command() *cobra.Command {
 		Example: "  synapse-node --join head:9000 --topology zone=a,block=2,rack=r7\n" +
 			"  synapse-node --join head:9000 --gpus 8 --gpu-type h100 --data-dir /var/lib/synapse-node",
 	}
-	f := c.Flags()
+	o.flags(c.Flags())
+	c.AddCommand(daemon.ConfigCommand(twins, reading))
+	return daemon.Command(c, twins, o.check, func() error { return serve(o) })
+}
+
+// twins begins the names of flags in the environment.
+const twins = "SYNAPSE_NODE_"
+
+// reading is one reading of all settings.
+func reading() daemon.Reading {
+	o := &options{}
+	return daemon.Reading{Flags: o.flags, Check: o.check}
+}
+
+func (o *options) flags(f *pflag.FlagSet) {
 	f.StringSliceVar(&o.join, "join", nil, "the schedulers' `host:port`, all of them")
 	f.StringVar(&o.tls, "tls", "",
 		"speak TLS only, with the `folder` of this machine's key and certificate, which names it;\n"+
@@ -80,5 +95,4 @@ func command() *cobra.Command {
 	f.StringVar(&o.metricsFile, "metrics-file", "",
 		"write them to this `file` every 15 s, as node_exporter's collector of text files reads it (FOLDER/synapse.prom)")
 	f.BoolVar(&o.debug, "debug", false, "log every heartbeat too")
-	return daemon.Command(c, "SYNAPSE_NODE_", o.check, func() error { return serve(o) })
 }

@@ -89,6 +89,9 @@ func serve(o options) error {
 	defer ending()
 	defer gpus.watch(h, log).Close()
 	defer daemon.Ready()()
+	defer daemon.Reloading{Prefix: twins, Fresh: reading, Log: log.Info, Live: map[string]func(string){
+		"debug": func(text string) { log.SetDebug(text == "true") },
+	}}.Watch()()
 	return until(signals, h, log)
 }
 

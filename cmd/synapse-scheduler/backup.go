@@ -65,7 +65,7 @@ func restore(o *options, file string) error {
 // fileCommand makes a command on one file. It knows the scheduler's own flags,
 // so that it can be given the scheduler's settings as they are.
 func fileCommand(c *cobra.Command, run func(o *options, file string) error) *cobra.Command {
-	o := new(options)
+	o := &options{policy: policyUnset()}
 	o.flags(c.Flags())
 	check := func() error {
 		if err := o.check(); err != nil {
@@ -76,7 +76,7 @@ func fileCommand(c *cobra.Command, run func(o *options, file string) error) *cob
 		}
 		return nil
 	}
-	daemon.Command(c, twins, check, func() error { return run(o, c.Flags().Arg(0)) })
+	daemon.Command(c, twins, check, func() error { return run(o, c.Flags().Arg(0)) }, policySection(&o.policy))
 	c.Flags().VisitAll(func(f *pflag.Flag) { f.Hidden = f.Name != "data-dir" && f.Name != "config" })
 	c.Args = func(c *cobra.Command, args []string) error {
 		if len(args) != 1 {

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"net/url"
 	"strings"
 	"time"
 
@@ -15,6 +16,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/yi-json/synapse/cmd/internal/daemon"
+	"github.com/yi-json/synapse/cmd/internal/settings"
 	"github.com/yi-json/synapse/policy"
 	"github.com/yi-json/synapse/topology"
 )
@@ -38,8 +40,28 @@ func command() *cobra.Command {
 			"  synapse-scheduler --config /etc/synapse/scheduler.yaml",
 	}
 	o.flags(c.Flags())
-	c.AddCommand(backupCommand(), restoreCommand())
+	c.AddCommand(backupCommand(), restoreCommand(), daemon.ConfigCommand(twins, reading))
 	return daemon.Command(c, twins, o.check, func() error { return serve(o) }, policySection(&o.policy))
+}
+
+// reading is one reading of all settings.
+func reading() daemon.Reading {
+	o := &options{policy: policyUnset()}
+	return daemon.Reading{
+		Flags: o.flags, Check: o.check, Sections: []settings.Section{policySection(&o.policy)}, Show: shown,
+	}
+}
+
+// shown is what may be shown of a setting: a database's password may not.
+func shown(name, text string) string {
+	if name != "store" {
+		return text
+	}
+	where, err := url.Parse(text)
+	if err != nil || where.User == nil {
+		return text
+	}
+	return where.Redacted()
 }
 
 // options are what the flags say.

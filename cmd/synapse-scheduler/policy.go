@@ -43,15 +43,20 @@ func policyUnset() policy.Settings {
 func policyKeys(to *policy.Settings) []settings.Key {
 	const day = 24 * time.Hour
 	return []settings.Key{
-		{Name: "order", Set: orderOf(&to.Order)},
-		{Name: "promises", Keys: []settings.Key{
-			{Name: "ones", Set: numberIn(&to.PromisesOnes, 0, 100)}, {Name: "gangs", Set: numberIn(&to.PromisesGangs, 0, 100)},
+		{Name: "order", Set: orderOf(&to.Order), Get: func() string {
+			if to.Order == policy.Expected {
+				return "expected"
+			}
+			return "fifo"
 		}},
-		{Name: "guard", Set: numberIn(&to.GuardPercent, 0, 50)},
-		{Name: "headroom", Set: numberIn(&to.HeadroomPercent, 0, 90)},
-		{Name: "locality", Set: spanIn(&to.Locality, time.Second, day)},
-		{Name: "keepMost", Set: spanIn(&to.KeepMost, time.Minute, 366*day)},
-		{Name: "defaultLimit", Set: spanIn(&to.DefaultLimit, time.Second, messages.MaxDurationMs*time.Millisecond)},
+		{Name: "promises", Keys: []settings.Key{
+			numberIn("ones", &to.PromisesOnes, 0, 100), numberIn("gangs", &to.PromisesGangs, 0, 100),
+		}},
+		numberIn("guard", &to.GuardPercent, 0, 50),
+		numberIn("headroom", &to.HeadroomPercent, 0, 90),
+		spanIn("locality", &to.Locality, time.Second, day),
+		spanIn("keepMost", &to.KeepMost, time.Minute, 366*day),
+		spanIn("defaultLimit", &to.DefaultLimit, time.Second, messages.MaxDurationMs*time.Millisecond),
 	}
 }
 
@@ -69,8 +74,8 @@ func orderOf(to *policy.Order) func(string) error {
 }
 
 // spanIn takes 0, which is none, or a span of time between two.
-func spanIn(to *time.Duration, least, most time.Duration) func(string) error {
-	return func(text string) error {
+func spanIn(name string, to *time.Duration, least, most time.Duration) settings.Key {
+	return settings.Key{Name: name, Get: func() string { return to.String() }, Set: func(text string) error {
 		d, err := time.ParseDuration(text)
 		switch {
 		case err != nil:
@@ -80,17 +85,17 @@ func spanIn(to *time.Duration, least, most time.Duration) func(string) error {
 		}
 		*to = d
 		return nil
-	}
+	}}
 }
 
 // numberIn takes a whole number between two.
-func numberIn[N int | int64](to *N, least, most N) func(string) error {
-	return func(text string) error {
+func numberIn[N int | int64](name string, to *N, least, most N) settings.Key {
+	return settings.Key{Name: name, Get: func() string { return fmt.Sprint(*to) }, Set: func(text string) error {
 		n, err := strconv.ParseInt(text, 10, 32)
 		if err != nil || N(n) < least || N(n) > most || strconv.FormatInt(n, 10) != text {
 			return fmt.Errorf("is not a whole number from %d to %d", least, most)
 		}
 		*to = N(n)
 		return nil
-	}
+	}}
 }

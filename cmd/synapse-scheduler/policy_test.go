@@ -30,7 +30,7 @@ func readPolicy(t *testing.T, text string) (policy.Settings, error) {
 	if err := f.Parse([]string{"--config", path}); err != nil {
 		t.Fatal(err)
 	}
-	err := settings.Apply(f, "S_", func(string) (string, bool) { return "", false }, section)
+	_, err := settings.Apply(f, "S_", func(string) (string, bool) { return "", false }, section)
 	return s, err
 }
 

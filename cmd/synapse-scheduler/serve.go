@@ -104,6 +104,7 @@ func serve(o options) error {
 		return err
 	}
 	defer daemon.Ready()()
+	defer s.reloading().Watch()()
 	lost := make(chan error, 1)
 	if s.shared() {
 		go func() { lost <- s.campaign(ctx) }()
@@ -126,6 +127,19 @@ func serve(o options) error {
 	}
 	s.end(signals)
 	return err
+}
+
+// reloading is what SIGHUP does: the settings that can change do, and the denylist is read at once.
+func (s *scheduler) reloading() daemon.Reloading {
+	return daemon.Reloading{
+		Prefix: twins, Fresh: reading, Log: s.log.Info,
+		Live: map[string]func(string){"debug": func(text string) { s.log.SetDebug(text == "true") }},
+		Also: func() {
+			if s.gate != nil {
+				s.gate.Recheck()
+			}
+		},
+	}
 }
 
 // build makes all that a scheduler has whether it leads or not. The link comes

@@ -44,6 +44,13 @@ func Main(c *cobra.Command) {
 // Command makes a command that has only flags. The prefix makes their names in the environment: SYNAPSE_NODE_ and join
 // make SYNAPSE_NODE_JOIN. What check refuses is a usage error; run does the work. Sections are in the file only.
 func Command(c *cobra.Command, prefix string, check, run func() error, sections ...settings.Section) *cobra.Command {
+	return commandOf(c, prefix, new(settings.Origins), check, run, sections...)
+}
+
+// commandOf makes a command that is told where its settings came from, before it runs.
+func commandOf(
+	c *cobra.Command, prefix string, from *settings.Origins, check, run func() error, sections ...settings.Section,
+) *cobra.Command {
 	c.Args, c.Version = cobra.NoArgs, Version()
 	c.SetVersionTemplate("{{.Name}} {{.Version}}\n")
 	c.SilenceErrors, c.SilenceUsage = true, true
@@ -54,7 +61,8 @@ func Command(c *cobra.Command, prefix string, check, run func() error, sections 
 		return Usage{fmt.Errorf("%w\nsee %s --help", err, c.CommandPath())}
 	})
 	c.RunE = func(c *cobra.Command, _ []string) error {
-		if err := settings.Apply(c.Flags(), prefix, os.LookupEnv, sections...); err != nil {
+		var err error
+		if *from, err = settings.Apply(c.Flags(), prefix, os.LookupEnv, sections...); err != nil {
 			return Usage{err}
 		}
 		if err := check(); err != nil {

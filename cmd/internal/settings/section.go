@@ -1,7 +1,6 @@
 package settings
 
 import (
-	"errors"
 	"fmt"
 	"strings"
 
@@ -27,16 +26,21 @@ type Key struct {
 	Name string
 	Keys []Key                   // of a mapping
 	Set  func(text string) error // of a plain value: takes it, or says what it must be
+	Get  func() string           // of a plain value: what is in force
 }
 
 // maxProblems bounds the reported problems: after the tenth, most are the same mistake.
 const maxProblems = 10
 
-// problems lists what is wrong with a section, one line each, in the order of the file.
+// problems lists what is wrong with a file, one line each, in its order, and notes what was read where.
 type problems struct {
 	file  string
+	from  Origins
 	lines []error
 }
+
+// at is a place in the file.
+func (p *problems) at(n *yaml.Node) string { return fmt.Sprintf("%s:%d", p.file, n.Line) }
 
 func (p *problems) say(n *yaml.Node, format string, args ...any) {
 	if len(p.lines) < maxProblems {
@@ -44,16 +48,15 @@ func (p *problems) say(n *yaml.Node, format string, args ...any) {
 	}
 }
 
-// readSection takes a section's values, if nothing is wrong with any of them.
-func readSection(file string, s Section, n *yaml.Node) error {
-	p := &problems{file: file}
+// section takes a section's values, if nothing is wrong with any of them.
+func (p *problems) section(s Section, n *yaml.Node) {
+	before := len(p.lines)
 	p.mapping(n, s.Name, s.Keys)
-	for i := 0; s.Check != nil && len(p.lines) == 0 && i+1 < len(n.Content); i += 2 {
+	for i := 0; s.Check != nil && len(p.lines) == before && i+1 < len(n.Content); i += 2 {
 		if err := s.Check(n.Content[i].Value); err != nil {
 			p.say(n.Content[i], "%s.%s: %s", s.Name, n.Content[i].Value, err)
 		}
 	}
-	return errors.Join(p.lines...)
 }
 
 func (p *problems) mapping(n *yaml.Node, path string, keys []Key) {
@@ -90,6 +93,7 @@ func (p *problems) value(n *yaml.Node, path string, k *Key) {
 	case n.Tag == "!!null":
 		p.say(n, "%s: is empty; give a value, or leave the key out", path)
 	default:
+		p.from[path] = p.at(n)
 		if err := k.Set(n.Value); err != nil {
 			p.say(n, "%s: %q %s", path, n.Value, err)
 		}

@@ -12,52 +12,53 @@ import (
 
 	"github.com/spf13/pflag"
 	"go.yaml.in/yaml/v3"
+
+	"github.com/yi-json/synapse/cmd/internal/spelling"
 )
+
+// This file owns how settings are read, and from where each came.
 
 // fileFlag names the file; the file cannot name itself.
 const fileFlag = "config"
+
+// unsettable are the flags that are no settings.
+var unsettable = []string{fileFlag, "help", "version"}
 
 // Flag adds the flag that names the file.
 func Flag(flags *pflag.FlagSet) {
 	flags.String(fileFlag, "", "a YAML `file` with the names of these flags as keys")
 }
 
+// Origins say where settings came from, by their names; one that is not here has its default. A section's keys are
+// named with dots.
+type Origins map[string]string
+
 // Apply fills in each flag that the command line does not set, and the sections. The prefix makes the names in the
 // environment: SYNAPSE_NODE_ and join make SYNAPSE_NODE_JOIN.
-func Apply(flags *pflag.FlagSet, prefix string, lookup func(string) (string, bool), sections ...Section) error {
-	given := map[string]bool{}
-	flags.Visit(func(f *pflag.Flag) { given[f.Name] = true })
-	fromEnvironment := func(f *pflag.Flag) error {
+func Apply(
+	flags *pflag.FlagSet, prefix string, lookup func(string) (string, bool), sections ...Section,
+) (Origins, error) {
+	from := Origins{}
+	flags.Visit(func(f *pflag.Flag) { from[f.Name] = "--" + f.Name })
+	var failed error
+	flags.VisitAll(func(f *pflag.Flag) {
 		name := Twin(prefix, f.Name)
 		text, there := lookup(name)
-		if !there || given[f.Name] || f.Name == "version" {
-			return nil
+		if !there || from[f.Name] != "" || f.Name == "version" {
+			return
 		}
-		given[f.Name] = true
+		from[f.Name] = name
 		if err := flags.Set(f.Name, text); err != nil {
-			return fmt.Errorf("%s=%q in the environment: %w", name, text, err)
+			failed = errors.Join(failed, fmt.Errorf("%s=%q in the environment: %w", name, text, err))
 		}
-		return nil
-	}
-	var failed error
-	flags.VisitAll(func(f *pflag.Flag) { failed = errors.Join(failed, fromEnvironment(f)) })
+	})
 	if failed != nil {
-		return failed
+		return from, failed
 	}
-	path := flags.Lookup(fileFlag).Value.String()
-	if path == "" {
-		return nil
+	if path := flags.Lookup(fileFlag).Value.String(); path != "" {
+		return from, applyFile(flags, path, sections, from)
 	}
-	keys, err := read(path, sections)
-	if err != nil {
-		return err
-	}
-	for _, key := range keys {
-		if err := applyKey(flags, given, key); err != nil {
-			return fmt.Errorf("%s:%d: %w", path, key.line, err)
-		}
-	}
-	return nil
+	return from, nil
 }
 
 // Twin is a flag's name in the environment.
@@ -65,66 +66,86 @@ func Twin(prefix, flag string) string {
 	return prefix + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
 }
 
-func applyKey(flags *pflag.FlagSet, given map[string]bool, k key) error {
-	if f := flags.Lookup(k.name); f == nil || k.name == fileFlag || k.name == "help" || k.name == "version" {
-		return fmt.Errorf("there is no setting %q (each is named as its flag, see --help)", k.name)
+// applyFile takes all that the file sets, or says all that is wrong with it.
+func applyFile(flags *pflag.FlagSet, path string, sections []Section, from Origins) error {
+	root, err := parse(path)
+	if root == nil || err != nil {
+		return err
 	}
-	if given[k.name] {
-		return nil
+	p := &problems{file: path, from: from}
+	if root.Kind != yaml.MappingNode {
+		p.say(root, "must be keys and values, as in `listen: 127.0.0.1:9000`")
+		return errors.Join(p.lines...)
 	}
-	if err := flags.Set(k.name, k.value); err != nil {
-		return fmt.Errorf("%s: %w", k.name, err)
+	first := map[string]int{}
+	for i := 0; i+1 < len(root.Content); i += 2 {
+		name, value := root.Content[i], root.Content[i+1]
+		if line := first[name.Value]; line > 0 {
+			p.say(name, "%s: is there twice: it is in line %d already", name.Value, line)
+			continue
+		}
+		first[name.Value] = name.Line
+		if at := slices.IndexFunc(sections, func(s Section) bool { return s.Name == name.Value }); at >= 0 {
+			p.section(sections[at], value)
+			continue
+		}
+		p.flag(flags, sections, name, value)
 	}
-	return nil
+	return errors.Join(p.lines...)
 }
 
-// key is one line of the file.
-type key struct {
-	name, value string
-	line        int
-}
-
-// read takes a flat map of scalars beside the sections; a list of them is joined by commas, as its
-// flag would be.
-func read(path string, sections []Section) ([]key, error) {
+// parse reads the file; nil: it is empty, or has comments only.
+func parse(path string) (*yaml.Node, error) {
 	file, err := os.Open(path)
 	if err != nil {
 		return nil, err
 	}
 	defer file.Close()
 	var document yaml.Node
-	if err := yaml.NewDecoder(io.LimitReader(file, 1<<20)).Decode(&document); err != nil {
-		if errors.Is(err, io.EOF) {
-			return nil, nil // an empty file, or one of comments only
-		}
+	switch err := yaml.NewDecoder(io.LimitReader(file, 1<<20)).Decode(&document); {
+	case errors.Is(err, io.EOF):
+		return nil, nil
+	case err != nil:
 		return nil, fmt.Errorf("%s: %w", path, err)
-	}
-	if len(document.Content) != 1 || document.Content[0].Kind != yaml.MappingNode {
+	case len(document.Content) != 1:
 		return nil, fmt.Errorf("%s: must be keys and values, as in `listen: 127.0.0.1:9000`", path)
 	}
-	var keys []key
-	seen := map[string]bool{}
-	entries := document.Content[0].Content
-	for i := 0; i+1 < len(entries); i += 2 {
-		k := key{name: entries[i].Value, line: entries[i].Line}
-		if seen[k.name] {
-			return nil, fmt.Errorf("%s:%d: %s is there twice", path, k.line, k.name)
-		}
-		seen[k.name] = true
-		if at := slices.IndexFunc(sections, func(s Section) bool { return s.Name == k.name }); at >= 0 {
-			if err := readSection(path, sections[at], entries[i+1]); err != nil {
-				return nil, err
-			}
-			continue
-		}
-		if k.value, err = scalar(entries[i+1]); err != nil {
-			return nil, fmt.Errorf("%s:%d: %s: %w", path, k.line, k.name, err)
-		}
-		keys = append(keys, k)
-	}
-	return keys, nil
+	return document.Content[0], nil
 }
 
+// flag sets a flag by its key in the file, unless it is set already.
+func (p *problems) flag(flags *pflag.FlagSet, sections []Section, name, value *yaml.Node) {
+	if f := flags.Lookup(name.Value); f == nil || slices.Contains(unsettable, name.Value) {
+		p.say(name, "%s: is not a setting; %s", name.Value, spelling.Meant(name.Value, Names(flags, sections)))
+		return
+	}
+	text, err := scalar(value)
+	if err == nil && p.from[name.Value] != "" {
+		return
+	}
+	if err == nil {
+		p.from[name.Value] = p.at(name)
+		err = flags.Set(name.Value, text)
+	}
+	if err != nil {
+		p.say(value, "%s: %s", name.Value, err)
+	}
+}
+
+// Names are all that can be set in a file, at its top.
+func Names(flags *pflag.FlagSet, sections []Section) (all []string) {
+	flags.VisitAll(func(f *pflag.Flag) {
+		if !slices.Contains(unsettable, f.Name) {
+			all = append(all, f.Name)
+		}
+	})
+	for _, s := range sections {
+		all = append(all, s.Name)
+	}
+	return all
+}
+
+// scalar is a plain value, or a list of them, joined by commas as its flag would be.
 func scalar(n *yaml.Node) (string, error) {
 	switch n.Kind {
 	case yaml.ScalarNode:

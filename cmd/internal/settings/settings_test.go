@@ -36,8 +36,16 @@ func TestOrder(t *testing.T) {
 		t.Fatal(err)
 	}
 	environment := map[string]string{"D_LISTEN": "env:1", "D_GPUS": "2", "D_DATA_DIR": "/env"}
-	if err := Apply(f, "D_", func(n string) (string, bool) { v, is := environment[n]; return v, is }); err != nil {
+	from, err := Apply(f, "D_", func(n string) (string, bool) { v, is := environment[n]; return v, is })
+	if err != nil {
 		t.Fatal(err)
+	}
+	for name, want := range map[string]string{
+		"listen": "D_LISTEN", "join": path + ":3", "gpus": "--gpus", "data-dir": "D_DATA_DIR", "debug": "",
+	} {
+		if from[name] != want {
+			t.Errorf("%s is from %q, want %q", name, from[name], want)
+		}
 	}
 	for name, want := range map[string]string{"listen": "env:1", "join": "[a:1,b:2]", "gpus": "8", "data-dir": "/env"} {
 		if got := f.Lookup(name).Value.String(); got != want {
@@ -49,26 +57,28 @@ func TestOrder(t *testing.T) {
 func TestRefusals(t *testing.T) {
 	none := func(string) (string, bool) { return "", false }
 	for _, c := range []struct{ text, want string }{
-		{"lisen: x\n", `:1: there is no setting "lisen"`},
-		{"listen: x\nlisten: y\n", ":2: listen is there twice"},
-		{"gpus: many\n", ":1: gpus: "},
-		{"- listen\n", "must be keys and values"},
-		{"listen: {a: b}\n", ":1: listen: must be a plain value"},
-		{"config: other\n", `no setting "config"`},
+		{"lisen: x\n", `:1:1: lisen: is not a setting; did you mean "listen"?`},
+		{"xyzzy: x\n", ":1:1: xyzzy: is not a setting; known here: "},
+		{"listen: x\nlisten: y\n", ":2:1: listen: is there twice: it is in line 1 already"},
+		{"gpus: many\n", ":1:7: gpus: "},
+		{"- listen\n", ":1:1: must be keys and values"},
+		{"listen: {a: b}\n", ":1:9: listen: must be a plain value"},
+		{"config: other\n", ":1:1: config: is not a setting"},
+		{"lisen: x\ngpus: y\njion: z\n", `:3:1: jion: is not a setting; did you mean "join"?`}, // all are told
 	} {
 		f := flags()
 		if err := f.Parse([]string{"--config", file(t, c.text)}); err != nil {
 			t.Fatal(err)
 		}
-		if err := Apply(f, "D_", none); err == nil || !strings.Contains(err.Error(), c.want) {
+		if _, err := Apply(f, "D_", none); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%q: %v, want %q", c.text, err, c.want)
 		}
 	}
 	bad := func(n string) (string, bool) { return "x", n == "D_GPUS" }
-	if err := Apply(flags(), "D_", bad); err == nil || !strings.Contains(err.Error(), `D_GPUS="x" in the environment`) {
+	if _, err := Apply(flags(), "D_", bad); err == nil || !strings.Contains(err.Error(), `D_GPUS="x" in the environment`) {
 		t.Errorf("a bad number in the environment: %v", err)
 	}
-	if err := Apply(flags(), "D_", none); err != nil {
+	if _, err := Apply(flags(), "D_", none); err != nil {
 		t.Errorf("nothing given: %v", err)
 	}
 }

@@ -1,0 +1,124 @@
+package daemon
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/spf13/pflag"
+)
+
+// reading is of a program with three settings, one of which holds a password.
+func reading() Reading {
+	gpus := new(int)
+	return Reading{
+		Flags: func(f *pflag.FlagSet) {
+			f.IntVar(gpus, "gpus", 1, "")
+			f.Bool("debug", false, "")
+			f.String("store", "sqlite", "")
+		},
+		Check: func() error {
+			if *gpus < 0 {
+				return errors.New("--gpus must not be negative")
+			}
+			return nil
+		},
+		Show: func(name, text string) string { return strings.ReplaceAll(text, "secret", "xxxxx") },
+	}
+}
+
+func settingsFile(t *testing.T, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "program.yaml")
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// TestConfigCommands: check says all that is wrong with where it is, show what is in force with where it came from, and
+// no password.
+func TestConfigCommands(t *testing.T) {
+	t.Setenv("X_DEBUG", "true")
+	for _, c := range []struct{ verb, text, out, err string }{
+		{"check", "gpus: 3\n", "the settings are good\n", ""},
+		{"check", "gpsu: 3\nstoer: x\n", "", `:1:1: gpsu: is not a setting; did you mean "gpus"?`},
+		{"check", "gpsu: 3\nstoer: x\n", "", `:2:1: stoer: is not a setting; did you mean "store"?`},
+		{"check", "gpus: -3\n", "", "--gpus must not be negative"},
+		{"show", "gpus: 3\nstore: postgres://a:secret@b/c\n", "debug: true", ""},
+		{"show", "gpus: 3\nstore: postgres://a:secret@b/c\n", "# X_DEBUG\n", ""},
+		{"show", "gpus: 3\nstore: postgres://a:secret@b/c\n", "store: postgres://a:xxxxx@b/c  # FILE:2\n", ""},
+	} {
+		var out bytes.Buffer
+		path := settingsFile(t, c.text)
+		command := ConfigCommand("X_", reading)
+		command.SetArgs([]string{c.verb, "--config", path})
+		command.SetOut(&out)
+		err := command.Execute()
+		if got := strings.ReplaceAll(out.String(), path, "FILE"); !strings.Contains(got, c.out) {
+			t.Errorf("%s %q: %q, want %q", c.verb, c.text, got, c.out)
+		}
+		if c.err == "" != (err == nil) || err != nil && !strings.Contains(err.Error(), c.err) {
+			t.Errorf("%s %q: %v, want %q", c.verb, c.text, err, c.err)
+		}
+		if err != nil && !errors.As(err, &Usage{}) {
+			t.Errorf("%v is no usage error", err)
+		}
+	}
+}
+
+// TestReloading: a signal makes the changes that can be made, says which cannot, and a wrong file changes nothing.
+func TestReloading(t *testing.T) {
+	path := settingsFile(t, "gpus: 1\n")
+	var mu sync.Mutex
+	var said []string
+	debug := ""
+	end := Reloading{
+		Prefix: "X_", Fresh: reading,
+		Log: func(format string, args ...any) {
+			mu.Lock()
+			defer mu.Unlock()
+			said = append(said, strings.ReplaceAll(fmt.Sprintf(format, args...), path, "FILE"))
+		},
+		Live: map[string]func(string){"debug": func(text string) { debug = text }},
+	}.watch([]string{"--config", path})
+	defer end()
+	for _, c := range []struct{ text, want string }{
+		{"gpus: 1\n", "SIGHUP: no setting has changed"},
+		{"gpus: 1\ndebug: true\n", "SIGHUP: debug is true now (FILE:2)"},
+		{"gpus: 2\ndebug: true\n", "SIGHUP: gpus is 2 now (FILE:1), which counts from the next start"},
+		{"gpus: -1\n", "SIGHUP: the settings are wrong, and those before stay in force: --gpus must not be negative"},
+		{"debug: true\n", "SIGHUP: gpus is 1 now (default), which counts from the next start"},
+	} {
+		if err := os.WriteFile(path, []byte(c.text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		before := len(said)
+		if err := syscall.Kill(os.Getpid(), syscall.SIGHUP); err != nil {
+			t.Fatal(err)
+		}
+		last := ""
+		for limit := time.Now().Add(20 * time.Second); last == "" && time.Now().Before(limit); time.Sleep(time.Millisecond) {
+			mu.Lock()
+			if len(said) > before {
+				last = said[len(said)-1]
+			}
+			mu.Unlock()
+		}
+		if last != c.want {
+			t.Errorf("%q: %q, want %q", c.text, last, c.want)
+		}
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	if debug != "true" {
+		t.Errorf("debug is %q", debug)
+	}
+}
