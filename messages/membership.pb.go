@@ -261,6 +261,7 @@ type Hello struct {
 	Ledger        *LedgerReport          `protobuf:"bytes,4,opt,name=ledger,proto3" json:"ledger,omitempty"`                        // absent: this only says which epoch is obeyed, and is no join
 	ClusterId     string                 `protobuf:"bytes,5,opt,name=cluster_id,json=clusterId,proto3" json:"cluster_id,omitempty"` // that the machine belongs to; empty: an agent of an earlier version
 	Vocabulary    int32                  `protobuf:"varint,6,opt,name=vocabulary,proto3" json:"vocabulary,omitempty"`               // the newest vocabulary of leaders that the agent understands (vocabulary.go); 0: an agent of an earlier version
+	Doubt         string                 `protobuf:"bytes,7,opt,name=doubt,proto3" json:"doubt,omitempty"`                          // why what it announces is not believed: a scheduler's link writes it, by the machine's certificate; what a machine says here is lost
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -335,6 +336,13 @@ func (x *Hello) GetVocabulary() int32 {
 		return x.Vocabulary
 	}
 	return 0
+}
+
+func (x *Hello) GetDoubt() string {
+	if x != nil {
+		return x.Doubt
+	}
+	return ""
 }
 
 type Welcome struct {
@@ -706,7 +714,7 @@ const file_messages_membership_proto_rawDesc = "" +
 	"vocabulary\x18\t \x01(\x05R\n" +
 	"vocabulary\x12/\n" +
 	"\bnetworks\x18\n" +
-	" \x03(\x0e2\x13.synapse.v1.NetworkR\bnetworks\"\xf8\x01\n" +
+	" \x03(\x0e2\x13.synapse.v1.NetworkR\bnetworks\"\x8e\x02\n" +
 	"\x05Hello\x12*\n" +
 	"\x06origin\x18\x01 \x01(\v2\x12.synapse.v1.OriginR\x06origin\x12\x14\n" +
 	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\x12<\n" +
@@ -716,7 +724,8 @@ const file_messages_membership_proto_rawDesc = "" +
 	"cluster_id\x18\x05 \x01(\tR\tclusterId\x12\x1e\n" +
 	"\n" +
 	"vocabulary\x18\x06 \x01(\x05R\n" +
-	"vocabulary\"n\n" +
+	"vocabulary\x12\x14\n" +
+	"\x05doubt\x18\a \x01(\tR\x05doubt\"n\n" +
 	"\aWelcome\x12\x14\n" +
 	"\x05epoch\x18\x01 \x01(\x04R\x05epoch\x12\x12\n" +
 	"\x04text\x18\x02 \x01(\tR\x04text\x129\n" +

@@ -220,6 +220,13 @@ func (m *Hello) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
 	}
+	if len(m.Doubt) > 0 {
+		i -= len(m.Doubt)
+		copy(dAtA[i:], m.Doubt)
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(len(m.Doubt)))
+		i--
+		dAtA[i] = 0x3a
+	}
 	if m.Vocabulary != 0 {
 		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.Vocabulary))
 		i--
@@ -674,6 +681,10 @@ func (m *Hello) SizeVT() (n int) {
 	}
 	if m.Vocabulary != 0 {
 		n += 1 + protohelpers.SizeOfVarint(uint64(m.Vocabulary))
+	}
+	l = len(m.Doubt)
+	if l > 0 {
+		n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
 	}
 	n += len(m.unknownFields)
 	return n

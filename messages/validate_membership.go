@@ -53,6 +53,7 @@ func (x *Hello) Validate() error {
 		part("announcement", x.GetAnnouncement()),
 		maybe("ledger", x.GetLedger()),
 		idOrNone("cluster_id", x.GetClusterId()),
+		text("doubt", x.GetDoubt(), maxTextBytes),
 	)
 }
 

@@ -37,6 +37,7 @@ var lies = []struct {
 	{"epoch", lie(lieEpoch)},
 	{"slices", inBooks(lieSlices)},
 	{"shortage", lie(lieShortage)},
+	{"claims", lie(lieClaims)},
 }
 
 // lie is one in words of a sort.
@@ -195,6 +196,12 @@ func lieGpus(_ *machine, l *messages.LedgerReport) bool {
 
 func lieLabels(m *machine, h *messages.Hello) bool {
 	h.Announcement.Labels = append(h.Announcement.Labels, &messages.Label{Key: "mood", Value: fmt.Sprint(m.w.sent % 3)})
+	return true
+}
+
+// lieClaims announces what the machine's certificate does not allow. A scheduler's link says so, and is not in here.
+func lieClaims(_ *machine, h *messages.Hello) bool {
+	h.Doubt = "it says that its GPUs are 8, and its certificate allows \"4\""
 	return true
 }
 

@@ -40,6 +40,7 @@ type machine struct {
 	doubts       []doubt // failures since it last did well that may be the jobs'
 	untrue       int     // answers that cannot be true, in a row
 	untruth      string  // why its books cannot be true; empty: they can
+	doubt        string  // why what it announces is beyond what its certificate allows; empty: it is not
 
 	obeys      uint64           // the higher epoch that it follows; 0: it follows ours, or none
 	strange    []topology.Token // attempts that it has and the store does not know
@@ -164,6 +165,9 @@ func (m *machine) outage(counted bool) (outage, string) {
 	case !counted && m.untruth != "":
 		return outageNone, "what it says cannot be true: " + m.untruth +
 			". Its agent is broken or not ours: replace it, and start it again"
+	case !counted && m.doubt != "":
+		return outageNone, "quarantined, its tasks are left alone: " + m.doubt + ". If it is right, an admin says so: by a " +
+			"join token for its name that allows it"
 	case !m.up:
 		return outageDead, messages.NodeDead
 	case m.record.GetDrained() != nil:

@@ -177,6 +177,11 @@ func (s *Scheduler) welcome(ctx actor.Context, m *machine) {
 		m.room.Restart()
 	}
 	m.up, m.everUp, m.obeys, m.vocabulary = true, true, 0, h.Vocabulary
+	if m.doubt != h.Doubt && h.Doubt != "" {
+		s.p.Host.Count("scheduler.doubted", 1)
+		s.p.Log.Info("QUARANTINED: %s: %s", m.id, h.Doubt)
+	}
+	m.doubt = h.Doubt
 	if h.Ledger.Version >= m.room.Version() {
 		s.overhaul(ctx, m, h.Ledger)
 	}
@@ -443,6 +448,7 @@ func (s *Scheduler) remove(ctx actor.Context, m *machine) {
 	s.endsChanged(m)
 	m.up, m.everUp, m.incarnation, m.ledger, m.obeys, m.untruth = false, true, nil, nil, 0, ""
 	m.pardon()
+	m.doubt = ""
 	s.acquit(ctx, m)
 	s.recant(m)
 	ctx.Send(s.peers.mirror, mirror.NodeHidden{Node: m.id})

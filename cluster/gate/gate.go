@@ -201,7 +201,7 @@ func (g *Gate) unwanted(gone map[*connection]error) (out []*connection) {
 		if later := g.renewed[holder{c.peer.Identity, c.peer.Key}]; later.After(until) {
 			until = later
 		}
-		if err := cmp.Or(gone[c], g.trust.Recheck(c.peer, until)); err != nil {
+		if err := cmp.Or(gone[c], g.trust.Recheck(c.peer, until), g.replaced(c.peer)); err != nil {
 			g.o.Count(countClosed, 1)
 			g.say("Closed the connection of %s from %s: %v", c.peer, c.RemoteAddr(), err)
 			g.note(audit.Line{
@@ -287,6 +287,9 @@ func (g *Gate) handshake(raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
 	if p.Role == "" { // of a visitor alone
 		return conn, Visitor{from: hostOf(raw)}, nil
 	}
+	if err := g.refuseReplaced(raw, p); err != nil {
+		return nil, nil, errors.Join(err, conn.Close())
+	}
 	if who := p.Identity.String(); !g.purses.connects(who, g.o.Now()) {
 		return nil, nil, errors.Join(g.crowded(raw, who), conn.Close())
 	}
@@ -299,6 +302,19 @@ func (g *Gate) handshake(raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
 		return c, Visitor{Proof: proved(p), from: hostOf(raw)}, nil
 	}
 	return c, proved(p), nil
+}
+
+// refuseReplaced refuses a machine whose name has gone to another key.
+func (g *Gate) refuseReplaced(raw net.Conn, p identity.Peer) error {
+	err := g.replaced(p)
+	if err != nil {
+		g.o.Count(countRefused, 1)
+		g.say("Refused a connection of %s from %s: %v", p, hostOf(raw), err)
+		g.noteRefusal(audit.Line{
+			Who: p.Identity.String(), From: hostOf(raw), Call: "connect", Outcome: audit.Refused + ": " + err.Error(),
+		})
+	}
+	return err
 }
 
 // crowded refuses a connection of somebody who has as many as one may have.

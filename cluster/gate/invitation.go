@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -35,6 +36,8 @@ const (
 type Invitation struct {
 	Name  string    `json:"name,omitempty"` // of the machine; empty: the machine says it
 	Until time.Time `json:"until"`
+	// Bounds are what the machine may claim of itself.
+	Bounds identity.Bounds `json:"bounds,omitempty"`
 }
 
 // ticket is the text of an invitation, read.
@@ -61,6 +64,8 @@ func Invite(by *identity.Folder, i Invitation, uses int) (string, error) {
 		return "", fmt.Errorf("%s is not the folder of a scheduler", by.Dir)
 	case uses < 1 || uses > MaxUses:
 		return "", fmt.Errorf("%d uses: must be 1 to %d", uses, MaxUses)
+	case i.Bounds.Check() != nil:
+		return "", i.Bounds.Check()
 	case i.Name != "" && uses > 1:
 		return "", errors.New("a token for one machine has one use")
 	case i.Name != "":
@@ -124,16 +129,18 @@ func (t ticket) finds(shown []*x509.Certificate) *x509.Certificate {
 	return nil
 }
 
-// spend takes one use of an invitation for a machine of this key, and answers the machine's name. What it refuses
-// spends nothing, but for an invitation that is over, which is removed.
-func spend(by *identity.Folder, q joining, key identity.Digest, now time.Time) (name string, err error) {
+// spend takes one use of an invitation for a machine of this key, and answers the machine's name and what it may claim.
+// What it refuses spends nothing, but for an invitation that is over, which is removed.
+func spend(by *identity.Folder, q joining, key identity.Digest, now time.Time) (
+	name string, bounds identity.Bounds, err error,
+) {
 	files, err := filepath.Glob(filepath.Join(by.Dir, invitationsFolder, hashOf(q.Secret)+".*"))
 	if err != nil || len(files) == 0 {
-		return "", errors.Join(errInvitation, err)
+		return "", nil, errors.Join(errInvitation, err)
 	}
 	text, err := os.ReadFile(files[0])
 	if errors.Is(err, fs.ErrNotExist) {
-		return "", errInvitation // another one took it this moment
+		return "", nil, errInvitation // another one took it this moment
 	}
 	var i Invitation
 	if err == nil {
@@ -141,29 +148,39 @@ func spend(by *identity.Folder, q joining, key identity.Digest, now time.Time) (
 	}
 	switch {
 	case err != nil:
-		return "", fmt.Errorf("the join token's record: %w", err)
+		return "", nil, fmt.Errorf("the join token's record: %w", err)
 	case now.After(i.Until):
-		return "", errors.Join(append([]error{errOver}, removeAll(files)...)...)
+		return "", nil, errors.Join(append([]error{errOver}, removeAll(files)...)...)
 	case i.Name != "" && q.Name != "" && q.Name != i.Name:
-		return "", fmt.Errorf("%w: %s", errName, i.Name)
+		return "", nil, fmt.Errorf("%w: %s", errName, i.Name)
 	}
 	name = cmp.Or(i.Name, q.Name, q.Otherwise)
 	if name == "" {
-		return "", errors.New("the machine says no name, and its token has none")
+		return "", nil, errors.New("the machine says no name, and its token has none")
 	}
 	if i.Name == "" && taken(by, name, key) {
-		return "", fmt.Errorf("%w (%.128q)", errTaken, name)
+		return "", nil, fmt.Errorf("%w (%.128q)", errTaken, name)
 	}
 	for _, file := range files {
 		err := os.Remove(file)
 		if err == nil {
-			return name, by.Write(filepath.Join(machinesFolder, name), []byte(hex.EncodeToString(key[:])+"\n"))
+			return name, i.bounds(q.Machine), Bind(by, name, key)
 		}
 		if !errors.Is(err, fs.ErrNotExist) {
-			return "", err
+			return "", nil, err
 		}
 	}
-	return "", errInvitation
+	return "", nil, errInvitation
+}
+
+// bounds are those of the invitation, and the id of the machine that takes it, if it says one.
+func (i Invitation) bounds(machine string) identity.Bounds {
+	b := identity.Bounds{}
+	maps.Copy(b, i.Bounds)
+	if machine != "" {
+		b[identity.BoundMachine] = machine
+	}
+	return b
 }
 
 func removeAll(files []string) (failed []error) {
@@ -171,6 +188,23 @@ func removeAll(files []string) (failed []error) {
 		failed = append(failed, os.Remove(file))
 	}
 	return failed
+}
+
+// Bind says that a name is that of a key from now on, as a join does: for a machine that is certified by hand.
+func Bind(by *identity.Folder, name string, key identity.Digest) error {
+	return by.Write(filepath.Join(machinesFolder, name), []byte(hex.EncodeToString(key[:])+"\n"))
+}
+
+// errReplaced is why a machine is refused whose name has gone to another key.
+var errReplaced = errors.New("another key has joined under its name since: " +
+	"it comes back by a token with --node-name")
+
+// replaced refuses a machine whose name has gone to another key.
+func (g *Gate) replaced(p identity.Peer) error {
+	if p.Role == identity.RoleNode && taken(g.o.Folder, p.Name, p.Key) {
+		return errReplaced
+	}
+	return nil
 }
 
 // taken reports whether a machine of another key has joined under a name. What cannot be read is taken.

@@ -26,6 +26,7 @@ type joining struct {
 	Secret    []byte `json:"secret"`
 	Name      string `json:"name,omitempty"`      // the one that the machine was given
 	Otherwise string `json:"otherwise,omitempty"` // the one that it made, where there is no other
+	Machine   string `json:"machine,omitempty"`   // its id, which its certificate will say
 	Request   []byte `json:"request"`
 }
 
@@ -40,7 +41,7 @@ func readJoining(text []byte) (joining, error) {
 	if len(q.Secret) != secretBytes {
 		return q, errInvitation
 	}
-	return q, nil
+	return q, identity.Bounds{identity.BoundMachine: q.Machine}.Check()
 }
 
 // join serves one machine that has no certificate yet.
@@ -79,12 +80,13 @@ func (g *Gate) welcome(text []byte) (*identity.Pair, identity.Identity, error) {
 		}
 	}
 	g.joins.Lock() // a name goes to one of two that come at once
-	who.Name, err = spend(g.o.Folder, q, key, g.o.Now())
+	var bounds identity.Bounds
+	who.Name, bounds, err = spend(g.o.Folder, q, key, g.o.Now())
 	g.joins.Unlock()
 	if err != nil {
 		return nil, who, err
 	}
-	chain, err := g.authority.Join(who, q.Request, g.o.Now())
+	chain, err := g.authority.Join(who, bounds, q.Request, g.o.Now())
 	return &identity.Pair{Chain: chain}, who, err
 }
 
@@ -103,9 +105,16 @@ func (g *Gate) bareConfig(protocol string) *tls.Config {
 	}
 }
 
+// Joiner is the machine that joins.
+type Joiner struct {
+	Name      string // that it was given; empty: none
+	Otherwise string // that it made itself, for where neither it nor its token was given one
+	Machine   string // its id
+}
+
 // Join makes a machine's key and has it certified by the first scheduler that knows the token. The folder that it
 // answers is on no disk yet.
-func Join(ctx context.Context, token string, schedulers []string, name, otherwise string) (*identity.Folder, error) {
+func Join(ctx context.Context, token string, schedulers []string, me Joiner) (*identity.Folder, error) {
 	t, err := readTicket(token)
 	if err != nil {
 		return nil, err
@@ -114,7 +123,7 @@ func Join(ctx context.Context, token string, schedulers []string, name, otherwis
 	if err != nil {
 		return nil, err
 	}
-	q := joining{Secret: t.secret, Name: name, Otherwise: otherwise}
+	q := joining{Secret: t.secret, Name: me.Name, Otherwise: me.Otherwise, Machine: me.Machine}
 	if q.Request, err = identity.Request(key); err != nil {
 		return nil, err
 	}
@@ -147,10 +156,10 @@ func (t ticket) join(ctx context.Context, at string, q joining) (*identity.Folde
 // JoinAgain is Join until some scheduler can be reached: a machine may boot before its scheduler. What a scheduler
 // refused is not tried again.
 func JoinAgain(
-	ctx context.Context, token string, schedulers []string, name, otherwise string, log func(string, ...any),
+	ctx context.Context, token string, schedulers []string, me Joiner, log func(string, ...any),
 ) (*identity.Folder, error) {
 	for said := ""; ; {
-		folder, err := Join(ctx, token, schedulers, name, otherwise)
+		folder, err := Join(ctx, token, schedulers, me)
 		var r *Refused
 		if err == nil || errors.As(err, &r) || errors.Is(err, errTicket) {
 			return folder, err

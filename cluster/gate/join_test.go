@@ -33,7 +33,7 @@ func (s *stage) invite(i Invitation, uses int) string {
 func TestJoin(t *testing.T) {
 	s := newStageNow(t)
 	token := s.invite(Invitation{}, 1)
-	folder := must(Join(t.Context(), token+"\n", []string{"127.0.0.1:1", s.address}, "", "m1"))
+	folder := must(Join(t.Context(), token+"\n", []string{"127.0.0.1:1", s.address}, Joiner{Otherwise: "m1"}))
 	if who := must(folder.Identity()); who.String() != "synapse://c-a/node/m1" {
 		t.Errorf("it became %s", who)
 	}
@@ -45,7 +45,7 @@ func TestJoin(t *testing.T) {
 		t.Error("it is not let in with what it got")
 	}
 	for range 2 {
-		_, err := Join(t.Context(), token, []string{s.address}, "", "m2")
+		_, err := Join(t.Context(), token, []string{s.address}, Joiner{Otherwise: "m2"})
 		var r *Refused
 		if !errors.As(err, &r) || !strings.Contains(err.Error(), "it is spent") {
 			t.Errorf("the token again: %v", err)
@@ -79,7 +79,7 @@ func TestTokensOnDisk(t *testing.T) {
 func TestTokensRefused(t *testing.T) {
 	s := newStageNow(t)
 	join := func(token, name string) error {
-		_, err := Join(t.Context(), token, []string{s.address}, name, "made")
+		_, err := Join(t.Context(), token, []string{s.address}, Joiner{Name: name, Otherwise: "made"})
 		return err
 	}
 	if err := join(s.invite(Invitation{}, 1), "m1"); err != nil {
@@ -124,7 +124,7 @@ func TestUses(t *testing.T) {
 	var all sync.WaitGroup
 	for _, name := range strings.Split("abcdefgh", "") {
 		all.Go(func() {
-			if _, err := Join(t.Context(), token, []string{s.address}, name, ""); err == nil {
+			if _, err := Join(t.Context(), token, []string{s.address}, Joiner{Name: name}); err == nil {
 				joined.Add(1)
 			}
 		})
@@ -156,7 +156,7 @@ func TestSecretStays(t *testing.T) {
 		heard <- n
 	}()
 	at := []string{listener.Addr().String()}
-	if _, err := Join(t.Context(), s.invite(Invitation{}, 1), at, "m1", ""); err == nil {
+	if _, err := Join(t.Context(), s.invite(Invitation{}, 1), at, Joiner{Name: "m1"}); err == nil {
 		t.Error("it joined a thief")
 	}
 	if n := <-heard; n != 0 {

@@ -43,7 +43,10 @@ func (g *Gate) renew(conn *tls.Conn, p identity.Peer) error {
 		return g.refuse(conn, err, "Refused to renew the certificate of %s from %s: it asks for more than one a minute",
 			p, hostOf(conn))
 	}
-	chain, err := g.authority.Renew(p, request, g.o.Now())
+	var chain []*x509.Certificate
+	if err = g.replaced(p); err == nil {
+		chain, err = g.authority.Renew(p, request, g.o.Now())
+	}
 	if err == nil {
 		err = g.certified(conn, p.Identity, until(chain[0]))
 	}

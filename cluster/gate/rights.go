@@ -17,7 +17,6 @@ import (
 	"github.com/yi-json/synapse/cluster/identity"
 	"github.com/yi-json/synapse/cluster/rights"
 	"github.com/yi-json/synapse/messages"
-	"github.com/yi-json/synapse/topology"
 )
 
 // This file owns how every call is held against the table of cluster/rights: before its request is served, and before
@@ -34,12 +33,12 @@ func PeerOf(ctx context.Context) (identity.Peer, bool) {
 }
 
 // Node is the machine that makes a call; for the link.
-func Node(ctx context.Context) (topology.NodeID, error) {
+func Node(ctx context.Context) (identity.Peer, error) {
 	p, ok := PeerOf(ctx)
 	if !ok || p.Role != identity.RoleNode {
-		return "", errNoMachine
+		return identity.Peer{}, errNoMachine
 	}
-	return topology.NodeID(p.Name), nil
+	return p, nil
 }
 
 var errNoMachine = errors.New("only a machine's certificate opens a link")

@@ -1,6 +1,7 @@
 package identity
 
 import (
+	"cmp"
 	"crypto"
 	"crypto/ecdsa"
 	"crypto/elliptic"
@@ -123,11 +124,15 @@ var lives = map[Role]time.Duration{
 
 // Issue signs a certificate for a key. It ends no later than the authority that signs it.
 func (p *Pair) Issue(i Identity, key crypto.PublicKey, now time.Time) ([]*x509.Certificate, error) {
+	return p.issue(i, nil, key, now)
+}
+
+func (p *Pair) issue(i Identity, bounds Bounds, key crypto.PublicKey, now time.Time) ([]*x509.Certificate, error) {
 	own, err := p.Identity()
 	if err != nil {
 		return nil, err
 	}
-	if err := maySign(own, i); err != nil {
+	if err := cmp.Or(maySign(own, i), bounds.Check()); err != nil {
 		return nil, err
 	}
 	if own := p.Leaf(); now.After(own.NotAfter) {
@@ -141,7 +146,7 @@ func (p *Pair) Issue(i Identity, key crypto.PublicKey, now time.Time) ([]*x509.C
 	if template.NotAfter.After(p.Leaf().NotAfter) {
 		template.NotAfter = p.Leaf().NotAfter
 	}
-	template.Subject = pkix.Name{CommonName: string(i.Role) + " " + i.Name}
+	template.Subject = pkix.Name{CommonName: string(i.Role) + " " + i.Name, OrganizationalUnit: bounds.units()}
 	template.URIs = []*url.URL{uri}
 	template.BasicConstraintsValid = true
 	template.KeyUsage = x509.KeyUsageDigitalSignature
@@ -211,38 +216,39 @@ func KeyOf(request []byte) (Digest, error) {
 	if err != nil {
 		return Digest{}, err
 	}
-	return digestOf(key)
+	return DigestOf(key)
 }
 
-// Join signs a request for a new identity.
-func (p *Pair) Join(i Identity, request []byte, now time.Time) ([]*x509.Certificate, error) {
+// Join signs a request for a new identity, and what it may claim.
+func (p *Pair) Join(i Identity, bounds Bounds, request []byte, now time.Time) ([]*x509.Certificate, error) {
 	key, err := requested(request)
 	if err != nil {
 		return nil, err
 	}
-	return p.Issue(i, key, now)
+	return p.issue(i, bounds, key, now)
 }
 
-// Renew signs a certificate for the same identity and the same key as the peer has proved. A request of another key is
+// Renew signs a certificate for the same identity, bounds and key as the peer has proved. A request of another key is
 // refused: with a renewal that takes any, whoever holds a certificate for a moment would hold it for good.
 func (p *Pair) Renew(peer Peer, request []byte, now time.Time) ([]*x509.Certificate, error) {
 	key, err := requested(request)
 	if err != nil {
 		return nil, err
 	}
-	if asked, err := digestOf(key); err != nil || asked != peer.Key {
+	if asked, err := DigestOf(key); err != nil || asked != peer.Key {
 		return nil, fmt.Errorf("%w: %s renews with the key that it has, not with another one", errRequest, peer.Identity)
 	}
 	if lives[peer.Role] != LifeDaily {
 		return nil, fmt.Errorf("%w: certificates of role %s are not renewed over the wire", errRequest, peer.Role)
 	}
-	return p.Issue(peer.Identity, key, now)
+	return p.issue(peer.Identity, peer.Bounds, key, now)
 }
 
 // Digest names a public key.
 type Digest [sha256.Size]byte
 
-func digestOf(key crypto.PublicKey) (Digest, error) {
+// DigestOf is the name of a public key.
+func DigestOf(key crypto.PublicKey) (Digest, error) {
 	der, err := x509.MarshalPKIXPublicKey(key)
 	if err != nil {
 		return Digest{}, err

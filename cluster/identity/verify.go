@@ -14,10 +14,11 @@ import (
 // Peer is who is at the other end, read from its verified chain and from nothing else.
 type Peer struct {
 	Identity
-	Key   Digest // of its public key
-	Until time.Time
-	Pass  string              // the id of a person's token; empty: it showed a certificate
-	chain []*x509.Certificate // of that
+	Key    Digest // of its public key
+	Until  time.Time
+	Bounds Bounds              // of a machine: what it may claim
+	Pass   string              // the id of a person's token; empty: it showed a certificate
+	chain  []*x509.Certificate // of that
 }
 
 // Trust is what an end believes.
@@ -170,8 +171,12 @@ func (t *Trust) judge(chain []*x509.Certificate, now, at time.Time, usage x509.E
 	if who := t.Denied.finds(chain); who != "" {
 		return Peer{}, fmt.Errorf("%w: %s", ErrDenied, who)
 	}
-	key, err := digestOf(chain[0].PublicKey)
-	return Peer{Identity: leaf, Key: key, Until: chain[0].NotAfter, chain: chain}, err
+	bounds, err := boundsOf(chain[0])
+	if err != nil {
+		return Peer{}, fmt.Errorf("%w: %w", ErrUnknown, err)
+	}
+	key, err := DigestOf(chain[0].PublicKey)
+	return Peer{Identity: leaf, Key: key, Until: chain[0].NotAfter, Bounds: bounds, chain: chain}, err
 }
 
 // Recheck refuses a peer of an open connection that would be refused now. Its certificate may have been renewed

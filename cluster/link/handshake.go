@@ -9,6 +9,7 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
+	"github.com/yi-json/synapse/cluster/identity"
 	"github.com/yi-json/synapse/topology"
 )
 
@@ -32,6 +33,8 @@ type caller struct {
 	machine   string
 	boot      string
 	startedNs int64
+	key       identity.Digest // that was proved; zero: plaintext
+	bounds    identity.Bounds // what its certificate allows it to claim
 }
 
 // introduction is what a machine sends first.
@@ -71,10 +74,17 @@ func (o *Options) recognise(ctx context.Context) (caller, error) {
 	if err != nil {
 		return caller{}, status.Error(codes.Unauthenticated, err.Error())
 	}
-	if certified != c.node {
+	if certified.Name != string(c.node) {
 		return caller{}, status.Errorf(codes.PermissionDenied,
-			"the machine calls itself %s, and its certificate is of %s: --id must be the certificate's name", c.node, certified)
+			"the machine calls itself %s, and its certificate is of %s: --id must be the certificate's name",
+			c.node, certified.Name)
 	}
+	if id, ok := certified.Bounds[identity.BoundMachine]; ok && id != c.machine {
+		return caller{}, status.Error(codes.PermissionDenied, "the certificate is of another machine: it was made for the "+
+			"machine id that joined, and this one has another (its --data-dir is a new one, or not its own). To join as "+
+			"this machine, remove the folder of --tls and join with a token for this name")
+	}
+	c.key, c.bounds = certified.Key, certified.Bounds
 	return c, nil
 }
 

@@ -21,6 +21,7 @@ import (
 
 	"github.com/yi-json/synapse/actors"
 	"github.com/yi-json/synapse/clock"
+	"github.com/yi-json/synapse/cluster/identity"
 	"github.com/yi-json/synapse/cluster/link/envelope"
 	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/topology"
@@ -103,7 +104,7 @@ type Options struct {
 	// Address is a scheduler's own: "scheduler", or with several "scheduler-NAME".
 	Address string
 	// Certified is the machine that a stream's certificate names; nil: plaintext, where a machine is believed.
-	Certified func(context.Context) (topology.NodeID, error)
+	Certified func(context.Context) (identity.Peer, error)
 
 	// The rest is for machines.
 	Node        topology.NodeID

@@ -58,7 +58,8 @@ func (p places) find(address string) (m *machine, holds bool) {
 }
 
 // admit gives a newcomer its address. It takes the place of an older stream of the same machine, and returns that one.
-// ok is false where too many machines have come under the name.
+// ok is false where too many machines have come under the name, or where the older stream has proved another key:
+// a machine's id is no secret, and whoever knows it must not end the machine's stream.
 func (p places) admit(m *machine) (older *machine, ok bool) {
 	here := p[m.node]
 	if here == nil {
@@ -71,6 +72,9 @@ func (p places) admit(m *machine) (older *machine, ok bool) {
 		return older, true
 	}
 	if here.holder.machine == m.machine {
+		if here.holder.key != m.key {
+			return nil, false
+		}
 		older, here.holder = here.holder, m
 		return older, true
 	}
@@ -127,4 +131,10 @@ func (p places) promote(m *machine) (demoted *machine) {
 		demoted.line.known.Store(&own)
 	}
 	return demoted
+}
+
+// holds reports whether another stream of the same machine has the name.
+func (p places) holds(m *machine) bool {
+	here := p[m.node]
+	return here != nil && here.holder != nil && here.holder != m && here.holder.machine == m.machine
 }

@@ -79,6 +79,9 @@ func (r *reader) take(i int) (outcome string) {
 	if r.caller != nil && !r.caller.says(message) {
 		return countForged
 	}
+	if h, ok := message.(*messages.Hello); ok && r.caller != nil {
+		h.Doubt = doubts(r.caller.bounds, h.Announcement)
+	}
 	return r.deliver(row, m, message)
 }
 

@@ -36,6 +36,8 @@ var (
 	errSuperseded = status.Error(codes.Aborted, "a newer stream of this machine has taken the place")
 	errCrowded    = status.Errorf(codes.ResourceExhausted,
 		"%d machines have come under this node's name already: give each machine an id of its own", maxMachines)
+	errOtherKey = status.Error(codes.PermissionDenied,
+		"this machine is linked already, with another key: whoever has that one must go first")
 	errClosing = status.Error(codes.Unavailable, "this scheduler is shutting down")
 )
 
@@ -111,6 +113,10 @@ func (s *Server) attach(m *machine) error {
 		s.o.Count(countSuperseded, 1)
 		s.tell(actors.LinkDown{Node: older.greeted()})
 		older.line.end(errSuperseded)
+	}
+	if !ok && older == nil && s.places.holds(m) {
+		s.o.Log.Error("Refused a stream of node %s: it has the machine id of the one that is linked, and another key", m.node)
+		return errOtherKey
 	}
 	if !ok {
 		return errCrowded

@@ -14,8 +14,8 @@ import (
 	"google.golang.org/protobuf/reflect/protoregistry"
 
 	"github.com/yi-json/synapse/actors"
+	"github.com/yi-json/synapse/cluster/identity"
 	"github.com/yi-json/synapse/messages"
-	"github.com/yi-json/synapse/topology"
 )
 
 // This file owns the tests of a stolen machine certificate: with it one can send only the messages of machines, about
@@ -84,7 +84,9 @@ func TestEveryMessageIsDecided(t *testing.T) {
 // TestCertifiedName: a stream under another name than the certificate's is refused, and so is every fact and every
 // sender of another machine on one that stands.
 func TestCertifiedName(t *testing.T) {
-	certified := func(context.Context) (topology.NodeID, error) { return "n1", nil }
+	certified := func(context.Context) (identity.Peer, error) {
+		return identity.Peer{Identity: identity.Identity{Name: "n1"}}, nil
+	}
 	h := newHall(t, Options{Certified: certified})
 	if _, err := dialStranger(t, h, optionsOf("n2", "m2").introduction()); status.Code(err) != codes.PermissionDenied {
 		t.Errorf("n1 came in as n2: %v", err)
@@ -106,7 +108,7 @@ func TestCertifiedName(t *testing.T) {
 		bad.says(batchOf(c.as, rack, c.batch))
 		eventually(t, c.what+" is refused", func() bool { return h.of(c.counter) == before+1 })
 	}
-	person := func(context.Context) (topology.NodeID, error) { return "", errors.New("no machine") }
+	person := func(context.Context) (identity.Peer, error) { return identity.Peer{}, errors.New("no machine") }
 	none := newHall(t, Options{Certified: person})
 	if _, err := dialStranger(t, none, optionsOf("n1", "m1").introduction()); status.Code(err) != codes.Unauthenticated {
 		t.Errorf("a person opened a link: %v", err)

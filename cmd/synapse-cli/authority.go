@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/yi-json/synapse/cluster/gate"
 	"github.com/yi-json/synapse/cluster/identity"
 )
 
@@ -152,6 +153,15 @@ func (a *app) certify(k *keysFlags, role identity.Role, name string) error {
 	who, err := made.Identity()
 	if err != nil {
 		return err
+	}
+	if role == identity.RoleNode { // the key that had the name before is good no longer
+		key, err := identity.DigestOf(made.Pair.Leaf().PublicKey)
+		if err != nil {
+			return err
+		}
+		if err := gate.Bind(by, name, key); err != nil {
+			return err
+		}
 	}
 	a.say("%s is in %s, good until %s", who, made.Dir, made.Pair.Leaf().NotAfter.Local().Format("2006-01-02 15:04"))
 	return nil

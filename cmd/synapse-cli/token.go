@@ -34,6 +34,7 @@ type tokenFlags struct {
 	out        string
 	ttlMs      int64
 	uses       int
+	bounds     identity.Bounds // of a machine's
 }
 
 func (a *app) tokenCommand() *cobra.Command {
@@ -54,15 +55,20 @@ func (a *app) tokenCreateCommand() *cobra.Command {
 			"once, and whoever has it can use it, so hand it on as you would a password.\n\n" +
 			"A machine that joins with it (synapse-node --tls DIR --token FILE) makes its key itself, knows the scheduler by\n" +
 			"the digest, and gets its certificate. The scheduler of the folder --by keeps a hash alone, and refuses a token\n" +
-			"that is spent or over; the default --ttl is 1h.\n\n" +
+			"that is spent or over; the default --ttl is 1h. What --gpus, --gpu-type, --labels and --topology say is in the\n" +
+			"certificate: a machine that claims anything else is given no work. What they do not say, it may claim.\n\n" +
 			"A person's (--role admin, operator, submitter or viewer, and --user) is for `synapse-cli login`, is made by an\n" +
 			"admin, and owns what is submitted with it under that name. The secret is made here and does not travel: the\n" +
 			"cluster keeps its hash. The default --ttl is 90 days; `token revoke` ends it.",
 		Example: "  synapse-cli token create --by keys/scheduler --out n17.token\n" +
 			"  synapse-cli token create --by keys/scheduler --node-name n17 --ttl 24h\n" +
+			"  synapse-cli token create --by keys/scheduler --uses 64 --gpus 8 --gpu-type h100 --labels pool=train\n" +
 			"  synapse-cli token create --role submitter --user ann --out ann.token\n" +
 			"  synapse-cli token create --role viewer --user wall --ttl 7d",
-		Args: func(_ *cobra.Command, args []string) error { return t.check(args) },
+		Args: func(c *cobra.Command, args []string) error {
+			t.readBounds(c)
+			return t.check(args)
+		},
 		RunE: func(*cobra.Command, []string) error {
 			if t.role == string(identity.RoleNode) {
 				return a.inviteMachine(t)
@@ -79,12 +85,28 @@ func (a *app) tokenCreateCommand() *cobra.Command {
 	f.StringVar(&t.out, "out", "", "write it to this new `file`, of mode 0600, and not to standard output")
 	f.Var(span{&t.ttlMs}, "ttl", "how long it is good")
 	f.IntVar(&t.uses, "uses", 1, "how many machines may join with it")
+	f.String(string(identity.BoundGPUs), "", "of a machine's: how `many` GPUs it may have, at most")
+	f.String(string(identity.BoundGPUType), "", "of a machine's: the `type` that its GPUs are of")
+	f.String(string(identity.BoundLabels), "", "of a machine's: the labels that it may have, as `key=value,…`")
+	f.String(string(identity.BoundPlace), "", "of a machine's: where it stands, as `level=place,…`")
 	roles := []string{string(identity.RoleNode)}
 	for _, role := range identity.People {
 		roles = append(roles, string(role))
 	}
 	a.completeFlag(c, "role", cobra.FixedCompletions(roles, cobra.ShellCompDirectiveNoFileComp))
 	return c
+}
+
+// readBounds takes what a machine may claim, as far as it was said.
+func (t *tokenFlags) readBounds(c *cobra.Command) {
+	t.bounds = identity.Bounds{}
+	for _, key := range []identity.Bound{
+		identity.BoundGPUs, identity.BoundGPUType, identity.BoundLabels, identity.BoundPlace,
+	} {
+		if f := c.Flags().Lookup(string(key)); f.Changed {
+			t.bounds[key] = f.Value.String()
+		}
+	}
 }
 
 func (t *tokenFlags) check(args []string) error {
@@ -112,6 +134,8 @@ func (t *tokenFlags) check(args []string) error {
 		return usageHint("as in `synapse-cli token create --role submitter --user ann`", "--user is missing")
 	case person && (t.by != "" || t.name != "" || t.uses != 1):
 		return usage("--by, --node-name and --uses are for tokens of machines")
+	case person && len(t.bounds) > 0:
+		return usage("--gpus, --gpu-type, --labels and --topology are for tokens of machines")
 	case person && t.ttlMs > api.MaxPassTTL.Milliseconds():
 		return usage("--ttl %s: a person's token is good for %s at most", jobfile.FormatDuration(t.ttlMs),
 			jobfile.FormatDuration(api.MaxPassTTL.Milliseconds()))
@@ -127,7 +151,7 @@ func (a *app) inviteMachine(t *tokenFlags) error {
 	}
 	return a.hand(t.out, func() (string, error) {
 		until := time.Now().Add(time.Duration(t.ttlMs) * time.Millisecond)
-		text, err := gate.Invite(folder, gate.Invitation{Name: t.name, Until: until}, t.uses)
+		text, err := gate.Invite(folder, gate.Invitation{Name: t.name, Until: until, Bounds: t.bounds}, t.uses)
 		if err != nil {
 			return "", usage("%s", err)
 		}

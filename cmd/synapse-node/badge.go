@@ -61,7 +61,8 @@ func (o *options) enter(me *machine.Machine, log actors.Log) error {
 	if err != nil {
 		return fmt.Errorf("--token: %w", err)
 	}
-	folder, err := gate.JoinAgain(context.Background(), string(text), o.join, o.id, me.NodeID(), log.Info)
+	joiner := gate.Joiner{Name: o.id, Otherwise: me.NodeID(), Machine: me.MachineID()}
+	folder, err := gate.JoinAgain(context.Background(), string(text), o.join, joiner, log.Info)
 	if err != nil {
 		return fmt.Errorf("--token: %w", err)
 	}

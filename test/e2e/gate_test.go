@@ -235,6 +235,15 @@ func TestJoinTokens(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(s.keys, "n2")); err == nil {
 		t.Error("a folder was made for a machine that was refused")
 	}
+	// A machine that claims more than its token allowed is linked, and is given nothing; an admin sees why.
+	made = s.cli("token", "create", "--by", by, "--node-name", "n3", "--gpus", "4")
+	few := filepath.Join(s.keys, "few")
+	if err := os.WriteFile(few, []byte(made.out), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s.node("n3", "r1", "--tls", filepath.Join(s.keys, "n3"), "--token", few)
+	s.as(filepath.Join(s.keys, "admin"), "get", "nodes", "--no-headers").wants(t, 0,
+		`it says that its GPUs are 8, and its certificate allows "4"`, "")
 	secret := strings.TrimSpace(made.out[strings.LastIndex(made.out, ".")+1:])
 	if strings.Contains(first.said()+again.said()+s.scheduler.said(), secret) {
 		t.Error("a log has the secret")

@@ -1,0 +1,52 @@
+package link
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/yi-json/synapse/cluster/identity"
+	"github.com/yi-json/synapse/messages"
+)
+
+// This file owns how what a machine announces is held against what its certificate allows. What is beyond it is passed
+// on with a word of doubt, and the leader gives such a machine nothing: to drop the Hello would leave what runs there
+// without a leader, and people without a reason.
+
+// doubts is why an announcement is not to be believed; empty: it may be.
+func doubts(b identity.Bounds, a *messages.Announcement) string {
+	said := func(what, says string, key identity.Bound) string {
+		return fmt.Sprintf("it says that %s %.200s, and its certificate allows %.200q", what, says, b[key])
+	}
+	if most, ok := b[identity.BoundGPUs]; ok {
+		if n, err := strconv.Atoi(most); err != nil || len(a.GetGpus()) > n {
+			return said("its GPUs are", strconv.Itoa(len(a.GetGpus())), identity.BoundGPUs)
+		}
+	}
+	if kind, ok := b[identity.BoundGPUType]; ok {
+		for _, g := range a.GetGpus() {
+			if g.GetType() != kind {
+				return said("a GPU is of type", strconv.Quote(g.GetType()), identity.BoundGPUType)
+			}
+		}
+	}
+	if list, ok := b[identity.BoundLabels]; ok {
+		allowed := strings.Split(list, ",")
+		for _, l := range a.GetLabels() {
+			if text := l.GetKey() + "=" + l.GetValue(); !slices.Contains(allowed, text) {
+				return said("it has the label", text, identity.BoundLabels)
+			}
+		}
+	}
+	if place, ok := b[identity.BoundPlace]; ok {
+		var stands []string
+		for _, l := range a.GetPlace() {
+			stands = append(stands, l.GetKey()+"="+l.GetValue())
+		}
+		if text := strings.Join(stands, ","); text != place {
+			return said("it stands at", text, identity.BoundPlace)
+		}
+	}
+	return ""
+}
