@@ -42,7 +42,7 @@ func (q *Queue) Reasons(view *topology.Fabric, into []Reason) []Reason {
 			continue
 		}
 		if g.revision != view.Revision() {
-			if _, fits := g.place(view); fits {
+			if _, fits := g.place(view, g.own()); fits {
 				continue
 			}
 		}
@@ -71,10 +71,13 @@ func (q *Queue) ReasonsOf(joined []Joined, into []Reason) []Reason {
 	return into
 }
 
-// Explain answers what stands in the way. holders tells who has what on a machine; it may be nil.
-func (q *Question) Explain(view *topology.Fabric,
-	holders func(topology.NodeID) []topology.Holder) topology.Explanation {
-	e := topology.Explain(view, q.Gang, holders)
+// Explain answers what stands in a job's way; "": in that of any job that asks for this. holders tells who has what on
+// a
+// machine; it may be nil.
+func (q *Question) Explain(
+	view *topology.Fabric, job topology.JobID, holders func(topology.NodeID) []topology.Holder,
+) topology.Explanation {
+	e := topology.ExplainTo(view, q.Gang, job, holders)
 	if e.Refusal != nil {
 		e.Refusal.Patient = q.Patient
 	}
@@ -92,8 +95,7 @@ func Explain(view *topology.Fabric, queue *Queue, job topology.JobID, holders fu
 	a := Answer{Standing: Standing{Waiting: queue.Len()}}
 	a.Ahead, _ = queue.Position(job)
 	asked := Question{Gang: e.group.wanted(view), Patient: e.group.key.patient}
-	a.Explanation = asked.Explain(view, holders)
-	a.For = job
+	a.Explanation = asked.Explain(view, job, holders)
 	return a, true
 }
 

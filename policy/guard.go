@@ -3,7 +3,18 @@ package policy
 // This file owns the guard: a part of each pool goes to the oldest job that waits, whatever the order says, so that
 // nobody waits for ever. It must never pay for what would start anyway: then nothing is left for those that do not.
 
-import "cmp"
+import (
+	"cmp"
+	"math"
+)
+
+// A job waits for a moment before the guard looks at it, and longer where one of a higher priority waits too: whoever
+// puts a job before others would see another one start first, though nobody has waited for long. Both are within the
+// minute of the bound.
+const (
+	guardAfter  = 5 * second
+	guardYields = 50 * second
+)
 
 // Credit is what the guard may spend in a pool.
 type Credit struct {
@@ -51,15 +62,30 @@ func (j *Judgement) guard() {
 	}
 }
 
-// oldest is the burst in a pool whose first job waits for longest, of those that the guard helps.
+// oldest is the burst in a pool whose first job waits for longest, of those that the guard helps; nil: there is none,
+// or
+// none has waited for long enough.
 func (j *Judgement) oldest(pool string) (best *burst) {
+	highest := int32(math.MinInt32)
 	for _, b := range j.bursts.list {
-		if b.traits.Pool != pool || !b.waits() || !j.isHelped(b, b.head) {
+		if b.traits.Pool != pool || !b.waits() {
 			continue
 		}
-		if best == nil || b.head.older(best.head) < 0 {
+		highest = max(highest, b.key.priority)
+		if j.isHelped(b, b.head) && (best == nil || b.head.older(best.head) < 0) {
 			best = b
 		}
+	}
+	if best == nil {
+		return nil
+	}
+	at := best.head.Since + guardAfter
+	if highest > best.key.priority {
+		at = best.head.Since + guardYields
+	}
+	if j.now < at {
+		j.wakeAt(at)
+		return nil
 	}
 	return best
 }

@@ -72,7 +72,7 @@ func Plan(view *topology.Fabric, queue *Queue, nowNs int64) Decisions {
 	for len(heads.items) > 0 {
 		g := heads.items[0]
 		d.Looked++
-		if p, ok := g.place(view); ok {
+		if p, ok := g.place(view, topology.Lent{}); ok {
 			d.Admit = append(d.Admit, queue.Admit(view, g.jobs[0].Job, p))
 			if len(g.jobs) > 0 {
 				heads.down(0)

@@ -160,6 +160,18 @@ func (q *Queue) Remove(job topology.JobID) bool {
 	return true
 }
 
+// Replace changes what is known of a job that waits, and keeps for how long it has been passed over and what it was
+// told:
+// whoever closes a machine makes nobody wait for longer.
+func (q *Queue) Replace(w Waiting) {
+	was := q.jobs[w.Job]
+	q.Remove(w.Job)
+	q.Add(w)
+	q.jobs[w.Job].standing = standing{
+		left: was.left, declined: was.declined, slips: was.slips, given: was.given, told: was.told,
+	}
+}
+
 // Get finds a job.
 func (q *Queue) Get(job topology.JobID) (Waiting, bool) {
 	e := q.jobs[job]
@@ -251,11 +263,21 @@ func (g *group) wanted(view *topology.Fabric) topology.Gang {
 	return gang
 }
 
-// place looks for a place for any gang of the group. A refusal is kept for all
-// who ask why.
-func (g *group) place(view *topology.Fabric) (topology.Placement, bool) {
+// own is what is kept for the first of the group to whom anything is promised. What people are told first is why that
+// one does not start, and what it is promised is not in its way.
+func (g *group) own() topology.Lent {
+	for _, e := range g.jobs {
+		if e.promised != nil {
+			return topology.Lent{Of: []topology.KeepID{e.promised.keep, e.promised.keep.Former()}}
+		}
+	}
+	return topology.Lent{}
+}
+
+// place looks for a place for any gang of the group, also on what is lent to it. A refusal is kept for all who ask why.
+func (g *group) place(view *topology.Fabric, lent topology.Lent) (topology.Placement, bool) {
 	g.asked = g.wanted(view)
-	p, ok := topology.PlaceInto(view, &g.asked, &g.refusal)
+	p, ok := topology.PlaceLent(view, &g.asked, lent, &g.refusal)
 	if !ok {
 		g.refusal.Patient = g.key.patient
 		g.looked, g.revision = true, view.Revision()

@@ -33,7 +33,7 @@ func (q *Queue) reason(job topology.JobID) *topology.Refusal {
 	}
 	g := e.group
 	if g.revision != q.view.Revision() {
-		if _, fits := g.place(q.view); fits {
+		if _, fits := g.place(q.view, topology.Lent{}); fits {
 			return nil
 		}
 	}

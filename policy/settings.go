@@ -17,6 +17,9 @@ const (
 	Fair
 )
 
+// String is the word of the configuration file.
+func (o Order) String() string { return [...]string{"fifo", "expected", "fair"}[o] }
+
 // Settings is what can be set.
 type Settings struct {
 	Order Order

@@ -38,6 +38,7 @@ type jobPage struct {
 	// The time limit, since when: it may be changed.
 	limit      time.Duration
 	limitSince instant
+	holdAsked  instant // when somebody last asked to hold it, or to let go of it; 0: never
 }
 
 // stored is one durable write as a checker sees it.

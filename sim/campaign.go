@@ -264,7 +264,7 @@ func (h *schedulerHost) lead(p *process, epoch uint64) {
 		Epoch: epoch, ClusterID: ourCluster, Levels: h.w.draw.Levels,
 		Store: &storePort{h.w.store, p}, Peers: p, Calls: actors.Tagged{To: p, Tag: actors.TagCalls},
 		AcceptLoss: h.w.loss.accepted, NewJobID: h.w.newJobID,
-		UIDs: h.w.draw.UIDs, Planner: h.w.opts.Planner, Settings: h.w.opts.Settings,
+		UIDs: h.w.draw.UIDs, Planner: h.w.opts.Planner, Settings: h.w.draw.Settings,
 	})
 }
 

@@ -185,6 +185,9 @@ func (c *client) hold(o *Order, release bool) {
 	if o.id == "" {
 		return
 	}
+	if page := c.w.books.jobs[o.id]; page != nil {
+		page.holdAsked = c.w.engine.now
+	}
 	wish(c, &messages.Hold{Principal: anonymous, Job: o.id, Reason: "waiting for data", Release: release},
 		func(r *messages.HoldReply) {
 			if r.Outcome.Code == messages.Code_CODE_OK {

@@ -49,20 +49,22 @@ func sameKept(a, b *messages.Promise) bool {
 	return proto.Equal(&messages.Promise{Kept: a.Kept}, &messages.Promise{Kept: b.Kept})
 }
 
-// crowds reports whether what a new attempt and others like these have on a machine leaves no room for a promise.
+// crowds reports whether what a new attempt and others like these have on a machine leaves no room for a promise, of
+// something that the new one has there.
 func (g *given) crowds(
 	w *World, a *messages.AttemptRecord, node string, these func(*messages.AttemptRecord) bool,
 ) bool {
 	sum, _ := g.onMachine(node)
-	sum = sum.Plus(amountOn(a, node))
+	own := amountOn(a, node)
+	sum = sum.Plus(own)
 	for _, o := range w.books.attemptsOn(node) {
 		if o.Job != g.job && o.Job != a.Job && these(o) {
 			sum = sum.Plus(amountOn(o, node))
 		}
 	}
 	room := w.machine(node).empty()
-	return sum.MilliCPU > room.MilliCPU || sum.MemoryBytes > room.MemoryBytes ||
-		sum.MilliGPU > int64(room.WholeGPUs)*topology.WholeGPU
+	return own.MilliCPU > 0 && sum.MilliCPU > room.MilliCPU || own.MemoryBytes > 0 && sum.MemoryBytes > room.MemoryBytes ||
+		own.MilliGPU > 0 && sum.MilliGPU > int64(room.WholeGPUs)*topology.WholeGPU
 }
 
 // nodesOf are the machines of a promise.

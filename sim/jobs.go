@@ -199,7 +199,7 @@ func (w *World) baseSpec() *messages.JobSpec {
 	if s.chance(0.15) {
 		spec.StopWhenLostMs = s.between(15*time.Second, time.Minute).Milliseconds()
 	}
-	if w.opts.Limits {
+	if w.draw.Limits {
 		w.limits(spec, &run)
 	}
 	w.warnings(spec, &run)

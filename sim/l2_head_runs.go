@@ -17,7 +17,8 @@ import (
 // In a run where no word is lost and no write waits, two things more: no job is admitted past the first that asks for
 // no more; and a job that has room all the time runs within ten seconds, first or not.
 //
-// Where the planner looks ahead, room that is kept for another is none, and a gang of several machines may wait for a
+// Where the planner looks ahead, as it does unless told otherwise, room that is kept for another is none, and a gang
+// of several machines may wait for a
 // place close together: a minute, or half as long as it has waited. Which job is first is then not told by the queue.
 type headRuns struct {
 	rule
@@ -44,6 +45,9 @@ func newHeadRuns() *headRuns {
 }
 
 func (c *headRuns) Step(w *World, e *Event) {
+	if w.opts.Planner != nil { // whoever brings one has an order of its own
+		return
+	}
 	switch e.Kind {
 	case Stored:
 		if e.Stored.job != nil {
@@ -156,7 +160,7 @@ func (w *World) roomInView(p *process, m *machine, job *messages.JobRecord) (top
 }
 
 // ahead reports whether the planner looks ahead.
-func (w *World) ahead() bool { return w.opts.Settings.Order == policy.Expected }
+func (w *World) ahead() bool { return w.draw.Settings.Order == policy.Expected }
 
 // unkept is what a machine has free that its leader keeps for no other job.
 func (w *World) unkept(p *process, m *machine, job *messages.JobRecord) topology.Capacity {
@@ -172,7 +176,7 @@ func (w *World) locality(page *jobPage, room instant) time.Duration {
 	if spec := page.record.Spec; !w.ahead() || spec.GetGang().GetReplicasMin() < 2 && spec.Each != nil {
 		return 0
 	}
-	return max(w.opts.Settings.Locality, room.since(page.since)/2)
+	return max(w.draw.Settings.Locality, room.since(page.since)/2)
 }
 
 // trulyWaits reports whether nothing else is about to be done with a job that the

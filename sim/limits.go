@@ -20,8 +20,8 @@ func (w *World) limits(spec *messages.JobSpec, run *script) {
 			run.run *= 3
 		}
 	}
-	if s.chance(0.25) {
-		run.image = s.between(6*time.Second, 40*time.Second)
+	if s.chance(0.4) {
+		run.image = s.skewed(6*time.Second, 2*time.Minute)
 		spec.PrepareTimeoutMs += run.image.Milliseconds()
 	}
 }

@@ -48,10 +48,12 @@ type Options struct {
 	UIDs topology.UIDRange
 	// Planner decides which gangs start; nil: the one that the settings ask for.
 	Planner policy.Planner
-	// Settings are the owner's of the cluster, as far as the leader itself goes by them.
-	Settings policy.Settings
+	// Settings are the owner's of the cluster, as far as the leader itself goes by them. nil: those where nothing is set;
+	// one seed of eight, and whoever brings a Planner, goes by the order fifo.
+	Settings *policy.Settings
 	// Limits has jobs say how long they take, by the seed all, half or none of them, and lets some images be slow: what a
-	// planner that looks ahead keeps is lent then.
+	// planner that looks ahead keeps is lent then. It is so wherever the seed draws the settings and the planner looks
+	// ahead.
 	Limits bool
 	// Prompt takes chance out of time, for whoever replays what was recorded: what would take a while takes Latency, a
 	// step takes none, clocks are exact, and a pass comes after all else of its instant.
@@ -112,16 +114,19 @@ type Draw struct {
 	Enough     int           // gangs that must have run
 	UIDs       topology.UIDRange
 	Kept       time.Duration // the most that what is left of a task lies on its machine
+	Settings   policy.Settings
+	Limits     bool // jobs say how long they take
 }
 
 // String is the options line of a failing seed.
 func (d Draw) String() string {
 	return fmt.Sprintf("machines=%d per-rack=%d levels=%s schedulers=%d alone=%t file=%t load=%s gangs=%d small=%d "+
 		"longest=%s pace=%s drift=%dppm drop=%.2f double=%.2f late=%.2f late-most=%s busy=%s roster-part=%d queue=%d "+
-		"uids=%d kept=%s faults=%s",
+		"uids=%d kept=%s order=%s limits=%t faults=%s",
 		d.Machines, d.PerRack, strings.Join(d.Levels, "/"), d.Schedulers, d.Alone, d.File, d.Load, d.Gangs,
 		d.Small, d.LongestRun,
 		d.Pace, d.DriftPPM, d.Drop, d.Double, d.Late, d.LateMost, d.Busy, d.RosterPart, d.Queue, d.UIDs.Len(), d.Kept,
+		d.Settings.Order, d.Limits,
 		strings.Join(d.Faults, ","))
 }
 
@@ -156,6 +161,7 @@ func draw(o Options, s *source) (Draw, error) {
 		d.drawFaults(s, o)
 	}
 	d.drawUIDs(s.fork("uids"))
+	d.drawSettings(o)
 	if o.Faults != nil {
 		d.Faults = o.Faults
 	}
@@ -163,6 +169,29 @@ func draw(o Options, s *source) (Draw, error) {
 		d.script(o)
 	}
 	return d, nil
+}
+
+// fifoSeeds is of how many seeds one goes by the order fifo. It divides no number by which a seed decides how many jobs
+// have limits.
+const fifoSeeds = 8
+
+// longerRuns is how many times as long as elsewhere the longest jobs of a large room run where jobs say how long they
+// take.
+const longerRuns = 2
+
+// drawSettings chooses what the owner of the cluster has set: nothing, or the order fifo.
+func (d *Draw) drawSettings(o Options) {
+	switch {
+	case o.Settings != nil:
+		d.Settings, d.Limits = *o.Settings, o.Limits
+	case o.Planner != nil || !o.Plain && o.Seed%fifoSeeds == 0:
+		d.Settings, d.Limits = policy.OnlyFIFO(), o.Limits
+	default:
+		d.Settings, d.Limits = policy.DefaultSettings(), o.Limits || !o.Plain
+	}
+	if d.Limits && o.World != "small" { // who looks ahead wants somebody who waits
+		d.LongestRun *= longerRuns
+	}
 }
 
 // drawUIDs chooses a range that goes round: some of its numbers are given again, and now and then all are held.

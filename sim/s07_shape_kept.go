@@ -81,7 +81,7 @@ func (c *shapeKept) recorded(w *World, job *messages.JobRecord) {
 	} else if job.MemoryByShare {
 		c.violate(w, "%s asks for its memory, and its record says that it did not", job.Id)
 	}
-	limit := w.opts.Settings.DefaultLimit.Milliseconds()
+	limit := w.draw.Settings.DefaultLimit.Milliseconds()
 	byDefault := limit > 0 && asked.TimeLimitMs == 0
 	if byDefault {
 		asked.TimeLimitMs = limit

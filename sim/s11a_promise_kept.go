@@ -99,6 +99,13 @@ func (c *promiseKept) onCommit(w *World, s *stored, a *messages.AttemptRecord) {
 	}
 }
 
+// mayBeHeld reports whether a hold may be on its way that somebody asks for: one that is let go of before it comes to
+// disk
+// ends a promise too.
+func (p *jobPage) mayBeHeld(w *World) bool {
+	return p.holdAsked > 0 && w.engine.now.since(p.holdAsked) < time.Minute+w.draw.LateMost
+}
+
 // onChange holds what becomes of a promise in the store against what was said first.
 func (c *promiseKept) onChange(w *World, s *stored) {
 	g, r := w.books.given[s.job.Id], s.job
@@ -111,7 +118,8 @@ func (c *promiseKept) onChange(w *World, s *stored) {
 		if len(s.committed()) > 0 && s.decided <= g.bound.plus(g.slackOf()) {
 			w.count("promises.met", 1)
 		}
-	case g.excuse != "" || r.Hold != nil || r.Cancel != nil || r.Spec.BeginUnixMs != s.jobWas.GetSpec().GetBeginUnixMs():
+	case g.excuse != "" || r.Hold != nil || r.Cancel != nil || s.page.mayBeHeld(w) ||
+		r.Spec.BeginUnixMs != s.jobWas.GetSpec().GetBeginUnixMs():
 	case p == nil:
 		c.violate(w, "the promise to %s, by %s, is given up", r.Id, clockFace(g.bound))
 	case p.LeftMs == 0 || s.decided.plus(time.Duration(p.LeftMs)*time.Millisecond) > g.bound.plus(g.slackOf()):

@@ -50,7 +50,7 @@ func (c *lentIsBack) Step(w *World, e *Event) {
 	case Led:
 		for t := range c.due { //order: any will do
 			if w.books.attempts[t].GetStartedUnixMs() == 0 {
-				w.count("lent.resumed", 1)
+				w.count("promises.lent-resumed", 1)
 			}
 		}
 	case Stored:
@@ -66,12 +66,14 @@ func (c *lentIsBack) Step(w *World, e *Event) {
 func (c *lentIsBack) onCommit(w *World, s *stored, a *messages.AttemptRecord) {
 	left := time.Duration(a.StartByLeftMs) * time.Millisecond
 	if left > 0 {
-		w.count("lent", 1)
 		c.due[messages.FromToken(a.Token)] = s.decided.plus(left + left/100 + 10*time.Millisecond)
 	}
 	limit := time.Duration(s.job.Spec.GetTimeLimitMs()) * time.Millisecond
 	if s.proc != w.leader() || s.proc.leader == nil || limit == 0 || s.job.Changed != nil {
 		return // without a limit it is lent nothing that has a bound, and one that was changed counts from then on
+	}
+	if ttl := w.constants.ReservationTTL; w.engine.now.since(s.decided) > ttl+ttl/50 {
+		return // it came to disk when its reservations had run out: it will not start
 	}
 	phases := 2*w.constants.StartDeadline + w.constants.PrepareTimeout
 	if ms := s.job.Spec.GetPrepareTimeoutMs(); ms > 0 {
@@ -121,7 +123,7 @@ func (c *lentIsBack) onWritten(w *World, a, was *messages.AttemptRecord) {
 	}
 	if a.End != nil && was.GetEnd() == nil {
 		if a.End.Cause == messages.Cause_CAUSE_START_BY {
-			w.count("lent.late", 1)
+			w.count("promises.start-by", 1)
 		}
 		delete(c.due, t)
 		delete(c.began, t)

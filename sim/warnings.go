@@ -20,7 +20,7 @@ func (w *World) warnings(spec *messages.JobSpec, run *script) {
 	if n%8 != 6 {
 		return
 	}
-	if n%16 == 6 && spec.TimeLimitMs == 0 && !w.opts.Limits {
+	if n%16 == 6 && spec.TimeLimitMs == 0 && !w.draw.Limits {
 		spec.TimeLimitMs = run.run.Milliseconds() * 3 / 4
 	}
 	ahead := 20 * time.Second

@@ -114,6 +114,24 @@ func Explain(f *Fabric, g Gang, holders func(NodeID) []Holder) Explanation {
 	return e
 }
 
+// ExplainTo is Explain to a job for which room may be kept: that is not in its way. Where nobody plans on the fabric it
+// is given back on a mark, else on a clone.
+func ExplainTo(f *Fabric, g Gang, job JobID, holders func(NodeID) []Holder) Explanation {
+	own := KeepID(job)
+	if f.Keeps(job) {
+		if f.follows {
+			defer f.Rollback(f.Mark())
+		} else {
+			f = f.Clone()
+		}
+		f.Unkeep(own)
+		f.Unkeep(own.Former())
+	}
+	e := Explain(f, g, holders)
+	e.For = job
+	return e
+}
+
 // explainer asks the fabric one question after another.
 type explainer struct {
 	f *Fabric

@@ -147,6 +147,12 @@ func added(all []keptFor, id KeepID, amount Resources) []keptFor {
 // Kept is what is kept for one promise; nil: nothing. The caller only reads it.
 func (f *Fabric) Kept(id KeepID) []Slot { return f.kept.by[id] }
 
+// Keeps reports whether anything is kept for a job.
+func (f *Fabric) Keeps(job JobID) bool {
+	own := KeepID(job)
+	return len(f.kept.by[own]) > 0 || len(f.kept.by[own.Former()]) > 0
+}
+
 // EachKept visits what is kept on a machine, in the order of ids.
 func (f *Fabric) EachKept(node NodeID, visit func(id KeepID, amount Resources)) {
 	for _, kept := range f.kept.on[node] {

@@ -165,7 +165,6 @@ func (s *Scheduler) lookAgain(ctx actor.Context, e *livingJob) {
 	if slices.Equal(w.Gang.Closing, was.Closing) && slices.Equal(w.Gang.Avoid, was.Avoid) {
 		return
 	}
-	s.queue.Remove(e.id)
-	s.queue.Add(w)
+	s.queue.Replace(w)
 	s.plan(ctx)
 }

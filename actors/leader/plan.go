@@ -131,9 +131,8 @@ func (s *Scheduler) onWaits(ctx actor.Context, m waits) {
 	limit := int64(actors.Millis(e.spec.GetTimeLimitMs()))
 	if there, ok := s.queue.Get(id); ok {
 		if there.Priority != e.spec.Priority || there.Limit != limit {
-			s.queue.Remove(id)
 			there.Priority, there.Limit = e.spec.Priority, limit
-			s.queue.Add(there)
+			s.queue.Replace(there)
 			s.plan(ctx)
 		}
 		s.lookAgain(ctx, e) // with another time limit, other machines close too early

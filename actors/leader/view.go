@@ -61,6 +61,18 @@ func (s *Scheduler) Bound(
 	})
 }
 
+// Slips counts how often what was lent of a firm promise has come back late, as far as this leader knows; what its
+// job's
+// record says may be one more. false: the job does not wait with one.
+func (s *Scheduler) Slips(job topology.JobID) (int, bool) {
+	promises, is := s.planner.(*policy.Judgement)
+	if !is {
+		return 0, false
+	}
+	p, ok := promises.Promised(job)
+	return p.Slips, ok && p.Firm
+}
+
 // Overdue counts the claims on a machine that can be heard which should have gone with its newest ledger.
 func (s *Scheduler) Overdue(id topology.NodeID) int {
 	if m := s.machines[id]; m != nil && m.up {

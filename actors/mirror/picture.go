@@ -15,22 +15,28 @@ type picture struct {
 	fabric  *topology.Fabric
 	holders map[topology.NodeID][]topology.Holder
 	told    uint64 // counts updates
+	// promised are the last answers to jobs for which room is kept.
+	promised map[topology.JobID]*answer
 }
 
-// answer is the last answer to a group's jobs about the room, and the update that it is of.
+// answer is the last answer to a group's jobs, or to one, about the room, and the update that it is of.
 type answer struct {
 	topology.Explanation
 	told uint64
 }
 
 func newPicture(levels []string) picture {
-	return picture{fabric: topology.NewFabric(levels), holders: map[topology.NodeID][]topology.Holder{}}
+	return picture{
+		fabric: topology.NewFabric(levels), holders: map[topology.NodeID][]topology.Holder{},
+		promised: map[topology.JobID]*answer{},
+	}
 }
 
 // follow applies what has changed.
 func (p *picture) follow(r RoomsShown) {
 	p.told++
 	p.fabric.Follow(r.Changes)
+	clear(p.promised)
 	for i, who := range r.Holders {
 		if id := r.Machines[i].ID; len(who) > 0 {
 			p.holders[id] = who
@@ -53,6 +59,9 @@ func (m *Mirror) onExplainJob(q *messages.ExplainJob) *messages.ExplainJobReply 
 	}
 	s, _ := m.jobs.get(status.GetRecord().GetId())
 	text, more := m.roomWords(&s), m.startWords(&s)
+	if g := m.waiting.groups[s.group]; g != nil && g.answer.Never { // nothing is said of when either
+		return &messages.ExplainJobReply{Outcome: outcome, Text: text}
+	}
 	if text == "" {
 		text = messages.Explain(status)
 	} else if more == "" { // else its place is told with that, by the order that holds
@@ -69,18 +78,31 @@ func (m *Mirror) roomWords(s *shownJob) string {
 	return ""
 }
 
-// explain is the answer to a group's jobs about the room; empty where there is room, because then they start in the
-// next pass, or where there was none yet when they were last refused.
+// explain is the answer to a job about the room; empty where there is room, because then it starts in the next pass, or
+// where there was none yet when it was last refused.
 func (p *picture) explain(g *waitingGroup, job topology.JobID, now actors.Instant) string {
-	if g.answer.told != p.told {
-		g.answer.told = p.told
-		g.answer.Explanation = g.asked.Explain(p.fabric, p.heldOn)
-	}
-	if g.answer.Refusal == nil {
+	e := p.explanation(g, job)
+	if e.Refusal == nil {
 		return ""
 	}
-	g.answer.NowNs, g.answer.For = int64(now), job
-	return g.answer.String()
+	e.NowNs, e.For = int64(now), job
+	return e.String()
+}
+
+// explanation is a group's answer, or that of one for whom room is kept: what that is told is of no use to the others.
+func (p *picture) explanation(g *waitingGroup, job topology.JobID) *topology.Explanation {
+	a := &g.answer
+	if p.fabric.Keeps(job) {
+		if p.promised[job] == nil {
+			p.promised[job] = &answer{}
+		}
+		a = p.promised[job]
+	}
+	if a.told != p.told {
+		a.told = p.told
+		a.Explanation = g.asked.Explain(p.fabric, job, p.heldOn)
+	}
+	return &a.Explanation
 }
 
 // Explain is the Mirror's answer to why a job waits, without when it starts; false where it knows no queue with the

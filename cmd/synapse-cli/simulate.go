@@ -62,11 +62,11 @@ func (a *app) simulateCommand() *cobra.Command {
 			"The GPUs of a job are the whole gang's: one of no more than a machine has goes on one machine, a larger one on\n" +
 			"whole machines and at most one more. With --synthetic a workload is drawn instead, and words may say how:\n" +
 			"jobs=2500,days=7,users=40,gangs=8,bursts=8,seed=1 (gangs and bursts in percent).\n\n" +
-			"Policies: synapse is that of a cluster. judgement looks ahead, by limits and by what it learns of how long jobs\n" +
-			"run; no cluster has it yet. The others are what both are compared with, and no cluster has them: fifo (the\n" +
-			"first in line blocks), greedy (whoever fits), easy (backfilling around a promise to the first), sjf and\n" +
-			"sjfskip (the shortest first), ssf (the smallest and shortest first). They go by limits, or, with --oracle, by\n" +
-			"how long each job will really run.",
+			"Policies: synapse is that of a cluster on which nothing is set: it looks ahead, by limits and by what it\n" +
+			"learns of how long jobs run. synapse-fifo is that of one with the order fifo. The others are for comparison,\n" +
+			"and no cluster has them: fifo (the first in line blocks), greedy (whoever fits), easy (backfilling around a\n" +
+			"promise to the first), sjf and sjfskip (the shortest first), ssf (the smallest and shortest first). They go by\n" +
+			"limits, or, with --oracle, by how long each job will really run.",
 		Example: "  synapse-cli simulate --synthetic --nodes 16\n" +
 			"  synapse-cli simulate jobs.csv --nodes 40\n" +
 			"  synapse-cli simulate sacct.txt --nodes 40    # of sacct -aXP -o " +
@@ -122,7 +122,7 @@ func (r *replayFlags) flags(a *app, c *cobra.Command) {
 	f.StringVar(&r.latency, "latency", "", "what a message, a write to a disk and a preparation take; left out: no time")
 	f.StringVar(&r.report, "report", "", "also write a page of HTML with drawings to this `FILE`")
 	f.StringVar(&r.queues, "queues", "",
-		"a `FILE` of queues, of kind Queues, that synapse and judgement go by: their order, limits and weights")
+		"a `FILE` of queues, of kind Queues, that synapse and synapse-fifo go by: their order, limits and weights")
 	f.BoolVar(&r.order.Check, "check", false, "have the simulator's checkers look at every step")
 	for flag, words := range map[string][]string{"policy": record.Policies(), "placement": placements,
 		"format": record.Formats()} { //order: each by itself
@@ -214,7 +214,7 @@ func (r *replayFlags) check() error {
 	}
 	for _, p := range r.policies {
 		if r.queues != "" && slices.Contains(record.Rivals(), p) {
-			return usageHint("--policy synapse,judgement", "--queues: %s knows no queues", p)
+			return usageHint("--policy synapse,synapse-fifo", "--queues: %s knows no queues", p)
 		}
 	}
 	switch {

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/yi-json/synapse/cmd/internal/daemon"
+	"github.com/yi-json/synapse/policy"
 	"github.com/yi-json/synapse/store/sqlite"
 )
 
@@ -65,7 +66,7 @@ func restore(o *options, file string) error {
 // fileCommand makes a command on one file. It knows the scheduler's own flags,
 // so that it can be given the scheduler's settings as they are.
 func fileCommand(c *cobra.Command, run func(o *options, file string) error) *cobra.Command {
-	o := &options{policy: policyUnset()}
+	o := &options{policy: policy.DefaultSettings()}
 	o.flags(c.Flags())
 	check := func() error {
 		if err := o.check(); err != nil {

@@ -38,7 +38,7 @@ func TestConfigShow(t *testing.T) {
 			t.Errorf("there is no %q in\n%s", want, out)
 		}
 	}
-	if _, err := runs(t, command(), "policy: {guard: 7}\n", "config", "check"); err == nil ||
+	if _, err := runs(t, command(), "policy: {guard: 7, order: fifo}\n", "config", "check"); err == nil ||
 		!strings.Contains(err.Error(), ":1:10: policy.guard: counts with `order: expected` only") {
 		t.Errorf("a policy that makes no sense: %v", err)
 	}

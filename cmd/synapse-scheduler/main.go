@@ -27,7 +27,7 @@ func main() { daemon.Main(command()) }
 const twins = "SYNAPSE_SCHEDULER_"
 
 func command() *cobra.Command {
-	o := options{policy: policyUnset()}
+	o := options{policy: policy.DefaultSettings()}
 	c := &cobra.Command{
 		Use:   "synapse-scheduler",
 		Short: "run the scheduler of a Synapse cluster",
@@ -46,7 +46,7 @@ func command() *cobra.Command {
 
 // reading is one reading of all settings.
 func reading() daemon.Reading {
-	o := &options{policy: policyUnset()}
+	o := &options{policy: policy.DefaultSettings()}
 	return daemon.Reading{
 		Flags: o.flags, Check: o.check, Sections: []settings.Section{policySection(&o.policy)}, Show: shown,
 	}

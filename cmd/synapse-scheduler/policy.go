@@ -28,15 +28,8 @@ func policySection(to *policy.Settings) settings.Section {
 		if to.Order == policy.Expected || slices.Contains(always, name) {
 			return nil
 		}
-		return errors.New("counts with `order: expected` only; set that too, or leave this out")
+		return errors.New("counts with `order: expected` only, and the order is fifo; leave one of the two out")
 	}}
-}
-
-// policyUnset is what holds where nothing is set. It keeps no room: that is for whoever asks for it.
-func policyUnset() policy.Settings {
-	s := policy.DefaultSettings()
-	s.Order = policy.FIFO
-	return s
 }
 
 // policyKeys are all that the policy knows.

@@ -22,7 +22,7 @@ func readPolicy(t *testing.T, text string) (policy.Settings, error) {
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	s := policyUnset()
+	s := policy.DefaultSettings()
 	section := policySection(&s)
 	f := pflag.NewFlagSet("scheduler", pflag.ContinueOnError)
 	settings.Flag(f)
@@ -37,19 +37,19 @@ func readPolicy(t *testing.T, text string) (policy.Settings, error) {
 func TestPolicySection(t *testing.T) {
 	got, err := readPolicy(t,
 		"listen: 127.0.0.1:1\npolicy:\n  order: fifo\n  defaultLimit: 36h # of jobs without one\n")
-	want := policyUnset()
+	want := policy.DefaultSettings()
 	if want.Order, want.DefaultLimit = policy.FIFO, 36*time.Hour; err != nil || got != want {
 		t.Errorf("%+v (%v)", got, err)
 	}
 	got, err = readPolicy(t,
-		"policy: {guard: 7, headroom: 0, promises: {ones: 3, gangs: 0}, locality: 90s, keepMost: 12h, order: expected}")
-	want = policyUnset()
-	want.Order = policy.Expected
+		"policy: {guard: 7, headroom: 0, promises: {ones: 3, gangs: 0}, locality: 90s, keepMost: 12h}")
+	want = policy.DefaultSettings()
 	want.PromisesOnes, want.PromisesGangs, want.GuardPercent, want.HeadroomPercent = 3, 0, 7, 0
 	if want.Locality, want.KeepMost = 90*time.Second, 12*time.Hour; err != nil || got != want {
 		t.Errorf("%+v (%v)", got, err)
 	}
-	if got, err := readPolicy(t, "listen: a:1\n"); err != nil || got != policyUnset() {
+	got, err = readPolicy(t, "listen: a:1\n")
+	if err != nil || got != policy.DefaultSettings() || got.Order != policy.Expected {
 		t.Errorf("a file without the section: %+v (%v)", got, err)
 	}
 }
@@ -60,8 +60,8 @@ func TestPolicySectionRefuses(t *testing.T) {
 		want string
 	}{
 		{"policy:\n  ordre: fifo\n", `s.yaml:2:3: policy.ordre: is not a setting; did you mean "order"?`},
-		{"policy:\n  guard: 5\n",
-			"s.yaml:2:3: policy.guard: counts with `order: expected` only; set that too, or leave this out"},
+		{"policy:\n  guard: 5\n  order: fifo\n",
+			"s.yaml:2:3: policy.guard: counts with `order: expected` only, and the order is fifo; leave one of the two out"},
 		{"policy:\n  order: fifo\n  promises: {ones: 2}\n",
 			"s.yaml:3:3: policy.promises: counts with `order: expected` only"},
 		{"policy:\n  order: fiof\n", `s.yaml:2:10: policy.order: "fiof" is not an order; did you mean "fifo"?`},
@@ -92,7 +92,7 @@ func TestPolicySectionRefuses(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%q: %v, want %s", c.text, err, c.want)
 		}
-		if !strings.Contains(c.text, "order: fifo\n") && got != policyUnset() {
+		if !strings.Contains(c.text, "order: fifo\n") && got != policy.DefaultSettings() {
 			t.Errorf("%q: something was taken: %+v", c.text, got)
 		}
 	}

@@ -9,17 +9,17 @@ import (
 // This file owns what is ordered, what is told meanwhile, and what comes of it. The
 // meaning of the figures is fixed, so that they compare with others'.
 
-// Synapse is the name of the policy of every cluster.
+// Synapse is the name of the policy of a cluster on which nothing is set: it looks ahead.
 const Synapse = "synapse"
 
-// Judgement is the name of the one that looks ahead, which no cluster has by default yet.
-const Judgement = "judgement"
+// InOrder is the name of the policy of one with the order fifo.
+const InOrder = "synapse-fifo"
 
 // Policies are those that can be replayed: Synapse's own, and those that they are compared with.
-func Policies() []string { return append([]string{Synapse, Judgement}, Rivals()...) }
+func Policies() []string { return append([]string{Synapse, InOrder}, Rivals()...) }
 
 // IsOwn reports whether a policy is Synapse's own: it knows no durations, and places as a cluster does.
-func IsOwn(policy string) bool { return policy == Synapse || policy == Judgement }
+func IsOwn(policy string) bool { return policy == Synapse || policy == InOrder }
 
 // Rivals are the policies that no cluster has.
 func Rivals() []string { return []string{"fifo", "greedy", "easy", "sjf", "sjfskip", "ssf"} }

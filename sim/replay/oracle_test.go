@@ -11,7 +11,7 @@ import (
 // so, had that job gone on for longer. Backfilling that knows the future is not like that, or this would be no test.
 func TestKnowsNoFuture(t *testing.T) {
 	jobs := changed(func(_ int, j *record.Job) { j.Limit = 2 * time.Hour })
-	for _, policy := range []string{record.Synapse, record.Judgement, "easy"} {
+	for _, policy := range []string{record.Synapse, record.InOrder, "easy"} {
 		starts := func(jobs []record.Job, oracle bool) []life {
 			r, err := replayed(record.Order{Jobs: jobs, Cluster: room, Policy: policy, Oracle: oracle}, Watch{})
 			if err != nil {

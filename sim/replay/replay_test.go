@@ -228,7 +228,7 @@ func TestShapes(t *testing.T) {
 		// of 5 each, and two machines have 4
 		{Submit: 3 * time.Second, Duration: 10 * time.Second, GPUs: 15, Tasks: 3, Line: 9},
 	}
-	for _, policy := range []string{record.Synapse, "fifo", "easy"} {
+	for _, policy := range []string{record.Synapse, record.InOrder, "fifo", "easy"} {
 		r, err := replayed(record.Order{Jobs: jobs, Cluster: mixed, Policy: policy, Oracle: true, Check: true}, Watch{})
 		if err != nil {
 			t.Fatal(err)
@@ -364,7 +364,7 @@ func TestToldTimes(t *testing.T) {
 		{Duration: 5000 * time.Second, Limit: 5000 * time.Second, GPUs: 48, User: "a"},
 		{Submit: time.Second, Duration: 10 * time.Second, Limit: 20 * time.Second, GPUs: 56, User: "b"},
 	}
-	r, err := replayed(record.Order{Jobs: jobs, Cluster: room, Policy: record.Judgement, Check: true}, Watch{})
+	r, err := replayed(record.Order{Jobs: jobs, Cluster: room, Policy: record.Synapse, Check: true}, Watch{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -186,13 +186,13 @@ func shapeOf(j record.Job) shape { return shape{gpus: j.GPUs, tasks: j.Tasks} }
 // planner is the policy's, with a clock around its passes.
 func (r *run) planner() (policy.Planner, error) {
 	switch r.o.Policy {
-	case record.Synapse:
+	case record.InOrder:
 		if r.o.Queues == nil {
 			return timed{policy.Default{}, r}, nil
 		}
 		r.seen = newSeen(r, policy.OnlyFIFO())
 		return timed{r.seen, r}, nil
-	case record.Judgement:
+	case record.Synapse:
 		r.seen = newSeen(r, policy.DefaultSettings())
 		r.census.withheld = &withheld{ground: r.census.ground, ask: r.seen.Withheld, passes: &r.passes}
 		return timed{r.seen, r}, nil

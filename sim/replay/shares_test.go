@@ -44,7 +44,7 @@ func TestSharesByWeight(t *testing.T) {
 		queues.Queues = append(queues.Queues, policy.QueueSpec{Name: name, Weight: &weights[i]})
 	}
 	o := record.Order{
-		Jobs: endless(names, weights), Cluster: record.NewCluster(record.InRacks(64, 0), 8), Policy: record.Judgement,
+		Jobs: endless(names, weights), Cluster: record.NewCluster(record.InRacks(64, 0), 8), Policy: record.Synapse,
 		Seed:  1,
 		Until: 7 * day, Queues: queues,
 	}
@@ -88,7 +88,7 @@ func TestQueuesInReplay(t *testing.T) {
 	for i := range 6 {
 		jobs = append(jobs, record.Job{Duration: time.Hour, Limit: time.Hour, GPUs: 8, Queue: []string{"few", "other"}[i%2]})
 	}
-	for _, name := range []string{record.Synapse, record.Judgement} {
+	for _, name := range []string{record.Synapse, record.InOrder} {
 		r, err := replayed(record.Order{
 			Jobs: jobs, Cluster: record.NewCluster(record.InRacks(8, 0), 8), Policy: name, Seed: 1, Queues: queues,
 		}, Watch{})

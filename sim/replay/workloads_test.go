@@ -56,7 +56,7 @@ func TestWorkloads(t *testing.T) {
 			if _, err := json.Marshal(f); err != nil { // that is, no figure is no number
 				t.Errorf("%s, %s: %v", name, policy, err)
 			}
-			if f.IdleFitParts == nil == (policy == record.Judgement) && f.JCTAvg > 0 {
+			if f.IdleFitParts == nil == (policy == record.Synapse) && f.JCTAvg > 0 {
 				t.Errorf("%s, %s: parts are %v", name, policy, f.IdleFitParts)
 			}
 			if p := f.IdleFitParts; p != nil {

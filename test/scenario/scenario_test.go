@@ -9,7 +9,7 @@
 // Setting up and looking at time:
 //
 //	world machines=4 rack=2 gpus=8,4 schedulers=1 seed=1 constants=(BenchCap=5s) [earlier=2] [default-limit=1h] [cold]
-//	      [order=expected] [keep-most=1h]
+//	      [order=fifo] [keep-most=1h]
 //	                     a cluster; it is ready when the command ends, unless cold; machine 2's agent is of an earlier
 //	                     version
 //	run 5s               lets time pass

@@ -82,11 +82,13 @@ func (s *stage) world(l line) string {
 	if n := l.number("uids", 0); n > 0 {
 		o.UIDs = topology.UIDRange{First: 2_000_000, Last: 2_000_000 + uint32(n) - 1}
 	}
-	if l.word("order", "fifo") == "expected" {
-		o.Settings = policy.DefaultSettings()
-		o.Settings.KeepMost = l.time("keep-most", o.Settings.KeepMost)
+	settings := policy.OnlyFIFO()
+	if l.word("order", "expected") == "expected" {
+		settings = policy.DefaultSettings()
+		settings.KeepMost = l.time("keep-most", settings.KeepMost)
 	}
-	o.Settings.DefaultLimit = l.time("default-limit", 0)
+	settings.DefaultLimit = l.time("default-limit", 0)
+	o.Settings = &settings
 	if n := l.number("earlier", 0); n > 0 {
 		o.Earlier = []int{n}
 	}
