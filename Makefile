@@ -73,7 +73,7 @@ test: installed ## run every test that small packages are enough for, the simula
 	@$(GO) -C tools run ./testrun .. $(GO) test -json $(if $(filter ./...,$(PACKAGES)),$(LONG)) $(PACKAGES)
 
 world: ## run the tests with big third parties, as PyTorch and a Debian (NAME=x one of them)
-	@tools/ensure.sh torch debootstrap runc crun prometheus
+	@tools/ensure.sh torch debootstrap runc crun prometheus chromium
 	@$(GO) -C tools run ./testrun .. $(GO) test -json -count=1 -tags world -timeout 20m $(if $(NAME),-run '$(NAME)') ./test/world
 
 places: ## run README's two commands in a fresh Debian, with a container engine's rights, as a user, and here (as root; PLACE=user one, SHORT=1 less)

@@ -1841,6 +1841,16 @@ func (m *Watch) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
 	}
+	if m.Books {
+		i--
+		if m.Books {
+			dAtA[i] = 1
+		} else {
+			dAtA[i] = 0
+		}
+		i--
+		dAtA[i] = 0x58
+	}
 	if m.Reasons {
 		i--
 		if m.Reasons {
@@ -2824,6 +2834,9 @@ func (m *Watch) SizeVT() (n int) {
 		n += 1 + protohelpers.SizeOfVarint(uint64(m.After))
 	}
 	if m.Reasons {
+		n += 2
+	}
+	if m.Books {
 		n += 2
 	}
 	n += len(m.unknownFields)

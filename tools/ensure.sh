@@ -24,6 +24,7 @@ package() {
 	busybox) echo busybox-static ;;
 	gcc) echo gcc libc6-dev ;;
 	ip) echo iproute2 ;;
+	chromium) echo chromium fonts-dejavu-core ;;
 	torch) echo python3-torch ;;
 	*) echo "$1" ;;
 	esac

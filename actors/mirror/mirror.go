@@ -152,7 +152,11 @@ func (m *Mirror) onNodeShown(ctx actor.Context, shown NodeShown) {
 	s := shown.Status
 	id := s.GetRecord().GetId()
 	before, _ := m.nodes.get(id)
-	m.nodes.put(id, shownNode{s, m.tellNode(ctx, before, s), shown.Outage})
+	now := shownNode{s, m.tellNode(ctx, before, s), shown.Outage}
+	m.nodes.put(id, now)
+	if now.told == before.told {
+		m.tellBooks(ctx, before.NodeStatus, s)
+	}
 }
 
 func (m *Mirror) onNodeHidden(ctx actor.Context, id string) {

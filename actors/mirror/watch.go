@@ -165,6 +165,25 @@ func (m *Mirror) tellNode(ctx actor.Context, before shownNode, now *messages.Nod
 	return m.tell(ctx, &messages.Event{Text: nodeWords(before.NodeStatus, now), Node: now})
 }
 
+// tellBooks tells those who want to know that what a machine has on it changed. It is no event that is kept: whoever
+// comes back is told how things stand.
+func (m *Mirror) tellBooks(ctx actor.Context, before, now *messages.NodeStatus) {
+	if before.GetLedger().GetVersion() == now.GetLedger().GetVersion() {
+		return
+	}
+	var e *messages.Event
+	for i := range m.watch.watchers {
+		w := &m.watch.watchers[i]
+		if !w.asked.Books || !w.asked.Nodes || !chosen(w.asked, now.GetRecord().GetId()) {
+			continue
+		}
+		if e == nil {
+			e = &messages.Event{Seq: m.watch.seq, AtUnixMs: m.p.Clock.WallMs(), Node: now}
+		}
+		ctx.Send(w.pid, e)
+	}
+}
+
 func (m *Mirror) tellHidden(ctx actor.Context, last *messages.NodeStatus) {
 	m.tell(ctx, &messages.Event{Text: "machine " + last.GetRecord().GetId() + " removed", Node: last, Hidden: true})
 }

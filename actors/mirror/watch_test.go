@@ -333,3 +333,25 @@ func TestWatchTellsWhyItIsTriedAgain(t *testing.T) {
 		t.Errorf("it waits because of %q, want %q", got, want)
 	}
 }
+
+// TestBooks: what changes on a machine without a word of it is sent to those who asked for that, and kept for nobody.
+func TestBooks(t *testing.T) {
+	a := newAudience()
+	a.says("map", &messages.Watch{Nodes: true, Books: true})
+	a.says("other", &messages.Watch{Nodes: true, Books: true, Ids: []string{"n2"}})
+	a.says("words", &messages.Watch{Nodes: true})
+	books := func(version uint64) *messages.NodeStatus {
+		return nodeOf("n1", "up", func(s *messages.NodeStatus) { s.Ledger = &messages.LedgerReport{Version: version} })
+	}
+	a.says("", NodeShown{Status: books(1)})
+	a.says("", NodeShown{Status: books(2)})
+	a.says("", NodeShown{Status: books(2)}) // a heartbeat
+	a.hears(t, "words", "1 machine n1 up, with 64 CPUs and 8 GPUs")
+	told := a.told["map"]
+	if len(told) != 2 || told[1].Text != "" || told[1].Seq != told[0].Seq || told[1].Node.GetLedger().GetVersion() != 2 {
+		t.Errorf("the map was told %v", told)
+	}
+	a.hears(t, "other")
+	a.says("late", &messages.Watch{Nodes: true, Books: true, After: first})
+	a.hears(t, "late", "1 machine n1 up, with 64 CPUs and 8 GPUs", "1 synced")
+}

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"slices"
 	"sync"
 
 	"github.com/asynkron/protoactor-go/actor"
@@ -32,7 +33,7 @@ func (g *Gateway) Watch(q *messages.Watch, stream grpc.ServerStreamingServer[mes
 		return err
 	}
 	defer g.leave()
-	b := &backlog{wake: make(chan struct{}, 1), settled: !q.Present && q.After == 0}
+	b := &backlog{wake: make(chan struct{}, 1), settled: !q.Present && q.After == 0, latest: map[string]*messages.Event{}}
 	pid, done := g.open(b)
 	unwatch := func() { g.system.Root.RequestWithCustomSender(g.mirror, &messages.Unwatch{}, pid) }
 	b.overflowed = unwatch
@@ -70,7 +71,9 @@ type backlog struct {
 	mu      sync.Mutex
 	first   []*messages.Event // what was there, up to the event that says so
 	changes []*messages.Event
-	settled bool // all that was there has come
+	books   []string                   // machines whose books changed since, the first to change first
+	latest  map[string]*messages.Event // by machine, what they are now: of what nobody has read, the last counts
+	settled bool                       // all that was there has come
 	behind  bool
 	nobody  bool
 }
@@ -95,16 +98,26 @@ func (b *backlog) put(message any) (over bool) {
 	case *actor.DeadLetterResponse:
 		b.nobody = true
 	case *messages.Event:
+		id := m.GetNode().GetRecord().GetId()
 		switch {
 		case b.behind:
+		case b.settled && m.Node != nil && m.Text == "":
+			if b.latest[id] == nil {
+				b.books = append(b.books, id)
+			}
+			b.latest[id] = m
 		case !b.settled:
 			b.first = append(b.first, m)
 			b.settled = m.Synced
 		case len(b.changes) >= maxBehind:
-			b.behind, b.first, b.changes = true, nil, nil
+			b.behind, b.first, b.changes, b.books, b.latest = true, nil, nil, nil, nil
 			return true
 		default:
 			b.changes = append(b.changes, m)
+			if b.latest[id] != nil { // the change has them too
+				delete(b.latest, id)
+				b.books = slices.DeleteFunc(b.books, func(other string) bool { return other == id })
+			}
 		}
 	}
 	return false
@@ -119,11 +132,22 @@ func (b *backlog) next() *messages.Event {
 		queue = &b.changes
 	}
 	if len(*queue) == 0 {
-		return nil
+		return b.nextBooks()
 	}
 	e := (*queue)[0]
 	(*queue)[0] = nil
 	*queue = (*queue)[1:]
+	return e
+}
+
+// nextBooks takes out those that changed first.
+func (b *backlog) nextBooks() *messages.Event {
+	if len(b.books) == 0 {
+		return nil
+	}
+	e := b.latest[b.books[0]]
+	delete(b.latest, b.books[0])
+	b.books = b.books[1:]
 	return e
 }
 

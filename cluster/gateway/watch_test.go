@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 	"sync"
 	"testing"
 
@@ -202,5 +203,28 @@ func TestWatchesAreBounded(t *testing.T) {
 	refused(t, err, messages.Code_CODE_UNAVAILABLE, codes.Unavailable, "closing down")
 	if n := m.unwatched(); n != 1 {
 		eventually(t, "the watch was taken back", func() bool { return m.unwatched() == 1 })
+	}
+}
+
+// TestBacklogKeepsTheLastBooks: of the books of a machine that a client has not read only the last are kept, a change of
+// the machine has them too, and however many there are, no watch ends for them.
+func TestBacklogKeepsTheLastBooks(t *testing.T) {
+	b := &backlog{settled: true, latest: map[string]*messages.Event{}}
+	books := func(id string, version uint64, text string) *messages.Event {
+		return &messages.Event{Text: text, Node: &messages.NodeStatus{Record: &messages.NodeRecord{Id: id},
+			Ledger: &messages.LedgerReport{Version: version}}}
+	}
+	for version := range uint64(2 * maxBehind) {
+		if b.put(books("n1", version, "")) || b.put(books("n2", version, "")) {
+			t.Fatal("the watch has fallen behind")
+		}
+	}
+	b.put(books("n2", 5, "machine n2 dead"))
+	var got []string
+	for e := b.next(); e != nil; e = b.next() {
+		got = append(got, fmt.Sprint(e.Node.Record.Id, " ", e.Node.Ledger.Version))
+	}
+	if want := []string{"n2 5", fmt.Sprint("n1 ", 2*maxBehind-1)}; !slices.Equal(got, want) {
+		t.Errorf("it was sent %q, not %q", got, want)
 	}
 }

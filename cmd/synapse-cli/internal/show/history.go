@@ -35,7 +35,7 @@ var pastColumns = []column[past]{
 	{head: "GPUS", right: true, cell: func(j past) string { return milli(j.last().GetMilliGpu()) }},
 	{head: "RUNS", right: true, cell: func(j past) string { return fmt.Sprint(j.GetRuns()) }},
 	{head: "WAITED", right: true, cell: past.waited},
-	{head: "RAN", right: true, cell: func(j past) string { return span(j.ranMs()) }},
+	{head: "RAN", right: true, cell: func(j past) string { return messages.Span(j.ranMs()) }},
 	{head: "GPU-HOURS", right: true, cell: func(j past) string { return hours(j.GetMilliGpuMs()) }},
 	{head: "PEAK", wide: true, right: true, cell: func(j past) string { return peak(j.PastJob) }},
 	{head: "SUBMITTED", wide: true, cell: func(j past) string { return orDash(stamp(j.GetSubmittedUnixMs())) }},
@@ -69,7 +69,7 @@ func (j past) waitMs() (ms int64, started bool) {
 
 func (j past) waited() string {
 	if ms, started := j.waitMs(); started {
-		return span(ms)
+		return messages.Span(ms)
 	}
 	return "-"
 }

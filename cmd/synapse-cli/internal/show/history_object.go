@@ -113,7 +113,7 @@ func pastAttemptObject(a *messages.PastAttempt) pastAttemptObj {
 		Attempt: messages.FromToken(a.GetToken()).String(), Run: a.GetRun(),
 		Committed: stamp(a.GetCommittedUnixMs()), Started: stamp(a.GetStartedUnixMs()), Ended: stamp(a.GetEndedUnixMs()),
 		Gone:  stamp(a.GetGoneUnixMs()),
-		Cause: cause(a.GetCause().String(), "CAUSE_"), Detail: a.GetDetail(), Machine: a.GetFailedNode(),
+		Cause: messages.Word(a.GetCause().String(), "CAUSE_"), Detail: a.GetDetail(), Machine: a.GetFailedNode(),
 		ExitCode: a.GetExitCode(), Signal: a.GetSignal(),
 		Tasks: a.GetMembers(), Machines: a.GetNodes(), GPUs: float64(a.GetMilliGpu()) / 1000,
 		GPUSeconds: gpuSeconds(a.GetMilliGpuMs()), PeakMemoryBytes: a.GetPeakMemoryBytes(),

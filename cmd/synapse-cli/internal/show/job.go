@@ -24,10 +24,10 @@ var jobColumns = []column[job]{
 	{head: "TASKS", right: true, cell: job.tasks},
 	{head: "GPUS", right: true, cell: job.gpus},
 	{head: "CPUS", wide: true, right: true, cell: func(j job) string {
-		return milli(asked(j.spec(), (*messages.Resources).GetMilliCpu))
+		return milli(messages.Asked(j.spec(), (*messages.Resources).GetMilliCpu))
 	}},
 	{head: "MEMORY", wide: true, right: true, cell: func(j job) string {
-		return size(asked(j.spec(), (*messages.Resources).GetMemoryBytes))
+		return size(messages.Asked(j.spec(), (*messages.Resources).GetMemoryBytes))
 	}},
 	{head: "OWNER", cell: func(j job) string { return orDash(j.GetRecord().GetOwner().GetName()) }},
 	{head: "QUEUE", cell: func(j job) string { return orDash(j.spec().GetQueue()) }},
@@ -46,19 +46,11 @@ type job struct {
 
 func (j job) id() string              { return j.GetRecord().GetId() }
 func (j job) spec() *messages.JobSpec { return j.GetRecord().GetSpec() }
-func (j job) gpus() string            { return milli(asked(j.spec(), (*messages.Resources).GetMilliGpu)) }
+func (j job) gpus() string            { return milli(messages.Asked(j.spec(), (*messages.Resources).GetMilliGpu)) }
 func (j job) age() string             { return age(j.GetRecord().GetSubmittedUnixMs(), j.now) }
-
-// tasks: how a total is split is known only once it is placed.
-func (j job) tasks() string {
-	if n := max(len(j.GetAttempt().GetPlaces()), int(j.GetTasks())); n > 0 {
-		return fmt.Sprint(n)
-	}
-	if j.spec().GetGang().GetTotal() != nil {
-		return "any"
-	}
-	return fmt.Sprint(j.spec().GetGang().GetReplicasMin())
-}
+func (j job) tasks() string           { return messages.TasksOf(j.JobStatus) }
+func (j job) ranMs() int64            { return messages.RanMs(j.JobStatus, j.now) }
+func (j job) why() string             { return messages.WhyOf(j.JobStatus) }
 
 // ran is how long its tasks have run, over all attempts: what a user was given,
 // and not how long the latest try of it lasted.
@@ -67,53 +59,7 @@ func (j job) ran() string {
 	if ms < 0 {
 		return "-"
 	}
-	return span(ms)
-}
-
-// ranMs is −1 where nothing has run yet. A job that is between attempts, or over,
-// has all of them in its record, unless an earlier release wrote that.
-func (j job) ranMs() int64 {
-	r, a := j.GetRecord(), j.GetAttempt()
-	if a.GetStartedUnixMs() == 0 || r.GetRanMs() > 0 && r.GetState() != messages.JobState_JOB_STATE_ACTIVE {
-		if r.GetRanMs() == 0 {
-			return -1
-		}
-		return r.GetRanMs()
-	}
-	until := j.now
-	if end := a.GetEnd(); end != nil {
-		until = end.GetAtUnixMs()
-	}
-	return r.GetRanMs() + max(until-a.GetStartedUnixMs(), 0)
-}
-
-// why is why a job does not run, or how it ended. A cancel that gave no reason
-// still has somebody who asked for it.
-func (j job) why() string {
-	r := j.GetRecord()
-	text := j.GetReason()
-	switch {
-	case text != "":
-	case r.GetHold() != nil && !r.GetState().Terminal():
-		return "held by " + done(r.GetHold())
-	default:
-		text = r.GetOutcome()
-	}
-	text = strings.TrimSuffix(strings.TrimSpace(text), ":")
-	if by := r.GetCancel().GetBy().GetName(); r.GetState() == messages.JobState_JOB_STATE_CANCELLED &&
-		text == j.GetPhase() && by != "" {
-		return text + " by " + by
-	}
-	return text
-}
-
-// done says who did something, and why.
-func done(d *messages.Deed) string {
-	s := orDash(d.GetBy().GetName())
-	if d.GetReason() != "" {
-		s += ": " + d.GetReason()
-	}
-	return s
+	return messages.Span(ms)
 }
 
 // Jobs writes a list of jobs.
@@ -205,13 +151,13 @@ func DescribeJob(w io.Writer, s Style, status *messages.JobStatus, attempts []*m
 	p.line("Time limit", lasts)
 	p.line("Warned", warned(j))
 	if r.GetChanged() != nil {
-		p.line("Changed by", done(r.GetChanged()))
+		p.line("Changed by", messages.DeedWords(r.GetChanged()))
 	}
 	if r.GetHold() != nil {
-		p.line("Held by", done(r.GetHold()))
+		p.line("Held by", messages.DeedWords(r.GetHold()))
 	}
 	if r.GetCancel() != nil {
-		p.line("Cancelled by", done(r.GetCancel()))
+		p.line("Cancelled by", messages.DeedWords(r.GetCancel()))
 	}
 	p.line("Runs", runs(r))
 	if ms := j.ranMs(); ms >= 0 {
@@ -247,9 +193,9 @@ func warned(j job) string {
 	if w == nil {
 		return ""
 	}
-	text := fmt.Sprintf("by %s, %s before the end", jobfile.SignalName(w.GetSignal()), span(w.GetAheadMs()))
+	text := fmt.Sprintf("by %s, %s before the end", jobfile.SignalName(w.GetSignal()), messages.Span(w.GetAheadMs()))
 	if told := j.JobStatus.GetWarned(); told != nil {
-		text += fmt.Sprintf("; told %s: %s", when(told.GetAtUnixMs(), j.now), cause(told.GetCause().String(), "CAUSE_"))
+		text += fmt.Sprintf("; told %s: %s", when(told.GetAtUnixMs(), j.now), messages.Word(told.GetCause().String(), "CAUSE_"))
 	}
 	return text
 }
@@ -323,7 +269,7 @@ func afterWords(r *messages.JobRecord) string {
 
 // endWords is the cause and what is told beside it, which may begin with it: "requeued by alice".
 func endWords(e *messages.End) string {
-	how, detail := cause(e.GetCause().String(), "CAUSE_"), e.GetDetail()
+	how, detail := messages.Word(e.GetCause().String(), "CAUSE_"), e.GetDetail()
 	switch {
 	case detail == "":
 		return how
@@ -373,7 +319,7 @@ func fate(p *messages.Place) string {
 	case e.GetDisk():
 		s = "disk"
 	case e.GetKind() != messages.ExitKind_EXIT_KIND_EXITED:
-		s = cause(e.GetKind().String(), "EXIT_KIND_")
+		s = messages.Word(e.GetKind().String(), "EXIT_KIND_")
 	case e.GetSignal() != 0:
 		s = "signal " + jobfile.SignalName(e.GetSignal())
 	default:

@@ -31,7 +31,7 @@ var nodeColumns = []column[node]{
 	{head: "SLICES", right: true, cell: func(n node) string { return fmt.Sprint(len(n.GetLedger().GetSlices())) }},
 	{head: "GPU TYPE", wide: true, cell: func(n node) string { return orDash(gpuTypes(n.announced().GetGpus())) }},
 	{head: "ADDRESS", wide: true, cell: func(n node) string { return orDash(n.announced().GetAddress()) }},
-	{head: "HEARD", wide: true, right: true, cell: func(n node) string { return span(max(n.GetHeardMsAgo(), 0)) }},
+	{head: "HEARD", wide: true, right: true, cell: func(n node) string { return messages.Span(max(n.GetHeardMsAgo(), 0)) }},
 	{head: "AGENT", wide: true, cell: func(n node) string { return orDash(n.announced().GetAgentVersion()) }},
 	{head: "LABELS", wide: true, cell: func(n node) string { return orDash(labels(n.announced().GetLabels())) }},
 	{head: "REASON", cell: node.remarks},
@@ -39,24 +39,7 @@ var nodeColumns = []column[node]{
 
 func (n node) id() string                        { return n.GetRecord().GetId() }
 func (n node) announced() *messages.Announcement { return n.GetRecord().GetAnnouncement() }
-
-// state is one word: how the machine is, and of one that is up but closed, by what.
-func (n node) state() string {
-	r := n.GetRecord()
-	switch {
-	case n.GetPhase() != "up" || n.GetClosed() == "":
-		return n.GetPhase()
-	case r.GetDrained() != nil && len(n.GetLedger().GetSlices()) > 0:
-		return "draining"
-	case r.GetDrained() != nil:
-		return "drained"
-	case r.GetCordoned() != nil:
-		return "cordoned"
-	case strings.HasPrefix(n.GetClosed(), "benched"):
-		return "benched"
-	}
-	return "closed"
-}
+func (n node) state() string                     { return messages.ConditionOf(n.NodeStatus) }
 
 func (n node) place() string {
 	var parts []string
@@ -83,14 +66,14 @@ func (n node) why() string {
 		deed *messages.Deed
 	}{{"drained by ", r.GetDrained()}, {"cordoned by ", r.GetCordoned()}} {
 		if by.deed != nil && !strings.HasPrefix(n.GetClosed(), by.what) {
-			parts = append(parts, by.what+done(by.deed)) // it is dead besides, say
+			parts = append(parts, by.what+messages.DeedWords(by.deed)) // it is dead besides, say
 		}
 	}
 	if r.GetClosing() != nil {
-		parts = append(parts, "closes at "+ahead(r.GetClosesUnixMs(), n.now)+", by "+done(r.GetClosing()))
+		parts = append(parts, "closes at "+ahead(r.GetClosesUnixMs(), n.now)+", by "+messages.DeedWords(r.GetClosing()))
 	}
 	if left := r.GetDrainDeadlineUnixMs() - n.now; n.state() == "draining" && n.now > 0 && left > 0 {
-		parts = append(parts, "what runs there is moved in "+span(left))
+		parts = append(parts, "what runs there is moved in "+messages.Span(left))
 	}
 	if t := n.GetLedger().GetTrouble(); t != "" && !strings.Contains(n.GetClosed(), t) {
 		parts = append(parts, t)
@@ -117,9 +100,9 @@ func (n node) remarks() string {
 	case note == nil:
 		return why
 	case why == "":
-		return "note by " + done(note)
+		return "note by " + messages.DeedWords(note)
 	}
-	return why + "; note by " + done(note)
+	return why + "; note by " + messages.DeedWords(note)
 }
 
 // gpuTypes names each kind once, with how many: 8 h100.
@@ -157,7 +140,7 @@ func Node(w io.Writer, s Style, n *messages.NodeStatus) error {
 // slice is what one attempt has on the machine.
 var sliceColumns = []column[*messages.SliceReport]{
 	{head: "JOB", cell: (*messages.SliceReport).GetJob},
-	{head: "STATE", cell: func(l *messages.SliceReport) string { return cause(l.GetState().String(), "SLICE_STATE_") }},
+	{head: "STATE", cell: func(l *messages.SliceReport) string { return messages.Word(l.GetState().String(), "SLICE_STATE_") }},
 	{head: "RANKS", cell: func(l *messages.SliceReport) string {
 		var list []int32
 		for _, g := range l.GetGrants() {
@@ -197,7 +180,7 @@ func DescribeNode(w io.Writer, s Style, status *messages.NodeStatus) error {
 	p.line("Address", a.GetAddress())
 	p.line("Agent", a.GetAgentVersion())
 	p.line("Joined", when(r.GetJoinedUnixMs(), s.NowMs))
-	p.line("Heard", span(max(n.GetHeardMsAgo(), 0))+" ago")
+	p.line("Heard", messages.Span(max(n.GetHeardMsAgo(), 0))+" ago")
 	for _, d := range []struct {
 		name string
 		deed *messages.Deed
@@ -205,11 +188,11 @@ func DescribeNode(w io.Writer, s Style, status *messages.NodeStatus) error {
 		{"Removed by", r.GetRemoved()},
 		{"Note by", r.GetNote()}} {
 		if d.deed != nil {
-			p.line(d.name, done(d.deed))
+			p.line(d.name, messages.DeedWords(d.deed))
 		}
 	}
 	if r.GetClosing() != nil {
-		p.line("Closes", ahead(r.GetClosesUnixMs(), s.NowMs)+", by "+done(r.GetClosing()))
+		p.line("Closes", ahead(r.GetClosesUnixMs(), s.NowMs)+", by "+messages.DeedWords(r.GetClosing()))
 	}
 	if r.GetDrained() != nil && r.GetDrainDeadlineUnixMs() > 0 {
 		p.line("Drain ends", stamp(r.GetDrainDeadlineUnixMs()))

@@ -147,7 +147,7 @@ func attemptObject(a *messages.AttemptRecord) *attempt {
 	}
 	o := &attempt{Run: a.GetRun(), Committed: stamp(a.GetCommittedUnixMs()), Started: stamp(a.GetStartedUnixMs())}
 	if e := a.GetEnd(); e != nil {
-		o.Ended, o.Cause, o.Detail = stamp(e.GetAtUnixMs()), cause(e.GetCause().String(), "CAUSE_"), e.GetDetail()
+		o.Ended, o.Cause, o.Detail = stamp(e.GetAtUnixMs()), messages.Word(e.GetCause().String(), "CAUSE_"), e.GetDetail()
 	}
 	for _, p := range a.GetPlaces() {
 		r := rankObj{Rank: p.GetRank(), Machine: p.GetNode(), Address: p.GetAddress()}
@@ -155,7 +155,7 @@ func attemptObject(a *messages.AttemptRecord) *attempt {
 			r.GPUs = append(r.GPUs, g.GetGpuId())
 		}
 		if e := p.GetExit(); e != nil {
-			r.Exit = &exitObj{cause(e.GetKind().String(), "EXIT_KIND_"), e.GetCode(), e.GetSignal(), e.GetOom(), e.GetDisk(),
+			r.Exit = &exitObj{messages.Word(e.GetKind().String(), "EXIT_KIND_"), e.GetCode(), e.GetSignal(), e.GetOom(), e.GetDisk(),
 				stamp(e.GetAtUnixMs()), e.GetDetail()}
 		}
 		o.Ranks = append(o.Ranks, r)
@@ -263,7 +263,7 @@ func nodeObject(s *messages.NodeStatus) nodeObj {
 		o.Status.GPUs = append(o.Status.GPUs, gpuObj{g.GetId(), g.GetType(), g.GetMemoryBytes(), g.GetDeclared()})
 	}
 	for _, l := range s.GetLedger().GetSlices() {
-		slice := sliceObj{Job: l.GetJob(), State: cause(l.GetState().String(), "SLICE_STATE_")}
+		slice := sliceObj{Job: l.GetJob(), State: messages.Word(l.GetState().String(), "SLICE_STATE_")}
 		for _, g := range l.GetGrants() {
 			slice.Ranks = append(slice.Ranks, g.GetRank())
 		}

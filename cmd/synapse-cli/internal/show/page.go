@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"io"
 	"strings"
+
+	"github.com/yi-json/synapse/messages"
 )
 
 // This file owns the layout of a long description: a name, then what it is.
@@ -70,7 +72,7 @@ func when(ms, nowMs int64) string {
 // ahead is a moment that may be to come.
 func ahead(ms, nowMs int64) string {
 	if ms > nowMs {
-		return stamp(ms) + ", in " + span(ms-nowMs)
+		return stamp(ms) + ", in " + messages.Span(ms-nowMs)
 	}
 	return stamp(ms)
 }

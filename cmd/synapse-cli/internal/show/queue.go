@@ -63,7 +63,7 @@ func Queues(w io.Writer, s Style, jobs []*messages.JobStatus) error {
 // add counts a job: by whether an attempt of it is committed, since one that is
 // only being tried holds nothing yet.
 func (q *queueObj) add(j *messages.JobStatus) {
-	gpus := asked(j.GetRecord().GetSpec(), (*messages.Resources).GetMilliGpu)
+	gpus := messages.Asked(j.GetRecord().GetSpec(), (*messages.Resources).GetMilliGpu)
 	switch {
 	case j.GetRecord().GetState() == messages.JobState_JOB_STATE_ACTIVE:
 		q.Running++

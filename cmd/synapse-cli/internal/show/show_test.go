@@ -238,9 +238,9 @@ func TestExitCodes(t *testing.T) {
 
 func TestWords(t *testing.T) {
 	for _, c := range []struct{ got, want string }{
-		{span(0), "0s"}, {span(119_000), "119s"}, {span(120_000), "2m"}, {span(3_600_000), "1h"}, {span(7_800_000), "2h10m"},
-		{span(200_000_000), "2d"},
-		{span(37_800_000), "10h30m"}, {span(36_000_000), "10h"},
+		{messages.Span(0), "0s"}, {messages.Span(119_000), "119s"}, {messages.Span(120_000), "2m"}, {messages.Span(3_600_000), "1h"}, {messages.Span(7_800_000), "2h10m"},
+		{messages.Span(200_000_000), "2d"},
+		{messages.Span(37_800_000), "10h30m"}, {messages.Span(36_000_000), "10h"},
 		{size(0), "0"}, {size(1 << 30), "1Gi"}, {size(3 << 29), "1.5Gi"}, {size(1<<40 - 1), "1Ti"},
 		{size(600 << 30), "600Gi"}, {size(5), "5"}, {size(1 << 60), "1024Pi"},
 		{milli(8000), "8"}, {milli(500), "0.5"}, {milli(1), "0.001"},

@@ -2,7 +2,6 @@ package show
 
 import (
 	"fmt"
-	"time"
 
 	"github.com/yi-json/synapse/messages"
 )
@@ -28,27 +27,17 @@ func (j job) starts() string {
 	if p == nil {
 		return orDash(j.why())
 	}
-	return p.Words(j.moment, span)
+	return p.Words(j.moment, messages.Span)
 }
 
-// moment is a time of day to come, and the day too where that is not this one.
-func (j job) moment(ms int64) string {
-	at, now := time.UnixMilli(ms).UTC(), time.UnixMilli(j.now).UTC()
-	switch {
-	case at.YearDay() == now.YearDay() && at.Year() == now.Year():
-		return at.Format("15:04Z")
-	case ms-j.now < 6*24*time.Hour.Milliseconds():
-		return at.Format("Mon 15:04Z")
-	}
-	return at.Format("2006-01-02 15:04Z")
-}
+func (j job) moment(ms int64) string { return messages.Moment(ms, j.now) }
 
 // describedKept is how many machines a description names that are kept for a job.
 const describedKept = 16
 
 func describeStart(p *page, j job) {
 	if told := j.GetProspect(); told != nil {
-		p.line("Start", told.Words(j.moment, span))
+		p.line("Start", told.Words(j.moment, messages.Span))
 		p.line("Kept", told.KeptWords(describedKept, j.moment))
 	}
 }
@@ -72,7 +61,7 @@ func startObject(t *messages.Prospect) *startObj {
 		return nil
 	}
 	return &startObj{
-		Basis: cause(t.GetBasis().String(), "BASIS_"), At: stamp(t.GetAtUnixMs()), Latest: stamp(t.GetLatestUnixMs()),
+		Basis: messages.Word(t.GetBasis().String(), "BASIS_"), At: stamp(t.GetAtUnixMs()), Latest: stamp(t.GetLatestUnixMs()),
 		NineOfTen: stamp(t.GetLikelyUnixMs()), Why: t.GetWhy(), Kept: t.GetKept(), KeptUntil: stamp(t.GetKeptUntilUnixMs()),
 		Ahead: t.GetAhead(), AheadGPUSeconds: t.GetAheadGpuSeconds(), AheadSeconds: t.GetAheadMs() / 1000,
 	}

@@ -172,7 +172,7 @@ func sumColumns(by string) []column[*sum] {
 			if len(s.waits) == 0 {
 				return "-"
 			}
-			return span(of(s))
+			return messages.Span(of(s))
 		}
 	}
 	return []column[*sum]{
@@ -183,7 +183,7 @@ func sumColumns(by string) []column[*sum] {
 		{head: "CANCELLED", right: true, cell: number(func(s *sum) int { return s.cancelled })},
 		{head: "TIMED-OUT", right: true, cell: number(func(s *sum) int { return s.timedOut })},
 		{head: "GPU-HOURS", right: true, cell: func(s *sum) string { return hours(s.milliGPUMs) }},
-		{head: "RAN", wide: true, right: true, cell: func(s *sum) string { return span(s.ranMs) }},
+		{head: "RAN", wide: true, right: true, cell: func(s *sum) string { return messages.Span(s.ranMs) }},
 		{head: "WAIT-MEAN", right: true, cell: wait((*sum).meanMs)},
 		{head: "WAIT-P95", right: true, cell: wait((*sum).p95Ms)},
 	}

@@ -152,10 +152,10 @@ func (b *branch) count(j *messages.JobStatus) {
 	switch {
 	case r.GetState() == messages.JobState_JOB_STATE_ACTIVE:
 		b.running++
-		gpus := asked(r.GetSpec(), (*messages.Resources).GetMilliGpu)
+		gpus := messages.Asked(r.GetSpec(), (*messages.Resources).GetMilliGpu)
 		b.use[policy.AmountGPU] += gpus
-		b.use[policy.AmountCPU] += asked(r.GetSpec(), (*messages.Resources).GetMilliCpu)
-		b.use[policy.AmountMemory] += asked(r.GetSpec(), (*messages.Resources).GetMemoryBytes)
+		b.use[policy.AmountCPU] += messages.Asked(r.GetSpec(), (*messages.Resources).GetMilliCpu)
+		b.use[policy.AmountMemory] += messages.Asked(r.GetSpec(), (*messages.Resources).GetMemoryBytes)
 		if kind := r.GetSpec().GetGpuType(); kind != "" {
 			b.use[kind] += gpus
 		}

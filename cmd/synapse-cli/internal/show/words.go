@@ -17,23 +17,7 @@ func age(fromMs, nowMs int64) string {
 	if fromMs == 0 {
 		return "-"
 	}
-	return span(max(nowMs-fromMs, 0))
-}
-
-func span(ms int64) string {
-	d := time.Duration(ms) * time.Millisecond
-	switch {
-	case d < 2*time.Minute:
-		return fmt.Sprintf("%ds", int(d.Seconds()))
-	case d < time.Hour:
-		return fmt.Sprintf("%dm", int(d.Minutes()))
-	case d < 48*time.Hour:
-		if minutes := int(d.Minutes()) % 60; minutes > 0 {
-			return fmt.Sprintf("%dh%dm", int(d.Hours()), minutes)
-		}
-		return fmt.Sprintf("%dh", int(d.Hours()))
-	}
-	return fmt.Sprintf("%dd", int(d.Hours())/24)
+	return messages.Span(max(nowMs-fromMs, 0))
 }
 
 // stamp is a moment, the same in every time zone.
@@ -63,14 +47,6 @@ func size(n int64) string {
 		s = strconv.FormatFloat(value, 'f', 0, 64)
 	}
 	return strings.TrimSuffix(s, ".0") + units[unit:unit+1] + "i"
-}
-
-// asked is how much of something a job asks for in all.
-func asked(spec *messages.JobSpec, of func(*messages.Resources) int64) int64 {
-	if t := spec.GetGang().GetTotal(); t != nil {
-		return of(t)
-	}
-	return of(spec.GetEach()) * int64(spec.GetGang().GetReplicasMin())
 }
 
 // Shape is a gang in words: 8 tasks of 8 GPUs, 64 CPUs, 512Gi.
@@ -112,11 +88,6 @@ func plural(thousandths int64, what string) string {
 		s += "s"
 	}
 	return s
-}
-
-// cause is an enum's name as words: MEMBER_FAILED is "member failed".
-func cause(name, prefix string) string {
-	return strings.ReplaceAll(strings.ToLower(strings.TrimPrefix(name, prefix)), "_", " ")
 }
 
 func phaseColour(phase string) string {

@@ -1,0 +1,59 @@
+package web
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+
+	"github.com/yi-json/synapse/messages"
+)
+
+// This file owns what a page may do. Whether its user may is for the scheduler to say, as with the command line.
+
+// wish is what somebody asks of a job or a machine.
+type wish struct {
+	Verb   string `json:"verb"`
+	Of     string `json:"of"`
+	Reason string `json:"reason"`
+}
+
+// act carries out a wish.
+func (p *Page) act(r *http.Request) (any, error) {
+	var q wish
+	in := json.NewDecoder(r.Body)
+	in.DisallowUnknownFields()
+	if err := in.Decode(&q); err != nil {
+		return nil, &mistake{"this is no wish: " + err.Error()}
+	}
+	if q.Of == "" {
+		return nil, &mistake{"of is missing: the job or the machine"}
+	}
+	if err := p.carryOut(r.Context(), q); err != nil {
+		return nil, err
+	}
+	return struct{}{}, nil
+}
+
+func (p *Page) carryOut(ctx context.Context, q wish) error {
+	var err error
+	machine := func(verb messages.NodeVerb) {
+		_, err = p.o.API.ChangeNode(ctx, &messages.ChangeNode{Node: q.Of, Verb: verb, Reason: q.Reason})
+	}
+	switch q.Verb {
+	case "cancel":
+		_, err = p.o.API.Cancel(ctx, &messages.Cancel{Job: q.Of, Reason: q.Reason})
+	case "hold", "release":
+		_, err = p.o.API.Hold(ctx, &messages.Hold{Job: q.Of, Reason: q.Reason, Release: q.Verb == "release"})
+	case "requeue":
+		_, err = p.o.API.Requeue(ctx, &messages.Requeue{Job: q.Of, Reason: q.Reason})
+	case "cordon":
+		machine(messages.NodeVerb_NODE_VERB_CORDON)
+	case "uncordon":
+		machine(messages.NodeVerb_NODE_VERB_UNCORDON)
+	case "drain":
+		machine(messages.NodeVerb_NODE_VERB_DRAIN)
+	default:
+		return &mistake{"there is no wish " + q.Verb}
+	}
+	return err
+}

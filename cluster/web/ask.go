@@ -1,0 +1,277 @@
+package web
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/yi-json/synapse/cluster/api"
+	"github.com/yi-json/synapse/messages"
+)
+
+// This file owns what a page asks once: of one job, of those that wait, of queues, and what tasks wrote.
+
+// refuse answers an error: a code for a browser's own tools, and words for people.
+func (p *Page) refuse(w http.ResponseWriter, err error) {
+	var asked *mistake
+	if errors.As(err, &asked) {
+		http.Error(w, asked.text, http.StatusBadRequest)
+		return
+	}
+	code, words := p.o.Said(err)
+	status, ok := map[messages.Code]int{
+		messages.Code_CODE_INVALID: http.StatusBadRequest, messages.Code_CODE_NOT_FOUND: http.StatusNotFound,
+		messages.Code_CODE_NOT_ALLOWED: http.StatusForbidden, messages.Code_CODE_CONFLICT: http.StatusConflict,
+	}[code]
+	if !ok {
+		status = http.StatusBadGateway
+	}
+	http.Error(w, words, status)
+}
+
+// words are those of an error.
+func (p *Page) words(err error) string {
+	_, words := p.o.Said(err)
+	return words
+}
+
+// mistake is a request that no page of ours makes.
+type mistake struct{ text string }
+
+func (m *mistake) Error() string { return m.text }
+
+// me is whom the page is served for, and which cluster it shows.
+func (p *Page) me(r *http.Request) (any, error) {
+	who, err := p.o.API.WhoAmI(r.Context(), &api.WhoAmI{})
+	if err != nil {
+		return nil, err
+	}
+	which, err := p.o.API.Cluster(r.Context(), &api.Cluster{})
+	if err != nil {
+		return nil, err
+	}
+	answer := struct {
+		Cluster string          `json:"cluster"`
+		Version string          `json:"version"`
+		Levels  []string        `json:"levels"`
+		Name    string          `json:"name"`
+		Role    string          `json:"role,omitempty"`
+		Program string          `json:"program"`
+		All     bool            `json:"all,omitempty"` // nobody is refused anything
+		May     map[string]bool `json:"may"`           // false: on the caller's own jobs only
+	}{
+		Cluster: which.GetClusterId(), Version: which.GetVersion(), Levels: which.GetLevels(), Name: who.GetName(),
+		Role: who.GetRole(), Program: p.o.Program, All: who.GetCluster() == "", May: map[string]bool{},
+	}
+	for _, right := range who.GetRights() {
+		answer.May[right.GetName()] = !right.GetOwn()
+	}
+	return answer, nil
+}
+
+// idOf is a name that a page asks about.
+func idOf(r *http.Request, key string) (string, error) {
+	id := r.URL.Query().Get(key)
+	if id == "" {
+		return "", &mistake{key + " is missing"}
+	}
+	return id, nil
+}
+
+// job is all that is shown of one job.
+func (p *Page) job(r *http.Request) (any, error) {
+	id, err := idOf(r, "id")
+	if err != nil {
+		return nil, err
+	}
+	reply, err := p.o.API.GetJob(r.Context(), &messages.GetJob{Job: id, Attempts: true})
+	if err != nil {
+		return nil, err
+	}
+	j := reply.GetJob()
+	answer := struct {
+		Row     row      `json:"row"`
+		Asks    []amount `json:"asks"`
+		Ran     int64    `json:"ran"` // −1: nothing has run
+		Runs    []run    `json:"attempts"`
+		Ranks   []rank   `json:"ranks"`
+		Start   *start   `json:"start,omitempty"`
+		Debts   []string `json:"debts,omitempty"`
+		Limit   int64    `json:"limit,omitempty"`
+		Warned  string   `json:"warned,omitempty"`
+		Machine []string `json:"machines,omitempty"` // that it may go to
+	}{
+		Row: rowOf(j), Asks: amountsOf(j.GetRecord().GetSpec()), Ran: messages.RanMs(j, time.Now().UnixMilli()),
+		Ranks: ranksOf(j.GetAttempt()), Debts: j.GetDebts(), Limit: j.GetRecord().GetSpec().GetTimeLimitMs(),
+		Machine: j.GetRecord().GetSpec().GetNodes(), Start: startOf(j),
+	}
+	attempts := reply.GetAttempts()
+	if latest := j.GetAttempt(); latest != nil && !slices.ContainsFunc(attempts, func(a *messages.AttemptRecord) bool {
+		return a.GetRun() == latest.GetRun()
+	}) {
+		attempts = append(slices.Clone(attempts), latest)
+	}
+	for _, a := range attempts {
+		answer.Runs = append(answer.Runs, runOf(a))
+	}
+	if w := j.GetWarned(); w != nil {
+		answer.Warned = messages.Word(w.GetCause().String(), "CAUSE_")
+	}
+	return answer, nil
+}
+
+// amount is how much of something a job asks for: of each task, or of all together.
+type amount struct {
+	What  string `json:"what"`
+	Each  int64  `json:"each,omitempty"`
+	Total int64  `json:"total"`
+}
+
+func amountsOf(spec *messages.JobSpec) (all []amount) {
+	for _, of := range []struct {
+		what string
+		get  func(*messages.Resources) int64
+	}{
+		{cmp.Or(spec.GetGpuType(), "GPUs"), (*messages.Resources).GetMilliGpu},
+		{"CPUs", (*messages.Resources).GetMilliCpu},
+		{"memory", (*messages.Resources).GetMemoryBytes},
+	} {
+		if n := messages.Asked(spec, of.get); n > 0 {
+			all = append(all, amount{of.what, of.get(spec.GetEach()), n})
+		}
+	}
+	return all
+}
+
+func startOf(j *messages.JobStatus) *start {
+	t := j.GetProspect()
+	if t == nil {
+		return nil
+	}
+	now := time.Now().UnixMilli()
+	moment := func(ms int64) string { return messages.Moment(ms, now) }
+	return &start{
+		Job: j.GetRecord().GetId(), Basis: messages.Word(t.GetBasis().String(), "BASIS_"), At: t.GetAtUnixMs(),
+		Latest: t.GetLatestUnixMs(), Likely: t.GetLikelyUnixMs(), Why: t.GetWhy(), Kept: t.GetKept(),
+		Until: t.GetKeptUntilUnixMs(), Ahead: t.GetAhead(), AheadMs: t.GetAheadMs(),
+		Words: t.Words(moment, messages.Span),
+	}
+}
+
+// explain is why a job waits, in full.
+func (p *Page) explain(r *http.Request) (any, error) {
+	id, err := idOf(r, "id")
+	if err != nil {
+		return nil, err
+	}
+	reply, err := p.o.API.ExplainJob(r.Context(), &messages.ExplainJob{Job: id})
+	if err != nil {
+		return nil, err
+	}
+	return struct {
+		Text string `json:"text"`
+	}{reply.GetText()}, nil
+}
+
+// maxWaiting is how many jobs that wait a page is told the start of: those that are listed first.
+const maxWaiting = 500
+
+// waiting is when the jobs that wait may start, and what is kept for whom.
+func (p *Page) waiting(r *http.Request) (any, error) {
+	reply, err := p.o.API.ListJobs(r.Context(), &messages.ListJobs{Phases: []string{messages.PhaseQueued},
+		Limit: maxWaiting})
+	if err != nil {
+		return nil, err
+	}
+	starts := []*start{}
+	for _, j := range reply.GetJobs() {
+		if s := startOf(j); s != nil {
+			starts = append(starts, s)
+		}
+	}
+	return starts, nil
+}
+
+// queues is what somebody has described of them.
+func (p *Page) queues(r *http.Request) (any, error) {
+	reply, err := p.o.API.GetQueues(r.Context(), &messages.GetQueues{})
+	if err != nil {
+		return nil, err
+	}
+	type queue struct {
+		Name   string           `json:"name"`
+		Parent string           `json:"parent,omitempty"`
+		Quota  map[string]int64 `json:"quota,omitempty"`
+		Limit  map[string]int64 `json:"limit,omitempty"`
+	}
+	amounts := func(list []*messages.Amount) map[string]int64 {
+		all := map[string]int64{}
+		for _, a := range list {
+			all[a.GetName()] = a.GetAmount()
+		}
+		return all
+	}
+	all := []queue{}
+	for _, q := range reply.GetQueues().GetQueues() {
+		all = append(all, queue{q.GetName(), q.GetParent(), amounts(q.GetQuota()), amounts(q.GetLimit())})
+	}
+	return struct {
+		Revision uint64  `json:"revision"`
+		Default  string  `json:"default,omitempty"`
+		Queues   []queue `json:"queues"`
+	}{reply.GetRevision(), reply.GetQueues().GetDefault(), all}, nil
+}
+
+// logs sends what a task wrote, as text, and goes on with it where asked.
+func (p *Page) logs(w http.ResponseWriter, r *http.Request) {
+	id, err := idOf(r, "id")
+	rank, wrong := strconv.ParseInt(cmp.Or(r.URL.Query().Get("rank"), "0"), 10, 32)
+	if err == nil && wrong != nil {
+		err = &mistake{"rank is not a number"}
+	}
+	if err != nil {
+		p.refuse(w, err)
+		return
+	}
+	if !p.enter() {
+		http.Error(w, "too many pages are open; close one", http.StatusTooManyRequests)
+		return
+	}
+	defer p.leave()
+	from, err := p.o.API.ReadLogs(r.Context(), &api.ReadLogs{Job: id, Ranks: []int32{int32(rank)},
+		Follow: r.URL.Query().Get("follow") != "", TailLines: tailLines})
+	out := http.NewResponseController(w)
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	for begun := false; ; begun = true {
+		var part *api.LogPart
+		if err == nil {
+			part, err = from.Recv()
+		}
+		switch {
+		case err == io.EOF:
+			return
+		case err != nil && !begun:
+			p.refuse(w, err)
+			return
+		case err != nil:
+			_, _ = fmt.Fprintf(w, "\n[%s]\n", p.words(err)) // the last words of this answer
+			return
+		}
+		text := part.GetData()
+		if notice := part.GetNotice(); notice != "" {
+			text = fmt.Appendf(nil, "[%s]\n", notice)
+		}
+		_ = out.SetWriteDeadline(time.Now().Add(writeTimeout))
+		if _, err := w.Write(text); err != nil || out.Flush() != nil {
+			return
+		}
+	}
+}
+
+// tailLines is how much of what was written a page begins with.
+const tailLines = 1_000

@@ -1,0 +1,284 @@
+// The page: which view is shown, what it is told, and what its user asks for.
+import { board } from "./board.js";
+import { hatch } from "./map.js";
+import { apply, follow, newState } from "./state.js";
+import * as views from "./views.js";
+import { ask, h, quote } from "./words.js";
+
+const $ = (id) => document.getElementById(id);
+const main = $("main");
+
+const page = { state: newState(), find: "", starts: new Map(), kept: new Map(), queues: undefined, me: undefined,
+  detail: undefined, trouble: "", picked: undefined, go: (hash) => { location.hash = hash; } };
+let shown = { view: "", id: "" }, map, drawn = 0;
+
+// ---- what is shown
+
+function route() {
+  const [view = "map", id = ""] = location.hash.replace(/^#\//, "").split("/");
+  const next = { view: view || "map", id: decodeURIComponent(id) };
+  if (next.view === shown.view && next.id === shown.id) return;
+  shown = next;
+  map?.end();
+  map = undefined;
+  closeLogs();
+  page.detail = page.trouble = undefined;
+  page.explained = undefined;
+  for (const a of document.querySelectorAll("nav a")) {
+    const here = a.dataset.view === shown.view || (shown.view === "job" && a.dataset.view === "jobs") ||
+      (shown.view === "node" && a.dataset.view === "nodes");
+    if (here) a.setAttribute("aria-current", "page");
+    else a.removeAttribute("aria-current");
+  }
+  document.title = `${shown.id || { map: "Map", jobs: "Jobs", nodes: "Machines", queues: "Queues", events: "Events" }[shown.view] ||
+    "Synapse"} · Synapse`;
+  main.replaceChildren();
+  paint();
+  refresh();
+  main.scrollTop = 0;
+}
+
+function paint() {
+  drawn = Date.now();
+  const { view, id } = shown;
+  if (view === "map") return paintMap();
+  const make = views[view];
+  const parts = !make || view === "figures" ? [h("h1", {}, "There is no such view")] : make(page, id);
+  keepPlace(() => main.replaceChildren(...parts.flat(3).filter(Boolean), ...(view === "job" && logs ? [logs.element] : [])));
+}
+
+// keepPlace changes the content, and leaves the focus and what was scrolled where they were.
+function keepPlace(change) {
+  const at = document.activeElement, inside = main.contains(at), key = inside && (at.getAttribute("href") || at.textContent);
+  const top = main.scrollTop, across = main.querySelector(".scroll")?.scrollLeft ?? 0;
+  change();
+  main.scrollTop = top;
+  const table = main.querySelector(".scroll");
+  if (table) table.scrollLeft = across;
+  if (inside && key) {
+    [...main.querySelectorAll("a, button, [tabindex]")].find((e) => (e.getAttribute("href") || e.textContent) === key)?.focus();
+  }
+}
+
+let figures;
+function paintMap() {
+  if (!map) {
+    map = board(page);
+    figures = h("div");
+    const press = (text, label, act) => h("button", { type: "button", title: label, "aria-label": label, onclick: act }, text);
+    main.replaceChildren(h("h1", {}, "Map"), figures, map.element,
+      h("div", { class: "buttons" }, press("+", "Nearer", () => map.zoom(1.4)), press("−", "Farther", () => map.zoom(1 / 1.4)),
+        press("Whole", "Show the whole map", () => map.fit())),
+      h("ul", { class: "legend" }, legend()));
+  }
+  figures.replaceChildren(views.figures(page));
+  map.update();
+}
+
+function legend() {
+  const sign = (paintIt, text) => {
+    const canvas = h("canvas", { width: "14", height: "14", "aria-hidden": "true" });
+    const context = canvas.getContext("2d"), style = getComputedStyle(document.documentElement);
+    paintIt(context, (name) => style.getPropertyValue(name).trim());
+    return h("li", {}, canvas, text);
+  };
+  const fill = (c, colour) => { c.fillStyle = colour; c.fillRect(0, 0, 14, 14); };
+  return [
+    sign((c) => { fill(c, "#0072b2"); c.fillStyle = "#e69f00"; c.fillRect(7, 0, 7, 14); }, "a colour for each job"),
+    sign((c, of) => fill(c, of("--line")), "free"),
+    sign((c, of) => { fill(c, of("--line")); fill(c, hatch(c, of("--text"))); }, "room is kept for a job that waits"),
+    sign((c, of) => { c.strokeStyle = of("--warn"); c.lineWidth = 2; c.setLineDash([3, 2]); c.strokeRect(1, 1, 12, 12); },
+      "takes nothing new"),
+    sign((c, of) => { c.strokeStyle = of("--bad"); c.lineWidth = 2; c.beginPath(); c.moveTo(1, 1); c.lineTo(13, 13);
+      c.moveTo(13, 1); c.lineTo(1, 13); c.stroke(); }, "not heard, or a GPU that is withdrawn"),
+  ];
+}
+
+// ---- what is asked
+
+async function refresh() {
+  const { view, id } = shown;
+  try {
+    if (view === "job") page.detail = await ask("/job", { id });
+    if (view === "queues") page.queues = await ask("/queues");
+    page.trouble = "";
+  } catch (e) {
+    page.trouble = e.message;
+  }
+  if (view === shown.view && id === shown.id && view !== "map") paint();
+}
+
+async function askStarts() {
+  if (document.hidden) return;
+  try {
+    const starts = await ask("/waiting");
+    page.starts = new Map(starts.map((s) => [s.job, s]));
+    page.kept = new Map();
+    for (const s of starts) for (const node of s.kept ?? []) page.kept.set(node, [...(page.kept.get(node) ?? []), s.job]);
+  } catch { /* the stream says what is wrong */ }
+}
+
+page.reason = (id, row) => {
+  if (row.phase !== "queued") return undefined;
+  if (page.explained?.id !== id) {
+    page.explained = { id, text: "…" };
+    ask("/explain", { id }).then(({ text }) => text, (e) => e.message).then((text) => {
+      if (page.explained?.id === id) page.explained.text = text;
+      paint();
+    });
+  }
+  return [h("h2", {}, "What is in its way"), page.explained.text.split(" · ").map((line) => h("p", {}, line))];
+};
+
+// ---- what is done
+
+const rightOf = { cancel: "cancel", hold: "hold", release: "release", requeue: "requeue", cordon: "cordon", uncordon: "cordon",
+  drain: "drain" };
+
+function may(verb, owner) {
+  const { me } = page;
+  if (!me || me.all) return Boolean(me);
+  const right = rightOf[verb];
+  return right in me.may && (me.may[right] || owner === me.name);
+}
+
+page.buttons = (kind, of) => {
+  const verbs = kind === "job"
+    ? of.over ? [] : [of.phase === "held" ? "release" : "hold", ...(of.started ? ["requeue"] : []), "cancel"]
+    : [of.state === "up" ? "cordon" : "uncordon", "drain"].filter((v) => v !== "drain" || !/^drain/.test(of.state));
+  const allowed = verbs.filter((verb) => may(verb, of.owner));
+  return allowed.length > 0 && h("div", { class: "buttons" }, allowed.map((verb) =>
+    h("button", { type: "button", onclick: () => confirmed(verb, kind, of) }, verb[0].toUpperCase() + verb.slice(1))));
+};
+
+function confirmed(verb, kind, of) {
+  const reason = $("ask-reason"), error = $("ask-error");
+  const command = () => {
+    const why = reason.value ? ` --reason ${quote(reason.value)}` : "";
+    $("ask-command").textContent = `${page.me.program} ${verb} ${quote(of.id)}${["release", "uncordon"].includes(verb) ? "" : why}`;
+  };
+  $("ask-title").textContent = `${verb[0].toUpperCase()}${verb.slice(1)} ${of.name || of.id}?`;
+  $("ask-text").textContent = { cancel: "It ends, and does not run again.", hold: "It waits until it is released; what runs goes on.",
+    release: "It waits for its turn again.", requeue: "Its run ends, and it waits in its old place again.",
+    cordon: "Nothing new goes there; what runs goes on.", uncordon: "It takes work again.",
+    drain: "Nothing new goes there, and what runs there goes on until it ends." }[verb];
+  $("ask-yes").textContent = verb[0].toUpperCase() + verb.slice(1);
+  reason.value = "";
+  error.hidden = true;
+  reason.oninput = command;
+  command();
+  $("ask-yes").onclick = async () => {
+    const answer = await fetch("/act", { method: "POST", body: JSON.stringify({ verb, of: of.id, reason: reason.value }) });
+    error.hidden = answer.ok;
+    error.textContent = answer.ok ? "" : (await answer.text()).trim();
+    if (answer.ok) {
+      $("ask").close();
+      refresh();
+    }
+  };
+  $("ask").showModal();
+}
+
+// ---- what tasks wrote
+
+let logs;
+function closeLogs() {
+  logs?.stop.abort();
+  logs = undefined;
+}
+
+page.logs = async (id, rank) => {
+  closeLogs();
+  const text = h("pre", { class: "logs", tabindex: "0" }), stop = new AbortController();
+  const element = h("section", { "aria-label": "Output" }, h("h2", {}, `Output of rank ${rank} `,
+    h("button", { type: "button", onclick: () => { closeLogs(); paint(); } }, "Close"), " ",
+    h("button", { type: "button", onclick: () => save(`${id}-${rank}.txt`, text.textContent) }, "Download")), text);
+  logs = { element, stop };
+  paint();
+  element.scrollIntoView({ block: "nearest" });
+  try {
+    const answer = await fetch(`/logs?${new URLSearchParams({ id, rank, follow: 1 })}`, { signal: stop.signal });
+    const words = new TextDecoder(), from = answer.body.getReader();
+    for (let part = await from.read(); !part.done; part = await from.read()) {
+      const low = text.scrollTop + text.clientHeight >= text.scrollHeight - 8;
+      text.append(words.decode(part.value, { stream: true }));
+      while (text.childNodes.length > 2000) text.firstChild.remove();
+      if (low) text.scrollTop = text.scrollHeight;
+    }
+  } catch (e) {
+    if (!stop.signal.aborted) text.append(`\n[${e.message}]\n`);
+  }
+};
+
+function save(name, text) {
+  const a = h("a", { href: URL.createObjectURL(new Blob([text], { type: "text/plain" })), download: name });
+  a.click();
+  URL.revokeObjectURL(a.href);
+}
+
+// ---- what keeps it alive
+
+function take(piece) {
+  const before = page.state.jobs.get(shown.id)?.phase;
+  apply(page.state, piece);
+  $("away").hidden = !page.state.away;
+  $("away").textContent = page.state.away ? `What is shown may be old: ${page.state.away}` : "";
+  $("fresh").textContent = page.state.synced ? "" : "reading…";
+  if (shown.view === "job" && page.state.jobs.get(shown.id)?.phase !== before) {
+    page.explained = undefined;
+    refresh();
+  }
+  due();
+}
+
+let pending;
+function due() { // at most five times a second, and the map as often as it can
+  if (shown.view === "map" && map) return map.update(), figures.replaceChildren(views.figures(page));
+  pending ??= setTimeout(() => { pending = undefined; if (!logs) paint(); }, Math.max(0, drawn + 200 - Date.now()));
+}
+
+function listen() {
+  if (!window.SharedWorker) return follow(take);
+  const worker = new SharedWorker("/worker.js", { type: "module" });
+  worker.onerror = () => follow(take);
+  worker.port.onmessage = (e) => take(e.data);
+  worker.port.start();
+  addEventListener("pagehide", () => worker.port.postMessage("bye"));
+}
+
+addEventListener("hashchange", route);
+$("search").addEventListener("submit", (e) => {
+  e.preventDefault();
+  const word = $("find").value.trim(), { jobs, boxes } = page.state;
+  if (jobs.has(word)) page.go(`#/job/${encodeURIComponent(word)}`);
+  else if (boxes.has(word)) page.go(`#/node/${encodeURIComponent(word)}`);
+  else if (!["jobs", "nodes", "queues", "events"].includes(shown.view)) page.go("#/jobs");
+});
+$("find").addEventListener("input", () => { page.find = $("find").value.trim().toLowerCase(); due(); });
+$("theme").addEventListener("click", () => {
+  const dark = document.documentElement.dataset.theme
+    ? document.documentElement.dataset.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
+  document.documentElement.dataset.theme = dark ? "light" : "dark";
+  map?.dress();
+});
+addEventListener("keydown", (e) => {
+  if (e.ctrlKey || e.metaKey || e.altKey || e.target.matches("input, textarea") || $("ask").open) return;
+  const view = { m: "map", j: "jobs", n: "nodes", q: "queues", e: "events" }[e.key];
+  if (e.key === "/") $("find").focus();
+  else if (view) page.go(`#/${view}`);
+  else return;
+  e.preventDefault();
+});
+
+if (!location.hash) history.replaceState(null, "", "#/map");
+route();
+listen();
+setInterval(askStarts, 5000);
+askStarts();
+setInterval(() => shown.view !== "map" && !logs && !$("ask").open && due(), 5000); // ages grow
+ask("/me").then((me) => {
+  page.me = me;
+  $("whom").textContent = `${me.cluster ? `cluster ${me.cluster} · ` : ""}${me.version} · ${me.all
+    ? "everybody may do everything" : `${me.name}, ${me.role}`}`;
+  paint();
+}, (e) => { $("whom").textContent = e.message; });

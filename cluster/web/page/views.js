@@ -1,0 +1,191 @@
+// The views: each makes its elements from what is known, and is made again when that changes.
+import { bytes, chip, clock, h, milli, natural, phase, plural, span, table } from "./words.js";
+
+const maxRows = 300;
+const live = (state) => [...state.jobs.values()].filter((j) => !j.over);
+const waits = (j) => j.phase === "queued" || j.phase === "held";
+const age = (page, ms) => (ms ? span(Date.now() + page.state.skew - ms) : "–");
+const link = (kind, id, text = id) => h("a", { href: `#/${kind}/${encodeURIComponent(id)}` }, text);
+
+function fits(text, parts) {
+  return !text || parts.some((part) => part?.toLowerCase().includes(text));
+}
+
+function more(all, shown) {
+  return all > shown && h("p", { class: "hint" }, `and ${all - shown} more: find some above`);
+}
+
+// figures are what the map begins with, and the table of machines.
+export function figures(page) {
+  const boxes = [...page.state.boxes.values()], jobs = live(page.state), waiting = jobs.filter((j) => j.phase === "queued");
+  const sum = (list, of) => list.reduce((n, one) => n + of(one), 0);
+  const open = boxes.filter((b) => b.state === "up");
+  const whole = open.filter((b) => b.gpu[1] && b.gpu[0] === 0);
+  const facts = [
+    ["GPUs in use", `${milli(sum(boxes, (b) => b.gpu[0]))} of ${milli(sum(boxes, (b) => b.gpu[1]))}`],
+    ["GPUs free on open machines", milli(sum(open, (b) => b.gpu[1] - b.gpu[0]))],
+    ["of these on empty machines", milli(sum(whole, (b) => b.gpu[1]))],
+    ["jobs on machines", String(jobs.length - jobs.filter(waits).length)],
+    ["jobs that wait", String(waiting.length)],
+    ["GPUs that they ask for", milli(sum(waiting, (j) => j.gpus))],
+    ["machines that take nothing new", String(boxes.length - open.length)],
+  ];
+  return h("dl", { class: "figures" }, facts.map(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", {}, value))));
+}
+
+export function jobs(page) {
+  const all = [...page.state.jobs.values()].filter((j) => fits(page.find, [j.id, j.name, j.owner, j.queue, j.phase]));
+  const order = (j) => (waits(j) ? 0 : j.over ? 2 : 1);
+  all.sort((a, b) => order(a) - order(b) || (a.over ? b.finished - a.finished : a.submitted - b.submitted));
+  const rows = all.slice(0, maxRows).map((j) => h("tr", {},
+    h("td", {}, chip(j.id), link("job", j.id)), h("td", {}, j.name), h("td", {}, phase(j.phase)),
+    h("td", { class: "n" }, j.tasks), h("td", { class: "n" }, milli(j.gpus)), h("td", {}, j.owner || "–"),
+    h("td", {}, j.queue || "–"), h("td", { class: "n" }, age(page, j.submitted)),
+    h("td", { class: "w" }, [page.starts.get(j.id)?.words, j.why].filter(Boolean).join(" · "))));
+  return [h("h1", {}, "Jobs"), rows.length === 0 && h("p", {}, page.find ? "None is like that." : "There are none yet."),
+    rows.length > 0 && table("Jobs", [["Job"], ["Name"], ["Phase"], ["Tasks", "n"], ["GPUs", "n"], ["Owner"], ["Queue"],
+      ["Age", "n"], ["When, and why not now"]], rows), more(all.length, rows.length)];
+}
+
+export function nodes(page) {
+  const all = [...page.state.boxes.values()].filter((b) => fits(page.find, [b.id, b.state, b.why, b.note,
+    ...(b.place ?? []), ...(b.jobs ?? [])])).sort((a, b) => natural(a.id, b.id));
+  const rows = all.slice(0, maxRows).map((b) => h("tr", {},
+    h("td", {}, link("node", b.id)), h("td", {}, phase(b.state)), h("td", {}, (b.place ?? []).join("/")),
+    h("td", { class: "n" }, `${milli(b.gpu[0])}/${milli(b.gpu[1])}`), h("td", { class: "n" }, `${milli(b.cpu[0])}/${milli(b.cpu[1])}`),
+    h("td", { class: "n" }, `${bytes(b.mem[0])}/${bytes(b.mem[1])}`), h("td", { class: "n" }, String(b.jobs?.length ?? 0)),
+    h("td", { class: "w" }, [b.why, b.note && `note by ${b.note}`].filter(Boolean).join("; "))));
+  return [h("h1", {}, "Machines"), figures(page), table("Machines", [["Machine"], ["State"], ["Place"], ["GPUs", "n"], ["CPUs", "n"],
+    ["Memory", "n"], ["Jobs", "n"], ["Why it takes nothing new"]], rows), more(all.length, rows.length)];
+}
+
+export function queues(page) {
+  const sums = new Map(), described = page.queues?.queues ?? [];
+  const of = (name) => {
+    if (!sums.has(name)) sums.set(name, { use: 0, running: 0, waits: 0, asked: 0, held: 0, oldest: 0 });
+    return sums.get(name);
+  };
+  const parents = new Map(described.map((q) => [q.name, q.parent]));
+  for (const q of described) of(q.name);
+  for (const j of live(page.state)) {
+    for (let name = j.queue || page.queues?.default || ""; name !== undefined; name = parents.get(name)) {
+      const q = of(name);
+      if (j.phase === "held") q.held++;
+      else if (j.phase === "queued") {
+        q.waits++;
+        q.asked += j.gpus;
+        q.oldest = q.oldest ? Math.min(q.oldest, j.submitted) : j.submitted;
+      } else {
+        q.running++;
+        q.use += j.gpus;
+      }
+      if (!parents.get(name)) break;
+    }
+  }
+  const quota = (name, what) => {
+    const q = described.find((one) => one.name === name)?.[what]?.gpu;
+    return q === undefined ? "–" : milli(q);
+  };
+  const rows = [...sums].filter(([name]) => fits(page.find, [name || "–"])).map(([name, q]) => h("tr", {},
+    h("td", {}, name || "–"), h("td", { class: "n" }, quota(name, "quota")), h("td", { class: "n" }, quota(name, "limit")),
+    h("td", { class: "n" }, milli(q.use)), h("td", { class: "n" }, String(q.running)), h("td", { class: "n" }, String(q.waits)),
+    h("td", { class: "n" }, milli(q.asked)), h("td", { class: "n" }, String(q.held)), h("td", { class: "n" }, age(page, q.oldest))));
+  return [h("h1", {}, "Queues"), described.length === 0 && h("p", { class: "hint" },
+    "Nobody has described queues: a queue is what the jobs that name it add up to."),
+  table("Queues", [["Queue"], ["Quota", "n"], ["Limit", "n"], ["GPUs in use", "n"], ["Jobs that run", "n"], ["That wait", "n"],
+    ["GPUs waited for", "n"], ["Held", "n"], ["Longest wait", "n"]], rows)];
+}
+
+export function events(page) {
+  const all = page.state.told.filter((t) => fits(page.find, [t.of, t.text])).slice(-maxRows).reverse();
+  return [h("h1", {}, "Events"), h("p", { class: "hint" }, "What changed since this page was opened, the newest first."),
+    h("ul", { class: "told" }, all.map((t) => h("li", {}, h("time", {}, new Date(t.at).toLocaleTimeString()),
+      h("a", { href: `#/${t.of}` }, t.text))))];
+}
+
+// timeline draws a job's life: waited, made ready, ran.
+function timeline(page, row, attempts) {
+  const now = Date.now() + page.state.skew, end = row.over ? row.finished || now : now, whole = Math.max(end - row.submitted, 1);
+  const lane = h("div", { class: "lane", role: "img", "aria-label": "How long it waited, was made ready and ran" });
+  let at = row.submitted;
+  const part = (cls, until, what) => {
+    if (until <= at) return;
+    const piece = h("span", { class: cls, title: `${what}: ${span(until - at)}` });
+    piece.style.width = `${(100 * (until - at)) / whole}%`;
+    lane.append(piece);
+    at = until;
+  };
+  for (const a of attempts) {
+    part("waited", a.committed, "waited");
+    const ended = a.ended || end;
+    part("made", a.started || ended, "was made ready");
+    if (a.started) part("ran", ended, `run ${a.run} ran`);
+  }
+  part("waited", end, row.over ? "until it was over" : "waits");
+  return lane;
+}
+
+export function job(page, id) {
+  const row = { ...page.detail?.row, ...page.state.jobs.get(id) }; // lists leave out when it started
+  if (!row.id) return [h("h1", {}, id), h("p", {}, page.state.synced ? page.trouble || "No such job is known here." : "…")];
+  const d = page.detail, facts = h("dl", { class: "facts" });
+  const fact = (name, ...value) => value.some(Boolean) && facts.append(h("dt", {}, name), h("dd", {}, ...value));
+  fact("Phase", phase(row.phase));
+  fact("Why", row.why);
+  fact("Starts", (page.starts.get(id) ?? d?.start)?.words);
+  fact("Owner", row.owner);
+  fact("Queue", row.queue);
+  fact("Asks for", d?.asks?.map((a) => (a.what === "memory" ? bytes(a.total) : milli(a.total)) + ` ${a.what}`).join(", "),
+    ` in ${plural(Number(row.tasks) || 0, "task")}`.replace(" in 0 tasks", ""));
+  fact("Time limit", d?.limit ? span(d.limit) : "");
+  fact("Submitted", clock(row.submitted));
+  fact("Started", row.started ? clock(row.started) : "");
+  fact("Finished", row.finished ? clock(row.finished) : "");
+  fact("Runs", row.runs ? String(row.runs) : "");
+  fact("Machines still to answer", d?.debts?.join(", "));
+  const kept = (page.starts.get(id) ?? d?.start)?.kept ?? [];
+  fact("Kept for it", ...kept.slice(0, 16).flatMap((n) => [link("node", n), " "]));
+  return [h("h1", {}, chip(id), `${row.name || id} `, h("span", { class: "soft" }, id)), facts,
+    d && timeline(page, row, d.attempts ?? []), page.buttons("job", row), page.reason(id, row), ranks(page, id, d), attempts(d)];
+}
+
+function ranks(page, id, d) {
+  if (!d?.ranks?.length) return undefined;
+  const exit = (e) => (!e ? "" : e.signal ? `signal ${e.signal}` : `${e.code}${e.oom ? ", out of memory" : ""}`);
+  const rows = d.ranks.slice(0, maxRows).map((r) => h("tr", {}, h("td", { class: "n" }, String(r.rank)),
+    h("td", {}, link("node", r.node)), h("td", { class: "n" }, String(r.gpus?.length ?? 0)), h("td", {}, exit(r.exit)),
+    h("td", {}, h("button", { type: "button", onclick: () => page.logs(id, r.rank) }, `Output of ${r.rank}`)),
+    h("td", { class: "w" }, r.exit?.detail ?? "")));
+  return [h("h2", {}, "Ranks"), table("Ranks", [["Rank", "n"], ["Machine"], ["GPUs", "n"], ["Exit"], ["Output"], ["Detail"]], rows),
+    more(d.ranks.length, rows.length)];
+}
+
+function attempts(d) {
+  if (!d?.attempts?.length) return undefined;
+  return [h("h2", {}, "Attempts"), table("Attempts", [["Run", "n"], ["Committed"], ["Started"], ["Ended"], ["Cause"], ["Detail"]],
+    d.attempts.map((a) => h("tr", {}, h("td", { class: "n" }, String(a.run)), h("td", {}, clock(a.committed)),
+      h("td", {}, clock(a.started)), h("td", {}, clock(a.ended)), h("td", {}, a.cause ?? ""),
+      h("td", { class: "w" }, a.detail ?? ""))))];
+}
+
+export function node(page, id) {
+  const box = page.state.boxes.get(id);
+  if (!box) return [h("h1", {}, id), h("p", {}, page.state.synced ? "No such machine is known here." : "…")];
+  const facts = h("dl", { class: "facts" });
+  const fact = (name, ...value) => value.some(Boolean) && facts.append(h("dt", {}, name), h("dd", {}, ...value));
+  fact("State", phase(box.state));
+  fact("Why", box.why);
+  fact("Note", box.note);
+  fact("Place", (box.place ?? []).join(" / "));
+  fact("GPUs", `${milli(box.gpu[0])} of ${milli(box.gpu[1])} in use`);
+  fact("CPUs", `${milli(box.cpu[0])} of ${milli(box.cpu[1])} in use`);
+  fact("Memory", `${bytes(box.mem[0])} of ${bytes(box.mem[1])} in use`);
+  fact("Attempts that may still be on it", box.debts ? String(box.debts) : "");
+  const of = page.kept.get(id);
+  fact("Room is kept for", ...(of ?? []).flatMap((j) => [link("job", j), " "]));
+  const rows = (box.gpus ?? []).map((g, i) => h("tr", {}, h("td", { class: "n" }, String(i)), h("td", {}, g.type ?? ""),
+    h("td", {}, g.lost ? h("span", { class: "bad" }, "withdrawn") : g.free ? `${milli(g.free)} free` : "in use"),
+    h("td", { class: "w" }, (g.jobs ?? []).flatMap((j) => [chip(j), link("job", j, page.state.jobs.get(j)?.name || j), " "]))));
+  return [h("h1", {}, id), facts, page.buttons("node", box), rows.length > 0 && [h("h2", {}, "GPUs"),
+    table("GPUs", [["GPU", "n"], ["Type"], ["State"], ["Jobs"]], rows)]];
+}

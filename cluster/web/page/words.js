@@ -1,0 +1,73 @@
+// How single values read, and how elements are made. Text is only ever put into text nodes: a job's name may be anything.
+export function h(tag, props = {}, ...children) {
+  const element = document.createElement(tag);
+  for (const [name, value] of Object.entries(props)) {
+    if (value === undefined || value === false) continue;
+    if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
+    else element.setAttribute(name, value === true ? "" : value);
+  }
+  element.append(...children.flat().filter((child) => child !== undefined && child !== null && child !== false));
+  return element;
+}
+
+export const milli = (n) => String(Math.round(n) / 1000);
+
+export function bytes(n) {
+  const units = ["", "Ki", "Mi", "Gi", "Ti", "Pi"];
+  let at = 0;
+  while (n >= 1000 && at < units.length - 1) {
+    n /= 1024;
+    at++;
+  }
+  return (n >= 100 ? n.toFixed(0) : n.toFixed(1).replace(/\.0$/, "")) + units[at];
+}
+
+export function span(ms) {
+  const s = Math.floor(Math.max(ms, 0) / 1000);
+  if (s < 120) return `${s}s`;
+  if (s < 3600) return `${Math.floor(s / 60)}m`;
+  const minutes = Math.floor(s / 60) % 60;
+  if (s < 48 * 3600) return `${Math.floor(s / 3600)}h${minutes ? `${minutes}m` : ""}`;
+  return `${Math.floor(s / 86400)}d`;
+}
+
+export const clock = (ms) => (ms ? new Date(ms).toLocaleString() : "–");
+
+export const plural = (n, what) => `${n.toLocaleString("en")} ${what}${n === 1 ? "" : "s"}`;
+
+const mood = { running: "good", succeeded: "good", up: "good", failed: "bad", "timed-out": "bad", dead: "bad",
+  unknown: "bad", damaged: "bad", cancelled: "soft" };
+export const moodOf = (word) => mood[word] ?? "warn";
+export const phase = (word) => h("span", { class: moodOf(word) }, word);
+
+// Colours that people with any common kind of colour blindness tell apart, dark enough and light enough for both themes.
+const colours = ["#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#b8a600", "#7a5cc0", "#8c564b",
+  "#2f9e9e", "#a0519c", "#6b8e23"];
+export function colourOf(id) {
+  let sum = 2166136261;
+  for (let i = 0; i < id.length; i++) sum = Math.imul(sum ^ id.charCodeAt(i), 16777619);
+  return colours[(sum >>> 0) % colours.length];
+}
+
+export function chip(id) {
+  const mark = h("span", { class: "chip", "aria-hidden": "true" });
+  mark.style.background = colourOf(id);
+  return mark;
+}
+
+// quote writes a word for a POSIX shell, so that what is pasted runs nothing else.
+export const quote = (word) => (/^[\w./:=@%+,-]+$/.test(word) ? word : `'${word.replaceAll("'", `'\\''`)}'`);
+
+export const natural = new Intl.Collator("en", { numeric: true }).compare;
+
+export async function ask(path, query = {}) {
+  const answer = await fetch(`${path}?${new URLSearchParams(query)}`);
+  if (!answer.ok) throw new Error((await answer.text()).trim());
+  return answer.json();
+}
+
+export function table(name, heads, rows) {
+  return h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": name }, h("table", {},
+    h("thead", {}, h("tr", {}, heads.map(([name, cls]) => h("th", { class: cls, scope: "col" }, name)))),
+    h("tbody", {}, rows)));
+}

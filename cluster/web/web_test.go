@@ -1,0 +1,434 @@
+package web
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+
+	"github.com/yi-json/synapse/cluster/api"
+	"github.com/yi-json/synapse/messages"
+)
+
+// scheduler answers a page, and notes what it is asked.
+type scheduler struct {
+	api.SynapseClient
+	events chan *messages.Event
+	mu     sync.Mutex
+	asked  []string
+}
+
+func (s *scheduler) note(format string, args ...any) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.asked = append(s.asked, fmt.Sprintf(format, args...))
+}
+
+func (s *scheduler) Watch(ctx context.Context, _ *messages.Watch, _ ...grpc.CallOption) (
+	grpc.ServerStreamingClient[messages.Event], error) {
+	return &watching{ctx: ctx, from: s.events}, nil
+}
+
+type watching struct {
+	grpc.ClientStream
+	ctx  context.Context
+	from chan *messages.Event
+}
+
+func (w *watching) Recv() (*messages.Event, error) {
+	select {
+	case <-w.ctx.Done():
+		return nil, w.ctx.Err()
+	case e, ok := <-w.from:
+		if !ok {
+			return nil, api.StatusOf(&messages.Outcome{Code: messages.Code_CODE_UNAVAILABLE, Text: "it is gone"})
+		}
+		return e, nil
+	}
+}
+
+func (s *scheduler) GetJob(_ context.Context, q *messages.GetJob, _ ...grpc.CallOption) (*messages.GetJobReply, error) {
+	if q.GetJob() != "j1" {
+		return nil, api.StatusOf(&messages.Outcome{Code: messages.Code_CODE_NOT_FOUND, Text: "no such job"})
+	}
+	return &messages.GetJobReply{Job: confidential()}, nil
+}
+
+func (s *scheduler) Cancel(_ context.Context, q *messages.Cancel, _ ...grpc.CallOption) (*messages.CancelReply, error) {
+	s.note("cancel %s %s", q.GetJob(), q.GetReason())
+	return &messages.CancelReply{}, nil
+}
+
+func (s *scheduler) Hold(_ context.Context, q *messages.Hold, _ ...grpc.CallOption) (*messages.HoldReply, error) {
+	s.note("hold %s %v", q.GetJob(), q.GetRelease())
+	return &messages.HoldReply{}, nil
+}
+
+func (s *scheduler) ChangeNode(_ context.Context, q *messages.ChangeNode, _ ...grpc.CallOption) (
+	*messages.ChangeNodeReply, error) {
+	s.note("%s %s %s", q.GetVerb(), q.GetNode(), q.GetReason())
+	return &messages.ChangeNodeReply{}, nil
+}
+
+// confidential is a job that keeps something to itself in each place where a job can.
+func confidential() *messages.JobStatus {
+	return &messages.JobStatus{Phase: messages.PhaseRunning, Record: &messages.JobRecord{
+		Id: "j1", Owner: &messages.Principal{Name: "ann"}, State: messages.JobState_JOB_STATE_ACTIVE,
+		Spec: &messages.JobSpec{
+			Name: "train", Command: []string{"./train", "--password=hush"}, Workdir: "/hush",
+			Env:    []*messages.EnvVar{{Name: "TOKEN", Value: "hush"}},
+			Labels: []*messages.Label{{Key: "team", Value: "hush"}}, Image: "registry/hush",
+			Gang: &messages.GangSpec{ReplicasMin: 2}, Each: &messages.Resources{MilliGpu: 8_000},
+		},
+	}}
+}
+
+// desk is a page, served, and a browser.
+type desk struct {
+	t       *testing.T
+	page    *Page
+	url     string
+	browser *http.Client
+	cookies []*http.Cookie
+	nexts   []string
+}
+
+func serve(t *testing.T, s *scheduler) *desk {
+	d := &desk{t: t, browser: &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error {
+		return http.ErrUseLastResponse
+	}}}
+	server := httptest.NewUnstartedServer(nil)
+	host := server.Listener.Addr().String()
+	d.page = New(Options{API: s, Hosts: []string{host}, Entered: func(next string) { d.nexts = append(d.nexts, next) }})
+	server.Config.Handler, d.url = d.page, "http://"+host
+	server.Start()
+	t.Cleanup(server.CloseClientConnections)
+	t.Cleanup(server.Close)
+	return d
+}
+
+// enter lets the browser in.
+func (d *desk) enter() *desk {
+	d.t.Helper()
+	answer, _ := d.ask("GET", "/?secret="+url.QueryEscape(d.page.Secret()), "", nil)
+	if d.cookies = answer.Cookies(); answer.StatusCode != http.StatusSeeOther || len(d.cookies) != 1 {
+		d.t.Fatalf("%s, %d cookies", answer.Status, len(d.cookies))
+	}
+	return d
+}
+
+// ask sends a request as the browser does, and reads the answer.
+func (d *desk) ask(method, path, body string, headers map[string]string) (*http.Response, string) {
+	d.t.Helper()
+	q, err := http.NewRequestWithContext(d.t.Context(), method, d.url+path, strings.NewReader(body))
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	for _, c := range d.cookies {
+		q.AddCookie(c)
+	}
+	for name, value := range headers {
+		q.Header.Set(name, value)
+		if name == "Host" {
+			q.Host = value
+		}
+	}
+	answer, err := d.browser.Do(q)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	text, err := io.ReadAll(answer.Body)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	return answer, string(text)
+}
+
+// TestSecretLetsOneIn: a link lets one browser in, and nobody who reads it later; each next one has another.
+func TestSecretLetsOneIn(t *testing.T) {
+	d := serve(t, &scheduler{})
+	if answer, _ := d.ask("GET", "/", "", nil); answer.StatusCode != http.StatusUnauthorized {
+		t.Errorf("without a secret: %s", answer.Status)
+	}
+	first := d.page.Secret()
+	d.enter()
+	if c := d.cookies[0]; !c.HttpOnly || c.SameSite != http.SameSiteStrictMode {
+		t.Errorf("the cookie is %v", c)
+	}
+	if len(d.nexts) != 1 || d.nexts[0] != d.page.Secret() || d.nexts[0] == first {
+		t.Errorf("the next secrets are %q", d.nexts)
+	}
+	if answer, text := d.ask("GET", "/", "", nil); answer.StatusCode != 200 || !strings.Contains(text, "Synapse") {
+		t.Errorf("inside: %s", answer.Status)
+	}
+	d.cookies = nil
+	for _, secret := range []string{first, "", "x"} {
+		if answer, _ := d.ask("GET", "/?secret="+secret, "", nil); answer.StatusCode != http.StatusUnauthorized {
+			t.Errorf("%q lets in: %s", secret, answer.Status)
+		}
+	}
+	d.cookies = []*http.Cookie{{Name: cookie, Value: "guessed"}}
+	if answer, _ := d.ask("GET", "/me", "", nil); answer.StatusCode != http.StatusUnauthorized {
+		t.Errorf("a cookie that nobody gave: %s", answer.Status)
+	}
+}
+
+// TestSessionsAreBounded: of very many browsers the first has to come in again.
+func TestSessionsAreBounded(t *testing.T) {
+	d := serve(t, &scheduler{}).enter()
+	first := d.cookies
+	for range maxSessions {
+		d.enter()
+	}
+	if answer, _ := d.ask("GET", "/", "", nil); answer.StatusCode != 200 {
+		t.Errorf("the last one: %s", answer.Status)
+	}
+	d.cookies = first
+	if answer, _ := d.ask("GET", "/", "", nil); answer.StatusCode != http.StatusUnauthorized {
+		t.Errorf("the first one: %s", answer.Status)
+	}
+}
+
+// TestOtherPagesAreRefused: what another page has a browser ask is refused, though the browser shows its cookie: by its
+// origin, by how the browser says that it came about, and by the name under which the server was called.
+func TestOtherPagesAreRefused(t *testing.T) {
+	s := &scheduler{}
+	d := serve(t, s).enter()
+	const cancel = `{"verb":"cancel","of":"j1"}`
+	for name, try := range map[string]struct {
+		method, path string
+		headers      map[string]string
+		want         int
+	}{
+		"rebound name":     {"GET", "/", map[string]string{"Host": "evil.example:80"}, http.StatusMisdirectedRequest},
+		"foreign origin":   {"POST", "/act", map[string]string{"Origin": "http://evil.example"}, http.StatusForbidden},
+		"origin null":      {"POST", "/act", map[string]string{"Origin": "null"}, http.StatusForbidden},
+		"no origin":        {"POST", "/act", nil, http.StatusForbidden},
+		"a form elsewhere": {"POST", "/act", map[string]string{"Sec-Fetch-Site": "cross-site"}, http.StatusForbidden},
+		"another port":     {"POST", "/act", map[string]string{"Sec-Fetch-Site": "same-site"}, http.StatusForbidden},
+		"a stream elsewhere": {"GET", "/stream", map[string]string{"Origin": "http://evil.example"},
+			http.StatusForbidden},
+		"a script elsewhere": {"GET", "/app.js", map[string]string{"Sec-Fetch-Site": "cross-site"},
+			http.StatusForbidden},
+		"a link elsewhere": {"GET", "/",
+			map[string]string{"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate"}, 200},
+		"a frame of another port": {"GET", "/me", map[string]string{"Sec-Fetch-Site": "same-site"}, http.StatusForbidden},
+		"our own":                 {"POST", "/act", map[string]string{"Origin": d.url, "Sec-Fetch-Site": "same-origin"}, 200},
+	} {
+		body := ""
+		if try.method == "POST" {
+			body = cancel
+		}
+		if answer, text := d.ask(try.method, try.path, body, try.headers); answer.StatusCode != try.want {
+			t.Errorf("%s: %s %s", name, answer.Status, text)
+		}
+	}
+	if !slices.Equal(s.asked, []string{"cancel j1 "}) {
+		t.Errorf("it was asked %q", s.asked)
+	}
+}
+
+// TestEveryAnswerIsGuarded: no answer, a refusal neither, may be framed, sniffed, kept or run scripts of others.
+func TestEveryAnswerIsGuarded(t *testing.T) {
+	d := serve(t, &scheduler{})
+	for range 2 {
+		for _, path := range []string{"/", "/app.js", "/nothing", "/job?id=j1", "/job"} {
+			answer, _ := d.ask("GET", path, "", nil)
+			policy := answer.Header.Get("Content-Security-Policy")
+			if !strings.HasPrefix(policy, "default-src 'none'") || strings.Contains(policy, "unsafe") ||
+				!strings.Contains(policy, "frame-ancestors 'none'") || answer.Header.Get("X-Frame-Options") != "DENY" ||
+				answer.Header.Get("X-Content-Type-Options") != "nosniff" || answer.StatusCode == 200 && answer.Header.Get("Cache-Control") != "no-store" {
+				t.Errorf("%s: %v", path, answer.Header)
+			}
+		}
+		d.enter()
+	}
+}
+
+// TestPageRunsNothingInline: the policy would stop it, and a page that is stopped is broken.
+func TestPageRunsNothingInline(t *testing.T) {
+	text, err := files.ReadFile("page/index.html")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, wrong := range []string{"<style", " style=", " onclick", " onload", "http:", "https:", "<script>"} {
+		if strings.Contains(string(text), wrong) {
+			t.Errorf("index.html has %q", wrong)
+		}
+	}
+	for _, name := range []string{"app.js", "views.js", "words.js", "board.js"} {
+		text, err := files.ReadFile("page/" + name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, wrong := range []string{"innerHTML", "outerHTML", "insertAdjacentHTML", "eval(", "document.write"} {
+			if strings.Contains(string(text), wrong) {
+				t.Errorf("%s has %q: text of others could become markup", name, wrong)
+			}
+		}
+	}
+}
+
+// TestNothingPrivateIsSent: what a job runs, and with which words, is in no answer of a page.
+func TestNothingPrivateIsSent(t *testing.T) {
+	s := &scheduler{events: make(chan *messages.Event, 4)}
+	d := serve(t, s).enter()
+	s.events <- &messages.Event{Seq: 1, Job: confidential(), Text: "job j1 running"}
+	s.events <- &messages.Event{Synced: true}
+	stream := d.open("/stream")
+	_, job := d.ask("GET", "/job?id=j1", "", nil)
+	for name, text := range map[string]string{"the stream": stream.line(), "the job": job} {
+		if strings.Contains(text, "hush") || !strings.Contains(text, `"name":"train"`) ||
+			!strings.Contains(text, `"gpus":16000`) {
+			t.Errorf("%s: %s", name, text)
+		}
+	}
+}
+
+// reading is a stream that is open.
+type reading struct {
+	t    *testing.T
+	from *bufio.Scanner
+}
+
+func (d *desk) open(path string) *reading {
+	d.t.Helper()
+	q, err := http.NewRequestWithContext(d.t.Context(), "GET", d.url+path, nil)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	for _, c := range d.cookies {
+		q.AddCookie(c)
+	}
+	answer, err := d.browser.Do(q)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	d.t.Cleanup(func() { answer.Body.Close() })
+	scanner := bufio.NewScanner(answer.Body)
+	scanner.Buffer(nil, 16<<20)
+	return &reading{d.t, scanner}
+}
+
+// line is the next piece as it was sent.
+func (r *reading) line() string {
+	r.t.Helper()
+	for r.from.Scan() {
+		if text, ok := strings.CutPrefix(r.from.Text(), "data: "); ok {
+			return text
+		}
+	}
+	r.t.Fatalf("the stream ended: %v", r.from.Err())
+	return ""
+}
+
+func (r *reading) piece() (p piece) {
+	r.t.Helper()
+	if err := json.Unmarshal([]byte(r.line()), &p); err != nil {
+		r.t.Fatal(err)
+	}
+	return p
+}
+
+// TestStream: a page is sent all that there is and then what changes, is told that the scheduler is away, and begins
+// again from nothing when it is back.
+func TestStream(t *testing.T) {
+	s := &scheduler{events: make(chan *messages.Event, 8)}
+	d := serve(t, s).enter()
+	s.events <- &messages.Event{Seq: 7, Job: confidential(), Text: "job j1 running"}
+	s.events <- &messages.Event{Seq: 8, Node: &messages.NodeStatus{Phase: messages.NodeUp,
+		Record: &messages.NodeRecord{Id: "n1"}}, Text: "machine n1 up"}
+	s.events <- &messages.Event{Synced: true}
+	stream := d.open("/stream")
+	var all piece
+	for !all.Synced {
+		p := stream.piece()
+		all.Fresh, all.Synced = all.Fresh || p.Fresh, p.Synced
+		all.Jobs, all.Boxes, all.Told = append(all.Jobs, p.Jobs...), append(all.Boxes, p.Boxes...),
+			append(all.Told, p.Told...)
+	}
+	if !all.Fresh || len(all.Jobs) != 1 || len(all.Boxes) != 1 || all.Boxes[0].State != "up" || len(all.Told) != 2 {
+		t.Errorf("it began with %+v", all)
+	}
+	s.events <- &messages.Event{Seq: 9, Group: 4, Reason: "no room", GroupJobs: 2}
+	s.events <- &messages.Event{Seq: 10, Hidden: true, Node: &messages.NodeStatus{Record: &messages.NodeRecord{Id: "n1"}}}
+	var groups []group
+	var gone []string
+	for len(gone) == 0 {
+		p := stream.piece()
+		groups, gone = append(groups, p.Groups...), append(gone, p.Gone...)
+	}
+	if !slices.Equal(groups, []group{{4, "no room"}}) || !slices.Equal(gone, []string{"n1"}) {
+		t.Errorf("then came %+v and %v", groups, gone)
+	}
+	close(s.events)
+	for deadline := time.Now().Add(20 * time.Second); stream.piece().Away != "it is gone"; {
+		if time.Now().After(deadline) {
+			t.Fatal("nobody says that the scheduler is away")
+		}
+	}
+}
+
+// TestWhoDoesNotReadIsBounded: for a browser that reads nothing only so much is held, and its watch is left unread.
+func TestWhoDoesNotReadIsBounded(t *testing.T) {
+	o := &outbox{wake: make(chan struct{}, 1)}
+	o.room.L = &o.mu
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for range 2 * maxBehind {
+			o.put(func(p *piece) int { return p.note(&messages.Event{Group: 1, Reason: "x"}) })
+		}
+	}()
+	select {
+	case <-done:
+		t.Fatal("everything was held")
+	case <-time.After(50 * time.Millisecond):
+	}
+	if n := len(o.take().Groups); n != maxBehind {
+		t.Errorf("%d changes were held, at most %d", n, maxBehind)
+	}
+	o.end()
+	<-done
+}
+
+// TestWishes: what a page asks reaches the scheduler as it was asked, and what is none is refused.
+func TestWishes(t *testing.T) {
+	s := &scheduler{}
+	d := serve(t, s).enter()
+	own := map[string]string{"Origin": d.url}
+	for _, body := range []string{
+		`{"verb":"cancel","of":"j1","reason":"wrong <b>data</b>"}`, `{"verb":"hold","of":"j1"}`, `{"verb":"release","of":"j1"}`,
+		`{"verb":"drain","of":"n1","reason":"fan"}`, `{"verb":"uncordon","of":"n1"}`,
+	} {
+		if answer, text := d.ask("POST", "/act", body, own); answer.StatusCode != 200 {
+			t.Errorf("%s: %s %s", body, answer.Status, text)
+		}
+	}
+	want := []string{"cancel j1 wrong <b>data</b>", "hold j1 false", "hold j1 true", "NODE_VERB_DRAIN n1 fan",
+		"NODE_VERB_UNCORDON n1 "}
+	if !slices.Equal(s.asked, want) {
+		t.Errorf("it was asked %q", s.asked)
+	}
+	for _, body := range []string{"", "{}", `{"verb":"remove","of":"n1"}`, `{"verb":"hold","of":"j","x":1}`,
+		`{"verb":"hold","of":"` + strings.Repeat("x", maxAsked) + `"}`} {
+		if answer, _ := d.ask("POST", "/act", body, own); answer.StatusCode != http.StatusBadRequest {
+			t.Errorf("%.40s: %s", body, answer.Status)
+		}
+	}
+	if answer, text := d.ask("GET", "/job?id=j2", "", nil); answer.StatusCode != 404 || text != "no such job\n" {
+		t.Errorf("%s %s", answer.Status, text)
+	}
+}

@@ -1,0 +1,297 @@
+//go:build world
+
+package world
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp"
+
+	"github.com/yi-json/synapse/test/able"
+)
+
+// This file owns the page of `synapse-cli web` in a real browser.
+
+// surf is a cluster, its page, and a browser that shows it.
+type surf struct {
+	t      *testing.T
+	ctx    context.Context // of the browser
+	cli    string
+	config string
+
+	mu      sync.Mutex
+	console []string // what the browser complained of
+}
+
+var pageLink = regexp.MustCompile(`http://127\.0\.0\.1:\d+/\?secret=\S+`)
+
+func newSurf(t *testing.T) *surf {
+	able.Need(t, able.Program("chromium"))
+	folder := room(t)
+	bin := filepath.Join(folder, "bin")
+	if text, err := exec.Command("go", "build", "-o", bin+"/", "../../cmd/...").CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, text)
+	}
+	s := &surf{t: t, cli: filepath.Join(bin, "synapse-cli"),
+		config: up(t, bin, folder, "--nodes", "4", "--racks", "2", "--gpus", "8")}
+	link := s.serve()
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	t.Cleanup(cancel)
+	ctx, cancel = chromedp.NewExecAllocator(ctx, chromedp.NoSandbox, chromedp.Headless, chromedp.DisableGPU)
+	t.Cleanup(cancel)
+	s.ctx, cancel = chromedp.NewContext(ctx)
+	t.Cleanup(cancel)
+	s.do(chromedp.EmulateViewport(1280, 800))
+	go func() {
+		for m, err := range chromedp.Console(s.ctx) {
+			if err != nil {
+				return
+			}
+			s.mu.Lock()
+			s.console = append(s.console, fmt.Sprintf("%s: %s (%s:%d)", m.Type, m.Text, m.URL, m.Line))
+			s.mu.Unlock()
+		}
+	}()
+	s.do(chromedp.Navigate(link))
+	return s
+}
+
+// serve starts the page, and returns the link to it.
+func (s *surf) serve() string {
+	s.t.Helper()
+	page := exec.Command(s.cli, "web", "--no-open")
+	page.Env = append(os.Environ(), "SYNAPSE_CONFIG="+s.config)
+	said, err := page.StderrPipe()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	if err := page.Start(); err != nil {
+		s.t.Fatal(err)
+	}
+	s.t.Cleanup(func() {
+		_ = page.Process.Signal(syscall.SIGTERM)
+		if err := page.Wait(); err != nil {
+			s.t.Errorf("web ended with %v", err)
+		}
+	})
+	lines := bufio.NewScanner(said)
+	for lines.Scan() {
+		if link := pageLink.FindString(lines.Text()); link != "" {
+			go func() { // it says more, and must not wait for a reader
+				for lines.Scan() {
+				}
+			}()
+			return link
+		}
+	}
+	s.t.Fatal("web printed no link")
+	return ""
+}
+
+func (s *surf) do(steps ...chromedp.Action[chromedp.Void]) {
+	s.t.Helper()
+	if err := chromedp.Do(s.ctx, steps...); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// js evaluates an expression in the page.
+func js[T any](s *surf, expression string) T {
+	s.t.Helper()
+	value, err := chromedp.Run(s.ctx, chromedp.Evaluate[T](expression))
+	if err != nil {
+		s.t.Fatalf("%s: %v", expression, err)
+	}
+	return value
+}
+
+// await waits until an expression is true in the page.
+func (s *surf) await(expression string) {
+	s.t.Helper()
+	for deadline := time.Now().Add(time.Minute); !js[bool](s, "Boolean("+expression+")"); {
+		if time.Now().After(deadline) {
+			s.t.Fatalf("never true: %s\nthe page shows:\n%s", expression, js[string](s, "document.body.innerText"))
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+}
+
+// shows waits until the page shows a text.
+func (s *surf) shows(text string) {
+	s.t.Helper()
+	s.await(fmt.Sprintf("document.body.innerText.includes(%q)", text))
+}
+
+func (s *surf) visit(hash string) {
+	s.t.Helper()
+	js[string](s, fmt.Sprintf("location.hash = %q", hash))
+}
+
+// run has the command line do something, and returns what it prints.
+func (s *surf) run(words ...string) string {
+	s.t.Helper()
+	command := exec.CommandContext(s.ctx, s.cli, words...)
+	command.Env = append(os.Environ(), "SYNAPSE_CONFIG="+s.config)
+	text, err := command.CombinedOutput()
+	if err != nil {
+		s.t.Fatalf("%q: %v: %s", words, err, text)
+	}
+	return string(text)
+}
+
+// submit submits a job, and returns its id.
+func (s *surf) submit(words ...string) string {
+	s.t.Helper()
+	return strings.TrimSpace(s.run(append([]string{"submit", "-q"}, words...)...))
+}
+
+// TestPage shows a real cluster in Chromium: every view, a gang from its wait to its end, who is let do what, and that
+// the page has the command line's figures. It is one test, since a cluster and a browser take their time to start.
+func TestPage(t *testing.T) {
+	s := newSurf(t)
+	s.await(`document.querySelector("canvas")?.getAttribute("aria-label").includes("0 of 32 GPUs")`)
+	first := s.submit("--name", "first", "-n", "2", "--gpu", "8", "--image", "host", "--", "sleep", "600")
+	second := s.submit("--name", "second", "-n", "3", "--gpu", "8", "--image", "host", "--", "sh", "-c",
+		"echo '<img src=x onerror=alert(1)>'; sleep 3")
+	s.visit("#/jobs")
+	phase := func(id string) string {
+		return fmt.Sprintf(`[...document.querySelectorAll("tbody tr")].find((r) => r.innerText.includes(%q))?.cells[2].innerText`, id)
+	}
+	s.await(phase(first) + ` === "running"`)
+	s.await(phase(second) + ` === "queued"`)
+	s.sameAsCommandLine()
+	s.everyView(first, second)
+	s.cancelByHand(first)
+	s.visit("#/jobs")
+	s.await(phase(second) + ` === "running"`)
+	s.readsOutput(second)
+	s.visit("#/jobs")
+	s.await(phase(second) + ` === "succeeded"`)
+	s.sameAsCommandLine()
+	s.drained()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.console) > 0 {
+		t.Errorf("the browser complains:\n%s", strings.Join(s.console, "\n"))
+	}
+}
+
+// everyView looks at each view, dark and light: nothing is too wide for a telephone, and nothing is found by axe.
+func (s *surf) everyView(running, waiting string) {
+	s.t.Helper()
+	axe, err := os.ReadFile("testdata/axe.min.js")
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	js[any](s, string(axe)+"; 0")
+	for i, view := range []struct{ hash, text string }{
+		{"#/map", "GPUs in use"}, {"#/jobs", waiting}, {"#/nodes", "node-4"}, {"#/queues", "Longest wait"},
+		{"#/events", "What changed"}, {"#/job/" + running, "Ranks"}, {"#/job/" + waiting, "What is in its way"},
+		{"#/node/node-1", "Place"},
+	} {
+		s.visit(view.hash)
+		s.shows(view.text)
+		for _, width := range []int64{1280, 768, 360} {
+			s.do(chromedp.EmulateViewport(width, 800))
+			if wide := js[int64](s, "document.documentElement.scrollWidth"); wide > width {
+				s.t.Errorf("%s is %d wide on a screen of %d", view.hash, wide, width)
+			}
+			s.keep(fmt.Sprintf("%d-%d", i, width))
+		}
+		s.do(chromedp.EmulateViewport(1280, 800))
+		for range 2 {
+			s.do(chromedp.Click("#theme"))
+			s.accessible(view.hash)
+		}
+	}
+}
+
+// keep keeps a picture of the page with the run of the tests.
+func (s *surf) keep(name string) {
+	s.t.Helper()
+	picture, err := chromedp.Run(s.ctx, chromedp.CaptureScreenshot())
+	if err == nil {
+		err = os.WriteFile(filepath.Join(s.t.ArtifactDir(), name+".png"), picture, 0o644)
+	}
+	if err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// accessible has axe look for what keeps people from reading the page, contrast and names among it.
+func (s *surf) accessible(hash string) {
+	s.t.Helper()
+	js[any](s, `window.found = undefined; axe.run({ resultTypes: ["violations"] }).then((r) => { window.found =
+		r.violations.map((v) => v.id + ": " + v.nodes.map((n) => n.html + " " + n.failureSummary).join(" | ")); }); 0`)
+	s.await("window.found")
+	if found := js[[]string](s, "window.found"); len(found) > 0 {
+		s.t.Errorf("%s: %s", hash, strings.Join(found, "\n"))
+	}
+}
+
+// cancelByHand cancels a job with the keyboard alone: the page asks once more, and shows the command.
+func (s *surf) cancelByHand(id string) {
+	s.t.Helper()
+	s.visit("#/job/" + id)
+	s.shows("Cancel")
+	js[any](s, `[...document.querySelectorAll("main button")].find((b) => b.innerText === "Cancel").focus(); 0`)
+	s.do(chromedp.KeyEvent("\r"), chromedp.WaitVisible("#ask-reason"), chromedp.SendKeys("#ask-reason", "it's wrong; rm -rf /"))
+	if got, want := js[string](s, `document.getElementById("ask-command").innerText`),
+		`synapse-cli cancel `+id+` --reason 'it'\''s wrong; rm -rf /'`; got != want {
+		s.t.Errorf("the command is %s, not %s", got, want)
+	}
+	js[any](s, `document.getElementById("ask-yes").focus(); 0`)
+	s.do(chromedp.KeyEvent("\r"))
+	s.shows("cancelled")
+	if text := s.run("describe", "job", id); !strings.Contains(text, "it's wrong; rm -rf /") {
+		s.t.Errorf("the reason did not arrive:\n%s", text)
+	}
+}
+
+// readsOutput reads what a task wrote, which stays text.
+func (s *surf) readsOutput(id string) {
+	s.t.Helper()
+	s.visit("#/job/" + id)
+	s.shows("Output of 0")
+	js[any](s, `[...document.querySelectorAll("main button")].find((b) => b.innerText === "Output of 0").click(); 0`)
+	s.shows("<img src=x onerror=alert(1)>")
+}
+
+// drained drains a machine on the command line, and sees the page change.
+func (s *surf) drained() {
+	s.t.Helper()
+	s.visit("#/node/node-3")
+	s.shows("Drain")
+	s.run("drain", "node-3", "--reason", "a fan")
+	s.shows("a fan")
+	s.shows("Uncordon")
+}
+
+// sameAsCommandLine compares the list of jobs with that of the command line, while nothing changes.
+func (s *surf) sameAsCommandLine() {
+	s.t.Helper()
+	var want []string
+	for _, row := range strings.Split(strings.TrimSpace(s.run("get", "jobs", "--no-headers")), "\n") {
+		want = append(want, strings.Join(strings.Fields(row)[:5], " "))
+	}
+	s.await(fmt.Sprintf(`document.querySelectorAll("tbody tr").length === %d`, len(want)))
+	got := js[[]string](s, `[...document.querySelectorAll("tbody tr")].map((r) =>
+		[...r.cells].slice(0, 5).map((c) => c.innerText.trim()).join(" "))`)
+	slices.Sort(want)
+	slices.Sort(got)
+	if !slices.Equal(got, want) {
+		s.t.Errorf("the page has\n%s\nand the command line\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}
