@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// This file owns what people read of a job or a machine that follows from several of its fields, so that each place that
-// shows it says the same.
+// This file owns what people read of a job or a machine that follows from several of its fields, so that each place
+// that shows it says the same.
 
 // Asked is how much of something a job asks for in all.
 func Asked(spec *JobSpec, of func(*Resources) int64) int64 {
@@ -55,7 +55,7 @@ func WhyOf(j *JobStatus) string {
 	switch {
 	case text != "":
 	case r.GetHold() != nil && !r.GetState().Terminal():
-		return "held by " + DeedWords(r.GetHold())
+		return "held by " + Doing(r.GetHold())
 	default:
 		text = r.GetOutcome()
 	}
@@ -67,8 +67,8 @@ func WhyOf(j *JobStatus) string {
 	return text
 }
 
-// DeedWords say who did something, and why.
-func DeedWords(d *Deed) string {
+// Doing says who did something, and why.
+func Doing(d *Deed) string {
 	s := cmp.Or(d.GetBy().GetName(), "-")
 	if d.GetReason() != "" {
 		s += ": " + d.GetReason()

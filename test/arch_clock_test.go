@@ -36,7 +36,7 @@ var wallUses = map[string]wallUse{
 	"actors/mirror/starts.go":   {1, "what a start is told as, which was worked out on the leader's steady clock"},
 	"actors/mirror/supposed.go": {1, "that a job would begin later, as people see it"},
 	"actors/mirror/waiting.go":  {1, "when an event was, as people see it"},
-	"actors/mirror/watch.go":    {4, "the same, and when a job is tried again, which barredUntil decides"},
+	"actors/mirror/watch.go":    {5, "the same, and when a job is tried again, which barredUntil decides"},
 	"actors/leader/warning.go":  {1, "when the tasks of a job were told of its end, and when that is, as people see it"},
 	"actors/mirror/words.go": {
 		5, "in how long a job is tried again and that it begins later, as people see it; a span of two times of one clock",
@@ -61,6 +61,9 @@ var wallUses = map[string]wallUse{
 	"cluster/gateway/account.go":      {2, "GPU-seconds as people see them: off by what two leaders' clocks differ"},
 	"cluster/host/clock.go":           {1, "where the wall clock is read"},
 	"cluster/campaign/retention.go":   {4, "what is old is forgotten, an eighth of --keep-finished too early at most"},
+	"cluster/web/ask.go":              {2, "what time it is for whoever looks at the page"},
+	"cluster/web/stream.go":           {1, "the same"},
+	"messages/people.go":              {3, "times of day as people see them"},
 	"messages/phase.go":               {1, "when a job begins, as people see it"},
 	"messages/validate_history.go":    {1, "a span of time that a person asks for must not end before it begins"},
 	"runtime/container/evidence.go":   {1, "an old empty cgroup goes; at worst that of a container that just begins"},

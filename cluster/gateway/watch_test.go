@@ -206,8 +206,8 @@ func TestWatchesAreBounded(t *testing.T) {
 	}
 }
 
-// TestBacklogKeepsTheLastBooks: of the books of a machine that a client has not read only the last are kept, a change of
-// the machine has them too, and however many there are, no watch ends for them.
+// TestBacklogKeepsTheLastBooks: of the books of a machine that a client has not read only the last are kept, a change
+// of the machine has them too, and however many there are, no watch ends for them.
 func TestBacklogKeepsTheLastBooks(t *testing.T) {
 	b := &backlog{settled: true, latest: map[string]*messages.Event{}}
 	books := func(id string, version uint64, text string) *messages.Event {

@@ -37,7 +37,7 @@ type piece struct {
 	Boxes  []box    `json:"boxes,omitempty"`
 	Gone   []string `json:"gone,omitempty"`   // machines that are no longer shown
 	Groups []group  `json:"groups,omitempty"` // of waiting jobs that have another reason now
-	Told   []told   `json:"told,omitempty"`
+	Told   []said   `json:"told,omitempty"`
 	Away   string   `json:"away,omitempty"` // why nothing comes at the moment
 }
 
@@ -46,8 +46,8 @@ type group struct {
 	Why   string `json:"why"`
 }
 
-// told is a change in words.
-type told struct {
+// said is a change in words.
+type said struct {
 	At   int64  `json:"at"`
 	Of   string `json:"of"`
 	Text string `json:"text"`
@@ -69,7 +69,7 @@ func (p *piece) note(e *messages.Event) int {
 		p.Groups = append(p.Groups, group{e.GetGroup(), e.GetReason()})
 	}
 	if of != "" && e.GetText() != "" {
-		p.Told = append(p.Told, told{e.GetAtUnixMs(), of, e.GetText()})
+		p.Told = append(p.Told, said{e.GetAtUnixMs(), of, e.GetText()})
 	}
 	return len(p.Jobs) + len(p.Boxes) + len(p.Gone) + len(p.Groups)
 }
@@ -152,12 +152,8 @@ func (p *Page) write(ctx context.Context, w http.ResponseWriter, o *outbox) bool
 	if _, err := w.Write(append(append([]byte("data: "), text...), '\n', '\n')); err != nil || out.Flush() != nil {
 		return false
 	}
-	select {
-	case <-ctx.Done():
-		return false
-	case <-time.After(pieceEvery):
-		return true
-	}
+	time.Sleep(pieceEvery)
+	return ctx.Err() == nil
 }
 
 // follow watches the scheduler until the browser goes. One that is away is waited for, and said to be.

@@ -70,7 +70,7 @@ func boxOf(n *messages.NodeStatus) box {
 		b.Place = append(b.Place, level.GetValue())
 	}
 	if r.GetNote() != nil {
-		b.Note = messages.DeedWords(r.GetNote())
+		b.Note = messages.Doing(r.GetNote())
 	}
 	if b.Why == "" {
 		b.Why = l.GetTrouble()

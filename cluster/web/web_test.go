@@ -249,7 +249,8 @@ func TestEveryAnswerIsGuarded(t *testing.T) {
 			policy := answer.Header.Get("Content-Security-Policy")
 			if !strings.HasPrefix(policy, "default-src 'none'") || strings.Contains(policy, "unsafe") ||
 				!strings.Contains(policy, "frame-ancestors 'none'") || answer.Header.Get("X-Frame-Options") != "DENY" ||
-				answer.Header.Get("X-Content-Type-Options") != "nosniff" || answer.StatusCode == 200 && answer.Header.Get("Cache-Control") != "no-store" {
+				answer.Header.Get("X-Content-Type-Options") != "nosniff" || answer.StatusCode == 200 &&
+				answer.Header.Get("Cache-Control") != "no-store" {
 				t.Errorf("%s: %v", path, answer.Header)
 			}
 		}

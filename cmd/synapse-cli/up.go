@@ -330,6 +330,7 @@ func (a *app) serveUp(ctx context.Context, u *upFlags, cluster *local.Cluster) e
 	}
 	close(standing)
 	a.say("%s: export SYNAPSE_CONFIG=%s", a.name, settings)
+	a.say("%s: then `%s web` shows the cluster in a browser", a.name, a.name)
 	// Whoever read the line may have gone: the cluster stays.
 	_ = a.data("ready: scheduler %s, %d nodes, %d GPUs, %d racks", cluster.Address(), u.Nodes, u.Nodes*u.GPUs, u.Racks)
 	return <-watched

@@ -172,6 +172,8 @@ func TestPage(t *testing.T) {
 	s.await(phase(first) + ` === "running"`)
 	s.await(phase(second) + ` === "queued"`)
 	s.sameAsCommandLine()
+	s.visit("#/map") // what came to run since the page was opened is on the map
+	s.await(`document.querySelector("canvas")?.getAttribute("aria-label").includes("16 of 32 GPUs")`)
 	s.everyView(first, second)
 	s.cancelByHand(first)
 	s.visit("#/jobs")
@@ -247,7 +249,8 @@ func (s *surf) cancelByHand(id string) {
 	s.visit("#/job/" + id)
 	s.shows("Cancel")
 	js[any](s, `[...document.querySelectorAll("main button")].find((b) => b.innerText === "Cancel").focus(); 0`)
-	s.do(chromedp.KeyEvent("\r"), chromedp.WaitVisible("#ask-reason"), chromedp.SendKeys("#ask-reason", "it's wrong; rm -rf /"))
+	s.do(chromedp.KeyEvent("\r"), chromedp.WaitVisible("#ask-reason"),
+		chromedp.SendKeys("#ask-reason", "it's wrong; rm -rf /"))
 	if got, want := js[string](s, `document.getElementById("ask-command").innerText`),
 		`synapse-cli cancel `+id+` --reason 'it'\''s wrong; rm -rf /'`; got != want {
 		s.t.Errorf("the command is %s, not %s", got, want)

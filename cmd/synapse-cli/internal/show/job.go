@@ -151,13 +151,13 @@ func DescribeJob(w io.Writer, s Style, status *messages.JobStatus, attempts []*m
 	p.line("Time limit", lasts)
 	p.line("Warned", warned(j))
 	if r.GetChanged() != nil {
-		p.line("Changed by", messages.DeedWords(r.GetChanged()))
+		p.line("Changed by", messages.Doing(r.GetChanged()))
 	}
 	if r.GetHold() != nil {
-		p.line("Held by", messages.DeedWords(r.GetHold()))
+		p.line("Held by", messages.Doing(r.GetHold()))
 	}
 	if r.GetCancel() != nil {
-		p.line("Cancelled by", messages.DeedWords(r.GetCancel()))
+		p.line("Cancelled by", messages.Doing(r.GetCancel()))
 	}
 	p.line("Runs", runs(r))
 	if ms := j.ranMs(); ms >= 0 {
@@ -195,7 +195,8 @@ func warned(j job) string {
 	}
 	text := fmt.Sprintf("by %s, %s before the end", jobfile.SignalName(w.GetSignal()), messages.Span(w.GetAheadMs()))
 	if told := j.JobStatus.GetWarned(); told != nil {
-		text += fmt.Sprintf("; told %s: %s", when(told.GetAtUnixMs(), j.now), messages.Word(told.GetCause().String(), "CAUSE_"))
+		text += fmt.Sprintf("; told %s: %s", when(told.GetAtUnixMs(), j.now),
+			messages.Word(told.GetCause().String(), "CAUSE_"))
 	}
 	return text
 }

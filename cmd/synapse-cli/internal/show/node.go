@@ -31,7 +31,9 @@ var nodeColumns = []column[node]{
 	{head: "SLICES", right: true, cell: func(n node) string { return fmt.Sprint(len(n.GetLedger().GetSlices())) }},
 	{head: "GPU TYPE", wide: true, cell: func(n node) string { return orDash(gpuTypes(n.announced().GetGpus())) }},
 	{head: "ADDRESS", wide: true, cell: func(n node) string { return orDash(n.announced().GetAddress()) }},
-	{head: "HEARD", wide: true, right: true, cell: func(n node) string { return messages.Span(max(n.GetHeardMsAgo(), 0)) }},
+	{head: "HEARD", wide: true, right: true, cell: func(n node) string {
+		return messages.Span(max(n.GetHeardMsAgo(), 0))
+	}},
 	{head: "AGENT", wide: true, cell: func(n node) string { return orDash(n.announced().GetAgentVersion()) }},
 	{head: "LABELS", wide: true, cell: func(n node) string { return orDash(labels(n.announced().GetLabels())) }},
 	{head: "REASON", cell: node.remarks},
@@ -66,11 +68,11 @@ func (n node) why() string {
 		deed *messages.Deed
 	}{{"drained by ", r.GetDrained()}, {"cordoned by ", r.GetCordoned()}} {
 		if by.deed != nil && !strings.HasPrefix(n.GetClosed(), by.what) {
-			parts = append(parts, by.what+messages.DeedWords(by.deed)) // it is dead besides, say
+			parts = append(parts, by.what+messages.Doing(by.deed)) // it is dead besides, say
 		}
 	}
 	if r.GetClosing() != nil {
-		parts = append(parts, "closes at "+ahead(r.GetClosesUnixMs(), n.now)+", by "+messages.DeedWords(r.GetClosing()))
+		parts = append(parts, "closes at "+ahead(r.GetClosesUnixMs(), n.now)+", by "+messages.Doing(r.GetClosing()))
 	}
 	if left := r.GetDrainDeadlineUnixMs() - n.now; n.state() == "draining" && n.now > 0 && left > 0 {
 		parts = append(parts, "what runs there is moved in "+messages.Span(left))
@@ -100,9 +102,9 @@ func (n node) remarks() string {
 	case note == nil:
 		return why
 	case why == "":
-		return "note by " + messages.DeedWords(note)
+		return "note by " + messages.Doing(note)
 	}
-	return why + "; note by " + messages.DeedWords(note)
+	return why + "; note by " + messages.Doing(note)
 }
 
 // gpuTypes names each kind once, with how many: 8 h100.
@@ -140,7 +142,9 @@ func Node(w io.Writer, s Style, n *messages.NodeStatus) error {
 // slice is what one attempt has on the machine.
 var sliceColumns = []column[*messages.SliceReport]{
 	{head: "JOB", cell: (*messages.SliceReport).GetJob},
-	{head: "STATE", cell: func(l *messages.SliceReport) string { return messages.Word(l.GetState().String(), "SLICE_STATE_") }},
+	{head: "STATE", cell: func(l *messages.SliceReport) string {
+		return messages.Word(l.GetState().String(), "SLICE_STATE_")
+	}},
 	{head: "RANKS", cell: func(l *messages.SliceReport) string {
 		var list []int32
 		for _, g := range l.GetGrants() {
@@ -188,11 +192,11 @@ func DescribeNode(w io.Writer, s Style, status *messages.NodeStatus) error {
 		{"Removed by", r.GetRemoved()},
 		{"Note by", r.GetNote()}} {
 		if d.deed != nil {
-			p.line(d.name, messages.DeedWords(d.deed))
+			p.line(d.name, messages.Doing(d.deed))
 		}
 	}
 	if r.GetClosing() != nil {
-		p.line("Closes", ahead(r.GetClosesUnixMs(), s.NowMs)+", by "+messages.DeedWords(r.GetClosing()))
+		p.line("Closes", ahead(r.GetClosesUnixMs(), s.NowMs)+", by "+messages.Doing(r.GetClosing()))
 	}
 	if r.GetDrained() != nil && r.GetDrainDeadlineUnixMs() > 0 {
 		p.line("Drain ends", stamp(r.GetDrainDeadlineUnixMs()))

@@ -155,7 +155,8 @@ func attemptObject(a *messages.AttemptRecord) *attempt {
 			r.GPUs = append(r.GPUs, g.GetGpuId())
 		}
 		if e := p.GetExit(); e != nil {
-			r.Exit = &exitObj{messages.Word(e.GetKind().String(), "EXIT_KIND_"), e.GetCode(), e.GetSignal(), e.GetOom(), e.GetDisk(),
+			r.Exit = &exitObj{messages.Word(e.GetKind().String(), "EXIT_KIND_"), e.GetCode(), e.GetSignal(), e.GetOom(),
+				e.GetDisk(),
 				stamp(e.GetAtUnixMs()), e.GetDetail()}
 		}
 		o.Ranks = append(o.Ranks, r)

@@ -238,7 +238,8 @@ func TestExitCodes(t *testing.T) {
 
 func TestWords(t *testing.T) {
 	for _, c := range []struct{ got, want string }{
-		{messages.Span(0), "0s"}, {messages.Span(119_000), "119s"}, {messages.Span(120_000), "2m"}, {messages.Span(3_600_000), "1h"}, {messages.Span(7_800_000), "2h10m"},
+		{messages.Span(0), "0s"}, {messages.Span(119_000), "119s"}, {messages.Span(120_000), "2m"},
+		{messages.Span(3_600_000), "1h"}, {messages.Span(7_800_000), "2h10m"},
 		{messages.Span(200_000_000), "2d"},
 		{messages.Span(37_800_000), "10h30m"}, {messages.Span(36_000_000), "10h"},
 		{size(0), "0"}, {size(1 << 30), "1Gi"}, {size(3 << 29), "1.5Gi"}, {size(1<<40 - 1), "1Ti"},
