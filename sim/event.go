@@ -123,7 +123,7 @@ func newInvariants() []Invariant {
 		newAtRest(), newBounded(), newCauseBeforeStop(), newBehindStops(), newHoldHolds(), newFaultlessStay(),
 		newFenceHolds(), newSuccessStays(),
 		newHonestBelieved(), newOwnUID(), newBeginKept(), newClosingKept(), newLearnedOnce(), newSameAnswer(),
-		newLentIsBack(), newWarnedInTime(), newAfterKept(),
+		newLentIsBack(), newWarnedInTime(), newAfterKept(), newHarmsItself(),
 		newPromiseKept(), newTwoSlips(), newPromiseMet(),
 		newReservationsEnd(), newHeadRuns(), newCancelledGone(), newOneLeader(), newAllAdmitted(), newAllAgree(),
 		newDrainEmpties(), newIdle(),

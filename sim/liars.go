@@ -266,9 +266,19 @@ func lieShortage(_ *machine, r *messages.Refused) bool {
 	return true
 }
 
+// anythingAtAll is no lie of its own: the machine says whatever it can, at full speed.
+const anythingAtAll = "anything"
+
 // Lie has a machine lie from now on about the things that are named, as Lies lists
 // them; about none: an honest agent takes the liar's place.
 func (w *World) Lie(number int, about ...string) {
+	if m := w.at(number); len(about) == 1 && about[0] == anythingAtAll {
+		w.harms()
+		w.rage(m)
+		return
+	} else if len(about) == 0 {
+		m.rages = false
+	}
 	for _, name := range about {
 		if !slices.Contains(Lies(), name) {
 			panic("nobody lies about " + name)

@@ -36,6 +36,8 @@ type machine struct {
 	old          bool                    // what is installed here is the version before
 	drained      bool                    // by the operator, that may take it back
 	lies         []string                // what its agent lies about; none: it is honest
+	rages        bool                    // it says anything, beside what its agent says
+	raged        bool                    // now or earlier
 	lied         bool                    // now or earlier
 	intruded     map[topology.Token]bool // attempts that it lied to have a part of
 	books        *messages.LedgerReport  // as its agent told of them last

@@ -65,6 +65,9 @@ func (c *barrier) onSpawned(w *World, e *Event) {
 func (c *barrier) started(w *World, a *messages.AttemptRecord) {
 	for _, p := range a.Places {
 		k := messages.KeyOf(a.Token, p.Rank)
+		if m := w.machine(p.Node); m != nil && m.raged {
+			continue // it says so of its own, which is its own loss
+		}
 		if c.spawned[k] == nil && p.Exit == nil {
 			c.violate(w, "%s is said to have started, and its rank %d was never spawned", a.Job, p.Rank)
 			return
@@ -104,7 +107,7 @@ func (c *barrier) all(w *World, t topology.Token, what string) *messages.Attempt
 	for _, p := range a.Places {
 		liar := w.machine(p.Node)
 		if _, ready := c.prepared[topology.TaskKey{Token: t, Rank: topology.Rank(p.Rank)}]; !ready && p.Exit == nil &&
-			!(liar != nil && liar.intruded[t]) {
+			!(liar != nil && (liar.intruded[t] || liar.raged)) {
 			c.violate(w, "%s for %v of %s, whose rank %d was never prepared", what, t, a.Job, p.Rank)
 			return nil
 		}

@@ -185,7 +185,8 @@ func (c *freedOnEvidence) onAttempt(w *World, s *stored, a, was *messages.Attemp
 		if p.Exit == nil || was != nil && was.Places[i].Exit != nil || p.Exit.Kind == messages.ExitKind_EXIT_KIND_REMOVED {
 			continue
 		}
-		if m := w.machine(p.Node); m != nil && m.machineID == p.MachineId {
+		// One that said anything may have said that of its own, too, which is its own loss.
+		if m := w.machine(p.Node); m != nil && m.machineID == p.MachineId && !m.raged {
 			c.gone(w, m, messages.KeyOf(a.Token, p.Rank), "in the store")
 			c.matches(w, m, messages.KeyOf(a.Token, p.Rank), p.Exit)
 		}

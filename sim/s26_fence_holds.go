@@ -44,7 +44,7 @@ func (c *fenceHolds) gone(w *World, now *task, a *messages.AttemptRecord) {
 	for _, p := range a.GetPlaces() {
 		k := messages.KeyOf(a.Token, p.Rank)
 		m := w.machine(p.Node)
-		if m == nil || !m.launcher.running(k) || p.Exit.GetKind() == messages.ExitKind_EXIT_KIND_REMOVED {
+		if m == nil || m.raged || !m.launcher.running(k) || p.Exit.GetKind() == messages.ExitKind_EXIT_KIND_REMOVED {
 			continue
 		}
 		if past, ever := c.past[m.index]; ever && w.engine.now.since(past) < now.fence+now.grace+time.Minute {

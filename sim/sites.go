@@ -70,6 +70,7 @@ func init() {
 		{name: "lease-slow", needsLease: true, act: leaseSlow},
 		{name: "liar", few: 3, act: atWork(liar)},
 		{name: "hardware", few: 4, act: atWork(hardware)},
+		{name: "byzantine", few: 2, act: atWork(byzantine)},
 	}
 }
 

@@ -47,6 +47,7 @@ type World struct {
 	loss       loss // what a restore has taken from the store
 	client     *client
 	old        *published.Version // what processes of the version before know
+	ranting    bool               // what is sent now no actor said
 	hostile    *hostility         // how the network misbehaves; nil: streams in order
 	lateUntil  instant            // when the last late letter will have arrived
 	faults     *faults

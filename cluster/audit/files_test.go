@@ -196,3 +196,23 @@ func TestFullDisk(t *testing.T) {
 		t.Errorf("after a restart %d: %v", head.N, err)
 	}
 }
+
+// FuzzRead: whatever a file has, each line that is given follows from the one before.
+func FuzzRead(f *testing.F) {
+	f.Add([]byte(`{"n":1,"at":"","outcome":"ok","prev":""}` + "\n"))
+	f.Add([]byte(`{"n":7,"at":"","outcome":"ok","prev":"00"}` + "\n" + `{"n":8}`))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		last := uint64(0)
+		head, err := Read(bytes.NewReader(text), func(l Line) error {
+			if last != 0 && l.N != last+1 || l.N == 0 {
+				t.Errorf("line %d follows line %d", l.N, last)
+			}
+			last = l.N
+			return nil
+		})
+		if err == nil && last != 0 && head.N != last {
+			t.Errorf("the head is %v, and the last line %d", head, last)
+		}
+		_, _ = Heads(bytes.NewReader(text))
+	})
+}

@@ -1,6 +1,7 @@
 package gate
 
 import (
+	"bytes"
 	"crypto/tls"
 	"errors"
 	"net"
@@ -199,6 +200,24 @@ func FuzzTicket(f *testing.F) {
 		k, err := readTicket(text)
 		if err == nil && (len(k.secret) != secretBytes || identity.CheckCluster(k.cluster) != nil) {
 			t.Errorf("%q is read as %v", text, k)
+		}
+	})
+}
+
+// FuzzAnswer: whatever answers in a scheduler's place, a frame is bounded and an answer is certificates or a refusal.
+func FuzzAnswer(f *testing.F) {
+	f.Add([]byte{0, 0, 0, 2, answerRefused, 'x'})
+	f.Add([]byte{0xff, 0xff, 0xff, 0xff, answerGood})
+	f.Fuzz(func(t *testing.T, text []byte) {
+		frame, err := readFrame(bytes.NewReader(text))
+		if err != nil {
+			return
+		}
+		if len(frame) > maxFrame {
+			t.Errorf("a frame of %d bytes", len(frame))
+		}
+		if chain, err := readAnswer(frame); (err == nil) == (len(chain) == 0) {
+			t.Errorf("%d certificates, and %v", len(chain), err)
 		}
 	})
 }

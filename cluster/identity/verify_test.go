@@ -3,7 +3,9 @@ package identity
 import (
 	"crypto/tls"
 	"crypto/x509"
+	"crypto/x509/pkix"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -216,4 +218,44 @@ func TestConstraintInTheCertificate(t *testing.T) {
 	if _, err := forge(t, below, nil, "synapse://c-a/node/n1").Leaf().Verify(o); err == nil {
 		t.Error("an authority made another authority")
 	}
+}
+
+// FuzzDenylist: a list is taken whole or not at all, and what it denies has one way to write it.
+func FuzzDenylist(f *testing.F) {
+	f.Add("synapse://c-a/node/n1 # stolen\nserial:00:ff\n")
+	f.Add("serial:\n")
+	f.Fuzz(func(t *testing.T, text string) {
+		d := &Denylist{}
+		if err := d.take([]byte(text)); err != nil {
+			if d.list.Load() != nil {
+				t.Error("half a list is in force")
+			}
+			return
+		}
+		for entry := range *d.list.Load() { //order: each is looked at alone
+			again := &Denylist{}
+			if err := again.take([]byte(entry)); err != nil {
+				t.Errorf("%q is denied, and cannot be read: %v", entry, err)
+			} else if _, ok := (*again.list.Load())[entry]; !ok {
+				t.Errorf("%q is another entry when it is read again", entry)
+			}
+		}
+	})
+}
+
+// FuzzBounds: what a certificate says is read as it was written, or refused.
+func FuzzBounds(f *testing.F) {
+	f.Add("gpus=8", "labels=a=b,c=d")
+	f.Add("gpus=8", "gpus=9")
+	f.Fuzz(func(t *testing.T, one, two string) {
+		c := &x509.Certificate{Subject: pkix.Name{OrganizationalUnit: []string{one, two}}}
+		b, err := boundsOf(c)
+		if err != nil {
+			return
+		}
+		units := b.units()
+		if slices.Sort(c.Subject.OrganizationalUnit); !slices.Equal(units, c.Subject.OrganizationalUnit) {
+			t.Errorf("%q is read as %q", c.Subject.OrganizationalUnit, units)
+		}
+	})
 }

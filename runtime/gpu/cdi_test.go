@@ -203,3 +203,24 @@ func FuzzCDI(f *testing.F) {
 		}
 	})
 }
+
+// FuzzListing: whatever `nvidia-smi -L` and `nvidia-smi topo -m` print, what is read of it leads nowhere else.
+func FuzzListing(f *testing.F) {
+	f.Add("GPU 0: NVIDIA A100 (UUID: GPU-1)\n  MIG 3g.40gb     Device  0: (UUID: MIG-1)\n")
+	f.Add("\tGPU0\tGPU1\nGPU0\t X \tNV12\nGPU1\tNV12\t X \n")
+	f.Fuzz(func(t *testing.T, text string) {
+		for gpu, parts := range parseListing(text) {
+			for _, part := range parts {
+				if !isID(part.uuid, "MIG-") {
+					t.Errorf("%q has the part %q", gpu, part.uuid)
+				}
+			}
+		}
+		all := parseMatrix(text)
+		for gpu, first := range all {
+			if first < -1 || first >= len(all) || first > gpu {
+				t.Errorf("GPU %d of %d is in the island of %d", gpu, len(all), first)
+			}
+		}
+	})
+}

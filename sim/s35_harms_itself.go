@@ -1,0 +1,22 @@
+package sim
+
+// harmsItself is S35: what a machine says harms nobody but what runs on it. No attempt ends by the word of a machine
+// that has no part in it. That the exits of all other machines are on disk as they were is S10.
+type harmsItself struct{ rule }
+
+func newHarmsItself() *harmsItself {
+	return &harmsItself{rule: rule{"S35 harms-itself", on{Stored}}}
+}
+
+// Step looks at each record of an attempt.
+func (c *harmsItself) Step(w *World, e *Event) {
+	for _, a := range e.Stored.attempts {
+		own := a.End.GetNode() == ""
+		for _, p := range a.Places {
+			own = own || p.Node == a.End.GetNode()
+		}
+		if !own {
+			c.violate(w, "%s ended by the word of %s, which has no part in it: %v", a.Job, a.End.Node, a.End)
+		}
+	}
+}
