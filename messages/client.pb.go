@@ -897,6 +897,7 @@ type Update struct {
 	Reason        string                 `protobuf:"bytes,7,opt,name=reason,proto3" json:"reason,omitempty"`
 	SetBegin      bool                   `protobuf:"varint,8,opt,name=set_begin,json=setBegin,proto3" json:"set_begin,omitempty"`
 	BeginUnixMs   int64                  `protobuf:"varint,9,opt,name=begin_unix_ms,json=beginUnixMs,proto3" json:"begin_unix_ms,omitempty"` // of a waiting job: not planned before then; 0: at once
+	GiveTo        string                 `protobuf:"bytes,10,opt,name=give_to,json=giveTo,proto3" json:"give_to,omitempty"`                  // of a job of anonymous: whose it is from now on; empty: as it is
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -994,6 +995,13 @@ func (x *Update) GetBeginUnixMs() int64 {
 	return 0
 }
 
+func (x *Update) GetGiveTo() string {
+	if x != nil {
+		return x.GiveTo
+	}
+	return ""
+}
+
 type UpdateReply struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Outcome       *Outcome               `protobuf:"bytes,1,opt,name=outcome,proto3" json:"outcome,omitempty"`
@@ -1002,6 +1010,7 @@ type UpdateReply struct {
 	TimeLimitMs   int64                  `protobuf:"varint,4,opt,name=time_limit_ms,json=timeLimitMs,proto3" json:"time_limit_ms,omitempty"`
 	TimeIsUp      bool                   `protobuf:"varint,5,opt,name=time_is_up,json=timeIsUp,proto3" json:"time_is_up,omitempty"` // the run has gone on for longer than that: it is ended
 	BeginUnixMs   int64                  `protobuf:"varint,6,opt,name=begin_unix_ms,json=beginUnixMs,proto3" json:"begin_unix_ms,omitempty"`
+	GivenTo       string                 `protobuf:"bytes,7,opt,name=given_to,json=givenTo,proto3" json:"given_to,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1076,6 +1085,13 @@ func (x *UpdateReply) GetBeginUnixMs() int64 {
 		return x.BeginUnixMs
 	}
 	return 0
+}
+
+func (x *UpdateReply) GetGivenTo() string {
+	if x != nil {
+		return x.GivenTo
+	}
+	return ""
 }
 
 // operator → Scheduler. Acknowledged once on disk.
@@ -2440,7 +2456,7 @@ const file_messages_client_proto_rawDesc = "" +
 	"\fRequeueReply\x12-\n" +
 	"\aoutcome\x18\x01 \x01(\v2\x13.synapse.v1.OutcomeR\aoutcome\x12\x10\n" +
 	"\x03job\x18\x02 \x01(\tR\x03job\x12\x10\n" +
-	"\x03run\x18\x03 \x01(\x05R\x03run\"\xb1\x02\n" +
+	"\x03run\x18\x03 \x01(\x05R\x03run\"\xca\x02\n" +
 	"\x06Update\x123\n" +
 	"\tprincipal\x18\x01 \x01(\v2\x15.synapse.v1.PrincipalR\tprincipal\x12\x10\n" +
 	"\x03job\x18\x02 \x01(\tR\x03job\x12!\n" +
@@ -2450,7 +2466,9 @@ const file_messages_client_proto_rawDesc = "" +
 	"\rtime_limit_ms\x18\x06 \x01(\x03R\vtimeLimitMs\x12\x16\n" +
 	"\x06reason\x18\a \x01(\tR\x06reason\x12\x1b\n" +
 	"\tset_begin\x18\b \x01(\bR\bsetBegin\x12\"\n" +
-	"\rbegin_unix_ms\x18\t \x01(\x03R\vbeginUnixMs\"\xd0\x01\n" +
+	"\rbegin_unix_ms\x18\t \x01(\x03R\vbeginUnixMs\x12\x17\n" +
+	"\agive_to\x18\n" +
+	" \x01(\tR\x06giveTo\"\xeb\x01\n" +
 	"\vUpdateReply\x12-\n" +
 	"\aoutcome\x18\x01 \x01(\v2\x13.synapse.v1.OutcomeR\aoutcome\x12\x10\n" +
 	"\x03job\x18\x02 \x01(\tR\x03job\x12\x1a\n" +
@@ -2458,7 +2476,8 @@ const file_messages_client_proto_rawDesc = "" +
 	"\rtime_limit_ms\x18\x04 \x01(\x03R\vtimeLimitMs\x12\x1c\n" +
 	"\n" +
 	"time_is_up\x18\x05 \x01(\bR\btimeIsUp\x12\"\n" +
-	"\rbegin_unix_ms\x18\x06 \x01(\x03R\vbeginUnixMs\"\xd6\x01\n" +
+	"\rbegin_unix_ms\x18\x06 \x01(\x03R\vbeginUnixMs\x12\x19\n" +
+	"\bgiven_to\x18\a \x01(\tR\agivenTo\"\xd6\x01\n" +
 	"\n" +
 	"ChangeNode\x123\n" +
 	"\tprincipal\x18\x01 \x01(\v2\x15.synapse.v1.PrincipalR\tprincipal\x12\x12\n" +

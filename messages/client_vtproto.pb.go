@@ -694,6 +694,13 @@ func (m *Update) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
 	}
+	if len(m.GiveTo) > 0 {
+		i -= len(m.GiveTo)
+		copy(dAtA[i:], m.GiveTo)
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(len(m.GiveTo)))
+		i--
+		dAtA[i] = 0x52
+	}
 	if m.BeginUnixMs != 0 {
 		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.BeginUnixMs))
 		i--
@@ -795,6 +802,13 @@ func (m *UpdateReply) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 	if m.unknownFields != nil {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
+	}
+	if len(m.GivenTo) > 0 {
+		i -= len(m.GivenTo)
+		copy(dAtA[i:], m.GivenTo)
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(len(m.GivenTo)))
+		i--
+		dAtA[i] = 0x3a
 	}
 	if m.BeginUnixMs != 0 {
 		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.BeginUnixMs))
@@ -2362,6 +2376,10 @@ func (m *Update) SizeVT() (n int) {
 	if m.BeginUnixMs != 0 {
 		n += 1 + protohelpers.SizeOfVarint(uint64(m.BeginUnixMs))
 	}
+	l = len(m.GiveTo)
+	if l > 0 {
+		n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
+	}
 	n += len(m.unknownFields)
 	return n
 }
@@ -2391,6 +2409,10 @@ func (m *UpdateReply) SizeVT() (n int) {
 	}
 	if m.BeginUnixMs != 0 {
 		n += 1 + protohelpers.SizeOfVarint(uint64(m.BeginUnixMs))
+	}
+	l = len(m.GivenTo)
+	if l > 0 {
+		n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
 	}
 	n += len(m.unknownFields)
 	return n

@@ -12,3 +12,12 @@ func (x *Principal) Known() string {
 	}
 	return x.GetName()
 }
+
+// Whose is the person whose a job is: its owner, or whom it was given to that came in before there were identities. The
+// owner itself never changes, because a request is known by it.
+func (x *JobRecord) Whose() string {
+	if to := x.GetGivenTo(); to != "" && x.GetOwner().Known() == "" {
+		return to
+	}
+	return x.GetOwner().GetName()
+}

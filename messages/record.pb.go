@@ -522,6 +522,7 @@ type JobRecord struct {
 	LimitByDefault  bool                   `protobuf:"varint,27,opt,name=limit_by_default,json=limitByDefault,proto3" json:"limit_by_default,omitempty"`   // likewise its time limit
 	Promise         *Promise               `protobuf:"bytes,29,opt,name=promise,proto3" json:"promise,omitempty"`                                          // the firm promise that it waits for; none: it has none, or only one that may move
 	AfterKnown      []*AfterKnown          `protobuf:"bytes,30,rep,name=after_known,json=afterKnown,proto3" json:"after_known,omitempty"`                  // of the jobs in its spec's after, those that have ended
+	GivenTo         string                 `protobuf:"bytes,31,opt,name=given_to,json=givenTo,proto3" json:"given_to,omitempty"`                           // whose a job of anonymous is since an admin said so; its owner stays in the books
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
 }
@@ -757,6 +758,13 @@ func (x *JobRecord) GetAfterKnown() []*AfterKnown {
 		return x.AfterKnown
 	}
 	return nil
+}
+
+func (x *JobRecord) GetGivenTo() string {
+	if x != nil {
+		return x.GivenTo
+	}
+	return ""
 }
 
 // Place is one rank's machine in an attempt.
@@ -1639,7 +1647,7 @@ const file_messages_record_proto_rawDesc = "" +
 	"\n" +
 	"AfterKnown\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\tR\x03job\x12*\n" +
-	"\x05state\x18\x02 \x01(\x0e2\x14.synapse.v1.JobStateR\x05state\"\xbb\b\n" +
+	"\x05state\x18\x02 \x01(\x0e2\x14.synapse.v1.JobStateR\x05state\"\xd6\b\n" +
 	"\tJobRecord\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x1a\n" +
 	"\brevision\x18\x02 \x01(\x04R\brevision\x120\n" +
@@ -1673,7 +1681,8 @@ const file_messages_record_proto_rawDesc = "" +
 	"\x10limit_by_default\x18\x1b \x01(\bR\x0elimitByDefault\x12-\n" +
 	"\apromise\x18\x1d \x01(\v2\x13.synapse.v1.PromiseR\apromise\x127\n" +
 	"\vafter_known\x18\x1e \x03(\v2\x16.synapse.v1.AfterKnownR\n" +
-	"afterKnown\"\xb7\x01\n" +
+	"afterKnown\x12\x19\n" +
+	"\bgiven_to\x18\x1f \x01(\tR\agivenTo\"\xb7\x01\n" +
 	"\x05Place\x12\x12\n" +
 	"\x04rank\x18\x01 \x01(\x05R\x04rank\x12\x12\n" +
 	"\x04node\x18\x02 \x01(\tR\x04node\x12\x1d\n" +

@@ -338,6 +338,15 @@ func (m *JobRecord) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
 	}
+	if len(m.GivenTo) > 0 {
+		i -= len(m.GivenTo)
+		copy(dAtA[i:], m.GivenTo)
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(len(m.GivenTo)))
+		i--
+		dAtA[i] = 0x1
+		i--
+		dAtA[i] = 0xfa
+	}
 	if len(m.AfterKnown) > 0 {
 		for iNdEx := len(m.AfterKnown) - 1; iNdEx >= 0; iNdEx-- {
 			size, err := m.AfterKnown[iNdEx].MarshalToSizedBufferVT(dAtA[:i])
@@ -1573,6 +1582,10 @@ func (m *JobRecord) SizeVT() (n int) {
 			l = e.SizeVT()
 			n += 2 + l + protohelpers.SizeOfVarint(uint64(l))
 		}
+	}
+	l = len(m.GivenTo)
+	if l > 0 {
+		n += 2 + l + protohelpers.SizeOfVarint(uint64(l))
 	}
 	n += len(m.unknownFields)
 	return n

@@ -16,7 +16,8 @@ func (x *JobRecord) Revise() *JobRecord {
 		PrepareFailures: x.PrepareFailures, NotBeforeUnixMs: x.NotBeforeUnixMs, Cancel: x.Cancel, Hold: x.Hold,
 		ExitCode: x.ExitCode, Outcome: x.Outcome, FinishedUnixMs: x.FinishedUnixMs, RanMs: x.RanMs,
 		PrepareFailedOn: x.PrepareFailedOn, Changed: x.Changed, Uid: x.Uid, MemoryByShare: x.MemoryByShare,
-		LimitByDefault: x.LimitByDefault, Promise: x.Promise, AfterKnown: x.AfterKnown, unknownFields: x.unknownFields,
+		LimitByDefault: x.LimitByDefault, Promise: x.Promise, AfterKnown: x.AfterKnown, GivenTo: x.GivenTo,
+		unknownFields: x.unknownFields,
 	}
 }
 

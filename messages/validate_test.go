@@ -325,6 +325,8 @@ func TestBadMessagesAreRefused(t *testing.T) {
 			"at_unix_ms"},
 		{&ChangeNode{Principal: goodCaller, Node: "n", Verb: NodeVerb_NODE_VERB_DRAIN, Reason: "x", AtUnixMs: -1},
 			"at_unix_ms"},
+		{&Update{Principal: goodCaller, Job: "j", GiveTo: Anonymous}, "give_to"},
+		{&Update{Principal: goodCaller, Job: "j", GiveTo: "a/b"}, "give_to"},
 		{&Update{Principal: goodCaller, Job: "j", SetBegin: true, BeginUnixMs: -1}, "begin_unix_ms"},
 		{&ListJobs{Principal: goodCaller, Limit: -1}, "limit"},
 		{&History{}, "principal"},

@@ -1,6 +1,8 @@
 package leader
 
 import (
+	"cmp"
+
 	"github.com/asynkron/protoactor-go/actor"
 
 	"github.com/yi-json/synapse/actors"
@@ -16,6 +18,7 @@ import (
 type specWish struct {
 	spec *messages.JobSpec
 	deed *messages.Deed
+	to   string // whose the job is to be; empty: as it is
 }
 
 // wantedSpec is the spec as people want it: their last wish, else what is on disk.
@@ -36,7 +39,7 @@ func (j *Job) onUpdate(ctx actor.Context, m *messages.Update) {
 		}})
 		return
 	}
-	if no := j.beginRefused(m); no != nil {
+	if no := cmp.Or(j.beginRefused(m), j.giftRefused(m)); no != nil {
 		ctx.Respond(&messages.UpdateReply{Job: m.Job, Outcome: no})
 		return
 	}
@@ -54,16 +57,50 @@ func (j *Job) onUpdate(ctx actor.Context, m *messages.Update) {
 	if m.SetBegin {
 		begin = m.BeginUnixMs
 	}
-	if priority != was.Priority || limit != was.TimeLimitMs || begin != was.BeginUnixMs {
+	to, given := j.wantedGift(), m.GiveTo != "" && m.GiveTo != j.wantedGift()
+	if given {
+		to = m.GiveTo
+	}
+	if priority != was.Priority || limit != was.TimeLimitMs || begin != was.BeginUnixMs || given {
 		spec := actors.CopyOf(was)
 		spec.Priority, spec.TimeLimitMs, spec.BeginUnixMs = priority, limit, begin
 		spec.PriorityZero = spec.PriorityZero || m.SetPriority && priority == 0
-		j.respec = &specWish{spec, &messages.Deed{By: m.Principal, AtUnixMs: j.p.Clock.WallMs(), Reason: m.Reason}}
+		deed := &messages.Deed{By: m.Principal, AtUnixMs: j.p.Clock.WallMs(), Reason: m.Reason}
+		j.respec = &specWish{spec, deed, to}
 	}
 	if m.SetBegin {
 		j.postpone(ctx)
 	}
 	j.advance(ctx)
+}
+
+// wantedGift is whom the job is to be given to, or was.
+func (j *Job) wantedGift() string {
+	if j.respec != nil {
+		return j.respec.to
+	}
+	return j.rec.GivenTo
+}
+
+// giftRefused says why a job is not given to anybody; nil: it may be. One that somebody submitted is that one's: the
+// books, the limits of owners and the machines' rules go by who it was.
+func (j *Job) giftRefused(m *messages.Update) *messages.Outcome {
+	switch {
+	case m.GiveTo == "":
+		return nil
+	case m.Principal.Known() == "":
+		return &messages.Outcome{
+			Code: messages.Code_CODE_NOT_ALLOWED, Field: "give_to", Text: "nobody knows who gives it away",
+			Hint: "do so when the cluster speaks TLS, as an admin",
+		}
+	case j.rec.GetOwner().Known() == "":
+		return nil
+	}
+	return &messages.Outcome{
+		Code: messages.Code_CODE_CONFLICT, Field: "give_to", Text: "the job is " + j.rec.GetOwner().GetName() + "'s",
+		Hint: "only what was submitted before there were identities is given to somebody; " +
+			"`submit --from` makes another job of one's own",
+	}
 }
 
 func (j *Job) updateReply(m *messages.Update) *messages.UpdateReply {
@@ -73,7 +110,7 @@ func (j *Job) updateReply(m *messages.Update) *messages.UpdateReply {
 	return &messages.UpdateReply{
 		Job: m.Job, Outcome: messages.OK(),
 		Priority: j.rec.Spec.Priority, TimeLimitMs: j.rec.Spec.TimeLimitMs, TimeIsUp: j.counting() && j.timeIsUp(),
-		BeginUnixMs: j.rec.Spec.BeginUnixMs,
+		BeginUnixMs: j.rec.Spec.BeginUnixMs, GivenTo: j.rec.GivenTo,
 	}
 }
 

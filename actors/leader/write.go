@@ -106,7 +106,7 @@ func (j *Job) draftDeeds(d *draft) {
 	}
 	if j.respec != nil {
 		d.rec.LimitByDefault = d.rec.LimitByDefault && j.respec.spec.TimeLimitMs == d.rec.Spec.TimeLimitMs
-		d.rec.Spec, d.rec.Changed, d.dirty = j.respec.spec, j.respec.deed, true
+		d.rec.Spec, d.rec.Changed, d.rec.GivenTo, d.dirty = j.respec.spec, j.respec.deed, j.respec.to, true
 	}
 	d.wish, d.respec = j.wish, j.respec
 	if len(d.askers) > 0 {

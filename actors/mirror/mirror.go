@@ -258,7 +258,8 @@ func fits(q *messages.ListJobs, s *messages.JobStatus) bool {
 
 // ofWhom reports whether a job belongs to this owner and queue and has all of these labels; an empty one fits any.
 func ofWhom(r *messages.JobRecord, owner, queue string, labels []*messages.Label) bool {
-	if owner != "" && r.GetOwner().GetName() != owner || queue != "" && r.GetSpec().GetQueue() != queue {
+	if owner != "" && r.GetOwner().GetName() != owner && r.Whose() != owner ||
+		queue != "" && r.GetSpec().GetQueue() != queue {
 		return false
 	}
 	for _, want := range labels {

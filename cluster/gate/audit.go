@@ -49,13 +49,13 @@ func (c *asked) begin(request proto.Message, needed []rights.Right, of *messages
 		return nil
 	}
 	changes := slices.ContainsFunc(needed, rights.Right.Changes)
-	reads := slices.Contains(needed, rights.ReadLogs) && !rights.Mine(c.peer.Name, of.GetOwner().GetName())
+	reads := slices.Contains(needed, rights.ReadLogs) && !rights.Mine(c.peer.Name, of.Whose())
 	if !changes && !reads {
 		return nil
 	}
 	what := described(request, needed)
 	if reads {
-		what += " of " + of.GetOwner().GetName()
+		what += " of " + of.Whose()
 	}
 	n, err := c.gate.o.Audit.Add(c.about(what, audit.Asked))
 	if err != nil {
@@ -133,7 +133,7 @@ func (g *Gate) certified(conn *tls.Conn, who identity.Identity, until string) er
 
 // named are the fields of requests and answers that say what a call is about.
 var named = []protoreflect.Name{
-	"job", "node", "request_id", "reason", "run", "priority", "time_limit_ms", "begin_unix_ms",
+	"job", "node", "request_id", "reason", "run", "priority", "time_limit_ms", "begin_unix_ms", "give_to",
 	"revision", "dry_run", "id", "role", "name", "ttl_ms", "until_unix_ms",
 }
 

@@ -186,7 +186,7 @@ func (c *asked) allow(request any) error {
 				return err
 			}
 		}
-		if owner := of.GetOwner().GetName(); !rights.Mine(c.peer.Name, owner) {
+		if owner := of.Whose(); !rights.Mine(c.peer.Name, owner) {
 			return c.refuseRight(right, fmt.Sprintf("job %s of %s", of.GetId(), owner))
 		}
 	}

@@ -107,6 +107,8 @@ func requests(call string, in protoreflect.MessageDescriptor, owner string) map[
 				v := f.Enum().Values().Get(j)
 				add(string(v.Name()), func(m protoreflect.Message) { m.Set(f, protoreflect.ValueOfEnum(v.Number())) })
 			}
+		case f.Name() == "give_to":
+			add("give_to", func(m protoreflect.Message) { m.Set(f, protoreflect.ValueOfString("ann")) })
 		case f.Name() == "spec":
 			for _, name := range []protoreflect.Name{"user", "image", "queue", "mounts"} {
 				add("spec."+string(name), func(m protoreflect.Message) {

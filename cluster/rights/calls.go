@@ -59,6 +59,7 @@ var needs = slices.Concat([]need{
 	{synapse + "Update", "set_priority", "true", Priority},
 	{synapse + "Update", "set_time_limit", "true", Limit},
 	{synapse + "Update", "set_begin", "true", Begin},
+	{synapse + "Update", "give_to", set, Give},
 
 	{synapse + "ChangeNode", "verb", "NODE_VERB_CORDON", Cordon},
 	{synapse + "ChangeNode", "verb", "NODE_VERB_UNCORDON", Cordon},

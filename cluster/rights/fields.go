@@ -11,7 +11,7 @@ var shown = []struct{ message, open, private, ids string }{
 	{"CancelReply", "outcome job", "", ""},
 	{"HoldReply", "outcome job", "", ""},
 	{"RequeueReply", "outcome job run", "", ""},
-	{"UpdateReply", "outcome job priority time_limit_ms time_is_up begin_unix_ms", "", ""},
+	{"UpdateReply", "outcome job priority time_limit_ms time_is_up begin_unix_ms given_to", "", ""},
 	{"ChangeNodeReply", "outcome node", "", ""},
 	{"ApplyQueuesReply", "outcome revision unchanged closed", "", ""},
 	{"GetQueuesReply", "outcome revision queues applied", "", ""},
@@ -49,7 +49,7 @@ var shown = []struct{ message, open, private, ids string }{
 	{"JobRecord", "id revision written_by spec owner submitted_unix_ms arrival state attempt runs failures " +
 		"infra_restarts not_before_unix_ms cancel hold exit_code outcome finished_unix_ms " +
 		"prepare_failures ran_ms prepare_failed_on changed uid promise memory_by_share " +
-		"limit_by_default after_known", "request_id request_hash", ""},
+		"limit_by_default given_to after_known", "request_id request_hash", ""},
 	{"After", "job end", "", ""},
 	{"AfterKnown", "job state", "", ""},
 	{"Promise", "pool order kept left_ms slips run told", "", ""},

@@ -43,6 +43,7 @@ const (
 	Priority Right = "set-priority"
 	Limit    Right = "set-time-limit"
 	Begin    Right = "set-begin"
+	Give     Right = "give"
 
 	Cordon Right = "cordon"
 	Drain  Right = "drain"
@@ -101,6 +102,7 @@ var lines = []line{
 	{Priority, Any, Any, Own, None, None, None, "set the priority of", true},
 	{Limit, Any, Any, Own, None, None, None, "set the time limit of", true},
 	{Begin, Any, Any, Own, None, None, None, "set the begin of", true},
+	{Give, Any, None, None, None, None, None, "give somebody", true},
 
 	{Cordon, Any, Any, None, None, None, None, "close, open or note machines", true},
 	{Drain, Any, Any, None, None, None, None, "drain machines", true},
@@ -114,7 +116,7 @@ var lines = []line{
 }
 
 // OfJobs are the rights that are about one job.
-var OfJobs = []Right{ReadPrivate, ReadLogs, Cancel, Hold, Release, Requeue, Priority, Limit, Begin}
+var OfJobs = []Right{ReadPrivate, ReadLogs, Cancel, Hold, Release, Requeue, Priority, Limit, Begin, Give}
 
 // All are all rights, as in the table.
 func All() []Right {

@@ -228,3 +228,27 @@ func BenchmarkShow(b *testing.B) {
 		})
 	}
 }
+
+// TestGiven: a job of before there were identities is whose it was given to, and nobody else's; one that had an owner is
+// that one's, whatever its record says.
+func TestGiven(t *testing.T) {
+	for _, c := range []struct {
+		owner, to string
+		ann       bool
+	}{
+		{messages.Anonymous, "", false}, {messages.Anonymous, "ann", true}, {messages.Anonymous, "bob", false},
+		{"bob", "ann", false}, {"ann", "bob", true}, {messages.Anonymous, messages.Anonymous, false},
+	} {
+		status := job(c.owner)
+		status.Record.GivenTo = c.to
+		who := identity.Identity{Cluster: "c", Role: identity.RoleSubmitter, Name: "ann"}
+		shown := Show(who, &messages.GetJobReply{Job: status})
+		text := shown.Message.(interface{ String() string }).String()
+		if strings.Contains(text, secret) != c.ann {
+			t.Errorf("of %s, given to %q: ann is shown %s", c.owner, c.to, text)
+		}
+	}
+	if Give.Of(identity.RoleOperator) != None || Give.Of(identity.RoleSubmitter) != None {
+		t.Error("somebody but admins gives jobs away")
+	}
+}

@@ -121,7 +121,7 @@ func (v *viewer) message(m protoreflect.Message, owner string) (protoreflect.Mes
 		return m, false
 	}
 	if record, ok := m.Interface().(*messages.JobRecord); ok {
-		owner = record.GetOwner().GetName()
+		owner = record.Whose()
 	}
 	out, fields, hidden := m.New(), bars()[name], false
 	m.Range(func(f protoreflect.FieldDescriptor, value protoreflect.Value) bool {
@@ -186,7 +186,7 @@ func (v *viewer) note(owner string) {
 // owners notes those of all jobs in a message.
 func (v *viewer) owners(m protoreflect.Message) {
 	if record, ok := m.Interface().(*messages.JobRecord); ok {
-		v.note(record.GetOwner().GetName())
+		v.note(record.Whose())
 		return
 	}
 	m.Range(func(f protoreflect.FieldDescriptor, value protoreflect.Value) bool {

@@ -296,7 +296,7 @@ func (a *app) describe(s *submission, files, command []string) ([]*messages.JobS
 		if err == nil && status.GetWithheld() {
 			return &failure{
 				code: exitNotAllowed, text: "job " + status.GetRecord().GetId() + ": its env and its command are not shown to you",
-				hint: "they are for its owner, " + status.GetRecord().GetOwner().GetName() + ", and admins: `synapse-cli whoami`",
+				hint: "they are for its owner, " + status.GetRecord().Whose() + ", and admins: `synapse-cli whoami`",
 			}
 		}
 		if spec = status.GetRecord().GetSpec(); spec != nil {

@@ -71,18 +71,22 @@ func (a *app) updateCommand() *cobra.Command {
 		"A time limit holds for the run that there is, too, and counts from when that began: what has been spent stays " +
 		"spent. A limit that is\n" +
 		"below what has been spent ends the job at once, as timed out. 0 takes the limit away.\n\n" +
-		"A begin is for a job that waits: it keeps its place, and is not planned before. `now` takes it away."
+		"A begin is for a job that waits: it keeps its place, and is not planned before. `now` takes it away.\n\n" +
+		"An owner is for a job that was submitted before the cluster spoke TLS: an admin gives it to a person, who sees " +
+		"what is in it and\n" +
+		"may end it from then on. The books and limits of owners go on to call it anonymous."
 	limit := c.Flags().VarPF(span{&change.TimeLimitMs}, "time-limit", "t",
 		"end a run this long after it began, as in 48h or 48:00:00; 0: never")
 	begin := c.Flags().VarPF(timeOfDay{&change.BeginUnixMs}, "begin", "b",
 		"not before this time, as in 08:00 (the next), 2026-11-24T08:00, or now+2h; now: at once")
 	priority := c.Flags().VarPF(ordinal{&change.Priority}, "priority", "", "higher goes first")
+	c.Flags().StringVar(&change.GiveTo, "owner", "", "the `person` whose a job of anonymous is from now on; for admins")
 	c.Flags().StringVarP(&change.Reason, "reason", "r", "", "why, for whoever asks later")
 	check := c.Args
 	c.Args = func(c *cobra.Command, args []string) error {
 		change.SetPriority, change.SetTimeLimit, change.SetBegin = priority.Changed, limit.Changed, begin.Changed
-		if !priority.Changed && !limit.Changed && !begin.Changed {
-			return usageHint("give --time-limit, --priority or --begin; for the rest: `cancel` it, and submit another",
+		if !priority.Changed && !limit.Changed && !begin.Changed && change.GiveTo == "" {
+			return usageHint("give --time-limit, --priority, --begin or --owner; for the rest: `cancel` it, and submit another",
 				"there is nothing to change")
 		}
 		return check(c, args)
@@ -134,6 +138,9 @@ func (a *app) updates(change *messages.Update) act {
 				begin = "its begin at " + jobfile.FormatMoment(at)
 			}
 			now = append(now, begin)
+		}
+		if change.GetGiveTo() != "" {
+			now = append(now, "the owner "+reply.GetGivenTo())
 		}
 		return "has " + strings.Join(now, " and "), nil
 	}

@@ -242,16 +242,21 @@ func (s *stage) dryRun(l line) string {
 // update prints what a job asks for from then on, or what was answered instead.
 func (s *stage) update(l line) string {
 	out := "no answer"
-	q := &messages.Update{Principal: &messages.Principal{Name: "anonymous"}, Job: s.order(l, l.first(0)).ID(),
-		Reason:      "it takes longer",
+	q := &messages.Update{
+		Principal: &messages.Principal{Name: l.word("by", "anonymous")}, Job: s.order(l, l.first(0)).ID(),
+		GiveTo: l.word("give-to", ""), Reason: "it takes longer",
 		SetPriority: l.word("priority", "") != "", Priority: int32(l.number("priority", 0)),
 		SetTimeLimit: l.word("time-limit", "") != "", TimeLimitMs: l.time("time-limit", 0).Milliseconds(),
-		SetBegin: l.word("begin", "") != "", BeginUnixMs: l.moment("begin")}
+		SetBegin: l.word("begin", "") != "", BeginUnixMs: l.moment("begin"),
+	}
 	s.asked(actors.SchedulerPath, q, func(m messages.Message) {
 		r := m.(*messages.UpdateReply)
 		if out = told(r.Outcome); out == "" {
 			out = "priority " + strconv.Itoa(int(r.Priority)) + ", time limit " +
 				(time.Duration(r.TimeLimitMs) * time.Millisecond).String()
+		}
+		if r.GivenTo != "" {
+			out += ", of " + r.GivenTo
 		}
 		if r.TimeIsUp {
 			out += ", which is over"

@@ -29,7 +29,7 @@ var jobColumns = []column[job]{
 	{head: "MEMORY", wide: true, right: true, cell: func(j job) string {
 		return size(messages.Asked(j.spec(), (*messages.Resources).GetMemoryBytes))
 	}},
-	{head: "OWNER", cell: func(j job) string { return orDash(j.GetRecord().GetOwner().GetName()) }},
+	{head: "OWNER", cell: func(j job) string { return orDash(j.GetRecord().Whose()) }},
 	{head: "QUEUE", cell: func(j job) string { return orDash(j.spec().GetQueue()) }},
 	{head: "PRIORITY", wide: true, right: true, cell: func(j job) string { return fmt.Sprint(j.spec().GetPriority()) }},
 	{head: "RUNS", wide: true, right: true, cell: func(j job) string { return fmt.Sprint(j.GetRecord().GetRuns()) }},
@@ -135,7 +135,10 @@ func DescribeJob(w io.Writer, s Style, status *messages.JobStatus, attempts []*m
 	if j.GetWithheld() {
 		p.line("Not shown", "env, command and script, which are for its owner and admins")
 	}
-	p.line("Owner", r.GetOwner().GetName())
+	p.line("Owner", r.Whose())
+	if r.GetGivenTo() != "" {
+		p.line("Submitted by", r.GetOwner().GetName())
+	}
 	p.line("User", userOf(r))
 	p.line("Queue", spec.GetQueue())
 	p.line("Priority", number(int64(spec.GetPriority())))

@@ -108,7 +108,7 @@ func jobObject(s *messages.JobStatus, nowMs int64) jobObj {
 	j := job{s, nowMs}
 	o := jobObj{
 		APIVersion: f.APIVersion, Kind: f.Kind, Spec: f.Spec,
-		Metadata: jobMeta{ID: r.GetId(), Metadata: f.Metadata, Owner: r.GetOwner().GetName(), RequestID: r.GetRequestId()},
+		Metadata: jobMeta{ID: r.GetId(), Metadata: f.Metadata, Owner: r.Whose(), RequestID: r.GetRequestId()},
 		Status: jobStatus{
 			Phase: s.GetPhase(), Over: r.GetState().Terminal(), Reason: j.why(), Outcome: r.GetOutcome(),
 			Submitted: stamp(r.GetSubmittedUnixMs()), Finished: stamp(r.GetFinishedUnixMs()),

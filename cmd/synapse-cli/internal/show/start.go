@@ -13,7 +13,7 @@ var startColumns = []column[job]{
 	{head: "NAME", cell: func(j job) string { return j.spec().GetName() }},
 	{head: "PHASE", cell: job.GetPhase, paint: func(j job) string { return phaseColour(j.GetPhase()) }},
 	{head: "GPUS", right: true, cell: job.gpus},
-	{head: "OWNER", wide: true, cell: func(j job) string { return orDash(j.GetRecord().GetOwner().GetName()) }},
+	{head: "OWNER", wide: true, cell: func(j job) string { return orDash(j.GetRecord().Whose()) }},
 	{head: "AGE", wide: true, right: true, cell: job.age},
 	{head: "KEPT", wide: true, right: true, cell: func(j job) string {
 		return fmt.Sprint(len(j.GetProspect().GetKept()))
