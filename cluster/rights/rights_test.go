@@ -229,8 +229,8 @@ func BenchmarkShow(b *testing.B) {
 	}
 }
 
-// TestGiven: a job of before there were identities is whose it was given to, and nobody else's; one that had an owner is
-// that one's, whatever its record says.
+// TestGiven: a job of before there were identities is whose it was given to, and nobody else's; one that had an owner
+// is that one's, whatever its record says.
 func TestGiven(t *testing.T) {
 	for _, c := range []struct {
 		owner, to string
