@@ -11,8 +11,9 @@ import (
 // This file owns how the figures look: as the tables of docs/quality.md.
 
 const (
-	head = "| | wait, mean | over `sjf`'s | over `easy`'s | gangs' | over `easy`'s | p99 | longest | over `easy`'s | " +
-		"util | rack | free while a job fits |\n|---|---|---|---|---|---|---|---|---|---|---|---|\n"
+	head = "| | runs | wait, mean | over `sjf`'s | over `easy`'s | gangs' | over `easy`'s | p99 | longest | over `easy`'s | " +
+		"util | rack | free while a job fits | slips | told | cover |\n" +
+		"|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|\n"
 	instrumentHead = "| mean wait in seconds | fifo | greedy | easy | sjf |\n|---|---|---|---|---|\n"
 
 	// Between these two lines of the page stands the table that is replaced.
@@ -20,37 +21,58 @@ const (
 	to   = "<!-- end of what make quality writes -->\n"
 )
 
-// row is a line of the table: the means of the default policy's runs, with the spread of its mean wait, beside one run
-// of each of the others.
-func row(name string, g goal, runs []*record.Result, easy, sjf *record.Result) string {
-	mean := func(of func(*record.Result) float64) float64 {
-		sum := 0.0
-		for _, r := range runs {
-			sum += of(r)
-		}
-		return sum / float64(len(runs))
-	}
-	wait := mean(func(r *record.Result) float64 { return r.WaitAvg })
-	spread := 0.0
+// mean is that of a figure over some runs, and spread its standard deviation; 0 of one run.
+func mean(runs []*record.Result, of func(*record.Result) float64) (mean, spread float64) {
 	for _, r := range runs {
-		spread += (r.WaitAvg - wait) * (r.WaitAvg - wait)
+		mean += of(r) / float64(len(runs))
 	}
-	said := whole(wait)
-	if len(runs) > 1 {
-		said += " ± " + whole(math.Sqrt(spread/float64(len(runs)-1)))
+	if len(runs) == 1 {
+		return mean, 0
 	}
-	gangs := mean(func(r *record.Result) float64 { return known(r.WaitMultiAvg) })
-	longest := mean(func(r *record.Result) float64 { return r.WaitMax })
-	rack := mean(func(r *record.Result) float64 { return known(r.Rack) })
-	cells := []string{name, said, ratio(wait, sjf.WaitAvg, g.sjf), ratio(wait, easy.WaitAvg, g.easy), whole(gangs),
-		ratio(gangs, known(easy.WaitMultiAvg), g.gangs),
-		whole(mean(func(r *record.Result) float64 { return r.WaitP99 })), whole(longest),
-		ratio(longest, easy.WaitMax, g.longest), fmt.Sprintf("%.3f", mean(func(r *record.Result) float64 { return r.Util })),
+	for _, r := range runs {
+		spread += (of(r) - mean) * (of(r) - mean)
+	}
+	return mean, math.Sqrt(spread / float64(len(runs)-1))
+}
+
+// within is a mean of seconds with its spread.
+func within(mean, spread float64) string {
+	if spread == 0 {
+		return whole(mean)
+	}
+	return whole(mean) + " ± " + whole(spread)
+}
+
+// row is a line of the table: the means of the default policy's runs, with the spread of its waits, beside one run of
+// each of the others.
+func row(name string, g goal, runs []*record.Result, easy, sjf *record.Result) string {
+	of := func(figure func(*record.Result) float64) float64 {
+		m, _ := mean(runs, figure)
+		return m
+	}
+	wait, spread := mean(runs, func(r *record.Result) float64 { return r.WaitAvg })
+	gangs, gangSpread := mean(runs, func(r *record.Result) float64 { return known(r.WaitMultiAvg) })
+	p99, longest := of(func(r *record.Result) float64 { return r.WaitP99 }), of(waitMax)
+	util := of(func(r *record.Result) float64 { return r.Util })
+	rack := of(func(r *record.Result) float64 { return known(r.Rack) })
+	cover := of(func(r *record.Result) float64 { return known(r.PromiseCover) })
+	cells := []string{name, fmt.Sprint(len(runs)), within(wait, spread), ratio(wait, sjf.WaitAvg, g.sjf),
+		ratio(wait, easy.WaitAvg, g.easy), within(gangs, gangSpread), ratio(gangs, known(easy.WaitMultiAvg), g.gangs),
+		bold(whole(p99), g.p99 && p99 > max(easy.WaitP99, 1.3*sjf.WaitP99)), whole(longest),
+		ratio(longest, easy.WaitMax, g.longest), bold(fmt.Sprintf("%.3f", util), util < easy.Util-0.06),
 		bold(fmt.Sprintf("%.2f", rack), rack < g.rack),
-		fmt.Sprintf("%.3f", mean(func(r *record.Result) float64 { return r.IdleFit })),
+		fmt.Sprintf("%.3f", of(func(r *record.Result) float64 { return r.IdleFit })),
 	}
+	if runs[0].PromiseTold == nil {
+		return "| " + strings.Join(append(cells, "–", "–", "–"), " | ") + " |\n"
+	}
+	cells = append(cells, fmt.Sprintf("%.0f", of(func(r *record.Result) float64 { return known(r.Slips) })),
+		fmt.Sprintf("%.2f", of(func(r *record.Result) float64 { return known(r.PromiseTold) })),
+		bold(fmt.Sprintf("%.2f", cover), g.cover && (cover < 0.80 || cover > 0.97)))
 	return "| " + strings.Join(cells, " | ") + " |\n"
 }
+
+func waitMax(r *record.Result) float64 { return r.WaitMax }
 
 func known(figure *float64) float64 {
 	if figure == nil {

@@ -1,0 +1,98 @@
+package replay
+
+import (
+	"fmt"
+	"runtime"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/yi-json/synapse/sim/record"
+)
+
+// This file owns the tests that a policy of ours knows no trace: neither names nor dates are anything to it.
+
+// waitsOf is how long each job waits, in the order of the record.
+func waitsOf(t *testing.T, policy string, jobs []record.Job) (waits []time.Duration) {
+	r, err := replayed(record.Order{Jobs: jobs, Cluster: room, Policy: policy}, Watch{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range jobs {
+		waits = append(waits, r.lives[i].started-jobs[i].Submit)
+	}
+	return waits
+}
+
+// crowded are jobs of some users and queues that come faster than they run.
+func crowded(change func(i int, j *record.Job)) []record.Job {
+	return changed(func(i int, j *record.Job) {
+		j.Duration *= 4
+		j.Limit = []time.Duration{0, 2 * j.Duration, 9 * time.Hour}[i%3]
+		change(i, j)
+	})
+}
+
+// TestKnowsNoNames: users and queues that are renamed one for one, so that they sort otherwise, and the same jobs some
+// days later: each job waits as before. One user more, though, is another workload, or this would be no test.
+func TestKnowsNoNames(t *testing.T) {
+	for _, policy := range []string{record.Synapse, record.Judgement} {
+		as := waitsOf(t, policy, crowded(func(int, *record.Job) {}))
+		if slices.Max(as) < 10*time.Minute {
+			t.Fatalf("%s: nobody waits for longer than %v", policy, slices.Max(as))
+		}
+		for name, change := range map[string]func(i int, j *record.Job){ //order: each by itself
+			"renamed": func(_ int, j *record.Job) {
+				j.User, j.Queue = reversed(j.User)+"x", reversed(j.Queue)+"-of-others"
+			},
+			"some days later": func(_ int, j *record.Job) { j.Submit += 3*day + 4*time.Hour + 7*time.Second },
+		} {
+			if now := waitsOf(t, policy, crowded(change)); !slices.Equal(as, now) {
+				at := slices.IndexFunc(now, func(w time.Duration) bool { return w != as[slices.Index(now, w)] })
+				t.Errorf("%s, %s: job %d waits %v, and waited %v", policy, name, at, now[at], as[at])
+			}
+		}
+		apart := waitsOf(t, policy, crowded(func(i int, j *record.Job) { j.User = fmt.Sprint(i) }))
+		if policy == record.Judgement && slices.Equal(as, apart) {
+			t.Errorf("%s: whose jobs they are is nothing to it", policy)
+		}
+	}
+}
+
+func reversed(name string) string {
+	letters := []rune(name)
+	slices.Reverse(letters)
+	return string(letters)
+}
+
+// TestSameHash: the same seed and the same record give the same trace of every message, and the same figures, whatever
+// the number of processors. The checkers, which look at the world now and then, are in the trace, and change no figure.
+func TestSameHash(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(0))
+	figures := func(o record.Order) (hash, all string) {
+		r, err := Run(o, Watch{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r.TraceHash, fmt.Sprint(r.Waits, r.Util, r.Frag, r.IdleFit, r.Classes, r.Queues)
+	}
+	for _, policy := range []string{record.Synapse, record.Judgement, "easy"} {
+		o := record.Order{Jobs: crowded(func(int, *record.Job) {}), Cluster: room, Policy: policy, Seed: 9, Shake: 0.01}
+		hash, all := figures(o)
+		for _, processors := range []int{1, 2, 7} {
+			runtime.GOMAXPROCS(processors)
+			if again, figures := figures(o); again != hash || figures != all {
+				t.Errorf("%s, %d processors: %s %s, and else %s %s", policy, processors, again, figures, hash, all)
+			}
+		}
+		o.Check = true
+		if _, checked := figures(o); checked != all {
+			t.Errorf("%s, with the checkers: %s, and without %s", policy, checked, all)
+		}
+		if o.Seed++; policy != "easy" {
+			if another, _ := figures(o); another == hash {
+				t.Errorf("%s: another seed, the same trace", policy)
+			}
+		}
+	}
+}

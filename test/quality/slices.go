@@ -1,0 +1,119 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+
+	"github.com/yi-json/synapse/sim/record"
+	"github.com/yi-json/synapse/sim/replay"
+)
+
+// This file owns the pieces of traces that a seed draws: whoever doubts that the default policy was not made for the
+// cases of docs/quality.md gives a seed of his own.
+
+// slice is a piece of a trace on a cluster, by number.
+type slice struct {
+	trace          string
+	cut            record.Cut
+	machines       int
+	ours, easy     *record.Result
+	overEasy, over float64 // the mean wait over easy's, and that of gangs; 0: there are none
+}
+
+const (
+	// What a piece must reach, and how many of ten must.
+	sliceMean, sliceGangs, sliceOfTen = 1.0, 2.5, 8
+	// sliceWait is what jobs must wait on average under easy, in seconds: where nobody waits nothing is shown.
+	sliceWait = 600
+	// sliceTries is how many pieces are drawn at most for each that is wanted.
+	sliceTries = 20
+)
+
+// ok reports whether a piece reaches what it must.
+func (s *slice) ok() bool { return s.overEasy <= sliceMean && s.over <= sliceGangs }
+
+// drawnSlice draws the trace, the rows, the machines and the load of a piece.
+func drawnSlice(r *rand.Rand, names []string, lengths map[string]int) slice {
+	s := slice{trace: names[r.IntN(len(names))]}
+	rows := 2000 + r.IntN(4000)
+	s.cut = record.Cut{First: r.IntN(max(1, lengths[s.trace]-rows)), Rows: rows, Load: 0.7 + 0.3*r.Float64()}
+	s.machines = 16 + 8*r.IntN(7)
+	return s
+}
+
+// runSlices replays pieces until there are as many as are wanted, prints them, and fails where too few of them reach
+// what they must.
+func (s study) runSlices(out, progress io.Writer) error {
+	if s.traces == "" {
+		return errors.New("pieces are cut from traces: -traces names their folder")
+	}
+	r := rand.New(rand.NewPCG(s.seed, 0))
+	traces, lengths, names := map[string]*record.Trace{}, map[string]int{}, []string{}
+	for _, c := range published() {
+		if traces[c.file] != nil {
+			continue
+		}
+		t, err := traceOf(s.traces, c.file)
+		if err != nil {
+			return err
+		}
+		traces[c.file], lengths[c.file], names = t, len(t.Jobs), append(names, c.file)
+	}
+	fmt.Fprint(out, "| | trace, from row, rows | machines | load | wait under `easy` | ours | over `easy`'s | gangs' over "+
+		"`easy`'s |\n|---|---|---|---|---|---|---|---|\n")
+	good, made := 0, 0
+	for tries := 0; made < s.slices && tries < sliceTries*s.slices; tries++ {
+		piece := drawnSlice(r, names, lengths)
+		fmt.Fprintf(progress, "%d of %d, try %d: %s\n", made+1, s.slices, tries+1, piece.trace)
+		if waits, err := piece.run(traces[piece.trace], made); err != nil || !waits {
+			if err != nil {
+				return fmt.Errorf("%s from row %d: %w", piece.trace, piece.cut.First, err)
+			}
+			continue
+		}
+		made++
+		if piece.ok() {
+			good++
+		}
+		fmt.Fprint(out, piece.row(made))
+	}
+	fmt.Fprintf(out, "\n%d of %d: a mean of at most %.1f of `easy`'s, and gangs of at most %.1f.\n", good, made, sliceMean,
+		sliceGangs)
+	if made < s.slices || 10*good < sliceOfTen*made {
+		return fmt.Errorf("%d of %d pieces reach that, %d of ten are wanted (of %d)", good, made, sliceOfTen, s.slices)
+	}
+	return nil
+}
+
+// run replays a piece under easy, and, where jobs wait long enough under that, under the default policy: one of ten
+// with the simulator's checkers.
+func (s *slice) run(t *record.Trace, number int) (waits bool, err error) {
+	cluster := record.NewCluster(record.InRacks(s.machines, max(1, s.machines/8)), gpusPerMachine)
+	o := record.Order{Cluster: cluster, Policy: "easy", Ref: true, Oracle: true, Seed: 1}
+	if o.Jobs, err = t.Take(s.cut, cluster.Sum()); err != nil {
+		return false, err
+	}
+	if s.easy, err = replay.Run(o, replay.Watch{}); err != nil || s.easy.WaitAvg < sliceWait {
+		return false, err
+	}
+	o.Policy, o.Ref, o.Oracle, o.Check = ours, false, false, number%10 == 9
+	if s.ours, err = replay.Run(o, replay.Watch{}); err != nil {
+		return false, err
+	}
+	if s.ours.Unfinished > 0 {
+		return false, fmt.Errorf("%d jobs never ended", s.ours.Unfinished)
+	}
+	s.overEasy = s.ours.WaitAvg / s.easy.WaitAvg
+	if gangs := known(s.easy.WaitMultiAvg); gangs > 0 {
+		s.over = known(s.ours.WaitMultiAvg) / gangs
+	}
+	return true, nil
+}
+
+func (s *slice) row(number int) string {
+	return fmt.Sprintf("| %d | %s, %d, %d | %d | %.2f | %s | %s | %s | %s |\n", number, s.trace, s.cut.First, s.cut.Rows,
+		s.machines, s.cut.Load, whole(s.easy.WaitAvg), whole(s.ours.WaitAvg),
+		bold(fmt.Sprintf("%.2f", s.overEasy), s.overEasy > sliceMean), bold(fmt.Sprintf("%.2f", s.over), s.over > sliceGangs))
+}
