@@ -52,3 +52,28 @@ func TestQuickAsSlow(t *testing.T) {
 		t.Errorf("%d promises in %d passes are few", promises, passes)
 	}
 }
+
+// TestNamesDecideNothing: owners whose names sort the other way round start when they did before.
+func TestNamesDecideNothing(t *testing.T) {
+	for seed := range int64(6) {
+		var starts [2][]int64
+		for round := range starts {
+			s := newStage(t, DefaultSettings(), 6, 2)
+			acts := drawnHistory(rand.New(rand.NewSource(seed)), 120, 6, seed%2 == 0)
+			for i := range acts {
+				acts[i].owner = []string{"anna", "bert", "carl", "dora"}[i%4]
+				if round == 1 {
+					acts[i].owner = []string{"zoe", "yves", "xaver", "wim"}[i%4]
+				}
+			}
+			s.enter(acts...)
+			s.play(3_000_000)
+			for _, a := range s.cast {
+				starts[round] = append(starts[round], a.started)
+			}
+		}
+		if !slices.Equal(starts[0], starts[1]) {
+			t.Errorf("seed %d: who is called what decides when jobs start", seed)
+		}
+	}
+}

@@ -36,7 +36,7 @@ func crowded(change func(i int, j *record.Job)) []record.Job {
 // TestKnowsNoNames: users and queues that are renamed one for one, so that they sort otherwise, and the same jobs some
 // days later: each job waits as before. One user more, though, is another workload, or this would be no test.
 func TestKnowsNoNames(t *testing.T) {
-	for _, policy := range []string{record.Synapse, record.Judgement} {
+	for _, policy := range []string{record.InOrder, record.Synapse} {
 		as := waitsOf(t, policy, crowded(func(int, *record.Job) {}))
 		if slices.Max(as) < 10*time.Minute {
 			t.Fatalf("%s: nobody waits for longer than %v", policy, slices.Max(as))
@@ -53,7 +53,7 @@ func TestKnowsNoNames(t *testing.T) {
 			}
 		}
 		apart := waitsOf(t, policy, crowded(func(i int, j *record.Job) { j.User = fmt.Sprint(i) }))
-		if policy == record.Judgement && slices.Equal(as, apart) {
+		if policy == record.Synapse && slices.Equal(as, apart) {
 			t.Errorf("%s: whose jobs they are is nothing to it", policy)
 		}
 	}
@@ -70,7 +70,7 @@ func TestSameHash(t *testing.T) {
 		}
 		return r.TraceHash, fmt.Sprint(r.Waits, r.Util, r.Frag, r.IdleFit, r.Classes, r.Queues)
 	}
-	for _, policy := range []string{record.Synapse, record.Judgement, "easy"} {
+	for _, policy := range []string{record.InOrder, record.Synapse, "easy"} {
 		o := record.Order{Jobs: crowded(func(int, *record.Job) {}), Cluster: room, Policy: policy, Seed: 9, Shake: 0.01}
 		hash, all := figures(o)
 		for _, processors := range []int{1, 2, 7} {

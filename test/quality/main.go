@@ -27,7 +27,7 @@ type study struct {
 }
 
 // ours is the policy of a cluster on which nothing is set.
-const ours = record.Judgement
+const ours = record.Synapse
 
 func main() {
 	var s study
