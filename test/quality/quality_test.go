@@ -27,8 +27,8 @@ func TestRow(t *testing.T) {
 	runs := []*record.Result{run(1_000_000, 1), run(1_000_200, 3)}
 	sjf := &record.Result{}
 	got := row("X", goal{gangs: 0.2, easy: 1, longest: 0.1, rack: 2}, runs, run(2_000_200, 8), sjf)
-	want := "| X | 2 | 1,000,100 ± 141 | – | 0.50 | 2 ± 1 | **0.25** | 1,000,100 | 2,000,200 | **0.50** | 0.500 | 2.00 | " +
-		"0.000 | – | – | – |\n"
+	want := "| X | 2 | 1,000,100 ± 141 | – | 0.50 | 2 ± 1 | **0.25** | 1,000,100 | 2,000,200 | **0.50** | 0.500 | " +
+		"2.00 | 0.000 | – | – | – |\n"
 	if got != want {
 		t.Errorf("it is\n%s and not\n%s", got, want)
 	}

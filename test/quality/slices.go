@@ -61,8 +61,8 @@ func (s study) runSlices(out, progress io.Writer) error {
 		}
 		traces[c.file], lengths[c.file], names = t, len(t.Jobs), append(names, c.file)
 	}
-	fmt.Fprint(out, "| | trace, from row, rows | machines | load | wait under `easy` | ours | over `easy`'s | gangs' over "+
-		"`easy`'s |\n|---|---|---|---|---|---|---|---|\n")
+	fmt.Fprint(out, "| | trace, from row, rows | machines | load | wait under `easy` | ours | over `easy`'s | "+
+		"gangs' over `easy`'s |\n|---|---|---|---|---|---|---|---|\n")
 	good, made := 0, 0
 	for tries := 0; made < s.slices && tries < sliceTries*s.slices; tries++ {
 		piece := drawnSlice(r, names, lengths)

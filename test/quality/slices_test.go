@@ -38,7 +38,8 @@ func TestSlices(t *testing.T) {
 	if first := pieces(1); first != pieces(1) || first == pieces(2) {
 		t.Error("the same seed draws others, or another one the same")
 	}
-	if err := (study{slices: 3}).runSlices(io.Discard, io.Discard); err == nil || !strings.Contains(err.Error(), "-traces") {
+	err := study{slices: 3}.runSlices(io.Discard, io.Discard)
+	if err == nil || !strings.Contains(err.Error(), "-traces") {
 		t.Errorf("without traces: %v", err)
 	}
 }
