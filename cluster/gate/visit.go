@@ -1,6 +1,7 @@
 package gate
 
 import (
+	"crypto/sha256"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/yi-json/synapse/cluster/audit"
+	"github.com/yi-json/synapse/cluster/identity"
 	"github.com/yi-json/synapse/cluster/rights"
 )
 
@@ -50,27 +52,54 @@ func visitConfig(calls *tls.Config) *tls.Config {
 
 // ErrStranger is why somebody sees nothing who has not said who it is.
 var ErrStranger = errors.New("this is for people of the cluster: show a certificate, as " +
-	"curl --cacert FOLDER/ca.pem --cert FOLDER/cert.pem --key FOLDER/key.pem")
+	"curl --insecure --cert FOLDER/cert.pem --key FOLDER/key.pem, or a viewer's token as Authorization: Bearer")
 
-// Admit lets a visitor read what a right is about, or says why not.
-func (g *Gate) Admit(v Visitor, path string, right rights.Right) error {
+// errNoViewer is why no other role's token opens a page. A visitor's program can hardly prove whom it shows the token
+// to, since no scheduler's certificate names a host: what may be overheard must open no more than a look.
+var errNoViewer = errors.New("a page takes the token of a viewer alone")
+
+// Admit lets a visitor read what a right is about, or says why not. Authorization is the request's header, by which
+// whoever has no certificate may show a token.
+func (g *Gate) Admit(v Visitor, authorization, path string, right rights.Right) error {
 	line := audit.Line{From: v.from, Call: "GET " + path, What: right.Words()}
-	switch {
-	case !v.Known():
-		g.o.Count(countDenied, 1)
-		if g.say("Refused GET %s to a visitor from %s that showed no certificate", path, v.from) {
-			line.Outcome = audit.Refused + ": no certificate was shown"
-			g.noteRefusal(line)
-		}
-		return ErrStranger
-	case right.Of(v.Peer.Role) != rights.Any:
-		g.o.Count(countDenied, 1)
-		if g.say("Refused GET %s to %s: it may not %s", path, v.Peer, right.Words()) {
-			line.Who, line.Outcome = v.Peer.Identity.String(), audit.Refused
-			g.noteRefusal(line)
-		}
-		return fmt.Errorf("%s (%s) may not %s: that is for %s: the right %s",
-			v.Peer.Name, strings.TrimSpace(string(v.Peer.Role)), right.Words(), right.Who(), right)
+	who, err := v.Peer, error(nil)
+	if !v.Known() {
+		who, err = g.shown(authorization)
 	}
-	return nil
+	if err == nil && right.Of(who.Role) != rights.Any {
+		err = fmt.Errorf("%s (%s) may not %s: that is for %s: the right %s",
+			who.Name, who.Role, right.Words(), right.Who(), right)
+	}
+	if err == nil {
+		return nil
+	}
+	g.o.Count(countDenied, 1)
+	if line.Who = "a visitor"; who.Name != "" {
+		line.Who = who.Identity.String()
+	}
+	if g.say("Refused GET %s to %s from %s: %v", path, line.Who, v.from, err) {
+		line.Outcome = audit.Refused + ": " + err.Error()
+		g.noteRefusal(line)
+	}
+	return err
+}
+
+// shown is whose the token in a request's header is.
+func (g *Gate) shown(authorization string) (identity.Peer, error) {
+	text, ok := strings.CutPrefix(authorization, "Bearer ")
+	if !ok {
+		return identity.Peer{}, ErrStranger
+	}
+	t, err := readText(text, passPrefix)
+	if err != nil {
+		return identity.Peer{}, errors.Join(ErrStranger, errPassText)
+	}
+	who, err := g.bearer(sha256.Sum256(t.secret))
+	switch {
+	case err != nil:
+		return identity.Peer{}, errors.Join(ErrStranger, err)
+	case who.Role != identity.RoleViewer:
+		return identity.Peer{}, errors.Join(ErrStranger, errNoViewer)
+	}
+	return who, nil
 }

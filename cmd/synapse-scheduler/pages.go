@@ -45,7 +45,7 @@ func (s *scheduler) private(right rights.Right, page http.Handler) http.Handler 
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		who, _ := doorway.InfoOf(r).(gate.Visitor) // nobody came another way
-		switch err := s.gate.Admit(who, r.URL.Path, right); {
+		switch err := s.gate.Admit(who, r.Header.Get("Authorization"), r.URL.Path, right); {
 		case errors.Is(err, gate.ErrStranger):
 			say(w, http.StatusUnauthorized, err.Error())
 		case err != nil:
