@@ -44,7 +44,7 @@ func command() *cobra.Command {
 			"  synapse-node --join head:9000 --gpus 8 --gpu-type h100 --data-dir /var/lib/synapse-node",
 	}
 	o.flags(c.Flags())
-	c.AddCommand(daemon.ConfigCommand(twins, reading))
+	c.AddCommand(daemon.ConfigCommand(twins, reading), doctorCommand())
 	return daemon.Command(c, twins, o.check, func() error { return serve(o) })
 }
 

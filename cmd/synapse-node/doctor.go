@@ -1,0 +1,300 @@
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
+
+	"github.com/yi-json/synapse/cluster/gate"
+	"github.com/yi-json/synapse/cluster/identity"
+	"github.com/yi-json/synapse/cmd/internal/daemon"
+	"github.com/yi-json/synapse/cmd/internal/doctor"
+	"github.com/yi-json/synapse/runtime/carapace"
+	"github.com/yi-json/synapse/runtime/gpu"
+)
+
+// This file owns the examination of a machine before it takes work. It reads the agent's own settings, starts nothing,
+// joins nothing, and may run beside an agent.
+
+func doctorCommand() *cobra.Command {
+	o, asJSON := &options{}, false
+	c := &cobra.Command{
+		Use:   "doctor",
+		Short: "examine this machine: what would keep it from taking work, and the way out of each",
+		Long: "Looks at what an agent with these settings would need here: the settings themselves, its folder and the\n" +
+			"disk, the kernel and control groups, GPUs and their driver, the clock, ports, uids, the key and certificate, and the\n" +
+			"schedulers. Nothing is started or changed. It ends with 1 where a check failed.",
+		Example: "  synapse-node doctor --config /etc/synapse/node.yaml\n  synapse-node doctor --join head:9000 --json",
+	}
+	o.flags(c.Flags())
+	c.Flags().BoolVar(&asJSON, "json", false, "show the findings as JSON")
+	never := func() error { return nil } // what is wrong with the settings is a finding
+	return daemon.Command(c, twins, never, func() error {
+		return doctor.Report(c.OutOrStdout(), asJSON, newExaminer(o).all(context.Background()))
+	})
+}
+
+// examiner is one examination. What it asks of the machine can be replaced by a test, which plants faults.
+type examiner struct {
+	o          *options
+	now        func() time.Time
+	uid        int
+	files      uint64 // that may be open
+	localPorts string // the file with the kernel's own range
+	room       func(folder string) (unix.Statfs_t, error)
+	clock      func() (synchronised bool, err error)
+	containers func() []carapace.Finding
+	gpus       func(context.Context) (*gpu.Inventory, error)
+}
+
+func newExaminer(o *options) *examiner {
+	x := &examiner{
+		o: o, now: time.Now, uid: os.Geteuid(), localPorts: "/proc/sys/net/ipv4/ip_local_port_range",
+		room: func(folder string) (s unix.Statfs_t, err error) { err = unix.Statfs(folder, &s); return s, err },
+		clock: func() (bool, error) {
+			var t unix.Timex
+			state, err := unix.Adjtimex(&t)
+			return state != unix.TIME_ERROR && t.Status&unix.STA_UNSYNC == 0, err
+		},
+		containers: func() []carapace.Finding { return carapace.Check(carapace.Cgroups{}) },
+		gpus: func(ctx context.Context) (*gpu.Inventory, error) {
+			return gpu.New(gpu.Options{Timeout: discovery}).Find(ctx)
+		},
+	}
+	var limit unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err == nil {
+		x.files = limit.Max
+	}
+	return x
+}
+
+// all makes every check, whatever the others found.
+func (x *examiner) all(ctx context.Context) (all []doctor.Finding) {
+	all = append(all, x.settings(), x.user(), x.folder(), x.disk(), x.descriptors())
+	all = append(all, x.kernel()...)
+	all = append(all, x.devices(ctx), x.synchronised())
+	all = append(all, x.ports()...)
+	config, found := x.certificate()
+	all = append(all, found...)
+	for _, at := range x.o.join {
+		all = append(all, doctor.Scheduler(ctx, at, config, x.now)...)
+	}
+	return all
+}
+
+func (x *examiner) settings() doctor.Finding {
+	if err := x.o.check(); err != nil {
+		return doctor.Fail("settings", "`synapse-node config show` has all of them, and where each came from", "%v", err)
+	}
+	return doctor.OK("settings", "they are good")
+}
+
+func (x *examiner) user() doctor.Finding {
+	if x.uid != 0 {
+		return doctor.Warn("user", "run the agent as root, as its unit does",
+			"as user %d there are no containers, no limits, and all jobs are this user", x.uid)
+	}
+	return doctor.OK("user", "root")
+}
+
+// folder looks at the agent's folder, or at what it would be made in.
+func (x *examiner) folder() doctor.Finding {
+	const way = "name another with --data-dir, on a local disk that keeps what is on it"
+	dir, err := filepath.Abs(x.o.dataDir)
+	if err != nil {
+		return doctor.Fail("folder", way, "%v", err)
+	}
+	at := nearest(dir)
+	info, err := os.Stat(at)
+	switch {
+	case err != nil:
+		return doctor.Fail("folder", way, "%v", err)
+	case !info.IsDir():
+		return doctor.Fail("folder", way, "%s is no folder", at)
+	case unix.Access(at, unix.W_OK) != nil:
+		return doctor.Fail("folder", way, "%s cannot be written to", at)
+	}
+	if s, err := x.room(at); err == nil && s.Type == unix.TMPFS_MAGIC {
+		return doctor.Warn("folder", way, "%s is in memory: a reboot loses the machine's id and ledger", dir)
+	}
+	return doctor.OK("folder", "%s", dir)
+}
+
+// nearest is the folder itself, or the one above it that is there.
+func nearest(dir string) string {
+	for {
+		if _, err := os.Lstat(dir); err == nil || dir == "/" {
+			return dir
+		}
+		dir = filepath.Dir(dir)
+	}
+}
+
+// What must be free where images, layers and output lie.
+const (
+	fullAt   = 5  // percent that is free, and less is trouble
+	narrowAt = 15 // likewise, and less is a doubt
+)
+
+func (x *examiner) disk() doctor.Finding {
+	const way = "make room: images lie in the folder `images` of --data-dir, output of tasks in `launcher`"
+	s, err := x.room(nearest(x.o.dataDir))
+	if err != nil || s.Blocks == 0 {
+		return doctor.Warn("disk", way, "how full it is cannot be found out (%v)", err)
+	}
+	free := s.Bavail * 100 / s.Blocks
+	inodes := uint64(100)
+	if s.Files > 0 {
+		inodes = s.Ffree * 100 / s.Files
+	}
+	switch {
+	case free < fullAt:
+		return doctor.Fail("disk", way, "%d%% of it is free: a machine whose disk is full refuses work", free)
+	case inodes < fullAt:
+		return doctor.Fail("disk", way, "%d%% of its inodes are free: no file can be made when there are none", inodes)
+	case free < narrowAt:
+		return doctor.Warn("disk", way, "%d%% of it is free", free)
+	}
+	return doctor.OK("disk", "%d%% of it is free", free)
+}
+
+// fewFiles is what an agent with a few hundred tasks needs.
+const fewFiles = 8192
+
+func (x *examiner) descriptors() doctor.Finding {
+	if x.files < fewFiles {
+		return doctor.Fail("open files", "LimitNOFILE= in the unit, or ulimit -n, of "+strconv.Itoa(fewFiles)+" and more",
+			"%d may be open", x.files)
+	}
+	return doctor.OK("open files", "%d may be open", x.files)
+}
+
+// kernel is what containers and their limits need, as carapace itself finds it.
+func (x *examiner) kernel() (all []doctor.Finding) {
+	if x.uid != 0 {
+		return nil // there are none without root
+	}
+	for _, f := range x.containers() {
+		if f.OK {
+			all = append(all, doctor.OK(f.Name, "%s", f.Reason))
+			continue
+		}
+		way := "see docs/runtime.md; --driver process does without, and without limits"
+		if strings.Contains(f.Name, "limit") || strings.Contains(f.Name, "cg") || f.Name == "devices" || f.Name == "cpuset" {
+			way = "mount the control groups (cgroup2 on /sys/fs/cgroup) writable, with this controller enabled"
+		}
+		all = append(all, doctor.Fail(f.Name, way, "%s", f.Reason))
+	}
+	return all
+}
+
+func (x *examiner) devices(ctx context.Context) doctor.Finding {
+	if x.o.gpus >= 0 {
+		return doctor.OK("gpus", "%d are declared, and not looked for", x.o.gpus)
+	}
+	ctx, cancel := context.WithTimeout(ctx, allDiscovery)
+	defer cancel()
+	found, err := x.gpus(ctx)
+	switch {
+	case err != nil:
+		return doctor.Fail("gpus", "does nvidia-smi work here? After an update of the driver the machine has to be started "+
+			"again. --gpus 0 does without", "%v", err)
+	case len(found.Notes) > 0:
+		return doctor.Warn("gpus", "what was left out is not offered to jobs", "%d found; %s",
+			len(found.Devices), strings.Join(found.Notes, "; "))
+	}
+	return doctor.OK("gpus", "%d found", len(found.Devices))
+}
+
+func (x *examiner) synchronised() doctor.Finding {
+	switch synchronised, err := x.clock(); {
+	case err != nil:
+		return doctor.Warn("time service", "look with `timedatectl`", "whether the clock is kept is not known: %v", err)
+	case !synchronised:
+		return doctor.Warn("time service", "start chrony or systemd-timesyncd", "nobody keeps this machine's clock")
+	}
+	return doctor.OK("time service", "the clock is kept")
+}
+
+// ports looks whether the range that gangs meet at is free, and will stay so.
+func (x *examiner) ports() (all []doctor.Finding) {
+	if at := x.o.metricsAt; at != "" {
+		all = append(all, x.listens("--metrics", at))
+	}
+	if x.o.portFirst == 0 {
+		return all
+	}
+	var first, last int
+	if text, err := os.ReadFile(x.localPorts); err == nil {
+		_, _ = fmt.Sscan(string(text), &first, &last) // 0 where it is no range
+	}
+	if x.o.portFirst <= last && first <= x.o.portLast {
+		all = append(all, doctor.Fail("ports", "choose a range outside, or net.ipv4.ip_local_reserved_ports",
+			"--ports %s meets %d-%d, from which the kernel takes ports for whoever asks for any", x.o.ports, first, last))
+	}
+	for port := x.o.portFirst; port <= x.o.portLast; port++ {
+		if f := x.listens("--ports", net.JoinHostPort("", strconv.Itoa(port))); f.Verdict != doctor.Well {
+			return append(all, f)
+		}
+	}
+	return append(all, doctor.OK("ports", "%s are free", x.o.ports))
+}
+
+// listens tries an address, if no agent can have it already.
+func (x *examiner) listens(flag, at string) doctor.Finding {
+	l, err := net.Listen("tcp", at)
+	if err != nil {
+		return doctor.Fail("ports", "give "+flag+" another; an agent that runs has its own already",
+			"%s %s: %v", flag, at, err)
+	}
+	l.Close()
+	return doctor.OK("ports", "%s is free", at)
+}
+
+// certificate looks at the machine's key, and makes of it what the schedulers are asked with.
+func (x *examiner) certificate() (*tls.Config, []doctor.Finding) {
+	if x.o.tls == "" {
+		return nil, []doctor.Finding{doctor.Warn("certificate", "see docs/operations.md, \"TLS\"",
+			"without --tls whoever reaches the scheduler commands this machine")}
+	}
+	if _, err := os.Stat(x.o.tls); err != nil && x.o.token != "" {
+		return &tls.Config{InsecureSkipVerify: true}, []doctor.Finding{ // only its health is asked
+			doctor.OK("certificate", "the machine joins with its token at the agent's start")}
+	}
+	const way = "do what it says, or join again with a new token (`synapse-cli token create --node-name NAME`)"
+	folder, err := identity.OpenFolder(x.o.tls)
+	if err != nil {
+		return &tls.Config{InsecureSkipVerify: true}, []doctor.Finding{doctor.Fail("certificate", way, "%v", err)}
+	}
+	var all []doctor.Finding
+	leaf, now := folder.Pair.Leaf(), x.now()
+	switch {
+	case now.After(leaf.NotAfter.Add(gate.LapsedFor)):
+		all = append(all, doctor.Fail("certificate", way,
+			"it was over on %s, too long ago to be renewed", stamp(leaf.NotAfter)))
+	case now.After(leaf.NotAfter):
+		all = append(all, doctor.Warn("certificate", "the agent renews it when it reaches a scheduler",
+			"it was over on %s", stamp(leaf.NotAfter)))
+	case now.Before(leaf.NotBefore):
+		all = append(all, doctor.Fail("certificate", "set this machine's clock", "it begins on %s", stamp(leaf.NotBefore)))
+	default:
+		all = append(all, doctor.OK("certificate", "good until %s", stamp(leaf.NotAfter)))
+	}
+	trust, err := folder.Trust()
+	if err != nil {
+		return &tls.Config{InsecureSkipVerify: true}, append(all, doctor.Fail("certificate", way, "%v", err))
+	}
+	trust.Now = x.now
+	return trust.ClientConfig(func() *identity.Pair { return folder.Pair }, nil), all
+}
+
+func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }

@@ -1,0 +1,275 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"errors"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/spf13/pflag"
+	"golang.org/x/sys/unix"
+
+	"github.com/yi-json/synapse/cluster/identity"
+	"github.com/yi-json/synapse/cmd/internal/doctor"
+	"github.com/yi-json/synapse/runtime/carapace"
+	"github.com/yi-json/synapse/runtime/gpu"
+)
+
+// This file plants faults into a machine, one at a time, and looks whether the examination finds each and nothing else.
+
+// patient is a machine on which all is well, before a fault is planted.
+type patient struct {
+	*examiner
+	t    *testing.T
+	dir  string
+	by   *identity.Folder // of the cluster's authority
+	date time.Duration    // by how much the scheduler's clock differs
+}
+
+func newPatient(t *testing.T) *patient {
+	t.Helper()
+	p := &patient{t: t, dir: t.TempDir()}
+	o := &options{}
+	flags := pflag.NewFlagSet("", pflag.ContinueOnError)
+	o.flags(flags)
+	given := []string{"--data-dir", filepath.Join(p.dir, "node"), "--uids", "none", "--root-uids", "none"}
+	if err := flags.Parse(given); err != nil {
+		t.Fatal(err)
+	}
+	p.examiner = newExaminer(o)
+	p.uid, p.files = 0, 1<<20
+	p.room = func(string) (unix.Statfs_t, error) {
+		return unix.Statfs_t{Blocks: 1000, Bavail: 500, Files: 1000, Ffree: 500}, nil
+	}
+	p.clock = func() (bool, error) { return true, nil }
+	p.containers = func() []carapace.Finding { return []carapace.Finding{{Name: "memory limit", OK: true}} }
+	p.gpus = func(context.Context) (*gpu.Inventory, error) { return &gpu.Inventory{}, nil }
+	p.localPorts = filepath.Join(p.dir, "local-ports")
+	p.write("local-ports", "32768\t60999\n", 0o644)
+	p.certify(time.Now())
+	o.join = []string{p.scheduler(true)}
+	return p
+}
+
+func (p *patient) write(name, text string, mode os.FileMode) string {
+	path := filepath.Join(p.dir, name)
+	err := errors.Join(os.WriteFile(path, []byte(text), mode), os.Chmod(path, mode)) // whatever the umask is
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return path
+}
+
+// certify gives the machine a key and a certificate of a cluster that was made then.
+func (p *patient) certify(made time.Time) {
+	root, err := identity.NewRoot("c", made)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	by, err := (&identity.Folder{Roots: root.Chain, Pair: root}).Certify(identity.RoleScheduler, "s", made)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	mine, err := by.Certify(identity.RoleNode, "n1", made)
+	if err == nil {
+		mine.Dir = filepath.Join(p.dir, "tls"+strconv.FormatInt(made.UnixNano(), 10))
+		err = mine.Create()
+	}
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	p.o.tls, p.by = mine.Dir, by
+}
+
+// scheduler answers as one does, with TLS or without.
+func (p *patient) scheduler(secure bool) string {
+	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Date", time.Now().Add(p.date).UTC().Format(http.TimeFormat))
+		_, _ = io.WriteString(w, "ok\n")
+	}))
+	s.Config.ErrorLog = log.New(io.Discard, "", 0)
+	if secure {
+		pair, err := p.by.Pair.IssuePair(identity.Identity{Cluster: "c", Role: identity.RoleScheduler, Name: "s"}, time.Now())
+		if err != nil {
+			p.t.Fatal(err)
+		}
+		s.TLS = &tls.Config{Certificates: []tls.Certificate{*pair.TLS()}, ClientAuth: tls.RequestClientCert}
+		s.StartTLS()
+	} else {
+		s.Start()
+	}
+	p.t.Cleanup(s.Close)
+	return s.Listener.Addr().String()
+}
+
+// findings are what is not well.
+func (p *patient) findings() (all []doctor.Finding) {
+	for _, f := range p.all(p.t.Context()) {
+		if f.Verdict != doctor.Well {
+			all = append(all, f)
+		}
+	}
+	return all
+}
+
+// plain has the machine and its scheduler speak without TLS.
+func (p *patient) plain() { p.o.tls, p.o.join = "", []string{p.scheduler(false)} }
+
+func free(t *testing.T) (net.Listener, string) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	return l, l.Addr().String()
+}
+
+// faults are planted one at a time; each is found by words of its own.
+var faults = []struct {
+	name, check, words string
+	plant              func(p *patient)
+}{
+	{"a setting that makes no sense", "settings", `--driver "docker"`, func(p *patient) { p.o.driver = "docker" }},
+	{"no root", "user", "no containers", func(p *patient) { p.uid = 1000 }},
+	{"the folder is a file", "folder", "is no folder", func(p *patient) { p.o.dataDir = p.write("file", "", 0o644) }},
+	{"the folder is in memory", "folder", "a reboot loses", func(p *patient) {
+		p.room = func(string) (unix.Statfs_t, error) {
+			return unix.Statfs_t{Type: unix.TMPFS_MAGIC, Blocks: 10, Bavail: 9}, nil
+		}
+	}},
+	{"a full disk", "disk", "2% of it is free", func(p *patient) {
+		p.room = func(string) (unix.Statfs_t, error) { return unix.Statfs_t{Blocks: 100, Bavail: 2}, nil }
+	}},
+	{"no inodes", "disk", "1% of its inodes", func(p *patient) {
+		p.room = func(string) (unix.Statfs_t, error) {
+			return unix.Statfs_t{Blocks: 100, Bavail: 50, Files: 100, Ffree: 1}, nil
+		}
+	}},
+	{"few open files", "open files", "1024 may be open", func(p *patient) { p.files = 1024 }},
+	{"no control groups", "memory limit", "no such controller", func(p *patient) {
+		p.containers = func() []carapace.Finding {
+			return []carapace.Finding{{Name: "memory limit", Reason: "no such controller"}}
+		}
+	}},
+	{"a kernel without a feature", "seccomp", "not in this kernel", func(p *patient) {
+		p.containers = func() []carapace.Finding {
+			return []carapace.Finding{{Name: "seccomp", Reason: "not in this kernel"}}
+		}
+	}},
+	{"a driver that does not fit its library", "gpus", "version mismatch", func(p *patient) {
+		p.gpus = func(context.Context) (*gpu.Inventory, error) {
+			return nil, errors.New("Failed to initialize NVML: Driver/library version mismatch")
+		}
+	}},
+	{"a clock that nobody keeps", "time service", "nobody keeps", func(p *patient) {
+		p.clock = func() (bool, error) { return false, nil }
+	}},
+	{"a clock that is wrong", "clock", "from the scheduler's clock", func(p *patient) {
+		p.plain()
+		p.date = -4 * time.Minute
+	}},
+	{"ports that the kernel gives to others", "ports", "meets 32768-32768", func(p *patient) {
+		p.o.ports = "32768-32768"
+		_ = p.o.check()
+		p.localPorts = p.write("taken", "32768 32768\n", 0o644)
+	}},
+	{"a port that is taken", "ports", "address already in use", func(p *patient) { _, p.o.metricsAt = free(p.t) }},
+	{"no certificate", "certificate", "no such file", func(p *patient) { p.o.tls = filepath.Join(p.dir, "nowhere") }},
+	{"a key that others read", "certificate", "others may read this key", func(p *patient) {
+		if err := os.Chmod(filepath.Join(p.o.tls, "key.pem"), 0o644); err != nil {
+			p.t.Fatal(err)
+		}
+	}},
+	{"a certificate that is over", "certificate", "too long ago", func(p *patient) {
+		p.certify(time.Now().AddDate(0, -3, 0))
+		p.o.join = []string{p.scheduler(true)}
+	}},
+	{"no scheduler", "scheduler", "connection refused", func(p *patient) {
+		l, at := free(p.t)
+		l.Close()
+		p.o.join = []string{at}
+	}},
+	{"a scheduler that speaks plaintext", "scheduler", "speaks plaintext", func(p *patient) {
+		p.o.join = []string{p.scheduler(false)}
+	}},
+	{"a scheduler that speaks TLS", "scheduler", "does not answer plain HTTP", func(p *patient) {
+		p.plain()
+		l, at := free(p.t)
+		go func() { // as one with TLS does, it hangs up on what is none
+			for {
+				c, err := l.Accept()
+				if err != nil {
+					return
+				}
+				c.Close()
+			}
+		}()
+		p.o.join = []string{at}
+	}},
+	{"a policy that others may write", "settings", "--policy", func(p *patient) {
+		p.o.policyFile = p.write("policy.yaml", "{}\n", 0o666)
+	}},
+	{"uids of somebody here", "settings", "--uids", func(p *patient) { p.o.uidRange = "60000-70000" }},
+}
+
+// TestDoctorFindsPlantedFaults: each fault is found, with a way out; and a machine on which all is well has none.
+func TestDoctorFindsPlantedFaults(t *testing.T) {
+	if found := newPatient(t).findings(); len(found) > 0 {
+		t.Errorf("all is well, and found is %v", found)
+	}
+	for _, fault := range faults {
+		t.Run(fault.name, func(t *testing.T) {
+			if fault.name == "uids of somebody here" && os.Geteuid() != 0 {
+				t.Skip("only root runs jobs as others, and looks who they are")
+			}
+			p := newPatient(t)
+			fault.plant(p)
+			found := p.findings()
+			hit := false
+			for _, f := range found {
+				hit = hit || f.Check == fault.check && strings.Contains(f.Words, fault.words)
+				if f.Way == "" {
+					t.Errorf("%v has no way out", f)
+				}
+				if without := p.o.tls == "" && f.Check == "certificate"; f.Check != fault.check && !without {
+					t.Errorf("beside the fault there is %v", f)
+				}
+			}
+			if !hit {
+				t.Errorf("%s with %q is not found, but %v", fault.check, fault.words, found)
+			}
+		})
+	}
+	if len(faults) < 12 {
+		t.Errorf("only %d faults", len(faults))
+	}
+}
+
+// TestDoctorReports: findings are shown to people and to programs, and trouble is a failure while a doubt is none.
+func TestDoctorReports(t *testing.T) {
+	var out bytes.Buffer
+	all := []doctor.Finding{doctor.OK("a", "fine"), doctor.Warn("b", "do this", "odd")}
+	if err := doctor.Report(&out, false, all); err != nil {
+		t.Errorf("a doubt fails: %v", err)
+	}
+	if want := "warn  b               odd\n                        do this\n"; !strings.HasSuffix(out.String(), want) {
+		t.Errorf("%q, want it to end with %q", out.String(), want)
+	}
+	out.Reset()
+	err := doctor.Report(&out, true, append(all, doctor.Fail("c", "do that", "bad")))
+	if err == nil || !strings.Contains(out.String(), `"failed": 1`) || !strings.Contains(out.String(), `"way": "do that"`) {
+		t.Errorf("%v: %s", err, out.String())
+	}
+}
