@@ -104,15 +104,19 @@ func (a *app) shownByName() client.Look {
 const kept = 950
 
 func (a *app) eventsCommand() *cobra.Command {
-	follow := false
+	follow, since := false, ""
 	var labels []string
 	c := &cobra.Command{
 		Use:   "events [JOB | NODE]...",
 		Short: "show the last changes of jobs and machines",
 		Long: "Shows the last changes of all jobs and machines, or of those that are named: as many as the " +
 			"scheduler\nstill knows since it leads, up to about a thousand.",
-		Example: "  synapse-cli events\n  synapse-cli events -f n17",
+		Example: "  synapse-cli events --since 1h\n  synapse-cli events -f n17",
 		RunE: func(_ *cobra.Command, args []string) error {
+			sinceMs, err := moment("since", since, a.style.NowMs)
+			if err != nil {
+				return err
+			}
 			return a.with(func(ctx context.Context, c *client.Client) error {
 				ids, unknown, err := resolve(ctx, c, args)
 				if err != nil {
@@ -127,12 +131,14 @@ func (a *app) eventsCommand() *cobra.Command {
 						ids = append(ids, j.GetRecord().GetId())
 					}
 				}
-				return a.events(ctx, c, ids, unknown, follow)
+				return a.events(ctx, c, ids, unknown, sinceMs, follow)
 			})
 		},
 	}
 	labelFlag(c, &labels, "of jobs that live")
 	c.Flags().BoolVarP(&follow, "follow", "f", false, "go on with each change")
+	c.Flags().StringVar(&since, "since", "",
+		"only those of this `time` or later: 24h, 7d, 2026-11-01 or 2026-11-01T08:00:00Z")
 	c.ValidArgsFunction = a.completeBoth
 	return a.objectFlag(c)
 }
@@ -169,7 +175,9 @@ func resolve(ctx context.Context, c *client.Client, names []string) (ids []strin
 // events asks for the number of the last event first, by a watch of nothing, and
 // then for those before it. A leader's events begin behind its epoch's first
 // number, so no more are asked for than there can be.
-func (a *app) events(ctx context.Context, c *client.Client, ids []string, unknown map[string]error, follow bool) error {
+func (a *app) events(
+	ctx context.Context, c *client.Client, ids []string, unknown map[string]error, sinceMs int64, follow bool,
+) error {
 	var last uint64
 	err := c.Events(ctx, &messages.Watch{Jobs: true, Ids: []string{"-"}, Present: true}, a.lost,
 		func(e *messages.Event) (bool, error) {
@@ -191,6 +199,9 @@ func (a *app) events(ctx context.Context, c *client.Client, ids []string, unknow
 					}
 				}
 				return !follow, nil
+			}
+			if e.GetAtUnixMs() < sinceMs {
+				return false, nil
 			}
 			return a.shown(e)
 		})

@@ -1,0 +1,141 @@
+package show
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/yi-json/synapse/messages"
+)
+
+// This file owns the page of `top`: the machines in three lines, and the jobs that live below them.
+
+// TopHead is how many lines stand above the jobs.
+const TopHead = 5
+
+var topColumns = []column[job]{
+	{head: "JOB", cell: job.id},
+	{head: "NAME", cell: func(j job) string { return j.spec().GetName() }},
+	{head: "OWNER", cell: func(j job) string { return orDash(j.GetRecord().GetOwner().GetName()) }},
+	{head: "QUEUE", cell: func(j job) string { return orDash(j.spec().GetQueue()) }},
+	{head: "PHASE", cell: job.GetPhase, paint: func(j job) string { return phaseColour(j.GetPhase()) }},
+	{head: "GPUS", right: true, cell: job.gpus},
+	{head: "TASKS", right: true, cell: job.tasks},
+	{head: "RAN", right: true, cell: job.ran},
+	{head: "AGE", right: true, cell: job.age},
+	{head: "REASON", cell: job.why},
+}
+
+// stock is what the machines have, added up.
+type stock struct {
+	up, out, dead             int
+	total, used, free, broken int64 // GPUs, in thousandths; what is free lies on machines that are in service
+}
+
+func stockOf(nodes []*messages.NodeStatus) (s stock) {
+	for _, n := range nodes {
+		total := n.GetRecord().GetAnnouncement().GetTotal().GetMilliGpu()
+		broken := min(int64(len(n.GetLedger().GetWithdrawnGpus()))*1000, total)
+		s.total += total
+		if n.GetPhase() != messages.NodeUp {
+			s.dead++
+			continue
+		}
+		s.up++
+		free := min(n.GetLedger().GetFree().GetMilliGpu(), total-broken)
+		s.broken += broken
+		s.used += total - broken - free
+		if n.GetClosed() != "" {
+			s.out++
+		} else {
+			s.free += free
+		}
+	}
+	return s
+}
+
+// Top writes the page: at most so many jobs, all where most is 0.
+func Top(
+	w io.Writer, s Style, server string, nodes []*messages.NodeStatus, jobs []*messages.JobStatus, most int,
+) error {
+	have := stockOf(nodes)
+	jobs = slices.Clone(jobs)
+	slices.SortFunc(jobs, compareTop)
+	waiting, holding := 0, 0
+	var wanted int64
+	for _, j := range jobs {
+		if messages.Waits(j.GetPhase()) {
+			waiting++
+			wanted += asked(j.GetRecord().GetSpec(), (*messages.Resources).GetMilliGpu)
+		} else {
+			holding++
+		}
+	}
+	machines := fmt.Sprintf("machines  %d up", have.up)
+	for _, part := range []struct {
+		n    int
+		word string
+	}{{have.out, "take nothing new"}, {have.dead, "not reached"}} {
+		if part.n > 0 {
+			machines += fmt.Sprintf(", %d %s", part.n, part.word)
+		}
+	}
+	gpus := fmt.Sprintf("gpus      %s %s of %s in use, %s free", bar(s, have.used, have.total),
+		milli(have.used), milli(have.total), milli(have.free))
+	if have.broken > 0 {
+		gpus += ", " + milli(have.broken) + " broken"
+	}
+	head := fmt.Sprintf("%s at %s\n%s\n%s\njobs      %d hold something, %d wait for %s GPUs\n\n",
+		server, stamp(s.NowMs), machines, gpus, holding, waiting, milli(wanted))
+	if _, err := io.WriteString(w, head); err != nil {
+		return err
+	}
+	hidden := 0
+	if most > 0 && len(jobs) > most {
+		hidden = len(jobs) - most + 1 // its own line
+		jobs = jobs[:most-1]
+	}
+	rows := each(jobs, func(j *messages.JobStatus) job { return job{j, s.NowMs} })
+	if err := table(w, s, topColumns, rows); err != nil || hidden == 0 {
+		return err
+	}
+	_, err := fmt.Fprintf(w, "and %d more\n", hidden)
+	return err
+}
+
+// compareTop puts those first that hold most, then those that wait: by priority, and of one priority the first that
+// came.
+func compareTop(a, b *messages.JobStatus) int {
+	holds := func(j *messages.JobStatus) int64 {
+		if messages.Waits(j.GetPhase()) {
+			return -1
+		}
+		return asked(j.GetRecord().GetSpec(), (*messages.Resources).GetMilliGpu)
+	}
+	x, y := a.GetRecord(), b.GetRecord()
+	if c := cmp.Compare(holds(b), holds(a)); c != 0 {
+		return c
+	}
+	return cmp.Or(
+		cmp.Compare(y.GetSpec().GetPriority(), x.GetSpec().GetPriority()),
+		cmp.Compare(x.GetArrival(), y.GetArrival()), cmp.Compare(x.GetId(), y.GetId()),
+	)
+}
+
+// barWide is how wide a bar is, between its ends.
+const barWide = 30
+
+// bar draws a part of a whole.
+func bar(s Style, part, whole int64) string {
+	full := 0
+	if whole > 0 {
+		full = int(part * barWide / whole)
+	}
+	drawn := strings.Repeat("|", full)
+	if s.Colour {
+		drawn = painted(drawn, green)
+	}
+	return "[" + drawn + strings.Repeat(" ", barWide-full) + "]"
+}

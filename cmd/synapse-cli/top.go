@@ -1,0 +1,127 @@
+package main
+
+import (
+	"context"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"github.com/yi-json/synapse/cmd/synapse-cli/internal/client"
+	"github.com/yi-json/synapse/cmd/synapse-cli/internal/show"
+	"github.com/yi-json/synapse/messages"
+)
+
+// This file owns `top`: the cluster on one page, again and again on a terminal, once anywhere else.
+
+// On a terminal another page is shown while top runs, and what was there comes back when it ends.
+const (
+	otherPage = "\x1b[?1049h\x1b[?25l" // and no cursor
+	firstPage = "\x1b[?25h\x1b[?1049l"
+	fromAbove = "\x1b[H"
+	lineEnd   = "\x1b[K\n"
+	restEmpty = "\x1b[J"
+)
+
+// livePhases are those of jobs that are not over.
+var livePhases = []string{
+	messages.PhaseQueued, messages.PhaseHeld, messages.PhaseReserving, messages.PhaseDeciding, messages.PhaseStarting,
+	messages.PhaseRunning, messages.PhaseStopping, messages.PhaseClosing,
+}
+
+func (a *app) topCommand() *cobra.Command {
+	once, every, most := false, 2*time.Second, 0
+	c := &cobra.Command{
+		Use:   "top",
+		Short: "show the cluster on one page, as it is now",
+		Long: "Shows machines, GPUs and the jobs that live, those that hold most GPUs first, then those that wait, in\n" +
+			"their turn. On a terminal the page is shown again every two seconds until Ctrl-C; anywhere else, once.",
+		Example: "  synapse-cli top\n  synapse-cli top --once | head -20",
+		Args:    cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			if every < time.Second {
+				return usageHint("a second is the least: each page asks for all jobs and machines",
+					"--every %s is too short", every)
+			}
+			return a.with(func(ctx context.Context, c *client.Client) error {
+				if once || a.style.Width == 0 {
+					return a.topOnce(ctx, c, most)
+				}
+				return a.topLive(ctx, c, every)
+			})
+		},
+	}
+	f := c.Flags()
+	f.BoolVar(&once, "once", false, "show one page, also on a terminal")
+	f.DurationVar(&every, "every", every, "for how long a page stays")
+	f.IntVar(&most, "jobs", most, "show so many jobs at most; 0: all of them, or as many as a terminal has lines for")
+	return c
+}
+
+// topOnce writes one page.
+func (a *app) topOnce(ctx context.Context, c *client.Client, most int) error {
+	page, err := a.topPage(ctx, c, most)
+	if err != nil {
+		return err
+	}
+	return a.data("%s", strings.TrimSuffix(page, "\n"))
+}
+
+// topPage asks for all that a page shows. An answer to each question is true of its own moment.
+func (a *app) topPage(ctx context.Context, c *client.Client, most int) (string, error) {
+	nodes, err := c.Nodes(ctx)
+	if err != nil {
+		return "", err
+	}
+	jobs, err := c.Jobs(ctx, &messages.ListJobs{Phases: livePhases})
+	if err != nil {
+		return "", err
+	}
+	style := a.style
+	style.NowMs = time.Now().UnixMilli()
+	var page strings.Builder
+	err = show.Top(&page, style, c.Server(), nodes, jobs, most)
+	return page.String(), err
+}
+
+// topLive shows page after page. A scheduler that does not answer is told on the page, and asked again.
+func (a *app) topLive(ctx context.Context, c *client.Client, every time.Duration) error {
+	ctx, cancel := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	defer cancel()
+	if err := a.raw(otherPage); err != nil {
+		return err
+	}
+	defer func() { _ = a.raw(firstPage) }() // the terminal may be gone
+	for {
+		lines := 24
+		if file, ok := a.stdout.(*os.File); ok {
+			if width, height, err := term.GetSize(int(file.Fd())); err == nil {
+				a.style.Width, lines = width, height
+			}
+		}
+		page, err := a.topPage(ctx, c, max(lines-show.TopHead-1, 1))
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case err != nil:
+			page = show.Lines("no answer: " + err.Error() + "\n")
+		}
+		if err := a.raw(fromAbove + strings.ReplaceAll(page, "\n", lineEnd) + restEmpty); err != nil {
+			return nil // nobody looks any more
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(every):
+		}
+	}
+}
+
+func (a *app) raw(text string) error {
+	_, err := a.stdout.Write([]byte(text))
+	return err
+}

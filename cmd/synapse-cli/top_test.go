@@ -1,0 +1,53 @@
+package main
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/yi-json/synapse/messages"
+)
+
+// TestTop: without a terminal one page is shown, of the jobs that live alone, and nothing that steers a terminal.
+func TestTop(t *testing.T) {
+	f := startFake(t)
+	f.nodes = []*messages.NodeStatus{{
+		Record: &messages.NodeRecord{
+			Id: "n1", Announcement: &messages.Announcement{Total: &messages.Resources{MilliGpu: 8000}},
+		},
+		Phase: messages.NodeUp, Ledger: &messages.LedgerReport{Free: &messages.Resources{MilliGpu: 2000}},
+	}}
+	spec := &messages.JobSpec{
+		Name: "x", Gang: &messages.GangSpec{ReplicasMin: 1}, Each: &messages.Resources{MilliGpu: 6000},
+	}
+	f.put(&messages.JobStatus{Phase: messages.PhaseRunning, Record: &messages.JobRecord{Id: "j1", Spec: spec}})
+	f.put(&messages.JobStatus{Phase: messages.PhaseQueued, Record: &messages.JobRecord{Id: "j2", Spec: spec}})
+	r := cli(f.address, "top")
+	r.wants(t, 0, "6 of 8 in use, 2 free", "")
+	r.wants(t, 0, "1 hold something, 1 wait for 6 GPUs", "")
+	if strings.Contains(r.out, "\x1b") || strings.Index(r.out, "j1") > strings.Index(r.out, "j2") {
+		t.Errorf("it is for a terminal, or out of order: %q", r.out)
+	}
+	if asked := told[*messages.ListJobs](f); len(asked) == 0 || len(asked[0].Phases) != len(livePhases) {
+		t.Errorf("it asks for %v", asked)
+	}
+	cli(f.address, "top", "--every", "10ms").wants(t, exitUsage, "", "--every 10ms is too short")
+}
+
+// TestEventsSince: of the last events those are shown that were not earlier.
+func TestEventsSince(t *testing.T) {
+	f := startFake(t)
+	now := time.Now().UnixMilli()
+	for i, ago := range []time.Duration{3 * time.Hour, 30 * time.Minute, time.Minute} {
+		f.events = append(f.events, &messages.Event{
+			Seq: uint64(i + 1), AtUnixMs: now - ago.Milliseconds(), Text: "was " + ago.String() + " ago",
+			Node: &messages.NodeStatus{Record: &messages.NodeRecord{Id: "n1"}},
+		})
+	}
+	f.seq = 3
+	if r := cli(f.address, "events", "--since", "1h"); r.code != 0 || strings.Count(r.out, "\n") != 2 ||
+		strings.Contains(r.out, "3h0m0s") {
+		t.Errorf("ended with %d: %s%s", r.code, r.out, r.err)
+	}
+	cli(f.address, "events", "--since", "soon").wants(t, exitUsage, "", `--since "soon" is no time`)
+}
