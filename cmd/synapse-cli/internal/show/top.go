@@ -68,7 +68,7 @@ func Top(
 	for _, j := range jobs {
 		if messages.Waits(j.GetPhase()) {
 			waiting++
-			wanted += asked(j.GetRecord().GetSpec(), (*messages.Resources).GetMilliGpu)
+			wanted += messages.Asked(j.GetRecord().GetSpec(), (*messages.Resources).GetMilliGpu)
 		} else {
 			holding++
 		}
@@ -112,7 +112,7 @@ func compareTop(a, b *messages.JobStatus) int {
 		if messages.Waits(j.GetPhase()) {
 			return -1
 		}
-		return asked(j.GetRecord().GetSpec(), (*messages.Resources).GetMilliGpu)
+		return messages.Asked(j.GetRecord().GetSpec(), (*messages.Resources).GetMilliGpu)
 	}
 	x, y := a.GetRecord(), b.GetRecord()
 	if c := cmp.Compare(holds(b), holds(a)); c != 0 {
