@@ -31,7 +31,8 @@ func doctorCommand() *cobra.Command {
 		Use:   "doctor",
 		Short: "examine this machine: what would keep it from taking work, and the way out of each",
 		Long: "Looks at what an agent with these settings would need here: the settings themselves, its folder and the\n" +
-			"disk, the kernel and control groups, GPUs and their driver, the clock, ports, uids, the key and certificate, and the\n" +
+			"disk, the " +
+			"kernel and control groups, GPUs and their driver, the clock, ports, uids, the key and certificate, and the\n" +
 			"schedulers. Nothing is started or changed. It ends with 1 where a check failed.",
 		Example: "  synapse-node doctor --config /etc/synapse/node.yaml\n  synapse-node doctor --join head:9000 --json",
 	}
