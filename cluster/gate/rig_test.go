@@ -65,7 +65,13 @@ func newStage(t *testing.T) *stage {
 
 func newStageAt(t *testing.T, now time.Time) *stage {
 	t.Helper()
-	s := &stage{t: t, by: authority(t, "c-a", now), now: now}
+	return stageOf(t, authority(t, "c-a", now), now)
+}
+
+// stageOf is one of an authority that is there.
+func stageOf(t *testing.T, by *identity.Folder, now time.Time) *stage {
+	t.Helper()
+	s := &stage{t: t, by: by, now: now}
 	s.gate = must(New(Options{Folder: s.by, Log: s.log, Now: s.clock}))
 	t.Cleanup(s.gate.Close)
 	server := grpc.NewServer(append(s.gate.ServerOptions(), grpc.Creds(s.gate.Credentials()))...)
