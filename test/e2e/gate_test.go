@@ -139,6 +139,12 @@ func TestStrangersUnderTLS(t *testing.T) {
 	}
 	foreign := filepath.Join(t.TempDir(), "foreign")
 	s.cli("init", foreign).wants(t, 0, "", "")
+	denied := s.folder("viewer", "denied")
+	s.as(denied, "get", "jobs").wants(t, 0, "", "")
+	list := filepath.Join(s.keys, "scheduler", "denylist")
+	if err := os.WriteFile(list, []byte("synapse://e2e/viewer/denied\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
 
 	// At the command line each ends with 5, at once, in one line that says why.
 	s.as("", "get", "jobs").wants(t, 5, "", "the scheduler speaks TLS only")
@@ -175,6 +181,21 @@ func TestStrangersUnderTLS(t *testing.T) {
 	s.refuses(plain, "the scheduler speaks TLS only")
 	lapsed := made(t, by, identity.RoleNode, time.Now().Add(-32*24*time.Hour))
 	s.refuses(s.agent("n9", "r1", "--tls", lapsed), "cannot be renewed")
+	other := filepath.Join(t.TempDir(), "other")
+	s.cli("certify", "node", "n3", "--by", filepath.Join(foreign, "scheduler"), "--out", other).wants(t, 0, "", "is in")
+	s.refuses(s.agent("n3", "r1", "--tls", other), "no scheduler of this cluster")
+
+	// Whoever is denied is refused once the list has been read again, which is every 15 s.
+	for limit := time.Now().Add(40 * time.Second); s.as(denied, "get", "jobs").code == 0; {
+		if time.Now().After(limit) {
+			t.Fatal("who is on the denylist comes in")
+		}
+		time.Sleep(500 * time.Millisecond)
+	}
+	s.as(denied, "get", "jobs").wants(t, 5, "", "the scheduler refused this certificate")
+	if !strings.Contains(s.scheduler.said(), "it is on the denylist: synapse://e2e/viewer/denied") {
+		t.Error("the scheduler does not say who is denied")
+	}
 }
 
 // refuses waits until an agent has said why it is linked to nothing.
