@@ -586,6 +586,8 @@ type JobSpec struct {
 	Warn             *WarnSpec              `protobuf:"bytes,32,opt,name=warn,proto3" json:"warn,omitempty"`                                                // none: its tasks are told nothing before they are stopped
 	PriorityZero     bool                   `protobuf:"varint,33,opt,name=priority_zero,json=priorityZero,proto3" json:"priority_zero,omitempty"`           // its priority is 0 because that was asked for: its queue's default does not hold
 	After            []*After               `protobuf:"bytes,34,rep,name=after,proto3" json:"after,omitempty"`                                              // not planned before all of these have ended so; one that never will cancels it
+	NotPreemptible   bool                   `protobuf:"varint,40,opt,name=not_preemptible,json=notPreemptible,proto3" json:"not_preemptible,omitempty"`     // it is not to be stopped for another, and so stays within its queue's quota
+	CheckpointMs     int64                  `protobuf:"varint,41,opt,name=checkpoint_ms,json=checkpointMs,proto3" json:"checkpoint_ms,omitempty"`           // it saves its work so often: a stop costs no more than that; 0: nobody says so
 	unknownFields    protoimpl.UnknownFields
 	sizeCache        protoimpl.SizeCache
 }
@@ -858,6 +860,20 @@ func (x *JobSpec) GetAfter() []*After {
 	return nil
 }
 
+func (x *JobSpec) GetNotPreemptible() bool {
+	if x != nil {
+		return x.NotPreemptible
+	}
+	return false
+}
+
+func (x *JobSpec) GetCheckpointMs() int64 {
+	if x != nil {
+		return x.CheckpointMs
+	}
+	return 0
+}
+
 var File_messages_job_proto protoreflect.FileDescriptor
 
 const file_messages_job_proto_rawDesc = "" +
@@ -894,7 +910,8 @@ const file_messages_job_proto_rawDesc = "" +
 	"\x04text\x18\x05 \x01(\fR\x04text\"A\n" +
 	"\x05After\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\tR\x03job\x12&\n" +
-	"\x03end\x18\x02 \x01(\x0e2\x14.synapse.v1.AfterEndR\x03end\"\xe0\t\n" +
+	"\x03end\x18\x02 \x01(\x0e2\x14.synapse.v1.AfterEndR\x03end\"\xae\n" +
+	"\n" +
 	"\aJobSpec\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12)\n" +
 	"\x06labels\x18\x02 \x03(\v2\x11.synapse.v1.LabelR\x06labels\x12\x14\n" +
@@ -932,7 +949,9 @@ const file_messages_job_proto_rawDesc = "" +
 	"\blauncher\x18\x1f \x01(\x0e2\x12.synapse.v1.LaunchR\blauncher\x12(\n" +
 	"\x04warn\x18  \x01(\v2\x14.synapse.v1.WarnSpecR\x04warn\x12#\n" +
 	"\rpriority_zero\x18! \x01(\bR\fpriorityZero\x12'\n" +
-	"\x05after\x18\" \x03(\v2\x11.synapse.v1.AfterR\x05after*>\n" +
+	"\x05after\x18\" \x03(\v2\x11.synapse.v1.AfterR\x05after\x12'\n" +
+	"\x0fnot_preemptible\x18( \x01(\bR\x0enotPreemptible\x12#\n" +
+	"\rcheckpoint_ms\x18) \x01(\x03R\fcheckpointMs*>\n" +
 	"\x05Split\x12\x15\n" +
 	"\x11SPLIT_UNSPECIFIED\x10\x00\x12\x0f\n" +
 	"\vSPLIT_WHOLE\x10\x01\x12\r\n" +

@@ -408,6 +408,25 @@ func (m *JobSpec) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
 	}
+	if m.CheckpointMs != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.CheckpointMs))
+		i--
+		dAtA[i] = 0x2
+		i--
+		dAtA[i] = 0xc8
+	}
+	if m.NotPreemptible {
+		i--
+		if m.NotPreemptible {
+			dAtA[i] = 1
+		} else {
+			dAtA[i] = 0
+		}
+		i--
+		dAtA[i] = 0x2
+		i--
+		dAtA[i] = 0xc0
+	}
 	if len(m.After) > 0 {
 		for iNdEx := len(m.After) - 1; iNdEx >= 0; iNdEx-- {
 			size, err := m.After[iNdEx].MarshalToSizedBufferVT(dAtA[:i])
@@ -1013,6 +1032,12 @@ func (m *JobSpec) SizeVT() (n int) {
 			l = e.SizeVT()
 			n += 2 + l + protohelpers.SizeOfVarint(uint64(l))
 		}
+	}
+	if m.NotPreemptible {
+		n += 3
+	}
+	if m.CheckpointMs != 0 {
+		n += 2 + protohelpers.SizeOfVarint(uint64(m.CheckpointMs))
 	}
 	n += len(m.unknownFields)
 	return n

@@ -85,6 +85,56 @@ func (JobState) EnumDescriptor() ([]byte, []int) {
 	return file_messages_record_proto_rawDescGZIP(), []int{0}
 }
 
+// PreemptionRule is by which right an attempt is stopped for another job.
+type PreemptionRule int32
+
+const (
+	PreemptionRule_PREEMPTION_RULE_UNSPECIFIED PreemptionRule = 0
+	PreemptionRule_PREEMPTION_RULE_PRIORITY    PreemptionRule = 1 // it has the lower priority, in the same queue
+	PreemptionRule_PREEMPTION_RULE_RECLAIM     PreemptionRule = 2 // its queue has more than its quota, and the other's has not
+)
+
+// Enum value maps for PreemptionRule.
+var (
+	PreemptionRule_name = map[int32]string{
+		0: "PREEMPTION_RULE_UNSPECIFIED",
+		1: "PREEMPTION_RULE_PRIORITY",
+		2: "PREEMPTION_RULE_RECLAIM",
+	}
+	PreemptionRule_value = map[string]int32{
+		"PREEMPTION_RULE_UNSPECIFIED": 0,
+		"PREEMPTION_RULE_PRIORITY":    1,
+		"PREEMPTION_RULE_RECLAIM":     2,
+	}
+)
+
+func (x PreemptionRule) Enum() *PreemptionRule {
+	p := new(PreemptionRule)
+	*p = x
+	return p
+}
+
+func (x PreemptionRule) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (PreemptionRule) Descriptor() protoreflect.EnumDescriptor {
+	return file_messages_record_proto_enumTypes[1].Descriptor()
+}
+
+func (PreemptionRule) Type() protoreflect.EnumType {
+	return &file_messages_record_proto_enumTypes[1]
+}
+
+func (x PreemptionRule) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use PreemptionRule.Descriptor instead.
+func (PreemptionRule) EnumDescriptor() ([]byte, []int) {
+	return file_messages_record_proto_rawDescGZIP(), []int{1}
+}
+
 // CellLevel says what the jobs of a cell have in common.
 type CellLevel int32
 
@@ -134,11 +184,11 @@ func (x CellLevel) String() string {
 }
 
 func (CellLevel) Descriptor() protoreflect.EnumDescriptor {
-	return file_messages_record_proto_enumTypes[1].Descriptor()
+	return file_messages_record_proto_enumTypes[2].Descriptor()
 }
 
 func (CellLevel) Type() protoreflect.EnumType {
-	return &file_messages_record_proto_enumTypes[1]
+	return &file_messages_record_proto_enumTypes[2]
 }
 
 func (x CellLevel) Number() protoreflect.EnumNumber {
@@ -147,7 +197,7 @@ func (x CellLevel) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use CellLevel.Descriptor instead.
 func (CellLevel) EnumDescriptor() ([]byte, []int) {
-	return file_messages_record_proto_rawDescGZIP(), []int{1}
+	return file_messages_record_proto_rawDescGZIP(), []int{2}
 }
 
 // Deed is an operator's or user's action on a job or a node.
@@ -353,6 +403,7 @@ type Promise struct {
 	Slips         int32                  `protobuf:"varint,5,opt,name=slips,proto3" json:"slips,omitempty"`                 // how often it may have had to wait for what was lent on an estimate
 	Run           int32                  `protobuf:"varint,6,opt,name=run,proto3" json:"run,omitempty"`                     // the run that it is for: once that has begun, nothing is kept
 	Told          *Told                  `protobuf:"bytes,7,opt,name=told,proto3" json:"told,omitempty"`                    // the first one, by this promise or one that could still move; none: lost with an earlier leader
+	Victims       []*Victim              `protobuf:"bytes,8,rep,name=victims,proto3" json:"victims,omitempty"`              // they are stopped for it; none: it waits for what ends by itself
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -436,6 +487,143 @@ func (x *Promise) GetTold() *Told {
 	return nil
 }
 
+func (x *Promise) GetVictims() []*Victim {
+	if x != nil {
+		return x.Victims
+	}
+	return nil
+}
+
+// Victim is an attempt that is stopped for a job.
+type Victim struct {
+	state               protoimpl.MessageState `protogen:"open.v1"`
+	Job                 string                 `protobuf:"bytes,1,opt,name=job,proto3" json:"job,omitempty"`
+	Token               *Token                 `protobuf:"bytes,2,opt,name=token,proto3" json:"token,omitempty"`
+	Rule                PreemptionRule         `protobuf:"varint,3,opt,name=rule,proto3,enum=synapse.v1.PreemptionRule" json:"rule,omitempty"`
+	LostMilliGpuSeconds int64                  `protobuf:"varint,4,opt,name=lost_milli_gpu_seconds,json=lostMilliGpuSeconds,proto3" json:"lost_milli_gpu_seconds,omitempty"` // work, as it was when that was decided
+	unknownFields       protoimpl.UnknownFields
+	sizeCache           protoimpl.SizeCache
+}
+
+func (x *Victim) Reset() {
+	*x = Victim{}
+	mi := &file_messages_record_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Victim) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Victim) ProtoMessage() {}
+
+func (x *Victim) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_record_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Victim.ProtoReflect.Descriptor instead.
+func (*Victim) Descriptor() ([]byte, []int) {
+	return file_messages_record_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *Victim) GetJob() string {
+	if x != nil {
+		return x.Job
+	}
+	return ""
+}
+
+func (x *Victim) GetToken() *Token {
+	if x != nil {
+		return x.Token
+	}
+	return nil
+}
+
+func (x *Victim) GetRule() PreemptionRule {
+	if x != nil {
+		return x.Rule
+	}
+	return PreemptionRule_PREEMPTION_RULE_UNSPECIFIED
+}
+
+func (x *Victim) GetLostMilliGpuSeconds() int64 {
+	if x != nil {
+		return x.LostMilliGpuSeconds
+	}
+	return 0
+}
+
+// Preemption is for whom an attempt was stopped.
+type Preemption struct {
+	state               protoimpl.MessageState `protogen:"open.v1"`
+	ForJob              string                 `protobuf:"bytes,1,opt,name=for_job,json=forJob,proto3" json:"for_job,omitempty"`
+	Rule                PreemptionRule         `protobuf:"varint,2,opt,name=rule,proto3,enum=synapse.v1.PreemptionRule" json:"rule,omitempty"`
+	LostMilliGpuSeconds int64                  `protobuf:"varint,3,opt,name=lost_milli_gpu_seconds,json=lostMilliGpuSeconds,proto3" json:"lost_milli_gpu_seconds,omitempty"`
+	unknownFields       protoimpl.UnknownFields
+	sizeCache           protoimpl.SizeCache
+}
+
+func (x *Preemption) Reset() {
+	*x = Preemption{}
+	mi := &file_messages_record_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Preemption) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Preemption) ProtoMessage() {}
+
+func (x *Preemption) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_record_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Preemption.ProtoReflect.Descriptor instead.
+func (*Preemption) Descriptor() ([]byte, []int) {
+	return file_messages_record_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *Preemption) GetForJob() string {
+	if x != nil {
+		return x.ForJob
+	}
+	return ""
+}
+
+func (x *Preemption) GetRule() PreemptionRule {
+	if x != nil {
+		return x.Rule
+	}
+	return PreemptionRule_PREEMPTION_RULE_UNSPECIFIED
+}
+
+func (x *Preemption) GetLostMilliGpuSeconds() int64 {
+	if x != nil {
+		return x.LostMilliGpuSeconds
+	}
+	return 0
+}
+
 // AfterKnown is how a job that another one waits for has ended, as that one's record has it: it holds when the other's
 // record is forgotten.
 type AfterKnown struct {
@@ -448,7 +636,7 @@ type AfterKnown struct {
 
 func (x *AfterKnown) Reset() {
 	*x = AfterKnown{}
-	mi := &file_messages_record_proto_msgTypes[4]
+	mi := &file_messages_record_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -460,7 +648,7 @@ func (x *AfterKnown) String() string {
 func (*AfterKnown) ProtoMessage() {}
 
 func (x *AfterKnown) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_record_proto_msgTypes[4]
+	mi := &file_messages_record_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -473,7 +661,7 @@ func (x *AfterKnown) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AfterKnown.ProtoReflect.Descriptor instead.
 func (*AfterKnown) Descriptor() ([]byte, []int) {
-	return file_messages_record_proto_rawDescGZIP(), []int{4}
+	return file_messages_record_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *AfterKnown) GetJob() string {
@@ -523,13 +711,15 @@ type JobRecord struct {
 	Promise         *Promise               `protobuf:"bytes,29,opt,name=promise,proto3" json:"promise,omitempty"`                                          // the firm promise that it waits for; none: it has none, or only one that may move
 	AfterKnown      []*AfterKnown          `protobuf:"bytes,30,rep,name=after_known,json=afterKnown,proto3" json:"after_known,omitempty"`                  // of the jobs in its spec's after, those that have ended
 	GivenTo         string                 `protobuf:"bytes,31,opt,name=given_to,json=givenTo,proto3" json:"given_to,omitempty"`                           // whose a job of anonymous is since an admin said so; its owner stays in the books
+	Preemptions     int32                  `protobuf:"varint,40,opt,name=preemptions,proto3" json:"preemptions,omitempty"`                                 // attempts that were stopped for other jobs: they count against nothing
+	Outranked       int32                  `protobuf:"varint,41,opt,name=outranked,proto3" json:"outranked,omitempty"`                                     // of them, those that were stopped for one of higher priority
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
 }
 
 func (x *JobRecord) Reset() {
 	*x = JobRecord{}
-	mi := &file_messages_record_proto_msgTypes[5]
+	mi := &file_messages_record_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -541,7 +731,7 @@ func (x *JobRecord) String() string {
 func (*JobRecord) ProtoMessage() {}
 
 func (x *JobRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_record_proto_msgTypes[5]
+	mi := &file_messages_record_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -554,7 +744,7 @@ func (x *JobRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobRecord.ProtoReflect.Descriptor instead.
 func (*JobRecord) Descriptor() ([]byte, []int) {
-	return file_messages_record_proto_rawDescGZIP(), []int{5}
+	return file_messages_record_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *JobRecord) GetId() string {
@@ -767,6 +957,20 @@ func (x *JobRecord) GetGivenTo() string {
 	return ""
 }
 
+func (x *JobRecord) GetPreemptions() int32 {
+	if x != nil {
+		return x.Preemptions
+	}
+	return 0
+}
+
+func (x *JobRecord) GetOutranked() int32 {
+	if x != nil {
+		return x.Outranked
+	}
+	return 0
+}
+
 // Place is one rank's machine in an attempt.
 type Place struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -782,7 +986,7 @@ type Place struct {
 
 func (x *Place) Reset() {
 	*x = Place{}
-	mi := &file_messages_record_proto_msgTypes[6]
+	mi := &file_messages_record_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -794,7 +998,7 @@ func (x *Place) String() string {
 func (*Place) ProtoMessage() {}
 
 func (x *Place) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_record_proto_msgTypes[6]
+	mi := &file_messages_record_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -807,7 +1011,7 @@ func (x *Place) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Place.ProtoReflect.Descriptor instead.
 func (*Place) Descriptor() ([]byte, []int) {
-	return file_messages_record_proto_rawDescGZIP(), []int{6}
+	return file_messages_record_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Place) GetRank() int32 {
@@ -860,13 +1064,14 @@ type End struct {
 	Node          string                 `protobuf:"bytes,4,opt,name=node,proto3" json:"node,omitempty"`
 	AtUnixMs      int64                  `protobuf:"varint,5,opt,name=at_unix_ms,json=atUnixMs,proto3" json:"at_unix_ms,omitempty"` // for people
 	RanMs         int64                  `protobuf:"varint,6,opt,name=ran_ms,json=ranMs,proto3" json:"ran_ms,omitempty"`            // since its barrier, by the leader's steady clock; 0: it had not passed that, or an earlier version wrote this
+	Preemption    *Preemption            `protobuf:"bytes,7,opt,name=preemption,proto3" json:"preemption,omitempty"`                // only where that is the cause
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *End) Reset() {
 	*x = End{}
-	mi := &file_messages_record_proto_msgTypes[7]
+	mi := &file_messages_record_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -878,7 +1083,7 @@ func (x *End) String() string {
 func (*End) ProtoMessage() {}
 
 func (x *End) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_record_proto_msgTypes[7]
+	mi := &file_messages_record_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -891,7 +1096,7 @@ func (x *End) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use End.ProtoReflect.Descriptor instead.
 func (*End) Descriptor() ([]byte, []int) {
-	return file_messages_record_proto_rawDescGZIP(), []int{7}
+	return file_messages_record_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *End) GetCause() Cause {
@@ -936,6 +1141,13 @@ func (x *End) GetRanMs() int64 {
 	return 0
 }
 
+func (x *End) GetPreemption() *Preemption {
+	if x != nil {
+		return x.Preemption
+	}
+	return nil
+}
+
 // AttemptRecord is COMMIT; with `end`, ENDED. If an attempt has an end, a place without exit, on a machine that could
 // not be reached, is a debt of that machine.
 type AttemptRecord struct {
@@ -950,13 +1162,14 @@ type AttemptRecord struct {
 	End             *End                   `protobuf:"bytes,8,opt,name=end,proto3" json:"end,omitempty"`
 	StartByLeftMs   int64                  `protobuf:"varint,9,opt,name=start_by_left_ms,json=startByLeftMs,proto3" json:"start_by_left_ms,omitempty"` // on lent room, the time from COMMIT until it must have passed its barrier; 0: not bounded
 	Told            *Told                  `protobuf:"bytes,10,opt,name=told,proto3" json:"told,omitempty"`                                            // the first promise to its job while it waited for this; none: there was none
+	Victims         []*Victim              `protobuf:"bytes,11,rep,name=victims,proto3" json:"victims,omitempty"`                                      // they were stopped for it
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
 }
 
 func (x *AttemptRecord) Reset() {
 	*x = AttemptRecord{}
-	mi := &file_messages_record_proto_msgTypes[8]
+	mi := &file_messages_record_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -968,7 +1181,7 @@ func (x *AttemptRecord) String() string {
 func (*AttemptRecord) ProtoMessage() {}
 
 func (x *AttemptRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_record_proto_msgTypes[8]
+	mi := &file_messages_record_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -981,7 +1194,7 @@ func (x *AttemptRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AttemptRecord.ProtoReflect.Descriptor instead.
 func (*AttemptRecord) Descriptor() ([]byte, []int) {
-	return file_messages_record_proto_rawDescGZIP(), []int{8}
+	return file_messages_record_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *AttemptRecord) GetJob() string {
@@ -1054,6 +1267,13 @@ func (x *AttemptRecord) GetTold() *Told {
 	return nil
 }
 
+func (x *AttemptRecord) GetVictims() []*Victim {
+	if x != nil {
+		return x.Victims
+	}
+	return nil
+}
+
 // NodeRecord is what is kept of a machine.
 type NodeRecord struct {
 	state               protoimpl.MessageState `protogen:"open.v1"`
@@ -1080,7 +1300,7 @@ type NodeRecord struct {
 
 func (x *NodeRecord) Reset() {
 	*x = NodeRecord{}
-	mi := &file_messages_record_proto_msgTypes[9]
+	mi := &file_messages_record_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1092,7 +1312,7 @@ func (x *NodeRecord) String() string {
 func (*NodeRecord) ProtoMessage() {}
 
 func (x *NodeRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_record_proto_msgTypes[9]
+	mi := &file_messages_record_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1105,7 +1325,7 @@ func (x *NodeRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeRecord.ProtoReflect.Descriptor instead.
 func (*NodeRecord) Descriptor() ([]byte, []int) {
-	return file_messages_record_proto_rawDescGZIP(), []int{9}
+	return file_messages_record_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *NodeRecord) GetId() string {
@@ -1243,7 +1463,7 @@ type PassRecord struct {
 
 func (x *PassRecord) Reset() {
 	*x = PassRecord{}
-	mi := &file_messages_record_proto_msgTypes[10]
+	mi := &file_messages_record_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1255,7 +1475,7 @@ func (x *PassRecord) String() string {
 func (*PassRecord) ProtoMessage() {}
 
 func (x *PassRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_record_proto_msgTypes[10]
+	mi := &file_messages_record_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1268,7 +1488,7 @@ func (x *PassRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PassRecord.ProtoReflect.Descriptor instead.
 func (*PassRecord) Descriptor() ([]byte, []int) {
-	return file_messages_record_proto_rawDescGZIP(), []int{10}
+	return file_messages_record_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *PassRecord) GetId() string {
@@ -1338,7 +1558,7 @@ type Cell struct {
 
 func (x *Cell) Reset() {
 	*x = Cell{}
-	mi := &file_messages_record_proto_msgTypes[11]
+	mi := &file_messages_record_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1350,7 +1570,7 @@ func (x *Cell) String() string {
 func (*Cell) ProtoMessage() {}
 
 func (x *Cell) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_record_proto_msgTypes[11]
+	mi := &file_messages_record_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1363,7 +1583,7 @@ func (x *Cell) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Cell.ProtoReflect.Descriptor instead.
 func (*Cell) Descriptor() ([]byte, []int) {
-	return file_messages_record_proto_rawDescGZIP(), []int{11}
+	return file_messages_record_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Cell) GetLevel() CellLevel {
@@ -1443,7 +1663,7 @@ type PolicyRecord struct {
 
 func (x *PolicyRecord) Reset() {
 	*x = PolicyRecord{}
-	mi := &file_messages_record_proto_msgTypes[12]
+	mi := &file_messages_record_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1455,7 +1675,7 @@ func (x *PolicyRecord) String() string {
 func (*PolicyRecord) ProtoMessage() {}
 
 func (x *PolicyRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_record_proto_msgTypes[12]
+	mi := &file_messages_record_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1468,7 +1688,7 @@ func (x *PolicyRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PolicyRecord.ProtoReflect.Descriptor instead.
 func (*PolicyRecord) Descriptor() ([]byte, []int) {
-	return file_messages_record_proto_rawDescGZIP(), []int{12}
+	return file_messages_record_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *PolicyRecord) GetWrittenBy() *Token {
@@ -1511,7 +1731,7 @@ type QueueUse struct {
 
 func (x *QueueUse) Reset() {
 	*x = QueueUse{}
-	mi := &file_messages_record_proto_msgTypes[13]
+	mi := &file_messages_record_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1523,7 +1743,7 @@ func (x *QueueUse) String() string {
 func (*QueueUse) ProtoMessage() {}
 
 func (x *QueueUse) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_record_proto_msgTypes[13]
+	mi := &file_messages_record_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1536,7 +1756,7 @@ func (x *QueueUse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueueUse.ProtoReflect.Descriptor instead.
 func (*QueueUse) Descriptor() ([]byte, []int) {
-	return file_messages_record_proto_rawDescGZIP(), []int{13}
+	return file_messages_record_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *QueueUse) GetQueue() string {
@@ -1571,7 +1791,7 @@ type Credit struct {
 
 func (x *Credit) Reset() {
 	*x = Credit{}
-	mi := &file_messages_record_proto_msgTypes[14]
+	mi := &file_messages_record_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1583,7 +1803,7 @@ func (x *Credit) String() string {
 func (*Credit) ProtoMessage() {}
 
 func (x *Credit) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_record_proto_msgTypes[14]
+	mi := &file_messages_record_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1596,7 +1816,7 @@ func (x *Credit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Credit.ProtoReflect.Descriptor instead.
 func (*Credit) Descriptor() ([]byte, []int) {
-	return file_messages_record_proto_rawDescGZIP(), []int{14}
+	return file_messages_record_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Credit) GetPool() string {
@@ -1635,7 +1855,7 @@ const file_messages_record_proto_rawDesc = "" +
 	"toldUnixMs\x12\x1f\n" +
 	"\vexpected_ms\x18\x02 \x01(\x03R\n" +
 	"expectedMs\x12\x19\n" +
-	"\bbound_ms\x18\x03 \x01(\x03R\aboundMs\"\xc0\x01\n" +
+	"\bbound_ms\x18\x03 \x01(\x03R\aboundMs\"\xee\x01\n" +
 	"\aPromise\x12\x12\n" +
 	"\x04pool\x18\x01 \x01(\tR\x04pool\x12\x14\n" +
 	"\x05order\x18\x02 \x01(\x04R\x05order\x12$\n" +
@@ -1643,11 +1863,22 @@ const file_messages_record_proto_rawDesc = "" +
 	"\aleft_ms\x18\x04 \x01(\x03R\x06leftMs\x12\x14\n" +
 	"\x05slips\x18\x05 \x01(\x05R\x05slips\x12\x10\n" +
 	"\x03run\x18\x06 \x01(\x05R\x03run\x12$\n" +
-	"\x04told\x18\a \x01(\v2\x10.synapse.v1.ToldR\x04told\"J\n" +
+	"\x04told\x18\a \x01(\v2\x10.synapse.v1.ToldR\x04told\x12,\n" +
+	"\avictims\x18\b \x03(\v2\x12.synapse.v1.VictimR\avictims\"\xa8\x01\n" +
+	"\x06Victim\x12\x10\n" +
+	"\x03job\x18\x01 \x01(\tR\x03job\x12'\n" +
+	"\x05token\x18\x02 \x01(\v2\x11.synapse.v1.TokenR\x05token\x12.\n" +
+	"\x04rule\x18\x03 \x01(\x0e2\x1a.synapse.v1.PreemptionRuleR\x04rule\x123\n" +
+	"\x16lost_milli_gpu_seconds\x18\x04 \x01(\x03R\x13lostMilliGpuSeconds\"\x8a\x01\n" +
+	"\n" +
+	"Preemption\x12\x17\n" +
+	"\afor_job\x18\x01 \x01(\tR\x06forJob\x12.\n" +
+	"\x04rule\x18\x02 \x01(\x0e2\x1a.synapse.v1.PreemptionRuleR\x04rule\x123\n" +
+	"\x16lost_milli_gpu_seconds\x18\x03 \x01(\x03R\x13lostMilliGpuSeconds\"J\n" +
 	"\n" +
 	"AfterKnown\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\tR\x03job\x12*\n" +
-	"\x05state\x18\x02 \x01(\x0e2\x14.synapse.v1.JobStateR\x05state\"\xd6\b\n" +
+	"\x05state\x18\x02 \x01(\x0e2\x14.synapse.v1.JobStateR\x05state\"\x96\t\n" +
 	"\tJobRecord\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x1a\n" +
 	"\brevision\x18\x02 \x01(\x04R\brevision\x120\n" +
@@ -1682,7 +1913,9 @@ const file_messages_record_proto_rawDesc = "" +
 	"\apromise\x18\x1d \x01(\v2\x13.synapse.v1.PromiseR\apromise\x127\n" +
 	"\vafter_known\x18\x1e \x03(\v2\x16.synapse.v1.AfterKnownR\n" +
 	"afterKnown\x12\x19\n" +
-	"\bgiven_to\x18\x1f \x01(\tR\agivenTo\"\xb7\x01\n" +
+	"\bgiven_to\x18\x1f \x01(\tR\agivenTo\x12 \n" +
+	"\vpreemptions\x18( \x01(\x05R\vpreemptions\x12\x1c\n" +
+	"\toutranked\x18) \x01(\x05R\toutranked\"\xb7\x01\n" +
 	"\x05Place\x12\x12\n" +
 	"\x04rank\x18\x01 \x01(\x05R\x04rank\x12\x12\n" +
 	"\x04node\x18\x02 \x01(\tR\x04node\x12\x1d\n" +
@@ -1690,7 +1923,7 @@ const file_messages_record_proto_rawDesc = "" +
 	"machine_id\x18\x03 \x01(\tR\tmachineId\x12'\n" +
 	"\x05grant\x18\x04 \x01(\v2\x11.synapse.v1.GrantR\x05grant\x12\x18\n" +
 	"\aaddress\x18\x05 \x01(\tR\aaddress\x12$\n" +
-	"\x04exit\x18\x06 \x01(\v2\x10.synapse.v1.ExitR\x04exit\"\xa3\x01\n" +
+	"\x04exit\x18\x06 \x01(\v2\x10.synapse.v1.ExitR\x04exit\"\xdb\x01\n" +
 	"\x03End\x12'\n" +
 	"\x05cause\x18\x01 \x01(\x0e2\x11.synapse.v1.CauseR\x05cause\x12\x16\n" +
 	"\x06detail\x18\x02 \x01(\tR\x06detail\x12\x12\n" +
@@ -1698,7 +1931,10 @@ const file_messages_record_proto_rawDesc = "" +
 	"\x04node\x18\x04 \x01(\tR\x04node\x12\x1c\n" +
 	"\n" +
 	"at_unix_ms\x18\x05 \x01(\x03R\batUnixMs\x12\x15\n" +
-	"\x06ran_ms\x18\x06 \x01(\x03R\x05ranMs\"\x85\x03\n" +
+	"\x06ran_ms\x18\x06 \x01(\x03R\x05ranMs\x126\n" +
+	"\n" +
+	"preemption\x18\a \x01(\v2\x16.synapse.v1.PreemptionR\n" +
+	"preemption\"\xb3\x03\n" +
 	"\rAttemptRecord\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\tR\x03job\x12'\n" +
 	"\x05token\x18\x02 \x01(\v2\x11.synapse.v1.TokenR\x05token\x12\x10\n" +
@@ -1712,7 +1948,8 @@ const file_messages_record_proto_rawDesc = "" +
 	"\x03end\x18\b \x01(\v2\x0f.synapse.v1.EndR\x03end\x12'\n" +
 	"\x10start_by_left_ms\x18\t \x01(\x03R\rstartByLeftMs\x12$\n" +
 	"\x04told\x18\n" +
-	" \x01(\v2\x10.synapse.v1.ToldR\x04told\"\xb9\x05\n" +
+	" \x01(\v2\x10.synapse.v1.ToldR\x04told\x12,\n" +
+	"\avictims\x18\v \x03(\v2\x12.synapse.v1.VictimR\avictims\"\xb9\x05\n" +
 	"\n" +
 	"NodeRecord\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x1a\n" +
@@ -1776,7 +2013,11 @@ const file_messages_record_proto_rawDesc = "" +
 	"\x13JOB_STATE_SUCCEEDED\x10\x03\x12\x14\n" +
 	"\x10JOB_STATE_FAILED\x10\x04\x12\x17\n" +
 	"\x13JOB_STATE_CANCELLED\x10\x05\x12\x17\n" +
-	"\x13JOB_STATE_TIMED_OUT\x10\x06*\xe6\x01\n" +
+	"\x13JOB_STATE_TIMED_OUT\x10\x06*l\n" +
+	"\x0ePreemptionRule\x12\x1f\n" +
+	"\x1bPREEMPTION_RULE_UNSPECIFIED\x10\x00\x12\x1c\n" +
+	"\x18PREEMPTION_RULE_PRIORITY\x10\x01\x12\x1b\n" +
+	"\x17PREEMPTION_RULE_RECLAIM\x10\x02*\xe6\x01\n" +
 	"\tCellLevel\x12\x1a\n" +
 	"\x16CELL_LEVEL_UNSPECIFIED\x10\x00\x12\x13\n" +
 	"\x0fCELL_LEVEL_POOL\x10\x01\x12\x1a\n" +
@@ -1799,78 +2040,87 @@ func file_messages_record_proto_rawDescGZIP() []byte {
 	return file_messages_record_proto_rawDescData
 }
 
-var file_messages_record_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_messages_record_proto_msgTypes = make([]protoimpl.MessageInfo, 15)
+var file_messages_record_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
+var file_messages_record_proto_msgTypes = make([]protoimpl.MessageInfo, 17)
 var file_messages_record_proto_goTypes = []any{
 	(JobState)(0),         // 0: synapse.v1.JobState
-	(CellLevel)(0),        // 1: synapse.v1.CellLevel
-	(*Deed)(nil),          // 2: synapse.v1.Deed
-	(*Kept)(nil),          // 3: synapse.v1.Kept
-	(*Told)(nil),          // 4: synapse.v1.Told
-	(*Promise)(nil),       // 5: synapse.v1.Promise
-	(*AfterKnown)(nil),    // 6: synapse.v1.AfterKnown
-	(*JobRecord)(nil),     // 7: synapse.v1.JobRecord
-	(*Place)(nil),         // 8: synapse.v1.Place
-	(*End)(nil),           // 9: synapse.v1.End
-	(*AttemptRecord)(nil), // 10: synapse.v1.AttemptRecord
-	(*NodeRecord)(nil),    // 11: synapse.v1.NodeRecord
-	(*PassRecord)(nil),    // 12: synapse.v1.PassRecord
-	(*Cell)(nil),          // 13: synapse.v1.Cell
-	(*PolicyRecord)(nil),  // 14: synapse.v1.PolicyRecord
-	(*QueueUse)(nil),      // 15: synapse.v1.QueueUse
-	(*Credit)(nil),        // 16: synapse.v1.Credit
-	(*Principal)(nil),     // 17: synapse.v1.Principal
-	(*Resources)(nil),     // 18: synapse.v1.Resources
-	(*Token)(nil),         // 19: synapse.v1.Token
-	(*JobSpec)(nil),       // 20: synapse.v1.JobSpec
-	(*Grant)(nil),         // 21: synapse.v1.Grant
-	(*Exit)(nil),          // 22: synapse.v1.Exit
-	(Cause)(0),            // 23: synapse.v1.Cause
-	(*Rendezvous)(nil),    // 24: synapse.v1.Rendezvous
-	(*Announcement)(nil),  // 25: synapse.v1.Announcement
+	(PreemptionRule)(0),   // 1: synapse.v1.PreemptionRule
+	(CellLevel)(0),        // 2: synapse.v1.CellLevel
+	(*Deed)(nil),          // 3: synapse.v1.Deed
+	(*Kept)(nil),          // 4: synapse.v1.Kept
+	(*Told)(nil),          // 5: synapse.v1.Told
+	(*Promise)(nil),       // 6: synapse.v1.Promise
+	(*Victim)(nil),        // 7: synapse.v1.Victim
+	(*Preemption)(nil),    // 8: synapse.v1.Preemption
+	(*AfterKnown)(nil),    // 9: synapse.v1.AfterKnown
+	(*JobRecord)(nil),     // 10: synapse.v1.JobRecord
+	(*Place)(nil),         // 11: synapse.v1.Place
+	(*End)(nil),           // 12: synapse.v1.End
+	(*AttemptRecord)(nil), // 13: synapse.v1.AttemptRecord
+	(*NodeRecord)(nil),    // 14: synapse.v1.NodeRecord
+	(*PassRecord)(nil),    // 15: synapse.v1.PassRecord
+	(*Cell)(nil),          // 16: synapse.v1.Cell
+	(*PolicyRecord)(nil),  // 17: synapse.v1.PolicyRecord
+	(*QueueUse)(nil),      // 18: synapse.v1.QueueUse
+	(*Credit)(nil),        // 19: synapse.v1.Credit
+	(*Principal)(nil),     // 20: synapse.v1.Principal
+	(*Resources)(nil),     // 21: synapse.v1.Resources
+	(*Token)(nil),         // 22: synapse.v1.Token
+	(*JobSpec)(nil),       // 23: synapse.v1.JobSpec
+	(*Grant)(nil),         // 24: synapse.v1.Grant
+	(*Exit)(nil),          // 25: synapse.v1.Exit
+	(Cause)(0),            // 26: synapse.v1.Cause
+	(*Rendezvous)(nil),    // 27: synapse.v1.Rendezvous
+	(*Announcement)(nil),  // 28: synapse.v1.Announcement
 }
 var file_messages_record_proto_depIdxs = []int32{
-	17, // 0: synapse.v1.Deed.by:type_name -> synapse.v1.Principal
-	18, // 1: synapse.v1.Kept.amount:type_name -> synapse.v1.Resources
-	3,  // 2: synapse.v1.Promise.kept:type_name -> synapse.v1.Kept
-	4,  // 3: synapse.v1.Promise.told:type_name -> synapse.v1.Told
-	0,  // 4: synapse.v1.AfterKnown.state:type_name -> synapse.v1.JobState
-	19, // 5: synapse.v1.JobRecord.written_by:type_name -> synapse.v1.Token
-	20, // 6: synapse.v1.JobRecord.spec:type_name -> synapse.v1.JobSpec
-	17, // 7: synapse.v1.JobRecord.owner:type_name -> synapse.v1.Principal
-	0,  // 8: synapse.v1.JobRecord.state:type_name -> synapse.v1.JobState
-	19, // 9: synapse.v1.JobRecord.attempt:type_name -> synapse.v1.Token
-	2,  // 10: synapse.v1.JobRecord.cancel:type_name -> synapse.v1.Deed
-	2,  // 11: synapse.v1.JobRecord.hold:type_name -> synapse.v1.Deed
-	2,  // 12: synapse.v1.JobRecord.changed:type_name -> synapse.v1.Deed
-	5,  // 13: synapse.v1.JobRecord.promise:type_name -> synapse.v1.Promise
-	6,  // 14: synapse.v1.JobRecord.after_known:type_name -> synapse.v1.AfterKnown
-	21, // 15: synapse.v1.Place.grant:type_name -> synapse.v1.Grant
-	22, // 16: synapse.v1.Place.exit:type_name -> synapse.v1.Exit
-	23, // 17: synapse.v1.End.cause:type_name -> synapse.v1.Cause
-	19, // 18: synapse.v1.AttemptRecord.token:type_name -> synapse.v1.Token
-	8,  // 19: synapse.v1.AttemptRecord.places:type_name -> synapse.v1.Place
-	24, // 20: synapse.v1.AttemptRecord.rendezvous:type_name -> synapse.v1.Rendezvous
-	9,  // 21: synapse.v1.AttemptRecord.end:type_name -> synapse.v1.End
-	4,  // 22: synapse.v1.AttemptRecord.told:type_name -> synapse.v1.Told
-	19, // 23: synapse.v1.NodeRecord.written_by:type_name -> synapse.v1.Token
-	25, // 24: synapse.v1.NodeRecord.announcement:type_name -> synapse.v1.Announcement
-	2,  // 25: synapse.v1.NodeRecord.cordoned:type_name -> synapse.v1.Deed
-	2,  // 26: synapse.v1.NodeRecord.drained:type_name -> synapse.v1.Deed
-	2,  // 27: synapse.v1.NodeRecord.benched:type_name -> synapse.v1.Deed
-	2,  // 28: synapse.v1.NodeRecord.removed:type_name -> synapse.v1.Deed
-	2,  // 29: synapse.v1.NodeRecord.note:type_name -> synapse.v1.Deed
-	2,  // 30: synapse.v1.NodeRecord.closing:type_name -> synapse.v1.Deed
-	1,  // 31: synapse.v1.Cell.level:type_name -> synapse.v1.CellLevel
-	19, // 32: synapse.v1.PolicyRecord.written_by:type_name -> synapse.v1.Token
-	13, // 33: synapse.v1.PolicyRecord.cells:type_name -> synapse.v1.Cell
-	16, // 34: synapse.v1.PolicyRecord.credits:type_name -> synapse.v1.Credit
-	15, // 35: synapse.v1.PolicyRecord.uses:type_name -> synapse.v1.QueueUse
-	36, // [36:36] is the sub-list for method output_type
-	36, // [36:36] is the sub-list for method input_type
-	36, // [36:36] is the sub-list for extension type_name
-	36, // [36:36] is the sub-list for extension extendee
-	0,  // [0:36] is the sub-list for field type_name
+	20, // 0: synapse.v1.Deed.by:type_name -> synapse.v1.Principal
+	21, // 1: synapse.v1.Kept.amount:type_name -> synapse.v1.Resources
+	4,  // 2: synapse.v1.Promise.kept:type_name -> synapse.v1.Kept
+	5,  // 3: synapse.v1.Promise.told:type_name -> synapse.v1.Told
+	7,  // 4: synapse.v1.Promise.victims:type_name -> synapse.v1.Victim
+	22, // 5: synapse.v1.Victim.token:type_name -> synapse.v1.Token
+	1,  // 6: synapse.v1.Victim.rule:type_name -> synapse.v1.PreemptionRule
+	1,  // 7: synapse.v1.Preemption.rule:type_name -> synapse.v1.PreemptionRule
+	0,  // 8: synapse.v1.AfterKnown.state:type_name -> synapse.v1.JobState
+	22, // 9: synapse.v1.JobRecord.written_by:type_name -> synapse.v1.Token
+	23, // 10: synapse.v1.JobRecord.spec:type_name -> synapse.v1.JobSpec
+	20, // 11: synapse.v1.JobRecord.owner:type_name -> synapse.v1.Principal
+	0,  // 12: synapse.v1.JobRecord.state:type_name -> synapse.v1.JobState
+	22, // 13: synapse.v1.JobRecord.attempt:type_name -> synapse.v1.Token
+	3,  // 14: synapse.v1.JobRecord.cancel:type_name -> synapse.v1.Deed
+	3,  // 15: synapse.v1.JobRecord.hold:type_name -> synapse.v1.Deed
+	3,  // 16: synapse.v1.JobRecord.changed:type_name -> synapse.v1.Deed
+	6,  // 17: synapse.v1.JobRecord.promise:type_name -> synapse.v1.Promise
+	9,  // 18: synapse.v1.JobRecord.after_known:type_name -> synapse.v1.AfterKnown
+	24, // 19: synapse.v1.Place.grant:type_name -> synapse.v1.Grant
+	25, // 20: synapse.v1.Place.exit:type_name -> synapse.v1.Exit
+	26, // 21: synapse.v1.End.cause:type_name -> synapse.v1.Cause
+	8,  // 22: synapse.v1.End.preemption:type_name -> synapse.v1.Preemption
+	22, // 23: synapse.v1.AttemptRecord.token:type_name -> synapse.v1.Token
+	11, // 24: synapse.v1.AttemptRecord.places:type_name -> synapse.v1.Place
+	27, // 25: synapse.v1.AttemptRecord.rendezvous:type_name -> synapse.v1.Rendezvous
+	12, // 26: synapse.v1.AttemptRecord.end:type_name -> synapse.v1.End
+	5,  // 27: synapse.v1.AttemptRecord.told:type_name -> synapse.v1.Told
+	7,  // 28: synapse.v1.AttemptRecord.victims:type_name -> synapse.v1.Victim
+	22, // 29: synapse.v1.NodeRecord.written_by:type_name -> synapse.v1.Token
+	28, // 30: synapse.v1.NodeRecord.announcement:type_name -> synapse.v1.Announcement
+	3,  // 31: synapse.v1.NodeRecord.cordoned:type_name -> synapse.v1.Deed
+	3,  // 32: synapse.v1.NodeRecord.drained:type_name -> synapse.v1.Deed
+	3,  // 33: synapse.v1.NodeRecord.benched:type_name -> synapse.v1.Deed
+	3,  // 34: synapse.v1.NodeRecord.removed:type_name -> synapse.v1.Deed
+	3,  // 35: synapse.v1.NodeRecord.note:type_name -> synapse.v1.Deed
+	3,  // 36: synapse.v1.NodeRecord.closing:type_name -> synapse.v1.Deed
+	2,  // 37: synapse.v1.Cell.level:type_name -> synapse.v1.CellLevel
+	22, // 38: synapse.v1.PolicyRecord.written_by:type_name -> synapse.v1.Token
+	16, // 39: synapse.v1.PolicyRecord.cells:type_name -> synapse.v1.Cell
+	19, // 40: synapse.v1.PolicyRecord.credits:type_name -> synapse.v1.Credit
+	18, // 41: synapse.v1.PolicyRecord.uses:type_name -> synapse.v1.QueueUse
+	42, // [42:42] is the sub-list for method output_type
+	42, // [42:42] is the sub-list for method input_type
+	42, // [42:42] is the sub-list for extension type_name
+	42, // [42:42] is the sub-list for extension extendee
+	0,  // [0:42] is the sub-list for field type_name
 }
 
 func init() { file_messages_record_proto_init() }
@@ -1887,8 +2137,8 @@ func file_messages_record_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_messages_record_proto_rawDesc), len(file_messages_record_proto_rawDesc)),
-			NumEnums:      2,
-			NumMessages:   15,
+			NumEnums:      3,
+			NumMessages:   17,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -211,6 +211,18 @@ func (m *Promise) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
 	}
+	if len(m.Victims) > 0 {
+		for iNdEx := len(m.Victims) - 1; iNdEx >= 0; iNdEx-- {
+			size, err := m.Victims[iNdEx].MarshalToSizedBufferVT(dAtA[:i])
+			if err != nil {
+				return 0, err
+			}
+			i -= size
+			i = protohelpers.EncodeVarint(dAtA, i, uint64(size))
+			i--
+			dAtA[i] = 0x42
+		}
+	}
 	if m.Told != nil {
 		size, err := m.Told.MarshalToSizedBufferVT(dAtA[:i])
 		if err != nil {
@@ -257,6 +269,116 @@ func (m *Promise) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i -= len(m.Pool)
 		copy(dAtA[i:], m.Pool)
 		i = protohelpers.EncodeVarint(dAtA, i, uint64(len(m.Pool)))
+		i--
+		dAtA[i] = 0xa
+	}
+	return len(dAtA) - i, nil
+}
+
+func (m *Victim) MarshalVT() (dAtA []byte, err error) {
+	if m == nil {
+		return nil, nil
+	}
+	size := m.SizeVT()
+	dAtA = make([]byte, size)
+	n, err := m.MarshalToSizedBufferVT(dAtA[:size])
+	if err != nil {
+		return nil, err
+	}
+	return dAtA[:n], nil
+}
+
+func (m *Victim) MarshalToVT(dAtA []byte) (int, error) {
+	size := m.SizeVT()
+	return m.MarshalToSizedBufferVT(dAtA[:size])
+}
+
+func (m *Victim) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
+	if m == nil {
+		return 0, nil
+	}
+	i := len(dAtA)
+	_ = i
+	var l int
+	_ = l
+	if m.unknownFields != nil {
+		i -= len(m.unknownFields)
+		copy(dAtA[i:], m.unknownFields)
+	}
+	if m.LostMilliGpuSeconds != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.LostMilliGpuSeconds))
+		i--
+		dAtA[i] = 0x20
+	}
+	if m.Rule != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.Rule))
+		i--
+		dAtA[i] = 0x18
+	}
+	if m.Token != nil {
+		size, err := m.Token.MarshalToSizedBufferVT(dAtA[:i])
+		if err != nil {
+			return 0, err
+		}
+		i -= size
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(size))
+		i--
+		dAtA[i] = 0x12
+	}
+	if len(m.Job) > 0 {
+		i -= len(m.Job)
+		copy(dAtA[i:], m.Job)
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(len(m.Job)))
+		i--
+		dAtA[i] = 0xa
+	}
+	return len(dAtA) - i, nil
+}
+
+func (m *Preemption) MarshalVT() (dAtA []byte, err error) {
+	if m == nil {
+		return nil, nil
+	}
+	size := m.SizeVT()
+	dAtA = make([]byte, size)
+	n, err := m.MarshalToSizedBufferVT(dAtA[:size])
+	if err != nil {
+		return nil, err
+	}
+	return dAtA[:n], nil
+}
+
+func (m *Preemption) MarshalToVT(dAtA []byte) (int, error) {
+	size := m.SizeVT()
+	return m.MarshalToSizedBufferVT(dAtA[:size])
+}
+
+func (m *Preemption) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
+	if m == nil {
+		return 0, nil
+	}
+	i := len(dAtA)
+	_ = i
+	var l int
+	_ = l
+	if m.unknownFields != nil {
+		i -= len(m.unknownFields)
+		copy(dAtA[i:], m.unknownFields)
+	}
+	if m.LostMilliGpuSeconds != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.LostMilliGpuSeconds))
+		i--
+		dAtA[i] = 0x18
+	}
+	if m.Rule != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.Rule))
+		i--
+		dAtA[i] = 0x10
+	}
+	if len(m.ForJob) > 0 {
+		i -= len(m.ForJob)
+		copy(dAtA[i:], m.ForJob)
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(len(m.ForJob)))
 		i--
 		dAtA[i] = 0xa
 	}
@@ -337,6 +459,20 @@ func (m *JobRecord) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 	if m.unknownFields != nil {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
+	}
+	if m.Outranked != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.Outranked))
+		i--
+		dAtA[i] = 0x2
+		i--
+		dAtA[i] = 0xc8
+	}
+	if m.Preemptions != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.Preemptions))
+		i--
+		dAtA[i] = 0x2
+		i--
+		dAtA[i] = 0xc0
 	}
 	if len(m.GivenTo) > 0 {
 		i -= len(m.GivenTo)
@@ -701,6 +837,16 @@ func (m *End) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
 	}
+	if m.Preemption != nil {
+		size, err := m.Preemption.MarshalToSizedBufferVT(dAtA[:i])
+		if err != nil {
+			return 0, err
+		}
+		i -= size
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(size))
+		i--
+		dAtA[i] = 0x3a
+	}
 	if m.RanMs != 0 {
 		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.RanMs))
 		i--
@@ -767,6 +913,18 @@ func (m *AttemptRecord) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 	if m.unknownFields != nil {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
+	}
+	if len(m.Victims) > 0 {
+		for iNdEx := len(m.Victims) - 1; iNdEx >= 0; iNdEx-- {
+			size, err := m.Victims[iNdEx].MarshalToSizedBufferVT(dAtA[:i])
+			if err != nil {
+				return 0, err
+			}
+			i -= size
+			i = protohelpers.EncodeVarint(dAtA, i, uint64(size))
+			i--
+			dAtA[i] = 0x5a
+		}
 	}
 	if m.Told != nil {
 		size, err := m.Told.MarshalToSizedBufferVT(dAtA[:i])
@@ -1451,6 +1609,56 @@ func (m *Promise) SizeVT() (n int) {
 		l = m.Told.SizeVT()
 		n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
 	}
+	if len(m.Victims) > 0 {
+		for _, e := range m.Victims {
+			l = e.SizeVT()
+			n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
+		}
+	}
+	n += len(m.unknownFields)
+	return n
+}
+
+func (m *Victim) SizeVT() (n int) {
+	if m == nil {
+		return 0
+	}
+	var l int
+	_ = l
+	l = len(m.Job)
+	if l > 0 {
+		n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
+	}
+	if m.Token != nil {
+		l = m.Token.SizeVT()
+		n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
+	}
+	if m.Rule != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.Rule))
+	}
+	if m.LostMilliGpuSeconds != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.LostMilliGpuSeconds))
+	}
+	n += len(m.unknownFields)
+	return n
+}
+
+func (m *Preemption) SizeVT() (n int) {
+	if m == nil {
+		return 0
+	}
+	var l int
+	_ = l
+	l = len(m.ForJob)
+	if l > 0 {
+		n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
+	}
+	if m.Rule != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.Rule))
+	}
+	if m.LostMilliGpuSeconds != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.LostMilliGpuSeconds))
+	}
 	n += len(m.unknownFields)
 	return n
 }
@@ -1587,6 +1795,12 @@ func (m *JobRecord) SizeVT() (n int) {
 	if l > 0 {
 		n += 2 + l + protohelpers.SizeOfVarint(uint64(l))
 	}
+	if m.Preemptions != 0 {
+		n += 2 + protohelpers.SizeOfVarint(uint64(m.Preemptions))
+	}
+	if m.Outranked != 0 {
+		n += 2 + protohelpers.SizeOfVarint(uint64(m.Outranked))
+	}
 	n += len(m.unknownFields)
 	return n
 }
@@ -1650,6 +1864,10 @@ func (m *End) SizeVT() (n int) {
 	if m.RanMs != 0 {
 		n += 1 + protohelpers.SizeOfVarint(uint64(m.RanMs))
 	}
+	if m.Preemption != nil {
+		l = m.Preemption.SizeVT()
+		n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
+	}
 	n += len(m.unknownFields)
 	return n
 }
@@ -1697,6 +1915,12 @@ func (m *AttemptRecord) SizeVT() (n int) {
 	if m.Told != nil {
 		l = m.Told.SizeVT()
 		n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
+	}
+	if len(m.Victims) > 0 {
+		for _, e := range m.Victims {
+			l = e.SizeVT()
+			n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
+		}
 	}
 	n += len(m.unknownFields)
 	return n

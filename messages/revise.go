@@ -17,7 +17,7 @@ func (x *JobRecord) Revise() *JobRecord {
 		ExitCode: x.ExitCode, Outcome: x.Outcome, FinishedUnixMs: x.FinishedUnixMs, RanMs: x.RanMs,
 		PrepareFailedOn: x.PrepareFailedOn, Changed: x.Changed, Uid: x.Uid, MemoryByShare: x.MemoryByShare,
 		LimitByDefault: x.LimitByDefault, Promise: x.Promise, AfterKnown: x.AfterKnown, GivenTo: x.GivenTo,
-		unknownFields: x.unknownFields,
+		Preemptions: x.Preemptions, Outranked: x.Outranked, unknownFields: x.unknownFields,
 	}
 }
 
@@ -26,7 +26,7 @@ func (x *AttemptRecord) Revise() *AttemptRecord {
 	return &AttemptRecord{
 		Job: x.Job, Token: x.Token, Run: x.Run, Places: x.Places, Rendezvous: x.Rendezvous,
 		CommittedUnixMs: x.CommittedUnixMs, StartedUnixMs: x.StartedUnixMs, End: x.End, Told: x.Told,
-		StartByLeftMs: x.StartByLeftMs,
+		StartByLeftMs: x.StartByLeftMs, Victims: x.Victims,
 		unknownFields: x.unknownFields,
 	}
 }

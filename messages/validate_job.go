@@ -330,6 +330,7 @@ func (x *JobSpec) validTimes() error {
 		duration("restart.backoff_ms", x.GetRestart().GetBackoffMs()),
 		duration("lost_grace_ms", x.GetLostGraceMs()),
 		duration("stop_when_lost_ms", x.GetStopWhenLostMs()),
+		duration("checkpoint_ms", x.GetCheckpointMs()),
 	)
 }
 

@@ -28,6 +28,8 @@ func (x *JobRecord) Validate() error {
 		between("failures", int64(x.GetFailures()), 0, 1<<31-1),
 		between("infra_restarts", int64(x.GetInfraRestarts()), 0, 1<<31-1),
 		maybe("promise", x.GetPromise()),
+		between("preemptions", int64(x.GetPreemptions()), 0, 1<<31-1),
+		between("outranked", int64(x.GetOutranked()), 0, int64(x.GetPreemptions())),
 	)
 }
 
@@ -47,6 +49,24 @@ func (x *Promise) valid() error {
 		between("left_ms", x.GetLeftMs(), 0, 1<<53),
 		between("slips", int64(x.GetSlips()), 0, 1<<31-1),
 		between("run", int64(x.GetRun()), 1, 1<<31-1),
+		parts("victims", x.GetVictims(), 0, maxVictims),
+	)
+}
+
+// maxVictims is more than any gang needs: one has a task on each machine at the least.
+const maxVictims = 1 << 20
+
+func (x *Victim) valid() error {
+	return first(
+		id("job", x.GetJob()), part("token", x.GetToken()), said("rule", x.GetRule()),
+		between("lost_milli_gpu_seconds", x.GetLostMilliGpuSeconds(), 0, math.MaxInt64),
+	)
+}
+
+func (x *Preemption) valid() error {
+	return first(
+		id("for_job", x.GetForJob()), said("rule", x.GetRule()),
+		between("lost_milli_gpu_seconds", x.GetLostMilliGpuSeconds(), 0, math.MaxInt64),
 	)
 }
 
@@ -60,7 +80,9 @@ func (x *Place) valid() error {
 	)
 }
 
-func (x *End) valid() error { return said("cause", x.GetCause()) }
+func (x *End) valid() error {
+	return first(said("cause", x.GetCause()), maybe("preemption", x.GetPreemption()))
+}
 
 // Validate refuses an attempt's record that cannot have been committed.
 func (x *AttemptRecord) Validate() error {
@@ -72,6 +94,7 @@ func (x *AttemptRecord) Validate() error {
 		unique("places", x.GetPlaces(), (*Place).GetRank),
 		maybe("rendezvous", x.GetRendezvous()),
 		maybe("end", x.GetEnd()),
+		parts("victims", x.GetVictims(), 0, maxVictims),
 		duration("start_by_left_ms", x.GetStartByLeftMs()),
 	)
 }

@@ -47,6 +47,8 @@ type burst struct {
 	turn  int     // which of the jobs has its turn, where there are queues
 	needs []int64 // of each amount that they count, likewise
 	over  *Over   // the limit that stopped it last
+
+	hunted int64 // until then nobody looks for whom to stop for it
 }
 
 // waits finds the first job of the burst that still waits, and lets go of those before it.

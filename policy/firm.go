@@ -33,6 +33,7 @@ type Firm struct {
 	Left  int64              // until its bound; topology.Never: it has none
 	Slips int
 	Told  Foretold // first; Made below 0: by an earlier leader
+	Stops []Victim // for it; none: it waits for what ends by itself
 }
 
 // Foretold is what a job was told first: when, when it was expected to start, and by when at the latest it was to.
@@ -53,7 +54,7 @@ func (j *Judgement) sayFirm() {
 		p.slips, p.unsaid = max(slips, p.slips), false
 		j.d.Firm = append(j.d.Firm, Firm{
 			Job: p.e.Job, Pool: p.pool, Order: p.order, Where: p.place, Left: left(p.bound, j.now), Slips: p.slips,
-			Told: p.e.told.known(),
+			Told: p.e.told.known(), Stops: p.victims(),
 		})
 	}
 }
@@ -95,6 +96,9 @@ func (j *Judgement) Inherit(f *Firm, now int64) bool {
 	}
 	if f.Left < topology.Never {
 		p.bound = now + f.Left
+	}
+	for _, v := range f.Stops {
+		p.stops = append(p.stops, stop{Victim: v})
 	}
 	j.orders = max(j.orders, f.Order)
 	j.away[f.Job] = p
@@ -149,7 +153,7 @@ func (j *Judgement) restore() {
 	}
 	for _, p := range j.parked() {
 		e := j.queue.jobs[p.e.Job]
-		j.poolNamed(p.pool).firm = p
+		j.holdTurn(p)
 		switch p.blind = p.blind && j.ends.Unheard(p.place); {
 		case e == nil && j.now < j.keptUntil(p):
 			j.view.Keep(p.keep, j.unheld(p))

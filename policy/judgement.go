@@ -42,6 +42,7 @@ type Judgement struct {
 	horizon *topology.Horizon
 	now     int64
 	round   uint64 // of passes: what a group was refused holds for one
+	hunts   int    // for whom to stop, in this pass
 
 	bursts bursts
 	lineUp []*burst // of this pass: all that waited after the guard, in order
@@ -103,7 +104,7 @@ func (j *Judgement) begin(view *topology.Fabric, queue *Queue, now int64) {
 	if j.view != view || j.queue != queue {
 		j.forget(view, queue)
 	}
-	j.now, j.d, j.wake = now, Decisions{}, 0
+	j.now, j.d, j.wake, j.hunts = now, Decisions{}, 0, 0
 	j.round++
 	j.found.Again()
 	j.settleShares()
@@ -237,16 +238,17 @@ func (j *Judgement) admit(b *burst, e *entry, p topology.Placement, t terms) {
 		j.lend(lender, e, b, p)
 	}
 	j.record.started(e, j.now)
+	stops := e.promised.told()
 	promised := j.serve(e, p)
 	a := j.queue.Admit(j.view, e.Job, p)
-	a.Told, a.Promised = e.told.known(), promised
+	a.Told, a.Promised, a.Stops = e.told.known(), promised, stops
 	a.Traits, a.Estimate, a.Grace, a.StartBy = b.traits, b.estimate, e.Grace, t.startBy
 	j.ends.Admitted(&a, j.now)
 	j.charge(b, e, t.guarded)
 	if j.shares != nil {
 		j.shares.take(e.Job, &hold{
 			queue: e.Queue, owner: e.Owner, pool: b.traits.Pool, total: totalOf(&e.Gang), size: b.traits.Size,
-			since: j.now, nodes: nodesOf(p),
+			since: j.now, nodes: nodesOf(p), fixed: e.Fixed,
 		})
 	}
 	j.d.Admit = append(j.d.Admit, a)

@@ -41,6 +41,9 @@ func hardAfter(start, limit, grace int64) int64 {
 // mayBorrow reports whether what a promise keeps may be lent to a job, and by when it must then start; 0: whenever.
 func (j *Judgement) mayBorrow(p *promise, b *burst, e *entry) (startBy int64, ok bool) {
 	hard := hardAfter(j.now, e.Limit, e.Grace)
+	if p.isStopping() { // nobody is stopped for a third
+		return 0, false
+	}
 	if p.blind { // until then its bound may be later than what was told
 		return 0, false
 	}

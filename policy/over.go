@@ -21,10 +21,18 @@ type Over struct {
 	Has   int64
 	Most  int64
 	each  bool // it is of each owner, whoever that is
+	fixed bool // it is what is assured, to jobs that are not to be stopped
 }
 
 // String is the answer to why the job waits.
 func (o *Over) String() string {
+	switch {
+	case o.fixed && o.What == "":
+		return fmt.Sprintf("%s is assured nothing, and the job is not to be stopped (preemptible: false)", o.Queue)
+	case o.fixed:
+		return fmt.Sprintf("%s has %s of %s %s assured in jobs that are not to be stopped, as this one",
+			o.Queue, amountText(o.What, o.Has), amountText(o.What, o.Most), o.What)
+	}
 	who, where := o.Queue, ""
 	if o.Owner != "" {
 		who, where = o.Owner, " in "+o.Queue
@@ -118,6 +126,21 @@ func (j *Judgement) Never(g *topology.Gang, traits *Traits) *Over {
 	return nil
 }
 
+// beyond finds what is assured to a queue and would not hold all in it that is not to be stopped; nil: nothing.
+func (s *shares) beyond(leaf *share, needs []int64) *Over {
+	assured := false
+	for h := leaf; h != nil; h = h.parent {
+		assured = assured || h.assured
+		if i := exceeded(h.quota, h.fixed, needs); i >= 0 {
+			return &Over{Queue: h.name, What: s.amounts[i], Has: h.fixed[i], Most: h.quota[i], fixed: true}
+		}
+	}
+	if !assured {
+		return &Over{Queue: leaf.name, fixed: true}
+	}
+	return nil
+}
+
 func (h *share) eachIsLimited() bool {
 	return h.each.running >= 0 || h.each.machines >= 0 ||
 		slices.ContainsFunc(h.each.amounts, func(n int64) bool { return n >= 0 })
@@ -154,7 +177,10 @@ func (j *Judgement) isOver(b *burst, e *entry, p *topology.Placement) bool {
 		nodes = nodesOf(*p)
 	}
 	needs := j.shares.needs(b.traits.Pool, totalOf(&e.Gang))
-	b.over = j.shares.over(j.shares.leaf(e.Queue, e.Owner), e.Owner, needs, nodes)
+	leaf := j.shares.leaf(e.Queue, e.Owner)
+	if b.over = j.shares.over(leaf, e.Owner, needs, nodes); b.over == nil && e.Fixed {
+		b.over = j.shares.beyond(leaf, needs)
+	}
 	return b.over != nil
 }
 

@@ -20,6 +20,8 @@ type Admission struct {
 	// is committed.
 	Told     Foretold
 	Promised bool
+	// Stops are those that were told to stop for it.
+	Stops []Victim
 }
 
 // Joined is a job that waits, and with whom.

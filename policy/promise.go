@@ -21,6 +21,7 @@ type promise struct {
 	bound int64 // by when it will be: topology.Never where it holds somebody without a limit
 	firm  bool
 	made  int64 // when it was
+	stops []stop
 	firmly
 }
 
@@ -50,7 +51,7 @@ func (j *Judgement) keep(p *promise) {
 		j.orders++
 		p.order, p.unsaid = j.orders, true
 		j.firm = append(j.firm, p)
-		j.poolNamed(p.pool).firm = p
+		j.holdTurn(p)
 		p.bound = j.horizon.When(p.place, topology.ByLimit)
 		j.wakeAt(j.keptUntil(p))
 	} else {
@@ -58,6 +59,13 @@ func (j *Judgement) keep(p *promise) {
 	}
 	j.view.Keep(p.keep, p.place)
 	j.record.tell(j, p)
+}
+
+// holdTurn notes that a pool's turn is that of a promise, unless others are stopped for it: that takes no turn.
+func (j *Judgement) holdTurn(p *promise) {
+	if !p.isStopping() {
+		j.poolNamed(p.pool).firm = p
+	}
 }
 
 // drop gives up a promise.
@@ -90,6 +98,8 @@ func (j *Judgement) own(p *promise) []topology.KeepID {
 func (j *Judgement) serveFirm() {
 	for _, p := range slices.Clone(j.firm) {
 		switch {
+		case p.isStopping():
+			j.serveStopping(p)
 		case j.isOver(p.b, p.e, &p.place):
 			j.giveUp(p)
 		case j.startPromised(p):
@@ -152,7 +162,7 @@ func nobody(topology.NodeID) bool { return false }
 
 // keptUntil is until when a firm promise is kept whatever happens: one without a bound may wait for what never ends.
 func (j *Judgement) keptUntil(p *promise) int64 {
-	if p.bound < topology.Never {
+	if p.bound < topology.Never || p.isStopping() {
 		return topology.Never
 	}
 	return p.made + int64(j.settings.KeepMost)

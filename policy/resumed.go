@@ -11,6 +11,7 @@ type Holding struct {
 	Gang   topology.Gang
 	Traits Traits
 	Nodes  []topology.NodeID // each once
+	Fixed  bool              // as in Waiting
 	// Since (ns) is from when it has it; 0: from now on, as far as is known.
 	Since int64
 }
@@ -42,7 +43,7 @@ func (j *Judgement) Occupies(h Holding, nowNs int64) {
 	j.now = max(j.now, nowNs)
 	x := &hold{
 		queue: h.Traits.Queue, owner: h.Traits.Owner, pool: h.Traits.Pool, total: totalOf(&h.Gang), size: h.Traits.Size,
-		since: nowNs, nodes: h.Nodes,
+		since: nowNs, nodes: h.Nodes, fixed: h.Fixed,
 	}
 	j.shares.take(h.Job, x)
 	if h.Since != 0 && h.Since < nowNs {

@@ -27,8 +27,10 @@ type share struct {
 	weight       int64
 	order        Order
 	each         perOwner
+	preempts     preemption
 
 	has   []int64 // what its jobs hold
+	fixed []int64 // of that, what is not to be stopped
 	used  used
 	owned map[string]*holding // by owner
 	turns turns               // of a pass
@@ -53,6 +55,7 @@ type hold struct {
 	total              topology.Resources
 	size, since        int64
 	nodes              []topology.NodeID // each once
+	fixed              bool              // it is not to be stopped
 	leaf               *share
 }
 
@@ -78,7 +81,7 @@ func newShares(q *Queues, order Order) *shares {
 		}
 	}
 	s.root = s.newShare("", nil)
-	s.root.order = order
+	s.root.order, s.root.preempts.minRun = order, usualMinRun
 	for left := len(q.Queues); left > 0; { // parents first, wherever they stand
 		for i := range q.Queues {
 			if s.add(&q.Queues[i]) {
@@ -101,10 +104,10 @@ func (s *shares) newShare(name string, parent *share) *share {
 	}
 	h := &share{
 		name: name, parent: parent, weight: 1, quota: none, limit: none, each: perOwner{none, -1, -1},
-		has: make([]int64, len(s.amounts)), owned: map[string]*holding{},
+		has: make([]int64, len(s.amounts)), fixed: make([]int64, len(s.amounts)), owned: map[string]*holding{},
 	}
 	if h.own = h; parent != nil {
-		h.weight, h.order, h.at = parent.weight, parent.order, parent.at
+		h.weight, h.order, h.at, h.preempts = parent.weight, parent.order, parent.at, parent.preempts
 		parent.below = append(parent.below, h)
 	}
 	return h
@@ -123,6 +126,7 @@ func (s *shares) add(q *QueueSpec) bool {
 	s.named[q.Name] = h
 	h.quota, h.limit, h.each.amounts = s.vector(q.Quota), s.vector(q.Limit), s.vector(q.Owner.Amounts)
 	h.assured = len(q.Quota) > 0
+	h.preempts.change(&q.Preemption)
 	if q.Weight != nil {
 		h.weight = *q.Weight
 	}
@@ -233,9 +237,16 @@ func (s *shares) give(job topology.JobID, now int64, forgiven bool) {
 }
 
 func (s *shares) move(x *hold, by, now int64) {
-	needs := s.needs(x.pool, x.total)
 	for h := x.leaf; h != nil; h = h.parent {
 		h.used.change(by*x.size, now)
+	}
+	s.count(x, by)
+}
+
+// count counts what a job has, or counts it no more.
+func (s *shares) count(x *hold, by int64) {
+	needs := s.needs(x.pool, x.total)
+	for h := x.leaf; h != nil; h = h.parent {
 		o := h.owned[x.owner]
 		if o == nil {
 			o = &holding{has: make([]int64, len(s.amounts)), on: map[topology.NodeID]int{}}
@@ -244,6 +255,9 @@ func (s *shares) move(x *hold, by, now int64) {
 		for i, n := range needs {
 			h.has[i] += by * n
 			o.has[i] += by * n
+			if x.fixed {
+				h.fixed[i] += by * n
+			}
 		}
 		o.running += by
 		for _, node := range x.nodes {

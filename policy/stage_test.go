@@ -46,7 +46,8 @@ type stage struct {
 	looks  func()   // after each pass
 	// slowDisk: what is said of firm promises is not on disk until the test says so.
 	slowDisk bool
-	instead  Planner // of the Judgement; nil: that one plans
+	fixed    map[topology.JobID]bool // those that are not to be stopped
+	instead  Planner                 // of the Judgement; nil: that one plans
 }
 
 func newStage(t *testing.T, settings Settings, machines, racks int) *stage {
@@ -126,7 +127,7 @@ func (s *stage) happen() {
 		case a.started < 0 && a.over < 0 && (a.at+1)*second <= s.now && !s.waits(a):
 			s.queue.Add(Waiting{
 				Job: a.id, Gang: a.gang, Arrived: a.at, Since: s.now, Owner: a.owner, Queue: a.queue, Priority: a.priority,
-				Limit: a.limit * second, Grace: a.grace * second,
+				Limit: a.limit * second, Grace: a.grace * second, Fixed: s.fixed[a.id],
 			})
 		}
 	}

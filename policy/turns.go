@@ -71,10 +71,10 @@ func (b *burst) advance() bool {
 
 // attend starts a job, or promises it room; false: its burst is left for this pass.
 func (j *Judgement) attend(b *burst, e *entry) bool {
-	if j.isOver(b, e, nil) {
-		return false
+	if !j.isOver(b, e, nil) && j.tryStart(b, e) {
+		return true
 	}
-	return j.tryStart(b, e) || b.over == nil && j.promise(b, e)
+	return j.preempt(b, e) || b.over == nil && j.promise(b, e)
 }
 
 // enter lets a queue, and all above it, take part in the pass.

@@ -114,12 +114,11 @@ func (w *World) panicked(m *mailbox, message, reason any, stack []byte) {
 	w.violate("panic", "%s/%s at %s: %v\n%s", m.proc.address, m.self.Id, describe(unwrapped(message)), reason, stack)
 }
 
-// newInvariants are all of them, for one run. S12 (whole-gang preemption) is missing: nothing preempts yet, and an
-// invariant that cannot fail is not one.
+// newInvariants are all of them, for one run.
 func newInvariants() []Invariant {
 	return []Invariant{
 		newOneOwner(), newBooksBalance(), newBarrier(), newOneDecision(), newTokensGrow(), newEpochsGrow(), newShapeKept(),
-		newAcknowledgedKept(), newIdempotent(), newFreedOnEvidence(), newOwnFacts(),
+		newAcknowledgedKept(), newIdempotent(), newFreedOnEvidence(), newWholeGang(), newOwnFacts(),
 		newAtRest(), newBounded(), newCauseBeforeStop(), newBehindStops(), newHoldHolds(), newFaultlessStay(),
 		newFenceHolds(), newSuccessStays(),
 		newHonestBelieved(), newOwnUID(), newBeginKept(), newClosingKept(), newLearnedOnce(), newSameAnswer(),

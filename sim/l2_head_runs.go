@@ -165,7 +165,7 @@ func (w *World) ahead() bool { return w.draw.Settings.Order == policy.Expected }
 // unkept is what a machine has free that its leader keeps for no other job.
 func (w *World) unkept(p *process, m *machine, job *messages.JobRecord) topology.Capacity {
 	c := m.proc.node.Ledger().Capacity()
-	if p == nil || p.leader == nil || !w.ahead() {
+	if p == nil || p.leader == nil {
 		return c
 	}
 	return c.Less(p.leader.KeptForOthers(m.id, topology.JobID(job.Id))).Floored()
@@ -196,7 +196,7 @@ func (c *headRuns) trulyWaits(w *World, page *jobPage) bool {
 		}
 
 	}
-	return !w.books.owes(page)
+	return !w.books.owes(page) && !w.books.awaitsVictims(page)
 }
 
 func (c *headRuns) waits(w *World, page *jobPage) bool {

@@ -48,6 +48,8 @@ type run struct {
 	place    int           // among those that are expected to end, from 1; 0: it is none of them
 	counted  bool          // what is learned counts it as running
 	ended    bool          // its end was on disk when it was read
+
+	prepared time.Duration // how long it took until its barrier; 0: nobody here knows
 }
 
 // nodesOf are the machines of what lies on them, one machine's after the other.
@@ -139,6 +141,9 @@ func (s *Scheduler) onForeseen(ctx actor.Context, m foreseen) {
 		r.starts = m.Starts
 	}
 	if m.Began != 0 {
+		if r.began == 0 && r.token.Epoch == s.p.Epoch {
+			r.prepared = m.Began.Since(r.since)
+		}
 		s.countOut(r, nil) // it had been taken to have begun at another moment
 		r.since, r.began = m.Began, m.Began
 		resumed := r.traits.Size == 0

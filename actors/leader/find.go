@@ -53,5 +53,6 @@ func (s *Scheduler) onFound(ctx actor.Context, m actors.Found) {
 		s.embody(ctx, e, m.Job, m.Attempts)
 		s.await(ctx, e, m.Job)
 		s.resight(ctx, e)
+		s.stopVictims(ctx)
 	}
 }

@@ -34,25 +34,27 @@ type Job struct {
 	owed []*messages.AttemptRecord // earlier ones that lack evidence: debts
 
 	// To be on disk.
-	writing  bool
-	next     draft
-	exits    map[topology.Token]map[int32]notedExit
-	end      *messages.End
-	cancel   *messages.Deed
-	wish     *holdWish              // what was wanted last of hold and release; nil: what is on disk
-	respec   *specWish              // another spec that is wanted; nil: what is on disk
-	firm     *firmWish              // another firm promise that is to be; nil: what is on disk
-	foregone []*messages.AfterKnown // how jobs ended that this one waits for
-	started  int64                  // wall time of the barrier, to be noted
-	decide   *granted
-	moved    *moveOff // a machine of the attempt in the making is being emptied
-	askers   []asker
+	writing    bool
+	next       draft
+	exits      map[topology.Token]map[int32]notedExit
+	end        *messages.End
+	cancel     *messages.Deed
+	wish       *holdWish              // what was wanted last of hold and release; nil: what is on disk
+	respec     *specWish              // another spec that is wanted; nil: what is on disk
+	firm       *firmWish              // another firm promise that is to be; nil: what is on disk
+	foregone   []*messages.AfterKnown // how jobs ended that this one waits for
+	started    int64                  // wall time of the barrier, to be noted
+	decide     *granted
+	moved      *moveOff             // a machine of the attempt in the making is being emptied
+	preemption *messages.Preemption // for whom it is to be stopped, where that is the cause
+	askers     []asker
 
 	// The attempt in the making, and the machines of all attempts.
 	coordinator *actor.PID
 	token       topology.Token
-	told        *messages.Told // first, of what waited for it
-	promised    bool           // by a firm promise
+	told        *messages.Told     // first, of what waited for it
+	promised    bool               // by a firm promise
+	victims     []*messages.Victim // that were stopped for it
 	contacts    map[topology.NodeID]*contact
 	resend      actors.Resend
 	timers      uint64 // numbers the timers of a state: older ones are stale
@@ -177,6 +179,10 @@ func (j *Job) Receive(ctx actor.Context) {
 		j.onNodeLost(ctx, m)
 	case nodeGone:
 		j.onNodeGone(ctx, m)
+	case preempt:
+		j.onPreempt(ctx, m)
+	case spared:
+		j.onSpared(ctx, m)
 	case moveOff:
 		j.onMoveOff(ctx, m)
 	case drains:
@@ -311,7 +317,7 @@ func (j *Job) onAdmit(ctx actor.Context, m admit) {
 	if j.asked > 1 { // the last wish to wait may have crossed with this, and would leave it in the queue
 		ctx.Send(j.peers.scheduler, withdraws{Job: j.id, Admitted: true})
 	}
-	j.asked, j.told, j.promised = 0, m.Told, m.Promised
+	j.asked, j.told, j.promised, j.victims = 0, m.Told, m.Promised, m.Victims
 	j.states.Become("admitted", jobReserving)
 	j.moved, j.begunBefore, j.ranBefore, j.begun, j.noOther = nil, false, false, 0, m.NoOther
 	j.startBy, j.ready = m.StartBy, m.Ready
@@ -399,6 +405,9 @@ func (j *Job) finish(ctx actor.Context, cause messages.Cause, detail string, nod
 		return
 	}
 	j.end = &messages.End{Cause: cause, Detail: detail, Rank: -1, Node: string(node), AtUnixMs: j.p.Clock.WallMs()}
+	if cause == messages.Cause_CAUSE_PREEMPTED {
+		j.end.Preemption = j.preemption
+	}
 	j.advance(ctx)
 }
 

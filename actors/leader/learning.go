@@ -96,6 +96,9 @@ func (s *Scheduler) onRunEnded(ctx actor.Context, m runEnded) {
 		return
 	}
 	s.remembers(func(p policy.Rememberer) { p.Ended(m.Job, int64(actors.Millis(m.End.RanMs))) })
+	if m.End.GetPreemption().GetRule() == messages.PreemptionRule_PREEMPTION_RULE_PRIORITY {
+		s.noteOutranked(e, e.outranked.times+1)
+	}
 	r := e.run
 	if r != nil && r.token != m.Token {
 		r = nil

@@ -114,6 +114,7 @@ func (j *Job) closeAttempt(rec *messages.JobRecord, a *messages.AttemptRecord) {
 	case a.End.Cause == messages.Cause_CAUSE_SUCCEEDED:
 		conclude(rec, messages.JobState_JOB_STATE_SUCCEEDED, 0, "", now)
 	case rec.Cancel == nil && a.End.Cause != messages.Cause_CAUSE_TIME_LIMIT && finishedByItself(a):
+		notePreempted(rec, a.End, -1)
 		concludeLate(rec, a, now)
 	case rec.Cancel != nil:
 		conclude(rec, messages.JobState_JOB_STATE_CANCELLED, 0, wordsOfCancel(rec.Cancel), now)
@@ -121,6 +122,8 @@ func (j *Job) closeAttempt(rec *messages.JobRecord, a *messages.AttemptRecord) {
 		conclude(rec, messages.JobState_JOB_STATE_TIMED_OUT, 0, a.End.Detail, now)
 	case a.End.Cause == messages.Cause_CAUSE_MEMBER_FAILED:
 		j.closeFailed(rec, a, now)
+	case a.End.Cause == messages.Cause_CAUSE_PREEMPTED:
+		j.waitAgain(rec, a, now)
 	case a.End.Cause == messages.Cause_CAUSE_REQUEUED, a.End.Cause == messages.Cause_CAUSE_START_BY:
 		j.waitAgain(rec, a, now)
 	case a.End.Cause == messages.Cause_CAUSE_PREPARE_FAILED && faultOf(a) == messages.Fault_FAULT_JOB,

@@ -39,6 +39,7 @@ func (s *Scheduler) onPlan(ctx actor.Context) {
 	s.tellWaiting(ctx, d.Joined)
 	s.tellStarts(ctx)
 	s.p.Host.Took(TookPass, s.p.Clock.Now().Since(now))
+	s.stopVictims(ctx)
 }
 
 func (s *Scheduler) onPatienceOver(ctx actor.Context, m patienceOver) {
@@ -88,7 +89,7 @@ func (s *Scheduler) admit(ctx actor.Context, a policy.Admission) {
 		m.room.Claim(&who, slot.Amount)
 	}
 	told.NoOther = s.indispensable(e.refused)
-	told.Told, told.Promised = s.firstTold(e, a.Told), a.Promised
+	told.Told, told.Promised, told.Victims = s.firstTold(e, a.Told), a.Promised, toVictims(a.Stops)
 	ctx.Send(e.pid, told)
 	s.waitsNoMore(ctx, a.Job) // it may decline, and shows nothing then
 	s.doubtLater(ctx, claim{Job: a.Job, Token: told.Token, Targets: told.Targets})
@@ -152,6 +153,7 @@ func (s *Scheduler) onWaits(ctx actor.Context, m waits) {
 		Since: int64(s.p.Clock.Now()), Patience: int64(actors.Millis(spec.GetTopology().GetPatienceMs())),
 		Owner: m.Record.GetOwner().Known(), Queue: spec.GetQueue(), Name: spec.GetName(),
 		Limit: limit, Grace: int64(actors.GraceOf(spec, s.p.Constants)), Lent: int64(m.Lent),
+		Fixed: spec.GetNotPreemptible(),
 	})
 	s.plan(ctx)
 }
@@ -171,7 +173,7 @@ func (s *Scheduler) onWithdraws(ctx actor.Context, m withdraws) {
 		s.plan(ctx) // what was kept for it is others' now, or will be
 	})
 	if e != nil && (e.promise != nil || owed) && e.pid != nil { // it may have been told after it had said so
-		e.promise = nil
+		s.setPromise(ctx, e, nil)
 		ctx.Send(e.pid, promised{})
 	}
 }

@@ -32,7 +32,7 @@ func (s *Scheduler) tellFirm(ctx actor.Context, firm []policy.Firm) {
 		if e == nil || e.pid == nil || e.remakes {
 			continue // who is recreated is told then
 		}
-		e.promise = s.toPromise(e, &firm[i])
+		s.setPromise(ctx, e, s.toPromise(e, &firm[i]))
 		ctx.Send(e.pid, promised{e.promise})
 	}
 }
@@ -44,6 +44,7 @@ func (s *Scheduler) toPromise(e *livingJob, f *policy.Firm) *messages.Promise {
 	}
 	p := &messages.Promise{
 		Pool: f.Pool, Order: f.Order, Slips: int32(f.Slips), Run: e.runs + 1, Told: s.firstTold(e, f.Told),
+		Victims: toVictims(f.Stops),
 	}
 	if f.Left < topology.Never {
 		p.LeftMs = max(actors.Instant(f.Left).Since(0).Milliseconds(), 1)
@@ -83,9 +84,13 @@ func (s *Scheduler) inherit(ctx actor.Context, e *livingJob, rec *messages.JobRe
 		s.remembers(func(p policy.Rememberer) { p.Committed(e.id) })
 		return
 	}
-	e.promise, e.runs = rec.Promise, rec.Runs
+	s.setPromise(ctx, e, rec.Promise)
+	e.written, e.runs = rec.Promise, rec.Runs
 	p := rec.Promise
-	f := policy.Firm{Job: e.id, Pool: p.GetPool(), Order: p.GetOrder(), Slips: int(p.GetSlips()), Left: topology.Never}
+	f := policy.Firm{
+		Job: e.id, Pool: p.GetPool(), Order: p.GetOrder(), Slips: int(p.GetSlips()), Left: topology.Never,
+		Stops: fromVictims(p.GetVictims()),
+	}
 	if ms := p.GetLeftMs(); ms > 0 {
 		f.Left = int64(actors.Millis(ms))
 	}
@@ -99,7 +104,7 @@ func (s *Scheduler) inherit(ctx actor.Context, e *livingJob, rec *messages.JobRe
 	goesOn := false
 	s.remembers(func(p policy.Rememberer) { goesOn = p.Inherit(&f, int64(s.p.Clock.Now())) })
 	if e.promise != nil && !goesOn {
-		e.promise = nil
+		s.setPromise(ctx, e, nil)
 		ctx.Send(e.pid, promised{})
 	}
 }
@@ -114,9 +119,14 @@ func (s *Scheduler) sameMachines(p *messages.Promise) bool {
 
 // onPromiseWritten lets go of what was kept because it was on disk, unless that is not what was asked for last.
 func (s *Scheduler) onPromiseWritten(ctx actor.Context, m promiseWritten) {
-	if e := s.jobs[m.Job]; e == nil || e.promise != m.Promise {
+	e := s.jobs[m.Job]
+	if e == nil {
 		return
 	}
+	if e.written = m.Promise; e.promise != m.Promise {
+		return
+	}
+	s.stopVictims(ctx)
 	s.remembers(func(p policy.Rememberer) {
 		if p.Written(m.Job) {
 			s.plan(ctx)
@@ -126,7 +136,7 @@ func (s *Scheduler) onPromiseWritten(ctx actor.Context, m promiseWritten) {
 
 func (s *Scheduler) onRedeemed(ctx actor.Context, m redeemed) {
 	if e := s.jobs[m.Job]; e != nil {
-		e.promise = nil
+		s.setPromise(ctx, e, nil)
 		s.remembers(func(p policy.Rememberer) { p.Committed(m.Job) })
 		s.plan(ctx) // the next one's turn may have waited for it
 	}

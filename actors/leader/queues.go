@@ -198,6 +198,7 @@ func (s *Scheduler) occupy() {
 		if r := e.run; is && r != nil && r.over == 0 && !r.ended && (ends{s}).Runs(id) {
 			planner.Occupies(policy.Holding{
 				Job: id, Gang: messages.GangOf(e.rec.Spec), Traits: traitsOf(e.rec, s.poolsNow()), Nodes: each(r.nodes),
+				Fixed: e.rec.Spec.GetNotPreemptible(),
 				Since: int64(r.began),
 			}, int64(s.p.Clock.Now()))
 		}

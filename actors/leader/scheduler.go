@@ -62,6 +62,8 @@ type Scheduler struct {
 	queues    described
 	waiting   waitingJobs
 	followers map[topology.JobID][]topology.JobID // the jobs that wait for one to end
+	// preempters are the jobs for which others are stopped.
+	preempters map[topology.JobID]*livingJob
 }
 
 // livingJob is one job from its submit until nothing of it is left to do.
@@ -90,6 +92,10 @@ type livingJob struct {
 
 	withheld int    // machines with a later run of it than the store knows
 	uid      uint32 // of its tasks, and held for it; 0: it names a user, or was given none
+
+	written   *messages.Promise // that its record on disk has
+	stopped   victimOf          // for whom its actor was told to stop
+	outranked outranked
 }
 
 // requestKey names a client's request.
@@ -126,6 +132,7 @@ func newScheduler(p *Ports) actor.Actor {
 		damaged: map[topology.JobID]*damagedJob{}, uids: uids,
 		greetings: newGreetings(), behind: newBehind(), learning: learning{cells: policy.NewCells()},
 		waiting: waitingJobs{}, followers: map[topology.JobID][]topology.JobID{},
+		preempters: map[topology.JobID]*livingJob{},
 	}
 	if s.planner = p.Planner; s.planner == nil {
 		s.planner = p.Settings.Planner(s.learning.cells, ends{s})
@@ -333,7 +340,8 @@ func (s *Scheduler) adopt(ctx actor.Context, rec *messages.JobRecord, attempts [
 // embody makes a job's actor, and notes which machines it may have something on.
 func (s *Scheduler) embody(ctx actor.Context, e *livingJob, rec *messages.JobRecord,
 	attempts []*messages.AttemptRecord) {
-	e.read = e.read[:0]
+	e.read, e.stopped = e.read[:0], victimOf{}
+	s.noteOutranked(e, rec.Outranked)
 	for _, a := range attempts {
 		token := messages.FromToken(a.Token)
 		e.read = append(e.read, token)
@@ -435,6 +443,7 @@ func (s *Scheduler) onSettled(ctx actor.Context, m settled) {
 		return
 	}
 	s.dropRun(e)
+	s.setPromise(ctx, e, nil)
 	s.remembers(func(p policy.Rememberer) {
 		p.Forgotten(m.Job)
 		p.Written(m.Job) // its end is on disk

@@ -91,6 +91,8 @@ type (
 		// the word that COMMIT is on disk.
 		Told     *messages.Told
 		Promised bool
+		// Victims were stopped for it.
+		Victims []*messages.Victim
 		// StartBy: it passes its barrier by then, or not at all (0: whenever it is ready); Ready: how long it has for that.
 		StartBy actors.Instant
 		Ready   time.Duration

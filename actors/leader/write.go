@@ -161,7 +161,7 @@ func (j *Job) draftCommit(d *draft) {
 	d.att = &messages.AttemptRecord{
 		Job: string(j.id), Token: d.rec.Attempt, Run: d.rec.Runs,
 		Places: j.decide.Places, Rendezvous: j.decide.Meet, CommittedUnixMs: j.p.Clock.WallMs(),
-		Told: j.told, StartByLeftMs: j.startByLeftMs(),
+		Told: j.told, StartByLeftMs: j.startByLeftMs(), Victims: j.victims,
 	}
 	d.committed = true
 	d.touch(d.att)
@@ -195,6 +195,7 @@ func (j *Job) draftEnd(d *draft) {
 		}
 		end.AtUnixMs, end.RanMs = j.p.Clock.WallMs(), j.ranMs(a)
 		a.End, d.ended = end, true
+		notePreempted(d.rec, end, 1)
 	}
 	d.att = a
 	d.touch(a)
@@ -262,6 +263,7 @@ func (j *Job) onWritten(ctx actor.Context, m Written) {
 	d := j.next
 	news := j.newlyGone(d.touched)
 	j.writing, j.next = false, draft{}
+	respecified := d.rec.Spec != j.rec.Spec
 	limited := d.rec.Spec.TimeLimitMs != j.rec.Spec.TimeLimitMs
 	promises := d.firm != nil || d.rec.Promise != j.rec.Promise
 	j.rec, j.att, j.owed = d.rec, d.att, d.owed
@@ -269,7 +271,7 @@ func (j *Job) onWritten(ctx actor.Context, m Written) {
 	if limited && j.counting() {
 		j.armTimeLimit(ctx, j.limitFrom)
 	}
-	if limited && j.states.In(jobReserving, jobDeciding, jobStarting, jobRunning) {
+	if respecified && j.states.In(jobReserving, jobDeciding, jobStarting, jobRunning) {
 		j.foretell(ctx, 0)
 	}
 	if promises {

@@ -38,7 +38,7 @@ var shown = []struct{ message, open, private, ids string }{
 	{"Prospect", "basis at_unix_ms latest_unix_ms likely_unix_ms why kept kept_until_unix_ms ahead " +
 		"ahead_gpu_seconds ahead_ms", "", ""},
 	{"AttemptRecord", "job token run places rendezvous committed_unix_ms started_unix_ms end told " +
-		"start_by_left_ms", "", ""},
+		"start_by_left_ms victims", "", ""},
 	{"NodeStatus", "record phase closed ledger debts heard_ms_ago", "", ""},
 	{"PastJob", "id name labels owner queue priority state exit_code reason submitted_unix_ms " +
 		"started_unix_ms finished_unix_ms cancel runs failures infra_restarts milli_gpu_ms " +
@@ -49,15 +49,17 @@ var shown = []struct{ message, open, private, ids string }{
 	{"JobRecord", "id revision written_by spec owner submitted_unix_ms arrival state attempt runs failures " +
 		"infra_restarts not_before_unix_ms cancel hold exit_code outcome finished_unix_ms " +
 		"prepare_failures ran_ms prepare_failed_on changed uid promise memory_by_share " +
-		"limit_by_default given_to after_known", "request_id request_hash", ""},
+		"limit_by_default given_to after_known preemptions outranked", "request_id request_hash", ""},
 	{"After", "job end", "", ""},
 	{"AfterKnown", "job state", "", ""},
-	{"Promise", "pool order kept left_ms slips run told", "", ""},
+	{"Promise", "pool order kept left_ms slips run told victims", "", ""},
+	{"Victim", "job token rule lost_milli_gpu_seconds", "", ""},
+	{"Preemption", "for_job rule lost_milli_gpu_seconds", "", ""},
 	{"Kept", "rank node amount", "", "machine_id"},
 	{"Told", "told_unix_ms expected_ms bound_ms", "", ""},
 	{"Place", "rank node grant address exit", "", "machine_id"},
 	{"Rendezvous", "address port peers roster", "", ""},
-	{"End", "cause detail rank node at_unix_ms ran_ms", "", ""},
+	{"End", "cause detail rank node at_unix_ms ran_ms preemption", "", ""},
 	{"NodeRecord", "id revision written_by announcement cordoned drained drain_deadline_unix_ms benched " +
 		"removed joined_unix_ms drain_left_ms note closing closes_unix_ms closing_deadline_ms", "", "machine_id boot_id"},
 	{"LedgerReport", "version total free free_gpus slices withdrawn_gpus trouble uids", "", ""},
@@ -71,7 +73,7 @@ var shown = []struct{ message, open, private, ids string }{
 	{"JobSpec", "name labels queue priority priority_zero gang each gpu_type shm_bytes topology node_selector image " +
 		"workdir user mounts time_limit_ms prepare_timeout_ms stop restart lost_grace_ms " +
 		"stop_when_lost_ms limits_required nodes exclude disk_bytes submit_dir network " +
-		"after begin_unix_ms launcher warn", "command env script", ""},
+		"after begin_unix_ms launcher warn not_preemptible checkpoint_ms", "command env script", ""},
 	{"Principal", "name groups", "", ""},
 	{"Grant", "rank amount gpus", "", ""},
 	{"Exit", "rank kind code signal oom at_unix_ms detail peak_memory_bytes fault disk by_itself", "", ""},

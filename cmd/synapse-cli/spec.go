@@ -25,7 +25,8 @@ import (
 type specFlags struct {
 	gpu, cpu, mem, gpuType, split, image, name, queue, workdir, user, timeLimit string
 	begin                                                                       string
-	network, launcher, warn                                                     string
+	network, launcher, warn, checkpoint                                         string
+	preemptible                                                                 bool
 	required, preferred                                                         string
 	shm, disk, stopSignal, grace, patience, backoff, cpusEach, gpusInAll        string
 	prepareTimeout, lostGrace, stopWhenLost                                     string
@@ -74,6 +75,8 @@ func (s *specFlags) add(f *pflag.FlagSet) {
 	f.StringVar(&s.shm, "shm", "", "shared memory of each task, out of its memory")
 	f.StringVar(&s.disk, "disk", "", "most that each task may keep on its machine's disk (a tenth of what is free there)")
 	f.StringVar(&s.warn, "warn", "", "a signal, and how long before tasks are stopped they are sent it, as in USR1@120s")
+	f.BoolVar(&s.preemptible, "preemptible", true, "whether it may be stopped for others; if not, only within a quota")
+	f.StringVar(&s.checkpoint, "checkpoint", "", "how often it saves its work, as in 10m: a stop costs no more than that")
 	f.StringVar(&s.stopSignal, "stop-signal", "", "by which a task is asked to end")
 	f.StringVar(&s.grace, "grace", "", "and how long it may take for that")
 	f.StringVar(&s.prepareTimeout, "prepare-timeout", "", "how long images may take")
@@ -102,7 +105,7 @@ func (s *specFlags) given(f *pflag.FlagSet) string {
 func (s *specFlags) spec(command []string, lookup func(string) (string, bool)) (*messages.JobSpec, error) {
 	spec := &messages.JobSpec{
 		Name: s.name, Queue: s.queue, Priority: s.priority, GpuType: s.gpuType, Image: s.image, Command: command,
-		Workdir: s.workdir, User: s.user,
+		Workdir: s.workdir, User: s.user, NotPreemptible: !s.preemptible,
 		Script: s.script, PriorityZero: s.prioritised && s.priority == 0,
 	}
 	if s.script != nil && spec.Image == "" {
@@ -191,6 +194,7 @@ func (s *specFlags) amounts(spec *messages.JobSpec, amount *messages.Resources, 
 		{"mem", s.mem, jobfile.ParseMemory, &amount.MemoryBytes},
 		{"time-limit", s.timeLimit, jobfile.ParseDuration, &spec.TimeLimitMs},
 		{"begin", s.begin, jobfile.ParseMoment, &spec.BeginUnixMs},
+		{"checkpoint", s.checkpoint, jobfile.ParseDuration, &spec.CheckpointMs},
 		{"shm", s.shm, jobfile.ParseMemory, &spec.ShmBytes}, {"disk", s.disk, jobfile.ParseMemory, &spec.DiskBytes},
 		{"patience", s.patience, jobfile.ParseDuration, &topology.PatienceMs},
 		{"backoff", s.backoff, jobfile.ParseDuration, &restart.BackoffMs},

@@ -54,16 +54,18 @@ func (s *stage) submitOne(l line, name string) string {
 func (s *stage) spec(l line, name string) *messages.JobSpec {
 	n := int32(l.number("replicas", 1))
 	spec := &messages.JobSpec{
-		Name: name, Image: "host", Queue: "default", Priority: int32(l.number("priority", 0)), GpuType: l.word("type", ""),
-		Gang: &messages.GangSpec{ReplicasMin: n, ReplicasMax: n},
-		Each: l.amount("gpu"),
-		Stop: &messages.StopSpec{GraceMs: l.time("grace", 2*time.Second).Milliseconds()},
+		Name: name, Image: "host", Queue: l.word("queue", "default"), Priority: int32(l.number("priority", 0)),
+		GpuType: l.word("type", ""),
+		Gang:    &messages.GangSpec{ReplicasMin: n, ReplicasMax: n},
+		Each:    l.amount("gpu"),
+		Stop:    &messages.StopSpec{GraceMs: l.time("grace", 2*time.Second).Milliseconds()},
 		Restart: &messages.RestartSpec{
 			Limit: int32(l.number("limit", 0)), BackoffMs: l.time("backoff", 0).Milliseconds(),
 		},
 		TimeLimitMs: l.time("time-limit", 0).Milliseconds(), LostGraceMs: l.time("lost-grace", 0).Milliseconds(),
 		StopWhenLostMs:   l.time("stop-when-lost", 0).Milliseconds(),
 		PrepareTimeoutMs: l.time("prepare-timeout", 0).Milliseconds(),
+		CheckpointMs:     l.time("checkpoint", 0).Milliseconds(), NotPreemptible: l.has("fixed"),
 	}
 	if l.word("total", "") != "" {
 		split := messages.Split_SPLIT_WHOLE

@@ -266,6 +266,9 @@ func (s *stage) jobWords(name string, j *messages.JobStatus) string {
 		if r.InfraRestarts > 0 {
 			text += fmt.Sprintf(", not its fault %d", r.InfraRestarts)
 		}
+		if r.Preemptions > 0 {
+			text += fmt.Sprintf(", preempted %d", r.Preemptions)
+		}
 		if r.ExitCode != 0 {
 			text += fmt.Sprintf(", exit code %d", r.ExitCode)
 		}
@@ -280,6 +283,9 @@ func (s *stage) jobWords(name string, j *messages.JobStatus) string {
 		}
 		if p.LeftMs == 0 {
 			text += " without a bound"
+		}
+		for _, v := range p.Victims {
+			text += ", stops " + s.nameOf(v.Job)
 		}
 	}
 	if j.Reason != "" {

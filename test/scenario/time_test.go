@@ -67,6 +67,9 @@ func (s *stage) holds(l line) func() bool {
 	case "state":
 		o, state := s.order(l, l.first(1)), strings.ReplaceAll(l.first(2), "-", "_")
 		return func() bool { return stateOf(s.w.Stored(o)) == state }
+	case "promised":
+		o := s.order(l, l.first(1))
+		return func() bool { return s.w.Stored(o).GetPromise() != nil }
 	case "line":
 		text := strings.TrimSpace(l.d.Input)
 		return func() bool {

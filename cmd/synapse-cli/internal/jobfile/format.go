@@ -52,6 +52,8 @@ type Spec struct {
 	TimeLimit      Amount            `json:"timeLimit,omitempty" yaml:"timeLimit,omitempty"`
 	PrepareTimeout Amount            `json:"prepareTimeout,omitempty" yaml:"prepareTimeout,omitempty"`
 	Warn           string            `json:"warn,omitempty" yaml:"warn,omitempty"`
+	Preemptible    *bool             `json:"preemptible,omitempty" yaml:"preemptible,omitempty"`
+	Checkpoint     Amount            `json:"checkpoint,omitempty" yaml:"checkpoint,omitempty"`
 	Stop           *Stop             `json:"stop,omitempty" yaml:"stop,omitempty,flow"`
 	Restart        *Restart          `json:"restart,omitempty" yaml:"restart,omitempty,flow"`
 	LostGrace      Amount            `json:"lostGrace,omitempty" yaml:"lostGrace,omitempty"`
@@ -134,6 +136,14 @@ func priorityOf(s *messages.JobSpec) *int32 {
 	return nil
 }
 
+// preemptibleOf is nil where the job may be stopped for others, as most may.
+func preemptibleOf(s *messages.JobSpec) *bool {
+	if !s.GetNotPreemptible() {
+		return nil
+	}
+	return new(bool)
+}
+
 // Format is the file of a job.
 func Format(s *messages.JobSpec) File {
 	f := File{
@@ -149,6 +159,8 @@ func Format(s *messages.JobSpec) File {
 			TimeLimit:      amount(s.GetTimeLimitMs(), FormatDuration),
 			PrepareTimeout: amount(s.GetPrepareTimeoutMs(), FormatDuration),
 			Warn:           FormatWarn(s.GetWarn()),
+			Preemptible:    preemptibleOf(s),
+			Checkpoint:     amount(s.GetCheckpointMs(), FormatDuration),
 			LostGrace:      amount(s.GetLostGraceMs(), FormatDuration),
 			StopWhenLost:   amount(s.GetStopWhenLostMs(), FormatDuration),
 		},

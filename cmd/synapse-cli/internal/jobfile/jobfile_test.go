@@ -35,6 +35,8 @@ spec:
   network: none
   launcher: torchrun
   warn: usr1@2m
+  preemptible: false
+  checkpoint: 10m
   env: {NCCL_DEBUG: WARN, OMP_NUM_THREADS: 010, EMPTY: ""}
   mounts: [{source: /data, target: /data, readOnly: true}]
   after: [train-7f, prep:any]
@@ -58,7 +60,8 @@ func fullSpec() *messages.JobSpec {
 		Nodes:        []string{"n1", "n2"}, Exclude: []string{"n3"},
 		Image: "reg.example/train@sha256:0f", Command: []string{"torchrun", "train.py", "3"}, Workdir: "/work",
 		User: "alice", Network: messages.Network_NETWORK_NONE, Launcher: messages.Launch_LAUNCH_TORCHRUN,
-		Warn: &messages.WarnSpec{Signal: 10, AheadMs: 120_000},
+		Warn:           &messages.WarnSpec{Signal: 10, AheadMs: 120_000},
+		NotPreemptible: true, CheckpointMs: 600_000,
 		Env: []*messages.EnvVar{{Name: "NCCL_DEBUG", Value: "WARN"}, {Name: "OMP_NUM_THREADS", Value: "010"},
 			{Name: "EMPTY"}},
 		Mounts: []*messages.Mount{{Source: "/data", Target: "/data", ReadOnly: true}}, BeginUnixMs: 1_795_507_200_000,

@@ -68,6 +68,11 @@ func references() map[string]about {
 		"spec.resources.disk": {anAmount, "a tenth of what is free", memory, mostOfDisk, "process: scratch only"},
 		"spec.topology.required": {"zone, rack, node, …", "anywhere", "a level of the cluster",
 			"all tasks within one of this level", ""},
+		"spec.preemptible": {"true, false", "true", "",
+			"whether it may be stopped for others, where its queue allows that; if not, it runs only within the quota of its " +
+				"queue (preemption.md)", ""},
+		"spec.checkpoint": {aTime, "never", years,
+			"how often it saves its work: no more than that is lost if it is stopped for another (preemption.md)", ""},
 		"spec.topology.preferred": {"zone, rack, node, …", "as close as possible", "a level of the cluster",
 			"all tasks best within one of this level", ""},
 		"spec.topology.patience": {aTime, "0", years, "how long the preferred level is waited for", ""},

@@ -114,6 +114,10 @@ func specKeys() []key {
 		{"prepareTimeout", "prepare_timeout_ms", readAmount(ParseDuration,
 			func(s *spec) *int64 { return &s.PrepareTimeoutMs })},
 		{"warn", "warn", readWarn},
+		{"preemptible", "not_preemptible", func(r *reader, n *yaml.Node, path string) {
+			r.spec.NotPreemptible = !r.boolean(n, path)
+		}},
+		{"checkpoint", "checkpoint_ms", readAmount(ParseDuration, func(s *spec) *int64 { return &s.CheckpointMs })},
 		{"stop", "stop", readSection},
 		{"restart", "restart", readSection},
 		{"lostGrace", "lost_grace_ms", readAmount(ParseDuration, func(s *spec) *int64 { return &s.LostGraceMs })},

@@ -153,6 +153,11 @@ func DescribeJob(w io.Writer, s Style, status *messages.JobStatus, attempts []*m
 	}
 	p.line("Time limit", lasts)
 	p.line("Warned", warned(j))
+	if spec.GetNotPreemptible() {
+		p.line("Preemptible", "no: it runs only within the quota of its queue")
+	}
+	p.line("Checkpoint", limit(spec.GetCheckpointMs()))
+	p.line("Stops", victims(r.GetPromise().GetVictims()))
 	if r.GetChanged() != nil {
 		p.line("Changed by", messages.Doing(r.GetChanged()))
 	}
@@ -246,6 +251,7 @@ func describeAttempt(p *page, s Style, a *messages.AttemptRecord) {
 	if r := a.GetRendezvous(); r != nil {
 		p.line("Rendezvous", fmt.Sprintf("%s:%d", r.GetAddress(), r.GetPort()))
 	}
+	p.line("Stopped for it", victims(a.GetVictims()))
 	if e := a.GetEnd(); e != nil {
 		p.line("Ended", when(e.GetAtUnixMs(), s.NowMs))
 		p.line("Cause", endWords(e))
@@ -369,6 +375,9 @@ func runs(r *messages.JobRecord) string {
 	}
 	if r.GetInfraRestarts() > 0 {
 		s += fmt.Sprintf(", %d ended by what is not the job's fault", r.GetInfraRestarts())
+	}
+	if n := r.GetPreemptions(); n > 0 {
+		s += fmt.Sprintf(", %d stopped for other jobs", n)
 	}
 	return s
 }

@@ -51,6 +51,8 @@ type jobStatus struct {
 	RanSeconds     *int64     `json:"ranSeconds,omitempty"` // over all attempts
 	Failures       int32      `json:"failures"`
 	InfraRestarts  int32      `json:"infraRestarts"`
+	Preemptions    int32      `json:"preemptions,omitempty"`
+	Stops          []victim   `json:"stops,omitempty"` // for it, while it waits
 	Script         *scriptObj `json:"script,omitempty"`
 	Held           *deedObj   `json:"held,omitempty"`
 	Cancelled      *deedObj   `json:"cancelled,omitempty"`
@@ -114,6 +116,7 @@ func jobObject(s *messages.JobStatus, nowMs int64) jobObj {
 			Submitted: stamp(r.GetSubmittedUnixMs()), Finished: stamp(r.GetFinishedUnixMs()),
 			UID: r.GetUid(), MemoryByShare: r.GetMemoryByShare(), LimitByDefault: r.GetLimitByDefault(), Runs: r.GetRuns(),
 			Failures: r.GetFailures(), InfraRestarts: r.GetInfraRestarts(),
+			Preemptions: r.GetPreemptions(), Stops: victimObjects(r.GetPromise().GetVictims()),
 			Held: deedObject(r.GetHold()), Cancelled: deedObject(r.GetCancel()), Attempt: attemptObject(s.GetAttempt()),
 			Debts:    s.GetDebts(),
 			Withheld: s.GetWithheld(),

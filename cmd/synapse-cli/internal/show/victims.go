@@ -1,0 +1,53 @@
+package show
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/yi-json/synapse/messages"
+)
+
+// This file owns what is shown of jobs that are stopped for others.
+
+// describedVictims is how many of them are named.
+const describedVictims = 8
+
+// victims names those that are stopped for a job, by which rule, and what that costs.
+func victims(all []*messages.Victim) string {
+	if len(all) == 0 {
+		return ""
+	}
+	var parts []string
+	lost := int64(0)
+	for i, v := range all {
+		if lost += v.GetLostMilliGpuSeconds(); i < describedVictims {
+			parts = append(parts, fmt.Sprintf("%s (%s)", v.GetJob(), ruleWords(v.GetRule())))
+		}
+	}
+	if more := len(all) - describedVictims; more > 0 {
+		parts = append(parts, fmt.Sprintf("and %d more", more))
+	}
+	return fmt.Sprintf("%s; at most %s GPU-hours of work are lost", strings.Join(parts, ", "), messages.GPUHours(lost))
+}
+
+func ruleWords(r messages.PreemptionRule) string {
+	if r == messages.PreemptionRule_PREEMPTION_RULE_RECLAIM {
+		return "above its queue's quota"
+	}
+	return "of lower priority"
+}
+
+// victim is what programs read of one. Rule is priority or reclaim.
+type victim struct {
+	Job                 string `json:"job"`
+	Rule                string `json:"rule"`
+	LostMilliGPUSeconds int64  `json:"lostMilliGpuSeconds"`
+}
+
+func victimObjects(all []*messages.Victim) (objects []victim) {
+	for _, v := range all {
+		objects = append(objects, victim{v.GetJob(), messages.Word(v.GetRule().String(), "PREEMPTION_RULE_"),
+			v.GetLostMilliGpuSeconds()})
+	}
+	return objects
+}

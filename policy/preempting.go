@@ -1,0 +1,474 @@
+package policy
+
+// This file owns who may be stopped for whom, and the promise of a job for which others are stopped. It is a firm
+// promise on room that is about to come free: nobody is told to stop before it is on disk, nothing of what it keeps is
+// lent, and it is not planned again for a better place, or what was stopped would have been stopped in vain. Its job
+// starts on its place, or, as long as nobody was told to stop, wherever it fits sooner.
+//
+// Both rules are strict, so that nothing is stopped in a circle. Inside a queue it is lower priority. Between queues
+// one that stays within its quota takes back what another has above its own; priority does not cross them.
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/yi-json/synapse/topology"
+)
+
+// Rule is by which right a job is stopped for another.
+type Rule uint8
+
+// The rules.
+const (
+	NoRule     Rule = iota
+	ByPriority      // it has the lower priority, in the same queue
+	Reclaim         // its queue has more than its quota, and the other's has not
+)
+
+// Victim is an attempt that is stopped for a job.
+type Victim struct {
+	Job   topology.JobID
+	Token topology.Token
+	Rule  Rule
+	Lost  int64 // work, in milli-GPU-seconds
+}
+
+// Running is what is known of an attempt that has room. Times are in ns.
+type Running struct {
+	Token      topology.Token
+	Priority   int32
+	Room       topology.Placement // on machines that can be reached
+	Ran        int64              // since its barrier; 0: it has not passed that
+	Prepared   int64              // how long that took
+	Checkpoint int64              // it saves its work so often; 0: nobody says so
+	Grace      int64
+	Fixed      bool  // it is not to be stopped
+	Times      int   // that its job was stopped for one of higher priority
+	Rested     int64 // since the last of them; topology.Never: there was none
+	Ends       bool  // its end is on disk
+}
+
+// Stopper is who knows what could be stopped, beside when it ends.
+type Stopper interface {
+	Ends
+	// Running is what is known of a job's latest attempt; false: it has nothing on machines that can be reached.
+	Running(job topology.JobID, nowNs int64) (Running, bool)
+}
+
+// Preempter is a planner that has others stopped.
+type Preempter interface {
+	Planner
+	// Stopped says that an attempt was told to stop for a job. From then on that job waits for it.
+	Stopped(job topology.JobID, t topology.Token)
+}
+
+const (
+	// usualMinRun is for how long a job runs at the least before it is stopped for another, where its queue says nothing.
+	usualMinRun = 600 * second
+	// leftAlone is for how long a job is not stopped again for one of higher priority, mostByPriority how often it is.
+	leftAlone      = 3600 * second
+	mostByPriority = 3
+	// resuming is what it costs to begin again, beside the time to prepare.
+	resuming = 60 * second
+	// huntEvery is how often whom to stop is looked for for one burst, huntsInPass for how many in one pass.
+	huntEvery   = 10 * second
+	huntsInPass = 4
+)
+
+// stop is a victim of a promise.
+type stop struct {
+	Victim
+	told bool // to stop, or its end is on disk
+}
+
+func (p *promise) isStopping() bool { return len(p.stops) > 0 }
+
+// victims are those of a promise.
+func (p *promise) victims() (all []Victim) {
+	for i := range p.stops {
+		all = append(all, p.stops[i].Victim)
+	}
+	return all
+}
+
+// told are those that were told to stop for a job.
+func (p *promise) told() (all []Victim) {
+	if p == nil {
+		return nil
+	}
+	for i := range p.stops {
+		if p.stops[i].told {
+			all = append(all, p.stops[i].Victim)
+		}
+	}
+	return all
+}
+
+// preemption is what a queue says of it.
+type preemption struct {
+	byPriority, reclaim bool
+	minRun              int64 // of its own jobs
+}
+
+func (p *preemption) change(q *Preemption) {
+	if q.ByPriority != nil {
+		p.byPriority = *q.ByPriority
+	}
+	if q.Reclaim != nil {
+		p.reclaim = *q.Reclaim
+	}
+	if q.MinRun != nil {
+		p.minRun = *q.MinRun
+	}
+}
+
+// hunting is one look for whom to stop, and what it goes by.
+type hunting struct {
+	stopper Stopper
+	b       *burst
+	e       *entry
+	leaf    *share
+	upTo    map[*share]bool         // below these queues, those of the job stay within their quotas with it
+	busy    map[topology.JobID]bool // they are being stopped
+	coming  []*hold                 // of those for whom they are
+	all     []suspect
+	later   int64 // when one more may be stopped
+}
+
+// suspect is who may be stopped.
+type suspect struct {
+	Candidate
+	Victim
+	grace int64
+	hold  *hold
+	needs []int64
+	loans []*share // that must have more than their quotas for it
+}
+
+// preempt has others stopped for a job if they may be and it then fits, and promises it their room.
+func (j *Judgement) preempt(b *burst, e *entry) bool {
+	h := j.hunting(b, e)
+	if h == nil {
+		return false
+	}
+	if j.hunts >= huntsInPass || j.now < b.hunted {
+		j.wakeAt(max(b.hunted, j.now+second))
+		return false
+	}
+	j.hunts++
+	b.hunted = j.now + huntEvery
+	j.foresee(h, 1)
+	stops, place, ok := j.hunt(h, nil)
+	j.foresee(h, -1)
+	if !ok || len(stops) == 0 {
+		j.wakeAt(h.later)
+		return false
+	}
+	wait := j.longestGrace(h, stops)
+	if b.over == nil { // else there is no time without it
+		at, _, ok := j.soonest(b, e)
+		if ok && at <= j.now+wait+resuming {
+			j.wakeAt(max(at, j.now) + second)
+			return false
+		}
+	}
+	b.hunted, b.over = 0, nil
+	j.wakeAt(j.now + second)
+	j.keep(&promise{e: e, b: b, at: j.now + wait, place: place, firm: true, stops: stops})
+	return true
+}
+
+// hunting is what a look for victims goes by; nil: the job's queue has none stopped, or the job could not run anyway.
+func (j *Judgement) hunting(b *burst, e *entry) *hunting {
+	stopper, is := j.ends.(Stopper)
+	if !is || j.shares == nil || j.heldBack(b) || !j.isPossible(e.group) {
+		return nil
+	}
+	h := &hunting{stopper: stopper, b: b, e: e, leaf: j.shares.leaf(e.Queue, e.Owner), later: topology.Never}
+	if !h.leaf.preempts.byPriority && !h.leaf.preempts.reclaim {
+		return nil
+	}
+	h.busy = map[topology.JobID]bool{}
+	for _, p := range slices.Concat(j.firm, j.parked()) {
+		if !p.isStopping() || p.e.Job == e.Job {
+			continue
+		}
+		for _, s := range p.stops {
+			h.busy[s.Job] = true
+		}
+		if p.b != nil && j.shares.jobs[p.e.Job] == nil { // it has not been started yet
+			h.coming = append(h.coming, &hold{
+				queue: p.e.Queue, owner: p.e.Owner, pool: p.pool, total: totalOf(&p.e.Gang), fixed: p.e.Fixed,
+				leaf: j.shares.leaf(p.e.Queue, p.e.Owner),
+			})
+		}
+	}
+	return h
+}
+
+// foresee counts what there will be once all others have started for which somebody is stopped, or counts that no more:
+// else two would be given the same quota, and a queue would lose more than it has above its own.
+func (j *Judgement) foresee(h *hunting, by int64) {
+	for _, x := range h.coming {
+		j.shares.count(x, by)
+	}
+	for job := range h.busy { //order: they are summed up
+		if x := j.shares.jobs[job]; x != nil {
+			j.shares.count(x, -by)
+		}
+	}
+	if by > 0 {
+		h.upTo = h.leaf.withinUpTo(j.shares.needs(h.b.traits.Pool, totalOf(&h.e.Gang)))
+	}
+}
+
+// withinUpTo says of each queue above this one whether all that are assured something below it, and there is one, stay
+// within that if they take so much more.
+func (h *share) withinUpTo(needs []int64) map[*share]bool {
+	upTo, assured, within := map[*share]bool{}, false, true
+	for ; h.parent != nil; h = h.parent {
+		assured = assured || h.assured
+		within = within && !h.exceeds(h.has, needs)
+		upTo[h.parent] = assured && within
+	}
+	return upTo
+}
+
+// exceeds reports whether so much and so much more are above what the queue is assured.
+func (h *share) exceeds(has, more []int64) bool {
+	return exceeded(h.quota, has, more) >= 0
+}
+
+// hunt finds whom to stop, beside those of an earlier plan that are stopping already, and where the job then goes.
+func (j *Judgement) hunt(h *hunting, stopping []stop) ([]stop, topology.Placement, bool) {
+	j.suspects(h)
+	gang := h.e.group.wanted(j.view)
+	if j.isStrict(h.b, h.e) {
+		gang.Required = h.e.group.close.level
+	}
+	mark := j.view.Mark()
+	for i := range stopping {
+		if r, ok := h.stopper.Running(stopping[i].Job, j.now); ok && r.Token == stopping[i].Token {
+			j.view.Give(r.Room)
+		}
+	}
+	all := make([]Candidate, len(h.all))
+	for i := range h.all {
+		all[i] = h.all[i].Candidate
+	}
+	own := topology.KeepID(h.e.Job)
+	law := &statutes{s: j.shares, h: h, under: map[*share][]int{}, refused: map[*share]int{}}
+	law.needs = j.shares.needs(h.b.traits.Pool, totalOf(&h.e.Gang))
+	chosen, place, ok := Victims(j.view, &gang, topology.Lent{Of: []topology.KeepID{own, own.Former()}}, all, law)
+	j.view.Rollback(mark)
+	stops := slices.Clone(stopping)
+	for _, i := range chosen {
+		stops = append(stops, stop{Victim: h.all[i].Victim})
+	}
+	return stops, place, ok
+}
+
+func (j *Judgement) longestGrace(h *hunting, stops []stop) (grace int64) {
+	for i := range h.all {
+		if slices.ContainsFunc(stops, func(s stop) bool { return s.Job == h.all[i].Victim.Job }) {
+			grace = max(grace, h.all[i].grace)
+		}
+	}
+	return grace
+}
+
+// suspects finds who may be stopped.
+func (j *Judgement) suspects(h *hunting) {
+	for job, x := range j.shares.jobs { //order: sorted below
+		if h.busy[job] || job == h.e.Job {
+			continue
+		}
+		rule, loans := h.rule(x)
+		if rule == NoRule {
+			continue
+		}
+		r, ok := h.stopper.Running(job, j.now)
+		if !ok || r.Ends || r.Fixed || !h.isLower(rule, &r) {
+			continue
+		}
+		if ready := x.leaf.preempts.minRun - r.Ran; ready > 0 {
+			h.later = min(h.later, j.now+ready)
+			continue
+		}
+		if ready := leftAlone - r.Rested; rule == ByPriority && ready > 0 {
+			h.later = min(h.later, j.now+ready)
+			continue
+		}
+		lost := r.lost(x.size)
+		h.all = append(h.all, suspect{
+			Candidate: Candidate{Job: job, Room: r.Room, Lost: lost},
+			Victim:    Victim{Job: job, Token: r.Token, Rule: rule, Lost: lost},
+			grace:     r.Grace, hold: x, loans: loans, needs: j.shares.needs(x.pool, x.total),
+		})
+	}
+	slices.SortFunc(h.all, func(a, b suspect) int { return cmp.Compare(a.Candidate.Job, b.Candidate.Job) })
+}
+
+// isLower reports whether an attempt may be stopped by its priority, where that is the rule.
+func (h *hunting) isLower(rule Rule, r *Running) bool {
+	return rule != ByPriority || r.Priority < h.e.Priority && r.Times < mostByPriority
+}
+
+// lost is what work it costs to stop an attempt of this size, in milli-GPU-seconds.
+func (r *Running) lost(size int64) int64 {
+	again := r.Ran
+	if r.Checkpoint > 0 {
+		again = min(again, r.Checkpoint)
+	}
+	return scaled(size, again+resuming+r.Prepared, second)
+}
+
+// rule is by which rule what a job has may be taken for another, and which queues must have more than their quotas for
+// that.
+func (h *hunting) rule(x *hold) (Rule, []*share) {
+	if x.leaf.name == h.leaf.name {
+		if h.leaf.preempts.byPriority {
+			return ByPriority, nil
+		}
+		return NoRule, nil
+	}
+	if !h.leaf.preempts.reclaim {
+		return NoRule, nil
+	}
+	var loans []*share
+	for o := x.leaf; o.parent != nil; o = o.parent {
+		if o.assured {
+			loans = append(loans, o)
+		}
+		if within, common := h.upTo[o.parent]; common {
+			if within {
+				return Reclaim, loans
+			}
+			break
+		}
+	}
+	return NoRule, nil
+}
+
+// statutes is the law that a hunt goes by: what is reclaimed is above the quotas that it counts in, for each victim
+// though the others have gone, and the job exceeds no limit once all have.
+type statutes struct {
+	s       *shares
+	h       *hunting
+	needs   []int64
+	under   map[*share][]int // chosen, of each queue that must have more than its quota
+	refused map[*share]int   // since somebody was chosen
+}
+
+// fewRefusals is after how many a queue is taken to have nothing left above its quota.
+const fewRefusals = 64
+
+// Add chooses a victim.
+func (l *statutes) Add(i int) bool {
+	c := &l.h.all[i]
+	for _, h := range c.loans {
+		if l.refused[h] >= fewRefusals {
+			return false
+		}
+	}
+	l.s.count(c.hold, -1)
+	for _, h := range c.loans {
+		l.under[h] = append(l.under[h], i)
+	}
+	for _, h := range c.loans {
+		if !l.isAbove(h) {
+			l.refused[h]++
+			l.Drop(i)
+			return false
+		}
+	}
+	return true
+}
+
+// Drop chooses one no more.
+func (l *statutes) Drop(i int) {
+	c := &l.h.all[i]
+	l.s.count(c.hold, 1)
+	for _, h := range c.loans {
+		l.under[h] = slices.DeleteFunc(l.under[h], func(o int) bool { return o == i })
+		l.refused[h] = min(l.refused[h], fewRefusals-1)
+	}
+}
+
+// isAbove reports whether a queue has more than its quota without each of those that are chosen, but for that one.
+func (l *statutes) isAbove(h *share) bool {
+	for _, i := range l.under[h] {
+		if !h.exceeds(h.has, l.h.all[i].needs) {
+			return false
+		}
+	}
+	return true
+}
+
+// Enough reports whether no limit is in the way of the job any more.
+func (l *statutes) Enough(p topology.Placement) bool {
+	if l.h.e.Fixed && l.s.beyond(l.h.leaf, l.needs) != nil {
+		return false
+	}
+	return l.s.over(l.h.leaf, l.h.e.Owner, l.needs, nodesOf(p)) == nil
+}
+
+// Stopped notes that an attempt was told to stop for a job.
+func (j *Judgement) Stopped(job topology.JobID, t topology.Token) {
+	if p := j.firmOf(job); p != nil {
+		for i := range p.stops {
+			p.stops[i].told = p.stops[i].told || p.stops[i].Token == t
+		}
+	}
+}
+
+// serveStopping starts a job for which others are stopped, if it can. It waits for each of them that was told.
+func (j *Judgement) serveStopping(p *promise) {
+	stopper, is := j.ends.(Stopper)
+	waits, here := false, false
+	for i := range p.stops {
+		s := &p.stops[i]
+		if r, ok := stopper.Running(s.Job, j.now); is && ok && r.Token == s.Token {
+			s.told, here = s.told || r.Ends, true
+			waits = waits || s.told
+		}
+	}
+	switch {
+	case !waits && j.startPromised(p):
+	case !here && j.isOver(p.b, p.e, &p.place):
+		j.giveUp(p)
+	case j.horizon.Lost(p.place):
+		j.replan(p)
+	default:
+		was := p.bound
+		p.at = max(p.at, j.now)
+		p.bound = min(p.bound, j.horizon.When(p.place, topology.ByLimit, j.own(p)...))
+		p.unsaid = p.unsaid || was == topology.Never && p.bound < was
+	}
+}
+
+// replan looks for another place where one of a promise's machines is lost: what is stopping already counts as free,
+// and those that were not told go on.
+func (j *Judgement) replan(p *promise) {
+	going := slices.DeleteFunc(slices.Clone(p.stops), func(s stop) bool { return !s.told })
+	j.view.Unkeep(p.keep)
+	j.view.Unkeep(p.keep.Former())
+	var h *hunting
+	if h = j.hunting(p.b, p.e); h != nil {
+		for _, s := range going {
+			h.busy[s.Job] = true
+		}
+		j.foresee(h, 1)
+		stops, place, ok := j.hunt(h, going)
+		j.foresee(h, -1)
+		if ok && len(stops) > 0 {
+			j.leave(p.e.Job, p.place)
+			p.place, p.stops, p.unsaid, p.made = place, stops, true, j.now
+			p.at, p.bound = j.now+j.longestGrace(h, stops), topology.Never
+			j.view.Keep(p.keep, p.place)
+			j.keepFormer(p.e.Job, p.place, nobody)
+			return
+		}
+	}
+	j.giveUp(p)
+}

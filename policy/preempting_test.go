@@ -1,0 +1,366 @@
+package policy
+
+import (
+	"flag"
+	"fmt"
+	"math/rand"
+	"slices"
+	"testing"
+
+	"github.com/yi-json/synapse/topology"
+)
+
+// theatre is a stage on which jobs are stopped for others.
+type theatre struct {
+	*stage
+	times map[topology.JobID]int
+	since map[topology.JobID]int64 // when each was stopped for one of higher priority last
+	stops []Firm                   // for whom, each once
+	seen  map[topology.JobID]bool  // that victims were told for
+	lags  int64                    // (s) between a promise and the word to its victims
+	due   map[int64][]Firm
+	// chosen looks at a promise for which others are to be stopped, before they are.
+	chosen func(Firm)
+}
+
+func newTheatre(t *testing.T, machines int, q *Queues) *theatre {
+	x := &theatre{
+		stage: newStage(t, OnlyFIFO(), machines, 2), seen: map[topology.JobID]bool{}, due: map[int64][]Firm{},
+		times: map[topology.JobID]int{}, since: map[topology.JobID]int64{},
+	}
+	x.fixed = map[topology.JobID]bool{}
+	x.j = NewJudgement(OnlyFIFO(), NewCells(), stopping{x.runs, x})
+	x.j.Obey(q)
+	return x
+}
+
+// stopping is what runs, as somebody knows it who can stop it.
+type stopping struct {
+	Ends
+	x *theatre
+}
+
+func (s stopping) Running(job topology.JobID, now int64) (Running, bool) {
+	r := s.x.runs.jobs[job]
+	if r == nil {
+		return Running{}, false
+	}
+	a := s.x.actorOf(job)
+	run := Running{
+		Token: s.x.token(a), Priority: a.priority, Room: r.Placement, Grace: a.grace * second,
+		Fixed: s.x.fixed[job], Times: s.x.times[job], Rested: topology.Never,
+	}
+	if r.began >= 0 {
+		run.Ran = now - r.began
+	}
+	if at, ok := s.x.since[job]; ok {
+		run.Rested = now - at
+	}
+	return run, true
+}
+
+func (x *theatre) actorOf(job topology.JobID) *actor {
+	return x.cast[slices.IndexFunc(x.cast, func(a *actor) bool { return a.id == job })]
+}
+
+func (x *theatre) token(a *actor) topology.Token {
+	return topology.Token{Epoch: 1, Counter: uint64(a.started)}
+}
+
+// run lets time pass second by second, and stops whom it is promised that they are.
+func (x *theatre) run(until int64) {
+	for x.now < until*second {
+		x.now += second
+		x.happen()
+		for _, f := range x.due[x.now] {
+			x.stop(f)
+		}
+		x.firm = nil
+		x.pass()
+		for _, f := range x.firm {
+			if len(f.Stops) > 0 && !x.seen[f.Job] {
+				if x.chosen != nil {
+					x.chosen(f)
+				}
+				x.seen[f.Job] = true
+				x.stops = append(x.stops, f)
+				x.due[x.now+(1+x.lags)*second] = append(x.due[x.now+(1+x.lags)*second], f)
+			}
+		}
+	}
+}
+
+// stop has victims told: each leaves after its grace, and waits again.
+func (x *theatre) stop(f Firm) {
+	if !x.waits(x.actorOf(f.Job)) {
+		return
+	}
+	for _, v := range f.Stops {
+		a := x.actorOf(v.Job)
+		if x.runs.jobs[v.Job] == nil || x.token(a) != v.Token {
+			continue
+		}
+		x.j.Stopped(f.Job, v.Token)
+		if v.Rule == ByPriority {
+			x.times[v.Job]++
+			x.since[v.Job] = x.now
+		}
+		x.view.Give(a.place)
+		x.j.Ended(a.id, x.runs.Ended(a.id, x.now, false))
+		a.started = -1
+	}
+}
+
+var trees = flag.Int("trees", 6, "how many trees of queues TestNobodyIsStoppedInVain draws")
+
+func yes() *bool { b := true; return &b }
+
+// oneQueue is a queue whose jobs give way to those of higher priority.
+func oneQueue() *Queues {
+	return &Queues{Default: "q", Queues: []QueueSpec{{Name: "q", Preemption: Preemption{ByPriority: yes()}}}}
+}
+
+func (x *theatre) victims() (all []string) {
+	for _, f := range x.stops {
+		for _, v := range f.Stops {
+			all = append(all, string(v.Job))
+		}
+	}
+	return all
+}
+
+// TestOneVictim: one of ten was in the way, and one is stopped, the one that loses the least; it keeps its place.
+func TestOneVictim(t *testing.T) {
+	x := newTheatre(t, 10, oneQueue())
+	x.enter(act{at: 1, runs: 90_000, gang: wholes(1)})
+	for i := range 9 {
+		x.enter(act{at: int64(2 + i), runs: 90_000, gang: wholes(1)})
+	}
+	high := x.enter(act{at: 1000, runs: 50, gang: wholes(1), priority: 1})
+	x.run(1100)
+	if got := x.victims(); !slices.Equal(got, []string{"j000009"}) || high.began() < 1000 || high.began() > 1020 {
+		t.Fatalf("%v are stopped, and it began at %d", got, high.began())
+	}
+	if last := x.cast[9]; last.began() != high.began()+50 {
+		t.Errorf("the victim came back at %d", last.began())
+	}
+}
+
+// TestNobodyInVain: what is stopped makes room, or nothing is.
+func TestNobodyInVain(t *testing.T) {
+	old := func(n int32, priority int32) act { return act{runs: 9e4, gang: wholes(n), priority: priority} }
+	asks := func(at int64, n int32, priority int32) act { return act{at: at, gang: wholes(n), priority: priority} }
+	two := oneQueue()
+	two.Queues = append(two.Queues, QueueSpec{Name: "p", Preemption: Preemption{ByPriority: yes()}})
+	other := asks(1000, 1, 1)
+	other.queue = "p"
+	for name, c := range map[string]struct {
+		queue *Queues
+		acts  []act
+		high  act
+	}{
+		"equal priority":  {oneQueue(), []act{old(4, 0)}, asks(1000, 1, 0)},
+		"not all of them": {oneQueue(), []act{old(2, 0), old(2, 5)}, asks(1000, 3, 1)},
+		"too young":       {oneQueue(), []act{old(4, 0)}, asks(60, 1, 1)},
+		"too large ever":  {oneQueue(), []act{old(4, 0)}, asks(1000, 5, 1)},
+		"off":             {&Queues{Default: "q", Queues: []QueueSpec{{Name: "q"}}}, []act{old(4, 0)}, asks(1000, 1, 1)},
+		"another queue":   {two, []act{old(4, 0)}, other},
+		"it ends soon":    {oneQueue(), []act{{runs: 1030, limit: 1030, gang: wholes(4)}}, asks(1000, 1, 1)},
+	} {
+		x := newTheatre(t, 4, c.queue)
+		x.enter(c.acts...)
+		c.high.runs = 10
+		x.enter(c.high)
+		if x.run(c.high.at + 300); len(x.stops) > 0 {
+			t.Errorf("%s: %v are stopped", name, x.victims())
+		}
+		if x.run(900); name == "too young" && len(x.stops) != 1 {
+			t.Errorf("%s: stopped after its time: %v", name, x.victims())
+		}
+	}
+}
+
+// TestLeftAlone: a job is stopped for one of higher priority at most three times, and not twice in an hour.
+func TestLeftAlone(t *testing.T) {
+	x := newTheatre(t, 1, oneQueue())
+	low := x.enter(act{at: 1, runs: 1_000_000, gang: wholes(1)})
+	for i := range 8 {
+		x.enter(act{at: int64(1000 + 2000*i), runs: 10, gang: wholes(1), priority: 1})
+	}
+	var at []int64
+	x.chosen = func(Firm) { at = append(at, x.now/second) }
+	x.run(18_000)
+	if len(at) != mostByPriority || at[1]-at[0] < 3600 || at[2]-at[1] < 3600 {
+		t.Errorf("%s was stopped at %v", low.id, at)
+	}
+}
+
+// gpuQuota is a queue that is assured so many machines, and takes back what others have of that.
+func gpuQuota(name, parent string, machines int64) QueueSpec {
+	q := QueueSpec{Name: name, Parent: parent, Preemption: Preemption{Reclaim: yes(), ByPriority: yes()}}
+	if machines >= 0 {
+		q.Quota = Amounts{{AmountGPU, 8000 * machines}}
+	}
+	return q
+}
+
+// TestReclaim: what a queue has above its quota is taken back for one that stays within its own, and no more than that,
+// though quotas were given that the cluster does not hold. Nobody takes it back again.
+func TestReclaim(t *testing.T) {
+	x := newTheatre(t, 4, &Queues{Queues: []QueueSpec{gpuQuota("a", "", 3), gpuQuota("b", "", 2), gpuQuota("c", "", -1)}})
+	for i := range 4 {
+		x.enter(act{at: int64(1 + i), runs: 1_000_000, gang: wholes(1), queue: "b", priority: 9})
+	}
+	for range 3 {
+		x.enter(act{at: 1000, runs: 1_000_000, gang: wholes(1), queue: "a"})
+	}
+	x.enter(act{at: 1000, runs: 1_000_000, gang: wholes(1), queue: "c", priority: 100})
+	x.run(5000)
+	if got := x.victims(); !slices.Equal(got, []string{"j000003", "j000002"}) {
+		t.Errorf("%v are stopped", got)
+	}
+}
+
+// TestNotPreemptible: what is not to be stopped is not, and starts only within its queue's quota.
+func TestNotPreemptible(t *testing.T) {
+	x := newTheatre(t, 4, &Queues{Queues: []QueueSpec{gpuQuota("a", "", 2), gpuQuota("b", "", 2), gpuQuota("c", "", -1)}})
+	for i, queue := range []string{"a", "a", "a", "c"} {
+		x.fixed[x.enter(act{at: int64(1 + i), runs: 1_000_000, gang: wholes(1), queue: queue}).id] = true
+	}
+	x.enter(act{at: 10, runs: 1_000_000, gang: wholes(1), queue: "a", priority: -1})
+	x.enter(act{at: 2000, runs: 1_000_000, gang: wholes(1), queue: "a", priority: 5})
+	x.enter(act{at: 4000, runs: 1_000_000, gang: wholes(3), queue: "a", priority: 9})
+	x.run(4100)
+	for i, want := range []bool{true, true, false, false, true, true, false} {
+		if got := x.cast[i].began() >= 0; got != want {
+			t.Errorf("job %d of queue %s has started: %t", i, x.cast[i].queue, got)
+		}
+	}
+	if len(x.stops) > 0 {
+		t.Errorf("%v are stopped", x.victims())
+	}
+	if o := x.j.Over(x.cast[2].id); o == nil ||
+		o.String() != "a has 16 of 16 gpu assured in jobs that are not to be stopped, as this one" {
+		t.Errorf("it is told %v", o)
+	}
+	if o := x.j.Over(x.cast[3].id); o == nil || !o.fixed || o.What != "" {
+		t.Errorf("what is assured nothing is told %v", o)
+	}
+}
+
+// TestNobodyIsStoppedInVain draws trees of queues, and looks at each choice by itself: without any one of the victims
+// the gang would not fit; each is lower in its queue, or above its quota for one that is within its own, though the
+// others had gone; and it has run for long enough.
+func TestNobodyIsStoppedInVain(t *testing.T) {
+	byRule := map[Rule]int{}
+	for seed := range *trees {
+		r := rand.New(rand.NewSource(int64(seed)))
+		q := &Queues{Queues: []QueueSpec{gpuQuota("p", "", int64(r.Intn(5))), gpuQuota("o", "", int64(r.Intn(4)-1))}}
+		q.Queues = append(q.Queues, gpuQuota("p1", "p", -1), gpuQuota("p2", "p", -1))
+		if most := q.Queues[0].Quota[0].Amount / 8000; most > 0 {
+			q.Queues[2] = gpuQuota("p1", "p", r.Int63n(most+1))
+		}
+		x := newTheatre(t, 4, q)
+		x.lags = int64(r.Intn(3))
+		for range 30 {
+			x.enter(act{
+				at: r.Int63n(4000), runs: 1 + r.Int63n(6000), grace: r.Int63n(10), priority: int32(r.Intn(3)),
+				gang: gang(int32(1+r.Intn(2)), int64(1+r.Intn(8))), queue: []string{"p", "o", "p1", "p2"}[r.Intn(4)],
+			})
+		}
+		x.chosen = func(f Firm) {
+			for _, v := range f.Stops {
+				byRule[v.Rule]++
+			}
+			if wrong := x.inVain(f, q); wrong != "" {
+				t.Fatalf("seed %d at %d: %s", seed, x.now/second, wrong)
+			}
+		}
+		x.run(9000)
+		if late := x.stops; len(late) > 400 {
+			t.Fatalf("seed %d: %d preemptions of 30 jobs", seed, len(late))
+		}
+	}
+	if t.Logf("%v", byRule); byRule[ByPriority] < 2**trees || byRule[Reclaim] < 2**trees {
+		t.Errorf("stopped by priority %d, reclaimed %d: too few to prove much", byRule[ByPriority], byRule[Reclaim])
+	}
+}
+
+// inVain is what is wrong with a choice; "": nothing.
+func (x *theatre) inVain(f Firm, q *Queues) string {
+	taker := x.actorOf(f.Job)
+	fits := func(without topology.JobID) bool {
+		mark := x.view.Mark()
+		defer x.view.Rollback(mark)
+		for _, v := range f.Stops {
+			if v.Job != without {
+				x.view.Give(x.actorOf(v.Job).place)
+			}
+		}
+		var no topology.Refusal
+		_, ok := topology.PlaceLent(x.view, &taker.gang, topology.Lent{Of: []topology.KeepID{topology.KeepID(f.Job)}}, &no)
+		return ok
+	}
+	if !fits("") {
+		return fmt.Sprintf("%v do not make room for %s", f.Stops, f.Job)
+	}
+	for _, v := range f.Stops {
+		a := x.actorOf(v.Job)
+		switch {
+		case fits(v.Job):
+			return fmt.Sprintf("%s is stopped in vain for %s", v.Job, f.Job)
+		case x.now-a.started < usualMinRun:
+			return fmt.Sprintf("%s is stopped after %d s", v.Job, (x.now-a.started)/second)
+		case v.Rule == ByPriority && (a.queue != taker.queue || a.priority >= taker.priority):
+			return fmt.Sprintf("%s of %s, priority %d, gives way to %s of %s, priority %d", v.Job, a.queue, a.priority,
+				f.Job, taker.queue, taker.priority)
+		case v.Rule == Reclaim && !x.above(a, f, q):
+			return fmt.Sprintf("%s of %s is reclaimed for %s of %s", v.Job, a.queue, f.Job, taker.queue)
+		}
+	}
+	return ""
+}
+
+// above reports whether the queue of a victim, and what is above it beside the taker's, have more than their quotas
+// without the other victims, and the taker's stay within theirs.
+func (x *theatre) above(victim *actor, f Firm, q *Queues) bool {
+	taker := x.actorOf(f.Job)
+	chain := func(name string) (names []string) {
+		for name != "" {
+			names = append(names, name)
+			name = q.Queues[q.Find(name)].Parent
+		}
+		return names
+	}
+	gpus := func(a *actor) int64 { return int64(a.gang.Replicas) * a.gang.Each.MilliGPU }
+	gone := map[topology.JobID]bool{}
+	coming := map[topology.JobID]bool{f.Job: true}
+	for _, p := range slices.Concat(x.j.firm, x.j.parked()) {
+		for _, v := range p.victims() {
+			gone[v.Job] = true
+		}
+		coming[p.e.Job] = coming[p.e.Job] || p.isStopping()
+	}
+	uses := func(queue string, with *actor) (sum int64) {
+		for _, a := range x.cast {
+			runs := x.runs.jobs[a.id] != nil && !gone[a.id] || coming[a.id] && x.runs.jobs[a.id] == nil
+			if slices.Contains(chain(a.queue), queue) && (a == with || runs && a != taker) {
+				sum += gpus(a)
+			}
+		}
+		return sum
+	}
+	for _, name := range chain(victim.queue) {
+		quota := q.Queues[q.Find(name)].Quota
+		if !slices.Contains(chain(taker.queue), name) && len(quota) > 0 && uses(name, victim) <= quota[0].Amount {
+			return false
+		}
+	}
+	for _, name := range chain(taker.queue) {
+		quota := q.Queues[q.Find(name)].Quota
+		if !slices.Contains(chain(victim.queue), name) && len(quota) > 0 && uses(name, taker) > quota[0].Amount {
+			return false
+		}
+	}
+	return true
+}

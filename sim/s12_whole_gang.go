@@ -1,0 +1,105 @@
+package sim
+
+import (
+	"slices"
+	"time"
+
+	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/topology"
+)
+
+// wholeGang is S12: what is stopped for another job is stopped whole, and only for a promise that was on disk before
+// and names it; and that job's COMMIT comes after the last process of each of them has gone, wherever it can be
+// reached.
+type wholeGang struct {
+	rule
+	named map[topology.Token]map[string]bool // by promises, of which jobs
+	ended map[topology.Token]bool            // by them
+}
+
+func newWholeGang() *wholeGang {
+	return &wholeGang{rule: rule{"S12 whole-gang", on{Stored, Drafted}},
+		named: map[topology.Token]map[string]bool{}, ended: map[topology.Token]bool{}}
+}
+
+// restored: what the store has lost nobody goes by.
+func (c *wholeGang) restored(*World) { clear(c.ended) }
+
+func (c *wholeGang) Step(w *World, e *Event) {
+	if e.Kind == Drafted {
+		for _, a := range e.Draft.Attempts {
+			c.onEnd(w, a)
+		}
+		return
+	}
+	s := e.Stored
+	if s.job == nil {
+		return
+	}
+	for _, v := range s.job.Promise.GetVictims() {
+		t := messages.FromToken(v.Token)
+		if c.named[t] == nil {
+			c.named[t] = map[string]bool{}
+			w.count("preemptions.chosen", 1)
+		}
+		c.named[t][s.job.Id] = true
+	}
+	for _, a := range s.committed() {
+		c.onCommit(w, s, a)
+	}
+	for i, a := range s.attempts {
+		if a.GetEnd().GetPreemption() != nil && s.attemptsWere[i].GetEnd() == nil {
+			c.ended[messages.FromToken(a.Token)] = true
+			w.count("preemptions."+ruleName(a.End.Preemption.Rule), 1)
+		}
+	}
+}
+
+func ruleName(r messages.PreemptionRule) string {
+	if r == messages.PreemptionRule_PREEMPTION_RULE_RECLAIM {
+		return "reclaim"
+	}
+	return "priority"
+}
+
+// onEnd looks at the end of a victim when it is decided.
+func (c *wholeGang) onEnd(w *World, a *messages.AttemptRecord) {
+	p, t := a.GetEnd().GetPreemption(), messages.FromToken(a.Token)
+	if p == nil || c.ended[t] || w.books.turnedBack {
+		return
+	}
+	if !c.named[t][p.ForJob] {
+		c.violate(w, "%v of %s is stopped for %s, and no promise to that was on disk which names it", t, a.Job, p.ForJob)
+	}
+}
+
+// onCommit looks for what is left of those that were stopped for a job, when it starts.
+func (c *wholeGang) onCommit(w *World, s *stored, a *messages.AttemptRecord) {
+	for _, v := range s.jobWas.GetPromise().GetVictims() {
+		t := messages.FromToken(v.Token)
+		victim := w.books.attempts[t]
+		if !c.ended[t] || victim == nil {
+			continue // it was let go, or nothing is left of it
+		}
+		w.count("preemptions.started", 1)
+		for _, p := range victim.Places {
+			m := w.machine(p.Node)
+			if p.Exit != nil || m == nil || s.proc.host == nil || !s.proc.host.heardSince(m, s.decided, 15*time.Second) {
+				continue
+			}
+			if task := m.launcher.tasks[messages.KeyOf(victim.Token, p.Rank)]; task != nil && task.spawned && task.exit == nil {
+				c.violate(w, "%s is committed and rank %d of %s, which was stopped for it, still runs on %s",
+					a.Job, p.Rank, victim.Job, p.Node)
+				return
+			}
+		}
+	}
+}
+
+// awaitsVictims reports whether a job waits for those that are stopped for it, wherever it could start.
+func (b *books) awaitsVictims(page *jobPage) bool {
+	return slices.ContainsFunc(page.record.GetPromise().GetVictims(), func(v *messages.Victim) bool {
+		a := b.attempts[messages.FromToken(v.Token)]
+		return a != nil && a.Owes()
+	})
+}

@@ -1,0 +1,64 @@
+// This file owns how a scenario describes queues.
+package scenario
+
+import (
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/yi-json/synapse/actors"
+	"github.com/yi-json/synapse/messages"
+)
+
+// queues has the cluster go by those of its lines, as in "q quota=8 limit=16 by-priority reclaim min-run=60s": amounts
+// are GPUs. The first one is that of jobs that name none.
+func (s *stage) queues(l line) string {
+	q := &messages.Queues{}
+	for _, text := range strings.Split(strings.TrimSpace(l.d.Input), "\n") {
+		words := strings.Fields(text)
+		spec := &messages.QueueSpec{Name: words[0]}
+		for _, word := range words[1:] {
+			s.describe(l, spec, word)
+		}
+		q.Queues = append(q.Queues, spec)
+	}
+	q.Default = q.Queues[0].Name
+	out := "no answer"
+	s.asked(actors.SchedulerPath, &messages.ApplyQueues{Principal: &messages.Principal{Name: "admin"}, Queues: q},
+		func(m messages.Message) {
+			r := m.(*messages.ApplyQueuesReply)
+			if out = ""; r.Outcome.GetCode() != messages.Code_CODE_OK {
+				out = codeOf(r.Outcome)
+			}
+		})
+	return out
+}
+
+func (s *stage) describe(l line, spec *messages.QueueSpec, word string) {
+	key, value, _ := strings.Cut(word, "=")
+	yes := true
+	gpus := func() []*messages.Amount {
+		n, err := strconv.Atoi(value)
+		l.must(err)
+		return []*messages.Amount{{Name: "gpu", Amount: int64(n) * 1000}}
+	}
+	switch key {
+	case "parent":
+		spec.Parent = value
+	case "quota":
+		spec.Quota = gpus()
+	case "limit":
+		spec.Limit = gpus()
+	case "by-priority":
+		spec.ByPriority = &yes
+	case "reclaim":
+		spec.Reclaim = &yes
+	case "min-run":
+		d, err := time.ParseDuration(value)
+		l.must(err)
+		ms := d.Milliseconds()
+		spec.MinRunMs = &ms
+	default:
+		l.d.Fatalf(l.t, "a queue has no %s", key)
+	}
+}
