@@ -98,6 +98,9 @@ func (e *entry) older(o *entry) int {
 // isHelped reports whether the guard helps a job: an earlier pass has left it, it could run here, what was kept for it
 // before was not in vain, and headroom does not stop it for which nobody knows an end.
 func (j *Judgement) isHelped(b *burst, e *entry) bool {
+	if e.promised.isStopping() {
+		return false
+	}
 	if !e.left || !j.isPossible(e.group) || j.isOver(b, e, nil) {
 		return false
 	}
@@ -122,6 +125,9 @@ func (j *Judgement) turn(b *burst, e *entry) bool {
 	if p, t, ok := j.borrow(b, e, false); ok && !j.isOver(b, e, &p) {
 		t.guarded = true
 		j.admit(b, e, p, t)
+		return true
+	}
+	if j.preempt(b, e) {
 		return true
 	}
 	at, _, place, ok := j.surest(e)

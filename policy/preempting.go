@@ -81,7 +81,7 @@ type stop struct {
 	told bool // to stop, or its end is on disk
 }
 
-func (p *promise) isStopping() bool { return len(p.stops) > 0 }
+func (p *promise) isStopping() bool { return p != nil && len(p.stops) > 0 }
 
 // victims are those of a promise.
 func (p *promise) victims() (all []Victim) {
@@ -165,17 +165,33 @@ func (j *Judgement) preempt(b *burst, e *entry) bool {
 		return false
 	}
 	wait := j.longestGrace(h, stops)
-	if b.over == nil { // else there is no time without it
-		at, _, ok := j.soonest(b, e)
-		if ok && at <= j.now+wait+resuming {
-			j.wakeAt(max(at, j.now) + second)
-			return false
-		}
+	if at := j.without(b, e); at <= j.now+wait+resuming {
+		j.wakeAt(max(at, j.now) + second)
+		return false
 	}
 	b.hunted, b.over = 0, nil
 	j.wakeAt(j.now + second)
+	if p := e.promised; p != nil {
+		j.leave(e.Job, p.place)
+		j.drop(p)
+	}
 	j.keep(&promise{e: e, b: b, at: j.now + wait, place: place, firm: true, stops: stops})
+	j.keepFormer(e.Job, place, nobody)
 	return true
+}
+
+// without is when a job is expected to start if nobody is stopped for it; topology.Never: nobody can say.
+func (j *Judgement) without(b *burst, e *entry) int64 {
+	if e.promised != nil {
+		return e.promised.at
+	}
+	if b.over != nil {
+		return topology.Never
+	}
+	if at, _, ok := j.soonest(b, e); ok {
+		return at
+	}
+	return topology.Never
 }
 
 // hunting is what a look for victims goes by; nil: the job's queue has none stopped, or the job could not run anyway.

@@ -106,7 +106,7 @@ func (j *Judgement) serveFirm() {
 		case j.now >= j.keptUntil(p):
 			p.e.given = j.ends.Endless(p.place)
 			j.giveUp(p)
-		default:
+		case !j.preempt(p.b, p.e): // else it has another promise now
 			j.review(p)
 		}
 	}

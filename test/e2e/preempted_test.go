@@ -1,0 +1,58 @@
+package e2e
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/yi-json/synapse/messages"
+)
+
+// This file owns that real processes give way to others, whole, and go on from what they saved.
+
+// TestPreempted: a gang that saves its work when it is told to stop, and exits 0, is stopped for a job of higher
+// priority, which runs beside nothing of it; then it runs again, from what it saved, and ends well.
+func TestPreempted(t *testing.T) {
+	c := newCluster(t)
+	c.node("n1", "r1")
+	c.node("n2", "r1")
+	dir := t.TempDir()
+	file := filepath.Join(dir, "queues.yaml")
+	text := "apiVersion: synapse/v1\nkind: Queues\ndefault: q\nqueues:\n" +
+		"- {name: q, preemption: {byPriority: true, minRun: 0s}}\n"
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c.cli("apply", "-f", file).wants(t, 0, "queues applied (revision 1)\n", "")
+	saves := strings.ReplaceAll(`mine=DIR/$SYNAPSE_RANK
+if [ -e $mine.saved ]; then echo resumed; exit 0; fi
+trap 'sleep 0.3; touch $mine.saved; rm $mine.alive; exit 0' TERM
+touch $mine.alive
+while :; do sleep 0.05; done`, "DIR", dir)
+	spec := gang(2, 8, saves)
+	spec.Queue = "q"
+	low := c.submit(writing(t, dir, spec))
+	c.until(low, 15*time.Second, "alive", func(*messages.JobStatus) bool {
+		alive, _ := filepath.Glob(filepath.Join(dir, "*.alive"))
+		return len(alive) == 2
+	})
+	c.await(low, "running", 10*time.Second)
+	beside := strings.ReplaceAll(`ls DIR/*.alive && exit 7; sleep 0.5; ls DIR/*.alive && exit 8; exit 0`, "DIR", dir)
+	spec = gang(1, 8, beside)
+	spec.Queue, spec.Priority = "q", 5
+	high := c.submit(writing(t, dir, spec))
+	c.await(high, "succeeded", 30*time.Second)
+	s := c.await(low, "succeeded", 20*time.Second)
+	if r := s.Record; r.Runs != 2 || r.Preemptions != 1 || r.Failures+r.InfraRestarts != 0 {
+		t.Errorf("it ran %d times, was preempted %d times, %d failures, %d restarts", r.Runs, r.Preemptions, r.Failures,
+			r.InfraRestarts)
+	}
+	if text := c.logs(low); !strings.Contains(text, "resumed") {
+		t.Errorf("it did not go on from what it saved: %q", text)
+	}
+	c.cli("describe", "job", low).wants(t, 0, "2, 1 stopped for other jobs\n", "")
+	c.cli("describe", "job", low).wants(t, 0, "for job "+high+", which has a higher priority", "")
+	c.cli("describe", "job", high).wants(t, 0, low+" (of lower priority)", "")
+}
