@@ -157,8 +157,13 @@ func (h *hunt) again(these []int) {
 	}
 	h.view.Rollback(h.mark)
 	h.mark, h.chosen = h.view.Mark(), nil
-	for _, i := range slices.Sorted(slices.Values(these)) {
-		h.add(i)
+	for _, i := range these { // those that were chosen first are not refused for others
+		if h.law.Add(i) {
+			h.chosen = append(h.chosen, i)
+		}
+	}
+	for _, i := range slices.Sorted(slices.Values(h.chosen)) {
+		h.view.Give(h.all[i].Room)
 	}
 }
 

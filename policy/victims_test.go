@@ -218,6 +218,32 @@ func TestVictims(t *testing.T) {
 	}
 }
 
+// TestVictimsOfShares: many that share devices, of groups that keep what they are assured, are chosen from in steps.
+func TestVictimsOfShares(t *testing.T) {
+	for seed := range 60 {
+		r := rand.New(rand.NewSource(int64(seed)))
+		p := &prey{shared: true, surplus: []int64{500 * r.Int63n(9), 500 * r.Int63n(9), -1}}
+		for i := range 4 {
+			p.machines = append(p.machines, machine(i, 1))
+		}
+		for i := range 60 {
+			each := topology.Resources{MilliCPU: 500, MilliGPU: 500}
+			c := Candidate{Job: topology.JobID(fmt.Sprintf("v%02d", i)), Lost: r.Int63n(1000)}
+			c.Room.Slots = []topology.Slot{{Node: p.machines[i%4].ID, Amount: each}}
+			p.all, p.group = append(p.all, c), append(p.group, r.Intn(3))
+		}
+		p.gang = gang(int32(6+r.Intn(20)), 1)
+		stop, _, ok := Victims(p.view(0), &p.gang, topology.Lent{}, p.all, &statute{p: p})
+		set := 0
+		for _, i := range stop {
+			set |= 1 << i
+		}
+		if ok && (!p.lawful(set) || !p.fits(set)) {
+			t.Fatalf("seed %d: %v do not make room", seed, stop)
+		}
+	}
+}
+
 func sameRoom(a, b *topology.Fabric) bool {
 	same := true
 	a.Walk(func(m topology.Machine, free topology.Capacity, _ string) {
