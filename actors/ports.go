@@ -46,6 +46,7 @@ const (
 	KindScheduler   Kind = "scheduler"
 	KindCoordinator Kind = "coordinator"
 	KindJob         Kind = "job"
+	KindArray       Kind = "array"
 	KindRack        Kind = "rack"
 	KindJournal     Kind = "journal"
 	KindMirror      Kind = "mirror"

@@ -1409,6 +1409,83 @@ func (x *Warning) GetEndsUnixMs() int64 {
 	return 0
 }
 
+// ArrayCounts is how many elements of an array stand where.
+type ArrayCounts struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Waiting       int32                  `protobuf:"varint,1,opt,name=waiting,proto3" json:"waiting,omitempty"` // jobs or not yet
+	Running       int32                  `protobuf:"varint,2,opt,name=running,proto3" json:"running,omitempty"`
+	Succeeded     int32                  `protobuf:"varint,3,opt,name=succeeded,proto3" json:"succeeded,omitempty"`
+	Failed        int32                  `protobuf:"varint,4,opt,name=failed,proto3" json:"failed,omitempty"` // or out of time
+	Cancelled     int32                  `protobuf:"varint,5,opt,name=cancelled,proto3" json:"cancelled,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ArrayCounts) Reset() {
+	*x = ArrayCounts{}
+	mi := &file_messages_client_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ArrayCounts) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ArrayCounts) ProtoMessage() {}
+
+func (x *ArrayCounts) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_client_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ArrayCounts.ProtoReflect.Descriptor instead.
+func (*ArrayCounts) Descriptor() ([]byte, []int) {
+	return file_messages_client_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *ArrayCounts) GetWaiting() int32 {
+	if x != nil {
+		return x.Waiting
+	}
+	return 0
+}
+
+func (x *ArrayCounts) GetRunning() int32 {
+	if x != nil {
+		return x.Running
+	}
+	return 0
+}
+
+func (x *ArrayCounts) GetSucceeded() int32 {
+	if x != nil {
+		return x.Succeeded
+	}
+	return 0
+}
+
+func (x *ArrayCounts) GetFailed() int32 {
+	if x != nil {
+		return x.Failed
+	}
+	return 0
+}
+
+func (x *ArrayCounts) GetCancelled() int32 {
+	if x != nil {
+		return x.Cancelled
+	}
+	return 0
+}
+
 // JobStatus is a job as people see it.
 type JobStatus struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1421,6 +1498,7 @@ type JobStatus struct {
 	Group         uint64                 `protobuf:"varint,6,opt,name=group,proto3" json:"group,omitempty"`       // the waiting jobs of its shape, which share one reason; 0: it does not wait
 	Withheld      bool                   `protobuf:"varint,8,opt,name=withheld,proto3" json:"withheld,omitempty"` // env, command and script are left out, because another owner asked; never set in a record
 	Prospect      *Prospect              `protobuf:"bytes,9,opt,name=prospect,proto3" json:"prospect,omitempty"`  // of a waiting job, in answers to queries; events have none
+	Counts        *ArrayCounts           `protobuf:"bytes,11,opt,name=counts,proto3" json:"counts,omitempty"`     // of an array
 	Warned        *Warning               `protobuf:"bytes,10,opt,name=warned,proto3" json:"warned,omitempty"`     // of the attempt that runs; none: its tasks were told of no end, or by an earlier leader
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1428,7 +1506,7 @@ type JobStatus struct {
 
 func (x *JobStatus) Reset() {
 	*x = JobStatus{}
-	mi := &file_messages_client_proto_msgTypes[17]
+	mi := &file_messages_client_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1440,7 +1518,7 @@ func (x *JobStatus) String() string {
 func (*JobStatus) ProtoMessage() {}
 
 func (x *JobStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_client_proto_msgTypes[17]
+	mi := &file_messages_client_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1453,7 +1531,7 @@ func (x *JobStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobStatus.ProtoReflect.Descriptor instead.
 func (*JobStatus) Descriptor() ([]byte, []int) {
-	return file_messages_client_proto_rawDescGZIP(), []int{17}
+	return file_messages_client_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *JobStatus) GetRecord() *JobRecord {
@@ -1519,6 +1597,13 @@ func (x *JobStatus) GetProspect() *Prospect {
 	return nil
 }
 
+func (x *JobStatus) GetCounts() *ArrayCounts {
+	if x != nil {
+		return x.Counts
+	}
+	return nil
+}
+
 func (x *JobStatus) GetWarned() *Warning {
 	if x != nil {
 		return x.Warned
@@ -1541,7 +1626,7 @@ type NodeStatus struct {
 
 func (x *NodeStatus) Reset() {
 	*x = NodeStatus{}
-	mi := &file_messages_client_proto_msgTypes[18]
+	mi := &file_messages_client_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1553,7 +1638,7 @@ func (x *NodeStatus) String() string {
 func (*NodeStatus) ProtoMessage() {}
 
 func (x *NodeStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_client_proto_msgTypes[18]
+	mi := &file_messages_client_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1566,7 +1651,7 @@ func (x *NodeStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeStatus.ProtoReflect.Descriptor instead.
 func (*NodeStatus) Descriptor() ([]byte, []int) {
-	return file_messages_client_proto_rawDescGZIP(), []int{18}
+	return file_messages_client_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *NodeStatus) GetRecord() *NodeRecord {
@@ -1623,7 +1708,7 @@ type GetJob struct {
 
 func (x *GetJob) Reset() {
 	*x = GetJob{}
-	mi := &file_messages_client_proto_msgTypes[19]
+	mi := &file_messages_client_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1635,7 +1720,7 @@ func (x *GetJob) String() string {
 func (*GetJob) ProtoMessage() {}
 
 func (x *GetJob) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_client_proto_msgTypes[19]
+	mi := &file_messages_client_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1648,7 +1733,7 @@ func (x *GetJob) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetJob.ProtoReflect.Descriptor instead.
 func (*GetJob) Descriptor() ([]byte, []int) {
-	return file_messages_client_proto_rawDescGZIP(), []int{19}
+	return file_messages_client_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *GetJob) GetPrincipal() *Principal {
@@ -1683,7 +1768,7 @@ type GetJobReply struct {
 
 func (x *GetJobReply) Reset() {
 	*x = GetJobReply{}
-	mi := &file_messages_client_proto_msgTypes[20]
+	mi := &file_messages_client_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1695,7 +1780,7 @@ func (x *GetJobReply) String() string {
 func (*GetJobReply) ProtoMessage() {}
 
 func (x *GetJobReply) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_client_proto_msgTypes[20]
+	mi := &file_messages_client_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1708,7 +1793,7 @@ func (x *GetJobReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetJobReply.ProtoReflect.Descriptor instead.
 func (*GetJobReply) Descriptor() ([]byte, []int) {
-	return file_messages_client_proto_rawDescGZIP(), []int{20}
+	return file_messages_client_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *GetJobReply) GetOutcome() *Outcome {
@@ -1741,14 +1826,16 @@ type ListJobs struct {
 	Labels        []*Label               `protobuf:"bytes,5,rep,name=labels,proto3" json:"labels,omitempty"`
 	After         string                 `protobuf:"bytes,6,opt,name=after,proto3" json:"after,omitempty"` // page token: the last id seen
 	Limit         int32                  `protobuf:"varint,7,opt,name=limit,proto3" json:"limit,omitempty"`
-	Name          string                 `protobuf:"bytes,8,opt,name=name,proto3" json:"name,omitempty"` // only of this name
+	Name          string                 `protobuf:"bytes,8,opt,name=name,proto3" json:"name,omitempty"`           // only of this name
+	Array         string                 `protobuf:"bytes,9,opt,name=array,proto3" json:"array,omitempty"`         // only the elements of this array that are, or were, jobs
+	Elements      bool                   `protobuf:"varint,10,opt,name=elements,proto3" json:"elements,omitempty"` // elements too, beside their arrays
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ListJobs) Reset() {
 	*x = ListJobs{}
-	mi := &file_messages_client_proto_msgTypes[21]
+	mi := &file_messages_client_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1760,7 +1847,7 @@ func (x *ListJobs) String() string {
 func (*ListJobs) ProtoMessage() {}
 
 func (x *ListJobs) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_client_proto_msgTypes[21]
+	mi := &file_messages_client_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1773,7 +1860,7 @@ func (x *ListJobs) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListJobs.ProtoReflect.Descriptor instead.
 func (*ListJobs) Descriptor() ([]byte, []int) {
-	return file_messages_client_proto_rawDescGZIP(), []int{21}
+	return file_messages_client_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *ListJobs) GetPrincipal() *Principal {
@@ -1832,6 +1919,20 @@ func (x *ListJobs) GetName() string {
 	return ""
 }
 
+func (x *ListJobs) GetArray() string {
+	if x != nil {
+		return x.Array
+	}
+	return ""
+}
+
+func (x *ListJobs) GetElements() bool {
+	if x != nil {
+		return x.Elements
+	}
+	return false
+}
+
 type ListJobsReply struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Outcome       *Outcome               `protobuf:"bytes,1,opt,name=outcome,proto3" json:"outcome,omitempty"`
@@ -1843,7 +1944,7 @@ type ListJobsReply struct {
 
 func (x *ListJobsReply) Reset() {
 	*x = ListJobsReply{}
-	mi := &file_messages_client_proto_msgTypes[22]
+	mi := &file_messages_client_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1855,7 +1956,7 @@ func (x *ListJobsReply) String() string {
 func (*ListJobsReply) ProtoMessage() {}
 
 func (x *ListJobsReply) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_client_proto_msgTypes[22]
+	mi := &file_messages_client_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1868,7 +1969,7 @@ func (x *ListJobsReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListJobsReply.ProtoReflect.Descriptor instead.
 func (*ListJobsReply) Descriptor() ([]byte, []int) {
-	return file_messages_client_proto_rawDescGZIP(), []int{22}
+	return file_messages_client_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *ListJobsReply) GetOutcome() *Outcome {
@@ -1903,7 +2004,7 @@ type ListNodes struct {
 
 func (x *ListNodes) Reset() {
 	*x = ListNodes{}
-	mi := &file_messages_client_proto_msgTypes[23]
+	mi := &file_messages_client_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1915,7 +2016,7 @@ func (x *ListNodes) String() string {
 func (*ListNodes) ProtoMessage() {}
 
 func (x *ListNodes) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_client_proto_msgTypes[23]
+	mi := &file_messages_client_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1928,7 +2029,7 @@ func (x *ListNodes) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListNodes.ProtoReflect.Descriptor instead.
 func (*ListNodes) Descriptor() ([]byte, []int) {
-	return file_messages_client_proto_rawDescGZIP(), []int{23}
+	return file_messages_client_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *ListNodes) GetPrincipal() *Principal {
@@ -1963,7 +2064,7 @@ type ListNodesReply struct {
 
 func (x *ListNodesReply) Reset() {
 	*x = ListNodesReply{}
-	mi := &file_messages_client_proto_msgTypes[24]
+	mi := &file_messages_client_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1975,7 +2076,7 @@ func (x *ListNodesReply) String() string {
 func (*ListNodesReply) ProtoMessage() {}
 
 func (x *ListNodesReply) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_client_proto_msgTypes[24]
+	mi := &file_messages_client_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1988,7 +2089,7 @@ func (x *ListNodesReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListNodesReply.ProtoReflect.Descriptor instead.
 func (*ListNodesReply) Descriptor() ([]byte, []int) {
-	return file_messages_client_proto_rawDescGZIP(), []int{24}
+	return file_messages_client_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *ListNodesReply) GetOutcome() *Outcome {
@@ -2024,7 +2125,7 @@ type ExplainJob struct {
 
 func (x *ExplainJob) Reset() {
 	*x = ExplainJob{}
-	mi := &file_messages_client_proto_msgTypes[25]
+	mi := &file_messages_client_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2036,7 +2137,7 @@ func (x *ExplainJob) String() string {
 func (*ExplainJob) ProtoMessage() {}
 
 func (x *ExplainJob) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_client_proto_msgTypes[25]
+	mi := &file_messages_client_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2049,7 +2150,7 @@ func (x *ExplainJob) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainJob.ProtoReflect.Descriptor instead.
 func (*ExplainJob) Descriptor() ([]byte, []int) {
-	return file_messages_client_proto_rawDescGZIP(), []int{25}
+	return file_messages_client_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *ExplainJob) GetPrincipal() *Principal {
@@ -2083,7 +2184,7 @@ type ExplainJobReply struct {
 
 func (x *ExplainJobReply) Reset() {
 	*x = ExplainJobReply{}
-	mi := &file_messages_client_proto_msgTypes[26]
+	mi := &file_messages_client_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2095,7 +2196,7 @@ func (x *ExplainJobReply) String() string {
 func (*ExplainJobReply) ProtoMessage() {}
 
 func (x *ExplainJobReply) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_client_proto_msgTypes[26]
+	mi := &file_messages_client_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2108,7 +2209,7 @@ func (x *ExplainJobReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainJobReply.ProtoReflect.Descriptor instead.
 func (*ExplainJobReply) Descriptor() ([]byte, []int) {
-	return file_messages_client_proto_rawDescGZIP(), []int{26}
+	return file_messages_client_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *ExplainJobReply) GetOutcome() *Outcome {
@@ -2145,7 +2246,7 @@ type Watch struct {
 
 func (x *Watch) Reset() {
 	*x = Watch{}
-	mi := &file_messages_client_proto_msgTypes[27]
+	mi := &file_messages_client_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2157,7 +2258,7 @@ func (x *Watch) String() string {
 func (*Watch) ProtoMessage() {}
 
 func (x *Watch) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_client_proto_msgTypes[27]
+	mi := &file_messages_client_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2170,7 +2271,7 @@ func (x *Watch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Watch.ProtoReflect.Descriptor instead.
 func (*Watch) Descriptor() ([]byte, []int) {
-	return file_messages_client_proto_rawDescGZIP(), []int{27}
+	return file_messages_client_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *Watch) GetPrincipal() *Principal {
@@ -2259,7 +2360,7 @@ type Unwatch struct {
 
 func (x *Unwatch) Reset() {
 	*x = Unwatch{}
-	mi := &file_messages_client_proto_msgTypes[28]
+	mi := &file_messages_client_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2271,7 +2372,7 @@ func (x *Unwatch) String() string {
 func (*Unwatch) ProtoMessage() {}
 
 func (x *Unwatch) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_client_proto_msgTypes[28]
+	mi := &file_messages_client_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2284,7 +2385,7 @@ func (x *Unwatch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Unwatch.ProtoReflect.Descriptor instead.
 func (*Unwatch) Descriptor() ([]byte, []int) {
-	return file_messages_client_proto_rawDescGZIP(), []int{28}
+	return file_messages_client_proto_rawDescGZIP(), []int{29}
 }
 
 // Event is one change of a job or a machine as people see it. Mirror → client.
@@ -2306,7 +2407,7 @@ type Event struct {
 
 func (x *Event) Reset() {
 	*x = Event{}
-	mi := &file_messages_client_proto_msgTypes[29]
+	mi := &file_messages_client_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2318,7 +2419,7 @@ func (x *Event) String() string {
 func (*Event) ProtoMessage() {}
 
 func (x *Event) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_client_proto_msgTypes[29]
+	mi := &file_messages_client_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2331,7 +2432,7 @@ func (x *Event) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Event.ProtoReflect.Descriptor instead.
 func (*Event) Descriptor() ([]byte, []int) {
-	return file_messages_client_proto_rawDescGZIP(), []int{29}
+	return file_messages_client_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *Event) GetSeq() uint64 {
@@ -2509,7 +2610,13 @@ const file_messages_client_proto_rawDesc = "" +
 	"\n" +
 	"at_unix_ms\x18\x02 \x01(\x03R\batUnixMs\x12 \n" +
 	"\fends_unix_ms\x18\x03 \x01(\x03R\n" +
-	"endsUnixMs\"\xda\x02\n" +
+	"endsUnixMs\"\x95\x01\n" +
+	"\vArrayCounts\x12\x18\n" +
+	"\awaiting\x18\x01 \x01(\x05R\awaiting\x12\x18\n" +
+	"\arunning\x18\x02 \x01(\x05R\arunning\x12\x1c\n" +
+	"\tsucceeded\x18\x03 \x01(\x05R\tsucceeded\x12\x16\n" +
+	"\x06failed\x18\x04 \x01(\x05R\x06failed\x12\x1c\n" +
+	"\tcancelled\x18\x05 \x01(\x05R\tcancelled\"\x8b\x03\n" +
 	"\tJobStatus\x12-\n" +
 	"\x06record\x18\x01 \x01(\v2\x15.synapse.v1.JobRecordR\x06record\x12\x14\n" +
 	"\x05phase\x18\x02 \x01(\tR\x05phase\x12\x16\n" +
@@ -2519,7 +2626,8 @@ const file_messages_client_proto_rawDesc = "" +
 	"\x05tasks\x18\a \x01(\x05R\x05tasks\x12\x14\n" +
 	"\x05group\x18\x06 \x01(\x04R\x05group\x12\x1a\n" +
 	"\bwithheld\x18\b \x01(\bR\bwithheld\x120\n" +
-	"\bprospect\x18\t \x01(\v2\x14.synapse.v1.ProspectR\bprospect\x12+\n" +
+	"\bprospect\x18\t \x01(\v2\x14.synapse.v1.ProspectR\bprospect\x12/\n" +
+	"\x06counts\x18\v \x01(\v2\x17.synapse.v1.ArrayCountsR\x06counts\x12+\n" +
 	"\x06warned\x18\n" +
 	" \x01(\v2\x13.synapse.v1.WarningR\x06warned\"\xe7\x01\n" +
 	"\n" +
@@ -2538,7 +2646,7 @@ const file_messages_client_proto_rawDesc = "" +
 	"\vGetJobReply\x12-\n" +
 	"\aoutcome\x18\x01 \x01(\v2\x13.synapse.v1.OutcomeR\aoutcome\x12'\n" +
 	"\x03job\x18\x02 \x01(\v2\x15.synapse.v1.JobStatusR\x03job\x125\n" +
-	"\battempts\x18\x03 \x03(\v2\x19.synapse.v1.AttemptRecordR\battempts\"\xee\x01\n" +
+	"\battempts\x18\x03 \x03(\v2\x19.synapse.v1.AttemptRecordR\battempts\"\xa0\x02\n" +
 	"\bListJobs\x123\n" +
 	"\tprincipal\x18\x01 \x01(\v2\x15.synapse.v1.PrincipalR\tprincipal\x12\x14\n" +
 	"\x05owner\x18\x02 \x01(\tR\x05owner\x12\x14\n" +
@@ -2547,7 +2655,10 @@ const file_messages_client_proto_rawDesc = "" +
 	"\x06labels\x18\x05 \x03(\v2\x11.synapse.v1.LabelR\x06labels\x12\x14\n" +
 	"\x05after\x18\x06 \x01(\tR\x05after\x12\x14\n" +
 	"\x05limit\x18\a \x01(\x05R\x05limit\x12\x12\n" +
-	"\x04name\x18\b \x01(\tR\x04name\"}\n" +
+	"\x04name\x18\b \x01(\tR\x04name\x12\x14\n" +
+	"\x05array\x18\t \x01(\tR\x05array\x12\x1a\n" +
+	"\belements\x18\n" +
+	" \x01(\bR\belements\"}\n" +
 	"\rListJobsReply\x12-\n" +
 	"\aoutcome\x18\x01 \x01(\v2\x13.synapse.v1.OutcomeR\aoutcome\x12)\n" +
 	"\x04jobs\x18\x02 \x03(\v2\x15.synapse.v1.JobStatusR\x04jobs\x12\x12\n" +
@@ -2633,7 +2744,7 @@ func file_messages_client_proto_rawDescGZIP() []byte {
 }
 
 var file_messages_client_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_messages_client_proto_msgTypes = make([]protoimpl.MessageInfo, 30)
+var file_messages_client_proto_msgTypes = make([]protoimpl.MessageInfo, 31)
 var file_messages_client_proto_goTypes = []any{
 	(Code)(0),               // 0: synapse.v1.Code
 	(NodeVerb)(0),           // 1: synapse.v1.NodeVerb
@@ -2655,80 +2766,82 @@ var file_messages_client_proto_goTypes = []any{
 	(*ChangeNodeReply)(nil), // 17: synapse.v1.ChangeNodeReply
 	(*Prospect)(nil),        // 18: synapse.v1.Prospect
 	(*Warning)(nil),         // 19: synapse.v1.Warning
-	(*JobStatus)(nil),       // 20: synapse.v1.JobStatus
-	(*NodeStatus)(nil),      // 21: synapse.v1.NodeStatus
-	(*GetJob)(nil),          // 22: synapse.v1.GetJob
-	(*GetJobReply)(nil),     // 23: synapse.v1.GetJobReply
-	(*ListJobs)(nil),        // 24: synapse.v1.ListJobs
-	(*ListJobsReply)(nil),   // 25: synapse.v1.ListJobsReply
-	(*ListNodes)(nil),       // 26: synapse.v1.ListNodes
-	(*ListNodesReply)(nil),  // 27: synapse.v1.ListNodesReply
-	(*ExplainJob)(nil),      // 28: synapse.v1.ExplainJob
-	(*ExplainJobReply)(nil), // 29: synapse.v1.ExplainJobReply
-	(*Watch)(nil),           // 30: synapse.v1.Watch
-	(*Unwatch)(nil),         // 31: synapse.v1.Unwatch
-	(*Event)(nil),           // 32: synapse.v1.Event
-	(*Principal)(nil),       // 33: synapse.v1.Principal
-	(*JobSpec)(nil),         // 34: synapse.v1.JobSpec
-	(Cause)(0),              // 35: synapse.v1.Cause
-	(*JobRecord)(nil),       // 36: synapse.v1.JobRecord
-	(*AttemptRecord)(nil),   // 37: synapse.v1.AttemptRecord
-	(*NodeRecord)(nil),      // 38: synapse.v1.NodeRecord
-	(*LedgerReport)(nil),    // 39: synapse.v1.LedgerReport
-	(*Token)(nil),           // 40: synapse.v1.Token
-	(*Label)(nil),           // 41: synapse.v1.Label
+	(*ArrayCounts)(nil),     // 20: synapse.v1.ArrayCounts
+	(*JobStatus)(nil),       // 21: synapse.v1.JobStatus
+	(*NodeStatus)(nil),      // 22: synapse.v1.NodeStatus
+	(*GetJob)(nil),          // 23: synapse.v1.GetJob
+	(*GetJobReply)(nil),     // 24: synapse.v1.GetJobReply
+	(*ListJobs)(nil),        // 25: synapse.v1.ListJobs
+	(*ListJobsReply)(nil),   // 26: synapse.v1.ListJobsReply
+	(*ListNodes)(nil),       // 27: synapse.v1.ListNodes
+	(*ListNodesReply)(nil),  // 28: synapse.v1.ListNodesReply
+	(*ExplainJob)(nil),      // 29: synapse.v1.ExplainJob
+	(*ExplainJobReply)(nil), // 30: synapse.v1.ExplainJobReply
+	(*Watch)(nil),           // 31: synapse.v1.Watch
+	(*Unwatch)(nil),         // 32: synapse.v1.Unwatch
+	(*Event)(nil),           // 33: synapse.v1.Event
+	(*Principal)(nil),       // 34: synapse.v1.Principal
+	(*JobSpec)(nil),         // 35: synapse.v1.JobSpec
+	(Cause)(0),              // 36: synapse.v1.Cause
+	(*JobRecord)(nil),       // 37: synapse.v1.JobRecord
+	(*AttemptRecord)(nil),   // 38: synapse.v1.AttemptRecord
+	(*NodeRecord)(nil),      // 39: synapse.v1.NodeRecord
+	(*LedgerReport)(nil),    // 40: synapse.v1.LedgerReport
+	(*Token)(nil),           // 41: synapse.v1.Token
+	(*Label)(nil),           // 42: synapse.v1.Label
 }
 var file_messages_client_proto_depIdxs = []int32{
 	0,  // 0: synapse.v1.Outcome.code:type_name -> synapse.v1.Code
-	33, // 1: synapse.v1.Submit.principal:type_name -> synapse.v1.Principal
-	34, // 2: synapse.v1.Submit.spec:type_name -> synapse.v1.JobSpec
+	34, // 1: synapse.v1.Submit.principal:type_name -> synapse.v1.Principal
+	35, // 2: synapse.v1.Submit.spec:type_name -> synapse.v1.JobSpec
 	3,  // 3: synapse.v1.SubmitReply.outcome:type_name -> synapse.v1.Outcome
-	33, // 4: synapse.v1.DryRun.principal:type_name -> synapse.v1.Principal
-	34, // 5: synapse.v1.DryRun.spec:type_name -> synapse.v1.JobSpec
+	34, // 4: synapse.v1.DryRun.principal:type_name -> synapse.v1.Principal
+	35, // 5: synapse.v1.DryRun.spec:type_name -> synapse.v1.JobSpec
 	3,  // 6: synapse.v1.DryRunReply.outcome:type_name -> synapse.v1.Outcome
-	33, // 7: synapse.v1.Cancel.principal:type_name -> synapse.v1.Principal
+	34, // 7: synapse.v1.Cancel.principal:type_name -> synapse.v1.Principal
 	3,  // 8: synapse.v1.CancelReply.outcome:type_name -> synapse.v1.Outcome
-	33, // 9: synapse.v1.Hold.principal:type_name -> synapse.v1.Principal
+	34, // 9: synapse.v1.Hold.principal:type_name -> synapse.v1.Principal
 	3,  // 10: synapse.v1.HoldReply.outcome:type_name -> synapse.v1.Outcome
-	33, // 11: synapse.v1.Requeue.principal:type_name -> synapse.v1.Principal
+	34, // 11: synapse.v1.Requeue.principal:type_name -> synapse.v1.Principal
 	3,  // 12: synapse.v1.RequeueReply.outcome:type_name -> synapse.v1.Outcome
-	33, // 13: synapse.v1.Update.principal:type_name -> synapse.v1.Principal
+	34, // 13: synapse.v1.Update.principal:type_name -> synapse.v1.Principal
 	3,  // 14: synapse.v1.UpdateReply.outcome:type_name -> synapse.v1.Outcome
-	33, // 15: synapse.v1.ChangeNode.principal:type_name -> synapse.v1.Principal
+	34, // 15: synapse.v1.ChangeNode.principal:type_name -> synapse.v1.Principal
 	1,  // 16: synapse.v1.ChangeNode.verb:type_name -> synapse.v1.NodeVerb
 	3,  // 17: synapse.v1.ChangeNodeReply.outcome:type_name -> synapse.v1.Outcome
 	2,  // 18: synapse.v1.Prospect.basis:type_name -> synapse.v1.Basis
-	35, // 19: synapse.v1.Warning.cause:type_name -> synapse.v1.Cause
-	36, // 20: synapse.v1.JobStatus.record:type_name -> synapse.v1.JobRecord
-	37, // 21: synapse.v1.JobStatus.attempt:type_name -> synapse.v1.AttemptRecord
+	36, // 19: synapse.v1.Warning.cause:type_name -> synapse.v1.Cause
+	37, // 20: synapse.v1.JobStatus.record:type_name -> synapse.v1.JobRecord
+	38, // 21: synapse.v1.JobStatus.attempt:type_name -> synapse.v1.AttemptRecord
 	18, // 22: synapse.v1.JobStatus.prospect:type_name -> synapse.v1.Prospect
-	19, // 23: synapse.v1.JobStatus.warned:type_name -> synapse.v1.Warning
-	38, // 24: synapse.v1.NodeStatus.record:type_name -> synapse.v1.NodeRecord
-	39, // 25: synapse.v1.NodeStatus.ledger:type_name -> synapse.v1.LedgerReport
-	40, // 26: synapse.v1.NodeStatus.debts:type_name -> synapse.v1.Token
-	33, // 27: synapse.v1.GetJob.principal:type_name -> synapse.v1.Principal
-	3,  // 28: synapse.v1.GetJobReply.outcome:type_name -> synapse.v1.Outcome
-	20, // 29: synapse.v1.GetJobReply.job:type_name -> synapse.v1.JobStatus
-	37, // 30: synapse.v1.GetJobReply.attempts:type_name -> synapse.v1.AttemptRecord
-	33, // 31: synapse.v1.ListJobs.principal:type_name -> synapse.v1.Principal
-	41, // 32: synapse.v1.ListJobs.labels:type_name -> synapse.v1.Label
-	3,  // 33: synapse.v1.ListJobsReply.outcome:type_name -> synapse.v1.Outcome
-	20, // 34: synapse.v1.ListJobsReply.jobs:type_name -> synapse.v1.JobStatus
-	33, // 35: synapse.v1.ListNodes.principal:type_name -> synapse.v1.Principal
-	3,  // 36: synapse.v1.ListNodesReply.outcome:type_name -> synapse.v1.Outcome
-	21, // 37: synapse.v1.ListNodesReply.nodes:type_name -> synapse.v1.NodeStatus
-	33, // 38: synapse.v1.ExplainJob.principal:type_name -> synapse.v1.Principal
-	34, // 39: synapse.v1.ExplainJob.spec:type_name -> synapse.v1.JobSpec
-	3,  // 40: synapse.v1.ExplainJobReply.outcome:type_name -> synapse.v1.Outcome
-	33, // 41: synapse.v1.Watch.principal:type_name -> synapse.v1.Principal
-	41, // 42: synapse.v1.Watch.labels:type_name -> synapse.v1.Label
-	20, // 43: synapse.v1.Event.job:type_name -> synapse.v1.JobStatus
-	21, // 44: synapse.v1.Event.node:type_name -> synapse.v1.NodeStatus
-	45, // [45:45] is the sub-list for method output_type
-	45, // [45:45] is the sub-list for method input_type
-	45, // [45:45] is the sub-list for extension type_name
-	45, // [45:45] is the sub-list for extension extendee
-	0,  // [0:45] is the sub-list for field type_name
+	20, // 23: synapse.v1.JobStatus.counts:type_name -> synapse.v1.ArrayCounts
+	19, // 24: synapse.v1.JobStatus.warned:type_name -> synapse.v1.Warning
+	39, // 25: synapse.v1.NodeStatus.record:type_name -> synapse.v1.NodeRecord
+	40, // 26: synapse.v1.NodeStatus.ledger:type_name -> synapse.v1.LedgerReport
+	41, // 27: synapse.v1.NodeStatus.debts:type_name -> synapse.v1.Token
+	34, // 28: synapse.v1.GetJob.principal:type_name -> synapse.v1.Principal
+	3,  // 29: synapse.v1.GetJobReply.outcome:type_name -> synapse.v1.Outcome
+	21, // 30: synapse.v1.GetJobReply.job:type_name -> synapse.v1.JobStatus
+	38, // 31: synapse.v1.GetJobReply.attempts:type_name -> synapse.v1.AttemptRecord
+	34, // 32: synapse.v1.ListJobs.principal:type_name -> synapse.v1.Principal
+	42, // 33: synapse.v1.ListJobs.labels:type_name -> synapse.v1.Label
+	3,  // 34: synapse.v1.ListJobsReply.outcome:type_name -> synapse.v1.Outcome
+	21, // 35: synapse.v1.ListJobsReply.jobs:type_name -> synapse.v1.JobStatus
+	34, // 36: synapse.v1.ListNodes.principal:type_name -> synapse.v1.Principal
+	3,  // 37: synapse.v1.ListNodesReply.outcome:type_name -> synapse.v1.Outcome
+	22, // 38: synapse.v1.ListNodesReply.nodes:type_name -> synapse.v1.NodeStatus
+	34, // 39: synapse.v1.ExplainJob.principal:type_name -> synapse.v1.Principal
+	35, // 40: synapse.v1.ExplainJob.spec:type_name -> synapse.v1.JobSpec
+	3,  // 41: synapse.v1.ExplainJobReply.outcome:type_name -> synapse.v1.Outcome
+	34, // 42: synapse.v1.Watch.principal:type_name -> synapse.v1.Principal
+	42, // 43: synapse.v1.Watch.labels:type_name -> synapse.v1.Label
+	21, // 44: synapse.v1.Event.job:type_name -> synapse.v1.JobStatus
+	22, // 45: synapse.v1.Event.node:type_name -> synapse.v1.NodeStatus
+	46, // [46:46] is the sub-list for method output_type
+	46, // [46:46] is the sub-list for method input_type
+	46, // [46:46] is the sub-list for extension type_name
+	46, // [46:46] is the sub-list for extension extendee
+	0,  // [0:46] is the sub-list for field type_name
 }
 
 func init() { file_messages_client_proto_init() }
@@ -2746,7 +2859,7 @@ func file_messages_client_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_messages_client_proto_rawDesc), len(file_messages_client_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   30,
+			NumMessages:   31,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

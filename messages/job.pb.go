@@ -549,6 +549,213 @@ func (x *After) GetEnd() AfterEnd {
 	return AfterEnd_AFTER_END_UNSPECIFIED
 }
 
+// IndexRange is every step-th number from the first to the last.
+type IndexRange struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	First         int32                  `protobuf:"varint,1,opt,name=first,proto3" json:"first,omitempty"`
+	Last          int32                  `protobuf:"varint,2,opt,name=last,proto3" json:"last,omitempty"`
+	Step          int32                  `protobuf:"varint,3,opt,name=step,proto3" json:"step,omitempty"` // 0: 1
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *IndexRange) Reset() {
+	*x = IndexRange{}
+	mi := &file_messages_job_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *IndexRange) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*IndexRange) ProtoMessage() {}
+
+func (x *IndexRange) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_job_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use IndexRange.ProtoReflect.Descriptor instead.
+func (*IndexRange) Descriptor() ([]byte, []int) {
+	return file_messages_job_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *IndexRange) GetFirst() int32 {
+	if x != nil {
+		return x.First
+	}
+	return 0
+}
+
+func (x *IndexRange) GetLast() int32 {
+	if x != nil {
+		return x.Last
+	}
+	return 0
+}
+
+func (x *IndexRange) GetStep() int32 {
+	if x != nil {
+		return x.Step
+	}
+	return 0
+}
+
+// ArraySpec says how many jobs an array is of.
+type ArraySpec struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Indices       []*IndexRange          `protobuf:"bytes,1,rep,name=indices,proto3" json:"indices,omitempty"` // in the order in which they come, each once
+	Most          int32                  `protobuf:"varint,2,opt,name=most,proto3" json:"most,omitempty"`      // so many of them are jobs at once at most; 0: any number
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ArraySpec) Reset() {
+	*x = ArraySpec{}
+	mi := &file_messages_job_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ArraySpec) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ArraySpec) ProtoMessage() {}
+
+func (x *ArraySpec) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_job_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ArraySpec.ProtoReflect.Descriptor instead.
+func (*ArraySpec) Descriptor() ([]byte, []int) {
+	return file_messages_job_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *ArraySpec) GetIndices() []*IndexRange {
+	if x != nil {
+		return x.Indices
+	}
+	return nil
+}
+
+func (x *ArraySpec) GetMost() int32 {
+	if x != nil {
+		return x.Most
+	}
+	return 0
+}
+
+// Element is which one of an array's jobs this is.
+type Element struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Array         string                 `protobuf:"bytes,1,opt,name=array,proto3" json:"array,omitempty"` // its id
+	Index         int32                  `protobuf:"varint,2,opt,name=index,proto3" json:"index,omitempty"`
+	Count         int32                  `protobuf:"varint,3,opt,name=count,proto3" json:"count,omitempty"`     // of the whole array
+	First         int32                  `protobuf:"varint,4,opt,name=first,proto3" json:"first,omitempty"`     // the least index
+	Last          int32                  `protobuf:"varint,5,opt,name=last,proto3" json:"last,omitempty"`       // the greatest
+	Step          int32                  `protobuf:"varint,6,opt,name=step,proto3" json:"step,omitempty"`       // between all of them; 0: they are not evenly spaced
+	Arrival       uint64                 `protobuf:"varint,7,opt,name=arrival,proto3" json:"arrival,omitempty"` // of the array in the order of arrival: its elements wait in that place
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Element) Reset() {
+	*x = Element{}
+	mi := &file_messages_job_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Element) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Element) ProtoMessage() {}
+
+func (x *Element) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_job_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Element.ProtoReflect.Descriptor instead.
+func (*Element) Descriptor() ([]byte, []int) {
+	return file_messages_job_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *Element) GetArray() string {
+	if x != nil {
+		return x.Array
+	}
+	return ""
+}
+
+func (x *Element) GetIndex() int32 {
+	if x != nil {
+		return x.Index
+	}
+	return 0
+}
+
+func (x *Element) GetCount() int32 {
+	if x != nil {
+		return x.Count
+	}
+	return 0
+}
+
+func (x *Element) GetFirst() int32 {
+	if x != nil {
+		return x.First
+	}
+	return 0
+}
+
+func (x *Element) GetLast() int32 {
+	if x != nil {
+		return x.Last
+	}
+	return 0
+}
+
+func (x *Element) GetStep() int32 {
+	if x != nil {
+		return x.Step
+	}
+	return 0
+}
+
+func (x *Element) GetArrival() uint64 {
+	if x != nil {
+		return x.Arrival
+	}
+	return 0
+}
+
 // JobSpec is one job, as validated by the gateway.
 type JobSpec struct {
 	state            protoimpl.MessageState `protogen:"open.v1"`
@@ -586,6 +793,8 @@ type JobSpec struct {
 	Warn             *WarnSpec              `protobuf:"bytes,32,opt,name=warn,proto3" json:"warn,omitempty"`                                                // none: its tasks are told nothing before they are stopped
 	PriorityZero     bool                   `protobuf:"varint,33,opt,name=priority_zero,json=priorityZero,proto3" json:"priority_zero,omitempty"`           // its priority is 0 because that was asked for: its queue's default does not hold
 	After            []*After               `protobuf:"bytes,34,rep,name=after,proto3" json:"after,omitempty"`                                              // not planned before all of these have ended so; one that never will cancels it
+	Array            *ArraySpec             `protobuf:"bytes,35,opt,name=array,proto3" json:"array,omitempty"`                                              // none: one job
+	Element          *Element               `protobuf:"bytes,36,opt,name=element,proto3" json:"element,omitempty"`                                          // never submitted: the leader gives it to each job of an array
 	NotPreemptible   bool                   `protobuf:"varint,40,opt,name=not_preemptible,json=notPreemptible,proto3" json:"not_preemptible,omitempty"`     // it is not to be stopped for another, and so stays within its queue's quota
 	CheckpointMs     int64                  `protobuf:"varint,41,opt,name=checkpoint_ms,json=checkpointMs,proto3" json:"checkpoint_ms,omitempty"`           // it saves its work so often: a stop costs no more than that; 0: nobody says so
 	unknownFields    protoimpl.UnknownFields
@@ -594,7 +803,7 @@ type JobSpec struct {
 
 func (x *JobSpec) Reset() {
 	*x = JobSpec{}
-	mi := &file_messages_job_proto_msgTypes[7]
+	mi := &file_messages_job_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -606,7 +815,7 @@ func (x *JobSpec) String() string {
 func (*JobSpec) ProtoMessage() {}
 
 func (x *JobSpec) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_job_proto_msgTypes[7]
+	mi := &file_messages_job_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -619,7 +828,7 @@ func (x *JobSpec) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobSpec.ProtoReflect.Descriptor instead.
 func (*JobSpec) Descriptor() ([]byte, []int) {
-	return file_messages_job_proto_rawDescGZIP(), []int{7}
+	return file_messages_job_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *JobSpec) GetName() string {
@@ -860,6 +1069,20 @@ func (x *JobSpec) GetAfter() []*After {
 	return nil
 }
 
+func (x *JobSpec) GetArray() *ArraySpec {
+	if x != nil {
+		return x.Array
+	}
+	return nil
+}
+
+func (x *JobSpec) GetElement() *Element {
+	if x != nil {
+		return x.Element
+	}
+	return nil
+}
+
 func (x *JobSpec) GetNotPreemptible() bool {
 	if x != nil {
 		return x.NotPreemptible
@@ -910,8 +1133,23 @@ const file_messages_job_proto_rawDesc = "" +
 	"\x04text\x18\x05 \x01(\fR\x04text\"A\n" +
 	"\x05After\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\tR\x03job\x12&\n" +
-	"\x03end\x18\x02 \x01(\x0e2\x14.synapse.v1.AfterEndR\x03end\"\xae\n" +
+	"\x03end\x18\x02 \x01(\x0e2\x14.synapse.v1.AfterEndR\x03end\"J\n" +
 	"\n" +
+	"IndexRange\x12\x14\n" +
+	"\x05first\x18\x01 \x01(\x05R\x05first\x12\x12\n" +
+	"\x04last\x18\x02 \x01(\x05R\x04last\x12\x12\n" +
+	"\x04step\x18\x03 \x01(\x05R\x04step\"Q\n" +
+	"\tArraySpec\x120\n" +
+	"\aindices\x18\x01 \x03(\v2\x16.synapse.v1.IndexRangeR\aindices\x12\x12\n" +
+	"\x04most\x18\x02 \x01(\x05R\x04most\"\xa3\x01\n" +
+	"\aElement\x12\x14\n" +
+	"\x05array\x18\x01 \x01(\tR\x05array\x12\x14\n" +
+	"\x05index\x18\x02 \x01(\x05R\x05index\x12\x14\n" +
+	"\x05count\x18\x03 \x01(\x05R\x05count\x12\x14\n" +
+	"\x05first\x18\x04 \x01(\x05R\x05first\x12\x12\n" +
+	"\x04last\x18\x05 \x01(\x05R\x04last\x12\x12\n" +
+	"\x04step\x18\x06 \x01(\x05R\x04step\x12\x18\n" +
+	"\aarrival\x18\a \x01(\x04R\aarrival\"\x8a\v\n" +
 	"\aJobSpec\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12)\n" +
 	"\x06labels\x18\x02 \x03(\v2\x11.synapse.v1.LabelR\x06labels\x12\x14\n" +
@@ -949,7 +1187,9 @@ const file_messages_job_proto_rawDesc = "" +
 	"\blauncher\x18\x1f \x01(\x0e2\x12.synapse.v1.LaunchR\blauncher\x12(\n" +
 	"\x04warn\x18  \x01(\v2\x14.synapse.v1.WarnSpecR\x04warn\x12#\n" +
 	"\rpriority_zero\x18! \x01(\bR\fpriorityZero\x12'\n" +
-	"\x05after\x18\" \x03(\v2\x11.synapse.v1.AfterR\x05after\x12'\n" +
+	"\x05after\x18\" \x03(\v2\x11.synapse.v1.AfterR\x05after\x12+\n" +
+	"\x05array\x18# \x01(\v2\x15.synapse.v1.ArraySpecR\x05array\x12-\n" +
+	"\aelement\x18$ \x01(\v2\x13.synapse.v1.ElementR\aelement\x12'\n" +
 	"\x0fnot_preemptible\x18( \x01(\bR\x0enotPreemptible\x12#\n" +
 	"\rcheckpoint_ms\x18) \x01(\x03R\fcheckpointMs*>\n" +
 	"\x05Split\x12\x15\n" +
@@ -975,7 +1215,7 @@ func file_messages_job_proto_rawDescGZIP() []byte {
 }
 
 var file_messages_job_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_messages_job_proto_msgTypes = make([]protoimpl.MessageInfo, 8)
+var file_messages_job_proto_msgTypes = make([]protoimpl.MessageInfo, 11)
 var file_messages_job_proto_goTypes = []any{
 	(Split)(0),           // 0: synapse.v1.Split
 	(AfterEnd)(0),        // 1: synapse.v1.AfterEnd
@@ -986,37 +1226,43 @@ var file_messages_job_proto_goTypes = []any{
 	(*RestartSpec)(nil),  // 6: synapse.v1.RestartSpec
 	(*Script)(nil),       // 7: synapse.v1.Script
 	(*After)(nil),        // 8: synapse.v1.After
-	(*JobSpec)(nil),      // 9: synapse.v1.JobSpec
-	(*Resources)(nil),    // 10: synapse.v1.Resources
-	(*Label)(nil),        // 11: synapse.v1.Label
-	(*EnvVar)(nil),       // 12: synapse.v1.EnvVar
-	(*Mount)(nil),        // 13: synapse.v1.Mount
-	(Network)(0),         // 14: synapse.v1.Network
-	(Launch)(0),          // 15: synapse.v1.Launch
+	(*IndexRange)(nil),   // 9: synapse.v1.IndexRange
+	(*ArraySpec)(nil),    // 10: synapse.v1.ArraySpec
+	(*Element)(nil),      // 11: synapse.v1.Element
+	(*JobSpec)(nil),      // 12: synapse.v1.JobSpec
+	(*Resources)(nil),    // 13: synapse.v1.Resources
+	(*Label)(nil),        // 14: synapse.v1.Label
+	(*EnvVar)(nil),       // 15: synapse.v1.EnvVar
+	(*Mount)(nil),        // 16: synapse.v1.Mount
+	(Network)(0),         // 17: synapse.v1.Network
+	(Launch)(0),          // 18: synapse.v1.Launch
 }
 var file_messages_job_proto_depIdxs = []int32{
-	10, // 0: synapse.v1.GangSpec.total:type_name -> synapse.v1.Resources
+	13, // 0: synapse.v1.GangSpec.total:type_name -> synapse.v1.Resources
 	0,  // 1: synapse.v1.GangSpec.split:type_name -> synapse.v1.Split
 	1,  // 2: synapse.v1.After.end:type_name -> synapse.v1.AfterEnd
-	11, // 3: synapse.v1.JobSpec.labels:type_name -> synapse.v1.Label
-	2,  // 4: synapse.v1.JobSpec.gang:type_name -> synapse.v1.GangSpec
-	10, // 5: synapse.v1.JobSpec.each:type_name -> synapse.v1.Resources
-	3,  // 6: synapse.v1.JobSpec.topology:type_name -> synapse.v1.TopologySpec
-	11, // 7: synapse.v1.JobSpec.node_selector:type_name -> synapse.v1.Label
-	12, // 8: synapse.v1.JobSpec.env:type_name -> synapse.v1.EnvVar
-	13, // 9: synapse.v1.JobSpec.mounts:type_name -> synapse.v1.Mount
-	4,  // 10: synapse.v1.JobSpec.stop:type_name -> synapse.v1.StopSpec
-	6,  // 11: synapse.v1.JobSpec.restart:type_name -> synapse.v1.RestartSpec
-	7,  // 12: synapse.v1.JobSpec.script:type_name -> synapse.v1.Script
-	14, // 13: synapse.v1.JobSpec.network:type_name -> synapse.v1.Network
-	15, // 14: synapse.v1.JobSpec.launcher:type_name -> synapse.v1.Launch
-	5,  // 15: synapse.v1.JobSpec.warn:type_name -> synapse.v1.WarnSpec
-	8,  // 16: synapse.v1.JobSpec.after:type_name -> synapse.v1.After
-	17, // [17:17] is the sub-list for method output_type
-	17, // [17:17] is the sub-list for method input_type
-	17, // [17:17] is the sub-list for extension type_name
-	17, // [17:17] is the sub-list for extension extendee
-	0,  // [0:17] is the sub-list for field type_name
+	9,  // 3: synapse.v1.ArraySpec.indices:type_name -> synapse.v1.IndexRange
+	14, // 4: synapse.v1.JobSpec.labels:type_name -> synapse.v1.Label
+	2,  // 5: synapse.v1.JobSpec.gang:type_name -> synapse.v1.GangSpec
+	13, // 6: synapse.v1.JobSpec.each:type_name -> synapse.v1.Resources
+	3,  // 7: synapse.v1.JobSpec.topology:type_name -> synapse.v1.TopologySpec
+	14, // 8: synapse.v1.JobSpec.node_selector:type_name -> synapse.v1.Label
+	15, // 9: synapse.v1.JobSpec.env:type_name -> synapse.v1.EnvVar
+	16, // 10: synapse.v1.JobSpec.mounts:type_name -> synapse.v1.Mount
+	4,  // 11: synapse.v1.JobSpec.stop:type_name -> synapse.v1.StopSpec
+	6,  // 12: synapse.v1.JobSpec.restart:type_name -> synapse.v1.RestartSpec
+	7,  // 13: synapse.v1.JobSpec.script:type_name -> synapse.v1.Script
+	17, // 14: synapse.v1.JobSpec.network:type_name -> synapse.v1.Network
+	18, // 15: synapse.v1.JobSpec.launcher:type_name -> synapse.v1.Launch
+	5,  // 16: synapse.v1.JobSpec.warn:type_name -> synapse.v1.WarnSpec
+	8,  // 17: synapse.v1.JobSpec.after:type_name -> synapse.v1.After
+	10, // 18: synapse.v1.JobSpec.array:type_name -> synapse.v1.ArraySpec
+	11, // 19: synapse.v1.JobSpec.element:type_name -> synapse.v1.Element
+	20, // [20:20] is the sub-list for method output_type
+	20, // [20:20] is the sub-list for method input_type
+	20, // [20:20] is the sub-list for extension type_name
+	20, // [20:20] is the sub-list for extension extendee
+	0,  // [0:20] is the sub-list for field type_name
 }
 
 func init() { file_messages_job_proto_init() }
@@ -1031,7 +1277,7 @@ func file_messages_job_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_messages_job_proto_rawDesc), len(file_messages_job_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   8,
+			NumMessages:   11,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -678,6 +678,136 @@ func (x *AfterKnown) GetState() JobState {
 	return JobState_JOB_STATE_UNSPECIFIED
 }
 
+// ElementsEnded are the elements of an array that have ended alike, by their places among its indices.
+type ElementsEnded struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	State         JobState               `protobuf:"varint,1,opt,name=state,proto3,enum=synapse.v1.JobState" json:"state,omitempty"` // unspecified: how they ended nobody knows any more
+	Unborn        bool                   `protobuf:"varint,2,opt,name=unborn,proto3" json:"unborn,omitempty"`                        // they never became jobs
+	Places        []*IndexRange          `protobuf:"bytes,3,rep,name=places,proto3" json:"places,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ElementsEnded) Reset() {
+	*x = ElementsEnded{}
+	mi := &file_messages_record_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ElementsEnded) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ElementsEnded) ProtoMessage() {}
+
+func (x *ElementsEnded) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_record_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ElementsEnded.ProtoReflect.Descriptor instead.
+func (*ElementsEnded) Descriptor() ([]byte, []int) {
+	return file_messages_record_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *ElementsEnded) GetState() JobState {
+	if x != nil {
+		return x.State
+	}
+	return JobState_JOB_STATE_UNSPECIFIED
+}
+
+func (x *ElementsEnded) GetUnborn() bool {
+	if x != nil {
+		return x.Unborn
+	}
+	return false
+}
+
+func (x *ElementsEnded) GetPlaces() []*IndexRange {
+	if x != nil {
+		return x.Places
+	}
+	return nil
+}
+
+// ArrayRecord is what is kept of an array beside what all jobs have.
+type ArrayRecord struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Ended         []*ElementsEnded       `protobuf:"bytes,1,rep,name=ended,proto3" json:"ended,omitempty"`
+	Held          []*IndexRange          `protobuf:"bytes,2,rep,name=held,proto3" json:"held,omitempty"`    // places that are not to become jobs before they are released
+	Reach         int32                  `protobuf:"varint,4,opt,name=reach,proto3" json:"reach,omitempty"` // no place from here on was ever a job
+	Hold          *Deed                  `protobuf:"bytes,3,opt,name=hold,proto3" json:"hold,omitempty"`    // of the array as a whole: JobRecord.hold is for leaders of an earlier version
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ArrayRecord) Reset() {
+	*x = ArrayRecord{}
+	mi := &file_messages_record_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ArrayRecord) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ArrayRecord) ProtoMessage() {}
+
+func (x *ArrayRecord) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_record_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ArrayRecord.ProtoReflect.Descriptor instead.
+func (*ArrayRecord) Descriptor() ([]byte, []int) {
+	return file_messages_record_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *ArrayRecord) GetEnded() []*ElementsEnded {
+	if x != nil {
+		return x.Ended
+	}
+	return nil
+}
+
+func (x *ArrayRecord) GetHeld() []*IndexRange {
+	if x != nil {
+		return x.Held
+	}
+	return nil
+}
+
+func (x *ArrayRecord) GetReach() int32 {
+	if x != nil {
+		return x.Reach
+	}
+	return 0
+}
+
+func (x *ArrayRecord) GetHold() *Deed {
+	if x != nil {
+		return x.Hold
+	}
+	return nil
+}
+
 // JobRecord is one job; its attempts are records of their own.
 type JobRecord struct {
 	state           protoimpl.MessageState `protogen:"open.v1"`
@@ -711,6 +841,7 @@ type JobRecord struct {
 	Promise         *Promise               `protobuf:"bytes,29,opt,name=promise,proto3" json:"promise,omitempty"`                                          // the firm promise that it waits for; none: it has none, or only one that may move
 	AfterKnown      []*AfterKnown          `protobuf:"bytes,30,rep,name=after_known,json=afterKnown,proto3" json:"after_known,omitempty"`                  // of the jobs in its spec's after, those that have ended
 	GivenTo         string                 `protobuf:"bytes,31,opt,name=given_to,json=givenTo,proto3" json:"given_to,omitempty"`                           // whose a job of anonymous is since an admin said so; its owner stays in the books
+	Array           *ArrayRecord           `protobuf:"bytes,32,opt,name=array,proto3" json:"array,omitempty"`                                              // of an array; such a job is always held, so that no leader of an earlier version runs it
 	Preemptions     int32                  `protobuf:"varint,40,opt,name=preemptions,proto3" json:"preemptions,omitempty"`                                 // attempts that were stopped for other jobs: they count against nothing
 	Outranked       int32                  `protobuf:"varint,41,opt,name=outranked,proto3" json:"outranked,omitempty"`                                     // of them, those that were stopped for one of higher priority
 	unknownFields   protoimpl.UnknownFields
@@ -719,7 +850,7 @@ type JobRecord struct {
 
 func (x *JobRecord) Reset() {
 	*x = JobRecord{}
-	mi := &file_messages_record_proto_msgTypes[7]
+	mi := &file_messages_record_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -731,7 +862,7 @@ func (x *JobRecord) String() string {
 func (*JobRecord) ProtoMessage() {}
 
 func (x *JobRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_record_proto_msgTypes[7]
+	mi := &file_messages_record_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -744,7 +875,7 @@ func (x *JobRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobRecord.ProtoReflect.Descriptor instead.
 func (*JobRecord) Descriptor() ([]byte, []int) {
-	return file_messages_record_proto_rawDescGZIP(), []int{7}
+	return file_messages_record_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *JobRecord) GetId() string {
@@ -957,6 +1088,13 @@ func (x *JobRecord) GetGivenTo() string {
 	return ""
 }
 
+func (x *JobRecord) GetArray() *ArrayRecord {
+	if x != nil {
+		return x.Array
+	}
+	return nil
+}
+
 func (x *JobRecord) GetPreemptions() int32 {
 	if x != nil {
 		return x.Preemptions
@@ -986,7 +1124,7 @@ type Place struct {
 
 func (x *Place) Reset() {
 	*x = Place{}
-	mi := &file_messages_record_proto_msgTypes[8]
+	mi := &file_messages_record_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -998,7 +1136,7 @@ func (x *Place) String() string {
 func (*Place) ProtoMessage() {}
 
 func (x *Place) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_record_proto_msgTypes[8]
+	mi := &file_messages_record_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1011,7 +1149,7 @@ func (x *Place) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Place.ProtoReflect.Descriptor instead.
 func (*Place) Descriptor() ([]byte, []int) {
-	return file_messages_record_proto_rawDescGZIP(), []int{8}
+	return file_messages_record_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Place) GetRank() int32 {
@@ -1071,7 +1209,7 @@ type End struct {
 
 func (x *End) Reset() {
 	*x = End{}
-	mi := &file_messages_record_proto_msgTypes[9]
+	mi := &file_messages_record_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1083,7 +1221,7 @@ func (x *End) String() string {
 func (*End) ProtoMessage() {}
 
 func (x *End) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_record_proto_msgTypes[9]
+	mi := &file_messages_record_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1096,7 +1234,7 @@ func (x *End) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use End.ProtoReflect.Descriptor instead.
 func (*End) Descriptor() ([]byte, []int) {
-	return file_messages_record_proto_rawDescGZIP(), []int{9}
+	return file_messages_record_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *End) GetCause() Cause {
@@ -1169,7 +1307,7 @@ type AttemptRecord struct {
 
 func (x *AttemptRecord) Reset() {
 	*x = AttemptRecord{}
-	mi := &file_messages_record_proto_msgTypes[10]
+	mi := &file_messages_record_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1181,7 +1319,7 @@ func (x *AttemptRecord) String() string {
 func (*AttemptRecord) ProtoMessage() {}
 
 func (x *AttemptRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_record_proto_msgTypes[10]
+	mi := &file_messages_record_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1194,7 +1332,7 @@ func (x *AttemptRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AttemptRecord.ProtoReflect.Descriptor instead.
 func (*AttemptRecord) Descriptor() ([]byte, []int) {
-	return file_messages_record_proto_rawDescGZIP(), []int{10}
+	return file_messages_record_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *AttemptRecord) GetJob() string {
@@ -1300,7 +1438,7 @@ type NodeRecord struct {
 
 func (x *NodeRecord) Reset() {
 	*x = NodeRecord{}
-	mi := &file_messages_record_proto_msgTypes[11]
+	mi := &file_messages_record_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1312,7 +1450,7 @@ func (x *NodeRecord) String() string {
 func (*NodeRecord) ProtoMessage() {}
 
 func (x *NodeRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_record_proto_msgTypes[11]
+	mi := &file_messages_record_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1325,7 +1463,7 @@ func (x *NodeRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeRecord.ProtoReflect.Descriptor instead.
 func (*NodeRecord) Descriptor() ([]byte, []int) {
-	return file_messages_record_proto_rawDescGZIP(), []int{11}
+	return file_messages_record_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *NodeRecord) GetId() string {
@@ -1463,7 +1601,7 @@ type PassRecord struct {
 
 func (x *PassRecord) Reset() {
 	*x = PassRecord{}
-	mi := &file_messages_record_proto_msgTypes[12]
+	mi := &file_messages_record_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1475,7 +1613,7 @@ func (x *PassRecord) String() string {
 func (*PassRecord) ProtoMessage() {}
 
 func (x *PassRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_record_proto_msgTypes[12]
+	mi := &file_messages_record_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1488,7 +1626,7 @@ func (x *PassRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PassRecord.ProtoReflect.Descriptor instead.
 func (*PassRecord) Descriptor() ([]byte, []int) {
-	return file_messages_record_proto_rawDescGZIP(), []int{12}
+	return file_messages_record_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *PassRecord) GetId() string {
@@ -1558,7 +1696,7 @@ type Cell struct {
 
 func (x *Cell) Reset() {
 	*x = Cell{}
-	mi := &file_messages_record_proto_msgTypes[13]
+	mi := &file_messages_record_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1570,7 +1708,7 @@ func (x *Cell) String() string {
 func (*Cell) ProtoMessage() {}
 
 func (x *Cell) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_record_proto_msgTypes[13]
+	mi := &file_messages_record_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1583,7 +1721,7 @@ func (x *Cell) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Cell.ProtoReflect.Descriptor instead.
 func (*Cell) Descriptor() ([]byte, []int) {
-	return file_messages_record_proto_rawDescGZIP(), []int{13}
+	return file_messages_record_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Cell) GetLevel() CellLevel {
@@ -1663,7 +1801,7 @@ type PolicyRecord struct {
 
 func (x *PolicyRecord) Reset() {
 	*x = PolicyRecord{}
-	mi := &file_messages_record_proto_msgTypes[14]
+	mi := &file_messages_record_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1675,7 +1813,7 @@ func (x *PolicyRecord) String() string {
 func (*PolicyRecord) ProtoMessage() {}
 
 func (x *PolicyRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_record_proto_msgTypes[14]
+	mi := &file_messages_record_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1688,7 +1826,7 @@ func (x *PolicyRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PolicyRecord.ProtoReflect.Descriptor instead.
 func (*PolicyRecord) Descriptor() ([]byte, []int) {
-	return file_messages_record_proto_rawDescGZIP(), []int{14}
+	return file_messages_record_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *PolicyRecord) GetWrittenBy() *Token {
@@ -1731,7 +1869,7 @@ type QueueUse struct {
 
 func (x *QueueUse) Reset() {
 	*x = QueueUse{}
-	mi := &file_messages_record_proto_msgTypes[15]
+	mi := &file_messages_record_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1743,7 +1881,7 @@ func (x *QueueUse) String() string {
 func (*QueueUse) ProtoMessage() {}
 
 func (x *QueueUse) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_record_proto_msgTypes[15]
+	mi := &file_messages_record_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1756,7 +1894,7 @@ func (x *QueueUse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueueUse.ProtoReflect.Descriptor instead.
 func (*QueueUse) Descriptor() ([]byte, []int) {
-	return file_messages_record_proto_rawDescGZIP(), []int{15}
+	return file_messages_record_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *QueueUse) GetQueue() string {
@@ -1791,7 +1929,7 @@ type Credit struct {
 
 func (x *Credit) Reset() {
 	*x = Credit{}
-	mi := &file_messages_record_proto_msgTypes[16]
+	mi := &file_messages_record_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1803,7 +1941,7 @@ func (x *Credit) String() string {
 func (*Credit) ProtoMessage() {}
 
 func (x *Credit) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_record_proto_msgTypes[16]
+	mi := &file_messages_record_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1816,7 +1954,7 @@ func (x *Credit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Credit.ProtoReflect.Descriptor instead.
 func (*Credit) Descriptor() ([]byte, []int) {
-	return file_messages_record_proto_rawDescGZIP(), []int{16}
+	return file_messages_record_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Credit) GetPool() string {
@@ -1878,7 +2016,16 @@ const file_messages_record_proto_rawDesc = "" +
 	"\n" +
 	"AfterKnown\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\tR\x03job\x12*\n" +
-	"\x05state\x18\x02 \x01(\x0e2\x14.synapse.v1.JobStateR\x05state\"\x96\t\n" +
+	"\x05state\x18\x02 \x01(\x0e2\x14.synapse.v1.JobStateR\x05state\"\x83\x01\n" +
+	"\rElementsEnded\x12*\n" +
+	"\x05state\x18\x01 \x01(\x0e2\x14.synapse.v1.JobStateR\x05state\x12\x16\n" +
+	"\x06unborn\x18\x02 \x01(\bR\x06unborn\x12.\n" +
+	"\x06places\x18\x03 \x03(\v2\x16.synapse.v1.IndexRangeR\x06places\"\xa6\x01\n" +
+	"\vArrayRecord\x12/\n" +
+	"\x05ended\x18\x01 \x03(\v2\x19.synapse.v1.ElementsEndedR\x05ended\x12*\n" +
+	"\x04held\x18\x02 \x03(\v2\x16.synapse.v1.IndexRangeR\x04held\x12\x14\n" +
+	"\x05reach\x18\x04 \x01(\x05R\x05reach\x12$\n" +
+	"\x04hold\x18\x03 \x01(\v2\x10.synapse.v1.DeedR\x04hold\"\xc5\t\n" +
 	"\tJobRecord\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x1a\n" +
 	"\brevision\x18\x02 \x01(\x04R\brevision\x120\n" +
@@ -1913,7 +2060,8 @@ const file_messages_record_proto_rawDesc = "" +
 	"\apromise\x18\x1d \x01(\v2\x13.synapse.v1.PromiseR\apromise\x127\n" +
 	"\vafter_known\x18\x1e \x03(\v2\x16.synapse.v1.AfterKnownR\n" +
 	"afterKnown\x12\x19\n" +
-	"\bgiven_to\x18\x1f \x01(\tR\agivenTo\x12 \n" +
+	"\bgiven_to\x18\x1f \x01(\tR\agivenTo\x12-\n" +
+	"\x05array\x18  \x01(\v2\x17.synapse.v1.ArrayRecordR\x05array\x12 \n" +
 	"\vpreemptions\x18( \x01(\x05R\vpreemptions\x12\x1c\n" +
 	"\toutranked\x18) \x01(\x05R\toutranked\"\xb7\x01\n" +
 	"\x05Place\x12\x12\n" +
@@ -2041,7 +2189,7 @@ func file_messages_record_proto_rawDescGZIP() []byte {
 }
 
 var file_messages_record_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_messages_record_proto_msgTypes = make([]protoimpl.MessageInfo, 17)
+var file_messages_record_proto_msgTypes = make([]protoimpl.MessageInfo, 19)
 var file_messages_record_proto_goTypes = []any{
 	(JobState)(0),         // 0: synapse.v1.JobState
 	(PreemptionRule)(0),   // 1: synapse.v1.PreemptionRule
@@ -2053,74 +2201,83 @@ var file_messages_record_proto_goTypes = []any{
 	(*Victim)(nil),        // 7: synapse.v1.Victim
 	(*Preemption)(nil),    // 8: synapse.v1.Preemption
 	(*AfterKnown)(nil),    // 9: synapse.v1.AfterKnown
-	(*JobRecord)(nil),     // 10: synapse.v1.JobRecord
-	(*Place)(nil),         // 11: synapse.v1.Place
-	(*End)(nil),           // 12: synapse.v1.End
-	(*AttemptRecord)(nil), // 13: synapse.v1.AttemptRecord
-	(*NodeRecord)(nil),    // 14: synapse.v1.NodeRecord
-	(*PassRecord)(nil),    // 15: synapse.v1.PassRecord
-	(*Cell)(nil),          // 16: synapse.v1.Cell
-	(*PolicyRecord)(nil),  // 17: synapse.v1.PolicyRecord
-	(*QueueUse)(nil),      // 18: synapse.v1.QueueUse
-	(*Credit)(nil),        // 19: synapse.v1.Credit
-	(*Principal)(nil),     // 20: synapse.v1.Principal
-	(*Resources)(nil),     // 21: synapse.v1.Resources
-	(*Token)(nil),         // 22: synapse.v1.Token
-	(*JobSpec)(nil),       // 23: synapse.v1.JobSpec
-	(*Grant)(nil),         // 24: synapse.v1.Grant
-	(*Exit)(nil),          // 25: synapse.v1.Exit
-	(Cause)(0),            // 26: synapse.v1.Cause
-	(*Rendezvous)(nil),    // 27: synapse.v1.Rendezvous
-	(*Announcement)(nil),  // 28: synapse.v1.Announcement
+	(*ElementsEnded)(nil), // 10: synapse.v1.ElementsEnded
+	(*ArrayRecord)(nil),   // 11: synapse.v1.ArrayRecord
+	(*JobRecord)(nil),     // 12: synapse.v1.JobRecord
+	(*Place)(nil),         // 13: synapse.v1.Place
+	(*End)(nil),           // 14: synapse.v1.End
+	(*AttemptRecord)(nil), // 15: synapse.v1.AttemptRecord
+	(*NodeRecord)(nil),    // 16: synapse.v1.NodeRecord
+	(*PassRecord)(nil),    // 17: synapse.v1.PassRecord
+	(*Cell)(nil),          // 18: synapse.v1.Cell
+	(*PolicyRecord)(nil),  // 19: synapse.v1.PolicyRecord
+	(*QueueUse)(nil),      // 20: synapse.v1.QueueUse
+	(*Credit)(nil),        // 21: synapse.v1.Credit
+	(*Principal)(nil),     // 22: synapse.v1.Principal
+	(*Resources)(nil),     // 23: synapse.v1.Resources
+	(*Token)(nil),         // 24: synapse.v1.Token
+	(*IndexRange)(nil),    // 25: synapse.v1.IndexRange
+	(*JobSpec)(nil),       // 26: synapse.v1.JobSpec
+	(*Grant)(nil),         // 27: synapse.v1.Grant
+	(*Exit)(nil),          // 28: synapse.v1.Exit
+	(Cause)(0),            // 29: synapse.v1.Cause
+	(*Rendezvous)(nil),    // 30: synapse.v1.Rendezvous
+	(*Announcement)(nil),  // 31: synapse.v1.Announcement
 }
 var file_messages_record_proto_depIdxs = []int32{
-	20, // 0: synapse.v1.Deed.by:type_name -> synapse.v1.Principal
-	21, // 1: synapse.v1.Kept.amount:type_name -> synapse.v1.Resources
+	22, // 0: synapse.v1.Deed.by:type_name -> synapse.v1.Principal
+	23, // 1: synapse.v1.Kept.amount:type_name -> synapse.v1.Resources
 	4,  // 2: synapse.v1.Promise.kept:type_name -> synapse.v1.Kept
 	5,  // 3: synapse.v1.Promise.told:type_name -> synapse.v1.Told
 	7,  // 4: synapse.v1.Promise.victims:type_name -> synapse.v1.Victim
-	22, // 5: synapse.v1.Victim.token:type_name -> synapse.v1.Token
+	24, // 5: synapse.v1.Victim.token:type_name -> synapse.v1.Token
 	1,  // 6: synapse.v1.Victim.rule:type_name -> synapse.v1.PreemptionRule
 	1,  // 7: synapse.v1.Preemption.rule:type_name -> synapse.v1.PreemptionRule
 	0,  // 8: synapse.v1.AfterKnown.state:type_name -> synapse.v1.JobState
-	22, // 9: synapse.v1.JobRecord.written_by:type_name -> synapse.v1.Token
-	23, // 10: synapse.v1.JobRecord.spec:type_name -> synapse.v1.JobSpec
-	20, // 11: synapse.v1.JobRecord.owner:type_name -> synapse.v1.Principal
-	0,  // 12: synapse.v1.JobRecord.state:type_name -> synapse.v1.JobState
-	22, // 13: synapse.v1.JobRecord.attempt:type_name -> synapse.v1.Token
-	3,  // 14: synapse.v1.JobRecord.cancel:type_name -> synapse.v1.Deed
-	3,  // 15: synapse.v1.JobRecord.hold:type_name -> synapse.v1.Deed
-	3,  // 16: synapse.v1.JobRecord.changed:type_name -> synapse.v1.Deed
-	6,  // 17: synapse.v1.JobRecord.promise:type_name -> synapse.v1.Promise
-	9,  // 18: synapse.v1.JobRecord.after_known:type_name -> synapse.v1.AfterKnown
-	24, // 19: synapse.v1.Place.grant:type_name -> synapse.v1.Grant
-	25, // 20: synapse.v1.Place.exit:type_name -> synapse.v1.Exit
-	26, // 21: synapse.v1.End.cause:type_name -> synapse.v1.Cause
-	8,  // 22: synapse.v1.End.preemption:type_name -> synapse.v1.Preemption
-	22, // 23: synapse.v1.AttemptRecord.token:type_name -> synapse.v1.Token
-	11, // 24: synapse.v1.AttemptRecord.places:type_name -> synapse.v1.Place
-	27, // 25: synapse.v1.AttemptRecord.rendezvous:type_name -> synapse.v1.Rendezvous
-	12, // 26: synapse.v1.AttemptRecord.end:type_name -> synapse.v1.End
-	5,  // 27: synapse.v1.AttemptRecord.told:type_name -> synapse.v1.Told
-	7,  // 28: synapse.v1.AttemptRecord.victims:type_name -> synapse.v1.Victim
-	22, // 29: synapse.v1.NodeRecord.written_by:type_name -> synapse.v1.Token
-	28, // 30: synapse.v1.NodeRecord.announcement:type_name -> synapse.v1.Announcement
-	3,  // 31: synapse.v1.NodeRecord.cordoned:type_name -> synapse.v1.Deed
-	3,  // 32: synapse.v1.NodeRecord.drained:type_name -> synapse.v1.Deed
-	3,  // 33: synapse.v1.NodeRecord.benched:type_name -> synapse.v1.Deed
-	3,  // 34: synapse.v1.NodeRecord.removed:type_name -> synapse.v1.Deed
-	3,  // 35: synapse.v1.NodeRecord.note:type_name -> synapse.v1.Deed
-	3,  // 36: synapse.v1.NodeRecord.closing:type_name -> synapse.v1.Deed
-	2,  // 37: synapse.v1.Cell.level:type_name -> synapse.v1.CellLevel
-	22, // 38: synapse.v1.PolicyRecord.written_by:type_name -> synapse.v1.Token
-	16, // 39: synapse.v1.PolicyRecord.cells:type_name -> synapse.v1.Cell
-	19, // 40: synapse.v1.PolicyRecord.credits:type_name -> synapse.v1.Credit
-	18, // 41: synapse.v1.PolicyRecord.uses:type_name -> synapse.v1.QueueUse
-	42, // [42:42] is the sub-list for method output_type
-	42, // [42:42] is the sub-list for method input_type
-	42, // [42:42] is the sub-list for extension type_name
-	42, // [42:42] is the sub-list for extension extendee
-	0,  // [0:42] is the sub-list for field type_name
+	0,  // 9: synapse.v1.ElementsEnded.state:type_name -> synapse.v1.JobState
+	25, // 10: synapse.v1.ElementsEnded.places:type_name -> synapse.v1.IndexRange
+	10, // 11: synapse.v1.ArrayRecord.ended:type_name -> synapse.v1.ElementsEnded
+	25, // 12: synapse.v1.ArrayRecord.held:type_name -> synapse.v1.IndexRange
+	3,  // 13: synapse.v1.ArrayRecord.hold:type_name -> synapse.v1.Deed
+	24, // 14: synapse.v1.JobRecord.written_by:type_name -> synapse.v1.Token
+	26, // 15: synapse.v1.JobRecord.spec:type_name -> synapse.v1.JobSpec
+	22, // 16: synapse.v1.JobRecord.owner:type_name -> synapse.v1.Principal
+	0,  // 17: synapse.v1.JobRecord.state:type_name -> synapse.v1.JobState
+	24, // 18: synapse.v1.JobRecord.attempt:type_name -> synapse.v1.Token
+	3,  // 19: synapse.v1.JobRecord.cancel:type_name -> synapse.v1.Deed
+	3,  // 20: synapse.v1.JobRecord.hold:type_name -> synapse.v1.Deed
+	3,  // 21: synapse.v1.JobRecord.changed:type_name -> synapse.v1.Deed
+	6,  // 22: synapse.v1.JobRecord.promise:type_name -> synapse.v1.Promise
+	9,  // 23: synapse.v1.JobRecord.after_known:type_name -> synapse.v1.AfterKnown
+	11, // 24: synapse.v1.JobRecord.array:type_name -> synapse.v1.ArrayRecord
+	27, // 25: synapse.v1.Place.grant:type_name -> synapse.v1.Grant
+	28, // 26: synapse.v1.Place.exit:type_name -> synapse.v1.Exit
+	29, // 27: synapse.v1.End.cause:type_name -> synapse.v1.Cause
+	8,  // 28: synapse.v1.End.preemption:type_name -> synapse.v1.Preemption
+	24, // 29: synapse.v1.AttemptRecord.token:type_name -> synapse.v1.Token
+	13, // 30: synapse.v1.AttemptRecord.places:type_name -> synapse.v1.Place
+	30, // 31: synapse.v1.AttemptRecord.rendezvous:type_name -> synapse.v1.Rendezvous
+	14, // 32: synapse.v1.AttemptRecord.end:type_name -> synapse.v1.End
+	5,  // 33: synapse.v1.AttemptRecord.told:type_name -> synapse.v1.Told
+	7,  // 34: synapse.v1.AttemptRecord.victims:type_name -> synapse.v1.Victim
+	24, // 35: synapse.v1.NodeRecord.written_by:type_name -> synapse.v1.Token
+	31, // 36: synapse.v1.NodeRecord.announcement:type_name -> synapse.v1.Announcement
+	3,  // 37: synapse.v1.NodeRecord.cordoned:type_name -> synapse.v1.Deed
+	3,  // 38: synapse.v1.NodeRecord.drained:type_name -> synapse.v1.Deed
+	3,  // 39: synapse.v1.NodeRecord.benched:type_name -> synapse.v1.Deed
+	3,  // 40: synapse.v1.NodeRecord.removed:type_name -> synapse.v1.Deed
+	3,  // 41: synapse.v1.NodeRecord.note:type_name -> synapse.v1.Deed
+	3,  // 42: synapse.v1.NodeRecord.closing:type_name -> synapse.v1.Deed
+	2,  // 43: synapse.v1.Cell.level:type_name -> synapse.v1.CellLevel
+	24, // 44: synapse.v1.PolicyRecord.written_by:type_name -> synapse.v1.Token
+	18, // 45: synapse.v1.PolicyRecord.cells:type_name -> synapse.v1.Cell
+	21, // 46: synapse.v1.PolicyRecord.credits:type_name -> synapse.v1.Credit
+	20, // 47: synapse.v1.PolicyRecord.uses:type_name -> synapse.v1.QueueUse
+	48, // [48:48] is the sub-list for method output_type
+	48, // [48:48] is the sub-list for method input_type
+	48, // [48:48] is the sub-list for extension type_name
+	48, // [48:48] is the sub-list for extension extendee
+	0,  // [0:48] is the sub-list for field type_name
 }
 
 func init() { file_messages_record_proto_init() }
@@ -2138,7 +2295,7 @@ func file_messages_record_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_messages_record_proto_rawDesc), len(file_messages_record_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   17,
+			NumMessages:   19,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -131,6 +131,7 @@ func (x *ListJobs) Validate() error {
 		nameOrNone("name", x.GetName()),
 		labels("labels", x.GetLabels()),
 		idOrNone("after", x.GetAfter()),
+		idOrNone("array", x.GetArray()),
 		between("limit", int64(x.GetLimit()), 0, MaxPageEntries),
 	)
 }

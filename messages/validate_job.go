@@ -46,6 +46,9 @@ func (x *JobSpec) ValidateNew() error {
 	if err := x.WarnsInTime(); err != nil {
 		return err
 	}
+	if x.GetElement() != nil {
+		return refuse("element", "is set, and only an array has elements", "leave it out, or submit an array")
+	}
 	for i, v := range x.GetEnv() {
 		if ReservedEnv(v.GetName()) {
 			return in("env", at(i, refuse("name", v.GetName()+" is set for each task by what it was given", "leave it out")))
@@ -166,6 +169,7 @@ func (x *JobSpec) validMachines() error {
 		text("gpu_type", x.GetGpuType(), MaxNameBytes),
 		labels("node_selector", x.GetNodeSelector()),
 		parts("after", x.GetAfter(), 0, maxAfter),
+		in("array", x.GetArray().validOrNone()),
 		unique("after", x.GetAfter(), (*After).GetJob),
 		machines("nodes", x.GetNodes()),
 		machines("exclude", x.GetExclude()),

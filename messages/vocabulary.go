@@ -25,13 +25,18 @@ const (
 	// without one.
 	VocabularyWarn = 5
 
+	// VocabularyArray is a job of an array: an agent that does not know the word would not tell its tasks which one.
+	VocabularyArray = 6
+
 	// Vocabulary is the newest.
-	Vocabulary = VocabularyWarn
+	Vocabulary = VocabularyArray
 )
 
 // VocabularyOf is what an agent has to understand that runs a job: one that does not would leave something out.
 func VocabularyOf(spec *JobSpec) int32 {
 	switch {
+	case spec.GetElement() != nil:
+		return VocabularyArray
 	case spec.GetWarn() != nil:
 		return VocabularyWarn
 	case len(NetworkLabels(spec.GetNetwork())) > 0:

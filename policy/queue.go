@@ -11,6 +11,7 @@ import (
 	"cmp"
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/yi-json/synapse/topology"
 )
@@ -38,7 +39,16 @@ type Waiting struct {
 
 // before is the order of the queue: priority, then arrival, then id.
 func (w *Waiting) before(o *Waiting) int {
-	return cmp.Or(cmp.Compare(o.Priority, w.Priority), cmp.Compare(w.Arrived, o.Arrived), cmp.Compare(w.Job, o.Job))
+	return cmp.Or(cmp.Compare(o.Priority, w.Priority), cmp.Compare(w.Arrived, o.Arrived), inOrder(w.Job, o.Job))
+}
+
+// inOrder is the order of ids, of elements of one array that of their indices: those have one arrival.
+func inOrder(a, b topology.JobID) int {
+	at := strings.LastIndexByte(string(a), '_')
+	if at > 0 && len(b) > at && a[:at+1] == b[:at+1] {
+		return cmp.Or(cmp.Compare(len(a), len(b)), cmp.Compare(a, b))
+	}
+	return cmp.Compare(a, b)
 }
 
 // isPatient reports whether a job first waits for its preferred level.

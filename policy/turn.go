@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"math"
 	"strconv"
+	"strings"
 )
 
 // Turn is where a waiting job stands in the queue: those with a lesser turn are ahead of it. No two jobs have the same.
@@ -13,10 +14,18 @@ type Turn string
 
 // turn writes what the order goes by so that texts compare as jobs do: priority, then arrival, then id.
 func (w *Waiting) turn() Turn {
-	b := make([]byte, 0, 12+len(w.Job))
+	b := make([]byte, 0, 14+len(w.Job))
+	array, index := string(w.Job), ""
+	if at := strings.LastIndexByte(array, '_'); at > 0 {
+		array, index = array[:at], array[at:]
+	}
 	b = binary.BigEndian.AppendUint32(b, uint32(^w.Priority)^(1<<31)) // higher first
 	b = binary.BigEndian.AppendUint64(b, uint64(w.Arrived)^(1<<63))
-	return Turn(append(b, w.Job...))
+	b = append(b, array...)
+	if index != "" { // of elements of one array the shorter index is the lesser
+		b = append(b, '_', byte(len(index)))
+	}
+	return Turn(append(b, index...))
 }
 
 // LastTurn is behind all jobs of a priority that wait now.

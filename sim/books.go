@@ -185,6 +185,9 @@ func (b *books) shorten(page *jobPage) {
 		delete(b.attempts, t)
 	}
 	r := page.record
+	if r.Spec.GetArray() != nil {
+		return // its elements' wishes are looked for in it
+	}
 	page.record = &messages.JobRecord{Id: r.Id, Revision: r.Revision, WrittenBy: r.WrittenBy, RequestId: r.RequestId,
 		State:   r.State,
 		Attempt: r.Attempt, Cancel: r.Cancel, Outcome: r.Outcome, Arrival: r.Arrival, Uid: r.Uid, RanMs: r.RanMs}
@@ -211,6 +214,18 @@ func (b *books) attemptsOf(page *jobPage) []*messages.AttemptRecord {
 // owes reports whether some member of a job has left no evidence of its end.
 func (b *books) owes(page *jobPage) bool {
 	return slices.ContainsFunc(b.attemptsOf(page), (*messages.AttemptRecord).Owes)
+}
+
+// neverBorn reports whether an element of an array was cancelled before it was a job.
+func (b *books) neverBorn(id string) bool {
+	array, index, is := messages.ArrayOf(id)
+	page := b.jobs[array]
+	if !is || page == nil {
+		return false
+	}
+	r := page.record
+	_, never := r.GetArray().Unborn(r.Spec.GetArray().Place(index))
+	return never
 }
 
 // follows reports whether a job that it is to run after has not ended, by that one's own record.

@@ -122,7 +122,7 @@ func newInvariants() []Invariant {
 		newAtRest(), newBounded(), newCauseBeforeStop(), newBehindStops(), newHoldHolds(), newFaultlessStay(),
 		newFenceHolds(), newSuccessStays(),
 		newHonestBelieved(), newOwnUID(), newBeginKept(), newClosingKept(), newLearnedOnce(), newSameAnswer(),
-		newLentIsBack(), newWarnedInTime(), newAfterKept(), newHarmsItself(),
+		newLentIsBack(), newWarnedInTime(), newAfterKept(), newHarmsItself(), newArrayKept(),
 		newPromiseKept(), newTwoSlips(), newPromiseMet(),
 		newReservationsEnd(), newHeadRuns(), newCancelledGone(), newOneLeader(), newAllAdmitted(), newAllAgree(),
 		newDrainEmpties(), newIdle(),

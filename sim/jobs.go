@@ -41,6 +41,9 @@ func (w *World) submitDrawn(gang bool) {
 		spec.BeginUnixMs = w.momentIn(w.draw.LongestRun / 2)
 	}
 	w.follows(spec)
+	if !gang {
+		w.sweeps(spec)
+	}
 	o := w.client.submit(spec)
 	s := w.jobs
 	// People do nothing any more once the run looks whether all is at rest.
@@ -101,6 +104,20 @@ func (w *World) follows(spec *messages.JobSpec) {
 		if o := w.client.jobs[n-1-2*i]; o.id != "" {
 			spec.After = append(spec.After, &messages.After{Job: o.id, End: messages.AfterEnd((n/8 + i) % 4)})
 		}
+	}
+}
+
+// sweeps has some be arrays, of a few elements each. No chance is spent on it.
+func (w *World) sweeps(spec *messages.JobSpec) {
+	n := len(w.client.jobs)
+	if n%16 != 2 || w.oldVersion() != nil {
+		return
+	}
+	spec.Array = &messages.ArraySpec{
+		Indices: []*messages.IndexRange{
+			{First: int32(n % 3), Last: int32(n%3 + 4 + n/16%12)}, {First: 100, Last: 104, Step: 2},
+		},
+		Most: int32(n / 16 % 4),
 	}
 }
 

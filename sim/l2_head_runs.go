@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"cmp"
 	"time"
 
 	"google.golang.org/protobuf/proto"
@@ -235,7 +236,8 @@ func (c *headRuns) first(w *World) *jobPage {
 
 // ahead is the order of the queue.
 func ahead(a, b *messages.JobRecord) bool {
-	return a.Spec.Priority > b.Spec.Priority || a.Spec.Priority == b.Spec.Priority && a.Arrival < b.Arrival
+	arrived := func(r *messages.JobRecord) uint64 { return cmp.Or(r.Spec.GetElement().GetArrival(), r.Arrival) }
+	return a.Spec.Priority > b.Spec.Priority || a.Spec.Priority == b.Spec.Priority && arrived(a) < arrived(b)
 }
 
 // backsOff reports whether the job waits by itself. The wall clock it waits on may

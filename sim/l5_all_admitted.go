@@ -21,6 +21,9 @@ func newAllAdmitted() *allAdmitted { return &allAdmitted{rule: rule{"L5 all-admi
 // Step judges a job when its end is written, by the attempts that the store has of it.
 func (c *allAdmitted) Step(w *World, e *Event) {
 	s := e.Stored
+	if s.job.GetSpec().GetArray() != nil {
+		return // how its elements ended is how it did (S36)
+	}
 	if s.job == nil || !s.job.State.Terminal() || s.jobWas != nil && s.jobWas.State.Terminal() {
 		return
 	}

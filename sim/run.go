@@ -131,7 +131,7 @@ func (w *World) giveUp() {
 		if page == nil || page.record.State.Terminal() {
 			continue
 		}
-		if page.record.Hold != nil {
+		if page.record.Hold != nil && page.record.Spec.GetArray() == nil || page.record.GetArray().GetHold() != nil {
 			w.client.hold(o, true)
 		}
 		if page.record.Spec.BeginUnixMs != 0 { // by a clock that jumped it may be an hour away
@@ -147,7 +147,25 @@ func (w *World) giveUp() {
 			w.client.cancel(o)
 		}
 	}
+	w.giveUpElements()
 	w.engine.after(time.Minute, w.giveUp)
+}
+
+// giveUpElements does the same of jobs that nobody ordered one by one. What hangs there is found later than its like:
+// an array's elements run one after the other.
+func (w *World) giveUpElements() {
+	for _, id := range w.books.ids {
+		page := w.books.jobs[id]
+		if page.record.State.Terminal() || page.record.Spec.GetElement() == nil {
+			continue
+		}
+		if page.record.State == messages.JobState_JOB_STATE_ACTIVE &&
+			w.engine.now.since(page.since) > 3*w.draw.LongestRun+time.Minute {
+			w.client.cancel(&Order{id: id})
+		} else if page.record.Hold != nil {
+			w.client.hold(&Order{id: id}, true)
+		}
+	}
 }
 
 // settle waits for every job to be over. What is not says which job waits for
@@ -178,7 +196,7 @@ func (w *World) owed() time.Duration {
 			grace := time.Duration(r.Spec.GetStop().GetGraceMs()) * time.Millisecond
 			plan := parseScript(wordsOf(r.Spec))
 			once := plan.run + grace + max(plan.image, prepareUsual)
-			sum += once * time.Duration(1+r.Spec.GetRestart().GetLimit())
+			sum += once * time.Duration(1+r.Spec.GetRestart().GetLimit()) * time.Duration(max(r.Spec.GetArray().Len(), 1))
 		}
 	}
 	return sum

@@ -76,7 +76,7 @@ func (c *acknowledgedKept) onSubmitReply(w *World, m *messages.SubmitReply) {
 
 func (c *acknowledgedKept) onCancelReply(w *World, m *messages.CancelReply) {
 	page := w.books.jobs[m.Job]
-	if m.Outcome.GetCode() == messages.Code_CODE_OK && !w.books.dropped[m.Job] &&
+	if m.Outcome.GetCode() == messages.Code_CODE_OK && !w.books.dropped[m.Job] && !w.books.neverBorn(m.Job) &&
 		(page == nil || page.record.Cancel == nil) {
 		c.violate(w, "the cancel of %s was acknowledged and is not on disk", m.Job)
 	}

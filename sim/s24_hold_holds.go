@@ -14,6 +14,7 @@ type holdHolds struct {
 	answered map[string]instant      // by job: when the last wish of this sort was
 	refused  map[string]bool         // by job: one was, and had been asked twice
 	repeated map[heldAs]uint64       // one that had been asked twice was answered by this revision
+	swept    map[string]bool         // arrays of which that was wanted: their elements may be held, or released, for it
 	written  map[topology.Token]bool // by the write: it was asked for; it may land again in a replica that had lost it
 }
 
@@ -26,7 +27,7 @@ type heldAs struct {
 func newHoldHolds() *holdHolds {
 	return &holdHolds{rule: rule{"S24 hold-holds", on{Stored, Replied}},
 		answered: map[string]instant{}, refused: map[string]bool{}, repeated: map[heldAs]uint64{},
-		written: map[topology.Token]bool{}}
+		written: map[topology.Token]bool{}, swept: map[string]bool{}}
 }
 
 func (c *holdHolds) Step(w *World, e *Event) {
@@ -34,6 +35,7 @@ func (c *holdHolds) Step(w *World, e *Event) {
 		c.onStored(w, e.Stored)
 	} else if a := w.client.asks[e.Path]; a != nil {
 		if job, held, ok := wishOf(a.message); ok {
+			c.swept[job] = true
 			c.onAnswer(w, a, e.Message, job, held)
 		}
 	}
@@ -62,7 +64,8 @@ func (c *holdHolds) onStored(w *World, s *stored) {
 	held := s.job.Hold != nil
 	again := c.repeated[heldAs{s.job.Id, held}] == s.jobWas.Revision
 	if by := messages.FromToken(s.job.WrittenBy); held != (s.jobWas.Hold != nil) && !c.written[by] {
-		if !c.refused[s.job.Id] && !asked(w, s.job.Id, held) && !again {
+		array, _, _ := messages.ArrayOf(s.job.Id)
+		if !c.refused[s.job.Id] && !asked(w, s.job.Id, held) && !again && !asked(w, array, held) && !c.swept[array] {
 			c.violate(w, "%s is held=%v on disk, and nobody asks for that", s.job.Id, held)
 		}
 		c.written[by] = true
@@ -95,7 +98,11 @@ func (c *holdHolds) onAnswer(w *World, a *ask, reply messages.Message, job strin
 		page.record.State.Terminal() {
 		return
 	}
-	if is := page.record.Hold != nil; is != held {
+	is := page.record.Hold != nil
+	if page.record.Spec.GetArray() != nil { // it is always held for leaders of an earlier version
+		is = page.record.GetArray().GetHold() != nil
+	}
+	if is != held {
 		c.violate(w, "somebody was told that %s is held=%v, and on disk it is held=%v", job, held, is)
 	}
 }

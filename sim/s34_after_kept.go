@@ -51,6 +51,16 @@ func (c *afterKept) Step(w *World, e *Event) {
 	}
 }
 
+// restored goes on from what the store has now.
+func (c *afterKept) restored(w *World) {
+	c.ended = map[string]messages.JobState{}
+	for _, id := range w.books.ids {
+		if page := w.books.jobs[id]; page != nil && page.record.State.Terminal() {
+			c.ended[id] = page.record.State
+		}
+	}
+}
+
 // Quiet misses a job that nothing holds any more: what it waited for has ended.
 func (c *afterKept) Quiet(w *World) {
 	for _, id := range w.books.ids {

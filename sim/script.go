@@ -299,6 +299,11 @@ func (w *World) NodeState(number int) string {
 // RequestID is the client's name for the request.
 func (o *Order) RequestID() string { return o.requestID }
 
+// Element is what was ordered with an array, as one job of it.
+func (o *Order) Element(index string) *Order {
+	return &Order{requestID: o.requestID, owner: o.owner, spec: o.spec, id: o.id + "_" + index}
+}
+
 // ID is that of the job; empty until it was acknowledged.
 func (o *Order) ID() string { return o.id }
 

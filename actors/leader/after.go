@@ -50,6 +50,7 @@ func (s *Scheduler) await(ctx actor.Context, e *livingJob, rec *messages.JobReco
 func (s *Scheduler) onConcluded(ctx actor.Context, job topology.JobID, state messages.JobState) {
 	if e := s.jobs[job]; e != nil {
 		e.concluded = state
+		s.tellArray(ctx, e)
 	}
 	for _, id := range s.followers[job] {
 		if e := s.jobs[id]; e != nil && e.pid != nil {

@@ -121,6 +121,7 @@ func (s *Scheduler) onDropped(ctx actor.Context, d *damagedJob, w Written) {
 		delete(s.damaged, d.Job)
 		s.uids.Release(d.uid)
 		s.onConcluded(ctx, d.Job, messages.JobState_JOB_STATE_UNSPECIFIED)
+		s.tellEnded(ctx, d.Job, messages.JobState_JOB_STATE_UNSPECIFIED) // where it was of an array
 		ctx.Send(s.peers.mirror, mirror.JobShown{Status: &messages.JobStatus{
 			Record: &messages.JobRecord{
 				Id: string(d.Job), Owner: &messages.Principal{Name: d.Owner}, State: messages.JobState_JOB_STATE_CANCELLED,
@@ -160,7 +161,7 @@ func (s *Scheduler) breakDown(ctx actor.Context, e *livingJob, what string) {
 		p.Written(e.id) // nobody can read what is
 	})
 	delete(s.jobs, e.id)
-	s.idles(e, false)
+	s.idles(ctx, e, false)
 	if s.requests[e.key] == e {
 		delete(s.requests, e.key)
 	}

@@ -17,6 +17,8 @@ type find struct {
 	orphan   *orphan        // a machine has an attempt of it that no actor here knows
 	sought   *livingJob     // a fresh job is to run after it
 	follower topology.JobID // this one waits for its end
+	element  *livingJob     // it had been a job before
+	probed   *probe         // an element, of which its array wants to know
 }
 
 func (s *Scheduler) ask(why find, q actors.Query) {
@@ -35,6 +37,10 @@ func (s *Scheduler) onFound(ctx actor.Context, m actors.Found) {
 	switch {
 	case why.orphan != nil:
 		s.judgeOrphan(ctx, *why.orphan, m)
+	case why.probed != nil:
+		s.onProbed(ctx, *why.probed, m)
+	case why.element != nil:
+		s.onElementFound(ctx, why.element, m)
 	case why.submit != nil:
 		s.answerRepeated(ctx, why.submit, m)
 	case why.sought != nil:
@@ -52,6 +58,7 @@ func (s *Scheduler) onFound(ctx actor.Context, m actors.Found) {
 		e.remakes = false
 		s.embody(ctx, e, m.Job, m.Attempts)
 		s.await(ctx, e, m.Job)
+		s.tellElements(ctx, m.Job.Id)
 		s.resight(ctx, e)
 		s.stopVictims(ctx)
 	}

@@ -58,7 +58,7 @@ func (s *Scheduler) admit(ctx actor.Context, a policy.Admission) {
 	}
 	members := messages.Many[messages.Member](len(a.Placement.Slots))
 	e := s.jobs[a.Job]
-	s.idles(e, false)
+	s.idles(ctx, e, false)
 	s.newRun(e, &run{
 		token: told.Token, nodes: nodesOf(a.Placement.Slots, slotNode), spec: e.spec,
 		traits: a.Traits, estimate: a.Estimate,
@@ -128,7 +128,7 @@ func (s *Scheduler) onWaits(ctx actor.Context, m waits) {
 		return
 	}
 	e.spec, e.runs = m.Record.Spec, m.Record.Runs
-	s.idles(e, true)
+	s.idles(ctx, e, true)
 	limit := int64(actors.Millis(e.spec.GetTimeLimitMs()))
 	if there, ok := s.queue.Get(id); ok {
 		if there.Priority != e.spec.Priority || there.Limit != limit {
@@ -149,7 +149,7 @@ func (s *Scheduler) onWaits(ctx actor.Context, m waits) {
 	spec := m.Record.Spec
 	s.remembers(func(p policy.Rememberer) { p.Returned(id) })
 	s.queue.Add(policy.Waiting{
-		Job: id, Gang: s.gangOf(ctx, e, spec), Priority: spec.Priority, Arrived: int64(m.Record.Arrival),
+		Job: id, Gang: s.gangOf(ctx, e, spec), Priority: spec.Priority, Arrived: arrivedOf(m.Record),
 		Since: int64(s.p.Clock.Now()), Patience: int64(actors.Millis(spec.GetTopology().GetPatienceMs())),
 		Owner: m.Record.GetOwner().Known(), Queue: spec.GetQueue(), Name: spec.GetName(),
 		Limit: limit, Grace: int64(actors.GraceOf(spec, s.p.Constants)), Lent: int64(m.Lent),

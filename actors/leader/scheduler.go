@@ -89,6 +89,7 @@ type livingJob struct {
 	idle    bool // it is counted as one that waits
 
 	concluded messages.JobState // its terminal state, once that is on disk
+	element   bool              // of an array
 
 	withheld int    // machines with a later run of it than the store knows
 	uid      uint32 // of its tasks, and held for it; 0: it names a user, or was given none
@@ -212,6 +213,10 @@ func (s *Scheduler) receiveInner(ctx actor.Context) {
 		s.onStrangeToken(ctx, m)
 	case settled:
 		s.onSettled(ctx, m)
+	case sprout:
+		s.onSprout(ctx, m)
+	case probe:
+		s.onProbe(ctx, m)
 	case concluded:
 		s.onConcluded(ctx, m.Job, m.State)
 	case stale:
@@ -308,6 +313,10 @@ func (s *Scheduler) onLoaded(ctx actor.Context, m actors.Loaded) {
 	}
 	for _, rec := range m.Jobs { // all of them are there by now
 		s.await(ctx, s.jobs[topology.JobID(rec.Id)], rec)
+		s.tellArray(ctx, s.jobs[topology.JobID(rec.Id)])
+	}
+	for _, rec := range m.Jobs {
+		s.toldAll(ctx, s.jobs[topology.JobID(rec.Id)], false)
 	}
 	for _, e := range m.Ended {
 		s.owners.see(e.Job.GetOwner().GetName())
@@ -330,7 +339,8 @@ func (s *Scheduler) adopt(ctx actor.Context, rec *messages.JobRecord, attempts [
 	s.uids.Hold(e.uid)
 	s.owners.see(e.key.owner)
 	s.jobs[e.id] = e
-	s.idles(e, rec.State == messages.JobState_JOB_STATE_QUEUED)
+	e.element = rec.Spec.Element != nil
+	s.idles(ctx, e, rec.State == messages.JobState_JOB_STATE_QUEUED && rec.Spec.Array == nil)
 	if rec.RequestId != "" {
 		s.requests[e.key] = e
 	}
@@ -352,6 +362,15 @@ func (s *Scheduler) embody(ctx actor.Context, e *livingJob, rec *messages.JobRec
 	}
 	s.lives++
 	life := s.lives
+	if rec.Spec.Array != nil {
+		e.pid = actors.Spawn(ctx, &s.p.Ports, actors.KindArray, actors.JobName(e.id), func() actor.Actor {
+			return newArray(s.p, s.peers, life, rec)
+		})
+		if rec.State.Terminal() {
+			s.onConcluded(ctx, e.id, rec.State)
+		}
+		return
+	}
 	e.pid = actors.Spawn(ctx, &s.p.Ports, actors.KindJob, actors.JobName(e.id), func() actor.Actor {
 		return newJob(s.p, s.peers, life, rec, attempts)
 	})
@@ -449,7 +468,7 @@ func (s *Scheduler) onSettled(ctx actor.Context, m settled) {
 		p.Written(m.Job) // its end is on disk
 	})
 	delete(s.jobs, m.Job)
-	s.idles(e, false)
+	s.idles(ctx, e, false)
 	delete(s.requests, e.key)
 	s.unqueue(ctx, m.Job)
 	s.freeUID(e)
@@ -460,6 +479,9 @@ func (s *Scheduler) onSettled(ctx actor.Context, m settled) {
 func (s *Scheduler) toJob(ctx actor.Context, id string, none any) {
 	if e := s.jobs[topology.JobID(id)]; e != nil && e.pid != nil && !e.remakes {
 		ctx.Forward(e.pid)
+		return
+	} else if a := s.arrayFor(id); e == nil && a != nil && a.pid != nil && !a.remakes {
+		ctx.Forward(a.pid)
 		return
 	}
 	ctx.Respond(none)

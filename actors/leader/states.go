@@ -11,6 +11,7 @@ import (
 func Tables() []actors.Table[string] {
 	return []actors.Table[string]{
 		schedulerTable.Words(), jobTable.Words(), coordinatorTable.Words(), rackTable.Words(), journalTable.Words(),
+		arrayTable.Words(),
 	}
 }
 
@@ -27,6 +28,20 @@ var schedulerTable = actors.Table[schedulerState]{Kind: actors.KindScheduler, Ed
 	{schedulerLoading, "loaded", schedulerRecovering},
 	{schedulerRecovering, "all heard", schedulerLeading},
 	{schedulerRecovering, "waited", schedulerLeading},
+}}
+
+// arrayState is where an array stands.
+type arrayState string
+
+const (
+	arrayBorn arrayState = "born"
+	arrayOpen arrayState = "open"
+	arrayOver arrayState = "over"
+)
+
+var arrayTable = actors.Table[arrayState]{Kind: actors.KindArray, Edges: []actors.Edge[arrayState]{
+	{arrayBorn, "opened", arrayOpen},
+	{arrayOpen, "all over", arrayOver},
 }}
 
 // jobState is where a job stands. What people are told of most of them is the same word.

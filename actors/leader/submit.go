@@ -152,7 +152,11 @@ func (s *Scheduler) write(ctx actor.Context, m *messages.Submit, g given, key re
 		Uid: e.uid, MemoryByShare: g.memory, LimitByDefault: g.limit,
 	}
 	s.jobs[e.id] = e
-	s.idles(e, true)
+	if g.spec.Array != nil {
+		e.rec.Hold, e.rec.Array = heldBy(e.rec.SubmittedUnixMs), &messages.ArrayRecord{Reach: arrayStep}
+	} else {
+		s.idles(ctx, e, true)
+	}
 	s.owners.see(key.owner)
 	if m.RequestId != "" {
 		s.requests[key] = e
@@ -180,6 +184,10 @@ func (s *Scheduler) repeated(ctx actor.Context, e *livingJob, hash []byte) {
 func (s *Scheduler) onWritten(ctx actor.Context, m Written) {
 	switch tag := m.Tag.(type) {
 	case *livingJob:
+		if tag.element {
+			s.onSprouted(ctx, tag, m)
+			return
+		}
 		s.onSubmitted(ctx, tag, m)
 	case *machine:
 		s.onNodeWritten(ctx, tag, m)
@@ -205,9 +213,10 @@ func (s *Scheduler) onSubmitted(ctx actor.Context, e *livingJob, m Written) {
 		s.p.Calls.Info("Job Submitted: %s (CPU: %d, GPU: %d)", e.id, cpu/1000, gpu/topology.WholeGPU)
 		// The Mirror first, and not only by the Job, whose turn may come after the
 		// client's next question: whoever is acknowledged finds his job.
-		ctx.Send(s.peers.mirror, mirror.JobShown{Status: &messages.JobStatus{Record: e.rec, Phase: messages.PhaseQueued}})
+		ctx.Send(s.peers.mirror, mirror.JobShown{Status: shownFirst(e.rec)})
 		s.embody(ctx, e, e.rec, nil)
 		s.await(ctx, e, e.rec)
+		s.toldAll(ctx, e, true)
 		gang := messages.GangOf(e.rec.Spec)
 		hint := s.view.Fabric().Unknown(&gang)
 		s.tell(ctx, e, submitReply(e.id, messages.Code_CODE_OK, "", "Job queued successfully", hint))
@@ -235,7 +244,7 @@ func (s *Scheduler) answerRepeated(ctx actor.Context, e *livingJob, m actors.Fou
 // drop forgets a submit that did not become a job.
 func (s *Scheduler) drop(ctx actor.Context, e *livingJob, reply *messages.SubmitReply) {
 	delete(s.jobs, e.id)
-	s.idles(e, false)
+	s.idles(ctx, e, false)
 	s.freeUID(e)
 	if s.requests[e.key] == e {
 		delete(s.requests, e.key)

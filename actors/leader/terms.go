@@ -122,11 +122,12 @@ func (s *Scheduler) neverAllowed(by *messages.Principal, spec *messages.JobSpec)
 type waitingJobs map[string]map[string]int
 
 // idles notes whether a job waits or runs.
-func (s *Scheduler) idles(e *livingJob, waits bool) {
+func (s *Scheduler) idles(ctx actor.Context, e *livingJob, waits bool) {
 	if e.idle == waits {
 		return
 	}
 	e.idle = waits
+	s.tellArray(ctx, e)
 	of := s.waiting[e.key.owner]
 	if of == nil {
 		of = map[string]int{}

@@ -155,7 +155,7 @@ func TestOwnersWaitingAreCounted(t *testing.T) {
 	if in("low") || in("top") || in("") || !in("free") {
 		t.Error("three of ann wait in top and below it, which takes three")
 	}
-	a.s.idles(a.s.jobs["j2"], false) // it is admitted
+	a.s.idles(&overheard{said: &a.said}, a.s.jobs["j2"], false) // it is admitted
 	if !in("low") || in("low") {
 		t.Error("one of three has begun, so one more may wait")
 	}
@@ -169,7 +169,8 @@ func TestOwnersWaitingAreCounted(t *testing.T) {
 		rec := &messages.JobRecord{
 			Id: fmt.Sprint("k", i), Spec: oneGPU(), State: state, Owner: &messages.Principal{Name: "ann"},
 		}
-		next.s.idles(&livingJob{rec: rec, key: requestKey{owner: "ann"}}, state == messages.JobState_JOB_STATE_QUEUED)
+		next.s.idles(&overheard{said: &next.said}, &livingJob{rec: rec, key: requestKey{owner: "ann"}},
+			state == messages.JobState_JOB_STATE_QUEUED)
 	}
 	if _, rec := next.submits(func(*messages.JobSpec) {}, true); rec != nil {
 		t.Error("three jobs from disk wait")

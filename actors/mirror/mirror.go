@@ -192,6 +192,9 @@ func (m *Mirror) find(id string) (*messages.JobStatus, *messages.Outcome) {
 		if !strings.HasPrefix(key, id) || len(fits) > candidates {
 			return false
 		}
+		if s.GetRecord().GetSpec().GetElement() != nil && !strings.Contains(id, "_") {
+			return true // its array is meant
+		}
 		fits, found = append(fits, key), s
 		return true
 	})
@@ -199,6 +202,9 @@ func (m *Mirror) find(id string) (*messages.JobStatus, *messages.Outcome) {
 	case 1:
 		return m.withProspect(found, m.present(found)), messages.OK()
 	case 0:
+		if s := m.unborn(id); s != nil {
+			return s, messages.OK()
+		}
 		return nil, &messages.Outcome{
 			Code: messages.Code_CODE_NOT_FOUND, Field: "job", Text: fmt.Sprintf("there is no job %q", id),
 			Hint: "`synapse-cli get jobs` lists those that live and the newest finished ones",
@@ -242,6 +248,7 @@ func (m *Mirror) onListJobs(q *messages.ListJobs) *messages.ListJobsReply {
 func listed(s *messages.JobStatus) *messages.JobStatus {
 	l := &messages.JobStatus{
 		Record: s.Record, Phase: s.Phase, Reason: s.Reason, Debts: s.Debts, Group: s.Group, Warned: s.Warned,
+		Counts: s.Counts,
 	}
 	if s.Attempt != nil {
 		l.Attempt, l.Tasks = s.Attempt.Brief(), int32(len(s.Attempt.Places))
@@ -252,6 +259,10 @@ func listed(s *messages.JobStatus) *messages.JobStatus {
 // fits reports whether a job passes a list's filters; an empty one passes all.
 func fits(q *messages.ListJobs, s *messages.JobStatus) bool {
 	r := s.GetRecord()
+	of := r.GetSpec().GetElement().GetArray() // empty: it is no element
+	if of != q.Array && (q.Array != "" || !q.Elements) {
+		return false
+	}
 	return (q.Name == "" || q.Name == r.GetSpec().GetName()) && (len(q.Phases) == 0 || contains(q.Phases, s.GetPhase())) &&
 		ofWhom(r, q.Owner, q.Queue, q.Labels)
 }

@@ -57,7 +57,10 @@ func (m *Mirror) onExplainJob(q *messages.ExplainJob) *messages.ExplainJobReply 
 	if status == nil {
 		return &messages.ExplainJobReply{Outcome: outcome}
 	}
-	s, _ := m.jobs.get(status.GetRecord().GetId())
+	s, ok := m.jobs.get(status.GetRecord().GetId())
+	if !ok { // an element of an array that is no job
+		return &messages.ExplainJobReply{Outcome: outcome, Text: messages.Explain(status)}
+	}
 	text, more := m.roomWords(&s), m.startWords(&s)
 	if g := m.waiting.groups[s.group]; g != nil && g.answer.Never { // nothing is said of when either
 		return &messages.ExplainJobReply{Outcome: outcome, Text: text}

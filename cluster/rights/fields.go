@@ -34,7 +34,7 @@ var shown = []struct{ message, open, private, ids string }{
 	{"Pass", "id role name by made_unix_ms until_unix_ms", "", ""},
 	{"RevokePassReply", "id role name", "", ""},
 	{"Outcome", "code field text hint", "", ""},
-	{"JobStatus", "record phase reason attempt debts tasks group withheld prospect warned", "", ""},
+	{"JobStatus", "record phase reason attempt debts tasks group withheld prospect warned counts", "", ""},
 	{"Prospect", "basis at_unix_ms latest_unix_ms likely_unix_ms why kept kept_until_unix_ms ahead " +
 		"ahead_gpu_seconds ahead_ms", "", ""},
 	{"AttemptRecord", "job token run places rendezvous committed_unix_ms started_unix_ms end told " +
@@ -49,8 +49,14 @@ var shown = []struct{ message, open, private, ids string }{
 	{"JobRecord", "id revision written_by spec owner submitted_unix_ms arrival state attempt runs failures " +
 		"infra_restarts not_before_unix_ms cancel hold exit_code outcome finished_unix_ms " +
 		"prepare_failures ran_ms prepare_failed_on changed uid promise memory_by_share " +
-		"limit_by_default given_to after_known preemptions outranked", "request_id request_hash", ""},
+		"limit_by_default given_to after_known preemptions outranked array", "request_id request_hash", ""},
 	{"After", "job end", "", ""},
+	{"ArraySpec", "indices most", "", ""},
+	{"IndexRange", "first last step", "", ""},
+	{"Element", "array index count first last step arrival", "", ""},
+	{"ArrayRecord", "ended held hold reach", "", ""},
+	{"ElementsEnded", "state unborn places", "", ""},
+	{"ArrayCounts", "waiting running succeeded failed cancelled", "", ""},
 	{"AfterKnown", "job state", "", ""},
 	{"Promise", "pool order kept left_ms slips run told victims", "", ""},
 	{"Victim", "job token rule lost_milli_gpu_seconds", "", ""},
@@ -73,7 +79,7 @@ var shown = []struct{ message, open, private, ids string }{
 	{"JobSpec", "name labels queue priority priority_zero gang each gpu_type shm_bytes topology node_selector image " +
 		"workdir user mounts time_limit_ms prepare_timeout_ms stop restart lost_grace_ms " +
 		"stop_when_lost_ms limits_required nodes exclude disk_bytes submit_dir network " +
-		"after begin_unix_ms launcher warn not_preemptible checkpoint_ms", "command env script", ""},
+		"after array element begin_unix_ms launcher warn not_preemptible checkpoint_ms", "command env script", ""},
 	{"Principal", "name groups", "", ""},
 	{"Grant", "rank amount gpus", "", ""},
 	{"Exit", "rank kind code signal oom at_unix_ms detail peak_memory_bytes fault disk by_itself", "", ""},

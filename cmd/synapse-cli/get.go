@@ -73,6 +73,8 @@ func (a *app) getJobsCommand() *cobra.Command {
 	f := c.Flags()
 	a.listFlags(c)
 	f.BoolVarP(&l.watch, "watch", "w", false, "go on with each change")
+	f.BoolVar(&l.query.Elements, "elements", false, "the elements of arrays, too, that are or were jobs")
+	f.StringVar(&l.query.Array, "array", "", "only the elements of this `array` that are or were jobs")
 	f.BoolVar(&l.me, "me", false, "only mine")
 	f.BoolVar(&l.live, "live", false, "only those that are not over")
 	f.BoolVar(&l.start, "start", false, "only those that wait, with when each starts, as far as that can be told")

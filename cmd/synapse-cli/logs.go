@@ -2,12 +2,15 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 
 	"github.com/spf13/cobra"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/yi-json/synapse/cluster/api"
 	"github.com/yi-json/synapse/cmd/synapse-cli/internal/client"
@@ -75,6 +78,9 @@ func readTail(q *api.ReadLogs, lines, size string) error {
 }
 
 func (a *app) logs(ctx context.Context, c *client.Client, q *api.ReadLogs, status *messages.JobStatus) error {
+	if status.GetRecord().GetSpec().GetArray() != nil {
+		return a.logsOfAll(ctx, c, q, status.GetRecord().GetId())
+	}
 	q.Job = status.GetRecord().GetId()
 	out := newMerged(a.stdout, len(q.GetRanks()) != 1 && severalRanks(status.GetRecord().GetSpec()))
 	err := c.Logs(ctx, q, a.lost, func(p *api.LogPart) error {
@@ -92,6 +98,28 @@ func (a *app) logs(ctx context.Context, c *client.Client, q *api.ReadLogs, statu
 		a.say("%s: nothing was written; %s", a.name, howItEnded(status))
 	}
 	return err
+}
+
+// logsOfAll prints the output of an array's elements, one after the other, each behind its id.
+func (a *app) logsOfAll(ctx context.Context, c *client.Client, q *api.ReadLogs, array string) error {
+	if q.GetFollow() {
+		return usageHint("name one of its elements, as in `logs -f "+array+"_0`",
+			"job %s is an array, of several outputs", array)
+	}
+	elements, err := c.Jobs(ctx, &messages.ListJobs{Array: array})
+	if err != nil {
+		return err
+	}
+	slices.SortFunc(elements, func(x, y *messages.JobStatus) int {
+		return cmp.Compare(x.GetRecord().GetSpec().GetElement().GetIndex(), y.GetRecord().GetSpec().GetElement().GetIndex())
+	})
+	f := failures{a: a}
+	for _, e := range elements {
+		a.say("==> %s <==", e.GetRecord().GetId())
+		each := proto.Clone(q).(*api.ReadLogs)
+		f.note(a.logs(ctx, c, each, e))
+	}
+	return f.first
 }
 
 // notice prints a notice about an output, with its rank where it is about one.

@@ -221,7 +221,7 @@ var sbatchFlags = map[string]string{
 	"--hold": "submit it, and `hold JOB`",
 	"-o":     "`logs JOB` shows the output", "--output": "`logs JOB` shows the output",
 	"-e":      "`logs JOB` shows the output",
-	"--error": "`logs JOB` shows the output", "-a": "submit it once for each", "--array": "submit it once for each",
+	"--error": "`logs JOB` shows the output", "-a": "-a VALUE", "--array": "-a VALUE",
 	"-b": "-b VALUE, as 08:00 or now+2h", "--begin": "-b VALUE, as 08:00 or now+2h",
 	"--ntasks-per-node": "with -N each machine has one task; give it the GPUs of all",
 }

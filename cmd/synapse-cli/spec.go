@@ -24,7 +24,7 @@ import (
 // key of a job file would be.
 type specFlags struct {
 	gpu, cpu, mem, gpuType, split, image, name, queue, workdir, user, timeLimit string
-	begin                                                                       string
+	begin, array                                                                string
 	network, launcher, warn, checkpoint                                         string
 	preemptible                                                                 bool
 	required, preferred                                                         string
@@ -64,6 +64,8 @@ func (s *specFlags) add(f *pflag.FlagSet) {
 	f.StringVar(&s.network, "network", "", "what the tasks reach: host (all that the machine does), none, or private")
 	f.StringVar(&s.launcher, "launcher", "",
 		"what starts the processes of a task: "+strings.Join(messages.LaunchWords(), ", "))
+	f.StringVarP(&s.array, "array", "a", "",
+		"one job for each index, as in 0-99, 0-99%10 (ten at once at most), 0-9:2 or 1,5,7")
 	f.StringArrayVar(&s.after, "after", nil,
 		"only after these `jobs`, as in J1,J2 or J:any: :ok (the default), :failed (any other end), :any")
 	f.StringVarP(&s.begin, "begin", "b", "", "not before this time, as in 08:00 (the next), 2026-11-24T08:00, or now+2h")
@@ -165,6 +167,12 @@ func (s *specFlags) words(spec *messages.JobSpec) error {
 	}
 	if spec.Launcher, ok = messages.LaunchOf(s.launcher); !ok && s.launcher != "" {
 		return usageHint(spelling.Meant(s.launcher, messages.LaunchWords()), "--launcher %q is not a launcher", s.launcher)
+	}
+	if s.array != "" {
+		var problem *jobfile.Problem
+		if spec.Array, problem = jobfile.ParseArray(s.array); problem != nil {
+			return flagProblem("array", problem)
+		}
 	}
 	for _, text := range s.after {
 		all, problem := jobfile.ParseAfter(text)

@@ -301,6 +301,10 @@ func (a *app) describe(s *submission, files, command []string) ([]*messages.JobS
 		}
 		if spec = status.GetRecord().GetSpec(); spec != nil {
 			spec.After = status.GetRecord().Awaits() // what it ran after has happened
+			if e := spec.GetElement(); e != nil {    // an array of this one, so that it is told which it is
+				spec.Array = &messages.ArraySpec{Indices: []*messages.IndexRange{{First: e.GetIndex(), Last: e.GetIndex()}}}
+				spec.Element = nil
+			}
 		}
 		if err == nil && spec.GetScript() != nil {
 			spec.Script.Text, err = c.Script(ctx, spec.Script)

@@ -123,6 +123,11 @@ func (m *meeting) identity() []variable {
 		{"SYNAPSE_HOSTS", m.list()},
 		{"SYNAPSE_HOSTFILE", m.subject.Hostfile},
 	}
+	if e := m.start.GetSpec().GetElement(); e != nil {
+		own = append(own, variable{"SYNAPSE_ARRAY_ID", e.GetArray()},
+			variable{"SYNAPSE_ARRAY_INDEX", number(int(e.GetIndex()))},
+			variable{"SYNAPSE_ARRAY_COUNT", number(int(e.GetCount()))})
+	}
 	if m.start.GetSpec().GetWarn() != nil {
 		own = append(own, variable{"SYNAPSE_NOTICE", m.subject.Notice})
 	}

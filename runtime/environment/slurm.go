@@ -22,6 +22,7 @@ func (m *meeting) slurm() []variable {
 		{"SLURM_RESTART_COUNT", number(max(0, int(m.start.GetRun())-1))},
 	}
 	v = append(v, m.topology()...)
+	v = append(v, m.array()...)
 	if !strings.Contains(each, ",") { // where machines differ there is no single number
 		v = append(v, variable{"SLURM_NTASKS_PER_NODE", strings.SplitN(each, "(", 2)[0]})
 	}
@@ -31,6 +32,23 @@ func (m *meeting) slurm() []variable {
 	}
 	if m.hasGPU() {
 		v = append(v, variable{"SLURM_GPUS_ON_NODE", number(m.tasksHere() * m.processes)})
+	}
+	return v
+}
+
+// array is which of an array's jobs this is, as Slurm says it.
+func (m *meeting) array() []variable {
+	e := m.start.GetSpec().GetElement()
+	if e == nil {
+		return nil
+	}
+	v := []variable{
+		{"SLURM_ARRAY_JOB_ID", numericID(e.GetArray())}, {"SLURM_ARRAY_TASK_ID", number(int(e.GetIndex()))},
+		{"SLURM_ARRAY_TASK_COUNT", number(int(e.GetCount()))}, {"SLURM_ARRAY_TASK_MIN", number(int(e.GetFirst()))},
+		{"SLURM_ARRAY_TASK_MAX", number(int(e.GetLast()))},
+	}
+	if e.GetStep() > 0 {
+		v = append(v, variable{"SLURM_ARRAY_TASK_STEP", number(int(e.GetStep()))})
 	}
 	return v
 }

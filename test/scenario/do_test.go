@@ -90,6 +90,16 @@ func (s *stage) spec(l line, name string) *messages.JobSpec {
 	}
 	spec.User, spec.ShmBytes = l.word("user", ""), int64(l.number("shm", 0))<<30
 	spec.BeginUnixMs = l.moment("begin")
+	if text := l.word("array", ""); text != "" {
+		indices, most, _ := strings.Cut(text, "%")
+		spec.Array = &messages.ArraySpec{Most: l.parsed(most)}
+		for _, part := range strings.Split(indices, ";") {
+			first, last, _ := strings.Cut(part, "-")
+			spec.Array.Indices = append(spec.Array.Indices, &messages.IndexRange{
+				First: l.parsed(first), Last: max(l.parsed(first), l.parsed(last)),
+			})
+		}
+	}
 	for _, word := range l.list("after") { // a job by its name, or by an id that nobody has
 		job, end, _ := strings.Cut(word, ":")
 		after := &messages.After{Job: job}
@@ -103,6 +113,13 @@ func (s *stage) spec(l line, name string) *messages.JobSpec {
 		spec.Warn = &messages.WarnSpec{Signal: 1, AheadMs: ahead.Milliseconds()}
 	}
 	return spec
+}
+
+// parsed is a number, or 0 where nothing is written.
+func (l line) parsed(text string) int32 {
+	n, err := strconv.ParseInt(cmp.Or(text, "0"), 10, 32)
+	l.must(err)
+	return int32(n)
 }
 
 // moment is a time of day that a command names, as in 00:30: every world begins at midnight, by clocks that nobody has

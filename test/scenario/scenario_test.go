@@ -28,6 +28,7 @@
 //	       limit=1 backoff=1s time-limit=10s lost-grace=1m stop-when-lost=1m prepare-timeout=1m required=rack
 //	       preferred=rack selector=key:value nodes=(1,2) exclude=(3) [apart] [script] network=none shm=8
 //	       patience=5s priority=1 type=H100 begin=00:30 warn=20s after=(a,b:any)
+//	       array=0-9%2; its elements are called a_0, a_1 …
 //	       [heeds] [unheard]
 //	                     orders a job and waits for the answer, unless unheard; count=100 orders a hundred as name-1,
 //	                     name-2 …

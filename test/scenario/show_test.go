@@ -248,7 +248,7 @@ func (s *stage) job(l line) string {
 	s.asked(actors.MirrorPath, &messages.GetJob{Job: s.order(l, name).ID()}, func(m messages.Message) {
 		r := m.(*messages.GetJobReply)
 		if r.Job == nil {
-			out = fmt.Sprintf("%s: %s; in the store: %s", name, codeOf(r.Outcome), stateOf(s.w.Stored(s.orders[name])))
+			out = fmt.Sprintf("%s: %s; in the store: %s", name, codeOf(r.Outcome), stateOf(s.w.Stored(s.order(l, name))))
 			return
 		}
 		out = s.jobWords(name, r.Job)

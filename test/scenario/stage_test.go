@@ -291,6 +291,9 @@ func (l line) time(key string, otherwise time.Duration) time.Duration {
 // order is the job of this name.
 func (s *stage) order(l line, name string) *sim.Order {
 	o := s.orders[name]
+	if array, index, ok := strings.Cut(name, "_"); o == nil && ok && s.orders[array] != nil {
+		return s.orders[array].Element(index)
+	}
 	if o == nil {
 		l.d.Fatalf(l.t, "no job was submitted as %s", name)
 	}

@@ -57,6 +57,9 @@ func (c *Client) Job(ctx context.Context, word string) (*messages.JobStatus, err
 	if kind, name, is := strings.Cut(word, "/"); is && (kind == "job" || kind == "jobs") {
 		word = name // as kubectl has it; no id and no name has a slash
 	}
+	if id, _, is := strings.Cut(word, "["); is && strings.HasSuffix(word, "]") {
+		word = id // as an array is listed; no id and no name has a bracket
+	}
 	reply, err := c.GetJob(ctx, &messages.GetJob{Job: word})
 	var e *Error
 	missed := errors.As(err, &e) && (e.Code == messages.Code_CODE_NOT_FOUND || e.Code == messages.Code_CODE_CONFLICT)

@@ -48,6 +48,7 @@ type Spec struct {
 	Env            map[string]string `json:"env,omitempty" yaml:"env,omitempty"`
 	Mounts         []Mount           `json:"mounts,omitempty" yaml:"mounts,omitempty"`
 	After          []string          `json:"after,omitempty" yaml:"after,omitempty"`
+	Array          string            `json:"array,omitempty" yaml:"array,omitempty"`
 	Begin          Amount            `json:"begin,omitempty" yaml:"begin,omitempty"`
 	TimeLimit      Amount            `json:"timeLimit,omitempty" yaml:"timeLimit,omitempty"`
 	PrepareTimeout Amount            `json:"prepareTimeout,omitempty" yaml:"prepareTimeout,omitempty"`
@@ -155,6 +156,7 @@ func Format(s *messages.JobSpec) File {
 			Image: s.GetImage(), Command: s.GetCommand(), Workdir: s.GetWorkdir(), User: s.GetUser(),
 			Network: s.GetNetwork().Word(), Launcher: s.GetLauncher().Word(),
 			After:          FormatAfter(s.GetAfter()),
+			Array:          FormatArray(s.GetArray()),
 			Begin:          amount(s.GetBeginUnixMs(), FormatMoment),
 			TimeLimit:      amount(s.GetTimeLimitMs(), FormatDuration),
 			PrepareTimeout: amount(s.GetPrepareTimeoutMs(), FormatDuration),

@@ -40,6 +40,7 @@ spec:
   env: {NCCL_DEBUG: WARN, OMP_NUM_THREADS: 010, EMPTY: ""}
   mounts: [{source: /data, target: /data, readOnly: true}]
   after: [train-7f, prep:any]
+  array: 0-8:2,20%10
   begin: 2026-11-24T08:00:00Z
   timeLimit: 24h
   prepareTimeout: 30m
@@ -65,7 +66,10 @@ func fullSpec() *messages.JobSpec {
 		Env: []*messages.EnvVar{{Name: "NCCL_DEBUG", Value: "WARN"}, {Name: "OMP_NUM_THREADS", Value: "010"},
 			{Name: "EMPTY"}},
 		Mounts: []*messages.Mount{{Source: "/data", Target: "/data", ReadOnly: true}}, BeginUnixMs: 1_795_507_200_000,
-		After:       []*messages.After{{Job: "train-7f"}, {Job: "prep", End: messages.AfterEnd_AFTER_END_ANY}},
+		After: []*messages.After{{Job: "train-7f"}, {Job: "prep", End: messages.AfterEnd_AFTER_END_ANY}},
+		Array: &messages.ArraySpec{
+			Indices: []*messages.IndexRange{{Last: 8, Step: 2}, {First: 20, Last: 20}}, Most: 10,
+		},
 		TimeLimitMs: 86_400_000, PrepareTimeoutMs: 1_800_000,
 		Stop: &messages.StopSpec{Signal: 15, GraceMs: 60_000}, Restart: &messages.RestartSpec{Limit: 3, BackoffMs: 10_000},
 	}

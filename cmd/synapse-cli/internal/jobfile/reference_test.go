@@ -108,6 +108,8 @@ func references() map[string]about {
 			"variables; SYNAPSE_* and those of GPUs are refused (environment.md)", ""},
 		"spec.mounts": {"[{source, target, readOnly}]", "none", upTo(messages.MaxMounts),
 			"files or directories of the machine", "process: at their own path, writable"},
+		"spec.array": {"0-99%10, 0-9:2, 1,5,7", "one job", fmt.Sprintf("%d elements", messages.MaxElements),
+			"one job for each index, after % so many at once at most; `SYNAPSE_ARRAY_INDEX` tells which", ""},
 		"spec.after": {"[train-7f, prep:any]", "none", upTo(256),
 			"only after these jobs have ended: `:ok` (succeeded, as without a word), `:failed` (otherwise), `:any`", ""},
 		"spec.begin": {aMoment, "at once", "a year ahead",

@@ -109,6 +109,7 @@ func specKeys() []key {
 		{"env", "env", readEnv},
 		{"mounts", "mounts", readMounts},
 		{"after", "after", readAfter},
+		{"array", "array", readArray},
 		{"begin", "begin_unix_ms", readAmount(ParseMoment, func(s *spec) *int64 { return &s.BeginUnixMs })},
 		{"timeLimit", "time_limit_ms", readAmount(ParseDuration, func(s *spec) *int64 { return &s.TimeLimitMs })},
 		{"prepareTimeout", "prepare_timeout_ms", readAmount(ParseDuration,

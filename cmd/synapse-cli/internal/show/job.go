@@ -18,7 +18,7 @@ import (
 // This file owns how jobs look: rows, objects, and the long description.
 
 var jobColumns = []column[job]{
-	{head: "JOB", cell: job.id},
+	{head: "JOB", cell: job.listed},
 	{head: "NAME", cell: func(j job) string { return j.spec().GetName() }},
 	{head: "PHASE", cell: job.GetPhase, paint: func(j job) string { return phaseColour(j.GetPhase()) }},
 	{head: "TASKS", right: true, cell: job.tasks},
@@ -44,7 +44,16 @@ type job struct {
 	now int64
 }
 
-func (j job) id() string              { return j.GetRecord().GetId() }
+func (j job) id() string { return j.GetRecord().GetId() }
+
+// listed is its id, of an array with its indices.
+func (j job) listed() string {
+	if a := j.spec().GetArray(); a != nil {
+		return messages.ArrayWords(j.id(), a)
+	}
+	return j.id()
+}
+
 func (j job) spec() *messages.JobSpec { return j.GetRecord().GetSpec() }
 func (j job) gpus() string            { return milli(messages.Asked(j.spec(), (*messages.Resources).GetMilliGpu)) }
 func (j job) age() string             { return age(j.GetRecord().GetSubmittedUnixMs(), j.now) }
@@ -145,6 +154,7 @@ func DescribeJob(w io.Writer, s Style, status *messages.JobStatus, attempts []*m
 	p.line("Labels", labels(spec.GetLabels()))
 	p.line("Submitted", when(r.GetSubmittedUnixMs(), s.NowMs))
 	p.line("Finished", when(r.GetFinishedUnixMs(), s.NowMs))
+	p.line("Array", arrayWords(spec))
 	p.line("After", afterWords(r))
 	p.line("Begins", ahead(spec.GetBeginUnixMs(), s.NowMs))
 	lasts := limit(spec.GetTimeLimitMs())
@@ -263,6 +273,14 @@ func describeAttempt(p *page, s Style, a *messages.AttemptRecord) {
 	p.table(func(w io.Writer) error {
 		return table(w, Style{Colour: s.Colour, Width: s.Width}, placeColumns, groups(a.GetPlaces()))
 	})
+}
+
+// arrayWords are the indices of an array, or of which array a job is; empty for any other.
+func arrayWords(spec *messages.JobSpec) string {
+	if e := spec.GetElement(); e != nil {
+		return fmt.Sprintf("%s, index %d of %d elements", e.GetArray(), e.GetIndex(), e.GetCount())
+	}
+	return jobfile.FormatArray(spec.GetArray())
 }
 
 // afterWords are the jobs that one waits for, or waited for, with how each ended.

@@ -59,8 +59,25 @@ type jobStatus struct {
 	Attempt        *attempt   `json:"attempt,omitempty"`
 	Debts          []string   `json:"debts,omitempty"`
 	Start          *startObj  `json:"start,omitempty"`    // of one that is in a queue
+	Elements       *countsObj `json:"elements,omitempty"` // of an array
 	Attempts       []*attempt `json:"attempts,omitempty"` // of describe: all that are kept, without their ranks
 	Withheld       bool       `json:"withheld,omitempty"` // env, command and script are not shown to you
+}
+
+// countsObj is how many elements of an array stand where.
+type countsObj struct {
+	Waiting   int32 `json:"waiting"`
+	Running   int32 `json:"running"`
+	Succeeded int32 `json:"succeeded"`
+	Failed    int32 `json:"failed"`
+	Cancelled int32 `json:"cancelled"`
+}
+
+func countsOf(c *messages.ArrayCounts) *countsObj {
+	if c == nil {
+		return nil
+	}
+	return &countsObj{c.Waiting, c.Running, c.Succeeded, c.Failed, c.Cancelled}
 }
 
 // scriptObj names a script; its text is in the spec, where it could be had.
@@ -125,6 +142,7 @@ func jobObject(s *messages.JobStatus, nowMs int64) jobObj {
 	if t := r.GetSpec().GetScript(); t != nil {
 		o.Status.Script = &scriptObj{t.GetName(), t.GetDigest(), t.GetSizeBytes()}
 	}
+	o.Status.Elements = countsOf(s.GetCounts())
 	o.Status.Start = startObject(s.GetProspect())
 	if ms := j.ranMs(); ms >= 0 {
 		seconds := ms / 1000

@@ -1,0 +1,142 @@
+package leader
+
+import (
+	"fmt"
+	"runtime"
+	"testing"
+
+	"github.com/yi-json/synapse/actors"
+	"github.com/yi-json/synapse/messages"
+)
+
+// This file owns the tests of an array's actor alone; what it does among the others is in the scenarios.
+
+// swept is an Array with what it has said.
+type swept struct {
+	*testing.T
+	a    *Array
+	said []letter
+}
+
+func newSwept(t *testing.T, n int32, rec *messages.JobRecord) *swept {
+	if rec == nil {
+		spec := oneGPU()
+		spec.Array = &messages.ArraySpec{Indices: []*messages.IndexRange{{Last: n - 1}}}
+		rec = &messages.JobRecord{
+			Id: "k", Revision: 1, Spec: spec, State: messages.JobState_JOB_STATE_QUEUED,
+			Array: &messages.ArrayRecord{Reach: arrayStep},
+		}
+	}
+	s := &swept{T: t, a: newArray(leaderPorts(), somePeers, 1, rec).(*Array)}
+	s.a.states.Become("opened", arrayOpen)
+	s.tell(elementsTold{Fresh: rec.Revision == 1})
+	return s
+}
+
+func (s *swept) tell(m any) {
+	s.a.Receive(&overheard{message: m, said: &s.said})
+}
+
+// sprouted are the indices that it has asked for.
+func (s *swept) sprouted() (all []int32) {
+	for _, l := range s.said {
+		if m, is := l.message.(sprout); is {
+			all = append(all, m.Index)
+		}
+	}
+	return all
+}
+
+// write has what it writes come to disk, and answers that record.
+func (s *swept) write() *messages.JobRecord {
+	d := s.a.flight
+	if d == nil {
+		return nil
+	}
+	s.tell(Written{Tag: d.rec.WrittenBy.Counter, Verdict: actors.Done})
+	return d.rec
+}
+
+// TestElementsComeOneByOne: few elements are jobs that wait, in the order of their indices, and each is asked for once,
+// whatever is said of it how often.
+func TestElementsComeOneByOne(t *testing.T) {
+	s := newSwept(t, 200, nil)
+	if got := s.sprouted(); len(got) != maxElementsWaiting || got[0] != 0 || got[63] != 63 {
+		t.Fatalf("asked for are %v", got)
+	}
+	for range 2 {
+		s.tell(elementMoved{Index: 3})
+		s.tell(elementMoved{Index: 5, Runs: true})
+		s.tell(elementMoved{Index: 7, Over: true, State: messages.JobState_JOB_STATE_FAILED})
+		s.tell(elementMoved{Index: 7, Over: true, State: messages.JobState_JOB_STATE_SUCCEEDED})
+	}
+	if got := s.sprouted(); len(got) != maxElementsWaiting+2 || got[64] != 64 || got[65] != 65 {
+		t.Errorf("one runs and one is over, so two more are asked for: %v", got[64:])
+	}
+	if c := s.a.counts(); c.Running != 1 || c.Failed != 1 || c.Succeeded != 0 || c.Waiting != 198 {
+		t.Errorf("counted are %v", c)
+	}
+}
+
+// TestArrayGoesOnFromItsRecord: a next actor knows what has ended, what is held and what was cancelled, and ends with
+// the last element.
+func TestArrayGoesOnFromItsRecord(t *testing.T) {
+	s := newSwept(t, 4, nil)
+	for i := range int32(3) {
+		s.tell(elementMoved{Index: i, Over: i < 2, State: messages.JobState(i + 3)})
+	}
+	s.tell(arrayDue{s.a.pauses})
+	rec := s.write()
+	if rec == nil {
+		t.Fatal("nothing was written of what ended")
+	}
+	next := newSwept(t, 4, rec)
+	var probed []int32
+	for _, l := range next.said {
+		if m, is := l.message.(probe); is {
+			probed = append(probed, m.Index)
+		}
+	}
+	if got := fmt.Sprint(probed, next.sprouted()); got != "[2 3] []" {
+		t.Fatalf("the next actor asks whether these were jobs, and for these to be: %s", got)
+	}
+	next.tell(elementNever{3})
+	if got := next.sprouted(); got != nil {
+		t.Fatalf("it asks for %v before it knows of all", got)
+	}
+	next.tell(elementMoved{Index: 2})
+	if got := fmt.Sprint(next.sprouted()); got != "[3]" {
+		t.Fatalf("it asks for %s", got)
+	}
+	next.tell(elementMoved{Index: 2, Over: true, State: messages.JobState_JOB_STATE_SUCCEEDED})
+	next.tell(elementMoved{Index: 3, Over: true, State: messages.JobState_JOB_STATE_SUCCEEDED})
+	next.write()
+	if last := next.write(); last != nil {
+		rec = last
+	}
+	if rec = next.a.rec; rec.State != messages.JobState_JOB_STATE_FAILED || rec.Outcome != "3 ok, 1 failed" {
+		t.Errorf("it ended as %v: %s", rec.State, rec.Outcome)
+	}
+}
+
+// BenchmarkArray is what a hundred thousand waiting elements cost a leader, and how long their array takes to come in,
+// without the disk.
+func BenchmarkArray(b *testing.B) {
+	spec := oneGPU()
+	spec.Array = &messages.ArraySpec{Indices: []*messages.IndexRange{{Last: messages.MaxElements - 1}}}
+	var before, after runtime.MemStats
+	arrays := make([]*Array, b.N)
+	runtime.GC()
+	runtime.ReadMemStats(&before)
+	for i := range arrays {
+		if err := spec.ValidateNew(); err != nil {
+			b.Fatal(err)
+		}
+		rec := &messages.JobRecord{Id: "k", Revision: 1, Spec: spec, State: messages.JobState_JOB_STATE_QUEUED}
+		arrays[i] = newArray(leaderPorts(), somePeers, 1, rec).(*Array)
+	}
+	runtime.GC()
+	runtime.ReadMemStats(&after)
+	b.ReportMetric(float64(after.HeapAlloc-before.HeapAlloc)/float64(b.N)/(1<<20), "MiB/array")
+	runtime.KeepAlive(arrays)
+}

@@ -1,0 +1,220 @@
+package messages
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// This file owns arrays: which indices they have, how their elements are called, and how what is known of many elements
+// is kept short. The place of an element is its position among the indices, from 0.
+
+const (
+	// MaxElements bounds the elements of one array.
+	MaxElements = 100_000
+	// MaxIndex bounds their indices.
+	MaxIndex = 1<<31 - 2
+	// maxIndexRanges bounds how an array's indices may be written.
+	maxIndexRanges = 4_096
+)
+
+// stride is the step that counts.
+func (x *IndexRange) stride() int32 { return max(x.GetStep(), 1) }
+
+// Len is how many numbers are in a range.
+func (x *IndexRange) Len() int {
+	if x.GetLast() < x.GetFirst() {
+		return 0
+	}
+	return int((x.GetLast()-x.GetFirst())/x.stride()) + 1
+}
+
+// Len is how many elements an array has.
+func (x *ArraySpec) Len() (n int) {
+	for _, r := range x.GetIndices() {
+		n += r.Len()
+	}
+	return n
+}
+
+// Index is that of the element at a place.
+func (x *ArraySpec) Index(place int) int32 {
+	for _, r := range x.GetIndices() {
+		if n := r.Len(); place >= n {
+			place -= n
+			continue
+		}
+		return r.GetFirst() + int32(place)*r.stride()
+	}
+	return -1
+}
+
+// Place is where an index is; below 0: it is none of the array's.
+func (x *ArraySpec) Place(index int32) int {
+	at := 0
+	for _, r := range x.GetIndices() {
+		if d := index - r.GetFirst(); d >= 0 && index <= r.GetLast() && d%r.stride() == 0 {
+			return at + int(d/r.stride())
+		}
+		at += r.Len()
+	}
+	return -1
+}
+
+func (x *IndexRange) valid() error {
+	return first(
+		between("first", int64(x.GetFirst()), 0, MaxIndex),
+		between("last", int64(x.GetLast()), int64(x.GetFirst()), MaxIndex),
+		between("step", int64(x.GetStep()), 0, MaxIndex),
+	)
+}
+
+// validOrNone takes a spec of one job, which has no array.
+func (x *ArraySpec) validOrNone() error {
+	if x == nil {
+		return nil
+	}
+	if err := first(parts("indices", x.GetIndices(), 1, maxIndexRanges),
+		between("most", int64(x.GetMost()), 0, MaxElements)); err != nil {
+		return err
+	}
+	n := 0
+	for _, r := range x.GetIndices() { // one range alone may be of more than can be counted through
+		if n += r.Len(); n > MaxElements {
+			return refuse("indices", fmt.Sprintf("are more than %d", MaxElements), "submit several arrays")
+		}
+	}
+	if len(x.GetIndices()) == 1 {
+		return nil
+	}
+	seen := make(map[int32]bool, n)
+	for place := range n {
+		i := x.Index(place)
+		if seen[i] {
+			return refuse("indices", fmt.Sprintf("have %d twice", i), "")
+		}
+		seen[i] = true
+	}
+	return nil
+}
+
+// ElementID is the id of an array's element.
+func ElementID(array string, index int32) string { return array + "_" + strconv.Itoa(int(index)) }
+
+// ArrayOf splits the id of an element; false: it is none.
+func ArrayOf(id string) (array string, index int32, ok bool) {
+	at := strings.LastIndexByte(id, '_')
+	if at <= 0 || at == len(id)-1 || id[at+1] == '0' && at+2 < len(id) || !only(id[at+1:], digit) {
+		return "", 0, false
+	}
+	n, err := strconv.ParseInt(id[at+1:], 10, 32)
+	return id[:at], int32(n), err == nil
+}
+
+// ElementSpec is the spec of one of an array's jobs.
+func (x *JobSpec) ElementSpec(array string, index int32) *JobSpec {
+	a := x.GetArray()
+	e := &Element{Array: array, Index: index, Count: int32(a.Len()), First: MaxIndex, Step: -1}
+	for i, r := range a.GetIndices() {
+		e.First, e.Last = min(e.First, r.GetFirst()), max(e.Last, r.GetFirst()+int32(r.Len()-1)*r.stride())
+		if e.Step = r.stride(); len(a.GetIndices()) > 1 && i > 0 {
+			e.Step = 0
+		}
+	}
+	return &JobSpec{
+		Name: x.Name, Labels: x.Labels, Queue: x.Queue, Priority: x.Priority, Gang: x.Gang, Each: x.Each,
+		GpuType: x.GpuType, ShmBytes: x.ShmBytes, Topology: x.Topology, NodeSelector: x.NodeSelector, Image: x.Image,
+		Command: x.Command, Workdir: x.Workdir, User: x.User, Env: x.Env, Mounts: x.Mounts, TimeLimitMs: x.TimeLimitMs,
+		PrepareTimeoutMs: x.PrepareTimeoutMs, Stop: x.Stop, Restart: x.Restart, LostGraceMs: x.LostGraceMs,
+		StopWhenLostMs: x.StopWhenLostMs, LimitsRequired: x.LimitsRequired, Nodes: x.Nodes, Exclude: x.Exclude,
+		DiskBytes: x.DiskBytes, SubmitDir: x.SubmitDir, Script: x.Script, Network: x.Network, BeginUnixMs: x.BeginUnixMs,
+		Launcher: x.Launcher, Warn: x.Warn, PriorityZero: x.PriorityZero, NotPreemptible: x.NotPreemptible,
+		CheckpointMs: x.CheckpointMs, Element: e, unknownFields: x.unknownFields,
+	}
+}
+
+// Ranges are places in order, kept short.
+func Ranges(places []int) (all []*IndexRange) {
+	for _, p := range places {
+		if n := len(all); n > 0 && int(all[n-1].Last)+1 == p {
+			all[n-1].Last++
+			continue
+		}
+		all = append(all, &IndexRange{First: int32(p), Last: int32(p)})
+	}
+	return all
+}
+
+// ArrayWords is how an array is listed: its id with its indices.
+func ArrayWords(id string, a *ArraySpec) string {
+	const shown = 4
+	var words []string
+	for _, r := range a.GetIndices()[:min(len(a.GetIndices()), shown)] {
+		words = append(words, r.Words())
+	}
+	if len(a.GetIndices()) > shown {
+		words = append(words, "…")
+	}
+	text := id + "[" + strings.Join(words, ",")
+	if a.GetMost() > 0 {
+		text += "%" + strconv.Itoa(int(a.GetMost()))
+	}
+	return text + "]"
+}
+
+// Words writes a range as people do.
+func (x *IndexRange) Words() string {
+	text := strconv.Itoa(int(x.GetFirst()))
+	if x.Len() > 1 {
+		text += "-" + strconv.Itoa(int(x.GetLast()))
+	}
+	if x.Len() > 1 && x.stride() > 1 {
+		text += ":" + strconv.Itoa(int(x.stride()))
+	}
+	return text
+}
+
+// Words says where an array's elements stand; what there is none of is left out.
+func (x *ArrayCounts) Words() string {
+	var words []string
+	for _, c := range []struct {
+		n    int32
+		word string
+	}{
+		{x.GetRunning(), "running"}, {x.GetWaiting(), "waiting"}, {x.GetSucceeded(), "ok"}, {x.GetFailed(), "failed"},
+		{x.GetCancelled(), "cancelled"},
+	} {
+		if c.n > 0 {
+			words = append(words, strconv.Itoa(int(c.n))+" "+c.word)
+		}
+	}
+	return strings.Join(words, ", ")
+}
+
+// Unborn reports whether an element never became a job, and how it ended.
+func (x *ArrayRecord) Unborn(place int) (JobState, bool) {
+	for _, e := range x.GetEnded() {
+		if e.GetUnborn() && InRanges(e.GetPlaces(), place) {
+			return e.GetState(), true
+		}
+	}
+	return JobState_JOB_STATE_UNSPECIFIED, false
+}
+
+// EndedAt reports how an element ended, if it has.
+func (x *ArrayRecord) EndedAt(place int) (JobState, bool) {
+	for _, e := range x.GetEnded() {
+		if InRanges(e.GetPlaces(), place) {
+			return e.GetState(), true
+		}
+	}
+	return JobState_JOB_STATE_UNSPECIFIED, false
+}
+
+// InRanges reports whether a place is in one of these ranges.
+func InRanges(all []*IndexRange, place int) bool {
+	return slices.ContainsFunc(all, func(r *IndexRange) bool {
+		return int(r.GetFirst()) <= place && place <= int(r.GetLast())
+	})
+}
