@@ -38,9 +38,10 @@ func written(t *testing.T) []string {
 				return err
 			}
 			ast.Inspect(file, func(n ast.Node) bool {
-				if text, is := n.(*ast.BasicLit); is && text.Kind == token.STRING {
-					if value, err := strconv.Unquote(text.Value); err == nil {
-						all = append(all, verb.ReplaceAllString(value, "…"))
+				if e, is := n.(ast.Expr); is {
+					if text, ok := joined(e); ok {
+						all = append(all, verb.ReplaceAllString(text, "…"))
+						return false
 					}
 				}
 				return true
@@ -52,6 +53,20 @@ func written(t *testing.T) []string {
 		}
 	}
 	return all
+}
+
+// joined is a text that is written in one piece or in several; ok: it is one, and holds nothing else.
+func joined(e ast.Expr) (text string, ok bool) {
+	switch e := e.(type) {
+	case *ast.BasicLit:
+		text, err := strconv.Unquote(e.Value)
+		return text, err == nil && e.Kind == token.STRING
+	case *ast.BinaryExpr:
+		left, is := joined(e.X)
+		right, also := joined(e.Y)
+		return left + right, is && also && e.Op == token.ADD
+	}
+	return "", false
 }
 
 // tags stand before a line that is more than news.
