@@ -28,6 +28,12 @@ func (c *afterKept) Step(w *World, e *Event) {
 	}
 	committed := e.Stored.committed()
 	met, never := true, false
+	if array := w.books.jobs[job.Spec.GetElement().GetArray()]; array != nil && len(committed) > 0 {
+		for _, a := range array.record.Spec.GetAfter() { // what an array waits for its elements do
+			ended, over := c.ended[a.Job]
+			met = met && over && a.Meets(ended)
+		}
+	}
 	for _, a := range job.Spec.GetAfter() {
 		ended, over := c.ended[a.Job]
 		known, isKnown := job.KnownOf(a.Job)
