@@ -55,7 +55,6 @@ type Horizon struct {
 	instants []int64
 	gains    []gain
 	sums     []gain
-	rows     []int
 }
 
 // lodging is what is known of the ends on one machine.
