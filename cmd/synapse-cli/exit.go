@@ -121,7 +121,7 @@ var elsewhere = map[string]string{
 	"jobs": "get jobs", "list": "get jobs",
 	"sinfo": "get nodes", "nodes": "get nodes", "sacct": "history", "show": "describe job", "status": "describe job",
 	"scontrol": "describe job", "sattach": "attach", "sreport": "history --sum owner", "sprio": "get jobs --sort priority",
-	"undrain": "uncordon", "resume": "release", "rerun": "submit --from", "tail": "logs -f", "top": "get nodes",
+	"undrain": "uncordon", "resume": "release", "rerun": "submit --from", "tail": "logs -f",
 }
 
 // meant hints at the command that an unknown word may stand for; empty: none is similar.

@@ -33,7 +33,7 @@ func (a *app) webCommand() *cobra.Command {
 			"jobs and why they wait, machines, queues, events, and what tasks write. Who looks at it sees and does what\n" +
 			"whoever runs this command may. The link that is printed lets one browser in, once; then the next one is.",
 		Example: "  synapse-cli web\n" +
-			"  ssh -L 8080:127.0.0.1:8080 head synapse-cli web --no-open --listen 127.0.0.1:8080",
+			"  synapse-cli web --no-open --listen 127.0.0.1:8080    # then, at your desk: ssh -L 8080:127.0.0.1:8080 HEAD",
 		Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			if !onLoop(listen) {
