@@ -119,10 +119,17 @@ func (s *seen) Plan(view *topology.Fabric, queue *policy.Queue, nowNs int64) pol
 	for _, c := range s.since {
 		if at := clock + int64(c.at); c.began {
 			s.runs.Began(c.job, at)
+			s.Committed(c.job) // which was before that
 		} else {
 			s.Ended(c.job, s.runs.Ended(c.job, at, true))
 		}
 	}
 	s.since = s.since[:0]
-	return s.Judgement.Plan(view, queue, nowNs)
+	d := s.Judgement.Plan(view, queue, nowNs)
+	for _, f := range d.Firm { // the planner stands behind others here, so the leader cannot tell it that it is on disk
+		if s.Written(f.Job) {
+			d.NextAt = nowNs + 1 // and there may be room by that
+		}
+	}
+	return d
 }
