@@ -163,13 +163,18 @@ func (w *World) roomInView(p *process, m *machine, job *messages.JobRecord) (top
 // ahead reports whether the planner looks ahead.
 func (w *World) ahead() bool { return w.draw.Settings.Order == policy.Expected }
 
-// unkept is what a machine has free that its leader keeps for no other job.
+// unkept is what a machine has free that its leader keeps for no other job. While a whole device that is kept is
+// lacking, no part of one is left to others, for any of them may grow into it.
 func (w *World) unkept(p *process, m *machine, job *messages.JobRecord) topology.Capacity {
 	c := m.proc.node.Ledger().Capacity()
 	if p == nil || p.leader == nil {
 		return c
 	}
-	return c.Less(p.leader.KeptForOthers(m.id, topology.JobID(job.Id))).Floored()
+	c = c.Less(p.leader.KeptForOthers(m.id, topology.JobID(job.Id)))
+	if c.WholeGPUs < 0 {
+		c.Parts = nil
+	}
+	return c.Floored()
 }
 
 // locality is how long a gang may wait for a place close together though there has been room since an instant.

@@ -4,6 +4,8 @@ import (
 	"slices"
 	"time"
 
+	"google.golang.org/protobuf/proto"
+
 	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/topology"
 )
@@ -120,6 +122,8 @@ func (c *promiseKept) onChange(w *World, s *stored) {
 		}
 	case g.excuse != "" || r.Hold != nil || r.Cancel != nil || s.page.mayBeHeld(w) ||
 		r.Spec.BeginUnixMs != s.jobWas.GetSpec().GetBeginUnixMs():
+	case proto.Equal(p, s.jobWas.GetPromise()):
+		// The record was written for another reason, and what is left of the promise's time is as it was when that was.
 	case p == nil:
 		c.violate(w, "the promise to %s, by %s, is given up", r.Id, clockFace(g.bound))
 	case p.LeftMs == 0 || s.decided.plus(time.Duration(p.LeftMs)*time.Millisecond) > g.bound.plus(g.slackOf()):
