@@ -93,11 +93,10 @@ func parseXid(record string) (xid, bool) {
 		return xid{}, false
 	}
 	place, _, _ = strings.Cut(strings.TrimPrefix(place, "PCI:"), " ") // a part of it may follow
-	bus := busName(place)
+	bus, _, _ := strings.Cut(busName(place), ".")
 	if bus == "" {
 		return xid{}, false
 	}
-	bus, _, _ = strings.Cut(bus, ".")
 	return xid{bus: bus, number: n, text: strings.TrimSpace(said)}, true
 }
 
