@@ -78,16 +78,16 @@ show wait "$stranger" && fail "a task without a key was let in"
 show logs "$stranger"
 
 say "Two machines taken whole by a gang; a gang that needs all four has to wait, and is told why"
-pair=$(submit --name pair --replicas 2 --gpu 8 --image host -- /bin/sleep 600)
+pair=$(submit --name pair --replicas 2 --gpu 8 --time-limit 20m --image host -- /bin/sleep 600)
 until_so 20 "the pair does not run" phase_is "$pair" running
 big=$(submit --name big --replicas 4 --gpu 8 --image host -- /bin/true)
 sleep 0.3
 show get jobs
 show explain "$big"
 
-say "A small job passes it meanwhile"
-small=$(submit --name small --gpu 1 --image host -- /bin/sh -c 'echo "one GPU was free: $CUDA_VISIBLE_DEVICES"')
-show wait "$small"
+say "All four are kept for it; a small job that says how long it takes is lent a GPU meanwhile"
+small=$(submit --name small --gpu 1 --time-limit 1m --image host -- /bin/sh -c 'echo "one GPU was free: $CUDA_VISIBLE_DEVICES"')
+show wait --timeout 1m "$small" || fail "the small job did not pass"
 show logs "$small"
 phase_is "$big" queued || fail "the big gang should still wait"
 
