@@ -47,6 +47,7 @@ func newSurf(t *testing.T) *surf {
 	s := &surf{t: t, cli: filepath.Join(bin, "synapse-cli"),
 		config: up(t, bin, folder, "--nodes", "4", "--racks", "2", "--gpus", "8")}
 	link := s.serve()
+	t.Setenv("TMPDIR", room(t)) // the browser leaves something there
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	t.Cleanup(cancel)
 	ctx, cancel = chromedp.NewExecAllocator(ctx, chromedp.NoSandbox, chromedp.Headless, chromedp.DisableGPU)
