@@ -53,8 +53,8 @@ type said struct {
 	Text string `json:"text"`
 }
 
-// note takes an event into the piece, and reports how many it has now.
-func (p *piece) note(e *messages.Event) int {
+// note takes an event into the piece.
+func (p *piece) note(e *messages.Event) {
 	p.Seq = max(p.Seq, e.GetSeq())
 	p.Synced = p.Synced || e.GetSynced()
 	of := ""
@@ -71,8 +71,10 @@ func (p *piece) note(e *messages.Event) int {
 	if of != "" && e.GetText() != "" {
 		p.Told = append(p.Told, said{e.GetAtUnixMs(), of, e.GetText()})
 	}
-	return len(p.Jobs) + len(p.Boxes) + len(p.Gone) + len(p.Groups)
 }
+
+// size is how many changes it has.
+func (p *piece) size() int { return len(p.Jobs) + len(p.Boxes) + len(p.Gone) + len(p.Groups) }
 
 // outbox holds the pieces that wait to be written.
 type outbox struct {
@@ -80,18 +82,17 @@ type outbox struct {
 	room  sync.Cond // somebody has read
 	wake  chan struct{}
 	piece piece
-	held  int
 	over  bool
 }
 
 // put adds a change, and waits where the browser is far behind.
-func (o *outbox) put(change func(*piece) int) {
+func (o *outbox) put(change func(*piece)) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	for o.held >= maxBehind && !o.over {
+	for o.piece.size() >= maxBehind && !o.over {
 		o.room.Wait()
 	}
-	o.held = change(&o.piece)
+	change(&o.piece)
 	select {
 	case o.wake <- struct{}{}:
 	default:
@@ -103,7 +104,7 @@ func (o *outbox) take() piece {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	p := o.piece
-	o.piece, o.held = piece{}, 0
+	o.piece = piece{}
 	o.room.Broadcast()
 	return p
 }
@@ -167,7 +168,7 @@ func (p *Page) follow(ctx context.Context, o *outbox) {
 		if err != nil {
 			why = p.words(err)
 		}
-		o.put(func(p *piece) int { p.Away = why; return 0 })
+		o.put(func(p *piece) { p.Away = why })
 		select {
 		case <-ctx.Done():
 		case <-time.After(awayPause):
@@ -188,12 +189,12 @@ func (p *Page) watch(ctx context.Context, o *outbox) error {
 		if err != nil {
 			return err
 		}
-		o.put(func(p *piece) int {
+		o.put(func(p *piece) {
 			if first {
 				*p = piece{Fresh: true}
 				first = false
 			}
-			return p.note(e)
+			p.note(e)
 		})
 	}
 }

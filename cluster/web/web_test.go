@@ -390,7 +390,8 @@ func TestWhoDoesNotReadIsBounded(t *testing.T) {
 	go func() {
 		defer close(done)
 		for range 2 * maxBehind {
-			o.put(func(p *piece) int { return p.note(&messages.Event{Group: 1, Reason: "x"}) })
+			o.put(func(p *piece) { p.note(&messages.Event{Group: 1, Reason: "x"}) })
+			o.put(func(p *piece) { p.Away = "for a moment" }) // which makes no room
 		}
 	}()
 	select {
