@@ -71,7 +71,7 @@ func left(at, now int64) int64 {
 func (j *Judgement) giveUp(p *promise) {
 	j.leave(p.e.Job, p.place)
 	j.drop(p)
-	j.keepFormer(p.e.Job, topology.Placement{}, nobody)
+	j.keepFormer(p.e.Job, topology.Placement{}, nothing)
 	j.d.Firm = append(j.d.Firm, Firm{Job: p.e.Job})
 }
 
@@ -197,13 +197,24 @@ func (j *Judgement) parked() []*promise {
 // unheld is the part of a promise that no attempt of its job has: what comes back of one that is given up is kept from
 // that moment on, before its job waits again.
 func (j *Judgement) unheld(p *promise) topology.Placement {
-	return without(p.place, func(n topology.NodeID) bool { return j.ends.Holds(p.e.Job, n) })
+	return without(p.place, func(n topology.NodeID) []topology.Resources { return j.ends.Held(p.e.Job, n) })
 }
 
-func without(p topology.Placement, these func(topology.NodeID) bool) (rest topology.Placement) {
-	for i := range p.Slots {
-		if !these(p.Slots[i].Node) {
-			rest.Slots = append(rest.Slots, p.Slots[i])
+// without is what of a place remains beside what its job has on each machine. That may be less than it was promised
+// there, for it may have started elsewhere in part; and a slot of which it has only a part remains whole.
+func without(p topology.Placement, held func(topology.NodeID) []topology.Resources) (rest topology.Placement) {
+	var has topology.Resources
+	for i, s := range p.Slots {
+		if i == 0 || s.Node != p.Slots[i-1].Node {
+			has = topology.Resources{}
+			for _, amount := range held(s.Node) {
+				has = has.Plus(amount)
+			}
+		}
+		if s.Amount.Within(has) {
+			has = has.Minus(s.Amount)
+		} else {
+			rest.Slots = append(rest.Slots, s)
 		}
 	}
 	return rest

@@ -22,8 +22,8 @@ type Ends interface {
 	Admitted(a *Admission, nowNs int64)
 	// Runs reports whether a job has an attempt that holds room.
 	Runs(job topology.JobID) bool
-	// Holds reports whether its latest attempt has some on a machine.
-	Holds(job topology.JobID, node topology.NodeID) bool
+	// Held are the amounts that its latest attempt has on a machine, one for each rank. The caller only reads them.
+	Held(job topology.JobID, node topology.NodeID) []topology.Resources
 	// Unheard reports whether on one of these machines is an attempt of an earlier leader that has yet to say for how
 	// long it has been there.
 	Unheard(p topology.Placement) bool
@@ -266,8 +266,13 @@ func (j *Judgement) serve(e *entry, place topology.Placement) bool {
 		return false
 	}
 	j.park(p)
-	takes := func(n topology.NodeID) bool {
-		return slices.ContainsFunc(place.Slots, func(s topology.Slot) bool { return s.Node == n })
+	takes := func(n topology.NodeID) (all []topology.Resources) {
+		for _, s := range place.Slots {
+			if s.Node == n {
+				all = append(all, s.Amount)
+			}
+		}
+		return all
 	}
 	j.view.Keep(p.keep, without(p.place, takes))
 	j.keepFormer(e.Job, p.place, takes)

@@ -176,7 +176,7 @@ func (j *Judgement) preempt(b *burst, e *entry) bool {
 		j.drop(p)
 	}
 	j.keep(&promise{e: e, b: b, at: j.now + wait, place: place, firm: true, stops: stops})
-	j.keepFormer(e.Job, place, nobody)
+	j.keepFormer(e.Job, place, nothing)
 	return true
 }
 
@@ -482,7 +482,7 @@ func (j *Judgement) replan(p *promise) {
 			p.place, p.stops, p.unsaid, p.made = place, stops, true, j.now
 			p.at, p.bound = j.now+j.longestGrace(h, stops), topology.Never
 			j.view.Keep(p.keep, p.place)
-			j.keepFormer(p.e.Job, p.place, nobody)
+			j.keepFormer(p.e.Job, p.place, nothing)
 			return
 		}
 	}

@@ -154,11 +154,11 @@ func (j *Judgement) review(p *promise) {
 		return
 	}
 	j.view.Keep(p.keep, p.place)
-	j.keepFormer(p.e.Job, p.place, nobody)
+	j.keepFormer(p.e.Job, p.place, nothing)
 	j.wakeAt(j.keptUntil(p))
 }
 
-func nobody(topology.NodeID) bool { return false }
+func nothing(topology.NodeID) []topology.Resources { return nil }
 
 // keptUntil is until when a firm promise is kept whatever happens: one without a bound may wait for what never ends.
 func (j *Judgement) keptUntil(p *promise) int64 {

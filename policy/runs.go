@@ -156,9 +156,18 @@ func (s *Runs) set(node topology.NodeID) {
 // Runs reports whether a job has an attempt that holds room.
 func (s *Runs) Runs(job topology.JobID) bool { return s.jobs[job] != nil }
 
-// Holds reports whether its attempt has some on a machine.
-func (s *Runs) Holds(job topology.JobID, node topology.NodeID) bool {
-	return slices.ContainsFunc(s.on[node], func(r *run) bool { return r.Job == job })
+// Held are the amounts that its attempt has on a machine.
+func (s *Runs) Held(job topology.JobID, node topology.NodeID) (all []topology.Resources) {
+	r := s.jobs[job]
+	if r == nil {
+		return nil
+	}
+	for i := range r.Placement.Slots {
+		if slot := &r.Placement.Slots[i]; slot.Node == node {
+			all = append(all, slot.Amount)
+		}
+	}
+	return all
 }
 
 // Unheard reports that everything here was seen to begin.

@@ -33,9 +33,11 @@ func besides(slots, others []topology.Slot) (rest []topology.Slot) {
 	return rest
 }
 
-// keepFormer keeps the places that a job was promised before, beside the one that it is promised now and without the
-// machines that it has.
-func (j *Judgement) keepFormer(job topology.JobID, now topology.Placement, has func(topology.NodeID) bool) {
+// keepFormer keeps the places that a job was promised before, beside the one that it is promised now and without what
+// it has.
+func (j *Judgement) keepFormer(
+	job topology.JobID, now topology.Placement, has func(topology.NodeID) []topology.Resources,
+) {
 	if was := j.unwritten[job]; len(was) > 0 {
 		j.view.Keep(topology.KeepID(job).Former(), without(topology.Placement{Slots: besides(was, now.Slots)}, has))
 	}
@@ -51,7 +53,7 @@ func (j *Judgement) keepFormers() {
 		if p := j.firmOf(job); p != nil {
 			now = p.place
 		}
-		j.keepFormer(job, now, func(n topology.NodeID) bool { return j.ends.Holds(job, n) })
+		j.keepFormer(job, now, func(n topology.NodeID) []topology.Resources { return j.ends.Held(job, n) })
 	}
 }
 

@@ -123,7 +123,7 @@ func (w *World) whyUnsure(g *given, k *messages.Kept) string {
 	switch {
 	case m == nil || !m.core() || !w.open(m) || n.MachineId != k.MachineId:
 		return k.Node + " is lost or closed"
-	case m.devicesAt.plus(deviceNews) > g.said:
+	case m.devicesAt > 0 && m.devicesAt.plus(deviceNews) > g.said:
 		return k.Node + " has lost a device, or has one more"
 	case p != nil && p.leader != nil:
 		// Who is not heard by then, by the leader's own clock, counts as lost.

@@ -157,10 +157,16 @@ func (x ends) Runs(job topology.JobID) bool {
 	return false
 }
 
-// Holds reports whether something may be left of its latest attempt on one machine.
-func (x ends) Holds(job topology.JobID, node topology.NodeID) bool {
+// Held are the amounts of its latest attempt of which something may be left on one machine.
+func (x ends) Held(job topology.JobID, node topology.NodeID) []topology.Resources {
 	e, m := x.s.jobs[job], x.s.machines[node]
-	return e != nil && e.run != nil && m != nil && m.room.Tenant(e.run.token) != nil
+	if e == nil || e.run == nil || m == nil {
+		return nil
+	}
+	if t := m.room.Tenant(e.run.token); t != nil {
+		return t.Amounts()
+	}
+	return nil
 }
 
 // Unheard reports whether an attempt on one of these machines was begun by an earlier leader, has a time limit, and has
