@@ -73,7 +73,10 @@ func usageError(root *cobra.Command, args []string, err error) error {
 	text, _, _ := strings.Cut(err.Error(), "\n")
 	hint := fmt.Sprintf("`%s --help` shows how", found.CommandPath())
 	word, _, is := strings.Cut(strings.TrimPrefix(text, `unknown command "`), `" for`)
+	flag := spelling.Flag(found.Flags(), err)
 	switch {
+	case flag != "":
+		hint = fmt.Sprintf("did you mean --%s? %s", flag, hint)
 	case is && strings.HasPrefix(text, "unknown command"):
 		hint = cmp.Or(meant(found, word), hint)
 	case !found.HasParent() && strings.HasPrefix(text, "unknown ") && foreign(root, args) != "":
@@ -124,23 +127,35 @@ var elsewhere = map[string]string{
 	"undrain": "uncordon", "resume": "release", "rerun": "submit --from", "tail": "logs -f",
 }
 
+// kinds are other schedulers' words for what `get` lists.
+var kinds = map[string]string{
+	"pods": "jobs", "tasks": "jobs", "workloads": "jobs", "machines": "nodes", "hosts": "nodes", "workers": "nodes",
+	"partitions": "queues", "reservations": "jobs --start",
+}
+
 // meant hints at the command that an unknown word may stand for; empty: none is similar.
 func meant(found *cobra.Command, word string) string {
-	var words, kinds []string
+	var words, ways []string
 	for _, c := range found.Commands() {
 		if c.IsAvailableCommand() {
 			words = append(words, c.Name())
-			kinds = append(kinds, "`"+c.CommandPath()+" "+word+"`")
+			ways = append(ways, "`"+c.CommandPath()+" "+word+"`")
 		}
 	}
 	near := spelling.Nearest(word, words)
-	switch other := elsewhere[word]; {
-	case !found.HasParent() && other != "":
+	other := elsewhere[word]
+	if found.Name() == "get" {
+		other = kinds[word]
+	}
+	switch {
+	case other != "" && (found.Name() == "get" || !found.HasParent()):
 		return "did you mean `" + found.CommandPath() + " " + other + "`?"
 	case near != "":
 		return "did you mean `" + found.CommandPath() + " " + near + "`?"
 	case found.HasParent() && found.Name() == "describe":
-		return strings.Join(kinds, " or ")
+		return strings.Join(ways, " or ")
+	case found.Name() == "get":
+		return "known here: " + strings.Join(words, ", ")
 	}
 	return ""
 }

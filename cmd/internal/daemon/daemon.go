@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/yi-json/synapse/cmd/internal/settings"
+	"github.com/yi-json/synapse/cmd/internal/spelling"
 )
 
 // The exit codes that all of Synapse's commands share.
@@ -58,6 +59,9 @@ func commandOf(
 	c.Long += "\n\nEvery flag has a twin in the environment (--data-dir: " + settings.Twin(prefix, "data-dir") +
 		") and a key of its\nname in the file that --config names."
 	c.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
+		if near := spelling.Flag(c.Flags(), err); near != "" {
+			return Usage{fmt.Errorf("%w\ndid you mean --%s? See %s --help", err, near, c.CommandPath())}
+		}
 		return Usage{fmt.Errorf("%w\nsee %s --help", err, c.CommandPath())}
 	})
 	c.RunE = func(c *cobra.Command, _ []string) error {
