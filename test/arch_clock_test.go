@@ -61,6 +61,7 @@ var wallUses = map[string]wallUse{
 	"actors/worker/task.go":           {1, "when a task ended, as people see it: whose failure was first goes by ages"},
 	"cluster/gate/rights.go":          {1, "until when a certificate is good, for people"},
 	"cluster/gate/pass.go":            {1, "until when a token is good: a wrong clock ends it early or late"},
+	"cluster/gate/session.go":         {2, "until when a cookie is good: a wrong clock ends it early or late"},
 	"cluster/gateway/pass.go":         {4, "the same, and when it was made; one that is over is forgotten"},
 	"cluster/gateway/account.go":      {2, "GPU-seconds as people see them: off by what two leaders' clocks differ"},
 	"cluster/host/clock.go":           {1, "where the wall clock is read"},

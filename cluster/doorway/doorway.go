@@ -26,7 +26,8 @@ import (
 // The limits of one visitor, and of all. Whoever has not proved who it is stands among those whose handshake is under
 // way as well, as far as the entrance is concerned: where there is a crowd, the one goes that is slow.
 const (
-	maxVisitors  = 64
+	maxVisitors  = 64    // of whom nothing is proved
+	maxGuests    = 1_024 // of whom it is: a page that is open is one, and its stream another
 	maxHeader    = 16 << 10
 	headerWithin = 5 * time.Second
 	readWithin   = 10 * time.Second
@@ -58,7 +59,8 @@ type Doorway struct {
 	o       Options
 	server  *http.Server
 	waiting chan net.Conn
-	room    chan struct{}
+	room    chan struct{} // a place for each of whom nothing is proved
+	guests  chan struct{} // and for each of whom it is
 	closed  chan struct{}
 	closing sync.Once
 }
@@ -72,7 +74,8 @@ func New(o Options) *Doorway {
 		o.Count = func(string, int64) {}
 	}
 	d := &Doorway{
-		o: o, waiting: make(chan net.Conn), room: make(chan struct{}, maxVisitors), closed: make(chan struct{}),
+		o: o, waiting: make(chan net.Conn), closed: make(chan struct{}),
+		room: make(chan struct{}, maxVisitors), guests: make(chan struct{}, maxGuests),
 	}
 	d.server = &http.Server{
 		Handler: o.Handler, MaxHeaderBytes: maxHeader, ErrorLog: log.New(io.Discard, "", 0),
@@ -113,11 +116,11 @@ func (b beside) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthInfo, e
 	if err != nil {
 		return nil, nil, err
 	}
-	if who, visits := info.(Visitor); visits {
-		if e, ok := raw.(interface{ Entered() }); ok && who.Known() {
-			e.Entered()
-		}
-		return nil, nil, b.doorway.serve(conn, info)
+	who, visits := info.(Visitor)
+	v := &visit{Conn: conn, info: info, doorway: b.doorway, over: make(chan struct{})}
+	v.crowd, _ = raw.(crowd)
+	if visits {
+		return nil, nil, b.doorway.serve(v, who.Known())
 	}
 	if b.Info().SecurityProtocol == "tls" {
 		return conn, info, nil
@@ -129,7 +132,8 @@ func (b beside) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthInfo, e
 	again := &peeked{Conn: conn}
 	again.words.Reset(string(words[:]))
 	if slices.Contains(methods, string(words[:])) {
-		return nil, nil, b.doorway.serve(again, info)
+		v.Conn = again
+		return nil, nil, b.doorway.serve(v, false)
 	}
 	return again, info, nil
 }
@@ -157,31 +161,69 @@ func (c *peeked) Read(b []byte) (int, error) {
 
 // serve hands a connection to the HTTP server, and waits for its end: gRPC's handshake goes on until then, and counts
 // it among its own when it ends.
-func (d *Doorway) serve(conn net.Conn, info credentials.AuthInfo) error {
+func (d *Doorway) serve(v *visit, known bool) error {
 	select {
 	case d.room <- struct{}{}:
-		defer func() { <-d.room }()
+		v.place = d.room
 	default:
 		d.o.Count(countRefused, 1)
-		return errors.Join(errors.New("there are too many visitors"), conn.Close())
+		return errors.Join(errors.New("there are too many visitors"), v.Conn.Close())
+	}
+	defer v.leave()
+	if known {
+		v.enter()
 	}
 	d.o.Count(countVisits, 1)
-	v := &visit{Conn: conn, info: info, over: make(chan struct{})}
 	select {
 	case d.waiting <- v:
 	case <-d.closed:
-		return errors.Join(net.ErrClosed, conn.Close())
+		return errors.Join(net.ErrClosed, v.Conn.Close())
 	}
 	<-v.over
 	return errServed
 }
 
+// crowd is where a connection stands whose handshake is under way, as cluster/entrance has it.
+type crowd interface{ Entered() }
+
 // visit is one visitor's connection.
 type visit struct {
 	net.Conn
-	info credentials.AuthInfo
-	over chan struct{}
-	once sync.Once
+	info    credentials.AuthInfo
+	doorway *Doorway
+	crowd   crowd // nil: it stands in none
+	over    chan struct{}
+	once    sync.Once
+
+	mu    sync.Mutex
+	place chan struct{} // the places of which it has one; nil: none any more
+}
+
+// enter takes a visit from among the strangers. Where there are too many guests it stays there.
+func (v *visit) enter() {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.place != v.doorway.room {
+		return
+	}
+	select {
+	case v.doorway.guests <- struct{}{}:
+		<-v.place
+		v.place = v.doorway.guests
+	default:
+		return
+	}
+	if v.crowd != nil {
+		v.crowd.Entered()
+	}
+}
+
+// leave gives the place back.
+func (v *visit) leave() {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	<-v.place
+	v.place = nil
 }
 
 // Close ends the visit.
@@ -200,6 +242,22 @@ func InfoOf(r *http.Request) credentials.AuthInfo {
 		return nil
 	}
 	return v.info
+}
+
+// Entered says that whoever makes a request has proved by it who it is, as by a cookie: its connection no longer stands
+// among those whose handshake is under way.
+func Entered(r *http.Request) {
+	if v, ok := r.Context().Value(visitKey{}).(*visit); ok {
+		v.enter()
+	}
+}
+
+// AddressOf is where whoever makes a request comes from; nil: nothing came through a doorway.
+func AddressOf(r *http.Request) net.Addr {
+	if v, ok := r.Context().Value(visitKey{}).(*visit); ok {
+		return v.RemoteAddr()
+	}
+	return nil
 }
 
 // visits is the doorway as the HTTP server knows it: a listener.

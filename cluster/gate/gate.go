@@ -63,6 +63,8 @@ type Options struct {
 	Audit *audit.Log
 	// Allowed is what each identity may have; the zero: DefaultAllowance.
 	Allowed Allowance
+	// Page is the certificate that browsers are shown.
+	Page Page
 }
 
 // Gate is a scheduler's.
@@ -72,6 +74,7 @@ type Gate struct {
 	own       identity.Identity
 	trust     *identity.Trust
 	pair      atomic.Pointer[identity.Pair]
+	page      atomic.Pointer[shownPage] // nil: browsers are shown no certificate
 	said      repeats
 	closed    chan struct{}
 	closing   sync.Once
@@ -79,9 +82,10 @@ type Gate struct {
 	joins     sync.Mutex // held while an invitation is spent
 	purses    purses
 
-	mu      sync.Mutex
-	open    map[*connection]struct{}
-	renewed map[holder]time.Time // until when, for whoever renewed here
+	mu       sync.Mutex
+	open     map[*connection]struct{}
+	renewed  map[holder]time.Time // until when, for whoever renewed here
+	sessions sessions
 }
 
 // holder is whose a renewal is: nobody else's connection is prolonged by it.
@@ -132,7 +136,7 @@ func New(o Options) (*Gate, error) {
 	if g.trust.Denied, err = o.Folder.Denylist(); err != nil {
 		return nil, err
 	}
-	if err := g.renewOwn(); err != nil {
+	if err := errors.Join(g.renewOwn(), g.readPage()); err != nil {
 		return nil, err
 	}
 	g.running.Add(1)
@@ -186,9 +190,13 @@ func (g *Gate) recheck() {
 	if err := g.renewOwn(); err != nil {
 		g.say("This scheduler cannot renew its own certificate: %v", err)
 	}
+	if err := g.readPage(); err != nil {
+		g.say("The one before stays in use: %v", err)
+	}
 	for _, c := range g.unwanted(g.revoked()) {
 		c.Close()
 	}
+	g.tidy()
 	g.noteTallies(false)
 }
 
@@ -243,6 +251,7 @@ func (c *connection) Close() error {
 // handshake proves who comes. A connection that is only good for a renewal is served here and never gets to gRPC.
 func (g *Gate) handshake(raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
 	var p identity.Peer
+	var page *shownPage // by whose certificate we are known, if a browser comes to it
 	own, seen := g.pair.Load, func(found identity.Peer) { p = found }
 	calls := g.trust.ServerConfig(own, seen)
 	calls.NextProtos = []string{protocolHTTP2}
@@ -257,6 +266,9 @@ func (g *Gate) handshake(raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
 		case slices.Contains(hello.SupportedProtos, protocolPass):
 			return g.bareConfig(protocolPass), nil
 		case visits(hello.SupportedProtos):
+			if page = g.named(hello); page != nil {
+				return page.config(), nil
+			}
 			return visitConfig(calls), nil
 		}
 		return nil, nil
@@ -285,7 +297,7 @@ func (g *Gate) handshake(raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
 		}
 	}
 	if p.Role == "" { // of a visitor alone
-		return conn, Visitor{from: hostOf(raw)}, nil
+		return conn, Visitor{from: hostOf(raw), named: page != nil}, nil
 	}
 	if err := g.refuseReplaced(raw, p); err != nil {
 		return nil, nil, errors.Join(err, conn.Close())

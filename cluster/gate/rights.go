@@ -67,49 +67,52 @@ func WhoAmI(ctx context.Context) *api.WhoAmIReply {
 
 // ServerOptions are for the grpc.Server behind the gate: every call is held against the table before it is served.
 func (g *Gate) ServerOptions() []grpc.ServerOption {
-	return []grpc.ServerOption{
-		grpc.ChainUnaryInterceptor(func(
-			ctx context.Context, request any, info *grpc.UnaryServerInfo, handle grpc.UnaryHandler,
-		) (any, error) {
-			done, err := g.enter(ctx, info.FullMethod)
-			if err != nil {
-				return nil, err
-			}
-			defer done()
-			c, err := g.ask(ctx, info.FullMethod)
-			if err != nil {
-				return nil, err
-			}
-			if err := c.allow(request); err != nil {
-				return nil, err
-			}
-			reply, err := handle(ctx, request)
-			c.ended(reply, err)
-			if err != nil {
-				return nil, err
-			}
-			return c.show(reply)
-		}),
-		grpc.ChainStreamInterceptor(func(
-			server any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handle grpc.StreamHandler,
-		) error {
-			done, err := g.enter(stream.Context(), info.FullMethod)
-			if err != nil {
-				return err
-			}
-			defer done()
-			c, err := g.ask(stream.Context(), info.FullMethod)
-			if err != nil {
-				return err
-			}
-			if info.FullMethod == rights.LinkCall { // its frames are the link's, which has a table of its own
-				return handle(server, stream)
-			}
-			err = handle(server, &guarded{stream, c})
-			c.ended(nil, err)
-			return err
-		}),
+	return []grpc.ServerOption{grpc.ChainUnaryInterceptor(g.GuardCall), grpc.ChainStreamInterceptor(g.GuardStream)}
+}
+
+// GuardCall holds a call against the table, its caller's allowance and the audit.
+func (g *Gate) GuardCall(
+	ctx context.Context, request any, info *grpc.UnaryServerInfo, handle grpc.UnaryHandler,
+) (any, error) {
+	done, err := g.enter(ctx, info.FullMethod)
+	if err != nil {
+		return nil, err
 	}
+	defer done()
+	c, err := g.ask(ctx, info.FullMethod)
+	if err != nil {
+		return nil, err
+	}
+	if err := c.allow(request); err != nil {
+		return nil, err
+	}
+	reply, err := handle(ctx, request)
+	c.ended(reply, err)
+	if err != nil {
+		return nil, err
+	}
+	return c.show(reply)
+}
+
+// GuardStream is the same for streams.
+func (g *Gate) GuardStream(
+	server any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handle grpc.StreamHandler,
+) error {
+	done, err := g.enter(stream.Context(), info.FullMethod)
+	if err != nil {
+		return err
+	}
+	defer done()
+	c, err := g.ask(stream.Context(), info.FullMethod)
+	if err != nil {
+		return err
+	}
+	if info.FullMethod == rights.LinkCall { // its frames are the link's, which has a table of its own
+		return handle(server, stream)
+	}
+	err = handle(server, &guarded{stream, c})
+	c.ended(nil, err)
+	return err
 }
 
 // guarded is a stream of which every request is held against the table, and every answer shown as far as it may be.

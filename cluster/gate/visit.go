@@ -21,7 +21,8 @@ const protocolHTTP1 = "http/1.1"
 // Visitor is what a handshake proved of one. It is no Proof: where a call is judged, nobody has come.
 type Visitor struct {
 	Proof
-	from string
+	from  string
+	named bool // it was shown the page's certificate
 }
 
 // AuthType names it.
@@ -29,6 +30,9 @@ func (Visitor) AuthType() string { return "synapse-visit" }
 
 // Known reports whether the visitor has proved who it is.
 func (v Visitor) Known() bool { return v.Peer.Name != "" }
+
+// Named reports whether the visitor asked for a name of the page, and was shown its certificate.
+func (v Visitor) Named() bool { return v.named }
 
 // visits reports whether a client that offers these protocols is a visitor. Of gRPC's clients each offers h2 alone, and
 // is refused where it offers nothing; browsers and curl offer both, and none of them speaks gRPC.

@@ -139,8 +139,8 @@ func (g *Gateway) Register(s *grpc.Server) {
 // ServerOptions are the options that the server must be made with for the limits to hold.
 func (g *Gateway) ServerOptions() []grpc.ServerOption {
 	return []grpc.ServerOption{
-		grpc.ChainUnaryInterceptor(g.guardCall),
-		grpc.ChainStreamInterceptor(g.guardStream),
+		grpc.ChainUnaryInterceptor(g.GuardCall),
+		grpc.ChainStreamInterceptor(g.GuardStream),
 		grpc.MaxConcurrentStreams(maxConnectionStreams),
 		grpc.MaxRecvMsgSize(maxRequestBytes),
 		grpc.MaxSendMsgSize(api.MaxReplyBytes),

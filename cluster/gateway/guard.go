@@ -10,7 +10,8 @@ import (
 // This file owns the handling of a panic in a call: it costs only that call. The client learns that the fault is in the
 // scheduler, and nothing of its insides; the log has the stack.
 
-func (g *Gateway) guardCall(
+// GuardCall turns a panic of a call into its answer.
+func (g *Gateway) GuardCall(
 	ctx context.Context, request any, info *grpc.UnaryServerInfo, handle grpc.UnaryHandler,
 ) (reply any, err error) {
 	defer func() {
@@ -21,7 +22,8 @@ func (g *Gateway) guardCall(
 	return handle(ctx, request)
 }
 
-func (g *Gateway) guardStream(
+// GuardStream is the same for streams.
+func (g *Gateway) GuardStream(
 	server any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handle grpc.StreamHandler,
 ) (err error) {
 	defer func() {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"net/http"
 
+	"github.com/yi-json/synapse/cluster/api"
 	"github.com/yi-json/synapse/messages"
 )
 
@@ -28,24 +29,24 @@ func (p *Page) act(r *http.Request) (any, error) {
 	if q.Of == "" {
 		return nil, &mistake{"of is missing: the job or the machine"}
 	}
-	if err := p.carryOut(r.Context(), q); err != nil {
+	if err := carryOut(r.Context(), asked(r), q); err != nil {
 		return nil, err
 	}
 	return struct{}{}, nil
 }
 
-func (p *Page) carryOut(ctx context.Context, q wish) error {
+func carryOut(ctx context.Context, on api.SynapseClient, q wish) error {
 	var err error
 	machine := func(verb messages.NodeVerb) {
-		_, err = p.o.API.ChangeNode(ctx, &messages.ChangeNode{Node: q.Of, Verb: verb, Reason: q.Reason})
+		_, err = on.ChangeNode(ctx, &messages.ChangeNode{Node: q.Of, Verb: verb, Reason: q.Reason})
 	}
 	switch q.Verb {
 	case "cancel":
-		_, err = p.o.API.Cancel(ctx, &messages.Cancel{Job: q.Of, Reason: q.Reason})
+		_, err = on.Cancel(ctx, &messages.Cancel{Job: q.Of, Reason: q.Reason})
 	case "hold", "release":
-		_, err = p.o.API.Hold(ctx, &messages.Hold{Job: q.Of, Reason: q.Reason, Release: q.Verb == "release"})
+		_, err = on.Hold(ctx, &messages.Hold{Job: q.Of, Reason: q.Reason, Release: q.Verb == "release"})
 	case "requeue":
-		_, err = p.o.API.Requeue(ctx, &messages.Requeue{Job: q.Of, Reason: q.Reason})
+		_, err = on.Requeue(ctx, &messages.Requeue{Job: q.Of, Reason: q.Reason})
 	case "cordon":
 		machine(messages.NodeVerb_NODE_VERB_CORDON)
 	case "uncordon":

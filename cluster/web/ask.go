@@ -47,11 +47,11 @@ func (m *mistake) Error() string { return m.text }
 
 // me is whom the page is served for, and which cluster it shows.
 func (p *Page) me(r *http.Request) (any, error) {
-	who, err := p.o.API.WhoAmI(r.Context(), &api.WhoAmI{})
+	who, err := asked(r).WhoAmI(r.Context(), &api.WhoAmI{})
 	if err != nil {
 		return nil, err
 	}
-	which, err := p.o.API.Cluster(r.Context(), &api.Cluster{})
+	which, err := asked(r).Cluster(r.Context(), &api.Cluster{})
 	if err != nil {
 		return nil, err
 	}
@@ -62,11 +62,13 @@ func (p *Page) me(r *http.Request) (any, error) {
 		Name    string          `json:"name"`
 		Role    string          `json:"role,omitempty"`
 		Program string          `json:"program"`
-		All     bool            `json:"all,omitempty"` // nobody is refused anything
-		May     map[string]bool `json:"may"`           // false: on the caller's own jobs only
+		All     bool            `json:"all,omitempty"`    // nobody is refused anything
+		Leaves  bool            `json:"leaves,omitempty"` // one can log out
+		May     map[string]bool `json:"may"`              // false: on the caller's own jobs only
 	}{
 		Cluster: which.GetClusterId(), Version: which.GetVersion(), Levels: which.GetLevels(), Name: who.GetName(),
-		Role: who.GetRole(), Program: p.o.Program, All: who.GetCluster() == "", May: map[string]bool{},
+		Role: who.GetRole(), Program: p.o.Program, All: who.GetCluster() == "",
+		Leaves: guestOf(r).Leave != nil, May: map[string]bool{},
 	}
 	for _, right := range who.GetRights() {
 		answer.May[right.GetName()] = !right.GetOwn()
@@ -89,7 +91,7 @@ func (p *Page) job(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	reply, err := p.o.API.GetJob(r.Context(), &messages.GetJob{Job: id, Attempts: true})
+	reply, err := asked(r).GetJob(r.Context(), &messages.GetJob{Job: id, Attempts: true})
 	if err != nil {
 		return nil, err
 	}
@@ -169,7 +171,7 @@ func (p *Page) explain(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	reply, err := p.o.API.ExplainJob(r.Context(), &messages.ExplainJob{Job: id})
+	reply, err := asked(r).ExplainJob(r.Context(), &messages.ExplainJob{Job: id})
 	if err != nil {
 		return nil, err
 	}
@@ -183,7 +185,7 @@ const maxWaiting = 500
 
 // waiting is when the jobs that wait may start, and what is kept for whom.
 func (p *Page) waiting(r *http.Request) (any, error) {
-	reply, err := p.o.API.ListJobs(r.Context(), &messages.ListJobs{Phases: []string{messages.PhaseQueued},
+	reply, err := asked(r).ListJobs(r.Context(), &messages.ListJobs{Phases: []string{messages.PhaseQueued},
 		Limit: maxWaiting})
 	if err != nil {
 		return nil, err
@@ -199,7 +201,7 @@ func (p *Page) waiting(r *http.Request) (any, error) {
 
 // queues is what somebody has described of them.
 func (p *Page) queues(r *http.Request) (any, error) {
-	reply, err := p.o.API.GetQueues(r.Context(), &messages.GetQueues{})
+	reply, err := asked(r).GetQueues(r.Context(), &messages.GetQueues{})
 	if err != nil {
 		return nil, err
 	}
@@ -243,7 +245,8 @@ func (p *Page) logs(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer p.leave()
-	from, err := p.o.API.ReadLogs(r.Context(), &api.ReadLogs{Job: id, Ranks: []int32{int32(rank)},
+	_ = http.NewResponseController(w).SetReadDeadline(time.Time{}) // as of the stream
+	from, err := asked(r).ReadLogs(r.Context(), &api.ReadLogs{Job: id, Ranks: []int32{int32(rank)},
 		Follow: r.URL.Query().Get("follow") != "", TailLines: tailLines})
 	out := http.NewResponseController(w)
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")

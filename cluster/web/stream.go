@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/yi-json/synapse/cluster/api"
 	"github.com/yi-json/synapse/messages"
 )
 
@@ -124,11 +125,13 @@ func (p *Page) stream(w http.ResponseWriter, r *http.Request) {
 	}
 	defer p.leave()
 	w.Header().Set("Content-Type", "text/event-stream")
+	// The request has been read, and nothing more comes: a time for reading would end the stream.
+	_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
 	o := &outbox{wake: make(chan struct{}, 1)}
 	o.room.L = &o.mu
-	go p.follow(ctx, o)
+	go p.follow(ctx, asked(r), o)
 	defer o.end()
 	for p.write(ctx, w, o) {
 	}
@@ -158,9 +161,9 @@ func (p *Page) write(ctx context.Context, w http.ResponseWriter, o *outbox) bool
 }
 
 // follow watches the scheduler until the browser goes. One that is away is waited for, and said to be.
-func (p *Page) follow(ctx context.Context, o *outbox) {
+func (p *Page) follow(ctx context.Context, on api.SynapseClient, o *outbox) {
 	for ctx.Err() == nil {
-		err := p.watch(ctx, o)
+		err := p.watch(ctx, on, o)
 		if ctx.Err() != nil {
 			return
 		}
@@ -176,10 +179,10 @@ func (p *Page) follow(ctx context.Context, o *outbox) {
 	}
 }
 
-func (p *Page) watch(ctx context.Context, o *outbox) error {
+func (p *Page) watch(ctx context.Context, on api.SynapseClient, o *outbox) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	from, err := p.o.API.Watch(ctx, &messages.Watch{Jobs: true, Nodes: true, Present: true, Reasons: true, Books: true})
+	from, err := on.Watch(ctx, &messages.Watch{Jobs: true, Nodes: true, Present: true, Reasons: true, Books: true})
 	if err != nil {
 		return err
 	}

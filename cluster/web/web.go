@@ -5,6 +5,7 @@ package web
 
 import (
 	"bytes"
+	"context"
 	"embed"
 	"encoding/json"
 	"io/fs"
@@ -21,13 +22,19 @@ import (
 //go:embed page
 var files embed.FS
 
-// Options are what a page needs.
+// Options are what a page needs. Who gets in is said by Sessions, or Open, or else by the page's own secret.
 type Options struct {
-	// API is the scheduler, as seen by the one for whom the page is served.
+	// API is the scheduler, as seen by the one for whom the page is served; of no use with Sessions.
 	API api.SynapseClient
-	// Hosts are the names by which browsers may call the server, each with its port: under another name some foreign
-	// page would have its own name lead here.
-	Hosts []string
+	// Sessions lets people log in, each as who they are.
+	Sessions Sessions
+	// Open lets everybody in, as it is where the scheduler takes calls of everybody.
+	Open bool
+	// Answers reports whether a browser may call the server by this name, as a request's Host has it: under another name
+	// some foreign page would have its own name lead here.
+	Answers func(host string) bool
+	// Secure says that browsers come by TLS.
+	Secure bool
 	// Program is what the commands that the page shows begin with.
 	Program string
 	// Said is what an error of the API means, and in words that people can act on; nil: as gRPC has it.
@@ -39,27 +46,38 @@ type Options struct {
 // Page serves the page and all that it asks for.
 type Page struct {
 	o    Options
-	door *door
+	way  way
+	door *door // the way of a page with a secret
 	mux  *http.ServeMux
 
 	open    sync.Mutex
 	streams int // that are open
 }
 
-// New makes a page. Nobody gets in without its secret.
+// New makes a page.
 func New(o Options) *Page {
-	p := &Page{o: o, door: newDoor(o.Hosts, o.Entered), mux: http.NewServeMux()}
+	p := &Page{o: o, mux: http.NewServeMux()}
+	static, err := fs.Sub(files, "page")
+	if err != nil {
+		panic(err) // the folder is part of the program
+	}
+	shown := http.FileServerFS(static)
+	switch {
+	case o.Sessions != nil:
+		p.way = &desk{o: o, files: shown}
+	case o.Open:
+		p.way = open{guest: &Guest{API: o.API}}
+	default:
+		p.door = newDoor(o)
+		p.way = p.door
+	}
 	if p.o.Said == nil {
 		p.o.Said = func(err error) (messages.Code, string) {
 			outcome := api.OutcomeOf(err)
 			return outcome.GetCode(), outcome.GetText()
 		}
 	}
-	static, err := fs.Sub(files, "page")
-	if err != nil {
-		panic(err) // the folder is part of the program
-	}
-	p.mux.Handle("GET /", http.FileServerFS(static))
+	p.mux.Handle("GET /", shown)
 	for pattern, answer := range map[string]func(*http.Request) (any, error){
 		"GET /me": p.me, "GET /job": p.job, "GET /explain": p.explain, "GET /waiting": p.waiting,
 		"GET /queues": p.queues, "POST /act": p.act,
@@ -71,15 +89,31 @@ func New(o Options) *Page {
 	return p
 }
 
-// Secret lets one browser in, once.
+// Secret lets one browser in, once; of a page that has a secret.
 func (p *Page) Secret() string { return p.door.secret() }
 
 // ServeHTTP answers a browser.
 func (p *Page) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	guardHeaders(w.Header())
-	if p.door.admits(w, r) {
-		p.mux.ServeHTTP(w, r)
+	switch {
+	case !p.o.Answers(r.Host):
+		http.Error(w, "this server does not answer to that name", http.StatusMisdirectedRequest)
+		return
+	case foreign(r, p.o.Secure):
+		http.Error(w, "another page asks for this, and only the cluster's own may", http.StatusForbidden)
+		return
 	}
+	guest, done := p.way.admits(w, r)
+	if guest == nil {
+		return
+	}
+	defer done()
+	ctx, cancel := context.WithCancel(context.WithValue(r.Context(), guestKey{}, guest))
+	defer cancel()
+	if guest.Until != nil {
+		defer context.AfterFunc(guest.Until, cancel)()
+	}
+	p.mux.ServeHTTP(w, r.WithContext(ctx))
 }
 
 // maxAsked bounds what a browser sends: a verb, a name and a reason.

@@ -94,8 +94,8 @@ func confidential() *messages.JobStatus {
 	}}
 }
 
-// desk is a page, served, and a browser.
-type desk struct {
+// visitor is a page, served, and a browser.
+type visitor struct {
 	t       *testing.T
 	page    *Page
 	url     string
@@ -104,13 +104,15 @@ type desk struct {
 	nexts   []string
 }
 
-func serve(t *testing.T, s *scheduler) *desk {
-	d := &desk{t: t, browser: &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error {
+func serve(t *testing.T, s *scheduler) *visitor {
+	d := &visitor{t: t, browser: &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error {
 		return http.ErrUseLastResponse
 	}}}
 	server := httptest.NewUnstartedServer(nil)
 	host := server.Listener.Addr().String()
-	d.page = New(Options{API: s, Hosts: []string{host}, Entered: func(next string) { d.nexts = append(d.nexts, next) }})
+	d.page = New(Options{API: s, Answers: func(name string) bool {
+		return name == host
+	}, Entered: func(next string) { d.nexts = append(d.nexts, next) }})
 	server.Config.Handler, d.url = d.page, "http://"+host
 	server.Start()
 	t.Cleanup(server.CloseClientConnections)
@@ -119,7 +121,7 @@ func serve(t *testing.T, s *scheduler) *desk {
 }
 
 // enter lets the browser in.
-func (d *desk) enter() *desk {
+func (d *visitor) enter() *visitor {
 	d.t.Helper()
 	answer, _ := d.ask("GET", "/?secret="+url.QueryEscape(d.page.Secret()), "", nil)
 	if d.cookies = answer.Cookies(); answer.StatusCode != http.StatusSeeOther || len(d.cookies) != 1 {
@@ -129,7 +131,7 @@ func (d *desk) enter() *desk {
 }
 
 // ask sends a request as the browser does, and reads the answer.
-func (d *desk) ask(method, path, body string, headers map[string]string) (*http.Response, string) {
+func (d *visitor) ask(method, path, body string, headers map[string]string) (*http.Response, string) {
 	d.t.Helper()
 	q, err := http.NewRequestWithContext(d.t.Context(), method, d.url+path, strings.NewReader(body))
 	if err != nil {
@@ -304,12 +306,19 @@ type reading struct {
 	from *bufio.Scanner
 }
 
-func (d *desk) open(path string) *reading {
+func (d *visitor) open(path string) *reading {
+	d.t.Helper()
+	return d.openAs(path, "")
+}
+
+// openAs is the same of a server that is called by a name.
+func (d *visitor) openAs(path, host string) *reading {
 	d.t.Helper()
 	q, err := http.NewRequestWithContext(d.t.Context(), "GET", d.url+path, nil)
 	if err != nil {
 		d.t.Fatal(err)
 	}
+	q.Host = host
 	for _, c := range d.cookies {
 		q.AddCookie(c)
 	}

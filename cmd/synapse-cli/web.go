@@ -73,7 +73,8 @@ func (a *app) web(ctx context.Context, c *client.Client, listen string, quiet bo
 			RawQuery: url.Values{"secret": {secret}}.Encode()}).String()
 	}
 	page := web.New(web.Options{
-		API: c, Hosts: []string{door.Addr().String(), "localhost:" + port}, Program: a.name, Said: saidOf,
+		API: c, Program: a.name, Said: saidOf,
+		Answers: func(host string) bool { return host == door.Addr().String() || host == "localhost:"+port },
 		Entered: func(next string) { a.say("A browser came in. For another one: %s", link(next)) },
 	})
 	server := &http.Server{Handler: page, ReadHeaderTimeout: 5 * time.Second, MaxHeaderBytes: 64 << 10}

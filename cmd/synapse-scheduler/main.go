@@ -68,6 +68,8 @@ func shown(name, text string) string {
 type options struct {
 	listen, listenFile, advertise, dataDir, store string
 	tls                                           string
+	page                                          bool
+	pageCert, pageKey                             string
 	levels                                        []string
 	keepFinished                                  time.Duration
 	acceptLoss                                    uint64
@@ -84,6 +86,10 @@ func (o *options) flags(f *pflag.FlagSet) {
 		"the `host:port` at which others reach this scheduler; without it, the one it listens on")
 	f.StringVar(&o.dataDir, "data-dir", "/var/lib/synapse", "the `folder` of what must not be lost, for the sqlite store")
 	f.StringVar(&o.tls, "tls", "", "speak TLS only, with the `folder` of this scheduler that synapse-cli init made")
+	f.BoolVar(&o.page, "page", true,
+		"show the cluster to browsers on the same port; with --tls that needs --page-cert and --page-key")
+	f.StringVar(&o.pageCert, "page-cert", "", "the `file` of the certificate that browsers are shown, of one they believe")
+	f.StringVar(&o.pageKey, "page-key", "", "and the `file` of its key")
 	f.StringVar(&o.store, "store", storeSQLite,
 		"where records are kept: sqlite (in the data folder), memory (lost at the end), or a postgres:// `URL`")
 	f.StringSliceVar(&o.levels, "levels", []string{"zone", "block", "rack"},
@@ -121,6 +127,12 @@ func (o *options) check() error {
 	}
 	if err := o.checkAddress(); err != nil {
 		return err
+	}
+	if (o.pageCert == "") != (o.pageKey == "") {
+		return errors.New("--page-cert and --page-key: a certificate needs its key, so name both, or neither")
+	}
+	if o.pageCert != "" && o.tls == "" {
+		return errors.New("--page-cert: needs --tls: without it the page is served in the clear, as everything is")
 	}
 	var err error
 	if o.uids, err = topology.ParseUIDRange(o.uidRange); err != nil {

@@ -33,6 +33,9 @@ func TestOptions(t *testing.T) {
 		{func(o *options) { o.advertise = "head 1:9000" }, "--advertise"},
 		{func(o *options) { o.keepFinished = -1 }, "--keep-finished"},
 		{func(o *options) { o.levels = []string{"zone", "zone"} }, "--levels"},
+		{func(o *options) { o.pageCert = "c" }, "name both"},
+		{func(o *options) { o.pageCert, o.pageKey = "c", "k" }, "needs --tls"},
+		{func(o *options) { o.tls, o.pageCert, o.pageKey = "t", "c", "k" }, ""},
 		{func(o *options) { o.uidRange = "none" }, ""},
 		{func(o *options) { o.uidRange = "1000-60000" }, `--uids: "1000-60000" is outside`},
 	} {
@@ -66,6 +69,24 @@ func TestClusterMovesIntoTheStore(t *testing.T) {
 		}
 		if _, err := os.Stat(path); !errors.Is(err, os.ErrNotExist) {
 			t.Fatalf("the file is still there (%v)", err)
+		}
+	}
+}
+
+// TestPlainNames: a page in the clear answers to addresses and to its own names, so that no foreign page can have a
+// name of its own lead to it.
+func TestPlainNames(t *testing.T) {
+	s := &scheduler{options: options{advertise: "head1:9000"}}
+	own, err := os.Hostname()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for host, want := range map[string]bool{
+		"127.0.0.1:9000": true, "[::1]:9000": true, "10.0.0.7": true, "localhost:9000": true, "head1:9000": true,
+		own + ":9000": true, "evil.example:9000": false, "head1.evil.example": false, "": false, ":9000": false,
+	} {
+		if got := s.plainName(host); got != want {
+			t.Errorf("%q: %v, want %v", host, got, want)
 		}
 	}
 }

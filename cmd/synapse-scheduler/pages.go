@@ -8,7 +8,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/yi-json/synapse/cluster/doorway"
 	"github.com/yi-json/synapse/cluster/gate"
 	"github.com/yi-json/synapse/cluster/metrics"
 	"github.com/yi-json/synapse/cluster/metrics/leading"
@@ -16,7 +15,7 @@ import (
 	"github.com/yi-json/synapse/cmd/internal/daemon"
 )
 
-// This file owns what the scheduler's port answers to plain HTTP, and to whom.
+// This file owns what the scheduler's port answers to plain HTTP, and to whom. browsers.go has what browsers are shown.
 
 // pages are all there are.
 func (s *scheduler) pages() http.Handler {
@@ -35,6 +34,7 @@ func (s *scheduler) pages() http.Handler {
 		}
 		say(w, http.StatusServiceUnavailable, "this scheduler does not take jobs now: it stands by, or is starting")
 	})
+	pages.Handle("/", s.browsers())
 	return pages
 }
 
@@ -44,8 +44,7 @@ func (s *scheduler) private(right rights.Right, page http.Handler) http.Handler 
 		return page
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		who, _ := doorway.InfoOf(r).(gate.Visitor) // nobody came another way
-		switch err := s.gate.Admit(who, r.Header.Get("Authorization"), r.URL.Path, right); {
+		switch err := s.gate.Admit(visitor(r), r.Header.Get("Authorization"), r.URL.Path, right); {
 		case errors.Is(err, gate.ErrStranger):
 			say(w, http.StatusUnauthorized, err.Error())
 		case err != nil:

@@ -198,7 +198,12 @@ func (s *scheduler) shut() (err error) {
 	if s.audit, err = audit.Open(filepath.Join(s.dataDir, "audit"), time.Now, s.log.Info); err != nil {
 		return err
 	}
+	var page gate.Page
+	if s.page {
+		page = gate.Page{Cert: s.pageCert, Key: s.pageKey}
+	}
 	s.gate, err = gate.New(gate.Options{
+		Page:  page,
 		Audit: s.audit, Folder: folder, Log: s.log.Info, Count: s.host.Count,
 		Pass: s.pass,
 		Job:  func(ctx context.Context, id string) (*messages.JobRecord, error) { return s.gateway.Job(ctx, id) },

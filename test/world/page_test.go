@@ -38,22 +38,37 @@ type surf struct {
 var pageLink = regexp.MustCompile(`http://127\.0\.0\.1:\d+/\?secret=\S+`)
 
 func newSurf(t *testing.T) *surf {
+	bin, folder := programs(t)
+	s := &surf{t: t, cli: filepath.Join(bin, "synapse-cli"),
+		config: up(t, bin, folder, "--nodes", "4", "--racks", "2", "--gpus", "8")}
+	s.browse(s.serve())
+	return s
+}
+
+// programs builds all programs for a test with a browser, in a folder of the test's.
+func programs(t *testing.T) (bin, folder string) {
+	t.Helper()
 	able.Need(t, able.Program("chromium"))
-	folder := room(t)
-	bin := filepath.Join(folder, "bin")
+	folder = room(t)
+	bin = filepath.Join(folder, "bin")
 	if text, err := exec.Command("go", "build", "-o", bin+"/", "../../cmd/...").CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, text)
 	}
-	s := &surf{t: t, cli: filepath.Join(bin, "synapse-cli"),
-		config: up(t, bin, folder, "--nodes", "4", "--racks", "2", "--gpus", "8")}
-	link := s.serve()
-	t.Setenv("TMPDIR", room(t)) // the browser leaves something there
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
-	t.Cleanup(cancel)
-	ctx, cancel = chromedp.NewExecAllocator(ctx, chromedp.NoSandbox, chromedp.Headless, chromedp.DisableGPU)
-	t.Cleanup(cancel)
+	return bin, folder
+}
+
+// browse opens a link in a browser of its own.
+func (s *surf) browse(link string) {
+	s.t.Helper()
+	s.t.Setenv("TMPDIR", room(s.t)) // the browser leaves something there
+	ctx, cancel := context.WithTimeout(s.t.Context(), 5*time.Minute)
+	s.t.Cleanup(cancel)
+	// The certificate of a test is of nobody whom a browser believes.
+	ctx, cancel = chromedp.NewExecAllocator(ctx, chromedp.NoSandbox, chromedp.Headless, chromedp.DisableGPU,
+		chromedp.IgnoreCertErrors)
+	s.t.Cleanup(cancel)
 	s.ctx, cancel = chromedp.NewContext(ctx)
-	t.Cleanup(cancel)
+	s.t.Cleanup(cancel)
 	s.do(chromedp.EmulateViewport(1280, 800))
 	go func() {
 		for m, err := range chromedp.Console(s.ctx) {
@@ -66,14 +81,24 @@ func newSurf(t *testing.T) *surf {
 		}
 	}()
 	s.do(chromedp.Navigate(link))
-	return s
+}
+
+// silent checks that the browser has nothing to complain of so far.
+func (s *surf) silent() {
+	s.t.Helper()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.console) > 0 {
+		s.t.Errorf("the browser complains:\n%s", strings.Join(s.console, "\n"))
+	}
+	s.console = nil
 }
 
 // serve starts the page, and returns the link to it.
 func (s *surf) serve() string {
 	s.t.Helper()
 	page := exec.Command(s.cli, "web", "--no-open")
-	page.Env = append(os.Environ(), "SYNAPSE_CONFIG="+s.config)
+	page.Env = s.environment()
 	said, err := page.StderrPipe()
 	if err != nil {
 		s.t.Fatal(err)
@@ -99,6 +124,14 @@ func (s *surf) serve() string {
 	}
 	s.t.Fatal("web printed no link")
 	return ""
+}
+
+// environment is that of the command line, which finds the cluster by it.
+func (s *surf) environment() []string {
+	if s.config == "" {
+		return os.Environ()
+	}
+	return append(os.Environ(), "SYNAPSE_CONFIG="+s.config)
 }
 
 func (s *surf) do(steps ...chromedp.Action[chromedp.Void]) {
@@ -143,8 +176,8 @@ func (s *surf) visit(hash string) {
 // run has the command line do something, and returns what it prints.
 func (s *surf) run(words ...string) string {
 	s.t.Helper()
-	command := exec.CommandContext(s.ctx, s.cli, words...)
-	command.Env = append(os.Environ(), "SYNAPSE_CONFIG="+s.config)
+	command := exec.CommandContext(s.t.Context(), s.cli, words...)
+	command.Env = s.environment()
 	text, err := command.CombinedOutput()
 	if err != nil {
 		s.t.Fatalf("%q: %v: %s", words, err, text)
@@ -184,21 +217,13 @@ func TestPage(t *testing.T) {
 	s.await(phase(second) + ` === "succeeded"`)
 	s.sameAsCommandLine()
 	s.drained()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if len(s.console) > 0 {
-		t.Errorf("the browser complains:\n%s", strings.Join(s.console, "\n"))
-	}
+	s.silent()
 }
 
 // everyView looks at each view, dark and light: nothing is too wide for a telephone, and nothing is found by axe.
 func (s *surf) everyView(running, waiting string) {
 	s.t.Helper()
-	axe, err := os.ReadFile("testdata/axe.min.js")
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	js[any](s, string(axe)+"; 0")
+	s.loadAxe()
 	for i, view := range []struct{ hash, text string }{
 		{"#/map", "GPUs in use"}, {"#/jobs", waiting}, {"#/nodes", "node-4"}, {"#/queues", "Longest wait"},
 		{"#/events", "What changed"}, {"#/job/" + running, "Ranks"}, {"#/job/" + waiting, "What is in its way"},
@@ -219,6 +244,16 @@ func (s *surf) everyView(running, waiting string) {
 			s.accessible(view.hash)
 		}
 	}
+}
+
+// loadAxe gives the page the checks of accessible.
+func (s *surf) loadAxe() {
+	s.t.Helper()
+	axe, err := os.ReadFile("testdata/axe.min.js")
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	js[any](s, string(axe)+"; 0")
 }
 
 // keep keeps a picture of the page with the run of the tests.

@@ -132,21 +132,18 @@ page.reason = (id, row) => {
 
 // ---- what is done
 
-const rightOf = { cancel: "cancel", hold: "hold", release: "release", requeue: "requeue", cordon: "cordon", uncordon: "cordon",
-  drain: "drain" };
-
-function may(verb, owner) {
+// may reports whether the page's user has a right, on what is somebody's. What they may not is not there.
+page.may = (right, owner) => {
   const { me } = page;
   if (!me || me.all) return Boolean(me);
-  const right = rightOf[verb];
   return right in me.may && (me.may[right] || owner === me.name);
-}
+};
 
 page.buttons = (kind, of) => {
   const verbs = kind === "job"
     ? of.over ? [] : [of.phase === "held" ? "release" : "hold", ...(of.started ? ["requeue"] : []), "cancel"]
     : [of.state === "up" ? "cordon" : "uncordon", "drain"].filter((v) => v !== "drain" || !/^drain/.test(of.state));
-  const allowed = verbs.filter((verb) => may(verb, of.owner));
+  const allowed = verbs.filter((verb) => page.may(verb === "uncordon" ? "cordon" : verb, of.owner));
   return allowed.length > 0 && h("div", { class: "buttons" }, allowed.map((verb) =>
     h("button", { type: "button", onclick: () => confirmed(verb, kind, of) }, verb[0].toUpperCase() + verb.slice(1))));
 };
@@ -219,6 +216,7 @@ function save(name, text) {
 // ---- what keeps it alive
 
 function take(piece) {
+  if (piece.out && page.me?.leaves) return location.reload(); // to where one logs in
   const before = page.state.jobs.get(shown.id)?.phase;
   apply(page.state, piece);
   $("away").hidden = !page.state.away;
@@ -254,6 +252,10 @@ $("search").addEventListener("submit", (e) => {
   else if (boxes.has(word)) page.go(`#/node/${encodeURIComponent(word)}`);
   else if (!["jobs", "nodes", "queues", "events"].includes(shown.view)) page.go("#/jobs");
 });
+$("leave").addEventListener("click", async () => {
+  await fetch("/logout", { method: "POST" }).catch(() => undefined);
+  location.reload();
+});
 $("find").addEventListener("input", () => { page.find = $("find").value.trim().toLowerCase(); due(); });
 $("theme").addEventListener("click", () => {
   const dark = document.documentElement.dataset.theme
@@ -278,6 +280,7 @@ askStarts();
 setInterval(() => shown.view !== "map" && !logs && !$("ask").open && due(), 5000); // ages grow
 ask("/me").then((me) => {
   page.me = me;
+  $("leave").hidden = !me.leaves;
   $("whom").textContent = `${me.cluster ? `cluster ${me.cluster} · ` : ""}${me.version} · ${me.all
     ? "everybody may do everything" : `${me.name}, ${me.role}`}`;
   paint();

@@ -40,11 +40,16 @@ export function snapshot(state) {
     boxes: [...state.boxes.values()], told: state.told, away: state.away };
 }
 
-// follow reads the stream, for ever.
+// follow reads the stream, for ever. A browser tries again by itself where nobody answers, and not where it is refused:
+// then what is asked tells whether this page is let in no longer, which is over, or there were too many.
 export function follow(take) {
   const source = new EventSource("/stream");
   source.onmessage = (e) => take(JSON.parse(e.data));
-  source.onerror = () => take({ away: source.readyState === EventSource.CLOSED
-    ? "this page is no longer let in: open it by the link that `web` prints"
-    : "whoever serves this page cannot be reached; trying again" });
+  source.onerror = async () => {
+    if (source.readyState !== EventSource.CLOSED) return take({ away: "whoever serves this page cannot be reached; trying again" });
+    const answer = await fetch("/me").catch(() => undefined);
+    if (answer?.status === 401) return take({ out: true, away: "this page is let in no longer" });
+    take({ away: "this page was refused for the moment; trying again" });
+    setTimeout(() => follow(take), 3000);
+  };
 }

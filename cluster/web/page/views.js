@@ -146,17 +146,18 @@ export function job(page, id) {
   const kept = (page.starts.get(id) ?? d?.start)?.kept ?? [];
   fact("Kept for it", ...kept.slice(0, 16).flatMap((n) => [link("node", n), " "]));
   return [h("h1", {}, chip(id), `${row.name || id} `, h("span", { class: "soft" }, id)), facts,
-    d && timeline(page, row, d.attempts ?? []), page.buttons("job", row), page.reason(id, row), ranks(page, id, d), attempts(d)];
+    d && timeline(page, row, d.attempts ?? []), page.buttons("job", row), page.reason(id, row), ranks(page, row, d), attempts(d)];
 }
 
-function ranks(page, id, d) {
+function ranks(page, { id, owner }, d) {
   if (!d?.ranks?.length) return undefined;
+  const reads = page.may("read-logs", owner);
   const exit = (e) => (!e ? "" : e.signal ? `signal ${e.signal}` : `${e.code}${e.oom ? ", out of memory" : ""}`);
   const rows = d.ranks.slice(0, maxRows).map((r) => h("tr", {}, h("td", { class: "n" }, String(r.rank)),
     h("td", {}, link("node", r.node)), h("td", { class: "n" }, String(r.gpus?.length ?? 0)), h("td", {}, exit(r.exit)),
-    h("td", {}, h("button", { type: "button", onclick: () => page.logs(id, r.rank) }, `Output of ${r.rank}`)),
+    reads && h("td", {}, h("button", { type: "button", onclick: () => page.logs(id, r.rank) }, `Output of ${r.rank}`)),
     h("td", { class: "w" }, r.exit?.detail ?? "")));
-  return [h("h2", {}, "Ranks"), table("Ranks", [["Rank", "n"], ["Machine"], ["GPUs", "n"], ["Exit"], ["Output"], ["Detail"]], rows),
+  return [h("h2", {}, "Ranks"), table("Ranks", [["Rank", "n"], ["Machine"], ["GPUs", "n"], ["Exit"], ...(reads ? [["Output"]] : []), ["Detail"]], rows),
     more(d.ranks.length, rows.length)];
 }
 

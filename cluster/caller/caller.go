@@ -1,0 +1,191 @@
+// Package caller makes calls of the client API from inside the scheduler's own process, as somebody whom the process
+// has proved. Each goes through the same guards as a call that comes by gRPC, so that whoever comes another way has the
+// same rights, limits and account. It decides nothing, and knows no role.
+package caller
+
+import (
+	"context"
+	"io"
+	"strings"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/peer"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/yi-json/synapse/cluster/api"
+)
+
+// This file owns how a call gets from its caller to the service and back. What is said is copied on its way, as by a
+// wire: nobody holds a message that the other end may still change.
+//
+// The alternative turned down is a connection of gRPC to oneself: of each change that a page is shown it would cost the
+// writing, the framing and the reading, and of each page two goroutines and their buffers.
+
+// Service is the client API with what guards it, the first guard first.
+type Service struct {
+	API     api.SynapseServer
+	Calls   []grpc.UnaryServerInterceptor
+	Streams []grpc.StreamServerInterceptor
+}
+
+// As is the API for calls of somebody.
+func (s *Service) As(who peer.Peer) api.SynapseClient { return api.NewSynapseClient(&line{s, &who}) }
+
+// line is a connection that is none.
+type line struct {
+	service *Service
+	who     *peer.Peer
+}
+
+// prefix begins the names of all calls.
+const prefix = "/synapse.v1.Synapse/"
+
+// Invoke makes a call that is answered once.
+func (l *line) Invoke(ctx context.Context, method string, request, reply any, _ ...grpc.CallOption) error {
+	for _, m := range api.Synapse_ServiceDesc.Methods {
+		if prefix+m.MethodName != method {
+			continue
+		}
+		answer, err := m.Handler(l.service.API, peer.NewContext(ctx, l.who), func(in any) error {
+			proto.Merge(in.(proto.Message), request.(proto.Message))
+			return nil
+		}, l.guardCall)
+		if err != nil {
+			return asStatus(err)
+		}
+		proto.Merge(reply.(proto.Message), answer.(proto.Message))
+		return nil
+	}
+	return unknown(method)
+}
+
+// guardCall has a call pass every guard before it is served.
+func (l *line) guardCall(
+	ctx context.Context, request any, info *grpc.UnaryServerInfo, serve grpc.UnaryHandler,
+) (any, error) {
+	for i := len(l.service.Calls) - 1; i >= 0; i-- {
+		guard, next := l.service.Calls[i], serve
+		serve = func(ctx context.Context, request any) (any, error) { return guard(ctx, request, info, next) }
+	}
+	return serve(ctx, request)
+}
+
+// NewStream begins a call that is answered by a stream. It ends with its context, which whoever asks has to end.
+func (l *line) NewStream(
+	ctx context.Context, _ *grpc.StreamDesc, method string, _ ...grpc.CallOption,
+) (grpc.ClientStream, error) {
+	for _, d := range api.Synapse_ServiceDesc.Streams {
+		if prefix+d.StreamName != method {
+			continue
+		}
+		serve := d.Handler
+		info := &grpc.StreamServerInfo{FullMethod: method, IsServerStream: d.ServerStreams, IsClientStream: d.ClientStreams}
+		for i := len(l.service.Streams) - 1; i >= 0; i-- {
+			guard, next := l.service.Streams[i], serve
+			serve = func(service any, s grpc.ServerStream) error { return guard(service, s, info, next) }
+		}
+		s := &stream{ctx: ctx, asked: make(chan proto.Message, 1), answers: make(chan proto.Message, maxUnread)}
+		go func() {
+			s.err = asStatus(serve(l.service.API, &served{s, peer.NewContext(ctx, l.who)}))
+			close(s.answers)
+		}()
+		return s, nil
+	}
+	return nil, unknown(method)
+}
+
+func unknown(method string) error {
+	return status.Error(codes.Unimplemented, "nothing is called "+strings.TrimPrefix(method, prefix))
+}
+
+// asStatus is an error as it would come over a wire.
+func asStatus(err error) error {
+	if err == nil {
+		return nil
+	}
+	if s, ok := status.FromError(err); ok {
+		return s.Err()
+	}
+	return status.FromContextError(err).Err()
+}
+
+// maxUnread is how many answers of a stream wait for their reader. Then whoever sends waits too, as with a wire.
+const maxUnread = 32
+
+// stream is a call with many answers, as its caller has it.
+type stream struct {
+	ctx     context.Context
+	asked   chan proto.Message
+	answers chan proto.Message
+	err     error // how it ended; to be read once answers is closed
+}
+
+func (s *stream) Header() (metadata.MD, error) { return nil, nil }
+func (s *stream) Trailer() metadata.MD         { return nil }
+func (s *stream) Context() context.Context     { return s.ctx }
+
+// CloseSend says that there is nothing more to ask.
+func (s *stream) CloseSend() error {
+	close(s.asked)
+	return nil
+}
+
+// SendMsg asks.
+func (s *stream) SendMsg(m any) error { return pass(s.ctx, s.asked, m) }
+
+// RecvMsg waits for the next answer.
+func (s *stream) RecvMsg(m any) error {
+	select {
+	case answer, ok := <-s.answers:
+		switch {
+		case ok:
+			proto.Merge(m.(proto.Message), answer)
+			return nil
+		case s.err != nil:
+			return s.err
+		}
+		return io.EOF
+	case <-s.ctx.Done():
+		return asStatus(s.ctx.Err())
+	}
+}
+
+func pass(ctx context.Context, to chan<- proto.Message, m any) error {
+	select {
+	case to <- proto.Clone(m.(proto.Message)):
+		return nil
+	case <-ctx.Done():
+		return asStatus(ctx.Err())
+	}
+}
+
+// served is the same call, as the service has it.
+type served struct {
+	*stream
+	as context.Context
+}
+
+func (s *served) Context() context.Context     { return s.as }
+func (s *served) SetHeader(metadata.MD) error  { return nil }
+func (s *served) SendHeader(metadata.MD) error { return nil }
+func (s *served) SetTrailer(metadata.MD)       {}
+
+// SendMsg answers, and waits while the caller is behind.
+func (s *served) SendMsg(m any) error { return pass(s.ctx, s.answers, m) }
+
+// RecvMsg is what was asked.
+func (s *served) RecvMsg(m any) error {
+	select {
+	case question, ok := <-s.asked:
+		if !ok {
+			return io.EOF
+		}
+		proto.Merge(m.(proto.Message), question)
+		return nil
+	case <-s.ctx.Done():
+		return asStatus(s.ctx.Err())
+	}
+}

@@ -1,0 +1,162 @@
+package caller
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"slices"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/peer"
+	"google.golang.org/grpc/status"
+
+	"github.com/yi-json/synapse/cluster/api"
+	"github.com/yi-json/synapse/messages"
+)
+
+// service answers what is asked, and keeps what it was given.
+type service struct {
+	api.UnimplementedSynapseServer
+	seen []*messages.Cancel
+	sent int // events that the reader took, or that wait for it
+	over chan struct{}
+}
+
+func (s *service) Cancel(ctx context.Context, q *messages.Cancel) (*messages.CancelReply, error) {
+	s.seen = append(s.seen, q)
+	if from(ctx) != "10.0.0.1:7" {
+		return nil, errors.New("nobody asks")
+	}
+	if q.GetReason() == "late" {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
+	return &messages.CancelReply{Job: q.GetJob() + "!"}, nil
+}
+
+func (s *service) Watch(q *messages.Watch, stream grpc.ServerStreamingServer[messages.Event]) error {
+	defer close(s.over)
+	if from(stream.Context()) != "10.0.0.1:7" || q.GetAfter() != 3 {
+		return errors.New("nobody asks")
+	}
+	e := &messages.Event{}
+	for e.Seq = 1; e.Seq < 1000; e.Seq++ { // the same message, again and again
+		if err := stream.Send(e); err != nil {
+			return err
+		}
+		s.sent++
+	}
+	return nil
+}
+
+func from(ctx context.Context) string {
+	p, ok := peer.FromContext(ctx)
+	if !ok {
+		return ""
+	}
+	return p.Addr.String()
+}
+
+// stage is the API behind two guards that note what passes, for somebody at an address.
+func stage(s *service, passed *[]string, refuse error) api.SynapseClient {
+	guard := func(name string, refuse error) (grpc.UnaryServerInterceptor, grpc.StreamServerInterceptor) {
+		return func(ctx context.Context, q any, i *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
+				*passed = append(*passed, name+" "+i.FullMethod)
+				if refuse != nil {
+					return nil, refuse
+				}
+				return next(ctx, q)
+			}, func(srv any, stream grpc.ServerStream, i *grpc.StreamServerInfo, next grpc.StreamHandler) error {
+				*passed = append(*passed, name+" "+i.FullMethod)
+				if refuse != nil {
+					return refuse
+				}
+				return next(srv, stream)
+			}
+	}
+	firstCall, firstStream := guard("first", nil)
+	call, stream := guard("second", refuse)
+	all := &Service{API: s, Calls: []grpc.UnaryServerInterceptor{firstCall, call},
+		Streams: []grpc.StreamServerInterceptor{firstStream, stream}}
+	return all.As(peer.Peer{Addr: &net.TCPAddr{IP: net.IPv4(10, 0, 0, 1), Port: 7}})
+}
+
+// TestCall: a call passes the guards in their order as whoever makes it, on a copy of what was asked, and ends with its
+// caller's patience.
+func TestCall(t *testing.T) {
+	s, passed := &service{}, []string{}
+	client := stage(s, &passed, nil)
+	q := &messages.Cancel{Job: "j1"}
+	reply, err := client.Cancel(t.Context(), q)
+	if err != nil || reply.GetJob() != "j1!" || s.seen[0] == q {
+		t.Errorf("%v, %v", reply, err)
+	}
+	const name = "/synapse.v1.Synapse/Cancel"
+	if !slices.Equal(passed, []string{"first " + name, "second " + name}) {
+		t.Errorf("it passed %q", passed)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+	defer cancel()
+	if _, err := client.Cancel(ctx, &messages.Cancel{Reason: "late"}); status.Code(err) != codes.DeadlineExceeded {
+		t.Errorf("too late: %v", err)
+	}
+	if _, err := client.Cluster(t.Context(), &api.Cluster{}); status.Code(err) != codes.Unimplemented {
+		t.Errorf("what is not served: %v", err)
+	}
+}
+
+// TestRefused: what a guard refuses is not served, and its refusal arrives as it was.
+func TestRefused(t *testing.T) {
+	s, passed := &service{over: make(chan struct{})}, []string{}
+	no := api.StatusOf(&messages.Outcome{Code: messages.Code_CODE_NOT_ALLOWED, Text: "no", Hint: "ask"})
+	client := stage(s, &passed, no)
+	_, err := client.Cancel(t.Context(), &messages.Cancel{Job: "j1"})
+	if o := api.OutcomeOf(err); o.GetCode() != messages.Code_CODE_NOT_ALLOWED || o.GetHint() != "ask" || len(s.seen) != 0 {
+		t.Errorf("%v, %d calls", err, len(s.seen))
+	}
+	stream, err := client.Watch(t.Context(), &messages.Watch{})
+	if err == nil {
+		_, err = stream.Recv()
+	}
+	if o := api.OutcomeOf(err); o.GetText() != "no" {
+		t.Errorf("a stream: %v", err)
+	}
+}
+
+// TestStream: each answer of a stream arrives, as it was when it was sent; a service whose reader has stopped waits for
+// it, and goes when the reader does.
+func TestStream(t *testing.T) {
+	s, passed := &service{over: make(chan struct{})}, []string{}
+	stream, err := stage(s, &passed, nil).Watch(t.Context(), &messages.Watch{After: 3})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for want := uint64(1); ; want++ {
+		e, err := stream.Recv()
+		if err == io.EOF && want == 1000 {
+			break
+		}
+		if err != nil || e.GetSeq() != want {
+			t.Fatalf("answer %d is %v, %v", want, e, err)
+		}
+	}
+	s = &service{over: make(chan struct{})}
+	ctx, cancel := context.WithCancel(t.Context())
+	if _, err := stage(s, &passed, nil).Watch(ctx, &messages.Watch{After: 3}); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-s.over:
+		t.Error("nobody reads, and all was sent")
+	case <-time.After(20 * time.Millisecond):
+	}
+	cancel()
+	<-s.over
+	if s.sent > maxUnread {
+		t.Errorf("%d answers were held, at most %d", s.sent, maxUnread)
+	}
+}

@@ -1,0 +1,170 @@
+//go:build world
+
+package world
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"math/big"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp"
+)
+
+// This file owns the page on the scheduler's own port, on which people log in.
+
+var tokenText = regexp.MustCompile(`synapselogin1\.\S+`)
+
+// TestDesk: a viewer logs in on the scheduler's own port, sees what a viewer may and nothing else, stays in while the
+// scheduler starts again, and is out within a minute once the token is revoked.
+func TestDesk(t *testing.T) {
+	bin, folder := programs(t)
+	keys, address := filepath.Join(folder, "keys"), free(t)
+	s := &surf{t: t, cli: filepath.Join(bin, "synapse-cli")}
+	s.run("init", keys)
+	t.Setenv("SYNAPSE_TLS", filepath.Join(keys, "admin"))
+	t.Setenv("SYNAPSE_SERVER", address)
+	cert, key := certificate(t, folder)
+	start := func() (stop func()) {
+		return s.scheduler(filepath.Join(bin, "synapse-scheduler"), "--listen", address, "--data-dir",
+			filepath.Join(folder, "data"), "--tls", filepath.Join(keys, "scheduler"), "--page-cert", cert, "--page-key", key)
+	}
+	stop := start()
+	job := s.submit("--name", "waits", "--gpu", "8", "--allow-infeasible", "--image", "host", "--", "true")
+	token := tokenText.FindString(s.run("token", "create", "--role", "viewer", "--user", "vera"))
+	s.browse("https://" + address + "/#/jobs")
+	s.shows("Log in")
+	s.loadAxe()
+	s.accessible("the way in")
+	s.do(chromedp.EmulateViewport(360, 800))
+	if wide := js[int64](s, "document.documentElement.scrollWidth"); wide > 360 {
+		t.Errorf("the way in is %d wide", wide)
+	}
+	s.do(chromedp.EmulateViewport(1280, 800))
+	s.keep("login")
+	s.silent()
+	s.tells("synapselogin1.wrong")
+	s.shows("the token cannot be read")
+	s.tells(token)
+	s.shows(job) // in the view that was asked for
+	s.shows("vera, viewer")
+	s.readsOnly(job)
+	s.mu.Lock()
+	s.console = nil // the refusals that were asked for
+	s.mu.Unlock()
+
+	stop()
+	s.shows("What is shown may be old")
+	defer start()()
+	s.await(`document.getElementById("away").hidden`)
+	s.shows("vera, viewer")
+	second := s.submit("--name", "later", "--gpu", "8", "--allow-infeasible", "--image", "host", "--", "true")
+	s.visit("#/jobs")
+	s.shows(second)
+
+	id := strings.Fields(s.run("token", "list", "--no-headers"))[0]
+	s.run("token", "revoke", id)
+	s.shows("Log in")
+}
+
+// scheduler starts one, and answers once it takes calls.
+func (s *surf) scheduler(program string, arguments ...string) (stop func()) {
+	s.t.Helper()
+	command, said := exec.Command(program, arguments...), &strings.Builder{}
+	command.Stderr = said
+	if err := command.Start(); err != nil {
+		s.t.Fatal(err)
+	}
+	ended := false
+	stop = func() {
+		if ended {
+			return
+		}
+		ended = true
+		_ = command.Process.Signal(syscall.SIGTERM)
+		if err := command.Wait(); err != nil || s.t.Failed() {
+			s.t.Logf("the scheduler ended with %v and said:\n%s", err, said)
+		}
+	}
+	s.t.Cleanup(stop)
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) {
+		ctx, cancel := context.WithTimeout(s.t.Context(), time.Second)
+		err := exec.CommandContext(ctx, s.cli, "get", "jobs").Run()
+		cancel()
+		if err == nil {
+			return stop
+		}
+		if time.Now().After(deadline) {
+			s.t.Fatalf("the scheduler takes no calls: %v", err)
+		}
+	}
+}
+
+// tells logs in with a token.
+func (s *surf) tells(token string) {
+	s.t.Helper()
+	js[any](s, `document.getElementById("token").value = ""; 0`)
+	s.do(chromedp.SendKeys("#token", token+"\r"))
+}
+
+// readsOnly looks at a job as a viewer: nothing is there that a viewer may not do, and asking for it all the same is
+// refused.
+func (s *surf) readsOnly(job string) {
+	s.t.Helper()
+	s.visit("#/job/" + job)
+	s.shows("What is in its way")
+	if n := js[int](s, `document.querySelectorAll("main .buttons button").length`); n != 0 {
+		s.t.Errorf("a viewer has %d buttons", n)
+	}
+	js[any](s, fmt.Sprintf(`window.answer = ""; fetch("/act", { method: "POST", body: JSON.stringify({ verb: "cancel",
+		of: %q }) }).then(async (r) => { window.answer = r.status + " " + await r.text(); }); 0`, job))
+	s.await("window.answer")
+	if got := js[string](s, "window.answer"); !strings.HasPrefix(got, "403 vera (viewer) may not cancel") {
+		s.t.Errorf("a viewer cancels: %s", got)
+	}
+	js[any](s, fmt.Sprintf(`window.answer = ""; fetch("/logs?id=%s").then((r) => { window.answer = String(r.status); }); 0`, job))
+	s.await("window.answer")
+	if got := js[string](s, "window.answer"); got != "403" {
+		s.t.Errorf("a viewer reads output: %s", got)
+	}
+}
+
+// certificate is one for the loop, as somebody whom a browser believes would have signed it.
+func certificate(t *testing.T, folder string) (cert, key string) {
+	t.Helper()
+	cert, key = filepath.Join(folder, "page.pem"), filepath.Join(folder, "page-key.pem")
+	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	made := &x509.Certificate{SerialNumber: big.NewInt(1), NotBefore: time.Now().Add(-time.Hour),
+		NotAfter: time.Now().Add(time.Hour), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}}
+	chain, err := x509.CreateCertificate(rand.Reader, made, made, private.Public(), private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	secret, err := x509.MarshalPKCS8PrivateKey(private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(
+		os.WriteFile(cert, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: chain}), 0o600),
+		os.WriteFile(key, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: secret}), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	return cert, key
+}
