@@ -246,7 +246,12 @@ func TestSeedName(t *testing.T) {
 	cli(f.address, seedName).wants(t, 0, "Available Commands", "")
 	cli(f.address, seedName, "--cpu=-1").wants(t, exitUsage, "", "must be amounts")
 	cli(f.address, "--cpu=4").wants(t, exitUsage, "", "unknown flag: --cpu")
-	cli("127.0.0.1:1", seedName, "--cpu=4").wants(t, exitUnavailable, "Submitting Job", "cannot reach")
+	atOnce := filepath.Join(t.TempDir(), "cli.yaml")
+	if err := os.WriteFile(atOnce, []byte("retry: 0s\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	settings := map[string]string{"SYNAPSE_CONFIG": atOnce}
+	cliWith("127.0.0.1:1", "", settings, seedName, "--cpu=4").wants(t, exitUnavailable, "Submitting Job", "cannot reach")
 }
 
 func TestGet(t *testing.T) {

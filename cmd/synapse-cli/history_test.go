@@ -95,7 +95,7 @@ func TestHistoryUsage(t *testing.T) {
 	} {
 		cli("127.0.0.1:1", append([]string{"history"}, strings.Fields(c.args)...)...).wants(t, exitUsage, "", c.want)
 	}
-	cli("127.0.0.1:1", "history").wants(t, exitUnavailable, "", "cannot reach the scheduler")
+	cli("127.0.0.1:1", "--retry", "0s", "history").wants(t, exitUnavailable, "", "cannot reach the scheduler")
 }
 
 // TestHistoryAsks: what is asked on the command line is asked of the scheduler, and nothing else is.
