@@ -41,11 +41,17 @@ func TestManyBehindOneAddress(t *testing.T) {
 	time.Sleep(time.Second) // all of them are connected by now, as far as the kernel goes, and wait
 	began := time.Now()
 	serve(t, h)
-	for h.of(countUp) < many && time.Since(began) < time.Minute {
+	// The minute is one of a machine that has nothing else to do: beside other tests it is the processor's that counts.
+	before := processTime(t)
+	for h.of(countUp) < many && time.Since(began) < 5*time.Minute {
+		if time.Since(began) > time.Minute && processTime(t)-before > time.Minute {
+			break
+		}
 		time.Sleep(10 * time.Millisecond)
 	}
-	t.Logf("%d machines were linked within %s; %d were told to come again", h.of(countUp),
-		time.Since(began).Round(10*time.Millisecond), h.of("entrance.refused"))
+	t.Logf("%d machines were linked within %s, %s of a processor; %d were told to come again", h.of(countUp),
+		time.Since(began).Round(10*time.Millisecond), (processTime(t) - before).Round(10*time.Millisecond),
+		h.of("entrance.refused"))
 	if up := h.of(countUp); up < many {
 		t.Errorf("after a minute %d of %d are linked", up, many)
 	}
