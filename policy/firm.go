@@ -167,7 +167,7 @@ func (j *Judgement) restore() {
 			delete(j.away, p.e.Job)
 			j.rebind(p, e)
 			j.firm = append(j.firm, p)
-			j.view.Keep(p.keep, p.place)
+			j.keepRoom(p)
 		}
 	}
 	slices.SortFunc(j.firm, byOrder)

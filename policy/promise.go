@@ -57,8 +57,18 @@ func (j *Judgement) keep(p *promise) {
 	} else {
 		j.moving = append(j.moving, p)
 	}
-	j.view.Keep(p.keep, p.place)
+	j.keepRoom(p)
 	j.record.tell(j, p)
+}
+
+// keepRoom keeps what is promised, from when it is expected to be free: what has left by then surely, and what must
+// have left whatever is expected, need not be free now.
+func (j *Judgement) keepRoom(p *promise) {
+	from := int64(0)
+	if p.at < topology.Never && !p.blind {
+		from = min(p.at, p.bound)
+	}
+	j.view.KeepFrom(p.keep, p.place, from)
 }
 
 // holdTurn notes that a pool's turn is that of a promise, unless others are stopped for it: that takes no turn.
@@ -153,7 +163,7 @@ func (j *Judgement) review(p *promise) {
 		j.giveUp(p)
 		return
 	}
-	j.view.Keep(p.keep, p.place)
+	j.keepRoom(p)
 	j.keepFormer(p.e.Job, p.place, nothing)
 	j.wakeAt(j.keptUntil(p))
 }

@@ -146,7 +146,7 @@ func (s *Runs) set(node topology.NodeID) {
 	for _, r := range s.on[node] {
 		for i := range r.Placement.Slots {
 			if slot := &r.Placement.Slots[i]; slot.Node == node {
-				s.scratch = append(s.scratch, topology.End{Amount: slot.Amount, Hard: r.hard, Likely: r.likely})
+				s.scratch = append(s.scratch, topology.End{Amount: slot.Amount, Hard: r.hard, Likely: r.likely, Of: r.Job})
 			}
 		}
 	}

@@ -67,6 +67,16 @@ func (g *given) crowds(
 		own.MilliGPU > 0 && sum.MilliGPU > int64(room.WholeGPUs)*topology.WholeGPU
 }
 
+// waitsFor reports whether a machine does not hold both what an attempt has there and what is promised: then that has
+// left before the promise begins, whoever else is there.
+func (g *given) waitsFor(w *World, a *messages.AttemptRecord, node string) bool {
+	sum, _ := g.onMachine(node)
+	room := w.machine(node).empty()
+	total := topology.Resources{MilliCPU: room.MilliCPU, MemoryBytes: room.MemoryBytes,
+		MilliGPU: int64(room.WholeGPUs) * topology.WholeGPU}
+	return !sum.Plus(amountOn(a, node)).Within(total)
+}
+
 // nodesOf are the machines of a promise.
 func nodesOf(p *messages.Promise) (nodes []string) {
 	for _, k := range p.Kept {

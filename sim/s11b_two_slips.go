@@ -32,7 +32,7 @@ func (c *twoSlips) Step(w *World, e *Event) {
 }
 
 // onCommit looks whether one that may stay for ever was given what is kept for one that has slipped twice. What was
-// admitted before that was known was sooner.
+// admitted before that was known was sooner; and what the promise waits for in any case is gone by then.
 func (c *twoSlips) onCommit(w *World, s *stored, a *messages.AttemptRecord) {
 	for _, id := range sortedKeys(w.books.given) {
 		g := w.books.given[id]
@@ -46,7 +46,7 @@ func (c *twoSlips) onCommit(w *World, s *stored, a *messages.AttemptRecord) {
 		}
 		for _, node := range nodesOf(g.promise) {
 			endless := func(o *messages.AttemptRecord) bool {
-				return w.books.jobs[o.Job].record.GetSpec().GetTimeLimitMs() == 0
+				return w.books.jobs[o.Job].record.GetSpec().GetTimeLimitMs() == 0 && !g.waitsFor(w, o, node)
 			}
 			g.lookAround(w)
 			if g.excuse == "" && isOn(a, node) && g.crowds(w, a, node, endless) {

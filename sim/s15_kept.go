@@ -49,7 +49,7 @@ var keeps = []keep{
 	// The room as it looks to one sort of gang: a cache within lensBudget of topology, and the scratch of one question.
 	{"Scheduler.view.fabric.lenses", func(*bounded, *World, *process) int { return 1 << 16 }},
 	// The same of what will be free: as many outlooks as topology keeps, each with its lens and its gains.
-	{"Scheduler.foresight.horizon", func(*bounded, *World, *process) int { return 1 << 16 }},
+	{"Scheduler.view.fabric.horizon", func(*bounded, *World, *process) int { return 1 << 16 }},
 	{"Scheduler.view.fabric.work", func(*bounded, *World, *process) int { return 1 << 12 }},
 	// What readers are answered from follows the view, machine for machine.
 	{"Mirror.picture.fabric.changes.log", func(*bounded, *World, *process) int { return 1 << 16 }},

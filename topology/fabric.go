@@ -22,6 +22,8 @@ type Fabric struct {
 	seats  map[NodeID]*seat
 	kinds  kindTable
 	kept   keptRoom
+	// horizon is what is known of the ends; nil: it is a copy that nobody plans on, or nobody asked.
+	horizon *Horizon
 
 	plan     layout
 	changes  changeLog
@@ -108,6 +110,7 @@ func (f *Fabric) join(m *Machine, free Capacity, why string) {
 		f.kinds.leave(old)
 	}
 	s.joined = f.revision
+	s.leaving = f.leavingOn(s)
 	f.settle(s)
 }
 
@@ -197,10 +200,15 @@ func (f *Fabric) Take(p Placement) {
 	}
 }
 
-// Give returns a placement's amounts: the reverse of Take.
+// Give returns a placement's amounts: the reverse of Take. What has left is no longer to leave, so beside what is kept
+// no more comes free by it than there is, until the horizon is told.
 func (f *Fabric) Give(p Placement) {
 	for i := range p.Slots {
-		f.move(p.Slots[i].Node, p.Slots[i].Amount, Capacity.More)
+		id, amount := p.Slots[i].Node, p.Slots[i].Amount
+		if s := f.seats[id]; s != nil && s.leaving != (Resources{}) {
+			f.setLeaving(s, s.leaving.besides(amount))
+		}
+		f.move(id, amount, Capacity.More)
 	}
 }
 
@@ -247,6 +255,7 @@ func (f *Fabric) Clone() *Fabric {
 	for _, sh := range f.plan.shelves {
 		for _, s := range sh.seats {
 			c.join(s.machine, s.free, s.why)
+			c.setLeaving(c.seats[s.id], s.leaving)
 		}
 	}
 	c.revision, c.gained = f.revision, f.revision

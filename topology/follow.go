@@ -13,6 +13,8 @@ type Seen struct {
 	Machine *Machine // never written to
 	Free    Capacity // its parts are never written to either
 	Why     string
+	// Leaving is how much has left before anything begins that is kept there.
+	Leaving Resources
 }
 
 // Kept is all that is kept for one; no slots: nothing any more.
@@ -72,12 +74,12 @@ func (f *Fabric) Tell() Changes {
 			c.Machines = append(c.Machines, Seen{ID: id})
 		case s.untold: // else it had left and joined again, and is among these already
 			s.untold = false
-			c.Machines = append(c.Machines, Seen{ID: id, Machine: s.machine, Free: s.free, Why: s.why})
+			c.Machines = append(c.Machines, Seen{ID: id, Machine: s.machine, Free: s.free, Why: s.why, Leaving: s.leaving})
 		}
 	}
 	slices.Sort(f.follow.kept)
 	for _, id := range slices.Compact(f.follow.kept) {
-		c.Kept = append(c.Kept, Kept{ID: id, Slots: f.kept.by[id]})
+		c.Kept = append(c.Kept, Kept{ID: id, Slots: f.Kept(id)})
 	}
 	f.follow.machines, f.follow.kept = f.follow.machines[:0], f.follow.kept[:0]
 	return c
@@ -100,9 +102,12 @@ func (f *Fabric) Follow(c Changes) {
 			f.SetFree(m.ID, m.Free)
 			f.SetUsable(m.ID, m.Why)
 		}
+		if m.Machine != nil {
+			f.setLeaving(f.seats[m.ID], m.Leaving)
+		}
 	}
 	for _, k := range c.Kept {
-		f.changeKeep(k.ID, k.Slots)
+		f.changeKeep(k.ID, k.Slots, 0)
 	}
 }
 

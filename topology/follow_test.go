@@ -13,7 +13,7 @@ import (
 func pictured(f *Fabric) string {
 	text := ""
 	f.Walk(func(m Machine, free Capacity, why string) {
-		text += fmt.Sprintf("%+v has %+v, %q;", m, free, why)
+		text += fmt.Sprintf("%+v has %+v, %q, %+v leaves;", m, free, why, f.Leaving(m.ID))
 		f.EachKept(m.ID, func(id KeepID, amount Resources) { text += fmt.Sprintf(" %s keeps %+v;", id, amount) })
 		text += "\n"
 	})
@@ -62,8 +62,10 @@ func TestFollowerAnswersAlike(t *testing.T) {
 		f := w.fabric(inOrder(len(w.spots)))
 		f.Keep("a", Placement{Slots: []Slot{{Node: w.spots[0].m.ID, Amount: Resources{MilliGPU: WholeGPU}}}})
 		f.Lead()
-		follower := NewFabric(w.levels)
+		h, follower := NewHorizon(f), NewFabric(w.levels)
 		for range 6 {
+			s := pickOne(r, w.spots...)
+			h.Set(s.m.ID, []End{drawEnd(r, s.m.Total), drawEnd(r, Resources{MilliCPU: 1000, MilliGPU: WholeGPU})})
 			for range r.Intn(4) {
 				mark := f.Mark()
 				stir(r, f, &w)

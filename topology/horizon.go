@@ -32,6 +32,7 @@ const (
 type End struct {
 	Amount       Resources
 	Hard, Likely int64
+	Of           JobID // amounts of one job that follow each other, with the same ends, leave at once; "": each by itself
 }
 
 func (e *End) by(b Basis) int64 {
@@ -76,6 +77,10 @@ func NewHorizon(f *Fabric) *Horizon {
 	h := &Horizon{f: f, machines: map[NodeID]*lodging{}}
 	for b := range h.forecasts {
 		h.forecasts[b] = forecast{h: h, by: Basis(b), outlooks: map[outlookKey]*outlook{}}
+	}
+	f.horizon = h
+	for id := range f.kept.on { //order: each by itself
+		h.settle(f.seats[id])
 	}
 	return h
 }
@@ -127,6 +132,14 @@ func (h *Horizon) touch(id NodeID, l *lodging) {
 		h.f.touches++
 		s.shelf.touched = h.f.touches
 		h.f.changes.note(s.shelf, whatWill)
+		h.settle(s)
+	}
+}
+
+// settle brings a machine up to date with what leaves it before anything begins that is kept there.
+func (h *Horizon) settle(s *seat) {
+	if s != nil && len(s.kept) > 0 {
+		h.f.setLeaving(s, h.f.leavingOn(s))
 	}
 }
 

@@ -43,7 +43,7 @@ func courseOf(steps []step, s *seat, l *lodging, by Basis, lent *lentSet) []step
 func (s *seat) stepAt(at int64, free Capacity, lent *lentSet) step {
 	left := free
 	if len(s.kept) > 0 {
-		left = s.left(free, lent)
+		left = s.beside(free, lent, Resources{})
 	}
 	r := s.room(left)
 	r.usable = true

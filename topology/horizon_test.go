@@ -37,7 +37,7 @@ func randomFuture(r *rand.Rand) *future {
 		w.drawTime(r, i)
 	}
 	for i := range max(0, r.Intn(6)-2) {
-		w.keeps = append(w.keeps, keep{KeepID(fmt.Sprint("k", i)), w.drawSlots(r)})
+		w.keeps = append(w.keeps, w.drawKeep(r, i))
 	}
 	return w
 }
@@ -63,7 +63,12 @@ func (w *future) drawTime(r *rand.Rand, at int) {
 			piece = Resources{used.MilliCPU / 2, used.MemoryBytes / 2, used.MilliGPU / 2 / WholeGPU * WholeGPU}
 		}
 		used = used.Minus(piece)
-		w.ends[s.m.ID] = append(w.ends[s.m.ID], drawEnd(r, piece))
+		e := drawEnd(r, piece)
+		if all := w.ends[s.m.ID]; len(all) > 0 && r.Intn(3) == 0 { // another one of a gang
+			last := &all[len(all)-1]
+			last.Of, e.Of, e.Hard, e.Likely = "gang", "gang", last.Hard, last.Likely
+		}
+		w.ends[s.m.ID] = append(w.ends[s.m.ID], e)
 	}
 	if r.Intn(9) == 0 {
 		w.ends[s.m.ID] = append(w.ends[s.m.ID], drawEnd(r, randomAmount(r, s.m.Total)))
@@ -93,6 +98,11 @@ func randomAmount(r *rand.Rand, total Resources) Resources {
 	return a
 }
 
+// drawKeep draws a promise, which may begin at any time or from some instant on.
+func (w *future) drawKeep(r *rand.Rand, i int) keep {
+	return keep{KeepID(fmt.Sprint("k", i)), w.drawSlots(r), r.Int63n(2) * r.Int63n(instantLimit)}
+}
+
 // drawSlots draws what a promise may keep: on machines that are here, and on one that left.
 func (w *future) drawSlots(r *rand.Rand) (slots []Slot) {
 	for _, at := range r.Perm(len(w.spots))[:min(len(w.spots), r.Intn(3))] {
@@ -117,7 +127,7 @@ func (w *future) horizon() (*Fabric, *Horizon) {
 		h.Benched(s.m.ID, w.bench[s.m.ID])
 	}
 	for _, k := range w.keeps {
-		f.Keep(k.id, Placement{Slots: k.slots})
+		f.KeepFrom(k.id, Placement{Slots: k.slots}, k.from)
 	}
 	return f, h
 }
@@ -131,7 +141,7 @@ func (w *future) asOf(instant int64, by Basis) world {
 				s.free = s.free.More(e.amount)
 			}
 		}
-		s.free = w.beside(&s)
+		s.free = w.beside(&s, Resources{})
 		if until := w.bench[s.m.ID]; until > 0 && until <= instant {
 			s.why = ""
 		}
@@ -141,8 +151,9 @@ func (w *future) asOf(instant int64, by Basis) world {
 }
 
 // beside takes what is kept on a machine from what is free there, in words as plain as can be: devices are a list of
-// sizes, and each device that is kept, the largest first, is the smallest that holds it.
-func (w *future) beside(s *spot) Capacity {
+// sizes, and each device that is kept, the largest first, is the smallest that holds it. So much of that is relieved:
+// it leaves before.
+func (w *future) beside(s *spot, relief Resources) Capacity {
 	total := s.m.Total
 	c := Capacity{MilliCPU: min(s.free.MilliCPU, total.MilliCPU), MemoryBytes: min(s.free.MemoryBytes, total.MemoryBytes)}
 	whole, parts := min(int64(s.free.WholeGPUs), total.MilliGPU/WholeGPU), s.free.Parts
@@ -161,6 +172,11 @@ func (w *future) beside(s *spot) Capacity {
 			if slot.Node != s.m.ID {
 				continue
 			}
+			slot.Amount, relief = Resources{
+				max(0, slot.Amount.MilliCPU-relief.MilliCPU), max(0, slot.Amount.MemoryBytes-relief.MemoryBytes),
+				slot.Amount.MilliGPU%WholeGPU + max(0, slot.Amount.MilliGPU/WholeGPU*WholeGPU-relief.MilliGPU),
+			}, relief.besides(Resources{
+				slot.Amount.MilliCPU, slot.Amount.MemoryBytes, slot.Amount.MilliGPU / WholeGPU * WholeGPU})
 			c.MilliCPU -= slot.Amount.MilliCPU
 			c.MemoryBytes -= slot.Amount.MemoryBytes
 			for range slot.Amount.MilliGPU / WholeGPU {

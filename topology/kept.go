@@ -32,46 +32,50 @@ const former = "~"
 type keep struct {
 	id    KeepID
 	slots []Slot
+	from  int64 // when the promise is expected to begin; 0: it may at any time
 }
 
 // keptFor is what is kept for one promise on one machine.
 type keptFor struct {
 	id      KeepID
 	amounts []Resources
+	from    int64 // as in keep
 }
 
 // keptRoom is all that is kept. What the maps hold is never written to, so that copies share it.
 type keptRoom struct {
-	by map[KeepID][]Slot
+	by map[KeepID]keep
 	on map[NodeID][]keptFor // in the order of ids; machines that are not here too
 }
 
-func newKeptRoom() keptRoom { return keptRoom{by: map[KeepID][]Slot{}, on: map[NodeID][]keptFor{}} }
+func newKeptRoom() keptRoom { return keptRoom{by: map[KeepID]keep{}, on: map[NodeID][]keptFor{}} }
 
 func (k *keptRoom) clone() keptRoom { return keptRoom{by: maps.Clone(k.by), on: maps.Clone(k.on)} }
 
 // Keep keeps a placement's amounts for one promise, in place of what was kept for it. The machines need not have that
 // much free: what comes free there is kept too, until they do.
-func (f *Fabric) Keep(id KeepID, p Placement) { f.changeKeep(id, p.Slots) }
+func (f *Fabric) Keep(id KeepID, p Placement) { f.changeKeep(id, p.Slots, 0) }
 
 // Unkeep gives back what is kept for one promise.
-func (f *Fabric) Unkeep(id KeepID) { f.changeKeep(id, nil) }
+func (f *Fabric) Unkeep(id KeepID) { f.changeKeep(id, nil, 0) }
 
-func (f *Fabric) changeKeep(id KeepID, slots []Slot) {
+func (f *Fabric) changeKeep(id KeepID, slots []Slot, from int64) {
 	old := f.kept.by[id]
-	if slices.Equal(old, slots) {
+	if old.from == from && slices.Equal(old.slots, slots) {
 		return
 	}
 	if f.marks > 0 {
-		f.undo = append(f.undo, undoRecord{kept: &keep{id: id, slots: old}})
+		old.id = id
+		f.undo = append(f.undo, undoRecord{kept: &old})
 	}
-	f.setKeep(id, slices.Clone(slots))
+	f.setKeep(keep{id, slices.Clone(slots), from})
 }
 
 // setKeep replaces what is kept for one promise. Machines are settled once all of it is replaced, so that none seems to
 // gain what was kept there before and is kept again.
-func (f *Fabric) setKeep(id KeepID, slots []Slot) {
-	old, changed := f.kept.by[id], f.work.seats[:0]
+func (f *Fabric) setKeep(k keep) {
+	id, slots := k.id, k.slots
+	old, changed := f.kept.by[id].slots, f.work.seats[:0]
 	var s *seat
 	for i := range old {
 		if node := old[i].Node; i == 0 || node != old[i-1].Node {
@@ -86,15 +90,16 @@ func (f *Fabric) setKeep(id KeepID, slots []Slot) {
 			s = f.seats[node]
 			changed = append(changed, s)
 		}
-		f.setKeptOn(s, node, added(f.keptOn(s, node), id, slots[i].Amount))
+		f.setKeptOn(s, node, added(f.keptOn(s, node), &k, slots[i].Amount))
 	}
 	if len(slots) > 0 {
-		f.kept.by[id] = slots
+		f.kept.by[id] = k
 	} else {
 		delete(f.kept.by, id)
 	}
 	for _, s := range changed {
 		if s != nil {
+			s.leaving = f.leavingOn(s)
 			f.settleAs(s, whatLeft)
 		}
 	}
@@ -134,33 +139,30 @@ func dropped(all []keptFor, id KeepID) (rest []keptFor) {
 	return rest
 }
 
-func added(all []keptFor, id KeepID, amount Resources) []keptFor {
+func added(all []keptFor, k *keep, amount Resources) []keptFor {
 	all = slices.Clone(all)
-	at, ok := slices.BinarySearchFunc(all, id, func(kept keptFor, id KeepID) int { return cmp.Compare(kept.id, id) })
+	at, ok := slices.BinarySearchFunc(all, k.id, func(kept keptFor, id KeepID) int { return cmp.Compare(kept.id, id) })
 	if !ok {
-		all = slices.Insert(all, at, keptFor{id: id})
+		all = slices.Insert(all, at, keptFor{id: k.id, from: k.from})
 	}
 	all[at].amounts = append(slices.Clone(all[at].amounts), amount)
 	return all
 }
 
 // Kept is what is kept for one promise; nil: nothing. The caller only reads it.
-func (f *Fabric) Kept(id KeepID) []Slot { return f.kept.by[id] }
+func (f *Fabric) Kept(id KeepID) []Slot { return f.kept.by[id].slots }
 
 // Keeps reports whether anything is kept for a job.
 func (f *Fabric) Keeps(job JobID) bool {
 	own := KeepID(job)
-	return len(f.kept.by[own]) > 0 || len(f.kept.by[own.Former()]) > 0
+	return len(f.Kept(own)) > 0 || len(f.Kept(own.Former())) > 0
 }
 
 // EachKept visits what is kept on a machine, in the order of ids.
 func (f *Fabric) EachKept(node NodeID, visit func(id KeepID, amount Resources)) {
-	for _, kept := range f.kept.on[node] {
-		var sum Resources
-		for _, a := range kept.amounts {
-			sum = sum.Plus(a)
-		}
-		visit(kept.id, sum)
+	all := f.kept.on[node]
+	for i := range all {
+		visit(all[i].id, all[i].sum())
 	}
 }
 
@@ -198,15 +200,19 @@ func (f *Fabric) lentOf(lent Lent) *lentSet {
 
 func (f *Fabric) keeping(ids []KeepID, lent Lent) []KeepID {
 	for _, id := range lent.Of {
-		if len(f.kept.by[id]) > 0 {
+		if len(f.Kept(id)) > 0 {
 			ids = append(ids, id)
 		}
 	}
 	return ids
 }
 
-// left is what is left of a capacity of the machine beside what is kept and not lent.
-func (s *seat) left(c Capacity, lent *lentSet) Capacity {
+// left is what is left of a capacity of the machine beside what is kept and not lent. What leaves before that begins
+// need not be free now (leaving.go).
+func (s *seat) left(c Capacity, lent *lentSet) Capacity { return s.beside(c, lent, s.leaving) }
+
+// beside is what is left of a capacity beside what is kept and not lent, if so much leaves before that begins.
+func (s *seat) beside(c Capacity, lent *lentSet, leaving Resources) Capacity {
 	total := s.machine.Total
 	c.MilliCPU, c.MemoryBytes = min(c.MilliCPU, total.MilliCPU), min(c.MemoryBytes, total.MemoryBytes)
 	devices := total.MilliGPU / WholeGPU
@@ -220,6 +226,9 @@ func (s *seat) left(c Capacity, lent *lentSet) Capacity {
 		if !lent.has(s.kept[i].id) {
 			k.add(s.kept[i].amounts)
 		}
+	}
+	if leaving != (Resources{}) {
+		k.relieve(leaving, total, c)
 	}
 	c, _ = k.from(c)
 	return c

@@ -144,10 +144,10 @@ func (w *future) step(r *rand.Rand, f *Fabric, h *Horizon) {
 
 // rekeep keeps something else for one, or nothing; now and then it is tried on a mark.
 func (w *future) rekeep(r *rand.Rand, f *Fabric) {
-	k := keep{KeepID(fmt.Sprint("k", r.Intn(3))), w.drawSlots(r)}
+	k := w.drawKeep(r, r.Intn(3))
 	if r.Intn(3) == 0 {
 		mark := f.Mark()
-		f.Keep(k.id, Placement{Slots: k.slots})
+		f.KeepFrom(k.id, Placement{Slots: k.slots}, k.from)
 		Place(f, w.gang)
 		f.Rollback(mark)
 		return
@@ -156,7 +156,7 @@ func (w *future) rekeep(r *rand.Rand, f *Fabric) {
 	if len(k.slots) > 0 {
 		w.keeps = append(w.keeps, k)
 	}
-	f.Keep(k.id, Placement{Slots: k.slots})
+	f.KeepFrom(k.id, Placement{Slots: k.slots}, k.from)
 }
 
 // TestHorizonFollowsChanges changes a fabric and its horizon and asks after each change: the horizon answers as brute
@@ -199,7 +199,20 @@ func (w *future) lends(r *rand.Rand, f *Fabric) string {
 			less.keeps = append(less.keeps, k)
 		}
 	}
-	now := less.asOf(0, ByLimit)
+	now := less.world
+	now.spots = slices.Clone(w.spots)
+	for i := range now.spots {
+		s := &now.spots[i]
+		relief := w.leaving(s)
+		if got := f.Leaving(s.m.ID); got != relief {
+			return fmt.Sprintf("from %s leaves %+v first, and not %+v", s.m.ID, relief, got)
+		}
+		used := s.m.Total.Minus(Resources{s.free.MilliCPU, s.free.MemoryBytes, int64(s.free.WholeGPUs) * WholeGPU})
+		relief = Resources{}.besides(Resources{ // no more than is used
+			-min(relief.MilliCPU, used.MilliCPU), -min(relief.MemoryBytes, used.MemoryBytes),
+			-min(relief.MilliGPU, used.MilliGPU)})
+		s.free = less.beside(s, relief)
+	}
 	var refusal Refusal
 	p, ok := PlaceLent(f, &w.gang, lent, &refusal)
 	p2, refusal2 := Place(now.fabric(inOrder(len(now.spots))), w.gang)

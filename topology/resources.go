@@ -24,6 +24,12 @@ func (r Resources) Minus(o Resources) Resources {
 	return Resources{r.MilliCPU - o.MilliCPU, r.MemoryBytes - o.MemoryBytes, r.MilliGPU - o.MilliGPU}
 }
 
+// besides is what r has beside an amount, nothing below zero.
+func (r Resources) besides(o Resources) Resources {
+	r = r.Minus(o)
+	return Resources{max(r.MilliCPU, 0), max(r.MemoryBytes, 0), max(r.MilliGPU, 0)}
+}
+
 // times scales.
 func (r Resources) times(n int64) Resources {
 	return Resources{r.MilliCPU * n, r.MemoryBytes * n, r.MilliGPU * n}

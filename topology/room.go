@@ -28,6 +28,7 @@ type seat struct {
 	shelf   *shelf
 
 	kept    []keptFor // what of it is kept, and for whom
+	leaving Resources // has left before that begins
 	all     room      // of all that is free; what is left beside kept room is on the shelf
 	parts   []int64   // the parts that are left
 	settled uint64    // the revision at which it last changed

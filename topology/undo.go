@@ -20,6 +20,7 @@ type undoRecord struct {
 	machine *Machine
 	free    Capacity
 	why     string
+	leaving Resources
 	kept    *keep
 }
 
@@ -62,7 +63,7 @@ func (f *Fabric) record(id NodeID, s *seat) {
 	}
 	u := undoRecord{id: id}
 	if s != nil {
-		u = undoRecord{id: id, machine: s.machine, free: s.free, why: s.why}
+		u = undoRecord{id: id, machine: s.machine, free: s.free, why: s.why, leaving: s.leaving}
 	}
 	f.undo = append(f.undo, u)
 }
@@ -71,13 +72,14 @@ func (f *Fabric) revert(u *undoRecord) {
 	s := f.seats[u.id]
 	switch {
 	case u.kept != nil:
-		f.setKeep(u.kept.id, u.kept.slots)
+		f.setKeep(*u.kept)
 	case u.machine == nil && s != nil:
 		f.remove(s)
 	case u.machine != nil && s != nil && s.machine == u.machine:
-		s.free, s.why = u.free, u.why
+		s.free, s.why, s.leaving = u.free, u.why, u.leaving
 		f.settle(s)
 	case u.machine != nil:
 		f.join(u.machine, u.free, u.why)
+		f.setLeaving(f.seats[u.id], u.leaving)
 	}
 }

@@ -133,7 +133,7 @@ func (x ends) Admitted(a *policy.Admission, nowNs int64) {
 	f := &s.foresight
 	for i := range a.Placement.Slots {
 		slot := &a.Placement.Slots[i]
-		end := topology.End{Amount: slot.Amount, Hard: stay.Hard, Likely: stay.Likely}
+		end := topology.End{Amount: slot.Amount, Hard: stay.Hard, Likely: stay.Likely, Of: a.Job}
 		f.admitted[slot.Node] = append(f.admitted[slot.Node], end)
 		// A machine's slots follow each other.
 		if i == len(a.Placement.Slots)-1 || a.Placement.Slots[i+1].Node != slot.Node {

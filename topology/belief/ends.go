@@ -27,7 +27,7 @@ func (m *Machine) Ends() (ends []topology.End) {
 			continue
 		}
 		for _, a := range t.amounts {
-			ends = append(ends, topology.End{Amount: a, Hard: t.Stay.Hard, Likely: t.Stay.Likely})
+			ends = append(ends, topology.End{Amount: a, Hard: t.Stay.Hard, Likely: t.Stay.Likely, Of: t.Job})
 		}
 	}
 	return ends

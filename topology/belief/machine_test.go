@@ -252,7 +252,7 @@ func TestEnds(t *testing.T) {
 	stay := &Stay{Hard: 50, Likely: 20}
 	one, two := topology.Resources{MilliCPU: 1}, topology.Resources{MilliCPU: 2}
 	for range 2 {
-		m.Lodge(&Lodger{Token: token(1), Stay: stay}, one, two)
+		m.Lodge(&Lodger{Token: token(1), Job: "j1", Stay: stay}, one, two)
 	}
 	m.Claim(&Lodger{Token: token(2), Stay: &Stay{Hard: 90, Likely: topology.Never}}, one)
 	m.Claim(&Lodger{Token: token(3)}, one)
@@ -262,7 +262,7 @@ func TestEnds(t *testing.T) {
 	}
 	m.Report(Books{Version: 1, Slices: []Slice{{Token: token(1), Committed: true}, {Token: token(9), Committed: true}}})
 	stay.Hard = 60
-	want := []topology.End{{Amount: one, Hard: 60, Likely: 20}, {Amount: two, Hard: 60, Likely: 20}, claimed}
+	want := []topology.End{{one, 60, 20, "j1"}, {two, 60, 20, "j1"}, claimed}
 	if got := m.Ends(); !slices.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)
 	}
