@@ -107,6 +107,7 @@ const (
 	Cause_CAUSE_GPU_FAULT       Cause = 15
 	Cause_CAUSE_REQUEUED        Cause = 16
 	Cause_CAUSE_START_BY        Cause = 17 // it ran on lent room, and had not passed its barrier by the latest moment for that
+	Cause_CAUSE_UNWELL          Cause = 18 // a check of a machine's own health failed before the barrier; agents are told MACHINE_LOST
 )
 
 // Enum value maps for Cause.
@@ -130,6 +131,7 @@ var (
 		15: "CAUSE_GPU_FAULT",
 		16: "CAUSE_REQUEUED",
 		17: "CAUSE_START_BY",
+		18: "CAUSE_UNWELL",
 	}
 	Cause_value = map[string]int32{
 		"CAUSE_UNSPECIFIED":     0,
@@ -150,6 +152,7 @@ var (
 		"CAUSE_GPU_FAULT":       15,
 		"CAUSE_REQUEUED":        16,
 		"CAUSE_START_BY":        17,
+		"CAUSE_UNWELL":          18,
 	}
 )
 
@@ -652,6 +655,7 @@ type Reserve struct {
 	Rendezvous    bool                   `protobuf:"varint,3,opt,name=rendezvous,proto3" json:"rendezvous,omitempty"`    // rank 0 is here: a port is wanted
 	TtlMs         int64                  `protobuf:"varint,4,opt,name=ttl_ms,json=ttlMs,proto3" json:"ttl_ms,omitempty"` // from receipt, on the machine's own clock
 	GpuType       string                 `protobuf:"bytes,5,opt,name=gpu_type,json=gpuType,proto3" json:"gpu_type,omitempty"`
+	DespiteUnwell bool                   `protobuf:"varint,6,opt,name=despite_unwell,json=despiteUnwell,proto3" json:"despite_unwell,omitempty"` // the leader knows that checks of the machine's health fail, and that those of too many others do
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -719,6 +723,13 @@ func (x *Reserve) GetGpuType() string {
 		return x.GpuType
 	}
 	return ""
+}
+
+func (x *Reserve) GetDespiteUnwell() bool {
+	if x != nil {
+		return x.DespiteUnwell
+	}
+	return false
 }
 
 // Node → Job. The amounts and devices are kept until the TTL.
@@ -1764,6 +1775,7 @@ type Exit struct {
 	PeakMemoryBytes int64                  `protobuf:"varint,8,opt,name=peak_memory_bytes,json=peakMemoryBytes,proto3" json:"peak_memory_bytes,omitempty"`
 	Fault           Fault                  `protobuf:"varint,9,opt,name=fault,proto3,enum=synapse.v1.Fault" json:"fault,omitempty"`  // of PREPARE_FAILED and LAUNCH_FAILED
 	Disk            bool                   `protobuf:"varint,11,opt,name=disk,proto3" json:"disk,omitempty"`                         // it was ended because of what it kept on the machine's disk; the detail says how much
+	Unwell          bool                   `protobuf:"varint,12,opt,name=unwell,proto3" json:"unwell,omitempty"`                     // of NEVER_STARTED: a check of the machine's health failed, which the detail names
 	ByItself        bool                   `protobuf:"varint,10,opt,name=by_itself,json=byItself,proto3" json:"by_itself,omitempty"` // it ended before it was told to stop; unset: it was told, or an earlier version wrote this
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
@@ -1865,6 +1877,13 @@ func (x *Exit) GetFault() Fault {
 func (x *Exit) GetDisk() bool {
 	if x != nil {
 		return x.Disk
+	}
+	return false
+}
+
+func (x *Exit) GetUnwell() bool {
+	if x != nil {
+		return x.Unwell
 	}
 	return false
 }
@@ -2174,6 +2193,7 @@ type LedgerReport struct {
 	WithdrawnGpus []string               `protobuf:"bytes,6,rep,name=withdrawn_gpus,json=withdrawnGpus,proto3" json:"withdrawn_gpus,omitempty"`
 	Trouble       string                 `protobuf:"bytes,7,opt,name=trouble,proto3" json:"trouble,omitempty"`   // why the machine cannot take work (for example its disk); empty: it can
 	Uids          []uint32               `protobuf:"varint,8,rep,packed,name=uids,proto3" json:"uids,omitempty"` // the uids from leaders that are in use on the machine, in order
+	Unwell        string                 `protobuf:"bytes,9,opt,name=unwell,proto3" json:"unwell,omitempty"`     // which check of the machine's health failed last, and its words; empty: none did
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2264,6 +2284,13 @@ func (x *LedgerReport) GetUids() []uint32 {
 	return nil
 }
 
+func (x *LedgerReport) GetUnwell() string {
+	if x != nil {
+		return x.Unwell
+	}
+	return ""
+}
+
 // LedgerRecord is what a machine keeps on its own disk.
 type LedgerRecord struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -2352,11 +2379,12 @@ type SliceRecord struct {
 	Exits          []*Exit                `protobuf:"bytes,5,rep,name=exits,proto3" json:"exits,omitempty"`
 	RendezvousPort int32                  `protobuf:"varint,6,opt,name=rendezvous_port,json=rendezvousPort,proto3" json:"rendezvous_port,omitempty"`
 	Spec           *JobSpec               `protobuf:"bytes,7,opt,name=spec,proto3" json:"spec,omitempty"`
-	Cause          Cause                  `protobuf:"varint,8,opt,name=cause,proto3,enum=synapse.v1.Cause" json:"cause,omitempty"`             // of the Stop, while stopping
-	Uid            uint32                 `protobuf:"varint,9,opt,name=uid,proto3" json:"uid,omitempty"`                                       // as in Commit
-	Owner          string                 `protobuf:"bytes,10,opt,name=owner,proto3" json:"owner,omitempty"`                                   // of the job, as in Commit
-	GoneBeganNs    int64                  `protobuf:"varint,11,opt,name=gone_began_ns,json=goneBeganNs,proto3" json:"gone_began_ns,omitempty"` // when the last of those in exits began, by the clock of this boot; 0: not known of one of them
-	ReservedNs     int64                  `protobuf:"varint,12,opt,name=reserved_ns,json=reservedNs,proto3" json:"reserved_ns,omitempty"`      // when it was reserved, by the clock of this boot; 0: an earlier version wrote this
+	Cause          Cause                  `protobuf:"varint,8,opt,name=cause,proto3,enum=synapse.v1.Cause" json:"cause,omitempty"`                 // of the Stop, while stopping
+	Uid            uint32                 `protobuf:"varint,9,opt,name=uid,proto3" json:"uid,omitempty"`                                           // as in Commit
+	Owner          string                 `protobuf:"bytes,10,opt,name=owner,proto3" json:"owner,omitempty"`                                       // of the job, as in Commit
+	GoneBeganNs    int64                  `protobuf:"varint,11,opt,name=gone_began_ns,json=goneBeganNs,proto3" json:"gone_began_ns,omitempty"`     // when the last of those in exits began, by the clock of this boot; 0: not known of one of them
+	ReservedNs     int64                  `protobuf:"varint,12,opt,name=reserved_ns,json=reservedNs,proto3" json:"reserved_ns,omitempty"`          // when it was reserved, by the clock of this boot; 0: an earlier version wrote this
+	DespiteUnwell  bool                   `protobuf:"varint,13,opt,name=despite_unwell,json=despiteUnwell,proto3" json:"despite_unwell,omitempty"` // as in Reserve
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
 }
@@ -2475,6 +2503,13 @@ func (x *SliceRecord) GetReservedNs() int64 {
 	return 0
 }
 
+func (x *SliceRecord) GetDespiteUnwell() bool {
+	if x != nil {
+		return x.DespiteUnwell
+	}
+	return false
+}
+
 var File_messages_gang_proto protoreflect.FileDescriptor
 
 const file_messages_gang_proto_rawDesc = "" +
@@ -2502,7 +2537,7 @@ const file_messages_gang_proto_rawDesc = "" +
 	"\x05Grant\x12\x12\n" +
 	"\x04rank\x18\x01 \x01(\x05R\x04rank\x12-\n" +
 	"\x06amount\x18\x02 \x01(\v2\x15.synapse.v1.ResourcesR\x06amount\x12(\n" +
-	"\x04gpus\x18\x03 \x03(\v2\x14.synapse.v1.GpuShareR\x04gpus\"\xb2\x01\n" +
+	"\x04gpus\x18\x03 \x03(\v2\x14.synapse.v1.GpuShareR\x04gpus\"\xd9\x01\n" +
 	"\aReserve\x12'\n" +
 	"\x05order\x18\x01 \x01(\v2\x11.synapse.v1.OrderR\x05order\x12,\n" +
 	"\amembers\x18\x02 \x03(\v2\x12.synapse.v1.MemberR\amembers\x12\x1e\n" +
@@ -2510,7 +2545,8 @@ const file_messages_gang_proto_rawDesc = "" +
 	"rendezvous\x18\x03 \x01(\bR\n" +
 	"rendezvous\x12\x15\n" +
 	"\x06ttl_ms\x18\x04 \x01(\x03R\x05ttlMs\x12\x19\n" +
-	"\bgpu_type\x18\x05 \x01(\tR\agpuType\"\xa4\x01\n" +
+	"\bgpu_type\x18\x05 \x01(\tR\agpuType\x12%\n" +
+	"\x0edespite_unwell\x18\x06 \x01(\bR\rdespiteUnwell\"\xa4\x01\n" +
 	"\bReserved\x12*\n" +
 	"\x06origin\x18\x01 \x01(\v2\x12.synapse.v1.OriginR\x06origin\x12)\n" +
 	"\x06grants\x18\x02 \x03(\v2\x11.synapse.v1.GrantR\x06grants\x12\x18\n" +
@@ -2582,7 +2618,7 @@ const file_messages_gang_proto_rawDesc = "" +
 	"\x05order\x18\x01 \x01(\v2\x11.synapse.v1.OrderR\x05order\x12'\n" +
 	"\x05cause\x18\x02 \x01(\x0e2\x11.synapse.v1.CauseR\x05cause\x12\x16\n" +
 	"\x06signal\x18\x03 \x01(\x05R\x06signal\x12\x19\n" +
-	"\bgrace_ms\x18\x04 \x01(\x03R\agraceMs\"\xbe\x02\n" +
+	"\bgrace_ms\x18\x04 \x01(\x03R\agraceMs\"\xd6\x02\n" +
 	"\x04Exit\x12\x12\n" +
 	"\x04rank\x18\x01 \x01(\x05R\x04rank\x12(\n" +
 	"\x04kind\x18\x02 \x01(\x0e2\x14.synapse.v1.ExitKindR\x04kind\x12\x12\n" +
@@ -2594,7 +2630,8 @@ const file_messages_gang_proto_rawDesc = "" +
 	"\x06detail\x18\a \x01(\tR\x06detail\x12*\n" +
 	"\x11peak_memory_bytes\x18\b \x01(\x03R\x0fpeakMemoryBytes\x12'\n" +
 	"\x05fault\x18\t \x01(\x0e2\x11.synapse.v1.FaultR\x05fault\x12\x12\n" +
-	"\x04disk\x18\v \x01(\bR\x04disk\x12\x1b\n" +
+	"\x04disk\x18\v \x01(\bR\x04disk\x12\x16\n" +
+	"\x06unwell\x18\f \x01(\bR\x06unwell\x12\x1b\n" +
 	"\tby_itself\x18\n" +
 	" \x01(\bR\bbyItself\"u\n" +
 	"\x06Exited\x12*\n" +
@@ -2619,7 +2656,7 @@ const file_messages_gang_proto_rawDesc = "" +
 	"\fexit_ages_ms\x18\t \x03(\x03R\n" +
 	"exitAgesMs\x12\x17\n" +
 	"\aheld_ms\x18\n" +
-	" \x01(\x03R\x06heldMs\"\xb9\x02\n" +
+	" \x01(\x03R\x06heldMs\"\xd1\x02\n" +
 	"\fLedgerReport\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\x04R\aversion\x12+\n" +
 	"\x05total\x18\x02 \x01(\v2\x15.synapse.v1.ResourcesR\x05total\x12)\n" +
@@ -2628,14 +2665,15 @@ const file_messages_gang_proto_rawDesc = "" +
 	"\x06slices\x18\x05 \x03(\v2\x17.synapse.v1.SliceReportR\x06slices\x12%\n" +
 	"\x0ewithdrawn_gpus\x18\x06 \x03(\tR\rwithdrawnGpus\x12\x18\n" +
 	"\atrouble\x18\a \x01(\tR\atrouble\x12\x12\n" +
-	"\x04uids\x18\b \x03(\rR\x04uids\"\xb4\x01\n" +
+	"\x04uids\x18\b \x03(\rR\x04uids\x12\x16\n" +
+	"\x06unwell\x18\t \x01(\tR\x06unwell\"\xb4\x01\n" +
 	"\fLedgerRecord\x12\x14\n" +
 	"\x05epoch\x18\x01 \x01(\x04R\x05epoch\x12/\n" +
 	"\x06slices\x18\x02 \x03(\v2\x17.synapse.v1.SliceRecordR\x06slices\x12%\n" +
 	"\x0ewithdrawn_gpus\x18\x03 \x03(\tR\rwithdrawnGpus\x12\x17\n" +
 	"\aboot_id\x18\x04 \x01(\tR\x06bootId\x12\x1d\n" +
 	"\n" +
-	"cluster_id\x18\x05 \x01(\tR\tclusterId\"\xb1\x03\n" +
+	"cluster_id\x18\x05 \x01(\tR\tclusterId\"\xd8\x03\n" +
 	"\vSliceRecord\x12'\n" +
 	"\x05token\x18\x01 \x01(\v2\x11.synapse.v1.TokenR\x05token\x12\x10\n" +
 	"\x03job\x18\x02 \x01(\tR\x03job\x12,\n" +
@@ -2650,7 +2688,8 @@ const file_messages_gang_proto_rawDesc = "" +
 	" \x01(\tR\x05owner\x12\"\n" +
 	"\rgone_began_ns\x18\v \x01(\x03R\vgoneBeganNs\x12\x1f\n" +
 	"\vreserved_ns\x18\f \x01(\x03R\n" +
-	"reservedNs*\xd4\x01\n" +
+	"reservedNs\x12%\n" +
+	"\x0edespite_unwell\x18\r \x01(\bR\rdespiteUnwell*\xd4\x01\n" +
 	"\rRefusalReason\x12\x1e\n" +
 	"\x1aREFUSAL_REASON_UNSPECIFIED\x10\x00\x12\x1b\n" +
 	"\x17REFUSAL_REASON_SHORTAGE\x10\x01\x12\x17\n" +
@@ -2658,7 +2697,7 @@ const file_messages_gang_proto_rawDesc = "" +
 	"\x13REFUSAL_REASON_DISK\x10\x03\x12\x19\n" +
 	"\x15REFUSAL_REASON_CLOSED\x10\x04\x12\x1b\n" +
 	"\x17REFUSAL_REASON_GPU_TYPE\x10\x05\x12\x1c\n" +
-	"\x18REFUSAL_REASON_MALFORMED\x10\x06*\x95\x03\n" +
+	"\x18REFUSAL_REASON_MALFORMED\x10\x06*\xa7\x03\n" +
 	"\x05Cause\x12\x15\n" +
 	"\x11CAUSE_UNSPECIFIED\x10\x00\x12\x13\n" +
 	"\x0fCAUSE_SUCCEEDED\x10\x01\x12\x17\n" +
@@ -2678,7 +2717,8 @@ const file_messages_gang_proto_rawDesc = "" +
 	"\x0fCAUSE_PREEMPTED\x10\x0e\x12\x13\n" +
 	"\x0fCAUSE_GPU_FAULT\x10\x0f\x12\x12\n" +
 	"\x0eCAUSE_REQUEUED\x10\x10\x12\x12\n" +
-	"\x0eCAUSE_START_BY\x10\x11*\xe1\x01\n" +
+	"\x0eCAUSE_START_BY\x10\x11\x12\x10\n" +
+	"\fCAUSE_UNWELL\x10\x12*\xe1\x01\n" +
 	"\bExitKind\x12\x19\n" +
 	"\x15EXIT_KIND_UNSPECIFIED\x10\x00\x12\x14\n" +
 	"\x10EXIT_KIND_EXITED\x10\x01\x12\x1b\n" +

@@ -310,6 +310,16 @@ func (m *Reserve) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
 	}
+	if m.DespiteUnwell {
+		i--
+		if m.DespiteUnwell {
+			dAtA[i] = 1
+		} else {
+			dAtA[i] = 0
+		}
+		i--
+		dAtA[i] = 0x30
+	}
 	if len(m.GpuType) > 0 {
 		i -= len(m.GpuType)
 		copy(dAtA[i:], m.GpuType)
@@ -1329,6 +1339,16 @@ func (m *Exit) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
 	}
+	if m.Unwell {
+		i--
+		if m.Unwell {
+			dAtA[i] = 1
+		} else {
+			dAtA[i] = 0
+		}
+		i--
+		dAtA[i] = 0x60
+	}
 	if m.Disk {
 		i--
 		if m.Disk {
@@ -1749,6 +1769,13 @@ func (m *LedgerReport) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
 	}
+	if len(m.Unwell) > 0 {
+		i -= len(m.Unwell)
+		copy(dAtA[i:], m.Unwell)
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(len(m.Unwell)))
+		i--
+		dAtA[i] = 0x4a
+	}
 	if len(m.Uids) > 0 {
 		var pksize2 int
 		for _, num := range m.Uids {
@@ -1939,6 +1966,16 @@ func (m *SliceRecord) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 	if m.unknownFields != nil {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
+	}
+	if m.DespiteUnwell {
+		i--
+		if m.DespiteUnwell {
+			dAtA[i] = 1
+		} else {
+			dAtA[i] = 0
+		}
+		i--
+		dAtA[i] = 0x68
 	}
 	if m.ReservedNs != 0 {
 		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.ReservedNs))
@@ -2161,6 +2198,9 @@ func (m *Reserve) SizeVT() (n int) {
 	l = len(m.GpuType)
 	if l > 0 {
 		n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
+	}
+	if m.DespiteUnwell {
+		n += 2
 	}
 	n += len(m.unknownFields)
 	return n
@@ -2563,6 +2603,9 @@ func (m *Exit) SizeVT() (n int) {
 	if m.Disk {
 		n += 2
 	}
+	if m.Unwell {
+		n += 2
+	}
 	n += len(m.unknownFields)
 	return n
 }
@@ -2733,6 +2776,10 @@ func (m *LedgerReport) SizeVT() (n int) {
 		}
 		n += 1 + protohelpers.SizeOfVarint(uint64(l)) + l
 	}
+	l = len(m.Unwell)
+	if l > 0 {
+		n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
+	}
 	n += len(m.unknownFields)
 	return n
 }
@@ -2821,6 +2868,9 @@ func (m *SliceRecord) SizeVT() (n int) {
 	}
 	if m.ReservedNs != 0 {
 		n += 1 + protohelpers.SizeOfVarint(uint64(m.ReservedNs))
+	}
+	if m.DespiteUnwell {
+		n += 2
 	}
 	n += len(m.unknownFields)
 	return n

@@ -127,6 +127,8 @@ func goodMessages() []validator {
 		&StatsTask{Id: goodTask}, &TaskStats{Id: goodTask}, &LogsTask{Id: goodTask, LimitBytes: 1}, &TaskLogs{Id: goodTask},
 		&ForgetTask{Id: goodTask}, &ListTasks{}, &TaskList{Tasks: []*TaskEntry{{Id: goodTask, Exit: rank1}}},
 		&UidsInUse{Uids: []uint32{2_000_000}}, &KeepTasks{}, &GpuFaulted{GpuId: "a"}, &GpuRecovered{GpuId: "a"},
+		&CheckMachine{Occasion: CheckOccasion_CHECK_OCCASION_FAILURE},
+		&MachineChecked{Health: &MachineHealth{Unwell: "gpus: a row"}},
 	}
 }
 

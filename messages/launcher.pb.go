@@ -24,6 +24,55 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+type CheckOccasion int32
+
+const (
+	CheckOccasion_CHECK_OCCASION_UNSPECIFIED CheckOccasion = 0
+	CheckOccasion_CHECK_OCCASION_WORK        CheckOccasion = 1 // a slice is to be prepared
+	CheckOccasion_CHECK_OCCASION_FAILURE     CheckOccasion = 2 // a task has failed
+)
+
+// Enum value maps for CheckOccasion.
+var (
+	CheckOccasion_name = map[int32]string{
+		0: "CHECK_OCCASION_UNSPECIFIED",
+		1: "CHECK_OCCASION_WORK",
+		2: "CHECK_OCCASION_FAILURE",
+	}
+	CheckOccasion_value = map[string]int32{
+		"CHECK_OCCASION_UNSPECIFIED": 0,
+		"CHECK_OCCASION_WORK":        1,
+		"CHECK_OCCASION_FAILURE":     2,
+	}
+)
+
+func (x CheckOccasion) Enum() *CheckOccasion {
+	p := new(CheckOccasion)
+	*p = x
+	return p
+}
+
+func (x CheckOccasion) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (CheckOccasion) Descriptor() protoreflect.EnumDescriptor {
+	return file_messages_launcher_proto_enumTypes[0].Descriptor()
+}
+
+func (CheckOccasion) Type() protoreflect.EnumType {
+	return &file_messages_launcher_proto_enumTypes[0]
+}
+
+func (x CheckOccasion) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use CheckOccasion.Descriptor instead.
+func (CheckOccasion) EnumDescriptor() ([]byte, []int) {
+	return file_messages_launcher_proto_rawDescGZIP(), []int{0}
+}
+
 // TaskId names one container.
 type TaskId struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1144,6 +1193,7 @@ type TaskList struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Tasks         []*TaskEntry           `protobuf:"bytes,1,rep,name=tasks,proto3" json:"tasks,omitempty"`
 	Uids          []uint32               `protobuf:"varint,2,rep,packed,name=uids,proto3" json:"uids,omitempty"` // as in UidsInUse
+	Health        *MachineHealth         `protobuf:"bytes,3,opt,name=health,proto3" json:"health,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1192,6 +1242,189 @@ func (x *TaskList) GetUids() []uint32 {
 	return nil
 }
 
+func (x *TaskList) GetHealth() *MachineHealth {
+	if x != nil {
+		return x.Health
+	}
+	return nil
+}
+
+// MachineHealth is what the checks of the machine's own health have found, and which there are.
+type MachineHealth struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Unwell        string                 `protobuf:"bytes,1,opt,name=unwell,proto3" json:"unwell,omitempty"`                                  // the check that failed when it ran last, and its words; empty: none did
+	Pending       bool                   `protobuf:"varint,2,opt,name=pending,proto3" json:"pending,omitempty"`                               // those of the agent's start have not all ended yet
+	BeforeWork    bool                   `protobuf:"varint,3,opt,name=before_work,json=beforeWork,proto3" json:"before_work,omitempty"`       // there are some for before a slice is prepared
+	AfterFailure  bool                   `protobuf:"varint,4,opt,name=after_failure,json=afterFailure,proto3" json:"after_failure,omitempty"` // there are some for after a task has failed
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *MachineHealth) Reset() {
+	*x = MachineHealth{}
+	mi := &file_messages_launcher_proto_msgTypes[19]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *MachineHealth) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*MachineHealth) ProtoMessage() {}
+
+func (x *MachineHealth) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_launcher_proto_msgTypes[19]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use MachineHealth.ProtoReflect.Descriptor instead.
+func (*MachineHealth) Descriptor() ([]byte, []int) {
+	return file_messages_launcher_proto_rawDescGZIP(), []int{19}
+}
+
+func (x *MachineHealth) GetUnwell() string {
+	if x != nil {
+		return x.Unwell
+	}
+	return ""
+}
+
+func (x *MachineHealth) GetPending() bool {
+	if x != nil {
+		return x.Pending
+	}
+	return false
+}
+
+func (x *MachineHealth) GetBeforeWork() bool {
+	if x != nil {
+		return x.BeforeWork
+	}
+	return false
+}
+
+func (x *MachineHealth) GetAfterFailure() bool {
+	if x != nil {
+		return x.AfterFailure
+	}
+	return false
+}
+
+// Node → launcher: run the checks of the machine's health that are for this occasion. Answered by MachineChecked, with
+// the same token, once each of them has ended or its time was over.
+type CheckMachine struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Occasion      CheckOccasion          `protobuf:"varint,1,opt,name=occasion,proto3,enum=synapse.v1.CheckOccasion" json:"occasion,omitempty"`
+	Token         *Token                 `protobuf:"bytes,2,opt,name=token,proto3" json:"token,omitempty"` // of the attempt that is to be prepared
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CheckMachine) Reset() {
+	*x = CheckMachine{}
+	mi := &file_messages_launcher_proto_msgTypes[20]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CheckMachine) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CheckMachine) ProtoMessage() {}
+
+func (x *CheckMachine) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_launcher_proto_msgTypes[20]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CheckMachine.ProtoReflect.Descriptor instead.
+func (*CheckMachine) Descriptor() ([]byte, []int) {
+	return file_messages_launcher_proto_rawDescGZIP(), []int{20}
+}
+
+func (x *CheckMachine) GetOccasion() CheckOccasion {
+	if x != nil {
+		return x.Occasion
+	}
+	return CheckOccasion_CHECK_OCCASION_UNSPECIFIED
+}
+
+func (x *CheckMachine) GetToken() *Token {
+	if x != nil {
+		return x.Token
+	}
+	return nil
+}
+
+// launcher → Node: what is known now. It is also sent unasked, whenever that has changed.
+type MachineChecked struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Health        *MachineHealth         `protobuf:"bytes,1,opt,name=health,proto3" json:"health,omitempty"`
+	Token         *Token                 `protobuf:"bytes,2,opt,name=token,proto3" json:"token,omitempty"` // as in CheckMachine
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *MachineChecked) Reset() {
+	*x = MachineChecked{}
+	mi := &file_messages_launcher_proto_msgTypes[21]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *MachineChecked) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*MachineChecked) ProtoMessage() {}
+
+func (x *MachineChecked) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_launcher_proto_msgTypes[21]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use MachineChecked.ProtoReflect.Descriptor instead.
+func (*MachineChecked) Descriptor() ([]byte, []int) {
+	return file_messages_launcher_proto_rawDescGZIP(), []int{21}
+}
+
+func (x *MachineChecked) GetHealth() *MachineHealth {
+	if x != nil {
+		return x.Health
+	}
+	return nil
+}
+
+func (x *MachineChecked) GetToken() *Token {
+	if x != nil {
+		return x.Token
+	}
+	return nil
+}
+
 // launcher → Node, at every change: the uids from leaders that are in use here, by tasks that are not forgotten and by
 // what is kept of others. In order.
 type UidsInUse struct {
@@ -1203,7 +1436,7 @@ type UidsInUse struct {
 
 func (x *UidsInUse) Reset() {
 	*x = UidsInUse{}
-	mi := &file_messages_launcher_proto_msgTypes[19]
+	mi := &file_messages_launcher_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1215,7 +1448,7 @@ func (x *UidsInUse) String() string {
 func (*UidsInUse) ProtoMessage() {}
 
 func (x *UidsInUse) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_launcher_proto_msgTypes[19]
+	mi := &file_messages_launcher_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1228,7 +1461,7 @@ func (x *UidsInUse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UidsInUse.ProtoReflect.Descriptor instead.
 func (*UidsInUse) Descriptor() ([]byte, []int) {
-	return file_messages_launcher_proto_rawDescGZIP(), []int{19}
+	return file_messages_launcher_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *UidsInUse) GetUids() []uint32 {
@@ -1249,7 +1482,7 @@ type KeepTasks struct {
 
 func (x *KeepTasks) Reset() {
 	*x = KeepTasks{}
-	mi := &file_messages_launcher_proto_msgTypes[20]
+	mi := &file_messages_launcher_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1261,7 +1494,7 @@ func (x *KeepTasks) String() string {
 func (*KeepTasks) ProtoMessage() {}
 
 func (x *KeepTasks) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_launcher_proto_msgTypes[20]
+	mi := &file_messages_launcher_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1274,7 +1507,7 @@ func (x *KeepTasks) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeepTasks.ProtoReflect.Descriptor instead.
 func (*KeepTasks) Descriptor() ([]byte, []int) {
-	return file_messages_launcher_proto_rawDescGZIP(), []int{20}
+	return file_messages_launcher_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *KeepTasks) GetHeardNs() int64 {
@@ -1295,7 +1528,7 @@ type GpuFaulted struct {
 
 func (x *GpuFaulted) Reset() {
 	*x = GpuFaulted{}
-	mi := &file_messages_launcher_proto_msgTypes[21]
+	mi := &file_messages_launcher_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1307,7 +1540,7 @@ func (x *GpuFaulted) String() string {
 func (*GpuFaulted) ProtoMessage() {}
 
 func (x *GpuFaulted) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_launcher_proto_msgTypes[21]
+	mi := &file_messages_launcher_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1320,7 +1553,7 @@ func (x *GpuFaulted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GpuFaulted.ProtoReflect.Descriptor instead.
 func (*GpuFaulted) Descriptor() ([]byte, []int) {
-	return file_messages_launcher_proto_rawDescGZIP(), []int{21}
+	return file_messages_launcher_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *GpuFaulted) GetGpuId() string {
@@ -1348,7 +1581,7 @@ type GpuRecovered struct {
 
 func (x *GpuRecovered) Reset() {
 	*x = GpuRecovered{}
-	mi := &file_messages_launcher_proto_msgTypes[22]
+	mi := &file_messages_launcher_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1360,7 +1593,7 @@ func (x *GpuRecovered) String() string {
 func (*GpuRecovered) ProtoMessage() {}
 
 func (x *GpuRecovered) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_launcher_proto_msgTypes[22]
+	mi := &file_messages_launcher_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1373,7 +1606,7 @@ func (x *GpuRecovered) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GpuRecovered.ProtoReflect.Descriptor instead.
 func (*GpuRecovered) Descriptor() ([]byte, []int) {
-	return file_messages_launcher_proto_rawDescGZIP(), []int{22}
+	return file_messages_launcher_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *GpuRecovered) GetGpuId() string {
@@ -1471,10 +1704,23 @@ const file_messages_launcher_proto_rawDesc = "" +
 	"\bprepared\x18\x02 \x01(\bR\bprepared\x12\x18\n" +
 	"\astarted\x18\x03 \x01(\bR\astarted\x12$\n" +
 	"\x04exit\x18\x04 \x01(\v2\x10.synapse.v1.ExitR\x04exit\x12(\n" +
-	"\x04stop\x18\x05 \x01(\v2\x14.synapse.v1.StopSpecR\x04stop\"K\n" +
+	"\x04stop\x18\x05 \x01(\v2\x14.synapse.v1.StopSpecR\x04stop\"~\n" +
 	"\bTaskList\x12+\n" +
 	"\x05tasks\x18\x01 \x03(\v2\x15.synapse.v1.TaskEntryR\x05tasks\x12\x12\n" +
-	"\x04uids\x18\x02 \x03(\rR\x04uids\"\x1f\n" +
+	"\x04uids\x18\x02 \x03(\rR\x04uids\x121\n" +
+	"\x06health\x18\x03 \x01(\v2\x19.synapse.v1.MachineHealthR\x06health\"\x87\x01\n" +
+	"\rMachineHealth\x12\x16\n" +
+	"\x06unwell\x18\x01 \x01(\tR\x06unwell\x12\x18\n" +
+	"\apending\x18\x02 \x01(\bR\apending\x12\x1f\n" +
+	"\vbefore_work\x18\x03 \x01(\bR\n" +
+	"beforeWork\x12#\n" +
+	"\rafter_failure\x18\x04 \x01(\bR\fafterFailure\"n\n" +
+	"\fCheckMachine\x125\n" +
+	"\boccasion\x18\x01 \x01(\x0e2\x19.synapse.v1.CheckOccasionR\boccasion\x12'\n" +
+	"\x05token\x18\x02 \x01(\v2\x11.synapse.v1.TokenR\x05token\"l\n" +
+	"\x0eMachineChecked\x121\n" +
+	"\x06health\x18\x01 \x01(\v2\x19.synapse.v1.MachineHealthR\x06health\x12'\n" +
+	"\x05token\x18\x02 \x01(\v2\x11.synapse.v1.TokenR\x05token\"\x1f\n" +
 	"\tUidsInUse\x12\x12\n" +
 	"\x04uids\x18\x01 \x03(\rR\x04uids\"&\n" +
 	"\tKeepTasks\x12\x19\n" +
@@ -1484,7 +1730,11 @@ const file_messages_launcher_proto_rawDesc = "" +
 	"\x06gpu_id\x18\x01 \x01(\tR\x05gpuId\x12\x16\n" +
 	"\x06detail\x18\x02 \x01(\tR\x06detail\"%\n" +
 	"\fGpuRecovered\x12\x15\n" +
-	"\x06gpu_id\x18\x01 \x01(\tR\x05gpuIdB%Z#github.com/yi-json/synapse/messagesb\x06proto3"
+	"\x06gpu_id\x18\x01 \x01(\tR\x05gpuId*d\n" +
+	"\rCheckOccasion\x12\x1e\n" +
+	"\x1aCHECK_OCCASION_UNSPECIFIED\x10\x00\x12\x17\n" +
+	"\x13CHECK_OCCASION_WORK\x10\x01\x12\x1a\n" +
+	"\x16CHECK_OCCASION_FAILURE\x10\x02B%Z#github.com/yi-json/synapse/messagesb\x06proto3"
 
 var (
 	file_messages_launcher_proto_rawDescOnce sync.Once
@@ -1498,72 +1748,82 @@ func file_messages_launcher_proto_rawDescGZIP() []byte {
 	return file_messages_launcher_proto_rawDescData
 }
 
-var file_messages_launcher_proto_msgTypes = make([]protoimpl.MessageInfo, 23)
+var file_messages_launcher_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
+var file_messages_launcher_proto_msgTypes = make([]protoimpl.MessageInfo, 26)
 var file_messages_launcher_proto_goTypes = []any{
-	(*TaskId)(nil),       // 0: synapse.v1.TaskId
-	(*PrepareTask)(nil),  // 1: synapse.v1.PrepareTask
-	(*TaskPrepared)(nil), // 2: synapse.v1.TaskPrepared
-	(*StartTask)(nil),    // 3: synapse.v1.StartTask
-	(*TaskStarted)(nil),  // 4: synapse.v1.TaskStarted
-	(*TaskGone)(nil),     // 5: synapse.v1.TaskGone
-	(*AdoptTask)(nil),    // 6: synapse.v1.AdoptTask
-	(*SignalTask)(nil),   // 7: synapse.v1.SignalTask
-	(*WarnTask)(nil),     // 8: synapse.v1.WarnTask
-	(*TaskWarned)(nil),   // 9: synapse.v1.TaskWarned
-	(*StopTask)(nil),     // 10: synapse.v1.StopTask
-	(*StatsTask)(nil),    // 11: synapse.v1.StatsTask
-	(*TaskStats)(nil),    // 12: synapse.v1.TaskStats
-	(*LogsTask)(nil),     // 13: synapse.v1.LogsTask
-	(*TaskLogs)(nil),     // 14: synapse.v1.TaskLogs
-	(*ForgetTask)(nil),   // 15: synapse.v1.ForgetTask
-	(*ListTasks)(nil),    // 16: synapse.v1.ListTasks
-	(*TaskEntry)(nil),    // 17: synapse.v1.TaskEntry
-	(*TaskList)(nil),     // 18: synapse.v1.TaskList
-	(*UidsInUse)(nil),    // 19: synapse.v1.UidsInUse
-	(*KeepTasks)(nil),    // 20: synapse.v1.KeepTasks
-	(*GpuFaulted)(nil),   // 21: synapse.v1.GpuFaulted
-	(*GpuRecovered)(nil), // 22: synapse.v1.GpuRecovered
-	(*Token)(nil),        // 23: synapse.v1.Token
-	(*JobSpec)(nil),      // 24: synapse.v1.JobSpec
-	(*Grant)(nil),        // 25: synapse.v1.Grant
-	(*Rendezvous)(nil),   // 26: synapse.v1.Rendezvous
-	(*Exit)(nil),         // 27: synapse.v1.Exit
-	(Cause)(0),           // 28: synapse.v1.Cause
-	(*StopSpec)(nil),     // 29: synapse.v1.StopSpec
+	(CheckOccasion)(0),     // 0: synapse.v1.CheckOccasion
+	(*TaskId)(nil),         // 1: synapse.v1.TaskId
+	(*PrepareTask)(nil),    // 2: synapse.v1.PrepareTask
+	(*TaskPrepared)(nil),   // 3: synapse.v1.TaskPrepared
+	(*StartTask)(nil),      // 4: synapse.v1.StartTask
+	(*TaskStarted)(nil),    // 5: synapse.v1.TaskStarted
+	(*TaskGone)(nil),       // 6: synapse.v1.TaskGone
+	(*AdoptTask)(nil),      // 7: synapse.v1.AdoptTask
+	(*SignalTask)(nil),     // 8: synapse.v1.SignalTask
+	(*WarnTask)(nil),       // 9: synapse.v1.WarnTask
+	(*TaskWarned)(nil),     // 10: synapse.v1.TaskWarned
+	(*StopTask)(nil),       // 11: synapse.v1.StopTask
+	(*StatsTask)(nil),      // 12: synapse.v1.StatsTask
+	(*TaskStats)(nil),      // 13: synapse.v1.TaskStats
+	(*LogsTask)(nil),       // 14: synapse.v1.LogsTask
+	(*TaskLogs)(nil),       // 15: synapse.v1.TaskLogs
+	(*ForgetTask)(nil),     // 16: synapse.v1.ForgetTask
+	(*ListTasks)(nil),      // 17: synapse.v1.ListTasks
+	(*TaskEntry)(nil),      // 18: synapse.v1.TaskEntry
+	(*TaskList)(nil),       // 19: synapse.v1.TaskList
+	(*MachineHealth)(nil),  // 20: synapse.v1.MachineHealth
+	(*CheckMachine)(nil),   // 21: synapse.v1.CheckMachine
+	(*MachineChecked)(nil), // 22: synapse.v1.MachineChecked
+	(*UidsInUse)(nil),      // 23: synapse.v1.UidsInUse
+	(*KeepTasks)(nil),      // 24: synapse.v1.KeepTasks
+	(*GpuFaulted)(nil),     // 25: synapse.v1.GpuFaulted
+	(*GpuRecovered)(nil),   // 26: synapse.v1.GpuRecovered
+	(*Token)(nil),          // 27: synapse.v1.Token
+	(*JobSpec)(nil),        // 28: synapse.v1.JobSpec
+	(*Grant)(nil),          // 29: synapse.v1.Grant
+	(*Rendezvous)(nil),     // 30: synapse.v1.Rendezvous
+	(*Exit)(nil),           // 31: synapse.v1.Exit
+	(Cause)(0),             // 32: synapse.v1.Cause
+	(*StopSpec)(nil),       // 33: synapse.v1.StopSpec
 }
 var file_messages_launcher_proto_depIdxs = []int32{
-	23, // 0: synapse.v1.TaskId.token:type_name -> synapse.v1.Token
-	0,  // 1: synapse.v1.PrepareTask.id:type_name -> synapse.v1.TaskId
-	24, // 2: synapse.v1.PrepareTask.spec:type_name -> synapse.v1.JobSpec
-	25, // 3: synapse.v1.PrepareTask.grant:type_name -> synapse.v1.Grant
-	0,  // 4: synapse.v1.TaskPrepared.id:type_name -> synapse.v1.TaskId
-	0,  // 5: synapse.v1.StartTask.id:type_name -> synapse.v1.TaskId
-	24, // 6: synapse.v1.StartTask.spec:type_name -> synapse.v1.JobSpec
-	25, // 7: synapse.v1.StartTask.grant:type_name -> synapse.v1.Grant
-	26, // 8: synapse.v1.StartTask.rendezvous:type_name -> synapse.v1.Rendezvous
-	0,  // 9: synapse.v1.TaskStarted.id:type_name -> synapse.v1.TaskId
-	0,  // 10: synapse.v1.TaskGone.id:type_name -> synapse.v1.TaskId
-	27, // 11: synapse.v1.TaskGone.exit:type_name -> synapse.v1.Exit
-	0,  // 12: synapse.v1.AdoptTask.id:type_name -> synapse.v1.TaskId
-	0,  // 13: synapse.v1.SignalTask.id:type_name -> synapse.v1.TaskId
-	0,  // 14: synapse.v1.WarnTask.id:type_name -> synapse.v1.TaskId
-	28, // 15: synapse.v1.WarnTask.cause:type_name -> synapse.v1.Cause
-	0,  // 16: synapse.v1.TaskWarned.id:type_name -> synapse.v1.TaskId
-	0,  // 17: synapse.v1.StopTask.id:type_name -> synapse.v1.TaskId
-	0,  // 18: synapse.v1.StatsTask.id:type_name -> synapse.v1.TaskId
-	0,  // 19: synapse.v1.TaskStats.id:type_name -> synapse.v1.TaskId
-	0,  // 20: synapse.v1.LogsTask.id:type_name -> synapse.v1.TaskId
-	0,  // 21: synapse.v1.TaskLogs.id:type_name -> synapse.v1.TaskId
-	0,  // 22: synapse.v1.ForgetTask.id:type_name -> synapse.v1.TaskId
-	0,  // 23: synapse.v1.TaskEntry.id:type_name -> synapse.v1.TaskId
-	27, // 24: synapse.v1.TaskEntry.exit:type_name -> synapse.v1.Exit
-	29, // 25: synapse.v1.TaskEntry.stop:type_name -> synapse.v1.StopSpec
-	17, // 26: synapse.v1.TaskList.tasks:type_name -> synapse.v1.TaskEntry
-	27, // [27:27] is the sub-list for method output_type
-	27, // [27:27] is the sub-list for method input_type
-	27, // [27:27] is the sub-list for extension type_name
-	27, // [27:27] is the sub-list for extension extendee
-	0,  // [0:27] is the sub-list for field type_name
+	27, // 0: synapse.v1.TaskId.token:type_name -> synapse.v1.Token
+	1,  // 1: synapse.v1.PrepareTask.id:type_name -> synapse.v1.TaskId
+	28, // 2: synapse.v1.PrepareTask.spec:type_name -> synapse.v1.JobSpec
+	29, // 3: synapse.v1.PrepareTask.grant:type_name -> synapse.v1.Grant
+	1,  // 4: synapse.v1.TaskPrepared.id:type_name -> synapse.v1.TaskId
+	1,  // 5: synapse.v1.StartTask.id:type_name -> synapse.v1.TaskId
+	28, // 6: synapse.v1.StartTask.spec:type_name -> synapse.v1.JobSpec
+	29, // 7: synapse.v1.StartTask.grant:type_name -> synapse.v1.Grant
+	30, // 8: synapse.v1.StartTask.rendezvous:type_name -> synapse.v1.Rendezvous
+	1,  // 9: synapse.v1.TaskStarted.id:type_name -> synapse.v1.TaskId
+	1,  // 10: synapse.v1.TaskGone.id:type_name -> synapse.v1.TaskId
+	31, // 11: synapse.v1.TaskGone.exit:type_name -> synapse.v1.Exit
+	1,  // 12: synapse.v1.AdoptTask.id:type_name -> synapse.v1.TaskId
+	1,  // 13: synapse.v1.SignalTask.id:type_name -> synapse.v1.TaskId
+	1,  // 14: synapse.v1.WarnTask.id:type_name -> synapse.v1.TaskId
+	32, // 15: synapse.v1.WarnTask.cause:type_name -> synapse.v1.Cause
+	1,  // 16: synapse.v1.TaskWarned.id:type_name -> synapse.v1.TaskId
+	1,  // 17: synapse.v1.StopTask.id:type_name -> synapse.v1.TaskId
+	1,  // 18: synapse.v1.StatsTask.id:type_name -> synapse.v1.TaskId
+	1,  // 19: synapse.v1.TaskStats.id:type_name -> synapse.v1.TaskId
+	1,  // 20: synapse.v1.LogsTask.id:type_name -> synapse.v1.TaskId
+	1,  // 21: synapse.v1.TaskLogs.id:type_name -> synapse.v1.TaskId
+	1,  // 22: synapse.v1.ForgetTask.id:type_name -> synapse.v1.TaskId
+	1,  // 23: synapse.v1.TaskEntry.id:type_name -> synapse.v1.TaskId
+	31, // 24: synapse.v1.TaskEntry.exit:type_name -> synapse.v1.Exit
+	33, // 25: synapse.v1.TaskEntry.stop:type_name -> synapse.v1.StopSpec
+	18, // 26: synapse.v1.TaskList.tasks:type_name -> synapse.v1.TaskEntry
+	20, // 27: synapse.v1.TaskList.health:type_name -> synapse.v1.MachineHealth
+	0,  // 28: synapse.v1.CheckMachine.occasion:type_name -> synapse.v1.CheckOccasion
+	27, // 29: synapse.v1.CheckMachine.token:type_name -> synapse.v1.Token
+	20, // 30: synapse.v1.MachineChecked.health:type_name -> synapse.v1.MachineHealth
+	27, // 31: synapse.v1.MachineChecked.token:type_name -> synapse.v1.Token
+	32, // [32:32] is the sub-list for method output_type
+	32, // [32:32] is the sub-list for method input_type
+	32, // [32:32] is the sub-list for extension type_name
+	32, // [32:32] is the sub-list for extension extendee
+	0,  // [0:32] is the sub-list for field type_name
 }
 
 func init() { file_messages_launcher_proto_init() }
@@ -1579,13 +1839,14 @@ func file_messages_launcher_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_messages_launcher_proto_rawDesc), len(file_messages_launcher_proto_rawDesc)),
-			NumEnums:      0,
-			NumMessages:   23,
+			NumEnums:      1,
+			NumMessages:   26,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
 		GoTypes:           file_messages_launcher_proto_goTypes,
 		DependencyIndexes: file_messages_launcher_proto_depIdxs,
+		EnumInfos:         file_messages_launcher_proto_enumTypes,
 		MessageInfos:      file_messages_launcher_proto_msgTypes,
 	}.Build()
 	File_messages_launcher_proto = out.File

@@ -326,6 +326,7 @@ func (x *LedgerReport) valid() error {
 		between("withdrawn_gpus", int64(len(x.GetWithdrawnGpus())), 0, MaxMilliGPU/1000),
 		unique("withdrawn_gpus", x.GetWithdrawnGpus(), func(id string) string { return id }),
 		text("trouble", x.GetTrouble(), maxTextBytes),
+		text("unwell", x.GetUnwell(), maxTextBytes),
 		uids(x.GetUids()),
 	)
 }

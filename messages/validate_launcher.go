@@ -121,11 +121,27 @@ func (x *TaskEntry) valid() error {
 // Validate refuses a list that names one task twice.
 func (x *TaskList) Validate() error {
 	return first(
+		maybe("health", x.GetHealth()),
 		parts("tasks", x.GetTasks(), 0, maxSlices),
 		unique("tasks", x.GetTasks(), func(e *TaskEntry) [3]uint64 {
 			return [3]uint64{e.GetId().GetToken().GetEpoch(), e.GetId().GetToken().GetCounter(), uint64(e.GetId().GetRank())}
 		}),
 	)
+}
+
+func (x *MachineHealth) valid() error { return text("unwell", x.GetUnwell(), maxTextBytes) }
+
+// Validate refuses a check for nothing.
+func (x *CheckMachine) Validate() error {
+	if x.GetOccasion() == CheckOccasion_CHECK_OCCASION_WORK {
+		return part("token", x.GetToken())
+	}
+	return said("occasion", x.GetOccasion())
+}
+
+// Validate refuses an answer without one.
+func (x *MachineChecked) Validate() error {
+	return first(part("health", x.GetHealth()), maybe("token", x.GetToken()))
 }
 
 // Validate refuses more than a machine keeps.

@@ -26,6 +26,7 @@ const (
 	TaskPrepared                  // a container could be started
 	TaskSpawned                   // a process exists from now on
 	TaskTold                      // its launcher was told of its end, and has told it
+	Checked                       // a check of a machine's health has ended
 	TaskEnded                     // a process group has gone and its cgroup is empty
 	Scanned                       // some time has passed: the whole world may be looked at
 	eventKinds
@@ -122,7 +123,7 @@ func newInvariants() []Invariant {
 		newAtRest(), newBounded(), newCauseBeforeStop(), newBehindStops(), newHoldHolds(), newFaultlessStay(),
 		newFenceHolds(), newSuccessStays(),
 		newHonestBelieved(), newOwnUID(), newBeginKept(), newClosingKept(), newLearnedOnce(), newSameAnswer(),
-		newLentIsBack(), newWarnedInTime(), newAfterKept(), newHarmsItself(), newArrayKept(),
+		newLentIsBack(), newWarnedInTime(), newAfterKept(), newHarmsItself(), newArrayKept(), newWellFirst(),
 		newPromiseKept(), newTwoSlips(), newPromiseMet(),
 		newReservationsEnd(), newHeadRuns(), newCancelledGone(), newOneLeader(), newAllAdmitted(), newAllAgree(),
 		newDrainEmpties(), newIdle(),

@@ -19,6 +19,7 @@ type site struct {
 	deposes      bool // a leader that has a lease loses it by this
 	rare         bool // it is drawn in one run of ten, not of four
 	calm         bool // no word is lost by it, and no machine, agent or leader
+	apart        bool // whether it is drawn changes nothing else that is drawn
 	few          int  // how often at most; 0: as often as time allows
 	// act does it, and answers false when there was nothing to do it to. Sites
 	// without act strike where somebody asks fires.

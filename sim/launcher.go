@@ -71,10 +71,13 @@ type launcher struct {
 	agent    *process // that is told of uids …
 	node     *actor.PID
 	toldUids []uint32 // … and was told of these
+
+	health health
 }
 
 func newLauncher(w *World, m *machine) *launcher {
-	return &launcher{w: w, m: m, tasks: map[topology.TaskKey]*task{}, used: map[string]int64{}}
+	return &launcher{w: w, m: m, tasks: map[topology.TaskKey]*task{}, used: map[string]int64{},
+		health: health{lookedFor: map[topology.Token]bool{}}}
 }
 
 // launcherPort is the launcher as one agent reaches it.
@@ -112,8 +115,12 @@ func (l *launcher) obey(command any, agent *process, to *actor.PID) {
 		// Signals of users change nothing that the protocol is about.
 	case *messages.ForgetTask:
 		l.forget(c.Id.Key())
+	case *messages.CheckMachine:
+		l.onCheck(c)
 	case *messages.ListTasks:
+		l.joins()
 		list := l.list()
+		list.Health = l.healthNow()
 		l.listens(agent, to, list)
 		agent.tell(to, list)
 		l.tellFaults(agent, to)

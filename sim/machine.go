@@ -44,6 +44,7 @@ type machine struct {
 	earlier      bool                    // its agent is of an earlier version
 	unversed     bool                    // its agent is of one that knew no network but that of the machine
 	wishes       []func()                // what people want of it, the first of which is being asked
+	ails         bool                    // it is not well: its next check finds that
 	devicesAt    instant                 // when a device of it broke or was mended last
 }
 

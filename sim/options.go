@@ -55,6 +55,8 @@ type Options struct {
 	// planner that looks ahead keeps is lent then. It is so wherever the seed draws the settings and the planner looks
 	// ahead.
 	Limits bool
+	// Checks has machines check their own health. It is so wherever they may fall ill.
+	Checks bool
 	// Prompt takes chance out of time, for whoever replays what was recorded: what would take a while takes Latency, a
 	// step takes none, clocks are exact, and a pass comes after all else of its instant.
 	Prompt  bool
@@ -116,6 +118,7 @@ type Draw struct {
 	Kept       time.Duration // the most that what is left of a task lies on its machine
 	Settings   policy.Settings
 	Limits     bool // jobs say how long they take
+	Checks     bool // machines check their own health
 }
 
 // String is the options line of a failing seed.
@@ -165,6 +168,7 @@ func draw(o Options, s *source) (Draw, error) {
 	if o.Faults != nil {
 		d.Faults = o.Faults
 	}
+	d.Checks = o.Checks || slices.Contains(d.Faults, "unwell")
 	if o.Plain {
 		d.script(o)
 	}
@@ -242,7 +246,11 @@ func (d *Draw) drawFaults(s *source, o Options) {
 			if slices.Contains(o.Lean, site.name) {
 				odds = max(odds, 0.75)
 			}
-			if s.chance(odds) && (d.Schedulers > 1 || !site.needsStandby) && site.fits(d) && (site.calmIn(d) || !calm) {
+			dice := s
+			if site.apart {
+				dice = s.fork(site.name)
+			}
+			if dice.chance(odds) && (d.Schedulers > 1 || !site.needsStandby) && site.fits(d) && (site.calmIn(d) || !calm) {
 				d.Faults = append(d.Faults, site.name)
 			}
 		}

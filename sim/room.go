@@ -132,5 +132,5 @@ func (w *World) open(m *machine) bool {
 		return false
 	}
 	n := w.books.nodes[string(m.id)]
-	return n != nil && n.Cordoned == nil && n.Drained == nil && n.Closing == nil && n.Removed == nil
+	return m.launcher.fit() && n != nil && n.Cordoned == nil && n.Drained == nil && n.Closing == nil && n.Removed == nil
 }

@@ -240,6 +240,9 @@ func (w *World) FaultGPU(number, device int) {
 	m.launcher.fault(m.announcement.Gpus[device].Id)
 }
 
+// Ail has a machine be not well, or well again: its next check finds that.
+func (w *World) Ail(number int, ails bool) { w.at(number).ails = ails }
+
 // Clone starts a second machine from a copy of a machine's disk, under its name.
 func (w *World) Clone(number int) {
 	w.harms()

@@ -31,6 +31,7 @@ type World struct {
 	luck      *source // chance of the faults
 	jobs      *source // chance in what is submitted
 	kept      *source // chance in how long what is left of tasks lies on machines
+	ills      *source // chance in what the checks of machines take
 	limiting  *source // chance in what jobs say of how long they take
 
 	endpoints  map[string]*endpoint
@@ -106,7 +107,8 @@ func NewWorld(o Options) (*World, error) {
 	w := &World{
 		opts: o, draw: d, constants: actors.DefaultConstants(), engine: newEngine(seed),
 		net: seed.fork("net"), chance: seed.fork("chance"), crown: seed.fork("crown"), toil: seed.fork("toil"),
-		luck: seed.fork("luck"), jobs: seed.fork("jobs"), kept: seed.fork("kept"), limiting: seed.fork("limiting"),
+		luck: seed.fork("luck"), jobs: seed.fork("jobs"), kept: seed.fork("kept"), ills: seed.fork("ills"),
+		limiting:  seed.fork("limiting"),
 		endpoints: map[string]*endpoint{}, counters: map[string]int64{}, edges: map[Taken]int{},
 		running:  map[topology.Token]int{},
 		checking: !o.Unchecked,

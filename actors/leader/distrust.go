@@ -26,6 +26,7 @@ import (
 func (s *Scheduler) overhaul(ctx actor.Context, m *machine, l *messages.LedgerReport) {
 	before := m.untruth
 	m.report(l, s.p.Clock.Now())
+	s.weighHealth(ctx, m)
 	s.acquit(ctx, m)
 	s.recant(m)
 	if m.untruth = m.doubtful(); m.untruth != "" && m.untruth != before {

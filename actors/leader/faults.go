@@ -151,17 +151,22 @@ func (o *owners) see(owner string) {
 
 // mayClose reports whether the pool can do without one more machine.
 func (s *Scheduler) mayClose(who *machine) bool {
-	kind, pool, closed := gpuTypeOf(who), 0, 0
-	for _, m := range s.machines { //order: only counted
+	closed, pool := s.countLike(who, func(m *machine) bool { return m.record.Cordoned.GetBy().GetName() == closer })
+	return closed < max(pool/poolShare, 1)
+}
+
+// countLike counts the machines with a machine's type of GPU, and those of them that are of some kind.
+func (s *Scheduler) countLike(who *machine, is func(*machine) bool) (some, all int) {
+	kind := gpuTypeOf(who)
+	for _, m := range s.order {
 		if m.record == nil || m.record.Removed != nil || gpuTypeOf(m) != kind { // one that was only seen does not count yet
 			continue
 		}
-		pool++
-		if m.record.Cordoned.GetBy().GetName() == closer {
-			closed++
+		if all++; is(m) {
+			some++
 		}
 	}
-	return closed < max(pool/poolShare, 1)
+	return some, all
 }
 
 func gpuTypeOf(m *machine) string {

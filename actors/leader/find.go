@@ -63,3 +63,16 @@ func (s *Scheduler) onFound(ctx actor.Context, m actors.Found) {
 		s.stopVictims(ctx)
 	}
 }
+
+// tenantsOf lists the jobs that have something on the machine, each once.
+func (s *Scheduler) tenantsOf(m *machine) []*livingJob {
+	var all []*livingJob
+	seen := map[topology.JobID]bool{}
+	for _, t := range m.room.Tenants() {
+		if e := s.jobs[t.Job]; e != nil && e.pid != nil && !e.remakes && !seen[t.Job] {
+			seen[t.Job] = true
+			all = append(all, e)
+		}
+	}
+	return all
+}

@@ -40,6 +40,7 @@ type machine struct {
 	doubts       []doubt // failures since it last did well that may be the jobs'
 	untrue       int     // answers that cannot be true, in a row
 	untruth      string  // why its books cannot be true; empty: they can
+	health       health  // what its checks mean for it
 	doubt        string  // why what it announces is beyond what its certificate allows; empty: it is not
 
 	obeys      uint64           // the higher epoch that it follows; 0: it follows ours, or none
@@ -140,13 +141,14 @@ const (
 	outageDead
 	outageDrained
 	outageCordoned
+	outageUnwell
 	outageTrouble
 	outageBenched
 )
 
 var outageWords = [...]string{
 	outageUnheard: "not heard yet", outageDead: messages.NodeDead, outageDrained: "drained", outageCordoned: "cordoned",
-	outageTrouble: "in trouble", outageBenched: "benched after a refusal",
+	outageTrouble: "in trouble", outageUnwell: "not well", outageBenched: "benched after a refusal",
 }
 
 // outage is why nothing new goes to the machine, as such machines are counted and in full; empty: it is open. What the
@@ -174,6 +176,8 @@ func (m *machine) outage(counted bool) (outage, string) {
 		return outageDrained, "drained by " + m.record.Drained.GetBy().GetName() + ": " + m.record.Drained.Reason
 	case m.record.GetCordoned() != nil:
 		return outageCordoned, "cordoned by " + m.record.Cordoned.GetBy().GetName() + ": " + m.record.Cordoned.Reason
+	case m.health == healthClosed:
+		return outageUnwell, "not well, until its own check says otherwise: " + m.ledger.GetUnwell()
 	case m.ledger.GetTrouble() != "":
 		return outageTrouble, "in trouble: " + m.ledger.Trouble
 	case m.room.Benched() != "":

@@ -335,6 +335,7 @@ func (s *Scheduler) onLost(ctx actor.Context, l lost) {
 		s.awaited = max(s.awaited-1, 0)
 	}
 	m.up, m.everUp = false, true
+	s.forgetHealth(ctx, m)
 	if s.behind.why == "" && m.obeys == 0 { // else silence proves nothing: the machine may obey another leader
 		for _, e := range s.tenantsOf(m) {
 			ctx.Send(e.pid, nodeLost{Node: m.id, SilentSince: l.SilentSince})
@@ -344,19 +345,6 @@ func (s *Scheduler) onLost(ctx actor.Context, l lost) {
 	if s.states.In(schedulerRecovering) {
 		s.heardAll(ctx)
 	}
-}
-
-// tenantsOf lists the jobs that have something on the machine, each once.
-func (s *Scheduler) tenantsOf(m *machine) []*livingJob {
-	var all []*livingJob
-	seen := map[topology.JobID]bool{}
-	for _, t := range m.room.Tenants() {
-		if e := s.jobs[t.Job]; e != nil && e.pid != nil && !e.remakes && !seen[t.Job] {
-			seen[t.Job] = true
-			all = append(all, e)
-		}
-	}
-	return all
 }
 
 // onChangeNode does what an operator asks; the answer comes once it is on disk.
@@ -449,6 +437,7 @@ func (s *Scheduler) remove(ctx actor.Context, m *machine) {
 	m.up, m.everUp, m.incarnation, m.ledger, m.obeys, m.untruth = false, true, nil, nil, 0, ""
 	m.pardon()
 	m.doubt = ""
+	s.forgetHealth(ctx, m)
 	s.acquit(ctx, m)
 	s.recant(m)
 	ctx.Send(s.peers.mirror, mirror.NodeHidden{Node: m.id})

@@ -68,6 +68,9 @@ func succeeded(e *messages.Exit) bool {
 }
 
 func causeOf(e *messages.Exit) messages.Cause {
+	if e.Unwell {
+		return messages.Cause_CAUSE_UNWELL
+	}
 	switch e.Kind {
 	case messages.ExitKind_EXIT_KIND_LAUNCH_FAILED:
 		return messages.Cause_CAUSE_LAUNCH_FAILED
@@ -125,6 +128,8 @@ func (j *Job) closeAttempt(rec *messages.JobRecord, a *messages.AttemptRecord) {
 	case a.End.Cause == messages.Cause_CAUSE_PREEMPTED:
 		j.waitAgain(rec, a, now)
 	case a.End.Cause == messages.Cause_CAUSE_REQUEUED, a.End.Cause == messages.Cause_CAUSE_START_BY:
+		j.waitAgain(rec, a, now)
+	case a.End.Cause == messages.Cause_CAUSE_UNWELL:
 		j.waitAgain(rec, a, now)
 	case a.End.Cause == messages.Cause_CAUSE_PREPARE_FAILED && faultOf(a) == messages.Fault_FAULT_JOB,
 		a.End.Cause == messages.Cause_CAUSE_LAUNCH_FAILED && faultOf(a) == messages.Fault_FAULT_JOB:

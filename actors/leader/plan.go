@@ -78,7 +78,7 @@ func (s *Scheduler) admit(ctx actor.Context, a policy.Admission) {
 		if last < 0 || told.Targets[last].Node != slot.Node {
 			told.Targets = append(told.Targets, Target{
 				Node: slot.Node, MachineID: m.record.MachineId, Incarnation: m.incarnation, Vocabulary: m.vocabulary,
-				Rack:      m.finest,
+				Rack: m.finest, DespiteUnwell: m.health == healthExcused,
 				Announced: m.record.Announcement,
 			})
 			last++
@@ -228,7 +228,8 @@ func (s *Scheduler) onBalked(ctx actor.Context, m balked) {
 	if m.Ledger != nil && messages.SameIncarnation(who.incarnation, m.Origin.GetIncarnation()) &&
 		m.Ledger.Version > who.room.Version() {
 		s.overhaul(ctx, who, m.Ledger)
-		corrected = m.Reason == messages.RefusalReason_REFUSAL_REASON_SHORTAGE && !who.contradicts(m.Token)
+		corrected = m.Reason == messages.RefusalReason_REFUSAL_REASON_SHORTAGE && !who.contradicts(m.Token) ||
+			who.health == healthClosed
 	}
 	switch {
 	case m.Untrue:

@@ -75,8 +75,10 @@ type Target struct {
 	Incarnation *messages.Incarnation
 	Vocabulary  int32 // what its agent understands
 	Rack        string
-	Announced   *messages.Announcement // of that incarnation
-	Members     []*messages.Member     // in rank order
+	// DespiteUnwell: checks of its health fail, and the Scheduler counts on it all the same.
+	DespiteUnwell bool
+	Announced     *messages.Announcement // of that incarnation
+	Members       []*messages.Member     // in rank order
 }
 
 // Between Scheduler and Job.

@@ -159,6 +159,9 @@ func lentBefore(a *messages.AttemptRecord) time.Duration {
 
 // causeToldTo is the cause of a Stop as a machine's agent understands it.
 func causeToldTo(s *contact, cause messages.Cause) messages.Cause {
+	if cause == messages.Cause_CAUSE_UNWELL { // nothing here depends on which of the two it is
+		return messages.Cause_CAUSE_MACHINE_LOST
+	}
 	if cause == messages.Cause_CAUSE_START_BY && s.vocabulary < messages.VocabularyStartBy {
 		return messages.Cause_CAUSE_EXPIRED
 	}

@@ -44,7 +44,7 @@ const TookTask = "task."
 
 func (n *Node) onCountAll(ctx actor.Context) {
 	c := &Census{
-		Ready: n.Ready(), Member: n.Member(), Epoch: n.epoch, Trouble: n.hindered(), GPUs: n.p.Announcement.GetGpus(),
+		Ready: n.Ready(), Member: n.Member(), Epoch: n.epoch, Trouble: n.trouble(), GPUs: n.p.Announcement.GetGpus(),
 		Failed: n.ledger.WithdrawnGPUs(),
 	}
 	for _, page := range n.ledger.Slices() {

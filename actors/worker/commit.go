@@ -58,6 +58,10 @@ func (n *Node) onStart(ctx actor.Context, m *messages.Start) {
 	}
 	switch s.page.State {
 	case topology.SlicePrepared:
+		if s.unwell != "" {
+			n.p.Host.Count("node.start_while_unwell", 1)
+			return // its Tasks are being stopped
+		}
 		if !n.sworn() {
 			n.p.Host.Count("node.start_before_oath", 1)
 			return

@@ -16,11 +16,12 @@ import (
 //
 // It tells: Jobs at the newest leader (Reserved … Ended), its Rack (Heartbeat,
 // Report), the Scheduler (Hello), its Tasks. It asks: the disk (DiskLoaded,
-// DiskSaved), the launcher (TaskList, and TaskGone of tasks nobody knows).
+// DiskSaved), the launcher (TaskList, MachineChecked, and TaskGone of tasks nobody knows).
 //
 // Its files: start.go from the disk to the first message; join.go who leads; fence.go which commands count; reserve.go
 // phase one; commit.go phase two and the barrier; warn.go what is said before the end; stop.go the end; slice.go what a
-// slice does next; disk.go and record.go durability; report.go what the leader receives; check.go the invariants.
+// slice does next; health.go what the checks of the machine mean; disk.go and record.go durability; report.go what the
+// leader receives; check.go the invariants.
 type Node struct {
 	p      *Ports
 	states actors.States[nodeState]
@@ -44,6 +45,8 @@ type Node struct {
 	disk  nodeDisk
 	pulse nodePulse
 	uids  []uint32 // in use here, as the launcher last said
+
+	health *messages.MachineHealth // as the launcher last said
 
 	expiryAt actors.Instant // of the timer that is armed; 0: none
 
@@ -120,6 +123,8 @@ func (n *Node) Receive(ctx actor.Context) {
 		n.onGpuFaulted(m)
 	case *messages.GpuRecovered:
 		n.onGpuRecovered(m)
+	case *messages.MachineChecked:
+		n.onMachineChecked(ctx, m)
 	case CountAll:
 		n.onCountAll(ctx)
 	case *messages.UidsInUse:

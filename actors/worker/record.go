@@ -125,7 +125,7 @@ func (s *nodeSlice) appendRecord(data []byte, part *[]byte) []byte {
 	if s.fixed == nil {
 		s.fixed = messages.Bytes(&messages.SliceRecord{
 			Token: s.wire, Job: string(s.page.Job), RendezvousPort: s.page.Port, Spec: s.spec, Grants: s.grants,
-			Uid: s.uid, Owner: s.owner, ReservedNs: int64(s.reserved),
+			Uid: s.uid, Owner: s.owner, ReservedNs: int64(s.reserved), DespiteUnwell: s.despite,
 		})
 	}
 	*part = s.appendChanging((*part)[:0])

@@ -129,7 +129,8 @@ func (n *Node) ledgerReport() *messages.LedgerReport {
 	b := n.ledger.Books()
 	r := &messages.LedgerReport{
 		Version: n.ledger.Version(), Total: messages.ToResources(b.Total), Free: messages.ToResources(b.Free),
-		FreeGpus: n.said.gpus(n.ledger.FreeShares()), Trouble: n.hindered(),
+		FreeGpus: n.said.gpus(n.ledger.FreeShares()), Trouble: n.trouble(),
+		Unwell: n.health.GetUnwell(),
 	}
 	r.Uids = n.uids
 	for _, l := range n.ledger.Slices() {

@@ -34,6 +34,8 @@ func (n *Node) onReserve(ctx actor.Context, m *messages.Reserve) {
 		n.refuse(ctx, token, job, messages.RefusalReason_REFUSAL_REASON_OVER, "the attempt is over here")
 	case n.hindered() != "":
 		n.refuse(ctx, token, job, messages.RefusalReason_REFUSAL_REASON_DISK, "%s", n.hindered())
+	case n.unfit(m.DespiteUnwell) != "":
+		n.refuse(ctx, token, job, messages.RefusalReason_REFUSAL_REASON_CLOSED, "%s", n.unfit(m.DespiteUnwell))
 	case len(n.slices) >= nodeSlices:
 		n.refuse(ctx, token, job, messages.RefusalReason_REFUSAL_REASON_CLOSED, "there are %d slices here", len(n.slices))
 	default:
@@ -55,7 +57,7 @@ func (n *Node) reserve(ctx actor.Context, token topology.Token, job topology.Job
 		return
 	}
 	s := n.newSlice(slice)
-	s.reserved = n.p.Clock.Now()
+	s.reserved, s.despite = n.p.Clock.Now(), m.DespiteUnwell
 	n.slices[token] = s
 	n.tellReserved(ctx, s)
 }

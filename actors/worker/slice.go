@@ -28,6 +28,10 @@ type nodeSlice struct {
 	reserved actors.Instant    // when, by the clock of this boot; 0: under an agent of an earlier version
 	start    *messages.Start   // what this incarnation was told to spawn
 	roster   roster            // what has arrived of its list
+	despite  bool              // the leader wants it here though checks of the machine fail
+	asked    bool              // the launcher was asked to check the machine before it is prepared …
+	checked  bool              // … and has done so
+	unwell   string            // which check failed, so that its ranks do not begin
 	notice   notice            // what its tasks are to be told of their end
 	ranks    []nodeRank        // as in the ledger
 	grants   []*messages.Grant // of the ranks, as messages
@@ -43,6 +47,7 @@ type nodeRank struct {
 	rank     topology.Rank
 	id       *messages.TaskId // what the launcher calls it
 	pid      *actor.PID       // its Task, from Commit until it is gone
+	asked    bool             // its Task was told to prepare it
 	adopting bool             // the launcher was asked whether it still runs
 	prepared bool
 	told     bool // its Task was told to start
@@ -113,6 +118,14 @@ func (s *nodeSlice) exits(now actors.Instant) (all []*messages.Exit, agesMs []in
 // age is how many milliseconds the rank's exit has been known; less than that if an earlier start of this agent already
 // knew it.
 func (r *nodeRank) age(now actors.Instant) int64 { return now.Since(r.ended).Milliseconds() }
+
+// waits reports whether a rank is yet to be prepared.
+func (r *nodeRank) waits() bool { return r.exit == nil && !r.asked && !r.adopting && !r.started }
+
+// waits reports whether one of a slice's ranks is.
+func (s *nodeSlice) waits() bool {
+	return slices.ContainsFunc(s.ranks, func(r nodeRank) bool { return r.waits() })
+}
 
 // allPrepared reports whether every rank could start at once, or has started.
 func (s *nodeSlice) allPrepared() bool {
@@ -195,6 +208,18 @@ func (n *Node) prepareRanks(ctx actor.Context, s *nodeSlice) {
 	for i := range s.ranks {
 		if r := &s.ranks[i]; r.pid == nil && r.exit == nil {
 			n.spawnTask(ctx, s, i, false)
+		}
+	}
+	if !s.waits() || n.awaitsCheck(ctx, s) {
+		return
+	}
+	if n.health.GetUnwell() != "" && !s.despite {
+		n.spoil(ctx, s)
+		return
+	}
+	for i := range s.ranks {
+		if r := &s.ranks[i]; r.waits() {
+			r.asked = true
 			ctx.Send(r.pid, taskPrepare{})
 		}
 	}

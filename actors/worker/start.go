@@ -70,7 +70,7 @@ func (n *Node) onTaskList(ctx actor.Context, m *messages.TaskList) {
 	} else {
 		n.withdrawAgain()
 	}
-	n.disk.loaded, n.record, n.uids = true, nil, m.Uids
+	n.disk.loaded, n.record, n.uids, n.health = true, nil, m.Uids, m.Health
 	n.states.Become("listed", nodeAdopting)
 	n.stopStrays(ctx, m.Tasks)
 	n.takeUp(ctx, known)
@@ -113,6 +113,7 @@ func (n *Node) enterSlice(r *messages.SliceRecord, l topology.Slice, exits map[t
 	s := n.newSlice(n.ledger.Slice(l.Token))
 	s.spec, s.uid, s.owner, s.cause = r.Spec, r.Uid, r.Owner, r.Cause
 	s.grace = actors.GraceOf(r.Spec, n.p.Constants).Milliseconds()
+	s.despite = r.DespiteUnwell
 	s.reserved = actors.Instant(r.ReservedNs) // after a reboot all of it is over, and this is never sent
 	for i := range s.ranks {
 		s.ranks[i].exit, s.ranks[i].ended = exits[s.ranks[i].rank], n.p.Clock.Now()
@@ -206,7 +207,7 @@ func (n *Node) onStrayGone(ctx actor.Context, m *messages.TaskGone) {
 }
 
 // takeUp gives every rank that is not gone a Task again: a spawned one is adopted, one that was not spawned is prepared
-// at once, one that is to stop is stopped.
+// at once, or once the machine was checked if the last agent had not begun to, one that is to stop is stopped.
 func (n *Node) takeUp(ctx actor.Context, known map[topology.TaskKey]*messages.TaskEntry) {
 	for _, l := range n.ledger.Slices() {
 		s := n.slices[l.Token]
@@ -215,7 +216,8 @@ func (n *Node) takeUp(ctx actor.Context, known map[topology.TaskKey]*messages.Ta
 			if r.exit != nil {
 				continue
 			}
-			spawned := known[topology.TaskKey{Token: s.page.Token, Rank: r.rank}].GetStarted()
+			entry := known[topology.TaskKey{Token: s.page.Token, Rank: r.rank}]
+			spawned := entry.GetStarted()
 			n.spawnTask(ctx, s, i, spawned)
 			switch {
 			case l.State == topology.SliceStopping:
@@ -224,7 +226,9 @@ func (n *Node) takeUp(ctx actor.Context, known map[topology.TaskKey]*messages.Ta
 			case spawned:
 				r.adopting, r.told = true, true
 				ctx.Send(r.pid, taskAdopt{})
+			case entry == nil && l.State == topology.SliceCommitted && n.awaitsCheck(ctx, s): // settle goes on
 			default:
+				r.asked = true
 				ctx.Send(r.pid, taskPrepare{})
 			}
 		}

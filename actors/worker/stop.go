@@ -73,8 +73,10 @@ func (n *Node) onRankGone(ctx actor.Context, m rankGone) {
 	}
 	ctx.Stop(r.pid)
 	r.pid, r.adopting = nil, false
+	s.excuseExit(m.exit)
 	r.began = max(r.began, m.began) // an agent that started after it began learns of it now
 	n.noteExit(s, r, m.exit)
+	n.lookInto(ctx, m.exit)
 	n.settle(ctx, s)
 	n.adopted(ctx)
 }

@@ -68,7 +68,7 @@ var shown = []struct{ message, open, private, ids string }{
 	{"End", "cause detail rank node at_unix_ms ran_ms preemption", "", ""},
 	{"NodeRecord", "id revision written_by announcement cordoned drained drain_deadline_unix_ms benched " +
 		"removed joined_unix_ms drain_left_ms note closing closes_unix_ms closing_deadline_ms", "", "machine_id boot_id"},
-	{"LedgerReport", "version total free free_gpus slices withdrawn_gpus trouble uids", "", ""},
+	{"LedgerReport", "version total free free_gpus slices withdrawn_gpus trouble uids unwell", "", ""},
 	{"Label", "key value", "", ""},
 	{"Deed", "by at_unix_ms reason", "", ""},
 	{"PastAttempt", "token run committed_unix_ms started_unix_ms ended_unix_ms gone_unix_ms cause detail " +
@@ -82,7 +82,7 @@ var shown = []struct{ message, open, private, ids string }{
 		"after array element begin_unix_ms launcher warn not_preemptible checkpoint_ms", "command env script", ""},
 	{"Principal", "name groups", "", ""},
 	{"Grant", "rank amount gpus", "", ""},
-	{"Exit", "rank kind code signal oom at_unix_ms detail peak_memory_bytes fault disk by_itself", "", ""},
+	{"Exit", "rank kind code signal oom at_unix_ms detail peak_memory_bytes fault disk by_itself unwell", "", ""},
 	{"Peer", "rank node address rack", "", ""},
 	{"Announcement", "total gpus place labels address port_first port_last agent_version vocabulary networks", "", ""},
 	{"GpuShare", "gpu_id milli", "", ""},

@@ -41,7 +41,7 @@ func doctorCommand() *cobra.Command {
 	never := func() error { return nil } // what is wrong with the settings is a finding
 	return daemon.Command(c, twins, never, func() error {
 		return doctor.Report(c.OutOrStdout(), asJSON, newExaminer(o).all(context.Background()))
-	})
+	}, healthSection(&o.health))
 }
 
 // examiner is one examination. What it asks of the machine can be replaced by a test, which plants faults.

@@ -10,8 +10,10 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/yi-json/synapse/cmd/internal/daemon"
+	"github.com/yi-json/synapse/cmd/internal/settings"
 	"github.com/yi-json/synapse/runtime/account"
 	"github.com/yi-json/synapse/runtime/carapace"
+	"github.com/yi-json/synapse/runtime/health"
 	"github.com/yi-json/synapse/runtime/image/layer"
 	"github.com/yi-json/synapse/runtime/supervisor"
 	"github.com/yi-json/synapse/topology"
@@ -30,6 +32,10 @@ func main() {
 	if len(os.Args) > 1 && os.Args[1] == layer.SubCommand {
 		os.Exit(layer.Main(os.Args[2:]))
 	}
+	// And what looks at a file system that may hang.
+	if len(os.Args) > 1 && os.Args[1] == health.SubCommand {
+		os.Exit(health.Main(os.Args[2:]))
+	}
 	daemon.Main(command())
 }
 
@@ -45,7 +51,7 @@ func command() *cobra.Command {
 	}
 	o.flags(c.Flags())
 	c.AddCommand(daemon.ConfigCommand(twins, reading), doctorCommand())
-	return daemon.Command(c, twins, o.check, func() error { return serve(o) })
+	return daemon.Command(c, twins, o.check, func() error { return serve(o) }, healthSection(&o.health))
 }
 
 // twins begins the names of flags in the environment.
@@ -54,7 +60,9 @@ const twins = "SYNAPSE_NODE_"
 // reading is one reading of all settings.
 func reading() daemon.Reading {
 	o := &options{}
-	return daemon.Reading{Flags: o.flags, Check: o.check}
+	return daemon.Reading{
+		Flags: o.flags, Check: o.check, Sections: []settings.Section{healthSection(&o.health)},
+	}
 }
 
 func (o *options) flags(f *pflag.FlagSet) {

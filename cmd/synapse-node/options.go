@@ -43,6 +43,7 @@ type options struct {
 	place, selectable                      []*messages.Label
 	portFirst, portLast                    int
 	memoryBytes                            int64
+	health                                 []*checkSettings
 }
 
 func (o *options) check() (err error) {

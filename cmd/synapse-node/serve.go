@@ -13,6 +13,7 @@ import (
 	"github.com/yi-json/synapse/cluster/host"
 	"github.com/yi-json/synapse/cluster/link"
 	"github.com/yi-json/synapse/cmd/internal/daemon"
+	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/runtime/disk"
 	"github.com/yi-json/synapse/runtime/gpu"
 	"github.com/yi-json/synapse/runtime/image"
@@ -63,7 +64,7 @@ func serve(o options) error {
 	defer streams.Close()
 	defer o.keep(badge, log)()
 	announcement.Networks = with.networks()
-	containers, err := launcher.New(launcher.Options{
+	containers, ending, err := o.newLauncher(gpus, launcher.Options{
 		System: h.System(), Log: log, Dir: filepath.Join(dir, "launcher"), BootID: me.BootID(), Gpus: announcement.Gpus,
 		Supervisor: with.supervisor, Drivers: with.drivers,
 		Scripts: func(ctx context.Context, digest string) ([]byte, error) { return fetchScript(ctx, streams, digest) },
@@ -71,7 +72,7 @@ func serve(o options) error {
 	if err != nil {
 		return err
 	}
-	defer containers.Close()
+	defer ending()
 	defer with.keeper.Begin(with.groups)()
 	ledger := disk.New(h.System(), filepath.Join(dir, "ledger"))
 	defer ledger.Close()
@@ -82,17 +83,31 @@ func serve(o options) error {
 		Node: topology.NodeID(id), MachineID: me.MachineID(), Incarnation: me.Incarnation(),
 		Announcement: announcement, Disk: ledger, Launcher: containers,
 	})
-	ending, err := o.showFigures(h, log)
+	unseen, err := o.showFigures(h, log)
 	if err != nil {
 		return err
 	}
-	defer ending()
+	defer unseen()
 	defer gpus.watch(h, log).Close()
 	defer daemon.Ready()()
 	defer daemon.Reloading{Prefix: twins, Fresh: reading, Log: log.Info, Live: map[string]func(string){
 		"debug": func(text string) { log.SetDebug(text == "true") },
 	}}.Watch()()
 	return until(signals, h, log)
+}
+
+// newLauncher makes what runs tasks, with the checks of the machine's health, which have begun.
+func (o *options) newLauncher(gpus *devices, of launcher.Options) (l *launcher.Launcher, ending func(), err error) {
+	checks, err := o.newHealth(gpus, func(h *messages.MachineHealth) { l.TellHealth(h) })
+	if err != nil {
+		return nil, nil, err
+	}
+	of.Health = checks
+	if l, err = launcher.New(of); err != nil {
+		return nil, nil, err
+	}
+	checks.Begin()
+	return l, func() { checks.Close(); l.Close() }, nil
 }
 
 // until waits for a signal, or for the reason why the agent may not go on.

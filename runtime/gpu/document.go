@@ -30,6 +30,7 @@ type reported struct {
 	cluster, clique                     string
 	trouble                             string // a field says that the GPU is lost or needs a reset
 	parts                               []reportedPart
+	signs                               signs
 }
 
 // reportedPart is a part of a GPU that was divided (MIG).
@@ -184,6 +185,7 @@ func (g *reported) field(name, value string) {
 	if fatal(value) && g.trouble == "" && !strings.HasPrefix(name, "processes/") {
 		g.trouble = name + ": " + value
 	}
+	g.signs.note(name, value)
 	switch name {
 	case "product_name":
 		g.name = value

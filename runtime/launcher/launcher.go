@@ -57,6 +57,8 @@ type Options struct {
 	Gpus    []*messages.Gpu // as the machine announced them
 	// Scripts fetches the text of a job's script, however long it takes; nil: there are none.
 	Scripts func(ctx context.Context, digest string) ([]byte, error)
+	// Health checks the machine; nil: nothing does.
+	Health Health
 	// Grace is the grace of a supervisor's own stop where the job names none.
 	Grace time.Duration
 	// StuckAfter is how long after a stop's grace the log says that a task does not die; 0: 10 s.
@@ -142,6 +144,8 @@ func (l *Launcher) Tell(command any, answerTo *actor.PID) {
 		l.background(func() { l.tellList(answerTo) })
 	case *messages.KeepTasks:
 		l.keep(c.HeardNs)
+	case *messages.CheckMachine:
+		l.background(func() { l.check(c, answerTo) })
 	case *messages.LogsTask:
 		l.background(func() { l.logs(c, answerTo) })
 	case *messages.PrepareTask:
@@ -269,10 +273,12 @@ func (l *Launcher) drop(t *task) {
 // tellList tells the Node of all tasks here, and from then on which uids are in use.
 func (l *Launcher) tellList(to *actor.PID) {
 	list := l.list()
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.node, list.Uids = to, l.inUse()
-	l.send(to, list)
+	l.showHealth(func(h *messages.MachineHealth) {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.node, list.Uids, list.Health = to, l.inUse(), h
+		l.send(to, list)
+	})
 }
 
 // list asks every task on its line, so that the result includes all earlier commands.

@@ -177,6 +177,13 @@ func (s *stage) gpuMend(l line) string {
 	return ""
 }
 
+func (s *stage) ail(ails bool) func(line) string {
+	return func(l line) string {
+		s.w.Ail(l.machine(0), ails)
+		return ""
+	}
+}
+
 func (s *stage) clone(l line) string {
 	s.w.Clone(l.machine(0))
 	return ""

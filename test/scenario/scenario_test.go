@@ -62,6 +62,7 @@
 //	prune                forgets every job that is over
 //	store-away 5s | disk-full 2 5s | disk-fails 2 5s | disk-stalls 2 5s | tear 2
 //	gpu-fault 2 0 | gpu-mend 2 0 | clone 2 | arm launch-fail 1
+//	unwell 2 | well 2    what the next check of a machine's health finds, in a world with checks
 //	foreign epoch=9 [ours]
 //	                     a machine of another cluster comes with what it has from there, and a task; it gets the next
 //	                     number; ours: out of a restore drill, whose cluster has our id

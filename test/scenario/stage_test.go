@@ -89,6 +89,7 @@ func (s *stage) world(l line) string {
 	}
 	settings.DefaultLimit = l.time("default-limit", 0)
 	o.Settings = &settings
+	o.Checks = l.has("checks")
 	if n := l.number("earlier", 0); n > 0 {
 		o.Earlier = []int{n}
 	}
@@ -329,7 +330,7 @@ func (s *stage) commands() map[string]func(line) string {
 		"one-way": s.oneWay, "lose": s.lose, "hostile": s.hostile, "store-away": s.storeAway, "clocks": s.clocks,
 		"backup": s.backUp, "restore": s.restore, "accept-loss": s.acceptLoss, "damage": s.damage, "prune": s.prune,
 		"disk-full": s.breakDisk(true), "disk-fails": s.breakDisk(false), "disk-stalls": s.stallDisk, "tear": s.tear,
-		"gpu-fault": s.gpuFault, "gpu-mend": s.gpuMend,
+		"gpu-fault": s.gpuFault, "gpu-mend": s.gpuMend, "unwell": s.ail(true), "well": s.ail(false),
 		"clone": s.clone, "foreign": s.foreign, "arm": s.arm, "lie": s.lie, "rebuild": s.rebuild, "keep": s.keep,
 		"replay":  s.replay,
 		"letters": s.letters, "lines": s.lines, "processes": s.processes, "told": s.told, "uids": s.uids, "ledger": s.ledger,

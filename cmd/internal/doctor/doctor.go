@@ -100,27 +100,7 @@ func Scheduler(ctx context.Context, address string, config *tls.Config, now func
 			"and does a packet filter stand between?", "%s is not reached: %v", address, err)}
 	}
 	raw.Close()
-	scheme := "http"
-	transport := &http.Transport{DisableKeepAlives: true}
-	if config != nil {
-		scheme = "https"
-		transport.TLSClientConfig = config.Clone()
-		transport.TLSClientConfig.NextProtos = []string{"http/1.1"}
-	}
-	client := http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error {
-		return http.ErrUseLastResponse
-	}}
-	ask := func(path string) (*http.Response, error) {
-		q, err := http.NewRequestWithContext(ctx, http.MethodGet, scheme+"://"+address+path, nil)
-		if err != nil {
-			return nil, err
-		}
-		got, err := client.Do(q)
-		if err == nil {
-			got.Body.Close()
-		}
-		return got, err
-	}
+	scheme, ask := asker(ctx, address, config)
 	got, err := ask("/healthz")
 	switch {
 	case errors.Is(err, http.ErrSchemeMismatch):
@@ -145,15 +125,60 @@ func Scheduler(ctx context.Context, address string, config *tls.Config, now func
 	return all
 }
 
-// skew holds this machine's clock against what a scheduler says. Its date has whole seconds.
-func skew(date string, now time.Time) Finding {
+// asker is how a scheduler's pages are asked for, by plain HTTP or by TLS.
+func asker(ctx context.Context, address string, config *tls.Config) (scheme string,
+	ask func(path string) (*http.Response, error)) {
+	scheme = "http"
+	transport := &http.Transport{DisableKeepAlives: true}
+	if config != nil {
+		scheme = "https"
+		transport.TLSClientConfig = config.Clone()
+		transport.TLSClientConfig.NextProtos = []string{"http/1.1"}
+	}
+	client := http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error {
+		return http.ErrUseLastResponse
+	}}
+	return scheme, func(path string) (*http.Response, error) {
+		q, err := http.NewRequestWithContext(ctx, http.MethodGet, scheme+"://"+address+path, nil)
+		if err != nil {
+			return nil, err
+		}
+		got, err := client.Do(q)
+		if err == nil {
+			got.Body.Close()
+		}
+		return got, err
+	}
+}
+
+// Offset is how far this machine's clock is from a scheduler's, to the second.
+func Offset(ctx context.Context, address string, config *tls.Config, now func() time.Time) (time.Duration, error) {
+	_, ask := asker(ctx, address, config)
+	got, err := ask("/healthz")
+	if err != nil {
+		return 0, err
+	}
+	return offset(got.Header.Get("Date"), now())
+}
+
+// offset is how far a time is from a date, which has whole seconds.
+func offset(date string, now time.Time) (time.Duration, error) {
 	theirs, err := http.ParseTime(date)
 	if err != nil {
-		return Warn("clock", "compare the clocks by hand", "the scheduler does not say what time it is")
+		return 0, err
 	}
 	off := now.Sub(theirs)
 	if off > 0 {
 		off = max(off-time.Second, 0)
+	}
+	return off, nil
+}
+
+// skew holds this machine's clock against what a scheduler says. Its date has whole seconds.
+func skew(date string, now time.Time) Finding {
+	off, err := offset(date, now)
+	if err != nil {
+		return Warn("clock", "compare the clocks by hand", "the scheduler does not say what time it is")
 	}
 	switch size := off.Abs(); {
 	case size >= harmful:

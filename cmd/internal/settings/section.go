@@ -16,6 +16,10 @@ import (
 type Section struct {
 	Name string
 	Keys []Key
+	// Entry, if set, makes the keys of one entry of a section whose entries are named by whoever writes the file, or says
+	// why that is no name; Entries are the names so far, in the order of the file.
+	Entry   func(name string) ([]Key, error)
+	Entries func() []string
 	// Check, if set, checks for each present key, once all have been read, that it fits the others. A key of a mapping is
 	// checked under the mapping's name.
 	Check func(name string) error
@@ -26,6 +30,7 @@ type Key struct {
 	Name string
 	Keys []Key                   // of a mapping
 	Set  func(text string) error // of a plain value: takes it, or says what it must be
+	List func([]string) error    // of a list of plain values, in place of Set
 	Get  func() string           // of a plain value: what is in force
 }
 
@@ -51,11 +56,38 @@ func (p *problems) say(n *yaml.Node, format string, args ...any) {
 // section takes a section's values, if nothing is wrong with any of them.
 func (p *problems) section(s Section, n *yaml.Node) {
 	before := len(p.lines)
-	p.mapping(n, s.Name, s.Keys)
+	if s.Entry != nil {
+		p.entries(s, n)
+	} else {
+		p.mapping(n, s.Name, s.Keys)
+	}
 	for i := 0; s.Check != nil && len(p.lines) == before && i+1 < len(n.Content); i += 2 {
 		if err := s.Check(n.Content[i].Value); err != nil {
 			p.say(n.Content[i], "%s.%s: %s", s.Name, n.Content[i].Value, err)
 		}
+	}
+}
+
+// entries reads a section whose entries are named in the file.
+func (p *problems) entries(s Section, n *yaml.Node) {
+	if n.Kind != yaml.MappingNode || n.Anchor != "" {
+		p.say(n, "%s: must be a mapping of names", s.Name)
+		return
+	}
+	first := map[string]int{}
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		name, value := n.Content[i], n.Content[i+1]
+		if line := first[name.Value]; line > 0 {
+			p.say(name, "%s.%s: is there twice: it is in line %d already", s.Name, name.Value, line)
+			continue
+		}
+		first[name.Value] = name.Line
+		keys, err := s.Entry(name.Value)
+		if err != nil {
+			p.say(name, "%s.%s: %s", s.Name, name.Value, err)
+			continue
+		}
+		p.mapping(value, s.Name+"."+name.Value, keys)
 	}
 }
 
@@ -88,6 +120,8 @@ func (p *problems) mapping(n *yaml.Node, path string, keys []Key) {
 // value reads a text as it was written, whatever YAML takes it for.
 func (p *problems) value(n *yaml.Node, path string, k *Key) {
 	switch {
+	case k.List != nil:
+		p.list(n, path, k)
 	case n.Kind != yaml.ScalarNode || n.Anchor != "" || n.Style&yaml.TaggedStyle != 0:
 		p.say(n, "%s: must be a plain value", path)
 	case n.Tag == "!!null":
@@ -98,6 +132,42 @@ func (p *problems) value(n *yaml.Node, path string, k *Key) {
 			p.say(n, "%s: %q %s", path, n.Value, err)
 		}
 	}
+}
+
+// list reads texts as they were written. One alone may stand without brackets.
+func (p *problems) list(n *yaml.Node, path string, k *Key) {
+	parts := n.Content
+	if n.Kind == yaml.ScalarNode && n.Tag != "!!null" {
+		parts = []*yaml.Node{n}
+	}
+	var texts []string
+	for _, part := range parts {
+		if part.Kind != yaml.ScalarNode || part.Anchor != "" || n.Kind == yaml.MappingNode {
+			p.say(n, "%s: must be a list of plain values", path)
+			return
+		}
+		texts = append(texts, part.Value)
+	}
+	if len(texts) == 0 {
+		p.say(n, "%s: is empty; give a value, or leave the key out", path)
+		return
+	}
+	p.from[path] = p.at(n)
+	if err := k.List(texts); err != nil {
+		p.say(n, "%s: %s", path, err)
+	}
+}
+
+// ListText is a list as a file has it.
+func ListText(texts []string) string {
+	parts := make([]string, len(texts))
+	for i, text := range texts {
+		parts[i] = quoted(text)
+		if strings.ContainsAny(parts[i], "[]{},: ") && parts[i][0] != '"' {
+			parts[i] = fmt.Sprintf("%q", text)
+		}
+	}
+	return "[" + strings.Join(parts, ", ") + "]"
 }
 
 func find(keys []Key, name string) *Key {

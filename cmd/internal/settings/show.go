@@ -34,15 +34,26 @@ func Values(flags *pflag.FlagSet, sections []Section, from Origins) (all []Value
 	var walk func(path string, keys []Key)
 	walk = func(path string, keys []Key) {
 		for _, k := range keys {
-			if k.Keys != nil {
+			switch {
+			case k.Keys != nil:
 				walk(path+"."+k.Name, k.Keys)
-			} else {
+			case k.List != nil:
+				add(path+"."+k.Name, k.Get())
+			default:
 				add(path+"."+k.Name, quoted(k.Get()))
 			}
 		}
 	}
 	for _, s := range sections {
 		walk(s.Name, s.Keys)
+		if s.Entry == nil {
+			continue
+		}
+		for _, name := range s.Entries() {
+			if keys, err := s.Entry(name); err == nil {
+				walk(s.Name+"."+name, keys)
+			}
+		}
 	}
 	return all
 }

@@ -80,6 +80,9 @@ func (n node) why() string {
 	if t := n.GetLedger().GetTrouble(); t != "" && !strings.Contains(n.GetClosed(), t) {
 		parts = append(parts, t)
 	}
+	if u := n.GetLedger().GetUnwell(); u != "" && !strings.Contains(n.GetClosed(), u) {
+		parts = append(parts, "not well, and open: checks fail on too many machines like it: "+u)
+	}
 	if lost := len(n.GetLedger().GetWithdrawnGpus()); lost > 0 {
 		parts = append(parts, fmt.Sprintf("%d of its GPUs withdrawn", lost))
 	}

@@ -1,0 +1,254 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/yi-json/synapse/cmd/internal/doctor"
+	"github.com/yi-json/synapse/cmd/internal/settings"
+	"github.com/yi-json/synapse/cmd/internal/spelling"
+	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/runtime/gpu"
+	"github.com/yi-json/synapse/runtime/health"
+	"github.com/yi-json/synapse/runtime/hook"
+)
+
+// This file owns the section `health` of the machine's file: which checks there are, and what each looks at.
+
+// The checks that need no program, with the keys that each goes by beside timeout and when.
+var builtIn = map[string][]string{
+	"gpus": nil, "disk": {"path", "least"}, "memory": {"least"}, "mount": {"path"}, "clock": {"most"}, "ports": {"cards"},
+}
+
+// occasionWords are the words of `when`, in the order of their bits.
+var occasionWords = []string{"join", "prepare", "failure"}
+
+const (
+	maxChecks    = 32
+	maxCheckTime = 10 * time.Minute
+)
+
+// checkSettings are one entry of the section.
+type checkSettings struct {
+	name, check string
+	command     []string
+	timeout     time.Duration
+	when        health.Occasion
+	path        string
+	least       int64
+	most        time.Duration
+	cards       []string
+	set         []string // the keys that were given
+}
+
+// healthSection is the section, into what it fills.
+func healthSection(to *[]*checkSettings) settings.Section {
+	return settings.Section{
+		Name: "health",
+		Entries: func() (names []string) {
+			for _, c := range *to {
+				names = append(names, c.name)
+			}
+			return names
+		},
+		Entry: func(name string) ([]settings.Key, error) {
+			if i := slices.IndexFunc(*to, func(c *checkSettings) bool { return c.name == name }); i >= 0 {
+				return (*to)[i].keys(), nil
+			}
+			if name == "" || len(name) > 63 || strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789-") != "" {
+				return nil, errors.New("is no name of a check: small letters, digits and dashes, at most 63")
+			}
+			if len(*to) == maxChecks {
+				return nil, fmt.Errorf("is one check more than the %d that a machine may have", maxChecks)
+			}
+			c := &checkSettings{name: name, timeout: 30 * time.Second, when: health.Join | health.Failure,
+				most: 5 * time.Second}
+			*to = append(*to, c)
+			return c.keys(), nil
+		},
+		Check: func(name string) error {
+			i := slices.IndexFunc(*to, func(c *checkSettings) bool { return c.name == name })
+			return (*to)[i].valid()
+		},
+	}
+}
+
+// keys are those of one check.
+func (c *checkSettings) keys() []settings.Key {
+	given := func(name string) { c.set = append(c.set, name) }
+	text := func(name string, to *string, good func(string) error) settings.Key {
+		return settings.Key{Name: name, Get: func() string { return *to }, Set: func(text string) error {
+			given(name)
+			*to = text
+			return good(text)
+		}}
+	}
+	list := func(name string, to *[]string) settings.Key {
+		shown := func() string { return settings.ListText(*to) }
+		return settings.Key{Name: name, Get: shown, List: func(texts []string) error {
+			given(name)
+			*to = texts
+			return nil
+		}}
+	}
+	span := func(name string, to *time.Duration) settings.Key {
+		return settings.Key{Name: name, Get: func() string { return to.String() }, Set: func(text string) (err error) {
+			given(name)
+			if *to, err = time.ParseDuration(text); err != nil || *to < time.Millisecond || *to > maxCheckTime {
+				return fmt.Errorf("is not a span of time up to %s, as 20s", maxCheckTime)
+			}
+			return nil
+		}}
+	}
+	return []settings.Key{
+		text("check", &c.check, func(text string) error {
+			if _, ok := builtIn[text]; !ok {
+				return errors.New("is not a check; " + spelling.Meant(text, builtInNames()))
+			}
+			return nil
+		}),
+		list("command", &c.command), span("timeout", &c.timeout),
+		{Name: "when", Get: func() string { return settings.ListText(wordsOf(c.when)) }, List: c.setWhen},
+		text("path", &c.path, func(text string) error {
+			if !filepath.IsAbs(text) {
+				return errors.New("is not a whole path, from / on")
+			}
+			return nil
+		}),
+		{Name: "least", Get: func() string { return fmt.Sprint(c.least) }, Set: func(text string) (err error) {
+			given("least")
+			c.least, err = parseBytes(text)
+			return err
+		}},
+		span("most", &c.most), list("cards", &c.cards),
+	}
+}
+
+// setWhen takes the occasions.
+func (c *checkSettings) setWhen(words []string) error {
+	c.when = 0
+	for _, word := range words {
+		i := slices.Index(occasionWords, word)
+		if i < 0 {
+			return fmt.Errorf("%q is not an occasion; %s", word, spelling.Meant(word, occasionWords))
+		}
+		c.when |= 1 << i
+	}
+	return nil
+}
+
+func builtInNames() (all []string) {
+	for name := range builtIn { //order: sorted below
+		all = append(all, name)
+	}
+	slices.Sort(all)
+	return all
+}
+
+func wordsOf(when health.Occasion) (words []string) {
+	for i, word := range occasionWords {
+		if when&(1<<i) != 0 {
+			words = append(words, word)
+		}
+	}
+	return words
+}
+
+// valid refuses a check that looks at nothing, or at two things. A program that others could change is refused here, so
+// that the agent does not start rather than runs what somebody else wrote.
+func (c *checkSettings) valid() error {
+	if (c.check == "") == (len(c.command) == 0) {
+		return fmt.Errorf("needs one of command and check (%s)", strings.Join(builtInNames(), ", "))
+	}
+	if c.check == "" {
+		for _, key := range c.set {
+			if slices.Contains([]string{"path", "least", "most", "cards"}, key) {
+				return fmt.Errorf("%s goes with a check of this program's own; a command has its arguments", key)
+			}
+		}
+		return hook.Program{Command: c.command}.Check()
+	}
+	goesBy := builtIn[c.check]
+	for _, key := range c.set {
+		if key != "check" && key != "timeout" && !slices.Contains(goesBy, key) {
+			return fmt.Errorf("check: %s does not go by %s", c.check, key)
+		}
+	}
+	for _, key := range []string{"path", "least"} {
+		if slices.Contains(goesBy, key) && !slices.Contains(c.set, key) {
+			return fmt.Errorf("check: %s needs %s", c.check, key)
+		}
+	}
+	return nil
+}
+
+// newHealth makes what runs the checks that the settings name.
+func (o *options) newHealth(gpus *devices, tell func(*messages.MachineHealth)) (*health.Runner, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	of := health.Options{Tell: tell}
+	for _, c := range o.health {
+		of.Checks = append(of.Checks, health.Check{Name: c.name, When: c.when, Look: o.lookOf(c, self, gpus)})
+	}
+	return health.New(of), nil
+}
+
+// lookOf is what a check does.
+func (o *options) lookOf(c *checkSettings, self string, gpus *devices) func(context.Context) (<-chan struct{}, error) {
+	within := func(look func(context.Context) (<-chan struct{}, error)) func(context.Context) (<-chan struct{}, error) {
+		return func(ctx context.Context) (<-chan struct{}, error) {
+			ctx, cancel := context.WithTimeout(ctx, c.timeout)
+			defer cancel()
+			return look(ctx)
+		}
+	}
+	switch c.check {
+	case "gpus":
+		return within(gpus.examine(c.timeout))
+	case "disk":
+		return health.Disk(self, c.path, c.least, c.timeout)
+	case "memory":
+		return health.Memory("/", c.least)
+	case "mount":
+		return health.Mounted(self, c.path, c.timeout)
+	case "clock":
+		return within(health.Clock(c.most, func(ctx context.Context) (time.Duration, error) {
+			return o.clockOff(ctx)
+		}))
+	case "ports":
+		return health.Ports("/", c.cards)
+	}
+	return hook.Program{Command: c.command, Timeout: c.timeout}.Run
+}
+
+// examine looks at NVIDIA's devices, which should be those that were announced. It has a finder of its own: the watch
+// asks the same program at the same time.
+func (d *devices) examine(limit time.Duration) func(context.Context) (<-chan struct{}, error) {
+	var ids []string
+	for _, f := range d.found.Devices {
+		if !f.Gpu.Declared {
+			ids = append(ids, f.Gpu.Id)
+		}
+	}
+	finder := gpu.New(gpu.Options{Timeout: limit})
+	return func(ctx context.Context) (<-chan struct{}, error) { return nil, finder.Examine(ctx, ids) }
+}
+
+// clockOff asks the schedulers, one after the other, until one says what time it is.
+func (o *options) clockOff(ctx context.Context) (off time.Duration, err error) {
+	config, _ := newExaminer(o).certificate()
+	for _, at := range o.join {
+		if off, err = doctor.Offset(ctx, at, config, time.Now); err == nil {
+			return off, nil
+		}
+	}
+	return 0, fmt.Errorf("no scheduler says what time it is: %w", err)
+}

@@ -1,0 +1,164 @@
+package health
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/yi-json/synapse/messages"
+)
+
+// TestMain lets this test's binary be the process that looks at file systems.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == SubCommand {
+		os.Exit(Main(os.Args[2:]))
+	}
+	os.Exit(m.Run())
+}
+
+const soon = 30 * time.Second
+
+// told is the next of what a Runner tells.
+func told(t *testing.T, of <-chan *messages.MachineHealth) *messages.MachineHealth {
+	t.Helper()
+	select {
+	case h := <-of:
+		return h
+	case <-time.After(soon):
+		t.Fatal("nothing is told")
+		return nil
+	}
+}
+
+// TestRunner: the checks of the start come first, one that fails closes the machine in its words and is repeated by
+// itself, and the same check puts it back. What hangs keeps no other occasion waiting.
+func TestRunner(t *testing.T) {
+	var ails atomic.Bool
+	ails.Store(true)
+	hangs := make(chan struct{})
+	all := make(chan *messages.MachineHealth, 16)
+	r := New(Options{
+		Again: time.Millisecond,
+		Tell:  func(h *messages.MachineHealth) { all <- h },
+		Checks: []Check{
+			{Name: "fabric", When: Join | Prepare, Look: func(context.Context) (<-chan struct{}, error) {
+				if ails.Load() {
+					return nil, errors.New("a port is down")
+				}
+				return nil, nil
+			}},
+			{Name: "slow", When: Failure, Look: func(ctx context.Context) (<-chan struct{}, error) {
+				select {
+				case <-hangs:
+				case <-ctx.Done():
+				}
+				return nil, nil
+			}},
+		},
+	})
+	defer r.Close()
+	r.Show(func(h *messages.MachineHealth) {
+		if !h.Pending || !h.BeforeWork || !h.AfterFailure || h.Unwell != "" {
+			t.Errorf("before anything was checked: %v", h)
+		}
+	})
+	r.Begin()
+	if h := told(t, all); h.Unwell != "fabric: a port is down" {
+		t.Fatalf("%v", h)
+	}
+	failure := make(chan bool, 1)
+	go r.Run(Failure, func(*messages.MachineHealth) { failure <- true })
+	work := make(chan *messages.MachineHealth, 1)
+	r.Run(Prepare, func(h *messages.MachineHealth) { work <- h })
+	if h := told(t, work); h.Unwell == "" || h.Pending {
+		t.Errorf("before work: %v", h)
+	}
+	ails.Store(false)
+	for h := told(t, all); h.Unwell != ""; h = told(t, all) {
+	}
+	select {
+	case <-failure:
+		t.Error("it did not hang")
+	default:
+	}
+	close(hangs)
+	<-failure
+}
+
+// TestStuck: no second run of a check is begun while one hangs that cannot be killed.
+func TestStuck(t *testing.T) {
+	gone, runs := make(chan struct{}), 0
+	r := New(Options{Again: time.Hour, Tell: func(*messages.MachineHealth) {}, Checks: []Check{
+		{Name: "disk", When: Prepare, Look: func(context.Context) (<-chan struct{}, error) {
+			if runs++; runs == 1 {
+				return gone, errors.New("it did not end")
+			}
+			return nil, nil
+		}},
+	}})
+	defer r.Close()
+	r.Begin()
+	look := func() (unwell string) {
+		r.Run(Prepare, func(h *messages.MachineHealth) { unwell = h.Unwell })
+		return unwell
+	}
+	for _, want := range []string{"disk: it did not end", "disk: an earlier run of it hangs, and cannot be killed"} {
+		if got := look(); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+	close(gone)
+	if got := look(); got != "" || runs != 2 {
+		t.Errorf("%q after %d runs", got, runs)
+	}
+}
+
+// TestBuiltIn: each check meets its planted fault, and says nothing of a machine that is well.
+func TestBuiltIn(t *testing.T) {
+	root, self := t.TempDir(), os.Args[0]
+	put := func(path, text string) {
+		path = filepath.Join(root, path)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	put("proc/meminfo", "MemTotal:       1048576 kB\nMemFree: 5 kB\n")
+	put("sys/class/infiniband/mlx5_0/ports/1/state", "4: ACTIVE\n")
+	put("sys/class/infiniband/mlx5_1/ports/1/state", "1: DOWN\n")
+	clock := func(off time.Duration) func(context.Context) (<-chan struct{}, error) {
+		return Clock(5*time.Second, func(context.Context) (time.Duration, error) { return off, nil })
+	}
+	for name, c := range map[string]struct {
+		look func(context.Context) (<-chan struct{}, error)
+		want string
+	}{
+		"memory":          {Memory(root, 1<<30), ""},
+		"too few modules": {Memory(root, 2<<30), "it has 1024 MiB of memory, and 2048 are wanted"},
+		"no memory":       {Memory(t.TempDir(), 1), "no such file"},
+		"clock":           {clock(-4 * time.Second), ""},
+		"clock behind":    {clock(-6 * time.Second), "the clock is -6s from the scheduler's, and 5s are allowed"},
+		"port":            {Ports(root, []string{"mlx5_0"}), ""},
+		"port down":       {Ports(root, nil), "port 1 of mlx5_1 is 1: DOWN"},
+		"card lost":       {Ports(root, []string{"mlx5_2"}), "mlx5_2 is not there"},
+		"no card":         {Ports(t.TempDir(), nil), "there is no InfiniBand card"},
+		"mount":           {Mounted(self, "/proc", soon), ""},
+		"mount lost":      {Mounted(self, root, soon), "exit status 1: nothing is mounted at " + root},
+		"disk":            {Disk(self, root, 1, soon), ""},
+		"disk full":       {Disk(self, root, 1<<60, soon), "MiB free, and 1099511627776 are wanted"},
+		"disk lost":       {Disk(self, root+"/nosuch", 1, soon), "no such file"},
+		"disk read-only":  {Disk(self, "/proc", 0, soon), "exit status 1"},
+	} {
+		gone, err := c.look(context.Background())
+		if gone != nil || c.want == "" != (err == nil) || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v, want %q", name, err, c.want)
+		}
+	}
+}

@@ -1,0 +1,153 @@
+// Package hook runs programs of a machine's owner beside its tasks: checks of the machine's health, and what is to be
+// done before and after a job. It runs only files that nobody but root, or the agent's own user, can have written. A
+// program that hangs is killed when its time is over, with all that it started; one that cannot even be killed is given
+// up, and nobody waits for it.
+package hook
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/yi-json/synapse/messages"
+)
+
+// maxWords bounds what is kept of what a program says: enough for the sentence that tells people what is wrong.
+const maxWords = 1000
+
+// patience is how long after its time a program may take to die, and to let go of its output.
+const patience = 2 * time.Second
+
+// ErrHangs is of a program that did not end in its time.
+var ErrHangs = errors.New("it did not end in its time")
+
+// Program is one that belongs to the machine's owner.
+type Program struct {
+	Command []string
+	Env     []string // all of it; nil: the agent's own
+	Timeout time.Duration
+	// Own: it is the program that runs this, which whoever started it has chosen.
+	Own bool
+}
+
+// Check refuses a program that somebody else could have written, or could put another in the place of.
+func (p Program) Check() error {
+	_, err := p.path()
+	return err
+}
+
+// path is the file that is run, without links.
+func (p Program) path() (string, error) {
+	if len(p.Command) == 0 || p.Command[0] == "" {
+		return "", errors.New("names no program")
+	}
+	if !filepath.IsAbs(p.Command[0]) {
+		return "", fmt.Errorf("%s: give the whole path, from / on", p.Command[0])
+	}
+	path, err := filepath.EvalSymlinks(p.Command[0])
+	if err != nil {
+		return "", err
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		return "", err
+	}
+	if !info.Mode().IsRegular() || info.Mode().Perm()&0o111 == 0 {
+		return "", fmt.Errorf("%s is not a program: chmod +x it", path)
+	}
+	for at := path; ; at = filepath.Dir(at) {
+		if err := own(at); err != nil {
+			return "", err
+		}
+		if at == filepath.Dir(at) {
+			return path, nil
+		}
+	}
+}
+
+// own refuses what others can write to. In a folder like /tmp others may write, but not replace what is root's.
+func own(path string) error {
+	info, err := os.Stat(path)
+	if err != nil {
+		return err
+	}
+	owner := info.Sys().(*syscall.Stat_t).Uid
+	switch {
+	case owner != 0 && int(owner) != os.Geteuid():
+		return fmt.Errorf("%s belongs to user %d, who could change what is run as root here; chown it to root", path, owner)
+	case info.Mode().Perm()&0o022 != 0 && (!info.IsDir() || info.Mode()&os.ModeSticky == 0):
+		return fmt.Errorf("%s can be written to by others; chmod go-w it", path)
+	}
+	return nil
+}
+
+// Run runs the program to its end, and returns why it failed: its exit code and what it said. A program that was given
+// up may go on; gone is closed when it has ended after all, and is nil where nothing was given up.
+func (p Program) Run(ctx context.Context) (gone <-chan struct{}, err error) {
+	path, err := p.Command[0], error(nil)
+	if !p.Own {
+		path, err = p.path()
+	}
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, p.Timeout)
+	defer cancel()
+	said := &words{}
+	run := exec.Command(path, p.Command[1:]...)
+	run.Env, run.Dir, run.Stdout, run.Stderr = p.Env, "/", said, said
+	run.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // all that it starts is killed with it
+	run.WaitDelay = patience                             // what it left behind may hold its output open
+	if err := run.Start(); err != nil {
+		return nil, err
+	}
+	ended := make(chan struct{})
+	var failed error
+	go func() {
+		failed = run.Wait()
+		_ = syscall.Kill(-run.Process.Pid, syscall.SIGKILL) // nothing of it outlives it
+		close(ended)
+	}()
+	select {
+	case <-ended:
+		return nil, said.failure(failed)
+	case <-ctx.Done():
+	}
+	_ = syscall.Kill(-run.Process.Pid, syscall.SIGKILL) // it is not reaped before it has ended: the number is its own
+	select {
+	case <-ended:
+	case <-time.After(2 * patience):
+		gone = ended
+	}
+	return gone, fmt.Errorf("%w (%s), and was killed", ErrHangs, p.Timeout)
+}
+
+// words keep the beginning of what a program says.
+type words struct{ text []byte }
+
+func (w *words) Write(text []byte) (int, error) {
+	w.text = append(w.text, text[:min(len(text), maxWords-len(w.text))]...)
+	return len(text), nil
+}
+
+// failure is how a program ended, in its own words where it has some.
+func (w *words) failure(err error) error {
+	exit := &exec.ExitError{}
+	if errors.Is(err, exec.ErrWaitDelay) { // it ended well, and left something behind
+		return nil
+	}
+	if !errors.As(err, &exit) {
+		return err
+	}
+	text := messages.AsText(strings.Join(strings.Fields(string(w.text)), " "))
+	if text == "" {
+		text = "it said nothing"
+	}
+	return fmt.Errorf("%s: %s", exit, text)
+}
