@@ -65,7 +65,7 @@ var stepNames = map[fork.Step][2]string{ // the step, and what was being done, a
 	fork.StepPrivileges: {"no_new_privs", "set"}, fork.StepFilter: {"seccomp", "set filter"},
 	fork.StepAmbient: {"capabilities", "hand to the user"},
 	fork.StepGroups:  {"user", "groups"}, fork.StepGroup: {"user", "group"}, fork.StepUser: {"user", "uid"},
-	fork.StepStdio: {"stdio", "put in place"},
+	fork.StepStdio: {"stdio", "put in place"}, fork.StepTerminal: {"terminal", "take for the session"},
 }
 
 // explain turns what a first process has not become into what the caller is told.

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/yi-json/synapse/runtime/carapace"
+	"github.com/yi-json/synapse/runtime/carapace/fork"
 	"github.com/yi-json/synapse/test/able"
 )
 
@@ -91,6 +92,10 @@ func (d *library) Lacks(trait Trait) string {
 		return d.lacking["pids limit"]
 	case Devices:
 		return d.lacking["devices"]
+	case Further:
+		if fork.Way == "reexec" {
+			return fork.ErrCannotJoin.Error()
+		}
 	}
 	return d.lacking["mounts"]
 }

@@ -48,6 +48,28 @@ type Running interface {
 	Kill() error
 }
 
+// Errand is a further process of a task.
+type Errand struct {
+	Command  []string
+	Env      []string
+	Terminal bool
+	// The streams of one without a terminal.
+	Stdin, Stdout, Stderr *os.File
+}
+
+// Another is a further process that runs.
+type Another interface {
+	Near() *os.File // the near end of its terminal; nil: it has none
+	Wait() int      // for its end, which it answers as a shell does
+	Signal(syscall.Signal) error
+	HangUp()
+}
+
+// Joinable is a task in which further processes can be run.
+type Joinable interface {
+	Further(Errand) (Another, error)
+}
+
 // Trait is something that not every driver, or not every machine, can do.
 type Trait string
 
@@ -70,6 +92,7 @@ const (
 	Users      Trait = "users other than root"
 	OwnDev     Trait = "a /dev of its own"
 	Links      Trait = "mount targets by way of an image's links"
+	Further    Trait = "further processes"
 )
 
 // Driver runs tasks.

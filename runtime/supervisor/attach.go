@@ -114,7 +114,7 @@ func Attach(dir string, patience time.Duration) (*Link, error) {
 		if !alive {
 			return nil, ErrDead
 		}
-		conn, err := connect(dir)
+		conn, err := connect(dir, controlFile)
 		if err == nil {
 			l := &Link{dir: dir, conn: conn}
 			if err := l.showKey(); err != nil {
@@ -142,7 +142,7 @@ func (l *Link) showKey() error {
 
 // connect goes through a descriptor of the directory: a socket's address is too
 // short for many a path.
-func connect(dir string) (*os.File, error) {
+func connect(dir, name string) (*os.File, error) {
 	d, err := os.Open(dir)
 	if err != nil {
 		return nil, err
@@ -152,7 +152,7 @@ func connect(dir string) (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	address := &unix.SockaddrUnix{Name: "/proc/self/fd/" + strconv.Itoa(int(d.Fd())) + "/" + controlFile}
+	address := &unix.SockaddrUnix{Name: "/proc/self/fd/" + strconv.Itoa(int(d.Fd())) + "/" + name}
 	if err := unix.Connect(fd, address); err != nil {
 		unix.Close(fd)
 		return nil, err

@@ -127,7 +127,7 @@ func TestKey(t *testing.T) {
 	for _, words := range [][]string{
 		{"stop 9 0"}, {"key 1 2", "stop 9 0"}, {"key", "stop 9 0"}, {"stop 9 0", "stop 9 0"},
 	} {
-		conn, err := connect(r.dir)
+		conn, err := connect(r.dir, controlFile)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -21,6 +21,8 @@ type Container struct {
 	Spec     carapace.Spec    `json:"spec"`
 	StateDir string           `json:"state_dir"`
 	Cgroups  carapace.Cgroups `json:"cgroups"`
+	// Alone is why no further process can be run in it; empty: one can.
+	Alone string `json:"alone,omitempty"`
 }
 
 // contained is such a task.
@@ -95,6 +97,24 @@ func (c *contained) becomeRunning(container *carapace.Container) {
 	if c.killed.Load() {
 		_ = container.Kill()
 	}
+}
+
+// further runs a process in the container.
+func (c *contained) further(errand carapace.Errand) (further, error) {
+	c.mu.Lock()
+	container := c.container
+	c.mu.Unlock()
+	switch {
+	case c.k.spec.Container.Alone != "":
+		return nil, errors.New(c.k.spec.Container.Alone)
+	case container == nil:
+		return nil, errNotRunning
+	}
+	f, err := container.Further(errand)
+	if err != nil {
+		return nil, err
+	}
+	return f, nil
 }
 
 // signal reaches the command alone. One that comes before it runs waits for it.

@@ -54,7 +54,7 @@ func openControl(key Key) *control {
 		fmt.Fprintln(os.Stderr, "supervisor: control socket:", err)
 		return c
 	}
-	go c.accept(listener)
+	go accept(listener, c.greet)
 	return c
 }
 
@@ -76,14 +76,15 @@ func listen(name string) (*os.File, error) {
 		unix.Close(fd)
 		return nil, err
 	}
-	if err := unix.Listen(fd, 8); err != nil {
+	if err := unix.Listen(fd, maxErrands); err != nil {
 		unix.Close(fd)
 		return nil, err
 	}
 	return adoptSocket(fd)
 }
 
-func (c *control) accept(listener *os.File) {
+// accept hands on each connection that somebody makes.
+func accept(listener *os.File, take func(*os.File)) {
 	raw, err := listener.SyscallConn()
 	if err != nil {
 		return
@@ -101,30 +102,37 @@ func (c *control) accept(listener *os.File) {
 		if fd < 0 {
 			continue
 		}
-		conn, err := adoptSocket(fd)
-		switch {
-		case err != nil:
-		case c.key == Key{}:
-			c.add(conn)
-		default:
-			go c.admit(conn)
+		if conn, err := adoptSocket(fd); err == nil {
+			take(conn)
 		}
 	}
 }
 
-// admit takes a connection that shows the key. Another process that finds the socket, a task of the same user for
-// example, is told nothing and cannot command anything.
-func (c *control) admit(conn *os.File) {
+func (c *control) greet(conn *os.File) {
+	if c.key == (Key{}) {
+		c.add(conn)
+		return
+	}
+	go func() {
+		if c.key.isShown(conn) {
+			c.add(conn)
+		}
+	}()
+}
+
+// isShown takes a connection that shows the key, and closes any other. Another process that finds the socket, a task of
+// the same user for example, is told nothing and cannot command anything.
+func (key Key) isShown(conn *os.File) bool {
 	buffer := make([]byte, 256)
 	_ = conn.SetReadDeadline(time.Now().Add(keyPatience))
 	n, err := conn.Read(buffer)
 	word, ok := parseCommand(string(buffer[:max(n, 0)]))
-	if err != nil || !ok || word.verb != "key" || (Key{word.first, word.second}) != c.key {
+	if err != nil || !ok || word.verb != "key" || (Key{word.first, word.second}) != key {
 		conn.Close()
-		return
+		return false
 	}
 	_ = conn.SetReadDeadline(time.Time{})
-	c.add(conn)
+	return true
 }
 
 // add begins a conversation. The present state goes out before any later one can.

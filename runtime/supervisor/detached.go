@@ -259,6 +259,11 @@ func (d *detached) signal(sig unix.Signal) {
 	d.send(sig)
 }
 
+// further is not to be had: the program that made the container would have to be executed for it again.
+func (d *detached) further(carapace.Errand) (further, error) {
+	return nil, errors.New("the driver oci runs no further process in a task; the driver carapace does")
+}
+
 // send does not ask whose child the leader is: some programs have one of theirs in between, which may outlive them.
 func (d *detached) send(sig unix.Signal) {
 	if d.end == nil {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/yi-json/synapse/clock"
 	"github.com/yi-json/synapse/clock/backoff"
+	"github.com/yi-json/synapse/runtime/carapace"
 )
 
 // This file owns the supervisor's life: one command, from its start until
@@ -52,6 +53,8 @@ type charge interface {
 	killRound()
 	// verdict is how it ended, once allGone is closed.
 	verdict() *Exit
+	// further runs a further process of the task, which ends with it. It is called beside the loop, and may take long.
+	further(carapace.Errand) (further, error)
 }
 
 // keeper is a supervisor at work.
@@ -62,6 +65,7 @@ type keeper struct {
 	logs    [2]*logWriter
 	drained chan struct{} // closed when both logs have ended
 	control *control
+	errands errands
 
 	began   chan int      // the command runs, as this process
 	ended   chan struct{} // it has ended by itself; what is left of it is to follow
@@ -113,6 +117,7 @@ func (k *keeper) run() *Exit {
 	if exit := k.start(); exit != nil {
 		return exit
 	}
+	k.hearErrands()
 	for {
 		var wake <-chan time.Time
 		if d := k.due(); d > 0 {
@@ -124,6 +129,7 @@ func (k *keeper) run() *Exit {
 		case pid := <-k.began:
 			k.becomeStarted(pid)
 		case <-k.ended:
+			k.errands.end()
 			k.killing, k.roundAt = true, time.Now().Add(leftoverPatience)
 		case <-k.allGone:
 			return k.finish()
@@ -289,6 +295,7 @@ func (k *keeper) stop(sig int, grace time.Duration) {
 
 // kill ends the grace.
 func (k *keeper) kill() {
+	k.errands.end()
 	k.killing = true
 	if k.killedAt.IsZero() {
 		k.killedAt = time.Now()
@@ -311,6 +318,7 @@ func (k *keeper) finish() *Exit {
 		k.becomeStarted(pid)
 	default:
 	}
+	k.errands.settle()
 	k.closeLogs()
 	exit := k.charge.verdict()
 	exit.ByItself = !k.told
@@ -339,6 +347,7 @@ func (k *keeper) keep(exit *Exit) {
 		time.Sleep(recordAgain)
 	}
 	_ = os.Remove(controlFile)
+	_ = os.Remove(errandFile)
 	text, err := json.Marshal(exit)
 	if err == nil {
 		k.control.say("gone " + string(text))

@@ -7,6 +7,7 @@ import (
 	"runtime"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -21,6 +22,11 @@ type plain struct {
 	pid    int
 	death  chan death // has one, once the command has ended
 	traced chan stop  // to the thread that forked the command
+	forks  chan func()
+
+	mu     sync.Mutex
+	others map[int]*spawned // further processes
+	sealed bool             // nothing more is run: all have gone
 }
 
 // death is how the command itself ended.
@@ -54,7 +60,9 @@ func (s stop) letGo() {
 }
 
 func newPlain(k *keeper) *plain {
-	return &plain{k: k, death: make(chan death, 1), traced: make(chan stop)}
+	return &plain{
+		k: k, death: make(chan death, 1), traced: make(chan stop), forks: make(chan func()), others: map[int]*spawned{},
+	}
 }
 
 func (p *plain) start() *Exit {
@@ -88,6 +96,8 @@ func (p *plain) spawnApart() *Exit {
 			select {
 			case s := <-p.traced:
 				s.letGo()
+			case fork := <-p.forks:
+				fork()
 			case <-p.k.allGone:
 				return
 			}
@@ -108,10 +118,13 @@ func (p *plain) reap() {
 		switch {
 		case errors.Is(err, syscall.EINTR):
 		case err != nil:
-			close(p.k.allGone)
-			return
+			if p.seal() {
+				close(p.k.allGone)
+				return
+			}
 		case status.Stopped():
 			p.traced <- stop{pid, status.StopSignal()}
+		case p.conclude(pid, status):
 		case pid == p.pid && (status.Exited() || status.Signaled()):
 			p.death <- death{status: status, peak: usage.Maxrss << 10}
 			p.k.ended <- struct{}{}

@@ -84,6 +84,7 @@ func (d *Driver) Command(t *launcher.Task, start *messages.StartTask, env []stri
 		return nil, err
 	}
 	d.wrap(&spec.Container.Spec)
+	spec.Container.Alone = "the driver upstream runs no further process in a task; the driver carapace does"
 	return spec, nil
 }
 

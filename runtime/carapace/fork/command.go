@@ -205,7 +205,23 @@ func takePlace(n *nest) bool {
 	if _, _, errno := syscall.RawSyscall6(unix.SYS_CHDIR, n.plan.workdir, 0, 0, 0, 0, 0); errno != 0 {
 		return failed(n, StepWorkdir, 0, errno)
 	}
-	return takeStdio(n)
+	return takeStdio(n) && takeTerminal(n)
+}
+
+// takeTerminal makes stdin the terminal of this process's session.
+//
+//go:nosplit
+//go:noinline
+//go:norace
+//go:nocheckptr
+func takeTerminal(n *nest) bool {
+	if !n.plan.terminal {
+		return true
+	}
+	if _, _, errno := syscall.RawSyscall6(unix.SYS_IOCTL, 0, unix.TIOCSCTTY, 0, 0, 0, 0); errno != 0 {
+		return failed(n, StepTerminal, 0, errno)
+	}
+	return true
 }
 
 // takeStdio puts the three streams in their places, and has everything else closed by the exec.

@@ -36,6 +36,9 @@ type Order struct {
 	IDs *Space
 	// NoInit has the process become the command itself.
 	NoInit bool
+	// Joined is a process of a container that is there: the thread has gone into it, and comes home once the process is
+	// started. It is the command itself, as with NoInit, and the container's cgroup namespace is one that it is in.
+	Joined bool
 	// Rootless is a starter without the machine's rights: nothing is kept from the task then that it could not have
 	// anyway.
 	Rootless bool
@@ -61,6 +64,10 @@ type Process struct {
 	usage  unix.Rusage
 }
 
+// ErrCannotJoin is a build whose processes begin by an exec (reexec.go): a program that is executed once more is of
+// several threads, and those the kernel lets into no user namespace.
+var ErrCannotJoin = errors.New("this build cannot join a container: it was not tested with this version of Go")
+
 // Failure is what a process could not do.
 type Failure struct {
 	Step  Step
@@ -78,7 +85,8 @@ type Death struct {
 
 func (d *Death) Error() string { return fmt.Sprintf("first process ended: %v", d.Cause) }
 
-// New is a process that is still to be made: Prepare, Start, Proc, Pivoted, Run, Wait and End, in this order.
+// New is a process that is still to be made: Prepare, Start, Proc, Pivoted, Run, Wait and End, in this order. One that
+// joins a container has no Proc and no Pivoted.
 func New() *Process { return &Process{socket: -1, theirs: -1} }
 
 // Prepare opens all that it is to have.
@@ -96,8 +104,10 @@ func (p *Process) Prepare(order Order) error {
 		return err
 	}
 	n := p.nest
+	p.order.NoInit = p.order.NoInit || p.order.Joined
 	n.socket, n.noInit, n.hidden, n.traced = uintptr(p.theirs), p.order.NoInit, !p.order.Rootless, !p.order.Rootless
-	n.ownCgroups = len(p.order.Joins) > 0 || p.order.Leaf > 0
+	n.joined = p.order.Joined
+	n.ownCgroups = !n.joined && (len(p.order.Joins) > 0 || p.order.Leaf > 0)
 	for place, fd := range p.order.Stdio {
 		if fd < 3 && fd != uintptr(place) { // Else it would be overwritten on its way to its place.
 			moved, err := unix.FcntlInt(fd, unix.F_DUPFD_CLOEXEC, 3)

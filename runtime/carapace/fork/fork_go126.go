@@ -70,6 +70,9 @@ func (p *Process) ready() error {
 	}
 	n.clone.exitSignal, n.cloneCommand.exitSignal = uint64(unix.SIGCHLD), uint64(unix.SIGCHLD)
 	n.clone.flags, n.cloneCommand.flags = unix.CLONE_NEWPID, unix.CLONE_VFORK
+	if n.joined {
+		n.clone.flags = 0 // the thread has chosen whose namespace its children are in
+	}
 	if p.order.Leaf > 0 {
 		born := &n.cloneCommand
 		if n.noInit {

@@ -37,7 +37,7 @@ const (
 //go:norace
 //go:nocheckptr
 func liveAsInit(n *nest) {
-	if !bindToStarter(n) || !handProc(n) || !moveIn(n) || !hearPlan(n) {
+	if !bindToStarter(n) || !n.joined && (!handProc(n) || !moveIn(n)) || !hearPlan(n) {
 		refuse(n)
 	}
 	if n.noInit {

@@ -51,6 +51,7 @@ type birth struct {
 	hidden     bool    // whether init is hidden from the task
 	traced     bool    // whether the command's exec is looked at
 	noInit     bool
+	joined     bool // whether it comes into a container that is there
 	ownCgroups bool // whether the command's cgroups are the root of what it sees
 }
 

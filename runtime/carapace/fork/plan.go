@@ -17,6 +17,7 @@ type Plan struct {
 	Args, Env     []string
 	User          *User // nil: that of its starter
 	Gains         bool  // rights by set-user-id programs, which come with its image
+	Terminal      bool  // its stdin is a terminal, which becomes that of its session
 	// Bound and Ambient have bits of capabilities: to be kept in the bounding set, and to be handed to a user.
 	Bound, Ambient uint64
 	Filter         []unix.SockFilter
@@ -48,6 +49,7 @@ type laidPlan struct {
 	path, argv, env, workdir uintptr
 
 	changesUser, gains bool
+	terminal           bool
 	uid, gid           uintptr
 	groups, groupsN    uintptr
 
@@ -98,7 +100,7 @@ func (l *laying) texts(texts []string) uintptr {
 func (p *Plan) lay() ([]byte, error) {
 	var l laying
 	laid := laidPlan{path: l.text(p.Path), workdir: l.text(p.Workdir), argv: l.texts(p.Args), env: l.texts(p.Env),
-		gains: p.Gains, bound: p.Bound, ambient: p.Ambient}
+		gains: p.Gains, terminal: p.Terminal, bound: p.Bound, ambient: p.Ambient}
 	if laid.changesUser = p.User != nil; laid.changesUser {
 		laid.uid, laid.gid = uintptr(p.User.UID), uintptr(p.User.GID)
 		if laid.groupsN = uintptr(len(p.User.Groups)); laid.groupsN > 0 {
@@ -175,5 +177,6 @@ const (
 	StepUser
 	StepWorkdir
 	StepStdio
+	StepTerminal
 	StepExec
 )

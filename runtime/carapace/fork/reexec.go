@@ -157,6 +157,9 @@ func dropInherited() {
 // ready has v2's cgroup joined as those of v1 are.
 func (p *Process) ready() error {
 	n := p.nest
+	if n.joined {
+		return ErrCannotJoin
+	}
 	joins := p.order.Joins
 	if p.order.Leaf > 0 {
 		processes, err := unix.Openat(p.order.Leaf, "cgroup.procs", unix.O_WRONLY|unix.O_CLOEXEC, 0)

@@ -1,0 +1,280 @@
+//go:build linux
+
+// Further processes of a task: inside as the task is, with ends of their own, and never a reason for the task's.
+package conformance
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+var furtherCases = []testCase{
+	{"a further process is inside as the task is", []Trait{Further}, furtherIsInside},
+	{"a further process ends with its own code", []Trait{Further}, furtherCodes},
+	{"a further process has its own streams, each closed alone", []Trait{Further}, furtherStreams},
+	{"a further process has a terminal", []Trait{Further}, furtherTerminal},
+	{"a further process ends with the task, whose end is exact", []Trait{Further}, furtherEndsWithTask},
+	{"a further process is signalled, and hung up on", []Trait{Further}, furtherHungUp},
+	{"further processes leave nothing", []Trait{Further}, furtherLeavesNothing},
+}
+
+// further begins one in a task.
+func (s *suite) further(running Running, errand Errand) Another {
+	s.Helper()
+	another, err := running.(Joinable).Further(errand)
+	if err != nil {
+		s.Fatalf("run %q: %v", errand.Command, err)
+	}
+	return another
+}
+
+// furtherly runs a script in a task to its end, with something on its stdin.
+func (s *suite) furtherly(running Running, script, stdin string, env ...string) (string, int) {
+	s.Helper()
+	fromIn, toIn := s.pipe()
+	fromOut, toOut := s.pipe()
+	another := s.further(running, Errand{
+		Command: []string{"/bin/sh", "-c", script}, Env: env, Stdin: fromIn, Stdout: toOut, Stderr: toOut,
+	})
+	fromIn.Close()
+	toOut.Close()
+	_, _ = io.WriteString(toIn, stdin)
+	toIn.Close()
+	_ = fromOut.SetReadDeadline(time.Now().Add(limit))
+	text, err := io.ReadAll(fromOut)
+	fromOut.Close()
+	if err != nil {
+		s.Errorf("%q: %v", script, err)
+	}
+	return string(text), another.Wait()
+}
+
+func (s *suite) pipe() (reader, writer *os.File) {
+	s.Helper()
+	reader, writer, err := os.Pipe()
+	if err != nil {
+		s.Fatal(err)
+	}
+	s.Cleanup(func() { reader.Close(); writer.Close() })
+	return reader, writer
+}
+
+func furtherIsInside(s *suite) {
+	const look = `id -u; id -g; umask; pwd; ulimit -a; echo "$COLOUR"
+grep -E "Groups|Cap|NoNew|Seccomp:" /proc/self/status
+for n in mnt pid net ipc uts user cgroup; do readlink /proc/self/ns/$n; done; cat /proc/self/cgroup; ls /`
+	fromOut, toOut := s.pipe()
+	task := s.sh(look + "; echo .; exec sleep 1000")
+	task.Env, task.Stdout = []string{"COLOUR=blue"}, toOut
+	running := s.start(task)
+	toOut.Close()
+	var want strings.Builder
+	for lines := bufio.NewScanner(fromOut); lines.Scan() && lines.Text() != "."; {
+		want.WriteString(lines.Text() + "\n")
+	}
+	got, code := s.furtherly(running, look, "")
+	if got != want.String() || code != 0 {
+		s.Errorf("code %d; the task sees\n%s\na further process\n%s", code, want.String(), got)
+	}
+	if got, _ := s.furtherly(running, "echo $COLOUR $MORE", "", "COLOUR=red", "MORE=more"); got != "red more\n" {
+		s.Errorf("its own environment is %q", got)
+	}
+}
+
+func furtherCodes(s *suite) {
+	running := s.start(s.sh("exec sleep 1000"))
+	for script, want := range map[string]int{
+		"exit 0": 0, "exit 7": 7, "exit 255": 255, "kill -9 $$": 137, "kill -TERM $$": 143,
+	} {
+		if _, code := s.furtherly(running, script, ""); code != want {
+			s.Errorf("%q ended with %d", script, code)
+		}
+	}
+	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
+	if err != nil {
+		s.Fatal(err)
+	}
+	defer null.Close()
+	_, err = running.(Joinable).Further(Errand{
+		Command: []string{"/bin/nothing-here"}, Stdin: null, Stdout: null, Stderr: null,
+	})
+	if err == nil {
+		s.Error("a program that is not there was run")
+	}
+}
+
+func furtherStreams(s *suite) {
+	running := s.start(s.sh("exec sleep 1000"))
+	if got, code := s.furtherly(running, "cat; echo end", "through"); got != "throughend\n" || code != 0 {
+		s.Errorf("%q with %d", got, code)
+	}
+	big := strings.Repeat("0123456789abcdef", 1<<16) // more than a pipe holds
+	if got, _ := s.furtherly(running, "wc -c", big); strings.TrimSpace(got) != fmt.Sprint(len(big)) {
+		s.Errorf("%q of %d bytes came", got, len(big))
+	}
+}
+
+func furtherTerminal(s *suite) {
+	running := s.start(s.sh("exec sleep 1000"))
+	const script = "test -t 0 && test -t 2 && echo tty; read x; stty size; echo got $x; sleep 1000"
+	another := s.further(running, Errand{Command: []string{"/bin/sh", "-c", script}, Terminal: true})
+	near := another.Near()
+	defer near.Close()
+	lines := bufio.NewReader(near)
+	expect := func(want string) {
+		s.Helper()
+		for {
+			line, err := lines.ReadString('\n')
+			if err != nil {
+				s.Fatalf("%q did not come: %v", want, err)
+			}
+			if strings.TrimSpace(line) == want {
+				return
+			}
+		}
+	}
+	expect("tty")
+	resize(s, near, 33, 111)
+	_, _ = io.WriteString(near, "word\n")
+	expect("33 111")
+	expect("got word")
+	ended := make(chan int, 1)
+	go func() { ended <- another.Wait() }()
+	for { // A shell may lose a Ctrl-C that comes just when it begins its next command.
+		_, _ = near.Write([]byte{3})
+		select {
+		case code := <-ended:
+			if code != 128+int(syscall.SIGINT) {
+				s.Errorf("Ctrl-C ended it with %d", code)
+			}
+			return
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
+}
+
+func resize(s *suite, near *os.File, rows, columns uint16) {
+	s.Helper()
+	raw, err := near.SyscallConn()
+	if err != nil {
+		s.Fatal(err)
+	}
+	var wrong error
+	err = raw.Control(func(fd uintptr) {
+		wrong = unix.IoctlSetWinsize(int(fd), unix.TIOCSWINSZ, &unix.Winsize{Row: rows, Col: columns})
+	})
+	if err := errors.Join(err, wrong); err != nil {
+		s.Fatal(err)
+	}
+}
+
+func furtherEndsWithTask(s *suite) {
+	fromOut, toOut := s.pipe()
+	running := s.ready(s.sh("trap 'exit 33' USR1; echo ready; while :; do sleep 0.01; done"))
+	another := s.further(running, Errand{
+		Command: []string{"/bin/sh", "-c", "echo begun; exec sleep 1000"}, Stdin: fromOut, Stdout: toOut, Stderr: toOut,
+	})
+	if _, code := s.furtherly(running, "exit 9", ""); code != 9 {
+		s.Errorf("a second one ended with %d", code)
+	}
+	_, _ = io.ReadFull(fromOut, make([]byte, len("begun\n")))
+	if err := running.Signal(syscall.SIGUSR1); err != nil {
+		s.Fatal(err)
+	}
+	if exit := await(s, running); exit.Code != 33 || exit.OOM {
+		s.Errorf("the task ended with %+v", exit)
+	}
+	if code := another.Wait(); code != 128+int(syscall.SIGKILL) {
+		s.Errorf("a further process outlived its task, or ended with %d", code)
+	}
+}
+
+func furtherHungUp(s *suite) {
+	running := s.start(s.sh("exec sleep 1000"))
+	begin := func() (Another, *os.File) {
+		fromIn, _ := s.pipe()
+		fromOut, toOut := s.pipe()
+		another := s.further(running, Errand{
+			Command: []string{"/bin/sh", "-c", "sleep 1000 & echo begun; wait"}, Stdin: fromIn, Stdout: toOut, Stderr: toOut,
+		})
+		toOut.Close()
+		_, _ = io.ReadFull(fromOut, make([]byte, len("begun\n")))
+		return another, fromOut
+	}
+	another, out := begin()
+	if err := another.Signal(syscall.SIGTERM); err != nil {
+		s.Fatal(err)
+	}
+	if code := another.Wait(); code != 128+int(syscall.SIGTERM) {
+		s.Errorf("TERM ended it with %d", code)
+	}
+	out.Close()
+	another, out = begin()
+	another.HangUp()
+	_ = out.SetReadDeadline(time.Now().Add(limit))
+	if _, err := io.ReadAll(out); err != nil { // which ends when the last of its processes has
+		s.Errorf("it goes on after its terminal was hung up: %v", err)
+	}
+	if _, code := s.furtherly(running, "exit 4", ""); code != 4 {
+		s.Errorf("the next one ended with %d", code)
+	}
+}
+
+// inARow is how many further processes run one after the other, and atOnce how many beside each other.
+const inARow, atOnce = 100, 50
+
+func furtherLeavesNothing(s *suite) { s.leavesNothing(inARow) }
+
+func (s *suite) leavesNothing(inARow int) {
+	running := s.start(s.sh("exec sleep 1000"))
+	if _, code := s.furtherly(running, "exit 0", ""); code != 0 {
+		s.Fatal(code)
+	}
+	before := openFiles(s)
+	for range inARow {
+		if _, code := s.furtherly(running, "exit 5", ""); code != 5 {
+			s.Fatal(code)
+		}
+	}
+	var all sync.WaitGroup
+	for range atOnce {
+		all.Go(func() {
+			if text, code := s.furtherly(running, "cat; exit 6", "word"); code != 6 || text != "word" {
+				s.Errorf("%q, %d", text, code)
+			}
+		})
+	}
+	all.Wait()
+	if got, _ := s.furtherly(running, "ls -d /proc/[0-9]* | wc -l", ""); s.driver.Lacks(Namespaces) == "" {
+		if n := strings.TrimSpace(got); n != "4" && n != "5" { // init, the command, the shell, ls, and wc
+			s.Errorf("%s processes are in the container", n)
+		}
+	}
+	deadline := time.Now().Add(limit)
+	for openFiles(s) > before+8 { // the suite's own pipes are closed at its end, and Go keeps a few
+		if time.Now().After(deadline) {
+			s.Fatalf("%d descriptors are open, and %d were", openFiles(s), before)
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+}
+
+// openFiles counts the descriptors of this process and of the supervisors below it, and their threads.
+func openFiles(s *suite) (n int) {
+	for _, pid := range append(liveChildren(s), fmt.Sprint(os.Getpid())) {
+		files, _ := filepath.Glob("/proc/" + pid + "/fd/*")
+		threads, _ := filepath.Glob("/proc/" + pid + "/task/*")
+		n += len(files) + len(threads)
+	}
+	return n
+}

@@ -1,0 +1,91 @@
+//go:build linux
+
+// Further processes as the suite's drivers run them, and what only Carapace's containers can show.
+package conformance
+
+import (
+	"os"
+	"syscall"
+	"testing"
+
+	"github.com/yi-json/synapse/runtime/carapace"
+	"github.com/yi-json/synapse/runtime/supervisor"
+	"github.com/yi-json/synapse/test/able"
+)
+
+func (e Errand) plain() carapace.Errand {
+	return carapace.Errand{
+		Command: e.Command, Env: e.Env, Terminal: e.Terminal, Stdin: e.Stdin, Stdout: e.Stdout, Stderr: e.Stderr,
+	}
+}
+
+// Further runs one in a container of this process.
+func (c contained) Further(errand Errand) (Another, error) {
+	f, err := c.Container.Further(errand.plain())
+	if err != nil {
+		return nil, err
+	}
+	return joined{f}, nil
+}
+
+type joined struct{ *carapace.Further }
+
+func (j joined) Near() *os.File { return j.Terminal }
+func (j joined) HangUp()        { _ = j.Signal(syscall.SIGKILL) }
+func (j joined) Wait() int {
+	<-j.Done()
+	return j.Code()
+}
+
+// Further runs one through the task's supervisor, as the agent does.
+func (p *staged) Further(errand Errand) (Another, error) {
+	<-p.started
+	e, err := supervisor.Run(p.home(), errand.plain())
+	if err != nil {
+		return nil, err
+	}
+	return sent{e}, nil
+}
+
+type sent struct{ *supervisor.Errand }
+
+func (s sent) Near() *os.File                { return s.Terminal }
+func (s sent) HangUp()                       { s.Close() }
+func (s sent) Signal(n syscall.Signal) error { return s.Errand.Signal(int(n)) }
+func (s sent) Wait() int {
+	defer s.Close()
+	code, _, err := s.Errand.Wait()
+	if err != nil {
+		return -1
+	}
+	return code
+}
+
+// TestThousandFurther is a thousand in a row, and fifty at once, of which nothing is left.
+func TestThousandFurther(t *testing.T) {
+	if testing.Short() {
+		t.Skip("-short: the suite has a hundred")
+	}
+	driver := newContainers(t)
+	if lack := driver.Lacks(Further); lack != "" {
+		t.Skip(lack)
+	}
+	Guard(t, driver.Leavings)
+	s := &suite{t, driver, able.MakeRootfs(t)}
+	s.leavesNothing(1000)
+}
+
+// TestFurtherIsRefused is a container that is over, and an errand without a command.
+func TestFurtherIsRefused(t *testing.T) {
+	o := newOwn(t)
+	Guard(t, o.Leavings)
+	c := o.start(carapace.Spec{ID: NewID(), Rootfs: able.MakeRootfs(t), Command: []string{"/bin/sleep", "1000"}})
+	if _, err := c.Further(carapace.Errand{}); err == nil {
+		t.Error("nothing was run")
+	}
+	_ = c.Kill()
+	<-c.Done()
+	if _, err := c.Further(carapace.Errand{Command: []string{"/bin/true"}, Terminal: true}); err == nil {
+		t.Error("a process was run in a container that is over")
+	}
+}

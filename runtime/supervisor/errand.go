@@ -1,0 +1,175 @@
+package supervisor
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/yi-json/synapse/runtime/carapace"
+)
+
+// This file owns the agent's side of a further process, and how descriptors go over a socket.
+
+// Errand is an agent's connection to a further process.
+type Errand struct {
+	conn *os.File
+	// Terminal is the near end of its terminal, which belongs to the caller; nil: it has none.
+	Terminal *os.File
+}
+
+// ErrandFailed is a process that was not run, with the code that a shell would end with.
+type ErrandFailed struct {
+	Code int
+	Text string
+}
+
+func (e *ErrandFailed) Error() string { return e.Text }
+
+// errEarlier is a supervisor that knows no further processes.
+var errEarlier = errors.New("its supervisor is of an earlier version, which runs no further process")
+
+// Run has the supervisor in dir run a further process of its task. The streams of the errand are handed over, and still
+// belong to the caller here.
+func Run(dir string, what carapace.Errand) (*Errand, error) {
+	conn, err := connect(dir, errandFile)
+	for until := time.Now().Add(keyPatience); errors.Is(err, unix.EAGAIN) && time.Now().Before(until); {
+		time.Sleep(time.Millisecond) // many come at once
+		conn, err = connect(dir, errandFile)
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		if alive, _ := Lives(dir); alive {
+			return nil, errEarlier
+		}
+		return nil, errNotRunning
+	}
+	if err != nil {
+		return nil, fmt.Errorf("the supervisor does not answer: %w", err)
+	}
+	e := &Errand{conn: conn}
+	if err := e.begin(dir, what); err != nil {
+		conn.Close()
+		return nil, err
+	}
+	return e, nil
+}
+
+func (e *Errand) begin(dir string, what carapace.Errand) error {
+	if err := (&Link{dir: dir, conn: e.conn}).showKey(); err != nil {
+		return err
+	}
+	text, err := json.Marshal(what)
+	if err != nil {
+		return err
+	}
+	if len(text) > maxErrandBytes {
+		return &ErrandFailed{codeNotExecutable, "command and environment are too long"}
+	}
+	var streams []*os.File
+	if !what.Terminal {
+		streams = []*os.File{what.Stdin, what.Stdout, what.Stderr}
+	}
+	if err := sendFiles(e.conn, text, streams...); err != nil {
+		return fmt.Errorf("the supervisor does not answer: %w", err)
+	}
+	word, files, err := e.next()
+	switch {
+	case err != nil:
+		return errNotRunning // it has gone, and with it the task
+	case word.Failed != "":
+		return &ErrandFailed{word.Code, word.Failed}
+	}
+	if len(files) > 0 {
+		fd := int(files[0].Fd())
+		copied, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 3)
+		closeAll(files)
+		if err != nil {
+			return err
+		}
+		e.Terminal, err = adoptSocket(copied)
+		return err
+	}
+	return nil
+}
+
+func (e *Errand) next() (word errandWord, files []*os.File, err error) {
+	buffer := make([]byte, maxPacket)
+	n, files, err := receiveFiles(e.conn, buffer)
+	if err == nil {
+		err = json.Unmarshal(buffer[:n], &word)
+	}
+	return word, files, err
+}
+
+// Wait waits for its end. over: it ended because the task did. An error is a supervisor that has gone, or Close.
+func (e *Errand) Wait() (code int, over bool, err error) {
+	word, _, err := e.next()
+	if err != nil {
+		return 0, false, err
+	}
+	return word.Code, word.Over, nil
+}
+
+// Signal passes a signal on.
+func (e *Errand) Signal(signal int) error { return sendNow(e.conn, fmt.Sprintf("signal %d", signal)) }
+
+// Close hangs up on the process, where it has not ended.
+func (e *Errand) Close() { e.conn.Close() }
+
+// sendFiles sends one packet with descriptors, and waits for room.
+func sendFiles(conn *os.File, text []byte, files ...*os.File) error {
+	var numbers []int
+	for _, f := range files {
+		if f != nil {
+			numbers = append(numbers, int(f.Fd()))
+		}
+	}
+	var rights []byte
+	if len(numbers) > 0 {
+		rights = unix.UnixRights(numbers...)
+	}
+	raw, err := conn.SyscallConn()
+	if err != nil {
+		return err
+	}
+	var sent error
+	err = raw.Write(func(fd uintptr) bool {
+		sent = unix.Sendmsg(int(fd), text, rights, nil, unix.MSG_NOSIGNAL)
+		return sent != unix.EAGAIN
+	})
+	return errors.Join(err, sent)
+}
+
+// receiveFiles waits for one packet, and what comes with it.
+func receiveFiles(conn *os.File, into []byte) (n int, files []*os.File, err error) {
+	raw, err := conn.SyscallConn()
+	if err != nil {
+		return 0, nil, err
+	}
+	control := make([]byte, unix.CmsgSpace(4*4))
+	var controlN int
+	var got error
+	err = raw.Read(func(fd uintptr) bool {
+		n, controlN, _, _, got = unix.Recvmsg(int(fd), into, control, unix.MSG_CMSG_CLOEXEC)
+		return got != unix.EAGAIN
+	})
+	if err = errors.Join(err, got); err != nil {
+		return 0, nil, err
+	}
+	all, err := unix.ParseSocketControlMessage(control[:controlN])
+	for i := range all {
+		numbers, _ := unix.ParseUnixRights(&all[i])
+		for _, number := range numbers {
+			files = append(files, os.NewFile(uintptr(number), "handed"))
+		}
+	}
+	if err == nil && n == 0 {
+		err = io.EOF
+	}
+	return n, files, err
+}

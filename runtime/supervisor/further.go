@@ -1,0 +1,285 @@
+package supervisor
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/yi-json/synapse/runtime/carapace"
+)
+
+// This file owns further processes of the task, on the supervisor's side. An agent connects to a socket of their own,
+// shows the key, says what is to be run, and hands over its streams: no byte of them passes here. The connection is the
+// process's life line. Who ends it, an agent that is killed for one, has the process hung up on; and the process ends
+// with the task, of whose end it is never the reason.
+
+const (
+	maxErrands     = 64        // at once, of one task
+	maxErrandBytes = 128 << 10 // of what is to be run
+	// hangUpGrace is how long a process may take to end that was hung up on.
+	hangUpGrace = 2 * time.Second
+	// settlePatience bounds the wait for the last word about processes that ended with the task.
+	settlePatience = time.Second
+)
+
+var errNotRunning = errors.New("the task does not run")
+
+// further is a further process.
+type further interface {
+	Pid() int
+	Done() <-chan struct{}
+	Code() int // as a shell tells it, after Done
+	Signal(unix.Signal) error
+}
+
+// refusal is a process that was not run, with the code that a shell would end with.
+type refusal struct {
+	code int
+	text string
+}
+
+func (r *refusal) Error() string { return r.text }
+
+// errandWord is what is said about a process, to the agent.
+type errandWord struct {
+	Pid    int    `json:"pid,omitempty"` // it runs; a terminal's near end comes with this
+	Failed string `json:"failed,omitempty"`
+	Ended  bool   `json:"ended,omitempty"`
+	Code   int    `json:"code,omitempty"`
+	Over   bool   `json:"over,omitempty"` // with the task
+}
+
+// errands are the further processes that are under way.
+type errands struct {
+	mu    sync.Mutex
+	n     int
+	over  bool // no more are begun
+	under sync.WaitGroup
+}
+
+func (e *errands) begin() error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	switch {
+	case e.over:
+		return errNotRunning
+	case e.n >= maxErrands:
+		return fmt.Errorf("%d further processes of this task run, which is the most", e.n)
+	}
+	e.n++
+	e.under.Add(1)
+	return nil
+}
+
+func (e *errands) done() {
+	e.mu.Lock()
+	e.n--
+	e.mu.Unlock()
+	e.under.Done()
+}
+
+func (e *errands) end() {
+	e.mu.Lock()
+	e.over = true
+	e.mu.Unlock()
+}
+
+func (e *errands) ended() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.over
+}
+
+// settle waits until all have been told how their processes ended, which they have, but not for long.
+func (e *errands) settle() {
+	e.end()
+	told := make(chan struct{})
+	go func() {
+		e.under.Wait()
+		close(told)
+	}()
+	select {
+	case <-told:
+	case <-time.After(settlePatience):
+	}
+}
+
+// hearErrands listens for what agents want to be run. Without a socket the task runs all the same.
+func (k *keeper) hearErrands() {
+	listener, err := listen(errandFile)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "supervisor: socket for further processes:", err)
+		return
+	}
+	go accept(listener, func(conn *os.File) {
+		go func() {
+			if k.spec.Key.isShown(conn) {
+				k.runErrand(conn)
+				conn.Close()
+			}
+		}()
+	})
+}
+
+// runErrand is one further process, from the agent's word to its end.
+func (k *keeper) runErrand(conn *os.File) {
+	if err := k.errands.begin(); err != nil {
+		sayErrand(conn, errandWord{Failed: err.Error(), Code: codeSetUp}, nil)
+		return
+	}
+	defer k.errands.done()
+	errand, streams, err := hearErrand(conn)
+	defer closeAll(streams)
+	if err != nil {
+		return
+	}
+	f, err := k.charge.further(errand)
+	closeAll(streams) // the process alone has them: their readers see its end
+	if err != nil {
+		sayErrand(conn, wordOf(err), nil)
+		return
+	}
+	said := errandWord{Pid: f.Pid()}
+	terminal := terminalOf(f)
+	sayErrand(conn, said, terminal)
+	if terminal != nil {
+		terminal.Close()
+	}
+	k.seeOut(conn, f)
+}
+
+// seeOut passes signals on until the process has ended, and hangs up on it where the agent goes first.
+func (k *keeper) seeOut(conn *os.File, f further) {
+	left := make(chan struct{})
+	go func() {
+		defer close(left)
+		buffer := make([]byte, 256)
+		for {
+			n, err := conn.Read(buffer)
+			if err != nil || n == 0 {
+				return
+			}
+			if word, ok := parseCommand(string(buffer[:n])); ok && word.verb == "signal" {
+				_ = f.Signal(unix.Signal(word.first))
+			}
+		}
+	}()
+	select {
+	case <-f.Done():
+	case <-left:
+		hangUp(f)
+		<-f.Done()
+		return
+	}
+	sayErrand(conn, errandWord{Ended: true, Code: f.Code(), Over: k.endedWithTask(f)}, nil)
+}
+
+// endedWithTask reports whether a process was killed because the task is over. What the task's end kills may be seen a
+// moment before that end.
+func (k *keeper) endedWithTask(f further) bool {
+	if f.Code() != 128+int(unix.SIGKILL) {
+		return false
+	}
+	select {
+	case <-k.allGone:
+		return true
+	case <-time.After(drainPatience):
+		return k.errands.ended()
+	}
+}
+
+// hangUp ends a process whose agent has gone as a terminal that is unplugged does, and what is left of its session soon
+// after. Who left the session meant to stay, and stays as long as the task does.
+func hangUp(f further) {
+	before := sessionOf(f.Pid())
+	for _, p := range before {
+		_ = p.Send(unix.SIGHUP)
+		_ = p.Send(unix.SIGCONT)
+	}
+	select {
+	case <-f.Done():
+	case <-time.After(hangUpGrace):
+	}
+	KillAll(func() []Process {
+		now := sessionOf(f.Pid())
+		for _, p := range now { // While one of them lives, the session's number is no other's.
+			for _, b := range before {
+				if p.PID == b.PID && p.Start == b.Start {
+					return now
+				}
+			}
+		}
+		return nil
+	})
+}
+
+// sessionOf are the processes of a session that live.
+func sessionOf(leader int) []Process {
+	var all []Process
+	for _, p := range Processes() {
+		if p.Session == leader && p.State != 'Z' && p.State != 'X' {
+			all = append(all, p)
+		}
+	}
+	return all
+}
+
+// hearErrand reads what is to be run, and the streams that come with it.
+func hearErrand(conn *os.File) (errand carapace.Errand, streams []*os.File, err error) {
+	buffer := make([]byte, maxErrandBytes)
+	_ = conn.SetReadDeadline(time.Now().Add(keyPatience))
+	n, streams, err := receiveFiles(conn, buffer)
+	_ = conn.SetReadDeadline(time.Time{})
+	if err != nil {
+		return errand, streams, err
+	}
+	if err := json.Unmarshal(buffer[:n], &errand); err != nil {
+		return errand, streams, err
+	}
+	if !errand.Terminal {
+		if len(streams) != 3 {
+			return errand, streams, fmt.Errorf("%d streams came", len(streams))
+		}
+		errand.Stdin, errand.Stdout, errand.Stderr = streams[0], streams[1], streams[2]
+	}
+	return errand, streams, nil
+}
+
+// sayErrand tells the agent, unless it does not listen.
+func sayErrand(conn *os.File, word errandWord, with *os.File) {
+	text, err := json.Marshal(word)
+	if err == nil {
+		err = sendFiles(conn, text, with)
+	}
+	if err != nil && !errors.Is(err, unix.EPIPE) {
+		fmt.Fprintln(os.Stderr, "supervisor: further process:", err)
+	}
+}
+
+// wordOf is what is said of a process that was not run.
+func wordOf(err error) errandWord {
+	word := errandWord{Failed: err.Error(), Code: codeSetUp}
+	if r := (*refusal)(nil); errors.As(err, &r) {
+		word.Code = r.code
+	}
+	if failure := (*carapace.StartError)(nil); errors.As(err, &failure) {
+		word.Code = failure.Code
+	}
+	return word
+}
+
+// terminalOf is the near end of a process's terminal; nil: it has none.
+func terminalOf(f further) *os.File {
+	switch f := f.(type) {
+	case *carapace.Further:
+		return f.Terminal
+	case *spawned:
+		return f.terminal
+	}
+	return nil
+}

@@ -1,0 +1,169 @@
+package supervisor
+
+import (
+	"os"
+	"strconv"
+	"sync"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/yi-json/synapse/runtime/carapace"
+)
+
+// This file owns further processes of a task that is processes of the machine. They are forked by the thread that
+// forked the command, so that they are confined with it and by the same rules, and not by others like them: the kernel
+// keeps those of two sets of rules apart.
+
+// spawned is one.
+type spawned struct {
+	pid      int
+	terminal *os.File
+	done     chan struct{}
+
+	mu     sync.Mutex // no signal goes to a number that may be another's
+	over   bool
+	status syscall.WaitStatus
+}
+
+// Pid is its number.
+func (s *spawned) Pid() int { return s.pid }
+
+// Done is closed when it has ended.
+func (s *spawned) Done() <-chan struct{} { return s.done }
+
+// Code is how it ended.
+func (s *spawned) Code() int {
+	if s.status.Signaled() {
+		return 128 + int(s.status.Signal())
+	}
+	return s.status.ExitStatus()
+}
+
+// Signal reaches its process group.
+func (s *spawned) Signal(sig unix.Signal) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.over {
+		return nil
+	}
+	return unix.Kill(-s.pid, sig)
+}
+
+// further runs a process beside the command.
+func (p *plain) further(errand carapace.Errand) (further, error) {
+	spec := p.k.spec
+	spec.Path, spec.Args = errand.Command[0], errand.Command
+	spec.Env = carapace.WithEnv(spec.Env, errand.Env)
+	path, failed := lookUp(&spec)
+	if failed != nil {
+		return nil, &refusal{failed.Code, failed.Detail}
+	}
+	s := &spawned{done: make(chan struct{})}
+	streams := []*os.File{errand.Stdin, errand.Stdout, errand.Stderr}
+	if errand.Terminal {
+		far, err := s.openTerminal(spec.User)
+		if err != nil {
+			return nil, err
+		}
+		defer far.Close()
+		streams = []*os.File{far, far, far}
+	}
+	err := p.forkFurther(s, &spec, path, streams, errand.Terminal)
+	if err != nil {
+		if s.terminal != nil {
+			s.terminal.Close()
+		}
+		return nil, err
+	}
+	return s, nil
+}
+
+// forkFurther has the command's parent fork it. Until it is entered nobody may take it for a stranger that has ended.
+func (p *plain) forkFurther(s *spawned, spec *Spec, path string, streams []*os.File, terminal bool) error {
+	attr := &syscall.ProcAttr{Dir: spec.Dir, Env: spec.Env, Sys: &syscall.SysProcAttr{
+		Setsid: true, Setctty: terminal, Pdeathsig: syscall.SIGKILL,
+	}}
+	for _, stream := range streams {
+		attr.Files = append(attr.Files, stream.Fd())
+	}
+	if u := spec.User; u != nil {
+		attr.Sys.Credential = &syscall.Credential{Uid: u.UID, Gid: u.GID, Groups: u.Groups}
+	}
+	forked := make(chan error, 1)
+	fork := func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		if p.sealed || p.k.errands.ended() {
+			forked <- errNotRunning
+			return
+		}
+		pid, err := forkInto(spec, path, attr)
+		if err != nil {
+			failed := spawnFailed(spec, path, err)
+			forked <- &refusal{failed.Code, failed.Detail}
+			return
+		}
+		s.pid = pid
+		p.others[pid] = s
+		forked <- nil
+	}
+	select {
+	case p.forks <- fork:
+		return <-forked
+	case <-p.k.allGone:
+		return errNotRunning
+	}
+}
+
+// seal reports whether nothing of the task is left, and sees to it that nothing more is run then.
+func (p *plain) seal() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.sealed = len(p.others) == 0
+	return p.sealed
+}
+
+// conclude reports whether a process that was reaped is a further one.
+func (p *plain) conclude(pid int, status syscall.WaitStatus) bool {
+	p.mu.Lock()
+	s := p.others[pid]
+	delete(p.others, pid)
+	p.mu.Unlock()
+	if s == nil {
+		return false
+	}
+	s.mu.Lock()
+	s.status, s.over = status, true
+	s.mu.Unlock()
+	close(s.done)
+	return true
+}
+
+// openTerminal makes a terminal of the machine's, whose far end belongs to the task's user.
+func (s *spawned) openTerminal(user *User) (far *os.File, err error) {
+	near, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
+	if err != nil {
+		return nil, err
+	}
+	fd := int(near.Fd())
+	number, err := unix.IoctlGetInt(fd, unix.TIOCGPTN)
+	if err == nil {
+		err = unix.IoctlSetPointerInt(fd, unix.TIOCSPTLCK, 0)
+	}
+	if err == nil {
+		far, err = os.OpenFile("/dev/pts/"+strconv.Itoa(number), os.O_RDWR|unix.O_NOCTTY, 0)
+	}
+	if err == nil && user != nil {
+		err = far.Chown(int(user.UID), -1)
+	}
+	if err != nil {
+		near.Close()
+		if far != nil {
+			far.Close()
+		}
+		return nil, err
+	}
+	s.terminal = near
+	return far, nil
+}
