@@ -105,6 +105,13 @@ func (m *Submit) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
 	}
+	if len(m.Sealed) > 0 {
+		i -= len(m.Sealed)
+		copy(dAtA[i:], m.Sealed)
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(len(m.Sealed)))
+		i--
+		dAtA[i] = 0x2a
+	}
 	if m.AllowInfeasible {
 		i--
 		if m.AllowInfeasible {
@@ -2228,6 +2235,10 @@ func (m *Submit) SizeVT() (n int) {
 	}
 	if m.AllowInfeasible {
 		n += 2
+	}
+	l = len(m.Sealed)
+	if l > 0 {
+		n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
 	}
 	n += len(m.unknownFields)
 	return n

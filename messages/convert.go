@@ -131,10 +131,11 @@ func SameIncarnation(a, b *Incarnation) bool {
 // GangOf is the shape a spec asks for.
 func GangOf(spec *JobSpec) topology.Gang {
 	g := topology.Gang{
-		Replicas:  spec.GetGang().GetReplicasMin(),
-		Each:      FromResources(spec.GetEach()),
-		GPUType:   spec.GetGpuType(),
-		Selector:  append(FromLabels(spec.GetNodeSelector()), NetworkLabels(spec.GetNetwork())...),
+		Replicas: spec.GetGang().GetReplicasMin(),
+		Each:     FromResources(spec.GetEach()),
+		GPUType:  spec.GetGpuType(),
+		Selector: slices.Concat(FromLabels(spec.GetNodeSelector()), NetworkLabels(spec.GetNetwork()),
+			SecretLabels(spec.GetSecrets())),
 		Only:      fromNodes(spec.GetNodes()),
 		Exclude:   fromNodes(spec.GetExclude()),
 		Apart:     spec.GetGang().GetApart(),

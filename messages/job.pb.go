@@ -496,6 +496,112 @@ func (x *Script) GetText() []byte {
 	return nil
 }
 
+// Secret is a value that the tasks of a job are given, and that nobody else sees.
+type Secret struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Env           bool                   `protobuf:"varint,2,opt,name=env,proto3" json:"env,omitempty"`    // it is the variable of that name; else the file of that name in /run/secrets
+	Value         []byte                 `protobuf:"bytes,3,opt,name=value,proto3" json:"value,omitempty"` // only on the way from a client to a gateway, and from there to a machine: never in a spec that is kept
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Secret) Reset() {
+	*x = Secret{}
+	mi := &file_messages_job_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Secret) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Secret) ProtoMessage() {}
+
+func (x *Secret) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_job_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Secret.ProtoReflect.Descriptor instead.
+func (*Secret) Descriptor() ([]byte, []int) {
+	return file_messages_job_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *Secret) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *Secret) GetEnv() bool {
+	if x != nil {
+		return x.Env
+	}
+	return false
+}
+
+func (x *Secret) GetValue() []byte {
+	if x != nil {
+		return x.Value
+	}
+	return nil
+}
+
+// Secrets are all of a job, with their values: what a gateway seals, and what a machine is answered.
+type Secrets struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Secrets       []*Secret              `protobuf:"bytes,1,rep,name=secrets,proto3" json:"secrets,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Secrets) Reset() {
+	*x = Secrets{}
+	mi := &file_messages_job_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Secrets) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Secrets) ProtoMessage() {}
+
+func (x *Secrets) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_job_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Secrets.ProtoReflect.Descriptor instead.
+func (*Secrets) Descriptor() ([]byte, []int) {
+	return file_messages_job_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *Secrets) GetSecrets() []*Secret {
+	if x != nil {
+		return x.Secrets
+	}
+	return nil
+}
+
 // After is a job that must end before another one is planned.
 type After struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -507,7 +613,7 @@ type After struct {
 
 func (x *After) Reset() {
 	*x = After{}
-	mi := &file_messages_job_proto_msgTypes[6]
+	mi := &file_messages_job_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -519,7 +625,7 @@ func (x *After) String() string {
 func (*After) ProtoMessage() {}
 
 func (x *After) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_job_proto_msgTypes[6]
+	mi := &file_messages_job_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -532,7 +638,7 @@ func (x *After) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use After.ProtoReflect.Descriptor instead.
 func (*After) Descriptor() ([]byte, []int) {
-	return file_messages_job_proto_rawDescGZIP(), []int{6}
+	return file_messages_job_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *After) GetJob() string {
@@ -561,7 +667,7 @@ type IndexRange struct {
 
 func (x *IndexRange) Reset() {
 	*x = IndexRange{}
-	mi := &file_messages_job_proto_msgTypes[7]
+	mi := &file_messages_job_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -573,7 +679,7 @@ func (x *IndexRange) String() string {
 func (*IndexRange) ProtoMessage() {}
 
 func (x *IndexRange) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_job_proto_msgTypes[7]
+	mi := &file_messages_job_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -586,7 +692,7 @@ func (x *IndexRange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use IndexRange.ProtoReflect.Descriptor instead.
 func (*IndexRange) Descriptor() ([]byte, []int) {
-	return file_messages_job_proto_rawDescGZIP(), []int{7}
+	return file_messages_job_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *IndexRange) GetFirst() int32 {
@@ -621,7 +727,7 @@ type ArraySpec struct {
 
 func (x *ArraySpec) Reset() {
 	*x = ArraySpec{}
-	mi := &file_messages_job_proto_msgTypes[8]
+	mi := &file_messages_job_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -633,7 +739,7 @@ func (x *ArraySpec) String() string {
 func (*ArraySpec) ProtoMessage() {}
 
 func (x *ArraySpec) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_job_proto_msgTypes[8]
+	mi := &file_messages_job_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -646,7 +752,7 @@ func (x *ArraySpec) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ArraySpec.ProtoReflect.Descriptor instead.
 func (*ArraySpec) Descriptor() ([]byte, []int) {
-	return file_messages_job_proto_rawDescGZIP(), []int{8}
+	return file_messages_job_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *ArraySpec) GetIndices() []*IndexRange {
@@ -679,7 +785,7 @@ type Element struct {
 
 func (x *Element) Reset() {
 	*x = Element{}
-	mi := &file_messages_job_proto_msgTypes[9]
+	mi := &file_messages_job_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -691,7 +797,7 @@ func (x *Element) String() string {
 func (*Element) ProtoMessage() {}
 
 func (x *Element) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_job_proto_msgTypes[9]
+	mi := &file_messages_job_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -704,7 +810,7 @@ func (x *Element) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Element.ProtoReflect.Descriptor instead.
 func (*Element) Descriptor() ([]byte, []int) {
-	return file_messages_job_proto_rawDescGZIP(), []int{9}
+	return file_messages_job_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Element) GetArray() string {
@@ -797,13 +903,14 @@ type JobSpec struct {
 	Element          *Element               `protobuf:"bytes,36,opt,name=element,proto3" json:"element,omitempty"`                                          // never submitted: the leader gives it to each job of an array
 	NotPreemptible   bool                   `protobuf:"varint,40,opt,name=not_preemptible,json=notPreemptible,proto3" json:"not_preemptible,omitempty"`     // it is not to be stopped for another, and so stays within its queue's quota
 	CheckpointMs     int64                  `protobuf:"varint,41,opt,name=checkpoint_ms,json=checkpointMs,proto3" json:"checkpoint_ms,omitempty"`           // it saves its work so often: a stop costs no more than that; 0: nobody says so
+	Secrets          []*Secret              `protobuf:"bytes,42,rep,name=secrets,proto3" json:"secrets,omitempty"`                                          // names and ways alone; their values are sealed in the job's record, and a machine asks for them
 	unknownFields    protoimpl.UnknownFields
 	sizeCache        protoimpl.SizeCache
 }
 
 func (x *JobSpec) Reset() {
 	*x = JobSpec{}
-	mi := &file_messages_job_proto_msgTypes[10]
+	mi := &file_messages_job_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -815,7 +922,7 @@ func (x *JobSpec) String() string {
 func (*JobSpec) ProtoMessage() {}
 
 func (x *JobSpec) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_job_proto_msgTypes[10]
+	mi := &file_messages_job_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -828,7 +935,7 @@ func (x *JobSpec) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobSpec.ProtoReflect.Descriptor instead.
 func (*JobSpec) Descriptor() ([]byte, []int) {
-	return file_messages_job_proto_rawDescGZIP(), []int{10}
+	return file_messages_job_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *JobSpec) GetName() string {
@@ -1097,6 +1204,13 @@ func (x *JobSpec) GetCheckpointMs() int64 {
 	return 0
 }
 
+func (x *JobSpec) GetSecrets() []*Secret {
+	if x != nil {
+		return x.Secrets
+	}
+	return nil
+}
+
 var File_messages_job_proto protoreflect.FileDescriptor
 
 const file_messages_job_proto_rawDesc = "" +
@@ -1130,7 +1244,13 @@ const file_messages_job_proto_rawDesc = "" +
 	"\n" +
 	"size_bytes\x18\x03 \x01(\x03R\tsizeBytes\x12\x12\n" +
 	"\x04args\x18\x04 \x03(\tR\x04args\x12\x12\n" +
-	"\x04text\x18\x05 \x01(\fR\x04text\"A\n" +
+	"\x04text\x18\x05 \x01(\fR\x04text\"D\n" +
+	"\x06Secret\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x10\n" +
+	"\x03env\x18\x02 \x01(\bR\x03env\x12\x14\n" +
+	"\x05value\x18\x03 \x01(\fR\x05value\"7\n" +
+	"\aSecrets\x12,\n" +
+	"\asecrets\x18\x01 \x03(\v2\x12.synapse.v1.SecretR\asecrets\"A\n" +
 	"\x05After\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\tR\x03job\x12&\n" +
 	"\x03end\x18\x02 \x01(\x0e2\x14.synapse.v1.AfterEndR\x03end\"J\n" +
@@ -1149,7 +1269,7 @@ const file_messages_job_proto_rawDesc = "" +
 	"\x05first\x18\x04 \x01(\x05R\x05first\x12\x12\n" +
 	"\x04last\x18\x05 \x01(\x05R\x04last\x12\x12\n" +
 	"\x04step\x18\x06 \x01(\x05R\x04step\x12\x18\n" +
-	"\aarrival\x18\a \x01(\x04R\aarrival\"\x8a\v\n" +
+	"\aarrival\x18\a \x01(\x04R\aarrival\"\xb8\v\n" +
 	"\aJobSpec\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12)\n" +
 	"\x06labels\x18\x02 \x03(\v2\x11.synapse.v1.LabelR\x06labels\x12\x14\n" +
@@ -1191,7 +1311,8 @@ const file_messages_job_proto_rawDesc = "" +
 	"\x05array\x18# \x01(\v2\x15.synapse.v1.ArraySpecR\x05array\x12-\n" +
 	"\aelement\x18$ \x01(\v2\x13.synapse.v1.ElementR\aelement\x12'\n" +
 	"\x0fnot_preemptible\x18( \x01(\bR\x0enotPreemptible\x12#\n" +
-	"\rcheckpoint_ms\x18) \x01(\x03R\fcheckpointMs*>\n" +
+	"\rcheckpoint_ms\x18) \x01(\x03R\fcheckpointMs\x12,\n" +
+	"\asecrets\x18* \x03(\v2\x12.synapse.v1.SecretR\asecrets*>\n" +
 	"\x05Split\x12\x15\n" +
 	"\x11SPLIT_UNSPECIFIED\x10\x00\x12\x0f\n" +
 	"\vSPLIT_WHOLE\x10\x01\x12\r\n" +
@@ -1215,7 +1336,7 @@ func file_messages_job_proto_rawDescGZIP() []byte {
 }
 
 var file_messages_job_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_messages_job_proto_msgTypes = make([]protoimpl.MessageInfo, 11)
+var file_messages_job_proto_msgTypes = make([]protoimpl.MessageInfo, 13)
 var file_messages_job_proto_goTypes = []any{
 	(Split)(0),           // 0: synapse.v1.Split
 	(AfterEnd)(0),        // 1: synapse.v1.AfterEnd
@@ -1225,44 +1346,48 @@ var file_messages_job_proto_goTypes = []any{
 	(*WarnSpec)(nil),     // 5: synapse.v1.WarnSpec
 	(*RestartSpec)(nil),  // 6: synapse.v1.RestartSpec
 	(*Script)(nil),       // 7: synapse.v1.Script
-	(*After)(nil),        // 8: synapse.v1.After
-	(*IndexRange)(nil),   // 9: synapse.v1.IndexRange
-	(*ArraySpec)(nil),    // 10: synapse.v1.ArraySpec
-	(*Element)(nil),      // 11: synapse.v1.Element
-	(*JobSpec)(nil),      // 12: synapse.v1.JobSpec
-	(*Resources)(nil),    // 13: synapse.v1.Resources
-	(*Label)(nil),        // 14: synapse.v1.Label
-	(*EnvVar)(nil),       // 15: synapse.v1.EnvVar
-	(*Mount)(nil),        // 16: synapse.v1.Mount
-	(Network)(0),         // 17: synapse.v1.Network
-	(Launch)(0),          // 18: synapse.v1.Launch
+	(*Secret)(nil),       // 8: synapse.v1.Secret
+	(*Secrets)(nil),      // 9: synapse.v1.Secrets
+	(*After)(nil),        // 10: synapse.v1.After
+	(*IndexRange)(nil),   // 11: synapse.v1.IndexRange
+	(*ArraySpec)(nil),    // 12: synapse.v1.ArraySpec
+	(*Element)(nil),      // 13: synapse.v1.Element
+	(*JobSpec)(nil),      // 14: synapse.v1.JobSpec
+	(*Resources)(nil),    // 15: synapse.v1.Resources
+	(*Label)(nil),        // 16: synapse.v1.Label
+	(*EnvVar)(nil),       // 17: synapse.v1.EnvVar
+	(*Mount)(nil),        // 18: synapse.v1.Mount
+	(Network)(0),         // 19: synapse.v1.Network
+	(Launch)(0),          // 20: synapse.v1.Launch
 }
 var file_messages_job_proto_depIdxs = []int32{
-	13, // 0: synapse.v1.GangSpec.total:type_name -> synapse.v1.Resources
+	15, // 0: synapse.v1.GangSpec.total:type_name -> synapse.v1.Resources
 	0,  // 1: synapse.v1.GangSpec.split:type_name -> synapse.v1.Split
-	1,  // 2: synapse.v1.After.end:type_name -> synapse.v1.AfterEnd
-	9,  // 3: synapse.v1.ArraySpec.indices:type_name -> synapse.v1.IndexRange
-	14, // 4: synapse.v1.JobSpec.labels:type_name -> synapse.v1.Label
-	2,  // 5: synapse.v1.JobSpec.gang:type_name -> synapse.v1.GangSpec
-	13, // 6: synapse.v1.JobSpec.each:type_name -> synapse.v1.Resources
-	3,  // 7: synapse.v1.JobSpec.topology:type_name -> synapse.v1.TopologySpec
-	14, // 8: synapse.v1.JobSpec.node_selector:type_name -> synapse.v1.Label
-	15, // 9: synapse.v1.JobSpec.env:type_name -> synapse.v1.EnvVar
-	16, // 10: synapse.v1.JobSpec.mounts:type_name -> synapse.v1.Mount
-	4,  // 11: synapse.v1.JobSpec.stop:type_name -> synapse.v1.StopSpec
-	6,  // 12: synapse.v1.JobSpec.restart:type_name -> synapse.v1.RestartSpec
-	7,  // 13: synapse.v1.JobSpec.script:type_name -> synapse.v1.Script
-	17, // 14: synapse.v1.JobSpec.network:type_name -> synapse.v1.Network
-	18, // 15: synapse.v1.JobSpec.launcher:type_name -> synapse.v1.Launch
-	5,  // 16: synapse.v1.JobSpec.warn:type_name -> synapse.v1.WarnSpec
-	8,  // 17: synapse.v1.JobSpec.after:type_name -> synapse.v1.After
-	10, // 18: synapse.v1.JobSpec.array:type_name -> synapse.v1.ArraySpec
-	11, // 19: synapse.v1.JobSpec.element:type_name -> synapse.v1.Element
-	20, // [20:20] is the sub-list for method output_type
-	20, // [20:20] is the sub-list for method input_type
-	20, // [20:20] is the sub-list for extension type_name
-	20, // [20:20] is the sub-list for extension extendee
-	0,  // [0:20] is the sub-list for field type_name
+	8,  // 2: synapse.v1.Secrets.secrets:type_name -> synapse.v1.Secret
+	1,  // 3: synapse.v1.After.end:type_name -> synapse.v1.AfterEnd
+	11, // 4: synapse.v1.ArraySpec.indices:type_name -> synapse.v1.IndexRange
+	16, // 5: synapse.v1.JobSpec.labels:type_name -> synapse.v1.Label
+	2,  // 6: synapse.v1.JobSpec.gang:type_name -> synapse.v1.GangSpec
+	15, // 7: synapse.v1.JobSpec.each:type_name -> synapse.v1.Resources
+	3,  // 8: synapse.v1.JobSpec.topology:type_name -> synapse.v1.TopologySpec
+	16, // 9: synapse.v1.JobSpec.node_selector:type_name -> synapse.v1.Label
+	17, // 10: synapse.v1.JobSpec.env:type_name -> synapse.v1.EnvVar
+	18, // 11: synapse.v1.JobSpec.mounts:type_name -> synapse.v1.Mount
+	4,  // 12: synapse.v1.JobSpec.stop:type_name -> synapse.v1.StopSpec
+	6,  // 13: synapse.v1.JobSpec.restart:type_name -> synapse.v1.RestartSpec
+	7,  // 14: synapse.v1.JobSpec.script:type_name -> synapse.v1.Script
+	19, // 15: synapse.v1.JobSpec.network:type_name -> synapse.v1.Network
+	20, // 16: synapse.v1.JobSpec.launcher:type_name -> synapse.v1.Launch
+	5,  // 17: synapse.v1.JobSpec.warn:type_name -> synapse.v1.WarnSpec
+	10, // 18: synapse.v1.JobSpec.after:type_name -> synapse.v1.After
+	12, // 19: synapse.v1.JobSpec.array:type_name -> synapse.v1.ArraySpec
+	13, // 20: synapse.v1.JobSpec.element:type_name -> synapse.v1.Element
+	8,  // 21: synapse.v1.JobSpec.secrets:type_name -> synapse.v1.Secret
+	22, // [22:22] is the sub-list for method output_type
+	22, // [22:22] is the sub-list for method input_type
+	22, // [22:22] is the sub-list for extension type_name
+	22, // [22:22] is the sub-list for extension extendee
+	0,  // [0:22] is the sub-list for field type_name
 }
 
 func init() { file_messages_job_proto_init() }
@@ -1277,7 +1402,7 @@ func file_messages_job_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_messages_job_proto_rawDesc), len(file_messages_job_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   11,
+			NumMessages:   13,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -146,6 +146,8 @@ type Announcement struct {
 	AgentVersion  string                 `protobuf:"bytes,8,opt,name=agent_version,json=agentVersion,proto3" json:"agent_version,omitempty"`
 	Vocabulary    int32                  `protobuf:"varint,9,opt,name=vocabulary,proto3" json:"vocabulary,omitempty"`                             // as in Hello; here it is on disk, so that a job is never placed on an agent that does not understand it
 	Networks      []Network              `protobuf:"varint,10,rep,packed,name=networks,proto3,enum=synapse.v1.Network" json:"networks,omitempty"` // that it can give to tasks, beside its own; none from an earlier version
+	SecretFiles   bool                   `protobuf:"varint,11,opt,name=secret_files,json=secretFiles,proto3" json:"secret_files,omitempty"`       // it can give secrets to tasks as files …
+	SecretEnv     bool                   `protobuf:"varint,12,opt,name=secret_env,json=secretEnv,proto3" json:"secret_env,omitempty"`             // … and as variables; neither from an earlier version
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -248,6 +250,20 @@ func (x *Announcement) GetNetworks() []Network {
 		return x.Networks
 	}
 	return nil
+}
+
+func (x *Announcement) GetSecretFiles() bool {
+	if x != nil {
+		return x.SecretFiles
+	}
+	return false
+}
+
+func (x *Announcement) GetSecretEnv() bool {
+	if x != nil {
+		return x.SecretEnv
+	}
+	return false
 }
 
 // Node → Scheduler, answering Lead. Keyed by (node, incarnation). Answered by Welcome or Rejected.
@@ -699,7 +715,7 @@ const file_messages_membership_proto_rawDesc = "" +
 	"\x04Lead\x12\x14\n" +
 	"\x05epoch\x18\x01 \x01(\x04R\x05epoch\x12\x1d\n" +
 	"\n" +
-	"cluster_id\x18\x02 \x01(\tR\tclusterId\"\x80\x03\n" +
+	"cluster_id\x18\x02 \x01(\tR\tclusterId\"\xc2\x03\n" +
 	"\fAnnouncement\x12+\n" +
 	"\x05total\x18\x01 \x01(\v2\x15.synapse.v1.ResourcesR\x05total\x12#\n" +
 	"\x04gpus\x18\x02 \x03(\v2\x0f.synapse.v1.GpuR\x04gpus\x12'\n" +
@@ -714,7 +730,10 @@ const file_messages_membership_proto_rawDesc = "" +
 	"vocabulary\x18\t \x01(\x05R\n" +
 	"vocabulary\x12/\n" +
 	"\bnetworks\x18\n" +
-	" \x03(\x0e2\x13.synapse.v1.NetworkR\bnetworks\"\x8e\x02\n" +
+	" \x03(\x0e2\x13.synapse.v1.NetworkR\bnetworks\x12!\n" +
+	"\fsecret_files\x18\v \x01(\bR\vsecretFiles\x12\x1d\n" +
+	"\n" +
+	"secret_env\x18\f \x01(\bR\tsecretEnv\"\x8e\x02\n" +
 	"\x05Hello\x12*\n" +
 	"\x06origin\x18\x01 \x01(\v2\x12.synapse.v1.OriginR\x06origin\x12\x14\n" +
 	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\x12<\n" +

@@ -91,6 +91,26 @@ func (m *Announcement) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
 	}
+	if m.SecretEnv {
+		i--
+		if m.SecretEnv {
+			dAtA[i] = 1
+		} else {
+			dAtA[i] = 0
+		}
+		i--
+		dAtA[i] = 0x60
+	}
+	if m.SecretFiles {
+		i--
+		if m.SecretFiles {
+			dAtA[i] = 1
+		} else {
+			dAtA[i] = 0
+		}
+		i--
+		dAtA[i] = 0x58
+	}
 	if len(m.Networks) > 0 {
 		var pksize2 int
 		for _, num := range m.Networks {
@@ -649,6 +669,12 @@ func (m *Announcement) SizeVT() (n int) {
 			l += protohelpers.SizeOfVarint(uint64(e))
 		}
 		n += 1 + protohelpers.SizeOfVarint(uint64(l)) + l
+	}
+	if m.SecretFiles {
+		n += 2
+	}
+	if m.SecretEnv {
+		n += 2
 	}
 	n += len(m.unknownFields)
 	return n

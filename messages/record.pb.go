@@ -844,6 +844,7 @@ type JobRecord struct {
 	Array           *ArrayRecord           `protobuf:"bytes,32,opt,name=array,proto3" json:"array,omitempty"`                                              // of an array; such a job is always held, so that no leader of an earlier version runs it
 	Preemptions     int32                  `protobuf:"varint,40,opt,name=preemptions,proto3" json:"preemptions,omitempty"`                                 // attempts that were stopped for other jobs: they count against nothing
 	Outranked       int32                  `protobuf:"varint,41,opt,name=outranked,proto3" json:"outranked,omitempty"`                                     // of them, those that were stopped for one of higher priority
+	Sealed          []byte                 `protobuf:"bytes,42,opt,name=sealed,proto3" json:"sealed,omitempty"`                                            // its spec's secrets with their values, which a gateway's key alone opens; none of a job that is over
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
 }
@@ -1107,6 +1108,13 @@ func (x *JobRecord) GetOutranked() int32 {
 		return x.Outranked
 	}
 	return 0
+}
+
+func (x *JobRecord) GetSealed() []byte {
+	if x != nil {
+		return x.Sealed
+	}
+	return nil
 }
 
 // Place is one rank's machine in an attempt.
@@ -2025,7 +2033,7 @@ const file_messages_record_proto_rawDesc = "" +
 	"\x05ended\x18\x01 \x03(\v2\x19.synapse.v1.ElementsEndedR\x05ended\x12*\n" +
 	"\x04held\x18\x02 \x03(\v2\x16.synapse.v1.IndexRangeR\x04held\x12\x14\n" +
 	"\x05reach\x18\x04 \x01(\x05R\x05reach\x12$\n" +
-	"\x04hold\x18\x03 \x01(\v2\x10.synapse.v1.DeedR\x04hold\"\xc5\t\n" +
+	"\x04hold\x18\x03 \x01(\v2\x10.synapse.v1.DeedR\x04hold\"\xdd\t\n" +
 	"\tJobRecord\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x1a\n" +
 	"\brevision\x18\x02 \x01(\x04R\brevision\x120\n" +
@@ -2063,7 +2071,8 @@ const file_messages_record_proto_rawDesc = "" +
 	"\bgiven_to\x18\x1f \x01(\tR\agivenTo\x12-\n" +
 	"\x05array\x18  \x01(\v2\x17.synapse.v1.ArrayRecordR\x05array\x12 \n" +
 	"\vpreemptions\x18( \x01(\x05R\vpreemptions\x12\x1c\n" +
-	"\toutranked\x18) \x01(\x05R\toutranked\"\xb7\x01\n" +
+	"\toutranked\x18) \x01(\x05R\toutranked\x12\x16\n" +
+	"\x06sealed\x18* \x01(\fR\x06sealed\"\xb7\x01\n" +
 	"\x05Place\x12\x12\n" +
 	"\x04rank\x18\x01 \x01(\x05R\x04rank\x12\x12\n" +
 	"\x04node\x18\x02 \x01(\tR\x04node\x12\x1d\n" +

@@ -592,6 +592,15 @@ func (m *JobRecord) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
 	}
+	if len(m.Sealed) > 0 {
+		i -= len(m.Sealed)
+		copy(dAtA[i:], m.Sealed)
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(len(m.Sealed)))
+		i--
+		dAtA[i] = 0x2
+		i--
+		dAtA[i] = 0xd2
+	}
 	if m.Outranked != 0 {
 		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.Outranked))
 		i--
@@ -1999,6 +2008,10 @@ func (m *JobRecord) SizeVT() (n int) {
 	}
 	if m.Outranked != 0 {
 		n += 2 + protohelpers.SizeOfVarint(uint64(m.Outranked))
+	}
+	l = len(m.Sealed)
+	if l > 0 {
+		n += 2 + l + protohelpers.SizeOfVarint(uint64(l))
 	}
 	n += len(m.unknownFields)
 	return n

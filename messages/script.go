@@ -6,8 +6,6 @@ import (
 	"encoding/hex"
 	"fmt"
 	"unicode/utf8"
-
-	"google.golang.org/protobuf/proto"
 )
 
 // This file owns what a script is that comes with a job: a text file that says
@@ -114,15 +112,20 @@ func (x *Script) valid() error {
 	return arguments("args", x.GetArgs())
 }
 
-// Bare is the spec without its script's text: what is kept, and what the actors see.
+// Bare is the spec without its script's text and its secrets' values: what is kept, and what the actors see.
 func (x *JobSpec) Bare() *JobSpec {
-	if len(x.GetScript().GetText()) == 0 {
+	if len(x.GetScript().GetText()) == 0 && x.withoutSecrets() == nil {
 		return x
 	}
-	bare := proto.Clone(x).(*JobSpec)
-	bare.Script.Text = nil
+	_, bare := x.TakeSecrets()
+	if bare.Script != nil {
+		bare.Script.Text = nil
+	}
 	return bare
 }
+
+// without refuses what comes with a job and is not kept in its spec.
+func (x *JobSpec) without() error { return first(x.GetScript().without(), x.withoutSecrets()) }
 
 func fileChar(c byte) bool {
 	return lower(c) || upper(c) || digit(c) || c == '.' || c == '_' || c == '-'

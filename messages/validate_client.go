@@ -10,14 +10,22 @@ func (x *Submit) Validate() error {
 		caller(x.GetPrincipal()),
 		idOrNone("request_id", x.GetRequestId()),
 		in("spec", x.GetSpec().ValidateNew()),
-		in("spec", x.GetSpec().GetScript().without()),
+		in("spec", x.GetSpec().without()),
+		x.validSealed(),
 	)
+}
+
+// validSealed refuses secrets of which there are no values: its tasks would have none.
+func (x *Submit) validSealed() error {
+	if len(x.GetSpec().GetSecrets()) > 0 && len(x.GetSealed()) == 0 {
+		return refuse("spec.secrets", "come without their values", "send the job with SubmitSecret")
+	}
+	return between("sealed", int64(len(x.GetSealed())), 0, maxSealedBytes)
 }
 
 // Validate refuses what could not be submitted.
 func (x *DryRun) Validate() error {
-	return first(caller(x.GetPrincipal()), in("spec", x.GetSpec().ValidateNew()), in("spec",
-		x.GetSpec().GetScript().without()))
+	return first(caller(x.GetPrincipal()), in("spec", x.GetSpec().ValidateNew()), in("spec", x.GetSpec().without()))
 }
 
 // Validate refuses a cancel of nothing.
@@ -109,7 +117,7 @@ func (x *ExplainJob) Validate() error {
 			return refuse("job", "is named beside a spec", "ask about one of them")
 		}
 		return first(caller(x.GetPrincipal()), in("spec", x.GetSpec().ValidateNew()),
-			in("spec", x.GetSpec().GetScript().without()))
+			in("spec", x.GetSpec().without()))
 	}
 	return first(caller(x.GetPrincipal()), id("job", x.GetJob()))
 }

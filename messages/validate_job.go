@@ -265,6 +265,7 @@ func (x *JobSpec) validProcess() error {
 		x.validScript(),
 		text("user", x.GetUser(), MaxIDBytes),
 		x.validEnv(),
+		x.validSecrets(),
 		parts("mounts", x.GetMounts(), 0, MaxMounts),
 		unique("mounts", x.GetMounts(), (*Mount).GetTarget),
 		x.validShm(),

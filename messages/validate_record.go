@@ -20,7 +20,7 @@ func (x *JobRecord) Validate() error {
 	}
 	return first(
 		id("id", x.GetId()),
-		in("spec", x.GetSpec().GetScript().without()),
+		in("spec", x.GetSpec().without()),
 		part("written_by", x.GetWrittenBy()),
 		said("state", x.GetState()),
 		maybe("attempt", x.GetAttempt()),

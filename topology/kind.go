@@ -14,6 +14,9 @@ import (
 // what an agent cannot do.
 const NetworkKey = "the network"
 
+// SecretKey is likewise that of the ways in which machines can give secrets to tasks.
+const SecretKey = "secrets as"
+
 type kind struct {
 	key     string
 	gpuType string

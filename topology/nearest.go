@@ -211,7 +211,7 @@ func (f *Fabric) names(g *Gang) string {
 			types[k.gpuType] = true
 		}
 		for _, l := range k.labels {
-			if l.Key != NetworkKey {
+			if l.Key != NetworkKey && l.Key != SecretKey {
 				keys[l.Key] = true
 			}
 			if values[l.Key] == nil {
@@ -228,7 +228,9 @@ func (f *Fabric) names(g *Gang) string {
 		switch {
 		case l.Key == NetworkKey && !values[l.Key][l.Value]:
 			parts = append(parts, theseAre("networks beside the machines' own", values[l.Key]))
-		case l.Key == NetworkKey:
+		case l.Key == SecretKey && !values[l.Key][l.Value]:
+			parts = append(parts, theseAre("ways to give secrets to tasks", values[l.Key]))
+		case l.Key == NetworkKey, l.Key == SecretKey:
 		case !keys[l.Key]:
 			parts = append(parts, theseAre("labels", keys))
 		case !values[l.Key][l.Value]:

@@ -448,7 +448,7 @@ func (a *Array) counts() *messages.ArrayCounts {
 func (a *Array) show(ctx actor.Context) {
 	counts := a.counts()
 	rec := a.rec.Revise()
-	rec.Hold = rec.Array.GetHold()
+	rec.Hold, rec.Sealed = rec.Array.GetHold(), nil
 	status := &messages.JobStatus{Record: rec, Counts: counts, Phase: messages.PhaseQueued, Reason: counts.Words()}
 	switch {
 	case rec.State.Terminal():

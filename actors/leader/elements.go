@@ -24,9 +24,9 @@ func heldBy(nowUnixMs int64) *messages.Deed {
 
 // shownFirst is what people see of a job that has just come in, before its actor shows it.
 func shownFirst(rec *messages.JobRecord) *messages.JobStatus {
-	s := &messages.JobStatus{Record: rec, Phase: messages.PhaseQueued}
+	s := &messages.JobStatus{Record: rec.Unsealed(), Phase: messages.PhaseQueued}
 	if rec.Spec.Array != nil {
-		s.Record = rec.Revise()
+		s.Record = s.Record.Revise()
 		s.Record.Hold, s.Counts = nil, &messages.ArrayCounts{Waiting: int32(rec.Spec.Array.Len())}
 		s.Reason = s.Counts.Words()
 	}
@@ -63,7 +63,7 @@ func (s *Scheduler) onSprout(ctx actor.Context, m sprout) {
 		Id: string(id), Revision: 1, WrittenBy: &messages.Token{Epoch: s.p.Epoch, Counter: s.lives << 32}, Spec: spec,
 		Owner: of.Owner, SubmittedUnixMs: of.SubmittedUnixMs, Arrival: s.arrival,
 		State: messages.JobState_JOB_STATE_QUEUED, Uid: e.uid, MemoryByShare: of.MemoryByShare,
-		LimitByDefault: of.LimitByDefault,
+		LimitByDefault: of.LimitByDefault, Sealed: of.Sealed,
 	}
 	s.jobs[id] = e
 	ctx.Request(s.peers.journal, Write{Lane: LaneDecisions, Change: actors.Change{Job: e.rec}, Tag: e})

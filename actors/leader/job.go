@@ -413,7 +413,7 @@ func (j *Job) finish(ctx actor.Context, cause messages.Cause, detail string, nod
 
 // show tells the Mirror what people may see.
 func (j *Job) show(ctx actor.Context) {
-	status := &messages.JobStatus{Record: j.rec, Phase: j.phase(), Attempt: j.last}
+	status := &messages.JobStatus{Record: j.rec.Unsealed(), Phase: j.phase(), Attempt: j.last}
 	for _, a := range j.owed {
 		status.Debts = append(status.Debts, debtors(a)...)
 	}

@@ -196,6 +196,7 @@ func (m *machine) describe(levels []string) topology.Machine {
 	// Where a machine stands can be selected as its labels can: both are one in `get nodes -l`.
 	d.Labels = append(d.Labels, messages.FromLabels(a.GetPlace())...)
 	d.Labels = append(d.Labels, messages.NetworkLabels(a.GetNetworks()...)...)
+	d.Labels = append(d.Labels, a.SecretLabels()...)
 	// A whole machine is all its healthy devices: one that is out of service must
 	// not keep the rest from ever counting as whole.
 	d.Broken = int32(actors.OutOfService(a, m.ledger))

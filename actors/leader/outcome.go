@@ -226,7 +226,9 @@ func exitCodeOf(a *messages.AttemptRecord) int32 {
 	return 1
 }
 
+// conclude ends a job. Its secrets end with it: no task of it is started any more.
 func conclude(rec *messages.JobRecord, s messages.JobState, code int32, outcome string, now int64) {
+	rec.Sealed = nil
 	rec.State, rec.ExitCode, rec.Outcome, rec.FinishedUnixMs = s, code, outcome, now
 }
 

@@ -149,7 +149,7 @@ func (s *Scheduler) write(ctx actor.Context, m *messages.Submit, g given, key re
 		Id: string(e.id), Revision: 1, WrittenBy: &messages.Token{Epoch: s.p.Epoch, Counter: s.lives << 32},
 		Spec: g.spec, Owner: m.Principal, RequestId: m.RequestId, RequestHash: hash,
 		SubmittedUnixMs: s.p.Clock.WallMs(), Arrival: s.arrival, State: messages.JobState_JOB_STATE_QUEUED,
-		Uid: e.uid, MemoryByShare: g.memory, LimitByDefault: g.limit,
+		Uid: e.uid, MemoryByShare: g.memory, LimitByDefault: g.limit, Sealed: m.Sealed,
 	}
 	s.jobs[e.id] = e
 	if g.spec.Array != nil {

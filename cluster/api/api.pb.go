@@ -388,6 +388,60 @@ func (x *ScriptText) GetText() []byte {
 	return nil
 }
 
+// ReadSecrets asks for the secrets of an attempt's job, with their values. Only a machine that has tasks of the attempt is
+// answered, and only until that has ended.
+type ReadSecrets struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Job           string                 `protobuf:"bytes,1,opt,name=job,proto3" json:"job,omitempty"` // its id
+	Attempt       *messages.Token        `protobuf:"bytes,2,opt,name=attempt,proto3" json:"attempt,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReadSecrets) Reset() {
+	*x = ReadSecrets{}
+	mi := &file_cluster_api_api_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReadSecrets) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReadSecrets) ProtoMessage() {}
+
+func (x *ReadSecrets) ProtoReflect() protoreflect.Message {
+	mi := &file_cluster_api_api_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReadSecrets.ProtoReflect.Descriptor instead.
+func (*ReadSecrets) Descriptor() ([]byte, []int) {
+	return file_cluster_api_api_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *ReadSecrets) GetJob() string {
+	if x != nil {
+		return x.Job
+	}
+	return ""
+}
+
+func (x *ReadSecrets) GetAttempt() *messages.Token {
+	if x != nil {
+		return x.Attempt
+	}
+	return nil
+}
+
 // Cluster asks which cluster and scheduler the client speaks to.
 type Cluster struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -397,7 +451,7 @@ type Cluster struct {
 
 func (x *Cluster) Reset() {
 	*x = Cluster{}
-	mi := &file_cluster_api_api_proto_msgTypes[5]
+	mi := &file_cluster_api_api_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -409,7 +463,7 @@ func (x *Cluster) String() string {
 func (*Cluster) ProtoMessage() {}
 
 func (x *Cluster) ProtoReflect() protoreflect.Message {
-	mi := &file_cluster_api_api_proto_msgTypes[5]
+	mi := &file_cluster_api_api_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -422,7 +476,7 @@ func (x *Cluster) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Cluster.ProtoReflect.Descriptor instead.
 func (*Cluster) Descriptor() ([]byte, []int) {
-	return file_cluster_api_api_proto_rawDescGZIP(), []int{5}
+	return file_cluster_api_api_proto_rawDescGZIP(), []int{6}
 }
 
 type ClusterReply struct {
@@ -437,7 +491,7 @@ type ClusterReply struct {
 
 func (x *ClusterReply) Reset() {
 	*x = ClusterReply{}
-	mi := &file_cluster_api_api_proto_msgTypes[6]
+	mi := &file_cluster_api_api_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -449,7 +503,7 @@ func (x *ClusterReply) String() string {
 func (*ClusterReply) ProtoMessage() {}
 
 func (x *ClusterReply) ProtoReflect() protoreflect.Message {
-	mi := &file_cluster_api_api_proto_msgTypes[6]
+	mi := &file_cluster_api_api_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -462,7 +516,7 @@ func (x *ClusterReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClusterReply.ProtoReflect.Descriptor instead.
 func (*ClusterReply) Descriptor() ([]byte, []int) {
-	return file_cluster_api_api_proto_rawDescGZIP(), []int{6}
+	return file_cluster_api_api_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *ClusterReply) GetClusterId() string {
@@ -502,7 +556,7 @@ type WhoAmI struct {
 
 func (x *WhoAmI) Reset() {
 	*x = WhoAmI{}
-	mi := &file_cluster_api_api_proto_msgTypes[7]
+	mi := &file_cluster_api_api_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -514,7 +568,7 @@ func (x *WhoAmI) String() string {
 func (*WhoAmI) ProtoMessage() {}
 
 func (x *WhoAmI) ProtoReflect() protoreflect.Message {
-	mi := &file_cluster_api_api_proto_msgTypes[7]
+	mi := &file_cluster_api_api_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -527,7 +581,7 @@ func (x *WhoAmI) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WhoAmI.ProtoReflect.Descriptor instead.
 func (*WhoAmI) Descriptor() ([]byte, []int) {
-	return file_cluster_api_api_proto_rawDescGZIP(), []int{7}
+	return file_cluster_api_api_proto_rawDescGZIP(), []int{8}
 }
 
 type WhoAmIReply struct {
@@ -544,7 +598,7 @@ type WhoAmIReply struct {
 
 func (x *WhoAmIReply) Reset() {
 	*x = WhoAmIReply{}
-	mi := &file_cluster_api_api_proto_msgTypes[8]
+	mi := &file_cluster_api_api_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -556,7 +610,7 @@ func (x *WhoAmIReply) String() string {
 func (*WhoAmIReply) ProtoMessage() {}
 
 func (x *WhoAmIReply) ProtoReflect() protoreflect.Message {
-	mi := &file_cluster_api_api_proto_msgTypes[8]
+	mi := &file_cluster_api_api_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -569,7 +623,7 @@ func (x *WhoAmIReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WhoAmIReply.ProtoReflect.Descriptor instead.
 func (*WhoAmIReply) Descriptor() ([]byte, []int) {
-	return file_cluster_api_api_proto_rawDescGZIP(), []int{8}
+	return file_cluster_api_api_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *WhoAmIReply) GetCluster() string {
@@ -627,7 +681,7 @@ type Right struct {
 
 func (x *Right) Reset() {
 	*x = Right{}
-	mi := &file_cluster_api_api_proto_msgTypes[9]
+	mi := &file_cluster_api_api_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -639,7 +693,7 @@ func (x *Right) String() string {
 func (*Right) ProtoMessage() {}
 
 func (x *Right) ProtoReflect() protoreflect.Message {
-	mi := &file_cluster_api_api_proto_msgTypes[9]
+	mi := &file_cluster_api_api_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -652,7 +706,7 @@ func (x *Right) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Right.ProtoReflect.Descriptor instead.
 func (*Right) Descriptor() ([]byte, []int) {
-	return file_cluster_api_api_proto_rawDescGZIP(), []int{9}
+	return file_cluster_api_api_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Right) GetName() string {
@@ -697,7 +751,7 @@ type CreatePass struct {
 
 func (x *CreatePass) Reset() {
 	*x = CreatePass{}
-	mi := &file_cluster_api_api_proto_msgTypes[10]
+	mi := &file_cluster_api_api_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -709,7 +763,7 @@ func (x *CreatePass) String() string {
 func (*CreatePass) ProtoMessage() {}
 
 func (x *CreatePass) ProtoReflect() protoreflect.Message {
-	mi := &file_cluster_api_api_proto_msgTypes[10]
+	mi := &file_cluster_api_api_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -722,7 +776,7 @@ func (x *CreatePass) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreatePass.ProtoReflect.Descriptor instead.
 func (*CreatePass) Descriptor() ([]byte, []int) {
-	return file_cluster_api_api_proto_rawDescGZIP(), []int{10}
+	return file_cluster_api_api_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *CreatePass) GetHash() []byte {
@@ -763,7 +817,7 @@ type CreatePassReply struct {
 
 func (x *CreatePassReply) Reset() {
 	*x = CreatePassReply{}
-	mi := &file_cluster_api_api_proto_msgTypes[11]
+	mi := &file_cluster_api_api_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -775,7 +829,7 @@ func (x *CreatePassReply) String() string {
 func (*CreatePassReply) ProtoMessage() {}
 
 func (x *CreatePassReply) ProtoReflect() protoreflect.Message {
-	mi := &file_cluster_api_api_proto_msgTypes[11]
+	mi := &file_cluster_api_api_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -788,7 +842,7 @@ func (x *CreatePassReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreatePassReply.ProtoReflect.Descriptor instead.
 func (*CreatePassReply) Descriptor() ([]byte, []int) {
-	return file_cluster_api_api_proto_rawDescGZIP(), []int{11}
+	return file_cluster_api_api_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *CreatePassReply) GetId() string {
@@ -814,7 +868,7 @@ type ListPasses struct {
 
 func (x *ListPasses) Reset() {
 	*x = ListPasses{}
-	mi := &file_cluster_api_api_proto_msgTypes[12]
+	mi := &file_cluster_api_api_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -826,7 +880,7 @@ func (x *ListPasses) String() string {
 func (*ListPasses) ProtoMessage() {}
 
 func (x *ListPasses) ProtoReflect() protoreflect.Message {
-	mi := &file_cluster_api_api_proto_msgTypes[12]
+	mi := &file_cluster_api_api_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -839,7 +893,7 @@ func (x *ListPasses) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListPasses.ProtoReflect.Descriptor instead.
 func (*ListPasses) Descriptor() ([]byte, []int) {
-	return file_cluster_api_api_proto_rawDescGZIP(), []int{12}
+	return file_cluster_api_api_proto_rawDescGZIP(), []int{13}
 }
 
 type ListPassesReply struct {
@@ -851,7 +905,7 @@ type ListPassesReply struct {
 
 func (x *ListPassesReply) Reset() {
 	*x = ListPassesReply{}
-	mi := &file_cluster_api_api_proto_msgTypes[13]
+	mi := &file_cluster_api_api_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -863,7 +917,7 @@ func (x *ListPassesReply) String() string {
 func (*ListPassesReply) ProtoMessage() {}
 
 func (x *ListPassesReply) ProtoReflect() protoreflect.Message {
-	mi := &file_cluster_api_api_proto_msgTypes[13]
+	mi := &file_cluster_api_api_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -876,7 +930,7 @@ func (x *ListPassesReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListPassesReply.ProtoReflect.Descriptor instead.
 func (*ListPassesReply) Descriptor() ([]byte, []int) {
-	return file_cluster_api_api_proto_rawDescGZIP(), []int{13}
+	return file_cluster_api_api_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *ListPassesReply) GetPasses() []*Pass {
@@ -901,7 +955,7 @@ type Pass struct {
 
 func (x *Pass) Reset() {
 	*x = Pass{}
-	mi := &file_cluster_api_api_proto_msgTypes[14]
+	mi := &file_cluster_api_api_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -913,7 +967,7 @@ func (x *Pass) String() string {
 func (*Pass) ProtoMessage() {}
 
 func (x *Pass) ProtoReflect() protoreflect.Message {
-	mi := &file_cluster_api_api_proto_msgTypes[14]
+	mi := &file_cluster_api_api_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -926,7 +980,7 @@ func (x *Pass) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Pass.ProtoReflect.Descriptor instead.
 func (*Pass) Descriptor() ([]byte, []int) {
-	return file_cluster_api_api_proto_rawDescGZIP(), []int{14}
+	return file_cluster_api_api_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Pass) GetId() string {
@@ -981,7 +1035,7 @@ type RevokePass struct {
 
 func (x *RevokePass) Reset() {
 	*x = RevokePass{}
-	mi := &file_cluster_api_api_proto_msgTypes[15]
+	mi := &file_cluster_api_api_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -993,7 +1047,7 @@ func (x *RevokePass) String() string {
 func (*RevokePass) ProtoMessage() {}
 
 func (x *RevokePass) ProtoReflect() protoreflect.Message {
-	mi := &file_cluster_api_api_proto_msgTypes[15]
+	mi := &file_cluster_api_api_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1006,7 +1060,7 @@ func (x *RevokePass) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokePass.ProtoReflect.Descriptor instead.
 func (*RevokePass) Descriptor() ([]byte, []int) {
-	return file_cluster_api_api_proto_rawDescGZIP(), []int{15}
+	return file_cluster_api_api_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *RevokePass) GetId() string {
@@ -1027,7 +1081,7 @@ type RevokePassReply struct {
 
 func (x *RevokePassReply) Reset() {
 	*x = RevokePassReply{}
-	mi := &file_cluster_api_api_proto_msgTypes[16]
+	mi := &file_cluster_api_api_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1039,7 +1093,7 @@ func (x *RevokePassReply) String() string {
 func (*RevokePassReply) ProtoMessage() {}
 
 func (x *RevokePassReply) ProtoReflect() protoreflect.Message {
-	mi := &file_cluster_api_api_proto_msgTypes[16]
+	mi := &file_cluster_api_api_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1052,7 +1106,7 @@ func (x *RevokePassReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokePassReply.ProtoReflect.Descriptor instead.
 func (*RevokePassReply) Descriptor() ([]byte, []int) {
-	return file_cluster_api_api_proto_rawDescGZIP(), []int{16}
+	return file_cluster_api_api_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *RevokePassReply) GetId() string {
@@ -1081,7 +1135,7 @@ var File_cluster_api_api_proto protoreflect.FileDescriptor
 const file_cluster_api_api_proto_rawDesc = "" +
 	"\n" +
 	"\x15cluster/api/api.proto\x12\n" +
-	"synapse.v1\x1a\x15messages/client.proto\x1a\x16messages/history.proto\x1a\x14messages/names.proto\x1a\x15messages/queues.proto\"\xb3\x02\n" +
+	"synapse.v1\x1a\x15messages/client.proto\x1a\x16messages/history.proto\x1a\x12messages/job.proto\x1a\x14messages/names.proto\x1a\x15messages/queues.proto\"\xb3\x02\n" +
 	"\bReadLogs\x123\n" +
 	"\tprincipal\x18\x01 \x01(\v2\x15.synapse.v1.PrincipalR\tprincipal\x12\x10\n" +
 	"\x03job\x18\x02 \x01(\tR\x03job\x12\x14\n" +
@@ -1112,7 +1166,10 @@ const file_cluster_api_api_proto_rawDesc = "" +
 	"\x06digest\x18\x02 \x01(\tR\x06digest\" \n" +
 	"\n" +
 	"ScriptText\x12\x12\n" +
-	"\x04text\x18\x01 \x01(\fR\x04text\"\t\n" +
+	"\x04text\x18\x01 \x01(\fR\x04text\"L\n" +
+	"\vReadSecrets\x12\x10\n" +
+	"\x03job\x18\x01 \x01(\tR\x03job\x12+\n" +
+	"\aattempt\x18\x02 \x01(\v2\x11.synapse.v1.TokenR\aattempt\"\t\n" +
 	"\aCluster\"u\n" +
 	"\fClusterReply\x12\x1d\n" +
 	"\n" +
@@ -1160,13 +1217,14 @@ const file_cluster_api_api_proto_rawDesc = "" +
 	"\x0fRevokePassReply\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
 	"\x04role\x18\x02 \x01(\tR\x04role\x12\x12\n" +
-	"\x04name\x18\x03 \x01(\tR\x04name2\xe9\n" +
-	"\n" +
+	"\x04name\x18\x03 \x01(\tR\x04name2\xe3\v\n" +
 	"\aSynapse\x125\n" +
 	"\x06Submit\x12\x12.synapse.v1.Submit\x1a\x17.synapse.v1.SubmitReply\x12;\n" +
 	"\fSubmitScript\x12\x12.synapse.v1.Submit\x1a\x17.synapse.v1.SubmitReply\x12<\n" +
 	"\n" +
-	"ReadScript\x12\x16.synapse.v1.ReadScript\x1a\x16.synapse.v1.ScriptText\x125\n" +
+	"ReadScript\x12\x16.synapse.v1.ReadScript\x1a\x16.synapse.v1.ScriptText\x12;\n" +
+	"\fSubmitSecret\x12\x12.synapse.v1.Submit\x1a\x17.synapse.v1.SubmitReply\x12;\n" +
+	"\vReadSecrets\x12\x17.synapse.v1.ReadSecrets\x1a\x13.synapse.v1.Secrets\x125\n" +
 	"\x06DryRun\x12\x12.synapse.v1.DryRun\x1a\x17.synapse.v1.DryRunReply\x125\n" +
 	"\x06Cancel\x12\x12.synapse.v1.Cancel\x1a\x17.synapse.v1.CancelReply\x12/\n" +
 	"\x04Hold\x12\x10.synapse.v1.Hold\x1a\x15.synapse.v1.HoldReply\x128\n" +
@@ -1205,117 +1263,124 @@ func file_cluster_api_api_proto_rawDescGZIP() []byte {
 	return file_cluster_api_api_proto_rawDescData
 }
 
-var file_cluster_api_api_proto_msgTypes = make([]protoimpl.MessageInfo, 17)
+var file_cluster_api_api_proto_msgTypes = make([]protoimpl.MessageInfo, 18)
 var file_cluster_api_api_proto_goTypes = []any{
 	(*ReadLogs)(nil),                  // 0: synapse.v1.ReadLogs
 	(*LogPosition)(nil),               // 1: synapse.v1.LogPosition
 	(*LogPart)(nil),                   // 2: synapse.v1.LogPart
 	(*ReadScript)(nil),                // 3: synapse.v1.ReadScript
 	(*ScriptText)(nil),                // 4: synapse.v1.ScriptText
-	(*Cluster)(nil),                   // 5: synapse.v1.Cluster
-	(*ClusterReply)(nil),              // 6: synapse.v1.ClusterReply
-	(*WhoAmI)(nil),                    // 7: synapse.v1.WhoAmI
-	(*WhoAmIReply)(nil),               // 8: synapse.v1.WhoAmIReply
-	(*Right)(nil),                     // 9: synapse.v1.Right
-	(*CreatePass)(nil),                // 10: synapse.v1.CreatePass
-	(*CreatePassReply)(nil),           // 11: synapse.v1.CreatePassReply
-	(*ListPasses)(nil),                // 12: synapse.v1.ListPasses
-	(*ListPassesReply)(nil),           // 13: synapse.v1.ListPassesReply
-	(*Pass)(nil),                      // 14: synapse.v1.Pass
-	(*RevokePass)(nil),                // 15: synapse.v1.RevokePass
-	(*RevokePassReply)(nil),           // 16: synapse.v1.RevokePassReply
-	(*messages.Principal)(nil),        // 17: synapse.v1.Principal
-	(*messages.Token)(nil),            // 18: synapse.v1.Token
-	(*messages.Submit)(nil),           // 19: synapse.v1.Submit
-	(*messages.DryRun)(nil),           // 20: synapse.v1.DryRun
-	(*messages.Cancel)(nil),           // 21: synapse.v1.Cancel
-	(*messages.Hold)(nil),             // 22: synapse.v1.Hold
-	(*messages.Requeue)(nil),          // 23: synapse.v1.Requeue
-	(*messages.Update)(nil),           // 24: synapse.v1.Update
-	(*messages.ChangeNode)(nil),       // 25: synapse.v1.ChangeNode
-	(*messages.ApplyQueues)(nil),      // 26: synapse.v1.ApplyQueues
-	(*messages.GetQueues)(nil),        // 27: synapse.v1.GetQueues
-	(*messages.GetJob)(nil),           // 28: synapse.v1.GetJob
-	(*messages.ListJobs)(nil),         // 29: synapse.v1.ListJobs
-	(*messages.ListNodes)(nil),        // 30: synapse.v1.ListNodes
-	(*messages.ExplainJob)(nil),       // 31: synapse.v1.ExplainJob
-	(*messages.History)(nil),          // 32: synapse.v1.History
-	(*messages.Watch)(nil),            // 33: synapse.v1.Watch
-	(*messages.SubmitReply)(nil),      // 34: synapse.v1.SubmitReply
-	(*messages.DryRunReply)(nil),      // 35: synapse.v1.DryRunReply
-	(*messages.CancelReply)(nil),      // 36: synapse.v1.CancelReply
-	(*messages.HoldReply)(nil),        // 37: synapse.v1.HoldReply
-	(*messages.RequeueReply)(nil),     // 38: synapse.v1.RequeueReply
-	(*messages.UpdateReply)(nil),      // 39: synapse.v1.UpdateReply
-	(*messages.ChangeNodeReply)(nil),  // 40: synapse.v1.ChangeNodeReply
-	(*messages.ApplyQueuesReply)(nil), // 41: synapse.v1.ApplyQueuesReply
-	(*messages.GetQueuesReply)(nil),   // 42: synapse.v1.GetQueuesReply
-	(*messages.GetJobReply)(nil),      // 43: synapse.v1.GetJobReply
-	(*messages.ListJobsReply)(nil),    // 44: synapse.v1.ListJobsReply
-	(*messages.ListNodesReply)(nil),   // 45: synapse.v1.ListNodesReply
-	(*messages.ExplainJobReply)(nil),  // 46: synapse.v1.ExplainJobReply
-	(*messages.HistoryReply)(nil),     // 47: synapse.v1.HistoryReply
-	(*messages.Event)(nil),            // 48: synapse.v1.Event
+	(*ReadSecrets)(nil),               // 5: synapse.v1.ReadSecrets
+	(*Cluster)(nil),                   // 6: synapse.v1.Cluster
+	(*ClusterReply)(nil),              // 7: synapse.v1.ClusterReply
+	(*WhoAmI)(nil),                    // 8: synapse.v1.WhoAmI
+	(*WhoAmIReply)(nil),               // 9: synapse.v1.WhoAmIReply
+	(*Right)(nil),                     // 10: synapse.v1.Right
+	(*CreatePass)(nil),                // 11: synapse.v1.CreatePass
+	(*CreatePassReply)(nil),           // 12: synapse.v1.CreatePassReply
+	(*ListPasses)(nil),                // 13: synapse.v1.ListPasses
+	(*ListPassesReply)(nil),           // 14: synapse.v1.ListPassesReply
+	(*Pass)(nil),                      // 15: synapse.v1.Pass
+	(*RevokePass)(nil),                // 16: synapse.v1.RevokePass
+	(*RevokePassReply)(nil),           // 17: synapse.v1.RevokePassReply
+	(*messages.Principal)(nil),        // 18: synapse.v1.Principal
+	(*messages.Token)(nil),            // 19: synapse.v1.Token
+	(*messages.Submit)(nil),           // 20: synapse.v1.Submit
+	(*messages.DryRun)(nil),           // 21: synapse.v1.DryRun
+	(*messages.Cancel)(nil),           // 22: synapse.v1.Cancel
+	(*messages.Hold)(nil),             // 23: synapse.v1.Hold
+	(*messages.Requeue)(nil),          // 24: synapse.v1.Requeue
+	(*messages.Update)(nil),           // 25: synapse.v1.Update
+	(*messages.ChangeNode)(nil),       // 26: synapse.v1.ChangeNode
+	(*messages.ApplyQueues)(nil),      // 27: synapse.v1.ApplyQueues
+	(*messages.GetQueues)(nil),        // 28: synapse.v1.GetQueues
+	(*messages.GetJob)(nil),           // 29: synapse.v1.GetJob
+	(*messages.ListJobs)(nil),         // 30: synapse.v1.ListJobs
+	(*messages.ListNodes)(nil),        // 31: synapse.v1.ListNodes
+	(*messages.ExplainJob)(nil),       // 32: synapse.v1.ExplainJob
+	(*messages.History)(nil),          // 33: synapse.v1.History
+	(*messages.Watch)(nil),            // 34: synapse.v1.Watch
+	(*messages.SubmitReply)(nil),      // 35: synapse.v1.SubmitReply
+	(*messages.Secrets)(nil),          // 36: synapse.v1.Secrets
+	(*messages.DryRunReply)(nil),      // 37: synapse.v1.DryRunReply
+	(*messages.CancelReply)(nil),      // 38: synapse.v1.CancelReply
+	(*messages.HoldReply)(nil),        // 39: synapse.v1.HoldReply
+	(*messages.RequeueReply)(nil),     // 40: synapse.v1.RequeueReply
+	(*messages.UpdateReply)(nil),      // 41: synapse.v1.UpdateReply
+	(*messages.ChangeNodeReply)(nil),  // 42: synapse.v1.ChangeNodeReply
+	(*messages.ApplyQueuesReply)(nil), // 43: synapse.v1.ApplyQueuesReply
+	(*messages.GetQueuesReply)(nil),   // 44: synapse.v1.GetQueuesReply
+	(*messages.GetJobReply)(nil),      // 45: synapse.v1.GetJobReply
+	(*messages.ListJobsReply)(nil),    // 46: synapse.v1.ListJobsReply
+	(*messages.ListNodesReply)(nil),   // 47: synapse.v1.ListNodesReply
+	(*messages.ExplainJobReply)(nil),  // 48: synapse.v1.ExplainJobReply
+	(*messages.HistoryReply)(nil),     // 49: synapse.v1.HistoryReply
+	(*messages.Event)(nil),            // 50: synapse.v1.Event
 }
 var file_cluster_api_api_proto_depIdxs = []int32{
-	17, // 0: synapse.v1.ReadLogs.principal:type_name -> synapse.v1.Principal
-	18, // 1: synapse.v1.ReadLogs.attempt:type_name -> synapse.v1.Token
+	18, // 0: synapse.v1.ReadLogs.principal:type_name -> synapse.v1.Principal
+	19, // 1: synapse.v1.ReadLogs.attempt:type_name -> synapse.v1.Token
 	1,  // 2: synapse.v1.ReadLogs.from:type_name -> synapse.v1.LogPosition
-	18, // 3: synapse.v1.LogPart.attempt:type_name -> synapse.v1.Token
-	17, // 4: synapse.v1.ReadScript.principal:type_name -> synapse.v1.Principal
-	9,  // 5: synapse.v1.WhoAmIReply.rights:type_name -> synapse.v1.Right
-	14, // 6: synapse.v1.ListPassesReply.passes:type_name -> synapse.v1.Pass
-	19, // 7: synapse.v1.Synapse.Submit:input_type -> synapse.v1.Submit
-	19, // 8: synapse.v1.Synapse.SubmitScript:input_type -> synapse.v1.Submit
-	3,  // 9: synapse.v1.Synapse.ReadScript:input_type -> synapse.v1.ReadScript
-	20, // 10: synapse.v1.Synapse.DryRun:input_type -> synapse.v1.DryRun
-	21, // 11: synapse.v1.Synapse.Cancel:input_type -> synapse.v1.Cancel
-	22, // 12: synapse.v1.Synapse.Hold:input_type -> synapse.v1.Hold
-	23, // 13: synapse.v1.Synapse.Requeue:input_type -> synapse.v1.Requeue
-	24, // 14: synapse.v1.Synapse.Update:input_type -> synapse.v1.Update
-	25, // 15: synapse.v1.Synapse.ChangeNode:input_type -> synapse.v1.ChangeNode
-	26, // 16: synapse.v1.Synapse.ApplyQueues:input_type -> synapse.v1.ApplyQueues
-	27, // 17: synapse.v1.Synapse.GetQueues:input_type -> synapse.v1.GetQueues
-	28, // 18: synapse.v1.Synapse.GetJob:input_type -> synapse.v1.GetJob
-	29, // 19: synapse.v1.Synapse.ListJobs:input_type -> synapse.v1.ListJobs
-	30, // 20: synapse.v1.Synapse.ListNodes:input_type -> synapse.v1.ListNodes
-	31, // 21: synapse.v1.Synapse.ExplainJob:input_type -> synapse.v1.ExplainJob
-	32, // 22: synapse.v1.Synapse.History:input_type -> synapse.v1.History
-	33, // 23: synapse.v1.Synapse.Watch:input_type -> synapse.v1.Watch
-	0,  // 24: synapse.v1.Synapse.ReadLogs:input_type -> synapse.v1.ReadLogs
-	5,  // 25: synapse.v1.Synapse.Cluster:input_type -> synapse.v1.Cluster
-	7,  // 26: synapse.v1.Synapse.WhoAmI:input_type -> synapse.v1.WhoAmI
-	10, // 27: synapse.v1.Synapse.CreatePass:input_type -> synapse.v1.CreatePass
-	12, // 28: synapse.v1.Synapse.ListPasses:input_type -> synapse.v1.ListPasses
-	15, // 29: synapse.v1.Synapse.RevokePass:input_type -> synapse.v1.RevokePass
-	34, // 30: synapse.v1.Synapse.Submit:output_type -> synapse.v1.SubmitReply
-	34, // 31: synapse.v1.Synapse.SubmitScript:output_type -> synapse.v1.SubmitReply
-	4,  // 32: synapse.v1.Synapse.ReadScript:output_type -> synapse.v1.ScriptText
-	35, // 33: synapse.v1.Synapse.DryRun:output_type -> synapse.v1.DryRunReply
-	36, // 34: synapse.v1.Synapse.Cancel:output_type -> synapse.v1.CancelReply
-	37, // 35: synapse.v1.Synapse.Hold:output_type -> synapse.v1.HoldReply
-	38, // 36: synapse.v1.Synapse.Requeue:output_type -> synapse.v1.RequeueReply
-	39, // 37: synapse.v1.Synapse.Update:output_type -> synapse.v1.UpdateReply
-	40, // 38: synapse.v1.Synapse.ChangeNode:output_type -> synapse.v1.ChangeNodeReply
-	41, // 39: synapse.v1.Synapse.ApplyQueues:output_type -> synapse.v1.ApplyQueuesReply
-	42, // 40: synapse.v1.Synapse.GetQueues:output_type -> synapse.v1.GetQueuesReply
-	43, // 41: synapse.v1.Synapse.GetJob:output_type -> synapse.v1.GetJobReply
-	44, // 42: synapse.v1.Synapse.ListJobs:output_type -> synapse.v1.ListJobsReply
-	45, // 43: synapse.v1.Synapse.ListNodes:output_type -> synapse.v1.ListNodesReply
-	46, // 44: synapse.v1.Synapse.ExplainJob:output_type -> synapse.v1.ExplainJobReply
-	47, // 45: synapse.v1.Synapse.History:output_type -> synapse.v1.HistoryReply
-	48, // 46: synapse.v1.Synapse.Watch:output_type -> synapse.v1.Event
-	2,  // 47: synapse.v1.Synapse.ReadLogs:output_type -> synapse.v1.LogPart
-	6,  // 48: synapse.v1.Synapse.Cluster:output_type -> synapse.v1.ClusterReply
-	8,  // 49: synapse.v1.Synapse.WhoAmI:output_type -> synapse.v1.WhoAmIReply
-	11, // 50: synapse.v1.Synapse.CreatePass:output_type -> synapse.v1.CreatePassReply
-	13, // 51: synapse.v1.Synapse.ListPasses:output_type -> synapse.v1.ListPassesReply
-	16, // 52: synapse.v1.Synapse.RevokePass:output_type -> synapse.v1.RevokePassReply
-	30, // [30:53] is the sub-list for method output_type
-	7,  // [7:30] is the sub-list for method input_type
-	7,  // [7:7] is the sub-list for extension type_name
-	7,  // [7:7] is the sub-list for extension extendee
-	0,  // [0:7] is the sub-list for field type_name
+	19, // 3: synapse.v1.LogPart.attempt:type_name -> synapse.v1.Token
+	18, // 4: synapse.v1.ReadScript.principal:type_name -> synapse.v1.Principal
+	19, // 5: synapse.v1.ReadSecrets.attempt:type_name -> synapse.v1.Token
+	10, // 6: synapse.v1.WhoAmIReply.rights:type_name -> synapse.v1.Right
+	15, // 7: synapse.v1.ListPassesReply.passes:type_name -> synapse.v1.Pass
+	20, // 8: synapse.v1.Synapse.Submit:input_type -> synapse.v1.Submit
+	20, // 9: synapse.v1.Synapse.SubmitScript:input_type -> synapse.v1.Submit
+	3,  // 10: synapse.v1.Synapse.ReadScript:input_type -> synapse.v1.ReadScript
+	20, // 11: synapse.v1.Synapse.SubmitSecret:input_type -> synapse.v1.Submit
+	5,  // 12: synapse.v1.Synapse.ReadSecrets:input_type -> synapse.v1.ReadSecrets
+	21, // 13: synapse.v1.Synapse.DryRun:input_type -> synapse.v1.DryRun
+	22, // 14: synapse.v1.Synapse.Cancel:input_type -> synapse.v1.Cancel
+	23, // 15: synapse.v1.Synapse.Hold:input_type -> synapse.v1.Hold
+	24, // 16: synapse.v1.Synapse.Requeue:input_type -> synapse.v1.Requeue
+	25, // 17: synapse.v1.Synapse.Update:input_type -> synapse.v1.Update
+	26, // 18: synapse.v1.Synapse.ChangeNode:input_type -> synapse.v1.ChangeNode
+	27, // 19: synapse.v1.Synapse.ApplyQueues:input_type -> synapse.v1.ApplyQueues
+	28, // 20: synapse.v1.Synapse.GetQueues:input_type -> synapse.v1.GetQueues
+	29, // 21: synapse.v1.Synapse.GetJob:input_type -> synapse.v1.GetJob
+	30, // 22: synapse.v1.Synapse.ListJobs:input_type -> synapse.v1.ListJobs
+	31, // 23: synapse.v1.Synapse.ListNodes:input_type -> synapse.v1.ListNodes
+	32, // 24: synapse.v1.Synapse.ExplainJob:input_type -> synapse.v1.ExplainJob
+	33, // 25: synapse.v1.Synapse.History:input_type -> synapse.v1.History
+	34, // 26: synapse.v1.Synapse.Watch:input_type -> synapse.v1.Watch
+	0,  // 27: synapse.v1.Synapse.ReadLogs:input_type -> synapse.v1.ReadLogs
+	6,  // 28: synapse.v1.Synapse.Cluster:input_type -> synapse.v1.Cluster
+	8,  // 29: synapse.v1.Synapse.WhoAmI:input_type -> synapse.v1.WhoAmI
+	11, // 30: synapse.v1.Synapse.CreatePass:input_type -> synapse.v1.CreatePass
+	13, // 31: synapse.v1.Synapse.ListPasses:input_type -> synapse.v1.ListPasses
+	16, // 32: synapse.v1.Synapse.RevokePass:input_type -> synapse.v1.RevokePass
+	35, // 33: synapse.v1.Synapse.Submit:output_type -> synapse.v1.SubmitReply
+	35, // 34: synapse.v1.Synapse.SubmitScript:output_type -> synapse.v1.SubmitReply
+	4,  // 35: synapse.v1.Synapse.ReadScript:output_type -> synapse.v1.ScriptText
+	35, // 36: synapse.v1.Synapse.SubmitSecret:output_type -> synapse.v1.SubmitReply
+	36, // 37: synapse.v1.Synapse.ReadSecrets:output_type -> synapse.v1.Secrets
+	37, // 38: synapse.v1.Synapse.DryRun:output_type -> synapse.v1.DryRunReply
+	38, // 39: synapse.v1.Synapse.Cancel:output_type -> synapse.v1.CancelReply
+	39, // 40: synapse.v1.Synapse.Hold:output_type -> synapse.v1.HoldReply
+	40, // 41: synapse.v1.Synapse.Requeue:output_type -> synapse.v1.RequeueReply
+	41, // 42: synapse.v1.Synapse.Update:output_type -> synapse.v1.UpdateReply
+	42, // 43: synapse.v1.Synapse.ChangeNode:output_type -> synapse.v1.ChangeNodeReply
+	43, // 44: synapse.v1.Synapse.ApplyQueues:output_type -> synapse.v1.ApplyQueuesReply
+	44, // 45: synapse.v1.Synapse.GetQueues:output_type -> synapse.v1.GetQueuesReply
+	45, // 46: synapse.v1.Synapse.GetJob:output_type -> synapse.v1.GetJobReply
+	46, // 47: synapse.v1.Synapse.ListJobs:output_type -> synapse.v1.ListJobsReply
+	47, // 48: synapse.v1.Synapse.ListNodes:output_type -> synapse.v1.ListNodesReply
+	48, // 49: synapse.v1.Synapse.ExplainJob:output_type -> synapse.v1.ExplainJobReply
+	49, // 50: synapse.v1.Synapse.History:output_type -> synapse.v1.HistoryReply
+	50, // 51: synapse.v1.Synapse.Watch:output_type -> synapse.v1.Event
+	2,  // 52: synapse.v1.Synapse.ReadLogs:output_type -> synapse.v1.LogPart
+	7,  // 53: synapse.v1.Synapse.Cluster:output_type -> synapse.v1.ClusterReply
+	9,  // 54: synapse.v1.Synapse.WhoAmI:output_type -> synapse.v1.WhoAmIReply
+	12, // 55: synapse.v1.Synapse.CreatePass:output_type -> synapse.v1.CreatePassReply
+	14, // 56: synapse.v1.Synapse.ListPasses:output_type -> synapse.v1.ListPassesReply
+	17, // 57: synapse.v1.Synapse.RevokePass:output_type -> synapse.v1.RevokePassReply
+	33, // [33:58] is the sub-list for method output_type
+	8,  // [8:33] is the sub-list for method input_type
+	8,  // [8:8] is the sub-list for extension type_name
+	8,  // [8:8] is the sub-list for extension extendee
+	0,  // [0:8] is the sub-list for field type_name
 }
 
 func init() { file_cluster_api_api_proto_init() }
@@ -1329,7 +1394,7 @@ func file_cluster_api_api_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_cluster_api_api_proto_rawDesc), len(file_cluster_api_api_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   17,
+			NumMessages:   18,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -28,6 +28,8 @@ const (
 	Synapse_Submit_FullMethodName       = "/synapse.v1.Synapse/Submit"
 	Synapse_SubmitScript_FullMethodName = "/synapse.v1.Synapse/SubmitScript"
 	Synapse_ReadScript_FullMethodName   = "/synapse.v1.Synapse/ReadScript"
+	Synapse_SubmitSecret_FullMethodName = "/synapse.v1.Synapse/SubmitSecret"
+	Synapse_ReadSecrets_FullMethodName  = "/synapse.v1.Synapse/ReadSecrets"
 	Synapse_DryRun_FullMethodName       = "/synapse.v1.Synapse/DryRun"
 	Synapse_Cancel_FullMethodName       = "/synapse.v1.Synapse/Cancel"
 	Synapse_Hold_FullMethodName         = "/synapse.v1.Synapse/Hold"
@@ -59,6 +61,11 @@ type SynapseClient interface {
 	// scheduler of an earlier version, which would lose the script, does not have it.
 	SubmitScript(ctx context.Context, in *messages.Submit, opts ...grpc.CallOption) (*messages.SubmitReply, error)
 	ReadScript(ctx context.Context, in *ReadScript, opts ...grpc.CallOption) (*ScriptText, error)
+	// SubmitSecret is Submit of a job with the values of its secrets, and the text of its script if it
+	// has one. A scheduler of an earlier version, which would keep the values as it does all fields
+	// that it does not know, does not have it.
+	SubmitSecret(ctx context.Context, in *messages.Submit, opts ...grpc.CallOption) (*messages.SubmitReply, error)
+	ReadSecrets(ctx context.Context, in *ReadSecrets, opts ...grpc.CallOption) (*messages.Secrets, error)
 	DryRun(ctx context.Context, in *messages.DryRun, opts ...grpc.CallOption) (*messages.DryRunReply, error)
 	Cancel(ctx context.Context, in *messages.Cancel, opts ...grpc.CallOption) (*messages.CancelReply, error)
 	Hold(ctx context.Context, in *messages.Hold, opts ...grpc.CallOption) (*messages.HoldReply, error)
@@ -113,6 +120,26 @@ func (c *synapseClient) ReadScript(ctx context.Context, in *ReadScript, opts ...
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(ScriptText)
 	err := c.cc.Invoke(ctx, Synapse_ReadScript_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *synapseClient) SubmitSecret(ctx context.Context, in *messages.Submit, opts ...grpc.CallOption) (*messages.SubmitReply, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(messages.SubmitReply)
+	err := c.cc.Invoke(ctx, Synapse_SubmitSecret_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *synapseClient) ReadSecrets(ctx context.Context, in *ReadSecrets, opts ...grpc.CallOption) (*messages.Secrets, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(messages.Secrets)
+	err := c.cc.Invoke(ctx, Synapse_ReadSecrets_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -346,6 +373,11 @@ type SynapseServer interface {
 	// scheduler of an earlier version, which would lose the script, does not have it.
 	SubmitScript(context.Context, *messages.Submit) (*messages.SubmitReply, error)
 	ReadScript(context.Context, *ReadScript) (*ScriptText, error)
+	// SubmitSecret is Submit of a job with the values of its secrets, and the text of its script if it
+	// has one. A scheduler of an earlier version, which would keep the values as it does all fields
+	// that it does not know, does not have it.
+	SubmitSecret(context.Context, *messages.Submit) (*messages.SubmitReply, error)
+	ReadSecrets(context.Context, *ReadSecrets) (*messages.Secrets, error)
 	DryRun(context.Context, *messages.DryRun) (*messages.DryRunReply, error)
 	Cancel(context.Context, *messages.Cancel) (*messages.CancelReply, error)
 	Hold(context.Context, *messages.Hold) (*messages.HoldReply, error)
@@ -384,6 +416,12 @@ func (UnimplementedSynapseServer) SubmitScript(context.Context, *messages.Submit
 }
 func (UnimplementedSynapseServer) ReadScript(context.Context, *ReadScript) (*ScriptText, error) {
 	return nil, status.Error(codes.Unimplemented, "method ReadScript not implemented")
+}
+func (UnimplementedSynapseServer) SubmitSecret(context.Context, *messages.Submit) (*messages.SubmitReply, error) {
+	return nil, status.Error(codes.Unimplemented, "method SubmitSecret not implemented")
+}
+func (UnimplementedSynapseServer) ReadSecrets(context.Context, *ReadSecrets) (*messages.Secrets, error) {
+	return nil, status.Error(codes.Unimplemented, "method ReadSecrets not implemented")
 }
 func (UnimplementedSynapseServer) DryRun(context.Context, *messages.DryRun) (*messages.DryRunReply, error) {
 	return nil, status.Error(codes.Unimplemented, "method DryRun not implemented")
@@ -516,6 +554,42 @@ func _Synapse_ReadScript_Handler(srv interface{}, ctx context.Context, dec func(
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
 		return srv.(SynapseServer).ReadScript(ctx, req.(*ReadScript))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _Synapse_SubmitSecret_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(messages.Submit)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(SynapseServer).SubmitSecret(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Synapse_SubmitSecret_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(SynapseServer).SubmitSecret(ctx, req.(*messages.Submit))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _Synapse_ReadSecrets_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ReadSecrets)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(SynapseServer).ReadSecrets(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Synapse_ReadSecrets_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(SynapseServer).ReadSecrets(ctx, req.(*ReadSecrets))
 	}
 	return interceptor(ctx, in, info, handler)
 }
@@ -884,6 +958,14 @@ var Synapse_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "ReadScript",
 			Handler:    _Synapse_ReadScript_Handler,
+		},
+		{
+			MethodName: "SubmitSecret",
+			Handler:    _Synapse_SubmitSecret_Handler,
+		},
+		{
+			MethodName: "ReadSecrets",
+			Handler:    _Synapse_ReadSecrets_Handler,
 		},
 		{
 			MethodName: "DryRun",

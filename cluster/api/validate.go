@@ -79,6 +79,17 @@ func (x *ReadScript) Validate() error {
 	return nil
 }
 
+// Validate refuses what names no attempt.
+func (x *ReadSecrets) Validate() error {
+	switch n := len(x.GetJob()); {
+	case n == 0 || n > messages.MaxIDBytes:
+		return refusal("job", fmt.Sprintf("has %d characters, but an id has 1 to %d", n, messages.MaxIDBytes), "")
+	case x.GetAttempt().GetEpoch() == 0:
+		return refusal("attempt", "is missing", "name the attempt that has tasks on the machine")
+	}
+	return nil
+}
+
 // Validate has nothing to refuse.
 func (x *Cluster) Validate() error { return nil }
 

@@ -17,7 +17,7 @@ import (
 
 // Submit puts a job into the queue. It is acknowledged once it is on disk.
 func (g *Gateway) Submit(ctx context.Context, q *messages.Submit) (*messages.SubmitReply, error) {
-	q.Principal = g.o.Principal(ctx)
+	q.Principal, q.Sealed = g.o.Principal(ctx), nil
 	if q.GetSpec().GetScript() != nil { // a machine would not find it
 		return nil, api.StatusOf(invalid(&messages.FieldError{
 			Field: "spec.script", Text: "comes without its text", Hint: "send it with SubmitScript",

@@ -58,6 +58,12 @@ type Scripts interface {
 	Script(digest string) ([]byte, error)
 }
 
+// Vault seals the secrets of jobs, and opens what it sealed for what it is about.
+type Vault interface {
+	Seal(text []byte, about ...string) ([]byte, error)
+	Open(sealed []byte, about ...string) ([]byte, error)
+}
+
 // Passes keeps the tokens of people.
 type Passes interface {
 	KeepPass(epoch uint64, pass *messages.PassRecord) error
@@ -67,12 +73,15 @@ type Passes interface {
 
 // Options are what a process gives its gateway. Each of them may be left out.
 type Options struct {
-	Leader    func() Leader // asked at every call; nil: this process always leads
-	Peers     actors.Peers  // nil: no machine can be reached
-	Store     Store         // nil: only what the Mirror shows
-	Scripts   Scripts       // nil: jobs cannot bring scripts
-	Passes    Passes        // nil: people have no tokens
-	WallMs    func() int64  // the time of day, by which tokens are over
+	Leader  func() Leader // asked at every call; nil: this process always leads
+	Peers   actors.Peers  // nil: no machine can be reached
+	Store   Store         // nil: only what the Mirror shows
+	Scripts Scripts       // nil: jobs cannot bring scripts
+	Passes  Passes        // nil: people have no tokens
+	Vault   Vault         // nil: jobs cannot bring secrets
+	// Node is the machine that makes a call, as its certificate names it; nil: nobody proves to be one.
+	Node      func(context.Context) (string, error)
+	WallMs    func() int64 // the time of day, by which tokens are over
 	Principal func(context.Context) *messages.Principal
 	WhoAmI    func(context.Context) *api.WhoAmIReply // nil: everybody is anonymous
 	ClusterID string

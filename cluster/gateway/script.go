@@ -15,6 +15,13 @@ import (
 
 // SubmitScript is Submit for a job that brings a script.
 func (g *Gateway) SubmitScript(ctx context.Context, q *messages.Submit) (*messages.SubmitReply, error) {
+	return g.submitScript(ctx, q, nil)
+}
+
+// submitScript keeps the script of a job, and submits it with the secrets that it has.
+func (g *Gateway) submitScript(
+	ctx context.Context, q *messages.Submit, sealed []byte,
+) (*messages.SubmitReply, error) {
 	text := q.GetSpec().GetScript().GetText()
 	if err := q.GetSpec().Validate(); err != nil { // while the text is still in it
 		return nil, api.StatusOf(invalid(err))
@@ -24,7 +31,7 @@ func (g *Gateway) SubmitScript(ctx context.Context, q *messages.Submit) (*messag
 			Field: "spec.script.text", Text: "is missing", Hint: "send the script's text with it",
 		}))
 	}
-	q.Principal, q.Spec = g.o.Principal(ctx), q.Spec.Bare()
+	q.Principal, q.Spec, q.Sealed = g.o.Principal(ctx), q.Spec.Bare(), sealed
 	if err := g.admit(ctx, q); err != nil {
 		return nil, err
 	}

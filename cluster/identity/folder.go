@@ -6,6 +6,7 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -158,6 +159,28 @@ func readKey(path string) (*ecdsa.PrivateKey, error) {
 		return nil, fmt.Errorf("%s: the key is not ECDSA", path)
 	}
 	return key, nil
+}
+
+// ReadPrivate reads a file with a secret in it, and refuses one that others can read, or that is too long for one.
+func ReadPrivate(path string, most int64) ([]byte, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	info, err := file.Stat()
+	switch {
+	case err != nil:
+		return nil, err
+	// Windows has lists in place of modes, and Go says 0666 of every file there.
+	case runtime.GOOS != "windows" && info.Mode().IsRegular() && info.Mode().Perm()&0o077 != 0:
+		return nil, fmt.Errorf("others may read %s (mode %04o): chmod 0600 %s", path, info.Mode().Perm(), path)
+	}
+	text, err := io.ReadAll(io.LimitReader(file, most+1))
+	if err == nil && int64(len(text)) > most {
+		err = fmt.Errorf("%s has more than %d bytes", path, most)
+	}
+	return text, err
 }
 
 func readCertificates(path string) (all []*x509.Certificate, err error) {

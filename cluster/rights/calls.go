@@ -47,6 +47,7 @@ var needs = slices.Concat([]need{
 	{synapse + "Watch", "nodes", "true", ReadMachines},
 	{synapse + "ReadLogs", "", "", ReadLogs},
 	{synapse + "ReadScript", "", "", ReadScript},
+	{synapse + "ReadSecrets", "", "", ReadSecrets},
 
 	{"/v1.Scheduler/SubmitJob", "", "", Submit},
 	{"/v1.Scheduler/SubmitJob", "image", set, SubmitImage},
@@ -70,7 +71,7 @@ var needs = slices.Concat([]need{
 	{synapse + "CreatePass", "", "", SetTokens},
 	{synapse + "RevokePass", "", "", SetTokens},
 	{synapse + "ListPasses", "", "", ReadTokens},
-}, submits("Submit"), submits("SubmitScript"), submits("DryRun"))
+}, submits("Submit"), submits("SubmitScript"), submits("SubmitSecret"), submits("DryRun"))
 
 // submits are the lines of a call that brings a job.
 func submits(call string) []need {

@@ -7,6 +7,8 @@ package rights
 var shown = []struct{ message, open, private, ids string }{
 	{"SubmitReply", "outcome job", "", ""},
 	{"ScriptText", "text", "", ""},
+	{"Secrets", "secrets", "", ""},
+	{"Secret", "name env value", "", ""},
 	{"DryRunReply", "outcome waits ahead", "", ""},
 	{"CancelReply", "outcome job", "", ""},
 	{"HoldReply", "outcome job", "", ""},
@@ -79,12 +81,13 @@ var shown = []struct{ message, open, private, ids string }{
 	{"JobSpec", "name labels queue priority priority_zero gang each gpu_type shm_bytes topology node_selector image " +
 		"workdir user mounts time_limit_ms prepare_timeout_ms stop restart lost_grace_ms " +
 		"stop_when_lost_ms limits_required nodes exclude disk_bytes submit_dir network " +
-		"after array element begin_unix_ms launcher warn not_preemptible checkpoint_ms", "command env script", ""},
+		"after array element begin_unix_ms launcher warn not_preemptible checkpoint_ms", "command env script secrets", ""},
 	{"Principal", "name groups", "", ""},
 	{"Grant", "rank amount gpus", "", ""},
 	{"Exit", "rank kind code signal oom at_unix_ms detail peak_memory_bytes fault disk by_itself unwell", "", ""},
 	{"Peer", "rank node address rack", "", ""},
-	{"Announcement", "total gpus place labels address port_first port_last agent_version vocabulary networks", "", ""},
+	{"Announcement", "total gpus place labels address port_first port_last agent_version vocabulary networks " +
+		"secret_files secret_env", "", ""},
 	{"GpuShare", "gpu_id milli", "", ""},
 	{"SliceReport", "token job state grants exits rendezvous_port expires_in_ms ran_ms exit_ages_ms held_ms", "", ""},
 	{"TopologySpec", "required preferred patience_ms", "", ""},
@@ -95,4 +98,9 @@ var shown = []struct{ message, open, private, ids string }{
 	{"RestartSpec", "limit backoff_ms", "", ""},
 	{"Script", "name digest size_bytes args text", "", ""},
 	{"Gpu", "id type memory_bytes bus_id minor declared fabric_domain", "", ""},
+}
+
+// unshown are the fields that nobody is shown. No answer has them: what is shown whole, to admins, comes without them.
+var unshown = []struct{ message, field string }{
+	{"JobRecord", "sealed"},
 }

@@ -28,6 +28,7 @@ const (
 	ReadPrivate  Right = "read-private"
 	ReadLogs     Right = "read-logs"
 	ReadScript   Right = "read-script"
+	ReadSecrets  Right = "read-secrets"
 	ReadMetrics  Right = "read-metrics"
 
 	Submit       Right = "submit"
@@ -74,7 +75,8 @@ type line struct {
 	changes                                             bool   // something, as against reading
 }
 
-// lines is the table. A script is for whoever knows its digest, and the digest is shown to those who may read the job.
+// lines is the table. Secrets are for a machine that runs what they belong to, which the gateway looks up. A script is
+// for whoever knows its digest, and the digest is shown to those who may read the job.
 var lines = []line{
 	{Link, None, None, None, None, Any, None, "open a machine's link", false},
 	{Health, Any, Any, Any, Any, Any, Any, "ask for the scheduler's health", false},
@@ -87,6 +89,7 @@ var lines = []line{
 	{ReadPrivate, Any, Own, Own, Own, None, None, "see the env and the command of", false},
 	{ReadLogs, Any, Own, Own, Own, None, None, "read the output of", false},
 	{ReadScript, Any, Any, Any, None, Any, None, "read scripts", false},
+	{ReadSecrets, None, None, None, None, Any, None, "be given the secrets of what runs there", false},
 	{ReadMetrics, Any, Any, Any, Any, None, None, "look at figures of the cluster", false},
 
 	{Submit, Any, Any, Any, None, None, None, "submit jobs", true},

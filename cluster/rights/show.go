@@ -23,6 +23,7 @@ const (
 	open                 // whoever may make the call
 	private              // who has ReadPrivate on the job
 	ids                  // who has ReadIDs
+	never                // nobody
 )
 
 // bars are those of all fields, by message.
@@ -36,6 +37,9 @@ var bars = sync.OnceValue(func() map[protoreflect.FullName]map[protoreflect.Name
 			}
 		}
 		all[protoreflect.FullName(scope+"."+s.message)] = of
+	}
+	for _, s := range unshown {
+		all[protoreflect.FullName(scope+"."+s.message)][protoreflect.Name(s.field)] = never
 	}
 	return all
 })

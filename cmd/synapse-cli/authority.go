@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/yi-json/synapse/cluster/gate"
 	"github.com/yi-json/synapse/cluster/identity"
+	"github.com/yi-json/synapse/cluster/vault"
 )
 
 // This file owns `init` and `certify`: how a cluster gets its keys. They work on files, and speak to no scheduler.
@@ -95,10 +97,31 @@ func (a *app) initKeys(k *keysFlags, dir string) error {
 			return err
 		}
 	}
+	if _, err := vault.New(filepath.Join(root.Dir, vault.FileName)).Make(); err != nil {
+		return err
+	}
+	for _, one := range made[1:] {
+		if err := shareKeys(root.Dir, one); err != nil {
+			return err
+		}
+	}
 	a.say("The keys of cluster %s are in %s. Take %s away, to where no machine of the cluster is.", cluster, dir, root.Dir)
 	a.say("Next: synapse-scheduler --listen ADDRESS:9000 --tls %s", made[1].Dir)
 	a.say("Then a token for each machine: synapse-cli token create --by %s --node-name NAME", made[1].Dir)
 	return nil
+}
+
+// shareKeys gives a scheduler the keys that seal secrets, which all schedulers of a cluster have alike. A folder of an
+// earlier version has none to give.
+func shareKeys(from string, to *identity.Folder) error {
+	keys, err := os.ReadFile(filepath.Join(from, vault.FileName))
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return to.Write(vault.FileName, keys)
 }
 
 func (a *app) certifyCommand() *cobra.Command {
@@ -153,6 +176,11 @@ func (a *app) certify(k *keysFlags, role identity.Role, name string) error {
 	who, err := made.Identity()
 	if err != nil {
 		return err
+	}
+	if role == identity.RoleScheduler {
+		if err := shareKeys(k.by, made); err != nil {
+			return err
+		}
 	}
 	if role == identity.RoleNode { // the key that had the name before is good no longer
 		key, err := identity.DigestOf(made.Pair.Leaf().PublicKey)

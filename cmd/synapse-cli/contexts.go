@@ -4,13 +4,10 @@ import (
 	"bytes"
 	"cmp"
 	"errors"
-	"fmt"
 	"io"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"regexp"
-	"runtime"
 	"slices"
 	"strings"
 
@@ -72,7 +69,7 @@ func (a *app) realms() (*realms, error) {
 	if all.path == "" {
 		return all, nil
 	}
-	text, err := readPrivate(all.path, maxContextsBytes)
+	text, err := identity.ReadPrivate(all.path, maxContextsBytes)
 	if errors.Is(err, fs.ErrNotExist) {
 		return all, nil
 	}
@@ -129,28 +126,6 @@ func (r *realms) save() error {
 		return err
 	}
 	return (&identity.Folder{Dir: filepath.Dir(r.path)}).Write(filepath.Base(r.path), text)
-}
-
-// readPrivate reads a file with a secret in it, and refuses one that others can read, or that is too long for one.
-func readPrivate(path string, most int64) ([]byte, error) {
-	file, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer file.Close()
-	info, err := file.Stat()
-	switch {
-	case err != nil:
-		return nil, err
-	// Windows has lists in place of modes, and Go says 0666 of every file there.
-	case runtime.GOOS != "windows" && info.Mode().IsRegular() && info.Mode().Perm()&0o077 != 0:
-		return nil, fmt.Errorf("others may read %s (mode %04o): chmod 0600 %s", path, info.Mode().Perm(), path)
-	}
-	text, err := io.ReadAll(io.LimitReader(file, most+1))
-	if err == nil && int64(len(text)) > most {
-		err = fmt.Errorf("%s has more than %d bytes", path, most)
-	}
-	return text, err
 }
 
 func (a *app) contextsCommand() *cobra.Command {

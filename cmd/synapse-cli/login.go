@@ -13,6 +13,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/yi-json/synapse/cluster/api"
+	"github.com/yi-json/synapse/cluster/identity"
 	"github.com/yi-json/synapse/cmd/synapse-cli/internal/client"
 )
 
@@ -140,7 +141,7 @@ func (a *app) logoutCommand() *cobra.Command {
 // readToken reads the text of a token from a file, or from standard input. At a terminal it is not echoed.
 func (a *app) readToken(path string) (string, error) {
 	if path != "-" {
-		text, err := readPrivate(path, maxTokenBytes)
+		text, err := identity.ReadPrivate(path, maxTokenBytes)
 		return strings.TrimSpace(string(text)), err
 	}
 	if file, ok := a.stdin.(*os.File); ok && term.IsTerminal(int(file.Fd())) {

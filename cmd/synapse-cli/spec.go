@@ -411,19 +411,26 @@ func input(name string, stdin io.Reader) (called string, data []byte, err error)
 
 // jobsOf reads the jobs of a file. For other files the error says what they may have been meant for.
 func jobsOf(name string, data []byte) ([]*messages.JobSpec, error) {
-	specs, err := jobfile.Parse(data)
+	specs, _, err := jobsWithSources(name, data)
+	return specs, err
+}
+
+// jobsWithSources is jobsOf, with where the values of their secrets come from.
+func jobsWithSources(name string, data []byte) ([]*messages.JobSpec, []map[string]jobfile.Source, error) {
+	specs, from, err := jobfile.ParseWithSources(data)
 	problems, is := err.(jobfile.Problems)
 	switch {
 	case !is:
-		return specs, err
+		return specs, from, err
 	case bytes.HasPrefix(data, []byte("\ufeff#!")):
-		return nil,
+		return nil, nil,
 			usageHint("save it as UTF-8 without that mark", "%s is a script behind a byte order mark, which no machine runs",
 				name)
 	case len(data) > 0 && len(data) <= jobfile.MaxBytes && !bytes.Contains(data, []byte("apiVersion")) &&
 		!bytes.Contains(data, []byte("kind")):
-		return nil, usageHint("a script begins with #!; a command goes behind --, as in `submit --image host -- ./program`",
+		return nil, nil, usageHint(
+			"a script begins with #!; a command goes behind --, as in `submit --image host -- ./program`",
 			"%s is no file with jobs, which begins with `apiVersion: synapse/v1`", name)
 	}
-	return nil, &failure{code: exitUsage, text: strings.Join(problems.Lines(name), "\n")}
+	return nil, nil, &failure{code: exitUsage, text: strings.Join(problems.Lines(name), "\n")}
 }

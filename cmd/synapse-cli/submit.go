@@ -27,6 +27,7 @@ import (
 // submission is what one submit was asked to do.
 type submission struct {
 	specFlags
+	secretFlags
 	from, requestID, file         string
 	wait, attach, allowInfeasible bool
 	dryRun                        string // client, server, or empty
@@ -61,6 +62,7 @@ func (a *app) submitCommand() *cobra.Command {
 	}
 	f := c.Flags()
 	s.specFlags.add(f)
+	s.secretFlags.add(f)
 	f.StringVarP(&s.file, "file", "f", "", "the job `file`, as behind no flag; - is standard input")
 	f.StringVar(&s.from, "from", "", "submit again what this `job` was")
 	f.StringVar(&s.requestID, "request-id", "", "the same id and job again is the same job: safe to repeat")
@@ -141,6 +143,9 @@ func (a *app) submit(s *submission, files, command []string) error {
 	for _, spec := range specs {
 		beginHere(spec)
 	}
+	if err == nil {
+		err = s.nameSecrets(specs, len(files) == 0 && s.from == "" || s.brings != nil)
+	}
 	switch {
 	case err != nil:
 		return err
@@ -150,6 +155,11 @@ func (a *app) submit(s *submission, files, command []string) error {
 		return usage("--dry-run submits nothing that has an id: leave -q, --parsable and -o name out")
 	case s.dryRun == dryClient:
 		return a.files(specs)
+	}
+	if s.dryRun == "" {
+		if err := a.fillSecrets(s, specs); err != nil {
+			return err
+		}
 	}
 	return a.with(func(ctx context.Context, c *client.Client) error {
 		if s.dryRun == dryServer {
@@ -321,7 +331,9 @@ func (a *app) read(s *submission, file string) ([]*messages.JobSpec, error) {
 	case err != nil:
 		return nil, err
 	case s.brings == nil && !messages.IsScript(text):
-		return jobsOf(name, text)
+		var specs []*messages.JobSpec
+		specs, s.sources, err = jobsWithSources(name, text)
+		return specs, err
 	case s.brings == nil: // it came through a pipe, and nothing says what it is
 		s.brings = &script{file: file}
 	}

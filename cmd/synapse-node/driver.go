@@ -43,12 +43,14 @@ type means struct {
 	supervisor []string
 }
 
-// networks are those that new tasks can be given beside the machine's own.
-func (m means) networks() []messages.Network {
+// announce says what new tasks can be given: networks beside the machine's own, and secrets.
+func (m means) announce(a *messages.Announcement) {
 	if d, ok := m.drivers[0].(interface{ Networks() []messages.Network }); ok {
-		return d.Networks()
+		a.Networks = d.Networks()
 	}
-	return nil
+	if d, ok := m.drivers[0].(interface{ SecretWays() (files, env bool) }); ok {
+		a.SecretFiles, a.SecretEnv = d.SecretWays()
+	}
 }
 
 // groups are the control groups of the tasks that run, of whatever driver.

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"os"
 	"os/signal"
@@ -63,11 +62,11 @@ func serve(o options) error {
 	})
 	defer streams.Close()
 	defer o.keep(badge, log)()
-	announcement.Networks = with.networks()
+	with.announce(announcement)
 	containers, ending, err := o.newLauncher(gpus, launcher.Options{
 		System: h.System(), Log: log, Dir: filepath.Join(dir, "launcher"), BootID: me.BootID(), Gpus: announcement.Gpus,
 		Supervisor: with.supervisor, Drivers: with.drivers,
-		Scripts: func(ctx context.Context, digest string) ([]byte, error) { return fetchScript(ctx, streams, digest) },
+		Scripts: scriptsOver(streams), Secrets: secretsOver(streams),
 	})
 	if err != nil {
 		return err

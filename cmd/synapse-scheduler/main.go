@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/yi-json/synapse/cluster/vault"
 	"github.com/yi-json/synapse/cmd/internal/daemon"
 	"github.com/yi-json/synapse/cmd/internal/settings"
 	"github.com/yi-json/synapse/policy"
@@ -67,7 +68,7 @@ func shown(name, text string) string {
 // options are what the flags say.
 type options struct {
 	listen, listenFile, advertise, dataDir, store string
-	tls                                           string
+	tls, secretsKey                               string
 	page                                          bool
 	pageCert, pageKey                             string
 	levels                                        []string
@@ -90,6 +91,8 @@ func (o *options) flags(f *pflag.FlagSet) {
 		"show the cluster to browsers on the same port; with --tls that needs --page-cert and --page-key")
 	f.StringVar(&o.pageCert, "page-cert", "", "the `file` of the certificate that browsers are shown, of one they believe")
 	f.StringVar(&o.pageKey, "page-key", "", "and the `file` of its key")
+	f.StringVar(&o.secretsKey, "secrets-key", "",
+		"the `file` of keys that seal the secrets of jobs; without it, "+vault.FileName+" in the folder of --tls")
 	f.StringVar(&o.store, "store", storeSQLite,
 		"where records are kept: sqlite (in the data folder), memory (lost at the end), or a postgres:// `URL`")
 	f.StringSliceVar(&o.levels, "levels", []string{"zone", "block", "rack"},
@@ -121,6 +124,9 @@ func (o *options) check() error {
 	}
 	if o.dataDir == "" && o.store == storeSQLite {
 		return errors.New("--data-dir is empty: the sqlite store needs a folder (or use --store memory)")
+	}
+	if o.secretsKey != "" && o.tls == "" {
+		return errors.New("--secrets-key is given without --tls: in plaintext no job brings secrets")
 	}
 	if o.keepFinished < 0 {
 		return fmt.Errorf("--keep-finished %s: must not be negative", o.keepFinished)

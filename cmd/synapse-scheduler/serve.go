@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -30,6 +31,7 @@ import (
 	"github.com/yi-json/synapse/cluster/identity"
 	"github.com/yi-json/synapse/cluster/lease"
 	"github.com/yi-json/synapse/cluster/link"
+	"github.com/yi-json/synapse/cluster/vault"
 	"github.com/yi-json/synapse/cmd/internal/daemon"
 	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/store"
@@ -144,7 +146,7 @@ func (s *scheduler) reloading() daemon.Reloading {
 
 // build makes all that a scheduler has whether it leads or not. The link comes
 // first, because it gives the system its address.
-func (s *scheduler) build() error {
+func (s *scheduler) build() (err error) {
 	s.leads.Store(&gateway.Leader{})
 	s.host = host.New(s.log)
 	address := ""
@@ -164,6 +166,13 @@ func (s *scheduler) build() error {
 	if s.gate != nil {
 		toLink.Certified, toGateway.Principal, toGateway.WhoAmI = gate.Node, gate.Principal, gate.WhoAmI
 		toGateway.Passes, toGateway.WallMs = s.store, s.host.Clock().WallMs
+		toGateway.Node = func(ctx context.Context) (string, error) {
+			of, err := gate.Node(ctx)
+			return of.Name, err
+		}
+		if toGateway.Vault, err = s.vault(); err != nil {
+			return err
+		}
 	}
 	s.link = link.NewServer(s.host.System(), toLink)
 	s.port = store.NewPort(s.store, s.host.System())
@@ -213,6 +222,30 @@ func (s *scheduler) shut() (err error) {
 	}
 	s.log.Info("It speaks TLS only, as %s", s.gate.Identity())
 	return nil
+}
+
+// vault has the keys that seal the secrets of jobs. A scheduler that shares its store makes none: the others would not
+// have it.
+func (s *scheduler) vault() (gateway.Vault, error) {
+	v := vault.New(cmp.Or(s.secretsKey, filepath.Join(s.tls, vault.FileName)))
+	if !s.shared() {
+		made, err := v.Make()
+		if err != nil {
+			return nil, fmt.Errorf("--secrets-key: %w", err)
+		}
+		if made {
+			s.log.Info("The key that seals secrets of jobs is new, in %s: keep a copy of it apart from copies of the store",
+				v.Path())
+		}
+	}
+	switch err := v.Check(); {
+	case errors.Is(err, os.ErrNotExist):
+		s.log.Info("Jobs that bring secrets are refused here, and do not start: there is no %s, which all schedulers "+
+			"of a store share", v.Path())
+	case err != nil:
+		return nil, fmt.Errorf("--secrets-key: %w", err)
+	}
+	return v, nil
 }
 
 // pass is a person's token as the store has it. One that is damaged lets nobody in.

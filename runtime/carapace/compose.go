@@ -198,7 +198,7 @@ func (r *root) composeInside() (workdir string, err error) {
 			}
 		}
 	}()
-	for _, step := range []func() error{r.placeSystem, r.mountTemporary, r.hide, r.placeMounts} {
+	for _, step := range []func() error{r.placeSystem, r.mountTemporary, r.hide, r.placeMounts, r.placeSecrets} {
 		if err := step(); err != nil {
 			return "", err
 		}

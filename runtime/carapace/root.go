@@ -74,7 +74,8 @@ func (r *root) build() error {
 	}
 	for _, step := range []func() error{
 		r.takeMounts, own(r.takeDevices), own(r.takeViews), own(r.takeSystem), r.makeBase, own(r.enter), r.mountSystem,
-		r.mountDev, r.mountTemporary, r.hide, r.placeMounts, r.guard,
+		r.mountDev, r.mountTemporary, r.hide, r.placeMounts,
+		r.placeSecrets, r.guard,
 	} {
 		if err := step(); err != nil {
 			return err

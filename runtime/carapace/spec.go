@@ -56,6 +56,8 @@ type Spec struct {
 	Hosts string `json:"hosts,omitempty"`
 	// Hostfile is the file that the task has as /job/hostfile; empty: the rootfs's own.
 	Hostfile string `json:"hostfile,omitempty"`
+	// Secrets are files that the task has in /run/secrets: in memory, and readable by its user alone.
+	Secrets []Secret `json:"secrets,omitempty"`
 	// Unreachable are places that the task cannot speak to on a network that it shares.
 	Unreachable []reach.Place `json:"unreachable,omitempty"`
 	Mounts      []Mount       `json:"mounts,omitempty"`
@@ -83,6 +85,12 @@ type Mount struct {
 	Named    *door.Ticket `json:"named,omitempty"`
 	Target   string       `json:"target"`
 	ReadOnly bool         `json:"readOnly,omitempty"`
+}
+
+// Secret is a file with a value that nobody else may read.
+type Secret struct {
+	Name  string `json:"name"`
+	Value []byte `json:"value"`
 }
 
 // Limits are what the task may use. Zero is no limit.
@@ -195,6 +203,11 @@ func (s Spec) validateNames() error {
 			s.Net)}
 	case !slices.Contains([]string{"", seccompOn, SeccompNUMA, seccompOff}, s.Seccomp):
 		return &SpecError{"seccomp", fmt.Sprintf("%.40q is none of \"default\", \"numa\" and \"off\"", s.Seccomp)}
+	}
+	for i, secret := range s.Secrets {
+		if name := strings.TrimLeft(secret.Name, "_"); secret.Name == "" || name != "" && !madeOf(name, 128, "_.-") {
+			return &SpecError{fmt.Sprintf("secrets[%d]", i), fmt.Sprintf("%.40q is not the name of a file", secret.Name)}
+		}
 	}
 	if s.User != "" {
 		if err := validateUser(s.User); err != nil {

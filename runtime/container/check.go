@@ -74,6 +74,9 @@ func (d *Driver) Networks() []messages.Network {
 	return networks
 }
 
+// SecretWays reports how this driver gives secrets to tasks.
+func (d *Driver) SecretWays() (files, env bool) { return true, true }
+
 // checkNetwork refuses a network that this machine does not have. A leader that knows what was announced sends no such
 // job here.
 func (d *Driver) checkNetwork(n messages.Network) error {

@@ -59,6 +59,8 @@ type Options struct {
 	Scripts func(ctx context.Context, digest string) ([]byte, error)
 	// Health checks the machine; nil: nothing does.
 	Health Health
+	// Secrets fetches the secrets of an attempt's job, with their values, however long it takes; nil: there are none.
+	Secrets func(ctx context.Context, job string, attempt *messages.Token) ([]*messages.Secret, error)
 	// Grace is the grace of a supervisor's own stop where the job names none.
 	Grace time.Duration
 	// StuckAfter is how long after a stop's grace the log says that a task does not die; 0: 10 s.

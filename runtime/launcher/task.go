@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"sync"
 	"syscall"
 	"time"
 
@@ -48,8 +49,10 @@ type task struct {
 	spawned   bool // a process may have been spawned
 	starts    int  // tries to
 	forgotten bool
-	claimed   bool // its uid
-	unwarned  bool // it was logged that it cannot be warned of its end
+	claimed   bool               // its uid
+	unwarned  bool               // it was logged that it cannot be warned of its end
+	fetched   sync.Mutex         // for secrets alone
+	secrets   []*messages.Secret // with their values, from when they are fetched until a supervisor has them
 	want      *messages.StartTask
 	stop      *messages.StopTask // it must end, whatever else is under way
 	cancel    context.CancelFunc // of what is under way in the background
@@ -164,7 +167,7 @@ func (t *task) makeReady(ctx context.Context) error {
 	if err := t.makeHome(); err != nil {
 		return fault.OfMachine(err)
 	}
-	if err := t.placeScript(ctx); err != nil {
+	if err := errors.Join(t.placeScript(ctx), t.fetchSecrets(ctx)); err != nil {
 		return err
 	}
 	if err := t.driver.Prepare(ctx, &t.Task); err != nil {
@@ -215,6 +218,10 @@ func (t *task) onStart(c *messages.StartTask, to *actor.PID) {
 const maxStarts = 4
 
 func (t *task) start() {
+	if t.lacksSecrets() { // an earlier agent had them, or a start that failed
+		t.ready(t.fetchSecrets)
+		return
+	}
 	want, err := t.want, t.l.watch.hasRoom()
 	t.want = nil
 	if err == nil {
@@ -246,6 +253,9 @@ func (t *task) spawn(want *messages.StartTask) (*supervisor.Link, error) {
 	spec, err := t.command(want)
 	if err != nil {
 		return nil, err
+	}
+	if err := t.handSecrets(spec); err != nil {
+		return nil, fault.OfMachine(err)
 	}
 	link, err := supervisor.Start(t.home, spec, t.l.o.Supervisor)
 	return link, fault.OfMachine(err)
@@ -394,6 +404,7 @@ func (t *task) record(exit *supervisor.Exit) error {
 
 func (t *task) gone(exit *supervisor.Exit) {
 	t.unlink()
+	t.takeSecrets()
 	t.disk.over.Store(true)
 	if t.spawned {
 		t.watch()

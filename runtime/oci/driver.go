@@ -120,6 +120,10 @@ func (d *Driver) Prepare(ctx context.Context, t *launcher.Task) error {
 	return d.Driver.Prepare(ctx, t)
 }
 
+// SecretWays reports how this driver gives secrets to tasks: variables would stand in the bundle's description, which
+// is a file.
+func (d *Driver) SecretWays() (files, env bool) { return true, false }
+
 // NoRoot is why no task can be root of a container of its own; nil: a task can, as far as the runtime decides.
 func (d *Driver) NoRoot() error { return d.noRoot }
 

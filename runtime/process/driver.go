@@ -163,6 +163,10 @@ func check(s *messages.JobSpec) error {
 	return nil
 }
 
+// SecretWays reports how this driver gives secrets to tasks: a plain process has no place of its own for a file that
+// nobody else sees and no disk holds.
+func (d *Driver) SecretWays() (files, env bool) { return false, true }
+
 // Command is the job's own command, as its user.
 func (d *Driver) Command(t *launcher.Task, _ *messages.StartTask, env []string) (*supervisor.Spec, error) {
 	user, err := d.user(t)

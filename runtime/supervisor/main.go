@@ -151,6 +151,9 @@ func (k *keeper) start() *Exit {
 	if !found || err != nil {
 		return setUpFailed(fmt.Errorf("specification: %w", errors.Join(err, errMissing(found))))
 	}
+	if err := k.takeSecrets(); err != nil {
+		return setUpFailed(err)
+	}
 	if err := reserve(".", exitFile, exitReserve); err != nil {
 		return setUpFailed(err)
 	}

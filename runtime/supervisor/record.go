@@ -72,6 +72,10 @@ type Spec struct {
 	// Held are what the supervisor is handed beside this, as its descriptors from FirstHeld on. Start closes them here.
 	Held []*os.File `json:"-"`
 
+	// Secrets is the descriptor with the task's secrets, one of Held; 0: it has none. What is read from there is written
+	// to no file.
+	Secrets int `json:"secrets,omitempty"`
+
 	BootID string `json:"boot_id"`
 	// Key is what an agent that connects later must show, drawn at random for each supervisor. A socket's place can be
 	// hidden from nobody by Landlock, but this file can.

@@ -56,6 +56,9 @@ func Is(ctx context.Context, binary string) bool {
 	return has("run") && has("child") && !has("check")
 }
 
+// SecretWays reports that this driver gives tasks no secrets: the program makes a root of its own.
+func (d *Driver) SecretWays() (files, env bool) { return false, false }
+
 // Name is "upstream".
 func (d *Driver) Name() string { return Name }
 

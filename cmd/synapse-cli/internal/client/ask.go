@@ -140,8 +140,15 @@ func (c *Client) Script(ctx context.Context, s *messages.Script) ([]byte, error)
 	return reply.GetText(), err
 }
 
-// Send submits a job, with its script's text if it has one.
+// Send submits a job, with its script's text and its secrets' values if it has some.
 func (c *Client) Send(ctx context.Context, q *messages.Submit) (*messages.SubmitReply, error) {
+	if len(q.GetSpec().GetSecrets()) > 0 {
+		if c.badge == nil && c.bearer == nil && c.secure == nil {
+			return nil, &Error{Code: messages.Code_CODE_NOT_ALLOWED, Text: "secrets are not sent in plaintext",
+				Hint: "speak TLS: --tls, or `synapse-cli login`"}
+		}
+		return c.SubmitSecret(ctx, q)
+	}
 	if q.GetSpec().GetScript() != nil {
 		return c.SubmitScript(ctx, q)
 	}

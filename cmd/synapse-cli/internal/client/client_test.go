@@ -114,3 +114,17 @@ func TestCredentials(t *testing.T) {
 	}
 	plain.Close()
 }
+
+// TestNoSecretInPlaintext: a job with secrets is not sent where whoever listens could read them.
+func TestNoSecretInPlaintext(t *testing.T) {
+	c, err := Dial(Config{Server: "127.0.0.1:1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	spec := &messages.JobSpec{Secrets: []*messages.Secret{{Name: "a", Value: []byte("b")}}}
+	_, err = c.Send(context.Background(), &messages.Submit{Spec: spec})
+	if e := (*Error)(nil); !errors.As(err, &e) || e.Code != messages.Code_CODE_NOT_ALLOWED {
+		t.Errorf("it was sent: %v", err)
+	}
+}

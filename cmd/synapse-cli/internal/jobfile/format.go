@@ -46,6 +46,7 @@ type Spec struct {
 	Network        string            `json:"network,omitempty" yaml:"network,omitempty"`
 	Launcher       string            `json:"launcher,omitempty" yaml:"launcher,omitempty"`
 	Env            map[string]string `json:"env,omitempty" yaml:"env,omitempty"`
+	Secrets        []Secret          `json:"secrets,omitempty" yaml:"secrets,omitempty"`
 	Mounts         []Mount           `json:"mounts,omitempty" yaml:"mounts,omitempty"`
 	After          []string          `json:"after,omitempty" yaml:"after,omitempty"`
 	Array          string            `json:"array,omitempty" yaml:"array,omitempty"`
@@ -157,6 +158,7 @@ func Format(s *messages.JobSpec) File {
 			Network: s.GetNetwork().Word(), Launcher: s.GetLauncher().Word(),
 			After:          FormatAfter(s.GetAfter()),
 			Array:          FormatArray(s.GetArray()),
+			Secrets:        FormatSecrets(s.GetSecrets()),
 			Begin:          amount(s.GetBeginUnixMs(), FormatMoment),
 			TimeLimit:      amount(s.GetTimeLimitMs(), FormatDuration),
 			PrepareTimeout: amount(s.GetPrepareTimeoutMs(), FormatDuration),

@@ -23,13 +23,19 @@ import (
 // Parse reads the jobs of a file, one a document. The error is a Problems where the
 // file is at fault. JSON is read too: it is a way to write YAML.
 func Parse(data []byte) ([]*messages.JobSpec, error) {
+	specs, _, err := ParseWithSources(data)
+	return specs, err
+}
+
+// ParseWithSources is Parse, and says besides where the values of each job's secrets come from, by their names.
+func ParseWithSources(data []byte) (specs []*messages.JobSpec, from []map[string]Source, err error) {
 	roots, problems := documents(data)
 	if problems != nil {
-		return nil, problems
+		return nil, nil, problems
 	}
-	var specs []*messages.JobSpec
 	for _, root := range roots {
-		r := &reader{file: jobFile(), spec: &messages.JobSpec{Gang: &messages.GangSpec{}}, where: map[string]place{}}
+		r := &reader{file: jobFile(), spec: &messages.JobSpec{Gang: &messages.GangSpec{}}, where: map[string]place{},
+			sources: map[string]Source{}}
 		r.read(root)
 		if r.problems == nil {
 			err := r.complete()
@@ -41,12 +47,12 @@ func Parse(data []byte) ([]*messages.JobSpec, error) {
 			}
 		}
 		problems = append(problems, r.problems...)
-		specs = append(specs, r.spec)
+		specs, from = append(specs, r.spec), append(from, r.sources)
 	}
 	if problems != nil {
-		return nil, problems[:min(len(problems), maxProblems)]
+		return nil, nil, problems[:min(len(problems), maxProblems)]
 	}
-	return specs, nil
+	return specs, from, nil
 }
 
 // jobFile is what a job is read by. It is a function for the reason that sections is one.
@@ -98,7 +104,7 @@ func (r *reader) locate(err error) *Problem {
 			p.Line, p.Column = at.line, at.column
 			if p.Path == f.Field {
 				p.Path = at.path
-				if strings.HasPrefix(field, "mounts") {
+				if strings.HasPrefix(field, "mounts") || strings.HasPrefix(field, "secrets") {
 					p.Path += f.Field[len(field):]
 				}
 			}

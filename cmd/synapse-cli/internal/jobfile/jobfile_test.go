@@ -38,6 +38,7 @@ spec:
   preemptible: false
   checkpoint: 10m
   env: {NCCL_DEBUG: WARN, OMP_NUM_THREADS: 010, EMPTY: ""}
+  secrets: [{name: HF_TOKEN, env: true, fromEnv: TOKEN}, {name: key.pem, fromFile: a.pem}]
   mounts: [{source: /data, target: /data, readOnly: true}]
   after: [train-7f, prep:any]
   array: 0-8:2,20%10
@@ -65,7 +66,8 @@ func fullSpec() *messages.JobSpec {
 		NotPreemptible: true, CheckpointMs: 600_000,
 		Env: []*messages.EnvVar{{Name: "NCCL_DEBUG", Value: "WARN"}, {Name: "OMP_NUM_THREADS", Value: "010"},
 			{Name: "EMPTY"}},
-		Mounts: []*messages.Mount{{Source: "/data", Target: "/data", ReadOnly: true}}, BeginUnixMs: 1_795_507_200_000,
+		Secrets: []*messages.Secret{{Name: "HF_TOKEN", Env: true}, {Name: "key.pem"}},
+		Mounts:  []*messages.Mount{{Source: "/data", Target: "/data", ReadOnly: true}}, BeginUnixMs: 1_795_507_200_000,
 		After: []*messages.After{{Job: "train-7f"}, {Job: "prep", End: messages.AfterEnd_AFTER_END_ANY}},
 		Array: &messages.ArraySpec{
 			Indices: []*messages.IndexRange{{Last: 8, Step: 2}, {First: 20, Last: 20}}, Most: 10,

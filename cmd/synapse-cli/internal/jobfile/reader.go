@@ -2,6 +2,7 @@ package jobfile
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -20,6 +21,7 @@ type reader struct {
 	spec     *messages.JobSpec // of a job
 	queues   *policy.Queues    // of queues
 	queue    *policy.QueueSpec // of these, the one that is being read
+	sources  map[string]Source // of a job's secrets
 	problems Problems
 	// where is what was found where, by the names that messages has for it; and,
 	// behind an @, where each part of the file begins.
@@ -317,42 +319,60 @@ func readMachines(field string, to func(*messages.JobSpec) *[]string) read {
 }
 
 func readMounts(r *reader, n *yaml.Node, path string) {
+	r.list(n, path, "mounts", "write [{source: /data, target: /data}]", func(part *yaml.Node, path, field string) {
+		m := &messages.Mount{}
+		if r.part(part, path, field, "a mount", []partKey{
+			{"source", func(v *yaml.Node, at string) { m.Source, _ = r.scalar(v, at, "a path") }},
+			{"target", func(v *yaml.Node, at string) { m.Target, _ = r.scalar(v, at, "a path") }},
+			{"readOnly", func(v *yaml.Node, at string) { m.ReadOnly = r.boolean(v, at) }},
+		}) {
+			r.spec.Mounts = append(r.spec.Mounts, m)
+		}
+	})
+}
+
+// list reads a list whose parts are mappings.
+func (r *reader) list(n *yaml.Node, path, field, hint string, read func(n *yaml.Node, path, field string)) {
 	if n.Kind != yaml.SequenceNode {
-		r.refuse(n, path, say("write [{source: /data, target: /data}]", "is %s, and must be a list", kindOf(n)))
+		r.refuse(n, path, say(hint, "is %s, and must be a list", kindOf(n)))
 		return
 	}
 	for i, part := range n.Content {
 		if r.full() {
 			return
 		}
-		r.mount(part, fmt.Sprintf("%s[%d]", path, i), fmt.Sprintf("mounts[%d]", i))
+		read(part, fmt.Sprintf("%s[%d]", path, i), fmt.Sprintf("%s[%d]", field, i))
 	}
 }
 
-// mount reads one mount. Its keys are checked by hand, since a list's parts have
-// no place of their own in the table of sections.
-func (r *reader) mount(n *yaml.Node, path, field string) {
-	names := []string{"source", "target", "readOnly"}
+// partKey is a key of a list's part.
+type partKey struct {
+	name string
+	read func(n *yaml.Node, path string)
+}
+
+// part reads one part of a list, and reports whether it is a mapping. Its keys are not in the table of sections, where
+// a list's parts have no place of their own.
+func (r *reader) part(n *yaml.Node, path, field, what string, keys []partKey) bool {
+	names := make([]string, len(keys))
+	for i, k := range keys {
+		names[i] = k.name
+	}
 	if n.Kind != yaml.MappingNode {
 		r.refuse(n, path, say("its keys are "+strings.Join(names, ", "), "is %s, and must be a mapping of keys", kindOf(n)))
-		return
+		return false
 	}
-	m := &messages.Mount{}
 	r.where[field] = placeOf(path, n)
 	for i := 0; i+1 < len(n.Content) && !r.full(); i += 2 {
 		key, value := n.Content[i], n.Content[i+1]
 		at := join(path, quoteOdd(key.Value))
 		r.where[field+"."+key.Value] = placeOf(at, value)
-		switch key.Value {
-		case "source":
-			m.Source, _ = r.scalar(value, at, "a path")
-		case "target":
-			m.Target, _ = r.scalar(value, at, "a path")
-		case "readOnly":
-			m.ReadOnly = r.boolean(value, at)
-		default:
-			r.refuse(key, at, say(spelling.Meant(key.Value, names), "is not a key of a mount"))
+		k := slices.Index(names, key.Value)
+		if k < 0 {
+			r.refuse(key, at, say(spelling.Meant(key.Value, names), "is not a key of %s", what))
+			continue
 		}
+		keys[k].read(value, at)
 	}
-	r.spec.Mounts = append(r.spec.Mounts, m)
+	return true
 }

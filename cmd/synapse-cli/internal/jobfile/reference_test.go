@@ -106,6 +106,10 @@ func references() map[string]about {
 			"what starts the processes of a task; by it the task finds the words in its environment (launchers.md)", ""},
 		"spec.env": {"{NAME: value}", "none", FormatBytes(messages.MaxEnvBytes) + " in all",
 			"variables; SYNAPSE_* and those of GPUs are refused (environment.md)", ""},
+		"spec.secrets": {"[{name, env, fromFile, fromEnv}]", "none", upTo(messages.MaxSecrets) + ", 64Ki in all",
+			"what nobody else is to see: a file in /run/secrets, or with `env: true` a variable; its value comes from a " +
+				"file or a variable where it is submitted, or from `--secret`, and is asked for again by `--from` (operations.md)",
+			"files: carapace, oci; variables: carapace, process"},
 		"spec.mounts": {"[{source, target, readOnly}]", "none", upTo(messages.MaxMounts),
 			"files or directories of the machine", "process: at their own path, writable"},
 		"spec.array": {"0-99%10, 0-9:2, 1,5,7", "one job", fmt.Sprintf("%d elements", messages.MaxElements),

@@ -107,6 +107,7 @@ func specKeys() []key {
 		{"network", "network", readWord("a network that a job can have", messages.NetworkWords(), setNetwork)},
 		{"launcher", "launcher", readWord("a launcher", messages.LaunchWords(), setLauncher)},
 		{"env", "env", readEnv},
+		{"secrets", "secrets", readSecrets},
 		{"mounts", "mounts", readMounts},
 		{"after", "after", readAfter},
 		{"array", "array", readArray},

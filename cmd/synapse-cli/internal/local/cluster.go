@@ -118,7 +118,9 @@ func (c *Cluster) startScheduler(ctx context.Context) error {
 	}
 	args := []string{"--listen", c.o.Listen, "--listen-file", file, "--data-dir", filepath.Join(c.o.Dir, schedulerFolder),
 		"--levels", "zone,rack"}
-	args = append(args, c.secure(schedulerFolder)...)
+	if args = append(args, c.secure(schedulerFolder)...); !c.o.Insecure {
+		args = append(args, "--secrets-key", c.secretsKey())
+	}
 	if c.o.Store != "" {
 		args = append(args, "--store", c.o.Store)
 	}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/yi-json/synapse/cluster/identity"
+	"github.com/yi-json/synapse/cluster/vault"
 )
 
 // This file owns the keys of a cluster that lives on one machine. They are made for one life of it: whoever was let in
@@ -24,6 +25,7 @@ const (
 
 	keysFolder      = "keys"
 	schedulerFolder = "scheduler"
+	secretsFolder   = "secrets"
 	ownerFolder     = "owner"
 )
 
@@ -72,12 +74,15 @@ func (c *Cluster) secure(folder string) []string {
 	return []string{"--tls", c.keysOf(folder)}
 }
 
+// secretsKey is the file of keys that seal secrets. It outlives the cluster's other keys, because jobs that wait do.
+func (c *Cluster) secretsKey() string { return filepath.Join(c.o.Dir, secretsFolder, vault.FileName) }
+
 // hide is the flag for what no task of a node may see. The scheduler's records are among it: a task that runs as the
 // cluster's user could read there what other jobs brought.
 func (c *Cluster) hide() ([]string, error) {
 	places := []string{filepath.Join(c.o.Dir, schedulerFolder)}
 	if !c.o.Insecure {
-		places = append(places, filepath.Join(c.o.Dir, keysFolder))
+		places = append(places, filepath.Join(c.o.Dir, keysFolder), filepath.Dir(c.secretsKey()))
 	}
 	for _, place := range places {
 		if err := os.MkdirAll(place, 0o700); err != nil {

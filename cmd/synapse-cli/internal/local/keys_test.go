@@ -58,7 +58,7 @@ func TestKeys(t *testing.T) {
 		t.Fatal(err)
 	}
 	hidden, err := csv.NewReader(strings.NewReader(flags[1])).Read()
-	want := []string{filepath.Join(dir, "scheduler"), filepath.Join(dir, "keys")}
+	want := []string{filepath.Join(dir, "scheduler"), filepath.Join(dir, "keys"), filepath.Join(dir, "secrets")}
 	if err != nil || flags[0] != "--hide" || !slices.Equal(hidden, want) {
 		t.Errorf("hidden are %q (%v), want %q", hidden, err, want)
 	}

@@ -1,0 +1,126 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"os"
+	"slices"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/yi-json/synapse/cluster/api"
+	"github.com/yi-json/synapse/cluster/vault"
+	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/store"
+	"github.com/yi-json/synapse/topology"
+)
+
+// This file owns the way of the values of secrets: from the client into the job's record, sealed, before the Scheduler
+// learns of the job; and from the record to a machine that runs it. No actor has them, and nothing that is kept, shown
+// or logged.
+
+// SubmitSecret is Submit for a job with secrets, and with a script if it brings one.
+func (g *Gateway) SubmitSecret(ctx context.Context, q *messages.Submit) (*messages.SubmitReply, error) {
+	if err := errors.Join(q.GetSpec().ValidateNew(), q.GetSpec().HasSecretValues()); err != nil { // while they are in it
+		return nil, api.StatusOf(invalid(err))
+	}
+	if len(q.GetSpec().GetSecrets()) == 0 {
+		return nil, api.StatusOf(invalid(&messages.FieldError{
+			Field: "spec.secrets", Text: "are missing", Hint: "send a job without secrets with Submit",
+		}))
+	}
+	if g.o.Vault == nil {
+		return nil, api.StatusOf(&messages.Outcome{
+			Code: messages.Code_CODE_NOT_ALLOWED, Field: "spec.secrets",
+			Text: "this scheduler keeps no secrets: in plaintext it cannot tell who asks for them",
+			Hint: "it takes secrets when it is started with --tls",
+		})
+	}
+	secrets, bare := q.Spec.TakeSecrets()
+	owner := g.o.Principal(ctx).GetName()
+	sealed, err := g.o.Vault.Seal(messages.Bytes(secrets), g.aboutSecrets(owner, bare)...)
+	if err != nil {
+		g.o.Log.Info("No job with secrets can be taken in: %v", err)
+		return nil, api.StatusOf(unavailable("the scheduler has no key to seal secrets with",
+			"its log says more: see --secrets-key"))
+	}
+	q.Spec = bare
+	if len(bare.GetScript().GetText()) > 0 {
+		return g.submitScript(ctx, q, sealed)
+	}
+	q.Principal, q.Sealed = g.o.Principal(ctx), sealed
+	return call[*messages.SubmitReply](ctx, g, g.scheduler, q)
+}
+
+// aboutSecrets is what the secrets of a job are sealed for: another owner's job, or one of other secrets, cannot open
+// them, even if somebody puts them into its record.
+func (g *Gateway) aboutSecrets(owner string, spec *messages.JobSpec) []string {
+	about := []string{g.o.ClusterID, owner}
+	for _, s := range spec.GetSecrets() {
+		about = append(about, s.GetName())
+	}
+	return about
+}
+
+// ReadSecrets answers a machine the secrets of an attempt that has tasks there. Everybody else gets the same refusal,
+// whether there is such a job or not.
+func (g *Gateway) ReadSecrets(ctx context.Context, q *api.ReadSecrets) (*messages.Secrets, error) {
+	if err := g.admit(ctx, q); err != nil {
+		return nil, err
+	}
+	if g.o.Vault == nil || g.o.Store == nil || g.o.Node == nil {
+		return nil, api.StatusOf(noneOfYours())
+	}
+	node, err := g.o.Node(ctx)
+	if err != nil {
+		return nil, api.StatusOf(noneOfYours())
+	}
+	record, attempts, err := g.o.Store.Job(topology.JobID(q.Job))
+	switch {
+	case errors.Is(err, store.ErrNotFound), errors.Is(err, store.ErrDamaged):
+		return nil, api.StatusOf(noneOfYours())
+	case err != nil:
+		return nil, api.StatusOf(unavailable("the store cannot be read: "+err.Error(), "try again in a moment"))
+	case !runsAt(attempts, messages.FromToken(q.Attempt), node) || len(record.GetSealed()) == 0:
+		return nil, api.StatusOf(noneOfYours())
+	}
+	text, err := g.o.Vault.Open(record.GetSealed(), g.aboutSecrets(record.GetOwner().GetName(), record.GetSpec())...)
+	secrets := &messages.Secrets{}
+	if err == nil {
+		err = proto.Unmarshal(text, secrets)
+	}
+	if err != nil {
+		return nil, api.StatusOf(g.closedSecrets(q.Job, err))
+	}
+	return secrets, nil
+}
+
+// runsAt reports whether an attempt has tasks on a machine, and has not ended.
+func runsAt(attempts []*messages.AttemptRecord, token topology.Token, node string) bool {
+	return slices.ContainsFunc(attempts, func(a *messages.AttemptRecord) bool {
+		return messages.FromToken(a.Token) == token && a.End == nil &&
+			slices.ContainsFunc(a.Places, func(p *messages.Place) bool { return p.Node == node })
+	})
+}
+
+// closedSecrets is the answer where what is sealed cannot be opened. A key may still be put there; what is damaged
+// stays so.
+func (g *Gateway) closedSecrets(job string, err error) *messages.Outcome {
+	g.o.Log.Info("The secrets of job %s cannot be opened: %v", job, err)
+	o := &messages.Outcome{
+		Code: messages.Code_CODE_CONFLICT, Field: "job", Text: "its secrets cannot be opened",
+		Hint: "submit it again (`--from`)",
+	}
+	if errors.Is(err, vault.ErrNoKey) || errors.Is(err, os.ErrNotExist) {
+		o.Text = "the scheduler that leads now has not the key that sealed its secrets"
+		o.Hint = "have the key put into that scheduler's --secrets-key, and submit the job again (`--from`)"
+	}
+	return o
+}
+
+func noneOfYours() *messages.Outcome {
+	return &messages.Outcome{
+		Code: messages.Code_CODE_NOT_ALLOWED, Field: "job",
+		Text: "this machine has no task of such an attempt, or the job has no secrets",
+	}
+}

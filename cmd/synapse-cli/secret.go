@@ -1,0 +1,145 @@
+package main
+
+import (
+	"errors"
+	"io"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/spf13/pflag"
+	"golang.org/x/term"
+
+	"github.com/yi-json/synapse/cmd/synapse-cli/internal/jobfile"
+	"github.com/yi-json/synapse/messages"
+)
+
+// This file owns where the values of a job's secrets come from: a file, the environment, or whoever is asked at a
+// terminal. None comes from the command line, which everybody on the machine can read, and no error has one.
+
+// secretFlags are the flags for secrets. With a file, or --from, they say where the values are of those that the job
+// names; without one they give the job its secrets.
+type secretFlags struct {
+	files, env []string
+	sources    []map[string]jobfile.Source // of the jobs of a file, in their order
+}
+
+func (s *secretFlags) add(f *pflag.FlagSet) {
+	f.StringArrayVar(&s.files, "secret", nil, "a file /run/secrets/NAME for the tasks, which nobody else sees: "+
+		"`NAME=@FILE` takes its value from a file here (- is standard input), NAME=env from the variable of that name")
+	f.StringArrayVar(&s.env, "secret-env", nil, "likewise `NAME=@FILE` or NAME=env, as a variable of the tasks")
+}
+
+// named are what the flags name, with where the value is.
+func (s *secretFlags) named() (secrets []*messages.Secret, from map[string]jobfile.Source, err error) {
+	from = map[string]jobfile.Source{}
+	for i, entry := range slices.Concat(s.files, s.env) {
+		flag, env := "secret", i >= len(s.files)
+		if env {
+			flag = "secret-env"
+		}
+		name, value, _ := strings.Cut(entry, "=")
+		file, isFile := strings.CutPrefix(value, "@")
+		switch _, twice := from[name]; {
+		case name == "":
+			return nil, nil, usageHint("write NAME=@FILE or NAME=env", "--%s names no secret", flag)
+		case twice:
+			return nil, nil, usage("secret %s is given twice", name)
+		case isFile && file != "":
+			from[name] = jobfile.Source{File: file}
+		case value == "env":
+			from[name] = jobfile.Source{Env: name}
+		default: // what stands there may be the value
+			return nil, nil, usageHint("write NAME=@FILE, or NAME=env for the variable of that name",
+				"--%s %s: its value does not come from the command line, which others can read", flag, name)
+		}
+		secrets = append(secrets, &messages.Secret{Name: name, Env: env})
+	}
+	return secrets, from, nil
+}
+
+// nameSecrets gives a job that flags describe its secrets. A file, or --from, names them itself.
+func (s *secretFlags) nameSecrets(specs []*messages.JobSpec, described bool) error {
+	secrets, _, err := s.named()
+	if err != nil {
+		return err
+	}
+	for _, spec := range specs {
+		if described {
+			spec.Secrets = secrets
+		}
+	}
+	for _, secret := range secrets {
+		if !slices.ContainsFunc(specs, func(spec *messages.JobSpec) bool {
+			return slices.ContainsFunc(spec.GetSecrets(), func(o *messages.Secret) bool {
+				return o.GetName() == secret.GetName()
+			})
+		}) {
+			return usageHint("name it under `secrets` in the file", "no job here has a secret %s", secret.GetName())
+		}
+	}
+	return nil
+}
+
+// fillSecrets puts the values into the jobs that are to be submitted.
+func (a *app) fillSecrets(s *submission, specs []*messages.JobSpec) error {
+	_, given, err := s.secretFlags.named()
+	if err != nil {
+		return err
+	}
+	for i, spec := range specs {
+		for _, secret := range spec.GetSecrets() {
+			from, ok := given[secret.GetName()]
+			if !ok && i < len(s.sources) {
+				from = s.sources[i][secret.GetName()]
+			}
+			if secret.Value, err = a.secretValue(secret.GetName(), from); err != nil {
+				return err
+			}
+		}
+		if err := errors.Join(spec.ValidateNew(), spec.HasSecretValues()); err != nil {
+			return refusedSpec(err)
+		}
+	}
+	return nil
+}
+
+// secretValue is a value from where it is. A line's end at the end of a file belongs to the value, because keys are
+// files that end so; that of a variable has none.
+func (a *app) secretValue(name string, from jobfile.Source) ([]byte, error) {
+	switch {
+	case from.Env != "":
+		value, ok := a.lookup(from.Env)
+		if !ok || value == "" {
+			return nil, usageHint("set it, or give --secret "+name+"=@FILE", "secret %s: the variable %s is not set here", name,
+				from.Env)
+		}
+		return []byte(value), nil
+	case from.File == "-":
+		return bounded(name, a.stdin)
+	case from.File != "":
+		file, err := os.Open(from.File)
+		if err != nil {
+			return nil, usage("secret %s: %s", name, err)
+		}
+		defer file.Close()
+		return bounded(name, file)
+	}
+	if file, ok := a.stdin.(*os.File); ok && term.IsTerminal(int(file.Fd())) {
+		a.say("The value of secret %s (it is not shown):", name)
+		return term.ReadPassword(int(file.Fd()))
+	}
+	return nil, usageHint("give --secret "+name+"=@FILE, or --secret "+name+"=env for the variable of that name",
+		"secret %s: nothing says where its value is, and it is kept nowhere", name)
+}
+
+func bounded(name string, from io.Reader) ([]byte, error) {
+	value, err := io.ReadAll(io.LimitReader(from, messages.MaxSecretBytes+1))
+	switch {
+	case err != nil:
+		return nil, usage("secret %s: %s", name, err)
+	case len(value) > messages.MaxSecretBytes:
+		return nil, usage("secret %s: is more than %d bytes", name, messages.MaxSecretBytes)
+	}
+	return value, nil
+}
