@@ -135,6 +135,8 @@ func (w *World) whyUnsure(g *given, k *messages.Kept) string {
 		return k.Node + " is lost or closed"
 	case m.devicesAt > 0 && m.devicesAt.plus(deviceNews) > g.said:
 		return k.Node + " has lost a device, or has one more"
+	case m.launcher.health.illAt > 0 && m.launcher.health.illAt.plus(deviceNews) > g.said:
+		return k.Node + " was not well"
 	case p != nil && p.leader != nil:
 		// Who is not heard by then, by the leader's own clock, counts as lost.
 		recovered := w.ledSince.plus(p.clock.lasts(w.constants.RecoveryWait))

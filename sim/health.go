@@ -16,9 +16,10 @@ import (
 
 // health is what a launcher knows of its machine's health. What ails the machine outlives boots.
 type health struct {
-	found   string // by the last check that ended; empty: nothing
-	pending bool   // that of the agent's start has not ended
-	again   bool   // a check that failed is repeated
+	found   string  // by the last check that ended; empty: nothing
+	pending bool    // that of the agent's start has not ended
+	again   bool    // a check that failed is repeated
+	illAt   instant // when a check last failed
 	// lookedFor are the attempts for which the checks before work have ended.
 	lookedFor map[topology.Token]bool
 }
@@ -85,6 +86,9 @@ func (l *launcher) check(ended func()) {
 			l.health.found = "fabric: it did not end within 5s"
 		case l.m.ails:
 			l.health.found = "fabric: exit 1: a port is down"
+		}
+		if l.health.found != "" {
+			l.health.illAt = l.w.engine.now
 		}
 		l.w.seen(Event{Kind: Checked, Machine: l.m})
 		ended()

@@ -189,7 +189,8 @@ func (c *checkSettings) valid() error {
 }
 
 // newHealth makes what runs the checks that the settings name.
-func (o *options) newHealth(gpus *devices, tell func(*messages.MachineHealth)) (*health.Runner, error) {
+func (o *options) newHealth(gpus *devices, around *hook.Around, tell func(*messages.MachineHealth),
+) (*health.Runner, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, err
@@ -198,7 +199,44 @@ func (o *options) newHealth(gpus *devices, tell func(*messages.MachineHealth)) (
 	for _, c := range o.health {
 		of.Checks = append(of.Checks, health.Check{Name: c.name, When: c.when, Look: o.lookOf(c, self, gpus)})
 	}
+	if around != nil {
+		of.Checks = append(of.Checks, health.Check{Name: "hooks", When: health.Join | health.Aside, Look: around.Look})
+	}
 	return health.New(of), nil
+}
+
+// checkHooks refuses programs that others could change.
+func (o *options) checkHooks() error {
+	for flag, path := range map[string]string{"--prolog": o.prolog, "--epilog": o.epilog} {
+		if path == "" {
+			continue
+		}
+		if err := (hook.Program{Command: []string{path}}).Check(); err != nil {
+			return fmt.Errorf("%s: %w", flag, err)
+		}
+	}
+	if o.prolog+o.epilog != "" && (o.hookTimeout < time.Second || o.hookTimeout > maxHookTime) {
+		return fmt.Errorf("--hook-timeout %s: must be from 1s to %s", o.hookTimeout, maxHookTime)
+	}
+	return nil
+}
+
+// maxHookTime bounds prolog and epilog: a machine waits for them.
+const maxHookTime = time.Hour
+
+// newAround is what runs prolog and epilog; nil: there are none, and none is owed.
+func (o *options) newAround(dir string, failed func()) (*hook.Around, error) {
+	if _, err := os.Stat(dir); o.prolog == "" && o.epilog == "" && err != nil {
+		return nil, nil
+	}
+	of := hook.AroundOptions{Dir: dir, Failed: failed}
+	if o.prolog != "" {
+		of.Prolog = hook.Program{Command: []string{o.prolog}, Timeout: o.hookTimeout}
+	}
+	if o.epilog != "" {
+		of.Epilog = hook.Program{Command: []string{o.epilog}, Timeout: o.hookTimeout}
+	}
+	return hook.OpenAround(of)
 }
 
 // lookOf is what a check does.

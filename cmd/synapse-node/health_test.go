@@ -65,7 +65,7 @@ func TestHealthSection(t *testing.T) {
 			t.Errorf("it does not show %q:\n%s", want, shown)
 		}
 	}
-	checks, err := o.newHealth(&devices{found: &gpu.Inventory{}}, nil)
+	checks, err := o.newHealth(&devices{found: &gpu.Inventory{}}, nil, nil)
 	if err == nil {
 		checks.Close()
 	}

@@ -5,6 +5,7 @@ package main
 
 import (
 	"os"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -102,5 +103,10 @@ func (o *options) flags(f *pflag.FlagSet) {
 		"show figures of this machine to Prometheus at this `host:port`; without it the agent listens on nothing")
 	f.StringVar(&o.metricsFile, "metrics-file", "",
 		"write them to this `file` every 15 s, as node_exporter's collector of text files reads it (FOLDER/synapse.prom)")
+	f.StringVar(&o.prolog, "prolog", "",
+		"a `program` of root's that is run here before a job's first task is prepared (docs/operations.md)")
+	f.StringVar(&o.epilog, "epilog", "",
+		"a `program` of root's that is run here when a job's last task has gone; its GPUs are free after that")
+	f.DurationVar(&o.hookTimeout, "hook-timeout", 5*time.Minute, "how `long` each of them may take before it is killed")
 	f.BoolVar(&o.debug, "debug", false, "log every heartbeat too")
 }

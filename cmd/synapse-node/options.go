@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/yi-json/synapse/actors"
 	"github.com/yi-json/synapse/cmd/internal/daemon"
@@ -44,6 +45,8 @@ type options struct {
 	portFirst, portLast                    int
 	memoryBytes                            int64
 	health                                 []*checkSettings
+	prolog, epilog                         string
+	hookTimeout                            time.Duration
 }
 
 func (o *options) check() (err error) {
@@ -55,7 +58,7 @@ func (o *options) check() (err error) {
 			return fmt.Errorf("--join %q: must be host:port, as head:9000", at)
 		}
 	}
-	if err := errors.Join(o.checkHidden(), o.checkMetrics()); err != nil {
+	if err := errors.Join(o.checkHidden(), o.checkMetrics(), o.checkHooks()); err != nil {
 		return err
 	}
 	if o.dataDir == "" {

@@ -15,6 +15,7 @@ import (
 	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/runtime/disk"
 	"github.com/yi-json/synapse/runtime/gpu"
+	"github.com/yi-json/synapse/runtime/health"
 	"github.com/yi-json/synapse/runtime/image"
 	"github.com/yi-json/synapse/runtime/launcher"
 	"github.com/yi-json/synapse/runtime/machine"
@@ -97,8 +98,14 @@ func serve(o options) error {
 
 // newLauncher makes what runs tasks, with the checks of the machine's health, which have begun.
 func (o *options) newLauncher(gpus *devices, of launcher.Options) (l *launcher.Launcher, ending func(), err error) {
-	checks, err := o.newHealth(gpus, func(h *messages.MachineHealth) { l.TellHealth(h) })
+	var checks *health.Runner
+	of.Around, err = o.newAround(filepath.Join(of.Dir, "hooks"), func() {
+		checks.Run(health.Aside, func(*messages.MachineHealth) {})
+	})
 	if err != nil {
+		return nil, nil, err
+	}
+	if checks, err = o.newHealth(gpus, of.Around, func(h *messages.MachineHealth) { l.TellHealth(h) }); err != nil {
 		return nil, nil, err
 	}
 	of.Health = checks

@@ -174,8 +174,8 @@ func (m *meeting) tasksPerHost() string {
 	return strings.Join(parts, ",")
 }
 
-// numericID is the job's id where that is a number, else one made from it.
-func numericID(id string) string {
+// NumericID is the job's id where that is a number, else one made from it.
+func NumericID(id string) string {
 	if n, err := strconv.ParseUint(id, 10, 31); err == nil && n > 0 {
 		return id
 	}

@@ -11,7 +11,7 @@ import "strings"
 func (m *meeting) slurm() []variable {
 	nodes, world, list, each := number(len(m.hosts)), number(m.world), m.list(), m.tasksPerHost()
 	v := []variable{
-		{"SLURM_JOB_ID", numericID(m.start.GetJob())}, {"SLURM_JOB_NAME", m.start.GetJobName()},
+		{"SLURM_JOB_ID", NumericID(m.start.GetJob())}, {"SLURM_JOB_NAME", m.start.GetJobName()},
 		{"SLURM_NNODES", nodes}, {"SLURM_JOB_NUM_NODES", nodes},
 		{"SLURM_NODEID", number(m.host)}, {"SLURMD_NODENAME", m.hostAddress()},
 		{"SLURM_PROCID", number(m.rank)}, {"SLURM_LOCALID", number(m.local)},
@@ -43,7 +43,7 @@ func (m *meeting) array() []variable {
 		return nil
 	}
 	v := []variable{
-		{"SLURM_ARRAY_JOB_ID", numericID(e.GetArray())}, {"SLURM_ARRAY_TASK_ID", number(int(e.GetIndex()))},
+		{"SLURM_ARRAY_JOB_ID", NumericID(e.GetArray())}, {"SLURM_ARRAY_TASK_ID", number(int(e.GetIndex()))},
 		{"SLURM_ARRAY_TASK_COUNT", number(int(e.GetCount()))}, {"SLURM_ARRAY_TASK_MIN", number(int(e.GetFirst()))},
 		{"SLURM_ARRAY_TASK_MAX", number(int(e.GetLast()))},
 	}

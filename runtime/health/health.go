@@ -20,6 +20,7 @@ const (
 	Join    Occasion = 1 << iota // the agent has started
 	Prepare                      // a slice is to be prepared
 	Failure                      // a task has failed
+	Aside                        // what is run around a job has failed
 )
 
 // Check is one. Look returns why the machine is not well, and gone where something was given up that may go on.

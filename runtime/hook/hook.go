@@ -34,6 +34,8 @@ type Program struct {
 	Timeout time.Duration
 	// Own: it is the program that runs this, which whoever started it has chosen.
 	Own bool
+	// Holds, if any, stays open until the program and all that it started have ended.
+	Holds *os.File
 }
 
 // Check refuses a program that somebody else could have written, or could put another in the place of.
@@ -102,6 +104,9 @@ func (p Program) Run(ctx context.Context) (gone <-chan struct{}, err error) {
 	said := &words{}
 	run := exec.Command(path, p.Command[1:]...)
 	run.Env, run.Dir, run.Stdout, run.Stderr = p.Env, "/", said, said
+	if p.Holds != nil {
+		run.ExtraFiles = []*os.File{p.Holds}
+	}
 	run.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // all that it starts is killed with it
 	run.WaitDelay = patience                             // what it left behind may hold its output open
 	if err := run.Start(); err != nil {

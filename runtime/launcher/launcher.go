@@ -14,6 +14,7 @@ import (
 
 	"github.com/yi-json/synapse/actors"
 	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/runtime/hook"
 	"github.com/yi-json/synapse/topology"
 )
 
@@ -40,6 +41,7 @@ type Launcher struct {
 
 	pruneWaits atomic.Bool // one waits for its turn
 	keptMore   atomic.Bool // since the guard of the disk looked
+	loaded     atomic.Bool // all tasks of the last agent are known
 }
 
 // Options are what a launcher is made of.
@@ -61,6 +63,8 @@ type Options struct {
 	Health Health
 	// Secrets fetches the secrets of an attempt's job, with their values, however long it takes; nil: there are none.
 	Secrets func(ctx context.Context, job string, attempt *messages.Token) ([]*messages.Secret, error)
+	// Around runs what the machine's owner has run before and after each job; nil: there is nothing.
+	Around *hook.Around
 	// Grace is the grace of a supervisor's own stop where the job names none.
 	Grace time.Duration
 	// StuckAfter is how long after a stop's grace the log says that a task does not die; 0: 10 s.
@@ -128,6 +132,7 @@ func New(o Options) (*Launcher, error) {
 	if err := l.load(); err != nil {
 		return nil, err
 	}
+	l.leave()
 	if err := l.loadKept(); err != nil {
 		return nil, err
 	}

@@ -49,6 +49,7 @@ type task struct {
 	spawned   bool // a process may have been spawned
 	starts    int  // tries to
 	forgotten bool
+	owing     bool               // it has gone, and its epilog has not ended
 	claimed   bool               // its uid
 	unwarned  bool               // it was logged that it cannot be warned of its end
 	fetched   sync.Mutex         // for secrets alone
@@ -92,6 +93,9 @@ func (t *task) answer() {
 	case phaseRunning:
 		t.l.send(t.to, &messages.TaskStarted{Id: messages.ToTaskID(t.Key), StartedNs: t.beganNs()})
 	case phaseGone:
+		if t.owing {
+			return // until the epilog has ended
+		}
 		exit := proto.Clone(t.exit).(*messages.Exit)
 		t.l.send(t.to, &messages.TaskGone{Id: messages.ToTaskID(t.Key), Exit: exit, StartedNs: t.beganNs()})
 	}
@@ -168,6 +172,9 @@ func (t *task) makeReady(ctx context.Context) error {
 		return fault.OfMachine(err)
 	}
 	if err := errors.Join(t.placeScript(ctx), t.fetchSecrets(ctx)); err != nil {
+		return err
+	}
+	if err := t.before(ctx); err != nil {
 		return err
 	}
 	if err := t.driver.Prepare(ctx, &t.Task); err != nil {
@@ -410,7 +417,7 @@ func (t *task) gone(exit *supervisor.Exit) {
 		t.watch()
 	}
 	t.phase, t.exit = phaseGone, t.toExit(exit)
-	t.answer()
+	t.after()
 }
 
 func (t *task) toExit(e *supervisor.Exit) *messages.Exit {
