@@ -164,6 +164,9 @@ func (g *Gate) sit(id sessionID, hash identity.Digest, until time.Time, from net
 	return s, nil
 }
 
+// Whom is whose the session is.
+func (s *Session) Whom() string { return s.peer.Identity.String() }
+
 // Until is done when the session is over: logged out, revoked, denied, or at its time.
 func (s *Session) Until() context.Context { return s.ctx }
 

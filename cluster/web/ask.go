@@ -2,6 +2,7 @@ package web
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -45,35 +46,45 @@ type mistake struct{ text string }
 
 func (m *mistake) Error() string { return m.text }
 
-// me is whom the page is served for, and which cluster it shows.
+// user is whom the page is served for, and which cluster it shows.
+type user struct {
+	Cluster string          `json:"cluster"`
+	Version string          `json:"version"`
+	Levels  []string        `json:"levels"`
+	Name    string          `json:"name"`
+	Role    string          `json:"role,omitempty"`
+	Program string          `json:"program"`
+	All     bool            `json:"all,omitempty"`    // nobody is refused anything
+	Leaves  bool            `json:"leaves,omitempty"` // one can log out
+	May     map[string]bool `json:"may"`              // false: on the caller's own jobs only
+}
+
 func (p *Page) me(r *http.Request) (any, error) {
-	who, err := asked(r).WhoAmI(r.Context(), &api.WhoAmI{})
+	who, err := p.who(r.Context(), asked(r))
 	if err != nil {
 		return nil, err
 	}
-	which, err := asked(r).Cluster(r.Context(), &api.Cluster{})
+	who.Leaves = guestOf(r).Leave != nil
+	return who, nil
+}
+
+func (p *Page) who(ctx context.Context, on api.SynapseClient) (*user, error) {
+	who, err := on.WhoAmI(ctx, &api.WhoAmI{})
 	if err != nil {
 		return nil, err
 	}
-	answer := struct {
-		Cluster string          `json:"cluster"`
-		Version string          `json:"version"`
-		Levels  []string        `json:"levels"`
-		Name    string          `json:"name"`
-		Role    string          `json:"role,omitempty"`
-		Program string          `json:"program"`
-		All     bool            `json:"all,omitempty"`    // nobody is refused anything
-		Leaves  bool            `json:"leaves,omitempty"` // one can log out
-		May     map[string]bool `json:"may"`              // false: on the caller's own jobs only
-	}{
+	which, err := on.Cluster(ctx, &api.Cluster{})
+	if err != nil {
+		return nil, err
+	}
+	u := &user{
 		Cluster: which.GetClusterId(), Version: which.GetVersion(), Levels: which.GetLevels(), Name: who.GetName(),
-		Role: who.GetRole(), Program: p.o.Program, All: who.GetCluster() == "",
-		Leaves: guestOf(r).Leave != nil, May: map[string]bool{},
+		Role: who.GetRole(), Program: p.o.Program, All: who.GetCluster() == "", May: map[string]bool{},
 	}
 	for _, right := range who.GetRights() {
-		answer.May[right.GetName()] = !right.GetOwn()
+		u.May[right.GetName()] = !right.GetOwn()
 	}
-	return answer, nil
+	return u, nil
 }
 
 // idOf is a name that a page asks about.
@@ -85,32 +96,44 @@ func idOf(r *http.Request, key string) (string, error) {
 	return id, nil
 }
 
-// job is all that is shown of one job.
+// detail is all that is shown of one job.
+type detail struct {
+	Row     row      `json:"row"`
+	Asks    []amount `json:"asks"`
+	Ran     int64    `json:"ran"` // −1: nothing has run
+	Runs    []run    `json:"attempts"`
+	Ranks   []rank   `json:"ranks"` // maxRanks of them, from the one that was asked for
+	Of      int      `json:"of"`    // all ranks
+	Start   *start   `json:"start,omitempty"`
+	Debts   []string `json:"debts,omitempty"`
+	Limit   int64    `json:"limit,omitempty"`
+	Warned  string   `json:"warned,omitempty"`
+	Machine []string `json:"machines,omitempty"` // that it may go to
+}
+
 func (p *Page) job(r *http.Request) (any, error) {
 	id, err := idOf(r, "id")
 	if err != nil {
 		return nil, err
 	}
-	reply, err := asked(r).GetJob(r.Context(), &messages.GetJob{Job: id, Attempts: true})
+	from, err := strconv.Atoi(cmp.Or(r.URL.Query().Get("from"), "0"))
+	if err != nil || from < 0 {
+		return nil, &mistake{"from is not a number"}
+	}
+	return detailOf(r.Context(), asked(r), id, from)
+}
+
+// detailOf asks for a job, with its ranks from one on.
+func detailOf(ctx context.Context, on api.SynapseClient, id string, from int) (*detail, error) {
+	reply, err := on.GetJob(ctx, &messages.GetJob{Job: id, Attempts: true})
 	if err != nil {
 		return nil, err
 	}
 	j := reply.GetJob()
-	answer := struct {
-		Row     row      `json:"row"`
-		Asks    []amount `json:"asks"`
-		Ran     int64    `json:"ran"` // −1: nothing has run
-		Runs    []run    `json:"attempts"`
-		Ranks   []rank   `json:"ranks"`
-		Start   *start   `json:"start,omitempty"`
-		Debts   []string `json:"debts,omitempty"`
-		Limit   int64    `json:"limit,omitempty"`
-		Warned  string   `json:"warned,omitempty"`
-		Machine []string `json:"machines,omitempty"` // that it may go to
-	}{
+	answer := &detail{
 		Row: rowOf(j), Asks: amountsOf(j.GetRecord().GetSpec()), Ran: messages.RanMs(j, time.Now().UnixMilli()),
-		Ranks: ranksOf(j.GetAttempt()), Debts: j.GetDebts(), Limit: j.GetRecord().GetSpec().GetTimeLimitMs(),
-		Machine: j.GetRecord().GetSpec().GetNodes(), Start: startOf(j),
+		Ranks: ranksOf(j.GetAttempt(), from), Of: len(j.GetAttempt().GetPlaces()), Debts: j.GetDebts(),
+		Limit: j.GetRecord().GetSpec().GetTimeLimitMs(), Machine: j.GetRecord().GetSpec().GetNodes(), Start: startOf(j),
 	}
 	attempts := reply.GetAttempts()
 	if latest := j.GetAttempt(); latest != nil && !slices.ContainsFunc(attempts, func(a *messages.AttemptRecord) bool {
@@ -180,37 +203,30 @@ func (p *Page) explain(r *http.Request) (any, error) {
 	}{reply.GetText()}, nil
 }
 
-// maxWaiting is how many jobs that wait a page is told the start of: those that are listed first.
-const maxWaiting = 500
-
-// waiting is when the jobs that wait may start, and what is kept for whom.
-func (p *Page) waiting(r *http.Request) (any, error) {
-	reply, err := asked(r).ListJobs(r.Context(), &messages.ListJobs{Phases: []string{messages.PhaseQueued},
-		Limit: maxWaiting})
-	if err != nil {
-		return nil, err
-	}
-	starts := []*start{}
-	for _, j := range reply.GetJobs() {
-		if s := startOf(j); s != nil {
-			starts = append(starts, s)
-		}
-	}
-	return starts, nil
+// queue is one that somebody has described.
+type queue struct {
+	Name   string           `json:"name"`
+	Parent string           `json:"parent,omitempty"`
+	Quota  map[string]int64 `json:"quota,omitempty"`
+	Limit  map[string]int64 `json:"limit,omitempty"`
 }
 
-// queues is what somebody has described of them.
+// described are all queues that somebody has described.
+type described struct {
+	Revision uint64  `json:"revision"`
+	Default  string  `json:"default,omitempty"`
+	Queues   []queue `json:"queues"`
+}
+
 func (p *Page) queues(r *http.Request) (any, error) {
 	reply, err := asked(r).GetQueues(r.Context(), &messages.GetQueues{})
 	if err != nil {
 		return nil, err
 	}
-	type queue struct {
-		Name   string           `json:"name"`
-		Parent string           `json:"parent,omitempty"`
-		Quota  map[string]int64 `json:"quota,omitempty"`
-		Limit  map[string]int64 `json:"limit,omitempty"`
-	}
+	return queuesOf(reply), nil
+}
+
+func queuesOf(reply *messages.GetQueuesReply) *described {
 	amounts := func(list []*messages.Amount) map[string]int64 {
 		all := map[string]int64{}
 		for _, a := range list {
@@ -218,15 +234,11 @@ func (p *Page) queues(r *http.Request) (any, error) {
 		}
 		return all
 	}
-	all := []queue{}
+	all := &described{Revision: reply.GetRevision(), Default: reply.GetQueues().GetDefault(), Queues: []queue{}}
 	for _, q := range reply.GetQueues().GetQueues() {
-		all = append(all, queue{q.GetName(), q.GetParent(), amounts(q.GetQuota()), amounts(q.GetLimit())})
+		all.Queues = append(all.Queues, queue{q.GetName(), q.GetParent(), amounts(q.GetQuota()), amounts(q.GetLimit())})
 	}
-	return struct {
-		Revision uint64  `json:"revision"`
-		Default  string  `json:"default,omitempty"`
-		Queues   []queue `json:"queues"`
-	}{reply.GetRevision(), reply.GetQueues().GetDefault(), all}, nil
+	return all
 }
 
 // logs sends what a task wrote, as text, and goes on with it where asked.
@@ -240,11 +252,11 @@ func (p *Page) logs(w http.ResponseWriter, r *http.Request) {
 		p.refuse(w, err)
 		return
 	}
-	if !p.enter() {
+	if !p.take() {
 		http.Error(w, "too many pages are open; close one", http.StatusTooManyRequests)
 		return
 	}
-	defer p.leave()
+	defer p.give()
 	_ = http.NewResponseController(w).SetReadDeadline(time.Time{}) // as of the stream
 	from, err := asked(r).ReadLogs(r.Context(), &api.ReadLogs{Job: id, Ranks: []int32{int32(rank)},
 		Follow: r.URL.Query().Get("follow") != "", TailLines: tailLines})

@@ -137,7 +137,7 @@ func TestOpenPageEndsWithItsGuest(t *testing.T) {
 	d.cookies = answer.Cookies()
 	p.api.events <- &messages.Event{Synced: true}
 	stream := d.openAs("/stream", "head1:9000")
-	stream.piece()
+	stream.piece() // all has come
 	p.until["ann"]()
 	for stream.from.Scan() {
 	}

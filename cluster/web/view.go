@@ -24,6 +24,7 @@ type row struct {
 	Group     uint64 `json:"group,omitempty"`
 	Runs      int32  `json:"runs,omitempty"`
 	Over      bool   `json:"over,omitempty"`
+	Revision  uint64 `json:"rev,omitempty"` // of its record
 }
 
 func rowOf(j *messages.JobStatus) row {
@@ -34,7 +35,7 @@ func rowOf(j *messages.JobStatus) row {
 		Why: messages.WhyOf(j), GPUs: messages.Asked(spec, (*messages.Resources).GetMilliGpu),
 		Tasks: messages.TasksOf(j), Priority: spec.GetPriority(), Submitted: r.GetSubmittedUnixMs(),
 		Started: j.GetAttempt().GetStartedUnixMs(), Finished: r.GetFinishedUnixMs(), Group: j.GetGroup(), Runs: r.GetRuns(),
-		Over: r.GetState().Terminal(),
+		Over: r.GetState().Terminal(), Revision: r.GetRevision(),
 	}
 }
 
@@ -46,6 +47,7 @@ type box struct {
 	Phase string   `json:"phase"`
 	Why   string   `json:"why,omitempty"`
 	Note  string   `json:"note,omitempty"`
+	Type  string   `json:"type,omitempty"` // of its GPUs, or of the first
 	GPUs  []cell   `json:"gpus,omitempty"`
 	GPU   [2]int64 `json:"gpu"` // used, in all
 	CPU   [2]int64 `json:"cpu"`
@@ -56,10 +58,10 @@ type box struct {
 
 // cell is one GPU.
 type cell struct {
-	Type string   `json:"type,omitempty"`
-	Jobs []string `json:"jobs,omitempty"` // that have it, or a part of it
-	Free int64    `json:"free,omitempty"` // thousandths that nobody has
-	Lost bool     `json:"lost,omitempty"` // withdrawn: it is broken, or gone
+	Type  string   `json:"type,omitempty"`  // where it is not the machine's
+	Jobs  []string `json:"jobs,omitempty"`  // that have it, or a part of it
+	Taken int64    `json:"taken,omitempty"` // thousandths that are not free
+	Lost  bool     `json:"lost,omitempty"`  // withdrawn: it is broken, or gone
 }
 
 func boxOf(n *messages.NodeStatus) box {
@@ -86,7 +88,9 @@ func boxOf(n *messages.NodeStatus) box {
 	for _, s := range l.GetSlices() {
 		b.Jobs = append(b.Jobs, s.GetJob())
 	}
-	b.GPUs = cellsOf(r.GetAnnouncement().GetGpus(), l)
+	if gpus := r.GetAnnouncement().GetGpus(); len(gpus) > 0 {
+		b.Type, b.GPUs = gpus[0].GetType(), cellsOf(gpus, l)
+	}
 	return b
 }
 
@@ -95,7 +99,10 @@ func cellsOf(gpus []*messages.Gpu, l *messages.LedgerReport) []cell {
 	cells := make([]cell, len(gpus))
 	at := make(map[string]int, len(gpus))
 	for i, g := range gpus {
-		cells[i].Type = g.GetType()
+		cells[i].Taken = 1000
+		if g.GetType() != gpus[0].GetType() {
+			cells[i].Type = g.GetType()
+		}
 		at[g.GetId()] = i
 	}
 	of := func(id string) *cell {
@@ -105,7 +112,7 @@ func cellsOf(gpus []*messages.Gpu, l *messages.LedgerReport) []cell {
 		return &cell{} // a machine that contradicts itself: nothing is drawn for it
 	}
 	for _, share := range l.GetFreeGpus() {
-		of(share.GetGpuId()).Free = share.GetMilli()
+		of(share.GetGpuId()).Taken = 1000 - share.GetMilli()
 	}
 	for _, id := range l.GetWithdrawnGpus() {
 		of(id).Lost = true
@@ -173,9 +180,14 @@ type exit struct {
 	Peak   int64  `json:"peak,omitempty"` // bytes of memory
 }
 
-func ranksOf(a *messages.AttemptRecord) []rank {
-	all := make([]rank, 0, len(a.GetPlaces()))
-	for _, p := range a.GetPlaces() {
+// maxRanks is how many a page is sent at once.
+const maxRanks = 300
+
+func ranksOf(a *messages.AttemptRecord, from int) []rank {
+	places := a.GetPlaces()
+	places = places[min(from, len(places)):min(from+maxRanks, len(places))]
+	all := make([]rank, 0, len(places))
+	for _, p := range places {
 		one := rank{Rank: p.GetRank(), Node: p.GetNode()}
 		for _, share := range p.GetGrant().GetGpus() {
 			one.GPUs = append(one.GPUs, share.GetGpuId())

@@ -11,6 +11,7 @@ import (
 
 // Guest is somebody for whom the page is served.
 type Guest struct {
+	Whom  string // its pages have one watch in common
 	API   api.SynapseClient
 	Until context.Context // done when nothing more is served; nil: for as long as the page is
 	Leave func()          // logs out; nil: one does not

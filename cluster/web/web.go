@@ -39,6 +39,8 @@ type Options struct {
 	Program string
 	// Said is what an error of the API means, and in words that people can act on; nil: as gRPC has it.
 	Said func(error) (messages.Code, string)
+	// Made are the files of a record's page, which is shown in place of the cluster's; nil: it is the cluster's.
+	Made map[string][]byte
 	// Entered is told the next secret each time one was used; nil: nobody.
 	Entered func(next string)
 }
@@ -50,13 +52,16 @@ type Page struct {
 	door *door // the way of a page with a secret
 	mux  *http.ServeMux
 
-	open    sync.Mutex
-	streams int // that are open
+	mu      sync.Mutex
+	streams int             // that are open
+	hubs    map[string]*hub // by whose they are
+	waits   waitings
 }
 
 // New makes a page.
 func New(o Options) *Page {
-	p := &Page{o: o, mux: http.NewServeMux()}
+	p := &Page{o: o, mux: http.NewServeMux(), hubs: map[string]*hub{},
+		waits: waitings{all: map[string]*waiting{}}}
 	static, err := fs.Sub(files, "page")
 	if err != nil {
 		panic(err) // the folder is part of the program
@@ -76,6 +81,10 @@ func New(o Options) *Page {
 			outcome := api.OutcomeOf(err)
 			return outcome.GetCode(), outcome.GetText()
 		}
+	}
+	if o.Made != nil {
+		p.mux.Handle("GET /", replayed(o.Made))
+		return p
 	}
 	p.mux.Handle("GET /", shown)
 	for pattern, answer := range map[string]func(*http.Request) (any, error){

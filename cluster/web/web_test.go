@@ -13,7 +13,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"google.golang.org/grpc"
 
@@ -271,7 +270,8 @@ func TestPageRunsNothingInline(t *testing.T) {
 			t.Errorf("index.html has %q", wrong)
 		}
 	}
-	for _, name := range []string{"app.js", "views.js", "words.js", "board.js"} {
+	for _, name := range []string{"app.js", "views.js", "words.js", "board.js", "map.js",
+		"state.js", "login.js"} {
 		text, err := files.ReadFile("page/" + name)
 		if err != nil {
 			t.Fatal(err)
@@ -352,67 +352,15 @@ func (r *reading) piece() (p piece) {
 	return p
 }
 
-// TestStream: a page is sent all that there is and then what changes, is told that the scheduler is away, and begins
-// again from nothing when it is back.
-func TestStream(t *testing.T) {
-	s := &scheduler{events: make(chan *messages.Event, 8)}
-	d := serve(t, s).enter()
-	s.events <- &messages.Event{Seq: 7, Job: confidential(), Text: "job j1 running"}
-	s.events <- &messages.Event{Seq: 8, Node: &messages.NodeStatus{Phase: messages.NodeUp,
-		Record: &messages.NodeRecord{Id: "n1"}}, Text: "machine n1 up"}
-	s.events <- &messages.Event{Synced: true}
-	stream := d.open("/stream")
-	var all piece
-	for !all.Synced {
-		p := stream.piece()
-		all.Fresh, all.Synced = all.Fresh || p.Fresh, p.Synced
-		all.Jobs, all.Boxes, all.Told = append(all.Jobs, p.Jobs...), append(all.Boxes, p.Boxes...),
-			append(all.Told, p.Told...)
-	}
-	if !all.Fresh || len(all.Jobs) != 1 || len(all.Boxes) != 1 || all.Boxes[0].State != "up" || len(all.Told) != 2 {
-		t.Errorf("it began with %+v", all)
-	}
-	s.events <- &messages.Event{Seq: 9, Group: 4, Reason: "no room", GroupJobs: 2}
-	s.events <- &messages.Event{Seq: 10, Hidden: true, Node: &messages.NodeStatus{Record: &messages.NodeRecord{Id: "n1"}}}
-	var groups []group
-	var gone []string
-	for len(gone) == 0 {
-		p := stream.piece()
-		groups, gone = append(groups, p.Groups...), append(gone, p.Gone...)
-	}
-	if !slices.Equal(groups, []group{{4, "no room"}}) || !slices.Equal(gone, []string{"n1"}) {
-		t.Errorf("then came %+v and %v", groups, gone)
-	}
-	close(s.events)
-	for deadline := time.Now().Add(20 * time.Second); stream.piece().Away != "it is gone"; {
-		if time.Now().After(deadline) {
-			t.Fatal("nobody says that the scheduler is away")
+// until reads until a change is there, and answers all changes that came.
+func (r *reading) until(there string) (all string) {
+	r.t.Helper()
+	for !strings.Contains(all, there) {
+		for _, c := range r.piece().Changes {
+			all += string(c) + "\n"
 		}
 	}
-}
-
-// TestWhoDoesNotReadIsBounded: for a browser that reads nothing only so much is held, and its watch is left unread.
-func TestWhoDoesNotReadIsBounded(t *testing.T) {
-	o := &outbox{wake: make(chan struct{}, 1)}
-	o.room.L = &o.mu
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		for range 2 * maxBehind {
-			o.put(func(p *piece) { p.note(&messages.Event{Group: 1, Reason: "x"}) })
-			o.put(func(p *piece) { p.Away = "for a moment" }) // which makes no room
-		}
-	}()
-	select {
-	case <-done:
-		t.Fatal("everything was held")
-	case <-time.After(50 * time.Millisecond):
-	}
-	if n := len(o.take().Groups); n != maxBehind {
-		t.Errorf("%d changes were held, at most %d", n, maxBehind)
-	}
-	o.end()
-	<-done
+	return all
 }
 
 // TestWishes: what a page asks reaches the scheduler as it was asked, and what is none is refused.

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"path/filepath"
 	"runtime"
 	"syscall"
 	"time"
@@ -24,27 +25,53 @@ import (
 // This file owns `web`: the page that shows the cluster, served on this machine's loop over the connection that the
 // command line has. So a browser meets no certificate that it does not know, and sees what its user may see.
 
+// webFlags are what `web` was asked.
+type webFlags struct {
+	listen, record, replay, out string
+	quiet                       bool
+}
+
 func (a *app) webCommand() *cobra.Command {
-	listen, quiet := "127.0.0.1:0", false
+	w := &webFlags{}
 	c := &cobra.Command{
 		Use:   "web",
 		Short: "show the cluster in a browser",
 		Long: "Serves a page on this machine that shows the cluster as it changes, until Ctrl-C: the map of all machines,\n" +
 			"jobs and why they wait, machines, queues, events, and what tasks write. Who looks at it sees and does what\n" +
-			"whoever runs this command may. The link that is printed lets one browser in, once; then the next one is.",
+			"whoever runs this command may. The link that is printed lets one browser in, once; then the next one is.\n\n" +
+			"--record keeps in a file what a viewer may see, until Ctrl-C: no output, no command, no environment of a job.\n" +
+			"--replay shows such a file without a cluster, and --out makes a folder of it that a browser opens by itself.",
 		Example: "  synapse-cli web\n" +
-			"  synapse-cli web --no-open --listen 127.0.0.1:8080    # then, at your desk: ssh -L 8080:127.0.0.1:8080 HEAD",
+			"  synapse-cli web --no-open --listen 127.0.0.1:8080    # then: ssh -L 8080:127.0.0.1:8080 HEAD\n" +
+			"  synapse-cli web --record monday.record\n" +
+			"  synapse-cli web --replay monday.record --out monday  # then open monday/index.html",
 		Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			if !onLoop(listen) {
-				return usageHint("--listen: "+listen+" can be reached from other machines, in the clear",
+			switch {
+			case !onLoop(w.listen):
+				return usageHint("--listen: "+w.listen+" can be reached from other machines, in the clear",
 					"name a port of this machine, as in 127.0.0.1:8080, and forward it with ssh -L")
+			case w.record != "" && w.replay != "":
+				return usage("--record and --replay: one at a time")
+			case w.out != "" && w.replay == "":
+				return usageHint("name the record with --replay", "--out makes a folder of a record")
+			case w.replay != "":
+				return a.replayPage(w)
 			}
-			return a.with(func(ctx context.Context, c *client.Client) error { return a.web(ctx, c, listen, quiet) })
+			return a.with(func(ctx context.Context, c *client.Client) error {
+				if w.record != "" {
+					return a.recordPage(ctx, c, w.record)
+				}
+				return a.web(ctx, c, w)
+			})
 		},
 	}
-	c.Flags().StringVar(&listen, "listen", listen, "the address of the page, on this machine's loop")
-	c.Flags().BoolVar(&quiet, "no-open", false, "print the link and start no browser")
+	f := c.Flags()
+	f.StringVar(&w.listen, "listen", "127.0.0.1:0", "the address of the page, on this machine's loop")
+	f.BoolVar(&w.quiet, "no-open", false, "print the link and start no browser")
+	f.StringVar(&w.record, "record", "", "show nothing: keep in this new `file` what a viewer may see")
+	f.StringVar(&w.replay, "replay", "", "show what such a `file` has, and ask no cluster")
+	f.StringVar(&w.out, "out", "", "of a replay: show nothing, and make this new `folder`")
 	return c
 }
 
@@ -55,11 +82,16 @@ func onLoop(address string) bool {
 	return err == nil && (host == "localhost" || ip != nil && ip.IsLoopback())
 }
 
-func (a *app) web(ctx context.Context, c *client.Client, listen string, quiet bool) error {
+func (a *app) web(ctx context.Context, c *client.Client, w *webFlags) error {
 	if _, err := c.Cluster(ctx, &api.Cluster{}); err != nil { // before a page is promised that cannot show anything
 		return err
 	}
-	door, err := net.Listen("tcp", listen)
+	return a.servePage(ctx, w, "The cluster is shown", web.Options{API: c})
+}
+
+// servePage serves a page on the loop, until it is interrupted.
+func (a *app) servePage(ctx context.Context, w *webFlags, what string, o web.Options) error {
+	door, err := net.Listen("tcp", w.listen)
 	if err != nil {
 		return &failure{code: exitUsage, text: "--listen: " + err.Error(), hint: "another port may be free"}
 	}
@@ -72,14 +104,13 @@ func (a *app) web(ctx context.Context, c *client.Client, listen string, quiet bo
 		return (&url.URL{Scheme: "http", Host: door.Addr().String(), Path: "/",
 			RawQuery: url.Values{"secret": {secret}}.Encode()}).String()
 	}
-	page := web.New(web.Options{
-		API: c, Program: a.name, Said: saidOf,
-		Answers: func(host string) bool { return host == door.Addr().String() || host == "localhost:"+port },
-		Entered: func(next string) { a.say("A browser came in. For another one: %s", link(next)) },
-	})
+	o.Program, o.Said = a.name, saidOf
+	o.Answers = func(host string) bool { return host == door.Addr().String() || host == "localhost:"+port }
+	o.Entered = func(next string) { a.say("A browser came in. For another one: %s", link(next)) }
+	page := web.New(o)
 	server := &http.Server{Handler: page, ReadHeaderTimeout: 5 * time.Second, MaxHeaderBytes: 64 << 10}
-	a.say("The cluster is shown at %s", link(page.Secret()))
-	if !quiet {
+	a.say("%s at %s", what, link(page.Secret()))
+	if !w.quiet {
 		browse(link(page.Secret()))
 	}
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
@@ -92,6 +123,51 @@ func (a *app) web(ctx context.Context, c *client.Client, listen string, quiet bo
 	case <-ctx.Done():
 		return server.Close() // what is open is a stream, and would never end by itself
 	}
+}
+
+// recordPage keeps what a viewer may see, until it is interrupted.
+func (a *app) recordPage(ctx context.Context, c *client.Client, path string) error {
+	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return &failure{code: exitUsage, text: "--record: " + err.Error(), hint: "name a file that is not there yet"}
+	}
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	a.say("What a viewer may see is kept in %s, until Ctrl-C", path)
+	size, full, err := web.Record(ctx, web.Options{API: c, Program: a.name, Said: saidOf}, file)
+	if err = errors.Join(err, file.Close()); err != nil {
+		return err
+	}
+	if full {
+		a.say("It ends here: a browser holds no longer one")
+	}
+	a.say("%s has %d KB; `%s web --replay %s` shows it", path, (size+1023)>>10, a.name, path)
+	return nil
+}
+
+// replayPage shows a record, or makes a folder of it.
+func (a *app) replayPage(w *webFlags) error {
+	file, err := os.Open(w.replay)
+	if err != nil {
+		return &failure{code: exitNotFound, text: "--replay: " + err.Error()}
+	}
+	made, err := web.Replay(file)
+	if err = errors.Join(err, file.Close()); err != nil {
+		return &failure{code: exitUsage, text: "--replay: " + w.replay + ": " + err.Error()}
+	}
+	if w.out == "" {
+		return a.servePage(context.Background(), w, "The record is shown", web.Options{Made: made})
+	}
+	if err := os.Mkdir(w.out, 0o755); err != nil {
+		return &failure{code: exitUsage, text: "--out: " + err.Error(), hint: "name a folder that is not there yet"}
+	}
+	for name, text := range made { //order: each is a file of its own
+		if err := os.WriteFile(filepath.Join(w.out, name), text, 0o644); err != nil {
+			return err
+		}
+	}
+	a.say("Open %s in a browser", filepath.Join(w.out, "index.html"))
+	return nil
 }
 
 // saidOf is what an error means, and what to do about it, in a line.

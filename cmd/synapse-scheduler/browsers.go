@@ -104,5 +104,5 @@ func (d desks) Resume(r *http.Request, cookie string) (*web.Guest, func(), error
 		return nil, nil, err
 	}
 	doorway.Entered(r)
-	return &web.Guest{API: d.service.As(s.Peer()), Until: s.Until(), Leave: s.LogOut}, done, nil
+	return &web.Guest{Whom: s.Whom(), API: d.service.As(s.Peer()), Until: s.Until(), Leave: s.LogOut}, done, nil
 }

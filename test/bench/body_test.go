@@ -102,8 +102,8 @@ func (c *cluster) cli(b *testing.B, args ...string) string {
 	return strings.TrimSpace(string(out))
 }
 
-// crowd is how many machines one scheduler has.
-func crowd() int { return size(1000, 100) }
+// crowded is how many machines one scheduler has.
+func crowded() int { return size(1000, 100) }
 
 // span is how long an idle scheduler is measured.
 func span() time.Duration { return time.Duration(size(20, 2)) * time.Second }
@@ -111,7 +111,7 @@ func span() time.Duration { return time.Duration(size(20, 2)) * time.Second }
 // benchThousand is a scheduler's process, and a thousand machines in another one.
 func benchThousand(b *testing.B) {
 	c := newCluster(b)
-	c.crowd(crowd())
+	c.crowd(crowded())
 	pid := c.scheduler.Process.Pid
 	b.Run("idle", func(b *testing.B) { // targets: ≤ 5 % of a core, ≤ 300 MB
 		once(b, func() {
@@ -127,7 +127,7 @@ func benchThousand(b *testing.B) {
 			c.costs(b, gangs, func() { b.ReportMetric(c.release(ids), "gangs/s") })
 			together(16, gangs, func(i int) { c.cancel(ids[i]) })
 		})
-		c.idle(crowd())
+		c.idle(crowded())
 	})
 	b.Run("waiting", func(b *testing.B) { // targets: ≤ 20 % of a core, ≤ 400 MB
 		once(b, func() {
@@ -147,7 +147,7 @@ func benchThousand(b *testing.B) {
 // fill takes every machine, so that all other jobs wait.
 func (c *cluster) fill() string {
 	changes := c.watch()
-	ids := c.submitAll(1, 1, gang(int32(crowd()), "/bin/true"))
+	ids := c.submitAll(1, 1, gang(int32(crowded()), "/bin/true"))
 	c.reach(changes, ids, "running")
 	return ids[0]
 }
@@ -159,7 +159,7 @@ func (c *cluster) held(gangs int, size int32) []string {
 	ids := c.submitAll(gangs, 16, gang(size, "/bin/true"))
 	c.hold(ids, false)
 	c.cancel(filler)
-	c.idle(crowd())
+	c.idle(crowded())
 	return ids
 }
 

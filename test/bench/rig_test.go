@@ -32,6 +32,7 @@ import (
 
 	"github.com/yi-json/synapse/cluster/api"
 	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/test/crowd"
 )
 
 // This file owns the cluster that is measured, and how it is measured.
@@ -179,7 +180,7 @@ func (c *cluster) eventually(what string, holds func() bool) {
 func (c *cluster) machines(many int) {
 	c.b.Helper()
 	for i := range many {
-		id := machineName(i)
+		id := crowd.Name(i)
 		c.agents = append(c.agents,
 			c.start(id, "synapse-node", "--join", c.address, "--data-dir", filepath.Join(c.dir, id), "--id", id,
 				"--topology", fmt.Sprintf("zone=a,rack=r%02d", i/perRack), "--gpus", "8", "--cpus", "64", "--memory", "512Gi",
@@ -189,8 +190,6 @@ func (c *cluster) machines(many int) {
 }
 
 const perRack = 16
-
-func machineName(i int) string { return fmt.Sprintf("n%04d", i) }
 
 // idle waits until this many machines are up, and nothing is on any.
 func (c *cluster) idle(many int) {

@@ -18,6 +18,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -39,11 +40,11 @@ func TestDesk(t *testing.T) {
 	t.Setenv("SYNAPSE_TLS", filepath.Join(keys, "admin"))
 	t.Setenv("SYNAPSE_SERVER", address)
 	cert, key := certificate(t, folder)
-	start := func() (stop func()) {
+	start := func() *daemon {
 		return s.scheduler(filepath.Join(bin, "synapse-scheduler"), "--listen", address, "--data-dir",
 			filepath.Join(folder, "data"), "--tls", filepath.Join(keys, "scheduler"), "--page-cert", cert, "--page-key", key)
 	}
-	stop := start()
+	running := start()
 	job := s.submit("--name", "waits", "--gpu", "8", "--allow-infeasible", "--image", "host", "--", "true")
 	token := tokenText.FindString(s.run("token", "create", "--role", "viewer", "--user", "vera"))
 	s.browse("https://" + address + "/#/jobs")
@@ -67,9 +68,9 @@ func TestDesk(t *testing.T) {
 	s.console = nil // the refusals that were asked for
 	s.mu.Unlock()
 
-	stop()
+	running.stop()
 	s.shows("What is shown may be old")
-	defer start()()
+	defer start().stop()
 	s.await(`document.getElementById("away").hidden`)
 	s.shows("vera, viewer")
 	second := s.submit("--name", "later", "--gpu", "8", "--allow-infeasible", "--image", "host", "--", "true")
@@ -81,32 +82,33 @@ func TestDesk(t *testing.T) {
 	s.shows("Log in")
 }
 
+// daemon is a scheduler that runs.
+type daemon struct {
+	pid  int
+	stop func()
+}
+
 // scheduler starts one, and answers once it takes calls.
-func (s *surf) scheduler(program string, arguments ...string) (stop func()) {
+func (s *surf) scheduler(program string, arguments ...string) *daemon {
 	s.t.Helper()
 	command, said := exec.Command(program, arguments...), &strings.Builder{}
 	command.Stderr = said
 	if err := command.Start(); err != nil {
 		s.t.Fatal(err)
 	}
-	ended := false
-	stop = func() {
-		if ended {
-			return
-		}
-		ended = true
+	d := &daemon{pid: command.Process.Pid, stop: sync.OnceFunc(func() {
 		_ = command.Process.Signal(syscall.SIGTERM)
 		if err := command.Wait(); err != nil || s.t.Failed() {
-			s.t.Logf("the scheduler ended with %v and said:\n%s", err, said)
+			s.t.Logf("the scheduler ended with %v and said at last:\n%s", err, said.String()[max(0, said.Len()-4000):])
 		}
-	}
-	s.t.Cleanup(stop)
+	})}
+	s.t.Cleanup(d.stop)
 	for deadline := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) {
 		ctx, cancel := context.WithTimeout(s.t.Context(), time.Second)
 		err := exec.CommandContext(ctx, s.cli, "get", "jobs").Run()
 		cancel()
 		if err == nil {
-			return stop
+			return d
 		}
 		if time.Now().After(deadline) {
 			s.t.Fatalf("the scheduler takes no calls: %v", err)

@@ -45,16 +45,40 @@ func newSurf(t *testing.T) *surf {
 	return s
 }
 
-// programs builds all programs for a test with a browser, in a folder of the test's.
+// built is where all programs are, once a test with a browser has needed them.
+var built = sync.OnceValues(func() (string, error) {
+	folder, err := os.MkdirTemp("", "synapse-world-bin-")
+	if err != nil {
+		return "", err
+	}
+	text, err := exec.Command("go", "build", "-o", folder+"/", "../../cmd/...").CombinedOutput()
+	if err != nil {
+		return folder, fmt.Errorf("%w: %s", err, text)
+	}
+	return folder, os.Chmod(folder, 0o755)
+})
+
+var wanted bool // somebody has needed them
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if wanted {
+		folder, _ := built()
+		_ = os.RemoveAll(folder)
+	}
+	os.Exit(code)
+}
+
+// programs are all programs, for a test with a browser, and a folder of the test's.
 func programs(t *testing.T) (bin, folder string) {
 	t.Helper()
 	able.Need(t, able.Program("chromium"))
-	folder = room(t)
-	bin = filepath.Join(folder, "bin")
-	if text, err := exec.Command("go", "build", "-o", bin+"/", "../../cmd/...").CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, text)
+	wanted = true
+	bin, err := built()
+	if err != nil {
+		t.Fatal(err)
 	}
-	return bin, folder
+	return bin, room(t)
 }
 
 // browse opens a link in a browser of its own.
@@ -65,7 +89,7 @@ func (s *surf) browse(link string) {
 	s.t.Cleanup(cancel)
 	// The certificate of a test is of nobody whom a browser believes.
 	ctx, cancel = chromedp.NewExecAllocator(ctx, chromedp.NoSandbox, chromedp.Headless, chromedp.DisableGPU,
-		chromedp.IgnoreCertErrors)
+		chromedp.IgnoreCertErrors, chromedp.Flag("enable-precise-memory-info", true))
 	s.t.Cleanup(cancel)
 	s.ctx, cancel = chromedp.NewContext(ctx)
 	s.t.Cleanup(cancel)
@@ -95,9 +119,9 @@ func (s *surf) silent() {
 }
 
 // serve starts the page, and returns the link to it.
-func (s *surf) serve() string {
+func (s *surf) serve(more ...string) string {
 	s.t.Helper()
-	page := exec.Command(s.cli, "web", "--no-open")
+	page := exec.Command(s.cli, append([]string{"web", "--no-open"}, more...)...)
 	page.Env = s.environment()
 	said, err := page.StderrPipe()
 	if err != nil {
@@ -271,7 +295,7 @@ func (s *surf) keep(name string) {
 // accessible has axe look for what keeps people from reading the page, contrast and names among it.
 func (s *surf) accessible(hash string) {
 	s.t.Helper()
-	js[any](s, `window.found = undefined; axe.run({ resultTypes: ["violations"] }).then((r) => { window.found =
+	js[any](s, `window.found = undefined; axe.run({ preload: false, resultTypes: ["violations"] }).then((r) => { window.found =
 		r.violations.map((v) => v.id + ": " + v.nodes.map((n) => n.html + " " + n.failureSummary).join(" | ")); }); 0`)
 	s.await("window.found")
 	if found := js[[]string](s, "window.found"); len(found) > 0 {

@@ -1,9 +1,10 @@
 // The page: which view is shown, what it is told, and what its user asks for.
 import { board } from "./board.js";
 import { hatch } from "./map.js";
+import { player } from "./play.js";
 import { apply, follow, newState } from "./state.js";
 import * as views from "./views.js";
-import { ask, h, quote } from "./words.js";
+import { answerBy, ask, h, quote } from "./words.js";
 
 const $ = (id) => document.getElementById(id);
 const main = $("main");
@@ -24,6 +25,7 @@ function route() {
   closeLogs();
   page.detail = page.trouble = undefined;
   page.explained = undefined;
+  page.from = 0;
   for (const a of document.querySelectorAll("nav a")) {
     const here = a.dataset.view === shown.view || (shown.view === "job" && a.dataset.view === "jobs") ||
       (shown.view === "node" && a.dataset.view === "nodes");
@@ -99,7 +101,7 @@ function legend() {
 async function refresh() {
   const { view, id } = shown;
   try {
-    if (view === "job") page.detail = await ask("/job", { id });
+    if (view === "job") page.detail = await ask("/job", { id, from: page.from });
     if (view === "queues") page.queues = await ask("/queues");
     page.trouble = "";
   } catch (e) {
@@ -107,6 +109,8 @@ async function refresh() {
   }
   if (view === shown.view && id === shown.id && view !== "map") paint();
 }
+
+page.ranks = (from) => { page.from = from; refresh(); };
 
 async function askStarts() {
   if (document.hidden) return;
@@ -272,9 +276,15 @@ addEventListener("keydown", (e) => {
   e.preventDefault();
 });
 
-if (!location.hash) history.replaceState(null, "", "#/map");
+if (!location.hash) location.replace("#/map");
+const played = globalThis.record && player(globalThis.record, take, askStarts);
+if (played) {
+  answerBy(played.ask);
+  document.body.insertBefore(played.element, main);
+}
 route();
-listen();
+if (played) played.start();
+else listen();
 setInterval(askStarts, 5000);
 askStarts();
 setInterval(() => shown.view !== "map" && !logs && !$("ask").open && due(), 5000); // ages grow
@@ -282,6 +292,6 @@ ask("/me").then((me) => {
   page.me = me;
   $("leave").hidden = !me.leaves;
   $("whom").textContent = `${me.cluster ? `cluster ${me.cluster} · ` : ""}${me.version} · ${me.all
-    ? "everybody may do everything" : `${me.name}, ${me.role}`}`;
+    ? "everybody may do everything" : [me.name, me.role].filter(Boolean).join(", ")}`;
   paint();
 }, (e) => { $("whom").textContent = e.message; });

@@ -97,85 +97,115 @@ export function hatch(context, colour, size = 5) {
 }
 
 // draw paints what the view shows of the map: { x, y, scale } is what of it is at the upper left corner, and how large.
+// Ten thousand machines are more rectangles than a canvas draws thirty times a second without a graphics card, so they
+// are painted as pixels here, and the canvas is handed the whole. Letters alone are its own.
 export function draw(context, map, view, size, look) {
-  const p = look.palette, { scale } = view;
-  context.setTransform(1, 0, 0, 1, 0, 0);
-  context.fillStyle = p.back;
-  context.fillRect(0, 0, size.w, size.h);
-  context.setTransform(scale, 0, 0, scale, -view.x * scale, -view.y * scale);
+  const at = raster(look, context, size, view), { scale } = view, p = look.inks;
+  at.pixels.fill(p.back);
   const right = view.x + size.w / scale, bottom = view.y + size.h / scale;
   const seen = (r) => r.x < right && r.y < bottom && r.x + r.w > view.x && r.y + r.h > view.y;
-  for (const f of map.frames.filter(seen)) {
-    context.fillStyle = p.panel;
-    context.fillRect(f.x, f.y, f.w, f.h);
-    context.strokeStyle = p.line;
-    context.lineWidth = 1 / scale;
-    context.strokeRect(f.x, f.y, f.w, f.h);
-    if (11 * scale >= 8) {
-      context.fillStyle = p.soft;
-      context.font = "10px system-ui, sans-serif";
-      context.fillText(f.name, f.x + 5, f.y + 12, f.w - 8);
-    }
+  const frames = map.frames.filter(seen);
+  for (const f of frames) {
+    at.fill(p.panel, f.x, f.y, f.w, f.h);
+    at.frame(p.line, f, 1, 0);
   }
-  const fills = new Map(); // by colour: a change of colour is what takes the time
-  const add = (colour, x, y, w, h) => {
-    if (!fills.has(colour)) fills.set(colour, []);
-    fills.get(colour).push(x, y, w, h);
-  };
-  const tiles = map.tiles.filter(seen), close = cellSize * scale >= near, crosses = [], kept = [];
-  for (const tile of tiles) {
-    paintTile(tile, { look, close, add, crosses });
-    if (look.kept.has(tile.box.id)) kept.push(tile);
+  const close = cellSize * scale >= near, width = Math.max(1, Math.round(1.5 * scale));
+  for (const tile of map.tiles) {
+    if (!seen(tile)) continue;
+    paintTile(at, tile, look, close);
+    const { box } = tile;
+    if (look.kept.has(box.id)) at.hatch(p.text, tile);
+    if (box.phase !== "up") at.cross(p.bad, tile, width);
+    else if (box.state !== "up") at.frame(p.warn, tile, width, 4 * width);
+    if (box.id === look.under) at.frame(p.text, tile, width, 0);
   }
-  for (const [colour, rects] of fills) {
-    context.fillStyle = colour;
-    for (let i = 0; i < rects.length; i += 4) context.fillRect(rects[i], rects[i + 1], rects[i + 2], rects[i + 3]);
-  }
-  context.fillStyle = look.hatch;
-  for (const tile of kept) context.fillRect(tile.x, tile.y, tile.w, tile.h);
-  context.strokeStyle = p.bad;
-  context.lineWidth = Math.max(1.2, 1 / scale);
-  context.beginPath();
-  for (const { x, y, w, h } of crosses) {
-    context.moveTo(x, y);
-    context.lineTo(x + w, y + h);
-    context.moveTo(x + w, y);
-    context.lineTo(x, y + h);
-  }
-  context.stroke();
-  outline(context, tiles, look, scale);
+  context.putImageData(at.image, 0, 0);
+  if (11 * scale < 8) return;
+  context.setTransform(scale, 0, 0, scale, -view.x * scale, -view.y * scale);
+  context.fillStyle = look.palette.soft;
+  context.font = "10px system-ui, sans-serif";
+  for (const f of frames) context.fillText(f.name, f.x + 5, f.y + 12, f.w - 8);
+  context.setTransform(1, 0, 0, 1, 0, 0);
 }
 
-function paintTile(tile, { look, close, add, crosses }) {
-  const { box } = tile, p = look.palette, gpus = box.gpus ?? [];
-  add(p.back, tile.x, tile.y, tile.w, tile.h);
-  if (box.phase !== "up") crosses.push(tile);
-  const shade = (id) => (look.picked && id !== look.picked ? p.line : colourOf(id));
+const inks = new Map();
+
+// ink is a colour as the bytes of a pixel.
+function ink(colour) {
+  if (!inks.has(colour)) {
+    const n = parseInt(colour.slice(1), 16);
+    inks.set(colour, (0xff000000 | ((n & 0xff) << 16) | (n & 0xff00) | (n >> 16)) >>> 0);
+  }
+  return inks.get(colour);
+}
+
+export const inksOf = (palette) => Object.fromEntries(Object.entries(palette).map(([name, colour]) => [name, ink(colour)]));
+
+// raster is what is painted on: the pixels of the canvas, and how to paint in the units of the map.
+function raster(look, context, size, view) {
+  if (look.image?.width !== size.w || look.image?.height !== size.h) look.image = context.createImageData(size.w, size.h);
+  const { image } = look, pixels = new Uint32Array(image.data.buffer), { w, h } = size, { scale } = view;
+  const across = (x) => Math.round((x - view.x) * scale), down = (y) => Math.round((y - view.y) * scale);
+  const bounds = (r) => ({ left: across(r.x), top: down(r.y), right: across(r.x + r.w), bottom: down(r.y + r.h) });
+  const block = (colour, left, top, right, bottom) => {
+    left = Math.max(left, 0);
+    right = Math.min(right, w);
+    for (let y = Math.max(top, 0), end = Math.min(bottom, h); y < end; y++) {
+      const row = y * w;
+      if (right - left > 24) pixels.fill(colour, row + left, row + right);
+      else for (let x = row + left; x < row + right; x++) pixels[x] = colour;
+    }
+  };
+  const fill = (colour, x, y, fw, fh) => { // never less than a pixel of what there is
+    const left = across(x), top = down(y);
+    block(colour, left, top, Math.max(across(x + fw), left + 1), Math.max(down(y + fh), top + 1));
+  };
+  const frame = (colour, r, width, dash) => {
+    const b = bounds(r), step = dash || Math.max(b.right - b.left, b.bottom - b.top, 1);
+    for (let at = 0; at < b.right - b.left; at += step + dash) {
+      const end = Math.min(b.left + at + step, b.right);
+      block(colour, b.left + at, b.top, end, b.top + width);
+      block(colour, b.left + at, b.bottom - width, end, b.bottom);
+    }
+    for (let at = 0; at < b.bottom - b.top; at += step + dash) {
+      const end = Math.min(b.top + at + step, b.bottom);
+      block(colour, b.left, b.top + at, b.left + width, end);
+      block(colour, b.right - width, b.top + at, b.right, end);
+    }
+  };
+  const cross = (colour, r, width) => {
+    const b = bounds(r), n = Math.max(b.right - b.left, b.bottom - b.top, 1);
+    for (let i = 0; i <= n; i++) {
+      const x = b.left + Math.round(((b.right - b.left - width) * i) / n), y = Math.round(((b.bottom - b.top - width) * i) / n);
+      block(colour, x, b.top + y, x + width, b.top + y + width);
+      block(colour, x, b.bottom - width - y, x + width, b.bottom - y);
+    }
+  };
+  const hatch = (colour, r) => { // its lines stand still on the map while that is moved
+    const b = bounds(r), shift = Math.round(view.x * scale) + Math.round(view.y * scale);
+    for (let y = Math.max(b.top, 0); y < Math.min(b.bottom, h); y++) {
+      for (let x = Math.max(b.left, 0); x < Math.min(b.right, w); x++) if ((x + y + shift) % 5 === 0) pixels[y * w + x] = colour;
+    }
+  };
+  return { image, pixels, fill, frame, cross, hatch };
+}
+
+function paintTile(at, tile, look, close) {
+  const { box } = tile, p = look.inks, gpus = box.gpus ?? [];
+  at.fill(p.back, tile.x, tile.y, tile.w, tile.h);
+  const shade = (id) => (look.picked && id !== look.picked ? p.line : ink(colourOf(id)));
   if (!close || gpus.length === 0) {
     const jobs = box.jobs ?? [], used = box.gpu[1] ? box.gpu[0] / box.gpu[1] : box.cpu[1] ? box.cpu[0] / box.cpu[1] : 0;
     const first = look.picked && jobs.includes(look.picked) ? look.picked : jobs[0];
-    add(p.line, tile.x + 1, tile.y + 1, tile.w - 2, tile.h - 2);
-    if (first) add(shade(first), tile.x + 1, tile.y + 1, (tile.w - 2) * Math.max(used, 0.05), tile.h - 2);
+    at.fill(p.line, tile.x + 1, tile.y + 1, tile.w - 2, tile.h - 2);
+    if (first) at.fill(shade(first), tile.x + 1, tile.y + 1, (tile.w - 2) * Math.max(used, 0.05), tile.h - 2);
     return;
   }
-  gpus.forEach((gpu, i) => {
-    const { x, y } = spot(tile, i), jobs = gpu.jobs ?? [];
-    add(p.line, x, y, cellSize, cellSize);
-    jobs.forEach((id, k) => { // those that share it stand below each other
-      const part = (cellSize * (1000 - (gpu.free ?? 0))) / 1000 / jobs.length;
-      add(shade(id), x, y + k * part, cellSize, part);
-    });
-    if (gpu.lost) crosses.push({ x, y, w: cellSize, h: cellSize });
-  });
-}
-
-// outline marks machines that take nothing new, and the one under the cursor.
-function outline(context, tiles, look, scale) {
-  context.lineWidth = Math.max(1.5, 1.5 / scale);
-  context.strokeStyle = look.palette.warn;
-  context.setLineDash([4, 3]);
-  for (const { box, x, y, w, h } of tiles) if (box.phase === "up" && box.state !== "up") context.strokeRect(x, y, w, h);
-  context.setLineDash([]);
-  context.strokeStyle = look.palette.text;
-  for (const tile of tiles) if (tile.box.id === look.under) context.strokeRect(tile.x, tile.y, tile.w, tile.h);
+  for (let i = 0; i < gpus.length; i++) {
+    const gpu = gpus[i], { x, y } = spot(tile, i);
+    at.fill(p.line, x, y, cellSize, cellSize);
+    const part = gpu.jobs ? (cellSize * (gpu.taken ?? 0)) / 1000 / gpu.jobs.length : 0;
+    for (let k = 0; k < (gpu.jobs?.length ?? 0); k++) at.fill(shade(gpu.jobs[k]), x, y + k * part, cellSize, part); // below each other
+    if (gpu.lost) at.cross(p.bad, { x, y, w: cellSize, h: cellSize }, 1);
+  }
 }

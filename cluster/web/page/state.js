@@ -3,41 +3,55 @@
 export const maxTold = 500;
 
 export function newState() {
-  return { jobs: new Map(), boxes: new Map(), told: [], synced: false, away: "", now: 0, seq: 0, skew: 0 };
+  return { jobs: new Map(), boxes: new Map(), told: [], over: [], synced: false, away: "", now: 0, seq: 0, skew: 0 };
 }
+
+// Jobs that have ended are kept for a while: of very many the oldest go.
+const maxOver = 2000;
+
+const changes = {
+  job(state, job) {
+    if (job.over && !state.jobs.get(job.id)?.over) {
+      state.over.push(job.id);
+      if (state.over.length > maxOver) state.jobs.delete(state.over.shift());
+    }
+    state.jobs.set(job.id, job);
+  },
+  box(state, box) { state.boxes.set(box.id, box); },
+  gone(state, id) { state.boxes.delete(id); },
+  group(state, { group, why }) {
+    for (const job of state.jobs.values()) if (job.group === group) job.why = why;
+  },
+  told(state, told) { state.told.push(told); },
+};
 
 export function apply(state, piece) {
   if (piece.fresh) {
     state.jobs.clear();
     state.boxes.clear();
     state.told = [];
+    state.over = [];
     state.seq = 0;
     state.synced = false;
     state.away = "";
   }
-  for (const job of piece.jobs ?? []) state.jobs.set(job.id, job);
-  for (const box of piece.boxes ?? []) state.boxes.set(box.id, box);
-  for (const id of piece.gone ?? []) state.boxes.delete(id);
-  for (const { group, why } of piece.groups ?? []) {
-    for (const job of state.jobs.values()) if (job.group === group) job.why = why;
-  }
-  if (piece.told?.length) {
-    state.told = state.told.concat(piece.told).sort((a, b) => a.at - b.at).slice(-maxTold);
-  }
+  for (const [kind, value] of piece.changes ?? []) changes[kind]?.(state, value);
+  if (state.told.length > maxTold) state.told.splice(0, state.told.length - maxTold);
   state.synced ||= Boolean(piece.synced);
   state.seq = Math.max(state.seq, piece.seq ?? 0);
   if (piece.now) {
     state.now = piece.now;
     state.skew = piece.now - Date.now();
   }
-  if (piece.away !== undefined || piece.fresh || piece.jobs || piece.boxes) state.away = piece.away ?? "";
+  if (piece.away !== undefined) state.away = piece.away;
   return state;
 }
 
 // snapshot is a piece that makes a new state the same.
 export function snapshot(state) {
-  return { fresh: true, synced: state.synced, now: state.now, seq: state.seq, jobs: [...state.jobs.values()],
-    boxes: [...state.boxes.values()], told: state.told, away: state.away };
+  const all = (kind, values) => [...values].map((value) => [kind, value]);
+  return { fresh: true, synced: state.synced, now: state.now, seq: state.seq, away: state.away,
+    changes: [...all("job", state.jobs.values()), ...all("box", state.boxes.values()), ...all("told", state.told)] };
 }
 
 // follow reads the stream, for ever. A browser tries again by itself where nobody answers, and not where it is refused:

@@ -37,7 +37,7 @@ export function jobs(page) {
   const all = [...page.state.jobs.values()].filter((j) => fits(page.find, [j.id, j.name, j.owner, j.queue, j.phase]));
   const order = (j) => (waits(j) ? 0 : j.over ? 2 : 1);
   all.sort((a, b) => order(a) - order(b) || (a.over ? b.finished - a.finished : a.submitted - b.submitted));
-  const rows = all.slice(0, maxRows).map((j) => h("tr", {},
+  const rows = all.slice(0, maxRows).map((j) => h("tr", { "data-revision": j.rev },
     h("td", {}, chip(j.id), link("job", j.id)), h("td", {}, j.name), h("td", {}, phase(j.phase)),
     h("td", { class: "n" }, j.tasks), h("td", { class: "n" }, milli(j.gpus)), h("td", {}, j.owner || "–"),
     h("td", {}, j.queue || "–"), h("td", { class: "n" }, age(page, j.submitted)),
@@ -98,7 +98,7 @@ export function queues(page) {
 
 export function events(page) {
   const all = page.state.told.filter((t) => fits(page.find, [t.of, t.text])).slice(-maxRows).reverse();
-  return [h("h1", {}, "Events"), h("p", { class: "hint" }, "What changed since this page was opened, the newest first."),
+  return [h("h1", {}, "Events"), h("p", { class: "hint" }, "What changed lately, the newest first."),
     h("ul", { class: "told" }, all.map((t) => h("li", {}, h("time", {}, new Date(t.at).toLocaleTimeString()),
       h("a", { href: `#/${t.of}` }, t.text))))];
 }
@@ -153,12 +153,21 @@ function ranks(page, { id, owner }, d) {
   if (!d?.ranks?.length) return undefined;
   const reads = page.may("read-logs", owner);
   const exit = (e) => (!e ? "" : e.signal ? `signal ${e.signal}` : `${e.code}${e.oom ? ", out of memory" : ""}`);
-  const rows = d.ranks.slice(0, maxRows).map((r) => h("tr", {}, h("td", { class: "n" }, String(r.rank)),
+  const rows = d.ranks.map((r) => h("tr", {}, h("td", { class: "n" }, String(r.rank)),
     h("td", {}, link("node", r.node)), h("td", { class: "n" }, String(r.gpus?.length ?? 0)), h("td", {}, exit(r.exit)),
     reads && h("td", {}, h("button", { type: "button", onclick: () => page.logs(id, r.rank) }, `Output of ${r.rank}`)),
     h("td", { class: "w" }, r.exit?.detail ?? "")));
   return [h("h2", {}, "Ranks"), table("Ranks", [["Rank", "n"], ["Machine"], ["GPUs", "n"], ["Exit"], ...(reads ? [["Output"]] : []), ["Detail"]], rows),
-    more(d.ranks.length, rows.length)];
+    turn(page, d)];
+}
+
+// turn leads to the ranks before and after those that are shown.
+function turn(page, d) {
+  if (d.of <= d.ranks.length) return undefined;
+  const first = d.ranks[0]?.rank ?? 0, last = first + d.ranks.length - 1, step = maxRows;
+  const to = (text, from, there) => h("button", { type: "button", disabled: !there, onclick: () => page.ranks(from) }, text);
+  return h("div", { class: "buttons" }, to("Earlier ranks", Math.max(first - step, 0), first > 0),
+    to("Later ranks", last + 1, last + 1 < d.of), h("span", { class: "hint" }, `${first} to ${last} of ${d.of}`));
 }
 
 function attempts(d) {
@@ -184,8 +193,8 @@ export function node(page, id) {
   fact("Attempts that may still be on it", box.debts ? String(box.debts) : "");
   const of = page.kept.get(id);
   fact("Room is kept for", ...(of ?? []).flatMap((j) => [link("job", j), " "]));
-  const rows = (box.gpus ?? []).map((g, i) => h("tr", {}, h("td", { class: "n" }, String(i)), h("td", {}, g.type ?? ""),
-    h("td", {}, g.lost ? h("span", { class: "bad" }, "withdrawn") : g.free ? `${milli(g.free)} free` : "in use"),
+  const rows = (box.gpus ?? []).map((g, i) => h("tr", {}, h("td", { class: "n" }, String(i)), h("td", {}, g.type ?? box.type ?? ""),
+    h("td", {}, g.lost ? h("span", { class: "bad" }, "withdrawn") : (g.taken ?? 0) < 1000 ? `${milli(1000 - (g.taken ?? 0))} free` : "in use"),
     h("td", { class: "w" }, (g.jobs ?? []).flatMap((j) => [chip(j), link("job", j, page.state.jobs.get(j)?.name || j), " "]))));
   return [h("h1", {}, id), facts, page.buttons("node", box), rows.length > 0 && [h("h2", {}, "GPUs"),
     table("GPUs", [["GPU", "n"], ["Type"], ["State"], ["Jobs"]], rows)]];

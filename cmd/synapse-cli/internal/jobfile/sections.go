@@ -43,7 +43,7 @@ func sections() []section {
 		{"metadata", []key{
 			{"name", "name", readName(func(s *spec) *string { return &s.Name })},
 			{"labels", "labels", readLabels("labels", func(s *spec) *[]*messages.Label { return &s.Labels })},
-			{"id", "", nil}, {"owner", "", nil}, {"requestId", "", nil},
+			{"id", "", nil}, {"owner", "", nil}, {"requestId", "", nil}, {"revision", "", nil},
 		}},
 		{"spec", specKeys()},
 		{"spec.gang", []key{

@@ -34,6 +34,7 @@ type jobMeta struct {
 	jobfile.Metadata
 	Owner     string `json:"owner,omitempty"`
 	RequestID string `json:"requestId,omitempty"`
+	Revision  uint64 `json:"revision,omitempty"` // of its record: what two looks show of one is the same
 }
 
 type jobStatus struct {
@@ -127,7 +128,8 @@ func jobObject(s *messages.JobStatus, nowMs int64) jobObj {
 	j := job{s, nowMs}
 	o := jobObj{
 		APIVersion: f.APIVersion, Kind: f.Kind, Spec: f.Spec,
-		Metadata: jobMeta{ID: r.GetId(), Metadata: f.Metadata, Owner: r.Whose(), RequestID: r.GetRequestId()},
+		Metadata: jobMeta{ID: r.GetId(), Metadata: f.Metadata, Owner: r.Whose(), RequestID: r.GetRequestId(),
+			Revision: r.GetRevision()},
 		Status: jobStatus{
 			Phase: s.GetPhase(), Over: r.GetState().Terminal(), Reason: j.why(), Outcome: r.GetOutcome(),
 			Submitted: stamp(r.GetSubmittedUnixMs()), Finished: stamp(r.GetFinishedUnixMs()),

@@ -1,0 +1,140 @@
+package web
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/yi-json/synapse/messages"
+)
+
+// This file owns the questions of what pages are sent as the cluster changes.
+
+func nodeEvent(seq uint64, id, text string) *messages.Event {
+	return &messages.Event{Seq: seq, Text: text,
+		Node: &messages.NodeStatus{Phase: messages.NodeUp, Record: &messages.NodeRecord{Id: id}}}
+}
+
+// TestStream: a page is sent all that there is and then what changes, in its order; it is told that the scheduler is
+// away, and begins again from nothing when it is back.
+func TestStream(t *testing.T) {
+	s := &scheduler{events: make(chan *messages.Event, 8)}
+	d := serve(t, s).enter()
+	s.events <- &messages.Event{Seq: 7, Job: confidential(), Text: "job j1 running"}
+	s.events <- nodeEvent(8, "n1", "machine n1 up")
+	s.events <- &messages.Event{Synced: true}
+	stream := d.open("/stream")
+	fresh, all := false, ""
+	for synced := false; !synced; {
+		p := stream.piece()
+		fresh, synced = fresh || p.Fresh, p.Synced
+		for _, c := range p.Changes {
+			all += string(c) + "\n"
+		}
+	}
+	for _, want := range []string{`["job",{"id":"j1"`, `["box",{"id":"n1","state":"up"`, `"job j1 running"`, `"machine n1 up"`} {
+		if !strings.Contains(all, want) || !fresh {
+			t.Errorf("it began, fresh %v, with %s", fresh, all)
+		}
+	}
+	s.events <- &messages.Event{Seq: 9, Group: 4, Reason: "no room", GroupJobs: 2}
+	s.events <- &messages.Event{Seq: 10, Hidden: true, Node: &messages.NodeStatus{Record: &messages.NodeRecord{Id: "n1"}}}
+	if all := stream.until(`["gone","n1"]`); !strings.Contains(all, `["group",{"group":4,"why":"no room"}]`) {
+		t.Errorf("then came %s", all)
+	}
+	close(s.events)
+	for deadline := time.Now().Add(20 * time.Second); ; {
+		if p := stream.piece(); p.Away != nil && *p.Away == "it is gone" {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("nobody says that the scheduler is away")
+		}
+	}
+}
+
+// TestPagesShareOneWatch: however many pages somebody has open, the scheduler has one watch, which goes after them.
+func TestPagesShareOneWatch(t *testing.T) {
+	s := &scheduler{events: make(chan *messages.Event, 8)}
+	d := serve(t, s).enter()
+	s.events <- nodeEvent(1, "n1", "")
+	s.events <- &messages.Event{Synced: true}
+	for range 3 {
+		if all := d.open("/stream").until("n1"); strings.Count(all, `["box"`) != 1 {
+			t.Errorf("a page is sent %s", all)
+		}
+	}
+	d.page.mu.Lock()
+	defer d.page.mu.Unlock()
+	if h := d.page.hubs[""]; len(d.page.hubs) != 1 || h.readers != 3 || d.page.streams != 3 {
+		t.Errorf("%d watches, of %d readers", len(d.page.hubs), h.readers)
+	}
+}
+
+// read is all that a reader at a place is sent, and its place then.
+func (h *hub) read(since uint64) (all []string, fresh bool, at uint64) {
+	for {
+		p, next, _ := h.next(since, "")
+		fresh = fresh || p.Fresh
+		for _, c := range p.Changes {
+			all = append(all, string(c))
+		}
+		if since = next; len(p.Changes) < maxPiece {
+			return all, fresh, since
+		}
+	}
+}
+
+// TestLastCounts: whoever reads seldom is sent each thing once, as it is now, and nothing is kept for it meanwhile; and
+// the order is that of the last changes.
+func TestLastCounts(t *testing.T) {
+	h := newHub()
+	_, _, since := h.read(0)
+	for i := range 20 * maxPiece {
+		h.change(func() { h.note(nodeEvent(uint64(i), fmt.Sprintf("n%d", i%3), "")) })
+	}
+	if len(h.order) > 2*3+maxPiece {
+		t.Errorf("%d places are kept for 3 machines", len(h.order))
+	}
+	all, fresh, at := h.read(since)
+	if len(all) != 3 || fresh || !strings.Contains(all[2], `"n1"`) || !strings.Contains(all[0], `"n2"`) {
+		t.Errorf("it is sent %q, fresh %v", all, fresh)
+	}
+	if all, _, _ := h.read(at); len(all) != 0 {
+		t.Errorf("and again %q", all)
+	}
+	h.change(h.forget)
+	h.change(func() { h.note(nodeEvent(1, "n9", "")) })
+	if all, fresh, _ := h.read(at); !fresh || len(all) != 1 {
+		t.Errorf("after all was forgotten: %q, fresh %v", all, fresh)
+	}
+}
+
+// TestHubIsBounded: what has ended, what was said and why jobs wait is kept for a while only, and a first reader of
+// very much is sent it in pieces.
+func TestHubIsBounded(t *testing.T) {
+	h := newHub()
+	for i := range 3 * maxOver {
+		h.change(func() {
+			h.note(&messages.Event{Seq: uint64(i), Text: "over", Job: &messages.JobStatus{Record: &messages.JobRecord{
+				Id: fmt.Sprintf("j%d", i), State: messages.JobState_JOB_STATE_SUCCEEDED}}})
+			h.note(&messages.Event{Seq: uint64(i), Group: uint64(i) + 1, Reason: "x"})
+		})
+	}
+	if n := len(h.things); n != maxOver+maxTold+maxGroups {
+		t.Errorf("%d things are kept", n)
+	}
+	p, _, wake := h.next(0, "")
+	if len(p.Changes) != maxPiece || p.Synced {
+		t.Errorf("the first piece has %d changes", len(p.Changes))
+	}
+	select {
+	case <-wake:
+	default:
+		t.Error("the next piece has to wait")
+	}
+	if all, _, _ := h.read(0); len(all) != maxOver+maxTold+maxGroups {
+		t.Errorf("all are %d", len(all))
+	}
+}

@@ -1,0 +1,128 @@
+package web
+
+import (
+	"bytes"
+	"context"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+
+	"github.com/yi-json/synapse/cluster/api"
+	"github.com/yi-json/synapse/messages"
+)
+
+// This file owns the questions of a record, and of the page that is made of one.
+
+func (s *scheduler) WhoAmI(context.Context, *api.WhoAmI, ...grpc.CallOption) (*api.WhoAmIReply, error) {
+	return &api.WhoAmIReply{Cluster: "c-a", Name: "ada", Role: "admin",
+		Rights: []*api.Right{{Name: "cancel"}, {Name: "read-logs"}}}, nil
+}
+
+func (s *scheduler) Cluster(context.Context, *api.Cluster, ...grpc.CallOption) (*api.ClusterReply, error) {
+	return &api.ClusterReply{ClusterId: "c-a"}, nil
+}
+
+func (s *scheduler) ListJobs(context.Context, *messages.ListJobs, ...grpc.CallOption) (*messages.ListJobsReply, error) {
+	return &messages.ListJobsReply{}, nil
+}
+
+func (s *scheduler) GetQueues(context.Context, *messages.GetQueues, ...grpc.CallOption) (*messages.GetQueuesReply,
+	error) {
+	return &messages.GetQueuesReply{Queues: &messages.Queues{Default: "research"}}, nil
+}
+
+// tape is written to, and says when a text has come.
+type tape struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (f *tape) Write(b []byte) (int, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.text.Write(b)
+}
+
+func (f *tape) all() string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.text.String()
+}
+
+// recorded is a record of a cluster that has one job, made by an admin.
+func recorded(t *testing.T) string {
+	t.Helper()
+	s := &scheduler{events: make(chan *messages.Event, 8)}
+	s.events <- &messages.Event{Seq: 1, Job: confidential(), Text: "job j1 running"}
+	s.events <- nodeEvent(2, "n1", "</script><script>alert(1)</script>\u2028")
+	s.events <- &messages.Event{Synced: true}
+	ctx, cancel := context.WithCancel(t.Context())
+	to, done := &tape{}, make(chan error, 1)
+	go func() {
+		_, _, err := Record(ctx, Options{API: s}, to)
+		done <- err
+	}()
+	for deadline := time.Now().Add(20 * time.Second); !strings.Contains(to.all(), `"detail"`); {
+		if time.Now().After(deadline) {
+			t.Fatalf("the record has %s", to.all())
+		}
+		time.Sleep(time.Millisecond)
+	}
+	cancel()
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+	return to.all()
+}
+
+// TestRecordIsAViewers: whoever makes a record, it has what a viewer may see, with no right to anything, and nothing of
+// what a job runs.
+func TestRecordIsAViewers(t *testing.T) {
+	text := recorded(t)
+	for _, want := range []string{`["me",{"cluster":"c-a"`, `"role":"viewer"`, `"may":{}`, `["job",{"id":"j1"`,
+		`["detail",{"row":{"id":"j1"`, `["queues",{"revision":0,"default":"research"`, `["starts",[]]`} {
+		if !strings.Contains(text, want) {
+			t.Errorf("there is no %s in\n%s", want, text)
+		}
+	}
+	for _, never := range []string{"hush", "ada", "cancel"} {
+		if strings.Contains(text, never) {
+			t.Errorf("there is %s in\n%s", never, text)
+		}
+	}
+}
+
+// TestReplay: the page of a record is scripts that load nothing, under a policy that lets them, and what others wrote
+// stays data in it. What is no record makes no page.
+func TestReplay(t *testing.T) {
+	made, err := Replay(strings.NewReader(recorded(t)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	html, script, data := string(made["index.html"]), string(made["page.js"]), string(made["record.js"])
+	if strings.Contains(html, "module") || !strings.Contains(html, `src="record.js"`) || !strings.Contains(html, "default-src 'none'") {
+		t.Errorf("index.html is\n%s", html)
+	}
+	if left := regexp.MustCompile(`(?m)^(import|export) .*`).FindString(script); left != "" {
+		t.Errorf("the script has %s", left)
+	}
+	if strings.Contains(data, "</script>") || !strings.HasPrefix(data, "globalThis.record = [\n{") {
+		t.Errorf("the record is %s", data)
+	}
+	first, _, _ := strings.Cut(recorded(t), "\n")
+	made, err = Replay(strings.NewReader(first + "\n" + `{"now":1} ]; globalThis.evil = 1; [`))
+	if err != nil || strings.Contains(string(made["record.js"]), "evil") {
+		t.Errorf("what stands behind a line runs: %v %s", err, made["record.js"])
+	}
+	for name, wrong := range map[string]string{
+		"nothing": "", "no JSON": "alert(1)", "a stream": `{"now":1,"changes":[]}`, "a script": `{"now":1,"evil":1}`,
+	} {
+		if _, err := Replay(strings.NewReader(wrong)); err == nil {
+			t.Errorf("%s makes a page", name)
+		}
+	}
+}
