@@ -1,0 +1,160 @@
+//go:build world
+
+package world
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// This file owns how the page changes by itself with its cluster.
+
+// TestPageLive: a machine dies, and the page shows it dead, the gang's first attempt over, and the next one elsewhere;
+// a promise that moves moves on the page; and its numbers are the command line's while the cluster changes.
+func TestPageLive(t *testing.T) {
+	s := newSurf(t)
+	pair := s.submit("--name", "pair", "-n", "2", "--gpu", "8", "--time-limit", "20m", "--image", "host", "--", "sleep",
+		"600")
+	s.visit("#/job/" + pair)
+	s.shows("Ranks")
+	s.await(`document.querySelector("main dd")?.innerText === "running"`)
+	s.promiseMoves(pair)
+
+	victim := js[string](s, `document.querySelector('[aria-label="Ranks"] tbody tr').cells[1].innerText`)
+	s.kill(victim)
+	s.await(fmt.Sprintf(`(() => { const runs = document.querySelectorAll('[aria-label="Attempts"] tbody tr');
+		return runs.length === 2 && document.querySelector("main dd").innerText === "running" &&
+			![...document.querySelectorAll('[aria-label="Ranks"] tbody tr')].some((r) => r.cells[1].innerText === %q); })()`, victim))
+	s.visit("#/node/" + victim)
+	s.shows("dead")
+	s.visit("#/map")
+	s.await(`document.querySelector("canvas")?.getAttribute("aria-label").includes("of 32 GPUs")`)
+	s.keep("a machine is dead")
+	s.sameWhileItChanges()
+	s.silent()
+}
+
+// promiseMoves has a gang wait for all machines, and its start move with the limit of the job before it.
+func (s *surf) promiseMoves(before string) {
+	s.t.Helper()
+	big := s.submit("--name", "big", "-n", "4", "--gpu", "8", "--time-limit", "10m", "--image", "host", "--", "true")
+	s.visit("#/job/" + big)
+	const starts = `[...document.querySelectorAll("main dt")].find((e) => e.innerText === "Starts")?.nextSibling.innerText`
+	s.await(`/[0-9]:[0-9]/.test(` + starts + `)`) // a time of day
+	first := js[string](s, starts)
+	s.run("update", before, "--time-limit", "3h")
+	s.await(fmt.Sprintf(`/[0-9]:[0-9]/.test(%s) && %s !== %q`, starts, starts, first))
+	s.t.Logf("the start moved from %q to %q", first, js[string](s, starts))
+	s.run("cancel", big)
+	s.visit("#/job/" + before)
+	s.shows("Ranks")
+}
+
+// kill kills a machine as a power loss would: its agent first, which then tells nobody of its tasks.
+func (s *surf) kill(machine string) {
+	s.t.Helper()
+	folder := filepath.Join(filepath.Dir(s.config), machine)
+	killed := 0
+	for _, mark := range []string{"--data-dir " + folder, folder + "/"} {
+		all, _ := filepath.Glob("/proc/[0-9]*")
+		for _, process := range all {
+			text, _ := os.ReadFile(filepath.Join(process, "cmdline"))
+			pid, _ := strconv.Atoi(filepath.Base(process))
+			if strings.Contains(strings.ReplaceAll(string(text), "\x00", " "), mark) && pid != os.Getpid() {
+				_ = syscall.Kill(pid, syscall.SIGKILL)
+				killed++
+			}
+		}
+	}
+	if killed == 0 {
+		s.t.Fatalf("no process of %s is found below %s", machine, folder)
+	}
+}
+
+// moments is how often the page is held against the command line.
+const moments = 100
+
+// sameWhileItChanges compares the list of jobs with the command line's, job by job where both have the same revision of
+// it, while jobs come and end all the time.
+func (s *surf) sameWhileItChanges() {
+	s.t.Helper()
+	s.visit("#/jobs")
+	stop, ended := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		for i := 0; ; i++ {
+			select {
+			case <-stop:
+				return
+			case <-time.After(200 * time.Millisecond):
+			}
+			s.submit("--name", fmt.Sprintf("comes-%d", i), "-n", strconv.Itoa(1+i%2), "--gpu", "1", "--cpu", "1", "--mem",
+				"64Mi", "--image", "host", "--", "sleep", "0."+strconv.Itoa(i%10))
+		}
+	}()
+	compared, revisions := 0, map[string]bool{}
+	for range moments {
+		shown := js[map[string][]string](s, `Object.fromEntries([...document.querySelectorAll("tbody tr")].map((r) =>
+			[r.cells[0].innerText.trim(), [r.dataset.revision, ...[...r.cells].slice(1, 6).map((c) => c.innerText.trim())]]))`)
+		for _, job := range s.jobs() {
+			row, want := shown[job.Metadata.ID], job.row()
+			if row == nil || row[0] != want[0] {
+				continue // one of the two is a moment ahead
+			}
+			if !job.Status.Over {
+				want[2] = row[2] // of what lives the phase says more than the record
+			}
+			compared++
+			revisions[job.Metadata.ID+want[0]] = true
+			if got := strings.Join(row, " | "); got != strings.Join(want, " | ") {
+				s.t.Fatalf("the page has\n%s, and the command line\n%s", got, strings.Join(want, " | "))
+			}
+		}
+	}
+	close(stop)
+	<-ended
+	if compared < 5*moments || len(revisions) < 20 {
+		s.t.Errorf("only %d jobs were compared, of %d revisions", compared, len(revisions))
+	}
+	s.t.Logf("%d jobs were compared at %d moments, in %d revisions", compared, moments, len(revisions))
+}
+
+// listed is a job as the command line has it.
+type listed struct {
+	Metadata struct {
+		ID, Name, Owner string
+		Revision        uint64
+	}
+	Spec struct {
+		Gang      struct{ Replicas int }
+		Resources struct{ GPU string }
+	}
+	Status struct {
+		Phase string
+		Over  bool
+	}
+}
+
+// row is the job as the page's table has it: revision, name, phase, tasks, GPUs, owner.
+func (j *listed) row() []string {
+	each, _ := strconv.Atoi(j.Spec.Resources.GPU) // none: 0
+	return []string{strconv.FormatUint(j.Metadata.Revision, 10), j.Metadata.Name, j.Status.Phase,
+		strconv.Itoa(j.Spec.Gang.Replicas), strconv.Itoa(j.Spec.Gang.Replicas * each), j.Metadata.Owner}
+}
+
+func (s *surf) jobs() []*listed {
+	s.t.Helper()
+	var list struct{ Items []*listed }
+	text := s.run("get", "jobs", "-o", "json")
+	if err := json.Unmarshal([]byte(text), &list); err != nil {
+		s.t.Fatalf("%v: %s", err, text)
+	}
+	return list.Items
+}
