@@ -10,6 +10,36 @@ type Log interface {
 	Error(format string, args ...any) // something was refused or lost
 }
 
+// The fields of a line, for whoever reads logs by program.
+const (
+	FieldNode    = "node"
+	FieldJob     = "job"
+	FieldAttempt = "attempt"
+)
+
+// Fielded is a log that can show what its lines are about beside their words, and does if Fields says so.
+type Fielded interface {
+	Fields() bool
+	With(field, value string) Log
+	// SetEpoch says under which leader the process's lines are written from now on.
+	SetEpoch(epoch uint64)
+}
+
+// About is a log whose lines are about something, where that is shown; the value is asked for only then.
+func About(l Log, field string, value func() string) Log {
+	if f, is := l.(Fielded); is && f.Fields() {
+		return f.With(field, value())
+	}
+	return l
+}
+
+// UnderEpoch has a process's lines say which leader they are written under, where that is shown.
+func UnderEpoch(l Log, epoch uint64) {
+	if f, is := l.(Fielded); is {
+		f.SetEpoch(epoch)
+	}
+}
+
 // The tags by which users know some of the lines. The host writes them, and no actor.
 const (
 	TagWarn  = "[WARN] "

@@ -342,7 +342,8 @@ func (j *Job) absorb(d draft) {
 func (j *Job) afterCommit(ctx actor.Context) {
 	j.decide = nil
 	j.states.Become("committed", jobStarting)
-	j.p.Log.Info("Successfully scheduled Job %s to Nodes [%s]", j.id, nodeList(j.att))
+	log := actors.About(j.p.Log, actors.FieldAttempt, messages.FromToken(j.att.Token).String)
+	log.Info("Successfully scheduled Job %s to Nodes [%s]", j.id, nodeList(j.att))
 	ctx.Send(j.coordinator, decided{})
 	if j.promised {
 		ctx.Send(j.peers.scheduler, redeemed{j.id})

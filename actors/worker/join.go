@@ -97,6 +97,7 @@ func (n *Node) acceptLead(ctx actor.Context) {
 			return
 		}
 		n.epoch, n.rack, n.oath = n.lead.epoch, nil, n.lead.needs
+		actors.UnderEpoch(n.p.Log, n.epoch)
 		n.states.Become("lead", nodeJoining)
 	} else if n.states.In(nodeAlone) {
 		n.states.Become("lead", nodeJoining)

@@ -137,7 +137,7 @@ func (t *Task) onStart(ctx actor.Context, m taskStart) {
 	}
 	t.become("start", taskStarting)
 	t.spawned = true
-	t.p.Log.Info("STARTING CONTAINER: JobID=%s, Image=%s", t.work.job, t.work.spec.GetImage())
+	t.log().Info("STARTING CONTAINER: JobID=%s, Image=%s", t.work.job, t.work.spec.GetImage())
 	t.ask(ctx, &messages.StartTask{
 		Id: t.work.id, Job: string(t.work.job), Spec: t.work.spec, Uid: t.work.uid, Grant: t.work.grant,
 		Rendezvous: m.Start.GetRendezvous(), JobName: m.Start.GetJobName(), Run: m.Start.GetRun(), Node: string(t.work.node),
@@ -221,15 +221,20 @@ func (t *Task) exitOf(told *messages.Exit) *messages.Exit {
 	return exit
 }
 
+// log is for lines about the task's attempt.
+func (t *Task) log() actors.Log {
+	return actors.About(t.p.Log, actors.FieldAttempt, t.work.key.Token.String)
+}
+
 func (t *Task) logEnd(e *messages.Exit) {
 	switch {
 	case e.Kind == messages.ExitKind_EXIT_KIND_EXITED && e.Code == 0 && e.Signal == 0:
-		t.p.Log.Info("Job %s finished successfully", t.work.job)
+		t.log().Info("Job %s finished successfully", t.work.job)
 	case e.Kind == messages.ExitKind_EXIT_KIND_EXITED:
-		t.p.Log.Info("Job %s failed: rank %d exited with code %d%s", t.work.job, e.Rank, e.Code, actors.Because(e.Detail))
+		t.log().Info("Job %s failed: rank %d exited with code %d%s", t.work.job, e.Rank, e.Code, actors.Because(e.Detail))
 	default:
 		kind := strings.TrimPrefix(e.Kind.String(), "EXIT_KIND_")
 		kind = strings.ToLower(strings.ReplaceAll(kind, "_", " "))
-		t.p.Log.Info("Job %s failed: rank %d: %s%s", t.work.job, e.Rank, kind, actors.Because(e.Detail))
+		t.log().Info("Job %s failed: rank %d: %s%s", t.work.job, e.Rank, kind, actors.Because(e.Detail))
 	}
 }

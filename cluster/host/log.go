@@ -1,42 +1,185 @@
 package host
 
 import (
+	"encoding/json"
+	"fmt"
 	"io"
 	"log"
+	"regexp"
+	"strings"
+	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/yi-json/synapse/actors"
+	"github.com/yi-json/synapse/topology"
 )
 
+// This file owns what operators read of a process, as text or for programs.
+
+// The formats of a log.
+const (
+	TextLog = "text"
+	JSONLog = "json"
+)
+
+// LogFormats are the words for them.
+var LogFormats = []string{TextLog, JSONLog}
+
 // Log implements actors.Log: it writes one line for each event, with its time. The words that users know are in the
-// lines themselves.
+// lines themselves. In JSON each line also says what it is about: the job, attempt and machine are found among what is
+// put into its words, so no caller has to say them twice.
 type Log struct {
-	lines *log.Logger
-	debug atomic.Bool
+	*sink
+	about about
 }
 
-// NewLog makes a log that writes to a stream, with debug lines only if debug is set.
-func NewLog(to io.Writer, debug bool) *Log {
-	l := &Log{lines: log.New(to, "", log.LstdFlags|log.Lmicroseconds)}
+// sink is where the lines of one process go.
+type sink struct {
+	text  *log.Logger // nil: JSON is wanted
+	mu    sync.Mutex
+	to    io.Writer
+	debug atomic.Bool
+	epoch atomic.Uint64
+	now   func() time.Time
+}
+
+// about is what a line is about.
+type about struct {
+	Epoch   uint64 `json:"epoch,omitempty"`
+	Node    string `json:"node,omitempty"`
+	Job     string `json:"job,omitempty"`
+	Attempt string `json:"attempt,omitempty"`
+}
+
+// NewLog makes a log that writes text to a stream, with debug lines only if debug is set.
+func NewLog(to io.Writer, debug bool) *Log { return NewLogIn(TextLog, to, debug) }
+
+// NewLogIn makes a log in one of LogFormats.
+func NewLogIn(format string, to io.Writer, debug bool) *Log {
+	l := &Log{sink: &sink{to: to, now: time.Now}}
+	if format != JSONLog {
+		l.text = log.New(to, "", log.LstdFlags|log.Lmicroseconds)
+	}
 	l.debug.Store(debug)
 	return l
 }
+
+// Fields reports whether lines show what they are about beside their words.
+func (l *Log) Fields() bool { return l.text == nil }
+
+// With is a log of which all lines are about something: a node, a job or an attempt.
+func (l *Log) With(field, value string) actors.Log { return l.of(field, value) }
+
+// On is the log of a machine's agent.
+func (l *Log) On(node string) *Log { return l.of(actors.FieldNode, node) }
+
+func (l *Log) of(field, value string) *Log {
+	if l.text != nil {
+		return l
+	}
+	more := *l
+	more.about.set(field, value)
+	return &more
+}
+
+func (a *about) set(field, value string) {
+	switch field {
+	case actors.FieldNode:
+		a.Node = value
+	case actors.FieldJob:
+		a.Job = value
+	case actors.FieldAttempt:
+		a.Attempt = value
+	}
+}
+
+// SetEpoch has all lines of the process, from now on, say under which leader they are written.
+func (l *Log) SetEpoch(epoch uint64) { l.epoch.Store(epoch) }
 
 // SetDebug turns debug lines on or off.
 func (l *Log) SetDebug(debug bool) { l.debug.Store(debug) }
 
 // Info writes a line.
-func (l *Log) Info(format string, args ...any) { l.lines.Printf(format, args...) }
+func (l *Log) Info(format string, args ...any) { l.write("info", "", format, args) }
 
 // Debug writes a line, if debug lines are wanted.
 func (l *Log) Debug(format string, args ...any) {
 	if l.debug.Load() {
-		l.lines.Printf(format, args...)
+		l.write("debug", "", format, args)
 	}
 }
 
 // Warn writes a warning.
-func (l *Log) Warn(format string, args ...any) { l.Info(actors.TagWarn+format, args...) }
+func (l *Log) Warn(format string, args ...any) { l.write("warn", actors.TagWarn, format, args) }
 
 // Error writes an error.
-func (l *Log) Error(format string, args ...any) { l.Info(actors.TagError+format, args...) }
+func (l *Log) Error(format string, args ...any) { l.write("error", actors.TagError, format, args) }
+
+func (l *Log) write(level, tag, format string, args []any) {
+	if l.text != nil {
+		l.text.Printf(tag+format, args...)
+		return
+	}
+	line := struct {
+		Time    string `json:"time"`
+		Level   string `json:"level"`
+		Message string `json:"message"`
+		about
+	}{l.now().UTC().Format("2006-01-02T15:04:05.000000Z"), level, fmt.Sprintf(format, args...), l.about}
+	line.Epoch = l.epoch.Load()
+	line.find(format, args)
+	text, err := json.Marshal(line)
+	if err != nil {
+		return // strings and a number can always be written
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	_, _ = l.to.Write(append(text, '\n'))
+}
+
+// aVerb is what is put into a format, with the word before it: `Job %s`, `JobID=%s`, `ID=%s`.
+var aVerb = regexp.MustCompile(`(?:(\w+)[ =])?%[-+# 0-9.]*[a-zA-Z]`)
+
+// wordFields are the words that stand before a text which names something.
+var wordFields = map[string]string{
+	"job": actors.FieldJob, "jobid": actors.FieldJob, "node": actors.FieldNode, "attempt": actors.FieldAttempt,
+	"machine": actors.FieldNode, "id": actors.FieldNode,
+}
+
+// find takes what a line is about from what is put into it: by its type, and where that is a mere text by the word
+// before it. The first of a kind counts.
+func (a *about) find(format string, args []any) {
+	var found about
+	take := func(field, value string) {
+		if first := (map[string]string{
+			actors.FieldNode: found.Node, actors.FieldJob: found.Job, actors.FieldAttempt: found.Attempt,
+		})[field]; first == "" {
+			found.set(field, value)
+		}
+	}
+	verbs := aVerb.FindAllStringSubmatch(strings.ReplaceAll(format, "%%", ""), -1)
+	for i, arg := range args {
+		switch v := arg.(type) {
+		case topology.JobID:
+			take(actors.FieldJob, string(v))
+		case topology.NodeID:
+			take(actors.FieldNode, string(v))
+		case topology.Token:
+			take(actors.FieldAttempt, v.String())
+		case topology.TaskKey:
+			take(actors.FieldAttempt, v.Token.String())
+		case string:
+			if i < len(verbs) {
+				take(wordFields[strings.ToLower(verbs[i][1])], v)
+			}
+		}
+	}
+	for field, value := range map[string]string{ //order: each is another field
+		actors.FieldNode: found.Node, actors.FieldJob: found.Job, actors.FieldAttempt: found.Attempt,
+	} {
+		if value != "" {
+			a.set(field, value)
+		}
+	}
+}

@@ -108,5 +108,6 @@ func (o *options) flags(f *pflag.FlagSet) {
 	f.StringVar(&o.epilog, "epilog", "",
 		"a `program` of root's that is run here when a job's last task has gone; its GPUs are free after that")
 	f.DurationVar(&o.hookTimeout, "hook-timeout", 5*time.Minute, "how `long` each of them may take before it is killed")
+	f.StringVar(&o.logFormat, "log-format", daemon.TextLog, daemon.LogFormatHelp)
 	f.BoolVar(&o.debug, "debug", false, "log every heartbeat too")
 }

@@ -45,7 +45,7 @@ type options struct {
 	portFirst, portLast                    int
 	memoryBytes                            int64
 	health                                 []*checkSettings
-	prolog, epilog                         string
+	prolog, epilog, logFormat              string
 	hookTimeout                            time.Duration
 }
 
@@ -58,7 +58,8 @@ func (o *options) check() (err error) {
 			return fmt.Errorf("--join %q: must be host:port, as head:9000", at)
 		}
 	}
-	if err := errors.Join(o.checkHidden(), o.checkMetrics(), o.checkHooks()); err != nil {
+	err = errors.Join(o.checkHidden(), o.checkMetrics(), o.checkHooks(), daemon.CheckLogFormat(o.logFormat))
+	if err != nil {
 		return err
 	}
 	if o.dataDir == "" {

@@ -26,8 +26,7 @@ import (
 
 // serve runs an agent until a signal, or until it may not go on.
 func serve(o options) error {
-	signals := make(chan os.Signal, 2)
-	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT)
+	signals := told()
 	dir, err := filepath.Abs(o.dataDir)
 	if err != nil {
 		return fmt.Errorf("--data-dir: %w", err)
@@ -37,11 +36,12 @@ func serve(o options) error {
 		return err
 	}
 	defer me.Close()
-	log := host.NewLog(os.Stderr, o.debug)
+	log := host.NewLogIn(o.logFormat, os.Stderr, o.debug)
 	badge, id, err := o.badge(me, log)
 	if err != nil {
 		return err
 	}
+	log = log.On(id)
 	announcement, gpus, err := o.announce(gpu.Record{File: filepath.Join(dir, "gpus"), BootID: me.BootID()}, log)
 	if err != nil {
 		return err
@@ -94,6 +94,13 @@ func serve(o options) error {
 		"debug": func(text string) { log.SetDebug(text == "true") },
 	}}.Watch()()
 	return until(signals, h, log)
+}
+
+// told is where the signals come that end an agent.
+func told() <-chan os.Signal {
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT)
+	return signals
 }
 
 // newLauncher makes what runs tasks, with the checks of the machine's health, which have begun.

@@ -76,6 +76,7 @@ type options struct {
 	acceptLoss                                    uint64
 	uidRange                                      string
 	uids                                          topology.UIDRange
+	logFormat                                     string
 	debug                                         bool
 	policy                                        policy.Settings
 }
@@ -104,6 +105,7 @@ func (o *options) flags(f *pflag.FlagSet) {
 	f.StringVar(&o.uidRange, "uids", topology.DefaultUIDs,
 		"the `first-last` uids from which jobs that name no user, or root, get each its own, or none: the same as the "+
 			"machines'")
+	f.StringVar(&o.logFormat, "log-format", daemon.TextLog, daemon.LogFormatHelp)
 	f.BoolVar(&o.debug, "debug", false, "log every heartbeat too")
 }
 
@@ -118,6 +120,9 @@ func (o *options) shared() bool {
 }
 
 func (o *options) check() error {
+	if err := daemon.CheckLogFormat(o.logFormat); err != nil {
+		return err
+	}
 	if o.store != storeSQLite && o.store != storeMemory && !o.shared() {
 		kind, _, _ := strings.Cut(o.store, ":") // the rest may hold a password
 		return fmt.Errorf("--store %q: must be %s, %s or a postgres:// URL", kind, storeSQLite, storeMemory)

@@ -72,7 +72,7 @@ func serve(o options) error {
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT)
 
-	s := &scheduler{options: o, log: host.NewLog(os.Stderr, o.debug)}
+	s := &scheduler{options: o, log: host.NewLogIn(o.logFormat, os.Stderr, o.debug)}
 	if err := s.open(signals); errors.Is(err, errTold) {
 		return nil
 	} else if err != nil {
@@ -282,6 +282,7 @@ func (s *scheduler) campaign(ctx context.Context) error {
 
 // lead assembles the actors. A process does so once: when it no longer leads, it ends.
 func (s *scheduler) lead(ctx context.Context, epoch uint64) {
+	s.log.SetEpoch(epoch)
 	leader.Assemble(leader.Ports{
 		Ports: actors.Ports{
 			System: s.host.System(), Host: s.host, Clock: s.host.Clock(), Log: s.log, Constants: actors.DefaultConstants(),

@@ -7,9 +7,12 @@ import (
 	"fmt"
 	"os"
 	"runtime/debug"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/yi-json/synapse/cluster/host"
 	"github.com/yi-json/synapse/cmd/internal/settings"
 	"github.com/yi-json/synapse/cmd/internal/spelling"
 )
@@ -75,6 +78,20 @@ func commandOf(
 		return run()
 	}
 	return c
+}
+
+// TextLog is the default of the flag --log-format.
+const TextLog = host.TextLog
+
+// LogFormatHelp is how the flag --log-format is told of.
+const LogFormatHelp = "how lines of the log look: `text`, or json: an object each, with what it is about"
+
+// CheckLogFormat refuses what is no format of a log; none is text.
+func CheckLogFormat(format string) error {
+	if format != "" && !slices.Contains(host.LogFormats, format) {
+		return fmt.Errorf("--log-format %q: must be one of %s", format, strings.Join(host.LogFormats, ", "))
+	}
+	return nil
 }
 
 // Version is the version of the module that was built.
