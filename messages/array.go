@@ -134,6 +134,29 @@ func (x *JobSpec) ElementSpec(array string, index int32) *JobSpec {
 	}
 }
 
+// On has a spec ask for what was changed.
+func (x *ElementsChanged) On(spec *JobSpec) {
+	if x.GetSetPriority() {
+		spec.Priority, spec.PriorityZero = x.Priority, x.Priority == 0
+	}
+	if x.GetSetTimeLimit() {
+		spec.TimeLimitMs = x.TimeLimitMs
+	}
+	if x.GetSetBegin() {
+		spec.BeginUnixMs = x.BeginUnixMs
+	}
+}
+
+// ChangedAt is what an element is to ask for otherwise than its array; nil: nothing.
+func (x *ArrayRecord) ChangedAt(place int) *ElementsChanged {
+	for _, c := range x.GetChanged() {
+		if InRanges(c.GetPlaces(), place) {
+			return c
+		}
+	}
+	return nil
+}
+
 // Ranges are places in order, kept short.
 func Ranges(places []int) (all []*IndexRange) {
 	for _, p := range places {

@@ -906,6 +906,8 @@ type Update struct {
 	SetBegin      bool                   `protobuf:"varint,8,opt,name=set_begin,json=setBegin,proto3" json:"set_begin,omitempty"`
 	BeginUnixMs   int64                  `protobuf:"varint,9,opt,name=begin_unix_ms,json=beginUnixMs,proto3" json:"begin_unix_ms,omitempty"` // of a waiting job: not planned before then; 0: at once
 	GiveTo        string                 `protobuf:"bytes,10,opt,name=give_to,json=giveTo,proto3" json:"give_to,omitempty"`                  // of a job of anonymous: whose it is from now on; empty: as it is
+	SetArrayMost  bool                   `protobuf:"varint,11,opt,name=set_array_most,json=setArrayMost,proto3" json:"set_array_most,omitempty"`
+	ArrayMost     int32                  `protobuf:"varint,12,opt,name=array_most,json=arrayMost,proto3" json:"array_most,omitempty"` // of an array: so many of its elements are jobs at once at most; 0: any number
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1010,6 +1012,20 @@ func (x *Update) GetGiveTo() string {
 	return ""
 }
 
+func (x *Update) GetSetArrayMost() bool {
+	if x != nil {
+		return x.SetArrayMost
+	}
+	return false
+}
+
+func (x *Update) GetArrayMost() int32 {
+	if x != nil {
+		return x.ArrayMost
+	}
+	return 0
+}
+
 type UpdateReply struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Outcome       *Outcome               `protobuf:"bytes,1,opt,name=outcome,proto3" json:"outcome,omitempty"`
@@ -1019,6 +1035,7 @@ type UpdateReply struct {
 	TimeIsUp      bool                   `protobuf:"varint,5,opt,name=time_is_up,json=timeIsUp,proto3" json:"time_is_up,omitempty"` // the run has gone on for longer than that: it is ended
 	BeginUnixMs   int64                  `protobuf:"varint,6,opt,name=begin_unix_ms,json=beginUnixMs,proto3" json:"begin_unix_ms,omitempty"`
 	GivenTo       string                 `protobuf:"bytes,7,opt,name=given_to,json=givenTo,proto3" json:"given_to,omitempty"`
+	ArrayMost     int32                  `protobuf:"varint,8,opt,name=array_most,json=arrayMost,proto3" json:"array_most,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1100,6 +1117,13 @@ func (x *UpdateReply) GetGivenTo() string {
 		return x.GivenTo
 	}
 	return ""
+}
+
+func (x *UpdateReply) GetArrayMost() int32 {
+	if x != nil {
+		return x.ArrayMost
+	}
+	return 0
 }
 
 // operator → Scheduler. Acknowledged once on disk.
@@ -2566,7 +2590,7 @@ const file_messages_client_proto_rawDesc = "" +
 	"\fRequeueReply\x12-\n" +
 	"\aoutcome\x18\x01 \x01(\v2\x13.synapse.v1.OutcomeR\aoutcome\x12\x10\n" +
 	"\x03job\x18\x02 \x01(\tR\x03job\x12\x10\n" +
-	"\x03run\x18\x03 \x01(\x05R\x03run\"\xca\x02\n" +
+	"\x03run\x18\x03 \x01(\x05R\x03run\"\x8f\x03\n" +
 	"\x06Update\x123\n" +
 	"\tprincipal\x18\x01 \x01(\v2\x15.synapse.v1.PrincipalR\tprincipal\x12\x10\n" +
 	"\x03job\x18\x02 \x01(\tR\x03job\x12!\n" +
@@ -2578,7 +2602,10 @@ const file_messages_client_proto_rawDesc = "" +
 	"\tset_begin\x18\b \x01(\bR\bsetBegin\x12\"\n" +
 	"\rbegin_unix_ms\x18\t \x01(\x03R\vbeginUnixMs\x12\x17\n" +
 	"\agive_to\x18\n" +
-	" \x01(\tR\x06giveTo\"\xeb\x01\n" +
+	" \x01(\tR\x06giveTo\x12$\n" +
+	"\x0eset_array_most\x18\v \x01(\bR\fsetArrayMost\x12\x1d\n" +
+	"\n" +
+	"array_most\x18\f \x01(\x05R\tarrayMost\"\x8a\x02\n" +
 	"\vUpdateReply\x12-\n" +
 	"\aoutcome\x18\x01 \x01(\v2\x13.synapse.v1.OutcomeR\aoutcome\x12\x10\n" +
 	"\x03job\x18\x02 \x01(\tR\x03job\x12\x1a\n" +
@@ -2587,7 +2614,9 @@ const file_messages_client_proto_rawDesc = "" +
 	"\n" +
 	"time_is_up\x18\x05 \x01(\bR\btimeIsUp\x12\"\n" +
 	"\rbegin_unix_ms\x18\x06 \x01(\x03R\vbeginUnixMs\x12\x19\n" +
-	"\bgiven_to\x18\a \x01(\tR\agivenTo\"\xd6\x01\n" +
+	"\bgiven_to\x18\a \x01(\tR\agivenTo\x12\x1d\n" +
+	"\n" +
+	"array_most\x18\b \x01(\x05R\tarrayMost\"\xd6\x01\n" +
 	"\n" +
 	"ChangeNode\x123\n" +
 	"\tprincipal\x18\x01 \x01(\v2\x15.synapse.v1.PrincipalR\tprincipal\x12\x12\n" +

@@ -701,6 +701,21 @@ func (m *Update) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
 	}
+	if m.ArrayMost != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.ArrayMost))
+		i--
+		dAtA[i] = 0x60
+	}
+	if m.SetArrayMost {
+		i--
+		if m.SetArrayMost {
+			dAtA[i] = 1
+		} else {
+			dAtA[i] = 0
+		}
+		i--
+		dAtA[i] = 0x58
+	}
 	if len(m.GiveTo) > 0 {
 		i -= len(m.GiveTo)
 		copy(dAtA[i:], m.GiveTo)
@@ -809,6 +824,11 @@ func (m *UpdateReply) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 	if m.unknownFields != nil {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
+	}
+	if m.ArrayMost != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.ArrayMost))
+		i--
+		dAtA[i] = 0x40
 	}
 	if len(m.GivenTo) > 0 {
 		i -= len(m.GivenTo)
@@ -2476,6 +2496,12 @@ func (m *Update) SizeVT() (n int) {
 	if l > 0 {
 		n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
 	}
+	if m.SetArrayMost {
+		n += 2
+	}
+	if m.ArrayMost != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.ArrayMost))
+	}
 	n += len(m.unknownFields)
 	return n
 }
@@ -2509,6 +2535,9 @@ func (m *UpdateReply) SizeVT() (n int) {
 	l = len(m.GivenTo)
 	if l > 0 {
 		n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
+	}
+	if m.ArrayMost != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.ArrayMost))
 	}
 	n += len(m.unknownFields)
 	return n

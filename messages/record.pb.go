@@ -739,20 +739,114 @@ func (x *ElementsEnded) GetPlaces() []*IndexRange {
 	return nil
 }
 
+// ElementsChanged are elements of an array that are to ask for something else than their array once they are jobs.
+type ElementsChanged struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Places        []*IndexRange          `protobuf:"bytes,1,rep,name=places,proto3" json:"places,omitempty"`
+	SetPriority   bool                   `protobuf:"varint,2,opt,name=set_priority,json=setPriority,proto3" json:"set_priority,omitempty"`
+	Priority      int32                  `protobuf:"varint,3,opt,name=priority,proto3" json:"priority,omitempty"`
+	SetTimeLimit  bool                   `protobuf:"varint,4,opt,name=set_time_limit,json=setTimeLimit,proto3" json:"set_time_limit,omitempty"`
+	TimeLimitMs   int64                  `protobuf:"varint,5,opt,name=time_limit_ms,json=timeLimitMs,proto3" json:"time_limit_ms,omitempty"`
+	SetBegin      bool                   `protobuf:"varint,6,opt,name=set_begin,json=setBegin,proto3" json:"set_begin,omitempty"`
+	BeginUnixMs   int64                  `protobuf:"varint,7,opt,name=begin_unix_ms,json=beginUnixMs,proto3" json:"begin_unix_ms,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ElementsChanged) Reset() {
+	*x = ElementsChanged{}
+	mi := &file_messages_record_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ElementsChanged) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ElementsChanged) ProtoMessage() {}
+
+func (x *ElementsChanged) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_record_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ElementsChanged.ProtoReflect.Descriptor instead.
+func (*ElementsChanged) Descriptor() ([]byte, []int) {
+	return file_messages_record_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *ElementsChanged) GetPlaces() []*IndexRange {
+	if x != nil {
+		return x.Places
+	}
+	return nil
+}
+
+func (x *ElementsChanged) GetSetPriority() bool {
+	if x != nil {
+		return x.SetPriority
+	}
+	return false
+}
+
+func (x *ElementsChanged) GetPriority() int32 {
+	if x != nil {
+		return x.Priority
+	}
+	return 0
+}
+
+func (x *ElementsChanged) GetSetTimeLimit() bool {
+	if x != nil {
+		return x.SetTimeLimit
+	}
+	return false
+}
+
+func (x *ElementsChanged) GetTimeLimitMs() int64 {
+	if x != nil {
+		return x.TimeLimitMs
+	}
+	return 0
+}
+
+func (x *ElementsChanged) GetSetBegin() bool {
+	if x != nil {
+		return x.SetBegin
+	}
+	return false
+}
+
+func (x *ElementsChanged) GetBeginUnixMs() int64 {
+	if x != nil {
+		return x.BeginUnixMs
+	}
+	return 0
+}
+
 // ArrayRecord is what is kept of an array beside what all jobs have.
 type ArrayRecord struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Ended         []*ElementsEnded       `protobuf:"bytes,1,rep,name=ended,proto3" json:"ended,omitempty"`
-	Held          []*IndexRange          `protobuf:"bytes,2,rep,name=held,proto3" json:"held,omitempty"`    // places that are not to become jobs before they are released
-	Reach         int32                  `protobuf:"varint,4,opt,name=reach,proto3" json:"reach,omitempty"` // no place from here on was ever a job
-	Hold          *Deed                  `protobuf:"bytes,3,opt,name=hold,proto3" json:"hold,omitempty"`    // of the array as a whole: JobRecord.hold is for leaders of an earlier version
+	Held          []*IndexRange          `protobuf:"bytes,2,rep,name=held,proto3" json:"held,omitempty"`       // places that are not to become jobs before they are released
+	Reach         int32                  `protobuf:"varint,4,opt,name=reach,proto3" json:"reach,omitempty"`    // no place from here on was ever a job
+	Hold          *Deed                  `protobuf:"bytes,3,opt,name=hold,proto3" json:"hold,omitempty"`       // of the array as a whole: JobRecord.hold is for leaders of an earlier version
+	Changed       []*ElementsChanged     `protobuf:"bytes,5,rep,name=changed,proto3" json:"changed,omitempty"` // of those that are no jobs yet: one that is has it in its own record
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ArrayRecord) Reset() {
 	*x = ArrayRecord{}
-	mi := &file_messages_record_proto_msgTypes[8]
+	mi := &file_messages_record_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -764,7 +858,7 @@ func (x *ArrayRecord) String() string {
 func (*ArrayRecord) ProtoMessage() {}
 
 func (x *ArrayRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_record_proto_msgTypes[8]
+	mi := &file_messages_record_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -777,7 +871,7 @@ func (x *ArrayRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ArrayRecord.ProtoReflect.Descriptor instead.
 func (*ArrayRecord) Descriptor() ([]byte, []int) {
-	return file_messages_record_proto_rawDescGZIP(), []int{8}
+	return file_messages_record_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *ArrayRecord) GetEnded() []*ElementsEnded {
@@ -804,6 +898,13 @@ func (x *ArrayRecord) GetReach() int32 {
 func (x *ArrayRecord) GetHold() *Deed {
 	if x != nil {
 		return x.Hold
+	}
+	return nil
+}
+
+func (x *ArrayRecord) GetChanged() []*ElementsChanged {
+	if x != nil {
+		return x.Changed
 	}
 	return nil
 }
@@ -851,7 +952,7 @@ type JobRecord struct {
 
 func (x *JobRecord) Reset() {
 	*x = JobRecord{}
-	mi := &file_messages_record_proto_msgTypes[9]
+	mi := &file_messages_record_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -863,7 +964,7 @@ func (x *JobRecord) String() string {
 func (*JobRecord) ProtoMessage() {}
 
 func (x *JobRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_record_proto_msgTypes[9]
+	mi := &file_messages_record_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -876,7 +977,7 @@ func (x *JobRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobRecord.ProtoReflect.Descriptor instead.
 func (*JobRecord) Descriptor() ([]byte, []int) {
-	return file_messages_record_proto_rawDescGZIP(), []int{9}
+	return file_messages_record_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *JobRecord) GetId() string {
@@ -1132,7 +1233,7 @@ type Place struct {
 
 func (x *Place) Reset() {
 	*x = Place{}
-	mi := &file_messages_record_proto_msgTypes[10]
+	mi := &file_messages_record_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1144,7 +1245,7 @@ func (x *Place) String() string {
 func (*Place) ProtoMessage() {}
 
 func (x *Place) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_record_proto_msgTypes[10]
+	mi := &file_messages_record_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1157,7 +1258,7 @@ func (x *Place) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Place.ProtoReflect.Descriptor instead.
 func (*Place) Descriptor() ([]byte, []int) {
-	return file_messages_record_proto_rawDescGZIP(), []int{10}
+	return file_messages_record_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Place) GetRank() int32 {
@@ -1217,7 +1318,7 @@ type End struct {
 
 func (x *End) Reset() {
 	*x = End{}
-	mi := &file_messages_record_proto_msgTypes[11]
+	mi := &file_messages_record_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1229,7 +1330,7 @@ func (x *End) String() string {
 func (*End) ProtoMessage() {}
 
 func (x *End) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_record_proto_msgTypes[11]
+	mi := &file_messages_record_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1242,7 +1343,7 @@ func (x *End) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use End.ProtoReflect.Descriptor instead.
 func (*End) Descriptor() ([]byte, []int) {
-	return file_messages_record_proto_rawDescGZIP(), []int{11}
+	return file_messages_record_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *End) GetCause() Cause {
@@ -1315,7 +1416,7 @@ type AttemptRecord struct {
 
 func (x *AttemptRecord) Reset() {
 	*x = AttemptRecord{}
-	mi := &file_messages_record_proto_msgTypes[12]
+	mi := &file_messages_record_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1327,7 +1428,7 @@ func (x *AttemptRecord) String() string {
 func (*AttemptRecord) ProtoMessage() {}
 
 func (x *AttemptRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_record_proto_msgTypes[12]
+	mi := &file_messages_record_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1340,7 +1441,7 @@ func (x *AttemptRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AttemptRecord.ProtoReflect.Descriptor instead.
 func (*AttemptRecord) Descriptor() ([]byte, []int) {
-	return file_messages_record_proto_rawDescGZIP(), []int{12}
+	return file_messages_record_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *AttemptRecord) GetJob() string {
@@ -1446,7 +1547,7 @@ type NodeRecord struct {
 
 func (x *NodeRecord) Reset() {
 	*x = NodeRecord{}
-	mi := &file_messages_record_proto_msgTypes[13]
+	mi := &file_messages_record_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1458,7 +1559,7 @@ func (x *NodeRecord) String() string {
 func (*NodeRecord) ProtoMessage() {}
 
 func (x *NodeRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_record_proto_msgTypes[13]
+	mi := &file_messages_record_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1471,7 +1572,7 @@ func (x *NodeRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeRecord.ProtoReflect.Descriptor instead.
 func (*NodeRecord) Descriptor() ([]byte, []int) {
-	return file_messages_record_proto_rawDescGZIP(), []int{13}
+	return file_messages_record_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *NodeRecord) GetId() string {
@@ -1609,7 +1710,7 @@ type PassRecord struct {
 
 func (x *PassRecord) Reset() {
 	*x = PassRecord{}
-	mi := &file_messages_record_proto_msgTypes[14]
+	mi := &file_messages_record_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1621,7 +1722,7 @@ func (x *PassRecord) String() string {
 func (*PassRecord) ProtoMessage() {}
 
 func (x *PassRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_record_proto_msgTypes[14]
+	mi := &file_messages_record_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1634,7 +1735,7 @@ func (x *PassRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PassRecord.ProtoReflect.Descriptor instead.
 func (*PassRecord) Descriptor() ([]byte, []int) {
-	return file_messages_record_proto_rawDescGZIP(), []int{14}
+	return file_messages_record_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *PassRecord) GetId() string {
@@ -1704,7 +1805,7 @@ type Cell struct {
 
 func (x *Cell) Reset() {
 	*x = Cell{}
-	mi := &file_messages_record_proto_msgTypes[15]
+	mi := &file_messages_record_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1716,7 +1817,7 @@ func (x *Cell) String() string {
 func (*Cell) ProtoMessage() {}
 
 func (x *Cell) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_record_proto_msgTypes[15]
+	mi := &file_messages_record_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1729,7 +1830,7 @@ func (x *Cell) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Cell.ProtoReflect.Descriptor instead.
 func (*Cell) Descriptor() ([]byte, []int) {
-	return file_messages_record_proto_rawDescGZIP(), []int{15}
+	return file_messages_record_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Cell) GetLevel() CellLevel {
@@ -1809,7 +1910,7 @@ type PolicyRecord struct {
 
 func (x *PolicyRecord) Reset() {
 	*x = PolicyRecord{}
-	mi := &file_messages_record_proto_msgTypes[16]
+	mi := &file_messages_record_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1821,7 +1922,7 @@ func (x *PolicyRecord) String() string {
 func (*PolicyRecord) ProtoMessage() {}
 
 func (x *PolicyRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_record_proto_msgTypes[16]
+	mi := &file_messages_record_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1834,7 +1935,7 @@ func (x *PolicyRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PolicyRecord.ProtoReflect.Descriptor instead.
 func (*PolicyRecord) Descriptor() ([]byte, []int) {
-	return file_messages_record_proto_rawDescGZIP(), []int{16}
+	return file_messages_record_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *PolicyRecord) GetWrittenBy() *Token {
@@ -1877,7 +1978,7 @@ type QueueUse struct {
 
 func (x *QueueUse) Reset() {
 	*x = QueueUse{}
-	mi := &file_messages_record_proto_msgTypes[17]
+	mi := &file_messages_record_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1889,7 +1990,7 @@ func (x *QueueUse) String() string {
 func (*QueueUse) ProtoMessage() {}
 
 func (x *QueueUse) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_record_proto_msgTypes[17]
+	mi := &file_messages_record_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1902,7 +2003,7 @@ func (x *QueueUse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueueUse.ProtoReflect.Descriptor instead.
 func (*QueueUse) Descriptor() ([]byte, []int) {
-	return file_messages_record_proto_rawDescGZIP(), []int{17}
+	return file_messages_record_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *QueueUse) GetQueue() string {
@@ -1937,7 +2038,7 @@ type Credit struct {
 
 func (x *Credit) Reset() {
 	*x = Credit{}
-	mi := &file_messages_record_proto_msgTypes[18]
+	mi := &file_messages_record_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1949,7 +2050,7 @@ func (x *Credit) String() string {
 func (*Credit) ProtoMessage() {}
 
 func (x *Credit) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_record_proto_msgTypes[18]
+	mi := &file_messages_record_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1962,7 +2063,7 @@ func (x *Credit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Credit.ProtoReflect.Descriptor instead.
 func (*Credit) Descriptor() ([]byte, []int) {
-	return file_messages_record_proto_rawDescGZIP(), []int{18}
+	return file_messages_record_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Credit) GetPool() string {
@@ -2028,12 +2129,21 @@ const file_messages_record_proto_rawDesc = "" +
 	"\rElementsEnded\x12*\n" +
 	"\x05state\x18\x01 \x01(\x0e2\x14.synapse.v1.JobStateR\x05state\x12\x16\n" +
 	"\x06unborn\x18\x02 \x01(\bR\x06unborn\x12.\n" +
-	"\x06places\x18\x03 \x03(\v2\x16.synapse.v1.IndexRangeR\x06places\"\xa6\x01\n" +
+	"\x06places\x18\x03 \x03(\v2\x16.synapse.v1.IndexRangeR\x06places\"\x8b\x02\n" +
+	"\x0fElementsChanged\x12.\n" +
+	"\x06places\x18\x01 \x03(\v2\x16.synapse.v1.IndexRangeR\x06places\x12!\n" +
+	"\fset_priority\x18\x02 \x01(\bR\vsetPriority\x12\x1a\n" +
+	"\bpriority\x18\x03 \x01(\x05R\bpriority\x12$\n" +
+	"\x0eset_time_limit\x18\x04 \x01(\bR\fsetTimeLimit\x12\"\n" +
+	"\rtime_limit_ms\x18\x05 \x01(\x03R\vtimeLimitMs\x12\x1b\n" +
+	"\tset_begin\x18\x06 \x01(\bR\bsetBegin\x12\"\n" +
+	"\rbegin_unix_ms\x18\a \x01(\x03R\vbeginUnixMs\"\xdd\x01\n" +
 	"\vArrayRecord\x12/\n" +
 	"\x05ended\x18\x01 \x03(\v2\x19.synapse.v1.ElementsEndedR\x05ended\x12*\n" +
 	"\x04held\x18\x02 \x03(\v2\x16.synapse.v1.IndexRangeR\x04held\x12\x14\n" +
 	"\x05reach\x18\x04 \x01(\x05R\x05reach\x12$\n" +
-	"\x04hold\x18\x03 \x01(\v2\x10.synapse.v1.DeedR\x04hold\"\xdd\t\n" +
+	"\x04hold\x18\x03 \x01(\v2\x10.synapse.v1.DeedR\x04hold\x125\n" +
+	"\achanged\x18\x05 \x03(\v2\x1b.synapse.v1.ElementsChangedR\achanged\"\xdd\t\n" +
 	"\tJobRecord\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x1a\n" +
 	"\brevision\x18\x02 \x01(\x04R\brevision\x120\n" +
@@ -2198,95 +2308,98 @@ func file_messages_record_proto_rawDescGZIP() []byte {
 }
 
 var file_messages_record_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_messages_record_proto_msgTypes = make([]protoimpl.MessageInfo, 19)
+var file_messages_record_proto_msgTypes = make([]protoimpl.MessageInfo, 20)
 var file_messages_record_proto_goTypes = []any{
-	(JobState)(0),         // 0: synapse.v1.JobState
-	(PreemptionRule)(0),   // 1: synapse.v1.PreemptionRule
-	(CellLevel)(0),        // 2: synapse.v1.CellLevel
-	(*Deed)(nil),          // 3: synapse.v1.Deed
-	(*Kept)(nil),          // 4: synapse.v1.Kept
-	(*Told)(nil),          // 5: synapse.v1.Told
-	(*Promise)(nil),       // 6: synapse.v1.Promise
-	(*Victim)(nil),        // 7: synapse.v1.Victim
-	(*Preemption)(nil),    // 8: synapse.v1.Preemption
-	(*AfterKnown)(nil),    // 9: synapse.v1.AfterKnown
-	(*ElementsEnded)(nil), // 10: synapse.v1.ElementsEnded
-	(*ArrayRecord)(nil),   // 11: synapse.v1.ArrayRecord
-	(*JobRecord)(nil),     // 12: synapse.v1.JobRecord
-	(*Place)(nil),         // 13: synapse.v1.Place
-	(*End)(nil),           // 14: synapse.v1.End
-	(*AttemptRecord)(nil), // 15: synapse.v1.AttemptRecord
-	(*NodeRecord)(nil),    // 16: synapse.v1.NodeRecord
-	(*PassRecord)(nil),    // 17: synapse.v1.PassRecord
-	(*Cell)(nil),          // 18: synapse.v1.Cell
-	(*PolicyRecord)(nil),  // 19: synapse.v1.PolicyRecord
-	(*QueueUse)(nil),      // 20: synapse.v1.QueueUse
-	(*Credit)(nil),        // 21: synapse.v1.Credit
-	(*Principal)(nil),     // 22: synapse.v1.Principal
-	(*Resources)(nil),     // 23: synapse.v1.Resources
-	(*Token)(nil),         // 24: synapse.v1.Token
-	(*IndexRange)(nil),    // 25: synapse.v1.IndexRange
-	(*JobSpec)(nil),       // 26: synapse.v1.JobSpec
-	(*Grant)(nil),         // 27: synapse.v1.Grant
-	(*Exit)(nil),          // 28: synapse.v1.Exit
-	(Cause)(0),            // 29: synapse.v1.Cause
-	(*Rendezvous)(nil),    // 30: synapse.v1.Rendezvous
-	(*Announcement)(nil),  // 31: synapse.v1.Announcement
+	(JobState)(0),           // 0: synapse.v1.JobState
+	(PreemptionRule)(0),     // 1: synapse.v1.PreemptionRule
+	(CellLevel)(0),          // 2: synapse.v1.CellLevel
+	(*Deed)(nil),            // 3: synapse.v1.Deed
+	(*Kept)(nil),            // 4: synapse.v1.Kept
+	(*Told)(nil),            // 5: synapse.v1.Told
+	(*Promise)(nil),         // 6: synapse.v1.Promise
+	(*Victim)(nil),          // 7: synapse.v1.Victim
+	(*Preemption)(nil),      // 8: synapse.v1.Preemption
+	(*AfterKnown)(nil),      // 9: synapse.v1.AfterKnown
+	(*ElementsEnded)(nil),   // 10: synapse.v1.ElementsEnded
+	(*ElementsChanged)(nil), // 11: synapse.v1.ElementsChanged
+	(*ArrayRecord)(nil),     // 12: synapse.v1.ArrayRecord
+	(*JobRecord)(nil),       // 13: synapse.v1.JobRecord
+	(*Place)(nil),           // 14: synapse.v1.Place
+	(*End)(nil),             // 15: synapse.v1.End
+	(*AttemptRecord)(nil),   // 16: synapse.v1.AttemptRecord
+	(*NodeRecord)(nil),      // 17: synapse.v1.NodeRecord
+	(*PassRecord)(nil),      // 18: synapse.v1.PassRecord
+	(*Cell)(nil),            // 19: synapse.v1.Cell
+	(*PolicyRecord)(nil),    // 20: synapse.v1.PolicyRecord
+	(*QueueUse)(nil),        // 21: synapse.v1.QueueUse
+	(*Credit)(nil),          // 22: synapse.v1.Credit
+	(*Principal)(nil),       // 23: synapse.v1.Principal
+	(*Resources)(nil),       // 24: synapse.v1.Resources
+	(*Token)(nil),           // 25: synapse.v1.Token
+	(*IndexRange)(nil),      // 26: synapse.v1.IndexRange
+	(*JobSpec)(nil),         // 27: synapse.v1.JobSpec
+	(*Grant)(nil),           // 28: synapse.v1.Grant
+	(*Exit)(nil),            // 29: synapse.v1.Exit
+	(Cause)(0),              // 30: synapse.v1.Cause
+	(*Rendezvous)(nil),      // 31: synapse.v1.Rendezvous
+	(*Announcement)(nil),    // 32: synapse.v1.Announcement
 }
 var file_messages_record_proto_depIdxs = []int32{
-	22, // 0: synapse.v1.Deed.by:type_name -> synapse.v1.Principal
-	23, // 1: synapse.v1.Kept.amount:type_name -> synapse.v1.Resources
+	23, // 0: synapse.v1.Deed.by:type_name -> synapse.v1.Principal
+	24, // 1: synapse.v1.Kept.amount:type_name -> synapse.v1.Resources
 	4,  // 2: synapse.v1.Promise.kept:type_name -> synapse.v1.Kept
 	5,  // 3: synapse.v1.Promise.told:type_name -> synapse.v1.Told
 	7,  // 4: synapse.v1.Promise.victims:type_name -> synapse.v1.Victim
-	24, // 5: synapse.v1.Victim.token:type_name -> synapse.v1.Token
+	25, // 5: synapse.v1.Victim.token:type_name -> synapse.v1.Token
 	1,  // 6: synapse.v1.Victim.rule:type_name -> synapse.v1.PreemptionRule
 	1,  // 7: synapse.v1.Preemption.rule:type_name -> synapse.v1.PreemptionRule
 	0,  // 8: synapse.v1.AfterKnown.state:type_name -> synapse.v1.JobState
 	0,  // 9: synapse.v1.ElementsEnded.state:type_name -> synapse.v1.JobState
-	25, // 10: synapse.v1.ElementsEnded.places:type_name -> synapse.v1.IndexRange
-	10, // 11: synapse.v1.ArrayRecord.ended:type_name -> synapse.v1.ElementsEnded
-	25, // 12: synapse.v1.ArrayRecord.held:type_name -> synapse.v1.IndexRange
-	3,  // 13: synapse.v1.ArrayRecord.hold:type_name -> synapse.v1.Deed
-	24, // 14: synapse.v1.JobRecord.written_by:type_name -> synapse.v1.Token
-	26, // 15: synapse.v1.JobRecord.spec:type_name -> synapse.v1.JobSpec
-	22, // 16: synapse.v1.JobRecord.owner:type_name -> synapse.v1.Principal
-	0,  // 17: synapse.v1.JobRecord.state:type_name -> synapse.v1.JobState
-	24, // 18: synapse.v1.JobRecord.attempt:type_name -> synapse.v1.Token
-	3,  // 19: synapse.v1.JobRecord.cancel:type_name -> synapse.v1.Deed
-	3,  // 20: synapse.v1.JobRecord.hold:type_name -> synapse.v1.Deed
-	3,  // 21: synapse.v1.JobRecord.changed:type_name -> synapse.v1.Deed
-	6,  // 22: synapse.v1.JobRecord.promise:type_name -> synapse.v1.Promise
-	9,  // 23: synapse.v1.JobRecord.after_known:type_name -> synapse.v1.AfterKnown
-	11, // 24: synapse.v1.JobRecord.array:type_name -> synapse.v1.ArrayRecord
-	27, // 25: synapse.v1.Place.grant:type_name -> synapse.v1.Grant
-	28, // 26: synapse.v1.Place.exit:type_name -> synapse.v1.Exit
-	29, // 27: synapse.v1.End.cause:type_name -> synapse.v1.Cause
-	8,  // 28: synapse.v1.End.preemption:type_name -> synapse.v1.Preemption
-	24, // 29: synapse.v1.AttemptRecord.token:type_name -> synapse.v1.Token
-	13, // 30: synapse.v1.AttemptRecord.places:type_name -> synapse.v1.Place
-	30, // 31: synapse.v1.AttemptRecord.rendezvous:type_name -> synapse.v1.Rendezvous
-	14, // 32: synapse.v1.AttemptRecord.end:type_name -> synapse.v1.End
-	5,  // 33: synapse.v1.AttemptRecord.told:type_name -> synapse.v1.Told
-	7,  // 34: synapse.v1.AttemptRecord.victims:type_name -> synapse.v1.Victim
-	24, // 35: synapse.v1.NodeRecord.written_by:type_name -> synapse.v1.Token
-	31, // 36: synapse.v1.NodeRecord.announcement:type_name -> synapse.v1.Announcement
-	3,  // 37: synapse.v1.NodeRecord.cordoned:type_name -> synapse.v1.Deed
-	3,  // 38: synapse.v1.NodeRecord.drained:type_name -> synapse.v1.Deed
-	3,  // 39: synapse.v1.NodeRecord.benched:type_name -> synapse.v1.Deed
-	3,  // 40: synapse.v1.NodeRecord.removed:type_name -> synapse.v1.Deed
-	3,  // 41: synapse.v1.NodeRecord.note:type_name -> synapse.v1.Deed
-	3,  // 42: synapse.v1.NodeRecord.closing:type_name -> synapse.v1.Deed
-	2,  // 43: synapse.v1.Cell.level:type_name -> synapse.v1.CellLevel
-	24, // 44: synapse.v1.PolicyRecord.written_by:type_name -> synapse.v1.Token
-	18, // 45: synapse.v1.PolicyRecord.cells:type_name -> synapse.v1.Cell
-	21, // 46: synapse.v1.PolicyRecord.credits:type_name -> synapse.v1.Credit
-	20, // 47: synapse.v1.PolicyRecord.uses:type_name -> synapse.v1.QueueUse
-	48, // [48:48] is the sub-list for method output_type
-	48, // [48:48] is the sub-list for method input_type
-	48, // [48:48] is the sub-list for extension type_name
-	48, // [48:48] is the sub-list for extension extendee
-	0,  // [0:48] is the sub-list for field type_name
+	26, // 10: synapse.v1.ElementsEnded.places:type_name -> synapse.v1.IndexRange
+	26, // 11: synapse.v1.ElementsChanged.places:type_name -> synapse.v1.IndexRange
+	10, // 12: synapse.v1.ArrayRecord.ended:type_name -> synapse.v1.ElementsEnded
+	26, // 13: synapse.v1.ArrayRecord.held:type_name -> synapse.v1.IndexRange
+	3,  // 14: synapse.v1.ArrayRecord.hold:type_name -> synapse.v1.Deed
+	11, // 15: synapse.v1.ArrayRecord.changed:type_name -> synapse.v1.ElementsChanged
+	25, // 16: synapse.v1.JobRecord.written_by:type_name -> synapse.v1.Token
+	27, // 17: synapse.v1.JobRecord.spec:type_name -> synapse.v1.JobSpec
+	23, // 18: synapse.v1.JobRecord.owner:type_name -> synapse.v1.Principal
+	0,  // 19: synapse.v1.JobRecord.state:type_name -> synapse.v1.JobState
+	25, // 20: synapse.v1.JobRecord.attempt:type_name -> synapse.v1.Token
+	3,  // 21: synapse.v1.JobRecord.cancel:type_name -> synapse.v1.Deed
+	3,  // 22: synapse.v1.JobRecord.hold:type_name -> synapse.v1.Deed
+	3,  // 23: synapse.v1.JobRecord.changed:type_name -> synapse.v1.Deed
+	6,  // 24: synapse.v1.JobRecord.promise:type_name -> synapse.v1.Promise
+	9,  // 25: synapse.v1.JobRecord.after_known:type_name -> synapse.v1.AfterKnown
+	12, // 26: synapse.v1.JobRecord.array:type_name -> synapse.v1.ArrayRecord
+	28, // 27: synapse.v1.Place.grant:type_name -> synapse.v1.Grant
+	29, // 28: synapse.v1.Place.exit:type_name -> synapse.v1.Exit
+	30, // 29: synapse.v1.End.cause:type_name -> synapse.v1.Cause
+	8,  // 30: synapse.v1.End.preemption:type_name -> synapse.v1.Preemption
+	25, // 31: synapse.v1.AttemptRecord.token:type_name -> synapse.v1.Token
+	14, // 32: synapse.v1.AttemptRecord.places:type_name -> synapse.v1.Place
+	31, // 33: synapse.v1.AttemptRecord.rendezvous:type_name -> synapse.v1.Rendezvous
+	15, // 34: synapse.v1.AttemptRecord.end:type_name -> synapse.v1.End
+	5,  // 35: synapse.v1.AttemptRecord.told:type_name -> synapse.v1.Told
+	7,  // 36: synapse.v1.AttemptRecord.victims:type_name -> synapse.v1.Victim
+	25, // 37: synapse.v1.NodeRecord.written_by:type_name -> synapse.v1.Token
+	32, // 38: synapse.v1.NodeRecord.announcement:type_name -> synapse.v1.Announcement
+	3,  // 39: synapse.v1.NodeRecord.cordoned:type_name -> synapse.v1.Deed
+	3,  // 40: synapse.v1.NodeRecord.drained:type_name -> synapse.v1.Deed
+	3,  // 41: synapse.v1.NodeRecord.benched:type_name -> synapse.v1.Deed
+	3,  // 42: synapse.v1.NodeRecord.removed:type_name -> synapse.v1.Deed
+	3,  // 43: synapse.v1.NodeRecord.note:type_name -> synapse.v1.Deed
+	3,  // 44: synapse.v1.NodeRecord.closing:type_name -> synapse.v1.Deed
+	2,  // 45: synapse.v1.Cell.level:type_name -> synapse.v1.CellLevel
+	25, // 46: synapse.v1.PolicyRecord.written_by:type_name -> synapse.v1.Token
+	19, // 47: synapse.v1.PolicyRecord.cells:type_name -> synapse.v1.Cell
+	22, // 48: synapse.v1.PolicyRecord.credits:type_name -> synapse.v1.Credit
+	21, // 49: synapse.v1.PolicyRecord.uses:type_name -> synapse.v1.QueueUse
+	50, // [50:50] is the sub-list for method output_type
+	50, // [50:50] is the sub-list for method input_type
+	50, // [50:50] is the sub-list for extension type_name
+	50, // [50:50] is the sub-list for extension extendee
+	0,  // [0:50] is the sub-list for field type_name
 }
 
 func init() { file_messages_record_proto_init() }
@@ -2304,7 +2417,7 @@ func file_messages_record_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_messages_record_proto_rawDesc), len(file_messages_record_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   19,
+			NumMessages:   20,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -490,6 +490,96 @@ func (m *ElementsEnded) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 	return len(dAtA) - i, nil
 }
 
+func (m *ElementsChanged) MarshalVT() (dAtA []byte, err error) {
+	if m == nil {
+		return nil, nil
+	}
+	size := m.SizeVT()
+	dAtA = make([]byte, size)
+	n, err := m.MarshalToSizedBufferVT(dAtA[:size])
+	if err != nil {
+		return nil, err
+	}
+	return dAtA[:n], nil
+}
+
+func (m *ElementsChanged) MarshalToVT(dAtA []byte) (int, error) {
+	size := m.SizeVT()
+	return m.MarshalToSizedBufferVT(dAtA[:size])
+}
+
+func (m *ElementsChanged) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
+	if m == nil {
+		return 0, nil
+	}
+	i := len(dAtA)
+	_ = i
+	var l int
+	_ = l
+	if m.unknownFields != nil {
+		i -= len(m.unknownFields)
+		copy(dAtA[i:], m.unknownFields)
+	}
+	if m.BeginUnixMs != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.BeginUnixMs))
+		i--
+		dAtA[i] = 0x38
+	}
+	if m.SetBegin {
+		i--
+		if m.SetBegin {
+			dAtA[i] = 1
+		} else {
+			dAtA[i] = 0
+		}
+		i--
+		dAtA[i] = 0x30
+	}
+	if m.TimeLimitMs != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.TimeLimitMs))
+		i--
+		dAtA[i] = 0x28
+	}
+	if m.SetTimeLimit {
+		i--
+		if m.SetTimeLimit {
+			dAtA[i] = 1
+		} else {
+			dAtA[i] = 0
+		}
+		i--
+		dAtA[i] = 0x20
+	}
+	if m.Priority != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.Priority))
+		i--
+		dAtA[i] = 0x18
+	}
+	if m.SetPriority {
+		i--
+		if m.SetPriority {
+			dAtA[i] = 1
+		} else {
+			dAtA[i] = 0
+		}
+		i--
+		dAtA[i] = 0x10
+	}
+	if len(m.Places) > 0 {
+		for iNdEx := len(m.Places) - 1; iNdEx >= 0; iNdEx-- {
+			size, err := m.Places[iNdEx].MarshalToSizedBufferVT(dAtA[:i])
+			if err != nil {
+				return 0, err
+			}
+			i -= size
+			i = protohelpers.EncodeVarint(dAtA, i, uint64(size))
+			i--
+			dAtA[i] = 0xa
+		}
+	}
+	return len(dAtA) - i, nil
+}
+
 func (m *ArrayRecord) MarshalVT() (dAtA []byte, err error) {
 	if m == nil {
 		return nil, nil
@@ -519,6 +609,18 @@ func (m *ArrayRecord) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 	if m.unknownFields != nil {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
+	}
+	if len(m.Changed) > 0 {
+		for iNdEx := len(m.Changed) - 1; iNdEx >= 0; iNdEx-- {
+			size, err := m.Changed[iNdEx].MarshalToSizedBufferVT(dAtA[:i])
+			if err != nil {
+				return 0, err
+			}
+			i -= size
+			i = protohelpers.EncodeVarint(dAtA, i, uint64(size))
+			i--
+			dAtA[i] = 0x2a
+		}
 	}
 	if m.Reach != 0 {
 		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.Reach))
@@ -1855,6 +1957,40 @@ func (m *ElementsEnded) SizeVT() (n int) {
 	return n
 }
 
+func (m *ElementsChanged) SizeVT() (n int) {
+	if m == nil {
+		return 0
+	}
+	var l int
+	_ = l
+	if len(m.Places) > 0 {
+		for _, e := range m.Places {
+			l = e.SizeVT()
+			n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
+		}
+	}
+	if m.SetPriority {
+		n += 2
+	}
+	if m.Priority != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.Priority))
+	}
+	if m.SetTimeLimit {
+		n += 2
+	}
+	if m.TimeLimitMs != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.TimeLimitMs))
+	}
+	if m.SetBegin {
+		n += 2
+	}
+	if m.BeginUnixMs != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.BeginUnixMs))
+	}
+	n += len(m.unknownFields)
+	return n
+}
+
 func (m *ArrayRecord) SizeVT() (n int) {
 	if m == nil {
 		return 0
@@ -1879,6 +2015,12 @@ func (m *ArrayRecord) SizeVT() (n int) {
 	}
 	if m.Reach != 0 {
 		n += 1 + protohelpers.SizeOfVarint(uint64(m.Reach))
+	}
+	if len(m.Changed) > 0 {
+		for _, e := range m.Changed {
+			l = e.SizeVT()
+			n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
+		}
 	}
 	n += len(m.unknownFields)
 	return n

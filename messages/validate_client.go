@@ -60,9 +60,9 @@ func (x *Requeue) Validate() error {
 
 // Validate refuses a change of nothing, or to what could not have been submitted.
 func (x *Update) Validate() error {
-	if !x.GetSetPriority() && !x.GetSetTimeLimit() && !x.GetSetBegin() && x.GetGiveTo() == "" {
-		return refuse("set_priority", "is unset, and set_time_limit, set_begin and give_to too: nothing is changed",
-			"give a priority, a time limit, a begin or somebody whose it is to be")
+	if !x.GetSetPriority() && !x.GetSetTimeLimit() && !x.GetSetBegin() && !x.GetSetArrayMost() && x.GetGiveTo() == "" {
+		return refuse("set_priority", "is unset, and so is all else that could be changed",
+			"give a priority, a time limit, a begin, how many elements may be jobs at once, or somebody whose it is to be")
 	}
 	if x.GetGiveTo() == Anonymous {
 		return refuse("give_to", "is "+Anonymous+", whose no job can be", "name a person")
@@ -73,6 +73,7 @@ func (x *Update) Validate() error {
 		between("priority", int64(x.GetPriority()), -MaxPriority, MaxPriority),
 		duration("time_limit_ms", x.GetTimeLimitMs()),
 		between("begin_unix_ms", x.GetBeginUnixMs(), 0, MaxTimeUnixMs),
+		between("array_most", int64(x.GetArrayMost()), 0, MaxElements),
 		idOrNone("give_to", x.GetGiveTo()),
 		text("reason", x.GetReason(), maxTextBytes),
 	)

@@ -216,6 +216,18 @@ func (b *books) owes(page *jobPage) bool {
 	return slices.ContainsFunc(b.attemptsOf(page), (*messages.AttemptRecord).Owes)
 }
 
+// isToAsk reports whether an element that is no job yet will ask for this, by its array's record.
+func (b *books) isToAsk(job string, t terms) bool {
+	array, index, _ := messages.ArrayOf(job)
+	page := b.jobs[array]
+	if page == nil || page.record.Spec.GetArray().Place(index) < 0 {
+		return false
+	}
+	spec := page.record.Spec.ElementSpec(array, index)
+	page.record.Array.ChangedAt(page.record.Spec.Array.Place(index)).On(spec)
+	return t == terms{spec.Priority, spec.TimeLimitMs}
+}
+
 // neverBorn reports whether an element of an array was cancelled before it was a job.
 func (b *books) neverBorn(id string) bool {
 	array, index, is := messages.ArrayOf(id)

@@ -45,15 +45,7 @@ func (w *World) submitDrawn(gang bool) {
 		w.sweeps(spec)
 	}
 	o := w.client.submit(spec)
-	s := w.jobs
-	// People do nothing any more once the run looks whether all is at rest.
-	later := func(d time.Duration, do func()) {
-		w.engine.after(d, func() {
-			if !w.resting {
-				do()
-			}
-		})
-	}
+	s, later := w.jobs, w.later
 	switch {
 	case s.chance(0.06):
 		later(s.skewed(time.Millisecond, 2*w.draw.LongestRun), func() { w.client.cancel(o) })

@@ -20,7 +20,7 @@ import (
 // Options are what a run is given.
 type Options struct {
 	Seed uint64
-	// World is "default", "small" or "big".
+	// World is "default", "small", "big" or "arrays".
 	World string
 	// Minutes of load and Machines replace the world's own where they are not 0.
 	Minutes  int
@@ -101,6 +101,7 @@ type Draw struct {
 	Load       time.Duration // how long jobs keep arriving, and faults happening
 	Gangs      int           // how many gangs are submitted, beside small jobs
 	Small      int
+	Arrays     int // beside those that small jobs are
 	LongestRun time.Duration
 	Pace       time.Duration // the usual time between two faults of one site
 	DriftPPM   int
@@ -125,11 +126,11 @@ type Draw struct {
 func (d Draw) String() string {
 	return fmt.Sprintf("machines=%d per-rack=%d levels=%s schedulers=%d alone=%t file=%t load=%s gangs=%d small=%d "+
 		"longest=%s pace=%s drift=%dppm drop=%.2f double=%.2f late=%.2f late-most=%s busy=%s roster-part=%d queue=%d "+
-		"uids=%d kept=%s order=%s limits=%t faults=%s",
+		"uids=%d kept=%s order=%s limits=%t arrays=%d faults=%s",
 		d.Machines, d.PerRack, strings.Join(d.Levels, "/"), d.Schedulers, d.Alone, d.File, d.Load, d.Gangs,
 		d.Small, d.LongestRun,
 		d.Pace, d.DriftPPM, d.Drop, d.Double, d.Late, d.LateMost, d.Busy, d.RosterPart, d.Queue, d.UIDs.Len(), d.Kept,
-		d.Settings.Order, d.Limits,
+		d.Settings.Order, d.Limits, d.Arrays,
 		strings.Join(d.Faults, ","))
 }
 
@@ -146,8 +147,11 @@ func draw(o Options, s *source) (Draw, error) {
 	case "big":
 		d = Draw{Machines: 10_000, PerRack: 16, Load: time.Hour, Gangs: 20_000, Small: 10_000, LongestRun: 20 * time.Minute,
 			Pace: 10 * time.Minute, BigGang: 64, Enough: 10_000}
+	case "arrays":
+		d = Draw{Machines: 8, PerRack: 4, Load: 3 * time.Minute, Gangs: 8, Small: 4, Arrays: 10,
+			LongestRun: 8 * time.Second, Pace: 12 * time.Second, BigGang: 3, Enough: 2}
 	default:
-		return d, fmt.Errorf("there is no world %q: default, small or big", o.World)
+		return d, fmt.Errorf("there is no world %q: default, small, big or arrays", o.World)
 	}
 	if o.Machines > 0 {
 		d.Gangs, d.Small = d.Gangs*o.Machines/d.Machines, d.Small*o.Machines/d.Machines
@@ -193,14 +197,14 @@ func (d *Draw) drawSettings(o Options) {
 	default:
 		d.Settings, d.Limits = policy.DefaultSettings(), o.Limits || !o.Plain
 	}
-	if d.Limits && o.World != "small" { // who looks ahead wants somebody who waits
+	if d.Limits && o.World != "small" && d.Arrays == 0 { // who looks ahead wants somebody who waits
 		d.LongestRun *= longerRuns
 	}
 }
 
 // drawUIDs chooses a range that goes round: some of its numbers are given again, and now and then all are held.
 func (d *Draw) drawUIDs(s *source) {
-	jobs := d.Gangs + d.Small
+	jobs := d.Gangs + d.Small + 20*d.Arrays
 	d.UIDs = topology.UIDRange{First: 2_000_000, Last: 2_999_999}
 	if d.Enough < 10_000 {
 		d.UIDs.Last = d.UIDs.First + uint32(s.span(max(jobs/4, 8), max(jobs, 9)))

@@ -51,6 +51,7 @@ func Run(o Options) (Result, error) {
 	}
 	defer func() { w.store.file.close() }()
 	w.arrive()
+	w.arriveArrays()
 	w.scan()
 	w.RunFor(w.draw.Load)
 	w.linger()
@@ -131,7 +132,8 @@ func (w *World) giveUp() {
 		if page == nil || page.record.State.Terminal() {
 			continue
 		}
-		if page.record.Hold != nil && page.record.Spec.GetArray() == nil || page.record.GetArray().GetHold() != nil {
+		if page.record.Hold != nil && page.record.Spec.GetArray() == nil || page.record.GetArray().GetHold() != nil ||
+			len(page.record.GetArray().GetHeld()) > 0 {
 			w.client.hold(o, true)
 		}
 		if page.record.Spec.BeginUnixMs != 0 { // by a clock that jumped it may be an hour away
@@ -236,6 +238,9 @@ func (w *World) whyWaits(page *jobPage) string {
 	}
 	if r.NotBeforeUnixMs > 0 {
 		fmt.Fprintf(&text, ", not before %d", r.NotBeforeUnixMs)
+	}
+	if r.Spec.GetArray() != nil {
+		fmt.Fprintf(&text, ", an array of %v: %v", r.Spec.Array, r.Array)
 	}
 	for _, t := range page.tokens {
 		a := w.books.attempts[t]

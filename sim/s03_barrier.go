@@ -50,6 +50,9 @@ func (c *barrier) onSpawned(w *World, e *Event) {
 		return
 	}
 	c.spawned[k] = e.Machine
+	if e.Machine.raged && w.books.settled(k.Token) {
+		return // it had said that this is over, which is its own loss
+	}
 	a := c.all(w, k.Token, "a process was spawned")
 	if a == nil {
 		return

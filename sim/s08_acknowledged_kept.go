@@ -41,8 +41,9 @@ func (c *acknowledgedKept) Step(w *World, e *Event) {
 		case *messages.RequeueReply:
 			c.onRequeueReply(w, m)
 		case *messages.UpdateReply:
-			if m.Outcome.GetCode() == messages.Code_CODE_OK &&
-				!slices.Contains(c.terms[m.Job], terms{m.Priority, m.TimeLimitMs}) {
+			now := terms{m.Priority, m.TimeLimitMs}
+			if m.Outcome.GetCode() == messages.Code_CODE_OK && !slices.Contains(c.terms[m.Job], now) &&
+				!w.books.isToAsk(m.Job, now) {
 				c.violate(w, "the update of %s to %d and %d ms was acknowledged and is not on disk", m.Job, m.Priority,
 					m.TimeLimitMs)
 			}

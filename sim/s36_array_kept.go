@@ -1,13 +1,19 @@
 package sim
 
-import "github.com/yi-json/synapse/messages"
+import (
+	"time"
+
+	"github.com/yi-json/synapse/messages"
+)
 
 // arrayKept is S36: of an array no element is lost and none is a job twice; no more of them run at once than it says,
-// and few are jobs that wait; and what its record says of an element is what that one's own record says. It is judged
-// by the records as they were written, by which what is reserving still waits: so twice as many may.
+// and few are jobs that wait; what its record says of an element is what that one's own record says; and what people
+// were told of the whole array is on disk for each element that is a job. It is judged by the records as they were
+// written, by which what is reserving still waits: so twice as many may.
 type arrayKept struct {
 	rule
-	of map[string]*arraySeen
+	of      map[string]*arraySeen
+	changed map[string]instant // when somebody asked last for something of an array, or of one of its elements
 }
 
 // arraySeen is what the store had of one array's elements.
@@ -15,14 +21,30 @@ type arraySeen struct {
 	states  map[int32]messages.JobState // of those that are jobs, or were
 	active  int
 	waiting int
+	most    int32   // as its record has it
+	lowered instant // when that was last made less: what is a job by then may still run
 }
 
 func newArrayKept() *arrayKept {
-	return &arrayKept{rule: rule{"S36 array-kept", on{Stored}}, of: map[string]*arraySeen{}}
+	return &arrayKept{
+		rule: rule{"S36 array-kept", on{Stored, Sent, Led}}, of: map[string]*arraySeen{}, changed: map[string]instant{},
+	}
 }
 
-// Step looks at each record of an array, and of an element.
+// Step looks at each record of an array, and of an element, and at what is said of arrays.
 func (c *arrayKept) Step(w *World, e *Event) {
+	switch e.Kind {
+	case Sent:
+		c.onSaid(w, e.Message)
+		return
+	case Led:
+		for _, s := range c.of { //order: only counted
+			if s.active+s.waiting > 0 {
+				w.count("array.overtaken", 1)
+			}
+		}
+		return
+	}
 	job := e.Stored.job
 	switch {
 	case job == nil:
@@ -51,6 +73,21 @@ func (s *arraySeen) count(state messages.JobState, by int) {
 	}
 }
 
+// throttle notes how many may run at once from now on.
+func (s *arraySeen) throttle(w *World, most int32) {
+	if was := s.most; most > 0 && most != was && (was == 0 || most < was) {
+		s.lowered = w.engine.now
+	}
+	s.most = most
+}
+
+// settle ends a time in which more may run than the array says, once no more are jobs, and none is on its way.
+func (s *arraySeen) settle(w *World) {
+	if s.active+s.waiting <= int(s.most) && w.engine.now.since(s.lowered) > 2*time.Minute {
+		s.lowered = 0
+	}
+}
+
 func (c *arrayKept) element(w *World, s *stored) {
 	job := s.job
 	array, index, _ := messages.ArrayOf(job.Id)
@@ -70,7 +107,9 @@ func (c *arrayKept) element(w *World, s *stored) {
 	}
 	seen.states[index] = job.State
 	seen.count(job.State, 1)
-	if most := int(page.record.Spec.GetArray().GetMost()); most > 0 && seen.active > most && len(s.committed()) > 0 {
+	seen.settle(w)
+	if most := int(page.record.Spec.GetArray().GetMost()); most > 0 && seen.active > most && len(s.committed()) > 0 &&
+		seen.lowered == 0 {
 		c.violate(w, "%d elements of %s run, and %d may", seen.active, array, most)
 	}
 	if s.jobWas == nil && seen.waiting > 128 {
@@ -96,6 +135,7 @@ func (c *arrayKept) restored(w *World) {
 
 func (c *arrayKept) array(w *World, job *messages.JobRecord) {
 	spec, seen := job.Spec.GetArray(), c.seen(job.Id)
+	seen.throttle(w, spec.Most)
 	all, ok := 0, 0
 	for _, e := range job.GetArray().GetEnded() {
 		for _, r := range e.Places {
@@ -122,4 +162,77 @@ func (c *arrayKept) array(w *World, job *messages.JobRecord) {
 			ok)
 	}
 	w.count("array.over", 1)
+}
+
+// onSaid looks whether what is answered of a whole array is so of those of its elements that are jobs and wait: one
+// that is being ended for its time limit is not changed. It looks away where somebody asked for something else
+// meanwhile.
+func (c *arrayKept) onSaid(w *World, message messages.Message) {
+	var job string
+	switch m := message.(type) {
+	case *messages.Hold:
+		c.asked(w, m.Job)
+		return
+	case *messages.Requeue:
+		c.asked(w, m.Job)
+		return
+	case *messages.Update:
+		c.asked(w, m.Job)
+		return
+	case *messages.HoldReply:
+		job = m.Job
+	case *messages.UpdateReply:
+		job = m.Job
+	}
+	page := w.books.jobs[job]
+	if page == nil || page.record.Spec.GetArray() == nil || page.record.State.Terminal() || w.books.turnedBack ||
+		!settledWell(message) {
+		return
+	}
+	for _, a := range w.client.asks { //order: each by itself
+		if of := arrayOf(a.message); of != job || a.since != c.changed[job] || a.sent > 1 {
+			continue
+		}
+		for index, state := range c.seen(job).states { //order: each by itself
+			each := w.books.jobs[messages.ElementID(job, index)]
+			if each != nil && state == messages.JobState_JOB_STATE_QUEUED && !hasIt(a.message, each.record) {
+				c.violate(w, "somebody was told that all of %s have what %T asks for, and element %d has not", job, a.message,
+					index)
+			}
+		}
+	}
+}
+
+func (c *arrayKept) asked(w *World, job string) {
+	if array, _, is := messages.ArrayOf(job); is {
+		job = array
+	}
+	c.changed[job] = w.engine.now
+}
+
+func settledWell(message messages.Message) bool {
+	m, is := message.(interface{ GetOutcome() *messages.Outcome })
+	return is && m.GetOutcome().GetCode() == messages.Code_CODE_OK
+}
+
+// arrayOf is the array of which a question is as a whole; empty: it is of none.
+func arrayOf(question messages.Message) string {
+	switch m := question.(type) {
+	case *messages.Hold:
+		return m.Job
+	case *messages.Update:
+		return m.Job
+	}
+	return ""
+}
+
+// hasIt reports whether a job is held, released or changed as somebody wanted.
+func hasIt(question messages.Message, job *messages.JobRecord) bool {
+	switch m := question.(type) {
+	case *messages.Hold:
+		return (job.Hold != nil) != m.Release
+	case *messages.Update:
+		return !m.SetPriority || job.Spec.Priority == m.Priority
+	}
+	return true
 }

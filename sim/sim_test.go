@@ -37,6 +37,20 @@ func seeds(short bool) []Options {
 	return all
 }
 
+// TestArrays plays worlds that are full of arrays, as `synapse-sim -world arrays` does with more of them.
+func TestArrays(t *testing.T) {
+	few := 4
+	if testing.Short() {
+		few = 1
+	}
+	for i := range few {
+		t.Run(fmt.Sprint(i+1), func(t *testing.T) {
+			t.Parallel()
+			run(t, Options{Seed: uint64(i + 1), World: "arrays"})
+		})
+	}
+}
+
 // byFIFO are settings without a planner that looks ahead.
 func byFIFO() *policy.Settings {
 	s := policy.OnlyFIFO()

@@ -29,7 +29,6 @@ var wallUses = map[string]wallUse{
 	"actors/leader/outcome.go":  {2, "a job's end and how long it ran, as people see it"},
 	"actors/leader/update.go":   {1, "when somebody asked for a change, as people see it"},
 	"actors/leader/queues.go":   {1, "when queues were applied, as people see it"},
-	"actors/leader/array.go":    {1, "when an array ended, as people see it"},
 	"actors/leader/wishes.go":   {2, "when somebody asked for something, as people see it"},
 	"actors/leader/write.go":    {4, "when a run was committed and ended, as people see it"},
 	"actors/mirror/census.go":   {4, "how old waiting jobs are, and that one is tried again, as operators count them"},
@@ -39,8 +38,14 @@ var wallUses = map[string]wallUse{
 	"actors/mirror/waiting.go":  {1, "when an event was, as people see it"},
 	"actors/mirror/watch.go":    {5, "the same, and when a job is tried again, which barredUntil decides"},
 	"actors/leader/warning.go":  {1, "when the tasks of a job were told of its end, and when that is, as people see it"},
+	"actors/leader/array_record.go": {
+		1, "when an array ended, as people see it",
+	},
+	"actors/leader/array_update.go": {
+		2, "when somebody asked for something, as people see it; and that a begin is not too far ahead, as begin.go",
+	},
 	"actors/leader/array_wishes.go": {
-		3, "when somebody asked for something, as people see it",
+		2, "when somebody asked for something, as people see it",
 	},
 	"actors/mirror/words.go": {
 		5, "in how long a job is tried again and that it begins later, as people see it; a span of two times of one clock",

@@ -40,24 +40,17 @@ type Array struct {
 	cancel   *messages.Deed
 	hold     *holdWish
 	respec   *specWish
-	changed  *messages.Update // all changes of its spec since this actor was made
+	changed  map[int]*messages.ElementsChanged // by place: what elements that are no jobs yet ask for by themselves
+	errands  []*errand
+	looks    bool // a timer is set to look at them again
 	foregone []*messages.AfterKnown
-	askers   []asker
+	askers   []arrayAsker
 	dirty    bool
 	open     map[int32]bool // indices below the record's reach of which it is not known yet whether they were jobs
 	told     bool           // of all elements that live
 	flight   *arrayDraft    // that is on its way to the disk
 	paused   bool           // what is not urgent waits for more
 	pauses   uint64
-}
-
-// arrayDraft is a record on its way, with what is told once it is there.
-type arrayDraft struct {
-	rec      *messages.JobRecord
-	askers   []asker
-	hold     *holdWish
-	respec   *specWish
-	foregone int
 }
 
 // elementStage is where an element stands: no job yet, asked for, a job that waits or runs, or over; the state in which
@@ -88,10 +81,11 @@ const (
 )
 
 type (
-	// sprout: an element may become a job. Array → Scheduler, who answers with elementMoved.
+	// sprout: an element may become a job, with this spec. Array → Scheduler, who answers with elementMoved.
 	sprout struct {
 		Array *messages.JobRecord
 		Index int32
+		Spec  *messages.JobSpec
 	}
 	// elementMoved: an element is a job, and waits, runs or has ended. Scheduler → Array.
 	elementMoved struct {
@@ -110,6 +104,7 @@ type (
 	elementsTold struct{ Fresh bool }
 	arrayDue     struct{ Seq uint64 }
 	lookDue      struct{}
+	errandDue    struct{}
 )
 
 func newArray(p *Ports, peers jobPeers, life uint64, rec *messages.JobRecord) actor.Actor {
@@ -117,6 +112,7 @@ func newArray(p *Ports, peers jobPeers, life uint64, rec *messages.JobRecord) ac
 		p: p, id: topology.JobID(rec.Id), peers: peers, life: life, rec: rec,
 		states: actors.NewStates(&arrayTable, p.Host),
 		stage:  make([]elementStage, rec.Spec.Array.Len()), held: map[int]bool{}, open: map[int32]bool{},
+		changed: map[int]*messages.ElementsChanged{},
 	}
 	a.count[elementComing] = len(a.stage)
 	for _, e := range rec.Array.GetEnded() {
@@ -129,6 +125,13 @@ func newArray(p *Ports, peers jobPeers, life uint64, rec *messages.JobRecord) ac
 	for _, r := range rec.Array.GetHeld() {
 		for place := int(r.First); place <= int(r.Last) && place < len(a.stage); place++ {
 			a.held[place] = true
+		}
+	}
+	for _, c := range rec.Array.GetChanged() {
+		for _, r := range c.Places {
+			for place := int(r.First); place <= int(r.Last) && place < len(a.stage); place++ {
+				a.changed[place] = c
+			}
 		}
 	}
 	return a
@@ -160,6 +163,8 @@ func (a *Array) Receive(ctx actor.Context) {
 		}
 	case lookDue:
 		a.onLook(ctx)
+	case errandDue:
+		a.onErrandDue(ctx)
 	case *messages.Cancel:
 		a.onCancel(ctx, m)
 	case *messages.Hold:
@@ -168,6 +173,8 @@ func (a *Array) Receive(ctx actor.Context) {
 		a.onRequeue(ctx, m)
 	case *messages.Update:
 		a.onUpdate(ctx, m)
+	default:
+		a.onToldReply(ctx, m)
 	}
 }
 
@@ -191,6 +198,7 @@ func (a *Array) end(place int, state messages.JobState, never bool) {
 		to |= unborn
 	}
 	a.move(place, to)
+	delete(a.changed, place)
 	a.ended[state]++
 	a.dirty = true
 }
@@ -221,7 +229,7 @@ func (a *Array) spawn(ctx actor.Context) {
 	if !a.known() || a.closed() || a.wantedHold() != nil || len(a.rec.Awaits()) > 0 {
 		return
 	}
-	most := int(a.rec.Spec.Array.Most)
+	most := int(a.wantedSpec().Array.Most)
 	for place := a.next; place < len(a.stage); place++ {
 		waiting := a.count[elementAsked] + a.count[elementWaits]
 		if waiting >= maxElementsWaiting || most > 0 && waiting+a.count[elementRuns] >= most {
@@ -233,7 +241,7 @@ func (a *Array) spawn(ctx actor.Context) {
 				return
 			}
 			a.move(place, elementAsked)
-			ctx.Send(a.peers.scheduler, sprout{a.rec, a.rec.Spec.Array.Index(place)})
+			ctx.Send(a.peers.scheduler, a.sproutOf(place))
 		}
 		if place == a.next {
 			a.next++
@@ -254,9 +262,14 @@ func (a *Array) onMoved(ctx actor.Context, m elementMoved) {
 	}
 	delete(a.open, m.Index)
 	fresh := a.stage[place] <= elementAsked
+	if a.changed[place] != nil { // its own record has it
+		delete(a.changed, place)
+		a.dirty = true
+	}
 	switch {
 	case m.Over:
 		a.end(place, m.State, false)
+		a.answered(ctx, nil, m.Index)
 	case m.Runs:
 		a.move(place, elementRuns)
 	default:
@@ -278,144 +291,6 @@ func (a *Array) later(ctx actor.Context) {
 	}
 	if a.count[elementOver] == len(a.stage) {
 		a.advance(ctx)
-	}
-}
-
-// advance writes what is due, if no write is on its way.
-func (a *Array) advance(ctx actor.Context) {
-	if a.flight != nil || a.states.In(arrayOver) || !a.known() {
-		return
-	}
-	if a.rec.State.Terminal() {
-		a.states.Become("all over", arrayOver)
-		ctx.Send(a.peers.scheduler, settled{a.id})
-		return
-	}
-	over := a.count[elementOver] == len(a.stage)
-	urgent := over || a.reach() > int(a.rec.Array.GetReach()) ||
-		len(a.askers) > 0 || a.cancel != nil && a.rec.Cancel == nil || len(a.foregone) > 0
-	if !urgent && (!a.dirty || a.paused) {
-		return
-	}
-	d := a.draft()
-	a.flight = d
-	a.writes++
-	d.rec.Revision++
-	d.rec.WrittenBy = &messages.Token{Epoch: a.p.Epoch, Counter: a.life<<32 | uint64(a.writes)}
-	ctx.Request(a.peers.journal, Write{
-		Lane: LaneDecisions, Change: actors.Change{Job: d.rec}, Tag: d.rec.WrittenBy.Counter,
-	})
-}
-
-// reach is up to where elements may become jobs before the record is written again.
-func (a *Array) reach() int {
-	if a.next < int(a.rec.Array.GetReach()) || a.next >= len(a.stage) {
-		return 0
-	}
-	return a.next + arrayStep
-}
-
-// draft is the record as it is to be now.
-func (a *Array) draft() *arrayDraft {
-	d := &arrayDraft{
-		rec: a.rec.Revise(), askers: a.askers, hold: a.hold, respec: a.respec, foregone: len(a.foregone),
-	}
-	a.askers, a.dirty = nil, false
-	if d.rec.Cancel == nil {
-		d.rec.Cancel = a.cancel
-	}
-	if a.respec != nil {
-		d.rec.Spec, d.rec.Changed = a.respec.spec, a.respec.deed
-	}
-	d.rec.AfterKnown = append(d.rec.AfterKnown[:len(d.rec.AfterKnown):len(d.rec.AfterKnown)], a.foregone...)
-	if whyCancelled(d.rec) != "" {
-		for place, s := range a.stage {
-			if s == elementComing {
-				a.end(place, messages.JobState_JOB_STATE_CANCELLED, true)
-			}
-		}
-	}
-	d.rec.Array = &messages.ArrayRecord{Hold: a.wantedHold(), Ended: a.endedRanges(), Held: a.heldRanges(),
-		Reach: int32(max(a.reach(), int(a.rec.Array.GetReach())))}
-	if a.count[elementOver] == len(a.stage) {
-		a.conclude(d.rec)
-	}
-	return d
-}
-
-// conclude says how the whole array ended.
-func (a *Array) conclude(rec *messages.JobRecord) {
-	state, code, outcome := messages.JobState_JOB_STATE_SUCCEEDED, int32(0), ""
-	if a.ended[state] < len(a.stage) {
-		state, code, outcome = messages.JobState_JOB_STATE_FAILED, 1, a.counts().Words()
-	}
-	if why := whyCancelled(rec); why != "" {
-		state, code, outcome = messages.JobState_JOB_STATE_CANCELLED, 0, why
-	}
-	conclude(rec, state, code, outcome, a.p.Clock.WallMs())
-}
-
-func (a *Array) endedRanges() (all []*messages.ElementsEnded) {
-	places := map[elementStage][]int{}
-	for place, s := range a.stage {
-		if s.at() == elementOver {
-			places[s] = append(places[s], place)
-		}
-	}
-	for s := elementOver; s != 0; s++ { // until it begins again
-		if p := places[s]; len(p) > 0 {
-			all = append(all, &messages.ElementsEnded{
-				State: s.endState(), Unborn: s&unborn != 0, Places: messages.Ranges(p),
-			})
-		}
-	}
-	return all
-}
-
-func (a *Array) heldRanges() []*messages.IndexRange {
-	var places []int
-	for place := range a.stage {
-		if a.held[place] {
-			places = append(places, place)
-		}
-	}
-	return messages.Ranges(places)
-}
-
-func (a *Array) onWritten(ctx actor.Context, m Written) {
-	d := a.flight
-	if d == nil || m.Tag != d.rec.WrittenBy.Counter {
-		return
-	}
-	if m.Verdict != actors.Done {
-		ctx.Send(a.peers.scheduler, stale{a.id})
-		return
-	}
-	a.flight, a.rec = nil, d.rec
-	a.foregone = a.foregone[d.foregone:]
-	if a.rec.Cancel != nil {
-		a.cancel = nil
-	}
-	forget(&a.hold, d.hold)
-	forget(&a.respec, d.respec)
-	if whyCancelled(a.rec) != "" {
-		a.tellLive(ctx, a.cancels())
-	}
-	a.show(ctx)
-	for _, asker := range d.askers {
-		ctx.Send(asker.pid, asker.answer())
-	}
-	if a.rec.State.Terminal() {
-		ctx.Send(a.peers.scheduler, concluded{a.id, a.rec.State})
-	}
-	a.spawn(ctx)
-	a.advance(ctx)
-}
-
-// forget drops a wish that is on disk, if it is still the last one.
-func forget[W any](wish **W, written *W) {
-	if *wish == written {
-		*wish = nil
 	}
 }
 

@@ -140,3 +140,55 @@ func BenchmarkArray(b *testing.B) {
 	b.ReportMetric(float64(after.HeapAlloc-before.HeapAlloc)/float64(b.N)/(1<<20), "MiB/array")
 	runtime.KeepAlive(arrays)
 }
+
+// replies are what clients were told.
+func (s *swept) replies() (n int) {
+	for _, l := range s.said {
+		if l.to == "client" {
+			n++
+		}
+	}
+	return n
+}
+
+// TestCancelOfAnElementIsOnDisk: an element that its array's cancel ends is not said to be cancelled before that is on
+// disk.
+func TestCancelOfAnElementIsOnDisk(t *testing.T) {
+	s := newSwept(t, 100, nil)
+	s.tell(&messages.Cancel{Job: "k"})
+	if s.tell(&messages.Cancel{Job: "k_90"}); s.replies() != 0 {
+		t.Fatal("it is answered before anything is on disk")
+	}
+	s.write()
+	if s.tell(&messages.Cancel{Job: "k_91"}); s.replies() != 2 {
+		t.Fatalf("%d answers came with the record", s.replies())
+	}
+	if s.write(); s.replies() != 3 {
+		t.Fatalf("%d answers came in all", s.replies())
+	}
+}
+
+// TestElementChangesAreBounded: as many elements as there are may be given the same, and only so many something else
+// each.
+func TestElementChangesAreBounded(t *testing.T) {
+	s := newSwept(t, 3000, nil)
+	give := func(index int, priority int32) {
+		s.tell(&messages.Update{Job: fmt.Sprint("k_", index), SetPriority: true, Priority: priority})
+	}
+	for i := 100; i < 2500; i++ {
+		give(i, 7)
+	}
+	if n := len(s.a.changedRanges()); n != 1 {
+		t.Fatalf("what all were given alike is %d entries", n)
+	}
+	for i := 100; i < 2500; i++ {
+		give(i, int32(i))
+	}
+	if n := len(s.a.changedRanges()); n != maxElementChanges {
+		t.Fatalf("what each was given by itself is %d entries", n)
+	}
+	s.tell(&messages.Update{Job: "k", SetPriority: true, Priority: 1})
+	if n := len(s.a.changed); n != 0 {
+		t.Errorf("%d elements keep what they had by themselves though all were given the same", n)
+	}
+}

@@ -1,17 +1,13 @@
 package leader
 
 import (
-	"fmt"
-
 	"github.com/asynkron/protoactor-go/actor"
 
-	"github.com/yi-json/synapse/actors"
 	"github.com/yi-json/synapse/messages"
-	"github.com/yi-json/synapse/topology"
 )
 
 // This file owns what people want of an array, or of one of its elements that is no job yet. What is wanted of the
-// array holds for all elements: the Jobs of those that have one are told, again where they may have missed it.
+// array holds for all elements: the Jobs of those that have one are told (array_errands.go).
 
 // placeOf is the element that a wish is about; below 0: the whole array.
 func (a *Array) placeOf(job string) int {
@@ -21,16 +17,41 @@ func (a *Array) placeOf(job string) int {
 	return -1
 }
 
-// asks has the sender answered with the next write.
-func (a *Array) asks(ctx actor.Context, answer func() any) {
+// asks has the sender answered with the next write, and when an errand is done.
+func (a *Array) asks(ctx actor.Context, e *errand, answer func() any) {
 	if a.rec.State.Terminal() {
 		ctx.Respond(answer())
 		return
 	}
 	if ctx.Sender() != nil {
-		a.askers = append(a.askers, asker{ctx.Sender(), answer})
+		a.askers = append(a.askers, arrayAsker{asker{ctx.Sender(), answer}, e})
 	}
 	a.dirty = true
+}
+
+// about is the element that a wish is about, below 0 the whole array. Where nothing becomes of the wish, it says so.
+func (a *Array) about(ctx actor.Context, job string, refuse func(*messages.Outcome) any) (place int, ok bool) {
+	place = a.placeOf(job)
+	if no := a.notNow(place); no != nil {
+		ctx.Respond(refuse(no))
+		return place, false
+	}
+	return place, true
+}
+
+// notNow is why nothing becomes of a wish now, or ever; nil: something does.
+func (a *Array) notNow(place int) *messages.Outcome {
+	no := a.outcomeOf(place)
+	switch {
+	case no.Code != messages.Code_CODE_OK:
+		return no
+	case !a.known(): // who would be told is not known
+		return &messages.Outcome{
+			Code: messages.Code_CODE_UNAVAILABLE, Text: "this leader has yet to learn which elements are jobs",
+			Hint: "try again in a moment",
+		}
+	}
+	return nil
 }
 
 // outcomeOf is what becomes of a wish for an element that has no job: one that has is asked itself.
@@ -52,19 +73,22 @@ func (a *Array) outcomeOf(place int) *messages.Outcome {
 func (a *Array) onCancel(ctx actor.Context, m *messages.Cancel) {
 	place := a.placeOf(m.Job)
 	no := a.outcomeOf(place)
-	if place >= 0 && a.stage[place].at() == elementOver &&
-		a.stage[place].endState() == messages.JobState_JOB_STATE_CANCELLED {
-		no = messages.OK()
-	}
-	if no.Code != messages.Code_CODE_OK || place >= 0 && a.stage[place] != elementComing {
-		if place < 0 && a.rec.State == messages.JobState_JOB_STATE_CANCELLED {
-			no = messages.OK()
-		}
+	cancelled := place >= 0 && a.stage[place].at() == elementOver &&
+		a.stage[place].endState() == messages.JobState_JOB_STATE_CANCELLED ||
+		place < 0 && a.rec.State == messages.JobState_JOB_STATE_CANCELLED
+	_, isOnDisk := a.rec.Array.EndedAt(place)
+	switch {
+	case cancelled && place >= 0 && a.stage[place]&unborn != 0 && !isOnDisk: // it is answered when it is
+	case cancelled:
+		ctx.Respond(&messages.CancelReply{Job: m.Job, Outcome: messages.OK()})
+		return
+	case no.Code != messages.Code_CODE_OK || place >= 0 && a.stage[place] != elementComing:
 		ctx.Respond(&messages.CancelReply{Job: m.Job, Outcome: no})
 		return
 	}
-	a.asks(ctx, func() any { return &messages.CancelReply{Job: m.Job, Outcome: messages.OK()} })
+	a.asks(ctx, nil, func() any { return &messages.CancelReply{Job: m.Job, Outcome: messages.OK()} })
 	switch {
+	case cancelled:
 	case place >= 0:
 		a.end(place, messages.JobState_JOB_STATE_CANCELLED, true)
 	case a.cancel == nil && a.rec.Cancel == nil:
@@ -82,27 +106,43 @@ func (a *Array) wantedHold() *messages.Deed {
 }
 
 func (a *Array) onHold(ctx actor.Context, m *messages.Hold) {
-	place := a.placeOf(m.Job)
-	if no := a.outcomeOf(place); no.Code != messages.Code_CODE_OK {
-		ctx.Respond(&messages.HoldReply{Job: m.Job, Outcome: no})
+	place, ok := a.about(ctx, m.Job, func(no *messages.Outcome) any {
+		return &messages.HoldReply{Job: m.Job, Outcome: no}
+	})
+	if !ok {
 		return
 	}
-	a.asks(ctx, func() any { return &messages.HoldReply{Job: m.Job, Outcome: messages.OK()} })
+	e := &errand{}
 	switch {
 	case place < 0:
-		a.keep(ctx, m.Principal, m.Reason, m.Release)
+		e = a.keep(ctx, m.Principal, m.Reason, m.Release)
 	case m.Release:
-		delete(a.held, place)
-		a.next = min(a.next, place)
+		a.letGo(place)
 		a.spawn(ctx)
 	default:
 		a.held[place] = true
 	}
+	a.asks(ctx, e, func() any { return &messages.HoldReply{Job: m.Job, Outcome: e.outcome()} })
 	a.advance(ctx)
 }
 
+// letGo releases one element that is no job yet. Where all are held with their array, the others are held one by one
+// from now on: those that are jobs are already.
+func (a *Array) letGo(place int) {
+	if a.wantedHold() != nil {
+		a.hold = &holdWish{}
+		for other, s := range a.stage {
+			if s == elementComing {
+				a.held[other] = true
+			}
+		}
+	}
+	delete(a.held, place)
+	a.next = min(a.next, place)
+}
+
 // keep has no element start before the array is released, those that are jobs too; or lets them go.
-func (a *Array) keep(ctx actor.Context, by *messages.Principal, reason string, release bool) {
+func (a *Array) keep(ctx actor.Context, by *messages.Principal, reason string, release bool) *errand {
 	switch {
 	case release:
 		a.hold = &holdWish{}
@@ -111,139 +151,28 @@ func (a *Array) keep(ctx actor.Context, by *messages.Principal, reason string, r
 	case a.wantedHold() == nil:
 		a.hold = &holdWish{&messages.Deed{By: by, AtUnixMs: a.p.Clock.WallMs(), Reason: reason}}
 	}
-	a.tellLive(ctx, func(job string) any {
-		return &messages.Hold{Principal: by, Job: job, Reason: reason, Release: release}
-	})
+	return a.send(ctx, &errand{hold: &messages.Hold{Principal: by, Reason: reason, Release: release}})
 }
 
+// onRequeue has all that run stopped, to wait again; what is no job yet has nothing to stop. A client that repeats it
+// names the elements with their runs instead, or it would end what has begun since.
 func (a *Array) onRequeue(ctx actor.Context, m *messages.Requeue) {
-	place := a.placeOf(m.Job)
-	no := a.outcomeOf(place)
-	if refused := no.Code != messages.Code_CODE_OK; refused {
-		ctx.Respond(&messages.RequeueReply{Job: m.Job, Outcome: no})
+	refuse := func(no *messages.Outcome) any { return &messages.RequeueReply{Job: m.Job, Outcome: no} }
+	place, ok := a.about(ctx, m.Job, refuse)
+	if !ok {
 		return
 	}
-	a.asks(ctx, func() any { return &messages.RequeueReply{Job: m.Job, Outcome: messages.OK()} })
-	if m.Hold && place >= 0 {
-		a.held[place] = true
+	e := &errand{}
+	if m.Hold && place < 0 {
+		e = a.keep(ctx, m.Principal, m.Reason, false)
 	} else if m.Hold {
-		a.keep(ctx, m.Principal, m.Reason, false)
+		a.held[place] = true
 	}
 	if place < 0 {
 		a.tellLive(ctx, func(job string) any {
 			return &messages.Requeue{Principal: m.Principal, Job: job, Reason: m.Reason, Hold: m.Hold}
 		})
 	}
+	a.asks(ctx, e, func() any { return &messages.RequeueReply{Job: m.Job, Outcome: e.outcome()} })
 	a.advance(ctx)
-}
-
-// onUpdate changes what all elements ask for; one alone can be asked once it is a job.
-func (a *Array) onUpdate(ctx actor.Context, m *messages.Update) {
-	place := a.placeOf(m.Job)
-	no := a.outcomeOf(place)
-	if place >= 0 && no.Code == messages.Code_CODE_OK {
-		no = &messages.Outcome{
-			Code: messages.Code_CODE_CONFLICT, Field: "job", Text: "the element is no job yet, and asks for what its array does",
-			Hint: "change the array, or wait until it is a job",
-		}
-	}
-	if m.GiveTo != "" && no.Code == messages.Code_CODE_OK {
-		no = &messages.Outcome{
-			Code: messages.Code_CODE_CONFLICT, Field: "give_to", Text: "an array is given to nobody",
-			Hint: "give its elements that are jobs, or submit it again",
-		}
-	}
-	if no.Code != messages.Code_CODE_OK {
-		ctx.Respond(&messages.UpdateReply{Job: m.Job, Outcome: no})
-		return
-	}
-	a.asks(ctx, func() any {
-		s := a.rec.Spec
-		return &messages.UpdateReply{
-			Job: m.Job, Outcome: messages.OK(), Priority: s.Priority, TimeLimitMs: s.TimeLimitMs, BeginUnixMs: s.BeginUnixMs,
-		}
-	})
-	was := a.rec.Spec
-	if a.respec != nil {
-		was = a.respec.spec
-	}
-	spec := actors.CopyOf(was)
-	if m.SetPriority {
-		spec.Priority, spec.PriorityZero = m.Priority, m.Priority == 0
-	}
-	if m.SetTimeLimit {
-		spec.TimeLimitMs = m.TimeLimitMs
-	}
-	if m.SetBegin {
-		spec.BeginUnixMs = m.BeginUnixMs
-	}
-	a.respec = &specWish{
-		spec: spec, deed: &messages.Deed{By: m.Principal, AtUnixMs: a.p.Clock.WallMs(), Reason: m.Reason},
-	}
-	a.changed = &messages.Update{
-		Principal: m.Principal, Reason: m.Reason, Priority: spec.Priority, TimeLimitMs: spec.TimeLimitMs,
-		BeginUnixMs: spec.BeginUnixMs, SetPriority: m.SetPriority || a.changed.GetSetPriority(),
-		SetTimeLimit: m.SetTimeLimit || a.changed.GetSetTimeLimit(), SetBegin: m.SetBegin || a.changed.GetSetBegin(),
-	}
-	a.tellLive(ctx, func(job string) any { return forJob(m, job) })
-	a.advance(ctx)
-}
-
-// forJob is the same change of another job.
-func forJob(m *messages.Update, job string) *messages.Update {
-	each := actors.CopyOf(m)
-	each.Job = job
-	return each
-}
-
-// tellLive tells the Jobs of all elements that are jobs.
-func (a *Array) tellLive(ctx actor.Context, say func(job string) any) {
-	for place, s := range a.stage {
-		if s == elementWaits || s == elementRuns {
-			a.tellElement(ctx, a.rec.Spec.Array.Index(place), say)
-		}
-	}
-}
-
-// tellElement has the answer come here, where nobody waits for it.
-func (a *Array) tellElement(ctx actor.Context, index int32, say func(job string) any) {
-	id := messages.ElementID(string(a.id), index)
-	ctx.Request(actors.At(ctx.Self(), actors.JobPath(topology.JobID(id))), say(id))
-}
-
-// cancels is the cancel that an element hears where its array is not to run.
-func (a *Array) cancels() func(job string) any {
-	by, reason := &messages.Principal{Name: messages.Anonymous}, ""
-	if c := a.rec.Cancel; c != nil {
-		by, reason = c.By, c.Reason
-	}
-	return func(job string) any {
-		return &messages.Cancel{Principal: by, Job: job, Reason: fmt.Sprintf("with its array: %s", reason)}
-	}
-}
-
-// catchUp tells an element that has just become a job what was wanted of all of them meanwhile.
-func (a *Array) catchUp(ctx actor.Context, index int32) {
-	if whyCancelled(a.rec) != "" {
-		a.tellElement(ctx, index, a.cancels())
-	}
-	if a.changed != nil {
-		a.tellElement(ctx, index, func(job string) any { return forJob(a.changed, job) })
-	}
-	if hold := a.wantedHold(); hold != nil {
-		a.tellElement(ctx, index, func(job string) any {
-			return &messages.Hold{Principal: hold.By, Job: job, Reason: hold.Reason}
-		})
-	}
-}
-
-// onLook tells elements again that they are cancelled: their actors may have broken as they were told.
-func (a *Array) onLook(ctx actor.Context) {
-	if a.states.In(arrayOver) {
-		return
-	}
-	if whyCancelled(a.rec) != "" {
-		a.tellLive(ctx, a.cancels())
-	}
-	a.p.Clock.After(arrayLook, ctx.Self(), lookDue{})
 }

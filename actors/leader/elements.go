@@ -51,7 +51,7 @@ func (s *Scheduler) onSprout(ctx actor.Context, m sprout) {
 		return
 	}
 	e := &livingJob{id: id, key: requestKey{owner: of.Owner.GetName()}, element: true}
-	spec := of.Spec.ElementSpec(of.Id, m.Index)
+	spec := m.Spec
 	if s.noUID(spec) != nil { // each is held by a job, or by what one left
 		s.p.Clock.After(s.p.Constants.JournalRetry, s.self, m)
 		return
@@ -63,7 +63,7 @@ func (s *Scheduler) onSprout(ctx actor.Context, m sprout) {
 		Id: string(id), Revision: 1, WrittenBy: &messages.Token{Epoch: s.p.Epoch, Counter: s.lives << 32}, Spec: spec,
 		Owner: of.Owner, SubmittedUnixMs: of.SubmittedUnixMs, Arrival: s.arrival,
 		State: messages.JobState_JOB_STATE_QUEUED, Uid: e.uid, MemoryByShare: of.MemoryByShare,
-		LimitByDefault: of.LimitByDefault, Sealed: of.Sealed,
+		LimitByDefault: of.LimitByDefault && spec.TimeLimitMs == of.Spec.TimeLimitMs, Sealed: of.Sealed,
 	}
 	s.jobs[id] = e
 	ctx.Request(s.peers.journal, Write{Lane: LaneDecisions, Change: actors.Change{Job: e.rec}, Tag: e})

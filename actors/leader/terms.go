@@ -84,7 +84,11 @@ func limitAbove(t *messages.QueueTerms, limitMs int64) *messages.Outcome {
 
 // onUpdate holds a change against the queue of the job before the job hears of it.
 func (s *Scheduler) onUpdate(ctx actor.Context, m *messages.Update) {
-	if e := s.jobs[topology.JobID(m.Job)]; e != nil {
+	e := s.jobs[topology.JobID(m.Job)]
+	if e == nil {
+		e = s.arrayFor(m.Job)
+	}
+	if e != nil {
 		t := s.termsOf(e.rec.Spec)
 		var no *messages.Outcome
 		if m.SetPriority {

@@ -39,7 +39,11 @@ func (j *Job) onUpdate(ctx actor.Context, m *messages.Update) {
 		}})
 		return
 	}
-	if no := cmp.Or(j.beginRefused(m), j.giftRefused(m)); no != nil {
+	no := cmp.Or(j.beginRefused(m), j.giftRefused(m))
+	if m.SetArrayMost {
+		no = noArray()
+	}
+	if no != nil {
 		ctx.Respond(&messages.UpdateReply{Job: m.Job, Outcome: no})
 		return
 	}

@@ -22,6 +22,7 @@ func (m *Mirror) unborn(id string) *messages.JobStatus {
 		Id: id, Spec: of.Spec.ElementSpec(array, index), Owner: of.Owner, SubmittedUnixMs: of.SubmittedUnixMs,
 		Arrival: of.Arrival, State: messages.JobState_JOB_STATE_QUEUED,
 	}
+	of.GetArray().ChangedAt(place).On(rec.Spec)
 	if state, ended := of.GetArray().EndedAt(place); ended {
 		if _, never := of.GetArray().Unborn(place); !never {
 			return nil

@@ -212,7 +212,7 @@ func (a *app) releaseCommand() *cobra.Command {
 	return a.jobsCommand("release", "let jobs that are held be started again", "  synapse-cli release JOB",
 		func(ctx context.Context, c *client.Client, j *messages.JobStatus) (string, error) {
 			_, err := c.Hold(ctx, &messages.Hold{Job: j.GetRecord().GetId(), Release: true})
-			if j.GetRecord().GetHold() == nil {
+			if j.GetRecord().GetHold() == nil && j.GetCounts() == nil {
 				return "was not held", err
 			}
 			return "released", err
@@ -224,6 +224,9 @@ func (a *app) requeueCommand() *cobra.Command {
 	c := a.jobsCommand("requeue", "stop jobs and have them wait for their turn again, in their old place",
 		"  synapse-cli requeue JOB --reason \"slow disk on n7\"\n  synapse-cli requeue -l team=nlp --hold",
 		func(ctx context.Context, c *client.Client, j *messages.JobStatus) (string, error) {
+			if j.GetCounts() != nil {
+				return requeueAll(ctx, c, j, reason, hold)
+			}
 			return requeue(ctx, c, j, reason, hold)
 		})
 	c.Flags().StringVarP(&reason, "reason", "r", "", "why, for whoever asks later")
@@ -252,4 +255,39 @@ func requeue(ctx context.Context, c *client.Client, j *messages.JobStatus, reaso
 		return "held: there was no run to stop", err
 	}
 	return "waits already", err
+}
+
+// requeueAll requeues the elements of an array that run, each by its run: the array does not know them, and asked twice
+// it would end what has begun since. Of those that wait there is nothing to stop.
+func requeueAll(ctx context.Context, c *client.Client, array *messages.JobStatus, reason string,
+	hold bool) (string, error) {
+	id, stopped := array.GetRecord().GetId(), 0
+	if hold {
+		if _, err := c.Hold(ctx, &messages.Hold{Job: id, Reason: reason}); err != nil {
+			return "", err
+		}
+	}
+	elements, err := c.Jobs(ctx, &messages.ListJobs{Array: id})
+	if err != nil {
+		return "", err
+	}
+	for _, e := range elements {
+		if e.GetRecord().GetState() != messages.JobState_JOB_STATE_ACTIVE {
+			continue
+		}
+		reply, err := c.Requeue(ctx, &messages.Requeue{
+			Job: e.GetRecord().GetId(), Reason: reason, Hold: hold, Run: e.GetRecord().GetRuns(),
+		})
+		if err != nil && codeOf(err) != exitConflict && codeOf(err) != exitNotFound { // it has ended meanwhile
+			return "", err
+		}
+		if reply.GetRun() > 0 {
+			stopped++
+		}
+	}
+	verb := "requeued"
+	if hold {
+		verb = "held"
+	}
+	return fmt.Sprintf("%s: %d elements that run are being stopped", verb, stopped), nil
 }

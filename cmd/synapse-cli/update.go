@@ -72,6 +72,9 @@ func (a *app) updateCommand() *cobra.Command {
 		"spent. A limit that is\n" +
 		"below what has been spent ends the job at once, as timed out. 0 takes the limit away.\n\n" +
 		"A begin is for a job that waits: it keeps its place, and is not planned before. `now` takes it away.\n\n" +
+		"What an array is given holds for all its elements, and what one element is given for that one, be it a job yet or " +
+		"not. --array-most is\n" +
+		"the number behind % of `submit --array 0-99%10`; what is a job already goes on.\n\n" +
 		"An owner is for a job that was submitted before the cluster spoke TLS: an admin gives it to a person, who sees " +
 		"what is in it and\n" +
 		"may end it from then on. The books and limits of owners go on to call it anonymous."
@@ -80,14 +83,20 @@ func (a *app) updateCommand() *cobra.Command {
 	begin := c.Flags().VarPF(timeOfDay{&change.BeginUnixMs}, "begin", "b",
 		"not before this time, as in 08:00 (the next), 2026-11-24T08:00, or now+2h; now: at once")
 	priority := c.Flags().VarPF(ordinal{&change.Priority}, "priority", "", "higher goes first")
+	most := c.Flags().VarPF(ordinal{&change.ArrayMost}, "array-most", "",
+		"of an array: so many elements are jobs at once at most; 0: any number")
 	c.Flags().StringVar(&change.GiveTo, "owner", "", "the `person` whose a job of anonymous is from now on; for admins")
 	c.Flags().StringVarP(&change.Reason, "reason", "r", "", "why, for whoever asks later")
 	check := c.Args
 	c.Args = func(c *cobra.Command, args []string) error {
 		change.SetPriority, change.SetTimeLimit, change.SetBegin = priority.Changed, limit.Changed, begin.Changed
-		if !priority.Changed && !limit.Changed && !begin.Changed && change.GiveTo == "" {
-			return usageHint("give --time-limit, --priority, --begin or --owner; for the rest: `cancel` it, and submit another",
-				"there is nothing to change")
+		change.SetArrayMost = most.Changed
+		if change.ArrayMost < 0 || change.ArrayMost > messages.MaxElements {
+			return usage("--array-most is a number up to %d", messages.MaxElements)
+		}
+		if !priority.Changed && !limit.Changed && !begin.Changed && !most.Changed && change.GiveTo == "" {
+			return usageHint("give --time-limit, --priority, --begin, --array-most or --owner; for the rest: `cancel` it, and "+
+				"submit another", "there is nothing to change")
 		}
 		return check(c, args)
 	}
@@ -138,6 +147,13 @@ func (a *app) updates(change *messages.Update) act {
 				begin = "its begin at " + jobfile.FormatMoment(at)
 			}
 			now = append(now, begin)
+		}
+		if change.GetSetArrayMost() {
+			at := "any number of elements"
+			if n := reply.GetArrayMost(); n > 0 {
+				at = strconv.Itoa(int(n)) + " elements"
+			}
+			now = append(now, at+" at once")
 		}
 		if change.GetGiveTo() != "" {
 			now = append(now, "the owner "+reply.GetGivenTo())

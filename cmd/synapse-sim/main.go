@@ -56,7 +56,8 @@ func main() {
 	flag.IntVar(&a.seeds, "seeds", 0, "run so many seeds")
 	flag.Uint64Var(&a.first, "first", 1, "the first of many seeds")
 	flag.StringVar(&a.world, "world", "default",
-		"default: 64 machines for an hour; small: 8 for minutes; big: 10,000 without faults")
+		"default: 64 machines for an hour; small: 8 for minutes; arrays: the same, full of them; "+
+			"big: 10,000 without faults")
 	flag.IntVar(&a.minutes, "minutes", 0, "minutes of load, instead of the world's own")
 	flag.IntVar(&a.machines, "machines", 0, "machines, instead of the world's own")
 	flag.StringVar(&a.faults, "faults", "", "fault sites instead of what the seed draws, by comma; none; or help")
@@ -134,7 +135,11 @@ func (a *asked) run(out io.Writer) error {
 	if failed > 0 {
 		return fmt.Errorf("%d of %d seeds failed", failed, n)
 	}
-	if n > 1 && a.order != "fifo" {
+	if a.world == "arrays" {
+		if err := swept(out, results); err != nil {
+			return err
+		}
+	} else if n > 1 && a.order != "fifo" {
 		if err := a.promised(out, results); err != nil {
 			return err
 		}
@@ -217,6 +222,22 @@ func (a *asked) promised(out io.Writer, results []sim.Result) error {
 	fmt.Fprintln(out, "promises:", strings.Join(all, " "))
 	if len(results) >= 2*enoughSeeds && len(few) > 0 && a.world == "default" && a.faults == "" {
 		return fmt.Errorf("in %d seeds too few promises: %s", len(results), strings.Join(few, "; "))
+	}
+	return nil
+}
+
+// swept prints what became of arrays, and fails where so many seeds should have had more of their elements.
+func swept(out io.Writer, results []sim.Result) error {
+	const enough = 20_000
+	n := map[string]int64{}
+	for _, r := range results {
+		for _, name := range []string{"elements", "over", "overtaken"} {
+			n[name] += r.Counters["array."+name]
+		}
+	}
+	fmt.Fprintf(out, "arrays: over=%d elements=%d taken-over=%d\n", n["over"], n["elements"], n["overtaken"])
+	if len(results) >= 2*enoughSeeds && n["elements"] < enough {
+		return fmt.Errorf("in %d seeds too few elements became jobs: %d, and not %d", len(results), n["elements"], enough)
 	}
 	return nil
 }

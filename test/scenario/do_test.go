@@ -267,6 +267,7 @@ func (s *stage) update(l line) string {
 		SetPriority: l.word("priority", "") != "", Priority: int32(l.number("priority", 0)),
 		SetTimeLimit: l.word("time-limit", "") != "", TimeLimitMs: l.time("time-limit", 0).Milliseconds(),
 		SetBegin: l.word("begin", "") != "", BeginUnixMs: l.moment("begin"),
+		SetArrayMost: l.word("most", "") != "", ArrayMost: int32(l.number("most", 0)),
 	}
 	s.asked(actors.SchedulerPath, q, func(m messages.Message) {
 		r := m.(*messages.UpdateReply)
@@ -279,6 +280,9 @@ func (s *stage) update(l line) string {
 		}
 		if r.TimeIsUp {
 			out += ", which is over"
+		}
+		if r.ArrayMost > 0 {
+			out += ", " + strconv.Itoa(int(r.ArrayMost)) + " at once"
 		}
 	})
 	return s.plain(out)

@@ -1,0 +1,100 @@
+package sim
+
+import (
+	"time"
+
+	"github.com/yi-json/synapse/messages"
+)
+
+// This file owns a world that is full of arrays: their elements are short and small, and people hold, release, cancel
+// and change arrays and elements, born or not, while leaders come and go.
+
+// arriveArrays puts every array of the run on the agenda.
+func (w *World) arriveArrays() {
+	for range w.draw.Arrays {
+		w.engine.after(w.jobs.between(3*time.Second, w.draw.Load), w.submitArray)
+	}
+}
+
+func (w *World) submitArray() {
+	if w.oldVersion() != nil {
+		return
+	}
+	s, spec := w.jobs, w.smallSpec()
+	run := script{run: s.skewed(100*time.Millisecond, w.draw.LongestRun), rank: -1}
+	if s.chance(0.2) {
+		run.exit, run.runs = 1, int32(s.below(2))
+	}
+	spec.Each = &messages.Resources{MilliCpu: 9000, MemoryBytes: 1 << 30, MilliGpu: 250 * int64(s.below(2))}
+	spec.Command, spec.Script, spec.GpuType, spec.Exclude = run.command(), nil, "", nil
+	spec.Restart.Limit = min(spec.Restart.Limit, 1)
+	spec.Array = w.drawnArray()
+	if n := len(w.client.jobs); s.chance(0.2) && n > 0 {
+		if o := w.client.jobs[s.below(n)]; o.id != "" {
+			spec.After = []*messages.After{{Job: o.id, End: messages.AfterEnd_AFTER_END_ANY}}
+		}
+	}
+	o := w.client.submit(spec)
+	for range s.below(6) {
+		w.later(s.between(0, 3*w.draw.LongestRun), func() { w.meddle(o) })
+	}
+}
+
+// drawnArray is a few dozen indices, evenly spaced or not.
+func (w *World) drawnArray() *messages.ArraySpec {
+	s := w.jobs
+	first := int32(s.below(3))
+	a := &messages.ArraySpec{Indices: []*messages.IndexRange{{First: first, Last: first + int32(s.below(24))}}}
+	if s.chance(0.2) { // more than may wait as jobs
+		a.Indices[0].Last += int32(s.below(90))
+	}
+	if s.chance(0.3) {
+		a.Indices = append(a.Indices, &messages.IndexRange{First: 200, Last: 200 + int32(s.below(20)), Step: 2})
+	}
+	if s.chance(0.6) {
+		a.Most = int32(1 + s.below(12))
+	}
+	return a
+}
+
+// meddle is what somebody wants of an array, or of one of its elements.
+func (w *World) meddle(o *Order) {
+	s, of := w.jobs, o
+	if s.chance(0.6) {
+		a := o.spec.Array
+		of = &Order{id: messages.ElementID(o.id, a.Index(s.below(a.Len())))}
+	}
+	if o.id == "" {
+		return
+	}
+	soon := s.between(time.Second, w.draw.LongestRun)
+	switch s.below(8) {
+	case 0:
+		w.client.cancel(of)
+	case 1, 2:
+		w.client.hold(of, false)
+		w.later(soon, func() { w.client.hold(of, true) })
+	case 3:
+		w.client.hold(o, false)
+		w.later(soon, func() { w.client.hold(of, true) })
+		w.later(2*soon, func() { w.client.hold(o, true) })
+	case 4:
+		w.client.requeue(of)
+	case 5:
+		w.client.update(o, &messages.Update{SetArrayMost: true, ArrayMost: int32(s.below(9))})
+	default:
+		w.client.update(of, &messages.Update{
+			SetPriority: s.chance(0.7), Priority: int32(s.below(5)), SetTimeLimit: true,
+			TimeLimitMs: s.between(w.draw.LongestRun/4, 2*w.draw.LongestRun).Milliseconds(),
+		})
+	}
+}
+
+// later has people do something after a while. They do nothing any more once the run looks whether all is at rest.
+func (w *World) later(d time.Duration, do func()) {
+	w.engine.after(d, func() {
+		if !w.resting {
+			do()
+		}
+	})
+}
