@@ -112,4 +112,4 @@ until_so 20 "the pair was not cancelled" phase_is "$pair" cancelled
 show explain "$big"
 show cancel "$big"
 show get jobs
-say "That was Synapse. \`synapse-cli up\` gives you such a cluster to play with."
+say "That was Synapse. \`synapse-cli up\` gives you such a cluster to play with, and \`synapse-cli web\` shows it in a browser."

@@ -281,7 +281,7 @@ func (p *Page) logs(w http.ResponseWriter, r *http.Request) {
 		if notice := part.GetNotice(); notice != "" {
 			text = fmt.Appendf(nil, "[%s]\n", notice)
 		}
-		_ = out.SetWriteDeadline(time.Now().Add(writeTimeout))
+		_ = out.SetWriteDeadline(time.Now().Add(p.patience))
 		if _, err := w.Write(text); err != nil || out.Flush() != nil {
 			return
 		}

@@ -19,8 +19,8 @@ import (
 
 const (
 	// maxPiece bounds how many changes are in one piece: the first of ten thousand machines are drawn before the last has
-	// come.
-	maxPiece = 1_000
+	// come, and what is written to somebody who does not read is little.
+	maxPiece = 250
 	// What is kept of what was said, of jobs that have ended, and of reasons.
 	maxTold, maxOver, maxGroups = 500, 2_000, 4_096
 	// lingerFor is how long the watch stays after the last page has gone: one that is loaded again finds it there.

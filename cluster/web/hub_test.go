@@ -2,6 +2,8 @@ package web
 
 import (
 	"fmt"
+	"net"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -137,4 +139,74 @@ func TestHubIsBounded(t *testing.T) {
 	if all, _, _ := h.read(0); len(all) != maxOver+maxTold+maxGroups {
 		t.Errorf("all are %d", len(all))
 	}
+}
+
+// TestManyWhoReadNothing: a thousand pages that read nothing of very much that changes all the time cost little, others
+// are sent all of it meanwhile, and those are let go after a while.
+func TestManyWhoReadNothing(t *testing.T) {
+	many, most := 1_000, uint64(50<<20)
+	s := &scheduler{events: make(chan *messages.Event)}
+	d := serve(t, s).enter()
+	d.page.patience = 2 * time.Second
+	go func() {
+		for i := 0; t.Context().Err() == nil; i++ {
+			if i > 10_000 {
+				time.Sleep(10 * time.Millisecond)
+			}
+			select {
+			case s.events <- nodeEvent(uint64(i), fmt.Sprintf("machine-%d", i%10_000), ""):
+			case <-t.Context().Done():
+			}
+		}
+	}()
+	d.open("/stream").until("machine-9999") // the hub has all of them
+	before := held()
+	for range many {
+		d.knocks(t)
+	}
+	for deadline := time.Now().Add(20 * time.Second); d.page.readers() < many; time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("%d streams are open", d.page.readers())
+		}
+	}
+	time.Sleep(time.Second) // as much as goes out has gone
+	after := held()
+	d.open("/stream").until("machine-9999") // another one's page
+	if more := after - min(before, after); more > most {
+		t.Errorf("%d pages that read nothing hold %d MB", many, more>>20)
+	} else {
+		t.Logf("%d pages that read nothing hold %d MB", many, more>>20)
+	}
+	for deadline := time.Now().Add(20 * time.Second); d.page.readers() > 10; time.Sleep(100 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("%d streams are open still", d.page.readers())
+		}
+	}
+}
+
+func (p *Page) readers() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.streams
+}
+
+// held is how much memory lives, stacks among it.
+func held() uint64 {
+	var m runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&m)
+	return m.HeapAlloc + m.StackInuse
+}
+
+// knocks asks for the stream, and reads nothing of it, ever.
+func (d *visitor) knocks(t *testing.T) {
+	t.Helper()
+	c, err := net.Dial("tcp", strings.TrimPrefix(d.url, "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	_ = c.(*net.TCPConn).SetReadBuffer(4096)
+	fmt.Fprintf(c, "GET /stream HTTP/1.1\r\nHost: %s\r\nCookie: %s=%s\r\n\r\n", strings.TrimPrefix(d.url, "http://"),
+		d.cookies[0].Name, d.cookies[0].Value)
 }

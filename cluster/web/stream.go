@@ -61,21 +61,23 @@ func (p *Page) stream(w http.ResponseWriter, r *http.Request) {
 			away = *next.Away
 		}
 		since, synced = at, next.Synced
-		if (news || idle) && !send(w, next) {
+		if (news || idle) && !p.send(w, next) {
 			return
 		}
-		idle = rest(r.Context(), wake)
+		if len(next.Changes) < maxPiece { // or there is more at once
+			idle = p.rest(r.Context(), wake)
+		}
 	}
 }
 
 // rest waits until there is more, and a little longer. It reports whether there was nothing for so long that something
 // is to be written all the same, by which a browser that is gone is noticed.
-func rest(ctx context.Context, wake <-chan struct{}) (idle bool) {
+func (p *Page) rest(ctx context.Context, wake <-chan struct{}) (idle bool) {
 	select {
 	case <-ctx.Done():
 		return false
 	case <-wake:
-	case <-time.After(writeTimeout):
+	case <-time.After(p.patience):
 		idle = true
 	}
 	select {
@@ -85,15 +87,33 @@ func rest(ctx context.Context, wake <-chan struct{}) (idle bool) {
 	return idle
 }
 
-// send writes a piece, and reports whether there may be another one.
-func send(w http.ResponseWriter, p piece) bool {
-	p.Now = time.Now().UnixMilli()
-	text, err := json.Marshal(p)
+// send writes a piece, and reports whether there may be another one. The changes are written as they lie in the hub,
+// which many have in common: a copy of each would be held for everybody who does not read.
+func (p *Page) send(w http.ResponseWriter, of piece) bool {
+	changes := of.Changes
+	of.Now, of.Changes = time.Now().UnixMilli(), nil
+	head, err := json.Marshal(of)
 	if err != nil {
 		return false
 	}
 	out := http.NewResponseController(w)
-	_ = out.SetWriteDeadline(time.Now().Add(writeTimeout))
-	_, err = w.Write(append(append([]byte("data: "), text...), '\n', '\n'))
+	_ = out.SetWriteDeadline(time.Now().Add(p.patience))
+	write := func(text []byte) {
+		if err == nil {
+			_, err = w.Write(text)
+		}
+	}
+	write([]byte("data: "))
+	write(head[:len(head)-1])
+	next := []byte(`,"changes":[`)
+	for _, change := range changes {
+		write(next)
+		write(change)
+		next = []byte(",")
+	}
+	if len(changes) > 0 {
+		write([]byte("]"))
+	}
+	write([]byte("}\n\n"))
 	return err == nil && out.Flush() == nil
 }

@@ -52,6 +52,8 @@ type Page struct {
 	door *door // the way of a page with a secret
 	mux  *http.ServeMux
 
+	patience time.Duration // with a browser that reads nothing
+
 	mu      sync.Mutex
 	streams int             // that are open
 	hubs    map[string]*hub // by whose they are
@@ -60,7 +62,7 @@ type Page struct {
 
 // New makes a page.
 func New(o Options) *Page {
-	p := &Page{o: o, mux: http.NewServeMux(), hubs: map[string]*hub{},
+	p := &Page{o: o, mux: http.NewServeMux(), hubs: map[string]*hub{}, patience: writeTimeout,
 		waits: waitings{all: map[string]*waiting{}}}
 	static, err := fs.Sub(files, "page")
 	if err != nil {
@@ -146,7 +148,7 @@ func (p *Page) answered(ask func(*http.Request) (any, error)) http.HandlerFunc {
 			return
 		}
 		w.Header().Set("Content-Type", "application/json")
-		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(writeTimeout)) // or it has none
+		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(p.patience)) // or it has none
 		// a browser that is gone needs no answer
 		_, _ = w.Write(out.Bytes())
 	}

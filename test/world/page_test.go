@@ -233,6 +233,7 @@ func TestPage(t *testing.T) {
 	s.visit("#/map") // what came to run since the page was opened is on the map
 	s.await(`document.querySelector("canvas")?.getAttribute("aria-label").includes("16 of 32 GPUs")`)
 	s.everyView(first, second)
+	s.wayOut(second)
 	s.cancelByHand(first)
 	s.visit("#/jobs")
 	s.await(phase(second) + ` === "running"`)
@@ -321,6 +322,20 @@ func (s *surf) cancelByHand(id string) {
 	if text := s.run("describe", "job", id); !strings.Contains(text, "it's wrong; rm -rf /") {
 		s.t.Errorf("the reason did not arrive:\n%s", text)
 	}
+}
+
+// wayOut opens a way out of a job that waits, which is what its file would have to say, and stays open while the page
+// changes.
+func (s *surf) wayOut(id string) {
+	s.t.Helper()
+	s.visit("#/job/" + id)
+	s.shows("would start now")
+	js[any](s, `[...document.querySelectorAll("summary")].find((e) => e.innerText.includes("(2 tasks)")).focus(); 0`)
+	s.do(chromedp.KeyEvent("\r"))
+	s.shows("-     replicas: 3")
+	s.shows("+     replicas: 2")
+	time.Sleep(6 * time.Second) // ages have grown meanwhile
+	s.shows("+     replicas: 2")
 }
 
 // readsOutput reads what a task wrote, which stays text.

@@ -1,5 +1,6 @@
 // The page: which view is shown, what it is told, and what its user asks for.
 import { board } from "./board.js";
+import { reason } from "./change.js";
 import { hatch } from "./map.js";
 import { player } from "./play.js";
 import { apply, follow, newState } from "./state.js";
@@ -52,13 +53,15 @@ function paint() {
 // keepPlace changes the content, and leaves the focus and what was scrolled where they were.
 function keepPlace(change) {
   const at = document.activeElement, inside = main.contains(at), key = inside && (at.getAttribute("href") || at.textContent);
+  const open = [...main.querySelectorAll("details[open] summary")].map((e) => e.textContent);
   const top = main.scrollTop, across = main.querySelector(".scroll")?.scrollLeft ?? 0;
   change();
+  for (const e of main.querySelectorAll("summary")) e.parentElement.open = open.includes(e.textContent);
   main.scrollTop = top;
   const table = main.querySelector(".scroll");
   if (table) table.scrollLeft = across;
   if (inside && key) {
-    [...main.querySelectorAll("a, button, [tabindex]")].find((e) => (e.getAttribute("href") || e.textContent) === key)?.focus();
+    [...main.querySelectorAll("a, button, summary, [tabindex]")].find((e) => (e.getAttribute("href") || e.textContent) === key)?.focus();
   }
 }
 
@@ -131,7 +134,7 @@ page.reason = (id, row) => {
       paint();
     });
   }
-  return [h("h2", {}, "What is in its way"), page.explained.text.split(" · ").map((line) => h("p", {}, line))];
+  return [h("h2", {}, "What is in its way"), page.explained.text.split(" · ").map((part) => reason(part, row))];
 };
 
 // ---- what is done
