@@ -262,7 +262,9 @@ func TestEnds(t *testing.T) {
 	}
 	m.Report(Books{Version: 1, Slices: []Slice{{Token: token(1), Committed: true}, {Token: token(9), Committed: true}}})
 	stay.Hard = 60
-	want := []topology.End{{one, 60, 20, "j1"}, {two, 60, 20, "j1"}, claimed}
+	want := []topology.End{
+		{Amount: one, Hard: 60, Likely: 20, Of: "j1"}, {Amount: two, Hard: 60, Likely: 20, Of: "j1"}, claimed,
+	}
 	if got := m.Ends(); !slices.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)
 	}
