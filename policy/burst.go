@@ -99,7 +99,7 @@ func (s *bursts) take(j *Judgement) {
 	s.came = s.came[:0]
 	s.list = slices.DeleteFunc(s.list, func(b *burst) bool {
 		if b.waits() {
-			b.estimate = b.line.Estimate(j.now)
+			b.estimate = j.expected(b)
 			return false
 		}
 		if s.open[b.key] == b && j.now <= b.last+burstGap {

@@ -59,3 +59,40 @@ func TestSmallJobsDoNotPayForKeptRoom(t *testing.T) {
 		}
 	}
 }
+
+// TestLoansShareMoments: a gang waits for one that runs for far longer than was expected, so that the moment at which
+// its machines are expected to be free moves on and on, and two that were lent some of them stay for as long. What is
+// short is lent the rest all the same: all that is late together makes the gang slip once.
+func TestLoansShareMoments(t *testing.T) {
+	s := newStage(t, simple(), 3, 1)
+	for _, owner := range []string{"long", "liar900", "liar1400", "short"} {
+		for range 200 {
+			runs := int64(60)
+			if owner == "long" {
+				runs = 1000
+			}
+			s.runs.cells.Learn(Traits{Pool: "h100", Owner: owner, Size: 8000}, runs*second)
+			s.runs.cells.Learn(Traits{Pool: "h100", Owner: owner, Size: 1000}, runs*second)
+		}
+	}
+	long := s.enter(act{runs: 20_000, gang: wholes(1), owner: "long"})
+	waits := s.enter(act{at: 1, runs: 100, gang: wholes(3), owner: "waits"})
+	for _, at := range []int64{900, 1400} { // each before the gang is expected to start, by what is known then
+		s.enter(act{at: at, runs: 18_000, gang: gang(1, 1), owner: fmt.Sprint("liar", at)})
+	}
+	for at := int64(1600); at < 18_000; at += 200 {
+		s.enter(act{at: at, runs: 60, gang: gang(1, 1), owner: "short"})
+	}
+	s.play(30_000)
+	for _, a := range s.cast {
+		if a != long && a != waits && (a.began() < 0 || a.began() > a.at+200) {
+			t.Errorf("%s of %s came at %d and began at %d", a.id, a.owner, a.at, a.began())
+		}
+	}
+	if over := long.over/second - 1; waits.began() < 0 || waits.began() > over {
+		t.Errorf("the gang began at %d, and what it waited for was over at %d", waits.began(), over)
+	}
+	if s.j.Slips() > maxSlips {
+		t.Errorf("%d slips", s.j.Slips())
+	}
+}

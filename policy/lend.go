@@ -57,26 +57,43 @@ func (j *Judgement) mayBorrow(p *promise, b *burst, e *entry) (startBy int64, ok
 	if hard <= p.at {
 		return startBy, true
 	}
-	return startBy, p.e.slips+p.mayStillSlip() < maxSlips && j.now+b.estimate <= p.at
+	_, ok = p.dueBy(j.now, j.now+b.estimate)
+	return startBy, ok
 }
 
-// mayStillSlip is how often a promise may come to slip by what is lent of it already, if what is lent next is due when
-// it is expected to be free: what is due at one moment makes it slip once.
-func (p *promise) mayStillSlip() (n int) {
-	dues := make([]int64, 0, 2)
+// dueBy is when a loan is due that is expected to be back by an instant; false where it may not be made. All that is
+// late at one moment makes its lender slip once, so what a promise may still come to slip is bounded by at how many
+// moments its loans are due: a loan is due with an earlier one where that will do, and else when the promise is
+// expected to be free. That moment moves whenever an end is expected later than before: if every loan were due at a
+// moment of its own, two of them would stop all lending until they are over.
+func (p *promise) dueBy(now, back int64) (due int64, ok bool) {
+	if back > p.at || p.e.slips >= maxSlips {
+		return 0, false
+	}
+	moments, due := make([]int64, 0, maxSlips), topology.Never
 	for _, l := range p.e.loans {
-		if l.due != p.at && !slices.Contains(dues, l.due) {
-			dues = append(dues, l.due)
+		at := l.due
+		if at <= now { // that it is late may count at any moment, with all others that are late then
+			at = 0
+		}
+		if !slices.Contains(moments, at) {
+			moments = append(moments, at)
+		}
+		if at >= back && at <= p.at {
+			due = min(due, at)
 		}
 	}
-	return len(dues)
+	if due < topology.Never {
+		return due, true
+	}
+	return p.at, p.e.slips+len(moments) < maxSlips
 }
 
 // borrow looks for a place on what is kept and may be lent.
 func (j *Judgement) borrow(b *burst, e *entry, strict bool) (topology.Placement, terms, bool) {
 	var t terms
 	r := j.refusedIn(e.group, strict)
-	if r.all {
+	if r.all || j.settings.lacks.lending {
 		return topology.Placement{}, t, false
 	}
 	bits := uint64(0)
@@ -134,11 +151,12 @@ func (j *Judgement) lend(p *promise, e *entry, b *burst, place topology.Placemen
 	if hardAfter(j.now, e.Limit, e.Grace) <= p.at {
 		return
 	}
+	due, _ := p.dueBy(j.now, j.now+b.estimate)
 	if len(p.e.loans) == 0 {
 		j.debtors = append(j.debtors, p.e)
 	}
-	p.e.loans = append(p.e.loans, loan{e.Job, place, p.at})
-	j.wakeAt(p.at)
+	p.e.loans = append(p.e.loans, loan{e.Job, place, due})
+	j.wakeAt(due)
 }
 
 // countSlips looks at what was lent on an estimate. A slip is what is still there when it should be gone, if the lender

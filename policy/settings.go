@@ -36,6 +36,8 @@ type Settings struct {
 	KeepMost time.Duration
 	// DefaultLimit is the time limit of jobs that name none; 0: they have none.
 	DefaultLimit time.Duration
+
+	lacks lacking
 }
 
 // DefaultSettings are good for a cluster of which nothing is known.

@@ -29,8 +29,9 @@ type Order struct {
 	Jobs    []Job // the first to come first
 	Cluster Cluster
 	Policy  string
-	Ref     bool // gangs of a policy that is compared with go where published simulators put them
-	Oracle  bool // such a policy knows how long a job runs, instead of how long it may
+	Without string // a part that Synapse's own policy is to lack (policy.Parts); empty: none
+	Ref     bool   // gangs of a policy that is compared with go where published simulators put them
+	Oracle  bool   // such a policy knows how long a job runs, instead of how long it may
 	Seed    uint64
 	Shake   float64 // durations differ by up to so much of themselves, either way
 	Latency time.Duration

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/yi-json/synapse/actors"
@@ -193,7 +194,14 @@ func (r *run) planner() (policy.Planner, error) {
 		r.seen = newSeen(r, policy.OnlyFIFO())
 		return timed{r.seen, r}, nil
 	case record.Synapse:
-		r.seen = newSeen(r, policy.DefaultSettings())
+		settings, known := policy.DefaultSettings(), true
+		if r.o.Without != "" {
+			if settings, known = settings.Without(r.o.Without); !known {
+				return nil, fmt.Errorf("the policy has no part %q: there are %s", r.o.Without,
+					strings.Join(policy.Parts(), ", "))
+			}
+		}
+		r.seen = newSeen(r, settings)
 		r.census.withheld = &withheld{ground: r.census.ground, ask: r.seen.Withheld, passes: &r.passes}
 		return timed{r.seen, r}, nil
 	}

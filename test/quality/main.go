@@ -24,6 +24,8 @@ type study struct {
 	name   string // only cases whose name contains this
 	slices int    // so many pieces of the traces instead
 	seed   uint64 // by which they are drawn
+	// without is a part of the policy that it is replayed without, eachPart: one after another; empty: it is whole.
+	without string
 }
 
 // ours is the policy of a cluster on which nothing is set.
@@ -36,12 +38,15 @@ func main() {
 	flag.IntVar(&s.runs, "runs", 0, "replay the default policy so often, with durations that differ by up to 1%")
 	flag.IntVar(&s.slices, "slices", 0, "instead, replay so many pieces of the traces")
 	flag.Uint64Var(&s.seed, "seed", 1, "by which the pieces are drawn")
+	flag.StringVar(&s.without, "without", "", "instead, replay the default policy without this part, or without 'each'")
 	flag.StringVar(&s.page, "write", "", "a page whose tables are replaced")
 	flag.StringVar(&s.name, "name", "", "only cases whose name contains this")
 	flag.Parse()
 	run := s.run
 	if s.slices > 0 {
 		run = s.runSlices
+	} else if s.without != "" {
+		run = s.runParts
 	}
 	if err := run(os.Stdout, os.Stderr); err != nil {
 		fmt.Fprintln(os.Stderr, "quality:", err)
@@ -140,7 +145,7 @@ func (s study) run(out, progress io.Writer) error {
 			if policy == ours {
 				times = s.times()
 			}
-			if runs[policy], err = replays(jobs, cluster, policy, times); err != nil {
+			if runs[policy], err = replays(jobs, cluster, policy, "", times); err != nil {
 				return fmt.Errorf("%s, %s: %w", c.name, policy, err)
 			}
 		}
@@ -221,11 +226,11 @@ const (
 )
 
 // replays replays jobs so often, of many times once with the simulator's checkers: the policies that are compared with
-// as published simulators have them.
-func replays(jobs []record.Job, cluster record.Cluster, policy string, times int) ([]*record.Result, error) {
+// as published simulators have them; ours perhaps without one of its parts.
+func replays(jobs []record.Job, cluster record.Cluster, policy, without string, times int) ([]*record.Result, error) {
 	var all []*record.Result
 	for seed := range times {
-		o := record.Order{Jobs: jobs, Cluster: cluster, Policy: policy, Seed: uint64(seed + 1)}
+		o := record.Order{Jobs: jobs, Cluster: cluster, Policy: policy, Without: without, Seed: uint64(seed + 1)}
 		o.Ref, o.Oracle = policy != ours, policy != ours
 		if times > 1 {
 			o.Shake, o.Check = shake, seed == 0

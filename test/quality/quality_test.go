@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/yi-json/synapse/policy"
 	"github.com/yi-json/synapse/sim/record"
 )
 
@@ -34,22 +35,29 @@ func TestRow(t *testing.T) {
 	}
 }
 
-// TestStudy: a folder of traces is replayed and the page written; what is not in the folder is named.
-func TestStudy(t *testing.T) {
+// small is a folder with one trace, of a few jobs.
+func small(t *testing.T) string {
+	t.Helper()
 	folder := t.TempDir()
-	page := filepath.Join(folder, "page.md")
-	if err := os.WriteFile(page, []byte("# Page\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	small := record.Synthetic{Jobs: 60, Days: 1, Users: 3, Gangs: 20, Bursts: 10, Seed: 3}
+	drawn := record.Synthetic{Jobs: 60, Days: 1, Users: 3, Gangs: 20, Bursts: 10, Seed: 3}
 	file, err := os.Create(filepath.Join(folder, "philly_3vc.csv.gz")) // compressed or not
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := record.WriteCSV(file, small.Trace()); err != nil {
+	if err := record.WriteCSV(file, drawn.Trace()); err != nil {
 		t.Fatal(err)
 	}
 	if err := file.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return folder
+}
+
+// TestStudy: a folder of traces is replayed and the page written; what is not in the folder is named.
+func TestStudy(t *testing.T) {
+	folder := small(t)
+	page := filepath.Join(folder, "page.md")
+	if err := os.WriteFile(page, []byte("# Page\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	var out strings.Builder
@@ -64,5 +72,26 @@ func TestStudy(t *testing.T) {
 	if err := (study{traces: folder, name: "A1"}).run(&out, io.Discard); err == nil ||
 		!strings.Contains(err.Error(), "aaic_2018q1.csv.gz") {
 		t.Errorf("%v", err)
+	}
+}
+
+// TestWithoutEachPart: the policy is replayed whole and without each of its parts, and a part that it has not is named.
+func TestWithoutEachPart(t *testing.T) {
+	s := study{traces: small(t), name: "P2", without: eachPart}
+	var out strings.Builder
+	if err := s.runParts(&out, io.Discard); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range append([]string{""}, policy.Parts()...) {
+		if name != "" {
+			name = " without " + name
+		}
+		if !strings.Contains(out.String(), "| P2"+name+" |") {
+			t.Errorf("it was not replayed%s:\n%s", name, out.String())
+		}
+	}
+	s.without = "luck"
+	if err := s.runParts(io.Discard, io.Discard); err == nil || !strings.Contains(err.Error(), "lending") {
+		t.Errorf("without a part that there is not: %v", err)
 	}
 }

@@ -1,0 +1,59 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/yi-json/synapse/policy"
+	"github.com/yi-json/synapse/sim/record"
+)
+
+// This file owns what each part of the default policy brings: it is replayed without one part after another.
+
+// eachPart stands for all of them, and for none.
+const eachPart = "each"
+
+// runParts replays the cases under the default policy without a part of it, or without each, and prints them. It writes
+// nothing: docs/quality.md has a table of its own for them.
+func (s study) runParts(out, progress io.Writer) error {
+	parts := []string{s.without}
+	if s.without == eachPart {
+		parts = append([]string{""}, policy.Parts()...)
+	}
+	cases := published()
+	if s.traces == "" {
+		cases = drawn()
+	}
+	fmt.Fprint(out, head)
+	for _, c := range cases {
+		if c.full && !s.full || !strings.Contains(c.name, s.name) {
+			continue
+		}
+		jobs, cluster, err := c.jobs(s.traces)
+		if err != nil {
+			return fmt.Errorf("%s: %w", c.name, err)
+		}
+		beside := map[string]*record.Result{}
+		for _, name := range []string{"easy", "sjf"} {
+			runs, err := replays(jobs, cluster, name, "", 1)
+			if err != nil {
+				return fmt.Errorf("%s, %s: %w", c.name, name, err)
+			}
+			beside[name] = runs[0]
+		}
+		for _, part := range parts {
+			fmt.Fprintf(progress, "%s without %q\n", c.name, part)
+			runs, err := replays(jobs, cluster, ours, part, s.times())
+			if err != nil {
+				return fmt.Errorf("%s without %q: %w", c.name, part, err)
+			}
+			name := c.name
+			if part != "" {
+				name += " without " + part
+			}
+			fmt.Fprint(out, row(name, c.goal, runs, beside["easy"], beside["sjf"]))
+		}
+	}
+	return nil
+}
