@@ -94,7 +94,7 @@ func (a *app) root() *cobra.Command {
 		a.drainCommand(), a.cordonCommand(), a.uncordonCommand(), a.removeCommand(), a.noteCommand(), a.historyCommand(),
 		a.simulateCommand(), a.upCommand(), a.initCommand(), a.certifyCommand(), a.tokenCommand(),
 		a.whoamiCommand(), a.loginCommand(), a.logoutCommand(), a.contextsCommand(), a.contextCommand(), a.auditCommand(),
-		a.webCommand(),
+		a.webCommand(), a.debugCommand(),
 		a.versionCommand(), a.docsCommand())
 	return root
 }

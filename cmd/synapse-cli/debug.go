@@ -1,0 +1,216 @@
+package main
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/yi-json/synapse/cmd/synapse-cli/internal/client"
+	"github.com/yi-json/synapse/messages"
+)
+
+// This file owns `debug bundle`: what somebody elsewhere needs to understand a cluster, in one file. It asks for
+// nothing that its caller may not see, and what jobs run with, their variables and commands, is in none of the answers.
+
+const (
+	bundlePart    = 16 << 20         // of one part, at most
+	bundleWithin  = 30 * time.Second // for each
+	bundleExplain = 20               // jobs that wait, at most
+	bundleLines   = "20000"          // of the log
+)
+
+// bundleAsks are the program's own commands of which the answers are kept.
+var bundleAsks = []struct{ file, command string }{
+	{"version.txt", "version"}, {"whoami.txt", "whoami"},
+	{"nodes.txt", "get nodes -o wide"}, {"nodes.json", "get nodes -o json"},
+	{"jobs.txt", "get jobs -o wide"}, {"starts.txt", "get jobs --start"}, {"queues.txt", "get queues"},
+	{"events.txt", "events --since 24h"}, {"history.txt", "history --since 24h"}, {"top.txt", "top --once"},
+}
+
+func (a *app) debugCommand() *cobra.Command {
+	c := &cobra.Command{Use: "debug", Short: "gather what others need to help", Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error { return c.Help() }}
+	file, config := "", "/etc/synapse"
+	bundle := &cobra.Command{
+		Use:   "bundle",
+		Short: "write one file with the state of the cluster, its figures, and this machine's log and settings",
+		Long: "Writes a .tar.gz with what the scheduler shows you (machines, jobs, queues, events, why jobs wait, the\n" +
+			"last day), the figures for Prometheus where the scheduler speaks plaintext, and, from this machine, the\n" +
+			"last day of Synapse's log and its files of settings without passwords. Variables, commands and scripts of\n" +
+			"jobs are not in it. What could not be had is in missing.txt, with the reason. Look through it before you\n" +
+			"send it to anybody.",
+		Example: "  synapse-cli debug bundle\n  synapse-cli debug bundle --out bundle.tar.gz",
+		Args:    cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			if file == "" {
+				file = "synapse-" + time.Now().UTC().Format("20060102-150405") + ".tar.gz"
+			}
+			return a.bundle(file, config)
+		},
+	}
+	bundle.Flags().StringVar(&file, "out", "",
+		"the `file` to write, which must not be there; without it, one named by the time")
+	bundle.Flags().StringVar(&config, "settings", config, "the `folder` of this machine's files of settings")
+	c.AddCommand(bundle)
+	return c
+}
+
+// parts are what a bundle is made of, and what could not be had.
+type parts struct {
+	to      *tar.Writer
+	at      time.Time
+	missing strings.Builder
+	err     error // of the file that is written
+}
+
+// add keeps one part, or why there is none.
+func (p *parts) add(name string, text []byte, why error) {
+	if why != nil {
+		fmt.Fprintf(&p.missing, "%s: %v\n", name, why)
+	}
+	if len(text) == 0 || p.err != nil {
+		return
+	}
+	text = text[:min(len(text), bundlePart)]
+	p.err = p.to.WriteHeader(&tar.Header{Name: "synapse/" + name, Mode: 0o600, Size: int64(len(text)), ModTime: p.at})
+	if p.err == nil {
+		_, p.err = p.to.Write(text)
+	}
+}
+
+// bundle writes the file. It belongs to whoever asks, and to nobody else.
+func (a *app) bundle(path, config string) (err error) {
+	file, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	packed := gzip.NewWriter(file)
+	p := &parts{to: tar.NewWriter(packed), at: time.Now()}
+	for _, ask := range bundleAsks {
+		text, why := a.ask(strings.Fields(ask.command)...)
+		p.add(ask.file, text, why)
+	}
+	a.explainAll(p)
+	text, why := a.figures()
+	p.add("metrics.txt", text, why)
+	p.log()
+	p.settings(config)
+	p.add("missing.txt", []byte(p.missing.String()), nil)
+	err = errors.Join(p.err, p.to.Close(), packed.Close(), file.Close())
+	if err != nil {
+		return errors.Join(err, os.Remove(path))
+	}
+	a.say("wrote %s: look through it before you send it to anybody", path)
+	return nil
+}
+
+// ask runs one of the program's own commands, with this one's connection.
+func (a *app) ask(command ...string) ([]byte, error) {
+	args := append([]string{"synapse-cli"}, command...)
+	a.connection.VisitAll(func(f *pflag.Flag) {
+		if f.Changed {
+			args = append(args, "--"+f.Name+"="+f.Value.String())
+		}
+	})
+	var out, errs bytes.Buffer
+	if code := run(args, strings.NewReader(""), &out, &errs, a.lookup); code != 0 {
+		return out.Bytes(), fmt.Errorf("exit %d: %s", code, strings.TrimSpace(errs.String()))
+	}
+	return out.Bytes(), nil
+}
+
+// explainAll keeps why the first jobs wait.
+func (a *app) explainAll(p *parts) {
+	err := a.with(func(ctx context.Context, c *client.Client) error {
+		ctx, cancel := context.WithTimeout(ctx, bundleWithin)
+		defer cancel()
+		jobs, err := c.Jobs(ctx, &messages.ListJobs{Phases: []string{messages.PhaseQueued}})
+		if err != nil {
+			return err
+		}
+		for _, j := range jobs[:min(len(jobs), bundleExplain)] {
+			text, why := a.ask("explain", j.GetRecord().GetId())
+			p.add("explain/"+j.GetRecord().GetId()+".txt", text, why)
+		}
+		return nil
+	})
+	p.add("explain", nil, err)
+}
+
+// figures are those for Prometheus. By TLS they want a viewer's token or certificate, and docs/metrics.md tells how to
+// show that.
+func (a *app) figures() ([]byte, error) {
+	c := a.config
+	if c.TLS != "" || c.Token != "" || c.CA != "" || c.Cert != "" {
+		return nil, errors.New("left out where the scheduler speaks TLS: fetch them as docs/metrics.md tells")
+	}
+	server, _, _ := strings.Cut(c.Server, ",")
+	ctx, cancel := context.WithTimeout(context.Background(), bundleWithin)
+	defer cancel()
+	q, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+server+"/metrics", nil)
+	if err != nil {
+		return nil, err
+	}
+	got, err := http.DefaultClient.Do(q)
+	if err != nil {
+		return nil, err
+	}
+	defer got.Body.Close()
+	text, err := io.ReadAll(io.LimitReader(got.Body, bundlePart))
+	if err == nil && got.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("%s", got.Status)
+	}
+	return text, err
+}
+
+// log keeps what Synapse's units have logged on this machine.
+func (p *parts) log() {
+	ctx, cancel := context.WithTimeout(context.Background(), bundleWithin)
+	defer cancel()
+	for _, unit := range []string{"synapse-scheduler", "synapse-node"} {
+		text, err := exec.CommandContext(ctx, "journalctl", "--no-pager", "--quiet", "--since=-24h", "--lines="+bundleLines,
+			"--unit="+unit).Output()
+		if err == nil && len(text) == 0 {
+			err = errors.New("nothing was logged here in a day")
+		}
+		p.add("log/"+unit+".txt", text, err)
+	}
+}
+
+// settings keeps this machine's files of settings, without passwords.
+func (p *parts) settings(folder string) {
+	files, err := filepath.Glob(filepath.Join(folder, "*.yaml"))
+	if err == nil && len(files) == 0 {
+		err = errors.New("there are none in " + folder)
+	}
+	p.add("settings", nil, err)
+	for _, path := range files {
+		text, err := os.ReadFile(path)
+		p.add("settings/"+filepath.Base(path), withoutSecrets(text), err)
+	}
+}
+
+var (
+	passwordInURL = regexp.MustCompile(`(://[^:/@\s]*:)[^@\s]*@`)
+	secretSetting = regexp.MustCompile(
+		`(?mi)^(\s*[#-]*\s*[\w.-]*(?:password|passwd|secret|token|key)[\w.-]*\s*[:=]\s*)([^\s/#].*)$`)
+)
+
+// withoutSecrets hides passwords in addresses, and what stands behind a word for a secret, unless it is a file's path.
+func withoutSecrets(text []byte) []byte {
+	return secretSetting.ReplaceAll(passwordInURL.ReplaceAll(text, []byte("${1}xxxxx@")), []byte("${1}xxxxx"))
+}
