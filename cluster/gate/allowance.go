@@ -27,6 +27,7 @@ type Allowance struct {
 	Changes     Rate // of those that change something, which cost a place on a disk
 	Open        int  // of calls and streams that are open at the same time, those of all
 	Share       int  // each may have this part of the places that are still free, so that some stay free for the next
+	Wide        int  // watches of everything that are open: each change costs as much as all of them together
 	Connections int
 	Refusals    int // of its calls that the audit has one by one, in a minute; those beyond are counted in one line
 }
@@ -37,7 +38,7 @@ type Rate struct{ PerSecond, Burst int }
 // DefaultAllowance is far above what a person and their scripts do, and below what a scheduler can.
 func DefaultAllowance() Allowance {
 	return Allowance{
-		Calls: Rate{400, 4000}, Changes: Rate{200, 2000}, Open: 2048, Share: 16, Connections: 512, Refusals: 30,
+		Calls: Rate{400, 4000}, Changes: Rate{200, 2000}, Open: 2048, Share: 16, Wide: 8, Connections: 512, Refusals: 30,
 	}
 }
 
@@ -85,6 +86,7 @@ type purse struct {
 	calls, changes    pace
 	renewals          pace
 	open, connections int
+	wide              int
 	told              int       // refusals written in this minute
 	since             time.Time // when it began
 	tally             uint64    // refusals since then that were counted alone
@@ -93,8 +95,8 @@ type purse struct {
 
 // idle reports whether nothing is left to remember.
 func (p *purse) idle(now time.Time) bool {
-	return p.open == 0 && p.connections == 0 && p.tally == 0 && !p.calls.due.After(now) && !p.changes.due.After(now) &&
-		!p.renewals.due.After(now) && now.Sub(p.since) > tallyFor
+	return p.open == 0 && p.wide == 0 && p.connections == 0 && p.tally == 0 && !p.calls.due.After(now) &&
+		!p.changes.due.After(now) && !p.renewals.due.After(now) && now.Sub(p.since) > tallyFor
 }
 
 // purses are those of all identities, by their texts.
@@ -131,22 +133,37 @@ func (s *purses) of(who string, now time.Time) *purse {
 
 // connects takes a connection; false: the identity has as many as it may.
 func (s *purses) connects(who string, now time.Time) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	p := s.of(who, now)
-	if p.connections >= s.allowed.Connections {
-		return false
-	}
-	p.connections++
-	return true
+	return s.takes(who, now, func(p *purse) *int { return &p.connections }, s.allowed.Connections)
 }
 
 // leaves gives a connection back.
-func (s *purses) leaves(who string) {
+func (s *purses) leaves(who string) { s.gives(who, func(p *purse) *int { return &p.connections }) }
+
+// widens takes a watch of everything; false: the identity has as many as it may.
+func (s *purses) widens(who string, now time.Time) bool {
+	return s.takes(who, now, func(p *purse) *int { return &p.wide }, s.allowed.Wide)
+}
+
+// narrows gives it back.
+func (s *purses) narrows(who string) { s.gives(who, func(p *purse) *int { return &p.wide }) }
+
+// takes takes one of what an identity may have so many of.
+func (s *purses) takes(who string, now time.Time, of func(*purse) *int, most int) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if p := s.all[who]; p != nil && p.connections > 0 {
-		p.connections--
+	n := of(s.of(who, now))
+	if *n >= most {
+		return false
+	}
+	*n++
+	return true
+}
+
+func (s *purses) gives(who string, of func(*purse) *int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if p := s.all[who]; p != nil && *of(p) > 0 {
+		*of(p)--
 	}
 }
 

@@ -117,6 +117,37 @@ func TestSomeStayFree(t *testing.T) {
 	}
 }
 
+// TestWatchesOfEverything: one identity has so many of them open, others have their own, and one that ended is there
+// again.
+func TestWatchesOfEverything(t *testing.T) {
+	s := newStage(t)
+	s.gate.purses.allowed.Wide = 2
+	watches := func(name string, ids ...string) (*asked, error) {
+		c := &asked{gate: s.gate, ctx: t.Context(), call: "/synapse.v1.Synapse/Watch", peer: identity.Peer{
+			Identity: identity.Identity{Cluster: "c-a", Role: identity.RoleViewer, Name: name},
+		}}
+		return c, c.allow(&messages.Watch{Jobs: true, Ids: ids})
+	}
+	for range 2 {
+		if c, err := watches("ann"); err != nil || !c.wide {
+			t.Fatalf("one of two: %v", err)
+		}
+	}
+	if c, err := watches("ann"); status.Code(err) != codes.ResourceExhausted || c.wide {
+		t.Errorf("the third: %v", err)
+	}
+	if c, err := watches("ann", "j1"); err != nil || c.wide {
+		t.Errorf("of one job: %v", err)
+	}
+	if _, err := watches("bob"); err != nil {
+		t.Errorf("another one's: %v", err)
+	}
+	s.gate.purses.narrows("synapse://c-a/viewer/ann")
+	if _, err := watches("ann"); err != nil {
+		t.Errorf("after one has ended: %v", err)
+	}
+}
+
 // TestConnectionsOfOne: one identity has so many connections, and another one more.
 func TestConnectionsOfOne(t *testing.T) {
 	s := newStage(t)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/peer"
@@ -111,6 +112,9 @@ func (g *Gate) GuardStream(
 		return handle(server, stream)
 	}
 	err = handle(server, &guarded{stream, c})
+	if c.wide {
+		g.purses.narrows(c.peer.Identity.String())
+	}
 	c.ended(nil, err)
 	return err
 }
@@ -143,6 +147,7 @@ type asked struct {
 	ctx  context.Context
 	peer identity.Peer
 	call string
+	wide bool     // it is a watch of everything, and counted
 	line uint64   // of the audit, in which it was asked; 0: none
 	read []string // owners of whose jobs the audit has that they were read here
 }
@@ -191,6 +196,12 @@ func (c *asked) allow(request any) error {
 		}
 		if owner := of.Whose(); !rights.Mine(c.peer.Name, owner) {
 			return c.refuseRight(right, fmt.Sprintf("job %s of %s", of.GetId(), owner))
+		}
+	}
+	if q, ok := request.(*messages.Watch); ok && len(q.GetIds()) == 0 && !c.wide {
+		if c.wide = c.gate.purses.widens(c.peer.Identity.String(), c.gate.o.Now()); !c.wide {
+			return c.overdrawn(fmt.Sprintf("has %d watches of everything open; it may watch what it wants by ids",
+				c.gate.purses.allowed.Wide), time.Second)
 		}
 	}
 	if slices.ContainsFunc(needed, rights.Right.Changes) {

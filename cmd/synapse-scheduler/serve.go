@@ -98,6 +98,7 @@ func serve(o options) error {
 		}
 		s.lead(ctx, epoch)
 	}
+	go giveBack(ctx)
 	served := make(chan error, 1)
 	within := entrance.New(listener, entrance.Options{Log: s.log.Info, Count: s.host.Count, Calm: debug.FreeOSMemory})
 	go func() { served <- s.server.Serve(within) }()

@@ -52,6 +52,9 @@ func TestMain(m *testing.M) {
 	if len(os.Args) == 4 && os.Args[1] == keepingSilent {
 		os.Exit(keepSilent(os.Args[2], os.Args[3]))
 	}
+	if len(os.Args) == 4 && os.Args[1] == beingHostile {
+		os.Exit(beHostile(os.Args[2], os.Args[3]))
+	}
 	os.Exit(run(m))
 }
 

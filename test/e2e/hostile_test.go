@@ -1,0 +1,327 @@
+package e2e
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/tls"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+
+	"github.com/yi-json/synapse/cluster/api"
+	"github.com/yi-json/synapse/cluster/gate"
+	"github.com/yi-json/synapse/cluster/identity"
+	"github.com/yi-json/synapse/messages"
+)
+
+// This file owns 64 clients that mean harm, each with a certificate of its own, in a process that takes half a core;
+// and an honest one beside them, which submits 100 jobs a second.
+
+// beingHostile is the first argument of a process that is the hostile clients; the scheduler and the keys follow.
+const beingHostile = "be-hostile"
+
+const (
+	hostiles   = 64
+	honestPace = 10 * time.Millisecond
+)
+
+// TestHostileIdentities: the honest client is served within a bounded time, and what the others cost is bounded and
+// given back. How much longer it waits than alone is measured, on a machine that does nothing else, by
+// BenchmarkHostileIdentities.
+func TestHostileIdentities(t *testing.T) {
+	everywhere(t)
+	got := besideHostiles(t, 3*time.Second)
+	t.Logf("%v", got)
+	if got.failed > 0 || got.beside > max(10*got.alone, 3*time.Second) || got.grown > 600 || got.left > 60 {
+		t.Errorf("%v: it is refused or waits too long, or 600 MB were taken, or 60 kept for a minute", got)
+	}
+}
+
+func BenchmarkHostileIdentities(b *testing.B) {
+	each := 15 * time.Second
+	if testing.Short() {
+		each = time.Second
+	}
+	for range b.N {
+		got := besideHostiles(b, each)
+		b.ReportMetric(float64(got.alone.Microseconds())/1000, "ms-p99-alone")
+		b.ReportMetric(float64(got.beside.Microseconds())/1000, "ms-p99-beside")
+		b.ReportMetric(float64(got.beside)/float64(got.alone), "times")
+		b.ReportMetric(float64(got.grown), "MB-more")
+		b.ReportMetric(float64(got.left), "MB-kept")
+		if got.failed > 0 {
+			b.Errorf("%d submits of the honest client failed", got.failed)
+		}
+	}
+}
+
+// hostility is what the hostile clients cost.
+type hostility struct {
+	alone, beside time.Duration // in which 99 of 100 submits were acknowledged
+	grown, left   int64         // MB more at most while they were there, and at the end
+	failed        int
+}
+
+func (h hostility) String() string {
+	return fmt.Sprintf("p99 %v alone and %v beside them, %d MB more and %d kept, %d failed", h.alone, h.beside, h.grown,
+		h.left, h.failed)
+}
+
+func besideHostiles(tb testing.TB, each time.Duration) (h hostility) {
+	tb.Helper()
+	s := hostileCluster(tb)
+	h.alone, h.failed = s.honest(each)
+	before := s.resident()
+	c := exec.Command("/proc/self/exe", beingHostile, s.address, s.keys)
+	c.Env, c.Stderr = append(os.Environ(), "GOMAXPROCS=1"), os.Stderr
+	if err := c.Start(); err != nil {
+		tb.Fatal(err)
+	}
+	var failed int
+	stop, watched := make(chan struct{}), make(chan int64)
+	go func() {
+		most := int64(0)
+		for {
+			most = max(most, s.resident())
+			select {
+			case <-stop:
+				watched <- most
+				return
+			case <-time.After(50 * time.Millisecond):
+			}
+		}
+	}()
+	time.Sleep(each / 3) // until all of them are there
+	h.beside, failed = s.honest(each)
+	h.failed += failed
+	close(stop)
+	h.grown = (<-watched - before) >> 20
+	_ = c.Process.Kill()
+	_ = c.Wait()
+	for limit := time.Now().Add(time.Minute); time.Now().Before(limit); time.Sleep(200 * time.Millisecond) {
+		if h.left = (s.resident() - before) >> 20; h.left <= 40 {
+			break
+		}
+	}
+	return h
+}
+
+// victim is the scheduler that they turn to.
+type victim struct {
+	tb            testing.TB
+	address, keys string
+	log           string
+	pid           int
+	client        api.SynapseClient
+	sent          int
+}
+
+func hostileCluster(tb testing.TB) *victim {
+	tb.Helper()
+	dir := tb.TempDir()
+	keys := filepath.Join(dir, "keys")
+	if text, err := exec.Command(filepath.Join(bin, "synapse-cli"), "init", keys).CombinedOutput(); err != nil {
+		tb.Fatalf("%v: %s", err, text)
+	}
+	by, err := identity.OpenFolder(filepath.Join(keys, "scheduler"))
+	if err != nil {
+		tb.Fatal(err)
+	}
+	for i := range hostiles {
+		one, err := by.Certify(identity.RoleSubmitter, fmt.Sprint("h", i), time.Now())
+		if err == nil {
+			one.Dir = filepath.Join(keys, fmt.Sprint("h", i))
+			err = one.Create()
+		}
+		if err != nil {
+			tb.Fatal(err)
+		}
+	}
+	file := filepath.Join(dir, "address")
+	c := exec.Command(filepath.Join(bin, "synapse-scheduler"), "--listen", "127.0.0.1:0", "--listen-file", file,
+		"--data-dir", filepath.Join(dir, "data"), "--tls", by.Dir)
+	v := &victim{tb: tb, keys: keys, log: filepath.Join(dir, "log")}
+	log, err := os.Create(v.log)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	defer log.Close()
+	if c.Stderr = log; c.Start() != nil {
+		tb.Fatal("the scheduler does not start")
+	}
+	v.pid = c.Process.Pid
+	tb.Cleanup(func() { _ = c.Process.Kill(); _ = c.Wait() })
+	for limit := time.Now().Add(20 * time.Second); v.address == ""; time.Sleep(20 * time.Millisecond) {
+		if text, err := os.ReadFile(file); err == nil {
+			v.address = strings.TrimSpace(string(text))
+		} else if time.Now().After(limit) {
+			tb.Fatal("the scheduler does not listen")
+		}
+	}
+	conn, err := grpc.NewClient("passthrough:///"+v.address,
+		grpc.WithTransportCredentials(badgeOf(keys, "admin").Credentials(nil)))
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() { conn.Close() })
+	v.client = api.NewSynapseClient(conn)
+	return v
+}
+
+func badgeOf(keys, name string) *gate.Badge {
+	badge, err := gate.OpenBadge(filepath.Join(keys, name), identity.People...)
+	if err != nil {
+		panic(err)
+	}
+	return badge
+}
+
+// resident is the memory that the scheduler has.
+func (v *victim) resident() int64 {
+	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", v.pid))
+	for line := range strings.Lines(string(text)) {
+		if fields := strings.Fields(line); len(fields) > 1 && fields[0] == "RssAnon:" {
+			kb, _ := strconv.ParseInt(fields[1], 10, 64)
+			return kb << 10
+		}
+	}
+	return 0
+}
+
+// honest submits at its pace, whether or not earlier ones were answered, and answers the p99 of those that were.
+func (v *victim) honest(each time.Duration) (p99 time.Duration, failed int) {
+	var mu sync.Mutex
+	var took []time.Duration
+	var all sync.WaitGroup
+	spec := gang(1, 1, "true")
+	for range each / honestPace {
+		v.sent++
+		q := &messages.Submit{RequestId: fmt.Sprint("honest-", v.sent), Spec: spec, AllowInfeasible: true}
+		began := time.Now()
+		all.Go(func() {
+			ctx, done := context.WithTimeout(context.Background(), 30*time.Second)
+			defer done()
+			_, err := v.client.Submit(ctx, q)
+			mu.Lock()
+			defer mu.Unlock()
+			if took = append(took, time.Since(began)); err != nil {
+				failed++
+			}
+		})
+		time.Sleep(honestPace)
+	}
+	all.Wait()
+	slices.Sort(took)
+	return took[len(took)*99/100], failed
+}
+
+// beHostile is all of them, until the process is killed.
+func beHostile(address, keys string) int {
+	kinds := []func(string, *gate.Badge){idles, readsNothing, isSlow, sendsMuch, reconnects}
+	for i := range hostiles {
+		badge := badgeOf(keys, fmt.Sprint("h", i))
+		go func() {
+			for {
+				kinds[i%len(kinds)](address, badge)
+				time.Sleep(10 * time.Millisecond)
+			}
+		}()
+	}
+	restrain(500 * time.Millisecond)
+	return 0
+}
+
+// restrain has this process take no more than so much of each second of a processor: it stops itself for the rest.
+func restrain(of time.Duration) {
+	var used syscall.Rusage
+	for began, spent := time.Now(), time.Duration(0); ; time.Sleep(5 * time.Millisecond) {
+		_ = syscall.Getrusage(syscall.RUSAGE_SELF, &used)
+		spent = time.Duration(used.Utime.Nano() + used.Stime.Nano())
+		if may := time.Duration(float64(time.Since(began)) * of.Seconds()); spent > may {
+			syscall.Nanosleep(&syscall.Timespec{Nsec: int64(min(spent-may, 100*time.Millisecond))}, nil)
+		}
+	}
+}
+
+func hostileCalls(address string, badge *gate.Badge) (api.SynapseClient, func()) {
+	conn, err := grpc.NewClient("passthrough:///"+address, grpc.WithTransportCredentials(badge.Credentials(nil)),
+		grpc.WithDefaultCallOptions(grpc.MaxCallSendMsgSize(1<<30)))
+	if err != nil {
+		return nil, func() {}
+	}
+	return api.NewSynapseClient(conn), func() { conn.Close() }
+}
+
+// idles opens all the streams that it is given, and does nothing with them.
+func idles(address string, badge *gate.Badge) {
+	c, done := hostileCalls(address, badge)
+	defer done()
+	for range 128 {
+		stream, err := c.Watch(context.Background(), &messages.Watch{Jobs: true, Ids: []string{"jnone"}})
+		if err == nil {
+			go func() { _, _ = stream.Recv() }()
+		}
+	}
+	time.Sleep(time.Hour)
+}
+
+// readsNothing asks for all that there is, and takes nothing of it.
+func readsNothing(address string, badge *gate.Badge) {
+	c, done := hostileCalls(address, badge)
+	defer done()
+	for range 64 {
+		_, _ = c.Watch(context.Background(), &messages.Watch{Jobs: true, Present: true, Reasons: true})
+	}
+	time.Sleep(time.Hour)
+}
+
+// isSlow says its first words a byte at a time, without a certificate.
+func isSlow(address string, _ *gate.Badge) {
+	conn, err := net.Dial("tcp", address)
+	if err != nil {
+		return
+	}
+	defer conn.Close()
+	for _, b := range []byte("\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + strings.Repeat("a", 500)) {
+		if _, err := conn.Write([]byte{b}); err != nil {
+			return
+		}
+		time.Sleep(200 * time.Millisecond)
+	}
+}
+
+// sendsMuch submits what is larger than anything may be, and what is just not.
+func sendsMuch(address string, badge *gate.Badge) {
+	c, done := hostileCalls(address, badge)
+	defer done()
+	for _, size := range []int{messages.MaxMessageBytes - 4096, 64 << 20} {
+		spec := gang(1, 1, "true")
+		spec.Command = []string{strings.Repeat("x", size)}
+		_, _ = c.Submit(context.Background(), &messages.Submit{Spec: spec, RequestId: rand.Text()})
+	}
+}
+
+// reconnects proves who it is, or does not, and goes.
+func reconnects(address string, badge *gate.Badge) {
+	conn, err := net.Dial("tcp", address)
+	if err != nil {
+		return
+	}
+	defer conn.Close()
+	_ = conn.SetDeadline(time.Now().Add(5 * time.Second))
+	if _, _, err := badge.Credentials(nil).ClientHandshake(context.Background(), address, conn); err != nil {
+		_, _ = io.ReadAll(io.LimitReader(tls.Client(conn, &tls.Config{InsecureSkipVerify: true}), 1))
+	}
+}
