@@ -35,7 +35,7 @@ export CGO_ENABLED = 0
 SIMULATE = $(GO) run ./cmd/synapse-sim $(if $(SEED),-seed $(SEED)) $(if $(SEEDS),-seeds $(SEEDS)) $(if $(FIRST),-first $(FIRST)) $(if $(ORDER),-order $(ORDER))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build programs dist install run installed test world places race lint proto protocheck verify sim simulate quality scenario fuzz chaos mutants cover bench clean
+.PHONY: help setup build programs dist install run installed test world pictures places race lint proto protocheck verify sim simulate quality scenario fuzz chaos mutants cover bench clean
 
 help: ## list these commands
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -75,6 +75,11 @@ test: installed ## run every test that small packages are enough for, the simula
 world: ## run the tests with big third parties, as PyTorch and a Debian (NAME=x one of them)
 	@tools/ensure.sh torch debootstrap runc crun prometheus chromium
 	@$(GO) -C tools run ./testrun .. $(GO) test -json -count=1 -tags world -timeout 20m $(if $(NAME),-run '$(NAME)') ./test/world
+
+pictures: ## make README's pictures of the page, from a real run (they differ each time, so seldom)
+	@tools/ensure.sh chromium
+	@mkdir -p docs/pictures
+	$(GO) test -tags world -count=1 ./test/world -run '^TestPictures$$' -world.pictures $(CURDIR)/docs/pictures
 
 places: ## run README's two commands in a fresh Debian, with a container engine's rights, as a user, and here (as root; PLACE=user one, SHORT=1 less)
 	@tools/places.sh $(if $(SHORT),--short) $(PLACE)
