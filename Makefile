@@ -32,7 +32,7 @@ MUTANT_SEEDS ?= 400
 # Nothing here needs cgo, and a binary without it is one file that runs everywhere. Only the race detector asks for it.
 export CGO_ENABLED = 0
 
-SIMULATE = $(GO) run ./cmd/synapse-sim $(if $(SEED),-seed $(SEED)) $(if $(SEEDS),-seeds $(SEEDS)) $(if $(FIRST),-first $(FIRST)) $(if $(ORDER),-order $(ORDER))
+SIMULATE = $(GO) run ./cmd/synapse-sim $(if $(SEED),-seed $(SEED)) $(if $(SEEDS),-seeds $(SEEDS)) $(if $(FIRST),-first $(FIRST)) $(if $(ORDER),-order $(ORDER)) $(if $(SHARES),-shares)
 
 .DEFAULT_GOAL := help
 .PHONY: help setup build programs dist install run installed test world pictures places race lint proto protocheck verify sim simulate quality scenario fuzz chaos mutants cover bench clean
@@ -114,7 +114,7 @@ protocheck: ## check that generated files are up to date and that the wire only 
 verify: ## check all that CI checks
 	@.ci/run
 
-sim: ## run the simulator: SEED=7 one seed, SEEDS=200 many, FIRST=1000 beginning there, ORDER=fifo without promises
+sim: ## run the simulator: SEED=7 one seed, SEEDS=200 many, FIRST=1000 beginning there, ORDER=fifo without promises, SHARES=1 with queues, quotas and preemption
 	$(SIMULATE)
 
 simulate: programs ## show what a synthetic week would have met on 8, 12 and 16 machines, and under other policies (a minute)

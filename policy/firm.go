@@ -34,6 +34,11 @@ type Firm struct {
 	Slips int
 	Told  Foretold // first; Made below 0: by an earlier leader
 	Stops []Victim // for it; none: it waits for what ends by itself
+
+	// The rest need only be known of one that is inherited: whose the job is, where it counts, and whether it is not to be
+	// stopped.
+	Owner, Queue string
+	Fixed        bool
 }
 
 // Foretold is what a job was told first: when, when it was expected to start, and by when at the latest it was to.
@@ -88,7 +93,7 @@ func (j *Judgement) Inherit(f *Firm, now int64) bool {
 	if len(f.Where.Slots) == 0 {
 		return false
 	}
-	e := &entry{Waiting: Waiting{Job: f.Job}, gone: true}
+	e := &entry{Waiting: Waiting{Job: f.Job, Owner: f.Owner, Queue: f.Queue, Fixed: f.Fixed}, gone: true}
 	e.slips, e.told = f.Slips, &foretold{lost: true}
 	p := &promise{
 		e: e, pool: f.Pool, keep: topology.KeepID(f.Job), place: f.Where, at: topology.Never, bound: topology.Never,

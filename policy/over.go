@@ -168,20 +168,63 @@ func (o *holding) with(nodes []topology.NodeID) int64 {
 }
 
 // isOver reports whether a job would exceed a limit, and remembers which. Where it is to go is not always known yet.
+// What firm promises were made before counts as if it had started: else one who came later would take the last of a
+// limit, and those that were stopped for the promise were stopped for nobody.
 func (j *Judgement) isOver(b *burst, e *entry, p *topology.Placement) bool {
 	if j.shares == nil {
+		return false
+	}
+	leaf := j.shares.leaf(e.Queue, e.Owner)
+	if !e.Fixed && !leaf.isLimited() {
+		b.over = nil
 		return false
 	}
 	var nodes []topology.NodeID
 	if p != nil {
 		nodes = nodesOf(*p)
 	}
+	own := e.promised
+	if own != nil && (!own.firm || p != nil && len(besides(p.Slots, own.place.Slots)) > 0) {
+		own = nil // elsewhere it comes after all of them
+	}
+	before := j.promisedFirmly(e, own)
+	j.shares.countAll(before, 1)
 	needs := j.shares.needs(b.traits.Pool, totalOf(&e.Gang))
-	leaf := j.shares.leaf(e.Queue, e.Owner)
 	if b.over = j.shares.over(leaf, e.Owner, needs, nodes); b.over == nil && e.Fixed {
 		b.over = j.shares.beyond(leaf, needs)
 	}
+	j.shares.countAll(before, -1)
 	return b.over != nil
+}
+
+// promisedFirmly is what other jobs will have that hold a firm promise and have not been started: of a job that starts
+// on its own promise, those that were given theirs before.
+func (j *Judgement) promisedFirmly(e *entry, own *promise) (all []*hold) {
+	for _, p := range slices.Concat(j.firm, j.parked()) {
+		isLater := own != nil && byOrder(own, p) < 0
+		if p.e.Job == e.Job || isLater || j.shares.jobs[p.e.Job] != nil {
+			continue
+		}
+		x := &hold{
+			queue: p.e.Queue, owner: p.e.Owner, pool: p.pool, nodes: nodesOf(p.place), fixed: p.e.Fixed,
+			leaf: j.shares.leaf(p.e.Queue, p.e.Owner),
+		}
+		for i := range p.place.Slots { // of one that is inherited nothing else may be known yet
+			x.total = x.total.Plus(p.place.Slots[i].Amount)
+		}
+		all = append(all, x)
+	}
+	return all
+}
+
+// isLimited reports whether a queue or one above it has a limit.
+func (h *share) isLimited() bool {
+	for ; h != nil; h = h.parent {
+		if h.eachIsLimited() || slices.ContainsFunc(h.limit, func(n int64) bool { return n >= 0 }) {
+			return true
+		}
+	}
+	return false
 }
 
 // Obey has the planner go by queues; nil: by none. What runs is counted on, and what was used is kept by the names of

@@ -108,7 +108,7 @@ func (q *Queue) endPatience(nowNs int64) {
 
 // wake readies all groups for a look when a refused one might fit now.
 func (q *Queue) wake(view *topology.Fabric) {
-	if view == q.view && view.Gained() == q.gained {
+	if !q.HasGrown(view) {
 		return
 	}
 	for _, g := range q.list {
@@ -117,6 +117,11 @@ func (q *Queue) wake(view *topology.Fabric) {
 			q.awake = append(q.awake, g)
 		}
 	}
+}
+
+// HasGrown reports whether a view has more room than the last pass left, or is another one.
+func (q *Queue) HasGrown(view *topology.Fabric) bool {
+	return view != q.view || view.Gained() != q.gained
 }
 
 // join lists the entered jobs that still wait. One that was patient until now

@@ -130,7 +130,7 @@ type hunting struct {
 	leaf    *share
 	upTo    map[*share]bool         // below these queues, those of the job stay within their quotas with it
 	busy    map[topology.JobID]bool // they are being stopped
-	coming  []*hold                 // of those for whom they are
+	coming  []*hold                 // what those will have to whom room is promised firmly
 	all     []suspect
 	later   int64 // when one more may be stopped
 }
@@ -212,22 +212,15 @@ func (j *Judgement) hunting(b *burst, e *entry) *hunting {
 		for _, s := range p.stops {
 			h.busy[s.Job] = true
 		}
-		if p.b != nil && j.shares.jobs[p.e.Job] == nil { // it has not been started yet
-			h.coming = append(h.coming, &hold{
-				queue: p.e.Queue, owner: p.e.Owner, pool: p.pool, total: totalOf(&p.e.Gang), fixed: p.e.Fixed,
-				leaf: j.shares.leaf(p.e.Queue, p.e.Owner),
-			})
-		}
 	}
+	h.coming = j.promisedFirmly(e, nil)
 	return h
 }
 
-// foresee counts what there will be once all others have started for which somebody is stopped, or counts that no more:
-// else two would be given the same quota, and a queue would lose more than it has above its own.
+// foresee counts what there will be once all others have started to whom that is promised firmly, or counts that no
+// more: else two would be given the same quota, and a queue would lose more than it has above its own.
 func (j *Judgement) foresee(h *hunting, by int64) {
-	for _, x := range h.coming {
-		j.shares.count(x, by)
-	}
+	j.shares.countAll(h.coming, by)
 	for job := range h.busy { //order: they are summed up
 		if x := j.shares.jobs[job]; x != nil {
 			j.shares.count(x, -by)
@@ -427,64 +420,4 @@ func (l *statutes) Enough(p topology.Placement) bool {
 		return false
 	}
 	return l.s.over(l.h.leaf, l.h.e.Owner, l.needs, nodesOf(p)) == nil
-}
-
-// Stopped notes that an attempt was told to stop for a job.
-func (j *Judgement) Stopped(job topology.JobID, t topology.Token) {
-	if p := j.firmOf(job); p != nil {
-		for i := range p.stops {
-			p.stops[i].told = p.stops[i].told || p.stops[i].Token == t
-		}
-	}
-}
-
-// serveStopping starts a job for which others are stopped, if it can. It waits for each of them that was told.
-func (j *Judgement) serveStopping(p *promise) {
-	stopper, is := j.ends.(Stopper)
-	waits, here := false, false
-	for i := range p.stops {
-		s := &p.stops[i]
-		if r, ok := stopper.Running(s.Job, j.now); is && ok && r.Token == s.Token {
-			s.told, here = s.told || r.Ends, true
-			waits = waits || s.told
-		}
-	}
-	switch {
-	case !waits && j.startPromised(p):
-	case !here && j.isOver(p.b, p.e, &p.place):
-		j.giveUp(p)
-	case j.horizon.Lost(p.place):
-		j.replan(p)
-	default:
-		was := p.bound
-		p.at = max(p.at, j.now)
-		p.bound = min(p.bound, j.horizon.When(p.place, topology.ByLimit, j.own(p)...))
-		p.unsaid = p.unsaid || was == topology.Never && p.bound < was
-	}
-}
-
-// replan looks for another place where one of a promise's machines is lost: what is stopping already counts as free,
-// and those that were not told go on.
-func (j *Judgement) replan(p *promise) {
-	going := slices.DeleteFunc(slices.Clone(p.stops), func(s stop) bool { return !s.told })
-	j.view.Unkeep(p.keep)
-	j.view.Unkeep(p.keep.Former())
-	var h *hunting
-	if h = j.hunting(p.b, p.e); h != nil {
-		for _, s := range going {
-			h.busy[s.Job] = true
-		}
-		j.foresee(h, 1)
-		stops, place, ok := j.hunt(h, going)
-		j.foresee(h, -1)
-		if ok && len(stops) > 0 {
-			j.leave(p.e.Job, p.place)
-			p.place, p.stops, p.unsaid, p.made = place, stops, true, j.now
-			p.at, p.bound = j.now+j.longestGrace(h, stops), topology.Never
-			j.view.Keep(p.keep, p.place)
-			j.keepFormer(p.e.Job, p.place, nothing)
-			return
-		}
-	}
-	j.giveUp(p)
 }

@@ -141,7 +141,8 @@ func (j *Judgement) placeOwn(p *promise) (topology.Placement, bool) {
 		&p.e.group.refusal)
 }
 
-// review plans a firm promise again: for an earlier one it is changed, and where its place is lost.
+// review plans a firm promise again: for an earlier one it is changed, and where its place is lost. No limit may be in
+// the way of the other place either.
 func (j *Judgement) review(p *promise) {
 	own := j.own(p)
 	p.at = j.horizon.When(p.place, topology.ByEstimate, own...)
@@ -152,6 +153,7 @@ func (j *Judgement) review(p *promise) {
 	j.view.Unkeep(p.keep)
 	j.view.Unkeep(p.keep.Former())
 	at, bound, place, ok := j.surest(p.e)
+	ok = ok && !j.isOver(p.b, p.e, &place)
 	switch {
 	case ok && (lost || at < p.at && bound <= p.bound):
 		j.leave(p.e.Job, p.place)

@@ -271,6 +271,13 @@ func (s *shares) count(x *hold, by int64) {
 	}
 }
 
+// countAll does so of several.
+func (s *shares) countAll(all []*hold, by int64) {
+	for _, x := range all {
+		s.count(x, by)
+	}
+}
+
 // follow takes over what another tree counts: the same jobs, and what was used by the names of the queues.
 func (s *shares) follow(was *shares, now int64) {
 	s.root.used = was.root.used.rested(now)

@@ -27,7 +27,9 @@ type books struct {
 	given    map[string]*given // firm promises, by job
 	// turnedBack: what the store had was lost, and promises with it.
 	turnedBack bool
-	dropped    map[string]bool // jobs whose record was damaged, and which the operator gave up
+	queues     *messages.QueuesRecord // nil: nobody has described any
+	queuesAt   instant                // since when it has been these
+	dropped    map[string]bool        // jobs whose record was damaged, and which the operator gave up
 }
 
 // jobPage is one job.
@@ -95,6 +97,8 @@ func describeChange(c actors.Change) string {
 		return "drop " + string(c.Drop)
 	case c.Policy != nil:
 		return "what was learned"
+	case c.Queues != nil:
+		return "queues"
 	}
 	text := describe(c.Job)
 	for _, a := range c.Attempts {
@@ -133,6 +137,10 @@ func (b *books) write(s *stored, c actors.Change) {
 			return // once more, as above
 		}
 		s.policy, s.learned = copyOf(c.Policy), slices.Clone(c.Learned)
+	}
+	if c.Queues != nil {
+		b.queues, b.queuesAt = copyOf(c.Queues), b.w.engine.now
+		return
 	}
 	b.w.seen(Event{Kind: Stored, Process: s.proc, Stored: s})
 	b.enter(s)

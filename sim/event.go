@@ -17,7 +17,7 @@ type EventKind uint8
 const (
 	Sent         EventKind = iota // a process put a message on its way
 	Handled                       // a Node has dealt with a message
-	Drafted                       // a Job handed a write about an attempt to the Journal: what is in it is decided
+	Drafted                       // a Job handed a write about an attempt or a promise to the Journal: it is decided
 	Stored                        // a write became durable in the store
 	Refused                       // a write was not: somebody else came first, or it broke a rule
 	Led                           // the store gave a process an epoch
@@ -123,7 +123,8 @@ func newInvariants() []Invariant {
 		newAtRest(), newBounded(), newCauseBeforeStop(), newBehindStops(), newHoldHolds(), newFaultlessStay(),
 		newFenceHolds(), newSuccessStays(),
 		newHonestBelieved(), newOwnUID(), newBeginKept(), newClosingKept(), newLearnedOnce(), newSameAnswer(),
-		newLentIsBack(), newWarnedInTime(), newAfterKept(), newHarmsItself(), newArrayKept(), newWellFirst(),
+		newLentIsBack(), newWarnedInTime(), newNeverOver(), newNotInVain(), newFreedIsKept(),
+		newPreemptionsEnd(), newAfterKept(), newHarmsItself(), newArrayKept(), newOnce(), newWellFirst(),
 		newPromiseKept(), newTwoSlips(), newPromiseMet(),
 		newReservationsEnd(), newHeadRuns(), newCancelledGone(), newOneLeader(), newAllAdmitted(), newAllAgree(),
 		newDrainEmpties(), newIdle(),

@@ -116,6 +116,9 @@ func (g *given) lookAround(w *World) {
 	if g.excuse == "" && page != nil && page.limitSince > g.said {
 		g.excuse = "its own limit is another one"
 	}
+	if g.excuse == "" && w.books.queuesAt > g.said {
+		g.excuse = "the queues are other ones" // and may have a lower limit
+	}
 	for _, k := range g.promise.Kept {
 		if g.excuse != "" {
 			return

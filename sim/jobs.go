@@ -44,7 +44,7 @@ func (w *World) submitDrawn(gang bool) {
 	if !gang {
 		w.sweeps(spec)
 	}
-	o := w.client.submit(spec)
+	o := w.client.submitAs(w.whose(), spec)
 	s, later := w.jobs, w.later
 	switch {
 	case s.chance(0.06):
@@ -212,6 +212,7 @@ func (w *World) baseSpec() *messages.JobSpec {
 		w.limits(spec, &run)
 	}
 	w.warnings(spec, &run)
+	w.chooses(spec)
 	spec.Command = run.command()
 	if len(w.client.jobs)%16 == 9 { // likewise
 		spec.Script = &messages.Script{Name: "train.sh", Digest: strings.Repeat("5c", 32), SizeBytes: 1,

@@ -21,6 +21,7 @@ import (
 // Where the planner looks ahead, as it does unless told otherwise, room that is kept for another is none, and a gang
 // of several machines may wait for a
 // place close together: a minute, or half as long as it has waited. Which job is first is then not told by the queue.
+// Where there are queues their limits may be full.
 type headRuns struct {
 	rule
 	head  string
@@ -69,7 +70,8 @@ func (c *headRuns) Step(w *World, e *Event) {
 		return
 	}
 	head := c.first(w)
-	if head == nil || head.record.Spec.GetEach() == nil || !w.fitsNow(head.record) {
+	if head == nil || head.record.Spec.GetEach() == nil || !w.fitsNow(head.record) || c.barred(w, head) != "" ||
+		w.books.awaitsVictims(head) {
 		c.head = ""
 		return
 	}
@@ -94,8 +96,8 @@ func (c *headRuns) onTried(w *World, o *messages.Order) {
 	}
 	c.token[o.Job], c.tried[o.Job] = t, w.engine.now
 	head, page := c.first(w), w.books.jobs[o.Job]
-	if w.ahead() || head == nil || page == nil || !ahead(head.record, page.record) || !c.trulyWaits(w, head) ||
-		w.engine.now.since(c.wrote[head.record.Id]) < time.Second {
+	if w.ahead() || w.books.queues != nil || head == nil || page == nil || !ahead(head.record, page.record) ||
+		!c.trulyWaits(w, head) || w.engine.now.since(c.wrote[head.record.Id]) < time.Second {
 		return
 	}
 	want, got := head.record.Spec, page.record.Spec
@@ -138,7 +140,7 @@ func (c *headRuns) allWithRoom(w *World) {
 		spec := page.record.Spec
 		room := func(m *machine) (topology.Capacity, bool) { return w.roomInView(p, m, page.record) }
 		if !c.waits(w, page) || !c.trulyWaits(w, page) || spec.Each == nil || spec.GetTopology().GetPreferred() != "" ||
-			!w.fits(spec, room) {
+			!w.fits(spec, room) || c.barred(w, page) != "" {
 			delete(c.room, id)
 			continue
 		}

@@ -66,7 +66,8 @@ func (n *ends) add(a *messages.AttemptRecord) {
 	}
 	switch a.GetEnd().GetCause() {
 	case messages.Cause_CAUSE_SUCCEEDED, messages.Cause_CAUSE_CANCELLED, messages.Cause_CAUSE_TIME_LIMIT,
-		messages.Cause_CAUSE_REQUEUED, messages.Cause_CAUSE_START_BY, messages.Cause_CAUSE_UNWELL:
+		messages.Cause_CAUSE_REQUEUED, messages.Cause_CAUSE_START_BY, messages.Cause_CAUSE_UNWELL,
+		messages.Cause_CAUSE_PREEMPTED:
 	case messages.Cause_CAUSE_MEMBER_FAILED:
 		n.failed++
 	case messages.Cause_CAUSE_PREPARE_FAILED, messages.Cause_CAUSE_PREPARE_TIMEOUT:

@@ -57,6 +57,8 @@ type Options struct {
 	Limits bool
 	// Checks has machines check their own health. It is so wherever they may fall ill.
 	Checks bool
+	// Shares has the cluster go by queues that the seed draws, whose jobs may be stopped for others.
+	Shares bool
 	// Prompt takes chance out of time, for whoever replays what was recorded: what would take a while takes Latency, a
 	// step takes none, clocks are exact, and a pass comes after all else of its instant.
 	Prompt  bool
@@ -152,6 +154,9 @@ func draw(o Options, s *source) (Draw, error) {
 			LongestRun: 8 * time.Second, Pace: 12 * time.Second, BigGang: 3, Enough: 2}
 	default:
 		return d, fmt.Errorf("there is no world %q: default, small, big or arrays", o.World)
+	}
+	if o.Shares {
+		d.shareRoom(o)
 	}
 	if o.Machines > 0 {
 		d.Gangs, d.Small = d.Gangs*o.Machines/d.Machines, d.Small*o.Machines/d.Machines

@@ -122,6 +122,9 @@ func (p *process) draft(message any) {
 		p.drafts[messages.FromToken(write.Change.Job.WrittenBy)] = drafted
 	}
 	if len(write.Change.Attempts) == 0 {
+		if write.Change.Job.Promise != nil {
+			p.w.seen(Event{Kind: Drafted, Process: p, Draft: &write.Change, Since: job.handled})
+		}
 		return
 	}
 	since := now

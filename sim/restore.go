@@ -47,7 +47,8 @@ func (b *backup) loses(w *World) bool { return len(w.books.owner) > len(b.books.
 func (b *books) copy() *books {
 	c := &books{w: b.w, jobs: map[string]*jobPage{}, attempts: maps.Clone(b.attempts), owner: maps.Clone(b.owner),
 		nodes: maps.Clone(b.nodes), ids: slices.Clone(b.ids), requests: maps.Clone(b.requests),
-		dropped: maps.Clone(b.dropped), policy: b.policy, given: maps.Clone(b.given)}
+		dropped: maps.Clone(b.dropped), policy: b.policy, given: maps.Clone(b.given),
+		queues: b.queues, queuesAt: b.queuesAt}
 	for id, page := range b.jobs { //order: each goes to its own place
 		again := *page
 		again.tokens = slices.Clone(page.tokens)

@@ -50,6 +50,7 @@ func Run(o Options) (Result, error) {
 		return Result{}, err
 	}
 	defer func() { w.store.file.close() }()
+	w.share()
 	w.arrive()
 	w.arriveArrays()
 	w.scan()
@@ -97,6 +98,7 @@ func (w *World) heal() {
 	for _, m := range w.machines {
 		m.powerOn()
 	}
+	w.applyQueues(w.sharing.tree) // what somebody lowered would keep jobs from ever starting
 	w.healedAt, w.settling = w.engine.now, settleLeast+w.owed()
 	w.reopen()
 	w.engine.after(time.Minute, w.giveUp)
@@ -145,7 +147,8 @@ func (w *World) giveUp() {
 		waits := page.record.State == messages.JobState_JOB_STATE_QUEUED
 		hangs := w.engine.now.since(page.since) > 3*w.draw.LongestRun+time.Minute ||
 			w.engine.now.since(w.healedAt) > w.settling/2
-		if waits && !w.feasible(page.record.Spec) || !waits && hangs {
+		never := !w.feasible(page.record.Spec) || !w.everAllowed(page.record)
+		if waits && never || !waits && hangs {
 			w.client.cancel(o)
 		}
 	}

@@ -15,11 +15,12 @@ type wholeGang struct {
 	rule
 	named map[topology.Token]map[string]bool // by promises, of which jobs
 	ended map[topology.Token]bool            // by them
+	by    map[topology.Token]uint64          // the epoch of the leader that chose each first
 }
 
 func newWholeGang() *wholeGang {
 	return &wholeGang{rule: rule{"S12 whole-gang", on{Stored, Drafted}},
-		named: map[topology.Token]map[string]bool{}, ended: map[topology.Token]bool{}}
+		named: map[topology.Token]map[string]bool{}, ended: map[topology.Token]bool{}, by: map[topology.Token]uint64{}}
 }
 
 // restored: what the store has lost nobody goes by.
@@ -40,6 +41,7 @@ func (c *wholeGang) Step(w *World, e *Event) {
 		t := messages.FromToken(v.Token)
 		if c.named[t] == nil {
 			c.named[t] = map[string]bool{}
+			c.by[t] = s.epoch
 			w.count("preemptions.chosen", 1)
 		}
 		c.named[t][s.job.Id] = true
@@ -81,7 +83,9 @@ func (c *wholeGang) onCommit(w *World, s *stored, a *messages.AttemptRecord) {
 		if !c.ended[t] || victim == nil {
 			continue // it was let go, or nothing is left of it
 		}
-		w.count("preemptions.started", 1)
+		if w.count("preemptions.started", 1); c.by[t] < s.epoch {
+			w.count("preemptions.taken-over", 1)
+		}
 		for _, p := range victim.Places {
 			m := w.machine(p.Node)
 			if p.Exit != nil || m == nil || s.proc.host == nil || !s.proc.host.heardSince(m, s.decided, 15*time.Second) {

@@ -20,6 +20,7 @@ import (
 
 // World is one simulated cluster.
 type World struct {
+	sharing   sharing
 	opts      Options
 	draw      Draw
 	constants actors.Constants
@@ -109,6 +110,7 @@ func NewWorld(o Options) (*World, error) {
 		net: seed.fork("net"), chance: seed.fork("chance"), crown: seed.fork("crown"), toil: seed.fork("toil"),
 		luck: seed.fork("luck"), jobs: seed.fork("jobs"), kept: seed.fork("kept"), ills: seed.fork("ills"),
 		limiting:  seed.fork("limiting"),
+		sharing:   sharing{source: seed.fork("sharing")},
 		endpoints: map[string]*endpoint{}, counters: map[string]int64{}, edges: map[Taken]int{},
 		running:  map[topology.Token]int{},
 		checking: !o.Unchecked,

@@ -8,11 +8,13 @@ import (
 )
 
 // lensBudget bounds the memory of all lenses together; lensCost is what a lens
-// takes per shelf. Beyond the budget the lens that was unused for longest is dropped.
+// takes per shelf. Beyond the budget the lens that was unused for longest is dropped; so it is beyond lensMost, for
+// each job that has kept room lent to it sees through one of its own, which nobody needs when that is over.
 const (
 	lensBudget = 128 << 20
 	lensCost   = 104
 	lensFewest = 64
+	lensMost   = 4096
 )
 
 type lensCache struct {
@@ -69,7 +71,7 @@ func (f *Fabric) newLens(key lensKey, s *search) *lens {
 		c.spare.become(key, s)
 		return c.spare
 	}
-	for len(c.all) >= max(lensFewest, lensBudget/(lensCost*(len(f.plan.shelves)+1))) {
+	for len(c.all) >= min(max(lensFewest, lensBudget/(lensCost*(len(f.plan.shelves)+1))), lensMost) {
 		c.drop()
 	}
 	l := &lens{}

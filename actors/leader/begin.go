@@ -55,13 +55,18 @@ func (j *Job) beginRefused(m *messages.Update) *messages.Outcome {
 	if !m.SetBegin {
 		return nil
 	}
-	if j.att != nil && j.att.End == nil || j.writing && j.next.committed {
+	if j.hasBegun() {
 		return &messages.Outcome{
 			Code: messages.Code_CODE_CONFLICT, Field: "begin_unix_ms", Text: "the job does not wait: it has begun",
 			Hint: "requeue it with a hold first",
 		}
 	}
 	return tooFarAhead("begin_unix_ms", m.BeginUnixMs, j.p.Clock.WallMs())
+}
+
+// hasBegun reports whether an attempt goes on whose COMMIT is on disk, or on its way there.
+func (j *Job) hasBegun() bool {
+	return j.att != nil && j.att.End == nil || j.writing && j.next.committed
 }
 
 // postpone takes a job out of the queue that is to begin later, and gives up an attempt in the making; of one whose

@@ -90,6 +90,7 @@ func (s *Scheduler) inherit(ctx actor.Context, e *livingJob, rec *messages.JobRe
 	f := policy.Firm{
 		Job: e.id, Pool: p.GetPool(), Order: p.GetOrder(), Slips: int(p.GetSlips()), Left: topology.Never,
 		Stops: fromVictims(p.GetVictims()),
+		Owner: rec.GetOwner().Known(), Queue: rec.Spec.GetQueue(), Fixed: rec.Spec.GetNotPreemptible(),
 	}
 	if ms := p.GetLeftMs(); ms > 0 {
 		f.Left = int64(actors.Millis(ms))

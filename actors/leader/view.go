@@ -73,6 +73,12 @@ func (s *Scheduler) Slips(job topology.JobID) (int, bool) {
 	return p.Slips, ok && p.Firm
 }
 
+// HasGrown reports whether there is more room than in the last pass.
+func (s *Scheduler) HasGrown() bool { return s.queue.HasGrown(s.view.Fabric()) }
+
+// QueuesRevision is that of the queues that the leader goes by; 0: by none.
+func (s *Scheduler) QueuesRevision() uint64 { return s.queues.record.GetRevision() }
+
 // Overdue counts the claims on a machine that can be heard which should have gone with its newest ledger.
 func (s *Scheduler) Overdue(id topology.NodeID) int {
 	if m := s.machines[id]; m != nil && m.up {

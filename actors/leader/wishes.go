@@ -99,8 +99,11 @@ func (j *Job) keep(ctx actor.Context, by *messages.Principal, reason string) {
 		return
 	}
 	j.wish = &holdWish{&messages.Deed{By: by, AtUnixMs: j.p.Clock.WallMs(), Reason: reason}}
+	if j.hasBegun() { // what it has counts in its queue until it ends
+		return
+	}
 	ctx.Send(j.peers.scheduler, withdraws{Job: j.id})
-	if j.states.In(jobReserving, jobDeciding) && !j.next.committed {
+	if j.states.In(jobReserving, jobDeciding) {
 		j.withdraw(ctx)
 	}
 }

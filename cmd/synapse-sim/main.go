@@ -28,6 +28,7 @@ type asked struct {
 	seeds    int
 	first    uint64
 	world    string
+	shares   bool
 	minutes  int
 	machines int
 	faults   string
@@ -74,6 +75,7 @@ func main() {
 		}
 		return nil
 	})
+	flag.BoolVar(&a.shares, "shares", false, "let the cluster go by queues that the seed draws, with preemption")
 	flag.StringVar(&a.lean, "lean", "", "fault sites that seeds draw in three runs of four, by comma")
 	flag.Func("set", "override a constant of the protocol, as in ResendFirst=260ms", func(s string) error {
 		a.set = append(a.set, s)
@@ -132,17 +134,12 @@ func (a *asked) run(out io.Writer) error {
 	if a.guided {
 		fmt.Fprintln(out, "met:", guide.Seen())
 	}
+	err := a.happened(out, results)
 	if failed > 0 {
 		return fmt.Errorf("%d of %d seeds failed", failed, n)
 	}
-	if a.world == "arrays" {
-		if err := swept(out, results); err != nil {
-			return err
-		}
-	} else if n > 1 && a.order != "fifo" {
-		if err := a.promised(out, results); err != nil {
-			return err
-		}
+	if err != nil {
+		return err
 	}
 	if n > 1 && a.faults == "" && a.world != "big" {
 		return told(out, sim.Fired(results), n)
@@ -198,30 +195,60 @@ func told(out io.Writer, fired map[string]int64, seeds int) error {
 	return nil
 }
 
-// promised prints what became of promises and of what was lent, and fails where so many seeds of the default world
-// should
-// have had more of them: bounds that were met, starts on what is kept, such that were given up because they were not
-// ready
-// in time, and promises that a next leader took over.
-func (a *asked) promised(out io.Writer, results []sim.Result) error {
-	least := []struct {
-		name string
-		n    int64
-	}{{"met", 500}, {"lent", 1000}, {"start-by", 100}, {"taken-over", 100}}
+// demand is how often something must have happened in so many seeds as are enough.
+type demand struct {
+	name, counter string
+	least         int64
+}
+
+// promises are what became of promises and of what was lent: bounds that were met, starts on what is kept, such that
+// were given up because they were not ready in time, and promises that a next leader took over.
+var promises = []demand{
+	{"met", "promises.met", 500}, {"lent", "promises.lent", 1000}, {"start-by", "promises.start-by", 100},
+	{"taken-over", "promises.taken-over", 100},
+}
+
+// shared are what became of quotas, and of what was stopped for others: starts on quota that others are assured or
+// nobody is, stops by priority and to take quota back, such that led to a start, and of these those with another leader
+// between the promise and the start; and sets of victims of which each was left out by brute force.
+var shared = []demand{
+	{"borrowed", "shares.borrowed", 1000}, {"by-priority", "preemptions.priority", 300},
+	{"reclaimed", "preemptions.reclaim", 300}, {"started", "preemptions.started", 300},
+	{"taken-over", "preemptions.taken-over", 50}, {"tried-without", "preemptions.tried", 300},
+}
+
+// happened prints what has become of promises, or of quotas where there are some.
+func (a *asked) happened(out io.Writer, results []sim.Result) error {
+	switch {
+	case a.world == "arrays":
+		return swept(out, results)
+	case len(results) < 2:
+		return nil
+	case a.shares:
+		return a.demands(out, "preemptions", shared, results)
+	case a.order != "fifo":
+		return a.demands(out, "promises", promises, results)
+	}
+	return nil
+}
+
+// demands prints what happened in all seeds together, and fails where so many of the default world should have had more
+// of it.
+func (a *asked) demands(out io.Writer, what string, least []demand, results []sim.Result) error {
 	var all, few []string
 	for _, l := range least {
 		var n int64
 		for _, r := range results {
-			n += r.Counters["promises."+l.name]
+			n += r.Counters[l.counter]
 		}
 		all = append(all, fmt.Sprintf("%s=%d", l.name, n))
-		if n < l.n {
-			few = append(few, fmt.Sprintf("%s=%d, and not %d", l.name, n, l.n))
+		if n < l.least {
+			few = append(few, fmt.Sprintf("%s=%d, and not %d", l.name, n, l.least))
 		}
 	}
-	fmt.Fprintln(out, "promises:", strings.Join(all, " "))
+	fmt.Fprintf(out, "%s: %s\n", what, strings.Join(all, " "))
 	if len(results) >= 2*enoughSeeds && len(few) > 0 && a.world == "default" && a.faults == "" {
-		return fmt.Errorf("in %d seeds too few promises: %s", len(results), strings.Join(few, "; "))
+		return fmt.Errorf("in %d seeds too few %s: %s", len(results), what, strings.Join(few, "; "))
 	}
 	return nil
 }
@@ -251,7 +278,7 @@ func (a *asked) one(seed uint64, lean string) outcome {
 	}
 	o := sim.Options{
 		Seed: seed, World: a.world, Minutes: a.minutes, Machines: a.machines, Debug: a.debug, Unchecked: a.bare,
-		Meet: a.guided,
+		Meet: a.guided, Shares: a.shares,
 	}
 	if len(a.set) > 0 {
 		o.Constants = &c // else the seed draws some of them
@@ -328,6 +355,9 @@ func (a *asked) replay(seed uint64, lean string) string {
 	}
 	if a.faults != "" {
 		add("-faults %s", a.faults)
+	}
+	if a.shares {
+		add("-shares")
 	}
 	if a.order != "" {
 		add("-order %s", a.order)

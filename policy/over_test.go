@@ -1,0 +1,24 @@
+package policy
+
+import (
+	"testing"
+
+	"github.com/yi-json/synapse/topology"
+)
+
+// TestPromisedCounts: what is promised firmly counts in limits as if it had started. Else a job that needs none of the
+// promised room takes the last of a limit, and what was kept, or stopped, was so for nobody.
+func TestPromisedCounts(t *testing.T) {
+	s := obeying(t, DefaultSettings(), 4,
+		QueueSpec{Name: "q", Owner: PerOwner{Running: num[int64](2)}}, QueueSpec{Name: "o"})
+	core := topology.Gang{Replicas: 1, Each: topology.Resources{MilliCPU: 100}}
+	s.enter(act{queue: "o", runs: 900, limit: 1000, gang: wholes(4)})
+	small := s.enter(act{at: 1, queue: "q", owner: "ann", runs: 5000, limit: 5100, gang: core})
+	large := s.enter(act{at: 10, queue: "q", owner: "ann", runs: 500, limit: 600, gang: wholes(2)})
+	late := s.enter(act{at: 100, queue: "q", owner: "ann", runs: 4000, limit: 4100, gang: core})
+	s.play(20_000)
+	if large.first == nil {
+		t.Error("it was promised nothing")
+	}
+	began(t, map[*actor]int64{small: 1, large: 900, late: 1400})
+}

@@ -1,0 +1,91 @@
+package policy
+
+// This file owns what becomes of a promise for which others are stopped, until its job starts: it waits for whoever was
+// told, it is planned again where a machine of its place is lost, and it is given up only where a limit stays in its
+// way.
+
+import (
+	"slices"
+
+	"github.com/yi-json/synapse/topology"
+)
+
+// Stopped notes that an attempt was told to stop for a job.
+func (j *Judgement) Stopped(job topology.JobID, t topology.Token) {
+	if p := j.firmOf(job); p != nil {
+		for i := range p.stops {
+			p.stops[i].told = p.stops[i].told || p.stops[i].Token == t
+		}
+	}
+}
+
+// serveStopping starts a job for which others are stopped, if it can. It waits for each of them that was told.
+func (j *Judgement) serveStopping(p *promise) {
+	stopper, is := j.ends.(Stopper)
+	waits, here := false, false
+	for i := range p.stops {
+		s := &p.stops[i]
+		if r, ok := stopper.Running(s.Job, j.now); is && ok && r.Token == s.Token {
+			s.told, here = s.told || r.Ends, true
+			waits = waits || s.told
+		}
+	}
+	switch {
+	case !waits && j.startPromised(p):
+	case !here && j.staysOver(p):
+		j.giveUp(p)
+	case j.horizon.Lost(p.place):
+		j.replan(p)
+	default:
+		was := p.bound
+		p.at = max(p.at, j.now)
+		p.bound = min(p.bound, j.horizon.When(p.place, topology.ByLimit, j.own(p)...))
+		p.unsaid = p.unsaid || was == topology.Never && p.bound < was
+	}
+}
+
+// staysOver reports whether a limit is in the way of a promise though all have gone who are stopped, for it or for
+// others: it was made with that in mind.
+func (j *Judgement) staysOver(p *promise) bool {
+	if j.shares == nil {
+		return false
+	}
+	var leave []*hold
+	for _, o := range slices.Concat(j.firm, j.parked()) {
+		for i := range o.stops {
+			if x := j.shares.jobs[o.stops[i].Job]; x != nil && !slices.Contains(leave, x) {
+				leave = append(leave, x)
+			}
+		}
+	}
+	j.shares.countAll(leave, -1)
+	over := j.isOver(p.b, p.e, &p.place)
+	j.shares.countAll(leave, 1)
+	return over
+}
+
+// replan looks for another place where one of a promise's machines is lost: what is stopping already counts as free,
+// and those that were not told go on.
+func (j *Judgement) replan(p *promise) {
+	going := slices.DeleteFunc(slices.Clone(p.stops), func(s stop) bool { return !s.told })
+	j.view.Unkeep(p.keep)
+	j.view.Unkeep(p.keep.Former())
+	var h *hunting
+	if h = j.hunting(p.b, p.e); h != nil {
+		for _, s := range going {
+			h.busy[s.Job] = true
+		}
+		j.foresee(h, 1)
+		stops, place, ok := j.hunt(h, going)
+		j.foresee(h, -1)
+		if ok && len(stops) > 0 {
+			j.leave(p.e.Job, p.place)
+			p.place, p.stops, p.unsaid, p.made = place, stops, true, j.now
+			p.at, p.bound = j.now+j.longestGrace(h, stops), topology.Never
+			j.view.Keep(p.keep, p.place)
+			j.keepFormer(p.e.Job, p.place, nothing)
+			return
+		}
+	}
+	j.giveUp(p)
+}

@@ -1,0 +1,25 @@
+package sim
+
+// preemptionsEnd is L10: once arrivals stop, preemptions end; and no job is stopped more than three times for others of
+// higher priority.
+type preemptionsEnd struct{ rule }
+
+func newPreemptionsEnd() *preemptionsEnd {
+	return &preemptionsEnd{rule{"L10 preemptions-end", on{Stored}}}
+}
+
+func (c *preemptionsEnd) Step(w *World, e *Event) {
+	if r := e.Stored.job; r != nil && r.Outranked > 3 {
+		c.violate(w, "%s was stopped %d times for others of higher priority", r.Id, r.Outranked)
+	}
+}
+
+// Quiet finds nobody who still waits for others to be stopped.
+func (c *preemptionsEnd) Quiet(w *World) {
+	for _, id := range w.books.ids {
+		if r := w.books.jobs[id].record; len(r.Promise.GetVictims()) > 0 {
+			c.violate(w, "%s still waits for those that are stopped for it", id)
+			return
+		}
+	}
+}

@@ -1,0 +1,80 @@
+package sim
+
+import (
+	"slices"
+
+	"github.com/yi-json/synapse/messages"
+)
+
+// once is L11: each element of an array, and each job that is to run after others, runs exactly as often as it should:
+// until it has succeeded, and again only after an end that allows that; not at all where what it waits for can never be
+// as it was to be; and once all is at rest none of them is left that should have run and never did.
+type once struct {
+	rule
+	runs map[string]*runsOfJob
+}
+
+// runsOfJob are the attempts of one such job.
+type runsOfJob struct {
+	commits, failed int32
+	last            messages.Cause // of the attempt that ended last
+}
+
+func newOnce() *once { return &once{rule{"L11 once", on{Stored}}, map[string]*runsOfJob{}} }
+
+// restored begins again: what the store has lost may run once more.
+func (c *once) restored(*World) { clear(c.runs) }
+
+func (c *once) Step(w *World, e *Event) {
+	s := e.Stored
+	if s.job == nil || s.job.Spec.GetElement() == nil &&
+		(len(s.job.Spec.GetAfter()) == 0 || s.job.Spec.GetArray() != nil) {
+		return // of an array its elements run
+	}
+	r := c.runs[s.job.Id]
+	if r == nil {
+		r = &runsOfJob{}
+		c.runs[s.job.Id] = r
+	}
+	for i, a := range s.attempts {
+		if s.attemptsWere[i] == nil {
+			if r.commits++; r.isLast(s.job) && !w.books.turnedBack {
+				c.violate(w, "%s is committed again, and its last attempt ended by %v, after %d failures", s.job.Id, r.last,
+					r.failed)
+			}
+		}
+		if a.End == nil || s.attemptsWere[i].GetEnd() != nil {
+			continue
+		}
+		if r.last = a.End.Cause; r.last == messages.Cause_CAUSE_MEMBER_FAILED {
+			r.failed++
+		}
+	}
+}
+
+// isLast reports whether no attempt may follow the one that ended last.
+func (r *runsOfJob) isLast(job *messages.JobRecord) bool {
+	final := []messages.Cause{
+		messages.Cause_CAUSE_SUCCEEDED, messages.Cause_CAUSE_CANCELLED, messages.Cause_CAUSE_TIME_LIMIT,
+	}
+	return slices.Contains(final, r.last) || r.failed > job.Spec.GetRestart().GetLimit()
+}
+
+// Quiet looks for those that ran too seldom, or should not have.
+func (c *once) Quiet(w *World) {
+	for _, id := range sortedKeys(c.runs) {
+		r, job := c.runs[id], w.books.jobs[id].record
+		if w.books.dropped[id] || w.books.turnedBack {
+			continue
+		}
+		if w.count("once.jobs", 1); job.Spec.GetElement() != nil {
+			w.count("once.elements", 1)
+		}
+		switch never := job.State == messages.JobState_JOB_STATE_CANCELLED && job.Cancel == nil; {
+		case never && r.commits > 0:
+			c.violate(w, "%s has run %d times, and what it was to run after ended otherwise", id, r.commits)
+		case job.State != messages.JobState_JOB_STATE_CANCELLED && r.commits == 0:
+			c.violate(w, "%s is %v and never ran", id, job.State)
+		}
+	}
+}

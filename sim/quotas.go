@@ -1,0 +1,162 @@
+package sim
+
+import (
+	"slices"
+
+	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/topology"
+)
+
+// This file owns what queues and owners have, as the checkers add it up from the attempts that the store has, by the
+// queues that it has. No planner is asked.
+
+// queueOf is a queue as the store describes it; nil: it does not.
+func (w *World) queueOf(name string) *messages.QueueSpec {
+	for _, q := range w.books.queues.GetQueues().GetQueues() {
+		if q.Name == name {
+			return q
+		}
+	}
+	return nil
+}
+
+// above are a queue and those above it, itself first.
+func (w *World) above(name string) (all []*messages.QueueSpec) {
+	for q := w.queueOf(name); q != nil; q = w.queueOf(q.Parent) {
+		all = append(all, q)
+	}
+	return all
+}
+
+// isIn reports whether a job counts in a queue.
+func (w *World) isIn(job *messages.JobRecord, queue string) bool {
+	return slices.ContainsFunc(w.above(job.Spec.GetQueue()), func(q *messages.QueueSpec) bool { return q.Name == queue })
+}
+
+// had is what some attempts have in a queue.
+type had struct {
+	gpus, running int64
+	on            map[string]bool // machines
+}
+
+func (h *had) add(a *messages.AttemptRecord) {
+	h.gpus += gpusOf(a)
+	h.running++
+	for _, p := range a.Places {
+		h.on[p.Node] = true
+	}
+}
+
+func gpusOf(a *messages.AttemptRecord) (n int64) {
+	for _, p := range a.Places {
+		n += p.Grant.GetAmount().GetMilliGpu()
+	}
+	return n
+}
+
+// had adds up the attempts that go on in a queue, of these jobs, as the store has them.
+func (w *World) had(queue string, these func(*messages.JobRecord) bool) had {
+	h := had{on: map[string]bool{}}
+	for _, id := range w.books.ids {
+		page := w.books.jobs[id]
+		a := w.books.latest(page)
+		if a == nil || a.End != nil || page.record.State.Terminal() || !w.isIn(page.record, queue) || !these(page.record) {
+			continue
+		}
+		h.add(a)
+	}
+	return h
+}
+
+func anyJob(*messages.JobRecord) bool { return true }
+
+// gpusIn is what an amount of a description says of GPUs; below 0: nothing.
+func gpusIn(list []*messages.Amount) int64 {
+	for _, a := range list {
+		if a.Name == "gpu" {
+			return a.Amount
+		}
+	}
+	return -1
+}
+
+// barred is a limit, or what is assured to jobs that are not to be stopped, that may be in the way of a job; empty:
+// none is. What is about to be committed, and what has been told to stop, may count.
+func (c *headRuns) barred(w *World, page *jobPage) string {
+	if w.books.queues == nil {
+		return ""
+	}
+	job := page.record
+	assured, need := false, gpusAsked(job.Spec)
+	for _, q := range w.above(job.Spec.Queue) {
+		all := c.mayHave(w, q.Name, anyJob)
+		own := c.mayHave(w, q.Name, func(o *messages.JobRecord) bool { return o.Owner.Known() == job.Owner.Known() })
+		fixed := c.mayHave(w, q.Name, func(o *messages.JobRecord) bool { return o.Spec.GetNotPreemptible() })
+		assured = assured || len(q.Quota) > 0
+		switch limit, each, quota := gpusIn(q.Limit), gpusIn(q.OwnerAmounts), gpusIn(q.Quota); {
+		case limit >= 0 && need > 0 && all.gpus+need > limit, each >= 0 && need > 0 && own.gpus+need > each:
+			return "the limit of " + q.Name
+		case q.OwnerRunning != nil && own.running >= *q.OwnerRunning:
+			return "the running jobs of an owner in " + q.Name
+		case q.OwnerMachines != nil: // which machines it would go to is not known here
+			return "the machines of an owner in " + q.Name
+		case job.Spec.NotPreemptible && quota >= 0 && need > 0 && fixed.gpus+need > quota:
+			return "what is assured to " + q.Name
+		}
+	}
+	if job.Spec.NotPreemptible && !assured {
+		return "nothing is assured to its queue"
+	}
+	return ""
+}
+
+// mayHave is what a queue has with all that may count.
+func (c *headRuns) mayHave(w *World, queue string, these func(*messages.JobRecord) bool) had {
+	h := w.had(queue, these)
+	for _, id := range w.books.ids {
+		page := w.books.jobs[id]
+		r := page.record
+		if r.State.Terminal() || !w.isIn(r, queue) || !these(r) {
+			continue
+		}
+		a := w.books.latest(page)
+		at, tried := c.tried[id]
+		comes := r.Promise != nil || tried && w.engine.now.since(at) < 20e9 // what is promised counts as if it had started
+		if a != nil && a.End != nil && a.Owes() {
+			h.add(a)
+		} else if (a == nil || a.End != nil) && comes {
+			h.gpus += gpusAsked(r.Spec)
+			h.running++
+		}
+	}
+	return h
+}
+
+// gpusAsked is what all of a gang asks for.
+func gpusAsked(spec *messages.JobSpec) int64 {
+	if spec.GetEach() == nil {
+		return spec.GetGang().GetTotal().GetMilliGpu()
+	}
+	return spec.Each.MilliGpu * int64(spec.GetGang().GetReplicasMin())
+}
+
+// smallest is what the smallest machines of a drawn world have, in thousandths of GPUs.
+const smallest = 4 * topology.WholeGPU
+
+// everAllowed reports whether a job could start in an idle cluster, by the queues that there are.
+func (w *World) everAllowed(job *messages.JobRecord) bool {
+	if w.books.queues == nil {
+		return true
+	}
+	assured, need := !job.Spec.NotPreemptible, gpusAsked(job.Spec)
+	for _, q := range w.above(job.Spec.Queue) {
+		limit, each, quota := gpusIn(q.Limit), gpusIn(q.OwnerAmounts), gpusIn(q.Quota)
+		machines := max(int64(job.Spec.GetGang().GetReplicasMin()), need/smallest) // at the most
+		if limit >= 0 && need > limit || each >= 0 && need > each || q.OwnerMachines != nil && machines > *q.OwnerMachines ||
+			job.Spec.NotPreemptible && quota >= 0 && need > quota {
+			return false
+		}
+		assured = assured || len(q.Quota) > 0
+	}
+	return assured
+}

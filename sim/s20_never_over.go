@@ -1,0 +1,79 @@
+package sim
+
+import "github.com/yi-json/synapse/messages"
+
+// neverOver is S20: in no set of COMMITs is a queue's or an owner's limit exceeded, nor its quota by what must stay
+// within it. A limit that was lowered keeps only what comes later.
+type neverOver struct {
+	rule
+	revision uint64  // of the queues that its leader goes by
+	since    instant // it goes by them
+	epoch    uint64
+}
+
+// fresh is for how long after its leader learned of other queues what was planned before may still be committed.
+const fresh = 15e9
+
+func newNeverOver() *neverOver { return &neverOver{rule: rule{"S20 never-over", on{Stored, Scanned}}} }
+
+func (c *neverOver) Step(w *World, e *Event) {
+	if w.books.queues == nil || w.books.turnedBack {
+		return
+	}
+	if p := w.leader(); p != nil && p.leader != nil && (p.leader.QueuesRevision() != c.revision || p.epoch != c.epoch) {
+		c.revision, c.since, c.epoch = p.leader.QueuesRevision(), w.engine.now, p.epoch
+	}
+	if e.Kind != Stored || e.Stored.job == nil || w.books.queues == nil {
+		return
+	}
+	for _, a := range e.Stored.committed() {
+		c.count(w, e.Stored.job, a)
+		if c.revision == w.books.queues.Revision && e.Stored.decided.since(c.since) > fresh {
+			c.onCommit(w, e.Stored.job, a)
+		}
+	}
+}
+
+// onCommit adds a new attempt to what its queue, each above it and its owner in them have.
+func (c *neverOver) onCommit(w *World, job *messages.JobRecord, a *messages.AttemptRecord) {
+	for _, q := range w.above(job.Spec.Queue) {
+		all := w.had(q.Name, anyJob)
+		all.add(a)
+		own := w.had(q.Name, func(o *messages.JobRecord) bool { return o.Owner.Known() == job.Owner.Known() })
+		own.add(a)
+		over := func(what string, has, most int64) {
+			if most >= 0 && has > most {
+				c.violate(w, "with %s, %s has %d %s, and may have %d", job.Id, q.Name, has, what, most)
+			}
+		}
+		if gpusOf(a) > 0 {
+			over("thousandths of GPUs", all.gpus, gpusIn(q.Limit))
+			over("thousandths of GPUs of one owner", own.gpus, gpusIn(q.OwnerAmounts))
+		}
+		if q.OwnerRunning != nil {
+			over("running jobs of one owner", own.running, *q.OwnerRunning)
+		}
+		if q.OwnerMachines != nil {
+			over("machines with jobs of one owner", int64(len(own.on)), *q.OwnerMachines)
+		}
+		if job.Spec.NotPreemptible && gpusOf(a) > 0 {
+			fixed := w.had(q.Name, func(o *messages.JobRecord) bool { return o.Spec.GetNotPreemptible() })
+			fixed.add(a)
+			over("thousandths of GPUs in jobs that are not to be stopped", fixed.gpus, gpusIn(q.Quota))
+		}
+	}
+}
+
+// count counts what starts on quota that others are assured, or nobody is.
+func (c *neverOver) count(w *World, job *messages.JobRecord, a *messages.AttemptRecord) {
+	assured, over := false, false
+	for _, q := range w.above(job.Spec.Queue) {
+		all := w.had(q.Name, anyJob)
+		quota := gpusIn(q.Quota)
+		assured = assured || quota >= 0
+		over = over || quota >= 0 && all.gpus+gpusOf(a) > quota
+	}
+	if gpusOf(a) > 0 && (over || !assured) {
+		w.count("shares.borrowed", 1)
+	}
+}

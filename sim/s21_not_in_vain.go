@@ -1,0 +1,185 @@
+package sim
+
+import (
+	"slices"
+	"time"
+
+	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/topology"
+)
+
+// notInVain is S21: no victim in vain. Without any one of them the gang would not fit, by brute force at the moment of
+// choice; each is of strictly lower priority in the same queue, or its queue and the others up to where the two meet
+// have more than their quotas, though the other victims had gone, for one that stays within its own; it has run for
+// minRun; and it was stopped for one of higher priority at most twice before.
+type notInVain struct {
+	rule
+	began map[topology.Token]instant // when an attempt's first process came to be
+	tried map[string]instant         // when each job's latest attempt was asked for
+}
+
+func newNotInVain() *notInVain {
+	return &notInVain{
+		rule:  rule{"S21 not-in-vain", on{Drafted, TaskSpawned, Sent}},
+		began: map[topology.Token]instant{}, tried: map[string]instant{},
+	}
+}
+
+func (c *notInVain) Step(w *World, e *Event) {
+	switch e.Kind {
+	case TaskSpawned:
+		if t := e.Task.key.Token; c.began[t] == 0 {
+			c.began[t] = w.engine.now
+		}
+		return
+	case Sent:
+		if m, is := e.Message.(*messages.Reserve); is {
+			c.tried[m.Order.Job] = w.engine.now
+		}
+		return
+	}
+	job := e.Draft.Job
+	was := w.books.jobs[job.GetId()]
+	if len(job.GetPromise().GetVictims()) == 0 || was == nil || w.books.queues == nil || w.books.turnedBack {
+		return
+	}
+	before := was.record.Promise.GetVictims()
+	for _, v := range job.Promise.Victims {
+		same := func(o *messages.Victim) bool { return messages.FromToken(o.Token) == messages.FromToken(v.Token) }
+		if !slices.ContainsFunc(before, same) {
+			c.onChosen(w, job, v)
+		}
+	}
+	if len(before) == 0 && w.engine.now.since(e.Since) < 20*time.Millisecond {
+		c.tryWithout(w, e.Process, job)
+	}
+}
+
+// onChosen looks by which right one was chosen.
+func (c *notInVain) onChosen(w *World, job *messages.JobRecord, v *messages.Victim) {
+	page, t := w.books.jobs[v.Job], messages.FromToken(v.Token)
+	if page == nil {
+		return
+	}
+	victim := page.record
+	changed := victim.Changed != nil || job.Changed != nil // the leader may have had another priority in mind
+	switch {
+	case v.Rule == messages.PreemptionRule_PREEMPTION_RULE_RECLAIM:
+		c.onReclaimed(w, job, victim)
+	case victim.Spec.Queue != job.Spec.Queue:
+		c.violate(w, "%s of %s gives way by priority to %s of %s", v.Job, victim.Spec.Queue, job.Id, job.Spec.Queue)
+	case victim.Spec.Priority >= job.Spec.Priority && !changed:
+		c.violate(w, "%s of priority %d gives way to %s of priority %d", v.Job, victim.Spec.Priority, job.Id,
+			job.Spec.Priority)
+	case victim.Outranked >= 3:
+		c.violate(w, "%s was stopped %d times by priority, and is again", v.Job, victim.Outranked)
+	}
+	if victim.Spec.NotPreemptible {
+		c.violate(w, "%s is not to be stopped, and is chosen for %s", v.Job, job.Id)
+	}
+	least := time.Duration(0)
+	for _, q := range w.above(victim.Spec.Queue) {
+		if q.MinRunMs != nil {
+			least = time.Duration(*q.MinRunMs) * time.Millisecond
+			break
+		}
+	}
+	began, ran := c.began[t], w.engine.now.since(c.began[t])
+	if least > 0 && (began == 0 || ran < least-least/50-100*time.Millisecond) {
+		c.violate(w, "%s is chosen for %s after %s, and its queue gives it %s", v.Job, job.Id, ran, least)
+	}
+}
+
+// onReclaimed holds the queues of both, up to where they meet, against what they are assured. What is about to be
+// committed counts for the victim's, and not for the other's; who is being stopped counts for neither.
+func (c *notInVain) onReclaimed(w *World, job, victim *messages.JobRecord) {
+	if victim.Spec.Queue == job.Spec.Queue {
+		c.violate(w, "%s is reclaimed for %s of the same queue", victim.Id, job.Id)
+		return
+	}
+	if w.engine.now.since(w.books.queuesAt) < fresh {
+		return
+	}
+	goes := map[string]bool{} // with what is stopped for others, and for this one
+	for _, id := range sortedKeys(w.books.given) {
+		for _, v := range w.books.given[id].promise.Victims {
+			goes[v.Job] = true
+		}
+	}
+	for _, v := range job.Promise.Victims {
+		goes[v.Job] = true
+	}
+	for _, q := range w.above(victim.Spec.Queue) {
+		quota := gpusIn(q.Quota)
+		if quota < 0 || w.isIn(job, q.Name) {
+			continue
+		}
+		if has := c.atMost(w, q.Name, func(o *messages.JobRecord) bool {
+			return o.Id == victim.Id || !goes[o.Id]
+		}); has <= quota {
+			c.violate(w, "%s is reclaimed for %s, and %s has %d of %d without the others", victim.Id, job.Id, q.Name, has, quota)
+		}
+	}
+	for _, q := range w.above(job.Spec.Queue) {
+		quota, has := gpusIn(q.Quota), w.had(q.Name, func(o *messages.JobRecord) bool { return !goes[o.Id] }).gpus
+		if quota >= 0 && !w.isIn(victim, q.Name) && has+gpusAsked(job.Spec) > quota {
+			c.violate(w, "%s is reclaimed for %s, with which %s has %d of %d", victim.Id, job.Id, q.Name,
+				has+gpusAsked(job.Spec), quota)
+		}
+	}
+}
+
+// atMost is what these have in a queue with all that may have been given room.
+func (c *notInVain) atMost(w *World, queue string, these func(*messages.JobRecord) bool) int64 {
+	sum := w.had(queue, these).gpus
+	for _, id := range w.books.ids {
+		r := w.books.jobs[id].record
+		a := w.books.latest(w.books.jobs[id])
+		if at, tried := c.tried[id]; r.State.Terminal() || a != nil && a.End == nil || !w.isIn(r, queue) || !these(r) {
+			continue
+		} else if a.Owes() || r.Promise != nil || tried && w.engine.now.since(at) < 20*time.Second {
+			sum += gpusAsked(r.Spec)
+		}
+	}
+	return sum
+}
+
+// tryWithout leaves out one after the other, on what the leader believes to be free. Where room has grown since it
+// chose, or a limit is in the way, nothing can be said. A gang may have been placed as close together as can be: so it
+// is here.
+func (c *notInVain) tryWithout(w *World, p *process, job *messages.JobRecord) {
+	limited := slices.ContainsFunc(w.above(job.Spec.Queue), func(q *messages.QueueSpec) bool {
+		return len(q.Limit) > 0 || len(q.OwnerAmounts) > 0 || q.OwnerRunning != nil || q.OwnerMachines != nil
+	})
+	if p == nil || p.leader == nil || p != w.leader() || p.leader.HasGrown() || limited || job.Spec.NotPreemptible ||
+		len(job.PrepareFailedOn) > 0 {
+		return
+	}
+	spec := copyOf(job.Spec)
+	if w.ahead() && gpusAsked(spec) > smallest {
+		spec.Topology = &messages.TopologySpec{Required: w.draw.Levels[len(w.draw.Levels)-1]}
+	}
+	fits := func(without *messages.Victim) bool {
+		return w.fits(spec, func(m *machine) (topology.Capacity, bool) {
+			room, closed, _ := p.leader.View(m.id)
+			room = room.Less(p.leader.KeptForOthers(m.id, topology.JobID(job.Id)))
+			for _, v := range job.Promise.Victims {
+				if a := w.books.attempts[messages.FromToken(v.Token)]; v != without && a != nil {
+					for _, place := range a.Places {
+						if place.Node == string(m.id) {
+							room = room.More(messages.FromResources(place.Grant.Amount))
+						}
+					}
+				}
+			}
+			return room.Floored(), closed == "" && w.open(m)
+		})
+	}
+	w.count("preemptions.tried", 1)
+	for _, v := range job.Promise.Victims {
+		if fits(v) {
+			c.violate(w, "%s is stopped in vain: %s fits without that", v.Job, job.Id)
+			return
+		}
+	}
+}
