@@ -111,10 +111,12 @@ func (g *Gate) GuardStream(
 	if info.FullMethod == rights.LinkCall { // its frames are the link's, which has a table of its own
 		return handle(server, stream)
 	}
+	defer func() { // also of one that panics, which costs its call alone
+		if c.wide {
+			g.purses.narrows(c.peer.Identity.String())
+		}
+	}()
 	err = handle(server, &guarded{stream, c})
-	if c.wide {
-		g.purses.narrows(c.peer.Identity.String())
-	}
 	c.ended(nil, err)
 	return err
 }
