@@ -163,7 +163,7 @@ var masks = []struct {
 	{regexp.MustCompile(`(Ran: +)\d+s`), "${1}N"},
 	{regexp.MustCompile(`declared-\d+`), "declared-N"}, // the last job's may still be on its way back
 	{regexp.MustCompile(`127\.0\.0\.1:\d+`), "HOST:PORT"},
-	{regexp.MustCompile(`("?(?:heardMsAgo|ranSeconds|heldSeconds|waitedSeconds|gpuSeconds|seq|submittedUnixMs)"?: )[\d.]+`), "${1}N"},
+	{regexp.MustCompile(`("?(?:heardMsAgo|ranSeconds|heldSeconds|waitedSeconds|gpuSeconds|seq|revision|submittedUnixMs)"?: )[\d.]+`), "${1}N"},
 	{regexp.MustCompile(`((?:^\| |^! )?(?:synapse-[a-z]+|carapace|synctl)) \S+ \(go[^)]*\)`), "${1} VERSION"},
 	{regexp.MustCompile(`scheduler \S+ at HOST:PORT, cluster \S+, epoch \d+`), "scheduler VERSION at HOST:PORT, cluster ID, epoch N"},
 	{regexp.MustCompile(`("?(?:clusterId|version|go|agentVersion|requestId)"?: )\S+`), "${1}X"},
