@@ -18,7 +18,7 @@ type given struct {
 	job     string
 	promise *messages.Promise
 	said    instant // when its job handed it to the Journal
-	bound   instant // the earliest that was said of this place; 0: none could be
+	bound   instant // the earliest that was said since its machines were lost last; 0: none could be
 	excuse  string  // why it may be broken
 }
 
@@ -38,9 +38,9 @@ func (b *books) promised(s *stored) {
 	}
 	if was != nil && sameKept(was.promise, p) {
 		g.excuse = was.excuse
-		if was.bound > 0 {
-			g.bound = min(g.bound, was.bound)
-		}
+	}
+	if was != nil && was.bound > 0 && was.excuse == g.excuse { // else its machines were lost, and it begins anew
+		g.bound = min(g.bound, was.bound)
 	}
 	b.given[s.job.Id] = g
 }

@@ -165,10 +165,10 @@ func (w *World) runs(o *Order) bool {
 	return false
 }
 
-// baseSpec is what all jobs have in common.
-func (w *World) baseSpec() *messages.JobSpec {
+// baseSpec is what all jobs have in common that run for so long at the most.
+func (w *World) baseSpec(longest time.Duration) *messages.JobSpec {
 	s := w.jobs
-	run := script{run: s.skewed(time.Second, w.draw.LongestRun), rank: -1}
+	run := script{run: s.skewed(time.Second, longest), rank: -1}
 	spec := &messages.JobSpec{
 		Name: fmt.Sprintf("job-%d", len(w.client.jobs)+1), Queue: "default", Priority: int32(s.below(3)), Image: "host",
 		Gang: &messages.GangSpec{ReplicasMin: 1, ReplicasMax: 1},
@@ -224,7 +224,7 @@ func (w *World) baseSpec() *messages.JobSpec {
 
 // gangSpec is a job over several machines.
 func (w *World) gangSpec() *messages.JobSpec {
-	s, spec := w.jobs, w.baseSpec()
+	s, spec := w.jobs, w.baseSpec(w.draw.LongestRun)
 	machines := 2
 	for machines < w.draw.BigGang && s.chance(0.6) {
 		machines++
@@ -253,6 +253,7 @@ func (w *World) gangSpec() *messages.JobSpec {
 		spec.Topology = &messages.TopologySpec{Preferred: "rack", PatienceMs: int64(s.below(20_000))}
 	}
 	w.careless(spec.Each)
+	w.greedy(spec.Each)
 	return spec
 }
 
@@ -265,7 +266,7 @@ func (w *World) careless(each *messages.Resources) {
 
 // smallSpec is a job of one task: a few GPUs, a part of one, or none.
 func (w *World) smallSpec() *messages.JobSpec {
-	s, spec := w.jobs, w.baseSpec()
+	s, spec := w.jobs, w.baseSpec(w.draw.ShortRun)
 	each := &messages.Resources{MilliCpu: int64(500 + s.below(8000)), MemoryBytes: int64(1+s.below(32)) << 30}
 	switch s.below(4) {
 	case 0:
@@ -274,6 +275,7 @@ func (w *World) smallSpec() *messages.JobSpec {
 		each.MilliGpu = topology.WholeGPU * int64(1+s.below(4))
 	}
 	w.careless(each)
+	w.whole(each)
 	spec.Each = each
 	return spec
 }

@@ -105,6 +105,7 @@ type Draw struct {
 	Small      int
 	Arrays     int // beside those that small jobs are
 	LongestRun time.Duration
+	ShortRun   time.Duration // the longest of small jobs
 	Pace       time.Duration // the usual time between two faults of one site
 	DriftPPM   int
 	Faults     []string
@@ -121,6 +122,7 @@ type Draw struct {
 	Kept       time.Duration // the most that what is left of a task lies on its machine
 	Settings   policy.Settings
 	Limits     bool // jobs say how long they take
+	Crowded    bool // and they want more than there is
 	Checks     bool // machines check their own health
 }
 
@@ -128,11 +130,11 @@ type Draw struct {
 func (d Draw) String() string {
 	return fmt.Sprintf("machines=%d per-rack=%d levels=%s schedulers=%d alone=%t file=%t load=%s gangs=%d small=%d "+
 		"longest=%s pace=%s drift=%dppm drop=%.2f double=%.2f late=%.2f late-most=%s busy=%s roster-part=%d queue=%d "+
-		"uids=%d kept=%s order=%s limits=%t arrays=%d faults=%s",
+		"uids=%d kept=%s order=%s guard=%d limits=%t arrays=%d faults=%s",
 		d.Machines, d.PerRack, strings.Join(d.Levels, "/"), d.Schedulers, d.Alone, d.File, d.Load, d.Gangs,
 		d.Small, d.LongestRun,
 		d.Pace, d.DriftPPM, d.Drop, d.Double, d.Late, d.LateMost, d.Busy, d.RosterPart, d.Queue, d.UIDs.Len(), d.Kept,
-		d.Settings.Order, d.Limits, d.Arrays,
+		d.Settings.Order, d.Settings.GuardPercent, d.Limits, d.Arrays,
 		strings.Join(d.Faults, ","))
 }
 
@@ -188,11 +190,16 @@ func draw(o Options, s *source) (Draw, error) {
 // have limits.
 const fifoSeeds = 8
 
-// longerRuns is how many times as long as elsewhere the longest jobs of a large room run where jobs say how long they
-// take.
-const longerRuns = 2
+// longerRuns is how many times as long as elsewhere the longest gangs of the default world run where jobs say how long
+// they take: so long that the room is full for most of the hour.
+const longerRuns = 3
 
-// drawSettings chooses what the owner of the cluster has set: nothing, or the order fifo.
+// guards are the parts of a pool, in percent, that go to the oldest job: what it is where nothing is set, and more.
+// Credit is what firm promises are made from, and jobs of which nothing has been learned cost an hour of it each:
+// without more of it few seeds would have many.
+var guards = []int64{5, 20, 50}
+
+// drawSettings chooses what the owner of the cluster has set: nothing, a larger guard, or the order fifo.
 func (d *Draw) drawSettings(o Options) {
 	switch {
 	case o.Settings != nil:
@@ -202,8 +209,13 @@ func (d *Draw) drawSettings(o Options) {
 	default:
 		d.Settings, d.Limits = policy.DefaultSettings(), o.Limits || !o.Plain
 	}
-	if d.Limits && o.World != "small" && d.Arrays == 0 { // who looks ahead wants somebody who waits
+	d.ShortRun = d.LongestRun
+	// Who looks ahead wants somebody who waits.
+	if d.Crowded = d.Limits && !o.Plain && (o.World == "" || o.World == "default"); d.Crowded {
 		d.LongestRun *= longerRuns
+		if o.Settings == nil {
+			d.Settings.GuardPercent = guards[o.Seed/uint64(len(guards))%uint64(len(guards))]
+		}
 	}
 }
 
