@@ -11,7 +11,7 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-var seeds = flag.Int("seeds", 0, "how many clusters TestStarve draws; 0: a few")
+var seeds = flag.Int("seeds", 0, "how many clusters TestStarve and TestWayOutStarts draw; 0: a few")
 
 // TestFirmBoundsHold: where all jobs have limits, each starts by the bound that it was told first with a firm promise,
 // whatever else comes.

@@ -12,7 +12,10 @@ import (
 // the next pass starts it.
 func TestWayOutStarts(t *testing.T) {
 	applied, held, states := 0, 0, 200
-	if testing.Short() {
+	switch {
+	case *seeds > 0:
+		states = *seeds
+	case testing.Short():
 		states = 40
 	}
 	for seed := range states {
