@@ -56,6 +56,7 @@ func (s *Scheduler) onFound(ctx actor.Context, m actors.Found) {
 	default:
 		e := s.jobs[why.job]
 		e.remakes = false
+		s.hearEnd(ctx, e, m.Attempts)
 		s.embody(ctx, e, m.Job, m.Attempts)
 		s.await(ctx, e, m.Job)
 		s.tellElements(ctx, m.Job.Id)

@@ -117,6 +117,19 @@ func (s *Scheduler) onRunEnded(ctx actor.Context, m runEnded) {
 	}
 }
 
+// hearEnd takes the end of a job's latest attempt from disk, where its actor broke before it could tell of it.
+func (s *Scheduler) hearEnd(ctx actor.Context, e *livingJob, attempts []*messages.AttemptRecord) {
+	r := e.run
+	if r == nil || r.over != 0 || r.ended {
+		return // it has told, or whoever read the store when this leader began has
+	}
+	for _, a := range attempts {
+		if a.End != nil && messages.FromToken(a.Token) == r.token {
+			s.onRunEnded(ctx, runEnded{e.id, r.token, a.End})
+		}
+	}
+}
+
 // learnLate learns from an attempt that nobody here saw begin.
 func (s *Scheduler) learnLate(rec *messages.JobRecord, end *messages.End) {
 	if learnsFrom(end) {
