@@ -39,7 +39,7 @@ func (b *books) promised(s *stored) {
 	if was != nil && sameKept(was.promise, p) {
 		g.excuse = was.excuse
 	}
-	if was != nil && was.bound > 0 && was.excuse == g.excuse { // else its machines were lost, and it begins anew
+	if was != nil && was.bound > 0 && was.excuse == g.excuse { // else its machines were lost, and it begins again
 		g.bound = min(g.bound, was.bound)
 	}
 	b.given[s.job.Id] = g
