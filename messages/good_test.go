@@ -125,6 +125,7 @@ func goodMessages() []validator {
 		&TaskGone{Id: goodTask, Exit: rank1}, &AdoptTask{Id: goodTask}, &SignalTask{Id: goodTask, Signal: 9},
 		&StopTask{Id: goodTask}, &WarnTask{Id: goodTask, Signal: 10}, &TaskWarned{Id: goodTask},
 		&StatsTask{Id: goodTask}, &TaskStats{Id: goodTask}, &LogsTask{Id: goodTask, LimitBytes: 1}, &TaskLogs{Id: goodTask},
+		&ExecTask{Id: goodTask, Job: "j-1", Epoch: 1, Session: "s"}, &ExecRefused{Id: goodTask, Session: "s", Text: "no"},
 		&ForgetTask{Id: goodTask}, &ListTasks{}, &TaskList{Tasks: []*TaskEntry{{Id: goodTask, Exit: rank1}}},
 		&UidsInUse{Uids: []uint32{2_000_000}}, &KeepTasks{}, &GpuFaulted{GpuId: "a"}, &GpuRecovered{GpuId: "a"},
 		&CheckMachine{Occasion: CheckOccasion_CHECK_OCCASION_FAILURE},

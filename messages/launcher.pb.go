@@ -1031,6 +1031,136 @@ func (x *TaskLogs) GetEnd() bool {
 	return false
 }
 
+// gateway → Node → Task → launcher: have the agent come, by a stream of its own, for a further process that somebody
+// wants run in a task, of which nothing more is said here. Answered by ExecRefused, or by the stream.
+type ExecTask struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Id            *TaskId                `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	Job           string                 `protobuf:"bytes,2,opt,name=job,proto3" json:"job,omitempty"`
+	Epoch         uint64                 `protobuf:"varint,3,opt,name=epoch,proto3" json:"epoch,omitempty"`    // of who says it: another's is not answered
+	Session       string                 `protobuf:"bytes,4,opt,name=session,proto3" json:"session,omitempty"` // by which the stream is known; nobody guesses it
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ExecTask) Reset() {
+	*x = ExecTask{}
+	mi := &file_messages_launcher_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ExecTask) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ExecTask) ProtoMessage() {}
+
+func (x *ExecTask) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_launcher_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ExecTask.ProtoReflect.Descriptor instead.
+func (*ExecTask) Descriptor() ([]byte, []int) {
+	return file_messages_launcher_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *ExecTask) GetId() *TaskId {
+	if x != nil {
+		return x.Id
+	}
+	return nil
+}
+
+func (x *ExecTask) GetJob() string {
+	if x != nil {
+		return x.Job
+	}
+	return ""
+}
+
+func (x *ExecTask) GetEpoch() uint64 {
+	if x != nil {
+		return x.Epoch
+	}
+	return 0
+}
+
+func (x *ExecTask) GetSession() string {
+	if x != nil {
+		return x.Session
+	}
+	return ""
+}
+
+type ExecRefused struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Id            *TaskId                `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	Session       string                 `protobuf:"bytes,2,opt,name=session,proto3" json:"session,omitempty"`
+	Text          string                 `protobuf:"bytes,3,opt,name=text,proto3" json:"text,omitempty"` // why
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ExecRefused) Reset() {
+	*x = ExecRefused{}
+	mi := &file_messages_launcher_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ExecRefused) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ExecRefused) ProtoMessage() {}
+
+func (x *ExecRefused) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_launcher_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ExecRefused.ProtoReflect.Descriptor instead.
+func (*ExecRefused) Descriptor() ([]byte, []int) {
+	return file_messages_launcher_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *ExecRefused) GetId() *TaskId {
+	if x != nil {
+		return x.Id
+	}
+	return nil
+}
+
+func (x *ExecRefused) GetSession() string {
+	if x != nil {
+		return x.Session
+	}
+	return ""
+}
+
+func (x *ExecRefused) GetText() string {
+	if x != nil {
+		return x.Text
+	}
+	return ""
+}
+
 // Task → launcher: its record may be removed.
 type ForgetTask struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1041,7 +1171,7 @@ type ForgetTask struct {
 
 func (x *ForgetTask) Reset() {
 	*x = ForgetTask{}
-	mi := &file_messages_launcher_proto_msgTypes[15]
+	mi := &file_messages_launcher_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1053,7 +1183,7 @@ func (x *ForgetTask) String() string {
 func (*ForgetTask) ProtoMessage() {}
 
 func (x *ForgetTask) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_launcher_proto_msgTypes[15]
+	mi := &file_messages_launcher_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1066,7 +1196,7 @@ func (x *ForgetTask) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForgetTask.ProtoReflect.Descriptor instead.
 func (*ForgetTask) Descriptor() ([]byte, []int) {
-	return file_messages_launcher_proto_rawDescGZIP(), []int{15}
+	return file_messages_launcher_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *ForgetTask) GetId() *TaskId {
@@ -1085,7 +1215,7 @@ type ListTasks struct {
 
 func (x *ListTasks) Reset() {
 	*x = ListTasks{}
-	mi := &file_messages_launcher_proto_msgTypes[16]
+	mi := &file_messages_launcher_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1097,7 +1227,7 @@ func (x *ListTasks) String() string {
 func (*ListTasks) ProtoMessage() {}
 
 func (x *ListTasks) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_launcher_proto_msgTypes[16]
+	mi := &file_messages_launcher_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1110,7 +1240,7 @@ func (x *ListTasks) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTasks.ProtoReflect.Descriptor instead.
 func (*ListTasks) Descriptor() ([]byte, []int) {
-	return file_messages_launcher_proto_rawDescGZIP(), []int{16}
+	return file_messages_launcher_proto_rawDescGZIP(), []int{18}
 }
 
 type TaskEntry struct {
@@ -1126,7 +1256,7 @@ type TaskEntry struct {
 
 func (x *TaskEntry) Reset() {
 	*x = TaskEntry{}
-	mi := &file_messages_launcher_proto_msgTypes[17]
+	mi := &file_messages_launcher_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1138,7 +1268,7 @@ func (x *TaskEntry) String() string {
 func (*TaskEntry) ProtoMessage() {}
 
 func (x *TaskEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_launcher_proto_msgTypes[17]
+	mi := &file_messages_launcher_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1151,7 +1281,7 @@ func (x *TaskEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskEntry.ProtoReflect.Descriptor instead.
 func (*TaskEntry) Descriptor() ([]byte, []int) {
-	return file_messages_launcher_proto_rawDescGZIP(), []int{17}
+	return file_messages_launcher_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *TaskEntry) GetId() *TaskId {
@@ -1200,7 +1330,7 @@ type TaskList struct {
 
 func (x *TaskList) Reset() {
 	*x = TaskList{}
-	mi := &file_messages_launcher_proto_msgTypes[18]
+	mi := &file_messages_launcher_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1212,7 +1342,7 @@ func (x *TaskList) String() string {
 func (*TaskList) ProtoMessage() {}
 
 func (x *TaskList) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_launcher_proto_msgTypes[18]
+	mi := &file_messages_launcher_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1225,7 +1355,7 @@ func (x *TaskList) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskList.ProtoReflect.Descriptor instead.
 func (*TaskList) Descriptor() ([]byte, []int) {
-	return file_messages_launcher_proto_rawDescGZIP(), []int{18}
+	return file_messages_launcher_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *TaskList) GetTasks() []*TaskEntry {
@@ -1262,7 +1392,7 @@ type MachineHealth struct {
 
 func (x *MachineHealth) Reset() {
 	*x = MachineHealth{}
-	mi := &file_messages_launcher_proto_msgTypes[19]
+	mi := &file_messages_launcher_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1274,7 +1404,7 @@ func (x *MachineHealth) String() string {
 func (*MachineHealth) ProtoMessage() {}
 
 func (x *MachineHealth) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_launcher_proto_msgTypes[19]
+	mi := &file_messages_launcher_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1287,7 +1417,7 @@ func (x *MachineHealth) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MachineHealth.ProtoReflect.Descriptor instead.
 func (*MachineHealth) Descriptor() ([]byte, []int) {
-	return file_messages_launcher_proto_rawDescGZIP(), []int{19}
+	return file_messages_launcher_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *MachineHealth) GetUnwell() string {
@@ -1330,7 +1460,7 @@ type CheckMachine struct {
 
 func (x *CheckMachine) Reset() {
 	*x = CheckMachine{}
-	mi := &file_messages_launcher_proto_msgTypes[20]
+	mi := &file_messages_launcher_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1342,7 +1472,7 @@ func (x *CheckMachine) String() string {
 func (*CheckMachine) ProtoMessage() {}
 
 func (x *CheckMachine) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_launcher_proto_msgTypes[20]
+	mi := &file_messages_launcher_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1355,7 +1485,7 @@ func (x *CheckMachine) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckMachine.ProtoReflect.Descriptor instead.
 func (*CheckMachine) Descriptor() ([]byte, []int) {
-	return file_messages_launcher_proto_rawDescGZIP(), []int{20}
+	return file_messages_launcher_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *CheckMachine) GetOccasion() CheckOccasion {
@@ -1383,7 +1513,7 @@ type MachineChecked struct {
 
 func (x *MachineChecked) Reset() {
 	*x = MachineChecked{}
-	mi := &file_messages_launcher_proto_msgTypes[21]
+	mi := &file_messages_launcher_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1395,7 +1525,7 @@ func (x *MachineChecked) String() string {
 func (*MachineChecked) ProtoMessage() {}
 
 func (x *MachineChecked) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_launcher_proto_msgTypes[21]
+	mi := &file_messages_launcher_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1408,7 +1538,7 @@ func (x *MachineChecked) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MachineChecked.ProtoReflect.Descriptor instead.
 func (*MachineChecked) Descriptor() ([]byte, []int) {
-	return file_messages_launcher_proto_rawDescGZIP(), []int{21}
+	return file_messages_launcher_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *MachineChecked) GetHealth() *MachineHealth {
@@ -1436,7 +1566,7 @@ type UidsInUse struct {
 
 func (x *UidsInUse) Reset() {
 	*x = UidsInUse{}
-	mi := &file_messages_launcher_proto_msgTypes[22]
+	mi := &file_messages_launcher_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1448,7 +1578,7 @@ func (x *UidsInUse) String() string {
 func (*UidsInUse) ProtoMessage() {}
 
 func (x *UidsInUse) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_launcher_proto_msgTypes[22]
+	mi := &file_messages_launcher_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1461,7 +1591,7 @@ func (x *UidsInUse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UidsInUse.ProtoReflect.Descriptor instead.
 func (*UidsInUse) Descriptor() ([]byte, []int) {
-	return file_messages_launcher_proto_rawDescGZIP(), []int{22}
+	return file_messages_launcher_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *UidsInUse) GetUids() []uint32 {
@@ -1482,7 +1612,7 @@ type KeepTasks struct {
 
 func (x *KeepTasks) Reset() {
 	*x = KeepTasks{}
-	mi := &file_messages_launcher_proto_msgTypes[23]
+	mi := &file_messages_launcher_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1494,7 +1624,7 @@ func (x *KeepTasks) String() string {
 func (*KeepTasks) ProtoMessage() {}
 
 func (x *KeepTasks) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_launcher_proto_msgTypes[23]
+	mi := &file_messages_launcher_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1507,7 +1637,7 @@ func (x *KeepTasks) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeepTasks.ProtoReflect.Descriptor instead.
 func (*KeepTasks) Descriptor() ([]byte, []int) {
-	return file_messages_launcher_proto_rawDescGZIP(), []int{23}
+	return file_messages_launcher_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *KeepTasks) GetHeardNs() int64 {
@@ -1528,7 +1658,7 @@ type GpuFaulted struct {
 
 func (x *GpuFaulted) Reset() {
 	*x = GpuFaulted{}
-	mi := &file_messages_launcher_proto_msgTypes[24]
+	mi := &file_messages_launcher_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1540,7 +1670,7 @@ func (x *GpuFaulted) String() string {
 func (*GpuFaulted) ProtoMessage() {}
 
 func (x *GpuFaulted) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_launcher_proto_msgTypes[24]
+	mi := &file_messages_launcher_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1553,7 +1683,7 @@ func (x *GpuFaulted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GpuFaulted.ProtoReflect.Descriptor instead.
 func (*GpuFaulted) Descriptor() ([]byte, []int) {
-	return file_messages_launcher_proto_rawDescGZIP(), []int{24}
+	return file_messages_launcher_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *GpuFaulted) GetGpuId() string {
@@ -1581,7 +1711,7 @@ type GpuRecovered struct {
 
 func (x *GpuRecovered) Reset() {
 	*x = GpuRecovered{}
-	mi := &file_messages_launcher_proto_msgTypes[25]
+	mi := &file_messages_launcher_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1593,7 +1723,7 @@ func (x *GpuRecovered) String() string {
 func (*GpuRecovered) ProtoMessage() {}
 
 func (x *GpuRecovered) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_launcher_proto_msgTypes[25]
+	mi := &file_messages_launcher_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1606,7 +1736,7 @@ func (x *GpuRecovered) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GpuRecovered.ProtoReflect.Descriptor instead.
 func (*GpuRecovered) Descriptor() ([]byte, []int) {
-	return file_messages_launcher_proto_rawDescGZIP(), []int{25}
+	return file_messages_launcher_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *GpuRecovered) GetGpuId() string {
@@ -1694,7 +1824,16 @@ const file_messages_launcher_proto_rawDesc = "" +
 	"\x02id\x18\x01 \x01(\v2\x12.synapse.v1.TaskIdR\x02id\x12\x16\n" +
 	"\x06offset\x18\x02 \x01(\x03R\x06offset\x12\x12\n" +
 	"\x04data\x18\x03 \x01(\fR\x04data\x12\x10\n" +
-	"\x03end\x18\x04 \x01(\bR\x03end\"0\n" +
+	"\x03end\x18\x04 \x01(\bR\x03end\"p\n" +
+	"\bExecTask\x12\"\n" +
+	"\x02id\x18\x01 \x01(\v2\x12.synapse.v1.TaskIdR\x02id\x12\x10\n" +
+	"\x03job\x18\x02 \x01(\tR\x03job\x12\x14\n" +
+	"\x05epoch\x18\x03 \x01(\x04R\x05epoch\x12\x18\n" +
+	"\asession\x18\x04 \x01(\tR\asession\"_\n" +
+	"\vExecRefused\x12\"\n" +
+	"\x02id\x18\x01 \x01(\v2\x12.synapse.v1.TaskIdR\x02id\x12\x18\n" +
+	"\asession\x18\x02 \x01(\tR\asession\x12\x12\n" +
+	"\x04text\x18\x03 \x01(\tR\x04text\"0\n" +
 	"\n" +
 	"ForgetTask\x12\"\n" +
 	"\x02id\x18\x01 \x01(\v2\x12.synapse.v1.TaskIdR\x02id\"\v\n" +
@@ -1749,7 +1888,7 @@ func file_messages_launcher_proto_rawDescGZIP() []byte {
 }
 
 var file_messages_launcher_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_messages_launcher_proto_msgTypes = make([]protoimpl.MessageInfo, 26)
+var file_messages_launcher_proto_msgTypes = make([]protoimpl.MessageInfo, 28)
 var file_messages_launcher_proto_goTypes = []any{
 	(CheckOccasion)(0),     // 0: synapse.v1.CheckOccasion
 	(*TaskId)(nil),         // 1: synapse.v1.TaskId
@@ -1767,63 +1906,67 @@ var file_messages_launcher_proto_goTypes = []any{
 	(*TaskStats)(nil),      // 13: synapse.v1.TaskStats
 	(*LogsTask)(nil),       // 14: synapse.v1.LogsTask
 	(*TaskLogs)(nil),       // 15: synapse.v1.TaskLogs
-	(*ForgetTask)(nil),     // 16: synapse.v1.ForgetTask
-	(*ListTasks)(nil),      // 17: synapse.v1.ListTasks
-	(*TaskEntry)(nil),      // 18: synapse.v1.TaskEntry
-	(*TaskList)(nil),       // 19: synapse.v1.TaskList
-	(*MachineHealth)(nil),  // 20: synapse.v1.MachineHealth
-	(*CheckMachine)(nil),   // 21: synapse.v1.CheckMachine
-	(*MachineChecked)(nil), // 22: synapse.v1.MachineChecked
-	(*UidsInUse)(nil),      // 23: synapse.v1.UidsInUse
-	(*KeepTasks)(nil),      // 24: synapse.v1.KeepTasks
-	(*GpuFaulted)(nil),     // 25: synapse.v1.GpuFaulted
-	(*GpuRecovered)(nil),   // 26: synapse.v1.GpuRecovered
-	(*Token)(nil),          // 27: synapse.v1.Token
-	(*JobSpec)(nil),        // 28: synapse.v1.JobSpec
-	(*Grant)(nil),          // 29: synapse.v1.Grant
-	(*Rendezvous)(nil),     // 30: synapse.v1.Rendezvous
-	(*Exit)(nil),           // 31: synapse.v1.Exit
-	(Cause)(0),             // 32: synapse.v1.Cause
-	(*StopSpec)(nil),       // 33: synapse.v1.StopSpec
+	(*ExecTask)(nil),       // 16: synapse.v1.ExecTask
+	(*ExecRefused)(nil),    // 17: synapse.v1.ExecRefused
+	(*ForgetTask)(nil),     // 18: synapse.v1.ForgetTask
+	(*ListTasks)(nil),      // 19: synapse.v1.ListTasks
+	(*TaskEntry)(nil),      // 20: synapse.v1.TaskEntry
+	(*TaskList)(nil),       // 21: synapse.v1.TaskList
+	(*MachineHealth)(nil),  // 22: synapse.v1.MachineHealth
+	(*CheckMachine)(nil),   // 23: synapse.v1.CheckMachine
+	(*MachineChecked)(nil), // 24: synapse.v1.MachineChecked
+	(*UidsInUse)(nil),      // 25: synapse.v1.UidsInUse
+	(*KeepTasks)(nil),      // 26: synapse.v1.KeepTasks
+	(*GpuFaulted)(nil),     // 27: synapse.v1.GpuFaulted
+	(*GpuRecovered)(nil),   // 28: synapse.v1.GpuRecovered
+	(*Token)(nil),          // 29: synapse.v1.Token
+	(*JobSpec)(nil),        // 30: synapse.v1.JobSpec
+	(*Grant)(nil),          // 31: synapse.v1.Grant
+	(*Rendezvous)(nil),     // 32: synapse.v1.Rendezvous
+	(*Exit)(nil),           // 33: synapse.v1.Exit
+	(Cause)(0),             // 34: synapse.v1.Cause
+	(*StopSpec)(nil),       // 35: synapse.v1.StopSpec
 }
 var file_messages_launcher_proto_depIdxs = []int32{
-	27, // 0: synapse.v1.TaskId.token:type_name -> synapse.v1.Token
+	29, // 0: synapse.v1.TaskId.token:type_name -> synapse.v1.Token
 	1,  // 1: synapse.v1.PrepareTask.id:type_name -> synapse.v1.TaskId
-	28, // 2: synapse.v1.PrepareTask.spec:type_name -> synapse.v1.JobSpec
-	29, // 3: synapse.v1.PrepareTask.grant:type_name -> synapse.v1.Grant
+	30, // 2: synapse.v1.PrepareTask.spec:type_name -> synapse.v1.JobSpec
+	31, // 3: synapse.v1.PrepareTask.grant:type_name -> synapse.v1.Grant
 	1,  // 4: synapse.v1.TaskPrepared.id:type_name -> synapse.v1.TaskId
 	1,  // 5: synapse.v1.StartTask.id:type_name -> synapse.v1.TaskId
-	28, // 6: synapse.v1.StartTask.spec:type_name -> synapse.v1.JobSpec
-	29, // 7: synapse.v1.StartTask.grant:type_name -> synapse.v1.Grant
-	30, // 8: synapse.v1.StartTask.rendezvous:type_name -> synapse.v1.Rendezvous
+	30, // 6: synapse.v1.StartTask.spec:type_name -> synapse.v1.JobSpec
+	31, // 7: synapse.v1.StartTask.grant:type_name -> synapse.v1.Grant
+	32, // 8: synapse.v1.StartTask.rendezvous:type_name -> synapse.v1.Rendezvous
 	1,  // 9: synapse.v1.TaskStarted.id:type_name -> synapse.v1.TaskId
 	1,  // 10: synapse.v1.TaskGone.id:type_name -> synapse.v1.TaskId
-	31, // 11: synapse.v1.TaskGone.exit:type_name -> synapse.v1.Exit
+	33, // 11: synapse.v1.TaskGone.exit:type_name -> synapse.v1.Exit
 	1,  // 12: synapse.v1.AdoptTask.id:type_name -> synapse.v1.TaskId
 	1,  // 13: synapse.v1.SignalTask.id:type_name -> synapse.v1.TaskId
 	1,  // 14: synapse.v1.WarnTask.id:type_name -> synapse.v1.TaskId
-	32, // 15: synapse.v1.WarnTask.cause:type_name -> synapse.v1.Cause
+	34, // 15: synapse.v1.WarnTask.cause:type_name -> synapse.v1.Cause
 	1,  // 16: synapse.v1.TaskWarned.id:type_name -> synapse.v1.TaskId
 	1,  // 17: synapse.v1.StopTask.id:type_name -> synapse.v1.TaskId
 	1,  // 18: synapse.v1.StatsTask.id:type_name -> synapse.v1.TaskId
 	1,  // 19: synapse.v1.TaskStats.id:type_name -> synapse.v1.TaskId
 	1,  // 20: synapse.v1.LogsTask.id:type_name -> synapse.v1.TaskId
 	1,  // 21: synapse.v1.TaskLogs.id:type_name -> synapse.v1.TaskId
-	1,  // 22: synapse.v1.ForgetTask.id:type_name -> synapse.v1.TaskId
-	1,  // 23: synapse.v1.TaskEntry.id:type_name -> synapse.v1.TaskId
-	31, // 24: synapse.v1.TaskEntry.exit:type_name -> synapse.v1.Exit
-	33, // 25: synapse.v1.TaskEntry.stop:type_name -> synapse.v1.StopSpec
-	18, // 26: synapse.v1.TaskList.tasks:type_name -> synapse.v1.TaskEntry
-	20, // 27: synapse.v1.TaskList.health:type_name -> synapse.v1.MachineHealth
-	0,  // 28: synapse.v1.CheckMachine.occasion:type_name -> synapse.v1.CheckOccasion
-	27, // 29: synapse.v1.CheckMachine.token:type_name -> synapse.v1.Token
-	20, // 30: synapse.v1.MachineChecked.health:type_name -> synapse.v1.MachineHealth
-	27, // 31: synapse.v1.MachineChecked.token:type_name -> synapse.v1.Token
-	32, // [32:32] is the sub-list for method output_type
-	32, // [32:32] is the sub-list for method input_type
-	32, // [32:32] is the sub-list for extension type_name
-	32, // [32:32] is the sub-list for extension extendee
-	0,  // [0:32] is the sub-list for field type_name
+	1,  // 22: synapse.v1.ExecTask.id:type_name -> synapse.v1.TaskId
+	1,  // 23: synapse.v1.ExecRefused.id:type_name -> synapse.v1.TaskId
+	1,  // 24: synapse.v1.ForgetTask.id:type_name -> synapse.v1.TaskId
+	1,  // 25: synapse.v1.TaskEntry.id:type_name -> synapse.v1.TaskId
+	33, // 26: synapse.v1.TaskEntry.exit:type_name -> synapse.v1.Exit
+	35, // 27: synapse.v1.TaskEntry.stop:type_name -> synapse.v1.StopSpec
+	20, // 28: synapse.v1.TaskList.tasks:type_name -> synapse.v1.TaskEntry
+	22, // 29: synapse.v1.TaskList.health:type_name -> synapse.v1.MachineHealth
+	0,  // 30: synapse.v1.CheckMachine.occasion:type_name -> synapse.v1.CheckOccasion
+	29, // 31: synapse.v1.CheckMachine.token:type_name -> synapse.v1.Token
+	22, // 32: synapse.v1.MachineChecked.health:type_name -> synapse.v1.MachineHealth
+	29, // 33: synapse.v1.MachineChecked.token:type_name -> synapse.v1.Token
+	34, // [34:34] is the sub-list for method output_type
+	34, // [34:34] is the sub-list for method input_type
+	34, // [34:34] is the sub-list for extension type_name
+	34, // [34:34] is the sub-list for extension extendee
+	0,  // [0:34] is the sub-list for field type_name
 }
 
 func init() { file_messages_launcher_proto_init() }
@@ -1840,7 +1983,7 @@ func file_messages_launcher_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_messages_launcher_proto_rawDesc), len(file_messages_launcher_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   26,
+			NumMessages:   28,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

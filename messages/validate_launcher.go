@@ -105,6 +105,16 @@ func (x *TaskLogs) Validate() error {
 	return first(task(x.GetId()), between("offset", x.GetOffset(), 0, 1<<62))
 }
 
+// Validate refuses a process in nothing, and one that nobody waits for.
+func (x *ExecTask) Validate() error {
+	return first(task(x.GetId()), id("job", x.GetJob()), id("session", x.GetSession()))
+}
+
+// Validate refuses an answer to nothing.
+func (x *ExecRefused) Validate() error {
+	return first(task(x.GetId()), id("session", x.GetSession()), text("text", x.GetText(), maxTextBytes))
+}
+
 // Validate refuses to forget nothing.
 func (x *ForgetTask) Validate() error { return task(x.GetId()) }
 

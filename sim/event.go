@@ -26,6 +26,7 @@ const (
 	TaskPrepared                  // a container could be started
 	TaskSpawned                   // a process exists from now on
 	TaskTold                      // its launcher was told of its end, and has told it
+	ExecPassed                    // its launcher was told to run a further process in it
 	Checked                       // a check of a machine's health has ended
 	TaskEnded                     // a process group has gone and its cgroup is empty
 	Scanned                       // some time has passed: the whole world may be looked at
@@ -125,6 +126,7 @@ func newInvariants() []Invariant {
 		newHonestBelieved(), newOwnUID(), newBeginKept(), newClosingKept(), newLearnedOnce(), newSameAnswer(),
 		newLentIsBack(), newWarnedInTime(), newNeverOver(), newNotInVain(), newFreedIsKept(),
 		newPreemptionsEnd(), newAfterKept(), newHarmsItself(), newArrayKept(), newOnce(), newWellFirst(),
+		newExecInRunning(),
 		newPromiseKept(), newTwoSlips(), newPromiseMet(),
 		newReservationsEnd(), newHeadRuns(), newCancelledGone(), newOneLeader(), newAllAdmitted(), newAllAgree(),
 		newDrainEmpties(), newIdle(),

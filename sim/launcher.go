@@ -90,11 +90,16 @@ type launcherPort struct {
 // may have been carried out or not.
 func (x *launcherPort) Tell(command any, answerTo *actor.PID) {
 	l := x.l
+	if c, is := command.(*messages.ExecTask); is {
+		l.exec(c, x.proc)
+		return
+	}
 	at := l.w.engine.now.plus(l.w.chance.between(20*time.Microsecond, 500*time.Microsecond))
 	l.last = max(at, l.last+l.w.apart)
 	l.w.engine.at(l.last, action(func() {
 		if !l.off && (!x.proc.dead || l.w.chance.chance(0.5)) {
 			l.obey(command, x.proc, answerTo)
+			l.wantExec(command, x.proc)
 		}
 	}))
 }

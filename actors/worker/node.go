@@ -131,6 +131,8 @@ func (n *Node) Receive(ctx actor.Context) {
 		n.onUidsInUse(m)
 	case *messages.LogsTask:
 		n.p.Launcher.Tell(m, ctx.Sender()) // a reader's question: the launcher answers the reader
+	case *messages.ExecTask:
+		n.onExec(ctx, m)
 	case actors.DiskLoaded:
 		n.onDiskLoaded(ctx, m)
 	case actors.DiskSaved:

@@ -45,7 +45,11 @@ type (
 	taskStart   struct{ Start *messages.Start }
 	taskAdopt   struct{}
 	taskWarn    struct{ Warn *messages.Warn }
-	taskStop    struct {
+	taskExec    struct {
+		Exec *messages.ExecTask
+		from *actor.PID
+	}
+	taskStop struct {
 		Signal  int32
 		GraceMs int64
 	}
@@ -87,6 +91,8 @@ func (t *Task) Receive(ctx actor.Context) {
 		t.onAdopt(ctx)
 	case taskWarn:
 		t.onWarn(ctx, m)
+	case taskExec:
+		t.onExec(ctx, m)
 	case taskStop:
 		t.onStop(ctx, m)
 	case interface{ GetId() *messages.TaskId }:

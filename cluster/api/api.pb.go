@@ -442,6 +442,261 @@ func (x *ReadSecrets) GetAttempt() *messages.Token {
 	return nil
 }
 
+// ExecIn is what comes for a further process of a task. In the first, job to terminal are filled in.
+type ExecIn struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Principal     *messages.Principal    `protobuf:"bytes,1,opt,name=principal,proto3" json:"principal,omitempty"`
+	Job           string                 `protobuf:"bytes,2,opt,name=job,proto3" json:"job,omitempty"` // an id or a unique prefix
+	Rank          int32                  `protobuf:"varint,3,opt,name=rank,proto3" json:"rank,omitempty"`
+	Command       []string               `protobuf:"bytes,4,rep,name=command,proto3" json:"command,omitempty"` // and its arguments
+	Env           []string               `protobuf:"bytes,5,rep,name=env,proto3" json:"env,omitempty"`         // NAME=value, beside those of the task and in place of them
+	Terminal      bool                   `protobuf:"varint,6,opt,name=terminal,proto3" json:"terminal,omitempty"`
+	Stdin         []byte                 `protobuf:"bytes,7,opt,name=stdin,proto3" json:"stdin,omitempty"`
+	StdinEnds     bool                   `protobuf:"varint,8,opt,name=stdin_ends,json=stdinEnds,proto3" json:"stdin_ends,omitempty"`
+	Signal        int32                  `protobuf:"varint,9,opt,name=signal,proto3" json:"signal,omitempty"` // for its process group
+	Rows          uint32                 `protobuf:"varint,10,opt,name=rows,proto3" json:"rows,omitempty"`    // of the terminal
+	Columns       uint32                 `protobuf:"varint,11,opt,name=columns,proto3" json:"columns,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ExecIn) Reset() {
+	*x = ExecIn{}
+	mi := &file_cluster_api_api_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ExecIn) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ExecIn) ProtoMessage() {}
+
+func (x *ExecIn) ProtoReflect() protoreflect.Message {
+	mi := &file_cluster_api_api_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ExecIn.ProtoReflect.Descriptor instead.
+func (*ExecIn) Descriptor() ([]byte, []int) {
+	return file_cluster_api_api_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *ExecIn) GetPrincipal() *messages.Principal {
+	if x != nil {
+		return x.Principal
+	}
+	return nil
+}
+
+func (x *ExecIn) GetJob() string {
+	if x != nil {
+		return x.Job
+	}
+	return ""
+}
+
+func (x *ExecIn) GetRank() int32 {
+	if x != nil {
+		return x.Rank
+	}
+	return 0
+}
+
+func (x *ExecIn) GetCommand() []string {
+	if x != nil {
+		return x.Command
+	}
+	return nil
+}
+
+func (x *ExecIn) GetEnv() []string {
+	if x != nil {
+		return x.Env
+	}
+	return nil
+}
+
+func (x *ExecIn) GetTerminal() bool {
+	if x != nil {
+		return x.Terminal
+	}
+	return false
+}
+
+func (x *ExecIn) GetStdin() []byte {
+	if x != nil {
+		return x.Stdin
+	}
+	return nil
+}
+
+func (x *ExecIn) GetStdinEnds() bool {
+	if x != nil {
+		return x.StdinEnds
+	}
+	return false
+}
+
+func (x *ExecIn) GetSignal() int32 {
+	if x != nil {
+		return x.Signal
+	}
+	return 0
+}
+
+func (x *ExecIn) GetRows() uint32 {
+	if x != nil {
+		return x.Rows
+	}
+	return 0
+}
+
+func (x *ExecIn) GetColumns() uint32 {
+	if x != nil {
+		return x.Columns
+	}
+	return 0
+}
+
+// ExecOut is what comes of it.
+type ExecOut struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Session       string                 `protobuf:"bytes,1,opt,name=session,proto3" json:"session,omitempty"` // the first that a machine says
+	Begun         bool                   `protobuf:"varint,2,opt,name=begun,proto3" json:"begun,omitempty"`
+	Stdout        []byte                 `protobuf:"bytes,3,opt,name=stdout,proto3" json:"stdout,omitempty"` // of a terminal all that is written
+	Stderr        []byte                 `protobuf:"bytes,4,opt,name=stderr,proto3" json:"stderr,omitempty"`
+	End           *ExecEnd               `protobuf:"bytes,5,opt,name=end,proto3" json:"end,omitempty"` // the last
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ExecOut) Reset() {
+	*x = ExecOut{}
+	mi := &file_cluster_api_api_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ExecOut) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ExecOut) ProtoMessage() {}
+
+func (x *ExecOut) ProtoReflect() protoreflect.Message {
+	mi := &file_cluster_api_api_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ExecOut.ProtoReflect.Descriptor instead.
+func (*ExecOut) Descriptor() ([]byte, []int) {
+	return file_cluster_api_api_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *ExecOut) GetSession() string {
+	if x != nil {
+		return x.Session
+	}
+	return ""
+}
+
+func (x *ExecOut) GetBegun() bool {
+	if x != nil {
+		return x.Begun
+	}
+	return false
+}
+
+func (x *ExecOut) GetStdout() []byte {
+	if x != nil {
+		return x.Stdout
+	}
+	return nil
+}
+
+func (x *ExecOut) GetStderr() []byte {
+	if x != nil {
+		return x.Stderr
+	}
+	return nil
+}
+
+func (x *ExecOut) GetEnd() *ExecEnd {
+	if x != nil {
+		return x.End
+	}
+	return nil
+}
+
+// ExecEnd is how it ended.
+type ExecEnd struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Code          int32                  `protobuf:"varint,1,opt,name=code,proto3" json:"code,omitempty"` // as a shell tells it: 128 + n for a signal; 125 to 127 where it could not be run
+	Text          string                 `protobuf:"bytes,2,opt,name=text,proto3" json:"text,omitempty"`  // why, where it did not end by itself
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ExecEnd) Reset() {
+	*x = ExecEnd{}
+	mi := &file_cluster_api_api_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ExecEnd) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ExecEnd) ProtoMessage() {}
+
+func (x *ExecEnd) ProtoReflect() protoreflect.Message {
+	mi := &file_cluster_api_api_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ExecEnd.ProtoReflect.Descriptor instead.
+func (*ExecEnd) Descriptor() ([]byte, []int) {
+	return file_cluster_api_api_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *ExecEnd) GetCode() int32 {
+	if x != nil {
+		return x.Code
+	}
+	return 0
+}
+
+func (x *ExecEnd) GetText() string {
+	if x != nil {
+		return x.Text
+	}
+	return ""
+}
+
 // Cluster asks which cluster and scheduler the client speaks to.
 type Cluster struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -451,7 +706,7 @@ type Cluster struct {
 
 func (x *Cluster) Reset() {
 	*x = Cluster{}
-	mi := &file_cluster_api_api_proto_msgTypes[6]
+	mi := &file_cluster_api_api_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -463,7 +718,7 @@ func (x *Cluster) String() string {
 func (*Cluster) ProtoMessage() {}
 
 func (x *Cluster) ProtoReflect() protoreflect.Message {
-	mi := &file_cluster_api_api_proto_msgTypes[6]
+	mi := &file_cluster_api_api_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -476,7 +731,7 @@ func (x *Cluster) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Cluster.ProtoReflect.Descriptor instead.
 func (*Cluster) Descriptor() ([]byte, []int) {
-	return file_cluster_api_api_proto_rawDescGZIP(), []int{6}
+	return file_cluster_api_api_proto_rawDescGZIP(), []int{9}
 }
 
 type ClusterReply struct {
@@ -491,7 +746,7 @@ type ClusterReply struct {
 
 func (x *ClusterReply) Reset() {
 	*x = ClusterReply{}
-	mi := &file_cluster_api_api_proto_msgTypes[7]
+	mi := &file_cluster_api_api_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -503,7 +758,7 @@ func (x *ClusterReply) String() string {
 func (*ClusterReply) ProtoMessage() {}
 
 func (x *ClusterReply) ProtoReflect() protoreflect.Message {
-	mi := &file_cluster_api_api_proto_msgTypes[7]
+	mi := &file_cluster_api_api_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -516,7 +771,7 @@ func (x *ClusterReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClusterReply.ProtoReflect.Descriptor instead.
 func (*ClusterReply) Descriptor() ([]byte, []int) {
-	return file_cluster_api_api_proto_rawDescGZIP(), []int{7}
+	return file_cluster_api_api_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *ClusterReply) GetClusterId() string {
@@ -556,7 +811,7 @@ type WhoAmI struct {
 
 func (x *WhoAmI) Reset() {
 	*x = WhoAmI{}
-	mi := &file_cluster_api_api_proto_msgTypes[8]
+	mi := &file_cluster_api_api_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -568,7 +823,7 @@ func (x *WhoAmI) String() string {
 func (*WhoAmI) ProtoMessage() {}
 
 func (x *WhoAmI) ProtoReflect() protoreflect.Message {
-	mi := &file_cluster_api_api_proto_msgTypes[8]
+	mi := &file_cluster_api_api_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -581,7 +836,7 @@ func (x *WhoAmI) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WhoAmI.ProtoReflect.Descriptor instead.
 func (*WhoAmI) Descriptor() ([]byte, []int) {
-	return file_cluster_api_api_proto_rawDescGZIP(), []int{8}
+	return file_cluster_api_api_proto_rawDescGZIP(), []int{11}
 }
 
 type WhoAmIReply struct {
@@ -598,7 +853,7 @@ type WhoAmIReply struct {
 
 func (x *WhoAmIReply) Reset() {
 	*x = WhoAmIReply{}
-	mi := &file_cluster_api_api_proto_msgTypes[9]
+	mi := &file_cluster_api_api_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -610,7 +865,7 @@ func (x *WhoAmIReply) String() string {
 func (*WhoAmIReply) ProtoMessage() {}
 
 func (x *WhoAmIReply) ProtoReflect() protoreflect.Message {
-	mi := &file_cluster_api_api_proto_msgTypes[9]
+	mi := &file_cluster_api_api_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -623,7 +878,7 @@ func (x *WhoAmIReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WhoAmIReply.ProtoReflect.Descriptor instead.
 func (*WhoAmIReply) Descriptor() ([]byte, []int) {
-	return file_cluster_api_api_proto_rawDescGZIP(), []int{9}
+	return file_cluster_api_api_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *WhoAmIReply) GetCluster() string {
@@ -681,7 +936,7 @@ type Right struct {
 
 func (x *Right) Reset() {
 	*x = Right{}
-	mi := &file_cluster_api_api_proto_msgTypes[10]
+	mi := &file_cluster_api_api_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -693,7 +948,7 @@ func (x *Right) String() string {
 func (*Right) ProtoMessage() {}
 
 func (x *Right) ProtoReflect() protoreflect.Message {
-	mi := &file_cluster_api_api_proto_msgTypes[10]
+	mi := &file_cluster_api_api_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -706,7 +961,7 @@ func (x *Right) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Right.ProtoReflect.Descriptor instead.
 func (*Right) Descriptor() ([]byte, []int) {
-	return file_cluster_api_api_proto_rawDescGZIP(), []int{10}
+	return file_cluster_api_api_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Right) GetName() string {
@@ -751,7 +1006,7 @@ type CreatePass struct {
 
 func (x *CreatePass) Reset() {
 	*x = CreatePass{}
-	mi := &file_cluster_api_api_proto_msgTypes[11]
+	mi := &file_cluster_api_api_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -763,7 +1018,7 @@ func (x *CreatePass) String() string {
 func (*CreatePass) ProtoMessage() {}
 
 func (x *CreatePass) ProtoReflect() protoreflect.Message {
-	mi := &file_cluster_api_api_proto_msgTypes[11]
+	mi := &file_cluster_api_api_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -776,7 +1031,7 @@ func (x *CreatePass) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreatePass.ProtoReflect.Descriptor instead.
 func (*CreatePass) Descriptor() ([]byte, []int) {
-	return file_cluster_api_api_proto_rawDescGZIP(), []int{11}
+	return file_cluster_api_api_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *CreatePass) GetHash() []byte {
@@ -817,7 +1072,7 @@ type CreatePassReply struct {
 
 func (x *CreatePassReply) Reset() {
 	*x = CreatePassReply{}
-	mi := &file_cluster_api_api_proto_msgTypes[12]
+	mi := &file_cluster_api_api_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -829,7 +1084,7 @@ func (x *CreatePassReply) String() string {
 func (*CreatePassReply) ProtoMessage() {}
 
 func (x *CreatePassReply) ProtoReflect() protoreflect.Message {
-	mi := &file_cluster_api_api_proto_msgTypes[12]
+	mi := &file_cluster_api_api_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -842,7 +1097,7 @@ func (x *CreatePassReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreatePassReply.ProtoReflect.Descriptor instead.
 func (*CreatePassReply) Descriptor() ([]byte, []int) {
-	return file_cluster_api_api_proto_rawDescGZIP(), []int{12}
+	return file_cluster_api_api_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *CreatePassReply) GetId() string {
@@ -868,7 +1123,7 @@ type ListPasses struct {
 
 func (x *ListPasses) Reset() {
 	*x = ListPasses{}
-	mi := &file_cluster_api_api_proto_msgTypes[13]
+	mi := &file_cluster_api_api_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -880,7 +1135,7 @@ func (x *ListPasses) String() string {
 func (*ListPasses) ProtoMessage() {}
 
 func (x *ListPasses) ProtoReflect() protoreflect.Message {
-	mi := &file_cluster_api_api_proto_msgTypes[13]
+	mi := &file_cluster_api_api_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -893,7 +1148,7 @@ func (x *ListPasses) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListPasses.ProtoReflect.Descriptor instead.
 func (*ListPasses) Descriptor() ([]byte, []int) {
-	return file_cluster_api_api_proto_rawDescGZIP(), []int{13}
+	return file_cluster_api_api_proto_rawDescGZIP(), []int{16}
 }
 
 type ListPassesReply struct {
@@ -905,7 +1160,7 @@ type ListPassesReply struct {
 
 func (x *ListPassesReply) Reset() {
 	*x = ListPassesReply{}
-	mi := &file_cluster_api_api_proto_msgTypes[14]
+	mi := &file_cluster_api_api_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -917,7 +1172,7 @@ func (x *ListPassesReply) String() string {
 func (*ListPassesReply) ProtoMessage() {}
 
 func (x *ListPassesReply) ProtoReflect() protoreflect.Message {
-	mi := &file_cluster_api_api_proto_msgTypes[14]
+	mi := &file_cluster_api_api_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -930,7 +1185,7 @@ func (x *ListPassesReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListPassesReply.ProtoReflect.Descriptor instead.
 func (*ListPassesReply) Descriptor() ([]byte, []int) {
-	return file_cluster_api_api_proto_rawDescGZIP(), []int{14}
+	return file_cluster_api_api_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *ListPassesReply) GetPasses() []*Pass {
@@ -955,7 +1210,7 @@ type Pass struct {
 
 func (x *Pass) Reset() {
 	*x = Pass{}
-	mi := &file_cluster_api_api_proto_msgTypes[15]
+	mi := &file_cluster_api_api_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -967,7 +1222,7 @@ func (x *Pass) String() string {
 func (*Pass) ProtoMessage() {}
 
 func (x *Pass) ProtoReflect() protoreflect.Message {
-	mi := &file_cluster_api_api_proto_msgTypes[15]
+	mi := &file_cluster_api_api_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -980,7 +1235,7 @@ func (x *Pass) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Pass.ProtoReflect.Descriptor instead.
 func (*Pass) Descriptor() ([]byte, []int) {
-	return file_cluster_api_api_proto_rawDescGZIP(), []int{15}
+	return file_cluster_api_api_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Pass) GetId() string {
@@ -1035,7 +1290,7 @@ type RevokePass struct {
 
 func (x *RevokePass) Reset() {
 	*x = RevokePass{}
-	mi := &file_cluster_api_api_proto_msgTypes[16]
+	mi := &file_cluster_api_api_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1047,7 +1302,7 @@ func (x *RevokePass) String() string {
 func (*RevokePass) ProtoMessage() {}
 
 func (x *RevokePass) ProtoReflect() protoreflect.Message {
-	mi := &file_cluster_api_api_proto_msgTypes[16]
+	mi := &file_cluster_api_api_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1060,7 +1315,7 @@ func (x *RevokePass) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokePass.ProtoReflect.Descriptor instead.
 func (*RevokePass) Descriptor() ([]byte, []int) {
-	return file_cluster_api_api_proto_rawDescGZIP(), []int{16}
+	return file_cluster_api_api_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *RevokePass) GetId() string {
@@ -1081,7 +1336,7 @@ type RevokePassReply struct {
 
 func (x *RevokePassReply) Reset() {
 	*x = RevokePassReply{}
-	mi := &file_cluster_api_api_proto_msgTypes[17]
+	mi := &file_cluster_api_api_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1093,7 +1348,7 @@ func (x *RevokePassReply) String() string {
 func (*RevokePassReply) ProtoMessage() {}
 
 func (x *RevokePassReply) ProtoReflect() protoreflect.Message {
-	mi := &file_cluster_api_api_proto_msgTypes[17]
+	mi := &file_cluster_api_api_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1106,7 +1361,7 @@ func (x *RevokePassReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokePassReply.ProtoReflect.Descriptor instead.
 func (*RevokePassReply) Descriptor() ([]byte, []int) {
-	return file_cluster_api_api_proto_rawDescGZIP(), []int{17}
+	return file_cluster_api_api_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *RevokePassReply) GetId() string {
@@ -1169,7 +1424,30 @@ const file_cluster_api_api_proto_rawDesc = "" +
 	"\x04text\x18\x01 \x01(\fR\x04text\"L\n" +
 	"\vReadSecrets\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\tR\x03job\x12+\n" +
-	"\aattempt\x18\x02 \x01(\v2\x11.synapse.v1.TokenR\aattempt\"\t\n" +
+	"\aattempt\x18\x02 \x01(\v2\x11.synapse.v1.TokenR\aattempt\"\xa6\x02\n" +
+	"\x06ExecIn\x123\n" +
+	"\tprincipal\x18\x01 \x01(\v2\x15.synapse.v1.PrincipalR\tprincipal\x12\x10\n" +
+	"\x03job\x18\x02 \x01(\tR\x03job\x12\x12\n" +
+	"\x04rank\x18\x03 \x01(\x05R\x04rank\x12\x18\n" +
+	"\acommand\x18\x04 \x03(\tR\acommand\x12\x10\n" +
+	"\x03env\x18\x05 \x03(\tR\x03env\x12\x1a\n" +
+	"\bterminal\x18\x06 \x01(\bR\bterminal\x12\x14\n" +
+	"\x05stdin\x18\a \x01(\fR\x05stdin\x12\x1d\n" +
+	"\n" +
+	"stdin_ends\x18\b \x01(\bR\tstdinEnds\x12\x16\n" +
+	"\x06signal\x18\t \x01(\x05R\x06signal\x12\x12\n" +
+	"\x04rows\x18\n" +
+	" \x01(\rR\x04rows\x12\x18\n" +
+	"\acolumns\x18\v \x01(\rR\acolumns\"\x90\x01\n" +
+	"\aExecOut\x12\x18\n" +
+	"\asession\x18\x01 \x01(\tR\asession\x12\x14\n" +
+	"\x05begun\x18\x02 \x01(\bR\x05begun\x12\x16\n" +
+	"\x06stdout\x18\x03 \x01(\fR\x06stdout\x12\x16\n" +
+	"\x06stderr\x18\x04 \x01(\fR\x06stderr\x12%\n" +
+	"\x03end\x18\x05 \x01(\v2\x13.synapse.v1.ExecEndR\x03end\"1\n" +
+	"\aExecEnd\x12\x12\n" +
+	"\x04code\x18\x01 \x01(\x05R\x04code\x12\x12\n" +
+	"\x04text\x18\x02 \x01(\tR\x04text\"\t\n" +
 	"\aCluster\"u\n" +
 	"\fClusterReply\x12\x1d\n" +
 	"\n" +
@@ -1217,7 +1495,7 @@ const file_cluster_api_api_proto_rawDesc = "" +
 	"\x0fRevokePassReply\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
 	"\x04role\x18\x02 \x01(\tR\x04role\x12\x12\n" +
-	"\x04name\x18\x03 \x01(\tR\x04name2\xe3\v\n" +
+	"\x04name\x18\x03 \x01(\tR\x04name2\xce\f\n" +
 	"\aSynapse\x125\n" +
 	"\x06Submit\x12\x12.synapse.v1.Submit\x1a\x17.synapse.v1.SubmitReply\x12;\n" +
 	"\fSubmitScript\x12\x12.synapse.v1.Submit\x1a\x17.synapse.v1.SubmitReply\x12<\n" +
@@ -1241,7 +1519,9 @@ const file_cluster_api_api_proto_rawDesc = "" +
 	"ExplainJob\x12\x16.synapse.v1.ExplainJob\x1a\x1b.synapse.v1.ExplainJobReply\x128\n" +
 	"\aHistory\x12\x13.synapse.v1.History\x1a\x18.synapse.v1.HistoryReply\x12/\n" +
 	"\x05Watch\x12\x11.synapse.v1.Watch\x1a\x11.synapse.v1.Event0\x01\x127\n" +
-	"\bReadLogs\x12\x14.synapse.v1.ReadLogs\x1a\x13.synapse.v1.LogPart0\x01\x128\n" +
+	"\bReadLogs\x12\x14.synapse.v1.ReadLogs\x1a\x13.synapse.v1.LogPart0\x01\x123\n" +
+	"\x04Exec\x12\x12.synapse.v1.ExecIn\x1a\x13.synapse.v1.ExecOut(\x010\x01\x124\n" +
+	"\x05Carry\x12\x13.synapse.v1.ExecOut\x1a\x12.synapse.v1.ExecIn(\x010\x01\x128\n" +
 	"\aCluster\x12\x13.synapse.v1.Cluster\x1a\x18.synapse.v1.ClusterReply\x125\n" +
 	"\x06WhoAmI\x12\x12.synapse.v1.WhoAmI\x1a\x17.synapse.v1.WhoAmIReply\x12A\n" +
 	"\n" +
@@ -1263,7 +1543,7 @@ func file_cluster_api_api_proto_rawDescGZIP() []byte {
 	return file_cluster_api_api_proto_rawDescData
 }
 
-var file_cluster_api_api_proto_msgTypes = make([]protoimpl.MessageInfo, 18)
+var file_cluster_api_api_proto_msgTypes = make([]protoimpl.MessageInfo, 21)
 var file_cluster_api_api_proto_goTypes = []any{
 	(*ReadLogs)(nil),                  // 0: synapse.v1.ReadLogs
 	(*LogPosition)(nil),               // 1: synapse.v1.LogPosition
@@ -1271,116 +1551,125 @@ var file_cluster_api_api_proto_goTypes = []any{
 	(*ReadScript)(nil),                // 3: synapse.v1.ReadScript
 	(*ScriptText)(nil),                // 4: synapse.v1.ScriptText
 	(*ReadSecrets)(nil),               // 5: synapse.v1.ReadSecrets
-	(*Cluster)(nil),                   // 6: synapse.v1.Cluster
-	(*ClusterReply)(nil),              // 7: synapse.v1.ClusterReply
-	(*WhoAmI)(nil),                    // 8: synapse.v1.WhoAmI
-	(*WhoAmIReply)(nil),               // 9: synapse.v1.WhoAmIReply
-	(*Right)(nil),                     // 10: synapse.v1.Right
-	(*CreatePass)(nil),                // 11: synapse.v1.CreatePass
-	(*CreatePassReply)(nil),           // 12: synapse.v1.CreatePassReply
-	(*ListPasses)(nil),                // 13: synapse.v1.ListPasses
-	(*ListPassesReply)(nil),           // 14: synapse.v1.ListPassesReply
-	(*Pass)(nil),                      // 15: synapse.v1.Pass
-	(*RevokePass)(nil),                // 16: synapse.v1.RevokePass
-	(*RevokePassReply)(nil),           // 17: synapse.v1.RevokePassReply
-	(*messages.Principal)(nil),        // 18: synapse.v1.Principal
-	(*messages.Token)(nil),            // 19: synapse.v1.Token
-	(*messages.Submit)(nil),           // 20: synapse.v1.Submit
-	(*messages.DryRun)(nil),           // 21: synapse.v1.DryRun
-	(*messages.Cancel)(nil),           // 22: synapse.v1.Cancel
-	(*messages.Hold)(nil),             // 23: synapse.v1.Hold
-	(*messages.Requeue)(nil),          // 24: synapse.v1.Requeue
-	(*messages.Update)(nil),           // 25: synapse.v1.Update
-	(*messages.ChangeNode)(nil),       // 26: synapse.v1.ChangeNode
-	(*messages.ApplyQueues)(nil),      // 27: synapse.v1.ApplyQueues
-	(*messages.GetQueues)(nil),        // 28: synapse.v1.GetQueues
-	(*messages.GetJob)(nil),           // 29: synapse.v1.GetJob
-	(*messages.ListJobs)(nil),         // 30: synapse.v1.ListJobs
-	(*messages.ListNodes)(nil),        // 31: synapse.v1.ListNodes
-	(*messages.ExplainJob)(nil),       // 32: synapse.v1.ExplainJob
-	(*messages.History)(nil),          // 33: synapse.v1.History
-	(*messages.Watch)(nil),            // 34: synapse.v1.Watch
-	(*messages.SubmitReply)(nil),      // 35: synapse.v1.SubmitReply
-	(*messages.Secrets)(nil),          // 36: synapse.v1.Secrets
-	(*messages.DryRunReply)(nil),      // 37: synapse.v1.DryRunReply
-	(*messages.CancelReply)(nil),      // 38: synapse.v1.CancelReply
-	(*messages.HoldReply)(nil),        // 39: synapse.v1.HoldReply
-	(*messages.RequeueReply)(nil),     // 40: synapse.v1.RequeueReply
-	(*messages.UpdateReply)(nil),      // 41: synapse.v1.UpdateReply
-	(*messages.ChangeNodeReply)(nil),  // 42: synapse.v1.ChangeNodeReply
-	(*messages.ApplyQueuesReply)(nil), // 43: synapse.v1.ApplyQueuesReply
-	(*messages.GetQueuesReply)(nil),   // 44: synapse.v1.GetQueuesReply
-	(*messages.GetJobReply)(nil),      // 45: synapse.v1.GetJobReply
-	(*messages.ListJobsReply)(nil),    // 46: synapse.v1.ListJobsReply
-	(*messages.ListNodesReply)(nil),   // 47: synapse.v1.ListNodesReply
-	(*messages.ExplainJobReply)(nil),  // 48: synapse.v1.ExplainJobReply
-	(*messages.HistoryReply)(nil),     // 49: synapse.v1.HistoryReply
-	(*messages.Event)(nil),            // 50: synapse.v1.Event
+	(*ExecIn)(nil),                    // 6: synapse.v1.ExecIn
+	(*ExecOut)(nil),                   // 7: synapse.v1.ExecOut
+	(*ExecEnd)(nil),                   // 8: synapse.v1.ExecEnd
+	(*Cluster)(nil),                   // 9: synapse.v1.Cluster
+	(*ClusterReply)(nil),              // 10: synapse.v1.ClusterReply
+	(*WhoAmI)(nil),                    // 11: synapse.v1.WhoAmI
+	(*WhoAmIReply)(nil),               // 12: synapse.v1.WhoAmIReply
+	(*Right)(nil),                     // 13: synapse.v1.Right
+	(*CreatePass)(nil),                // 14: synapse.v1.CreatePass
+	(*CreatePassReply)(nil),           // 15: synapse.v1.CreatePassReply
+	(*ListPasses)(nil),                // 16: synapse.v1.ListPasses
+	(*ListPassesReply)(nil),           // 17: synapse.v1.ListPassesReply
+	(*Pass)(nil),                      // 18: synapse.v1.Pass
+	(*RevokePass)(nil),                // 19: synapse.v1.RevokePass
+	(*RevokePassReply)(nil),           // 20: synapse.v1.RevokePassReply
+	(*messages.Principal)(nil),        // 21: synapse.v1.Principal
+	(*messages.Token)(nil),            // 22: synapse.v1.Token
+	(*messages.Submit)(nil),           // 23: synapse.v1.Submit
+	(*messages.DryRun)(nil),           // 24: synapse.v1.DryRun
+	(*messages.Cancel)(nil),           // 25: synapse.v1.Cancel
+	(*messages.Hold)(nil),             // 26: synapse.v1.Hold
+	(*messages.Requeue)(nil),          // 27: synapse.v1.Requeue
+	(*messages.Update)(nil),           // 28: synapse.v1.Update
+	(*messages.ChangeNode)(nil),       // 29: synapse.v1.ChangeNode
+	(*messages.ApplyQueues)(nil),      // 30: synapse.v1.ApplyQueues
+	(*messages.GetQueues)(nil),        // 31: synapse.v1.GetQueues
+	(*messages.GetJob)(nil),           // 32: synapse.v1.GetJob
+	(*messages.ListJobs)(nil),         // 33: synapse.v1.ListJobs
+	(*messages.ListNodes)(nil),        // 34: synapse.v1.ListNodes
+	(*messages.ExplainJob)(nil),       // 35: synapse.v1.ExplainJob
+	(*messages.History)(nil),          // 36: synapse.v1.History
+	(*messages.Watch)(nil),            // 37: synapse.v1.Watch
+	(*messages.SubmitReply)(nil),      // 38: synapse.v1.SubmitReply
+	(*messages.Secrets)(nil),          // 39: synapse.v1.Secrets
+	(*messages.DryRunReply)(nil),      // 40: synapse.v1.DryRunReply
+	(*messages.CancelReply)(nil),      // 41: synapse.v1.CancelReply
+	(*messages.HoldReply)(nil),        // 42: synapse.v1.HoldReply
+	(*messages.RequeueReply)(nil),     // 43: synapse.v1.RequeueReply
+	(*messages.UpdateReply)(nil),      // 44: synapse.v1.UpdateReply
+	(*messages.ChangeNodeReply)(nil),  // 45: synapse.v1.ChangeNodeReply
+	(*messages.ApplyQueuesReply)(nil), // 46: synapse.v1.ApplyQueuesReply
+	(*messages.GetQueuesReply)(nil),   // 47: synapse.v1.GetQueuesReply
+	(*messages.GetJobReply)(nil),      // 48: synapse.v1.GetJobReply
+	(*messages.ListJobsReply)(nil),    // 49: synapse.v1.ListJobsReply
+	(*messages.ListNodesReply)(nil),   // 50: synapse.v1.ListNodesReply
+	(*messages.ExplainJobReply)(nil),  // 51: synapse.v1.ExplainJobReply
+	(*messages.HistoryReply)(nil),     // 52: synapse.v1.HistoryReply
+	(*messages.Event)(nil),            // 53: synapse.v1.Event
 }
 var file_cluster_api_api_proto_depIdxs = []int32{
-	18, // 0: synapse.v1.ReadLogs.principal:type_name -> synapse.v1.Principal
-	19, // 1: synapse.v1.ReadLogs.attempt:type_name -> synapse.v1.Token
+	21, // 0: synapse.v1.ReadLogs.principal:type_name -> synapse.v1.Principal
+	22, // 1: synapse.v1.ReadLogs.attempt:type_name -> synapse.v1.Token
 	1,  // 2: synapse.v1.ReadLogs.from:type_name -> synapse.v1.LogPosition
-	19, // 3: synapse.v1.LogPart.attempt:type_name -> synapse.v1.Token
-	18, // 4: synapse.v1.ReadScript.principal:type_name -> synapse.v1.Principal
-	19, // 5: synapse.v1.ReadSecrets.attempt:type_name -> synapse.v1.Token
-	10, // 6: synapse.v1.WhoAmIReply.rights:type_name -> synapse.v1.Right
-	15, // 7: synapse.v1.ListPassesReply.passes:type_name -> synapse.v1.Pass
-	20, // 8: synapse.v1.Synapse.Submit:input_type -> synapse.v1.Submit
-	20, // 9: synapse.v1.Synapse.SubmitScript:input_type -> synapse.v1.Submit
-	3,  // 10: synapse.v1.Synapse.ReadScript:input_type -> synapse.v1.ReadScript
-	20, // 11: synapse.v1.Synapse.SubmitSecret:input_type -> synapse.v1.Submit
-	5,  // 12: synapse.v1.Synapse.ReadSecrets:input_type -> synapse.v1.ReadSecrets
-	21, // 13: synapse.v1.Synapse.DryRun:input_type -> synapse.v1.DryRun
-	22, // 14: synapse.v1.Synapse.Cancel:input_type -> synapse.v1.Cancel
-	23, // 15: synapse.v1.Synapse.Hold:input_type -> synapse.v1.Hold
-	24, // 16: synapse.v1.Synapse.Requeue:input_type -> synapse.v1.Requeue
-	25, // 17: synapse.v1.Synapse.Update:input_type -> synapse.v1.Update
-	26, // 18: synapse.v1.Synapse.ChangeNode:input_type -> synapse.v1.ChangeNode
-	27, // 19: synapse.v1.Synapse.ApplyQueues:input_type -> synapse.v1.ApplyQueues
-	28, // 20: synapse.v1.Synapse.GetQueues:input_type -> synapse.v1.GetQueues
-	29, // 21: synapse.v1.Synapse.GetJob:input_type -> synapse.v1.GetJob
-	30, // 22: synapse.v1.Synapse.ListJobs:input_type -> synapse.v1.ListJobs
-	31, // 23: synapse.v1.Synapse.ListNodes:input_type -> synapse.v1.ListNodes
-	32, // 24: synapse.v1.Synapse.ExplainJob:input_type -> synapse.v1.ExplainJob
-	33, // 25: synapse.v1.Synapse.History:input_type -> synapse.v1.History
-	34, // 26: synapse.v1.Synapse.Watch:input_type -> synapse.v1.Watch
-	0,  // 27: synapse.v1.Synapse.ReadLogs:input_type -> synapse.v1.ReadLogs
-	6,  // 28: synapse.v1.Synapse.Cluster:input_type -> synapse.v1.Cluster
-	8,  // 29: synapse.v1.Synapse.WhoAmI:input_type -> synapse.v1.WhoAmI
-	11, // 30: synapse.v1.Synapse.CreatePass:input_type -> synapse.v1.CreatePass
-	13, // 31: synapse.v1.Synapse.ListPasses:input_type -> synapse.v1.ListPasses
-	16, // 32: synapse.v1.Synapse.RevokePass:input_type -> synapse.v1.RevokePass
-	35, // 33: synapse.v1.Synapse.Submit:output_type -> synapse.v1.SubmitReply
-	35, // 34: synapse.v1.Synapse.SubmitScript:output_type -> synapse.v1.SubmitReply
-	4,  // 35: synapse.v1.Synapse.ReadScript:output_type -> synapse.v1.ScriptText
-	35, // 36: synapse.v1.Synapse.SubmitSecret:output_type -> synapse.v1.SubmitReply
-	36, // 37: synapse.v1.Synapse.ReadSecrets:output_type -> synapse.v1.Secrets
-	37, // 38: synapse.v1.Synapse.DryRun:output_type -> synapse.v1.DryRunReply
-	38, // 39: synapse.v1.Synapse.Cancel:output_type -> synapse.v1.CancelReply
-	39, // 40: synapse.v1.Synapse.Hold:output_type -> synapse.v1.HoldReply
-	40, // 41: synapse.v1.Synapse.Requeue:output_type -> synapse.v1.RequeueReply
-	41, // 42: synapse.v1.Synapse.Update:output_type -> synapse.v1.UpdateReply
-	42, // 43: synapse.v1.Synapse.ChangeNode:output_type -> synapse.v1.ChangeNodeReply
-	43, // 44: synapse.v1.Synapse.ApplyQueues:output_type -> synapse.v1.ApplyQueuesReply
-	44, // 45: synapse.v1.Synapse.GetQueues:output_type -> synapse.v1.GetQueuesReply
-	45, // 46: synapse.v1.Synapse.GetJob:output_type -> synapse.v1.GetJobReply
-	46, // 47: synapse.v1.Synapse.ListJobs:output_type -> synapse.v1.ListJobsReply
-	47, // 48: synapse.v1.Synapse.ListNodes:output_type -> synapse.v1.ListNodesReply
-	48, // 49: synapse.v1.Synapse.ExplainJob:output_type -> synapse.v1.ExplainJobReply
-	49, // 50: synapse.v1.Synapse.History:output_type -> synapse.v1.HistoryReply
-	50, // 51: synapse.v1.Synapse.Watch:output_type -> synapse.v1.Event
-	2,  // 52: synapse.v1.Synapse.ReadLogs:output_type -> synapse.v1.LogPart
-	7,  // 53: synapse.v1.Synapse.Cluster:output_type -> synapse.v1.ClusterReply
-	9,  // 54: synapse.v1.Synapse.WhoAmI:output_type -> synapse.v1.WhoAmIReply
-	12, // 55: synapse.v1.Synapse.CreatePass:output_type -> synapse.v1.CreatePassReply
-	14, // 56: synapse.v1.Synapse.ListPasses:output_type -> synapse.v1.ListPassesReply
-	17, // 57: synapse.v1.Synapse.RevokePass:output_type -> synapse.v1.RevokePassReply
-	33, // [33:58] is the sub-list for method output_type
-	8,  // [8:33] is the sub-list for method input_type
-	8,  // [8:8] is the sub-list for extension type_name
-	8,  // [8:8] is the sub-list for extension extendee
-	0,  // [0:8] is the sub-list for field type_name
+	22, // 3: synapse.v1.LogPart.attempt:type_name -> synapse.v1.Token
+	21, // 4: synapse.v1.ReadScript.principal:type_name -> synapse.v1.Principal
+	22, // 5: synapse.v1.ReadSecrets.attempt:type_name -> synapse.v1.Token
+	21, // 6: synapse.v1.ExecIn.principal:type_name -> synapse.v1.Principal
+	8,  // 7: synapse.v1.ExecOut.end:type_name -> synapse.v1.ExecEnd
+	13, // 8: synapse.v1.WhoAmIReply.rights:type_name -> synapse.v1.Right
+	18, // 9: synapse.v1.ListPassesReply.passes:type_name -> synapse.v1.Pass
+	23, // 10: synapse.v1.Synapse.Submit:input_type -> synapse.v1.Submit
+	23, // 11: synapse.v1.Synapse.SubmitScript:input_type -> synapse.v1.Submit
+	3,  // 12: synapse.v1.Synapse.ReadScript:input_type -> synapse.v1.ReadScript
+	23, // 13: synapse.v1.Synapse.SubmitSecret:input_type -> synapse.v1.Submit
+	5,  // 14: synapse.v1.Synapse.ReadSecrets:input_type -> synapse.v1.ReadSecrets
+	24, // 15: synapse.v1.Synapse.DryRun:input_type -> synapse.v1.DryRun
+	25, // 16: synapse.v1.Synapse.Cancel:input_type -> synapse.v1.Cancel
+	26, // 17: synapse.v1.Synapse.Hold:input_type -> synapse.v1.Hold
+	27, // 18: synapse.v1.Synapse.Requeue:input_type -> synapse.v1.Requeue
+	28, // 19: synapse.v1.Synapse.Update:input_type -> synapse.v1.Update
+	29, // 20: synapse.v1.Synapse.ChangeNode:input_type -> synapse.v1.ChangeNode
+	30, // 21: synapse.v1.Synapse.ApplyQueues:input_type -> synapse.v1.ApplyQueues
+	31, // 22: synapse.v1.Synapse.GetQueues:input_type -> synapse.v1.GetQueues
+	32, // 23: synapse.v1.Synapse.GetJob:input_type -> synapse.v1.GetJob
+	33, // 24: synapse.v1.Synapse.ListJobs:input_type -> synapse.v1.ListJobs
+	34, // 25: synapse.v1.Synapse.ListNodes:input_type -> synapse.v1.ListNodes
+	35, // 26: synapse.v1.Synapse.ExplainJob:input_type -> synapse.v1.ExplainJob
+	36, // 27: synapse.v1.Synapse.History:input_type -> synapse.v1.History
+	37, // 28: synapse.v1.Synapse.Watch:input_type -> synapse.v1.Watch
+	0,  // 29: synapse.v1.Synapse.ReadLogs:input_type -> synapse.v1.ReadLogs
+	6,  // 30: synapse.v1.Synapse.Exec:input_type -> synapse.v1.ExecIn
+	7,  // 31: synapse.v1.Synapse.Carry:input_type -> synapse.v1.ExecOut
+	9,  // 32: synapse.v1.Synapse.Cluster:input_type -> synapse.v1.Cluster
+	11, // 33: synapse.v1.Synapse.WhoAmI:input_type -> synapse.v1.WhoAmI
+	14, // 34: synapse.v1.Synapse.CreatePass:input_type -> synapse.v1.CreatePass
+	16, // 35: synapse.v1.Synapse.ListPasses:input_type -> synapse.v1.ListPasses
+	19, // 36: synapse.v1.Synapse.RevokePass:input_type -> synapse.v1.RevokePass
+	38, // 37: synapse.v1.Synapse.Submit:output_type -> synapse.v1.SubmitReply
+	38, // 38: synapse.v1.Synapse.SubmitScript:output_type -> synapse.v1.SubmitReply
+	4,  // 39: synapse.v1.Synapse.ReadScript:output_type -> synapse.v1.ScriptText
+	38, // 40: synapse.v1.Synapse.SubmitSecret:output_type -> synapse.v1.SubmitReply
+	39, // 41: synapse.v1.Synapse.ReadSecrets:output_type -> synapse.v1.Secrets
+	40, // 42: synapse.v1.Synapse.DryRun:output_type -> synapse.v1.DryRunReply
+	41, // 43: synapse.v1.Synapse.Cancel:output_type -> synapse.v1.CancelReply
+	42, // 44: synapse.v1.Synapse.Hold:output_type -> synapse.v1.HoldReply
+	43, // 45: synapse.v1.Synapse.Requeue:output_type -> synapse.v1.RequeueReply
+	44, // 46: synapse.v1.Synapse.Update:output_type -> synapse.v1.UpdateReply
+	45, // 47: synapse.v1.Synapse.ChangeNode:output_type -> synapse.v1.ChangeNodeReply
+	46, // 48: synapse.v1.Synapse.ApplyQueues:output_type -> synapse.v1.ApplyQueuesReply
+	47, // 49: synapse.v1.Synapse.GetQueues:output_type -> synapse.v1.GetQueuesReply
+	48, // 50: synapse.v1.Synapse.GetJob:output_type -> synapse.v1.GetJobReply
+	49, // 51: synapse.v1.Synapse.ListJobs:output_type -> synapse.v1.ListJobsReply
+	50, // 52: synapse.v1.Synapse.ListNodes:output_type -> synapse.v1.ListNodesReply
+	51, // 53: synapse.v1.Synapse.ExplainJob:output_type -> synapse.v1.ExplainJobReply
+	52, // 54: synapse.v1.Synapse.History:output_type -> synapse.v1.HistoryReply
+	53, // 55: synapse.v1.Synapse.Watch:output_type -> synapse.v1.Event
+	2,  // 56: synapse.v1.Synapse.ReadLogs:output_type -> synapse.v1.LogPart
+	7,  // 57: synapse.v1.Synapse.Exec:output_type -> synapse.v1.ExecOut
+	6,  // 58: synapse.v1.Synapse.Carry:output_type -> synapse.v1.ExecIn
+	10, // 59: synapse.v1.Synapse.Cluster:output_type -> synapse.v1.ClusterReply
+	12, // 60: synapse.v1.Synapse.WhoAmI:output_type -> synapse.v1.WhoAmIReply
+	15, // 61: synapse.v1.Synapse.CreatePass:output_type -> synapse.v1.CreatePassReply
+	17, // 62: synapse.v1.Synapse.ListPasses:output_type -> synapse.v1.ListPassesReply
+	20, // 63: synapse.v1.Synapse.RevokePass:output_type -> synapse.v1.RevokePassReply
+	37, // [37:64] is the sub-list for method output_type
+	10, // [10:37] is the sub-list for method input_type
+	10, // [10:10] is the sub-list for extension type_name
+	10, // [10:10] is the sub-list for extension extendee
+	0,  // [0:10] is the sub-list for field type_name
 }
 
 func init() { file_cluster_api_api_proto_init() }
@@ -1394,7 +1683,7 @@ func file_cluster_api_api_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_cluster_api_api_proto_rawDesc), len(file_cluster_api_api_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   18,
+			NumMessages:   21,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -45,6 +45,8 @@ const (
 	Synapse_History_FullMethodName      = "/synapse.v1.Synapse/History"
 	Synapse_Watch_FullMethodName        = "/synapse.v1.Synapse/Watch"
 	Synapse_ReadLogs_FullMethodName     = "/synapse.v1.Synapse/ReadLogs"
+	Synapse_Exec_FullMethodName         = "/synapse.v1.Synapse/Exec"
+	Synapse_Carry_FullMethodName        = "/synapse.v1.Synapse/Carry"
 	Synapse_Cluster_FullMethodName      = "/synapse.v1.Synapse/Cluster"
 	Synapse_WhoAmI_FullMethodName       = "/synapse.v1.Synapse/WhoAmI"
 	Synapse_CreatePass_FullMethodName   = "/synapse.v1.Synapse/CreatePass"
@@ -81,6 +83,11 @@ type SynapseClient interface {
 	History(ctx context.Context, in *messages.History, opts ...grpc.CallOption) (*messages.HistoryReply, error)
 	Watch(ctx context.Context, in *messages.Watch, opts ...grpc.CallOption) (grpc.ServerStreamingClient[messages.Event], error)
 	ReadLogs(ctx context.Context, in *ReadLogs, opts ...grpc.CallOption) (grpc.ServerStreamingClient[LogPart], error)
+	// Exec runs a further process in a task, and carries what it reads and writes. The first ExecIn says
+	// what is to be run, the last ExecOut how it ended.
+	Exec(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[ExecIn, ExecOut], error)
+	// Carry is a machine's end of an Exec that it was told of: its first ExecOut names the session.
+	Carry(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[ExecOut, ExecIn], error)
 	Cluster(ctx context.Context, in *Cluster, opts ...grpc.CallOption) (*ClusterReply, error)
 	WhoAmI(ctx context.Context, in *WhoAmI, opts ...grpc.CallOption) (*WhoAmIReply, error)
 	CreatePass(ctx context.Context, in *CreatePass, opts ...grpc.CallOption) (*CreatePassReply, error)
@@ -314,6 +321,32 @@ func (c *synapseClient) ReadLogs(ctx context.Context, in *ReadLogs, opts ...grpc
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type Synapse_ReadLogsClient = grpc.ServerStreamingClient[LogPart]
 
+func (c *synapseClient) Exec(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[ExecIn, ExecOut], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &Synapse_ServiceDesc.Streams[2], Synapse_Exec_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[ExecIn, ExecOut]{ClientStream: stream}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type Synapse_ExecClient = grpc.BidiStreamingClient[ExecIn, ExecOut]
+
+func (c *synapseClient) Carry(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[ExecOut, ExecIn], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &Synapse_ServiceDesc.Streams[3], Synapse_Carry_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[ExecOut, ExecIn]{ClientStream: stream}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type Synapse_CarryClient = grpc.BidiStreamingClient[ExecOut, ExecIn]
+
 func (c *synapseClient) Cluster(ctx context.Context, in *Cluster, opts ...grpc.CallOption) (*ClusterReply, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(ClusterReply)
@@ -393,6 +426,11 @@ type SynapseServer interface {
 	History(context.Context, *messages.History) (*messages.HistoryReply, error)
 	Watch(*messages.Watch, grpc.ServerStreamingServer[messages.Event]) error
 	ReadLogs(*ReadLogs, grpc.ServerStreamingServer[LogPart]) error
+	// Exec runs a further process in a task, and carries what it reads and writes. The first ExecIn says
+	// what is to be run, the last ExecOut how it ended.
+	Exec(grpc.BidiStreamingServer[ExecIn, ExecOut]) error
+	// Carry is a machine's end of an Exec that it was told of: its first ExecOut names the session.
+	Carry(grpc.BidiStreamingServer[ExecOut, ExecIn]) error
 	Cluster(context.Context, *Cluster) (*ClusterReply, error)
 	WhoAmI(context.Context, *WhoAmI) (*WhoAmIReply, error)
 	CreatePass(context.Context, *CreatePass) (*CreatePassReply, error)
@@ -467,6 +505,12 @@ func (UnimplementedSynapseServer) Watch(*messages.Watch, grpc.ServerStreamingSer
 }
 func (UnimplementedSynapseServer) ReadLogs(*ReadLogs, grpc.ServerStreamingServer[LogPart]) error {
 	return status.Error(codes.Unimplemented, "method ReadLogs not implemented")
+}
+func (UnimplementedSynapseServer) Exec(grpc.BidiStreamingServer[ExecIn, ExecOut]) error {
+	return status.Error(codes.Unimplemented, "method Exec not implemented")
+}
+func (UnimplementedSynapseServer) Carry(grpc.BidiStreamingServer[ExecOut, ExecIn]) error {
+	return status.Error(codes.Unimplemented, "method Carry not implemented")
 }
 func (UnimplementedSynapseServer) Cluster(context.Context, *Cluster) (*ClusterReply, error) {
 	return nil, status.Error(codes.Unimplemented, "method Cluster not implemented")
@@ -850,6 +894,20 @@ func _Synapse_ReadLogs_Handler(srv interface{}, stream grpc.ServerStream) error 
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type Synapse_ReadLogsServer = grpc.ServerStreamingServer[LogPart]
 
+func _Synapse_Exec_Handler(srv interface{}, stream grpc.ServerStream) error {
+	return srv.(SynapseServer).Exec(&grpc.GenericServerStream[ExecIn, ExecOut]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type Synapse_ExecServer = grpc.BidiStreamingServer[ExecIn, ExecOut]
+
+func _Synapse_Carry_Handler(srv interface{}, stream grpc.ServerStream) error {
+	return srv.(SynapseServer).Carry(&grpc.GenericServerStream[ExecOut, ExecIn]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type Synapse_CarryServer = grpc.BidiStreamingServer[ExecOut, ExecIn]
+
 func _Synapse_Cluster_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(Cluster)
 	if err := dec(in); err != nil {
@@ -1050,6 +1108,18 @@ var Synapse_ServiceDesc = grpc.ServiceDesc{
 			StreamName:    "ReadLogs",
 			Handler:       _Synapse_ReadLogs_Handler,
 			ServerStreams: true,
+		},
+		{
+			StreamName:    "Exec",
+			Handler:       _Synapse_Exec_Handler,
+			ServerStreams: true,
+			ClientStreams: true,
+		},
+		{
+			StreamName:    "Carry",
+			Handler:       _Synapse_Carry_Handler,
+			ServerStreams: true,
+			ClientStreams: true,
 		},
 	},
 	Metadata: "cluster/api/api.proto",

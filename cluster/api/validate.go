@@ -3,6 +3,7 @@ package api
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -47,6 +48,37 @@ func (x *ReadLogs) Validate() error {
 	}
 	return nil
 }
+
+// Validate refuses a process that cannot be run.
+func (x *ExecIn) Validate() error {
+	if err := (&messages.GetJob{Principal: x.GetPrincipal(), Job: x.GetJob()}).Validate(); err != nil {
+		return err
+	}
+	length := 0
+	for _, word := range slices.Concat(x.GetCommand(), x.GetEnv()) {
+		if length += len(word) + 1; strings.ContainsRune(word, 0) {
+			return refusal("command", "has a NUL in it", "no argument and no variable can")
+		}
+	}
+	switch {
+	case x.GetRank() < 0 || x.GetRank() >= messages.MaxGangTasks:
+		return refusal("rank", fmt.Sprintf("is %d, outside 0 to %d", x.GetRank(), messages.MaxGangTasks-1), "")
+	case len(x.GetCommand()) == 0 || x.GetCommand()[0] == "":
+		return refusal("command", "is empty", "say what is to be run")
+	case length > maxExecBytes || len(x.GetCommand())+len(x.GetEnv()) > messages.MaxCommandArgs:
+		return refusal("command", fmt.Sprintf("has more than %d bytes or %d words, with env", maxExecBytes,
+			messages.MaxCommandArgs), "put what is long into a file, or into stdin")
+	}
+	for i, line := range x.GetEnv() {
+		if name, _, ok := strings.Cut(line, "="); !ok || name == "" {
+			return refusal(fmt.Sprintf("env[%d]", i), fmt.Sprintf("is %.40q", line), "write NAME=value")
+		}
+	}
+	return nil
+}
+
+// maxExecBytes bounds a further process's command with its variables.
+const maxExecBytes = 64 << 10
 
 // validFrom refuses positions that no reader could have reached.
 func (x *ReadLogs) validFrom() error {

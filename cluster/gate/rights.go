@@ -116,7 +116,7 @@ func (g *Gate) GuardStream(
 			g.purses.narrows(c.peer.Identity.String())
 		}
 	}()
-	err = handle(server, &guarded{stream, c})
+	err = handle(server, &guarded{ServerStream: stream, asked: c})
 	c.ended(nil, err)
 	return err
 }
@@ -125,12 +125,17 @@ func (g *Gate) GuardStream(
 type guarded struct {
 	grpc.ServerStream
 	asked *asked
+	begun bool
 }
 
 func (s *guarded) RecvMsg(m any) error {
 	if err := s.ServerStream.RecvMsg(m); err != nil {
 		return err
 	}
+	if s.begun && rights.Continues(s.asked.call) {
+		return nil
+	}
+	s.begun = true
 	return s.asked.allow(m)
 }
 

@@ -1,6 +1,7 @@
 package gate
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net"
@@ -34,6 +35,17 @@ type scripted struct {
 	api.UnimplementedSynapseServer
 	api.UnimplementedSchedulerServer
 	reached atomic.Int64
+}
+
+// Exec and Carry are reached with their first request, which is judged when it is received.
+func (*scripted) Exec(stream grpc.BidiStreamingServer[api.ExecIn, api.ExecOut]) error {
+	_, err := stream.Recv()
+	return cmp.Or(err, status.Error(codes.Unimplemented, ""))
+}
+
+func (*scripted) Carry(stream grpc.BidiStreamingServer[api.ExecOut, api.ExecIn]) error {
+	_, err := stream.Recv()
+	return cmp.Or(err, status.Error(codes.Unimplemented, ""))
 }
 
 // errReached is what an allowed call ends with.

@@ -84,6 +84,7 @@ type Options struct {
 	WallMs    func() int64 // the time of day, by which tokens are over
 	Principal func(context.Context) *messages.Principal
 	WhoAmI    func(context.Context) *api.WhoAmIReply // nil: everybody is anonymous
+	Machine   func(context.Context) string           // that makes a call; nil: none proves which it is
 	ClusterID string
 	Version   string
 	Levels    []string // of the fabric, coarse to fine
@@ -103,6 +104,7 @@ type Gateway struct {
 	streams   atomic.Int64  // open now
 	reading   chan struct{} // a place for each that reads history now
 	loaded    atomic.Bool   // the Scheduler has read the store
+	sessions  sessions
 	closed    chan struct{}
 	closeOnce sync.Once
 }

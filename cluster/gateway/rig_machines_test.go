@@ -61,6 +61,7 @@ type launcher struct {
 	logs   map[string]*scripted // by rank and stream, of any attempt
 	asked  int
 	mute   bool // it does not return what its tasks wrote
+	execs  func(*messages.ExecTask)
 }
 
 // running is a task and the actor that is told of its end.
@@ -96,7 +97,16 @@ func (l *launcher) Tell(command any, to *actor.PID) {
 			return
 		}
 		l.system.Root.Send(to, l.page(m))
+	case *messages.ExecTask:
+		l.execs(m)
 	}
+}
+
+// onExec is what the machine does when it is told of a further process.
+func (l *launcher) onExec(do func(*messages.ExecTask)) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.execs = do
 }
 
 func gone(id *messages.TaskId, code int32) *messages.TaskGone {

@@ -50,6 +50,7 @@ func samples(n *cabin) []spoken {
 		&messages.LogsTask{Id: task, LimitBytes: 1}, &messages.Lacking{Origin: n.origin(), Digest: 7},
 		&messages.Warn{Order: order, Number: 1, Cause: messages.Cause_CAUSE_TIME_LIMIT, Of: 60_000, LeftMs: 1000},
 		&messages.Warned{Origin: n.origin(), Number: 1},
+		&messages.ExecRefused{Id: task, Session: "s"}, &messages.ExecTask{Id: task, Job: "j1", Epoch: 1, Session: "s"},
 	}
 }
 
@@ -156,6 +157,7 @@ func TestTableIsTheVocabulary(t *testing.T) {
 		t.Fatalf("only %d and %d rows were found", len(toNode), len(toScheduler))
 	}
 	toNode["synapse.v1.LogsTask"], toScheduler["synapse.v1.TaskLogs"] = true, true
+	toNode["synapse.v1.ExecTask"], toScheduler["synapse.v1.ExecRefused"] = true, true
 	check := func(have table, want map[string]bool) {
 		for name := range want {
 			if have[name] == nil {

@@ -25,11 +25,13 @@ import (
 // clients. It is compared with the two tables of the link.
 var crossing = map[string][]string{
 	"toward a scheduler": {
-		"Aborted", "Committed", "Ended", "Exited", "Expired", "Heartbeat", "Hello", "Lacking", "Prepared", "Refused",
+		"Aborted", "Committed", "Ended", "ExecRefused", "Exited", "Expired", "Heartbeat",
+		"Hello", "Lacking", "Prepared", "Refused",
 		"Report", "Reserved", "Started", "TaskLogs", "Warned",
 	},
 	"toward a machine": {
-		"Abort", "Commit", "Forget", "HeartbeatAck", "Lead", "LogsTask", "Rejected", "Reserve", "Start", "Stop", "Warn",
+		"Abort", "Commit", "ExecTask", "Forget",
+		"HeartbeatAck", "Lead", "LogsTask", "Rejected", "Reserve", "Start", "Stop", "Warn",
 		"Welcome",
 	},
 }

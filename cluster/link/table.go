@@ -52,6 +52,7 @@ var towardScheduler = tabled([]row{
 	{&messages.Exited{}, actors.NodePath, anyJob},
 	{&messages.Ended{}, actors.NodePath, anyJob},
 	{&messages.TaskLogs{}, "", gatewayPath + "**"},
+	{&messages.ExecRefused{}, "", gatewayPath + "**"},
 })
 
 // towardNode is what a scheduler may send.
@@ -68,6 +69,7 @@ var towardNode = tabled([]row{
 	{&messages.Stop{}, anyScheduler, actors.NodePath},
 	{&messages.Forget{}, anyScheduler, actors.NodePath},
 	{&messages.LogsTask{}, gatewayPath + "**", actors.NodePath},
+	{&messages.ExecTask{}, gatewayPath + "**", actors.NodePath},
 })
 
 // table finds the row of a type by its name on the wire.

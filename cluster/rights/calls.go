@@ -56,6 +56,8 @@ var needs = slices.Concat([]need{
 	{synapse + "Hold", "release", "false", Hold},
 	{synapse + "Hold", "release", "true", Release},
 	{synapse + "Requeue", "", "", Requeue},
+	{synapse + "Exec", "", "", Exec},
+	{synapse + "Carry", "", "", Carry},
 	{synapse + "Requeue", "hold", "true", Hold},
 	{synapse + "Update", "set_priority", "true", Priority},
 	{synapse + "Update", "set_time_limit", "true", Limit},
@@ -93,6 +95,9 @@ func Opens(call string) (all []Right) {
 	}
 	return all
 }
+
+// Continues reports whether a call's later requests go on with what its first has begun, which alone is judged.
+func Continues(call string) bool { return call == synapse+"Exec" || call == synapse+"Carry" }
 
 // Decided reports whether anybody may make a call at all.
 func Decided(call string) bool {

@@ -41,6 +41,8 @@ const (
 	Hold     Right = "hold"
 	Release  Right = "release"
 	Requeue  Right = "requeue"
+	Exec     Right = "exec"
+	Carry    Right = "carry-exec"
 	Priority Right = "set-priority"
 	Limit    Right = "set-time-limit"
 	Begin    Right = "set-begin"
@@ -102,6 +104,8 @@ var lines = []line{
 	{Hold, Any, Any, Own, None, None, None, "hold", true},
 	{Release, Any, Any, Own, None, None, None, "release", true},
 	{Requeue, Any, Any, Own, None, None, None, "requeue", true},
+	{Exec, Any, Own, Own, None, None, None, "run processes in the tasks of", true},
+	{Carry, None, None, None, None, Any, None, "come for a process that it was told to run", false},
 	{Priority, Any, Any, Own, None, None, None, "set the priority of", true},
 	{Limit, Any, Any, Own, None, None, None, "set the time limit of", true},
 	{Begin, Any, Any, Own, None, None, None, "set the begin of", true},
@@ -119,7 +123,7 @@ var lines = []line{
 }
 
 // OfJobs are the rights that are about one job.
-var OfJobs = []Right{ReadPrivate, ReadLogs, Cancel, Hold, Release, Requeue, Priority, Limit, Begin, Give}
+var OfJobs = []Right{ReadPrivate, ReadLogs, Cancel, Hold, Release, Requeue, Exec, Priority, Limit, Begin, Give}
 
 // All are all rights, as in the table.
 func All() []Right {

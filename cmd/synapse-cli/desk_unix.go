@@ -5,6 +5,7 @@ package main
 import (
 	"errors"
 	"io"
+	"os"
 	"os/exec"
 	"syscall"
 )
@@ -13,6 +14,9 @@ import (
 
 // apart keeps a program out of the terminal's process group, all of whose members receive Ctrl-C.
 func apart(run *exec.Cmd) { run.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} }
+
+// resizes are the signals that tell of another size of the terminal.
+func resizes() []os.Signal { return []os.Signal{syscall.SIGWINCH} }
 
 // closedPipe reports whether an error says that the reader is gone.
 func closedPipe(err error) bool {

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"io"
+	"os"
 	"os/exec"
 	"syscall"
 
@@ -15,6 +16,9 @@ import (
 func apart(run *exec.Cmd) {
 	run.SysProcAttr = &syscall.SysProcAttr{CreationFlags: windows.CREATE_NEW_PROCESS_GROUP}
 }
+
+// resizes are the signals that tell of another size of the terminal: there are none.
+func resizes() []os.Signal { return nil }
 
 // closedPipe reports whether an error says that the reader is gone, for which Windows has two errors.
 func closedPipe(err error) bool {

@@ -166,6 +166,10 @@ func (s *scheduler) build() (err error) {
 	}
 	if s.gate != nil {
 		toLink.Certified, toGateway.Principal, toGateway.WhoAmI = gate.Node, gate.Principal, gate.WhoAmI
+		toGateway.Machine = func(ctx context.Context) string {
+			machine, _ := gate.Node(ctx) // without a name, which no machine has, where it is none
+			return machine.Name
+		}
 		toGateway.Passes, toGateway.WallMs = s.store, s.host.Clock().WallMs
 		toGateway.Node = func(ctx context.Context) (string, error) {
 			of, err := gate.Node(ctx)

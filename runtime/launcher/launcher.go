@@ -65,6 +65,8 @@ type Options struct {
 	Secrets func(ctx context.Context, job string, attempt *messages.Token) ([]*messages.Secret, error)
 	// Around runs what the machine's owner has run before and after each job; nil: there is nothing.
 	Around *hook.Around
+	// Carry comes for a further process that a scheduler waits for under this name, and has do run it; nil: none are run.
+	Carry func(ctx context.Context, session string, do func(Wire) error) error
 	// Grace is the grace of a supervisor's own stop where the job names none.
 	Grace time.Duration
 	// StuckAfter is how long after a stop's grace the log says that a task does not die; 0: 10 s.
@@ -169,6 +171,12 @@ func (l *Launcher) Tell(command any, answerTo *actor.PID) {
 			func() { l.gone(c.Id.Key(), messages.ExitKind_EXIT_KIND_NEVER_STARTED, answerTo) })
 	case *messages.WarnTask:
 		l.known(c.Id.Key(), func(t *task) { t.onWarn(c, answerTo) }, nil)
+	case *messages.ExecTask:
+		l.known(c.Id.Key(), func(t *task) { t.onExec(c, answerTo) }, func() {
+			l.background(func() {
+				l.send(answerTo, &messages.ExecRefused{Id: c.Id, Session: c.Session, Text: "it is not on this machine"})
+			})
+		})
 	case *messages.SignalTask:
 		l.known(c.Id.Key(), func(t *task) { t.onSignal(int(c.Signal)) }, nil)
 	case *messages.StatsTask:

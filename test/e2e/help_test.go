@@ -85,7 +85,13 @@ func TestEveryExampleInHelp(t *testing.T) {
 			continue // TestExamplesOfTokens runs it
 		}
 		told := ids.ReplaceAllStringFunc(line,
-			func(string) string { return c.order("exec sleep 30", "-n", "4", "-l", "team=nlp") })
+			func(string) string {
+				id := c.order("exec sleep 30", "-n", "4", "-l", "team=nlp")
+				if strings.Contains(line, " exec ") {
+					c.await(id, "running", 20*time.Second)
+				}
+				return id
+			})
 		if strings.Contains(told, " up ") && !strings.Contains(told, "--clean") {
 			told += " --listen 127.0.0.1:0"
 		}

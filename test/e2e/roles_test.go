@@ -55,6 +55,13 @@ func TestRoles(t *testing.T) {
 		as(who, "logs", "-f", id).wants(t, 5, "", "may not read the output of job "+id+" of ann")
 		as(who, "submit", "--from", id).wants(t, 5, "", "its env and its command are not shown to you")
 	}
+	for _, who := range []string{"bob (submitter)", "oli (operator)"} {
+		as(who[:3], "exec", id, "--", "env").
+			wants(t, 5, "", who+" may not run processes in the tasks of job "+id+" of ann")
+	}
+	as("vic", "exec", id, "--", "env").wants(t, 5, "", "vic (viewer) may not run processes in the tasks of jobs")
+	as("ann", "exec", id, "--", "env").wants(t, 0, "TOKEN="+secret, "")
+	as("admin", "exec", id, "--", "env").wants(t, 0, "TOKEN="+secret, "")
 	as("bob", "cancel", id).wants(t, 5, "", "bob (submitter) may not cancel job "+id+" of ann")
 	as("bob", "update", id, "--time-limit", "1s").wants(t, 5, "", "may not set the time limit of job")
 	s.says("Refused /synapse.v1.Synapse/Cancel to synapse://e2e/submitter/bob: it may not cancel job " + id + " of ann")

@@ -1,0 +1,236 @@
+package gateway
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+	"google.golang.org/grpc"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/yi-json/synapse/actors"
+	"github.com/yi-json/synapse/cluster/api"
+	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/topology"
+)
+
+// This file owns further processes in tasks, between who asked for one and its machine. The machine is told through
+// its Node; then its agent comes by a stream of its own, and what is said goes from one stream to the other. No actor
+// sees a byte of it, nothing is kept here, and a side that does not read holds up the other one: the streams' own
+// windows are all that is under way.
+
+// comePatience is how long a machine may take to come for what it was told of.
+const comePatience = 10 * time.Second
+
+// sessions are those that wait for their machine, by names that nobody guesses.
+type sessions struct {
+	mu  sync.Mutex
+	all map[string]*session
+}
+
+// session is one further process, as it is carried here.
+type session struct {
+	node topology.NodeID
+	came chan grpc.BidiStreamingServer[api.ExecOut, api.ExecIn] // the machine
+	over chan struct{}                                          // closed when its caller has gone, or its end was told
+}
+
+func (s *sessions) open(node topology.NodeID) (name string, of *session) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.all == nil {
+		s.all = map[string]*session{}
+	}
+	name = rand.Text()
+	of = &session{
+		node: node, came: make(chan grpc.BidiStreamingServer[api.ExecOut, api.ExecIn], 1), over: make(chan struct{}),
+	}
+	s.all[name] = of
+	return name, of
+}
+
+// take finds a session for the machine that comes for it, once.
+func (s *sessions) take(name string) *session {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	of := s.all[name]
+	delete(s.all, name)
+	return of
+}
+
+// Exec runs a further process in a task, and carries its streams.
+func (g *Gateway) Exec(stream grpc.BidiStreamingServer[api.ExecIn, api.ExecOut]) error {
+	ctx := stream.Context()
+	q, err := stream.Recv()
+	if err != nil {
+		return err
+	}
+	q.Principal = g.o.Principal(ctx)
+	if err := g.admit(ctx, q); err != nil {
+		return err
+	}
+	if err := g.enter(); err != nil {
+		return err
+	}
+	defer g.leave()
+	job, err := g.find(ctx, q.Job)
+	if err != nil {
+		return err
+	}
+	task, node, err := placeOf(job, q.Rank)
+	if err != nil {
+		return err
+	}
+	name, s := g.sessions.open(node)
+	defer close(s.over)
+	defer g.sessions.take(name)
+	machine, err := g.summon(ctx, s, &messages.ExecTask{
+		Id: task, Job: job.GetRecord().GetId(), Epoch: g.o.Leader().Epoch, Session: name,
+	})
+	if err != nil {
+		return err
+	}
+	g.o.Count("gateway.execs", 1)
+	return g.carry(q, stream, machine)
+}
+
+// placeOf is where a rank of a job runs.
+func placeOf(job *messages.JobStatus, rank int32) (*messages.TaskId, topology.NodeID, error) {
+	a := job.GetAttempt()
+	refused := func(code messages.Code, field, text, hint string) error {
+		return api.StatusOf(&messages.Outcome{Code: code, Field: field, Text: text, Hint: hint})
+	}
+	if job.GetRecord().GetState().Terminal() || len(a.GetPlaces()) == 0 {
+		return nil, "", refused(messages.Code_CODE_CONFLICT, "job", "it does not run: it is "+job.GetPhase(),
+			"a process can be run in a job that is running")
+	}
+	for _, p := range a.GetPlaces() {
+		switch {
+		case p.GetRank() != rank:
+		case p.GetExit() != nil || a.GetEnd() != nil:
+			return nil, "", refused(messages.Code_CODE_CONFLICT, "rank", fmt.Sprintf("rank %d has ended", rank),
+				"name one that runs")
+		default:
+			return &messages.TaskId{Token: a.GetToken(), Rank: rank}, topology.NodeID(p.GetNode()), nil
+		}
+	}
+	return nil, "", refused(messages.Code_CODE_NOT_FOUND, "rank",
+		fmt.Sprintf("the job has ranks 0 to %d, and no rank %d", len(a.GetPlaces())-1, rank), "")
+}
+
+// summon tells the machine, and waits until it comes.
+func (g *Gateway) summon(ctx context.Context, s *session, m *messages.ExecTask) (
+	grpc.BidiStreamingServer[api.ExecOut, api.ExecIn], error) {
+	if g.o.Peers == nil {
+		return nil, api.StatusOf(unavailable("this scheduler reaches no machine", "try again in a moment"))
+	}
+	refused := make(reply, 1)
+	pid, done := g.open(refused)
+	defer done()
+	to := g.o.Peers.Node(s.node)
+	g.system.Root.RequestWithCustomSender(actor.NewPID(to.Address, actors.NodePath), m, pid)
+	select {
+	case machine := <-s.came:
+		return machine, nil
+	case got := <-refused:
+		text := "machine " + string(s.node) + " cannot be reached now"
+		if r, ok := got.(*messages.ExecRefused); ok && r.Session == m.Session {
+			text = fmt.Sprintf("rank %d: %s", m.Id.Rank, r.Text)
+		}
+		return nil, api.StatusOf(&messages.Outcome{
+			Code: messages.Code_CODE_CONFLICT, Field: "job", Text: text, Hint: "a process can be run in a task that runs",
+		})
+	case <-g.o.Clock.After(comePatience):
+		return nil, api.StatusOf(unavailable("machine "+string(s.node)+" does not answer", "try again in a moment"))
+	case <-ctx.Done():
+		return nil, lapsed(ctx.Err())
+	case <-g.closed:
+		return nil, api.StatusOf(closing())
+	}
+}
+
+// carry hands on what either side says, until the process has ended or one of the two has gone.
+func (g *Gateway) carry(first *api.ExecIn, client grpc.BidiStreamingServer[api.ExecIn, api.ExecOut],
+	machine grpc.BidiStreamingServer[api.ExecOut, api.ExecIn]) error {
+	if err := machine.Send(first); err != nil {
+		return lostMachine()
+	}
+	gone := make(chan error, 2)
+	go func() { gone <- fromClient(client, machine) }()
+	go func() { gone <- fromMachine(machine, client) }()
+	select {
+	case err := <-gone:
+		return err
+	case <-client.Context().Done():
+		return lapsed(client.Context().Err())
+	case <-g.closed:
+		return api.StatusOf(closing())
+	}
+}
+
+// fromClient hands on what is for the process. A client that has said all still listens.
+func fromClient(client grpc.BidiStreamingServer[api.ExecIn, api.ExecOut],
+	machine grpc.BidiStreamingServer[api.ExecOut, api.ExecIn]) error {
+	for {
+		in, err := client.Recv()
+		if errors.Is(err, io.EOF) {
+			<-machine.Context().Done()
+			return lostMachine()
+		}
+		if err != nil {
+			return err
+		}
+		if err := machine.Send(in); err != nil {
+			<-machine.Context().Done() // its last word may be on the way
+			return lostMachine()
+		}
+	}
+}
+
+// fromMachine hands on what comes of the process, to its end.
+func fromMachine(machine grpc.BidiStreamingServer[api.ExecOut, api.ExecIn],
+	client grpc.BidiStreamingServer[api.ExecIn, api.ExecOut]) error {
+	for {
+		out, err := machine.Recv()
+		if err != nil {
+			return lostMachine()
+		}
+		if out.Session = ""; proto.Size(out) == 0 {
+			continue // a machine that looks whether anybody is there
+		}
+		if err := client.Send(out); err != nil || out.GetEnd() != nil {
+			return err
+		}
+	}
+}
+
+func lostMachine() error {
+	return api.StatusOf(unavailable("the connection to its machine was lost, and the process has been ended",
+		"the task goes on; run it again"))
+}
+
+// Carry is a machine that comes for a process that it was told of.
+func (g *Gateway) Carry(stream grpc.BidiStreamingServer[api.ExecOut, api.ExecIn]) error {
+	first, err := stream.Recv()
+	if err != nil {
+		return err
+	}
+	s := g.sessions.take(first.GetSession())
+	if s == nil || g.o.Machine != nil && g.o.Machine(stream.Context()) != string(s.node) {
+		return api.StatusOf(&messages.Outcome{
+			Code: messages.Code_CODE_NOT_FOUND, Field: "session", Text: "nobody waits for that here any more",
+		})
+	}
+	s.came <- stream
+	select {
+	case <-s.over:
+		return nil
+	case <-stream.Context().Done():
+		return nil
+	}
+}

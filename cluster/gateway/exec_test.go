@@ -1,0 +1,162 @@
+package gateway
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+
+	"github.com/yi-json/synapse/cluster/api"
+	"github.com/yi-json/synapse/messages"
+)
+
+// This file owns the tests of further processes in tasks.
+
+// comes is the machine's end: it comes for what its launcher was told of, and answers each word of stdin with itself.
+func (l *launcher) comes(d *door, session string) error {
+	stream, err := d.SynapseClient.Carry(timely(d.tb))
+	if err != nil {
+		return err
+	}
+	if err := stream.Send(&api.ExecOut{Session: session}); err != nil {
+		return err
+	}
+	for {
+		in, err := stream.Recv()
+		if err != nil {
+			return err
+		}
+		out := &api.ExecOut{Stdout: in.Stdin}
+		switch {
+		case len(in.Command) > 0:
+			out = &api.ExecOut{Begun: true, Stdout: []byte(strings.Join(in.Command, " ") + "\n")}
+		case in.StdinEnds:
+			out = &api.ExecOut{End: &api.ExecEnd{Code: 7}}
+		case len(in.Stdin) == 0:
+			out = &api.ExecOut{} // nothing, as one who looks whether anybody is there
+		}
+		if err := stream.Send(out); err != nil {
+			return err
+		}
+	}
+}
+
+// executing is a cluster with a job that runs, whose machine comes for what it is told of.
+func executing(t *testing.T, o Options) (*door, *launcher, string) {
+	r := newRoom(t)
+	s, memory := r.lead()
+	o.Peers, o.Store = r, memory
+	o.Leader = func() Leader { return Leader{Here: true, Epoch: 1} }
+	d := r.door(s, o)
+	machine := r.join("n1", s)
+	eventually(t, "the machine is there", func() bool { return d.nodes() == 1 })
+	id := d.submit(gpuJob("a", 1, 1))
+	eventually(t, "it runs", func() bool { return d.phase(id) == messages.PhaseRunning })
+	return d, machine, id
+}
+
+func TestExec(t *testing.T) {
+	d, machine, id := executing(t, Options{})
+	machine.onExec(func(m *messages.ExecTask) { go func() { _ = machine.comes(d, m.Session) }() })
+	ctx, cancel := context.WithCancel(timely(t))
+	stream, err := d.SynapseClient.Exec(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	said := func(in *api.ExecIn, want string) {
+		t.Helper()
+		if err := stream.Send(in); err != nil {
+			t.Fatal(err)
+		}
+		out, err := stream.Recv()
+		if err != nil || string(out.Stdout) != want {
+			t.Fatalf("%v: %v, %v", in, out, err)
+		}
+	}
+	said(&api.ExecIn{Job: id, Command: []string{"ls", "-l"}}, "ls -l\n")
+	if err := stream.Send(&api.ExecIn{Signal: 1}); err != nil { // which the machine says nothing about
+		t.Fatal(err)
+	}
+	said(&api.ExecIn{Stdin: []byte("word")}, "word")
+	if err := stream.Send(&api.ExecIn{StdinEnds: true}); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := stream.Recv(); err != nil || out.GetEnd().GetCode() != 7 {
+		t.Fatalf("%v, %v", out, err)
+	}
+	cancel()
+	d.nothingOpen()
+}
+
+// TestExecRefused: a rank that is not there, what cannot be run, and a machine that nothing was said to.
+func TestExecRefused(t *testing.T) {
+	d, machine, id := executing(t, Options{Machine: func(context.Context) string { return "n2" }})
+	came := make(chan error, 1)
+	machine.onExec(func(m *messages.ExecTask) { go func() { came <- machine.comes(d, m.Session) }() })
+	ask := func(q *api.ExecIn) error {
+		ctx, cancel := context.WithCancel(timely(t))
+		defer cancel()
+		stream, err := d.SynapseClient.Exec(ctx)
+		if err != nil {
+			return err
+		}
+		_ = stream.Send(q)
+		if q.Job == id && q.Rank == 0 && len(q.Command) == 1 {
+			return <-came
+		}
+		_, err = stream.Recv()
+		return err
+	}
+	refused(t, ask(&api.ExecIn{Job: id}), messages.Code_CODE_INVALID, codes.InvalidArgument, "command")
+	refused(t, ask(&api.ExecIn{Job: id, Command: []string{"a\x00b", ""}}), messages.Code_CODE_INVALID,
+		codes.InvalidArgument, "NUL")
+	refused(t, ask(&api.ExecIn{Job: id, Rank: 1, Command: []string{"a"}}), messages.Code_CODE_NOT_FOUND,
+		codes.NotFound, "no rank 1")
+	// Another machine than the one that was told has no part in it.
+	refused(t, ask(&api.ExecIn{Job: id, Command: []string{"a"}}), messages.Code_CODE_NOT_FOUND, codes.NotFound,
+		"nobody waits")
+	refused(t, machine.comes(d, "guessed"), messages.Code_CODE_NOT_FOUND, codes.NotFound, "nobody waits")
+	d.nothingOpen()
+}
+
+// TestExecEndsWithItsMachine: a machine that goes ends it with a word, and so does this scheduler's end.
+func TestExecEndsWithItsMachine(t *testing.T) {
+	d, machine, id := executing(t, Options{})
+	gone := make(chan context.CancelFunc, 1)
+	machine.onExec(func(m *messages.ExecTask) {
+		go func() {
+			ctx, cancel := context.WithCancel(timely(t))
+			stream, err := d.SynapseClient.Carry(ctx)
+			if err == nil {
+				err = stream.Send(&api.ExecOut{Session: m.Session})
+			}
+			if err == nil {
+				_, err = stream.Recv()
+			}
+			if err != nil {
+				t.Error(err)
+			}
+			gone <- cancel
+		}()
+	})
+	var stream grpc.BidiStreamingClient[api.ExecIn, api.ExecOut]
+	begin := func() context.CancelFunc {
+		var err error
+		if stream, err = d.SynapseClient.Exec(timely(t)); err != nil {
+			t.Fatal(err)
+		}
+		if err := stream.Send(&api.ExecIn{Job: id, Command: []string{"sleep"}}); err != nil {
+			t.Fatal(err)
+		}
+		return <-gone
+	}
+	begin()()
+	_, err := stream.Recv()
+	refused(t, err, messages.Code_CODE_UNAVAILABLE, codes.Unavailable, "the process has been ended")
+	defer begin()()
+	d.Gateway.Close()
+	_, err = stream.Recv()
+	refused(t, err, messages.Code_CODE_UNAVAILABLE, codes.Unavailable, "closing down")
+}

@@ -1,0 +1,196 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"io"
+	"os"
+	"os/signal"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"github.com/yi-json/synapse/cluster/api"
+	"github.com/yi-json/synapse/cmd/synapse-cli/internal/client"
+	"github.com/yi-json/synapse/messages"
+)
+
+// This file owns `exec`: a further process in a task that runs, with this terminal. What it writes comes here, what is
+// typed goes there, and its exit code is the command's own.
+
+const (
+	exitNotRun = 125
+	stdinBytes = 64 << 10 // of stdin that go in one message
+)
+
+// execOptions are the flags.
+type execOptions struct{ stdin, terminal bool }
+
+func (a *app) execCommand() *cobra.Command {
+	var o execOptions
+	c := &cobra.Command{
+		Use:   "exec JOB[:RANK] [-i] [-t] -- COMMAND...",
+		Short: "run a further process in a task that runs",
+		Long: "Runs a further process in a task: in its container, as its user, with its limits, devices and\n" +
+			"environment. It counts for what the task may use, ends with the task, and says nothing about how the task\n" +
+			"ends. Without a rank it is rank 0. The exit code is that of the process (128 + n for signals), 125 to 127\n" +
+			"where it could not be run, and 8 where the connection was lost.",
+		Example: "  synapse-cli exec JOB -- env\n  synapse-cli exec JOB:3 -it -- sh          # a shell in rank 3\n" +
+			"  echo hello | synapse-cli exec JOB -i -- cat",
+		Args: cobra.MinimumNArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			at := c.ArgsLenAtDash()
+			switch {
+			case at < 0 && len(args) > 1, at > 1:
+				return usageHint("write the process behind --, as in `exec JOB -- ps`", "only a job is named before --")
+			case at < 1 || len(args) < 2:
+				return usageHint("write it behind --, as in `exec JOB -- ps`", "no process is named")
+			}
+			return a.exec(args[0], args[1:], o)
+		},
+		ValidArgsFunction: a.completeJobs,
+	}
+	c.Flags().BoolVarP(&o.stdin, "stdin", "i", false, "hand this command's input to the process")
+	c.Flags().BoolVarP(&o.terminal, "tty", "t", false, "give it a terminal, which follows the size of this one")
+	return c
+}
+
+// taskNamed reads JOB[:RANK].
+func taskNamed(text string) (job string, rank int32, err error) {
+	job, number, has := strings.Cut(text, ":")
+	if !has {
+		return job, 0, nil
+	}
+	n, err := strconv.ParseInt(number, 10, 32)
+	if err != nil || n < 0 || n >= messages.MaxGangTasks {
+		return "", 0, usage("%q: the rank behind the colon is a number from 0 on", text)
+	}
+	return job, int32(n), nil
+}
+
+func (a *app) exec(task string, command []string, o execOptions) error {
+	job, rank, err := taskNamed(task)
+	if err != nil {
+		return err
+	}
+	first := &api.ExecIn{Job: job, Rank: rank, Command: command, Terminal: o.terminal}
+	here, is := a.stdin.(*os.File)
+	typed := o.terminal && o.stdin && is && term.IsTerminal(int(here.Fd()))
+	if o.terminal {
+		first.Env = []string{"TERM=xterm"}
+		if kind, ok := a.lookup("TERM"); ok && kind != "" {
+			first.Env = []string{"TERM=" + kind}
+		}
+		first.Rows, first.Columns = a.windowSize()
+	}
+	return a.with(func(ctx context.Context, c *client.Client) error {
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel()
+		run, err := c.Execute(ctx, first)
+		if err != nil {
+			return notRun(err)
+		}
+		if typed {
+			before, err := term.MakeRaw(int(here.Fd()))
+			if err != nil {
+				return err
+			}
+			defer term.Restore(int(here.Fd()), before)
+		}
+		a.attend(ctx, run, o)
+		return a.hearProcess(run)
+	})
+}
+
+// notRun is the error of a process that was not run. Its code is not that of any process.
+func notRun(err error) error {
+	text, hint := words(err)
+	code := codeOf(err)
+	if code == exitFailure {
+		code = exitNotRun
+	}
+	return &failure{code: code, text: text, hint: hint}
+}
+
+// attend hands on what is typed, signals, and the size of the terminal.
+func (a *app) attend(ctx context.Context, run *client.Execution, o execOptions) {
+	if o.stdin {
+		go a.handInput(run)
+	} else {
+		_ = run.Send(&api.ExecIn{StdinEnds: true})
+	}
+	signals := make(chan os.Signal, 8)
+	signal.Notify(signals, append(resizes(), os.Interrupt, syscall.SIGTERM)...)
+	go func() {
+		defer signal.Stop(signals)
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case s := <-signals:
+				if number, ok := s.(syscall.Signal); ok && (s == os.Interrupt || s == syscall.SIGTERM) {
+					_ = run.Send(&api.ExecIn{Signal: int32(number)})
+				} else if rows, columns := a.windowSize(); o.terminal && rows > 0 {
+					_ = run.Send(&api.ExecIn{Rows: rows, Columns: columns})
+				}
+			}
+		}
+	}()
+}
+
+// handInput sends this command's input until it ends. A broken stream is told by whoever listens to it.
+func (a *app) handInput(run *client.Execution) {
+	for {
+		buffer := make([]byte, stdinBytes)
+		n, err := a.stdin.Read(buffer)
+		if n > 0 && run.Send(&api.ExecIn{Stdin: buffer[:n]}) != nil {
+			return
+		}
+		if err != nil {
+			_ = run.Send(&api.ExecIn{StdinEnds: true})
+			return
+		}
+	}
+}
+
+// hearProcess writes what the process writes, until it has ended.
+func (a *app) hearProcess(run *client.Execution) error {
+	for {
+		out, err := run.Receive()
+		if err != nil {
+			if errors.Is(err, io.EOF) {
+				err = &client.Error{Code: messages.Code_CODE_UNAVAILABLE, Text: "the scheduler has gone"}
+			}
+			text, hint := words(err)
+			return &failure{code: exitUnavailable, text: "the connection was lost, and the process is being ended: " + text,
+				hint: hint}
+		}
+		if _, err := a.stdout.Write(out.GetStdout()); err != nil {
+			return err
+		}
+		if _, err := a.stderr.Write(out.GetStderr()); err != nil {
+			return err
+		}
+		if end := out.GetEnd(); end != nil {
+			if end.GetText() == "" {
+				return quietly(int(end.GetCode()))
+			}
+			return &failure{code: int(end.GetCode()), text: end.GetText()}
+		}
+	}
+}
+
+// windowSize is that of this command's terminal; 0: it has none.
+func (a *app) windowSize() (rows, columns uint32) {
+	for _, stream := range []any{a.stdout, a.stdin} {
+		if file, is := stream.(*os.File); is {
+			if width, height, err := term.GetSize(int(file.Fd())); err == nil && width > 0 && height > 0 {
+				return uint32(height), uint32(width)
+			}
+		}
+	}
+	return 0, 0
+}

@@ -1,0 +1,57 @@
+package client
+
+import (
+	"context"
+	"sync"
+
+	"google.golang.org/grpc"
+
+	"github.com/yi-json/synapse/cluster/api"
+)
+
+// This file owns a further process in a task, as a stream. It is never begun twice: once it runs, a scheduler that goes
+// away is its end.
+
+// Execution is a further process that runs.
+type Execution struct {
+	stream  grpc.BidiStreamingClient[api.ExecIn, api.ExecOut]
+	sending sync.Mutex
+	first   *api.ExecOut // until it was received
+}
+
+// Execute runs one. It returns when the process runs, or says why it does not.
+func (c *Client) Execute(ctx context.Context, first *api.ExecIn) (*Execution, error) {
+	for hops := 0; ; {
+		e, err := c.execOnce(ctx, first)
+		if !moved(err, &hops) {
+			return e, err
+		}
+	}
+}
+
+func (c *Client) execOnce(ctx context.Context, first *api.ExecIn) (*Execution, error) {
+	stream, err := c.SynapseClient.Exec(ctx)
+	if err != nil {
+		return nil, err
+	}
+	e := &Execution{stream: stream}
+	_ = e.Send(first) // a stream that was refused says why when it is listened to
+	e.first, err = stream.Recv()
+	return e, err
+}
+
+// Send sends what is for the process. Any goroutine may.
+func (e *Execution) Send(in *api.ExecIn) error {
+	e.sending.Lock()
+	defer e.sending.Unlock()
+	return e.stream.Send(in)
+}
+
+// Receive is what comes of the process.
+func (e *Execution) Receive() (*api.ExecOut, error) {
+	if out := e.first; out != nil {
+		e.first = nil
+		return out, nil
+	}
+	return e.stream.Recv()
+}

@@ -1,0 +1,130 @@
+package launcher_test
+
+import (
+	"context"
+	"errors"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/runtime/launcher"
+	"github.com/yi-json/synapse/runtime/supervisor"
+)
+
+// This file owns the tests of further processes as they are carried: over a wire that is broken, or that nobody reads.
+
+// wire is one that a test holds both ends of.
+type wire struct {
+	in     chan *launcher.Incoming
+	out    chan *launcher.Outgoing
+	broken chan struct{}
+}
+
+var errBroken = errors.New("broken")
+
+func (w *wire) Receive() (*launcher.Incoming, error) {
+	select {
+	case in := <-w.in:
+		return in, nil
+	case <-w.broken:
+		return nil, errBroken
+	}
+}
+
+func (w *wire) Send(out *launcher.Outgoing) error {
+	copied := *out
+	copied.Stdout = append([]byte(nil), out.Stdout...)
+	select {
+	case w.out <- &copied:
+		return nil
+	case <-w.broken:
+		return errBroken
+	}
+}
+
+// carried is a task that runs, and a way to run more in it.
+func carried(t *testing.T) (*rig, func(script string) *wire) {
+	wires := make(chan *wire, 1)
+	r := newRig(t, room(t), func(o *launcher.Options) {
+		o.Carry = func(_ context.Context, _ string, do func(launcher.Wire) error) error { return do(<-wires) }
+	})
+	r.run(0, script("exec sleep 1000"))
+	take[*messages.TaskStarted](r, 0)
+	return r, func(script string) *wire {
+		w := &wire{make(chan *launcher.Incoming), make(chan *launcher.Outgoing), make(chan struct{})}
+		wires <- w
+		r.tell(&messages.ExecTask{Id: id(0), Job: "job-1", Epoch: 1, Session: "s"})
+		w.in <- &launcher.Incoming{Command: []string{"/bin/sh", "-c", script}}
+		if out := <-w.out; !out.Begun {
+			t.Fatalf("%+v", out)
+		}
+		return w
+	}
+}
+
+// processes are those that the task's supervisor has below it.
+func (r *rig) processes() int {
+	state, err := supervisor.ReadState(filepath.Join(r.dir, "tasks", "00000003.00000007-0"))
+	if err != nil || state == nil {
+		r.t.Fatal(state, err)
+	}
+	main, _ := supervisor.ReadProcess(state.PID)
+	return len(supervisor.Descendants(main.Parent, supervisor.Processes()))
+}
+
+// TestErrand: what is written to a process comes back from it, with its end; a task that does not run is told.
+func TestErrand(t *testing.T) {
+	r, begin := carried(t)
+	w := begin("cat; exit 5")
+	go func() {
+		w.in <- &launcher.Incoming{Stdin: []byte("word")}
+		w.in <- &launcher.Incoming{StdinEnds: true}
+	}()
+	said := ""
+	for out := range w.out {
+		if said += string(out.Stdout); out.Ended {
+			if said != "word" || out.Code != 5 || out.Text != "" {
+				t.Errorf("%q, %+v", said, out)
+			}
+			break
+		}
+	}
+	close(w.broken)
+	r.tell(&messages.ExecTask{Id: id(1), Job: "job-1", Epoch: 1, Session: "s"})
+	if no := take[*messages.ExecRefused](r, 1); no.Session != "s" || !strings.Contains(no.Text, "not on this machine") {
+		t.Errorf("%v", no)
+	}
+}
+
+// TestErrandOnASlowWire: what a process wrote before its end comes, however late it is read.
+func TestErrandOnASlowWire(t *testing.T) {
+	_, begin := carried(t)
+	w := begin("head -c 200000 /dev/zero; sleep 1000 & exit 3") // and something keeps its streams
+	time.Sleep(time.Second)                                     // its end and the time after it pass meanwhile
+	n := 0
+	for out := range w.out {
+		if n += len(out.Stdout); out.Ended {
+			if n != 200000 || out.Code != 3 {
+				t.Errorf("%d bytes, %+v", n, out)
+			}
+			break
+		}
+	}
+	close(w.broken)
+}
+
+// TestErrandOnABrokenWire: a process that nobody listens to any more is ended, whether it writes without end, waits for
+// what does not come, or does neither. The task runs on.
+func TestErrandOnABrokenWire(t *testing.T) {
+	r, begin := carried(t)
+	for _, script := range []string{"exec yes", "exec cat", "exec sleep 1000"} {
+		w := begin(script)
+		if n := r.processes(); n != 2 {
+			t.Errorf("%s: %d processes", script, n)
+		}
+		close(w.broken)
+		eventually(t, script+" goes on", func() bool { return r.processes() == 1 })
+	}
+}
