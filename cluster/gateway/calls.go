@@ -253,6 +253,21 @@ func (g *Gateway) enter() error {
 	return nil
 }
 
+// enterFor counts a stream about a job, if the question is admitted and the job is there.
+func (g *Gateway) enterFor(ctx context.Context, q question, id string) (*messages.JobStatus, error) {
+	if err := g.admit(ctx, q); err != nil {
+		return nil, err
+	}
+	if err := g.enter(); err != nil {
+		return nil, err
+	}
+	job, err := g.find(ctx, id)
+	if err != nil {
+		g.leave()
+	}
+	return job, err
+}
+
 func (g *Gateway) leave() { g.streams.Add(-1) }
 
 // errInternal is all that a client learns of a fault in the scheduler.

@@ -71,17 +71,11 @@ func (g *Gateway) Exec(stream grpc.BidiStreamingServer[api.ExecIn, api.ExecOut])
 		return err
 	}
 	q.Principal = g.o.Principal(ctx)
-	if err := g.admit(ctx, q); err != nil {
-		return err
-	}
-	if err := g.enter(); err != nil {
-		return err
-	}
-	defer g.leave()
-	job, err := g.find(ctx, q.Job)
+	job, err := g.enterFor(ctx, q, q.Job)
 	if err != nil {
 		return err
 	}
+	defer g.leave()
 	task, node, err := placeOf(job, q.Rank)
 	if err != nil {
 		return err

@@ -29,17 +29,11 @@ const (
 func (g *Gateway) ReadLogs(q *api.ReadLogs, stream grpc.ServerStreamingServer[api.LogPart]) error {
 	ctx := stream.Context()
 	q.Principal = g.o.Principal(ctx)
-	if err := g.admit(ctx, q); err != nil {
-		return err
-	}
-	if err := g.enter(); err != nil {
-		return err
-	}
-	defer g.leave()
-	job, err := g.find(ctx, q.Job)
+	job, err := g.enterFor(ctx, q, q.Job)
 	if err != nil {
 		return err
 	}
+	defer g.leave()
 	r := &reader{
 		g: g, ctx: ctx, q: q, send: stream.Send, id: job.GetRecord().GetId(), deaf: map[topology.NodeID]time.Time{},
 	}
