@@ -2,12 +2,12 @@ package sim
 
 import "github.com/yi-json/synapse/messages"
 
-// execInRunning is S37: a further process is run only in a task that was started, and only
+// execInRunning is S38: a further process is run only in a task that was started, and only
 // for the newest leader that the agent follows.
 type execInRunning struct{ rule }
 
 func newExecInRunning() *execInRunning {
-	return &execInRunning{rule{"S37 exec-in-running", on{ExecPassed}}}
+	return &execInRunning{rule{"S38 exec-in-running", on{ExecPassed}}}
 }
 
 func (c *execInRunning) Step(w *World, e *Event) {
