@@ -53,7 +53,7 @@ func executes(t *testing.T, c *cluster) {
 		n.kill()
 		<-n.ended
 	})
-	lost.wants(t, 8, "", "the connection was lost, and the process is being ended")
+	lost.wants(t, 8, "", "the connection to its machine was lost, and the process has been ended")
 	c.node("n1", "r1")
 	goes(t, id, "sleep 1000")
 	limit := time.Now().Add(20 * time.Second)
