@@ -225,6 +225,29 @@ func (x *ArrayRecord) Unborn(place int) (JobState, bool) {
 	return JobState_JOB_STATE_UNSPECIFIED, false
 }
 
+// EndedCounts is how the elements of an array ended, by its record; nil: it is none.
+func (x *JobRecord) EndedCounts() *ArrayCounts {
+	if x.GetSpec().GetArray() == nil {
+		return nil
+	}
+	c := &ArrayCounts{}
+	for _, e := range x.GetArray().GetEnded() {
+		n := int32(0)
+		for _, r := range e.GetPlaces() {
+			n += int32(r.Len())
+		}
+		switch e.GetState() {
+		case JobState_JOB_STATE_SUCCEEDED:
+			c.Succeeded += n
+		case JobState_JOB_STATE_CANCELLED:
+			c.Cancelled += n
+		default:
+			c.Failed += n
+		}
+	}
+	return c
+}
+
 // EndedAt reports how an element ended, if it has.
 func (x *ArrayRecord) EndedAt(place int) (JobState, bool) {
 	for _, e := range x.GetEnded() {

@@ -115,3 +115,20 @@ func TestRanges(t *testing.T) {
 		}
 	}
 }
+
+// TestEndedCounts: whoever reads of an array that is over, by its record alone, sees how its elements ended.
+func TestEndedCounts(t *testing.T) {
+	r := &JobRecord{Spec: &JobSpec{Array: &ArraySpec{Indices: []*IndexRange{{Last: 9}}}}, Array: &ArrayRecord{
+		Ended: []*ElementsEnded{
+			{State: JobState_JOB_STATE_SUCCEEDED, Places: []*IndexRange{{Last: 3}, {First: 6, Last: 6}}},
+			{State: JobState_JOB_STATE_TIMED_OUT, Places: []*IndexRange{{First: 4, Last: 5}}},
+			{State: JobState_JOB_STATE_CANCELLED, Unborn: true, Places: []*IndexRange{{First: 7, Last: 9}}},
+		},
+	}}
+	if got := r.EndedCounts().Words(); got != "5 ok, 2 failed, 3 cancelled" {
+		t.Errorf("it ended with %s", got)
+	}
+	if got := (&JobRecord{Spec: &JobSpec{}}).EndedCounts(); got != nil {
+		t.Errorf("one job is counted: %v", got)
+	}
+}

@@ -45,8 +45,10 @@ type burst struct {
 	rank     int64
 
 	turn  int     // which of the jobs has its turn, where there are queues
+	seat  seat    // in the tree of queues
 	needs []int64 // of each amount that they count, likewise
 	over  *Over   // the limit that stopped it last
+	asked uint64  // the pass that looked whether one does
 
 	hunted int64 // until then nobody looks for whom to stop for it
 }
@@ -153,7 +155,7 @@ func (j *Judgement) orderOf(b *burst) Order {
 	if j.shares == nil {
 		return j.settings.Order
 	}
-	return j.shares.leaf(b.key.queue, b.key.owner).order
+	return j.leafOf(b).order
 }
 
 // gangBoost is by how much the work of a gang counts for less than that of others: what is hard to place goes early.

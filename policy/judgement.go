@@ -62,7 +62,8 @@ type Judgement struct {
 	closer topology.Gang // that is asked for, with a level of ours
 	d      Decisions
 	wake   int64 // when a pass is due though nothing changes; 0: never
-	// forgetful asks the horizon each time as if for the first time: the slow way, by which tests check the quick one.
+	// forgetful asks the horizon each time as if for the first time, and gives every queue its turn: the slow way, by
+	// which tests check the quick one.
 	forgetful bool
 	found     topology.Findings // in the last pass
 }

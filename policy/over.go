@@ -174,8 +174,8 @@ func (j *Judgement) isOver(b *burst, e *entry, p *topology.Placement) bool {
 	if j.shares == nil {
 		return false
 	}
-	leaf := j.shares.leaf(e.Queue, e.Owner)
-	if !e.Fixed && !leaf.isLimited() {
+	leaf, needs := j.leafOf(b), b.needs
+	if b.asked = j.round; !e.Fixed && !leaf.isLimited() {
 		b.over = nil
 		return false
 	}
@@ -189,7 +189,6 @@ func (j *Judgement) isOver(b *burst, e *entry, p *topology.Placement) bool {
 	}
 	before := j.promisedFirmly(e, own)
 	j.shares.countAll(before, 1)
-	needs := j.shares.needs(b.traits.Pool, totalOf(&e.Gang))
 	if b.over = j.shares.over(leaf, e.Owner, needs, nodes); b.over == nil && e.Fixed {
 		b.over = j.shares.beyond(leaf, needs)
 	}
@@ -258,10 +257,14 @@ type endedJob struct {
 
 // Over is the limit that kept a waiting job from starting in the last pass; nil: none did.
 func (j *Judgement) Over(job topology.JobID) *Over {
-	if e := j.queue.jobs[job]; e != nil && e.burst != nil {
-		return e.burst.over
+	e := j.queue.jobs[job]
+	if e == nil || e.burst == nil {
+		return nil
 	}
-	return nil
+	if b := e.burst; b.asked != j.round { // the pass was through before its turn
+		j.isOver(b, e, nil)
+	}
+	return e.burst.over
 }
 
 // Share says how a job's queue stands to what it is assured, and which queues beside it have more than theirs; "" where

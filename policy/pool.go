@@ -30,6 +30,8 @@ type pool struct {
 	firm     *promise
 	moving   [2]int // promises of this pass: to jobs that one machine can hold, and to others
 	pace     pace
+	asked    uint64 // the pass over queues in which awaited is counted
+	awaited  [2]int // bursts of either class that have yet to have their turn in it
 }
 
 // pools are all of them.

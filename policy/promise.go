@@ -27,9 +27,9 @@ type promise struct {
 
 // promise keeps room for a job, if its class has a promise left.
 func (j *Judgement) promise(b *burst, e *entry) bool {
-	pool, class, most := j.pool(b), 0, j.settings.PromisesOnes
+	pool, class, most := j.pool(b), b.class(), j.settings.PromisesOnes
 	if b.gang {
-		class, most = 1, j.settings.PromisesGangs
+		most = j.settings.PromisesGangs
 	}
 	if pool.moving[class] >= most || j.heldBack(b) || !j.isPossible(e.group) {
 		return false

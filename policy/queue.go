@@ -101,7 +101,8 @@ type group struct {
 	refusal  topology.Refusal
 	revision uint64 // of the view when it was refused
 
-	outcome outcome  // of looking at it in one pass of a Judgement
+	outcome outcome // of looking at it in one pass of a Judgement
+	inTurn  groupTurns
 	close   nearness // what that knows of it on the machines that there are
 
 	told    topology.Refusal // what Reasons said last

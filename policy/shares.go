@@ -66,6 +66,8 @@ type shares struct {
 	root    *share
 	named   map[string]*share
 	jobs    map[topology.JobID]*hold
+	// preempting: in some queue others may be stopped for those that wait.
+	preempting bool
 }
 
 func newShares(q *Queues, order Order) *shares {
@@ -127,6 +129,7 @@ func (s *shares) add(q *QueueSpec) bool {
 	h.quota, h.limit, h.each.amounts = s.vector(q.Quota), s.vector(q.Limit), s.vector(q.Owner.Amounts)
 	h.assured = len(q.Quota) > 0
 	h.preempts.change(&q.Preemption)
+	s.preempting = s.preempting || h.preempts.byPriority || h.preempts.reclaim
 	if q.Weight != nil {
 		h.weight = *q.Weight
 	}

@@ -8,6 +8,8 @@ package policy
 import (
 	"cmp"
 	"math/bits"
+
+	"github.com/yi-json/synapse/topology"
 )
 
 // turns is where a queue stands in a pass.
@@ -17,10 +19,28 @@ type turns struct {
 	below  heap[*share]
 	at     int // its place among those below its parent
 
-	within bool  // what is next would be within quota
-	part   int64 // of the quota in use, in millionths
-	counts int64 // what was used of late
-	since  *entry
+	within  bool  // what is next would be within quota
+	part    int64 // of the quota in use, in millionths
+	counts  int64 // what was used of late
+	used    used  // by which that was found …
+	weighed int64 // … and when
+	since   *entry
+}
+
+// seat is where a burst stands in the tree of queues, as long as that is the same tree.
+type seat struct {
+	in   *shares
+	pool string
+	leaf *share
+}
+
+// leafOf is where a burst's jobs are counted; it sees to it that what they need is known.
+func (j *Judgement) leafOf(b *burst) *share {
+	if at := (&b.seat); at.in != j.shares || at.pool != b.traits.Pool || b.needs == nil {
+		*at = seat{j.shares, b.traits.Pool, j.shares.leaf(b.key.queue, b.key.owner)}
+		b.needs = j.shares.needs(b.traits.Pool, totalOf(&b.head.Gang))
+	}
+	return b.seat.leaf
 }
 
 // next is the burst in whose turn it is; nil: none waits here.
@@ -34,29 +54,97 @@ func (h *share) next() *burst {
 	return nil
 }
 
-// visitShares is the pass over all bursts where there are queues.
+// visitShares is the pass over all bursts where there are queues. Room only shrinks in a pass: where no shape that is
+// left has a place, nor would have one on what is kept, and no class of jobs a promise to come, it is through, however
+// many queues have not had their turn.
 func (j *Judgement) visitShares(all []*burst) {
 	s := j.shares
+	open := 0 // bursts of a shape that may have a place
 	for _, b := range all {
 		b.over = nil
 		if b.turn = -1; b.advance() {
-			b.needs = s.needs(b.traits.Pool, totalOf(&b.head.Gang))
-			j.enter(s.leaf(b.key.queue, b.key.owner), b)
+			j.enter(j.leafOf(b), b)
+			j.awaits(b, 1)
+			b.head.group.turns(j.round).left++
+			open++
 		}
 	}
 	j.enter(s.root, nil)
 	j.ready(s.root)
-	for b := s.root.next(); b != nil; b = s.root.next() {
-		leaf := s.leaf(b.key.queue, b.key.owner)
+	for b := s.root.next(); b != nil && (open > 0 || s.preempting || j.forgetful || j.promises()); b = s.root.next() {
+		leaf, g := j.leafOf(b), b.jobs[b.turn].group.turns(j.round)
 		if goesOn := j.attend(b, b.jobs[b.turn]) && b.advance(); goesOn {
 			leaf.turns.bursts.down(0)
 		} else {
 			leaf.turns.bursts.remove(0)
+			j.awaits(b, -1)
+			if g.left--; !g.full {
+				open--
+			}
+		}
+		if !g.full && j.isFull(b.head.group) {
+			g.full = true
+			open -= g.left
 		}
 		for h := leaf; h.parent != nil; h = h.parent {
 			j.moveTurn(h)
 		}
 	}
+}
+
+// groupTurns is what a pass over queues knows of the bursts of one shape.
+type groupTurns struct {
+	round uint64
+	left  int  // that have had no turn, or have another one
+	full  bool // no place is left for any of them, lent or not
+}
+
+func (g *group) turns(round uint64) *groupTurns {
+	if g.inTurn.round != round {
+		g.inTurn = groupTurns{round: round}
+	}
+	return &g.inTurn
+}
+
+// isFull reports whether a shape that was refused would have no place on what is kept either.
+func (j *Judgement) isFull(g *group) bool {
+	r := j.refusedIn(g, false)
+	if !r.bare || r.all {
+		return r.all
+	}
+	gang := g.wanted(j.view)
+	_, ok := topology.PlaceLent(j.view, &gang, topology.Lent{All: true}, &j.queue.unread)
+	r.all = !ok
+	return r.all
+}
+
+// awaits counts the bursts of a pool and a class that have yet to have their turn.
+func (j *Judgement) awaits(b *burst, by int) {
+	p := j.pool(b)
+	if p.asked != j.round {
+		p.asked, p.awaited = j.round, [2]int{}
+	}
+	p.awaited[b.class()] += by
+}
+
+// class is which promises a burst's jobs have: those of jobs that one machine can hold, or those of gangs.
+func (b *burst) class() int {
+	if b.gang {
+		return 1
+	}
+	return 0
+}
+
+// promises reports whether a burst that has yet to have its turn may be promised room.
+func (j *Judgement) promises() bool {
+	for i := range j.pools.all {
+		p := &j.pools.all[i]
+		if p.asked == j.round && (p.awaited[0] > 0 && p.moving[0] < j.settings.PromisesOnes ||
+			p.awaited[1] > 0 && p.moving[1] < j.settings.PromisesGangs) {
+			return true
+		}
+	}
+	return false
 }
 
 // advance goes to the burst's next job that waits and holds no firm promise; false: there is none.
@@ -112,7 +200,9 @@ func (j *Judgement) ready(h *share) {
 func (j *Judgement) weigh(h *share) {
 	t, b := &h.turns, h.next()
 	t.within, t.part = h.isWithin(b.needs), 0
-	t.counts, t.since = h.used.counts(j.now), b.jobs[b.turn]
+	if t.since = b.jobs[b.turn]; t.used != h.used || t.weighed != j.now {
+		t.counts, t.used, t.weighed = h.used.counts(j.now), h.used, j.now
+	}
 	for i, quota := range h.quota {
 		if quota > 0 {
 			t.part = max(t.part, scaled(h.has[i], 1_000_000, quota))

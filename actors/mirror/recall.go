@@ -17,7 +17,7 @@ func (m *Mirror) onJobRecalled(e actors.Ended) {
 		return
 	}
 	s := &messages.JobStatus{Record: e.Job, Phase: messages.EndPhase(e.Job.GetState()), Reason: e.Job.GetOutcome(),
-		Attempt: e.Attempt}
+		Attempt: e.Attempt, Counts: e.Job.EndedCounts()}
 	told := &messages.Event{Seq: m.watch.seq, AtUnixMs: e.Job.GetFinishedUnixMs(), Text: jobWords(s), Job: listed(s)}
 	m.jobs.put(id, shownJob{JobStatus: s, told: told})
 	m.finished.put(finishedKey(s), id)

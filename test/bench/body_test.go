@@ -18,6 +18,7 @@ func BenchmarkBody(b *testing.B) {
 	b.Run("real", benchReal)
 	b.Run("thousand", benchThousand)
 	b.Run("durable", benchDurable)
+	b.Run("sweep", benchSweep)
 }
 
 // benchReal is a scheduler and 64 agents, each a process on this one machine, and tasks that are processes.

@@ -1,0 +1,63 @@
+package bench
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/test/pgtest"
+)
+
+// This file owns what an array of the most elements costs: how long its submit takes until it is on disk, and what the
+// scheduler keeps of it while all of it waits.
+
+func benchSweep(b *testing.B) {
+	b.Run("sqlite", func(b *testing.B) { sweep(b, newCluster(b)) })
+	b.Run("postgres", func(b *testing.B) { sweep(b, newCluster(b, "--store", pgtest.Start(b).Database(b))) })
+}
+
+// sweep submits the array five times, each time to a scheduler that has the ones before: the slowest submit counts, and
+// of the memory the mean, for a process takes it in large pieces.
+func sweep(b *testing.B, c *cluster) {
+	times, elements := size(5, 2), int32(size(messages.MaxElements, 1000))
+	ask := func(spec *messages.JobSpec, name string) (took time.Duration) {
+		c.eventually("the scheduler takes jobs", func() bool {
+			began := time.Now()
+			_, err := c.client.Submit(c.ctx(), &messages.Submit{RequestId: name, Spec: spec, AllowInfeasible: true})
+			took = time.Since(began)
+			return err == nil
+		})
+		return took
+	}
+	once(b, func() {
+		ask(gang(1, "/bin/true"), "first")
+		time.Sleep(time.Second)
+		before := memory(b, c.scheduler.Process.Pid, "RssAnon")
+		var took []time.Duration
+		for i := range times {
+			spec := gang(1, "/bin/true")
+			spec.Array = &messages.ArraySpec{Indices: []*messages.IndexRange{{Last: elements - 1}}}
+			took = append(took, ask(spec, string(rune('a'+i))))
+			time.Sleep(time.Second) // its elements that may be next become jobs
+		}
+		reply, err := c.client.ListJobs(c.ctx(), &messages.ListJobs{})
+		if err != nil || waiting(reply) != int32(times)*elements {
+			b.Fatalf("%d elements wait: %v", waiting(reply), err)
+		}
+		each := (memory(b, c.scheduler.Process.Pid, "RssAnon") - before) / float64(times)
+		b.ReportMetric(float64(slices.Max(took))/1e6, "max-ms/submit")
+		b.ReportMetric(each, "anon-MB/array")
+		if slices.Max(took) > time.Second || each > 50 {
+			b.Errorf("submits took %v, and each array %.1f MB: 1 s and 50 MB are the most", took, each)
+		}
+	})
+}
+
+// waiting counts the elements that wait, by the lines of their arrays.
+func waiting(reply *messages.ListJobsReply) (n int32) {
+	for _, j := range reply.GetJobs() {
+		n += j.GetCounts().GetWaiting()
+	}
+	return n
+}

@@ -1,0 +1,56 @@
+package e2e
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/test/pgtest"
+)
+
+// This file owns arrays on a cluster of real processes, whose scheduler is killed again and again meanwhile:
+// `go test ./test/e2e -run TestArrayOutlivesTheLeader -e2e.elements 400 -e2e.failovers 8` for more of them.
+
+var elements = flag.Int("e2e.elements", 60, "how many elements the array has whose leader is killed")
+
+// TestArrayOutlivesTheLeader: no element is lost, and none is run twice.
+func TestArrayOutlivesTheLeader(t *testing.T) {
+	t.Run("SQLite", func(t *testing.T) { arrayOutlives(t) })
+	t.Run("PostgreSQL", func(t *testing.T) {
+		everywhere(t)
+		arrayOutlives(t, "--store", pgtest.Start(t).Database(t))
+	})
+}
+
+func arrayOutlives(t *testing.T, more ...string) {
+	c := newCluster(t, more...)
+	c.node("n1", "r1")
+	c.node("n2", "r1")
+	out := t.TempDir()
+	spec := writing(t, out, gang(1, 0, "echo ran >> "+out+"/$SYNAPSE_ARRAY_INDEX"))
+	spec.Array = &messages.ArraySpec{Indices: []*messages.IndexRange{{First: 1, Last: int32(*elements)}}, Most: 16}
+	id := c.submit(spec)
+	for kill := range *failovers {
+		enough := int32(*elements * kill / *failovers)
+		within := 2*time.Minute + time.Duration(*elements)*time.Second/4
+		c.until(id, within, "on its way", func(s *messages.JobStatus) bool { return s.Counts.GetSucceeded() >= enough })
+		c.scheduler.kill()
+		<-c.scheduler.ended
+		c.lead(c.address, more...)
+	}
+	c.await(id, "succeeded", 2*time.Minute+time.Duration(*elements)*time.Second/4)
+	for i := range *elements {
+		text, err := os.ReadFile(filepath.Join(out, fmt.Sprint(i+1)))
+		if n := strings.Count(string(text), "ran\n"); n != 1 {
+			t.Errorf("element %d ran %d times: %v", i+1, n, err)
+		}
+	}
+	if s := c.job(id); int(s.Counts.GetSucceeded()) != *elements {
+		t.Errorf("of %d elements %s", *elements, s.Counts.Words())
+	}
+}
