@@ -45,7 +45,7 @@ type burst struct {
 	rank     int64
 
 	turn  int     // which of the jobs has its turn, where there are queues
-	seat  seat    // in the tree of queues
+	at    inTree  // among the queues
 	needs []int64 // of each amount that they count, likewise
 	over  *Over   // the limit that stopped it last
 	asked uint64  // the pass that looked whether one does

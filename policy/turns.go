@@ -27,8 +27,8 @@ type turns struct {
 	since   *entry
 }
 
-// seat is where a burst stands in the tree of queues, as long as that is the same tree.
-type seat struct {
+// inTree is where a burst stands in the tree of queues, as long as that is the same tree.
+type inTree struct {
 	in   *shares
 	pool string
 	leaf *share
@@ -36,11 +36,11 @@ type seat struct {
 
 // leafOf is where a burst's jobs are counted; it sees to it that what they need is known.
 func (j *Judgement) leafOf(b *burst) *share {
-	if at := (&b.seat); at.in != j.shares || at.pool != b.traits.Pool || b.needs == nil {
-		*at = seat{j.shares, b.traits.Pool, j.shares.leaf(b.key.queue, b.key.owner)}
+	if at := &b.at; at.in != j.shares || at.pool != b.traits.Pool || b.needs == nil {
+		*at = inTree{j.shares, b.traits.Pool, j.shares.leaf(b.key.queue, b.key.owner)}
 		b.needs = j.shares.needs(b.traits.Pool, totalOf(&b.head.Gang))
 	}
-	return b.seat.leaf
+	return b.at.leaf
 }
 
 // next is the burst in whose turn it is; nil: none waits here.
@@ -65,26 +65,25 @@ func (j *Judgement) visitShares(all []*burst) {
 		if b.turn = -1; b.advance() {
 			j.enter(j.leafOf(b), b)
 			j.awaits(b, 1)
-			b.head.group.turns(j.round).left++
-			open++
+			open += b.jobs[b.turn].group.joins(j.round, 1)
 		}
 	}
 	j.enter(s.root, nil)
 	j.ready(s.root)
 	for b := s.root.next(); b != nil && (open > 0 || s.preempting || j.forgetful || j.promises()); b = s.root.next() {
-		leaf, g := j.leafOf(b), b.jobs[b.turn].group.turns(j.round)
-		if goesOn := j.attend(b, b.jobs[b.turn]) && b.advance(); goesOn {
+		leaf, g := j.leafOf(b), b.jobs[b.turn].group
+		goesOn := j.attend(b, b.jobs[b.turn]) && b.advance()
+		open += g.joins(j.round, -1)
+		if goesOn {
+			open += b.jobs[b.turn].group.joins(j.round, 1)
 			leaf.turns.bursts.down(0)
 		} else {
 			leaf.turns.bursts.remove(0)
 			j.awaits(b, -1)
-			if g.left--; !g.full {
-				open--
-			}
 		}
-		if !g.full && j.isFull(b.head.group) {
-			g.full = true
-			open -= g.left
+		if t := &g.inTurn; !t.full && j.isFull(g) {
+			t.full = true
+			open -= t.left
 		}
 		for h := leaf; h.parent != nil; h = h.parent {
 			j.moveTurn(h)
@@ -95,15 +94,19 @@ func (j *Judgement) visitShares(all []*burst) {
 // groupTurns is what a pass over queues knows of the bursts of one shape.
 type groupTurns struct {
 	round uint64
-	left  int  // that have had no turn, or have another one
+	left  int  // whose next job is of it
 	full  bool // no place is left for any of them, lent or not
 }
 
-func (g *group) turns(round uint64) *groupTurns {
+// joins counts bursts whose next job is of this shape, and returns how many more of them may have a place.
+func (g *group) joins(round uint64, by int) int {
 	if g.inTurn.round != round {
 		g.inTurn = groupTurns{round: round}
 	}
-	return &g.inTurn
+	if g.inTurn.left += by; g.inTurn.full {
+		return 0
+	}
+	return by
 }
 
 // isFull reports whether a shape that was refused would have no place on what is kept either.
