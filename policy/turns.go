@@ -38,7 +38,7 @@ type inTree struct {
 func (j *Judgement) leafOf(b *burst) *share {
 	if at := &b.at; at.in != j.shares || at.pool != b.traits.Pool || b.needs == nil {
 		*at = inTree{j.shares, b.traits.Pool, j.shares.leaf(b.key.queue, b.key.owner)}
-		b.needs = j.shares.needs(b.traits.Pool, totalOf(&b.head.Gang))
+		b.needs = j.shares.needs(b.traits.Pool, totalOf(&b.jobs[0].Gang))
 	}
 	return b.at.leaf
 }
