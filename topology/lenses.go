@@ -14,7 +14,7 @@ const (
 	lensBudget = 128 << 20
 	lensCost   = 104
 	lensFewest = 64
-	lensMost   = 4096
+	lensMost   = 1024
 )
 
 type lensCache struct {
