@@ -19,6 +19,16 @@ func (j *Judgement) Stopped(job topology.JobID, t topology.Token) {
 	}
 }
 
+// Stopping are the jobs that are stopped for others, or are to be: what they have counts for nobody's quota any more.
+func (j *Judgement) Stopping() (all []topology.JobID) {
+	for _, p := range slices.Concat(j.firm, j.parked()) {
+		for i := range p.stops {
+			all = append(all, p.stops[i].Job)
+		}
+	}
+	return all
+}
+
 // serveStopping starts a job for which others are stopped, if it can. It waits for each of them that was told.
 func (j *Judgement) serveStopping(p *promise) {
 	stopper, is := j.ends.(Stopper)

@@ -101,9 +101,9 @@ func (c *notInVain) onReclaimed(w *World, job, victim *messages.JobRecord) {
 		return
 	}
 	goes := map[string]bool{} // with what is stopped for others, and for this one
-	for _, id := range sortedKeys(w.books.given) {
-		for _, v := range w.books.given[id].promise.Victims {
-			goes[v.Job] = true
+	if p := w.leader(); p != nil && p.leader != nil {
+		for _, id := range p.leader.Stopping() {
+			goes[string(id)] = true
 		}
 	}
 	for _, v := range job.Promise.Victims {
@@ -122,7 +122,7 @@ func (c *notInVain) onReclaimed(w *World, job, victim *messages.JobRecord) {
 	}
 	for _, q := range w.above(job.Spec.Queue) {
 		quota, has := gpusIn(q.Quota), w.had(q.Name, func(o *messages.JobRecord) bool { return !goes[o.Id] }).gpus
-		if quota >= 0 && !w.isIn(victim, q.Name) && has+gpusAsked(job.Spec) > quota {
+		if quota >= 0 && gpusAsked(job.Spec) > 0 && !w.isIn(victim, q.Name) && has+gpusAsked(job.Spec) > quota {
 			c.violate(w, "%s is reclaimed for %s, with which %s has %d of %d", victim.Id, job.Id, q.Name,
 				has+gpusAsked(job.Spec), quota)
 		}

@@ -73,6 +73,14 @@ func (s *Scheduler) Slips(job topology.JobID) (int, bool) {
 	return p.Slips, ok && p.Firm
 }
 
+// Stopping are the jobs that are stopped for others, or are to be.
+func (s *Scheduler) Stopping() []topology.JobID {
+	if p, is := s.planner.(*policy.Judgement); is {
+		return p.Stopping()
+	}
+	return nil
+}
+
 // HasGrown reports whether there is more room than in the last pass.
 func (s *Scheduler) HasGrown() bool { return s.queue.HasGrown(s.view.Fabric()) }
 
