@@ -22,3 +22,18 @@ func TestPromisedCounts(t *testing.T) {
 	}
 	began(t, map[*actor]int64{small: 1, large: 900, late: 1400})
 }
+
+// TestStoppedForALimit: where a limit is all that is in the way of a job, nobody can say by when it starts at the latest.
+func TestStoppedForALimit(t *testing.T) {
+	q := oneQueue()
+	q.Queues[0].Limit = gpus(8)
+	q.Queues = append(q.Queues, QueueSpec{Name: "o"})
+	x := newTheatre(t, 2, q)
+	x.enter(act{runs: 500, queue: "o", gang: wholes(1)}) // it leaves a machine free
+	x.enter(act{at: 1, runs: 90_000, limit: 100_000, gang: wholes(1)})
+	high := x.enter(act{at: 1000, runs: 50, limit: 100, gang: wholes(1), priority: 1})
+	x.run(1010)
+	if len(x.stops) != 1 || x.stops[0].Left != topology.Never || high.began() < 0 {
+		t.Errorf("%v, and it began at %d", x.stops, high.began())
+	}
+}

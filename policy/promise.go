@@ -52,7 +52,7 @@ func (j *Judgement) keep(p *promise) {
 		p.order, p.unsaid = j.orders, true
 		j.firm = append(j.firm, p)
 		j.holdTurn(p)
-		p.bound = j.horizon.When(p.place, topology.ByLimit)
+		p.bound = j.clearedBy(p)
 		j.wakeAt(j.keptUntil(p))
 	} else {
 		j.moving = append(j.moving, p)

@@ -49,9 +49,19 @@ func (j *Judgement) serveStopping(p *promise) {
 	default:
 		was := p.bound
 		p.at = max(p.at, j.now)
-		p.bound = min(p.bound, j.horizon.When(p.place, topology.ByLimit, j.own(p)...))
+		p.bound = min(p.bound, j.clearedBy(p, j.own(p)...))
 		p.unsaid = p.unsaid || was == topology.Never && p.bound < was
 	}
+}
+
+// clearedBy is when the place of a new promise, or of one with victims, is free at the latest. Where it is free already
+// it is a limit that the victims are in the way of, and of that nobody can say when.
+func (j *Judgement) clearedBy(p *promise, own ...topology.KeepID) int64 {
+	at := j.horizon.When(p.place, topology.ByLimit, own...)
+	if p.isStopping() && at <= j.now {
+		return topology.Never
+	}
+	return at
 }
 
 // staysOver reports whether a limit is in the way of a promise though all have gone who are stopped, for it or for
