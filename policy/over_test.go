@@ -23,7 +23,8 @@ func TestPromisedCounts(t *testing.T) {
 	began(t, map[*actor]int64{small: 1, large: 900, late: 1400})
 }
 
-// TestStoppedForALimit: where a limit is all that is in the way of a job, nobody can say by when it starts at the latest.
+// TestStoppedForALimit: where a limit is all that is in the way of a job, nobody can say by when it starts at the
+// latest.
 func TestStoppedForALimit(t *testing.T) {
 	q := oneQueue()
 	q.Queues[0].Limit = gpus(8)
