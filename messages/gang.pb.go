@@ -2078,6 +2078,7 @@ type SliceReport struct {
 	RanMs          int64                  `protobuf:"varint,8,opt,name=ran_ms,json=ranMs,proto3" json:"ran_ms,omitempty"`                         // since its last member began, which may be over by now, by the machine's own steady clock; 0: not known, or one has not begun
 	ExitAgesMs     []int64                `protobuf:"varint,9,rep,packed,name=exit_ages_ms,json=exitAgesMs,proto3" json:"exit_ages_ms,omitempty"` // as in Exited
 	HeldMs         int64                  `protobuf:"varint,10,opt,name=held_ms,json=heldMs,proto3" json:"held_ms,omitempty"`                     // since it was reserved, by the machine's own steady clock; 0: an earlier version wrote this
+	Vacated        bool                   `protobuf:"varint,11,opt,name=vacated,proto3" json:"vacated,omitempty"`                                 // what it held is among what is free already, though its end is not on disk yet
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
 }
@@ -2180,6 +2181,13 @@ func (x *SliceReport) GetHeldMs() int64 {
 		return x.HeldMs
 	}
 	return 0
+}
+
+func (x *SliceReport) GetVacated() bool {
+	if x != nil {
+		return x.Vacated
+	}
+	return false
 }
 
 // LedgerReport is a machine's whole books.
@@ -2643,7 +2651,7 @@ const file_messages_gang_proto_rawDesc = "" +
 	"\x05exits\x18\x02 \x03(\v2\x10.synapse.v1.ExitR\x05exits\x12\x17\n" +
 	"\aages_ms\x18\x03 \x03(\x03R\x06agesMs\"1\n" +
 	"\x06Forget\x12'\n" +
-	"\x05order\x18\x01 \x01(\v2\x11.synapse.v1.OrderR\x05order\"\xe8\x02\n" +
+	"\x05order\x18\x01 \x01(\v2\x11.synapse.v1.OrderR\x05order\"\x82\x03\n" +
 	"\vSliceReport\x12'\n" +
 	"\x05token\x18\x01 \x01(\v2\x11.synapse.v1.TokenR\x05token\x12\x10\n" +
 	"\x03job\x18\x02 \x01(\tR\x03job\x12,\n" +
@@ -2656,7 +2664,8 @@ const file_messages_gang_proto_rawDesc = "" +
 	"\fexit_ages_ms\x18\t \x03(\x03R\n" +
 	"exitAgesMs\x12\x17\n" +
 	"\aheld_ms\x18\n" +
-	" \x01(\x03R\x06heldMs\"\xd1\x02\n" +
+	" \x01(\x03R\x06heldMs\x12\x18\n" +
+	"\avacated\x18\v \x01(\bR\avacated\"\xd1\x02\n" +
 	"\fLedgerReport\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\x04R\aversion\x12+\n" +
 	"\x05total\x18\x02 \x01(\v2\x15.synapse.v1.ResourcesR\x05total\x12)\n" +

@@ -1649,6 +1649,16 @@ func (m *SliceReport) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
 	}
+	if m.Vacated {
+		i--
+		if m.Vacated {
+			dAtA[i] = 1
+		} else {
+			dAtA[i] = 0
+		}
+		i--
+		dAtA[i] = 0x58
+	}
 	if m.HeldMs != 0 {
 		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.HeldMs))
 		i--
@@ -2725,6 +2735,9 @@ func (m *SliceReport) SizeVT() (n int) {
 	}
 	if m.HeldMs != 0 {
 		n += 1 + protohelpers.SizeOfVarint(uint64(m.HeldMs))
+	}
+	if m.Vacated {
+		n += 2
 	}
 	n += len(m.unknownFields)
 	return n

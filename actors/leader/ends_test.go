@@ -78,3 +78,19 @@ func TestEndsForeseen(t *testing.T) {
 		}
 	}
 }
+
+// TestVacatedHasNoEnd: room that a machine has among what is free is not believed to come free again when the slice
+// that had it ends, which is shown as it last was on that machine's disk.
+func TestVacatedHasNoEnd(t *testing.T) {
+	slice := &messages.SliceReport{Token: messages.ToToken(topology.Token{Epoch: 1, Counter: 1}),
+		State: messages.SliceState_SLICE_STATE_STOPPING}
+	report := &messages.LedgerReport{Total: &messages.Resources{}, Free: &messages.Resources{},
+		Slices: []*messages.SliceReport{slice}}
+	if booksOf(report).Slices[0].Over {
+		t.Error("a slice that has its room still is believed to be over")
+	}
+	slice.Vacated = true
+	if !booksOf(report).Slices[0].Over {
+		t.Error("a slice whose room is free is believed to give it back")
+	}
+}

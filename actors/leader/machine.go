@@ -101,7 +101,7 @@ func booksOf(l *messages.LedgerReport) belief.Books {
 	for _, sl := range l.Slices {
 		b.Slices = append(b.Slices, belief.Slice{
 			Token: messages.FromToken(sl.Token), Committed: committed(sl),
-			Over: sl.State == messages.SliceState_SLICE_STATE_OVER,
+			Over: sl.Vacated || sl.State == messages.SliceState_SLICE_STATE_OVER,
 		})
 	}
 	return b

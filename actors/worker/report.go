@@ -155,6 +155,7 @@ func (n *Node) sliceReport(s *nodeSlice) *messages.SliceReport {
 	if s.shown == topology.SliceOver {
 		return r // it holds nothing but its exits
 	}
+	r.Vacated = s.page.State == topology.SliceOver // the books are as they are now, the slice as it was on disk
 	now := n.p.Clock.Now()
 	r.RendezvousPort, r.Grants = s.page.Port, s.grants
 	r.RanMs, r.HeldMs = s.ran(now).Milliseconds(), s.held(now).Milliseconds()

@@ -357,6 +357,9 @@ func reportWords(l *messages.LedgerReport) string {
 		l.Free.MilliGpu)}
 	for _, s := range l.Slices {
 		word := fmt.Sprintf("%d.%d %s", s.Token.Epoch, s.Token.Counter, sliceStateName(messages.FromSliceState(s.State)))
+		if s.Vacated {
+			word += " vacated"
+		}
 		if s.RanMs > 0 {
 			word += fmt.Sprintf(" ran %dms", s.RanMs)
 		}

@@ -93,7 +93,8 @@ var shown = []struct{ message, open, private, ids string }{
 	{"Announcement", "total gpus place labels address port_first port_last agent_version vocabulary networks " +
 		"secret_files secret_env", "", ""},
 	{"GpuShare", "gpu_id milli", "", ""},
-	{"SliceReport", "token job state grants exits rendezvous_port expires_in_ms ran_ms exit_ages_ms held_ms", "", ""},
+	{"SliceReport", "token job state grants exits rendezvous_port expires_in_ms ran_ms exit_ages_ms held_ms vacated",
+		"", ""},
 	{"TopologySpec", "required preferred patience_ms", "", ""},
 	{"EnvVar", "name value", "", ""},
 	{"Mount", "source target read_only", "", ""},
