@@ -115,7 +115,7 @@ func TestCommandLineOverLeaders(t *testing.T) {
 	// While a user waits, reads and watches, two leaders die: nothing is lost or comes twice.
 	const ticks = 60
 	waits := c.begins(shell(fmt.Sprintf("i=0; while [ $i -lt %d ]; do echo tick $i; i=$((i+1)); sleep 0.25; done; exit 42",
-		ticks), "--wait")...)
+		ticks), "--wait", "--workdir", "/")...)
 	waits.says(t, "running")
 	out, _ := waits.said.texts() // the id was written before the first word on how it goes
 	for limit := time.Now().Add(5 * time.Second); out == "" && time.Now().Before(limit); out, _ = waits.said.texts() {

@@ -34,7 +34,7 @@ func newLeavings() (*leavings, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := os.Chmod(temp, 0o1777); err != nil { // as /tmp is: tests have tasks of other users
+	if err := os.Chmod(temp, 0o777|os.ModeSticky); err != nil { // as /tmp is: tests have tasks of other users
 		return nil, err
 	}
 	l := &leavings{root: "/", temp: temp, wait: 10 * time.Second}
