@@ -248,8 +248,8 @@ func (s *suite) leavesNothing(inARow int) {
 	}
 	var all sync.WaitGroup
 	for range atOnce {
-		all.Go(func() {
-			if text, code := s.furtherly(running, "cat; exit 6", "word"); code != 6 || text != "word" {
+		all.Go(func() { // of one process each: a task may have 64
+			if text, code := s.furtherly(running, `read -r word; printf %s "$word"; exit 6`, "word"); code != 6 || text != "word" {
 				s.Errorf("%q, %d", text, code)
 			}
 		})
