@@ -101,10 +101,14 @@ function legend() {
 
 // ---- what is asked
 
+let asked = 0; // answers may overtake each other: the last question's counts
 async function refresh() {
-  const { view, id } = shown;
+  const { view, id } = shown, question = ++asked;
   try {
-    if (view === "job") page.detail = await ask("/job", { id, from: page.from });
+    if (view === "job") {
+      const detail = await ask("/job", { id, from: page.from });
+      if (question === asked) page.detail = detail;
+    }
     if (view === "queues") page.queues = await ask("/queues");
     page.trouble = "";
   } catch (e) {
@@ -222,14 +226,21 @@ function save(name, text) {
 
 // ---- what keeps it alive
 
+// stands is where the job that is shown stands. Of what follows closely only the last is heard: a job that runs and ran
+// before may run elsewhere by now.
+function stands() {
+  const row = page.state.jobs.get(shown.id);
+  return row && `${row.phase} ${row.rev}`;
+}
+
 function take(piece) {
   if (piece.out && page.me?.leaves) return location.reload(); // to where one logs in
-  const before = page.state.jobs.get(shown.id)?.phase;
+  const before = stands();
   apply(page.state, piece);
   $("away").hidden = !page.state.away;
   $("away").textContent = page.state.away ? `What is shown may be old: ${page.state.away}` : "";
   $("fresh").textContent = page.state.synced ? "" : "reading…";
-  if (shown.view === "job" && page.state.jobs.get(shown.id)?.phase !== before) {
+  if (shown.view === "job" && stands() !== before) {
     page.explained = undefined;
     refresh();
   }
