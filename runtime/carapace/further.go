@@ -115,6 +115,7 @@ type joining struct {
 	umask           int
 	init            int // the container's first process, as a pidfd
 	cgroups         int // its command's cgroup namespace; -1: the machine's
+	root            int // the directory that its command has for one
 	ids             *fork.Space
 	files           []int
 	terminal, slave int
@@ -221,6 +222,9 @@ func (j *joining) openContainer() (err error) {
 			return err
 		}
 	}
+	if j.root, err = j.keep(openFile(fmt.Sprintf("/proc/%d/root", command), unix.O_PATH|unix.O_DIRECTORY, 0)); err != nil {
+		return err
+	}
 	if len(j.order.Join) > 0 || j.order.Leaf != "" {
 		if j.cgroups, err = j.keep(openFile(fmt.Sprintf("/proc/%d/ns/cgroup", command), unix.O_RDONLY, 0)); err != nil {
 			return err
@@ -280,8 +284,8 @@ func (j *joining) enter() error {
 		}
 	}
 	j.umask = unix.Umask(0o022)
-	// The root of the namespace lies above that of the container (root.go).
-	return errors.Join(unix.Chroot("root"), unix.Chdir("/"))
+	// The root of the namespace lies above that of the container (root.go), and in a chroot somewhere else.
+	return errors.Join(unix.Fchdir(j.root), unix.Chroot("."), unix.Chdir("/"))
 }
 
 // openTerminal makes a terminal of the container's own.
