@@ -105,6 +105,33 @@ func TestLearnedIsWrittenOnceAMinute(t *testing.T) {
 	waits(4)
 }
 
+// TestEndIsHeardFromDisk: an actor that broke before it could tell how its job's attempt ended is recreated from disk,
+// and the Scheduler hears the end from there: once, however often that happens.
+func TestEndIsHeardFromDisk(t *testing.T) {
+	p := leaderPorts()
+	p.Clock = &watchClock{now: 1} // 0 stands for what has not been
+	s := newScheduler(p).(*Scheduler)
+	s.peers, s.self = somePeers, somePeers.scheduler
+	token, rec := topology.Token{Epoch: 1, Counter: 1}, &messages.JobRecord{Id: "j", Spec: oneGPU()}
+	e := &livingJob{id: "j", rec: rec}
+	s.jobs["j"] = e
+	var said []letter
+	ctx := &overheard{said: &said}
+	s.onForeseen(ctx, foreseen{Job: "j", Token: token, Spec: oneGPU(), Began: 1})
+	attempt := &messages.AttemptRecord{Token: messages.ToToken(token)}
+	s.hearEnd(ctx, e, []*messages.AttemptRecord{attempt})
+	if len(s.learning.news) != 0 {
+		t.Fatal("something was learned of an attempt that goes on")
+	}
+	attempt.End = &messages.End{Cause: messages.Cause_CAUSE_SUCCEEDED, RanMs: 5_000}
+	for range 2 {
+		s.hearEnd(ctx, e, []*messages.AttemptRecord{attempt})
+	}
+	if !slices.Equal(s.learning.news, []topology.Token{token}) {
+		t.Errorf("learned of %v, want %v once", s.learning.news, token)
+	}
+}
+
 func tokens(counters []uint64) (out []topology.Token) {
 	for _, n := range counters {
 		out = append(out, topology.Token{Epoch: 1, Counter: n})
