@@ -19,9 +19,11 @@ type promise struct {
 	place topology.Placement
 	at    int64 // when it is expected to be free
 	bound int64 // by when it will be: topology.Never where it holds somebody without a limit
-	firm  bool
-	made  int64 // when it was
-	stops []stop
+	// limits is by when it will be by the limits of now: later than its bound where one was raised since.
+	limits int64
+	firm   bool
+	made   int64 // when it was
+	stops  []stop
 	firmly
 }
 
@@ -147,9 +149,7 @@ func (j *Judgement) review(p *promise) {
 	own := j.own(p)
 	p.at = j.horizon.When(p.place, topology.ByEstimate, own...)
 	lost := p.at == topology.Never && j.horizon.Lost(p.place)
-	was := p.bound
-	p.bound = min(p.bound, j.horizon.When(p.place, topology.ByLimit, own...))
-	p.unsaid = p.unsaid || was == topology.Never && p.bound < was
+	p.limitedBy(j.horizon.When(p.place, topology.ByLimit, own...))
 	j.view.Unkeep(p.keep)
 	j.view.Unkeep(p.keep.Former())
 	at, bound, place, ok := j.surest(p.e)
@@ -158,7 +158,7 @@ func (j *Judgement) review(p *promise) {
 	case ok && (lost || at < p.at && bound <= p.bound):
 		j.leave(p.e.Job, p.place)
 		p.at, p.place, p.unsaid = at, place, true
-		if p.bound = bound; lost {
+		if p.bound, p.limits = bound, bound; lost {
 			p.made, p.blind = j.now, false
 		}
 	case lost:
@@ -170,11 +170,26 @@ func (j *Judgement) review(p *promise) {
 	j.wakeAt(j.keptUntil(p))
 }
 
+// limitedBy notes by when the place of a firm promise is free by the limits of now. Its bound only moves earlier.
+func (p *promise) limitedBy(limits int64) {
+	p.unsaid = p.unsaid || p.bound == topology.Never && limits < topology.Never
+	p.bound, p.limits = min(p.bound, limits), limits
+}
+
+// latest is by when a firm promise will be free, for people: where a limit was raised its bound cannot hold, and where
+// one was taken away there is none. Whoever has yet to say for how long it has run has no limit for as long.
+func (p *promise) latest() int64 {
+	if p.blind {
+		return p.bound
+	}
+	return max(p.bound, p.limits)
+}
+
 func nothing(topology.NodeID) []topology.Resources { return nil }
 
 // keptUntil is until when a firm promise is kept whatever happens: one without a bound may wait for what never ends.
 func (j *Judgement) keptUntil(p *promise) int64 {
-	if p.bound < topology.Never || p.isStopping() {
+	if p.latest() < topology.Never || p.isStopping() {
 		return topology.Never
 	}
 	return p.made + int64(j.settings.KeepMost)

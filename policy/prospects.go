@@ -25,10 +25,12 @@ type Promise struct {
 	Where topology.Placement
 	At    int64 // when it is expected to start
 	Bound int64 // by when it will; topology.Never: no bound can be given
-	By    int64 // nine of ten that were told as it was first started by then; 0: too few were
-	Until int64 // until when it is kept, whatever happens; topology.Never: until it starts
-	Firm  bool
-	Slips int
+	// Latest is the bound that holds by the limits of now: later than Bound where one was raised since, for as long.
+	Latest int64
+	By     int64 // nine of ten that were told as it was first started by then; 0: too few were
+	Until  int64 // until when it is kept, whatever happens; topology.Never: until it starts
+	Firm   bool
+	Slips  int
 	// Endless is a job without a hard end on one of these machines, because of which no bound can be given.
 	Endless topology.JobID
 }
@@ -89,8 +91,8 @@ func (j *Judgement) Prospects() (all Prospects) {
 // tellable is as much of a promise as people are told.
 func (j *Judgement) tellable(p *promise) Promise {
 	t := Promise{
-		Job: p.e.Job, Where: p.place, At: p.at, Bound: p.bound, Until: topology.Never, Firm: p.firm, Slips: p.e.slips,
-		Endless: j.ends.Endless(p.place),
+		Job: p.e.Job, Where: p.place, At: p.at, Bound: p.bound, Latest: p.latest(), Until: topology.Never,
+		Firm: p.firm, Slips: p.e.slips, Endless: j.ends.Endless(p.place),
 	}
 	if p.firm {
 		t.Until = j.keptUntil(p)

@@ -85,3 +85,38 @@ func TestPace(t *testing.T) {
 		t.Errorf("after days without work it is %d", got)
 	}
 }
+
+// TestRaisedLimitIsTold: the time limit of a job that a promise waits for is raised, and then taken away. The latest
+// time that is told goes with it, and what waits for what never ends is kept for keepMost only.
+func TestRaisedLimitIsTold(t *testing.T) {
+	s := newStage(t, simple(), 4, 1)
+	runs := s.enter(act{runs: 100_000, limit: 3600, gang: wholes(2)})
+	waits := s.enter(act{at: 1, runs: 100, limit: 600, gang: wholes(4)})
+	s.enter(act{at: 1000, runs: 1, limit: 1, gang: wholes(1)}) // has a pass come, by when the oldest has its turn
+	s.play(1000)
+	p := s.promiseOf(waits)
+	if p == nil || !p.Firm || p.Bound >= 3700*second || p.Latest != p.Bound {
+		t.Fatalf("by a limit of an hour it is told %+v", p)
+	}
+	bound := p.Bound
+	if p = s.limited(runs, 3*3600, waits); p == nil || p.Bound != bound || p.Latest <= 3*3600*second ||
+		p.Until < topology.Never {
+		t.Errorf("once the limit is three hours it is told %+v", p)
+	}
+	if p = s.limited(runs, 3600, waits); p == nil || p.Latest != bound {
+		t.Errorf("once it is an hour again it is told %+v", p)
+	}
+	if p = s.limited(runs, 0, waits); p == nil || p.Latest != topology.Never || p.Until >= topology.Never ||
+		p.Endless != runs.id {
+		t.Errorf("once there is no limit it is told %+v", p)
+	}
+}
+
+// limited gives a job that runs another limit, and answers what one that waits is told by the next pass.
+func (s *stage) limited(runs *actor, limit int64, waits *actor) *Promise {
+	r := s.runs.jobs[runs.id]
+	r.Traits.Limit, r.hard = limit*second, hardAfter(r.began, limit*second, r.Grace)
+	s.runs.setAll(r)
+	s.pass()
+	return s.promiseOf(waits)
+}

@@ -47,10 +47,8 @@ func (j *Judgement) serveStopping(p *promise) {
 	case j.horizon.Lost(p.place):
 		j.replan(p)
 	default:
-		was := p.bound
 		p.at = max(p.at, j.now)
-		p.bound = min(p.bound, j.clearedBy(p, j.own(p)...))
-		p.unsaid = p.unsaid || was == topology.Never && p.bound < was
+		p.limitedBy(j.clearedBy(p, j.own(p)...))
 	}
 }
 

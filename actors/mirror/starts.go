@@ -27,7 +27,8 @@ func (s *StartsShown) Equal(o *StartsShown) bool {
 	same := func(a, b policy.Promise) bool {
 		slots := slices.Equal(a.Where.Slots, b.Where.Slots)
 		a.Where, b.Where = topology.Placement{}, topology.Placement{}
-		return slots && a.Job == b.Job && a.At == b.At && a.Bound == b.Bound && a.By == b.By && a.Until == b.Until &&
+		return slots && a.Job == b.Job && a.At == b.At && a.Bound == b.Bound && a.Latest == b.Latest && a.By == b.By &&
+			a.Until == b.Until &&
 			a.Firm == b.Firm && a.Slips == b.Slips && a.Endless == b.Endless
 	}
 	return slices.EqualFunc(s.Promises, o.Promises, same) && slices.Equal(s.Lines, o.Lines) &&
@@ -78,8 +79,8 @@ func (m *Mirror) promised(p *policy.Promise) *messages.Prospect {
 		Basis: messages.Basis_BASIS_LEARNED, AtUnixMs: at(p.At), Why: m.endlessWords(p.Endless),
 	}
 	switch {
-	case p.Firm && p.Bound < topology.Never:
-		told.Basis, told.LatestUnixMs, told.Why = messages.Basis_BASIS_LIMITS, at(max(p.Bound, p.At)), ""
+	case p.Firm && p.Latest < topology.Never:
+		told.Basis, told.LatestUnixMs, told.Why = messages.Basis_BASIS_LIMITS, at(max(p.Latest, p.At)), ""
 	case p.By > max(p.At, int64(m.p.Clock.Now())): // else it was wrong, or says no more than the time itself
 		told.LikelyUnixMs = at(p.By)
 	}

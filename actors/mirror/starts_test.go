@@ -19,7 +19,7 @@ func promiseTo(firm bool, bound, by int64, jobs ...topology.JobID) StartsShown {
 	for _, j := range jobs {
 		slots := []topology.Slot{{Node: "n1"}, {Rank: 1, Node: "n1"}, {Rank: 2, Node: "n2"}}
 		s.Promises = append(s.Promises, policy.Promise{
-			Job: j, Where: topology.Placement{Slots: slots}, At: 30 * minute, Bound: bound, By: by,
+			Job: j, Where: topology.Placement{Slots: slots}, At: 30 * minute, Bound: bound, Latest: bound, By: by,
 			Until: topology.Never, Firm: firm,
 		})
 	}
