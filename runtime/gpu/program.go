@@ -6,8 +6,9 @@ import (
 	"fmt"
 	"io/fs"
 	"os/exec"
-	"syscall"
 	"time"
+
+	"github.com/yi-json/synapse/runtime/crew"
 )
 
 // This file owns the bounded run of a vendor's program. A program that hangs in
@@ -62,25 +63,17 @@ func (p *program) ask(ctx context.Context, arguments ...string) (*answer, error)
 	out, trouble := &bounded{}, &bounded{}
 	run := exec.Command(path, arguments...)
 	run.Stdout, run.Stderr = out, trouble
-	run.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // what it started is killed with it
-	run.WaitDelay = outputPatience
-	if err := run.Start(); err != nil {
+	all, err := crew.Start(run, outputPatience)
+	if err != nil {
 		return nil, fmt.Errorf("%s: %w", p.name, err)
 	}
-	ended := make(chan struct{})
-	go func() {
-		err = run.Wait()
-		close(ended)
-	}()
 	select {
-	case <-ended:
+	case <-all.Ended():
 	case <-ctx.Done():
-		p.giveUp(run.Process.Pid, ended)
+		p.giveUp(all)
 		return nil, fmt.Errorf("%s %w within %v; see whether the driver hangs", p.name, errSilent, p.timeout)
 	}
-	if errors.Is(err, exec.ErrWaitDelay) {
-		_ = syscall.Kill(-run.Process.Pid, syscall.SIGKILL) // what still holds its output; it may be gone by now
-	} else if err != nil && !errors.As(err, new(*exec.ExitError)) {
+	if err := all.Err(); err != nil && !errors.As(err, new(*exec.ExitError)) {
 		return nil, fmt.Errorf("%s: %w", p.name, err)
 	}
 	if out.over {
@@ -90,14 +83,14 @@ func (p *program) ask(ctx context.Context, arguments ...string) (*answer, error)
 }
 
 // giveUp kills the whole group, and remembers what does not die.
-func (p *program) giveUp(pid int, ended <-chan struct{}) {
-	_ = syscall.Kill(-pid, syscall.SIGKILL) // it is not reaped before it ended, so the number is still its own
+func (p *program) giveUp(all *crew.Crew) {
+	all.Kill()
 	patience := time.NewTimer(2 * outputPatience)
 	defer patience.Stop()
 	select {
-	case <-ended:
+	case <-all.Ended():
 	case <-patience.C:
-		p.stuck = ended
+		p.stuck = all.Ended()
 	}
 }
 

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/runtime/crew"
 )
 
 // maxWords bounds what is kept of what a program says: enough for the sentence that tells people what is wrong.
@@ -107,28 +108,20 @@ func (p Program) Run(ctx context.Context) (gone <-chan struct{}, err error) {
 	if p.Holds != nil {
 		run.ExtraFiles = []*os.File{p.Holds}
 	}
-	run.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // all that it starts is killed with it
-	run.WaitDelay = patience                             // what it left behind may hold its output open
-	if err := run.Start(); err != nil {
+	all, err := crew.Start(run, patience)
+	if err != nil {
 		return nil, err
 	}
-	ended := make(chan struct{})
-	var failed error
-	go func() {
-		failed = run.Wait()
-		_ = syscall.Kill(-run.Process.Pid, syscall.SIGKILL) // nothing of it outlives it
-		close(ended)
-	}()
 	select {
-	case <-ended:
-		return nil, said.failure(failed)
+	case <-all.Ended():
+		return nil, said.failure(all.Err())
 	case <-ctx.Done():
 	}
-	_ = syscall.Kill(-run.Process.Pid, syscall.SIGKILL) // it is not reaped before it has ended: the number is its own
+	all.Kill()
 	select {
-	case <-ended:
+	case <-all.Ended():
 	case <-time.After(2 * patience):
-		gone = ended
+		gone = all.Ended()
 	}
 	return gone, fmt.Errorf("%w (%s), and was killed", ErrHangs, p.Timeout)
 }
@@ -144,9 +137,6 @@ func (w *words) Write(text []byte) (int, error) {
 // failure is how a program ended, in its own words where it has some.
 func (w *words) failure(err error) error {
 	exit := &exec.ExitError{}
-	if errors.Is(err, exec.ErrWaitDelay) { // it ended well, and left something behind
-		return nil
-	}
 	if !errors.As(err, &exit) {
 		return err
 	}
