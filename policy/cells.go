@@ -8,7 +8,10 @@ package policy
 // The estimate orders work and plans promises. It must never end a job: it is a mean,
 // and many a job runs for longer.
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // Times are in nanoseconds, instants on one monotonic clock of the caller's.
 const (
@@ -205,6 +208,11 @@ func (l *Line) Estimate(now int64) int64 {
 		most = min(most, l.limit)
 	}
 	return min(max(min(mean, ticksOf(longest))*tick, second), most)
+}
+
+// Knows reports whether anything has been learned that says something of these jobs.
+func (l *Line) Knows() bool {
+	return slices.ContainsFunc(l.cells[:], func(x *cell) bool { return x != nil && x.count > 0 })
 }
 
 // Remaining is how long an attempt is expected to go on, of which so much was expected

@@ -40,17 +40,26 @@ func TestBackfillAround(t *testing.T) {
 		if !limited { // nothing has a limit: the history before says how long jobs of each size run
 			a.limit, b.limit, c.limit, d.limit = 0, 0, 0, 0
 			a.owner, b.owner, c.owner, d.owner = "a", "b", "c", "d"
-			for _, x := range s.cast {
-				for range 200 {
-					pool := s.poolOf(x)
-					t := Traits{Pool: pool.Name, Owner: x.owner, Size: pool.SizeOf(&x.gang)}
-					s.runs.cells.Learn(t, x.runs*second)
-				}
-			}
+			s.learn(nil)
 			a.runs, c.runs = 990, 390
 		}
 		s.play(10_000)
 		began(t, map[*actor]int64{a: 0, b: a.runs, c: 2, d: a.runs + 600})
+	}
+}
+
+// learn has two hundred jobs of each owner and size ended, each of which ran for as long as is said; nil: as those of
+// the history will.
+func (s *stage) learn(ran func(*actor) int64) {
+	for _, a := range s.cast {
+		runs := a.runs
+		if ran != nil {
+			runs = ran(a)
+		}
+		pool := s.poolOf(a)
+		for range 200 {
+			s.runs.cells.Learn(Traits{Pool: pool.Name, Owner: a.owner, Size: pool.SizeOf(&a.gang)}, runs*second)
+		}
 	}
 }
 
@@ -98,15 +107,12 @@ func TestTwoSlips(t *testing.T) {
 	for i := range int64(20) {
 		s.enter(act{at: 2 + i, runs: 3000, gang: wholes(1), owner: fmt.Sprint("c", i)})
 	}
-	for _, a := range s.cast {
-		for range 200 {
-			runs := min(a.runs, 1000)
-			if a.runs == 3000 {
-				runs = 100
-			}
-			s.runs.cells.Learn(Traits{Pool: "h100", Owner: a.owner, Size: 8000}, runs*second)
+	s.learn(func(a *actor) int64 {
+		if a.runs == 3000 {
+			return 100
 		}
-	}
+		return a.runs
+	})
 	slips := 0
 	s.looks = func() { slips = s.j.Slips() }
 	s.play(100_000)

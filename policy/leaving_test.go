@@ -28,9 +28,10 @@ func cores(n, memory int64) topology.Gang {
 	return topology.Gang{Replicas: 1, Each: topology.Resources{MilliCPU: n * 1000, MemoryBytes: memory * gib}}
 }
 
-// TestSmallJobsDoNotPayForKeptRoom: beside a running and a promised gang on all machines a job of one core starts at
-// once, however long it may stay, for the running gang takes its memory with it. It delays nobody: the promised gang
-// begins as the running one ends. What has no place beside the promised gang then does not start before it.
+// TestSmallJobsDoNotPayForKeptRoom: it is known how long everybody's jobs run. Beside a running and a promised gang on
+// all machines a job of one core starts at once, however long it may stay, for the running gang takes its memory with
+// it. It delays nobody: the promised gang begins as the running one ends. What has no place beside the promised gang
+// then does not start before it.
 func TestSmallJobsDoNotPayForKeptRoom(t *testing.T) {
 	for _, limit := range []int64{0, 8000} {
 		s, runs, waits := crowd(t, limit)
@@ -39,6 +40,7 @@ func TestSmallJobsDoNotPayForKeptRoom(t *testing.T) {
 			small = append(small, s.enter(act{at: 20 + int64(i), runs: 100_000, gang: cores(4, 16), owner: fmt.Sprint("u", i)}))
 		}
 		large := s.enter(act{at: 15, runs: 100_000, gang: cores(25, 1)}) // 44 of 64 are free, and 40 are promised
+		s.learn(nil)
 		s.play(5000)
 		at, began := int64(0), 0
 		for i, a := range small {

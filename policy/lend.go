@@ -57,8 +57,32 @@ func (j *Judgement) mayBorrow(p *promise, b *burst, e *entry) (startBy int64, ok
 	if hard <= p.at {
 		return startBy, true
 	}
-	_, ok = p.dueBy(j.now, j.now+b.estimate)
+	_, ok = p.dueBy(j.now, j.backBy(p, b))
 	return startBy, ok
+}
+
+// backBy is when a job is expected to be back that a promise lends to. Where nothing has ended yet that could be like
+// it, nobody knows, and to take the estimate's first guess for an answer would leave room idle behind every gang of a
+// new cluster. If nothing bounds the promise anyway, such a job is taken to be back when something else is due, or else
+// when the promise is expected to be free: being late counts as with all others, and stops that in the end. What surely
+// comes free is not lent so: the job might have no end at all.
+func (j *Judgement) backBy(p *promise, b *burst) int64 {
+	back := j.now + b.estimate
+	if back <= p.at || b.line.Knows() || !j.isUnbounded(p) {
+		return back
+	}
+	back = 0
+	for _, l := range p.e.loans {
+		if l.due > j.now && l.due <= p.at {
+			back = max(back, l.due)
+		}
+	}
+	return cmp.Or(back, p.at)
+}
+
+// isUnbounded reports whether a promise waits for something without a limit, as far as can be told.
+func (j *Judgement) isUnbounded(p *promise) bool {
+	return p.bound == topology.Never && (p.firm || j.ends.Endless(p.place) != "")
 }
 
 // dueBy is when a loan is due that is expected to be back by an instant; false where it may not be made. All that is
@@ -151,7 +175,7 @@ func (j *Judgement) lend(p *promise, e *entry, b *burst, place topology.Placemen
 	if hardAfter(j.now, e.Limit, e.Grace) <= p.at {
 		return
 	}
-	due, _ := p.dueBy(j.now, j.now+b.estimate)
+	due, _ := p.dueBy(j.now, j.backBy(p, b))
 	if len(p.e.loans) == 0 {
 		j.debtors = append(j.debtors, p.e)
 	}
