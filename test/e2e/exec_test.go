@@ -33,6 +33,8 @@ func executes(t *testing.T, c *cluster) {
 	c.cli("exec", id, "--", "no-such-program").wants(t, 127, "", "no-such-program")
 	c.cli("exec", id+":2", "--", "true").wants(t, 3, "", "the job has ranks 0 to 1, and no rank 2")
 	c.cli("exec", id+":x", "--", "true").wants(t, 2, "", "the rank behind the colon")
+	c.cli("exec", id[:12]+":1", "--", "sh", "-c", "echo rank $SYNAPSE_RANK").wants(t, 0, "rank 1\n", "")
+	c.cli("exec", "nobody", "--", "true").wants(t, 3, "", `there is no job "nobody"`)
 	c.cli("exec", id, "true").wants(t, 2, "", "only a job is named before --")
 
 	// Whose client is killed is hung up on; nobody reads or writes meanwhile.

@@ -2,11 +2,13 @@ package client
 
 import (
 	"context"
+	"errors"
 	"sync"
 
 	"google.golang.org/grpc"
 
 	"github.com/yi-json/synapse/cluster/api"
+	"github.com/yi-json/synapse/messages"
 )
 
 // This file owns a further process in a task, as a stream. It is never begun twice: once it runs, a scheduler that goes
@@ -19,13 +21,29 @@ type Execution struct {
 	first   *api.ExecOut // until it was received
 }
 
-// Execute runs one. It returns when the process runs, or says why it does not.
+// Execute runs one. It returns when the process runs, or says why it does not. The job may be named as for Job; only
+// where that is no whole id is anybody asked which it is.
 func (c *Client) Execute(ctx context.Context, first *api.ExecIn) (*Execution, error) {
+	asked := false
 	for hops := 0; ; {
 		e, err := c.execOnce(ctx, first)
-		if !moved(err, &hops) {
+		var refused *Error
+		switch {
+		case moved(err, &hops):
+			continue
+		case asked || !errors.As(err, &refused) || refused.Code != messages.Code_CODE_NOT_FOUND:
 			return e, err
 		}
+		asked = true
+		job, named := c.Job(ctx, first.Job)
+		if named != nil {
+			return nil, named
+		}
+		if id := job.GetRecord().GetId(); id != first.Job {
+			first.Job = id
+			continue
+		}
+		return e, err
 	}
 }
 

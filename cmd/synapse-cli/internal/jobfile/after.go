@@ -22,6 +22,9 @@ func ParseAfter(text string) (all []*messages.After, problem *Problem) {
 		switch {
 		case job == "":
 			return nil, say("write it as in train-7f, or train-7f:any", "%s names no job", quote(text))
+		case has && !known && isEnd(strings.TrimPrefix(job, "after")):
+			return nil, say("write the job first, as in train-7f:"+strings.TrimPrefix(job, "after"), "%s stands before the job",
+				quote(job))
 		case has && !known:
 			return nil, say("use "+strings.Join(messages.EndWords(), ", "), "%s is no end of a job", quote(word))
 		}
@@ -34,6 +37,11 @@ func ParseAfter(text string) (all []*messages.After, problem *Problem) {
 		}
 	}
 	return all, nil
+}
+
+func isEnd(word string) bool {
+	_, known := messages.AfterEndOf(word)
+	return known
 }
 
 // FormatAfter writes them, one a word.

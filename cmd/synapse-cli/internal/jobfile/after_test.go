@@ -2,6 +2,7 @@ package jobfile
 
 import (
 	"slices"
+	"strings"
 	"testing"
 )
 
@@ -30,5 +31,17 @@ func TestParseAfter(t *testing.T) {
 				t.Errorf("%q is written as %q, and read as %v (%v)", text, word, again, problem)
 			}
 		}
+	}
+}
+
+// TestAfterAsElsewhere: who writes the end first, as Slurm does, is told how it is written here.
+func TestAfterAsElsewhere(t *testing.T) {
+	for text, want := range map[string]string{"afterok:prep": "train-7f:ok", "any:prep": "train-7f:any"} {
+		if _, problem := ParseAfter(text); problem == nil || !strings.Contains(problem.Hint, want) {
+			t.Errorf("of %q it is said: %+v", text, problem)
+		}
+	}
+	if _, problem := ParseAfter("prep:nonsense"); problem == nil || !strings.Contains(problem.Text, "no end of a job") {
+		t.Errorf("an end that there is not: %+v", problem)
 	}
 }
