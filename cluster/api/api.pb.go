@@ -291,6 +291,136 @@ func (x *LogPart) GetMissing() bool {
 	return false
 }
 
+// ReadPast asks how the cluster was from one moment to another, or for its sums in that time.
+type ReadPast struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Principal     *messages.Principal    `protobuf:"bytes,1,opt,name=principal,proto3" json:"principal,omitempty"`
+	AtUnixMs      int64                  `protobuf:"varint,2,opt,name=at_unix_ms,json=atUnixMs,proto3" json:"at_unix_ms,omitempty"`
+	UntilUnixMs   int64                  `protobuf:"varint,3,opt,name=until_unix_ms,json=untilUnixMs,proto3" json:"until_unix_ms,omitempty"`
+	StepMs        int64                  `protobuf:"varint,4,opt,name=step_ms,json=stepMs,proto3" json:"step_ms,omitempty"` // set: the sums, each the average of so long
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReadPast) Reset() {
+	*x = ReadPast{}
+	mi := &file_cluster_api_api_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReadPast) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReadPast) ProtoMessage() {}
+
+func (x *ReadPast) ProtoReflect() protoreflect.Message {
+	mi := &file_cluster_api_api_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReadPast.ProtoReflect.Descriptor instead.
+func (*ReadPast) Descriptor() ([]byte, []int) {
+	return file_cluster_api_api_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *ReadPast) GetPrincipal() *messages.Principal {
+	if x != nil {
+		return x.Principal
+	}
+	return nil
+}
+
+func (x *ReadPast) GetAtUnixMs() int64 {
+	if x != nil {
+		return x.AtUnixMs
+	}
+	return 0
+}
+
+func (x *ReadPast) GetUntilUnixMs() int64 {
+	if x != nil {
+		return x.UntilUnixMs
+	}
+	return 0
+}
+
+func (x *ReadPast) GetStepMs() int64 {
+	if x != nil {
+		return x.StepMs
+	}
+	return 0
+}
+
+// PastPart is a piece of the answer: lines of JSON, of a record as `synapse-cli web --record` writes one, or a sum each.
+type PastPart struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Lines         []byte                 `protobuf:"bytes,1,opt,name=lines,proto3" json:"lines,omitempty"`
+	SinceUnixMs   int64                  `protobuf:"varint,2,opt,name=since_unix_ms,json=sinceUnixMs,proto3" json:"since_unix_ms,omitempty"` // in the first: from when on something is kept; 0: nothing is
+	UntilUnixMs   int64                  `protobuf:"varint,3,opt,name=until_unix_ms,json=untilUnixMs,proto3" json:"until_unix_ms,omitempty"` // in the last: up to where this tells
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PastPart) Reset() {
+	*x = PastPart{}
+	mi := &file_cluster_api_api_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PastPart) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PastPart) ProtoMessage() {}
+
+func (x *PastPart) ProtoReflect() protoreflect.Message {
+	mi := &file_cluster_api_api_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PastPart.ProtoReflect.Descriptor instead.
+func (*PastPart) Descriptor() ([]byte, []int) {
+	return file_cluster_api_api_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *PastPart) GetLines() []byte {
+	if x != nil {
+		return x.Lines
+	}
+	return nil
+}
+
+func (x *PastPart) GetSinceUnixMs() int64 {
+	if x != nil {
+		return x.SinceUnixMs
+	}
+	return 0
+}
+
+func (x *PastPart) GetUntilUnixMs() int64 {
+	if x != nil {
+		return x.UntilUnixMs
+	}
+	return 0
+}
+
 // ReadScript asks for a script's text. Machines ask too, once each.
 type ReadScript struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -302,7 +432,7 @@ type ReadScript struct {
 
 func (x *ReadScript) Reset() {
 	*x = ReadScript{}
-	mi := &file_cluster_api_api_proto_msgTypes[3]
+	mi := &file_cluster_api_api_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -314,7 +444,7 @@ func (x *ReadScript) String() string {
 func (*ReadScript) ProtoMessage() {}
 
 func (x *ReadScript) ProtoReflect() protoreflect.Message {
-	mi := &file_cluster_api_api_proto_msgTypes[3]
+	mi := &file_cluster_api_api_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -327,7 +457,7 @@ func (x *ReadScript) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadScript.ProtoReflect.Descriptor instead.
 func (*ReadScript) Descriptor() ([]byte, []int) {
-	return file_cluster_api_api_proto_rawDescGZIP(), []int{3}
+	return file_cluster_api_api_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *ReadScript) GetPrincipal() *messages.Principal {
@@ -353,7 +483,7 @@ type ScriptText struct {
 
 func (x *ScriptText) Reset() {
 	*x = ScriptText{}
-	mi := &file_cluster_api_api_proto_msgTypes[4]
+	mi := &file_cluster_api_api_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -365,7 +495,7 @@ func (x *ScriptText) String() string {
 func (*ScriptText) ProtoMessage() {}
 
 func (x *ScriptText) ProtoReflect() protoreflect.Message {
-	mi := &file_cluster_api_api_proto_msgTypes[4]
+	mi := &file_cluster_api_api_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -378,7 +508,7 @@ func (x *ScriptText) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ScriptText.ProtoReflect.Descriptor instead.
 func (*ScriptText) Descriptor() ([]byte, []int) {
-	return file_cluster_api_api_proto_rawDescGZIP(), []int{4}
+	return file_cluster_api_api_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *ScriptText) GetText() []byte {
@@ -400,7 +530,7 @@ type ReadSecrets struct {
 
 func (x *ReadSecrets) Reset() {
 	*x = ReadSecrets{}
-	mi := &file_cluster_api_api_proto_msgTypes[5]
+	mi := &file_cluster_api_api_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -412,7 +542,7 @@ func (x *ReadSecrets) String() string {
 func (*ReadSecrets) ProtoMessage() {}
 
 func (x *ReadSecrets) ProtoReflect() protoreflect.Message {
-	mi := &file_cluster_api_api_proto_msgTypes[5]
+	mi := &file_cluster_api_api_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -425,7 +555,7 @@ func (x *ReadSecrets) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadSecrets.ProtoReflect.Descriptor instead.
 func (*ReadSecrets) Descriptor() ([]byte, []int) {
-	return file_cluster_api_api_proto_rawDescGZIP(), []int{5}
+	return file_cluster_api_api_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *ReadSecrets) GetJob() string {
@@ -462,7 +592,7 @@ type ExecIn struct {
 
 func (x *ExecIn) Reset() {
 	*x = ExecIn{}
-	mi := &file_cluster_api_api_proto_msgTypes[6]
+	mi := &file_cluster_api_api_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -474,7 +604,7 @@ func (x *ExecIn) String() string {
 func (*ExecIn) ProtoMessage() {}
 
 func (x *ExecIn) ProtoReflect() protoreflect.Message {
-	mi := &file_cluster_api_api_proto_msgTypes[6]
+	mi := &file_cluster_api_api_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -487,7 +617,7 @@ func (x *ExecIn) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExecIn.ProtoReflect.Descriptor instead.
 func (*ExecIn) Descriptor() ([]byte, []int) {
-	return file_cluster_api_api_proto_rawDescGZIP(), []int{6}
+	return file_cluster_api_api_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *ExecIn) GetPrincipal() *messages.Principal {
@@ -581,7 +711,7 @@ type ExecOut struct {
 
 func (x *ExecOut) Reset() {
 	*x = ExecOut{}
-	mi := &file_cluster_api_api_proto_msgTypes[7]
+	mi := &file_cluster_api_api_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -593,7 +723,7 @@ func (x *ExecOut) String() string {
 func (*ExecOut) ProtoMessage() {}
 
 func (x *ExecOut) ProtoReflect() protoreflect.Message {
-	mi := &file_cluster_api_api_proto_msgTypes[7]
+	mi := &file_cluster_api_api_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -606,7 +736,7 @@ func (x *ExecOut) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExecOut.ProtoReflect.Descriptor instead.
 func (*ExecOut) Descriptor() ([]byte, []int) {
-	return file_cluster_api_api_proto_rawDescGZIP(), []int{7}
+	return file_cluster_api_api_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *ExecOut) GetSession() string {
@@ -655,7 +785,7 @@ type ExecEnd struct {
 
 func (x *ExecEnd) Reset() {
 	*x = ExecEnd{}
-	mi := &file_cluster_api_api_proto_msgTypes[8]
+	mi := &file_cluster_api_api_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -667,7 +797,7 @@ func (x *ExecEnd) String() string {
 func (*ExecEnd) ProtoMessage() {}
 
 func (x *ExecEnd) ProtoReflect() protoreflect.Message {
-	mi := &file_cluster_api_api_proto_msgTypes[8]
+	mi := &file_cluster_api_api_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -680,7 +810,7 @@ func (x *ExecEnd) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExecEnd.ProtoReflect.Descriptor instead.
 func (*ExecEnd) Descriptor() ([]byte, []int) {
-	return file_cluster_api_api_proto_rawDescGZIP(), []int{8}
+	return file_cluster_api_api_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *ExecEnd) GetCode() int32 {
@@ -706,7 +836,7 @@ type Cluster struct {
 
 func (x *Cluster) Reset() {
 	*x = Cluster{}
-	mi := &file_cluster_api_api_proto_msgTypes[9]
+	mi := &file_cluster_api_api_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -718,7 +848,7 @@ func (x *Cluster) String() string {
 func (*Cluster) ProtoMessage() {}
 
 func (x *Cluster) ProtoReflect() protoreflect.Message {
-	mi := &file_cluster_api_api_proto_msgTypes[9]
+	mi := &file_cluster_api_api_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -731,7 +861,7 @@ func (x *Cluster) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Cluster.ProtoReflect.Descriptor instead.
 func (*Cluster) Descriptor() ([]byte, []int) {
-	return file_cluster_api_api_proto_rawDescGZIP(), []int{9}
+	return file_cluster_api_api_proto_rawDescGZIP(), []int{11}
 }
 
 type ClusterReply struct {
@@ -746,7 +876,7 @@ type ClusterReply struct {
 
 func (x *ClusterReply) Reset() {
 	*x = ClusterReply{}
-	mi := &file_cluster_api_api_proto_msgTypes[10]
+	mi := &file_cluster_api_api_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -758,7 +888,7 @@ func (x *ClusterReply) String() string {
 func (*ClusterReply) ProtoMessage() {}
 
 func (x *ClusterReply) ProtoReflect() protoreflect.Message {
-	mi := &file_cluster_api_api_proto_msgTypes[10]
+	mi := &file_cluster_api_api_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -771,7 +901,7 @@ func (x *ClusterReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClusterReply.ProtoReflect.Descriptor instead.
 func (*ClusterReply) Descriptor() ([]byte, []int) {
-	return file_cluster_api_api_proto_rawDescGZIP(), []int{10}
+	return file_cluster_api_api_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *ClusterReply) GetClusterId() string {
@@ -811,7 +941,7 @@ type WhoAmI struct {
 
 func (x *WhoAmI) Reset() {
 	*x = WhoAmI{}
-	mi := &file_cluster_api_api_proto_msgTypes[11]
+	mi := &file_cluster_api_api_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -823,7 +953,7 @@ func (x *WhoAmI) String() string {
 func (*WhoAmI) ProtoMessage() {}
 
 func (x *WhoAmI) ProtoReflect() protoreflect.Message {
-	mi := &file_cluster_api_api_proto_msgTypes[11]
+	mi := &file_cluster_api_api_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -836,7 +966,7 @@ func (x *WhoAmI) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WhoAmI.ProtoReflect.Descriptor instead.
 func (*WhoAmI) Descriptor() ([]byte, []int) {
-	return file_cluster_api_api_proto_rawDescGZIP(), []int{11}
+	return file_cluster_api_api_proto_rawDescGZIP(), []int{13}
 }
 
 type WhoAmIReply struct {
@@ -853,7 +983,7 @@ type WhoAmIReply struct {
 
 func (x *WhoAmIReply) Reset() {
 	*x = WhoAmIReply{}
-	mi := &file_cluster_api_api_proto_msgTypes[12]
+	mi := &file_cluster_api_api_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -865,7 +995,7 @@ func (x *WhoAmIReply) String() string {
 func (*WhoAmIReply) ProtoMessage() {}
 
 func (x *WhoAmIReply) ProtoReflect() protoreflect.Message {
-	mi := &file_cluster_api_api_proto_msgTypes[12]
+	mi := &file_cluster_api_api_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -878,7 +1008,7 @@ func (x *WhoAmIReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WhoAmIReply.ProtoReflect.Descriptor instead.
 func (*WhoAmIReply) Descriptor() ([]byte, []int) {
-	return file_cluster_api_api_proto_rawDescGZIP(), []int{12}
+	return file_cluster_api_api_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *WhoAmIReply) GetCluster() string {
@@ -936,7 +1066,7 @@ type Right struct {
 
 func (x *Right) Reset() {
 	*x = Right{}
-	mi := &file_cluster_api_api_proto_msgTypes[13]
+	mi := &file_cluster_api_api_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -948,7 +1078,7 @@ func (x *Right) String() string {
 func (*Right) ProtoMessage() {}
 
 func (x *Right) ProtoReflect() protoreflect.Message {
-	mi := &file_cluster_api_api_proto_msgTypes[13]
+	mi := &file_cluster_api_api_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -961,7 +1091,7 @@ func (x *Right) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Right.ProtoReflect.Descriptor instead.
 func (*Right) Descriptor() ([]byte, []int) {
-	return file_cluster_api_api_proto_rawDescGZIP(), []int{13}
+	return file_cluster_api_api_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Right) GetName() string {
@@ -1006,7 +1136,7 @@ type CreatePass struct {
 
 func (x *CreatePass) Reset() {
 	*x = CreatePass{}
-	mi := &file_cluster_api_api_proto_msgTypes[14]
+	mi := &file_cluster_api_api_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1018,7 +1148,7 @@ func (x *CreatePass) String() string {
 func (*CreatePass) ProtoMessage() {}
 
 func (x *CreatePass) ProtoReflect() protoreflect.Message {
-	mi := &file_cluster_api_api_proto_msgTypes[14]
+	mi := &file_cluster_api_api_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1031,7 +1161,7 @@ func (x *CreatePass) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreatePass.ProtoReflect.Descriptor instead.
 func (*CreatePass) Descriptor() ([]byte, []int) {
-	return file_cluster_api_api_proto_rawDescGZIP(), []int{14}
+	return file_cluster_api_api_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *CreatePass) GetHash() []byte {
@@ -1072,7 +1202,7 @@ type CreatePassReply struct {
 
 func (x *CreatePassReply) Reset() {
 	*x = CreatePassReply{}
-	mi := &file_cluster_api_api_proto_msgTypes[15]
+	mi := &file_cluster_api_api_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1084,7 +1214,7 @@ func (x *CreatePassReply) String() string {
 func (*CreatePassReply) ProtoMessage() {}
 
 func (x *CreatePassReply) ProtoReflect() protoreflect.Message {
-	mi := &file_cluster_api_api_proto_msgTypes[15]
+	mi := &file_cluster_api_api_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1097,7 +1227,7 @@ func (x *CreatePassReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreatePassReply.ProtoReflect.Descriptor instead.
 func (*CreatePassReply) Descriptor() ([]byte, []int) {
-	return file_cluster_api_api_proto_rawDescGZIP(), []int{15}
+	return file_cluster_api_api_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *CreatePassReply) GetId() string {
@@ -1123,7 +1253,7 @@ type ListPasses struct {
 
 func (x *ListPasses) Reset() {
 	*x = ListPasses{}
-	mi := &file_cluster_api_api_proto_msgTypes[16]
+	mi := &file_cluster_api_api_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1135,7 +1265,7 @@ func (x *ListPasses) String() string {
 func (*ListPasses) ProtoMessage() {}
 
 func (x *ListPasses) ProtoReflect() protoreflect.Message {
-	mi := &file_cluster_api_api_proto_msgTypes[16]
+	mi := &file_cluster_api_api_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1148,7 +1278,7 @@ func (x *ListPasses) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListPasses.ProtoReflect.Descriptor instead.
 func (*ListPasses) Descriptor() ([]byte, []int) {
-	return file_cluster_api_api_proto_rawDescGZIP(), []int{16}
+	return file_cluster_api_api_proto_rawDescGZIP(), []int{18}
 }
 
 type ListPassesReply struct {
@@ -1160,7 +1290,7 @@ type ListPassesReply struct {
 
 func (x *ListPassesReply) Reset() {
 	*x = ListPassesReply{}
-	mi := &file_cluster_api_api_proto_msgTypes[17]
+	mi := &file_cluster_api_api_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1172,7 +1302,7 @@ func (x *ListPassesReply) String() string {
 func (*ListPassesReply) ProtoMessage() {}
 
 func (x *ListPassesReply) ProtoReflect() protoreflect.Message {
-	mi := &file_cluster_api_api_proto_msgTypes[17]
+	mi := &file_cluster_api_api_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1185,7 +1315,7 @@ func (x *ListPassesReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListPassesReply.ProtoReflect.Descriptor instead.
 func (*ListPassesReply) Descriptor() ([]byte, []int) {
-	return file_cluster_api_api_proto_rawDescGZIP(), []int{17}
+	return file_cluster_api_api_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *ListPassesReply) GetPasses() []*Pass {
@@ -1210,7 +1340,7 @@ type Pass struct {
 
 func (x *Pass) Reset() {
 	*x = Pass{}
-	mi := &file_cluster_api_api_proto_msgTypes[18]
+	mi := &file_cluster_api_api_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1222,7 +1352,7 @@ func (x *Pass) String() string {
 func (*Pass) ProtoMessage() {}
 
 func (x *Pass) ProtoReflect() protoreflect.Message {
-	mi := &file_cluster_api_api_proto_msgTypes[18]
+	mi := &file_cluster_api_api_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1235,7 +1365,7 @@ func (x *Pass) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Pass.ProtoReflect.Descriptor instead.
 func (*Pass) Descriptor() ([]byte, []int) {
-	return file_cluster_api_api_proto_rawDescGZIP(), []int{18}
+	return file_cluster_api_api_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Pass) GetId() string {
@@ -1290,7 +1420,7 @@ type RevokePass struct {
 
 func (x *RevokePass) Reset() {
 	*x = RevokePass{}
-	mi := &file_cluster_api_api_proto_msgTypes[19]
+	mi := &file_cluster_api_api_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1302,7 +1432,7 @@ func (x *RevokePass) String() string {
 func (*RevokePass) ProtoMessage() {}
 
 func (x *RevokePass) ProtoReflect() protoreflect.Message {
-	mi := &file_cluster_api_api_proto_msgTypes[19]
+	mi := &file_cluster_api_api_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1315,7 +1445,7 @@ func (x *RevokePass) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokePass.ProtoReflect.Descriptor instead.
 func (*RevokePass) Descriptor() ([]byte, []int) {
-	return file_cluster_api_api_proto_rawDescGZIP(), []int{19}
+	return file_cluster_api_api_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *RevokePass) GetId() string {
@@ -1336,7 +1466,7 @@ type RevokePassReply struct {
 
 func (x *RevokePassReply) Reset() {
 	*x = RevokePassReply{}
-	mi := &file_cluster_api_api_proto_msgTypes[20]
+	mi := &file_cluster_api_api_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1348,7 +1478,7 @@ func (x *RevokePassReply) String() string {
 func (*RevokePassReply) ProtoMessage() {}
 
 func (x *RevokePassReply) ProtoReflect() protoreflect.Message {
-	mi := &file_cluster_api_api_proto_msgTypes[20]
+	mi := &file_cluster_api_api_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1361,7 +1491,7 @@ func (x *RevokePassReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokePassReply.ProtoReflect.Descriptor instead.
 func (*RevokePassReply) Descriptor() ([]byte, []int) {
-	return file_cluster_api_api_proto_rawDescGZIP(), []int{20}
+	return file_cluster_api_api_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *RevokePassReply) GetId() string {
@@ -1414,7 +1544,17 @@ const file_cluster_api_api_proto_rawDesc = "" +
 	"\x04data\x18\x04 \x01(\fR\x04data\x12\x16\n" +
 	"\x06notice\x18\x05 \x01(\tR\x06notice\x12\x16\n" +
 	"\x06offset\x18\x06 \x01(\x03R\x06offset\x12\x18\n" +
-	"\amissing\x18\a \x01(\bR\amissing\"Y\n" +
+	"\amissing\x18\a \x01(\bR\amissing\"\x9a\x01\n" +
+	"\bReadPast\x123\n" +
+	"\tprincipal\x18\x01 \x01(\v2\x15.synapse.v1.PrincipalR\tprincipal\x12\x1c\n" +
+	"\n" +
+	"at_unix_ms\x18\x02 \x01(\x03R\batUnixMs\x12\"\n" +
+	"\runtil_unix_ms\x18\x03 \x01(\x03R\vuntilUnixMs\x12\x17\n" +
+	"\astep_ms\x18\x04 \x01(\x03R\x06stepMs\"h\n" +
+	"\bPastPart\x12\x14\n" +
+	"\x05lines\x18\x01 \x01(\fR\x05lines\x12\"\n" +
+	"\rsince_unix_ms\x18\x02 \x01(\x03R\vsinceUnixMs\x12\"\n" +
+	"\runtil_unix_ms\x18\x03 \x01(\x03R\vuntilUnixMs\"Y\n" +
 	"\n" +
 	"ReadScript\x123\n" +
 	"\tprincipal\x18\x01 \x01(\v2\x15.synapse.v1.PrincipalR\tprincipal\x12\x16\n" +
@@ -1495,7 +1635,7 @@ const file_cluster_api_api_proto_rawDesc = "" +
 	"\x0fRevokePassReply\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
 	"\x04role\x18\x02 \x01(\tR\x04role\x12\x12\n" +
-	"\x04name\x18\x03 \x01(\tR\x04name2\xce\f\n" +
+	"\x04name\x18\x03 \x01(\tR\x04name2\x88\r\n" +
 	"\aSynapse\x125\n" +
 	"\x06Submit\x12\x12.synapse.v1.Submit\x1a\x17.synapse.v1.SubmitReply\x12;\n" +
 	"\fSubmitScript\x12\x12.synapse.v1.Submit\x1a\x17.synapse.v1.SubmitReply\x12<\n" +
@@ -1519,7 +1659,8 @@ const file_cluster_api_api_proto_rawDesc = "" +
 	"ExplainJob\x12\x16.synapse.v1.ExplainJob\x1a\x1b.synapse.v1.ExplainJobReply\x128\n" +
 	"\aHistory\x12\x13.synapse.v1.History\x1a\x18.synapse.v1.HistoryReply\x12/\n" +
 	"\x05Watch\x12\x11.synapse.v1.Watch\x1a\x11.synapse.v1.Event0\x01\x127\n" +
-	"\bReadLogs\x12\x14.synapse.v1.ReadLogs\x1a\x13.synapse.v1.LogPart0\x01\x123\n" +
+	"\bReadLogs\x12\x14.synapse.v1.ReadLogs\x1a\x13.synapse.v1.LogPart0\x01\x128\n" +
+	"\bReadPast\x12\x14.synapse.v1.ReadPast\x1a\x14.synapse.v1.PastPart0\x01\x123\n" +
 	"\x04Exec\x12\x12.synapse.v1.ExecIn\x1a\x13.synapse.v1.ExecOut(\x010\x01\x124\n" +
 	"\x05Carry\x12\x13.synapse.v1.ExecOut\x1a\x12.synapse.v1.ExecIn(\x010\x01\x128\n" +
 	"\aCluster\x12\x13.synapse.v1.Cluster\x1a\x18.synapse.v1.ClusterReply\x125\n" +
@@ -1543,133 +1684,138 @@ func file_cluster_api_api_proto_rawDescGZIP() []byte {
 	return file_cluster_api_api_proto_rawDescData
 }
 
-var file_cluster_api_api_proto_msgTypes = make([]protoimpl.MessageInfo, 21)
+var file_cluster_api_api_proto_msgTypes = make([]protoimpl.MessageInfo, 23)
 var file_cluster_api_api_proto_goTypes = []any{
 	(*ReadLogs)(nil),                  // 0: synapse.v1.ReadLogs
 	(*LogPosition)(nil),               // 1: synapse.v1.LogPosition
 	(*LogPart)(nil),                   // 2: synapse.v1.LogPart
-	(*ReadScript)(nil),                // 3: synapse.v1.ReadScript
-	(*ScriptText)(nil),                // 4: synapse.v1.ScriptText
-	(*ReadSecrets)(nil),               // 5: synapse.v1.ReadSecrets
-	(*ExecIn)(nil),                    // 6: synapse.v1.ExecIn
-	(*ExecOut)(nil),                   // 7: synapse.v1.ExecOut
-	(*ExecEnd)(nil),                   // 8: synapse.v1.ExecEnd
-	(*Cluster)(nil),                   // 9: synapse.v1.Cluster
-	(*ClusterReply)(nil),              // 10: synapse.v1.ClusterReply
-	(*WhoAmI)(nil),                    // 11: synapse.v1.WhoAmI
-	(*WhoAmIReply)(nil),               // 12: synapse.v1.WhoAmIReply
-	(*Right)(nil),                     // 13: synapse.v1.Right
-	(*CreatePass)(nil),                // 14: synapse.v1.CreatePass
-	(*CreatePassReply)(nil),           // 15: synapse.v1.CreatePassReply
-	(*ListPasses)(nil),                // 16: synapse.v1.ListPasses
-	(*ListPassesReply)(nil),           // 17: synapse.v1.ListPassesReply
-	(*Pass)(nil),                      // 18: synapse.v1.Pass
-	(*RevokePass)(nil),                // 19: synapse.v1.RevokePass
-	(*RevokePassReply)(nil),           // 20: synapse.v1.RevokePassReply
-	(*messages.Principal)(nil),        // 21: synapse.v1.Principal
-	(*messages.Token)(nil),            // 22: synapse.v1.Token
-	(*messages.Submit)(nil),           // 23: synapse.v1.Submit
-	(*messages.DryRun)(nil),           // 24: synapse.v1.DryRun
-	(*messages.Cancel)(nil),           // 25: synapse.v1.Cancel
-	(*messages.Hold)(nil),             // 26: synapse.v1.Hold
-	(*messages.Requeue)(nil),          // 27: synapse.v1.Requeue
-	(*messages.Update)(nil),           // 28: synapse.v1.Update
-	(*messages.ChangeNode)(nil),       // 29: synapse.v1.ChangeNode
-	(*messages.ApplyQueues)(nil),      // 30: synapse.v1.ApplyQueues
-	(*messages.GetQueues)(nil),        // 31: synapse.v1.GetQueues
-	(*messages.GetJob)(nil),           // 32: synapse.v1.GetJob
-	(*messages.ListJobs)(nil),         // 33: synapse.v1.ListJobs
-	(*messages.ListNodes)(nil),        // 34: synapse.v1.ListNodes
-	(*messages.ExplainJob)(nil),       // 35: synapse.v1.ExplainJob
-	(*messages.History)(nil),          // 36: synapse.v1.History
-	(*messages.Watch)(nil),            // 37: synapse.v1.Watch
-	(*messages.SubmitReply)(nil),      // 38: synapse.v1.SubmitReply
-	(*messages.Secrets)(nil),          // 39: synapse.v1.Secrets
-	(*messages.DryRunReply)(nil),      // 40: synapse.v1.DryRunReply
-	(*messages.CancelReply)(nil),      // 41: synapse.v1.CancelReply
-	(*messages.HoldReply)(nil),        // 42: synapse.v1.HoldReply
-	(*messages.RequeueReply)(nil),     // 43: synapse.v1.RequeueReply
-	(*messages.UpdateReply)(nil),      // 44: synapse.v1.UpdateReply
-	(*messages.ChangeNodeReply)(nil),  // 45: synapse.v1.ChangeNodeReply
-	(*messages.ApplyQueuesReply)(nil), // 46: synapse.v1.ApplyQueuesReply
-	(*messages.GetQueuesReply)(nil),   // 47: synapse.v1.GetQueuesReply
-	(*messages.GetJobReply)(nil),      // 48: synapse.v1.GetJobReply
-	(*messages.ListJobsReply)(nil),    // 49: synapse.v1.ListJobsReply
-	(*messages.ListNodesReply)(nil),   // 50: synapse.v1.ListNodesReply
-	(*messages.ExplainJobReply)(nil),  // 51: synapse.v1.ExplainJobReply
-	(*messages.HistoryReply)(nil),     // 52: synapse.v1.HistoryReply
-	(*messages.Event)(nil),            // 53: synapse.v1.Event
+	(*ReadPast)(nil),                  // 3: synapse.v1.ReadPast
+	(*PastPart)(nil),                  // 4: synapse.v1.PastPart
+	(*ReadScript)(nil),                // 5: synapse.v1.ReadScript
+	(*ScriptText)(nil),                // 6: synapse.v1.ScriptText
+	(*ReadSecrets)(nil),               // 7: synapse.v1.ReadSecrets
+	(*ExecIn)(nil),                    // 8: synapse.v1.ExecIn
+	(*ExecOut)(nil),                   // 9: synapse.v1.ExecOut
+	(*ExecEnd)(nil),                   // 10: synapse.v1.ExecEnd
+	(*Cluster)(nil),                   // 11: synapse.v1.Cluster
+	(*ClusterReply)(nil),              // 12: synapse.v1.ClusterReply
+	(*WhoAmI)(nil),                    // 13: synapse.v1.WhoAmI
+	(*WhoAmIReply)(nil),               // 14: synapse.v1.WhoAmIReply
+	(*Right)(nil),                     // 15: synapse.v1.Right
+	(*CreatePass)(nil),                // 16: synapse.v1.CreatePass
+	(*CreatePassReply)(nil),           // 17: synapse.v1.CreatePassReply
+	(*ListPasses)(nil),                // 18: synapse.v1.ListPasses
+	(*ListPassesReply)(nil),           // 19: synapse.v1.ListPassesReply
+	(*Pass)(nil),                      // 20: synapse.v1.Pass
+	(*RevokePass)(nil),                // 21: synapse.v1.RevokePass
+	(*RevokePassReply)(nil),           // 22: synapse.v1.RevokePassReply
+	(*messages.Principal)(nil),        // 23: synapse.v1.Principal
+	(*messages.Token)(nil),            // 24: synapse.v1.Token
+	(*messages.Submit)(nil),           // 25: synapse.v1.Submit
+	(*messages.DryRun)(nil),           // 26: synapse.v1.DryRun
+	(*messages.Cancel)(nil),           // 27: synapse.v1.Cancel
+	(*messages.Hold)(nil),             // 28: synapse.v1.Hold
+	(*messages.Requeue)(nil),          // 29: synapse.v1.Requeue
+	(*messages.Update)(nil),           // 30: synapse.v1.Update
+	(*messages.ChangeNode)(nil),       // 31: synapse.v1.ChangeNode
+	(*messages.ApplyQueues)(nil),      // 32: synapse.v1.ApplyQueues
+	(*messages.GetQueues)(nil),        // 33: synapse.v1.GetQueues
+	(*messages.GetJob)(nil),           // 34: synapse.v1.GetJob
+	(*messages.ListJobs)(nil),         // 35: synapse.v1.ListJobs
+	(*messages.ListNodes)(nil),        // 36: synapse.v1.ListNodes
+	(*messages.ExplainJob)(nil),       // 37: synapse.v1.ExplainJob
+	(*messages.History)(nil),          // 38: synapse.v1.History
+	(*messages.Watch)(nil),            // 39: synapse.v1.Watch
+	(*messages.SubmitReply)(nil),      // 40: synapse.v1.SubmitReply
+	(*messages.Secrets)(nil),          // 41: synapse.v1.Secrets
+	(*messages.DryRunReply)(nil),      // 42: synapse.v1.DryRunReply
+	(*messages.CancelReply)(nil),      // 43: synapse.v1.CancelReply
+	(*messages.HoldReply)(nil),        // 44: synapse.v1.HoldReply
+	(*messages.RequeueReply)(nil),     // 45: synapse.v1.RequeueReply
+	(*messages.UpdateReply)(nil),      // 46: synapse.v1.UpdateReply
+	(*messages.ChangeNodeReply)(nil),  // 47: synapse.v1.ChangeNodeReply
+	(*messages.ApplyQueuesReply)(nil), // 48: synapse.v1.ApplyQueuesReply
+	(*messages.GetQueuesReply)(nil),   // 49: synapse.v1.GetQueuesReply
+	(*messages.GetJobReply)(nil),      // 50: synapse.v1.GetJobReply
+	(*messages.ListJobsReply)(nil),    // 51: synapse.v1.ListJobsReply
+	(*messages.ListNodesReply)(nil),   // 52: synapse.v1.ListNodesReply
+	(*messages.ExplainJobReply)(nil),  // 53: synapse.v1.ExplainJobReply
+	(*messages.HistoryReply)(nil),     // 54: synapse.v1.HistoryReply
+	(*messages.Event)(nil),            // 55: synapse.v1.Event
 }
 var file_cluster_api_api_proto_depIdxs = []int32{
-	21, // 0: synapse.v1.ReadLogs.principal:type_name -> synapse.v1.Principal
-	22, // 1: synapse.v1.ReadLogs.attempt:type_name -> synapse.v1.Token
+	23, // 0: synapse.v1.ReadLogs.principal:type_name -> synapse.v1.Principal
+	24, // 1: synapse.v1.ReadLogs.attempt:type_name -> synapse.v1.Token
 	1,  // 2: synapse.v1.ReadLogs.from:type_name -> synapse.v1.LogPosition
-	22, // 3: synapse.v1.LogPart.attempt:type_name -> synapse.v1.Token
-	21, // 4: synapse.v1.ReadScript.principal:type_name -> synapse.v1.Principal
-	22, // 5: synapse.v1.ReadSecrets.attempt:type_name -> synapse.v1.Token
-	21, // 6: synapse.v1.ExecIn.principal:type_name -> synapse.v1.Principal
-	8,  // 7: synapse.v1.ExecOut.end:type_name -> synapse.v1.ExecEnd
-	13, // 8: synapse.v1.WhoAmIReply.rights:type_name -> synapse.v1.Right
-	18, // 9: synapse.v1.ListPassesReply.passes:type_name -> synapse.v1.Pass
-	23, // 10: synapse.v1.Synapse.Submit:input_type -> synapse.v1.Submit
-	23, // 11: synapse.v1.Synapse.SubmitScript:input_type -> synapse.v1.Submit
-	3,  // 12: synapse.v1.Synapse.ReadScript:input_type -> synapse.v1.ReadScript
-	23, // 13: synapse.v1.Synapse.SubmitSecret:input_type -> synapse.v1.Submit
-	5,  // 14: synapse.v1.Synapse.ReadSecrets:input_type -> synapse.v1.ReadSecrets
-	24, // 15: synapse.v1.Synapse.DryRun:input_type -> synapse.v1.DryRun
-	25, // 16: synapse.v1.Synapse.Cancel:input_type -> synapse.v1.Cancel
-	26, // 17: synapse.v1.Synapse.Hold:input_type -> synapse.v1.Hold
-	27, // 18: synapse.v1.Synapse.Requeue:input_type -> synapse.v1.Requeue
-	28, // 19: synapse.v1.Synapse.Update:input_type -> synapse.v1.Update
-	29, // 20: synapse.v1.Synapse.ChangeNode:input_type -> synapse.v1.ChangeNode
-	30, // 21: synapse.v1.Synapse.ApplyQueues:input_type -> synapse.v1.ApplyQueues
-	31, // 22: synapse.v1.Synapse.GetQueues:input_type -> synapse.v1.GetQueues
-	32, // 23: synapse.v1.Synapse.GetJob:input_type -> synapse.v1.GetJob
-	33, // 24: synapse.v1.Synapse.ListJobs:input_type -> synapse.v1.ListJobs
-	34, // 25: synapse.v1.Synapse.ListNodes:input_type -> synapse.v1.ListNodes
-	35, // 26: synapse.v1.Synapse.ExplainJob:input_type -> synapse.v1.ExplainJob
-	36, // 27: synapse.v1.Synapse.History:input_type -> synapse.v1.History
-	37, // 28: synapse.v1.Synapse.Watch:input_type -> synapse.v1.Watch
-	0,  // 29: synapse.v1.Synapse.ReadLogs:input_type -> synapse.v1.ReadLogs
-	6,  // 30: synapse.v1.Synapse.Exec:input_type -> synapse.v1.ExecIn
-	7,  // 31: synapse.v1.Synapse.Carry:input_type -> synapse.v1.ExecOut
-	9,  // 32: synapse.v1.Synapse.Cluster:input_type -> synapse.v1.Cluster
-	11, // 33: synapse.v1.Synapse.WhoAmI:input_type -> synapse.v1.WhoAmI
-	14, // 34: synapse.v1.Synapse.CreatePass:input_type -> synapse.v1.CreatePass
-	16, // 35: synapse.v1.Synapse.ListPasses:input_type -> synapse.v1.ListPasses
-	19, // 36: synapse.v1.Synapse.RevokePass:input_type -> synapse.v1.RevokePass
-	38, // 37: synapse.v1.Synapse.Submit:output_type -> synapse.v1.SubmitReply
-	38, // 38: synapse.v1.Synapse.SubmitScript:output_type -> synapse.v1.SubmitReply
-	4,  // 39: synapse.v1.Synapse.ReadScript:output_type -> synapse.v1.ScriptText
-	38, // 40: synapse.v1.Synapse.SubmitSecret:output_type -> synapse.v1.SubmitReply
-	39, // 41: synapse.v1.Synapse.ReadSecrets:output_type -> synapse.v1.Secrets
-	40, // 42: synapse.v1.Synapse.DryRun:output_type -> synapse.v1.DryRunReply
-	41, // 43: synapse.v1.Synapse.Cancel:output_type -> synapse.v1.CancelReply
-	42, // 44: synapse.v1.Synapse.Hold:output_type -> synapse.v1.HoldReply
-	43, // 45: synapse.v1.Synapse.Requeue:output_type -> synapse.v1.RequeueReply
-	44, // 46: synapse.v1.Synapse.Update:output_type -> synapse.v1.UpdateReply
-	45, // 47: synapse.v1.Synapse.ChangeNode:output_type -> synapse.v1.ChangeNodeReply
-	46, // 48: synapse.v1.Synapse.ApplyQueues:output_type -> synapse.v1.ApplyQueuesReply
-	47, // 49: synapse.v1.Synapse.GetQueues:output_type -> synapse.v1.GetQueuesReply
-	48, // 50: synapse.v1.Synapse.GetJob:output_type -> synapse.v1.GetJobReply
-	49, // 51: synapse.v1.Synapse.ListJobs:output_type -> synapse.v1.ListJobsReply
-	50, // 52: synapse.v1.Synapse.ListNodes:output_type -> synapse.v1.ListNodesReply
-	51, // 53: synapse.v1.Synapse.ExplainJob:output_type -> synapse.v1.ExplainJobReply
-	52, // 54: synapse.v1.Synapse.History:output_type -> synapse.v1.HistoryReply
-	53, // 55: synapse.v1.Synapse.Watch:output_type -> synapse.v1.Event
-	2,  // 56: synapse.v1.Synapse.ReadLogs:output_type -> synapse.v1.LogPart
-	7,  // 57: synapse.v1.Synapse.Exec:output_type -> synapse.v1.ExecOut
-	6,  // 58: synapse.v1.Synapse.Carry:output_type -> synapse.v1.ExecIn
-	10, // 59: synapse.v1.Synapse.Cluster:output_type -> synapse.v1.ClusterReply
-	12, // 60: synapse.v1.Synapse.WhoAmI:output_type -> synapse.v1.WhoAmIReply
-	15, // 61: synapse.v1.Synapse.CreatePass:output_type -> synapse.v1.CreatePassReply
-	17, // 62: synapse.v1.Synapse.ListPasses:output_type -> synapse.v1.ListPassesReply
-	20, // 63: synapse.v1.Synapse.RevokePass:output_type -> synapse.v1.RevokePassReply
-	37, // [37:64] is the sub-list for method output_type
-	10, // [10:37] is the sub-list for method input_type
-	10, // [10:10] is the sub-list for extension type_name
-	10, // [10:10] is the sub-list for extension extendee
-	0,  // [0:10] is the sub-list for field type_name
+	24, // 3: synapse.v1.LogPart.attempt:type_name -> synapse.v1.Token
+	23, // 4: synapse.v1.ReadPast.principal:type_name -> synapse.v1.Principal
+	23, // 5: synapse.v1.ReadScript.principal:type_name -> synapse.v1.Principal
+	24, // 6: synapse.v1.ReadSecrets.attempt:type_name -> synapse.v1.Token
+	23, // 7: synapse.v1.ExecIn.principal:type_name -> synapse.v1.Principal
+	10, // 8: synapse.v1.ExecOut.end:type_name -> synapse.v1.ExecEnd
+	15, // 9: synapse.v1.WhoAmIReply.rights:type_name -> synapse.v1.Right
+	20, // 10: synapse.v1.ListPassesReply.passes:type_name -> synapse.v1.Pass
+	25, // 11: synapse.v1.Synapse.Submit:input_type -> synapse.v1.Submit
+	25, // 12: synapse.v1.Synapse.SubmitScript:input_type -> synapse.v1.Submit
+	5,  // 13: synapse.v1.Synapse.ReadScript:input_type -> synapse.v1.ReadScript
+	25, // 14: synapse.v1.Synapse.SubmitSecret:input_type -> synapse.v1.Submit
+	7,  // 15: synapse.v1.Synapse.ReadSecrets:input_type -> synapse.v1.ReadSecrets
+	26, // 16: synapse.v1.Synapse.DryRun:input_type -> synapse.v1.DryRun
+	27, // 17: synapse.v1.Synapse.Cancel:input_type -> synapse.v1.Cancel
+	28, // 18: synapse.v1.Synapse.Hold:input_type -> synapse.v1.Hold
+	29, // 19: synapse.v1.Synapse.Requeue:input_type -> synapse.v1.Requeue
+	30, // 20: synapse.v1.Synapse.Update:input_type -> synapse.v1.Update
+	31, // 21: synapse.v1.Synapse.ChangeNode:input_type -> synapse.v1.ChangeNode
+	32, // 22: synapse.v1.Synapse.ApplyQueues:input_type -> synapse.v1.ApplyQueues
+	33, // 23: synapse.v1.Synapse.GetQueues:input_type -> synapse.v1.GetQueues
+	34, // 24: synapse.v1.Synapse.GetJob:input_type -> synapse.v1.GetJob
+	35, // 25: synapse.v1.Synapse.ListJobs:input_type -> synapse.v1.ListJobs
+	36, // 26: synapse.v1.Synapse.ListNodes:input_type -> synapse.v1.ListNodes
+	37, // 27: synapse.v1.Synapse.ExplainJob:input_type -> synapse.v1.ExplainJob
+	38, // 28: synapse.v1.Synapse.History:input_type -> synapse.v1.History
+	39, // 29: synapse.v1.Synapse.Watch:input_type -> synapse.v1.Watch
+	0,  // 30: synapse.v1.Synapse.ReadLogs:input_type -> synapse.v1.ReadLogs
+	3,  // 31: synapse.v1.Synapse.ReadPast:input_type -> synapse.v1.ReadPast
+	8,  // 32: synapse.v1.Synapse.Exec:input_type -> synapse.v1.ExecIn
+	9,  // 33: synapse.v1.Synapse.Carry:input_type -> synapse.v1.ExecOut
+	11, // 34: synapse.v1.Synapse.Cluster:input_type -> synapse.v1.Cluster
+	13, // 35: synapse.v1.Synapse.WhoAmI:input_type -> synapse.v1.WhoAmI
+	16, // 36: synapse.v1.Synapse.CreatePass:input_type -> synapse.v1.CreatePass
+	18, // 37: synapse.v1.Synapse.ListPasses:input_type -> synapse.v1.ListPasses
+	21, // 38: synapse.v1.Synapse.RevokePass:input_type -> synapse.v1.RevokePass
+	40, // 39: synapse.v1.Synapse.Submit:output_type -> synapse.v1.SubmitReply
+	40, // 40: synapse.v1.Synapse.SubmitScript:output_type -> synapse.v1.SubmitReply
+	6,  // 41: synapse.v1.Synapse.ReadScript:output_type -> synapse.v1.ScriptText
+	40, // 42: synapse.v1.Synapse.SubmitSecret:output_type -> synapse.v1.SubmitReply
+	41, // 43: synapse.v1.Synapse.ReadSecrets:output_type -> synapse.v1.Secrets
+	42, // 44: synapse.v1.Synapse.DryRun:output_type -> synapse.v1.DryRunReply
+	43, // 45: synapse.v1.Synapse.Cancel:output_type -> synapse.v1.CancelReply
+	44, // 46: synapse.v1.Synapse.Hold:output_type -> synapse.v1.HoldReply
+	45, // 47: synapse.v1.Synapse.Requeue:output_type -> synapse.v1.RequeueReply
+	46, // 48: synapse.v1.Synapse.Update:output_type -> synapse.v1.UpdateReply
+	47, // 49: synapse.v1.Synapse.ChangeNode:output_type -> synapse.v1.ChangeNodeReply
+	48, // 50: synapse.v1.Synapse.ApplyQueues:output_type -> synapse.v1.ApplyQueuesReply
+	49, // 51: synapse.v1.Synapse.GetQueues:output_type -> synapse.v1.GetQueuesReply
+	50, // 52: synapse.v1.Synapse.GetJob:output_type -> synapse.v1.GetJobReply
+	51, // 53: synapse.v1.Synapse.ListJobs:output_type -> synapse.v1.ListJobsReply
+	52, // 54: synapse.v1.Synapse.ListNodes:output_type -> synapse.v1.ListNodesReply
+	53, // 55: synapse.v1.Synapse.ExplainJob:output_type -> synapse.v1.ExplainJobReply
+	54, // 56: synapse.v1.Synapse.History:output_type -> synapse.v1.HistoryReply
+	55, // 57: synapse.v1.Synapse.Watch:output_type -> synapse.v1.Event
+	2,  // 58: synapse.v1.Synapse.ReadLogs:output_type -> synapse.v1.LogPart
+	4,  // 59: synapse.v1.Synapse.ReadPast:output_type -> synapse.v1.PastPart
+	9,  // 60: synapse.v1.Synapse.Exec:output_type -> synapse.v1.ExecOut
+	8,  // 61: synapse.v1.Synapse.Carry:output_type -> synapse.v1.ExecIn
+	12, // 62: synapse.v1.Synapse.Cluster:output_type -> synapse.v1.ClusterReply
+	14, // 63: synapse.v1.Synapse.WhoAmI:output_type -> synapse.v1.WhoAmIReply
+	17, // 64: synapse.v1.Synapse.CreatePass:output_type -> synapse.v1.CreatePassReply
+	19, // 65: synapse.v1.Synapse.ListPasses:output_type -> synapse.v1.ListPassesReply
+	22, // 66: synapse.v1.Synapse.RevokePass:output_type -> synapse.v1.RevokePassReply
+	39, // [39:67] is the sub-list for method output_type
+	11, // [11:39] is the sub-list for method input_type
+	11, // [11:11] is the sub-list for extension type_name
+	11, // [11:11] is the sub-list for extension extendee
+	0,  // [0:11] is the sub-list for field type_name
 }
 
 func init() { file_cluster_api_api_proto_init() }
@@ -1683,7 +1829,7 @@ func file_cluster_api_api_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_cluster_api_api_proto_rawDesc), len(file_cluster_api_api_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   21,
+			NumMessages:   23,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -45,6 +45,7 @@ const (
 	Synapse_History_FullMethodName      = "/synapse.v1.Synapse/History"
 	Synapse_Watch_FullMethodName        = "/synapse.v1.Synapse/Watch"
 	Synapse_ReadLogs_FullMethodName     = "/synapse.v1.Synapse/ReadLogs"
+	Synapse_ReadPast_FullMethodName     = "/synapse.v1.Synapse/ReadPast"
 	Synapse_Exec_FullMethodName         = "/synapse.v1.Synapse/Exec"
 	Synapse_Carry_FullMethodName        = "/synapse.v1.Synapse/Carry"
 	Synapse_Cluster_FullMethodName      = "/synapse.v1.Synapse/Cluster"
@@ -83,6 +84,8 @@ type SynapseClient interface {
 	History(ctx context.Context, in *messages.History, opts ...grpc.CallOption) (*messages.HistoryReply, error)
 	Watch(ctx context.Context, in *messages.Watch, opts ...grpc.CallOption) (grpc.ServerStreamingClient[messages.Event], error)
 	ReadLogs(ctx context.Context, in *ReadLogs, opts ...grpc.CallOption) (grpc.ServerStreamingClient[LogPart], error)
+	// ReadPast tells how the cluster was, as far as the scheduler that leads has kept that.
+	ReadPast(ctx context.Context, in *ReadPast, opts ...grpc.CallOption) (grpc.ServerStreamingClient[PastPart], error)
 	// Exec runs a further process in a task, and carries what it reads and writes. The first ExecIn says
 	// what is to be run, the last ExecOut how it ended.
 	Exec(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[ExecIn, ExecOut], error)
@@ -321,9 +324,28 @@ func (c *synapseClient) ReadLogs(ctx context.Context, in *ReadLogs, opts ...grpc
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type Synapse_ReadLogsClient = grpc.ServerStreamingClient[LogPart]
 
+func (c *synapseClient) ReadPast(ctx context.Context, in *ReadPast, opts ...grpc.CallOption) (grpc.ServerStreamingClient[PastPart], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &Synapse_ServiceDesc.Streams[2], Synapse_ReadPast_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[ReadPast, PastPart]{ClientStream: stream}
+	if err := x.ClientStream.SendMsg(in); err != nil {
+		return nil, err
+	}
+	if err := x.ClientStream.CloseSend(); err != nil {
+		return nil, err
+	}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type Synapse_ReadPastClient = grpc.ServerStreamingClient[PastPart]
+
 func (c *synapseClient) Exec(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[ExecIn, ExecOut], error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	stream, err := c.cc.NewStream(ctx, &Synapse_ServiceDesc.Streams[2], Synapse_Exec_FullMethodName, cOpts...)
+	stream, err := c.cc.NewStream(ctx, &Synapse_ServiceDesc.Streams[3], Synapse_Exec_FullMethodName, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -336,7 +358,7 @@ type Synapse_ExecClient = grpc.BidiStreamingClient[ExecIn, ExecOut]
 
 func (c *synapseClient) Carry(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[ExecOut, ExecIn], error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	stream, err := c.cc.NewStream(ctx, &Synapse_ServiceDesc.Streams[3], Synapse_Carry_FullMethodName, cOpts...)
+	stream, err := c.cc.NewStream(ctx, &Synapse_ServiceDesc.Streams[4], Synapse_Carry_FullMethodName, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -426,6 +448,8 @@ type SynapseServer interface {
 	History(context.Context, *messages.History) (*messages.HistoryReply, error)
 	Watch(*messages.Watch, grpc.ServerStreamingServer[messages.Event]) error
 	ReadLogs(*ReadLogs, grpc.ServerStreamingServer[LogPart]) error
+	// ReadPast tells how the cluster was, as far as the scheduler that leads has kept that.
+	ReadPast(*ReadPast, grpc.ServerStreamingServer[PastPart]) error
 	// Exec runs a further process in a task, and carries what it reads and writes. The first ExecIn says
 	// what is to be run, the last ExecOut how it ended.
 	Exec(grpc.BidiStreamingServer[ExecIn, ExecOut]) error
@@ -505,6 +529,9 @@ func (UnimplementedSynapseServer) Watch(*messages.Watch, grpc.ServerStreamingSer
 }
 func (UnimplementedSynapseServer) ReadLogs(*ReadLogs, grpc.ServerStreamingServer[LogPart]) error {
 	return status.Error(codes.Unimplemented, "method ReadLogs not implemented")
+}
+func (UnimplementedSynapseServer) ReadPast(*ReadPast, grpc.ServerStreamingServer[PastPart]) error {
+	return status.Error(codes.Unimplemented, "method ReadPast not implemented")
 }
 func (UnimplementedSynapseServer) Exec(grpc.BidiStreamingServer[ExecIn, ExecOut]) error {
 	return status.Error(codes.Unimplemented, "method Exec not implemented")
@@ -894,6 +921,17 @@ func _Synapse_ReadLogs_Handler(srv interface{}, stream grpc.ServerStream) error 
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type Synapse_ReadLogsServer = grpc.ServerStreamingServer[LogPart]
 
+func _Synapse_ReadPast_Handler(srv interface{}, stream grpc.ServerStream) error {
+	m := new(ReadPast)
+	if err := stream.RecvMsg(m); err != nil {
+		return err
+	}
+	return srv.(SynapseServer).ReadPast(m, &grpc.GenericServerStream[ReadPast, PastPart]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type Synapse_ReadPastServer = grpc.ServerStreamingServer[PastPart]
+
 func _Synapse_Exec_Handler(srv interface{}, stream grpc.ServerStream) error {
 	return srv.(SynapseServer).Exec(&grpc.GenericServerStream[ExecIn, ExecOut]{ServerStream: stream})
 }
@@ -1107,6 +1145,11 @@ var Synapse_ServiceDesc = grpc.ServiceDesc{
 		{
 			StreamName:    "ReadLogs",
 			Handler:       _Synapse_ReadLogs_Handler,
+			ServerStreams: true,
+		},
+		{
+			StreamName:    "ReadPast",
+			Handler:       _Synapse_ReadPast_Handler,
 			ServerStreams: true,
 		},
 		{

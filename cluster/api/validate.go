@@ -49,6 +49,32 @@ func (x *ReadLogs) Validate() error {
 	return nil
 }
 
+// The bounds of what is asked of the past at once.
+const (
+	maxMomentsMs = 24 * 60 * 60 * 1000
+	maxSumsMs    = 32 * maxMomentsMs
+	maxSteps     = 2_000
+)
+
+// Validate refuses a time that is none, or more of it than is told at once.
+func (x *ReadPast) Validate() error {
+	span := x.GetUntilUnixMs() - x.GetAtUnixMs()
+	switch {
+	case x.GetAtUnixMs() < 0:
+		return refusal("at_unix_ms", fmt.Sprintf("is %d, and must not be negative", x.GetAtUnixMs()), "")
+	case span < 0 || x.GetUntilUnixMs() < 0:
+		return refusal("until_unix_ms", "is before at_unix_ms", "a span of time ends after it begins")
+	case x.GetStepMs() < 0:
+		return refusal("step_ms", fmt.Sprintf("is %d, and must not be negative", x.GetStepMs()), "leave it out for moments")
+	case x.GetStepMs() == 0 && span > maxMomentsMs:
+		return refusal("until_unix_ms", "is more than a day after at_unix_ms", "ask for less at once")
+	case x.GetStepMs() > 0 && (span > maxSumsMs || span/x.GetStepMs() > maxSteps):
+		return refusal("step_ms", fmt.Sprintf("makes more than %d steps, or the time has more than 32 days", maxSteps),
+			"ask for longer steps, or a shorter time")
+	}
+	return nil
+}
+
 // Validate refuses a process that cannot be run.
 func (x *ExecIn) Validate() error {
 	if err := (&messages.GetJob{Principal: x.GetPrincipal(), Job: x.GetJob()}).Validate(); err != nil {

@@ -71,6 +71,13 @@ type Passes interface {
 	Passes() ([]*messages.PassRecord, error)
 }
 
+// Past is how the cluster was, as the leader has kept it; lines of JSON.
+type Past interface {
+	Since() int64
+	Moments(at, until int64, take func(line []byte) error) (last int64, err error)
+	Sums(from, until, step int64, take func(line []byte) error) error
+}
+
 // Options are what a process gives its gateway. Each of them may be left out.
 type Options struct {
 	Leader  func() Leader // asked at every call; nil: this process always leads
@@ -79,6 +86,7 @@ type Options struct {
 	Scripts Scripts       // nil: jobs cannot bring scripts
 	Passes  Passes        // nil: people have no tokens
 	Vault   Vault         // nil: jobs cannot bring secrets
+	Past    func() Past   // answers nil where nothing is kept, as without it
 	// Node is the machine that makes a call, as its certificate names it; nil: nobody proves to be one.
 	Node      func(context.Context) (string, error)
 	WallMs    func() int64 // the time of day, by which tokens are over
@@ -103,6 +111,7 @@ type Gateway struct {
 	replies   atomic.Uint64 // reply processes ever made: their names
 	streams   atomic.Int64  // open now
 	reading   chan struct{} // a place for each that reads history now
+	pasts     chan struct{} // likewise of the past
 	loaded    atomic.Bool   // the Scheduler has read the store
 	sessions  sessions
 	closed    chan struct{}
@@ -134,6 +143,7 @@ func New(system *actor.ActorSystem, o Options) *Gateway {
 	address := system.ProcessRegistry.Address
 	return &Gateway{
 		o: o, system: system, closed: make(chan struct{}), reading: make(chan struct{}, maxReading),
+		pasts:     make(chan struct{}, maxPasts),
 		scheduler: actor.NewPID(address, actors.SchedulerPath),
 		mirror:    actor.NewPID(address, actors.MirrorPath),
 	}

@@ -49,15 +49,23 @@ func (g *Gateway) History(ctx context.Context, q *messages.History) (*messages.H
 	}
 	ctx, cancel := timed(ctx)
 	defer cancel()
-	select {
-	case g.reading <- struct{}{}:
-		defer func() { <-g.reading }()
-	case <-ctx.Done():
-		return nil, lapsed(ctx.Err())
-	case <-g.closed:
-		return nil, api.StatusOf(closing())
+	if err := g.read(ctx, g.reading); err != nil {
+		return nil, err
 	}
+	defer func() { <-g.reading }()
 	return g.readHistory(ctx, q, past)
+}
+
+// read waits for a place among those who read something of what was.
+func (g *Gateway) read(ctx context.Context, among chan struct{}) error {
+	select {
+	case among <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return lapsed(ctx.Err())
+	case <-g.closed:
+		return api.StatusOf(closing())
+	}
 }
 
 func (g *Gateway) readHistory(

@@ -46,6 +46,9 @@ var needs = slices.Concat([]need{
 	{synapse + "Watch", "", "", ReadJobs},
 	{synapse + "Watch", "nodes", "true", ReadMachines},
 	{synapse + "ReadLogs", "", "", ReadLogs},
+	{synapse + "ReadPast", "", "", ReadJobs},
+	{synapse + "ReadPast", "", "", ReadMachines},
+	{synapse + "ReadPast", "", "", ReadQueues},
 	{synapse + "ReadScript", "", "", ReadScript},
 	{synapse + "ReadSecrets", "", "", ReadSecrets},
 

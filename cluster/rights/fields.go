@@ -29,6 +29,7 @@ var shown = []struct{ message, open, private, ids string }{
 	{"HistoryReply", "outcome jobs next damaged", "", ""},
 	{"Event", "seq at_unix_ms text job node hidden synced group reason group_jobs", "", ""},
 	{"LogPart", "rank attempt stderr data notice offset missing", "", ""},
+	{"PastPart", "lines since_unix_ms until_unix_ms", "", ""},
 	{"ExecIn", "principal job rank command env terminal stdin stdin_ends signal rows columns", "", ""}, // to a machine
 	{"ExecOut", "session begun stdout stderr end", "", ""},
 	{"ExecEnd", "code text", "", ""},

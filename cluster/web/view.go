@@ -39,6 +39,25 @@ func rowOf(j *messages.JobStatus) row {
 	}
 }
 
+// PastText is what a page is shown of an event later: of which thing, and whether that changes no more; an empty key:
+// nothing. Reasons of what waits change too often to be kept.
+func PastText(e *messages.Event) (key string, text []byte, over bool) {
+	switch id := e.GetNode().GetRecord().GetId(); {
+	case e.GetJob() != nil:
+		r := rowOf(e.GetJob())
+		if r.Group, r.Revision = 0, 0; !r.Over {
+			r.Why = ""
+		}
+		return kindJob + "/" + r.ID, textOf(&thing{kind: kindJob, value: r}), r.Over
+	case e.GetNode() == nil:
+		return "", nil, false
+	case e.GetHidden():
+		return kindBox + "/" + id, textOf(&thing{kind: kindGone, value: id}), true
+	default:
+		return kindBox + "/" + id, textOf(&thing{kind: kindBox, value: boxOf(e.GetNode())}), false
+	}
+}
+
 // box is a machine as the map draws it.
 type box struct {
 	ID    string   `json:"id"`

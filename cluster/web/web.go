@@ -97,6 +97,7 @@ func New(o Options) *Page {
 	}
 	p.mux.HandleFunc("GET /stream", p.stream)
 	p.mux.HandleFunc("GET /logs", p.logs)
+	p.mux.HandleFunc("GET /past", p.past)
 	return p
 }
 

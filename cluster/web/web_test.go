@@ -25,6 +25,7 @@ import (
 type scheduler struct {
 	api.SynapseClient
 	events chan *messages.Event
+	parts  []*api.PastPart
 	mu     sync.Mutex
 	asked  []string
 }
@@ -79,6 +80,30 @@ func (s *scheduler) ChangeNode(_ context.Context, q *messages.ChangeNode, _ ...g
 	*messages.ChangeNodeReply, error) {
 	s.note("%s %s %s", q.GetVerb(), q.GetNode(), q.GetReason())
 	return &messages.ChangeNodeReply{}, nil
+}
+
+func (s *scheduler) ReadPast(_ context.Context, q *api.ReadPast, _ ...grpc.CallOption) (
+	grpc.ServerStreamingClient[api.PastPart], error) {
+	s.note("past %d %d %d", q.GetAtUnixMs(), q.GetUntilUnixMs(), q.GetStepMs())
+	return &parts{left: s.parts}, nil
+}
+
+// parts is an answer in pieces.
+type parts struct {
+	grpc.ClientStream
+	left []*api.PastPart
+}
+
+func (p *parts) Recv() (*api.PastPart, error) {
+	if len(p.left) == 0 {
+		return nil, io.EOF
+	}
+	next := p.left[0]
+	p.left = p.left[1:]
+	if next == nil {
+		return nil, api.StatusOf(&messages.Outcome{Code: messages.Code_CODE_UNAVAILABLE, Text: "nothing is kept"})
+	}
+	return next, nil
 }
 
 // confidential is a job that keeps something to itself in each place where a job can.

@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/yi-json/synapse/cluster/past"
 	"github.com/yi-json/synapse/cluster/vault"
 	"github.com/yi-json/synapse/cmd/internal/daemon"
 	"github.com/yi-json/synapse/cmd/internal/settings"
@@ -72,7 +73,7 @@ type options struct {
 	page                                          bool
 	pageCert, pageKey                             string
 	levels                                        []string
-	keepFinished                                  time.Duration
+	keepFinished, past                            time.Duration
 	acceptLoss                                    uint64
 	uidRange                                      string
 	uids                                          topology.UIDRange
@@ -100,6 +101,8 @@ func (o *options) flags(f *pflag.FlagSet) {
 		"the machine room's levels above the machine, coarse to fine")
 	f.DurationVar(&o.keepFinished, "keep-finished", 30*24*time.Hour,
 		"for how long jobs that are over are remembered; 0: for ever")
+	f.DurationVar(&o.past, "past", past.DefaultFor,
+		"for how long the page shows how the cluster was, in the data folder and at most 100 MB; 0: not at all")
 	f.Uint64Var(&o.acceptLoss, "accept-loss", 0,
 		"after a restore from an old backup: stop what leaders up to this `epoch` started and the records do not know")
 	f.StringVar(&o.uidRange, "uids", topology.DefaultUIDs,
@@ -135,6 +138,9 @@ func (o *options) check() error {
 	}
 	if o.keepFinished < 0 {
 		return fmt.Errorf("--keep-finished %s: must not be negative", o.keepFinished)
+	}
+	if o.past < 0 {
+		return fmt.Errorf("--past %s: must not be negative", o.past)
 	}
 	if err := o.checkAddress(); err != nil {
 		return err

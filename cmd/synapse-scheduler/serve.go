@@ -31,6 +31,7 @@ import (
 	"github.com/yi-json/synapse/cluster/identity"
 	"github.com/yi-json/synapse/cluster/lease"
 	"github.com/yi-json/synapse/cluster/link"
+	"github.com/yi-json/synapse/cluster/past"
 	"github.com/yi-json/synapse/cluster/vault"
 	"github.com/yi-json/synapse/cmd/internal/daemon"
 	"github.com/yi-json/synapse/messages"
@@ -64,6 +65,7 @@ type scheduler struct {
 	server  *grpc.Server
 	doorway *doorway.Doorway
 	leads   atomic.Pointer[gateway.Leader]
+	keeper  atomic.Pointer[past.Keeper] // nil: the past is not kept here
 }
 
 // serve runs a scheduler until a signal, or until it may not go on.
@@ -160,8 +162,8 @@ func (s *scheduler) build() (err error) {
 	toLink := link.Options{Address: address, Log: s.log, Count: s.host.Count}
 	toGateway := gateway.Options{
 		Store: s.store, Scripts: s.store, ClusterID: s.cluster, Version: daemon.Version(),
-		Levels: s.levels,
-		Log:    s.log, Count: s.host.Count,
+		Levels: s.levels, Past: s.pastKept,
+		Log: s.log, Count: s.host.Count,
 		Leader: func() gateway.Leader { return *s.leads.Load() },
 	}
 	if s.gate != nil {
@@ -301,6 +303,7 @@ func (s *scheduler) lead(ctx context.Context, epoch uint64) {
 	s.leads.Store(&gateway.Leader{Here: true, Epoch: epoch})
 	r := campaign.Retention{Store: s.store, Keep: s.keepFinished, WallMs: s.host.Clock().WallMs, Log: s.log}
 	go r.Run(ctx, epoch)
+	s.keepPast(ctx)
 }
 
 // noteLead writes into the audit that this scheduler leads from here on, and after which one. Each has an account of

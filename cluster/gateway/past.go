@@ -1,0 +1,81 @@
+package gateway
+
+import (
+	"bytes"
+	"context"
+
+	"google.golang.org/grpc"
+
+	"github.com/yi-json/synapse/cluster/api"
+)
+
+// This file owns the answers about how the cluster was. They come from files of this process, so no actor and no store
+// takes part.
+
+// maxPasts is how many calls read the past at a time, each with everything that there was in memory.
+const maxPasts = 4
+
+// maxPart is how much is collected for one piece of an answer.
+const maxPart = 256 << 10
+
+// ReadPast tells how it was.
+func (g *Gateway) ReadPast(q *api.ReadPast, stream grpc.ServerStreamingServer[api.PastPart]) error {
+	q.Principal = g.o.Principal(stream.Context())
+	if err := g.admit(stream.Context(), q); err != nil {
+		return err
+	}
+	var past Past
+	if g.o.Past != nil {
+		past = g.o.Past()
+	}
+	if past == nil {
+		return api.StatusOf(unavailable("this scheduler keeps nothing of how the cluster was",
+			"the setting --past, and a store that is on a disk, say otherwise"))
+	}
+	ctx, cancel := timed(stream.Context())
+	defer cancel()
+	if err := g.read(ctx, g.pasts); err != nil {
+		return err
+	}
+	defer func() { <-g.pasts }()
+	w := &partWriter{ctx: ctx, to: stream}
+	if err := stream.Send(&api.PastPart{SinceUnixMs: past.Since()}); err != nil {
+		return err
+	}
+	last, err := q.GetUntilUnixMs(), error(nil)
+	if q.GetStepMs() > 0 {
+		err = past.Sums(q.GetAtUnixMs(), q.GetUntilUnixMs(), q.GetStepMs(), w.take)
+	} else {
+		last, err = past.Moments(q.GetAtUnixMs(), q.GetUntilUnixMs(), w.take)
+	}
+	switch {
+	case ctx.Err() != nil:
+		return lapsed(ctx.Err())
+	case w.failed != nil:
+		return w.failed
+	case err != nil:
+		return api.StatusOf(unavailable("how the cluster was cannot be read: "+err.Error(), ""))
+	}
+	return stream.Send(&api.PastPart{Lines: w.lines.Bytes(), UntilUnixMs: last})
+}
+
+// partWriter sends lines in pieces.
+type partWriter struct {
+	ctx    context.Context
+	to     grpc.ServerStreamingServer[api.PastPart]
+	lines  bytes.Buffer
+	failed error
+}
+
+func (w *partWriter) take(line []byte) error {
+	if err := w.ctx.Err(); err != nil {
+		return err
+	}
+	w.lines.Write(append(line, '\n'))
+	if w.lines.Len() < maxPart {
+		return nil
+	}
+	w.failed = w.to.Send(&api.PastPart{Lines: bytes.Clone(w.lines.Bytes())})
+	w.lines.Reset()
+	return w.failed
+}

@@ -1,0 +1,286 @@
+package past
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// world is the oracle: how everything was after each block.
+type world struct {
+	at   int64
+	all  map[string]string
+	over []string // what was over with this block
+}
+
+// TestMoments: whatever changed, and wherever a part ended, each moment is found as it was, and what changed from there
+// on leads to every later one.
+func TestMoments(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		dir, err := os.MkdirTemp("", "past-")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer os.RemoveAll(dir)
+		l, err := Open(dir, DefaultFor, MaxBytes)
+		if err != nil {
+			t.Fatal(err)
+		}
+		now, all := int64(1_000_000), map[string]string{}
+		var history []world
+		for range rapid.IntRange(1, 30).Draw(t, "blocks") {
+			now += rapid.SampledFrom([]int64{10, 10_000, partFor.Milliseconds()}).Draw(t, "step")
+			w := world{at: now}
+			for range rapid.IntRange(0, 6).Draw(t, "changes") {
+				key := rapid.SampledFrom([]string{"a", "b", "c", "dd", "e"}).Draw(t, "key")
+				text := rapid.StringMatching(`"`+key+`[xyz]{0,6}0*"`).Draw(t, "text")
+				if e := l.pending[key]; e != nil && e.over {
+					continue
+				}
+				if rapid.IntRange(0, 5).Draw(t, "end") == 0 {
+					l.End(key, []byte(text))
+					delete(all, key)
+					w.over = append(w.over, text)
+				} else {
+					l.Put(key, []byte(text))
+					all[key] = text
+				}
+			}
+			if err := l.Write(now); err != nil {
+				t.Fatal(err)
+			}
+			if rapid.IntRange(0, 9).Draw(t, "restart") == 0 {
+				l.Close()
+			}
+			w.all = maps.Clone(all)
+			history = append(history, w)
+		}
+		l.Close()
+		at := rapid.IntRange(0, len(history)-1).Draw(t, "asked")
+		if err := checkFrom(dir, history, at); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+// checkFrom reads from one moment of the oracle's on, and compares. Over what no text of a name tells, texts are sets.
+func checkFrom(dir string, history []world, at int) error {
+	shown, next := map[string]bool{}, at
+	over := map[string]bool{}
+	for _, w := range history {
+		for _, text := range w.over {
+			over[text] = true
+		}
+	}
+	return Read(dir, history[at].at, history[len(history)-1].at, func(p Piece) error {
+		if p.Gap {
+			return nil
+		}
+		if p.Fresh {
+			clear(shown)
+		}
+		for next < len(history)-1 && history[next].at < p.AtMs {
+			next++
+		}
+		if history[next].at != p.AtMs {
+			return fmt.Errorf("told of %d, at which nothing was", p.AtMs)
+		}
+		for _, text := range p.Texts {
+			shown[string(text)] = true
+		}
+		for key, text := range history[next].all { //order: only looked for
+			if !shown[text] {
+				return fmt.Errorf("at %d %s was %s: %v", p.AtMs, key, text, slices.Sorted(maps.Keys(shown)))
+			}
+		}
+		for text := range shown { //order: only looked for
+			ever := over[text]
+			for i := range history[:next+1] {
+				for _, one := range history[i].all { //order: only looked for
+					ever = ever || one == text
+				}
+			}
+			if !ever {
+				return fmt.Errorf("at %d nothing had ever been %s", p.AtMs, text)
+			}
+		}
+		return nil
+	})
+}
+
+// write writes some blocks, ten seconds apart, and answers when the first was.
+func write(t *testing.T, dir string, blocks int) int64 {
+	t.Helper()
+	l, err := Open(dir, DefaultFor, MaxBytes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const began = 1_700_000_000_000
+	for i := range blocks {
+		l.Put("a", fmt.Appendf(nil, `["a",%d]`, i))
+		if err := l.Write(began + int64(i)*10_000); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return began // it is not closed, as when a process is killed
+}
+
+// told are the texts of each piece.
+func told(t *testing.T, dir string, at, until int64) (all []string) {
+	t.Helper()
+	if err := Read(dir, at, until, func(p Piece) error {
+		if p.Gap {
+			all = append(all, "gap")
+			return nil
+		}
+		all = append(all, fmt.Sprintf("%d%s", p.AtMs/1000%1000, slices.Concat(p.Texts...)))
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+// TestTorn: a part whose end is missing is good up to there, wherever it was cut; and one that another process began is
+// left alone.
+func TestTorn(t *testing.T) {
+	dir := t.TempDir()
+	began := write(t, dir, 20)
+	all, err := parts(dir)
+	if err != nil || len(all) != 1 {
+		t.Fatalf("%v %v", all, err)
+	}
+	text, err := os.ReadFile(all[0].path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := 0
+	for n := len(text); n >= 0; n-- {
+		if err := os.WriteFile(all[0].path, text[:n], 0o600); err != nil {
+			t.Fatal(err)
+		}
+		pieces := told(t, dir, began, began+1_000_000)
+		for i, p := range pieces {
+			if want := fmt.Sprintf(`%d["a",%d]`, 10*i, i); p != want {
+				t.Fatalf("of %d bytes of %d piece %d is %s, not %s", n, len(text), i, p, want)
+			}
+		}
+		seen = max(seen, len(pieces))
+	}
+	if seen != 20 {
+		t.Errorf("the whole part has %d pieces", seen)
+	}
+	for i := 0; i < len(text); i += 5 { // and one that is damaged tells anything, but ends
+		text[i] ^= 0x55
+		if err := os.WriteFile(all[0].path, text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		_ = Read(dir, began, began+1_000_000, func(Piece) error { return nil })
+		text[i] ^= 0x55
+	}
+}
+
+// TestGap: nothing is told of a time in which nobody kept anything, and it is said that there was one.
+func TestGap(t *testing.T) {
+	dir := t.TempDir()
+	began := write(t, dir, 2)
+	l, err := Open(dir, DefaultFor, MaxBytes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.Put("b", []byte(`["b"]`))
+	if err := l.Write(began + 600_000); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		at, until int64
+		want      []string
+	}{
+		{0, 900_000, []string{`0["a",0]`, `10["a",1]`, "gap", `600["b"]`}},
+		{15_000, 900_000, []string{`15["a",1]`, "gap", `600["b"]`}},
+		{5_000, 8_000, []string{`5["a",0]`}},
+		{400_000, 900_000, []string{`600["b"]`}}, // the first moment that is known
+		{-50_000, 5_000, []string{`0["a",0]`}},
+		{700_000, 900_000, []string{`700["b"]`}},
+	} {
+		if got := told(t, dir, began+c.at, began+c.until); !slices.Equal(got, c.want) {
+			t.Errorf("from %d to %d: %q, not %q", c.at, c.until, got, c.want)
+		}
+	}
+}
+
+// TestFull: where nothing can be written, the past is as it was, and goes on when something can be.
+func TestFull(t *testing.T) {
+	dir := t.TempDir()
+	folder := filepath.Join(dir, "past")
+	l, err := Open(folder, DefaultFor, MaxBytes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.Put("a", []byte("1"))
+	if err := os.Rename(folder, folder+".away"); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Write(10_000); err == nil {
+		t.Fatal("it was written into a folder that is not there")
+	}
+	l.Put("b", []byte("2"))
+	if err := os.Rename(folder+".away", folder); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Write(20_000); err != nil {
+		t.Fatal(err)
+	}
+	_ = l.file.Close() // as a disk that takes nothing
+	l.Put("a", []byte("3"))
+	if err := l.Write(30_000); err == nil {
+		t.Fatal("it was written into a file that takes nothing")
+	}
+	if err := l.Write(40_000); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := told(t, folder, 0, 50_000), []string{"2012", "4032"}; !slices.Equal(got, want) {
+		t.Errorf("%q, not %q", got, want)
+	}
+}
+
+// TestBounds: what is too old goes, and of what is left the oldest, so that all of it stays within its bound.
+func TestBounds(t *testing.T) {
+	for what, c := range map[string]struct {
+		sizes []int64 // of parts, half an hour from each other
+		most  int64
+		left  int
+	}{
+		"little, of a day":     {slices.Repeat([]int64{10}, 49), MaxBytes, 49},
+		"little, of four days": {slices.Repeat([]int64{10}, 4*48), MaxBytes, 49},
+		"much":                 {slices.Repeat([]int64{4 << 20}, 48), MaxBytes, 23},
+		"nothing":              {nil, MaxBytes, 0},
+	} {
+		dir := t.TempDir()
+		l, err := Open(dir, DefaultFor, c.most)
+		if err != nil {
+			t.Fatal(err)
+		}
+		step := partFor.Milliseconds()
+		for i, size := range c.sizes {
+			path := filepath.Join(dir, partName(int64(i)*step))
+			if err := os.WriteFile(path, nil, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.Truncate(path, size); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := l.prune(int64(len(c.sizes)) * step); err != nil {
+			t.Fatal(err)
+		}
+		if all, _ := parts(dir); len(all) != c.left {
+			t.Errorf("%s: %d parts are left, not %d", what, len(all), c.left)
+		}
+	}
+}

@@ -1,0 +1,52 @@
+package main
+
+import (
+	"context"
+	"path/filepath"
+
+	"google.golang.org/grpc/peer"
+
+	"github.com/yi-json/synapse/cluster/caller"
+	"github.com/yi-json/synapse/cluster/gateway"
+	"github.com/yi-json/synapse/cluster/past"
+	"github.com/yi-json/synapse/cluster/web"
+)
+
+// This file owns where the past is kept: by the scheduler that leads, in its own data folder. One that leads after it
+// elsewhere knows of nothing before. Nobody's job waits for it, so trouble with it is said and ends nothing.
+
+// keepPast begins to keep it, for as long as this process leads.
+func (s *scheduler) keepPast(ctx context.Context) {
+	if s.options.past == 0 || s.options.store == storeMemory || s.dataDir == "" {
+		return
+	}
+	measured := &past.Measured{Spans: s.host.Spans}
+	k, err := past.NewKeeper(past.Options{
+		Dir: filepath.Join(s.dataDir, "past"), Keep: s.options.past, Text: web.PastText,
+		API: (&caller.Service{API: s.gateway}).As(peer.Peer{}),
+		Count: func(ctx context.Context) *past.Sum {
+			c, err := s.gateway.Census(ctx)
+			if err != nil || c == nil {
+				return nil
+			}
+			sum := past.SumOf(c)
+			sum.Promises = measured.Since()
+			return sum
+		},
+		WallMs: s.host.Clock().WallMs, Log: s.log.Info,
+	})
+	if err != nil {
+		s.log.Info("How the cluster was is not kept: %v", err)
+		return
+	}
+	s.keeper.Store(k)
+	go k.Run(ctx)
+}
+
+// pastKept is how the cluster was, for the gateway.
+func (s *scheduler) pastKept() gateway.Past {
+	if k := s.keeper.Load(); k != nil {
+		return k
+	}
+	return nil
+}
