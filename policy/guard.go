@@ -6,6 +6,8 @@ package policy
 import (
 	"cmp"
 	"math"
+
+	"github.com/yi-json/synapse/topology"
 )
 
 // A job waits for a moment before the guard looks at it, and longer where one of a higher priority waits too: whoever
@@ -132,7 +134,7 @@ func (j *Judgement) turn(b *burst, e *entry) bool {
 	}
 	at, _, place, ok := j.surest(e)
 	if ok = ok && !j.isOver(b, e, &place); ok {
-		j.keep(&promise{e: e, b: b, at: at, place: place, firm: true})
+		j.keep(&promise{e: e, b: b, at: at, bound: topology.Never, place: place, firm: true})
 	}
 	return ok
 }

@@ -171,11 +171,13 @@ func (j *Judgement) preempt(b *burst, e *entry) bool {
 	}
 	b.hunted, b.over = 0, nil
 	j.wakeAt(j.now + second)
+	bound := int64(topology.Never)
 	if p := e.promised; p != nil {
+		bound = p.bound // what was said by when stands: without this it would start later than the victims are to be gone
 		j.leave(e.Job, p.place)
 		j.drop(p)
 	}
-	j.keep(&promise{e: e, b: b, at: j.now + wait, place: place, firm: true, stops: stops})
+	j.keep(&promise{e: e, b: b, at: j.now + wait, bound: bound, place: place, firm: true, stops: stops})
 	j.keepFormer(e.Job, place, nothing)
 	return true
 }

@@ -146,6 +146,28 @@ func TestOneVictim(t *testing.T) {
 	}
 }
 
+// TestBoundStands: a job that was told by when it starts at the latest is told no later time because others are stopped
+// for it now: those will be gone long before.
+func TestBoundStands(t *testing.T) {
+	x := newTheatre(t, 2, oneQueue())
+	x.j = NewJudgement(DefaultSettings(), NewCells(), stopping{x.runs, x})
+	x.j.Obey(oneQueue())
+	x.enter(act{runs: 2000, limit: 2000, gang: wholes(1), priority: 1})
+	x.enter(act{at: 300, runs: 9000, limit: 9000, gang: wholes(1)})
+	x.enter(act{at: 310, runs: 50, limit: 60, gang: wholes(1), priority: 1})
+	var bounds []int64
+	was := -1
+	for x.run(311); x.now < 1000*second; x.run(x.now/second + 1) {
+		if p := x.j.firmOf("j000002"); p != nil && len(p.stops) != was {
+			was = len(p.stops)
+			bounds = append(bounds, p.bound)
+		}
+	}
+	if len(bounds) != 2 || bounds[0] == topology.Never || bounds[1] > bounds[0] || len(x.stops) != 1 {
+		t.Errorf("by when it was told that it starts: %v; stopped for it are %v", bounds, x.victims())
+	}
+}
+
 // TestNobodyInVain: what is stopped makes room, or nothing is.
 func TestNobodyInVain(t *testing.T) {
 	old := func(n int32, priority int32) act { return act{runs: 9e4, gang: wholes(n), priority: priority} }

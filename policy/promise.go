@@ -54,7 +54,7 @@ func (j *Judgement) keep(p *promise) {
 		p.order, p.unsaid = j.orders, true
 		j.firm = append(j.firm, p)
 		j.holdTurn(p)
-		p.bound = j.clearedBy(p)
+		p.bound = min(p.bound, j.clearedBy(p))
 		j.wakeAt(j.keptUntil(p))
 	} else {
 		j.moving = append(j.moving, p)

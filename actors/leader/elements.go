@@ -53,7 +53,7 @@ func (s *Scheduler) onSprout(ctx actor.Context, m sprout) {
 	e := &livingJob{id: id, key: requestKey{owner: of.Owner.GetName()}, element: true}
 	spec := m.Spec
 	if s.noUID(spec) != nil { // each is held by a job, or by what one left
-		s.p.Clock.After(s.p.Constants.JournalRetry, s.self, m)
+		s.toArray(ctx, of.Id, elementMoved{Index: m.Index, Lacks: true})
 		return
 	}
 	s.lives++

@@ -10,6 +10,35 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
+// TestCrossedWish: a wish to be planned that met an admission on its way is passed over: the job that takes that is in
+// no queue, and what it has still counts; one that declines says again that it waits.
+func TestCrossedWish(t *testing.T) {
+	a := newDoor(t)
+	_, rec := a.submits(func(*messages.JobSpec) {}, true)
+	e := a.s.jobs[topology.JobID(rec.Id)]
+	e.offered = topology.Token{Epoch: 1, Counter: 7}
+	for _, met := range []topology.Token{{}, {Epoch: 1, Counter: 6}} {
+		a.s.onWaits(&overheard{said: &a.said}, waits{Record: rec, Met: met})
+		if _, queued := a.s.queue.Get(e.id); queued {
+			t.Fatalf("it met %v, and is planned again", met)
+		}
+	}
+	a.s.onWaits(&overheard{said: &a.said}, waits{Record: rec, Met: e.offered})
+	if _, queued := a.s.queue.Get(e.id); !queued {
+		t.Error("it declined, and waits for ever")
+	}
+	j := newJob(leaderPorts(), somePeers, 1, rec, nil).(*Job)
+	var said []letter
+	j.Receive(&overheard{message: &actor.Started{}, said: &said})
+	j.backedOff, said = j.p.Clock.Now().Plus(1), nil
+	j.onAdmit(&overheard{said: &said}, admit{Token: e.offered})
+	j.backedOff = 0
+	j.Receive(&overheard{message: backoffOver{j.timers}, said: &said})
+	if len(said) != 2 || said[1].message.(waits).Met != e.offered {
+		t.Errorf("who declines says %v", said)
+	}
+}
+
 // TestHeldIsNotAdmitted: a Hold and an admission may meet: the place that the job was given while its Hold was on the
 // way is given back at once. It would be given back before COMMIT anyway, and until then nobody else could have it.
 func TestHeldIsNotAdmitted(t *testing.T) {

@@ -57,8 +57,8 @@ type Job struct {
 	victims     []*messages.Victim // that were stopped for it
 	contacts    map[topology.NodeID]*contact
 	resend      actors.Resend
-	timers      uint64 // numbers the timers of a state: older ones are stale
-	asked       int    // wishes to be planned since it was last admitted
+	timers      uint64         // numbers the timers of a state: older ones are stale
+	met         topology.Token // the last admission that came, taken or not
 	seq         uint64
 	backedOff   actors.Instant // until then the job waits after its last attempt
 	begunBefore bool           // the attempt may have passed its barrier under an earlier leader
@@ -287,8 +287,7 @@ func (j *Job) wait(ctx actor.Context) {
 		j.p.Clock.After(left, ctx.Self(), backoffOver{j.timers})
 		return
 	}
-	j.asked++
-	ctx.Send(j.peers.scheduler, waits{j.rec, j.lent})
+	ctx.Send(j.peers.scheduler, waits{j.rec, j.lent, j.met})
 }
 
 // owesReachable reports whether a machine that can be reached has yet to give
@@ -305,19 +304,16 @@ func (j *Job) owesReachable() bool {
 }
 
 func (j *Job) onAdmit(ctx actor.Context, m admit) {
-	if !j.states.In(jobQueued) || j.writing || j.cancel != nil || j.kept() || j.barred() {
+	j.met = m.Token
+	// When it begins may have been changed as this came, or the clock was set back.
+	if !j.states.In(jobQueued) || j.writing || j.cancel != nil || j.kept() || j.barred() || j.beginsIn() > 0 {
 		ctx.Send(j.peers.scheduler, declined{m.Token, m.Targets})
+		if j.states.In(jobQueued) && !j.writing { // who writes says that it waits once that is on disk
+			j.wait(ctx) // a wish that crossed with this was passed over
+		}
 		return
 	}
-	if j.beginsIn() > 0 { // by now: it was changed as this came, or the clock was set back
-		ctx.Send(j.peers.scheduler, declined{m.Token, m.Targets})
-		j.wait(ctx)
-		return
-	}
-	if j.asked > 1 { // the last wish to wait may have crossed with this, and would leave it in the queue
-		ctx.Send(j.peers.scheduler, withdraws{Job: j.id, Admitted: true})
-	}
-	j.asked, j.told, j.promised, j.victims = 0, m.Told, m.Promised, m.Victims
+	j.told, j.promised, j.victims = m.Told, m.Promised, m.Victims
 	j.states.Become("admitted", jobReserving)
 	j.moved, j.begunBefore, j.ranBefore, j.begun, j.noOther = nil, false, false, 0, m.NoOther
 	j.startBy, j.ready = m.StartBy, m.Ready

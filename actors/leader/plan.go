@@ -58,6 +58,7 @@ func (s *Scheduler) admit(ctx actor.Context, a policy.Admission) {
 	}
 	members := messages.Many[messages.Member](len(a.Placement.Slots))
 	e := s.jobs[a.Job]
+	e.offered = told.Token
 	s.idles(ctx, e, false)
 	s.newRun(e, &run{
 		token: told.Token, nodes: nodesOf(a.Placement.Slots, slotNode), spec: e.spec,
@@ -128,6 +129,9 @@ func (s *Scheduler) onWaits(ctx actor.Context, m waits) {
 		return
 	}
 	e.spec, e.runs = m.Record.Spec, m.Record.Runs
+	if m.Met != e.offered {
+		return // it crossed with an admission: the job takes that, or says again that it waits
+	}
 	s.idles(ctx, e, true)
 	limit := int64(actors.Millis(e.spec.GetTimeLimitMs()))
 	if there, ok := s.queue.Get(id); ok {
@@ -163,9 +167,6 @@ func (s *Scheduler) onWithdraws(ctx actor.Context, m withdraws) {
 	e := s.jobs[m.Job]
 	if e != nil {
 		e.waits = nil
-	}
-	if m.Admitted {
-		return
 	}
 	owed := false
 	s.remembers(func(p policy.Rememberer) {

@@ -144,10 +144,6 @@ func TestPromiseIsTakenOver(t *testing.T) {
 		if stands != c.stands || (e.promise != nil) != c.stands || (len(said) == 0) != c.stands {
 			t.Errorf("%s: the planner has it %v, and said is %v", c.name, stands, said)
 		}
-		s.Receive(&overheard{message: withdraws{Job: "j1", Admitted: true}, said: &said})
-		if s.planner.(policy.Rememberer).Inherit(&policy.Firm{Job: "j1"}, 0) != c.stands {
-			t.Errorf("%s: only a second wish to wait was taken back", c.name)
-		}
 		s.Receive(&overheard{message: withdraws{Job: "j1"}, said: &said})
 		if s.planner.(policy.Rememberer).Inherit(&policy.Firm{Job: "j1"}, 0) || e.promise != nil {
 			t.Errorf("%s: it is withdrawn, and still promised", c.name)

@@ -84,6 +84,7 @@ type livingJob struct {
 	waits   *waits              // its wish to be planned, while it is withheld
 	promise *messages.Promise   // that its actor was told last, or has from disk
 	runs    int32               // as it waited last
+	offered topology.Token      // the last admission that its actor was sent
 	run     *run                // its latest attempt; nil: there was none
 	remakes bool
 	idle    bool // it is counted as one that waits
@@ -371,6 +372,7 @@ func (s *Scheduler) embody(ctx actor.Context, e *livingJob, rec *messages.JobRec
 		}
 		return
 	}
+	e.offered = topology.Token{} // whoever was there before took that with it
 	e.pid = actors.Spawn(ctx, &s.p.Ports, actors.KindJob, actors.JobName(e.id), func() actor.Actor {
 		return newJob(s.p, s.peers, life, rec, attempts)
 	})

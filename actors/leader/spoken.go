@@ -123,13 +123,11 @@ type (
 	// waits: put the job into the queue. Job → Scheduler.
 	waits struct {
 		Record *messages.JobRecord
-		Lent   time.Duration // how long it had to start on what it was lent, where that was too short; 0: it never was
+		Lent   time.Duration  // how long it had to start on what it was lent, where that was too short; 0: it never was
+		Met    topology.Token // the last admission that had reached it; zero: none had
 	}
 	// withdraws: take it out. Job → Scheduler.
-	withdraws struct {
-		Job      topology.JobID
-		Admitted bool // an attempt of it is in the making: only a second wish of it is taken out
-	}
+	withdraws struct{ Job topology.JobID }
 	// settled: nothing of the job is left to do; its actor ends. Job → Scheduler.
 	settled struct{ Job topology.JobID }
 	// stale: somebody else wrote the job's record; recreate its actor from disk. Job → Scheduler.
