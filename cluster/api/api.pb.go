@@ -586,6 +586,7 @@ type ExecIn struct {
 	Signal        int32                  `protobuf:"varint,9,opt,name=signal,proto3" json:"signal,omitempty"` // for its process group
 	Rows          uint32                 `protobuf:"varint,10,opt,name=rows,proto3" json:"rows,omitempty"`    // of the terminal
 	Columns       uint32                 `protobuf:"varint,11,opt,name=columns,proto3" json:"columns,omitempty"`
+	Helper        bool                   `protobuf:"varint,12,opt,name=helper,proto3" json:"helper,omitempty"` // the command is one of synapse-exec's, which the task has
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -697,6 +698,13 @@ func (x *ExecIn) GetColumns() uint32 {
 	return 0
 }
 
+func (x *ExecIn) GetHelper() bool {
+	if x != nil {
+		return x.Helper
+	}
+	return false
+}
+
 // ExecOut is what comes of it.
 type ExecOut struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -704,7 +712,8 @@ type ExecOut struct {
 	Begun         bool                   `protobuf:"varint,2,opt,name=begun,proto3" json:"begun,omitempty"`
 	Stdout        []byte                 `protobuf:"bytes,3,opt,name=stdout,proto3" json:"stdout,omitempty"` // of a terminal all that is written
 	Stderr        []byte                 `protobuf:"bytes,4,opt,name=stderr,proto3" json:"stderr,omitempty"`
-	End           *ExecEnd               `protobuf:"bytes,5,opt,name=end,proto3" json:"end,omitempty"` // the last
+	End           *ExecEnd               `protobuf:"bytes,5,opt,name=end,proto3" json:"end,omitempty"`                                  // the last
+	StdoutEnds    bool                   `protobuf:"varint,6,opt,name=stdout_ends,json=stdoutEnds,proto3" json:"stdout_ends,omitempty"` // nothing more comes of stdout; not said of a terminal
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -772,6 +781,13 @@ func (x *ExecOut) GetEnd() *ExecEnd {
 		return x.End
 	}
 	return nil
+}
+
+func (x *ExecOut) GetStdoutEnds() bool {
+	if x != nil {
+		return x.StdoutEnds
+	}
+	return false
 }
 
 // ExecEnd is how it ended.
@@ -1564,7 +1580,7 @@ const file_cluster_api_api_proto_rawDesc = "" +
 	"\x04text\x18\x01 \x01(\fR\x04text\"L\n" +
 	"\vReadSecrets\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\tR\x03job\x12+\n" +
-	"\aattempt\x18\x02 \x01(\v2\x11.synapse.v1.TokenR\aattempt\"\xa6\x02\n" +
+	"\aattempt\x18\x02 \x01(\v2\x11.synapse.v1.TokenR\aattempt\"\xbe\x02\n" +
 	"\x06ExecIn\x123\n" +
 	"\tprincipal\x18\x01 \x01(\v2\x15.synapse.v1.PrincipalR\tprincipal\x12\x10\n" +
 	"\x03job\x18\x02 \x01(\tR\x03job\x12\x12\n" +
@@ -1578,13 +1594,16 @@ const file_cluster_api_api_proto_rawDesc = "" +
 	"\x06signal\x18\t \x01(\x05R\x06signal\x12\x12\n" +
 	"\x04rows\x18\n" +
 	" \x01(\rR\x04rows\x12\x18\n" +
-	"\acolumns\x18\v \x01(\rR\acolumns\"\x90\x01\n" +
+	"\acolumns\x18\v \x01(\rR\acolumns\x12\x16\n" +
+	"\x06helper\x18\f \x01(\bR\x06helper\"\xb1\x01\n" +
 	"\aExecOut\x12\x18\n" +
 	"\asession\x18\x01 \x01(\tR\asession\x12\x14\n" +
 	"\x05begun\x18\x02 \x01(\bR\x05begun\x12\x16\n" +
 	"\x06stdout\x18\x03 \x01(\fR\x06stdout\x12\x16\n" +
 	"\x06stderr\x18\x04 \x01(\fR\x06stderr\x12%\n" +
-	"\x03end\x18\x05 \x01(\v2\x13.synapse.v1.ExecEndR\x03end\"1\n" +
+	"\x03end\x18\x05 \x01(\v2\x13.synapse.v1.ExecEndR\x03end\x12\x1f\n" +
+	"\vstdout_ends\x18\x06 \x01(\bR\n" +
+	"stdoutEnds\"1\n" +
 	"\aExecEnd\x12\x12\n" +
 	"\x04code\x18\x01 \x01(\x05R\x04code\x12\x12\n" +
 	"\x04text\x18\x02 \x01(\tR\x04text\"\t\n" +

@@ -101,7 +101,7 @@ func (a *app) exec(task string, command []string, o execOptions) error {
 			defer term.Restore(int(here.Fd()), before)
 		}
 		a.attend(ctx, run, o)
-		return a.hearProcess(run)
+		return hear(run, &heard{out: a.stdout, errs: a.stderr})
 	})
 }
 
@@ -156,8 +156,14 @@ func (a *app) handInput(run *client.Execution) {
 	}
 }
 
-// hearProcess writes what the process writes, until it has ended.
-func (a *app) hearProcess(run *client.Execution) error {
+// heard is where goes what a process writes.
+type heard struct {
+	out, errs io.Writer
+	ends      func() // when nothing more comes of its stdout, before its end; nil: it does not matter
+}
+
+// hear writes what the process writes, until it has ended.
+func hear(run *client.Execution, to *heard) error {
 	for {
 		out, err := run.Receive()
 		if err != nil {
@@ -168,11 +174,14 @@ func (a *app) hearProcess(run *client.Execution) error {
 			return &failure{code: exitUnavailable, text: "the connection was lost, and the process is being ended: " + text,
 				hint: hint}
 		}
-		if _, err := a.stdout.Write(out.GetStdout()); err != nil {
+		if _, err := to.out.Write(out.GetStdout()); err != nil {
 			return err
 		}
-		if _, err := a.stderr.Write(out.GetStderr()); err != nil {
+		if _, err := to.errs.Write(out.GetStderr()); err != nil {
 			return err
+		}
+		if out.GetStdoutEnds() && to.ends != nil {
+			to.ends()
 		}
 		if end := out.GetEnd(); end != nil {
 			if end.GetText() == "" {

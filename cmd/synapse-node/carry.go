@@ -57,14 +57,14 @@ func (w *wire) Receive() (*launcher.Incoming, error) {
 		}
 	}
 	return &launcher.Incoming{
-		Command: in.GetCommand(), Env: in.GetEnv(), Terminal: in.GetTerminal(), Stdin: in.GetStdin(),
+		Command: in.GetCommand(), Env: in.GetEnv(), Terminal: in.GetTerminal(), Helper: in.GetHelper(), Stdin: in.GetStdin(),
 		StdinEnds: in.GetStdinEnds(), Signal: int(in.GetSignal()),
 		Rows: uint16(in.GetRows()), Columns: uint16(in.GetColumns()),
 	}, nil
 }
 
 func (w *wire) Send(out *launcher.Outgoing) error {
-	said := &api.ExecOut{Begun: out.Begun, Stdout: out.Stdout, Stderr: out.Stderr}
+	said := &api.ExecOut{Begun: out.Begun, Stdout: out.Stdout, Stderr: out.Stderr, StdoutEnds: out.StdoutEnds}
 	if out.Ended {
 		said.End = &api.ExecEnd{Code: int32(out.Code), Text: out.Text}
 	}

@@ -304,6 +304,15 @@ func (o *options) unwilling(ctx context.Context, binary string, containers *cont
 	return ""
 }
 
+// helper is the program that tasks are shown; empty: there is none.
+func (o *options) helper() string {
+	path, err := findBeside(launcher.HelperName)
+	if err != nil {
+		return ""
+	}
+	return path
+}
+
 // findCarapace answers an absolute path, or nothing where there is none.
 func findCarapace(given string) (string, error) {
 	if given != "" {
@@ -316,13 +325,18 @@ func findCarapace(given string) (string, error) {
 		}
 		return path, nil
 	}
+	return findBeside("carapace")
+}
+
+// findBeside looks for a program beside this one, and then in PATH.
+func findBeside(name string) (string, error) {
 	if self, err := os.Executable(); err == nil {
-		beside := filepath.Join(filepath.Dir(self), "carapace")
+		beside := filepath.Join(filepath.Dir(self), name)
 		if _, err := exec.LookPath(beside); err == nil {
 			return beside, nil
 		}
 	}
-	path, err := exec.LookPath("carapace")
+	path, err := exec.LookPath(name)
 	if errors.Is(err, exec.ErrNotFound) || errors.Is(err, exec.ErrDot) {
 		return "", nil
 	}

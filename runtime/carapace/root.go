@@ -36,6 +36,7 @@ const (
 
 	hostsTarget    = "/etc/hosts"
 	hostfileTarget = "/job/hostfile"
+	helperTarget   = scratchTarget + "/.synapse/synapse-exec"
 	systemDirs     = unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV | unix.MOUNT_ATTR_NOEXEC
 )
 
@@ -97,6 +98,9 @@ func (r *root) takeMounts() error {
 	}
 	if r.spec.Scratch != "" {
 		wanted = append(wanted, Mount{Source: r.spec.Scratch, Target: scratchTarget})
+		if r.spec.Helper != "" {
+			wanted = append(wanted, Mount{Source: r.spec.Helper, Target: helperTarget, ReadOnly: true})
+		}
 	}
 	for _, mount := range wanted {
 		tree, err := r.take(mount)
@@ -165,7 +169,7 @@ func (r *root) belongs(options ...string) []string {
 // refuseHidden keeps a mount from showing what the caller hides: neither it, nor what is above it. Scratch directories
 // may lie within (the caller made them), hence only mounts of the spec come here with a path of a user's choice.
 func (r *root) refuseHidden(source string) error {
-	if slices.Contains([]string{r.spec.Scratch, r.spec.Names, r.spec.Hosts, r.spec.Hostfile}, source) {
+	if slices.Contains([]string{r.spec.Scratch, r.spec.Names, r.spec.Hosts, r.spec.Hostfile, r.spec.Helper}, source) {
 		return nil
 	}
 	real, err := filepath.EvalSymlinks(source)

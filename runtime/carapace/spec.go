@@ -56,6 +56,9 @@ type Spec struct {
 	Hosts string `json:"hosts,omitempty"`
 	// Hostfile is the file that the task has as /job/hostfile; empty: the rootfs's own.
 	Hostfile string `json:"hostfile,omitempty"`
+	// Helper is the program that the task has as /scratch/.synapse/synapse-exec, where Scratch has a file for it already;
+	// empty: it has none.
+	Helper string `json:"helper,omitempty"`
 	// Secrets are files that the task has in /run/secrets: in memory, and readable by its user alone.
 	Secrets []Secret `json:"secrets,omitempty"`
 	// Unreachable are places that the task cannot speak to on a network that it shares.
@@ -262,9 +265,9 @@ func (s Spec) validatePaths() error {
 	}
 	paths := map[string]string{
 		"workdir": s.Workdir, "scratch": s.Scratch, "layer": s.Layer, "names": s.Names, "hosts": s.Hosts,
-		"hostfile": s.Hostfile,
+		"hostfile": s.Hostfile, "helper": s.Helper,
 	}
-	for _, field := range []string{"workdir", "scratch", "layer", "names", "hosts", "hostfile"} {
+	for _, field := range []string{"workdir", "scratch", "layer", "names", "hosts", "hostfile", "helper"} {
 		if paths[field] == "" {
 			continue
 		}

@@ -106,6 +106,9 @@ func (d *Driver) Name() string { return Name }
 // Scratch is the same path in every container.
 func (d *Driver) Scratch(*launcher.Task) string { return scratchTarget }
 
+// Helps reports that its tasks can be shown the program of ours.
+func (d *Driver) Helps() bool { return true }
+
 // id names the task's container. Two agents of two clusters may share the
 // machine's cgroups, and a task's name.
 func (d *Driver) id(t *launcher.Task) string {
@@ -194,6 +197,12 @@ func (d *Driver) Command(t *launcher.Task, start *messages.StartTask, env []stri
 	}
 	if !spec.ReadOnly { // else there may be no place for them, and the image must have its own
 		spec.Mounts = append(libraries(view), spec.Mounts...) // the user's own are mounted over them
+	}
+	if t.Helper != "" {
+		if err := t.HelperMount(); err != nil {
+			return nil, fault.OfMachine(err)
+		}
+		spec.Helper = t.Helper
 	}
 	held, err := d.handOver(t, &p)
 	if err != nil {

@@ -223,6 +223,7 @@ func TestReference(t *testing.T) {
 	one.Start.Grant.Amount.MilliCpu = 8000
 	one.Start.Spec.Warn = &messages.WarnSpec{Signal: 10, AheadMs: 1}
 	one.Start.Spec.Element = &messages.Element{Array: "k3f", Count: 1, Step: 1}
+	one.Helper = "/scratch/.synapse/synapse-exec"
 	for _, p := range alone.Start.Rendezvous.Peers {
 		p.Node = "b"
 	}

@@ -123,6 +123,9 @@ func (m *meeting) identity() []variable {
 		{"SYNAPSE_HOSTS", m.list()},
 		{"SYNAPSE_HOSTFILE", m.subject.Hostfile},
 	}
+	if m.subject.Helper != "" {
+		own = append(own, variable{"SYNAPSE_EXEC", m.subject.Helper})
+	}
 	if e := m.start.GetSpec().GetElement(); e != nil {
 		own = append(own, variable{"SYNAPSE_ARRAY_ID", e.GetArray()},
 			variable{"SYNAPSE_ARRAY_INDEX", number(int(e.GetIndex()))},

@@ -53,6 +53,7 @@ type Task struct {
 	// workdir, and is kept with the logs for a while.
 	Dir     string
 	Scratch string
+	Helper  string // the program that the task is to have at Helper(Scratch); empty: none
 }
 
 // ParseKey reads the key in the name of a task's directory.

@@ -30,6 +30,7 @@ type Incoming struct {
 	Command       []string
 	Env           []string
 	Terminal      bool
+	Helper        bool // the command is one of synapse-exec's
 	Stdin         []byte
 	StdinEnds     bool
 	Signal        int
@@ -40,10 +41,15 @@ type Incoming struct {
 type Outgoing struct {
 	Begun          bool
 	Stdout, Stderr []byte
+	StdoutEnds     bool // before the process has
 	Ended          bool // the last: as Code and Text say
 	Code           int
 	Text           string // why it was not run, or that the task has ended; empty: it ended by itself
 }
+
+// errNoHelper is a machine whose tasks have not the program that would do it.
+var errNoHelper = errors.New("its driver, or its machine, shows synapse-exec to no task, which does this inside; the " +
+	"drivers carapace and process do, where the program lies beside synapse-node")
 
 // pieceBytes is how much of a stream goes in one message.
 const pieceBytes = 64 << 10
@@ -61,7 +67,10 @@ func (t *task) onExec(c *messages.ExecTask, to *actor.PID) {
 		refuse("this machine runs no further processes")
 		return
 	}
-	home := t.home
+	home, helper := t.home, ""
+	if t.helps() {
+		helper = Helper(t.driver.Scratch(&t.Task))
+	}
 	t.l.background(func() {
 		ctx, cancel := context.WithCancel(context.Background())
 		defer cancel()
@@ -72,7 +81,7 @@ func (t *task) onExec(c *messages.ExecTask, to *actor.PID) {
 			case <-ctx.Done():
 			}
 		}()
-		err := t.l.o.Carry(ctx, c.Session, func(wire Wire) error { return runErrand(home, wire) })
+		err := t.l.o.Carry(ctx, c.Session, func(wire Wire) error { return runErrand(home, helper, wire) })
 		if err != nil && ctx.Err() == nil {
 			refuse(messages.AsText("its machine cannot reach the scheduler: " + err.Error()))
 		}
@@ -88,10 +97,16 @@ type errand struct {
 }
 
 // runErrand runs what the wire asks for, to its end. It returns when nothing of it is left here.
-func runErrand(home string, wire Wire) error {
+func runErrand(home, helper string, wire Wire) error {
 	asked, err := wire.Receive()
 	if err != nil {
 		return err
+	}
+	if asked.Helper {
+		if helper == "" {
+			return wire.Send(failed(errNoHelper))
+		}
+		asked.Command = append([]string{helper}, asked.Command...)
 	}
 	e := &errand{wire: wire}
 	outputs, err := e.begin(home, asked)
@@ -240,7 +255,12 @@ func (e *errand) drain(outputs [2]*os.File) error {
 	var copies sync.WaitGroup
 	for i, from := range outputs {
 		if from != nil {
-			copies.Go(func() { e.copy(from, i == 1) })
+			copies.Go(func() {
+				e.copy(from, i == 1)
+				if i == 0 && outputs[1] != nil {
+					_ = e.send(&Outgoing{StdoutEnds: true}) // a broken wire is told by whoever reads it
+				}
+			})
 		}
 	}
 	code, over, err := e.process.Wait()

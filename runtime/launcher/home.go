@@ -173,9 +173,12 @@ func (t *task) command(start *messages.StartTask) (*supervisor.Spec, error) {
 	if err := t.writeHostfile(meet); err != nil {
 		return nil, fault.OfMachine(err)
 	}
+	scratch, shown := t.driver.Scratch(&t.Task), ""
+	if t.helps() {
+		t.Helper, shown = t.l.o.Helper, Helper(scratch)
+	}
 	env := environment.Of(environment.Subject{
-		Start: start, Gpus: t.Gpus,
-		Hostfile: Hostfile(t.driver.Scratch(&t.Task)), Notice: Notice(t.driver.Scratch(&t.Task)),
+		Start: start, Gpus: t.Gpus, Hostfile: Hostfile(scratch), Notice: Notice(scratch), Helper: shown,
 	})
 	spec, err := t.driver.Command(&t.Task, start, env)
 	if err != nil {

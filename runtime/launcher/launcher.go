@@ -67,6 +67,8 @@ type Options struct {
 	Around *hook.Around
 	// Carry comes for a further process that a scheduler waits for under this name, and has do run it; nil: none are run.
 	Carry func(ctx context.Context, session string, do func(Wire) error) error
+	// Helper is the program that tasks are shown as synapse-exec, as an absolute path; empty: they have none.
+	Helper string
 	// Grace is the grace of a supervisor's own stop where the job names none.
 	Grace time.Duration
 	// StuckAfter is how long after a stop's grace the log says that a task does not die; 0: 10 s.

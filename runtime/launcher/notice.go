@@ -76,6 +76,7 @@ func noticeText(c *messages.WarnTask, now time.Time) string {
 // removeOwn takes out of a task's scratch directory what is of no use after its end, and reports whether the directory
 // went with that, because there was nothing else in it.
 func (t *task) removeOwn() bool {
+	t.removeHelper()
 	own := []string{Notice(t.Scratch)}
 	if s := t.Spec.GetScript(); s != nil {
 		own = append(own, filepath.Join(t.Scratch, s.Name))

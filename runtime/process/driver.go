@@ -84,6 +84,9 @@ func (d *Driver) Name() string { return Name }
 // Scratch is the directory itself: nothing is mounted elsewhere.
 func (d *Driver) Scratch(t *launcher.Task) string { return t.Scratch }
 
+// Helps reports that its tasks can be shown the program of ours.
+func (d *Driver) Helps() bool { return true }
+
 // Prepare refuses what needs a container, and gives the scratch directory to the user.
 func (d *Driver) Prepare(_ context.Context, t *launcher.Task) error {
 	if err := d.o.Policy.MayProcess(); err != nil {
@@ -191,6 +194,11 @@ func (d *Driver) Command(t *launcher.Task, _ *messages.StartTask, env []string) 
 	}
 	if spec.Dir == "" {
 		spec.Dir = t.Scratch
+	}
+	if t.Helper != "" {
+		if err := t.HelperLink(); err != nil {
+			return nil, fault.OfMachine(err)
+		}
 	}
 	if spec.Confine, err = d.confinement(t, user); err != nil {
 		return nil, err

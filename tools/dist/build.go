@@ -19,7 +19,7 @@ import (
 // committed gets in, and Go finds a clean repository to stamp the programs from: by the tag, or by time and commit.
 
 // programs are what a machine of a cluster gets; people elsewhere get the first.
-var programs = []string{"synapse-cli", "synapse-scheduler", "synapse-node", "synapse-sim", "carapace"}
+var programs = []string{"synapse-cli", "synapse-scheduler", "synapse-node", "synapse-sim", "carapace", "synapse-exec"}
 
 // ceilings are how many bytes a program may have, stripped: carapace stands once beside each task that runs. It was
 // meant to have 3.4 MB and has had more since before there was this list: 3.51 when tasks got networks, 3.59 before and

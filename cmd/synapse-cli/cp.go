@@ -1,0 +1,183 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"io"
+	"os"
+	"os/signal"
+	"path"
+	"runtime"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"github.com/yi-json/synapse/cluster/api"
+	"github.com/yi-json/synapse/cmd/synapse-cli/internal/client"
+	"github.com/yi-json/synapse/runtime/parcel"
+)
+
+// This file owns `cp`: a file or folder from a task to here, or from here to a task. The task's end is synapse-exec,
+// which runs in there as its user; no program of the image is needed.
+
+func (a *app) cpCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "cp JOB[:RANK]:PATH LOCAL | LOCAL JOB[:RANK]:PATH",
+		Short: "copy a file or folder from a task that runs, or to it",
+		Long: "Copies a file or a folder between this machine and a task that runs, which reads and writes as its user.\n" +
+			"A path of the task begins at its workdir, unless it begins with /. What is copied into a folder that is there\n" +
+			"keeps its name in it. Modes and times come along; owners and set-user-id bits do not. Links in a folder stay\n" +
+			"links; those that lead out of it are left out and named, as is what is no file, and the exit code is 1.",
+		Example: "  synapse-cli cp JOB:checkpoints/last.pt .          # rank 0's\n" +
+			"  synapse-cli cp JOB:3:/tmp/trace trace3            # rank 3's, under another name\n" +
+			"  synapse-cli cp data JOB:/scratch                  # a folder, into one of the task",
+		Args: cobra.ExactArgs(2),
+		RunE: func(_ *cobra.Command, args []string) error {
+			from, to := placeNamed(args[0]), placeNamed(args[1])
+			switch {
+			case from.task == "" && to.task == "":
+				return usageHint("name one of a task, as in JOB:PATH or JOB:RANK:PATH", "both paths are here")
+			case from.task != "" && to.task != "":
+				return usageHint("copy it here first", "both paths are of tasks")
+			case from.path == "" || to.path == "":
+				return usageHint("`JOB:.` is its workdir", "a path is empty")
+			case from.task != "":
+				return a.fetch(from, to.path)
+			}
+			return a.bring(from.path, to)
+		},
+	}
+}
+
+// place is a path here, or in a task.
+type place struct{ task, path string }
+
+// placeNamed reads JOB:PATH, JOB:RANK:PATH or a path of this machine: one with a / before its first colon, or none.
+func placeNamed(text string) place {
+	job, rest, has := strings.Cut(text, ":")
+	if !has || strings.ContainsAny(job, `/\`) || runtime.GOOS == "windows" && len(job) == 1 || job == "" {
+		return place{path: text}
+	}
+	if number, in, has := strings.Cut(rest, ":"); has && number != "" && strings.Trim(number, "0123456789") == "" {
+		return place{job + ":" + number, in}
+	}
+	return place{job, rest}
+}
+
+// helping runs one of synapse-exec's words in a task. Ctrl-C ends it, and what it was for.
+func (a *app) helping(task string, command []string, do func(context.Context, *client.Execution) error) error {
+	job, rank, err := taskNamed(task)
+	if err != nil {
+		return err
+	}
+	return a.with(func(ctx context.Context, c *client.Client) error {
+		ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+		defer stop()
+		run, err := c.Execute(ctx, &api.ExecIn{Job: job, Rank: rank, Command: command, Helper: true})
+		if err != nil {
+			return notRun(err)
+		}
+		if err = do(ctx, run); ctx.Err() != nil {
+			return context.Canceled
+		}
+		return err
+	})
+}
+
+// fetch copies from a task.
+func (a *app) fetch(from place, to string) error {
+	name := path.Base(from.path)
+	if info, err := os.Stat(to); err == nil && info.IsDir() && strings.Trim(name, "./") == "" {
+		return usageHint("name it, or a new name for it here", "%q says no name that a copy could have in %s", from.path, to)
+	}
+	return a.helping(from.task, []string{"--pack", from.path}, func(_ context.Context, run *client.Execution) error {
+		_ = run.Send(&api.ExecIn{StdinEnds: true})
+		comes, goes := io.Pipe()
+		note, whole := a.leavingOut()
+		unpacked := make(chan error, 1)
+		go func() {
+			err := parcel.Unpack(comes, to, name, note)
+			if err == nil {
+				_, err = io.Copy(io.Discard, comes) // an archive is longer than what is in it
+			}
+			comes.CloseWithError(io.ErrClosedPipe)
+			unpacked <- err
+		}()
+		err := hear(run, &heard{out: goes, errs: a.stderr})
+		goes.Close()
+		wrong := <-unpacked
+		if f := (*failure)(nil); errors.As(err, &f) {
+			return err // it has said why, and the archive broke off
+		}
+		return whole(wrong)
+	})
+}
+
+// bring copies to a task.
+func (a *app) bring(from string, to place) error {
+	if _, err := os.Stat(from); err != nil {
+		return err
+	}
+	return a.helping(to.task, []string{"--unpack", to.path}, func(_ context.Context, run *client.Execution) error {
+		note, whole := a.leavingOut()
+		packed, ended := make(chan error, 1), make(chan error, 1)
+		go func() { packed <- sendPacked(run, from, note) }()
+		go func() { ended <- hear(run, &heard{out: io.Discard, errs: a.stderr}) }()
+		select {
+		case err := <-ended: // before all was sent, or because it was
+			if err != nil {
+				return err
+			}
+			return whole(<-packed)
+		case err := <-packed:
+			if err != nil {
+				return err // and the process in there is hung up on
+			}
+			return whole(<-ended)
+		}
+	})
+}
+
+// sendPacked sends an archive of a file or folder, and its end.
+func sendPacked(run *client.Execution, from string, note parcel.Skipped) error {
+	out := bufio.NewWriterSize(stdinOf{run}, stdinBytes)
+	err := parcel.Pack(out, from, note)
+	if err == nil {
+		err = out.Flush()
+	}
+	if err == nil {
+		err = run.Send(&api.ExecIn{StdinEnds: true})
+	}
+	if errors.Is(err, io.EOF) {
+		return nil // it has ended, and how is heard elsewhere
+	}
+	return err
+}
+
+// stdinOf writes to what a process reads.
+type stdinOf struct{ run *client.Execution }
+
+// Write sends one piece. It is marshalled before this returns, and not kept.
+func (s stdinOf) Write(piece []byte) (int, error) {
+	if err := s.run.Send(&api.ExecIn{Stdin: piece}); err != nil {
+		return 0, err
+	}
+	return len(piece), nil
+}
+
+// leavingOut names what does not travel; whole is the end of a copy that may have left something out.
+func (a *app) leavingOut() (note parcel.Skipped, whole func(error) error) {
+	n := 0
+	note = func(name, why string) {
+		n++
+		a.say("%s: %q is left out: %s", a.name, name, why)
+	}
+	return note, func(err error) error {
+		if err == nil && n > 0 {
+			return quietly(exitFailure)
+		}
+		return err
+	}
+}

@@ -1,0 +1,176 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/spf13/cobra"
+
+	"github.com/yi-json/synapse/cluster/api"
+	"github.com/yi-json/synapse/cmd/synapse-cli/internal/client"
+)
+
+// This file owns `port-forward`: ports of this machine's loopback that lead to those of a task's. Each connection is a
+// process of its own in there, which ends with it.
+
+func (a *app) portForwardCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "port-forward JOB[:RANK] [LOCAL:]PORT...",
+		Short: "reach ports of a task from this machine",
+		Long: "Listens on 127.0.0.1, and joins each connection with a port of the task's own loopback address, until\n" +
+			"Ctrl-C or the job's end. Nobody reaches it from another machine. LOCAL is the port here, 0 any that is free;\n" +
+			"where it is left out it is the same as there.",
+		Example: "  synapse-cli port-forward JOB 8888            # http://127.0.0.1:8888 is a notebook in rank 0\n" +
+			"  synapse-cli port-forward JOB:2 6007:6006",
+		Args: cobra.MinimumNArgs(2),
+		RunE: func(_ *cobra.Command, args []string) error {
+			var pairs []forwarded
+			for _, text := range args[1:] {
+				pair, err := portsNamed(text)
+				if err != nil {
+					return err
+				}
+				pairs = append(pairs, pair)
+			}
+			return a.portForward(args[0], pairs)
+		},
+		ValidArgsFunction: a.completeJobs,
+	}
+}
+
+// forwarded is a port here, and the one there.
+type forwarded struct{ here, there uint16 }
+
+// portsNamed reads [LOCAL:]PORT.
+func portsNamed(text string) (forwarded, error) {
+	here, there, two := strings.Cut(text, ":")
+	if !two {
+		there = here
+	}
+	local, err := strconv.ParseUint(here, 10, 16)
+	remote, wrong := strconv.ParseUint(there, 10, 16)
+	if err != nil || wrong != nil || remote == 0 {
+		return forwarded{}, usageHint("write PORT or LOCAL:PORT, as 8888 or 9000:8888", "%q names no ports", text)
+	}
+	return forwarded{uint16(local), uint16(remote)}, nil
+}
+
+// forwarding is one task, and the connections to it.
+type forwarding struct {
+	a    *app
+	c    *client.Client
+	job  string
+	rank int32
+}
+
+func (a *app) portForward(task string, pairs []forwarded) error {
+	// To ask it for its version shows that connections can be made, before anybody relies on that.
+	return a.helping(task, []string{"--version"}, func(ctx context.Context, run *client.Execution) error {
+		said := &bytes.Buffer{}
+		if err := hear(run, &heard{out: io.Discard, errs: said}); err != nil {
+			return notRun(err)
+		}
+		job, rank, _ := taskNamed(task)
+		return a.with(func(_ context.Context, c *client.Client) error {
+			return (&forwarding{a: a, c: c, job: job, rank: rank}).serve(ctx, pairs)
+		})
+	})
+}
+
+// serve listens until the context ends, or the task does.
+func (f *forwarding) serve(ctx context.Context, pairs []forwarded) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var all sync.WaitGroup
+	defer all.Wait()
+	over := make(chan error, len(pairs)+1)
+	for _, pair := range pairs {
+		address := net.JoinHostPort("127.0.0.1", strconv.Itoa(int(pair.here)))
+		listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
+		if err != nil {
+			cancel()
+			return &failure{code: exitFailure, text: err.Error(), hint: "name another port here, as in 0:" +
+				strconv.Itoa(int(pair.there))}
+		}
+		defer listener.Close()
+		if err := f.a.data("%s leads to port %d of rank %d", listener.Addr(), pair.there, f.rank); err != nil {
+			cancel()
+			return err
+		}
+		all.Go(func() {
+			for {
+				conn, err := listener.Accept()
+				if err != nil {
+					over <- err
+					return
+				}
+				all.Go(func() { f.join(ctx, conn.(*net.TCPConn), pair.there) })
+			}
+		})
+	}
+	all.Go(func() {
+		if err := f.watch(ctx); err != nil {
+			over <- err
+		}
+	})
+	defer cancel() // before the wait for all of them
+	select {
+	case <-ctx.Done():
+		return context.Canceled
+	case err := <-over:
+		return err
+	}
+}
+
+// watch returns when the job is over.
+func (f *forwarding) watch(ctx context.Context) error {
+	job, err := f.c.Job(ctx, f.job)
+	if err == nil {
+		job, err = f.c.Finish(ctx, job.GetRecord().GetId(), f.a.lost, nil)
+	}
+	if err != nil {
+		return err
+	}
+	return &failure{code: exitConflict, text: "job " + job.GetRecord().GetId() + " is over: " + job.GetPhase()}
+}
+
+// join carries one connection, each direction to its own end.
+func (f *forwarding) join(ctx context.Context, conn *net.TCPConn, port uint16) {
+	defer conn.Close()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	run, err := f.c.Execute(ctx, &api.ExecIn{
+		Job: f.job, Rank: f.rank, Command: []string{"--dial", strconv.Itoa(int(port))}, Helper: true,
+	})
+	if err != nil {
+		f.tell(ctx, port, err, "")
+		return
+	}
+	go func() {
+		if _, err := io.CopyBuffer(struct{ io.Writer }{stdinOf{run}}, struct{ io.Reader }{conn}, make([]byte,
+			stdinBytes)); err != nil {
+			cancel() // whoever connected has gone
+			return
+		}
+		_ = run.Send(&api.ExecIn{StdinEnds: true})
+	}()
+	said := &bytes.Buffer{}
+	err = hear(run, &heard{out: conn, errs: said, ends: func() { _ = conn.CloseWrite() }})
+	f.tell(ctx, port, err, said.String())
+}
+
+// tell says why a connection broke, unless its own side broke it.
+func (f *forwarding) tell(ctx context.Context, port uint16, err error, said string) {
+	var wrote *net.OpError
+	if err == nil || ctx.Err() != nil || errors.As(err, &wrote) {
+		return
+	}
+	text, _ := words(err)
+	f.a.say("%s: a connection to port %d: %s", f.a.name, port, strings.TrimSpace(said+text))
+}
