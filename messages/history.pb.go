@@ -443,6 +443,7 @@ type PastAttempt struct {
 	MilliGpuMs      int64                  `protobuf:"varint,16,opt,name=milli_gpu_ms,json=milliGpuMs,proto3" json:"milli_gpu_ms,omitempty"`                // from COMMIT until each member was gone
 	PeakMemoryBytes int64                  `protobuf:"varint,17,opt,name=peak_memory_bytes,json=peakMemoryBytes,proto3" json:"peak_memory_bytes,omitempty"` // the largest of a member
 	Places          []*Place               `protobuf:"bytes,18,rep,name=places,proto3" json:"places,omitempty"`                                             // only where ranks were asked for
+	Told            *Told                  `protobuf:"bytes,19,opt,name=told,proto3" json:"told,omitempty"`                                                 // the first promise to its job while it waited for this; none: there was none, or an earlier scheduler says nothing of it
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
 }
@@ -603,6 +604,13 @@ func (x *PastAttempt) GetPlaces() []*Place {
 	return nil
 }
 
+func (x *PastAttempt) GetTold() *Told {
+	if x != nil {
+		return x.Told
+	}
+	return nil
+}
+
 var File_messages_history_proto protoreflect.FileDescriptor
 
 const file_messages_history_proto_rawDesc = "" +
@@ -650,7 +658,7 @@ const file_messages_history_proto_rawDesc = "" +
 	"\battempts\x18\x12 \x03(\v2\x17.synapse.v1.PastAttemptR\battempts\x12\"\n" +
 	"\rtime_limit_ms\x18\x13 \x01(\x03R\vtimeLimitMs\x12(\n" +
 	"\x04gang\x18\x14 \x01(\v2\x14.synapse.v1.GangSpecR\x04gang\x12)\n" +
-	"\x04each\x18\x15 \x01(\v2\x15.synapse.v1.ResourcesR\x04each\"\xe0\x04\n" +
+	"\x04each\x18\x15 \x01(\v2\x15.synapse.v1.ResourcesR\x04each\"\x86\x05\n" +
 	"\vPastAttempt\x12'\n" +
 	"\x05token\x18\x01 \x01(\v2\x11.synapse.v1.TokenR\x05token\x12\x10\n" +
 	"\x03run\x18\x02 \x01(\x05R\x03run\x12*\n" +
@@ -674,7 +682,8 @@ const file_messages_history_proto_rawDesc = "" +
 	"\fmilli_gpu_ms\x18\x10 \x01(\x03R\n" +
 	"milliGpuMs\x12*\n" +
 	"\x11peak_memory_bytes\x18\x11 \x01(\x03R\x0fpeakMemoryBytes\x12)\n" +
-	"\x06places\x18\x12 \x03(\v2\x11.synapse.v1.PlaceR\x06placesB%Z#github.com/yi-json/synapse/messagesb\x06proto3"
+	"\x06places\x18\x12 \x03(\v2\x11.synapse.v1.PlaceR\x06places\x12$\n" +
+	"\x04told\x18\x13 \x01(\v2\x10.synapse.v1.ToldR\x04toldB%Z#github.com/yi-json/synapse/messagesb\x06proto3"
 
 var (
 	file_messages_history_proto_rawDescOnce sync.Once
@@ -704,6 +713,7 @@ var file_messages_history_proto_goTypes = []any{
 	(*Token)(nil),        // 11: synapse.v1.Token
 	(Cause)(0),           // 12: synapse.v1.Cause
 	(*Place)(nil),        // 13: synapse.v1.Place
+	(*Told)(nil),         // 14: synapse.v1.Told
 }
 var file_messages_history_proto_depIdxs = []int32{
 	4,  // 0: synapse.v1.History.principal:type_name -> synapse.v1.Principal
@@ -720,11 +730,12 @@ var file_messages_history_proto_depIdxs = []int32{
 	11, // 11: synapse.v1.PastAttempt.token:type_name -> synapse.v1.Token
 	12, // 12: synapse.v1.PastAttempt.cause:type_name -> synapse.v1.Cause
 	13, // 13: synapse.v1.PastAttempt.places:type_name -> synapse.v1.Place
-	14, // [14:14] is the sub-list for method output_type
-	14, // [14:14] is the sub-list for method input_type
-	14, // [14:14] is the sub-list for extension type_name
-	14, // [14:14] is the sub-list for extension extendee
-	0,  // [0:14] is the sub-list for field type_name
+	14, // 14: synapse.v1.PastAttempt.told:type_name -> synapse.v1.Told
+	15, // [15:15] is the sub-list for method output_type
+	15, // [15:15] is the sub-list for method input_type
+	15, // [15:15] is the sub-list for extension type_name
+	15, // [15:15] is the sub-list for extension extendee
+	0,  // [0:15] is the sub-list for field type_name
 }
 
 func init() { file_messages_history_proto_init() }

@@ -435,6 +435,18 @@ func (m *PastAttempt) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
 	}
+	if m.Told != nil {
+		size, err := m.Told.MarshalToSizedBufferVT(dAtA[:i])
+		if err != nil {
+			return 0, err
+		}
+		i -= size
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(size))
+		i--
+		dAtA[i] = 0x1
+		i--
+		dAtA[i] = 0x9a
+	}
 	if len(m.Places) > 0 {
 		for iNdEx := len(m.Places) - 1; iNdEx >= 0; iNdEx-- {
 			size, err := m.Places[iNdEx].MarshalToSizedBufferVT(dAtA[:i])
@@ -794,6 +806,10 @@ func (m *PastAttempt) SizeVT() (n int) {
 			l = e.SizeVT()
 			n += 2 + l + protohelpers.SizeOfVarint(uint64(l))
 		}
+	}
+	if m.Told != nil {
+		l = m.Told.SizeVT()
+		n += 2 + l + protohelpers.SizeOfVarint(uint64(l))
 	}
 	n += len(m.unknownFields)
 	return n

@@ -43,6 +43,7 @@ func TestAccount(t *testing.T) {
 			},
 			{ // rank 1 is killed, rank 2's machine is lost, rank 3's clock is an hour behind
 				Token: &messages.Token{Epoch: 1, Counter: 2}, Run: 2, CommittedUnixMs: 10_000, StartedUnixMs: 12_000,
+				Told: &messages.Told{ToldUnixMs: 5_000, ExpectedMs: 6_000},
 				Places: []*messages.Place{member(0, "n2", 8000, 143, 21_000), member(1, "n1", 8000, 137, 20_000),
 					member(2, "n3", 500, -1, 0), member(3, "n2", 1000, 0, 7)},
 				End: &messages.End{Cause: messages.Cause_CAUSE_MEMBER_FAILED, Rank: 1, Node: "n1", Detail: "rank 1",
@@ -72,6 +73,7 @@ func TestAccount(t *testing.T) {
 			},
 			{
 				Token: past.Attempts[1].Token, Run: 2, CommittedUnixMs: 10_000, StartedUnixMs: 12_000, EndedUnixMs: 20_500,
+				Told:   past.Attempts[1].Told,
 				Cause:  messages.Cause_CAUSE_MEMBER_FAILED,
 				Detail: "rank 1", FailedRank: 1, FailedNode: "n1", ExitCode: 137, Signal: 9, Members: 4,
 				Nodes:    []string{"n2", "n1", "n3"},

@@ -42,6 +42,7 @@ var pastColumns = []column[past]{
 	{head: "STARTED", wide: true, cell: func(j past) string { return orDash(stamp(j.GetStartedUnixMs())) }},
 	{head: "FINISHED", wide: true, cell: func(j past) string { return orDash(stamp(j.GetFinishedUnixMs())) }},
 	{head: "ENDED", right: true, cell: func(j past) string { return age(j.GetFinishedUnixMs(), j.now) }},
+	{head: "LATE", wide: true, right: true, cell: past.late},
 	{head: "REASON", cell: func(j past) string { return j.GetReason() }},
 }
 
@@ -214,7 +215,8 @@ func item(w io.Writer, before string, object any) error {
 
 // csvHead names the columns; more may come behind them, and none changes.
 var csvHead = strings.Split("job,name,owner,queue,priority,state,exit_code,signal,reason,submitted,started,finished,"+
-	"runs,failures,infra_restarts,tasks,machines,gpus,wait_seconds,run_seconds,gpu_seconds,peak_memory_bytes,labels", ",")
+	"runs,failures,infra_restarts,tasks,machines,gpus,wait_seconds,run_seconds,gpu_seconds,peak_memory_bytes,labels,"+
+	"told,expected,latest,late_seconds", ",")
 
 func csvRow(j past) []string {
 	wait := ""
@@ -222,7 +224,7 @@ func csvRow(j past) []string {
 		wait = fmt.Sprintf("%.3f", seconds(ms))
 	}
 	last := j.last()
-	return []string{
+	return append([]string{
 		j.GetId(), j.GetName(), j.GetOwner(), j.GetQueue(), fmt.Sprint(j.GetPriority()), j.state(), fmt.Sprint(j.exit()),
 		fmt.Sprint(last.GetSignal()), oneLine(j.GetReason()),
 		stamp(j.GetSubmittedUnixMs()), stamp(j.GetStartedUnixMs()), stamp(j.GetFinishedUnixMs()),
@@ -230,7 +232,7 @@ func csvRow(j past) []string {
 		fmt.Sprint(len(last.GetNodes())), milli(last.GetMilliGpu()),
 		wait, fmt.Sprintf("%.3f", seconds(j.ranMs())), fmt.Sprintf("%.3f", gpuSeconds(j.GetMilliGpuMs())),
 		fmt.Sprint(peakBytes(j.PastJob)), labels(j.GetLabels()),
-	}
+	}, j.toldCells()...)
 }
 
 func gpuSeconds(milliGPUMs int64) float64 { return float64(milliGPUMs/1000) / 1000 }

@@ -59,6 +59,7 @@ type pastAttemptObj struct {
 	GPUSeconds      float64       `json:"gpuSeconds"`
 	PeakMemoryBytes int64         `json:"peakMemoryBytes"`
 	Ranks           []pastRankObj `json:"ranks,omitempty"`
+	Told            *toldObj      `json:"told,omitempty"` // first, while the job waited for it
 }
 
 type pastRankObj struct {
@@ -117,6 +118,7 @@ func pastAttemptObject(a *messages.PastAttempt) pastAttemptObj {
 		ExitCode: a.GetExitCode(), Signal: a.GetSignal(),
 		Tasks: a.GetMembers(), Machines: a.GetNodes(), GPUs: float64(a.GetMilliGpu()) / 1000,
 		GPUSeconds: gpuSeconds(a.GetMilliGpuMs()), PeakMemoryBytes: a.GetPeakMemoryBytes(),
+		Told: toldObject(a.GetTold(), a.GetCommittedUnixMs()),
 	}
 	if rank := a.GetFailedRank(); rank >= 0 {
 		o.FailedRank = &rank

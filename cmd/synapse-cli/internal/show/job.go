@@ -258,6 +258,7 @@ func describeAttempt(p *page, s Style, a *messages.AttemptRecord) {
 	p.section("Attempt", fmt.Sprintf("run %d", a.GetRun()))
 	p.line("Committed", when(a.GetCommittedUnixMs(), s.NowMs))
 	p.line("Started", when(a.GetStartedUnixMs(), s.NowMs))
+	p.line("Told first", foretold(a.GetTold(), a.GetCommittedUnixMs()))
 	if r := a.GetRendezvous(); r != nil {
 		p.line("Rendezvous", fmt.Sprintf("%s:%d", r.GetAddress(), r.GetPort()))
 	}

@@ -102,6 +102,7 @@ type attempt struct {
 	Cause     string    `json:"cause,omitempty"`
 	Detail    string    `json:"detail,omitempty"`
 	Ranks     []rankObj `json:"ranks,omitempty"`
+	Told      *toldObj  `json:"told,omitempty"` // first, while the job waited for it
 }
 
 type rankObj struct {
@@ -145,7 +146,7 @@ func jobObject(s *messages.JobStatus, nowMs int64) jobObj {
 		o.Status.Script = &scriptObj{t.GetName(), t.GetDigest(), t.GetSizeBytes()}
 	}
 	o.Status.Elements = countsOf(s.GetCounts())
-	o.Status.Start = startObject(s.GetProspect())
+	o.Status.Start = startObject(s)
 	if ms := j.ranMs(); ms >= 0 {
 		seconds := ms / 1000
 		o.Status.RanSeconds = &seconds
@@ -168,7 +169,8 @@ func attemptObject(a *messages.AttemptRecord) *attempt {
 	if a == nil {
 		return nil
 	}
-	o := &attempt{Run: a.GetRun(), Committed: stamp(a.GetCommittedUnixMs()), Started: stamp(a.GetStartedUnixMs())}
+	o := &attempt{Run: a.GetRun(), Committed: stamp(a.GetCommittedUnixMs()), Started: stamp(a.GetStartedUnixMs()),
+		Told: toldObject(a.GetTold(), a.GetCommittedUnixMs())}
 	if e := a.GetEnd(); e != nil {
 		o.Ended, o.Cause, o.Detail = stamp(e.GetAtUnixMs()), messages.Word(e.GetCause().String(), "CAUSE_"), e.GetDetail()
 	}

@@ -40,6 +40,7 @@ func running() *messages.JobStatus {
 		Attempt: &messages.AttemptRecord{
 			Job: "jab12", Run: 2, CommittedUnixMs: now - 61_000, StartedUnixMs: now - 60_000,
 			Rendezvous: &messages.Rendezvous{Address: "10.0.0.1", Port: 20001},
+			Told:       &messages.Told{ToldUnixMs: now - 7_400_000, ExpectedMs: 7_000_000, BoundMs: 7_336_000},
 			Places: []*messages.Place{
 				{Rank: 0, Node: "n1", Grant: grant(0, "g0", "g1")}, {Rank: 1, Node: "n1", Grant: grant(1, "g2", "g3")},
 				{Rank: 2, Node: "n2", Grant: grant(2, "g0", "g1"), Exit: &messages.Exit{Kind: messages.ExitKind_EXIT_KIND_EXITED,
@@ -60,9 +61,11 @@ func jobs() []*messages.JobStatus {
 			Spec: &messages.JobSpec{Name: "eval",
 				Gang: &messages.GangSpec{Total: &messages.Resources{MilliCpu: 500_000, MemoryBytes: 3 << 40, MilliGpu: 64_000},
 					Split: messages.Split_SPLIT_WHOLE}, Image: "host"},
+			Promise: &messages.Promise{Told: &messages.Told{ToldUnixMs: now - 40_000, ExpectedMs: 3_600_000}},
 		},
-		Phase:  "queued",
-		Reason: "needs 64 GPUs within one zone; a/ has 56 free of 96 · n17 drained by ops | ends\tsoon",
+		Prospect: &messages.Prospect{Basis: messages.Basis_BASIS_LEARNED, AtUnixMs: now + 3_700_000, Kept: []string{"n1"}},
+		Phase:    "queued",
+		Reason:   "needs 64 GPUs within one zone; a/ has 56 free of 96 · n17 drained by ops | ends\tsoon",
 	}
 	failed := &messages.JobStatus{
 		Record: &messages.JobRecord{
@@ -131,6 +134,27 @@ func events() []*messages.Event {
 		{Seq: 8, AtUnixMs: now + 1500, Text: "machine n2 dead: an attempt\nmay still be on it", Node: nodes()[2],
 			Hidden: true},
 		{Seq: 8, AtUnixMs: now + 2500, Text: "2 jobs wait: needs 8 GPUs", Group: 3, Reason: "needs 8 GPUs", GroupJobs: 2},
+	}
+}
+
+// TestForetold: what a job was told first, and how right that was.
+func TestForetold(t *testing.T) {
+	const minute = 60_000
+	told := &messages.Told{ToldUnixMs: now, ExpectedMs: 10 * minute, BoundMs: 12 * minute}
+	const said = "~2027-01-15T08:10:00Z, no later than 2027-01-15T08:12:00Z (told 2027-01-15T08:00:00Z)"
+	for committed, want := range map[int64]string{ //order: each by itself
+		0:                      said,
+		now + 10*minute:        said + "; committed then",
+		now + 7*minute:         said + "; committed 3m earlier",
+		now + 12*minute:        said + "; committed 2m later",
+		now + 12*minute + 3000: said + "; committed 2m later, 3s after the latest",
+	} {
+		if got := foretold(told, committed); got != want {
+			t.Errorf("committed at %d: %q, and not %q", committed, got, want)
+		}
+	}
+	if got := foretold(nil, now); got != "" {
+		t.Errorf("who was told nothing is shown %q", got)
 	}
 }
 

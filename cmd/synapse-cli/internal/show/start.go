@@ -40,6 +40,15 @@ func describeStart(p *page, j job) {
 		p.line("Start", told.Words(j.moment, messages.Span))
 		p.line("Kept", told.KeptWords(describedKept, j.moment))
 	}
+	p.line("Told first", foretold(j.toldFirst(), 0))
+}
+
+// toldFirst is what a waiting job was told first of when it starts, as far as that is on disk: with a firm promise.
+func (j job) toldFirst() *messages.Told {
+	if !messages.Waits(j.GetPhase()) {
+		return nil
+	}
+	return j.GetRecord().GetPromise().GetTold()
 }
 
 // startObj is what programs read of that. Basis is limits, learned or none.
@@ -54,9 +63,11 @@ type startObj struct {
 	Ahead           int32    `json:"ahead"`
 	AheadGPUSeconds int64    `json:"aheadGpuSeconds,omitempty"`
 	AheadSeconds    int64    `json:"aheadSeconds,omitempty"` // at the pace of the last day
+	Told            *toldObj `json:"told,omitempty"`         // first, where it has a firm promise
 }
 
-func startObject(t *messages.Prospect) *startObj {
+func startObject(s *messages.JobStatus) *startObj {
+	t := s.GetProspect()
 	if t == nil {
 		return nil
 	}
@@ -64,5 +75,6 @@ func startObject(t *messages.Prospect) *startObj {
 		Basis: messages.Word(t.GetBasis().String(), "BASIS_"), At: stamp(t.GetAtUnixMs()), Latest: stamp(t.GetLatestUnixMs()),
 		NineOfTen: stamp(t.GetLikelyUnixMs()), Why: t.GetWhy(), Kept: t.GetKept(), KeptUntil: stamp(t.GetKeptUntilUnixMs()),
 		Ahead: t.GetAhead(), AheadGPUSeconds: t.GetAheadGpuSeconds(), AheadSeconds: t.GetAheadMs() / 1000,
+		Told: toldObject(job{JobStatus: s}.toldFirst(), 0),
 	}
 }
