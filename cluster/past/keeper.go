@@ -21,7 +21,7 @@ const (
 	blockEvery = 10 * time.Second
 	idleEvery  = time.Minute
 	sumEvery   = time.Minute
-	againAfter = 5 * time.Second
+	againAfter = 2 * time.Second
 	// maxJobs bounds the jobs that are known at once: of more that wait the sums alone tell.
 	maxJobs = 20_000
 )
@@ -50,7 +50,8 @@ type Keeper struct {
 	synced    bool             // once
 	committed map[string]int64 // when the attempt of a job was committed that is counted
 	waits     map[string]Wait
-	trouble   string // of the last write, as it was told
+	unwritten string // why nothing was written, as it was told last
+	unwatched string // and why nothing was heard
 }
 
 // NewKeeper makes one.
@@ -65,10 +66,9 @@ func NewKeeper(o Options) (*Keeper, error) {
 // Run keeps the past until the context ends.
 func (k *Keeper) Run(ctx context.Context) {
 	go k.follow(ctx)
-	blocks, sums := time.NewTicker(blockEvery), time.NewTicker(sumEvery)
+	blocks := time.NewTicker(blockEvery)
 	defer blocks.Stop()
-	defer sums.Stop()
-	for {
+	for n := 0; ; n++ {
 		select {
 		case <-ctx.Done():
 			k.write()
@@ -78,8 +78,9 @@ func (k *Keeper) Run(ctx context.Context) {
 			return
 		case <-blocks.C:
 			k.write()
-		case <-sums.C:
-			k.sum(ctx)
+			if n%int(sumEvery/blockEvery) == 0 {
+				k.sum(ctx)
+			}
 		}
 	}
 }
@@ -92,19 +93,19 @@ func (k *Keeper) write() {
 	if !k.synced || len(k.log.order) == 0 && now < k.log.last+idleEvery.Milliseconds() && now >= k.log.last {
 		return
 	}
-	k.told(k.log.Write(now))
+	k.told(&k.unwritten, k.log.Write(now))
 }
 
-// told tells of trouble, once each.
-func (k *Keeper) told(err error) {
+// told tells of trouble, once each. The lock is held.
+func (k *Keeper) told(last *string, err error) {
 	trouble := ""
 	if err != nil {
 		trouble = err.Error()
 	}
-	if trouble != k.trouble && trouble != "" {
-		k.o.Log("The past is not kept in %s for now: %s", filepath.Clean(k.o.Dir), trouble)
+	if trouble != *last && trouble != "" {
+		k.o.Log("How the cluster was is not kept in %s for now: %s", k.o.Dir, trouble)
 	}
-	k.trouble = trouble
+	*last = trouble
 }
 
 func (k *Keeper) sum(ctx context.Context) {
@@ -116,13 +117,18 @@ func (k *Keeper) sum(ctx context.Context) {
 	}
 	s.AtMs, s.Waits = k.o.WallMs(), k.waits
 	k.waits = map[string]Wait{}
-	k.told(WriteSum(k.o.Dir, s))
+	k.told(&k.unwritten, WriteSum(k.o.Dir, s))
 }
 
 // follow watches until the context ends.
 func (k *Keeper) follow(ctx context.Context) {
-	for ctx.Err() == nil {
-		k.watch(ctx)
+	for n := 0; ctx.Err() == nil; n++ {
+		err := k.watch(ctx)
+		if n > 0 && ctx.Err() == nil { // a leader that has just taken over is not ready for the first
+			k.mu.Lock()
+			k.told(&k.unwatched, err)
+			k.mu.Unlock()
+		}
 		select {
 		case <-ctx.Done():
 		case <-time.After(againAfter):
@@ -130,12 +136,12 @@ func (k *Keeper) follow(ctx context.Context) {
 	}
 }
 
-func (k *Keeper) watch(ctx context.Context) {
+func (k *Keeper) watch(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	from, err := k.o.API.Watch(ctx, &messages.Watch{Jobs: true, Nodes: true, Present: true, Books: true})
 	if err != nil {
-		return
+		return err
 	}
 	k.mu.Lock()
 	k.seen = map[string]bool{}
@@ -143,7 +149,7 @@ func (k *Keeper) watch(ctx context.Context) {
 	for {
 		e, err := from.Recv()
 		if err != nil {
-			return
+			return err
 		}
 		k.take(e)
 	}
@@ -170,7 +176,7 @@ func (k *Keeper) take(e *messages.Event) {
 			k.log.End(key, gone)
 		}
 	}
-	k.seen, k.synced = nil, true
+	k.seen, k.synced, k.unwatched = nil, true, ""
 }
 
 // put notes what a thing is. A job that was over before the keeper knew it is no part of its past.

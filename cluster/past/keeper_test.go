@@ -73,7 +73,7 @@ func newRig(t *testing.T) *rig {
 // watches is one watch, which ends after these events.
 func (r *rig) watches(t *testing.T, events ...*messages.Event) {
 	r.api.events = events
-	r.watch(t.Context())
+	_ = r.watch(t.Context()) // it ended
 }
 
 func nodeEvent(id string) *messages.Event {

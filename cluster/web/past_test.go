@@ -1,6 +1,8 @@
 package web
 
 import (
+	"bytes"
+	"compress/gzip"
 	"encoding/json"
 	"strings"
 	"testing"
@@ -35,6 +37,31 @@ func TestPast(t *testing.T) {
 	s.parts = []*api.PastPart{{SinceUnixMs: 7}, {Lines: []byte("{\"now\":1}\n")}, nil}
 	if _, text := d.ask("GET", "/past?at=1&until=2", "", nil); json.Valid([]byte(text)) {
 		t.Errorf("an answer that broke off is %s", text)
+	}
+}
+
+// TestPageIsSmall: all that a browser loads, each file compressed, is little.
+func TestPageIsSmall(t *testing.T) {
+	const most = 250 << 10
+	var size bytes.Buffer
+	for _, name := range []string{"index.html", "style.css", "icon.svg"} {
+		compress(t, &size, pageFile(name))
+	}
+	compress(t, &size, bundle("app.js"))
+	compress(t, &size, bundle("worker.js"))
+	if size.Len() > most {
+		t.Errorf("the page has %d bytes, more than %d", size.Len(), most)
+	}
+	t.Logf("%d bytes", size.Len())
+}
+
+func compress(t *testing.T, to *bytes.Buffer, text []byte) {
+	out := gzip.NewWriter(to)
+	if _, err := out.Write(text); err != nil || len(text) == 0 {
+		t.Fatalf("%d bytes: %v", len(text), err)
+	}
+	if err := out.Close(); err != nil {
+		t.Fatal(err)
 	}
 }
 

@@ -7,7 +7,9 @@ import (
 	"google.golang.org/grpc/peer"
 
 	"github.com/yi-json/synapse/cluster/caller"
+	"github.com/yi-json/synapse/cluster/gate"
 	"github.com/yi-json/synapse/cluster/gateway"
+	"github.com/yi-json/synapse/cluster/identity"
 	"github.com/yi-json/synapse/cluster/past"
 	"github.com/yi-json/synapse/cluster/web"
 )
@@ -20,10 +22,14 @@ func (s *scheduler) keepPast(ctx context.Context) {
 	if s.options.past == 0 || s.options.store == storeMemory || s.dataDir == "" {
 		return
 	}
+	as := peer.Peer{}
+	if s.gate != nil { // it asks as itself, and nobody guards it from that
+		as.AuthInfo = gate.Proof{Peer: identity.Peer{Identity: s.gate.Identity()}}
+	}
 	measured := &past.Measured{Spans: s.host.Spans}
 	k, err := past.NewKeeper(past.Options{
 		Dir: filepath.Join(s.dataDir, "past"), Keep: s.options.past, Text: web.PastText,
-		API: (&caller.Service{API: s.gateway}).As(peer.Peer{}),
+		API: (&caller.Service{API: s.gateway}).As(as),
 		Count: func(ctx context.Context) *past.Sum {
 			c, err := s.gateway.Census(ctx)
 			if err != nil || c == nil {

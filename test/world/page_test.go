@@ -250,9 +250,9 @@ func (s *surf) everyView(running, waiting string) {
 	s.t.Helper()
 	s.loadAxe()
 	for i, view := range []struct{ hash, text string }{
-		{"#/map", "GPUs in use"}, {"#/jobs", waiting}, {"#/nodes", "node-4"}, {"#/queues", "Longest wait"},
-		{"#/events", "What changed"}, {"#/job/" + running, "Ranks"}, {"#/job/" + waiting, "What is in its way"},
-		{"#/node/node-1", "Place"},
+		{"#/map", "GPUs in use"}, {"#/jobs", waiting}, {"#/nodes", "node-4"}, {"#/queues", "Borrowed on average"},
+		{"#/over", "Jobs that waited, and why"}, {"#/events", "What changed"}, {"#/job/" + running, "Ranks"},
+		{"#/job/" + waiting, "What is in its way"}, {"#/node/node-1", "Place"},
 	} {
 		s.visit(view.hash)
 		s.shows(view.text)

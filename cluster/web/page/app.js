@@ -1,8 +1,10 @@
 // The page: which view is shown, what it is told, and what its user asks for.
+import { back } from "./back.js";
 import { board } from "./board.js";
 import { reason } from "./change.js";
 import { hatch } from "./map.js";
-import { player } from "./play.js";
+import { over, queuesOver, spans, stepOf } from "./over.js";
+import { player, recorded } from "./play.js";
 import { apply, follow, newState } from "./state.js";
 import * as views from "./views.js";
 import { answerBy, ask, h, quote } from "./words.js";
@@ -10,8 +12,11 @@ import { answerBy, ask, h, quote } from "./words.js";
 const $ = (id) => document.getElementById(id);
 const main = $("main");
 
-const page = { state: newState(), find: "", starts: new Map(), kept: new Map(), queues: undefined, me: undefined,
+const live = newState(); // as it is; the page may show how it was
+const page = { state: live, span: "6 hours", sums: undefined, since: 0, queuesOver, find: "", starts: new Map(), kept: new Map(), queues: undefined, me: undefined,
   detail: undefined, trouble: "", picked: undefined, go: (hash) => { location.hash = hash; } };
+const source = globalThis.record && recorded(globalThis.record);
+const played = source && player(source, (piece) => take(piece), () => askStarts());
 let shown = { view: "", id: "" }, map, drawn = 0;
 
 // ---- what is shown
@@ -33,7 +38,7 @@ function route() {
     if (here) a.setAttribute("aria-current", "page");
     else a.removeAttribute("aria-current");
   }
-  document.title = `${shown.id || { map: "Map", jobs: "Jobs", nodes: "Machines", queues: "Queues", events: "Events" }[shown.view] ||
+  document.title = `${shown.id || { map: "Map", jobs: "Jobs", nodes: "Machines", queues: "Queues", over: "Over time", events: "Events" }[shown.view] ||
     "Synapse"} · Synapse`;
   main.replaceChildren();
   paint();
@@ -45,7 +50,7 @@ function paint() {
   drawn = Date.now();
   const { view, id } = shown;
   if (view === "map") return paintMap();
-  const make = views[view];
+  const make = view === "over" ? over : views[view];
   const parts = !make || view === "figures" ? [h("h1", {}, "There is no such view")] : make(page, id);
   keepPlace(() => main.replaceChildren(...parts.flat(3).filter(Boolean), ...(view === "job" && logs ? [logs.element] : [])));
 }
@@ -110,12 +115,25 @@ async function refresh() {
       if (question === asked) page.detail = detail;
     }
     if (view === "queues") page.queues = await ask("/queues");
+    if ((view === "queues" || view === "over") && !played) await askSums(question);
     page.trouble = "";
   } catch (e) {
     page.trouble = e.message;
   }
   if (view === shown.view && id === shown.id && view !== "map") paint();
 }
+
+// askSums asks how it was over time.
+async function askSums(question) {
+  const now = Date.now() + live.skew, step = stepOf(spans[page.span]), from = Math.floor((now - spans[page.span]) / step) * step;
+  const { since, record } = await ask("/past", { at: from, until: Math.floor(now), step });
+  if (question === asked) Object.assign(page, { since, sums: { sums: record, range: { from, until: now, step } } });
+}
+
+page.spanned = (span) => {
+  page.span = span;
+  refresh();
+};
 
 page.ranks = (from) => { page.from = from; refresh(); };
 
@@ -146,6 +164,7 @@ page.reason = (id, row) => {
 // may reports whether the page's user has a right, on what is somebody's. What they may not is not there.
 page.may = (right, owner) => {
   const { me } = page;
+  if (page.state !== live) return false; // of then nothing can be changed
   if (!me || me.all) return Boolean(me);
   return right in me.may && (me.may[right] || owner === me.name);
 };
@@ -236,9 +255,14 @@ function stands() {
 function take(piece) {
   if (piece.out && page.me?.leaves) return location.reload(); // to where one logs in
   const before = stands();
-  apply(page.state, piece);
+  apply(live, piece);
+  if (page.state === live) changed(before);
+}
+
+// changed shows what has changed since the job that is shown stood there.
+function changed(before) {
   $("away").hidden = !page.state.away;
-  $("away").textContent = page.state.away ? `What is shown may be old: ${page.state.away}` : "";
+  $("away").textContent = page.state.away ? `${page.state === live ? "What is shown may be old" : "How it was"}: ${page.state.away}` : "";
   $("fresh").textContent = page.state.synced ? "" : "reading…";
   if (shown.view === "job" && stands() !== before) {
     page.explained = undefined;
@@ -250,7 +274,48 @@ function take(piece) {
 let pending;
 function due() { // at most five times a second, and the map as often as it can
   if (shown.view === "map" && map) return map.update(), figures.replaceChildren(views.figures(page));
+  if (shown.view === "over") return; // no piece tells of it
   pending ??= setTimeout(() => { pending = undefined; if (!logs) paint(); }, Math.max(0, drawn + 200 - Date.now()));
+}
+
+// ---- how it was
+
+let then;
+async function lookBack() {
+  if (then) return then.end();
+  $("past").disabled = true;
+  try {
+    const opened = await back(Math.floor(Date.now() + live.skew), (piece) => {
+      const before = stands();
+      apply(opened.state, piece);
+      changed(before);
+    }, turned, () => {
+      then = undefined;
+      page.state = live;
+      answerBy(undefined);
+      $("past").setAttribute("aria-pressed", "false");
+      changed();
+      turned();
+      $("past").focus();
+    });
+    then = opened;
+    page.state = then.state;
+    answerBy(then.ask);
+    document.body.insertBefore(then.element, main);
+    $("past").setAttribute("aria-pressed", "true");
+    await then.start();
+  } catch (e) {
+    $("away").hidden = false;
+    $("away").textContent = `How it was: ${e.message}`;
+  }
+  $("past").disabled = false;
+}
+
+// turned asks again what no piece tells, of another time now.
+function turned() {
+  page.explained = page.detail = undefined;
+  askStarts();
+  refresh();
 }
 
 function listen() {
@@ -283,22 +348,27 @@ $("theme").addEventListener("click", () => {
 });
 addEventListener("keydown", (e) => {
   if (e.ctrlKey || e.metaKey || e.altKey || e.target.matches("input, textarea") || $("ask").open) return;
-  const view = { m: "map", j: "jobs", n: "nodes", q: "queues", e: "events" }[e.key];
+  const view = { m: "map", j: "jobs", n: "nodes", q: "queues", t: "over", e: "events" }[e.key];
   if (e.key === "/") $("find").focus();
+  else if (e.key === "p" && !played) lookBack();
   else if (view) page.go(`#/${view}`);
   else return;
   e.preventDefault();
 });
 
 if (!location.hash) location.replace("#/map");
-const played = globalThis.record && player(globalThis.record, take, askStarts);
 if (played) {
   answerBy(played.ask);
+  for (const id of ["past", "over"]) $(id).hidden = true; // a record has none
   document.body.insertBefore(played.element, main);
 }
 route();
-if (played) played.start();
-else listen();
+if (played) {
+  played.jump(source.first);
+  played.play();
+} else listen();
+$("past").addEventListener("click", lookBack);
+setInterval(() => ["over", "queues"].includes(shown.view) && !document.hidden && refresh(), 15_000); // there is another sum
 setInterval(askStarts, 5000);
 askStarts();
 setInterval(() => shown.view !== "map" && !logs && !$("ask").open && due(), 5000); // ages grow

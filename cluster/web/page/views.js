@@ -93,7 +93,7 @@ export function queues(page) {
   return [h("h1", {}, "Queues"), described.length === 0 && h("p", { class: "hint" },
     "Nobody has described queues: a queue is what the jobs that name it add up to."),
   table("Queues", [["Queue"], ["Quota", "n"], ["Limit", "n"], ["GPUs in use", "n"], ["Jobs that run", "n"], ["That wait", "n"],
-    ["GPUs waited for", "n"], ["Held", "n"], ["Longest wait", "n"]], rows)];
+    ["GPUs waited for", "n"], ["Held", "n"], ["Longest wait", "n"]], rows), page.queuesOver?.(page)];
 }
 
 export function events(page) {

@@ -74,7 +74,11 @@ export const answerBy = (how) => { answers = how; };
 
 // ask asks the server, or what answers in its place.
 export async function ask(path, query = {}) {
-  if (answers) return answers(path, query);
+  return answers ? answers(path, query) : askNow(path, query);
+}
+
+// askNow asks the server.
+export async function askNow(path, query = {}) {
   const answer = await fetch(`${path}?${new URLSearchParams(query)}`);
   if (!answer.ok) throw new Error((await answer.text()).trim());
   return answer.json();

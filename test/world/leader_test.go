@@ -1,0 +1,43 @@
+//go:build world
+
+package world
+
+import (
+	"path/filepath"
+	"syscall"
+	"testing"
+
+	"github.com/yi-json/synapse/test/pgtest"
+)
+
+// This file owns what the page does when another scheduler leads.
+
+// TestPageFollows: the scheduler that leads is killed, and the page says that what it shows may be old until the other
+// one leads; then it shows what that one knows, by itself.
+func TestPageFollows(t *testing.T) {
+	bin, folder := programs(t)
+	database := pgtest.Start(t)
+	url := database.Database(t)
+	s := &surf{t: t, cli: filepath.Join(bin, "synapse-cli")}
+	first, second := free(t), free(t)
+	t.Setenv("SYNAPSE_SERVER", first+","+second)
+	start := func(address, data string) *daemon {
+		return s.scheduler(filepath.Join(bin, "synapse-scheduler"), "--listen", address, "--store", url, "--data-dir",
+			filepath.Join(folder, data))
+	}
+	leads := start(first, "one")
+	before := s.submit("--name", "before", "--gpu", "8", "--allow-infeasible", "--image", "host", "--", "true")
+	start(second, "two")
+	s.browse(s.serve())
+	s.visit("#/jobs")
+	s.shows(before)
+	if err := syscall.Kill(leads.pid, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	s.shows("What is shown may be old")
+	s.shows(before)
+	s.await(`document.getElementById("away").hidden`)
+	after := s.submit("--name", "after", "--gpu", "8", "--allow-infeasible", "--image", "host", "--", "true")
+	s.shows(after)
+	s.shows(before)
+}

@@ -1,0 +1,86 @@
+//go:build world
+
+package world
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp"
+)
+
+// This file owns how the page shows the cluster's own past.
+
+// TestPagePast: whoever looks back sees the map as it was while a gang ran that has ended since, can do nothing there,
+// and comes back to how it is; and over time the gang is in the sums.
+func TestPagePast(t *testing.T) {
+	s := newSurf(t)
+	gpus := func(n int) string {
+		return fmt.Sprintf(`document.querySelector("canvas")?.getAttribute("aria-label").includes("%d of 32 GPUs")`, n)
+	}
+	s.await(gpus(0))
+	gang := s.submit("--name", "was-here", "-n", "2", "--gpu", "8", "--image", "host", "--", "sleep", "600")
+	s.await(gpus(16))
+	ran := s.kept(gang, "running")
+	s.run("cancel", gang)
+	s.await(gpus(0))
+	ended := s.kept(gang, "cancelled")
+	js[any](s, `document.getElementById("past").focus(); 0`)
+	s.do(chromedp.KeyEvent("\r"))
+	s.await(`document.querySelector("#player input")`)
+	slide := func(at int64) {
+		js[any](s, fmt.Sprintf(`(() => { const slide = document.querySelector("#player input"); slide.value = %d;
+			slide.dispatchEvent(new Event("input")); })(); 0`, at))
+	}
+	slide(ran)
+	s.await(gpus(16))
+	s.keep("past")
+	s.loadAxe()
+	s.accessible("how it was")
+	s.do(chromedp.EmulateViewport(360, 800))
+	if wide := js[int64](s, "document.documentElement.scrollWidth"); wide > 360 {
+		t.Errorf("how it was is %d wide", wide)
+	}
+	s.do(chromedp.EmulateViewport(1280, 800))
+	s.visit("#/jobs")
+	s.await(`[...document.querySelectorAll("tbody tr")].some((r) => r.innerText.includes("was-here") && r.innerText.includes("running"))`)
+	s.visit("#/job/" + gang)
+	s.shows("was-here")
+	if n := js[int](s, `document.querySelectorAll("main .buttons button").length`); n != 0 {
+		t.Errorf("the past has %d buttons", n)
+	}
+	s.visit("#/map")
+	slide(ended)
+	s.await(gpus(0))
+	slide(ran)
+	js[any](s, `document.querySelector("#player select").value = "60"; document.querySelector("#player button").click(); 0`)
+	s.await(gpus(0)) // it was played up to the end
+	js[any](s, `[...document.querySelectorAll("#player button")].find((b) => b.innerText === "Back to now").click(); 0`)
+	s.await(`!document.getElementById("player")`)
+	s.visit("#/job/" + gang)
+	s.shows("cancelled")
+	s.visit("#/over")
+	s.await(`[...document.querySelectorAll('[aria-label="GPUs"] tbody tr')].some((r) => r.innerText.includes("in use") &&
+		r.cells[2].innerText === "16")`)
+	s.await(`[...document.querySelectorAll('[aria-label^="How long jobs waited"] tbody tr')].some((r) => r.cells[0].innerText === "9–64")`)
+	s.keep("over")
+	s.silent()
+}
+
+// kept waits until the past has a moment at which a job was in a phase, and answers that.
+func (s *surf) kept(job, phase string) int64 {
+	s.t.Helper()
+	at := time.Now().Add(12 * time.Second).UnixMilli() // a block is written every ten
+	js[any](s, fmt.Sprintf(`window.kept = false; (async () => {
+		for (;;) {
+			const text = Date.now() > %[1]d && await (await fetch("/past?at=%[1]d&until=%[1]d")).text();
+			if (text && JSON.parse(text).record.some((p) => p.changes?.some(([kind, j]) =>
+				kind === "job" && j.id === %[2]q && j.phase === %[3]q))) break;
+			await new Promise((after) => setTimeout(after, 500));
+		}
+		window.kept = true;
+	})(); 0`, at, job, phase))
+	s.await("window.kept")
+	return at
+}
