@@ -26,6 +26,7 @@ type Allowance struct {
 	Calls       Rate // of all calls
 	Changes     Rate // of those that change something, which cost a place on a disk
 	Open        int  // of calls and streams that are open at the same time, those of all
+	Coming      int  // calls of which the request has yet to come
 	Share       int  // each may have this part of the places that are still free, so that some stay free for the next
 	Wide        int  // watches of everything that are open: each change costs as much as all of them together
 	Connections int
@@ -38,7 +39,8 @@ type Rate struct{ PerSecond, Burst int }
 // DefaultAllowance is far above what a person and their scripts do, and below what a scheduler can.
 func DefaultAllowance() Allowance {
 	return Allowance{
-		Calls: Rate{400, 4000}, Changes: Rate{200, 2000}, Open: 2048, Share: 16, Wide: 8, Connections: 512, Refusals: 30,
+		Calls: Rate{400, 4000}, Changes: Rate{200, 2000}, Open: 2048, Share: 16, Coming: 64, Wide: 8, Connections: 512,
+		Refusals: 30,
 	}
 }
 
@@ -61,6 +63,9 @@ const (
 
 // tallyFor is after which time refusals that were only counted are told in a line.
 const tallyFor = time.Minute
+
+// leastCallers is how many connections one identity may call over, however many others have.
+const leastCallers = 16
 
 // maxPurses is how many identities are remembered beyond those that have something open.
 const maxPurses = 1024
@@ -86,7 +91,8 @@ type purse struct {
 	calls, changes    pace
 	renewals          pace
 	open, connections int
-	wide              int
+	wide, coming      int
+	callers           int
 	told              int       // refusals written in this minute
 	since             time.Time // when it began
 	tally             uint64    // refusals since then that were counted alone
@@ -95,7 +101,7 @@ type purse struct {
 
 // idle reports whether nothing is left to remember.
 func (p *purse) idle(now time.Time) bool {
-	return p.open == 0 && p.wide == 0 && p.connections == 0 && p.tally == 0 && !p.calls.due.After(now) &&
+	return p.open+p.wide+p.coming+p.callers+p.connections == 0 && p.tally == 0 && !p.calls.due.After(now) &&
 		!p.changes.due.After(now) && !p.renewals.due.After(now) && now.Sub(p.since) > tallyFor
 }
 
@@ -103,9 +109,10 @@ func (p *purse) idle(now time.Time) bool {
 type purses struct {
 	allowed Allowance
 
-	mu   sync.Mutex
-	all  map[string]*purse
-	open int // of all
+	mu      sync.Mutex
+	all     map[string]*purse
+	open    int // of all
+	callers int // likewise
 }
 
 // most is how many one identity may have open now: fewer, the more are open in all.
@@ -139,6 +146,38 @@ func (s *purses) connects(who string, now time.Time) bool {
 // leaves gives a connection back.
 func (s *purses) leaves(who string) { s.gives(who, func(p *purse) *int { return &p.connections }) }
 
+// connected is how many connections somebody has.
+func (s *purses) connected(who string) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if p := s.all[who]; p != nil {
+		return p.connections
+	}
+	return 0
+}
+
+// calls takes one of the connections over which people call, which cost far more than a session of the page does:
+// fewer, the more of them all have. False: the identity has as many as it may.
+func (s *purses) calls(who string, now time.Time) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p := s.of(who, now)
+	if p.callers >= max(leastCallers, (s.allowed.Open-s.callers)/max(1, s.allowed.Share)) {
+		return false
+	}
+	p.callers, s.callers = p.callers+1, s.callers+1
+	return true
+}
+
+// hangsUp gives it back.
+func (s *purses) hangsUp(who string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if p := s.all[who]; p != nil && p.callers > 0 {
+		p.callers, s.callers = p.callers-1, s.callers-1
+	}
+}
+
 // widens takes a watch of everything; false: the identity has as many as it may.
 func (s *purses) widens(who string, now time.Time) bool {
 	return s.takes(who, now, func(p *purse) *int { return &p.wide }, s.allowed.Wide)
@@ -146,6 +185,14 @@ func (s *purses) widens(who string, now time.Time) bool {
 
 // narrows gives it back.
 func (s *purses) narrows(who string) { s.gives(who, func(p *purse) *int { return &p.wide }) }
+
+// comes takes a call of which the request has yet to come; false: the identity has as many as it may.
+func (s *purses) comes(who string, now time.Time) bool {
+	return s.takes(who, now, func(p *purse) *int { return &p.coming }, s.allowed.Coming)
+}
+
+// came gives it back.
+func (s *purses) came(who string) { s.gives(who, func(p *purse) *int { return &p.coming }) }
 
 // takes takes one of what an identity may have so many of.
 func (s *purses) takes(who string, now time.Time, of func(*purse) *int, most int) bool {
@@ -273,6 +320,7 @@ func (c *asked) overdrawn(over string, wait time.Duration) error {
 
 // enter takes a call of the caller's allowance; done gives back what it holds for as long as it is open.
 func (g *Gate) enter(ctx context.Context, call string) (done func(), err error) {
+	here(ctx)
 	p, ok := PeerOf(ctx)
 	if !ok || call == rights.LinkCall {
 		return func() {}, nil // whoever proved nothing is refused next, and a machine has one link

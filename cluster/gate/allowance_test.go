@@ -48,7 +48,7 @@ func TestPace(t *testing.T) {
 func TestOverdrawnAlone(t *testing.T) {
 	s, _, _ := audited(t)
 	s.gate.purses.allowed = Allowance{
-		Calls: Rate{1, 4}, Changes: Rate{1, 2}, Open: 12, Share: 4, Connections: 3, Refusals: 5,
+		Calls: Rate{1, 4}, Changes: Rate{1, 2}, Open: 12, Share: 4, Coming: 9, Connections: 3, Refusals: 5,
 	}
 	ann, bob := person(t, s, identity.RoleSubmitter, "ann"), person(t, s, identity.RoleSubmitter, "bob")
 	refused := func(err error, words string, trailer metadata.MD) {
@@ -188,7 +188,8 @@ func TestConnectionsOfOne(t *testing.T) {
 func TestRefusalsAreCounted(t *testing.T) {
 	s, served, read := audited(t)
 	s.gate.purses.allowed = Allowance{
-		Calls: Rate{1000, 10_000}, Changes: Rate{1000, 10_000}, Open: 100, Share: 1, Connections: 100, Refusals: 5,
+		Calls: Rate{1000, 10_000}, Changes: Rate{1000, 10_000}, Open: 100, Share: 1, Coming: 9, Connections: 100,
+		Refusals: 5,
 	}
 	ann, root := person(t, s, identity.RoleSubmitter, "ann"), person(t, s, identity.RoleAdmin, "root")
 	for range 50 {

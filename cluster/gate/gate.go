@@ -81,6 +81,7 @@ type Gate struct {
 	running   sync.WaitGroup
 	joins     sync.Mutex // held while an invitation is spent
 	purses    purses
+	bulk      bulk
 
 	mu       sync.Mutex
 	open     map[*connection]struct{}
@@ -99,7 +100,11 @@ type connection struct {
 	net.Conn
 	gate  *Gate
 	peer  identity.Peer
+	who   string    // the peer, as its purse is named
 	asked time.Time // when the store was last asked for the peer's token, if it has one
+
+	traffic *traffic // nil: it is no person's who makes calls
+	dropped bool     // guarded by the gate's bulk: it is closed, and takes nothing any more
 }
 
 // New makes the gate of a scheduler. Its folder must be an authority's.
@@ -243,7 +248,7 @@ func (c *connection) Close() error {
 	delete(c.gate.open, c)
 	c.gate.mu.Unlock()
 	if was {
-		c.gate.purses.leaves(c.peer.Identity.String())
+		c.gate.leaves(c)
 	}
 	return c.Conn.Close()
 }
@@ -302,15 +307,13 @@ func (g *Gate) handshake(raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
 	if err := g.refuseReplaced(raw, p); err != nil {
 		return nil, nil, errors.Join(err, conn.Close())
 	}
-	if who := p.Identity.String(); !g.purses.connects(who, g.o.Now()) {
-		return nil, nil, errors.Join(g.crowded(raw, who), conn.Close())
+	visitor := conn.ConnectionState().NegotiatedProtocol != protocolHTTP2 && p.Pass == ""
+	c := g.enters(conn, p, !visitor && slices.Contains(identity.People, p.Role))
+	if c == nil {
+		return nil, nil, errors.Join(g.crowded(raw, p.Identity.String()), conn.Close())
 	}
-	c := &connection{Conn: conn, gate: g, peer: p, asked: g.o.Now()}
-	g.mu.Lock()
-	g.open[c] = struct{}{}
-	g.mu.Unlock()
 	g.o.Count(countAdmitted, 1)
-	if conn.ConnectionState().NegotiatedProtocol != protocolHTTP2 && p.Pass == "" {
+	if visitor {
 		return c, Visitor{Proof: proved(p), from: hostOf(raw)}, nil
 	}
 	return c, proved(p), nil
@@ -327,15 +330,6 @@ func (g *Gate) refuseReplaced(raw net.Conn, p identity.Peer) error {
 		})
 	}
 	return err
-}
-
-// crowded refuses a connection of somebody who has as many as one may have.
-func (g *Gate) crowded(raw net.Conn, who string) error {
-	why := fmt.Sprintf("it has %d that are open, and may have no more", g.purses.allowed.Connections)
-	g.o.Count(countOverdrawn, 1)
-	g.say("Refused a connection of %s from %s: %s", who, hostOf(raw), why)
-	g.noteRefusal(audit.Line{Who: who, From: hostOf(raw), Call: "connect", Outcome: audit.Refused + ": " + why})
-	return errors.New(why)
 }
 
 // lingers is how long a connection that was refused stays half open, and lingeringBytes what is read of it meanwhile.

@@ -68,7 +68,10 @@ func WhoAmI(ctx context.Context) *api.WhoAmIReply {
 
 // ServerOptions are for the grpc.Server behind the gate: every call is held against the table before it is served.
 func (g *Gate) ServerOptions() []grpc.ServerOption {
-	return []grpc.ServerOption{grpc.ChainUnaryInterceptor(g.GuardCall), grpc.ChainStreamInterceptor(g.GuardStream)}
+	return []grpc.ServerOption{
+		grpc.InTapHandle(g.tap),
+		grpc.ChainUnaryInterceptor(g.GuardCall), grpc.ChainStreamInterceptor(g.GuardStream),
+	}
 }
 
 // GuardCall holds a call against the table, its caller's allowance and the audit.

@@ -147,7 +147,9 @@ func (g *Gate) sit(id sessionID, hash identity.Digest, until time.Time, from net
 	}
 	s := &Session{id: id, until: until, last: g.o.Now()}
 	s.ctx, s.end = context.WithCancel(context.Background())
-	s.connection = &connection{Conn: browserSeat{from: from, end: s.end}, gate: g, peer: p, asked: g.o.Now()}
+	s.connection = &connection{
+		Conn: browserSeat{from: from, end: s.end}, gate: g, peer: p, who: p.Identity.String(), asked: g.o.Now(),
+	}
 	g.mu.Lock()
 	other := g.sessions.open[id]
 	if other != nil && other.ctx.Err() == nil { // two requests of one browser came at once

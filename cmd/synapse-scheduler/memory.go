@@ -2,16 +2,26 @@ package main
 
 import (
 	"context"
+	"runtime"
 	"runtime/debug"
 	"runtime/metrics"
 	"time"
 )
 
-// This file owns when memory that nobody needs any more goes back to the machine. The heap may grow to five times what
-// lives before it is collected (heapGrowth), so after a crowd of clients it would stay as large as they made it for as
-// long as the scheduler has little to do.
+// This file owns how much of the machine's memory is taken for what nobody needs any more: how far the heap grows
+// before it is collected, and when what is left goes back. A heap that may always grow to five times what lives would
+// be five times what a crowd of clients brings, and stay that large for as long as the scheduler has little to do.
 
 const (
+	// heapGrowth lets the heap grow to five times what lives before it is collected, for a fifth of a gang's cost was the
+	// collector's. That goes for what has lived for a while: what has come since is taken for a crowd's, which may be
+	// gone in a moment, and the heap does not grow with it by more than half.
+	heapGrowth  = 400
+	crowdGrowth = 50
+	spareGrowth = 32 << 20 // in any case
+	// lastingAfter is how long it takes until what has come is taken for what stays.
+	lastingAfter = 5 * time.Minute
+
 	lookAtMemory = 10 * time.Second
 	// spareMemory is what is kept in any case.
 	spareMemory = 32 << 20
@@ -43,6 +53,32 @@ func readHeap() heap {
 		held: samples[0].Value.Uint64() - samples[1].Value.Uint64(), live: samples[2].Value.Uint64(),
 		collections: samples[3].Value.Uint64(),
 	}
+}
+
+// growth is by how many percent a heap may grow in which so much lives, of which so much has for a while.
+func growth(live, lasting uint64) int {
+	live = max(1, live)
+	return int(min(heapGrowth, max(crowdGrowth, spareGrowth*100/live, lasting*heapGrowth/live)))
+}
+
+// lasts is how much of what lives has for a while, where so much had some time ago.
+func lasts(before, live uint64, since time.Duration) uint64 {
+	if live <= before {
+		return live
+	}
+	return before + uint64(float64(live-before)*min(1, since.Seconds()/lastingAfter.Seconds()))
+}
+
+// boundGrowth has the heap grow as far as it should by what lives in it. It does so again after each collection, which
+// it notices by something that nobody refers to.
+func boundGrowth(lasting uint64, at time.Time) {
+	live, now := readHeap().live, time.Now()
+	if lasting == 0 {
+		lasting = live
+	}
+	lasting = lasts(lasting, live, now.Sub(at))
+	debug.SetGCPercent(growth(live, lasting))
+	runtime.SetFinalizer(new([16]byte), func(*[16]byte) { boundGrowth(lasting, now) })
 }
 
 // giveBack looks again and again until ctx ends.

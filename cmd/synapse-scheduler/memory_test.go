@@ -1,6 +1,12 @@
 package main
 
-import "testing"
+import (
+	"runtime"
+	"runtime/debug"
+	"runtime/metrics"
+	"testing"
+	"time"
+)
 
 // TestIdleHeap: memory is given back where much is held and nothing was collected meanwhile, and not while there is
 // work.
@@ -21,4 +27,52 @@ func TestIdleHeap(t *testing.T) {
 	if h := readHeap(); h.held == 0 || h.held < h.live {
 		t.Errorf("read as %+v", h)
 	}
+}
+
+// TestGrowth: a small heap may grow to five times what lives, so may one that has been as large for a while, and one
+// that a crowd has made large may not.
+func TestGrowth(t *testing.T) {
+	const mb = 1 << 20
+	for what, c := range map[string]struct {
+		live, lasting uint64
+		want          int
+	}{
+		"nothing": {0, 0, 400}, "small": {8 * mb, 0, 400}, "large for a while": {200 * mb, 200 * mb, 400},
+		"large since a moment": {200 * mb, 10 * mb, 50}, "a crowd has come": {40 * mb, 10 * mb, 100},
+		"less of one": {20 * mb, 2 * mb, 160},
+	} {
+		if got := growth(c.live, c.lasting); got != c.want {
+			t.Errorf("%s: %d%%, want %d%%", what, got, c.want)
+		}
+	}
+	for _, c := range []struct {
+		before, live, want uint64
+		since              time.Duration
+	}{
+		{100 * mb, 20 * mb, 20 * mb, 0}, {20 * mb, 120 * mb, 20 * mb, 0}, {20 * mb, 120 * mb, 70 * mb, lastingAfter / 2},
+		{20 * mb, 120 * mb, 120 * mb, 2 * lastingAfter},
+	} {
+		if got := lasts(c.before, c.live, c.since); got != c.want {
+			t.Errorf("of %d, where there were %d %s ago, %d last, want %d", c.live, c.before, c.since, got, c.want)
+		}
+	}
+}
+
+// TestBoundGrowth: after each collection the heap is looked at again.
+func TestBoundGrowth(t *testing.T) {
+	defer debug.SetGCPercent(debug.SetGCPercent(100))
+	runtime.GC()
+	boundGrowth(0, time.Now())
+	hoard := make([]byte, 100<<20)
+	for limit := time.Now().Add(time.Minute); ; {
+		runtime.GC()
+		samples := []metrics.Sample{{Name: "/gc/gogc:percent"}}
+		metrics.Read(samples)
+		if got := samples[0].Value.Uint64(); got < heapGrowth/2 {
+			break
+		} else if time.Now().After(limit) {
+			t.Fatalf("with 100 MB that have just come it grows by %d%%", got)
+		}
+	}
+	runtime.KeepAlive(hoard)
 }

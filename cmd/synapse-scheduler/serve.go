@@ -44,11 +44,6 @@ import (
 // leaving bounds a clean end; what still hangs then is cut.
 const leaving = 4 * time.Second
 
-// heapGrowth lets the heap grow to five times what lives before it is
-// collected: the live heap of a scheduler is small, and a fifth of a gang's
-// cost was the collector's.
-const heapGrowth = 400
-
 // scheduler is the process's parts, for their end.
 type scheduler struct {
 	options
@@ -70,7 +65,7 @@ type scheduler struct {
 
 // serve runs a scheduler until a signal, or until it may not go on.
 func serve(o options) error {
-	debug.SetGCPercent(heapGrowth)
+	boundGrowth(0, time.Now())
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT)
 

@@ -44,8 +44,8 @@ func TestHostileIdentities(t *testing.T) {
 	everywhere(t)
 	got := besideHostiles(t, 3*time.Second)
 	t.Logf("%v", got)
-	if got.failed > 0 || got.beside > max(10*got.alone, 3*time.Second) || got.grown > 600 || got.left > 60 {
-		t.Errorf("%v: it is refused or waits too long, or 600 MB were taken, or 60 kept for a minute", got)
+	if got.failed > 0 || got.beside > max(10*got.alone, 3*time.Second) || got.grown > 200 || got.left > 60 {
+		t.Errorf("%v: it is refused or waits too long, or 200 MB were taken, or 60 kept for a minute", got)
 	}
 }
 
