@@ -72,6 +72,23 @@ func TestKeptRoomThatGrowsIsGained(t *testing.T) {
 	}
 }
 
+// TestKeptRoomGivenBackIsGained: what was refused for want of kept room is looked at again once that is given back.
+func TestKeptRoomGivenBackIsGained(t *testing.T) {
+	m := Machine{ID: "n1", Total: Resources{MilliCPU: 8000}}
+	f := NewFabric(nil)
+	f.Join(m, Capacity{MilliCPU: 8000})
+	f.Keep("train", Placement{Slots: []Slot{{Node: "n1", Amount: m.Total}}})
+	small := Gang{Replicas: 1, Each: Resources{MilliCPU: 1000}}
+	if _, refusal := Place(f, small); refusal == nil {
+		t.Error("what is kept was given away")
+	}
+	gained := f.Gained()
+	f.Unkeep("train")
+	if _, refusal := Place(f, small); refusal != nil || f.Gained() == gained {
+		t.Errorf("refused: %v; gained: %v", refusal, f.Gained() > gained)
+	}
+}
+
 func TestKeptShares(t *testing.T) {
 	for _, test := range []struct {
 		free  Capacity

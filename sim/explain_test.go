@@ -1,0 +1,99 @@
+package sim
+
+import (
+	"flag"
+	"fmt"
+	"maps"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/yi-json/synapse/actors"
+	"github.com/yi-json/synapse/messages"
+)
+
+// This file owns that nobody who asks why a job waits costs the Scheduler anything;
+// `go test ./sim -run TestExplainBeside -explain-machines 10000` has them ask about a large cluster. How long passes
+// take beside that is what BENCH=ExplainBeside measures.
+
+var explainMachines = flag.Int("explain-machines", 100, "how many machines TestExplainBeside has")
+
+// TestExplainBeside: 100 gangs a second come, and 50 times a second somebody asks why one of those waits that have no
+// room, or would wait. All are answered, and the Scheduler is sent exactly what it is where nobody asks.
+func TestExplainBeside(t *testing.T) {
+	alone, _ := besideExplains(t, 0)
+	beside, answers := besideExplains(t, 50)
+	if want := 50 * int(explainFor/time.Second); answers != want {
+		t.Errorf("%d of %d were answered", answers, want)
+	}
+	for kind, n := range alone { //order: each by itself
+		if slices.Contains(byChance, kind) && beside[kind] > 0 {
+			beside[kind] = n
+		}
+	}
+	if !maps.Equal(alone, beside) {
+		t.Errorf("the Scheduler is sent\n%v, and\n%v beside people who ask", alone, beside)
+	}
+	if alone["*messages.Submit"] == 0 {
+		t.Errorf("no gang came: %v", alone)
+	}
+}
+
+const explainFor = 4 * time.Second
+
+// byChance are the messages of which one stands for all that came meanwhile: how many there are depends on the order in
+// which actors have their turn, and that is another one wherever one message more is on its way.
+var byChance = []string{"leader.PlanNow", "leader.reported", "leader.showAgain", "leader.tellAgain"}
+
+// besideExplains is how often the Scheduler was sent each kind of message, beside so many who ask each second.
+func besideExplains(t *testing.T, perSecond int) (sent map[string]int, answers int) {
+	machines := *explainMachines
+	w, err := NewWorld(Options{Seed: 1, World: "small", Plain: true, Machines: machines, PerRack: 16, Unchecked: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.RunFor(15 * time.Second)
+	gang := func(replicas int, runs time.Duration) *messages.JobSpec {
+		return &messages.JobSpec{
+			Name: "gang", Queue: "default", Image: "host", Command: Script(runs, 0), Restart: &messages.RestartSpec{},
+			Each: &messages.Resources{MilliCpu: 1000, MemoryBytes: 1 << 20},
+			Gang: &messages.GangSpec{ReplicasMin: int32(replicas), ReplicasMax: int32(replicas)},
+		}
+	}
+	whole := gang(1, time.Minute) // of one machine, which the first of them has
+	whole.Each.MilliCpu, whole.Nodes = 96_000, []string{string(w.at(1).id)}
+	w.Submit(whole)
+	var waiting []*Order
+	for range 20 {
+		waiting = append(waiting, w.Submit(whole))
+	}
+	w.RunFor(5 * time.Second)
+	sent = map[string]int{}
+	w.engine.watch = func(m *mailbox, message any) {
+		if m.kind == actors.KindScheduler {
+			sent[fmt.Sprintf("%T", unwrapped(message))]++
+		}
+	}
+	began := w.Now()
+	each := func(perSecond int, do func(i int)) {
+		for i := range perSecond * int(explainFor/time.Second) {
+			w.At(began+time.Duration(i)*time.Second/time.Duration(perSecond), func() { do(i) })
+		}
+	}
+	each(100, func(int) { w.Submit(gang(2, 100*time.Millisecond)) })
+	if perSecond > 0 {
+		each(perSecond, func(i int) {
+			ask := &messages.ExplainJob{Principal: anonymous, Job: waiting[i%len(waiting)].ID()}
+			if i%2 == 0 {
+				ask = &messages.ExplainJob{Principal: anonymous, Spec: whole}
+			}
+			w.Ask(actors.MirrorPath, ask, func(m messages.Message) {
+				if r := m.(*messages.ExplainJobReply); r.Outcome.GetCode() == messages.Code_CODE_OK && r.Text != "" {
+					answers++
+				}
+			})
+		})
+	}
+	w.RunFor(explainFor + 10*time.Second)
+	return sent, answers
+}
