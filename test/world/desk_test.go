@@ -79,7 +79,11 @@ func TestDesk(t *testing.T) {
 
 	id := strings.Fields(s.run("token", "list", "--no-headers"))[0]
 	s.run("token", "revoke", id)
+	revoked := time.Now()
 	s.shows("Log in")
+	if after := time.Since(revoked); after > time.Minute {
+		t.Errorf("who was revoked is out after %s", after)
+	}
 }
 
 // daemon is a scheduler that runs.

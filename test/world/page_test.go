@@ -85,7 +85,7 @@ func programs(t *testing.T) (bin, folder string) {
 func (s *surf) browse(link string) {
 	s.t.Helper()
 	s.t.Setenv("TMPDIR", room(s.t)) // the browser leaves something there
-	ctx, cancel := context.WithTimeout(s.t.Context(), 5*time.Minute)
+	ctx, cancel := context.WithTimeout(s.t.Context(), 15*time.Minute)
 	s.t.Cleanup(cancel)
 	// The certificate of a test is of nobody whom a browser believes.
 	ctx, cancel = chromedp.NewExecAllocator(ctx, chromedp.NoSandbox, chromedp.Headless, chromedp.DisableGPU,
@@ -178,7 +178,7 @@ func js[T any](s *surf, expression string) T {
 // await waits until an expression is true in the page.
 func (s *surf) await(expression string) {
 	s.t.Helper()
-	for deadline := time.Now().Add(time.Minute); !js[bool](s, "Boolean("+expression+")"); {
+	for deadline := time.Now().Add(2 * time.Minute); !js[bool](s, "Boolean("+expression+")"); {
 		if time.Now().After(deadline) {
 			s.t.Fatalf("never true: %s\nthe page shows:\n%s", expression, js[string](s, "document.body.innerText"))
 		}
@@ -233,6 +233,7 @@ func TestPage(t *testing.T) {
 	s.visit("#/map") // what came to run since the page was opened is on the map
 	s.await(`document.querySelector("canvas")?.getAttribute("aria-label").includes("16 of 32 GPUs")`)
 	s.everyView(first, second)
+	s.onTheMap(first)
 	s.wayOut(second)
 	s.cancelByHand(first)
 	s.visit("#/jobs")
@@ -324,6 +325,27 @@ func (s *surf) cancelByHand(id string) {
 	}
 }
 
+// onTheMap follows a job to where it is on the map, with its ranks; and reads what changed of it.
+func (s *surf) onTheMap(running string) {
+	s.t.Helper()
+	s.visit("#/job/" + running)
+	s.shows("What changed lately")
+	s.press("on the map")
+	s.shows("Map: where first is")
+	s.accessible("where a job is")
+	s.keep("where a job is")
+	s.press("show all")
+	s.await(`document.querySelector("h1")?.innerText === "Map"`)
+}
+
+// press clicks a link of the view, once it is there.
+func (s *surf) press(text string) {
+	s.t.Helper()
+	s.await(fmt.Sprintf(`(() => { const link = [...document.querySelectorAll("main a")].find((a) => a.innerText === %q);
+		link?.click();
+		return link; })()`, text))
+}
+
 // wayOut opens a way out of a job that waits, which is what its file would have to say, and stays open while the page
 // changes.
 func (s *surf) wayOut(id string) {
@@ -345,6 +367,15 @@ func (s *surf) readsOutput(id string) {
 	s.shows("Output of 0")
 	js[any](s, `[...document.querySelectorAll("main button")].find((b) => b.innerText === "Output of 0").click(); 0`)
 	s.shows("<img src=x onerror=alert(1)>")
+	seek := func(word string, there bool) {
+		s.t.Helper()
+		js[any](s, fmt.Sprintf(`(() => { const input = document.querySelector("main input"); input.value = %q;
+			input.dispatchEvent(new Event("input")); })(); 0`, word))
+		s.await(fmt.Sprintf(`document.querySelector("pre.logs").innerText.includes("onerror") === %v`, there))
+	}
+	seek("no such word", false)
+	seek("ONERROR", true)
+	s.accessible("the output of a rank")
 }
 
 // drained drains a machine on the command line, and sees the page change.

@@ -181,7 +181,7 @@ func awaitData(t *testing.T, at, what, expression string) {
 		Status, Error string
 		Data          struct{ Result []json.RawMessage }
 	}
-	for limit := time.Now().Add(30 * time.Second); time.Now().Before(limit); time.Sleep(200 * time.Millisecond) {
+	for limit := time.Now().Add(2 * time.Minute); time.Now().Before(limit); time.Sleep(200 * time.Millisecond) {
 		got, err := http.Get("http://" + at + "/api/v1/query?query=" + url.QueryEscape(expression))
 		if err != nil {
 			t.Fatal(err)

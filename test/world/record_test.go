@@ -4,8 +4,11 @@ package world
 
 import (
 	"fmt"
+	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -27,10 +30,24 @@ func TestRecord(t *testing.T) {
 	if err := command.Start(); err != nil {
 		t.Fatal(err)
 	}
-	time.Sleep(2 * time.Second) // of a cluster in which nothing runs
-	job := s.submit("--name", "recorded", "-n", "2", "--gpu", "8", "--image", "host", "--", "sleep", "1")
-	s.run("wait", job)
-	time.Sleep(3 * time.Second)
+	has := func(text string) {
+		t.Helper()
+		for limit := time.Now().Add(2 * time.Minute); ; time.Sleep(100 * time.Millisecond) {
+			if so, _ := os.ReadFile(record); strings.Contains(string(so), text) { // none: it has not begun
+				return
+			}
+			if time.Now().After(limit) {
+				t.Fatalf("the record has no %s", text)
+			}
+		}
+	}
+	has(`"synced":true`) // of a cluster in which nothing runs
+	job := s.submit("--name", "recorded", "-n", "2", "--gpu", "8", "--image", "host", "--", "sleep", "600")
+	has(`"taken":1000`)
+	has(`"phase":"running"`)
+	s.run("cancel", job)
+	has(`["detail",{"row":{"id":"` + job + `","name":"recorded","owner":"`)
+	has(`"phase":"cancelled"`)
 	if err := command.Process.Signal(syscall.SIGINT); err != nil {
 		t.Fatal(err)
 	}
@@ -40,11 +57,25 @@ func TestRecord(t *testing.T) {
 	s.config = "" // nobody knows of a cluster from here on
 	s.run("web", "--replay", record, "--out", out)
 	s.browse("file://" + out + "/index.html")
-	s.await(`document.querySelector("canvas")?.getAttribute("aria-label").includes("0 of 16 GPUs")`)
-	s.await(`document.querySelector("canvas")?.getAttribute("aria-label").includes("16 of 16 GPUs")`)
+	s.await(`document.querySelector("#player input")`)
+	// However fast it plays, each moment can be looked at.
+	seen := js[[]string](s, `(() => {
+		const slide = document.querySelector("#player input"), seen = new Set();
+		for (let at = Number(slide.min); at <= Number(slide.max); at += 100) {
+			slide.value = at;
+			slide.dispatchEvent(new Event("input"));
+			seen.add(document.querySelector("canvas").getAttribute("aria-label").match(/: (.*) GPUs/)[1]);
+		}
+		slide.value = slide.max;
+		slide.dispatchEvent(new Event("input"));
+		return [...seen];
+	})()`)
+	if !slices.Contains(seen, "0 of 16") || !slices.Contains(seen, "16 of 16") {
+		t.Errorf("the record shows %q", seen)
+	}
 	s.visit("#/job/" + job)
 	s.shows("Ranks")
-	s.shows("succeeded")
+	s.shows("cancelled")
 	s.visit("#/jobs")
 	s.shows("recorded")
 	if n := js[int](s, `[...document.querySelectorAll("main button")].length`); n != 0 {

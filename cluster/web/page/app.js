@@ -32,6 +32,8 @@ function route() {
   page.detail = page.trouble = undefined;
   page.explained = undefined;
   page.from = 0;
+  page.picked = shown.view === "map" ? shown.id || undefined : undefined;
+  page.rankOn = new Map();
   for (const a of document.querySelectorAll("nav a")) {
     const here = a.dataset.view === shown.view || (shown.view === "job" && a.dataset.view === "jobs") ||
       (shown.view === "node" && a.dataset.view === "nodes");
@@ -76,7 +78,8 @@ function paintMap() {
     map = board(page);
     figures = h("div");
     const press = (text, label, act) => h("button", { type: "button", title: label, "aria-label": label, onclick: act }, text);
-    main.replaceChildren(h("h1", {}, "Map"), figures, map.element,
+    main.replaceChildren(h("h1", {}, page.picked ? [`Map: where ${page.state.jobs.get(page.picked)?.name || page.picked} is `,
+      h("a", { href: "#/map" }, "show all")] : "Map"), figures, map.element,
       h("div", { class: "buttons" }, press("+", "Nearer", () => map.zoom(1.4)), press("−", "Farther", () => map.zoom(1 / 1.4)),
         press("Whole", "Show the whole map", () => map.fit())),
       h("ul", { class: "legend" }, legend()));
@@ -114,13 +117,24 @@ async function refresh() {
       const detail = await ask("/job", { id, from: page.from });
       if (question === asked) page.detail = detail;
     }
+    if (view === "map" && id) {
+      const { ranks } = await ask("/job", { id });
+      if (question === asked) page.rankOn = ranksOn(ranks);
+    }
     if (view === "queues") page.queues = await ask("/queues");
     if ((view === "queues" || view === "over") && !played) await askSums(question);
     page.trouble = "";
   } catch (e) {
     page.trouble = e.message;
   }
-  if (view === shown.view && id === shown.id && view !== "map") paint();
+  if (view === shown.view && id === shown.id) paint();
+}
+
+// ranksOn are the ranks of a job by their machines, the first and the last of each.
+function ranksOn(ranks) {
+  const all = new Map();
+  for (const { rank, node } of ranks ?? []) all.set(node, [...(all.get(node) ?? []).slice(0, 1), rank]);
+  return new Map([...all].map(([node, some]) => [node, some.join("–")]));
 }
 
 // askSums asks how it was over time.
@@ -216,10 +230,13 @@ function closeLogs() {
 
 page.logs = async (id, rank) => {
   closeLogs();
-  const text = h("pre", { class: "logs", tabindex: "0" }), stop = new AbortController();
+  const text = h("pre", { class: "logs", tabindex: "0" }), stop = new AbortController(), kept = [];
+  const word = h("input", { type: "search", placeholder: "Show lines with this alone", "aria-label": "Show lines with this alone",
+    autocomplete: "off", oninput: () => { text.textContent = lines().join("\n"); } });
+  const lines = () => kept.join("").split("\n").filter((line) => line.toLowerCase().includes(word.value.toLowerCase()));
   const element = h("section", { "aria-label": "Output" }, h("h2", {}, `Output of rank ${rank} `,
     h("button", { type: "button", onclick: () => { closeLogs(); paint(); } }, "Close"), " ",
-    h("button", { type: "button", onclick: () => save(`${id}-${rank}.txt`, text.textContent) }, "Download")), text);
+    h("button", { type: "button", onclick: () => save(`${id}-${rank}.txt`, kept.join("")) }, "Download")), word, text);
   logs = { element, stop };
   paint();
   element.scrollIntoView({ block: "nearest" });
@@ -228,7 +245,10 @@ page.logs = async (id, rank) => {
     const words = new TextDecoder(), from = answer.body.getReader();
     for (let part = await from.read(); !part.done; part = await from.read()) {
       const low = text.scrollTop + text.clientHeight >= text.scrollHeight - 8;
-      text.append(words.decode(part.value, { stream: true }));
+      kept.push(words.decode(part.value, { stream: true }));
+      if (kept.length > 2000) kept.shift();
+      if (word.value) text.textContent = lines().join("\n");
+      else text.append(kept.at(-1));
       while (text.childNodes.length > 2000) text.firstChild.remove();
       if (low) text.scrollTop = text.scrollHeight;
     }

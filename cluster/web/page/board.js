@@ -65,6 +65,8 @@ export function board(page) {
       for (const tile of map.tiles) tile.box = page.state.boxes.get(tile.box.id) ?? tile.box;
     }
     look.kept = page.kept;
+    look.ranks = page.rankOn;
+    if (!look.under) look.picked = page.picked;
     const used = boxes.reduce((sum, b) => sum + b.gpu[0], 0), all = boxes.reduce((sum, b) => sum + b.gpu[1], 0);
     canvas.setAttribute("aria-label", `Map of ${plural(boxes.length, "machine")}: ${milli(used)} of ${milli(all)} GPUs ` +
       "are in use. The view Machines has the same as a table.");

@@ -122,6 +122,16 @@ export function draw(context, map, view, size, look) {
   context.putImageData(at.image, 0, 0);
   if (11 * scale < 8) return;
   context.setTransform(scale, 0, 0, scale, -view.x * scale, -view.y * scale);
+  context.font = "bold 9px system-ui, sans-serif";
+  for (const tile of look.ranks?.size ? map.tiles.filter(seen) : []) {
+    const ranks = look.ranks.get(tile.box.id);
+    if (!ranks) continue;
+    context.strokeStyle = look.palette.back;
+    context.fillStyle = look.palette.text;
+    context.lineWidth = 3;
+    context.strokeText(ranks, tile.x + edge, tile.y + tile.h - edge, tile.w);
+    context.fillText(ranks, tile.x + edge, tile.y + tile.h - edge, tile.w);
+  }
   context.fillStyle = look.palette.soft;
   context.font = "10px system-ui, sans-serif";
   for (const f of frames) context.fillText(f.name, f.x + 5, f.y + 12, f.w - 8);

@@ -96,11 +96,18 @@ export function queues(page) {
     ["GPUs waited for", "n"], ["Held", "n"], ["Longest wait", "n"]], rows), page.queuesOver?.(page)];
 }
 
+const toldAs = (all) => h("ul", { class: "told" }, all.map((t) => h("li", {}, h("time", {}, new Date(t.at).toLocaleTimeString()),
+  h("a", { href: `#/${t.of}` }, t.text))));
+
 export function events(page) {
   const all = page.state.told.filter((t) => fits(page.find, [t.of, t.text])).slice(-maxRows).reverse();
-  return [h("h1", {}, "Events"), h("p", { class: "hint" }, "What changed lately, the newest first."),
-    h("ul", { class: "told" }, all.map((t) => h("li", {}, h("time", {}, new Date(t.at).toLocaleTimeString()),
-      h("a", { href: `#/${t.of}` }, t.text))))];
+  return [h("h1", {}, "Events"), h("p", { class: "hint" }, "What changed lately, the newest first."), toldAs(all)];
+}
+
+// lately is what changed of one job or machine, as far as the page knows.
+function lately(page, of) {
+  const all = page.state.told.filter((t) => t.of === of).reverse();
+  return all.length > 0 && [h("h2", {}, "What changed lately"), toldAs(all)];
 }
 
 // timeline draws a job's life: waited, made ready, ran.
@@ -143,10 +150,12 @@ export function job(page, id) {
   fact("Finished", row.finished ? clock(row.finished) : "");
   fact("Runs", row.runs ? String(row.runs) : "");
   fact("Machines still to answer", d?.debts?.join(", "));
+  fact("Where", d?.ranks?.length > 0 && !row.over && link("map", id, "on the map"));
   const kept = (page.starts.get(id) ?? d?.start)?.kept ?? [];
   fact("Kept for it", ...kept.slice(0, 16).flatMap((n) => [link("node", n), " "]));
   return [h("h1", {}, chip(id), `${row.name || id} `, h("span", { class: "soft" }, id)), facts,
-    d && timeline(page, row, d.attempts ?? []), page.buttons("job", row), page.reason(id, row), ranks(page, row, d), attempts(d)];
+    d && timeline(page, row, d.attempts ?? []), page.buttons("job", row), page.reason(id, row), ranks(page, row, d), attempts(d),
+    lately(page, `job/${id}`)];
 }
 
 function ranks(page, { id, owner }, d) {
@@ -155,9 +164,10 @@ function ranks(page, { id, owner }, d) {
   const exit = (e) => (!e ? "" : e.signal ? `signal ${e.signal}` : `${e.code}${e.oom ? ", out of memory" : ""}`);
   const rows = d.ranks.map((r) => h("tr", {}, h("td", { class: "n" }, String(r.rank)),
     h("td", {}, link("node", r.node)), h("td", { class: "n" }, String(r.gpus?.length ?? 0)), h("td", {}, exit(r.exit)),
+    h("td", { class: "n" }, r.exit?.peak ? bytes(r.exit.peak) : ""),
     reads && h("td", {}, h("button", { type: "button", onclick: () => page.logs(id, r.rank) }, `Output of ${r.rank}`)),
     h("td", { class: "w" }, r.exit?.detail ?? "")));
-  return [h("h2", {}, "Ranks"), table("Ranks", [["Rank", "n"], ["Machine"], ["GPUs", "n"], ["Exit"], ...(reads ? [["Output"]] : []), ["Detail"]], rows),
+  return [h("h2", {}, "Ranks"), table("Ranks", [["Rank", "n"], ["Machine"], ["GPUs", "n"], ["Exit"], ["Memory at most", "n"], ...(reads ? [["Output"]] : []), ["Detail"]], rows),
     turn(page, d)];
 }
 
@@ -197,5 +207,5 @@ export function node(page, id) {
     h("td", {}, g.lost ? h("span", { class: "bad" }, "withdrawn") : (g.taken ?? 0) < 1000 ? `${milli(1000 - (g.taken ?? 0))} free` : "in use"),
     h("td", { class: "w" }, (g.jobs ?? []).flatMap((j) => [chip(j), link("job", j, page.state.jobs.get(j)?.name || j), " "]))));
   return [h("h1", {}, id), facts, page.buttons("node", box), rows.length > 0 && [h("h2", {}, "GPUs"),
-    table("GPUs", [["GPU", "n"], ["Type"], ["State"], ["Jobs"]], rows)]];
+    table("GPUs", [["GPU", "n"], ["Type"], ["State"], ["Jobs"]], rows)], lately(page, `node/${id}`)];
 }
