@@ -20,8 +20,9 @@ type Over struct {
 	What  string // an amount's name, or machines, or running jobs
 	Has   int64
 	Most  int64
-	each  bool // it is of each owner, whoever that is
-	fixed bool // it is what is assured, to jobs that are not to be stopped
+	Asks  int64 // what the job takes of it; 0: not known
+	each  bool  // it is of each owner, whoever that is
+	fixed bool  // it is what is assured, to jobs that are not to be stopped
 }
 
 // String is the answer to why the job waits.
@@ -39,6 +40,23 @@ func (o *Over) String() string {
 	}
 	return fmt.Sprintf("%s uses %s of at most %s %s%s",
 		who, amountText(o.What, o.Has), amountText(o.What, o.Most), o.What, where)
+}
+
+// Words are the answer with what the job asks for, and the way out.
+func (o *Over) Words() string {
+	text := o.String()
+	if o.What != "" && o.What != ofRunning && o.Asks > 0 {
+		text += fmt.Sprintf(", and this asks for %s", amountText(o.What, o.Asks))
+	}
+	switch {
+	case o.fixed && o.What == "":
+		return text + ": without that it may start on what is idle"
+	case o.fixed:
+		return text + ": it starts when enough of those end, and without that it may start on what is idle"
+	case o.Owner != "":
+		return text + ": it starts when enough of " + o.Owner + "'s jobs there end"
+	}
+	return text + ": it starts when enough of its jobs end; another queue may have room"
 }
 
 // amountText writes an amount for people.
@@ -66,7 +84,7 @@ const (
 func (s *shares) over(leaf *share, owner string, needs []int64, nodes []topology.NodeID) *Over {
 	for h := leaf; h != nil; h = h.parent {
 		if i := exceeded(h.limit, h.has, needs); i >= 0 {
-			return &Over{Queue: h.name, What: s.amounts[i], Has: h.has[i], Most: h.limit[i]}
+			return &Over{Queue: h.name, What: s.amounts[i], Has: h.has[i], Most: h.limit[i], Asks: needs[i]}
 		}
 		if !h.eachIsLimited() {
 			continue
@@ -76,7 +94,9 @@ func (s *shares) over(leaf *share, owner string, needs []int64, nodes []topology
 			o = &holding{has: make([]int64, len(s.amounts))}
 		}
 		if i := exceeded(h.each.amounts, o.has, needs); i >= 0 {
-			return &Over{Queue: h.name, Owner: owner, What: s.amounts[i], Has: o.has[i], Most: h.each.amounts[i]}
+			return &Over{
+				Queue: h.name, Owner: owner, What: s.amounts[i], Has: o.has[i], Most: h.each.amounts[i], Asks: needs[i],
+			}
 		}
 		if most := h.each.running; most >= 0 && o.running+1 > most {
 			return &Over{Queue: h.name, Owner: owner, What: ofRunning, Has: o.running, Most: most}
@@ -132,7 +152,9 @@ func (s *shares) beyond(leaf *share, needs []int64) *Over {
 	for h := leaf; h != nil; h = h.parent {
 		assured = assured || h.assured
 		if i := exceeded(h.quota, h.fixed, needs); i >= 0 {
-			return &Over{Queue: h.name, What: s.amounts[i], Has: h.fixed[i], Most: h.quota[i], fixed: true}
+			return &Over{
+				Queue: h.name, What: s.amounts[i], Has: h.fixed[i], Most: h.quota[i], Asks: needs[i], fixed: true,
+			}
 		}
 	}
 	if !assured {
@@ -261,10 +283,15 @@ func (j *Judgement) Over(job topology.JobID) *Over {
 	if e == nil || e.burst == nil {
 		return nil
 	}
-	if b := e.burst; b.asked != j.round { // the pass was through before its turn
+	return j.overOf(e.burst, e)
+}
+
+// overOf is the limit that kept a burst from going on with this job.
+func (j *Judgement) overOf(b *burst, e *entry) *Over {
+	if b.asked != j.round { // the pass was through before its turn
 		j.isOver(b, e, nil)
 	}
-	return e.burst.over
+	return b.over
 }
 
 // Share says how a job's queue stands to what it is assured, and which queues beside it have more than theirs; "" where

@@ -48,6 +48,9 @@ type InLine struct {
 	// is neither. Until is when Locality ends.
 	Why   Withholding
 	Until int64
+	// Over is the limit that keeps its first job waiting, and the way out; "": none does. Share is how its queue stands to
+	// what it is assured; "": nothing is.
+	Over, Share string
 }
 
 // Prospects are what can be told now.
@@ -61,6 +64,7 @@ func (j *Judgement) Prospects() (all Prospects) {
 		}
 	}
 	ahead := map[string]*InLine{} // by pool: what stands before the next burst
+	shares := map[inTree]string{} // what is said of a queue to those of one pool
 	for _, b := range j.lineUp {
 		if !b.waits() {
 			continue
@@ -75,6 +79,18 @@ func (j *Judgement) Prospects() (all Prospects) {
 		line := *before
 		line.Burst, line.Each = b.traits.Burst, scaled(b.traits.Size, b.estimate, second)
 		line.Why, line.Until = j.holding(b)
+		if j.shares != nil {
+			if over := j.overOf(b, b.head); over != nil {
+				line.Over = over.Words()
+			}
+			j.leafOf(b)
+			text, known := shares[b.at]
+			if !known {
+				text = j.Share(b.head.Job)
+				shares[b.at] = text
+			}
+			line.Share = text
+		}
 		all.Lines = append(all.Lines, line)
 		jobs := 0
 		for _, e := range b.jobs {

@@ -48,6 +48,7 @@ const (
 	WaitEvidence                 // machines owe evidence of its last attempt
 	WaitBackoff                  // it is tried again later, after a failure
 	WaitHalt                     // nothing is planned at all now
+	WaitLimit                    // its queue, or its owner there, has no more
 	waitKinds
 )
 
@@ -56,7 +57,7 @@ var WaitWords = [...]string{
 	WaitUnknown: "not_looked_at", WaitRoom: "no_room", WaitNearer: "nearer_place", WaitTurn: "turn", WaitMatch: "no_match",
 	WaitNever: "too_large", WaitHeld: messages.PhaseHeld, WaitBegin: "begins_later", WaitEvidence: "evidence",
 	WaitBackoff: "backoff",
-	WaitHalt:    "planning_halted",
+	WaitHalt:    "planning_halted", WaitLimit: "limit",
 }
 
 // WaitAges are up to how old waiting jobs are, as they are counted; the last count is of those that are older.
@@ -116,6 +117,8 @@ func (m *Mirror) countJob(c *Census, s *shownJob) {
 func (m *Mirror) waitKind(s *shownJob) WaitKind {
 	r := s.GetRecord()
 	switch group := m.waiting.groups[s.group]; {
+	case m.starts.over(s) != "":
+		return WaitLimit
 	case group != nil:
 		return group.kind
 	case r.GetHold() != nil:

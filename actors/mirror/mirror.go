@@ -80,7 +80,7 @@ func (m *Mirror) Receive(ctx actor.Context) {
 	case WaitsNoMore:
 		m.onWaitsNoMore(message)
 	case StartsShown:
-		m.onStartsShown(message)
+		m.onStartsShown(ctx, message)
 	case RoomsShown:
 		m.picture.follow(message)
 	case PlanningShown:

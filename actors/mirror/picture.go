@@ -65,12 +65,26 @@ func (m *Mirror) onExplainJob(q *messages.ExplainJob) *messages.ExplainJobReply 
 	if g := m.waiting.groups[s.group]; g != nil && g.answer.Never { // nothing is said of when either
 		return &messages.ExplainJobReply{Outcome: outcome, Text: text}
 	}
+	switch over := m.starts.over(&s); {
+	case over != "" && text != "":
+		text, more = over+" · besides, it "+text, ""
+	case over != "":
+		text, more = over, ""
+	}
 	if text == "" {
 		text = messages.Explain(status)
 	} else if more == "" { // else its place is told with that, by the order that holds
 		more = m.waiting.standing(&s).String()
 	}
-	return &messages.ExplainJobReply{Outcome: outcome, Text: text + m.wayOutWords(&s) + more}
+	return &messages.ExplainJobReply{Outcome: outcome, Text: text + m.shareWords(&s) + m.wayOutWords(&s) + more}
+}
+
+// shareWords say how a job's queue stands to what it is assured; empty: nothing is.
+func (m *Mirror) shareWords(s *shownJob) string {
+	if line := m.starts.lines[s.burst]; line != nil && line.Share != "" && s.Phase == messages.PhaseQueued {
+		return " · " + line.Share
+	}
+	return ""
 }
 
 // roomWords say why there is no room for a job; empty where there is room, or the job is in no queue.

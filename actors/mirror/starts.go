@@ -4,6 +4,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/asynkron/protoactor-go/actor"
+
 	"github.com/yi-json/synapse/actors"
 	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/policy"
@@ -36,8 +38,8 @@ func (s *StartsShown) Equal(o *StartsShown) bool {
 }
 
 // onStartsShown replaces all that was known of starts.
-func (m *Mirror) onStartsShown(shown StartsShown) {
-	s := &m.starts
+func (m *Mirror) onStartsShown(ctx actor.Context, shown StartsShown) {
+	s, before := &m.starts, m.starts.lines
 	*s = starts{
 		told: true, order: shown.Promises, promises: map[topology.JobID]*policy.Promise{}, lines: map[uint64]*policy.InLine{},
 		endless: map[topology.JobID]topology.NodeID{},
@@ -50,6 +52,41 @@ func (m *Mirror) onStartsShown(shown StartsShown) {
 	}
 	for _, x := range shown.Endless {
 		s.endless[x.Job] = x.Node
+	}
+	m.tellLimits(ctx, before)
+}
+
+// over is the limit because of which a job waits, and the way out; empty: none is in its way.
+func (s *starts) over(job *shownJob) string {
+	if line := s.lines[job.burst]; line != nil && job.Phase == messages.PhaseQueued {
+		return line.Over
+	}
+	return ""
+}
+
+// tellLimits tells of jobs that wait because of a limit, or do so no more, since this was told of them last. What others
+// use changes all the time, and is no news.
+func (m *Mirror) tellLimits(ctx actor.Context, before map[uint64]*policy.InLine) {
+	changed := map[uint64]bool{}
+	for burst, line := range m.starts.lines { //order: a set
+		if was := before[burst]; (line.Over != "") != (was != nil && was.Over != "") {
+			changed[burst] = true
+		}
+	}
+	if len(changed) == 0 {
+		return
+	}
+	var jobs []shownJob
+	m.jobs.ascend("", func(_ string, s shownJob) bool {
+		if changed[s.burst] && s.Phase == messages.PhaseQueued {
+			jobs = append(jobs, s)
+		}
+		return len(jobs) < groupsAtOnce
+	})
+	for _, s := range jobs {
+		now := m.present(s)
+		s.told = m.tell(ctx, &messages.Event{Text: jobWords(now), Job: listed(now)})
+		m.jobs.put(now.Record.Id, s)
 	}
 }
 
@@ -107,6 +144,8 @@ func (m *Mirror) unpromised(s *shownJob) *messages.Prospect {
 	case line == nil:
 		told.Why = "it has just come"
 		return told
+	case line.Over != "":
+		told.Why = line.Over
 	case line.Why == policy.Headroom:
 		told.Why = headroomWords
 	default:
@@ -174,7 +213,7 @@ func (m *Mirror) startWords(s *shownJob) string {
 // wayOutWords say with which time limit a job would start now; empty: no such limit is known.
 func (m *Mirror) wayOutWords(s *shownJob) string {
 	g, line := m.waiting.groups[s.group], m.starts.lines[s.burst]
-	if g == nil || line == nil || s.Phase != messages.PhaseQueued {
+	if g == nil || line == nil || line.Over != "" || s.Phase != messages.PhaseQueued {
 		return ""
 	}
 	standing := slices.DeleteFunc(slices.Clone(m.starts.order), func(p policy.Promise) bool {

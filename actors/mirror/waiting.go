@@ -139,9 +139,11 @@ func (w *waiting) reason(group policy.GroupID) string {
 
 // present is a job as it is now: with the reason why it waits, if it does.
 func (m *Mirror) present(s shownJob) *messages.JobStatus {
-	why := s.Reason
+	why, group := s.Reason, uint64(s.group)
 	if why == "" && messages.Waits(s.Phase) {
-		if why = m.waiting.reason(s.group); why == "" {
+		if why = m.starts.over(&s); why != "" {
+			group = 0 // it does not wait for what its group waits for
+		} else if why = m.waiting.reason(s.group); why == "" {
 			why = m.whyIdle(s.JobStatus)
 		}
 	}
@@ -149,7 +151,7 @@ func (m *Mirror) present(s shownJob) *messages.JobStatus {
 		return s.JobStatus
 	}
 	return &messages.JobStatus{
-		Record: s.Record, Phase: s.Phase, Reason: why, Attempt: s.Attempt, Debts: s.Debts, Group: uint64(s.group),
+		Record: s.Record, Phase: s.Phase, Reason: why, Attempt: s.Attempt, Debts: s.Debts, Group: group,
 	}
 }
 

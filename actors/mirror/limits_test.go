@@ -1,0 +1,50 @@
+package mirror
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/policy"
+)
+
+// TestLimitIsNamed: a job that waits because of its queue's limit says so wherever it is asked, in place of a lack of
+// room, with the way out; it is told again once the limit is in its way no more.
+func TestLimitIsNamed(t *testing.T) {
+	a := newAudience()
+	queued(a, "j", "k")
+	over := policy.Over{Queue: "nlp", What: policy.AmountGPU, Has: 8000, Most: 12_000, Asks: 8000}
+	shown := promiseTo(false, 0, 0)
+	shown.Lines[0].Over, shown.Lines[0].Share = over.Words(), "nlp uses 8 of 16 assured"
+	a.says("", shown)
+	const limit = "nlp uses 8 of at most 12 gpu, and this asks for 8: it starts when enough of its jobs end"
+	job := ask(a.Mirror, &messages.GetJob{Job: "j"}).(*messages.GetJobReply).Job
+	if !strings.HasPrefix(job.Reason, limit) || job.Group != 0 || !strings.HasPrefix(job.GetProspect().GetWhy(), limit) {
+		t.Errorf("it waits for %q, with group %d, and no time is told because %q", job.Reason, job.Group,
+			job.GetProspect().GetWhy())
+	}
+	said := ask(a.Mirror, &messages.ExplainJob{Job: "k"}).(*messages.ExplainJobReply).Text
+	if !strings.Contains(said, limit) || !strings.Contains(said, "nlp uses 8 of 16 assured") {
+		t.Errorf("asked why, it says %q", said)
+	}
+	counted := 0
+	for _, n := range a.onCountAll().Waiting[WaitLimit] {
+		counted += n
+	}
+	if counted != 2 {
+		t.Errorf("%d of two are counted", counted)
+	}
+	before := a.watch.seq
+	over.Has = 9000
+	shown.Lines = []policy.InLine{shown.Lines[0]}
+	shown.Lines[0].Over = over.Words()
+	if a.says("", shown); a.watch.seq != before {
+		t.Error("what others use is no news")
+	}
+	shown.Lines = []policy.InLine{{Burst: 7, Why: policy.Withholdings}}
+	a.says("", shown)
+	job = ask(a.Mirror, &messages.GetJob{Job: "j"}).(*messages.GetJobReply).Job
+	if job.Reason != "needs 8 GPUs" || job.Group == 0 || a.watch.seq != before+2 {
+		t.Errorf("without the limit it waits for %q, and %d events tell of both", job.Reason, a.watch.seq-before)
+	}
+}
