@@ -164,7 +164,9 @@ func (c *notInVain) tryWithout(w *World, p *process, job *messages.JobRecord) {
 			room, closed, _ := p.leader.View(m.id)
 			room = room.Less(p.leader.KeptForOthers(m.id, topology.JobID(job.Id)))
 			for _, v := range job.Promise.Victims {
-				if a := w.books.attempts[messages.FromToken(v.Token)]; v != without && a != nil {
+				// What has left a machine is free there already, or another's by now: given back once more it would be room
+				// for two, and a victim in vain that is not.
+				if a := w.books.attempts[messages.FromToken(v.Token)]; v != without && a != nil && !w.hasLeft(a, string(m.id)) {
 					for _, place := range a.Places {
 						if place.Node == string(m.id) {
 							room = room.More(messages.FromResources(place.Grant.Amount))

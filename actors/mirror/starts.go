@@ -64,8 +64,8 @@ func (s *starts) over(job *shownJob) string {
 	return ""
 }
 
-// tellLimits tells of jobs that wait because of a limit, or do so no more, since this was told of them last. What others
-// use changes all the time, and is no news.
+// tellLimits tells of jobs that wait because of a limit, or do so no more, since this was told of them last. What
+// others use changes all the time, and is no news.
 func (m *Mirror) tellLimits(ctx actor.Context, before map[uint64]*policy.InLine) {
 	changed := map[uint64]bool{}
 	for burst, line := range m.starts.lines { //order: a set
