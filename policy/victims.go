@@ -195,23 +195,32 @@ func (h *hunt) orders() [3]line {
 	for i := range all {
 		all[i] = make(line, len(h.all))
 	}
-	on := make(map[topology.NodeID]int64, h.view.Len())
+	numbers := make(map[topology.NodeID]int32, h.view.Len())
+	on, slots := make([]int64, 0, h.view.Len()), make([]int32, 0, len(h.all)) // by number; the numbers of all slots
 	for i := range h.all {
 		c, gives := &h.all[i], int64(0)
 		for _, s := range c.Room.Slots {
 			gives += amountOf(s.Amount)
 		}
 		for _, s := range c.Room.Slots {
-			on[s.Node] += scaled(c.Lost, amountOf(s.Amount), max(gives, 1))
+			n, known := numbers[s.Node]
+			if !known {
+				n = int32(len(on))
+				numbers[s.Node], on = n, append(on, 0)
+			}
+			on[n] += scaled(c.Lost, amountOf(s.Amount), max(gives, 1))
+			slots = append(slots, n)
 		}
 		all[1][i] = place{scaled(c.Lost, 1<<20, max(gives, 1)), i}
 		all[2][i] = place{c.Lost, i}
 	}
 	for i := range h.all {
 		all[0][i].i = i
-		for _, s := range h.all[i].Room.Slots {
-			all[0][i].key = max(all[0][i].key, on[s.Node])
+		its := len(h.all[i].Room.Slots)
+		for _, n := range slots[:its] {
+			all[0][i].key = max(all[0][i].key, on[n])
 		}
+		slots = slots[its:]
 	}
 	return all
 }
@@ -226,7 +235,10 @@ type place struct {
 }
 
 func (l line) before(a, b int) bool {
-	return cmp.Or(cmp.Compare(l[a].key, l[b].key), cmp.Compare(l[a].i, l[b].i)) < 0
+	if l[a].key != l[b].key {
+		return l[a].key < l[b].key
+	}
+	return l[a].i < l[b].i
 }
 
 // first takes the first n out, in their order.

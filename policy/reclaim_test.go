@@ -1,0 +1,72 @@
+package policy
+
+import (
+	"fmt"
+	"math/rand"
+	"testing"
+)
+
+// This file owns the tests of when others are stopped, and how often it is looked for whom.
+
+// TestQuotaIsBackInTime: what an idle queue is assured others use meanwhile. From its first submit on it is back within
+// the time for which everybody runs at the least, the longest grace and a minute, however old the others' jobs are, for
+// jobs that fit what is freed.
+func TestQuotaIsBackInTime(t *testing.T) {
+	reclaimed := 0
+	for seed := range 30 {
+		r := rand.New(rand.NewSource(int64(seed)))
+		machines := 4 + r.Intn(8)
+		quota := int64(1 + r.Intn(machines-1))
+		x := newTheatre(t, machines, &Queues{Queues: []QueueSpec{
+			gpuQuota("idle", "", quota), gpuQuota("a", "", r.Int63n(int64(machines)-quota+1)), gpuQuota("b", "", -1),
+		}})
+		longest, first := int64(0), int64(100+r.Intn(2000))
+		for range 3 * machines {
+			a := act{at: r.Int63n(first), runs: 1 + r.Int63n(20_000), grace: r.Int63n(30), gang: wholes(1), queue: "a"}
+			if r.Intn(2) == 0 {
+				a.queue = "b"
+			}
+			longest = max(longest, a.grace)
+			x.enter(a)
+		}
+		var own []*actor
+		for range quota {
+			own = append(own, x.enter(act{at: first + r.Int63n(3), runs: 100_000, gang: wholes(1), queue: "idle"}))
+		}
+		by := first + usualMinRun/second + longest + 60
+		x.run(by + 10)
+		for _, a := range own {
+			if a.began() < 0 || a.began() > by {
+				t.Errorf("seed %d: %s came at %d and began at %d, and not by %d", seed, a.id, a.at, a.began(), by)
+			}
+		}
+		reclaimed += len(x.victims())
+	}
+	if reclaimed < 30 {
+		t.Errorf("%d were stopped in all: nothing was on loan", reclaimed)
+	}
+}
+
+// TestFewHunts: whom to stop is not looked for in every pass. For jobs of one burst it is tried once in a while, and of
+// many bursts few have it tried in one pass, so that a queue of those that nobody can make room for costs little.
+func TestFewHunts(t *testing.T) {
+	x := newTheatre(t, 4, oneQueue())
+	x.enter(act{runs: 90_000, gang: wholes(2)}, act{runs: 90_000, gang: wholes(2), priority: 9})
+	const bursts, lasts = 10, 300
+	for i := range bursts {
+		x.enter(act{at: 700, runs: 50, gang: wholes(3), priority: 1, owner: fmt.Sprint("o", i)})
+	}
+	x.run(699)
+	all, passes := 0, 0
+	x.looks = func() {
+		all, passes = all+x.j.hunts, passes+1
+		if x.j.hunts > huntsInPass {
+			t.Errorf("at %d it was looked for whom to stop %d times in one pass", x.now/second, x.j.hunts)
+		}
+	}
+	x.run(700 + lasts)
+	if most := bursts * (lasts*second/huntEvery + 1); all == 0 || int64(all) > int64(most) || passes < lasts {
+		t.Errorf("in %d passes for %d bursts it was looked for whom to stop %d times, and at most %d would do", passes,
+			bursts, all, most)
+	}
+}
