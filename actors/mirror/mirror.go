@@ -80,7 +80,9 @@ func (m *Mirror) Receive(ctx actor.Context) {
 	case WaitsNoMore:
 		m.onWaitsNoMore(message)
 	case StartsShown:
-		m.onStartsShown(ctx, message)
+		before := m.starts.lines
+		m.onStartsShown(message)
+		m.tellLimits(ctx, before)
 	case RoomsShown:
 		m.picture.follow(message)
 	case PlanningShown:

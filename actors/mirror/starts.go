@@ -38,8 +38,8 @@ func (s *StartsShown) Equal(o *StartsShown) bool {
 }
 
 // onStartsShown replaces all that was known of starts.
-func (m *Mirror) onStartsShown(ctx actor.Context, shown StartsShown) {
-	s, before := &m.starts, m.starts.lines
+func (m *Mirror) onStartsShown(shown StartsShown) {
+	s := &m.starts
 	*s = starts{
 		told: true, order: shown.Promises, promises: map[topology.JobID]*policy.Promise{}, lines: map[uint64]*policy.InLine{},
 		endless: map[topology.JobID]topology.NodeID{},
@@ -53,7 +53,6 @@ func (m *Mirror) onStartsShown(ctx actor.Context, shown StartsShown) {
 	for _, x := range shown.Endless {
 		s.endless[x.Job] = x.Node
 	}
-	m.tellLimits(ctx, before)
 }
 
 // over is the limit because of which a job waits, and the way out; empty: none is in its way.
