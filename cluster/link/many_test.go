@@ -216,19 +216,42 @@ func secured(tb testing.TB) (serves, dials credentials.TransportCredentials) {
 }
 
 func linkGang64(b *testing.B, serves, dials credentials.TransportCredentials) {
-	const machines = 64
 	h := newHall(b, Options{Credentials: serves})
+	gang := rehearse(b, h, 64, func(int) credentials.TransportCredentials { return dials })
+	var took []time.Duration
+	cpu := processTime(b)
+	b.ReportAllocs()
+	for b.Loop() {
+		began := time.Now()
+		<-gang()
+		took = append(took, time.Since(began))
+	}
+	b.ReportMetric(float64(processTime(b)-cpu)/1e6/float64(len(took)), "cpu-ms/op") // free of other load
+	slices.Sort(took)
+	b.ReportMetric(float64(took[len(took)/2])/1e6, "p50-ms")
+	b.ReportMetric(float64(took[len(took)*99/100])/1e6, "p99-ms")
+	if full := h.of(countFull) + h.of(countNoLink); full > 0 {
+		b.Errorf("%d messages were dropped", full)
+	}
+}
+
+// rehearse has a conductor and machines that obey it, each with what it dials by. Gang takes one gang through all
+// rounds.
+func rehearse(
+	tb testing.TB, h *hall, machines int, dials func(i int) credentials.TransportCredentials,
+) (gang func() <-chan struct{}) {
+	tb.Helper()
 	c := &conductor{}
 	meet := &messages.Rendezvous{Address: "10.0.0.1", Port: 20000}
 	for i := range machines {
 		o := machineOptions(fmt.Sprintf("n%03d", i), fmt.Sprintf("m%03d", i), h.address)
-		o.Credentials = dials
-		n := &cabin{tb: b, o: o, system: newSystem()}
+		o.Credentials = dials(i)
+		n := &cabin{tb: tb, o: o, system: newSystem()}
 		n.client = Dial(n.system, o)
-		b.Cleanup(n.client.Close)
+		tb.Cleanup(n.client.Close)
 		props := actor.PropsFromProducer(answering(n), actor.WithMailbox(Mailbox))
 		if _, err := n.system.Root.SpawnNamed(props, actors.NodePath); err != nil {
-			b.Fatal(err)
+			tb.Fatal(err)
 		}
 		n.linked(h)
 		peer := &messages.Peer{Rank: int32(i), Node: string(o.Node), Address: "10.0.0.1", Rack: "r01"}
@@ -242,27 +265,16 @@ func linkGang64(b *testing.B, serves, dials credentials.TransportCredentials) {
 		c.rounds[2] = append(c.rounds[2], start)
 	}
 	h.system.Root.Stop(actor.NewPID("scheduler", jobPath))
-	eventually(b, "the ear has gone", func() bool { _, ok := h.system.ProcessRegistry.GetLocal(jobPath); return !ok })
+	eventually(tb, "the ear has gone", func() bool { _, ok := h.system.ProcessRegistry.GetLocal(jobPath); return !ok })
 	props := actor.PropsFromProducer(func() actor.Actor { return c }, actor.WithMailbox(Mailbox))
 	conduct, err := h.system.Root.SpawnNamed(props, jobPath)
 	if err != nil {
-		b.Fatal(err)
+		tb.Fatal(err)
 	}
-	var took []time.Duration
-	cpu := processTime(b)
-	b.ReportAllocs()
-	for b.Loop() {
-		began, done := time.Now(), make(chan struct{})
+	return func() <-chan struct{} {
+		done := make(chan struct{})
 		h.system.Root.Send(conduct, begin{done})
-		<-done
-		took = append(took, time.Since(began))
-	}
-	b.ReportMetric(float64(processTime(b)-cpu)/1e6/float64(len(took)), "cpu-ms/op") // free of other load
-	slices.Sort(took)
-	b.ReportMetric(float64(took[len(took)/2])/1e6, "p50-ms")
-	b.ReportMetric(float64(took[len(took)*99/100])/1e6, "p99-ms")
-	if full := h.of(countFull) + h.of(countNoLink); full > 0 {
-		b.Errorf("%d messages were dropped", full)
+		return done
 	}
 }
 
