@@ -2,8 +2,10 @@ package past
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -167,6 +169,36 @@ func TestSums(t *testing.T) {
 	}
 	if _, err := os.Stat(dir + "/none"); err == nil {
 		t.Error("a folder was made that was not there")
+	}
+}
+
+// TestSumsAreBounded: what is too old goes, and of what is left the oldest, as long as it is too much.
+func TestSumsAreBounded(t *testing.T) {
+	day := sumsFile.Milliseconds()
+	for what, c := range map[string]struct {
+		sizes []int64 // of files, a day from each other; the last is written to
+		left  int
+	}{
+		"little, of a year": {slices.Repeat([]int64{10}, 365), 32},
+		"much":              {slices.Repeat([]int64{12 << 20}, 20), 8},
+		"one":               {[]int64{10}, 1},
+	} {
+		dir := t.TempDir()
+		for i, size := range c.sizes {
+			path := filepath.Join(dir, fmt.Sprintf("%015d%s", int64(i)*day, sumsSuffix))
+			if err := os.WriteFile(path, nil, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.Truncate(path, size); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := WriteSum(dir, &Sum{AtMs: int64(len(c.sizes))*day - 1}); err != nil {
+			t.Fatal(err)
+		}
+		if all, _ := files(dir, sumsSuffix); len(all) != c.left {
+			t.Errorf("%s: %d files are left, not %d", what, len(all), c.left)
+		}
 	}
 }
 

@@ -3,6 +3,7 @@ package past
 import (
 	"fmt"
 	"maps"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -283,4 +284,25 @@ func TestBounds(t *testing.T) {
 			t.Errorf("%s: %d parts are left, not %d", what, len(all), c.left)
 		}
 	}
+}
+
+// FuzzBlock: whatever bytes a file has, reading it tells something or nothing, and ends.
+func FuzzBlock(f *testing.F) {
+	l, err := Open(f.TempDir(), DefaultFor, MaxBytes)
+	if err != nil {
+		f.Fatal(err)
+	}
+	for i := range 3 {
+		l.Put("a", fmt.Appendf(nil, `["a",%d]`, i))
+		l.Put(fmt.Sprint("b", i), []byte(`["b"]`))
+		l.End("b0", []byte(`["b",0]`))
+		block, ended := l.block(int64(i), i == 0)
+		l.settle(ended)
+		f.Add(block, block)
+	}
+	f.Fuzz(func(t *testing.T, first, second []byte) {
+		r := &reader{until: math.MaxInt64, take: func(Piece) error { return nil }}
+		_ = r.block(first, true)
+		_ = r.block(second, false)
+	})
 }

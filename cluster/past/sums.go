@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 )
 
@@ -18,6 +19,9 @@ const (
 	// sumsFor is for how long they are kept, and sumsFile for how long one file is written.
 	sumsFor  = 31 * 24 * time.Hour
 	sumsFile = 24 * time.Hour
+
+	// maxSums bounds their files: of a cluster with very many queues they are of fewer days.
+	maxSums = 100 << 20
 
 	sumsSuffix = ".sums"
 	maxSum     = 256 << 10 // of a line
@@ -38,10 +42,10 @@ type Sum struct {
 
 // Queue is what one queue had.
 type Queue struct {
-	Use     int64  `json:"use"`
-	Asked   int64  `json:"asked"`
-	Running int64  `json:"running"`
-	Waiting int64  `json:"waiting"`
+	Use     int64  `json:"use,omitempty"`
+	Asked   int64  `json:"asked,omitempty"`
+	Running int64  `json:"running,omitempty"`
+	Waiting int64  `json:"waiting,omitempty"`
 	Quota   *int64 `json:"quota,omitempty"` // none: it is not described
 	Limit   *int64 `json:"limit,omitempty"`
 }
@@ -88,13 +92,15 @@ func WriteSum(dir string, s *Sum) error {
 		return err
 	}
 	path := filepath.Join(dir, fmt.Sprintf("%015d%s", s.AtMs, sumsSuffix))
-	for i, p := range all {
-		switch {
-		case i == len(all)-1 && p.began <= s.AtMs && s.AtMs < p.began+sumsFile.Milliseconds():
-			path = p.path
-		case p.began < s.AtMs-(sumsFor+sumsFile).Milliseconds():
+	var size int64
+	for _, p := range slices.Backward(all) {
+		size += p.size
+		if size > maxSums || p.began < s.AtMs-(sumsFor+sumsFile).Milliseconds() {
 			_ = os.Remove(p.path) // or it is tried again with the next line
 		}
+	}
+	if n := len(all); n > 0 && all[n-1].began <= s.AtMs && s.AtMs < all[n-1].began+sumsFile.Milliseconds() {
+		path = all[n-1].path
 	}
 	file, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {

@@ -142,6 +142,11 @@ func (s *surf) readsOnly(job string) {
 	if got := js[string](s, "window.answer"); !strings.HasPrefix(got, "403 vera (viewer) may not cancel") {
 		s.t.Errorf("a viewer cancels: %s", got)
 	}
+	js[any](s, `window.answer = ""; fetch("/past?at=0&until=1").then((r) => { window.answer = String(r.status); }); 0`)
+	s.await("window.answer")
+	if got := js[string](s, "window.answer"); got != "200" {
+		s.t.Errorf("a viewer does not see how it was: %s", got)
+	}
 	js[any](s, fmt.Sprintf(`window.answer = ""; fetch("/logs?id=%s").then((r) => { window.answer = String(r.status); }); 0`, job))
 	s.await("window.answer")
 	if got := js[string](s, "window.answer"); got != "403" {

@@ -175,14 +175,18 @@ func js[T any](s *surf, expression string) T {
 	return value
 }
 
-// await waits until an expression is true in the page.
+// await waits until an expression is true in the page. While that loads again there may be nothing to ask.
 func (s *surf) await(expression string) {
 	s.t.Helper()
-	for deadline := time.Now().Add(2 * time.Minute); !js[bool](s, "Boolean("+expression+")"); {
-		if time.Now().After(deadline) {
-			s.t.Fatalf("never true: %s\nthe page shows:\n%s", expression, js[string](s, "document.body.innerText"))
+	for deadline := time.Now().Add(2 * time.Minute); ; time.Sleep(100 * time.Millisecond) {
+		so, err := chromedp.Run(s.ctx, chromedp.Evaluate[bool]("Boolean("+expression+")"))
+		switch {
+		case err == nil && so:
+			return
+		case time.Now().After(deadline), s.ctx.Err() != nil:
+			s.t.Fatalf("never true: %s (%v)\nthe page shows:\n%s", expression, err,
+				js[string](s, "document.body?.innerText ?? ''"))
 		}
-		time.Sleep(100 * time.Millisecond)
 	}
 }
 

@@ -53,7 +53,7 @@ type hall struct {
 // fast as the eye; ten readers of the stream cost the scheduler little, and its passes nothing.
 func TestPageAtScale(t *testing.T) {
 	bin, folder := programs(t)
-	h := newHall(t, bin, folder)
+	began, h := time.Now(), newHall(t, bin, folder)
 	go h.changes(t.Context())
 	runs, span := 1, 2*time.Second
 	if *machines >= whole {
@@ -96,6 +96,14 @@ func TestPageAtScale(t *testing.T) {
 		median(first), *machines, median(all), median(paints), median(frames), median(work), median(heap))
 	h.keep(fmt.Sprintf("scale-%d", *machines))
 	h.silent()
+	var kept int64
+	parts, _ := filepath.Glob(filepath.Join(folder, "data", "past", "*"))
+	for _, part := range parts {
+		if info, err := os.Stat(part); err == nil {
+			kept += info.Size()
+		}
+	}
+	t.Logf("how it was took %d KB meanwhile, %s", kept>>10, time.Since(began).Round(time.Second))
 	if *machines < whole {
 		return
 	}
@@ -115,8 +123,8 @@ func TestPageAtScale(t *testing.T) {
 func newHall(t *testing.T, bin, folder string) *hall {
 	h := &hall{surf: &surf{t: t, cli: filepath.Join(bin, "synapse-cli")}, address: free(t)}
 	t.Setenv("SYNAPSE_SERVER", h.address)
-	h.pid = h.scheduler(filepath.Join(bin, "synapse-scheduler"), "--listen", h.address, "--store", "memory",
-		"--levels", "zone,rack").pid
+	h.pid = h.scheduler(filepath.Join(bin, "synapse-scheduler"), "--listen", h.address, "--data-dir",
+		filepath.Join(folder, "data"), "--levels", "zone,rack").pid
 	conn, err := grpc.NewClient(h.address, grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
 		t.Fatal(err)
