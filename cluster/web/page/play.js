@@ -17,7 +17,7 @@ export function recorded(record) {
 // its buttons.
 export function player(source, take, moved, ...more) {
   const { begins, ends } = source;
-  let state, index, at = begins, reached = begins, part, kept, last, timer, later, asked = 0, loading = false;
+  let state, index, at = begins, reached = begins, part, kept, last, timer, later, asked = 0, loading = 0;
   const reset = () => {
     state = newState();
     index = 0;
@@ -49,16 +49,17 @@ export function player(source, take, moved, ...more) {
     at = moment;
     show();
     if (!covers(moment)) {
-      loading = true;
+      loading++;
       try {
         const got = source.load(moment), loaded = got.then ? await got : got;
         if (question !== asked) return;
         part = loaded;
       } catch (e) {
-        if (question === asked) take({ away: e.message });
-        return;
+        if (question !== asked) return;
+        stop();
+        return take({ away: e.message });
       } finally {
-        loading = question !== asked;
+        loading--;
       }
       reset();
       at = Math.max(moment, part.record[0].now);
@@ -109,7 +110,6 @@ export function player(source, take, moved, ...more) {
   return {
     element: h("section", { id: "player", "aria-label": "How it was" }, press, slide, speed, clock, more),
     jump, stop, play,
-    moment: () => at,
     // ask answers as the server did, as far as that is in a record.
     async ask(path, { id } = {}) {
       const answer = { "/me": kept.me ?? source.me, "/waiting": kept.starts, "/queues": kept.queues,
