@@ -93,6 +93,7 @@ type purse struct {
 	open, connections int
 	wide, coming      int
 	callers           int
+	bulk              pace      // of bytes
 	told              int       // refusals written in this minute
 	since             time.Time // when it began
 	tally             uint64    // refusals since then that were counted alone
@@ -102,7 +103,7 @@ type purse struct {
 // idle reports whether nothing is left to remember.
 func (p *purse) idle(now time.Time) bool {
 	return p.open+p.wide+p.coming+p.callers+p.connections == 0 && p.tally == 0 && !p.calls.due.After(now) &&
-		!p.changes.due.After(now) && !p.renewals.due.After(now) && now.Sub(p.since) > tallyFor
+		!p.changes.due.After(now) && !p.bulk.due.After(now) && !p.renewals.due.After(now) && now.Sub(p.since) > tallyFor
 }
 
 // purses are those of all identities, by their texts.
@@ -245,6 +246,21 @@ func (s *purses) change(who string, now time.Time) (over string, wait time.Durat
 		return fmt.Sprintf("changes more than %d things a second", s.allowed.Changes.PerSecond), wait
 	}
 	return "", 0
+}
+
+// carries takes bytes of large requests, and answers how long it is until they would have come at their pace.
+func (s *purses) carries(who string, bytes int, now time.Time) (wait time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p := &s.of(who, now).bulk
+	if p.due.Before(now) {
+		p.due = now
+	}
+	at := func(bytes int) time.Duration { return time.Duration(bytes) * time.Second / bulkPace }
+	if wait = max(0, p.due.Add(at(bytes)).Sub(now)-at(bulkBurst)); wait <= bulkPause {
+		p.due = p.due.Add(at(bytes)) // whoever is closed for it sends nothing
+	}
+	return wait
 }
 
 // renews takes one of the certificates that are signed again.

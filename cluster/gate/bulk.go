@@ -23,6 +23,13 @@ const (
 	bulkFor = 3 * time.Second
 	// bulkLook is how often whoever waits looks for such a one.
 	bulkLook = 500 * time.Millisecond
+	// littleBytes is how large a request may be that costs its identity nothing of its pace: larger ones come at bulkPace
+	// bytes a second, and bulkBurst at once. To decode one takes several times its size of memory that is collected next.
+	littleBytes = 64 << 10
+	bulkPace    = 512 << 10
+	bulkBurst   = 8 << 20
+	// bulkPause is how long a connection is left unread for that; whoever would have to wait longer loses it.
+	bulkPause = 8 * time.Second
 	// maxRequestBytes is the longest that gRPC reads; it refuses a longer one by its announcement alone.
 	maxRequestBytes = messages.MaxFrameBytes
 )
@@ -189,7 +196,10 @@ func (b *bulk) give(c *connection, bytes int) {
 func (b *bulk) drop(c *connection) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	c.dropped = true
+	if !c.dropped {
+		c.dropped = true
+		close(c.gone)
+	}
 	b.waiting = slices.DeleteFunc(b.waiting, func(w *waiter) bool {
 		if w.c == c {
 			w.ready <- errBulk
@@ -250,7 +260,9 @@ func (c *connection) Read(b []byte) (int, error) {
 	switch {
 	case full != nil:
 	case more > 0:
-		full = c.gate.bulk.take(c, more)
+		if full = c.pause(more); full == nil {
+			full = c.gate.bulk.take(c, more)
+		}
 	case more < 0:
 		c.gate.bulk.give(c, -more)
 	}
@@ -258,6 +270,28 @@ func (c *connection) Read(b []byte) (int, error) {
 		return 0, full
 	}
 	return n, err
+}
+
+// pause waits for as long as the identity has sent more of what is large than comes at its pace.
+func (c *connection) pause(bytes int) error {
+	if bytes <= littleBytes {
+		return nil
+	}
+	wait := c.gate.purses.carries(c.who, bytes, c.gate.o.Now())
+	if wait > bulkPause {
+		c.gate.o.Count(countOverdrawn, 1)
+		c.gate.say("Closed the connection of %s from %s: it sends more than %d KiB a second of large requests",
+			c.peer, hostOf(c), bulkPace>>10)
+		return errBulk
+	}
+	if wait > 0 {
+		select {
+		case <-time.After(wait):
+		case <-c.gone:
+			return errBulk
+		}
+	}
+	return nil
 }
 
 // Write sends what a client is answered, which ends what was on its way.

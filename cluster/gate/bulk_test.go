@@ -117,7 +117,7 @@ func (s *scale) of(who string) *connection {
 	s.n++
 	near, far := net.Pipe()
 	s.t.Cleanup(func() { near.Close(); far.Close() })
-	return &connection{Conn: near, gate: s.gate, who: who, traffic: newTraffic()}
+	return &connection{Conn: near, gate: s.gate, who: who, traffic: newTraffic(), gone: make(chan struct{})}
 }
 
 // asks waits for bytes beside the test.
@@ -320,4 +320,37 @@ func TestCallsWithoutRequests(t *testing.T) {
 		t.Errorf("when one was given up: %v", err)
 	}
 	wait(2)
+}
+
+// TestLargeOnesHaveAPace: one identity sends large requests at a pace, beyond which it waits unread, and then loses its
+// connection; small ones, and those of others, come at once.
+func TestLargeOnesHaveAPace(t *testing.T) {
+	s := purses{allowed: DefaultAllowance()}
+	const large = 4 << 20
+	for i, want := range []time.Duration{0, 0, 8 * time.Second, 16 * time.Second, 16 * time.Second} {
+		if wait := s.carries("ann", large, today); wait != want {
+			t.Errorf("the %dth waits %s, want %s", i+1, wait, want)
+		}
+	}
+	if wait := s.carries("bob", large, today) + s.carries("ann", large, today.Add(24*time.Second)); wait != 0 {
+		t.Errorf("another one, or the same one later, waits %s", wait)
+	}
+	stage := &scale{stage: newStage(t)}
+	ann, bob := stage.of("ann"), stage.of("bob")
+	for range bulkBurst/large + 1 {
+		stage.gate.purses.carries("ann", large, stage.clock())
+	}
+	if ann.pause(large) == nil || ann.pause(littleBytes) != nil || bob.pause(large) != nil {
+		t.Error("whoever has overdrawn goes on, or what is small does not, or another one")
+	}
+	waits := stage.of("carl")
+	for range bulkBurst / large {
+		stage.gate.purses.carries("carl", large, stage.clock())
+	}
+	done := make(chan error, 1)
+	go func() { done <- waits.pause(large) }()
+	stage.gate.bulk.drop(waits)
+	if err := <-done; !errors.Is(err, errBulk) {
+		t.Errorf("one that is closed meanwhile goes on: %v", err)
+	}
 }

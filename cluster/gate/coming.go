@@ -70,7 +70,7 @@ func (g *Gate) enters(conn net.Conn, p identity.Peer, calls bool) *connection {
 			g.purses.leaves(c.who)
 			return nil
 		}
-		c.traffic = newTraffic()
+		c.traffic, c.gone = newTraffic(), make(chan struct{})
 	}
 	g.mu.Lock()
 	g.open[c] = struct{}{}

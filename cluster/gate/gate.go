@@ -82,6 +82,7 @@ type Gate struct {
 	joins     sync.Mutex // held while an invitation is spent
 	purses    purses
 	bulk      bulk
+	events    events
 
 	mu       sync.Mutex
 	open     map[*connection]struct{}
@@ -104,7 +105,8 @@ type connection struct {
 	asked time.Time // when the store was last asked for the peer's token, if it has one
 
 	traffic *traffic // nil: it is no person's who makes calls
-	dropped bool     // guarded by the gate's bulk: it is closed, and takes nothing any more
+	gone    chan struct{}
+	dropped bool // guarded by the gate's bulk: it is closed, and takes nothing any more
 }
 
 // New makes the gate of a scheduler. Its folder must be an authority's.

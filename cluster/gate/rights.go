@@ -242,7 +242,12 @@ func (c *asked) show(answer any) (any, error) {
 	if !ok {
 		return answer, nil
 	}
-	shown := rights.Show(c.peer.Identity, m)
+	var shown rights.Answer
+	if e, ok := m.(*messages.Event); ok && c.wide {
+		shown = c.gate.events.show(c.peer.Identity, e)
+	} else {
+		shown = rights.Show(c.peer.Identity, m)
+	}
 	return shown.Message, c.readOf(shown.Foreign)
 }
 
