@@ -26,6 +26,8 @@ package() {
 	ip) echo iproute2 ;;
 	chromium) echo chromium fonts-dejavu-core ;;
 	torch) echo python3-torch ;;
+	mpicc.openmpi) echo gcc libc6-dev openmpi-bin libopenmpi-dev ;;
+	mpicc.mpich) echo gcc libc6-dev mpich libmpich-dev ;;
 	*) echo "$1" ;;
 	esac
 }

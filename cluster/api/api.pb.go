@@ -586,7 +586,9 @@ type ExecIn struct {
 	Signal        int32                  `protobuf:"varint,9,opt,name=signal,proto3" json:"signal,omitempty"` // for its process group
 	Rows          uint32                 `protobuf:"varint,10,opt,name=rows,proto3" json:"rows,omitempty"`    // of the terminal
 	Columns       uint32                 `protobuf:"varint,11,opt,name=columns,proto3" json:"columns,omitempty"`
-	Helper        bool                   `protobuf:"varint,12,opt,name=helper,proto3" json:"helper,omitempty"` // the command is one of synapse-exec's, which the task has
+	Helper        bool                   `protobuf:"varint,12,opt,name=helper,proto3" json:"helper,omitempty"`  // the command is one of synapse-exec's, which the task has
+	Attempt       *messages.Token        `protobuf:"bytes,13,opt,name=attempt,proto3" json:"attempt,omitempty"` // of Reach: that of the caller, whose rank it is
+	Host          string                 `protobuf:"bytes,14,opt,name=host,proto3" json:"host,omitempty"`       // of Reach: the machine of the other task, by name or address
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -703,6 +705,20 @@ func (x *ExecIn) GetHelper() bool {
 		return x.Helper
 	}
 	return false
+}
+
+func (x *ExecIn) GetAttempt() *messages.Token {
+	if x != nil {
+		return x.Attempt
+	}
+	return nil
+}
+
+func (x *ExecIn) GetHost() string {
+	if x != nil {
+		return x.Host
+	}
+	return ""
 }
 
 // ExecOut is what comes of it.
@@ -1580,7 +1596,7 @@ const file_cluster_api_api_proto_rawDesc = "" +
 	"\x04text\x18\x01 \x01(\fR\x04text\"L\n" +
 	"\vReadSecrets\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\tR\x03job\x12+\n" +
-	"\aattempt\x18\x02 \x01(\v2\x11.synapse.v1.TokenR\aattempt\"\xbe\x02\n" +
+	"\aattempt\x18\x02 \x01(\v2\x11.synapse.v1.TokenR\aattempt\"\xff\x02\n" +
 	"\x06ExecIn\x123\n" +
 	"\tprincipal\x18\x01 \x01(\v2\x15.synapse.v1.PrincipalR\tprincipal\x12\x10\n" +
 	"\x03job\x18\x02 \x01(\tR\x03job\x12\x12\n" +
@@ -1595,7 +1611,9 @@ const file_cluster_api_api_proto_rawDesc = "" +
 	"\x04rows\x18\n" +
 	" \x01(\rR\x04rows\x12\x18\n" +
 	"\acolumns\x18\v \x01(\rR\acolumns\x12\x16\n" +
-	"\x06helper\x18\f \x01(\bR\x06helper\"\xb1\x01\n" +
+	"\x06helper\x18\f \x01(\bR\x06helper\x12+\n" +
+	"\aattempt\x18\r \x01(\v2\x11.synapse.v1.TokenR\aattempt\x12\x12\n" +
+	"\x04host\x18\x0e \x01(\tR\x04host\"\xb1\x01\n" +
 	"\aExecOut\x12\x18\n" +
 	"\asession\x18\x01 \x01(\tR\asession\x12\x14\n" +
 	"\x05begun\x18\x02 \x01(\bR\x05begun\x12\x16\n" +
@@ -1654,7 +1672,7 @@ const file_cluster_api_api_proto_rawDesc = "" +
 	"\x0fRevokePassReply\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
 	"\x04role\x18\x02 \x01(\tR\x04role\x12\x12\n" +
-	"\x04name\x18\x03 \x01(\tR\x04name2\xd4\r\n" +
+	"\x04name\x18\x03 \x01(\tR\x04name2\x8a\x0e\n" +
 	"\aSynapse\x125\n" +
 	"\x06Submit\x12\x12.synapse.v1.Submit\x1a\x17.synapse.v1.SubmitReply\x12;\n" +
 	"\fSubmitScript\x12\x12.synapse.v1.Submit\x1a\x17.synapse.v1.SubmitReply\x12<\n" +
@@ -1682,7 +1700,8 @@ const file_cluster_api_api_proto_rawDesc = "" +
 	"\bReadLogs\x12\x14.synapse.v1.ReadLogs\x1a\x13.synapse.v1.LogPart0\x01\x128\n" +
 	"\bReadPast\x12\x14.synapse.v1.ReadPast\x1a\x14.synapse.v1.PastPart0\x01\x123\n" +
 	"\x04Exec\x12\x12.synapse.v1.ExecIn\x1a\x13.synapse.v1.ExecOut(\x010\x01\x124\n" +
-	"\x05Carry\x12\x13.synapse.v1.ExecOut\x1a\x12.synapse.v1.ExecIn(\x010\x01\x128\n" +
+	"\x05Carry\x12\x13.synapse.v1.ExecOut\x1a\x12.synapse.v1.ExecIn(\x010\x01\x124\n" +
+	"\x05Reach\x12\x12.synapse.v1.ExecIn\x1a\x13.synapse.v1.ExecOut(\x010\x01\x128\n" +
 	"\aCluster\x12\x13.synapse.v1.Cluster\x1a\x18.synapse.v1.ClusterReply\x125\n" +
 	"\x06WhoAmI\x12\x12.synapse.v1.WhoAmI\x1a\x17.synapse.v1.WhoAmIReply\x12A\n" +
 	"\n" +
@@ -1774,72 +1793,75 @@ var file_cluster_api_api_proto_depIdxs = []int32{
 	23, // 5: synapse.v1.ReadScript.principal:type_name -> synapse.v1.Principal
 	24, // 6: synapse.v1.ReadSecrets.attempt:type_name -> synapse.v1.Token
 	23, // 7: synapse.v1.ExecIn.principal:type_name -> synapse.v1.Principal
-	10, // 8: synapse.v1.ExecOut.end:type_name -> synapse.v1.ExecEnd
-	15, // 9: synapse.v1.WhoAmIReply.rights:type_name -> synapse.v1.Right
-	20, // 10: synapse.v1.ListPassesReply.passes:type_name -> synapse.v1.Pass
-	25, // 11: synapse.v1.Synapse.Submit:input_type -> synapse.v1.Submit
-	25, // 12: synapse.v1.Synapse.SubmitScript:input_type -> synapse.v1.Submit
-	5,  // 13: synapse.v1.Synapse.ReadScript:input_type -> synapse.v1.ReadScript
-	25, // 14: synapse.v1.Synapse.SubmitSecret:input_type -> synapse.v1.Submit
-	7,  // 15: synapse.v1.Synapse.ReadSecrets:input_type -> synapse.v1.ReadSecrets
-	26, // 16: synapse.v1.Synapse.DryRun:input_type -> synapse.v1.DryRun
-	27, // 17: synapse.v1.Synapse.Cancel:input_type -> synapse.v1.Cancel
-	28, // 18: synapse.v1.Synapse.Hold:input_type -> synapse.v1.Hold
-	29, // 19: synapse.v1.Synapse.Requeue:input_type -> synapse.v1.Requeue
-	30, // 20: synapse.v1.Synapse.Update:input_type -> synapse.v1.Update
-	31, // 21: synapse.v1.Synapse.ChangeNode:input_type -> synapse.v1.ChangeNode
-	32, // 22: synapse.v1.Synapse.ApplyQueues:input_type -> synapse.v1.ApplyQueues
-	33, // 23: synapse.v1.Synapse.GetQueues:input_type -> synapse.v1.GetQueues
-	34, // 24: synapse.v1.Synapse.GetEfficiency:input_type -> synapse.v1.GetEfficiency
-	35, // 25: synapse.v1.Synapse.GetJob:input_type -> synapse.v1.GetJob
-	36, // 26: synapse.v1.Synapse.ListJobs:input_type -> synapse.v1.ListJobs
-	37, // 27: synapse.v1.Synapse.ListNodes:input_type -> synapse.v1.ListNodes
-	38, // 28: synapse.v1.Synapse.ExplainJob:input_type -> synapse.v1.ExplainJob
-	39, // 29: synapse.v1.Synapse.History:input_type -> synapse.v1.History
-	40, // 30: synapse.v1.Synapse.Watch:input_type -> synapse.v1.Watch
-	0,  // 31: synapse.v1.Synapse.ReadLogs:input_type -> synapse.v1.ReadLogs
-	3,  // 32: synapse.v1.Synapse.ReadPast:input_type -> synapse.v1.ReadPast
-	8,  // 33: synapse.v1.Synapse.Exec:input_type -> synapse.v1.ExecIn
-	9,  // 34: synapse.v1.Synapse.Carry:input_type -> synapse.v1.ExecOut
-	11, // 35: synapse.v1.Synapse.Cluster:input_type -> synapse.v1.Cluster
-	13, // 36: synapse.v1.Synapse.WhoAmI:input_type -> synapse.v1.WhoAmI
-	16, // 37: synapse.v1.Synapse.CreatePass:input_type -> synapse.v1.CreatePass
-	18, // 38: synapse.v1.Synapse.ListPasses:input_type -> synapse.v1.ListPasses
-	21, // 39: synapse.v1.Synapse.RevokePass:input_type -> synapse.v1.RevokePass
-	41, // 40: synapse.v1.Synapse.Submit:output_type -> synapse.v1.SubmitReply
-	41, // 41: synapse.v1.Synapse.SubmitScript:output_type -> synapse.v1.SubmitReply
-	6,  // 42: synapse.v1.Synapse.ReadScript:output_type -> synapse.v1.ScriptText
-	41, // 43: synapse.v1.Synapse.SubmitSecret:output_type -> synapse.v1.SubmitReply
-	42, // 44: synapse.v1.Synapse.ReadSecrets:output_type -> synapse.v1.Secrets
-	43, // 45: synapse.v1.Synapse.DryRun:output_type -> synapse.v1.DryRunReply
-	44, // 46: synapse.v1.Synapse.Cancel:output_type -> synapse.v1.CancelReply
-	45, // 47: synapse.v1.Synapse.Hold:output_type -> synapse.v1.HoldReply
-	46, // 48: synapse.v1.Synapse.Requeue:output_type -> synapse.v1.RequeueReply
-	47, // 49: synapse.v1.Synapse.Update:output_type -> synapse.v1.UpdateReply
-	48, // 50: synapse.v1.Synapse.ChangeNode:output_type -> synapse.v1.ChangeNodeReply
-	49, // 51: synapse.v1.Synapse.ApplyQueues:output_type -> synapse.v1.ApplyQueuesReply
-	50, // 52: synapse.v1.Synapse.GetQueues:output_type -> synapse.v1.GetQueuesReply
-	51, // 53: synapse.v1.Synapse.GetEfficiency:output_type -> synapse.v1.GetEfficiencyReply
-	52, // 54: synapse.v1.Synapse.GetJob:output_type -> synapse.v1.GetJobReply
-	53, // 55: synapse.v1.Synapse.ListJobs:output_type -> synapse.v1.ListJobsReply
-	54, // 56: synapse.v1.Synapse.ListNodes:output_type -> synapse.v1.ListNodesReply
-	55, // 57: synapse.v1.Synapse.ExplainJob:output_type -> synapse.v1.ExplainJobReply
-	56, // 58: synapse.v1.Synapse.History:output_type -> synapse.v1.HistoryReply
-	57, // 59: synapse.v1.Synapse.Watch:output_type -> synapse.v1.Event
-	2,  // 60: synapse.v1.Synapse.ReadLogs:output_type -> synapse.v1.LogPart
-	4,  // 61: synapse.v1.Synapse.ReadPast:output_type -> synapse.v1.PastPart
-	9,  // 62: synapse.v1.Synapse.Exec:output_type -> synapse.v1.ExecOut
-	8,  // 63: synapse.v1.Synapse.Carry:output_type -> synapse.v1.ExecIn
-	12, // 64: synapse.v1.Synapse.Cluster:output_type -> synapse.v1.ClusterReply
-	14, // 65: synapse.v1.Synapse.WhoAmI:output_type -> synapse.v1.WhoAmIReply
-	17, // 66: synapse.v1.Synapse.CreatePass:output_type -> synapse.v1.CreatePassReply
-	19, // 67: synapse.v1.Synapse.ListPasses:output_type -> synapse.v1.ListPassesReply
-	22, // 68: synapse.v1.Synapse.RevokePass:output_type -> synapse.v1.RevokePassReply
-	40, // [40:69] is the sub-list for method output_type
-	11, // [11:40] is the sub-list for method input_type
-	11, // [11:11] is the sub-list for extension type_name
-	11, // [11:11] is the sub-list for extension extendee
-	0,  // [0:11] is the sub-list for field type_name
+	24, // 8: synapse.v1.ExecIn.attempt:type_name -> synapse.v1.Token
+	10, // 9: synapse.v1.ExecOut.end:type_name -> synapse.v1.ExecEnd
+	15, // 10: synapse.v1.WhoAmIReply.rights:type_name -> synapse.v1.Right
+	20, // 11: synapse.v1.ListPassesReply.passes:type_name -> synapse.v1.Pass
+	25, // 12: synapse.v1.Synapse.Submit:input_type -> synapse.v1.Submit
+	25, // 13: synapse.v1.Synapse.SubmitScript:input_type -> synapse.v1.Submit
+	5,  // 14: synapse.v1.Synapse.ReadScript:input_type -> synapse.v1.ReadScript
+	25, // 15: synapse.v1.Synapse.SubmitSecret:input_type -> synapse.v1.Submit
+	7,  // 16: synapse.v1.Synapse.ReadSecrets:input_type -> synapse.v1.ReadSecrets
+	26, // 17: synapse.v1.Synapse.DryRun:input_type -> synapse.v1.DryRun
+	27, // 18: synapse.v1.Synapse.Cancel:input_type -> synapse.v1.Cancel
+	28, // 19: synapse.v1.Synapse.Hold:input_type -> synapse.v1.Hold
+	29, // 20: synapse.v1.Synapse.Requeue:input_type -> synapse.v1.Requeue
+	30, // 21: synapse.v1.Synapse.Update:input_type -> synapse.v1.Update
+	31, // 22: synapse.v1.Synapse.ChangeNode:input_type -> synapse.v1.ChangeNode
+	32, // 23: synapse.v1.Synapse.ApplyQueues:input_type -> synapse.v1.ApplyQueues
+	33, // 24: synapse.v1.Synapse.GetQueues:input_type -> synapse.v1.GetQueues
+	34, // 25: synapse.v1.Synapse.GetEfficiency:input_type -> synapse.v1.GetEfficiency
+	35, // 26: synapse.v1.Synapse.GetJob:input_type -> synapse.v1.GetJob
+	36, // 27: synapse.v1.Synapse.ListJobs:input_type -> synapse.v1.ListJobs
+	37, // 28: synapse.v1.Synapse.ListNodes:input_type -> synapse.v1.ListNodes
+	38, // 29: synapse.v1.Synapse.ExplainJob:input_type -> synapse.v1.ExplainJob
+	39, // 30: synapse.v1.Synapse.History:input_type -> synapse.v1.History
+	40, // 31: synapse.v1.Synapse.Watch:input_type -> synapse.v1.Watch
+	0,  // 32: synapse.v1.Synapse.ReadLogs:input_type -> synapse.v1.ReadLogs
+	3,  // 33: synapse.v1.Synapse.ReadPast:input_type -> synapse.v1.ReadPast
+	8,  // 34: synapse.v1.Synapse.Exec:input_type -> synapse.v1.ExecIn
+	9,  // 35: synapse.v1.Synapse.Carry:input_type -> synapse.v1.ExecOut
+	8,  // 36: synapse.v1.Synapse.Reach:input_type -> synapse.v1.ExecIn
+	11, // 37: synapse.v1.Synapse.Cluster:input_type -> synapse.v1.Cluster
+	13, // 38: synapse.v1.Synapse.WhoAmI:input_type -> synapse.v1.WhoAmI
+	16, // 39: synapse.v1.Synapse.CreatePass:input_type -> synapse.v1.CreatePass
+	18, // 40: synapse.v1.Synapse.ListPasses:input_type -> synapse.v1.ListPasses
+	21, // 41: synapse.v1.Synapse.RevokePass:input_type -> synapse.v1.RevokePass
+	41, // 42: synapse.v1.Synapse.Submit:output_type -> synapse.v1.SubmitReply
+	41, // 43: synapse.v1.Synapse.SubmitScript:output_type -> synapse.v1.SubmitReply
+	6,  // 44: synapse.v1.Synapse.ReadScript:output_type -> synapse.v1.ScriptText
+	41, // 45: synapse.v1.Synapse.SubmitSecret:output_type -> synapse.v1.SubmitReply
+	42, // 46: synapse.v1.Synapse.ReadSecrets:output_type -> synapse.v1.Secrets
+	43, // 47: synapse.v1.Synapse.DryRun:output_type -> synapse.v1.DryRunReply
+	44, // 48: synapse.v1.Synapse.Cancel:output_type -> synapse.v1.CancelReply
+	45, // 49: synapse.v1.Synapse.Hold:output_type -> synapse.v1.HoldReply
+	46, // 50: synapse.v1.Synapse.Requeue:output_type -> synapse.v1.RequeueReply
+	47, // 51: synapse.v1.Synapse.Update:output_type -> synapse.v1.UpdateReply
+	48, // 52: synapse.v1.Synapse.ChangeNode:output_type -> synapse.v1.ChangeNodeReply
+	49, // 53: synapse.v1.Synapse.ApplyQueues:output_type -> synapse.v1.ApplyQueuesReply
+	50, // 54: synapse.v1.Synapse.GetQueues:output_type -> synapse.v1.GetQueuesReply
+	51, // 55: synapse.v1.Synapse.GetEfficiency:output_type -> synapse.v1.GetEfficiencyReply
+	52, // 56: synapse.v1.Synapse.GetJob:output_type -> synapse.v1.GetJobReply
+	53, // 57: synapse.v1.Synapse.ListJobs:output_type -> synapse.v1.ListJobsReply
+	54, // 58: synapse.v1.Synapse.ListNodes:output_type -> synapse.v1.ListNodesReply
+	55, // 59: synapse.v1.Synapse.ExplainJob:output_type -> synapse.v1.ExplainJobReply
+	56, // 60: synapse.v1.Synapse.History:output_type -> synapse.v1.HistoryReply
+	57, // 61: synapse.v1.Synapse.Watch:output_type -> synapse.v1.Event
+	2,  // 62: synapse.v1.Synapse.ReadLogs:output_type -> synapse.v1.LogPart
+	4,  // 63: synapse.v1.Synapse.ReadPast:output_type -> synapse.v1.PastPart
+	9,  // 64: synapse.v1.Synapse.Exec:output_type -> synapse.v1.ExecOut
+	8,  // 65: synapse.v1.Synapse.Carry:output_type -> synapse.v1.ExecIn
+	9,  // 66: synapse.v1.Synapse.Reach:output_type -> synapse.v1.ExecOut
+	12, // 67: synapse.v1.Synapse.Cluster:output_type -> synapse.v1.ClusterReply
+	14, // 68: synapse.v1.Synapse.WhoAmI:output_type -> synapse.v1.WhoAmIReply
+	17, // 69: synapse.v1.Synapse.CreatePass:output_type -> synapse.v1.CreatePassReply
+	19, // 70: synapse.v1.Synapse.ListPasses:output_type -> synapse.v1.ListPassesReply
+	22, // 71: synapse.v1.Synapse.RevokePass:output_type -> synapse.v1.RevokePassReply
+	42, // [42:72] is the sub-list for method output_type
+	12, // [12:42] is the sub-list for method input_type
+	12, // [12:12] is the sub-list for extension type_name
+	12, // [12:12] is the sub-list for extension extendee
+	0,  // [0:12] is the sub-list for field type_name
 }
 
 func init() { file_cluster_api_api_proto_init() }

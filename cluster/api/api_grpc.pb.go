@@ -49,6 +49,7 @@ const (
 	Synapse_ReadPast_FullMethodName      = "/synapse.v1.Synapse/ReadPast"
 	Synapse_Exec_FullMethodName          = "/synapse.v1.Synapse/Exec"
 	Synapse_Carry_FullMethodName         = "/synapse.v1.Synapse/Carry"
+	Synapse_Reach_FullMethodName         = "/synapse.v1.Synapse/Reach"
 	Synapse_Cluster_FullMethodName       = "/synapse.v1.Synapse/Cluster"
 	Synapse_WhoAmI_FullMethodName        = "/synapse.v1.Synapse/WhoAmI"
 	Synapse_CreatePass_FullMethodName    = "/synapse.v1.Synapse/CreatePass"
@@ -93,6 +94,8 @@ type SynapseClient interface {
 	Exec(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[ExecIn, ExecOut], error)
 	// Carry is a machine's end of an Exec that it was told of: its first ExecOut names the session.
 	Carry(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[ExecOut, ExecIn], error)
+	// Reach is Exec as a machine asks for it, for one of its tasks: in another task of the same attempt.
+	Reach(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[ExecIn, ExecOut], error)
 	Cluster(ctx context.Context, in *Cluster, opts ...grpc.CallOption) (*ClusterReply, error)
 	WhoAmI(ctx context.Context, in *WhoAmI, opts ...grpc.CallOption) (*WhoAmIReply, error)
 	CreatePass(ctx context.Context, in *CreatePass, opts ...grpc.CallOption) (*CreatePassReply, error)
@@ -381,6 +384,19 @@ func (c *synapseClient) Carry(ctx context.Context, opts ...grpc.CallOption) (grp
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type Synapse_CarryClient = grpc.BidiStreamingClient[ExecOut, ExecIn]
 
+func (c *synapseClient) Reach(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[ExecIn, ExecOut], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &Synapse_ServiceDesc.Streams[5], Synapse_Reach_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[ExecIn, ExecOut]{ClientStream: stream}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type Synapse_ReachClient = grpc.BidiStreamingClient[ExecIn, ExecOut]
+
 func (c *synapseClient) Cluster(ctx context.Context, in *Cluster, opts ...grpc.CallOption) (*ClusterReply, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(ClusterReply)
@@ -468,6 +484,8 @@ type SynapseServer interface {
 	Exec(grpc.BidiStreamingServer[ExecIn, ExecOut]) error
 	// Carry is a machine's end of an Exec that it was told of: its first ExecOut names the session.
 	Carry(grpc.BidiStreamingServer[ExecOut, ExecIn]) error
+	// Reach is Exec as a machine asks for it, for one of its tasks: in another task of the same attempt.
+	Reach(grpc.BidiStreamingServer[ExecIn, ExecOut]) error
 	Cluster(context.Context, *Cluster) (*ClusterReply, error)
 	WhoAmI(context.Context, *WhoAmI) (*WhoAmIReply, error)
 	CreatePass(context.Context, *CreatePass) (*CreatePassReply, error)
@@ -554,6 +572,9 @@ func (UnimplementedSynapseServer) Exec(grpc.BidiStreamingServer[ExecIn, ExecOut]
 }
 func (UnimplementedSynapseServer) Carry(grpc.BidiStreamingServer[ExecOut, ExecIn]) error {
 	return status.Error(codes.Unimplemented, "method Carry not implemented")
+}
+func (UnimplementedSynapseServer) Reach(grpc.BidiStreamingServer[ExecIn, ExecOut]) error {
+	return status.Error(codes.Unimplemented, "method Reach not implemented")
 }
 func (UnimplementedSynapseServer) Cluster(context.Context, *Cluster) (*ClusterReply, error) {
 	return nil, status.Error(codes.Unimplemented, "method Cluster not implemented")
@@ -980,6 +1001,13 @@ func _Synapse_Carry_Handler(srv interface{}, stream grpc.ServerStream) error {
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type Synapse_CarryServer = grpc.BidiStreamingServer[ExecOut, ExecIn]
 
+func _Synapse_Reach_Handler(srv interface{}, stream grpc.ServerStream) error {
+	return srv.(SynapseServer).Reach(&grpc.GenericServerStream[ExecIn, ExecOut]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type Synapse_ReachServer = grpc.BidiStreamingServer[ExecIn, ExecOut]
+
 func _Synapse_Cluster_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(Cluster)
 	if err := dec(in); err != nil {
@@ -1199,6 +1227,12 @@ var Synapse_ServiceDesc = grpc.ServiceDesc{
 		{
 			StreamName:    "Carry",
 			Handler:       _Synapse_Carry_Handler,
+			ServerStreams: true,
+			ClientStreams: true,
+		},
+		{
+			StreamName:    "Reach",
+			Handler:       _Synapse_Reach_Handler,
 			ServerStreams: true,
 			ClientStreams: true,
 		},

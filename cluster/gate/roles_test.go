@@ -37,8 +37,13 @@ type scripted struct {
 	reached atomic.Int64
 }
 
-// Exec and Carry are reached with their first request, which is judged when it is received.
+// Exec, Carry and Reach are reached with their first request, which is judged when it is received.
 func (*scripted) Exec(stream grpc.BidiStreamingServer[api.ExecIn, api.ExecOut]) error {
+	_, err := stream.Recv()
+	return cmp.Or(err, status.Error(codes.Unimplemented, ""))
+}
+
+func (*scripted) Reach(stream grpc.BidiStreamingServer[api.ExecIn, api.ExecOut]) error {
 	_, err := stream.Recv()
 	return cmp.Or(err, status.Error(codes.Unimplemented, ""))
 }

@@ -65,17 +65,30 @@ func (s *sessions) take(name string) *session {
 
 // Exec runs a further process in a task, and carries its streams.
 func (g *Gateway) Exec(stream grpc.BidiStreamingServer[api.ExecIn, api.ExecOut]) error {
-	ctx := stream.Context()
-	q, err := stream.Recv()
-	if err != nil {
-		return err
-	}
-	q.Principal = g.o.Principal(ctx)
-	job, err := g.enterFor(ctx, q, q.Job)
+	q, job, err := g.asked(stream)
 	if err != nil {
 		return err
 	}
 	defer g.leave()
+	return g.execute(q, job, stream)
+}
+
+// asked is the first request of a stream, and the job that it is about; the stream counts from here on.
+func (g *Gateway) asked(stream grpc.BidiStreamingServer[api.ExecIn, api.ExecOut]) (
+	*api.ExecIn, *messages.JobStatus, error) {
+	q, err := stream.Recv()
+	if err != nil {
+		return nil, nil, err
+	}
+	q.Principal = g.o.Principal(stream.Context())
+	job, err := g.enterFor(stream.Context(), q, q.Job)
+	return q, job, err
+}
+
+// execute runs what was asked for, in a task of the job.
+func (g *Gateway) execute(q *api.ExecIn, job *messages.JobStatus,
+	stream grpc.BidiStreamingServer[api.ExecIn, api.ExecOut]) error {
+	ctx := stream.Context()
 	task, node, err := placeOf(job, q.Rank)
 	if err != nil {
 		return err

@@ -62,6 +62,7 @@ var needs = slices.Concat([]need{
 	{synapse + "Requeue", "", "", Requeue},
 	{synapse + "Exec", "", "", Exec},
 	{synapse + "Carry", "", "", Carry},
+	{synapse + "Reach", "", "", Fellows},
 	{synapse + "Requeue", "hold", "true", Hold},
 	{synapse + "Update", "set_priority", "true", Priority},
 	{synapse + "Update", "set_time_limit", "true", Limit},
@@ -101,7 +102,9 @@ func Opens(call string) (all []Right) {
 }
 
 // Continues reports whether a call's later requests go on with what its first has begun, which alone is judged.
-func Continues(call string) bool { return call == synapse+"Exec" || call == synapse+"Carry" }
+func Continues(call string) bool {
+	return call == synapse+"Exec" || call == synapse+"Carry" || call == synapse+"Reach"
+}
 
 // Decided reports whether anybody may make a call at all.
 func Decided(call string) bool {

@@ -35,7 +35,8 @@ var shown = []struct{ message, open, private, ids string }{
 	{"Event", "seq at_unix_ms text job node hidden synced group reason group_jobs", "", ""},
 	{"LogPart", "rank attempt stderr data notice offset missing", "", ""},
 	{"PastPart", "lines since_unix_ms until_unix_ms", "", ""},
-	{"ExecIn", "principal job rank command env terminal stdin stdin_ends signal rows columns helper", "", ""},
+	{"ExecIn", "principal job rank command env terminal stdin stdin_ends signal rows columns helper " +
+		"attempt host", "", ""},
 	{"ExecOut", "session begun stdout stderr end stdout_ends", "", ""},
 	{"ExecEnd", "code text", "", ""},
 	{"ClusterReply", "cluster_id epoch version levels", "", ""},

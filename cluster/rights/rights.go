@@ -43,6 +43,7 @@ const (
 	Requeue  Right = "requeue"
 	Exec     Right = "exec"
 	Carry    Right = "carry-exec"
+	Fellows  Right = "reach-fellows"
 	Priority Right = "set-priority"
 	Limit    Right = "set-time-limit"
 	Begin    Right = "set-begin"
@@ -106,6 +107,7 @@ var lines = []line{
 	{Requeue, Any, Any, Own, None, None, None, "requeue", true},
 	{Exec, Any, Own, Own, None, None, None, "run processes in the tasks of", true},
 	{Carry, None, None, None, None, Any, None, "come for a process that it was told to run", false},
+	{Fellows, None, None, None, None, Any, None, "run processes in other tasks of an attempt that it runs", false},
 	{Priority, Any, Any, Own, None, None, None, "set the priority of", true},
 	{Limit, Any, Any, Own, None, None, None, "set the time limit of", true},
 	{Begin, Any, Any, Own, None, None, None, "set the begin of", true},

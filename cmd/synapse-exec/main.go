@@ -22,8 +22,10 @@ const (
 	codeUsage  = 2
 )
 
-// words are what synapse-cli has it do, as its first argument.
-var words = map[string]func([]string) error{"--pack": pack, "--unpack": unpack, "--dial": dial, "--version": version}
+// words are what synapse-cli and --lead have it do, as its first argument.
+var words = map[string]func([]string) error{
+	"--pack": pack, "--unpack": unpack, "--dial": dial, "--version": version, "--release": release,
+}
 
 func main() {
 	// It runs within the limits of a task that needs them for itself.
@@ -32,19 +34,46 @@ func main() {
 		fmt.Fprint(os.Stderr, usage)
 		os.Exit(codeUsage)
 	}
-	do, known := words[os.Args[1]]
-	if !known {
-		fmt.Fprint(os.Stderr, usage)
-		os.Exit(codeUsage)
-	}
-	if err := do(os.Args[2:]); err != nil {
+	code, err := dispatch(os.Args[1], os.Args[2:])
+	if err != nil {
 		complain(err.Error())
-		os.Exit(codeFailed)
 	}
+	os.Exit(code)
 }
 
-const usage = `synapse-exec is what synapse-cli's cp and port-forward run inside a task.
+const usage = `synapse-exec HOST COMMAND...     runs a command line in the gang's task on another machine, as ssh would
+synapse-exec :RANK COMMAND...    the same, in a task that is named by its rank
+synapse-exec --lead COMMAND...   runs the command on rank 0; the other tasks wait until it has ended well
+
+It is for tasks of Synapse, which find it as $SYNAPSE_EXEC. HOST is a name or an address, as in $SYNAPSE_HOSTS.
+The exit code is that of the command; 255 where it was not run, or the connection was lost.
 `
+
+// dispatch does what the first word says.
+func dispatch(word string, args []string) (int, error) {
+	if do, known := words[word]; known {
+		err := do(args)
+		if err != nil {
+			return codeFailed, err
+		}
+		return 0, nil
+	}
+	switch word {
+	case "-h", "--help":
+		fmt.Print(usage)
+		return 0, nil
+	case "--lead":
+		return lead(args)
+	}
+	host, command, silent, err := remoteWords(append([]string{word}, args...))
+	if err != nil {
+		return codeUsage, err
+	}
+	if silent {
+		return remote(host, command, nil)
+	}
+	return remote(host, command, os.Stdin)
+}
 
 func complain(text string) {
 	fmt.Fprintln(os.Stderr, "synapse-exec:", strings.ReplaceAll(text, "\n", "; "))

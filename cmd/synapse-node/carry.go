@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"sync"
 
 	"google.golang.org/grpc"
 
@@ -35,26 +36,41 @@ func carry(ctx context.Context, link asker, session string, do func(launcher.Wir
 		if err != nil {
 			return err
 		}
-		_ = do(&wire{stream: stream, first: first}) // why a process was not run has been said there
+		w := &wire{stream: stream, first: first}
+		_ = do(w) // why a process was not run has been said there
 		_ = stream.CloseSend()
-		_, _ = stream.Recv() // What was sent last has arrived when the other side ends.
+		for w.err() == nil { // What was sent last has arrived when the other side ends.
+			_, _ = w.Receive()
+		}
 		return nil
 	})
 }
 
-// wire is a stream as the launcher has it.
+// wire is a stream as the launcher has it. It is still being read when the process has ended, and gRPC allows one
+// reader: of two, one would wait for ever.
 type wire struct {
 	stream grpc.BidiStreamingClient[api.ExecOut, api.ExecIn]
-	first  *api.ExecIn // until it was received
+
+	reading sync.Mutex
+	first   *api.ExecIn // until it was received
+	ended   error       // once the stream has
+}
+
+func (w *wire) err() error {
+	w.reading.Lock()
+	defer w.reading.Unlock()
+	return w.ended
 }
 
 func (w *wire) Receive() (*launcher.Incoming, error) {
+	w.reading.Lock()
+	defer w.reading.Unlock()
 	in := w.first
-	if w.first = nil; in == nil {
-		var err error
-		if in, err = w.stream.Recv(); err != nil {
-			return nil, err
-		}
+	if w.first = nil; in == nil && w.ended == nil {
+		in, w.ended = w.stream.Recv()
+	}
+	if w.ended != nil {
+		return nil, w.ended
 	}
 	return &launcher.Incoming{
 		Command: in.GetCommand(), Env: in.GetEnv(), Terminal: in.GetTerminal(), Helper: in.GetHelper(), Stdin: in.GetStdin(),

@@ -123,6 +123,14 @@ func Hostfile(r *messages.Rendezvous, grant *messages.Grant) string {
 	return text.String()
 }
 
+// HydraSuffix ends the name of the list that MPICH's launcher reads, beside the other one: it ends at `slots=`.
+const HydraSuffix = ".mpich"
+
+// HydraHostfile is the same list as MPICH's launcher reads it.
+func HydraHostfile(r *messages.Rendezvous, grant *messages.Grant) string {
+	return strings.ReplaceAll(Hostfile(r, grant), " slots=", ":")
+}
+
 // Hosts are the machines' names with their addresses, as /etc/hosts has them.
 func Hosts(r *messages.Rendezvous) string {
 	var text strings.Builder

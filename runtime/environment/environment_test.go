@@ -102,7 +102,7 @@ func TestEnvironment(t *testing.T) {
 		{"launcher slurm, several GPUs", launched("slurm", 8000), `SLURM_PROCID=2 SLURM_NTASKS=4 SLURM_GPUS_ON_NODE=16`},
 		{"launcher jax", launched("jax", 8000), `JAX_LOCAL_DEVICE_IDS=0,1,2,3,4,5,6,7 SLURM_NTASKS=4 SLURM_STEP_NODELIST=10.0.0.1,10.0.0.2,10.0.0.3 SLURM_NTASKS_PER_NODE-
 			MASTER_ADDR-`},
-		{"launcher mpi", launched("mpi", 1000), `HYDRA_HOST_FILE=/scratch/hostfile MASTER_ADDR=10.0.0.1 RANK- SLURM_JOB_ID- PET_NNODES-`},
+		{"launcher mpi", launched("mpi", 1000), `HYDRA_HOST_FILE=/scratch/hostfile.mpich MASTER_ADDR=10.0.0.1 RANK- SLURM_JOB_ID- PET_NNODES-`},
 		{"launcher deepspeed", launched("deepspeed", 8000), `DLTS_HOSTFILE=/scratch/hostfile NODE_RANK=2 RANK- SLURM_JOB_ID-`},
 		{"launcher none", launched("none", 8000), `SYNAPSE_RANK=2 CUDA_VISIBLE_DEVICES= MASTER_ADDR- SLURM_JOB_ID- JAX_PROCESS_ID- HYDRA_HOST_FILE-`},
 		{"slurm, machines alike", alike, `SLURM_TASKS_PER_NODE=2(x2) SLURM_NTASKS_PER_NODE=2 SLURM_LOCALID=0 SLURM_GPUS_ON_NODE-`},
@@ -110,7 +110,7 @@ func TestEnvironment(t *testing.T) {
 		{"slurm, several GPUs", eight, `SLURM_JOB_ID- SLURM_PROCID- SLURM_NTASKS- SLURM_NODELIST- SLURM_LOCALID- SLURM_JOB_NAME- JAX_LOCAL_DEVICE_IDS-`},
 		{"jax without a GPU", gang(3, 0), `JAX_LOCAL_DEVICE_IDS-`},
 		{"jax", gang(3, 0), `JAX_COORDINATOR_ADDRESS=10.0.0.1:20001 JAX_NUM_PROCESSES=4 JAX_PROCESS_ID=3`},
-		{"mpi", gang(0, 0), `OMPI_MCA_orte_default_hostfile=/scratch/hostfile PRTE_MCA_prte_default_hostfile=/scratch/hostfile HYDRA_HOST_FILE=/scratch/hostfile`},
+		{"mpi", gang(0, 0), `OMPI_MCA_orte_default_hostfile=/scratch/hostfile PRTE_MCA_prte_default_hostfile=/scratch/hostfile HYDRA_HOST_FILE=/scratch/hostfile.mpich`},
 		{"devices", eight, `CUDA_VISIBLE_DEVICES=GPU-1,GPU-2 NVIDIA_VISIBLE_DEVICES=GPU-1,GPU-2 ROCR_VISIBLE_DEVICES= HIP_VISIBLE_DEVICES= CUDA_DEVICE_ORDER=PCI_BUS_ID SYNAPSE_GPUS=GPU-1,GPU-2`},
 		{"devices of AMD", amd, `ROCR_VISIBLE_DEVICES=GPU-0123456789abcdef,GPU-fedcba9876543210 HIP_VISIBLE_DEVICES=0,1 CUDA_VISIBLE_DEVICES=0,1 NVIDIA_VISIBLE_DEVICES=void
 			SYNAPSE_GPUS=GPU-0123456789abcdef,GPU-fedcba9876543210`},

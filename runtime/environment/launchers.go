@@ -87,12 +87,20 @@ func (m *meeting) jaxStep() []variable {
 	}
 }
 
-// mpi says where the launchers of Open MPI (old and new) and MPICH look for machines.
+// mpi says where the launchers of Open MPI (old and new) and MPICH look for machines, and by what they reach them.
 func (m *meeting) mpi() []variable {
-	return []variable{
+	words := []variable{
 		{"OMPI_MCA_orte_default_hostfile", m.subject.Hostfile}, {"PRTE_MCA_prte_default_hostfile", m.subject.Hostfile},
-		{"HYDRA_HOST_FILE", m.subject.Hostfile},
+		{"HYDRA_HOST_FILE", m.subject.Hostfile + HydraSuffix},
 	}
+	if m.subject.Helper == "" {
+		return words
+	}
+	// They start their daemons by it, each from rank 0: the program may lie elsewhere for another task.
+	return append(words, variable{"OMPI_MCA_plm_rsh_agent", m.subject.Helper},
+		variable{"OMPI_MCA_plm_rsh_no_tree_spawn", "1"}, variable{"PRTE_MCA_plm_ssh_agent", m.subject.Helper},
+		variable{"PRTE_MCA_plm_ssh_no_tree_spawn", "1"}, variable{"HYDRA_LAUNCHER", "ssh"},
+		variable{"HYDRA_LAUNCHER_EXEC", m.subject.Helper})
 }
 
 // deepspeed says where GPT-NeoX and others make DeepSpeed's launcher look for machines. By itself it looks at

@@ -3,7 +3,6 @@ package launcher
 import (
 	"errors"
 	"fmt"
-
 	"path/filepath"
 
 	"golang.org/x/sys/unix"

@@ -200,7 +200,12 @@ func Hostfile(scratch string) string { return filepath.Join(scratch, hostfileNam
 
 // writeHostfile writes the list of machines where the task can read it. The task does not run yet.
 func (t *task) writeHostfile(r *messages.Rendezvous) error {
-	if err := writeNew(Hostfile(t.Scratch), []byte(environment.Hostfile(r, t.Grant)), 0o644); err != nil {
+	err := writeNew(Hostfile(t.Scratch), []byte(environment.Hostfile(r, t.Grant)), 0o644)
+	if err == nil {
+		path := Hostfile(t.Scratch) + environment.HydraSuffix
+		err = writeNew(path, []byte(environment.HydraHostfile(r, t.Grant)), 0o644)
+	}
+	if err != nil {
 		return fmt.Errorf("hostfile: %w", err)
 	}
 	return nil

@@ -12,6 +12,7 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 
 	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/runtime/environment"
 )
 
 // This file owns what a task is told ahead of its end: a file that appears beside its list of machines, and a signal.
@@ -77,7 +78,7 @@ func noticeText(c *messages.WarnTask, now time.Time) string {
 // went with that, because there was nothing else in it.
 func (t *task) removeOwn() bool {
 	t.removeHelper()
-	own := []string{Notice(t.Scratch)}
+	own := []string{Notice(t.Scratch), Hostfile(t.Scratch) + environment.HydraSuffix}
 	if s := t.Spec.GetScript(); s != nil {
 		own = append(own, filepath.Join(t.Scratch, s.Name))
 	}

@@ -3,6 +3,7 @@ package launcher
 import (
 	"context"
 	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"sync"
@@ -58,6 +59,7 @@ type task struct {
 	stop      *messages.StopTask // it must end, whatever else is under way
 	cancel    context.CancelFunc // of what is under way in the background
 	link      *supervisor.Link
+	calls     io.Closer // of the others of its gang; nil: it can make none
 	exit      *messages.Exit
 	disk      diskUse
 }
@@ -289,6 +291,7 @@ func (t *task) onEvent(link *supervisor.Link, e supervisor.Event) {
 	case e.Started:
 		if t.phase == phaseSpawning {
 			t.phase = phaseRunning
+			t.hearCalls()
 			t.answer()
 		}
 	case e.Exit != nil:
@@ -311,6 +314,7 @@ func (t *task) unlink() {
 func (t *task) leave() {
 	t.line.End(func() {
 		t.unlink()
+		t.endCalls()
 		if t.cancel != nil {
 			t.cancel()
 		}
@@ -411,6 +415,7 @@ func (t *task) record(exit *supervisor.Exit) error {
 
 func (t *task) gone(exit *supervisor.Exit) {
 	t.unlink()
+	t.endCalls()
 	t.takeSecrets()
 	t.disk.over.Store(true)
 	if t.spawned {

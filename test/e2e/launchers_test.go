@@ -29,7 +29,7 @@ func TestLaunchers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	worlds := map[string]int{"torchrun": 16, "jax": 2, "slurm": 16, "mpi": 4, "deepspeed": 16}
+	worlds := map[string]int{"torchrun": 16, "jax": 2, "slurm": 16, "mpi": 2, "deepspeed": 16}
 	for _, block := range yamlBlocks.FindAllStringSubmatch(string(page), -1) {
 		text := strings.Replace(block[1], "  image: host\n",
 			"  image: host\n  env: {PATH: "+filepath.Join(home, "bin")+":/usr/bin:/bin}\n", 1)

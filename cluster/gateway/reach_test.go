@@ -1,0 +1,57 @@
+package gateway
+
+import (
+	"testing"
+
+	"github.com/yi-json/synapse/cluster/api"
+	"github.com/yi-json/synapse/messages"
+)
+
+// TestFellowOf: who may reach whom. A caller is of the attempt that runs now, on the machine that asks; a machine has
+// its first task that runs; and nothing else is reached, of this gang or another.
+func TestFellowOf(t *testing.T) {
+	token := &messages.Token{Epoch: 2, Counter: 5}
+	job := &messages.JobStatus{
+		Record: &messages.JobRecord{Id: "job", State: messages.JobState_JOB_STATE_ACTIVE},
+		Attempt: &messages.AttemptRecord{Token: token, Places: []*messages.Place{
+			{Rank: 0, Node: "n1", Address: "10.0.0.1"}, {Rank: 3, Node: "n2", Address: "10.0.0.2"},
+			{Rank: 1, Node: "n2", Address: "10.0.0.2", Exit: &messages.Exit{}}, {Rank: 2, Node: "n2", Address: "10.0.0.2"},
+		}},
+	}
+	for what, c := range map[string]struct {
+		asks   string
+		rank   int32
+		host   string
+		token  *messages.Token
+		job    string
+		ended  bool
+		proven bool
+		want   int32 // -1: refused
+	}{
+		"by name":            {"n1", 0, "n2", token, "job", false, true, 2},
+		"by address":         {"n1", 0, "10.0.0.2", token, "job", false, true, 2},
+		"by rank":            {"n2", 2, ":3", token, "job", false, true, 3},
+		"itself":             {"n1", 0, "n1", token, "job", false, true, 0},
+		"nobody proves":      {"", 0, "n2", token, "job", false, false, 2},
+		"one that has ended": {"n1", 0, ":1", token, "job", false, true, -1},
+		"another machine":    {"n1", 0, "n3", token, "job", false, true, -1},
+		"no host":            {"n1", 0, "", token, "job", false, true, -1},
+		"another's rank":     {"n1", 2, "n2", token, "job", false, true, -1},
+		"a rank of none":     {"n1", 9, "n2", token, "job", false, true, -1},
+		"a rank, unproven":   {"", 9, "n2", token, "job", false, false, -1},
+		"an earlier attempt": {"n1", 0, "n2", &messages.Token{Epoch: 2, Counter: 4}, "job", false, true, -1},
+		"no attempt":         {"n1", 0, "n2", nil, "job", false, true, -1},
+		"a name of the job":  {"n1", 0, "n2", token, "jo", false, true, -1},
+		"an attempt's end":   {"n1", 0, "n2", token, "job", true, true, -1},
+	} {
+		job.Attempt.End = nil
+		if c.ended {
+			job.Attempt.End = &messages.End{}
+		}
+		q := &api.ExecIn{Job: c.job, Rank: c.rank, Host: c.host, Attempt: c.token}
+		got, err := fellowOf(job, q, c.asks, c.proven)
+		if (err != nil) != (c.want < 0) || err == nil && got != c.want {
+			t.Errorf("%s: rank %d, %v", what, got, err)
+		}
+	}
+}

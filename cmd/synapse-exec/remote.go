@@ -1,0 +1,163 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/yi-json/synapse/runtime/shell"
+)
+
+// This file owns the remote shell among the tasks of a gang: what ssh does for MPI's and DeepSpeed's launchers, without
+// a server, a key or a user of its own. The task's socket is the way, and to be the task's is the right.
+
+const (
+	codeLost     = 255 // as ssh has it, where the command was not run or broke off
+	callPause    = 50 * time.Millisecond
+	callPatience = 15 * time.Second // for the agent, which may be starting again
+)
+
+// harmless are ssh's flags about how it connects, by which launchers are wont to call it, and whether they take a
+// value.
+var harmless = map[string]bool{
+	"-x": false, "-q": false, "-T": false, "-n": false, "-4": false, "-6": false, "-o": true,
+}
+
+// remoteWords reads [flags] HOST COMMAND..., as ssh does.
+func remoteWords(args []string) (host string, command []string, silent bool, err error) {
+	for len(args) > 0 && strings.HasPrefix(args[0], "-") {
+		name := args[0]
+		takes, ok := harmless[name]
+		if !ok && strings.HasPrefix(name, "-o") {
+			takes, ok = false, true
+		}
+		if !ok {
+			return "", nil, false,
+				fmt.Errorf("%s cannot be honoured: it runs as the task's user, in the task that is there", name)
+		}
+		silent = silent || name == "-n"
+		if args = args[1:]; takes && len(args) > 0 {
+			args = args[1:]
+		}
+	}
+	if len(args) < 2 {
+		return "", nil, false, errors.New("name a machine, and the command behind it")
+	}
+	if _, _, user := strings.Cut(args[0], "@"); user {
+		return "", nil, false, fmt.Errorf("%s: it runs as the task's user and as no other", args[0])
+	}
+	return args[0], args[1:], silent, nil
+}
+
+// remote runs a command line in a shell of another task, and answers its exit code.
+func remote(host string, command []string, stdin io.Reader) (int, error) {
+	return call(shell.Command{Host: host, Args: []string{"/bin/sh", "-c", strings.Join(command, " ")}}, stdin)
+}
+
+// call has a command run, and carries its streams.
+func call(command shell.Command, stdin io.Reader) (int, error) {
+	text, err := json.Marshal(command)
+	if err == nil && len(text) > shell.PieceBytes {
+		err = errors.New("the command is too long")
+	}
+	if err != nil {
+		return codeLost, err
+	}
+	conn, err := connect()
+	if err != nil {
+		return codeLost, err
+	}
+	defer conn.Close()
+	var sending sync.Mutex
+	send := func(kind shell.Kind, body []byte) error {
+		sending.Lock()
+		defer sending.Unlock()
+		return shell.Send(conn, kind, body)
+	}
+	if err := send(shell.Call, text); err != nil {
+		return codeLost, err
+	}
+	go feed(send, stdin)
+	signals := make(chan os.Signal, 8)
+	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
+	defer signal.Stop(signals)
+	go func() {
+		for s := range signals {
+			_ = send(shell.Signal, []byte{byte(s.(syscall.Signal))})
+		}
+	}()
+	return hear(conn)
+}
+
+// feed sends what the command reads.
+func feed(send func(shell.Kind, []byte) error, stdin io.Reader) {
+	buffer := make([]byte, shell.PieceBytes)
+	for stdin != nil {
+		n, err := stdin.Read(buffer)
+		if n > 0 && send(shell.Stdin, buffer[:n]) != nil {
+			return
+		}
+		if err != nil {
+			break
+		}
+	}
+	_ = send(shell.StdinEnds, nil)
+}
+
+// hear writes what the command writes, to its end.
+func hear(conn io.Reader) (int, error) {
+	for {
+		kind, body, err := shell.Receive(conn)
+		if err != nil {
+			return codeLost, errors.New("the connection to this machine's agent was lost, and the command is being ended")
+		}
+		switch kind {
+		case shell.Stdout:
+			_, err = os.Stdout.Write(body)
+		case shell.Stderr:
+			_, err = os.Stderr.Write(body)
+		case shell.End:
+			var end shell.Result
+			if err := json.Unmarshal(body, &end); err != nil {
+				return codeLost, err
+			}
+			if end.Text != "" {
+				return end.Code, errors.New(end.Text)
+			}
+			return end.Code, nil
+		}
+		if err != nil {
+			return codeLost, err
+		}
+	}
+}
+
+// connect reaches the agent by the task's socket, which is there soon after the task began. Its path may be longer than
+// a socket's can be, so it is reached from its folder.
+func connect() (net.Conn, error) {
+	program := os.Getenv("SYNAPSE_EXEC")
+	if program == "" {
+		return nil, errors.New("SYNAPSE_EXEC is not set: this is no task of Synapse, or its environment was cleared")
+	}
+	folder, err := os.Open(filepath.Dir(program))
+	if err != nil {
+		return nil, err
+	}
+	defer folder.Close()
+	path := fmt.Sprintf("/proc/self/fd/%d/%s", folder.Fd(), shell.SocketName)
+	for until := time.Now().Add(callPatience); ; time.Sleep(callPause) {
+		conn, err := net.Dial("unix", path)
+		if err == nil || time.Now().After(until) {
+			return conn, err
+		}
+	}
+}

@@ -1,0 +1,205 @@
+package launcher
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/runtime/shell"
+)
+
+// This file owns the remote shell among the tasks of an attempt, on the side of whoever calls: a socket in the folder
+// of each task, which nobody but that task reaches. To have come by it is the token: the agent adds which attempt and
+// rank that is, and the leader decides.
+
+// Call is a command that a task wants run in another one of its attempt.
+type Call struct {
+	Job     string
+	Attempt *messages.Token
+	Rank    int32  // of the caller
+	Host    string // a machine's name or address
+	Command []string
+}
+
+// Fellow is a process in another task, as its caller has it. Send is called by one goroutine at a time.
+type Fellow interface {
+	Send(*Incoming) error
+	Receive() (*Outgoing, error)
+}
+
+const (
+	maxCalls     = 256 // at once, of one task
+	callPatience = 10 * time.Second
+	codeLost     = 255 // as ssh has it
+)
+
+// hearCalls listens for what the task calls, from its start to its end, and again under each agent.
+func (t *task) hearCalls() {
+	if t.calls != nil || t.l.o.Reach == nil || !t.helps() {
+		return
+	}
+	listener, err := t.listenInside()
+	if err != nil {
+		t.l.o.Log.Info("Task %v cannot call the others of its gang: %v", t.Key, err)
+		return
+	}
+	t.calls = listener
+	t.l.background(func() { t.acceptCalls(listener) })
+}
+
+func (t *task) endCalls() {
+	if t.calls != nil {
+		t.calls.Close()
+		t.calls = nil
+	}
+}
+
+// listenInside makes the socket. The folder is opened first, and the socket made in what was opened: its path may be
+// too long for a socket's, and a link may lie on it by now.
+func (t *task) listenInside() (*net.UnixListener, error) {
+	scratch, err := unix.Open(t.Scratch, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer unix.Close(scratch)
+	dir, err := unix.Openat(scratch, helperDir, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer unix.Close(dir)
+	if err := unix.Unlinkat(dir, shell.SocketName, 0); err != nil && !errors.Is(err, unix.ENOENT) {
+		return nil, err
+	}
+	path := filepath.Join("/proc/self/fd", fmt.Sprint(dir), shell.SocketName)
+	listener, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
+	if err != nil {
+		return nil, err
+	}
+	listener.SetUnlinkOnClose(false) // by then the number is another folder's
+	if err := unix.Fchmodat(dir, shell.SocketName, 0o666, 0); err != nil {
+		listener.Close()
+		return nil, err
+	}
+	return listener, nil
+}
+
+func (t *task) acceptCalls(listener *net.UnixListener) {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel() // its calls end with the task
+	go func() {
+		select {
+		case <-t.l.done:
+			listener.Close()
+		case <-ctx.Done():
+		}
+	}()
+	var all sync.WaitGroup
+	defer all.Wait()
+	defer cancel()
+	room := make(chan struct{}, maxCalls)
+	for {
+		conn, err := listener.AcceptUnix()
+		if err != nil {
+			return
+		}
+		select {
+		case room <- struct{}{}:
+			all.Go(func() {
+				t.carryCall(ctx, conn)
+				<-room
+			})
+		default:
+			conn.Close()
+		}
+	}
+}
+
+// carryCall is one call, from its first word to its end.
+func (t *task) carryCall(ctx context.Context, conn *net.UnixConn) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer conn.Close()
+	defer context.AfterFunc(ctx, func() { conn.Close() })()
+	_ = conn.SetReadDeadline(time.Now().Add(callPatience))
+	kind, body, err := shell.Receive(conn)
+	var asked shell.Command
+	if err != nil || kind != shell.Call || json.Unmarshal(body, &asked) != nil {
+		return
+	}
+	_ = conn.SetReadDeadline(time.Time{})
+	call := Call{
+		Job: t.Job, Attempt: messages.ToToken(t.Key.Token), Rank: int32(t.Key.Rank), Host: asked.Host,
+		Command: asked.Args,
+	}
+	end := shell.Result{Code: codeLost, Text: "its machine cannot reach the scheduler"}
+	err = t.l.o.Reach(ctx, call, func(fellow Fellow) error {
+		go func() {
+			defer cancel() // whoever called has gone
+			passOn(conn, fellow)
+		}()
+		var err error
+		end, err = bringBack(conn, fellow)
+		return err
+	})
+	if err != nil {
+		end = shell.Result{Code: codeLost, Text: err.Error()}
+	}
+	if text, err := json.Marshal(end); err == nil {
+		_ = shell.Send(conn, shell.End, text)
+	}
+}
+
+// passOn hands on what the caller says, until it has gone. A process that has ended takes nothing more, and how it
+// ended is told elsewhere.
+func passOn(conn io.Reader, fellow Fellow) {
+	for {
+		kind, body, err := shell.Receive(conn)
+		if err != nil {
+			return
+		}
+		in := &Incoming{}
+		switch {
+		case kind == shell.Stdin:
+			in.Stdin = body
+		case kind == shell.StdinEnds:
+			in.StdinEnds = true
+		case kind == shell.Signal && len(body) == 1:
+			in.Signal = int(body[0])
+		}
+		_ = fellow.Send(in)
+	}
+}
+
+// bringBack hands back what the process writes, until it has ended.
+func bringBack(conn io.Writer, fellow Fellow) (shell.Result, error) {
+	for {
+		out, err := fellow.Receive()
+		if err != nil {
+			return shell.Result{}, err
+		}
+		for _, stream := range []struct {
+			kind shell.Kind
+			text []byte
+		}{{shell.Stdout, out.Stdout}, {shell.Stderr, out.Stderr}} {
+			for text := stream.text; len(text) > 0; {
+				n := min(len(text), shell.PieceBytes)
+				if err := shell.Send(conn, stream.kind, text[:n]); err != nil {
+					return shell.Result{}, err
+				}
+				text = text[n:]
+			}
+		}
+		if out.Ended {
+			return shell.Result{Code: out.Code, Text: out.Text}, nil
+		}
+	}
+}

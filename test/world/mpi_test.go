@@ -1,0 +1,151 @@
+//go:build world
+
+package world
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/yi-json/synapse/test/able"
+)
+
+// This file owns MPI.
+
+// TestMPI runs an allreduce over four machines, each with a network of its own, by Open MPI and by MPICH: mpirun on
+// rank 0 starts its daemons in the other tasks by synapse-exec. No machine has an ssh server that would answer.
+func TestMPI(t *testing.T) {
+	able.Need(t, able.Bridges, able.Containers)
+	folder := room(t)
+	bin := filepath.Join(folder, "bin")
+	if text, err := exec.Command("go", "build", "-o", bin+"/", "../../cmd/...").CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, text)
+	}
+	here := room(t) // what the agents' own directories lie in is shown to no task
+	whole, s := t, (*street)(nil)
+	for kind, launcher := range map[string]string{
+		"openmpi": "mpirun.openmpi",
+		"mpich":   "mpiexec.hydra -localhost $MASTER_ADDR", // its machines do not resolve the name of this one
+	} {
+		t.Run(kind, func(t *testing.T) {
+			able.Need(t, able.Program("mpicc."+kind), able.Program(strings.Fields(launcher)[0]))
+			program := filepath.Join(here, "allreduce."+kind)
+			text, err := exec.Command("mpicc."+kind, "-o", program, "testdata/allreduce.c").CombinedOutput()
+			if err != nil {
+				t.Fatalf("%v: %s", err, text)
+			}
+			if s == nil {
+				s = newStreet(whole, folder, bin, 4)
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+			defer cancel()
+			submit := s.within(ctx, 0, filepath.Join(bin, "synapse-cli"), "submit", "--allow-infeasible", "-N", "4",
+				"--cpu", "1", "--mem", "512Mi", "--launcher", "mpi", "--image", "host", "--attach", "--",
+				"sh", "-c", "exec $SYNAPSE_EXEC --lead "+launcher+" -n 4 ./allreduce."+kind)
+			submit.Dir = here
+			submit.Env = append(os.Environ(), "SYNAPSE_SERVER="+s.scheduler)
+			text, err = submit.CombinedOutput()
+			for rank := range 4 {
+				if want := fmt.Sprintf("rank %d of 4 at %s: 10\n", rank, address(rank+1)); !bytes.Contains(text, []byte(want)) {
+					t.Errorf("%q is missing", want)
+				}
+			}
+			if err != nil || t.Failed() {
+				t.Errorf("%v: it said:\n%s", err, text)
+			}
+		})
+	}
+}
+
+// street is a switch with machines on it, and the scheduler.
+type street struct {
+	t         *testing.T
+	folder    string
+	networks  []string // paths; the first one is the switch's, with the scheduler on it
+	scheduler string
+}
+
+// newStreet begins at the first subtest that wants one, and ends with the whole test.
+func newStreet(t *testing.T, folder, bin string, machines int) *street {
+	s := &street{t: t, folder: folder, scheduler: "10.231.0.1:9000"}
+	for range machines + 1 {
+		s.networks = append(s.networks, s.network())
+	}
+	s.ip(0, "link", "add", "switch", "type", "bridge")
+	s.ip(0, "addr", "add", "10.231.0.1/24", "dev", "switch")
+	s.ip(0, "link", "set", "switch", "up")
+	s.ip(0, "link", "set", "lo", "up")
+	for i := 1; i <= machines; i++ {
+		port := fmt.Sprint("port", i)
+		s.ip(0, "link", "add", port, "type", "veth", "peer", "name", "cable", "netns", s.networks[i])
+		s.ip(0, "link", "set", port, "master", "switch", "up")
+		s.ip(i, "addr", "add", address(i)+"/24", "dev", "cable")
+		s.ip(i, "link", "set", "cable", "up")
+		s.ip(i, "link", "set", "lo", "up")
+	}
+	s.start(0, "scheduler", filepath.Join(bin, "synapse-scheduler"), "--listen", s.scheduler, "--store", "memory")
+	for i := 1; i <= machines; i++ {
+		name := fmt.Sprint("n", i)
+		s.start(i, name, filepath.Join(bin, "synapse-node"), "--join", s.scheduler, "--id", name, "--address", address(i),
+			"--data-dir", filepath.Join(folder, name), "--cpus", "4", "--memory", "4Gi", "--driver", "carapace")
+	}
+	return s
+}
+
+func address(machine int) string { return fmt.Sprint("10.231.0.", machine+1) }
+
+// network is one that ends with its process.
+func (s *street) network() string {
+	first := exec.Command("sleep", "infinity")
+	first.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET, Pdeathsig: syscall.SIGKILL}
+	s.run(first)
+	return fmt.Sprintf("/proc/%d/ns/net", first.Process.Pid)
+}
+
+// run starts a process that ends with the test.
+func (s *street) run(command *exec.Cmd) {
+	if err := command.Start(); err != nil {
+		s.t.Fatal(err)
+	}
+	s.t.Cleanup(func() {
+		_ = command.Process.Signal(syscall.SIGTERM)
+		late := time.AfterFunc(30*time.Second, func() { _ = command.Process.Kill() })
+		_ = command.Wait()
+		late.Stop()
+	})
+}
+
+// within is a command in a network.
+func (s *street) within(ctx context.Context, network int, program string, args ...string) *exec.Cmd {
+	return exec.CommandContext(ctx, "nsenter", append([]string{"--net=" + s.networks[network], program}, args...)...)
+}
+
+func (s *street) ip(network int, args ...string) {
+	if text, err := s.within(s.t.Context(), network, "ip", args...).CombinedOutput(); err != nil {
+		s.t.Fatalf("ip %s: %v: %s", strings.Join(args, " "), err, text)
+	}
+}
+
+// start runs a service, and shows what it said where the test fails.
+func (s *street) start(network int, name, program string, args ...string) {
+	log, err := os.Create(filepath.Join(s.folder, name+".log"))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.t.Cleanup(func() {
+		log.Close()
+		if text, _ := os.ReadFile(log.Name()); s.t.Failed() {
+			s.t.Logf("%s said:\n%s", name, text)
+		}
+	})
+	command := s.within(context.Background(), network, program, args...)
+	command.Stdout, command.Stderr = log, log
+	s.run(command)
+}
