@@ -82,13 +82,13 @@ func TestElementsComeOneByOne(t *testing.T) {
 // waiting who wants something of all of them.
 func TestElementsWaitForUIDs(t *testing.T) {
 	s := newSwept(t, 3, nil)
+	s.tell(&messages.Hold{Job: "k", Release: true})
 	for i := range int32(3) {
 		s.tell(elementMoved{Index: i, Lacks: i > 0})
 	}
 	if got := s.sprouted(); len(got) != 3 {
 		t.Fatalf("asked for again at once: %v", got)
 	}
-	s.tell(&messages.Hold{Job: "k", Release: true})
 	if e := s.a.errands; len(e) != 1 || len(e[0].left) != 1 {
 		t.Fatalf("one is a job and is to be told: %+v", e)
 	}
