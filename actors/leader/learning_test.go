@@ -10,7 +10,6 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/yi-json/synapse/actors"
-	"github.com/yi-json/synapse/actors/mirror"
 	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/policy"
 	"github.com/yi-json/synapse/topology"
@@ -49,11 +48,10 @@ func TestLearnedIsWrittenOnceAMinute(t *testing.T) {
 		t.Helper()
 		said = nil
 		tell(saveLearned{})
-		tell(mirror.GPUTimeTaken{Time: &messages.GpuTime{UntilUnixMs: 7}})
-		if len(said) != 2 || said[0].message != (mirror.TakeGPUTime{}) || said[1].to != "journal" {
+		if len(said) != 1 || said[0].to != "journal" {
 			t.Fatalf("said %v", said)
 		}
-		w := said[1].message.(Write)
+		w := said[0].message.(Write)
 		if w.Tag != (learnedWrite{}) || fmt.Sprint(w.Change.Learned) != fmt.Sprint(tokens(want)) ||
 			w.Change.Policy.Validate() != nil {
 			t.Fatalf("written is %v, want %v", w.Change, want)

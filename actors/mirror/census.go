@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/yi-json/synapse/actors"
-	"github.com/yi-json/synapse/goodput"
 	"github.com/yi-json/synapse/messages"
 )
 
@@ -28,8 +27,6 @@ type Census struct {
 	Owners    []Share
 	Queues    []Share
 	Described []*messages.QueueSpec // the queues as their owner describes them
-	InClass   [goodput.Classes]int64
-	Spent     goodput.Amounts // where the cluster's GPU time went, over the days that are kept
 }
 
 // MachinePhases are the phases of machines, as they are counted.
@@ -96,12 +93,6 @@ func (m *Mirror) onCountAll() *Census {
 	}
 	now := m.p.Clock.Now()
 	c.Owners, c.Queues = m.usage.owners.all(now), m.usage.queues.all(now)
-	c.InClass, _ = m.GPUsNow()
-	for _, r := range m.GPUTime() {
-		if r.Kind == goodput.Cluster {
-			c.Spent.Plus(&r.Amounts)
-		}
-	}
 	c.Described = m.queues.GetQueues().GetQueues()
 	return c
 }
