@@ -1,7 +1,12 @@
 package sim
 
+import "github.com/yi-json/synapse/messages"
+
 // harmsItself is S35: what a machine says harms nobody but what runs on it. No attempt ends by the word of a machine
 // that has no part in it. That the exits of all other machines are on disk as they were is S10.
+//
+// A store that was put back has forgotten attempts, and one machine that still has a later run of a job is enough then
+// to give up the one that is in the making: two runs of a job at once would be worse than one more that comes to nothing.
 type harmsItself struct{ rule }
 
 func newHarmsItself() *harmsItself {
@@ -15,7 +20,8 @@ func (c *harmsItself) Step(w *World, e *Event) {
 		for _, p := range a.Places {
 			own = own || p.Node == a.End.GetNode()
 		}
-		if !own {
+		forgotten := w.books.turnedBack && a.End.GetCause() == messages.Cause_CAUSE_REQUEUED
+		if !own && !forgotten {
 			c.violate(w, "%s ended by the word of %s, which has no part in it: %v", a.Job, a.End.Node, a.End)
 		}
 	}

@@ -52,6 +52,7 @@ type machine struct {
 	drainEnds  actors.Instant // zero: no drain with a deadline
 	closes     actors.Instant // when it is to be drained; zero: nobody ordered that
 	returns    actors.Instant // from its bench
+	awaited    actors.Instant // when that is looked at next; zero: not at all
 	endsStale  bool           // the horizon is behind what is known of its ends
 	withdrawn  int            // announced devices that the view knows to be out of service
 }

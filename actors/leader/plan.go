@@ -243,13 +243,29 @@ func (s *Scheduler) onBalked(ctx actor.Context, m balked) {
 
 // bench leaves a machine out, longer each time until it does well again.
 func (s *Scheduler) bench(ctx actor.Context, m *machine, why string) {
-	rest, seq := m.room.Bench(why, s.p.Constants.BenchFirst, s.p.Constants.BenchCap)
-	m.returns = s.p.Clock.Now().Plus(rest)
-	s.p.Clock.After(rest, ctx.Self(), unbench{m.id, seq})
+	m.returns = s.p.Clock.Now().Plus(m.room.Bench(why, s.p.Constants.BenchFirst, s.p.Constants.BenchCap))
+	s.awaitReturn(ctx, m)
+}
+
+// awaitReturn has the Scheduler look when a bench ends. A machine that misbehaves all the time is benched all the time,
+// so no timer is set while one runs that comes no later: that sets the next.
+func (s *Scheduler) awaitReturn(ctx actor.Context, m *machine) {
+	if m.awaited == 0 || m.returns < m.awaited {
+		m.awaited = m.returns
+		s.p.Clock.After(m.returns.Since(s.p.Clock.Now()), ctx.Self(), unbench{m.id})
+	}
 }
 
 func (s *Scheduler) onUnbench(ctx actor.Context, m unbench) {
-	if who := s.machines[m.Node]; who != nil && who.room.Return(m.Seq) {
+	who, now := s.machines[m.Node], s.p.Clock.Now()
+	if who == nil || who.awaited == 0 || now < who.awaited {
+		return
+	}
+	who.awaited = 0
+	switch {
+	case who.room.Benched() != "" && now < who.returns:
+		s.awaitReturn(ctx, who)
+	case who.room.Return():
 		s.refresh(ctx, who)
 	}
 }

@@ -108,11 +108,8 @@ type (
 	PlanNow   struct{}
 	recovered struct{}
 	retryLoad struct{}
-	unbench   struct {
-		Node topology.NodeID
-		Seq  uint64
-	}
-	drainDue struct {
+	unbench   struct{ Node topology.NodeID }
+	drainDue  struct {
 		Node topology.NodeID
 		Seq  uint64
 	}

@@ -9,23 +9,20 @@ import (
 // This file owns the bench: a machine that refused or failed is left out, longer each time until it does well again.
 // Else the next pass would propose the same again.
 
-// Bench leaves a machine out and returns for how long, and the number of this bench.
-func (m *Machine) Bench(why string, first, most time.Duration) (rest time.Duration, seq uint64) {
+// Bench leaves a machine out and returns for how long.
+func (m *Machine) Bench(why string, first, most time.Duration) time.Duration {
 	m.rest = backoff.Next(m.rest, first, most)
-	m.benchSeq++
 	if m.benched = why; why == "" {
 		m.benched = "it refused"
 	}
-	return m.rest, m.benchSeq
+	return m.rest
 }
 
-// Return ends the bench of that number, and reports whether it was in force.
-func (m *Machine) Return(seq uint64) bool {
-	if m.benchSeq != seq || m.benched == "" {
-		return false
-	}
+// Return ends a bench, and reports whether there was one.
+func (m *Machine) Return() bool {
+	was := m.benched != ""
 	m.benched = ""
-	return true
+	return was
 }
 
 // DidWell notes that the machine did as it was asked: the next bench is a short one.

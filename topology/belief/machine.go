@@ -21,9 +21,8 @@ type Machine struct {
 	fabric  *topology.Fabric // its follower is told where each attempt is
 	held    []uint32         // of them, as the newest books say
 
-	benched  string        // why it is left out; empty: it is not
-	rest     time.Duration // of the last bench, doubling; zero after it did well
-	benchSeq uint64        // of the bench in force; timers of earlier ones are stale
+	benched string        // why it is left out; empty: it is not
+	rest    time.Duration // of the last bench, doubling; zero after it did well
 }
 
 // Books are what a machine reported of its own books, as far as room goes.
