@@ -24,9 +24,12 @@ var programs = []string{"synapse-cli", "synapse-scheduler", "synapse-node", "syn
 // ceilings are how many bytes a program may have, stripped: carapace stands once beside each task that runs. It was
 // meant to have 3.4 MB and has had more since before there was this list: 3.51 when tasks got networks, 3.59 before and
 // 3.67 after secrets and further processes. No one package is to blame (net, which is asked for three functions, is
-// 20 kB of it; encoding/json and reflect 140). synapse-node was meant to have 23 and has 23.06 with checks of its
-// health.
-var ceilings = map[string]int{"carapace": 3_700_000, "synapse-node": 23_100_000, "synapse-scheduler": 32_000_000}
+// 20 kB of it; encoding/json and reflect 140). synapse-node was meant to have 23; it has had 23.06 with checks of its
+// health, and has 23.20 with the remote shell among tasks and what ends programs. synapse-exec is shown to each task
+// from one file.
+var ceilings = map[string]int{
+	"carapace": 3_700_000, "synapse-exec": 3_500_000, "synapse-node": 23_250_000, "synapse-scheduler": 32_000_000,
+}
 
 // tooBig says which program is over its ceiling.
 func tooBig(name string, size int) error {

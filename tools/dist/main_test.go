@@ -47,7 +47,7 @@ func linked(t *testing.T, names ...string) build {
 
 // TestSizes: the programs of which a machine has many, or that everybody downloads, do not grow unseen.
 func TestSizes(t *testing.T) {
-	for _, p := range linked(t, "synapse-scheduler", "synapse-node", "carapace").programs {
+	for _, p := range linked(t, "synapse-scheduler", "synapse-node", "carapace", "synapse-exec").programs {
 		t.Logf("%s: %d bytes", p.name, len(p.body))
 		if err := tooBig(p.name, len(p.body)); err != nil {
 			t.Error(err)
