@@ -6,7 +6,8 @@ import "github.com/yi-json/synapse/messages"
 // that has no part in it. That the exits of all other machines are on disk as they were is S10.
 //
 // A store that was put back has forgotten attempts, and one machine that still has a later run of a job is enough then
-// to give up the one that is in the making: two runs of a job at once would be worse than one more that comes to nothing.
+// to give up the one that is in the making: two runs of a job at once would be worse than one more that comes to
+// nothing.
 type harmsItself struct{ rule }
 
 func newHarmsItself() *harmsItself {

@@ -1,7 +1,9 @@
 package gateway
 
 import (
+	"context"
 	"fmt"
+	"time"
 
 	"google.golang.org/grpc"
 
@@ -20,6 +22,9 @@ func (g *Gateway) Reach(stream grpc.BidiStreamingServer[api.ExecIn, api.ExecOut]
 		return err
 	}
 	defer g.leave()
+	if job, err = g.begun(stream.Context(), job); err != nil {
+		return err
+	}
 	asks := ""
 	if g.o.Machine != nil {
 		asks = g.o.Machine(stream.Context())
@@ -30,6 +35,34 @@ func (g *Gateway) Reach(stream grpc.BidiStreamingServer[api.ExecIn, api.ExecOut]
 	}
 	q.Rank = rank
 	return g.execute(q, job, stream)
+}
+
+// beginLook is how often a job is looked at of which not all tasks have started.
+const beginLook = 20 * time.Millisecond
+
+// begun waits a little for a gang of which not all have started: that a task has, which asks for another, is no sign
+// of the others, and what it would do once is better done late than refused.
+func (g *Gateway) begun(ctx context.Context, job *messages.JobStatus) (*messages.JobStatus, error) {
+	token := messages.FromToken(job.GetAttempt().GetToken())
+	for limit := g.o.Clock.After(comePatience); ; {
+		a := job.GetAttempt()
+		if a.GetStartedUnixMs() != 0 || a.GetEnd() != nil || messages.FromToken(a.GetToken()) != token {
+			return job, nil
+		}
+		select {
+		case <-limit:
+			return job, nil
+		case <-ctx.Done():
+			return nil, lapsed(ctx.Err())
+		case <-g.closed:
+			return nil, api.StatusOf(closing())
+		case <-g.o.Clock.After(beginLook):
+		}
+		var err error
+		if job, err = g.find(ctx, job.GetRecord().GetId()); err != nil {
+			return nil, err
+		}
+	}
 }
 
 // fellowOf is the rank that is named (:N), or the first on the machine that is, of those that run. Where machines prove

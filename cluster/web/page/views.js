@@ -139,7 +139,7 @@ export function job(page, id) {
   const fact = (name, ...value) => value.some(Boolean) && facts.append(h("dt", {}, name), h("dd", {}, ...value));
   fact("Phase", phase(row.phase));
   fact("Why", row.why);
-  fact("Starts", (page.starts.get(id) ?? d?.start)?.words);
+  fact("Starts", (page.starts.get(id) ?? d?.start)?.words.replace(/^starts /, ""));
   fact("Owner", row.owner);
   fact("Queue", row.queue);
   fact("Asks for", d?.asks?.map((a) => (a.what === "memory" ? bytes(a.total) : milli(a.total)) + ` ${a.what}`).join(", "),

@@ -2,6 +2,7 @@ package show
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/yi-json/synapse/messages"
 )
@@ -37,7 +38,7 @@ const describedKept = 16
 
 func describeStart(p *page, j job) {
 	if told := j.GetProspect(); told != nil {
-		p.line("Start", told.Words(j.moment, messages.Span))
+		p.line("Start", strings.TrimPrefix(told.Words(j.moment, messages.Span), "starts "))
 		p.line("Kept", told.KeptWords(describedKept, j.moment))
 	}
 	p.line("Told first", foretold(j.toldFirst(), 0))

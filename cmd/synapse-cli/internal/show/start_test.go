@@ -61,7 +61,7 @@ func TestStarts(t *testing.T) {
 	if err := DescribeJob(&b, Style{NowMs: now}, list[0], nil); err != nil {
 		t.Fatal(err)
 	}
-	if !strings.Contains(b.String(), "starts 21:00Z, limits: no later than Fri 01:00Z") ||
+	if !strings.Contains(b.String(), "Start:        21:00Z, limits: no later than Fri 01:00Z") ||
 		!strings.Contains(b.String(), "n1, n2 are kept for it until it starts") {
 		t.Error(b.String())
 	}
