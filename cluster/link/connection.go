@@ -41,7 +41,6 @@ func ServerOptions(creds credentials.TransportCredentials) []grpc.ServerOption {
 		grpc.MaxHeaderListSize(16 << 10),
 		// Most links are silent most of the time, so their buffers are small.
 		grpc.ReadBufferSize(readBuffer),
-		grpc.SharedWriteBuffer(true),
 		grpc.StaticStreamWindowSize(window),
 		grpc.StaticConnWindowSize(window),
 	}

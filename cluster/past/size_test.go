@@ -13,13 +13,12 @@ import (
 
 // room is a cluster in which gangs of eight whole machines begin and end, each machine of eight GPUs.
 type room struct {
-	rng   *rand.Rand
-	wall  int64
-	free  []int
-	live  []gang
-	n     int
-	tell  func(*messages.Event)
-	ended int
+	rng  *rand.Rand
+	wall int64
+	free []int
+	live []gang
+	n    int
+	tell func(*messages.Event)
 }
 
 type gang struct {

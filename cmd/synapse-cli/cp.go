@@ -31,8 +31,8 @@ func (a *app) cpCommand() *cobra.Command {
 			"keeps its name in it. Modes and times come along; owners and set-user-id bits do not. Links in a folder stay\n" +
 			"links; those that lead out of it are left out and named, as is what is no file, and the exit code is 1.",
 		Example: "  synapse-cli cp JOB:checkpoints/last.pt .          # rank 0's\n" +
-			"  synapse-cli cp JOB:3:/tmp/trace trace3            # rank 3's, under another name\n" +
-			"  synapse-cli cp data JOB:/scratch                  # a folder, into one of the task",
+			"  synapse-cli cp JOB:3:trace.json trace3.json       # rank 3's, under another name\n" +
+			"  synapse-cli cp data JOB:inputs                    # a folder",
 		Args: cobra.ExactArgs(2),
 		RunE: func(_ *cobra.Command, args []string) error {
 			from, to := placeNamed(args[0]), placeNamed(args[1])

@@ -114,11 +114,7 @@ func (f *forwarding) serve(ctx context.Context, pairs []forwarded) error {
 			}
 		})
 	}
-	all.Go(func() {
-		if err := f.watch(ctx); err != nil {
-			over <- err
-		}
-	})
+	all.Go(func() { over <- f.watch(ctx) })
 	defer cancel() // before the wait for all of them
 	select {
 	case <-ctx.Done():
@@ -128,7 +124,7 @@ func (f *forwarding) serve(ctx context.Context, pairs []forwarded) error {
 	}
 }
 
-// watch returns when the job is over.
+// watch returns when the job is over, or nobody can say any more.
 func (f *forwarding) watch(ctx context.Context) error {
 	job, err := f.c.Job(ctx, f.job)
 	if err == nil {

@@ -40,6 +40,24 @@ func (c *cluster) examplesOf(path ...string) (lines []string) {
 	return lines
 }
 
+// insideTasks are the commands that want a job whose tasks run.
+var insideTasks = regexp.MustCompile(`synapse-cli (exec|cp|port-forward) `)
+
+// working is a job whose tasks run, and have the files that examples speak of.
+func (c *cluster) working() string {
+	id := c.submit(gang(4, 1, "mkdir checkpoints && : >checkpoints/last.pt && : >trace.json && exec sleep 60"))
+	c.await(id, "running", 20*time.Second)
+	for _, rank := range []string{":0", ":3"} {
+		limit := time.Now().Add(20 * time.Second)
+		for c.cli("exec", id+rank, "--", "test", "-e", "trace.json").code != 0 {
+			if time.Now().After(limit) {
+				c.t.Fatalf("rank %s of %s writes no file", rank, id)
+			}
+		}
+	}
+	return id
+}
+
 // TestEveryExampleInHelp: what --help shows works as it stands, on a cluster with such machines and jobs. A cluster
 // of `up` that an example begins ends with it.
 func TestEveryExampleInHelp(t *testing.T) {
@@ -86,11 +104,10 @@ func TestEveryExampleInHelp(t *testing.T) {
 		}
 		told := ids.ReplaceAllStringFunc(line,
 			func(string) string {
-				id := c.order("exec sleep 30", "-n", "4", "-l", "team=nlp")
-				if strings.Contains(line, " exec ") {
-					c.await(id, "running", 20*time.Second)
+				if insideTasks.MatchString(line) {
+					return c.working()
 				}
-				return id
+				return c.order("exec sleep 30", "-n", "4", "-l", "team=nlp")
 			})
 		if strings.Contains(told, " up ") && !strings.Contains(told, "--clean") {
 			told += " --listen 127.0.0.1:0"
