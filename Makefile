@@ -70,7 +70,7 @@ installed:
 # would each compile what neither has.
 test: installed ## run every test that small packages are enough for, the simulator's seeds among them (some 7 minutes on 2 cores, and building the first time)
 	@$(if $(filter ./...,$(PACKAGES)),$(GO) list -export ./... >/dev/null)
-	@$(GO) -C tools run ./testrun .. $(GO) test -json -p $$(($$(nproc) + 1)) -parallel $$(($$(nproc) + 1)) $(if $(filter ./...,$(PACKAGES)),$(LONG)) $(PACKAGES)
+	@$(GO) -C tools run ./testrun .. $(GO) test -json -p $$(($$(nproc) + 1)) -parallel $$((2 * $$(nproc))) $(if $(filter ./...,$(PACKAGES)),$(LONG)) $(PACKAGES)
 
 world: ## run the tests with big third parties, as PyTorch, MPI and a Debian (NAME=x one of them)
 	@tools/ensure.sh torch debootstrap runc crun prometheus chromium mpicc.openmpi mpicc.mpich
