@@ -71,9 +71,8 @@ func (q *Queue) ReasonsOf(joined []Joined, into []Reason) []Reason {
 	return into
 }
 
-// Explain answers what stands in a job's way; "": in that of any job that asks for this. holders tells who has what on
-// a
-// machine; it may be nil.
+// Explain answers what stands in a job's way; "": in that of any job that asks for this. holders tells who has what
+// on a machine; it may be nil.
 func (q *Question) Explain(
 	view *topology.Fabric, job topology.JobID, holders func(topology.NodeID) []topology.Holder,
 ) topology.Explanation {

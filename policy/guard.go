@@ -65,8 +65,7 @@ func (j *Judgement) guard() {
 }
 
 // oldest is the burst in a pool whose first job waits for longest, of those that the guard helps; nil: there is none,
-// or
-// none has waited for long enough.
+// or none has waited for long enough.
 func (j *Judgement) oldest(pool string) (best *burst) {
 	highest := int32(math.MinInt32)
 	for _, b := range j.bursts.list {

@@ -1,8 +1,7 @@
 package policy
 
 // This file owns what a Judgement says of room that it leaves idle on purpose: for each burst that waits, what keeps
-// its
-// first job waiting where that is not the room itself. Nothing is decided by it.
+// its first job waiting where that is not the room itself. Nothing is decided by it.
 
 import "github.com/yi-json/synapse/topology"
 
@@ -19,8 +18,7 @@ const (
 )
 
 // Withheld says of each burst that waits what would keep its first job from starting on what is free, were there a
-// place
-// for it. It is true from the end of a pass until the next.
+// place for it. It is true from the end of a pass until the next.
 func (j *Judgement) Withheld(say func(gang *topology.Gang, why Withholding)) {
 	for _, b := range j.bursts.list {
 		if b.waits() {

@@ -19,9 +19,8 @@ import (
 // no more; and a job that has room all the time runs within ten seconds, first or not.
 //
 // Where the planner looks ahead, as it does unless told otherwise, room that is kept for another is none, and a gang
-// of several machines may wait for a
-// place close together: a minute, or half as long as it has waited. Which job is first is then not told by the queue.
-// Where there are queues their limits may be full.
+// of several machines may wait for a place close together: a minute, or half as long as it has waited. Which job is
+// first is then not told by the queue. Where there are queues their limits may be full.
 type headRuns struct {
 	rule
 	head  string

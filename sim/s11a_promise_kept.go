@@ -102,8 +102,7 @@ func (c *promiseKept) onCommit(w *World, s *stored, a *messages.AttemptRecord) {
 }
 
 // mayBeHeld reports whether a hold may be on its way that somebody asks for: one that is let go of before it comes to
-// disk
-// ends a promise too.
+// disk ends a promise too.
 func (p *jobPage) mayBeHeld(w *World) bool {
 	return p.holdAsked > 0 && w.engine.now.since(p.holdAsked) < time.Minute+w.draw.LateMost
 }

@@ -7,13 +7,11 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// causeBeforeStop is S17: no Stop leaves without its cause on disk. A leader of
-// the past may still say Stop of what had ended before; never of what runs. An
-// attempt that a liar made up has none, and is stopped with what the operator gave up;
-// nor has one that was given up before COMMIT, and that only the machine which is
-// told to stop it lied to have committed. And
-// the cause is true, as far as the world knows better: a machine that is called
-// lost was silent, or lied about what it has, and the time that is up is the time since the barrier.
+// causeBeforeStop is S17: no Stop leaves without its cause on disk. A leader of the past may still say Stop of what
+// had ended before; never of what runs. An attempt that a liar made up has none, and is stopped with what the
+// operator gave up; nor has one that was given up before COMMIT, and that only the machine which is told to stop it
+// lied to have committed. And the cause is true, as far as the world knows better: a machine that is called lost was
+// silent, or lied about what it has, and the time that is up is the time since the barrier.
 type causeBeforeStop struct{ rule }
 
 func newCauseBeforeStop() *causeBeforeStop {

@@ -11,13 +11,11 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns how much a machine's word against the store weighs. Evidence
-// counts from machines that were enrolled: their record was in the store before
-// this leader heard of them. Admissions stop where two of them agree, or the only
-// one there is; or one, where the store itself shows that it was brought back, and
-// that explains what it says.
-// Less than that quarantines the one machine: it takes no work, what runs there is
-// left alone, and people read why.
+// This file owns how much a machine's word against the store weighs. Evidence counts from machines that were
+// enrolled: their record was in the store before this leader heard of them. Admissions stop where two of them agree,
+// or the only one there is; or one, where the store itself shows that it was brought back, and that explains what it
+// says. Less than that quarantines the one machine: it takes no work, what runs there is left alone, and people read
+// why.
 //
 // What if a backup was brought back, and only one machine of many has evidence?
 // Where it came in by a restore, the store says so, and that one is enough. Where

@@ -62,8 +62,7 @@ func (s *Scheduler) Bound(
 }
 
 // Slips counts how often what was lent of a firm promise has come back late, as far as this leader knows; what its
-// job's
-// record says may be one more. false: the job does not wait with one.
+// job's record says may be one more. false: the job does not wait with one.
 func (s *Scheduler) Slips(job topology.JobID) (int, bool) {
 	promises, is := s.planner.(*policy.Judgement)
 	if !is {

@@ -15,9 +15,9 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// This file owns connections that come in, and the calls on them that have begun and of which the request has yet
-// to come: no guard is asked about a call before
-// its request is there, so without a bound one client would have as many of them as its connections carry.
+// This file owns connections that come in, and the calls on them that have begun and of which the request has yet to
+// come: no guard is asked about a call before its request is there, so without a bound one client would have as many
+// of them as its connections carry.
 
 // coming is one such call.
 type coming struct {

@@ -23,8 +23,7 @@ func changed(change func(i int, j *record.Job)) []record.Job {
 }
 
 // TestWorkloads: whatever a record lacks or has too much of, no policy divides by nothing or leaves a job unfinished,
-// and
-// what idles has its parts.
+// and what idles has its parts.
 func TestWorkloads(t *testing.T) {
 	for name, jobs := range map[string][]record.Job{ //order: each by itself
 		"as they come": changed(func(int, *record.Job) {}),

@@ -1,7 +1,6 @@
 // Command callgen writes the table of the system calls that a task may make (runtime/calls/table*.go): what
-// containerd's
-// default profile lets an unprivileged container do, in the version that tools/go.mod pins, less what we refuse
-// besides. With -check it writes nothing and fails where a file is not what it would write.
+// containerd's default profile lets an unprivileged container do, in the version that tools/go.mod pins, less what we
+// refuse besides. With -check it writes nothing and fails where a file is not what it would write.
 package main
 
 import (
