@@ -129,12 +129,7 @@ scenario: ## replay the protocol's golden dialogues: NAME=x one of them, REWRITE
 	$(GO) test ./test/scenario -count=1 -run 'Scenario$(if $(NAME),.*/$(NAME))' $(if $(REWRITE),-rewrite)
 
 fuzz: ## run every fuzz target for FUZZTIME each (20s)
-	@found=$$(grep -rHoE '^func Fuzz[A-Za-z0-9_]*' --include='*_test.go' --exclude-dir=tools --exclude-dir=testdata . | sort); \
-	for line in $$(echo "$$found" | sed 's/:func /:/'); do \
-		file=$${line%%:*}; target=$${line##*:}; \
-		echo "$$(dirname $$file) $$target"; \
-		$(GO) test ./$$(dirname $$file) -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 1x || exit 1; \
-	done
+	@GO='$(GO)' tools/fuzz.sh $(FUZZTIME)
 
 chaos: installed ## break a cluster of real processes while gangs run on it: DURATION=20m, SEED=7 (needs PostgreSQL)
 	$(GO) test ./test/chaos -run TestChaos -count=1 -v -timeout 24h -args -chaos.duration=$(DURATION) $(if $(SEED),-chaos.seed=$(SEED))
