@@ -77,11 +77,11 @@ func (j *Judgement) placeUnkept(e *entry) (topology.Placement, bool) {
 // soonest is when a job can start, and where: close together, or wider once its patience will be over, whichever is
 // earlier.
 func (j *Judgement) soonest(b *burst, e *entry) (int64, topology.Placement, bool) {
-	gang := e.group.wanted(j.view)
-	wide, widePlace, wideOk := j.earliest(&gang, topology.ByEstimate)
+	wide, widePlace, wideOk := j.firstOf(e, topology.ByEstimate)
 	if !j.isStrict(b, e) {
 		return wide, widePlace, wideOk
 	}
+	gang := e.group.wanted(j.view)
 	gang.Required = e.group.close.level
 	at, place, ok := j.earliest(&gang, topology.ByEstimate)
 	if !wideOk {

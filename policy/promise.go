@@ -128,7 +128,9 @@ func (j *Judgement) serveFirm() {
 // own.
 func (j *Judgement) startPromised(p *promise) bool {
 	place, ok := j.placeOwn(p)
-	if !ok && j.horizon.When(p.place, topology.ByLimit, j.own(p)...) == 0 {
+	if from := j.allowedFrom(p.e, p.place, p.bound); !ok && from > j.now {
+		j.wakeAt(from)
+	} else if !ok && j.horizon.When(p.place, topology.ByLimit, j.own(p)...) == 0 {
 		place, ok = p.place, true
 	}
 	if ok = ok && !j.isOver(p.b, p.e, &place); ok {
@@ -147,9 +149,9 @@ func (j *Judgement) placeOwn(p *promise) (topology.Placement, bool) {
 // the way of the other place either.
 func (j *Judgement) review(p *promise) {
 	own := j.own(p)
-	p.at = j.horizon.When(p.place, topology.ByEstimate, own...)
+	p.at = j.whenFree(p, topology.ByEstimate, own...)
 	lost := p.at == topology.Never && j.horizon.Lost(p.place)
-	p.limitedBy(j.horizon.When(p.place, topology.ByLimit, own...))
+	p.limitedBy(j.whenFree(p, topology.ByLimit, own...))
 	j.view.Unkeep(p.keep)
 	j.view.Unkeep(p.keep.Former())
 	at, bound, place, ok := j.surest(p.e)
@@ -197,16 +199,17 @@ func (j *Judgement) keptUntil(p *promise) int64 {
 
 // surest is where a firm promise is kept: what is expected to be free first, if that has a bound, or else what will be.
 func (j *Judgement) surest(e *entry) (at, bound int64, place topology.Placement, ok bool) {
-	gang := e.group.wanted(j.view)
-	at, place, ok = j.earliest(&gang, topology.ByEstimate)
+	at, place, ok = j.firstOf(e, topology.ByEstimate)
 	if !ok {
 		return 0, 0, place, false
 	}
-	if bound = j.horizon.When(place, topology.ByLimit); bound < topology.Never {
+	likely := promise{e: e, place: place, bound: topology.Never}
+	if bound = j.whenFree(&likely, topology.ByLimit); bound < topology.Never {
 		return at, bound, place, true
 	}
-	if by, sure, limited := j.earliest(&gang, topology.ByLimit); limited {
-		return j.horizon.When(sure, topology.ByEstimate), by, sure, true
+	if _, where, limited := j.firstOf(e, topology.ByLimit); limited {
+		sure := promise{e: e, place: where, bound: topology.Never}
+		return j.whenFree(&sure, topology.ByEstimate), j.whenFree(&sure, topology.ByLimit), where, true
 	}
 	return at, topology.Never, place, true
 }

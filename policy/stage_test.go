@@ -13,6 +13,7 @@ import (
 // act is one job of a history. Times are in seconds.
 type act struct {
 	at, runs, limit, grace int64
+	patience               int64
 	gang                   topology.Gang
 	owner, queue           string
 	priority               int32
@@ -128,6 +129,7 @@ func (s *stage) happen() {
 			s.queue.Add(Waiting{
 				Job: a.id, Gang: a.gang, Arrived: a.at, Since: s.now, Owner: a.owner, Queue: a.queue, Priority: a.priority,
 				Limit: a.limit * second, Grace: a.grace * second, Fixed: s.fixed[a.id],
+				Patience: a.patience * second,
 			})
 		}
 	}

@@ -55,7 +55,7 @@ func (j *Judgement) serveStopping(p *promise) {
 // clearedBy is when the place of a new promise, or of one with victims, is free at the latest. Where it is free already
 // it is a limit that the victims are in the way of, and of that nobody can say when.
 func (j *Judgement) clearedBy(p *promise, own ...topology.KeepID) int64 {
-	at := j.horizon.When(p.place, topology.ByLimit, own...)
+	at := j.whenFree(p, topology.ByLimit, own...)
 	if p.isStopping() && at <= j.now {
 		return topology.Never
 	}

@@ -69,6 +69,23 @@ func (f *Fabric) Finer(level, than string) bool {
 	return !ok || a > b
 }
 
+// IsWithin reports whether all machines of a placement are in one place of a level.
+func (f *Fabric) IsWithin(p Placement, level string) bool {
+	tier, known := f.tierOf(level)
+	for _, slot := range p.Slots {
+		first, s := f.seats[p.Slots[0].Node], f.seats[slot.Node]
+		switch {
+		case !known || first == nil || s == nil:
+			return false
+		case tier > len(f.levels) && first != s:
+			return false
+		case !slices.Equal(first.machine.Place[:min(tier, len(f.levels))], s.machine.Place[:min(tier, len(f.levels))]):
+			return false
+		}
+	}
+	return true
+}
+
 // Len counts the machines.
 func (f *Fabric) Len() int { return len(f.seats) }
 

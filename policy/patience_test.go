@@ -1,0 +1,114 @@
+package policy
+
+// This file owns the tests of the times that patient jobs are told.
+
+import (
+	"math/rand"
+	"testing"
+
+	"github.com/yi-json/synapse/topology"
+)
+
+// patientStage is a cluster of two racks of two machines, of each of which one is taken for half an hour, and a gang of
+// two machines that prefers one rack.
+func patientStage(t *testing.T, settings Settings, patience int64) (*stage, *actor) {
+	s := newStage(t, settings, 4, 2)
+	for i := range 2 {
+		one := wholes(1)
+		one.Only = []topology.NodeID{machine(i, 2).ID}
+		s.enter(act{runs: 1800, limit: 1800, gang: one})
+	}
+	two := wholes(2)
+	two.Preferred = "rack"
+	return s, s.enter(act{at: 1, runs: 100, limit: 100, gang: two, patience: patience})
+}
+
+// TestPatienceIsTold: who waits for a rack is told when its patience is over where that comes first, and starts then
+// and not before; by a moving promise as by a firm one. Who has more of it is told when a rack is free.
+func TestPatienceIsTold(t *testing.T) {
+	moving := simple()
+	moving.GuardPercent = 0
+	firm := simple()
+	firm.PromisesGangs = 0
+	for _, settings := range []Settings{moving, firm} {
+		for _, x := range []struct{ patience, at int64 }{{120, 121}, {3600, 1800}} {
+			s, gang := patientStage(t, settings, x.patience)
+			s.enter(act{at: 20, runs: 1, limit: 1, gang: wholes(1)}) // has a pass come, by when the oldest has its turn
+			s.play(20)
+			p := s.promiseOf(gang)
+			if p == nil || p.Firm != (settings.GuardPercent > 0) || p.At/second-1 < x.at || p.At/second-1 > x.at+50 {
+				t.Errorf("with a patience of %d s it is told %+v", x.patience, p)
+			}
+			s.play(4000)
+			if gang.began() != x.at {
+				t.Errorf("with a patience of %d s it began at %d, and not at %d", x.patience, gang.began(), x.at)
+			}
+			if first := gang.first; first != nil && gang.started > first.Bound {
+				t.Errorf("with a patience of %d s it was told no later than %d", x.patience, first.Bound/second-1)
+			}
+		}
+	}
+}
+
+// TestPatienceOfTheNextLeader: a next leader counts patience from its own beginning. By when the job was told to start
+// at the latest holds all the same, on the place that was promised.
+func TestPatienceOfTheNextLeader(t *testing.T) {
+	s, gang := patientStage(t, simple(), 600)
+	s.enter(act{at: 20, runs: 1, limit: 1, gang: wholes(1)})
+	s.play(20)
+	p := s.promiseOf(gang)
+	if p == nil || !p.Firm || p.Bound != 602*second+settling {
+		t.Fatalf("it is told %+v", p)
+	}
+	said := s.firm[len(s.firm)-1]
+	s.play(300)
+	waits, _ := s.queue.Get(gang.id)
+	s.queue.Remove(gang.id)
+	waits.Since = s.now
+	s.j = NewJudgement(simple(), s.runs.cells, s.runs)
+	s.queue = NewQueue()
+	said.Left = p.Bound - s.now
+	s.j.Inherit(&said, s.now)
+	s.queue.Add(waits)
+	s.pass()
+	s.play(4000)
+	if began := gang.began(); began != 601 {
+		t.Errorf("it began at %d", began)
+	}
+}
+
+// TestPatientBoundsHold: where all jobs have limits and gangs are patient for a while, each starts by the bound that it
+// was told first with a firm promise, and none wider than it prefers while it is patient.
+func TestPatientBoundsHold(t *testing.T) {
+	firm, wide := 0, 0
+	for seed := range int64(60) {
+		r := rand.New(rand.NewSource(seed))
+		settings := DefaultSettings()
+		settings.GuardPercent = 5 + int64(r.Intn(40))
+		machines := 4 + r.Intn(6)
+		s := newStage(t, settings, machines, 2+r.Intn(2))
+		acts := drawnHistory(r, 60, machines, true)
+		for i := range acts {
+			acts[i].gang.Preferred, acts[i].patience = "rack", int64(r.Intn(3000))
+		}
+		s.enter(acts...)
+		s.play(100_000_000)
+		for _, a := range s.cast {
+			if a.started < 0 || a.first != nil && a.started > a.first.Bound {
+				t.Errorf("seed %d: %s began at %d, and was told %+v", seed, a.id, a.began(), a.first)
+			}
+			if a.first != nil {
+				firm++
+			}
+			if s.view.IsWithin(a.place, "rack") {
+				continue
+			}
+			if wide++; a.began() < a.at+a.patience {
+				t.Errorf("seed %d: %s began at %d in two racks, and was patient", seed, a.id, a.began())
+			}
+		}
+	}
+	if firm < 200 || wide < 200 {
+		t.Errorf("%d firm promises and %d starts in two racks show nothing", firm, wide)
+	}
+}
