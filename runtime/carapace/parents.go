@@ -14,44 +14,79 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// HoldParents keeps the parent groups from being taken away until it is released, or this process ends.
+// HoldParents keeps the parent groups of one name from being taken away until it is released, or this process ends.
 func HoldParents(cgroups Cgroups) (release func()) {
-	lock, _ := lockParents(cgroups, unix.LOCK_SH)
+	lock, _ := lockParents(cgroups, unix.LOCK_SH, 1000)
 	return func() { _ = lock.Close() }
 }
 
-// lockParents locks the folder that all cgroups are in. Anybody may open that folder, a task too, and lock out anybody;
-// so it is tried for a moment only, which is longer than the removal of parents takes.
-func lockParents(cgroups Cgroups, how int) (lock file, locked bool) {
-	lock, err := openFile(cgroups.filled().Root, unix.O_RDONLY|unix.O_DIRECTORY, 0)
-	if err != nil {
-		return lock, false
+// lockParents locks the parent groups of one name. Every process of this machine that can open their folders can lock
+// out all others, so it is tried for a moment only: longer than the removal of parents takes, and to hold them longer
+// than many removals in a row take.
+func lockParents(cgroups Cgroups, how, tries int) (lock file, locked bool) {
+	folder := cgroups.lockedFolder()
+	if folder == "" {
+		return -1, false
 	}
-	for range 100 {
-		if unix.Flock(int(lock), how|unix.LOCK_NB) == nil {
+	for range tries {
+		if os.MkdirAll(folder, 0o755) != nil {
+			return -1, false // Nobody can take away what nobody can make.
+		}
+		if lock, locked = tryLock(folder, how); locked {
 			return lock, true
 		}
 		time.Sleep(time.Millisecond)
 	}
-	return lock, false
+	return -1, false
+}
+
+// lockedFolder is the one by which the parent groups of a name are locked, or "". It is not the first, which may be
+// cpuset's: to make that takes more than mkdir.
+func (c Cgroups) lockedFolder() string {
+	folders := c.Folders()
+	if len(folders) == 0 {
+		return ""
+	}
+	return folders[len(folders)-1]
+}
+
+// tryLock locks a folder. Before that it may have been taken away, and be there once more as another: such a lock holds
+// nothing.
+func tryLock(folder string, how int) (lock file, locked bool) {
+	lock, err := openFile(folder, unix.O_RDONLY|unix.O_DIRECTORY, 0)
+	if err != nil {
+		return -1, false
+	}
+	var opened, there unix.Stat_t
+	if unix.Flock(int(lock), how|unix.LOCK_NB) == nil && unix.Fstat(int(lock), &opened) == nil &&
+		unix.Stat(folder, &there) == nil && opened.Dev == there.Dev && opened.Ino == there.Ino {
+		return lock, true
+	}
+	_ = lock.Close()
+	return -1, false
 }
 
 // removeParents takes the parent groups away where nothing is left in them and nobody holds them. Somebody else's makes
 // rmdir refuse.
 func removeParents(cgroups Cgroups) {
-	lock, locked := lockParents(cgroups, unix.LOCK_EX)
+	lock, locked := lockParents(cgroups, unix.LOCK_EX, 100)
 	defer lock.Close()
 	if !locked {
 		return // There is somebody who will need them.
 	}
-	for _, leaf := range cgroups.Folders() {
-		_ = unix.Rmdir(leaf)
-	}
+	folders := cgroups.Folders()
 	// Other programs that make containers for us make groups in hierarchies that we do not use.
-	if cgroups = cgroups.filled(); filepath.IsAbs(cgroups.Parent) && cgroups.Parent != "/" {
-		entries, _ := os.ReadDir(cgroups.Root)
+	if c := cgroups.filled(); filepath.IsAbs(c.Parent) && c.Parent != "/" {
+		entries, _ := os.ReadDir(c.Root)
 		for _, entry := range entries {
-			_ = unix.Rmdir(filepath.Join(cgroups.Root, entry.Name(), cgroups.Parent))
+			folders = append(folders, filepath.Join(c.Root, entry.Name(), c.Parent))
 		}
 	}
+	last := cgroups.lockedFolder()
+	for _, folder := range folders {
+		if folder != last {
+			_ = unix.Rmdir(folder)
+		}
+	}
+	_ = unix.Rmdir(last) // As soon as it has gone, another may lock the next of its name.
 }

@@ -1,0 +1,76 @@
+package carapace_test
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"sync"
+	"testing"
+
+	"github.com/yi-json/synapse/runtime/carapace"
+	"github.com/yi-json/synapse/test/able"
+)
+
+// TestParentsAreHeldByName: whoever holds the groups of one name keeps those of another from nothing.
+func TestParentsAreHeldByName(t *testing.T) {
+	able.Need(t, able.Containers)
+	held, other := carapace.Cgroups{Parent: "/" + carapace.DrawID()}, carapace.Cgroups{Parent: "/" + carapace.DrawID()}
+	gone := func(c carapace.Cgroups) bool {
+		for _, folder := range c.Folders() {
+			if _, err := os.Stat(folder); !errors.Is(err, fs.ErrNotExist) {
+				return false
+			}
+		}
+		return true
+	}
+	nothing := t.TempDir()
+	remove := func(c carapace.Cgroups) {
+		if _, err := carapace.GC(nothing, c); err != nil {
+			t.Error(err)
+		}
+	}
+	release := carapace.HoldParents(held)
+	for _, c := range []carapace.Cgroups{held, other} {
+		for _, folder := range c.Folders() {
+			if err := os.MkdirAll(folder, 0o755); err != nil {
+				t.Fatal(err)
+			}
+		}
+		remove(c)
+	}
+	if gone(held) || !gone(other) {
+		t.Errorf("held ones have gone: %v, others have gone: %v", gone(held), gone(other))
+	}
+	release()
+	if remove(held); !gone(held) {
+		t.Error("what was held is left")
+	}
+}
+
+// TestParentsComeAndGo: a folder that is taken away and made again while others lock it is never locked by two.
+func TestParentsComeAndGo(t *testing.T) {
+	able.Need(t, able.Containers)
+	c := carapace.Cgroups{Parent: "/" + carapace.DrawID()}
+	nothing := t.TempDir()
+	var holders sync.WaitGroup
+	for range 4 {
+		holders.Go(func() {
+			for range 50 {
+				release := carapace.HoldParents(c)
+				for _, folder := range c.Folders() {
+					_ = os.MkdirAll(folder, 0o755)
+				}
+				for _, folder := range c.Folders() {
+					if _, err := os.Stat(folder); err != nil {
+						t.Error(err)
+					}
+				}
+				release()
+				if _, err := carapace.GC(nothing, c); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	holders.Wait()
+}
