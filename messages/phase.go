@@ -32,6 +32,9 @@ var Phases = []string{
 	PhaseDamaged, PhaseSucceeded, PhaseFailed, PhaseCancelled, PhaseTimedOut,
 }
 
+// ReasonUnseen is why a job waits that the Scheduler has not looked at yet: for a moment, behind its submit.
+const ReasonUnseen = "the scheduler is about to look at it"
+
 // The phases of a machine.
 const (
 	NodeUp      = "up"

@@ -105,7 +105,7 @@ func (m *Mirror) whyIdle(s *messages.JobStatus) string {
 	case m.waiting.idle != "":
 		return m.waiting.idle
 	}
-	return "the scheduler is about to look at it"
+	return messages.ReasonUnseen
 }
 
 // phaseOf is where a job stands that others wait for; empty: it is over, and shown no more.

@@ -76,33 +76,37 @@ func (a *app) exec(task string, command []string, o execOptions) error {
 	if err != nil {
 		return err
 	}
-	first := &api.ExecIn{Job: job, Rank: rank, Command: command, Terminal: o.terminal}
+	return a.with(func(ctx context.Context, c *client.Client) error {
+		return a.converse(ctx, c, &api.ExecIn{Job: job, Rank: rank, Command: command}, o)
+	})
+}
+
+// converse runs a process in a task with what this program has: its terminal, its input, its signals.
+func (a *app) converse(ctx context.Context, c *client.Client, first *api.ExecIn, o execOptions) error {
 	here, is := a.stdin.(*os.File)
 	typed := o.terminal && o.stdin && is && term.IsTerminal(int(here.Fd()))
-	if o.terminal {
+	if first.Terminal = o.terminal; o.terminal {
 		first.Env = []string{"TERM=xterm"}
 		if kind, ok := a.lookup("TERM"); ok && kind != "" {
 			first.Env = []string{"TERM=" + kind}
 		}
 		first.Rows, first.Columns = a.windowSize()
 	}
-	return a.with(func(ctx context.Context, c *client.Client) error {
-		ctx, cancel := context.WithCancel(ctx)
-		defer cancel()
-		run, err := c.Execute(ctx, first)
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	run, err := c.Execute(ctx, first)
+	if err != nil {
+		return notRun(err)
+	}
+	if typed {
+		before, err := term.MakeRaw(int(here.Fd()))
 		if err != nil {
-			return notRun(err)
+			return err
 		}
-		if typed {
-			before, err := term.MakeRaw(int(here.Fd()))
-			if err != nil {
-				return err
-			}
-			defer term.Restore(int(here.Fd()), before)
-		}
-		a.attend(ctx, run, o)
-		return hear(run, &heard{out: a.stdout, errs: a.stderr})
-	})
+		defer term.Restore(int(here.Fd()), before)
+	}
+	a.attend(ctx, run, o)
+	return hear(run, &heard{out: a.stdout, errs: a.stderr})
 }
 
 // notRun is the error of a process that was not run. Its code is not that of any process.

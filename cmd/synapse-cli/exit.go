@@ -119,7 +119,7 @@ func helpCommand() *cobra.Command {
 
 // elsewhere are other schedulers' words for what a command here does.
 var elsewhere = map[string]string{
-	"sbatch": "submit", "srun": "submit --attach", "run": "submit", "create": "submit",
+	"sbatch": "submit", "srun": "run", "create": "submit",
 	"scancel": "cancel", "kill": "cancel", "stop": "cancel", "squeue": "get jobs", "ps": "get jobs",
 	"jobs": "get jobs", "list": "get jobs",
 	"sinfo": "get nodes", "nodes": "get nodes", "sacct": "history", "show": "describe job", "status": "describe job",

@@ -328,15 +328,23 @@ func Waits(e *messages.Event, known *messages.JobStatus) *messages.JobStatus {
 // Finish follows a job until it is over. shown, if any, gets every status.
 func (c *Client) Finish(ctx context.Context, id string, lost func(error), shown func(*messages.JobStatus)) (
 	*messages.JobStatus, error) {
+	return c.Until(ctx, id, lost, func(j *messages.JobStatus) bool {
+		if shown != nil {
+			shown(j)
+		}
+		return j.GetRecord().GetState().Terminal()
+	})
+}
+
+// Until follows a job until done says so of its status, which it returns.
+func (c *Client) Until(ctx context.Context, id string, lost func(error), done func(*messages.JobStatus) bool) (
+	*messages.JobStatus, error) {
 	var last *messages.JobStatus
 	err := c.Events(ctx, &messages.Watch{Jobs: true, Ids: []string{id}, Present: true, Reasons: true}, lost,
 		func(e *messages.Event) (bool, error) {
 			if j := Waits(e, last); j != nil {
 				last = j
-				if shown != nil {
-					shown(j)
-				}
-				return j.GetRecord().GetState().Terminal(), nil
+				return done(j), nil
 			}
 			if e.GetSynced() && last == nil {
 				return false, &Error{Code: messages.Code_CODE_NOT_FOUND, Text: fmt.Sprintf("there is no job %q any more", id),

@@ -1,0 +1,289 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"strconv"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"github.com/yi-json/synapse/cluster/api"
+	"github.com/yi-json/synapse/cmd/synapse-cli/internal/client"
+	"github.com/yi-json/synapse/cmd/synapse-cli/internal/show"
+	"github.com/yi-json/synapse/messages"
+)
+
+// This file owns `run`: a job whose command runs here, with this terminal. What the job's tasks run is a keeper, which
+// holds the room; the command is a further process in rank 0, and its exit code is handed to the keeper, so that the
+// job ends as the command did. The keeper learns that nobody is there any more by the end of a pipe, whatever this
+// program died of: nothing here has to say goodbye.
+
+// keeper ends with the code that it reads from a pipe in its scratch directory, or with 129 (as SIGHUP has it) where
+// rank 0's last writer has gone. Until a lifeline is there the writer is a timer, for a minute. With "stay" behind it
+// there is none, and it waits for as long as the job may.
+const keeper = `p=${SYNAPSE_HOSTFILE%/*}/run
+mkfifo "$p" 2>/dev/null
+if [ "$SYNAPSE_RANK" = 0 ] && [ "$1" = leave ]; then
+  sleep 60 >"$p" &
+  echo $! >"$p.timer"
+fi
+read -r code <"$p"
+exit "${code:-129}"`
+
+// lifeline is the writer in the timer's place. It says that it is, hands on the code that it reads, and is killed when
+// its connection breaks.
+const lifeline = `p=${SYNAPSE_HOSTFILE%/*}/run
+mkfifo "$p" 2>/dev/null
+exec 3>"$p"
+if [ "$SYNAPSE_RANK" = 0 ]; then
+  until [ -s "$p.timer" ]; do sleep 0.01; done
+  kill "$(cat "$p.timer")"
+fi
+echo held
+read -r code && echo "$code" >&3`
+
+// endPatience bounds the wait for the job's end behind its command's.
+const endPatience = time.Minute
+
+// runOptions are what one `run` is asked to do.
+type runOptions struct {
+	submission
+	terminal bool
+	keep     bool
+}
+
+func (a *app) runCommand() *cobra.Command {
+	o := &runOptions{}
+	c := &cobra.Command{
+		Use:   "run [flags] [--] COMMAND [ARG]...",
+		Short: "run a command in a job of its own, with this terminal, and end together",
+		Long: "Submits a job, waits until it has its room, runs the command in it with this terminal, and ends with the\n" +
+			"command's exit code; the job ends with it. With several tasks all have their room, and the command runs in\n" +
+			"rank 0. Flags are those of submit and stand before the command; --image is host where it is left out.\n" +
+			"Ctrl-C goes to the command. While the job waits it cancels the job. Where this program is gone, the job ends\n" +
+			"too (with 129), unless --keep.",
+		Example: "  synapse-cli run --gpu 1 env\n" +
+			"  synapse-cli run --gpu 1 --time-limit 2h -- bash      # a shell on a machine with a GPU\n" +
+			"  echo hello | synapse-cli run -- cat",
+		Args: func(c *cobra.Command, args []string) error { return o.check(c, args) },
+		RunE: func(c *cobra.Command, args []string) error {
+			if !c.Flags().Changed("pty") {
+				o.terminal = isTerminal(a.stdin) && isTerminal(a.stdout)
+			}
+			return a.run(o, args)
+		},
+		ValidArgsFunction: filesOnly,
+	}
+	f := c.Flags()
+	f.SetInterspersed(false)
+	o.specFlags.add(f)
+	o.secretFlags.add(f)
+	f.BoolVar(&o.terminal, "pty", false, "give the command a terminal (it has one where this program does)")
+	f.BoolVar(&o.keep, "keep", false, "leave the job its room when the command has ended, or this program is gone")
+	f.BoolVar(&o.allowInfeasible, "allow-infeasible", false, "let it wait for machines that are yet to join")
+	a.completeFlag(c, "queue", a.completeQueues)
+	return c
+}
+
+func isTerminal(stream any) bool {
+	file, is := stream.(*os.File)
+	return is && term.IsTerminal(int(file.Fd()))
+}
+
+// check refuses what `run` cannot do, by the flag's name.
+func (o *runOptions) check(c *cobra.Command, args []string) error {
+	o.counted, o.prioritised = c.Flags().Changed("replicas"), c.Flags().Changed("priority")
+	switch {
+	case len(args) == 0:
+		return usageHint("as in `run --gpu 1 -- bash`", "no command is named")
+	case args[0] == "":
+		return usageHint("name the program to run, as in -- ./train.sh", "the command is empty")
+	case o.array != "":
+		return usageHint("submit --array", "--array: a command that runs here is one job")
+	case o.restarts != 0:
+		return usageHint("submit --restarts", "--restarts: what runs with this terminal is not tried again without it")
+	}
+	return nil
+}
+
+// job is one that holds the room for a command.
+func (o *runOptions) job(a *app, command []string) (*messages.JobSpec, error) {
+	o.image = cmp.Or(o.image, messages.HostImage)
+	o.name = cmp.Or(o.name, defaultName(command, o.image))
+	manner := "leave"
+	if o.keep {
+		manner = "stay"
+	}
+	spec, err := o.spec(append([]string{"/bin/sh", "-c", keeper, "run", manner}, command...), a.lookup)
+	if err != nil {
+		return nil, err
+	}
+	beginHere(spec)
+	specs := []*messages.JobSpec{spec}
+	if err := o.nameSecrets(specs, true); err != nil {
+		return nil, err
+	}
+	return spec, a.fillSecrets(&o.submission, specs)
+}
+
+func (a *app) run(o *runOptions, command []string) error {
+	spec, err := o.job(a, command)
+	if err != nil {
+		return err
+	}
+	return a.with(func(ctx context.Context, c *client.Client) error {
+		if err := a.preceded(ctx, c, spec); err != nil {
+			return err
+		}
+		reply, err := c.Send(ctx, &messages.Submit{
+			RequestId: "cli-" + rand.Text(), Spec: spec, AllowInfeasible: o.allowInfeasible,
+		})
+		if err != nil {
+			return letWait(err)
+		}
+		id := reply.GetJob()
+		if err := a.placed(ctx, c, o, id); err != nil {
+			return err
+		}
+		return a.inside(ctx, c, o, id, command)
+	})
+}
+
+// placed waits until a job runs. Ctrl-C cancels it meanwhile.
+func (a *app) placed(ctx context.Context, c *client.Client, o *runOptions, id string) error {
+	waiting, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	told := ""
+	j, err := c.Until(waiting, id, a.lost, func(j *messages.JobStatus) bool {
+		if why := j.GetReason(); messages.Waits(j.GetPhase()) && why != "" && why != messages.ReasonUnseen && why != told {
+			told = why
+			a.say("%s: job %s waits: %s", a.name, id, why)
+		}
+		return j.GetPhase() == messages.PhaseRunning || j.GetRecord().GetState().Terminal()
+	})
+	switch {
+	case waiting.Err() != nil && o.keep:
+		return a.detached(id)
+	case waiting.Err() != nil:
+		a.abandon(c, id, "interrupted before it had its room")
+		return context.Canceled
+	case err != nil:
+		return err
+	case j.GetRecord().GetState().Terminal():
+		return a.over(j)
+	}
+	return nil
+}
+
+// abandon cancels a job that nobody waits for any more. That it may be over already is no error.
+func (a *app) abandon(c *client.Client, id, why string) {
+	_, err := c.Cancel(context.Background(), &messages.Cancel{Job: id, Reason: why})
+	if err != nil && codeOf(err) != exitConflict && codeOf(err) != exitNotFound {
+		text, _ := words(err)
+		a.say("%s: job %s could not be cancelled: %s", a.name, id, text)
+	}
+}
+
+// inside runs the command in a job that has its room, and ends the job as the command ended.
+func (a *app) inside(ctx context.Context, c *client.Client, o *runOptions, id string, command []string) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var line *client.Execution
+	if !o.keep {
+		var err error
+		if line, err = held(ctx, c, id, 0); err != nil {
+			a.abandon(c, id, "its command could not be run")
+			return notRun(err)
+		}
+	}
+	ended := a.converse(ctx, c, &api.ExecIn{Job: id, Command: command}, execOptions{stdin: true, terminal: o.terminal})
+	if o.keep {
+		a.say("job %s keeps its room: `%s exec %s -it -- CMD` runs more in it, `%s cancel %s` ends it", id, a.name,
+			id, a.name, id)
+		return ended
+	}
+	code := 0
+	if ended != nil {
+		code = codeOf(ended)
+	}
+	_ = line.Send(&api.ExecIn{Stdin: []byte(strconv.Itoa(code) + "\n"), StdinEnds: true})
+	if code == exitUnavailable {
+		a.lapsed(c, id, ended)
+	}
+	return a.concluded(ctx, c, id, code, ended)
+}
+
+// held is a rank's lifeline, once it holds its keeper.
+func held(ctx context.Context, c *client.Client, id string, rank int) (*client.Execution, error) {
+	line, err := c.Execute(ctx, &api.ExecIn{Job: id, Rank: int32(rank), Command: []string{"/bin/sh", "-c", lifeline}})
+	for err == nil {
+		var out *api.ExecOut
+		if out, err = line.Receive(); err == nil && len(out.GetStdout()) > 0 {
+			return line, nil
+		}
+		if end := out.GetEnd(); end != nil {
+			err = &failure{code: exitNotRun, text: fmt.Sprintf("rank %d has no keeper: ", rank) + cmp.Or(end.GetText(),
+				"its /bin/sh failed")}
+		}
+	}
+	return nil, err
+}
+
+// lapsed cancels a job whose command was lost: nobody knows what the keeper was told.
+func (a *app) lapsed(c *client.Client, id string, ended error) {
+	if f := (*failure)(nil); errors.As(ended, &f) && f.text != "" {
+		a.abandon(c, id, "the connection to its command was lost")
+	}
+}
+
+// concluded waits for the end of a job whose command has ended. The others of its gang end with rank 0 where that
+// failed, and are told where it did not. A job that was stopped from outside says so. One that is to run once more,
+// because its machine was lost, is cancelled: it would run without its command.
+func (a *app) concluded(ctx context.Context, c *client.Client, id string, code int, ended error) error {
+	ctx, cancel := context.WithTimeout(ctx, endPatience)
+	defer cancel()
+	if code == 0 {
+		a.release(ctx, c, id)
+	}
+	run := int32(0)
+	j, err := c.Until(ctx, id, a.lost, func(j *messages.JobStatus) bool {
+		run = cmp.Or(run, j.GetRecord().GetRuns())
+		return j.GetRecord().GetState().Terminal() || messages.Waits(j.GetPhase()) || j.GetRecord().GetRuns() > run
+	})
+	switch state := j.GetRecord().GetState(); {
+	case err != nil:
+		a.say("%s: job %s is not over yet: `%s cancel %s` ends it", a.name, id, a.name, id)
+	case state == messages.JobState_JOB_STATE_TIMED_OUT:
+		a.say("%s", howItEnded(j))
+		return quietly(show.ExitCode(j.GetRecord()))
+	case state == messages.JobState_JOB_STATE_CANCELLED && j.GetRecord().GetCancel() != nil:
+		a.say("%s", howItEnded(j))
+	case !state.Terminal():
+		a.abandon(c, id, "its command was lost with an earlier run")
+	}
+	return ended
+}
+
+// release ends the keepers of all ranks but 0, one after the other: each is a moment, and none holds a connection.
+func (a *app) release(ctx context.Context, c *client.Client, id string) {
+	j, err := c.Job(ctx, id)
+	if err != nil {
+		return // the wait for the job's end says what is wrong
+	}
+	for rank := 1; rank < len(j.GetAttempt().GetPlaces()); rank++ {
+		line, err := held(ctx, c, id, rank)
+		if err != nil {
+			continue
+		}
+		_ = line.Send(&api.ExecIn{Stdin: []byte("0\n"), StdinEnds: true})
+		_ = hear(line, &heard{out: a.stderr, errs: a.stderr})
+	}
+}

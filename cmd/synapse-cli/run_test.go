@@ -1,0 +1,53 @@
+package main
+
+import (
+	"testing"
+	"time"
+
+	"github.com/yi-json/synapse/messages"
+)
+
+// This file owns what `run` submits, and that it leaves no job behind whose command it could not run; e2e's TestRun has
+// real commands.
+
+// TestRunHolds: what the tasks run goes when nobody is there, unless it is to stay.
+func TestRunHolds(t *testing.T) {
+	for _, c := range []struct {
+		args   []string
+		manner string
+	}{
+		{[]string{"run", "--gpu", "2", "bash", "--login"}, "leave"},
+		{[]string{"run", "--gpu", "2", "--keep", "--", "bash", "--login"}, "stay"},
+	} {
+		f := startFake(t)
+		f.onCancel = func(id string) {
+			f.finish(id, "cancelled", messages.JobState_JOB_STATE_CANCELLED, 0, "cancelled")
+		}
+		go f.starts(t, "jnew1")
+		cli(f.address, c.args...).wants(t, exitNotRun, "", "")
+		spec := told[*messages.Submit](f)[0].GetSpec()
+		command := spec.GetCommand()
+		if len(command) != 7 || command[4] != c.manner || command[5] != "bash" || command[6] != "--login" {
+			t.Errorf("%q: its tasks run %q", c.args, command)
+		}
+		if spec.GetName() != "bash" || spec.GetImage() != messages.HostImage ||
+			spec.GetGang().GetTotal().GetMilliGpu() != 2000 {
+			t.Errorf("%q: submits %v", c.args, spec)
+		}
+		if n := len(told[*messages.Cancel](f)); (n == 1) == (c.manner == "stay") {
+			t.Errorf("%q: its command was not run, and it was cancelled %d times", c.args, n)
+		}
+	}
+}
+
+// starts has a job run once it is there.
+func (f *fake) starts(t *testing.T, id string) {
+	for limit := time.Now().Add(time.Minute); time.Now().Before(limit); time.Sleep(time.Millisecond) {
+		if len(told[*messages.Submit](f)) > 0 {
+			f.put(&messages.JobStatus{Phase: "running",
+				Record: &messages.JobRecord{Id: id, State: messages.JobState_JOB_STATE_ACTIVE, Spec: spec("x")}})
+			return
+		}
+	}
+	t.Error("nothing is submitted")
+}
