@@ -217,3 +217,30 @@ func TestCreditsAreKept(t *testing.T) {
 		t.Error("a planner that has no guard has credits")
 	}
 }
+
+// TestOlderRecordsAreRecalled: a leader goes on from what earlier versions wrote down, which knew of cells alone, then
+// of credits, then of what queues used; and it writes down no less than it read.
+func TestOlderRecordsAreRecalled(t *testing.T) {
+	key := policy.CellKey{Level: policy.OfPool, Group: "H100"}
+	cells := toCells([]policy.Cell{{CellKey: key, Count: 3 << 20, Sum: 9_000, Ended: 3, Used: 3 << 20}})
+	credits := []*messages.Credit{{Pool: "H100", MilliGpuSeconds: 5_000}}
+	uses := []*messages.QueueUse{{Queue: "low", MilliGpuMs: 7_000}}
+	for _, older := range []*messages.PolicyRecord{
+		nil, {}, {Cells: cells}, {Cells: cells, Credits: credits}, {Cells: cells, Credits: credits, Uses: uses},
+	} {
+		s := newDoor(t).s
+		var said []letter
+		ctx := &overheard{said: &said}
+		l := actors.Loaded{Policy: older}
+		s.recall(ctx, l)
+		s.recollect(l)
+		s.onSaveLearned(ctx)
+		written := said[len(said)-1].message.(Write).Change.Policy
+		want := &messages.PolicyRecord{
+			WrittenBy: written.WrittenBy, Cells: older.GetCells(), Credits: older.GetCredits(), Uses: older.GetUses(),
+		}
+		if !proto.Equal(written, want) {
+			t.Errorf("of\n%v\nthe next record is\n%v", older, written)
+		}
+	}
+}
