@@ -95,6 +95,13 @@ type Store interface {
 	Pass(id string) (*messages.PassRecord, error)
 	Passes() ([]*messages.PassRecord, error)
 
+	// KeepHead keeps how far a scheduler's audit has got, in place of what was kept of it before. No epoch guards it: a
+	// scheduler that stands by has an audit too, and each tells of its own alone.
+	KeepHead(head AuditHead) error
+
+	// Heads are those that were kept, in the order of their schedulers.
+	Heads() ([]AuditHead, error)
+
 	// Close lets go of the database; later calls are ErrClosed.
 	Close() error
 }

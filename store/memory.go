@@ -35,6 +35,7 @@ type Memory struct {
 	pruned   map[topology.JobID]struct{} // their ids stay used
 	scripts  map[string]*scriptEntry
 	passes   map[string][]byte // people's tokens, sealed
+	heads    map[string]AuditHead
 	policies singleEntry
 	tree     singleEntry // the description of the queues
 	// unlearned are the attempts that ended and that the policy record does not know.
@@ -57,8 +58,8 @@ func NewMemory() *Memory {
 		jobs: map[topology.JobID]*jobEntry{}, nodes: map[topology.NodeID][]byte{},
 		requests: map[request]topology.JobID{}, tokens: map[topology.Token]topology.JobID{},
 		live: map[topology.JobID]struct{}{}, pruned: map[topology.JobID]struct{}{},
-		scripts: map[string]*scriptEntry{}, passes: map[string][]byte{}, unlearned: map[topology.Token]struct{}{},
-		broken: map[Rule]int{},
+		scripts: map[string]*scriptEntry{}, passes: map[string][]byte{}, heads: map[string]AuditHead{},
+		unlearned: map[topology.Token]struct{}{}, broken: map[Rule]int{},
 	}
 }
 

@@ -70,8 +70,8 @@ func (m *Memory) Copy(epochs uint64) *Memory {
 		// Entries and records are replaced, never changed in place.
 		jobs: maps.Clone(m.jobs), nodes: maps.Clone(m.nodes), requests: maps.Clone(m.requests), tokens: maps.Clone(m.tokens),
 		live: maps.Clone(m.live), finished: slices.Clone(m.finished), pruned: maps.Clone(m.pruned),
-		scripts: maps.Clone(m.scripts), passes: maps.Clone(m.passes), policies: m.policies, tree: m.tree,
-		unlearned: maps.Clone(m.unlearned),
-		holding:   m.holding, broken: map[Rule]int{},
+		scripts: maps.Clone(m.scripts), passes: maps.Clone(m.passes), heads: maps.Clone(m.heads), policies: m.policies,
+		tree: m.tree, unlearned: maps.Clone(m.unlearned),
+		holding: m.holding, broken: map[Rule]int{},
 	}
 }

@@ -51,7 +51,8 @@ type Line struct {
 	What    string `json:"what,omitempty"`
 	Outcome string `json:"outcome"`      // asked, ok, refused: …, or how it failed
 	Of      uint64 `json:"of,omitempty"` // the line in which it was asked
-	Prev    string `json:"prev"`         // the hash of the line before
+	Heads   []Pin  `json:"heads,omitempty"`
+	Prev    string `json:"prev"` // the hash of the line before
 }
 
 // The outcomes that are always written so.
@@ -87,6 +88,13 @@ type Log struct {
 	told  uint64
 	dirty bool
 	stuck bool // it was told that no next file can be begun
+
+	who string // whose account it is; empty, like in, where it is shared with nobody
+	in  Board
+
+	keeping sync.Mutex // guards what follows
+	kept    Head       // what the store has
+	unkept  bool       // it was told that the store has no newer one
 
 	closed  chan struct{}
 	closing sync.Once
@@ -281,13 +289,14 @@ func (l *Log) tellHead() {
 	}
 }
 
-// Close tells the last head.
+// Close tells and keeps the last head.
 func (l *Log) Close() (err error) {
 	l.closing.Do(func() {
 		close(l.closed)
 		l.running.Wait()
 		l.sync()
 		l.tellHead()
+		l.KeepHead()
 		err = l.file.Close()
 	})
 	return err

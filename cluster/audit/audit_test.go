@@ -97,7 +97,7 @@ func TestTorn(t *testing.T) {
 	s.open()
 	s.add("three")
 	text := s.shut()
-	_, head, err := Verify(bytes.NewReader(text), nil)
+	_, head, err := verify(bytes.NewReader(text), nil, nil)
 	if err != nil || head.N != 3 || !strings.Contains(string(text), "cut off 10 bytes") {
 		t.Errorf("%v, %v: %s", head, err, text)
 	}
@@ -124,7 +124,7 @@ func TestVerify(t *testing.T) {
 	for i := range text {
 		changed := slices.Clone(text)
 		changed[i] ^= 1
-		if _, _, err := Verify(bytes.NewReader(changed), kept); err == nil {
+		if _, _, err := verify(bytes.NewReader(changed), kept, nil); err == nil {
 			t.Fatalf("byte %d was changed: %s", i, changed)
 		}
 	}
@@ -145,7 +145,7 @@ func TestVerify(t *testing.T) {
 		"two swapped":    {slices.Concat(lines[0], lines[2], lines[1]), 2, nil},
 		"empty":          {nil, 1, kept},
 	} {
-		_, _, err := Verify(bytes.NewReader(c.text), c.kept)
+		_, _, err := verify(bytes.NewReader(c.text), c.kept, nil)
 		var b *Broken
 		if c.line == 0 && err != nil || c.line != 0 && (!errors.As(err, &b) || b.Line != c.line) {
 			t.Errorf("%s: %v, want line %d", name, err, c.line)
@@ -169,7 +169,7 @@ func TestCannotBeWritten(t *testing.T) {
 	}
 	s.file = file
 	s.add("two")
-	if _, head, err := Verify(bytes.NewReader(s.shut()), nil); err != nil || head.N != 2 {
+	if _, head, err := verify(bytes.NewReader(s.shut()), nil, nil); err != nil || head.N != 2 {
 		t.Errorf("%v, %v", head, err)
 	}
 }
@@ -179,7 +179,7 @@ func TestLong(t *testing.T) {
 	s := newScroll(t)
 	s.add(strings.Repeat("é\n", 1<<20))
 	text := s.shut()
-	if _, head, err := Verify(bytes.NewReader(text), nil); err != nil || head.N != 1 || len(text) > maxLine/2 {
+	if _, head, err := verify(bytes.NewReader(text), nil, nil); err != nil || head.N != 1 || len(text) > maxLine/2 {
 		t.Errorf("%d bytes: %v", len(text), err)
 	}
 }

@@ -26,7 +26,7 @@ func (s *scroll) verify(kept ...Head) (first uint64, head Head, err error) {
 		s.t.Fatal(err)
 	}
 	defer a.Close()
-	return Verify(a, kept)
+	return verify(a, kept, nil)
 }
 
 // turned is an account of several files, each with a few lines.
@@ -93,7 +93,7 @@ func TestFilesMissing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, before, err := Verify(bytes.NewReader(text), nil)
+	_, before, err := verify(bytes.NewReader(text), nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

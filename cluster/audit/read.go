@@ -28,11 +28,18 @@ func parse(text []byte) (line Line, err error) {
 
 // Broken is where an account is not what was written.
 type Broken struct {
-	Line uint64
-	Why  string
+	Account string // which of several; empty: the one
+	Line    uint64
+	Why     string
 }
 
-func (b *Broken) Error() string { return fmt.Sprintf("line %d: %s", b.Line, b.Why) }
+func (b *Broken) Error() string {
+	text := fmt.Sprintf("line %d: %s", b.Line, b.Why)
+	if b.Account != "" {
+		text = b.Account + ": " + text
+	}
+	return text
+}
 
 // Full files are named by their first line.
 const (
@@ -100,9 +107,9 @@ func read(from io.Reader, each func(line Line, hash string) error) (head Head, e
 		case errors.Is(err, io.EOF) && len(text) == 0:
 			return head, nil
 		case errors.Is(err, io.EOF):
-			return head, &Broken{n, "it is not whole"}
+			return head, &Broken{Line: n, Why: "it is not whole"}
 		case errors.Is(err, bufio.ErrBufferFull):
-			return head, &Broken{n, "it is too long"}
+			return head, &Broken{Line: n, Why: "it is too long"}
 		case err != nil:
 			return head, err
 		}
@@ -114,11 +121,12 @@ func read(from io.Reader, each func(line Line, hash string) error) (head Head, e
 		begun = true
 		switch {
 		case err != nil:
-			return head, &Broken{n, "it cannot be read: " + err.Error()}
+			return head, &Broken{Line: n, Why: "it cannot be read: " + err.Error()}
 		case line.N != n:
-			return head, &Broken{n, fmt.Sprintf("it says that it is line %d", line.N)}
+			return head, &Broken{Line: n, Why: fmt.Sprintf("it says that it is line %d", line.N)}
 		case line.Prev != head.Hash:
-			return head, &Broken{n, "it does not follow from the line before: one of the two is not as it was written"}
+			return head,
+				&Broken{Line: n, Why: "it does not follow from the line before: one of the two is not as it was written"}
 		}
 		head = Head{n, hashOf(text)}
 		if err := each(line, head.Hash); err != nil {
@@ -143,10 +151,10 @@ func Heads(in io.Reader) (all []Head, err error) {
 	return all, lines.Err()
 }
 
-// Verify reads an account to its end and holds it against heads that were kept elsewhere: a line that was changed with
+// verify reads an account to its end and holds it against heads that were kept elsewhere: a line that was changed with
 // all that follow it, or cut off, is found by them alone. First is its first line: another one than 1 says that what
-// came before is somewhere else, or gone.
-func Verify(from io.Reader, kept []Head) (first uint64, head Head, err error) {
+// came before is somewhere else, or gone. Each, if any, is given every line.
+func verify(from io.Reader, kept []Head, each func(Line)) (first uint64, head Head, err error) {
 	byLine := map[uint64][]string{}
 	for _, h := range kept {
 		byLine[h.N] = append(byLine[h.N], h.Hash)
@@ -155,13 +163,17 @@ func Verify(from io.Reader, kept []Head) (first uint64, head Head, err error) {
 		if first == 0 {
 			first = line.N
 			if before := byLine[first-1]; first > 1 && len(before) > 0 && !slices.Contains(before, line.Prev) {
-				return &Broken{first, "it does not follow from a head that was kept elsewhere"}
+				return &Broken{Line: first, Why: "it does not follow from a head that was kept elsewhere"}
 			}
 		}
 		for _, other := range byLine[line.N] {
 			if other != hash {
-				return &Broken{line.N, "a head that was kept elsewhere is another one: it, or one before it, was changed"}
+				return &Broken{Line: line.N,
+					Why: "a head that was kept elsewhere is another one: it, or one before it, was changed"}
 			}
+		}
+		if each != nil {
+			each(line)
 		}
 		return nil
 	})
@@ -170,8 +182,8 @@ func Verify(from io.Reader, kept []Head) (first uint64, head Head, err error) {
 	}
 	for _, h := range kept {
 		if h.N > head.N {
-			return first, head, &Broken{head.N + 1,
-				fmt.Sprintf("it is missing: a head that was kept elsewhere is of line %d", h.N)}
+			return first, head, &Broken{Line: head.N + 1,
+				Why: fmt.Sprintf("it is missing: a head that was kept elsewhere is of line %d", h.N)}
 		}
 	}
 	return first, head, nil

@@ -39,8 +39,11 @@ func (a *app) auditCommand() *cobra.Command {
 					}
 					return show.Object(a.stdout, a.style.Format, l)
 				}
-				return a.data("%d %s %s %s %s: %s", l.N, l.At, cmp.Or(l.Who, "-"), cmp.Or(l.From, "-"),
-					strings.TrimSpace(l.Call+" "+l.What), l.Outcome)
+				what := strings.TrimSpace(l.Call + " " + l.What)
+				for _, p := range l.Heads {
+					what += fmt.Sprintf(", %s was at line %d", p.Of, p.N)
+				}
+				return a.data("%d %s %s %s %s: %s", l.N, l.At, cmp.Or(l.Who, "-"), cmp.Or(l.From, "-"), what, l.Outcome)
 			})
 		},
 	})
@@ -53,14 +56,18 @@ func (a *app) auditCommand() *cobra.Command {
 func (a *app) auditVerifyCommand() *cobra.Command {
 	var heads string
 	c := &cobra.Command{
-		Use:   "verify DIR",
-		Short: "check that nothing in the account was changed or left out",
+		Use:   "verify DIR...",
+		Short: "check that nothing in the accounts was changed or left out",
 		Long: "Checks that each line follows from the one before. Whoever can write the file could make all of it again,\n" +
 			"so give it what was kept elsewhere: the scheduler tells its log now and then the last line and its hash\n" +
-			"(\"Audit head …\"), and --heads reads that log, or any text with such lines.",
+			"(\"Audit head …\"), and --heads reads that log, or any text with such lines.\n\n" +
+			"Each of several schedulers has an account of its own, and one that takes the lead names how far all of\n" +
+			"them had got. Give it the folders of all schedulers, and it follows them over each change of the leader,\n" +
+			"and says which lines are missing in whose account. Of one alone it says what others there are.",
 		Example: "  synapse-cli audit verify data/audit\n" +
-			"  synapse-cli audit verify data/audit --heads scheduler.log",
-		Args: named("folder", "DIR", 1),
+			"  synapse-cli audit verify data/audit --heads scheduler.log\n" +
+			"  synapse-cli audit verify data/audit other/audit",
+		Args: named("folder", "DIR", 0),
 		RunE: func(_ *cobra.Command, args []string) error {
 			var kept []audit.Head
 			if heads != "" {
@@ -76,28 +83,53 @@ func (a *app) auditVerifyCommand() *cobra.Command {
 						"--heads %s: there is no head in it", heads)
 				}
 			}
-			return a.verifyAudit(args[0], kept)
+			return a.verifyAudits(args, kept)
 		},
 	}
 	c.Flags().StringVar(&heads, "heads", "", "a `file` with heads that were kept elsewhere; - is standard input")
 	return c
 }
 
-func (a *app) verifyAudit(dir string, kept []audit.Head) error {
-	file, err := openAudit(dir)
-	if err != nil {
-		return err
+func (a *app) verifyAudits(dirs []string, kept []audit.Head) error {
+	var given []audit.Given
+	for _, dir := range dirs {
+		given = append(given, audit.Given{Name: dir, Open: func() (io.ReadCloser, error) { return openAudit(dir) }})
 	}
-	defer file.Close()
-	first, head, err := audit.Verify(file, kept)
+	report, err := audit.Follow(given, kept)
 	if err != nil {
 		return broken(err)
 	}
-	lines := fmt.Sprintf("%d lines", head.N)
-	if first > 1 {
-		lines = fmt.Sprintf("lines %d to %d, what came before is not here", first, head.N)
+	var lacking []string
+	for _, gap := range report.Gaps {
+		if gap.Whole() && len(dirs) == 1 {
+			a.say("%s", gap)
+		} else {
+			lacking = append(lacking, gap.String())
+		}
 	}
-	return a.data("%s, each as it was written; %d heads that were kept elsewhere fit\n%s", lines, len(kept), head)
+	if len(lacking) > 0 {
+		return &failure{
+			code: exitConflict, text: "the account is not as it was written: " + strings.Join(lacking, "; "),
+			hint: "a folder that lies elsewhere can be named as well; what is before those lines is as it was written",
+		}
+	}
+	for _, of := range report.Accounts {
+		lines := fmt.Sprintf("%d lines", of.Head.N)
+		if of.First > 1 {
+			lines = fmt.Sprintf("lines %d to %d, what came before is not here", of.First, of.Head.N)
+		}
+		if len(dirs) > 1 {
+			lines = fmt.Sprintf("%s (%s): %s", of.Name, cmp.Or(of.Of, "it does not say whose it is"), lines)
+		}
+		if err := a.data("%s, each as it was written\n%s", lines, of.Head); err != nil {
+			return err
+		}
+	}
+	pins := fmt.Sprintf("%d lines that later ones or --heads name are there", report.Pins)
+	if report.Away > 0 {
+		pins += fmt.Sprintf("; %d were moved away with what came before", report.Away)
+	}
+	return a.data("%s", pins)
 }
 
 func (a *app) readAudit(dir string, each func(audit.Line) error) error {

@@ -223,6 +223,9 @@ func (s *scheduler) shut() (err error) {
 		return fmt.Errorf("--tls: %w", err)
 	}
 	s.log.Info("It speaks TLS only, as %s", s.gate.Identity())
+	if err := s.audit.Share(s.gate.Identity().String(), daemon.Version(), heads{s.store}); err != nil {
+		s.log.Info("Not in the audit: that this scheduler starts: %v", err) // a full disk stops changes, and no start
+	}
 	return nil
 }
 
@@ -301,19 +304,14 @@ func (s *scheduler) lead(ctx context.Context, epoch uint64) {
 	s.keepPast(ctx)
 }
 
-// noteLead writes into the audit that this scheduler leads from here on, and after which one. Each has an account of
-// its own, so what was before is in that one's.
+// noteLead writes into the audit that this scheduler leads from here on, after which one, and how far the account of
+// each had got: each scheduler has one of its own.
 func (s *scheduler) noteLead(epoch uint64) {
 	if s.audit == nil {
 		return
 	}
-	what := fmt.Sprintf("lead in epoch %d", epoch)
-	if before := s.leads.Load().Address; before != "" {
-		what += ", after " + before
-	}
-	line := audit.Line{Who: s.gate.Identity().String(), Call: "lead", What: what, Outcome: audit.OK}
-	if _, err := s.audit.Add(line); err != nil {
-		s.log.Info("Not in the audit: %s: %v", what, err)
+	if err := s.audit.Lead(epoch, s.leads.Load().Address); err != nil {
+		s.log.Info("Not in the audit: that this scheduler leads in epoch %d: %v", epoch, err)
 	}
 }
 
@@ -363,6 +361,9 @@ func (s *scheduler) end(signals <-chan os.Signal) {
 		s.doorway.Close()
 		if s.gate != nil {
 			s.gate.Close()
+		}
+		if s.audit != nil {
+			s.audit.KeepHead() // whoever leads next names it
 		}
 		s.resign()
 		s.server.GracefulStop()

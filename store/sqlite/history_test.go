@@ -32,7 +32,8 @@ func TestThePastOfAnOlderSchema(t *testing.T) {
 	edit(t, s.path, "DROP INDEX job_finished_owner", "DROP INDEX job_finished_queue",
 		"ALTER TABLE job DROP COLUMN queue",
 		"DROP INDEX job_script", "ALTER TABLE job DROP COLUMN script", "DROP TABLE script", "DROP TABLE policy",
-		"DROP TABLE unlearned", "DROP TABLE queues", "DROP TABLE pass", "PRAGMA user_version = 2")
+		"DROP TABLE unlearned", "DROP TABLE queues", "DROP TABLE pass", "DROP TABLE head",
+		"PRAGMA user_version = 2")
 	s = opened(t, s.path)
 	page, err := s.History(store.Past{Queue: "research", Look: 10})
 	if err != nil || len(page.Jobs) != 1 || page.Jobs[0].Job.Id != "d" {

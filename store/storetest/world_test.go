@@ -47,6 +47,7 @@ func contract(t *testing.T, open opener) {
 		{"a leader learns once of each attempt that ended", tryPolicy},
 		{"the queues are those that were written last", tryQueues},
 		{"a person's token is there until it is dropped", tryPasses},
+		{"how far each audit has got is what its scheduler said last", tryHeads},
 		{"one damaged record is set aside, and the rest is there", tryDamaged},
 		{"callers at the same time are judged one after the other", tryConcurrent},
 		{"a closed store does nothing", tryClosed},

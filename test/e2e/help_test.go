@@ -79,18 +79,20 @@ func TestEveryExampleInHelp(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	kept := ""
-	account, err := audit.Open(filepath.Join(home, "data", "audit"), time.Now, func(format string, args ...any) {
-		kept += fmt.Sprintf(format+"\n", args...)
-	})
-	if err == nil {
-		_, err = account.Add(audit.Line{What: "look", Outcome: audit.OK})
-	}
-	if err = errors.Join(err, account.Close()); err == nil {
-		err = os.WriteFile(filepath.Join(home, "scheduler.log"), []byte(kept), 0o600)
-	}
-	if err != nil {
-		t.Fatal(err)
+	for dir, log := range map[string]string{"data": "scheduler.log", "other": "other.log"} {
+		kept := ""
+		account, err := audit.Open(filepath.Join(home, dir, "audit"), time.Now, func(format string, args ...any) {
+			kept += fmt.Sprintf(format+"\n", args...)
+		})
+		if err == nil {
+			_, err = account.Add(audit.Line{What: "look", Outcome: audit.OK})
+		}
+		if err = errors.Join(err, account.Close()); err == nil {
+			err = os.WriteFile(filepath.Join(home, log), []byte(kept), 0o600)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
 	}
 	c.example("synapse-cli init keys", home).wants(t, 0, "", "") // what certify needs
 	lines := c.examplesOf()

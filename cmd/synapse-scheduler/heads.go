@@ -1,0 +1,25 @@
+package main
+
+import (
+	"github.com/yi-json/synapse/cluster/audit"
+	"github.com/yi-json/synapse/store"
+)
+
+// This file owns the way of the audits' heads into the store: the two packages do not know each other.
+
+// heads is the store as an audit knows it.
+type heads struct{ store.Store }
+
+// KeepHead implements audit.Board.
+func (h heads) KeepHead(head audit.Pin) error {
+	return h.Store.KeepHead(store.AuditHead{Scheduler: head.Of, N: head.N, Hash: head.Hash})
+}
+
+// Heads implements audit.Board.
+func (h heads) Heads() (all []audit.Pin, err error) {
+	kept, err := h.Store.Heads()
+	for _, one := range kept {
+		all = append(all, audit.Pin{Of: one.Scheduler, N: one.N, Hash: one.Hash})
+	}
+	return all, err
+}
