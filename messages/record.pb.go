@@ -92,6 +92,7 @@ const (
 	PreemptionRule_PREEMPTION_RULE_UNSPECIFIED PreemptionRule = 0
 	PreemptionRule_PREEMPTION_RULE_PRIORITY    PreemptionRule = 1 // it has the lower priority, in the same queue
 	PreemptionRule_PREEMPTION_RULE_RECLAIM     PreemptionRule = 2 // its queue has more than its quota, and the other's has not
+	PreemptionRule_PREEMPTION_RULE_SHORTEST    PreemptionRule = 3 // it is expected to go on for much longer, in the same queue
 )
 
 // Enum value maps for PreemptionRule.
@@ -100,11 +101,13 @@ var (
 		0: "PREEMPTION_RULE_UNSPECIFIED",
 		1: "PREEMPTION_RULE_PRIORITY",
 		2: "PREEMPTION_RULE_RECLAIM",
+		3: "PREEMPTION_RULE_SHORTEST",
 	}
 	PreemptionRule_value = map[string]int32{
 		"PREEMPTION_RULE_UNSPECIFIED": 0,
 		"PREEMPTION_RULE_PRIORITY":    1,
 		"PREEMPTION_RULE_RECLAIM":     2,
+		"PREEMPTION_RULE_SHORTEST":    3,
 	}
 )
 
@@ -944,7 +947,7 @@ type JobRecord struct {
 	GivenTo         string                 `protobuf:"bytes,31,opt,name=given_to,json=givenTo,proto3" json:"given_to,omitempty"`                           // whose a job of anonymous is since an admin said so; its owner stays in the books
 	Array           *ArrayRecord           `protobuf:"bytes,32,opt,name=array,proto3" json:"array,omitempty"`                                              // of an array; such a job is always held, so that no leader of an earlier version runs it
 	Preemptions     int32                  `protobuf:"varint,40,opt,name=preemptions,proto3" json:"preemptions,omitempty"`                                 // attempts that were stopped for other jobs: they count against nothing
-	Outranked       int32                  `protobuf:"varint,41,opt,name=outranked,proto3" json:"outranked,omitempty"`                                     // of them, those that were stopped for one of higher priority
+	Outranked       int32                  `protobuf:"varint,41,opt,name=outranked,proto3" json:"outranked,omitempty"`                                     // of them, those that were stopped for another of their queue
 	Sealed          []byte                 `protobuf:"bytes,42,opt,name=sealed,proto3" json:"sealed,omitempty"`                                            // its spec's secrets with their values, which a gateway's key alone opens; none of a job that is over
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
@@ -2280,11 +2283,12 @@ const file_messages_record_proto_rawDesc = "" +
 	"\x13JOB_STATE_SUCCEEDED\x10\x03\x12\x14\n" +
 	"\x10JOB_STATE_FAILED\x10\x04\x12\x17\n" +
 	"\x13JOB_STATE_CANCELLED\x10\x05\x12\x17\n" +
-	"\x13JOB_STATE_TIMED_OUT\x10\x06*l\n" +
+	"\x13JOB_STATE_TIMED_OUT\x10\x06*\x8a\x01\n" +
 	"\x0ePreemptionRule\x12\x1f\n" +
 	"\x1bPREEMPTION_RULE_UNSPECIFIED\x10\x00\x12\x1c\n" +
 	"\x18PREEMPTION_RULE_PRIORITY\x10\x01\x12\x1b\n" +
-	"\x17PREEMPTION_RULE_RECLAIM\x10\x02*\xe6\x01\n" +
+	"\x17PREEMPTION_RULE_RECLAIM\x10\x02\x12\x1c\n" +
+	"\x18PREEMPTION_RULE_SHORTEST\x10\x03*\xe6\x01\n" +
 	"\tCellLevel\x12\x1a\n" +
 	"\x16CELL_LEVEL_UNSPECIFIED\x10\x00\x12\x13\n" +
 	"\x0fCELL_LEVEL_POOL\x10\x01\x12\x1a\n" +

@@ -5,8 +5,9 @@ package policy
 // lent, and it is not planned again for a better place, or what was stopped would have been stopped in vain. Its job
 // starts on its place, or, as long as nobody was told to stop, wherever it fits sooner.
 //
-// Both rules are strict, so that nothing is stopped in a circle. Inside a queue it is lower priority. Between queues
-// one that stays within its quota takes back what another has above its own; priority does not cross them.
+// All rules are strict, so that nothing is stopped in a circle. Inside a queue it is lower priority, or that the other
+// is much longer (shortest.go). Between queues one that stays within its quota takes back what another has above its
+// own; priority does not cross them.
 
 import (
 	"cmp"
@@ -23,6 +24,7 @@ const (
 	NoRule     Rule = iota
 	ByPriority      // it has the lower priority, in the same queue
 	Reclaim         // its queue has more than its quota, and the other's has not
+	Shortest        // it is expected to go on for much longer, in the same queue
 )
 
 // Victim is an attempt that is stopped for a job.
@@ -39,11 +41,13 @@ type Running struct {
 	Priority   int32
 	Room       topology.Placement // on machines that can be reached
 	Ran        int64              // since its barrier; 0: it has not passed that
+	Had        int64              // for how long attempts of its job ran before
+	Limit      int64              // 0: none
 	Prepared   int64              // how long that took
 	Checkpoint int64              // it saves its work so often; 0: nobody says so
 	Grace      int64
 	Fixed      bool  // it is not to be stopped
-	Times      int   // that its job was stopped for one of higher priority
+	Times      int   // that its job was stopped for another of its queue
 	Rested     int64 // since the last of them; topology.Never: there was none
 	Ends       bool  // its end is on disk
 }
@@ -65,9 +69,9 @@ type Preempter interface {
 const (
 	// usualMinRun is for how long a job runs at the least before it is stopped for another, where its queue says nothing.
 	usualMinRun = 600 * second
-	// leftAlone is for how long a job is not stopped again for one of higher priority, mostByPriority how often it is.
-	leftAlone      = 3600 * second
-	mostByPriority = 3
+	// leftAlone is for how long a job is not stopped again for another of its queue, mostInside how often it is.
+	leftAlone  = 3600 * second
+	mostInside = 3
 	// resuming is what it costs to begin again, beside the time to prepare.
 	resuming = 60 * second
 	// huntEvery is how often whom to stop is looked for for one burst, huntsInPass for how many in one pass.
@@ -106,8 +110,9 @@ func (p *promise) told() (all []Victim) {
 
 // preemption is what a queue says of it.
 type preemption struct {
-	byPriority, reclaim bool
-	minRun              int64 // of its own jobs
+	byPriority, reclaim, shortest bool
+	minRun                        int64 // of its own jobs
+	saysMinRun                    bool  // it, or one above it
 }
 
 func (p *preemption) change(q *Preemption) {
@@ -117,8 +122,11 @@ func (p *preemption) change(q *Preemption) {
 	if q.Reclaim != nil {
 		p.reclaim = *q.Reclaim
 	}
+	if q.Shortest != nil {
+		p.shortest = *q.Shortest
+	}
 	if q.MinRun != nil {
-		p.minRun = *q.MinRun
+		p.minRun, p.saysMinRun = *q.MinRun, true
 	}
 }
 
@@ -127,6 +135,8 @@ type hunting struct {
 	stopper Stopper
 	b       *burst
 	e       *entry
+	size    int64 // of the job
+	takes   int64 // for how long it is expected to run
 	leaf    *share
 	upTo    map[*share]bool         // below these queues, those of the job stay within their quotas with it
 	busy    map[topology.JobID]bool // they are being stopped
@@ -165,7 +175,7 @@ func (j *Judgement) preempt(b *burst, e *entry) bool {
 		return false
 	}
 	wait := j.longestGrace(h, stops)
-	if at := j.without(b, e); at <= j.now+wait+resuming {
+	if at := j.without(b, e); at <= j.now+wait+resuming || !h.isGentle(stops, at-j.now) {
 		j.wakeAt(max(at, j.now) + second)
 		return false
 	}
@@ -203,8 +213,11 @@ func (j *Judgement) hunting(b *burst, e *entry) *hunting {
 		return nil
 	}
 	h := &hunting{stopper: stopper, b: b, e: e, leaf: j.shares.leaf(e.Queue, e.Owner), later: topology.Never}
-	if !h.leaf.preempts.byPriority && !h.leaf.preempts.reclaim {
+	if !h.leaf.preempts.isInside() && !h.leaf.preempts.reclaim {
 		return nil
+	}
+	if h.size, h.takes = b.traits.Size, stillTakes(e.Had); e.Limit > 0 {
+		h.takes = min(h.takes, e.Limit)
 	}
 	h.busy = map[topology.JobID]bool{}
 	for _, p := range slices.Concat(j.firm, j.parked()) {
@@ -299,14 +312,20 @@ func (j *Judgement) suspects(h *hunting) {
 			continue
 		}
 		r, ok := h.stopper.Running(job, j.now)
-		if !ok || r.Ends || r.Fixed || !h.isLower(rule, &r) {
+		if !ok || r.Ends || r.Fixed {
 			continue
 		}
-		if ready := x.leaf.preempts.minRun - r.Ran; ready > 0 {
+		if rule != Reclaim {
+			rule = h.inside(&r, x, j.now)
+		}
+		if rule == NoRule {
+			continue
+		}
+		if ready := x.leaf.preempts.leastRun(rule) - r.Ran; ready > 0 {
 			h.later = min(h.later, j.now+ready)
 			continue
 		}
-		if ready := leftAlone - r.Rested; rule == ByPriority && ready > 0 {
+		if ready := leftAlone - r.Rested; rule != Reclaim && ready > 0 {
 			h.later = min(h.later, j.now+ready)
 			continue
 		}
@@ -320,11 +339,6 @@ func (j *Judgement) suspects(h *hunting) {
 	slices.SortFunc(h.all, func(a, b suspect) int { return cmp.Compare(a.Candidate.Job, b.Candidate.Job) })
 }
 
-// isLower reports whether an attempt may be stopped by its priority, where that is the rule.
-func (h *hunting) isLower(rule Rule, r *Running) bool {
-	return rule != ByPriority || r.Priority < h.e.Priority && r.Times < mostByPriority
-}
-
 // lost is what work it costs to stop an attempt of this size, in milli-GPU-seconds.
 func (r *Running) lost(size int64) int64 {
 	again := r.Ran
@@ -335,10 +349,10 @@ func (r *Running) lost(size int64) int64 {
 }
 
 // rule is by which rule what a job has may be taken for another, and which queues must have more than their quotas for
-// that.
+// that. Inside a queue what its attempt is decides by which.
 func (h *hunting) rule(x *hold) (Rule, []*share) {
 	if x.leaf.name == h.leaf.name {
-		if h.leaf.preempts.byPriority {
+		if h.leaf.preempts.isInside() {
 			return ByPriority, nil
 		}
 		return NoRule, nil

@@ -28,7 +28,7 @@ func newTheatre(t *testing.T, machines int, q *Queues) *theatre {
 		stage: newStage(t, OnlyFIFO(), machines, 2), seen: map[topology.JobID]bool{}, due: map[int64][]Firm{},
 		times: map[topology.JobID]int{}, since: map[topology.JobID]int64{},
 	}
-	x.fixed = map[topology.JobID]bool{}
+	x.fixed, x.had = map[topology.JobID]bool{}, map[topology.JobID]int64{}
 	x.j = NewJudgement(OnlyFIFO(), NewCells(), stopping{x.runs, x})
 	x.j.Obey(q)
 	return x
@@ -48,7 +48,8 @@ func (s stopping) Running(job topology.JobID, now int64) (Running, bool) {
 	a := s.x.actorOf(job)
 	run := Running{
 		Token: s.x.token(a), Priority: a.priority, Room: r.Placement, Grace: a.grace * second,
-		Fixed: s.x.fixed[job], Times: s.x.times[job], Rested: topology.Never,
+		Fixed: s.x.fixed[job], Times: s.x.times[job], Rested: topology.Never, Had: s.x.had[job],
+		Limit: a.limit * second, Checkpoint: a.saves * second,
 	}
 	if r.began >= 0 {
 		run.Ran = now - r.began
@@ -101,12 +102,14 @@ func (x *theatre) stop(f Firm) {
 			continue
 		}
 		x.j.Stopped(f.Job, v.Token)
-		if v.Rule == ByPriority {
+		if v.Rule != Reclaim {
 			x.times[v.Job]++
 			x.since[v.Job] = x.now
 		}
 		x.view.Give(a.place)
-		x.j.Ended(a.id, x.runs.Ended(a.id, x.now, false))
+		ran := x.runs.Ended(a.id, x.now, false)
+		x.had[a.id] += ran
+		x.j.Ended(a.id, ran)
 		a.started = -1
 	}
 }
@@ -212,7 +215,7 @@ func TestLeftAlone(t *testing.T) {
 	var at []int64
 	x.chosen = func(Firm) { at = append(at, x.now/second) }
 	x.run(18_000)
-	if len(at) != mostByPriority || at[1]-at[0] < 3600 || at[2]-at[1] < 3600 {
+	if len(at) != mostInside || at[1]-at[0] < 3600 || at[2]-at[1] < 3600 {
 		t.Errorf("%s was stopped at %v", low.id, at)
 	}
 }

@@ -33,6 +33,8 @@ type Waiting struct {
 	// Lent (ns) is how long it had to get ready when room was lent to it and that was too short: 0, never. Next time it
 	// gets twice that.
 	Lent int64
+	// Had (ns) is for how long earlier attempts of it ran.
+	Had int64
 	// Fixed: it is not to be stopped for another, and so it stays within its queue's quota.
 	Fixed bool
 }

@@ -129,7 +129,7 @@ func (s *shares) add(q *QueueSpec) bool {
 	h.quota, h.limit, h.each.amounts = s.vector(q.Quota), s.vector(q.Limit), s.vector(q.Owner.Amounts)
 	h.assured = len(q.Quota) > 0
 	h.preempts.change(&q.Preemption)
-	s.preempting = s.preempting || h.preempts.byPriority || h.preempts.reclaim
+	s.preempting = s.preempting || h.preempts.isInside() || h.preempts.reclaim
 	if q.Weight != nil {
 		h.weight = *q.Weight
 	}

@@ -17,6 +17,7 @@ type act struct {
 	gang                   topology.Gang
 	owner, queue           string
 	priority               int32
+	saves                  int64 // its work, so often; 0: never
 }
 
 // actor is what became of it.
@@ -47,8 +48,9 @@ type stage struct {
 	looks  func()   // after each pass
 	// slowDisk: what is said of firm promises is not on disk until the test says so.
 	slowDisk bool
-	fixed    map[topology.JobID]bool // those that are not to be stopped
-	instead  Planner                 // of the Judgement; nil: that one plans
+	fixed    map[topology.JobID]bool  // those that are not to be stopped
+	had      map[topology.JobID]int64 // for how long those ran that wait again
+	instead  Planner                  // of the Judgement; nil: that one plans
 }
 
 func newStage(t *testing.T, settings Settings, machines, racks int) *stage {
@@ -128,7 +130,7 @@ func (s *stage) happen() {
 		case a.started < 0 && a.over < 0 && (a.at+1)*second <= s.now && !s.waits(a):
 			s.queue.Add(Waiting{
 				Job: a.id, Gang: a.gang, Arrived: a.at, Since: s.now, Owner: a.owner, Queue: a.queue, Priority: a.priority,
-				Limit: a.limit * second, Grace: a.grace * second, Fixed: s.fixed[a.id],
+				Limit: a.limit * second, Grace: a.grace * second, Fixed: s.fixed[a.id], Had: s.had[a.id],
 				Patience: a.patience * second,
 			})
 		}

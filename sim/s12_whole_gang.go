@@ -58,8 +58,11 @@ func (c *wholeGang) Step(w *World, e *Event) {
 }
 
 func ruleName(r messages.PreemptionRule) string {
-	if r == messages.PreemptionRule_PREEMPTION_RULE_RECLAIM {
+	switch r {
+	case messages.PreemptionRule_PREEMPTION_RULE_RECLAIM:
 		return "reclaim"
+	case messages.PreemptionRule_PREEMPTION_RULE_SHORTEST:
+		return "shortest"
 	}
 	return "priority"
 }

@@ -10,8 +10,9 @@ import (
 
 // notInVain is S21: no victim in vain. Without any one of them the gang would not fit, by brute force at the moment of
 // choice; each is of strictly lower priority in the same queue, or its queue and the others up to where the two meet
-// have more than their quotas, though the other victims had gone, for one that stays within its own; it has run for
-// minRun; and it was stopped for one of higher priority at most twice before.
+// have more than their quotas, though the other victims had gone, for one that stays within its own, or it has run for
+// several times as long as one of no lower priority in the same queue is expected to; it has run for minRun; and it was
+// stopped for another of its queue at most twice before.
 type notInVain struct {
 	rule
 	began map[topology.Token]instant // when an attempt's first process came to be
@@ -68,16 +69,22 @@ func (c *notInVain) onChosen(w *World, job *messages.JobRecord, v *messages.Vict
 		c.onReclaimed(w, job, victim)
 	case victim.Spec.Queue != job.Spec.Queue:
 		c.violate(w, "%s of %s gives way by priority to %s of %s", v.Job, victim.Spec.Queue, job.Id, job.Spec.Queue)
+	case v.Rule == messages.PreemptionRule_PREEMPTION_RULE_SHORTEST:
+		c.onLonger(w, job, victim, t)
 	case victim.Spec.Priority >= job.Spec.Priority && !changed:
 		c.violate(w, "%s of priority %d gives way to %s of priority %d", v.Job, victim.Spec.Priority, job.Id,
 			job.Spec.Priority)
-	case victim.Outranked >= 3:
-		c.violate(w, "%s was stopped %d times by priority, and is again", v.Job, victim.Outranked)
+	}
+	if victim.Outranked >= 3 && v.Rule != messages.PreemptionRule_PREEMPTION_RULE_RECLAIM {
+		c.violate(w, "%s was stopped %d times for others of its queue, and is again", v.Job, victim.Outranked)
 	}
 	if victim.Spec.NotPreemptible {
 		c.violate(w, "%s is not to be stopped, and is chosen for %s", v.Job, job.Id)
 	}
 	least := time.Duration(0)
+	if v.Rule == messages.PreemptionRule_PREEMPTION_RULE_SHORTEST {
+		least = time.Hour // where no queue says anything
+	}
 	for _, q := range w.above(victim.Spec.Queue) {
 		if q.MinRunMs != nil {
 			least = time.Duration(*q.MinRunMs) * time.Millisecond
@@ -87,6 +94,31 @@ func (c *notInVain) onChosen(w *World, job *messages.JobRecord, v *messages.Vict
 	began, ran := c.began[t], w.engine.now.since(c.began[t])
 	if least > 0 && (began == 0 || ran < least-least/50-100*time.Millisecond) {
 		c.violate(w, "%s is chosen for %s after %s, and its queue gives it %s", v.Job, job.Id, ran, least)
+	}
+}
+
+// onLonger looks at one that is stopped for a shorter one: it saves its work, is no larger than four times the other,
+// and has run for four times as long as that is expected to: as long as it has run already, half an hour if it has not,
+// and no longer than its limit. Clocks are a little apart.
+func (c *notInVain) onLonger(w *World, job, victim *messages.JobRecord, t topology.Token) {
+	const usual = 30 * time.Minute
+	had := time.Duration(job.RanMs) * time.Millisecond
+	takes := max(usual-had, had)
+	if limit := time.Duration(job.Spec.TimeLimitMs) * time.Millisecond; limit > 0 {
+		takes = min(takes, limit)
+	}
+	ran := time.Duration(victim.RanMs)*time.Millisecond + w.engine.now.since(c.began[t])
+	switch {
+	case victim.Changed != nil || job.Changed != nil:
+	case victim.Spec.Priority > job.Spec.Priority:
+		c.violate(w, "%s of priority %d gives way to %s of priority %d, which is shorter", victim.Id, victim.Spec.Priority,
+			job.Id, job.Spec.Priority)
+	case victim.Spec.CheckpointMs == 0:
+		c.violate(w, "%s saves nothing, and gives way to %s, which is shorter", victim.Id, job.Id)
+	case gpusAsked(victim.Spec) > 4*gpusAsked(job.Spec):
+		c.violate(w, "%s gives way to %s, which is much smaller", victim.Id, job.Id)
+	case max(usual-ran, ran) < 4*takes-takes/10-time.Second:
+		c.violate(w, "%s has run for %s and gives way to %s, which is expected to run for %s", victim.Id, ran, job.Id, takes)
 	}
 }
 

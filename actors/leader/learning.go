@@ -96,7 +96,7 @@ func (s *Scheduler) onRunEnded(ctx actor.Context, m runEnded) {
 		return
 	}
 	s.remembers(func(p policy.Rememberer) { p.Ended(m.Job, int64(actors.Millis(m.End.RanMs))) })
-	if m.End.GetPreemption().GetRule() == messages.PreemptionRule_PREEMPTION_RULE_PRIORITY {
+	if isInside(m.End) {
 		s.noteOutranked(e, e.outranked.times+1)
 	}
 	r := e.run

@@ -128,7 +128,7 @@ func (s *Scheduler) onWaits(ctx actor.Context, m waits) {
 	if e == nil || e.remakes {
 		return
 	}
-	e.spec, e.runs = m.Record.Spec, m.Record.Runs
+	e.spec, e.runs, e.had = m.Record.Spec, m.Record.Runs, actors.Millis(m.Record.RanMs)
 	if m.Met != e.offered {
 		return // it crossed with an admission: the job takes that, or says again that it waits
 	}
@@ -157,7 +157,7 @@ func (s *Scheduler) onWaits(ctx actor.Context, m waits) {
 		Since: int64(s.p.Clock.Now()), Patience: int64(actors.Millis(spec.GetTopology().GetPatienceMs())),
 		Owner: m.Record.GetOwner().Known(), Queue: spec.GetQueue(), Name: spec.GetName(),
 		Limit: limit, Grace: int64(actors.GraceOf(spec, s.p.Constants)), Lent: int64(m.Lent),
-		Fixed: spec.GetNotPreemptible(),
+		Had: int64(e.had), Fixed: spec.GetNotPreemptible(),
 	})
 	s.plan(ctx)
 }

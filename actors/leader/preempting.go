@@ -119,6 +119,7 @@ func (x ends) Running(job topology.JobID, nowNs int64) (policy.Running, bool) {
 	run := policy.Running{
 		Token: r.token, Priority: r.spec.GetPriority(), Prepared: int64(r.prepared), Ends: r.isOver(),
 		Checkpoint: int64(actors.Millis(r.spec.GetCheckpointMs())), Grace: int64(actors.GraceOf(r.spec, s.p.Constants)),
+		Limit: int64(actors.Millis(r.spec.GetTimeLimitMs())), Had: int64(e.had),
 		Fixed: r.spec.GetNotPreemptible(), Times: int(e.outranked.times), Rested: topology.Never,
 	}
 	if r.began != 0 {
@@ -141,7 +142,7 @@ func (x ends) Running(job topology.JobID, nowNs int64) (policy.Running, bool) {
 	return run, len(run.Room.Slots) > 0
 }
 
-// outranked is how often a job was stopped for one of higher priority, and when it was last. For the time no clock
+// outranked is how often a job was stopped for another of its queue, and when it was last. For the time no clock
 // outlives a leader: a new one counts from when it found that in the record.
 type outranked struct {
 	times int32
@@ -205,8 +206,11 @@ func (j *Job) onSpared(ctx actor.Context, m spared) {
 // wordsOfPreemption says for whom an attempt is stopped, by which rule, and what that costs.
 func wordsOfPreemption(p *messages.Preemption) string {
 	why := "which has a higher priority"
-	if p.Rule == messages.PreemptionRule_PREEMPTION_RULE_RECLAIM {
+	switch p.Rule {
+	case messages.PreemptionRule_PREEMPTION_RULE_RECLAIM:
 		why = "whose queue takes back what it is assured"
+	case messages.PreemptionRule_PREEMPTION_RULE_SHORTEST:
+		why = "which is expected to be much shorter"
 	}
 	return fmt.Sprintf("for job %s, %s; %s GPU-hours of work are lost at most", p.ForJob, why,
 		messages.GPUHours(p.LostMilliGpuSeconds))
@@ -218,7 +222,17 @@ func notePreempted(rec *messages.JobRecord, end *messages.End, by int32) {
 		return
 	}
 	rec.Preemptions += by
-	if end.Preemption.GetRule() == messages.PreemptionRule_PREEMPTION_RULE_PRIORITY {
+	if isInside(end) {
 		rec.Outranked += by
 	}
+}
+
+// isInside reports whether an attempt was stopped for another job of its queue. How often and how soon again that may
+// be is bounded; what is taken back minds neither.
+func isInside(end *messages.End) bool {
+	switch end.GetPreemption().GetRule() {
+	case messages.PreemptionRule_PREEMPTION_RULE_PRIORITY, messages.PreemptionRule_PREEMPTION_RULE_SHORTEST:
+		return true
+	}
+	return false
 }

@@ -2,6 +2,7 @@ package leader
 
 import (
 	"strings"
+	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
 
@@ -98,6 +99,7 @@ type livingJob struct {
 	written   *messages.Promise // that its record on disk has
 	stopped   victimOf          // for whom its actor was told to stop
 	outranked outranked
+	had       time.Duration // for how long attempts of it ran, those that were over when it waited last
 }
 
 // requestKey names a client's request.
@@ -350,6 +352,7 @@ func (s *Scheduler) embody(ctx actor.Context, e *livingJob, rec *messages.JobRec
 	attempts []*messages.AttemptRecord) {
 	e.read, e.stopped = e.read[:0], victimOf{}
 	s.noteOutranked(e, rec.Outranked)
+	e.had = actors.Millis(rec.RanMs)
 	for _, a := range attempts {
 		token := messages.FromToken(a.Token)
 		e.read = append(e.read, token)

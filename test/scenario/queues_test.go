@@ -53,6 +53,8 @@ func (s *stage) describe(l line, spec *messages.QueueSpec, word string) {
 		spec.ByPriority = &yes
 	case "reclaim":
 		spec.Reclaim = &yes
+	case "shortest":
+		spec.Shortest = &yes
 	case "min-run":
 		d, err := time.ParseDuration(value)
 		l.must(err)

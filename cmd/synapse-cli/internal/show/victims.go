@@ -31,13 +31,16 @@ func victims(all []*messages.Victim) string {
 }
 
 func ruleWords(r messages.PreemptionRule) string {
-	if r == messages.PreemptionRule_PREEMPTION_RULE_RECLAIM {
+	switch r {
+	case messages.PreemptionRule_PREEMPTION_RULE_RECLAIM:
 		return "above its queue's quota"
+	case messages.PreemptionRule_PREEMPTION_RULE_SHORTEST:
+		return "much longer"
 	}
 	return "of lower priority"
 }
 
-// victim is what programs read of one. Rule is priority or reclaim.
+// victim is what programs read of one. Rule is priority, reclaim or shortest.
 type victim struct {
 	Job                 string `json:"job"`
 	Rule                string `json:"rule"`

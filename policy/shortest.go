@@ -1,0 +1,86 @@
+package policy
+
+// This file owns the rule by which a short job has a longer one of its own queue stopped, and what makes it gentle. It
+// asks for no estimate: a job that has run for long is expected to go on for as long again, and one that has not run
+// yet is expected to be short. So nothing is stopped in a circle: whoever is stopped has had several times what the
+// other is expected to take, and to be stopped itself the other would first have to have had as much.
+//
+// The alternative, to go by what was learned of how long jobs run, stops somebody for each estimate that was wrong.
+
+const (
+	// usualTotal is what a job is expected to take that has not run for longer yet.
+	usualTotal = 1800 * second
+	// timesLonger is how many times as long as the job for which it is stopped, and as what its stop costs, a job must be
+	// expected to go on.
+	timesLonger = 4
+	// timesLarger is how many times the size of the job all may have together that are stopped for it.
+	timesLarger = 4
+	// usualLongRun is for how long a job runs at the least before it is stopped for a shorter one, where its queue says
+	// nothing.
+	usualLongRun = 3600 * second
+)
+
+// stillTakes is for how long a job is expected to go on that has had so much.
+func stillTakes(had int64) int64 { return max(usualTotal-had, had) }
+
+// leastRun is for how long jobs run at the least before they are stopped by a rule.
+func (p *preemption) leastRun(rule Rule) int64 {
+	if rule == Shortest && !p.saysMinRun {
+		return usualLongRun
+	}
+	return p.minRun
+}
+
+// isInside reports whether a queue has jobs of its own stopped.
+func (p *preemption) isInside() bool { return p.byPriority || p.shortest }
+
+// inside is by which rule an attempt gives way to the job of its own queue; NoRule: by none.
+func (h *hunting) inside(r *Running, x *hold, now int64) Rule {
+	switch p := &h.leaf.preempts; {
+	case r.Times >= mostInside:
+		return NoRule
+	case p.byPriority && r.Priority < h.e.Priority:
+		return ByPriority
+	case p.shortest && r.Priority <= h.e.Priority && h.isWorth(r, x, now):
+		return Shortest
+	}
+	return NoRule
+}
+
+// isWorth reports whether to stop an attempt for a shorter job is worth it: it is not much larger, and expected to go
+// on for several times as long as the job and as what its stop costs. A job that does not save its work loses all of
+// it, which is as much as it is expected to go on for.
+func (h *hunting) isWorth(r *Running, x *hold, now int64) bool {
+	if r.Checkpoint == 0 || x.size > scaled(h.size, timesLarger, 1) {
+		return false
+	}
+	costs := min(r.Ran, r.Checkpoint) + resuming + r.Prepared
+	needs := timesLonger * max(h.takes, costs)
+	if r.Limit > 0 && r.Limit-r.Ran < needs {
+		return false // nor will it be
+	}
+	had := r.Had + r.Ran
+	if stillTakes(had) < needs {
+		h.later = min(h.later, now+needs-had)
+		return false
+	}
+	return true
+}
+
+// isGentle reports whether what is stopped for a shorter job may be, all of it together: it is not much larger than
+// that, and less work is lost than the job would have had to wait for, until then.
+func (h *hunting) isGentle(stops []stop, wait int64) bool {
+	sizes, lost := int64(0), int64(0)
+	for i := range stops {
+		if stops[i].Rule != Shortest {
+			continue
+		}
+		lost += stops[i].Lost
+		for k := range h.all {
+			if h.all[k].Victim.Job == stops[i].Job {
+				sizes += h.all[k].hold.size
+			}
+		}
+	}
+	return lost == 0 || sizes <= scaled(h.size, timesLarger, 1) && lost <= scaled(h.size, wait, second)
+}

@@ -1,0 +1,121 @@
+package policy
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/yi-json/synapse/topology"
+)
+
+// This file owns the tests of the rule by which a short job has a longer one stopped.
+
+// shortQueue is a queue whose long jobs give way to short ones; minRun (s) below 0 is not said.
+func shortQueue(minRun int64) *Queues {
+	q := QueueSpec{Name: "q", Preemption: Preemption{Shortest: yes()}}
+	if minRun *= second; minRun >= 0 {
+		q.Preemption.MinRun = &minRun
+	}
+	return &Queues{Default: "q", Queues: []QueueSpec{q}}
+}
+
+// TestShortest: a job that waits has one stopped that is expected to go on for four times as long as itself and as what
+// the stop costs, at the moment from which on that is so, and nobody else. The last one has to wait until the other is
+// expected to go on for longer again: before that more work would be lost than it has to wait for.
+func TestShortest(t *testing.T) {
+	long := func(change func(*act)) act {
+		a := act{runs: 1_000_000, gang: wholes(1), saves: 600}
+		if change != nil {
+			change(&a)
+		}
+		return a
+	}
+	const never = -1
+	for name, c := range map[string]struct {
+		minRun int64
+		long   act
+		short  act
+		want   int64 // when it begins
+	}{
+		"it may take half an hour":   {-1, long(nil), act{}, 4 * 1800},
+		"its limit says less":        {-1, long(nil), act{limit: 1500}, 4 * 1500},
+		"an hour at the least":       {-1, long(nil), act{limit: 60}, 3600},
+		"the queue says less":        {1000, long(nil), act{limit: 60}, 4 * (600 + 60)},
+		"the queue says more":        {9000, long(nil), act{}, 9000},
+		"it saves more often":        {1000, long(func(a *act) { a.saves = 300 }), act{limit: 60}, 4 * (300 + 60)},
+		"it saves nothing":           {0, long(func(a *act) { a.saves = 0 }), act{limit: 60}, never},
+		"its own limit ends it soon": {-1, long(func(a *act) { a.limit, a.runs = 14_000, 14_000 }), act{}, 14_000},
+		"its own limit does not":     {-1, long(func(a *act) { a.limit, a.runs = 15_000, 15_000 }), act{}, 4 * 1800},
+		"it is of higher priority":   {-1, long(func(a *act) { a.priority = 1 }), act{}, never},
+		"it is of lower priority":    {-1, long(func(a *act) { a.priority = -1 }), act{}, 4 * 1800},
+		"it is much larger":          {-1, long(nil), act{gang: gang(1, 1)}, never},
+		"it is not much larger":      {-1, long(nil), act{gang: gang(1, 2)}, 8100},
+	} {
+		x := newTheatre(t, 1, shortQueue(c.minRun))
+		x.enter(c.long)
+		if c.short.at, c.short.runs = 100, 50; c.short.gang.Replicas == 0 {
+			c.short.gang = wholes(1)
+		}
+		short := x.enter(c.short)
+		x.run(20_000)
+		if got := short.began(); c.want == never && got >= 0 || c.want != never && (got < c.want || got > c.want+20) {
+			t.Errorf("%s: it began at %d, and should have at %d; stopped were %v", name, got, c.want, x.victims())
+		}
+	}
+}
+
+// TestShortestGains: nobody is stopped where more work is lost than the job would have to wait for, nor where all that
+// would have to be stopped are much larger than it together.
+func TestShortestGains(t *testing.T) {
+	for name, c := range map[string]struct {
+		saves  int64 // the long job that may be stopped
+		others []act
+		short  act
+		stops  int
+	}{
+		"room comes by itself": {600,
+			[]act{{at: 9000, runs: 600, limit: 600, gang: wholes(1)}}, act{at: 9001, gang: wholes(1)}, 0},
+		"it comes late": {600,
+			[]act{{at: 9000, runs: 2000, limit: 2000, gang: wholes(1)}}, act{at: 9001, gang: wholes(1)}, 1},
+		"all together are large": {60,
+			[]act{{runs: 1e6, gang: wholes(1), saves: 60}},
+			act{at: 9001, gang: topology.Gang{Replicas: 2, Each: gang(1, 1).Each, Apart: true}}, 0},
+		"one of them is not": {60,
+			[]act{{runs: 1e6, gang: wholes(1), saves: 60}},
+			act{at: 9001, gang: topology.Gang{Replicas: 2, Each: gang(1, 1).Each}}, 1},
+	} {
+		x := newTheatre(t, 2, shortQueue(-1))
+		x.enter(act{runs: 1e6, gang: wholes(1), saves: c.saves})
+		x.enter(c.others...)
+		c.short.runs = 50
+		x.enter(c.short)
+		if x.run(12_000); len(x.victims()) != c.stops {
+			t.Errorf("%s: stopped were %v", name, x.victims())
+		}
+	}
+}
+
+// TestShortestEnds: a job is stopped for shorter ones at most three times.
+func TestShortestEnds(t *testing.T) {
+	x := newTheatre(t, 1, shortQueue(0))
+	long := x.enter(act{runs: 10_000_000, gang: wholes(1), saves: 600})
+	for i := range 6 {
+		x.enter(act{at: int64(10_000 + 9000*i), runs: 2000, gang: wholes(1), saves: 600})
+	}
+	x.run(70_000)
+	if got := x.victims(); !slices.Equal(got, slices.Repeat([]string{string(long.id)}, mostInside)) {
+		t.Errorf("%v were stopped", got)
+	}
+}
+
+// TestShortestOneWay: what was stopped has had its time, and does not have those stopped in turn for whom it was.
+func TestShortestOneWay(t *testing.T) {
+	x := newTheatre(t, 1, shortQueue(-1))
+	first := x.enter(act{runs: 1_000_000, gang: wholes(1), saves: 600})
+	x.enter(act{at: 8000, runs: 30_000, gang: wholes(1), saves: 600})
+	if x.run(40_000); !slices.Equal(x.victims(), []string{string(first.id)}) {
+		t.Errorf("%v were stopped", x.victims())
+	}
+	if at := first.began(); at < 38_000 {
+		t.Errorf("what was stopped came back at %d", at)
+	}
+}
