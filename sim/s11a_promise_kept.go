@@ -11,8 +11,8 @@ import (
 )
 
 // promiseKept is S11a: no admission moves a firm promise's bound. What is committed on its machines has left them by
-// then, by its limit, or leaves room for it; and the promise that the store has is not replaced by a later one, nor
-// given up, while its machines are there and its job waits for its turn.
+// then, by its limit, or leaves room for it, where it is still there at all; and the promise that the store has is not
+// replaced by a later one, nor given up, while its machines are there and its job waits for its turn.
 type promiseKept struct {
 	rule
 	since map[topology.Token]instant // an attempt's COMMIT, or its barrier as the store learned of it
@@ -77,13 +77,14 @@ func (c *promiseKept) onCommit(w *World, s *stored, a *messages.AttemptRecord) {
 			continue
 		}
 		for _, node := range nodesOf(g.promise) {
-			if !isOn(a, node) || !g.crowds(w, a, node, func(*messages.AttemptRecord) bool { return true }) {
+			if !isOn(a, node) || w.hasLapsed(a, node) ||
+				!g.crowds(w, a, node, func(*messages.AttemptRecord) bool { return true }) {
 				continue
 			}
 			w.count("promises.lent", 1)
 			late := func(o *messages.AttemptRecord) bool {
 				end, limited := c.hardEnd(w, o, w.books.jobs[o.Job].record.Spec)
-				return !limited || end > g.bound.plus(g.slackOf())
+				return (!limited || end > g.bound.plus(g.slackOf())) && !w.hasLapsed(o, node)
 			}
 			g.lookAround(w)
 			isLate := g.bound > 0 && (!limited || end > g.bound.plus(g.slackOf()))
@@ -99,6 +100,17 @@ func (c *promiseKept) onCommit(w *World, s *stored, a *messages.AttemptRecord) {
 			break
 		}
 	}
+}
+
+// hasLapsed reports whether an attempt in the store has nothing of a machine any more, and never will: a disk that
+// stands still may take its COMMIT only when what was reserved for it has lapsed. Its machine refuses that, and it
+// ends.
+func (w *World) hasLapsed(a *messages.AttemptRecord, node string) bool {
+	m := w.machine(node)
+	if m.proc == nil || m.proc.node == nil || m.proc.node.Ledger() == nil {
+		return false // Nobody can tell before its agent is there.
+	}
+	return m.proc.node.Ledger().Slice(messages.FromToken(a.Token)) == nil
 }
 
 // mayBeHeld reports whether a hold may be on its way that somebody asks for: one that is let go of before it comes to
