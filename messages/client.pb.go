@@ -1272,7 +1272,7 @@ type Prospect struct {
 	LikelyUnixMs    int64                  `protobuf:"varint,4,opt,name=likely_unix_ms,json=likelyUnixMs,proto3" json:"likely_unix_ms,omitempty"`            // by then nine of ten jobs with a first estimate like this had started; 0: there were too few
 	Why             string                 `protobuf:"bytes,5,opt,name=why,proto3" json:"why,omitempty"`                                                     // why there is no time, or no latest one
 	Kept            []string               `protobuf:"bytes,6,rep,name=kept,proto3" json:"kept,omitempty"`                                                   // the machines on which room is kept for it, each once
-	KeptUntilUnixMs int64                  `protobuf:"varint,7,opt,name=kept_until_unix_ms,json=keptUntilUnixMs,proto3" json:"kept_until_unix_ms,omitempty"` // 0: until it starts
+	KeptUntilUnixMs int64                  `protobuf:"varint,7,opt,name=kept_until_unix_ms,json=keptUntilUnixMs,proto3" json:"kept_until_unix_ms,omitempty"` // 0: until it starts, or, learned, as things stand
 	Ahead           int32                  `protobuf:"varint,8,opt,name=ahead,proto3" json:"ahead,omitempty"`                                                // jobs that have their turn before it; 0 for a job that has a place kept
 	AheadGpuSeconds int64                  `protobuf:"varint,9,opt,name=ahead_gpu_seconds,json=aheadGpuSeconds,proto3" json:"ahead_gpu_seconds,omitempty"`   // the work that those are expected to do; 0: not known
 	AheadMs         int64                  `protobuf:"varint,10,opt,name=ahead_ms,json=aheadMs,proto3" json:"ahead_ms,omitempty"`                            // how long that takes at the pace of the last day; 0: not known

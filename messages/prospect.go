@@ -57,8 +57,11 @@ func (x *Prospect) KeptWords(most int, moment func(ms int64) string) string {
 		return ""
 	}
 	until := " until it starts"
-	if x.KeptUntilUnixMs > 0 {
+	switch {
+	case x.KeptUntilUnixMs > 0:
 		until = " until " + moment(x.KeptUntilUnixMs)
+	case x.Basis == Basis_BASIS_LEARNED: // it is planned again whenever something changes
+		until = " as things stand"
 	}
 	text := strings.Join(names[:min(most, len(names))], ", ")
 	if more := len(names) - most; more > 0 {

@@ -31,6 +31,7 @@ func TestProspectWords(t *testing.T) {
 		"":                                       {},
 		"n1 is kept for it until T4":             {Kept: []string{"n1"}, KeptUntilUnixMs: 4},
 		"n1, n2 are kept for it until it starts": {Kept: []string{"n1", "n2"}},
+		"n1, n2 are kept for it as things stand": {Kept: []string{"n1", "n2"}, Basis: Basis_BASIS_LEARNED},
 		"n1, n2 and 1 more are kept for it until it starts": {Kept: []string{"n1", "n2", "n3"}},
 	} {
 		if got := told.KeptWords(2, moment); got != want {

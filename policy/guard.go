@@ -105,11 +105,8 @@ func (j *Judgement) isHelped(b *burst, e *entry) bool {
 	if !e.left || !j.isPossible(e.group) || j.isOver(b, e, nil) {
 		return false
 	}
-	if e.given != "" {
-		if j.ends.Runs(e.given) {
-			return false
-		}
-		e.given = ""
+	if e.given = j.givenFor(e); e.given != "" {
+		return false
 	}
 	return e.Limit > 0 || !j.heldBack(b)
 }

@@ -33,6 +33,9 @@ type Promise struct {
 	Slips  int
 	// Endless is a job without a hard end on one of these machines, because of which no bound can be given.
 	Endless topology.JobID
+	// Given is a job that runs without a hard end, because of which what was kept for this one in its turn was given back:
+	// it has no other turn before that has ended.
+	Given topology.JobID
 }
 
 // InLine is where the jobs of a burst stand among those of their pool. Work is in milli-GPU-seconds.
@@ -44,6 +47,7 @@ type InLine struct {
 	Pace    int64  // how much of that the pool has done in a second, of late; 0: not known
 	NoGPUs  bool   // its pool is that of machines without GPUs: work is of machines that count for some
 	Endless topology.JobID
+	Given   topology.JobID // as in Promise, of its first job
 	// Why is what keeps its first job waiting though there may be room: Headroom, Locality, or Withholdings where it
 	// is neither. Until is when Locality ends.
 	Why   Withholding
@@ -79,6 +83,7 @@ func (j *Judgement) Prospects() (all Prospects) {
 		line := *before
 		line.Burst, line.Each = b.traits.Burst, scaled(b.traits.Size, b.estimate, second)
 		line.Why, line.Until = j.holding(b)
+		line.Given = j.givenFor(b.head)
 		if j.shares != nil {
 			if over := j.overOf(b, b.head); over != nil {
 				line.Over = over.Words()
@@ -112,11 +117,21 @@ func (j *Judgement) tellable(p *promise) Promise {
 	}
 	if p.firm {
 		t.Until = j.keptUntil(p)
+	} else {
+		t.Given = j.givenFor(p.e)
 	}
 	if p.e.told != nil {
 		t.By = p.e.told.by
 	}
 	return t
+}
+
+// givenFor is a job that still runs, because of which what was kept for another was given back; "": nothing was.
+func (j *Judgement) givenFor(e *entry) topology.JobID {
+	if e.given == "" || !j.ends.Runs(e.given) {
+		return ""
+	}
+	return e.given
 }
 
 // endlessIn is a job without a hard end that one in this pool waits for.

@@ -2,6 +2,7 @@ package mirror
 
 import (
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
@@ -31,7 +32,7 @@ func (s *StartsShown) Equal(o *StartsShown) bool {
 		a.Where, b.Where = topology.Placement{}, topology.Placement{}
 		return slots && a.Job == b.Job && a.At == b.At && a.Bound == b.Bound && a.Latest == b.Latest && a.By == b.By &&
 			a.Until == b.Until &&
-			a.Firm == b.Firm && a.Slips == b.Slips && a.Endless == b.Endless
+			a.Firm == b.Firm && a.Slips == b.Slips && a.Endless == b.Endless && a.Given == b.Given
 	}
 	return slices.EqualFunc(s.Promises, o.Promises, same) && slices.Equal(s.Lines, o.Lines) &&
 		slices.Equal(s.Endless, o.Endless)
@@ -112,7 +113,7 @@ func (m *Mirror) prospect(s *shownJob) *messages.Prospect {
 func (m *Mirror) promised(p *policy.Promise) *messages.Prospect {
 	at := m.timeOfDay
 	told := &messages.Prospect{
-		Basis: messages.Basis_BASIS_LEARNED, AtUnixMs: at(p.At), Why: m.endlessWords(p.Endless),
+		Basis: messages.Basis_BASIS_LEARNED, AtUnixMs: at(p.At), Why: m.endlessWords(p.Endless, p.Given),
 	}
 	switch {
 	case p.Firm && p.Latest < topology.Never:
@@ -134,7 +135,10 @@ func (m *Mirror) promised(p *policy.Promise) *messages.Prospect {
 // unpromised is the prospect of a job for which none is kept: why there is no time, and what comes before it.
 func (m *Mirror) unpromised(s *shownJob) *messages.Prospect {
 	told := &messages.Prospect{Basis: messages.Basis_BASIS_NONE}
-	line := m.starts.lines[s.burst]
+	line, before := m.starts.lines[s.burst], 0
+	if line != nil {
+		before = m.waiting.bursts[s.burst].before(string(s.turn))
+	}
 	switch {
 	case !m.starts.told:
 		told.Why = "the order is fifo, and promises none"
@@ -147,10 +151,11 @@ func (m *Mirror) unpromised(s *shownJob) *messages.Prospect {
 		told.Why = line.Over
 	case line.Why == policy.Headroom:
 		told.Why = headroomWords
+	case before == 0:
+		told.Why = m.endlessWords(line.Endless, line.Given)
 	default:
-		told.Why = m.endlessWords(line.Endless)
+		told.Why = m.endlessWords(line.Endless, "")
 	}
-	before := m.waiting.bursts[s.burst].before(string(s.turn))
 	told.Ahead = int32(line.Ahead + before)
 	work := line.Work + int64(before)*line.Each // in milli-GPU-seconds
 	if !line.NoGPUs {
@@ -166,13 +171,18 @@ func (m *Mirror) unpromised(s *shownJob) *messages.Prospect {
 const headroomWords = "it is expected to run for more than a day, and such jobs leave a part of the machines to " +
 	"shorter ones"
 
-// endlessWords name the job because of which no time can be given; empty: none.
-func (m *Mirror) endlessWords(job topology.JobID) string {
-	node, known := m.starts.endless[job]
-	if !known {
-		return ""
+// endlessWords name the job because of which no time can be given, and the one because of which what was kept was given
+// back; empty: none.
+func (m *Mirror) endlessWords(job, given topology.JobID) string {
+	var words []string
+	if node, known := m.starts.endless[job]; known {
+		words = append(words, string(node)+" (job "+string(job)+") has no limit")
 	}
-	return string(node) + " (job " + string(job) + ") has no limit"
+	if given != "" {
+		words = append(words, "the room of its turn was given back, and it has another turn once job "+string(given)+
+			" has ended")
+	}
+	return strings.Join(words, "; ")
 }
 
 // withProspect is a job with its prospect, if it waits.

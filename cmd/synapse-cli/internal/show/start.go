@@ -60,7 +60,7 @@ type startObj struct {
 	NineOfTen       string   `json:"nineOfTen,omitempty"` // that were told as this one was first started by then
 	Why             string   `json:"why,omitempty"`       // there is no time, or no latest one
 	Kept            []string `json:"kept,omitempty"`      // machines
-	KeptUntil       string   `json:"keptUntil,omitempty"` // else until it starts
+	KeptUntil       string   `json:"keptUntil,omitempty"` // else until it starts, or as things stand
 	Ahead           int32    `json:"ahead"`
 	AheadGPUSeconds int64    `json:"aheadGpuSeconds,omitempty"`
 	AheadSeconds    int64    `json:"aheadSeconds,omitempty"` // at the pace of the last day
