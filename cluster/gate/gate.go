@@ -59,6 +59,9 @@ type Options struct {
 	// Pass finds a person's token by its id, as the store has it now; nil and no error: there is none. Without it nobody
 	// is let in by a token.
 	Pass func(id string) (*messages.PassRecord, error)
+	// Issued answers whose a token is that an issuer of OpenID Connect signed. An error that is ErrLater says that this
+	// cannot be known now. Nil: no such token is taken.
+	Issued func(token string) (Issued, error)
 	// Audit is the account of what is asked here; nil: none is kept.
 	Audit *audit.Log
 	// Allowed is what each identity may have; the zero: DefaultAllowance.
@@ -272,6 +275,8 @@ func (g *Gate) handshake(raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
 			return g.bareConfig(protocolJoin), nil
 		case slices.Contains(hello.SupportedProtos, protocolPass):
 			return g.bareConfig(protocolPass), nil
+		case slices.Contains(hello.SupportedProtos, protocolIssued):
+			return g.bareConfig(protocolIssued), nil
 		case visits(hello.SupportedProtos):
 			if page = g.named(hello); page != nil {
 				return page.config(), nil
@@ -292,14 +297,14 @@ func (g *Gate) handshake(raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
 		}
 		return nil, nil, err
 	}
-	switch conn.ConnectionState().NegotiatedProtocol {
+	switch protocol := conn.ConnectionState().NegotiatedProtocol; protocol {
 	case protocolRenewal:
 		return nil, nil, errors.Join(errServed, g.renew(conn, p), conn.Close())
 	case protocolJoin:
 		return nil, nil, errors.Join(errServed, g.join(conn), conn.Close())
-	case protocolPass:
+	case protocolPass, protocolIssued:
 		var err error
-		if p, err = g.bear(conn); err != nil {
+		if p, err = g.bear(conn, protocol); err != nil {
 			return nil, nil, errors.Join(err, conn.Close())
 		}
 	}

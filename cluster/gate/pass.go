@@ -42,7 +42,8 @@ var (
 	errNoPasses = errors.New("this scheduler takes no tokens of people")
 	errPassText = errors.New("the token cannot be read: it is one word that begins with " + passPrefix +
 		", as `synapse-cli token create --user NAME` prints it")
-	errLater = errors.New("the scheduler cannot look the token up now")
+	// ErrLater is why nobody is let in by a token that may be good.
+	ErrLater = errors.New("the scheduler cannot look the token up now")
 )
 
 // NewPass makes the text of a token, for the cluster of this root, and the hash by which a scheduler knows it.
@@ -56,10 +57,17 @@ func NewPass(cluster string, root [sha256.Size]byte) (text string, hash []byte, 
 }
 
 // Bearer is the dialling end of a person with a token.
-type Bearer struct{ ticket }
+type Bearer struct {
+	ticket
+	protocol string
+}
 
-// ReadBearer reads the text of a person's token. Its errors have nothing of the text in them.
+// ReadBearer reads the text of a person's token, or what WithRoot made of an issuer's. Its errors have nothing of the
+// text in them.
 func ReadBearer(text string) (*Bearer, error) {
+	if strings.HasPrefix(strings.TrimSpace(text), issuedPrefix+".") {
+		return readIssued(text)
+	}
 	if strings.HasPrefix(strings.TrimSpace(text), invitationPrefix+".") {
 		return nil, errors.New("this is a token with which a machine joins, not a person's")
 	}
@@ -67,7 +75,7 @@ func ReadBearer(text string) (*Bearer, error) {
 	if err != nil {
 		return nil, errPassText
 	}
-	return &Bearer{t}, nil
+	return &Bearer{t, protocolPass}, nil
 }
 
 // Cluster is the name of the token's cluster, and Root the digest of its root.
@@ -86,9 +94,9 @@ func (b *Bearer) Credentials(told func(*Refused)) credentials.TransportCredentia
 
 // dial proves the scheduler, says the secret, and hears whether it is good.
 func (b *Bearer) dial(ctx context.Context, raw net.Conn) (*tls.Conn, credentials.AuthInfo, error) {
-	conn, err := b.prove(ctx, raw, protocolPass, nil)
-	if err == nil && conn.ConnectionState().NegotiatedProtocol != protocolPass {
-		err = &Refused{errors.New("what listens there takes no tokens: it is an earlier version")}
+	conn, err := b.prove(ctx, raw, b.protocol, nil)
+	if err == nil && conn.ConnectionState().NegotiatedProtocol != b.protocol {
+		err = &Refused{errors.New("what listens there takes no such tokens: it is an earlier version")}
 	}
 	if err != nil {
 		return nil, nil, err
@@ -109,8 +117,10 @@ func (b *Bearer) dial(ctx context.Context, raw net.Conn) (*tls.Conn, credentials
 		return nil, nil, err
 	case bytes.Equal(answer, []byte{answerGood}):
 		return conn, proved(identity.Peer{}), conn.SetDeadline(time.Time{})
+	case len(answer) > 1 && answer[0] == answerLater:
+		return nil, nil, fmt.Errorf("%w: %.500s", ErrLater, answer[1:])
 	case len(answer) > 0 && answer[0] == answerLater:
-		return nil, nil, errLater
+		return nil, nil, ErrLater
 	}
 	return nil, nil, &Refused{fmt.Errorf("the scheduler refused the token: %.500s", bytes.TrimLeft(answer, "\x01"))}
 }
@@ -145,18 +155,24 @@ func (t ticket) prove(
 }
 
 // bear hears a token on a connection that shows no certificate, and answers whose it is.
-func (g *Gate) bear(conn *tls.Conn) (identity.Peer, error) {
+func (g *Gate) bear(conn *tls.Conn, protocol string) (p identity.Peer, err error) {
 	secret, err := readFrame(conn)
 	if err != nil {
 		return identity.Peer{}, err
 	}
-	p, err := g.bearer(sha256.Sum256(secret))
+	var later []byte // what may be said of why it cannot be known
+	if protocol == protocolIssued {
+		p, err = g.issued(secret)
+		later = []byte(errIssuerAway)
+	} else {
+		p, err = g.bearer(sha256.Sum256(secret))
+	}
 	switch {
 	case err == nil:
 		return p, writeFrame(conn, []byte{answerGood})
-	case errors.Is(err, errLater):
+	case errors.Is(err, ErrLater):
 		g.say("Cannot look up the token of a person from %s: %v", hostOf(conn), err)
-		return p, errors.Join(err, writeFrame(conn, []byte{answerLater}), conn.CloseWrite())
+		return p, errors.Join(err, writeFrame(conn, append([]byte{answerLater}, later...)), conn.CloseWrite())
 	}
 	return p, errors.Join(err, g.refuse(conn, err, "Refused the token of a person from %s: %v", hostOf(conn), err))
 }
@@ -169,7 +185,7 @@ func (g *Gate) bearer(hash identity.Digest) (identity.Peer, error) {
 	r, err := g.o.Pass(messages.PassID(hash[:]))
 	switch {
 	case err != nil:
-		return identity.Peer{}, errors.Join(errLater, err)
+		return identity.Peer{}, errors.Join(ErrLater, err)
 	case r == nil || !bytes.Equal(r.GetHash(), hash[:]):
 		return identity.Peer{}, errPass
 	}
@@ -185,7 +201,7 @@ func (g *Gate) revoked() map[*connection]error {
 	g.mu.Lock()
 	open := map[*connection]time.Time{}
 	for c := range g.open { //order: each is looked at alone
-		if c.peer.Pass != "" {
+		if c.peer.Pass != "" && !c.peer.Issued {
 			open[c] = c.asked
 		}
 	}
@@ -197,7 +213,7 @@ func (g *Gate) revoked() map[*connection]error {
 			_, err = g.bearer(c.peer.Key)
 			asked[c.peer.Key] = err
 		}
-		switch later := errors.Is(err, errLater); {
+		switch later := errors.Is(err, ErrLater); {
 		case err == nil:
 			g.mu.Lock()
 			c.asked = g.o.Now()

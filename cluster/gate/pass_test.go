@@ -258,10 +258,17 @@ func FuzzBearer(f *testing.F) {
 	text, _ := must2(NewPass("c-a", [32]byte{1}))
 	f.Add(text)
 	f.Add("synapselogin1.c.00.00")
+	f.Add(WithRoot("c-a", [32]byte{1}, "a.b.c"))
 	f.Fuzz(func(t *testing.T, text string) {
 		b, err := ReadBearer(text)
-		if err == nil && !strings.EqualFold(strings.TrimSpace(text),
-			fmt.Sprintf("%s.%s.%x.%x", passPrefix, b.Cluster(), b.Root(), b.secret)) {
+		if err != nil {
+			return
+		}
+		want := fmt.Sprintf("%s.%s.%x.%x", passPrefix, b.Cluster(), b.Root(), b.secret)
+		if b.protocol == protocolIssued {
+			want = WithRoot(b.Cluster(), b.Root(), string(b.secret))
+		}
+		if !strings.EqualFold(strings.TrimSpace(text), want) {
 			t.Errorf("%q is read as %v", text, b)
 		}
 	})

@@ -158,8 +158,8 @@ func expected(role identity.Role, call string, q proto.Message, owner string) bo
 	return len(needed) > 0
 }
 
-// TestEveryCellOverTheWire asks each request once as each role, of people by a certificate and by a token, and what is
-// refused is refused with the code, the words and the hint that a person needs.
+// TestEveryCellOverTheWire asks each request once as each role, of people by a certificate, by a token and by
+// an issuer's, and what is refused is refused with the code, the words and the hint that a person needs.
 func TestEveryCellOverTheWire(t *testing.T) {
 	s, served := callsStage(t)
 	s.keepPasses()
@@ -173,7 +173,13 @@ func TestEveryCellOverTheWire(t *testing.T) {
 		conn, _ := s.open(s.bearer(role, "me", time.Hour).Credentials(nil))
 		askEveryCell(t, conn, served, role, byToken)
 	}
-	for _, n := range []map[bool]int{cells, byToken} {
+	s.believeAnIssuer()
+	byIssuer := map[bool]int{}
+	for _, role := range identity.People {
+		conn, _ := s.open(s.shows(string(role) + ".me.x").Credentials(nil))
+		askEveryCell(t, conn, served, role, byIssuer)
+	}
+	for _, n := range []map[bool]int{cells, byToken, byIssuer} {
 		if n[true] < 100 || n[false] < 100 {
 			t.Errorf("asked were %d allowed cells and %d refused ones", n[true], n[false])
 		}

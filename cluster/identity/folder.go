@@ -2,6 +2,7 @@ package identity
 
 import (
 	"crypto/ecdsa"
+	"crypto/sha256"
 	"crypto/x509"
 	"encoding/pem"
 	"errors"
@@ -131,6 +132,33 @@ func OpenFolder(dir string) (*Folder, error) {
 		return nil, fmt.Errorf("%s: the key is not that of the certificate", dir)
 	}
 	return f, nil
+}
+
+// ReadPool reads the certificates by which somebody is known who has none of ours: a proxy, an issuer of tokens.
+func ReadPool(path string) (*x509.CertPool, error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	pool := x509.NewCertPool()
+	if !pool.AppendCertsFromPEM(text) {
+		return nil, fmt.Errorf("there is no certificate in %s", path)
+	}
+	return pool, nil
+}
+
+// ReadRoot reads the certificate of a cluster's root, and answers whose it is and by which digest it is known. The
+// certificate is no secret; it decides whom its reader believes.
+func ReadRoot(path string) (cluster string, root Digest, err error) {
+	all, err := readCertificates(path)
+	if err != nil {
+		return "", root, err
+	}
+	if len(all) != 1 || !all[0].IsCA || len(all[0].PermittedURIDomains) != 1 {
+		return "", root, fmt.Errorf("%s: it must be the one certificate of a cluster's root, as ca.pem in every folder", path)
+	}
+	cluster = all[0].PermittedURIDomains[0]
+	return cluster, sha256.Sum256(all[0].Raw), CheckCluster(cluster)
 }
 
 func readKey(path string) (*ecdsa.PrivateKey, error) {

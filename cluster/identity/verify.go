@@ -18,6 +18,7 @@ type Peer struct {
 	Until  time.Time
 	Bounds Bounds              // of a machine: what it may claim
 	Pass   string              // the id of a person's token; empty: it showed a certificate
+	Issued bool                // an issuer signed that token, and the store has nothing of it
 	chain  []*x509.Certificate // of that
 }
 

@@ -13,42 +13,94 @@ import (
 	"golang.org/x/term"
 
 	"github.com/yi-json/synapse/cluster/api"
+	"github.com/yi-json/synapse/cluster/gate"
 	"github.com/yi-json/synapse/cluster/identity"
 	"github.com/yi-json/synapse/cmd/synapse-cli/internal/client"
+	"github.com/yi-json/synapse/cmd/synapse-cli/internal/device"
 )
 
 // This file owns `login` and `logout`: how a cluster gets into the contexts, and out of them. A token comes by a file,
 // the environment or standard input: an argument is seen by everybody on the machine.
 
 // maxTokenBytes bounds what is read for a token.
-const maxTokenBytes = 4 << 10
+const maxTokenBytes = 16 << 10
+
+// loginFlags are what `login` is told beside the settings of a connection.
+type loginFlags struct{ name, root, oidc, client, scope string }
 
 func (a *app) loginCommand() *cobra.Command {
-	var name string
+	var l loginFlags
 	c := &cobra.Command{
 		Use:   "login HOST:PORT",
 		Short: "keep a cluster and a token for it, and speak to that cluster from now on",
 		Long: "Asks a scheduler whether it takes the token, and keeps both under a name: that of the cluster, if no other\n" +
 			"is given. The token comes from the file of --token-file (- is standard input), or from SYNAPSE_TOKEN. With\n" +
 			"--tls it is the folder of a certificate instead. Both are kept in a file of mode 0600 in your home directory.\n" +
-			"The scheduler is proved by what the token says of it before anything is told to it.",
+			"The scheduler is proved by what the token says of it before anything is told to it.\n\n" +
+			"Where the cluster takes tokens of an OpenID Connect issuer, --oidc asks that issuer for one: it says where to\n" +
+			"log in by a browser, on any device. A token of it that you have already comes by --token-file. Such a token\n" +
+			"does not know the cluster, so --root has the certificate of its root, which is no secret: ca.pem in every\n" +
+			"folder. When it is over, log in again.",
 		Example: "  synapse-cli login head1:9000 --token-file ann.token\n" +
 			"  pass show research | synapse-cli login head1:9000,head2:9000 --token-file - --name research\n" +
-			"  synapse-cli login head1:9000 --tls ~/keys/ann",
+			"  synapse-cli login head1:9000 --tls ~/keys/ann\n" +
+			"  synapse-cli login head1:9000 --root ca.pem --oidc https://id.example.org --client-id synapse",
 		Args: named("scheduler", "head1:9000 --token-file FILE", 1),
-		RunE: func(_ *cobra.Command, args []string) error { return a.login(args[0], name) },
+		RunE: func(c *cobra.Command, args []string) error { return a.login(c.Context(), args[0], l) },
 	}
-	c.Flags().StringVar(&name, "name", "", "the context's `name`; without it, that of the cluster")
+	f := c.Flags()
+	f.StringVar(&l.name, "name", "", "the context's `name`; without it, that of the cluster")
+	f.StringVar(&l.root, "root", "", "the `file` of the cluster's root, for a token of an issuer")
+	f.StringVar(&l.oidc, "oidc", "", "ask the issuer at this `URL` for a token")
+	f.StringVar(&l.client, "client-id", "", "the `id` of the program that is logged in to, as the issuer knows it")
+	f.StringVar(&l.scope, "scope", "openid profile email groups", "what the issuer is asked for, as `words`")
 	return c
 }
 
-func (a *app) login(server, name string) error {
+// issued makes the token that is shown of an issuer's, which it may have to ask for first.
+func (a *app) issued(ctx context.Context, l loginFlags) (err error) {
+	switch {
+	case l.oidc == "" && l.client != "":
+		return usageHint("--oidc URL names the issuer", "--client-id is given, and no issuer")
+	case l.oidc == "" && l.root == "" && strings.Count(a.config.Token, ".") == 2:
+		return usageHint("--root ca.pem, which is in every folder of the cluster",
+			"this is a token of an issuer, which does not say how the cluster is known")
+	case l.oidc == "" && l.root == "":
+		return nil
+	case l.root == "":
+		return usageHint("--root ca.pem, which is in every folder of the cluster", "--root is missing")
+	case l.oidc != "" && (l.client == "" || a.config.Token != "" || a.config.TLS != ""):
+		return usageHint("as in `synapse-cli login HOST:PORT --root ca.pem --oidc URL --client-id ID`",
+			"--oidc needs --client-id, and neither a token nor a certificate")
+	}
+	cluster, root, err := identity.ReadRoot(l.root)
+	if err != nil {
+		return usage("--root: %s", err)
+	}
+	token := a.config.Token
+	if l.oidc != "" {
+		flow := device.Flow{Issuer: l.oidc, Client: l.client, Scope: l.scope, Tell: func(at, code string) {
+			a.say("Log in at %s, on any device, with the code %s", at, code)
+		}}
+		if token, err = flow.Token(ctx); err != nil {
+			return &failure{code: exitFailure, text: "--oidc: " + err.Error()}
+		}
+	}
+	a.config.Token = gate.WithRoot(cluster, root, token)
+	return nil
+}
+
+func (a *app) login(ctx context.Context, server string, l loginFlags) error {
+	name := l.name
 	if err := a.connectionSettings(a.connection, false); err != nil {
 		return err
 	}
 	a.config.Server = server
+	if err := a.issued(ctx, l); err != nil {
+		return err
+	}
 	if a.config.Token == "" && a.config.TLS == "" {
-		return usageHint("--token-file FILE, --token-file - for standard input, or --tls DIR",
+		return usageHint("--token-file FILE, --token-file - for standard input, --tls DIR, or --oidc URL",
 			"there is neither a token nor a certificate")
 	}
 	if name != "" && !contextName.MatchString(name) {
@@ -69,7 +121,7 @@ func (a *app) login(server, name string) error {
 		return err
 	}
 	defer c.Close()
-	who, err := c.WhoAmI(context.Background(), &api.WhoAmI{})
+	who, err := c.WhoAmI(ctx, &api.WhoAmI{})
 	if err != nil {
 		return err
 	}

@@ -9,12 +9,14 @@ import (
 	"net"
 	"net/netip"
 	"net/url"
+	"os"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/yi-json/synapse/cluster/oidc"
 	"github.com/yi-json/synapse/cluster/past"
 	"github.com/yi-json/synapse/cluster/vault"
 	"github.com/yi-json/synapse/cmd/internal/daemon"
@@ -69,7 +71,8 @@ func shown(name, text string) string {
 // options are what the flags say.
 type options struct {
 	listen, listenFile, advertise, dataDir, store string
-	tls, secretsKey                               string
+	tls, secretsKey, oidcFile                     string
+	oidc                                          oidc.Config
 	page                                          bool
 	pageCert, pageKey                             string
 	levels                                        []string
@@ -95,6 +98,8 @@ func (o *options) flags(f *pflag.FlagSet) {
 	f.StringVar(&o.pageKey, "page-key", "", "and the `file` of its key")
 	f.StringVar(&o.secretsKey, "secrets-key", "",
 		"the `file` of keys that seal the secrets of jobs; without it, "+vault.FileName+" in the folder of --tls")
+	f.StringVar(&o.oidcFile, "oidc", "",
+		"let people in by tokens of an OpenID Connect issuer, as this `file` says (operations.md); needs --tls")
 	f.StringVar(&o.store, "store", storeSQLite,
 		"where records are kept: sqlite (in the data folder), memory (lost at the end), or a postgres:// `URL`")
 	f.StringSliceVar(&o.levels, "levels", []string{"zone", "block", "rack"},
@@ -136,6 +141,9 @@ func (o *options) check() error {
 	if o.secretsKey != "" && o.tls == "" {
 		return errors.New("--secrets-key is given without --tls: in plaintext no job brings secrets")
 	}
+	if err := o.checkOIDC(); err != nil {
+		return err
+	}
 	if o.keepFinished < 0 {
 		return fmt.Errorf("--keep-finished %s: must not be negative", o.keepFinished)
 	}
@@ -162,6 +170,27 @@ func (o *options) check() error {
 				strings.Join(o.levels, ","))
 		}
 		seen[level] = true
+	}
+	return nil
+}
+
+// checkOIDC reads the file of --oidc.
+func (o *options) checkOIDC() error {
+	if o.oidcFile == "" {
+		return nil
+	}
+	if o.tls == "" {
+		return errors.New("--oidc is given without --tls: in plaintext nobody shows a token")
+	}
+	text, err := os.ReadFile(o.oidcFile)
+	if err == nil && len(text) > oidc.MaxConfigBytes {
+		err = fmt.Errorf("it has more than %d bytes", oidc.MaxConfigBytes)
+	}
+	if err == nil {
+		o.oidc, err = oidc.ReadConfig(text)
+	}
+	if err != nil {
+		return fmt.Errorf("--oidc %s: %w", o.oidcFile, err)
 	}
 	return nil
 }

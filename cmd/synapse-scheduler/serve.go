@@ -213,11 +213,15 @@ func (s *scheduler) shut() (err error) {
 	if s.page {
 		page = gate.Page{Cert: s.pageCert, Key: s.pageKey}
 	}
+	issued, err := s.issued()
+	if err != nil {
+		return err
+	}
 	s.gate, err = gate.New(gate.Options{
 		Page:  page,
 		Audit: s.audit, Folder: folder, Log: s.log.Info, Count: s.host.Count,
-		Pass: s.pass,
-		Job:  func(ctx context.Context, id string) (*messages.JobRecord, error) { return s.gateway.Job(ctx, id) },
+		Pass: s.pass, Issued: issued,
+		Job: func(ctx context.Context, id string) (*messages.JobRecord, error) { return s.gateway.Job(ctx, id) },
 	})
 	if err != nil {
 		return fmt.Errorf("--tls: %w", err)

@@ -30,13 +30,13 @@ type secured struct {
 	keys string
 }
 
-func newSecured(t *testing.T) *secured {
+func newSecured(t *testing.T, more ...string) *secured {
 	t.Helper()
 	everywhere(t)
 	keys := filepath.Join(t.TempDir(), "keys")
 	made := ask(t, (&cluster{}).command(filepath.Join(bin, "synapse-cli"), "init", keys, "--cluster", "e2e"))
 	made.wants(t, 0, "", "The keys of cluster e2e are in")
-	s := &secured{newCluster(t, "--tls", filepath.Join(keys, "scheduler")), keys}
+	s := &secured{newCluster(t, append(more, "--tls", filepath.Join(keys, "scheduler"))...), keys}
 	badge, err := gate.OpenBadge(filepath.Join(keys, "admin"), identity.RoleAdmin)
 	if err != nil {
 		t.Fatal(err)

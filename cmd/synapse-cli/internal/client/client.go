@@ -7,11 +7,9 @@ import (
 	"context"
 	"crypto/sha256"
 	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"net"
-	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -219,14 +217,11 @@ func (c *Client) credentials(s *server) credentials.TransportCredentials {
 func (c *Config) credentials() (credentials.TransportCredentials, error) {
 	config := &tls.Config{MinVersion: tls.VersionTLS13}
 	if c.CA != "" {
-		pem, err := os.ReadFile(c.CA)
+		pool, err := identity.ReadPool(c.CA)
 		if err != nil {
 			return nil, fmt.Errorf("ca: %w", err)
 		}
-		config.RootCAs = x509.NewCertPool()
-		if !config.RootCAs.AppendCertsFromPEM(pem) {
-			return nil, fmt.Errorf("ca: there is no certificate in %s", c.CA)
-		}
+		config.RootCAs = pool
 	}
 	if (c.Cert == "") != (c.Key == "") {
 		return nil, errors.New("cert and key: one is given, and the other is not")

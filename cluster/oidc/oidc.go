@@ -1,0 +1,155 @@
+package oidc
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/go-jose/go-jose/v4"
+	"github.com/go-jose/go-jose/v4/jwt"
+
+	"github.com/yi-json/synapse/cluster/identity"
+)
+
+// This file owns what of a token is believed, and when it is not.
+
+// signed are the algorithms that are taken: those where only the issuer can sign. With a secret that both ends have, as
+// HS256 has it, the public key would do for one.
+var signed = []jose.SignatureAlgorithm{
+	jose.RS256, jose.RS384, jose.RS512, jose.PS256, jose.PS384, jose.PS512, jose.ES256, jose.ES384, jose.ES512, jose.EdDSA,
+}
+
+// Person is whom a token is of.
+type Person struct {
+	Name  string
+	Role  identity.Role
+	Until time.Time
+}
+
+// Issuer is one whose tokens are believed.
+type Issuer struct {
+	c    Config
+	keys *keys
+	now  func() time.Time
+}
+
+// New makes one. Nobody is asked before the first token comes. Now, if any, is the clock, and Tell gets lines for
+// people.
+func New(c Config, now func() time.Time, tell func(format string, args ...any)) (*Issuer, error) {
+	if now == nil {
+		now = time.Now
+	}
+	keys, err := newKeys(c, now, tell)
+	return &Issuer{c: c, keys: keys, now: now}, err
+}
+
+// Verify answers whose a token is. Its errors have nothing of the token but what its signature proved; ErrAway is among
+// them.
+func (i *Issuer) Verify(token string) (Person, error) {
+	t, err := jwt.ParseSigned(token, signed)
+	if err != nil || len(t.Headers) != 1 {
+		return Person{},
+			errors.New("its token is none that an issuer signed with a key of its own (RS256, ES256 and their like)")
+	}
+	found, err := i.keys.find(t.Headers[0].KeyID)
+	if err != nil {
+		return Person{}, fmt.Errorf("its token: %w", err)
+	}
+	var own jwt.Claims
+	var all map[string]any
+	for _, key := range found {
+		if key.Algorithm != "" && key.Algorithm != t.Headers[0].Algorithm {
+			continue
+		}
+		if t.Claims(key.Key, &own, &all) == nil {
+			return i.person(own, all)
+		}
+	}
+	return Person{}, errors.New("its token is not signed with the key that it names")
+}
+
+// person holds what is said in a token, which the issuer has signed, against what is asked here.
+func (i *Issuer) person(own jwt.Claims, all map[string]any) (p Person, err error) {
+	now := i.now()
+	err = own.ValidateWithLeeway(jwt.Expected{Issuer: i.c.Issuer, AnyAudience: []string{i.c.Audience}, Time: now},
+		i.c.Leeway)
+	clock := now.UTC().Format("2006-01-02 15:04:05 MST")
+	switch {
+	case errors.Is(err, jwt.ErrInvalidIssuer):
+		return p, fmt.Errorf("its token is of issuer %.100q, and %s is believed here", own.Issuer, i.c.Issuer)
+	case errors.Is(err, jwt.ErrInvalidAudience):
+		return p, fmt.Errorf("its token is for %.100q, and not for %s", []string(own.Audience), i.c.Audience)
+	case errors.Is(err, jwt.ErrExpired):
+		return p, fmt.Errorf("%w since %s, and this machine's clock says %s", identity.ErrOver, said(own.Expiry), clock)
+	case errors.Is(err, jwt.ErrNotValidYet):
+		return p, fmt.Errorf("its token is good from %s, and this machine's clock says %s", said(own.NotBefore), clock)
+	case errors.Is(err, jwt.ErrIssuedInTheFuture):
+		return p, fmt.Errorf("its token was made at %s, and this machine's clock says %s", said(own.IssuedAt), clock)
+	case err != nil:
+		return p, err
+	case own.Expiry == nil:
+		return p, errors.New("its token has no end")
+	}
+	if by, _ := all["azp"].(string); len(own.Audience) > 1 && by != "" && by != i.c.Audience {
+		return p, fmt.Errorf("its token was given to %.100q, and not to %s", by, i.c.Audience)
+	}
+	p.Until = own.Expiry.Time().Add(i.c.Leeway)
+	if p.Name, err = i.nameIn(all); err != nil {
+		return p, err
+	}
+	if p.Role = i.c.roleOf(texts(within(all, i.c.Groups))); p.Role == "" {
+		return p, fmt.Errorf("%s is in no group that has a role here (the claim %s of its token)", p.Name, i.c.Groups)
+	}
+	return p, nil
+}
+
+func said(d *jwt.NumericDate) string { return d.Time().UTC().Format("2006-01-02 15:04:05 MST") }
+
+// nameIn is the person's name. An address that the issuer has not proved is none: whoever may enter one could enter
+// another's.
+func (i *Issuer) nameIn(all map[string]any) (string, error) {
+	name, _ := within(all, i.c.Name).(string)
+	if name == "" {
+		return "", fmt.Errorf("its token has no claim %s, which has the name here", i.c.Name)
+	}
+	if proved, _ := all["email_verified"].(bool); i.c.Name == "email" && !proved {
+		return "", fmt.Errorf("its token has the address %.100q, and the issuer has not verified it", name)
+	}
+	if i.c.Domain == "" {
+		return name, nil
+	}
+	short, is := strings.CutSuffix(name, "@"+i.c.Domain)
+	if !is {
+		return "", fmt.Errorf("its token is of %.100q, who is not of %s", name, i.c.Domain)
+	}
+	return short, nil
+}
+
+// within is a claim: of that very name, or else, where it has dots, what they lead to.
+func within(all map[string]any, path string) any {
+	if v, ok := all[path]; ok {
+		return v
+	}
+	first, rest, deeper := strings.Cut(path, ".")
+	inner, ok := all[first].(map[string]any)
+	if !deeper || !ok {
+		return nil
+	}
+	return within(inner, rest)
+}
+
+// texts are the texts of a claim that has one or a list of them.
+func texts(claim any) (all []string) {
+	if one, is := claim.(string); is {
+		return []string{one}
+	}
+	list, _ := claim.([]any)
+	for _, v := range list {
+		if one, is := v.(string); is {
+			all = append(all, one)
+		}
+	}
+	return slices.Compact(all)
+}

@@ -1,0 +1,145 @@
+// Package device asks an issuer of OpenID Connect for a token of somebody who logs in by a browser, on whatever device
+// that is (RFC 8628): it needs no browser here, and listens to nobody. It keeps nothing.
+package device
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/yi-json/synapse/cluster/oidc/described"
+)
+
+const (
+	grant = "urn:ietf:params:oauth:grant-type:device_code"
+
+	usualPause = 5 * time.Second // RFC 8628, 3.2 and 3.5
+	usualEnd   = 10 * time.Minute
+	asksFor    = 10 * time.Second
+)
+
+// Flow is one question for a token.
+type Flow struct {
+	Issuer, Client, Scope string
+	// Tell is told where to log in, and with which code.
+	Tell func(at, code string)
+	// Pause waits until the issuer may be asked again; nil: for as long as that is.
+	Pause func(ctx context.Context, d time.Duration) error
+}
+
+// begun is the issuer's answer to the question.
+type begun struct {
+	Device   string `json:"device_code"`
+	Code     string `json:"user_code"`
+	At       string `json:"verification_uri"`
+	Whole    string `json:"verification_uri_complete"` // with the code in it
+	ExpiresS int64  `json:"expires_in"`
+	PauseS   int64  `json:"interval"`
+	refusal
+}
+
+// asked is its answer to whether somebody has logged in.
+type asked struct {
+	Token string `json:"id_token"`
+	refusal
+}
+
+// refusal is what it says where it does not do what it was asked for.
+type refusal struct {
+	Error string `json:"error"`
+	Text  string `json:"error_description"`
+}
+
+func (r refusal) String() string {
+	return strings.TrimSpace(fmt.Sprintf("%.100s %.300s", r.Error, r.Text))
+}
+
+// Token asks until somebody has logged in, or has not in time.
+func (f Flow) Token(ctx context.Context) (string, error) {
+	if f.Pause == nil {
+		f.Pause = pause
+	}
+	client := described.Client(http.DefaultTransport)
+	client.Timeout = asksFor
+	about, err := described.Ask(ctx, client, f.Issuer)
+	if err != nil {
+		return "", fmt.Errorf("the issuer cannot be asked: %w", err)
+	}
+	if about.Device == "" || about.Tokens == "" {
+		return "", fmt.Errorf("the issuer %s lets nobody log in by another device; get a token of it in another way, and "+
+			"give it by --token-file", f.Issuer)
+	}
+	var b begun
+	status, err := post(ctx, client, about.Device, url.Values{"client_id": {f.Client}, "scope": {f.Scope}}, &b)
+	switch {
+	case err != nil:
+		return "", err
+	case status != http.StatusOK || b.Device == "" || b.Code == "" || b.At == "":
+		return "", fmt.Errorf("the issuer %s does not let %s log in: %s", f.Issuer, f.Client, b.refusal)
+	}
+	at := b.At
+	if b.Whole != "" {
+		at = b.Whole
+	}
+	f.Tell(at, b.Code)
+	return f.await(ctx, client, about.Tokens, b)
+}
+
+// await asks again and again, as often as the issuer lets it.
+func (f Flow) await(ctx context.Context, client *http.Client, at string, b begun) (string, error) {
+	every, left := time.Duration(b.PauseS)*time.Second, time.Duration(b.ExpiresS)*time.Second
+	if every <= 0 {
+		every = usualPause
+	}
+	if left <= 0 {
+		left = usualEnd
+	}
+	for ; left > 0; left -= every {
+		if err := f.Pause(ctx, every); err != nil {
+			return "", err
+		}
+		var a asked
+		status, err := post(ctx, client, at, url.Values{
+			"grant_type": {grant}, "device_code": {b.Device}, "client_id": {f.Client},
+		}, &a)
+		switch {
+		case err != nil:
+			every *= 2 // as for an issuer that is overloaded
+		case status == http.StatusOK && a.Token != "":
+			return a.Token, nil
+		case status == http.StatusOK:
+			return "", errors.New("the issuer answered without an id_token: the scope must have openid in it")
+		case a.Error == "authorization_pending":
+		case a.Error == "slow_down":
+			every += usualPause
+		case a.Error == "expired_token":
+			left = 0
+		default:
+			return "", fmt.Errorf("the issuer refused: %s", a.refusal)
+		}
+	}
+	return "", errors.New("nobody logged in in time")
+}
+
+func post(ctx context.Context, client *http.Client, at string, form url.Values, into any) (int, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, at, strings.NewReader(form.Encode()))
+	if err != nil {
+		return 0, err
+	}
+	request.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	request.Header.Set("Accept", "application/json")
+	return described.Answer(client, request, into)
+}
+
+func pause(ctx context.Context, d time.Duration) error {
+	select {
+	case <-time.After(d):
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

@@ -1,0 +1,31 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/yi-json/synapse/cluster/gate"
+	"github.com/yi-json/synapse/cluster/oidc"
+)
+
+// This file owns the way of an issuer's tokens from the gate to whoever verifies them: the two do not know each other.
+
+// issued is what the gate asks about an issuer's token; nil: none is taken.
+func (s *scheduler) issued() (func(token string) (gate.Issued, error), error) {
+	if s.oidcFile == "" {
+		return nil, nil
+	}
+	issuer, err := oidc.New(s.oidc, time.Now, s.log.Info)
+	if err != nil {
+		return nil, fmt.Errorf("--oidc %s: %w", s.oidcFile, err)
+	}
+	s.log.Info("People come in by tokens of %s, too", s.oidc.Issuer)
+	return func(token string) (gate.Issued, error) {
+		p, err := issuer.Verify(token)
+		if errors.Is(err, oidc.ErrAway) {
+			err = errors.Join(gate.ErrLater, err)
+		}
+		return gate.Issued{Role: p.Role, Name: p.Name, Until: p.Until}, err
+	}, nil
+}
