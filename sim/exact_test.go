@@ -1,0 +1,103 @@
+package sim
+
+import (
+	"flag"
+	"fmt"
+	"math/rand"
+	"testing"
+	"time"
+
+	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/policy"
+	"github.com/yi-json/synapse/topology"
+)
+
+// This file owns the test that promises are exact where nothing goes wrong: L9 allows what faults and clocks make of a
+// bound, and here there are none.
+
+var exactly = flag.Int("exact", 6, "worlds that TestExactBounds draws")
+
+// exactBounds holds each COMMIT against the bound that its job was told when its promise became firm, by the store
+// alone: not a moment later.
+type exactBounds struct {
+	rule
+	first map[string]instant
+	met   int
+	gangs int // of them
+}
+
+func (c *exactBounds) Step(w *World, e *Event) {
+	s := e.Stored
+	if s.job == nil {
+		return
+	}
+	id := s.job.Id
+	if first, firm := c.first[id]; firm && len(s.committed()) > 0 {
+		if c.met++; s.job.Spec.Gang.ReplicasMin > 1 {
+			c.gangs++
+		}
+		if delete(c.first, id); s.decided > first {
+			c.violate(w, "%s was told %s when its promise became firm, and is committed at %s", id, clockFace(first),
+				clockFace(s.decided))
+		}
+		return
+	}
+	if _, known := c.first[id]; known || s.job.Promise == nil {
+		return
+	}
+	if c.first[id] = s.decided.plus(time.Duration(s.job.Promise.LeftMs) * time.Millisecond); s.job.Promise.LeftMs == 0 {
+		c.violate(w, "%s was told no latest time, though all have limits", id)
+	}
+}
+
+// TestExactBounds: all jobs run until their limits end them, of one priority, and nothing fails. Whoever has a firm
+// promise is committed no later than it was told first.
+func TestExactBounds(t *testing.T) {
+	met, gangs := 0, 0
+	for seed := range uint64(*exactly) {
+		r := rand.New(rand.NewSource(int64(seed)))
+		settings := policy.DefaultSettings()
+		settings.GuardPercent = []int64{5, 20, 50}[r.Intn(3)]
+		settings.PromisesOnes, settings.PromisesGangs = r.Intn(3), r.Intn(4)
+		machines := 4 + r.Intn(5)
+		w, err := NewWorld(Options{
+			World: "small", Plain: true, Machines: machines, PerRack: 2 + r.Intn(3), Seed: seed, Settings: &settings,
+			Limits: true,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := &exactBounds{rule: rule{"exact-bounds", on{Stored}}, first: map[string]instant{}}
+		w.byKind[Stored] = append(w.byKind[Stored], c)
+		w.RunFor(10 * time.Second)
+		for at := time.Duration(0); at < 20*time.Minute; at += time.Duration(r.Int63n(int64(40 * time.Second))) {
+			spec := exactJob(r, machines)
+			w.At(10*time.Second+at, func() { w.Submit(spec) })
+		}
+		w.RunFor(2 * time.Hour) // what is left then would be judged beside a drain, which Finish sees to
+		left := w.unsettled(1)
+		if violations := w.Finish(); len(violations) > 0 || len(left) > 0 {
+			t.Fatalf("seed %d: %v %v", seed, violations, left)
+		}
+		met, gangs = met+c.met, gangs+c.gangs
+	}
+	t.Logf("%d firm promises were met, %d of them to gangs", met, gangs)
+	if met < 2**exactly || gangs < *exactly {
+		t.Errorf("%d firm promises were met, %d of them to gangs: that shows nothing", met, gangs)
+	}
+}
+
+// exactJob draws a job that would run for longer than it may.
+func exactJob(r *rand.Rand, machines int) *messages.JobSpec {
+	limit := time.Duration(20+r.Intn(400)) * time.Second
+	n, gpus := int32(1), int64(1+r.Intn(8))
+	if r.Intn(4) == 0 {
+		n, gpus = int32(2+r.Intn(machines-1)), 8
+	}
+	return &messages.JobSpec{
+		Name: fmt.Sprint("exact-", r.Intn(5)), Queue: "default", Image: "host", Command: Script(2*limit, 0),
+		TimeLimitMs: limit.Milliseconds(), Restart: &messages.RestartSpec{},
+		Each: &messages.Resources{MilliCpu: 1000 * gpus, MemoryBytes: gpus << 32, MilliGpu: gpus * topology.WholeGPU},
+		Gang: &messages.GangSpec{ReplicasMin: n, ReplicasMax: n},
+	}
+}
