@@ -44,6 +44,9 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer, lookup func(s
 	if filepath.Base(args[0]) == seedName {
 		a.name = seedName
 	}
+	if name := filepath.Base(args[0]); doors[name] != nil {
+		return a.asSlurm(name, args[1:])
+	}
 	root := a.root()
 	root.SetArgs(args[1:])
 	a.stopAtScript(root, args[1:])
@@ -94,7 +97,7 @@ func (a *app) root() *cobra.Command {
 		a.drainCommand(), a.cordonCommand(), a.uncordonCommand(), a.removeCommand(), a.noteCommand(), a.historyCommand(),
 		a.simulateCommand(), a.upCommand(), a.initCommand(), a.certifyCommand(), a.tokenCommand(),
 		a.whoamiCommand(), a.loginCommand(), a.logoutCommand(), a.contextsCommand(), a.contextCommand(), a.auditCommand(),
-		a.webCommand(), a.debugCommand(),
+		a.webCommand(), a.debugCommand(), a.slurmCommand(),
 		a.versionCommand(), a.docsCommand())
 	return root
 }

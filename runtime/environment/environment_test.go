@@ -187,8 +187,9 @@ func TestNothingKnown(t *testing.T) {
 
 // TestNumericID: a number stays as it is; any other id becomes a number, always the same one.
 func TestNumericID(t *testing.T) {
-	for id, want := range map[string]string{"42": "42", "0": NumericID("0"), "99999999999": NumericID("99999999999")} {
-		if got := NumericID(id); got != want || got == "0" || len(got) > 10 {
+	for id, want := range map[string]string{"42": "42", "0": messages.NumericID("0"),
+		"99999999999": messages.NumericID("99999999999")} {
+		if got := messages.NumericID(id); got != want || got == "0" || len(got) > 10 {
 			t.Errorf("%s: %s", id, got)
 		}
 	}

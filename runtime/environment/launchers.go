@@ -82,7 +82,8 @@ func (m *meeting) jax() []variable {
 // JAX too old for JAX_LOCAL_DEVICE_IDS is right with a task of one GPU, and takes the first one of a task with several.
 func (m *meeting) jaxStep() []variable {
 	return []variable{
-		{"SLURM_JOB_ID", NumericID(m.start.GetJob())}, {"SLURM_STEP_NODELIST", m.list()}, {"SLURM_NTASKS", number(m.world)},
+		{"SLURM_JOB_ID", messages.NumericID(m.start.GetJob())}, {"SLURM_STEP_NODELIST", m.list()},
+		{"SLURM_NTASKS", number(m.world)},
 		{"SLURM_PROCID", number(m.rank)}, {"SLURM_LOCALID", "0"}, {"SLURM_STEP_NUM_NODES", number(len(m.hosts))},
 	}
 }

@@ -1,8 +1,6 @@
 package environment
 
 import (
-	"fmt"
-	"hash/crc32"
 	"net"
 	"strconv"
 	"strings"
@@ -175,12 +173,4 @@ func (m *meeting) tasksPerHost() string {
 		return "1"
 	}
 	return strings.Join(parts, ",")
-}
-
-// NumericID is the job's id where that is a number, else one made from it.
-func NumericID(id string) string {
-	if n, err := strconv.ParseUint(id, 10, 31); err == nil && n > 0 {
-		return id
-	}
-	return fmt.Sprint(crc32.ChecksumIEEE([]byte(id))&0x3fffffff | 0x40000000)
 }

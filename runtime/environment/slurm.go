@@ -1,6 +1,10 @@
 package environment
 
-import "strings"
+import (
+	"strings"
+
+	"github.com/yi-json/synapse/messages"
+)
 
 // This file owns Slurm's variables. Many frameworks fall back to them, and one that finds a part of them relies on the
 // rest: so a task has them complete and true, or has none. Several frameworks calculate with the job's id, so it is a
@@ -11,7 +15,7 @@ import "strings"
 func (m *meeting) slurm() []variable {
 	nodes, world, list, each := number(len(m.hosts)), number(m.world), m.list(), m.tasksPerHost()
 	v := []variable{
-		{"SLURM_JOB_ID", NumericID(m.start.GetJob())}, {"SLURM_JOB_NAME", m.start.GetJobName()},
+		{"SLURM_JOB_ID", messages.NumericID(m.start.GetJob())}, {"SLURM_JOB_NAME", m.start.GetJobName()},
 		{"SLURM_NNODES", nodes}, {"SLURM_JOB_NUM_NODES", nodes},
 		{"SLURM_NODEID", number(m.host)}, {"SLURMD_NODENAME", m.hostAddress()},
 		{"SLURM_PROCID", number(m.rank)}, {"SLURM_LOCALID", number(m.local)},
@@ -43,7 +47,7 @@ func (m *meeting) array() []variable {
 		return nil
 	}
 	v := []variable{
-		{"SLURM_ARRAY_JOB_ID", NumericID(e.GetArray())}, {"SLURM_ARRAY_TASK_ID", number(int(e.GetIndex()))},
+		{"SLURM_ARRAY_JOB_ID", messages.NumericID(e.GetArray())}, {"SLURM_ARRAY_TASK_ID", number(int(e.GetIndex()))},
 		{"SLURM_ARRAY_TASK_COUNT", number(int(e.GetCount()))}, {"SLURM_ARRAY_TASK_MIN", number(int(e.GetFirst()))},
 		{"SLURM_ARRAY_TASK_MAX", number(int(e.GetLast()))},
 	}

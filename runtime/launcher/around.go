@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/yi-json/synapse/runtime/environment"
+	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/topology"
 )
 
@@ -29,7 +29,7 @@ func (t *task) variables() []string {
 		ids, minors = append(ids, g.GetId()), append(minors, strconv.Itoa(int(g.GetMinor())))
 	}
 	node, _ := os.Hostname()
-	uid, gpus, number := strconv.Itoa(int(t.UID)), strings.Join(ids, ","), environment.NumericID(t.Job)
+	uid, gpus, number := strconv.Itoa(int(t.UID)), strings.Join(ids, ","), messages.NumericID(t.Job)
 	return []string{
 		"SYNAPSE_JOB_ID=" + t.Job, "SYNAPSE_JOB_NAME=" + t.Spec.GetName(), "SYNAPSE_JOB_OWNER=" + t.Owner,
 		"SYNAPSE_QUEUE=" + t.Spec.GetQueue(), "SYNAPSE_ATTEMPT=" + t.Key.Token.String(), "SYNAPSE_UID=" + uid,

@@ -1,0 +1,269 @@
+// Package slurm has Slurm's words for what is here: its options, read as a job of ours, and its states, reasons and
+// columns, read from jobs and machines of ours. It owns that nothing of theirs is passed over in silence: what cannot
+// be honoured is refused by its name. It asks nobody and runs nothing.
+package slurm
+
+import (
+	"bytes"
+	"fmt"
+	"regexp"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"github.com/yi-json/synapse/messages"
+)
+
+// This file owns what a batch script and a command line ask for, before any of it is a job.
+
+// Refusal is an option that cannot be honoured, or not with this value.
+type Refusal struct{ Option, Text, Hint string }
+
+func (r *Refusal) Error() string {
+	text := r.Option + ": " + r.Text
+	if r.Hint != "" {
+		text += " (" + r.Hint + ")"
+	}
+	return text
+}
+
+func refuse(hint, format string, args ...any) error {
+	return &Refusal{Text: fmt.Sprintf(format, args...), Hint: hint}
+}
+
+// Batch is what was asked for.
+type Batch struct {
+	name, partition, account, qos, chdir string
+	output, errors                       string
+	appends                              bool
+	nodes, tasks, tasksPerNode           int64
+	cpusPerTask, cpusPerGPU              int64
+	gpus, gpusPerNode, gpusPerTask       int64
+	gpuType                              string
+	memory, memoryPerCPU, memoryPerGPU   int64
+	wholeMemory, exclusive               bool
+	timeLimitMs, beginUnixMs             int64
+	array                                *messages.ArraySpec
+	after                                []*messages.After
+	selector                             []*messages.Label
+	nodelist, exclude                    []string
+	priority                             int32
+	warn                                 *messages.WarnSpec
+	topology                             *messages.TopologySpec
+	export                               string
+	given                                map[string]bool
+
+	// Wrap is the command line that stands in place of a script.
+	Wrap string
+	// Hold is to submit it held; Parsable is to print the number alone; Wait is to end with the job's code.
+	Hold, Parsable, Wait bool
+	// TestOnly is to submit nothing.
+	TestOnly bool
+}
+
+// setter takes the value of an option.
+type setter func(b *Batch, value string) error
+
+// option is one of Slurm's.
+type option struct {
+	long, short string
+	bare        string // its value where none is given; empty: it wants one
+	set         setter
+}
+
+// value makes an option a flag.
+type value struct {
+	b *Batch
+	o option
+}
+
+func (v value) String() string { return "" }
+func (v value) Type() string   { return "value" }
+
+func (v value) Set(text string) error {
+	err := v.o.set(v.b, text)
+	if r, is := err.(*Refusal); is {
+		r.Option = "--" + v.o.long
+	}
+	v.b.given[v.o.long] = true
+	return err
+}
+
+func (b *Batch) flags() *pflag.FlagSet {
+	f := pflag.NewFlagSet("", pflag.ContinueOnError)
+	f.SetInterspersed(false)
+	f.Usage = func() {}
+	for _, o := range options() {
+		flag := f.VarPF(value{b, o}, o.long, o.short, "")
+		flag.NoOptDefVal = o.bare
+	}
+	return f
+}
+
+// take reads words of a command line, and returns those behind the options.
+func (b *Batch) take(words []string) ([]string, error) {
+	f := b.flags()
+	if err := f.Parse(words); err != nil {
+		return nil, plain(err)
+	}
+	return f.Args(), nil
+}
+
+// plain is an error of the flag library in words of ours.
+func plain(err error) error {
+	if invalid, is := err.(*pflag.InvalidValueError); is {
+		if r, is := invalid.Unwrap().(*Refusal); is {
+			return r
+		}
+	}
+	text := err.Error()
+	if name, is := strings.CutPrefix(text, "unknown flag: "); is {
+		return &Refusal{Option: name, Text: "is no option of sbatch that is known here"}
+	}
+	if rest, is := strings.CutPrefix(text, "unknown shorthand flag: "); is {
+		return &Refusal{Option: rest[strings.LastIndex(rest, " ")+1:], Text: "has a letter that is no option known here"}
+	}
+	name, rest, _ := strings.Cut(strings.TrimPrefix(text, "flag needs an argument: "), " ")
+	return &Refusal{Option: name, Text: strings.TrimSpace("wants a value " + rest)}
+}
+
+// inEnvironment are variables that say what an option would; they win over a script, and a command line over them.
+var inEnvironment = [][2]string{
+	{"SBATCH_ACCOUNT", "account"}, {"SBATCH_ARRAY_INX", "array"}, {"SBATCH_CONSTRAINT", "constraint"},
+	{"SBATCH_EXPORT", "export"}, {"SBATCH_GPUS", "gpus"}, {"SBATCH_GPUS_PER_NODE", "gpus-per-node"},
+	{"SBATCH_GPUS_PER_TASK", "gpus-per-task"}, {"SBATCH_JOB_NAME", "job-name"}, {"SBATCH_MEM_PER_CPU", "mem-per-cpu"},
+	{"SBATCH_MEM_PER_GPU", "mem-per-gpu"}, {"SBATCH_MEM_PER_NODE", "mem"}, {"SBATCH_OPEN_MODE", "open-mode"},
+	{"SBATCH_PARTITION", "partition"}, {"SBATCH_QOS", "qos"}, {"SBATCH_SIGNAL", "signal"}, {"SBATCH_TIMELIMIT", "time"},
+}
+
+// Parse reads a command line of sbatch. read gets the script that it names; it is not called where --wrap stands.
+// The script's text and arguments come back with what was asked for.
+func Parse(words []string, lookup func(string) (string, bool), read func(string) ([]byte, error)) (
+	b *Batch, text []byte, args []string, err error) {
+	line := newBatch()
+	rest, err := line.take(words)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	b = newBatch()
+	switch {
+	case line.Wrap != "" && len(rest) > 0:
+		return nil, nil, nil, &Refusal{Option: "--wrap", Text: "stands beside the script " + rest[0]}
+	case line.Wrap != "":
+		text = []byte("#!/bin/sh\n# This script was created by sbatch --wrap.\n\n" + line.Wrap + "\n")
+	default:
+		name := "-"
+		if len(rest) > 0 {
+			name, args = rest[0], rest[1:]
+		}
+		if text, err = read(name); err != nil {
+			return nil, nil, nil, err
+		}
+		if err := b.script(text); err != nil {
+			return nil, nil, nil, err
+		}
+		if name != "-" {
+			b.name = orDefault(b.name, name[strings.LastIndexByte(name, '/')+1:])
+		}
+	}
+	var asked []string
+	for _, v := range inEnvironment {
+		if value, ok := lookup(v[0]); ok && value != "" {
+			asked = append(asked, "--"+v[1]+"="+value)
+		}
+	}
+	if _, err := b.take(asked); err != nil {
+		return nil, nil, nil, err
+	}
+	if _, err := b.take(words); err != nil {
+		return nil, nil, nil, err
+	}
+	return b, text, args, stepless(text)
+}
+
+func newBatch() *Batch { return &Batch{given: map[string]bool{}, export: "ALL"} }
+
+func orDefault(text, other string) string {
+	if text == "" {
+		return other
+	}
+	return text
+}
+
+// script reads the #SBATCH lines of a script: those before its first command.
+func (b *Batch) script(text []byte) error {
+	if !messages.IsScript(text) {
+		return &Refusal{Option: "the script", Text: "does not begin with #!",
+			Hint: "its first line names what runs it, as #!/bin/bash"}
+	}
+	n := 0
+	for line := range strings.Lines(string(text)) {
+		n++
+		line = strings.TrimRight(line, "\r\n")
+		if trimmed := strings.TrimSpace(line); trimmed != "" && trimmed[0] != '#' {
+			break
+		}
+		rest, is := strings.CutPrefix(line, "#SBATCH")
+		if !is || rest != "" && rest[0] != ' ' && rest[0] != '\t' {
+			continue
+		}
+		words, err := wordsOf(rest)
+		if err == nil {
+			words, err = b.take(words)
+		}
+		if err == nil && len(words) > 0 {
+			err = &Refusal{Option: words[0], Text: "is no option"}
+		}
+		if err != nil {
+			return fmt.Errorf("line %d: %w", n, err)
+		}
+	}
+	return nil
+}
+
+// steps are programs of Slurm's that a script would start steps with, where a command stands.
+var steps = regexp.MustCompile(`(?m)^[ \t]*(?:[A-Za-z_]\w*=\S*[ \t]+)*(srun|sbcast|sattach|salloc)\b`)
+
+// stepless refuses a script that starts steps: it would fail halfway.
+func stepless(text []byte) error {
+	at := steps.FindSubmatchIndex(text)
+	if at == nil {
+		return nil
+	}
+	return &Refusal{Option: fmt.Sprintf("line %d: %s", 1+bytes.Count(text[:at[2]], []byte("\n")), text[at[2]:at[3]]),
+		Text: "there are no steps inside of an allocation yet",
+		Hint: "the gang's tasks are what srun starts: `synapse-cli submit --launcher slurm`, docs/launchers.md"}
+}
+
+// wordsOf splits a line as a shell would, without expanding anything; a # begins a comment.
+func wordsOf(line string) (words []string, err error) {
+	var word strings.Builder
+	in, open := false, rune(0)
+	for _, r := range line {
+		switch {
+		case open != 0 && r == open:
+			open = 0
+		case open != 0:
+			word.WriteRune(r)
+		case r == '"' || r == '\'':
+			in, open = true, r
+		case r == ' ' || r == '\t':
+			if in {
+				words, in = append(words, word.String()), false
+				word.Reset()
+			}
+		case r == '#' && !in:
+			return words, nil
+		default:
+			in = true
+			word.WriteRune(r)
+		}
+	}
+	if open != 0 {
+		return nil, &Refusal{Option: strings.TrimSpace(line), Text: "has a quote that is not closed"}
+	}
+	if in {
+		words = append(words, word.String())
+	}
+	return words, nil
+}

@@ -1,0 +1,168 @@
+package slurm
+
+import (
+	"fmt"
+	"strings"
+)
+
+// This file owns the fields of jobs that squeue and sacct know.
+
+// The formats that squeue, and squeue --long, use where none is asked for.
+const (
+	QueueFormat  = "%.18i %.9P %.8j %.8u %.2t %.10M %.6D %R"
+	QueueLong    = "%.18i %.9P %.8j %.8u %.8T %.10M %.9l %.6D %R"
+	QueueStarts  = "%.18i %.9P %.8j %.8u %.2t %.19S %.6D %20Y %R"
+	AccountUsual = "JobID,JobName%10,Partition%10,Account%10,AllocCPUS%10,State%10,ExitCode%8"
+)
+
+// QueueFields are those of squeue.
+func QueueFields() []Field[*Entry] {
+	return []Field[*Entry]{
+		{'i', []string{"JobArrayID", "JobID"}, "JOBID", func(e *Entry) string { return e.ID }},
+		{'A', []string{"JobIDRaw"}, "JOBID", func(e *Entry) string { return strings.SplitN(e.ID, "_", 2)[0] }},
+		{'F', []string{"ArrayJobID"}, "ARRAY_JOB_ID", func(e *Entry) string { return e.ArrayID }},
+		{'K', []string{"ArrayTaskID"}, "ARRAY_TASK_ID", func(e *Entry) string { return e.Element }},
+		{'P', []string{"Partition"}, "PARTITION", func(e *Entry) string { return orDefault(e.Partition, "(none)") }},
+		{'j', []string{"Name"}, "NAME", func(e *Entry) string { return e.Name }},
+		{'u', []string{"UserName"}, "USER", func(e *Entry) string { return e.User }},
+		{'a', []string{"Account"}, "ACCOUNT", func(e *Entry) string { return orDefault(e.Account, "(null)") }},
+		{'t', []string{"StateCompact"}, "ST", func(e *Entry) string { return Short(e.State) }},
+		{'T', []string{"State"}, "STATE", func(e *Entry) string { return e.State }},
+		{'M', []string{"TimeUsed"}, "TIME", func(e *Entry) string { return Clock(e.ElapsedMs) }},
+		{'l', []string{"TimeLimit"}, "TIME_LIMIT", func(e *Entry) string { return limit(e.LimitMs, Clock) }},
+		{'L', []string{"TimeLeft"}, "TIME_LEFT", func(e *Entry) string {
+			if e.LimitMs == 0 {
+				return "UNLIMITED"
+			}
+			return Clock(max(e.LimitMs-e.ElapsedMs, 0))
+		}},
+		{'D', []string{"NumNodes"}, "NODES", func(e *Entry) string { return decimal(e.Nodes) }},
+		{'C', []string{"NumCPUs"}, "CPUS", func(e *Entry) string { return decimal(e.CPUs) }},
+		{'m', []string{"MinMemory"}, "MIN_MEMORY", func(e *Entry) string { return mebibytes(e.Memory / max(e.Nodes, 1)) }},
+		{'b', []string{"tres-per-node"}, "TRES_PER_NODE", func(e *Entry) string {
+			if e.GPUs == 0 {
+				return "N/A"
+			}
+			return fmt.Sprintf("gres/gpu:%d", e.GPUs/max(e.Nodes, 1))
+		}},
+		{'N', []string{"NodeList"}, "NODELIST", func(e *Entry) string { return Hostlist(e.Machines) }},
+		{'R', []string{"ReasonList"}, "NODELIST(REASON)", func(e *Entry) string {
+			if len(e.Machines) == 0 {
+				return "(" + e.Reason + ")"
+			}
+			return Hostlist(e.Machines)
+		}},
+		{'r', []string{"Reason"}, "REASON", func(e *Entry) string { return e.Reason }},
+		{'B', []string{"BatchHost"}, "EXEC_HOST", func(e *Entry) string {
+			return orDefault(strings.Join(e.Machines[:min(1, len(e.Machines))], ""), "n/a")
+		}},
+		{'S', []string{"StartTime"}, "START_TIME", func(e *Entry) string { return moment(e.began(), "N/A") }},
+		{'e', []string{"EndTime"}, "END_TIME", func(e *Entry) string { return moment(e.ends(), "N/A") }},
+		{'V', []string{"SubmitTime"}, "SUBMIT_TIME", func(e *Entry) string { return moment(e.SubmitMs, "N/A") }},
+		{'Y', []string{"SchedNodes"}, "SCHEDNODES", func(e *Entry) string { return orDefault(Hostlist(e.Kept), "(null)") }},
+		{'Q', []string{"PriorityLong"}, "PRIORITY", func(e *Entry) string { return decimal(int64(e.Priority)) }},
+		{'p', []string{"Priority"}, "PRIORITY", func(e *Entry) string { return decimal(int64(e.Priority)) }},
+		{'q', []string{"QOS"}, "QOS", func(e *Entry) string { return e.QOS }},
+		{'E', []string{"Dependency"}, "DEPENDENCY", func(e *Entry) string { return orDefault(e.Dependency, "(null)") }},
+		{'f', []string{"Feature"}, "FEATURES", func(e *Entry) string { return orDefault(e.Features, "(null)") }},
+		{'n', []string{"ReqNodes"}, "REQ_NODES", func(e *Entry) string { return Hostlist(e.Requested) }},
+		{'x', []string{"ExcNodes"}, "EXC_NODES", func(e *Entry) string { return Hostlist(e.Excluded) }},
+		{'Z', []string{"WorkDir"}, "WORK_DIR", func(e *Entry) string { return e.Workdir }},
+		{'o', []string{"Command"}, "COMMAND", func(e *Entry) string { return e.Command }},
+		{0, []string{"NumTasks"}, "TASKS", func(e *Entry) string { return decimal(e.Tasks) }},
+		{0, []string{"RestartCnt"}, "RESTART_COUNT", func(e *Entry) string { return decimal(int64(e.Restarts)) }},
+	}
+}
+
+// AccountFields are those of sacct.
+func AccountFields() []Field[*Entry] {
+	at := func(name string, of func(*Entry) string) Field[*Entry] {
+		return Field[*Entry]{Names: []string{name}, Head: name, Of: of}
+	}
+	return []Field[*Entry]{
+		at("JobID", func(e *Entry) string { return e.ID }),
+		at("JobIDRaw", func(e *Entry) string { return strings.SplitN(e.ID, "_", 2)[0] }),
+		at("JobName", func(e *Entry) string { return e.Name }),
+		at("User", func(e *Entry) string { return e.User }),
+		at("Partition", func(e *Entry) string { return e.Partition }),
+		at("Account", func(e *Entry) string { return e.Account }),
+		at("QOS", func(e *Entry) string { return e.QOS }),
+		at("AllocCPUS", func(e *Entry) string { return decimal(e.given(e.CPUs)) }),
+		at("NCPUS", func(e *Entry) string { return decimal(e.given(e.CPUs)) }),
+		at("ReqCPUS", func(e *Entry) string { return decimal(e.CPUs) }),
+		at("ReqMem", func(e *Entry) string { return mebibytes(e.Memory) }),
+		at("MaxRSS", func(e *Entry) string {
+			if e.Peak == 0 {
+				return ""
+			}
+			return decimal(e.Peak>>10) + "K"
+		}),
+		at("NTasks", func(e *Entry) string { return decimal(e.Tasks) }),
+		at("NNodes", func(e *Entry) string { return decimal(e.Nodes) }),
+		at("AllocNodes", func(e *Entry) string { return decimal(e.given(e.Nodes)) }),
+		at("NodeList", func(e *Entry) string { return orDefault(Hostlist(e.Machines), "None assigned") }),
+		at("State", func(e *Entry) string { return e.State }),
+		at("ExitCode", func(e *Entry) string { return fmt.Sprintf("%d:%d", e.Exit, e.Signal) }),
+		at("Reason", func(e *Entry) string { return e.Reason }),
+		at("Submit", func(e *Entry) string { return moment(e.SubmitMs, "Unknown") }),
+		at("Start", func(e *Entry) string { return moment(e.StartMs, "Unknown") }),
+		at("End", func(e *Entry) string { return moment(e.EndMs, "Unknown") }),
+		at("Elapsed", func(e *Entry) string { return wide(e.ElapsedMs) }),
+		at("ElapsedRaw", func(e *Entry) string { return decimal(e.ElapsedMs / 1000) }),
+		at("CPUTimeRAW", func(e *Entry) string { return decimal(e.given(e.CPUs) * e.ElapsedMs / 1000) }),
+		at("Timelimit", func(e *Entry) string { return limit(e.LimitMs, wide) }),
+		at("TimelimitRaw", func(e *Entry) string {
+			if e.LimitMs == 0 {
+				return "UNLIMITED"
+			}
+			return decimal(e.LimitMs / 60_000)
+		}),
+		at("Priority", func(e *Entry) string { return decimal(int64(e.Priority)) }),
+		at("Restarts", func(e *Entry) string { return decimal(int64(e.Restarts)) }),
+		at("ReqTRES", func(e *Entry) string { return e.tres() }),
+		at("AllocTRES", func(e *Entry) string {
+			if e.given(1) == 0 {
+				return ""
+			}
+			return e.tres()
+		}),
+	}
+}
+
+// given is an amount of a job that has been placed.
+func (e *Entry) given(n int64) int64 {
+	if e.StartMs == 0 {
+		return 0
+	}
+	return n
+}
+
+func (e *Entry) tres() string {
+	text := fmt.Sprintf("billing=%d,cpu=%d", e.CPUs, e.CPUs)
+	if e.GPUs > 0 {
+		text += fmt.Sprintf(",gres/gpu=%d", e.GPUs)
+	}
+	if e.Memory > 0 {
+		text += ",mem=" + mebibytes(e.Memory)
+	}
+	return text + ",node=" + decimal(e.Nodes)
+}
+
+// began is when it began, or is expected to.
+func (e *Entry) began() int64 {
+	if e.StartMs > 0 {
+		return e.StartMs
+	}
+	return e.ForetoldMs
+}
+
+// ends is when it ended, or will at the latest.
+func (e *Entry) ends() int64 {
+	switch {
+	case e.EndMs > 0:
+		return e.EndMs
+	case e.StartMs > 0 && e.LimitMs > 0:
+		return e.StartMs + e.LimitMs
+	}
+	return 0
+}

@@ -1,0 +1,247 @@
+package slurm
+
+import (
+	"cmp"
+	"strconv"
+	"strings"
+
+	"github.com/yi-json/synapse/cmd/synapse-cli/internal/jobfile"
+	"github.com/yi-json/synapse/messages"
+)
+
+// This file owns how Slurm would see a job of ours: its number, state, reason and amounts.
+
+// Entry is a job as the programs of Slurm show it.
+type Entry struct {
+	ID, ArrayID, Element, Job           string // Job is our id of it
+	Name, User, Partition, Account, QOS string
+	State, Reason, Text                 string   // Text is our reason, in full
+	Machines, Kept                      []string // Kept is where room is kept for it
+	Nodes, Tasks, CPUs, GPUs            int64
+	GPUType, Features                   string
+	Memory, Peak                        int64
+	SubmitMs, StartMs, EndMs, LimitMs   int64
+	ElapsedMs, ForetoldMs               int64
+	Priority, Restarts, Exit, Signal    int32
+	Dependency, Workdir, Command        string
+	Requested, Excluded                 []string
+}
+
+// The states of Slurm, with their short forms.
+var short = map[string]string{
+	"PENDING": "PD", "RUNNING": "R", "CONFIGURING": "CF", "COMPLETING": "CG", "COMPLETED": "CD", "FAILED": "F",
+	"CANCELLED": "CA",
+	"TIMEOUT":   "TO", "NODE_FAIL": "NF", "PREEMPTED": "PR", "OUT_OF_MEMORY": "OOM", "SPECIAL_EXIT": "SE",
+}
+
+// Short is the short form of a state.
+func Short(state string) string { return short[state] }
+
+// Long is a state as somebody may have written it; false: it is none.
+func Long(word string) (string, bool) {
+	word = strings.ToUpper(word)
+	for long, letters := range short { //order: each is there once
+		if word == long || word == letters {
+			return long, true
+		}
+	}
+	return "", false
+}
+
+// states are the words for our phases.
+var states = map[string]string{
+	messages.PhaseQueued: "PENDING", messages.PhaseHeld: "PENDING", messages.PhaseReserving: "PENDING",
+	messages.PhaseDeciding: "PENDING", messages.PhaseStarting: "CONFIGURING", messages.PhaseRunning: "RUNNING",
+	messages.PhaseStopping: "COMPLETING", messages.PhaseClosing: "COMPLETING", messages.PhaseDamaged: "SPECIAL_EXIT",
+	messages.PhaseSucceeded: "COMPLETED", messages.PhaseFailed: "FAILED", messages.PhaseCancelled: "CANCELLED",
+	messages.PhaseTimedOut: "TIMEOUT",
+}
+
+// Number is the id of a job for Slurm: a number, or that of its array with its index.
+func Number(id string) string {
+	if array, index, ok := messages.ArrayOf(id); ok {
+		return messages.NumericID(array) + "_" + strconv.Itoa(int(index))
+	}
+	return messages.NumericID(id)
+}
+
+// Of is a job as it stands.
+func Of(j *messages.JobStatus, nowMs int64) *Entry {
+	r := j.GetRecord()
+	spec, a := r.GetSpec(), j.GetAttempt()
+	e := &Entry{
+		ID: Number(r.GetId()), ArrayID: "N/A", Element: "N/A", Job: r.GetId(), Name: spec.GetName(), User: r.Whose(),
+		Partition: spec.GetQueue(), QOS: "normal", State: states[j.GetPhase()], Text: messages.WhyOf(j),
+		GPUType: spec.GetGpuType(), SubmitMs: r.GetSubmittedUnixMs(), EndMs: r.GetFinishedUnixMs(),
+		LimitMs:  spec.GetTimeLimitMs(),
+		Priority: spec.GetPriority(), Restarts: max(r.GetRuns()-1, 0), Exit: r.GetExitCode(), Workdir: spec.GetWorkdir(),
+		Requested: spec.GetNodes(), Excluded: spec.GetExclude(), Command: strings.Join(spec.GetCommand(), " "),
+		GPUs: messages.Asked(spec, (*messages.Resources).GetMilliGpu) / 1000, Account: label(spec.GetLabels(), "account"),
+		CPUs:   (messages.Asked(spec, (*messages.Resources).GetMilliCpu) + 999) / 1000,
+		Memory: messages.Asked(spec, (*messages.Resources).GetMemoryBytes), ForetoldMs: j.GetProspect().GetAtUnixMs(),
+	}
+	e.Kept = j.GetProspect().GetKept()
+	e.Workdir = cmp.Or(e.Workdir, spec.GetSubmitDir())
+	if s := spec.GetScript(); s != nil {
+		e.Command = s.GetName()
+	}
+	e.Tasks, _ = strconv.ParseInt(messages.TasksOf(j), 10, 64)
+	e.Nodes = max(e.Tasks, 1)
+	if !spec.GetGang().GetApart() && spec.GetGang().GetTotal() == nil {
+		e.Nodes = 1 // at least; it is known once they are placed
+	}
+	e.place(j)
+	if ran := messages.RanMs(j, nowMs); ran > 0 {
+		e.ElapsedMs = ran
+	}
+	if a.GetEnd() == nil || r.GetState().Terminal() {
+		e.StartMs = a.GetStartedUnixMs()
+	}
+	e.numbered(j)
+	e.Reason = reason(j, nowMs)
+	for _, s := range spec.GetNodeSelector() {
+		e.Features = strings.TrimPrefix(e.Features+"&"+s.GetKey()+"="+s.GetValue(), "&")
+	}
+	for i, after := range jobfile.FormatAfter(spec.GetAfter()) {
+		_, end, _ := strings.Cut(after, ":")
+		word := map[string]string{"failed": "afternotok", "any": "afterany"}[end]
+		e.Dependency = strings.TrimPrefix(e.Dependency+","+orDefault(word, "afterok")+":"+Number(spec.GetAfter()[i].GetJob()),
+			",")
+	}
+	e.ended(a.GetEnd(), a.GetPlaces())
+	return e
+}
+
+// place is where it runs, where that is known.
+func (e *Entry) place(j *messages.JobStatus) {
+	if j.GetRecord().GetState() == messages.JobState_JOB_STATE_QUEUED {
+		return
+	}
+	seen := map[string]bool{}
+	for _, p := range j.GetAttempt().GetPlaces() {
+		if !seen[p.GetNode()] {
+			seen[p.GetNode()] = true
+			e.Machines = append(e.Machines, p.GetNode())
+		}
+	}
+	if n := len(e.Machines); n > 0 {
+		e.Nodes = int64(n)
+	}
+}
+
+// numbered is which of an array it is.
+func (e *Entry) numbered(j *messages.JobStatus) {
+	r := j.GetRecord()
+	if array, index, ok := messages.ArrayOf(r.GetId()); ok && r.GetSpec().GetElement() != nil {
+		e.ArrayID, e.Element = messages.NumericID(array), strconv.Itoa(int(index))
+	}
+	if r.GetSpec().GetArray() != nil {
+		e.ArrayID, e.Element = messages.NumericID(r.GetId()), jobfile.FormatArray(r.GetSpec().GetArray())
+		if !r.GetState().Terminal() {
+			e.ID = e.ArrayID + "_[" + e.Element + "]"
+			e.State = "PENDING"
+		}
+	}
+}
+
+// ended has the causes that Slurm has states for.
+func (e *Entry) ended(end *messages.End, places []*messages.Place) {
+	if e.State != "FAILED" {
+		return
+	}
+	switch end.GetCause() {
+	case messages.Cause_CAUSE_MACHINE_LOST, messages.Cause_CAUSE_REBOOTED, messages.Cause_CAUSE_REMOVED:
+		e.State = "NODE_FAIL"
+	case messages.Cause_CAUSE_PREEMPTED:
+		e.State = "PREEMPTED"
+	}
+	for _, p := range places {
+		if p.GetRank() == end.GetRank() {
+			e.Signal = p.GetExit().GetSignal()
+		}
+	}
+	if e.Exit > 128 && e.Signal == e.Exit-128 {
+		e.Exit = 0
+	}
+}
+
+func label(labels []*messages.Label, key string) string {
+	for _, l := range labels {
+		if l.GetKey() == key {
+			return l.GetValue()
+		}
+	}
+	return ""
+}
+
+// reason is Slurm's word for why a job does not run. Ours, in full, is what scontrol shows beside it.
+func reason(j *messages.JobStatus, nowMs int64) string {
+	r := j.GetRecord()
+	if !messages.Waits(j.GetPhase()) && j.GetCounts().GetWaiting() == 0 {
+		return "None"
+	}
+	hold := r.GetHold()
+	if r.GetSpec().GetArray() != nil {
+		hold = r.GetArray().GetHold()
+	}
+	known := map[string]bool{}
+	for _, k := range r.GetAfterKnown() {
+		known[k.GetJob()] = true
+	}
+	for _, after := range r.GetSpec().GetAfter() {
+		if hold == nil && !known[after.GetJob()] {
+			return "Dependency"
+		}
+	}
+	switch {
+	case hold != nil && hold.GetBy().GetName() == r.Whose():
+		return "JobHeldUser"
+	case hold != nil:
+		return "JobHeldAdmin"
+	case r.GetSpec().GetBeginUnixMs() > nowMs:
+		return "BeginTime"
+	case r.GetSpec().GetArray().GetMost() > 0 && j.GetCounts().GetRunning() >= r.GetSpec().GetArray().GetMost():
+		return "JobArrayTaskLimit"
+	case j.GetProspect().GetAhead() > 0:
+		return "Priority"
+	}
+	return "Resources"
+}
+
+// Past is a job that is over, as history has it.
+func Past(p *messages.PastJob) *Entry {
+	e := &Entry{
+		ID: Number(p.GetId()), ArrayID: "N/A", Element: "N/A", Job: p.GetId(), Name: p.GetName(), User: p.GetOwner(),
+		Partition: p.GetQueue(), QOS: "normal", State: states[messages.EndPhase(p.GetState())], Reason: "None",
+		Text:     p.GetReason(),
+		SubmitMs: p.GetSubmittedUnixMs(), StartMs: p.GetStartedUnixMs(), EndMs: p.GetFinishedUnixMs(),
+		LimitMs: p.GetTimeLimitMs(), Priority: p.GetPriority(), Restarts: max(p.GetRuns()-1, 0), Exit: p.GetExitCode(),
+		Account: label(p.GetLabels(), "account"),
+	}
+	n := int64(p.GetGang().GetReplicasMin())
+	asked := p.GetEach()
+	if total := p.GetGang().GetTotal(); total != nil {
+		asked, n = total, 1
+	}
+	e.CPUs, e.GPUs = (n*asked.GetMilliCpu()+999)/1000, n*asked.GetMilliGpu()/1000
+	e.Memory, e.Tasks, e.Nodes = n*asked.GetMemoryBytes(), n, 1
+	for _, a := range p.GetAttempts() {
+		if a.GetStartedUnixMs() > 0 && a.GetEndedUnixMs() > a.GetStartedUnixMs() {
+			e.ElapsedMs += a.GetEndedUnixMs() - a.GetStartedUnixMs()
+		}
+		e.Peak = max(e.Peak, a.GetPeakMemoryBytes())
+		e.Machines, e.Nodes, e.Tasks = a.GetNodes(), int64(len(a.GetNodes())), int64(a.GetMembers())
+		end := &messages.End{Cause: a.GetCause(), Rank: a.GetFailedRank()}
+		e.ended(end, nil)
+		if e.State == "FAILED" {
+			e.Signal = a.GetSignal()
+		}
+	}
+	if array, index, ok := messages.ArrayOf(p.GetId()); ok {
+		e.ArrayID, e.Element = messages.NumericID(array), strconv.Itoa(int(index))
+	}
+	if e.Signal > 0 && e.Exit == 128+e.Signal {
+		e.Exit = 0
+	}
+	return e
+}

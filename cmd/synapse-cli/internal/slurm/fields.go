@@ -1,0 +1,197 @@
+package slurm
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// This file owns columns: which fields of a job and of a machine Slurm's formats name, and how a line of them is
+// written.
+
+// Field is a column of T.
+type Field[T any] struct {
+	Letter byte     // of -o; 0: it has none
+	Names  []string // of -O and of sacct, the first as it is written
+	Head   string   // of squeue and sinfo
+	Of     func(T) string
+}
+
+// Column is a field as a format asks for it.
+type Column[T any] struct {
+	Field[T]
+	Width int  // 0: as wide as it is
+	Left  bool // and else right
+	Cut   bool
+	After string // what stands behind it
+	Name  string
+}
+
+// Percent reads a format of -o: text, and %[.][width]letter.
+func Percent[T any](format string, fields []Field[T]) (before string, columns []Column[T], err error) {
+	literal := func(text string) {
+		if len(columns) == 0 {
+			before += text
+			return
+		}
+		columns[len(columns)-1].After += text
+	}
+	for format != "" {
+		at := strings.IndexByte(format, '%')
+		if at < 0 {
+			literal(format)
+			break
+		}
+		literal(format[:at])
+		spec := format[at+1:]
+		right := strings.HasPrefix(spec, ".")
+		spec = strings.TrimPrefix(spec, ".")
+		digits := spec[:len(spec)-len(strings.TrimLeft(spec, "0123456789"))]
+		if spec = spec[len(digits):]; spec == "" {
+			return "", nil, &Refusal{Option: "--format", Text: "ends with %"}
+		}
+		width, _ := strconv.Atoi(digits)
+		found := false
+		for _, f := range fields {
+			if f.Letter == spec[0] {
+				columns = append(columns, Column[T]{Field: f, Width: width, Left: !right, Cut: width > 0, Name: f.Head})
+				found = true
+			}
+		}
+		if !found {
+			return "", nil, &Refusal{Option: "--format", Text: fmt.Sprintf("%%%c is not known here", spec[0]),
+				Hint: "known are " + letters(fields)}
+		}
+		format = spec[1:]
+	}
+	return before, columns, nil
+}
+
+func letters[T any](fields []Field[T]) string {
+	var all []string
+	for _, f := range fields {
+		if f.Letter != 0 {
+			all = append(all, "%"+string(f.Letter))
+		}
+	}
+	return strings.Join(all, " ")
+}
+
+// Named reads a list of names with widths: name[:[.]width] as -O has it, or name[%[-]width] as sacct has it.
+func Named[T any](list, mark string, usual int, fields []Field[T]) (columns []Column[T], err error) {
+	for part := range strings.SplitSeq(list, ",") {
+		name, digits, sized := strings.Cut(strings.TrimSpace(part), mark)
+		width, left := usual, mark == ":"
+		if sized {
+			if n, is := strings.CutPrefix(digits, "-"); is {
+				digits, left = n, true
+			}
+			if n, is := strings.CutPrefix(digits, "."); is {
+				digits, left = n, false
+			}
+			if width, err = strconv.Atoi(digits); err != nil || width < 1 {
+				return nil, &Refusal{Option: "--format", Text: fmt.Sprintf("%q has no width", part)}
+			}
+		}
+		f, ok := fieldOf(name, fields)
+		if !ok {
+			return nil, &Refusal{Option: "--format", Text: fmt.Sprintf("%q is not known here", name), Hint: "known are " +
+				names(fields)}
+		}
+		head := f.Head
+		if mark == "%" {
+			head = f.Names[0]
+		}
+		columns = append(columns, Column[T]{Field: f, Width: width, Left: left, Cut: true, Name: head})
+	}
+	return columns, nil
+}
+
+func fieldOf[T any](name string, fields []Field[T]) (Field[T], bool) {
+	for _, f := range fields {
+		for _, n := range f.Names {
+			if strings.EqualFold(n, name) {
+				return f, true
+			}
+		}
+	}
+	return Field[T]{}, false
+}
+
+func names[T any](fields []Field[T]) string {
+	var all []string
+	for _, f := range fields {
+		if len(f.Names) > 0 {
+			all = append(all, f.Names[0])
+		}
+	}
+	return strings.Join(all, " ")
+}
+
+// Line writes one line: cell has the text of each column.
+func Line[T any](before string, columns []Column[T], cell func(Column[T]) string) string {
+	line := before
+	for _, c := range columns {
+		text := cell(c)
+		if c.Cut && len(text) > c.Width {
+			text = text[:c.Width]
+		}
+		if c.Left {
+			line += fmt.Sprintf("%-*s", c.Width, text)
+		} else {
+			line += fmt.Sprintf("%*s", c.Width, text)
+		}
+		line += c.After
+	}
+	return line
+}
+
+// Clock is a span as squeue writes it: 1:05, 2:00:05, 1-00:00:05.
+func Clock(ms int64) string {
+	s := ms / 1000
+	switch {
+	case s < 3600:
+		return fmt.Sprintf("%d:%02d", s/60, s%60)
+	case s < 86400:
+		return fmt.Sprintf("%d:%02d:%02d", s/3600, s/60%60, s%60)
+	}
+	return fmt.Sprintf("%d-%02d:%02d:%02d", s/86400, s/3600%24, s/60%60, s%60)
+}
+
+// wide is a span as sacct writes it: 00:01:05, 1-00:00:05.
+func wide(ms int64) string {
+	s := ms / 1000
+	text := fmt.Sprintf("%02d:%02d:%02d", s/3600%24, s/60%60, s%60)
+	if s >= 86400 {
+		text = fmt.Sprintf("%d-%s", s/86400, text)
+	}
+	return text
+}
+
+// limit is a time limit; none is without an end.
+func limit(ms int64, write func(int64) string) string {
+	if ms == 0 {
+		return "UNLIMITED"
+	}
+	return write(ms)
+}
+
+// moment is a time of day as Slurm writes it, in the time zone of whoever reads.
+func moment(ms int64, none string) string {
+	if ms == 0 {
+		return none
+	}
+	return time.UnixMilli(ms).Format("2006-01-02T15:04:05")
+}
+
+// mebibytes is an amount of memory as Slurm writes it.
+func mebibytes(n int64) string {
+	switch {
+	case n == 0:
+		return "0"
+	case n%(1<<30) == 0:
+		return decimal(n>>30) + "G"
+	}
+	return decimal(n>>20) + "M"
+}

@@ -1,0 +1,244 @@
+package slurm
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/yi-json/synapse/messages"
+)
+
+// This file owns how Slurm would see a machine of ours, and a queue as a partition.
+
+// Machine is a machine as sinfo and scontrol show it.
+type Machine struct {
+	Name, Address, State, Why, GPUType, Features, Version string
+	Partition                                             string // of the line that it is in
+	CPUs, UsedCPUs, GPUs, UsedGPUs                        int64
+	Memory, UsedMemory                                    int64
+	labels                                                []*messages.Label
+}
+
+// MachineOf is a machine as it stands.
+func MachineOf(n *messages.NodeStatus) *Machine {
+	r := n.GetRecord()
+	a, total, free := r.GetAnnouncement(), r.GetAnnouncement().GetTotal(), n.GetLedger().GetFree()
+	m := &Machine{
+		Name: r.GetId(), Address: a.GetAddress(), Why: n.GetClosed(), Version: a.GetAgentVersion(),
+		CPUs: total.GetMilliCpu() / 1000, Memory: total.GetMemoryBytes(), GPUs: int64(len(a.GetGpus())),
+		labels: slices.Concat(a.GetLabels(), a.GetPlace()),
+	}
+	if n.GetLedger() != nil {
+		m.UsedCPUs = (total.GetMilliCpu() - free.GetMilliCpu() + 999) / 1000
+		m.UsedMemory = total.GetMemoryBytes() - free.GetMemoryBytes()
+		m.UsedGPUs = (total.GetMilliGpu() - free.GetMilliGpu() + 999) / 1000
+	}
+	if len(a.GetGpus()) > 0 {
+		m.GPUType = a.GetGpus()[0].GetType()
+	}
+	for _, l := range a.GetLabels() {
+		m.Features = strings.TrimPrefix(m.Features+","+l.GetKey()+"="+l.GetValue(), ",")
+	}
+	m.State = m.state(n)
+	return m
+}
+
+// state is Slurm's word for how it is.
+func (m *Machine) state(n *messages.NodeStatus) string {
+	busy := len(n.GetLedger().GetSlices()) > 0
+	switch condition := messages.ConditionOf(n); condition {
+	case messages.NodeDead, messages.NodeUnknown:
+		return "down*"
+	case messages.NodeUp:
+	default:
+		if busy {
+			return "draining"
+		}
+		return "drained"
+	}
+	switch {
+	case !busy:
+		return "idle"
+	case m.UsedCPUs >= m.CPUs, m.GPUs > 0 && m.UsedGPUs >= m.GPUs:
+		return "allocated"
+	}
+	return "mixed"
+}
+
+// shortStates are the short forms of machines' states.
+var shortStates = map[string]string{"down*": "down*", "draining": "drng", "drained": "drain", "idle": "idle",
+	"allocated": "alloc", "mixed": "mix"}
+
+// HasState reports whether a machine is in a state, as people write it.
+func (m *Machine) HasState(word string) bool {
+	word = strings.ToLower(strings.TrimSuffix(word, "*"))
+	state := strings.TrimSuffix(m.State, "*")
+	return word == state || word == strings.TrimSuffix(shortStates[m.State], "*") || word == "drain" &&
+		strings.HasPrefix(state, "drain") || word == "all"
+}
+
+// Fits reports whether a machine has all labels of a queue's selector.
+func (m *Machine) Fits(selector []*messages.Label) bool {
+	for _, want := range selector {
+		if label(m.labels, want.GetKey()) != want.GetValue() {
+			return false
+		}
+	}
+	return true
+}
+
+// Partition is machines of one queue in one state, which a line of sinfo is about.
+type Partition struct {
+	Name, Limit string
+	Usual       bool
+	Machines    []*Machine
+}
+
+// The formats of sinfo where none is asked for.
+const (
+	InfoFormat = "%9P %.5a %.10l %.6D %.6t %N"
+	InfoNodes  = "%N %.6D %.9P %6t"
+	InfoLong   = "%N %.6D %.9P %.11T %.4c %.8m %.20G %20E"
+)
+
+// InfoFields are those of sinfo.
+func InfoFields() []Field[*Partition] {
+	first := func(of func(*Machine) string) func(*Partition) string {
+		return func(p *Partition) string {
+			if len(p.Machines) == 0 {
+				return "n/a"
+			}
+			text := of(p.Machines[0])
+			for _, m := range p.Machines {
+				if of(m) != text {
+					return text + "+"
+				}
+			}
+			return text
+		}
+	}
+	sum := func(of func(*Machine) int64) func(*Partition) int64 {
+		return func(p *Partition) (n int64) {
+			for _, m := range p.Machines {
+				n += of(m)
+			}
+			return n
+		}
+	}
+	cpus, used := sum(func(m *Machine) int64 { return m.CPUs }), sum(func(m *Machine) int64 { return m.UsedCPUs })
+	out := sum(func(m *Machine) int64 {
+		if m.State == "down*" || m.State == "drained" {
+			return m.CPUs - m.UsedCPUs
+		}
+		return 0
+	})
+	return []Field[*Partition]{
+		{'P', nil, "PARTITION", func(p *Partition) string {
+			if p.Usual {
+				return p.Name + "*"
+			}
+			return p.Name
+		}},
+		{'R', nil, "PARTITION", func(p *Partition) string { return p.Name }},
+		{'a', nil, "AVAIL", func(*Partition) string { return "up" }},
+		{'l', nil, "TIMELIMIT", func(p *Partition) string { return p.Limit }},
+		{'D', nil, "NODES", func(p *Partition) string { return decimal(int64(len(p.Machines))) }},
+		{'t', nil, "STATE", first(func(m *Machine) string { return shortStates[m.State] })},
+		{'T', nil, "STATE", first(func(m *Machine) string { return m.State })},
+		{'N', nil, "NODELIST", func(p *Partition) string { return Hostlist(p.names()) }},
+		{'n', nil, "HOSTNAMES", func(p *Partition) string { return strings.Join(p.names(), ",") }},
+		{'o', nil, "NODE_ADDR", first(func(m *Machine) string { return m.Address })},
+		{'c', nil, "CPUS", first(func(m *Machine) string { return decimal(m.CPUs) })},
+		{'m', nil, "MEMORY", first(func(m *Machine) string { return decimal(m.Memory >> 20) })},
+		{'e', nil, "FREE_MEM", first(func(m *Machine) string { return decimal((m.Memory - m.UsedMemory) >> 20) })},
+		{'C', nil, "CPUS(A/I/O/T)", func(p *Partition) string {
+			return fmt.Sprintf("%d/%d/%d/%d", used(p), cpus(p)-used(p)-out(p), out(p), cpus(p))
+		}},
+		{'G', nil, "GRES", first((*Machine).gres)},
+		{'f', nil, "AVAIL_FEATURES", first(func(m *Machine) string { return orDefault(m.Features, "(null)") })},
+		{'E', nil, "REASON", first(func(m *Machine) string { return orDefault(m.Why, "none") })},
+	}
+}
+
+func (p *Partition) names() (all []string) {
+	for _, m := range p.Machines {
+		all = append(all, m.Name)
+	}
+	return all
+}
+
+func (m *Machine) gres() string {
+	switch {
+	case m.GPUs == 0:
+		return "(null)"
+	case m.GPUType == "":
+		return fmt.Sprintf("gpu:%d", m.GPUs)
+	}
+	return fmt.Sprintf("gpu:%s:%d", m.GPUType, m.GPUs)
+}
+
+// Show is a machine as scontrol shows it.
+func (m *Machine) Show() string {
+	text := fmt.Sprintf(
+		"NodeName=%s CPUAlloc=%d CPUTot=%d\n   AvailableFeatures=%s\n   Gres=%s\n   NodeAddr=%s NodeHostName=%s Version=%s\n"+
+			"   RealMemory=%d AllocMem=%d\n   State=%s\n   CfgTRES=cpu=%d,mem=%s%s\n   AllocTRES=cpu=%d,mem=%s%s\n",
+		m.Name, m.UsedCPUs, m.CPUs, orDefault(m.Features, "(null)"), m.gres(), m.Address, m.Name, m.Version, m.Memory>>20,
+		m.UsedMemory>>20,
+		strings.ToUpper(m.State), m.CPUs, mebibytes(m.Memory), gpus(m.GPUs), m.UsedCPUs, mebibytes(m.UsedMemory),
+		gpus(m.UsedGPUs))
+	if m.Why != "" {
+		text += "   Reason=" + m.Why + "\n"
+	}
+	return text
+}
+
+func gpus(n int64) string {
+	if n == 0 {
+		return ""
+	}
+	return fmt.Sprintf(",gres/gpu=%d", n)
+}
+
+// Show is a job as scontrol shows it.
+func (e *Entry) Show() string {
+	text := "JobId=" + strings.SplitN(e.ID, "_", 2)[0]
+	if e.ArrayID != "N/A" {
+		text = "JobId=" + e.ArrayID + " ArrayJobId=" + e.ArrayID + " ArrayTaskId=" + e.Element
+	}
+	batch := strings.Join(e.Machines[:min(1, len(e.Machines))], "")
+	return text +
+		fmt.Sprintf(" JobName=%s\n   UserId=%s Account=%s QOS=%s\n   Priority=%d\n   JobState=%s Reason=%s Dependency=%s\n"+
+			"   Requeue=1 Restarts=%d BatchFlag=1 ExitCode=%d:%d\n   RunTime=%s TimeLimit=%s\n   SubmitTime=%s\n   "+
+			"StartTime=%s EndTime=%s\n"+
+			"   Partition=%s\n   ReqNodeList=%s ExcNodeList=%s\n   NodeList=%s\n   BatchHost=%s\n   NumNodes=%d NumCPUs=%d "+
+			"NumTasks=%d\n   ReqTRES=%s\n"+
+			"   Features=%s\n   Command=%s\n   WorkDir=%s\n   Comment=%s: %s\n",
+			e.Name, e.User, orDefault(e.Account, "(null)"), e.QOS, e.Priority, e.State, e.Reason,
+			orDefault(e.Dependency, "(null)"),
+			e.Restarts, e.Exit, e.Signal, wide(e.ElapsedMs), limit(e.LimitMs, wide), moment(e.SubmitMs, "Unknown"),
+			moment(e.began(), "Unknown"), moment(e.ends(), "Unknown"), orDefault(e.Partition, "(null)"),
+			orDefault(Hostlist(e.Requested), "(null)"),
+			orDefault(Hostlist(e.Excluded), "(null)"), orDefault(Hostlist(e.Machines), "(null)"), orDefault(batch, "(null)"),
+			e.Nodes, e.CPUs, e.Tasks,
+			e.tres(), orDefault(e.Features, "(null)"), orDefault(e.Command, "(null)"), orDefault(e.Workdir, "(null)"), e.Job,
+			e.Text)
+}
+
+// Object is a job as --json has it: a part of what Slurm's has, by the same keys.
+func (e *Entry) Object() map[string]any {
+	number, _, _ := strings.Cut(e.ID, "_")
+	var id int64
+	fmt.Sscan(number, &id)
+	counted := func(n int64) map[string]any { return map[string]any{"set": true, "infinite": false, "number": n} }
+	span := counted(e.LimitMs / 60_000)
+	span["infinite"] = e.LimitMs == 0
+	return map[string]any{
+		"job_id": id, "name": e.Name, "user_name": e.User, "account": e.Account, "partition": e.Partition, "qos": e.QOS,
+		"job_state": []string{e.State}, "state_reason": e.Reason, "state_description": e.Text, "nodes": Hostlist(e.Machines),
+		"node_count": counted(e.Nodes), "cpus": counted(e.CPUs), "tasks": counted(e.Tasks), "tres_req_str": e.tres(),
+		"submit_time": counted(e.SubmitMs / 1000), "start_time": counted(e.began() / 1000),
+		"end_time":   counted(e.ends() / 1000),
+		"time_limit": span, "priority": counted(int64(e.Priority)), "restart_cnt": e.Restarts, "dependency": e.Dependency,
+		"current_working_directory": e.Workdir, "command": e.Command, "comment": e.Job,
+	}
+}

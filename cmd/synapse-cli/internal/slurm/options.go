@@ -1,0 +1,462 @@
+package slurm
+
+import (
+	"math"
+	"strconv"
+	"strings"
+
+	"github.com/yi-json/synapse/cmd/synapse-cli/internal/jobfile"
+	"github.com/yi-json/synapse/messages"
+)
+
+// This file owns the options of sbatch: what each sets, and what each cannot be here.
+
+func options() []option {
+	all := []option{
+		{"job-name", "J", "", text(func(b *Batch) *string { return &b.name })},
+		{"partition", "p", "", one(func(b *Batch) *string { return &b.partition })},
+		{"account", "A", "", text(func(b *Batch) *string { return &b.account })},
+		{"qos", "q", "", setQOS},
+		{"chdir", "D", "", text(func(b *Batch) *string { return &b.chdir })},
+		{"output", "o", "", text(func(b *Batch) *string { return &b.output })},
+		{"error", "e", "", text(func(b *Batch) *string { return &b.errors })},
+		{"open-mode", "", "", setOpenMode},
+		{"input", "i", "", setInput},
+		{"nodes", "N", "", setNodes},
+		{"ntasks", "n", "", count(func(b *Batch) *int64 { return &b.tasks })},
+		{"ntasks-per-node", "", "", count(func(b *Batch) *int64 { return &b.tasksPerNode })},
+		{"cpus-per-task", "c", "", count(func(b *Batch) *int64 { return &b.cpusPerTask })},
+		{"cpus-per-gpu", "", "", count(func(b *Batch) *int64 { return &b.cpusPerGPU })},
+		{"gpus", "G", "", devices(func(b *Batch) *int64 { return &b.gpus })},
+		{"gpus-per-node", "", "", devices(func(b *Batch) *int64 { return &b.gpusPerNode })},
+		{"gpus-per-task", "", "", devices(func(b *Batch) *int64 { return &b.gpusPerTask })},
+		{"gres", "", "", setGres},
+		{"mem", "", "", setMemory},
+		{"mem-per-cpu", "", "", memory(func(b *Batch) *int64 { return &b.memoryPerCPU })},
+		{"mem-per-gpu", "", "", memory(func(b *Batch) *int64 { return &b.memoryPerGPU })},
+		{"time", "t", "", setTime},
+		{"begin", "b", "", setBegin},
+		{"array", "a", "", setArray},
+		{"dependency", "d", "", setDependency},
+		{"constraint", "C", "", setConstraint},
+		{"nodelist", "w", "", hosts(func(b *Batch) *[]string { return &b.nodelist })},
+		{"exclude", "x", "", hosts(func(b *Batch) *[]string { return &b.exclude })},
+		{"exclusive", "", "node", setExclusive},
+		{"priority", "", "", setPriority(1)},
+		{"nice", "", "100", setPriority(-1)},
+		{"signal", "", "", setSignal},
+		{"switches", "", "", setSwitches},
+		{"export", "", "", text(func(b *Batch) *string { return &b.export })},
+		{"wrap", "", "", text(func(b *Batch) *string { return &b.Wrap })},
+		{"hold", "H", "yes", yes(func(b *Batch) *bool { return &b.Hold })},
+		{"parsable", "", "yes", yes(func(b *Batch) *bool { return &b.Parsable })},
+		{"wait", "W", "yes", yes(func(b *Batch) *bool { return &b.Wait })},
+		{"test-only", "", "yes", yes(func(b *Batch) *bool { return &b.TestOnly })},
+		// What is so in any case.
+		{"requeue", "", "yes", so}, {"oversubscribe", "s", "yes", so}, {"quiet", "Q", "yes", so}, {"verbose", "v", "yes", so},
+		{"kill-on-invalid-dep", "", "", exactly("yes", "a job that can never begin is cancelled here")},
+		{"mail-type", "", "", exactly("NONE", "nobody sends mail here")},
+	}
+	for name, why := range refused {
+		short, bare := "", ""
+		if long, letter, has := strings.Cut(name, ","); has {
+			name, short = long, letter
+		}
+		if long, is := strings.CutSuffix(name, "?"); is {
+			name, bare = long, "yes"
+		}
+		all = append(all, option{name, short, bare, never(why)}) //order: each is a flag of its own
+	}
+	return all
+}
+
+// refused are options that cannot be honoured, with the way out. Behind a comma is the letter, and a question mark
+// stands where no value is wanted.
+var refused = map[string]string{
+	"mail-user":   "nobody sends mail here; `synapse-cli wait JOB && mail …` does",
+	"reservation": "there are no reservations: a drained or labelled machine is chosen by --constraint=KEY=VALUE",
+	"licenses,L":  "there are no licences", "clusters,M": "a context names the cluster: SYNAPSE_CONTEXT",
+	"bb":  "there are no burst buffers",
+	"bbf": "there are no burst buffers", "no-requeue?": "a job whose machine is lost is always tried again",
+	"no-kill?,k": "a gang ends with any of its machines", "overcommit?,O": "each task has the cores that it asks for",
+	"time-min": "a job has one time limit", "deadline": "there is no deadline for a job; --time limits its run",
+	"distribution,m": "tasks are placed as close together as possible",
+	"contiguous?":    "the fabric says what is near: --switches=1",
+	"spread-job?":    "tasks are placed as close together as possible", "use-min-nodes?": "name --nodes",
+	"hint": "cores are given as they are free", "ntasks-per-socket": "sockets are not counted",
+	"ntasks-per-core": "a core has one task",
+	"ntasks-per-gpu":  "say --gpus-per-task", "sockets-per-node": "sockets are not counted",
+	"cores-per-socket": "sockets are not counted",
+	"threads-per-core": "threads are not counted", "extra-node-info,B": "sockets are not counted",
+	"core-spec,S": "no cores are set aside",
+	"thread-spec": "no threads are set aside", "mincpus": "say --cpus-per-task",
+	"mem-bind": "memory is not bound to sockets",
+	"gpu-bind": "a step's tasks see --gpus-per-task devices each, or all of the node",
+	"gpu-freq": "clocks of devices are left alone",
+	"cpu-freq": "clocks of cores are left alone", "gres-flags": "devices are given as they are free",
+	"tmp":           "say disk in a job file",
+	"tres-per-task": "say --gpus-per-task, --cpus-per-task, --mem", "tres-bind": "devices are not bound to tasks",
+	"profile": "figures are on /metrics", "acctg-freq": "figures are on /metrics",
+	"propagate":   "limits are those of the agent",
+	"export-file": "say --export", "get-user-env?": "say --export", "uid": "a job is its submitter's",
+	"gid":          "a job is its submitter's",
+	"container":    "say `image` in a job file: synapse-cli submit",
+	"container-id": "say `image` in a job file: synapse-cli submit",
+	"comment":      "say labels in a job file: synapse-cli submit -l", "extra": "say labels: synapse-cli submit -l",
+	"wckey": "say labels: synapse-cli submit -l", "delay-boot": "machines are not booted",
+	"power":   "machines are not booted",
+	"reboot?": "machines are not booted", "network": "say `network` in a job file: synapse-cli submit",
+	"mcs-label":          "there are none",
+	"cluster-constraint": "one cluster is spoken to", "batch": "the script runs on the first of the nodes",
+	"prefer":      "say --constraint",
+	"ignore-pbs?": "#PBS lines are never read", "stepmgr?": "steps are the job's own",
+	"resv-ports": "rendezvous ports are given",
+	"segment":    "say topology in a job file", "oom-kill-step": "a task beyond its memory ends its gang",
+	"burst-buffer": "there are no burst buffers",
+}
+
+func never(why string) setter {
+	return func(*Batch, string) error { return refuse(why, "cannot be honoured here") }
+}
+func so(*Batch, string) error { return nil }
+
+func exactly(only, why string) setter {
+	return func(_ *Batch, value string) error {
+		if !strings.EqualFold(value, only) {
+			return refuse(why, "%s cannot be honoured here", value)
+		}
+		return nil
+	}
+}
+
+func text(to func(*Batch) *string) setter {
+	return func(b *Batch, value string) error {
+		if value == "" {
+			return refuse("give it a value, or leave it out", "is empty")
+		}
+		*to(b) = value
+		return nil
+	}
+}
+
+// one takes one word where Slurm would take several.
+func one(to func(*Batch) *string) setter {
+	return func(b *Batch, value string) error {
+		if strings.Contains(value, ",") {
+			return refuse("a job waits in one queue: name one", "%s: are several", value)
+		}
+		return text(to)(b, value)
+	}
+}
+
+func yes(to func(*Batch) *bool) setter {
+	return func(b *Batch, _ string) error {
+		*to(b) = true
+		return nil
+	}
+}
+
+func count(to func(*Batch) *int64) setter {
+	return func(b *Batch, value string) (err error) {
+		*to(b), err = number(value)
+		return err
+	}
+}
+
+func number(value string) (int64, error) {
+	n, err := strconv.ParseInt(value, 10, 32)
+	if err != nil || n < 1 {
+		return 0, refuse("", "%q is not a number from 1 on", value)
+	}
+	return n, nil
+}
+
+// setNodes takes one size: a gang has one.
+func setNodes(b *Batch, value string) (err error) {
+	least, most, ranged := strings.Cut(value, "-")
+	if ranged && least != most {
+		return refuse("name one number", "%s: a gang has one size, and starts whole or not at all", value)
+	}
+	b.nodes, err = number(least)
+	return err
+}
+
+// devices takes [type:]number.
+func devices(to func(*Batch) *int64) setter {
+	return func(b *Batch, value string) (err error) {
+		kind, n, typed := strings.Cut(value, ":")
+		if !typed {
+			kind, n = "", value
+		}
+		if _, failed := number(value); !typed && failed != nil && value != "0" {
+			kind, n = value, "1"
+		}
+		if strings.Contains(n, ",") || strings.Contains(kind, ",") {
+			return refuse("a gang has one type of GPU", "%s: are several types", value)
+		}
+		if *to(b), err = number(n); n == "0" {
+			*to(b), err = 0, nil
+		}
+		if kind != "" {
+			b.gpuType = strings.ToLower(kind)
+		}
+		return err
+	}
+}
+
+// setGres takes GPUs alone, of each node.
+func setGres(b *Batch, value string) error {
+	if value == "none" {
+		return nil
+	}
+	rest, is := strings.CutPrefix(value, "gpu")
+	if !is || strings.Contains(value, ",") || rest != "" && rest[0] != ':' {
+		return refuse("only gpu[:type]:number is known here", "%s", value)
+	}
+	return devices(func(b *Batch) *int64 { return &b.gpusPerNode })(b, orDefault(strings.TrimPrefix(rest, ":"), "1"))
+}
+
+// size is an amount of memory: mebibytes, where it has no letter.
+func size(value string) (int64, error) {
+	shift := int64(20)
+	digits := value
+	if value != "" {
+		if at := strings.IndexByte("KMGT", value[len(value)-1]&^0x20); at >= 0 {
+			shift, digits = int64(10+10*at), value[:len(value)-1]
+		}
+	}
+	n, err := strconv.ParseInt(digits, 10, 64)
+	if err != nil || n < 0 || n > math.MaxInt64>>shift {
+		return 0, refuse("write 4000, 16G or 1T", "%q is no amount of memory", value)
+	}
+	return n << shift, nil
+}
+
+func memory(to func(*Batch) *int64) setter {
+	return func(b *Batch, value string) (err error) {
+		*to(b), err = size(value)
+		return err
+	}
+}
+
+func setMemory(b *Batch, value string) (err error) {
+	b.memory, err = size(value)
+	b.wholeMemory = err == nil && b.memory == 0
+	return err
+}
+
+func setTime(b *Batch, value string) (err error) {
+	b.timeLimitMs, err = ParseTime(value)
+	return err
+}
+
+// ParseTime reads a span of Slurm's: minutes, minutes:seconds, hours:minutes:seconds, days-hours, days-hours:minutes,
+// days-hours:minutes:seconds. 0 is without an end.
+func ParseTime(value string) (int64, error) {
+	wrong := refuse("write 30, 30:00, 2:00:00, 1-12 or 1-12:00:00", "%q is no span of time", value)
+	switch strings.ToUpper(value) {
+	case "UNLIMITED", "INFINITE", "-1":
+		return 0, nil
+	}
+	days, rest, dated := strings.Cut(value, "-")
+	if !dated {
+		days, rest = "0", value
+	}
+	parts := strings.Split(rest, ":")
+	units := map[int][]int64{1: {60}, 2: {60, 1}, 3: {3600, 60, 1}}[len(parts)]
+	if dated {
+		units = []int64{3600, 60, 1}
+	}
+	if len(parts) > 3 {
+		return 0, wrong
+	}
+	seconds := int64(0)
+	for i, part := range append([]string{days}, parts...) {
+		n, err := strconv.ParseInt(part, 10, 32)
+		if err != nil || n < 0 {
+			return 0, wrong
+		}
+		if unit := int64(86400); i > 0 {
+			seconds += n * units[i-1]
+		} else {
+			seconds += n * unit
+		}
+	}
+	return max(seconds, 1) * 1000, nil
+}
+
+func setOpenMode(b *Batch, value string) error {
+	if value != "append" && value != "truncate" {
+		return refuse("say append or truncate", "%q", value)
+	}
+	b.appends = value == "append"
+	return nil
+}
+
+func setInput(_ *Batch, value string) error {
+	if value != "/dev/null" && value != "none" {
+		return refuse("let the script read it", "%s: a script's input is empty here", value)
+	}
+	return nil
+}
+
+func setQOS(b *Batch, value string) error {
+	if b.qos = value; value == "normal" {
+		return nil
+	}
+	if setPriority(1)(b, value) != nil {
+		return refuse("a number is its priority here; queues have limits of their own: --partition",
+			"%s: there are no such names",
+			value)
+	}
+	return nil
+}
+
+func setPriority(sign int32) setter {
+	return func(b *Batch, value string) error {
+		n, err := strconv.ParseInt(value, 10, 32)
+		if err != nil || n > messages.MaxPriority || n < -messages.MaxPriority {
+			return refuse("a number between -1000000 and 1000000", "%q is no priority", value)
+		}
+		b.priority = sign * int32(n)
+		return nil
+	}
+}
+
+// setConstraint takes KEY=VALUE, several between &, or the type of a GPU.
+func setConstraint(b *Batch, value string) error {
+	if strings.ContainsAny(value, "|*()[]!") {
+		return refuse("labels between & are known", "%s: of these only all at once can be asked for", value)
+	}
+	for part := range strings.SplitSeq(strings.ReplaceAll(value, ",", "&"), "&") {
+		key, is, has := strings.Cut(part, "=")
+		switch {
+		case has && key != "" && is != "":
+			b.selector = append(b.selector, &messages.Label{Key: key, Value: is})
+		case part == "" || has || b.gpuType != "" && b.gpuType != strings.ToLower(part):
+			return refuse("write KEY=VALUE, or the type of a GPU", "%s", value)
+		default:
+			b.gpuType = strings.ToLower(part)
+		}
+	}
+	return nil
+}
+
+func hosts(to func(*Batch) *[]string) setter {
+	return func(b *Batch, value string) (err error) {
+		*to(b), err = Hostnames(value)
+		return err
+	}
+}
+
+func setExclusive(b *Batch, value string) error {
+	if value != "node" {
+		return refuse("say --exclusive alone", "%s: machines are shared or not, and not among some", value)
+	}
+	b.exclusive = true
+	return nil
+}
+
+// setSignal takes [B:]SIGNAL[@seconds].
+func setSignal(b *Batch, value string) error {
+	name := strings.TrimPrefix(value, "B:")
+	if strings.HasPrefix(name, "R:") {
+		return refuse("", "%s: there are no reservations", value)
+	}
+	name, seconds, timed := strings.Cut(name, "@")
+	if !timed {
+		seconds = "60"
+	}
+	warn, problem := jobfile.ParseWarn(name + "@" + seconds + "s")
+	if problem != nil {
+		return refuse(problem.Hint, "%s", problem.Text)
+	}
+	b.warn = warn
+	return nil
+}
+
+// setSwitches takes one switch, which is a rack.
+func setSwitches(b *Batch, value string) error {
+	n, patience, waits := strings.Cut(value, "@")
+	if n != "1" {
+		return refuse("a job file says topology", "%s: only one switch can be asked for, which is a rack", value)
+	}
+	if b.topology = (&messages.TopologySpec{Required: "rack"}); waits {
+		ms, err := ParseTime(patience)
+		if err != nil {
+			return err
+		}
+		b.topology = &messages.TopologySpec{Preferred: "rack", PatienceMs: ms}
+	}
+	return nil
+}
+
+func setArray(b *Batch, value string) error {
+	a, problem := jobfile.ParseArray(value)
+	if problem != nil {
+		return refuse(problem.Hint, "%s", problem.Text)
+	}
+	b.array = a
+	return nil
+}
+
+// ends are the words of Slurm for the end that is waited for.
+var ends = map[string]messages.AfterEnd{
+	"afterok": messages.AfterEnd_AFTER_END_OK, "afterany": messages.AfterEnd_AFTER_END_ANY,
+	"afternotok": messages.AfterEnd_AFTER_END_FAILED,
+}
+
+// setDependency takes afterok:1:2,afterany:3. All of them must be so.
+func setDependency(b *Batch, value string) error {
+	if strings.Contains(value, "?") {
+		return refuse("commas stand between what must all be", "%s: of several one is not enough here", value)
+	}
+	for part := range strings.SplitSeq(value, ",") {
+		jobs := strings.Split(part, ":")
+		end, known := ends[jobs[0]]
+		if !known || len(jobs) < 2 {
+			return refuse("afterok, afterany and afternotok are known, each with jobs behind colons", "%s", part)
+		}
+		for _, job := range jobs[1:] {
+			if job == "" || strings.Contains(job, "+") {
+				return refuse("a job alone is named, as afterok:123", "%s", part)
+			}
+			b.after = append(b.after, &messages.After{Job: job, End: end})
+		}
+	}
+	return nil
+}
+
+// setBegin takes Slurm's words for times, and ours.
+func setBegin(b *Batch, value string) error {
+	written := value
+	if n, is := strings.CutPrefix(strings.ToLower(value), "now+"); is {
+		digits := strings.TrimRight(n, "abcdefghijklmnopqrstuvwxyz")
+		unit := map[string]string{"": "s", "s": "s", "m": "m", "h": "h",
+			"d": "d"}[strings.TrimSuffix(firstOf(n[len(digits):]), " ")]
+		if unit == "" && strings.HasPrefix(n[len(digits):], "w") {
+			weeks, err := number(digits)
+			if err != nil {
+				return err
+			}
+			digits, unit = strconv.FormatInt(7*weeks, 10), "d"
+		}
+		written = "now+" + digits + unit
+	}
+	switch strings.ToLower(value) {
+	case "midnight":
+		written = "00:00"
+	case "noon":
+		written = "12:00"
+	case "teatime", "fika":
+		return refuse("write 15:00", "%s", value)
+	}
+	ms, err := jobfile.ParseMoment(written)
+	if p, is := err.(*jobfile.Problem); is && p != nil {
+		return refuse(p.Hint, "%s", p.Text)
+	}
+	b.beginUnixMs = ms
+	return nil
+}
+
+func firstOf(text string) string { return text[:min(len(text), 1)] }

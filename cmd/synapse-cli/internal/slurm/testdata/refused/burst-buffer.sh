@@ -1,0 +1,4 @@
+#!/bin/bash
+# refused: --bb
+#SBATCH --bb="capacity=100G"
+true

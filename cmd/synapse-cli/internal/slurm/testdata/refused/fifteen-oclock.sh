@@ -1,0 +1,4 @@
+#!/bin/bash
+# refused: --begin: teatime
+#SBATCH --begin=teatime
+true

@@ -1,0 +1,4 @@
+#!/bin/bash
+# refused: --hint
+#SBATCH --hint=nomultithread
+true

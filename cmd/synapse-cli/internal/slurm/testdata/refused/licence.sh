@@ -1,0 +1,4 @@
+#!/bin/bash
+# refused: --licenses
+#SBATCH --licenses=ansys:4
+true

@@ -1,0 +1,4 @@
+#!/bin/bash
+# refused: has a quote that is not closed
+#SBATCH --job-name="x
+true

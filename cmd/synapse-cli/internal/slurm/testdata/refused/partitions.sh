@@ -1,0 +1,4 @@
+#!/bin/bash
+# refused: --partition: short,long
+#SBATCH -p short,long
+true

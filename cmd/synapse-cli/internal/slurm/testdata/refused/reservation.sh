@@ -1,0 +1,4 @@
+#!/bin/bash
+# refused: --reservation
+#SBATCH --reservation=training
+true

@@ -1,0 +1,4 @@
+#!/bin/bash
+# refused: --dependency: singleton
+#SBATCH --dependency=singleton
+true

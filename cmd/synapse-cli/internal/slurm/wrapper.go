@@ -1,0 +1,96 @@
+package slurm
+
+import (
+	_ "embed"
+	"fmt"
+	"strings"
+)
+
+// This file owns what a job of sbatch runs: a script of ours that has theirs inside. It makes the files that Slurm
+// makes, lays the programs that a script calls, and runs the script on the first node.
+
+//go:embed wrapper.sh
+var wrapperText string
+
+// heredoc ends the script inside; a script with such a line is refused.
+const heredoc = "SYNAPSE_SBATCH_SCRIPT_ENDS_HERE"
+
+// wrapper is the script of the job.
+func (b *Batch) wrapper(text []byte) ([]byte, error) {
+	inside := string(text)
+	if strings.Contains(inside, heredoc) {
+		return nil, &Refusal{Option: "the script", Text: "has the words " + heredoc}
+	}
+	if !strings.HasSuffix(inside, "\n") {
+		inside += "\n"
+	}
+	usual := "slurm-%j.out"
+	if b.array != nil {
+		usual = "slurm-%A_%a.out"
+	}
+	output, err := b.pattern("--output", orDefault(b.output, usual))
+	if err != nil {
+		return nil, err
+	}
+	errs, err := b.pattern("--error", b.errors)
+	if err != nil {
+		return nil, err
+	}
+	how := ">"
+	if b.appends {
+		how = ">>"
+	}
+	return []byte(strings.NewReplacer("@OUTPUT@", output, "@ERROR@", errs, "@HOW@", how, "@ENDS@", heredoc,
+		"@SCRIPT@", inside).Replace(wrapperText)), nil
+}
+
+// patterns are the signs in the name of a file, as the shell on the first node knows them.
+var patterns = map[byte]string{
+	'j': "SLURM_JOB_ID", 'J': "SLURM_JOB_ID", 'A': "job", 'a': "element", 'N': "SYNAPSE_NODE", 'n': "zero", 't': "zero",
+	's': "batch",
+	'x': "SLURM_JOB_NAME", 'u': "user",
+}
+
+// pattern is the name of a file as a word of the shell.
+func (b *Batch) pattern(flag, name string) (string, error) {
+	var word strings.Builder
+	for i := 0; i < len(name); i++ {
+		if name[i] != '%' {
+			word.WriteString(quoted(name[i : i+1]))
+			continue
+		}
+		from := i + 1
+		for i++; i < len(name) && name[i] >= '0' && name[i] <= '9'; i++ {
+		}
+		if i == len(name) {
+			return "", &Refusal{Option: flag, Text: fmt.Sprintf("%q ends with %%", name)}
+		}
+		variable, known := patterns[name[i]]
+		switch width := name[from:i]; {
+		case name[i] == '%' && width == "":
+			word.WriteString("%")
+		case !known:
+			return "", &Refusal{Option: flag, Text: fmt.Sprintf("%%%c is not known", name[i]),
+				Hint: "%j, %A, %a, %x, %N, %t, %n, %u, %s and %% are"}
+		case width != "" && strings.IndexByte("jJAant", name[i]) >= 0 && len(width) < 3:
+			fmt.Fprintf(&word, `"$(printf '%%0%sd' "$%s")"`, strings.TrimLeft(width, "0"), variable)
+		default:
+			fmt.Fprintf(&word, `"$%s"`, variable)
+		}
+	}
+	if word.Len() == 0 {
+		return "''", nil
+	}
+	return word.String(), nil
+}
+
+// quoted is a byte that a shell takes as it is.
+func quoted(b string) string {
+	if strings.Contains("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./-", b) {
+		return b
+	}
+	if b == "'" {
+		return `"'"`
+	}
+	return "'" + b + "'"
+}

@@ -1,0 +1,376 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/yi-json/synapse/cmd/synapse-cli/internal/client"
+	"github.com/yi-json/synapse/cmd/synapse-cli/internal/jobfile"
+	"github.com/yi-json/synapse/cmd/synapse-cli/internal/slurm"
+	"github.com/yi-json/synapse/messages"
+)
+
+// This file owns `scontrol` and `sinfo`: one job or machine in full, and what changes it.
+
+func (a *app) scontrol(words []string) error {
+	f := slurmFlags("scontrol")
+	f.BoolP("oneliner", "o", false, "")
+	if err := parseSlurm(f, words); err != nil {
+		return err
+	}
+	words = f.Args()
+	if len(words) == 0 {
+		return usage("no command is named")
+	}
+	oneLine, _ := f.GetBool("oneliner")
+	verb, rest := strings.ToLower(words[0]), words[1:]
+	jobs := func(do func(context.Context, *client.Client, *messages.JobStatus) error) error {
+		if len(rest) == 0 {
+			return usage("no job is named")
+		}
+		return a.with(func(ctx context.Context, c *client.Client) error {
+			return a.eachJob(ctx, c, rest, func(j *messages.JobStatus) error { return do(ctx, c, j) })
+		})
+	}
+	switch verb {
+	case "show":
+		return a.scontrolShow(rest, oneLine)
+	case "hold", "uhold":
+		return jobs(func(ctx context.Context, c *client.Client, j *messages.JobStatus) error {
+			_, err := c.Hold(ctx, &messages.Hold{Job: j.GetRecord().GetId()})
+			return err
+		})
+	case "release":
+		return jobs(func(ctx context.Context, c *client.Client, j *messages.JobStatus) error {
+			_, err := c.Hold(ctx, &messages.Hold{Job: j.GetRecord().GetId(), Release: true})
+			return err
+		})
+	case "requeue", "requeuehold":
+		return jobs(func(ctx context.Context, c *client.Client, j *messages.JobStatus) (err error) {
+			if j.GetCounts() != nil {
+				_, err = requeueAll(ctx, c, j, "scontrol", verb == "requeuehold")
+			} else {
+				_, err = requeue(ctx, c, j, "scontrol", verb == "requeuehold")
+			}
+			return err
+		})
+	case "update":
+		return a.scontrolUpdate(rest)
+	case "ping":
+		return a.with(func(ctx context.Context, c *client.Client) error {
+			if _, err := a.me(ctx, c); err != nil {
+				return err
+			}
+			return a.data("Slurmctld(primary) at %s is UP", c.Server())
+		})
+	}
+	return usageHint("docs/slurm.md has what is known", "%s cannot be honoured here", words[0])
+}
+
+func (a *app) scontrolShow(words []string, oneLine bool) error {
+	if len(words) == 0 {
+		return usage("show what?")
+	}
+	show := func(text string) error {
+		if oneLine {
+			text = strings.Join(strings.Fields(text), " ")
+		}
+		return a.data("%s", text)
+	}
+	name := ""
+	kind := strings.ToLower(words[0])
+	if key, value, has := strings.Cut(words[0], "="); has {
+		kind, name = strings.ToLower(key), value
+	} else if len(words) > 1 {
+		name = words[1]
+	}
+	switch strings.TrimSuffix(kind, "s") {
+	case "hostname":
+		all, err := slurm.Hostnames(cmp.Or(name, a.variable("SLURM_JOB_NODELIST")))
+		if err != nil {
+			return err
+		}
+		return a.data("%s", strings.Join(all, "\n"))
+	case "hostlist", "hostlistsorted":
+		all, err := slurm.Hostnames(name)
+		if err != nil {
+			return err
+		}
+		return a.data("%s", slurm.Hostlist(all))
+	case "job", "jobid":
+		return a.with(func(ctx context.Context, c *client.Client) error {
+			if name != "" {
+				return a.eachJob(ctx, c, []string{name}, func(j *messages.JobStatus) error {
+					return show(slurm.Of(j, time.Now().UnixMilli()).Show())
+				})
+			}
+			all, err := a.entries(ctx, c, &choice{})
+			for _, e := range all {
+				if err == nil {
+					err = show(e.Show())
+				}
+			}
+			return err
+		})
+	case "node", "nodename":
+		return a.with(func(ctx context.Context, c *client.Client) error {
+			all, err := a.machinesNamed(ctx, c, name)
+			for _, m := range all {
+				if err == nil {
+					err = show(m.Show())
+				}
+			}
+			return err
+		})
+	}
+	return usageHint("job, node, hostnames and hostlist are known", "show %s cannot be honoured here", words[0])
+}
+
+// machinesNamed are those of a list, in Slurm's brackets; empty: all that are not removed.
+func (a *app) machinesNamed(ctx context.Context, c *client.Client, list string) (all []*slurm.Machine, err error) {
+	var wanted []string
+	if list != "" {
+		if wanted, err = slurm.Hostnames(list); err != nil {
+			return nil, err
+		}
+	}
+	nodes, err := c.Nodes(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, n := range nodes {
+		if id := n.GetRecord().GetId(); n.GetRecord().GetRemoved() == nil &&
+			(len(wanted) == 0 || slices.Contains(wanted, id)) {
+			all = append(all, slurm.MachineOf(n))
+		}
+	}
+	for _, name := range wanted {
+		if !slices.ContainsFunc(all, func(m *slurm.Machine) bool { return m.Name == name }) {
+			return nil, &failure{code: exitFailure, text: "Node " + name + " not found"}
+		}
+	}
+	return all, nil
+}
+
+// scontrolUpdate changes a job or a machine, by words KEY=VALUE.
+func (a *app) scontrolUpdate(words []string) error {
+	set := map[string]string{}
+	var keys []string
+	for _, word := range words {
+		key, value, has := strings.Cut(word, "=")
+		if !has {
+			return usage("%q: a change is KEY=VALUE", word)
+		}
+		key = strings.ToLower(key)
+		keys = append(keys, key)
+		set[key] = value
+	}
+	job := cmp.Or(set["jobid"], set["job"], set["jobname"])
+	node := cmp.Or(set["nodename"], set["node"])
+	switch {
+	case job != "":
+		return a.updateJob(job, set, keys)
+	case node != "":
+		return a.updateNode(node, set, keys)
+	}
+	return usageHint("JobId= and NodeName= are known", "what is to be changed is not named")
+}
+
+func (a *app) updateJob(job string, set map[string]string, keys []string) error {
+	change := &messages.Update{Reason: "scontrol"}
+	for _, key := range keys {
+		value := set[key]
+		switch key {
+		case "jobid", "job", "jobname":
+		case "timelimit":
+			ms, err := slurm.ParseTime(value)
+			if err != nil {
+				return usage("TimeLimit=%s is no span of time", value)
+			}
+			change.SetTimeLimit, change.TimeLimitMs = true, ms
+		case "priority":
+			n, err := strconv.ParseInt(value, 10, 32)
+			if err != nil {
+				return usage("Priority=%s is not a number", value)
+			}
+			change.SetPriority, change.Priority = true, int32(n)
+		case "starttime", "eligibletime":
+			ms, err := jobfile.ParseMoment(value)
+			if err != nil {
+				return usage("StartTime=%s: %s", value, err)
+			}
+			change.SetBegin, change.BeginUnixMs = true, ms
+		case "arraytaskthrottle":
+			n, err := strconv.ParseInt(value, 10, 32)
+			if err != nil || n < 0 {
+				return usage("ArrayTaskThrottle=%s is not a number", value)
+			}
+			change.SetArrayMost, change.ArrayMost = true, int32(n)
+		default:
+			return usageHint("TimeLimit, Priority, StartTime and ArrayTaskThrottle can be changed", "%s: cannot be changed here",
+				key)
+		}
+	}
+	if !change.SetTimeLimit && !change.SetPriority && !change.SetBegin && !change.SetArrayMost {
+		return usage("no change is named")
+	}
+	return a.with(func(ctx context.Context, c *client.Client) error {
+		return a.eachJob(ctx, c, []string{job}, func(j *messages.JobStatus) error {
+			change.Job = j.GetRecord().GetId()
+			_, err := c.Update(ctx, change)
+			return err
+		})
+	})
+}
+
+// nodeVerbs are Slurm's states that an operator sets.
+var nodeVerbs = map[string]messages.NodeVerb{
+	"drain": messages.NodeVerb_NODE_VERB_CORDON, "resume": messages.NodeVerb_NODE_VERB_UNCORDON,
+	"undrain": messages.NodeVerb_NODE_VERB_UNCORDON,
+}
+
+// updateNode closes a machine or opens it. Slurm's drain lets what runs go on, which is a cordon here.
+func (a *app) updateNode(list string, set map[string]string, keys []string) error {
+	for _, key := range keys {
+		if !slices.Contains([]string{"nodename", "node", "state", "reason"}, key) {
+			return usageHint("State and Reason can be changed", "%s: cannot be changed here", key)
+		}
+	}
+	verb, known := nodeVerbs[strings.ToLower(set["state"])]
+	if !known {
+		return usageHint("DRAIN and RESUME are known", "State=%s cannot be honoured here", set["state"])
+	}
+	if verb == messages.NodeVerb_NODE_VERB_CORDON && set["reason"] == "" {
+		return usage("You must specify a reason when DRAINING a node")
+	}
+	return a.with(func(ctx context.Context, c *client.Client) error {
+		all, err := a.machinesNamed(ctx, c, list)
+		fails := failures{a: a}
+		fails.note(err)
+		for _, m := range all {
+			_, err := c.ChangeNode(ctx,
+				&messages.ChangeNode{Node: m.Name, Verb: verb, Reason: cmp.Or(set["reason"], "scontrol")})
+			fails.note(err)
+		}
+		return fails.first
+	})
+}
+
+func (a *app) sinfo(words []string) error {
+	var format, partitions, nodes, states string
+	var noHeader, each, long bool
+	f := slurmFlags("sinfo")
+	f.StringVarP(&format, "format", "o", "", "")
+	f.StringVarP(&partitions, "partition", "p", "", "")
+	f.StringVarP(&nodes, "nodes", "n", "", "")
+	f.StringVarP(&states, "states", "t", "", "")
+	f.BoolVarP(&noHeader, "noheader", "h", false, "")
+	f.BoolVarP(&each, "Node", "N", false, "")
+	f.BoolVarP(&long, "long", "l", false, "")
+	f.BoolP("all", "a", false, "")
+	if err := parseSlurm(f, words); err != nil {
+		return err
+	}
+	usual := slurm.InfoFormat
+	if each {
+		usual = slurm.InfoNodes
+	}
+	if long {
+		each, usual = true, slurm.InfoLong
+	}
+	before, columns, err := slurm.Percent(cmp.Or(format, a.variable("SINFO_FORMAT"), usual), slurm.InfoFields())
+	switch {
+	case err != nil:
+		return err
+	case f.NArg() > 0:
+		return refusedWord(f.Arg(0))
+	}
+	return a.with(func(ctx context.Context, c *client.Client) error {
+		all, err := a.machinesNamed(ctx, c, nodes)
+		if err != nil {
+			return err
+		}
+		all = slices.DeleteFunc(all, func(m *slurm.Machine) bool {
+			return states != "" && !slices.ContainsFunc(strings.Split(states, ","), m.HasState)
+		})
+		lines, err := partitionLines(ctx, c, all, partitions, each)
+		if err != nil {
+			return err
+		}
+		return table(a, !noHeader, before, columns, lines)
+	})
+}
+
+// partitionLines are queues that take jobs with the machines that they may use, one line for each state, or machine. A
+// cluster without queues has one that is called "all".
+func partitionLines(ctx context.Context, c *client.Client, all []*slurm.Machine, wanted string, each bool) (
+	lines []*slurm.Partition, err error) {
+	reply, err := c.GetQueues(ctx, &messages.GetQueues{})
+	if err != nil {
+		return nil, err
+	}
+	for _, q := range queuesOf(reply) {
+		if !listed(wanted, q.partition.Name) {
+			continue
+		}
+		states := map[string]*slurm.Partition{}
+		var own []*slurm.Partition
+		for _, m := range all {
+			key := m.State
+			if each {
+				key = m.Name
+			}
+			if !m.Fits(q.selector) {
+				continue
+			}
+			if states[key] == nil {
+				line := q.partition
+				states[key] = &line
+				own = append(own, &line)
+			}
+			states[key].Machines = append(states[key].Machines, m)
+		}
+		if len(own) == 0 {
+			line := q.partition
+			own = append(own, &line)
+		}
+		lines = append(lines, own...)
+	}
+	return lines, nil
+}
+
+// queueLine is a queue that takes jobs, with the labels that its machines must have.
+type queueLine struct {
+	partition slurm.Partition
+	selector  []*messages.Label
+}
+
+func queuesOf(reply *messages.GetQueuesReply) (all []queueLine) {
+	queues := reply.GetQueues()
+	byName, parents := map[string]*messages.QueueSpec{}, map[string]bool{}
+	for _, q := range queues.GetQueues() {
+		byName[q.GetName()], parents[q.GetParent()] = q, true
+	}
+	for _, q := range queues.GetQueues() {
+		if parents[q.GetName()] {
+			continue
+		}
+		line := queueLine{partition: slurm.Partition{Name: q.GetName(), Usual: q.GetName() == queues.GetDefault(),
+			Limit: "infinite"}}
+		for at := q; at != nil; at = byName[at.GetParent()] {
+			line.selector = append(line.selector, at.GetSelector()...)
+			if line.partition.Limit == "infinite" && at.GetMostLimitMs() > 0 {
+				line.partition.Limit = slurm.Clock(at.GetMostLimitMs())
+			}
+		}
+		all = append(all, line)
+	}
+	if len(all) == 0 {
+		all = []queueLine{{partition: slurm.Partition{Name: "all", Usual: true, Limit: "infinite"}}}
+	}
+	return all
+}

@@ -1,0 +1,259 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/yi-json/synapse/cluster/api"
+	"github.com/yi-json/synapse/cmd/synapse-cli/internal/client"
+	"github.com/yi-json/synapse/cmd/synapse-cli/internal/slurm"
+	"github.com/yi-json/synapse/messages"
+)
+
+// This file owns Slurm's front door: this program under Slurm's names, with their exit codes and their way to say what
+// is wrong. What a name does is in the files beside it.
+
+// door is a program of Slurm's.
+type door func(a *app, words []string) error
+
+// doors are those that are laid. srun and salloc are not among them: outside of a job they need a terminal that steps
+// share, and `run` is what is here in their place.
+var doors = map[string]door{
+	"sbatch": (*app).sbatch, "scancel": (*app).scancel, "squeue": (*app).squeue, "sinfo": (*app).sinfo,
+	"sacct":    (*app).sacct,
+	"scontrol": (*app).scontrol,
+}
+
+func doorNames() []string {
+	return []string{"sacct", "sbatch", "scancel", "scontrol", "sinfo", "squeue"}
+}
+
+// asSlurm runs as one of Slurm's programs, and ends as that would.
+func (a *app) asSlurm(name string, words []string) int {
+	a.name = name
+	a.connection = pflag.NewFlagSet("", pflag.ContinueOnError)
+	a.connectionFlags(a.connection)
+	var err error
+	switch {
+	case len(words) == 1 && (words[0] == "--version" || words[0] == "-V"):
+		err = a.data("synapse %s", versionOf())
+	case len(words) == 1 && (words[0] == "--help" || words[0] == "--usage"):
+		err = a.data("%s of Synapse: it takes what docs/slurm.md says, and refuses all else by name", name)
+	default:
+		err = doors[name](a, words)
+	}
+	if err == nil || closedPipe(err) {
+		return exitOK
+	}
+	if text, hint := slurmWords(err); text != "" {
+		a.say("%s: error: %s", name, text)
+		if hint != "" {
+			a.say("%s: error: %s", name, hint)
+		}
+	}
+	if f := (*failure)(nil); errors.As(err, &f) && f.text == "" {
+		return f.code
+	}
+	return exitFailure
+}
+
+func slurmWords(err error) (text, hint string) {
+	if r := (*slurm.Refusal)(nil); errors.As(err, &r) {
+		return err.Error(), ""
+	}
+	return words(err)
+}
+
+func (a *app) slurmCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use: "slurm", Short: "be Slurm's commands: sbatch, squeue, scancel, sinfo, sacct, scontrol",
+		Long: "Lays Slurm's commands into a folder, or runs one of them as `synapse-cli slurm squeue`. They take Slurm's\n" +
+			"options, show Slurm's words and end with Slurm's codes. What cannot be honoured is refused by its name.",
+		Example: "  synapse-cli slurm install bin && PATH=bin:$PATH squeue --me",
+		Args:    cobra.NoArgs,
+		RunE:    func(c *cobra.Command, _ []string) error { return c.Help() },
+	}
+	c.AddCommand(&cobra.Command{
+		Use: "install DIR", Short: "lay Slurm's commands into a folder",
+		Long: "Lays " + strings.Join(doorNames(), ", ") + " into a folder, as links to this program. A file that is\n" +
+			"there already and leads elsewhere is left alone, and said.",
+		Example: "  synapse-cli slurm install bin",
+		Args:    named("folder", "install DIR", 1),
+		RunE:    func(_ *cobra.Command, args []string) error { return a.layDoors(args[0]) },
+	})
+	for _, name := range doorNames() {
+		c.AddCommand(&cobra.Command{
+			Use: name, Short: "as " + name + " of Slurm", Hidden: true, DisableFlagParsing: true,
+			RunE: func(_ *cobra.Command, args []string) error { return quietly(a.asSlurm(name, args)) },
+		})
+	}
+	return c
+}
+
+// layDoors makes the links.
+func (a *app) layDoors(dir string) error {
+	if runtime.GOOS == "windows" {
+		return usageHint("`synapse-cli slurm squeue` is the same", "there are no such links on Windows")
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	f := failures{a: a}
+	for _, name := range doorNames() {
+		path := filepath.Join(dir, name)
+		err := os.Symlink(self, path)
+		if was, failed := filepath.EvalSymlinks(path); errors.Is(err, os.ErrExist) && failed == nil {
+			if err = nil; !sameFile(was, self) {
+				err = &failure{code: exitConflict, text: path + " is there already, and leads elsewhere",
+					hint: "remove it, or name another folder"}
+			}
+		}
+		if err == nil {
+			err = a.data("%s", path)
+		}
+		f.note(err)
+	}
+	return f.first
+}
+
+func sameFile(x, y string) bool {
+	one, err := os.Stat(x)
+	other, failed := os.Stat(y)
+	return err == nil && failed == nil && os.SameFile(one, other)
+}
+
+// slurmFlags are the options of one of Slurm's programs.
+func slurmFlags(name string) *pflag.FlagSet {
+	f := pflag.NewFlagSet(name, pflag.ContinueOnError)
+	f.Usage = func() {}
+	f.SortFlags = false
+	return f
+}
+
+// parseSlurm reads a command line; what is not known is refused by its name.
+func parseSlurm(f *pflag.FlagSet, words []string) error {
+	if err := f.Parse(words); err != nil {
+		return usageHint("docs/slurm.md has what is known", "%s", strings.SplitN(err.Error(), "\n", 2)[0])
+	}
+	return nil
+}
+
+// invalidJob is what Slurm says of an id that it does not know.
+func invalidJob(word string) error {
+	return &failure{code: exitFailure, text: "Invalid job id specified: " + word}
+}
+
+// numbered finds jobs by what Slurm's users call them: a number, that of an array with an index, or what is a name of
+// it here. Two jobs with one number are refused, with their ids.
+func numbered(ctx context.Context, c *client.Client, word string) (*messages.JobStatus, error) {
+	base, element, has := strings.Cut(word, "_")
+	if base == "" || strings.Trim(base, "0123456789") != "" || has && strings.HasPrefix(element, "[") {
+		if base, _, is := strings.Cut(word, "_["); is {
+			return numbered(ctx, c, base)
+		}
+		return known(c.Job(ctx, word))
+	}
+	for _, elements := range []bool{false, true} {
+		all, err := c.Jobs(ctx, &messages.ListJobs{Elements: elements})
+		if err != nil {
+			return nil, err
+		}
+		var found []string
+		for _, j := range all {
+			if messages.NumericID(j.GetRecord().GetId()) == base {
+				found = append(found, j.GetRecord().GetId())
+			}
+		}
+		switch {
+		case len(found) > 1:
+			return nil, &failure{code: exitConflict, text: base + " is the number of " + strings.Join(found, " and "),
+				hint: "give one of these"}
+		case len(found) == 1 && has:
+			return known(c.Job(ctx, found[0]+"_"+element))
+		case len(found) == 1:
+			return known(c.Job(ctx, found[0]))
+		case has:
+			return nil, invalidJob(word)
+		}
+	}
+	return nil, invalidJob(word)
+}
+
+func known(j *messages.JobStatus, err error) (*messages.JobStatus, error) {
+	if err != nil && codeOf(err) == exitNotFound {
+		return nil, invalidJob(strings.Trim(strings.TrimPrefix(err.Error(), "there is no job "), `"`))
+	}
+	return j, err
+}
+
+// eachJob does something to each job that is named; one that fails does not stop the others.
+func (a *app) eachJob(ctx context.Context, c *client.Client, words []string, do func(*messages.JobStatus) error) error {
+	f := failures{a: a}
+	for _, word := range words {
+		for _, part := range strings.Split(word, ",") {
+			j, err := numbered(ctx, c, part)
+			if err == nil {
+				err = do(j)
+			}
+			f.note(err)
+		}
+	}
+	return f.first
+}
+
+// me is by what name jobs are submitted from here.
+func (a *app) me(ctx context.Context, c *client.Client) (string, error) {
+	who, err := c.WhoAmI(ctx, &api.WhoAmI{})
+	return who.GetName(), err
+}
+
+// listed is a list between commas; empty: all.
+func listed(text, word string) bool {
+	return text == "" || slices.Contains(strings.Split(text, ","), word)
+}
+
+// object writes JSON as Slurm does.
+func (a *app) object(o any) error {
+	text, err := json.MarshalIndent(o, "", "  ")
+	if err != nil {
+		return err
+	}
+	return a.data("%s", text)
+}
+
+// table writes the lines of a format, with its heads.
+func table[T any](a *app, heads bool, before string, columns []slurm.Column[T], rows []T) error {
+	if heads {
+		if err := a.data("%s", strings.TrimRight(slurm.Line(before, columns, func(c slurm.Column[T]) string {
+			return c.Name
+		}), " ")); err != nil {
+			return err
+		}
+	}
+	for _, row := range rows {
+		line := slurm.Line(before, columns, func(c slurm.Column[T]) string { return c.Of(row) })
+		if err := a.data("%s", strings.TrimRight(line, " ")); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// refusedWord refuses an argument that a program does not take.
+func refusedWord(word string) error {
+	return usageHint("docs/slurm.md has what is known", "%s", fmt.Sprintf("%q cannot be honoured here", word))
+}

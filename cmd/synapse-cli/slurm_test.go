@@ -1,0 +1,148 @@
+package main
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/yi-json/synapse/messages"
+)
+
+// This file owns what Slurm's programs say and ask; which job an option comes to is tested in internal/slurm, and
+// e2e's TestSlurm has a cluster.
+
+// front is a cluster as the programs are to show it: a job that runs, one that waits, one that is held, a machine.
+func front(t *testing.T) *fake {
+	f := startFake(t)
+	f.nodes = []*messages.NodeStatus{machine("n1"), machine("n2")}
+	running := job("jrun", "running", messages.JobState_JOB_STATE_ACTIVE)
+	running.Attempt = &messages.AttemptRecord{StartedUnixMs: 1,
+		Places: []*messages.Place{{Node: "n1"}, {Node: "n2", Rank: 1}}}
+	running.Record.Spec.TimeLimitMs = 90 * 60_000
+	waiting := job("jwait", "queued", messages.JobState_JOB_STATE_QUEUED)
+	waiting.Record.Spec.After = []*messages.After{{Job: "jrun"}}
+	held := job("jheld", "held", messages.JobState_JOB_STATE_QUEUED)
+	held.Record.Owner = &messages.Principal{Name: "ann"}
+	held.Record.Hold = &messages.Deed{By: &messages.Principal{Name: "ops"}, Reason: "wait"}
+	f.jobs = []*messages.JobStatus{held, running, waiting}
+	return f
+}
+
+// SubmitScript takes a job whose script comes with it as any other.
+func (f *fake) SubmitScript(ctx context.Context, q *messages.Submit) (*messages.SubmitReply, error) {
+	return f.Submit(ctx, q)
+}
+
+func TestSqueue(t *testing.T) {
+	f := front(t)
+	n := messages.NumericID
+	squeue := func(args ...string) result { return cli(f.address, append([]string{"slurm", "squeue"}, args...)...) }
+	squeue().wants(t, 0, "             JOBID PARTITION     NAME     USER ST       TIME  NODES NODELIST(REASON)\n", "")
+	squeue().wants(t, 0, n("jheld")+"    (none)  n-jheld      ann PD       0:00      1 (JobHeldAdmin)\n", "")
+	squeue("-h", "-o", "%i|%T|%r|%N|%l|%E", "-j", n("jrun")+",jwait").wants(t, 0,
+		n("jwait")+"|PENDING|Dependency||UNLIMITED|afterok:"+n("jrun")+"\n"+n("jrun")+"|RUNNING|None|n[1-2]|1:30:00|(null)\n",
+		"")
+	squeue("-t", "R", "-O", "JobID:12,State:.8").wants(t, 0, n("jrun")+"   RUNNING\n", "")
+	squeue("--json", "-u", "ann").wants(t, 0, `"state_reason": "JobHeldAdmin"`, "")
+	squeue("-j", "12345").wants(t, 1, "", "squeue: error: Invalid job id specified: 12345\n")
+	squeue("-o", "%i %y").wants(t, 1, "", "squeue: error: --format: %y is not known here")
+	squeue("--frob").wants(t, 1, "", "squeue: error: unknown flag: --frob")
+	squeue("-t", "ODD").wants(t, 1, "", "Invalid job state specified: ODD")
+}
+
+func TestScontrol(t *testing.T) {
+	f := front(t)
+	scontrol := func(args ...string) result { return cli(f.address, append([]string{"slurm", "scontrol"}, args...)...) }
+	number := messages.NumericID("jrun")
+	scontrol("show", "job", number).wants(t, 0, "JobState=RUNNING Reason=None", "")
+	scontrol("show", "job="+number, "-o").wants(t, 0, "NodeList=n[1-2] BatchHost=n1 NumNodes=2", "")
+	scontrol("show", "node", "n2").wants(t, 0, "NodeName=n2 ", "")
+	scontrol("show", "node", "n9").wants(t, 1, "", "Node n9 not found")
+	scontrol("show", "hostnames", "n[1-2],m").wants(t, 0, "n1\nn2\nm\n", "")
+	scontrol("show", "hostlist", "n1,n2,n3").wants(t, 0, "n[1-3]\n", "")
+	scontrol("show", "licenses").wants(t, 1, "", "show licenses cannot be honoured here")
+	scontrol("hold", number).wants(t, 0, "", "")
+	scontrol("release", "jheld").wants(t, 0, "", "")
+	scontrol("update", "JobId="+number, "TimeLimit=2-0", "Priority=7").wants(t, 0, "", "")
+	scontrol("update", "JobId="+number, "NumNodes=4").wants(t, 1, "", "numnodes: cannot be changed here")
+	scontrol("update", "NodeName=n1", "State=DRAIN").wants(t, 1, "", "You must specify a reason")
+	scontrol("reboot", "n1").wants(t, 1, "", "reboot cannot be honoured here")
+	holds, updates := told[*messages.Hold](f), told[*messages.Update](f)
+	if len(holds) != 2 || holds[0].GetJob() != "jrun" || !holds[1].GetRelease() {
+		t.Errorf("holds %v", holds)
+	}
+	if len(updates) != 1 || updates[0].GetTimeLimitMs() != 48*3600_000 || updates[0].GetPriority() != 7 {
+		t.Errorf("updates %v", updates)
+	}
+}
+
+func TestScancelAndSinfo(t *testing.T) {
+	f := front(t)
+	cli(f.address, "slurm", "scancel", messages.NumericID("jwait")).wants(t, 0, "", "")
+	cli(f.address, "slurm", "scancel", "-n", "n-jrun").wants(t, 0, "", "")
+	cli(f.address, "slurm", "scancel", "99").wants(t, 1, "", "scancel: error: Invalid job id specified: 99")
+	cli(f.address, "slurm", "scancel").wants(t, 1, "", "No job identification provided")
+	cli(f.address, "slurm", "scancel", "-s", "USR1", "jrun").wants(t, 1, "", "--signal USR1")
+	var ended []string
+	for _, c := range told[*messages.Cancel](f) {
+		ended = append(ended, c.GetJob())
+	}
+	if strings.Join(ended, " ") != "jwait jrun" {
+		t.Errorf("ended %v", ended)
+	}
+	sinfo := cli(f.address, "slurm", "sinfo")
+	sinfo.wants(t,
+		0, "PARTITION AVAIL  TIMELIMIT  NODES  STATE NODELIST\nall*         up   infinite      2   idle n[1-2]\n", "")
+	cli(f.address, "slurm", "sinfo", "-h", "-N", "-o", "%N %f").wants(t, 0, "n1 pool=a\nn2 pool=a\n", "")
+	cli(f.address, "slurm", "sinfo", "-R").wants(t, 1, "", "sinfo: error: unknown shorthand flag: 'R'")
+}
+
+func TestSbatch(t *testing.T) {
+	f := front(t)
+	number := messages.NumericID("jnew1")
+	script := filepath.Join(t.TempDir(), "train.sh")
+	if err := os.WriteFile(script,
+		[]byte("#!/bin/sh\n#SBATCH -N 2 -J from-script\n#SBATCH -d afterok:"+messages.NumericID("jrun")+"\ntrue\n"),
+		0o644); err != nil {
+		t.Fatal(err)
+	}
+	cli(f.address, "slurm", "sbatch", "-J", "train", script, "--epochs", "3").wants(t, 0, "Submitted batch job "+number+
+		"\n", "")
+	cli(f.address, "slurm", "sbatch", "--parsable", "-H", "--wrap", "sleep 1").wants(t, 0, number+"\n", "")
+	cli(f.address, "slurm", "sbatch", "--mail-user=x", script).wants(t, 1, "",
+		"sbatch: error: --mail-user: cannot be honoured here")
+	cli(f.address, "slurm", "sbatch", "/nowhere.sh").wants(t, 1, "", "sbatch: error: open /nowhere.sh")
+	sent := told[*messages.Submit](f)
+	if len(sent) != 2 || sent[0].GetSpec().GetName() != "train" || sent[0].GetSpec().GetGang().GetReplicasMin() != 2 ||
+		sent[0].GetSpec().GetAfter()[0].GetJob() != "jrun" {
+		t.Errorf("submits %v", sent)
+	}
+	if len(sent) == 2 && (sent[1].GetSpec().GetBeginUnixMs() == 0 || len(told[*messages.Hold](f)) != 1 ||
+		len(told[*messages.Update](f)) != 1 || told[*messages.Update](f)[0].GetBeginUnixMs() != 0) {
+		t.Error("what is to be held could begin before it is, or never")
+	}
+}
+
+// TestSlurmInstall: the links lead here, a second time changes nothing, and a file of somebody else's is left alone.
+func TestSlurmInstall(t *testing.T) {
+	dir := t.TempDir()
+	cli("", "slurm", "install", dir).wants(t, 0, filepath.Join(dir, "squeue"), "")
+	cli("", "slurm", "install", dir).wants(t, 0, filepath.Join(dir, "squeue"), "")
+	theirs := filepath.Join(dir, "sinfo")
+	if err := os.Remove(theirs); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(theirs, []byte("#!/bin/sh\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	cli("", "slurm", "install", dir).wants(t, exitConflict, "", theirs+" is there already")
+	var out, errs lines
+	code := run([]string{filepath.Join(dir, "scontrol"), "show", "hostnames", "n[1-2]"}, strings.NewReader(""), &out,
+		&errs,
+		func(string) (string, bool) { return "", false })
+	if code != 0 || out.String() != "n1\nn2\n" {
+		t.Errorf("by its name it says %q and %q, and ends with %d", out.String(), errs.String(), code)
+	}
+}
