@@ -36,25 +36,37 @@ func (p *Page) act(r *http.Request) (any, error) {
 }
 
 func carryOut(ctx context.Context, on api.SynapseClient, q wish) error {
-	var err error
-	machine := func(verb messages.NodeVerb) {
-		_, err = on.ChangeNode(ctx, &messages.ChangeNode{Node: q.Of, Verb: verb, Reason: q.Reason})
-	}
-	switch q.Verb {
-	case "cancel":
-		_, err = on.Cancel(ctx, &messages.Cancel{Job: q.Of, Reason: q.Reason})
-	case "hold", "release":
-		_, err = on.Hold(ctx, &messages.Hold{Job: q.Of, Reason: q.Reason, Release: q.Verb == "release"})
-	case "requeue":
-		_, err = on.Requeue(ctx, &messages.Requeue{Job: q.Of, Reason: q.Reason})
-	case "cordon":
-		machine(messages.NodeVerb_NODE_VERB_CORDON)
-	case "uncordon":
-		machine(messages.NodeVerb_NODE_VERB_UNCORDON)
-	case "drain":
-		machine(messages.NodeVerb_NODE_VERB_DRAIN)
-	default:
+	do := verbs[q.Verb]
+	if do == nil {
 		return &mistake{"there is no wish " + q.Verb}
 	}
+	return do(ctx, on, q)
+}
+
+// verbs are what can be wished.
+var verbs = map[string]func(ctx context.Context, on api.SynapseClient, q wish) error{
+	"cancel": func(ctx context.Context, on api.SynapseClient, q wish) error {
+		_, err := on.Cancel(ctx, &messages.Cancel{Job: q.Of, Reason: q.Reason})
+		return err
+	},
+	"hold": hold, "release": hold,
+	"requeue": func(ctx context.Context, on api.SynapseClient, q wish) error {
+		_, err := on.Requeue(ctx, &messages.Requeue{Job: q.Of, Reason: q.Reason})
+		return err
+	},
+	"cordon":   machine(messages.NodeVerb_NODE_VERB_CORDON),
+	"uncordon": machine(messages.NodeVerb_NODE_VERB_UNCORDON),
+	"drain":    machine(messages.NodeVerb_NODE_VERB_DRAIN),
+}
+
+func hold(ctx context.Context, on api.SynapseClient, q wish) error {
+	_, err := on.Hold(ctx, &messages.Hold{Job: q.Of, Reason: q.Reason, Release: q.Verb == "release"})
 	return err
+}
+
+func machine(verb messages.NodeVerb) func(context.Context, api.SynapseClient, wish) error {
+	return func(ctx context.Context, on api.SynapseClient, q wish) error {
+		_, err := on.ChangeNode(ctx, &messages.ChangeNode{Node: q.Of, Verb: verb, Reason: q.Reason})
+		return err
+	}
 }

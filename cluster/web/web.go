@@ -88,17 +88,26 @@ func New(o Options) *Page {
 		p.mux.Handle("GET /", replayed(o.Made))
 		return p
 	}
-	p.mux.Handle("GET /", shown)
-	for pattern, answer := range map[string]func(*http.Request) (any, error){
-		"GET /me": p.me, "GET /job": p.job, "GET /explain": p.explain, "GET /waiting": p.waiting,
-		"GET /queues": p.queues, "POST /act": p.act,
-	} { //order: each has its own address
-		p.mux.HandleFunc(pattern, p.answered(answer))
+	for pattern, answer := range p.addresses(shown) { //order: each has its own address
+		p.mux.Handle(pattern, answer)
 	}
-	p.mux.HandleFunc("GET /stream", p.stream)
-	p.mux.HandleFunc("GET /logs", p.logs)
-	p.mux.HandleFunc("GET /past", p.past)
 	return p
+}
+
+// addresses are all there are, behind the way in. TestEveryAddressIsDecided has which right each needs.
+func (p *Page) addresses(shown http.Handler) map[string]http.Handler {
+	return map[string]http.Handler{
+		"GET /":        shown,
+		"GET /me":      p.answered(p.me),
+		"GET /job":     p.answered(p.job),
+		"GET /explain": p.answered(p.explain),
+		"GET /waiting": p.answered(p.waiting),
+		"GET /queues":  p.answered(p.queues),
+		"POST /act":    p.answered(p.act),
+		"GET /stream":  http.HandlerFunc(p.stream),
+		"GET /logs":    http.HandlerFunc(p.logs),
+		"GET /past":    http.HandlerFunc(p.past),
+	}
 }
 
 // Secret lets one browser in, once; of a page that has a secret.

@@ -1,0 +1,226 @@
+package web
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/peer"
+	"google.golang.org/grpc/status"
+
+	"github.com/yi-json/synapse/cluster/api"
+	"github.com/yi-json/synapse/cluster/caller"
+	"github.com/yi-json/synapse/cluster/gate"
+	"github.com/yi-json/synapse/cluster/identity"
+	"github.com/yi-json/synapse/cluster/rights"
+	"github.com/yi-json/synapse/messages"
+)
+
+// This file owns the question what each role may do by the page: each address of it is asked as each role, behind the
+// real gate, and what is refused is refused by the table of cluster/rights alone.
+
+// question is one that an address is asked: with JOB in it, of a job that is one's own, and of one that is not.
+type question struct {
+	query, body string
+	needs       []rights.Right // the first that is lacking refuses; none: it is for everybody who is in
+}
+
+// decided is what each address needs. One that is new stands here, too, or the test fails.
+var decided = map[string][]question{
+	"GET /":        {{"", "", nil}},
+	"GET /me":      {{"", "", []rights.Right{rights.Known}}},
+	"GET /job":     {{"?id=JOB", "", []rights.Right{rights.ReadJobs}}},
+	"GET /explain": {{"?id=JOB", "", []rights.Right{rights.ReadJobs}}},
+	"GET /waiting": {{"", "", []rights.Right{rights.ReadJobs}}},
+	"GET /queues":  {{"", "", []rights.Right{rights.ReadQueues}}},
+	"GET /stream":  {{"", "", []rights.Right{rights.ReadJobs, rights.ReadMachines}}},
+	"GET /logs": {
+		{"?id=JOB", "", []rights.Right{rights.ReadLogs}}, {"?id=JOB&rank=1&follow=1", "", []rights.Right{rights.ReadLogs}},
+	},
+	"GET /past": {
+		{"?at=1&until=2", "", []rights.Right{rights.ReadJobs, rights.ReadMachines, rights.ReadQueues}},
+		{"?at=1&until=2&step=1", "", []rights.Right{rights.ReadJobs, rights.ReadMachines, rights.ReadQueues}},
+	},
+	"POST /act": {
+		wished("cancel", "JOB", rights.Cancel), wished("hold", "JOB", rights.Hold),
+		wished("release", "JOB", rights.Release), wished("requeue", "JOB", rights.Requeue),
+		wished("cordon", "n1", rights.Cordon), wished("uncordon", "n1", rights.Cordon), wished("drain", "n1", rights.Drain),
+	},
+}
+
+func wished(verb, of string, needs rights.Right) question {
+	return question{"", `{"verb":"` + verb + `","of":"` + of + `","reason":"so"}`, []rights.Right{needs}}
+}
+
+// counter is a desk at the real gate, with a scheduler behind it that does nothing.
+type counter struct {
+	t    *testing.T
+	gate *gate.Gate
+}
+
+// seat is the page of somebody there, and what became of the calls that it made.
+type seat struct {
+	*Page
+	outcomes chan error
+}
+
+func newCounter(t *testing.T) *counter {
+	t.Helper()
+	pair, err := identity.NewRoot("c-a", time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	by, err := (&identity.Folder{Roots: pair.Chain, Pair: pair}).Certify(identity.RoleScheduler, "s1", time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	by.Dir = filepath.Join(t.TempDir(), "scheduler")
+	if err := by.Create(); err != nil {
+		t.Fatal(err)
+	}
+	c := &counter{t: t}
+	c.gate, err = gate.New(gate.Options{
+		Folder: by, Job: func(_ context.Context, id string) (*messages.JobRecord, error) {
+			owner := strings.TrimPrefix(id, "of-")
+			return &messages.JobRecord{Id: id, Owner: &messages.Principal{Name: owner}}, nil
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.gate.Close)
+	return c
+}
+
+// seat is that of somebody called me. Each is used once: a stream may still watch when its browser has gone.
+func (c *counter) seat(role identity.Role) seat {
+	outcomes := make(chan error, 64)
+	service := &caller.Service{
+		API: api.UnimplementedSynapseServer{},
+		Calls: []grpc.UnaryServerInterceptor{func(
+			ctx context.Context, q any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler,
+		) (any, error) {
+			reply, err := c.gate.GuardCall(ctx, q, info, next)
+			outcomes <- err
+			return reply, err
+		}},
+		Streams: []grpc.StreamServerInterceptor{func(
+			srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, next grpc.StreamHandler,
+		) error {
+			err := c.gate.GuardStream(srv, stream, info, next)
+			outcomes <- err
+			return err
+		}},
+	}
+	me := identity.Peer{Identity: identity.Identity{Cluster: "c-a", Role: role, Name: "me"}}
+	return seat{outcomes: outcomes, Page: New(Options{
+		Open: true, Answers: func(string) bool { return true },
+		API: service.As(peer.Peer{Addr: &net.TCPAddr{IP: net.IPv4(10, 0, 0, 1)}, AuthInfo: gate.Proof{Peer: me}}),
+	})}
+}
+
+// ask asks an address, and answers the status and what became of the first call that was made for it; made: there was
+// one.
+func (c *counter) ask(p seat, pattern, query, body string) (code int, first error, made bool) {
+	c.t.Helper()
+	ctx, cancel := context.WithTimeout(c.t.Context(), time.Minute)
+	defer cancel()
+	method, path, _ := strings.Cut(pattern, " ")
+	r := httptest.NewRequestWithContext(ctx, method, "http://head1"+path+query, strings.NewReader(body))
+	r.Header.Set("Sec-Fetch-Site", "same-origin")
+	answer := httptest.NewRecorder()
+	if pattern == "GET /stream" { // which goes on, whatever becomes of its watch
+		go func() { p.ServeHTTP(answer, r) }()
+		select {
+		case err := <-p.outcomes:
+			return 0, err, true
+		case <-ctx.Done():
+			return 0, nil, false
+		}
+	}
+	p.ServeHTTP(answer, r)
+	for len(p.outcomes) > 0 {
+		if err := <-p.outcomes; !made || status.Code(err) == codes.PermissionDenied {
+			first, made = err, true
+		}
+	}
+	return answer.Code, first, made
+}
+
+// TestEveryAddressIsDecided asks each address of the page in each role, of one's own job and of another's. Refused is
+// what the table of rights refuses, and nothing else; nobody but people comes in; and every verb is asked.
+func TestEveryAddressIsDecided(t *testing.T) {
+	c := newCounter(t)
+	asked := map[bool]int{}
+	for pattern := range c.seat(identity.RoleAdmin).addresses(nil) {
+		if len(decided[pattern]) == 0 {
+			t.Errorf("nobody has decided who may ask %s", pattern)
+		}
+	}
+	for verb := range verbs {
+		if !strings.Contains(wordsOf(decided["POST /act"]), `"verb":"`+verb+`"`) {
+			t.Errorf("nobody has decided who may wish to %s", verb)
+		}
+	}
+	for _, role := range identity.Roles {
+		for pattern, all := range decided {
+			for _, q := range all {
+				for _, owner := range []string{"me", "other"} {
+					c.decides(role, pattern, q, owner, asked)
+				}
+			}
+		}
+	}
+	if asked[true] < 50 || asked[false] < 20 {
+		t.Errorf("asked were %d that are allowed and %d that are not", asked[true], asked[false])
+	}
+}
+
+func wordsOf(all []question) (words string) {
+	for _, q := range all {
+		words += q.body
+	}
+	return words
+}
+
+// decides asks one question as one role, and holds what becomes of it against the table.
+func (c *counter) decides(role identity.Role, pattern string, q question, owner string, asked map[bool]int) {
+	c.t.Helper()
+	want := true
+	for _, right := range q.needs {
+		reach := right.Of(role)
+		want = want && (reach == rights.Any || reach == rights.Own && owner == "me")
+	}
+	asked[want]++
+	job := strings.NewReplacer("JOB", "of-"+owner)
+	code, err, made := c.ask(c.seat(role), pattern, job.Replace(q.query), job.Replace(q.body))
+	if refused := status.Code(err) == codes.PermissionDenied; refused == want || made != (len(q.needs) > 0) {
+		c.t.Errorf("%s: %s %s%s of a job of %s: %v, a call was made: %v; allowed should be %v",
+			role, pattern, q.query, q.body, owner, err, made, want)
+	}
+	if pattern != "GET /stream" && (code == http.StatusForbidden) == want {
+		c.t.Errorf("%s: %s %s%s of a job of %s answers %d", role, pattern, q.query, q.body, owner, code)
+	}
+}
+
+// TestNoAddressForStrangers: before somebody has logged in, every address but those of the way in is refused.
+func TestNoAddressForStrangers(t *testing.T) {
+	d, _ := newDesk(t)
+	for pattern := range d.page.addresses(nil) {
+		method, path, _ := strings.Cut(pattern, " ")
+		want := http.StatusUnauthorized
+		if method == http.MethodGet && unlocked[path] != "" {
+			want = http.StatusOK
+		}
+		if answer, _ := d.says(method, path, "", nil); answer.StatusCode != want {
+			t.Errorf("%s answers a stranger %s", pattern, answer.Status)
+		}
+	}
+}
