@@ -20,6 +20,7 @@ var elements = flag.Int("e2e.elements", 60, "how many elements the array has who
 
 // TestArrayOutlivesTheLeader: no element is lost, and none is run twice.
 func TestArrayOutlivesTheLeader(t *testing.T) {
+	t.Parallel()
 	t.Run("SQLite", func(t *testing.T) { arrayOutlives(t) })
 	t.Run("PostgreSQL", func(t *testing.T) {
 		everywhere(t)

@@ -20,6 +20,7 @@ import (
 // learned of them: both times all of it is on disk, each job once, with the time that it ran. The next leader expects
 // of a job like those that it is as short.
 func TestLearnedOutlivesTheLeader(t *testing.T) {
+	t.Parallel()
 	t.Run("SQLite", func(t *testing.T) {
 		learnedOutlives(t, nil, func(dir string) (store.Store, error) {
 			return sqlite.Open(filepath.Join(dir, "scheduler", "synapse.db"))

@@ -18,6 +18,7 @@ var lyingAgent = overlaid("liars", "synapse-node")
 // TestOneMachineLies: three honest machines and a liar. It is named with what was
 // wrong, the honest ones have their gang, and the store opens again.
 func TestOneMachineLies(t *testing.T) {
+	t.Parallel()
 	for about, words := range map[string]string{
 		"port":     "port for the rendezvous is 0",
 		"grants":   "ranks, and 2 were asked for",

@@ -69,6 +69,7 @@ func TestBigGangGetsItsTurn(t *testing.T) {
 // TestPromiseOutlivesTheLeader kills the scheduler while a gang waits: the next one keeps the same machines until the
 // same time, and writes nothing to say so.
 func TestPromiseOutlivesTheLeader(t *testing.T) {
+	t.Parallel()
 	t.Run("SQLite", func(t *testing.T) { promiseOutlives(t) })
 	t.Run("PostgreSQL", func(t *testing.T) {
 		everywhere(t)

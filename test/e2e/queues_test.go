@@ -25,6 +25,7 @@ queues:
 // TestQueuesOutliveTheLeader: a queue that may have the GPUs of one machine has no more, however much is free, under
 // the scheduler that was told and under the next.
 func TestQueuesOutliveTheLeader(t *testing.T) {
+	t.Parallel()
 	t.Run("SQLite", func(t *testing.T) { queuesOutlive(t) })
 	t.Run("PostgreSQL", func(t *testing.T) {
 		everywhere(t)
