@@ -2537,6 +2537,188 @@ func (x *Event) GetGroupJobs() int32 {
 	return 0
 }
 
+// client → Mirror: where the GPU time of the cluster went.
+type GetEfficiency struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Principal     *Principal             `protobuf:"bytes,1,opt,name=principal,proto3" json:"principal,omitempty"`
+	Kind          GpuTimeKind            `protobuf:"varint,2,opt,name=kind,proto3,enum=synapse.v1.GpuTimeKind" json:"kind,omitempty"` // unspecified: the cluster
+	Days          int32                  `protobuf:"varint,3,opt,name=days,proto3" json:"days,omitempty"`                             // the newest, the present one among them; 0: all
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetEfficiency) Reset() {
+	*x = GetEfficiency{}
+	mi := &file_messages_client_proto_msgTypes[31]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetEfficiency) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetEfficiency) ProtoMessage() {}
+
+func (x *GetEfficiency) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_client_proto_msgTypes[31]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetEfficiency.ProtoReflect.Descriptor instead.
+func (*GetEfficiency) Descriptor() ([]byte, []int) {
+	return file_messages_client_proto_rawDescGZIP(), []int{31}
+}
+
+func (x *GetEfficiency) GetPrincipal() *Principal {
+	if x != nil {
+		return x.Principal
+	}
+	return nil
+}
+
+func (x *GetEfficiency) GetKind() GpuTimeKind {
+	if x != nil {
+		return x.Kind
+	}
+	return GpuTimeKind_GPU_TIME_KIND_UNSPECIFIED
+}
+
+func (x *GetEfficiency) GetDays() int32 {
+	if x != nil {
+		return x.Days
+	}
+	return 0
+}
+
+// GpuNow is how many GPUs are in a class at the moment, in thousandths.
+type GpuNow struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Class         GpuClass               `protobuf:"varint,1,opt,name=class,proto3,enum=synapse.v1.GpuClass" json:"class,omitempty"`
+	MilliGpu      int64                  `protobuf:"varint,2,opt,name=milli_gpu,json=milliGpu,proto3" json:"milli_gpu,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GpuNow) Reset() {
+	*x = GpuNow{}
+	mi := &file_messages_client_proto_msgTypes[32]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GpuNow) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GpuNow) ProtoMessage() {}
+
+func (x *GpuNow) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_client_proto_msgTypes[32]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GpuNow.ProtoReflect.Descriptor instead.
+func (*GpuNow) Descriptor() ([]byte, []int) {
+	return file_messages_client_proto_rawDescGZIP(), []int{32}
+}
+
+func (x *GpuNow) GetClass() GpuClass {
+	if x != nil {
+		return x.Class
+	}
+	return GpuClass_GPU_CLASS_UNSPECIFIED
+}
+
+func (x *GpuNow) GetMilliGpu() int64 {
+	if x != nil {
+		return x.MilliGpu
+	}
+	return 0
+}
+
+type GetEfficiencyReply struct {
+	state            protoimpl.MessageState `protogen:"open.v1"`
+	Outcome          *Outcome               `protobuf:"bytes,1,opt,name=outcome,proto3" json:"outcome,omitempty"`
+	Time             *GpuTime               `protobuf:"bytes,2,opt,name=time,proto3" json:"time,omitempty"`
+	Now              []*GpuNow              `protobuf:"bytes,3,rep,name=now,proto3" json:"now,omitempty"` // those that are not 0
+	CapacityMilliGpu int64                  `protobuf:"varint,4,opt,name=capacity_milli_gpu,json=capacityMilliGpu,proto3" json:"capacity_milli_gpu,omitempty"`
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
+}
+
+func (x *GetEfficiencyReply) Reset() {
+	*x = GetEfficiencyReply{}
+	mi := &file_messages_client_proto_msgTypes[33]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetEfficiencyReply) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetEfficiencyReply) ProtoMessage() {}
+
+func (x *GetEfficiencyReply) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_client_proto_msgTypes[33]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetEfficiencyReply.ProtoReflect.Descriptor instead.
+func (*GetEfficiencyReply) Descriptor() ([]byte, []int) {
+	return file_messages_client_proto_rawDescGZIP(), []int{33}
+}
+
+func (x *GetEfficiencyReply) GetOutcome() *Outcome {
+	if x != nil {
+		return x.Outcome
+	}
+	return nil
+}
+
+func (x *GetEfficiencyReply) GetTime() *GpuTime {
+	if x != nil {
+		return x.Time
+	}
+	return nil
+}
+
+func (x *GetEfficiencyReply) GetNow() []*GpuNow {
+	if x != nil {
+		return x.Now
+	}
+	return nil
+}
+
+func (x *GetEfficiencyReply) GetCapacityMilliGpu() int64 {
+	if x != nil {
+		return x.CapacityMilliGpu
+	}
+	return 0
+}
+
 var File_messages_client_proto protoreflect.FileDescriptor
 
 const file_messages_client_proto_rawDesc = "" +
@@ -2744,7 +2926,19 @@ const file_messages_client_proto_rawDesc = "" +
 	"\x06reason\x18\t \x01(\tR\x06reason\x12\x1d\n" +
 	"\n" +
 	"group_jobs\x18\n" +
-	" \x01(\x05R\tgroupJobs*\xb7\x01\n" +
+	" \x01(\x05R\tgroupJobs\"\x85\x01\n" +
+	"\rGetEfficiency\x123\n" +
+	"\tprincipal\x18\x01 \x01(\v2\x15.synapse.v1.PrincipalR\tprincipal\x12+\n" +
+	"\x04kind\x18\x02 \x01(\x0e2\x17.synapse.v1.GpuTimeKindR\x04kind\x12\x12\n" +
+	"\x04days\x18\x03 \x01(\x05R\x04days\"Q\n" +
+	"\x06GpuNow\x12*\n" +
+	"\x05class\x18\x01 \x01(\x0e2\x14.synapse.v1.GpuClassR\x05class\x12\x1b\n" +
+	"\tmilli_gpu\x18\x02 \x01(\x03R\bmilliGpu\"\xc0\x01\n" +
+	"\x12GetEfficiencyReply\x12-\n" +
+	"\aoutcome\x18\x01 \x01(\v2\x13.synapse.v1.OutcomeR\aoutcome\x12'\n" +
+	"\x04time\x18\x02 \x01(\v2\x13.synapse.v1.GpuTimeR\x04time\x12$\n" +
+	"\x03now\x18\x03 \x03(\v2\x12.synapse.v1.GpuNowR\x03now\x12,\n" +
+	"\x12capacity_milli_gpu\x18\x04 \x01(\x03R\x10capacityMilliGpu*\xb7\x01\n" +
 	"\x04Code\x12\x14\n" +
 	"\x10CODE_UNSPECIFIED\x10\x00\x12\v\n" +
 	"\aCODE_OK\x10\x01\x12\x10\n" +
@@ -2782,104 +2976,116 @@ func file_messages_client_proto_rawDescGZIP() []byte {
 }
 
 var file_messages_client_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_messages_client_proto_msgTypes = make([]protoimpl.MessageInfo, 31)
+var file_messages_client_proto_msgTypes = make([]protoimpl.MessageInfo, 34)
 var file_messages_client_proto_goTypes = []any{
-	(Code)(0),               // 0: synapse.v1.Code
-	(NodeVerb)(0),           // 1: synapse.v1.NodeVerb
-	(Basis)(0),              // 2: synapse.v1.Basis
-	(*Outcome)(nil),         // 3: synapse.v1.Outcome
-	(*Submit)(nil),          // 4: synapse.v1.Submit
-	(*SubmitReply)(nil),     // 5: synapse.v1.SubmitReply
-	(*DryRun)(nil),          // 6: synapse.v1.DryRun
-	(*DryRunReply)(nil),     // 7: synapse.v1.DryRunReply
-	(*Cancel)(nil),          // 8: synapse.v1.Cancel
-	(*CancelReply)(nil),     // 9: synapse.v1.CancelReply
-	(*Hold)(nil),            // 10: synapse.v1.Hold
-	(*HoldReply)(nil),       // 11: synapse.v1.HoldReply
-	(*Requeue)(nil),         // 12: synapse.v1.Requeue
-	(*RequeueReply)(nil),    // 13: synapse.v1.RequeueReply
-	(*Update)(nil),          // 14: synapse.v1.Update
-	(*UpdateReply)(nil),     // 15: synapse.v1.UpdateReply
-	(*ChangeNode)(nil),      // 16: synapse.v1.ChangeNode
-	(*ChangeNodeReply)(nil), // 17: synapse.v1.ChangeNodeReply
-	(*Prospect)(nil),        // 18: synapse.v1.Prospect
-	(*Warning)(nil),         // 19: synapse.v1.Warning
-	(*ArrayCounts)(nil),     // 20: synapse.v1.ArrayCounts
-	(*JobStatus)(nil),       // 21: synapse.v1.JobStatus
-	(*NodeStatus)(nil),      // 22: synapse.v1.NodeStatus
-	(*GetJob)(nil),          // 23: synapse.v1.GetJob
-	(*GetJobReply)(nil),     // 24: synapse.v1.GetJobReply
-	(*ListJobs)(nil),        // 25: synapse.v1.ListJobs
-	(*ListJobsReply)(nil),   // 26: synapse.v1.ListJobsReply
-	(*ListNodes)(nil),       // 27: synapse.v1.ListNodes
-	(*ListNodesReply)(nil),  // 28: synapse.v1.ListNodesReply
-	(*ExplainJob)(nil),      // 29: synapse.v1.ExplainJob
-	(*ExplainJobReply)(nil), // 30: synapse.v1.ExplainJobReply
-	(*Watch)(nil),           // 31: synapse.v1.Watch
-	(*Unwatch)(nil),         // 32: synapse.v1.Unwatch
-	(*Event)(nil),           // 33: synapse.v1.Event
-	(*Principal)(nil),       // 34: synapse.v1.Principal
-	(*JobSpec)(nil),         // 35: synapse.v1.JobSpec
-	(Cause)(0),              // 36: synapse.v1.Cause
-	(*JobRecord)(nil),       // 37: synapse.v1.JobRecord
-	(*AttemptRecord)(nil),   // 38: synapse.v1.AttemptRecord
-	(*NodeRecord)(nil),      // 39: synapse.v1.NodeRecord
-	(*LedgerReport)(nil),    // 40: synapse.v1.LedgerReport
-	(*Token)(nil),           // 41: synapse.v1.Token
-	(*Label)(nil),           // 42: synapse.v1.Label
+	(Code)(0),                  // 0: synapse.v1.Code
+	(NodeVerb)(0),              // 1: synapse.v1.NodeVerb
+	(Basis)(0),                 // 2: synapse.v1.Basis
+	(*Outcome)(nil),            // 3: synapse.v1.Outcome
+	(*Submit)(nil),             // 4: synapse.v1.Submit
+	(*SubmitReply)(nil),        // 5: synapse.v1.SubmitReply
+	(*DryRun)(nil),             // 6: synapse.v1.DryRun
+	(*DryRunReply)(nil),        // 7: synapse.v1.DryRunReply
+	(*Cancel)(nil),             // 8: synapse.v1.Cancel
+	(*CancelReply)(nil),        // 9: synapse.v1.CancelReply
+	(*Hold)(nil),               // 10: synapse.v1.Hold
+	(*HoldReply)(nil),          // 11: synapse.v1.HoldReply
+	(*Requeue)(nil),            // 12: synapse.v1.Requeue
+	(*RequeueReply)(nil),       // 13: synapse.v1.RequeueReply
+	(*Update)(nil),             // 14: synapse.v1.Update
+	(*UpdateReply)(nil),        // 15: synapse.v1.UpdateReply
+	(*ChangeNode)(nil),         // 16: synapse.v1.ChangeNode
+	(*ChangeNodeReply)(nil),    // 17: synapse.v1.ChangeNodeReply
+	(*Prospect)(nil),           // 18: synapse.v1.Prospect
+	(*Warning)(nil),            // 19: synapse.v1.Warning
+	(*ArrayCounts)(nil),        // 20: synapse.v1.ArrayCounts
+	(*JobStatus)(nil),          // 21: synapse.v1.JobStatus
+	(*NodeStatus)(nil),         // 22: synapse.v1.NodeStatus
+	(*GetJob)(nil),             // 23: synapse.v1.GetJob
+	(*GetJobReply)(nil),        // 24: synapse.v1.GetJobReply
+	(*ListJobs)(nil),           // 25: synapse.v1.ListJobs
+	(*ListJobsReply)(nil),      // 26: synapse.v1.ListJobsReply
+	(*ListNodes)(nil),          // 27: synapse.v1.ListNodes
+	(*ListNodesReply)(nil),     // 28: synapse.v1.ListNodesReply
+	(*ExplainJob)(nil),         // 29: synapse.v1.ExplainJob
+	(*ExplainJobReply)(nil),    // 30: synapse.v1.ExplainJobReply
+	(*Watch)(nil),              // 31: synapse.v1.Watch
+	(*Unwatch)(nil),            // 32: synapse.v1.Unwatch
+	(*Event)(nil),              // 33: synapse.v1.Event
+	(*GetEfficiency)(nil),      // 34: synapse.v1.GetEfficiency
+	(*GpuNow)(nil),             // 35: synapse.v1.GpuNow
+	(*GetEfficiencyReply)(nil), // 36: synapse.v1.GetEfficiencyReply
+	(*Principal)(nil),          // 37: synapse.v1.Principal
+	(*JobSpec)(nil),            // 38: synapse.v1.JobSpec
+	(Cause)(0),                 // 39: synapse.v1.Cause
+	(*JobRecord)(nil),          // 40: synapse.v1.JobRecord
+	(*AttemptRecord)(nil),      // 41: synapse.v1.AttemptRecord
+	(*NodeRecord)(nil),         // 42: synapse.v1.NodeRecord
+	(*LedgerReport)(nil),       // 43: synapse.v1.LedgerReport
+	(*Token)(nil),              // 44: synapse.v1.Token
+	(*Label)(nil),              // 45: synapse.v1.Label
+	(GpuTimeKind)(0),           // 46: synapse.v1.GpuTimeKind
+	(GpuClass)(0),              // 47: synapse.v1.GpuClass
+	(*GpuTime)(nil),            // 48: synapse.v1.GpuTime
 }
 var file_messages_client_proto_depIdxs = []int32{
 	0,  // 0: synapse.v1.Outcome.code:type_name -> synapse.v1.Code
-	34, // 1: synapse.v1.Submit.principal:type_name -> synapse.v1.Principal
-	35, // 2: synapse.v1.Submit.spec:type_name -> synapse.v1.JobSpec
+	37, // 1: synapse.v1.Submit.principal:type_name -> synapse.v1.Principal
+	38, // 2: synapse.v1.Submit.spec:type_name -> synapse.v1.JobSpec
 	3,  // 3: synapse.v1.SubmitReply.outcome:type_name -> synapse.v1.Outcome
-	34, // 4: synapse.v1.DryRun.principal:type_name -> synapse.v1.Principal
-	35, // 5: synapse.v1.DryRun.spec:type_name -> synapse.v1.JobSpec
+	37, // 4: synapse.v1.DryRun.principal:type_name -> synapse.v1.Principal
+	38, // 5: synapse.v1.DryRun.spec:type_name -> synapse.v1.JobSpec
 	3,  // 6: synapse.v1.DryRunReply.outcome:type_name -> synapse.v1.Outcome
-	34, // 7: synapse.v1.Cancel.principal:type_name -> synapse.v1.Principal
+	37, // 7: synapse.v1.Cancel.principal:type_name -> synapse.v1.Principal
 	3,  // 8: synapse.v1.CancelReply.outcome:type_name -> synapse.v1.Outcome
-	34, // 9: synapse.v1.Hold.principal:type_name -> synapse.v1.Principal
+	37, // 9: synapse.v1.Hold.principal:type_name -> synapse.v1.Principal
 	3,  // 10: synapse.v1.HoldReply.outcome:type_name -> synapse.v1.Outcome
-	34, // 11: synapse.v1.Requeue.principal:type_name -> synapse.v1.Principal
+	37, // 11: synapse.v1.Requeue.principal:type_name -> synapse.v1.Principal
 	3,  // 12: synapse.v1.RequeueReply.outcome:type_name -> synapse.v1.Outcome
-	34, // 13: synapse.v1.Update.principal:type_name -> synapse.v1.Principal
+	37, // 13: synapse.v1.Update.principal:type_name -> synapse.v1.Principal
 	3,  // 14: synapse.v1.UpdateReply.outcome:type_name -> synapse.v1.Outcome
-	34, // 15: synapse.v1.ChangeNode.principal:type_name -> synapse.v1.Principal
+	37, // 15: synapse.v1.ChangeNode.principal:type_name -> synapse.v1.Principal
 	1,  // 16: synapse.v1.ChangeNode.verb:type_name -> synapse.v1.NodeVerb
 	3,  // 17: synapse.v1.ChangeNodeReply.outcome:type_name -> synapse.v1.Outcome
 	2,  // 18: synapse.v1.Prospect.basis:type_name -> synapse.v1.Basis
-	36, // 19: synapse.v1.Warning.cause:type_name -> synapse.v1.Cause
-	37, // 20: synapse.v1.JobStatus.record:type_name -> synapse.v1.JobRecord
-	38, // 21: synapse.v1.JobStatus.attempt:type_name -> synapse.v1.AttemptRecord
+	39, // 19: synapse.v1.Warning.cause:type_name -> synapse.v1.Cause
+	40, // 20: synapse.v1.JobStatus.record:type_name -> synapse.v1.JobRecord
+	41, // 21: synapse.v1.JobStatus.attempt:type_name -> synapse.v1.AttemptRecord
 	18, // 22: synapse.v1.JobStatus.prospect:type_name -> synapse.v1.Prospect
 	20, // 23: synapse.v1.JobStatus.counts:type_name -> synapse.v1.ArrayCounts
 	19, // 24: synapse.v1.JobStatus.warned:type_name -> synapse.v1.Warning
-	39, // 25: synapse.v1.NodeStatus.record:type_name -> synapse.v1.NodeRecord
-	40, // 26: synapse.v1.NodeStatus.ledger:type_name -> synapse.v1.LedgerReport
-	41, // 27: synapse.v1.NodeStatus.debts:type_name -> synapse.v1.Token
-	34, // 28: synapse.v1.GetJob.principal:type_name -> synapse.v1.Principal
+	42, // 25: synapse.v1.NodeStatus.record:type_name -> synapse.v1.NodeRecord
+	43, // 26: synapse.v1.NodeStatus.ledger:type_name -> synapse.v1.LedgerReport
+	44, // 27: synapse.v1.NodeStatus.debts:type_name -> synapse.v1.Token
+	37, // 28: synapse.v1.GetJob.principal:type_name -> synapse.v1.Principal
 	3,  // 29: synapse.v1.GetJobReply.outcome:type_name -> synapse.v1.Outcome
 	21, // 30: synapse.v1.GetJobReply.job:type_name -> synapse.v1.JobStatus
-	38, // 31: synapse.v1.GetJobReply.attempts:type_name -> synapse.v1.AttemptRecord
-	34, // 32: synapse.v1.ListJobs.principal:type_name -> synapse.v1.Principal
-	42, // 33: synapse.v1.ListJobs.labels:type_name -> synapse.v1.Label
+	41, // 31: synapse.v1.GetJobReply.attempts:type_name -> synapse.v1.AttemptRecord
+	37, // 32: synapse.v1.ListJobs.principal:type_name -> synapse.v1.Principal
+	45, // 33: synapse.v1.ListJobs.labels:type_name -> synapse.v1.Label
 	3,  // 34: synapse.v1.ListJobsReply.outcome:type_name -> synapse.v1.Outcome
 	21, // 35: synapse.v1.ListJobsReply.jobs:type_name -> synapse.v1.JobStatus
-	34, // 36: synapse.v1.ListNodes.principal:type_name -> synapse.v1.Principal
+	37, // 36: synapse.v1.ListNodes.principal:type_name -> synapse.v1.Principal
 	3,  // 37: synapse.v1.ListNodesReply.outcome:type_name -> synapse.v1.Outcome
 	22, // 38: synapse.v1.ListNodesReply.nodes:type_name -> synapse.v1.NodeStatus
-	34, // 39: synapse.v1.ExplainJob.principal:type_name -> synapse.v1.Principal
-	35, // 40: synapse.v1.ExplainJob.spec:type_name -> synapse.v1.JobSpec
+	37, // 39: synapse.v1.ExplainJob.principal:type_name -> synapse.v1.Principal
+	38, // 40: synapse.v1.ExplainJob.spec:type_name -> synapse.v1.JobSpec
 	3,  // 41: synapse.v1.ExplainJobReply.outcome:type_name -> synapse.v1.Outcome
-	34, // 42: synapse.v1.Watch.principal:type_name -> synapse.v1.Principal
-	42, // 43: synapse.v1.Watch.labels:type_name -> synapse.v1.Label
+	37, // 42: synapse.v1.Watch.principal:type_name -> synapse.v1.Principal
+	45, // 43: synapse.v1.Watch.labels:type_name -> synapse.v1.Label
 	21, // 44: synapse.v1.Event.job:type_name -> synapse.v1.JobStatus
 	22, // 45: synapse.v1.Event.node:type_name -> synapse.v1.NodeStatus
-	46, // [46:46] is the sub-list for method output_type
-	46, // [46:46] is the sub-list for method input_type
-	46, // [46:46] is the sub-list for extension type_name
-	46, // [46:46] is the sub-list for extension extendee
-	0,  // [0:46] is the sub-list for field type_name
+	37, // 46: synapse.v1.GetEfficiency.principal:type_name -> synapse.v1.Principal
+	46, // 47: synapse.v1.GetEfficiency.kind:type_name -> synapse.v1.GpuTimeKind
+	47, // 48: synapse.v1.GpuNow.class:type_name -> synapse.v1.GpuClass
+	3,  // 49: synapse.v1.GetEfficiencyReply.outcome:type_name -> synapse.v1.Outcome
+	48, // 50: synapse.v1.GetEfficiencyReply.time:type_name -> synapse.v1.GpuTime
+	35, // 51: synapse.v1.GetEfficiencyReply.now:type_name -> synapse.v1.GpuNow
+	52, // [52:52] is the sub-list for method output_type
+	52, // [52:52] is the sub-list for method input_type
+	52, // [52:52] is the sub-list for extension type_name
+	52, // [52:52] is the sub-list for extension extendee
+	0,  // [0:52] is the sub-list for field type_name
 }
 
 func init() { file_messages_client_proto_init() }
@@ -2897,7 +3103,7 @@ func file_messages_client_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_messages_client_proto_rawDesc), len(file_messages_client_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   31,
+			NumMessages:   34,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -109,13 +109,15 @@ func goodMessages() []validator {
 		&AttemptRecord{Job: "j-1", Token: &Token{Epoch: 1}, Run: 1, Places: []*Place{goodPlace}},
 		&PolicyRecord{
 			WrittenBy: &Token{Epoch: 1}, Cells: []*Cell{{Level: 1, Count: 1}, {Level: 2, Count: 1}},
-			Uses: []*QueueUse{{Queue: "nlp", MilliGpuMs: 1}},
+			Uses:    []*QueueUse{{Queue: "nlp", MilliGpuMs: 1}},
+			GpuTime: &GpuTime{Rows: []*GpuTimeRow{{Kind: 1, Amounts: []*GpuAmount{{Class: 1, MilliGpuMs: 1}}}}},
 		},
 		&PassRecord{
 			Id: "a1", Hash: make([]byte, PassHashBytes), Role: "viewer", Name: "ann", By: "ada", MadeUnixMs: 1, UntilUnixMs: 2,
 		},
 		&QueuesRecord{WrittenBy: &Token{Epoch: 1}, Revision: 1, Queues: goodQueues()},
 		&ApplyQueues{Principal: goodCaller, Queues: goodQueues(), Revision: 3}, &ApplyQueuesReply{Outcome: okay, Revision: 4},
+		&GetEfficiency{Principal: goodCaller, Kind: 2}, &GetEfficiencyReply{Outcome: okay},
 		&GetQueues{Principal: goodCaller}, &GetQueuesReply{Outcome: okay},
 		&NodeRecord{Id: "n1", Revision: 1, WrittenBy: &Token{Epoch: 1}}, &LedgerRecord{Epoch: 0},
 

@@ -203,6 +203,130 @@ func (CellLevel) EnumDescriptor() ([]byte, []int) {
 	return file_messages_record_proto_rawDescGZIP(), []int{2}
 }
 
+// GpuClass is what a GPU does, or why it does nothing.
+type GpuClass int32
+
+const (
+	GpuClass_GPU_CLASS_UNSPECIFIED   GpuClass = 0
+	GpuClass_GPU_CLASS_PRODUCTIVE    GpuClass = 1 // a gang that has passed its start barrier has it
+	GpuClass_GPU_CLASS_STARTING      GpuClass = 2
+	GpuClass_GPU_CLASS_STOPPING      GpuClass = 3
+	GpuClass_GPU_CLASS_LOST          GpuClass = 4 // it was productive, and what it did was lost with its gang
+	GpuClass_GPU_CLASS_KEPT          GpuClass = 5 // free, and kept for a promise
+	GpuClass_GPU_CLASS_IDLE_WANTED   GpuClass = 6 // free, and some job waits that could use its type
+	GpuClass_GPU_CLASS_IDLE_UNWANTED GpuClass = 7
+	GpuClass_GPU_CLASS_BROKEN        GpuClass = 8
+	GpuClass_GPU_CLASS_CLOSED        GpuClass = 9 // free, and people closed its machine
+)
+
+// Enum value maps for GpuClass.
+var (
+	GpuClass_name = map[int32]string{
+		0: "GPU_CLASS_UNSPECIFIED",
+		1: "GPU_CLASS_PRODUCTIVE",
+		2: "GPU_CLASS_STARTING",
+		3: "GPU_CLASS_STOPPING",
+		4: "GPU_CLASS_LOST",
+		5: "GPU_CLASS_KEPT",
+		6: "GPU_CLASS_IDLE_WANTED",
+		7: "GPU_CLASS_IDLE_UNWANTED",
+		8: "GPU_CLASS_BROKEN",
+		9: "GPU_CLASS_CLOSED",
+	}
+	GpuClass_value = map[string]int32{
+		"GPU_CLASS_UNSPECIFIED":   0,
+		"GPU_CLASS_PRODUCTIVE":    1,
+		"GPU_CLASS_STARTING":      2,
+		"GPU_CLASS_STOPPING":      3,
+		"GPU_CLASS_LOST":          4,
+		"GPU_CLASS_KEPT":          5,
+		"GPU_CLASS_IDLE_WANTED":   6,
+		"GPU_CLASS_IDLE_UNWANTED": 7,
+		"GPU_CLASS_BROKEN":        8,
+		"GPU_CLASS_CLOSED":        9,
+	}
+)
+
+func (x GpuClass) Enum() *GpuClass {
+	p := new(GpuClass)
+	*p = x
+	return p
+}
+
+func (x GpuClass) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (GpuClass) Descriptor() protoreflect.EnumDescriptor {
+	return file_messages_record_proto_enumTypes[3].Descriptor()
+}
+
+func (GpuClass) Type() protoreflect.EnumType {
+	return &file_messages_record_proto_enumTypes[3]
+}
+
+func (x GpuClass) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use GpuClass.Descriptor instead.
+func (GpuClass) EnumDescriptor() ([]byte, []int) {
+	return file_messages_record_proto_rawDescGZIP(), []int{3}
+}
+
+// GpuTimeKind is of whom a row of GPU time is.
+type GpuTimeKind int32
+
+const (
+	GpuTimeKind_GPU_TIME_KIND_UNSPECIFIED GpuTimeKind = 0
+	GpuTimeKind_GPU_TIME_KIND_CLUSTER     GpuTimeKind = 1
+	GpuTimeKind_GPU_TIME_KIND_OWNER       GpuTimeKind = 2
+	GpuTimeKind_GPU_TIME_KIND_QUEUE       GpuTimeKind = 3
+)
+
+// Enum value maps for GpuTimeKind.
+var (
+	GpuTimeKind_name = map[int32]string{
+		0: "GPU_TIME_KIND_UNSPECIFIED",
+		1: "GPU_TIME_KIND_CLUSTER",
+		2: "GPU_TIME_KIND_OWNER",
+		3: "GPU_TIME_KIND_QUEUE",
+	}
+	GpuTimeKind_value = map[string]int32{
+		"GPU_TIME_KIND_UNSPECIFIED": 0,
+		"GPU_TIME_KIND_CLUSTER":     1,
+		"GPU_TIME_KIND_OWNER":       2,
+		"GPU_TIME_KIND_QUEUE":       3,
+	}
+)
+
+func (x GpuTimeKind) Enum() *GpuTimeKind {
+	p := new(GpuTimeKind)
+	*p = x
+	return p
+}
+
+func (x GpuTimeKind) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (GpuTimeKind) Descriptor() protoreflect.EnumDescriptor {
+	return file_messages_record_proto_enumTypes[4].Descriptor()
+}
+
+func (GpuTimeKind) Type() protoreflect.EnumType {
+	return &file_messages_record_proto_enumTypes[4]
+}
+
+func (x GpuTimeKind) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use GpuTimeKind.Descriptor instead.
+func (GpuTimeKind) EnumDescriptor() ([]byte, []int) {
+	return file_messages_record_proto_rawDescGZIP(), []int{4}
+}
+
 // Deed is an operator's or user's action on a job or a node.
 type Deed struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1907,6 +2031,7 @@ type PolicyRecord struct {
 	Cells         []*Cell                `protobuf:"bytes,2,rep,name=cells,proto3" json:"cells,omitempty"`                          // in the order of their keys
 	Credits       []*Credit              `protobuf:"bytes,3,rep,name=credits,proto3" json:"credits,omitempty"`                      // in the order of their pools
 	Uses          []*QueueUse            `protobuf:"bytes,4,rep,name=uses,proto3" json:"uses,omitempty"`                            // what queues have used, without what lives when it is written
+	GpuTime       *GpuTime               `protobuf:"bytes,5,opt,name=gpu_time,json=gpuTime,proto3" json:"gpu_time,omitempty"`       // where all of it went
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1969,6 +2094,213 @@ func (x *PolicyRecord) GetUses() []*QueueUse {
 	return nil
 }
 
+func (x *PolicyRecord) GetGpuTime() *GpuTime {
+	if x != nil {
+		return x.GpuTime
+	}
+	return nil
+}
+
+// GpuAmount is how much GPU time a class has in a row.
+type GpuAmount struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Class         GpuClass               `protobuf:"varint,1,opt,name=class,proto3,enum=synapse.v1.GpuClass" json:"class,omitempty"`
+	Cause         Cause                  `protobuf:"varint,2,opt,name=cause,proto3,enum=synapse.v1.Cause" json:"cause,omitempty"` // of what is lost
+	MilliGpuMs    int64                  `protobuf:"varint,3,opt,name=milli_gpu_ms,json=milliGpuMs,proto3" json:"milli_gpu_ms,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GpuAmount) Reset() {
+	*x = GpuAmount{}
+	mi := &file_messages_record_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GpuAmount) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GpuAmount) ProtoMessage() {}
+
+func (x *GpuAmount) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_record_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GpuAmount.ProtoReflect.Descriptor instead.
+func (*GpuAmount) Descriptor() ([]byte, []int) {
+	return file_messages_record_proto_rawDescGZIP(), []int{18}
+}
+
+func (x *GpuAmount) GetClass() GpuClass {
+	if x != nil {
+		return x.Class
+	}
+	return GpuClass_GPU_CLASS_UNSPECIFIED
+}
+
+func (x *GpuAmount) GetCause() Cause {
+	if x != nil {
+		return x.Cause
+	}
+	return Cause_CAUSE_UNSPECIFIED
+}
+
+func (x *GpuAmount) GetMilliGpuMs() int64 {
+	if x != nil {
+		return x.MilliGpuMs
+	}
+	return 0
+}
+
+// GpuTimeRow is where the GPU time of one day went, of the cluster, an owner or a queue. In each kind the rows of a day
+// have the cluster's capacity in all: what nobody has is in the row without a name.
+type GpuTimeRow struct {
+	state              protoimpl.MessageState `protogen:"open.v1"`
+	Kind               GpuTimeKind            `protobuf:"varint,1,opt,name=kind,proto3,enum=synapse.v1.GpuTimeKind" json:"kind,omitempty"`
+	Day                int64                  `protobuf:"varint,2,opt,name=day,proto3" json:"day,omitempty"`                                                             // since 1970, in UTC
+	Name               string                 `protobuf:"bytes,3,opt,name=name,proto3" json:"name,omitempty"`                                                            // `*`: all others
+	Amounts            []*GpuAmount           `protobuf:"bytes,4,rep,name=amounts,proto3" json:"amounts,omitempty"`                                                      // those that are not 0
+	CapacityMilliGpuMs int64                  `protobuf:"varint,5,opt,name=capacity_milli_gpu_ms,json=capacityMilliGpuMs,proto3" json:"capacity_milli_gpu_ms,omitempty"` // in rows without a name; it is not computed from the amounts
+	unknownFields      protoimpl.UnknownFields
+	sizeCache          protoimpl.SizeCache
+}
+
+func (x *GpuTimeRow) Reset() {
+	*x = GpuTimeRow{}
+	mi := &file_messages_record_proto_msgTypes[19]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GpuTimeRow) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GpuTimeRow) ProtoMessage() {}
+
+func (x *GpuTimeRow) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_record_proto_msgTypes[19]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GpuTimeRow.ProtoReflect.Descriptor instead.
+func (*GpuTimeRow) Descriptor() ([]byte, []int) {
+	return file_messages_record_proto_rawDescGZIP(), []int{19}
+}
+
+func (x *GpuTimeRow) GetKind() GpuTimeKind {
+	if x != nil {
+		return x.Kind
+	}
+	return GpuTimeKind_GPU_TIME_KIND_UNSPECIFIED
+}
+
+func (x *GpuTimeRow) GetDay() int64 {
+	if x != nil {
+		return x.Day
+	}
+	return 0
+}
+
+func (x *GpuTimeRow) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *GpuTimeRow) GetAmounts() []*GpuAmount {
+	if x != nil {
+		return x.Amounts
+	}
+	return nil
+}
+
+func (x *GpuTimeRow) GetCapacityMilliGpuMs() int64 {
+	if x != nil {
+		return x.CapacityMilliGpuMs
+	}
+	return 0
+}
+
+// GpuTime is where all GPU time went since somebody counts.
+type GpuTime struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	SinceUnixMs   int64                  `protobuf:"varint,1,opt,name=since_unix_ms,json=sinceUnixMs,proto3" json:"since_unix_ms,omitempty"`
+	UntilUnixMs   int64                  `protobuf:"varint,2,opt,name=until_unix_ms,json=untilUnixMs,proto3" json:"until_unix_ms,omitempty"`
+	Rows          []*GpuTimeRow          `protobuf:"bytes,3,rep,name=rows,proto3" json:"rows,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GpuTime) Reset() {
+	*x = GpuTime{}
+	mi := &file_messages_record_proto_msgTypes[20]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GpuTime) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GpuTime) ProtoMessage() {}
+
+func (x *GpuTime) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_record_proto_msgTypes[20]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GpuTime.ProtoReflect.Descriptor instead.
+func (*GpuTime) Descriptor() ([]byte, []int) {
+	return file_messages_record_proto_rawDescGZIP(), []int{20}
+}
+
+func (x *GpuTime) GetSinceUnixMs() int64 {
+	if x != nil {
+		return x.SinceUnixMs
+	}
+	return 0
+}
+
+func (x *GpuTime) GetUntilUnixMs() int64 {
+	if x != nil {
+		return x.UntilUnixMs
+	}
+	return 0
+}
+
+func (x *GpuTime) GetRows() []*GpuTimeRow {
+	if x != nil {
+		return x.Rows
+	}
+	return nil
+}
+
 // QueueUse is what the jobs of a queue have used of late, the older decayed.
 type QueueUse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1981,7 +2313,7 @@ type QueueUse struct {
 
 func (x *QueueUse) Reset() {
 	*x = QueueUse{}
-	mi := &file_messages_record_proto_msgTypes[18]
+	mi := &file_messages_record_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1993,7 +2325,7 @@ func (x *QueueUse) String() string {
 func (*QueueUse) ProtoMessage() {}
 
 func (x *QueueUse) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_record_proto_msgTypes[18]
+	mi := &file_messages_record_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2006,7 +2338,7 @@ func (x *QueueUse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueueUse.ProtoReflect.Descriptor instead.
 func (*QueueUse) Descriptor() ([]byte, []int) {
-	return file_messages_record_proto_rawDescGZIP(), []int{18}
+	return file_messages_record_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *QueueUse) GetQueue() string {
@@ -2041,7 +2373,7 @@ type Credit struct {
 
 func (x *Credit) Reset() {
 	*x = Credit{}
-	mi := &file_messages_record_proto_msgTypes[19]
+	mi := &file_messages_record_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2053,7 +2385,7 @@ func (x *Credit) String() string {
 func (*Credit) ProtoMessage() {}
 
 func (x *Credit) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_record_proto_msgTypes[19]
+	mi := &file_messages_record_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2066,7 +2398,7 @@ func (x *Credit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Credit.ProtoReflect.Descriptor instead.
 func (*Credit) Descriptor() ([]byte, []int) {
-	return file_messages_record_proto_rawDescGZIP(), []int{19}
+	return file_messages_record_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *Credit) GetPool() string {
@@ -2261,13 +2593,30 @@ const file_messages_record_proto_rawDesc = "" +
 	"\x05count\x18\x06 \x01(\x03R\x05count\x12\x10\n" +
 	"\x03sum\x18\a \x01(\x03R\x03sum\x12\x14\n" +
 	"\x05ended\x18\b \x01(\x03R\x05ended\x12\x12\n" +
-	"\x04used\x18\t \x01(\x03R\x04used\"\xc0\x01\n" +
+	"\x04used\x18\t \x01(\x03R\x04used\"\xf0\x01\n" +
 	"\fPolicyRecord\x120\n" +
 	"\n" +
 	"written_by\x18\x01 \x01(\v2\x11.synapse.v1.TokenR\twrittenBy\x12&\n" +
 	"\x05cells\x18\x02 \x03(\v2\x10.synapse.v1.CellR\x05cells\x12,\n" +
 	"\acredits\x18\x03 \x03(\v2\x12.synapse.v1.CreditR\acredits\x12(\n" +
-	"\x04uses\x18\x04 \x03(\v2\x14.synapse.v1.QueueUseR\x04uses\"X\n" +
+	"\x04uses\x18\x04 \x03(\v2\x14.synapse.v1.QueueUseR\x04uses\x12.\n" +
+	"\bgpu_time\x18\x05 \x01(\v2\x13.synapse.v1.GpuTimeR\agpuTime\"\x82\x01\n" +
+	"\tGpuAmount\x12*\n" +
+	"\x05class\x18\x01 \x01(\x0e2\x14.synapse.v1.GpuClassR\x05class\x12'\n" +
+	"\x05cause\x18\x02 \x01(\x0e2\x11.synapse.v1.CauseR\x05cause\x12 \n" +
+	"\fmilli_gpu_ms\x18\x03 \x01(\x03R\n" +
+	"milliGpuMs\"\xc3\x01\n" +
+	"\n" +
+	"GpuTimeRow\x12+\n" +
+	"\x04kind\x18\x01 \x01(\x0e2\x17.synapse.v1.GpuTimeKindR\x04kind\x12\x10\n" +
+	"\x03day\x18\x02 \x01(\x03R\x03day\x12\x12\n" +
+	"\x04name\x18\x03 \x01(\tR\x04name\x12/\n" +
+	"\aamounts\x18\x04 \x03(\v2\x15.synapse.v1.GpuAmountR\aamounts\x121\n" +
+	"\x15capacity_milli_gpu_ms\x18\x05 \x01(\x03R\x12capacityMilliGpuMs\"}\n" +
+	"\aGpuTime\x12\"\n" +
+	"\rsince_unix_ms\x18\x01 \x01(\x03R\vsinceUnixMs\x12\"\n" +
+	"\runtil_unix_ms\x18\x02 \x01(\x03R\vuntilUnixMs\x12*\n" +
+	"\x04rows\x18\x03 \x03(\v2\x16.synapse.v1.GpuTimeRowR\x04rows\"X\n" +
 	"\bQueueUse\x12\x14\n" +
 	"\x05queue\x18\x01 \x01(\tR\x05queue\x12\x14\n" +
 	"\x05owner\x18\x02 \x01(\tR\x05owner\x12 \n" +
@@ -2297,7 +2646,23 @@ const file_messages_record_proto_rawDesc = "" +
 	"\x15CELL_LEVEL_OWNER_SIZE\x10\x04\x12\x19\n" +
 	"\x15CELL_LEVEL_QUEUE_SIZE\x10\x05\x12\x19\n" +
 	"\x15CELL_LEVEL_OWNER_NAME\x10\x06\x12%\n" +
-	"!CELL_LEVEL_OWNER_QUEUE_SIZE_LIMIT\x10\aB%Z#github.com/yi-json/synapse/messagesb\x06proto3"
+	"!CELL_LEVEL_OWNER_QUEUE_SIZE_LIMIT\x10\a*\xfb\x01\n" +
+	"\bGpuClass\x12\x19\n" +
+	"\x15GPU_CLASS_UNSPECIFIED\x10\x00\x12\x18\n" +
+	"\x14GPU_CLASS_PRODUCTIVE\x10\x01\x12\x16\n" +
+	"\x12GPU_CLASS_STARTING\x10\x02\x12\x16\n" +
+	"\x12GPU_CLASS_STOPPING\x10\x03\x12\x12\n" +
+	"\x0eGPU_CLASS_LOST\x10\x04\x12\x12\n" +
+	"\x0eGPU_CLASS_KEPT\x10\x05\x12\x19\n" +
+	"\x15GPU_CLASS_IDLE_WANTED\x10\x06\x12\x1b\n" +
+	"\x17GPU_CLASS_IDLE_UNWANTED\x10\a\x12\x14\n" +
+	"\x10GPU_CLASS_BROKEN\x10\b\x12\x14\n" +
+	"\x10GPU_CLASS_CLOSED\x10\t*y\n" +
+	"\vGpuTimeKind\x12\x1d\n" +
+	"\x19GPU_TIME_KIND_UNSPECIFIED\x10\x00\x12\x19\n" +
+	"\x15GPU_TIME_KIND_CLUSTER\x10\x01\x12\x17\n" +
+	"\x13GPU_TIME_KIND_OWNER\x10\x02\x12\x17\n" +
+	"\x13GPU_TIME_KIND_QUEUE\x10\x03B%Z#github.com/yi-json/synapse/messagesb\x06proto3"
 
 var (
 	file_messages_record_proto_rawDescOnce sync.Once
@@ -2311,99 +2676,110 @@ func file_messages_record_proto_rawDescGZIP() []byte {
 	return file_messages_record_proto_rawDescData
 }
 
-var file_messages_record_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_messages_record_proto_msgTypes = make([]protoimpl.MessageInfo, 20)
+var file_messages_record_proto_enumTypes = make([]protoimpl.EnumInfo, 5)
+var file_messages_record_proto_msgTypes = make([]protoimpl.MessageInfo, 23)
 var file_messages_record_proto_goTypes = []any{
 	(JobState)(0),           // 0: synapse.v1.JobState
 	(PreemptionRule)(0),     // 1: synapse.v1.PreemptionRule
 	(CellLevel)(0),          // 2: synapse.v1.CellLevel
-	(*Deed)(nil),            // 3: synapse.v1.Deed
-	(*Kept)(nil),            // 4: synapse.v1.Kept
-	(*Told)(nil),            // 5: synapse.v1.Told
-	(*Promise)(nil),         // 6: synapse.v1.Promise
-	(*Victim)(nil),          // 7: synapse.v1.Victim
-	(*Preemption)(nil),      // 8: synapse.v1.Preemption
-	(*AfterKnown)(nil),      // 9: synapse.v1.AfterKnown
-	(*ElementsEnded)(nil),   // 10: synapse.v1.ElementsEnded
-	(*ElementsChanged)(nil), // 11: synapse.v1.ElementsChanged
-	(*ArrayRecord)(nil),     // 12: synapse.v1.ArrayRecord
-	(*JobRecord)(nil),       // 13: synapse.v1.JobRecord
-	(*Place)(nil),           // 14: synapse.v1.Place
-	(*End)(nil),             // 15: synapse.v1.End
-	(*AttemptRecord)(nil),   // 16: synapse.v1.AttemptRecord
-	(*NodeRecord)(nil),      // 17: synapse.v1.NodeRecord
-	(*PassRecord)(nil),      // 18: synapse.v1.PassRecord
-	(*Cell)(nil),            // 19: synapse.v1.Cell
-	(*PolicyRecord)(nil),    // 20: synapse.v1.PolicyRecord
-	(*QueueUse)(nil),        // 21: synapse.v1.QueueUse
-	(*Credit)(nil),          // 22: synapse.v1.Credit
-	(*Principal)(nil),       // 23: synapse.v1.Principal
-	(*Resources)(nil),       // 24: synapse.v1.Resources
-	(*Token)(nil),           // 25: synapse.v1.Token
-	(*IndexRange)(nil),      // 26: synapse.v1.IndexRange
-	(*JobSpec)(nil),         // 27: synapse.v1.JobSpec
-	(*Grant)(nil),           // 28: synapse.v1.Grant
-	(*Exit)(nil),            // 29: synapse.v1.Exit
-	(Cause)(0),              // 30: synapse.v1.Cause
-	(*Rendezvous)(nil),      // 31: synapse.v1.Rendezvous
-	(*Announcement)(nil),    // 32: synapse.v1.Announcement
+	(GpuClass)(0),           // 3: synapse.v1.GpuClass
+	(GpuTimeKind)(0),        // 4: synapse.v1.GpuTimeKind
+	(*Deed)(nil),            // 5: synapse.v1.Deed
+	(*Kept)(nil),            // 6: synapse.v1.Kept
+	(*Told)(nil),            // 7: synapse.v1.Told
+	(*Promise)(nil),         // 8: synapse.v1.Promise
+	(*Victim)(nil),          // 9: synapse.v1.Victim
+	(*Preemption)(nil),      // 10: synapse.v1.Preemption
+	(*AfterKnown)(nil),      // 11: synapse.v1.AfterKnown
+	(*ElementsEnded)(nil),   // 12: synapse.v1.ElementsEnded
+	(*ElementsChanged)(nil), // 13: synapse.v1.ElementsChanged
+	(*ArrayRecord)(nil),     // 14: synapse.v1.ArrayRecord
+	(*JobRecord)(nil),       // 15: synapse.v1.JobRecord
+	(*Place)(nil),           // 16: synapse.v1.Place
+	(*End)(nil),             // 17: synapse.v1.End
+	(*AttemptRecord)(nil),   // 18: synapse.v1.AttemptRecord
+	(*NodeRecord)(nil),      // 19: synapse.v1.NodeRecord
+	(*PassRecord)(nil),      // 20: synapse.v1.PassRecord
+	(*Cell)(nil),            // 21: synapse.v1.Cell
+	(*PolicyRecord)(nil),    // 22: synapse.v1.PolicyRecord
+	(*GpuAmount)(nil),       // 23: synapse.v1.GpuAmount
+	(*GpuTimeRow)(nil),      // 24: synapse.v1.GpuTimeRow
+	(*GpuTime)(nil),         // 25: synapse.v1.GpuTime
+	(*QueueUse)(nil),        // 26: synapse.v1.QueueUse
+	(*Credit)(nil),          // 27: synapse.v1.Credit
+	(*Principal)(nil),       // 28: synapse.v1.Principal
+	(*Resources)(nil),       // 29: synapse.v1.Resources
+	(*Token)(nil),           // 30: synapse.v1.Token
+	(*IndexRange)(nil),      // 31: synapse.v1.IndexRange
+	(*JobSpec)(nil),         // 32: synapse.v1.JobSpec
+	(*Grant)(nil),           // 33: synapse.v1.Grant
+	(*Exit)(nil),            // 34: synapse.v1.Exit
+	(Cause)(0),              // 35: synapse.v1.Cause
+	(*Rendezvous)(nil),      // 36: synapse.v1.Rendezvous
+	(*Announcement)(nil),    // 37: synapse.v1.Announcement
 }
 var file_messages_record_proto_depIdxs = []int32{
-	23, // 0: synapse.v1.Deed.by:type_name -> synapse.v1.Principal
-	24, // 1: synapse.v1.Kept.amount:type_name -> synapse.v1.Resources
-	4,  // 2: synapse.v1.Promise.kept:type_name -> synapse.v1.Kept
-	5,  // 3: synapse.v1.Promise.told:type_name -> synapse.v1.Told
-	7,  // 4: synapse.v1.Promise.victims:type_name -> synapse.v1.Victim
-	25, // 5: synapse.v1.Victim.token:type_name -> synapse.v1.Token
+	28, // 0: synapse.v1.Deed.by:type_name -> synapse.v1.Principal
+	29, // 1: synapse.v1.Kept.amount:type_name -> synapse.v1.Resources
+	6,  // 2: synapse.v1.Promise.kept:type_name -> synapse.v1.Kept
+	7,  // 3: synapse.v1.Promise.told:type_name -> synapse.v1.Told
+	9,  // 4: synapse.v1.Promise.victims:type_name -> synapse.v1.Victim
+	30, // 5: synapse.v1.Victim.token:type_name -> synapse.v1.Token
 	1,  // 6: synapse.v1.Victim.rule:type_name -> synapse.v1.PreemptionRule
 	1,  // 7: synapse.v1.Preemption.rule:type_name -> synapse.v1.PreemptionRule
 	0,  // 8: synapse.v1.AfterKnown.state:type_name -> synapse.v1.JobState
 	0,  // 9: synapse.v1.ElementsEnded.state:type_name -> synapse.v1.JobState
-	26, // 10: synapse.v1.ElementsEnded.places:type_name -> synapse.v1.IndexRange
-	26, // 11: synapse.v1.ElementsChanged.places:type_name -> synapse.v1.IndexRange
-	10, // 12: synapse.v1.ArrayRecord.ended:type_name -> synapse.v1.ElementsEnded
-	26, // 13: synapse.v1.ArrayRecord.held:type_name -> synapse.v1.IndexRange
-	3,  // 14: synapse.v1.ArrayRecord.hold:type_name -> synapse.v1.Deed
-	11, // 15: synapse.v1.ArrayRecord.changed:type_name -> synapse.v1.ElementsChanged
-	25, // 16: synapse.v1.JobRecord.written_by:type_name -> synapse.v1.Token
-	27, // 17: synapse.v1.JobRecord.spec:type_name -> synapse.v1.JobSpec
-	23, // 18: synapse.v1.JobRecord.owner:type_name -> synapse.v1.Principal
+	31, // 10: synapse.v1.ElementsEnded.places:type_name -> synapse.v1.IndexRange
+	31, // 11: synapse.v1.ElementsChanged.places:type_name -> synapse.v1.IndexRange
+	12, // 12: synapse.v1.ArrayRecord.ended:type_name -> synapse.v1.ElementsEnded
+	31, // 13: synapse.v1.ArrayRecord.held:type_name -> synapse.v1.IndexRange
+	5,  // 14: synapse.v1.ArrayRecord.hold:type_name -> synapse.v1.Deed
+	13, // 15: synapse.v1.ArrayRecord.changed:type_name -> synapse.v1.ElementsChanged
+	30, // 16: synapse.v1.JobRecord.written_by:type_name -> synapse.v1.Token
+	32, // 17: synapse.v1.JobRecord.spec:type_name -> synapse.v1.JobSpec
+	28, // 18: synapse.v1.JobRecord.owner:type_name -> synapse.v1.Principal
 	0,  // 19: synapse.v1.JobRecord.state:type_name -> synapse.v1.JobState
-	25, // 20: synapse.v1.JobRecord.attempt:type_name -> synapse.v1.Token
-	3,  // 21: synapse.v1.JobRecord.cancel:type_name -> synapse.v1.Deed
-	3,  // 22: synapse.v1.JobRecord.hold:type_name -> synapse.v1.Deed
-	3,  // 23: synapse.v1.JobRecord.changed:type_name -> synapse.v1.Deed
-	6,  // 24: synapse.v1.JobRecord.promise:type_name -> synapse.v1.Promise
-	9,  // 25: synapse.v1.JobRecord.after_known:type_name -> synapse.v1.AfterKnown
-	12, // 26: synapse.v1.JobRecord.array:type_name -> synapse.v1.ArrayRecord
-	28, // 27: synapse.v1.Place.grant:type_name -> synapse.v1.Grant
-	29, // 28: synapse.v1.Place.exit:type_name -> synapse.v1.Exit
-	30, // 29: synapse.v1.End.cause:type_name -> synapse.v1.Cause
-	8,  // 30: synapse.v1.End.preemption:type_name -> synapse.v1.Preemption
-	25, // 31: synapse.v1.AttemptRecord.token:type_name -> synapse.v1.Token
-	14, // 32: synapse.v1.AttemptRecord.places:type_name -> synapse.v1.Place
-	31, // 33: synapse.v1.AttemptRecord.rendezvous:type_name -> synapse.v1.Rendezvous
-	15, // 34: synapse.v1.AttemptRecord.end:type_name -> synapse.v1.End
-	5,  // 35: synapse.v1.AttemptRecord.told:type_name -> synapse.v1.Told
-	7,  // 36: synapse.v1.AttemptRecord.victims:type_name -> synapse.v1.Victim
-	25, // 37: synapse.v1.NodeRecord.written_by:type_name -> synapse.v1.Token
-	32, // 38: synapse.v1.NodeRecord.announcement:type_name -> synapse.v1.Announcement
-	3,  // 39: synapse.v1.NodeRecord.cordoned:type_name -> synapse.v1.Deed
-	3,  // 40: synapse.v1.NodeRecord.drained:type_name -> synapse.v1.Deed
-	3,  // 41: synapse.v1.NodeRecord.benched:type_name -> synapse.v1.Deed
-	3,  // 42: synapse.v1.NodeRecord.removed:type_name -> synapse.v1.Deed
-	3,  // 43: synapse.v1.NodeRecord.note:type_name -> synapse.v1.Deed
-	3,  // 44: synapse.v1.NodeRecord.closing:type_name -> synapse.v1.Deed
+	30, // 20: synapse.v1.JobRecord.attempt:type_name -> synapse.v1.Token
+	5,  // 21: synapse.v1.JobRecord.cancel:type_name -> synapse.v1.Deed
+	5,  // 22: synapse.v1.JobRecord.hold:type_name -> synapse.v1.Deed
+	5,  // 23: synapse.v1.JobRecord.changed:type_name -> synapse.v1.Deed
+	8,  // 24: synapse.v1.JobRecord.promise:type_name -> synapse.v1.Promise
+	11, // 25: synapse.v1.JobRecord.after_known:type_name -> synapse.v1.AfterKnown
+	14, // 26: synapse.v1.JobRecord.array:type_name -> synapse.v1.ArrayRecord
+	33, // 27: synapse.v1.Place.grant:type_name -> synapse.v1.Grant
+	34, // 28: synapse.v1.Place.exit:type_name -> synapse.v1.Exit
+	35, // 29: synapse.v1.End.cause:type_name -> synapse.v1.Cause
+	10, // 30: synapse.v1.End.preemption:type_name -> synapse.v1.Preemption
+	30, // 31: synapse.v1.AttemptRecord.token:type_name -> synapse.v1.Token
+	16, // 32: synapse.v1.AttemptRecord.places:type_name -> synapse.v1.Place
+	36, // 33: synapse.v1.AttemptRecord.rendezvous:type_name -> synapse.v1.Rendezvous
+	17, // 34: synapse.v1.AttemptRecord.end:type_name -> synapse.v1.End
+	7,  // 35: synapse.v1.AttemptRecord.told:type_name -> synapse.v1.Told
+	9,  // 36: synapse.v1.AttemptRecord.victims:type_name -> synapse.v1.Victim
+	30, // 37: synapse.v1.NodeRecord.written_by:type_name -> synapse.v1.Token
+	37, // 38: synapse.v1.NodeRecord.announcement:type_name -> synapse.v1.Announcement
+	5,  // 39: synapse.v1.NodeRecord.cordoned:type_name -> synapse.v1.Deed
+	5,  // 40: synapse.v1.NodeRecord.drained:type_name -> synapse.v1.Deed
+	5,  // 41: synapse.v1.NodeRecord.benched:type_name -> synapse.v1.Deed
+	5,  // 42: synapse.v1.NodeRecord.removed:type_name -> synapse.v1.Deed
+	5,  // 43: synapse.v1.NodeRecord.note:type_name -> synapse.v1.Deed
+	5,  // 44: synapse.v1.NodeRecord.closing:type_name -> synapse.v1.Deed
 	2,  // 45: synapse.v1.Cell.level:type_name -> synapse.v1.CellLevel
-	25, // 46: synapse.v1.PolicyRecord.written_by:type_name -> synapse.v1.Token
-	19, // 47: synapse.v1.PolicyRecord.cells:type_name -> synapse.v1.Cell
-	22, // 48: synapse.v1.PolicyRecord.credits:type_name -> synapse.v1.Credit
-	21, // 49: synapse.v1.PolicyRecord.uses:type_name -> synapse.v1.QueueUse
-	50, // [50:50] is the sub-list for method output_type
-	50, // [50:50] is the sub-list for method input_type
-	50, // [50:50] is the sub-list for extension type_name
-	50, // [50:50] is the sub-list for extension extendee
-	0,  // [0:50] is the sub-list for field type_name
+	30, // 46: synapse.v1.PolicyRecord.written_by:type_name -> synapse.v1.Token
+	21, // 47: synapse.v1.PolicyRecord.cells:type_name -> synapse.v1.Cell
+	27, // 48: synapse.v1.PolicyRecord.credits:type_name -> synapse.v1.Credit
+	26, // 49: synapse.v1.PolicyRecord.uses:type_name -> synapse.v1.QueueUse
+	25, // 50: synapse.v1.PolicyRecord.gpu_time:type_name -> synapse.v1.GpuTime
+	3,  // 51: synapse.v1.GpuAmount.class:type_name -> synapse.v1.GpuClass
+	35, // 52: synapse.v1.GpuAmount.cause:type_name -> synapse.v1.Cause
+	4,  // 53: synapse.v1.GpuTimeRow.kind:type_name -> synapse.v1.GpuTimeKind
+	23, // 54: synapse.v1.GpuTimeRow.amounts:type_name -> synapse.v1.GpuAmount
+	24, // 55: synapse.v1.GpuTime.rows:type_name -> synapse.v1.GpuTimeRow
+	56, // [56:56] is the sub-list for method output_type
+	56, // [56:56] is the sub-list for method input_type
+	56, // [56:56] is the sub-list for extension type_name
+	56, // [56:56] is the sub-list for extension extendee
+	0,  // [0:56] is the sub-list for field type_name
 }
 
 func init() { file_messages_record_proto_init() }
@@ -2420,8 +2796,8 @@ func file_messages_record_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_messages_record_proto_rawDesc), len(file_messages_record_proto_rawDesc)),
-			NumEnums:      3,
-			NumMessages:   20,
+			NumEnums:      5,
+			NumMessages:   23,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -279,3 +279,14 @@ func (x *NodeStatus) valid() error {
 		given("phase", x.GetPhase(), MaxNameBytes),
 	)
 }
+
+// Validate refuses a question that has no answer.
+func (x *GetEfficiency) Validate() error {
+	return first(
+		caller(x.GetPrincipal()), between("kind", int64(x.GetKind()), 0, int64(GpuTimeKind_GPU_TIME_KIND_QUEUE)),
+		between("days", int64(x.GetDays()), 0, maxGPUTimeRows),
+	)
+}
+
+// Validate refuses an answer that does not say how it went.
+func (x *GetEfficiencyReply) Validate() error { return part("outcome", x.GetOutcome()) }

@@ -130,7 +130,25 @@ func (x *PolicyRecord) Validate() error {
 		parts("cells", x.GetCells(), 0, MaxCells),
 		unique("cells", x.GetCells(), (*Cell).key),
 		parts("uses", x.GetUses(), 0, MaxUses),
+		maybe("gpu_time", x.GetGpuTime()),
 	)
+}
+
+// maxGPUTimeRows bounds the rows of GPU time: more than package goodput has.
+const maxGPUTimeRows = 10_000
+
+func (x *GpuTime) valid() error { return parts("rows", x.GetRows(), 0, maxGPUTimeRows) }
+
+func (x *GpuTimeRow) valid() error {
+	return first(
+		between("kind", int64(x.GetKind()), 1, int64(GpuTimeKind_GPU_TIME_KIND_QUEUE)),
+		between("day", x.GetDay(), 0, math.MaxInt32),
+		text("name", x.GetName(), MaxValueBytes), parts("amounts", x.GetAmounts(), 0, len(GpuClass_name)+len(Cause_name)),
+	)
+}
+
+func (x *GpuAmount) valid() error {
+	return between("class", int64(x.GetClass()), 1, int64(GpuClass_GPU_CLASS_CLOSED))
 }
 
 func (x *QueueUse) valid() error {

@@ -360,6 +360,11 @@ func TestBadMessagesAreRefused(t *testing.T) {
 		{&PassRecord{Id: "a1", Hash: make([]byte, PassHashBytes), Role: "admin"}, "name"},
 		{&PassRecord{Id: "a1", Hash: make([]byte, PassHashBytes), Role: "admin", Name: "ann"}, "until_unix_ms"},
 		{&PolicyRecord{}, "written_by"},
+		{gpuTimeOf(&GpuTimeRow{Kind: 9}), "gpu_time.rows[0].kind"},
+		{gpuTimeOf(&GpuTimeRow{Kind: 1, Day: -1}), "gpu_time.rows[0].day"},
+		{gpuTimeOf(&GpuTimeRow{Kind: 1, Amounts: []*GpuAmount{{}}}), "gpu_time.rows[0].amounts[0].class"},
+		{&GetEfficiency{Principal: goodCaller, Kind: 9}, "kind"},
+		{&GetEfficiency{Principal: goodCaller, Days: -1}, "days"},
 		{&PolicyRecord{WrittenBy: &Token{Epoch: 1}, Cells: []*Cell{{Level: 9, Count: 1}}}, "cells[0].level"},
 		{&PolicyRecord{WrittenBy: &Token{Epoch: 1}, Cells: []*Cell{{Level: 1}}}, "cells[0].count"},
 		{&PolicyRecord{WrittenBy: &Token{Epoch: 1}, Cells: []*Cell{{Level: 1, Count: 1, Sum: -1}}}, "cells[0].sum"},
@@ -462,4 +467,8 @@ func TestAsText(t *testing.T) {
 			t.Errorf("%.20q: %v", said, err)
 		}
 	}
+}
+
+func gpuTimeOf(row *GpuTimeRow) *PolicyRecord {
+	return &PolicyRecord{WrittenBy: &Token{Epoch: 1}, GpuTime: &GpuTime{Rows: []*GpuTimeRow{row}}}
 }

@@ -279,6 +279,9 @@ type endedJob struct {
 
 // Over is the limit that kept a waiting job from starting in the last pass; nil: none did.
 func (j *Judgement) Over(job topology.JobID) *Over {
+	if j.queue == nil {
+		return nil // there was no pass yet
+	}
 	e := j.queue.jobs[job]
 	if e == nil || e.burst == nil {
 		return nil

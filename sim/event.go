@@ -126,7 +126,7 @@ func newInvariants() []Invariant {
 		newHonestBelieved(), newOwnUID(), newBeginKept(), newClosingKept(), newLearnedOnce(), newSameAnswer(),
 		newLentIsBack(), newWarnedInTime(), newNeverOver(), newNotInVain(), newFreedIsKept(),
 		newPreemptionsEnd(), newAfterKept(), newHarmsItself(), newArrayKept(), newOnce(), newWellFirst(),
-		newExecInRunning(),
+		newExecInRunning(), newGPUTimeCounted(),
 		newPromiseKept(), newTwoSlips(), newPromiseMet(),
 		newReservationsEnd(), newHeadRuns(), newCancelledGone(), newOneLeader(), newAllAdmitted(), newAllAgree(),
 		newDrainEmpties(), newIdle(),

@@ -32,6 +32,8 @@ var rooms = map[string]room{
 	// What the leader believes stands on what a machine is and has, which knows nothing of it.
 	"topology/belief": {ours: []string{"topology", "clock/backoff"}, libraries: []string{}, pure: true},
 
+	// Where GPU time goes is counted by one who knows no jobs and no messages.
+	"goodput":  {ours: []string{"topology"}, libraries: []string{}, pure: true},
 	"policy":   {ours: []string{"topology"}, libraries: []string{}, pure: true},
 	"messages": {ours: []string{"topology"}, libraries: []string{protobuf}, pure: true},
 	// What is said of queues and what is planned by them are two packages that do not know each other.
@@ -39,24 +41,27 @@ var rooms = map[string]room{
 	// What leader and worker have in common knows neither; the leader speaks to the mirror, which speaks to readers alone.
 	"actors":        actorRoom("topology", "messages", "clock/backoff"),
 	"actors/worker": actorRoom("topology", "messages", "actors"),
-	"actors/mirror": actorRoom("topology", "policy", "messages", "actors"),
-	"actors/leader": actorRoom("topology", "policy", "messages", "actors", "actors/mirror", "clock/backoff"),
+	"actors/mirror": actorRoom("topology", "goodput", "policy", "messages", "actors"),
+	"actors/leader": actorRoom("topology", "goodput", "policy", "messages", "actors", "actors/mirror", "clock/backoff"),
 	"store":         {ours: []string{"topology", "policy", "messages", "actors"}},
-	"cluster":       {ours: []string{"topology", "policy", "messages", "actors", "store", "clock"}},
+	"cluster":       {ours: []string{"topology", "goodput", "policy", "messages", "actors", "store", "clock"}},
 	"runtime":       {ours: []string{"topology", "policy", "messages", "actors", "clock"}},
 	// What runs in real time measures by one clock; what is simulated cannot.
 	"clock":         {libraries: []string{"golang.org/x/sys/unix"}},
 	"clock/backoff": {libraries: []string{}, pure: true},
-	"sim":           {ours: []string{"topology", "policy", "messages", "actors", "store", "cluster/lease"}},
+	"sim":           {ours: []string{"topology", "goodput", "policy", "messages", "actors", "store", "cluster/lease"}},
 	"web":           {},
 	"cmd": {
-		ours: []string{"topology", "policy", "messages", "actors", "store", "cluster", "runtime", "sim", "web", "clock"},
+		ours: []string{
+			"topology", "goodput", "policy", "messages", "actors", "store", "cluster", "runtime", "sim", "web", "clock",
+		},
 	},
 	// What users start from: programs that know nothing of the house.
 	"examples": {libraries: []string{}},
 	"test": {
 		ours: []string{
-			"topology", "policy", "messages", "actors", "store", "cluster", "runtime", "sim", "web", "clock", "cmd",
+			"topology", "goodput", "policy", "messages", "actors", "store", "cluster", "runtime", "sim", "web", "clock",
+			"cmd",
 		},
 	},
 }

@@ -4,6 +4,7 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 
 	"github.com/yi-json/synapse/actors"
+	"github.com/yi-json/synapse/actors/mirror"
 	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/policy"
 	"github.com/yi-json/synapse/topology"
@@ -25,7 +26,9 @@ type learning struct {
 	news    []topology.Token // attempts that ended, and that no record on disk knows
 	writing []topology.Token // those that the record knows which is on its way
 	saving  bool             // one is
-	due     bool             // the next one is waited for
+	next    *messages.PolicyRecord
+	due     bool // the next one is waited for
+	moved   bool // where GPU time goes has changed since it was written
 }
 
 type (
@@ -91,6 +94,7 @@ func (s *Scheduler) countOut(r *run, end *messages.End) {
 }
 
 func (s *Scheduler) onRunEnded(ctx actor.Context, m runEnded) {
+	ctx.Send(s.peers.mirror, mirror.RunEnded{Token: m.Token, Cause: m.End.GetCause()})
 	e := s.jobs[m.Job]
 	if e == nil {
 		return
@@ -153,26 +157,41 @@ func (s *Scheduler) recall(ctx actor.Context, l actors.Loaded) {
 func (s *Scheduler) saveLater(ctx actor.Context, news ...topology.Token) {
 	l := &s.learning
 	l.news = append(l.news, news...)
-	if len(l.news) > 0 && !l.due && !l.saving {
+	if (len(l.news) > 0 || l.moved) && !l.due && !l.saving {
 		l.due = true
 		s.p.Clock.After(s.p.Constants.LearnedEvery, ctx.Self(), saveLearned{})
 	}
 }
 
+// onGPUTimeMoved: where GPU time goes has changed.
+func (s *Scheduler) onGPUTimeMoved(ctx actor.Context) {
+	s.learning.moved = true
+	s.saveLater(ctx)
+}
+
+// onSaveLearned puts the next record together, and asks for what goes with it: a record that knew of the end of an
+// attempt, and not that its work was lost, would have no next leader learn that.
 func (s *Scheduler) onSaveLearned(ctx actor.Context) {
 	l := &s.learning
-	l.due, l.saving = false, true
+	l.due, l.saving, l.moved = false, true, false
 	l.writing, l.news = l.news, nil
 	s.lives++
-	ctx.Request(s.peers.journal, Write{Lane: LaneDecisions, Tag: learnedWrite{}, Change: actors.Change{
-		Policy: &messages.PolicyRecord{
-			WrittenBy: &messages.Token{Epoch: s.p.Epoch, Counter: s.lives << 32},
-			Cells:     toCells(l.cells.Known()),
-			Credits:   s.credits(),
-			Uses:      s.uses(),
-		},
-		Learned: l.writing,
-	}})
+	l.next = &messages.PolicyRecord{
+		WrittenBy: &messages.Token{Epoch: s.p.Epoch, Counter: s.lives << 32},
+		Cells:     toCells(l.cells.Known()),
+		Credits:   s.credits(),
+		Uses:      s.uses(),
+	}
+	ctx.Request(s.peers.mirror, mirror.TakeGPUTime{})
+}
+
+// onGPUTimeTaken writes the record.
+func (s *Scheduler) onGPUTimeTaken(ctx actor.Context, m mirror.GPUTimeTaken) {
+	l := &s.learning
+	l.next.GpuTime = m.Time
+	ctx.Request(s.peers.journal, Write{Lane: LaneDecisions, Tag: learnedWrite{},
+		Change: actors.Change{Policy: l.next, Learned: l.writing}})
+	l.next = nil
 }
 
 // onLearnedWritten: a next leader knows what this one knew when it wrote. A record that the store will not have is a

@@ -10,6 +10,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/yi-json/synapse/actors"
+	"github.com/yi-json/synapse/actors/mirror"
 	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/policy"
 	"github.com/yi-json/synapse/topology"
@@ -48,10 +49,11 @@ func TestLearnedIsWrittenOnceAMinute(t *testing.T) {
 		t.Helper()
 		said = nil
 		tell(saveLearned{})
-		if len(said) != 1 || said[0].to != "journal" {
+		tell(mirror.GPUTimeTaken{Time: &messages.GpuTime{UntilUnixMs: 7}})
+		if len(said) != 2 || said[0].message != (mirror.TakeGPUTime{}) || said[1].to != "journal" {
 			t.Fatalf("said %v", said)
 		}
-		w := said[0].message.(Write)
+		w := said[1].message.(Write)
 		if w.Tag != (learnedWrite{}) || fmt.Sprint(w.Change.Learned) != fmt.Sprint(tokens(want)) ||
 			w.Change.Policy.Validate() != nil {
 			t.Fatalf("written is %v, want %v", w.Change, want)
@@ -235,6 +237,7 @@ func TestOlderRecordsAreRecalled(t *testing.T) {
 		s.recall(ctx, l)
 		s.recollect(l)
 		s.onSaveLearned(ctx)
+		s.onGPUTimeTaken(ctx, mirror.GPUTimeTaken{})
 		written := said[len(said)-1].message.(Write).Change.Policy
 		want := &messages.PolicyRecord{
 			WrittenBy: written.WrittenBy, Cells: older.GetCells(), Credits: older.GetCredits(), Uses: older.GetUses(),

@@ -122,11 +122,11 @@ func (s *Scheduler) onHello(ctx actor.Context, h *messages.Hello) {
 			if r.MachineId != h.Origin.MachineId && r.Cordoned.GetBy().GetName() == closer {
 				r.Cordoned = nil // what people have said of the name stays, and not what its last machine did
 			}
-			r.MachineId, r.BootId, r.Announcement, r.Removed = h.Origin.MachineId, h.Origin.Incarnation.BootId, h.Announcement,
-				nil
-			if r.JoinedUnixMs == 0 {
+			if r.JoinedUnixMs == 0 || r.Removed != nil {
 				r.JoinedUnixMs = s.p.Clock.WallMs()
 			}
+			r.MachineId, r.BootId, r.Announcement, r.Removed = h.Origin.MachineId, h.Origin.Incarnation.BootId, h.Announcement,
+				nil
 		},
 		after: func(ctx actor.Context) {
 			// A newer Hello, of an agent that announces something else, has a write of its own to come. Welcomed with

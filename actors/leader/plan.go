@@ -308,5 +308,7 @@ func (s *Scheduler) showNode(ctx actor.Context, m *machine) {
 			status.Debts = append(status.Debts, messages.ToToken(t.Token))
 		}
 	}
-	ctx.Send(s.peers.mirror, mirror.NodeShown{Status: status, Outage: m.outageOf()})
+	ctx.Send(s.peers.mirror, mirror.NodeShown{
+		Status: status, Outage: m.outageOf(), Free: m.freeClass(), Untrue: m.untruth != "",
+	})
 }

@@ -38,6 +38,7 @@ const reasonEvery = time.Second
 // tellWaiting tells what is new after a pass. Jobs that have just begun to wait
 // are told of at once, with their reason; other groups a second after the last time.
 func (s *Scheduler) tellWaiting(ctx actor.Context, joined []policy.Joined) {
+	s.tellWants(ctx)
 	t := &s.telling
 	now := s.p.Clock.Now()
 	stale := !t.began || t.revision != s.view.Fabric().Revision()

@@ -56,6 +56,7 @@ type Scheduler struct {
 	greetings greetings
 	telling   telling
 	starts    startsTelling
+	wants     wantsTelling
 	showing   showing
 	learning  learning
 	foresight foresight
@@ -229,8 +230,6 @@ func (s *Scheduler) receiveInner(ctx actor.Context) {
 		s.onRedeemed(ctx, m)
 	case runEnded:
 		s.onRunEnded(ctx, m)
-	case saveLearned:
-		s.onSaveLearned(ctx)
 	case claim:
 		s.onClaim(ctx, m)
 	case PlanNow:
@@ -259,6 +258,8 @@ func (s *Scheduler) receiveInner(ctx actor.Context) {
 		s.onAskOrphan(m)
 	case retryLoad:
 		s.load(ctx)
+	default:
+		s.receiveCounted(ctx)
 	}
 }
 
@@ -291,6 +292,7 @@ func (s *Scheduler) onLoaded(ctx actor.Context, m actors.Loaded) {
 	s.behind.trial.open(m, s.p.Epoch)
 	ctx.Send(s.peers.mirror, mirror.PlanningShown{Why: "this leader has just taken over: nothing is started until its " +
 		"machines have been heard, for " + s.p.Constants.RecoveryWait.String() + " at most"})
+	s.recallGPUTime(ctx, m)
 	for _, rec := range m.Nodes {
 		if rec.Removed == nil {
 			s.expectMachine(ctx, rec)

@@ -34,11 +34,7 @@ func (s *Scheduler) tellStarts(ctx actor.Context) {
 		return
 	}
 	t, now := &s.starts, s.p.Clock.Now()
-	if wait := t.at.Plus(startsEvery).Since(now); t.began && wait > 0 {
-		if !s.telling.armed {
-			s.telling.armed = true
-			s.p.Clock.After(wait, ctx.Self(), tellAgain{})
-		}
+	if t.began && s.tellsLater(ctx, t.at.Plus(startsEvery)) {
 		return
 	}
 	first := !t.began
@@ -49,6 +45,16 @@ func (s *Scheduler) tellStarts(ctx actor.Context) {
 	}
 	t.told, t.stale = shown, false
 	ctx.Send(s.peers.mirror, shown)
+}
+
+// tellsLater reports whether something is not to be told again yet, and sees to it that it is looked at then.
+func (s *Scheduler) tellsLater(ctx actor.Context, next actors.Instant) bool {
+	wait := next.Since(s.p.Clock.Now())
+	if wait > 0 && !s.telling.armed {
+		s.telling.armed = true
+		s.p.Clock.After(wait, ctx.Self(), tellAgain{})
+	}
+	return wait > 0
 }
 
 // startsOf names where those are that have no end.
@@ -77,6 +83,7 @@ func (s *Scheduler) waitsNoMore(ctx actor.Context, job topology.JobID) {
 	s.starts.stale = s.starts.stale ||
 		slices.ContainsFunc(s.starts.told.Promises, func(p policy.Promise) bool { return p.Job == job })
 	ctx.Send(s.peers.mirror, mirror.WaitsNoMore{Job: job})
+	s.tellWants(ctx)
 }
 
 // Prospects is what the Scheduler could tell now of the time: for whoever checks what the Mirror shows of it.

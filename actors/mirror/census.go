@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/yi-json/synapse/actors"
+	"github.com/yi-json/synapse/goodput"
 	"github.com/yi-json/synapse/messages"
 )
 
@@ -27,6 +28,8 @@ type Census struct {
 	Owners    []Share
 	Queues    []Share
 	Described []*messages.QueueSpec // the queues as their owner describes them
+	InClass   [goodput.Classes]int64
+	Spent     goodput.Amounts // where the cluster's GPU time went, over the days that are kept
 }
 
 // MachinePhases are the phases of machines, as they are counted.
@@ -93,6 +96,12 @@ func (m *Mirror) onCountAll() *Census {
 	}
 	now := m.p.Clock.Now()
 	c.Owners, c.Queues = m.usage.owners.all(now), m.usage.queues.all(now)
+	c.InClass, _ = m.GPUsNow()
+	for _, r := range m.GPUTime() {
+		if r.Kind == goodput.Cluster {
+			c.Spent.Plus(&r.Amounts)
+		}
+	}
 	c.Described = m.queues.GetQueues().GetQueues()
 	return c
 }

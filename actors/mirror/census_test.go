@@ -25,6 +25,7 @@ type moving struct {
 func (c *moving) Now() actors.Instant                  { return actors.Instant(c.now) }
 func (c *moving) WallMs() int64                        { return 12*3600*1000 + c.now.Milliseconds() }
 func (c *moving) After(time.Duration, *actor.PID, any) {}
+func (c *moving) Count(string, int64)                  {}
 func (c *moving) Took(name string, d time.Duration)    { c.took = append(c.took, name+" "+d.String()) }
 
 func counting() (*Mirror, *moving) {

@@ -9,15 +9,18 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 
 	"github.com/yi-json/synapse/actors"
+	"github.com/yi-json/synapse/goodput"
 	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/policy"
+	"github.com/yi-json/synapse/topology"
 )
 
 // Mirror owns what readers see: the latest status of every live job, of the
 // newest finished ones and of every machine, as it was told. It decides
 // nothing, so however many people list and watch, the Scheduler is not slowed.
 //
-// It tells: readers, and watchers (watch.go). It asks nobody.
+// It tells: readers, watchers (watch.go), and the Scheduler that there is GPU time to be written (gpu_time.go). It asks
+// nobody.
 //
 // It says why a job waits from a fabric of its own (picture.go).
 //
@@ -35,6 +38,7 @@ type Mirror struct {
 	picture  picture
 	starts   starts
 	usage    usage
+	gpuTime  gpuTime
 	queues   *messages.QueuesRecord // as they are on disk; nil: nobody has described any
 }
 
@@ -54,6 +58,8 @@ type shownNode struct {
 	*messages.NodeStatus
 	told   *messages.Event
 	outage Outage
+	free   goodput.Class
+	untrue bool
 }
 
 // pageBytes bounds the size of one page's entries: half of a message's bound, whatever the jobs carry in their
@@ -67,6 +73,7 @@ const candidates = 5
 func New(p *actors.Ports, epoch uint64, levels []string) actor.Actor {
 	return &Mirror{
 		p: p, watch: watch{seq: firstSeq(epoch)}, waiting: newWaiting(), picture: newPicture(levels), usage: newUsage(),
+		gpuTime: newGPUTime(p.Clock),
 	}
 }
 
@@ -84,7 +91,7 @@ func (m *Mirror) Receive(ctx actor.Context) {
 		m.onStartsShown(message)
 		m.tellLimits(ctx, before)
 	case RoomsShown:
-		m.picture.follow(message)
+		m.onRoomsShown(message)
 	case PlanningShown:
 		m.waiting.idle = message.Why
 	case JobRecalled:
@@ -105,6 +112,16 @@ func (m *Mirror) Receive(ctx actor.Context) {
 		reply(ctx, m.onCountAll())
 	case QueuesShown:
 		m.queues = message.Record
+	case RunEnded:
+		m.onRunEnded(message)
+	case WantsShown:
+		m.gpuTime.meter.Want(m.gpuTime.now(m.p.Clock), message.Wants)
+	case GPUTimeRecalled:
+		m.onGPUTimeRecalled(message)
+	case TakeGPUTime:
+		reply(ctx, m.onTakeGPUTime())
+	case *messages.GetEfficiency:
+		reply(ctx, m.onGetEfficiency(message))
 	case *messages.GetQueues:
 		reply(ctx, m.onGetQueues())
 	case *messages.Watch:
@@ -114,6 +131,7 @@ func (m *Mirror) Receive(ctx actor.Context) {
 	default:
 		return
 	}
+	m.tellMoved(ctx)
 	m.check()
 }
 
@@ -139,6 +157,7 @@ func (m *Mirror) onJobShown(ctx actor.Context, s *messages.JobStatus) {
 	}
 	m.charge(&now, ok)
 	m.jobs.put(id, now)
+	m.meterJob(before.JobStatus, s)
 	if !s.GetRecord().GetState().Terminal() || len(s.GetDebts()) > 0 {
 		return
 	}
@@ -154,8 +173,9 @@ func (m *Mirror) onNodeShown(ctx actor.Context, shown NodeShown) {
 	s := shown.Status
 	id := s.GetRecord().GetId()
 	before, _ := m.nodes.get(id)
-	now := shownNode{s, m.tellNode(ctx, before, s), shown.Outage}
+	now := shownNode{s, m.tellNode(ctx, before, s), shown.Outage, shown.Free, shown.Untrue}
 	m.nodes.put(id, now)
+	m.meterNode(id)
 	if now.told == before.told {
 		m.tellBooks(ctx, before.NodeStatus, s)
 	}
@@ -164,6 +184,7 @@ func (m *Mirror) onNodeShown(ctx actor.Context, shown NodeShown) {
 func (m *Mirror) onNodeHidden(ctx actor.Context, id string) {
 	if s, ok := m.nodes.get(id); ok {
 		m.nodes.remove(id)
+		m.gpuTime.meter.Remove(m.gpuTime.now(m.p.Clock), topology.NodeID(id))
 		m.tellHidden(ctx, s.NodeStatus)
 	}
 }
@@ -373,4 +394,5 @@ func (m *Mirror) check() {
 		panic("finished jobs are counted that are not shown")
 	}
 	m.watch.check()
+	m.gpuTime.meter.Check()
 }

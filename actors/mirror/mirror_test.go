@@ -23,10 +23,15 @@ type asked struct {
 	told            func(who string, m any)
 }
 
-func (c *asked) Message() any              { return c.message }
-func (c *asked) Sender() *actor.PID        { return actor.NewPID("here", c.who) }
-func (c *asked) Respond(answer any)        { c.answer = answer }
-func (c *asked) Send(to *actor.PID, m any) { c.told(to.Id, m) }
+func (c *asked) Message() any       { return c.message }
+func (c *asked) Self() *actor.PID   { return actor.NewPID("here", "mirror") }
+func (c *asked) Sender() *actor.PID { return actor.NewPID("here", c.who) }
+func (c *asked) Respond(answer any) { c.answer = answer }
+func (c *asked) Send(to *actor.PID, m any) {
+	if m != (GPUTimeMoved{}) { // to the Scheduler
+		c.told(to.Id, m)
+	}
+}
 
 func ask(m *Mirror, question any) any {
 	c := &asked{who: "reader", message: question}
@@ -42,7 +47,7 @@ func (noon) WallMs() int64                        { return 12 * 3600 * 1000 }
 func (noon) After(time.Duration, *actor.PID, any) {}
 
 func mirrorOf(edit func(*actors.Constants)) *Mirror {
-	p := &actors.Ports{Constants: actors.DefaultConstants(), Clock: noon{}}
+	p := &actors.Ports{Constants: actors.DefaultConstants(), Clock: noon{}, Host: &moving{}}
 	edit(&p.Constants)
 	return New(p, 1, []string{"rack"}).(*Mirror)
 }

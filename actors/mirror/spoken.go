@@ -2,6 +2,7 @@ package mirror
 
 import (
 	"github.com/yi-json/synapse/actors"
+	"github.com/yi-json/synapse/goodput"
 	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/policy"
 	"github.com/yi-json/synapse/topology"
@@ -17,6 +18,9 @@ type (
 	NodeShown struct {
 		Status *messages.NodeStatus
 		Outage Outage // as its GPUs are counted
+		// Free is what becomes of what it has free: Unwanted where it is open, and somebody may want it.
+		Free   goodput.Class
+		Untrue bool // its books cannot be true
 	}
 	// NodeHidden: the machine was removed.
 	NodeHidden struct{ Node topology.NodeID }

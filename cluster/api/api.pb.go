@@ -1672,7 +1672,7 @@ const file_cluster_api_api_proto_rawDesc = "" +
 	"\x0fRevokePassReply\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
 	"\x04role\x18\x02 \x01(\tR\x04role\x12\x12\n" +
-	"\x04name\x18\x03 \x01(\tR\x04name2\xbe\r\n" +
+	"\x04name\x18\x03 \x01(\tR\x04name2\x8a\x0e\n" +
 	"\aSynapse\x125\n" +
 	"\x06Submit\x12\x12.synapse.v1.Submit\x1a\x17.synapse.v1.SubmitReply\x12;\n" +
 	"\fSubmitScript\x12\x12.synapse.v1.Submit\x1a\x17.synapse.v1.SubmitReply\x12<\n" +
@@ -1688,7 +1688,8 @@ const file_cluster_api_api_proto_rawDesc = "" +
 	"\n" +
 	"ChangeNode\x12\x16.synapse.v1.ChangeNode\x1a\x1b.synapse.v1.ChangeNodeReply\x12D\n" +
 	"\vApplyQueues\x12\x17.synapse.v1.ApplyQueues\x1a\x1c.synapse.v1.ApplyQueuesReply\x12>\n" +
-	"\tGetQueues\x12\x15.synapse.v1.GetQueues\x1a\x1a.synapse.v1.GetQueuesReply\x125\n" +
+	"\tGetQueues\x12\x15.synapse.v1.GetQueues\x1a\x1a.synapse.v1.GetQueuesReply\x12J\n" +
+	"\rGetEfficiency\x12\x19.synapse.v1.GetEfficiency\x1a\x1e.synapse.v1.GetEfficiencyReply\x125\n" +
 	"\x06GetJob\x12\x12.synapse.v1.GetJob\x1a\x17.synapse.v1.GetJobReply\x12;\n" +
 	"\bListJobs\x12\x14.synapse.v1.ListJobs\x1a\x19.synapse.v1.ListJobsReply\x12>\n" +
 	"\tListNodes\x12\x15.synapse.v1.ListNodes\x1a\x1a.synapse.v1.ListNodesReply\x12A\n" +
@@ -1724,62 +1725,64 @@ func file_cluster_api_api_proto_rawDescGZIP() []byte {
 
 var file_cluster_api_api_proto_msgTypes = make([]protoimpl.MessageInfo, 23)
 var file_cluster_api_api_proto_goTypes = []any{
-	(*ReadLogs)(nil),                  // 0: synapse.v1.ReadLogs
-	(*LogPosition)(nil),               // 1: synapse.v1.LogPosition
-	(*LogPart)(nil),                   // 2: synapse.v1.LogPart
-	(*ReadPast)(nil),                  // 3: synapse.v1.ReadPast
-	(*PastPart)(nil),                  // 4: synapse.v1.PastPart
-	(*ReadScript)(nil),                // 5: synapse.v1.ReadScript
-	(*ScriptText)(nil),                // 6: synapse.v1.ScriptText
-	(*ReadSecrets)(nil),               // 7: synapse.v1.ReadSecrets
-	(*ExecIn)(nil),                    // 8: synapse.v1.ExecIn
-	(*ExecOut)(nil),                   // 9: synapse.v1.ExecOut
-	(*ExecEnd)(nil),                   // 10: synapse.v1.ExecEnd
-	(*Cluster)(nil),                   // 11: synapse.v1.Cluster
-	(*ClusterReply)(nil),              // 12: synapse.v1.ClusterReply
-	(*WhoAmI)(nil),                    // 13: synapse.v1.WhoAmI
-	(*WhoAmIReply)(nil),               // 14: synapse.v1.WhoAmIReply
-	(*Right)(nil),                     // 15: synapse.v1.Right
-	(*CreatePass)(nil),                // 16: synapse.v1.CreatePass
-	(*CreatePassReply)(nil),           // 17: synapse.v1.CreatePassReply
-	(*ListPasses)(nil),                // 18: synapse.v1.ListPasses
-	(*ListPassesReply)(nil),           // 19: synapse.v1.ListPassesReply
-	(*Pass)(nil),                      // 20: synapse.v1.Pass
-	(*RevokePass)(nil),                // 21: synapse.v1.RevokePass
-	(*RevokePassReply)(nil),           // 22: synapse.v1.RevokePassReply
-	(*messages.Principal)(nil),        // 23: synapse.v1.Principal
-	(*messages.Token)(nil),            // 24: synapse.v1.Token
-	(*messages.Submit)(nil),           // 25: synapse.v1.Submit
-	(*messages.DryRun)(nil),           // 26: synapse.v1.DryRun
-	(*messages.Cancel)(nil),           // 27: synapse.v1.Cancel
-	(*messages.Hold)(nil),             // 28: synapse.v1.Hold
-	(*messages.Requeue)(nil),          // 29: synapse.v1.Requeue
-	(*messages.Update)(nil),           // 30: synapse.v1.Update
-	(*messages.ChangeNode)(nil),       // 31: synapse.v1.ChangeNode
-	(*messages.ApplyQueues)(nil),      // 32: synapse.v1.ApplyQueues
-	(*messages.GetQueues)(nil),        // 33: synapse.v1.GetQueues
-	(*messages.GetJob)(nil),           // 34: synapse.v1.GetJob
-	(*messages.ListJobs)(nil),         // 35: synapse.v1.ListJobs
-	(*messages.ListNodes)(nil),        // 36: synapse.v1.ListNodes
-	(*messages.ExplainJob)(nil),       // 37: synapse.v1.ExplainJob
-	(*messages.History)(nil),          // 38: synapse.v1.History
-	(*messages.Watch)(nil),            // 39: synapse.v1.Watch
-	(*messages.SubmitReply)(nil),      // 40: synapse.v1.SubmitReply
-	(*messages.Secrets)(nil),          // 41: synapse.v1.Secrets
-	(*messages.DryRunReply)(nil),      // 42: synapse.v1.DryRunReply
-	(*messages.CancelReply)(nil),      // 43: synapse.v1.CancelReply
-	(*messages.HoldReply)(nil),        // 44: synapse.v1.HoldReply
-	(*messages.RequeueReply)(nil),     // 45: synapse.v1.RequeueReply
-	(*messages.UpdateReply)(nil),      // 46: synapse.v1.UpdateReply
-	(*messages.ChangeNodeReply)(nil),  // 47: synapse.v1.ChangeNodeReply
-	(*messages.ApplyQueuesReply)(nil), // 48: synapse.v1.ApplyQueuesReply
-	(*messages.GetQueuesReply)(nil),   // 49: synapse.v1.GetQueuesReply
-	(*messages.GetJobReply)(nil),      // 50: synapse.v1.GetJobReply
-	(*messages.ListJobsReply)(nil),    // 51: synapse.v1.ListJobsReply
-	(*messages.ListNodesReply)(nil),   // 52: synapse.v1.ListNodesReply
-	(*messages.ExplainJobReply)(nil),  // 53: synapse.v1.ExplainJobReply
-	(*messages.HistoryReply)(nil),     // 54: synapse.v1.HistoryReply
-	(*messages.Event)(nil),            // 55: synapse.v1.Event
+	(*ReadLogs)(nil),                    // 0: synapse.v1.ReadLogs
+	(*LogPosition)(nil),                 // 1: synapse.v1.LogPosition
+	(*LogPart)(nil),                     // 2: synapse.v1.LogPart
+	(*ReadPast)(nil),                    // 3: synapse.v1.ReadPast
+	(*PastPart)(nil),                    // 4: synapse.v1.PastPart
+	(*ReadScript)(nil),                  // 5: synapse.v1.ReadScript
+	(*ScriptText)(nil),                  // 6: synapse.v1.ScriptText
+	(*ReadSecrets)(nil),                 // 7: synapse.v1.ReadSecrets
+	(*ExecIn)(nil),                      // 8: synapse.v1.ExecIn
+	(*ExecOut)(nil),                     // 9: synapse.v1.ExecOut
+	(*ExecEnd)(nil),                     // 10: synapse.v1.ExecEnd
+	(*Cluster)(nil),                     // 11: synapse.v1.Cluster
+	(*ClusterReply)(nil),                // 12: synapse.v1.ClusterReply
+	(*WhoAmI)(nil),                      // 13: synapse.v1.WhoAmI
+	(*WhoAmIReply)(nil),                 // 14: synapse.v1.WhoAmIReply
+	(*Right)(nil),                       // 15: synapse.v1.Right
+	(*CreatePass)(nil),                  // 16: synapse.v1.CreatePass
+	(*CreatePassReply)(nil),             // 17: synapse.v1.CreatePassReply
+	(*ListPasses)(nil),                  // 18: synapse.v1.ListPasses
+	(*ListPassesReply)(nil),             // 19: synapse.v1.ListPassesReply
+	(*Pass)(nil),                        // 20: synapse.v1.Pass
+	(*RevokePass)(nil),                  // 21: synapse.v1.RevokePass
+	(*RevokePassReply)(nil),             // 22: synapse.v1.RevokePassReply
+	(*messages.Principal)(nil),          // 23: synapse.v1.Principal
+	(*messages.Token)(nil),              // 24: synapse.v1.Token
+	(*messages.Submit)(nil),             // 25: synapse.v1.Submit
+	(*messages.DryRun)(nil),             // 26: synapse.v1.DryRun
+	(*messages.Cancel)(nil),             // 27: synapse.v1.Cancel
+	(*messages.Hold)(nil),               // 28: synapse.v1.Hold
+	(*messages.Requeue)(nil),            // 29: synapse.v1.Requeue
+	(*messages.Update)(nil),             // 30: synapse.v1.Update
+	(*messages.ChangeNode)(nil),         // 31: synapse.v1.ChangeNode
+	(*messages.ApplyQueues)(nil),        // 32: synapse.v1.ApplyQueues
+	(*messages.GetQueues)(nil),          // 33: synapse.v1.GetQueues
+	(*messages.GetEfficiency)(nil),      // 34: synapse.v1.GetEfficiency
+	(*messages.GetJob)(nil),             // 35: synapse.v1.GetJob
+	(*messages.ListJobs)(nil),           // 36: synapse.v1.ListJobs
+	(*messages.ListNodes)(nil),          // 37: synapse.v1.ListNodes
+	(*messages.ExplainJob)(nil),         // 38: synapse.v1.ExplainJob
+	(*messages.History)(nil),            // 39: synapse.v1.History
+	(*messages.Watch)(nil),              // 40: synapse.v1.Watch
+	(*messages.SubmitReply)(nil),        // 41: synapse.v1.SubmitReply
+	(*messages.Secrets)(nil),            // 42: synapse.v1.Secrets
+	(*messages.DryRunReply)(nil),        // 43: synapse.v1.DryRunReply
+	(*messages.CancelReply)(nil),        // 44: synapse.v1.CancelReply
+	(*messages.HoldReply)(nil),          // 45: synapse.v1.HoldReply
+	(*messages.RequeueReply)(nil),       // 46: synapse.v1.RequeueReply
+	(*messages.UpdateReply)(nil),        // 47: synapse.v1.UpdateReply
+	(*messages.ChangeNodeReply)(nil),    // 48: synapse.v1.ChangeNodeReply
+	(*messages.ApplyQueuesReply)(nil),   // 49: synapse.v1.ApplyQueuesReply
+	(*messages.GetQueuesReply)(nil),     // 50: synapse.v1.GetQueuesReply
+	(*messages.GetEfficiencyReply)(nil), // 51: synapse.v1.GetEfficiencyReply
+	(*messages.GetJobReply)(nil),        // 52: synapse.v1.GetJobReply
+	(*messages.ListJobsReply)(nil),      // 53: synapse.v1.ListJobsReply
+	(*messages.ListNodesReply)(nil),     // 54: synapse.v1.ListNodesReply
+	(*messages.ExplainJobReply)(nil),    // 55: synapse.v1.ExplainJobReply
+	(*messages.HistoryReply)(nil),       // 56: synapse.v1.HistoryReply
+	(*messages.Event)(nil),              // 57: synapse.v1.Event
 }
 var file_cluster_api_api_proto_depIdxs = []int32{
 	23, // 0: synapse.v1.ReadLogs.principal:type_name -> synapse.v1.Principal
@@ -1807,53 +1810,55 @@ var file_cluster_api_api_proto_depIdxs = []int32{
 	31, // 22: synapse.v1.Synapse.ChangeNode:input_type -> synapse.v1.ChangeNode
 	32, // 23: synapse.v1.Synapse.ApplyQueues:input_type -> synapse.v1.ApplyQueues
 	33, // 24: synapse.v1.Synapse.GetQueues:input_type -> synapse.v1.GetQueues
-	34, // 25: synapse.v1.Synapse.GetJob:input_type -> synapse.v1.GetJob
-	35, // 26: synapse.v1.Synapse.ListJobs:input_type -> synapse.v1.ListJobs
-	36, // 27: synapse.v1.Synapse.ListNodes:input_type -> synapse.v1.ListNodes
-	37, // 28: synapse.v1.Synapse.ExplainJob:input_type -> synapse.v1.ExplainJob
-	38, // 29: synapse.v1.Synapse.History:input_type -> synapse.v1.History
-	39, // 30: synapse.v1.Synapse.Watch:input_type -> synapse.v1.Watch
-	0,  // 31: synapse.v1.Synapse.ReadLogs:input_type -> synapse.v1.ReadLogs
-	3,  // 32: synapse.v1.Synapse.ReadPast:input_type -> synapse.v1.ReadPast
-	8,  // 33: synapse.v1.Synapse.Exec:input_type -> synapse.v1.ExecIn
-	9,  // 34: synapse.v1.Synapse.Carry:input_type -> synapse.v1.ExecOut
-	8,  // 35: synapse.v1.Synapse.Reach:input_type -> synapse.v1.ExecIn
-	11, // 36: synapse.v1.Synapse.Cluster:input_type -> synapse.v1.Cluster
-	13, // 37: synapse.v1.Synapse.WhoAmI:input_type -> synapse.v1.WhoAmI
-	16, // 38: synapse.v1.Synapse.CreatePass:input_type -> synapse.v1.CreatePass
-	18, // 39: synapse.v1.Synapse.ListPasses:input_type -> synapse.v1.ListPasses
-	21, // 40: synapse.v1.Synapse.RevokePass:input_type -> synapse.v1.RevokePass
-	40, // 41: synapse.v1.Synapse.Submit:output_type -> synapse.v1.SubmitReply
-	40, // 42: synapse.v1.Synapse.SubmitScript:output_type -> synapse.v1.SubmitReply
-	6,  // 43: synapse.v1.Synapse.ReadScript:output_type -> synapse.v1.ScriptText
-	40, // 44: synapse.v1.Synapse.SubmitSecret:output_type -> synapse.v1.SubmitReply
-	41, // 45: synapse.v1.Synapse.ReadSecrets:output_type -> synapse.v1.Secrets
-	42, // 46: synapse.v1.Synapse.DryRun:output_type -> synapse.v1.DryRunReply
-	43, // 47: synapse.v1.Synapse.Cancel:output_type -> synapse.v1.CancelReply
-	44, // 48: synapse.v1.Synapse.Hold:output_type -> synapse.v1.HoldReply
-	45, // 49: synapse.v1.Synapse.Requeue:output_type -> synapse.v1.RequeueReply
-	46, // 50: synapse.v1.Synapse.Update:output_type -> synapse.v1.UpdateReply
-	47, // 51: synapse.v1.Synapse.ChangeNode:output_type -> synapse.v1.ChangeNodeReply
-	48, // 52: synapse.v1.Synapse.ApplyQueues:output_type -> synapse.v1.ApplyQueuesReply
-	49, // 53: synapse.v1.Synapse.GetQueues:output_type -> synapse.v1.GetQueuesReply
-	50, // 54: synapse.v1.Synapse.GetJob:output_type -> synapse.v1.GetJobReply
-	51, // 55: synapse.v1.Synapse.ListJobs:output_type -> synapse.v1.ListJobsReply
-	52, // 56: synapse.v1.Synapse.ListNodes:output_type -> synapse.v1.ListNodesReply
-	53, // 57: synapse.v1.Synapse.ExplainJob:output_type -> synapse.v1.ExplainJobReply
-	54, // 58: synapse.v1.Synapse.History:output_type -> synapse.v1.HistoryReply
-	55, // 59: synapse.v1.Synapse.Watch:output_type -> synapse.v1.Event
-	2,  // 60: synapse.v1.Synapse.ReadLogs:output_type -> synapse.v1.LogPart
-	4,  // 61: synapse.v1.Synapse.ReadPast:output_type -> synapse.v1.PastPart
-	9,  // 62: synapse.v1.Synapse.Exec:output_type -> synapse.v1.ExecOut
-	8,  // 63: synapse.v1.Synapse.Carry:output_type -> synapse.v1.ExecIn
-	9,  // 64: synapse.v1.Synapse.Reach:output_type -> synapse.v1.ExecOut
-	12, // 65: synapse.v1.Synapse.Cluster:output_type -> synapse.v1.ClusterReply
-	14, // 66: synapse.v1.Synapse.WhoAmI:output_type -> synapse.v1.WhoAmIReply
-	17, // 67: synapse.v1.Synapse.CreatePass:output_type -> synapse.v1.CreatePassReply
-	19, // 68: synapse.v1.Synapse.ListPasses:output_type -> synapse.v1.ListPassesReply
-	22, // 69: synapse.v1.Synapse.RevokePass:output_type -> synapse.v1.RevokePassReply
-	41, // [41:70] is the sub-list for method output_type
-	12, // [12:41] is the sub-list for method input_type
+	34, // 25: synapse.v1.Synapse.GetEfficiency:input_type -> synapse.v1.GetEfficiency
+	35, // 26: synapse.v1.Synapse.GetJob:input_type -> synapse.v1.GetJob
+	36, // 27: synapse.v1.Synapse.ListJobs:input_type -> synapse.v1.ListJobs
+	37, // 28: synapse.v1.Synapse.ListNodes:input_type -> synapse.v1.ListNodes
+	38, // 29: synapse.v1.Synapse.ExplainJob:input_type -> synapse.v1.ExplainJob
+	39, // 30: synapse.v1.Synapse.History:input_type -> synapse.v1.History
+	40, // 31: synapse.v1.Synapse.Watch:input_type -> synapse.v1.Watch
+	0,  // 32: synapse.v1.Synapse.ReadLogs:input_type -> synapse.v1.ReadLogs
+	3,  // 33: synapse.v1.Synapse.ReadPast:input_type -> synapse.v1.ReadPast
+	8,  // 34: synapse.v1.Synapse.Exec:input_type -> synapse.v1.ExecIn
+	9,  // 35: synapse.v1.Synapse.Carry:input_type -> synapse.v1.ExecOut
+	8,  // 36: synapse.v1.Synapse.Reach:input_type -> synapse.v1.ExecIn
+	11, // 37: synapse.v1.Synapse.Cluster:input_type -> synapse.v1.Cluster
+	13, // 38: synapse.v1.Synapse.WhoAmI:input_type -> synapse.v1.WhoAmI
+	16, // 39: synapse.v1.Synapse.CreatePass:input_type -> synapse.v1.CreatePass
+	18, // 40: synapse.v1.Synapse.ListPasses:input_type -> synapse.v1.ListPasses
+	21, // 41: synapse.v1.Synapse.RevokePass:input_type -> synapse.v1.RevokePass
+	41, // 42: synapse.v1.Synapse.Submit:output_type -> synapse.v1.SubmitReply
+	41, // 43: synapse.v1.Synapse.SubmitScript:output_type -> synapse.v1.SubmitReply
+	6,  // 44: synapse.v1.Synapse.ReadScript:output_type -> synapse.v1.ScriptText
+	41, // 45: synapse.v1.Synapse.SubmitSecret:output_type -> synapse.v1.SubmitReply
+	42, // 46: synapse.v1.Synapse.ReadSecrets:output_type -> synapse.v1.Secrets
+	43, // 47: synapse.v1.Synapse.DryRun:output_type -> synapse.v1.DryRunReply
+	44, // 48: synapse.v1.Synapse.Cancel:output_type -> synapse.v1.CancelReply
+	45, // 49: synapse.v1.Synapse.Hold:output_type -> synapse.v1.HoldReply
+	46, // 50: synapse.v1.Synapse.Requeue:output_type -> synapse.v1.RequeueReply
+	47, // 51: synapse.v1.Synapse.Update:output_type -> synapse.v1.UpdateReply
+	48, // 52: synapse.v1.Synapse.ChangeNode:output_type -> synapse.v1.ChangeNodeReply
+	49, // 53: synapse.v1.Synapse.ApplyQueues:output_type -> synapse.v1.ApplyQueuesReply
+	50, // 54: synapse.v1.Synapse.GetQueues:output_type -> synapse.v1.GetQueuesReply
+	51, // 55: synapse.v1.Synapse.GetEfficiency:output_type -> synapse.v1.GetEfficiencyReply
+	52, // 56: synapse.v1.Synapse.GetJob:output_type -> synapse.v1.GetJobReply
+	53, // 57: synapse.v1.Synapse.ListJobs:output_type -> synapse.v1.ListJobsReply
+	54, // 58: synapse.v1.Synapse.ListNodes:output_type -> synapse.v1.ListNodesReply
+	55, // 59: synapse.v1.Synapse.ExplainJob:output_type -> synapse.v1.ExplainJobReply
+	56, // 60: synapse.v1.Synapse.History:output_type -> synapse.v1.HistoryReply
+	57, // 61: synapse.v1.Synapse.Watch:output_type -> synapse.v1.Event
+	2,  // 62: synapse.v1.Synapse.ReadLogs:output_type -> synapse.v1.LogPart
+	4,  // 63: synapse.v1.Synapse.ReadPast:output_type -> synapse.v1.PastPart
+	9,  // 64: synapse.v1.Synapse.Exec:output_type -> synapse.v1.ExecOut
+	8,  // 65: synapse.v1.Synapse.Carry:output_type -> synapse.v1.ExecIn
+	9,  // 66: synapse.v1.Synapse.Reach:output_type -> synapse.v1.ExecOut
+	12, // 67: synapse.v1.Synapse.Cluster:output_type -> synapse.v1.ClusterReply
+	14, // 68: synapse.v1.Synapse.WhoAmI:output_type -> synapse.v1.WhoAmIReply
+	17, // 69: synapse.v1.Synapse.CreatePass:output_type -> synapse.v1.CreatePassReply
+	19, // 70: synapse.v1.Synapse.ListPasses:output_type -> synapse.v1.ListPassesReply
+	22, // 71: synapse.v1.Synapse.RevokePass:output_type -> synapse.v1.RevokePassReply
+	42, // [42:72] is the sub-list for method output_type
+	12, // [12:42] is the sub-list for method input_type
 	12, // [12:12] is the sub-list for extension type_name
 	12, // [12:12] is the sub-list for extension extendee
 	0,  // [0:12] is the sub-list for field type_name

@@ -25,35 +25,36 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
-	Synapse_Submit_FullMethodName       = "/synapse.v1.Synapse/Submit"
-	Synapse_SubmitScript_FullMethodName = "/synapse.v1.Synapse/SubmitScript"
-	Synapse_ReadScript_FullMethodName   = "/synapse.v1.Synapse/ReadScript"
-	Synapse_SubmitSecret_FullMethodName = "/synapse.v1.Synapse/SubmitSecret"
-	Synapse_ReadSecrets_FullMethodName  = "/synapse.v1.Synapse/ReadSecrets"
-	Synapse_DryRun_FullMethodName       = "/synapse.v1.Synapse/DryRun"
-	Synapse_Cancel_FullMethodName       = "/synapse.v1.Synapse/Cancel"
-	Synapse_Hold_FullMethodName         = "/synapse.v1.Synapse/Hold"
-	Synapse_Requeue_FullMethodName      = "/synapse.v1.Synapse/Requeue"
-	Synapse_Update_FullMethodName       = "/synapse.v1.Synapse/Update"
-	Synapse_ChangeNode_FullMethodName   = "/synapse.v1.Synapse/ChangeNode"
-	Synapse_ApplyQueues_FullMethodName  = "/synapse.v1.Synapse/ApplyQueues"
-	Synapse_GetQueues_FullMethodName    = "/synapse.v1.Synapse/GetQueues"
-	Synapse_GetJob_FullMethodName       = "/synapse.v1.Synapse/GetJob"
-	Synapse_ListJobs_FullMethodName     = "/synapse.v1.Synapse/ListJobs"
-	Synapse_ListNodes_FullMethodName    = "/synapse.v1.Synapse/ListNodes"
-	Synapse_ExplainJob_FullMethodName   = "/synapse.v1.Synapse/ExplainJob"
-	Synapse_History_FullMethodName      = "/synapse.v1.Synapse/History"
-	Synapse_Watch_FullMethodName        = "/synapse.v1.Synapse/Watch"
-	Synapse_ReadLogs_FullMethodName     = "/synapse.v1.Synapse/ReadLogs"
-	Synapse_ReadPast_FullMethodName     = "/synapse.v1.Synapse/ReadPast"
-	Synapse_Exec_FullMethodName         = "/synapse.v1.Synapse/Exec"
-	Synapse_Carry_FullMethodName        = "/synapse.v1.Synapse/Carry"
-	Synapse_Reach_FullMethodName        = "/synapse.v1.Synapse/Reach"
-	Synapse_Cluster_FullMethodName      = "/synapse.v1.Synapse/Cluster"
-	Synapse_WhoAmI_FullMethodName       = "/synapse.v1.Synapse/WhoAmI"
-	Synapse_CreatePass_FullMethodName   = "/synapse.v1.Synapse/CreatePass"
-	Synapse_ListPasses_FullMethodName   = "/synapse.v1.Synapse/ListPasses"
-	Synapse_RevokePass_FullMethodName   = "/synapse.v1.Synapse/RevokePass"
+	Synapse_Submit_FullMethodName        = "/synapse.v1.Synapse/Submit"
+	Synapse_SubmitScript_FullMethodName  = "/synapse.v1.Synapse/SubmitScript"
+	Synapse_ReadScript_FullMethodName    = "/synapse.v1.Synapse/ReadScript"
+	Synapse_SubmitSecret_FullMethodName  = "/synapse.v1.Synapse/SubmitSecret"
+	Synapse_ReadSecrets_FullMethodName   = "/synapse.v1.Synapse/ReadSecrets"
+	Synapse_DryRun_FullMethodName        = "/synapse.v1.Synapse/DryRun"
+	Synapse_Cancel_FullMethodName        = "/synapse.v1.Synapse/Cancel"
+	Synapse_Hold_FullMethodName          = "/synapse.v1.Synapse/Hold"
+	Synapse_Requeue_FullMethodName       = "/synapse.v1.Synapse/Requeue"
+	Synapse_Update_FullMethodName        = "/synapse.v1.Synapse/Update"
+	Synapse_ChangeNode_FullMethodName    = "/synapse.v1.Synapse/ChangeNode"
+	Synapse_ApplyQueues_FullMethodName   = "/synapse.v1.Synapse/ApplyQueues"
+	Synapse_GetQueues_FullMethodName     = "/synapse.v1.Synapse/GetQueues"
+	Synapse_GetEfficiency_FullMethodName = "/synapse.v1.Synapse/GetEfficiency"
+	Synapse_GetJob_FullMethodName        = "/synapse.v1.Synapse/GetJob"
+	Synapse_ListJobs_FullMethodName      = "/synapse.v1.Synapse/ListJobs"
+	Synapse_ListNodes_FullMethodName     = "/synapse.v1.Synapse/ListNodes"
+	Synapse_ExplainJob_FullMethodName    = "/synapse.v1.Synapse/ExplainJob"
+	Synapse_History_FullMethodName       = "/synapse.v1.Synapse/History"
+	Synapse_Watch_FullMethodName         = "/synapse.v1.Synapse/Watch"
+	Synapse_ReadLogs_FullMethodName      = "/synapse.v1.Synapse/ReadLogs"
+	Synapse_ReadPast_FullMethodName      = "/synapse.v1.Synapse/ReadPast"
+	Synapse_Exec_FullMethodName          = "/synapse.v1.Synapse/Exec"
+	Synapse_Carry_FullMethodName         = "/synapse.v1.Synapse/Carry"
+	Synapse_Reach_FullMethodName         = "/synapse.v1.Synapse/Reach"
+	Synapse_Cluster_FullMethodName       = "/synapse.v1.Synapse/Cluster"
+	Synapse_WhoAmI_FullMethodName        = "/synapse.v1.Synapse/WhoAmI"
+	Synapse_CreatePass_FullMethodName    = "/synapse.v1.Synapse/CreatePass"
+	Synapse_ListPasses_FullMethodName    = "/synapse.v1.Synapse/ListPasses"
+	Synapse_RevokePass_FullMethodName    = "/synapse.v1.Synapse/RevokePass"
 )
 
 // SynapseClient is the client API for Synapse service.
@@ -78,6 +79,7 @@ type SynapseClient interface {
 	ChangeNode(ctx context.Context, in *messages.ChangeNode, opts ...grpc.CallOption) (*messages.ChangeNodeReply, error)
 	ApplyQueues(ctx context.Context, in *messages.ApplyQueues, opts ...grpc.CallOption) (*messages.ApplyQueuesReply, error)
 	GetQueues(ctx context.Context, in *messages.GetQueues, opts ...grpc.CallOption) (*messages.GetQueuesReply, error)
+	GetEfficiency(ctx context.Context, in *messages.GetEfficiency, opts ...grpc.CallOption) (*messages.GetEfficiencyReply, error)
 	GetJob(ctx context.Context, in *messages.GetJob, opts ...grpc.CallOption) (*messages.GetJobReply, error)
 	ListJobs(ctx context.Context, in *messages.ListJobs, opts ...grpc.CallOption) (*messages.ListJobsReply, error)
 	ListNodes(ctx context.Context, in *messages.ListNodes, opts ...grpc.CallOption) (*messages.ListNodesReply, error)
@@ -233,6 +235,16 @@ func (c *synapseClient) GetQueues(ctx context.Context, in *messages.GetQueues, o
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(messages.GetQueuesReply)
 	err := c.cc.Invoke(ctx, Synapse_GetQueues_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *synapseClient) GetEfficiency(ctx context.Context, in *messages.GetEfficiency, opts ...grpc.CallOption) (*messages.GetEfficiencyReply, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(messages.GetEfficiencyReply)
+	err := c.cc.Invoke(ctx, Synapse_GetEfficiency_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -457,6 +469,7 @@ type SynapseServer interface {
 	ChangeNode(context.Context, *messages.ChangeNode) (*messages.ChangeNodeReply, error)
 	ApplyQueues(context.Context, *messages.ApplyQueues) (*messages.ApplyQueuesReply, error)
 	GetQueues(context.Context, *messages.GetQueues) (*messages.GetQueuesReply, error)
+	GetEfficiency(context.Context, *messages.GetEfficiency) (*messages.GetEfficiencyReply, error)
 	GetJob(context.Context, *messages.GetJob) (*messages.GetJobReply, error)
 	ListJobs(context.Context, *messages.ListJobs) (*messages.ListJobsReply, error)
 	ListNodes(context.Context, *messages.ListNodes) (*messages.ListNodesReply, error)
@@ -526,6 +539,9 @@ func (UnimplementedSynapseServer) ApplyQueues(context.Context, *messages.ApplyQu
 }
 func (UnimplementedSynapseServer) GetQueues(context.Context, *messages.GetQueues) (*messages.GetQueuesReply, error) {
 	return nil, status.Error(codes.Unimplemented, "method GetQueues not implemented")
+}
+func (UnimplementedSynapseServer) GetEfficiency(context.Context, *messages.GetEfficiency) (*messages.GetEfficiencyReply, error) {
+	return nil, status.Error(codes.Unimplemented, "method GetEfficiency not implemented")
 }
 func (UnimplementedSynapseServer) GetJob(context.Context, *messages.GetJob) (*messages.GetJobReply, error) {
 	return nil, status.Error(codes.Unimplemented, "method GetJob not implemented")
@@ -830,6 +846,24 @@ func _Synapse_GetQueues_Handler(srv interface{}, ctx context.Context, dec func(i
 	return interceptor(ctx, in, info, handler)
 }
 
+func _Synapse_GetEfficiency_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(messages.GetEfficiency)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(SynapseServer).GetEfficiency(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Synapse_GetEfficiency_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(SynapseServer).GetEfficiency(ctx, req.(*messages.GetEfficiency))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _Synapse_GetJob_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(messages.GetJob)
 	if err := dec(in); err != nil {
@@ -1122,6 +1156,10 @@ var Synapse_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "GetQueues",
 			Handler:    _Synapse_GetQueues_Handler,
+		},
+		{
+			MethodName: "GetEfficiency",
+			Handler:    _Synapse_GetEfficiency_Handler,
 		},
 		{
 			MethodName: "GetJob",

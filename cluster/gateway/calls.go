@@ -187,6 +187,12 @@ func (g *Gateway) ListNodes(ctx context.Context, q *messages.ListNodes) (*messag
 	return read[*messages.ListNodesReply](ctx, g, q)
 }
 
+// GetEfficiency shows where the GPU time of the cluster went.
+func (g *Gateway) GetEfficiency(ctx context.Context, q *messages.GetEfficiency) (*messages.GetEfficiencyReply, error) {
+	q.Principal = g.o.Principal(ctx)
+	return read[*messages.GetEfficiencyReply](ctx, g, q)
+}
+
 // read asks the Mirror, once it knows the jobs.
 func read[A answer](ctx context.Context, g *Gateway, q question) (A, error) {
 	var none A

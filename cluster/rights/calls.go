@@ -43,6 +43,7 @@ var needs = slices.Concat([]need{
 	{synapse + "History", "", "", ReadJobs},
 	{synapse + "ListNodes", "", "", ReadMachines},
 	{synapse + "GetQueues", "", "", ReadQueues},
+	{synapse + "GetEfficiency", "", "", ReadQueues},
 	{synapse + "Watch", "", "", ReadJobs},
 	{synapse + "Watch", "nodes", "true", ReadMachines},
 	{synapse + "ReadLogs", "", "", ReadLogs},

@@ -17,6 +17,11 @@ var shown = []struct{ message, open, private, ids string }{
 	{"ChangeNodeReply", "outcome node", "", ""},
 	{"ApplyQueuesReply", "outcome revision unchanged closed", "", ""},
 	{"GetQueuesReply", "outcome revision queues applied", "", ""},
+	{"GetEfficiencyReply", "outcome time now capacity_milli_gpu", "", ""},
+	{"GpuTime", "since_unix_ms until_unix_ms rows", "", ""},
+	{"GpuTimeRow", "kind day name amounts capacity_milli_gpu_ms", "", ""},
+	{"GpuAmount", "class cause milli_gpu_ms", "", ""},
+	{"GpuNow", "class milli_gpu", "", ""},
 	{"Queues", "default queues", "", ""},
 	{"QueueSpec", "name parent quota limit weight order default_limit_ms most_limit_ms selector default_priority " +
 		"most_priority owner_amounts owner_machines owner_running owner_waiting by_priority reclaim " +

@@ -95,6 +95,7 @@ func (a *app) root() *cobra.Command {
 		a.requeueCommand(), a.runCommand(), a.execCommand(), a.cpCommand(), a.portForwardCommand(),
 		a.priorityCommand(), a.updateCommand(), a.applyCommand(), a.suspendCommand(), a.attachCommand(),
 		a.drainCommand(), a.cordonCommand(), a.uncordonCommand(), a.removeCommand(), a.noteCommand(), a.historyCommand(),
+		a.efficiencyCommand(),
 		a.simulateCommand(), a.upCommand(), a.initCommand(), a.certifyCommand(), a.tokenCommand(),
 		a.whoamiCommand(), a.loginCommand(), a.logoutCommand(), a.contextsCommand(), a.contextCommand(), a.auditCommand(),
 		a.webCommand(), a.debugCommand(), a.slurmCommand(),

@@ -33,6 +33,11 @@ type fake struct {
 	breaks   int           // so many watches end at once
 	onCancel func(id string)
 	queues   *messages.GetQueuesReply // nil: nobody has described any
+	spent    *messages.GetEfficiencyReply
+}
+
+func (f *fake) GetEfficiency(_ context.Context, q *messages.GetEfficiency) (*messages.GetEfficiencyReply, error) {
+	return f.spent, f.heard(q)
 }
 
 func (f *fake) GetQueues(_ context.Context, q *messages.GetQueues) (*messages.GetQueuesReply, error) {

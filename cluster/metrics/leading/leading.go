@@ -9,6 +9,7 @@ import (
 
 	"github.com/yi-json/synapse/actors/mirror"
 	"github.com/yi-json/synapse/cluster/metrics"
+	"github.com/yi-json/synapse/goodput"
 	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/topology"
 )
@@ -46,6 +47,15 @@ var (
 	machines = metrics.New(metrics.Gauge, "synapse_machines", "machines by phase", "phase")
 	outages  = metrics.New(metrics.Gauge, "synapse_machines_out", "machines that take nothing new, by why", "why")
 
+	classNow = metrics.New(metrics.Gauge, "synapse_gpus_in_class",
+		"GPUs by the classes of `synapse-cli efficiency`, each in one", "class")
+	classSpent = metrics.New(metrics.Gauge, "synapse_efficiency_gpu_seconds",
+		"GPU-seconds by class over the days that are kept, each in one; what is lost was productive until then", "class")
+	capacitySpent = metrics.New(metrics.Gauge, "synapse_efficiency_capacity_gpu_seconds",
+		"GPU-seconds that there were in those days: the sum of all classes")
+	lostSpent = metrics.New(metrics.Gauge, "synapse_efficiency_lost_gpu_seconds",
+		"GPU-seconds of the class lost, by the cause that ended their gangs", "cause")
+
 	ownerSpent   = metrics.New(metrics.Counter, "synapse_owner_gpu_seconds_total", shareHelp+" owner", "owner")
 	ownerHeld    = metrics.New(metrics.Gauge, "synapse_owner_gpus", "GPUs that an owner's attempts hold", "owner")
 	ownerWaiting = metrics.New(metrics.Gauge, "synapse_owner_jobs_waiting", "waiting jobs of an owner", "owner")
@@ -80,7 +90,7 @@ func (*Source) Families() []*metrics.Family {
 	return []*metrics.Family{
 		leads, epoch, scraped, jobs, waiting, oldest, gpus, promisedGPUs, promisedJobs, scattered, largest, places, machines,
 		outages, ownerSpent, ownerHeld, ownerWaiting, queueSpent, queueHeld, queueWanted, queueRunning, queueWaiting, quota,
-		limit, weight,
+		limit, weight, classNow, classSpent, capacitySpent, lostSpent,
 	}
 }
 
@@ -119,6 +129,21 @@ func (s *Source) Write(p metrics.Page) {
 	}
 	s.writeShares(p, c)
 	writeDescribed(p, c)
+	writeSpent(p, c)
+}
+
+func writeSpent(p metrics.Page, c *mirror.Census) {
+	const gpuSecond = 1e6 // in thousandths and milliseconds
+	for class, n := range c.Spent.Of {
+		p.Put(classNow, whole(c.InClass[class]), goodput.Words[class])
+		p.Put(classSpent, float64(n)/gpuSecond, goodput.Words[class])
+	}
+	p.Put(capacitySpent, float64(c.Spent.Capacity)/gpuSecond)
+	for cause, n := range c.Spent.Lost {
+		if n != 0 {
+			p.Put(lostSpent, float64(n)/gpuSecond, messages.Word(messages.Cause(cause).String(), "CAUSE_"))
+		}
+	}
 }
 
 func writeGPUs(p metrics.Page, c *mirror.Census) {

@@ -1,0 +1,142 @@
+package goodput
+
+import "github.com/yi-json/synapse/topology"
+
+// This file owns what an attempt has done, so that it can be told from then on as lost.
+
+// run is an attempt that is or was productive, and of which nobody has told the end.
+type run struct {
+	owner, queue string
+	rate         int64
+	paid         int64
+	days         []done
+	over         bool // its end was told, and a machine has not heard yet
+}
+
+// done is what it did in a day.
+type done struct{ day, amount int64 }
+
+// run counts what is productive for its attempt, too.
+func (m *Meter) run(s *Share) {
+	if s.Class != Productive || s.Token == (topology.Token{}) {
+		return
+	}
+	r := m.runOf(s)
+	r.pay(m.now)
+	r.rate += s.Milli
+	if r.over && r.rate == 0 {
+		delete(m.runs, s.Token)
+	}
+}
+
+// adopt notes what the attempts on a machine did before this meter heard of it, which was counted as productive.
+func (m *Meter) adopt(u *Unit) {
+	for i := range u.Shares {
+		if s := &u.Shares[i]; s.Class == Productive {
+			m.runOf(s).spread(s.Milli, max(s.Began, m.since), m.now)
+		}
+	}
+}
+
+func (m *Meter) runOf(s *Share) *run {
+	r := m.runs[s.Token]
+	if r == nil {
+		r = &run{owner: s.Owner, queue: s.Queue, paid: m.now}
+		m.runs[s.Token] = r
+	}
+	return r
+}
+
+func (r *run) pay(now int64) {
+	r.spread(r.rate, r.paid, now)
+	r.paid = max(r.paid, now)
+}
+
+// spread counts what was productive from one time to another.
+func (r *run) spread(milli, from, to int64) {
+	if milli == 0 {
+		return
+	}
+	eachDay(from, to, func(day, ms int64) {
+		for i := range r.days {
+			if r.days[i].day == day {
+				r.days[i].amount += milli * ms
+				return
+			}
+		}
+		r.days = append(r.days, done{day, milli * ms})
+	})
+}
+
+// Ended says that an attempt has ended, and whether what it did is lost.
+func (m *Meter) Ended(now int64, t topology.Token, cause int32, isLost bool) {
+	r := m.runs[t]
+	if r == nil {
+		return
+	}
+	m.advance(now)
+	r.pay(m.now)
+	if isLost {
+		m.lose(r, cause)
+	}
+	r.days, r.over = nil, true
+	if r.rate == 0 {
+		delete(m.runs, t)
+	}
+	m.moved = true
+}
+
+// lose moves what an attempt did to what is lost. It never moves more than was counted: of an attempt that began before
+// anybody counted, or ended where nobody did, it may have done more.
+func (m *Meter) lose(r *run, cause int32) {
+	if cause < 0 || cause >= Causes {
+		cause = 0
+	}
+	for _, d := range r.days {
+		for kind, name := range [Kinds]string{Owners: r.owner, Queues: r.queue} {
+			m.move(Kind(kind), d, name, cause)
+		}
+	}
+}
+
+func (m *Meter) move(kind Kind, d done, name string, cause int32) {
+	today := m.now / dayMs
+	if d.day <= today-maxDays || kind != Cluster && d.day <= today-maxNamedDays {
+		return // forgotten
+	}
+	if d.day == today {
+		m.row(kind, name).pay(m.now)
+	}
+	sum := m.past(kind, d.day, name)
+	n := min(d.amount, max(sum.Of[Productive], 0))
+	sum.Of[Productive] -= n
+	sum.Of[Lost] += n
+	sum.Lost[cause] += n
+}
+
+// Past is an attempt that ended after the last record, of which the leader that wrote it counted the beginning.
+type Past struct {
+	Owner, Queue string
+	Began, Ended int64
+	Milli        int64
+	Cause        int32
+}
+
+// Recall goes on from what others counted up to a time. It comes first.
+func (m *Meter) Recall(since, until int64, rows []Row) {
+	m.since, m.from = since, min(until, m.now)
+	for i := range rows {
+		r := &rows[i]
+		m.rows[key{r.Kind, r.Day, r.Name}] = &row{paid: m.now, sum: r.Amounts}
+		if r.Day == m.now/dayMs {
+			m.names[r.Kind]++
+		}
+	}
+}
+
+// LostSince moves what such an attempt did, as far as it was counted, to what is lost.
+func (m *Meter) LostSince(p *Past) {
+	r := run{owner: p.Owner, queue: p.Queue}
+	r.spread(p.Milli, max(p.Began, m.since), min(p.Ended, m.from))
+	m.lose(&r, p.Cause)
+}

@@ -1,0 +1,88 @@
+package sim
+
+import (
+	"github.com/yi-json/synapse/actors"
+	"github.com/yi-json/synapse/goodput"
+	"github.com/yi-json/synapse/topology"
+)
+
+// gpuTimeCounted is S39: of the cluster, of all owners and of all queues, the classes of GPU time make up what there
+// was, day by day, whoever led; and at rest each GPU is in the class that its own machine would say.
+type gpuTimeCounted struct {
+	rule
+	scans int
+}
+
+// sumEvery is how many looks at the world pass between two sums: what was wrong once stays wrong.
+const sumEvery = 60
+
+func newGPUTimeCounted() *gpuTimeCounted {
+	return &gpuTimeCounted{rule: rule{"S39 gpu-time-counted", on{Scanned}}}
+}
+
+// Step compares the sums.
+func (c *gpuTimeCounted) Step(w *World, _ *Event) {
+	if c.scans++; c.scans%sumEvery != 0 {
+		return
+	}
+	p := w.leader()
+	if p == nil || p.mirror == nil {
+		return
+	}
+	type part struct {
+		kind goodput.Kind
+		day  int64
+	}
+	var order []part
+	sums := map[part]*goodput.Amounts{}
+	for _, r := range p.mirror.GPUTime() {
+		at := part{r.Kind, r.Day}
+		if sums[at] == nil {
+			sums[at] = &goodput.Amounts{}
+			order = append(order, at)
+		}
+		sums[at].Plus(&r.Amounts)
+		for class, n := range r.Of {
+			if n < 0 {
+				c.violate(w, "%v %q: %d in class %s", at, r.Name, n, goodput.Words[class])
+			}
+		}
+	}
+	for _, at := range order {
+		if sums[at].Sum() != sums[at].Capacity || *sums[at] != *sums[part{goodput.Cluster, at.day}] {
+			c.violate(w, "%v: there was %d, and the classes have %d: %+v", at, sums[at].Capacity, sums[at].Sum(), *sums[at])
+		}
+	}
+}
+
+// Quiet compares what is counted now with what machines have.
+func (c *gpuTimeCounted) Quiet(w *World) {
+	p := w.leader()
+	if p == nil || p.mirror == nil || p.old {
+		return
+	}
+	var capacity, broken, free int64
+	for _, m := range w.machines {
+		n := w.books.nodes[string(m.id)]
+		switch {
+		case n == nil || n.Removed != nil || n.Announcement == nil:
+			continue
+		case m.proc == nil || m.proc.node == nil || m.lied || m.raged:
+			return // what it has nobody can say
+		}
+		capacity += n.Announcement.GetTotal().GetMilliGpu()
+		books := m.proc.node.Ledger().Books()
+		broken += int64(actors.OutOfService(n.Announcement, m.books)) * topology.WholeGPU
+		if _, closed, _ := p.leader.View(m.id); closed == "" {
+			free += books.Free.MilliGPU
+		}
+	}
+	if n := w.counters["mirror.gpus_unequal"]; n > 0 {
+		c.violate(w, "the books of honest machines did not make up what they have, %d times", n)
+	}
+	of, all := p.mirror.GPUsNow()
+	if open := of[goodput.Kept] + of[goodput.Wanted] + of[goodput.Unwanted]; all != capacity || open != free ||
+		of[goodput.Broken] < broken {
+		c.violate(w, "counted are %d in %v, and machines have %d, %d broken, %d free", all, of, capacity, broken, free)
+	}
+}
