@@ -42,6 +42,7 @@ type Job struct {
 	wish       *holdWish              // what was wanted last of hold and release; nil: what is on disk
 	respec     *specWish              // another spec that is wanted; nil: what is on disk
 	firm       *firmWish              // another firm promise that is to be; nil: what is on disk
+	aged       agedPromise            // the last that was drafted with less time left than was asked for
 	foregone   []*messages.AfterKnown // how jobs ended that this one waits for
 	started    int64                  // wall time of the barrier, to be noted
 	decide     *granted

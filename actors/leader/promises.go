@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/asynkron/protoactor-go/actor"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/yi-json/synapse/actors"
 	"github.com/yi-json/synapse/messages"
@@ -23,7 +24,13 @@ import (
 // What cannot be taken back, as to tell people a latest time or to stop somebody for it, needs what is on disk.
 
 // firmWish is the firm promise as the Scheduler wants it; one without a promise says that there is none.
-type firmWish struct{ promise *messages.Promise }
+type firmWish struct {
+	promise *messages.Promise
+	since   actors.Instant // when its job heard of it, which may be writing something else
+}
+
+// agedPromise is a promise as it was asked for, and as it was drafted when there was less time left.
+type agedPromise struct{ asked, drafted *messages.Promise }
 
 // tellFirm has jobs write what has changed of their firm promises.
 func (s *Scheduler) tellFirm(ctx actor.Context, firm []policy.Firm) {
@@ -124,7 +131,7 @@ func (s *Scheduler) onPromiseWritten(ctx actor.Context, m promiseWritten) {
 	if e == nil {
 		return
 	}
-	if e.written = m.Promise; e.promise != m.Promise {
+	if e.written = m.Promise; e.promise != m.Asked {
 		return
 	}
 	s.stopVictims(ctx)
@@ -148,24 +155,46 @@ func (j *Job) onPromised(ctx actor.Context, m promised) {
 	if m.Promise != nil && (j.cancel != nil || j.kept() || j.att != nil || j.rec.State.Terminal()) {
 		return
 	}
-	j.firm = &firmWish{m.Promise}
+	j.firm = &firmWish{m.Promise, j.p.Clock.Now()}
 	j.advance(ctx)
 }
 
 // tellPromise says what is on disk of what is promised.
 func (j *Job) tellPromise(ctx actor.Context) {
-	ctx.Send(j.peers.scheduler, promiseWritten{j.id, j.rec.Promise})
+	m := promiseWritten{Job: j.id, Promise: j.rec.Promise, Asked: j.rec.Promise}
+	if j.aged.drafted == m.Promise {
+		m.Asked = j.aged.asked
+	}
+	ctx.Send(j.peers.scheduler, m)
 }
 
 // unpromise gives the firm promise up with the next write.
 func (j *Job) unpromise() { j.firm = &firmWish{} }
+
+// age is what is asked for, with the time that is left of it by now: what comes to disk says how long its machines are
+// kept from then on, and a next leader would keep them for longer by what the write before this one took.
+func (j *Job) age(written *messages.Promise) *messages.Promise {
+	p, waited := j.firm.promise, j.p.Clock.Now().Since(j.firm.since).Milliseconds()
+	switch {
+	case p == nil:
+		return nil
+	case j.aged == agedPromise{p, written}:
+		return written // it is on disk as it was drafted then
+	case p == written || p.LeftMs == 0 || waited == 0:
+		return p
+	}
+	aged := proto.Clone(p).(*messages.Promise)
+	aged.LeftMs = max(p.LeftMs-waited, 1)
+	j.aged = agedPromise{p, aged}
+	return aged
+}
 
 // draftPromise has the record say what is promised. It goes with COMMIT, a hold, and the job's end, in the same write.
 func (j *Job) draftPromise(d *draft) {
 	d.firm = j.firm
 	promise := d.rec.Promise
 	if j.firm != nil {
-		promise = j.firm.promise
+		promise = j.age(d.rec.Promise)
 	}
 	if d.committed || d.rec.Hold != nil || d.rec.Cancel != nil || d.rec.State.Terminal() {
 		promise = nil

@@ -3,6 +3,7 @@ package leader
 import (
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
 	"google.golang.org/protobuf/proto"
@@ -108,6 +109,33 @@ func TestPromiseIsWritten(t *testing.T) {
 	}
 	if j.tell(promised{p}); j.writes() != nil {
 		t.Error("what was promised before the hold was known is written after it")
+	}
+}
+
+// TestPromiseAges: a promise that waited for the write before it comes to disk with the time that is left by then, and
+// is what was asked for all the same.
+func TestPromiseAges(t *testing.T) {
+	first, second, clock := aPromise(), aPromise(), &watchClock{}
+	j := newPromisedJob()
+	j.p.Clock = clock
+	j.tell(promised{first})
+	write := j.said[len(j.said)-1].message.(Write)
+	j.tell(promised{second})
+	clock.now = clock.now.Plus(50 * time.Second)
+	j.tell(Written{Tag: write.Tag, Verdict: actors.Done})
+	rec := j.writes()
+	if rec.GetPromise().GetLeftMs() != 10_000 || second.LeftMs != 60_000 {
+		t.Errorf("written is %v, of %v", rec, second)
+	}
+	for range 2 {
+		if m, is := j.said[0].message.(promiseWritten); !is || m.Promise != rec.Promise || m.Asked != second {
+			t.Errorf("said is %v", j.said)
+		}
+		clock.now = clock.now.Plus(time.Second)
+		j.tell(promised{second})
+		if j.writes() != nil {
+			t.Error("the same promise is written again")
+		}
 	}
 }
 

@@ -105,6 +105,7 @@ type (
 	promiseWritten struct {
 		Job     topology.JobID
 		Promise *messages.Promise
+		Asked   *messages.Promise // as it was asked for; it may have less time left on disk
 	}
 	// redeemed: the COMMIT of a job that had a firm promise is on disk. Job → Scheduler.
 	redeemed struct{ Job topology.JobID }
