@@ -84,6 +84,9 @@ func (c *lentIsBack) onCommit(w *World, s *stored, a *messages.AttemptRecord) {
 	}
 	gone := s.proc.clock.read(s.decided).Plus(left + limit + graceOf(w, s.job.Spec) + leaveIn)
 	for n, amount := range amounts(a) { //order: any will do
+		if w.hasLapsed(a, n) {
+			continue // its agent started again before a disk that stood still took the COMMIT: it will not start
+		}
 		c.inTime(w, s, topology.NodeID(n), amount, gone)
 	}
 }
