@@ -26,8 +26,8 @@ import (
 // door is a program of Slurm's.
 type door func(a *app, words []string) error
 
-// doors are those that are laid. srun and salloc are not among them: outside of a job they need a terminal that steps
-// share, and `run` is what is here in their place.
+// doors are those that are laid. srun and salloc are not among them: a script finds an srun of its own, and outside of
+// a job `run` is what is here in their place.
 var doors = map[string]door{
 	"sbatch": (*app).sbatch, "scancel": (*app).scancel, "squeue": (*app).squeue, "sinfo": (*app).sinfo,
 	"sacct":    (*app).sacct,

@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -48,6 +49,7 @@ func TestSlurm(t *testing.T) {
 	run("sacct", "-j", id, "-P", "-n", "-o", "JobID,JobName,State,ExitCode,NNodes").wants(t, 0, id+"|both|FAILED|5:0|2\n",
 		"")
 
+	stepped(t, home, run)
 	array := strings.TrimSpace(run("sbatch", "--parsable", "--wait", "-a", "1-2", "--wrap",
 		"echo element $SLURM_ARRAY_TASK_ID").
 		wants(t, 0, "", "").out)
@@ -63,4 +65,38 @@ func TestSlurm(t *testing.T) {
 	c.await(c.newest(), messages.PhaseCancelled, 60*time.Second)
 	run("squeue", "-h").wants(t, 0, "", "")
 	run("sacct", "-j", held, "-P", "-n", "-o", "State").wants(t, 0, "CANCELLED\n", "")
+}
+
+// stepped: srun of a script runs a step in all nodes, with the script's environment, numbered as Slurm does; its code
+// is the worst of them, and what it cannot honour it refuses.
+func stepped(t *testing.T, home string, run func(...string) answer) {
+	t.Helper()
+	script := "#!/bin/sh\nexport MINE=\"it's mine\"\nscontrol show hostnames | wc -l\n" +
+		"srun -l sh -c 'echo $SLURM_PROCID.$SLURM_LOCALID of $SLURM_NTASKS, $MINE, node $SLURM_NODEID' | sort\n" +
+		"srun -N 1 -n 1 -w \"$(scontrol show hostnames | tail -n 1)\" sh -c 'echo alone on $SLURM_NODEID with " +
+		"$SLURM_NTASKS'\n" +
+		"srun sh -c 'echo $SLURM_NODEID,$CUDA_VISIBLE_DEVICES' | sort -u | tr -cd ',\\n' | uniq -c\n" +
+		"srun --mpi=pmix true\necho refused with $?\n" +
+		"srun -K sh -c 'test $SLURM_PROCID != 3 || exit 7; sleep 600'\necho killed with $?\n" +
+		"srun sh -c 'exit $SLURM_PROCID'\n"
+	if err := os.WriteFile(filepath.Join(home, "steps.sh"), []byte(script), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	run("sbatch", "--wait", "-N", "2", "--ntasks-per-node", "2", "--gpus-per-task", "2", "-o", "steps.out",
+		"steps.sh").wants(t, 3, "", "")
+	want := "2\n0: 0.0 of 4, it's mine, node 0\n1: 1.1 of 4, it's mine, node 0\n2: 2.0 of 4, it's mine, node 1\n" +
+		"3: 3.1 of 4, it's mine, node 1\nalone on 1 with 1\n      4 ,,\nsrun: error: --mpi=pmix: mpirun starts its own " +
+		"processes here\n" +
+		"refused with 1\n"
+	for process, code := range []string{"143", "143", "143", "7", "", "1", "2", "3"} {
+		switch {
+		case process == 4:
+			want += "killed with 143\n"
+		default:
+			want += fmt.Sprintf("srun: error: task %d: Exited with exit code %s\n", process%4, code)
+		}
+	}
+	if text, err := os.ReadFile(filepath.Join(home, "steps.out")); err != nil || string(text) != want {
+		t.Errorf("the steps said %q (%v), and not %q", text, err, want)
+	}
 }

@@ -178,7 +178,7 @@ func Parse(words []string, lookup func(string) (string, bool), read func(string)
 	if _, err := b.take(words); err != nil {
 		return nil, nil, nil, err
 	}
-	return b, text, args, stepless(text)
+	return b, text, args, found(text)
 }
 
 func newBatch() *Batch { return &Batch{given: map[string]bool{}, export: "ALL"} }
@@ -221,18 +221,17 @@ func (b *Batch) script(text []byte) error {
 	return nil
 }
 
-// steps are programs of Slurm's that a script would start steps with, where a command stands.
-var steps = regexp.MustCompile(`(?m)^[ \t]*(?:[A-Za-z_]\w*=\S*[ \t]+)*(srun|sbcast|sattach|salloc)\b`)
+// missing are programs of Slurm's that no script finds here, where a command stands.
+var missing = regexp.MustCompile(`(?m)^[ \t]*(?:[A-Za-z_]\w*=\S*[ \t]+)*(sbcast|sattach|salloc|sstat)\b`)
 
-// stepless refuses a script that starts steps: it would fail halfway.
-func stepless(text []byte) error {
-	at := steps.FindSubmatchIndex(text)
+// found refuses a script that calls what is not here: it would fail halfway.
+func found(text []byte) error {
+	at := missing.FindSubmatchIndex(text)
 	if at == nil {
 		return nil
 	}
 	return &Refusal{Option: fmt.Sprintf("line %d: %s", 1+bytes.Count(text[:at[2]], []byte("\n")), text[at[2]:at[3]]),
-		Text: "there are no steps inside of an allocation yet",
-		Hint: "the gang's tasks are what srun starts: `synapse-cli submit --launcher slurm`, docs/launchers.md"}
+		Text: "is not here", Hint: "in a job srun and scontrol show hostnames are: docs/slurm.md"}
 }
 
 // wordsOf splits a line as a shell would, without expanding anything; a # begins a comment.

@@ -12,6 +12,14 @@ import (
 //go:embed wrapper.sh
 var wrapperText string
 
+// What a script of theirs calls: srun's steps go to the other nodes by synapse-exec.
+//
+//go:embed srun.sh
+var srunText string
+
+//go:embed scontrol.sh
+var scontrolText string
+
 // heredoc ends the script inside; a script with such a line is refused.
 const heredoc = "SYNAPSE_SBATCH_SCRIPT_ENDS_HERE"
 
@@ -41,7 +49,7 @@ func (b *Batch) wrapper(text []byte) ([]byte, error) {
 		how = ">>"
 	}
 	return []byte(strings.NewReplacer("@OUTPUT@", output, "@ERROR@", errs, "@HOW@", how, "@ENDS@", heredoc,
-		"@SCRIPT@", inside).Replace(wrapperText)), nil
+		"@SCRIPT@", inside, "@SRUN@", srunText, "@SCONTROL@", scontrolText).Replace(wrapperText)), nil
 }
 
 // patterns are the signs in the name of a file, as the shell on the first node knows them.

@@ -7,7 +7,13 @@ d=${SYNAPSE_HOSTFILE%/*}/slurm
 mkdir -p "$d/bin" || exit 1
 cat >"$d/slurm_script" <<'@ENDS@'
 @SCRIPT@@ENDS@
-chmod 700 "$d/slurm_script"
+cat >"$d/bin/srun" <<'@ENDS@'
+@SRUN@@ENDS@
+cat >"$d/bin/scontrol" <<'@ENDS@'
+@SCONTROL@@ENDS@
+chmod 755 "$d/slurm_script" "$d/bin/srun" "$d/bin/scontrol"
+PATH=$d/bin:$PATH
+export PATH
 zero=0 batch=batch
 job=${SLURM_ARRAY_JOB_ID:-$SLURM_JOB_ID}
 element=${SLURM_ARRAY_TASK_ID:-4294967294}

@@ -1,4 +1,5 @@
 #!/bin/bash
-# refused: line 4: srun
+# refused: line 4: sbcast
 #SBATCH -N 2
-CUDA_LAUNCH_BLOCKING=1 srun python train.py
+sbcast data.tar /tmp/data.tar
+srun tar xf /tmp/data.tar

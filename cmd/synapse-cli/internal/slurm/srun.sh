@@ -1,0 +1,158 @@
+#!/bin/sh
+# srun of Synapse, inside a job of sbatch: a step runs a command in the nodes of the allocation. What it cannot honour
+# it refuses by name.
+refuse() {
+  echo "srun: error: $1" >&2
+  exit 1
+}
+quote() { printf "'%s'" "$(printf %s "$1" | sed "s/'/'\\\\''/g")"; }
+tasks='' nodes='' each='' hosts='' label='' strict='' dir=$PWD gpus=${SLURM_GPUS_PER_TASK:-}
+while [ $# -gt 0 ]; do
+  word=$1 value='' has=''
+  case $word in
+  --) shift && break ;;
+  --*=*) value=${word#*=} word=${word%%=*} has=1 ;;
+  --*) ;;
+  -[nNcwJDK]?*) value=${word#-?} word=${word%"$value"} has=1 ;;
+  -?) ;;
+  -*) refuse "$word: cannot be honoured here" ;;
+  *) break ;;
+  esac
+  shift
+  case $word in # those that want a value
+  -n | --ntasks | -N | --nodes | --ntasks-per-node | -c | --cpus-per-task | --gpus-per-task | -w | --nodelist | -J | --job-name | \
+    -D | --chdir | --jobid | --export | --mpi | --cpu-bind)
+    [ -n "$has" ] || { [ $# -gt 0 ] || refuse "$word: wants a value"; value=$1; shift; }
+    ;;
+  esac
+  case $word in
+  -n | --ntasks) tasks=$value ;;
+  -N | --nodes) nodes=$value ;;
+  --ntasks-per-node) each=$value ;;
+  -w | --nodelist) hosts=$value ;;
+  --gpus-per-task) gpus=$value ;;
+  -D | --chdir) dir=$value ;;
+  -l | --label) label=1 ;;
+  -K | --kill-on-bad-exit) [ "$value" = 0 ] || strict=1 ;;
+  -c | --cpus-per-task | -J | --job-name | --overlap | --exact | -u | --unbuffered) ;; # cores are the node's, shared
+  --jobid) [ "$value" = "$SLURM_JOB_ID" ] || refuse "--jobid=$value: a step runs in its own job" ;;
+  --export) [ "$value" = ALL ] || refuse "--export=$value: a step has the script's environment" ;;
+  --mpi) [ "$value" = none ] || refuse "--mpi=$value: mpirun starts its own processes here" ;;
+  --cpu-bind) [ "$value" = none ] || refuse "--cpu-bind=$value: processes are not bound to cores" ;;
+  *) refuse "$word: cannot be honoured here" ;;
+  esac
+done
+[ $# -gt 0 ] || refuse "no command is named"
+for n in "$tasks" "$nodes" "$each" "$gpus"; do
+  case $n in *[!0-9]* | 0) refuse "$n: is not a number from 1 on" ;; esac
+done
+
+# The ranks of the gang that take part, one for each node.
+ranks='' named=0
+if [ -n "$hosts" ]; then
+  for host in $(echo "$hosts" | tr , ' '); do
+    at=0 found=''
+    for is in $(echo "$SYNAPSE_HOSTS" | tr , ' '); do
+      [ "$is" != "$host" ] || found=$at
+      at=$((at + 1))
+    done
+    [ -n "$found" ] && [ "$at" = "$SYNAPSE_WORLD_SIZE" ] || refuse "--nodelist=$hosts: $host is not in this job, by its name in SLURM_JOB_NODELIST"
+    ranks="$ranks $found" named=$((named + 1))
+  done
+  nodes=${nodes:-$named}
+  [ "$nodes" = "$named" ] || refuse "--nodelist=$hosts: $named nodes are named, and --nodes says $nodes"
+  tasks=${tasks:-$((nodes * ${each:-1}))}
+elif [ -z "$nodes$tasks$each" ]; then
+  nodes=$SYNAPSE_WORLD_SIZE tasks=$SLURM_NTASKS
+fi
+if [ -z "$nodes" ]; then # no more nodes than tasks
+  nodes=$SYNAPSE_WORLD_SIZE
+  [ -z "$tasks" ] || [ "$tasks" -ge "$nodes" ] || nodes=$tasks
+fi
+[ "$nodes" -le "$SYNAPSE_WORLD_SIZE" ] || refuse "--nodes=$nodes: the job has $SYNAPSE_WORLD_SIZE"
+tasks=${tasks:-$((nodes * ${each:-1}))}
+each=${each:-$(((tasks + nodes - 1) / nodes))}
+[ "$tasks" -ge "$nodes" ] && [ "$tasks" -le $((nodes * each)) ] || refuse "--ntasks=$tasks: do not fit $nodes nodes of $each"
+if [ -z "$ranks" ]; then
+  n=0
+  while [ "$n" -lt "$nodes" ]; do ranks="$ranks $n" n=$((n + 1)); done
+fi
+
+# What the script has set goes along; which node and which devices it is, a node knows itself.
+own=$(env | sed -n 's/^\(SYNAPSE_[A-Z_]*\|CUDA_[A-Z_]*\|NVIDIA_[A-Z_]*\|ROCR_[A-Z_]*\|HIP_[A-Z_]*\|OMPI_MCA_[a-z_]*\)=.*/\1/p')
+vars=$(
+  unset $own HOME PWD OLDPWD SHLVL HOSTNAME TMPDIR PATH SLURM_NODEID SLURMD_NODENAME SLURM_LOCALID SLURM_PROCID SLURM_GPUS_ON_NODE
+  export -p
+)
+command=exec
+for word in "$@"; do command="$command $(quote "$word")"; done
+kept=$(mktemp -d "${0%/*}/step.XXXXXX") || exit 1
+trap 'rm -rf "$kept"' EXIT
+pids='' bad=''
+trap 'bad=1' TERM INT
+
+one() { # rank, process, which of that rank's
+  text="cd $(quote "$dir") || exit 1
+$vars
+PATH=$(quote "$PATH"); export PATH
+SLURM_PROCID=$2 SLURM_STEP_NUM_TASKS=$tasks SLURM_STEP_NUM_NODES=$nodes SLURM_NTASKS=$tasks SLURM_NPROCS=$tasks
+export SLURM_PROCID SLURM_STEP_NUM_TASKS SLURM_STEP_NUM_NODES SLURM_NTASKS SLURM_NPROCS"
+  if [ "$each" -gt 1 ]; then
+    text="$text
+SLURM_LOCALID=$3; export SLURM_LOCALID"
+  fi
+  if [ -n "$gpus" ] && [ "$each" -gt 1 ]; then
+    text="$text
+CUDA_VISIBLE_DEVICES=\$(echo \"\$CUDA_VISIBLE_DEVICES\" | cut -d, -f$(($3 * gpus + 1))-$(($3 * gpus + gpus))); export CUDA_VISIBLE_DEVICES"
+  fi
+  text="$text
+$command"
+  sh -c 'echo "$PPID"' >"$kept/pid.$2" # this shell's own, which exec keeps
+  if [ "$1" = "$SYNAPSE_RANK" ]; then
+    exec /bin/sh -c "$text"
+  fi
+  exec "$SYNAPSE_EXEC" -n ":$1" "$text"
+}
+
+process=0
+for rank in $ranks; do
+  here=0
+  while [ "$here" -lt "$each" ] && [ "$process" -lt "$tasks" ]; do
+    (
+      exec 4>&2 2>/dev/null # a shell tells of signals that end what it started
+      if [ -n "$label" ]; then
+        { { (one "$rank" "$process" "$here"); echo $? >"$kept/$process"; } 2>&1 >&3 | sed -u "s/^/$process: /" >&4; } 3>&1 |
+          sed -u "s/^/$process: /"
+      else
+        (one "$rank" "$process" "$here") 2>&4
+        echo $? >"$kept/$process"
+      fi
+      rm -f "$kept/pid.$process"
+      [ -z "$strict" ] || [ "$(cat "$kept/$process")" = 0 ] || kill -TERM $$
+    ) &
+    pids="$pids $!" process=$((process + 1)) here=$((here + 1))
+  done
+done
+# Where one has failed that ends the step, the others are told to end until they have: one may have begun since.
+process=0 code=0
+for pid in $pids; do
+  until [ -s "$kept/$process" ]; do
+    if [ -n "$bad" ]; then
+      kill $(cat "$kept"/pid.* 2>/dev/null) 2>/dev/null
+      sleep 0.1
+      continue
+    fi
+    wait "$pid"
+    [ -n "$bad" ] || [ -s "$kept/$process" ] || echo 137 >"$kept/$process"
+  done
+  process=$((process + 1))
+done
+wait
+process=0
+while [ "$process" -lt "$tasks" ]; do
+  got=$(cat "$kept/$process")
+  [ "$got" = 0 ] || echo "srun: error: task $process: Exited with exit code $got" >&2
+  [ "$got" -le "$code" ] || code=$got
+  process=$((process + 1))
+done
+exit "$code"
