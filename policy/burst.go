@@ -51,6 +51,7 @@ type burst struct {
 	asked uint64  // the pass that looked whether one does
 
 	hunted int64 // until then nobody looks for whom to stop for it
+	vain   vain
 }
 
 // waits finds the first job of the burst that still waits, and lets go of those before it.

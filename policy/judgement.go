@@ -43,6 +43,7 @@ type Judgement struct {
 	now     int64
 	round   uint64 // of passes: what a group was refused holds for one
 	hunts   int    // for whom to stop, in this pass
+	changes int64  // jobs that were started, or hold nothing any more
 
 	bursts bursts
 	lineUp []*burst // of this pass: all that waited after the guard, in order
@@ -245,6 +246,7 @@ func (j *Judgement) admit(b *burst, e *entry, p topology.Placement, t terms) {
 	a.Told, a.Promised, a.Stops = e.told.known(), promised, stops
 	a.Traits, a.Estimate, a.Grace, a.StartBy = b.traits, b.estimate, e.Grace, t.startBy
 	j.ends.Admitted(&a, j.now)
+	j.changes++
 	j.charge(b, e, t.guarded)
 	if j.shares != nil {
 		j.shares.take(e.Job, &hold{

@@ -173,6 +173,7 @@ func (j *Judgement) Ended(job topology.JobID, ran int64) {
 
 // undo counts a job no longer that was started.
 func (j *Judgement) undo(job topology.JobID, ran int64) {
+	j.changes++
 	if j.shares != nil { // of an earlier leader's attempt nobody may have said more than that it was there
 		j.ended = append(j.ended, endedJob{job, ran == 0})
 	}

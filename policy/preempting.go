@@ -158,7 +158,7 @@ type suspect struct {
 // preempt has others stopped for a job if they may be and it then fits, and promises it their room.
 func (j *Judgement) preempt(b *burst, e *entry) bool {
 	h := j.hunting(b, e)
-	if h == nil {
+	if h == nil || h.leaf.preempts.shortest && !j.isNews(h) {
 		return false
 	}
 	if j.hunts >= huntsInPass || j.now < b.hunted {
@@ -170,16 +170,17 @@ func (j *Judgement) preempt(b *burst, e *entry) bool {
 	j.foresee(h, 1)
 	stops, place, ok := j.hunt(h, nil)
 	j.foresee(h, -1)
-	if !ok || len(stops) == 0 {
+	if b.vain = (vain{j.changes, j.now, h.later}); !ok || len(stops) == 0 || !h.isGentle(stops) {
 		j.wakeAt(h.later)
 		return false
 	}
 	wait := j.longestGrace(h, stops)
-	if at := j.without(b, e); at <= j.now+wait+resuming || !h.isGentle(stops, at-j.now) {
-		j.wakeAt(max(at, j.now) + second)
+	if at := j.without(b, e); at <= j.now+wait+resuming {
+		b.vain.later = min(h.later, max(at, j.now)+second)
+		j.wakeAt(b.vain.later)
 		return false
 	}
-	b.hunted, b.over = 0, nil
+	b.hunted, b.over, b.vain = 0, nil, vain{}
 	j.wakeAt(j.now + second)
 	bound := int64(topology.Never)
 	if p := e.promised; p != nil {

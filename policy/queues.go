@@ -4,7 +4,11 @@ package policy
 // what it may have at most, and how its jobs are ordered. It is a value; what a pass makes of it is in shares.go. What
 // a file may say and what is wrong with it is checked in queues_check.go.
 
-import "github.com/yi-json/synapse/topology"
+import (
+	"slices"
+
+	"github.com/yi-json/synapse/topology"
+)
 
 // Queues is the whole description. It is read and written as one, so that a tree is never half an earlier one.
 type Queues struct {
@@ -76,6 +80,14 @@ func (a Amounts) Of(name string) (int64, bool) {
 		}
 	}
 	return 0, false
+}
+
+// Preempts reports whether some queue may have jobs stopped for its own.
+func (q *Queues) Preempts() bool {
+	on := func(b *bool) bool { return b != nil && *b }
+	return slices.ContainsFunc(q.Queues, func(s QueueSpec) bool {
+		return on(s.Preemption.ByPriority) || on(s.Preemption.Reclaim) || on(s.Preemption.Shortest)
+	})
 }
 
 // Find is a queue's place in the list; below 0: there is none of that name.

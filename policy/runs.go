@@ -153,6 +153,14 @@ func (s *Runs) set(node topology.NodeID) {
 	s.horizon.Set(node, s.scratch)
 }
 
+// Of is what was started of a job, and when it began; below 0: it has not yet. nil: it has nothing.
+func (s *Runs) Of(job topology.JobID) (a *Admission, began int64) {
+	if r := s.jobs[job]; r != nil {
+		return &r.Admission, r.began
+	}
+	return nil, 0
+}
+
 // Runs reports whether a job has an attempt that holds room.
 func (s *Runs) Runs(job topology.JobID) bool { return s.jobs[job] != nil }
 

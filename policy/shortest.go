@@ -67,20 +67,46 @@ func (h *hunting) isWorth(r *Running, x *hold, now int64) bool {
 	return true
 }
 
+// vain is a look for whom to stop that found nobody.
+type vain struct{ changes, at, later int64 }
+
+// lookAgain is after how long a burst is looked at again though nothing is known to have changed.
+const lookAgain = 60 * second
+
+// isNews reports whether to look again for whom to stop for a job: something has ended or was started since the last
+// look, or somebody has run for long enough by now. In a queue where long jobs give way each one that waits would be
+// looked at in turn for ever, though nothing but the time has changed. Where only jobs of the same queue may be
+// stopped, those are counted first: that costs little.
+func (j *Judgement) isNews(h *hunting) bool {
+	v := &h.b.vain
+	if v.at > 0 && v.changes == j.changes && j.now < min(v.later, v.at+lookAgain) {
+		j.wakeAt(v.later)
+		return false
+	}
+	if h.leaf.preempts.reclaim {
+		return true
+	}
+	j.suspects(h)
+	if len(h.all) == 0 {
+		*v = vain{j.changes, j.now, h.later}
+		j.wakeAt(h.later)
+		return false
+	}
+	h.all = h.all[:0]
+	return true
+}
+
 // isGentle reports whether what is stopped for a shorter job may be, all of it together: it is not much larger than
-// that, and less work is lost than the job would have had to wait for, until then.
-func (h *hunting) isGentle(stops []stop, wait int64) bool {
-	sizes, lost := int64(0), int64(0)
+// that. What is lost is not held against how long the job would have to wait without: that is known only of the first
+// in line, and for the others what is known promises too much (docs/quality.md has what came of it).
+func (h *hunting) isGentle(stops []stop) bool {
+	sizes := int64(0)
 	for i := range stops {
-		if stops[i].Rule != Shortest {
-			continue
-		}
-		lost += stops[i].Lost
 		for k := range h.all {
-			if h.all[k].Victim.Job == stops[i].Job {
+			if stops[i].Rule == Shortest && h.all[k].Victim.Job == stops[i].Job {
 				sizes += h.all[k].hold.size
 			}
 		}
 	}
-	return lost == 0 || sizes <= scaled(h.size, timesLarger, 1) && lost <= scaled(h.size, wait, second)
+	return sizes <= scaled(h.size, timesLarger, 1)
 }

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 
@@ -19,8 +20,7 @@ func shortQueue(minRun int64) *Queues {
 }
 
 // TestShortest: a job that waits has one stopped that is expected to go on for four times as long as itself and as what
-// the stop costs, at the moment from which on that is so, and nobody else. The last one has to wait until the other is
-// expected to go on for longer again: before that more work would be lost than it has to wait for.
+// the stop costs, at the moment from which on that is so, and nobody else.
 func TestShortest(t *testing.T) {
 	long := func(change func(*act)) act {
 		a := act{runs: 1_000_000, gang: wholes(1), saves: 600}
@@ -48,7 +48,7 @@ func TestShortest(t *testing.T) {
 		"it is of higher priority":   {-1, long(func(a *act) { a.priority = 1 }), act{}, never},
 		"it is of lower priority":    {-1, long(func(a *act) { a.priority = -1 }), act{}, 4 * 1800},
 		"it is much larger":          {-1, long(nil), act{gang: gang(1, 1)}, never},
-		"it is not much larger":      {-1, long(nil), act{gang: gang(1, 2)}, 8100},
+		"it is not much larger":      {-1, long(nil), act{gang: gang(1, 2)}, 4 * 1800},
 	} {
 		x := newTheatre(t, 1, shortQueue(c.minRun))
 		x.enter(c.long)
@@ -63,33 +63,14 @@ func TestShortest(t *testing.T) {
 	}
 }
 
-// TestShortestGains: nobody is stopped where more work is lost than the job would have to wait for, nor where all that
-// would have to be stopped are much larger than it together.
-func TestShortestGains(t *testing.T) {
-	for name, c := range map[string]struct {
-		saves  int64 // the long job that may be stopped
-		others []act
-		short  act
-		stops  int
-	}{
-		"room comes by itself": {600,
-			[]act{{at: 9000, runs: 600, limit: 600, gang: wholes(1)}}, act{at: 9001, gang: wholes(1)}, 0},
-		"it comes late": {600,
-			[]act{{at: 9000, runs: 2000, limit: 2000, gang: wholes(1)}}, act{at: 9001, gang: wholes(1)}, 1},
-		"all together are large": {60,
-			[]act{{runs: 1e6, gang: wholes(1), saves: 60}},
-			act{at: 9001, gang: topology.Gang{Replicas: 2, Each: gang(1, 1).Each, Apart: true}}, 0},
-		"one of them is not": {60,
-			[]act{{runs: 1e6, gang: wholes(1), saves: 60}},
-			act{at: 9001, gang: topology.Gang{Replicas: 2, Each: gang(1, 1).Each}}, 1},
-	} {
+// TestShortestAllTogether: nobody is stopped where all that would have to be are much larger than the job.
+func TestShortestAllTogether(t *testing.T) {
+	for apart, want := range map[bool]int{true: 0, false: 1} {
 		x := newTheatre(t, 2, shortQueue(-1))
-		x.enter(act{runs: 1e6, gang: wholes(1), saves: c.saves})
-		x.enter(c.others...)
-		c.short.runs = 50
-		x.enter(c.short)
-		if x.run(12_000); len(x.victims()) != c.stops {
-			t.Errorf("%s: stopped were %v", name, x.victims())
+		x.enter(act{runs: 1e6, gang: wholes(1), saves: 60}, act{runs: 1e6, gang: wholes(1), saves: 60})
+		x.enter(act{at: 9001, runs: 50, gang: topology.Gang{Replicas: 2, Each: gang(1, 1).Each, Apart: apart}})
+		if x.run(12_000); len(x.victims()) != want {
+			t.Errorf("on machines of their own: %t, stopped were %v", apart, x.victims())
 		}
 	}
 }
@@ -117,5 +98,32 @@ func TestShortestOneWay(t *testing.T) {
 	}
 	if at := first.began(); at < 38_000 {
 		t.Errorf("what was stopped came back at %d", at)
+	}
+}
+
+// TestShortestRests: jobs that wait, and for whom nobody can be stopped, are not looked at in turn for ever, each
+// second the next ones, while nothing changes.
+func TestShortestRests(t *testing.T) {
+	x := newTheatre(t, 2, shortQueue(-1))
+	x.enter(act{runs: 1_000_000, gang: wholes(1), saves: 600}, act{at: 8000, runs: 1_000_000, gang: wholes(1), saves: 600})
+	const bursts, lasts = 12, 300
+	for i := range bursts {
+		x.enter(act{at: 9000, runs: 50, gang: wholes(2), owner: fmt.Sprint("o", i)})
+	}
+	x.run(9000)
+	hunts, soon := 0, 0
+	x.looks = func() {
+		if hunts += x.j.hunts; x.wake > 0 && x.wake <= x.now+2*second {
+			soon++
+		}
+	}
+	x.run(9000 + lasts)
+	most := bursts * (lasts*second/lookAgain + 1)
+	if hunts == 0 || int64(hunts) > int64(most) || soon > lasts/5 {
+		t.Errorf("in %d s it was looked %d times whom to stop, and %d passes were wanted at once; at most %d would do", lasts,
+			hunts, soon, most)
+	}
+	if x.run(15_300); len(x.victims()) != 2 {
+		t.Errorf("when both had run for long enough %v were stopped", x.victims())
 	}
 }

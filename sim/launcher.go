@@ -257,6 +257,9 @@ func (l *launcher) spawn(t *task, c *messages.StartTask) {
 	}
 	l.w.spawned(l.m, t)
 	after, code, oom := parseScript(wordsOf(c.Spec)).end(int32(t.key.Rank), c.Run)
+	if l.w.lasts != nil {
+		after = l.w.lasts(topology.JobID(t.job))
+	}
 	switch {
 	case l.w.fires("supervisor-lost"):
 		l.later(t, after/2, func() { l.end(t, messages.ExitKind_EXIT_KIND_SUPERVISOR_LOST, 0, "its supervisor was killed") })

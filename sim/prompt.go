@@ -41,6 +41,9 @@ type Happening struct {
 // OnTask hands a script every process that comes to be or ends, as it does.
 func (w *World) OnTask(told func(Happening)) { w.onTask = told }
 
+// OnStart has a script say for how long the tasks of a job run that start now, whatever its command says.
+func (w *World) OnStart(lasts func(topology.JobID) time.Duration) { w.lasts = lasts }
+
 func (w *World) happened(m *machine, t *task, began bool) {
 	if w.onTask == nil {
 		return

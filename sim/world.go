@@ -88,6 +88,7 @@ type World struct {
 	notable   func(line)
 	onLetter  func(Letter)
 	onTask    func(Happening)
+	lasts     func(topology.JobID) time.Duration
 	lose      func(Letter) bool
 }
 

@@ -38,6 +38,7 @@ type replayFlags struct {
 	runs           int
 	report         string
 	queues         string
+	checkpoint     string
 }
 
 // placements are the ways to place the gangs of a policy to compare with.
@@ -123,6 +124,10 @@ func (r *replayFlags) flags(a *app, c *cobra.Command) {
 	f.StringVar(&r.report, "report", "", "also write a page of HTML with drawings to this `FILE`")
 	f.StringVar(&r.queues, "queues", "",
 		"a `FILE` of queues, of kind Queues, that synapse and synapse-fifo go by: their order, limits and weights")
+	f.BoolVar(&r.order.Preempt, "preemption", false,
+		"synapse and synapse-fifo stop jobs for others: as --queues says, or, "+
+			"without that, long ones for short ones")
+	f.StringVar(&r.checkpoint, "checkpoint", "", "how often jobs save their work, as in 10m; left out: never")
 	f.BoolVar(&r.order.Check, "check", false, "have the simulator's checkers look at every step")
 	for flag, words := range map[string][]string{"policy": record.Policies(), "placement": placements,
 		"format": record.Formats()} { //order: each by itself
@@ -218,6 +223,13 @@ func (r *replayFlags) check() error {
 		}
 	}
 	switch {
+	case r.order.Preempt && !slices.ContainsFunc(r.policies, record.IsOwn):
+		return usageHint("--policy synapse", "--preemption: %s stops nobody", strings.Join(r.policies, ","))
+	case r.order.Preempt && r.queues == "" && r.checkpoint == "":
+		return usageHint("--checkpoint 10m",
+			"--preemption: say how often jobs save their work, for one that saves nothing is not stopped for a shorter one")
+	case r.checkpoint != "" && !r.order.Preempt:
+		return usage("--checkpoint is what a stop costs, and counts with --preemption only")
 	case r.cluster != "" && r.nodes > 0:
 		return usage("--cluster and --nodes cannot be combined: each says which machines there are")
 	case r.print && r.report != "":
@@ -241,7 +253,8 @@ func (r *replayFlags) check() error {
 		}
 	}
 	r.order.Ref = r.placement == "ref"
-	return cmp.Or(spanFlag("latency", r.latency, &r.order.Latency), spanFlag("until", r.until, &r.order.Until))
+	return cmp.Or(spanFlag("latency", r.latency, &r.order.Latency), spanFlag("until", r.until, &r.order.Until),
+		spanFlag("checkpoint", r.checkpoint, &r.order.Checkpoint))
 }
 
 // spanFlag reads a span of time, which must be positive.

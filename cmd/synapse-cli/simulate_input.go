@@ -61,6 +61,10 @@ func (r *replayFlags) readQueues(trace *record.Trace) error {
 				r.queues, r.record, queue)
 		}
 	}
+	if r.order.Preempt && !queues.Preempts() {
+		return usageHint("add preemption: {shortest: true} to one", "--preemption: no queue of %s has others stopped",
+			r.queues)
+	}
 	r.order.Queues = queues
 	return nil
 }

@@ -40,6 +40,18 @@ type Order struct {
 	// Queues are those that Synapse's own policies go by; nil: they go by none. A job of a queue that is not among them is
 	// in the default one.
 	Queues *policy.Queues `json:",omitempty"`
+	// Preempt has Synapse's own policies stop jobs for others, as the queues say; where there are none, long ones for
+	// short ones. Checkpoint is how often jobs save their work; 0: never.
+	Preempt    bool          `json:",omitempty"`
+	Checkpoint time.Duration `json:",omitempty"`
+}
+
+// ShortFirst are the queues of a cluster that has one, in which long jobs give way to short ones.
+func ShortFirst() *policy.Queues {
+	yes := true
+	return &policy.Queues{Default: "default", Queues: []policy.QueueSpec{
+		{Name: "default", Preemption: policy.Preemption{Shortest: &yes}},
+	}}
 }
 
 // Word is one line of what that program answers: how far it is, or the result.
@@ -97,6 +109,8 @@ type Result struct {
 	// IdleFitParts are what IdleFit is the sum of, by what the planner says; nil where it does not say.
 	IdleFitParts *IdleParts `json:"idle_fit_parts"`
 
+	// Preemptions are how often jobs were stopped for others, and the GPU-hours how much they ran for beside their work by
+	// that: what was not saved, and the time that it takes to go on.
 	Preemptions *float64 `json:"preemptions"`
 	LostGPUH    *float64 `json:"lost_gpu_h"`
 

@@ -75,7 +75,7 @@ func (r *run) picture() *record.Picture {
 		if l := &r.lives[i]; !r.tooBig[i] {
 			p.Submits = j.Submit.Seconds()
 			for _, t := range []*tally{of(sizes, classOf(j.GPUs)), of(queues, j.Queue)} {
-				t.add((l.started - j.Submit).Seconds(), 0, l.ended >= 0)
+				t.add(r.waited(i).Seconds(), 0, l.ended >= 0)
 			}
 		}
 	}

@@ -46,7 +46,7 @@ func (r *run) result() *record.Result {
 		}
 		l := &r.lives[i]
 		span = j.Submit
-		wait, over := (l.started - j.Submit).Seconds(), l.ended >= 0
+		wait, over := r.waited(i).Seconds(), l.ended >= 0
 		for _, t := range []*tally{all, of(byClass, classOf(j.GPUs)), of(byQueue, j.Queue)} {
 			t.add(wait, j.Duration.Seconds(), over)
 		}
@@ -82,6 +82,9 @@ func (r *run) result() *record.Result {
 	if r.seen != nil {
 		r.seen.promises(out)
 	}
+	if r.o.Preempt {
+		out.Preemptions, out.LostGPUH = r.stops()
+	}
 	out.Picture = r.picture()
 	return out
 }
@@ -110,8 +113,8 @@ func (r *run) shares(out *record.Result, span time.Duration) {
 func (r *run) usedBy(span time.Duration) float64 {
 	var used float64
 	for i, j := range r.jobs {
-		if l := &r.lives[i]; l.started >= 0 {
-			used += max(0, min(l.started+j.Duration, span)-min(l.started, span)).Seconds() * float64(j.GPUs)
+		for _, s := range r.shiftsOf(i) {
+			used += max(0, min(s.to, span)-min(s.from, span)).Seconds() * float64(j.GPUs)
 		}
 	}
 	return used

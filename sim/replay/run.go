@@ -62,6 +62,7 @@ type life struct {
 	gone           int // members of the attempt that have ended
 	racks          map[int]bool
 	whole          bool // all members of the attempt run
+	shifts
 }
 
 // Run carries an order out.
@@ -86,10 +87,13 @@ func replayed(o record.Order, watch Watch) (*run, error) {
 		}
 		o.Jobs = totals(o.Jobs)
 	}
+	if o.Preempt = o.Preempt && record.IsOwn(o.Policy); o.Preempt && o.Queues == nil {
+		o.Queues = record.ShortFirst()
+	}
 	r := &run{o: o, watch: watch, jobs: shaken(o), known: map[topology.JobID]int{}, names: names{}}
 	r.lives = make([]life, len(o.Jobs))
 	for i := range r.lives {
-		r.lives[i] = life{started: -1, ended: -1}
+		r.lives[i] = life{started: -1, ended: -1, shifts: shifts{begun: -1}}
 	}
 	if err := r.build(); err != nil {
 		return nil, err
@@ -179,6 +183,9 @@ func (r *run) build() error {
 		return err
 	}
 	r.w.OnTask(r.happened)
+	if r.o.Preempt {
+		r.w.OnStart(func(job topology.JobID) time.Duration { return r.toRun(r.of(job)) })
+	}
 	return nil
 }
 
@@ -236,6 +243,13 @@ func (t timed) Plan(view *topology.Fabric, queue *policy.Queue, nowNs int64) pol
 	d := t.Planner.Plan(view, queue, nowNs)
 	t.r.passing += t.r.watch.Clock() - began
 	return d
+}
+
+// Stopped tells the planner whom the leader stops for a job, if it is one that has others stopped.
+func (t timed) Stopped(job topology.JobID, token topology.Token) {
+	if p, is := t.Planner.(policy.Preempter); is {
+		p.Stopped(job, token)
+	}
 }
 
 // oracle answers comparisons.
@@ -318,8 +332,13 @@ func (r *run) specOf(i int, j record.Job) *messages.JobSpec {
 	if j.Limit > 0 {
 		// A job that ran for longer than it had asked for was let: it is here as well. That it is over takes a few messages
 		// and writes to be known.
-		spec.TimeLimitMs = (max(j.Limit, j.Duration) + time.Second + 100*r.o.Latency).Milliseconds()
+		limit := max(j.Limit, j.Duration) + time.Second + 100*r.o.Latency
+		if r.o.Preempt {
+			limit += resuming // or one that saved nothing would not come to its end
+		}
+		spec.TimeLimitMs = limit.Milliseconds()
 	}
+	spec.CheckpointMs = r.o.Checkpoint.Milliseconds()
 	return spec
 }
 
@@ -348,20 +367,13 @@ func (r *run) happened(h sim.Happening) {
 		if l.ended >= 0 {
 			r.ended--
 		}
-		l.attempt, l.gone, l.ended, l.racks = h.Attempt, 0, -1, map[int]bool{}
+		l.attempt, l.gone, l.ended, l.racks, l.begun = h.Attempt, 0, -1, map[int]bool{}, -1
 	}
 	if h.Began {
 		l.racks[r.census.ground.rack[h.Machine-1]] = true
 		r.census.moved(now, h.Machine-1, -h.GPUs)
 		if h.Whole {
-			r.gang(i, now, 1)
-		}
-		if h.Whole && l.started < 0 {
-			l.started = now
-			r.census.starts(now, shapeOf(r.jobs[i]))
-		}
-		if h.Whole {
-			r.seen.note(h.Job, true)
+			r.begins(i, h.Job, now)
 		}
 		return
 	}
@@ -369,15 +381,33 @@ func (r *run) happened(h sim.Happening) {
 	if l.gone++; l.gone == 1 {
 		r.gang(i, now, -1)
 	}
-	if l.gone == h.Members {
-		l.ended = now
-		r.ended++
-		r.seen.note(h.Job, false)
-		if ran := now - l.started; l.started >= 0 && ran < r.jobs[i].Duration && r.broken == nil {
-			r.broken = fmt.Errorf("the job of line %d was stopped after %s, and ran for %s", r.jobs[i].Line, ran,
-				r.jobs[i].Duration)
-		}
+	if l.gone < h.Members {
+		return
 	}
+	ran, stopped := r.ends(i, now)
+	r.seen.note(h.Job, false, !stopped)
+	if stopped {
+		return
+	}
+	l.ended = now
+	r.ended++
+	if l.started >= 0 && ran < r.toRun(i) && r.broken == nil {
+		r.broken = fmt.Errorf("the job of line %d was stopped after %s, and runs for %s", r.jobs[i].Line, ran, r.toRun(i))
+	}
+}
+
+// begins notes that all of a job run.
+func (r *run) begins(i int, job topology.JobID, now time.Duration) {
+	l := &r.lives[i]
+	l.begun = now
+	r.gang(i, now, 1)
+	if l.started < 0 || l.again {
+		r.census.starts(now, shapeOf(r.jobs[i]))
+	}
+	if l.again = false; l.started < 0 {
+		l.started = now
+	}
+	r.seen.note(job, true, false)
 }
 
 // gang counts a job that runs, by 1, or does so no more, by -1, if it is larger than a machine.

@@ -20,20 +20,27 @@ type seen struct {
 	runs  *policy.Runs
 	since []change            // the last pass
 	told  map[int]policy.Told // by the job's number in the record
+	// rules are by which those are stopped that are named in promises.
+	rules map[topology.Token]policy.Rule
 }
 
 // change is a gang that began, or was over.
 type change struct {
-	job   topology.JobID
-	at    time.Duration
-	began bool
+	job     topology.JobID
+	at      time.Duration
+	began   bool
+	learned bool // of one that was over: it was by itself
 }
 
 func newSeen(r *run, settings policy.Settings) *seen {
 	cells := policy.NewCells()
 	runs := policy.NewRuns(cells, 0)
-	s := &seen{Judgement: policy.NewJudgement(settings, cells, runs), r: r, runs: runs}
-	s.told = map[int]policy.Told{}
+	ends := policy.Ends(runs)
+	if r.o.Preempt {
+		ends = stoppable{runs, runs, r}
+	}
+	s := &seen{Judgement: policy.NewJudgement(settings, cells, ends), r: r, runs: runs}
+	s.told, s.rules = map[int]policy.Told{}, map[topology.Token]policy.Rule{}
 	s.Obey(r.o.Queues)
 	s.Watch(func(t policy.Told) {
 		if i := r.of(t.Job); r.lives[i].started < 0 { // that is its first start
@@ -107,9 +114,9 @@ func share(part, of int) *float64 {
 }
 
 // note keeps what the next pass is to know.
-func (s *seen) note(job topology.JobID, began bool) {
+func (s *seen) note(job topology.JobID, began, learned bool) {
 	if s != nil {
-		s.since = append(s.since, change{job, s.r.w.Now(), began})
+		s.since = append(s.since, change{job, s.r.w.Now(), began, learned})
 	}
 }
 
@@ -121,11 +128,16 @@ func (s *seen) Plan(view *topology.Fabric, queue *policy.Queue, nowNs int64) pol
 			s.runs.Began(c.job, at)
 			s.Committed(c.job) // which was before that
 		} else {
-			s.Ended(c.job, s.runs.Ended(c.job, at, true))
+			s.Ended(c.job, s.runs.Ended(c.job, at, c.learned))
 		}
 	}
 	s.since = s.since[:0]
 	d := s.Judgement.Plan(view, queue, nowNs)
+	for _, f := range d.Firm {
+		for _, v := range f.Stops {
+			s.rules[v.Token] = v.Rule
+		}
+	}
 	for _, f := range d.Firm { // the planner stands behind others here, so the leader cannot tell it that it is on disk
 		if s.Written(f.Job) {
 			d.NextAt = nowNs + 1 // and there may be room by that

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/yi-json/synapse/sim/record"
@@ -69,7 +70,7 @@ var counts = []figure{
 
 func compared(name string, a, b []*record.Result) []comparison {
 	var rows []comparison
-	for _, f := range append(counts[:len(counts):len(counts)], figures...) {
+	for _, f := range slices.Concat(counts, figuresOf(slices.Concat(a, b))) {
 		c := comparison{Policy: name, Figure: f.key, format: f.format}
 		if m, ok := f.mean(a); ok {
 			c.A = &m

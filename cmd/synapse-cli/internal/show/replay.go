@@ -53,6 +53,20 @@ var figures = []figure{
 	{"idle_fit", "IDLE-FIT", "%.3f", func(r *record.Result) *float64 { return &r.IdleFit }},
 }
 
+// stopFigures are told where jobs may be stopped for others.
+var stopFigures = []figure{
+	{"preemptions", "STOPS", "%.0f", func(r *record.Result) *float64 { return r.Preemptions }},
+	{"lost_gpu_h", "LOST-GPU-H", "%.0f", func(r *record.Result) *float64 { return r.LostGPUH }},
+}
+
+// figuresOf are those that some of these runs have.
+func figuresOf(results []*record.Result) []figure {
+	if slices.ContainsFunc(results, func(r *record.Result) bool { return r.Preemptions != nil }) {
+		return slices.Concat(figures, stopFigures)
+	}
+	return figures
+}
+
 // mean is a figure over the runs that have it.
 func (f figure) mean(runs []*record.Result) (m Mean, ok bool) {
 	var all []float64
@@ -98,16 +112,20 @@ func Replays(w io.Writer, s Style, results []*record.Result) error {
 		return Object(w, s.Format, out)
 	}
 	lines := replayLines(results, policies)
-	if err := table(w, s, replayColumns(), lines); err != nil {
+	if err := table(w, s, replayColumns(results), lines); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintln(w, "waits in seconds; util, rack, frag, idle-fit: shares")
+	units := "waits in seconds; util, rack, frag, idle-fit: shares"
+	if len(figuresOf(results)) > len(figures) {
+		units += "; a job that was stopped waits all the time in which its work does not go on"
+	}
+	_, err := fmt.Fprintln(w, units)
 	return err
 }
 
 // ReplayCells are the heads and the cells of the table of replays, for whoever draws it otherwise.
 func ReplayCells(results []*record.Result) (headed []string, cells [][]string) {
-	columns := replayColumns()
+	columns := replayColumns(results)
 	for _, l := range replayLines(results, ByPolicy(results)) {
 		var row []string
 		for _, c := range columns {
@@ -120,7 +138,7 @@ func ReplayCells(results []*record.Result) (headed []string, cells [][]string) {
 
 func meansOf(runs []*record.Result) policyMeans {
 	p := policyMeans{runs[0].Policy, len(runs), map[string]Mean{}}
-	for _, f := range figures {
+	for _, f := range figuresOf(runs) {
 		if m, ok := f.mean(runs); ok {
 			p.Figures[f.key] = m
 		}
@@ -145,13 +163,13 @@ type replayLine struct {
 	of               func(figure) string
 }
 
-func replayColumns() []column[replayLine] {
+func replayColumns(results []*record.Result) []column[replayLine] {
 	columns := []column[replayLine]{
 		{head: "POLICY", cell: func(l replayLine) string { return l.name }},
 		{head: "JOBS", right: true, cell: func(l replayLine) string { return l.jobs }},
 		{head: "UNFINISHED", right: true, cell: func(l replayLine) string { return l.open }},
 	}
-	for _, f := range figures {
+	for _, f := range figuresOf(results) {
 		columns = append(columns, column[replayLine]{head: f.head, right: true,
 			cell: func(l replayLine) string { return l.of(f) }})
 	}

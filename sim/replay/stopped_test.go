@@ -1,0 +1,103 @@
+package replay
+
+import (
+	"testing"
+	"time"
+
+	"github.com/yi-json/synapse/policy"
+	"github.com/yi-json/synapse/sim/record"
+)
+
+// This file owns the tests of jobs that are stopped for others in a replay.
+
+// stops replays jobs of a whole machine on one, with others stopped for them.
+func stops(t *testing.T, queues *policy.Queues, checkpoint time.Duration, jobs ...record.Job) *run {
+	t.Helper()
+	for i := range jobs {
+		jobs[i].GPUs = 8
+	}
+	r, err := replayed(record.Order{
+		Jobs: jobs, Cluster: record.NewCluster(record.InRacks(1, 0), 8), Policy: record.Synapse, Seed: 1, Check: true,
+		Preempt: true, Queues: queues, Checkpoint: checkpoint,
+	}, Watch{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// TestStoppedGoesOn: a job that is stopped goes on from its last checkpoint and a minute poorer, within its limit. It
+// waits all the time in which its work does not go on; what it did since is lost, and is learned by nobody.
+func TestStoppedGoesOn(t *testing.T) {
+	yes, none := true, int64(0)
+	byPriority := &policy.Queues{Default: "q", Queues: []policy.QueueSpec{
+		{Name: "q", Preemption: policy.Preemption{ByPriority: &yes, MinRun: &none}}}}
+	const came, took = time.Hour + 5*time.Minute, 20 * time.Minute
+	for name, c := range map[string]struct {
+		queues     *policy.Queues
+		checkpoint time.Duration
+		at         time.Duration // when the other one begins
+		lost       time.Duration
+	}{
+		"by priority":              {byPriority, 10 * time.Minute, came, 5 * time.Minute},
+		"by priority, unsaved":     {byPriority, 0, came, came},
+		"for a shorter one":        {nil, 10 * time.Minute, 2 * time.Hour, 0},
+		"it would lose too much":   {nil, 3 * time.Hour, 10 * time.Hour, -1},
+		"and where it never saves": {nil, 0, 10 * time.Hour, -1},
+	} {
+		r := stops(t, c.queues, c.checkpoint,
+			record.Job{Duration: 10 * time.Hour, Limit: 10 * time.Hour, Line: 1},
+			record.Job{Submit: came, Duration: took, Line: 2, Priority: 1})
+		lost, wants := c.lost+time.Minute, 1
+		if c.lost < 0 {
+			lost, wants = 0, 0
+		}
+		near := func(got, want time.Duration) bool { return got >= want && got < want+5*time.Second }
+		if got := r.lives[1].started; !near(got, c.at) {
+			t.Errorf("%s: the other began after %s, and should have after %s", name, got, c.at)
+		}
+		first := &r.lives[0]
+		if len(first.stopped) != wants || !near(first.lost, lost) || first.ended < 0 {
+			t.Errorf("%s: stopped %d times, %s lost of %s", name, len(first.stopped), first.lost, lost)
+		}
+		if got := r.waited(0); wants > 0 && !near(got, took+lost) {
+			t.Errorf("%s: it waited %s, and should have %s", name, got, took+lost)
+		}
+		f := r.result()
+		if *f.Preemptions != float64(wants) || *f.LostGPUH != 8*first.lost.Hours() {
+			t.Errorf("%s: %v stops and %v GPU-hours are told", name, *f.Preemptions, *f.LostGPUH)
+		}
+	}
+}
+
+// TestAllWorkIsDone: whatever is stopped, each job has done its work at its end, and what it ran for beside that was
+// counted as lost; none is stopped more than three times.
+func TestAllWorkIsDone(t *testing.T) {
+	stopped := 0
+	for seed := range 2 {
+		jobs := workload(uint64(seed), 100)
+		for i := range jobs {
+			if jobs[i].Limit = 0; i%6 == 0 {
+				jobs[i].Duration *= 100
+			}
+		}
+		r, err := replayed(record.Order{Jobs: jobs, Cluster: room, Policy: record.Synapse, Seed: 1, Check: seed == 0,
+			Preempt: true, Checkpoint: 10 * time.Minute}, Watch{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range r.jobs {
+			l, ran := &r.lives[i], time.Duration(0)
+			for _, s := range r.shiftsOf(i) {
+				ran += s.to - s.from
+			}
+			if stopped += len(l.stopped); l.ended < 0 || ran != r.jobs[i].Duration+l.lost || len(l.stopped) > 3 {
+				t.Errorf("seed %d: job %d of %s ran for %s in all, and lost %s in %d stops", seed, i, r.jobs[i].Duration, ran,
+					l.lost, len(l.stopped))
+			}
+		}
+	}
+	if stopped < 10 {
+		t.Errorf("%d were stopped", stopped)
+	}
+}
