@@ -143,6 +143,8 @@ func (a *app) run(o *runOptions, command []string) error {
 		if err := a.preceded(ctx, c, spec); err != nil {
 			return err
 		}
+		waiting, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+		defer stop() // before the submit: from then on there is something to cancel
 		reply, err := c.Send(ctx, &messages.Submit{
 			RequestId: "cli-" + rand.Text(), Spec: spec, AllowInfeasible: o.allowInfeasible,
 		})
@@ -150,17 +152,16 @@ func (a *app) run(o *runOptions, command []string) error {
 			return letWait(err)
 		}
 		id := reply.GetJob()
-		if err := a.placed(ctx, c, o, id); err != nil {
+		if err := a.placed(waiting, c, o, id); err != nil {
 			return err
 		}
+		stop() // from here on they are for the command
 		return a.inside(ctx, c, o, id, command)
 	})
 }
 
-// placed waits until a job runs. Ctrl-C cancels it meanwhile.
-func (a *app) placed(ctx context.Context, c *client.Client, o *runOptions, id string) error {
-	waiting, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
-	defer stop()
+// placed waits until a job runs. Ctrl-C, which ends waiting, cancels it meanwhile.
+func (a *app) placed(waiting context.Context, c *client.Client, o *runOptions, id string) error {
 	told := ""
 	j, err := c.Until(waiting, id, a.lost, func(j *messages.JobStatus) bool {
 		if why := j.GetReason(); messages.Waits(j.GetPhase()) && why != "" && why != messages.ReasonUnseen && why != told {
