@@ -74,7 +74,7 @@ func (c *headRuns) Step(w *World, e *Event) {
 		c.head = ""
 		return
 	}
-	if head.record.Id != c.head {
+	if head.record.Id != c.head || head.since > c.since { // it may have run since the last look, and wait once more
 		c.head, c.since = head.record.Id, w.engine.now
 		return
 	}
