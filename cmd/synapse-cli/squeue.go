@@ -235,9 +235,9 @@ func (a *app) scancel(words []string) error {
 // accountFlags are those of sacct.
 type accountFlags struct {
 	choice
-	format, since, until                       string
-	noHeader, allUsers, ended, closed, parsed2 bool
-	object                                     bool
+	format, since, until                string
+	noHeader, allUsers, closed, parsed2 bool
+	object                              bool
 }
 
 func (a *app) sacct(words []string) error {
