@@ -127,7 +127,7 @@ func newInvariants() []Invariant {
 		newLentIsBack(), newWarnedInTime(), newNeverOver(), newNotInVain(), newFreedIsKept(),
 		newPreemptionsEnd(), newAfterKept(), newHarmsItself(), newArrayKept(), newOnce(), newWellFirst(),
 		newExecInRunning(), newGPUTimeCounted(),
-		newPromiseKept(), newTwoSlips(), newPromiseMet(),
+		newPromiseKept(), newTwoSlips(), newPromiseMet(), newIdleNamed(),
 		newReservationsEnd(), newHeadRuns(), newCancelledGone(), newOneLeader(), newAllAdmitted(), newAllAgree(),
 		newDrainEmpties(), newIdle(),
 	}

@@ -45,6 +45,21 @@ func (s *Scheduler) KeptForOthers(id topology.NodeID, job topology.JobID) (kept 
 	return kept
 }
 
+// EachKept visits what is kept on a machine: for whom, how much, and whether by a firm promise. The place that a job
+// was promised before is left out.
+func (s *Scheduler) EachKept(id topology.NodeID, visit func(job topology.JobID, kept topology.Resources, firm bool)) {
+	promises, is := s.planner.(*policy.Judgement)
+	if !is {
+		return
+	}
+	s.view.Fabric().EachKept(id, func(keep topology.KeepID, amount topology.Resources) {
+		if job := keep.Job(); keep == topology.KeepID(job) {
+			p, ok := promises.Promised(job)
+			visit(job, amount, ok && p.Firm)
+		}
+	})
+}
+
 // Bound visits the firm promises that keep room on a machine and have a bound: for whom, how much of it is there, and
 // by when it is free.
 func (s *Scheduler) Bound(

@@ -1,0 +1,87 @@
+package sim
+
+import (
+	"slices"
+	"time"
+
+	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/topology"
+)
+
+// idleNamed is L12: room that is kept is idle for somebody, and until something ends. What is kept, is kept for a job
+// that waits; and who has a firm promise waits for something that is on one of its machines. L2 sees to the room that
+// nobody keeps, and L9 to the time that goes with a promise. What machines have is taken from their own ledgers. Where
+// words are lost or writes wait, news is late, and only what is well again is looked at; by then nobody holds or
+// cancels any more, so most of what can be found is found in calm runs.
+type idleNamed struct {
+	rule
+	idle map[string]instant // since when there has been no reason, by the job for which room is kept
+}
+
+// namedWithin is how long news may take: an end, a hold or a cancel to the Scheduler, and a start to a machine.
+const namedWithin = 30 * time.Second
+
+func newIdleNamed() *idleNamed {
+	return &idleNamed{rule: rule{"L12 idle-named", on{Scanned}}, idle: map[string]instant{}}
+}
+
+func (c *idleNamed) Step(w *World, _ *Event) {
+	p := w.leader()
+	calm := w.faults.prompt() && w.elections <= 1 && !w.opts.Plain
+	if p == nil || p.leader == nil || !w.somebodyWaits() || !w.judgesPromises() || w.books.queues != nil || !calm &&
+		(!w.healed ||
+			w.engine.now.since(max(w.healedAt, w.ledSince)) < w.constants.BenchCap+20*time.Second) {
+		clear(c.idle)
+		return
+	}
+	kept, lacking := map[string]bool{}, map[string]bool{} // by job: on any machine, and where there is no room for it yet
+	for _, m := range w.machines {
+		if !m.core() || !w.open(m) || m.proc == nil || m.proc.dead || m.proc.node == nil {
+			continue
+		}
+		p.leader.EachKept(m.id, func(job topology.JobID, amount topology.Resources, firm bool) {
+			kept[string(job)] = true
+			left := m.proc.node.Ledger().Capacity().Less(amount)
+			if !firm || left.WholeGPUs < 0 || left.MilliCPU < 0 || left.MemoryBytes < 0 {
+				lacking[string(job)] = true
+			}
+		})
+	}
+	for _, id := range sortedKeys(c.idle) {
+		if !kept[id] {
+			delete(c.idle, id)
+		}
+	}
+	for _, id := range sortedKeys(kept) {
+		page := w.books.jobs[id]
+		waits := page != nil && page.record.State == messages.JobState_JOB_STATE_QUEUED && page.record.Hold == nil &&
+			page.record.Cancel == nil
+		switch {
+		case waits && (lacking[id] || page.record.NotBeforeUnixMs > 0 || w.books.owes(page) || w.isPatient(page)):
+			delete(c.idle, id)
+		case c.idle[id] == 0:
+			c.idle[id] = w.engine.now
+		case w.engine.now.since(c.idle[id]) > namedWithin && !waits:
+			c.violate(w, "room is kept for %s, which does not wait", id)
+			return
+		case w.engine.now.since(c.idle[id]) > namedWithin:
+			c.violate(w, "all that is kept for %s has been free for %s: %s", id, namedWithin, w.whyWaits(page))
+			return
+		}
+	}
+}
+
+// somebodyWaits reports whether a job is in the queue. Where none is, no pass comes, and what is kept is in nobody's
+// way.
+func (w *World) somebodyWaits() bool {
+	return slices.ContainsFunc(w.books.ids, func(id string) bool {
+		r := w.books.jobs[id].record
+		return r.State == messages.JobState_JOB_STATE_QUEUED && r.Hold == nil && r.Cancel == nil
+	})
+}
+
+// isPatient reports whether a job may still wait for its preferred level: any other place is kept for later.
+func (w *World) isPatient(page *jobPage) bool {
+	patience := time.Duration(page.record.Spec.GetTopology().GetPatienceMs()) * time.Millisecond
+	return w.engine.now.since(page.since) <= patience
+}
