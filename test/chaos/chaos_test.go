@@ -59,6 +59,7 @@ func TestChaos(t *testing.T) {
 		return
 	}
 	w.settle(jobs)
+	w.sumGPUTime()
 	attempts := w.verdict(jobs)
 	t.Logf("attempts ended: %s", &w.ends)
 	t.Logf("%d gangs in %d attempts through %d faults in %s: %s",
@@ -127,6 +128,26 @@ func (w *world) busy() string {
 		}
 	}
 	return ""
+}
+
+// sumGPUTime holds the classes of GPU time, day by day, against what there was, whoever led meanwhile.
+func (w *world) sumGPUTime() {
+	reply, err := ask(w, func(ctx context.Context, c api.SynapseClient) (*messages.GetEfficiencyReply, error) {
+		return c.GetEfficiency(ctx, &messages.GetEfficiency{})
+	})
+	if err != nil || len(reply.Time.GetRows()) == 0 {
+		w.t.Errorf("nobody counted the GPU time: %v, %v", reply, err)
+		return
+	}
+	for _, r := range reply.Time.Rows {
+		sum := int64(0)
+		for _, a := range r.Amounts {
+			sum += a.MilliGpuMs
+		}
+		if sum != r.CapacityMilliGpuMs || sum == 0 {
+			w.t.Errorf("day %d had %d milli-GPU-ms, and its classes have %d: %v", r.Day, r.CapacityMilliGpuMs, sum, r.Amounts)
+		}
+	}
 }
 
 // verdict compares what the store, the users and the members know, and returns how many attempts there were.
