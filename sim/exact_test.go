@@ -51,8 +51,20 @@ func (c *exactBounds) Step(w *World, e *Event) {
 }
 
 // TestExactBounds: all jobs run until their limits end them, of one priority, and nothing fails. Whoever has a firm
-// promise is committed no later than it was told first.
+// promise is committed no later than it was told first, in a queue that goes by what is expected, and in one where
+// whoever came first goes first.
 func TestExactBounds(t *testing.T) {
+	for _, order := range []messages.QueueOrder{
+		messages.QueueOrder_QUEUE_ORDER_EXPECTED, messages.QueueOrder_QUEUE_ORDER_FIFO,
+	} {
+		t.Run(order.String(), func(t *testing.T) {
+			t.Parallel()
+			exactIn(t, order)
+		})
+	}
+}
+
+func exactIn(t *testing.T, order messages.QueueOrder) {
 	met, gangs := 0, 0
 	for seed := range uint64(*exactly) {
 		r := rand.New(rand.NewSource(int64(seed)))
@@ -69,6 +81,9 @@ func TestExactBounds(t *testing.T) {
 		}
 		c := &exactBounds{rule: rule{"exact-bounds", on{Stored}}, first: map[string]instant{}}
 		w.byKind[Stored] = append(w.byKind[Stored], c)
+		w.applyQueues(&messages.Queues{
+			Default: "default", Queues: []*messages.QueueSpec{{Name: "default", Order: order}},
+		})
 		w.RunFor(10 * time.Second)
 		for at := time.Duration(0); at < 20*time.Minute; at += time.Duration(r.Int63n(int64(40 * time.Second))) {
 			spec := exactJob(r, machines)
