@@ -85,14 +85,18 @@ func (c *cancelledGone) lostMember(w *World, t topology.Token) bool {
 	return false
 }
 
-// timeUp looks at a time limit. A new leader may count it from its takeover at the
-// latest, and one that was changed to less than had been spent holds from then on.
+// timeUp looks at a time limit, which its leader counts by its own clock: that may go slower than the world's. A new
+// leader may count it from its takeover at the latest, and one that was changed to less than had been spent holds from
+// then on.
 func (c *cancelledGone) timeUp(w *World, m *machine, t *task) {
 	page := w.books.jobs[t.job]
 	if page == nil || page.limit == 0 {
 		return
 	}
 	limit := page.limit
+	if p := w.leader(); p != nil {
+		limit = max(limit, p.clock.lasts(limit))
+	}
 	since := max(t.spawnedAt, w.ledSince, w.healedAt.plus(reconnect))
 	if w.engine.now.since(page.limitSince) > t.grace+10*time.Second &&
 		w.engine.now.since(since) > limit+t.grace+10*time.Second {
