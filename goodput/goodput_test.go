@@ -94,6 +94,24 @@ func TestTakeover(t *testing.T) {
 	}
 }
 
+// TestLostOfItsOwner: of an attempt that did more than was counted for its owner, no more is lost for the cluster
+// either.
+func TestLostOfItsOwner(t *testing.T) {
+	m := New(begin)
+	others := productive(8000, token(1), begin)
+	others.Shares[0].Owner, others.Shares[0].Queue = "ann", "p"
+	m.Set(begin, "n1", others)
+	rows, until := m.Rows(begin+hour), begin+hour
+	next := New(begin + hour)
+	next.Recall(m.Since(), until, rows)
+	next.LostSince(&Past{Owner: "eva", Queue: "q", Began: begin, Ended: begin + hour, Milli: 4000, Cause: 4})
+	for kind := range Kinds {
+		if sum := totals(next, begin+hour, kind); sum.Of[Productive] != 8*hour*1000 || sum.Of[Lost] != 0 {
+			t.Errorf("%d: %v, and nothing was counted of what eva had", kind, sum.Of)
+		}
+	}
+}
+
 // TestClockBack: by the clock of the leader before a day had begun that has not by this one's.
 func TestClockBack(t *testing.T) {
 	before, now := New(begin+3*hour), begin+hour

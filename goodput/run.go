@@ -86,32 +86,39 @@ func (m *Meter) Ended(now int64, t topology.Token, cause int32, isLost bool) {
 	m.moved = true
 }
 
-// lose moves what an attempt did to what is lost. It never moves more than was counted: of an attempt that began before
-// anybody counted, or ended where nobody did, it may have done more.
+// lose moves what an attempt did to what is lost. It never moves more than was counted for its owner and its queue: of
+// an attempt that began before anybody counted, or ended where nobody did, it may have done more.
 func (m *Meter) lose(r *run, cause int32) {
 	if cause < 0 || cause >= Causes {
 		cause = 0
 	}
 	for _, d := range r.days {
-		for kind, name := range [Kinds]string{Owners: r.owner, Queues: r.queue} {
-			m.move(Kind(kind), d, name, cause)
+		kept, n := m.counted(r, d.day), d.amount
+		for _, sum := range kept {
+			n = min(n, max(sum.Of[Productive], 0))
+		}
+		for _, sum := range kept {
+			sum.Of[Productive] -= n
+			sum.Of[Lost] += n
+			sum.Lost[cause] += n
 		}
 	}
 }
 
-func (m *Meter) move(kind Kind, d done, name string, cause int32) {
+// counted are the sums that an attempt counts in on a day, up to now: those that are not forgotten.
+func (m *Meter) counted(r *run, day int64) (kept []*Amounts) {
 	today := m.now / dayMs
-	if d.day <= today-maxDays || kind != Cluster && d.day <= today-maxNamedDays {
-		return // forgotten
+	for i, name := range [Kinds]string{Owners: r.owner, Queues: r.queue} {
+		kind := Kind(i)
+		if day <= today-maxDays || kind != Cluster && day <= today-maxNamedDays {
+			continue
+		}
+		if day == today {
+			m.row(kind, name).pay(m.now)
+		}
+		kept = append(kept, m.past(kind, day, name))
 	}
-	if d.day == today {
-		m.row(kind, name).pay(m.now)
-	}
-	sum := m.past(kind, d.day, name)
-	n := min(d.amount, max(sum.Of[Productive], 0))
-	sum.Of[Productive] -= n
-	sum.Of[Lost] += n
-	sum.Lost[cause] += n
+	return kept
 }
 
 // Past is an attempt that ended after the last record, of which the leader that wrote it counted the beginning.
