@@ -68,7 +68,7 @@ installed:
 # PACKAGES narrows it. What was skipped is summed up at the end, by name and with what the machine lacks; what is left on
 # the machine afterwards is a failure. First all packages are compiled, once: some tests build programs, and two builds at once
 # would each compile what neither has. go vet is make lint's.
-test: installed ## run every test that small packages are enough for, the simulator's seeds among them (some 7 minutes on 2 cores, and building the first time)
+test: installed ## run every test that small packages are enough for, the simulator's seeds among them (some 6 minutes on 2 cores, building among them)
 	@$(if $(filter ./...,$(PACKAGES)),$(GO) list -export ./... >/dev/null)
 	@$(GO) -C tools run ./testrun .. $(GO) test -json -vet=off -p $$(($$(nproc) + 1)) -parallel $$((2 * $$(nproc))) $(if $(filter ./...,$(PACKAGES)),$(LONG)) $(PACKAGES)
 

@@ -219,4 +219,7 @@ type Ports struct {
 	Clock     Clock
 	Log       Log
 	Constants Constants
+	// Aside runs what may take long and decides nothing, in the way of nobody else, and returns when it is over; nil:
+	// there is no such place.
+	Aside func(run func())
 }

@@ -103,7 +103,7 @@ func (m *Mirror) Receive(ctx actor.Context) {
 	case *messages.GetJob:
 		reply(ctx, m.onGetJob(message))
 	case *messages.ExplainJob:
-		reply(ctx, m.onExplainJob(message))
+		reply(ctx, m.aside(message))
 	case *messages.ListJobs:
 		reply(ctx, m.onListJobs(message))
 	case *messages.ListNodes:

@@ -48,6 +48,15 @@ func (p *picture) follow(r RoomsShown) {
 
 func (p *picture) heldOn(id topology.NodeID) []topology.Holder { return p.holders[id] }
 
+// aside answers where that is in no pass's way.
+func (m *Mirror) aside(q *messages.ExplainJob) (reply *messages.ExplainJobReply) {
+	if m.p.Aside == nil {
+		return m.onExplainJob(q)
+	}
+	m.p.Aside(func() { reply = m.onExplainJob(q) })
+	return reply
+}
+
 // onExplainJob says where a job stands, and why.
 func (m *Mirror) onExplainJob(q *messages.ExplainJob) *messages.ExplainJobReply {
 	if q.Spec != nil {
