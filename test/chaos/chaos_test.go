@@ -216,6 +216,9 @@ func (w *world) judge(j submitted, record *messages.JobRecord, tried []*messages
 	if record.Owner.GetName() == "" || record.RequestId != j.request {
 		w.t.Errorf("job %s is of request %q, not %q", j.id, record.RequestId, j.request)
 	}
+	// The attempt that succeeded need not be the last: a machine that was lost may come back and say that its member had
+	// done its work, when the next attempt has ended without a start.
+	whole := false
 	for i, a := range tried {
 		token := messages.FromToken(a.Token).String()
 		last := i == len(tried)-1
@@ -250,7 +253,9 @@ func (w *world) judge(j submitted, record *messages.JobRecord, tried []*messages
 			w.t.Errorf("attempt %s of job %s: %d members did their work and %d of %d ever started",
 				token, j.id, done, started, len(a.Places))
 		}
-		if succeeded := last && state == messages.JobState_JOB_STATE_SUCCEEDED; succeeded && done != len(a.Places) {
+		if done == len(a.Places) {
+			whole = true
+		} else if a.End.GetCause() == messages.Cause_CAUSE_SUCCEEDED {
 			w.t.Errorf("job %s succeeded, and %d of its %d members did their work", j.id, done, len(a.Places))
 		}
 		// If a machine was lost, nobody knew in time that its member had done its work; and a member of an attempt that will
@@ -259,6 +264,9 @@ func (w *world) judge(j submitted, record *messages.JobRecord, tried []*messages
 		if cause := a.End.GetCause(); !last && !stopped && allWell(a) {
 			w.t.Errorf("job %s succeeded in attempt %s, which ended by %s, and was run again", j.id, token, cause)
 		}
+	}
+	if state == messages.JobState_JOB_STATE_SUCCEEDED && !whole {
+		w.t.Errorf("job %s succeeded, and in none of %d attempts all members did their work", j.id, len(tried))
 	}
 }
 
