@@ -16,7 +16,6 @@ import (
 
 // TestJobsOfTwoOwners: what a job has, another owner's job on the same machine does not reach.
 func TestJobsOfTwoOwners(t *testing.T) {
-	t.Parallel()
 	able.Need(t, able.Root) // an agent that is not root runs all jobs as itself
 	for _, driver := range []string{"process", "carapace", "oci"} {
 		t.Run(driver, func(t *testing.T) {
