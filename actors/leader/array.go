@@ -21,7 +21,7 @@ import (
 // that is there already learns what became of it. The record says which have ended, not later than a second after.
 //
 // It tells: the Scheduler (sprout, concluded, settled, stale), its elements' Jobs (Cancel, Hold, Requeue, Update), the
-// Mirror (JobShown). It asks: the Journal (Write → Written).
+// Mirror (JobShown), clients. It asks: the Journal (Write → Written).
 type Array struct {
 	p      *Ports
 	states actors.States[arrayState]
@@ -147,6 +147,8 @@ func (a *Array) Receive(ctx actor.Context) {
 		a.states.Become("opened", arrayOpen)
 		a.show(ctx)
 		a.p.Clock.After(arrayLook, ctx.Self(), lookDue{})
+	case acknowledge:
+		m.say(ctx)
 	case elementMoved:
 		a.onMoved(ctx, m)
 	case elementNever:

@@ -22,17 +22,6 @@ func heldBy(nowUnixMs int64) *messages.Deed {
 	}
 }
 
-// shownFirst is what people see of a job that has just come in, before its actor shows it.
-func shownFirst(rec *messages.JobRecord) *messages.JobStatus {
-	s := &messages.JobStatus{Record: rec.Unsealed(), Phase: messages.PhaseQueued}
-	if rec.Spec.Array != nil {
-		s.Record = s.Record.Revise()
-		s.Record.Hold, s.Counts = nil, &messages.ArrayCounts{Waiting: int32(rec.Spec.Array.Len())}
-		s.Reason = s.Counts.Words()
-	}
-	return s
-}
-
 // arrivedOf is a job's place in the order of arrival, of an element that of its array.
 func arrivedOf(rec *messages.JobRecord) int64 {
 	return int64(cmp.Or(rec.Spec.GetElement().GetArrival(), rec.Arrival))

@@ -20,7 +20,7 @@ import (
 //
 // It tells: Nodes (Stop, Forget, Abort), the Scheduler (waits, withdraws,
 // declined, promiseWritten, redeemed, vacated, launchFailed, foreseen, runEnded, settled, stale), the Mirror
-// (JobShown), its Coordinator. It asks: the Journal (Write → Written).
+// (JobShown), its Coordinator, clients. It asks: the Journal (Write → Written).
 type Job struct {
 	p      *Ports
 	states actors.States[jobState]
@@ -150,6 +150,8 @@ func (j *Job) Receive(ctx actor.Context) {
 	switch m := ctx.Message().(type) {
 	case *actor.Started:
 		j.onBorn(ctx)
+	case acknowledge:
+		m.say(ctx)
 	case admit:
 		j.onAdmit(ctx, m)
 	case promised:

@@ -3,15 +3,23 @@ package leader
 import (
 	"testing"
 
+	"github.com/yi-json/synapse/actors/mirror"
 	"github.com/yi-json/synapse/messages"
 )
+
+// shownBy is what the Mirror is shown of a job.
+func shownBy(j *Job) *messages.JobStatus {
+	var said []letter
+	j.show(&overheard{said: &said})
+	return said[0].message.(mirror.JobShown).Status
+}
 
 // TestSecretsEndWithTheJob: a job that waits has what is sealed for its tasks on disk, is shown without it, and loses
 // it with the write that ends it, however it ends.
 func TestSecretsEndWithTheJob(t *testing.T) {
 	waits := &messages.JobRecord{Id: "j1", Spec: oneGPU(), State: messages.JobState_JOB_STATE_QUEUED, Sealed: []byte{1}}
 	j := newJob(leaderPorts(), somePeers, 1, waits, nil).(*Job)
-	if d := j.compose(); len(d.rec.Sealed) != 1 || len(shownFirst(d.rec).Record.Sealed) > 0 {
+	if d := j.compose(); len(d.rec.Sealed) != 1 || len(shownBy(j).Record.Sealed) > 0 {
 		t.Errorf("while it waits: %v", d.rec)
 	}
 	j.cancel = &messages.Deed{By: &messages.Principal{Name: "ann"}}

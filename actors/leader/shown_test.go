@@ -112,10 +112,20 @@ func TestShownBeforeAcknowledged(t *testing.T) {
 	tell(s, &messages.Submit{Principal: who, Spec: oneGPU(), AllowInfeasible: true})
 	write := said[len(said)-1].message.(Write)
 	tell(s, Written{Tag: write.Tag, Verdict: actors.Done})
-	shownBefore(t, said, "*messages.SubmitReply", "queued")
+	at := slices.IndexFunc(said, func(l letter) bool { _, is := l.message.(acknowledge); return is })
+	if at < 0 {
+		t.Fatalf("the Job is not told whom to answer: %v", said)
+	}
+	acknowledges := said[at].message
 
 	j := newJob(leaderPorts(), somePeers, 1, write.Change.Job, nil)
+	said = nil
 	tell(j, &actor.Started{})
+	waiting := slices.ContainsFunc(said, func(l letter) bool { _, is := l.message.(waits); return is })
+	tell(j, acknowledges)
+	if shownBefore(t, said, "*messages.SubmitReply", "queued"); !waiting {
+		t.Error("the client is answered before the Scheduler knows that the job waits")
+	}
 	for _, c := range []struct {
 		wish          any
 		answer, phase string

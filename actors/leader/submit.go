@@ -10,7 +10,6 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 
 	"github.com/yi-json/synapse/actors"
-	"github.com/yi-json/synapse/actors/mirror"
 	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/topology"
 )
@@ -200,6 +199,20 @@ func (s *Scheduler) onWritten(ctx actor.Context, m Written) {
 	}
 }
 
+// acknowledge: those who submitted the job are told so, by its own actor, behind its first words. By then the Mirror
+// knows the job, whatever its client asks next, and the Scheduler has heard that it waits before the client can submit
+// another: of two jobs the one that was acknowledged first is planned first. Scheduler → Job, Array.
+type acknowledge struct {
+	Clients []*actor.PID
+	Reply   *messages.SubmitReply
+}
+
+func (m acknowledge) say(ctx actor.Context) {
+	for _, pid := range m.Clients {
+		ctx.Send(pid, m.Reply)
+	}
+}
+
 func (s *Scheduler) onSubmitted(ctx actor.Context, e *livingJob, m Written) {
 	switch {
 	case m.Full:
@@ -211,15 +224,13 @@ func (s *Scheduler) onSubmitted(ctx actor.Context, e *livingJob, m Written) {
 	default:
 		cpu, gpu := asksFor(e.rec.Spec)
 		s.p.Calls.Info("Job Submitted: %s (CPU: %d, GPU: %d)", e.id, cpu/1000, gpu/topology.WholeGPU)
-		// The Mirror first, and not only by the Job, whose turn may come after the
-		// client's next question: whoever is acknowledged finds his job.
-		ctx.Send(s.peers.mirror, mirror.JobShown{Status: shownFirst(e.rec)})
 		s.embody(ctx, e, e.rec, nil)
 		s.await(ctx, e, e.rec)
 		s.toldAll(ctx, e, true)
 		gang := messages.GangOf(e.rec.Spec)
 		hint := s.view.Fabric().Unknown(&gang)
-		s.tell(ctx, e, submitReply(e.id, messages.Code_CODE_OK, "", "Job queued successfully", hint))
+		ctx.Send(e.pid, acknowledge{e.askers, submitReply(e.id, messages.Code_CODE_OK, "", "Job queued successfully", hint)})
+		e.askers = nil
 	}
 }
 
@@ -249,13 +260,7 @@ func (s *Scheduler) drop(ctx actor.Context, e *livingJob, reply *messages.Submit
 	if s.requests[e.key] == e {
 		delete(s.requests, e.key)
 	}
-	s.tell(ctx, e, reply)
-}
-
-func (s *Scheduler) tell(ctx actor.Context, e *livingJob, reply *messages.SubmitReply) {
-	for _, pid := range e.askers {
-		ctx.Send(pid, reply)
-	}
+	acknowledge{e.askers, reply}.say(ctx)
 	e.askers = nil
 }
 

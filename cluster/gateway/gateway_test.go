@@ -10,11 +10,13 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
 
+	"github.com/yi-json/synapse/actors"
 	"github.com/yi-json/synapse/cluster/api"
 	"github.com/yi-json/synapse/messages"
 )
@@ -95,6 +97,31 @@ func TestEachCall(t *testing.T) {
 	if err != nil || cluster.ClusterId != "c1" || cluster.Version != "v9" ||
 		!slices.Equal(cluster.Levels, []string{"zone", "rack"}) {
 		t.Errorf("cluster: %v, %v", cluster, err)
+	}
+}
+
+// TestAcknowledgedFirstIsPlannedFirst: a job whose actor has its first turn late is in the queue before its client can
+// submit another, all the same, and so is shown.
+func TestAcknowledgedFirstIsPlannedFirst(t *testing.T) {
+	r := newRoom(t)
+	var jobs atomic.Int32
+	r.born = func(kind actors.Kind) {
+		if kind == actors.KindJob && jobs.Add(1) == 1 {
+			time.Sleep(100 * time.Millisecond)
+		}
+	}
+	s, _ := r.lead()
+	d := r.door(s, Options{})
+	r.join("n1", s)
+	eventually(t, "n1 is up", func() bool { return d.nodes() == 1 })
+	one := d.submit(gpuJob("one", 1, 8))
+	if d.phase(one) == "" {
+		t.Error("it is acknowledged and not shown")
+	}
+	two := d.submit(gpuJob("two", 1, 8))
+	eventually(t, "one of them runs", func() bool { return d.phase(one) == "running" || d.phase(two) == "running" })
+	if p := d.phase(two); p != "queued" {
+		t.Errorf("the second is %s before the first, which is %s", p, d.phase(one))
 	}
 }
 

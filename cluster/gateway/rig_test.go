@@ -45,6 +45,7 @@ type room struct {
 	lines   []string
 	counts  map[string]int64
 	jobs    int
+	born    func(actors.Kind) // called where an actor is made; nil: nothing
 }
 
 func newRoom(tb testing.TB) *room {
@@ -91,8 +92,26 @@ func (w wire) SendUserMessage(pid *actor.PID, m any) {
 func (wire) SendSystemMessage(*actor.PID, any) {}
 func (wire) Stop(*actor.PID)                   {}
 
-func (r *room) Props(_ actors.Kind, make actor.Producer) *actor.Props {
-	return actor.PropsFromProducer(make)
+func (r *room) Props(kind actors.Kind, make actor.Producer) *actor.Props {
+	if r.born == nil {
+		return actor.PropsFromProducer(make)
+	}
+	return actor.PropsFromFunc(nil, actor.WithProducer(func() actor.Actor {
+		return &newborn{make(), func() { r.born(kind) }}
+	}))
+}
+
+// newborn runs something before its actor's first turn.
+type newborn struct {
+	actor.Actor
+	first func()
+}
+
+func (n *newborn) Receive(ctx actor.Context) {
+	if _, is := ctx.Message().(*actor.Started); is {
+		n.first()
+	}
+	n.Actor.Receive(ctx)
 }
 func (r *room) Panicked(who *actor.PID, reason any, _ bool) {
 	r.tb.Errorf("%s panicked: %v", who.Id, reason)
