@@ -6,7 +6,6 @@ package conformance
 
 import (
 	"encoding/binary"
-	"fmt"
 	"net"
 	"net/netip"
 	"os"
@@ -54,7 +53,7 @@ func onAMachine(t *testing.T, test func(t *testing.T, o *outside)) {
 	}
 }
 
-// outside is what is beyond the machine: a thread in a network namespace of its own.
+// outside is what is beyond the machine: a thread in another network namespace.
 type outside struct {
 	t    *testing.T
 	work chan func()
@@ -67,22 +66,7 @@ const (
 )
 
 func newOutside(t *testing.T) *outside {
-	o := &outside{t: t, work: make(chan func())}
-	namespace := make(chan int, 1)
-	go func() {
-		runtime.LockOSThread()
-		if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
-			namespace <- -1
-			return
-		}
-		fd, _ := unix.Open(fmt.Sprintf("/proc/self/task/%d/ns/net", unix.Gettid()), unix.O_RDONLY|unix.O_CLOEXEC, 0)
-		namespace <- fd
-		for do := range o.work {
-			do()
-		}
-	}()
-	fd := <-namespace
-	t.Cleanup(func() { close(o.work) })
+	o, fd := elsewhere(t, func() error { return unix.Unshare(unix.CLONE_NEWNET) })
 	attributes := netlink.NewLinkAttrs()
 	attributes.Name = "up0"
 	must(t, netlink.LinkAdd(&netlink.Veth{LinkAttrs: attributes, PeerName: "down0", PeerNamespace: netlink.NsFd(fd)}))
@@ -97,6 +81,26 @@ func newOutside(t *testing.T) *outside {
 			0, 0), Mask: net.CIDRMask(15, 32)}}))
 	})
 	return o
+}
+
+// elsewhere is a thread in another network namespace, into which it gets by enter, and a descriptor of that.
+func elsewhere(t *testing.T, enter func() error) (o *outside, fd int) {
+	o = &outside{t: t, work: make(chan func())}
+	entered := make(chan error, 1)
+	go func() {
+		runtime.LockOSThread()
+		err := enter()
+		if err == nil {
+			fd, err = unix.Open("/proc/thread-self/ns/net", unix.O_RDONLY|unix.O_CLOEXEC, 0)
+		}
+		entered <- err
+		for do := range o.work {
+			do()
+		}
+	}()
+	t.Cleanup(func() { close(o.work) })
+	must(t, <-entered)
+	return o, fd
 }
 
 func must(t *testing.T, err error) {
@@ -120,7 +124,7 @@ func give(t *testing.T, name string, addresses ...string) {
 	must(t, netlink.LinkSetUp(link))
 }
 
-// do does something outside.
+// do does something in that namespace.
 func (o *outside) do(what func()) {
 	done := make(chan struct{})
 	o.work <- func() {

@@ -21,9 +21,9 @@ import (
 	"github.com/yi-json/synapse/runtime/reach"
 )
 
-// This file owns what may pass: the agent's table of rules, which recognise its interfaces by the prefix of their
-// names, and the machine's forwarding. The table is replaced as a whole, in one transaction of the kernel, so that
-// there is never a moment without it.
+// This file owns what may pass, and what is translated: the agent's table of rules, which recognise its interfaces by
+// the prefix of their names, and the machine's forwarding. The table is replaced as a whole, in one transaction of the
+// kernel, so that there is never a moment without it.
 
 // Refuse makes these places unreachable for tasks, in place of those before.
 func (n *Networks) Refuse(places []reach.Place) error {
@@ -166,8 +166,10 @@ func (n *Networks) write(ours bool) error {
 	w.chain("enters", nftables.ChainTypeFilter, nftables.ChainHookOutput, 0)
 	w.rule(drops, to, stateIs(expr.CtStateBitESTABLISHED|expr.CtStateBitRELATED, false))
 	w.chain("leaves", nftables.ChainTypeNAT, nftables.ChainHookPostrouting, int(*nftables.ChainPriorityNATSource))
+	// It goes by where a packet came in and not by its address, which the machine itself and other programs may have
+	// too: their connections would break. What the machine sends has come in nowhere.
 	away := named(expr.MetaKeyOIFNAME, n.prefix, expr.CmpOpNeq)
-	w.rule(&expr.Masq{}, away, protocolIs(unix.NFPROTO_IPV4), within(saddr, span))
+	w.rule(&expr.Masq{}, from, away, protocolIs(unix.NFPROTO_IPV4))
 	return c.Flush()
 }
 
@@ -198,7 +200,7 @@ func (w *writer) rule(does expr.Any, conditions ...[]expr.Any) {
 
 // refuse drops what goes to a place.
 func (w *writer) refuse(from []expr.Any, place reach.Place) {
-	where := within(daddr, place.Net)
+	where := goesTo(place.Net)
 	if place.Port == 0 {
 		w.rule(drops, from, protocolIs(unix.NFPROTO_IPV4), where)
 		return
@@ -234,16 +236,13 @@ func fibOf(fib *expr.Fib, op expr.CmpOp, answer uint32) []expr.Any {
 	return []expr.Any{fib, compare(op, binaryutil.NativeEndian.PutUint32(answer))}
 }
 
-// Where an IPv4 header has its addresses.
-const (
-	saddr = 12
-	daddr = 16
-)
+// destination is where an IPv4 header has its address.
+const destination = 16
 
-func within(offset uint32, net netip.Prefix) []expr.Any {
+func goesTo(net netip.Prefix) []expr.Any {
 	mask := binary.BigEndian.AppendUint32(nil, uint32(uint64(1)<<32-uint64(1)<<(32-net.Bits())))
 	return []expr.Any{
-		&expr.Payload{DestRegister: 1, Base: expr.PayloadBaseNetworkHeader, Offset: offset, Len: 4},
+		&expr.Payload{DestRegister: 1, Base: expr.PayloadBaseNetworkHeader, Offset: destination, Len: 4},
 		&expr.Bitwise{SourceRegister: 1, DestRegister: 1, Len: 4, Mask: mask, Xor: make([]byte, 4)},
 		compare(expr.CmpOpEq, net.Masked().Addr().AsSlice()),
 	}

@@ -172,9 +172,7 @@ func (i *intruder) reads(cluster string) {
 	})
 }
 
-// TestUpFromWithin: a task of `up`, in whatever it runs and on whatever network, does nothing to its own cluster. It
-// runs beside no island: those have addresses of the span of private networks, whose rules translate all that
-// leaves it.
+// TestUpFromWithin: a task of `up`, in whatever it runs and on whatever network, does nothing to its own cluster.
 func TestUpFromWithin(t *testing.T) {
 	t.Run("process", func(t *testing.T) { fromWithin(t, nil, "process", "host") })
 	for _, driver := range []string{"carapace", "oci"} {
