@@ -2272,6 +2272,7 @@ type Watch struct {
 	After         uint64                 `protobuf:"varint,9,opt,name=after,proto3" json:"after,omitempty"`      // first the changes after this one, as far as they are still known
 	Reasons       bool                   `protobuf:"varint,10,opt,name=reasons,proto3" json:"reasons,omitempty"` // of jobs: also send changes of a group's reason; if very many change at once, only some of them
 	Books         bool                   `protobuf:"varint,11,opt,name=books,proto3" json:"books,omitempty"`     // of machines: also send each whose books have changed. That is no change in words, so such an event has none, and seq is that of the last change
+	Array         string                 `protobuf:"bytes,12,opt,name=array,proto3" json:"array,omitempty"`      // of jobs: only this array and its elements that are or were jobs; empty: all
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2381,6 +2382,13 @@ func (x *Watch) GetBooks() bool {
 		return x.Books
 	}
 	return false
+}
+
+func (x *Watch) GetArray() string {
+	if x != nil {
+		return x.Array
+	}
+	return ""
 }
 
 // client → Mirror.
@@ -2898,7 +2906,7 @@ const file_messages_client_proto_rawDesc = "" +
 	"\x04spec\x18\x03 \x01(\v2\x13.synapse.v1.JobSpecR\x04spec\"T\n" +
 	"\x0fExplainJobReply\x12-\n" +
 	"\aoutcome\x18\x01 \x01(\v2\x13.synapse.v1.OutcomeR\aoutcome\x12\x12\n" +
-	"\x04text\x18\x02 \x01(\tR\x04text\"\xaf\x02\n" +
+	"\x04text\x18\x02 \x01(\tR\x04text\"\xc5\x02\n" +
 	"\x05Watch\x123\n" +
 	"\tprincipal\x18\x01 \x01(\v2\x15.synapse.v1.PrincipalR\tprincipal\x12\x12\n" +
 	"\x04jobs\x18\x02 \x01(\bR\x04jobs\x12\x14\n" +
@@ -2911,7 +2919,8 @@ const file_messages_client_proto_rawDesc = "" +
 	"\x05after\x18\t \x01(\x04R\x05after\x12\x18\n" +
 	"\areasons\x18\n" +
 	" \x01(\bR\areasons\x12\x14\n" +
-	"\x05books\x18\v \x01(\bR\x05books\"\t\n" +
+	"\x05books\x18\v \x01(\bR\x05books\x12\x14\n" +
+	"\x05array\x18\f \x01(\tR\x05array\"\t\n" +
 	"\aUnwatch\"\x9d\x02\n" +
 	"\x05Event\x12\x10\n" +
 	"\x03seq\x18\x01 \x01(\x04R\x03seq\x12\x1c\n" +

@@ -1967,6 +1967,13 @@ func (m *Watch) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
 	}
+	if len(m.Array) > 0 {
+		i -= len(m.Array)
+		copy(dAtA[i:], m.Array)
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(len(m.Array)))
+		i--
+		dAtA[i] = 0x62
+	}
 	if m.Books {
 		i--
 		if m.Books {
@@ -3187,6 +3194,10 @@ func (m *Watch) SizeVT() (n int) {
 	}
 	if m.Books {
 		n += 2
+	}
+	l = len(m.Array)
+	if l > 0 {
+		n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
 	}
 	n += len(m.unknownFields)
 	return n

@@ -172,6 +172,7 @@ func (x *Watch) Validate() error {
 		text("owner", x.GetOwner(), MaxValueBytes),
 		nameOrNone("queue", x.GetQueue()),
 		labels("labels", x.GetLabels()),
+		idOrNone("array", x.GetArray()),
 	)
 }
 

@@ -3,6 +3,7 @@ package mirror
 import (
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/asynkron/protoactor-go/actor"
 
@@ -96,7 +97,7 @@ func (w *watch) replay(ctx actor.Context, q *messages.Watch, who *actor.PID) {
 // tellPresent sends a watcher the present state, each entry as its last event.
 func (m *Mirror) tellPresent(ctx actor.Context, q *messages.Watch, who *actor.PID) {
 	if q.Jobs {
-		present(&m.jobs, q.Ids, func(id string, s shownJob) {
+		present(&m.jobs, q.Ids, q.Array, func(id string, s shownJob) {
 			now := m.present(s)
 			if told := s.told.Job; told.Record != s.Record || told.Reason != now.Reason { // the change since then was no event
 				s.told = &messages.Event{Seq: s.told.Seq, AtUnixMs: s.told.AtUnixMs, Text: jobWords(now), Job: listed(now)}
@@ -108,7 +109,7 @@ func (m *Mirror) tellPresent(ctx actor.Context, q *messages.Watch, who *actor.PI
 		})
 	}
 	if q.Nodes {
-		present(&m.nodes, q.Ids, func(id string, s shownNode) {
+		present(&m.nodes, q.Ids, "", func(id string, s shownNode) {
 			if s.told.Node != s.NodeStatus {
 				s.told = &messages.Event{Seq: s.told.Seq, AtUnixMs: s.told.AtUnixMs, Text: s.told.Text, Node: s.NodeStatus}
 				m.nodes.put(id, s)
@@ -118,10 +119,16 @@ func (m *Mirror) tellPresent(ctx actor.Context, q *messages.Watch, who *actor.PI
 	}
 }
 
-// present visits the entries of these ids, or all.
-func present[V any](table *ordered[V], ids []string, visit func(string, V)) {
+// present visits the entries of these ids, or all whose ids begin so: those of an array's elements begin with its own.
+func present[V any](table *ordered[V], ids []string, begin string, visit func(string, V)) {
 	if len(ids) == 0 {
-		table.ascend("", func(id string, v V) bool { visit(id, v); return true })
+		table.ascend(begin, func(id string, v V) bool {
+			if !strings.HasPrefix(id, begin) {
+				return false
+			}
+			visit(id, v)
+			return true
+		})
 		return
 	}
 	ids = slices.Clone(ids)
@@ -136,7 +143,8 @@ func present[V any](table *ordered[V], ids []string, visit func(string, V)) {
 // wants reports whether a watcher asked for such an event.
 func wants(q *messages.Watch, e *messages.Event) bool {
 	if j := e.Job; j != nil {
-		return q.Jobs && chosen(q, j.GetRecord().GetId()) && ofWhom(j.GetRecord(), q.Owner, q.Queue, q.Labels)
+		return q.Jobs && chosen(q, j.GetRecord().GetId()) && ofWhom(j.GetRecord(), q.Owner, q.Queue, q.Labels) &&
+			(q.Array == "" || q.Array == j.GetRecord().GetId() || q.Array == j.GetRecord().GetSpec().GetElement().GetArray())
 	}
 	return q.Nodes && chosen(q, e.Node.GetRecord().GetId())
 }

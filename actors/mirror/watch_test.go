@@ -213,6 +213,27 @@ func TestWatchBeginsWithWhatIsPresent(t *testing.T) {
 	a.hears(t, "one")
 }
 
+// TestWatchOfAnArray: of it and of its elements, of those that are there and as they come, and of no other.
+func TestWatchOfAnArray(t *testing.T) {
+	a := newAudience()
+	element := func(id, array string) JobShown {
+		return JobShown{statusOf(id, "alice", "running", func(s *messages.JobStatus) {
+			s.Record.Spec.Element = &messages.Element{Array: array}
+		})}
+	}
+	for _, id := range []string{"k", "k3", "k3f", "k4"} {
+		a.says("", JobShown{statusOf(id, "alice", "running")})
+	}
+	a.says("", element("k3_0", "k3"))
+	a.says("", element("k3f_0", "k3f"))
+	a.says("w", &messages.Watch{Jobs: true, Present: true, Array: "k3"})
+	a.hears(t, "w", "2 job k3 running", "5 job k3_0 running", "6 synced")
+	a.says("", element("k3_1", "k3"))
+	a.says("", element("k3f_1", "k3f"))
+	a.says("", JobShown{statusOf("k3", "alice", "succeeded")})
+	a.hears(t, "w", "7 job k3_1 running", "9 job k3 succeeded")
+}
+
 // TestWatchGoesOn: a watcher that comes back receives what it missed or, where that is no longer known, the present
 // state.
 func TestWatchGoesOn(t *testing.T) {

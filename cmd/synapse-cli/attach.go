@@ -52,8 +52,7 @@ func (a *app) attachCommand() *cobra.Command {
 				return err
 			}
 			return a.withJob(args, chosen, func(ctx context.Context, c *client.Client, status *messages.JobStatus) error {
-				q.Job = status.GetRecord().GetId()
-				return a.attach(c, q, severalRanks(status.GetRecord().GetSpec()))
+				return a.attach(c, q, status)
 			})
 		},
 		ValidArgsFunction: a.completeJobs,
@@ -64,10 +63,10 @@ func (a *app) attachCommand() *cobra.Command {
 	return c
 }
 
-// attach shows what q asks for until the job is over.
-func (a *app) attach(c *client.Client, q *api.ReadLogs, labels bool) error {
-	id := q.GetJob()
-	q.Follow = true
+// attach shows what q asks for of a job until that is over.
+func (a *app) attach(c *client.Client, q *api.ReadLogs, job *messages.JobStatus) error {
+	id := job.GetRecord().GetId()
+	q.Job, q.Follow = id, true
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
 	interrupts := make(chan os.Signal, 3)
@@ -75,7 +74,7 @@ func (a *app) attach(c *client.Client, q *api.ReadLogs, labels bool) error {
 	defer signal.Stop(interrupts)
 
 	output := make(chan error, 1)
-	go func() { output <- a.output(ctx, c, q, labels) }()
+	go func() { output <- a.output(ctx, c, q, job) }()
 	finished := make(chan error, 1)
 	cancelled := false
 	var unread error // why some of the output could not be shown
@@ -147,24 +146,12 @@ func (a *app) drain(id string, output <-chan error, interrupts <-chan os.Signal)
 }
 
 // output writes what the job writes, each stream to its own.
-func (a *app) output(ctx context.Context, c *client.Client, q *api.ReadLogs, labels bool) error {
-	out, errs := newMerged(a.stdout, labels), newMerged(a.stderr, labels)
-	err := c.Logs(ctx, q, nil, func(p *api.LogPart) error {
-		if p.GetStderr() {
-			return errs.part(p)
-		}
-		if p.GetNotice() != "" {
-			a.notice(p)
-			return nil
-		}
-		return out.part(p)
-	})
-	for _, m := range []*merged{out, errs} {
-		if flushed := m.flush(); err == nil {
-			err = flushed
-		}
+func (a *app) output(ctx context.Context, c *client.Client, q *api.ReadLogs, job *messages.JobStatus) error {
+	spec := job.GetRecord().GetSpec()
+	if spec.GetArray() != nil {
+		return a.logsOfAll(ctx, c, q, job, nil, a.stdout, a.stderr)
 	}
-	return err
+	return a.printer(a.stdout, a.stderr, severalRanks(spec)).read(ctx, c, q, nil)
 }
 
 // asksAgain shows where the job stands and reports whether a second interrupt

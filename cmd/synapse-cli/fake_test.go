@@ -27,6 +27,8 @@ type fake struct {
 	refusal  *messages.Outcome // of every call, if set
 	asked    []proto.Message
 	logs     []*api.LogPart
+	reading  int // outputs that are read now
+	mostRead int // of them at once
 	events   []*messages.Event
 	seq      uint64
 	changed  chan struct{} // closed and replaced at each change of a job
@@ -314,7 +316,14 @@ func (f *fake) ReadLogs(q *api.ReadLogs, s grpc.ServerStreamingServer[api.LogPar
 	}
 	f.mu.Lock()
 	parts := f.logs
+	f.reading++
+	f.mostRead = max(f.mostRead, f.reading)
 	f.mu.Unlock()
+	defer func() {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		f.reading--
+	}()
 	for _, p := range parts {
 		if err := s.Send(p); err != nil {
 			return err

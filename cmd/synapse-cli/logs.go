@@ -2,15 +2,12 @@ package main
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"fmt"
 	"io"
-	"slices"
 	"strconv"
 
 	"github.com/spf13/cobra"
-	"google.golang.org/protobuf/proto"
 
 	"github.com/yi-json/synapse/cluster/api"
 	"github.com/yi-json/synapse/cmd/synapse-cli/internal/client"
@@ -27,7 +24,9 @@ func (a *app) logsCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "logs JOB [-f] [--rank N]...",
 		Short: "show what a job's tasks wrote",
-		Long:  "Shows what a job's tasks wrote, their errors with it. Lines of several ranks are labelled with the rank.",
+		Long: "Shows what a job's tasks wrote, their errors with it. Lines of several ranks are labelled with the rank, " +
+			"those " +
+			"of an\narray with the index of the element, as in [17], or [17.3] where elements have several ranks.",
 		Example: "  synapse-cli logs -f JOB\n  synapse-cli logs --rank 0-3 --tail 20 JOB\n  synapse-cli logs --previous " +
 			"JOB      # of the attempt before the latest",
 		Args: oneJob(&labels),
@@ -78,57 +77,84 @@ func readTail(q *api.ReadLogs, lines, size string) error {
 }
 
 func (a *app) logs(ctx context.Context, c *client.Client, q *api.ReadLogs, status *messages.JobStatus) error {
-	if status.GetRecord().GetSpec().GetArray() != nil {
-		return a.logsOfAll(ctx, c, q, status.GetRecord().GetId())
+	r := status.GetRecord()
+	if r.GetSpec().GetArray() != nil {
+		return a.logsOfAll(ctx, c, q, status, a.lost, a.stdout, a.stdout)
 	}
-	q.Job = status.GetRecord().GetId()
-	out := newMerged(a.stdout, len(q.GetRanks()) != 1 && severalRanks(status.GetRecord().GetSpec()))
-	err := c.Logs(ctx, q, a.lost, func(p *api.LogPart) error {
-		if p.GetNotice() != "" {
-			a.notice(p)
+	if r.GetRevision() == 0 && r.GetSpec().GetElement() != nil && !over(status) { // only its array's record knows it
+		a.say("%s: %s is no job yet: %s", a.name, r.GetId(), status.GetReason())
+		if !q.GetFollow() {
 			return nil
 		}
-		return out.part(p)
-	})
-	if flushed := out.flush(); err == nil {
-		err = flushed
 	}
-	if r := status.GetRecord(); err == nil && out.none && over(status) &&
-		r.GetState() != messages.JobState_JOB_STATE_SUCCEEDED {
-		a.say("%s: nothing was written; %s", a.name, howItEnded(status))
+	q.Job = r.GetId()
+	p := a.printer(a.stdout, a.stdout, len(q.GetRanks()) != 1 && severalRanks(r.GetSpec()))
+	err := p.read(ctx, c, q, a.lost)
+	if err == nil && p.none() {
+		a.sayNothing(status)
 	}
 	return err
 }
 
-// logsOfAll prints the output of an array's elements, one after the other, each behind its id.
-func (a *app) logsOfAll(ctx context.Context, c *client.Client, q *api.ReadLogs, array string) error {
-	if q.GetFollow() {
-		return usageHint("name one of its elements, as in `logs -f "+array+"_0`",
-			"job %s is an array, of several outputs", array)
+// sayNothing says of a job without output how it ended, if it has not ended well.
+func (a *app) sayNothing(j *messages.JobStatus) {
+	if over(j) && j.GetRecord().GetState() != messages.JobState_JOB_STATE_SUCCEEDED {
+		a.say("%s: nothing was written; %s", a.name, howItEnded(j))
 	}
-	elements, err := c.Jobs(ctx, &messages.ListJobs{Array: array})
-	if err != nil {
-		return err
-	}
-	slices.SortFunc(elements, func(x, y *messages.JobStatus) int {
-		return cmp.Compare(x.GetRecord().GetSpec().GetElement().GetIndex(), y.GetRecord().GetSpec().GetElement().GetIndex())
-	})
-	f := failures{a: a}
-	for _, e := range elements {
-		a.say("==> %s <==", e.GetRecord().GetId())
-		each := proto.Clone(q).(*api.ReadLogs)
-		f.note(a.logs(ctx, c, each, e))
-	}
-	return f.first
 }
 
-// notice prints a notice about an output, with its rank where it is about one.
-func (a *app) notice(p *api.LogPart) {
-	if p.GetAttempt() == nil {
-		a.say("%s: %s", a.name, p.GetNotice())
-		return
+// printer writes what one job's tasks wrote: their errors to errs, which may be where the rest goes.
+type printer struct {
+	a         *app
+	out, errs *merged
+	element   string // its id, where others are written beside it
+}
+
+func (a *app) printer(out, errs io.Writer, labels bool) *printer {
+	p := &printer{a: a, out: newMerged(out, labels)}
+	if p.errs = p.out; errs != out {
+		p.errs = newMerged(errs, labels)
 	}
-	a.say("rank %d: %s", p.GetRank(), p.GetNotice())
+	return p
+}
+
+// read writes what comes until there is no more.
+func (p *printer) read(ctx context.Context, c *client.Client, q *api.ReadLogs, lost func(error)) error {
+	err := c.Logs(ctx, q, lost, p.part)
+	for _, m := range []*merged{p.out, p.errs} {
+		if flushed := m.flush(); err == nil {
+			err = flushed
+		}
+	}
+	return err
+}
+
+func (p *printer) part(part *api.LogPart) error {
+	switch {
+	case part.GetNotice() != "":
+		p.notice(part)
+		return nil
+	case part.GetStderr():
+		return p.errs.part(part)
+	}
+	return p.out.part(part)
+}
+
+// none reports whether nothing was written.
+func (p *printer) none() bool { return p.out.none && p.errs.none }
+
+// notice says something about an output, with its rank where it is about one.
+func (p *printer) notice(part *api.LogPart) {
+	about := p.a.name
+	if part.GetAttempt() != nil {
+		about = fmt.Sprintf("rank %d", part.GetRank())
+	}
+	switch {
+	case p.element == "":
+		p.a.say("%s: %s", about, part.GetNotice())
+	case part.GetAttempt() != nil: // that one has not run is not said of each
+		p.a.say("%s: %s: %s", p.element, about, part.GetNotice())
+	}
 }
 
 // severalRanks reports whether a job's lines need labels. How a total is split is
@@ -137,13 +163,14 @@ func severalRanks(spec *messages.JobSpec) bool {
 	return spec.GetGang().GetTotal() != nil || spec.GetGang().GetReplicasMin() > 1
 }
 
-// merged writes the output of several ranks without mixing their lines, each
-// behind its rank. The beginning of an unfinished line is kept until its end comes. The output of a single rank is
-// passed on as it is.
+// merged writes the output of several ranks without mixing their lines, each behind its rank; that of an array's
+// element, behind its index. The beginning of an unfinished line is kept until its end comes. The output of a single
+// rank of a job is passed on as it is.
 type merged struct {
 	w       io.Writer
 	labels  bool
-	none    bool // nothing has come so far
+	index   string // of an element; empty: it is of a job
+	none    bool   // nothing has come so far
 	pending map[origin][]byte
 	order   []origin // of what is pending
 }
@@ -163,7 +190,7 @@ func newMerged(w io.Writer, labels bool) *merged {
 
 func (m *merged) part(p *api.LogPart) error {
 	m.none = m.none && len(p.GetData()) == 0
-	if !m.labels {
+	if !m.labels && m.index == "" {
 		_, err := m.w.Write(p.GetData())
 		return err
 	}
@@ -188,9 +215,16 @@ func (m *merged) lines(from origin, data []byte) error {
 	if len(data) == 0 {
 		return nil
 	}
+	label := m.index
+	if m.labels && label != "" {
+		label += "."
+	}
+	if m.labels {
+		label += strconv.Itoa(int(from.rank))
+	}
 	var b bytes.Buffer
 	for line := range bytes.Lines(data) {
-		fmt.Fprintf(&b, "[%d] ", from.rank)
+		fmt.Fprintf(&b, "[%s] ", label)
 		b.Write(line)
 	}
 	_, err := m.w.Write(b.Bytes())

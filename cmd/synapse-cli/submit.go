@@ -352,7 +352,7 @@ func (a *app) send(ctx context.Context, c *client.Client, s *submission, spec *m
 	case err != nil:
 		return err
 	case s.attach:
-		return a.attach(c, &api.ReadLogs{Job: id}, severalRanks(spec))
+		return a.attach(c, &api.ReadLogs{}, &messages.JobStatus{Record: &messages.JobRecord{Id: id, Spec: spec}})
 	case s.wait:
 		return a.waitFor(ctx, c, id, true)
 	}

@@ -18,7 +18,8 @@ import (
 
 var elements = flag.Int("e2e.elements", 60, "how many elements the array has whose leader is killed")
 
-// TestArrayOutlivesTheLeader: no element is lost, and none is run twice.
+// TestArrayOutlivesTheLeader: no element is lost, and none is run twice; whoever follows the array's output has that of
+// each element, once.
 func TestArrayOutlivesTheLeader(t *testing.T) {
 	t.Parallel()
 	t.Run("SQLite", func(t *testing.T) { arrayOutlives(t) })
@@ -33,9 +34,10 @@ func arrayOutlives(t *testing.T, more ...string) {
 	c.node("n1", "r1")
 	c.node("n2", "r1")
 	out := t.TempDir()
-	spec := writing(t, out, gang(1, 0, "echo ran >> "+out+"/$SYNAPSE_ARRAY_INDEX"))
+	spec := writing(t, out, gang(1, 0, "echo ran >> "+out+"/$SYNAPSE_ARRAY_INDEX; echo written"))
 	spec.Array = &messages.ArraySpec{Indices: []*messages.IndexRange{{First: 1, Last: int32(*elements)}}, Most: 16}
 	id := c.submit(spec)
+	follows := c.begins("logs", "-f", id)
 	for kill := range *failovers {
 		enough := int32(*elements * kill / *failovers)
 		within := 2*time.Minute + time.Duration(*elements)*time.Second/4
@@ -50,6 +52,15 @@ func arrayOutlives(t *testing.T, more ...string) {
 		if n := strings.Count(string(text), "ran\n"); n != 1 {
 			t.Errorf("element %d ran %d times: %v", i+1, n, err)
 		}
+	}
+	followed := follows.end(t, 2*time.Minute)
+	for i := range *elements {
+		if n := strings.Count(followed.out, fmt.Sprintf("[%d] written\n", i+1)); n != 1 {
+			t.Errorf("what element %d wrote was shown %d times", i+1, n)
+		}
+	}
+	if followed.code != 0 {
+		t.Errorf("logs -f ended with %d: %s", followed.code, followed.err)
 	}
 	if s := c.job(id); int(s.Counts.GetSucceeded()) != *elements {
 		t.Errorf("of %d elements %s", *elements, s.Counts.Words())
