@@ -31,7 +31,10 @@ var wallUses = map[string]wallUse{
 	"actors/leader/queues.go":  {1, "when queues were applied, as people see it"},
 	"actors/leader/wishes.go":  {2, "when somebody asked for something, as people see it"},
 	"actors/leader/write.go":   {4, "when a run was committed and ended, as people see it"},
-	"actors/mirror/census.go":  {4, "how old waiting jobs are, and that one is tried again, as operators count them"},
+	"cluster/identity/external_files.go": {
+		2, "by its time a file is known to be another one than before",
+	},
+	"actors/mirror/census.go": {4, "how old waiting jobs are, and that one is tried again, as operators count them"},
 	"actors/mirror/gpu_time.go": {
 		2, "on which day GPU time was spent, as people see it: how much of it goes by the steady clock",
 	},

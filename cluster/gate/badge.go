@@ -21,24 +21,33 @@ import (
 
 // Badge is what somebody who dials has: a key, a certificate that may be renewed, and whom they believe.
 type Badge struct {
-	folder *identity.Folder
-	own    identity.Identity
-	trust  *identity.Trust
-	now    func() time.Time
-	pair   atomic.Pointer[identity.Pair]
+	folder   *identity.Folder
+	external *identity.External // in the folder's place; nil: it is our own authorities' certificate
+	own      identity.Identity
+	trust    *identity.Trust
+	now      func() time.Time
+	pair     atomic.Pointer[identity.Pair]
 }
 
-// OpenBadge reads a folder. Roles are those that it may be of.
-func OpenBadge(dir string, roles ...identity.Role) (*Badge, error) {
+// OpenBadge reads a folder, or the file of an outside issuer's certificates. Roles are those that it may be of.
+func OpenBadge(path string, roles ...identity.Role) (b *Badge, err error) {
+	if identity.IsExternal(path) {
+		b, err = openExternal(path, time.Now)
+	} else {
+		b, err = openFolder(path)
+	}
+	if err == nil && !slices.Contains(roles, b.own.Role) {
+		return nil, fmt.Errorf("%s is of %s, and this needs one of role %s", path, b.own, identity.Listed(roles))
+	}
+	return b, err
+}
+
+func openFolder(dir string) (*Badge, error) {
 	folder, err := identity.OpenFolder(dir)
 	if err != nil {
 		return nil, err
 	}
-	b, err := newBadge(folder, time.Now)
-	if err == nil && !slices.Contains(roles, b.own.Role) {
-		return nil, fmt.Errorf("%s is of %s, and this needs one of role %s", dir, b.own, identity.Listed(roles))
-	}
-	return b, err
+	return newBadge(folder, time.Now)
 }
 
 func newBadge(folder *identity.Folder, now func() time.Time) (*Badge, error) {
@@ -60,8 +69,8 @@ func (b *Badge) Identity() identity.Identity { return b.own }
 
 // late says that the badge is over, in words that name both clocks: the other end could only say "bad certificate".
 func (b *Badge) late() error {
-	if leaf := b.pair.Load().Leaf(); b.now().After(leaf.NotAfter) {
-		return &Refused{fmt.Errorf("our own certificate: %w", &identity.TimeError{Certificate: leaf, Now: b.now()})}
+	if err := b.shows().Late(b.now()); err != nil {
+		return &Refused{fmt.Errorf("our own certificate: %w", err)}
 	}
 	return nil
 }
@@ -110,7 +119,7 @@ func (b *Badge) dial(ctx context.Context, raw net.Conn, protocol string) (*tls.C
 	if err := b.late(); err != nil && protocol != protocolRenewal {
 		return nil, p, err
 	}
-	config := b.trust.ClientConfig(b.pair.Load, func(found identity.Peer) { p = found })
+	config := b.trust.ClientConfig(b.shows, func(found identity.Peer) { p = found })
 	config.NextProtos = []string{protocol}
 	conn := tls.Client(raw, config)
 	if err := conn.HandshakeContext(ctx); err != nil {

@@ -50,9 +50,11 @@ const (
 // Options are what a gate is given. Log is told a line for people.
 type Options struct {
 	Folder *identity.Folder // of the scheduler's authority
-	Log    func(format string, args ...any)
-	Count  func(name string, n int64)
-	Now    func() time.Time // nil: the machine's clock
+	// External is in the folder's place where an outside issuer signs.
+	External *identity.External
+	Log      func(format string, args ...any)
+	Count    func(name string, n int64)
+	Now      func() time.Time // nil: the machine's clock
 	// Job finds the job that a caller names, by its id or the beginning of it; nil: nobody who needs to be a job's owner
 	// is let in.
 	Job func(ctx context.Context, id string) (*messages.JobRecord, error)
@@ -73,7 +75,7 @@ type Options struct {
 // Gate is a scheduler's.
 type Gate struct {
 	o         Options
-	authority *identity.Pair
+	authority *identity.Pair // nil: an outside issuer signs
 	own       identity.Identity
 	trust     *identity.Trust
 	pair      atomic.Pointer[identity.Pair]
@@ -112,15 +114,8 @@ type connection struct {
 	dropped bool // guarded by the gate's bulk: it is closed, and takes nothing any more
 }
 
-// New makes the gate of a scheduler. Its folder must be an authority's.
+// New makes the gate of a scheduler. Its folder must be an authority's, or it has a certificate of an outside issuer.
 func New(o Options) (*Gate, error) {
-	by, err := o.Folder.Identity()
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", o.Folder.Dir, err)
-	}
-	if by.Role != identity.RoleAuthority {
-		return nil, fmt.Errorf("%s is of %s: a scheduler needs the folder of its own authority", o.Folder.Dir, by)
-	}
 	if o.Now == nil {
 		o.Now = time.Now
 	}
@@ -133,17 +128,11 @@ func New(o Options) (*Gate, error) {
 	if o.Allowed == (Allowance{}) {
 		o.Allowed = DefaultAllowance()
 	}
-	own := identity.Identity{Cluster: by.Cluster, Role: identity.RoleScheduler, Name: by.Name}
 	g := &Gate{
-		o: o, authority: o.Folder.Pair, own: own,
-		closed: make(chan struct{}), open: map[*connection]struct{}{}, renewed: map[holder]time.Time{},
+		o: o, closed: make(chan struct{}), open: map[*connection]struct{}{}, renewed: map[holder]time.Time{},
 		purses: purses{allowed: o.Allowed},
 	}
-	if g.trust, err = o.Folder.Trust(); err != nil {
-		return nil, err
-	}
-	g.trust.Now = o.Now
-	if g.trust.Denied, err = o.Folder.Denylist(); err != nil {
+	if err := g.learn(); err != nil {
 		return nil, err
 	}
 	if err := errors.Join(g.renewOwn(), g.readPage()); err != nil {
@@ -164,8 +153,12 @@ func (g *Gate) Close() {
 	g.noteTallies(true)
 }
 
-// renewOwn makes the scheduler a certificate where it has none that lasts. Its key is never on a disk.
+// renewOwn makes the scheduler a certificate where it has none that lasts. Its key is never on a disk, unless an
+// outside issuer puts it there.
 func (g *Gate) renewOwn() error {
+	if g.o.External != nil {
+		return g.refreshOwn()
+	}
 	if p := g.pair.Load(); p != nil && g.o.Now().Before(identity.RenewAt(p.Leaf())) {
 		return nil
 	}
@@ -268,6 +261,9 @@ func (g *Gate) handshake(raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
 	renewals := g.trust.RenewalConfig(own, LapsedFor, seen)
 	renewals.NextProtos = []string{protocolRenewal}
 	calls.GetConfigForClient = func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
+		if err := g.refuseOwn(hello.SupportedProtos); err != nil {
+			return nil, err
+		}
 		switch {
 		case slices.Contains(hello.SupportedProtos, protocolRenewal):
 			return renewals, nil

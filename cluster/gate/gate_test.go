@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/reflection/grpc_reflection_v1"
@@ -114,16 +115,23 @@ func TestRights(t *testing.T) {
 		if err := ask(); err != nil {
 			t.Errorf("%s: health: %v", role, err)
 		}
-		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
-		defer cancel()
-		stream := must(grpc_reflection_v1.NewServerReflectionClient(conn).ServerReflectionInfo(ctx))
-		_ = stream.Send(&grpc_reflection_v1.ServerReflectionRequest{
-			MessageRequest: &grpc_reflection_v1.ServerReflectionRequest_ListServices{},
-		})
-		if _, err := stream.Recv(); status.Code(err) != want {
+		if err := reflects(t, conn); status.Code(err) != want {
 			t.Errorf("%s: reflection: %v, want %s", role, err, want)
 		}
 	}
+}
+
+// reflects asks which services there are, which people may.
+func reflects(t *testing.T, conn *grpc.ClientConn) error {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	stream := must(grpc_reflection_v1.NewServerReflectionClient(conn).ServerReflectionInfo(ctx))
+	_ = stream.Send(&grpc_reflection_v1.ServerReflectionRequest{
+		MessageRequest: &grpc_reflection_v1.ServerReflectionRequest_ListServices{},
+	})
+	_, err := stream.Recv()
+	return err
 }
 
 // TestRenewedConnectionStays: a connection outlives the certificate that it began with if that was renewed, by the same

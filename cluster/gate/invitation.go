@@ -201,7 +201,7 @@ var errReplaced = errors.New("another key has joined under its name since: " +
 
 // replaced refuses a machine whose name has gone to another key.
 func (g *Gate) replaced(p identity.Peer) error {
-	if p.Role == identity.RoleNode && taken(g.o.Folder, p.Name, p.Key) {
+	if g.o.External == nil && p.Role == identity.RoleNode && taken(g.o.Folder, p.Name, p.Key) {
 		return errReplaced
 	}
 	return nil

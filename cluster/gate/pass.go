@@ -84,7 +84,8 @@ func (b *Bearer) Cluster() string { return b.cluster }
 // Root is the digest of the certificate of the cluster's root.
 func (b *Bearer) Root() [sha256.Size]byte { return b.root }
 
-// Root is the digest of the certificate of the cluster's root, for a token that is to be made.
+// Root is the digest of the certificate of the cluster's root, for a token that is to be made. An outside issuer's
+// badge has none.
 func (b *Badge) Root() [sha256.Size]byte { return sha256.Sum256(b.folder.Roots[0].Raw) }
 
 // Credentials are for gRPC's connections. Told, if any, learns of each connection whether it was refused.

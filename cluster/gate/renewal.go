@@ -81,9 +81,13 @@ func (g *Gate) answer(conn *tls.Conn, chain []*x509.Certificate) error {
 // until is a certificate's end, for people.
 func until(c *x509.Certificate) string { return c.NotAfter.UTC().Format(time.RFC3339) }
 
-// Keep renews the badge when two thirds of its time are over, until the context ends. Every scheduler is asked: each
-// knows of its own connections how long they are good.
+// Keep renews the badge when two thirds of its time are over, until the context ends; an outside issuer's it reads
+// again. Every scheduler is asked: each knows of its own connections how long they are good.
 func (b *Badge) Keep(ctx context.Context, schedulers []string, log func(format string, args ...any)) {
+	if b.external != nil {
+		b.keepExternal(ctx, log)
+		return
+	}
 	said := ""
 	for {
 		if leaf := b.pair.Load().Leaf(); !b.now().Before(identity.RenewAt(leaf)) {
@@ -131,7 +135,7 @@ func (b *Badge) take(chain []*x509.Certificate) error {
 	next := *b.folder
 	next.Pair = &identity.Pair{Key: b.pair.Load().Key, Chain: chain}
 	who, err := next.Identity()
-	if err != nil || who != b.own || !next.Pair.Key.PublicKey.Equal(next.Pair.Leaf().PublicKey) {
+	if err != nil || who != b.own || !next.Pair.Belongs() {
 		return errors.Join(errors.New("the scheduler signed another certificate than was asked for"), err)
 	}
 	if err := next.SaveChain(); err != nil {

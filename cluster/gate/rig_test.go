@@ -72,7 +72,15 @@ func newStageAt(t *testing.T, now time.Time) *stage {
 func stageOf(t *testing.T, by *identity.Folder, now time.Time) *stage {
 	t.Helper()
 	s := &stage{t: t, by: by, now: now}
-	s.gate = must(New(Options{Folder: s.by, Log: s.log, Now: s.clock}))
+	return s.begin(Options{Folder: s.by})
+}
+
+// begin opens the gate.
+func (s *stage) begin(o Options) *stage {
+	s.t.Helper()
+	t := s.t
+	o.Log, o.Now = s.log, s.clock
+	s.gate = must(New(o))
 	t.Cleanup(s.gate.Close)
 	server := grpc.NewServer(append(s.gate.ServerOptions(), grpc.Creds(s.gate.Credentials()))...)
 	grpc_health_v1.RegisterHealthServer(server, health.NewServer())

@@ -60,7 +60,8 @@ func ours(err error) *Refused {
 	if errors.As(err, &plain) {
 		return &Refused{errors.New("what listens there speaks no TLS: is it another program, or a scheduler without --tls?")}
 	}
-	for _, known := range []error{identity.ErrUnknown, identity.ErrCluster, identity.ErrRole, identity.ErrNoCertificate} {
+	for _, known := range []error{identity.ErrUnknown, identity.ErrCluster, identity.ErrRole, identity.ErrNoCertificate,
+		identity.ErrUnmapped} {
 		if errors.Is(err, known) {
 			return &Refused{errors.Join(errors.New("what listens there is no scheduler of this cluster"), err)}
 		}

@@ -31,7 +31,7 @@ const (
 
 // Pair is a key, and the certificates that say whose it is: its own first, then those above it, without the root.
 type Pair struct {
-	Key   *ecdsa.PrivateKey
+	Key   crypto.Signer
 	Chain []*x509.Certificate
 }
 
@@ -40,6 +40,13 @@ func NewKey() (*ecdsa.PrivateKey, error) { return ecdsa.GenerateKey(elliptic.P25
 
 // Leaf is the pair's own certificate.
 func (p *Pair) Leaf() *x509.Certificate { return p.Chain[0] }
+
+// Belongs reports whether the key is that of the certificate.
+func (p *Pair) Belongs() bool {
+	own, err := DigestOf(p.Key.Public())
+	certified, other := DigestOf(p.Leaf().PublicKey)
+	return err == nil && other == nil && own == certified
+}
 
 // Identity is whose the pair is.
 func (p *Pair) Identity() (Identity, error) { return named(p.Leaf()) }
@@ -188,7 +195,7 @@ func maySign(by, i Identity) error {
 
 // Request is what travels instead of a key: the key's public half, signed by the key. It has no names, because the
 // authority gives them.
-func Request(key *ecdsa.PrivateKey) ([]byte, error) {
+func Request(key crypto.Signer) ([]byte, error) {
 	return x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{}, key)
 }
 

@@ -124,6 +124,7 @@ func TestDenylist(t *testing.T) {
 func TestDenylistFile(t *testing.T) {
 	r := newRealm(t, "c-a")
 	chain := r.pair(RoleNode, "n1").Chain
+	n1 := Identity{"c-a", RoleNode, "n1"}
 	path := filepath.Join(t.TempDir(), "denylist")
 	d := must(OpenDenylist(path))
 	write := func(text string) error {
@@ -132,14 +133,14 @@ func TestDenylistFile(t *testing.T) {
 		}
 		return d.Reload()
 	}
-	if d.finds(chain) != "" {
+	if d.finds(n1, chain) != "" {
 		t.Error("no file denies somebody")
 	}
-	if err := write("synapse://c-a/node/n1\n"); err != nil || d.finds(chain) == "" {
+	if err := write("synapse://c-a/node/n1\n"); err != nil || d.finds(n1, chain) == "" {
 		t.Errorf("not denied (%v)", err)
 	}
 	for _, mistake := range []string{"synapse://c-a/node\n", "serial:xyz\n", "n1\n"} {
-		if err := write(mistake); err == nil || d.finds(chain) == "" {
+		if err := write(mistake); err == nil || d.finds(n1, chain) == "" {
 			t.Errorf("%q: %v, and the one before does not hold any more", mistake, err)
 		}
 	}

@@ -93,10 +93,13 @@ func (d *Denylist) has(entry string) bool {
 	return ok
 }
 
-// finds is the entry that denies a chain; empty: none does.
-func (d *Denylist) finds(chain []*x509.Certificate) string {
+// finds is the entry that denies somebody with a chain; empty: none does.
+func (d *Denylist) finds(who Identity, chain []*x509.Certificate) string {
 	if d == nil || len(*d.list.Load()) == 0 {
 		return ""
+	}
+	if entry := who.String(); d.has(entry) {
+		return entry
 	}
 	for _, c := range chain {
 		entries := []string{serialOf(c.SerialNumber)}

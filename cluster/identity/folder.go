@@ -128,7 +128,7 @@ func OpenFolder(dir string) (*Folder, error) {
 	if f.Pair.Key, err = readKey(filepath.Join(dir, keyFile)); err != nil {
 		return nil, err
 	}
-	if !f.Pair.Key.PublicKey.Equal(f.Pair.Leaf().PublicKey) {
+	if !f.Pair.Belongs() {
 		return nil, fmt.Errorf("%s: the key is not that of the certificate", dir)
 	}
 	return f, nil

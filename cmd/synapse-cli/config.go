@@ -37,7 +37,9 @@ func twinOf(flag string) string {
 func (a *app) connectionFlags(f *pflag.FlagSet) {
 	f.StringVar(&a.config.Server, "server", "localhost:9000",
 		"the scheduler's `host:port`; of several, all with commas between them")
-	f.StringVar(&a.config.TLS, "tls", "", "use TLS, with this `folder` of a person's key and certificate")
+	f.StringVar(&a.config.TLS, "tls", "",
+		"use TLS, with this `folder` of a person's key and certificate, or with the "+
+			"file that names an outside issuer's (operations.md)")
 	f.StringVar(&a.config.CA, "ca", "", "trust a proxy before the scheduler by this `file` of certificates, and use TLS")
 	f.StringVar(&a.config.Cert, "cert", "", "show this `file`'s certificate to the proxy")
 	f.StringVar(&a.config.Key, "key", "", "the certificate's private key `file`")

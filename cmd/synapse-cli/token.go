@@ -164,7 +164,7 @@ func (a *app) createPass(ctx context.Context, c *client.Client, t *tokenFlags) e
 	cluster, root, ok := c.Root()
 	if !ok {
 		return usageHint("an admin's: --tls DIR, or `synapse-cli login`",
-			"a person's token is made over TLS, with a certificate or a token")
+			"a person's token is made over TLS, with a certificate of the cluster's own authority or a token")
 	}
 	return a.hand(t.out, func() (string, error) {
 		text, hash, err := gate.NewPass(cluster, root)

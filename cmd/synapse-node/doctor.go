@@ -272,6 +272,9 @@ func (x *examiner) certificate() (*tls.Config, []doctor.Finding) {
 			doctor.OK("certificate", "the machine joins with its token at the agent's start")}
 	}
 	const way = "do what it says, or join again with a new token (`synapse-cli token create --node-name NAME`)"
+	if identity.IsExternal(x.o.tls) {
+		return x.external()
+	}
 	folder, err := identity.OpenFolder(x.o.tls)
 	if err != nil {
 		return &tls.Config{InsecureSkipVerify: true}, []doctor.Finding{doctor.Fail("certificate", way, "%v", err)}
@@ -296,6 +299,22 @@ func (x *examiner) certificate() (*tls.Config, []doctor.Finding) {
 	}
 	trust.Now = x.now
 	return trust.ClientConfig(func() *identity.Pair { return folder.Pair }, nil), all
+}
+
+// external looks at a certificate of an outside issuer.
+func (x *examiner) external() (*tls.Config, []doctor.Finding) {
+	const way = "do what it says, and see docs/operations.md, \"An outside issuer\""
+	of, err := identity.OpenExternal(x.o.tls)
+	if err == nil {
+		err = of.Pair().Late(x.now())
+	}
+	if err != nil {
+		return &tls.Config{InsecureSkipVerify: true}, []doctor.Finding{doctor.Fail("certificate", way, "%v", err)}
+	}
+	trust := of.Trust()
+	trust.Now = x.now
+	return trust.ClientConfig(of.Pair, nil), []doctor.Finding{
+		doctor.OK("certificate", "%s, good until %s", of.Identity(), stamp(of.Pair().Leaf().NotAfter))}
 }
 
 func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }

@@ -69,7 +69,8 @@ func reading() daemon.Reading {
 func (o *options) flags(f *pflag.FlagSet) {
 	f.StringSliceVar(&o.join, "join", nil, "the schedulers' `host:port`, all of them")
 	f.StringVar(&o.tls, "tls", "",
-		"speak TLS only, with the `folder` of this machine's key and certificate, which names it;\n"+
+		"speak TLS only, with the `folder` of this machine's key and certificate, which names it, or the file that\n"+
+			"names an outside issuer's (operations.md);\n"+
 			"without it, the folder tls of --data-dir, if it is there or there is a --token")
 	f.StringVar(&o.token, "token", "",
 		"join with the token in this `file`, or on standard input (-), and make the folder of --tls, unless it is there")

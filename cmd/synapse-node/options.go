@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/yi-json/synapse/actors"
+	"github.com/yi-json/synapse/cluster/identity"
 	"github.com/yi-json/synapse/cmd/internal/daemon"
 	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/runtime/account"
@@ -135,15 +136,27 @@ func (o *options) checkHidden() (err error) {
 	return nil
 }
 
-// hidden is what no task is shown. The folder of the machine's key is always among it: an agent that is not root runs
-// tasks as its own user, whom the mode of the key does not keep out.
+// hidden is what no task is shown. The folder of the machine's key is always among it, wherever an issuer puts that: an
+// agent that is not root runs tasks as its own user, whom the mode of the key does not keep out.
 func (o *options) hidden(dir string) ([]string, error) {
 	all := append([]string{dir}, o.hide...)
 	if o.tls == "" {
 		return all, nil
 	}
 	tls, err := filepath.Abs(o.tls)
-	return append(all, tls), err
+	if err != nil || !identity.IsExternal(tls) {
+		return append(all, tls), err
+	}
+	x, err := identity.OpenExternal(tls)
+	if err != nil {
+		return nil, err
+	}
+	folder := x.KeyFolder()
+	if filepath.Dir(folder) == "/" {
+		return nil, fmt.Errorf("key: no task is shown the folder of the key, and %s has more than keys: "+
+			"put the key into a folder of its own", folder)
+	}
+	return append(all, folder), nil
 }
 
 // checkUIDs refuses a range that is taken here. An agent that is not root runs no job as another user.

@@ -6,6 +6,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/yi-json/synapse/test/spiffe"
 )
 
 // TestHidden: the agent's own, its key and what --hide names are shown to no task, as absolute paths; what cannot be
@@ -24,6 +27,15 @@ func TestHidden(t *testing.T) {
 	want := []string{"/data", filepath.Join(dir, "keys"), filepath.Join(dir, "tls")}
 	if err != nil || !slices.Equal(got, want) {
 		t.Errorf("hidden are %v (%v), want %v", got, err, want)
+	}
+	by := spiffe.New(t, "example.org", time.Now())
+	keys := filepath.Join(dir, "keys")
+	by.Write(keys, by.Sign("spiffe://example.org/node/n1", nil))
+	by.Put(dir, "tls.yaml", []byte("cluster: c\ncert: keys/svid.pem\nkey: keys/svid_key.pem\nbundle: keys/bundle.pem\n"+
+		"ids:\n- {id: \"spiffe://example.org/head\", role: scheduler, name: s}\n"+
+		"- {id: \"spiffe://example.org/node/{name}\", role: node}\n"))
+	if got, err := (&options{tls: "tls.yaml"}).hidden("/data"); err != nil || !slices.Equal(got, []string{"/data", keys}) {
+		t.Errorf("of an outside issuer hidden are %v (%v)", got, err)
 	}
 	for path, words := range map[string]string{"nosuch": "there is no such folder", "/": "would be hidden too"} {
 		o := options{hide: []string{path}}

@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/yi-json/synapse/cluster/identity"
 	"github.com/yi-json/synapse/cluster/oidc"
 	"github.com/yi-json/synapse/cluster/past"
 	"github.com/yi-json/synapse/cluster/vault"
@@ -91,13 +92,15 @@ func (o *options) flags(f *pflag.FlagSet) {
 	f.StringVar(&o.advertise, "advertise", "",
 		"the `host:port` at which others reach this scheduler; without it, the one it listens on")
 	f.StringVar(&o.dataDir, "data-dir", "/var/lib/synapse", "the `folder` of what must not be lost, for the sqlite store")
-	f.StringVar(&o.tls, "tls", "", "speak TLS only, with the `folder` of this scheduler that synapse-cli init made")
+	f.StringVar(&o.tls, "tls", "",
+		"speak TLS only, with the `folder` of this scheduler that synapse-cli init made, or the file that names an\n"+
+			"outside issuer's certificate (operations.md)")
 	f.BoolVar(&o.page, "page", true,
 		"show the cluster to browsers on the same port; with --tls that needs --page-cert and --page-key")
 	f.StringVar(&o.pageCert, "page-cert", "", "the `file` of the certificate that browsers are shown, of one they believe")
 	f.StringVar(&o.pageKey, "page-key", "", "and the `file` of its key")
 	f.StringVar(&o.secretsKey, "secrets-key", "",
-		"the `file` of keys that seal the secrets of jobs; without it, "+vault.FileName+" in the folder of --tls")
+		"the `file` of keys that seal the secrets of jobs; without it, "+vault.FileName+" in, or beside, what --tls names")
 	f.StringVar(&o.oidcFile, "oidc", "",
 		"let people in by tokens of an OpenID Connect issuer, as this `file` says (operations.md); needs --tls")
 	f.StringVar(&o.store, "store", storeSQLite,
@@ -181,6 +184,10 @@ func (o *options) checkOIDC() error {
 	}
 	if o.tls == "" {
 		return errors.New("--oidc is given without --tls: in plaintext nobody shows a token")
+	}
+	if identity.IsExternal(o.tls) {
+		return fmt.Errorf("--oidc: --tls %s has certificates of an outside issuer, with which no token counts: give its ids "+
+			"roles there, or make the cluster's own keys (synapse-cli init)", o.tls)
 	}
 	text, err := os.ReadFile(o.oidcFile)
 	if err == nil && len(text) > oidc.MaxConfigBytes {

@@ -202,7 +202,7 @@ func (s *scheduler) shut() (err error) {
 	if s.tls == "" {
 		return nil
 	}
-	folder, err := identity.OpenFolder(s.tls)
+	folder, external, err := s.keys()
 	if err != nil {
 		return fmt.Errorf("--tls: %w", err)
 	}
@@ -219,7 +219,7 @@ func (s *scheduler) shut() (err error) {
 	}
 	s.gate, err = gate.New(gate.Options{
 		Page:  page,
-		Audit: s.audit, Folder: folder, Log: s.log.Info, Count: s.host.Count,
+		Audit: s.audit, Folder: folder, External: external, Log: s.log.Info, Count: s.host.Count,
 		Pass: s.pass, Issued: issued,
 		Job: func(ctx context.Context, id string) (*messages.JobRecord, error) { return s.gateway.Job(ctx, id) },
 	})
@@ -233,10 +233,24 @@ func (s *scheduler) shut() (err error) {
 	return nil
 }
 
+// keys are what the scheduler shows: of its own authority, or of an outside issuer.
+func (s *scheduler) keys() (folder *identity.Folder, external *identity.External, err error) {
+	if identity.IsExternal(s.tls) {
+		external, err = identity.OpenExternal(s.tls)
+	} else {
+		folder, err = identity.OpenFolder(s.tls)
+	}
+	return folder, external, err
+}
+
 // vault has the keys that seal the secrets of jobs. A scheduler that shares its store makes none: the others would not
 // have it.
 func (s *scheduler) vault() (gateway.Vault, error) {
-	v := vault.New(cmp.Or(s.secretsKey, filepath.Join(s.tls, vault.FileName)))
+	folder := s.tls
+	if identity.IsExternal(folder) {
+		folder = filepath.Dir(folder)
+	}
+	v := vault.New(cmp.Or(s.secretsKey, filepath.Join(folder, vault.FileName)))
 	if !s.shared() {
 		made, err := v.Make()
 		if err != nil {

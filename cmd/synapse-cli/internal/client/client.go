@@ -35,7 +35,7 @@ const (
 // Config says where schedulers are, and how to speak to them.
 type Config struct {
 	Server        string // host:port, or several with commas between them
-	TLS           string // the folder of a person; empty: what the files say
+	TLS           string // the folder of a person, or the file of an outside issuer's; empty: what the files say
 	Token         string // of a person, as it was printed; with it TLS is empty
 	CA, Cert, Key string // files, for a proxy that speaks TLS for the scheduler; none: no TLS
 	// Retry is how long a call is tried again that found no scheduler leading.
@@ -154,7 +154,7 @@ func (c *Client) Name(ctx context.Context) (string, error) {
 // Root is the cluster that the scheduler must prove itself to be of, and the digest of its root; ok: there is one.
 func (c *Client) Root() (cluster string, root [sha256.Size]byte, ok bool) {
 	switch {
-	case c.badge != nil:
+	case c.badge != nil && !c.badge.External():
 		return c.badge.Identity().Cluster, c.badge.Root(), true
 	case c.bearer != nil:
 		return c.bearer.Cluster(), c.bearer.Root(), true
@@ -189,7 +189,7 @@ func (c *Client) prove() (err error) {
 	case c.config.TLS != "":
 		if c.badge, err = gate.OpenBadge(c.config.TLS, identity.People...); err != nil {
 			return &Error{Code: messages.Code_CODE_INVALID, Text: "tls: " + err.Error(),
-				Hint: "tls is a folder with ca.pem, cert.pem and key.pem"}
+				Hint: "tls is a folder with ca.pem, cert.pem and key.pem, or the file that says where an outside issuer's are"}
 		}
 	case files:
 		if c.secure, err = c.config.credentials(); err != nil {

@@ -3,6 +3,7 @@
 package local
 
 import (
+	"crypto/ecdsa"
 	"encoding/csv"
 	"io/fs"
 	"os"
@@ -36,7 +37,7 @@ func TestKeys(t *testing.T) {
 		if who, err := made.Identity(); err != nil || who.String() != want {
 			t.Errorf("%s is of %v (%v), want %s", folder, who, err, want)
 		}
-		if made.Pair.Key.PublicKey.Equal(made.Roots[0].PublicKey) {
+		if made.Roots[0].PublicKey.(*ecdsa.PublicKey).Equal(made.Pair.Key.Public()) {
 			t.Errorf("%s has the root's key", folder)
 		}
 	}

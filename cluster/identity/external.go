@@ -1,0 +1,272 @@
+package identity
+
+import (
+	"bytes"
+	"cmp"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/yi-json/synapse/messages"
+)
+
+// This file owns certificates of an outside issuer, as SPIRE is one: who they are here, by a file that an administrator
+// writes, and the files of certificate, key and bundle, which the issuer's helper replaces while we run.
+//
+// An id of the issuer (SPIFFE's: spiffe://DOMAIN/…) says nothing of roles, so the file says which of them are
+// schedulers, machines and people. Both ends hold the other against it, as they do with our own certificates.
+
+// External is what one party has of an outside issuer.
+type External struct {
+	path   string
+	config externalConfig
+	held   atomic.Pointer[issuedFiles]
+	own    Identity
+	mu     sync.Mutex // held while the files are read
+}
+
+// externalConfig is the file.
+type externalConfig struct {
+	Cluster  string       `yaml:"cluster"`
+	Cert     string       `yaml:"cert"`     // the file of our certificate, and of those above it
+	Key      string       `yaml:"key"`      // of its key
+	Bundle   string       `yaml:"bundle"`   // of the issuer's roots
+	Denylist string       `yaml:"denylist"` // as in a folder
+	IDs      []externalID `yaml:"ids"`
+}
+
+// externalID says who some ids are here. The first that fits an id counts.
+type externalID struct {
+	ID     string `yaml:"id"` // spiffe://DOMAIN/SEGMENT/…; a segment may be {name} or *
+	Role   Role   `yaml:"role"`
+	Name   string `yaml:"name"` // for all of them, where {name} is not in the id
+	Bounds Bounds `yaml:"bounds"`
+	parts  []string
+}
+
+// issuedFiles is what the files had when they were read.
+type issuedFiles struct {
+	pair  *Pair
+	roots []*x509.Certificate
+	files [3]fileStamp
+}
+
+const (
+	externalScheme = "spiffe://"
+	anyName        = "{name}"
+	anySegment     = "*"
+
+	maxExternalBytes = 1 << 20
+	maxExternalIDs   = 1000
+	maxExternalID    = 2048 // SPIFFE's own
+	maxTrustDomain   = 255
+)
+
+// ErrUnmapped is why somebody is refused whose certificate is good, and of whom nobody said who that is here.
+var ErrUnmapped = errors.New("no entry under ids says who it is here")
+
+// IsExternal reports whether what --tls names is the file of an outside issuer's certificates, and no folder.
+func IsExternal(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && !info.IsDir()
+}
+
+// OpenExternal reads such a file, and what it names.
+func OpenExternal(path string) (*External, error) {
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return nil, err
+	}
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	text, err := io.ReadAll(io.LimitReader(file, maxExternalBytes+1))
+	if err != nil {
+		return nil, err
+	}
+	x := &External{path: path}
+	if x.config, err = readExternal(text); err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	h, own, err := x.read()
+	if err != nil {
+		return nil, err
+	}
+	x.own = own
+	x.held.Store(h)
+	return x, nil
+}
+
+// readExternal reads the file's text.
+func readExternal(text []byte) (c externalConfig, err error) {
+	if len(text) > maxExternalBytes {
+		return c, fmt.Errorf("it has more than %d bytes", maxExternalBytes)
+	}
+	from := yaml.NewDecoder(bytes.NewReader(text))
+	from.KnownFields(true)
+	if err := from.Decode(&c); err != nil && !errors.Is(err, io.EOF) {
+		return c, fmt.Errorf("it must be cluster, cert, key, bundle and ids, as docs/operations.md shows: %w", err)
+	}
+	return c, c.check()
+}
+
+func (c *externalConfig) check() error {
+	if err := CheckCluster(c.Cluster); err != nil {
+		return fmt.Errorf("cluster: %w", err)
+	}
+	for _, must := range []struct{ key, text, what string }{
+		{"cert", c.Cert, "our certificate and those above it"},
+		{"key", c.Key, "its private key"},
+		{"bundle", c.Bundle, "the issuer's roots"},
+	} {
+		if must.text == "" {
+			return fmt.Errorf("%s: is missing: name the PEM file of %s", must.key, must.what)
+		}
+	}
+	if len(c.IDs) == 0 || len(c.IDs) > maxExternalIDs {
+		return fmt.Errorf("ids: there are %d: say in 1 to %d entries which ids have which role", len(c.IDs), maxExternalIDs)
+	}
+	scheduler := false
+	for i := range c.IDs {
+		one := &c.IDs[i]
+		if err := one.check(c.Cluster); err != nil {
+			return fmt.Errorf("ids[%d]: %w", i, err)
+		}
+		if one.parts[0] != c.IDs[0].parts[0] {
+			return fmt.Errorf("ids[%d]: id: %s is of another trust domain than ids[0], and one bundle speaks for one",
+				i, one.ID)
+		}
+		for j, earlier := range c.IDs[:i] {
+			if earlier.covers(one) {
+				return fmt.Errorf("ids[%d]: id: %s never counts, because ids[%d] comes first and has all that it has: "+
+					"put it before that", i, one.ID, j)
+			}
+		}
+		scheduler = scheduler || one.Role == RoleScheduler
+	}
+	if !scheduler {
+		return errors.New("ids: none has the role scheduler, so no scheduler would be believed")
+	}
+	return nil
+}
+
+func (e *externalID) check(cluster string) (err error) {
+	if e.parts, err = segments(e.ID, true); err != nil {
+		return fmt.Errorf("id: %w", err)
+	}
+	named := 0
+	for _, part := range e.parts {
+		if part == anyName {
+			named++
+		}
+	}
+	switch {
+	case !slices.Contains(Roles, e.Role):
+		return fmt.Errorf("role: %.64q is none: it must be one of %s", e.Role, Listed(Roles))
+	case named > 1:
+		return fmt.Errorf("id: %s has %s more than once", e.ID, anyName)
+	case named == 0 && e.Name == "":
+		return fmt.Errorf("name: is missing: give one, or write %s for a segment of the id", anyName)
+	case named > 0 && e.Name != "":
+		return fmt.Errorf("name: %.64q is given, and the id has %s too: keep one of them", e.Name, anyName)
+	case len(e.Bounds) > 0 && e.Role != RoleNode:
+		return errors.New("bounds: are for role node")
+	}
+	if err := e.Bounds.Check(); err != nil {
+		return fmt.Errorf("bounds: %w", err)
+	}
+	if err := (Identity{cluster, e.Role, cmp.Or(e.Name, "x")}).Check(); err != nil {
+		return fmt.Errorf("name: %w", err)
+	}
+	return nil
+}
+
+// covers reports whether every id of another entry is one of ours too.
+func (e *externalID) covers(other *externalID) bool {
+	wild := func(part string) bool { return part == anySegment || part == anyName }
+	return slices.EqualFunc(e.parts, other.parts, func(ours, theirs string) bool { return wild(ours) || ours == theirs })
+}
+
+// fits reports whether an id is one of the entry's, and answers the name.
+func (e *externalID) fits(parts []string) (name string, ok bool) {
+	name = e.Name
+	ok = slices.EqualFunc(e.parts, parts, func(ours, theirs string) bool {
+		if ours == anyName {
+			name = theirs
+		}
+		return ours == anyName || ours == anySegment || ours == theirs
+	})
+	return name, ok
+}
+
+// segments are the parts of a SPIFFE id, the trust domain first. There is one way to write an id: what SPIFFE does not
+// allow, as escapes, ports and empty segments, is refused.
+func segments(id string, pattern bool) ([]string, error) {
+	rest, ok := strings.CutPrefix(id, externalScheme)
+	parts := strings.Split(rest, "/")
+	if !ok || len(parts) < 2 || len(id) > maxExternalID {
+		return nil, fmt.Errorf("%.200q is no id: it must be %sDOMAIN/PATH, at most %d bytes", id, externalScheme,
+			maxExternalID)
+	}
+	if !consists(parts[0], ".-_", false) || len(parts[0]) > maxTrustDomain {
+		return nil, fmt.Errorf("%.200q: the trust domain must be a-z, 0-9 and .-_ only, at most %d", id, maxTrustDomain)
+	}
+	for _, part := range parts[1:] {
+		if pattern && (part == anyName || part == anySegment) {
+			continue
+		}
+		if !consists(part, ".-_", true) || part == "." || part == ".." {
+			return nil,
+				fmt.Errorf("%.200q: each segment must be letters, digits and .-_ only, or in the file %s or %s as a whole",
+					id, anyName, anySegment)
+		}
+	}
+	return parts, nil
+}
+
+// consists reports whether a text has letters, digits and some others only, and is not empty.
+func consists(text, others string, capitals bool) bool {
+	for _, c := range []byte(text) {
+		if !('a' <= c && c <= 'z' || '0' <= c && c <= '9' || capitals && 'A' <= c && c <= 'Z' ||
+			strings.IndexByte(others, c) >= 0) {
+			return false
+		}
+	}
+	return text != ""
+}
+
+// who is whom an outside issuer's certificate is of. The caller has verified who signed it.
+func (c *externalConfig) who(leaf *x509.Certificate) (Identity, Bounds, error) {
+	if len(leaf.URIs) != 1 {
+		return Identity{}, nil, fmt.Errorf("%w: it has %d", errNames, len(leaf.URIs))
+	}
+	id := leaf.URIs[0].String()
+	parts, err := segments(id, false)
+	if err != nil {
+		return Identity{}, nil, err
+	}
+	for i := range c.IDs {
+		one := &c.IDs[i]
+		name, ok := one.fits(parts)
+		if !ok {
+			continue
+		}
+		if len(name) > messages.MaxIDBytes { // its other rules are those of segments, or were checked
+			return Identity{}, nil, fmt.Errorf("%s: the name is longer than %d bytes", id, messages.MaxIDBytes)
+		}
+		who := Identity{Cluster: c.Cluster, Role: one.Role, Name: name}
+		return who, one.Bounds, who.Check()
+	}
+	return Identity{}, nil, fmt.Errorf("%w: %s", ErrUnmapped, id)
+}

@@ -1,0 +1,81 @@
+package e2e
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/yi-json/synapse/test/spiffe"
+)
+
+// This file owns a cluster whose certificates an outside issuer signs, with real processes.
+
+// outside is what the tests' issuer signs, and what of it is who in the cluster.
+type outside struct {
+	t   *testing.T
+	by  *spiffe.Issuer
+	dir string
+}
+
+const whoIsWho = `
+cluster: e2e
+cert: svid.pem
+key: svid_key.pem
+bundle: bundle.pem
+ids:
+- {id: "spiffe://example.org/people/ada", role: admin, name: ada}
+- {id: "spiffe://example.org/people/{name}", role: viewer}
+- {id: "spiffe://example.org/synapse/scheduler/{name}", role: scheduler}
+- {id: "spiffe://example.org/synapse/node/{name}", role: node}
+`
+
+// of is the file of --tls of whoever has an id.
+func (o outside) of(id string) string {
+	o.t.Helper()
+	dir := filepath.Join(o.dir, filepath.Base(id))
+	o.by.Write(dir, o.by.Sign("spiffe://example.org/"+id, nil))
+	o.by.Put(dir, "tls.yaml", []byte(whoIsWho))
+	return filepath.Join(dir, "tls.yaml")
+}
+
+// TestOutsideIssuer: a cluster by certificates of an outside issuer runs a gang; who is somebody else by the file, or
+// nobody, is refused in words.
+func TestOutsideIssuer(t *testing.T) {
+	everywhere(t)
+	keys, err := os.MkdirTemp("", "synapse-e2e-issuer-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(keys) })
+	o := outside{t, spiffe.New(t, "example.org", time.Now()), keys}
+	s := &secured{newCluster(t, "--tls", o.of("synapse/scheduler/head1")), keys}
+	ada, eve := o.of("people/ada"), o.of("people/eve")
+	s.tls = ada
+	s.client = s.dial()
+	for _, node := range []string{"n1", "n2"} {
+		s.node(node, "r1", "--tls", o.of("synapse/node/"+node))
+	}
+	id := s.submit(gang(2, 8, "echo rank $SYNAPSE_RANK"))
+	s.await(id, "succeeded", time.Minute)
+	if got := s.logs(id); !strings.Contains(got, "rank 0") || !strings.Contains(got, "rank 1") {
+		t.Errorf("the gang wrote %q", got)
+	}
+	s.as(ada, "whoami").wants(t, 0, "ada", "")
+	s.as(ada, "submit", "--cpu", "1", "--image", "host", "--wait", "--", "true").wants(t, 0, "", "")
+	s.as(eve, "get", "jobs", "--no-headers").wants(t, 0, "ada", "")
+	s.as(eve, "cancel", id).wants(t, 5, "", "eve (viewer) may not")
+	s.as(o.of("web/front"), "get", "jobs").wants(t, 2, "", "no entry under ids says who it is here")
+	s.as(o.of("synapse/node/n3"), "get", "jobs").wants(t, 2, "", "and this needs one of role admin")
+	s.as("", "get", "jobs").wants(t, 5, "", "the scheduler speaks TLS only")
+	s.as(ada, "token", "create", "--user", "ann", "--role", "viewer").wants(t, 2, "", "the cluster's own authority")
+
+	// A machine is no scheduler, whatever port it has.
+	posing := launch(t, "n9 as a scheduler", "synapse-scheduler", "--listen", "127.0.0.1:0", "--store", "memory",
+		"--data-dir", filepath.Join(s.dir, "posing"), "--tls", o.of("synapse/node/n9"))
+	<-posing.silent
+	if !strings.Contains(posing.said(), "a scheduler needs one of role scheduler") {
+		t.Errorf("it said %q", posing.said())
+	}
+}
