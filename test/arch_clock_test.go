@@ -77,7 +77,7 @@ var wallUses = map[string]wallUse{
 	"cluster/gateway/account.go":      {2, "GPU-seconds as people see them: off by what two leaders' clocks differ"},
 	"cluster/host/clock.go":           {1, "where the wall clock is read"},
 	"cluster/api/validate.go":         {1, "a span of time that a person asks for must not end before it begins"},
-	"cluster/past/keeper.go":          {3, "when it was, for whoever looks at it later; a clock set back begins a part"},
+	"cluster/past/keeper.go":          {4, "when it was, for people, and which jobs are counted; set back, a part begins"},
 	"cluster/campaign/retention.go":   {4, "what is old is forgotten, an eighth of --keep-finished too early at most"},
 	"cluster/web/ask.go":              {2, "what time it is for whoever looks at the page"},
 	"cluster/web/record.go":           {1, "when it was, for whoever looks at it later"},

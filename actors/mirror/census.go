@@ -30,6 +30,8 @@ type Census struct {
 	Described []*messages.QueueSpec // the queues as their owner describes them
 	InClass   [goodput.Classes]int64
 	Spent     goodput.Amounts // where the cluster's GPU time went, over the days that are kept
+	// SpentSince is when the first of it began, and SpentUntil up to when all of it is counted, in Unix milliseconds.
+	SpentSince, SpentUntil int64
 }
 
 // MachinePhases are the phases of machines, as they are counted.
@@ -102,6 +104,7 @@ func (m *Mirror) onCountAll() *Census {
 			c.Spent.Plus(&r.Amounts)
 		}
 	}
+	c.SpentSince, c.SpentUntil = m.gpuTime.meter.Since(), m.gpuTime.meter.At()
 	c.Described = m.queues.GetQueues().GetQueues()
 	return c
 }

@@ -20,7 +20,7 @@ const gpuAmounts = "gpu"
 
 // SumOf is what a census says.
 func SumOf(c *mirror.Census) *Sum {
-	s := &Sum{Of: 1, GPUs: map[string]int64{}, Waiting: map[string]int64{}, Queues: map[string]Queue{}}
+	s := &Sum{Of: 1, GPUs: map[string]int64{}, Waiting: map[string]int64{}, Queues: map[string]Queue{}, Read: readingOf(c)}
 	for i := range c.Stocks {
 		for state, n := range c.Stocks[i].Of {
 			s.GPUs[mirror.StockWords[state]] += n

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"maps"
 	"path/filepath"
 	"sync"
 	"time"
@@ -48,7 +49,9 @@ type Keeper struct {
 	jobs      int
 	seen      map[string]bool  // that the watch has told of; nil: all that there is has come
 	synced    bool             // once
-	committed map[string]int64 // when the attempt of a job was committed that is counted
+	follows   bool             // now
+	committed map[string]int64 // when the attempts were committed that are counted, of those after the next
+	counted   int64            // up to when all that were committed are, or are not to be: nobody kept anything then
 	waits     map[string]Wait
 	unwritten string // why nothing was written, as it was told last
 	unwatched string // and why nothing was heard
@@ -60,7 +63,7 @@ func NewKeeper(o Options) (*Keeper, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Keeper{o: o, log: log, committed: map[string]int64{}, waits: map[string]Wait{}}, nil
+	return &Keeper{o: o, log: log, committed: map[string]int64{}, counted: o.WallMs(), waits: map[string]Wait{}}, nil
 }
 
 // Run keeps the past until the context ends.
@@ -117,6 +120,7 @@ func (k *Keeper) sum(ctx context.Context) {
 	}
 	s.AtMs, s.Waits = k.o.WallMs(), k.waits
 	k.waits = map[string]Wait{}
+	k.settle(s.AtMs - sumEvery.Milliseconds())
 	k.told(&k.unwritten, WriteSum(k.o.Dir, s))
 }
 
@@ -149,6 +153,9 @@ func (k *Keeper) watch(ctx context.Context) error {
 	for {
 		e, err := from.Recv()
 		if err != nil {
+			k.mu.Lock()
+			k.follows = false
+			k.mu.Unlock()
 			return err
 		}
 		k.take(e)
@@ -176,7 +183,7 @@ func (k *Keeper) take(e *messages.Event) {
 			k.log.End(key, gone)
 		}
 	}
-	k.seen, k.synced, k.unwatched = nil, true, ""
+	k.seen, k.synced, k.follows, k.unwatched = nil, true, true, ""
 }
 
 // put notes what a thing is. A job that was over before the keeper knew it is no part of its past.
@@ -197,24 +204,26 @@ func (k *Keeper) put(key string, text []byte, over, job bool) {
 	}
 }
 
-// count counts how long a job waited that was committed for the first time.
+// count counts how long a job waited that was committed for the first time, be it while no watch told of it.
 func (k *Keeper) count(j *messages.JobStatus) {
 	a, r := j.GetAttempt(), j.GetRecord()
 	at, id := a.GetCommittedUnixMs(), r.GetId()
-	if at == 0 || k.committed[id] == at {
+	if at <= k.counted || k.committed[id] == at || a.GetRun() != 1 {
 		return
 	}
-	if r.GetState().Terminal() {
-		delete(k.committed, id)
-	} else {
-		k.committed[id] = at
-	}
-	if k.seen != nil || a.GetRun() != 1 { // it began before anybody counted
-		return
-	}
+	k.committed[id] = at
 	size := SizeOf(messages.Asked(r.GetSpec(), (*messages.Resources).GetMilliGpu))
 	w, ms := k.waits[size], max(at-r.GetSubmittedUnixMs(), 0)
 	k.waits[size] = Wait{w.Jobs + 1, w.Ms + ms, max(w.Most, ms)}
+}
+
+// settle forgets who was counted, up to a time of which the watch has told everything. The lock is held.
+func (k *Keeper) settle(until int64) {
+	if !k.follows || until <= k.counted {
+		return
+	}
+	k.counted = until
+	maps.DeleteFunc(k.committed, func(_ string, at int64) bool { return at <= until })
 }
 
 // piece is one line of a record, as pages read it.

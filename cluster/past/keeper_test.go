@@ -133,9 +133,9 @@ func TestWatchAgain(t *testing.T) {
 // nothing is told of once, and harms nothing.
 func TestSums(t *testing.T) {
 	r := newRig(t)
-	r.watches(t, jobEvent("before", "running", 950_000, active), synced, jobEvent("a", "preparing", 960_000, active),
-		jobEvent("a", "running", 960_000, active), jobEvent("a", "succeeded", 960_000, succeeded),
-		jobEvent("b", "running", 980_000, active))
+	r.watches(t, jobEvent("before", "running", 950_000, active), synced, jobEvent("a", "preparing", 1_060_000, active),
+		jobEvent("a", "running", 1_060_000, active), jobEvent("a", "succeeded", 1_060_000, succeeded),
+		jobEvent("b", "running", 1_080_000, active))
 	for range 2 {
 		r.sum(t.Context())
 		r.wall += 60_000
@@ -161,7 +161,7 @@ func TestSums(t *testing.T) {
 	if len(all) != 2 || all[0].Of != 2 || all[1].Of != 1 || all[0].GPUs["used"] != 8000 {
 		t.Fatalf("the sums are %+v", all)
 	}
-	if got, want := all[0].Waits[SizeOf(16_000)], (Wait{Jobs: 2, Ms: 140_000, Most: 80_000}); got != want {
+	if got, want := all[0].Waits[SizeOf(16_000)], (Wait{Jobs: 2, Ms: 340_000, Most: 180_000}); got != want {
 		t.Errorf("they waited %+v, not %+v", got, want)
 	}
 	if n, err := files(dir, sumsSuffix); err != nil || len(n) != 2 {
@@ -169,6 +169,36 @@ func TestSums(t *testing.T) {
 	}
 	if _, err := os.Stat(dir + "/none"); err == nil {
 		t.Error("a folder was made that was not there")
+	}
+}
+
+// TestWatchMissedIt: a job whose first attempt was committed before the first watch had told everything, or between two
+// watches, counts, once, also where it is over by then; one that an earlier leader committed does not; and who was
+// counted is forgotten.
+func TestWatchMissedIt(t *testing.T) {
+	r := newRig(t)
+	waited := func(when string, want Wait) {
+		t.Helper()
+		if got := r.waits[SizeOf(16_000)]; got != want {
+			t.Errorf("%s jobs have waited %+v, not %+v", when, got, want)
+		}
+	}
+	earlier, a := jobEvent("earlier", "running", 999_000, active), jobEvent("a", "running", 1_001_000, active)
+	r.watches(t, earlier, a) // and it broke
+	waited("before all has come", Wait{Jobs: 1, Ms: 101_000, Most: 101_000})
+	a, b := jobEvent("a", "succeeded", 1_001_000, succeeded), jobEvent("b", "running", 1_002_000, active)
+	r.watches(t, earlier, a, b, synced)
+	waited("after the second watch", Wait{Jobs: 2, Ms: 203_000, Most: 102_000})
+	r.wall = 1_200_000
+	r.sum(t.Context())
+	b, c := jobEvent("b", "succeeded", 1_002_000, succeeded), jobEvent("c", "succeeded", 1_015_000, succeeded)
+	r.watches(t, earlier, a, b, c, synced, c)
+	waited("after the third", Wait{Jobs: 1, Ms: 115_000, Most: 115_000})
+	r.follows = true // as while a watch goes on
+	r.sum(t.Context())
+	r.take(c)
+	if len(r.committed) != 0 || len(r.waits) != 0 {
+		t.Errorf("%v are known still, and %v counts again", r.committed, r.waits)
 	}
 }
 

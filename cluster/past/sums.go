@@ -38,6 +38,9 @@ type Sum struct {
 	// been told first. They are added up.
 	Waits    map[string]Wait `json:"waits,omitempty"`
 	Promises Promises        `json:"promises"`
+	// Read is as it is kept, and Time as it is told: what was counted since the line before. It is added up.
+	Read *Reading `json:"read,omitempty"` // none: of a version that kept none
+	Time *Spent   `json:"time,omitempty"`
 }
 
 // Queue is what one queue had.
@@ -111,13 +114,15 @@ func WriteSum(dir string, s *Sum) error {
 	return errors.Join(err, file.Close())
 }
 
-// ReadSums tells the sums of a time, averaged over steps. A step of which nothing is known is left out.
+// ReadSums tells the sums of a time, averaged over steps. A step of which nothing is known is left out. Of where GPU
+// time went it tells from the first reading in the time to the last one.
 func ReadSums(dir string, from, until, step int64, take func(*Sum) error) error {
 	all, err := files(dir, sumsSuffix)
 	if err != nil {
 		return err
 	}
 	var now *Sum
+	var base *Reading
 	for i, p := range all {
 		if p.began > until || i+1 < len(all) && all[i+1].began <= from {
 			continue
@@ -137,6 +142,10 @@ func ReadSums(dir string, from, until, step int64, take func(*Sum) error) error 
 				continue // it was cut off, or is of another time
 			}
 			one.Of, one.AtMs = 1, one.AtMs-(one.AtMs-from)%step
+			one.Time = one.Read.after(base)
+			if one.Read != nil {
+				base, one.Read = one.Read, nil
+			}
 			if now != nil && now.AtMs == one.AtMs {
 				now.add(&one)
 				continue
@@ -187,6 +196,7 @@ func (s *Sum) add(o *Sum) {
 		sum := s.Waits[size]
 		s.Waits[size] = Wait{sum.Jobs + w.Jobs, sum.Ms + w.Ms, max(sum.Most, w.Most)}
 	}
+	s.Time = s.Time.plus(o.Time)
 	p, q := &s.Promises, o.Promises
 	p.Jobs, p.Late, p.Early, p.Near = p.Jobs+q.Jobs, p.Late+q.Late, p.Early+q.Early, p.Near+q.Near
 }

@@ -20,6 +20,10 @@ func TestPagePast(t *testing.T) {
 		return fmt.Sprintf(`document.querySelector("canvas")?.getAttribute("aria-label").includes("%d of 32 GPUs")`, n)
 	}
 	s.await(gpus(0))
+	s.visit("#/over") // what GPUs did is known from the first sum on
+	s.await(`document.querySelector('[aria-label="GPUs"] tbody tr')`)
+	s.visit("#/map")
+	s.await(gpus(0))
 	gang := s.submit("--name", "was-here", "-n", "2", "--gpu", "8", "--image", "host", "--", "sleep", "600")
 	s.await(gpus(16))
 	ran := s.kept(gang, "running")
@@ -61,8 +65,9 @@ func TestPagePast(t *testing.T) {
 	s.visit("#/job/" + gang)
 	s.shows("cancelled")
 	s.visit("#/over")
-	s.await(`[...document.querySelectorAll('[aria-label="GPUs"] tbody tr')].some((r) => r.innerText.includes("in use") &&
-		r.cells[2].innerText === "16")`)
+	s.await(`[...document.querySelectorAll('[aria-label="GPUs by what they did"] tbody tr')].some((r) =>
+		r.innerText.startsWith("productive") && Number(r.cells[1].innerText) > 0 && Number(r.cells[4].innerText) > 0)`)
+	s.shows("Nothing was lost in this time.") // it was cancelled
 	s.await(`[...document.querySelectorAll('[aria-label^="How long jobs waited"] tbody tr')].some((r) => r.cells[0].innerText === "9–64")`)
 	s.keep("over")
 	s.silent()

@@ -8,6 +8,13 @@ const points = 240;
 // stepOf is how long each point of a span is: no shorter than what is kept.
 export const stepOf = (ms) => Math.max(60_000, Math.ceil(ms / points / 60_000) * 60_000);
 
+// classes are those of `synapse-cli efficiency`, from below; each keeps its colour where the coarser states have the same. What
+// gangs did is lost with them later: it is among productive in the picture, and in a table of its own.
+const classes = [["productive", "productive", 0], ["starting", "starting", 5], ["stopping", "stopping", 6], ["kept for a promise", "kept", 1],
+  ["idle, and wanted", "idle_wanted", 7], ["idle, and wanted by nobody", "idle_unwanted", 2], ["closed by people", "closed", 3],
+  ["broken or out of reach", "broken", 4]];
+
+// states are of sums that an earlier version made, which knew no classes.
 const states = [["in use", "used"], ["kept for a promise", "kept"], ["free", "free"], ["takes nothing new", "closed", "benched"],
   ["broken or out of reach", "broken", "unreachable"]];
 
@@ -40,9 +47,9 @@ function chart(label, sums, layers, lines, { from, until, step }) {
   for (const run of runs) {
     const ends = [...run.map((sum) => [sum, sum.at]), [run.at(-1), run.at(-1).at + step]];
     let below = ends.map(() => 0);
-    layers.forEach(({ of }, i) => {
+    layers.forEach(({ of, look }, i) => {
       const above = ends.map(([sum], k) => below[k] + of(sum));
-      picture.append(svg("polygon", { class: `area${i}`, points: path([...ends.map(([, at], k) => [x(at), y(above[k])]),
+      picture.append(svg("polygon", { class: `area${look ?? i}`, points: path([...ends.map(([, at], k) => [x(at), y(above[k])]),
         ...ends.map(([, at], k) => [x(at), y(below[k])]).reverse()]) }));
       below = above;
     });
@@ -57,15 +64,17 @@ function chart(label, sums, layers, lines, { from, until, step }) {
 const day = (ms) => new Date(ms).toLocaleString([], { dateStyle: "short", timeStyle: "short" });
 const mean = (sums, of) => sums.reduce((n, sum) => n + of(sum) * sum.of, 0) / Math.max(sums.reduce((n, sum) => n + sum.of, 0), 1);
 
-// figure is a chart with its scale, and what each layer comes to as a table.
-function figure(title, sums, layers, lines, range, show, last) {
-  const [picture, most] = chart(`${title}, as the table below has it`, sums, layers, lines, range);
-  const rows = layers.map(({ name, of }, i) => h("tr", {}, h("td", {}, h("span", { class: `chip key${i}`, "aria-hidden": "true" }), name),
-    h("td", { class: "n" }, show(mean(sums, of))), h("td", { class: "n" }, show(Math.max(...sums.map(of)))),
-    h("td", { class: "n" }, show(of(sums.at(-1))))));
+const numbers = (...all) => all.map((one) => h("td", { class: "n" }, one));
+
+// figure is a chart with its scale, and what each layer comes to as a table, with more columns of its own.
+function figure(title, sums, layers, range, show, average = (of) => mean(sums, of), more = []) {
+  const [picture, most] = chart(`${title}, as the table below has it`, sums, layers, [], range);
+  const rows = layers.map((layer, i) => h("tr", {}, h("td", {}, h("span", { class: `chip key${layer.look ?? i}`, "aria-hidden": "true" }),
+    layer.name), numbers(...more.map(([, value]) => value(layer)), show(average(layer.of)), show(Math.max(...sums.map(layer.of))),
+    show(layer.of(sums.at(-1))))));
   return [h("h2", {}, title), h("p", { class: "scale" }, show(most)), picture,
     h("p", { class: "scale ends" }, h("span", {}, day(range.from)), h("span", {}, day(range.until))),
-    table(title, [["What"], ["On average", "n"], ["At most", "n"], [last ?? "Last", "n"]], rows)];
+    table(title, [["What"], ...more.map(([name]) => [name, "n"]), ["On average", "n"], ["At most", "n"], ["Last", "n"]], rows)];
 }
 
 // choice lets its user say of how long a time.
@@ -75,20 +84,47 @@ function choice(page) {
 }
 
 const round = (n) => String(Math.round(n * 10) / 10);
+const percent = (n, all) => `${(100 * n / Math.max(all, 1)).toFixed(1)}%`;
 const gpus = (n) => milli(Math.round(n / 100) * 100);
+
+const hours = (amount) => (amount / 3600_000_000).toFixed(amount < 36e10 ? 2 : 0); // of thousandths of a GPU times milliseconds
+
+// classesOf are the GPUs by class. An amount is what gangs had past their barrier, whether it is lost by now or not: what is lost in a
+// time may have been done before it, and would leave less than nothing.
+function classesOf(sums, range) {
+  const known = sums.filter(({ time }) => time?.ms);
+  if (!known.length) {
+    return figure("GPUs", sums, states.map(([name, ...keys]) => ({ name, of: (sum) => keys.reduce((n, key) => n + (sum.gpus?.[key] ?? 0), 0) })),
+      range, gpus);
+  }
+  const all = (amount) => known.reduce((n, { time }) => n + amount(time), 0), ms = all((time) => time.ms), capacity = all((time) => time.capacity);
+  const layers = classes.map(([name, key, look]) => {
+    const amount = ({ of }) => Math.max((of[key] ?? 0) + (key === "productive" ? of.lost ?? 0 : 0), 0);
+    return { name, look, amount, of: ({ time }) => amount(time) / time.ms };
+  });
+  const lost = new Map();
+  for (const { time } of known) for (const [cause, n] of Object.entries(time.lost ?? {})) lost.set(cause, (lost.get(cause) ?? 0) + n);
+  const title = "What gangs did, and was lost";
+  return [figure("GPUs by what they did", known, layers, range, gpus, (of) => all((time) => of({ time }) * time.ms) / ms,
+    [["GPU-hours", ({ amount }) => hours(all(amount))], ["Share", ({ amount }) => percent(all(amount), capacity)]]),
+  sums[0].at < known[0].at - 2 * range.step && h("p", { class: "hint" }, `By class this is known from ${day(known[0].at)} on.`),
+  h("h2", {}, title), !lost.size ? h("p", {}, "Nothing was lost in this time.")
+    : table(title, [["Lost by"], ["GPU-hours", "n"]], [...lost].sort(([, a], [, b]) => b - a)
+      .map(([cause, n]) => h("tr", {}, h("td", {}, cause), numbers(hours(n))))),
+  lost.size > 0 && h("p", { class: "hint" }, "All that the gangs had done whose end in this time lost it, before this time too.")];
+}
 
 export function over(page) {
   const { sums, range } = page.sums ?? {};
   const head = [h("h1", {}, "Over time"), choice(page)];
   if (!sums) return [...head, h("p", {}, page.trouble || "…")];
   if (!sums.length) return [...head, h("p", {}, "Nothing is kept of this time yet: a sum is made each minute.")];
-  const layers = states.map(([name, ...keys]) => ({ name, of: (sum) => keys.reduce((n, key) => n + (sum.gpus?.[key] ?? 0), 0) }));
   const why = [...new Set(sums.flatMap((sum) => Object.keys(sum.waiting ?? {})))]
     .sort((a, b) => mean(sums, (s) => s.waiting?.[b] ?? 0) - mean(sums, (s) => s.waiting?.[a] ?? 0))
     .map((key) => ({ name: causes[key] ?? key, of: (sum) => sum.waiting?.[key] ?? 0 }));
   return [...head, page.since > range.from && h("p", { class: "hint" }, `What is known begins at ${day(Math.max(sums[0].at, range.from))}.`),
-    figure("GPUs", sums, layers, [], range, gpus),
-    why.length ? figure("Jobs that waited, and why", sums, why, [], range, round)
+    classesOf(sums, range),
+    why.length ? figure("Jobs that waited, and why", sums, why, range, round)
       : [h("h2", {}, "Jobs that waited, and why"), h("p", {}, "None did.")],
     waits(sums), promises(sums)];
 }
