@@ -71,11 +71,8 @@ func (q *Queue) ReasonsOf(joined []Joined, into []Reason) []Reason {
 	return into
 }
 
-// Explain answers what stands in a job's way; "": in that of any job that asks for this. holders tells who has what
-// on a machine; it may be nil.
-func (q *Question) Explain(
-	view *topology.Fabric, job topology.JobID, holders func(topology.NodeID) []topology.Holder,
-) topology.Explanation {
+// Explain answers what stands in a job's way; "": in that of any job that asks for this. holders may be nil.
+func (q *Question) Explain(view *topology.Fabric, job topology.JobID, holders *topology.Holders) topology.Explanation {
 	e := topology.ExplainTo(view, q.Gang, job, holders)
 	if e.Refusal != nil {
 		e.Refusal.Patient = q.Patient
@@ -83,10 +80,8 @@ func (q *Question) Explain(
 	return e
 }
 
-// Explain answers for one job; false when it does not wait. holders tells who has
-// what on a machine; it may be nil.
-func Explain(view *topology.Fabric, queue *Queue, job topology.JobID, holders func(topology.NodeID) []topology.Holder) (
-	Answer, bool) {
+// Explain answers for one job; false when it does not wait. holders may be nil.
+func Explain(view *topology.Fabric, queue *Queue, job topology.JobID, holders *topology.Holders) (Answer, bool) {
 	e := queue.jobs[job]
 	if e == nil {
 		return Answer{}, false

@@ -154,20 +154,21 @@ func BenchmarkExplain(b *testing.B) {
 	const machines = 10000
 	f, q := fullCluster(machines), hungryQueue(10000, 100)
 	Plan(f, q, 0)
-	held := map[topology.NodeID][]topology.Holder{}
+	holders, ends := topology.NewHolders(), int64(0)
 	f.Walk(func(m topology.Machine, free topology.Capacity, _ string) {
-		held[m.ID] = []topology.Holder{{
+		ends++
+		holders.Set(m.ID, []topology.Holder{{
 			Job:    topology.JobID("run-" + m.ID),
 			Amount: topology.Resources{MilliGPU: m.Total.MilliGPU - free.MilliGPU(), MilliCPU: m.Total.MilliCPU - free.MilliCPU},
-			EndsBy: int64(len(held)) + 1,
-		}}
+			EndsBy: ends,
+		}})
 	})
 	jobs := q.waits()
 	b.Run("machines=10000/waiting=10000", func(b *testing.B) {
 		i := 0
 		for b.Loop() {
 			i++
-			a, ok := Explain(f, q, jobs[i*37%len(jobs)].Job, func(id topology.NodeID) []topology.Holder { return held[id] })
+			a, ok := Explain(f, q, jobs[i*37%len(jobs)].Job, holders)
 			if !ok || a.Refusal == nil {
 				b.Fatal("it fits")
 			}

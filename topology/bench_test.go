@@ -226,15 +226,14 @@ func BenchmarkExplain(b *testing.B) {
 		planned.Lead()
 		f := NewFabric([]string{"zone", "block", "rack"}) // as the Mirror answers
 		f.Follow(planned.Tell())
-		held := map[NodeID][]Holder{}
+		holders, jobs := NewHolders(), int64(0)
 		f.Walk(func(m Machine, free Capacity, _ string) {
 			used := Resources{MilliGPU: m.Total.MilliGPU - free.MilliGPU(), MilliCPU: m.Total.MilliCPU - free.MilliCPU}
 			if used.MilliGPU > 0 {
-				job := JobID("job-" + m.ID[:5])
-				held[m.ID] = []Holder{{Job: job, Amount: used, EndsBy: int64(len(held)) + 1}}
+				jobs++
+				holders.Set(m.ID, []Holder{{Job: JobID("job-" + m.ID[:5]), Amount: used, EndsBy: jobs}})
 			}
 		})
-		holders := func(id NodeID) []Holder { return held[id] }
 		for _, shape := range []struct {
 			name string
 			gang Gang

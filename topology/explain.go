@@ -12,20 +12,6 @@ import (
 	"strings"
 )
 
-// Holder is a job that has something on a machine. EndsBy (ns) is when that is free at the
-// latest, by the job's time limit; 0 when nobody can say.
-type Holder struct {
-	Job    JobID
-	Amount Resources
-	EndsBy int64
-}
-
-// Holding is what one job has in the best place.
-type Holding struct {
-	Holder
-	Nodes int
-}
-
 // OutOfService is a machine that might serve the gang, and why it may not.
 type OutOfService struct {
 	Node NodeID
@@ -84,8 +70,8 @@ type Ending struct {
 	Jobs []JobID
 }
 
-// Explain lists everything that stands in a gang's way. holders returns who has what on a machine; it may be nil.
-func Explain(f *Fabric, g Gang, holders func(NodeID) []Holder) Explanation {
+// Explain lists everything that stands in a gang's way. holders may be nil: then nobody is named.
+func Explain(f *Fabric, g Gang, holders *Holders) Explanation {
 	f.lenses.brief = true
 	defer func() { f.lenses.brief = false }()
 	var e Explanation
@@ -116,7 +102,7 @@ func Explain(f *Fabric, g Gang, holders func(NodeID) []Holder) Explanation {
 
 // ExplainTo is Explain to a job for which room may be kept: that is not in its way. Where nobody plans on the fabric it
 // is given back on a mark, else on a clone.
-func ExplainTo(f *Fabric, g Gang, job JobID, holders func(NodeID) []Holder) Explanation {
+func ExplainTo(f *Fabric, g Gang, job JobID, holders *Holders) Explanation {
 	own := KeepID(job)
 	if f.Keeps(job) {
 		if f.follows {
@@ -155,8 +141,13 @@ func (x *explainer) fits(s supposition) bool {
 }
 
 // visit looks at every machine of the place that the refusal speaks of.
-func (x *explainer) visit(r *Refusal, holders func(NodeID) []Holder, e *Explanation) {
+func (x *explainer) visit(r *Refusal, holders *Holders, e *Explanation) {
 	d := demandOf(&x.g)
+	tier, _ := x.f.tierOf(r.Level)
+	everywhere := tier == 0 && !r.Named
+	if holders != nil && everywhere {
+		e.Holders = holders.everywhere()
+	}
 	byJob := map[JobID]int{}
 	for _, sh := range x.f.plan.shelves {
 		if !x.within(sh.rack, r) {
@@ -168,25 +159,27 @@ func (x *explainer) visit(r *Refusal, holders func(NodeID) []Holder, e *Explanat
 			}
 			x.census(&d, &sh.rooms[i], s, e)
 			x.f.EachKept(s.id, e.keep)
-			if holders == nil {
-				continue
-			}
-			for _, h := range holders(s.id) {
-				at, ok := byJob[h.Job]
-				if !ok {
-					at = len(e.Holders)
-					byJob[h.Job] = at
-					e.Holders = append(e.Holders, Holding{Holder: Holder{Job: h.Job, EndsBy: h.EndsBy}})
-				}
-				e.Holders[at].Amount = e.Holders[at].Amount.Plus(h.Amount)
-				e.Holders[at].Nodes++
+			if holders != nil && !everywhere {
+				e.held(holders.on[s.id], byJob)
 			}
 		}
 	}
-	slices.SortFunc(e.Holders, func(a, b Holding) int {
-		return cmp.Or(cmp.Compare(b.Amount.MilliGPU, a.Amount.MilliGPU),
-			cmp.Compare(b.Amount.MilliCPU, a.Amount.MilliCPU), cmp.Compare(a.Job, b.Job))
-	})
+	sortHoldings(e.Holders)
+}
+
+// held adds what one more machine holds.
+func (e *Explanation) held(on []stake, byJob map[JobID]int) {
+	for _, s := range on {
+		at, ok := byJob[s.Job]
+		if !ok {
+			at = len(e.Holders)
+			byJob[s.Job] = at
+			e.Holders = append(e.Holders, Holding{Holder: Holder{Job: s.Job}})
+		}
+		to := &e.Holders[at]
+		to.Amount, to.EndsBy = to.Amount.Plus(s.Amount), max(to.EndsBy, s.EndsBy)
+		to.Nodes++
+	}
 }
 
 // keep adds what is kept for one promise on one more machine.

@@ -19,7 +19,7 @@ func TestExplainIsTruthful(t *testing.T) {
 		w := randomWorld(r)
 		f := w.fabric(inOrder(len(w.spots)))
 		before := f.Revision()
-		e := Explain(f, w.gang, w.holders)
+		e := Explain(f, w.gang, w.holders())
 		if f.Revision() != before {
 			t.Fatal("explaining changed the view")
 		}
@@ -41,8 +41,17 @@ func TestExplainIsTruthful(t *testing.T) {
 	t.Logf("%d refused, %d with relaxations, %d with an end", refused, relaxed, ended)
 }
 
-// holders makes up a job for what is taken of each machine; neighbours share one.
-func (w *world) holders(id NodeID) []Holder {
+// holders are those of all machines.
+func (w *world) holders() *Holders {
+	h := NewHolders()
+	for _, s := range w.spots {
+		h.Set(s.m.ID, w.heldOn(s.m.ID))
+	}
+	return h
+}
+
+// heldOn makes up a job for what is taken of each machine; neighbours share one.
+func (w *world) heldOn(id NodeID) []Holder {
 	s := w.spot(id)
 	used := Resources{
 		MilliCPU:    s.m.Total.MilliCPU - s.free.MilliCPU,
@@ -71,7 +80,7 @@ func (w *world) untrue(f *Fabric, e Explanation) string {
 	if e.Ends != nil {
 		mark := f.Mark()
 		for _, s := range w.spots {
-			for _, h := range w.holders(s.m.ID) {
+			for _, h := range w.heldOn(s.m.ID) {
 				if slices.Contains(e.Ends.Jobs, h.Job) {
 					f.Give(Placement{Slots: []Slot{{Node: s.m.ID, Amount: h.Amount}}})
 				}
@@ -150,15 +159,9 @@ func TestExplainText(t *testing.T) {
 			{Node: "n06", Amount: Resources{MilliGPU: 1000}}}})
 	f.SetUsable("n03", "drained by ops")
 	each := Resources{MilliCPU: 32000, MemoryBytes: 64 * gib, MilliGPU: 8000}
-	holders := func(id NodeID) []Holder {
-		switch id {
-		case "n00":
-			return []Holder{{"train-7f", Resources{MilliGPU: 8000}, 50e9}}
-		case "n06":
-			return []Holder{{"eval-2", Resources{MilliGPU: 1000}, 2070e9}}
-		}
-		return nil
-	}
+	holders := NewHolders()
+	holders.Set("n00", []Holder{{"train-7f", Resources{MilliGPU: 8000}, 50e9}})
+	holders.Set("n06", []Holder{{"eval-2", Resources{MilliGPU: 1000}, 2070e9}})
 	for _, test := range []struct {
 		name string
 		gang Gang
@@ -229,10 +232,13 @@ func TestExplainCounts(t *testing.T) {
 			Total: Resources{MilliCPU: 64_000, MemoryBytes: 64 * gib, MilliGPU: 8000}, GPUType: "h100"}
 		f.Join(m, m.Idle())
 	}
-	for i := range 5 {
-		f.SetUsable(NodeID(fmt.Sprint("n", i)), "down")
+	holders := NewHolders()
+	for i := range 8 {
+		id := NodeID(fmt.Sprint("n", i))
+		if holders.Set(id, []Holder{{Job: "long", Amount: Resources{MilliGPU: 1000}}}); i < 5 {
+			f.SetUsable(id, "down")
+		}
 	}
-	holders := func(id NodeID) []Holder { return []Holder{{Job: "long", Amount: Resources{MilliGPU: 1000}}} }
 	e := Explain(f, Gang{Replicas: 4, Each: Resources{MilliGPU: 8000}, Exclude: []NodeID{"n7"}}, holders)
 	if want := (Census{Machines: 8, OutOfService: 5, Excluded: 1, Useful: 2}); e.Best != want {
 		t.Errorf("counted %+v, want %+v", e.Best, want)

@@ -82,7 +82,8 @@ func TestFollowerAnswersAlike(t *testing.T) {
 			if f.Untold() {
 				t.Fatalf("seed %d: something is untold after a telling", *seed+int64(n))
 			}
-			if got, want := Explain(follower, w.gang, w.holders), Explain(f, w.gang, w.holders); got.String() != want.String() {
+			held := w.holders()
+			if got, want := Explain(follower, w.gang, held), Explain(f, w.gang, held); got.String() != want.String() {
 				t.Fatalf("seed %d: the follower says\n%s\nand not\n%s", *seed+int64(n), got, want)
 			}
 			if got, want := pictured(follower), pictured(f); got != want {

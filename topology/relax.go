@@ -252,8 +252,8 @@ func (x *explainer) backInService() (Relaxation, bool) {
 
 // ending lets jobs end in the order of their time limits until the gang fits, and names those that make the room. Where
 // nobody plans on the fabric it tries that on a mark, else on a clone, which costs a walk over every machine.
-func (x *explainer) ending(holders func(NodeID) []Holder) *Ending {
-	jobs, slots := x.ends(holders)
+func (x *explainer) ending(holders *Holders) *Ending {
+	jobs := holders.ends()
 	if len(jobs) == 0 {
 		return nil
 	}
@@ -266,7 +266,7 @@ func (x *explainer) ending(holders func(NodeID) []Holder) *Ending {
 	}
 	var r Refusal
 	for i, job := range jobs {
-		f.Give(Placement{Slots: slots[job.Job]})
+		f.Give(Placement{Slots: holders.freed(job.Job)})
 		if i+1 < len(jobs) && jobs[i+1].EndsBy == job.EndsBy {
 			continue
 		}
@@ -280,7 +280,7 @@ func (x *explainer) ending(holders func(NodeID) []Holder) *Ending {
 		}
 		e := &Ending{}
 		for _, ended := range jobs[:i+1] {
-			if slices.ContainsFunc(slots[ended.Job], func(s Slot) bool { return used[s.Node] }) {
+			if slices.ContainsFunc(holders.freed(ended.Job), func(s Slot) bool { return used[s.Node] }) {
 				e.Jobs = append(e.Jobs, ended.Job)
 				e.By = ended.EndsBy
 			}
@@ -288,28 +288,4 @@ func (x *explainer) ending(holders func(NodeID) []Holder) *Ending {
 		return e
 	}
 	return nil
-}
-
-// ends lists the jobs that have a time limit, the first to end first, and what
-// each has.
-func (x *explainer) ends(holders func(NodeID) []Holder) ([]Holder, map[JobID][]Slot) {
-	var jobs []Holder
-	slots := map[JobID][]Slot{}
-	for _, sh := range x.f.plan.shelves {
-		for _, s := range sh.seats {
-			for _, h := range holders(s.id) {
-				if h.EndsBy <= 0 {
-					continue
-				}
-				if len(slots[h.Job]) == 0 {
-					jobs = append(jobs, h)
-				}
-				slots[h.Job] = append(slots[h.Job], Slot{Node: s.id, Amount: h.Amount})
-			}
-		}
-	}
-	slices.SortFunc(jobs, func(a, b Holder) int {
-		return cmp.Or(cmp.Compare(a.EndsBy, b.EndsBy), cmp.Compare(a.Job, b.Job))
-	})
-	return jobs, slots
 }

@@ -221,7 +221,7 @@ func percentile99[T any](all []T, of func(T) time.Duration) float64 {
 // BenchmarkExplainBeside is 50 explains a second beside 100 gangs a second, on 10,000 machines whose planner looks
 // ahead: how long an explain takes from when it is asked, and what the passes take by turns with and without them.
 func BenchmarkExplainBeside(b *testing.B) {
-	machines, waiting, lasts := 10_000, 10_000, 2*time.Second
+	machines, waiting, lasts := 10_000, 10_000, 10*time.Second
 	if testing.Short() {
 		machines, waiting, lasts = 400, 200, 100*time.Millisecond
 	}

@@ -75,7 +75,9 @@ func (s *Scheduler) unqueue(ctx actor.Context, job topology.JobID) {
 // Explain is what the Scheduler itself would answer to why a job waits; false where it is not in its queue, there is
 // room for it, or nothing is planned yet. It is for whoever checks what the Mirror answers: it takes long.
 func (s *Scheduler) Explain(job topology.JobID) (string, bool) {
-	answer, waits := policy.Explain(s.view.Fabric(), s.queue, job, s.holders)
+	all := topology.NewHolders()
+	s.view.Fabric().Walk(func(m topology.Machine, _ topology.Capacity, _ string) { all.Set(m.ID, s.holders(m.ID)) })
+	answer, waits := policy.Explain(s.view.Fabric(), s.queue, job, all)
 	answer.NowNs = int64(s.p.Clock.Now())
 	return answer.String(), waits && answer.Refusal != nil && s.states.In(schedulerLeading)
 }

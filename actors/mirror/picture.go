@@ -13,7 +13,7 @@ import (
 // picture is the room as the Scheduler last told of it.
 type picture struct {
 	fabric  *topology.Fabric
-	holders map[topology.NodeID][]topology.Holder
+	holders *topology.Holders
 	told    uint64 // counts updates
 	// promised are the last answers to jobs for which room is kept.
 	promised map[topology.JobID]*answer
@@ -27,8 +27,7 @@ type answer struct {
 
 func newPicture(levels []string) picture {
 	return picture{
-		fabric: topology.NewFabric(levels), holders: map[topology.NodeID][]topology.Holder{},
-		promised: map[topology.JobID]*answer{},
+		fabric: topology.NewFabric(levels), holders: topology.NewHolders(), promised: map[topology.JobID]*answer{},
 	}
 }
 
@@ -38,15 +37,13 @@ func (p *picture) follow(r RoomsShown) {
 	p.fabric.Follow(r.Changes)
 	clear(p.promised)
 	for i, who := range r.Holders {
-		if id := r.Machines[i].ID; len(who) > 0 {
-			p.holders[id] = who
-		} else {
-			delete(p.holders, id)
+		if m := &r.Machines[i]; m.Machine != nil {
+			p.holders.Set(m.ID, who)
+		} else { // whoever is still there frees nothing by ending
+			p.holders.Set(m.ID, nil)
 		}
 	}
 }
-
-func (p *picture) heldOn(id topology.NodeID) []topology.Holder { return p.holders[id] }
 
 // aside answers where that is in no pass's way.
 func (m *Mirror) aside(q *messages.ExplainJob) (reply *messages.ExplainJobReply) {
@@ -126,7 +123,7 @@ func (p *picture) explanation(g *waitingGroup, job topology.JobID) *topology.Exp
 	}
 	if a.told != p.told {
 		a.told = p.told
-		a.Explanation = g.asked.Explain(p.fabric, job, p.heldOn)
+		a.Explanation = g.asked.Explain(p.fabric, job, p.holders)
 	}
 	return &a.Explanation
 }
@@ -143,5 +140,5 @@ func (m *Mirror) Explain(job topology.JobID) (string, bool) {
 
 // Room is what the Mirror answers from: for checks that it is what the Scheduler plans with.
 func (m *Mirror) Room() (*topology.Fabric, func(topology.NodeID) []topology.Holder) {
-	return m.picture.fabric, m.picture.heldOn
+	return m.picture.fabric, m.picture.holders.On
 }

@@ -30,7 +30,7 @@ func (m *Mirror) supposed(spec *messages.JobSpec) string {
 	if patient := spec.GetTopology().GetPatienceMs() > 0 && fabric.Finer(gang.Preferred, gang.Required); patient {
 		asked.Gang.Required, asked.Patient = gang.Preferred, true
 	}
-	answer := asked.Explain(fabric, "", m.picture.heldOn)
+	answer := asked.Explain(fabric, "", m.picture.holders)
 	if answer.Refusal == nil {
 		return "there is room for it now"
 	}
