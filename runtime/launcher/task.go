@@ -243,7 +243,7 @@ func (t *task) start() {
 		t.want = want
 		t.ready(func(ctx context.Context) error { return t.l.watch.whenRoom(ctx, t.l.watch.hasRoom) })
 		return
-	case supervisor.NoRoom(t.l.o.Dir, err):
+	case t.l.watch.noRoom(err):
 		t.end(&supervisor.Exit{Kind: supervisor.NeverStarted, Detail: err.Error()})
 		return
 	default:

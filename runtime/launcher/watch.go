@@ -198,14 +198,28 @@ const (
 // fault.
 var errNoRoom = errors.New("tasks have filled the machine's disk, and no room was made in time")
 
+// tight is hasRoom's error. The disk was full then, whatever a second look finds: there may be more room by then, and
+// what counts in blocks rounds in another way.
+type tight struct{ dir string }
+
+func (e tight) Error() string { return fmt.Sprintf("the disk of %s: %v", e.dir, unix.ENOSPC) }
+func (tight) Unwrap() error   { return unix.ENOSPC }
+
 // hasRoom returns an error where the disk lacks the room for a task's start.
 func (w *watch) hasRoom() error {
 	s, err := spaceOf(w.l.o.Dir)
 	bytes, files := min(leastBytes, s.size.Bytes/shareLeft), min(leastFiles, s.size.Files/shareLeft)
 	if err == nil && (s.free.Bytes < bytes || s.free.Files < files) {
-		return fmt.Errorf("the disk of %s: %w", w.l.o.Dir, unix.ENOSPC)
+		return tight{w.l.o.Dir}
 	}
 	return nil
+}
+
+// noRoom reports whether something failed because the disk is full. A failure that it passed over would name nobody's
+// fault: the leader would take it for the job's, which then waits for seconds before it goes to another machine.
+func (w *watch) noRoom(err error) bool {
+	var known tight
+	return errors.As(err, &known) || supervisor.NoRoom(w.l.o.Dir, err)
 }
 
 // whenRoom repeats do for a while as long as tasks fill the disk, because the guard makes room. Where others fill it,
@@ -217,7 +231,7 @@ func (w *watch) whenRoom(ctx context.Context, do func() error) error {
 		if !errors.Is(err, unix.ENOSPC) {
 			return err
 		}
-		if !supervisor.NoRoom(w.l.o.Dir, err) { // room was just made, or it is another limit of the kernel
+		if !w.noRoom(err) { // room was just made, or it is another limit of the kernel
 			if again {
 				return err
 			}

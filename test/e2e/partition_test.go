@@ -266,6 +266,7 @@ func TestFullDisk(t *testing.T) {
 	if s := c.await(first, "succeeded", 10*time.Second); s.Attempt.Places[0].Node != "a" {
 		t.Fatalf("the first machine is %s, and this test is about it", s.Attempt.Places[0].Node)
 	}
+	forgotten(t, filepath.Join(folder, "launcher", "tasks")) // else there is room again when it goes
 	fill(t, filepath.Join(folder, "ballast"))
 	told := false
 	for range 5 {
@@ -343,6 +344,20 @@ func TestFullScratch(t *testing.T) {
 	}
 	if m := c.machine("a"); m.Phase != "up" || m.Record.Cordoned != nil {
 		t.Errorf("the machine is %s: %v", m.Phase, m)
+	}
+}
+
+// forgotten waits until a machine has nothing of tasks any more.
+func forgotten(t *testing.T, tasks string) {
+	t.Helper()
+	for limit := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
+		left, err := os.ReadDir(tasks)
+		if err == nil && len(left) == 0 {
+			return
+		}
+		if time.Now().After(limit) {
+			t.Fatalf("of tasks there is %v, %v", left, err)
+		}
 	}
 }
 

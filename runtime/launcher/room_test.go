@@ -1,0 +1,56 @@
+package launcher_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/yi-json/synapse/messages"
+)
+
+// TestDiskLeftByOthers: whatever others leave of a disk, block by block, a task is prepared there or the machine is
+// named as at fault. Where nobody is, the job is taken to be, and waits before it goes to another machine.
+func TestDiskLeftByOthers(t *testing.T) {
+	prepared := 0
+	for left := range int64(16) {
+		dir := disk(t, "size=512k")
+		r := newRig(t, dir, nil)
+		leave(t, dir, left)
+		r.tell(prepareOf(0, script("true")))
+		switch m := take[interface{ GetId() *messages.TaskId }](r, 0).(type) {
+		case *messages.TaskPrepared:
+			prepared++
+		case *messages.TaskGone:
+			e := m.Exit
+			if e.Kind != messages.ExitKind_EXIT_KIND_PREPARE_FAILED || e.Fault != messages.Fault_FAULT_MACHINE {
+				t.Errorf("with %d blocks left it is told as %v", left, e)
+			}
+		}
+	}
+	if prepared == 0 || prepared == 16 {
+		t.Errorf("%d tasks of 16 were prepared, so that it was not tried about the least room", prepared)
+	}
+}
+
+// leave fills a file system but for some blocks.
+func leave(t *testing.T, dir string, blocks int64) {
+	t.Helper()
+	foreign := filepath.Join(dir, "foreign")
+	if err := os.WriteFile(foreign, make([]byte, 1<<20), 0o600); !errors.Is(err, unix.ENOSPC) {
+		t.Fatal(err)
+	}
+	var s unix.Statfs_t
+	filled, err := os.Stat(foreign)
+	if err == nil {
+		err = unix.Statfs(dir, &s)
+	}
+	if err == nil {
+		err = os.Truncate(foreign, filled.Size()-blocks*s.Bsize)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
