@@ -164,14 +164,18 @@ func (w *World) roomInView(p *process, m *machine, job *messages.JobRecord) (top
 // ahead reports whether the planner looks ahead.
 func (w *World) ahead() bool { return w.draw.Settings.Order == policy.Expected }
 
-// unkept is what a machine has free that its leader keeps for no other job. While a whole device that is kept is
-// lacking, no part of one is left to others, for any of them may grow into it.
+// unkept is what a machine has free that its leader keeps for no other job.
 func (w *World) unkept(p *process, m *machine, job *messages.JobRecord) topology.Capacity {
 	c := m.proc.node.Ledger().Capacity()
 	if p == nil || p.leader == nil {
 		return c
 	}
-	c = c.Less(p.leader.KeptForOthers(m.id, topology.JobID(job.Id)))
+	return leftOf(c.Less(p.leader.KeptForOthers(m.id, topology.JobID(job.Id))))
+}
+
+// leftOf is what is left to others where what is kept may be more than what is free: while a whole device that is kept
+// is lacking, no part of one, for any of them may grow into it.
+func leftOf(c topology.Capacity) topology.Capacity {
 	if c.WholeGPUs < 0 {
 		c.Parts = nil
 	}

@@ -206,7 +206,7 @@ func (c *notInVain) tryWithout(w *World, p *process, job *messages.JobRecord) {
 					}
 				}
 			}
-			return room.Floored(), closed == "" && w.open(m)
+			return leftOf(room), closed == "" && w.open(m)
 		})
 	}
 	w.count("preemptions.tried", 1)
