@@ -907,7 +907,7 @@ type Update struct {
 	BeginUnixMs   int64                  `protobuf:"varint,9,opt,name=begin_unix_ms,json=beginUnixMs,proto3" json:"begin_unix_ms,omitempty"` // of a waiting job: not planned before then; 0: at once
 	GiveTo        string                 `protobuf:"bytes,10,opt,name=give_to,json=giveTo,proto3" json:"give_to,omitempty"`                  // of a job of anonymous: whose it is from now on; empty: as it is
 	SetArrayMost  bool                   `protobuf:"varint,11,opt,name=set_array_most,json=setArrayMost,proto3" json:"set_array_most,omitempty"`
-	ArrayMost     int32                  `protobuf:"varint,12,opt,name=array_most,json=arrayMost,proto3" json:"array_most,omitempty"` // of an array: so many of its elements are jobs at once at most; 0: any number
+	ArrayMost     int32                  `protobuf:"varint,12,opt,name=array_most,json=arrayMost,proto3" json:"array_most,omitempty"` // of an array: so many of its elements run at once at most; 0: any number
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }

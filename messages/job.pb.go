@@ -720,7 +720,7 @@ func (x *IndexRange) GetStep() int32 {
 type ArraySpec struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Indices       []*IndexRange          `protobuf:"bytes,1,rep,name=indices,proto3" json:"indices,omitempty"` // in the order in which they come, each once
-	Most          int32                  `protobuf:"varint,2,opt,name=most,proto3" json:"most,omitempty"`      // so many of them are jobs at once at most; 0: any number
+	Most          int32                  `protobuf:"varint,2,opt,name=most,proto3" json:"most,omitempty"`      // so many of them run at once at most; 0: any number
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }

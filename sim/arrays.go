@@ -98,3 +98,20 @@ func (w *World) later(d time.Duration, do func()) {
 		}
 	})
 }
+
+// standsAside reports whether an element may have to wait for others of its array: as many as may run at once are jobs,
+// and are not held.
+func (w *World) standsAside(r *messages.JobRecord) bool {
+	array := w.books.jobs[r.Spec.GetElement().GetArray()]
+	if array == nil {
+		return false
+	}
+	spec, others := array.record.Spec.Array, int32(0)
+	for place := 0; spec.Most > 0 && place < spec.Len(); place++ {
+		o := w.books.jobs[messages.ElementID(array.record.Id, spec.Index(place))]
+		if o != nil && o.record.Id != r.Id && !o.record.State.Terminal() && o.record.Hold == nil {
+			others++
+		}
+	}
+	return spec.Most > 0 && others >= spec.Most
+}

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/topology"
 )
 
 // arrayKept is S36: of an array no element is lost and none is a job twice; no more of them run at once than it says,
@@ -19,10 +20,11 @@ type arrayKept struct {
 // arraySeen is what the store had of one array's elements.
 type arraySeen struct {
 	states  map[int32]messages.JobState // of those that are jobs, or were
+	held    map[int32]bool              // likewise, those that wait for their release
 	active  int
-	waiting int
+	waiting int     // and are not held
 	most    int32   // as its record has it
-	lowered instant // when that was last made less: what is a job by then may still run
+	lowered instant // when that was last made less: what was on its way to a machine by then may still run
 }
 
 func newArrayKept() *arrayKept {
@@ -58,34 +60,34 @@ func (c *arrayKept) Step(w *World, e *Event) {
 func (c *arrayKept) seen(array string) *arraySeen {
 	s := c.of[array]
 	if s == nil {
-		s = &arraySeen{states: map[int32]messages.JobState{}}
+		s = &arraySeen{states: map[int32]messages.JobState{}, held: map[int32]bool{}}
 		c.of[array] = s
 	}
 	return s
 }
 
-func (s *arraySeen) count(state messages.JobState, by int) {
-	switch state {
-	case messages.JobState_JOB_STATE_QUEUED:
+// see counts an element as its record has it, and no more as it was.
+func (s *arraySeen) see(index int32, job *messages.JobRecord) {
+	s.count(s.states[index], s.held[index], -1)
+	s.states[index], s.held[index] = job.State, job.Hold != nil
+	s.count(job.State, job.Hold != nil, 1)
+}
+
+func (s *arraySeen) count(state messages.JobState, held bool, by int) {
+	switch {
+	case state == messages.JobState_JOB_STATE_QUEUED && !held:
 		s.waiting += by
-	case messages.JobState_JOB_STATE_ACTIVE:
+	case state == messages.JobState_JOB_STATE_ACTIVE:
 		s.active += by
 	}
 }
 
 // throttle notes how many may run at once from now on.
 func (s *arraySeen) throttle(w *World, most int32) {
-	if was := s.most; most > 0 && most != was && (was == 0 || most < was) {
+	if was := s.most; most > 0 && (was == 0 || most < was) && len(s.states) > 0 {
 		s.lowered = w.engine.now
 	}
 	s.most = most
-}
-
-// settle ends a time in which more may run than the array says, once no more are jobs, and none is on its way.
-func (s *arraySeen) settle(w *World) {
-	if s.active+s.waiting <= int(s.most) && w.engine.now.since(s.lowered) > 2*time.Minute {
-		s.lowered = 0
-	}
 }
 
 func (c *arrayKept) element(w *World, s *stored) {
@@ -96,25 +98,30 @@ func (c *arrayKept) element(w *World, s *stored) {
 		c.violate(w, "%s is a job, and no array has it", job.Id)
 		return
 	}
-	was, known := seen.states[index]
+	_, known := seen.states[index]
 	if known && s.jobWas == nil && !w.books.turnedBack {
 		c.violate(w, "%s is a job for the second time", job.Id)
 	}
-	if known {
-		seen.count(was, -1)
-	} else {
+	if !known {
 		w.count("array.elements", 1)
 	}
-	seen.states[index] = job.State
-	seen.count(job.State, 1)
-	seen.settle(w)
+	seen.see(index, job)
 	if most := int(page.record.Spec.GetArray().GetMost()); most > 0 && seen.active > most && len(s.committed()) > 0 &&
-		seen.lowered == 0 {
+		(seen.lowered == 0 || s.decided.since(seen.lowered) > c.lag(w, array, most)) {
 		c.violate(w, "%d elements of %s run, and %d may", seen.active, array, most)
 	}
 	if s.jobWas == nil && seen.waiting > 128 {
 		c.violate(w, "%d elements of %s are jobs that wait", seen.waiting, array)
 	}
+}
+
+// lag is for how long after an array may have fewer at once another element may be committed: it was planned before its
+// leader learned of that. One that knows nothing of it for minutes was not told.
+func (c *arrayKept) lag(w *World, array string, most int) time.Duration {
+	if p := w.leader(); p != nil && p.leader != nil && p.leader.Allows(topology.JobID(array)) != most {
+		return 3 * time.Minute
+	}
+	return fresh
 }
 
 // restored goes on from what the store has now: what came after is lost.
@@ -126,9 +133,7 @@ func (c *arrayKept) restored(w *World) {
 			continue
 		}
 		if array, index, is := messages.ArrayOf(id); is {
-			seen := c.seen(array)
-			seen.states[index] = page.record.State
-			seen.count(page.record.State, 1)
+			c.seen(array).see(index, page.record)
 		}
 	}
 }

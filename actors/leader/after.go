@@ -51,6 +51,7 @@ func (s *Scheduler) onConcluded(ctx actor.Context, job topology.JobID, state mes
 	if e := s.jobs[job]; e != nil {
 		e.concluded = state
 		s.tellArray(ctx, e)
+		s.leavesPlace(ctx, e)
 	}
 	for _, id := range s.followers[job] {
 		if e := s.jobs[id]; e != nil && e.pid != nil {

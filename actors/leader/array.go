@@ -20,8 +20,8 @@ import (
 // record of an id and no other, ever. So how many there are need not be written before they are made: whoever makes one
 // that is there already learns what became of it. The record says which have ended, not later than a second after.
 //
-// It tells: the Scheduler (sprout, concluded, settled, stale), its elements' Jobs (Cancel, Hold, Requeue, Update), the
-// Mirror (JobShown), clients. It asks: the Journal (Write → Written).
+// It tells: the Scheduler (sprout, allows, concluded, settled, stale), its elements' Jobs (Cancel, Hold, Requeue,
+// Update), the Mirror (JobShown), clients. It asks: the Journal (Write → Written).
 type Array struct {
 	p      *Ports
 	states actors.States[arrayState]
@@ -33,6 +33,7 @@ type Array struct {
 	rec   *messages.JobRecord // on disk
 	stage []elementStage      // of each element, by its place
 	held  map[int]bool        // places that are not to become jobs
+	away  map[int]bool        // places of those that are jobs, and are held: they have no part in what may be next
 	next  int                 // all before it are jobs, or were, or are held
 	count [elementOver + 1]int
 	ended [endStates]int // by state
@@ -47,6 +48,7 @@ type Array struct {
 	foregone []*messages.AfterKnown
 	askers   []arrayAsker
 	dirty    bool
+	allowed  int32          // how many may run at once, as the Scheduler knows it
 	open     map[int32]bool // indices below the record's reach of which it is not known yet whether they were jobs
 	told     bool           // of all elements that live
 	flight   *arrayDraft    // that is on its way to the disk
@@ -92,6 +94,7 @@ type (
 	elementMoved struct {
 		Index int32
 		Runs  bool
+		Held  bool // it waits, and does not start before somebody releases it
 		Over  bool
 		State messages.JobState // of its end
 		Lacks bool              // it cannot become a job yet: no uid is left
@@ -115,7 +118,7 @@ func newArray(p *Ports, peers jobPeers, life uint64, rec *messages.JobRecord) ac
 		p: p, id: topology.JobID(rec.Id), peers: peers, life: life, rec: rec,
 		states: actors.NewStates(&arrayTable, p.Host),
 		stage:  make([]elementStage, rec.Spec.Array.Len()), held: map[int]bool{}, open: map[int32]bool{},
-		changed: map[int]*messages.ElementsChanged{},
+		changed: map[int]*messages.ElementsChanged{}, away: map[int]bool{}, allowed: rec.Spec.Array.Most,
 	}
 	a.count[elementComing] = len(a.stage)
 	for _, e := range rec.Array.GetEnded() {
@@ -194,6 +197,7 @@ func (s elementStage) endState() messages.JobState { return messages.JobState(s&
 
 // move puts an element into a stage.
 func (a *Array) move(place int, to elementStage) {
+	delete(a.away, place)
 	a.count[a.stage[place].at()]--
 	a.count[to.at()]++
 	a.stage[place] = to
@@ -232,14 +236,15 @@ func (a *Array) goOn(ctx actor.Context) {
 	a.advance(ctx)
 }
 
-// spawn asks for jobs while elements may be next: no more than the array allows at once, and few that wait.
+// spawn asks for jobs while elements may be next: no more than the array allows at once, and few that wait. Those that
+// are held count among neither, or the others would wait for their release.
 func (a *Array) spawn(ctx actor.Context) {
 	if !a.known() || a.lacks || a.closed() || a.wantedHold() != nil || len(a.rec.Awaits()) > 0 {
 		return
 	}
 	most := int(a.wantedSpec().Array.Most)
 	for place := a.next; place < len(a.stage); place++ {
-		waiting := a.count[elementAsked] + a.count[elementWaits]
+		waiting := a.count[elementAsked] + a.count[elementWaits] - len(a.away)
 		if waiting >= maxElementsWaiting || most > 0 && waiting+a.count[elementRuns] >= most {
 			return
 		}
@@ -285,6 +290,9 @@ func (a *Array) onMoved(ctx actor.Context, m elementMoved) {
 		a.move(place, elementRuns)
 	default:
 		a.move(place, elementWaits)
+		if m.Held {
+			a.away[place] = true
+		}
 	}
 	if fresh && !m.Over { // it may have been asked for before all this was known
 		a.catchUp(ctx, m.Index)

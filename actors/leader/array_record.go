@@ -130,6 +130,7 @@ func (a *Array) onWritten(ctx actor.Context, m Written) {
 		return
 	}
 	a.flight, a.rec = nil, d.rec
+	a.allow(ctx)
 	a.foregone = a.foregone[d.foregone:]
 	if a.rec.Cancel != nil {
 		a.cancel = nil

@@ -78,6 +78,47 @@ func TestElementsComeOneByOne(t *testing.T) {
 	}
 }
 
+// TestHeldElementsTakeNoPlace: as many others come for those that are held as there are, and no more when they are
+// released, one by one or all at once. How many may run at once is told when that is on disk, once.
+func TestHeldElementsTakeNoPlace(t *testing.T) {
+	s := newSwept(t, 400, nil)
+	for i := range int32(maxElementsWaiting) {
+		s.tell(elementMoved{Index: i, Held: i < 10})
+	}
+	if got := s.sprouted(); len(got) != maxElementsWaiting+10 {
+		t.Fatalf("%d are asked for where ten are held", len(got))
+	}
+	s.tell(elementMoved{Index: 0})
+	s.tell(elementMoved{Index: 1, Runs: true})
+	s.tell(elementMoved{Index: 2, Over: true, State: messages.JobState_JOB_STATE_CANCELLED})
+	if got := s.sprouted(); len(got) != maxElementsWaiting+10 {
+		t.Errorf("%d are asked for, and those that were held are back", len(got))
+	}
+	s.tell(&messages.Hold{Job: "k", Release: true})
+	s.write()
+	if got := s.sprouted(); len(got) != maxElementsWaiting+10 || len(s.a.away) != 0 {
+		t.Errorf("%d are asked for when all are released, and %d are away", len(got), len(s.a.away))
+	}
+	s.tell(&messages.Update{Job: "k", SetArrayMost: true, ArrayMost: 3})
+	told := func() (n int) {
+		for _, l := range s.said {
+			if m, is := l.message.(allows); is && m == (allows{"k", 3}) {
+				n++
+			}
+		}
+		return n
+	}
+	if told() != 0 {
+		t.Error("it is told before it is on disk")
+	}
+	s.write()
+	s.tell(elementMoved{Index: 3, Over: true, State: messages.JobState_JOB_STATE_SUCCEEDED})
+	s.tell(arrayDue{s.a.pauses})
+	if s.write(); told() != 1 {
+		t.Errorf("it is told %d times", told())
+	}
+}
+
 // TestElementsWaitForUIDs: where no uid is left an element is no job, is asked for again in a while, and keeps nobody
 // waiting who wants something of all of them.
 func TestElementsWaitForUIDs(t *testing.T) {
@@ -192,6 +233,29 @@ func TestCancelOfAnElementIsOnDisk(t *testing.T) {
 	}
 	if s.write(); s.replies() != 3 {
 		t.Fatalf("%d answers came in all", s.replies())
+	}
+}
+
+// TestUpdateOfAnElementThatIsOver: what an element was given is acknowledged where its array's record has it, and not
+// where the element was cancelled while that went to the disk.
+func TestUpdateOfAnElementThatIsOver(t *testing.T) {
+	s := newSwept(t, 100, nil)
+	s.tell(&messages.Update{Job: "k_90", SetTimeLimit: true, TimeLimitMs: 5000}) // is on its way …
+	s.tell(&messages.Update{Job: "k_91", SetTimeLimit: true, TimeLimitMs: 5000}) // … and this one behind it
+	s.tell(&messages.Cancel{Job: "k_91"})
+	s.write()
+	s.write()
+	got := map[string]*messages.UpdateReply{}
+	for _, l := range s.said {
+		if m, is := l.message.(*messages.UpdateReply); is {
+			got[m.Job] = m
+		}
+	}
+	if r := got["k_90"]; r == nil || r.Outcome.Code != messages.Code_CODE_OK || r.TimeLimitMs != 5000 {
+		t.Errorf("%v", r)
+	}
+	if r := got["k_91"]; r == nil || r.Outcome.Code == messages.Code_CODE_OK {
+		t.Errorf("it is over, and %v", r)
 	}
 }
 

@@ -12,7 +12,7 @@ import (
 )
 
 // This file owns how an array, or an element that is no job yet, is given another priority, time limit or begin, and
-// how many elements may be jobs at once. What one element alone is to have is kept in the array's record until it is a
+// how many elements may run at once. What one element alone is to have is kept in the array's record until it is a
 // job: from then on it is in its own.
 
 // maxElementChanges is how many different changes of elements that are no jobs yet an array's record has at most. Those
@@ -148,8 +148,12 @@ func (a *Array) unchange(m *messages.Update) {
 	}
 }
 
-// elementUpdated says what an element will ask for once it is a job.
+// elementUpdated says what an element will ask for once it is a job. It may have become one, or have been cancelled,
+// while that went to the disk: then this record says nothing of it any more.
 func (a *Array) elementUpdated(m *messages.Update, place int) *messages.UpdateReply {
+	if no := a.outcomeOf(place); no.Code != messages.Code_CODE_OK {
+		return &messages.UpdateReply{Job: m.Job, Outcome: no}
+	}
 	s := a.sproutOf(place).Spec
 	return &messages.UpdateReply{
 		Job: m.Job, Outcome: messages.OK(), Priority: s.Priority, TimeLimitMs: s.TimeLimitMs, BeginUnixMs: s.BeginUnixMs,

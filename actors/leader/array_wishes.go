@@ -147,6 +147,7 @@ func (a *Array) keep(ctx actor.Context, by *messages.Principal, reason string, r
 	case release:
 		a.hold = &holdWish{}
 		clear(a.held)
+		clear(a.away) // those that are jobs come again, as they hear of it
 		a.next = 0
 	case a.wantedHold() == nil:
 		a.hold = &holdWish{&messages.Deed{By: by, AtUnixMs: a.p.Clock.WallMs(), Reason: reason}}

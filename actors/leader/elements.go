@@ -118,7 +118,7 @@ func (s *Scheduler) tellArray(ctx actor.Context, e *livingJob) {
 		return
 	}
 	array, index, _ := messages.ArrayOf(string(e.id))
-	s.toArray(ctx, array, elementMoved{Index: index, Runs: !e.idle})
+	s.toArray(ctx, array, elementMoved{Index: index, Runs: !e.idle, Held: e.heldBack && e.idle})
 }
 
 func (s *Scheduler) tellEnded(ctx actor.Context, id topology.JobID, state messages.JobState) {

@@ -33,6 +33,8 @@ func (s *Scheduler) receiveCounted(ctx actor.Context) {
 		s.onGPUTimeMoved(ctx)
 	case mirror.GPUTimeTaken:
 		s.onGPUTimeTaken(ctx, m)
+	default:
+		s.receiveOfElements(ctx)
 	}
 }
 

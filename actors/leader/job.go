@@ -18,7 +18,7 @@ import (
 // What happens outside — Stop, Forget, the client's answer — happens only once
 // the write that allows it is on disk.
 //
-// It tells: Nodes (Stop, Forget, Abort), the Scheduler (waits, withdraws,
+// It tells: Nodes (Stop, Forget, Abort), the Scheduler (waits, withdraws, heldBack,
 // declined, promiseWritten, redeemed, vacated, launchFailed, foreseen, runEnded, settled, stale), the Mirror
 // (JobShown), its Coordinator, clients. It asks: the Journal (Write → Written).
 type Job struct {
@@ -278,6 +278,7 @@ func (j *Job) coordinate(ctx actor.Context, plan attemptPlan) {
 // wait puts the job into the queue, unless it is held, must back off, begins later, waits for other jobs, or tasks
 // of an earlier attempt may still run.
 func (j *Job) wait(ctx actor.Context) {
+	j.holdsBack(ctx)
 	if j.cancel != nil || j.kept() || j.owesReachable() || len(j.rec.Awaits()) > 0 {
 		return
 	}

@@ -132,7 +132,12 @@ func (s *Scheduler) onWaits(ctx actor.Context, m waits) {
 	if m.Met != e.offered {
 		return // it crossed with an admission: the job takes that, or says again that it waits
 	}
+	released := e.heldBack
+	e.heldBack = false
 	s.idles(ctx, e, true)
+	if released {
+		s.tellArray(ctx, e)
+	}
 	limit := int64(actors.Millis(e.spec.GetTimeLimitMs()))
 	if there, ok := s.queue.Get(id); ok {
 		if there.Priority != e.spec.Priority || there.Limit != limit {
@@ -140,11 +145,17 @@ func (s *Scheduler) onWaits(ctx actor.Context, m waits) {
 			s.queue.Replace(there)
 			s.plan(ctx)
 		}
+		if e.element {
+			e.wish = m
+		}
 		s.lookAgain(ctx, e) // with another time limit, other machines close too early
 		return
 	}
 	if e.waits = nil; e.withheld > 0 {
 		e.waits = &m
+		return
+	}
+	if !s.takesPlace(e, m) {
 		return
 	}
 	if s.jobs[id].refused = nil; len(m.Record.PrepareFailedOn) > 0 {
@@ -163,17 +174,22 @@ func (s *Scheduler) onWaits(ctx actor.Context, m waits) {
 }
 
 func (s *Scheduler) onWithdraws(ctx actor.Context, m withdraws) {
-	s.unqueue(ctx, m.Job)
-	e := s.jobs[m.Job]
-	if e != nil {
+	if e := s.jobs[m.Job]; e != nil {
 		e.waits = nil
+		s.withdrawn(ctx, e)
+		s.leavesPlace(ctx, e)
 	}
+}
+
+// withdrawn takes a job out of the queue, with what it was promised.
+func (s *Scheduler) withdrawn(ctx actor.Context, e *livingJob) {
+	s.unqueue(ctx, e.id)
 	owed := false
 	s.remembers(func(p policy.Rememberer) {
-		owed = p.Forgotten(m.Job)
+		owed = p.Forgotten(e.id)
 		s.plan(ctx) // what was kept for it is others' now, or will be
 	})
-	if e != nil && (e.promise != nil || owed) && e.pid != nil { // it may have been told after it had said so
+	if (e.promise != nil || owed) && e.pid != nil { // it may have been told after it had said so
 		s.setPromise(ctx, e, nil)
 		ctx.Send(e.pid, promised{})
 	}

@@ -63,6 +63,7 @@ type Scheduler struct {
 	behind    behind
 	queues    described
 	waiting   waitingJobs
+	throttles map[topology.JobID]*throttle        // of arrays
 	followers map[topology.JobID][]topology.JobID // the jobs that wait for one to end
 	// preempters are the jobs for which others are stopped.
 	preempters map[topology.JobID]*livingJob
@@ -93,6 +94,8 @@ type livingJob struct {
 
 	concluded messages.JobState // its terminal state, once that is on disk
 	element   bool              // of an array
+	heldBack  bool              // likewise, and it waits for its release
+	wish      waits             // likewise: what it said last
 
 	withheld int    // machines with a later run of it than the store knows
 	uid      uint32 // of its tasks, and held for it; 0: it names a user, or was given none
@@ -134,7 +137,7 @@ func newScheduler(p *Ports) actor.Actor {
 		damaged: map[topology.JobID]*damagedJob{}, uids: uids,
 		greetings: newGreetings(), behind: newBehind(), learning: learning{cells: policy.NewCells()},
 		waiting: waitingJobs{}, followers: map[topology.JobID][]topology.JobID{},
-		preempters: map[topology.JobID]*livingJob{},
+		preempters: map[topology.JobID]*livingJob{}, throttles: map[topology.JobID]*throttle{},
 	}
 	if s.planner = p.Planner; s.planner == nil {
 		s.planner = p.Settings.Planner(s.learning.cells, ends{s})
@@ -342,6 +345,7 @@ func (s *Scheduler) adopt(ctx actor.Context, rec *messages.JobRecord, attempts [
 	s.owners.see(e.key.owner)
 	s.jobs[e.id] = e
 	e.element = rec.Spec.Element != nil
+	s.keepsPlace(e)
 	s.idles(ctx, e, rec.State == messages.JobState_JOB_STATE_QUEUED && rec.Spec.Array == nil)
 	if rec.RequestId != "" {
 		s.requests[e.key] = e
@@ -366,6 +370,7 @@ func (s *Scheduler) embody(ctx actor.Context, e *livingJob, rec *messages.JobRec
 	s.lives++
 	life := s.lives
 	if rec.Spec.Array != nil {
+		s.onAllows(ctx, allows{e.id, rec.Spec.Array.Most})
 		e.pid = actors.Spawn(ctx, &s.p.Ports, actors.KindArray, actors.JobName(e.id), func() actor.Actor {
 			return newArray(s.p, s.peers, life, rec)
 		})
@@ -472,9 +477,11 @@ func (s *Scheduler) onSettled(ctx actor.Context, m settled) {
 		p.Written(m.Job) // its end is on disk
 	})
 	delete(s.jobs, m.Job)
+	delete(s.throttles, m.Job)
 	s.idles(ctx, e, false)
 	delete(s.requests, e.key)
 	s.unqueue(ctx, m.Job)
+	s.leavesPlace(ctx, e)
 	s.freeUID(e)
 	ctx.Stop(e.pid)
 }

@@ -103,6 +103,7 @@ func (j *Job) keep(ctx actor.Context, by *messages.Principal, reason string) {
 		return
 	}
 	ctx.Send(j.peers.scheduler, withdraws{Job: j.id})
+	j.holdsBack(ctx)
 	if j.states.In(jobReserving, jobDeciding) {
 		j.withdraw(ctx)
 	}

@@ -7,7 +7,8 @@ import (
 )
 
 // This file owns what is shown of an array's elements that are no jobs: those that are yet to be, and those that never
-// were. All that is known of them is in the array's record.
+// were. All that is known of them is in the array's record. One that is a job may yet have to wait for others of its
+// array, as those do.
 
 // unborn is such an element; nil: it is none, or it was a job and the store knows more.
 func (m *Mirror) unborn(id string) *messages.JobStatus {
@@ -37,10 +38,24 @@ func (m *Mirror) unborn(id string) *messages.JobStatus {
 	case len(of.Awaits()) > 0:
 		status.Reason = messages.WaitsFor(of.Awaits(), m.phaseOf)
 	default:
-		status.Reason = "waits until it may be next of its array: " + array + " has " + s.GetCounts().Words()
-		if most := of.GetSpec().GetArray().GetMost(); most > 0 {
-			status.Reason += ", and " + strconv.Itoa(int(most)) + " at most are jobs at once"
-		}
+		status.Reason = mayBeNext(s.JobStatus)
 	}
 	return status
+}
+
+// mayBeNext is what an element waits for before it waits for room.
+func mayBeNext(array *messages.JobStatus) string {
+	why := "waits until it may be next of its array: " + array.GetRecord().GetId() + " has " + array.GetCounts().Words()
+	if most := array.GetRecord().GetSpec().GetArray().GetMost(); most > 0 {
+		why += ", and " + strconv.Itoa(int(most)) + " at most run at once"
+	}
+	return why
+}
+
+// throttled is the array for whose limit an element may have to wait, though it is a job; nil: it has none.
+func (m *Mirror) throttled(element *messages.Element) *messages.JobStatus {
+	if array, ok := m.jobs.get(element.GetArray()); ok && array.GetRecord().GetSpec().GetArray().GetMost() > 0 {
+		return array.JobStatus
+	}
+	return nil
 }

@@ -105,6 +105,9 @@ func (m *Mirror) whyIdle(s *messages.JobStatus) string {
 	case m.waiting.idle != "":
 		return m.waiting.idle
 	}
+	if array := m.throttled(r.GetSpec().GetElement()); array != nil { // it is in no pass
+		return mayBeNext(array)
+	}
 	return messages.ReasonUnseen
 }
 

@@ -74,7 +74,7 @@ func (a *app) updateCommand() *cobra.Command {
 		"A begin is for a job that waits: it keeps its place, and is not planned before. `now` takes it away.\n\n" +
 		"What an array is given holds for all its elements, and what one element is given for that one, be it a job yet or " +
 		"not. --array-most is\n" +
-		"the number behind % of `submit --array 0-99%10`; what is a job already goes on.\n\n" +
+		"the number behind % of `submit --array 0-99%10`; what runs already goes on.\n\n" +
 		"An owner is for a job that was submitted before the cluster spoke TLS: an admin gives it to a person, who sees " +
 		"what is in it and\n" +
 		"may end it from then on. The books and limits of owners go on to call it anonymous."
@@ -84,7 +84,7 @@ func (a *app) updateCommand() *cobra.Command {
 		"not before this time, as in 08:00 (the next), 2026-11-24T08:00, or now+2h; now: at once")
 	priority := c.Flags().VarPF(ordinal{&change.Priority}, "priority", "", "higher goes first")
 	most := c.Flags().VarPF(ordinal{&change.ArrayMost}, "array-most", "",
-		"of an array: so many elements are jobs at once at most; 0: any number")
+		"of an array: so many elements run at once at most; 0: any number")
 	c.Flags().StringVar(&change.GiveTo, "owner", "", "the `person` whose a job of anonymous is from now on; for admins")
 	c.Flags().StringVarP(&change.Reason, "reason", "r", "", "why, for whoever asks later")
 	check := c.Args
