@@ -19,8 +19,8 @@ import (
 
 const (
 	// maxPiece bounds how many changes are in one piece: the first of ten thousand machines are drawn before the last has
-	// come, and what is written to somebody who does not read is little.
-	maxPiece = 250
+	// come, and little is held for each page that does not read: the piece that is being written to it.
+	maxPiece = 100
 	// What is kept of what was said, of jobs that have ended, and of reasons.
 	maxTold, maxOver, maxGroups = 500, 2_000, 4_096
 	// lingerFor is how long the watch stays after the last page has gone: one that is loaded again finds it there.
@@ -159,7 +159,7 @@ func (h *hub) next(since uint64, away string) (p piece, at uint64, wake <-chan s
 		since, p.Fresh = h.fresh, true
 	}
 	from, _ := slices.BinarySearchFunc(h.order, since+1, func(c change, at uint64) int { return int(int64(c.at - at)) })
-	at = since
+	at, p.Changes = since, make([]json.RawMessage, 0, min(len(h.order)-from, maxPiece))
 	for _, c := range h.order[from:] {
 		if len(p.Changes) == maxPiece {
 			break

@@ -1,0 +1,140 @@
+package e2e
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/test/crowd"
+)
+
+// This file owns what pages cost that read nothing, beside machines that have to be heard.
+
+// figure is one of the scheduler's, as Prometheus would read it; 0: there is none of that name.
+func (c *cluster) figure(name string) float64 {
+	c.t.Helper()
+	answer, err := http.Get("http://" + c.address + "/metrics")
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	text, err := io.ReadAll(answer.Body)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	found := regexp.MustCompile(`(?m)^` + regexp.QuoteMeta(name) + ` (\S+)$`).FindSubmatch(text)
+	if found == nil {
+		return 0
+	}
+	n, err := strconv.ParseFloat(string(found[1]), 64)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return n
+}
+
+// eventually waits until something is so, doing something meanwhile once a second.
+func (c *cluster) eventually(what string, holds func() bool, meanwhile func()) {
+	c.t.Helper()
+	for deadline := time.Now().Add(2 * time.Minute); !holds(); time.Sleep(time.Second) {
+		if time.Now().After(deadline) {
+			c.t.Fatalf("it did not come to be that %s", what)
+		}
+		meanwhile()
+	}
+}
+
+// opened asks for the stream that a page reads, and is answered by it.
+func (c *cluster) opened() net.Conn {
+	conn, err := net.Dial("tcp", c.address)
+	if err != nil {
+		c.t.Error(err)
+		return nil
+	}
+	c.t.Cleanup(func() { conn.Close() })
+	_ = conn.(*net.TCPConn).SetReadBuffer(4096)
+	fmt.Fprintf(conn, "GET /stream HTTP/1.1\r\nHost: %s\r\n\r\n", c.address)
+	_ = conn.SetReadDeadline(time.Now().Add(time.Minute))
+	answer := make([]byte, len("HTTP/1.1 200"))
+	if _, err := io.ReadFull(conn, answer); err != nil || string(answer) != "HTTP/1.1 200" {
+		c.t.Errorf("a page is answered %q (%v)", answer, err)
+	}
+	return conn
+}
+
+// silentPages opens so many pages that read no more of the stream than that it is one, ever.
+func (c *cluster) silentPages(many int) {
+	c.t.Helper()
+	var wait sync.WaitGroup
+	const side = 8
+	for worker := range side {
+		wait.Go(func() {
+			for i := worker; i < many && !c.t.Failed(); i += side {
+				c.opened()
+			}
+		})
+	}
+	wait.Wait()
+}
+
+// TestSilentPages: a thousand pages that read nothing of a cluster that changes all the time. The scheduler takes less
+// than 50 MB for them, a page that reads is sent what changes, and every machine is heard as often as ever, so that
+// none is declared dead. That those are let go for whom there is more than a connection takes, cluster/web tests.
+func TestSilentPages(t *testing.T) {
+	const many, machines, beats, most = 1000, 32, 3, 50 << 20
+	c := newCluster(t)
+	for i := range machines {
+		machine := crowd.Join(i, 8, c.address)
+		t.Cleanup(machine.Close)
+	}
+	nothing := func() {}
+	c.eventually("all machines are up", func() bool { return c.figure(`synapse_machines{phase="up"}`) == machines }, nothing)
+	change := func() { c.cancel(c.submit(gang(2, 8, "true"))) }
+	for range 20 {
+		change() // as much as it does with them it has done without
+	}
+	pid, threads := c.scheduler.cmd.Process.Pid, c.figure("go_goroutines")
+	before := resident(t, pid)
+	c.silentPages(many)
+	grown, began, said := resident(t, pid)-before, time.Now(), len(c.scheduler.said())
+	c.eventually("each machine was heard three times", func() bool {
+		grown = max(grown, resident(t, pid)-before)
+		for i := range machines {
+			if strings.Count(c.scheduler.said()[said:], "Heartbeat from "+crowd.Name(i)+"\n") < beats {
+				return false
+			}
+		}
+		return true
+	}, change)
+	passed := time.Since(began)
+
+	news := c.submit(gang(1, 8, "true"))
+	c.await(news, messages.PhaseRunning, time.Minute)
+	for page := bufio.NewScanner(c.opened()); ; {
+		if !page.Scan() {
+			t.Fatalf("a page that reads is not told of %s: %v", news, page.Err())
+		}
+		if strings.Contains(page.Text(), news) {
+			break
+		}
+	}
+	if open := c.figure("go_goroutines") - threads; open < many {
+		t.Errorf("no more than %.0f can be open still", open)
+	}
+	c.eventually("they take less than 50 MB", func() bool { return resident(t, pid)-before < most }, nothing)
+	t.Logf(
+		"%d pages that read nothing: %d MB more at most, with what the collector leaves for a while; all of %d machines "+
+			"were heard %d times in %s", many, grown>>20, machines, beats, passed.Round(100*time.Millisecond))
+	if dead := c.figure(`synapse_machines{phase="dead"}`); dead != 0 || strings.Contains(c.scheduler.said(), "is DEAD") {
+		t.Errorf("%.0f machines are dead, and the scheduler said:\n%s", dead, c.scheduler.said())
+	}
+}
