@@ -27,6 +27,10 @@ import (
 // comePatience is how long a machine may take to come for what it was told of.
 const comePatience = 10 * time.Second
 
+// tellAgain is when it is told once more: a machine that has not heard yet who leads says nothing to a new leader. One
+// that comes twice is served once.
+const tellAgain = time.Second
+
 // sessions are those that wait for their machine, by names that nobody guesses.
 type sessions struct {
 	mu  sync.Mutex
@@ -140,24 +144,32 @@ func (g *Gateway) summon(ctx context.Context, s *session, m *messages.ExecTask) 
 	pid, done := g.open(refused)
 	defer done()
 	to := g.o.Peers.Node(s.node)
-	g.system.Root.RequestWithCustomSender(actor.NewPID(to.Address, actors.NodePath), m, pid)
-	select {
-	case machine := <-s.came:
-		return machine, nil
-	case got := <-refused:
-		text := "machine " + string(s.node) + " cannot be reached now"
-		if r, ok := got.(*messages.ExecRefused); ok && r.Session == m.Session {
-			text = fmt.Sprintf("rank %d: %s", m.Id.Rank, r.Text)
+	for limit := g.o.Clock.After(comePatience); ; {
+		g.system.Root.RequestWithCustomSender(actor.NewPID(to.Address, actors.NodePath), m, pid)
+		select {
+		case machine := <-s.came:
+			return machine, nil
+		case got := <-refused:
+			return nil, api.StatusOf(notCome(s.node, m, got))
+		case <-g.o.Clock.After(tellAgain):
+		case <-limit:
+			return nil, api.StatusOf(unavailable("machine "+string(s.node)+" does not answer", "try again in a moment"))
+		case <-ctx.Done():
+			return nil, lapsed(ctx.Err())
+		case <-g.closed:
+			return nil, api.StatusOf(closing())
 		}
-		return nil, api.StatusOf(&messages.Outcome{
-			Code: messages.Code_CODE_CONFLICT, Field: "job", Text: text, Hint: "a process can be run in a task that runs",
-		})
-	case <-g.o.Clock.After(comePatience):
-		return nil, api.StatusOf(unavailable("machine "+string(s.node)+" does not answer", "try again in a moment"))
-	case <-ctx.Done():
-		return nil, lapsed(ctx.Err())
-	case <-g.closed:
-		return nil, api.StatusOf(closing())
+	}
+}
+
+// notCome is why a machine does not come for what it was told of.
+func notCome(node topology.NodeID, m *messages.ExecTask, got any) *messages.Outcome {
+	text := "machine " + string(node) + " cannot be reached now"
+	if r, ok := got.(*messages.ExecRefused); ok && r.Session == m.Session {
+		text = fmt.Sprintf("rank %d: %s", m.Id.Rank, r.Text)
+	}
+	return &messages.Outcome{
+		Code: messages.Code_CODE_CONFLICT, Field: "job", Text: text, Hint: "a process can be run in a task that runs",
 	}
 }
 

@@ -3,6 +3,7 @@ package gateway
 import (
 	"context"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"google.golang.org/grpc"
@@ -87,6 +88,36 @@ func TestExec(t *testing.T) {
 		t.Fatalf("%v, %v", out, err)
 	}
 	cancel()
+	d.nothingOpen()
+}
+
+// TestExecIsToldAgain: a machine that said nothing the first time, as one does that has not heard who leads, is told
+// again; it comes twice then, and is served once.
+func TestExecIsToldAgain(t *testing.T) {
+	d, machine, id := executing(t, Options{})
+	var told atomic.Int32
+	came := make(chan error, 2)
+	machine.onExec(func(m *messages.ExecTask) {
+		if told.Add(1) == 2 {
+			for range 2 {
+				go func() { came <- machine.comes(d, m.Session) }()
+			}
+		}
+	})
+	ctx, cancel := context.WithCancel(timely(t))
+	stream, err := d.SynapseClient.Exec(ctx)
+	if err == nil {
+		err = stream.Send(&api.ExecIn{Job: id, Command: []string{"ls"}})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if out, err := stream.Recv(); err != nil || string(out.Stdout) != "ls\n" {
+		t.Fatalf("%v, %v", out, err)
+	}
+	refused(t, <-came, messages.Code_CODE_NOT_FOUND, codes.NotFound, "nobody waits")
+	cancel()
+	<-came
 	d.nothingOpen()
 }
 

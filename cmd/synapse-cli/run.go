@@ -27,25 +27,31 @@ import (
 // program died of: nothing here has to say goodbye.
 
 // keeper ends with the code that it reads from a pipe in its scratch directory, or with 129 (as SIGHUP has it) where
-// rank 0's last writer has gone. Until a lifeline is there the writer is a timer, for a minute. With "stay" behind it
-// there is none, and it waits for as long as the job may.
+// rank 0's last writer has gone. Until a lifeline is there the writer is a timer, for a minute; told to "return", it
+// has a timer for each lifeline that breaks, so that another may follow. Told to "stay" it has none, and waits for as
+// long as the job may.
 const keeper = `p=${SYNAPSE_HOSTFILE%/*}/run
 mkfifo "$p" 2>/dev/null
-if [ "$SYNAPSE_RANK" = 0 ] && [ "$1" = leave ]; then
-  sleep 60 >"$p" &
-  echo $! >"$p.timer"
-fi
-read -r code <"$p"
-exit "${code:-129}"`
+while :; do
+  if [ "$SYNAPSE_RANK" = 0 ] && [ "$1" != stay ]; then
+    sleep 60 >"$p" &
+    echo $! >"$p.timer"
+  fi
+  read -r code <"$p"
+  [ "$1" = return ] && [ -z "$code" ] && [ ! -e "$p.timer" ] || exit "${code:-129}"
+done`
 
 // lifeline is the writer in the timer's place. It says that it is, hands on the code that it reads, and is killed when
 // its connection breaks.
 const lifeline = `p=${SYNAPSE_HOSTFILE%/*}/run
 mkfifo "$p" 2>/dev/null
-exec 3>"$p"
 if [ "$SYNAPSE_RANK" = 0 ]; then
   until [ -s "$p.timer" ]; do sleep 0.01; done
+fi
+exec 3>"$p"
+if [ "$SYNAPSE_RANK" = 0 ]; then
   kill "$(cat "$p.timer")"
+  rm "$p.timer"
 fi
 echo held
 read -r code && echo "$code" >&3`
@@ -152,26 +158,35 @@ func (a *app) run(o *runOptions, command []string) error {
 			return letWait(err)
 		}
 		id := reply.GetJob()
-		if err := a.placed(waiting, c, o, id); err != nil {
+		err = a.placed(waiting, c, id, o.keep, func(why string) { a.say("%s: job %s waits: %s", a.name, id, why) })
+		if err != nil {
 			return err
 		}
 		stop() // from here on they are for the command
-		return a.inside(ctx, c, o, id, command)
+		first, how := &api.ExecIn{Job: id, Command: command}, execOptions{stdin: true, terminal: o.terminal}
+		if !o.keep {
+			return a.inside(ctx, c, first, how, true)
+		}
+		err = a.converse(ctx, c, first, how)
+		a.say("job %s keeps its room: `%s exec %s -it -- CMD` runs more in it, `%s cancel %s` ends it", id, a.name,
+			id, a.name, id)
+		return err
 	})
 }
 
-// placed waits until a job runs. Ctrl-C, which ends waiting, cancels it meanwhile.
-func (a *app) placed(waiting context.Context, c *client.Client, o *runOptions, id string) error {
+// placed waits until a job runs, and tells why it waits. Ctrl-C, which ends waiting, cancels it meanwhile unless it is
+// to be kept.
+func (a *app) placed(waiting context.Context, c *client.Client, id string, keep bool, tell func(string)) error {
 	told := ""
 	j, err := c.Until(waiting, id, a.lost, func(j *messages.JobStatus) bool {
 		if why := j.GetReason(); messages.Waits(j.GetPhase()) && why != "" && why != messages.ReasonUnseen && why != told {
 			told = why
-			a.say("%s: job %s waits: %s", a.name, id, why)
+			tell(why)
 		}
 		return j.GetPhase() == messages.PhaseRunning || j.GetRecord().GetState().Terminal()
 	})
 	switch {
-	case waiting.Err() != nil && o.keep:
+	case waiting.Err() != nil && keep:
 		return a.detached(id)
 	case waiting.Err() != nil:
 		a.abandon(c, id, "interrupted before it had its room")
@@ -193,33 +208,34 @@ func (a *app) abandon(c *client.Client, id, why string) {
 	}
 }
 
-// inside runs the command in a job that has its room, and ends the job as the command ended.
-func (a *app) inside(ctx context.Context, c *client.Client, o *runOptions, id string, command []string) error {
+// inside runs the command in a job that has its room, and ends the job as the command ended. With each, all of
+// its tasks have a keeper, and else rank 0 alone.
+func (a *app) inside(ctx context.Context, c *client.Client, first *api.ExecIn, how execOptions, each bool) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	var line *client.Execution
-	if !o.keep {
-		var err error
-		if line, err = held(ctx, c, id, 0); err != nil {
-			a.abandon(c, id, "its command could not be run")
-			return notRun(err)
-		}
+	line, err := held(ctx, c, first.Job, 0)
+	if err != nil {
+		a.abandon(c, first.Job, "its command could not be run")
+		return notRun(err)
 	}
-	ended := a.converse(ctx, c, &api.ExecIn{Job: id, Command: command}, execOptions{stdin: true, terminal: o.terminal})
-	if o.keep {
-		a.say("job %s keeps its room: `%s exec %s -it -- CMD` runs more in it, `%s cancel %s` ends it", id, a.name,
-			id, a.name, id)
-		return ended
-	}
+	ended := a.converse(ctx, c, first, how)
 	code := 0
 	if ended != nil {
 		code = codeOf(ended)
 	}
-	_ = line.Send(&api.ExecIn{Stdin: []byte(strconv.Itoa(code) + "\n"), StdinEnds: true})
+	letGo(line, code)
 	if code == exitUnavailable {
-		a.lapsed(c, id, ended)
+		a.lapsed(c, first.Job, ended)
 	}
-	return a.concluded(ctx, c, id, code, ended)
+	if each && code == 0 {
+		a.release(ctx, c, first.Job)
+	}
+	return a.concluded(ctx, c, first.Job, ended)
+}
+
+// letGo hands a keeper its code.
+func letGo(line *client.Execution, code int) {
+	_ = line.Send(&api.ExecIn{Stdin: []byte(strconv.Itoa(code) + "\n"), StdinEnds: true})
 }
 
 // held is a rank's lifeline, once it holds its keeper.
@@ -245,15 +261,11 @@ func (a *app) lapsed(c *client.Client, id string, ended error) {
 	}
 }
 
-// concluded waits for the end of a job whose command has ended. The others of its gang end with rank 0 where that
-// failed, and are told where it did not. A job that was stopped from outside says so. One that is to run once more,
-// because its machine was lost, is cancelled: it would run without its command.
-func (a *app) concluded(ctx context.Context, c *client.Client, id string, code int, ended error) error {
+// concluded waits for the end of a job whose command has ended. A job that was stopped from outside says so. One that
+// is to run once more, because its machine was lost, is cancelled: it would run without its command.
+func (a *app) concluded(ctx context.Context, c *client.Client, id string, ended error) error {
 	ctx, cancel := context.WithTimeout(ctx, endPatience)
 	defer cancel()
-	if code == 0 {
-		a.release(ctx, c, id)
-	}
 	run := int32(0)
 	j, err := c.Until(ctx, id, a.lost, func(j *messages.JobStatus) bool {
 		run = cmp.Or(run, j.GetRecord().GetRuns())
@@ -274,7 +286,10 @@ func (a *app) concluded(ctx context.Context, c *client.Client, id string, code i
 }
 
 // release ends the keepers of all ranks but 0, one after the other: each is a moment, and none holds a connection.
+// Where rank 0 fails they end with it.
 func (a *app) release(ctx context.Context, c *client.Client, id string) {
+	ctx, cancel := context.WithTimeout(ctx, endPatience)
+	defer cancel()
 	j, err := c.Job(ctx, id)
 	if err != nil {
 		return // the wait for the job's end says what is wrong
@@ -284,7 +299,7 @@ func (a *app) release(ctx context.Context, c *client.Client, id string) {
 		if err != nil {
 			continue
 		}
-		_ = line.Send(&api.ExecIn{Stdin: []byte("0\n"), StdinEnds: true})
+		letGo(line, 0)
 		_ = hear(line, &heard{out: a.stderr, errs: a.stderr})
 	}
 }

@@ -29,22 +29,11 @@ func (a *app) sbatch(words []string) error {
 		return err
 	}
 	return a.with(func(ctx context.Context, c *client.Client) error {
-		from := a.submitter()
-		if wants, gpuType := b.WantsWhole(); wants {
-			if from.Whole, err = wholeMachine(ctx, c, gpuType); err != nil {
-				return err
-			}
-		}
-		spec, err := b.Job(text, args, from)
+		spec, err := a.asked(ctx, c, b, func(from slurm.Submitter) (*messages.JobSpec, error) {
+			return b.Job(text, args, from)
+		})
 		if err != nil {
 			return err
-		}
-		for _, after := range spec.GetAfter() {
-			j, err := numbered(ctx, c, after.GetJob())
-			if err != nil {
-				return err
-			}
-			after.Job = j.GetRecord().GetId()
 		}
 		if b.TestOnly {
 			reply, err := c.DryRun(ctx, &messages.DryRun{Spec: spec.Bare()})
@@ -70,6 +59,30 @@ func (a *app) sbatch(words []string) error {
 		}
 		return quietly(show.ExitCode(j.GetRecord()))
 	})
+}
+
+// asked is the job that was asked for, with what only the cluster knows of it.
+func (a *app) asked(ctx context.Context, c *client.Client, b *slurm.Batch,
+	job func(slurm.Submitter) (*messages.JobSpec, error)) (*messages.JobSpec, error) {
+	from := a.submitter()
+	if wants, gpuType := b.WantsWhole(); wants {
+		var err error
+		if from.Whole, err = wholeMachine(ctx, c, gpuType); err != nil {
+			return nil, err
+		}
+	}
+	spec, err := job(from)
+	if err != nil {
+		return nil, err
+	}
+	for _, after := range spec.GetAfter() {
+		j, err := numbered(ctx, c, after.GetJob())
+		if err != nil {
+			return nil, err
+		}
+		after.Job = j.GetRecord().GetId()
+	}
+	return spec, nil
 }
 
 func orNothing(text string) string {

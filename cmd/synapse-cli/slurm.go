@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -26,17 +27,13 @@ import (
 // door is a program of Slurm's.
 type door func(a *app, words []string) error
 
-// doors are those that are laid. srun and salloc are not among them: a script finds an srun of its own, and outside of
-// a job `run` is what is here in their place.
+// doors are those that are laid. A script of sbatch finds an srun of its own, which needs nothing of its machine.
 var doors = map[string]door{
-	"sbatch": (*app).sbatch, "scancel": (*app).scancel, "squeue": (*app).squeue, "sinfo": (*app).sinfo,
-	"sacct":    (*app).sacct,
-	"scontrol": (*app).scontrol,
+	"sbatch": (*app).sbatch, "srun": (*app).srun, "salloc": (*app).salloc, "scancel": (*app).scancel,
+	"squeue": (*app).squeue, "sinfo": (*app).sinfo, "sacct": (*app).sacct, "scontrol": (*app).scontrol,
 }
 
-func doorNames() []string {
-	return []string{"sacct", "sbatch", "scancel", "scontrol", "sinfo", "squeue"}
-}
+func doorNames() []string { return slices.Sorted(maps.Keys(doors)) }
 
 // asSlurm runs as one of Slurm's programs, and ends as that would.
 func (a *app) asSlurm(name string, words []string) int {
@@ -76,7 +73,7 @@ func slurmWords(err error) (text, hint string) {
 
 func (a *app) slurmCommand() *cobra.Command {
 	c := &cobra.Command{
-		Use: "slurm", Short: "be Slurm's commands: sbatch, squeue, scancel, sinfo, sacct, scontrol",
+		Use: "slurm", Short: "be Slurm's commands: sbatch, srun, salloc, squeue, scancel, sinfo, sacct, scontrol",
 		Long: "Lays Slurm's commands into a folder, or runs one of them as `synapse-cli slurm squeue`. They take Slurm's\n" +
 			"options, show Slurm's words and end with Slurm's codes. What cannot be honoured is refused by its name.",
 		Example: "  synapse-cli slurm install bin && PATH=bin:$PATH squeue --me",

@@ -50,6 +50,7 @@ func TestSlurm(t *testing.T) {
 		"")
 
 	stepped(t, home, run)
+	steppedFromOutside(t, c, home)
 	array := strings.TrimSpace(run("sbatch", "--parsable", "--wait", "-a", "1-2", "--wrap",
 		"echo element $SLURM_ARRAY_TASK_ID").
 		wants(t, 0, "", "").out)

@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/spf13/pflag"
@@ -51,6 +52,8 @@ type Batch struct {
 	warn                                 *messages.WarnSpec
 	topology                             *messages.TopologySpec
 	export                               string
+	step                                 step
+	program                              *program
 	given                                map[string]bool
 
 	// Wrap is the command line that stands in place of a script.
@@ -60,6 +63,14 @@ type Batch struct {
 	// TestOnly is to submit nothing.
 	TestOnly bool
 }
+
+// program is one of those that ask for room: its options, and how its variables begin that say what an option would.
+type program struct {
+	name, prefix string
+	options      func() []option
+}
+
+var forSbatch = &program{"sbatch", "SBATCH_", options}
 
 // setter takes the value of an option.
 type setter func(b *Batch, value string) error
@@ -93,7 +104,7 @@ func (b *Batch) flags() *pflag.FlagSet {
 	f := pflag.NewFlagSet("", pflag.ContinueOnError)
 	f.SetInterspersed(false)
 	f.Usage = func() {}
-	for _, o := range options() {
+	for _, o := range b.program.options() {
 		flag := f.VarPF(value{b, o}, o.long, o.short, "")
 		flag.NoOptDefVal = o.bare
 	}
@@ -103,14 +114,41 @@ func (b *Batch) flags() *pflag.FlagSet {
 // take reads words of a command line, and returns those behind the options.
 func (b *Batch) take(words []string) ([]string, error) {
 	f := b.flags()
-	if err := f.Parse(words); err != nil {
-		return nil, plain(err)
+	if err := f.Parse(attached(f, words)); err != nil {
+		return nil, b.program.plain(err)
 	}
 	return f.Args(), nil
 }
 
+// maybeAttached are letters whose value may be left out, and else stands right behind them: -K0.
+const maybeAttached = "KI"
+
+// attached writes such a value as the flag library reads it, up to the first word that is no option.
+func attached(f *pflag.FlagSet, words []string) []string {
+	words = slices.Clone(words)
+	for i := 0; i < len(words); i++ {
+		word := words[i]
+		if len(word) < 2 || word[0] != '-' || word == "--" {
+			break
+		}
+		long, _, has := strings.Cut(strings.TrimPrefix(word, "--"), "=")
+		flag := f.Lookup(long)
+		if word[1] != '-' {
+			flag, has = f.ShorthandLookup(word[1:2]), len(word) > 2
+		}
+		switch {
+		case flag == nil:
+		case flag.NoOptDefVal == "" && !has:
+			i++ // the next word is its value
+		case word[1] != '-' && has && strings.Contains(maybeAttached, word[1:2]):
+			words[i] = "--" + flag.Name + "=" + word[2:]
+		}
+	}
+	return words
+}
+
 // plain is an error of the flag library in words of ours.
-func plain(err error) error {
+func (p *program) plain(err error) error {
 	if invalid, is := err.(*pflag.InvalidValueError); is {
 		if r, is := invalid.Unwrap().(*Refusal); is {
 			return r
@@ -118,7 +156,7 @@ func plain(err error) error {
 	}
 	text := err.Error()
 	if name, is := strings.CutPrefix(text, "unknown flag: "); is {
-		return &Refusal{Option: name, Text: "is no option of sbatch that is known here"}
+		return &Refusal{Option: name, Text: "is no option of " + p.name + " that is known here"}
 	}
 	if rest, is := strings.CutPrefix(text, "unknown shorthand flag: "); is {
 		return &Refusal{Option: rest[strings.LastIndex(rest, " ")+1:], Text: "has a letter that is no option known here"}
@@ -127,25 +165,41 @@ func plain(err error) error {
 	return &Refusal{Option: name, Text: strings.TrimSpace("wants a value " + rest)}
 }
 
-// inEnvironment are variables that say what an option would; they win over a script, and a command line over them.
+// inEnvironment are variables, behind a program's prefix, that say what an option would; they win over a script, and a
+// command line over them.
 var inEnvironment = [][2]string{
-	{"SBATCH_ACCOUNT", "account"}, {"SBATCH_ARRAY_INX", "array"}, {"SBATCH_CONSTRAINT", "constraint"},
-	{"SBATCH_EXPORT", "export"}, {"SBATCH_GPUS", "gpus"}, {"SBATCH_GPUS_PER_NODE", "gpus-per-node"},
-	{"SBATCH_GPUS_PER_TASK", "gpus-per-task"}, {"SBATCH_JOB_NAME", "job-name"}, {"SBATCH_MEM_PER_CPU", "mem-per-cpu"},
-	{"SBATCH_MEM_PER_GPU", "mem-per-gpu"}, {"SBATCH_MEM_PER_NODE", "mem"}, {"SBATCH_OPEN_MODE", "open-mode"},
-	{"SBATCH_PARTITION", "partition"}, {"SBATCH_QOS", "qos"}, {"SBATCH_SIGNAL", "signal"}, {"SBATCH_TIMELIMIT", "time"},
+	{"ACCOUNT", "account"}, {"ARRAY_INX", "array"}, {"CONSTRAINT", "constraint"}, {"EXPORT", "export"}, {"GPUS", "gpus"},
+	{"GPUS_PER_NODE", "gpus-per-node"}, {"GPUS_PER_TASK", "gpus-per-task"}, {"JOB_NAME", "job-name"},
+	{"MEM_PER_CPU", "mem-per-cpu"}, {"MEM_PER_GPU", "mem-per-gpu"}, {"MEM_PER_NODE", "mem"}, {"OPEN_MODE", "open-mode"},
+	{"PARTITION", "partition"}, {"QOS", "qos"}, {"SIGNAL", "signal"}, {"TIMELIMIT", "time"},
+}
+
+// variables reads those of the program; what it has no option for is not its own.
+func (b *Batch) variables(lookup func(string) (string, bool)) error {
+	known := map[string]bool{}
+	for _, o := range b.program.options() {
+		known[o.long] = true
+	}
+	var asked []string
+	for _, v := range inEnvironment {
+		if value, ok := lookup(b.program.prefix + v[0]); ok && value != "" && known[v[1]] {
+			asked = append(asked, "--"+v[1]+"="+value)
+		}
+	}
+	_, err := b.take(asked)
+	return err
 }
 
 // Parse reads a command line of sbatch. read gets the script that it names; it is not called where --wrap stands.
 // The script's text and arguments come back with what was asked for.
 func Parse(words []string, lookup func(string) (string, bool), read func(string) ([]byte, error)) (
 	b *Batch, text []byte, args []string, err error) {
-	line := newBatch()
+	line := newBatch(forSbatch)
 	rest, err := line.take(words)
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	b = newBatch()
+	b = newBatch(forSbatch)
 	switch {
 	case line.Wrap != "" && len(rest) > 0:
 		return nil, nil, nil, &Refusal{Option: "--wrap", Text: "stands beside the script " + rest[0]}
@@ -166,13 +220,7 @@ func Parse(words []string, lookup func(string) (string, bool), read func(string)
 			b.name = orDefault(b.name, name[strings.LastIndexByte(name, '/')+1:])
 		}
 	}
-	var asked []string
-	for _, v := range inEnvironment {
-		if value, ok := lookup(v[0]); ok && value != "" {
-			asked = append(asked, "--"+v[1]+"="+value)
-		}
-	}
-	if _, err := b.take(asked); err != nil {
+	if err := b.variables(lookup); err != nil {
 		return nil, nil, nil, err
 	}
 	if _, err := b.take(words); err != nil {
@@ -181,7 +229,7 @@ func Parse(words []string, lookup func(string) (string, bool), read func(string)
 	return b, text, args, found(text)
 }
 
-func newBatch() *Batch { return &Batch{given: map[string]bool{}, export: "ALL"} }
+func newBatch(p *program) *Batch { return &Batch{program: p, given: map[string]bool{}, export: "ALL"} }
 
 func orDefault(text, other string) string {
 	if text == "" {

@@ -102,8 +102,17 @@ func (b *Batch) amount(s shape, whole *messages.Resources) (*messages.Resources,
 	return r, nil
 }
 
-// Job is what is submitted.
+// Job is what sbatch submits.
 func (b *Batch) Job(text []byte, args []string, from Submitter) (*messages.JobSpec, error) {
+	files, err := b.files()
+	if err != nil {
+		return nil, err
+	}
+	return b.job(text, files, args, from)
+}
+
+// job runs a script on the first node, behind what is to be done about its files.
+func (b *Batch) job(text []byte, files string, args []string, from Submitter) (*messages.JobSpec, error) {
 	s, err := b.shape()
 	if err != nil {
 		return nil, err
@@ -117,7 +126,7 @@ func (b *Batch) Job(text []byte, args []string, from Submitter) (*messages.JobSp
 			Hint: "there it has all that are named; here name as many as --nodes"}
 	}
 	spec := &messages.JobSpec{
-		Name: orDefault(jobfile.Name(b.called()), "sbatch"), Queue: b.partition, Priority: b.priority,
+		Name: orDefault(jobfile.Name(b.called()), b.program.name), Queue: b.partition, Priority: b.priority,
 		PriorityZero: b.priority == 0 && (b.given["priority"] || b.given["nice"]),
 		Gang:         &messages.GangSpec{ReplicasMin: int32(s.gang), ReplicasMax: int32(s.gang), Apart: s.apart},
 		Each:         amount, GpuType: b.gpuType, Image: messages.HostImage, User: from.User, Workdir: b.workdir(from.Dir),
@@ -133,11 +142,11 @@ func (b *Batch) Job(text []byte, args []string, from Submitter) (*messages.JobSp
 	if spec.Env, err = b.environment(s, amount, from); err != nil {
 		return nil, err
 	}
-	wrapped, err := b.wrapper(text)
+	wrapped, err := wrapper(text, files)
 	if err != nil {
 		return nil, err
 	}
-	if spec.Script, err = messages.NewScript("sbatch", wrapped); err != nil {
+	if spec.Script, err = messages.NewScript(b.program.name, wrapped); err != nil {
 		return nil, &Refusal{Option: "the script", Text: err.Error()}
 	}
 	spec.Script.Args = args

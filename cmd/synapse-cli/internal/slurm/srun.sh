@@ -111,15 +111,20 @@ $command"
   if [ "$1" = "$SYNAPSE_RANK" ]; then
     exec /bin/sh -c "$text"
   fi
-  exec "$SYNAPSE_EXEC" -n ":$1" "$text"
+  reads=-n
+  [ "$2" != 0 ] || reads=-q
+  exec "$SYNAPSE_EXEC" $reads ":$1" "$text"
 }
 
+exec 5<&0 # the first process reads what srun does, the others nothing
 process=0
 for rank in $ranks; do
   here=0
   while [ "$here" -lt "$each" ] && [ "$process" -lt "$tasks" ]; do
     (
       exec 4>&2 2>/dev/null # a shell tells of signals that end what it started
+      [ "$process" != 0 ] || exec <&5
+      exec 5<&-
       if [ -n "$label" ]; then
         { { (one "$rank" "$process" "$here"); echo $? >"$kept/$process"; } 2>&1 >&3 | sed -u "s/^/$process: /" >&4; } 3>&1 |
           sed -u "s/^/$process: /"

@@ -12,6 +12,11 @@ import (
 //go:embed wrapper.sh
 var wrapperText string
 
+// What it does about the files of sbatch.
+//
+//go:embed files.sh
+var filesText string
+
 // What a script of theirs calls: srun's steps go to the other nodes by synapse-exec.
 //
 //go:embed srun.sh
@@ -24,7 +29,7 @@ var scontrolText string
 const heredoc = "SYNAPSE_SBATCH_SCRIPT_ENDS_HERE"
 
 // wrapper is the script of the job.
-func (b *Batch) wrapper(text []byte) ([]byte, error) {
+func wrapper(text []byte, files string) ([]byte, error) {
 	inside := string(text)
 	if strings.Contains(inside, heredoc) {
 		return nil, &Refusal{Option: "the script", Text: "has the words " + heredoc}
@@ -32,24 +37,29 @@ func (b *Batch) wrapper(text []byte) ([]byte, error) {
 	if !strings.HasSuffix(inside, "\n") {
 		inside += "\n"
 	}
+	return []byte(strings.NewReplacer("@FILES@\n", files, "@ENDS@", heredoc, "@SCRIPT@", inside, "@SRUN@", srunText,
+		"@SCONTROL@", scontrolText).Replace(wrapperText)), nil
+}
+
+// files is what sends the script's output where Slurm's would be.
+func (b *Batch) files() (string, error) {
 	usual := "slurm-%j.out"
 	if b.array != nil {
 		usual = "slurm-%A_%a.out"
 	}
 	output, err := b.pattern("--output", orDefault(b.output, usual))
 	if err != nil {
-		return nil, err
+		return "", err
 	}
 	errs, err := b.pattern("--error", b.errors)
 	if err != nil {
-		return nil, err
+		return "", err
 	}
 	how := ">"
 	if b.appends {
 		how = ">>"
 	}
-	return []byte(strings.NewReplacer("@OUTPUT@", output, "@ERROR@", errs, "@HOW@", how, "@ENDS@", heredoc,
-		"@SCRIPT@", inside, "@SRUN@", srunText, "@SCONTROL@", scontrolText).Replace(wrapperText)), nil
+	return strings.NewReplacer("@OUTPUT@", output, "@ERROR@", errs, "@HOW@", how).Replace(filesText), nil
 }
 
 // patterns are the signs in the name of a file, as the shell on the first node knows them.

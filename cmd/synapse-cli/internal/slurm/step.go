@@ -1,0 +1,251 @@
+package slurm
+
+import (
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/yi-json/synapse/messages"
+)
+
+// This file owns srun and salloc as they are called outside of a script: their options, and what of them is for the
+// allocation and what for a step in it. Those of the allocation are sbatch's.
+
+// step is what is asked of a step alone.
+type step struct {
+	label, strict, terminal, noInput, noShell, kills bool
+	killSignal, job                                  string
+}
+
+var (
+	forSrun   = &program{"srun", "SLURM_", stepOptions}
+	forSalloc = &program{"salloc", "SALLOC_", roomOptions}
+)
+
+// ofScripts are options of sbatch that the other two lack, or that mean something else there.
+var ofScripts = []string{"array", "wrap", "parsable", "wait", "hold", "test-only", "output", "error", "open-mode",
+	"input",
+	"requeue", "no-requeue", "batch", "export-file", "ignore-pbs", "get-user-env"}
+
+// roomOptions are those of salloc.
+func roomOptions() []option {
+	return append(interactive(),
+		option{"no-shell", "", "yes", yes(func(b *Batch) *bool { return &b.step.noShell })},
+		option{"kill-command", "K", "TERM", setKillCommand},
+		option{"bell", "", "yes", so}, option{"no-bell", "", "yes", so},
+		option{"wait-all-nodes", "", "", exactly("1", "a gang starts whole or not at all")},
+		option{"get-user-env", "", "yes", never("the command runs here, with what stands here")},
+	)
+}
+
+// stepOptions are those of srun.
+func stepOptions() []option {
+	all := append(interactive(),
+		option{"label", "l", "yes", yes(func(b *Batch) *bool { return &b.step.label })},
+		option{"kill-on-bad-exit", "K", "1", setStrict},
+		option{"pty", "", "yes", yes(func(b *Batch) *bool { return &b.step.terminal })},
+		option{"jobid", "", "", text(func(b *Batch) *string { return &b.step.job })},
+		option{"input", "i", "", setStepInput},
+		option{"mpi", "", "", exactly("none", "mpirun starts its own processes here")},
+		option{"cpu-bind", "", "", exactly("none", "processes are not bound to cores")},
+		option{"overlap", "", "yes", so}, option{"exact", "", "yes", so}, option{"unbuffered", "u", "yes", so},
+	)
+	for _, o := range []struct{ long, short, bare, why string }{
+		{"output", "o", "", "its output comes here: srun … > FILE"},
+		{"error", "e", "", "its errors come here: srun … 2> FILE"}, {"open-mode", "", "", "srun … >> FILE"},
+		{"array", "a", "", "an array is sbatch's"}, {"multi-prog", "", "yes", "a script can choose by SLURM_PROCID"},
+		{"test-only", "", "yes", "sbatch --test-only says it"},
+		{"wait", "W", "", "a step ends with its last process, or by --kill-on-bad-exit"},
+		{"relative", "r", "", "say --nodelist"}, {"bcast", "", "yes", "no files are sent"},
+		{"preserve-env", "E", "yes", "a step says its own sizes"},
+		{"disable-status", "X", "yes", "Ctrl-C goes to the step at once"},
+		{"quit-on-interrupt", "", "yes", "Ctrl-C goes to the step at once"},
+		{"prolog", "", "", "the agent's --prolog runs before each job"},
+		{"epilog", "", "", "the agent's --epilog runs behind each job"},
+		{"task-prolog", "", "", "say it in the command"}, {"task-epilog", "", "", "say it in the command"},
+		{"het-group", "", "", "a job has one kind of tasks"}, {"threads", "T", "", "there is nothing to set"},
+	} {
+		all = append(all, option{o.long, o.short, o.bare, never(o.why)})
+	}
+	return all
+}
+
+// interactive are those of both.
+func interactive() []option {
+	all := slices.DeleteFunc(options(), func(o option) bool { return slices.Contains(ofScripts, o.long) })
+	return append(all,
+		option{"hold", "H", "yes", never("nobody here would release it: sbatch --hold")},
+		option{"immediate", "I", "1", never("Ctrl-C ends the wait, and its job")},
+	)
+}
+
+func setStrict(b *Batch, value string) error {
+	if value != "0" && value != "1" {
+		return refuse("say 0 or 1", "%q", value)
+	}
+	b.step.strict = value == "1"
+	return nil
+}
+
+func setKillCommand(b *Batch, value string) error {
+	b.step.kills, b.step.killSignal = true, value
+	return nil
+}
+
+// setStepInput takes none. A step's first process reads what srun reads, and the others nothing: 0 says no more.
+func setStepInput(b *Batch, value string) error {
+	if value != "none" && value != "/dev/null" && value != "0" {
+		return refuse("its first process reads what comes here: srun … < FILE", "%s cannot be honoured here", value)
+	}
+	b.step.noInput = value != "0"
+	return nil
+}
+
+// ParseStep reads a command line of srun.
+func ParseStep(words []string, lookup func(string) (string, bool)) (b *Batch, command []string, err error) {
+	b = newBatch(forSrun)
+	if command, err = b.take(words); b.step.job == "" {
+		b.step.job, _ = lookup("SLURM_JOB_ID")
+	}
+	if b.step.job == "" { // in a job SLURM_GPUS and its like are what that has, and ask for nothing
+		b, command, err = parseRoom(forSrun, words, lookup)
+	}
+	switch {
+	case err != nil:
+		return nil, nil, err
+	case len(command) == 0:
+		return nil, nil, &Refusal{Option: "COMMAND", Text: "is missing"}
+	}
+	b.name = orDefault(b.name, path.Base(command[0]))
+	return b, command, b.checkStep()
+}
+
+// ParseRoom reads a command line of salloc. Without a command it is a shell.
+func ParseRoom(words []string, lookup func(string) (string, bool)) (b *Batch, command []string, err error) {
+	b, command, err = parseRoom(forSalloc, words, lookup)
+	if err != nil {
+		return nil, nil, err
+	}
+	if len(command) > 0 && b.step.noShell {
+		return nil, nil, &Refusal{Option: "--no-shell", Text: "stands beside the command " + command[0]}
+	}
+	usual := "interactive"
+	if len(command) > 0 {
+		usual = path.Base(command[0])
+	}
+	b.name = orDefault(b.name, usual)
+	return b, command, nil
+}
+
+func parseRoom(p *program, words []string, lookup func(string) (string, bool)) (*Batch, []string, error) {
+	b := newBatch(p)
+	if err := b.variables(lookup); err != nil {
+		return b, nil, err
+	}
+	command, err := b.take(words)
+	return b, command, err
+}
+
+// ofSteps are the options that a step may have whose job is there already: what it has is no longer asked for.
+var ofSteps = []string{"label", "kill-on-bad-exit", "pty", "jobid", "input", "mpi", "cpu-bind", "overlap", "exact",
+	"unbuffered", "nodes", "ntasks", "ntasks-per-node", "nodelist", "gpus-per-task", "cpus-per-task", "job-name", "chdir",
+	"export", "quiet", "verbose"}
+
+// checkStep refuses what a step of a job that is there cannot have.
+func (b *Batch) checkStep() error {
+	if b.step.job == "" {
+		return nil
+	}
+	for _, o := range b.program.options() {
+		if b.given[o.long] && !slices.Contains(ofSteps, o.long) {
+			return &Refusal{Option: "--" + o.long, Text: "is of a job, and this is a step in job " + b.step.job,
+				Hint: "say it to salloc or sbatch"}
+		}
+	}
+	return nil
+}
+
+// InJob is the number of the job that srun runs a step in; empty: it has one of its own.
+func (b *Batch) InJob() string { return b.step.job }
+
+// Terminal reports whether the first process, alone, has the terminal.
+func (b *Batch) Terminal() bool { return b.step.terminal }
+
+// Input reports whether a step reads.
+func (b *Batch) Input() bool { return !b.step.noInput }
+
+// NoShell reports whether salloc leaves the allocation to itself.
+func (b *Batch) NoShell() bool { return b.step.noShell }
+
+// KillCommand is the signal for salloc's command when its allocation ends before it; false: none is named.
+func (b *Batch) KillCommand() (name string, ok bool) { return b.step.killSignal, b.step.kills }
+
+// First is the node that is named first; empty: none is.
+func (b *Batch) First() string {
+	if len(b.nodelist) == 0 {
+		return ""
+	}
+	return b.nodelist[0]
+}
+
+// Room is the job that holds an allocation: rank 0 runs the keeper.
+func (b *Batch) Room(keeper, manner string, from Submitter) (*messages.JobSpec, error) {
+	return b.job([]byte("#!/bin/sh\n"+keeper), "", []string{manner}, from)
+}
+
+// stepText runs on the first node, with the place where a step begins and with its command.
+const stepText = `d=${SYNAPSE_HOSTFILE%/*}/slurm
+n=0
+until [ -x "$d/bin/srun" ] || [ -z "$SLURM_SUBMIT_DIR" ] || [ "$n" = 100 ]; do # the job may just have begun
+  sleep 0.1
+  n=$((n + 1))
+done
+if ! [ -x "$d/bin/srun" ]; then
+  echo "srun: error: job $SLURM_JOB_ID has no steps: it is none of sbatch, salloc or srun" >&2
+  exit 1
+fi
+PATH=$d/bin:$PATH
+export PATH
+if [ -n "$1" ] && ! cd "$1" 2>/dev/null; then
+  echo "srun: error: couldn't chdir to $1 on $SYNAPSE_NODE: it begins in $PWD" >&2
+fi
+shift
+exec "$@"`
+
+// Step is what runs a step in a job from outside of it, and the variables that go along.
+func (b *Batch) Step(command []string, from Submitter) (words, env []string, err error) {
+	dir := ""
+	run := []string{"srun"}
+	add := func(option, value string) {
+		if b.given[option] {
+			run = append(run, "--"+option+value)
+		}
+	}
+	if b.step.job != "" {
+		dir = orDefault(b.workdir(from.Dir), from.Dir)
+		add("nodes", "="+decimal(b.nodes))
+		add("ntasks", "="+decimal(b.tasks))
+		add("ntasks-per-node", "="+decimal(b.tasksPerNode))
+		add("gpus-per-task", "="+decimal(b.gpusPerTask))
+		if len(b.nodelist) > 0 {
+			run = append(run, "--nodelist="+strings.Join(b.nodelist, ","))
+		}
+		set, err := b.exported(from.Env)
+		if err != nil {
+			return nil, nil, err
+		}
+		for name, value := range set { //order: sorted below
+			env = append(env, name+"="+value)
+		}
+		slices.Sort(env)
+	}
+	add("label", "")
+	if b.step.strict {
+		run = append(run, "--kill-on-bad-exit=1")
+	}
+	run = append(run, "--")
+	if b.step.terminal {
+		run = nil
+	}
+	return slices.Concat([]string{"/bin/sh", "-c", stepText, "srun", dir}, run, command), env, nil
+}

@@ -1,0 +1,117 @@
+package e2e
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/yi-json/synapse/messages"
+)
+
+// This file owns srun and salloc outside of a script: a job that ends with its command, and steps from here in a job
+// that is there.
+
+// steppedFromOutside runs them in a folder, on a cluster of two machines.
+func steppedFromOutside(t *testing.T, c *cluster, home string) {
+	t.Helper()
+	doors := filepath.Join(t.TempDir(), "bin")
+	c.cli("slurm", "install", doors).wants(t, 0, filepath.Join(doors, "salloc"), "")
+	begun := func(stdin string, told func(int), words ...string) answer {
+		t.Helper()
+		cmd := c.command(filepath.Join(doors, words[0]), words[1:]...)
+		cmd.Dir, cmd.Env = home, append(cmd.Env, "PATH="+doors+":"+os.Getenv("PATH"))
+		cmd.Stdin = strings.NewReader(stdin)
+		return ask(t, cmd, told)
+	}
+	run := func(words ...string) answer {
+		t.Helper()
+		return begun("", func(int) {}, words...)
+	}
+	lines := func(text string) string { return strings.Join(slices.Sorted(strings.Lines(text)), "") }
+	ended := func(phase string, code int32) {
+		t.Helper()
+		if r := c.await(c.newest(), phase, 60*time.Second).GetRecord(); r.GetExitCode() != code {
+			t.Errorf("the job ended with %d: %s", r.GetExitCode(), r.GetOutcome())
+		}
+	}
+
+	each := run("srun", "-N", "2", "-n", "4", "--gpus-per-task=1", "-l", "sh", "-c",
+		"echo $SLURM_PROCID.$SLURM_LOCALID of $SLURM_NTASKS in $PWD")
+	if each.code != 0 || lines(each.out) != fmt.Sprintf("0: 0.0 of 4 in %[1]s\n1: 1.1 of 4 in %[1]s\n"+
+		"2: 2.0 of 4 in %[1]s\n3: 3.1 of 4 in %[1]s\n", home) {
+		t.Errorf("srun ended with %d: %q\n%s", each.code, each.out, each.err)
+	}
+	ended("succeeded", 0)
+	run("srun", "-n", "2", "sh", "-c", "exit $((SLURM_PROCID + 3))").wants(t, 4, "", "task 1: Exited with exit code 4")
+	ended("failed", 4)
+	begun("typed", func(int) {}, "srun", "-n", "2", "sh", "-c", "cat; echo .").wants(t, 0, "typed", "")
+	run("srun", "-N", "2", "--pty", "sh", "-c", "test -t 1 && echo at a terminal; srun true && echo stepped").
+		wants(t, 0, "at a terminal\r\nstepped\r\n", "")
+
+	// The command runs here, and its srun there; a scheduler that is killed meanwhile is waited for.
+	began, goes := filepath.Join(home, "began"), filepath.Join(home, "goes")
+	room := begun("", func(int) {
+		appears(t, began)
+		c.scheduler.kill()
+		<-c.scheduler.ended
+		c.lead(c.address)
+		if err := os.WriteFile(goes, nil, 0o644); err != nil {
+			t.Error(err)
+		}
+	}, "salloc", "-N", "2", "--ntasks-per-node=2", "sh", "-c", `echo $$ >began; until [ -e goes ]; do sleep 0.05; done
+echo here as $SYNAPSE_RANK, $SLURM_JOB_NAME of $SLURM_NNODES with $SLURM_NTASKS
+MINE="it's mine"; export MINE
+srun sh -c 'echo $SLURM_JOB_ID: $SLURM_PROCID, $MINE' | sort
+srun -n 1 -w "$(scontrol show hostnames | tail -n 1)" sh -c 'echo alone on $SLURM_NODEID'
+srun -t 5 true || echo refused
+squeue -h -j $SLURM_JOB_ID -o %T
+exit 6`)
+	number := messages.NumericID(c.newest())
+	want := "here as , sh of 2 with 4\n"
+	for process := range 4 {
+		want += fmt.Sprintf("%s: %d, it's mine\n", number, process)
+	}
+	room.wants(t, 6, want+"alone on 1\nrefused\nRUNNING\n", "salloc: Granted job allocation "+number)
+	room.wants(t, 6, "", "srun: error: --time: is of a job, and this is a step in job "+number)
+	room.wants(t, 6, "", "salloc: Relinquishing job allocation "+number)
+	if strings.Contains(room.err, "revoked") {
+		t.Errorf("it was taken away: %s", room.err)
+	}
+	ended("failed", 6)
+
+	// A command that ends while no scheduler is there has its code handed on when one is.
+	if err := os.Remove(goes); err != nil {
+		t.Fatal(err)
+	}
+	begun("", func(int) {
+		appears(t, began)
+		c.scheduler.kill()
+		<-c.scheduler.ended
+		if err := os.WriteFile(goes, nil, 0o644); err != nil {
+			t.Error(err)
+		}
+		appears(t, filepath.Join(home, "gone"))
+		c.lead(c.address)
+	}, "salloc", "sh", "-c", "echo $$ >began; until [ -e goes ]; do sleep 0.05; done; echo $$ >gone; exit 5").
+		wants(t, 5, "", "Relinquishing")
+	ended("failed", 5)
+
+	// An allocation that is ended ends its command, if that is asked for, and says so in any case.
+	begun("", func(int) {
+		appears(t, began)
+		run("scancel", messages.NumericID(c.newest())).wants(t, 0, "", "")
+	}, "salloc", "-K", "sh", "-c", "echo $$ >began; exec sleep 1000").wants(t, 143, "", "has been revoked")
+	ended("cancelled", 0)
+
+	// One without a command stays, and takes steps.
+	run("salloc", "--no-shell").wants(t, 0, "", "Granted job allocation")
+	kept := messages.NumericID(c.newest())
+	run("srun", "--jobid="+kept, "sh", "-c", "echo in $SLURM_JOB_ID").wants(t, 0, "in "+kept+"\n", "")
+	run("scancel", kept).wants(t, 0, "", "")
+	ended("cancelled", 0)
+	run("srun", "--jobid="+kept, "true").wants(t, 1, "", "it does not run: it is cancelled")
+}
