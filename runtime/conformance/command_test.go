@@ -23,6 +23,7 @@ import (
 // command drives a program that runs a container in its foreground and ends with its code.
 type command struct {
 	lacks    map[Trait]string
+	env      []string                     // of the program, beside the test's own
 	line     func(Task) ([]string, error) // the command line of a task
 	kill     func(id string) error        // one that runs
 	leavings func() ([]string, error)
@@ -45,6 +46,7 @@ func (c *command) Start(task Task) (Running, error) {
 		return nil, err
 	}
 	run := exec.Command(line[0], line[1:]...)
+	run.Env = append(os.Environ(), c.env...)
 	// exec.Cmd takes an interface, and a nil *os.File in one is not nil.
 	if task.Stdin != nil {
 		run.Stdin = task.Stdin
@@ -206,7 +208,8 @@ func newPeer(t testing.TB, binary string) *command {
 		}
 	})
 	why := "its command line ends with code 1 or 255 for whatever goes wrong before the command runs"
-	c := &command{lacks: map[Trait]string{
+	own := "_LIBCONTAINER_STATEDIR=" + t.TempDir() // crun would leave files in /tmp when it is killed
+	c := &command{env: []string{own}, lacks: map[Trait]string{
 		ReportsOOM: "an exit code has no room for it", Init: "it has none: the command is PID 1", SetupCode: why,
 		ExecCodes: why,
 		PidsExact: "its own threads count against the limit", PlainRoot: why, EarlyKill: why,

@@ -103,7 +103,8 @@ func TestOCIOfAMachine(t *testing.T) {
 }
 
 // TestRecordRemoved: what runc and crun keep of a container is removed when it has ended, and they are not executed for
-// that. A program that nobody knows is asked to delete it.
+// that. A program that nobody knows is asked to delete it. Files that they make for a moment, as crun does beside its
+// own program, go with the task where they are killed meanwhile, and none is in /tmp.
 func TestRecordRemoved(t *testing.T) {
 	if testing.Short() {
 		t.Skip("-short: other people's programs")
@@ -113,7 +114,13 @@ func TestRecordRemoved(t *testing.T) {
 			t.Run(name+" as "+as, func(t *testing.T) {
 				folder := t.TempDir()
 				said, wrapper := filepath.Join(folder, "said"), filepath.Join(folder, as)
-				able.WriteFile(t, wrapper, "#!/bin/sh\necho \"$@\" >>"+said+"\nexec "+able.Runtime(t, name)+" \"$@\"\n", 0o755)
+				elsewhere := filepath.Join(folder, "elsewhere")
+				if err := os.Mkdir(elsewhere, 0o700); err != nil {
+					t.Fatal(err)
+				}
+				able.WriteFile(t, wrapper, "#!/bin/sh\necho \"$@\" >>"+said+"\n"+
+					": >${_LIBCONTAINER_STATEDIR:-"+elsewhere+"}/moment.$$\n"+
+					"exec "+able.Runtime(t, name)+" \"$@\"\n", 0o755)
 				s := ociAt(t, wrapper, allRoot)
 				Guard(t, s.leavings)
 				s.image = "host"
@@ -137,6 +144,10 @@ func TestRecordRemoved(t *testing.T) {
 					t.Errorf("%v is left, %v", kept, err)
 				}
 				go p.see(nil, nil)
+				<-p.done
+				if left, err := os.ReadDir(elsewhere); err != nil || len(left) > 0 {
+					t.Errorf("%v is left of the program itself, %v", left, err)
+				}
 			})
 		}
 	}

@@ -7,6 +7,7 @@
 package oci
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -64,8 +65,14 @@ const (
 	logName    = "log"
 )
 
-// environment is what the runtime itself runs with.
-var environment = []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "GOMAXPROCS=2"}
+// environment is what the runtime itself runs with. Whenever crun begins it mounts its own program on a file that it
+// makes for that: in the bundle, and not in /tmp, where the file would stay for ever if crun was killed meanwhile.
+func environment(bundle string) []string {
+	return []string{
+		"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "GOMAXPROCS=2",
+		"_LIBCONTAINER_STATEDIR=" + bundle,
+	}
+}
 
 // New makes the driver.
 func New(o Options) (*Driver, error) {
@@ -157,7 +164,7 @@ func (d *Driver) Command(t *launcher.Task, start *messages.StartTask, env []stri
 	}
 	log := filepath.Join(bundle, logName)
 	line := d.line("--log", log, "--log-format", "json")
-	return &supervisor.Spec{Env: environment, Held: spec.Held, Detached: &supervisor.Detached{
+	return &supervisor.Spec{Env: environment(bundle), Held: spec.Held, Detached: &supervisor.Detached{
 		Run:     append(line, "run", "--detach", "--bundle", bundle, "--pid-file", filepath.Join(bundle, pidName), s.ID),
 		PIDFile: filepath.Join(bundle, pidName), Delete: d.line("delete", "--force", s.ID), Complaints: log,
 		Record: d.record(s.ID), Leaves: d.leaves(s.ID), Cgroups: d.o.Cgroups, Root: *s, Base: base,
@@ -267,7 +274,7 @@ func (d *Driver) once(ctx context.Context, s *carapace.Spec) (said []byte, err e
 	defer null.Close()
 	line := d.line("run", "--bundle", bundle, s.ID)
 	run := exec.CommandContext(ctx, line[0], line[1:]...)
-	run.Stdin = null
+	run.Stdin, run.Env = null, environment(bundle)
 	defer carapace.HoldParents(d.o.Cgroups)()
 	err = carapace.InOwnMounts(func() (err error) {
 		if _, err = carapace.Compose(*s, base); err == nil {
@@ -276,9 +283,21 @@ func (d *Driver) once(ctx context.Context, s *carapace.Spec) (said []byte, err e
 		return err
 	})
 	if err != nil {
-		line = d.line("delete", "--force", s.ID)
-		_ = exec.CommandContext(ctx, line[0], line[1:]...).Run() // there may be nothing to delete
-		_ = carapace.RemoveLeaves(d.leaves(s.ID))                // or the runtime does not know of it
+		_ = d.delete(ctx, s.ID, bundle)           // there may be nothing to delete
+		_ = carapace.RemoveLeaves(d.leaves(s.ID)) // or the runtime does not know of it
 	}
 	return said, err
+}
+
+// delete has the program delete a container. What it mounts for itself meanwhile goes with it, however it ends.
+func (d *Driver) delete(ctx context.Context, id, bundle string) error {
+	line := d.line("delete", "--force", id)
+	run := exec.CommandContext(ctx, line[0], line[1:]...)
+	run.Env = environment(bundle)
+	return carapace.InOwnMounts(func() error {
+		if text, err := run.CombinedOutput(); err != nil {
+			return fmt.Errorf("%v: %w: %s", line, err, bytes.TrimSpace(text))
+		}
+		return nil
+	})
 }

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"time"
@@ -65,9 +64,8 @@ func (d *Driver) remains(t *launcher.Task, state *supervisor.State) []supervisor
 // remove makes the program forget the container, and then checks that its cgroups are gone.
 func (d *Driver) remove(ctx context.Context, t *launcher.Task) error {
 	if _, err := os.Lstat(filepath.Join(d.o.StateDir, d.id(t))); err == nil {
-		line := d.line("delete", "--force", d.id(t))
-		if text, err := exec.CommandContext(ctx, line[0], line[1:]...).CombinedOutput(); err != nil {
-			return fmt.Errorf("%v: %w: %s", line, err, bytes.TrimSpace(text))
+		if err := d.delete(ctx, d.id(t), filepath.Join(t.Dir, bundleName)); err != nil {
+			return err
 		}
 	}
 	return carapace.RemoveLeaves(d.leaves(d.id(t)))

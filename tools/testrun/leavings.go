@@ -53,11 +53,15 @@ func newTemp(above string) (string, error) {
 	}
 }
 
+// alsoTemporary is where crun and runc make files for a moment. They ask for no TMPDIR, and what one leaves that is
+// killed meanwhile would lie in /tmp, where nobody looks.
+const alsoTemporary = "_LIBCONTAINER_STATEDIR"
+
 // run runs a command in a directory, and hands its output to read.
 func (l *leavings) run(dir string, command []string, read func(io.Reader) error) error {
 	child := exec.Command(command[0], command[1:]...)
 	child.Dir, child.Stderr = dir, os.Stderr
-	child.Env = append(os.Environ(), "TMPDIR="+l.temp)
+	child.Env = append(os.Environ(), "TMPDIR="+l.temp, alsoTemporary+"="+l.temp)
 	from, err := child.StdoutPipe()
 	if err != nil {
 		return err

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -59,6 +60,21 @@ func TestLeavings(t *testing.T) {
 		"mount " + l.temp + "/ns", "network new", "process 7: sleep 600 ",
 	}
 	if left := l.left(); !slices.Equal(left, want) {
+		t.Errorf("left is %q", left)
+	}
+}
+
+// TestTemporaryPlaces: however a program asks for a place for what is temporary, it gets the one that is looked at.
+func TestTemporaryPlaces(t *testing.T) {
+	l := &leavings{root: t.TempDir(), temp: t.TempDir()}
+	script := `: >$TMPDIR/one; : >$_LIBCONTAINER_STATEDIR/crun.x`
+	if err := l.run(".", []string{"/bin/sh", "-c", script}, func(from io.Reader) error {
+		_, err := io.Copy(io.Discard, from)
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if left := l.left(); !slices.Equal(left, []string{"file " + l.temp + "/crun.x", "file " + l.temp + "/one"}) {
 		t.Errorf("left is %q", left)
 	}
 }
