@@ -46,6 +46,8 @@ func TestSqueue(t *testing.T) {
 		"")
 	squeue("-t", "R", "-O", "JobID:12,State:.8").wants(t, 0, n("jrun")+"   RUNNING\n", "")
 	squeue("--json", "-u", "ann").wants(t, 0, `"state_reason": "JobHeldAdmin"`, "")
+	squeue("-h", "-o", "%i", "-S", "t,-i").wants(t, 0, n("jrun")+"\n", "")
+	squeue("-S", "y").wants(t, 1, "", `squeue: error: --sort: "y" is not known here`)
 	squeue("-j", "12345").wants(t, 1, "", "squeue: error: Invalid job id specified: 12345\n")
 	squeue("-o", "%i %y").wants(t, 1, "", "squeue: error: --format: %y is not known here")
 	squeue("--frob").wants(t, 1, "", "squeue: error: unknown flag: --frob")

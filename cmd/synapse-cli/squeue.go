@@ -18,7 +18,7 @@ import (
 // choice is which jobs are meant, as squeue and scancel have it.
 type choice struct {
 	users, names, partitions, states, accounts, jobs string
-	me                                               bool
+	me, each                                         bool // each: element by element
 }
 
 // listed are the states that are meant, and all jobs that are known, elements too.
@@ -49,6 +49,15 @@ func (a *app) entries(ctx context.Context, c *client.Client, o *choice) (all []*
 	if err != nil {
 		return nil, err
 	}
+	born := map[string]map[int32]bool{}
+	for _, j := range jobs {
+		if element := j.GetRecord().GetSpec().GetElement(); element != nil {
+			if born[element.GetArray()] == nil {
+				born[element.GetArray()] = map[int32]bool{}
+			}
+			born[element.GetArray()][element.GetIndex()] = true
+		}
+	}
 	for _, j := range jobs {
 		r := j.GetRecord()
 		array, _, element := messages.ArrayOf(r.GetId())
@@ -59,9 +68,17 @@ func (a *app) entries(ctx context.Context, c *client.Client, o *choice) (all []*
 		case !listed(o.users, e.User), !listed(o.names, e.Name), !listed(o.partitions, e.Partition),
 			!listed(o.accounts, e.Account):
 		case len(states) > 0 && !slices.Contains(states, e.State) || len(states) == 0 && r.GetState().Terminal():
-		case element && e.State == "PENDING" && len(wanted) == 0, r.GetSpec().GetArray() != nil &&
+		case element && e.State == "PENDING" && len(wanted) == 0 && !o.each, r.GetSpec().GetArray() != nil &&
 			j.GetCounts().GetWaiting() == 0 &&
 			!r.GetState().Terminal():
+		case o.each && r.GetSpec().GetArray() != nil && !r.GetState().Terminal():
+			whole, err := c.Job(ctx, r.GetId())
+			if err != nil && codeOf(err) != exitNotFound {
+				return nil, err
+			}
+			if err == nil {
+				all = append(all, slurm.Unborn(whole, born[r.GetId()], time.Now().UnixMilli())...)
+			}
 		default:
 			if e, err = placed(ctx, c, j, e); err != nil {
 				return nil, err
@@ -117,7 +134,7 @@ func statesOf(text string) (states []string, err error) {
 func (a *app) squeue(words []string) error {
 	var o choice
 	var format, long, sorted string
-	var noHeader, isLong, starts, object, array bool
+	var noHeader, isLong, starts, object bool
 	f := slurmFlags("squeue")
 	f.StringVarP(&o.users, "user", "u", "", "")
 	f.StringVarP(&o.names, "name", "n", "", "")
@@ -131,7 +148,7 @@ func (a *app) squeue(words []string) error {
 	f.StringVarP(&sorted, "sort", "S", "", "")
 	f.BoolVarP(&noHeader, "noheader", "h", false, "")
 	f.BoolVarP(&isLong, "long", "l", false, "")
-	f.BoolVarP(&array, "array", "r", false, "")
+	f.BoolVarP(&o.each, "array", "r", false, "")
 	f.BoolVar(&starts, "start", false, "")
 	f.BoolVar(&object, "json", false, "")
 	f.BoolP("all", "a", false, "")
@@ -141,10 +158,6 @@ func (a *app) squeue(words []string) error {
 	switch {
 	case f.NArg() > 0:
 		return refusedWord(f.Arg(0))
-	case sorted != "":
-		return refusedWord("--sort")
-	case array:
-		return usageHint("-j ARRAY lists those that are jobs", "--array: an element that waits is no job yet")
 	case starts && o.states == "":
 		o.states = "PD"
 	}
@@ -160,11 +173,18 @@ func (a *app) squeue(words []string) error {
 		before = ""
 		columns, err = slurm.Named(long, ":", 20, slurm.QueueFields())
 	}
+	sorted = cmp.Or(sorted, a.variable("SQUEUE_SORT"))
+	if sorted != "" && err == nil {
+		err = slurm.Sort(nil, sorted)
+	}
 	if err != nil {
 		return err
 	}
 	return a.with(func(ctx context.Context, c *client.Client) error {
 		all, err := a.entries(ctx, c, &o)
+		if err == nil && sorted != "" {
+			err = slurm.Sort(all, sorted)
+		}
 		if err != nil {
 			return err
 		}

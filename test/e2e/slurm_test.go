@@ -57,6 +57,12 @@ func TestSlurm(t *testing.T) {
 	holds("slurm-"+array+"_1.out", "element 1\n")
 	holds("slurm-"+array+"_2.out", "element 2\n")
 
+	several := strings.TrimSpace(run("sbatch", "--parsable", "-H", "-a", "3,9,10", "--wrap", "true").wants(t, 0,
+		"", "").out)
+	run("squeue", "-h", "-j", several, "-o", "%i %t").wants(t, 0, several+"_[3,9,10] PD\n", "")
+	run("squeue", "-h", "-r", "-S", "-i", "-o", "%i %t %r").wants(t, 0, strings.ReplaceAll("N_10 PD JobHeldUser\n"+
+		"N_9 PD JobHeldUser\nN_3 PD JobHeldUser\n", "N", several), "")
+	run("scancel", several).wants(t, 0, "", "")
 	held := strings.TrimSpace(run("sbatch", "--parsable", "-H", "--wrap", "sleep 600").wants(t, 0, "", "").out)
 	run("squeue", "-h", "-j", held, "-o", "%i %t %r").wants(t, 0, held+" PD JobHeldUser\n", "")
 	run("scontrol", "release", held).wants(t, 0, "", "")
