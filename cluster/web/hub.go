@@ -262,7 +262,7 @@ func (p *Page) enter(of *Guest) (h *hub, leave func()) {
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		if h.readers--; h.readers == 0 {
-			time.AfterFunc(lingerFor, func() { p.end(of.Whom, h) })
+			time.AfterFunc(p.linger, func() { p.end(of.Whom, h) })
 		}
 	}
 }

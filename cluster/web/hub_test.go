@@ -1,6 +1,7 @@
 package web
 
 import (
+	"context"
 	"fmt"
 	"net"
 	"runtime"
@@ -71,6 +72,34 @@ func TestPagesShareOneWatch(t *testing.T) {
 	defer d.page.mu.Unlock()
 	if h := d.page.hubs[""]; len(d.page.hubs) != 1 || h.readers != 3 || d.page.streams != 3 {
 		t.Errorf("%d watches, of %d readers", len(d.page.hubs), h.readers)
+	}
+}
+
+// TestNobodyLooks: the watch stays for whoever loads the page again, and goes with the last page: where none is open
+// nobody watches, and nothing is kept.
+func TestNobodyLooks(t *testing.T) {
+	s := &scheduler{events: make(chan *messages.Event, 8)}
+	d := serve(t, s).enter()
+	d.page.linger = 50 * time.Millisecond
+	for range 2 {
+		s.events <- nodeEvent(1, "n1", "")
+		ctx, leave := context.WithCancel(t.Context())
+		d.openFor(ctx, "/stream", "").until("n1")
+		if n := s.watches.Load(); n != 1 {
+			t.Errorf("%d watches are open", n)
+		}
+		leave()
+		for deadline := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
+			d.page.mu.Lock()
+			hubs, streams := len(d.page.hubs), d.page.streams
+			d.page.mu.Unlock()
+			if hubs+streams == 0 && s.watches.Load() == 0 {
+				break
+			}
+			if time.Now().After(deadline) {
+				t.Fatalf("%d watches and %d streams are open, of %d people", s.watches.Load(), streams, hubs)
+			}
+		}
 	}
 }
 

@@ -53,6 +53,7 @@ type Page struct {
 	mux  *http.ServeMux
 
 	patience time.Duration // with a browser that reads nothing
+	linger   time.Duration // how long a watch stays whose last page has gone
 
 	mu      sync.Mutex
 	streams int             // that are open
@@ -62,7 +63,7 @@ type Page struct {
 
 // New makes a page.
 func New(o Options) *Page {
-	p := &Page{o: o, mux: http.NewServeMux(), hubs: map[string]*hub{}, patience: writeTimeout,
+	p := &Page{o: o, mux: http.NewServeMux(), hubs: map[string]*hub{}, patience: writeTimeout, linger: lingerFor,
 		waits: waitings{all: map[string]*waiting{}}}
 	static, err := fs.Sub(files, "page")
 	if err != nil {

@@ -6,13 +6,16 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"io/fs"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"google.golang.org/grpc"
@@ -24,10 +27,11 @@ import (
 // scheduler answers a page, and notes what it is asked.
 type scheduler struct {
 	api.SynapseClient
-	events chan *messages.Event
-	parts  []*api.PastPart
-	mu     sync.Mutex
-	asked  []string
+	events  chan *messages.Event
+	parts   []*api.PastPart
+	watches atomic.Int32 // that are open
+	mu      sync.Mutex
+	asked   []string
 }
 
 func (s *scheduler) note(format string, args ...any) {
@@ -38,6 +42,8 @@ func (s *scheduler) note(format string, args ...any) {
 
 func (s *scheduler) Watch(ctx context.Context, _ *messages.Watch, _ ...grpc.CallOption) (
 	grpc.ServerStreamingClient[messages.Event], error) {
+	s.watches.Add(1)
+	context.AfterFunc(ctx, func() { s.watches.Add(-1) })
 	return &watching{ctx: ctx, from: s.events}, nil
 }
 
@@ -291,25 +297,29 @@ func TestEveryAnswerIsGuarded(t *testing.T) {
 
 // TestPageRunsNothingInline: the policy would stop it, and a page that is stopped is broken.
 func TestPageRunsNothingInline(t *testing.T) {
-	text, err := files.ReadFile("page/index.html")
+	for _, name := range []string{"index.html", "login.html"} {
+		lacks(t, name, "<style", " style=", " onclick", " onload", "http:", "https:", "<script>", "javascript:")
+	}
+	all, err := fs.Glob(files, "page/*.js")
+	if err != nil || len(all) < 10 {
+		t.Fatalf("the page's modules are %q: %v", all, err)
+	}
+	for _, path := range all {
+		lacks(t, filepath.Base(path), "innerHTML", "outerHTML", "insertAdjacentHTML", "eval(", "document.write",
+			"new Function", "javascript:")
+	}
+}
+
+// lacks checks that a file of the page has none of some words: text of others could become markup, or code.
+func lacks(t *testing.T, name string, words ...string) {
+	t.Helper()
+	text, err := files.ReadFile("page/" + name)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, wrong := range []string{"<style", " style=", " onclick", " onload", "http:", "https:", "<script>"} {
+	for _, wrong := range words {
 		if strings.Contains(string(text), wrong) {
-			t.Errorf("index.html has %q", wrong)
-		}
-	}
-	for _, name := range []string{"app.js", "views.js", "words.js", "board.js", "map.js",
-		"state.js", "login.js", "change.js", "play.js"} {
-		text, err := files.ReadFile("page/" + name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, wrong := range []string{"innerHTML", "outerHTML", "insertAdjacentHTML", "eval(", "document.write"} {
-			if strings.Contains(string(text), wrong) {
-				t.Errorf("%s has %q: text of others could become markup", name, wrong)
-			}
+			t.Errorf("%s has %q", name, wrong)
 		}
 	}
 }
@@ -344,7 +354,13 @@ func (d *visitor) open(path string) *reading {
 // openAs is the same of a server that is called by a name.
 func (d *visitor) openAs(path, host string) *reading {
 	d.t.Helper()
-	q, err := http.NewRequestWithContext(d.t.Context(), "GET", d.url+path, nil)
+	return d.openFor(d.t.Context(), path, host)
+}
+
+// openFor is the same, until the browser leaves.
+func (d *visitor) openFor(ctx context.Context, path, host string) *reading {
+	d.t.Helper()
+	q, err := http.NewRequestWithContext(ctx, "GET", d.url+path, nil)
 	if err != nil {
 		d.t.Fatal(err)
 	}

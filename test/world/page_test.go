@@ -237,6 +237,7 @@ func TestPage(t *testing.T) {
 	s.visit("#/map") // what came to run since the page was opened is on the map
 	s.await(`document.querySelector("canvas")?.getAttribute("aria-label").includes("16 of 32 GPUs")`)
 	s.everyView(first, second)
+	s.byKeyboard(first)
 	s.onTheMap(first)
 	s.wayOut(second)
 	s.cancelByHand(first)
@@ -246,6 +247,7 @@ func TestPage(t *testing.T) {
 	s.visit("#/jobs")
 	s.await(phase(second) + ` === "succeeded"`)
 	s.sameAsCommandLine()
+	s.inTenTabs()
 	s.drained()
 	s.silent()
 }
@@ -314,15 +316,16 @@ func (s *surf) cancelByHand(id string) {
 	s.t.Helper()
 	s.visit("#/job/" + id)
 	s.shows("Cancel")
-	js[any](s, `[...document.querySelectorAll("main button")].find((b) => b.innerText === "Cancel").focus(); 0`)
-	s.do(chromedp.KeyEvent("\r"), chromedp.WaitVisible("#ask-reason"),
-		chromedp.SendKeys("#ask-reason", "it's wrong; rm -rf /"))
+	s.tabTo(`e.innerText === "Cancel"`)
+	s.do(chromedp.KeyEvent("\r"), chromedp.WaitVisible("#ask-reason"))
+	s.await(`document.activeElement.id === "ask-reason"`)
+	s.do(chromedp.KeyEvent("it's wrong; rm -rf /"))
 	if got, want := js[string](s, `document.getElementById("ask-command").innerText`),
 		`synapse-cli cancel `+id+` --reason 'it'\''s wrong; rm -rf /'`; got != want {
 		s.t.Errorf("the command is %s, not %s", got, want)
 	}
-	js[any](s, `document.getElementById("ask-yes").focus(); 0`)
-	s.do(chromedp.KeyEvent("\r"))
+	s.tabTo(`e.id === "ask-yes"`)
+	s.key("\r")
 	s.shows("cancelled")
 	if text := s.run("describe", "job", id); !strings.Contains(text, "it's wrong; rm -rf /") {
 		s.t.Errorf("the reason did not arrive:\n%s", text)
@@ -368,6 +371,7 @@ func (s *surf) wayOut(id string) {
 func (s *surf) readsOutput(id string) {
 	s.t.Helper()
 	s.visit("#/job/" + id)
+	s.await(`document.querySelector(".lane .made") && document.querySelector(".lane .ran")`) // it is past its barrier
 	s.shows("Output of 0")
 	js[any](s, `[...document.querySelectorAll("main button")].find((b) => b.innerText === "Output of 0").click(); 0`)
 	s.shows("<img src=x onerror=alert(1)>")

@@ -21,9 +21,18 @@ let shown = { view: "", id: "" }, map, drawn = 0;
 
 // ---- what is shown
 
+// plainly is what a part of an address says; one that somebody has cut off says what it says.
+function plainly(part) {
+  try {
+    return decodeURIComponent(part);
+  } catch {
+    return part;
+  }
+}
+
 function route() {
   const [view = "map", id = ""] = location.hash.replace(/^#\//, "").split("/");
-  const next = { view: view || "map", id: decodeURIComponent(id) };
+  const next = { view: view || "map", id: plainly(id) };
   if (next.view === shown.view && next.id === shown.id) return;
   shown = next;
   map?.end();
@@ -388,6 +397,10 @@ if (played) {
   played.play();
 } else listen();
 $("past").addEventListener("click", lookBack);
+document.querySelector(".skip").addEventListener("click", (e) => { // its address would be a view's
+  e.preventDefault();
+  main.focus();
+});
 setInterval(() => ["over", "queues"].includes(shown.view) && !document.hidden && refresh(), 15_000); // there is another sum
 setInterval(askStarts, 5000);
 askStarts();
