@@ -77,7 +77,7 @@ func (b *Badge) late() error {
 
 // Credentials are for gRPC's connections. Told, if any, learns of each connection whether it was refused.
 func (b *Badge) Credentials(told func(*Refused)) credentials.TransportCredentials {
-	dial := func(ctx context.Context, raw net.Conn) (*tls.Conn, credentials.AuthInfo, error) {
+	dial := func(ctx context.Context, raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
 		conn, p, err := b.dial(ctx, raw, protocolHTTP2)
 		return conn, proved(p), err
 	}
@@ -92,7 +92,7 @@ func Plain(told func(*Refused)) credentials.TransportCredentials {
 // client is the dialling end as gRPC knows it: by TLS with something to show, without it in plaintext.
 type client struct {
 	credentials.TransportCredentials
-	dial func(context.Context, net.Conn) (*tls.Conn, credentials.AuthInfo, error) // nil: plaintext
+	dial func(context.Context, net.Conn) (net.Conn, credentials.AuthInfo, error) // nil: plaintext
 	told func(*Refused)
 }
 

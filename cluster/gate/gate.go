@@ -20,6 +20,7 @@ import (
 
 	"github.com/yi-json/synapse/cluster/audit"
 	"github.com/yi-json/synapse/cluster/identity"
+	"github.com/yi-json/synapse/cluster/socket"
 	"github.com/yi-json/synapse/messages"
 )
 
@@ -380,6 +381,9 @@ type server struct{ gate *Gate }
 func (g *Gate) Credentials() credentials.TransportCredentials { return server{g} }
 
 func (s server) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
+	if here, ok := raw.(*socket.Conn); ok {
+		return s.gate.local(here)
+	}
 	return s.gate.handshake(raw)
 }
 

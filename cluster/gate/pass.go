@@ -94,7 +94,7 @@ func (b *Bearer) Credentials(told func(*Refused)) credentials.TransportCredentia
 }
 
 // dial proves the scheduler, says the secret, and hears whether it is good.
-func (b *Bearer) dial(ctx context.Context, raw net.Conn) (*tls.Conn, credentials.AuthInfo, error) {
+func (b *Bearer) dial(ctx context.Context, raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
 	conn, err := b.prove(ctx, raw, b.protocol, nil)
 	if err == nil && conn.ConnectionState().NegotiatedProtocol != b.protocol {
 		err = &Refused{errors.New("what listens there takes no such tokens: it is an earlier version")}

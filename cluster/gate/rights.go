@@ -54,7 +54,10 @@ func Principal(ctx context.Context) *messages.Principal {
 func WhoAmI(ctx context.Context) *api.WhoAmIReply {
 	p, _ := PeerOf(ctx)
 	r := &api.WhoAmIReply{
-		Cluster: p.Cluster, Role: string(p.Role), Name: p.Name, UntilUnixMs: p.Until.UnixMilli(), Pass: p.Pass,
+		Cluster: p.Cluster, Role: string(p.Role), Name: p.Name, Pass: p.Pass,
+	}
+	if !p.Local {
+		r.UntilUnixMs = p.Until.UnixMilli()
 	}
 	for _, right := range rights.All() {
 		if reach := right.Of(p.Role); reach != rights.None {

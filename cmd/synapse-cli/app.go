@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/pflag"
 	"golang.org/x/term"
 
+	"github.com/yi-json/synapse/cluster/socket"
 	"github.com/yi-json/synapse/cmd/synapse-cli/internal/client"
 	"github.com/yi-json/synapse/cmd/synapse-cli/internal/show"
 )
@@ -27,6 +28,7 @@ type app struct {
 	stdout     io.Writer // data
 	stderr     io.Writer // all else
 	lookup     func(string) (string, bool)
+	mine       func(path string) bool // reports whether a socket of a scheduler is there, and lets us in
 	config     client.Config
 	connection *pflag.FlagSet // the flags that config is made of
 	style      show.Style
@@ -40,7 +42,7 @@ const seedName = "synctl"
 
 // run is the whole program without its process.
 func run(args []string, stdin io.Reader, stdout, stderr io.Writer, lookup func(string) (string, bool)) int {
-	a := &app{name: "synapse-cli", stdin: stdin, stdout: stdout, stderr: stderr, lookup: lookup}
+	a := &app{name: "synapse-cli", stdin: stdin, stdout: stdout, stderr: stderr, lookup: lookup, mine: socket.Mine}
 	if filepath.Base(args[0]) == seedName {
 		a.name = seedName
 	}

@@ -11,11 +11,13 @@ import (
 
 	"github.com/spf13/pflag"
 	"go.yaml.in/yaml/v3"
+
+	"github.com/yi-json/synapse/cluster/socket"
 )
 
 // This file owns where the connection's settings come from: first the command line, then the environment, then the
-// file, then the context (contexts.go). Only these settings have twins in the
-// environment: a task has a SYNAPSE_RANK, which must not become a --rank.
+// file, then the context (contexts.go), and where none of them says anything, the socket of a scheduler here. Only
+// these settings have twins in the environment: a task has a SYNAPSE_RANK, which must not become a --rank.
 
 const (
 	fileFlag    = "config"
@@ -36,7 +38,7 @@ func twinOf(flag string) string {
 // connectionFlags adds the settings as flags of every command.
 func (a *app) connectionFlags(f *pflag.FlagSet) {
 	f.StringVar(&a.config.Server, "server", "localhost:9000",
-		"the scheduler's `host:port`; of several, all with commas between them")
+		"the scheduler's `host:port`, or unix:PATH of its socket on this machine; of several, all with commas between them")
 	f.StringVar(&a.config.TLS, "tls", "",
 		"use TLS, with this `folder` of a person's key and certificate, or with the "+
 			"file that names an outside issuer's (operations.md)")
@@ -126,6 +128,7 @@ func (a *app) contextSettings(flags *pflag.FlagSet, given map[string]bool) error
 	}
 	if name == "" {
 		if name = all.Current; name == "" {
+			a.speakHere()
 			return nil
 		}
 	}
@@ -143,6 +146,13 @@ func (a *app) contextSettings(flags *pflag.FlagSet, given map[string]bool) error
 	}
 	a.config.TLS, a.config.Token, a.config.CA, a.config.Cert, a.config.Key = one.TLS, one.Token, "", "", ""
 	return nil
+}
+
+// speakHere turns to the scheduler of this machine by its socket, where there is one that lets us in.
+func (a *app) speakHere() {
+	if path := socket.Path(socket.DataDir); a.mine != nil && a.mine(path) {
+		a.config.Server = socket.Scheme + path
+	}
 }
 
 // fromFile reads a flat mapping of the settings' names.

@@ -40,6 +40,28 @@ func TestSettings(t *testing.T) {
 		"")
 }
 
+// TestSocketHere: where nothing says with whom to speak, and a scheduler here lets us in by its socket, that is it.
+func TestSocketHere(t *testing.T) {
+	for name, of := range map[string]struct {
+		env  map[string]string
+		mine bool
+		want string
+	}{
+		"a socket":               {nil, true, "unix:/var/lib/synapse/local/socket"},
+		"none that lets us in":   {nil, false, "localhost:9000"},
+		"a server goes before":   {map[string]string{"SYNAPSE_SERVER": "head:1"}, true, "head:1"},
+		"a certificate does too": {map[string]string{"SYNAPSE_TLS": "keys"}, true, "localhost:9000"},
+		"and a token":            {map[string]string{"SYNAPSE_TOKEN": "t"}, true, "localhost:9000"},
+	} {
+		a := &app{name: "synapse-cli", mine: func(string) bool { return of.mine },
+			lookup: func(name string) (string, bool) { v, ok := of.env[name]; return v, ok }}
+		a.root()
+		if err := a.connectionSettings(a.connection, true); err != nil || a.config.Server != of.want {
+			t.Errorf("%s: %s (%v), want %s", name, a.config.Server, err, of.want)
+		}
+	}
+}
+
 // gone is a reader that has left, as head does.
 type gone struct{}
 

@@ -66,11 +66,14 @@ func (a *app) tellWho(r *api.WhoAmIReply) error {
 	if o.Cluster == "" {
 		return a.data("%s: the scheduler speaks no TLS, and refuses nobody anything", o.Name)
 	}
-	by := ""
-	if o.Token != "" {
-		by = " by token " + o.Token
+	by := ", until " + o.Until
+	switch {
+	case o.Token != "":
+		by = " by token " + o.Token + by
+	case o.Until == "":
+		by = ", by the scheduler's socket on this machine"
 	}
-	err := a.data("%s, %s of cluster %s%s, until %s", o.Name, cmp.Or(o.Role, "nothing"), o.Cluster, by, o.Until)
+	err := a.data("%s, %s of cluster %s%s", o.Name, cmp.Or(o.Role, "nothing"), o.Cluster, by)
 	if err != nil {
 		return err
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/yi-json/synapse/cluster/identity"
 	"github.com/yi-json/synapse/cluster/oidc"
 	"github.com/yi-json/synapse/cluster/past"
+	"github.com/yi-json/synapse/cluster/socket"
 	"github.com/yi-json/synapse/cluster/vault"
 	"github.com/yi-json/synapse/cmd/internal/daemon"
 	"github.com/yi-json/synapse/cmd/internal/settings"
@@ -74,7 +75,7 @@ type options struct {
 	listen, listenFile, advertise, dataDir, store string
 	tls, secretsKey, oidcFile                     string
 	oidc                                          oidc.Config
-	page                                          bool
+	page, local                                   bool
 	pageCert, pageKey                             string
 	levels                                        []string
 	keepFinished, past                            time.Duration
@@ -91,12 +92,14 @@ func (o *options) flags(f *pflag.FlagSet) {
 	f.StringVar(&o.listenFile, "listen-file", "", "write the address that is listened on to this `file`")
 	f.StringVar(&o.advertise, "advertise", "",
 		"the `host:port` at which others reach this scheduler; without it, the one it listens on")
-	f.StringVar(&o.dataDir, "data-dir", "/var/lib/synapse", "the `folder` of what must not be lost, for the sqlite store")
+	f.StringVar(&o.dataDir, "data-dir", socket.DataDir, "the `folder` of what must not be lost, for the sqlite store")
 	f.StringVar(&o.tls, "tls", "",
 		"speak TLS only, with the `folder` of this scheduler that synapse-cli init made, or the file that names an\n"+
 			"outside issuer's certificate (operations.md)")
 	f.BoolVar(&o.page, "page", true,
 		"show the cluster to browsers on the same port; with --tls that needs --page-cert and --page-key")
+	f.BoolVar(&o.local, "local", true,
+		"with --tls: let root, and the user whom this scheduler runs as, in as admins by a socket in the data folder")
 	f.StringVar(&o.pageCert, "page-cert", "", "the `file` of the certificate that browsers are shown, of one they believe")
 	f.StringVar(&o.pageKey, "page-key", "", "and the `file` of its key")
 	f.StringVar(&o.secretsKey, "secrets-key", "",

@@ -99,6 +99,7 @@ func serve(o options) error {
 	served := make(chan error, 1)
 	within := entrance.New(listener, entrance.Options{Log: s.log.Info, Count: s.host.Count, Calm: debug.FreeOSMemory})
 	go func() { served <- s.server.Serve(within) }()
+	s.openLocally()
 	if err := s.announce(listener.Addr()); err != nil {
 		s.end(signals)
 		return err

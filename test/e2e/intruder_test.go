@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -24,6 +25,7 @@ import (
 	"github.com/yi-json/synapse/cluster/api"
 	"github.com/yi-json/synapse/cluster/gate"
 	"github.com/yi-json/synapse/cluster/identity"
+	"github.com/yi-json/synapse/cluster/socket"
 	"github.com/yi-json/synapse/test/able"
 )
 
@@ -47,6 +49,7 @@ func intrude(address, cluster, programs string) int {
 	pair := *forged.Pair.TLS()
 	i.calls("with a certificate of its own making",
 		credentials.NewTLS(&tls.Config{InsecureSkipVerify: true, Certificates: []tls.Certificate{pair}}))
+	i.callsHere(filepath.Join(cluster, "scheduler"))
 	i.joins("in plaintext")
 	i.joins("with a certificate of its own making", "--tls", forged.Dir)
 	i.reads(cluster)
@@ -90,8 +93,9 @@ func (i *intruder) forge() (*identity.Folder, error) {
 
 // calls makes every call that a scheduler has, and opens every stream, with nothing in it: whatever is said of what it
 // asks for was said to somebody who had come in.
-func (i *intruder) calls(how string, proof credentials.TransportCredentials) {
-	conn, err := grpc.NewClient("passthrough:///"+i.address, grpc.WithTransportCredentials(proof))
+func (i *intruder) calls(how string, proof credentials.TransportCredentials, more ...grpc.DialOption) {
+	more = append(more, grpc.WithTransportCredentials(proof))
+	conn, err := grpc.NewClient("passthrough:///"+i.address, more...)
 	if err != nil {
 		i.tell(true, "%v", err)
 		return
@@ -121,6 +125,12 @@ func (i *intruder) calls(how string, proof credentials.TransportCredentials) {
 		i.tell(!shut(err), "%s %s: %v", name, how, err)
 		cancel()
 	}
+}
+
+// callsHere tries the socket of the scheduler's machine.
+func (i *intruder) callsHere(dataDir string) {
+	i.calls("by the local socket", gate.Beside(nil), grpc.WithContextDialer(
+		func(ctx context.Context, _ string) (net.Conn, error) { return socket.Dial(ctx, socket.Path(dataDir)) }))
 }
 
 // joins runs an agent for a while.
@@ -199,6 +209,9 @@ func fromWithin(t *testing.T, as *syscall.Credential, driver string, networks ..
 		if !strings.HasPrefix(said, "tried ") {
 			t.Errorf("on network %s: %s", network, said)
 		}
+	}
+	if as != nil { // the task is the cluster's user, and no wall but one keeps it from the socket
+		l.telling(fmt.Sprintf("by the local socket: it is of uid %d, but ", as.Uid), time.Minute)
 	}
 	nodes := l.cli("get", "nodes", "-q").wants(t, 0, "", "").out
 	if nodes != "node-1\nnode-2\n" {

@@ -143,7 +143,7 @@ func (c *Client) Script(ctx context.Context, s *messages.Script) ([]byte, error)
 // Send submits a job, with its script's text and its secrets' values if it has some.
 func (c *Client) Send(ctx context.Context, q *messages.Submit) (*messages.SubmitReply, error) {
 	if len(q.GetSpec().GetSecrets()) > 0 {
-		if c.badge == nil && c.bearer == nil && c.secure == nil {
+		if !c.proves() && !c.next().local() {
 			return nil, &Error{Code: messages.Code_CODE_NOT_ALLOWED, Text: "secrets are not sent in plaintext",
 				Hint: "speak TLS: --tls, or `synapse-cli login`"}
 		}

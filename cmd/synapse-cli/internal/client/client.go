@@ -23,6 +23,7 @@ import (
 	"github.com/yi-json/synapse/cluster/api"
 	"github.com/yi-json/synapse/cluster/gate"
 	"github.com/yi-json/synapse/cluster/identity"
+	"github.com/yi-json/synapse/cluster/socket"
 	"github.com/yi-json/synapse/messages"
 )
 
@@ -34,7 +35,7 @@ const (
 
 // Config says where schedulers are, and how to speak to them.
 type Config struct {
-	Server        string // host:port, or several with commas between them
+	Server        string // host:port, or unix:PATH of a scheduler's socket here; several with commas between them
 	TLS           string // the folder of a person, or the file of an outside issuer's; empty: what the files say
 	Token         string // of a person, as it was printed; with it TLS is empty
 	CA, Cert, Key string // files, for a proxy that speaks TLS for the scheduler; none: no TLS
@@ -79,7 +80,7 @@ func Dial(c Config) (*Client, error) {
 			client.Close()
 			return nil,
 				&Error{Code: messages.Code_CODE_INVALID, Text: fmt.Sprintf("%q is not the address of a scheduler", address),
-					Hint: "write host:port, as in localhost:9000; several with commas between them"}
+					Hint: "write host:port, as in localhost:9000, or unix:PATH; several with commas between them"}
 		}
 		if client.find(address) < 0 {
 			if err := client.add(address); err != nil {
@@ -94,6 +95,9 @@ func Dial(c Config) (*Client, error) {
 
 // isAddress reports whether a text can be where a scheduler listens.
 func isAddress(text string) bool {
+	if path, ok := strings.CutPrefix(text, socket.Scheme); ok {
+		return path != ""
+	}
 	_, port, err := net.SplitHostPort(text)
 	if err != nil || port == "" {
 		return false
@@ -105,10 +109,18 @@ func isAddress(text string) bool {
 // add makes a connection to one more scheduler.
 func (c *Client) add(address string) error {
 	s := &server{address: address}
+	if len(c.servers) > 0 && !s.local() && c.servers[0].local() && !c.proves() {
+		return &Error{Code: messages.Code_CODE_NOT_ALLOWED, Text: "the scheduler at " + address + " is on another machine",
+			Hint: "give a certificate or a token, or ask on that machine"}
+	}
+	var more []grpc.DialOption
+	if s.local() {
+		more = append(more, grpc.WithAuthority("localhost")) // a path is none
+	}
 	// The dialer is ours so that why it failed is known in its own words, and
 	// passthrough, because it resolves names itself. Somebody waits at a terminal, so
 	// the pause before the next try to connect is kept short.
-	conn, err := grpc.NewClient("passthrough:///"+address,
+	conn, err := grpc.NewClient("passthrough:///"+address, append(more,
 		grpc.WithTransportCredentials(c.credentials(s)),
 		grpc.WithContextDialer(s.dial),
 		grpc.WithConnectParams(grpc.ConnectParams{
@@ -117,7 +129,7 @@ func (c *Client) add(address string) error {
 			MinConnectTimeout: dialTimeout,
 		}),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(api.MaxReplyBytes)),
-	)
+	)...)
 	if err != nil {
 		return &Error{Code: messages.Code_CODE_INVALID, Text: err.Error()}
 	}
@@ -144,7 +156,7 @@ func (c *Client) Name(ctx context.Context) (string, error) {
 	switch {
 	case c.badge != nil:
 		return c.badge.Identity().Name, nil
-	case c.bearer != nil:
+	case c.bearer != nil, c.next().local():
 		who, err := c.WhoAmI(ctx, &api.WhoAmI{})
 		return who.GetName(), err
 	}
@@ -166,10 +178,22 @@ func (c *Client) Root() (cluster string, root [sha256.Size]byte, ok bool) {
 func (c *Client) Server() string { return c.next().address }
 
 func (s *server) dial(ctx context.Context, address string) (net.Conn, error) {
-	conn, err := (&net.Dialer{Timeout: dialTimeout}).DialContext(ctx, "tcp", address)
+	var conn net.Conn
+	var err error
+	if path, ok := strings.CutPrefix(address, socket.Scheme); ok {
+		conn, err = socket.Dial(ctx, path)
+	} else {
+		conn, err = (&net.Dialer{Timeout: dialTimeout}).DialContext(ctx, "tcp", address)
+	}
 	s.dialed.Store(&err)
 	return conn, err
 }
+
+// local reports whether the server is a socket on this machine, which needs no proof.
+func (s *server) local() bool { return strings.HasPrefix(s.address, socket.Scheme) }
+
+// proves reports whether there is something to show to a scheduler elsewhere.
+func (c *Client) proves() bool { return c.badge != nil || c.bearer != nil || c.secure != nil }
 
 // prove reads who we are and whom we believe.
 func (c *Client) prove() (err error) {
@@ -204,6 +228,8 @@ func (c *Client) prove() (err error) {
 func (c *Client) credentials(s *server) credentials.TransportCredentials {
 	told := func(r *gate.Refused) { s.refused.Store(r) }
 	switch {
+	case s.local():
+		return gate.Beside(told)
 	case c.badge != nil:
 		return c.badge.Credentials(told)
 	case c.bearer != nil:

@@ -120,18 +120,23 @@ func (s *server) unreachable() (text, hint string) {
 		return text + ": what listens there went away, or is no scheduler", reachHint
 	}
 	var dns *net.DNSError
-	switch err := *last; {
+	err := *last
+	var op *net.OpError
+	plain := err
+	if errors.As(err, &op) && op.Err != nil {
+		plain = op.Err
+	}
+	switch {
 	case errors.As(err, &dns) && dns.IsNotFound:
 		return text + ": there is no host of this name", "--server or SYNAPSE_SERVER names the scheduler"
+	case s.local():
+		return text + ": " + oneLine(plain.Error()), "the socket is for root, and for the user whom the scheduler runs as; " +
+			"everybody else gives --server HOST:PORT, with --tls or a token"
 	case nobodyListens(err):
 		return text + ": connection refused", reachHint
 	case errors.Is(err, os.ErrDeadlineExceeded), errors.Is(err, context.DeadlineExceeded):
 		return text + ": no answer", "a firewall may be in the way"
 	default:
-		var op *net.OpError
-		if errors.As(err, &op) && op.Err != nil {
-			err = op.Err
-		}
-		return text + ": " + oneLine(err.Error()), reachHint
+		return text + ": " + oneLine(plain.Error()), reachHint
 	}
 }

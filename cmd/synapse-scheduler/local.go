@@ -1,0 +1,19 @@
+package main
+
+import "github.com/yi-json/synapse/cluster/socket"
+
+// This file owns the way in on the scheduler's own machine.
+
+// openLocally serves the socket, where there is a gate that knows who comes by it. What keeps it from being made stops
+// no scheduler: the port is there.
+func (s *scheduler) openLocally() {
+	if s.gate == nil || !s.local || s.dataDir == "" {
+		return
+	}
+	at, err := socket.Listen(s.dataDir)
+	if err != nil {
+		s.log.Info("There is no socket for root on this machine: %v", err)
+		return
+	}
+	go func() { _ = s.server.Serve(at) }() // it ends with the server, which closes it
+}
