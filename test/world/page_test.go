@@ -319,15 +319,16 @@ func (s *surf) cancelByHand(id string) {
 	s.tabTo(`e.innerText === "Cancel"`)
 	s.do(chromedp.KeyEvent("\r"), chromedp.WaitVisible("#ask-reason"))
 	s.await(`document.activeElement.id === "ask-reason"`)
-	s.do(chromedp.KeyEvent("it's wrong; rm -rf /"))
+	s.do(chromedp.KeyEvent("it's <b>wrong</b>; rm -rf /"))
 	if got, want := js[string](s, `document.getElementById("ask-command").innerText`),
-		`synapse-cli cancel `+id+` --reason 'it'\''s wrong; rm -rf /'`; got != want {
+		`synapse-cli cancel `+id+` --reason 'it'\''s <b>wrong</b>; rm -rf /'`; got != want {
 		s.t.Errorf("the command is %s, not %s", got, want)
 	}
 	s.tabTo(`e.id === "ask-yes"`)
 	s.key("\r")
 	s.shows("cancelled")
-	if text := s.run("describe", "job", id); !strings.Contains(text, "it's wrong; rm -rf /") {
+	s.shows("it's <b>wrong</b>") // it stays text
+	if text := s.run("describe", "job", id); !strings.Contains(text, "it's <b>wrong</b>; rm -rf /") {
 		s.t.Errorf("the reason did not arrive:\n%s", text)
 	}
 }
@@ -371,7 +372,8 @@ func (s *surf) wayOut(id string) {
 func (s *surf) readsOutput(id string) {
 	s.t.Helper()
 	s.visit("#/job/" + id)
-	s.await(`document.querySelector(".lane .made") && document.querySelector(".lane .ran")`) // it is past its barrier
+	s.await(`/^waited: .*, was made ready: .*, run 1 ran: /.test(document.querySelector(".lane").getAttribute("aria-label")) &&
+		document.querySelector(".lane .made") && document.querySelector(".lane .ran")`) // it is past its barrier
 	s.shows("Output of 0")
 	js[any](s, `[...document.querySelectorAll("main button")].find((b) => b.innerText === "Output of 0").click(); 0`)
 	s.shows("<img src=x onerror=alert(1)>")

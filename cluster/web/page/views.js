@@ -113,11 +113,12 @@ function lately(page, of) {
 // timeline draws a job's life: waited, made ready, ran.
 function timeline(page, row, attempts) {
   const now = Date.now() + page.state.skew, end = row.over ? row.finished || now : now, whole = Math.max(end - row.submitted, 1);
-  const lane = h("div", { class: "lane", role: "img", "aria-label": "How long it waited, was made ready and ran" });
+  const lane = h("div", { class: "lane", role: "img" }), all = [];
   let at = row.submitted;
   const part = (cls, until, what) => {
     if (until <= at) return;
-    const piece = h("span", { class: cls, title: `${what}: ${span(until - at)}` });
+    all.push(`${what}: ${span(until - at)}`);
+    const piece = h("span", { class: cls, title: all.at(-1) });
     piece.style.width = `${(100 * (until - at)) / whole}%`;
     lane.append(piece);
     at = until;
@@ -129,6 +130,7 @@ function timeline(page, row, attempts) {
     if (a.started) part("ran", ended, `run ${a.run} ran`);
   }
   part("waited", end, row.over ? "until it was over" : "waits");
+  lane.setAttribute("aria-label", all.join(", ") || "It has just come");
   return lane;
 }
 
