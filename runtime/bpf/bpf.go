@@ -101,10 +101,26 @@ func (h Hook) load(program Program) (int, error) {
 		instructions: uint64(uintptr(unsafe.Pointer(&program[0]))),
 		license:      uint64(uintptr(unsafe.Pointer(&license[0]))),
 	}
-	fd, err := call(unix.BPF_PROG_LOAD, unsafe.Pointer(&load), unsafe.Sizeof(load))
+	fd, err := -1, error(nil)
+	undisturbed(func() { fd, err = call(unix.BPF_PROG_LOAD, unsafe.Pointer(&load), unsafe.Sizeof(load)) })
 	runtime.KeepAlive(program)
 	runtime.KeepAlive(license)
 	return fd, err
+}
+
+// undisturbed calls do while no signal comes to its thread. The kernel gives up a load, with EAGAIN, when one waits:
+// Go's own, or that of a child that has ended. To try again would mean to guess how often.
+func undisturbed(do func()) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	var all, before unix.Sigset_t
+	for i := range all.Val {
+		all.Val[i] = ^all.Val[i]
+	}
+	if unix.PthreadSigmask(unix.SIG_SETMASK, &all, &before) == nil {
+		defer func() { _ = unix.PthreadSigmask(unix.SIG_SETMASK, &before, nil) }()
+	}
+	do()
 }
 
 // before is the program that is attached to a group already; -1: none. No other program may be on a group of ours.
