@@ -184,6 +184,7 @@ func (i *intruder) reads(cluster string) {
 
 // TestUpFromWithin: a task of `up`, in whatever it runs and on whatever network, does nothing to its own cluster.
 func TestUpFromWithin(t *testing.T) {
+	t.Parallel()
 	t.Run("process", func(t *testing.T) { fromWithin(t, nil, "process", "host") })
 	for _, driver := range []string{"carapace", "oci"} {
 		t.Run(driver, func(t *testing.T) {

@@ -16,6 +16,7 @@ import (
 
 // TestJobsOfTwoOwners: what a job has, another owner's job on the same machine does not reach.
 func TestJobsOfTwoOwners(t *testing.T) {
+	t.Parallel()
 	able.Need(t, able.Root) // an agent that is not root runs all jobs as itself
 	for _, driver := range []string{"process", "carapace", "oci"} {
 		t.Run(driver, func(t *testing.T) {
@@ -49,8 +50,8 @@ func twoOwners(t *testing.T, c *cluster) {
 		})
 	}
 	victim := begun("alice",
-		fmt.Sprintf("umask 077; echo secret > file; echo secret > %s; echo secret > %s; echo ready; sleep 600 & wait",
-			tmp, shm))
+		fmt.Sprintf("umask 077; echo secret > file; echo secret > %s; echo secret > %s; sleep 600 & echo ready; wait",
+			tmp, shm)) // which has all its processes then
 	c.said(victim.Record.Id, "ready\n")
 	pids := pidsOf(t, victim.Record.Uid)
 	if len(pids) == 0 || victim.Record.Owner.Name != "alice" {

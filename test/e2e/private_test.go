@@ -28,6 +28,7 @@ const insideNamespace = "SYNAPSE_E2E_NAMESPACE"
 // TestNetworkPrivate: a job with a private network speaks to the outside and not to its machine; the agent and all
 // that supervises are killed, and the next agent leaves nothing of it.
 func TestNetworkPrivate(t *testing.T) {
+	t.Parallel()
 	able.Need(t, able.Containers, able.Networks)
 	if os.Getenv(insideNamespace) == "" {
 		again := exec.Command("/proc/self/exe", "-test.run=^TestNetworkPrivate$", "-test.v")
