@@ -19,10 +19,11 @@ func (j *Judgement) Stopped(job topology.JobID, t topology.Token) {
 	}
 }
 
-// Stopping are the jobs that are stopped for others, or are to be: what they have counts for nobody's quota any more.
-func (j *Judgement) Stopping() (all []topology.JobID) {
+// Stopping are the jobs that are stopped for others, or are to be, and were chosen before the promise of this order was
+// made: what they have counted for nobody's quota any more.
+func (j *Judgement) Stopping(before uint64) (all []topology.JobID) {
 	for _, p := range slices.Concat(j.firm, j.parked()) {
-		for i := range p.stops {
+		for i := 0; i < len(p.stops) && p.order < before; i++ {
 			all = append(all, p.stops[i].Job)
 		}
 	}

@@ -134,7 +134,7 @@ func (c *notInVain) onReclaimed(w *World, job, victim *messages.JobRecord) {
 	}
 	goes := map[string]bool{} // with what is stopped for others, and for this one
 	if p := w.leader(); p != nil && p.leader != nil {
-		for _, id := range p.leader.Stopping() {
+		for _, id := range p.leader.Stopping(job.Promise.Order) {
 			goes[string(id)] = true
 		}
 	}

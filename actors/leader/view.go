@@ -87,10 +87,10 @@ func (s *Scheduler) Slips(job topology.JobID) (int, bool) {
 	return p.Slips, ok && p.Firm
 }
 
-// Stopping are the jobs that are stopped for others, or are to be.
-func (s *Scheduler) Stopping() []topology.JobID {
+// Stopping are the jobs that are stopped for others, or are to be, and were chosen before the promise of this order.
+func (s *Scheduler) Stopping(before uint64) []topology.JobID {
 	if p, is := s.planner.(*policy.Judgement); is {
-		return p.Stopping()
+		return p.Stopping(before)
 	}
 	return nil
 }

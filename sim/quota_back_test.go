@@ -1,0 +1,105 @@
+package sim
+
+import (
+	"flag"
+	"testing"
+	"time"
+
+	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/topology"
+)
+
+// This file owns the test that what is lent comes back in time, with the actors and the machines beside the planner: a
+// victim's end goes to the disk first, then it is told, has its grace, and its machine gives evidence.
+
+var quotasOnly = flag.Uint64("quotas-only", 0, "")
+var nested = 3
+var quotasBack = flag.Int("quotas-back", 3, "worlds that TestQuotaIsBack draws")
+
+// TestQuotaIsBack: what an idle queue is assured others use meanwhile, a machine each. From its first submit on it is
+// back within the time for which the others run at the least, the longest grace and a minute, for jobs that fit what is
+// freed.
+func TestQuotaIsBack(t *testing.T) {
+	reclaimed := 0
+	for seed := range uint64(*quotasBack) {
+		reclaimed += quotaIsBack(t, seed+1)
+	}
+	if reclaimed < 2**quotasBack {
+		t.Errorf("%d were stopped in all: nothing was on loan", reclaimed)
+	}
+}
+
+// quotaIsBack plays one world, and returns how many were stopped.
+func quotaIsBack(t *testing.T, seed uint64) (stopped int) {
+	s := newSource(seed).fork("quota-back")
+	machines := 4 + s.below(6)
+	quota := 1 + s.below(machines-1)
+	minRun := s.between(10*time.Second, 3*time.Minute).Truncate(time.Second)
+	w, err := NewWorld(Options{Seed: seed, World: "small", Plain: true, Machines: machines, PerRack: 4, GPUs: []int{8}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.RunFor(5 * time.Second)
+	w.applyQueues(lentQueues(s, machines, quota, minRun))
+	w.RunFor(5 * time.Second)
+
+	longest := time.Duration(0)
+	for range 2 * machines {
+		grace := s.between(time.Second, 30*time.Second).Truncate(time.Second)
+		longest = max(longest, grace)
+		deaf := s.chance(0.5) // it takes all of its grace
+		w.Submit(lentJob([]string{"a", "b"}[s.below(2)], 8, grace, deaf))
+	}
+	w.RunFor(s.between(time.Second, 5*time.Minute))
+
+	first, began, own := w.Now(), map[topology.JobID]time.Duration{}, []*Order{}
+	w.OnTask(func(h Happening) {
+		if h.Began && began[h.Job] == 0 {
+			began[h.Job] = w.Now() - first
+		}
+	})
+	size := []int64{1, 2, 4, 8}[s.below(4)]
+	for range 8 * int64(quota) / size {
+		own = append(own, w.Submit(lentJob("idle", size, time.Second, false)))
+	}
+	by := minRun + longest + time.Minute
+	w.RunFor(by + time.Second)
+	for _, o := range own {
+		if at := began[topology.JobID(o.ID())]; at == 0 || at > by {
+			t.Errorf("seed %d: of %d machines %d are assured to it, and %s, of %d GPUs, began after %s, and not within %s",
+				seed, machines, quota, o.ID(), size, at, by)
+		}
+	}
+	for _, v := range w.Violations() {
+		t.Errorf("seed %d: %v", seed, v)
+	}
+	return int(w.Counters()["preemptions.reclaim"])
+}
+
+// lentQueues are an idle queue that is assured something, as the one above it is, and two others, of which one may be
+// assured something too.
+func lentQueues(s *source, machines, quota int, minRun time.Duration) *messages.Queues {
+	yes, least := true, minRun.Milliseconds()
+	queue := func(name, parent string, n int) *messages.QueueSpec {
+		q := &messages.QueueSpec{Name: name, Parent: parent, MinRunMs: &least, Reclaim: &yes}
+		if n > 0 {
+			q.Quota = []*messages.Amount{{Name: "gpu", Amount: int64(8*n) * topology.WholeGPU}}
+		}
+		return q
+	}
+	return &messages.Queues{Default: "b", Queues: []*messages.QueueSpec{
+		queue("group", "", quota), queue("idle", "group", quota),
+		queue("a", "", s.below(machines-quota+1)), queue("b", "", 0),
+	}}
+}
+
+// lentJob runs for much longer than the test looks.
+func lentJob(queue string, gpus int64, grace time.Duration, deaf bool) *messages.JobSpec {
+	run := script{run: 5 * time.Hour, rank: -1, image: 20 * time.Millisecond, deaf: deaf}
+	return &messages.JobSpec{
+		Name: "lent", Queue: queue, Image: "host", Command: run.command(),
+		Gang:    &messages.GangSpec{ReplicasMin: 1, ReplicasMax: 1},
+		Each:    &messages.Resources{MilliCpu: 1000, MemoryBytes: 1 << 30, MilliGpu: gpus * topology.WholeGPU},
+		Restart: &messages.RestartSpec{}, Stop: &messages.StopSpec{GraceMs: grace.Milliseconds()},
+	}
+}
