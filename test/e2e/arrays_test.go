@@ -38,6 +38,7 @@ func arrayOutlives(t *testing.T, more ...string) {
 	spec.Array = &messages.ArraySpec{Indices: []*messages.IndexRange{{First: 1, Last: int32(*elements)}}, Most: 16}
 	id := c.submit(spec)
 	follows := c.begins("logs", "-f", id)
+	follows.says(t, "] written\n") // of no scheduler that it has never reached would it wait for the next
 	for kill := range *failovers {
 		enough := int32(*elements * kill / *failovers)
 		within := 2*time.Minute + time.Duration(*elements)*time.Second/4

@@ -64,7 +64,7 @@ func (c *cluster) begins(args ...string) *running {
 // says waits until a run has written something.
 func (r *running) says(t *testing.T, text string) {
 	t.Helper()
-	for limit := time.Now().Add(20 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+	for limit := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
 		out, errs := r.said.texts()
 		if strings.Contains(out+errs, text) {
 			return
