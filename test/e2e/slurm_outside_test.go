@@ -66,7 +66,7 @@ func steppedFromOutside(t *testing.T, c *cluster, home string) {
 echo here as $SYNAPSE_RANK, $SLURM_JOB_NAME of $SLURM_NNODES with $SLURM_NTASKS
 MINE="it's mine"; export MINE
 srun sh -c 'echo $SLURM_JOB_ID: $SLURM_PROCID, $MINE' | sort
-srun -n 1 -w "$(scontrol show hostnames | tail -n 1)" sh -c 'echo alone on $SLURM_NODEID'
+srun -n 1 -w "$(scontrol show hostnames | tail -n 1)" sh -c 'echo alone on $SLURM_NODEID, rank $SYNAPSE_RANK'
 srun -t 5 true || echo refused
 squeue -h -j $SLURM_JOB_ID -o %T
 exit 6`)
@@ -75,7 +75,7 @@ exit 6`)
 	for process := range 4 {
 		want += fmt.Sprintf("%s: %d, it's mine\n", number, process)
 	}
-	room.wants(t, 6, want+"alone on 1\nrefused\nRUNNING\n", "salloc: Granted job allocation "+number)
+	room.wants(t, 6, want+"alone on 0, rank 1\nrefused\nRUNNING\n", "salloc: Granted job allocation "+number)
 	room.wants(t, 6, "", "srun: error: --time: is of a job, and this is a step in job "+number)
 	room.wants(t, 6, "", "salloc: Relinquishing job allocation "+number)
 	if strings.Contains(room.err, "revoked") {

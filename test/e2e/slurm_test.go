@@ -80,7 +80,8 @@ func stepped(t *testing.T, home string, run func(...string) answer) {
 	t.Helper()
 	script := "#!/bin/sh\nexport MINE=\"it's mine\"\nscontrol show hostnames | wc -l\n" +
 		"srun -l sh -c 'echo $SLURM_PROCID.$SLURM_LOCALID of $SLURM_NTASKS, $MINE, node $SLURM_NODEID' | sort\n" +
-		"srun -N 1 -n 1 -w \"$(scontrol show hostnames | tail -n 1)\" sh -c 'echo alone on $SLURM_NODEID with " +
+		"srun -N 1 -n 1 -w \"$(scontrol show hostnames | tail -n 1)\" sh -c 'echo alone on $SLURM_NODEID of $SLURM_NNODES " +
+		"with " +
 		"$SLURM_NTASKS'\n" +
 		"srun sh -c 'echo $SLURM_NODEID,$CUDA_VISIBLE_DEVICES' | sort -u | tr -cd ',\\n' | uniq -c\n" +
 		"srun --mpi=pmix true\necho refused with $?\n" +
@@ -92,8 +93,8 @@ func stepped(t *testing.T, home string, run func(...string) answer) {
 	run("sbatch", "--wait", "-N", "2", "--ntasks-per-node", "2", "--gpus-per-task", "2", "-o", "steps.out",
 		"steps.sh").wants(t, 3, "", "")
 	want := "2\n0: 0.0 of 4, it's mine, node 0\n1: 1.1 of 4, it's mine, node 0\n2: 2.0 of 4, it's mine, node 1\n" +
-		"3: 3.1 of 4, it's mine, node 1\nalone on 1 with 1\n      4 ,,\nsrun: error: --mpi=pmix: mpirun starts its own " +
-		"processes here\n" +
+		"3: 3.1 of 4, it's mine, node 1\nalone on 0 of 1 with 1\n      4 ,,\n" +
+		"srun: error: --mpi=pmix: mpirun starts its own processes here\n" +
 		"refused with 1\n"
 	for process, code := range []string{"143", "143", "143", "7", "", "1", "2", "3"} {
 		switch {

@@ -151,8 +151,9 @@ func TestEnvironment(t *testing.T) {
 				"SLURM_JOB_PARTITION=gpu SLURM_JOB_ACCOUNT=lab SLURM_SUBMIT_DIR=/home/ann/run SLURM_SUBMIT_HOST=login1 " +
 				"SLURM_JOB_USER=ann " +
 				"SLURM_JOB_NAME=wrap PATH=/opt/bin:/bin KEY=v", "SLURM_OLD SYNAPSE_TOKEN TERM"},
-		{"-N 2 -n 3", "SLURM_NTASKS=3 SLURM_TASKS_PER_NODE=2,1",
-			"SLURM_NTASKS_PER_NODE SLURM_CPUS_PER_TASK SLURM_GPUS_ON_NODE"},
+		{"-N 2 -n 3", "SLURM_NTASKS=3 SLURM_TASKS_PER_NODE=2,1 SLURM_NTASKS_PER_NODE=2 SLURM_CPUS_PER_TASK=1",
+			"SLURM_GPUS_ON_NODE"},
+		{"-N 2 --ntasks-per-node=2 --gpus-per-node=4 --cpus-per-gpu=6", "SLURM_CPUS_PER_TASK=12 SLURM_CPUS_ON_NODE=24", ""},
 		{"-n 4 -J My_Job", "SLURM_NTASKS=4 SLURM_JOB_NAME=My_Job", "SLURM_TASKS_PER_NODE"},
 		{"--export=NONE", "SLURM_NTASKS=1", "PATH KEY"},
 		{"--export=KEY,NEW=2", "KEY=v NEW=2", "PATH"},

@@ -182,6 +182,10 @@ func (b *Batch) environment(s shape, amount *messages.Resources, from Submitter)
 	add("SLURM_NPROCS", decimal(s.tasks))
 	add("SLURM_CPUS_ON_NODE", decimal(amount.GetMilliCpu()/1000))
 	if s.apart || s.gang == 1 {
+		// What a node has is that of a task of ours, in which several of theirs may stand: a thread for each of its cores
+		// would be too many for each of them.
+		add("SLURM_CPUS_PER_TASK", decimal(max(b.cpusPerGPU*amount.GetMilliGpu()/1000/s.each, 1)))
+		add("SLURM_NTASKS_PER_NODE", decimal(s.each))
 		add("SLURM_TASKS_PER_NODE", repeated(s.each, s.gang, s.tasks))
 		add("SLURM_JOB_CPUS_PER_NODE", repeated(amount.GetMilliCpu()/1000, s.gang, s.gang*amount.GetMilliCpu()/1000))
 	}

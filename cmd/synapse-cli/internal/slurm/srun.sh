@@ -91,12 +91,25 @@ trap 'rm -rf "$kept"' EXIT
 pids='' bad=''
 trap 'bad=1' TERM INT
 
-one() { # rank, process, which of that rank's
+# The nodes of the step by their names, where each rank has one of its own.
+list='' at=0
+for is in $(echo "$SYNAPSE_HOSTS" | tr , ' '); do
+  case "$ranks " in *" $at "*) list=$list${list:+,}$is ;; esac
+  at=$((at + 1))
+done
+[ "$at" = "$SYNAPSE_WORLD_SIZE" ] || list=''
+
+one() { # rank, process, which of that rank's, which node of the step
   text="cd $(quote "$dir") || exit 1
 $vars
 PATH=$(quote "$PATH"); export PATH
 SLURM_PROCID=$2 SLURM_STEP_NUM_TASKS=$tasks SLURM_STEP_NUM_NODES=$nodes SLURM_NTASKS=$tasks SLURM_NPROCS=$tasks
 export SLURM_PROCID SLURM_STEP_NUM_TASKS SLURM_STEP_NUM_NODES SLURM_NTASKS SLURM_NPROCS"
+  if [ -n "$list" ]; then
+    text="$text
+SLURM_NODEID=$4 SLURM_NNODES=$nodes SLURM_STEP_NODELIST=$list SLURM_NODELIST=$list
+export SLURM_NODEID SLURM_NNODES SLURM_STEP_NODELIST SLURM_NODELIST"
+  fi
   if [ "$each" -gt 1 ]; then
     text="$text
 SLURM_LOCALID=$3; export SLURM_LOCALID"
@@ -117,7 +130,7 @@ $command"
 }
 
 exec 5<&0 # the first process reads what srun does, the others nothing
-process=0
+process=0 node=0
 for rank in $ranks; do
   here=0
   while [ "$here" -lt "$each" ] && [ "$process" -lt "$tasks" ]; do
@@ -126,10 +139,10 @@ for rank in $ranks; do
       [ "$process" != 0 ] || exec <&5
       exec 5<&-
       if [ -n "$label" ]; then
-        { { (one "$rank" "$process" "$here"); echo $? >"$kept/$process"; } 2>&1 >&3 | sed -u "s/^/$process: /" >&4; } 3>&1 |
+        { { (one "$rank" "$process" "$here" "$node"); echo $? >"$kept/$process"; } 2>&1 >&3 | sed -u "s/^/$process: /" >&4; } 3>&1 |
           sed -u "s/^/$process: /"
       else
-        (one "$rank" "$process" "$here") 2>&4
+        (one "$rank" "$process" "$here" "$node") 2>&4
         echo $? >"$kept/$process"
       fi
       rm -f "$kept/pid.$process"
@@ -137,6 +150,7 @@ for rank in $ranks; do
     ) &
     pids="$pids $!" process=$((process + 1)) here=$((here + 1))
   done
+  node=$((node + 1))
 done
 # Where one has failed that ends the step, the others are told to end until they have: one may have begun since.
 process=0 code=0

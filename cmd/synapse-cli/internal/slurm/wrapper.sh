@@ -15,7 +15,9 @@ chmod 755 "$d/slurm_script" "$d/bin/srun" "$d/bin/scontrol"
 PATH=$d/bin:$PATH
 export PATH
 @FILES@
-if [ "$SYNAPSE_WORLD_SIZE" = 1 ]; then
-  exec "$d/slurm_script" "$@"
-fi
-exec "$SYNAPSE_EXEC" --lead "$d/slurm_script" "$@"
+# A login shell (bash -l) sets another PATH. It finds them all the same, as functions.
+set -- env "BASH_FUNC_srun%%=() { $d/bin/srun \"\$@\"
+}" "BASH_FUNC_scontrol%%=() { $d/bin/scontrol \"\$@\"
+}" "$d/slurm_script" "$@"
+[ "$SYNAPSE_WORLD_SIZE" = 1 ] || set -- "$SYNAPSE_EXEC" --lead "$@"
+exec "$@"

@@ -1,0 +1,174 @@
+package e2e
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// This file owns that scripts as people have them (internal/slurm/testdata/wild) run as they would on Slurm: what each
+// says of its gang and its environment, the files that it leaves, and how it ends, are in testdata/slurm.txt.
+// `go test ./test/e2e -run TestSlurmWild -update` writes that again.
+
+const (
+	wildScripts = "../../cmd/synapse-cli/internal/slurm/testdata/wild"
+	wildRan     = "testdata/slurm.txt"
+	// wildPatience bounds one of them, on a machine that is busy.
+	wildPatience = 2 * time.Minute
+)
+
+// standIn is each program that the scripts call: it says how it was called, and as which process of what.
+const standIn = `#!/bin/sh
+line=${0##*/}
+for word in "$@"; do line="$line ${word##*/}"; done
+case $line in
+"hostname --ip-address") echo 10.0.0.1 && exit ;;
+"ray status"*) test "$(ls up.* 2>/dev/null | wc -l)" = "$2"; exit ;;
+esac
+n=$(echo "$CUDA_VISIBLE_DEVICES" | tr , '\n' | grep -c .)
+set -- $(env | grep -E '^(OMP_NUM_THREADS|WANDB_MODE|MASTER_PORT|NCCL_DEBUG|SLURM_CPUS_PER_TASK|SLURM_NTASKS_PER_NODE|SLURM_ARRAY_TASK_ID)=' | sort)
+echo "$line: $SLURM_PROCID/$SLURM_NTASKS, $SLURM_LOCALID on $SLURM_NODEID/$SLURM_NNODES, $n devices, $*"
+case $line in
+"ray start"*) >up.$SYNAPSE_RANK && exec sleep 1000 ;;
+*--resume*) until [ -e save.now ]; do sleep 0.1; done ;;
+esac
+`
+
+// standIns are their names; those with a slash lie where the scripts are submitted.
+var standIns = []string{"python", "python3", "torchrun", "mpirun", "hostname", "ray", "solver", "accelerate",
+	"./solver",
+	"./work", "./hello", "./hybrid"}
+
+func TestSlurmWild(t *testing.T) {
+	c := newCluster(t)
+	for n := range 8 {
+		c.node(fmt.Sprintf("n%d", n+1), "r1", "--address", fmt.Sprintf("127.0.0.%d", n+1), "--gpu-type", "h100", "--cpus",
+			"96",
+			"--memory", "1Ti")
+	}
+	home := t.TempDir()
+	if err := os.Chmod(filepath.Dir(home), 0o777); err != nil { // jobs of root's have users of their own
+		t.Fatal(err)
+	}
+	names, err := filepath.Glob(filepath.Join(wildScripts, "*.sh"))
+	if err != nil || len(names) < 20 {
+		t.Fatalf("%d scripts: %v", len(names), err)
+	}
+	var told strings.Builder
+	first := ""
+	for _, name := range names {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		dir := filepath.Join(home, strings.TrimSuffix(filepath.Base(name), ".sh"))
+		// A job that was there before, and a smaller array.
+		smaller := strings.NewReplacer("1128448779", first, "=0-31%8", "=0-3%2").Replace(string(text))
+		ran := c.wild(t, dir, filepath.Base(name), smaller)
+		if first == "" {
+			first = ran
+		}
+		fmt.Fprintf(&told, "== %s\n%s", filepath.Base(name), c.left(t, dir, ran))
+	}
+	if *update {
+		if err := os.WriteFile(wildRan, []byte(told.String()), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(wildRan)
+	if err != nil || told.String() != string(want) {
+		t.Errorf("they ran as\n%s\nand not as\n%s%v", told.String(), want, err)
+	}
+}
+
+// wild runs one script to its end, in a folder of its own, and returns its number.
+func (c *cluster) wild(t *testing.T, dir, name, text string) string {
+	t.Helper()
+	for _, part := range []string{"", "bin", "logs", "venv/bin", "my runs"} {
+		if err := os.MkdirAll(filepath.Join(dir, part), 0o777); err != nil {
+			t.Fatal(err)
+		}
+	}
+	files := map[string]string{"rates.txt": strings.Repeat("0.1\n", 32), "input.txt": "in\n", "venv/bin/activate": "",
+		name: strings.NewReplacer("/scratch/", dir+"/", "~/", dir+"/").Replace(text)}
+	for _, program := range standIns {
+		if program, here := strings.CutPrefix(program, "./"); here {
+			files[program] = standIn
+		} else {
+			files["bin/"+program] = standIn
+		}
+	}
+	for file, text := range files { //order: each is another one
+		if err := os.WriteFile(filepath.Join(dir, file), []byte(text), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	err := filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
+		if err == nil && e.IsDir() {
+			err = os.Chmod(path, 0o777)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	words := []string{"slurm", "sbatch", "--parsable", "--wait"}
+	if strings.Contains(text, "--signal") { // it is not waited for as long as it says
+		words = append(words, "-t", "1", "--signal=B:USR1@55")
+	}
+	cmd := c.command(filepath.Join(bin, "synapse-cli"), append(words, name, "--epochs", "3")...)
+	cmd.Dir = dir
+	cmd.Env = slices.DeleteFunc(cmd.Env, func(entry string) bool { return !strings.HasPrefix(entry, "SYNAPSE_") })
+	cmd.Env = append(cmd.Env, "PATH="+filepath.Join(dir, "bin")+":"+os.Getenv("PATH"))
+	ran := ask(t, cmd, func(pid int) {
+		limit := time.AfterFunc(wildPatience, func() { _ = syscall.Kill(pid, syscall.SIGKILL) })
+		t.Cleanup(func() { limit.Stop() })
+	})
+	number := strings.TrimSpace(ran.out)
+	if number == "" || ran.code < 0 {
+		t.Fatalf("%s ended with %d: %s", name, ran.code, ran.err)
+	}
+	return number
+}
+
+var (
+	// random is what differs from one time to the next.
+	random = regexp.MustCompile(`--rdzv_id \d+|/\S*/|line \d+|127\.0\.0\.\d|r1\.n\d`)
+	// passing are the words of steps that the job's end has ended, which may still be said or not, and variables that are
+	// none of Slurm's.
+	passing = regexp.MustCompile(`^(srun: error: task 0: Exited with exit code (137|143|255)|synapse-exec:|SLURM_SUBMIT_HOST=)` +
+		`|^\}|^[A-RT-Z_]\w*(%%)?=|^S[A-KM-Z]\w*=`)
+)
+
+// left is what a job left: how it ended, and the files that were not there before, their lines in order.
+func (c *cluster) left(t *testing.T, dir, number string) string {
+	t.Helper()
+	ended := c.cli("slurm", "sacct", "-j", number, "-P", "-n", "-o", "JobID,JobName,State,ExitCode,NNodes,ReqTRES").out
+	said := strings.ReplaceAll(strings.Join(slices.Sorted(strings.Lines(ended)), ""), number, "N")
+	err := filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
+		info, failed := os.Stat(path)
+		if err != nil || failed != nil || e.IsDir() || info.Mode().Perm() == 0o755 {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		name, _ := filepath.Rel(dir, path)
+		said += "-- " + strings.ReplaceAll(name, number, "N") + "\n"
+		for _, line := range slices.Sorted(strings.Lines(string(text))) {
+			if !passing.MatchString(line) || strings.HasPrefix(line, "WANDB_") {
+				said += "   " + random.ReplaceAllString(strings.ReplaceAll(line, number, "N"), "*")
+			}
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return said
+}
