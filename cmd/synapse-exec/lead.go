@@ -86,14 +86,15 @@ func stay() (int, error) {
 	return 0, conn.Close()
 }
 
-// release tells the task that this runs in.
+// release tells the task that this runs in. One that has just begun may not listen yet: a command on rank 0 can be over
+// before.
 func release([]string) error {
 	folder, path, err := stayPlace()
 	if err != nil {
 		return err
 	}
 	defer folder.Close()
-	conn, err := net.Dial("unix", path)
+	conn, err := dialUntil(path)
 	if err != nil {
 		return err
 	}

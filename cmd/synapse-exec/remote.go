@@ -23,7 +23,7 @@ import (
 const (
 	codeLost     = 255 // as ssh has it, where the command was not run or broke off
 	callPause    = 50 * time.Millisecond
-	callPatience = 15 * time.Second // for the agent, which may be starting again
+	callPatience = 15 * time.Second // for the agent, which may be starting again, and for a task that has just begun
 )
 
 // harmless are ssh's flags about how it connects, by which launchers are wont to call it, and whether they take a
@@ -153,7 +153,11 @@ func connect() (net.Conn, error) {
 		return nil, err
 	}
 	defer folder.Close()
-	path := fmt.Sprintf("/proc/self/fd/%d/%s", folder.Fd(), shell.SocketName)
+	return dialUntil(fmt.Sprintf("/proc/self/fd/%d/%s", folder.Fd(), shell.SocketName))
+}
+
+// dialUntil reaches a socket that will be there soon.
+func dialUntil(path string) (net.Conn, error) {
 	for until := time.Now().Add(callPatience); ; time.Sleep(callPause) {
 		conn, err := net.Dial("unix", path)
 		if err == nil || time.Now().After(until) {
