@@ -14,6 +14,7 @@ import (
 	"github.com/yi-json/synapse/cmd/internal/settings"
 	"github.com/yi-json/synapse/cmd/internal/spelling"
 	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/runtime/crew"
 	"github.com/yi-json/synapse/runtime/gpu"
 	"github.com/yi-json/synapse/runtime/health"
 	"github.com/yi-json/synapse/runtime/hook"
@@ -61,8 +62,8 @@ func healthSection(to *[]*checkSettings) settings.Section {
 			if i := slices.IndexFunc(*to, func(c *checkSettings) bool { return c.name == name }); i >= 0 {
 				return (*to)[i].keys(), nil
 			}
-			if name == "" || len(name) > 63 || strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789-") != "" {
-				return nil, errors.New("is no name of a check: small letters, digits and dashes, at most 63")
+			if err := settings.CheckEntry(name); err != nil {
+				return nil, fmt.Errorf("is no name of a check: %w", err)
 			}
 			if len(*to) == maxChecks {
 				return nil, fmt.Errorf("is one check more than the %d that a machine may have", maxChecks)
@@ -172,7 +173,7 @@ func (c *checkSettings) valid() error {
 				return fmt.Errorf("%s goes with a check of this program's own; a command has its arguments", key)
 			}
 		}
-		return hook.Program{Command: c.command}.Check()
+		return crew.Program{Command: c.command}.Check()
 	}
 	goesBy := builtIn[c.check]
 	for _, key := range c.set {
@@ -211,7 +212,7 @@ func (o *options) checkHooks() error {
 		if path == "" {
 			continue
 		}
-		if err := (hook.Program{Command: []string{path}}).Check(); err != nil {
+		if err := (crew.Program{Command: []string{path}}).Check(); err != nil {
 			return fmt.Errorf("%s: %w", flag, err)
 		}
 	}
@@ -231,10 +232,10 @@ func (o *options) newAround(dir string, failed func()) (*hook.Around, error) {
 	}
 	of := hook.AroundOptions{Dir: dir, Failed: failed}
 	if o.prolog != "" {
-		of.Prolog = hook.Program{Command: []string{o.prolog}, Timeout: o.hookTimeout}
+		of.Prolog = crew.Program{Command: []string{o.prolog}, Timeout: o.hookTimeout}
 	}
 	if o.epilog != "" {
-		of.Epilog = hook.Program{Command: []string{o.epilog}, Timeout: o.hookTimeout}
+		of.Epilog = crew.Program{Command: []string{o.epilog}, Timeout: o.hookTimeout}
 	}
 	return hook.OpenAround(of)
 }
@@ -264,7 +265,7 @@ func (o *options) lookOf(c *checkSettings, self string, gpus *devices) func(cont
 	case "ports":
 		return health.Ports("/", c.cards)
 	}
-	return hook.Program{Command: c.command, Timeout: c.timeout}.Run
+	return crew.Program{Command: c.command, Timeout: c.timeout}.Run
 }
 
 // examine looks at NVIDIA's devices, which should be those that were announced. It has a finder of its own: the watch

@@ -47,15 +47,20 @@ func command() *cobra.Command {
 	}
 	o.flags(c.Flags())
 	c.AddCommand(backupCommand(), restoreCommand(), daemon.ConfigCommand(twins, reading))
-	return daemon.Command(c, twins, o.check, func() error { return serve(o) }, policySection(&o.policy))
+	return daemon.Command(c, twins, o.check, func() error { return serve(o) }, o.sections()...)
 }
 
 // reading is one reading of all settings.
 func reading() daemon.Reading {
 	o := &options{policy: policy.DefaultSettings()}
 	return daemon.Reading{
-		Flags: o.flags, Check: o.check, Sections: []settings.Section{policySection(&o.policy)}, Show: shown,
+		Flags: o.flags, Check: o.check, Sections: o.sections(), Show: shown,
 	}
+}
+
+// sections are what the file has beside what the flags have.
+func (o *options) sections() []settings.Section {
+	return []settings.Section{policySection(&o.policy), notifySection(&o.notify)}
 }
 
 // shown is what may be shown of a setting: a database's password may not.
@@ -85,6 +90,7 @@ type options struct {
 	logFormat                                     string
 	debug                                         bool
 	policy                                        policy.Settings
+	notify                                        []*ruleSettings
 }
 
 func (o *options) flags(f *pflag.FlagSet) {

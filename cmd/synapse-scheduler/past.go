@@ -6,6 +6,7 @@ import (
 
 	"google.golang.org/grpc/peer"
 
+	"github.com/yi-json/synapse/cluster/api"
 	"github.com/yi-json/synapse/cluster/caller"
 	"github.com/yi-json/synapse/cluster/gate"
 	"github.com/yi-json/synapse/cluster/gateway"
@@ -22,14 +23,10 @@ func (s *scheduler) keepPast(ctx context.Context) {
 	if s.options.past == 0 || s.options.store == storeMemory || s.dataDir == "" {
 		return
 	}
-	as := peer.Peer{}
-	if s.gate != nil { // it asks as itself, and nobody guards it from that
-		as.AuthInfo = gate.Proof{Peer: identity.Peer{Identity: s.gate.Identity()}}
-	}
 	measured := &past.Measured{Spans: s.host.Spans}
 	k, err := past.NewKeeper(past.Options{
 		Dir: filepath.Join(s.dataDir, "past"), Keep: s.options.past, Text: web.PastText,
-		API: (&caller.Service{API: s.gateway}).As(as),
+		API: s.itself(),
 		Count: func(ctx context.Context) *past.Sum {
 			c, err := s.gateway.Census(ctx)
 			if err != nil || c == nil {
@@ -47,6 +44,15 @@ func (s *scheduler) keepPast(ctx context.Context) {
 	}
 	s.keeper.Store(k)
 	go k.Run(ctx)
+}
+
+// itself is the API for the scheduler's own questions.
+func (s *scheduler) itself() api.SynapseClient {
+	as := peer.Peer{}
+	if s.gate != nil { // it asks as itself, and nobody guards it from that
+		as.AuthInfo = gate.Proof{Peer: identity.Peer{Identity: s.gate.Identity()}}
+	}
+	return (&caller.Service{API: s.gateway}).As(as)
 }
 
 // pastKept is how the cluster was, for the gateway.

@@ -322,6 +322,7 @@ func (s *scheduler) lead(ctx context.Context, epoch uint64) {
 	r := campaign.Retention{Store: s.store, Keep: s.keepFinished, WallMs: s.host.Clock().WallMs, Log: s.log}
 	go r.Run(ctx, epoch)
 	s.keepPast(ctx)
+	s.notifies(ctx)
 }
 
 // noteLead writes into the audit that this scheduler leads from here on, after which one, and how far the account of

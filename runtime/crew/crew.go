@@ -1,6 +1,7 @@
-// Package crew runs a program that is not a task's together with all that it starts, as one group of processes. When
-// the program ends, what it left in its group is killed. The number of a group is its first process's, and is somebody
-// else's once that is reaped: so it is killed only before.
+// Package crew runs programs that are no tasks: checks of a machine's health, what is done before and after a job, what
+// people are told by. Each is run together with all that it starts, as one group of processes. When the program ends,
+// what it left in its group is killed. The number of a group is its first process's, and another's once that is reaped:
+// so it is killed only before.
 package crew
 
 import (

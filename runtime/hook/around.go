@@ -1,3 +1,5 @@
+// Package hook runs what a machine's owner has run around the tasks of an attempt: the prolog before the first of them,
+// the epilog behind the last.
 package hook
 
 import (
@@ -13,6 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/yi-json/synapse/runtime/crew"
 	"github.com/yi-json/synapse/runtime/fault"
 	"github.com/yi-json/synapse/runtime/file"
 )
@@ -31,8 +34,8 @@ type Around struct {
 
 // AroundOptions are what an Around needs.
 type AroundOptions struct {
-	Dir            string  // of its records; it is made if it is not there
-	Prolog, Epilog Program // without a command: there is none
+	Dir            string       // of its records; it is made if it is not there
+	Prolog, Epilog crew.Program // without a command: there is none
 	// Failed is called when one has failed, before anybody hears that the tasks are gone: it closes the machine.
 	Failed func()
 }
@@ -132,7 +135,7 @@ func (a *Around) path(s *visit) string { return filepath.Join(a.o.Dir, s.name+".
 
 // run runs one of the two. One that cannot be killed is waited for: what it does to the devices is not over. So is one
 // that an agent began which has died since: whatever runs holds the lock beside the record.
-func (a *Around) run(p Program, what string, s *visit) error {
+func (a *Around) run(p crew.Program, what string, s *visit) error {
 	if len(p.Command) == 0 {
 		return nil
 	}

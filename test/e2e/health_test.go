@@ -3,6 +3,7 @@ package e2e
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -13,7 +14,8 @@ import (
 // TestHealthBeforeWork: a check that fails before a slice is prepared keeps the gang from that machine, which closes
 // itself in the check's words; another machine has the gang, and it paid for nothing. One that hangs is killed.
 func TestHealthBeforeWork(t *testing.T) {
-	c := newCluster(t)
+	told, rules := tells(t)
+	c := newCluster(t, "--config", rules)
 	ill := filepath.Join(c.dir, "ill")
 	program := filepath.Join(c.dir, "check")
 	file := filepath.Join(c.dir, "node.yaml")
@@ -50,4 +52,39 @@ func TestHealthBeforeWork(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.node("n1", "r1", "--config", file).says(t, "fabric: it did not end in its time (1s), and was killed", 30*time.Second)
+	told.has(t, "machine-closed machine n1 is closed: ", "a port is down",
+		"job-over job "+id+" (gang) of anonymous succeeded\n")
+}
+
+// told is a file into which a scheduler's rule writes what happens.
+type told string
+
+// tells makes a program that people are told by, and the scheduler's settings that say so.
+func tells(t *testing.T) (told, string) {
+	t.Helper()
+	dir := t.TempDir()
+	to, program, file := filepath.Join(dir, "told"), filepath.Join(dir, "tell"), filepath.Join(dir, "scheduler.yaml")
+	for path, text := range map[string]string{
+		program: "#!/bin/sh\necho \"$SYNAPSE_EVENT $SYNAPSE_TEXT\" >> " + to + "\n",
+		file:    "notify:\n  all: {on: [job-over, machine-closed], command: [" + program + "]}\n",
+	} {
+		if err := os.WriteFile(path, []byte(text), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return told(to), file
+}
+
+// has waits until all of that was told.
+func (f told) has(t *testing.T, words ...string) {
+	t.Helper()
+	for limit := time.Now().Add(time.Minute); ; time.Sleep(20 * time.Millisecond) {
+		text, _ := os.ReadFile(string(f))
+		if !slices.ContainsFunc(words, func(word string) bool { return !strings.Contains(string(text), word) }) {
+			return
+		}
+		if time.Now().After(limit) {
+			t.Fatalf("of %q all must be told, and this is:\n%s", words, text)
+		}
+	}
 }

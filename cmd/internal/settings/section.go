@@ -1,6 +1,7 @@
 package settings
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 
@@ -185,4 +186,12 @@ func namesOf(keys []Key) []string {
 		names = append(names, k.Name)
 	}
 	return names
+}
+
+// CheckEntry refuses what is no name of an entry.
+func CheckEntry(name string) error {
+	if name == "" || len(name) > 63 || strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789-") != "" {
+		return errors.New("small letters, digits and dashes, at most 63")
+	}
+	return nil
 }

@@ -1,10 +1,7 @@
-// Package hook runs programs of a machine's owner beside its tasks: checks of the machine's health, and what is to be
-// done before and after a job. It runs only files that nobody but root, or the agent's own user, can have written. A
-// program that hangs is killed when its time is over, with all that it started; one that cannot even be killed is given
-// up, and nobody waits for it.
-package hook
+package crew
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -16,14 +13,17 @@ import (
 	"time"
 
 	"github.com/yi-json/synapse/messages"
-	"github.com/yi-json/synapse/runtime/crew"
 )
+
+// This file owns programs of an administrator. Only files are run that nobody but root, or our own user, can have
+// written. A program that hangs is killed when its time is over, with all that it started; one that cannot even be
+// killed is given up, and nobody waits for it.
 
 // maxWords bounds what is kept of what a program says: enough for the sentence that tells people what is wrong.
 const maxWords = 1000
 
-// patience is how long after its time a program may take to die, and to let go of its output.
-const patience = 2 * time.Second
+// dying is how long after its time a program may take to die, and to let go of its output.
+const dying = 2 * time.Second
 
 // ErrHangs is of a program that did not end in its time.
 var ErrHangs = errors.New("it did not end in its time")
@@ -32,6 +32,7 @@ var ErrHangs = errors.New("it did not end in its time")
 type Program struct {
 	Command []string
 	Env     []string // all of it; nil: the agent's own
+	Input   []byte   // what it can read
 	Timeout time.Duration
 	// Own: it is the program that runs this, which whoever started it has chosen.
 	Own bool
@@ -105,10 +106,13 @@ func (p Program) Run(ctx context.Context) (gone <-chan struct{}, err error) {
 	said := &words{}
 	run := exec.Command(path, p.Command[1:]...)
 	run.Env, run.Dir, run.Stdout, run.Stderr = p.Env, "/", said, said
+	if p.Input != nil {
+		run.Stdin = bytes.NewReader(p.Input)
+	}
 	if p.Holds != nil {
 		run.ExtraFiles = []*os.File{p.Holds}
 	}
-	all, err := crew.Start(run, patience)
+	all, err := Start(run, dying)
 	if err != nil {
 		return nil, err
 	}
@@ -120,7 +124,7 @@ func (p Program) Run(ctx context.Context) (gone <-chan struct{}, err error) {
 	all.Kill()
 	select {
 	case <-all.Ended():
-	case <-time.After(2 * patience):
+	case <-time.After(2 * dying):
 		gone = all.Ended()
 	}
 	return gone, fmt.Errorf("%w (%s), and was killed", ErrHangs, p.Timeout)

@@ -1,0 +1,119 @@
+package notify
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/yi-json/synapse/messages"
+)
+
+// jobIs is an event of a job; ended is when it was over, 0: it is not.
+func jobIs(id string, ended int64, edit ...func(*messages.JobStatus)) *messages.Event {
+	j := &messages.JobStatus{Phase: messages.PhaseQueued, Record: &messages.JobRecord{
+		Id: id, Spec: &messages.JobSpec{Name: "train", Queue: "nlp"}, Owner: &messages.Principal{Name: "ann"},
+		State: messages.JobState_JOB_STATE_QUEUED, FinishedUnixMs: ended,
+	}}
+	if ended > 0 {
+		j.Record.State, j.Record.Outcome, j.Record.ExitCode = messages.JobState_JOB_STATE_FAILED, "rank 0 exited 3", 3
+	}
+	for _, e := range edit {
+		e(j)
+	}
+	return &messages.Event{Job: j}
+}
+
+func promised(run, slips int32) func(*messages.JobStatus) {
+	return func(j *messages.JobStatus) { j.Record.Promise = &messages.Promise{Run: run, Slips: slips} }
+}
+
+func nodeIs(id, phase, closed string) *messages.Event {
+	return &messages.Event{AtUnixMs: 77, Node: &messages.NodeStatus{
+		Record: &messages.NodeRecord{Id: id}, Phase: phase, Closed: closed}}
+}
+
+var synced = &messages.Event{Synced: true}
+
+// news are the words of all that is news, in a row.
+func news(s *sight, events ...*messages.Event) string {
+	var all []string
+	for _, e := range events {
+		for _, n := range s.take(e) {
+			all = append(all, n.Event+": "+n.Text)
+		}
+	}
+	return strings.Join(all, " | ")
+}
+
+// TestJobsOver: each end is told once, that of an element never, and those before this time began are no news; what a
+// restart finds in its note is told already, and what ended beside it is not.
+func TestJobsOver(t *testing.T) {
+	s := newSight(1000, nil)
+	element := func(j *messages.JobStatus) { j.Record.Spec.Element = &messages.Element{} }
+	got := news(s, jobIs("old", 999), jobIs("j1", 0), synced, jobIs("j1", 2000), jobIs("j1", 2000),
+		jobIs("x_1", 2001, element),
+		jobIs("j2", 1500))
+	want := "job-over: job j1 (train) of ann failed: rank 0 exited 3 | job-over: job j2 (train) of ann failed: rank 0 " +
+		"exited 3"
+	if got != want {
+		t.Errorf("told %q", got)
+	}
+	next := newSight(s.since, s.told)
+	got = news(next, jobIs("old", 999), jobIs("j1", 2000), jobIs("j2", 1500), jobIs("j3", 1800), synced)
+	if want := "job-over: job j3 (train) of ann failed: rank 0 exited 3"; got != want {
+		t.Errorf("after a restart: %q", got)
+	}
+}
+
+// TestEndsAreForgotten: what is remembered of ends does not grow with them, and one that is heard late, or twice, is
+// told once all the same.
+func TestEndsAreForgotten(t *testing.T) {
+	s := newSight(0, nil)
+	const many = 5000
+	for i := range many {
+		at := int64(i+1) * 1000
+		if news(s, jobIs(fmt.Sprint("j", i), at)) == "" {
+			t.Fatalf("the end of job %d is not told", i)
+		}
+		if i >= 300 && news(s, jobIs(fmt.Sprint("j", i-300), at-300_000)) != "" {
+			t.Fatalf("the end of job %d is told twice", i-300)
+		}
+	}
+	if len(s.told) > 1000 || news(s, jobIs("late", many*1000-horizon+1)) == "" {
+		t.Errorf("%d ends are remembered", len(s.told))
+	}
+}
+
+// TestMachinesClose: a machine that closes, dies or opens is told of once; what was so at first is not, nor that other
+// words are said of the same.
+func TestMachinesClose(t *testing.T) {
+	s := newSight(0, nil)
+	got := news(s, nodeIs("n1", "up", ""), nodeIs("n2", "up", "cordoned"), synced,
+		nodeIs("n1", "up", ""), nodeIs("n1", "up", "benched for 30s"), nodeIs("n1", "up", "benched for 60s"),
+		nodeIs("n1", "up", ""), nodeIs("n2", "dead", "cordoned"), nodeIs("n3", "up", ""), nodeIs("n3", "dead", ""))
+	want := "machine-closed: machine n1 is closed: benched for 30s | machine-open: machine n1 is open again | " +
+		"machine-closed: machine n3 is closed: dead"
+	if got != want {
+		t.Errorf("told %q", got)
+	}
+	gone := nodeIs("n1", "up", "")
+	gone.Hidden = true
+	if got := news(s, gone, nodeIs("n1", "up", "")); got != "" || len(s.closed) != 3 {
+		t.Errorf("of one that left and came: %q, %v", got, s.closed)
+	}
+}
+
+// TestPromisesBreak: a promise that has slipped is told, one that another run has is another one, and a job that runs
+// has none.
+func TestPromisesBreak(t *testing.T) {
+	s := newSight(0, nil)
+	got := news(s, jobIs("j1", 0, promised(1, 1)), synced, jobIs("j1", 0, promised(1, 1)), jobIs("j2", 0, promised(1, 0)),
+		jobIs("j2", 0, promised(1, 2)), jobIs("j2", 0), jobIs("j2", 0, promised(2, 3)))
+	if want := "promise-broken: job j2 (train) of ann had to wait longer than promised, 2 times now"; got != want {
+		t.Errorf("told %q", got)
+	}
+	news(s, jobIs("j2", 5))
+	if len(s.promises) != 1 {
+		t.Errorf("%v are remembered", s.promises)
+	}
+}

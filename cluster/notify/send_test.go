@@ -1,0 +1,228 @@
+package notify
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+
+	"github.com/yi-json/synapse/cluster/api"
+	"github.com/yi-json/synapse/messages"
+)
+
+// script is what watches tell, one after the other: each breaks at its end.
+type script struct {
+	api.SynapseClient
+	mu    sync.Mutex
+	turns [][]*messages.Event
+	over  context.CancelFunc // after the last
+}
+
+type scriptStream struct {
+	grpc.ServerStreamingClient[messages.Event]
+	events []*messages.Event
+}
+
+func (s *script) Watch(context.Context, *messages.Watch, ...grpc.CallOption,
+) (grpc.ServerStreamingClient[messages.Event], error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.turns) == 0 {
+		s.over()
+		return nil, errors.New("no leader")
+	}
+	events := s.turns[0]
+	s.turns = s.turns[1:]
+	return &scriptStream{events: events}, nil
+}
+
+func (s *scriptStream) Recv() (*messages.Event, error) {
+	if len(s.events) == 0 {
+		return nil, io.EOF
+	}
+	e := s.events[0]
+	s.events = s.events[1:]
+	return e, nil
+}
+
+// run runs a notifier over what a watch tells, until all of that has come and more holds, if anything must.
+func run(t *testing.T, dir string, rules []Rule, more func() bool, turns ...[]*messages.Event) (log string) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	done := make(chan struct{})
+	s := &script{turns: turns, over: sync.OnceFunc(func() { close(done) })}
+	var mu sync.Mutex
+	var lines []string
+	n := New(Options{
+		Cluster: "c1", Rules: rules, API: s, Dir: dir, WallMs: func() int64 { return 1000 },
+		Log: func(format string, args ...any) {
+			mu.Lock()
+			defer mu.Unlock()
+			lines = append(lines, fmt.Sprintf(format, args...))
+		},
+		Pause: func(ctx context.Context, _ time.Duration) { pause(ctx, time.Millisecond) },
+	})
+	ended := make(chan struct{})
+	go func() { n.Run(ctx); close(ended) }()
+	<-done
+	for limit := time.Now().Add(20 * time.Second); more != nil && !more(); time.Sleep(time.Millisecond) {
+		if time.Now().After(limit) {
+			t.Error("not all is told that must be")
+			break
+		}
+	}
+	cancel()
+	<-ended
+	mu.Lock()
+	defer mu.Unlock()
+	return strings.Join(lines, "\n")
+}
+
+// keeps is what a rule tells.
+type keeps struct {
+	mu   sync.Mutex
+	told []Notification
+}
+
+func (k *keeps) Tell(_ context.Context, n *Notification) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.told = append(k.told, *n)
+	return nil
+}
+
+func (k *keeps) words() string {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	var all []string
+	for _, n := range k.told {
+		all = append(all, n.Rule+" "+n.ID)
+	}
+	return strings.Join(all, ", ")
+}
+
+// TestRulesChoose: each rule is told of what it is about, over a broken watch too, and a restart tells nothing again.
+func TestRulesChoose(t *testing.T) {
+	dir, all, some, none := t.TempDir(), &keeps{}, &keeps{}, &keeps{}
+	rules := []Rule{
+		{Name: "all", On: []string{JobOver, MachineClosed}, Tell: all.Tell},
+		{Name: "nlp", On: []string{JobOver}, Queues: []string{"nlp"}, Outcomes: []string{"failed"}, Tell: some.Tell},
+		{Name: "bob", On: []string{JobOver}, Owners: []string{"bob"}, Tell: none.Tell},
+	}
+	other := func(j *messages.JobStatus) { j.Record.Spec.Queue = "vision" }
+	first := []*messages.Event{jobIs("j1", 0), nodeIs("n1", "up", ""), synced, jobIs("j1", 1000), jobIs("j2", 1001, other)}
+	again := []*messages.Event{jobIs("j1", 1000), jobIs("j2", 1001, other), jobIs("j3", 1002),
+		nodeIs("n1", "up", "full disk"),
+		synced}
+	four := func() bool { return strings.Count(all.words(), ",") == 3 && strings.Count(some.words(), ",") == 1 }
+	run(t, dir, rules, four, first, again)
+	if got, want := all.words(),
+		"all job-over/j1, all job-over/j2, all job-over/j3, all machine-closed/n1/77"; got != want {
+		t.Errorf("told %s", got)
+	}
+	if got, want := some.words()+none.words(), "nlp job-over/j1, nlp job-over/j3"; got != want {
+		t.Errorf("told %s", got)
+	}
+	run(t, dir, rules, nil, again)
+	if got := some.words(); got != "nlp job-over/j1, nlp job-over/j3" {
+		t.Errorf("after a restart: %s", got)
+	}
+	if text, err := os.ReadFile(filepath.Join(dir, noteFile)); err != nil || !strings.Contains(string(text), "j3") {
+		t.Errorf("noted %s, %v", text, err)
+	}
+}
+
+// TestWhoDoesNotAnswer: a notification that is not taken is tried again and then given up, in words; one who never
+// comes back from one loses the others, and nobody else does.
+func TestWhoDoesNotAnswer(t *testing.T) {
+	var good keeps
+	var failed atomic.Int32
+	rules := []Rule{
+		{Name: "bad", On: []string{MachineClosed}, Tell: func(context.Context, *Notification) error {
+			failed.Add(1)
+			return errors.New("no")
+		}},
+		{Name: "stuck", On: []string{JobOver}, Tell: func(ctx context.Context, _ *Notification) error {
+			<-ctx.Done()
+			return ctx.Err()
+		}},
+		{Name: "good", On: []string{MachineClosed}, Tell: good.Tell},
+	}
+	events := []*messages.Event{synced, nodeIs("n1", "up", "cordoned")}
+	for i := range maxQueue + 2 {
+		events = append(events, jobIs(fmt.Sprint("j", i), 2000))
+	}
+	events = append(events, nodeIs("n2", "up", "cordoned"))
+	both := func() bool { return failed.Load() == 2*tries && strings.Contains(good.words(), "n2") }
+	log := run(t, "", rules, both, events, events) // the second time, so that the first refusal has been told
+	for _, want := range []string{
+		"notify.bad: nobody was told that machine n1 is closed: cordoned (tried 5 times): no",
+		"notify.stuck: it is not taken that fast: notifications are lost from here on",
+	} {
+		if strings.Count(log, want) != 1 {
+			t.Errorf("%q is not said once in:\n%s", want, log)
+		}
+	}
+	if got, want := good.words(), "good machine-closed/n1/77, good machine-closed/n2/77"; got != want {
+		t.Errorf("told %s", got)
+	}
+}
+
+// TestWebhook: a notification is posted as JSON with the token of the file, any answer of the two hundreds takes it,
+// and nobody is redirected.
+func TestWebhook(t *testing.T) {
+	var got Notification
+	var said string
+	slow := make(chan struct{})
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
+		switch q.URL.Path {
+		case "/away":
+			http.Redirect(w, q, "/page", http.StatusTemporaryRedirect)
+		case "/page":
+			said = q.Method + " " + q.Header.Get("Content-Type") + " " + q.Header.Get("Authorization")
+			if json.NewDecoder(q.Body).Decode(&got) != nil {
+				t.Error("it is no JSON")
+			}
+			w.WriteHeader(http.StatusAccepted)
+		case "/slow":
+			<-slow
+		}
+	}))
+	defer s.Close()
+	defer close(slow)
+	token := filepath.Join(t.TempDir(), "token")
+	if err := os.WriteFile(token, []byte("s3\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	n := &Notification{ID: "job-over/j1", Event: JobOver, Text: "over", Job: &AboutJob{ID: "j1", ExitCode: 3}}
+	w := Webhook{URL: s.URL + "/page", TokenFile: token, Timeout: time.Minute}
+	if err := w.Tell(t.Context(), n); err != nil || said != "POST application/json Bearer s3" || got.Job == nil ||
+		*got.Job != *n.Job {
+		t.Errorf("%v, %q, %+v", err, said, got)
+	}
+	w.URL = s.URL + "/away"
+	if err := w.Tell(t.Context(), n); err == nil || !strings.Contains(err.Error(), "307") {
+		t.Errorf("redirected: %v", err)
+	}
+	w.URL, w.Timeout = s.URL+"/slow", 10*time.Millisecond
+	if err := w.Tell(t.Context(), n); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("of one that never answers: %v", err)
+	}
+	w.TokenFile += "x"
+	if err := w.Tell(t.Context(), n); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("without its token: %v", err)
+	}
+}

@@ -1,0 +1,200 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/netip"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/yi-json/synapse/cluster/notify"
+	"github.com/yi-json/synapse/cmd/internal/settings"
+	"github.com/yi-json/synapse/cmd/internal/spelling"
+	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/runtime/crew"
+)
+
+// This file owns the section `notify` of the configuration file: what is told to whom, by a program or a webhook.
+
+const (
+	maxRules        = 32
+	maxNotifyTime   = 5 * time.Minute
+	usualNotifyTime = 10 * time.Second
+)
+
+// endPhases are how a job can be over.
+var endPhases = []string{
+	messages.PhaseSucceeded, messages.PhaseFailed, messages.PhaseCancelled, messages.PhaseTimedOut,
+}
+
+// ruleSettings are one entry of the section.
+type ruleSettings struct {
+	name                         string
+	on, outcomes, queues, owners []string
+	command                      []string
+	webhook, tokenFile           string
+	timeout                      time.Duration
+}
+
+// notifySection is the section, into what it fills.
+func notifySection(to *[]*ruleSettings) settings.Section {
+	find := func(name string) *ruleSettings {
+		if i := slices.IndexFunc(*to, func(r *ruleSettings) bool { return r.name == name }); i >= 0 {
+			return (*to)[i]
+		}
+		return nil
+	}
+	return settings.Section{
+		Name: "notify",
+		Entries: func() (names []string) {
+			for _, r := range *to {
+				names = append(names, r.name)
+			}
+			return names
+		},
+		Entry: func(name string) ([]settings.Key, error) {
+			if r := find(name); r != nil {
+				return r.keys(), nil
+			}
+			if err := settings.CheckEntry(name); err != nil {
+				return nil, fmt.Errorf("is no name of a rule: %w", err)
+			}
+			if len(*to) == maxRules {
+				return nil, fmt.Errorf("is one rule more than the %d that there may be", maxRules)
+			}
+			r := &ruleSettings{name: name, timeout: usualNotifyTime}
+			*to = append(*to, r)
+			return r.keys(), nil
+		},
+		Check: func(name string) error { return find(name).valid() },
+	}
+}
+
+func (r *ruleSettings) keys() []settings.Key {
+	list := func(name string, to *[]string, among []string) settings.Key {
+		shown := func() string { return settings.ListText(*to) }
+		return settings.Key{Name: name, Get: shown, List: func(texts []string) error {
+			for _, text := range texts {
+				if among != nil && !slices.Contains(among, text) {
+					return fmt.Errorf("%q is none of them; %s", text, spelling.Meant(text, among))
+				}
+			}
+			*to = texts
+			return nil
+		}}
+	}
+	return []settings.Key{
+		list("on", &r.on, notify.Kinds), list("outcomes", &r.outcomes, endPhases),
+		list("queues", &r.queues, nil), list("owners", &r.owners, nil), list("command", &r.command, nil),
+		{Name: "webhook", Get: func() string { return redacted(r.webhook) }, Set: func(text string) error {
+			r.webhook = text
+			return checkHookURL(text)
+		}},
+		{Name: "tokenFile", Get: func() string { return r.tokenFile }, Set: func(text string) error {
+			if r.tokenFile = text; !filepath.IsAbs(text) {
+				return errors.New("is not a whole path, from / on")
+			}
+			return nil
+		}},
+		{Name: "timeout", Get: func() string { return r.timeout.String() }, Set: func(text string) (err error) {
+			if r.timeout, err = time.ParseDuration(text); err != nil || r.timeout < time.Second || r.timeout > maxNotifyTime {
+				return fmt.Errorf("is not a span of time from 1s to %s, as 20s", maxNotifyTime)
+			}
+			return nil
+		}},
+	}
+}
+
+// redacted is a URL without its query, in which some services want a secret.
+func redacted(text string) string {
+	where, query, _ := strings.Cut(text, "?")
+	if query != "" {
+		where += "?…"
+	}
+	return where
+}
+
+// checkHookURL refuses where a notification would be read on its way: https, or http on the loopback.
+func checkHookURL(text string) error {
+	at, err := url.Parse(text)
+	if err != nil || at.Host == "" || at.User != nil || at.Fragment != "" {
+		return errors.New("is not a URL as https://hooks.example.org/page, without a password: a token is in tokenFile")
+	}
+	ip, err := netip.ParseAddr(at.Hostname())
+	if at.Scheme != "https" && (at.Scheme != "http" || err != nil || !ip.IsLoopback()) {
+		return errors.New("must begin with https:// (http:// only for an address of the loopback)")
+	}
+	return nil
+}
+
+// valid refuses a rule that tells nothing, or nobody. A program that others could change is refused here, so that the
+// scheduler does not start rather than runs what somebody else wrote.
+func (r *ruleSettings) valid() error {
+	ofJobs := slices.Contains(r.on, notify.JobOver) || slices.Contains(r.on, notify.PromiseBroken)
+	switch {
+	case len(r.on) == 0:
+		return fmt.Errorf("on: is missing: say what is told, of %s", strings.Join(notify.Kinds, ", "))
+	case (r.webhook == "") == (len(r.command) == 0):
+		return errors.New("needs one of command and webhook")
+	case r.tokenFile != "" && r.webhook == "":
+		return errors.New("tokenFile: goes with a webhook; a command reads its own")
+	case len(r.outcomes) > 0 && !slices.Contains(r.on, notify.JobOver):
+		return fmt.Errorf("outcomes: goes with on: %s", notify.JobOver)
+	case len(r.queues)+len(r.owners) > 0 && !ofJobs:
+		return errors.New("queues and owners: go with what is told of jobs")
+	case r.webhook == "":
+		return crew.Program{Command: r.command}.Check()
+	}
+	return nil
+}
+
+// tell is how the rule's notifications are told.
+func (r *ruleSettings) tell() func(context.Context, *notify.Notification) error {
+	if r.webhook != "" {
+		return notify.Webhook{URL: r.webhook, TokenFile: r.tokenFile, Timeout: r.timeout}.Tell
+	}
+	return func(ctx context.Context, n *notify.Notification) error {
+		text, err := json.Marshal(n)
+		if err != nil {
+			return err
+		}
+		_, err = crew.Program{Command: r.command, Timeout: r.timeout, Input: text, Env: append(programEnv(),
+			"SYNAPSE_EVENT="+n.Event, "SYNAPSE_TEXT="+n.Text, "SYNAPSE_NOTIFICATION_ID="+n.ID)}.Run(ctx)
+		return err
+	}
+}
+
+// programEnv is what a program is given of our environment: not the passwords that are there for us.
+func programEnv() (env []string) {
+	for _, name := range []string{"PATH", "HOME", "LANG", "TZ"} {
+		if value, ok := os.LookupEnv(name); ok {
+			env = append(env, name+"="+value)
+		}
+	}
+	return env
+}
+
+// notifies begins to tell others, for as long as this process leads.
+func (s *scheduler) notifies(ctx context.Context) {
+	if len(s.options.notify) == 0 {
+		return
+	}
+	o := notify.Options{
+		Cluster: s.cluster, API: s.itself(), WallMs: s.host.Clock().WallMs, Log: s.log.Info,
+	}
+	if s.options.store != storeMemory {
+		o.Dir = s.dataDir
+	}
+	for _, r := range s.options.notify {
+		o.Rules = append(o.Rules, notify.Rule{
+			Name: r.name, On: r.on, Outcomes: r.outcomes, Queues: r.queues, Owners: r.owners, Tell: r.tell(),
+		})
+	}
+	go notify.New(o).Run(ctx)
+}

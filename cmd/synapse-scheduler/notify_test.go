@@ -1,0 +1,96 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/spf13/pflag"
+
+	"github.com/yi-json/synapse/cluster/notify"
+	"github.com/yi-json/synapse/cmd/internal/settings"
+)
+
+// notifying reads the section from a file's text.
+func notifying(t *testing.T, text string) (*options, error) {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "scheduler.yaml")
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	o := &options{}
+	flags := pflag.NewFlagSet("test", pflag.ContinueOnError)
+	o.flags(flags)
+	settings.Flag(flags)
+	if err := flags.Parse([]string{"--config", file}); err != nil {
+		t.Fatal(err)
+	}
+	none := func(string) (string, bool) { return "", false }
+	_, err := settings.Apply(flags, twins, none, o.sections()...)
+	return o, err
+}
+
+// TestNotifyIsRead: rules are read, and each mistake is said with its place and a way out.
+func TestNotifyIsRead(t *testing.T) {
+	o, err := notifying(t, "notify:\n"+
+		"  page: {on: [machine-closed, promise-broken], command: [/bin/true, x], timeout: 20s}\n"+
+		"  chat: {on: job-over, outcomes: failed, queues: [nlp], owners: [ann], webhook: 'https://h.example/a?key=s'}\n")
+	if err != nil || len(o.notify) != 2 || o.notify[0].timeout.Seconds() != 20 || o.notify[1].outcomes[0] != "failed" ||
+		redacted(o.notify[1].webhook) != "https://h.example/a?…" {
+		t.Fatalf("%+v, %v", o.notify, err)
+	}
+	for text, want := range map[string]string{
+		"  page: {on: [job-ovr], command: [/bin/true]}":                        `notify.page.on: "job-ovr" is none of them; did you mean`,
+		"  page: {command: [/bin/true]}":                                       "notify.page: on: is missing",
+		"  page: {on: job-over}":                                               "needs one of command and webhook",
+		"  page: {on: job-over, command: [/bin/true], webhook: 'https://x/'}":  "needs one of command and webhook",
+		"  page: {on: job-over, command: [bin/true]}":                          "give the whole path",
+		"  page: {on: job-over, webhook: 'http://hooks.example/'}":             "must begin with https://",
+		"  page: {on: job-over, webhook: 'https://ann:pw@hooks.example/'}":     "a token is in tokenFile",
+		"  page: {on: machine-closed, owners: [ann], command: [/bin/true]}":    "go with what is told of jobs",
+		"  page: {on: promise-broken, outcomes: failed, command: [/bin/true]}": "outcomes: goes with on: job-over",
+		"  page: {on: job-over, command: [/bin/true], timeout: 1h}":            "is not a span of time from 1s to 5m0s",
+		"  page: {on: job-over, command: [/bin/true], tokenFile: /etc/t}":      "tokenFile: goes with a webhook",
+		"  Page: {on: job-over, command: [/bin/true]}":                         "is no name of a rule",
+		"  page: {on: job-over, comand: [/bin/true]}": "notify.page.comand: is not a setting; did " +
+			"you mean",
+	} {
+		if _, err := notifying(t, "notify:\n"+text+"\n"); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", text, err, want)
+		}
+	}
+}
+
+// TestProgramsAreTold: a program has the notification as JSON to read and its words in the environment, and none of
+// what is in the scheduler's own.
+func TestProgramsAreTold(t *testing.T) {
+	t.Setenv("SYNAPSE_SCHEDULER_STORE", "postgres://secret")
+	dir := t.TempDir()
+	program := filepath.Join(dir, "page")
+	script := "#!/bin/sh\n{ cat; echo; env; } > " + filepath.Join(dir, "told") + "\nexit \"$1\"\n"
+	if err := os.WriteFile(program, []byte(script), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	r := ruleSettings{command: []string{program, "0"}, timeout: maxNotifyTime}
+	n := &notify.Notification{Event: notify.JobOver, Text: "it's over", ID: "job-over/j1", Job: &notify.AboutJob{ID: "j1"}}
+	if err := r.tell()(t.Context(), n); err != nil {
+		t.Fatal(err)
+	}
+	told, err := os.ReadFile(filepath.Join(dir, "told"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{`"text":"it's over","job":{"id":"j1"`, "\nSYNAPSE_TEXT=it's over\n",
+		"\nSYNAPSE_EVENT=job-over\n", "\nSYNAPSE_NOTIFICATION_ID=job-over/j1\n"} {
+		if !strings.Contains(string(told), want) {
+			t.Errorf("%q is missing in:\n%s", want, told)
+		}
+	}
+	if strings.Contains(string(told), "secret") {
+		t.Errorf("it has our environment:\n%s", told)
+	}
+	if r.command[1] = "3"; r.tell()(t.Context(), n) == nil {
+		t.Error("a program that fails has told")
+	}
+}
