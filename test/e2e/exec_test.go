@@ -58,11 +58,26 @@ func executes(t *testing.T, c *cluster) {
 	lost.wants(t, 8, "", "the connection to its machine was lost, and the process has been ended")
 	c.node("n1", "r1")
 	goes(t, id, "sleep 1000")
-	limit := time.Now().Add(20 * time.Second)
-	for c.cli("exec", id, "--", "true").code != 0 && time.Now().Before(limit) {
-		time.Sleep(100 * time.Millisecond)
+	again := func() {
+		t.Helper()
+		limit := time.Now().Add(60 * time.Second)
+		for c.cli("exec", id, "--", "true").code != 0 && time.Now().Before(limit) {
+			time.Sleep(100 * time.Millisecond)
+		}
+		c.cli("exec", id, "--", "sh", "-c", "echo again").wants(t, 0, "again", "")
 	}
-	c.cli("exec", id, "--", "sh", "-c", "echo again").wants(t, 0, "again", "")
+	again()
+
+	// So does a scheduler that is killed, perhaps before its client heard that the process began; the task goes on.
+	unled := ask(t, c.command(filepath.Join(bin, "synapse-cli"), waits...), func(int) {
+		appears(t, began)
+		c.scheduler.kill()
+		<-c.scheduler.ended
+	})
+	unled.wants(t, 8, "", "synapse-cli: ")
+	goes(t, id, "sleep 1000")
+	c.lead(c.address)
+	again()
 
 	// The task ends as it would have, and takes along what runs in it.
 	over := ask(t, c.command(filepath.Join(bin, "synapse-cli"), waits...), func(int) {
