@@ -89,6 +89,7 @@ type Gate struct {
 	purses    purses
 	bulk      bulk
 	events    events
+	turns     turns
 
 	mu       sync.Mutex
 	open     map[*connection]struct{}
@@ -131,7 +132,7 @@ func New(o Options) (*Gate, error) {
 	}
 	g := &Gate{
 		o: o, closed: make(chan struct{}), open: map[*connection]struct{}{}, renewed: map[holder]time.Time{},
-		purses: purses{allowed: o.Allowed},
+		purses: purses{allowed: o.Allowed}, turns: newTurns(),
 	}
 	if err := g.learn(); err != nil {
 		return nil, err
@@ -282,8 +283,8 @@ func (g *Gate) handshake(raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
 		}
 		return nil, nil
 	}
-	conn := tls.Server(raw, calls)
-	if err := conn.Handshake(); err != nil {
+	conn, err := g.turns.handshake(raw, calls)
+	if err != nil {
 		if !gone(err) { // whoever only looks whether the port is there is not worth a line
 			g.o.Count(countRefused, 1)
 			why := inWords(raw, err)

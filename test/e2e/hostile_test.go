@@ -17,6 +17,7 @@ import (
 	"syscall"
 	"testing"
 	"time"
+	"unsafe"
 
 	"google.golang.org/grpc"
 
@@ -59,6 +60,7 @@ func BenchmarkHostileIdentities(b *testing.B) {
 		b.ReportMetric(float64(got.alone.Microseconds())/1000, "ms-p99-alone")
 		b.ReportMetric(float64(got.beside.Microseconds())/1000, "ms-p99-beside")
 		b.ReportMetric(float64(got.beside)/float64(got.alone), "times")
+		b.ReportMetric(got.share, "processors-of-theirs")
 		b.ReportMetric(float64(got.grown), "MB-more")
 		b.ReportMetric(float64(got.left), "MB-kept")
 		if got.failed > 0 {
@@ -72,11 +74,12 @@ type hostility struct {
 	alone, beside time.Duration // in which 99 of 100 submits were acknowledged
 	grown, left   int64         // MB more at most while they were there, and at the end
 	failed        int
+	share         float64 // of a processor, that they had
 }
 
 func (h hostility) String() string {
-	return fmt.Sprintf("p99 %v alone and %v beside them, %d MB more and %d kept, %d failed", h.alone, h.beside, h.grown,
-		h.left, h.failed)
+	return fmt.Sprintf("p99 %v alone and %v beside them, who had %.2f of a processor; %d MB more and %d kept, %d failed",
+		h.alone, h.beside, h.share, h.grown, h.left, h.failed)
 }
 
 func besideHostiles(tb testing.TB, each time.Duration) (h hostility) {
@@ -86,6 +89,7 @@ func besideHostiles(tb testing.TB, each time.Duration) (h hostility) {
 	before := s.resident()
 	c := exec.Command("/proc/self/exe", beingHostile, s.address, s.keys)
 	c.Env, c.Stderr = append(os.Environ(), "GOMAXPROCS=1"), os.Stderr
+	began := time.Now()
 	if err := c.Start(); err != nil {
 		tb.Fatal(err)
 	}
@@ -110,6 +114,7 @@ func besideHostiles(tb testing.TB, each time.Duration) (h hostility) {
 	h.grown = (<-watched - before) >> 20
 	_ = c.Process.Kill()
 	_ = c.Wait()
+	h.share = (c.ProcessState.UserTime() + c.ProcessState.SystemTime()).Seconds() / time.Since(began).Seconds()
 	for limit := time.Now().Add(time.Minute); time.Now().Before(limit); time.Sleep(200 * time.Millisecond) {
 		if h.left = (s.resident() - before) >> 20; h.left <= 40 {
 			break
@@ -243,14 +248,16 @@ func beHostile(address, keys string) int {
 	return 0
 }
 
-// restrain has this process take no more than so much of each second of a processor: it stops itself for the rest.
+// restrain has this process take no more than so much of each second of a processor: it stops itself for the rest. The
+// call is a raw one, because Go's own would give the process's one place to run to the next goroutine.
 func restrain(of time.Duration) {
 	var used syscall.Rusage
 	for began, spent := time.Now(), time.Duration(0); ; time.Sleep(5 * time.Millisecond) {
 		_ = syscall.Getrusage(syscall.RUSAGE_SELF, &used)
 		spent = time.Duration(used.Utime.Nano() + used.Stime.Nano())
 		if may := time.Duration(float64(time.Since(began)) * of.Seconds()); spent > may {
-			syscall.Nanosleep(&syscall.Timespec{Nsec: int64(min(spent-may, 100*time.Millisecond))}, nil)
+			pause := syscall.Timespec{Nsec: int64(min(spent-may, 100*time.Millisecond))}
+			_, _, _ = syscall.RawSyscall(syscall.SYS_NANOSLEEP, uintptr(unsafe.Pointer(&pause)), 0, 0)
 		}
 	}
 }

@@ -1,0 +1,72 @@
+package gate
+
+import (
+	"crypto/tls"
+	"net"
+	"testing"
+	"testing/synctest"
+
+	"github.com/yi-json/synapse/cluster/identity"
+)
+
+// TestTurns: whoever waits for a client has no turn, whoever goes on takes one, and a handshake that is over needs
+// none.
+func TestTurns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		one := make(turns, 1)
+		ours, theirs := net.Pipe()
+		defer theirs.Close()
+		c := &takesTurns{Conn: ours, turns: one}
+		c.take()
+		got := 0
+		read := func() { got += must(c.Read(make([]byte, 1))) }
+		go read()
+		synctest.Wait()
+		one <- struct{}{} // it waits for the client, so the turn is free
+		_ = must(theirs.Write([]byte("x")))
+		if synctest.Wait(); got != 0 {
+			t.Error("it goes on while another has the only turn")
+		}
+		<-one
+		if synctest.Wait(); got != 1 || len(one) != 1 {
+			t.Errorf("it read %d bytes, and %d have a turn", got, len(one))
+		}
+		if c.end(); len(one) != 0 {
+			t.Error("who is through keeps the turn")
+		}
+		one <- struct{}{}
+		go read()
+		_ = must(theirs.Write([]byte("y")))
+		if synctest.Wait(); got != 2 {
+			t.Error("who is through waits for a turn")
+		}
+		<-one
+	})
+}
+
+// TestSlowOnesHaveNoTurn: clients that stop in the middle of a handshake hold up nobody, however many they are.
+func TestSlowOnesHaveNoTurn(t *testing.T) {
+	s := newStage(t)
+	for range 4 * cap(s.gate.turns) {
+		raw := must(net.Dial("tcp", s.address))
+		defer raw.Close()
+		_ = must(raw.Write([]byte("\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03"))) // and no more of its first words
+		half := must(net.Dial("tcp", s.address))
+		defer half.Close()
+		halted := make(chan struct{})
+		config := &tls.Config{InsecureSkipVerify: true, NextProtos: []string{protocolHTTP2},
+			GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
+				close(halted)
+				<-t.Context().Done() // it never shows one
+				return nil, t.Context().Err()
+			}}
+		go func() { _ = tls.Client(half, config).HandshakeContext(t.Context()) }()
+		<-halted
+	}
+	if _, ask := s.open(s.badge(s.by, identity.RoleNode, "n1").Credentials(nil)); ask() != nil {
+		t.Error("an honest one is held up")
+	}
+	if len(s.gate.turns) != 0 {
+		t.Errorf("%d of them have a turn", len(s.gate.turns))
+	}
+}
