@@ -1,8 +1,10 @@
 package gateway
 
 import (
+	"context"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
 	"google.golang.org/grpc"
@@ -18,6 +20,14 @@ import (
 // maxBehind is how many events a client may be behind. What was there when the watch began does not count: the Mirror's
 // size bounds that.
 const maxBehind = 1_024
+
+// Each change wakes every watch of everything. In a crowd of them all are ready to run at the same moment, and a submit
+// would wait behind them at each goroutine that it crosses. So beyond wideAtOnce of them each rests for a while once it
+// has sent what there was: they drift apart, and come for several changes at once.
+const (
+	wideAtOnce = 16
+	wideRest   = 50 * time.Millisecond
+)
 
 // Watch sends a client every change until it goes.
 func (g *Gateway) Watch(q *messages.Watch, stream grpc.ServerStreamingServer[messages.Event]) error {
@@ -44,11 +54,20 @@ func (g *Gateway) Watch(q *messages.Watch, stream grpc.ServerStreamingServer[mes
 	if err := stream.SendHeader(metadata.MD{}); err != nil {
 		return err
 	}
+	if len(q.GetIds()) == 0 {
+		g.wide.Add(1)
+		defer g.wide.Add(-1)
+	}
 	for {
+		sent := false
 		for e := b.next(); e != nil; e = b.next() {
 			if err := stream.Send(e); err != nil {
 				return err
 			}
+			sent = true
+		}
+		if sent && len(q.GetIds()) == 0 {
+			g.rest(ctx)
 		}
 		if err := b.ended(); err != nil {
 			return err
@@ -60,6 +79,18 @@ func (g *Gateway) Watch(q *messages.Watch, stream grpc.ServerStreamingServer[mes
 		case <-g.closed:
 			return api.StatusOf(closing())
 		}
+	}
+}
+
+// rest has a watch of everything wait for a while, where there is a crowd of them.
+func (g *Gateway) rest(ctx context.Context) {
+	if g.wide.Load() <= wideAtOnce {
+		return
+	}
+	select {
+	case <-time.After(wideRest):
+	case <-ctx.Done():
+	case <-g.closed:
 	}
 }
 
