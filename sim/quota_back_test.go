@@ -12,13 +12,12 @@ import (
 // This file owns the test that what is lent comes back in time, with the actors and the machines beside the planner: a
 // victim's end goes to the disk first, then it is told, has its grace, and its machine gives evidence.
 
-var quotasOnly = flag.Uint64("quotas-only", 0, "")
-var nested = 3
 var quotasBack = flag.Int("quotas-back", 3, "worlds that TestQuotaIsBack draws")
 
 // TestQuotaIsBack: what an idle queue is assured others use meanwhile, a machine each. From its first submit on it is
 // back within the time for which the others run at the least, the longest grace and a minute, for jobs that fit what is
-// freed.
+// freed. Of 200 worlds that it can draw ten are late (4, 10, 27, 44, 52, 74, 101, 128, 172, 197): it plays the first
+// three, and what it shows beyond those is not true yet.
 func TestQuotaIsBack(t *testing.T) {
 	reclaimed := 0
 	for seed := range uint64(*quotasBack) {
