@@ -20,7 +20,8 @@ const (
 	tries      = 5
 	firstPause = time.Second
 	mostPause  = 30 * time.Second
-	againAfter = 2 * time.Second
+	firstAgain = 50 * time.Millisecond // a leader that has just taken over is not ready, and will be soon
+	mostAgain  = 2 * time.Second
 	noteEvery  = 5 * time.Second
 	noteFile   = "notified.json"
 )
@@ -71,26 +72,30 @@ func (n *Notifier) Run(ctx context.Context) {
 	for i := range n.o.Rules {
 		go n.deliver(ctx, &n.o.Rules[i], n.queues[i])
 	}
-	for ctx.Err() == nil {
-		n.follow(ctx) // why it ended is told by the keeper of the past and by readiness: it is this process's own
+	for again := time.Duration(0); ctx.Err() == nil; {
+		if n.follow(ctx) { // why it ended, readiness tells: the watch is this process's own
+			again = 0
+		}
 		n.note()
-		n.o.Pause(ctx, againAfter)
+		again = backoff.Next(again, firstAgain, mostAgain)
+		n.o.Pause(ctx, again)
 	}
 }
 
-// follow watches until the watch breaks.
-func (n *Notifier) follow(ctx context.Context) {
+// follow watches until the watch breaks, and reports whether it had begun.
+func (n *Notifier) follow(ctx context.Context) (began bool) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	from, err := n.o.API.Watch(ctx, &messages.Watch{Jobs: true, Nodes: true, Present: true})
 	if err != nil {
-		return
+		return false
 	}
 	for {
 		e, err := from.Recv()
 		if err != nil {
-			return
+			return began
 		}
+		began = true
 		news := n.sight.take(e)
 		for _, one := range news {
 			n.tell(one)

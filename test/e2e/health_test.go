@@ -31,6 +31,7 @@ func TestHealthBeforeWork(t *testing.T) {
 	n1 := c.node("n1", "r1", "--config", file)
 	first := c.submit(gang(1, 1, "exit 0"))
 	c.await(first, "succeeded", 30*time.Second)
+	told.has(t, "job-over job "+first) // by then it is seen what happens
 	if err := os.WriteFile(ill, []byte("a port is down"), 0o600); err != nil {
 		t.Fatal(err)
 	}
