@@ -16,13 +16,18 @@ import (
 type notInVain struct {
 	rule
 	began map[topology.Token]instant // when an attempt's first process came to be
-	tried map[string]instant         // when each job's latest attempt was asked for
+	tried map[string]try             // each job's latest attempt that was asked for
+}
+
+type try struct {
+	token topology.Token
+	at    instant
 }
 
 func newNotInVain() *notInVain {
 	return &notInVain{
 		rule:  rule{"S21 not-in-vain", on{Drafted, TaskSpawned, Sent}},
-		began: map[topology.Token]instant{}, tried: map[string]instant{},
+		began: map[topology.Token]instant{}, tried: map[string]try{},
 	}
 }
 
@@ -35,7 +40,7 @@ func (c *notInVain) Step(w *World, e *Event) {
 		return
 	case Sent:
 		if m, is := e.Message.(*messages.Reserve); is {
-			c.tried[m.Order.Job] = w.engine.now
+			c.tried[m.Order.Job] = try{messages.FromToken(m.Order.Token), w.engine.now}
 		}
 		return
 	}
@@ -161,15 +166,24 @@ func (c *notInVain) onReclaimed(w *World, job, victim *messages.JobRecord) {
 	}
 }
 
-// atMost is what these have in a queue with all that may have been given room.
+// atMost is what these have in a queue with all that may have been given room. What the same pass has started counts,
+// or a queue that the pass brought above its quota would seem to be within it still: the promise is written before the
+// first Reserve of what was started is sent, and only the leader knows of that.
 func (c *notInVain) atMost(w *World, queue string, these func(*messages.JobRecord) bool) int64 {
-	sum := w.had(queue, these).gpus
+	sum, p := w.had(queue, these).gpus, w.leader()
 	for _, id := range w.books.ids {
 		r := w.books.jobs[id].record
 		a := w.books.latest(w.books.jobs[id])
-		if at, tried := c.tried[id]; r.State.Terminal() || a != nil && a.End == nil || !w.isIn(r, queue) || !these(r) {
+		if r.State.Terminal() || a != nil && a.End == nil || !w.isIn(r, queue) || !these(r) {
 			continue
-		} else if a.Owes() || r.Promise != nil || tried && w.engine.now.since(at) < 20*time.Second {
+		}
+		last, tried := c.tried[id]
+		starts := tried && w.engine.now.since(last.at) < 20*time.Second
+		if p != nil && p.leader != nil {
+			t := p.leader.Starting(topology.JobID(id))
+			starts = starts || !t.IsZero() && t != last.token
+		}
+		if a.Owes() || r.Promise != nil || starts {
 			sum += gpusAsked(r.Spec)
 		}
 	}

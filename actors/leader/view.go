@@ -95,6 +95,14 @@ func (s *Scheduler) Stopping(before uint64) []topology.JobID {
 	return nil
 }
 
+// Starting is the attempt of a job that this leader was the one to start, as long as it has room; else the zero token.
+func (s *Scheduler) Starting(job topology.JobID) topology.Token {
+	if e := s.jobs[job]; e != nil && e.run != nil && e.run.token == e.offered && (ends{s}).Runs(job) {
+		return e.offered
+	}
+	return topology.Token{}
+}
+
 // HasGrown reports whether there is more room than in the last pass.
 func (s *Scheduler) HasGrown() bool { return s.queue.HasGrown(s.view.Fabric()) }
 
