@@ -36,7 +36,7 @@ type books struct {
 type jobPage struct {
 	record *messages.JobRecord
 	tokens []topology.Token // committed, in that order
-	since  instant          // of its present state
+	since  instant          // of its present state, and since it was let go of in that
 	// The time limit, since when: it may be changed.
 	limit      time.Duration
 	limitSince instant
@@ -167,7 +167,7 @@ func (b *books) enter(s *stored) {
 		b.ids = append(b.ids, s.job.Id)
 		b.requests[s.job.RequestId] = s.job.Id
 	}
-	if s.jobWas == nil || s.jobWas.State != s.job.State {
+	if s.jobWas == nil || s.jobWas.State != s.job.State || s.jobWas.Hold != nil && s.job.Hold == nil {
 		s.page.since = b.w.engine.now
 	}
 	if limit := time.Duration(s.job.Spec.GetTimeLimitMs()) * time.Millisecond; limit != s.page.limit {

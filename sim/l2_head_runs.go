@@ -74,7 +74,7 @@ func (c *headRuns) Step(w *World, e *Event) {
 		c.head = ""
 		return
 	}
-	if head.record.Id != c.head || head.since > c.since { // it may have run since the last look, and wait once more
+	if head.record.Id != c.head || head.since > c.since { // it may have run since the last look, or was held
 		c.head, c.since = head.record.Id, w.engine.now
 		return
 	}
@@ -143,7 +143,7 @@ func (c *headRuns) allWithRoom(w *World) {
 			delete(c.room, id)
 			continue
 		}
-		if c.room[id] == 0 {
+		if c.room[id] < page.since { // it may have been held since the last look, and let go of
 			c.room[id] = w.engine.now
 		}
 		if w.engine.now.since(c.room[id]) > 10*time.Second+w.locality(page, c.room[id]) {
