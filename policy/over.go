@@ -219,11 +219,11 @@ func (j *Judgement) isOver(b *burst, e *entry, p *topology.Placement) bool {
 }
 
 // promisedFirmly is what other jobs will have that hold a firm promise and have not been started: of a job that starts
-// on its own promise, those that were given theirs before.
-func (j *Judgement) promisedFirmly(e *entry, own *promise) (all []*hold) {
+// on its own promise, those that were given theirs before. Some may be left out.
+func (j *Judgement) promisedFirmly(e *entry, own *promise, but ...*promise) (all []*hold) {
 	for _, p := range slices.Concat(j.firm, j.parked()) {
 		isLater := own != nil && byOrder(own, p) < 0
-		if p.e.Job == e.Job || isLater || j.shares.jobs[p.e.Job] != nil {
+		if p.e.Job == e.Job || isLater || j.shares.jobs[p.e.Job] != nil || slices.Contains(but, p) {
 			continue
 		}
 		x := &hold{

@@ -141,6 +141,7 @@ type hunting struct {
 	upTo    map[*share]bool         // below these queues, those of the job stay within their quotas with it
 	busy    map[topology.JobID]bool // they are being stopped
 	coming  []*hold                 // what those will have to whom room is promised firmly
+	through []*promise              // that are no obstacle to it
 	all     []suspect
 	later   int64 // when one more may be stopped
 }
@@ -167,9 +168,7 @@ func (j *Judgement) preempt(b *burst, e *entry) bool {
 	}
 	j.hunts++
 	b.hunted = j.now + huntEvery
-	j.foresee(h, 1)
-	stops, place, ok := j.hunt(h, nil)
-	j.foresee(h, -1)
+	stops, place, ok := j.huntThrough(h)
 	if b.vain = (vain{j.changes, j.now, h.later}); !ok || len(stops) == 0 || !h.isGentle(stops) {
 		j.wakeAt(h.later)
 		return false
@@ -180,6 +179,7 @@ func (j *Judgement) preempt(b *burst, e *entry) bool {
 		j.wakeAt(b.vain.later)
 		return false
 	}
+	j.yield(h, place)
 	b.hunted, b.over, b.vain = 0, nil, vain{}
 	j.wakeAt(j.now + second)
 	bound := int64(topology.Never)
@@ -282,9 +282,13 @@ func (j *Judgement) hunt(h *hunting, stopping []stop) ([]stop, topology.Placemen
 		all[i] = h.all[i].Candidate
 	}
 	own := topology.KeepID(h.e.Job)
+	lent := topology.Lent{Of: []topology.KeepID{own, own.Former()}}
+	for _, p := range h.through {
+		lent.Of = append(lent.Of, p.keep, p.keep.Former())
+	}
 	law := &statutes{s: j.shares, h: h, under: map[*share][]int{}, refused: map[*share]int{}}
 	law.needs = j.shares.needs(h.b.traits.Pool, totalOf(&h.e.Gang))
-	chosen, place, ok := Victims(j.view, &gang, topology.Lent{Of: []topology.KeepID{own, own.Former()}}, all, law)
+	chosen, place, ok := Victims(j.view, &gang, lent, all, law)
 	j.view.Rollback(mark)
 	stops := slices.Clone(stopping)
 	for _, i := range chosen {

@@ -110,6 +110,7 @@ func (j *Judgement) own(p *promise) []topology.KeepID {
 func (j *Judgement) serveFirm() {
 	for _, p := range slices.Clone(j.firm) {
 		switch {
+		case !slices.Contains(j.firm, p): // it gave way to one before it
 		case p.isStopping():
 			j.serveStopping(p)
 		case j.isOver(p.b, p.e, &p.place):

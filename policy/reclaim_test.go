@@ -47,6 +47,27 @@ func TestQuotaIsBackInTime(t *testing.T) {
 	}
 }
 
+// TestReclaimLooksThroughPromises: room that is promised to a gang which would borrow does not keep what is lent from
+// its owner, though all machines on which something is on loan are kept for it.
+func TestReclaimLooksThroughPromises(t *testing.T) {
+	queues := &Queues{Queues: []QueueSpec{gpuQuota("idle", "", 1), gpuQuota("a", "", -1), gpuQuota("b", "", -1)}}
+	x := newTheatre(t, 2, queues)
+	x.j = NewJudgement(simple(), NewCells(), stopping{x.runs, x}) // it promises
+	x.j.Obey(queues)
+	lent := act{runs: 100_000, gang: wholes(1), queue: "a"}
+	x.enter(lent, lent)
+	gang := x.enter(act{at: 10, runs: 50, gang: wholes(2), queue: "b"})
+	x.run(900)
+	if p, ok := x.j.Promised(gang.id); !ok || len(p.Where.Slots) != 2 {
+		t.Fatalf("both machines are to be kept for %s: %+v", gang.id, p)
+	}
+	own := x.enter(act{at: 901, runs: 100_000, gang: wholes(1), queue: "idle"})
+	x.run(1000)
+	if own.began() < 0 || len(x.victims()) != 1 {
+		t.Errorf("%s began at %d, and %v were stopped for it", own.id, own.began(), x.victims())
+	}
+}
+
 // TestFewHunts: whom to stop is not looked for in every pass. For jobs of one burst it is tried once in a while, and of
 // many bursts few have it tried in one pass, so that a queue of those that nobody can make room for costs little.
 func TestFewHunts(t *testing.T) {
