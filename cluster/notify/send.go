@@ -72,6 +72,7 @@ func (n *Notifier) Run(ctx context.Context) {
 	for i := range n.o.Rules {
 		go n.deliver(ctx, &n.o.Rules[i], n.queues[i])
 	}
+	n.note() // killed before anything was told, the next begins here
 	for again := time.Duration(0); ctx.Err() == nil; {
 		if n.follow(ctx) { // why it ended, readiness tells: the watch is this process's own
 			again = 0

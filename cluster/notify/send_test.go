@@ -145,6 +145,47 @@ func TestRulesChoose(t *testing.T) {
 	}
 }
 
+// quietWatch tells nothing until its caller has gone.
+type quietWatch struct {
+	api.SynapseClient
+	grpc.ServerStreamingClient[messages.Event]
+	gone <-chan struct{}
+}
+
+func (w quietWatch) Watch(ctx context.Context, _ *messages.Watch, _ ...grpc.CallOption,
+) (grpc.ServerStreamingClient[messages.Event], error) {
+	return quietWatch{gone: ctx.Done()}, nil
+}
+
+func (w quietWatch) Recv() (*messages.Event, error) {
+	<-w.gone
+	return nil, io.EOF
+}
+
+// TestKilledBeforeNews: a scheduler that is killed before anything has happened has noted since when it tells, so the
+// next one tells of a job that ended in between.
+func TestKilledBeforeNews(t *testing.T) {
+	o := Options{API: quietWatch{}, Dir: t.TempDir(), WallMs: func() int64 { return 1000 }}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() { New(o).Run(ctx); close(ended) }()
+	noted := filepath.Join(o.Dir, noteFile)
+	for limit := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
+		if _, err := os.Stat(noted); err == nil {
+			break
+		}
+		if time.Now().After(limit) {
+			t.Fatal("nothing is noted while the watch lasts")
+		}
+	}
+	o.WallMs = func() int64 { return 9000 }
+	if got := news(New(o).sight, jobIs("j1", 5000)); got == "" {
+		t.Error("a job that ended meanwhile is not told")
+	}
+	cancel()
+	<-ended
+}
+
 // TestWhoDoesNotAnswer: a notification that is not taken is tried again and then given up, in words; one who never
 // comes back from one loses the others, and nobody else does.
 func TestWhoDoesNotAnswer(t *testing.T) {
