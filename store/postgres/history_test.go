@@ -37,7 +37,7 @@ func TestThePastOfAnOlderSchema(t *testing.T) {
 		_, err := tx.Exec(ctx, `DROP INDEX synapse.job_finished_owner; DROP INDEX synapse.job_finished_queue;
 			DROP INDEX synapse.job_unfilled; DROP TABLE synapse.script; DROP TABLE synapse.policy; DROP TABLE synapse.unlearned;
 			DROP TABLE synapse.queues; DROP TABLE synapse.pass; DROP TABLE synapse.head;
-			ALTER TABLE synapse.job DROP COLUMN script;
+			ALTER TABLE synapse.job DROP COLUMN script; ALTER TABLE synapse.version DROP COLUMN schema;
 			ALTER TABLE synapse.job DROP COLUMN queue; ALTER TABLE synapse.leader DROP COLUMN holder; UPDATE synapse.version SET version = 2`)
 		return err
 	})

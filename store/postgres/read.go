@@ -3,7 +3,6 @@ package postgres
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 
 	"github.com/jackc/pgx/v5"
@@ -246,8 +245,9 @@ func check(ctx context.Context, tx pgx.Tx) error {
 	if err != nil {
 		return err
 	}
-	if have, err := version(ctx, tx); err != nil || have != len(texts) {
-		return errors.Join(fmt.Errorf("the schema is %d, but this program knows %d", have, len(texts)), err)
+	have, err := version(ctx, tx)
+	if err := errors.Join(err, have.Complete(len(texts))); err != nil {
+		return err
 	}
 	for _, c := range slices.Concat(store.Records, store.Scripts, store.Policies, store.Queues, store.Passes) {
 		if err := query(ctx, tx, c.Row, c.Query("synapse.")); err != nil {

@@ -18,6 +18,9 @@ import (
 //go:embed migrations/*.sql
 var migrations embed.FS
 
+// breaking is the last migration without which a program must not open the database.
+const breaking = 6
+
 // migrationLock is an arbitrary number that no other program locks.
 const migrationLock = 0x53594e4150534531
 
@@ -46,18 +49,14 @@ func migrate(ctx context.Context, tx pgx.Tx, texts []string) error {
 	if err != nil {
 		return err
 	}
-	switch {
-	case have == len(texts):
-		return nil
-	case have > len(texts):
-		return fmt.Errorf("a newer synapse-scheduler wrote this database (schema %d, this one knows up to %d); run that "+
-			"version, or restore a backup from before it", have, len(texts))
+	if err := have.Refused(len(texts)); err != nil || have.Schema >= len(texts) {
+		return err
 	}
 	if _, err := tx.Exec(ctx, "CREATE SCHEMA IF NOT EXISTS synapse; CREATE TABLE IF NOT EXISTS synapse.version (version "+
 		"integer NOT NULL)"); err != nil {
 		return err
 	}
-	for n := have; n < len(texts); n++ {
+	for n := have.Schema; n < len(texts); n++ {
 		if _, err := tx.Exec(ctx, texts[n]); err != nil {
 			return fmt.Errorf("migrate to schema %d: %w", n+1, err)
 		}
@@ -70,7 +69,7 @@ func migrate(ctx context.Context, tx pgx.Tx, texts []string) error {
 	if _, err := tx.Exec(ctx, "DELETE FROM synapse.version"); err != nil {
 		return err
 	}
-	_, err = tx.Exec(ctx, "INSERT INTO synapse.version VALUES ($1)", len(texts))
+	_, err = tx.Exec(ctx, "INSERT INTO synapse.version (version, schema) VALUES ($1, $2)", breaking, len(texts))
 	return err
 }
 
@@ -136,12 +135,18 @@ func (s *Store) fillLate(what string) error {
 	return nil
 }
 
-// version reads the schema's version; 0: there is none yet.
-func version(ctx context.Context, tx pgx.Tx) (have int, err error) {
+// version reads the schema's version; the zero: there is none yet. The programs of before schema 10 know the column
+// version alone, as the number of the schema, and open a database only if they know as many: so those of the last
+// release open one of now.
+func version(ctx context.Context, tx pgx.Tx) (have store.Version, err error) {
 	var there bool
 	if err := tx.QueryRow(ctx, "SELECT to_regclass('synapse.version') IS NOT NULL").Scan(&there); err != nil || !there {
-		return 0, err
+		return have, err
 	}
-	err = tx.QueryRow(ctx, "SELECT max(version) FROM synapse.version").Scan(&have)
+	// The column schema may be missing, which a row as JSON may as well.
+	err = tx.QueryRow(ctx,
+		"SELECT max(version), max(coalesce((to_jsonb(v) ->> 'schema')::integer, 0)) FROM synapse.version v").
+		Scan(&have.Oldest, &have.Schema)
+	have.Schema = max(have.Schema, have.Oldest)
 	return have, err
 }

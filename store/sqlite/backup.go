@@ -38,12 +38,13 @@ func check(tx *sql.Tx) error {
 	if err != nil {
 		return err
 	}
-	var version int
-	if err := tx.QueryRow("PRAGMA user_version").Scan(&version); err != nil {
+	var version store.Version
+	if err := tx.QueryRow("SELECT schema, user_version FROM version, pragma_user_version").
+		Scan(&version.Schema, &version.Oldest); err != nil {
 		return err
 	}
-	if version != len(texts) {
-		return fmt.Errorf("the schema is %d, but this program knows %d", version, len(texts))
+	if err := version.Complete(len(texts)); err != nil {
+		return err
 	}
 	return checkWhole(tx)
 }

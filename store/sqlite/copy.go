@@ -171,7 +171,7 @@ func checkFile(path string) error {
 	if err = errors.Join(err, w.close()); err != nil {
 		return judged(err)
 	}
-	if have == 0 {
+	if have.Schema == 0 {
 		return errors.New("it is empty")
 	}
 	db, err := sql.Open(driver, existing(path, "ro"))

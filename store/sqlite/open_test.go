@@ -174,7 +174,7 @@ func version(t *testing.T, s *Store) int {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return v
+	return v.Schema
 }
 
 // TestOpenSetsDamagedRecordsAside: the store opens, and says of the record where it is and what is wrong with it.

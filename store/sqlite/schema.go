@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"embed"
+	"errors"
 	"fmt"
 
 	"github.com/yi-json/synapse/store"
@@ -9,7 +10,7 @@ import (
 )
 
 // This file owns the schema's versions. Each migration is one file, run once,
-// in one transaction with the number that says so.
+// in one transaction with the numbers that say so (store.Version).
 
 //go:embed migrations/*.sql
 var migrations embed.FS
@@ -18,31 +19,49 @@ var migrations embed.FS
 // file(1) takes another program's database for one of ours.
 const applicationID = 0x53594e41 // "SYNA"
 
+const (
+	// breaking is the last migration without which a program must not open the file.
+	breaking = 5
+	// noting is the migration from which on a table has the number of the schema, and user_version that of the last
+	// breaking one. The programs of before open a file only if user_version is the number of schemas that they know: so
+	// those of the last release open one of now.
+	noting = 9
+)
+
 // schemas are the migrations in order; the schema's version is their number.
 func schemas() ([]string, error) { return store.Schemas(migrations) }
 
 // version reads the schema's version, and refuses what this program must not touch.
-func (w *writer) version(known int) (int, error) {
-	var application, version, tables int
+func (w *writer) version(known int) (v store.Version, err error) {
+	var application, tables, noted int
 	if err := w.one("PRAGMA application_id", nil, &application); err != nil {
-		return 0, err
+		return v, err
 	}
-	if err := w.one("PRAGMA user_version", nil, &version); err != nil {
-		return 0, err
+	if err := w.one("PRAGMA user_version", nil, &v.Oldest); err != nil {
+		return v, err
 	}
-	if err := w.one("SELECT count(*) FROM sqlite_schema", nil, &tables); err != nil {
-		return 0, err
+	if err := w.one("SELECT count(*), count(*) FILTER (WHERE name = 'version') FROM sqlite_schema", nil, &tables,
+		&noted); err != nil {
+		return v, err
 	}
 	switch {
-	case application == 0 && version == 0 && tables == 0:
-		return 0, nil
+	case application == 0 && v.Oldest == 0 && tables == 0:
+		return v, nil
 	case application != applicationID:
-		return 0, fmt.Errorf("the file holds the data of another program; give the scheduler a file of its own")
-	case version > known:
-		return 0, fmt.Errorf("a newer synapse-scheduler wrote it (schema %d, this one knows up to %d); run that version, "+
-			"or restore a backup from before it", version, known)
+		return v, fmt.Errorf("the file holds the data of another program; give the scheduler a file of its own")
+	case noted > 0:
+		err = w.one("SELECT schema FROM version", nil, &v.Schema)
 	}
-	return version, nil
+	v.Schema = max(v.Schema, v.Oldest)
+	return v, errors.Join(err, v.Refused(known))
+}
+
+// numbers notes that a migration was made.
+func numbers(schema int) string {
+	if schema < noting {
+		return fmt.Sprintf("PRAGMA user_version = %d", schema)
+	}
+	return fmt.Sprintf("UPDATE version SET schema = %d; PRAGMA user_version = %d", schema, breaking)
 }
 
 // prepare makes a file ready that may be new, old, or another program's. Nothing in it is changed before that is known.
@@ -67,7 +86,7 @@ func (w *writer) prepare() error {
 		return fmt.Errorf("its file system has no shared memory for a write-ahead log (journal mode %s, synchronous %s); "+
 			"put it on a local disk", mode, synchronous)
 	}
-	return w.migrate(have, texts)
+	return w.migrate(have.Schema, texts)
 }
 
 // filled are the migrations whose new columns SQL alone cannot fill: their values are in the records.
@@ -112,8 +131,8 @@ func fillQueues(w *writer) error {
 func (w *writer) migrate(have int, texts []string) error {
 	for n := have; n < len(texts); n++ {
 		err := w.transact(func() error {
-			if err := w.script(texts[n] + fmt.Sprintf(";\nPRAGMA application_id = %d;\nPRAGMA user_version = %d;", applicationID,
-				n+1)); err != nil {
+			if err := w.script(texts[n] + fmt.Sprintf(";\nPRAGMA application_id = %d;\n%s;", applicationID,
+				numbers(n+1))); err != nil {
 				return err
 			}
 			if fill := filled[n+1]; fill != nil {
