@@ -15,11 +15,12 @@ import (
 
 	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/runtime/shell"
+	"github.com/yi-json/synapse/runtime/supervisor"
 )
 
 // This file owns the remote shell among the tasks of an attempt, on the side of whoever calls: a socket in the folder
-// of each task, which nobody but that task reaches. To have come by it is the token: the agent adds which attempt and
-// rank that is, and the leader decides.
+// of each task, through which nobody but that task calls. To have come by it is the token: the agent adds which attempt
+// and rank that is, and the leader decides.
 
 // Call is a command that a task wants run in another one of its attempt.
 type Call struct {
@@ -140,7 +141,21 @@ func (t *task) carryCall(ctx context.Context, conn *net.UnixConn) {
 		Job: t.Job, Attempt: messages.ToToken(t.Key.Token), Rank: int32(t.Key.Rank), Host: asked.Host,
 		Command: asked.Args,
 	}
-	end := shell.Result{Code: codeLost, Text: "its machine cannot reach the scheduler"}
+	end, err := t.relay(ctx, cancel, call, conn)
+	if err != nil {
+		end = shell.Result{Code: codeLost, Text: err.Error()}
+	}
+	if text, err := json.Marshal(end); err == nil {
+		_ = shell.Send(conn, shell.End, text)
+	}
+}
+
+// relay carries the streams of a call that may be made, and answers how it ended.
+func (t *task) relay(ctx context.Context, cancel func(), call Call, conn *net.UnixConn) (end shell.Result, err error) {
+	if !t.isOurs(conn) {
+		return end, errOthers
+	}
+	end = shell.Result{Code: codeLost, Text: "its machine cannot reach the scheduler"}
 	err = t.l.o.Reach(ctx, call, func(fellow Fellow) error {
 		go func() {
 			defer cancel() // whoever called has gone
@@ -150,12 +165,40 @@ func (t *task) carryCall(ctx context.Context, conn *net.UnixConn) {
 		end, err = bringBack(conn, fellow)
 		return err
 	})
-	if err != nil {
-		end = shell.Result{Code: codeLost, Text: err.Error()}
+	return end, err
+}
+
+var errOthers = errors.New("the socket is another task's")
+
+// isOurs reports whether a process of the task calls. Plain processes of one user see the sockets of all their tasks,
+// those of other attempts among them, and the kernel does not hold that against them. All processes of a task have its
+// supervisor above them, also those that a further one began, and those whose parents have ended.
+func (t *task) isOurs(conn *net.UnixConn) bool {
+	state, err := supervisor.ReadState(t.home)
+	if err != nil || state == nil {
+		return false
 	}
-	if text, err := json.Marshal(end); err == nil {
-		_ = shell.Send(conn, shell.End, text)
+	leader, there := supervisor.ReadProcess(state.PID)
+	raw, err := conn.SyscallConn()
+	if err != nil || !there || leader.Start != state.Start {
+		return false
 	}
+	var caller *unix.Ucred
+	_ = raw.Control(func(fd uintptr) { caller, err = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED) })
+	if err != nil || caller == nil {
+		return false
+	}
+	for pid := int(caller.Pid); pid > 1; {
+		if pid == leader.Parent {
+			return true
+		}
+		p, there := supervisor.ReadProcess(pid)
+		if !there {
+			return false
+		}
+		pid = p.Parent
+	}
+	return false
 }
 
 // passOn hands on what the caller says, until it has gone. A process that has ended takes nothing more, and how it

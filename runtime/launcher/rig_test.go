@@ -34,6 +34,8 @@ func TestMain(m *testing.M) {
 			syscall.Exit(supervisor.Main(os.Args[2:])) // The race detector has os.Exit wait for a second.
 		case "agent":
 			agent(os.Args[2], os.Args[3:])
+		case "errands":
+			errands(os.Args[2])
 		}
 	}
 	os.Exit(m.Run())

@@ -7,6 +7,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -18,7 +19,9 @@ import (
 
 // Errand is an agent's connection to a further process.
 type Errand struct {
-	conn *os.File
+	conn   *os.File
+	leader Process     // of its session
+	closed atomic.Bool // by us
 	// Terminal is the near end of its terminal, which belongs to the caller; nil: it has none.
 	Terminal *os.File
 }
@@ -84,6 +87,7 @@ func (e *Errand) begin(dir string, what carapace.Errand) error {
 	case word.Failed != "":
 		return &ErrandFailed{word.Code, word.Failed}
 	}
+	e.leader, _ = ReadProcess(word.Pid)
 	if len(files) > 0 {
 		fd := int(files[0].Fd())
 		copied, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 3)
@@ -110,16 +114,31 @@ func (e *Errand) next() (word errandWord, files []*os.File, err error) {
 func (e *Errand) Wait() (code int, over bool, err error) {
 	word, _, err := e.next()
 	if err != nil {
+		if !e.closed.Load() {
+			e.sweep()
+		}
 		return 0, false, err
 	}
 	return word.Code, word.Over, nil
+}
+
+// sweep kills what a supervisor that has gone leaves of the process's session. A container is gone with it; but of
+// plain processes the kernel kills the first alone, and the driver looks for the others in the session of the task's
+// command, and by their environment, which they may have cleared.
+func (e *Errand) sweep() {
+	if e.leader.PID != 0 {
+		KillAll(func() []Process { return sessionOf(e.leader) })
+	}
 }
 
 // Signal passes a signal on.
 func (e *Errand) Signal(signal int) error { return sendNow(e.conn, fmt.Sprintf("signal %d", signal)) }
 
 // Close hangs up on the process, where it has not ended.
-func (e *Errand) Close() { e.conn.Close() }
+func (e *Errand) Close() {
+	e.closed.Store(true)
+	e.conn.Close()
+}
 
 // sendFiles sends one packet with descriptors, and waits for room.
 func sendFiles(conn *os.File, text []byte, files ...*os.File) error {

@@ -196,33 +196,38 @@ func (k *keeper) endedWithTask(f further) bool {
 // hangUp ends a process whose agent has gone as a terminal that is unplugged does, and what is left of its session soon
 // after. Who left the session meant to stay, and stays as long as the task does.
 func hangUp(f further) {
-	before := sessionOf(f.Pid())
-	for _, p := range before {
-		_ = p.Send(unix.SIGHUP)
-		_ = p.Send(unix.SIGCONT)
+	leader, there := ReadProcess(f.Pid())
+	if !there {
+		return
+	}
+	told := map[int]uint64{}
+	for fresh := true; fresh; { // Who was born meanwhile is found by the next look, and who has been told bears nobody.
+		fresh = false
+		for _, p := range sessionOf(leader) {
+			if told[p.PID] == p.Start {
+				continue
+			}
+			told[p.PID], fresh = p.Start, true
+			_ = p.Send(unix.SIGHUP)
+			_ = p.Send(unix.SIGCONT)
+		}
 	}
 	select {
 	case <-f.Done():
 	case <-time.After(hangUpGrace):
 	}
-	KillAll(func() []Process {
-		now := sessionOf(f.Pid())
-		for _, p := range now { // While one of them lives, the session's number is no other's.
-			for _, b := range before {
-				if p.PID == b.PID && p.Start == b.Start {
-					return now
-				}
-			}
-		}
-		return nil
-	})
+	KillAll(func() []Process { return sessionOf(leader) })
 }
 
-// sessionOf are the processes of a session that live.
-func sessionOf(leader int) []Process {
+// sessionOf are the processes of a session that live. None are where its number has become another's meanwhile, which
+// it cannot while one of them lives.
+func sessionOf(leader Process) []Process {
 	var all []Process
 	for _, p := range Processes() {
-		if p.Session == leader && p.State != 'Z' && p.State != 'X' {
+		switch {
+		case p.PID == leader.PID && p.Start != leader.Start:
+			return nil
+		case p.Session == leader.PID && p.State != 'Z' && p.State != 'X':
 			all = append(all, p)
 		}
 	}

@@ -1,0 +1,290 @@
+//go:build linux
+
+// Further processes as a machine's agent carries them, and a task's calls of others: each driver runs them or says that
+// it does not, and what is killed meanwhile leaves nothing.
+package conformance
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/runtime/launcher"
+	"github.com/yi-json/synapse/runtime/supervisor"
+)
+
+// helper is cmd/synapse-exec, beside cmd/carapace: built once for all tests, as that is, or before.
+var helper = sync.OnceValues(func() (string, error) {
+	beside, err := built()
+	binary := filepath.Join(filepath.Dir(beside), "synapse-exec")
+	if err != nil || builtIn == "" {
+		return binary, err
+	}
+	build := exec.Command("go", "build", "-ldflags=-s -w", "-o", binary, "github.com/yi-json/synapse/cmd/synapse-exec")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if text, err := build.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("build cmd/synapse-exec: %w\n%s", err, text)
+	}
+	return binary, nil
+})
+
+// peopled is a machine whose tasks have synapse-exec, on which further processes are carried over wires of the test,
+// and whose scheduler answers each call of another task by itself.
+type peopled struct {
+	*stack
+	wires chan *wire
+	calls chan launcher.Call
+}
+
+func people(t *testing.T, s *stack) *peopled {
+	t.Helper()
+	binary, err := helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := &peopled{s, make(chan *wire, 1), make(chan launcher.Call, 16)}
+	s.restart(t, func() {
+		s.options.Helper = binary
+		s.options.Carry = func(_ context.Context, _ string, do func(launcher.Wire) error) error { return do(<-m.wires) }
+		s.options.Reach = func(_ context.Context, call launcher.Call, do func(launcher.Fellow) error) error {
+			m.calls <- call
+			return do(&answering{[]*launcher.Outgoing{{Begun: true}, {Stdout: []byte("there\n")}, {Ended: true, Code: 7}}})
+		}
+	})
+	return m
+}
+
+// answering is another task, in which whatever is called says the same.
+type answering struct{ says []*launcher.Outgoing }
+
+func (a *answering) Send(*launcher.Incoming) error { return nil }
+func (a *answering) Receive() (*launcher.Outgoing, error) {
+	out := a.says[0]
+	a.says = a.says[1:]
+	return out, nil
+}
+
+// wire is that of one further process, with both ends in the test.
+type wire struct {
+	in     chan *launcher.Incoming
+	out    chan *launcher.Outgoing
+	broken chan struct{}
+}
+
+var errBroken = errors.New("broken")
+
+func (w *wire) Receive() (*launcher.Incoming, error) {
+	select {
+	case in := <-w.in:
+		return in, nil
+	case <-w.broken:
+		return nil, errBroken
+	}
+}
+
+func (w *wire) Send(out *launcher.Outgoing) error {
+	copied := *out
+	copied.Stdout, copied.Stderr = append([]byte(nil), out.Stdout...), append([]byte(nil), out.Stderr...)
+	select {
+	case w.out <- &copied:
+		return nil
+	case <-w.broken:
+		return errBroken
+	}
+}
+
+// ask has something run in a task.
+func (m *peopled) ask(p *staged, what *launcher.Incoming) *wire {
+	w := &wire{make(chan *launcher.Incoming, 1), make(chan *launcher.Outgoing), make(chan struct{})}
+	m.wires <- w
+	m.launcher.Tell(&messages.ExecTask{Id: p.id, Job: "job", Epoch: 1, Session: "session"}, m.pid)
+	w.in <- what
+	return w
+}
+
+// shelled has a script run.
+func (m *peopled) shelled(p *staged, script string) *wire {
+	return m.ask(p, &launcher.Incoming{Command: []string{"/bin/sh", "-c", script}})
+}
+
+// until reads what comes until it has all of that, and answers all that came.
+func (w *wire) until(t *testing.T, over func(said string, out *launcher.Outgoing) bool) (said string,
+	last *launcher.Outgoing) {
+	t.Helper()
+	for late := time.After(limit); ; {
+		select {
+		case last = <-w.out:
+			said += string(last.Stdout) + string(last.Stderr)
+			if last.Ended || over(said, last) {
+				return said, last
+			}
+		case <-late:
+			t.Fatalf("nothing comes after %q", said)
+		}
+	}
+}
+
+// end is how it ended, and what it wrote.
+func (w *wire) end(t *testing.T) (said string, last *launcher.Outgoing) {
+	t.Helper()
+	defer close(w.broken)
+	return w.until(t, func(string, *launcher.Outgoing) bool { return false })
+}
+
+// began waits for its first line.
+func (w *wire) began(t *testing.T) {
+	t.Helper()
+	if said, last := w.until(t, func(said string, _ *launcher.Outgoing) bool {
+		return strings.Contains(said, "\n")
+	}); last.Ended {
+		t.Fatalf("it ended with %d: %s%s", last.Code, said, last.Text)
+	}
+}
+
+// TestExecOfAMachine is a row for each driver: it runs a further process, or says by its name that it does not; the
+// task is shown synapse-exec and calls others by it, or has nothing of the kind. The task never minds.
+func TestExecOfAMachine(t *testing.T) {
+	onEveryDriver(t, func(t *testing.T, s *stack) {
+		m := people(t, s)
+		p := m.begun(t, `trap 'exit 33' TERM; echo "exec $SYNAPSE_EXEC"; echo ready; while :; do sleep 0.01; done`)
+		said, last := m.shelled(p, "echo inside $SYNAPSE_RANK; exit 5").end(t)
+		lacks, driver := m.Lacks(Further), m.options.Drivers[0].Name()
+		helps, shows := m.options.Drivers[0].(interface{ Helps() bool })
+		shows = shows && helps.Helps()
+		switch {
+		case lacks == "" && (said != "inside 0\n" || last.Code != 5 || last.Text != ""):
+			t.Errorf("a further process: %q, %+v", said, last)
+		case lacks != "" && (last.Code != 125 || !strings.Contains(last.Text, "no further process")):
+			t.Errorf("a further process, which it lacks: %q, %+v", said, last)
+		case lacks != "" && !shows && !strings.Contains(last.Text, "the driver "+driver):
+			t.Errorf("the driver is not named: %q", last.Text)
+		}
+		if !shows {
+			said, last = m.ask(p, &launcher.Incoming{Command: []string{"--version"}, Helper: true}).end(t)
+			if last.Code != 125 || !strings.Contains(last.Text, "shows synapse-exec to no task") ||
+				!strings.HasPrefix(strings.TrimPrefix(p.said(), string(m.noise)), "exec \n") {
+				t.Errorf("synapse-exec: %q, %+v; the task says %q", said, last, p.said())
+			}
+		} else if lacks == "" {
+			m.callsOthers(t, p)
+		}
+		_ = p.Signal(unix.SIGTERM)
+		if exit := await(t, p); exit.Code != 33 {
+			t.Errorf("the task ended with %+v", exit)
+		}
+	})
+}
+
+// callsOthers has a task call another one of its attempt.
+func (m *peopled) callsOthers(t *testing.T, p *staged) {
+	t.Helper()
+	said, last := m.ask(p, &launcher.Incoming{Command: []string{"--version"}, Helper: true}).end(t)
+	if last.Code != 0 || !strings.HasPrefix(said, "synapse-exec ") {
+		t.Errorf("synapse-exec: %q, %+v", said, last)
+	}
+	said, last = m.shelled(p, "$SYNAPSE_EXEC :3 echo word").end(t)
+	if said != "there\n" || last.Code != 7 {
+		t.Errorf("a call of another task: %q, %+v", said, last)
+	}
+	call := <-m.calls
+	if call.Job != "job" || messages.FromToken(call.Attempt) != messages.FromToken(p.id.Token) ||
+		call.Rank != p.id.Rank || call.Host != ":3" || strings.Join(call.Command, " ") != "/bin/sh -c echo word" {
+		t.Errorf("it was told as %+v", call)
+	}
+}
+
+// TestOtherAttemptIsOutOfReach: the socket of a task is no way for a task of another attempt of the same user, neither
+// where both see the same files nor where one is told of the other's.
+func TestOtherAttemptIsOutOfReach(t *testing.T) {
+	onEveryDriver(t, func(t *testing.T, s *stack) {
+		m := people(t, s)
+		if lacks := m.Lacks(Further); lacks != "" {
+			t.Logf("no task calls another here: %s", lacks)
+			return
+		}
+		mine, other := m.begun(t, "echo ready; exec sleep 1000"), m.begun(t, "echo ready; exec sleep 1000")
+		socket := filepath.Join(m.dir, "scratch", other.id.Key().String(), ".synapse", "socket")
+		if info, err := os.Stat(socket); err != nil || info.Mode().Type() != os.ModeSocket {
+			t.Fatalf("%v, %v", info, err)
+		}
+		for _, script := range []string{
+			"program=$SYNAPSE_EXEC; SYNAPSE_EXEC=" + filepath.Dir(socket) + "/synapse-exec; export SYNAPSE_EXEC\n" +
+				"exec $program :0 echo word",
+			// One that has left its parents and its session is of its task all the same.
+			"program=$SYNAPSE_EXEC; SYNAPSE_EXEC=" + filepath.Dir(socket) + "/synapse-exec; export SYNAPSE_EXEC\n" +
+				"(setsid $program :0 echo word; echo $? >code)& wait; exit $(cat code)",
+		} {
+			said, last := m.shelled(mine, script).end(t)
+			if last.Code != 255 || strings.Contains(said, "there") {
+				t.Errorf("%q, %+v", said, last)
+			}
+			if m.image != "" && !strings.Contains(said, "the socket is another task's") {
+				t.Errorf("a task that sees it is told %q", said)
+			}
+		}
+		said, last := m.shelled(mine, "(setsid $SYNAPSE_EXEC :0 echo word; echo $? >code)& wait; exit $(cat code)").end(t)
+		if said != "there\n" || last.Code != 7 {
+			t.Errorf("its own: %q, %+v", said, last)
+		}
+		if call := <-m.calls; messages.FromToken(call.Attempt) != messages.FromToken(mine.id.Token) || len(m.calls) > 0 {
+			t.Errorf("%+v was called, and %d more", call, len(m.calls))
+		}
+	})
+}
+
+// TestSupervisorKilledInExec: kill -9 of a supervisor is told as the task's end by the design, and ends the further
+// processes with a word, whatever they do: the one that sleeps, with a child that has nothing of the task's environment
+// any more, the one that writes without end, and the one that has only been asked for. Nothing of them is left when the
+// task is told as gone.
+func TestSupervisorKilledInExec(t *testing.T) {
+	onEveryDriver(t, func(t *testing.T, s *stack) {
+		m := people(t, s)
+		if lacks := m.Lacks(Further); lacks != "" {
+			t.Logf("no further process is open here: %s", lacks)
+			return
+		}
+		p := m.begun(t, "echo ready; exec sleep 1000")
+		_, keeper := p.leader(t)
+		open := map[string]*wire{
+			"one that waits": m.shelled(p, "env -i /bin/sh -c 'echo begun; exec /bin/sleep 1000' & wait"),
+		}
+		open["one that waits"].began(t)
+		open["one that writes"] = m.shelled(p, "exec yes")
+		open["one that writes"].began(t)
+		family := supervisor.Descendants(keeper.PID, supervisor.Processes())
+		open["one that begins"] = m.shelled(p, "exec sleep 1000")
+		if err := keeper.Send(unix.SIGKILL); err != nil {
+			t.Fatal(err)
+		}
+		for name, w := range open {
+			if _, last := w.end(t); name == "one that begins" && last.Code == 125 && last.Text != "" {
+				t.Logf("%s: %s", name, last.Text)
+			} else if last.Code != 137 || last.Text != "its task's supervisor has gone" {
+				t.Errorf("%s: %+v", name, last)
+			}
+		}
+		select {
+		case <-p.gone:
+		case <-time.After(limit):
+			t.Fatal("the task is not told as gone")
+		}
+		if p.exit.Kind != messages.ExitKind_EXIT_KIND_SUPERVISOR_LOST {
+			t.Errorf("told as %v", p.exit)
+		}
+		for _, member := range family {
+			if now, there := supervisor.ReadProcess(member.PID); there && now.Start == member.Start && now.State != 'Z' {
+				t.Errorf("%+v outlived the word that it was gone", now)
+			}
+		}
+	})
+}

@@ -1,0 +1,136 @@
+package launcher_test
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/runtime/launcher"
+	"github.com/yi-json/synapse/runtime/supervisor"
+)
+
+// This file owns an agent that is killed at any moment of the further processes that it carries.
+
+// endless is a wire on which a process is asked for, and nothing is said any more. It counts those that began.
+type endless struct {
+	script string
+	asked  bool
+	began  chan<- string
+}
+
+func (e *endless) Receive() (*launcher.Incoming, error) {
+	if e.asked {
+		select {}
+	}
+	e.asked = true
+	return &launcher.Incoming{Command: []string{"/bin/sh", "-c", e.script}}, nil
+}
+
+func (e *endless) Send(out *launcher.Outgoing) error {
+	if out.Begun {
+		e.began <- e.script
+	}
+	return nil
+}
+
+// errandScripts are what the killed agent's processes do: end at once, wait, write without end, and leave a child
+// behind that has nothing of the task's environment.
+var errandScripts = []string{"true", "exec sleep 1000", "exec yes", "env -i /bin/sleep 1000 & wait"}
+
+// errands plays an agent in a process of its own: it finds the task of rank 0 again, has further processes run in it
+// one after the other, says so for each that began, and waits to be killed.
+func errands(dir string) {
+	began := make(chan string, 64)
+	o := options(dir)
+	wires := make(chan *endless, 1)
+	o.Carry = func(_ context.Context, _ string, do func(launcher.Wire) error) error { return do(<-wires) }
+	l, err := launcher.New(o)
+	if err != nil {
+		fmt.Println(err)
+		os.Exit(1)
+	}
+	started := make(chan struct{})
+	pid := o.System.Root.Spawn(actor.PropsFromFunc(func(ctx actor.Context) {
+		if _, is := ctx.Message().(*messages.TaskStarted); is {
+			close(started)
+		}
+	}))
+	l.Tell(&messages.AdoptTask{Id: id(0)}, pid)
+	<-started
+	for next := range 40 { // a task may have 64
+		wires <- &endless{script: errandScripts[next%len(errandScripts)], began: began}
+		l.Tell(&messages.ExecTask{Id: id(0), Job: "job-1", Epoch: 1, Session: "s"}, pid)
+		if next%4 == 3 {
+			fmt.Println(<-began)
+		}
+	}
+	select {}
+}
+
+// TestAgentKilledInErrands: whenever the agent is killed, its further processes are hung up on, no descriptor stays
+// with the supervisor, and the task goes on; the next agent runs more.
+func TestAgentKilledInErrands(t *testing.T) {
+	dir := room(t)
+	killedAgent(t, dir, "exec sleep 1000")
+	home := filepath.Join(dir, "tasks", id(0).Key().String())
+	before, err := supervisor.ReadState(home)
+	if err != nil {
+		t.Fatal(err)
+	}
+	command, _ := supervisor.ReadProcess(before.PID)
+	kept := func() (files, processes int) {
+		open, _ := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", command.Parent))
+		return len(open), len(supervisor.Descendants(command.Parent, supervisor.Processes()))
+	}
+	eventually(t, "the first agent's connection stays", func() bool { files, _ := kept(); return files > 0 })
+	settled, _ := kept()
+	for round := range 4 {
+		c := exec.Command("/proc/self/exe", "errands", dir)
+		out, err := c.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := c.Start(); err != nil {
+			t.Fatal(err)
+		}
+		lines := bufio.NewScanner(out)
+		for range round { // and then somewhere in the next four
+			lines.Scan()
+		}
+		time.Sleep(time.Duration(round) * time.Millisecond)
+		if err := c.Process.Kill(); err != nil {
+			t.Fatal(err)
+		}
+		_ = c.Wait()
+		eventually(t, "further processes are left", func() bool { _, n := kept(); return n == 1 })
+		eventually(t, "descriptors are left", func() bool { n, _ := kept(); return n <= settled })
+	}
+	w := &wire{make(chan *launcher.Incoming, 1), make(chan *launcher.Outgoing, 8), make(chan struct{})}
+	r := newRig(t, dir, func(o *launcher.Options) {
+		o.Carry = func(_ context.Context, _ string, do func(launcher.Wire) error) error { return do(w) }
+	})
+	r.tell(&messages.AdoptTask{Id: id(0)})
+	take[*messages.TaskStarted](r, 0)
+	r.tell(&messages.ExecTask{Id: id(0), Job: "job-1", Epoch: 1, Session: "s"})
+	w.in <- &launcher.Incoming{Command: []string{"/bin/sh", "-c", "exit 5"}}
+	for out := range w.out {
+		if out.Ended {
+			if out.Code != 5 {
+				t.Errorf("the next one: %+v", out)
+			}
+			break
+		}
+	}
+	close(w.broken)
+	if now, there := supervisor.ReadProcess(before.PID); !there || now.Start != before.Start {
+		t.Errorf("the task is %+v, and was %+v", now, before)
+	}
+}
