@@ -81,7 +81,8 @@ say "Two machines taken whole by a gang; a gang that needs all four has to wait,
 pair=$(submit --name pair --replicas 2 --gpu 8 --time-limit 20m --image host -- /bin/sleep 600)
 until_so 20 "the pair does not run" phase_is "$pair" running
 big=$(submit --name big --replicas 4 --gpu 8 --image host -- /bin/true)
-sleep 0.3
+kept() { synapse-cli explain "$big" | grep -q ' are kept for it'; }
+until_so 20 "nothing is kept for the big gang" kept
 show get jobs
 show explain "$big"
 

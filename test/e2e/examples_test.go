@@ -2,17 +2,29 @@ package e2e
 
 import (
 	"os"
-	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
-	"time"
+
+	"github.com/yi-json/synapse/test/page"
 )
 
 // This file owns that examples/ can be believed.
 
-// TestExamplesRun: every example runs on a cluster of `up` as it is, submitted where README has its reader stand;
-// PyTorch does in `make world`. torchrun.yaml is for machines of a real size: what its reader sees is checked with the
-// job files.
+// exampleSays is what each example's job writes.
+var exampleSays = map[string]string{
+	"cpu-sweep": "[15] share 15 of 16\n", "single-gpu": " runs on node-", "allreduce": "[0] ",
+	"total-gpus": "[1] task 1 of 2 has GPUs 0,1,2,3,4,5,6,7 of node-",
+}
+
+// elsewhere are the examples whose commands are not typed here, and why.
+var elsewhere = map[string]string{
+	"pytorch":  "world.TestPyTorch types them",
+	"torchrun": "it is for machines of a real size: what its reader sees is checked with the job files",
+}
+
+// TestExamplesRun: what the head of each example has its reader type is typed, on a cluster of `up`, where README has
+// the reader stand.
 func TestExamplesRun(t *testing.T) {
 	l := up(t, "--nodes", "8", "--gpus", "8", "--listen", "127.0.0.1:0")
 	l.ready(8, 64, 1)
@@ -20,22 +32,48 @@ func TestExamplesRun(t *testing.T) {
 	if err := os.CopyFS(filepath.Join(home, "examples"), os.DirFS("../../examples")); err != nil {
 		t.Fatal(err)
 	}
-	build := exec.Command("go", "build", "-o", filepath.Join(home, "bin", "synapse-allreduce"),
-		"../../examples/allreduce")
-	if text, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, text)
+	if err := os.WriteFile(filepath.Join(home, "train.sh"), []byte("#!/bin/sh\n"), 0o755); err != nil {
+		t.Fatal(err)
 	}
-	for name, says := range map[string]string{
-		"cpu-sweep": "[15] share 15 of 16\n", "single-gpu": " runs on node-",
-		"total-gpus": "[1] task 1 of 2 has GPUs 0,1,2,3,4,5,6,7 of node-",
-		"allreduce":  "[0] ",
-	} {
-		began := time.Now()
-		submit := l.command(filepath.Join(bin, "synapse-cli"), "submit", "examples/"+name+".yaml", "--attach")
-		submit.Dir = home
-		ask(t, submit).wants(t, 0, says, "succeeded")
-		t.Logf("%s took %s", name, time.Since(began).Round(time.Millisecond))
+	all, err := filepath.Glob(filepath.Join(home, "examples", "*.yaml"))
+	if err != nil || len(all) != len(exampleSays)+len(elsewhere) {
+		t.Fatalf("the examples are %q (%v)", all, err)
+	}
+	for _, path := range all {
+		name := strings.TrimSuffix(filepath.Base(path), ".yaml")
+		if elsewhere[name] != "" {
+			continue
+		}
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		said := ""
+		for _, line := range page.Commands(string(text)) {
+			said += l.types(home, line)
+		}
+		if want, ok := exampleSays[name]; !ok || !strings.Contains(said, want) {
+			t.Errorf("%s wrote %q, want %q", path, said, want)
+		}
 	}
 	const room = "pytorch could be submitted: there is room for it now\n"
 	l.cli("submit", "../../examples/pytorch.yaml", "--dry-run=server").wants(t, 0, room, "")
+}
+
+// types types a line where the repository was cloned, and answers what it wrote. What is built is built of the
+// repository itself.
+func (l *local) types(home, line string) string {
+	l.t.Helper()
+	dir, ends := home, ""
+	if strings.HasPrefix(line, "go build ") {
+		dir, line = "../..", strings.Replace(line, " bin/", " "+home+"/bin/", 1)
+	}
+	if strings.Contains(line, " --attach") {
+		ends = "succeeded"
+	}
+	cmd := l.command("sh", "-c", line)
+	cmd.Dir, cmd.Env = dir, append(cmd.Env, "PATH="+bin+":"+os.Getenv("PATH"))
+	r := ask(l.t, cmd)
+	r.wants(l.t, 0, "", ends)
+	return r.out
 }

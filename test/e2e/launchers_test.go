@@ -10,12 +10,11 @@ import (
 
 	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/test/able"
+	"github.com/yi-json/synapse/test/page"
 )
 
 // This file owns that docs/launchers.md can be believed: each of its job files is run as it is, with programs that
 // stand in for the frameworks and read what those read (testdata/launchers).
-
-var yamlBlocks = regexp.MustCompile("(?s)```yaml\n(.*?)```")
 
 // TestLaunchers: each file's gang comes to a world of the right size, in which each rank is there once.
 func TestLaunchers(t *testing.T) {
@@ -25,13 +24,16 @@ func TestLaunchers(t *testing.T) {
 	if err := os.CopyFS(filepath.Join(home, "bin"), os.DirFS("testdata/launchers")); err != nil {
 		t.Fatal(err)
 	}
-	page, err := os.ReadFile("../../docs/launchers.md")
+	whole, err := os.ReadFile("../../docs/launchers.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	worlds := map[string]int{"torchrun": 16, "jax": 2, "slurm": 16, "mpi": 2, "deepspeed": 16}
-	for _, block := range yamlBlocks.FindAllStringSubmatch(string(page), -1) {
-		text := strings.Replace(block[1], "  image: host\n",
+	for _, b := range page.Blocks("docs/launchers.md", string(whole)) {
+		if b.Info != "yaml" {
+			continue
+		}
+		text := strings.Replace(b.Text, "  image: host\n",
 			"  image: host\n  env: {PATH: "+filepath.Join(home, "bin")+":/usr/bin:/bin}\n", 1)
 		_, rest, _ := strings.Cut(text, "launcher: ")
 		name, _, _ := strings.Cut(rest, "\n")
@@ -59,7 +61,7 @@ func TestLaunchers(t *testing.T) {
 		t.Errorf("docs/launchers.md has no file with launcher: %s", name)
 	}
 	for _, word := range messages.LaunchWords() {
-		if !strings.Contains(string(page), "\n| `"+word+"` |") {
+		if !strings.Contains(string(whole), "\n| `"+word+"` |") {
 			t.Errorf("docs/launchers.md does not tell of %s", word)
 		}
 	}

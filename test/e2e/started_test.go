@@ -13,13 +13,14 @@ import (
 	"time"
 
 	"github.com/yi-json/synapse/test/able"
+	"github.com/yi-json/synapse/test/page"
 )
 
 // This file owns the page that a stranger follows first: what it says to type is typed here.
 
 // startedPage is the page, and ownLines how many lines of Synapse's own programs it may take until a gang has run.
 const (
-	startedPage = "../../docs/getting-started.md"
+	startedPage = "docs/getting-started.md"
 	ownLines    = 10
 )
 
@@ -41,11 +42,7 @@ func TestGettingStarted(t *testing.T) {
 	everywhere(t)
 	able.Need(t, able.Root, able.Networks, able.Bridges, able.Mounts, able.Program("unshare"), able.Program("nsenter"))
 	t.Parallel()
-	page, err := os.ReadFile(startedPage)
-	if err != nil {
-		t.Fatal(err)
-	}
-	blocks, shown := blocksOf(string(page))
+	blocks, shown := blocksOf(t, startedPage)
 	if len(blocks) != 6 || len(shown) != 2 {
 		t.Fatalf("the page has %d blocks to type and %d that are answered", len(blocks), len(shown))
 	}
@@ -96,13 +93,17 @@ func lines(text string) string {
 }
 
 // blocksOf are the blocks of a page that are typed, and those that show answers.
-func blocksOf(page string) (typed, shown []string) {
-	parts := strings.Split(page, "```")
-	for i := 1; i < len(parts); i += 2 {
-		if text, ok := strings.CutPrefix(parts[i], "sh\n"); ok {
-			typed = append(typed, text)
+func blocksOf(t *testing.T, name string) (typed, shown []string) {
+	t.Helper()
+	all, err := page.Read("../..", name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, b := range all {
+		if b.Info == "sh" {
+			typed = append(typed, b.Text)
 		} else {
-			shown = append(shown, strings.TrimPrefix(parts[i], "\n"))
+			shown = append(shown, b.Text)
 		}
 	}
 	return typed, shown

@@ -45,7 +45,7 @@ func newSurf(t *testing.T) *surf {
 	return s
 }
 
-// built is where all programs are, once a test with a browser has needed them.
+// built is where all programs are, once a test has needed them.
 var built = sync.OnceValues(func() (string, error) {
 	folder, err := os.MkdirTemp("", "synapse-world-bin-")
 	if err != nil {
@@ -73,6 +73,12 @@ func TestMain(m *testing.M) {
 func programs(t *testing.T) (bin, folder string) {
 	t.Helper()
 	able.Need(t, able.Program("chromium"))
+	return made(t)
+}
+
+// made are all programs, and a folder of the test's.
+func made(t *testing.T) (bin, folder string) {
+	t.Helper()
 	wanted = true
 	bin, err := built()
 	if err != nil {

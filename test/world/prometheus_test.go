@@ -35,9 +35,9 @@ func TestPrometheus(t *testing.T) {
 		t.Fatalf("%v: %s", err, text)
 	}
 	scheduler, node := busyCluster(t, bin, folder)
-	figures := page(t, "http://"+scheduler+"/metrics")
+	figures := fetch(t, "http://"+scheduler+"/metrics")
 	accepts(t, figures, "check", "metrics")
-	accepts(t, page(t, "http://"+node+"/metrics"), "check", "metrics")
+	accepts(t, fetch(t, "http://"+node+"/metrics"), "check", "metrics")
 	accepts(t, "", "check", "rules", "../../deploy/prometheus/synapse-rules.yaml")
 	accepts(t, "", "check", "config", "--syntax-only", "../../deploy/prometheus/prometheus.yaml")
 
@@ -77,8 +77,8 @@ func accepts(t *testing.T, input string, arguments ...string) {
 	}
 }
 
-// page reads one, once it is there.
-func page(t *testing.T, at string) string {
+// fetch reads what is at an address, once it is there.
+func fetch(t *testing.T, at string) string {
 	t.Helper()
 	var why error
 	for limit := time.Now().Add(time.Minute); time.Now().Before(limit); time.Sleep(50 * time.Millisecond) {
@@ -112,7 +112,7 @@ func busyCluster(t *testing.T, bin, folder string) (scheduler, node string) {
 	}
 	starts(t, filepath.Join(bin, "synapse-scheduler"), "--listen", scheduler, "--store", "memory",
 		"--config", write("scheduler.yaml", "policy:\n  order: expected\n"))
-	page(t, "http://"+scheduler+"/readyz")
+	fetch(t, "http://"+scheduler+"/readyz")
 	starts(t, filepath.Join(bin, "synapse-node"), "--join", scheduler, "--data-dir", filepath.Join(folder, "node"),
 		"--driver", "process", "--gpus", "4", "--metrics", node)
 	queues := write("queues.yaml", "apiVersion: synapse/v1\nkind: Queues\ndefault: research\n"+
@@ -140,14 +140,14 @@ func busyCluster(t *testing.T, bin, folder string) (scheduler, node string) {
 			ask("cancel", strings.TrimPrefix(job, "job/"))
 		}
 		for limit := time.Now().Add(time.Minute); time.Now().Before(limit); time.Sleep(100 * time.Millisecond) {
-			if strings.Contains(page(t, "http://"+node+"/metrics"), "synapse_node_tasks 0\n") {
+			if strings.Contains(fetch(t, "http://"+node+"/metrics"), "synapse_node_tasks 0\n") {
 				return
 			}
 		}
 		t.Error("tasks go on after the test")
 	})
 	for limit := time.Now().Add(time.Minute); ; time.Sleep(100 * time.Millisecond) {
-		if strings.Contains(page(t, "http://"+node+"/metrics"), "synapse_node_tasks 1\n") {
+		if strings.Contains(fetch(t, "http://"+node+"/metrics"), "synapse_node_tasks 1\n") {
 			return scheduler, node
 		}
 		if time.Now().After(limit) {
@@ -169,7 +169,7 @@ func prometheus(t *testing.T, folder, scheduler, node string) string {
 	}
 	starts(t, "prometheus", "--config.file", config, "--storage.tsdb.path", filepath.Join(folder, "tsdb"),
 		"--web.listen-address", at, "--log.level", "warn")
-	page(t, "http://"+at+"/-/ready")
+	fetch(t, "http://"+at+"/-/ready")
 	awaitData(t, at, "both are up", "sum(up) == 2")
 	return at
 }

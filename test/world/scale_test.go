@@ -205,7 +205,7 @@ type bucket struct{ most, count float64 }
 var bucketLine = regexp.MustCompile(`(?m)^synapse_pass_seconds_bucket\{le="([^"]+)"\} (\S+)$`)
 
 func (h *hall) passes() (all []bucket) {
-	for _, m := range bucketLine.FindAllStringSubmatch(page(h.t, "http://"+h.address+"/metrics"), -1) {
+	for _, m := range bucketLine.FindAllStringSubmatch(fetch(h.t, "http://"+h.address+"/metrics"), -1) {
 		most, _ := strconv.ParseFloat(m[1], 64) // the last is +Inf
 		count, _ := strconv.ParseFloat(m[2], 64)
 		all = append(all, bucket{most, count})
@@ -215,7 +215,7 @@ func (h *hall) passes() (all []bucket) {
 
 // figure is one of the scheduler's.
 func (h *hall) figure(name string) float64 {
-	m := regexp.MustCompile(`(?m)^` + name + ` (\S+)$`).FindStringSubmatch(page(h.t, "http://"+h.address+"/metrics"))
+	m := regexp.MustCompile(`(?m)^` + name + ` (\S+)$`).FindStringSubmatch(fetch(h.t, "http://"+h.address+"/metrics"))
 	if m == nil {
 		return -1
 	}

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/yi-json/synapse/test/able"
+	"github.com/yi-json/synapse/test/page"
 )
 
 // This file owns PyTorch.
@@ -39,12 +40,17 @@ func TestPyTorch(t *testing.T) {
 	if err := os.CopyFS(filepath.Join(here, "examples"), os.DirFS("../../examples")); err != nil {
 		t.Fatal(err)
 	}
-	for _, words := range [][]string{
-		{"submit", "examples/pytorch.yaml", "--attach"},
-		{"submit", "-N", "4", "--gpu", "2", "--cpu", "0.5", "--mem", "2Gi", "-e", "OMP_NUM_THREADS=1",
-			"--attach", "examples/pytorch/train.py"},
-	} {
-		trains(t, exec.CommandContext(ctx, filepath.Join(bin, "synapse-cli"), words...), here, config)
+	text, err := os.ReadFile("../../examples/pytorch.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", bin+":"+os.Getenv("PATH"))
+	commands := page.Commands(string(text))
+	if len(commands) != 2 {
+		t.Fatalf("examples/pytorch.yaml has the commands %q", commands)
+	}
+	for _, command := range commands {
+		trains(t, exec.CommandContext(ctx, "sh", "-c", command), here, config)
 	}
 }
 

@@ -1,0 +1,54 @@
+package test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/yi-json/synapse/test/page"
+)
+
+// This file keeps it that whatever the pages have a reader type is typed by a test. e2e.TestPagesAreTyped types it.
+
+const (
+	// leastTyped is how many blocks of the pages are typed as they stand.
+	leastTyped = 25
+	// mostNotRun is how many no test can do. The pages that compare us with others have none.
+	mostNotRun = 15
+)
+
+// TestBlocksLaw: every block of every page says what is done with it; a test that it names is there.
+func TestBlocksLaw(t *testing.T) {
+	tests, uses := declaredTests(t), map[page.Use]int{}
+	for _, d := range documents(readTree(t)) {
+		for _, b := range page.Blocks(d.path, d.text) {
+			use, word, err := b.Use()
+			if err != nil {
+				t.Error(err)
+			}
+			if use == page.Elsewhere && !tests[word] {
+				t.Errorf("%s is run by %s, which is no test", b, word)
+			}
+			uses[use]++
+		}
+	}
+	if uses[page.Typed] < leastTyped || uses[page.NotRun] > mostNotRun {
+		t.Errorf("%d blocks are typed, %d wanted; %d cannot be run, %d are allowed",
+			uses[page.Typed], leastTyped, uses[page.NotRun], mostNotRun)
+	}
+	for text, want := range map[string]string{ // the law can fail
+		"```\nmake x\n```\n":                          "does not say what",
+		"```yaml\na: b\n```\n":                        "does not say what",
+		"```text\nsynapse-cli get jobs\n```\n":        "has a command: synapse-cli get jobs",
+		"<!-- not run: no -->\n```sh\nls\n```\n":      `"no" is no reason`,
+		"<!-- skipped -->\n```sh\nls\n```\n":          "says neither",
+		"- a\n\n  ```text\n  $ ls\n  ```\n":           "has a command: $ ls",
+		"<!-- run by test.TestX -->\n```\nls\n```\n":  "",
+		"<!-- file: a.yaml -->\n```yaml\na: b\n```\n": "",
+		"```console\n$ ls\nx.md\n```\n":               "",
+	} {
+		_, _, err := page.Blocks("docs/x.md", text)[0].Use()
+		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, want %q", text, err, want)
+		}
+	}
+}

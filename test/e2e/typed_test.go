@@ -1,0 +1,135 @@
+//go:build linux
+
+package e2e
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/yi-json/synapse/test/able"
+	"github.com/yi-json/synapse/test/page"
+)
+
+// This file owns that every page can be believed: what it has its reader type is typed, on a machine of our own.
+
+const (
+	// typedPatience is how long all pages may take together, on a machine that is busy.
+	typedPatience = 5 * time.Minute
+	// begins is the page whose blocks make the cluster that those of all others find.
+	begins = "docs/operations.md"
+	// aToken is the id that a page shows of the token that its reader has made.
+	aToken = "3f9a2c01d4e58b77"
+)
+
+// pages are all that are typed, the one that begins before the others.
+func pages(t *testing.T, root string) []string {
+	all := []string{begins}
+	for _, pattern := range []string{"*.md", "docs/*.md", "test/*.md"} {
+		found, err := filepath.Glob(filepath.Join(root, pattern))
+		if err != nil || len(found) == 0 {
+			t.Fatalf("%s: %v", pattern, err)
+		}
+		for _, path := range found {
+			if name := strings.TrimPrefix(path, root+"/"); name != begins {
+				all = append(all, name)
+			}
+		}
+	}
+	return all
+}
+
+// TestPagesAreTyped: each block that is to be typed, of every page, does what it says, on one machine and one cluster.
+// Where answers stand below the commands, they are what is answered.
+func TestPagesAreTyped(t *testing.T) {
+	everywhere(t)
+	able.Need(t, able.Root, able.Networks, able.Mounts, able.Program("unshare"), able.Program("ip"), able.Program("curl"),
+		able.Program("openssl"), able.Program("make"))
+	t.Parallel()
+	root, err := filepath.Abs("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	lab, err := os.MkdirTemp("", "synapse-e2e-pages-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(lab) })
+	script := "root=" + root + " lab=" + lab + "\n. testdata/pages.sh\n"
+	var consoles []page.Block
+	for _, name := range pages(t, root) {
+		blocks, err := page.Read(root, name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		script += "on " + name + "\n"
+		for _, b := range blocks {
+			script += typing(t, b)
+			if use, _, _ := b.Use(); use == page.Typed && b.Info == page.Console {
+				consoles = append(consoles, b)
+			}
+		}
+	}
+	typed(t, lab, script)
+	for _, b := range consoles {
+		for n, step := range page.Steps(b.Text) {
+			text, err := os.ReadFile(answerOf(lab, b, n))
+			if got, want := page.Mask(string(text)), page.Mask(step.Answer); err != nil || got != want {
+				t.Errorf("%s: $ %s\nanswers\n%s\nand on the page\n%s (%v)", b, step.Command, got, want, err)
+			}
+		}
+	}
+}
+
+// typing is the part of the script that a block is.
+func typing(t *testing.T, b page.Block) string {
+	use, word, err := b.Use()
+	if err != nil {
+		t.Fatal(err)
+	}
+	where := fmt.Sprintf("at=%s\n", b)
+	text := strings.ReplaceAll(b.Text, aToken, "$(made_token)")
+	switch {
+	case use == page.File:
+		return where + fmt.Sprintf("file %s %s <<'END OF BLOCK'\n%sEND OF BLOCK\n", b.Page, word, b.Text)
+	case use != page.Typed:
+		return ""
+	case b.Info == page.Console:
+		text = ""
+		for n, step := range page.Steps(b.Text) {
+			text += fmt.Sprintf("{ %s; } >%s 2>&1\n", step.Command, answerOf("$lab", b, n))
+		}
+	}
+	about := fmt.Sprintf("%q\n", b.Page+":"+b.Heading)
+	return where + "given " + about + text + "seen " + about
+}
+
+// answerOf is the file with what a command of a console block answered.
+func answerOf(lab string, b page.Block, step int) string {
+	return fmt.Sprintf("%s/log/answer-%d-%d", lab, b.Line, step)
+}
+
+// typed runs the script, with processes, networks and mounts of its own: all of it ends with the shell.
+func typed(t *testing.T, lab, script string) {
+	file := filepath.Join(lab, "script")
+	if err := os.WriteFile(file, []byte(script), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	shell := exec.Command("unshare", "--net", "--mount", "--pid", "--fork", "--mount-proc", "--kill-child", "bash", file)
+	shell.Env = append(os.Environ(), "PATH="+bin+":"+os.Getenv("PATH"))
+	var said bytes.Buffer
+	shell.Stdout, shell.Stderr = &said, &said
+	if err := shell.Start(); err != nil {
+		t.Fatal(err)
+	}
+	watch := time.AfterFunc(typedPatience, func() { _ = shell.Process.Kill() })
+	defer watch.Stop()
+	if err := shell.Wait(); err != nil {
+		t.Fatalf("%v\n%s", err, &said)
+	}
+}

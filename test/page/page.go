@@ -1,0 +1,171 @@
+// Package page reads the pages of this repository as their readers do: it finds the fenced blocks, and says what a
+// reader does with each. It owns how a block says that of itself, and runs none: tests do. It is for tests alone.
+package page
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// Block is one fenced block of a page.
+type Block struct {
+	Page    string // from the repository's root
+	Line    int    // of its fence
+	Heading string // below which it stands
+	Info    string // the word behind its fence
+	Note    string // the comment right above it
+	Text    string // without the page's indentation
+}
+
+// Use is what a reader does with a block.
+type Use int
+
+const (
+	// Typed is typed into a shell: "sh", and "console" where what is answered stands below each "$ ".
+	Typed Use = iota + 1
+	// File is written into a file, by a note "file: PATH".
+	File
+	// Elsewhere is done by a test, by a note "run by PACKAGE.TEST".
+	Elsewhere
+	// Shown is read and nothing else; no command stands in it.
+	Shown
+	// NotRun is what no test can do, by a note "not run: REASON".
+	NotRun
+)
+
+// shown are the words of blocks that are read.
+var shown = []string{"text", "json", "promql", "mermaid"}
+
+// Console is the word of blocks that have answers in them.
+const Console = "console"
+
+// leastReason is how long a reason is that says something.
+const leastReason = 20
+
+// Use reports what a reader does with the block, and the path, the test or the reason that its note names.
+func (b Block) Use() (Use, string, error) {
+	for prefix, use := range map[string]Use{"file: ": File, "run by ": Elsewhere, "not run: ": NotRun} {
+		if word, is := strings.CutPrefix(b.Note, prefix); is {
+			if use == NotRun && len(word) < leastReason {
+				return 0, "", fmt.Errorf("%s: %q is no reason", b, word)
+			}
+			return use, word, nil
+		}
+	}
+	switch {
+	case b.Note != "":
+		return 0, "", fmt.Errorf("%s: the comment above says neither \"file:\", \"run by\" nor \"not run:\": %q", b, b.Note)
+	case b.Info == "sh" || b.Info == Console:
+		return Typed, "", nil
+	case !slices.Contains(shown, b.Info):
+		return 0, "", fmt.Errorf("%s: %q does not say what a reader does with it: mark it sh, console or text, "+
+			"or write above it which test runs it, or why none can", b, "```"+b.Info)
+	}
+	for line := range strings.Lines(b.Text) {
+		for _, prefix := range []string{"$ ", "make ", "synapse-cli ", "synapse-scheduler ", "synapse-node ", "sudo "} {
+			if strings.HasPrefix(line, prefix) {
+				return 0, "", fmt.Errorf("%s: it is only shown, and has a command: %s", b, line)
+			}
+		}
+	}
+	return Shown, "", nil
+}
+
+// String is where the block stands.
+func (b Block) String() string { return fmt.Sprintf("%s:%d", b.Page, b.Line) }
+
+// Read finds the blocks of a page, which is named from the repository's root.
+func Read(root, page string) ([]Block, error) {
+	text, err := os.ReadFile(filepath.Join(root, page))
+	if err != nil {
+		return nil, fmt.Errorf("page: %w", err)
+	}
+	return Blocks(page, string(text)), nil
+}
+
+// Blocks finds the blocks of a page's text. One whose fence is never closed goes to the end of the page.
+func Blocks(page, text string) (all []Block) {
+	var above, heading string
+	var b *Block
+	indent, n := "", 0
+	for line := range strings.Lines(text) {
+		n++
+		line = strings.TrimSuffix(line, "\n")
+		bare := strings.TrimLeft(line, " ")
+		fence, fenced := strings.CutPrefix(bare, "```")
+		switch {
+		case b != nil && bare == "```":
+			b = nil
+		case b != nil:
+			b.Text += strings.TrimPrefix(line, indent) + "\n"
+		case fenced:
+			indent = line[:len(line)-len(bare)]
+			all = append(all, Block{Page: page, Line: n, Heading: heading, Info: fence, Note: noteOf(above)})
+			b = &all[len(all)-1]
+		case strings.HasPrefix(line, "#"):
+			heading = strings.TrimLeft(line, "# ")
+		}
+		above = bare
+	}
+	return all
+}
+
+// noteOf is what a comment says that is a whole line; empty: the line is none.
+func noteOf(line string) string {
+	note, begins := strings.CutPrefix(line, "<!-- ")
+	note, ends := strings.CutSuffix(note, " -->")
+	if !begins || !ends {
+		return ""
+	}
+	return note
+}
+
+// Step is a command of a terminal, behind "$ ", and what is answered.
+type Step struct{ Command, Answer string }
+
+// Steps are those of a console block, or of what a program shows.
+func Steps(text string) (all []Step) {
+	for line := range strings.Lines(text) {
+		if command, is := strings.CutPrefix(line, "$ "); is {
+			all = append(all, Step{Command: strings.TrimSpace(command)})
+		} else if len(all) > 0 {
+			all[len(all)-1].Answer += line
+		}
+	}
+	return all
+}
+
+// Commands are those that the head of an example has: lines of its comment that are set in.
+func Commands(text string) (all []string) {
+	for line := range strings.Lines(text) {
+		if command, is := strings.CutPrefix(line, "#   "); is {
+			all = append(all, strings.TrimSpace(command))
+		}
+	}
+	return all
+}
+
+// masks are what differs from run to run, and what stands in its place.
+var masks = []struct {
+	of *regexp.Regexp
+	by string
+}{
+	{regexp.MustCompile(`\bj[a-z2-7]{12}\b`), "JOB"},
+	{regexp.MustCompile(`127\.0\.0\.1:\d+`), "HOST:PORT"},
+	{regexp.MustCompile(`secret=\S+`), "secret=SECRET"},
+	{regexp.MustCompile(`\b\d+[smhd]\b`), "AGE"},
+	{regexp.MustCompile(`[ \t]+`), " "},
+	{regexp.MustCompile(` (-|AGE) AGE\b`), " RAN AGE"}, // what was short enough ran for no time that is told
+}
+
+// Mask hides what differs from run to run in what a program answers.
+func Mask(text string) string {
+	for _, m := range masks {
+		text = m.of.ReplaceAllString(text, m.by)
+	}
+	return strings.TrimSpace(text)
+}

@@ -1,0 +1,99 @@
+//go:build world
+
+package world
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/yi-json/synapse/test/able"
+	"github.com/yi-json/synapse/test/page"
+)
+
+// This file owns the blocks of the pages that take longer than e2e.TestPagesAreTyped may.
+
+// blockPatience is how long one of them may take, on a machine that is busy.
+const blockPatience = 5 * time.Minute
+
+// blocksFor are the blocks of a page that say that a test runs them.
+func blocksFor(t *testing.T, name string) (all []page.Block) {
+	t.Helper()
+	blocks, err := page.Read("../..", name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, b := range blocks {
+		if use, word, err := b.Use(); err == nil && use == page.Elsewhere && word == "world."+t.Name() {
+			all = append(all, b)
+		}
+	}
+	if len(all) == 0 {
+		t.Fatalf("%s names this test nowhere", name)
+	}
+	return all
+}
+
+// output runs a shell for a while, and answers what it said.
+func output(t *testing.T, bin, folder string, words ...string) string {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), blockPatience)
+	defer cancel()
+	shell := exec.CommandContext(ctx, "bash", words...)
+	shell.Env = append(os.Environ(), "PATH="+bin+":"+os.Getenv("PATH"), "TMPDIR="+folder)
+	shell.Cancel = func() error { return shell.Process.Signal(syscall.SIGTERM) } // the tour takes its cluster with it
+	shell.WaitDelay = time.Minute
+	text, err := shell.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v: %v\n%s", words, err, text)
+	}
+	return string(text)
+}
+
+// TestTour: `make run` shows what README says that it shows, in that order.
+func TestTour(t *testing.T) {
+	able.Need(t, able.Containers)
+	bin, folder := made(t)
+	build := exec.Command("go", "build", "-o", filepath.Join(bin, "synapse-allreduce"), "../../examples/allreduce")
+	if text, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, text)
+	}
+	said := output(t, bin, folder, "../../examples/tour.sh", bin)
+	shown := page.Steps(said)
+	for _, b := range blocksFor(t, "README.md") {
+		for _, want := range page.Steps(b.Text) {
+			for len(shown) > 0 && !alike(shown[0], want) {
+				shown = shown[1:]
+			}
+			if len(shown) == 0 {
+				t.Fatalf("%s: it does not show $ %s\n%s\nwhich is\n%s", b, want.Command, want.Answer, said)
+			}
+		}
+	}
+}
+
+// alike reports whether a step is the one that a page has, but for what differs from run to run.
+func alike(got, want page.Step) bool {
+	return page.Mask(got.Command) == page.Mask(want.Command) &&
+		strings.HasPrefix(page.Mask(got.Answer)+"\n", page.Mask(want.Answer)+"\n")
+}
+
+// TestCapacityBlocks: the longer replays of docs/capacity.md end well, and the page that one of them draws is there.
+func TestCapacityBlocks(t *testing.T) {
+	bin, folder := made(t)
+	blocks := blocksFor(t, "docs/capacity.md")
+	t.Chdir(folder)
+	for _, b := range blocks {
+		if said := output(t, bin, folder, "-ec", b.Text); !strings.Contains(said, "POLICY") {
+			t.Errorf("%s: it says\n%s", b, said)
+		}
+	}
+	if text, err := os.ReadFile("waits.html"); err != nil || !strings.Contains(string(text), "<svg") {
+		t.Errorf("waits.html: %v", err)
+	}
+}
