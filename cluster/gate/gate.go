@@ -65,6 +65,9 @@ type Options struct {
 	// Issued answers whose a token is that an issuer of OpenID Connect signed. An error that is ErrLater says that this
 	// cannot be known now. Nil: no such token is taken.
 	Issued func(token string) (Issued, error)
+	// Quiet is closed as soon as no call is served, and answers nil if none is now: a crowd of handshakes gives way to
+	// calls. Without it none does.
+	Quiet func() <-chan struct{}
 	// Audit is the account of what is asked here; nil: none is kept.
 	Audit *audit.Log
 	// Allowed is what each identity may have; the zero: DefaultAllowance.
@@ -89,7 +92,7 @@ type Gate struct {
 	purses    purses
 	bulk      bulk
 	events    events
-	turns     turns
+	turns     *turns
 
 	mu       sync.Mutex
 	open     map[*connection]struct{}
@@ -132,7 +135,7 @@ func New(o Options) (*Gate, error) {
 	}
 	g := &Gate{
 		o: o, closed: make(chan struct{}), open: map[*connection]struct{}{}, renewed: map[holder]time.Time{},
-		purses: purses{allowed: o.Allowed}, turns: newTurns(),
+		purses: purses{allowed: o.Allowed}, turns: newTurns(o.Quiet),
 	}
 	if err := g.learn(); err != nil {
 		return nil, err

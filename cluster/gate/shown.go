@@ -4,13 +4,15 @@ import (
 	"sync"
 
 	"github.com/yi-json/synapse/cluster/identity"
+	"github.com/yi-json/synapse/cluster/link/envelope"
 	"github.com/yi-json/synapse/cluster/rights"
 	"github.com/yi-json/synapse/messages"
 )
 
-// This file owns that an event is copied once for all who are shown the same of it. Whoever watches everything is sent
-// every event, and to leave out what one may not see costs more than to send it: for a hundred watchers that was nearly
-// half of all memory that a scheduler allocated.
+// This file owns that an event is copied and encoded once for all who are shown the same of it. Whoever watches
+// everything is sent every event, and to leave out what one may not see costs more than to send it: for a hundred
+// watchers that was nearly half of all memory that a scheduler allocated. To encode what is left was half of what such a
+// watch cost then.
 
 // keptEvents is how many copies are kept: the watchers of an event come for it within a moment.
 const keptEvents = 256
@@ -40,10 +42,11 @@ func (s *events) show(who identity.Identity, e *messages.Event) rights.Answer {
 		return shown
 	}
 	shown = rights.Show(who, e)
+	shown.Message = envelope.Share(shown.Message)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if _, ok := s.copies[v]; ok { // another watcher was as quick
-		return shown
+	if first, ok := s.copies[v]; ok { // another watcher was as quick
+		return first
 	}
 	if s.copies == nil {
 		s.copies, s.made = map[aspect]rights.Answer{}, make([]aspect, keptEvents)

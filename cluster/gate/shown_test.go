@@ -43,7 +43,7 @@ func TestEventsAreCopiedOnce(t *testing.T) {
 	carl := identity.Identity{Cluster: "c-a", Role: identity.RoleSubmitter, Name: "carl"}
 	dora := identity.Identity{Cluster: "c-a", Role: identity.RoleSubmitter, Name: "dora"}
 	if s.show(carl, of[0]).Message != s.show(dora, of[0]).Message {
-		t.Error("for two who are shown the same it is copied twice")
+		t.Error("for two who are shown the same it is copied and encoded twice")
 	}
 	for i := range 2 * keptEvents {
 		s.show(carl, event(fmt.Sprint("o", i)))

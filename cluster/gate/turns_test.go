@@ -5,6 +5,7 @@ import (
 	"net"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/yi-json/synapse/cluster/identity"
 )
@@ -13,7 +14,8 @@ import (
 // none.
 func TestTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		one := make(turns, 1)
+		one := newTurns(nil)
+		one.places = make(chan struct{}, 1)
 		ours, theirs := net.Pipe()
 		defer theirs.Close()
 		c := &takesTurns{Conn: ours, turns: one}
@@ -22,32 +24,74 @@ func TestTurns(t *testing.T) {
 		read := func() { got += must(c.Read(make([]byte, 1))) }
 		go read()
 		synctest.Wait()
-		one <- struct{}{} // it waits for the client, so the turn is free
+		one.places <- struct{}{} // it waits for the client, so the turn is free
 		_ = must(theirs.Write([]byte("x")))
 		if synctest.Wait(); got != 0 {
 			t.Error("it goes on while another has the only turn")
 		}
-		<-one
-		if synctest.Wait(); got != 1 || len(one) != 1 {
-			t.Errorf("it read %d bytes, and %d have a turn", got, len(one))
+		<-one.places
+		if synctest.Wait(); got != 1 || len(one.places) != 1 {
+			t.Errorf("it read %d bytes, and %d have a turn", got, len(one.places))
 		}
-		if c.end(); len(one) != 0 {
+		if c.end(); len(one.places) != 0 {
 			t.Error("who is through keeps the turn")
 		}
-		one <- struct{}{}
+		one.places <- struct{}{}
 		go read()
 		_ = must(theirs.Write([]byte("y")))
 		if synctest.Wait(); got != 2 {
 			t.Error("who is through waits for a turn")
 		}
-		<-one
+		<-one.places
 	})
+}
+
+// TestCrowdGivesWay: in a crowd a handshake goes on as soon as no call is served, or after a while; where there are few
+// it waits for no call.
+func TestCrowdGivesWay(t *testing.T) {
+	for name, of := range map[string]struct {
+		under int32
+		calls time.Duration // for how long there is one
+		want  time.Duration
+	}{
+		"few":                 {crowd, time.Second, 0},
+		"quiet":               {crowd + 1, 0, 0},
+		"a call":              {crowd + 1, givesWay / 10, givesWay / 10},
+		"a call that is long": {crowd + 1, time.Second, givesWay},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			served := make(chan struct{})
+			at := newTurns(func() <-chan struct{} {
+				select {
+				case <-served:
+					return nil
+				default:
+					return served
+				}
+			})
+			if of.calls == 0 {
+				close(served)
+			} else {
+				time.AfterFunc(of.calls, func() { close(served) })
+			}
+			at.under.Store(of.under)
+			c, began := &takesTurns{turns: at}, time.Now()
+			for range 3 { // what it waits is counted over all of its turns
+				c.take()
+				c.give()
+			}
+			if took := time.Since(began); took != of.want || len(at.places) != 0 {
+				t.Errorf("%s: it gives way for %s, want %s; %d have a turn", name, took, of.want, len(at.places))
+			}
+			time.Sleep(time.Second)
+		})
+	}
 }
 
 // TestSlowOnesHaveNoTurn: clients that stop in the middle of a handshake hold up nobody, however many they are.
 func TestSlowOnesHaveNoTurn(t *testing.T) {
 	s := newStage(t)
-	for range 4 * cap(s.gate.turns) {
+	for range 4 * cap(s.gate.turns.places) {
 		raw := must(net.Dial("tcp", s.address))
 		defer raw.Close()
 		_ = must(raw.Write([]byte("\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03"))) // and no more of its first words
@@ -66,7 +110,7 @@ func TestSlowOnesHaveNoTurn(t *testing.T) {
 	if _, ask := s.open(s.badge(s.by, identity.RoleNode, "n1").Credentials(nil)); ask() != nil {
 		t.Error("an honest one is held up")
 	}
-	if len(s.gate.turns) != 0 {
-		t.Errorf("%d of them have a turn", len(s.gate.turns))
+	if len(s.gate.turns.places) != 0 {
+		t.Errorf("%d of them have a turn", len(s.gate.turns.places))
 	}
 }

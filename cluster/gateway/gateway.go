@@ -111,6 +111,7 @@ type Gateway struct {
 	replies   atomic.Uint64 // reply processes ever made: their names
 	streams   atomic.Int64  // open now
 	wide      atomic.Int64  // watches of everything that are open now
+	calls     underWay
 	reading   chan struct{} // a place for each that reads history now
 	pasts     chan struct{} // likewise of the past
 	loaded    atomic.Bool   // the Scheduler has read the store

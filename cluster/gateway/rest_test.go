@@ -11,6 +11,7 @@ import (
 
 	"google.golang.org/grpc"
 
+	"github.com/yi-json/synapse/actors"
 	"github.com/yi-json/synapse/messages"
 )
 
@@ -20,12 +21,15 @@ func TestWatchesRest(t *testing.T) {
 	for name, of := range map[string]struct {
 		open         int64
 		gone, closed bool
+		call         time.Duration // for how long one is served
 		want         time.Duration
 	}{
-		"few":         {wideAtOnce, false, false, 0},
-		"a crowd":     {wideAtOnce + 1, false, false, wideRest},
-		"who is gone": {wideAtOnce + 1, true, false, 0},
-		"closed":      {wideAtOnce + 1, false, true, 0},
+		"few":              {wideAtOnce, false, false, 2 * wideRest, 0},
+		"a crowd":          {wideAtOnce + 1, false, false, 0, wideRest},
+		"and a call":       {wideAtOnce + 1, false, false, 3 * wideRest / 2, 3 * wideRest / 2},
+		"one that is long": {wideAtOnce + 1, false, false, 3 * wideRest, 2 * wideRest},
+		"who is gone":      {wideAtOnce + 1, true, false, 0, 0},
+		"closed":           {wideAtOnce + 1, false, true, 0, 0},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			g := &Gateway{closed: make(chan struct{})}
@@ -38,11 +42,48 @@ func TestWatchesRest(t *testing.T) {
 				close(g.closed)
 			}
 			g.wide.Store(of.open)
+			if of.call > 0 {
+				g.calls.begin()
+				time.AfterFunc(of.call, g.calls.end)
+			}
 			began := time.Now()
 			if g.rest(ctx); time.Since(began) != of.want {
 				t.Errorf("%s: it rests for %s, want %s", name, time.Since(began), of.want)
 			}
+			time.Sleep(of.call)
 		})
+	}
+}
+
+// TestQuiet: a moment is quiet once the last call is over, and each that waits is told.
+func TestQuiet(t *testing.T) {
+	g := &Gateway{o: Options{Count: func(string, int64) {}, Log: actors.NoLog{}}}
+	if g.Quiet() != nil {
+		t.Fatal("a call is served, and there is none")
+	}
+	call := func(until chan struct{}) {
+		_, _ = g.GuardCall(t.Context(), nil, &grpc.UnaryServerInfo{}, func(context.Context, any) (any, error) {
+			<-until
+			panic("such a one is over too")
+		})
+	}
+	first, second := make(chan struct{}), make(chan struct{})
+	go call(first)
+	go call(second)
+	eventually(t, "both are served", func() bool { g.calls.mu.Lock(); defer g.calls.mu.Unlock(); return g.calls.many == 2 })
+	one, two := g.Quiet(), g.Quiet()
+	close(first)
+	eventually(t, "one is over", func() bool { g.calls.mu.Lock(); defer g.calls.mu.Unlock(); return g.calls.many == 1 })
+	select {
+	case <-one:
+		t.Fatal("it is quiet while a call is served")
+	default:
+	}
+	close(second)
+	<-one
+	<-two
+	if g.Quiet() != nil {
+		t.Error("it is not quiet again")
 	}
 }
 

@@ -23,7 +23,7 @@ const maxBehind = 1_024
 
 // Each change wakes every watch of everything. In a crowd of them all are ready to run at the same moment, and a submit
 // would wait behind them at each goroutine that it crosses. So beyond wideAtOnce of them each rests for a while once it
-// has sent what there was: they drift apart, and come for several changes at once.
+// has sent what there was, and gives way to calls then: they drift apart, and come for several changes at once.
 const (
 	wideAtOnce = 16
 	wideRest   = 50 * time.Millisecond
@@ -82,12 +82,21 @@ func (g *Gateway) Watch(q *messages.Watch, stream grpc.ServerStreamingServer[mes
 	}
 }
 
-// rest has a watch of everything wait for a while, where there is a crowd of them.
+// rest has a watch of everything wait for a while, and then for calls, where there is a crowd of them.
 func (g *Gateway) rest(ctx context.Context) {
 	if g.wide.Load() <= wideAtOnce {
 		return
 	}
+	g.pause(ctx, nil)
+	if quiet := g.Quiet(); quiet != nil {
+		g.pause(ctx, quiet)
+	}
+}
+
+// pause waits until it may end sooner, at most for one rest.
+func (g *Gateway) pause(ctx context.Context, sooner <-chan struct{}) {
 	select {
+	case <-sooner:
 	case <-time.After(wideRest):
 	case <-ctx.Done():
 	case <-g.closed:

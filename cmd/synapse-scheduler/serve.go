@@ -222,7 +222,8 @@ func (s *scheduler) shut() (err error) {
 		Page:  page,
 		Audit: s.audit, Folder: folder, External: external, Log: s.log.Info, Count: s.host.Count,
 		Pass: s.pass, Issued: issued,
-		Job: func(ctx context.Context, id string) (*messages.JobRecord, error) { return s.gateway.Job(ctx, id) },
+		Job:   func(ctx context.Context, id string) (*messages.JobRecord, error) { return s.gateway.Job(ctx, id) },
+		Quiet: func() <-chan struct{} { return s.gateway.Quiet() },
 	})
 	if err != nil {
 		return fmt.Errorf("--tls: %w", err)

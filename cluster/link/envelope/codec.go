@@ -81,14 +81,17 @@ type codec struct{}
 func (codec) Name() string { return proto.Name }
 
 func (codec) Marshal(v any) (mem.BufferSlice, error) {
-	f, ok := v.(*Frame)
-	if !ok {
-		return encoding.GetCodecV2(proto.Name).Marshal(v)
+	switch m := v.(type) {
+	case *Frame:
+		if m.buffer == nil {
+			return nil, nil
+		}
+		return mem.BufferSlice{m.buffer}, nil
+	case *Shared:
+		text, err := m.text()
+		return mem.BufferSlice{mem.SliceBuffer(text)}, err // nobody's pool gets it back
 	}
-	if f.buffer == nil {
-		return nil, nil
-	}
-	return mem.BufferSlice{f.buffer}, nil
+	return encoding.GetCodecV2(proto.Name).Marshal(v)
 }
 
 // Unmarshal leaves a frame that came in one piece, as nearly all do, where gRPC put it, and joins one that came in

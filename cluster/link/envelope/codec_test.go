@@ -116,3 +116,26 @@ func TestOthersPass(t *testing.T) {
 		t.Error("a number is taken for a message")
 	}
 }
+
+// TestSharedIsEncodedOnce: what goes to many is protobuf's encoding of it, worked out for the first of them, and as it
+// was when the next one is sent; another codec sends it as the message that it is.
+func TestSharedIsEncodedOnce(t *testing.T) {
+	m := &actor.PID{Id: "one", Address: "here"}
+	shared := Share(m)
+	want, err := proto.Marshal(m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	plain, err := encoding.GetCodecV2("proto").Marshal(shared)
+	if err != nil || !bytes.Equal(plain.Materialize(), want) {
+		t.Errorf("protobuf's codec sends %x (%v), want %x", plain.Materialize(), err, want)
+	}
+	for range 2 {
+		got, err := codec{}.Marshal(shared)
+		if err != nil || !bytes.Equal(got.Materialize(), want) {
+			t.Errorf("it is sent as %x (%v), want %x", got.Materialize(), err, want)
+		}
+		got.Free()
+		m.Id = "changed, which nobody does"
+	}
+}
