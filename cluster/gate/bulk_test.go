@@ -322,6 +322,22 @@ func TestCallsWithoutRequests(t *testing.T) {
 	wait(2)
 }
 
+// TestRequestsThatWaitToBeServed: who sends many calls at once is not refused because those before are served only now.
+func TestRequestsThatWaitToBeServed(t *testing.T) {
+	s, _ := callsStage(t)
+	const who = "somebody"
+	for range s.gate.purses.allowed.Coming {
+		s.gate.purses.comes(who, s.clock())
+	}
+	time.AfterFunc(comingPatience/5, func() { s.gate.purses.came(who) })
+	if !s.gate.comes(who) {
+		t.Error("a call is refused whose predecessor's request is served a moment later")
+	}
+	if s.gate.comes(who) {
+		t.Error("one is taken for which there is no place")
+	}
+}
+
 // TestLargeOnesHaveAPace: one identity sends large requests at a pace, beyond which it waits unread, and then loses its
 // connection; small ones, and those of others, come at once.
 func TestLargeOnesHaveAPace(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"sync"
+	"time"
 
 	"google.golang.org/grpc/tap"
 
@@ -27,14 +28,36 @@ type coming struct {
 
 type comingKey struct{}
 
-// tap takes a call before anything is made for it. It may not wait: the connection's reader calls it.
+const (
+	// comingPatience is how long a call is looked at again that would be one too many. The requests of those before it may
+	// be here, and who serves them has not come to a processor: a client that sends many at once, to a scheduler that is
+	// busy, would be refused for that.
+	comingPatience = 250 * time.Millisecond
+	comingLook     = 5 * time.Millisecond
+)
+
+// comes takes a place among those of whose calls the requests have yet to come, and waits for it a moment.
+func (g *Gate) comes(who string) bool {
+	for left := comingPatience; ; left -= comingLook {
+		if g.purses.comes(who, g.o.Now()) {
+			return true
+		}
+		if left <= 0 {
+			return false
+		}
+		time.Sleep(comingLook)
+	}
+}
+
+// tap takes a call before anything is made for it. The connection's reader calls it, so it must not wait for long: what
+// this one sends is not read meanwhile, and nobody else is held up.
 func (g *Gate) tap(ctx context.Context, call *tap.Info) (context.Context, error) {
 	p, ok := PeerOf(ctx)
 	if !ok {
 		return ctx, nil // it is refused next
 	}
 	who := p.Identity.String()
-	if !g.purses.comes(who, g.o.Now()) {
+	if !g.comes(who) {
 		g.o.Count(countOverdrawn, 1)
 		c := &asked{gate: g, ctx: ctx, peer: p, call: call.FullMethodName}
 		over := fmt.Sprintf("has begun %d calls and sent no request for them", g.purses.allowed.Coming)

@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"crypto/tls"
@@ -64,7 +65,7 @@ func BenchmarkHostileIdentities(b *testing.B) {
 		b.ReportMetric(float64(got.grown), "MB-more")
 		b.ReportMetric(float64(got.left), "MB-kept")
 		if got.failed > 0 {
-			b.Errorf("%d submits of the honest client failed", got.failed)
+			b.Errorf("%d submits of the honest client failed: %v", got.failed, got.why)
 		}
 	}
 }
@@ -75,17 +76,18 @@ type hostility struct {
 	grown, left   int64         // MB more at most while they were there, and at the end
 	failed        int
 	share         float64 // of a processor, that they had
+	why           error   // the first of them failed
 }
 
 func (h hostility) String() string {
-	return fmt.Sprintf("p99 %v alone and %v beside them, who had %.2f of a processor; %d MB more and %d kept, %d failed",
-		h.alone, h.beside, h.share, h.grown, h.left, h.failed)
+	return fmt.Sprintf("p99 %v alone and %v beside them, who had %.2f of a processor; %d MB more and %d kept, %d failed (%v)",
+		h.alone, h.beside, h.share, h.grown, h.left, h.failed, h.why)
 }
 
 func besideHostiles(tb testing.TB, each time.Duration) (h hostility) {
 	tb.Helper()
 	s := hostileCluster(tb)
-	h.alone, h.failed = s.honest(each)
+	h.alone = s.honest(each, &h)
 	before := s.resident()
 	c := exec.Command("/proc/self/exe", beingHostile, s.address, s.keys)
 	c.Env, c.Stderr = append(os.Environ(), "GOMAXPROCS=1"), os.Stderr
@@ -93,7 +95,6 @@ func besideHostiles(tb testing.TB, each time.Duration) (h hostility) {
 	if err := c.Start(); err != nil {
 		tb.Fatal(err)
 	}
-	var failed int
 	stop, watched := make(chan struct{}), make(chan int64)
 	go func() {
 		most := int64(0)
@@ -108,8 +109,7 @@ func besideHostiles(tb testing.TB, each time.Duration) (h hostility) {
 		}
 	}()
 	time.Sleep(each / 3) // until all of them are there
-	h.beside, failed = s.honest(each)
-	h.failed += failed
+	h.beside = s.honest(each, &h)
 	close(stop)
 	h.grown = (<-watched - before) >> 20
 	_ = c.Process.Kill()
@@ -206,7 +206,7 @@ func (v *victim) resident() int64 {
 }
 
 // honest submits at its pace, whether or not earlier ones were answered, and answers the p99 of those that were.
-func (v *victim) honest(each time.Duration) (p99 time.Duration, failed int) {
+func (v *victim) honest(each time.Duration, h *hostility) (p99 time.Duration) {
 	var mu sync.Mutex
 	var took []time.Duration
 	var all sync.WaitGroup
@@ -222,14 +222,14 @@ func (v *victim) honest(each time.Duration) (p99 time.Duration, failed int) {
 			mu.Lock()
 			defer mu.Unlock()
 			if took = append(took, time.Since(began)); err != nil {
-				failed++
+				h.failed, h.why = h.failed+1, cmp.Or(h.why, err)
 			}
 		})
 		time.Sleep(honestPace)
 	}
 	all.Wait()
 	slices.Sort(took)
-	return took[len(took)*99/100], failed
+	return took[len(took)*99/100]
 }
 
 // beHostile is all of them, until the process is killed.
