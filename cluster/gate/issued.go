@@ -72,5 +72,5 @@ func readIssued(text string) (*Bearer, error) {
 		return nil, errIssuedText
 	}
 	t := ticket{cluster: parts[1], root: [sha256.Size]byte(root), secret: []byte(token)}
-	return &Bearer{t, protocolIssued}, nil
+	return &Bearer{ticket: t, protocol: protocolIssued}, nil
 }

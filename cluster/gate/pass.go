@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"net"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"google.golang.org/grpc/credentials"
@@ -60,6 +61,7 @@ func NewPass(cluster string, root [sha256.Size]byte) (text string, hash []byte, 
 type Bearer struct {
 	ticket
 	protocol string
+	newer    atomic.Pointer[[]byte] // the secret to say from now on; nil: the ticket's
 }
 
 // ReadBearer reads the text of a person's token, or what WithRoot made of an issuer's. Its errors have nothing of the
@@ -75,7 +77,33 @@ func ReadBearer(text string) (*Bearer, error) {
 	if err != nil {
 		return nil, errPassText
 	}
-	return &Bearer{t, protocolPass}, nil
+	return &Bearer{ticket: t, protocol: protocolPass}, nil
+}
+
+// Renew has connections show another token from now on: of the same cluster, and of the same kind.
+func (b *Bearer) Renew(text string) error {
+	next, err := ReadBearer(text)
+	switch {
+	case err != nil:
+		return err
+	case next.protocol != b.protocol || next.cluster != b.cluster || next.root != b.root:
+		return errors.New("the new token is for another cluster")
+	}
+	b.newer.Store(&next.secret)
+	return nil
+}
+
+// says is what it says of itself.
+func (b *Bearer) says() []byte {
+	if newer := b.newer.Load(); newer != nil {
+		return *newer
+	}
+	return b.secret
+}
+
+// Issued is the token of an issuer that the text has; ok: it is such a one.
+func (b *Bearer) Issued() (token string, ok bool) {
+	return string(b.says()), b.protocol == protocolIssued
 }
 
 // Cluster is the name of the token's cluster, and Root the digest of its root.
@@ -107,7 +135,7 @@ func (b *Bearer) dial(ctx context.Context, raw net.Conn) (net.Conn, credentials.
 			return nil, nil, err
 		}
 	}
-	if err := writeFrame(conn, b.secret); err != nil {
+	if err := writeFrame(conn, b.says()); err != nil {
 		return nil, nil, err
 	}
 	answer, err := readFrame(conn)

@@ -2,12 +2,14 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/pflag"
 	"go.yaml.in/yaml/v3"
@@ -145,6 +147,9 @@ func (a *app) contextSettings(flags *pflag.FlagSet, given map[string]bool) error
 		}
 	}
 	a.config.TLS, a.config.Token, a.config.CA, a.config.Cert, a.config.Key = one.TLS, one.Token, "", "", ""
+	if one.Refresh != "" {
+		a.config.Fresh = func(ctx context.Context) (string, time.Time, error) { return a.fresh(ctx, name) }
+	}
 	return nil
 }
 

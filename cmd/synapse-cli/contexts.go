@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"cmp"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -30,6 +32,11 @@ type realm struct {
 	Role    string `yaml:"role"`
 	TLS     string `yaml:"tls,omitempty"`
 	Token   string `yaml:"token,omitempty"`
+
+	// Of a token that an issuer gave, and renews: who that is, as what the person logged in, and with what it is asked.
+	Issuer  string `yaml:"issuer,omitempty"`
+	Client  string `yaml:"client,omitempty"`
+	Refresh string `yaml:"refresh,omitempty"`
 }
 
 // realms are all of them.
@@ -128,6 +135,33 @@ func (r *realms) save() error {
 	return (&identity.Folder{Dir: filepath.Dir(r.path)}).Write(filepath.Base(r.path), text)
 }
 
+// change reads the contexts, has them changed, and keeps them, while no other process does: two that renew a token at
+// the same time would show its issuer one refresh token twice, as a thief does.
+func (a *app) change(work func(*realms) error) error {
+	path := a.contextsPath()
+	if path != "" {
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			return err
+		}
+		lock, err := os.OpenFile(path+".lock", os.O_RDWR|os.O_CREATE, 0o600)
+		if err == nil {
+			defer lock.Close()
+			err = exclusive(lock)
+		}
+		if err != nil {
+			return fmt.Errorf("the contexts: %w", err)
+		}
+	}
+	all, err := a.realms()
+	if err == nil {
+		err = work(all)
+	}
+	if err != nil {
+		return err
+	}
+	return all.save()
+}
+
 func (a *app) contextsCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:     "contexts",
@@ -168,16 +202,14 @@ func (a *app) contextCommand() *cobra.Command {
 		Args:              named("context", "research", 1),
 		ValidArgsFunction: a.completeContexts,
 		RunE: func(_ *cobra.Command, args []string) error {
-			all, err := a.realms()
-			if err != nil {
+			var one *realm
+			err := a.change(func(all *realms) (err error) {
+				if one, err = all.find(args[0]); err == nil {
+					all.Current = one.Name
+				}
 				return err
-			}
-			one, err := all.find(args[0])
+			})
 			if err != nil {
-				return err
-			}
-			all.Current = one.Name
-			if err := all.save(); err != nil {
 				return err
 			}
 			a.say("Commands go to cluster %s at %s now, as %s (%s)", one.Cluster, one.Server, one.User, one.Role)

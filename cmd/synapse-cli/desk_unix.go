@@ -22,3 +22,12 @@ func resizes() []os.Signal { return []os.Signal{syscall.SIGWINCH} }
 func closedPipe(err error) bool {
 	return errors.Is(err, syscall.EPIPE) || errors.Is(err, io.ErrClosedPipe)
 }
+
+// exclusive waits until no other process has a file so, and has it until the file is closed.
+func exclusive(f *os.File) error {
+	for {
+		if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX); err != syscall.EINTR {
+			return err
+		}
+	}
+}

@@ -25,3 +25,8 @@ func closedPipe(err error) bool {
 	return errors.Is(err, windows.ERROR_NO_DATA) || errors.Is(err, windows.ERROR_BROKEN_PIPE) ||
 		errors.Is(err, io.ErrClosedPipe)
 }
+
+// exclusive waits until no other process has a file so, and has it until the file is closed.
+func exclusive(f *os.File) error {
+	return windows.LockFileEx(windows.Handle(f.Fd()), windows.LOCKFILE_EXCLUSIVE_LOCK, 0, 1, 0, &windows.Overlapped{})
+}

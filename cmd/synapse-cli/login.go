@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -40,7 +41,8 @@ func (a *app) loginCommand() *cobra.Command {
 			"Where the cluster takes tokens of an OpenID Connect issuer, --oidc asks that issuer for one: it says where to\n" +
 			"log in by a browser, on any device. A token of it that you have already comes by --token-file. Such a token\n" +
 			"does not know the cluster, so --root has the certificate of its root, which is no secret: ca.pem in every\n" +
-			"folder. When it is over, log in again.",
+			"folder. Where --oidc brings a refresh token too, the issuer is asked for the next one before one is over, until\n" +
+			"`logout`; many issuers give it only if --scope has offline_access. Without it, log in again.",
 		Example: "  synapse-cli login head1:9000 --token-file ann.token\n" +
 			"  pass show research | synapse-cli login head1:9000,head2:9000 --token-file - --name research\n" +
 			"  synapse-cli login head1:9000 --tls ~/keys/ann\n" +
@@ -57,37 +59,37 @@ func (a *app) loginCommand() *cobra.Command {
 	return c
 }
 
-// issued makes the token that is shown of an issuer's, which it may have to ask for first.
-func (a *app) issued(ctx context.Context, l loginFlags) (err error) {
+// issued makes the token that is shown of an issuer's, which it may have to ask for first, and answers what renews it.
+func (a *app) issued(ctx context.Context, l loginFlags) (refresh string, err error) {
 	switch {
 	case l.oidc == "" && l.client != "":
-		return usageHint("--oidc URL names the issuer", "--client-id is given, and no issuer")
+		return "", usageHint("--oidc URL names the issuer", "--client-id is given, and no issuer")
 	case l.oidc == "" && l.root == "" && strings.Count(a.config.Token, ".") == 2:
-		return usageHint("--root ca.pem, which is in every folder of the cluster",
+		return "", usageHint("--root ca.pem, which is in every folder of the cluster",
 			"this is a token of an issuer, which does not say how the cluster is known")
 	case l.oidc == "" && l.root == "":
-		return nil
+		return "", nil
 	case l.root == "":
-		return usageHint("--root ca.pem, which is in every folder of the cluster", "--root is missing")
+		return "", usageHint("--root ca.pem, which is in every folder of the cluster", "--root is missing")
 	case l.oidc != "" && (l.client == "" || a.config.Token != "" || a.config.TLS != ""):
-		return usageHint("as in `synapse-cli login HOST:PORT --root ca.pem --oidc URL --client-id ID`",
+		return "", usageHint("as in `synapse-cli login HOST:PORT --root ca.pem --oidc URL --client-id ID`",
 			"--oidc needs --client-id, and neither a token nor a certificate")
 	}
 	cluster, root, err := identity.ReadRoot(l.root)
 	if err != nil {
-		return usage("--root: %s", err)
+		return "", usage("--root: %s", err)
 	}
-	token := a.config.Token
+	tokens := device.Tokens{ID: a.config.Token}
 	if l.oidc != "" {
 		flow := device.Flow{Issuer: l.oidc, Client: l.client, Scope: l.scope, Tell: func(at, code string) {
 			a.say("Log in at %s, on any device, with the code %s", at, code)
 		}}
-		if token, err = flow.Token(ctx); err != nil {
-			return &failure{code: exitFailure, text: "--oidc: " + err.Error()}
+		if tokens, err = flow.Token(ctx); err != nil {
+			return "", &failure{code: exitFailure, text: "--oidc: " + err.Error()}
 		}
 	}
-	a.config.Token = gate.WithRoot(cluster, root, token)
-	return nil
+	a.config.Token = gate.WithRoot(cluster, root, tokens.ID)
+	return tokens.Refresh, nil
 }
 
 func (a *app) login(ctx context.Context, server string, l loginFlags) error {
@@ -96,7 +98,8 @@ func (a *app) login(ctx context.Context, server string, l loginFlags) error {
 		return err
 	}
 	a.config.Server = server
-	if err := a.issued(ctx, l); err != nil {
+	refresh, err := a.issued(ctx, l)
+	if err != nil {
 		return err
 	}
 	if a.config.Token == "" && a.config.TLS == "" {
@@ -106,11 +109,10 @@ func (a *app) login(ctx context.Context, server string, l loginFlags) error {
 	if name != "" && !contextName.MatchString(name) {
 		return usageHint("letters, digits and ._- only, at most 63", "--name %q", name)
 	}
-	all, err := a.realms()
-	if err != nil {
-		return err
-	}
 	one := realm{Server: server, Token: a.config.Token}
+	if refresh != "" {
+		one.Issuer, one.Client, one.Refresh = l.oidc, l.client, refresh
+	}
 	if a.config.TLS != "" {
 		if one.TLS, err = filepath.Abs(a.config.TLS); err != nil {
 			return err
@@ -127,17 +129,23 @@ func (a *app) login(ctx context.Context, server string, l loginFlags) error {
 	}
 	one.Name, one.Cluster = cmp.Or(name, who.GetCluster()), who.GetCluster()
 	one.User, one.Role = who.GetName(), who.GetRole()
-	if old, err := all.find(one.Name); err == nil && old.Cluster != one.Cluster {
-		return usageHint("--name gives it another",
-			"there is a context %s already, of cluster %s at %s", old.Name, old.Cluster, old.Server)
-	}
-	all.put(one)
-	all.Current = one.Name
-	if err := all.save(); err != nil {
+	err = a.change(func(all *realms) error {
+		if old, err := all.find(one.Name); err == nil && old.Cluster != one.Cluster {
+			return usageHint("--name gives it another",
+				"there is a context %s already, of cluster %s at %s", old.Name, old.Cluster, old.Server)
+		}
+		all.put(one)
+		all.Current = one.Name
+		return nil
+	})
+	if err != nil {
 		return err
 	}
 	a.say("Logged in to cluster %s as %s (%s); the context is %s, in %s",
-		one.Cluster, one.User, one.Role, one.Name, all.path)
+		one.Cluster, one.User, one.Role, one.Name, a.contextsPath())
+	if l.oidc != "" {
+		a.sayRenewal(one, who.GetUntilUnixMs())
+	}
 	return nil
 }
 
@@ -146,7 +154,8 @@ func (a *app) logoutCommand() *cobra.Command {
 		Use:   "logout [NAME]",
 		Short: "forget a cluster and the token for it",
 		Long: "Forgets a context, the current one if none is named. Its token is good until an admin revokes it\n" +
-			"(`synapse-cli token revoke ID`; `whoami` says which it is) or its time is over.",
+			"(`synapse-cli token revoke ID`; `whoami` says which it is) or its time is over. An issuer that renews it is told\n" +
+			"that this ends.",
 		Example:           "  synapse-cli logout\n  synapse-cli logout research",
 		ValidArgsFunction: a.completeContexts,
 		Args: func(_ *cobra.Command, args []string) error {
@@ -155,39 +164,41 @@ func (a *app) logoutCommand() *cobra.Command {
 			}
 			return nil
 		},
-		RunE: func(_ *cobra.Command, args []string) error {
-			all, err := a.realms()
-			if err != nil {
-				return err
-			}
-			name := all.Current
-			if len(args) > 0 {
-				name = args[0]
-			} else if name == "" {
-				return usageHint("`synapse-cli contexts` lists them", "there is no current context to forget")
-			}
-			one, err := all.find(name)
-			if err != nil {
-				return err
-			}
-			cluster := one.Cluster
-			at := 0
-			for i := range all.All {
-				if all.All[i].Name == name {
-					at = i
-				}
-			}
-			all.All = append(all.All[:at], all.All[at+1:]...)
-			if all.Current == name {
-				all.Current = ""
-			}
-			if err := all.save(); err != nil {
-				return err
-			}
-			a.say("Forgot context %s of cluster %s", name, cluster)
-			return nil
-		},
+		RunE: func(c *cobra.Command, args []string) error { return a.logout(c.Context(), strings.Join(args, "")) },
 	}
+}
+
+// logout forgets a context, the current one where none is named.
+func (a *app) logout(ctx context.Context, name string) error {
+	var gone realm
+	err := a.change(func(all *realms) error {
+		if name == "" {
+			name = all.Current
+		}
+		if name == "" {
+			return usageHint("`synapse-cli contexts` lists them", "there is no current context to forget")
+		}
+		one, err := all.find(name)
+		if err != nil {
+			return err
+		}
+		gone = *one
+		all.All = slices.DeleteFunc(all.All, func(one realm) bool { return one.Name == name })
+		if all.Current == name {
+			all.Current = ""
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	a.say("Forgot context %s of cluster %s", gone.Name, gone.Cluster)
+	if gone.Refresh != "" {
+		if err := gone.session().Revoke(ctx); err != nil {
+			a.say("Its issuer was not told that nobody renews the token any more: %s", err)
+		}
+	}
+	return nil
 }
 
 // readToken reads the text of a token from a file, or from standard input. At a terminal it is not echoed.

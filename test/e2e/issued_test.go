@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -22,8 +23,10 @@ import (
 // issuer lets everybody log in as ann, of the group ml.
 type issuer struct {
 	*httptest.Server
-	t   *testing.T
-	key *rsa.PrivateKey
+	t       *testing.T
+	key     *rsa.PrivateKey
+	lives   time.Duration // a token that it gives
+	renewed atomic.Int64  // how often, each time for another refresh token
 }
 
 func newIssuer(t *testing.T) *issuer {
@@ -32,7 +35,7 @@ func newIssuer(t *testing.T) *issuer {
 	if err != nil {
 		t.Fatal(err)
 	}
-	i := &issuer{t: t, key: key}
+	i := &issuer{t: t, key: key, lives: time.Hour}
 	i.Server = httptest.NewServer(i)
 	t.Cleanup(i.Close)
 	return i
@@ -46,7 +49,7 @@ func (i *issuer) token(audience, group string, lives time.Duration) string {
 	}
 	text, err := jwt.Signed(signer).Claims(map[string]any{
 		"iss": i.URL, "aud": audience, "sub": "1", "preferred_username": "ann", "groups": []string{group},
-		"exp": time.Now().Add(lives).Unix(),
+		"iat": time.Now().Unix(), "exp": time.Now().Add(lives).Unix(),
 	}).Serialize()
 	if err != nil {
 		i.t.Error(err)
@@ -63,7 +66,14 @@ func (i *issuer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			"device_code": "d1", "user_code": "ABCD-EFGH", "verification_uri": "https://id/device", "interval": 1,
 		}
 	case "/token":
-		answer = map[string]any{"id_token": i.token(r.FormValue("client_id"), "ml", time.Hour)}
+		if r.FormValue("grant_type") == "refresh_token" && r.FormValue("refresh_token") != i.refresh(i.renewed.Add(1)-1) {
+			w.WriteHeader(http.StatusBadRequest)
+			answer = map[string]any{"error": "invalid_grant"}
+			break
+		}
+		answer = map[string]any{
+			"id_token": i.token(r.FormValue("client_id"), "ml", i.lives), "refresh_token": i.refresh(i.renewed.Load()),
+		}
 	case "/keys":
 		answer = jose.JSONWebKeySet{Keys: []jose.JSONWebKey{{Key: i.key.Public(), KeyID: "k1"}}}
 	default:
@@ -75,16 +85,23 @@ func (i *issuer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(answer)
 }
 
+func (*issuer) refresh(nth int64) string { return fmt.Sprint("refresh-", nth) }
+
+// believed is a file by which a scheduler believes the issuer.
+func (i *issuer) believed() string {
+	file := filepath.Join(i.t.TempDir(), "oidc.yaml")
+	text := fmt.Sprintf("issuer: %s\naudience: synapse\nroles: {submitter: [ml]}\nleeway: 0s\n", i.URL)
+	if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+		i.t.Fatal(err)
+	}
+	return file
+}
+
 // TestIssuersTokens: who logs in at the issuer is its person here, with the role of the group; a token for another
 // program, of another group or over is refused, and says why.
 func TestIssuersTokens(t *testing.T) {
 	i := newIssuer(t)
-	file := filepath.Join(t.TempDir(), "oidc.yaml")
-	text := fmt.Sprintf("issuer: %s\naudience: synapse\nroles: {submitter: [ml]}\nleeway: 0s\n", i.URL)
-	if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	s := newSecured(t, "--oidc", file)
+	s := newSecured(t, "--oidc", i.believed())
 	root, home := filepath.Join(s.keys, "admin", "ca.pem"), t.TempDir()
 	ann := func(token string, args ...string) answer {
 		t.Helper()
@@ -114,4 +131,60 @@ func TestIssuersTokens(t *testing.T) {
 	ann(i.token("synapse", "ml", time.Hour), "login", s.address, "--token-file", "-").wants(t, 2, "", "--root ca.pem")
 	i.Close()
 	login(i.token("synapse", "ml", time.Hour)).wants(t, 0, "", "Logged in") // its keys are known
+}
+
+// TestGoesOnOverATokensEnd: what waits for long goes on when the issuer's token is over by which it came: the issuer
+// renews it. Nobody is told, and what renews it is in the file of the contexts alone.
+func TestGoesOnOverATokensEnd(t *testing.T) {
+	i := newIssuer(t)
+	i.lives = 5 * time.Second
+	s := newSecured(t, "--oidc", i.believed())
+	s.node("n1", "r1", "--tls", s.folder("node", "n1"))
+	contexts, over := filepath.Join(t.TempDir(), "contexts"), filepath.Join(s.dir, "over")
+	ann := func(args ...string) <-chan answer {
+		cmd := s.command(filepath.Join(bin, "synapse-cli"), args...)
+		cmd.Env = append(os.Environ(), "SYNAPSE_CONTEXTS="+contexts)
+		ended := make(chan answer, 1)
+		go func() { ended <- ask(t, cmd) }()
+		return ended
+	}
+	root := filepath.Join(s.keys, "admin", "ca.pem")
+	(<-ann("login", s.address, "--root", root, "--oidc", i.URL, "--client-id", "synapse")).
+		wants(t, 0, "", "The issuer renews the token until you log out")
+	submit := <-ann("submit", "-q", "--cpu", "1", "--image", "host", "--", "/bin/sh", "-c",
+		"echo begun; until [ -e "+over+" ]; do sleep 0.1; done; echo over")
+	id := strings.TrimSpace(submit.wants(t, 0, "", "").out)
+	waits, follows := ann("wait", id, "-q"), ann("logs", "-f", id)
+
+	closed := func() int {
+		return strings.Count(s.scheduler.said(), "Closed the connection of synapse://e2e/submitter/ann")
+	}
+	for limit := time.Now().Add(90 * time.Second); closed() < 4; time.Sleep(100 * time.Millisecond) { // of each, twice
+		if time.Now().After(limit) {
+			t.Fatalf("the tokens are over, and %d connections were closed", closed())
+		}
+	}
+	if err := os.WriteFile(over, nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for wants, ended := range map[string]<-chan answer{
+		"/job " + id + " succeeded\n": waits, "[0] begun\n[0] over\n/": follows,
+	} {
+		select {
+		case got := <-ended:
+			if got.code != 0 || got.out+"/"+got.err != wants {
+				t.Errorf("%q ended with %d, said %q and %q", got.args, got.code, got.out, got.err)
+			}
+		case <-time.After(time.Minute):
+			t.Fatal("the job is over, and somebody still waits")
+		}
+	}
+	text, err := os.ReadFile(contexts)
+	if info, _ := os.Stat(contexts); err != nil || info.Mode().Perm() != 0o600 ||
+		!strings.Contains(string(text), i.refresh(i.renewed.Load())) || i.renewed.Load() < 2 {
+		t.Errorf("renewed %d times; kept is %s (%v)", i.renewed.Load(), text, err)
+	}
+	if strings.Contains(s.scheduler.said(), "refresh-") {
+		t.Error("a scheduler was told what renews the token")
+	}
 }

@@ -22,10 +22,11 @@ const (
 
 // Description is where an issuer has what; what it does not have is empty.
 type Description struct {
-	Issuer string `json:"issuer"`
-	Keys   string `json:"jwks_uri"`
-	Tokens string `json:"token_endpoint"`
-	Device string `json:"device_authorization_endpoint"`
+	Issuer      string `json:"issuer"`
+	Keys        string `json:"jwks_uri"`
+	Tokens      string `json:"token_endpoint"`
+	Device      string `json:"device_authorization_endpoint"`
+	Revocations string `json:"revocation_endpoint"`
 }
 
 // Ask reads an issuer's description.
@@ -39,7 +40,7 @@ func Ask(ctx context.Context, client *http.Client, issuer string) (d Description
 	if d.Issuer != issuer {
 		return d, fmt.Errorf("%s calls itself %.200q", issuer, d.Issuer)
 	}
-	for _, at := range []string{d.Keys, d.Tokens, d.Device} {
+	for _, at := range []string{d.Keys, d.Tokens, d.Device, d.Revocations} {
 		if at == "" {
 			continue
 		}
@@ -78,7 +79,7 @@ func Answer(client *http.Client, request *http.Request, into any) (status int, e
 	if err == nil && len(text) > MaxAnswer {
 		err = fmt.Errorf("it answers more than %d bytes", MaxAnswer)
 	}
-	if err == nil {
+	if err == nil && len(text) > 0 { // that a token is revoked is all said by the status
 		err = json.Unmarshal(text, into)
 	}
 	if err != nil {

@@ -212,7 +212,7 @@ func (c *Client) Events(ctx context.Context, q *messages.Watch, lost func(error)
 			return nil
 		case err != nil && !Lost(err):
 			return err
-		case err != nil && !w.told && lost != nil:
+		case err != nil && !w.told && lost != nil && !c.expired():
 			lost(err)
 			w.told = true
 		}

@@ -43,6 +43,8 @@ type Config struct {
 	Retry time.Duration
 	// Waiting, if any, is told once a call when it begins to be tried again.
 	Waiting func(error)
+	// Fresh answers the token to show with the next connection, and until when that is good; nil: Token is all there is.
+	Fresh func(ctx context.Context) (token string, until time.Time, err error)
 }
 
 // Client leads to the scheduler that leads, whichever that is. Its calls are those
@@ -54,6 +56,7 @@ type Client struct {
 	bearer  *gate.Bearer                     // nil: no token
 	secure  credentials.TransportCredentials // nil: plaintext
 	reached atomic.Bool                      // some scheduler has answered: it is worth waiting for one
+	until   atomic.Pointer[time.Time]        // the token that was shown last is good; nil: nothing is known of that
 
 	mu      sync.Mutex
 	servers []*server // as configured, and those that others named behind them
@@ -66,6 +69,7 @@ type server struct {
 	conn    *grpc.ClientConn
 	dialed  atomic.Pointer[error] // how the last attempt to reach it went
 	refused atomic.Pointer[gate.Refused]
+	stale   atomic.Pointer[error] // why there was no token to show at the last attempt
 }
 
 // Dial makes a client; a server is reached with the first call.
@@ -122,7 +126,12 @@ func (c *Client) add(address string) error {
 	// the pause before the next try to connect is kept short.
 	conn, err := grpc.NewClient("passthrough:///"+address, append(more,
 		grpc.WithTransportCredentials(c.credentials(s)),
-		grpc.WithContextDialer(s.dial),
+		grpc.WithContextDialer(func(ctx context.Context, address string) (net.Conn, error) {
+			if err := c.freshen(ctx, s); err != nil {
+				return nil, err
+			}
+			return s.dial(ctx, address)
+		}),
 		grpc.WithConnectParams(grpc.ConnectParams{
 			Backoff: backoff.Config{BaseDelay: 50 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2,
 				MaxDelay: time.Second},
@@ -176,6 +185,32 @@ func (c *Client) Root() (cluster string, root [sha256.Size]byte, ok bool) {
 
 // Server is where it leads now.
 func (c *Client) Server() string { return c.next().address }
+
+// freshen has the next connection show a token that is good then.
+func (c *Client) freshen(ctx context.Context, s *server) (err error) {
+	if c.config.Fresh == nil || c.bearer == nil || s.local() {
+		return nil
+	}
+	text, until, err := c.config.Fresh(ctx)
+	if err == nil {
+		err = c.bearer.Renew(text)
+	}
+	if err != nil {
+		s.stale.Store(&err)
+		c.until.Store(nil)
+		return err
+	}
+	s.stale.Store(nil)
+	c.until.Store(&until)
+	return nil
+}
+
+// expired reports whether the token is over that was shown last: that a scheduler then closes the connection is no loss
+// of that scheduler, and the next connection shows another.
+func (c *Client) expired() bool {
+	until := c.until.Load()
+	return until != nil && !time.Now().Before(*until)
+}
 
 func (s *server) dial(ctx context.Context, address string) (net.Conn, error) {
 	var conn net.Conn

@@ -51,6 +51,9 @@ func (s *server) explain(caller context.Context, err error) error {
 	e := &Error{Code: outcome.GetCode(), Text: oneLine(said.Message())}
 	switch said.Code() {
 	case codes.Unavailable:
+		if why := s.stale.Load(); why != nil {
+			return asError(*why)
+		}
 		if r := s.refused.Load(); r != nil {
 			return &Error{
 				Code: messages.Code_CODE_NOT_ALLOWED, Text: "the scheduler at " + s.address + ": " + oneLine(r.Error()),
@@ -69,6 +72,25 @@ func (s *server) explain(caller context.Context, err error) error {
 		e.Text, e.Hint = "the scheduler at "+s.address+" failed: "+e.Text, "its log says more"
 	}
 	return e
+}
+
+// denied is why there is no token to show, and will be none.
+func (s *server) denied() error {
+	why := s.stale.Load()
+	if why == nil || Lost(asError(*why)) {
+		return nil
+	}
+	return *why
+}
+
+// asError is an error in our own words, or one that says those of somebody else.
+func asError(err error) error {
+	var e *Error
+	if errors.As(err, &e) {
+		return e
+	}
+	return &Error{Code: messages.Code_CODE_INVALID, Text: oneLine(err.Error()), Hint: "`synapse-cli contexts` lists what " +
+		"`login` has kept"}
 }
 
 // flagOf is what the command line calls a field of the API; empty where the text

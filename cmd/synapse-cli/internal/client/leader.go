@@ -89,7 +89,7 @@ func (c *Client) again(ctx context.Context, t *tries, from *server, trailer meta
 	if code != codes.Unavailable && !slow {
 		return false
 	}
-	if from.refused.Load() != nil {
+	if from.refused.Load() != nil || from.denied() != nil {
 		return false // it will be refused again
 	}
 	c.noteAnswer(err)

@@ -37,7 +37,7 @@ func (c *Client) Logs(ctx context.Context, q *api.ReadLogs, lost func(error), ta
 		if !Lost(err) || r.blind || !q.GetFollow() && time.Now().After(until) {
 			return err
 		}
-		if !told && lost != nil {
+		if !told && lost != nil && !c.expired() {
 			lost(err)
 			told = true
 		}

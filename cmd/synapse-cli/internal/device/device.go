@@ -1,5 +1,6 @@
 // Package device asks an issuer of OpenID Connect for a token of somebody who logs in by a browser, on whatever device
-// that is (RFC 8628): it needs no browser here, and listens to nobody. It keeps nothing.
+// that is (RFC 8628): it needs no browser here, and listens to nobody. It asks for the next token too, where the issuer
+// gave what that takes. It keeps nothing.
 package device
 
 import (
@@ -42,11 +43,15 @@ type begun struct {
 	refusal
 }
 
-// asked is its answer to whether somebody has logged in.
+// asked is its answer to whoever wants a token.
 type asked struct {
-	Token string `json:"id_token"`
+	Token   string `json:"id_token"`
+	Refresh string `json:"refresh_token"`
 	refusal
 }
+
+// Tokens are what an issuer gives: ID says who somebody is, and Refresh, where there is one, is for the next of them.
+type Tokens struct{ ID, Refresh string }
 
 // refusal is what it says where it does not do what it was asked for.
 type refusal struct {
@@ -59,27 +64,25 @@ func (r refusal) String() string {
 }
 
 // Token asks until somebody has logged in, or has not in time.
-func (f Flow) Token(ctx context.Context) (string, error) {
+func (f Flow) Token(ctx context.Context) (t Tokens, err error) {
 	if f.Pause == nil {
 		f.Pause = pause
 	}
-	client := described.Client(http.DefaultTransport)
-	client.Timeout = asksFor
-	about, err := described.Ask(ctx, client, f.Issuer)
+	client, about, err := ask(ctx, f.Issuer)
 	if err != nil {
-		return "", fmt.Errorf("the issuer cannot be asked: %w", err)
+		return t, err
 	}
 	if about.Device == "" || about.Tokens == "" {
-		return "", fmt.Errorf("the issuer %s lets nobody log in by another device; get a token of it in another way, and "+
+		return t, fmt.Errorf("the issuer %s lets nobody log in by another device; get a token of it in another way, and "+
 			"give it by --token-file", f.Issuer)
 	}
 	var b begun
 	status, err := post(ctx, client, about.Device, url.Values{"client_id": {f.Client}, "scope": {f.Scope}}, &b)
 	switch {
 	case err != nil:
-		return "", err
+		return t, err
 	case status != http.StatusOK || b.Device == "" || b.Code == "" || b.At == "":
-		return "", fmt.Errorf("the issuer %s does not let %s log in: %s", f.Issuer, f.Client, b.refusal)
+		return t, fmt.Errorf("the issuer %s does not let %s log in: %s", f.Issuer, f.Client, b.refusal)
 	}
 	at := b.At
 	if b.Whole != "" {
@@ -90,7 +93,7 @@ func (f Flow) Token(ctx context.Context) (string, error) {
 }
 
 // await asks again and again, as often as the issuer lets it.
-func (f Flow) await(ctx context.Context, client *http.Client, at string, b begun) (string, error) {
+func (f Flow) await(ctx context.Context, client *http.Client, at string, b begun) (t Tokens, err error) {
 	every, left := time.Duration(b.PauseS)*time.Second, time.Duration(b.ExpiresS)*time.Second
 	if every <= 0 {
 		every = usualPause
@@ -100,7 +103,7 @@ func (f Flow) await(ctx context.Context, client *http.Client, at string, b begun
 	}
 	for ; left > 0; left -= every {
 		if err := f.Pause(ctx, every); err != nil {
-			return "", err
+			return t, err
 		}
 		var a asked
 		status, err := post(ctx, client, at, url.Values{
@@ -110,19 +113,30 @@ func (f Flow) await(ctx context.Context, client *http.Client, at string, b begun
 		case err != nil:
 			every *= 2 // as for an issuer that is overloaded
 		case status == http.StatusOK && a.Token != "":
-			return a.Token, nil
+			return Tokens{a.Token, a.Refresh}, nil
 		case status == http.StatusOK:
-			return "", errors.New("the issuer answered without an id_token: the scope must have openid in it")
+			return t, errors.New("the issuer answered without an id_token: the scope must have openid in it")
 		case a.Error == "authorization_pending":
 		case a.Error == "slow_down":
 			every += usualPause
 		case a.Error == "expired_token":
 			left = 0
 		default:
-			return "", fmt.Errorf("the issuer refused: %s", a.refusal)
+			return t, fmt.Errorf("the issuer refused: %s", a.refusal)
 		}
 	}
-	return "", errors.New("nobody logged in in time")
+	return t, errors.New("nobody logged in in time")
+}
+
+// ask reads how an issuer describes itself, with the client for further questions.
+func ask(ctx context.Context, issuer string) (*http.Client, described.Description, error) {
+	client := described.Client(http.DefaultTransport)
+	client.Timeout = asksFor
+	about, err := described.Ask(ctx, client, issuer)
+	if err != nil {
+		err = fmt.Errorf("the issuer cannot be asked: %w", err)
+	}
+	return client, about, err
 }
 
 func post(ctx context.Context, client *http.Client, at string, form url.Values, into any) (int, error) {

@@ -62,7 +62,7 @@ func (s *stage) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		case answer == "nothing":
 			say(http.StatusOK, map[string]any{})
 		case good:
-			say(http.StatusOK, map[string]any{"id_token": token})
+			say(http.StatusOK, map[string]any{"id_token": token, "refresh_token": "r1"})
 		default:
 			say(http.StatusPreconditionRequired, map[string]any{"error": answer, "error_description": "so it is"})
 		}
@@ -73,7 +73,7 @@ func (s *stage) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-func (s *stage) login() (string, error) {
+func (s *stage) login() (Tokens, error) {
 	return Flow{
 		Issuer: s.URL, Client: "synapse", Scope: "openid", Tell: func(at, code string) { s.told = at + " " + code },
 		Pause: func(_ context.Context, d time.Duration) error {
@@ -88,7 +88,7 @@ func (s *stage) login() (string, error) {
 func TestToken(t *testing.T) {
 	s := newStage(t, "authorization_pending", "slow_down", "down", "token a.b.c")
 	token, err := s.login()
-	if err != nil || token != "a.b.c" || s.told != "https://id/device ABCD" {
+	if want := (Tokens{"a.b.c", "r1"}); err != nil || token != want || s.told != "https://id/device ABCD" {
 		t.Errorf("%q, %v; told was %q", token, err, s.told)
 	}
 	if want := []time.Duration{5e9, 5e9, 10e9, 20e9}; !slices.Equal(s.pauses, want) {

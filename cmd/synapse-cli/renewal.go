@@ -1,0 +1,117 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/yi-json/synapse/cluster/gate"
+	"github.com/yi-json/synapse/cmd/synapse-cli/internal/client"
+	"github.com/yi-json/synapse/cmd/synapse-cli/internal/device"
+	"github.com/yi-json/synapse/messages"
+)
+
+// This file owns that the token of a context is renewed, where its issuer does that: before a connection is made, once
+// half of the token's time is over. What renews it goes to the issuer and to the file of the contexts, and into no
+// error.
+
+// patience is how long an issuer may take while the token that there is still does.
+const patience = 3 * time.Second
+
+// session is the login that the context's token came from.
+func (r *realm) session() device.Session {
+	return device.Session{Issuer: r.Issuer, Client: r.Client, Refresh: r.Refresh}
+}
+
+// lasts is from when to when the context's token is good; ok: it says that.
+func (r *realm) lasts() (from, until time.Time, ok bool) {
+	b, err := gate.ReadBearer(r.Token)
+	if err != nil {
+		return from, until, false
+	}
+	token, ok := b.Issued()
+	if !ok {
+		return from, until, false
+	}
+	return device.Lasts(token)
+}
+
+// due reports whether the token is to be renewed now.
+func (r *realm) due(now time.Time) bool {
+	from, until, ok := r.lasts()
+	return ok && r.Refresh != "" && !now.Before(from.Add(until.Sub(from)/2))
+}
+
+// fresh is the token of a context to show now, and until when it is good. Where it is due, whoever comes first renews
+// it, and the others find it renewed.
+func (a *app) fresh(ctx context.Context, name string) (token string, until time.Time, err error) {
+	all, err := a.realms()
+	if err != nil {
+		return "", until, err
+	}
+	one, err := all.find(name)
+	if err != nil {
+		return "", until, err
+	}
+	if one.due(time.Now()) {
+		before := *one
+		err := a.change(func(all *realms) (err error) {
+			if one, err = all.find(name); err == nil && one.due(time.Now()) {
+				err = one.renew(ctx)
+			}
+			return err
+		})
+		if one == nil { // somebody has forgotten it meanwhile
+			one = &before
+		}
+		switch _, until, _ = one.lasts(); {
+		case err != nil && !time.Now().Before(until):
+			return "", until, notRenewed(name, err)
+		case err != nil && one.Token != before.Token:
+			a.say("The renewed token is not kept: %s", err)
+		}
+	}
+	_, until, _ = one.lasts()
+	return one.Token, until, nil
+}
+
+// renew asks the issuer for the next token.
+func (r *realm) renew(ctx context.Context) error {
+	b, err := gate.ReadBearer(r.Token)
+	if err != nil {
+		return err
+	}
+	if _, until, _ := r.lasts(); time.Now().Before(until) {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, patience)
+		defer cancel()
+	}
+	next, err := r.session().Renew(ctx)
+	if err == nil {
+		r.Token, r.Refresh = gate.WithRoot(b.Cluster(), b.Root(), next.ID), next.Refresh
+	}
+	return err
+}
+
+// notRenewed says why a token that is over has no next one: somebody has to log in again, or it may pass.
+func notRenewed(name string, err error) error {
+	e := &client.Error{
+		Code: messages.Code_CODE_UNAVAILABLE, Hint: "try again in a moment",
+		Text: fmt.Sprintf("the token of context %s is over, and is not renewed: %s", name, err),
+	}
+	if errors.Is(err, device.ErrOver) {
+		e.Code, e.Hint = messages.Code_CODE_NOT_ALLOWED, "`synapse-cli login` as before"
+	}
+	return e
+}
+
+// sayRenewal says how long it is until somebody has to log in again.
+func (a *app) sayRenewal(one realm, untilUnixMs int64) {
+	if one.Refresh != "" {
+		a.say("The issuer renews the token until you log out, or it wants to see you again")
+		return
+	}
+	a.say("The issuer gave nothing that renews the token, which is over at %s: log in again then, or now with "+
+		"--scope \"openid profile email groups offline_access\"", time.UnixMilli(untilUnixMs).Format(time.DateTime))
+}
