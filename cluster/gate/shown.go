@@ -11,8 +11,8 @@ import (
 
 // This file owns that an event is copied and encoded once for all who are shown the same of it. Whoever watches
 // everything is sent every event, and to leave out what one may not see costs more than to send it: for a hundred
-// watchers that was nearly half of all memory that a scheduler allocated. To encode what is left was half of what such a
-// watch cost then.
+// watchers that was nearly half of all memory that a scheduler allocated. To encode what is left was half of what such
+// a watch cost then.
 
 // keptEvents is how many copies are kept: the watchers of an event come for it within a moment.
 const keptEvents = 256

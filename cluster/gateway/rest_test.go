@@ -70,10 +70,17 @@ func TestQuiet(t *testing.T) {
 	first, second := make(chan struct{}), make(chan struct{})
 	go call(first)
 	go call(second)
-	eventually(t, "both are served", func() bool { g.calls.mu.Lock(); defer g.calls.mu.Unlock(); return g.calls.many == 2 })
+	served := func(want int) func() bool {
+		return func() bool {
+			g.calls.mu.Lock()
+			defer g.calls.mu.Unlock()
+			return g.calls.many == want
+		}
+	}
+	eventually(t, "both are served", served(2))
 	one, two := g.Quiet(), g.Quiet()
 	close(first)
-	eventually(t, "one is over", func() bool { g.calls.mu.Lock(); defer g.calls.mu.Unlock(); return g.calls.many == 1 })
+	eventually(t, "one is over", served(1))
 	select {
 	case <-one:
 		t.Fatal("it is quiet while a call is served")

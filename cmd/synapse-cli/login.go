@@ -154,8 +154,8 @@ func (a *app) logoutCommand() *cobra.Command {
 		Use:   "logout [NAME]",
 		Short: "forget a cluster and the token for it",
 		Long: "Forgets a context, the current one if none is named. Its token is good until an admin revokes it\n" +
-			"(`synapse-cli token revoke ID`; `whoami` says which it is) or its time is over. An issuer that renews it is told\n" +
-			"that this ends.",
+			"(`synapse-cli token revoke ID`; `whoami` says which it is) or its time is over. An issuer that renews it is\n" +
+			"told that this ends.",
 		Example:           "  synapse-cli logout\n  synapse-cli logout research",
 		ValidArgsFunction: a.completeContexts,
 		Args: func(_ *cobra.Command, args []string) error {

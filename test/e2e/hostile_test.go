@@ -80,8 +80,8 @@ type hostility struct {
 }
 
 func (h hostility) String() string {
-	return fmt.Sprintf("p99 %v alone and %v beside them, who had %.2f of a processor; %d MB more and %d kept, %d failed (%v)",
-		h.alone, h.beside, h.share, h.grown, h.left, h.failed, h.why)
+	return fmt.Sprintf("p99 %v alone and %v beside them, who had %.2f of a processor; %d MB more and %d kept, "+
+		"%d failed (%v)", h.alone, h.beside, h.share, h.grown, h.left, h.failed, h.why)
 }
 
 func besideHostiles(tb testing.TB, each time.Duration) (h hostility) {

@@ -89,8 +89,8 @@ func asError(err error) error {
 	if errors.As(err, &e) {
 		return e
 	}
-	return &Error{Code: messages.Code_CODE_INVALID, Text: oneLine(err.Error()), Hint: "`synapse-cli contexts` lists what " +
-		"`login` has kept"}
+	return &Error{Code: messages.Code_CODE_INVALID, Text: oneLine(err.Error()),
+		Hint: "`synapse-cli contexts` lists what `login` has kept"}
 }
 
 // flagOf is what the command line calls a field of the API; empty where the text

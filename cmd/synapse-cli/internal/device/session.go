@@ -71,8 +71,8 @@ func (s Session) without(r refusal) string {
 	return refusal{hide(r.Error), hide(r.Text)}.String()
 }
 
-// Lasts is from when to when a token is good, as it says of itself: for whoever has it, and wants to know when to ask for
-// the next. Ok: it says that.
+// Lasts is from when to when a token is good, as it says of itself: for whoever has it, and wants to know when to ask
+// for the next. Ok: it says that.
 func Lasts(token string) (from, until time.Time, ok bool) {
 	parts := strings.Split(token, ".")
 	const signed = 3 // head, claims, signature
