@@ -49,7 +49,8 @@ func TestSqueue(t *testing.T) {
 	squeue("-h", "-o", "%i", "-S", "t,-i").wants(t, 0, n("jrun")+"\n", "")
 	squeue("-S", "y").wants(t, 1, "", `squeue: error: --sort: "y" is not known here`)
 	squeue("-j", "12345").wants(t, 1, "", "squeue: error: Invalid job id specified: 12345\n")
-	squeue("-o", "%i %y").wants(t, 1, "", "squeue: error: --format: %y is not known here")
+	squeue("-o", "%i %y").wants(t, 1, "",
+		"squeue: error: --format: %y cannot be shown here: --nice is part of the priority")
 	squeue("--frob").wants(t, 1, "", "squeue: error: unknown flag: --frob")
 	squeue("-t", "ODD").wants(t, 1, "", "Invalid job state specified: ODD")
 }

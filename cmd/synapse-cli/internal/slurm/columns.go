@@ -2,7 +2,10 @@ package slurm
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
+
+	"github.com/yi-json/synapse/messages"
 )
 
 // This file owns the fields of jobs that squeue and sacct know.
@@ -17,10 +20,10 @@ const (
 
 // QueueFields are those of squeue.
 func QueueFields() []Field[*Entry] {
-	return []Field[*Entry]{
-		{'i', []string{"JobArrayID", "JobID"}, "JOBID", func(e *Entry) string { return e.ID }},
-		{'A', []string{"JobIDRaw"}, "JOBID", func(e *Entry) string { return strings.SplitN(e.ID, "_", 2)[0] }},
-		{'F', []string{"ArrayJobID"}, "ARRAY_JOB_ID", func(e *Entry) string { return e.ArrayID }},
+	return append([]Field[*Entry]{
+		{'i', []string{"JobArrayID"}, "JOBID", func(e *Entry) string { return e.ID }},
+		{'A', []string{"JobID"}, "JOBID", (*Entry).raw},
+		{'F', []string{"ArrayJobID"}, "ARRAY_JOB_ID", (*Entry).base},
 		{'K', []string{"ArrayTaskID"}, "ARRAY_TASK_ID", func(e *Entry) string { return e.Element }},
 		{'P', []string{"Partition"}, "PARTITION", func(e *Entry) string { return orDefault(e.Partition, "(none)") }},
 		{'j', []string{"Name"}, "NAME", func(e *Entry) string { return e.Name }},
@@ -36,16 +39,18 @@ func QueueFields() []Field[*Entry] {
 			}
 			return Clock(max(e.LimitMs-e.ElapsedMs, 0))
 		}},
-		{'D', []string{"NumNodes"}, "NODES", func(e *Entry) string { return decimal(e.Nodes) }},
+		{'D', []string{"NumNodes", "Nodes"}, "NODES", func(e *Entry) string { return decimal(e.Nodes) }},
 		{'C', []string{"NumCPUs"}, "CPUS", func(e *Entry) string { return decimal(e.CPUs) }},
+		{'c', []string{"MinCPUs"}, "MIN_CPUS", func(e *Entry) string { return decimal(e.CPUs / max(e.Nodes, 1)) }},
+		{'d', []string{"MinTmpDisk"}, "MIN_TMP_DISK", func(e *Entry) string { return mebibytes(e.Disk) }},
 		{'m', []string{"MinMemory"}, "MIN_MEMORY", func(e *Entry) string { return mebibytes(e.Memory / max(e.Nodes, 1)) }},
-		{'b', []string{"tres-per-node"}, "TRES_PER_NODE", func(e *Entry) string {
+		{'b', []string{"tres-per-node", "gres"}, "TRES_PER_NODE", func(e *Entry) string {
 			if e.GPUs == 0 {
 				return "N/A"
 			}
 			return fmt.Sprintf("gres/gpu:%d", e.GPUs/max(e.Nodes, 1))
 		}},
-		{'N', []string{"NodeList"}, "NODELIST", func(e *Entry) string { return Hostlist(e.Machines) }},
+		{'N', []string{"NodeList", "AllocNodes"}, "NODELIST", func(e *Entry) string { return Hostlist(e.Machines) }},
 		{'R', []string{"ReasonList"}, "NODELIST(REASON)", func(e *Entry) string {
 			if len(e.Machines) == 0 {
 				return "(" + e.Reason + ")"
@@ -61,7 +66,10 @@ func QueueFields() []Field[*Entry] {
 		{'V', []string{"SubmitTime"}, "SUBMIT_TIME", func(e *Entry) string { return moment(e.SubmitMs, "N/A") }},
 		{'Y', []string{"SchedNodes"}, "SCHEDNODES", func(e *Entry) string { return orDefault(Hostlist(e.Kept), "(null)") }},
 		{'Q', []string{"PriorityLong"}, "PRIORITY", func(e *Entry) string { return decimal(int64(e.Priority)) }},
-		{'p', []string{"Priority"}, "PRIORITY", func(e *Entry) string { return decimal(int64(e.Priority)) }},
+		{'p', []string{"Priority"}, "PRIORITY", func(e *Entry) string {
+			const most = messages.MaxPriority // of all priorities, a part between 0 and 1
+			return strconv.FormatFloat(float64(int64(e.Priority)+most)/(2*most), 'f', 14, 64)
+		}},
 		{'q', []string{"QOS"}, "QOS", func(e *Entry) string { return e.QOS }},
 		{'E', []string{"Dependency"}, "DEPENDENCY", func(e *Entry) string { return orDefault(e.Dependency, "(null)") }},
 		{'f', []string{"Feature"}, "FEATURES", func(e *Entry) string { return orDefault(e.Features, "(null)") }},
@@ -69,9 +77,56 @@ func QueueFields() []Field[*Entry] {
 		{'x', []string{"ExcNodes"}, "EXC_NODES", func(e *Entry) string { return Hostlist(e.Excluded) }},
 		{'Z', []string{"WorkDir"}, "WORK_DIR", func(e *Entry) string { return e.Workdir }},
 		{'o', []string{"Command"}, "COMMAND", func(e *Entry) string { return e.Command }},
+	}, append(unasked(), notOfQueue()...)...)
+}
+
+// unasked are those of squeue that are the same for most jobs, or have no letter.
+func unasked() []Field[*Entry] {
+	unset := func(text string) func(*Entry) string { return func(*Entry) string { return text } } // nobody can ask for it
+	return []Field[*Entry]{
+		{'k', []string{"Comment"}, "COMMENT", func(e *Entry) string { return e.Job }},
+		{'v', []string{"Reservation"}, "RESERVATION", unset("(null)")},
+		{'w', []string{"WCKey"}, "WCKEY", unset("(null)")},
+		{'W', []string{"Licenses"}, "LICENSES", unset("(null)")},
+		{'O', []string{"Contiguous"}, "CONTIGUOUS", unset("0")},
+		{'X', []string{"CoreSpec"}, "CORE_SPEC", unset("N/A")},
+		{'H', []string{"Sockets"}, "SOCKETS_PER_NODE", unset("*")},
+		{'I', []string{"Cores"}, "CORES_PER_SOCKET", unset("*")},
+		{'J', []string{"Threads"}, "THREADS_PER_CORE", unset("*")},
+		{'z', []string{"SCT"}, "S:C:T", unset("*:*:*")},
 		{0, []string{"NumTasks"}, "TASKS", func(e *Entry) string { return decimal(e.Tasks) }},
 		{0, []string{"RestartCnt"}, "RESTART_COUNT", func(e *Entry) string { return decimal(int64(e.Restarts)) }},
+		{0, []string{"BatchFlag"}, "BATCH_FLAG", func(e *Entry) string {
+			if e.Script {
+				return "1"
+			}
+			return "0"
+		}},
+		{0, []string{"exit_code"}, "EXIT_CODE", (*Entry).exitCode},
+		{0, []string{"PendingTime"}, "PENDING_TIME", func(e *Entry) string { return decimal(e.WaitedMs / 1000) }},
+		{0, []string{"tres-alloc", "tres"}, "TRES_ALLOC", (*Entry).allocated},
 	}
+}
+
+// raw is the number of this very job, an element's own.
+func (e *Entry) raw() string { return messages.NumericID(e.Job) }
+
+// base is the number of its array, or its own.
+func (e *Entry) base() string {
+	if e.ArrayID == "N/A" {
+		return e.raw()
+	}
+	return e.ArrayID
+}
+
+func (e *Entry) exitCode() string { return fmt.Sprintf("%d:%d", e.Exit, e.Signal) }
+
+// allocated is what it has, once it has been placed.
+func (e *Entry) allocated() string {
+	if e.given(1) == 0 {
+		return ""
+	}
+	return e.tres()
 }
 
 // AccountFields are those of sacct.
@@ -79,9 +134,10 @@ func AccountFields() []Field[*Entry] {
 	at := func(name string, of func(*Entry) string) Field[*Entry] {
 		return Field[*Entry]{Names: []string{name}, Head: name, Of: of}
 	}
-	return []Field[*Entry]{
+	unset := func(*Entry) string { return "" } // nobody can ask for it
+	return append([]Field[*Entry]{
 		at("JobID", func(e *Entry) string { return e.ID }),
-		at("JobIDRaw", func(e *Entry) string { return strings.SplitN(e.ID, "_", 2)[0] }),
+		at("JobIDRaw", (*Entry).raw),
 		at("JobName", func(e *Entry) string { return e.Name }),
 		at("User", func(e *Entry) string { return e.User }),
 		at("Partition", func(e *Entry) string { return e.Partition }),
@@ -102,13 +158,14 @@ func AccountFields() []Field[*Entry] {
 		at("AllocNodes", func(e *Entry) string { return decimal(e.given(e.Nodes)) }),
 		at("NodeList", func(e *Entry) string { return orDefault(Hostlist(e.Machines), "None assigned") }),
 		at("State", func(e *Entry) string { return e.State }),
-		at("ExitCode", func(e *Entry) string { return fmt.Sprintf("%d:%d", e.Exit, e.Signal) }),
+		at("ExitCode", (*Entry).exitCode),
 		at("Reason", func(e *Entry) string { return e.Reason }),
 		at("Submit", func(e *Entry) string { return moment(e.SubmitMs, "Unknown") }),
 		at("Start", func(e *Entry) string { return moment(e.StartMs, "Unknown") }),
 		at("End", func(e *Entry) string { return moment(e.EndMs, "Unknown") }),
 		at("Elapsed", func(e *Entry) string { return wide(e.ElapsedMs) }),
 		at("ElapsedRaw", func(e *Entry) string { return decimal(e.ElapsedMs / 1000) }),
+		at("CPUTime", func(e *Entry) string { return wide(e.given(e.CPUs) * e.ElapsedMs) }),
 		at("CPUTimeRAW", func(e *Entry) string { return decimal(e.given(e.CPUs) * e.ElapsedMs / 1000) }),
 		at("Timelimit", func(e *Entry) string { return limit(e.LimitMs, wide) }),
 		at("TimelimitRaw", func(e *Entry) string {
@@ -120,13 +177,14 @@ func AccountFields() []Field[*Entry] {
 		at("Priority", func(e *Entry) string { return decimal(int64(e.Priority)) }),
 		at("Restarts", func(e *Entry) string { return decimal(int64(e.Restarts)) }),
 		at("ReqTRES", func(e *Entry) string { return e.tres() }),
-		at("AllocTRES", func(e *Entry) string {
-			if e.given(1) == 0 {
-				return ""
-			}
-			return e.tres()
-		}),
-	}
+		at("AllocTRES", (*Entry).allocated),
+		at("ReqNodes", func(e *Entry) string { return decimal(e.Nodes) }),
+		at("Planned", func(e *Entry) string { return wide(e.WaitedMs) }),
+		at("Reserved", func(e *Entry) string { return wide(e.WaitedMs) }), // its name before 21.08
+		at("Comment", func(e *Entry) string { return e.Job }),
+		at("Suspended", func(*Entry) string { return wide(0) }),
+		at("Licenses", unset), at("Reservation", unset), at("WCKey", unset),
+	}, notOfAccount()...)
 }
 
 // given is an amount of a job that has been placed.

@@ -21,7 +21,9 @@ type Entry struct {
 	GPUType, Features                   string
 	Memory, Peak                        int64
 	SubmitMs, StartMs, EndMs, LimitMs   int64
-	ElapsedMs, ForetoldMs               int64
+	ElapsedMs, ForetoldMs, WaitedMs     int64
+	Disk                                int64 // of each task
+	Script                              bool  // it runs one
 	Priority, Restarts, Exit, Signal    int32
 	Dependency, Workdir, Command        string
 	Requested, Excluded                 []string
@@ -82,8 +84,9 @@ func Of(j *messages.JobStatus, nowMs int64) *Entry {
 	}
 	e.Kept = j.GetProspect().GetKept()
 	e.Workdir = cmp.Or(e.Workdir, spec.GetSubmitDir())
+	e.Disk = spec.GetDiskBytes()
 	if s := spec.GetScript(); s != nil {
-		e.Command = s.GetName()
+		e.Command, e.Script = s.GetName(), true
 	}
 	e.Tasks, _ = strconv.ParseInt(messages.TasksOf(j), 10, 64)
 	e.Nodes = max(e.Tasks, 1)
@@ -97,6 +100,7 @@ func Of(j *messages.JobStatus, nowMs int64) *Entry {
 	if a.GetEnd() == nil || r.GetState().Terminal() {
 		e.StartMs = a.GetStartedUnixMs()
 	}
+	e.WaitedMs = waited(e, nowMs)
 	e.numbered(j)
 	e.Reason = reason(j, nowMs)
 	for _, s := range spec.GetNodeSelector() {
@@ -110,6 +114,11 @@ func Of(j *messages.JobStatus, nowMs int64) *Entry {
 	}
 	e.ended(a.GetEnd(), a.GetPlaces())
 	return e
+}
+
+// waited is how long it has waited, from its submit to its start.
+func waited(e *Entry, nowMs int64) int64 {
+	return max(cmp.Or(e.StartMs, e.EndMs, nowMs)-e.SubmitMs, 0)
 }
 
 // place is where it runs, where that is known.
@@ -237,6 +246,7 @@ func Past(p *messages.PastJob) *Entry {
 			e.Signal = a.GetSignal()
 		}
 	}
+	e.WaitedMs = waited(e, 0)
 	if array, index, ok := messages.ArrayOf(p.GetId()); ok {
 		e.ArrayID, e.Element = messages.NumericID(array), strconv.Itoa(int(index))
 	}

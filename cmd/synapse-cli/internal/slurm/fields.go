@@ -12,11 +12,19 @@ import (
 
 // Field is a column of T.
 type Field[T any] struct {
-	Letter byte     // of -o; 0: it has none
-	Names  []string // of -O and of sacct, the first as it is written
-	Head   string   // of squeue and sinfo
-	Of     func(T) string
+	Letter byte           // of -o; 0: it has none
+	Names  []string       // of -O and of sacct, the first as it is written
+	Head   string         // of squeue and sinfo; of a field that is refused, why
+	Of     func(T) string // nil: it is refused, because nothing here has it
 }
+
+// refused is a field that Slurm has and that is not shown here.
+func (f Field[T]) refused(as string) *Refusal {
+	return &Refusal{Option: "--format", Text: as + " cannot be shown here: " + f.Head}
+}
+
+// everything is what shows all fields, as %all or as a name.
+const everything = "all"
 
 // Column is a field as a format asks for it.
 type Column[T any] struct {
@@ -37,6 +45,9 @@ func Percent[T any](format string, fields []Field[T]) (before string, columns []
 		}
 		columns[len(columns)-1].After += text
 	}
+	if format == "%"+everything {
+		format = strings.ReplaceAll(letters(fields), " ", "|")
+	}
 	for format != "" {
 		at := strings.IndexByte(format, '%')
 		if at < 0 {
@@ -54,6 +65,9 @@ func Percent[T any](format string, fields []Field[T]) (before string, columns []
 		width, _ := strconv.Atoi(digits)
 		found := false
 		for _, f := range fields {
+			if f.Letter == spec[0] && f.Of == nil {
+				return "", nil, f.refused("%" + spec[:1])
+			}
 			if f.Letter == spec[0] {
 				columns = append(columns, Column[T]{Field: f, Width: width, Left: !right, Cut: width > 0, Name: f.Head})
 				found = true
@@ -71,7 +85,7 @@ func Percent[T any](format string, fields []Field[T]) (before string, columns []
 func letters[T any](fields []Field[T]) string {
 	var all []string
 	for _, f := range fields {
-		if f.Letter != 0 {
+		if f.Letter != 0 && f.Of != nil {
 			all = append(all, "%"+string(f.Letter))
 		}
 	}
@@ -80,6 +94,9 @@ func letters[T any](fields []Field[T]) string {
 
 // Named reads a list of names with widths: name[:[.]width] as -O has it, or name[%[-]width] as sacct has it.
 func Named[T any](list, mark string, usual int, fields []Field[T]) (columns []Column[T], err error) {
+	if strings.EqualFold(list, everything) {
+		list = strings.ReplaceAll(names(fields), " ", ",")
+	}
 	for part := range strings.SplitSeq(list, ",") {
 		name, digits, sized := strings.Cut(strings.TrimSpace(part), mark)
 		width, left := usual, mark == ":"
@@ -98,6 +115,9 @@ func Named[T any](list, mark string, usual int, fields []Field[T]) (columns []Co
 		if !ok {
 			return nil, &Refusal{Option: "--format", Text: fmt.Sprintf("%q is not known here", name), Hint: "known are " +
 				names(fields)}
+		}
+		if f.Of == nil {
+			return nil, f.refused(f.Names[0])
 		}
 		head := f.Head
 		if mark == "%" {
@@ -122,7 +142,7 @@ func fieldOf[T any](name string, fields []Field[T]) (Field[T], bool) {
 func names[T any](fields []Field[T]) string {
 	var all []string
 	for _, f := range fields {
-		if len(f.Names) > 0 {
+		if len(f.Names) > 0 && f.Of != nil {
 			all = append(all, f.Names[0])
 		}
 	}

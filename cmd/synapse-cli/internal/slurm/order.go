@@ -16,8 +16,9 @@ import (
 // numbers are the columns that are ordered by what they say, and not by its letters.
 var numbers = map[byte]func(*Entry) int64{
 	'i': func(e *Entry) int64 { return leading(e.ID)<<32 + leading(e.Element) }, // it has 30 bits, an index 31
-	'A': func(e *Entry) int64 { return leading(e.ID) },
-	'F': func(e *Entry) int64 { return leading(e.ArrayID) }, 'K': func(e *Entry) int64 { return leading(e.Element) },
+	'A': func(e *Entry) int64 { return leading(e.raw()) }, 'F': func(e *Entry) int64 { return leading(e.base()) },
+	'c': func(e *Entry) int64 { return e.CPUs / max(e.Nodes, 1) }, 'd': func(e *Entry) int64 { return e.Disk },
+	'K': func(e *Entry) int64 { return leading(e.Element) },
 	'M': func(e *Entry) int64 { return e.ElapsedMs }, 'l': func(e *Entry) int64 { return endless(e.LimitMs, e.LimitMs) },
 	'L': func(e *Entry) int64 { return endless(e.LimitMs, e.LimitMs-e.ElapsedMs) },
 	'D': func(e *Entry) int64 { return e.Nodes }, 'C': func(e *Entry) int64 { return e.CPUs },
@@ -58,7 +59,7 @@ func Sort(all []*Entry, keys string) error {
 			letter, sign = rest, -1
 		}
 		at := slices.IndexFunc(QueueFields(), func(f Field[*Entry]) bool {
-			return f.Letter != 0 && letter == string(f.Letter)
+			return f.Letter != 0 && f.Of != nil && letter == string(f.Letter)
 		})
 		if at < 0 {
 			return &Refusal{Option: "--sort", Text: fmt.Sprintf("%q is not known here", key),
