@@ -1268,7 +1268,7 @@ type Prospect struct {
 	state           protoimpl.MessageState `protogen:"open.v1"`
 	Basis           Basis                  `protobuf:"varint,1,opt,name=basis,proto3,enum=synapse.v1.Basis" json:"basis,omitempty"`
 	AtUnixMs        int64                  `protobuf:"varint,2,opt,name=at_unix_ms,json=atUnixMs,proto3" json:"at_unix_ms,omitempty"`                        // it is expected to start then; 0: no time can be given
-	LatestUnixMs    int64                  `protobuf:"varint,3,opt,name=latest_unix_ms,json=latestUnixMs,proto3" json:"latest_unix_ms,omitempty"`            // no later than that unless a machine is lost; 0: not known
+	LatestUnixMs    int64                  `protobuf:"varint,3,opt,name=latest_unix_ms,json=latestUnixMs,proto3" json:"latest_unix_ms,omitempty"`            // no later than that unless a machine is lost, or see on_loan; 0: not known
 	LikelyUnixMs    int64                  `protobuf:"varint,4,opt,name=likely_unix_ms,json=likelyUnixMs,proto3" json:"likely_unix_ms,omitempty"`            // by then nine of ten jobs with a first estimate like this had started; 0: there were too few
 	Why             string                 `protobuf:"bytes,5,opt,name=why,proto3" json:"why,omitempty"`                                                     // why there is no time, or no latest one
 	Kept            []string               `protobuf:"bytes,6,rep,name=kept,proto3" json:"kept,omitempty"`                                                   // the machines on which room is kept for it, each once
@@ -1276,6 +1276,7 @@ type Prospect struct {
 	Ahead           int32                  `protobuf:"varint,8,opt,name=ahead,proto3" json:"ahead,omitempty"`                                                // jobs that have their turn before it; 0 for a job that has a place kept
 	AheadGpuSeconds int64                  `protobuf:"varint,9,opt,name=ahead_gpu_seconds,json=aheadGpuSeconds,proto3" json:"ahead_gpu_seconds,omitempty"`   // the work that those are expected to do; 0: not known
 	AheadMs         int64                  `protobuf:"varint,10,opt,name=ahead_ms,json=aheadMs,proto3" json:"ahead_ms,omitempty"`                            // how long that takes at the pace of the last day; 0: not known
+	OnLoan          bool                   `protobuf:"varint,11,opt,name=on_loan,json=onLoan,proto3" json:"on_loan,omitempty"`                               // its queue borrows for it, and there is no latest time either if that is taken back
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
 }
@@ -1378,6 +1379,13 @@ func (x *Prospect) GetAheadMs() int64 {
 		return x.AheadMs
 	}
 	return 0
+}
+
+func (x *Prospect) GetOnLoan() bool {
+	if x != nil {
+		return x.OnLoan
+	}
+	return false
 }
 
 // Warning is what the tasks of an attempt were told of its end.
@@ -2819,7 +2827,7 @@ const file_messages_client_proto_rawDesc = "" +
 	"at_unix_ms\x18\x06 \x01(\x03R\batUnixMs\"T\n" +
 	"\x0fChangeNodeReply\x12-\n" +
 	"\aoutcome\x18\x01 \x01(\v2\x13.synapse.v1.OutcomeR\aoutcome\x12\x12\n" +
-	"\x04node\x18\x02 \x01(\tR\x04node\"\xcd\x02\n" +
+	"\x04node\x18\x02 \x01(\tR\x04node\"\xe6\x02\n" +
 	"\bProspect\x12'\n" +
 	"\x05basis\x18\x01 \x01(\x0e2\x11.synapse.v1.BasisR\x05basis\x12\x1c\n" +
 	"\n" +
@@ -2832,7 +2840,8 @@ const file_messages_client_proto_rawDesc = "" +
 	"\x05ahead\x18\b \x01(\x05R\x05ahead\x12*\n" +
 	"\x11ahead_gpu_seconds\x18\t \x01(\x03R\x0faheadGpuSeconds\x12\x19\n" +
 	"\bahead_ms\x18\n" +
-	" \x01(\x03R\aaheadMs\"r\n" +
+	" \x01(\x03R\aaheadMs\x12\x17\n" +
+	"\aon_loan\x18\v \x01(\bR\x06onLoan\"r\n" +
 	"\aWarning\x12'\n" +
 	"\x05cause\x18\x01 \x01(\x0e2\x11.synapse.v1.CauseR\x05cause\x12\x1c\n" +
 	"\n" +

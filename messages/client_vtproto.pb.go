@@ -1034,6 +1034,16 @@ func (m *Prospect) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
 	}
+	if m.OnLoan {
+		i--
+		if m.OnLoan {
+			dAtA[i] = 1
+		} else {
+			dAtA[i] = 0
+		}
+		i--
+		dAtA[i] = 0x58
+	}
 	if m.AheadMs != 0 {
 		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.AheadMs))
 		i--
@@ -2804,6 +2814,9 @@ func (m *Prospect) SizeVT() (n int) {
 	}
 	if m.AheadMs != 0 {
 		n += 1 + protohelpers.SizeOfVarint(uint64(m.AheadMs))
+	}
+	if m.OnLoan {
+		n += 2
 	}
 	n += len(m.unknownFields)
 	return n

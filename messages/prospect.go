@@ -12,8 +12,12 @@ import (
 func (x *Prospect) Words(moment, span func(ms int64) string) string {
 	switch x.GetBasis() {
 	case Basis_BASIS_LIMITS:
-		return "starts " + moment(x.AtUnixMs) + ", limits: no later than " + moment(x.LatestUnixMs) +
+		text := "starts " + moment(x.AtUnixMs) + ", limits: no later than " + moment(x.LatestUnixMs) +
 			" unless a machine is lost"
+		if x.OnLoan {
+			text += " or another queue takes back what this one borrows"
+		}
+		return text
 	case Basis_BASIS_LEARNED:
 		text := "~" + moment(x.AtUnixMs) + ", learned"
 		if x.LikelyUnixMs > 0 {

@@ -13,6 +13,9 @@ func TestProspectWords(t *testing.T) {
 		"starts T5, limits: no later than T9 unless a machine is lost": {
 			Basis: Basis_BASIS_LIMITS, AtUnixMs: 5, LatestUnixMs: 9,
 		},
+		"starts T5, limits: no later than T9 unless a machine is lost or another queue takes back what this one borrows": {
+			Basis: Basis_BASIS_LIMITS, AtUnixMs: 5, LatestUnixMs: 9, OnLoan: true,
+		},
 		"~T5, learned: by T8 in 9 of 10": {Basis: Basis_BASIS_LEARNED, AtUnixMs: 5, LikelyUnixMs: 8},
 		"~T5, learned; no latest time can be given: n4 (job svc) has no limit": {
 			Basis: Basis_BASIS_LEARNED, AtUnixMs: 5, Why: "n4 (job svc) has no limit",

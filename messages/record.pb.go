@@ -531,6 +531,7 @@ type Promise struct {
 	Run           int32                  `protobuf:"varint,6,opt,name=run,proto3" json:"run,omitempty"`                     // the run that it is for: once that has begun, nothing is kept
 	Told          *Told                  `protobuf:"bytes,7,opt,name=told,proto3" json:"told,omitempty"`                    // the first one, by this promise or one that could still move; none: lost with an earlier leader
 	Victims       []*Victim              `protobuf:"bytes,8,rep,name=victims,proto3" json:"victims,omitempty"`              // they are stopped for it; none: it waits for what ends by itself
+	OnLoan        bool                   `protobuf:"varint,9,opt,name=on_loan,json=onLoan,proto3" json:"on_loan,omitempty"` // its queue borrows for it: it ends where somebody takes back what is assured to theirs
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -619,6 +620,13 @@ func (x *Promise) GetVictims() []*Victim {
 		return x.Victims
 	}
 	return nil
+}
+
+func (x *Promise) GetOnLoan() bool {
+	if x != nil {
+		return x.OnLoan
+	}
+	return false
 }
 
 // Victim is an attempt that is stopped for a job.
@@ -2437,7 +2445,7 @@ const file_messages_record_proto_rawDesc = "" +
 	"toldUnixMs\x12\x1f\n" +
 	"\vexpected_ms\x18\x02 \x01(\x03R\n" +
 	"expectedMs\x12\x19\n" +
-	"\bbound_ms\x18\x03 \x01(\x03R\aboundMs\"\xee\x01\n" +
+	"\bbound_ms\x18\x03 \x01(\x03R\aboundMs\"\x87\x02\n" +
 	"\aPromise\x12\x12\n" +
 	"\x04pool\x18\x01 \x01(\tR\x04pool\x12\x14\n" +
 	"\x05order\x18\x02 \x01(\x04R\x05order\x12$\n" +
@@ -2446,7 +2454,8 @@ const file_messages_record_proto_rawDesc = "" +
 	"\x05slips\x18\x05 \x01(\x05R\x05slips\x12\x10\n" +
 	"\x03run\x18\x06 \x01(\x05R\x03run\x12$\n" +
 	"\x04told\x18\a \x01(\v2\x10.synapse.v1.ToldR\x04told\x12,\n" +
-	"\avictims\x18\b \x03(\v2\x12.synapse.v1.VictimR\avictims\"\xa8\x01\n" +
+	"\avictims\x18\b \x03(\v2\x12.synapse.v1.VictimR\avictims\x12\x17\n" +
+	"\aon_loan\x18\t \x01(\bR\x06onLoan\"\xa8\x01\n" +
 	"\x06Victim\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\tR\x03job\x12'\n" +
 	"\x05token\x18\x02 \x01(\v2\x11.synapse.v1.TokenR\x05token\x12.\n" +

@@ -211,6 +211,16 @@ func (m *Promise) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
 	}
+	if m.OnLoan {
+		i--
+		if m.OnLoan {
+			dAtA[i] = 1
+		} else {
+			dAtA[i] = 0
+		}
+		i--
+		dAtA[i] = 0x48
+	}
 	if len(m.Victims) > 0 {
 		for iNdEx := len(m.Victims) - 1; iNdEx >= 0; iNdEx-- {
 			size, err := m.Victims[iNdEx].MarshalToSizedBufferVT(dAtA[:i])
@@ -2049,6 +2059,9 @@ func (m *Promise) SizeVT() (n int) {
 			l = e.SizeVT()
 			n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
 		}
+	}
+	if m.OnLoan {
+		n += 2
 	}
 	n += len(m.unknownFields)
 	return n

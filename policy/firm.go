@@ -21,19 +21,21 @@ type firmly struct {
 	order  uint64 // among the firm ones: it was planned beside those with less
 	unsaid bool   // it is not as it was said to be
 	slips  int    // that were said
+	onLoan bool   // its queue borrows for it
 	blind  bool   // by an earlier leader, and somebody on its machines has yet to say for how long it has been there
 }
 
 // Firm is a firm promise as its job has it on disk.
 type Firm struct {
-	Job   topology.JobID
-	Pool  string
-	Order uint64
-	Where topology.Placement // no slots: it is given up
-	Left  int64              // until its bound; topology.Never: it has none
-	Slips int
-	Told  Foretold // first; Made below 0: by an earlier leader
-	Stops []Victim // for it; none: it waits for what ends by itself
+	Job    topology.JobID
+	Pool   string
+	Order  uint64
+	Where  topology.Placement // no slots: it is given up
+	Left   int64              // until its bound; topology.Never: it has none
+	Slips  int
+	Told   Foretold // first; Made below 0: by an earlier leader
+	Stops  []Victim // for it; none: it waits for what ends by itself
+	OnLoan bool     // its queue borrows for it
 
 	// The rest need only be known of one that is inherited: whose the job is, where it counts, and whether it is not to be
 	// stopped.
@@ -59,7 +61,7 @@ func (j *Judgement) sayFirm() {
 		p.slips, p.unsaid = max(slips, p.slips), false
 		j.d.Firm = append(j.d.Firm, Firm{
 			Job: p.e.Job, Pool: p.pool, Order: p.order, Where: p.place, Left: left(p.bound, j.now), Slips: p.slips,
-			Told: p.e.told.known(), Stops: p.victims(),
+			Told: p.e.told.known(), Stops: p.victims(), OnLoan: p.onLoan,
 		})
 	}
 }
@@ -97,7 +99,7 @@ func (j *Judgement) Inherit(f *Firm, now int64) bool {
 	e.slips, e.told = f.Slips, &foretold{lost: true}
 	p := &promise{
 		e: e, pool: f.Pool, keep: topology.KeepID(f.Job), place: f.Where, at: topology.Never, bound: topology.Never,
-		firm: true, made: now, firmly: firmly{order: f.Order, slips: f.Slips, blind: true},
+		firm: true, made: now, firmly: firmly{order: f.Order, slips: f.Slips, onLoan: f.OnLoan, blind: true},
 	}
 	if f.Left < topology.Never {
 		p.bound = now + f.Left

@@ -259,6 +259,11 @@ func (j *Judgement) Obey(q *Queues) {
 	if was != nil {
 		j.shares.follow(was, j.now)
 	}
+	for _, p := range j.firm {
+		if onLoan := j.isOnLoan(p); onLoan != p.onLoan {
+			p.onLoan, p.unsaid = onLoan, true
+		}
+	}
 }
 
 // settleShares counts no more what has ended since the last pass.

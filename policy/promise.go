@@ -51,7 +51,7 @@ func (j *Judgement) keep(p *promise) {
 	p.e.promised = p
 	if p.firm {
 		j.orders++
-		p.order, p.unsaid = j.orders, true
+		p.order, p.unsaid, p.onLoan = j.orders, true, j.isOnLoan(p)
 		j.firm = append(j.firm, p)
 		j.holdTurn(p)
 		p.bound = min(p.bound, j.clearedBy(p))

@@ -30,6 +30,7 @@ type Promise struct {
 	By     int64 // nine of ten that were told as it was first started by then; 0: too few were
 	Until  int64 // until when it is kept, whatever happens; topology.Never: until it starts
 	Firm   bool
+	OnLoan bool // its queue borrows for it: another one that takes that back comes before it
 	Slips  int
 	// Endless is a job without a hard end on one of these machines, because of which no bound can be given.
 	Endless topology.JobID
@@ -113,7 +114,7 @@ func (j *Judgement) Prospects() (all Prospects) {
 func (j *Judgement) tellable(p *promise) Promise {
 	t := Promise{
 		Job: p.e.Job, Where: p.place, At: p.at, Bound: p.bound, Latest: p.latest(), Until: topology.Never,
-		Firm: p.firm, Slips: p.e.slips, Endless: j.ends.Endless(p.place),
+		Firm: p.firm, OnLoan: p.onLoan, Slips: p.e.slips, Endless: j.ends.Endless(p.place),
 	}
 	if p.firm {
 		t.Until = j.keptUntil(p)

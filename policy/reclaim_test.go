@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"math/rand"
 	"testing"
+
+	"github.com/yi-json/synapse/topology"
 )
 
 // This file owns the tests of when others are stopped, and how often it is looked for whom.
@@ -47,24 +49,69 @@ func TestQuotaIsBackInTime(t *testing.T) {
 	}
 }
 
-// TestReclaimLooksThroughPromises: room that is promised to a gang which would borrow does not keep what is lent from
-// its owner, though all machines on which something is on loan are kept for it.
-func TestReclaimLooksThroughPromises(t *testing.T) {
-	queues := &Queues{Queues: []QueueSpec{gpuQuota("idle", "", 1), gpuQuota("a", "", -1), gpuQuota("b", "", -1)}}
-	x := newTheatre(t, 2, queues)
-	x.j = NewJudgement(simple(), NewCells(), stopping{x.runs, x}) // it promises
+// loans is a theatre with promises, whose two machines one queue has borrowed for two jobs, and for both of which a
+// gang of a third one waits, which is assured so many machines (below 0: none). The first queue is assured a machine.
+func loans(t *testing.T, limit, quota int64) (x *theatre, gang *actor) {
+	queues := &Queues{Queues: []QueueSpec{gpuQuota("idle", "", 1), gpuQuota("a", "", -1), gpuQuota("b", "", quota)}}
+	x = newTheatre(t, 2, queues)
+	x.j = NewJudgement(simple(), NewCells(), stopping{x.runs, x})
 	x.j.Obey(queues)
-	lent := act{runs: 100_000, gang: wholes(1), queue: "a"}
+	lent := act{runs: 100_000, limit: limit, gang: wholes(1), queue: "a"}
 	x.enter(lent, lent)
-	gang := x.enter(act{at: 10, runs: 50, gang: wholes(2), queue: "b"})
+	gang = x.enter(act{at: 10, runs: 50, limit: 60, gang: wholes(2), queue: "b"})
 	x.run(900)
-	if p, ok := x.j.Promised(gang.id); !ok || len(p.Where.Slots) != 2 {
+	if p := x.j.firmOf(gang.id); p == nil || len(p.place.Slots) != 2 || (p.bound < topology.Never) != (limit > 0) {
 		t.Fatalf("both machines are to be kept for %s: %+v", gang.id, p)
 	}
-	own := x.enter(act{at: 901, runs: 100_000, gang: wholes(1), queue: "idle"})
-	x.run(1000)
-	if own.began() < 0 || len(x.victims()) != 1 {
-		t.Errorf("%s began at %d, and %v were stopped for it", own.id, own.began(), x.victims())
+	return x, gang
+}
+
+// TestReclaimLooksThroughPromises: room that is promised to a gang which would borrow does not keep what is lent from
+// its owner, though all machines on which something is on loan are kept for it, and with a latest time.
+func TestReclaimLooksThroughPromises(t *testing.T) {
+	for _, limit := range []int64{0, 100_000} {
+		x, gang := loans(t, limit, -1)
+		if p := x.j.tellable(x.j.firmOf(gang.id)); !p.OnLoan {
+			t.Errorf("by limit %d: it is not said that the promise is on loan: %+v", limit, p)
+		}
+		own := x.enter(act{at: 901, runs: 100_000, gang: wholes(1), queue: "idle"})
+		x.run(1000)
+		if own.began() < 0 || len(x.victims()) != 1 {
+			t.Errorf("by limit %d: %s began at %d, and %v were stopped for it", limit, own.id, own.began(), x.victims())
+		}
+	}
+}
+
+// TestLoanIsTold: a latest time that was told without a word of a loan stands, though the queue would borrow by now. So
+// it does with a next leader; and one that was told as a loan still yields there.
+func TestLoanIsTold(t *testing.T) {
+	for _, onLoan := range []bool{false, true} {
+		x, gang := loans(t, 100_000, -1)
+		p := x.j.firmOf(gang.id)
+		x.j.giveUp(p)
+		x.j.Written(gang.id)
+		x.j.Inherit(&Firm{
+			Job: gang.id, Pool: p.pool, Order: p.order, Where: p.place, Left: left(p.bound, x.now), OnLoan: onLoan,
+			Queue: "b",
+		}, x.now)
+		own := x.enter(act{at: 901, runs: 100_000, gang: wholes(1), queue: "idle"})
+		x.run(1000)
+		if gaveWay := own.began() >= 0; gaveWay != onLoan {
+			t.Errorf("told as a loan: %v; it gave way: %v", onLoan, gaveWay)
+		}
+	}
+}
+
+// TestLoanChanges: once other queues are described, a promise is a loan or none as it is by them, and that is written.
+func TestLoanChanges(t *testing.T) {
+	x, gang := loans(t, 100_000, -1)
+	for _, quota := range []int64{2, -1} {
+		x.j.Obey(&Queues{Queues: []QueueSpec{gpuQuota("idle", "", 1), gpuQuota("b", "", quota), gpuQuota("a", "", 1)}})
+		p := x.j.firmOf(gang.id)
+		if p == nil || p.onLoan != (quota < 0) || !p.unsaid {
+			t.Errorf("assured %d machines: the promise is %+v", quota, p)
+		}
+		x.j.sayFirm()
 	}
 }
 

@@ -68,6 +68,7 @@ type shares struct {
 	jobs    map[topology.JobID]*hold
 	// preempting: in some queue others may be stopped for those that wait.
 	preempting bool
+	reclaiming bool // in some, what they are assured is taken back for those
 }
 
 func newShares(q *Queues, order Order) *shares {
@@ -129,6 +130,7 @@ func (s *shares) add(q *QueueSpec) bool {
 	h.quota, h.limit, h.each.amounts = s.vector(q.Quota), s.vector(q.Limit), s.vector(q.Owner.Amounts)
 	h.assured = len(q.Quota) > 0
 	h.preempts.change(&q.Preemption)
+	s.reclaiming = s.reclaiming || h.preempts.reclaim
 	s.preempting = s.preempting || h.preempts.isInside() || h.preempts.reclaim
 	if q.Weight != nil {
 		h.weight = *q.Weight

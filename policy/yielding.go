@@ -1,10 +1,10 @@
 package policy
 
-// This file owns that what a queue is assured comes back though room is kept for another. The guard's firm promise to a
-// job whose machines nobody must leave has no latest time, and may stand for a day: where the only ones who have more
-// than their quotas are on those machines, they would be safe from whoever takes back his own for as long. So such a
-// promise yields, and one that moves anyway does, unless its job would stay within its own quota as well; the next pass
-// makes another one.
+// This file owns that what a queue is assured comes back though room is kept for another. The guard's firm promise
+// stands until those have left who have its machines, for hours or for a day: where the only ones who have more than
+// their quotas are on those machines, they would be safe from whoever takes back his own for as long. What runs on loan
+// is stopped for him, and what waits for a loan has no better right. So a promise to a job for which its queue borrows
+// yields, and its latest time with it: that is told with the time. The next pass makes another one.
 
 import (
 	"slices"
@@ -33,15 +33,23 @@ func (j *Judgement) huntThrough(h *hunting) (stops []stop, place topology.Placem
 	return stops, place, ok
 }
 
-// yielding are the promises that move, and the firm ones of the guard without a latest time, to jobs that would have
-// more than is assured to their queues.
+// isOnLoan reports whether a queue would borrow for the job of a promise while others may take back what they lent.
+func (j *Judgement) isOnLoan(p *promise) bool {
+	return j.shares != nil && j.shares.reclaiming && j.borrows(p)
+}
+
+// borrows reports whether with the job of a promise one of its queues would have more than it is assured.
+func (j *Judgement) borrows(p *promise) bool {
+	needs := j.shares.needs(p.pool, totalOf(&p.e.Gang))
+	return !j.shares.leaf(p.e.Queue, p.e.Owner).withinUpTo(needs)[j.shares.root]
+}
+
+// yielding are the promises that move, and the firm ones of the guard, to jobs for which their queues would borrow. One
+// with a latest time yields only if that was told with it.
 func (j *Judgement) yielding(h *hunting) (all []*promise) {
 	for _, p := range slices.Concat(j.firm, j.moving) {
-		if p.isStopping() || p.firm && p.bound < topology.Never || p.e.Job == h.e.Job || !h.leaf.preempts.reclaim {
-			continue
-		}
-		needs := j.shares.needs(p.pool, totalOf(&p.e.Gang))
-		if !j.shares.leaf(p.e.Queue, p.e.Owner).withinUpTo(needs)[j.shares.root] {
+		stays := p.firm && p.bound < topology.Never && !p.onLoan
+		if !p.isStopping() && !stays && p.e.Job != h.e.Job && h.leaf.preempts.reclaim && j.borrows(p) {
 			all = append(all, p)
 		}
 	}

@@ -127,6 +127,21 @@ func (g *given) lookAround(w *World) {
 	}
 }
 
+// takenBack reports whether one of these jobs may take back what the queue of a promise borrows for its job, as the
+// promise says: its own queue takes back, and stays within what it is assured with it.
+func (g *given) takenBack(w *World, these func(*messages.JobRecord) bool) bool {
+	page := w.books.jobs[g.job]
+	if !g.promise.OnLoan || page == nil || w.isWithin(page.record, nil) {
+		return false
+	}
+	return slices.ContainsFunc(w.books.ids, func(id string) bool {
+		r := w.books.jobs[id].record
+		return these(r) && w.reclaims(r.Spec.GetQueue()) && w.isWithin(r, page.record)
+	})
+}
+
+func queuedNow(r *messages.JobRecord) bool { return r.State == messages.JobState_JOB_STATE_QUEUED }
+
 // deviceNews is how long a leader takes to hear of a device that broke or was mended, where its machine can be heard.
 const deviceNews = 15 * time.Second
 

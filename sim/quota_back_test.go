@@ -18,17 +18,19 @@ var quotasBack = flag.Int("quotas-back", 60, "worlds that TestQuotaIsBack draws"
 // back within the time for which the others run at the least, the longest grace and a minute, for jobs that fit what is
 // freed.
 func TestQuotaIsBack(t *testing.T) {
-	reclaimed := 0
+	reclaimed, yielded := 0, 0
 	for seed := range uint64(*quotasBack) {
-		reclaimed += quotaIsBack(t, seed+1)
+		stopped, promises := quotaIsBack(t, seed+1)
+		reclaimed, yielded = reclaimed+stopped, yielded+promises
 	}
-	if reclaimed < 2**quotasBack {
-		t.Errorf("%d were stopped in all: nothing was on loan", reclaimed)
+	if reclaimed < 2**quotasBack || yielded < *quotasBack/10 {
+		t.Errorf("%d were stopped in all, and %d promises with a latest time gave way: nothing was on loan", reclaimed,
+			yielded)
 	}
 }
 
-// quotaIsBack plays one world, and returns how many were stopped.
-func quotaIsBack(t *testing.T, seed uint64) (stopped int) {
+// quotaIsBack plays one world, and returns how many were stopped, and how many promises with a latest time gave way.
+func quotaIsBack(t *testing.T, seed uint64) (stopped, yielded int) {
 	s := newSource(seed).fork("quota-back")
 	machines := 4 + s.below(6)
 	quota := 1 + s.below(machines-1)
@@ -41,14 +43,25 @@ func quotaIsBack(t *testing.T, seed uint64) (stopped int) {
 	w.applyQueues(lentQueues(s, machines, quota, minRun))
 	w.RunFor(5 * time.Second)
 
-	longest := time.Duration(0)
+	longest, limited := time.Duration(0), s.chance(0.5) // what is promised has a latest time then
 	for range 2 * machines {
 		grace := s.between(time.Second, 30*time.Second).Truncate(time.Second)
 		longest = max(longest, grace)
 		deaf := s.chance(0.5) // it takes all of its grace
-		w.Submit(lentJob([]string{"a", "b"}[s.below(2)], 8, grace, deaf))
+		spec := lentJob([]string{"a", "b"}[s.below(2)], 8, grace, deaf)
+		if limited {
+			spec.TimeLimitMs = s.between(time.Hour, 6*time.Hour).Milliseconds()
+		}
+		w.Submit(spec)
 	}
 	w.RunFor(s.between(time.Second, 5*time.Minute))
+	if epoch := w.Epoch(); s.chance(0.3) {
+		w.CrashLeader()
+		if !w.StepUntil(func() bool { return w.Epoch() > epoch }, 5*time.Minute) {
+			t.Fatalf("seed %d: nobody leads again", seed)
+		}
+		w.RunFor(time.Minute) // by then all machines have said what they have
+	}
 
 	first, began, own := w.Now(), map[topology.JobID]time.Duration{}, []*Order{}
 	w.OnTask(func(h Happening) {
@@ -71,7 +84,8 @@ func quotaIsBack(t *testing.T, seed uint64) (stopped int) {
 	for _, v := range w.Violations() {
 		t.Errorf("seed %d: %v", seed, v)
 	}
-	return int(w.Counters()["preemptions.reclaim"])
+	count := w.Counters()
+	return int(count["preemptions.reclaim"]), int(count["promises.taken-back"])
 }
 
 // lentQueues are an idle queue that is assured something, as the one above it is, and two others, of which one may be

@@ -80,6 +80,32 @@ func gpusIn(list []*messages.Amount) int64 {
 	return -1
 }
 
+// isWithin reports whether all queues of a job that are assured something, and there is one, stay within that with the
+// job, up to where they meet those of another one.
+func (w *World) isWithin(job, other *messages.JobRecord) bool {
+	assured, beside := false, func(o *messages.JobRecord) bool { return o.Id != job.Id }
+	for _, q := range w.above(job.Spec.GetQueue()) {
+		if other != nil && w.isIn(other, q.Name) {
+			break
+		}
+		assured = assured || len(q.Quota) > 0
+		if quota := gpusIn(q.Quota); quota >= 0 && w.had(q.Name, beside).gpus+gpusAsked(job.Spec) > quota {
+			return false
+		}
+	}
+	return assured
+}
+
+// reclaims reports whether what a queue is assured is taken back for its jobs.
+func (w *World) reclaims(queue string) bool {
+	for _, q := range w.above(queue) {
+		if q.Reclaim != nil {
+			return *q.Reclaim
+		}
+	}
+	return false
+}
+
 // barred is a limit, or what is assured to jobs that are not to be stopped, that may be in the way of a job; empty:
 // none is. What is about to be committed, and what has been told to stop, may count.
 func (c *headRuns) barred(w *World, page *jobPage) string {

@@ -12,7 +12,8 @@ import (
 
 // promiseKept is S11a: no admission moves a firm promise's bound. What is committed on its machines has left them by
 // then, by its limit, or leaves room for it, where it is still there at all; and the promise that the store has is not
-// replaced by a later one, nor given up, while its machines are there and its job waits for its turn.
+// replaced by a later one, nor given up, while its machines are there, its job waits for its turn, and nobody takes
+// back what its queue borrows for it: it says that it is on loan, and whoever is stopped for them has no better right.
 type promiseKept struct {
 	rule
 	since map[topology.Token]instant // an attempt's COMMIT, or its barrier as the store learned of it
@@ -69,6 +70,7 @@ func (c *promiseKept) hardEnd(w *World, a *messages.AttemptRecord, spec *message
 // onCommit adds up, for each promise that a new attempt has machines of, who is still there at its bound.
 func (c *promiseKept) onCommit(w *World, s *stored, a *messages.AttemptRecord) {
 	end, limited := c.hardEnd(w, a, s.job.Spec)
+	commits := func(r *messages.JobRecord) bool { return r.Id == a.Job }
 	fresh := s.job.Changed != nil && s.decided.since(s.page.limitSince) < time.Minute
 	for _, id := range sortedKeys(w.books.given) {
 		g := w.books.given[id]
@@ -88,7 +90,7 @@ func (c *promiseKept) onCommit(w *World, s *stored, a *messages.AttemptRecord) {
 			}
 			g.lookAround(w)
 			isLate := g.bound > 0 && (!limited || end > g.bound.plus(g.slackOf()))
-			if isLate && !fresh && g.excuse == "" && g.crowds(w, a, node, late) {
+			if isLate && !fresh && g.excuse == "" && g.crowds(w, a, node, late) && !g.takenBack(w, commits) {
 				until := "for ever"
 				if limited {
 					until = "until " + clockFace(end)
@@ -135,9 +137,13 @@ func (c *promiseKept) onChange(w *World, s *stored) {
 		r.Spec.BeginUnixMs != s.jobWas.GetSpec().GetBeginUnixMs():
 	case proto.Equal(p, s.jobWas.GetPromise()):
 		// The record was written for another reason, and what is left of the promise's time is as it was when that was.
+	case p != nil && p.LeftMs > 0 && s.decided.plus(time.Duration(p.LeftMs)*time.Millisecond) <= g.bound.plus(g.slackOf()):
+	case g.takenBack(w, queuedNow):
+		g.excuse = "what its queue borrows for it is taken back"
+		w.count("promises.taken-back", 1)
 	case p == nil:
 		c.violate(w, "the promise to %s, by %s, is given up", r.Id, clockFace(g.bound))
-	case p.LeftMs == 0 || s.decided.plus(time.Duration(p.LeftMs)*time.Millisecond) > g.bound.plus(g.slackOf()):
+	default:
 		c.violate(w, "what was promised to %s by %s is promised within %d ms of %s", r.Id, clockFace(g.bound), p.LeftMs,
 			clockFace(s.decided))
 	}

@@ -51,7 +51,7 @@ func (s *Scheduler) toPromise(e *livingJob, f *policy.Firm) *messages.Promise {
 	}
 	p := &messages.Promise{
 		Pool: f.Pool, Order: f.Order, Slips: int32(f.Slips), Run: e.runs + 1, Told: s.firstTold(e, f.Told),
-		Victims: toVictims(f.Stops),
+		Victims: toVictims(f.Stops), OnLoan: f.OnLoan,
 	}
 	if f.Left < topology.Never {
 		p.LeftMs = max(actors.Instant(f.Left).Since(0).Milliseconds(), 1)
@@ -96,7 +96,7 @@ func (s *Scheduler) inherit(ctx actor.Context, e *livingJob, rec *messages.JobRe
 	p := rec.Promise
 	f := policy.Firm{
 		Job: e.id, Pool: p.GetPool(), Order: p.GetOrder(), Slips: int(p.GetSlips()), Left: topology.Never,
-		Stops: fromVictims(p.GetVictims()),
+		Stops: fromVictims(p.GetVictims()), OnLoan: p.GetOnLoan(),
 		Owner: rec.GetOwner().Known(), Queue: rec.Spec.GetQueue(), Fixed: rec.Spec.GetNotPreemptible(),
 	}
 	if ms := p.GetLeftMs(); ms > 0 {

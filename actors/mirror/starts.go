@@ -31,7 +31,7 @@ func (s *StartsShown) Equal(o *StartsShown) bool {
 		slots := slices.Equal(a.Where.Slots, b.Where.Slots)
 		a.Where, b.Where = topology.Placement{}, topology.Placement{}
 		return slots && a.Job == b.Job && a.At == b.At && a.Bound == b.Bound && a.Latest == b.Latest && a.By == b.By &&
-			a.Until == b.Until &&
+			a.Until == b.Until && a.OnLoan == b.OnLoan &&
 			a.Firm == b.Firm && a.Slips == b.Slips && a.Endless == b.Endless && a.Given == b.Given
 	}
 	return slices.EqualFunc(s.Promises, o.Promises, same) && slices.Equal(s.Lines, o.Lines) &&
@@ -118,6 +118,7 @@ func (m *Mirror) promised(p *policy.Promise) *messages.Prospect {
 	switch {
 	case p.Firm && p.Latest < topology.Never:
 		told.Basis, told.LatestUnixMs, told.Why = messages.Basis_BASIS_LIMITS, at(max(p.Latest, p.At)), ""
+		told.OnLoan = p.OnLoan
 	case p.By > max(p.At, int64(m.p.Clock.Now())): // else it was wrong, or says no more than the time itself
 		told.LikelyUnixMs = at(p.By)
 	}

@@ -57,6 +57,7 @@ type startObj struct {
 	Basis           string   `json:"basis"`
 	At              string   `json:"at,omitempty"`        // expected
 	Latest          string   `json:"latest,omitempty"`    // unless a machine is lost
+	OnLoan          bool     `json:"onLoan,omitempty"`    // or another queue takes back what its queue borrows for it
 	NineOfTen       string   `json:"nineOfTen,omitempty"` // that were told as this one was first started by then
 	Why             string   `json:"why,omitempty"`       // there is no time, or no latest one
 	Kept            []string `json:"kept,omitempty"`      // machines
@@ -74,6 +75,7 @@ func startObject(s *messages.JobStatus) *startObj {
 	}
 	return &startObj{
 		Basis: messages.Word(t.GetBasis().String(), "BASIS_"), At: stamp(t.GetAtUnixMs()), Latest: stamp(t.GetLatestUnixMs()),
+		OnLoan:    t.GetOnLoan(),
 		NineOfTen: stamp(t.GetLikelyUnixMs()), Why: t.GetWhy(), Kept: t.GetKept(), KeptUntil: stamp(t.GetKeptUntilUnixMs()),
 		Ahead: t.GetAhead(), AheadGPUSeconds: t.GetAheadGpuSeconds(), AheadSeconds: t.GetAheadMs() / 1000,
 		Told: toldObject(job{JobStatus: s}.toldFirst(), 0),
