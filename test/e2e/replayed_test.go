@@ -47,7 +47,6 @@ func TestHistoryReplays(t *testing.T) {
 	wait := []string{"wait"}
 	for i := range jobs {
 		wait = append(wait, l.submit(lived(i)))
-		time.Sleep(20 * time.Millisecond)
 	}
 	if a := l.cli(wait...); a.code != 0 {
 		t.Fatalf("it ended with %d: %.300s", a.code, a.err)
