@@ -5,6 +5,7 @@ import (
 	"math/rand"
 	"runtime"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -195,17 +196,34 @@ func (c *crowd) reads(b *testing.B) (took []time.Duration) {
 // turn runs 100 gangs a second for a while, with 50 explains a second beside them or with none.
 func (c *crowd) turn(lasts time.Duration, explains bool) []pass {
 	c.passes = nil
+	over := make(chan struct{})
+	var asks sync.WaitGroup
+	if explains {
+		r, jobs := rand.New(rand.NewSource(int64(c.made))), c.made
+		asks.Go(func() { c.ask(r, jobs, over) })
+	}
 	end, tick := time.Now().Add(lasts), time.NewTicker(10*time.Millisecond)
 	defer tick.Stop()
-	for i := 0; time.Now().Before(end); i++ {
+	for time.Now().Before(end) {
 		<-tick.C
-		if explains && i%2 == 0 {
-			job := fmt.Sprintf("w%06d", 1+c.r.Intn(c.made))
-			c.toMine <- question{job, time.Now()}
-		}
 		c.step()
 	}
+	close(over)
+	asks.Wait()
 	return c.passes
+}
+
+// ask has the Mirror explain one of the jobs so far, 50 times a second, at moments that no pass has a part in: people
+// ask when they like, and it is a connection's thread that wakes the Mirror, not the Scheduler's.
+func (c *crowd) ask(r *rand.Rand, jobs int, over <-chan struct{}) {
+	for {
+		select {
+		case <-over:
+			return
+		case <-time.After(time.Duration(r.Int63n(int64(40 * time.Millisecond)))):
+			c.toMine <- question{fmt.Sprintf("w%06d", 1+r.Intn(jobs)), time.Now()}
+		}
+	}
 }
 
 // percentile99 is the 99th percentile, in milliseconds.
