@@ -48,7 +48,7 @@ var shown = []struct{ message, open, private, ids string }{
 	{"Outcome", "code field text hint", "", ""},
 	{"JobStatus", "record phase reason attempt debts tasks group withheld prospect warned counts", "", ""},
 	{"Prospect", "basis at_unix_ms latest_unix_ms likely_unix_ms why kept kept_until_unix_ms ahead " +
-		"ahead_gpu_seconds ahead_ms", "", ""},
+		"ahead_gpu_seconds ahead_ms on_loan", "", ""},
 	{"AttemptRecord", "job token run places rendezvous committed_unix_ms started_unix_ms end told " +
 		"start_by_left_ms victims", "", ""},
 	{"NodeStatus", "record phase closed ledger debts heard_ms_ago", "", ""},
@@ -71,7 +71,7 @@ var shown = []struct{ message, open, private, ids string }{
 	{"ElementsEnded", "state unborn places", "", ""},
 	{"ArrayCounts", "waiting running succeeded failed cancelled", "", ""},
 	{"AfterKnown", "job state", "", ""},
-	{"Promise", "pool order kept left_ms slips run told victims", "", ""},
+	{"Promise", "pool order kept left_ms slips run told victims on_loan", "", ""},
 	{"Victim", "job token rule lost_milli_gpu_seconds", "", ""},
 	{"Preemption", "for_job rule lost_milli_gpu_seconds", "", ""},
 	{"Kept", "rank node amount", "", "machine_id"},
