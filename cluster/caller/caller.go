@@ -7,6 +7,8 @@ import (
 	"context"
 	"io"
 	"strings"
+	"sync"
+	"sync/atomic"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -32,7 +34,10 @@ type Service struct {
 }
 
 // As is the API for calls of somebody.
-func (s *Service) As(who peer.Peer) api.SynapseClient { return api.NewSynapseClient(&line{s, &who}) }
+func (s *Service) As(who peer.Peer) api.SynapseClient { return api.NewSynapseClient(s.Line(who)) }
+
+// Line is the same for whoever knows calls by their names.
+func (s *Service) Line(who peer.Peer) grpc.ClientConnInterface { return &line{s, &who} }
 
 // line is a connection that is none.
 type line struct {
@@ -44,15 +49,21 @@ type line struct {
 const prefix = "/synapse.v1.Synapse/"
 
 // Invoke makes a call that is answered once.
-func (l *line) Invoke(ctx context.Context, method string, request, reply any, _ ...grpc.CallOption) error {
+func (l *line) Invoke(ctx context.Context, method string, request, reply any, options ...grpc.CallOption) error {
 	for _, m := range api.Synapse_ServiceDesc.Methods {
 		if prefix+m.MethodName != method {
 			continue
 		}
-		answer, err := m.Handler(l.service.API, peer.NewContext(ctx, l.who), func(in any) error {
+		said := &trailer{method: method}
+		answer, err := m.Handler(l.service.API, said.in(peer.NewContext(ctx, l.who)), func(in any) error {
 			proto.Merge(in.(proto.Message), request.(proto.Message))
 			return nil
 		}, l.guardCall)
+		for _, o := range options {
+			if wanted, ok := o.(grpc.TrailerCallOption); ok {
+				*wanted.TrailerAddr = said.said()
+			}
+		}
 		if err != nil {
 			return asStatus(err)
 		}
@@ -87,10 +98,13 @@ func (l *line) NewStream(
 			guard, next := l.service.Streams[i], serve
 			serve = func(service any, s grpc.ServerStream) error { return guard(service, s, info, next) }
 		}
-		s := &stream{ctx: ctx, asked: make(chan proto.Message, 1), answers: make(chan proto.Message, maxUnread)}
+		s := &stream{ctx: ctx, asked: make(chan proto.Message, 1), answers: make(chan proto.Message, maxUnread),
+			begun: make(chan struct{}), trailer: trailer{method: method}}
+		s.begins = sync.OnceFunc(func() { close(s.begun) })
 		go func() {
-			s.err = asStatus(serve(l.service.API, &served{s, peer.NewContext(ctx, l.who)}))
+			s.err = asStatus(serve(l.service.API, &served{s, s.in(peer.NewContext(ctx, l.who))}))
 			close(s.answers)
+			s.begins()
 		}()
 		return s, nil
 	}
@@ -117,15 +131,31 @@ const maxUnread = 32
 
 // stream is a call with many answers, as its caller has it.
 type stream struct {
+	trailer
 	ctx     context.Context
 	asked   chan proto.Message
 	answers chan proto.Message
-	err     error // how it ended; to be read once answers is closed
+	begun   chan struct{} // closed by begins: with the service's header, its first answer, or its end
+	begins  func()
+	headed  atomic.Bool // it was not its end
+	err     error       // how it ended; to be read once answers is closed
 }
 
-func (s *stream) Header() (metadata.MD, error) { return nil, nil }
-func (s *stream) Trailer() metadata.MD         { return nil }
-func (s *stream) Context() context.Context     { return s.ctx }
+func (s *stream) Trailer() metadata.MD     { return s.said() }
+func (s *stream) Context() context.Context { return s.ctx }
+
+// Header waits until the service has begun to answer, or, with no header, has ended.
+func (s *stream) Header() (metadata.MD, error) {
+	select {
+	case <-s.begun:
+		if s.headed.Load() {
+			return metadata.MD{}, nil
+		}
+		return nil, nil
+	case <-s.ctx.Done():
+		return nil, asStatus(s.ctx.Err())
+	}
+}
 
 // CloseSend says that there is nothing more to ask.
 func (s *stream) CloseSend() error {
@@ -168,13 +198,22 @@ type served struct {
 	as context.Context
 }
 
-func (s *served) Context() context.Context     { return s.as }
-func (s *served) SetHeader(metadata.MD) error  { return nil }
-func (s *served) SendHeader(metadata.MD) error { return nil }
-func (s *served) SetTrailer(metadata.MD)       {}
+func (s *served) Context() context.Context    { return s.as }
+func (s *served) SetHeader(metadata.MD) error { return nil }
+func (s *served) SetTrailer(md metadata.MD)   { _ = s.trailer.SetTrailer(md) }
+
+// SendHeader says that answers may come from now on.
+func (s *served) SendHeader(metadata.MD) error {
+	s.headed.Store(true)
+	s.begins()
+	return nil
+}
 
 // SendMsg answers, and waits while the caller is behind.
-func (s *served) SendMsg(m any) error { return pass(s.ctx, s.answers, m) }
+func (s *served) SendMsg(m any) error {
+	_ = s.SendHeader(nil) // never fails
+	return pass(s.ctx, s.answers, m)
+}
 
 // RecvMsg is what was asked.
 func (s *served) RecvMsg(m any) error {
@@ -188,4 +227,35 @@ func (s *served) RecvMsg(m any) error {
 	case <-s.ctx.Done():
 		return asStatus(s.ctx.Err())
 	}
+}
+
+// trailer is what a service says beside its answer, as when to come again. Headers are not carried.
+type trailer struct {
+	method string
+
+	mu sync.Mutex
+	md metadata.MD
+}
+
+// in has a service that knows its call by the context alone find the trailer.
+func (t *trailer) in(ctx context.Context) context.Context {
+	return grpc.NewContextWithServerTransportStream(ctx, t)
+}
+
+func (t *trailer) Method() string               { return t.method }
+func (t *trailer) SetHeader(metadata.MD) error  { return nil }
+func (t *trailer) SendHeader(metadata.MD) error { return nil }
+
+// SetTrailer adds to it.
+func (t *trailer) SetTrailer(md metadata.MD) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.md = metadata.Join(t.md, md)
+	return nil
+}
+
+func (t *trailer) said() metadata.MD {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.md
 }

@@ -11,6 +11,7 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
 
@@ -28,6 +29,7 @@ type service struct {
 
 func (s *service) Cancel(ctx context.Context, q *messages.Cancel) (*messages.CancelReply, error) {
 	s.seen = append(s.seen, q)
+	_ = grpc.SetTrailer(ctx, metadata.Pairs("retry-after", "7"))
 	if from(ctx) != "10.0.0.1:7" {
 		return nil, errors.New("nobody asks")
 	}
@@ -95,6 +97,11 @@ func TestCall(t *testing.T) {
 	if err != nil || reply.GetJob() != "j1!" || s.seen[0] == q {
 		t.Errorf("%v, %v", reply, err)
 	}
+	var said metadata.MD
+	if _, err := client.Cancel(t.Context(), q, grpc.Trailer(&said)); err != nil || said.Get("retry-after")[0] != "7" {
+		t.Errorf("beside its answer it says %v, %v", said, err)
+	}
+	passed = passed[:2]
 	const name = "/synapse.v1.Synapse/Cancel"
 	if !slices.Equal(passed, []string{"first " + name, "second " + name}) {
 		t.Errorf("it passed %q", passed)
@@ -120,6 +127,9 @@ func TestRefused(t *testing.T) {
 	}
 	stream, err := client.Watch(t.Context(), &messages.Watch{})
 	if err == nil {
+		if header, err := stream.Header(); err != nil || header != nil {
+			t.Errorf("it has begun: %v, %v", header, err)
+		}
 		_, err = stream.Recv()
 	}
 	if o := api.OutcomeOf(err); o.GetText() != "no" {
@@ -134,6 +144,9 @@ func TestStream(t *testing.T) {
 	stream, err := stage(s, &passed, nil).Watch(t.Context(), &messages.Watch{After: 3})
 	if err != nil {
 		t.Fatal(err)
+	}
+	if header, err := stream.Header(); err != nil || header == nil {
+		t.Errorf("it has not begun: %v", err)
 	}
 	for want := uint64(1); ; want++ {
 		e, err := stream.Recv()

@@ -125,17 +125,24 @@ func (b beside) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthInfo, e
 	if b.Info().SecurityProtocol == "tls" {
 		return conn, info, nil
 	}
-	var words [4]byte
-	if _, err := io.ReadFull(conn, words[:]); err != nil {
-		return nil, nil, err
-	}
-	again := &peeked{Conn: conn}
-	again.words.Reset(string(words[:]))
-	if slices.Contains(methods, string(words[:])) {
+	again, visits, err := Told(conn)
+	if visits {
 		v.Conn = again
 		return nil, nil, b.doorway.serve(v, false)
 	}
-	return again, info, nil
+	return again, info, err
+}
+
+// Told reports whether a connection of which nothing was negotiated is a visitor's, by its first words. They can be
+// read again.
+func Told(conn net.Conn) (again net.Conn, visits bool, err error) {
+	var words [4]byte
+	if _, err := io.ReadFull(conn, words[:]); err != nil {
+		return nil, false, err
+	}
+	p := &peeked{Conn: conn}
+	p.words.Reset(string(words[:]))
+	return p, slices.Contains(methods, string(words[:])), nil
 }
 
 // Clone keeps the doorway.

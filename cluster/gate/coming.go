@@ -56,21 +56,30 @@ func (g *Gate) tap(ctx context.Context, call *tap.Info) (context.Context, error)
 	if !ok {
 		return ctx, nil // it is refused next
 	}
+	came, err := g.begins(ctx, p, call.FullMethodName)
+	if err != nil {
+		return ctx, err
+	}
+	c := &coming{over: came}
+	c.stop = context.AfterFunc(ctx, c.over) // gRPC cancels it with the call
+	return context.WithValue(ctx, comingKey{}, c), nil
+}
+
+// begins takes a call of somebody of which the request has yet to come; came gives it back.
+func (g *Gate) begins(ctx context.Context, p identity.Peer, call string) (came func(), err error) {
 	who := p.Identity.String()
 	if !g.comes(who) {
 		g.o.Count(countOverdrawn, 1)
-		c := &asked{gate: g, ctx: ctx, peer: p, call: call.FullMethodName}
+		c := &asked{gate: g, ctx: ctx, peer: p, call: call}
 		over := fmt.Sprintf("has begun %d calls and sent no request for them", g.purses.allowed.Coming)
 		g.say("Refused %s to %s: it %s", c.call, c.peer, over)
 		g.noteRefusal(c.about("", audit.Refused+": it "+over))
-		return ctx, api.StatusOf(&messages.Outcome{
+		return nil, api.StatusOf(&messages.Outcome{
 			Code: messages.Code_CODE_EXHAUSTED, Text: fmt.Sprintf("%s (%s) %s", p.Name, p.Role, over),
 			Hint: "try again in a moment; others are served meanwhile",
 		})
 	}
-	c := &coming{over: sync.OnceFunc(func() { g.purses.came(who) })}
-	c.stop = context.AfterFunc(ctx, c.over) // gRPC cancels it with the call
-	return context.WithValue(ctx, comingKey{}, c), nil
+	return sync.OnceFunc(func() { g.purses.came(who) }), nil
 }
 
 // here says that the request has come.
@@ -99,6 +108,12 @@ func (g *Gate) enters(conn net.Conn, p identity.Peer, calls bool) *connection {
 	g.open[c] = struct{}{}
 	g.mu.Unlock()
 	return c
+}
+
+// visits says that nobody calls by gRPC over a connection of which nothing has been read.
+func (g *Gate) visits(c *connection) {
+	g.purses.hangsUp(c.who)
+	c.traffic = nil
 }
 
 // leaves gives back what a connection has taken.

@@ -36,6 +36,9 @@ const (
 	protocolHTTP2 = "h2"
 )
 
+// bareProtocols are of those who show no certificate, and say something in its place.
+var bareProtocols = []string{protocolJoin, protocolPass, protocolIssued}
+
 // The counters.
 const (
 	countAdmitted = "gate.admitted" // connections that were let in
@@ -269,20 +272,19 @@ func (g *Gate) handshake(raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
 		if err := g.refuseOwn(hello.SupportedProtos); err != nil {
 			return nil, err
 		}
+		bare := slices.IndexFunc(hello.SupportedProtos, func(p string) bool { return slices.Contains(bareProtocols, p) })
 		switch {
 		case slices.Contains(hello.SupportedProtos, protocolRenewal):
 			return renewals, nil
-		case slices.Contains(hello.SupportedProtos, protocolJoin):
-			return g.bareConfig(protocolJoin), nil
-		case slices.Contains(hello.SupportedProtos, protocolPass):
-			return g.bareConfig(protocolPass), nil
-		case slices.Contains(hello.SupportedProtos, protocolIssued):
-			return g.bareConfig(protocolIssued), nil
+		case bare >= 0:
+			return g.bareConfig(hello.SupportedProtos[bare]), nil
+		case slices.Contains(hello.SupportedProtos, protocolProgram):
+			return visitConfig(calls, protocolProgram), nil
 		case visits(hello.SupportedProtos):
 			if page = g.named(hello); page != nil {
 				return page.config(), nil
 			}
-			return visitConfig(calls), nil
+			return visitConfig(calls, protocolHTTP1), nil
 		}
 		return nil, nil
 	}
@@ -298,7 +300,8 @@ func (g *Gate) handshake(raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
 		}
 		return nil, nil, err
 	}
-	switch protocol := conn.ConnectionState().NegotiatedProtocol; protocol {
+	protocol := conn.ConnectionState().NegotiatedProtocol
+	switch protocol {
 	case protocolRenewal:
 		return nil, nil, errors.Join(errServed, g.renew(conn, p), conn.Close())
 	case protocolJoin:
@@ -310,12 +313,12 @@ func (g *Gate) handshake(raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
 		}
 	}
 	if p.Role == "" { // of a visitor alone
-		return conn, Visitor{from: hostOf(raw), named: page != nil}, nil
+		return conn, Visitor{from: hostOf(raw), named: page != nil, proves: protocol == protocolProgram}, nil
 	}
 	if err := g.refuseReplaced(raw, p); err != nil {
 		return nil, nil, errors.Join(err, conn.Close())
 	}
-	visitor := conn.ConnectionState().NegotiatedProtocol != protocolHTTP2 && p.Pass == ""
+	visitor := protocol != protocolHTTP2 && p.Pass == ""
 	c := g.enters(conn, p, !visitor && slices.Contains(identity.People, p.Role))
 	if c == nil {
 		return nil, nil, errors.Join(g.crowded(raw, p.Identity.String()), conn.Close())

@@ -15,13 +15,15 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 
 	"github.com/yi-json/synapse/cluster/audit"
+	"github.com/yi-json/synapse/cluster/doorway"
 	"github.com/yi-json/synapse/cluster/identity"
 	"github.com/yi-json/synapse/cluster/socket"
 )
 
 // This file owns people on the scheduler's own machine, who come by its socket: root, and the user whom the scheduler
 // runs as, are admins there, since both could take its keys anyway. The kernel says who it is, so nothing is shown and
-// nothing encrypted. The scheduler says first whether somebody is let in, and if not, why: behind that comes gRPC.
+// nothing encrypted. The scheduler says first whether somebody is let in, and if not, why: behind that comes gRPC, or
+// HTTP, as the first words tell.
 
 // local lets in, or refuses, whoever has come by the socket.
 func (g *Gate) local(c *socket.Conn) (net.Conn, credentials.AuthInfo, error) {
@@ -42,6 +44,15 @@ func (g *Gate) local(c *socket.Conn) (net.Conn, credentials.AuthInfo, error) {
 	g.o.Count(countAdmitted, 1)
 	if err := writeFrame(c, []byte{answerGood}); err != nil {
 		return nil, nil, errors.Join(err, entered.Close())
+	}
+	again, visits, err := doorway.Told(c)
+	if err != nil {
+		return nil, nil, errors.Join(err, entered.Close())
+	}
+	entered.Conn = again
+	if visits {
+		g.visits(entered)
+		return entered, Visitor{Proof: proved(p), from: c.Who.String()}, nil
 	}
 	return entered, proved(p), nil
 }

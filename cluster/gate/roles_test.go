@@ -53,31 +53,39 @@ func (*scripted) Carry(stream grpc.BidiStreamingServer[api.ExecOut, api.ExecIn])
 	return cmp.Or(err, status.Error(codes.Unimplemented, ""))
 }
 
+// reach notes that a call has come to what is not there.
+func (s *scripted) reach(err error) error {
+	if status.Code(err) == codes.Unimplemented {
+		s.reached.Add(1)
+		return errReached
+	}
+	return err
+}
+
+func (s *scripted) call(c context.Context, q any, _ *grpc.UnaryServerInfo, h grpc.UnaryHandler) (any, error) {
+	r, err := h(c, q)
+	return r, s.reach(err)
+}
+
+func (s *scripted) stream(server any, on grpc.ServerStream, _ *grpc.StreamServerInfo, h grpc.StreamHandler) error {
+	return s.reach(h(server, on))
+}
+
+// jobNamed is the job of an id that says whose it is.
+func jobNamed(_ context.Context, id string) (*messages.JobRecord, error) {
+	return &messages.JobRecord{Id: id, Owner: &messages.Principal{Name: strings.TrimPrefix(id, "of-")}}, nil
+}
+
 // errReached is what an allowed call ends with.
 var errReached = status.Error(codes.Aborted, "reached")
 
 // callsStage is a gate before all that a scheduler serves, with services that are scripted.
 func callsStage(t *testing.T) (*stage, *scripted) {
 	s := newStage(t)
-	s.gate.o.Job = func(_ context.Context, id string) (*messages.JobRecord, error) {
-		return &messages.JobRecord{Id: id, Owner: &messages.Principal{Name: strings.TrimPrefix(id, "of-")}}, nil
-	}
+	s.gate.o.Job = jobNamed
 	served := &scripted{}
-	reach := func(err error) error {
-		if status.Code(err) == codes.Unimplemented {
-			served.reached.Add(1)
-			return errReached
-		}
-		return err
-	}
 	server := grpc.NewServer(append(s.gate.ServerOptions(), grpc.Creds(s.gate.Credentials()),
-		grpc.ChainUnaryInterceptor(func(c context.Context, q any, _ *grpc.UnaryServerInfo, h grpc.UnaryHandler) (any, error) {
-			r, err := h(c, q)
-			return r, reach(err)
-		}),
-		grpc.ChainStreamInterceptor(func(s any, on grpc.ServerStream, _ *grpc.StreamServerInfo, h grpc.StreamHandler) error {
-			return reach(h(s, on))
-		}))...)
+		grpc.ChainUnaryInterceptor(served.call), grpc.ChainStreamInterceptor(served.stream))...)
 	api.RegisterSynapseServer(server, served)
 	api.RegisterSchedulerServer(server, served)
 	grpc_health_v1.RegisterHealthServer(server, health.NewServer())
@@ -166,18 +174,18 @@ func TestEveryCellOverTheWire(t *testing.T) {
 	cells := map[bool]int{}
 	for _, role := range identity.Roles {
 		conn, _ := s.open(s.badge(s.by, role, nameOf(role)).Credentials(nil))
-		askEveryCell(t, conn, served, role, cells)
+		askEveryCell(t, methods(t), by(conn), served, role, cells)
 	}
 	byToken := map[bool]int{}
 	for _, role := range identity.People {
 		conn, _ := s.open(s.bearer(role, "me", time.Hour).Credentials(nil))
-		askEveryCell(t, conn, served, role, byToken)
+		askEveryCell(t, methods(t), by(conn), served, role, byToken)
 	}
 	s.believeAnIssuer()
 	byIssuer := map[bool]int{}
 	for _, role := range identity.People {
 		conn, _ := s.open(s.shows(string(role) + ".me.x").Credentials(nil))
-		askEveryCell(t, conn, served, role, byIssuer)
+		askEveryCell(t, methods(t), by(conn), served, role, byIssuer)
 	}
 	for _, n := range []map[bool]int{cells, byToken, byIssuer} {
 		if n[true] < 100 || n[false] < 100 {
@@ -188,11 +196,22 @@ func TestEveryCellOverTheWire(t *testing.T) {
 		cells[true], cells[false], byToken[true], byToken[false])
 }
 
+// asking makes a call, and answers what became of it.
+type asking func(call string, m protoreflect.MethodDescriptor, q proto.Message) error
+
+// by asks over a connection.
+func by(conn *grpc.ClientConn) asking {
+	return func(call string, m protoreflect.MethodDescriptor, q proto.Message) error {
+		return invoke(conn, call, m, q)
+	}
+}
+
 // askEveryCell asks each request once.
-func askEveryCell(t *testing.T, conn *grpc.ClientConn, served *scripted, role identity.Role, cells map[bool]int) {
+func askEveryCell(t *testing.T, methods []protoreflect.MethodDescriptor, ask asking, served *scripted,
+	role identity.Role, cells map[bool]int) {
 	t.Helper()
 	name := nameOf(role)
-	for _, m := range methods(t) {
+	for _, m := range methods {
 		call := "/" + string(m.Parent().FullName()) + "/" + string(m.Name())
 		for _, owner := range []string{"me", "other", messages.Anonymous} {
 			if owner != "me" && m.Input().Fields().ByName("job") == nil {
@@ -202,7 +221,7 @@ func askEveryCell(t *testing.T, conn *grpc.ClientConn, served *scripted, role id
 				want := expected(role, call, q, owner)
 				cells[want]++
 				before := served.reached.Load()
-				err := invoke(conn, call, m, q)
+				err := ask(call, m, q)
 				reached := served.reached.Load() > before
 				if strings.HasPrefix(call, "/grpc.") {
 					reached = status.Code(err) != codes.PermissionDenied // served by the library

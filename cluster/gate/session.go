@@ -18,8 +18,9 @@ import (
 )
 
 // This file owns people who come by a browser. One that has logged in has a cookie, which says by which token, and a
-// session, which is one of the gate's open connections: it is held against the denylist, the store and the clock as
-// those are, ends as they do, and counts among those that its identity may have.
+// session (as has a program that shows its token at each request), which is one of the gate's open connections: it is
+// held against the denylist, the store and the clock as those are, ends as they do, and counts among those that its
+// identity may have.
 //
 // A cookie is sealed and not kept: a scheduler that has started again knows it still, and an open page goes on. Of the
 // token it has the hash, as the store does.
@@ -29,6 +30,8 @@ const (
 	cookieFor = 12 * time.Hour
 	// sessionIdle is how long a session of which nothing is open is remembered. The cookie makes the next one.
 	sessionIdle = time.Minute
+	// neverIdle is how long a session is good for that its token ends, and nothing else.
+	neverIdle = 10 * 366 * 24 * time.Hour
 	// maxLoggedOut is how many who have logged out are remembered until their cookies are over. If there are more, all
 	// log in again.
 	maxLoggedOut = 4096
@@ -85,7 +88,11 @@ func (g *Gate) LogIn(v Visitor, token string, from net.Addr) (string, error) {
 	until := g.o.Now().Add(cookieFor)
 	var id sessionID
 	_, _ = rand.Read(id[:]) // never fails
-	s, err := g.sit(id, hash, until, from)
+	p, err := g.bearer(hash)
+	if err != nil {
+		return "", g.noLogin(v, err)
+	}
+	s, err := g.sit(id, p, until, from)
 	if err != nil {
 		return "", g.noLogin(v, err)
 	}
@@ -117,11 +124,22 @@ func (g *Gate) Resume(v Visitor, cookie string, from net.Addr) (s *Session, done
 	if err != nil {
 		return nil, nil, err
 	}
+	return g.resume(id, until, from, func() (identity.Peer, error) { return g.bearer(hash) })
+}
+
+// resume is the session of an id, for one request. Where it is not open, whose says whose it is.
+func (g *Gate) resume(
+	id sessionID, until time.Time, from net.Addr, whose func() (identity.Peer, error),
+) (s *Session, done func(), err error) {
 	g.mu.Lock()
 	s = g.sessions.open[id]
 	g.mu.Unlock()
 	if s == nil || s.ctx.Err() != nil {
-		if s, err = g.sit(id, hash, until, from); err != nil {
+		p, err := whose()
+		if err != nil {
+			return nil, nil, err
+		}
+		if s, err = g.sit(id, p, until, from); err != nil {
 			return nil, nil, err
 		}
 	}
@@ -137,11 +155,7 @@ func (g *Gate) Resume(v Visitor, cookie string, from net.Addr) (s *Session, done
 }
 
 // sit opens a session.
-func (g *Gate) sit(id sessionID, hash identity.Digest, until time.Time, from net.Addr) (*Session, error) {
-	p, err := g.bearer(hash)
-	if err != nil {
-		return nil, err
-	}
+func (g *Gate) sit(id sessionID, p identity.Peer, until time.Time, from net.Addr) (*Session, error) {
 	if !g.purses.connects(p.Identity.String(), g.o.Now()) {
 		return nil, errors.New(p.Identity.String() + " has more open than one may have; close some")
 	}

@@ -23,6 +23,8 @@ type Visitor struct {
 	Proof
 	from  string
 	named bool // it was shown the page's certificate
+	// proves says that its program proves the scheduler before it tells anything.
+	proves bool
 }
 
 // AuthType names it.
@@ -41,9 +43,9 @@ func visits(offered []string) bool {
 }
 
 // visitConfig is that of calls, but for those who show no certificate. One that is shown must be good.
-func visitConfig(calls *tls.Config) *tls.Config {
+func visitConfig(calls *tls.Config, protocol string) *tls.Config {
 	c := calls.Clone()
-	c.GetConfigForClient, c.NextProtos, c.ClientAuth = nil, []string{protocolHTTP1}, tls.RequestClientCert
+	c.GetConfigForClient, c.NextProtos, c.ClientAuth = nil, []string{protocol}, tls.RequestClientCert
 	verify := calls.VerifyConnection
 	c.VerifyConnection = func(s tls.ConnectionState) error {
 		if len(s.PeerCertificates) == 0 {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/yi-json/synapse/cluster/gate"
+	"github.com/yi-json/synapse/cluster/httpapi"
 	"github.com/yi-json/synapse/cluster/metrics"
 	"github.com/yi-json/synapse/cluster/metrics/leading"
 	"github.com/yi-json/synapse/cluster/rights"
@@ -34,6 +35,7 @@ func (s *scheduler) pages() http.Handler {
 		}
 		say(w, http.StatusServiceUnavailable, "this scheduler does not take jobs now: it stands by, or is starting")
 	})
+	pages.Handle(httpapi.Prefix, s.programs())
 	pages.Handle("/", s.browsers())
 	return pages
 }

@@ -1,4 +1,5 @@
-// Command protogen turns the .proto files of messages/ and cluster/api/ into Go, and guards the wire.
+// Command protogen turns the .proto files of messages/ and cluster/api/ into Go and into a description of the client
+// API, and guards the wire.
 //
 // It owns two promises. The generated files are exactly what the pinned tools make of the .proto files (-check compares
 // without writing). And the wire only ever grows: messages/baseline.txt lists every message, field, enum value and
@@ -68,6 +69,11 @@ func run(root string, check bool) error {
 		return err
 	}
 	outputs[baselineFile] = baseline
+	if s := client(files); s != nil {
+		if outputs[documentFile], err = openAPI(s); err != nil {
+			return fmt.Errorf("describe: %w", err)
+		}
+	}
 	if check {
 		return compare(root, outputs)
 	}

@@ -1,0 +1,247 @@
+package httpapi
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
+)
+
+// This file owns answers: one, or many on lines of their own. A line has a result or an error, which is the last one.
+// An answer that was broken off is told from one that is over by the last of HTTP's chunks.
+
+const (
+	// writeWithin is how long a client may take to read a piece of an answer.
+	writeWithin = 10 * time.Second
+	// beatEvery is how often an empty line is sent where nothing else is: by it each end notices that the other has gone.
+	beatEvery = 15 * time.Second
+	// maxUnread is how many answers wait to be written.
+	maxUnread = 32
+)
+
+// patient gives the client time to read what is written next. Where there is no deadline none is needed.
+func patient(w http.ResponseWriter) {
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(writeWithin))
+}
+
+// encoding has names as the descriptors have them, as errors do.
+var encoding = protojson.MarshalOptions{UseProtoNames: true}
+
+// once makes a call that is answered once.
+func once(ctx context.Context, w http.ResponseWriter, c *call, on grpc.ClientConnInterface, q proto.Message) {
+	var said metadata.MD
+	reply := c.out.New().Interface()
+	err := on.Invoke(ctx, c.name, q, reply, grpc.Trailer(&said))
+	tell(w, said)
+	var text []byte
+	if err == nil {
+		text, err = encoding.Marshal(reply)
+	}
+	if err != nil {
+		refuse(w, why(ctx, err))
+		return
+	}
+	w.Header().Set("Content-Type", typeJSON)
+	patient(w)
+	_, _ = w.Write(append(text, '\n')) // whoever asked may be gone
+}
+
+// stream makes a call that is answered by many messages.
+func (a *API) stream(
+	ctx context.Context, w http.ResponseWriter, c *call, on grpc.ClientConnInterface, q proto.Message,
+) {
+	s, err := on.NewStream(ctx, &grpc.StreamDesc{ServerStreams: true}, c.name)
+	if err == nil {
+		err = s.SendMsg(q)
+	}
+	if err == nil {
+		err = s.CloseSend()
+	}
+	if err != nil {
+		refuse(w, why(ctx, err))
+		return
+	}
+	a.answer(ctx, w, c, s)
+}
+
+// converse makes a call that is asked by many messages, too, while it is answered.
+func (a *API) converse(
+	ctx context.Context, cancel context.CancelCauseFunc, w http.ResponseWriter, r *http.Request, c *call,
+	on grpc.ClientConnInterface,
+) {
+	out := http.NewResponseController(w)
+	w.Header().Set("Connection", "close") // its body may be left unread, and whoever waits for that is woken by a deadline
+	err := out.EnableFullDuplex()
+	if err == nil {
+		err = out.SetReadDeadline(time.Time{}) // what is asked comes as it is there to be asked
+	}
+	var s grpc.ClientStream
+	if err == nil {
+		s, err = on.NewStream(ctx, &grpc.StreamDesc{ServerStreams: true, ClientStreams: true}, c.name)
+	}
+	if err != nil {
+		refuse(w, why(ctx, err))
+		return
+	}
+	asked := make(chan struct{})
+	go func() {
+		defer close(asked)
+		if err := ask(r.Body, c, s); err != nil {
+			cancel(err)
+		}
+	}()
+	a.answer(ctx, w, c, s)
+	cancel(nil)
+	_ = out.SetReadDeadline(time.Now()) // nobody reads the body once the request has been answered
+	<-asked
+}
+
+// ask passes on each line of a body as a request.
+func ask(body io.Reader, c *call, s grpc.ClientStream) error {
+	lines := bufio.NewScanner(body)
+	lines.Buffer(nil, maxLine)
+	for lines.Scan() {
+		if len(lines.Bytes()) == 0 {
+			continue
+		}
+		q := c.in.New().Interface()
+		if err := decode(lines.Bytes(), q); err != nil {
+			return err
+		}
+		if err := s.SendMsg(q); err != nil {
+			return err
+		}
+	}
+	if err := lines.Err(); err != nil {
+		return &refusal{status: http.StatusBadRequest, Code: invalid, Text: "the requests broke off: " + err.Error(),
+			Hint: "each is a line of JSON, and the last line is whole"}
+	}
+	return s.CloseSend()
+}
+
+// part is one answer of many, or how they ended.
+type part struct {
+	m   proto.Message
+	err error
+}
+
+// receive takes all answers, until there are no more or nobody waits for them.
+func receive(ctx context.Context, c *call, s grpc.ClientStream) <-chan part {
+	parts := make(chan part, maxUnread)
+	go func() {
+		for {
+			p := part{m: c.out.New().Interface()}
+			p.err = s.RecvMsg(p.m)
+			select {
+			case parts <- p:
+			case <-ctx.Done():
+				return
+			}
+			if p.err != nil {
+				return
+			}
+		}
+	}()
+	return parts
+}
+
+// answer writes what a call is answered, as it comes. What is refused before the first answer has a status of HTTP's.
+func (a *API) answer(ctx context.Context, w http.ResponseWriter, c *call, s grpc.ClientStream) {
+	header, err := s.Header()
+	if err == nil && header == nil { // it has ended already
+		err = s.RecvMsg(c.out.New().Interface())
+	}
+	if err != nil && err != io.EOF {
+		tell(w, s.Trailer())
+		refuse(w, why(ctx, err))
+		return
+	}
+	w.Header().Set("Content-Type", typeLines)
+	out := lines{to: w, buffer: bufio.NewWriter(w)}
+	out.flush()
+	if err == io.EOF {
+		return
+	}
+	parts, beat := receive(ctx, c, s), time.NewTicker(a.beat)
+	defer beat.Stop()
+	for out.err == nil {
+		select {
+		case p := <-parts:
+			switch {
+			case p.err == io.EOF:
+				out.flush()
+				return
+			case p.err != nil:
+				out.fail(why(ctx, p.err))
+				return
+			}
+			if out.result(p.m); len(parts) == 0 {
+				out.flush()
+			}
+			beat.Reset(a.beat)
+		case <-beat.C:
+			out.write([]byte("\n"))
+			out.flush()
+		case <-ctx.Done():
+			out.fail(why(ctx, ctx.Err()))
+			return
+		}
+	}
+}
+
+// why is what ended a call: if the request or its caller did, that says more than that it was ended.
+func why(ctx context.Context, err error) error {
+	var r *refusal
+	if errors.As(context.Cause(ctx), &r) {
+		return r
+	}
+	return err
+}
+
+// lines are written to a client that may read slowly, or not at all.
+type lines struct {
+	to     http.ResponseWriter
+	buffer *bufio.Writer
+	err    error
+}
+
+func (l *lines) write(text []byte) {
+	if l.err == nil {
+		patient(l.to)
+		_, l.err = l.buffer.Write(text)
+	}
+}
+
+func (l *lines) flush() {
+	if l.err == nil {
+		patient(l.to)
+		l.err = errors.Join(l.buffer.Flush(), http.NewResponseController(l.to).Flush())
+	}
+}
+
+func (l *lines) result(m proto.Message) {
+	text, err := encoding.Marshal(m)
+	if err != nil {
+		l.fail(err)
+		l.err = err
+		return
+	}
+	l.write([]byte(`{"result":`))
+	l.write(text)
+	l.write([]byte("}\n"))
+}
+
+// fail writes the last line of an answer that ended in an error.
+func (l *lines) fail(err error) {
+	text, _ := json.Marshal(failed{refusalOf(err)}) // a refusal is words
+	l.write(append(text, '\n'))
+	l.flush()
+}

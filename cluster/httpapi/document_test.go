@@ -1,0 +1,201 @@
+package httpapi
+
+import (
+	"encoding/json"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+)
+
+// This file owns the question whether the description is true, and whether requests can be anything at all.
+
+// schema is one of the description's, as far as it is held against the descriptors.
+type schema struct {
+	Ref        string `json:"$ref"`
+	AllOf      []schema
+	Type       string
+	Format     string
+	Enum       []string
+	Items      *schema
+	Properties map[string]schema
+}
+
+// says is a schema in a word, with what it refers to.
+func (s schema) says() string {
+	switch {
+	case len(s.AllOf) == 1:
+		return s.AllOf[0].says()
+	case s.Ref != "":
+		return strings.TrimPrefix(s.Ref, "#/components/schemas/")
+	case s.Items != nil:
+		return s.Type + " of " + s.Items.says()
+	}
+	return strings.TrimSpace(s.Type + " " + s.Format)
+}
+
+type content map[string]struct{ Schema schema }
+
+// described is the document.
+type described struct {
+	OpenAPI string
+	Paths   map[string]map[string]struct {
+		OperationID string
+		RequestBody struct{ Content content }
+		Responses   map[string]struct{ Content content }
+	}
+	Components struct{ Schemas map[string]schema }
+}
+
+// TestDocument: the description that is served has each call and each field of the descriptors, as protojson writes it,
+// and nothing else. It is worked out here apart from what wrote it.
+func TestDocument(t *testing.T) {
+	var d described
+	if err := json.Unmarshal(document, &d); err != nil || !strings.HasPrefix(d.OpenAPI, "3.") {
+		t.Fatalf("version %q, %v", d.OpenAPI, err)
+	}
+	spoken := map[protoreflect.FullName]protoreflect.Descriptor{}
+	for name, c := range calls() {
+		post, ok := d.Paths[Prefix+name]["post"]
+		kinds := [2]string{typeJSON, typeJSON}
+		if c.asks {
+			kinds[0] = typeLines
+		}
+		answer := post.Responses["200"].Content
+		got := answer[kinds[1]].Schema
+		if c.answers {
+			kinds[1] = typeLines
+			got = answer[kinds[1]].Schema.Properties["result"]
+		}
+		in, out := c.in.Descriptor(), c.out.Descriptor()
+		if !ok || post.OperationID != name || post.RequestBody.Content[kinds[0]].Schema.says() != string(in.Name()) ||
+			got.says() != string(out.Name()) || len(post.Responses) != 2 {
+			t.Errorf("%s is described as %+v", name, post)
+		}
+		gather(spoken, in)
+		gather(spoken, out)
+	}
+	if len(d.Paths) != len(calls()) || len(d.Components.Schemas) != len(spoken)+1 {
+		t.Errorf("it has %d calls and %d schemas; there are %d and %d, and the error", len(d.Paths),
+			len(d.Components.Schemas), len(calls()), len(spoken))
+	}
+	for _, of := range spoken { //order: each is looked at alone
+		if got, want := fields(d.Components.Schemas[string(of.Name())]), fieldsOf(of); !slices.Equal(got, want) {
+			t.Errorf("%s is described with\n  %q, and has\n  %q", of.Name(), got, want)
+		}
+	}
+	if got := fields(d.Components.Schemas["Error"]); !slices.Equal(got, []string{
+		"code Code", "field string", "hint string", "text string"}) {
+		t.Errorf("an error has %q", got)
+	}
+}
+
+func gather(all map[protoreflect.FullName]protoreflect.Descriptor, d protoreflect.Descriptor) {
+	if all[d.FullName()] != nil {
+		return
+	}
+	all[d.FullName()] = d
+	if m, ok := d.(protoreflect.MessageDescriptor); ok {
+		for i := range m.Fields().Len() {
+			if f := m.Fields().Get(i); f.Message() != nil {
+				gather(all, f.Message())
+			} else if f.Enum() != nil {
+				gather(all, f.Enum())
+			}
+		}
+	}
+}
+
+// fields are what a schema has.
+func fields(s schema) (all []string) {
+	for _, name := range slices.Sorted(maps.Keys(s.Properties)) {
+		all = append(all, name+" "+s.Properties[name].says())
+	}
+	return append(all, s.Enum...)
+}
+
+// fieldsOf are what it must have. What a value looks like in JSON is asked of protojson.
+func fieldsOf(d protoreflect.Descriptor) (all []string) {
+	if e, ok := d.(protoreflect.EnumDescriptor); ok {
+		for i := range e.Values().Len() {
+			all = append(all, string(e.Values().Get(i).Name()))
+		}
+		return all
+	}
+	m := d.(protoreflect.MessageDescriptor)
+	for i := range m.Fields().Len() {
+		f := m.Fields().Get(i)
+		word := map[protoreflect.Kind]string{protoreflect.BytesKind: "string byte",
+			protoreflect.BoolKind: "boolean"}[f.Kind()]
+		switch text := inJSON(m, f); {
+		case f.Message() != nil:
+			word = string(f.Message().Name())
+		case f.Enum() != nil:
+			word = string(f.Enum().Name())
+		case word == "" && strings.HasPrefix(text, `"`):
+			word = strings.TrimSpace("string " + strings.TrimPrefix(f.Kind().String(), "string"))
+		case word == "":
+			word = "integer " + f.Kind().String()
+		}
+		if f.IsList() {
+			word = "array of " + word
+		}
+		all = append(all, string(f.Name())+" "+word)
+	}
+	slices.Sort(all)
+	return all
+}
+
+// inJSON is how a value of a field is written.
+func inJSON(m protoreflect.MessageDescriptor, f protoreflect.FieldDescriptor) string {
+	if f.Message() != nil || f.Enum() != nil {
+		return ""
+	}
+	one := typeOf(m).New()
+	if f.IsList() {
+		list := one.Mutable(f).List()
+		list.Append(list.NewElement())
+	} else if f.HasPresence() {
+		one.Set(f, f.Default())
+	}
+	text, err := protojson.MarshalOptions{EmitUnpopulated: true, UseProtoNames: true}.Marshal(one.Interface())
+	var all map[string]json.RawMessage
+	if err != nil || json.Unmarshal(text, &all) != nil {
+		panic(err)
+	}
+	return strings.TrimPrefix(string(all[string(f.Name())]), "[")
+}
+
+// FuzzRequest: whatever comes as a request is a message, or is refused in words; a message's own JSON is the message.
+func FuzzRequest(f *testing.F) {
+	f.Add("Submit", `{"spec":{"name":"a","gang":{"replicas_min":2}}}`)
+	f.Add("Exec", `{"stdin":"aGk=","rows":3}`)
+	f.Add("Watch", `{"ids":["a"],"after":"18446744073709551615"}`)
+	f.Add("Hold", `{"job":"\ud800"}`)
+	all := calls()
+	f.Fuzz(func(t *testing.T, name, text string) {
+		c := all[name]
+		if c == nil {
+			return
+		}
+		q := c.in.New().Interface()
+		if err := decode([]byte(text), q); err != nil {
+			if r := refusalOf(err); r.status != 400 || r.Text == "" {
+				t.Errorf("%q is refused with %d %q", text, r.status, r.Text)
+			}
+			return
+		}
+		again, err := encoding.Marshal(q)
+		if err != nil {
+			t.Fatalf("%q: %v", text, err)
+		}
+		other := c.in.New().Interface()
+		if err := decode(again, other); err != nil || !proto.Equal(q, other) {
+			t.Errorf("%q is %s, which is %v (%v)", text, again, other, err)
+		}
+	})
+}

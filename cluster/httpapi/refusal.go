@@ -1,0 +1,120 @@
+package httpapi
+
+import (
+	"encoding/json"
+	"errors"
+	"net/http"
+	"strings"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+
+	"github.com/yi-json/synapse/cluster/api"
+	"github.com/yi-json/synapse/messages"
+)
+
+// This file owns how what went wrong is told: a status of HTTP's for each code of an Outcome, and the Outcome itself.
+
+// The codes of what is refused here, before any call.
+var (
+	invalid    = messages.Code_CODE_INVALID.String()
+	notAllowed = messages.Code_CODE_NOT_ALLOWED.String()
+	exhausted  = messages.Code_CODE_EXHAUSTED.String()
+)
+
+// ErrWho and ErrLater say of an error why it is not known who makes a request: it does not show that, or it cannot be
+// looked up now.
+var (
+	ErrWho   = errors.New("it is not known who asks this")
+	ErrLater = errors.New("it cannot be looked up now who asks this")
+)
+
+// LeaderHeader names the scheduler that leads, where one was asked that does not.
+const LeaderHeader = "Synapse-Leader"
+
+// refusal is an Outcome, and how HTTP has it.
+type refusal struct {
+	status int
+	after  string // seconds after which to ask again; empty: nobody says
+
+	Code  string `json:"code"`
+	Field string `json:"field,omitempty"`
+	Text  string `json:"text"`
+	Hint  string `json:"hint,omitempty"`
+}
+
+func (r *refusal) Error() string { return r.Text }
+
+// statuses are those of outcomes, and statusesOf of what gRPC itself says.
+var (
+	statuses = map[messages.Code]int{
+		messages.Code_CODE_INVALID:     http.StatusBadRequest,
+		messages.Code_CODE_NOT_FOUND:   http.StatusNotFound,
+		messages.Code_CODE_CONFLICT:    http.StatusConflict,
+		messages.Code_CODE_NOT_ALLOWED: http.StatusForbidden,
+		messages.Code_CODE_INFEASIBLE:  http.StatusUnprocessableEntity,
+		messages.Code_CODE_UNAVAILABLE: http.StatusServiceUnavailable,
+		messages.Code_CODE_EXHAUSTED:   http.StatusTooManyRequests,
+	}
+	statusesOf = map[codes.Code]int{
+		codes.Unimplemented: http.StatusNotImplemented, codes.DeadlineExceeded: http.StatusGatewayTimeout,
+	}
+)
+
+// refusalOf is what an error says.
+func refusalOf(err error) *refusal {
+	var r *refusal
+	if errors.As(err, &r) {
+		return r
+	}
+	words := strings.ReplaceAll(err.Error(), "\n", ": ")
+	switch {
+	case errors.Is(err, ErrWho):
+		return &refusal{status: http.StatusUnauthorized, Code: notAllowed, Field: "Authorization", Text: words}
+	case errors.Is(err, ErrLater):
+		return &refusal{status: http.StatusServiceUnavailable, Code: messages.Code_CODE_UNAVAILABLE.String(), Text: words}
+	}
+	if _, ok := status.FromError(err); !ok {
+		return &refusal{status: http.StatusForbidden, Code: notAllowed, Field: "Authorization", Text: words}
+	}
+	o := api.OutcomeOf(err)
+	r = &refusal{Code: o.GetCode().String(), Field: o.GetField(), Text: o.GetText(), Hint: o.GetHint()}
+	if r.status = statuses[o.GetCode()]; r.status == 0 {
+		if r.status = statusesOf[status.Code(err)]; r.status == 0 {
+			r.status = http.StatusInternalServerError
+		}
+	}
+	return r
+}
+
+// refuse answers with an error.
+func refuse(w http.ResponseWriter, err error) {
+	r := refusalOf(err)
+	if r.status == http.StatusUnauthorized {
+		w.Header().Set("WWW-Authenticate", "Bearer")
+	}
+	if r.after != "" {
+		w.Header().Set("Retry-After", r.after)
+	}
+	w.Header().Set("Content-Type", typeJSON)
+	patient(w)
+	w.WriteHeader(r.status)
+	_ = json.NewEncoder(w).Encode(failed{r}) // whoever asked may be gone
+}
+
+// failed is an error in place of an answer.
+type failed struct {
+	Error *refusal `json:"error"`
+}
+
+// tell passes on what a call says beside its answer.
+func tell(w http.ResponseWriter, said metadata.MD) {
+	for from, to := range map[string]string{ //order: each is a header of its own
+		api.RetryAfterTrailer: "Retry-After", api.LeaderTrailer: LeaderHeader,
+	} {
+		if all := said.Get(from); len(all) > 0 {
+			w.Header().Set(to, all[0])
+		}
+	}
+}

@@ -1,0 +1,45 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+
+	"google.golang.org/grpc/peer"
+
+	"github.com/yi-json/synapse/cluster/doorway"
+	"github.com/yi-json/synapse/cluster/gate"
+	"github.com/yi-json/synapse/cluster/httpapi"
+)
+
+// This file owns the client API for programs that speak HTTP: as whom each of their requests is served.
+
+// programs is that API.
+func (s *scheduler) programs() http.Handler {
+	o := httpapi.Options{Service: s.service(), Caller: s.callerBehindGate}
+	if s.gate != nil {
+		o.Roots = s.gate.Roots()
+	} else {
+		o.Answers = s.plainName // a page elsewhere may have its own name lead here, and there is nobody to prove
+		o.Caller = func(r *http.Request) (*httpapi.Caller, error) {
+			doorway.Entered(r)
+			return &httpapi.Caller{Peer: peer.Peer{Addr: doorway.AddressOf(r)}}, nil
+		}
+	}
+	return httpapi.New(o)
+}
+
+// callerBehindGate is who makes a request, as the gate knows.
+func (s *scheduler) callerBehindGate(r *http.Request) (*httpapi.Caller, error) {
+	c, err := s.gate.Caller(visitor(r), r.Header.Get("Authorization"), doorway.AddressOf(r))
+	switch {
+	case errors.Is(err, gate.ErrLater):
+		return nil, fmt.Errorf("%w: %w", httpapi.ErrLater, err)
+	case errors.Is(err, gate.ErrStranger):
+		return nil, fmt.Errorf("%w: %w", httpapi.ErrWho, err)
+	case err != nil:
+		return nil, err
+	}
+	doorway.Entered(r)
+	return &httpapi.Caller{Peer: c.Peer, Whom: c.Whom(), Until: c.Until, Leave: c.Leave, Comes: c.Comes}, nil
+}

@@ -1,0 +1,209 @@
+// This file owns the description of the client API for programs that speak HTTP: what cluster/httpapi makes of the
+// calls, as an OpenAPI document. The words in it are the comments of the .proto files.
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"sort"
+	"strings"
+
+	"github.com/bufbuild/protocompile/linker"
+	"google.golang.org/protobuf/reflect/protoreflect"
+)
+
+const (
+	// clientService is the service that is described; a tree without it has nothing to describe.
+	clientService = "synapse.v1.Synapse"
+	documentFile  = "cluster/httpapi/openapi.json"
+
+	typeJSON  = "application/json"
+	typeLines = "application/x-ndjson"
+)
+
+// node is a node of the document.
+type node map[string]any
+
+// client is the service that is described; nil: there is none.
+func client(files linker.Files) protoreflect.ServiceDescriptor {
+	for _, file := range files {
+		for i := range file.Services().Len() {
+			if s := file.Services().Get(i); s.FullName() == clientService {
+				return s
+			}
+		}
+	}
+	return nil
+}
+
+// openAPI is the document.
+func openAPI(s protoreflect.ServiceDescriptor) (string, error) {
+	paths := node{}
+	for i := range s.Methods().Len() {
+		m := s.Methods().Get(i)
+		paths["/v1/"+string(m.Name())] = node{"post": operation(m)}
+	}
+	schemas := node{"Error": errorSchema(s)}
+	for _, d := range spoken(s) {
+		switch d := d.(type) {
+		case protoreflect.MessageDescriptor:
+			schemas[string(d.Name())] = object(d)
+		case protoreflect.EnumDescriptor:
+			schemas[string(d.Name())] = enum(d)
+		}
+	}
+	text, err := json.MarshalIndent(node{
+		"openapi": "3.0.3",
+		"info": node{"title": "Synapse", "version": "1", "description": "The client API over HTTP and JSON. " +
+			"Each call is a POST of its request. Numbers of 64 bits are strings, in answers; what has no value is left out. " +
+			"Many answers, and many requests, are JSON lines; empty lines say nothing. docs/http.md has the rest."},
+		"paths":    paths,
+		"security": []node{{"token": []string{}}, {}},
+		"components": node{"schemas": schemas, "securitySchemes": node{"token": node{
+			"type": "http", "scheme": "bearer", "description": "A person's token. A client certificate, or the socket of " +
+				"the scheduler's own machine, says who it is without one."}}},
+	}, "", " ")
+	return string(text) + "\n", err
+}
+
+// operation is one call.
+func operation(m protoreflect.MethodDescriptor) node {
+	answer := reference(m.Output())
+	kind := typeJSON
+	if m.IsStreamingServer() {
+		kind = typeLines
+		answer = node{"type": "object", "description": "One line: a result, or, in the last one, an error.",
+			"properties": node{"result": answer, "error": node{"$ref": "#/components/schemas/Error"}}}
+	}
+	asked := node{typeJSON: node{"schema": reference(m.Input())}}
+	if m.IsStreamingClient() {
+		asked = node{typeLines: node{"schema": reference(m.Input())}}
+	}
+	failed := node{"type": "object", "properties": node{"error": node{"$ref": "#/components/schemas/Error"}}}
+	return described(node{
+		"operationId": m.Name(),
+		"requestBody": node{"required": true, "content": asked},
+		"responses": node{
+			"200":     node{"description": "The answer.", "content": node{kind: node{"schema": answer}}},
+			"default": node{"description": "What went wrong.", "content": node{typeJSON: node{"schema": failed}}},
+		},
+	}, m)
+}
+
+// spoken are all messages and enums of a service, by their names.
+func spoken(s protoreflect.ServiceDescriptor) (all []protoreflect.Descriptor) {
+	seen := map[protoreflect.FullName]bool{}
+	var look func(d protoreflect.Descriptor)
+	look = func(d protoreflect.Descriptor) {
+		if seen[d.FullName()] {
+			return
+		}
+		seen[d.FullName()] = true
+		all = append(all, d)
+		m, ok := d.(protoreflect.MessageDescriptor)
+		if !ok {
+			return
+		}
+		for i := range m.Fields().Len() {
+			switch f := m.Fields().Get(i); {
+			case f.Message() != nil:
+				look(f.Message())
+			case f.Enum() != nil:
+				look(f.Enum())
+			}
+		}
+	}
+	for i := range s.Methods().Len() {
+		look(s.Methods().Get(i).Input())
+		look(s.Methods().Get(i).Output())
+	}
+	sort.Slice(all, func(i, j int) bool { return all[i].FullName() < all[j].FullName() })
+	return all
+}
+
+func object(m protoreflect.MessageDescriptor) node {
+	properties := node{}
+	for i := range m.Fields().Len() {
+		f := m.Fields().Get(i)
+		of := value(f)
+		if f.IsList() {
+			of = node{"type": "array", "items": of}
+		}
+		if _, refers := of["$ref"]; refers && words(f) != "" { // beside a reference nothing else counts
+			of = node{"allOf": []node{of}}
+		}
+		properties[string(f.Name())] = described(of, f)
+	}
+	return described(node{"type": "object", "properties": properties}, m)
+}
+
+// value is one value of a field, as protobuf's JSON has it.
+func value(f protoreflect.FieldDescriptor) node {
+	switch f.Kind() {
+	case protoreflect.MessageKind:
+		return reference(f.Message())
+	case protoreflect.EnumKind:
+		return reference(f.Enum())
+	case protoreflect.BoolKind:
+		return node{"type": "boolean"}
+	case protoreflect.StringKind:
+		return node{"type": "string"}
+	case protoreflect.BytesKind:
+		return node{"type": "string", "format": "byte"}
+	case protoreflect.Int32Kind, protoreflect.Uint32Kind:
+		return node{"type": "integer", "format": f.Kind().String()}
+	case protoreflect.Int64Kind, protoreflect.Uint64Kind:
+		return node{"type": "string", "format": f.Kind().String()}
+	case protoreflect.DoubleKind, protoreflect.FloatKind:
+		return node{"type": "number", "format": f.Kind().String()}
+	}
+	panic(fmt.Sprintf("%s: nobody has said how a %s is written", f.FullName(), f.Kind()))
+}
+
+func enum(e protoreflect.EnumDescriptor) node {
+	var names, lines []string
+	for i := range e.Values().Len() {
+		v := e.Values().Get(i)
+		names = append(names, string(v.Name()))
+		if text := words(v); text != "" {
+			lines = append(lines, string(v.Name())+": "+text)
+		}
+	}
+	all := described(node{"type": "string", "enum": names}, e)
+	if len(lines) > 0 {
+		about, _ := all["description"].(string)
+		all["description"] = strings.TrimSpace(about + "\n" + strings.Join(lines, "\n"))
+	}
+	return all
+}
+
+// errorSchema is what cluster/httpapi answers in place of an answer.
+func errorSchema(s protoreflect.ServiceDescriptor) node {
+	codes := node{"type": "string"}
+	for _, d := range spoken(s) {
+		if d.Name() == "Code" {
+			codes = node{"$ref": "#/components/schemas/Code"}
+		}
+	}
+	text := node{"type": "string"}
+	return node{"type": "object", "description": "What went wrong, in which field, and the way out.",
+		"properties": node{"code": codes, "field": text, "text": text, "hint": text}}
+}
+
+func reference(d protoreflect.Descriptor) node {
+	return node{"$ref": "#/components/schemas/" + string(d.Name())}
+}
+
+// described adds what the comments say.
+func described(n node, d protoreflect.Descriptor) node {
+	if text := words(d); text != "" {
+		n["description"] = text
+	}
+	return n
+}
+
+// words are the comments on something, as one paragraph.
+func words(d protoreflect.Descriptor) string {
+	at := d.ParentFile().SourceLocations().ByDescriptor(d)
+	return strings.Join(strings.Fields(at.LeadingComments+" "+at.TrailingComments), " ")
+}
