@@ -153,43 +153,60 @@ func receive(ctx context.Context, c *call, s grpc.ClientStream) <-chan part {
 	return parts
 }
 
+// first waits until a call has begun to be answered. That may be by its first answer, or its end; where nothing comes
+// for a while, it is being answered too.
+func (a *API) first(ctx context.Context, s grpc.ClientStream, parts <-chan part) (p part, ok bool) {
+	begun := make(chan bool, 1)
+	go func() {
+		header, _ := s.Header() // an error is the call's end, too
+		begun <- header != nil
+	}()
+	select {
+	case p = <-parts:
+		return p, true
+	case headed := <-begun:
+		if headed {
+			return part{}, false
+		}
+	case <-time.After(a.beat):
+		return part{}, false
+	}
+	select {
+	case p = <-parts:
+		return p, true
+	case <-ctx.Done():
+		return part{err: ctx.Err()}, true
+	}
+}
+
 // answer writes what a call is answered, as it comes. What is refused before the first answer has a status of HTTP's.
 func (a *API) answer(ctx context.Context, w http.ResponseWriter, c *call, s grpc.ClientStream) {
-	header, err := s.Header()
-	if err == nil && header == nil { // it has ended already
-		err = s.RecvMsg(c.out.New().Interface())
-	}
-	if err != nil && err != io.EOF {
+	parts := receive(ctx, c, s)
+	p, ok := a.first(ctx, s, parts)
+	if ok && p.err != nil && p.err != io.EOF {
 		tell(w, s.Trailer())
-		refuse(w, why(ctx, err))
+		refuse(w, why(ctx, p.err))
 		return
 	}
 	w.Header().Set("Content-Type", typeLines)
 	out := lines{to: w, buffer: bufio.NewWriter(w)}
-	out.flush()
-	if err == io.EOF {
+	if out.flush(); ok && !out.take(ctx, p) {
 		return
 	}
-	parts, beat := receive(ctx, c, s), time.NewTicker(a.beat)
+	beat := time.NewTicker(a.beat)
 	defer beat.Stop()
 	for out.err == nil {
+		if len(parts) == 0 {
+			out.flush()
+		}
 		select {
 		case p := <-parts:
-			switch {
-			case p.err == io.EOF:
-				out.flush()
+			if !out.take(ctx, p) {
 				return
-			case p.err != nil:
-				out.fail(why(ctx, p.err))
-				return
-			}
-			if out.result(p.m); len(parts) == 0 {
-				out.flush()
 			}
 			beat.Reset(a.beat)
 		case <-beat.C:
 			out.write([]byte("\n"))
-			out.flush()
 		case <-ctx.Done():
 			out.fail(why(ctx, ctx.Err()))
 			return
@@ -225,6 +242,20 @@ func (l *lines) flush() {
 		patient(l.to)
 		l.err = errors.Join(l.buffer.Flush(), http.NewResponseController(l.to).Flush())
 	}
+}
+
+// take writes an answer, and reports whether it was not the last.
+func (l *lines) take(ctx context.Context, p part) bool {
+	switch {
+	case p.err == io.EOF:
+		l.flush()
+		return false
+	case p.err != nil:
+		l.fail(why(ctx, p.err))
+		return false
+	}
+	l.result(p.m)
+	return true
 }
 
 func (l *lines) result(m proto.Message) {

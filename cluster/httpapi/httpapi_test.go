@@ -270,13 +270,22 @@ func TestLines(t *testing.T) {
 	}
 }
 
-// TestBeat: where nothing comes, the status has come and empty lines do; a client that goes ends the call.
+// TestBeat: where nothing comes, the status has come and empty lines do, whether the call said that it has begun or
+// not; a client that goes ends the call.
 func TestBeat(t *testing.T) {
+	for _, says := range []bool{true, false} {
+		beats(t, says)
+	}
+}
+
+func beats(t *testing.T, says bool) {
 	over := make(chan struct{})
 	s := newStage(t, &service{watch: func(stream grpc.ServerStreamingServer[messages.Event]) error {
 		defer close(over)
-		if err := stream.SendHeader(metadata.MD{}); err != nil {
-			return err
+		if says {
+			if err := stream.SendHeader(metadata.MD{}); err != nil {
+				return err
+			}
 		}
 		<-stream.Context().Done()
 		return stream.Context().Err()
