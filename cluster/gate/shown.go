@@ -3,6 +3,8 @@ package gate
 import (
 	"sync"
 
+	"google.golang.org/protobuf/proto"
+
 	"github.com/yi-json/synapse/cluster/identity"
 	"github.com/yi-json/synapse/cluster/link/envelope"
 	"github.com/yi-json/synapse/cluster/rights"
@@ -14,8 +16,12 @@ import (
 // watchers that was nearly half of all memory that a scheduler allocated. To encode what is left was half of what such
 // a watch cost then.
 
-// keptEvents is how many copies are kept: the watchers of an event come for it within a moment.
-const keptEvents = 256
+// What is kept of copies: how many, and how many bytes as they are sent. The watchers of a change come for it within a
+// moment; those that begin to watch come for all that there is, each at its own pace.
+const (
+	keptEvents = 4_096
+	keptBytes  = 2 << 20
+)
 
 // aspect is what is shown of an event to all of a role, and apart from them to the owner of its job.
 type aspect struct {
@@ -28,8 +34,14 @@ type aspect struct {
 type events struct {
 	mu     sync.Mutex
 	copies map[aspect]rights.Answer
-	made   []aspect // in a ring, of which next is the oldest
-	next   int
+	made   []madeCopy // the oldest first
+	bytes  int        // of all of them
+}
+
+// madeCopy is one, and how long it is.
+type madeCopy struct {
+	of    aspect
+	bytes int
 }
 
 // show is the event without what the watcher may not see. Nobody changes it.
@@ -42,6 +54,7 @@ func (s *events) show(who identity.Identity, e *messages.Event) rights.Answer {
 		return shown
 	}
 	shown = rights.Show(who, e)
+	size := proto.Size(shown.Message)
 	shown.Message = envelope.Share(shown.Message)
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -49,10 +62,15 @@ func (s *events) show(who identity.Identity, e *messages.Event) rights.Answer {
 		return first
 	}
 	if s.copies == nil {
-		s.copies, s.made = map[aspect]rights.Answer{}, make([]aspect, keptEvents)
+		s.copies = map[aspect]rights.Answer{}
 	}
-	delete(s.copies, s.made[s.next])
-	s.made[s.next], s.copies[v] = v, shown
-	s.next = (s.next + 1) % keptEvents
+	one := madeCopy{v, size}
+	s.copies[v], s.made, s.bytes = shown, append(s.made, one), s.bytes+one.bytes
+	for len(s.made) > keptEvents || s.bytes > keptBytes && len(s.made) > 1 {
+		delete(s.copies, s.made[0].of)
+		s.bytes -= s.made[0].bytes
+		s.made[0] = madeCopy{}
+		s.made = s.made[1:]
+	}
 	return shown
 }

@@ -3,6 +3,7 @@ package gate
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"google.golang.org/protobuf/proto"
@@ -48,7 +49,15 @@ func TestEventsAreCopiedOnce(t *testing.T) {
 	for i := range 2 * keptEvents {
 		s.show(carl, event(fmt.Sprint("o", i)))
 	}
-	if len(s.copies) != keptEvents {
-		t.Errorf("%d copies are kept", len(s.copies))
+	if len(s.copies) != keptEvents || len(s.made) != keptEvents {
+		t.Errorf("%d copies of %d are kept", len(s.copies), len(s.made))
+	}
+	large := event(strings.Repeat("o", keptBytes/3))
+	for range 4 {
+		large = proto.Clone(large).(*messages.Event)
+		s.show(carl, large)
+	}
+	if len(s.copies) != 2 || len(s.made) != 2 || s.bytes > keptBytes {
+		t.Errorf("%d large copies of %d with %d bytes are kept", len(s.copies), len(s.made), s.bytes)
 	}
 }

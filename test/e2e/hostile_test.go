@@ -65,7 +65,7 @@ func BenchmarkHostileIdentities(b *testing.B) {
 		b.ReportMetric(float64(got.grown), "MB-more")
 		b.ReportMetric(float64(got.left), "MB-kept")
 		if got.failed > 0 {
-			b.Errorf("%d submits of the honest client failed: %v", got.failed, got.why)
+			b.Errorf("submits of the honest client failed: %v", got)
 		}
 	}
 }

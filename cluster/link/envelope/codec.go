@@ -88,7 +88,7 @@ func (codec) Marshal(v any) (mem.BufferSlice, error) {
 		}
 		return mem.BufferSlice{m.buffer}, nil
 	case *Shared:
-		text, err := m.text()
+		text, err := m.encode()
 		return mem.BufferSlice{mem.SliceBuffer(text)}, err // nobody's pool gets it back
 	}
 	return encoding.GetCodecV2(proto.Name).Marshal(v)
