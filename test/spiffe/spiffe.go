@@ -22,7 +22,9 @@ import (
 type Issuer struct {
 	t       testing.TB
 	now     time.Time
+	domain  string
 	root    *x509.Certificate
+	rootKey crypto.Signer
 	between *x509.Certificate
 	key     crypto.Signer // of between
 }
@@ -36,18 +38,31 @@ type SVID struct {
 // New makes an issuer of a domain, whose certificates are good around a moment.
 func New(t testing.TB, domain string, now time.Time) *Issuer {
 	t.Helper()
-	i := &Issuer{t: t, now: now}
-	authority := func(c *x509.Certificate) {
-		c.IsCA, c.KeyUsage, c.ExtKeyUsage = true, x509.KeyUsageCertSign|x509.KeyUsageCRLSign, nil
-		c.NotAfter = now.Add(365 * 24 * time.Hour)
-	}
-	rootKey := i.newKey()
-	template := i.template("spiffe://"+domain, authority)
-	i.root = i.sign(template, template, rootKey, rootKey)
-	i.key = i.newKey()
-	i.between = i.sign(i.template("spiffe://"+domain, authority), i.root, i.key, rootKey)
+	i := &Issuer{t: t, now: now, domain: domain}
+	i.rootKey = i.newKey()
+	template := i.authority()
+	i.root = i.sign(template, template, i.rootKey, i.rootKey)
+	i.Again()
 	return i
 }
+
+// Again makes the authority below the root another one, as where its key was lost, and returns the one before.
+func (i *Issuer) Again() (before *x509.Certificate) {
+	i.t.Helper()
+	before, i.key = i.between, i.newKey()
+	i.between = i.sign(i.authority(), i.root, i.key, i.rootKey)
+	return before
+}
+
+func (i *Issuer) authority() *x509.Certificate {
+	return i.template("spiffe://"+i.domain, func(c *x509.Certificate) {
+		c.IsCA, c.KeyUsage, c.ExtKeyUsage = true, x509.KeyUsageCertSign|x509.KeyUsageCRLSign, nil
+		c.NotAfter = i.now.Add(Lasts)
+	})
+}
+
+// Lasts is how long its authorities are good.
+const Lasts = 365 * 24 * time.Hour
 
 func (i *Issuer) newKey() crypto.Signer {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -119,8 +134,11 @@ func (i *Issuer) Write(dir string, one SVID) {
 	}
 	i.Put(dir, "svid.pem", chain)
 	i.Put(dir, "svid_key.pem", encode("PRIVATE KEY", key))
-	i.Put(dir, "bundle.pem", encode("CERTIFICATE", i.root.Raw))
+	i.Put(dir, "bundle.pem", i.Bundle())
 }
+
+// Bundle is its root, as a file has it.
+func (i *Issuer) Bundle() []byte { return encode("CERTIFICATE", i.root.Raw) }
 
 // Put replaces a file of a folder, which only its owner reads.
 func (i *Issuer) Put(dir, name string, text []byte) {
