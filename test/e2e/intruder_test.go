@@ -175,7 +175,7 @@ func (i *intruder) reads(cluster string) {
 			return nil
 		}
 		if _, err := os.ReadFile(path); err == nil &&
-			(strings.Contains(path, "/keys/") || strings.Contains(path, "/scheduler/")) {
+			(strings.Contains(path, "/keys/") || strings.Contains(path, "/scheduler/") || strings.Contains(path, "/tls/")) {
 			fmt.Println("IN: it reads", path)
 		}
 		return nil
@@ -228,27 +228,35 @@ func fromWithin(t *testing.T, as *syscall.Credential, driver string, networks ..
 // intruded runs the intruder as a task, and answers what it says.
 func (l *local) intruded(more ...string) string {
 	l.t.Helper()
+	id := submitIntruder(l.t, l.cli, l.dir, l.address, filepath.Dir(l.settings()), more...)
+	l.await(id, "succeeded", 60*time.Second)
+	return l.logs(id)
+}
+
+// submitIntruder submits it, as a program in dir, against the scheduler at an address and the folder of its cluster.
+func submitIntruder(
+	t *testing.T, cli func(...string) answer, dir, address, cluster string, more ...string,
+) (id string) {
+	t.Helper()
 	self, err := os.Executable()
 	if err != nil {
-		l.t.Fatal(err)
+		t.Fatal(err)
 	}
-	program := filepath.Join(l.dir, "intruder")
+	program := filepath.Join(dir, "intruder")
 	if err := os.Link(self, program); err != nil && !errors.Is(err, fs.ErrExist) {
 		text, err := os.ReadFile(self)
 		if err == nil {
 			err = os.WriteFile(program, text, 0o755)
 		}
 		if err != nil {
-			l.t.Fatal(err)
+			t.Fatal(err)
 		}
 	}
-	defer os.Remove(program)
+	t.Cleanup(func() { os.Remove(program) })
 	args := append([]string{"submit", "-q", "--cpu", "1", "--image", "host", "--mount", bin + ":" + bin,
 		"--mount", program + ":" + program}, more...)
-	id := strings.TrimSpace(l.cli(append(args, "--", program, intruding, l.address, filepath.Dir(l.settings()),
-		bin)...).wants(l.t, 0, "\n", "").out)
-	l.await(id, "succeeded", 60*time.Second)
-	return l.logs(id)
+	args = append(args, "--", program, intruding, address, cluster, bin)
+	return strings.TrimSpace(cli(args...).wants(t, 0, "\n", "").out)
 }
 
 // TestUpInsecure: plaintext has to be said twice and is loud, and the same intruder comes in.

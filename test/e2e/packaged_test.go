@@ -1,0 +1,128 @@
+package e2e
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/yi-json/synapse/cluster/gate"
+	"github.com/yi-json/synapse/cluster/identity"
+	"github.com/yi-json/synapse/test/able"
+)
+
+// This file owns a cluster as the packages have it: what their units start, as whom, with the settings files that they
+// install, but for the places, which are folders of the test. It has no systemd: of what a unit is closed to nothing
+// is shown here.
+
+// service is the user of the scheduler's unit: one of the machine's services, as whom no job may run.
+const service = 873
+
+// packaged is such a cluster, of a scheduler and a machine.
+func packaged(t *testing.T) *secured {
+	t.Helper()
+	able.Need(t, able.Root, able.Containers, able.Program("setpriv"))
+	t.Parallel()
+	dir, err := os.MkdirTemp("", "synapse-e2e-cluster-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &secured{&cluster{t: t, dir: dir, driver: "auto"}, filepath.Join(dir, "keys")}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	s.contain("auto")
+	state, node := filepath.Join(dir, "scheduler"), filepath.Join(dir, "node")
+	s.cli("init", s.keys, "--cluster", "e2e").wants(t, 0, "", "")
+	token := filepath.Join(s.keys, "token")
+	for _, err := range []error{
+		os.Chmod(dir, 0o755), os.Mkdir(state, 0o700), os.Mkdir(node, 0o711),
+		os.Rename(filepath.Join(s.keys, "scheduler"), filepath.Join(state, "tls")),
+	} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.cli("token", "create", "--by", filepath.Join(state, "tls"), "--out", token).wants(t, 0, "", "")
+	err = filepath.WalkDir(state, func(path string, _ fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		return os.Chown(path, service, service)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := filepath.Join(state, "address")
+	s.scheduler = s.unit("synapse-scheduler", map[string]string{
+		"listen": "127.0.0.1:0", "listen-file": address, "data-dir": state, "tls": filepath.Join(state, "tls"),
+	}, "/usr/bin/setpriv", "--reuid", strconv.Itoa(service), "--regid", strconv.Itoa(service), "--clear-groups",
+		"--no-new-privs")
+	for limit := time.Now().Add(time.Minute); s.address == ""; time.Sleep(20 * time.Millisecond) {
+		if text, err := os.ReadFile(address); err == nil {
+			s.address = strings.TrimSpace(string(text))
+		} else if time.Now().After(limit) {
+			t.Fatalf("the scheduler does not listen: %s", s.scheduler.said())
+		}
+	}
+	badge, err := gate.OpenBadge(filepath.Join(s.keys, "admin"), identity.RoleAdmin)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.client = s.through(badge)
+	s.unit("synapse-node", map[string]string{
+		"join": s.address, "tls": filepath.Join(node, "tls"), "token": token, "data-dir": node, "id": "n1",
+		"address": "127.0.0.1",
+	}).says(t, "Success! Master says: Welcome to Synapse", time.Minute)
+	return s
+}
+
+// unit starts what a unit starts, behind a program if one is given, with its settings file in which these settings are
+// made.
+func (s *secured) unit(name string, settings map[string]string, behind ...string) *process {
+	s.t.Helper()
+	text, err := os.ReadFile("../../deploy/systemd/" + name + ".service")
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	command := regexp.MustCompile(`(?m)^ExecStart=/usr/bin/(\S+) --config /etc/synapse/(\S+)$`).FindSubmatch(text)
+	if command == nil {
+		s.t.Fatalf("%s.service starts something else: %s", name, text)
+	}
+	file := string(command[2])
+	if text, err = os.ReadFile("../../deploy/etc/" + file); err != nil {
+		s.t.Fatal(err)
+	}
+	for key, value := range settings { //order: each is in a line of its own
+		line := regexp.MustCompile(`(?m)^#` + key + `: .*$`)
+		if len(line.FindAll(text, -1)) != 1 {
+			s.t.Fatalf("%s does not have %s once", file, key)
+		}
+		text = line.ReplaceAll(text, []byte(key+": "+value))
+	}
+	file = filepath.Join(s.dir, file)
+	if err := os.WriteFile(file, text, 0o644); err != nil {
+		s.t.Fatal(err)
+	}
+	args := append(behind, filepath.Join(bin, string(command[1])), "--config", file)
+	return launch(s.t, name, args[0], args[1:]...)
+}
+
+// TestPackagedFromWithin: a task of a cluster as the packages have it does nothing to that cluster, on whatever network.
+func TestPackagedFromWithin(t *testing.T) {
+	s := packaged(t)
+	cli := func(args ...string) answer { return s.as(filepath.Join(s.keys, "admin"), args...) }
+	for _, network := range []string{"host", "private"} {
+		id := submitIntruder(t, cli, s.dir, s.address, s.dir, "--network", network)
+		s.await(id, "succeeded", 2*time.Minute)
+		said := s.logs(id)
+		t.Logf("on network %s: %s", network, said)
+		if !strings.Contains(said, "tried ") || strings.Contains(said, "IN:") {
+			t.Errorf("on network %s: %s", network, said)
+		}
+	}
+	cli("get", "nodes", "-q").wants(t, 0, "n1\n", "")
+	s.here(nil, "whoami").wants(t, 0, "root, admin of cluster e2e", "") // so there was a socket to come in by
+}
