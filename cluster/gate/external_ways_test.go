@@ -24,7 +24,7 @@ func (o outsider) signed(by *spiffe.Issuer, others ...*spiffe.Issuer) {
 }
 
 // TestExternalRootIsReplaced: the new root is believed beside the old one first, everywhere; then all are signed by the
-// new one; then the old one goes. Nobody is shut out at any of these steps, and an open connection stays until the last.
+// new one; then the old one goes. Nobody is shut out at any of these steps, and what is open stays until the last.
 func TestExternalRootIsReplaced(t *testing.T) {
 	s, first, head := newOutside(t)
 	node := newOutsider(t, first, "node/n1")
@@ -67,8 +67,8 @@ func TestExternalRootIsReplaced(t *testing.T) {
 	}
 }
 
-// TestExternalIssuerIsOver: once the issuer's authorities are over nobody comes in by what they signed, and is told which
-// certificate it is; when the issuer has another root, and has signed by it, all come in again.
+// TestExternalIssuerIsOver: once the issuer's authorities are over nobody comes in by what they signed, and hears why;
+// when the issuer has another root, and has signed by it, all come in again.
 func TestExternalIssuerIsOver(t *testing.T) {
 	s, _, head := newOutside(t)
 	node := newOutsider(t, head.by, "node/n1")
@@ -90,7 +90,7 @@ func TestExternalIssuerIsOver(t *testing.T) {
 }
 
 // TestExternalAuthorityIsLost: where the issuer lost the authority below its root, and made another, each comes in with
-// what it has until it has been signed anew. One that was stolen is denied by its serial, with all that it signed.
+// what it has, and with what that signs. One that was stolen is denied by its serial, with all that it signed.
 func TestExternalAuthorityIsLost(t *testing.T) {
 	s, by, head := newOutside(t)
 	late, soon := newOutsider(t, by, "node/n1"), newOutsider(t, by, "node/n2")

@@ -110,7 +110,7 @@ func (s *secured) unit(name string, settings map[string]string, behind ...string
 	return launch(s.t, name, args[0], args[1:]...)
 }
 
-// TestPackagedFromWithin: a task of a cluster as the packages have it does nothing to that cluster, on whatever network.
+// TestPackagedFromWithin: a task of a cluster as the packages have it does nothing to that cluster, on any network.
 func TestPackagedFromWithin(t *testing.T) {
 	s := packaged(t)
 	cli := func(args ...string) answer { return s.as(filepath.Join(s.keys, "admin"), args...) }

@@ -9,7 +9,7 @@ import (
 )
 
 // This file owns a message that goes to many: it is encoded for the first of them, and all others are sent those bytes.
-// From then on it is nothing else, so that many of them may be kept: the fields of a message take several times as much.
+// From then on it is nothing else, so that many may be kept: the fields of a message take several times as much.
 
 // Shared is such a message, which nobody changes any more. Any other codec than ours takes it for the message that it
 // has.
