@@ -25,7 +25,8 @@ const (
 	bulkLook = 500 * time.Millisecond
 	// littleBytes is how large a request may be that costs its identity nothing of its pace: larger ones come at bulkPace
 	// bytes a second, and bulkBurst at once. To decode one takes several times its size of memory that is collected next.
-	littleBytes = 64 << 10
+	// A piece of 64 KiB of what a process reads is little, with what stands around it: `cp` and `port-forward` send those.
+	littleBytes = 64<<10 + 256
 	bulkPace    = 512 << 10
 	bulkBurst   = 8 << 20
 	// bulkPause is how long a connection is left unread for that; whoever would have to wait longer loses it.

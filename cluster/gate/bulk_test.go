@@ -16,6 +16,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/yi-json/synapse/cluster/api"
 	"github.com/yi-json/synapse/cluster/identity"
@@ -358,6 +359,9 @@ func TestLargeOnesHaveAPace(t *testing.T) {
 	}
 	if ann.pause(large) == nil || ann.pause(littleBytes) != nil || bob.pause(large) != nil {
 		t.Error("whoever has overdrawn goes on, or what is small does not, or another one")
+	}
+	if piece := proto.Size(&api.ExecIn{Stdin: make([]byte, 64<<10)}); ann.pause(piece) != nil {
+		t.Error("a piece of a file on its way into a task has the pace of large requests")
 	}
 	waits := stage.of("carl")
 	for range bulkBurst / large {

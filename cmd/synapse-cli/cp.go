@@ -9,6 +9,7 @@ import (
 	"os/signal"
 	"path"
 	"runtime"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -142,7 +143,7 @@ func (a *app) bring(from string, to place) error {
 
 // sendPacked sends an archive of a file or folder, and its end.
 func sendPacked(run *client.Execution, from string, note parcel.Skipped) error {
-	out := bufio.NewWriterSize(stdinOf{run}, stdinBytes)
+	out := bufio.NewWriterSize(stdinOf{run.Send}, stdinBytes)
 	err := parcel.Pack(out, from, note)
 	if err == nil {
 		err = out.Flush()
@@ -156,15 +157,19 @@ func sendPacked(run *client.Execution, from string, note parcel.Skipped) error {
 	return err
 }
 
-// stdinOf writes to what a process reads.
-type stdinOf struct{ run *client.Execution }
+// stdinOf writes to what a process reads, by sending it.
+type stdinOf struct{ send func(*api.ExecIn) error }
 
-// Write sends one piece. It is marshalled before this returns, and not kept.
-func (s stdinOf) Write(piece []byte) (int, error) {
-	if err := s.run.Send(&api.ExecIn{Stdin: piece}); err != nil {
-		return 0, err
+// Write sends it piece by piece: what is larger comes at the pace of large requests. Each is marshalled before this
+// returns, and not kept.
+func (s stdinOf) Write(all []byte) (sent int, err error) {
+	for piece := range slices.Chunk(all, stdinBytes) {
+		if err := s.send(&api.ExecIn{Stdin: piece}); err != nil {
+			return sent, err
+		}
+		sent += len(piece)
 	}
-	return len(piece), nil
+	return sent, nil
 }
 
 // leavingOut names what does not travel; whole is the end of a copy that may have left something out.

@@ -149,7 +149,7 @@ func (f *forwarding) join(ctx context.Context, conn *net.TCPConn, port uint16) {
 		return
 	}
 	go func() {
-		if _, err := io.CopyBuffer(struct{ io.Writer }{stdinOf{run}}, struct{ io.Reader }{conn}, make([]byte,
+		if _, err := io.CopyBuffer(struct{ io.Writer }{stdinOf{run.Send}}, struct{ io.Reader }{conn}, make([]byte,
 			stdinBytes)); err != nil {
 			cancel() // whoever connected has gone
 			return
