@@ -63,7 +63,7 @@ run: programs ## show a real cluster on this machine: submit, run, watch, break,
 	@examples/tour.sh bin
 
 installed:
-	@tools/ensure.sh postgresql busybox ip strace runc crun curl openssl
+	@tools/ensure.sh postgresql busybox ip strace runc crun curl openssl python3
 
 # PACKAGES narrows it. What was skipped is summed up at the end, by name and with what the machine lacks; what is left on
 # the machine afterwards is a failure. First all packages are compiled, once: some tests build programs, and two builds at once

@@ -1,5 +1,5 @@
-// Command protogen turns the .proto files of messages/ and cluster/api/ into Go and into a description of the client
-// API, and guards the wire.
+// Command protogen turns the .proto files of messages/ and cluster/api/ into Go, into a description of the client API
+// and into its client's types for Python, and guards the wire.
 //
 // It owns two promises. The generated files are exactly what the pinned tools make of the .proto files (-check compares
 // without writing). And the wire only ever grows: messages/baseline.txt lists every message, field, enum value and
@@ -73,6 +73,7 @@ func run(root string, check bool) error {
 		if outputs[documentFile], err = openAPI(s); err != nil {
 			return fmt.Errorf("describe: %w", err)
 		}
+		outputs[pythonFile] = python(s)
 	}
 	if check {
 		return compare(root, outputs)

@@ -1,0 +1,178 @@
+"""What the client does with a real cluster. e2e.TestPython starts one, and says in the environment how it is reached."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import io
+import os
+import re
+import threading
+import time
+import unittest
+import unittest.mock
+
+import synapse_client as sc
+from synapse_client import api
+
+SERVER = os.environ.get("SYNAPSE_TEST_SERVER", "")
+TLS = os.environ.get("SYNAPSE_TEST_TLS", "")
+OTHER = os.environ.get("SYNAPSE_TEST_OTHER", "")  # a submitter's token, and a viewer's
+VIEWER = os.environ.get("SYNAPSE_TEST_VIEWER", "")
+SOCKET = os.environ.get("SYNAPSE_TEST_SOCKET", "")
+RESTART = os.environ.get("SYNAPSE_TEST_RESTART", "")  # a file: where it is made, the scheduler is killed
+PATIENCE = 120.0
+
+
+@unittest.skipUnless(SERVER, "it wants a cluster, as e2e.TestPython has one")
+class ClusterTest(unittest.TestCase):
+    def setUp(self) -> None:
+        self.client = sc.Client(SERVER, tls=TLS)
+        self.addCleanup(self.client.close)
+
+    def run_to_end(self, *words: str) -> sc.Job:
+        job = self.client.submit(list(words), cpus=0.1)
+        self.assertEqual(job.wait(PATIENCE, check=True).phase, "succeeded")
+        return job
+
+    def test_from_submit_to_history(self) -> None:
+        job = self.client.submit(
+            ["sh", "-c", "echo rank $SYNAPSE_RANK of $WHAT; echo wrong >&2"],
+            tasks=2, gpus=1, cpus=0.1, name="pair", env={"WHAT": "two"}, labels={"from": "python"}, request_id="once",
+        )
+        again = self.client.submit(
+            ["sh", "-c", "echo rank $SYNAPSE_RANK of $WHAT; echo wrong >&2"],
+            tasks=2, gpus=1, cpus=0.1, name="pair", env={"WHAT": "two"}, labels={"from": "python"}, request_id="once",
+        )
+        self.assertEqual(again.id, job.id)
+        parts = list(job.logs(follow=True))
+        self.assertEqual(job.wait(PATIENCE).record.state, api.JobState.SUCCEEDED)
+        wrote = {(p.rank, p.stderr): p.data for p in parts if p.data}
+        self.assertEqual(wrote[(1, False)], b"rank 1 of two\n")
+        self.assertEqual(wrote[(0, True)], b"wrong\n")
+        self.assertEqual(job.output(), "rank 0 of two\n")
+        self.assertIn(job.id, [j.record.id for j in self.client.jobs(name="pair")])
+        self.assertEqual({n.record.id for n in self.client.nodes()}, {"n1"})
+        past = next(p for p in self.client.history(name="pair") if p.id == job.id)
+        self.assertEqual((past.state, len(past.attempts)), (api.JobState.SUCCEEDED, 1))
+        self.assertGreater(past.finished_unix_ms, 1 << 40)
+        self.assertEqual(self.client.job(job.id[:12]).id, job.id)
+
+    def test_failed_and_cancelled(self) -> None:
+        with self.assertRaises(sc.JobFailed) as failed:
+            self.client.submit(["sh", "-c", "exit 7"], cpus=0.1).wait(PATIENCE, check=True)
+        self.assertIn("exited with code 7", str(failed.exception))
+        job = self.client.submit(["sleep", "1000"], cpus=0.1)
+        with self.assertRaises(TimeoutError):
+            job.wait(0.2)
+        job.cancel("so")
+        self.assertEqual(job.wait(PATIENCE).record.state, api.JobState.CANCELLED)
+
+    def test_refused(self) -> None:
+        with self.assertRaises(sc.Invalid) as e:
+            self.client.submit(["true"], name="a/b")
+        self.assertTrue(e.exception.field.endswith("name"), e.exception.field)
+        with self.assertRaises(sc.Infeasible):
+            self.client.submit(["true"], gpus=64)
+        with self.assertRaises(sc.NotFound):
+            self.client.job("nobody")
+        with self.assertRaises(sc.Unavailable):
+            sc.Client("127.0.0.1:1", retry=0).job("x")
+
+    def test_exec(self) -> None:
+        job = self.client.submit(["sleep", "1000"], cpus=0.1)
+        self.addCleanup(job.cancel)
+        for event in self.client.watch(ids=[job.id], present=True, timeout=PATIENCE):
+            if event.job is not None and event.job.phase == "running":
+                break
+        ended = job.exec(["sh", "-c", "cat; echo $A >&2; exit 7"], stdin=b"x" * 1_000_000, env={"A": "b"})
+        self.assertEqual((ended.code, len(ended.stdout), ended.stderr), (7, 1_000_000, b"b\n"))
+        with self.assertRaises(sc.NotFound):
+            job.exec(["true"], rank=3)
+        with job.exec_stream(["sleep", "1000"]) as outs:
+            self.assertTrue(next(outs).begun)
+
+    def test_watch(self) -> None:
+        began = time.monotonic()
+        synced = [e.synced for e in self.client.watch(nodes=True, present=True, timeout=1.0)]
+        self.assertIn(True, synced)
+        self.assertLess(time.monotonic() - began, PATIENCE)
+
+    def test_outlives_the_scheduler(self) -> None:
+        """A watch and the output that is followed go on over the scheduler's end: nothing is lost or told twice."""
+        job = self.client.submit(
+            ["sh", "-c", "for i in 0 1 2 3 4 5 6 7 8 9; do echo $i; sleep 0.3; done"], cpus=0.1, name="counts"
+        )
+        wrote, seen = b"", []
+
+        def watch() -> None:
+            for event in self.client.watch(ids=[job.id], timeout=PATIENCE):
+                seen.append(event.text)
+                if event.job is not None and event.job.record.finished_unix_ms:
+                    return
+
+        reader = threading.Thread(target=watch, daemon=True)
+        reader.start()
+        for part in job.logs(follow=True):
+            if not wrote:
+                with open(RESTART, "w", encoding="utf-8"):
+                    pass  # now it is killed, and another one started
+            wrote += part.data
+        self.assertEqual(wrote.split(), [b"%d" % i for i in range(10)])
+        self.assertEqual(job.wait(PATIENCE, check=True).phase, "succeeded")
+        self.assertFalse(os.path.exists(RESTART), "the scheduler was not killed")
+        reader.join(PATIENCE)
+        self.assertTrue(any("succeeded" in text for text in seen), seen)
+        self.assertEqual(len(seen), len(set(seen)), seen)
+
+    def test_who(self) -> None:
+        with sc.Client(SERVER, token=OTHER) as ann:
+            self.assertEqual(ann.api.who_am_i(api.WhoAmI()).name, "ann")
+            mine = ann.submit(["sleep", "1000"], cpus=0.1)
+            mine.cancel()
+        with sc.Client(SERVER, token=VIEWER) as vera, self.assertRaises(sc.NotAllowed) as e:
+            vera.submit(["true"])
+        self.assertIn("submit", e.exception.hint)
+        with sc.Client(f"unix:{SOCKET}") as here:
+            self.assertEqual(here.api.who_am_i(api.WhoAmI()).role, "admin")
+            self.assertIn(mine.id, [j.record.id for j in here.jobs()])
+
+    def test_unproved(self) -> None:
+        word, cluster, root, secret = OTHER.split(".")
+        for token in (
+            ".".join((word, cluster, "00" * 32, secret)),
+            ".".join((word, "c-other", root, secret)),
+        ):
+            with self.assertRaises(sc.Unproved):
+                sc.Client(SERVER, token=token, retry=0).job("x")
+        with self.assertRaises(sc.NotAllowed):
+            sc.Client(SERVER, token=".".join((word, cluster, root, "00" * len(secret))), retry=0).job("x")
+
+    def test_page(self) -> None:
+        """What docs/python.md shows works as it stands."""
+        with open(os.environ["SYNAPSE_TEST_PAGE"], encoding="utf-8") as page:
+            blocks = re.findall("```python\n(.*?)```", page.read(), re.DOTALL)
+        self.assertTrue(blocks)
+        said = io.StringIO()
+        with unittest.mock.patch.dict(os.environ, SYNAPSE_SERVER=SERVER, SYNAPSE_TLS=TLS), contextlib.redirect_stdout(said):
+            for block in blocks:
+                exec(block, {})
+        self.assertIn("1 rank 1\n", said.getvalue())
+        self.assertIn("JOB_STATE_SUCCEEDED", said.getvalue())
+
+    def test_async(self) -> None:
+        async def several() -> "list[str]":
+            async with sc.AsyncClient(SERVER, tls=TLS) as client:
+                jobs = await asyncio.gather(*(client.submit(["echo", str(i)], cpus=0.1) for i in range(3)))
+                await asyncio.gather(*(asyncio.wait_for(j.wait(check=True), PATIENCE) for j in jobs))
+                slow = await client.submit(["sleep", "1000"], cpus=0.1)
+                with self.assertRaises(asyncio.TimeoutError):
+                    await asyncio.wait_for(slow.wait(), 0.2)
+                await slow.cancel()
+                return [p.data.decode() for j in jobs async for p in j.logs() if p.data]
+
+        self.assertEqual(asyncio.run(several()), ["0\n", "1\n", "2\n"])
+
+
+if __name__ == "__main__":
+    unittest.main()
