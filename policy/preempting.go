@@ -237,13 +237,18 @@ func (j *Judgement) hunting(b *burst, e *entry) *hunting {
 // more: else two would be given the same quota, and a queue would lose more than it has above its own.
 func (j *Judgement) foresee(h *hunting, by int64) {
 	j.shares.countAll(h.coming, by)
+	j.discount(h, by)
+	if by > 0 {
+		h.upTo = h.leaf.withinUpTo(j.shares.needs(h.b.traits.Pool, totalOf(&h.e.Gang)))
+	}
+}
+
+// discount counts no more what is being stopped for others, or counts that again.
+func (j *Judgement) discount(h *hunting, by int64) {
 	for job := range h.busy { //order: they are summed up
 		if x := j.shares.jobs[job]; x != nil {
 			j.shares.count(x, -by)
 		}
-	}
-	if by > 0 {
-		h.upTo = h.leaf.withinUpTo(j.shares.needs(h.b.traits.Pool, totalOf(&h.e.Gang)))
 	}
 }
 
@@ -312,7 +317,7 @@ func (j *Judgement) suspects(h *hunting) {
 		if h.busy[job] || job == h.e.Job {
 			continue
 		}
-		rule, loans := h.rule(x)
+		rule, loans := h.rule(x.leaf)
 		if rule == NoRule {
 			continue
 		}
@@ -353,10 +358,10 @@ func (r *Running) lost(size int64) int64 {
 	return scaled(size, again+resuming+r.Prepared, second)
 }
 
-// rule is by which rule what a job has may be taken for another, and which queues must have more than their quotas for
-// that. Inside a queue what its attempt is decides by which.
-func (h *hunting) rule(x *hold) (Rule, []*share) {
-	if x.leaf.name == h.leaf.name {
+// rule is by which rule what a job of a queue has may be taken for another, and which queues must have more than their
+// quotas for that. Inside a queue what its attempt is decides by which.
+func (h *hunting) rule(leaf *share) (Rule, []*share) {
+	if leaf.name == h.leaf.name {
 		if h.leaf.preempts.isInside() {
 			return ByPriority, nil
 		}
@@ -366,7 +371,7 @@ func (h *hunting) rule(x *hold) (Rule, []*share) {
 		return NoRule, nil
 	}
 	var loans []*share
-	for o := x.leaf; o.parent != nil; o = o.parent {
+	for o := leaf; o.parent != nil; o = o.parent {
 		if o.assured {
 			loans = append(loans, o)
 		}

@@ -33,23 +33,45 @@ func (j *Judgement) huntThrough(h *hunting) (stops []stop, place topology.Placem
 	return stops, place, ok
 }
 
-// isOnLoan reports whether a queue would borrow for the job of a promise while others may take back what they lent.
+// isOnLoan reports whether a queue would borrow for the job of a promise what others are assured and may take back.
 func (j *Judgement) isOnLoan(p *promise) bool {
-	return j.shares != nil && j.shares.reclaiming && j.borrows(p)
+	if j.shares == nil || !j.shares.reclaiming {
+		return false
+	}
+	needs := j.shares.needs(p.pool, totalOf(&p.e.Gang))
+	for h := j.shares.leaf(p.e.Queue, p.e.Owner); h.parent != nil; h = h.parent {
+		if h.assured && !h.exceeds(h.has, needs) {
+			return false
+		}
+		if slices.ContainsFunc(h.parent.below, func(o *share) bool { return o != h && o.takesBack() }) {
+			return true
+		}
+	}
+	return false
 }
 
-// borrows reports whether with the job of a promise one of its queues would have more than it is assured.
-func (j *Judgement) borrows(p *promise) bool {
+// takesBack reports whether this queue or one below it takes back what it is assured.
+func (h *share) takesBack() bool {
+	return h.assured && h.preempts.reclaim || slices.ContainsFunc(h.below, (*share).takesBack)
+}
+
+// gives reports whether the job of a promise would have what the hunter's queue may take back: as of one that is
+// stopped for it, all its queues that are assured something would have more than that.
+func (j *Judgement) gives(h *hunting, p *promise) bool {
 	needs := j.shares.needs(p.pool, totalOf(&p.e.Gang))
-	return !j.shares.leaf(p.e.Queue, p.e.Owner).withinUpTo(needs)[j.shares.root]
+	rule, loans := h.rule(j.shares.leaf(p.e.Queue, p.e.Owner))
+	return rule == Reclaim && !slices.ContainsFunc(loans, func(o *share) bool { return !o.exceeds(o.has, needs) })
 }
 
 // yielding are the promises that move, and the firm ones of the guard, to jobs for which their queues would borrow. One
-// with a latest time yields only if that was told with it.
+// with a latest time yields only if that was told with it. Who is being stopped already is not counted: it may be that
+// they borrow nothing any more.
 func (j *Judgement) yielding(h *hunting) (all []*promise) {
+	j.discount(h, 1)
+	defer j.discount(h, -1)
 	for _, p := range slices.Concat(j.firm, j.moving) {
 		stays := p.firm && p.bound < topology.Never && !p.onLoan
-		if !p.isStopping() && !stays && p.e.Job != h.e.Job && h.leaf.preempts.reclaim && j.borrows(p) {
+		if !p.isStopping() && !stays && p.e.Job != h.e.Job && j.gives(h, p) {
 			all = append(all, p)
 		}
 	}

@@ -128,15 +128,18 @@ func (g *given) lookAround(w *World) {
 }
 
 // takenBack reports whether one of these jobs may take back what the queue of a promise borrows for its job, as the
-// promise says: its own queue takes back, and stays within what it is assured with it.
+// promise says: its queue takes back, and up to where the two meet it stays within what it is assured, and all of the
+// other's that are assured something do not.
 func (g *given) takenBack(w *World, these func(*messages.JobRecord) bool) bool {
 	page := w.books.jobs[g.job]
-	if !g.promise.OnLoan || page == nil || w.isWithin(page.record, nil) {
-		return false
-	}
-	return slices.ContainsFunc(w.books.ids, func(id string) bool {
+	return g.promise.OnLoan && page != nil && slices.ContainsFunc(w.books.ids, func(id string) bool {
 		r := w.books.jobs[id].record
-		return these(r) && w.reclaims(r.Spec.GetQueue()) && w.isWithin(r, page.record)
+		if !these(r) || !w.reclaims(r.Spec.GetQueue()) {
+			return false
+		}
+		own, assured := w.standing(r, page.record)
+		other, _ := w.standing(page.record, r)
+		return assured > 0 && own == assured && other == 0
 	})
 }
 

@@ -80,20 +80,28 @@ func gpusIn(list []*messages.Amount) int64 {
 	return -1
 }
 
-// isWithin reports whether all queues of a job that are assured something, and there is one, stay within that with the
-// job, up to where they meet those of another one.
-func (w *World) isWithin(job, other *messages.JobRecord) bool {
-	assured, beside := false, func(o *messages.JobRecord) bool { return o.Id != job.Id }
-	for _, q := range w.above(job.Spec.GetQueue()) {
-		if other != nil && w.isIn(other, q.Name) {
-			break
-		}
-		assured = assured || len(q.Quota) > 0
-		if quota := gpusIn(q.Quota); quota >= 0 && w.had(q.Name, beside).gpus+gpusAsked(job.Spec) > quota {
-			return false
+// standing is how many queues of a job are assured something, up to where they meet those of another one, and how many
+// of them stay within that with the job. What is being stopped for others is not counted.
+func (w *World) standing(job, other *messages.JobRecord) (within, assured int) {
+	goes := map[string]bool{job.Id: true}
+	for _, id := range w.books.ids {
+		for _, v := range w.books.jobs[id].record.GetPromise().GetVictims() {
+			goes[v.Job] = true
 		}
 	}
-	return assured
+	for _, q := range w.above(job.Spec.GetQueue()) {
+		if w.isIn(other, q.Name) {
+			break
+		}
+		if len(q.Quota) > 0 {
+			assured++
+		}
+		quota, has := gpusIn(q.Quota), w.had(q.Name, func(o *messages.JobRecord) bool { return !goes[o.Id] }).gpus
+		if quota >= 0 && has+gpusAsked(job.Spec) <= quota {
+			within++
+		}
+	}
+	return within, assured
 }
 
 // reclaims reports whether what a queue is assured is taken back for its jobs.
