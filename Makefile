@@ -35,7 +35,7 @@ export CGO_ENABLED = 0
 SIMULATE = $(GO) run ./cmd/synapse-sim $(if $(SEED),-seed $(SEED)) $(if $(SEEDS),-seeds $(SEEDS)) $(if $(FIRST),-first $(FIRST)) $(if $(ORDER),-order $(ORDER)) $(if $(SHARES),-shares)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build programs dist install run installed test world pictures places race lint proto protocheck verify sim simulate quality scenario fuzz chaos mutants cover bench clean
+.PHONY: help setup build programs dist install wheel run installed test world pictures places race lint proto protocheck verify sim simulate quality scenario fuzz chaos mutants cover bench clean
 
 help: ## list these commands
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -57,6 +57,9 @@ dist: ## make a release of the commit in dist/: archives, .deb, .rpm, an image, 
 install: ## build the programs, stripped, and install them with units, settings and manual: PREFIX=/usr/local, DESTDIR=
 	$(GO) build -ldflags '-s -w' -o bin/installed/ ./cmd/...
 	$(GO) -C tools run ./dist -root .. -install ../bin/installed -into "$(or $(abspath $(DESTDIR)),/)" -prefix "$(PREFIX)"
+
+wheel: ## make the wheel of the client for Python in bin/, without a network or Python: pip install bin/synapse_client-*.whl
+	@$(GO) -C tools run ./dist -root .. -wheel ../bin
 
 run: programs ## show a real cluster on this machine: submit, run, watch, break, recover
 	@$(GO) build -o bin/synapse-allreduce ./examples/allreduce

@@ -30,7 +30,10 @@ func TestPython(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	restart := filepath.Join(t.TempDir(), "restart")
+	restart, folder := filepath.Join(t.TempDir(), "restart"), filepath.Join(s.dir, "functions")
+	if err := os.Mkdir(folder, 0o755); err != nil {
+		t.Fatal(err)
+	}
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	tests := exec.CommandContext(ctx, "python3", "-B", "-m", "unittest", "discover", "-v", "-s", "tests")
@@ -39,7 +42,8 @@ func TestPython(t *testing.T) {
 		"SYNAPSE_TEST_TLS="+filepath.Join(s.keys, "admin"), "SYNAPSE_TEST_PAGE="+page, "SYNAPSE_TEST_OTHER="+
 			token("submitter", "ann"),
 		"SYNAPSE_TEST_VIEWER="+token("viewer", "vera"),
-		"SYNAPSE_TEST_SOCKET="+socket.Path(filepath.Join(s.dir, "scheduler")), "SYNAPSE_TEST_RESTART="+restart)
+		"SYNAPSE_TEST_SOCKET="+socket.Path(filepath.Join(s.dir, "scheduler")), "SYNAPSE_TEST_RESTART="+restart,
+		"SYNAPSE_TEST_FOLDER="+folder)
 	var said bytes.Buffer
 	tests.Stdout, tests.Stderr = &said, &said
 	if err := tests.Start(); err != nil {

@@ -4,6 +4,7 @@
 //
 //	go -C tools run ./dist -root .. -out ../dist                  makes a release
 //	go -C tools run ./dist -root .. -install ../bin -into /       installs programs that are built already
+//	go -C tools run ./dist -root .. -wheel ../bin                 makes the wheel of the client for Python
 package main
 
 import (
@@ -27,13 +28,17 @@ func main() {
 	out := flag.String("out", "dist", "the folder to make, in place of what it was")
 	only := flag.String("only", strings.Join(targets, ","), "build for these alone")
 	bin := flag.String("install", "", "make no release: install the programs of this folder")
+	wheels := flag.String("wheel", "", "make no release: make the wheel of the client for Python in this folder")
 	into := flag.String("into", "/", "under this folder")
 	prefix := flag.String("prefix", "/usr", "with programs and manual below this one")
 	flag.Parse()
 	var err error
-	if *bin != "" {
+	switch {
+	case *bin != "":
 		err = install(*root, *bin, *into, *prefix)
-	} else {
+	case *wheels != "":
+		err = writeWheel(*root, *wheels)
+	default:
 		err = compose(*root, *out, strings.Split(*only, ","))
 	}
 	if err != nil {
@@ -80,6 +85,11 @@ func compose(root, out string, targets []string) error {
 	if err != nil {
 		return err
 	}
+	python, err := wheel(tree.dir)
+	if err != nil {
+		return err
+	}
+	made = append(made, python)
 	return write(out, append(products, made...))
 }
 

@@ -21,9 +21,13 @@ from .errors import (
     SynapseError,
     Unavailable,
 )
+from .executor import Executor, FunctionFailed, FunctionJob
 from .transport import Unproved
 
+__version__ = "0.1.0"
+
 __all__ = [
-    "AsyncClient", "AsyncJob", "Client", "Conflict", "Ended", "Exhausted", "Infeasible", "Invalid", "Job", "JobFailed",
+    "AsyncClient", "AsyncJob", "Client", "Conflict", "Ended", "Executor", "Exhausted", "FunctionFailed",
+    "FunctionJob", "Infeasible", "Invalid", "Job", "JobFailed",
     "NotAllowed", "NotFound", "SynapseError", "Unavailable", "Unproved", "api", "spec",
 ]

@@ -32,13 +32,15 @@ def spec(
     priority: int = 0,
     env: Optional[Mapping[str, str]] = None,
     workdir: str = "",
+    user: str = "",
+    mounts: Sequence[str] = (),
     time_limit: float = 0,
     labels: Optional[Mapping[str, str]] = None,
     array: Iterable[int] = (),
 ) -> api.JobSpec:
-    """A job of alike tasks; what it asks for is of each of them. Memory is in bytes, or as '16GiB'; the time limit in
-    seconds. Without a name it is called as its command is. An array is one job for each of its indices. All else that a
-    job can have is a field of JobSpec."""
+    """A job of alike tasks; what it asks for is of each of them. Memory is in bytes, or as '16GiB'; the time limit
+    in seconds; a mount is a path of the machines. Without a name it is called as its command is. An array is one
+    job for each of its indices. All else that a job can have is a field of JobSpec."""
     made = api.JobSpec(
         name=name or _name(command),
         queue=queue,
@@ -46,6 +48,8 @@ def spec(
         image=image,
         command=list(command),
         workdir=workdir,
+        user=user,
+        mounts=[api.Mount(source=path, target=path) for path in mounts],
         gang=api.GangSpec(replicas_min=tasks, replicas_max=tasks),
         each=api.Resources(milli_cpu=round(cpus * 1000), memory_bytes=_bytes(memory), milli_gpu=round(gpus * 1000)),
         env=[api.EnvVar(name=k, value=v) for k, v in (env or {}).items()],

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import io
+import math
 import os
 import re
 import threading
@@ -149,16 +150,37 @@ class ClusterTest(unittest.TestCase):
             sc.Client(SERVER, token=".".join((word, cluster, root, "00" * len(secret))), retry=0).job("x")
 
     def test_page(self) -> None:
-        """What docs/python.md shows works as it stands."""
+        """What docs/python.md shows first works as it stands."""
         with open(os.environ["SYNAPSE_TEST_PAGE"], encoding="utf-8") as page:
             blocks = re.findall("```python\n(.*?)```", page.read(), re.DOTALL)
         self.assertTrue(blocks)
         said = io.StringIO()
         with unittest.mock.patch.dict(os.environ, SYNAPSE_SERVER=SERVER, SYNAPSE_TLS=TLS), contextlib.redirect_stdout(said):
-            for block in blocks:
-                exec(block, {})
+            exec(blocks[0], {})
         self.assertIn("1 rank 1\n", said.getvalue())
         self.assertIn("JOB_STATE_SUCCEEDED", said.getvalue())
+
+    def test_executor(self) -> None:
+        """Functions are called in jobs and in an array's elements; what one raises is raised where it is waited for."""
+        executor = sc.Executor(os.environ["SYNAPSE_TEST_FOLDER"], self.client)
+        executor.update_parameters(cpus_per_task=0.1, timeout_min=5, name="functions")
+        if os.geteuid() == 0:
+            executor.update_parameters(user="root")
+        with self.assertRaises(sc.Invalid):
+            executor.update_parameters(slurm_no_such=1)
+        one, bad = executor.submit(math.hypot, 3, 4), executor.submit(math.sqrt, -1)
+        several = executor.map_array(pow, [1, 2, 3], [2, 2, 2])
+        self.assertEqual(one.result(PATIENCE), 5.0)
+        self.assertTrue(one.done() and one.state == "succeeded")
+        with self.assertRaises(sc.FunctionFailed) as e:
+            bad.result(PATIENCE)
+        self.assertIsInstance(e.exception.__cause__, ValueError)
+        self.assertEqual([j.result(PATIENCE) for j in several], [1, 4, 9])
+        self.assertEqual(len({j.job_id.split("_")[0] for j in several}), 1)
+        executor.update_parameters(nodes=2)
+        self.assertEqual(executor.submit(os.getenv, "SYNAPSE_RANK").results(PATIENCE), ["0", "1"])
+        killed = executor.submit(os._exit, 3)
+        self.assertIsInstance(killed.exception(PATIENCE), sc.JobFailed)
 
     def test_async(self) -> None:
         async def several() -> "list[str]":

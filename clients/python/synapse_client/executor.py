@@ -1,0 +1,217 @@
+"""Python functions as jobs, in the way of submitit: an Executor, its jobs, and their results.
+
+A function and its arguments lie in a folder that every machine sees under the same path, and so does what comes of them.
+Where cloudpickle is installed it is used; with pickle alone a function must be one that its module has by name, and the
+module of the main program is loaded again in each task, as multiprocessing does.
+"""
+
+from __future__ import annotations
+
+import multiprocessing.spawn
+import os
+import pickle
+import sys
+import traceback
+import uuid
+from typing import Any, Callable, Dict, Iterable, List, Optional, Tuple
+
+from . import api, errors
+from .client import _OVER, Client, spec
+
+try:
+    import cloudpickle as _pickle
+except ImportError:
+    _pickle = pickle
+
+# What submitit's parameters are called here. Those that begin with slurm_ go without that, too.
+_PARAMETERS = {
+    "name": "name", "job_name": "name", "partition": "queue", "queue": "queue", "qos": "priority", "priority": "priority",
+    "timeout_min": "time_limit", "time": "time_limit", "nodes": "tasks", "tasks": "tasks", "gpus_per_node": "gpus",
+    "gpus": "gpus", "cpus_per_task": "cpus", "cpus": "cpus", "mem_gb": "memory", "mem": "memory", "memory": "memory",
+    "image": "image", "env": "env", "labels": "labels", "workdir": "workdir", "user": "user", "array_parallelism": "array_parallelism",
+}
+
+
+class FunctionFailed(errors.SynapseError):
+    """The function raised an exception, which is its cause where it could be brought; the text has where it was."""
+
+
+class FunctionJob:
+    """One call of a function, as a job or as an element of an array."""
+
+    def __init__(self, executor: "Executor", job: str, index: Optional[int], stem: str, tasks: int) -> None:
+        self.executor, self.index, self.tasks = executor, index, tasks
+        self._job, self._stem = job, stem
+
+    @property
+    def job_id(self) -> str:
+        """The id of the job; an element's has its index behind it, as submitit has it."""
+        return self._job if self.index is None else f"{self._job}_{self.index}"
+
+    def __repr__(self) -> str:
+        return f"FunctionJob({self.job_id!r})"
+
+    def _status(self) -> Optional[api.JobStatus]:
+        """How it stands; None: an element that is no job yet."""
+        if self.index is None:
+            return self.executor.client.job(self._job).status()
+        for status in self.executor.client.jobs(array=self._job, elements=True):
+            if _index(status) == self.index:
+                return status
+        return None
+
+    @property
+    def state(self) -> str:
+        """Its phase, in one word."""
+        status = self._status()
+        return status.phase if status is not None else "queued"
+
+    def done(self) -> bool:
+        """Whether it is over."""
+        status = self._status()
+        return status is not None and status.record is not None and status.record.state in _OVER
+
+    def wait(self, timeout: Optional[float] = None) -> api.JobStatus:
+        """Waits until it is over."""
+        if self.index is None:
+            return self.executor.client.job(self._job).wait(timeout)
+        for event in self.executor.client.watch(array=self._job, present=True, timeout=timeout):
+            if event.job is None or event.job.record is None:
+                continue
+            if _index(event.job) == self.index and event.job.record.state in _OVER:
+                return event.job
+            if event.job.record.id == self._job and event.job.record.state in _OVER and not self.done():
+                return event.job  # the array has ended before this one was a job
+        raise TimeoutError(f"{self.job_id} is not over after {timeout} s")
+
+    def results(self, timeout: Optional[float] = None) -> List[Any]:
+        """What the function returned in each of the tasks."""
+        status = self.wait(timeout)
+        found = [self._result(rank) for rank in range(self.tasks)]
+        for good, value, text in (f for f in found if f is not None):
+            if not good:
+                raise FunctionFailed(text) from value
+        if any(f is None for f in found):
+            record = status.record or api.JobRecord()
+            raise errors.JobFailed(f"{self.job_id} is {status.phase}: {record.outcome or status.reason}", status)
+        return [f[1] for f in found if f is not None]
+
+    def result(self, timeout: Optional[float] = None) -> Any:
+        """What the function returned, in task 0."""
+        return self.results(timeout)[0]
+
+    def exception(self, timeout: Optional[float] = None) -> Optional[BaseException]:
+        """What went wrong; None: nothing."""
+        try:
+            self.results(timeout)
+        except (FunctionFailed, errors.JobFailed) as e:
+            return e
+        return None
+
+    def cancel(self) -> None:
+        """Ends it."""
+        status = self._status()
+        if status is not None and status.record is not None:
+            self.executor.client.job(status.record.id).cancel()
+
+    def stdout(self) -> str:
+        """What it wrote to its standard output, in task 0."""
+        status = self._status()
+        if status is None or status.record is None:
+            return ""
+        return self.executor.client.job(status.record.id).output()
+
+    def _result(self, rank: int) -> Optional[Tuple[bool, Any, str]]:
+        try:
+            with open(_result_file(self._stem, self.index, rank), "rb") as file:
+                good, value, text = pickle.load(file)
+                return good, value, text
+        except FileNotFoundError:
+            return None
+
+
+class Executor:
+    """Submits functions. The folder is one that every machine sees under the same path."""
+
+    def __init__(self, folder: str, client: Optional[Client] = None, python: str = sys.executable) -> None:
+        self.folder, self.client, self.python = os.path.abspath(folder), client or Client(), python
+        self.parameters: Dict[str, Any] = {}
+        os.makedirs(self.folder, exist_ok=True)
+
+    def update_parameters(self, **more: Any) -> None:
+        """What jobs ask for from now on, by submitit's names or by those of spec."""
+        for word, value in more.items():
+            name = _PARAMETERS.get(word[len("slurm_") :] if word.startswith("slurm_") else word)
+            if name is None:
+                known = ", ".join(sorted(_PARAMETERS))
+                raise errors.Invalid("is not known here", "CODE_INVALID", word, f"one of {known}")
+            if name == "time_limit":
+                value = value * 60
+            elif word.endswith("mem_gb"):
+                value = f"{value}GiB"
+            self.parameters[name] = value
+
+    def submit(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> FunctionJob:
+        """Has a function called in a job."""
+        return self._send([(function, args, kwargs)], array=False)[0]
+
+    def map_array(self, function: Callable[..., Any], *iterables: Iterable[Any]) -> List[FunctionJob]:
+        """Has a function called with each of several arguments, in one array."""
+        calls = [(function, args, {}) for args in zip(*iterables)]
+        return self._send(calls, array=True) if calls else []
+
+    def _send(self, calls: List[Tuple[Any, Any, Any]], array: bool) -> List[FunctionJob]:
+        stem = os.path.join(self.folder, uuid.uuid4().hex)
+        with open(stem + ".pkl", "wb") as file:
+            _pickle.dump(calls, file)
+        asks = dict(self.parameters)
+        most = asks.pop("array_parallelism", 0)
+        main = getattr(sys.modules["__main__"], "__file__", None)
+        env = {"PYTHONPATH": os.pathsep.join(p or os.getcwd() for p in sys.path), **asks.pop("env", {})}
+        if main and _pickle is pickle:
+            env["SYNAPSE_MAIN"] = os.path.abspath(main)
+        asks.setdefault("name", getattr(calls[0][0], "__name__", "function").lower().replace("_", "-").strip("-<>"))
+        asks["mounts"] = [self.folder]
+        job = spec([self.python, "-u", "-m", "synapse_client", stem], env=env, **asks)
+        if array:
+            job.array = api.ArraySpec(indices=[api.IndexRange(first=0, last=len(calls) - 1)], most=most)
+        sent = self.client.submit(job)
+        return [
+            FunctionJob(self, sent.id, i if array else None, stem, int(asks.get("tasks", 1))) for i in range(len(calls))
+        ]
+
+
+def _index(status: api.JobStatus) -> Optional[int]:
+    """Which element a job is."""
+    element = status.record.spec.element if status.record is not None and status.record.spec is not None else None
+    return element.index if element is not None else None
+
+
+def _result_file(stem: str, index: Optional[int], rank: int) -> str:
+    return f"{stem}.{index or 0}.{rank}.result"
+
+
+def run(stem: str) -> int:
+    """Calls the function of this task."""
+    index, rank = int(os.environ.get("SYNAPSE_ARRAY_INDEX", "0")), int(os.environ.get("SYNAPSE_RANK", "0"))
+    try:
+        main = os.environ.get("SYNAPSE_MAIN")
+        if main:
+            multiprocessing.spawn.prepare({"init_main_from_path": main})
+        with open(stem + ".pkl", "rb") as file:
+            function, args, kwargs = pickle.load(file)[index]
+        said: Tuple[bool, Any, str] = (True, function(*args, **kwargs), "")
+        text = _pickle.dumps(said)
+    except BaseException as e:  # whoever waits is told of it
+        said = (False, e, traceback.format_exc())
+        try:
+            text = _pickle.dumps(said)
+            pickle.loads(text)
+        except Exception:  # the exception itself cannot be brought
+            text = _pickle.dumps((False, None, said[2]))
+        print(said[2], file=sys.stderr)
+    path = _result_file(stem, index, rank)
+    with open(path + ".new", "wb") as file:
+        file.write(text)
+    os.replace(path + ".new", path)
+    return 0 if said[0] else 1

@@ -1,0 +1,79 @@
+package main
+
+import (
+	"archive/zip"
+	"bytes"
+	"crypto/sha256"
+	"encoding/base64"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestWheel: the wheel is the same each time, has every file of the client with its sum, and Python takes it.
+func TestWheel(t *testing.T) {
+	first, err := wheel("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again, err := wheel("../.."); err != nil || !bytes.Equal(first.body, again.body) {
+		t.Errorf("made again it is another one: %v", err)
+	}
+	in, err := zip.NewReader(bytes.NewReader(first.body), int64(len(first.body)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	files, record := map[string]bool{}, ""
+	sums := ""
+	for _, f := range in.File {
+		r, err := f.Open()
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := io.ReadAll(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if files[f.Name] = true; strings.HasSuffix(f.Name, "/RECORD") {
+			record, sums = string(text), sums+f.Name+",,\n"
+			continue
+		}
+		sum := sha256.Sum256(text)
+		sums += fmt.Sprintf("%s,sha256=%s,%d\n", f.Name, base64.RawURLEncoding.EncodeToString(sum[:]), len(text))
+	}
+	if record != sums {
+		t.Errorf("it records\n%s, and has\n%s", record, sums)
+	}
+	sources, err := filepath.Glob("../../clients/python/synapse_client/*.py")
+	if err != nil || len(sources) < 5 {
+		t.Fatalf("%d sources: %v", len(sources), err)
+	}
+	for _, name := range sources {
+		if !files[clientPackage+"/"+filepath.Base(name)] {
+			t.Errorf("%s is not in it", name)
+		}
+	}
+	t.Run("imported", func(t *testing.T) { imports(t, first) })
+}
+
+// imports has Python import a wheel, as it can without installing it.
+func imports(t *testing.T, made product) {
+	if _, err := exec.LookPath("python3"); err != nil {
+		t.Skip("there is no python3")
+	}
+	file := filepath.Join(t.TempDir(), made.name)
+	if err := os.WriteFile(file, made.body, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	run := exec.Command("python3", "-c", "import synapse_client as s; print(s.__version__, s.spec(['true']).name)")
+	run.Dir, run.Env = t.TempDir(), append(os.Environ(), "PYTHONPATH="+file)
+	said, err := run.CombinedOutput()
+	version := strings.Split(made.name, "-")[1]
+	if err != nil || strings.TrimSpace(string(said)) != version+" true" {
+		t.Errorf("%v: %s, want version %s", err, said, version)
+	}
+}
