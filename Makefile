@@ -75,8 +75,8 @@ test: installed ## run every test that small packages are enough for, the simula
 	@$(if $(filter ./...,$(PACKAGES)),$(GO) list -export ./... >/dev/null)
 	@$(GO) -C tools run ./testrun .. $(GO) test -json -vet=off -p $$(($$(nproc) + 1)) -parallel $$((2 * $$(nproc))) $(if $(filter ./...,$(PACKAGES)),$(LONG)) $(PACKAGES)
 
-world: ## run the tests with big third parties, as PyTorch, MPI and a Debian (NAME=x one of them)
-	@tools/ensure.sh torch debootstrap runc crun prometheus chromium mpicc.openmpi mpicc.mpich
+world: ## run the tests with big third parties, as PyTorch, MPI, a Debian and the last release (NAME=x one of them)
+	@tools/ensure.sh torch debootstrap runc crun postgresql prometheus chromium mpicc.openmpi mpicc.mpich
 	@$(GO) -C tools run ./testrun .. $(GO) test -json -count=1 -tags world -timeout 20m $(if $(NAME),-run '$(NAME)') ./test/world
 
 pictures: ## make README's pictures of the page, from a real run (they differ each time, so seldom)

@@ -62,21 +62,23 @@ func (s *surf) promiseMoves(before string) {
 func (s *surf) kill(machine string) {
 	s.t.Helper()
 	folder := filepath.Join(filepath.Dir(s.config), machine)
-	killed := 0
-	for _, mark := range []string{"--data-dir " + folder, folder + "/"} {
-		all, _ := filepath.Glob("/proc/[0-9]*")
-		for _, process := range all {
-			text, _ := os.ReadFile(filepath.Join(process, "cmdline"))
-			pid, _ := strconv.Atoi(filepath.Base(process))
-			if strings.Contains(strings.ReplaceAll(string(text), "\x00", " "), mark) && pid != os.Getpid() {
-				_ = syscall.Kill(pid, syscall.SIGKILL)
-				killed++
-			}
-		}
-	}
-	if killed == 0 {
+	if kills("--data-dir "+folder)+kills(folder+"/") == 0 {
 		s.t.Fatalf("no process of %s is found below %s", machine, folder)
 	}
+}
+
+// kills kills the processes that have this in their command, and returns how many there were.
+func kills(mark string) (killed int) {
+	all, _ := filepath.Glob("/proc/[0-9]*")
+	for _, process := range all {
+		text, _ := os.ReadFile(filepath.Join(process, "cmdline"))
+		pid, _ := strconv.Atoi(filepath.Base(process))
+		if strings.Contains(strings.ReplaceAll(string(text), "\x00", " "), mark) && pid != os.Getpid() {
+			_ = syscall.Kill(pid, syscall.SIGKILL)
+			killed++
+		}
+	}
+	return killed
 }
 
 // moments is how often the page is held against the command line.

@@ -58,12 +58,16 @@ var built = sync.OnceValues(func() (string, error) {
 	return folder, os.Chmod(folder, 0o755)
 })
 
-var wanted bool // somebody has needed them
+var wanted, wantedRelease bool // somebody has needed them, or those of the last release
 
 func TestMain(m *testing.M) {
 	code := m.Run()
 	if wanted {
 		folder, _ := built()
+		_ = os.RemoveAll(folder)
+	}
+	if wantedRelease {
+		folder, _ := released()
 		_ = os.RemoveAll(folder)
 	}
 	os.Exit(code)

@@ -1,0 +1,329 @@
+//go:build world
+
+package world
+
+import (
+	"bytes"
+	"database/sql"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	_ "github.com/jackc/pgx/v5/stdlib" // reads what lies in a database, as sqlite below does
+	_ "modernc.org/sqlite"
+
+	"github.com/yi-json/synapse/runtime/carapace"
+	"github.com/yi-json/synapse/test/able"
+)
+
+// This file owns a cluster whose parts are of the last release or of now, each by itself.
+
+// version is which of the two.
+type version int
+
+const (
+	before version = iota // the last release
+	now
+)
+
+func (v version) String() string { return [...]string{"the last release", "now"}[v] }
+
+// part is what is upgraded together, by the names of its processes.
+type part []string
+
+var (
+	schedulers = part{"scheduler"}
+	agents     = part{"n1", "n2"}
+	desks      = part{"synapse-cli"}
+)
+
+// releaseFile names the commit of the last release.
+const releaseFile = "../../messages/published/release.txt"
+
+// released is where the programs of the last release are, once a test has needed them.
+var released = sync.OnceValues(func() (string, error) {
+	text, err := os.ReadFile(releaseFile)
+	if err != nil {
+		return "", err
+	}
+	commit := lastLine(text)
+	folder, err := os.MkdirTemp("", "synapse-world-release-")
+	if err != nil {
+		return "", err
+	}
+	build := exec.Command("sh", "-c", `git -C "$1" archive "$2" | tar -x -C "$3" && cd "$3" && go build -trimpath -o bin/ ./cmd/...`,
+		"sh", "../..", commit, folder)
+	if text, err := build.CombinedOutput(); err != nil {
+		return folder, fmt.Errorf("%w: %s", err, text)
+	}
+	return folder, os.Chmod(folder, 0o755)
+})
+
+// lastLine is the last line of a file, which has comments above.
+func lastLine(text []byte) string {
+	lines := strings.Split(strings.TrimSpace(string(text)), "\n")
+	return strings.TrimSpace(lines[len(lines)-1])
+}
+
+// needRelease skips a test where the clone does not have the last release's commit.
+func needRelease(t *testing.T) {
+	t.Helper()
+	able.Need(t, able.Program("git"), able.Program("tar"))
+	text, err := os.ReadFile(releaseFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := exec.Command("git", "-C", "../..", "cat-file", "-e", lastLine(text)+"^{commit}").Run(); err != nil {
+		t.Skipf("this clone lacks the commit of the last release, %s (git fetch --unshallow gets it)", lastLine(text))
+	}
+}
+
+// moving is that cluster. It speaks TLS, by keys that the last release made.
+type moving struct {
+	t              *testing.T
+	bin            [2]string // of each version
+	folder         string    // of the test
+	address, store string
+	driver         string
+	is             map[string]version // of each process, and of the desk
+	runs           map[string]*exec.Cmd
+	starts         int
+	kept           map[string]string // what lay in the tables that the last release does not know
+
+	gang  string   // runs through everything
+	names []string // of its tasks
+	goOn  string   // where this file is, they end
+}
+
+func newMoving(t *testing.T, store, driver string) *moving {
+	t.Helper()
+	needRelease(t)
+	wanted, wantedRelease = true, true
+	bin, err := built()
+	if err != nil {
+		t.Fatal(err)
+	}
+	old, err := released()
+	if err != nil {
+		t.Fatalf("the last release is not built: %v", err)
+	}
+	folder := room(t)
+	m := &moving{t: t, bin: [2]string{filepath.Join(old, "bin"), bin}, folder: folder,
+		address: free(t), store: store, driver: driver, is: map[string]version{}, runs: map[string]*exec.Cmd{},
+		goOn: filepath.Join(folder, "gate", "open")}
+	if err := os.Mkdir(filepath.Dir(m.goOn), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(m.clear)
+	m.run("init", m.path("keys"), "--cluster", "moving")
+	token := m.run("token", "create", "--by", m.path("keys/scheduler"), "--uses", "2")
+	able.WriteFile(t, m.path("token"), token, 0o600)
+	for _, name := range slices.Concat(schedulers, agents) {
+		m.start(name)
+	}
+	return m
+}
+
+func (m *moving) path(name string) string { return filepath.Join(m.folder, name) }
+
+// becomes ends a process and starts the other version of it.
+func (m *moving) becomes(name string, to version) {
+	m.t.Helper()
+	running := m.runs[name] != nil // whoever sits at a desk only takes another program
+	if running {
+		m.stop(name)
+	}
+	m.is[name] = to
+	if name == schedulers[0] {
+		m.keeps(to)
+	}
+	if running {
+		m.start(name)
+	}
+}
+
+// start starts a process in its present version, and waits until it is there.
+func (m *moving) start(name string) {
+	m.t.Helper()
+	m.starts++
+	program, arguments := "synapse-node", []string{"--join", m.address, "--data-dir", m.path(name), "--id", name,
+		"--topology", "zone=a,rack=r1", "--gpus", "8", "--cpus", "64", "--memory", "512Gi", "--address", "127.0.0.1",
+		"--driver", m.driver, "--tls", m.path("keys/" + name), "--token", m.path("token")}
+	there := "Success! Master says: Welcome to Synapse"
+	if name == schedulers[0] {
+		program, there = "synapse-scheduler", "Synapse Master running"
+		arguments = []string{"--listen", m.address, "--data-dir", m.path(name), "--levels", "zone,rack",
+			"--tls", m.path("keys/scheduler")}
+		if m.store != "" {
+			arguments = append(arguments, "--store", m.store)
+		}
+		if m.is[name] == now { // the last release has no such rules, and would refuse them
+			arguments = append(arguments, "--config", m.rules())
+		}
+	}
+	log, err := os.Create(m.path(fmt.Sprintf("%03d-%s-%d.log", m.starts, name, m.is[name])))
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	defer log.Close()
+	command := exec.Command(filepath.Join(m.bin[m.is[name]], program), arguments...)
+	command.Stdout, command.Stderr = log, log
+	command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if err := command.Start(); err != nil {
+		m.t.Fatal(err)
+	}
+	m.runs[name] = command
+	m.until(fmt.Sprintf("%s of %s says %q", name, m.is[name], there), func() bool {
+		text, _ := os.ReadFile(log.Name())
+		return strings.Contains(string(text), there)
+	})
+}
+
+// stop ends a process as whoever upgrades it does.
+func (m *moving) stop(name string) {
+	m.t.Helper()
+	command := m.runs[name]
+	delete(m.runs, name)
+	_ = command.Process.Signal(syscall.SIGTERM)
+	if err := command.Wait(); err != nil {
+		m.t.Errorf("%s of %s ended with %v", name, m.is[name], err)
+	}
+}
+
+// rules writes the newer scheduler's settings: a program notes each job of the queue night that is over.
+func (m *moving) rules() string {
+	m.t.Helper()
+	program := m.path("tell")
+	able.WriteFile(m.t, program, "#!/bin/sh\necho \"$SYNAPSE_NOTIFICATION_ID\" >>"+m.path("told")+"\n", 0o755)
+	file := m.path("scheduler.yaml")
+	able.WriteFile(m.t, file, "notify:\n  night:\n    on: job-over\n    queues: [night]\n    command: ["+program+"]\n",
+		0o600)
+	return file
+}
+
+// told is how often somebody was told that a job is over.
+func (m *moving) told(id string) int {
+	text, _ := os.ReadFile(m.path("told"))
+	return strings.Count(string(text), "job-over/"+id+"\n")
+}
+
+// keeps reads the tables that the last release does not know: it leaves them as they are.
+func (m *moving) keeps(to version) {
+	m.t.Helper()
+	driver, source, schema, hex := "sqlite", m.path("scheduler/synapse.db"), "", "hex(record)"
+	if m.store != "" {
+		driver, source, schema, hex = "pgx", m.store, "synapse.", "encode(record, 'hex')"
+	}
+	db, err := sql.Open(driver, source)
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	defer db.Close()
+	found := map[string]string{}
+	for table, what := range map[string]string{"queues": hex, "pass": "id || " + hex,
+		"head": "scheduler || line || hash"} {
+		if to == before {
+			found[table] = "" // has to be there
+		}
+		rows, err := db.Query("SELECT " + what + " FROM " + schema + table + " ORDER BY 1")
+		if err != nil {
+			if m.kept == nil && to == now {
+				continue // the last release made this database
+			}
+			m.t.Fatal(err)
+		}
+		for rows.Next() {
+			var row string
+			if err := rows.Scan(&row); err != nil {
+				m.t.Fatal(err)
+			}
+			found[table] += row + "\n"
+		}
+		if err := rows.Close(); err != nil {
+			m.t.Fatal(err)
+		}
+		if to == before && found[table] == "" {
+			m.t.Errorf("the newer scheduler has left nothing in the table %s", table)
+		}
+	}
+	if to == now && m.kept != nil && !maps.Equal(found, m.kept) {
+		m.t.Errorf("the last release has changed what it does not know: it is\n%v\nand was\n%v", found, m.kept)
+	}
+	m.kept = found
+}
+
+// run has the command line of the present version do something.
+func (m *moving) run(words ...string) string {
+	m.t.Helper()
+	command := exec.CommandContext(m.t.Context(), filepath.Join(m.bin[m.is[desks[0]]], "synapse-cli"), words...)
+	command.Env = append(os.Environ(), "SYNAPSE_SERVER="+m.address, "SYNAPSE_TLS="+m.path("keys/admin"),
+		"SYNAPSE_RETRY=1m", "SYNAPSE_CONFIG=")
+	var said, wrong bytes.Buffer
+	command.Stdout, command.Stderr = &said, &wrong
+	if err := command.Run(); err != nil {
+		m.t.Fatalf("%s of %s: %v\n%s%s", words, m.is[desks[0]], err, &said, &wrong)
+	}
+	return said.String()
+}
+
+// submit submits a job of tasks of one CPU, and returns its id.
+func (m *moving) submit(words ...string) string {
+	m.t.Helper()
+	all := append([]string{"submit", "-q", "--cpu", "1", "--mem", "64Mi", "--image", "host"}, words...)
+	return strings.TrimSpace(m.run(all...))
+}
+
+// state is what both versions print of a job.
+type state struct {
+	Phase    string
+	Runs     int
+	Elements struct{ Waiting int }
+}
+
+func (m *moving) look(id string) state {
+	m.t.Helper()
+	var job struct{ Status state }
+	if text := m.run("get", "job", id, "-o", "json"); json.Unmarshal([]byte(text), &job) != nil {
+		m.t.Fatalf("job %s is %s", id, text)
+	}
+	return job.Status
+}
+
+func (m *moving) until(what string, so func() bool) {
+	m.t.Helper()
+	for deadline := time.Now().Add(2 * time.Minute); !so(); time.Sleep(50 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			m.t.Fatalf("it never was so that %s", what)
+		}
+	}
+}
+
+// clear ends all that is left.
+func (m *moving) clear() {
+	for name, command := range m.runs { //order: all end
+		_ = command.Process.Kill()
+		_ = command.Wait()
+		delete(m.runs, name)
+	}
+	logs, _ := filepath.Glob(m.path("*.log"))
+	for _, log := range logs {
+		if text, err := os.ReadFile(log); err == nil && m.t.Failed() {
+			m.t.Logf("%s:\n%s", filepath.Base(log), text[max(0, len(text)-1500):])
+		}
+	}
+	kills(m.folder + "/") // tasks outlive their agents
+	if m.driver != "process" {
+		if err := able.Sweep(m.path("none"), carapace.Cgroups{}); err != nil {
+			m.t.Error(err)
+		}
+	}
+}
