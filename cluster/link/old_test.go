@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
 	"github.com/asynkron/protoactor-go/remote"
@@ -19,6 +20,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/yi-json/synapse/actors"
+	"github.com/yi-json/synapse/messages"
 )
 
 // This file owns the tests with agents and schedulers of earlier versions: their gRPC is the code that is generated for
@@ -273,6 +275,85 @@ func TestOldSchedulerRefuses(t *testing.T) {
 	}
 	if n.of(countUp) != 0 {
 		t.Errorf("%v", n.by)
+	}
+}
+
+// newer is a batch of words that no version here knows, twice, and behind them one that is known.
+func newer(b *remote.MessageBatch) *remote.MessageBatch {
+	b.TypeNames = append(b.TypeNames, "synapse.v9.Later"+strings.Repeat("x", 200))
+	later := proto.Clone(b.Envelopes[0]).(*remote.MessageEnvelope)
+	later.TypeId = int32(len(b.TypeNames) - 1)
+	b.Envelopes = append([]*remote.MessageEnvelope{later, later}, b.Envelopes...)
+	return b
+}
+
+// toldOnce waits until an end has told that it left out a word, and fails if it tells so again.
+func toldOnce(t *testing.T, said lines) {
+	t.Helper()
+	limit := time.After(time.Minute)
+	for {
+		select {
+		case line := <-said:
+			if !strings.HasPrefix(line, "Left out what ") {
+				continue
+			}
+			if !strings.Contains(line, ", a synapse.v9.Laterxxx") || len(line) > 300 {
+				t.Errorf("it says %q", line)
+			}
+			for len(said) > 0 {
+				if line := <-said; strings.HasPrefix(line, "Left out what ") {
+					t.Errorf("it says it again: %q", line)
+				}
+			}
+			return
+		case <-limit:
+			t.Fatal("it does not tell what it left out")
+		}
+	}
+}
+
+// TestNewerAgent: of an agent that says more than this scheduler knows the rest is heard, on the same stream, and the
+// log tells once what was left out.
+func TestNewerAgent(t *testing.T) {
+	said := make(lines, 1000)
+	h := newHall(t, Options{Log: said})
+	agent := newStranger(t, h, machineOptions("n1", "m1"))
+	h.up("n1")
+	known := samples(&cabin{o: machineOptions("n1", "m1")})[1]
+	agent.says(newer(batchOf("n1", actor.NewPID("scheduler", rackPath), known)))
+	hears(t, h.ears, "what is known", func(m heard) bool { _, ok := m.message.(*messages.Heartbeat); return ok })
+	h.await(t, countUnknown, 2)
+	toldOnce(t, said)
+	if h.of(countDown) != 0 {
+		t.Error("the stream ended")
+	}
+}
+
+// TestNewerScheduler: likewise of a scheduler, at an agent.
+func TestNewerScheduler(t *testing.T) {
+	s, said := &oldScheduler{}, make(lines, 1000)
+	o := machineOptions("n1", "m1", newOldScheduler(t, s))
+	o.Log = said
+	n := newCabin(t, o)
+	n.await(t, countUp, 1)
+	stream := <-s.streams
+	words := frameOf(t, "scheduler")
+	var frame remote.RemoteMessage
+	if err := proto.Unmarshal(words, &frame); err != nil {
+		t.Fatal(err)
+	}
+	if err := stream.Send(framed(newer(frame.GetMessageBatch()))); err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range meant(t, words, towardNode) {
+		if got := hears(t, n.ears, fmt.Sprintf("%T", m.message), func(heard) bool { return true }); !sameWord(m, got) {
+			t.Errorf("the agent hears %v, want %v", got, m)
+		}
+	}
+	n.await(t, countUnknown, 2)
+	toldOnce(t, said)
+	if n.of(countDown) != 0 {
+		t.Error("the stream ended")
 	}
 }
 

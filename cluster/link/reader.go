@@ -22,10 +22,13 @@ type reader struct {
 	// caller is the machine at the other end; it is nil at a machine's own end.
 	caller *caller
 	batch  envelope.Batch
-	// complained is set once a refusal has been logged. One line is enough to find the fault, and a hostile peer must not
-	// fill the disk.
-	complained bool
+	// complained is set once a refusal has been logged, and puzzled once a kind that is not known has been. One line is
+	// enough to find the fault, and a hostile peer must not fill the disk.
+	complained, puzzled bool
 }
+
+// maxKindShown bounds what the log shows of a kind's name, in bytes: whoever is at the other end chose it.
+const maxKindShown = 80
 
 // bulk bounds how many large messages are decoded at the same time: decoded, they take several times as many bytes,
 // and Validate can refuse them only then.
@@ -64,6 +67,7 @@ func (r *reader) take(i int) (outcome string) {
 	row := r.may[string(m.Kind)]
 	switch {
 	case row == nil:
+		r.wonder(m.Kind)
 		return countUnknown
 	case string(m.Target.Address) != r.line.ours || !covers(row.to, string(m.Target.Path)):
 		return countForbidden
@@ -114,6 +118,16 @@ func (r *reader) complain(row *row, why error) {
 	if !r.complained {
 		r.complained = true
 		r.line.o.Log.Error("Dropped a %s of %s: %v", row.descriptor().Name(), r.line.theirs, why)
+	}
+}
+
+// wonder logs the first message of a kind that is not known here, or not from this side: a newer version says more than
+// this one understands, and has to go on without an answer.
+func (r *reader) wonder(kind []byte) {
+	if !r.puzzled {
+		r.puzzled = true
+		r.line.o.Log.Info("Left out what %s said, a %s, which this version does not take from there; the link goes on",
+			r.line.theirs, messages.AsText(string(kind[:min(len(kind), maxKindShown)])))
 	}
 }
 
