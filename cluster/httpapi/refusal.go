@@ -93,6 +93,7 @@ func refuse(w http.ResponseWriter, err error) {
 	r := refusalOf(err)
 	if r.status == http.StatusUnauthorized {
 		w.Header().Set("WWW-Authenticate", "Bearer")
+		w.Header().Set("Connection", "close") // the next guess costs a handshake, as by gRPC
 	}
 	if r.after != "" {
 		w.Header().Set("Retry-After", r.after)
