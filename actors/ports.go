@@ -71,6 +71,17 @@ type Host interface {
 	Took(name string, d time.Duration)
 }
 
+// Passage is a phase of an attempt on its way to the barrier that is over.
+type Passage struct {
+	Job     topology.JobID
+	Token   topology.Token
+	Run     int32
+	Phase   string
+	Event   string        // what ended it
+	GivenUp bool          // the attempt did not get through it
+	Took    time.Duration // of a steady clock
+}
+
 // Change is one transaction of the store: it becomes durable as a whole or not
 // at all, and only while the writer's epoch is still the leader's.
 type Change struct {

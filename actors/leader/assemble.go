@@ -35,6 +35,8 @@ type Ports struct {
 	UIDs topology.UIDRange
 	// NewJobID makes an id that was never used.
 	NewJobID func() topology.JobID
+	// Passed, if anybody follows attempts, is told of each phase that is over. It answers nothing and waits for nothing.
+	Passed func(actors.Passage)
 
 	since actors.Instant // when this leader came to be: no machine had spoken to it before
 }

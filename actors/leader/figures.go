@@ -25,8 +25,15 @@ const CountRefused = "refused."
 func (c *Coordinator) become(event string, to coordinatorState) {
 	from, now := c.states.At(), c.p.Clock.Now()
 	c.states.Become(event, to)
-	if c.since != 0 && to != coordinatorAborting && from != coordinatorAborting && event != "halted" {
-		c.p.Host.Took(TookPhase+string(from), now.Since(c.since))
+	if c.since != 0 && from != coordinatorAborting {
+		took, givenUp := now.Since(c.since), to == coordinatorAborting || event == "halted"
+		if !givenUp {
+			c.p.Host.Took(TookPhase+string(from), took)
+		}
+		if c.p.Passed != nil {
+			c.p.Passed(actors.Passage{Job: c.plan.Job, Token: c.plan.Token, Run: c.plan.Run, Phase: string(from),
+				Event: event, GivenUp: givenUp, Took: took})
+		}
 	}
 	c.since = now
 }

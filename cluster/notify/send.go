@@ -84,19 +84,8 @@ func (n *Notifier) Run(ctx context.Context) {
 }
 
 // follow watches until the watch breaks, and reports whether it had begun.
-func (n *Notifier) follow(ctx context.Context) (began bool) {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	from, err := n.o.API.Watch(ctx, &messages.Watch{Jobs: true, Nodes: true, Present: true})
-	if err != nil {
-		return false
-	}
-	for {
-		e, err := from.Recv()
-		if err != nil {
-			return began
-		}
-		began = true
+func (n *Notifier) follow(ctx context.Context) bool {
+	return api.Follow(ctx, n.o.API, &messages.Watch{Jobs: true, Nodes: true, Present: true}, func(e *messages.Event) {
 		news := n.sight.take(e)
 		for _, one := range news {
 			n.tell(one)
@@ -104,7 +93,7 @@ func (n *Notifier) follow(ctx context.Context) (began bool) {
 		if len(news) > 0 && n.o.WallMs() >= n.noted+noteEvery.Milliseconds() {
 			n.note()
 		}
-	}
+	})
 }
 
 // tell puts a notification into the queue of each rule that is about it.

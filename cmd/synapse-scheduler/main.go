@@ -81,7 +81,7 @@ type options struct {
 	tls, secretsKey, oidcFile                     string
 	oidc                                          oidc.Config
 	page, local                                   bool
-	pageCert, pageKey                             string
+	pageCert, pageKey, otlp                       string
 	levels                                        []string
 	keepFinished, past                            time.Duration
 	acceptLoss                                    uint64
@@ -120,6 +120,8 @@ func (o *options) flags(f *pflag.FlagSet) {
 		"for how long jobs that are over are remembered; 0: for ever")
 	f.DurationVar(&o.past, "past", past.DefaultFor,
 		"for how long the page shows how the cluster was, in the data folder and at most 100 MB; 0: not at all")
+	f.StringVar(&o.otlp, "otlp", "",
+		"tell an OpenTelemetry collector at this `URL`, as http://127.0.0.1:4318, how gangs lived; empty: nobody")
 	f.Uint64Var(&o.acceptLoss, "accept-loss", 0,
 		"after a restore from an old backup: stop what leaders up to this `epoch` started and the records do not know")
 	f.StringVar(&o.uidRange, "uids", topology.DefaultUIDs,
@@ -163,6 +165,9 @@ func (o *options) check() error {
 		return fmt.Errorf("--past %s: must not be negative", o.past)
 	}
 	if err := o.checkAddress(); err != nil {
+		return err
+	}
+	if err := o.checkCollector(); err != nil {
 		return err
 	}
 	if (o.pageCert == "") != (o.pageKey == "") {

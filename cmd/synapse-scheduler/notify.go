@@ -126,6 +126,11 @@ func checkHookURL(text string) error {
 	if err != nil || at.Host == "" || at.User != nil || at.Fragment != "" {
 		return errors.New("is not a URL as https://hooks.example.org/page, without a password: a token is in tokenFile")
 	}
+	return checkUnread(at)
+}
+
+// checkUnread refuses a way on which others would read what is sent.
+func checkUnread(at *url.URL) error {
 	ip, err := netip.ParseAddr(at.Hostname())
 	if at.Scheme != "https" && (at.Scheme != "http" || err != nil || !ip.IsLoopback()) {
 		return errors.New("must begin with https:// (http:// only for an address of the loopback)")

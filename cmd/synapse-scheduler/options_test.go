@@ -37,6 +37,11 @@ func TestOptions(t *testing.T) {
 		{func(o *options) { o.pageCert = "c" }, "name both"},
 		{func(o *options) { o.pageCert, o.pageKey = "c", "k" }, "needs --tls"},
 		{func(o *options) { o.tls, o.pageCert, o.pageKey = "t", "c", "k" }, ""},
+		{func(o *options) { o.otlp = "http://127.0.0.1:4318" }, ""},
+		{func(o *options) { o.otlp = "https://otel.example.org/base/" }, ""},
+		{func(o *options) { o.otlp = "http://otel:4318" }, "--otlp: must begin with https://"},
+		{func(o *options) { o.otlp = "127.0.0.1:4318" }, "--otlp: is not a URL"},
+		{func(o *options) { o.otlp = "https://me:secret@otel.example.org" }, "--otlp: is not a URL"},
 		{func(o *options) { o.uidRange = "none" }, ""},
 		{func(o *options) { o.uidRange = "1000-60000" }, `--uids: "1000-60000" is outside`},
 	} {

@@ -315,7 +315,7 @@ func (s *scheduler) lead(ctx context.Context, epoch uint64) {
 		},
 		Epoch: epoch, ClusterID: s.cluster, Levels: s.levels, Store: s.port, Peers: s.link, AcceptLoss: s.acceptLoss,
 		NewJobID: newJobID, UIDs: s.uids, Calls: actors.Tagged{To: s.log, Tag: actors.TagCalls},
-		Settings: s.policy,
+		Settings: s.policy, Passed: s.traces(ctx),
 	})
 	s.link.Lead(epoch)
 	s.noteLead(epoch)

@@ -45,7 +45,7 @@ func pages(t *testing.T, root string) []string {
 }
 
 // TestPagesAreTyped: each block that is to be typed, of every page, does what it says, on one machine and one cluster.
-// Where answers stand below the commands, they are what is answered.
+// Where answers stand below the commands, they are what is answered on the standard output.
 func TestPagesAreTyped(t *testing.T) {
 	everywhere(t)
 	able.Need(t, able.Root, able.Networks, able.Mounts, able.Program("unshare"), able.Program("ip"), able.Program("curl"),
@@ -102,7 +102,8 @@ func typing(t *testing.T, b page.Block) string {
 	case b.Info == page.Console:
 		text = ""
 		for n, step := range page.Steps(b.Text) {
-			text += fmt.Sprintf("{ %s; } >%s 2>&1\n", step.Command, answerOf("$lab", b, n))
+			// Without the standard error: the shell itself says there, now and then, which of its jobs has ended.
+			text += fmt.Sprintf("{ %s; } >%s\n", step.Command, answerOf("$lab", b, n))
 		}
 	}
 	about := fmt.Sprintf("%q\n", b.Page+":"+b.Heading)

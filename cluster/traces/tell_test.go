@@ -1,0 +1,101 @@
+package traces
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+
+	"github.com/yi-json/synapse/cluster/api"
+	"github.com/yi-json/synapse/messages"
+)
+
+// silent is a watch that tells nothing until it is left.
+type silent struct{ api.SynapseClient }
+
+type silentStream struct {
+	grpc.ServerStreamingClient[messages.Event]
+	ctx context.Context
+}
+
+func (silent) Watch(ctx context.Context, _ *messages.Watch, _ ...grpc.CallOption,
+) (grpc.ServerStreamingClient[messages.Event], error) {
+	return silentStream{ctx: ctx}, nil
+}
+
+func (s silentStream) Recv() (*messages.Event, error) {
+	<-s.ctx.Done()
+	return nil, s.ctx.Err()
+}
+
+// telling runs a teller beside a collector that answers as it is told to, until it has logged or sent what is wanted.
+func telling(t *testing.T, phases int, answers func(n int64, w http.ResponseWriter),
+	until func(asked int64, log string) bool) {
+	t.Helper()
+	var asked atomic.Int64
+	collector := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
+		if q.Method != http.MethodPost || q.URL.Path != "/v1/traces" || q.Header.Get("Content-Type") != "application/json" {
+			t.Errorf("asked %s %s (%s)", q.Method, q.URL, q.Header)
+		}
+		answers(asked.Add(1), w)
+	}))
+	defer collector.Close()
+	var mu sync.Mutex
+	var log strings.Builder
+	said := func() string {
+		mu.Lock()
+		defer mu.Unlock()
+		return log.String()
+	}
+	teller := New(Options{URL: collector.URL, Cluster: "c1", API: silent{}, WallMs: func() int64 { return 9000 },
+		Log: func(format string, args ...any) {
+			mu.Lock()
+			defer mu.Unlock()
+			fmt.Fprintf(&log, format+"\n", args...)
+		}})
+	for range phases { // before it runs, so that what is too much is known
+		teller.Passed(phase(first, 1, "reserving", "all reserved", false, time.Second))
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() { teller.Run(ctx); close(ended) }()
+	for limit := time.Now().Add(time.Minute); !until(asked.Load(), said()); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(limit) {
+			t.Errorf("asked %d times, and it said %q", asked.Load(), said())
+			break
+		}
+	}
+	cancel()
+	<-ended
+}
+
+// TestCollectorIsAway: a request that a collector cannot take now is sent again, one that it does not want is not, and
+// what it refuses of one is said.
+func TestCollectorIsAway(t *testing.T) {
+	telling(t, 1, func(n int64, w http.ResponseWriter) {
+		if n == 1 {
+			w.WriteHeader(http.StatusServiceUnavailable)
+		}
+	}, func(asked int64, log string) bool { return asked == 2 && log == "" })
+	telling(t, 1, func(_ int64, w http.ResponseWriter) { w.WriteHeader(http.StatusNotFound) },
+		func(asked int64, log string) bool {
+			return asked == 1 && strings.Contains(log, "1 spans are lost: the collector answers 404")
+		})
+	telling(t, 1, func(_ int64, w http.ResponseWriter) {
+		fmt.Fprint(w, `{"partialSuccess": {"rejectedSpans": "1", "errorMessage": "too old"}}`)
+	}, func(_ int64, log string) bool { return strings.Contains(log, `the collector says "too old"`) })
+}
+
+// TestTooMuchIsLost: actors do not wait for a teller; what it cannot take is lost, and said to be.
+func TestTooMuchIsLost(t *testing.T) {
+	telling(t, maxHeard+7, func(int64, http.ResponseWriter) {}, func(_ int64, log string) bool {
+		return strings.Contains(log, "does not take that fast: 7 spans are lost")
+	})
+}

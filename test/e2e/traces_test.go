@@ -1,0 +1,142 @@
+package e2e
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// This file owns that a collector of OpenTelemetry is told how a gang lived, and that nobody is where none is named.
+
+// tracesAsked is ExportTraceServiceRequest in JSON, as opentelemetry-proto has it: what stands in none of these fields
+// is refused, as a number that is no text would be.
+type tracesAsked struct {
+	ResourceSpans []struct {
+		Resource   struct{ Attributes []attributeAsked }
+		ScopeSpans []struct {
+			Scope struct{ Name, Version string }
+			Spans []spanAsked
+		}
+	}
+}
+
+type attributeAsked struct {
+	Key   string
+	Value struct{ StringValue, IntValue string }
+}
+
+type spanAsked struct {
+	TraceID, SpanID, ParentSpanID, Name string
+	Kind                                int
+	StartTimeUnixNano, EndTimeUnixNano  string
+	Attributes                          []attributeAsked
+	Status                              struct {
+		Message string
+		Code    int
+	}
+}
+
+// collector keeps what it is told, by the names of spans.
+type collector struct {
+	*httptest.Server
+	mu    sync.Mutex
+	spans map[string]spanAsked
+	wrong []string
+}
+
+func newCollector(t *testing.T) *collector {
+	c := &collector{spans: map[string]spanAsked{}}
+	c.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
+		var all tracesAsked
+		from := json.NewDecoder(q.Body)
+		from.DisallowUnknownFields()
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if err := from.Decode(&all); err != nil || q.URL.Path != "/v1/traces" {
+			c.wrong = append(c.wrong, fmt.Sprintf("%s: %v", q.URL, err))
+		}
+		for _, r := range all.ResourceSpans {
+			for _, s := range r.ScopeSpans {
+				for _, one := range s.Spans {
+					c.spans[one.Name] = one
+				}
+			}
+		}
+		fmt.Fprint(w, "{}")
+	}))
+	t.Cleanup(c.Close)
+	return c
+}
+
+// has waits until a span has come, and answers all.
+func (c *collector) has(t *testing.T, name string) map[string]spanAsked {
+	t.Helper()
+	for limit := time.Now().Add(time.Minute); ; time.Sleep(20 * time.Millisecond) {
+		c.mu.Lock()
+		_, there := c.spans[name]
+		if there || time.Now().After(limit) {
+			defer c.mu.Unlock()
+			if len(c.wrong) > 0 || !there {
+				t.Fatalf("there are %v and no %q; %q", c.spans, name, c.wrong)
+			}
+			return c.spans
+		}
+		c.mu.Unlock()
+	}
+}
+
+var traceIDs = regexp.MustCompile(`^[0-9a-f]{32} [0-9a-f]{16}$`)
+
+// TestTraces: a gang that runs to its end is one trace, from its submit to its end, whose phases follow each other; a
+// scheduler that is told of no collector has told this one nothing, as there is no other span in it.
+func TestTraces(t *testing.T) {
+	to := newCollector(t)
+	c := newCluster(t, "--otlp", to.URL)
+	c.node("n1", "r1")
+	c.node("n2", "r1")
+	spec := gang(2, 8, "sleep 0.2")
+	spec.Name = "traced"
+	id := c.submit(spec)
+	c.await(id, "succeeded", time.Minute)
+	spans := to.has(t, "job")
+	var before int64
+	for _, name := range []string{"wait", "reserve", "decide", "commit", "prepare", "start", "run", "attempt", "job"} {
+		s, ok := spans[name]
+		from, err1 := strconv.ParseInt(s.StartTimeUnixNano, 10, 64)
+		until, err2 := strconv.ParseInt(s.EndTimeUnixNano, 10, 64)
+		if !ok || err1 != nil || err2 != nil || from > until || s.Kind != 1 || s.Status.Code != 0 ||
+			s.TraceID != spans["job"].TraceID || !traceIDs.MatchString(s.TraceID+" "+s.SpanID) {
+			t.Errorf("%s is %+v", name, s)
+		}
+		above := spans["attempt"].SpanID
+		if slices.Contains([]string{"wait", "attempt"}, name) {
+			above = spans["job"].SpanID
+		}
+		if name == "job" {
+			above = ""
+		}
+		if s.ParentSpanID != above {
+			t.Errorf("%s is below %q, want %q", name, s.ParentSpanID, above)
+		}
+		// Times are those of records, in ms, and of a steady clock: a phase begins when the one before is over, to the ms.
+		if name != "attempt" && name != "job" && from < before-2*int64(time.Millisecond) {
+			t.Errorf("%s begins %s before the phase before it is over", name, time.Duration(before-from))
+		}
+		before = until
+	}
+	if said := fmt.Sprint(spans["job"].Attributes); !strings.Contains(said, id) || !strings.Contains(said, "traced") ||
+		strings.Contains(fmt.Sprint(spans), "sleep 0.2") {
+		t.Errorf("of the job it is told %s", said)
+	}
+	if len(spans) != 9 {
+		t.Errorf("there are %d spans: %v", len(spans), spans)
+	}
+}
