@@ -398,13 +398,23 @@ func (s *surf) readsOutput(id string) {
 	s.accessible("the output of a rank")
 }
 
-// drained drains a machine on the command line, and sees the page change.
+// drained drains a machine on the command line, and sees the page change; the words that say why stay text.
 func (s *surf) drained() {
 	s.t.Helper()
 	s.visit("#/node/node-3")
 	s.shows("Drain")
-	s.run("drain", "node-3", "--reason", "a fan")
-	s.shows("a fan")
+	// Names of jobs, owners and queues have no such letters, and no label of a job is ever sent: reasons, and what tasks
+	// write, is what people may put markup in, and characters that turn the direction of what follows.
+	const reason = "a fan </td></script><img src=x onerror=alert(1)>\u202enaf a"
+	s.run("drain", "node-3", "--reason", reason)
+	for _, hash := range []string{"#/node/node-3", "#/nodes", "#/events"} {
+		s.visit(hash)
+		s.await(fmt.Sprintf(`document.querySelector("main").textContent.includes(%q)`, reason))
+		if n := js[int64](s, `document.querySelectorAll("main img, main script").length`); n > 0 {
+			s.t.Errorf("%s: a reason became %d elements", hash, n)
+		}
+	}
+	s.visit("#/node/node-3")
 	s.shows("Uncordon")
 }
 
