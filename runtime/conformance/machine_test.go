@@ -22,22 +22,25 @@ import (
 
 // onEveryDriver runs a test on a machine of each kind, and sees that nothing is left of it.
 func onEveryDriver(t *testing.T, test func(*testing.T, *stack)) {
+	onDrivers(t, []string{"carapace", "process", "upstream", "runc", "crun"}, test)
+}
+
+// onDrivers is the same on some of them.
+func onDrivers(t *testing.T, names []string, test func(*testing.T, *stack)) {
 	if testing.Short() {
 		t.Skip("-short: builds a binary for each driver")
 	}
 	if missing := able.Busybox(); missing != "" {
 		t.Skip(missing)
 	}
-	for _, kind := range []struct {
-		name string
-		made func(testing.TB) *stack
-	}{
-		{"carapace", newContainers}, {"process", newProcesses}, {"upstream", newUpstream},
-		{"runc", func(t testing.TB) *stack { return newOCI(t, "runc") }},
-		{"crun", func(t testing.TB) *stack { return newOCI(t, "crun") }},
-	} {
-		t.Run(kind.name, func(t *testing.T) {
-			s := kind.made(t)
+	made := map[string]func(testing.TB) *stack{
+		"carapace": newContainers, "process": newProcesses, "upstream": newUpstream,
+		"runc": func(t testing.TB) *stack { return newOCI(t, "runc") },
+		"crun": func(t testing.TB) *stack { return newOCI(t, "crun") },
+	}
+	for _, name := range names {
+		t.Run(name, func(t *testing.T) {
+			s := made[name](t)
 			Guard(t, s.leavings)
 			test(t, s)
 		})
