@@ -164,7 +164,8 @@ func TestExecOfAMachine(t *testing.T) {
 		switch {
 		case lacks == "" && (said != "inside 0\n" || last.Code != 5 || last.Text != ""):
 			t.Errorf("a further process: %q, %+v", said, last)
-		case lacks != "" && (last.Code != 125 || !strings.Contains(last.Text, "no further process")):
+		case lacks != "" && (last.Code != 125 || !strings.Contains(last.Text, "no further process") &&
+			!strings.Contains(last.Text, lacks)): // a build that can join no container says so
 			t.Errorf("a further process, which it lacks: %q, %+v", said, last)
 		case lacks != "" && !shows && !strings.Contains(last.Text, "the driver "+driver):
 			t.Errorf("the driver is not named: %q", last.Text)
