@@ -7,6 +7,10 @@ package messages
 // and its changes are at the top. The fields are written out: to walk them by reflection was a fiftieth of a gang's way
 // to running. A test names every one that is forgotten.
 
+// Newer is what a newer program has put into a message that this one knows no field for, as bytes. Whoever makes such a
+// message out of the fields that are known puts them behind it, or they would be gone when that program is back.
+func Newer(m Message) []byte { return m.ProtoReflect().GetUnknown() }
+
 // Revise makes the next version of a job's record.
 func (x *JobRecord) Revise() *JobRecord {
 	return &JobRecord{

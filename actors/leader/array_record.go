@@ -75,6 +75,7 @@ func (a *Array) draft() *arrayDraft {
 	}
 	d.rec.Array = &messages.ArrayRecord{Hold: a.wantedHold(), Ended: a.endedRanges(), Held: a.heldRanges(),
 		Reach: int32(max(a.reach(), int(a.rec.Array.GetReach()))), Changed: a.changedRanges()}
+	d.rec.Array.ProtoReflect().SetUnknown(messages.Newer(a.rec.Array))
 	if a.count[elementOver] == len(a.stage) {
 		a.conclude(d.rec)
 	}

@@ -158,6 +158,7 @@ func TestArrayGoesOnFromItsRecord(t *testing.T) {
 	if rec == nil {
 		t.Fatal("nothing was written of what ended")
 	}
+	rec.Array.ProtoReflect().SetUnknown([]byte{0xf8, 0x3f, 7}) // a newer leader's
 	next := newSwept(t, 4, rec)
 	var probed []int32
 	for _, l := range next.said {
@@ -184,6 +185,9 @@ func TestArrayGoesOnFromItsRecord(t *testing.T) {
 	}
 	if rec = next.a.rec; rec.State != messages.JobState_JOB_STATE_FAILED || rec.Outcome != "3 ok, 1 failed" {
 		t.Errorf("it ended as %v: %s", rec.State, rec.Outcome)
+	}
+	if got := messages.Newer(rec.Array); len(got) != 3 {
+		t.Errorf("of what a newer leader wrote it has %v", got)
 	}
 }
 

@@ -27,8 +27,9 @@ type learning struct {
 	writing []topology.Token // those that the record knows which is on its way
 	saving  bool             // one is
 	next    *messages.PolicyRecord
-	due     bool // the next one is waited for
-	moved   bool // where GPU time goes has changed since it was written
+	due     bool   // the next one is waited for
+	moved   bool   // where GPU time goes has changed since it was written
+	newer   []byte // of the record, what a newer leader wrote
 }
 
 type (
@@ -144,6 +145,7 @@ func (s *Scheduler) learnLate(rec *messages.JobRecord, end *messages.End) {
 // recall goes on from what earlier leaders learned, and learns from what ended since they wrote it down.
 func (s *Scheduler) recall(ctx actor.Context, l actors.Loaded) {
 	s.learning.cells.Recall(fromCells(l.Policy.GetCells()))
+	s.learning.newer = messages.Newer(l.Policy)
 	s.remembers(func(p policy.Rememberer) { p.Recall(fromCredits(l.Policy.GetCredits())) })
 	var news []topology.Token
 	for _, e := range l.Unlearned {
@@ -182,6 +184,7 @@ func (s *Scheduler) onSaveLearned(ctx actor.Context) {
 		Credits:   s.credits(),
 		Uses:      s.uses(),
 	}
+	l.next.ProtoReflect().SetUnknown(l.newer)
 	ctx.Request(s.peers.mirror, mirror.TakeGPUTime{})
 }
 

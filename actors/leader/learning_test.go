@@ -221,14 +221,16 @@ func TestCreditsAreKept(t *testing.T) {
 }
 
 // TestOlderRecordsAreRecalled: a leader goes on from what earlier versions wrote down, which knew of cells alone, then
-// of credits, then of what queues used; and it writes down no less than it read.
+// of credits, then of what queues used; and it writes down no less than it read, also of what a later version knew.
 func TestOlderRecordsAreRecalled(t *testing.T) {
 	key := policy.CellKey{Level: policy.OfPool, Group: "H100"}
 	cells := toCells([]policy.Cell{{CellKey: key, Count: 3 << 20, Sum: 9_000, Ended: 3, Used: 3 << 20}})
 	credits := []*messages.Credit{{Pool: "H100", MilliGpuSeconds: 5_000}}
 	uses := []*messages.QueueUse{{Queue: "low", MilliGpuMs: 7_000}}
+	later := &messages.PolicyRecord{Cells: cells}
+	later.ProtoReflect().SetUnknown([]byte{0xf8, 0x3f, 7})
 	for _, older := range []*messages.PolicyRecord{
-		nil, {}, {Cells: cells}, {Cells: cells, Credits: credits}, {Cells: cells, Credits: credits, Uses: uses},
+		nil, {}, {Cells: cells}, {Cells: cells, Credits: credits}, {Cells: cells, Credits: credits, Uses: uses}, later,
 	} {
 		s := newDoor(t).s
 		var said []letter
@@ -242,6 +244,7 @@ func TestOlderRecordsAreRecalled(t *testing.T) {
 		want := &messages.PolicyRecord{
 			WrittenBy: written.WrittenBy, Cells: older.GetCells(), Credits: older.GetCredits(), Uses: older.GetUses(),
 		}
+		want.ProtoReflect().SetUnknown(messages.Newer(older))
 		if !proto.Equal(written, want) {
 			t.Errorf("of\n%v\nthe next record is\n%v", older, written)
 		}

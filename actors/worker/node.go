@@ -30,6 +30,7 @@ type Node struct {
 
 	record   *messages.LedgerRecord    // as loaded, until it is reconciled
 	strays   map[topology.TaskKey]bool // tasks without a slice, which are being stopped
+	newer    []byte                    // of the record, what a newer agent wrote
 	rebooted bool                      // slices ended by a reboot: that must be on disk before anything is sent
 
 	cluster string     // the first leader's; empty: none has come yet

@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/cockroachdb/datadriven"
+
+	"github.com/yi-json/synapse/messages"
 )
 
 // This file owns the Node's golden dialogues: what a leader, a launcher, a disk and the clock send to a machine's
@@ -70,6 +72,26 @@ func TestNodeRecord(t *testing.T) {
 		if _, err := decodeRecord(data[:i]); err == nil {
 			t.Fatalf("torn at %d and nobody noticed", i)
 		}
+	}
+}
+
+// TestNewerRecordIsKept: what a newer agent wrote into the record, and this one does not know, is in the next one.
+func TestNewerRecordIsKept(t *testing.T) {
+	was, later := nodeRecordOf(t), []byte{0xf8, 0x3f, 7}
+	was.ProtoReflect().SetUnknown(later)
+	was.Slices[0].ProtoReflect().SetUnknown(later)
+	r := newNodeRig(t, 2)
+	r.disk.content = encodeRecord(was)
+	r.start()
+	is, err := decodeRecord(r.node.encodeBooks())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := messages.Newer(is); !slices.Equal(got, later) {
+		t.Errorf("the record has %v", got)
+	}
+	if len(is.Slices) != 1 || !slices.Equal(messages.Newer(is.Slices[0]), later) {
+		t.Errorf("its slices are %v", is.Slices)
 	}
 }
 

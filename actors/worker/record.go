@@ -102,7 +102,7 @@ func (n *Node) encodeHead() []byte {
 		for _, id := range withdrawn {
 			r.WithdrawnGpus = append(r.WithdrawnGpus, string(id))
 		}
-		*h = headBytes{epoch, n.cluster, withdrawn, messages.Append(openRecord(nil), r)}
+		*h = headBytes{epoch, n.cluster, withdrawn, append(messages.Append(openRecord(nil), r), n.newer...)}
 	}
 	return h.bytes
 }
@@ -123,10 +123,10 @@ var (
 // changes. part is the buffer for what changes.
 func (s *nodeSlice) appendRecord(data []byte, part *[]byte) []byte {
 	if s.fixed == nil {
-		s.fixed = messages.Bytes(&messages.SliceRecord{
+		s.fixed = append(messages.Bytes(&messages.SliceRecord{
 			Token: s.wire, Job: string(s.page.Job), RendezvousPort: s.page.Port, Spec: s.spec, Grants: s.grants,
 			Uid: s.uid, Owner: s.owner, ReservedNs: int64(s.reserved), DespiteUnwell: s.despite,
-		})
+		}), s.newer...)
 	}
 	*part = s.appendChanging((*part)[:0])
 	data = protowire.AppendTag(data, slicesField, protowire.BytesType)

@@ -35,6 +35,7 @@ type nodeSlice struct {
 	notice   notice            // what its tasks are to be told of their end
 	ranks    []nodeRank        // as in the ledger
 	grants   []*messages.Grant // of the ranks, as messages
+	newer    []byte            // of its record, what a newer agent wrote
 	fixed    []byte            // the part of its record that never changes
 
 	unsaved      uint64              // the change that must be on disk before news are sent; 0: none

@@ -39,7 +39,7 @@ func (n *Node) onDiskLoaded(ctx actor.Context, m actors.DiskLoaded) {
 			n.record = record
 		}
 	}
-	n.epoch = n.record.Epoch
+	n.epoch, n.newer = n.record.Epoch, messages.Newer(n.record)
 	n.recall()
 	n.states.Become("loaded", nodeListing)
 	n.p.Launcher.Tell(&messages.ListTasks{}, ctx.Self())
@@ -113,7 +113,7 @@ func (n *Node) enterSlice(r *messages.SliceRecord, l topology.Slice, exits map[t
 	s := n.newSlice(n.ledger.Slice(l.Token))
 	s.spec, s.uid, s.owner, s.cause = r.Spec, r.Uid, r.Owner, r.Cause
 	s.grace = actors.GraceOf(r.Spec, n.p.Constants).Milliseconds()
-	s.despite = r.DespiteUnwell
+	s.despite, s.newer = r.DespiteUnwell, messages.Newer(r)
 	s.reserved = actors.Instant(r.ReservedNs) // after a reboot all of it is over, and this is never sent
 	for i := range s.ranks {
 		s.ranks[i].exit, s.ranks[i].ended = exits[s.ranks[i].rank], n.p.Clock.Now()
