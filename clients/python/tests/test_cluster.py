@@ -118,6 +118,9 @@ class ClusterTest(unittest.TestCase):
             if not wrote:
                 with open(RESTART, "w", encoding="utf-8"):
                     pass  # now it is killed, and another one started
+                until = time.monotonic() + PATIENCE
+                while os.path.exists(RESTART) and time.monotonic() < until:
+                    time.sleep(0.01)
             wrote += part.data
         self.assertEqual(wrote.split(), [b"%d" % i for i in range(10)])
         self.assertEqual(job.wait(PATIENCE, check=True).phase, "succeeded")
