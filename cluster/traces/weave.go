@@ -37,10 +37,13 @@ type attribute struct {
 
 // life is what has been told of a job that is not over.
 type life struct {
-	waits    int64                    // since when it has waited last (ms)
-	ended    topology.Token           // the attempt whose end was told last
-	reserved map[topology.Token]int64 // when attempts began (ns)
+	waits  int64                        // since when it has waited last (ms)
+	ended  topology.Token               // the attempt whose end was told last
+	phases map[topology.Token]stretched // of attempts that go on
 }
+
+// stretched is from when to when the phases of an attempt went that have been told (ns).
+type stretched struct{ from, until int64 }
 
 // weaver makes spans.
 type weaver struct {
@@ -84,7 +87,7 @@ func (w *weaver) ofAttempt(job string, token topology.Token, run int32, name, ph
 func (w *weaver) lifeOf(job string) *life {
 	l := w.lives[job]
 	if l == nil {
-		l = &life{reserved: map[topology.Token]int64{}}
+		l = &life{phases: map[topology.Token]stretched{}}
 		w.lives[job] = l
 	}
 	return l
@@ -99,14 +102,21 @@ var words = map[string]string{
 // passed takes a phase that was over at a time (ms).
 func (w *weaver) passed(p actors.Passage, at int64) []*span {
 	job, until := string(p.Job), at*int64(time.Millisecond)
-	name, from := words[p.Phase], until-int64(p.Took)
+	name := words[p.Phase]
 	if name == "" || w.over[job] {
 		return nil
 	}
 	l := w.lifeOf(job)
-	if _, begun := l.reserved[p.Token]; !begun {
-		l.reserved[p.Token] = from
+	all, begun := l.phases[p.Token]
+	if !begun {
+		all.from = until - int64(p.Took)
+		all.until = all.from
 	}
+	// A phase begins where the one before ended, however late each was told: nobody sees two of them at once.
+	from := all.until
+	until = max(until, from)
+	all.until = until
+	l.phases[p.Token] = all
 	s := w.ofAttempt(job, p.Token, p.Run, name, name)
 	s.from, s.until = from, until
 	if !p.GivenUp {
@@ -117,8 +127,8 @@ func (w *weaver) passed(p actors.Passage, at int64) []*span {
 		return []*span{s} // it is on disk, and its end will be
 	}
 	whole := w.ofAttempt(job, p.Token, p.Run, "attempt", "")
-	whole.from, whole.until, whole.failed = l.reserved[p.Token], until, p.Event
-	delete(l.reserved, p.Token)
+	whole.from, whole.until, whole.failed = all.from, until, p.Event
+	delete(l.phases, p.Token)
 	return []*span{s, whole}
 }
 
@@ -157,14 +167,14 @@ func (w *weaver) attempt(l *life, j *messages.JobStatus) []*span {
 		return nil
 	}
 	l.ended = token
-	begun, known := l.reserved[token]
-	if !known {
-		begun = ns(a.GetCommittedUnixMs())
+	begun := ns(a.GetCommittedUnixMs())
+	if told, known := l.phases[token]; known {
+		begun = min(begun, told.from) // of one that an earlier leader began, what came before is not known
 	}
 	waited, whole := w.ofJob(job, "wait", "wait "+token.String()), w.ofAttempt(job, token, a.GetRun(), "attempt", "")
 	waited.from, waited.until = ns(l.waits), max(begun, ns(l.waits))
 	whole.from, whole.until = begun, max(ns(end.GetAtUnixMs()), begun)
-	l.waits, l.reserved = end.GetAtUnixMs(), map[topology.Token]int64{}
+	l.waits, l.phases = end.GetAtUnixMs(), map[topology.Token]stretched{}
 	if end.GetCause() != messages.Cause_CAUSE_SUCCEEDED {
 		whole.failed = end.GetDetail()
 	}

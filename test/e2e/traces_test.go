@@ -126,8 +126,12 @@ func TestTraces(t *testing.T) {
 		if s.ParentSpanID != above {
 			t.Errorf("%s is below %q, want %q", name, s.ParentSpanID, above)
 		}
-		// Times are those of records, in ms, and of a steady clock: a phase begins when the one before is over, to the ms.
-		if name != "attempt" && name != "job" && from < before-2*int64(time.Millisecond) {
+		// The end of the last phase and the begin of what runs are noted by two actors, and one of them may be kept up.
+		late := 2 * time.Millisecond
+		if name == "run" {
+			late = time.Minute
+		}
+		if name != "attempt" && name != "job" && from < before-int64(late) {
 			t.Errorf("%s begins %s before the phase before it is over", name, time.Duration(before-from))
 		}
 		before = until
