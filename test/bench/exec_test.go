@@ -170,9 +170,11 @@ func (x *inside) copyOut(b *testing.B) {
 // copyIn copies one to the task.
 func (x *inside) copyIn(b *testing.B) {
 	path := filepath.Join(x.folder, "sent")
-	if err := os.WriteFile(path, nil, 0o644); err == nil {
+	err := os.WriteFile(path, nil, 0o644)
+	if err == nil {
 		err = os.Truncate(path, streamed())
-	} else {
+	}
+	if err != nil {
 		b.Fatal(err)
 	}
 	x.cli(b, "exec", x.job, "--", "rm", "-f", "sent")
