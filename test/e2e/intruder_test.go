@@ -59,6 +59,7 @@ func intrude(address, cluster, programs string) int {
 
 type intruder struct {
 	address, programs string
+	forgery           string // the folder with the certificate of its own making
 	tried             int
 }
 
@@ -88,6 +89,7 @@ func (i *intruder) forge() (*identity.Folder, error) {
 		return nil, err
 	}
 	forged.Dir = filepath.Join(dir, "tls")
+	i.forgery = forged.Dir
 	return forged, forged.Create()
 }
 
@@ -167,10 +169,13 @@ func (i *intruder) joins(how string, more ...string) {
 	_ = agent.Wait() // it was killed
 }
 
-// reads looks for keys and records below the cluster's folder.
+// reads looks for keys and records below the cluster's folder, where its own scratch may be as well.
 func (i *intruder) reads(cluster string) {
 	i.tried++
 	_ = filepath.WalkDir(cluster, func(path string, entry fs.DirEntry, err error) error {
+		if err == nil && entry.IsDir() && path == filepath.Dir(i.forgery) {
+			return filepath.SkipDir
+		}
 		if err != nil || !entry.Type().IsRegular() {
 			return nil
 		}

@@ -75,7 +75,7 @@ func TestPagesAreTyped(t *testing.T) {
 			}
 		}
 	}
-	typed(t, lab, script)
+	typed(t, lab, script+"over\n")
 	for _, b := range consoles {
 		for n, step := range page.Steps(b.Text) {
 			text, err := os.ReadFile(answerOf(lab, b, n))

@@ -81,6 +81,15 @@ admin() { [[ -z ${keys:-} ]] || export SYNAPSE_SERVER=10.0.0.7:9000 SYNAPSE_TLS=
 
 made_token() { command synapse-cli token list --no-headers | awk '/ ann / { print $1 }'; } # the id of ann's
 
+# over has all jobs end before their machines do, which would leave their groups behind.
+over() {
+	on over
+	local jobs
+	jobs=$(command synapse-cli get jobs --no-headers | awk '{ print $1 }')
+	for job in $jobs; do command synapse-cli cancel "$job" || true; done # some are over
+	for job in $jobs; do command synapse-cli wait "$job" || true; done   # with the code of each
+}
+
 # file PAGE PATH writes one, and has it taken.
 file() {
 	mkdir -p "$(dirname "$2")"
