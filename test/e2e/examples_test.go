@@ -56,6 +56,9 @@ func TestExamplesRun(t *testing.T) {
 			t.Errorf("%s wrote %q, want %q", path, said, want)
 		}
 	}
+	for _, id := range strings.Fields(l.cli("get", "jobs", "-q").wants(t, 0, "", "").out) {
+		l.cli("wait", id)
+	}
 	const room = "pytorch could be submitted: there is room for it now\n"
 	l.cli("submit", "../../examples/pytorch.yaml", "--dry-run=server").wants(t, 0, room, "")
 }
