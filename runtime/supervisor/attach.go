@@ -165,6 +165,9 @@ func (l *Link) Next() Event {
 	buffer := make([]byte, maxPacket)
 	for {
 		n, err := l.conn.Read(buffer)
+		if errors.Is(err, unix.ECONNRESET) { // It left without reading what we sent; what it said stands behind this.
+			n, err = l.conn.Read(buffer)
+		}
 		if err != nil || n == 0 {
 			return Event{Closed: true}
 		}

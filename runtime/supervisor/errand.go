@@ -173,10 +173,13 @@ func receiveFiles(conn *os.File, into []byte) (n int, files []*os.File, err erro
 	control := make([]byte, unix.CmsgSpace(4*4))
 	var controlN int
 	var got error
-	err = raw.Read(func(fd uintptr) bool {
+	read := func(fd uintptr) bool {
 		n, controlN, _, _, got = unix.Recvmsg(int(fd), into, control, unix.MSG_CMSG_CLOEXEC)
 		return got != unix.EAGAIN
-	})
+	}
+	if err = raw.Read(read); got == unix.ECONNRESET { // as in Link.Next
+		err = raw.Read(read)
+	}
 	if err = errors.Join(err, got); err != nil {
 		return 0, nil, err
 	}

@@ -400,6 +400,27 @@ func TestStopWhenLost(t *testing.T) {
 	}
 }
 
+// TestLastWordIsHeard: a supervisor that says how its task ended, and leaves before it has read what the agent sent
+// meanwhile, is heard all the same.
+func TestLastWordIsHeard(t *testing.T) {
+	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ours, err := adoptSocket(pair[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ours.Close()
+	link := &Link{dir: t.TempDir(), conn: ours}
+	if err := errors.Join(link.Keep(1), unix.Send(pair[1], []byte(`gone {"code":7}`), 0), unix.Close(pair[1])); err != nil {
+		t.Fatal(err)
+	}
+	if e := link.Next(); e.Exit == nil || e.Exit.Code != 7 {
+		t.Errorf("%+v", e)
+	}
+}
+
 // TestDescriptors: the task gets its standard files and nothing else.
 func TestDescriptors(t *testing.T) {
 	file, err := os.Open(os.DevNull)
