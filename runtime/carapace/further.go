@@ -114,7 +114,7 @@ type joining struct {
 	home            home
 	umask           int
 	init            int // the container's first process, as a pidfd
-	cgroups         int // its command's cgroup namespace; -1: the machine's
+	cgroups         int // its command's cgroup namespace; 0: the machine's
 	root            int // the directory that its command has for one
 	ids             *fork.Space
 	files           []int
@@ -157,11 +157,7 @@ func (j *joining) run(f *Further) *StartError {
 
 // namespaces are those that the thread goes into, and comes home from.
 func (j *joining) namespaces() int {
-	flags := (&maker{order: j.order}).namespaces() | unix.CLONE_NEWPID
-	if j.cgroups >= 0 {
-		flags |= unix.CLONE_NEWCGROUP
-	}
-	return flags
+	return (&maker{order: j.order}).namespaces() | unix.CLONE_NEWPID
 }
 
 // open opens at home all that is needed inside.
@@ -171,11 +167,10 @@ func (j *joining) open() error {
 	spec.Env = WithEnv(spec.Env, j.errand.Env)
 	j.order = j.of.order(nil)
 	j.order.Spec = spec
-	j.cgroups = -1
 	if err := j.openContainer(); err != nil {
 		return err
 	}
-	order := fork.Order{Joined: true, IDs: j.ids}
+	order := fork.Order{Joined: true, IDs: j.ids, Cgroups: j.cgroups}
 	for _, path := range j.order.Join {
 		group, err := j.keep(openFile(path, unix.O_WRONLY, 0))
 		if err != nil {
@@ -275,13 +270,8 @@ func (j *joining) enter() error {
 	if timerSlack > 0 {
 		_ = unix.Prctl(unix.PR_SET_TIMERSLACK, uintptr(timerSlack), 0, 0, 0)
 	}
-	if err := unix.Setns(j.init, j.namespaces()&^unix.CLONE_NEWCGROUP); err != nil {
+	if err := unix.Setns(j.init, j.namespaces()); err != nil {
 		return err
-	}
-	if j.cgroups >= 0 {
-		if err := unix.Setns(j.cgroups, unix.CLONE_NEWCGROUP); err != nil {
-			return err
-		}
 	}
 	j.umask = unix.Umask(0o022)
 	// The root of the namespace lies above that of the container (root.go), and in a chroot somewhere else.

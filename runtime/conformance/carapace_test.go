@@ -171,13 +171,15 @@ func (d *library) Leavings() ([]string, error) {
 func TestCarapace(t *testing.T) { Run(t, newLibrary(t)) }
 
 // TestCarapaceUnified is the suite on cgroup v2. On a hybrid machine that tree has no controllers, and TestCarapace
-// tries limits; birth into a group, its kill, its device filter and its removal are not.
+// tries limits; birth into a group, its kill, its device filter and its removal are not. Namespaces are kept apart as
+// systemd has it.
 func TestCarapaceUnified(t *testing.T) {
 	d := newLibrary(t)
 	root := able.UnifiedRoot()
 	if root == "" {
 		t.Skip("no cgroup v2 is mounted at /sys/fs/cgroup/unified; TestCarapace is on what this machine has")
 	}
+	able.Delegate(t)
 	d.options.Cgroups.Root = root
 	clear(d.lacking)
 	for _, finding := range carapace.Check(d.options.Cgroups) {

@@ -197,7 +197,12 @@ func (m *peopled) callsOthers(t *testing.T, p *staged) {
 	if said != "there\n" || last.Code != 7 {
 		t.Errorf("a call of another task: %q, %+v", said, last)
 	}
-	call := <-m.calls
+	var call launcher.Call
+	select {
+	case call = <-m.calls:
+	case <-time.After(limit):
+		t.Fatal("nobody was told of a call")
+	}
 	if call.Job != "job" || messages.FromToken(call.Attempt) != messages.FromToken(p.id.Token) ||
 		call.Rank != p.id.Rank || call.Host != ":3" || strings.Join(call.Command, " ") != "/bin/sh -c echo word" {
 		t.Errorf("it was told as %+v", call)

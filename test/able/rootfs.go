@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 )
 
@@ -87,6 +88,30 @@ func Runtime(t testing.TB, name string) string {
 		return wrapper
 	}
 	return path
+}
+
+// Delegate has the kernel take the borders of cgroup namespaces for the borders of rights, for as long as a test runs:
+// systemd mounts v2's tree so on nearly every machine, and one whose tree somebody else has mounted would not show what
+// that refuses. It says where it cannot.
+func Delegate(t testing.TB) {
+	t.Helper()
+	root := UnifiedRoot()
+	text, err := os.ReadFile("/proc/self/mountinfo")
+	for line := range strings.Lines(string(text)) {
+		_, options, _ := strings.Cut(line, " - cgroup2 ")
+		if _, options, _ = strings.Cut(options, " "); strings.Contains(line, " "+root+" ") && options != "" {
+			options = strings.TrimSpace(options)
+			if strings.Contains(options, "nsdelegate") {
+				return
+			}
+			const keeps = syscall.MS_REMOUNT | syscall.MS_RELATIME
+			if err = syscall.Mount("", root, "", keeps, "nsdelegate"); err == nil {
+				t.Cleanup(func() { _ = syscall.Mount("", root, "", keeps, strings.Trim(strings.TrimPrefix(options, "rw"), ",")) })
+				return
+			}
+		}
+	}
+	t.Logf("v2's tree does not keep namespaces apart here, which it does elsewhere: %v", err)
 }
 
 // UnifiedRoot is where the v2 tree of a machine with hybrid cgroups is, or nothing.

@@ -44,7 +44,8 @@ func askForTrace(n *nest) {
 	syscall.RawSyscall6(unix.SYS_SETSID, 0, 0, 0, 0, 0, 0)
 }
 
-// joinGroups joins the cgroups of v1 (of v2's this process was born in), and makes them the root of what the task sees.
+// joinGroups joins the cgroups of v1 (of v2's this process was born in), and makes them the root of what the task sees:
+// in a container that is there they are that already.
 //
 //go:nosplit
 //go:noinline
@@ -60,6 +61,11 @@ func joinGroups(n *nest) bool {
 	}
 	if n.ownCgroups {
 		if _, _, errno := syscall.RawSyscall6(unix.SYS_UNSHARE, unix.CLONE_NEWCGROUP, 0, 0, 0, 0, 0); errno != 0 {
+			return failed(n, StepCgroups, 0, errno)
+		}
+	}
+	if n.cgroups > 0 {
+		if _, _, errno := syscall.RawSyscall6(unix.SYS_SETNS, n.cgroups, unix.CLONE_NEWCGROUP, 0, 0, 0, 0); errno != 0 {
 			return failed(n, StepCgroups, 0, errno)
 		}
 	}

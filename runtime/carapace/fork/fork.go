@@ -37,8 +37,12 @@ type Order struct {
 	// NoInit has the process become the command itself.
 	NoInit bool
 	// Joined is a process of a container that is there: the thread has gone into it, and comes home once the process is
-	// started. It is the command itself, as with NoInit, and the container's cgroup namespace is one that it is in.
+	// started. It is the command itself, as with NoInit.
 	Joined bool
+	// Cgroups is the cgroup namespace that a process which joins goes into; 0: it stays in the machine's. It goes there by
+	// itself, once it is born: a thread that is inside already may put nothing that it forks into a cgroup of v2, because
+	// its own lies outside, and where the tree is mounted with nsdelegate, as systemd does, nobody reaches across that.
+	Cgroups int
 	// Rootless is a starter without the machine's rights: nothing is kept from the task then that it could not have
 	// anyway.
 	Rootless bool
@@ -106,7 +110,7 @@ func (p *Process) Prepare(order Order) error {
 	n := p.nest
 	p.order.NoInit = p.order.NoInit || p.order.Joined
 	n.socket, n.noInit, n.hidden, n.traced = uintptr(p.theirs), p.order.NoInit, !p.order.Rootless, !p.order.Rootless
-	n.joined = p.order.Joined
+	n.joined, n.cgroups = p.order.Joined, uintptr(p.order.Cgroups)
 	n.ownCgroups = !n.joined && (len(p.order.Joins) > 0 || p.order.Leaf > 0)
 	for place, fd := range p.order.Stdio {
 		if fd < 3 && fd != uintptr(place) { // Else it would be overwritten on its way to its place.

@@ -45,6 +45,7 @@ type birth struct {
 	stdio      [3]uintptr // what becomes that of the command; none is below 3 but in its own place
 	joins      [maxJoins]uintptr
 	joinsN     uintptr
+	cgroups    uintptr // the cgroup namespace that a command which joins enters; 0: none
 	ids        uintptr // the user namespace that the command enters; 0: none
 	span       Span    // its numbers
 	exeMount   uint64  // the mount that our own binary was executed from
