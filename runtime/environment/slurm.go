@@ -1,6 +1,7 @@
 package environment
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/yi-json/synapse/messages"
@@ -71,12 +72,14 @@ func (m *meeting) topology() []variable {
 // Two variables differ from srun's, because srun's values would mislead a framework. Lightning takes a job called
 // "bash" for a shell on Slurm, and then reads torch's variables, which are right wherever the gang is placed. And where
 // the number of a process on its machine is taken for that of its device (JAX), 0 is right: the task sees only that
-// one.
+// one. And one is missing: by SLURM_NODELIST alone Open MPI 4 takes whatever initialises MPI for started by srun, and
+// ends it, where it was built without Slurm's PMI. Many programs do that without a use for it: Lightning and others ask
+// mpi4py, where that is installed, how many they are. SLURM_JOB_NODELIST says the same.
 func (m *meeting) guess() []variable {
 	if m.processes > 1 {
 		return nil
 	}
-	v := m.slurm()
+	v := slices.DeleteFunc(m.slurm(), func(v variable) bool { return v.name == "SLURM_NODELIST" })
 	for i := range v {
 		switch {
 		case v[i].name == "SLURM_JOB_NAME":

@@ -52,12 +52,20 @@ func TestMPI(t *testing.T) {
 			}
 			ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 			defer cancel()
-			submit := s.within(ctx, 0, filepath.Join(bin, "synapse-cli"), "submit", "--allow-infeasible", "-N", "4",
-				"--cpu", "1", "--mem", "512Mi", "--time-limit", "20s", "--launcher", "mpi", "--image", "host", "--attach", "--",
-				"sh", "-c", "exec $SYNAPSE_EXEC --lead "+launcher+" -n 4 ./allreduce."+kind)
-			submit.Dir = here
-			submit.Env = append(os.Environ(), "SYNAPSE_SERVER="+s.scheduler)
-			text, err = submit.CombinedOutput()
+			run := func(words ...string) ([]byte, error) {
+				submit := s.within(ctx, 0, filepath.Join(bin, "synapse-cli"), append([]string{"submit", "--allow-infeasible",
+					"--cpu", "1", "--mem", "512Mi", "--time-limit", "20s", "--image", "host", "--attach"}, words...)...)
+				submit.Dir = here
+				submit.Env = append(os.Environ(), "SYNAPSE_SERVER="+s.scheduler)
+				return submit.CombinedOutput()
+			}
+			// As many programs do which have no use for it: nothing says to it that srun has started it.
+			text, err = run("-N", "2", "--", "./allreduce."+kind)
+			if n := bytes.Count(text, []byte("rank 0 of 1 at ")); n != 2 || err != nil {
+				t.Errorf("alone, %d of 2 began: %v:\n%s", n, err, text)
+			}
+			text, err = run("-N", "4", "--launcher", "mpi", "--", "sh", "-c",
+				"exec $SYNAPSE_EXEC --lead "+launcher+" -n 4 ./allreduce."+kind)
 			for rank := range 4 {
 				if want := fmt.Sprintf("rank %d of 4 at %s: 10\n", rank, address(rank+1)); !bytes.Contains(text, []byte(want)) {
 					t.Errorf("%q is missing", want)
