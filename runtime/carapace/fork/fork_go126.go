@@ -80,7 +80,8 @@ func (p *Process) ready() error {
 		}
 		born.flags, born.cgroup = born.flags|cloneIntoCgroup, uint64(p.order.Leaf)
 	}
-	n.keep(append([]uintptr{n.socket, n.ids, n.cgroups, uintptr(n.cloneCommand.cgroup)}, append(n.stdio[:], n.joins[:]...)...)...)
+	kept := []uintptr{n.socket, n.ids, n.cgroups, uintptr(n.cloneCommand.cgroup)}
+	n.keep(slices.Concat(kept, n.stdio[:], n.joins[:])...)
 	return nil
 }
 
