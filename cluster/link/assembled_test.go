@@ -3,6 +3,7 @@ package link
 import (
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -27,26 +28,47 @@ type house struct {
 	system *actor.ActorSystem
 	log    lines
 	starts func(*messages.StartTask) // set: containers are prepared and started at once, and nothing is
+
+	mu   sync.Mutex
+	over bool // it was killed, or its test has ended: its time stands still, and nothing of it is heard
 }
 
 func newHouse(tb testing.TB) *house {
-	return &house{tb: tb, began: time.Now(), log: make(lines, 1024), system: newSystem()}
+	p := &house{tb: tb, began: time.Now(), log: make(lines, 1024), system: newSystem()}
+	tb.Cleanup(p.kill)
+	return p
+}
+
+// kill is the end of a process. Its actors are not stopped one by one, as a killed process's are not.
+func (p *house) kill() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.over = true
+}
+
+// living does something unless it is over.
+func (p *house) living(do func()) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.over {
+		do()
+	}
 }
 
 func (*house) Props(_ actors.Kind, make actor.Producer) *actor.Props {
 	return actor.PropsFromProducer(make, actor.WithMailbox(Mailbox))
 }
 func (p *house) Panicked(who *actor.PID, reason any, _ bool) {
-	p.tb.Errorf("%s panicked: %v", who.Id, reason)
+	p.living(func() { p.tb.Errorf("%s panicked: %v", who.Id, reason) })
 }
-func (p *house) Deposed(uint64)                    { p.tb.Error("deposed") }
+func (p *house) Deposed(uint64)                    { p.living(func() { p.tb.Error("deposed") }) }
 func (*house) Moved(_ actors.Kind, _, _, _ string) {}
 func (*house) Count(string, int64)                 {}
 func (*house) Took(string, time.Duration)          {}
 func (p *house) Now() actors.Instant               { return actors.Instant(time.Since(p.began)) }
 func (*house) WallMs() int64                       { return time.Now().UnixMilli() }
 func (p *house) After(d time.Duration, to *actor.PID, m any) {
-	time.AfterFunc(d, func() { p.system.Root.Send(to, m) })
+	time.AfterFunc(d, func() { p.living(func() { p.system.Root.Send(to, m) }) })
 }
 func (p *house) Load(to *actor.PID) { p.system.Root.Send(to, actors.DiskLoaded{}) }
 func (p *house) Save(seq uint64, _ []byte, to *actor.PID) {
@@ -171,7 +193,8 @@ func TestAssembled(t *testing.T) {
 	clone.says("node already registered")
 	leader.says("Failed to register node n1: node already registered")
 
-	h.close() // killed; what comes back leads under a newer epoch
+	leader.kill()
+	h.close() // what comes back leads under a newer epoch
 	_, h = lead(t, memory)
 	where.to.Store(&h.address)
 	truth.says("Welcome to Synapse")

@@ -91,6 +91,13 @@ func idlePeers(tb testing.TB, many int) (bytes, goroutines float64) {
 	for len(h.ears) > 0 {
 		<-h.ears
 	}
+	for now, end := runtime.NumGoroutine(), time.Now().Add(patience); time.Now().Before(end); {
+		was := now // what only ends, of a link's beginning or of earlier tests, is none of an idle link's
+		time.Sleep(200 * time.Millisecond)
+		if now = runtime.NumGoroutine(); now == was {
+			break
+		}
+	}
 	bytes = float64(int64(held())-int64(before)) / float64(many)
 	return bytes, float64(runtime.NumGoroutine()-running) / float64(many)
 }
