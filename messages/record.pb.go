@@ -1067,7 +1067,7 @@ type JobRecord struct {
 	ExitCode        int32                  `protobuf:"varint,18,opt,name=exit_code,json=exitCode,proto3" json:"exit_code,omitempty"` // of a terminal state
 	Outcome         string                 `protobuf:"bytes,19,opt,name=outcome,proto3" json:"outcome,omitempty"`                    // of a terminal state: rank, machine and cause in words
 	FinishedUnixMs  int64                  `protobuf:"varint,20,opt,name=finished_unix_ms,json=finishedUnixMs,proto3" json:"finished_unix_ms,omitempty"`
-	PrepareFailures int32                  `protobuf:"varint,21,opt,name=prepare_failures,json=prepareFailures,proto3" json:"prepare_failures,omitempty"`  // part of infra_restarts, since a gang of the job last ran: a broken image must not visit every machine
+	PrepareFailures int32                  `protobuf:"varint,21,opt,name=prepare_failures,json=prepareFailures,proto3" json:"prepare_failures,omitempty"`  // part of infra_restarts, since a gang of the job last ran, its launches too: a broken image must not visit every machine
 	RanMs           int64                  `protobuf:"varint,22,opt,name=ran_ms,json=ranMs,proto3" json:"ran_ms,omitempty"`                                // how long its tasks ran, in all attempts that are over
 	PrepareFailedOn []string               `protobuf:"bytes,23,rep,name=prepare_failed_on,json=prepareFailedOn,proto3" json:"prepare_failed_on,omitempty"` // machines of prepare_failures, at most two: more would prove no more
 	Changed         *Deed                  `protobuf:"bytes,24,opt,name=changed,proto3" json:"changed,omitempty"`                                          // the last change of its priority, time limit or begin, which are in spec

@@ -10,8 +10,8 @@ import (
 // over (settle in run.go), as long as what waits may need, and says which job waits for what when they are not. Here
 // stands the other half: a job does not end because of the cluster, whether or not it has run. It succeeds, somebody
 // cancels it, what it was to run after has ended otherwise, its time is over, or it fails: by itself and more often
-// than it allows, by what every machine would find wrong with it, because it could not be prepared as often as is
-// tried, and on two machines or on the only one that could hold it, or as often for no fault of its own as is ever
+// than it allows, by what every machine would find wrong with it, because it could not be prepared or launched as often
+// as is tried, and on two machines or on the only one that could hold it, or as often for no fault of its own as is ever
 // tried.
 type allAdmitted struct{ rule }
 
@@ -38,7 +38,7 @@ type ends struct {
 	last       *messages.AttemptRecord
 	succeeded  bool     // one of them, though that may have been known late
 	failed     int32    // by a member
-	unprepared int      // since a gang of it was last prepared
+	unprepared int      // since a gang of it last ran
 	on         []string // where that was; two are enough to know
 	others     int      // for no fault of the job, the ones before among them
 }
@@ -60,7 +60,7 @@ func endsOf(w *World, s *stored) (n ends) {
 func (n *ends) add(a *messages.AttemptRecord) {
 	n.last = a
 	n.succeeded = n.succeeded || a.GetEnd().GetCause() == messages.Cause_CAUSE_SUCCEEDED || didSucceed(a)
-	if a.GetStartedUnixMs() > 0 {
+	if a.GetStartedUnixMs() > 0 && a.GetEnd().GetCause() != messages.Cause_CAUSE_LAUNCH_FAILED {
 		n.unprepared, n.on = 0, nil
 	}
 	switch a.GetEnd().GetCause() {
@@ -69,11 +69,18 @@ func (n *ends) add(a *messages.AttemptRecord) {
 		messages.Cause_CAUSE_PREEMPTED:
 	case messages.Cause_CAUSE_MEMBER_FAILED:
 		n.failed++
-	case messages.Cause_CAUSE_PREPARE_FAILED, messages.Cause_CAUSE_PREPARE_TIMEOUT:
-		n.unprepared++
+	case messages.Cause_CAUSE_PREPARE_FAILED, messages.Cause_CAUSE_PREPARE_TIMEOUT, messages.Cause_CAUSE_LAUNCH_FAILED:
 		n.others++
+		if a.End.Cause == messages.Cause_CAUSE_LAUNCH_FAILED && slices.ContainsFunc(a.Places, func(p *messages.Place) bool {
+			return p.Rank == a.End.Rank && p.Exit.GetFault() == messages.Fault_FAULT_MACHINE
+		}) {
+			break // the machine pays for that
+		}
+		n.unprepared++
 		for _, p := range a.Places {
-			failed := p.Exit.GetKind() == messages.ExitKind_EXIT_KIND_PREPARE_FAILED || p.Node == a.End.Node
+			kind := p.Exit.GetKind()
+			failed := kind == messages.ExitKind_EXIT_KIND_PREPARE_FAILED || kind == messages.ExitKind_EXIT_KIND_LAUNCH_FAILED ||
+				p.Node == a.End.Node
 			if failed && !slices.Contains(n.on, p.Node) {
 				n.on = append(n.on, p.Node)
 			}

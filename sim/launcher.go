@@ -242,6 +242,11 @@ func (l *launcher) start(c *messages.StartTask, agent *process, to *actor.PID) {
 			messages.Fault_FAULT_MACHINE)
 		return
 	}
+	if l.w.fires("launch-wrong") {
+		l.failed(t, messages.ExitKind_EXIT_KIND_LAUNCH_FAILED, 125, "a path that the job names cannot be shown to it",
+			messages.Fault_FAULT_UNKNOWN)
+		return
+	}
 	l.later(t, l.w.chance.skewed(time.Millisecond, 300*time.Millisecond), func() { l.spawn(t, c) })
 }
 

@@ -45,6 +45,7 @@ func init() {
 		{name: "prepare-hang", calm: true},
 		{name: "prepared-lost", calm: true},
 		{name: "launch-fail", calm: true},
+		{name: "launch-wrong", calm: true},
 		{name: "oom", calm: true},
 		{name: "task-fail", calm: true},
 		{name: "task-hang", calm: true},

@@ -68,7 +68,7 @@ type Job struct {
 	startBy     actors.Instant // by then it passes its barrier, or not at all; 0: whenever it is ready
 	ready       time.Duration  // how long it had for that
 	lent        time.Duration  // the longest that was too short
-	noOther     bool           // than the machine where preparing failed: the gang cannot do without it
+	noOther     bool           // than the machine where it never ran: the gang cannot do without it
 	limitTimer  uint64         // of the time limit
 	limitFrom   actors.Instant // from when it counts
 	warning     warning

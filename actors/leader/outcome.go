@@ -112,6 +112,9 @@ func (j *Job) closeAttempt(rec *messages.JobRecord, a *messages.AttemptRecord) {
 	now := j.p.Clock.WallMs()
 	if a.StartedUnixMs > 0 {
 		rec.RanMs += max(a.End.AtUnixMs-a.StartedUnixMs, 0)
+		if !neverRan(a) {
+			rec.PrepareFailures, rec.PrepareFailedOn = 0, nil // it could be prepared, and launched
+		}
 	}
 	switch {
 	case a.End.Cause == messages.Cause_CAUSE_SUCCEEDED:
@@ -154,14 +157,15 @@ func (j *Job) closeFailed(rec *messages.JobRecord, a *messages.AttemptRecord, no
 }
 
 // closeInfra counts what was not the job's fault against a cap of its own and
-// keeps its place in the queue. A broken image looks like that too, on every
-// machine it is tried on: so preparing is tried only a few times.
+// keeps its place in the queue. A broken image looks like that too, or a path that
+// is nowhere, on every machine it is tried on: so what never ran is tried only a few
+// times.
 func (j *Job) closeInfra(rec *messages.JobRecord, a *messages.AttemptRecord, now int64) {
 	rec.InfraRestarts++
 	notePreparing(rec, a)
 	switch {
-	case neverPrepared(a) && j.imageBroken(rec):
-		words := fmt.Sprintf("%s (preparing failed %d times, on %s)", a.End.Detail, rec.PrepareFailures,
+	case neverRan(a) && j.unfit(rec):
+		words := fmt.Sprintf("%s (%d tries failed, on %s)", a.End.Detail, rec.PrepareFailures,
 			strings.Join(rec.PrepareFailedOn, ", "))
 		conclude(rec, messages.JobState_JOB_STATE_FAILED, 1, words, now)
 	case int(rec.InfraRestarts) > j.p.Constants.InfraRestarts:
@@ -171,12 +175,13 @@ func (j *Job) closeInfra(rec *messages.JobRecord, a *messages.AttemptRecord, now
 	}
 }
 
-// neverPrepared reports whether an attempt ended because a member could not be
-// prepared, for what may be the job's fault. Where the machine says that it is its
-// own, as with a full disk, that machine is left out and another one tried at once.
-func neverPrepared(a *messages.AttemptRecord) bool {
+// neverRan reports whether an attempt ended because a member could not be
+// prepared or launched, for what may be the job's fault. Where the machine says that
+// it is its own, as with a full disk, that machine is left out and another one tried
+// at once.
+func neverRan(a *messages.AttemptRecord) bool {
 	switch a.GetEnd().GetCause() {
-	case messages.Cause_CAUSE_PREPARE_FAILED:
+	case messages.Cause_CAUSE_PREPARE_FAILED, messages.Cause_CAUSE_LAUNCH_FAILED:
 		return faultOf(a) != messages.Fault_FAULT_MACHINE
 	case messages.Cause_CAUSE_PREPARE_TIMEOUT:
 		return true
@@ -184,15 +189,19 @@ func neverPrepared(a *messages.AttemptRecord) bool {
 	return false
 }
 
-// notePreparing counts an attempt that could not be prepared, and where that was.
+// notePreparing counts an attempt that could not be prepared or launched, and where that was.
 func notePreparing(rec *messages.JobRecord, a *messages.AttemptRecord) {
-	if !neverPrepared(a) {
+	if !neverRan(a) {
 		return
 	}
 	rec.PrepareFailures++
 	on := slices.Clone(rec.PrepareFailedOn)
 	for _, p := range a.Places {
-		failed := p.Exit.GetKind() == messages.ExitKind_EXIT_KIND_PREPARE_FAILED || p.Node == a.End.Node
+		failed := p.Node == a.End.Node
+		switch p.Exit.GetKind() {
+		case messages.ExitKind_EXIT_KIND_PREPARE_FAILED, messages.ExitKind_EXIT_KIND_LAUNCH_FAILED:
+			failed = true
+		}
 		if failed && len(on) < 2 && !slices.Contains(on, p.Node) {
 			on = append(on, p.Node)
 		}
@@ -200,10 +209,11 @@ func notePreparing(rec *messages.JobRecord, a *messages.AttemptRecord) {
 	rec.PrepareFailedOn = on
 }
 
-// imageBroken takes the job's image to be broken once preparing has failed often
-// enough, and on two machines: one alone may be at fault itself, unless the gang
-// can do without it nowhere. Backing off meanwhile outlasts a trouble that passes.
-func (j *Job) imageBroken(rec *messages.JobRecord) bool {
+// unfit takes what the job names to be at fault, as a broken image, once it has failed
+// often enough before it ran, and on two machines: one alone may be at fault itself,
+// unless the gang can do without it nowhere. Backing off meanwhile outlasts a trouble
+// that passes.
+func (j *Job) unfit(rec *messages.JobRecord) bool {
 	return int(rec.PrepareFailures) >= j.p.Constants.PrepareFailures && (len(rec.PrepareFailedOn) > 1 || j.noOther)
 }
 

@@ -87,7 +87,7 @@ type (
 	admit struct {
 		Token   topology.Token
 		Targets []Target // in rank order
-		// NoOther: the gang could never be placed without the machine where preparing it failed.
+		// NoOther: the gang could never be placed without the machine where it was tried and never ran.
 		NoOther bool
 		// Told is what the job was told first, for the attempt's record; Promised: by a firm promise, whose room waits for
 		// the word that COMMIT is on disk.

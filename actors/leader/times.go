@@ -23,7 +23,7 @@ import (
 func (j *Job) backoffAfter(rec *messages.JobRecord, a *messages.AttemptRecord) time.Duration {
 	wait, failures := actors.Millis(rec.Spec.GetRestart().GetBackoffMs()), rec.Failures
 	switch {
-	case neverPrepared(a) && a.End.Cause == messages.Cause_CAUSE_PREPARE_FAILED: // one that timed out has taken its time
+	case neverRan(a) && a.End.Cause != messages.Cause_CAUSE_PREPARE_TIMEOUT: // one that timed out has taken its time
 		wait, failures = max(wait, j.p.Constants.PrepareBackoff), rec.PrepareFailures
 	case a.GetEnd().GetCause() != messages.Cause_CAUSE_MEMBER_FAILED:
 		return 0

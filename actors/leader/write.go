@@ -187,7 +187,6 @@ func (j *Job) draftEnd(d *draft) {
 	a := d.att.Revise()
 	if j.started != 0 && a.StartedUnixMs == 0 {
 		a.StartedUnixMs = j.started
-		d.rec.PrepareFailures, d.rec.PrepareFailedOn = 0, nil // it could be prepared
 	}
 	if end != nil {
 		if j.end != nil && end.Cause != messages.Cause_CAUSE_SUCCEEDED {

@@ -96,6 +96,9 @@ func (m *Mirror) whyIdle(s *messages.JobStatus) string {
 	case left > 0 && s.GetAttempt().GetEnd().GetCause() == messages.Cause_CAUSE_PREPARE_FAILED:
 		return "it could not be prepared on " + someOf(r.GetPrepareFailedOn()) + "; it is tried again in " +
 			actors.Millis(left).Round(time.Second).String()
+	case left > 0 && s.GetAttempt().GetEnd().GetCause() == messages.Cause_CAUSE_LAUNCH_FAILED:
+		return s.GetAttempt().GetEnd().GetDetail() + "; it is tried again in " +
+			actors.Millis(left).Round(time.Second).String()
 	case left > 0 && r.GetFailures() == 0:
 		return "tasks may still run on a machine that was lost; it is tried again when they have surely stopped, in " +
 			actors.Millis(left).Round(time.Second).String()

@@ -668,7 +668,7 @@ class JobRecord(Message):
     exit_code: int = plain("int")  # of a terminal state
     outcome: str = plain("str")  # of a terminal state: rank, machine and cause in words
     finished_unix_ms: int = plain("long")
-    prepare_failures: int = plain("int")  # part of infra_restarts, since a gang of the job last ran: a broken image must not visit every machine
+    prepare_failures: int = plain("int")  # part of infra_restarts, since a gang of the job last ran, its launches too: a broken image must not visit every machine
     ran_ms: int = plain("long")  # how long its tasks ran, in all attempts that are over
     prepare_failed_on: List[str] = many("str")  # machines of prepare_failures, at most two: more would prove no more
     changed: Optional[Deed] = one("Deed")  # the last change of its priority, time limit or begin, which are in spec
