@@ -403,7 +403,8 @@ func (r *root) placeMounts() error {
 	}
 	for _, mount := range r.mounts {
 		place, _, err := inside.Make(mount.target, mount.directory)
-		if err != nil && r.spec.Hosts != "" && mount.target == hostsTarget {
+		helps := r.spec.Hosts != "" && mount.target == hostsTarget || r.spec.Names != "" && mount.target == namesTarget
+		if err != nil && helps {
 			unix.Close(mount.tree) // names that resolve are a help, and no reason to fail
 			continue
 		}

@@ -6,6 +6,7 @@ package conformance
 
 import (
 	"encoding/binary"
+	"errors"
 	"net"
 	"net/netip"
 	"os"
@@ -34,16 +35,18 @@ var networks container.Private
 const asMachine = "SYNAPSE_TEST_MACHINE"
 
 // onAMachine runs a test on a machine of its own, with an outside that knows no way back but to the machine's address.
+// Its mounts are its own too.
 func onAMachine(t *testing.T, test func(t *testing.T, o *outside)) {
 	t.Helper()
 	able.Need(t, able.Root, able.Networks) // else an agent gives no private networks
 	if os.Getenv(asMachine) == t.Name() {
+		must(t, unix.Mount("", "/", "", unix.MS_PRIVATE|unix.MS_REC, ""))
 		test(t, newOutside(t))
 		return
 	}
 	again := exec.Command("/proc/self/exe", "-test.run=^"+t.Name()+"$", "-test.v")
 	again.Env = append(os.Environ(), asMachine+"="+t.Name(), builtBefore+"="+buildCommand(t))
-	again.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET}
+	again.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET | syscall.CLONE_NEWNS}
 	text, err := again.CombinedOutput()
 	switch {
 	case strings.Contains(string(text), "--- SKIP: "+t.Name()+" "):
@@ -279,6 +282,49 @@ func TestNetworkPrivate(t *testing.T) {
 			cleanNetwork(t)
 		})
 	})
+}
+
+// TestPrivateWithoutNames: a machine that has no /etc/resolv.conf, as one may that reaches nothing, runs jobs with a
+// network of their own on its own root.
+func TestPrivateWithoutNames(t *testing.T) {
+	onAMachine(t, func(t *testing.T, _ *outside) {
+		upper := t.TempDir()
+		must(t, unix.Mount("tmpfs", upper, "tmpfs", 0, ""))
+		defer unix.Unmount(upper, unix.MNT_DETACH)
+		etc, work := filepath.Join(upper, "etc"), filepath.Join(upper, "work")
+		must(t, errors.Join(os.Mkdir(work, 0o755), os.Mkdir(etc, 0o755)))
+		must(t, unix.Mount("overlay", "/etc", "overlay", 0, "lowerdir=/etc,upperdir="+etc+",workdir="+work))
+		defer unix.Unmount("/etc", unix.MNT_DETACH)
+		must(t, os.Remove("/etc/resolv.conf"))
+		networks = newNetworks(t, filepath.Join(t.TempDir(), "networks"))
+		t.Cleanup(func() { networks = nil })
+		defer asksItself(t)
+		onPlainMachines(t, func(t *testing.T, s *stack, driver string) {
+			if driver == "process" {
+				return
+			}
+			r := s.try(t, "host", "ls /sys/class/net", on(messages.Network_NETWORK_PRIVATE))
+			if r.said != "eth0\nlo\n" {
+				t.Errorf("%v, it said %q", r.exit, r.said)
+			}
+			cleanNetwork(t)
+		})
+	})
+}
+
+// asksItself makes the machine one that asks a server of its own for names, and does not say which others that asks: its
+// agent knows when it starts that no job can have a network here, and announces none.
+func asksItself(t *testing.T) {
+	write(t, "/etc/resolv.conf", "nameserver 127.0.0.53\n", 0o644)
+	for _, other := range []string{"/run/systemd/resolve/resolv.conf", "/run/NetworkManager/no-stub-resolv.conf"} {
+		if _, err := os.Stat(other); err == nil {
+			return // it does say so
+		}
+	}
+	lacks := private.Lacks(private.Options{Dir: t.TempDir()})
+	if lacks == nil || !strings.Contains(lacks.Error(), "asks itself (127.0.0.53)") {
+		t.Errorf("a machine that asks itself for names lacks %v", lacks)
+	}
 }
 
 // knock tries to come into the first network again and again.

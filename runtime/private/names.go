@@ -20,7 +20,11 @@ import (
 func (n *Networks) names() (string, error) {
 	servers, rest := n.o.Resolvers, []string(nil)
 	var asked []string
-	for _, path := range n.o.Names {
+	files := n.o.Names
+	if files == nil {
+		files = usualNames
+	}
+	for _, path := range files {
 		found, others := readNames(path)
 		if rest == nil {
 			rest = others // the other lines hold for any server

@@ -64,12 +64,12 @@ type Networks struct {
 	places []reach.Place
 }
 
+// usualNames are the files in which machines list their name servers.
+var usualNames = []string{"/etc/resolv.conf", "/run/systemd/resolve/resolv.conf",
+	"/run/NetworkManager/no-stub-resolv.conf"}
+
 // Open takes over what earlier agents left in the directory, and removes what no longer has a holder.
 func Open(o Options) (*Networks, error) {
-	if o.Names == nil {
-		o.Names = []string{"/etc/resolv.conf", "/run/systemd/resolve/resolv.conf",
-			"/run/NetworkManager/no-stub-resolv.conf"}
-	}
 	if err := os.MkdirAll(o.Dir, 0o711); err != nil {
 		return nil, fmt.Errorf("networks: %w", err)
 	}
