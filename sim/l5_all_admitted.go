@@ -10,9 +10,9 @@ import (
 // over (settle in run.go), as long as what waits may need, and says which job waits for what when they are not. Here
 // stands the other half: a job does not end because of the cluster, whether or not it has run. It succeeds, somebody
 // cancels it, what it was to run after has ended otherwise, its time is over, or it fails: by itself and more often
-// than it allows, by what every machine would find wrong with it, because it could not be prepared or launched as often
-// as is tried, and on two machines or on the only one that could hold it, or as often for no fault of its own as is ever
-// tried.
+// than it allows, by what every machine would find wrong with it, because it could not be prepared or launched as
+// often as is tried, and on two machines or on the only one that could hold it, or as often for no fault of its own as
+// is ever tried.
 type allAdmitted struct{ rule }
 
 func newAllAdmitted() *allAdmitted { return &allAdmitted{rule: rule{"L5 all-admitted", on{Stored}}} }

@@ -312,8 +312,8 @@ func TestPrivateWithoutNames(t *testing.T) {
 	})
 }
 
-// asksItself makes the machine one that asks a server of its own for names, and does not say which others that asks: its
-// agent knows when it starts that no job can have a network here, and announces none.
+// asksItself makes the machine one that asks a server of its own for names, and does not say which others that asks:
+// its agent knows when it starts that no job can have a network here, and announces none.
 func asksItself(t *testing.T) {
 	write(t, "/etc/resolv.conf", "nameserver 127.0.0.53\n", 0o644)
 	for _, other := range []string{"/run/systemd/resolve/resolv.conf", "/run/NetworkManager/no-stub-resolv.conf"} {
