@@ -17,7 +17,8 @@ import (
 // signs are what a document says of a GPU beyond what the watch goes by.
 type signs struct {
 	uncorrectable string // errors of its memory since the driver was loaded
-	pending       string // rows or pages are to be replaced at the next reset
+	pending       string // rows, pages or more are to be replaced at the next reset
+	unrepairable  string
 	width, widest string // lanes on the bus
 	slowed        []string
 }
@@ -37,6 +38,10 @@ func (s *signs) note(name, value string) {
 		}
 	case name == "remapped_rows/remapped_row_pending" && yes:
 		s.pending = "a row of its memory is to be replaced, which a reset does"
+	case name == "ecc_errors/unrepairable_memory" && yes:
+		s.unrepairable = "its memory cannot be repaired"
+	case name == "ecc_errors/channel_repair_pending" && yes, name == "ecc_errors/tpc_repair_pending" && yes:
+		s.pending = "a part of it is to be repaired, which a reset does"
 	case name == "retired_pages/pending_retirement" && yes, name == "retired_pages/pending_blacklist" && yes:
 		s.pending = "a page of its memory is to be retired, which a reset does"
 	case name == "pci/pci_gpu_link_info/link_widths/current_link_width":
@@ -51,7 +56,7 @@ func (s *signs) note(name, value string) {
 // wrong says all that speaks against a device.
 func (g *reported) wrong() (all []string) {
 	s := &g.signs
-	for _, why := range []string{g.fault(), g.warning(), s.pending} {
+	for _, why := range []string{g.fault(), g.warning(), s.unrepairable, s.pending} {
 		if why != "" {
 			all = append(all, why)
 		}

@@ -46,6 +46,7 @@ func TestGenerations(t *testing.T) {
 			"GPU-00000570-0002-4a00-8000-abcdef000002 gb200 189471MiB 0018:01:00.0 /dev/nvidia2 in " +
 				"5d6f0001-1111-4222-8333-444455556666.1",
 		}, []string{"the driver recommends to drain"}},
+		{"580.xml", []string{"GPU-00000580-0000-4a00-8000-abcdef000000 h100 81559MiB 0000:00:06.0 /dev/nvidia0"}, nil},
 	} {
 		t.Run(c.document, func(t *testing.T) {
 			found := newRig(t).says("query", c.document).mustFind()
