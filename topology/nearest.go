@@ -5,6 +5,7 @@ package topology
 // done when a user asks and never while placing.
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"strings"
@@ -119,6 +120,9 @@ func (f *Fabric) WayOut(g Gang, r *Refusal) string {
 		if f.speaks() < g.Vocabulary {
 			return "upgrade synapse-node on the machines, " + later
 		}
+		if r.Unmet != "" && r.Unmet == g.withoutGPUs() {
+			return "ask for no GPU, " + later
+		}
 		return f.names(&g) + ": choose of these, " + later
 	case Senseless:
 		return ""
@@ -172,7 +176,21 @@ func (f *Fabric) unmet(g *Gang) string {
 	case len(parts) > 1:
 		return "no machine here has " + strings.Join(parts, " and ") + " at once"
 	}
-	return "no machine here is of that kind"
+	return cmp.Or(g.withoutGPUs(), "no machine here is of that kind")
+}
+
+// withoutGPUs says that no machine which a gang may go to has any, if that is what stands in its way; it is asked when
+// nothing else does.
+func (g *Gang) withoutGPUs() string {
+	switch {
+	case g.Each.MilliGPU+g.Total.MilliGPU == 0:
+		return ""
+	case len(g.Only) > 0:
+		return "none of these has a GPU"
+	case len(g.Selector) > 0:
+		return "no machine with " + g.Selector[0].Key + "=" + g.Selector[0].Value + " has a GPU"
+	}
+	return "no machine here has a GPU"
 }
 
 // speaks is the newest vocabulary of an agent here.

@@ -112,3 +112,25 @@ func TestNamedMachines(t *testing.T) {
 		}
 	}
 }
+
+// TestNoGPUs: where no machine has any, that is said, and not that there is none of a kind.
+func TestNoGPUs(t *testing.T) {
+	f := NewFabric([]string{"zone", "rack"})
+	f.Join(Machine{ID: "n1", Place: []string{"a", "r1"}, Total: Resources{MilliCPU: 8000, MemoryBytes: 1 << 36},
+		Labels: []Label{{"pool", "a"}}}, Capacity{})
+	for _, c := range []struct {
+		gang Gang
+		why  string
+	}{
+		{Gang{Replicas: 1}, "needs 1 GPU; no machine here has a GPU"},
+		{Gang{Replicas: 1, Selector: []Label{{"pool", "a"}}}, "needs 1 GPU; no machine with pool=a has a GPU"},
+		{Gang{Replicas: 1, Only: []NodeID{"n1"}}, "needs 1 GPU on machines that it names; none of these has a GPU"},
+	} {
+		c.gang.Each.MilliGPU = 1000
+		_, r := Feasible(f, c.gang)
+		const out = "ask for no GPU, or allow it to wait for machines that are yet to join"
+		if r.String() != c.why || f.WayOut(c.gang, r) != out {
+			t.Errorf("%v: %s: %s", c.gang, r, f.WayOut(c.gang, r))
+		}
+	}
+}
