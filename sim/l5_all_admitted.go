@@ -60,10 +60,13 @@ func endsOf(w *World, s *stored) (n ends) {
 func (n *ends) add(a *messages.AttemptRecord) {
 	n.last = a
 	n.succeeded = n.succeeded || a.GetEnd().GetCause() == messages.Cause_CAUSE_SUCCEEDED || didSucceed(a)
-	if a.GetStartedUnixMs() > 0 && a.GetEnd().GetCause() != messages.Cause_CAUSE_LAUNCH_FAILED {
+	cause, machinePays := a.GetEnd().GetCause(), slices.ContainsFunc(a.GetPlaces(), func(p *messages.Place) bool {
+		return p.Rank == a.GetEnd().GetRank() && p.Exit.GetFault() == messages.Fault_FAULT_MACHINE
+	})
+	if a.GetStartedUnixMs() > 0 && (cause != messages.Cause_CAUSE_LAUNCH_FAILED || machinePays) {
 		n.unprepared, n.on = 0, nil
 	}
-	switch a.GetEnd().GetCause() {
+	switch cause {
 	case messages.Cause_CAUSE_SUCCEEDED, messages.Cause_CAUSE_CANCELLED, messages.Cause_CAUSE_TIME_LIMIT,
 		messages.Cause_CAUSE_REQUEUED, messages.Cause_CAUSE_START_BY, messages.Cause_CAUSE_UNWELL,
 		messages.Cause_CAUSE_PREEMPTED:
@@ -71,10 +74,8 @@ func (n *ends) add(a *messages.AttemptRecord) {
 		n.failed++
 	case messages.Cause_CAUSE_PREPARE_FAILED, messages.Cause_CAUSE_PREPARE_TIMEOUT, messages.Cause_CAUSE_LAUNCH_FAILED:
 		n.others++
-		if a.End.Cause == messages.Cause_CAUSE_LAUNCH_FAILED && slices.ContainsFunc(a.Places, func(p *messages.Place) bool {
-			return p.Rank == a.End.Rank && p.Exit.GetFault() == messages.Fault_FAULT_MACHINE
-		}) {
-			break // the machine pays for that
+		if cause == messages.Cause_CAUSE_LAUNCH_FAILED && machinePays {
+			break
 		}
 		n.unprepared++
 		for _, p := range a.Places {
