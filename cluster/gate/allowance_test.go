@@ -166,7 +166,7 @@ func TestConnectionsOfOne(t *testing.T) {
 	if _, ask := s.open(bob.Credentials(nil)); ask() != nil {
 		t.Error("another one is refused too")
 	}
-	if s.said("Refused a connection of synapse://c-a/viewer/ann from 127.0.0.1: it has 2") != 1 {
+	if s.tells("Refused a connection of synapse://c-a/viewer/ann from 127.0.0.1: it has 2") != 1 {
 		t.Error("nobody is told")
 	}
 	s.gate.mu.Lock()

@@ -90,7 +90,7 @@ func TestReplacedKey(t *testing.T) {
 	if err := ask(); err == nil {
 		t.Error("the connection of the key that was replaced stays")
 	}
-	if s.said("Closed the connection of synapse://c-a/node/n1") != 1 {
+	if s.tells("Closed the connection of synapse://c-a/node/n1") != 1 {
 		t.Errorf("the log has %q", s.lines)
 	}
 	var r *Refused
@@ -105,7 +105,7 @@ func TestReplacedKey(t *testing.T) {
 	if _, ask := s.open(byHand.Credentials(nil)); ask() == nil {
 		t.Error("a third key comes in under the name")
 	}
-	if s.said("Refused a connection of synapse://c-a/node/n1 from 127.0.0.1: another key has joined") == 0 {
+	if s.tells("Refused a connection of synapse://c-a/node/n1 from 127.0.0.1: another key has joined") == 0 {
 		t.Errorf("the log has %q", s.lines)
 	}
 	if err := Bind(s.by, "n1", must(identity.DigestOf(byHand.pair.Load().Leaf().PublicKey))); err != nil {

@@ -271,7 +271,7 @@ func TestLargeRequestsWait(t *testing.T) {
 	if err := <-done; status.Code(err) != codes.Aborted {
 		t.Errorf("a large one: %v", err)
 	}
-	if s.said("slow to send a large request") == 0 {
+	if s.tells("slow to send a large request") == 0 {
 		t.Error("nobody is told of those that were closed")
 	}
 }

@@ -79,12 +79,12 @@ func TestExternal(t *testing.T) {
 	node.lasting(3 * time.Hour)
 	head.lasting(3 * time.Hour)
 	s.gate.recheck()
-	if s.said("This scheduler shows another certificate now") != 1 || s.said("Closed") != 0 {
+	if s.tells("This scheduler shows another certificate now") != 1 || s.said("Closed") != 0 {
 		t.Errorf("the log has %q", s.lines)
 	}
 	s.pass(30 * time.Minute) // the first ones are over
 	s.gate.recheck()
-	if n := s.said("Closed the connection of synapse://c-a/node/n1"); n != 1 {
+	if n := s.tells("Closed the connection of synapse://c-a/node/n1"); n != 1 {
 		t.Errorf("the log has %q", s.lines)
 	}
 	for limit := time.Now().Add(time.Minute); askNode() != nil; {
@@ -127,7 +127,7 @@ func TestExternalSignsNothing(t *testing.T) {
 			t.Errorf("%s is let in", name)
 		}
 	}
-	if n := s.said(errExternal.Error()); n != 1 {
+	if n := s.tells(errExternal.Error()); n != 1 {
 		t.Errorf("%d lines say that nobody joins here: %q", n, s.lines)
 	}
 	if node.External() || !newOutsider(t, by, "node/n1").badge(s).External() {

@@ -57,7 +57,7 @@ func TestExternalRootIsReplaced(t *testing.T) {
 	if err := s.comesIn(badge); err != nil {
 		t.Errorf("the old one is gone: %v", err)
 	}
-	if s.said("what signed it is in the bundle no longer") == 0 {
+	if s.tells("what signed it is in the bundle no longer") == 0 {
 		t.Errorf("what began under the old root stays open: %q", s.lines)
 	}
 	old := newOutsider(t, first, "node/n2")

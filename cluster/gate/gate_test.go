@@ -55,7 +55,7 @@ func TestRefusals(t *testing.T) {
 				t.Errorf("%s came in", name)
 			}
 		}
-		if n := s.said(refused.words); n != 1 {
+		if n := s.tells(refused.words); n != 1 {
 			t.Errorf("%s: %d lines have %q, want 1: %q", name, n, refused.words, s.lines)
 		}
 	}
@@ -99,7 +99,7 @@ func TestClientsAreTold(t *testing.T) {
 			t.Errorf("%s: %v; told %v, want %q", name, err, told, refused.words)
 		}
 	}
-	if s.said("it speaks no TLS") != 1 {
+	if s.tells("it speaks no TLS") != 1 {
 		t.Errorf("the log has %q", s.lines)
 	}
 }
@@ -159,7 +159,7 @@ func TestRenewedConnectionStays(t *testing.T) {
 	if err := askKept(); err != nil {
 		t.Errorf("renewed: %v", err)
 	}
-	if err := askLost(); err == nil || s.said("Closed the connection of synapse://c-a/node/lost") != 1 {
+	if err := askLost(); err == nil || s.tells("Closed the connection of synapse://c-a/node/lost") != 1 {
 		t.Errorf("not renewed: %v, and the log has %q", err, s.lines)
 	}
 	if n := s.said("Closed the connection of synapse://c-a/node/kept"); n != 0 {
@@ -204,7 +204,7 @@ func TestDeniedOnAnOpenConnection(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.deny("synapse://c-a/node/thief # stolen\n")
-	if n := s.said("Closed the connection of synapse://c-a/node/thief"); n != 1 {
+	if n := s.tells("Closed the connection of synapse://c-a/node/thief"); n != 1 {
 		t.Errorf("the log has %q", s.lines)
 	}
 	if err := ask(); err == nil {
@@ -214,7 +214,7 @@ func TestDeniedOnAnOpenConnection(t *testing.T) {
 		t.Error("it renewed its certificate")
 	}
 	s.deny("a mistake\n")
-	if err := ask(); err == nil || s.said("The one before stays in force") != 1 {
+	if err := ask(); err == nil || s.tells("The one before stays in force") != 1 {
 		t.Errorf("a mistake in the list let it in: %v, %q", err, s.lines)
 	}
 	if recheckEvery > 30*time.Second {

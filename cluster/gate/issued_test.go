@@ -80,7 +80,7 @@ func TestIssued(t *testing.T) {
 		t.Errorf("before its time: %v", err)
 	}
 	s.later(time.Hour)
-	if err := ask(); err == nil || s.said("Closed the connection of synapse://c-a/submitter/ann") != 1 {
+	if err := ask(); err == nil || s.tells("Closed the connection of synapse://c-a/submitter/ann") != 1 {
 		t.Errorf("a token that is over goes on: %v, %q", err, s.lines)
 	}
 }
@@ -128,7 +128,7 @@ func TestIssuedDenied(t *testing.T) {
 	}
 	s.deny("synapse://c-a/admin/eve\n")
 	s.later(recheckEvery)
-	if err := ask(); err == nil || s.said("Closed the connection of synapse://c-a/admin/eve") != 1 {
+	if err := ask(); err == nil || s.tells("Closed the connection of synapse://c-a/admin/eve") != 1 {
 		t.Errorf("who is denied goes on: %v, %q", err, s.lines)
 	}
 }

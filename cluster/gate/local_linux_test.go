@@ -75,11 +75,11 @@ func TestLocal(t *testing.T) {
 	}
 	who := "synapse://c-a/admin/" + userName(uint32(os.Geteuid()))
 	s.deny(who + "\n")
-	if n := s.said("Closed the connection of " + who); n != 1 {
+	if n := s.tells("Closed the connection of " + who); n != 1 {
 		t.Errorf("the log has %q", s.lines)
 	}
 	_, again := s.here()
-	if err := again(); err == nil || s.said("it is on the denylist: "+who) == 0 {
+	if err := again(); err == nil || s.tells("it is on the denylist: "+who) == 0 {
 		t.Errorf("who is denied comes in: %v", err)
 	}
 	found := false
@@ -113,7 +113,7 @@ func TestLocalRefused(t *testing.T) {
 		if got := <-told; err == nil || !errors.As(got, &refused) || !strings.Contains(got.Error(), words) {
 			t.Errorf("%s: %v; it was told %v", words, err, got)
 		}
-		if n := s.said(words); n != 1 {
+		if n := s.tells(words); n != 1 {
 			t.Errorf("%s: %d lines of the log", words, n)
 		}
 	}

@@ -105,7 +105,7 @@ func TestPass(t *testing.T) {
 		t.Errorf("the secret is kept, or told: %s %s", log, kept)
 	}
 	s.later(time.Hour)
-	if err := ask(); err == nil || s.said("Closed the connection of synapse://c-a/submitter/ann") != 1 {
+	if err := ask(); err == nil || s.tells("Closed the connection of synapse://c-a/submitter/ann") != 1 {
 		t.Errorf("a token that is over goes on: %v, %q", err, s.lines)
 	}
 }
@@ -207,7 +207,7 @@ func TestRevokedOnAnOpenConnection(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.later(recheckEvery)
-	if s.said("Closed the connection of synapse://c-a/submitter/ann") != 1 || s.said("Closed the connection of") != 1 {
+	if s.tells("Closed the connection of synapse://c-a/submitter/ann") != 1 || s.tells("Closed the connection of") != 1 {
 		t.Errorf("the log has %q", s.lines)
 	}
 	if ask() == nil || other() != nil {
@@ -217,7 +217,7 @@ func TestRevokedOnAnOpenConnection(t *testing.T) {
 	for range int(maxUnasked/recheckEvery) + 1 {
 		s.later(recheckEvery)
 	}
-	if s.said("Closed the connection of synapse://c-a/submitter/bob") != 1 {
+	if s.tells("Closed the connection of synapse://c-a/submitter/bob") != 1 {
 		t.Errorf("nobody knows whether bob is revoked, and he goes on: %q", s.lines)
 	}
 	var last *Refused

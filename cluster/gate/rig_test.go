@@ -110,6 +110,14 @@ func (s *stage) said(words string) (n int) {
 	return n
 }
 
+// tells is how often it said so, and waits for the first: a peer may know why before the log does.
+func (s *stage) tells(words string) int {
+	for end := time.Now().Add(10 * time.Second); s.said(words) == 0 && time.Now().Before(end); {
+		time.Sleep(time.Millisecond)
+	}
+	return s.said(words)
+}
+
 func (s *stage) clock() time.Time {
 	s.mu.Lock()
 	defer s.mu.Unlock()

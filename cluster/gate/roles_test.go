@@ -325,7 +325,7 @@ func TestRefusedOnce(t *testing.T) {
 			t.Errorf("it says %q (%s)", o.GetText(), o.GetHint())
 		}
 	}
-	if n := s.said("Refused /synapse.v1.Synapse/Cancel to synapse://c-a/submitter/ann"); n != 1 {
+	if n := s.tells("Refused /synapse.v1.Synapse/Cancel to synapse://c-a/submitter/ann"); n != 1 {
 		t.Errorf("%d lines: %q", n, s.lines)
 	}
 }

@@ -86,7 +86,7 @@ func TestAuthorityIsOver(t *testing.T) {
 		t.Errorf("it renews: %v", err)
 	}
 	const words = "the certificate of synapse://c-a/ca/s1 is not good any more"
-	for limit := time.Now().Add(10 * time.Second); s.said(words) == 0; time.Sleep(time.Millisecond) {
+	for limit := time.Now().Add(10 * time.Second); s.tells(words) == 0; time.Sleep(time.Millisecond) {
 		if time.Now().After(limit) { // the alert leaves before the line is written
 			t.Fatal("nobody is told which certificate is over")
 		}
