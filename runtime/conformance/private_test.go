@@ -295,7 +295,7 @@ func TestPrivateWithoutNames(t *testing.T) {
 		must(t, errors.Join(os.Mkdir(work, 0o755), os.Mkdir(etc, 0o755)))
 		must(t, unix.Mount("overlay", "/etc", "overlay", 0, "lowerdir=/etc,upperdir="+etc+",workdir="+work))
 		defer unix.Unmount("/etc", unix.MNT_DETACH)
-		must(t, os.Remove("/etc/resolv.conf"))
+		must(t, os.RemoveAll("/etc/resolv.conf")) // which may not be there in the first place
 		networks = newNetworks(t, filepath.Join(t.TempDir(), "networks"))
 		t.Cleanup(func() { networks = nil })
 		defer asksItself(t)
@@ -309,6 +309,30 @@ func TestPrivateWithoutNames(t *testing.T) {
 			}
 			cleanNetwork(t)
 		})
+	})
+}
+
+// TestPrivateNoMore: a machine that can give no private network any more fails the jobs that name one, and does not
+// call it its own fault: it would be closed for all others.
+func TestPrivateNoMore(t *testing.T) {
+	onAMachine(t, func(t *testing.T, _ *outside) {
+		names := filepath.Join(t.TempDir(), "names")
+		write(t, names, "nameserver "+farAddress+"\n", 0o644)
+		made, err := private.Open(private.Options{Dir: filepath.Join(t.TempDir(), "networks"), Names: []string{names}})
+		must(t, err)
+		networks = made
+		t.Cleanup(func() { networks = nil })
+		write(t, names, "nameserver 127.0.0.53\n", 0o644)
+		onPlainMachines(t, func(t *testing.T, s *stack, driver string) {
+			if driver == "process" {
+				return
+			}
+			r := s.try(t, able.MakeRootfs(t), "exit 0", on(messages.Network_NETWORK_PRIVATE))
+			if !strings.Contains(r.exit.Detail, "asks itself") || r.exit.Fault != messages.Fault_FAULT_UNKNOWN {
+				t.Errorf("%v", r.exit)
+			}
+		})
+		cleanNetwork(t)
 	})
 }
 
