@@ -197,28 +197,15 @@ func TestStartOfAMachineTwice(t *testing.T) {
 // is.
 func TestStuckOnAMachine(t *testing.T) {
 	able.Need(t, able.Freezer)
-	const freezer = "/sys/fs/cgroup/freezer"
 	onEveryDriver(t, func(t *testing.T, s *stack) {
 		p := s.begun(t, "echo ready; while :; do sleep 0.01; done")
-		cell := filepath.Join(freezer, NewID())
-		if err := os.Mkdir(cell, 0o755); err != nil {
-			t.Fatal(err)
-		}
-		thaw := func() { _ = os.WriteFile(filepath.Join(cell, "freezer.state"), []byte("THAWED"), 0) }
+		leader, _ := p.leader(t)
+		thaw := freeze(t, strconv.Itoa(shellOf(t, leader)))
 		t.Cleanup(func() {
 			thaw()
 			_ = p.Kill()
 			await(t, p)
-			until(t, "the freezer's group stays", func() bool { return os.Remove(cell) == nil })
 		})
-		leader, _ := p.leader(t)
-		shell := []byte(strconv.Itoa(shellOf(t, leader)))
-		if err := os.WriteFile(filepath.Join(cell, "cgroup.procs"), shell, 0); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(filepath.Join(cell, "freezer.state"), []byte("FROZEN"), 0); err != nil {
-			t.Fatal(err)
-		}
 		_ = p.Kill()
 		select {
 		case <-p.gone:
@@ -230,4 +217,31 @@ func TestStuckOnAMachine(t *testing.T) {
 			t.Errorf("%+v", exit)
 		}
 	})
+}
+
+// freeze stops a process, and what it starts, until it is thawed or the test ends. The kernel takes a moment over that,
+// and whoever is killed meanwhile dies.
+func freeze(t testing.TB, pid string) (thaw func()) {
+	t.Helper()
+	cell := filepath.Join("/sys/fs/cgroup/freezer", NewID())
+	state := filepath.Join(cell, "freezer.state")
+	if err := os.Mkdir(cell, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	thaw = func() { _ = os.WriteFile(state, []byte("THAWED"), 0) }
+	t.Cleanup(func() {
+		thaw()
+		until(t, "the freezer's group stays", func() bool { return os.Remove(cell) == nil })
+	})
+	if err := os.WriteFile(filepath.Join(cell, "cgroup.procs"), []byte(pid), 0); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(state, []byte("FROZEN"), 0); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "the process does not freeze", func() bool {
+		text, _ := os.ReadFile(state)
+		return strings.TrimSpace(string(text)) == "FROZEN"
+	})
+	return thaw
 }

@@ -300,26 +300,9 @@ func TestStartTwiceIsOneStart(t *testing.T) {
 func TestStuckTask(t *testing.T) {
 	o := newOwn(t)
 	able.Need(t, able.Freezer)
-	const freezer = "/sys/fs/cgroup/freezer"
-	cell := filepath.Join(freezer, NewID())
-	if err := os.Mkdir(cell, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := os.Remove(cell); err != nil {
-			t.Error(err)
-		}
-	})
 	id := NewID()
 	container := o.start(hostSleep(id))
-	t.Cleanup(func() { _ = os.WriteFile(filepath.Join(cell, "freezer.state"), []byte("THAWED"), 0) })
-	pid := childOf(t, container.Pid())
-	if err := os.WriteFile(filepath.Join(cell, "cgroup.procs"), []byte(pid), 0); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(cell, "freezer.state"), []byte("FROZEN"), 0); err != nil {
-		t.Fatal(err)
-	}
+	thaw := freeze(t, childOf(t, container.Pid()))
 	_ = container.Kill()
 	select {
 	case <-container.Done():
@@ -335,9 +318,7 @@ func TestStuckTask(t *testing.T) {
 	if swept, err := carapace.GC(o.options.StateDir, o.options.Cgroups); len(swept) > 0 || err != nil {
 		t.Errorf("swept %v (%v)", swept, err)
 	}
-	if err := os.WriteFile(filepath.Join(cell, "freezer.state"), []byte("THAWED"), 0); err != nil {
-		t.Fatal(err)
-	}
+	thaw()
 	container.Wait()
 }
 
