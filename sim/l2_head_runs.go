@@ -138,7 +138,7 @@ func (c *headRuns) allWithRoom(w *World) {
 		page := w.books.jobs[id]
 		spec := page.record.Spec
 		room := func(m *machine) (topology.Capacity, bool) { return w.roomInView(p, m, page.record) }
-		if !c.waits(w, page) || !c.trulyWaits(w, page) || spec.Each == nil || spec.GetTopology().GetPreferred() != "" ||
+		if !c.waits(w, page) || !c.trulyWaits(w, page) || spec.GetTopology().GetPreferred() != "" ||
 			!w.fits(spec, room) || c.barred(w, page) != "" {
 			delete(c.room, id)
 			continue

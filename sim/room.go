@@ -61,8 +61,8 @@ func members(c topology.Capacity, each topology.Resources) int64 {
 // fits reports whether a gang has room on these machines, one domain of its
 // required level at a time.
 func (w *World) fits(spec *messages.JobSpec, room func(*machine) (topology.Capacity, bool)) bool {
-	level := spec.GetTopology().GetRequired()
-	byPlace := map[string]int64{}
+	level, one := spec.GetTopology().GetRequired(), memberOf(spec)
+	byPlace := map[string][]spot{}
 	for _, m := range w.machines {
 		c, usable := room(m)
 		id := string(m.id)
@@ -74,22 +74,71 @@ func (w *World) fits(spec *messages.JobSpec, room func(*machine) (topology.Capac
 		if level != "" {
 			place = w.placeOf(string(m.id), level)
 		}
-		if spec.Each != nil {
-			n := members(c, messages.FromResources(spec.Each))
-			if spec.GetGang().GetApart() {
-				n = min(n, 1)
-			}
-			byPlace[place] += n
-		} else {
-			byPlace[place] += int64(c.WholeGPUs) * topology.WholeGPU
+		byPlace[place] = append(byPlace[place], spot{members(c, one), int64(m.empty().WholeGPUs)})
+	}
+	for _, spots := range byPlace { //order: any place will do
+		if holds(spec, spots) {
+			return true
 		}
 	}
-	want := int64(spec.GetGang().GetReplicasMin())
-	if spec.Each == nil {
-		want = spec.GetGang().GetTotal().GetMilliGpu()
+	return false
+}
+
+// memberOf is what of a gang is never divided: a member, or of a total one GPU with its part of the rest, and where it
+// has none a core.
+func memberOf(spec *messages.JobSpec) topology.Resources {
+	if spec.Each != nil {
+		return messages.FromResources(spec.Each)
 	}
-	for _, n := range byPlace { //order: any place will do
-		if n >= want {
+	total, pieces := messages.FromResources(spec.GetGang().GetTotal()), piecesOf(spec.GetGang().GetTotal())
+	return topology.Resources{MilliCPU: total.MilliCPU / pieces, MemoryBytes: total.MemoryBytes / pieces,
+		MilliGPU: total.MilliGPU / pieces}
+}
+
+// piecesOf is into how many parts a total is divided at most.
+func piecesOf(total *messages.Resources) int64 {
+	if gpus := total.GetMilliGpu() / topology.WholeGPU; gpus > 0 {
+		return gpus
+	}
+	return max(total.GetMilliCpu()/1000, 1)
+}
+
+// spot is a machine as far as a gang goes: how many of its members have room there, and how many GPUs it has in all.
+type spot struct{ members, gpus int64 }
+
+// holds reports whether a gang has room on machines that are near enough to each other.
+func holds(spec *messages.JobSpec, spots []spot) bool {
+	gang := spec.GetGang()
+	want, sum := int64(gang.GetReplicasMin()), int64(0)
+	if spec.Each == nil {
+		want = piecesOf(gang.GetTotal())
+	}
+	if gang.GetSplit() == messages.Split_SPLIT_WHOLE && gang.GetTotal().GetMilliGpu() > topology.WholeGPU {
+		return holdsWhole(want, spots)
+	}
+	for _, s := range spots {
+		if gang.GetApart() {
+			s.members = min(s.members, 1)
+		}
+		sum += s.members
+	}
+	return sum >= want
+}
+
+// holdsWhole reports whether a total has room on machines that it has whole, and a part of at most one more.
+func holdsWhole(want int64, spots []spot) bool {
+	for i, last := range spots {
+		sums := make([]bool, want+1) // of machines that it has whole beside the last one
+		sums[0] = true
+		for k, s := range spots {
+			if k == i || s.gpus == 0 || s.members < s.gpus {
+				continue
+			}
+			for n := want; n >= s.gpus; n-- {
+				sums[n] = sums[n] || sums[n-s.gpus]
+			}
+		}
+		if slices.Contains(sums[max(want-last.members, 0):], true) {
 			return true
 		}
 	}
