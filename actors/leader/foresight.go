@@ -157,16 +157,13 @@ func (x ends) Runs(job topology.JobID) bool {
 	return false
 }
 
-// Held are the amounts of its latest attempt of which something may be left on one machine.
+// Held are the amounts that its latest attempt keeps from others on one machine.
 func (x ends) Held(job topology.JobID, node topology.NodeID) []topology.Resources {
 	e, m := x.s.jobs[job], x.s.machines[node]
 	if e == nil || e.run == nil || m == nil {
 		return nil
 	}
-	if t := m.room.Tenant(e.run.token); t != nil {
-		return t.Amounts()
-	}
-	return nil
+	return m.room.Held(e.run.token)
 }
 
 // Unheard reports whether an attempt on one of these machines was begun by an earlier leader, has a time limit, and has

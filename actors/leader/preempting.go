@@ -133,10 +133,8 @@ func (x ends) Running(job topology.JobID, nowNs int64) (policy.Running, bool) {
 		if m == nil || !m.up {
 			continue
 		}
-		if t := m.room.Tenant(r.token); t != nil {
-			for _, a := range t.Amounts() {
-				run.Room.Slots = append(run.Room.Slots, topology.Slot{Node: n, Amount: a})
-			}
+		for _, a := range m.room.Held(r.token) {
+			run.Room.Slots = append(run.Room.Slots, topology.Slot{Node: n, Amount: a})
 		}
 	}
 	return run, len(run.Room.Slots) > 0

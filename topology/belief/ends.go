@@ -33,6 +33,15 @@ func (m *Machine) Ends() (ends []topology.End) {
 	return ends
 }
 
+// Held are the amounts of an attempt's ranks that are taken on the machine, and so not in what is free there. The caller
+// only reads. An attempt may be there and hold nothing: its agent was restarted before it had granted anything.
+func (m *Machine) Held(t topology.Token) []topology.Resources {
+	if who := m.Tenant(t); who != nil && m.holds(who) {
+		return who.amounts
+	}
+	return nil
+}
+
 // holds reports whether room of the machine is taken for an attempt: by its books, or by a claim that is not in
 // them yet.
 func (m *Machine) holds(who *Tenant) bool {

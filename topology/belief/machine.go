@@ -67,9 +67,6 @@ func (t *Tenant) Amount() (sum topology.Resources) {
 	return sum
 }
 
-// Amounts are those of its ranks. The caller only reads.
-func (t *Tenant) Amounts() []topology.Resources { return t.amounts }
-
 // Tenants are the attempts that are or may be there, in the order in which they came. The caller only reads.
 func (m *Machine) Tenants() []*Tenant { return m.tenants }
 

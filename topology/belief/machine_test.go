@@ -150,6 +150,9 @@ func compareWith(t *rapid.T, m *Machine, uids *topology.UIDs, list map[int]*sayi
 		if who := m.Tenant(token(n)); who == nil || who.Amount().MilliCPU != s.amount {
 			t.Fatalf("attempt %d is not there as it was said", n)
 		}
+		if has := len(m.Held(token(n))) > 0; has != (s.claimed || s.shown) {
+			t.Fatalf("attempt %d is said to hold something: %v; claimed: %v, in the books: %v", n, has, s.claimed, s.shown)
+		}
 	}
 	if free = max(free, 0); !reported {
 		free = 0
