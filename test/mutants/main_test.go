@@ -30,11 +30,12 @@ func TestHarnessTellsCaughtFromSurvived(t *testing.T) {
 	slices.Sort(lines)
 	want := []string{
 		"mutant admit-all caught by seed=3 (T1 admission)",
+		"mutant admit-built caught by test world TestBuilt (exit 1)",
 		"mutant admit-third caught by scenario third (exit 1)",
 		"mutant admit-third-too caught by test world TestAdmit (exit 1)",
 		"mutant unseen SURVIVED after 4 seeds",
 		"mutant unsteady caught by seed=1 (S16 same-trace)",
-		"mutants=5 caught=4 survived=1 seeds=8 took=",
+		"mutants=6 caught=5 survived=1 seeds=8 took=",
 	}
 	for i, line := range lines {
 		if i >= len(want) || !strings.HasPrefix(line, want[i]) {

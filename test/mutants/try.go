@@ -154,16 +154,19 @@ func (t trial) tryCheck(name string, c check, overlay, folder string) (v verdict
 		append(slices.Clone(quick), "-c", "-o", program, c.pkg)...); err != nil {
 		return verdict{err: err}
 	}
-	return t.runCheck(deadline, &used, program, c)
+	return t.runCheck(deadline, &used, program, overlay, c)
 }
 
-// runCheck runs one check of a test program.
-func (t trial) runCheck(ctx context.Context, used *meter, program string, c check) verdict {
+// runCheck runs one check of a test program. Programs that it builds have the mutant too.
+func (t trial) runCheck(ctx context.Context, used *meter, program, overlay string, c check) verdict {
 	run, cancel := context.WithTimeout(ctx, t.seedLimit)
 	defer cancel()
 	command := exec.CommandContext(run, "sh", "-c", bounded, program, "-test.v", "-test.run", c.run)
 	command.Dir = filepath.Join(t.root, c.pkg)
 	command.WaitDelay = time.Second
+	if overlay != "" {
+		command.Env = append(os.Environ(), "GOFLAGS="+os.Getenv("GOFLAGS")+" -overlay="+overlay)
+	}
 	output, err := used.run(command)
 	var exit *exec.ExitError
 	switch {

@@ -93,7 +93,7 @@ func (t trial) tryUnharmedChecks(pkg string, checks []check, folder string) (v v
 			continue
 		}
 		tried[c.title] = true
-		if v := t.runCheck(ctx, &used, program, c); v.caught || v.err != nil {
+		if v := t.runCheck(ctx, &used, program, "", c); v.caught || v.err != nil {
 			return v
 		}
 	}

@@ -1,6 +1,9 @@
 package world
 
-import "testing"
+import (
+	"os/exec"
+	"testing"
+)
 
 func TestScenarios(t *testing.T) {
 	t.Run("third", func(t *testing.T) {
@@ -13,6 +16,14 @@ func TestScenarios(t *testing.T) {
 func TestAdmit(t *testing.T) {
 	if Admit(6) {
 		t.Error("let in")
+	}
+}
+
+// TestBuilt tries what it builds.
+func TestBuilt(t *testing.T) {
+	run := exec.Command("go", "run", "toy/cmd/synapse-sim", "-world", "small", "-seed", "9")
+	if text, err := run.CombinedOutput(); err != nil {
+		t.Errorf("%s", text)
 	}
 }
 
