@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -29,6 +30,9 @@ type Errand struct {
 	// Terminal gives it a terminal of the container's; without it the three streams are handed on as they are.
 	Terminal              bool     `json:"terminal,omitempty"`
 	Stdin, Stdout, Stderr *os.File `json:"-"`
+	// Born is called with the process's number before it can end by itself, in a starter that reaps what else it has: the
+	// starter leaves this one to the thread that waits for it.
+	Born func(pid int) `json:"-"`
 }
 
 // Further is a further process that runs, or has.
@@ -48,6 +52,56 @@ var ErrNoFurther = errors.New("no further process can join a container that a us
 
 // Further runs one in the container. It answers when the process runs, or why it does not: a *StartError.
 func (c *Container) Further(errand Errand) (*Further, error) {
+	return further(&joined{spec: c.spec, order: c.order(nil), first: c.first}, errand)
+}
+
+// first is the container's first process, as long as nobody ends it.
+func (c *Container) first() (pid int, pidfd file, err error) {
+	c.closing.Lock()
+	defer c.closing.Unlock()
+	if c.closed || c.killed {
+		return 0, -1, ErrNotFound
+	}
+	pidfd, err = dupFile(c.pidfd)
+	return c.pid, pidfd, err
+}
+
+// Made is a container that another program has made as a Spec says.
+type Made struct {
+	Spec   Spec
+	Pid    int      // of its first process, which is its command …
+	PidFD  int      // … and that process, which stays the caller's
+	Leaves []string // its cgroups, of those that are there
+}
+
+// Further runs one in a container of that kind.
+func (m *Made) Further(errand Errand) (*Further, error) {
+	spec := m.Spec.filled()
+	spec.NoInit = true
+	order := &order{Spec: spec}
+	for _, leaf := range m.Leaves {
+		tasks := filepath.Join(leaf, "tasks")
+		switch {
+		case isFilesystem(leaf, unix.CGROUP2_SUPER_MAGIC):
+			order.Leaf = leaf
+		case unix.Access(tasks, unix.W_OK) == nil:
+			order.Join = append(order.Join, tasks)
+		}
+	}
+	return further(&joined{spec, order, func() (int, file, error) {
+		pidfd, err := dupFile(m.PidFD)
+		return m.Pid, pidfd, err
+	}}, errand)
+}
+
+// joined is a container as a further process finds it.
+type joined struct {
+	spec  Spec
+	order *order
+	first func() (pid int, pidfd file, err error)
+}
+
+func further(into *joined, errand Errand) (*Further, error) {
 	if len(errand.Command) == 0 || errand.Command[0] == "" {
 		return nil, fail("command", errors.New("is empty"))
 	}
@@ -57,7 +111,7 @@ func (c *Container) Further(errand Errand) (*Further, error) {
 	f := &Further{done: make(chan struct{})}
 	answer := make(chan *StartError, 1)
 	onOwnThread(func() { // which the process dies with, so it is waited for here
-		j := &joining{of: c, errand: errand, process: fork.New(), home: nowhere, terminal: -1, slave: -1}
+		j := &joining{of: into, errand: errand, process: fork.New(), home: nowhere, terminal: -1, slave: -1}
 		failure := j.run(f)
 		answer <- failure
 		if failure == nil {
@@ -105,7 +159,7 @@ func (f *Further) conclude(status unix.WaitStatus) {
 
 // joining is the way into a container, on one locked thread.
 type joining struct {
-	of      *Container
+	of      *joined
 	errand  Errand
 	process *fork.Process
 	launch  launch
@@ -135,6 +189,9 @@ func (j *joining) run(f *Further) *StartError {
 			return fail(step.name, err)
 		}
 	}
+	if f.pid, _ = j.process.Numbers(); j.errand.Born != nil {
+		j.errand.Born(f.pid)
+	}
 	if err := j.home.enter(j.namespaces()); err != nil {
 		return fail("come home", fault.OfMachine(err))
 	}
@@ -144,7 +201,6 @@ func (j *joining) run(f *Further) *StartError {
 		return fail("rlimits", fault.OfMachine(err))
 	}
 	plan.Terminal = j.errand.Terminal
-	f.pid, _ = j.process.Numbers()
 	if _, err := j.process.Run(plan); err != nil {
 		return fail("set-up", j.order.explain(err))
 	}
@@ -165,7 +221,7 @@ func (j *joining) open() error {
 	spec := j.of.spec
 	spec.Command = j.errand.Command
 	spec.Env = WithEnv(spec.Env, j.errand.Env)
-	j.order = j.of.order(nil)
+	j.order = j.of.order
 	j.order.Spec = spec
 	if err := j.openContainer(); err != nil {
 		return err
@@ -200,20 +256,12 @@ func (j *joining) open() error {
 // openContainer finds the container's namespaces: those of its first process, and of its command, which has two of its
 // own. A command that ends meanwhile takes the first process with it, and nothing can be forked there any more.
 func (j *joining) openContainer() (err error) {
-	c := j.of
-	c.closing.Lock()
-	if c.closed || c.killed {
-		c.closing.Unlock()
-		return ErrNotFound
-	}
-	j.init, err = j.keep(dupFile(c.pidfd))
-	c.closing.Unlock()
-	if err != nil {
+	command, first, err := j.of.first()
+	if j.init, err = j.keep(first, err); err != nil {
 		return err
 	}
-	command := c.pid
-	if !c.spec.NoInit {
-		if command, err = firstChild(c.pid); err != nil {
+	if !j.order.Spec.NoInit {
+		if command, err = firstChild(command); err != nil {
 			return err
 		}
 	}
@@ -225,7 +273,7 @@ func (j *joining) openContainer() (err error) {
 			return err
 		}
 	}
-	if c.spec.IDs != nil {
+	if j.order.Spec.IDs != nil {
 		ids, err := j.keep(openFile(fmt.Sprintf("/proc/%d/ns/user", command), unix.O_RDONLY, 0))
 		if err != nil {
 			return err

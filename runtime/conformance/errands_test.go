@@ -156,7 +156,8 @@ func (w *wire) began(t *testing.T) {
 func TestExecOfAMachine(t *testing.T) {
 	onEveryDriver(t, func(t *testing.T, s *stack) {
 		m := people(t, s)
-		p := m.begun(t, `trap 'exit 33' TERM; echo "exec $SYNAPSE_EXEC"; echo ready; while :; do sleep 0.01; done`)
+		p := m.begun(t, `trap 'exit 33' TERM; echo "exec $SYNAPSE_EXEC"; cat /proc/self/cgroup; echo ready
+			while :; do sleep 0.01; done`)
 		said, last := m.shelled(p, "echo inside $SYNAPSE_RANK; exit 5").end(t)
 		lacks, driver := m.Lacks(Further), m.options.Drivers[0].Name()
 		helps, shows := m.options.Drivers[0].(interface{ Helps() bool })
@@ -169,6 +170,11 @@ func TestExecOfAMachine(t *testing.T) {
 			t.Errorf("a further process, which it lacks: %q, %+v", said, last)
 		case lacks != "" && !shows && !strings.Contains(last.Text, "the driver "+driver):
 			t.Errorf("the driver is not named: %q", last.Text)
+		}
+		if lacks == "" {
+			if said, _ := m.shelled(p, "cat /proc/self/cgroup").end(t); said == "" || !strings.Contains(p.said(), said) {
+				t.Errorf("it counts for %q, and the task says %q", said, p.said())
+			}
 		}
 		if !shows {
 			said, last = m.ask(p, &launcher.Incoming{Command: []string{"--version"}, Helper: true}).end(t)
@@ -212,7 +218,7 @@ func (m *peopled) callsOthers(t *testing.T, p *staged) {
 // onJoinable runs a test on a machine of each driver that runs further processes; TestExecOfAMachine has what the
 // others say.
 func onJoinable(t *testing.T, test func(*testing.T, *peopled)) {
-	onDrivers(t, []string{"carapace", "process"}, func(t *testing.T, s *stack) {
+	onDrivers(t, []string{"carapace", "process", "crun", "runc"}, func(t *testing.T, s *stack) {
 		if lacks := s.Lacks(Further); lacks != "" {
 			t.Skip(lacks) // a carapace without root
 		}

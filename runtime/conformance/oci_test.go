@@ -87,7 +87,7 @@ func ociAt(t testing.TB, path string, users account.Rules, policy ...permit.Poli
 		Pids: place.Lacks(Pids), Namespaces: place.Lacks(Namespaces),
 		ExecCodes: "a command that proves to be no program only when it is executed ends with the runtime's own code",
 		PlainRoot: "runtimes follow links in a root, within it",
-		Further:   "its runtime would have to be executed again for each",
+		Further:   place.Lacks(Further),
 	}
 	return s
 }

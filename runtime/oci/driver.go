@@ -85,9 +85,6 @@ func New(o Options) (*Driver, error) {
 // Name is "oci".
 func (d *Driver) Name() string { return Name }
 
-// Helps reports that its tasks have not the program of ours: it would do nothing there, where no further process runs.
-func (d *Driver) Helps() bool { return false }
-
 // Runtime is the program's path.
 func (d *Driver) Runtime() string { return d.o.Runtime }
 

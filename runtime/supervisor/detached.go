@@ -13,6 +13,7 @@ import (
 	"sync"
 	"syscall"
 	"time"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 
@@ -67,10 +68,11 @@ type detached struct {
 	late   []unix.Signal       // and what was to be sent
 	end    *death              // the leader's
 	over   *syscall.WaitStatus // the program's
+	guests map[int]bool        // further processes, each with a thread that waits for it
 }
 
 func newDetached(k *keeper) *detached {
-	return &detached{k: k, of: k.spec.Detached, seen: map[int]death{}}
+	return &detached{k: k, of: k.spec.Detached, seen: map[int]death{}, guests: map[int]bool{}}
 }
 
 func (d *detached) start() *Exit {
@@ -154,6 +156,7 @@ func (d *Detached) compose() error {
 	if err != nil || workdir == d.Workdir {
 		return err
 	}
+	d.Workdir = workdir
 	return fault.OfMachine(setWorkdir(d.Config, workdir))
 }
 
@@ -177,14 +180,11 @@ func setWorkdir(config, workdir string) error {
 	return os.WriteFile(config, text, 0o600)
 }
 
-// reap waits for everything, as it does for plain processes. The leader may end
+// reap waits for everything, as it does for plain processes, but for what others wait for. The leader may end
 // before the program has, and before anybody knows that it is the leader.
 func (d *detached) reap() {
-	const all = 0x40000000 // __WALL
 	for {
-		var status syscall.WaitStatus
-		var usage syscall.Rusage
-		pid, err := syscall.Wait4(-1, &status, all, &usage)
+		pid, err := nextEnded()
 		if errors.Is(err, syscall.EINTR) {
 			continue
 		}
@@ -192,11 +192,25 @@ func (d *detached) reap() {
 			close(d.k.allGone)
 			return
 		}
-		if !status.Exited() && !status.Signaled() {
+		if d.isGuest(pid) {
+			time.Sleep(time.Millisecond) // which is longer than the thread takes that waits for it
+			continue
+		}
+		var status syscall.WaitStatus
+		var usage syscall.Rusage
+		if got, err := syscall.Wait4(pid, &status, unix.WALL|unix.WNOHANG, &usage); err != nil || got != pid ||
+			!status.Exited() && !status.Signaled() {
 			continue
 		}
 		d.onDeath(pid, death{status: status, peak: usage.Maxrss << 10})
 	}
+}
+
+// nextEnded waits for a child that has ended, or has stopped as one does that is traced. It does not reap it.
+func nextEnded() (pid int, err error) {
+	var info unix.Siginfo
+	err = unix.Waitid(unix.P_ALL, 0, &info, unix.WEXITED|unix.WNOWAIT|unix.WALL, nil)
+	return int((*[5]int32)(unsafe.Pointer(&info))[4]), err // si_pid, which has no name there
 }
 
 func (d *detached) onDeath(pid int, end death) {
@@ -259,9 +273,60 @@ func (d *detached) signal(sig unix.Signal) {
 	d.send(sig)
 }
 
-// further is not to be had: the program that made the container would have to be executed for it again.
-func (d *detached) further(carapace.Errand) (further, error) {
-	return nil, errors.New("the driver oci runs no further process in a task; the driver carapace does")
+// further runs a process in the container. The program is not asked: it would have to be executed for that once more.
+func (d *detached) further(errand carapace.Errand) (further, error) {
+	first, leader, err := d.first()
+	if err != nil {
+		return nil, err
+	}
+	defer unix.Close(first)
+	guest := 0
+	errand.Born = func(pid int) {
+		guest = pid
+		d.host(pid, true)
+	}
+	made := carapace.Made{Spec: d.of.Root, Pid: leader.PID, PidFD: first, Leaves: d.of.Leaves}
+	made.Spec.Workdir = d.of.Workdir
+	f, err := made.Further(errand)
+	if err != nil {
+		d.host(guest, false)
+		return nil, err
+	}
+	go func() {
+		<-f.Done()
+		d.host(guest, false)
+	}()
+	return f, nil
+}
+
+// first opens the container's first process.
+func (d *detached) first() (pidfd int, leader Process, err error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.leader.PID == 0 || d.end != nil {
+		return -1, leader, errNotRunning
+	}
+	pidfd, err = unix.PidfdOpen(d.leader.PID, 0)
+	if now, there := ReadProcess(d.leader.PID); err != nil || !there || now.Start != d.leader.Start {
+		unix.Close(pidfd) // It has ended, and its number may be another's.
+		return -1, leader, errNotRunning
+	}
+	return pidfd, d.leader, nil
+}
+
+// host notes whether a child is a further process.
+func (d *detached) host(pid int, stays bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if delete(d.guests, pid); stays {
+		d.guests[pid] = true
+	}
+}
+
+func (d *detached) isGuest(pid int) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.guests[pid]
 }
 
 // send does not ask whose child the leader is: some programs have one of theirs in between, which may outlive them.

@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	maxJoins     = 9       // as many hierarchies of v1 as we use, and v2's beside them
+	maxJoins     = 17      // as many hierarchies as Linux has of v1, and v2's beside them
 	maxPlanWords = 2 << 20 // more than twice what the kernel takes for an exec
 )
 
