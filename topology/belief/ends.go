@@ -33,8 +33,8 @@ func (m *Machine) Ends() (ends []topology.End) {
 	return ends
 }
 
-// Held are the amounts of an attempt's ranks that are taken on the machine, and so not in what is free there. The caller
-// only reads. An attempt may be there and hold nothing: its agent was restarted before it had granted anything.
+// Held are the amounts of an attempt's ranks that are taken on the machine, and so not in what is free there. The
+// caller only reads. An attempt may be there and hold nothing: its agent was restarted before it had granted anything.
 func (m *Machine) Held(t topology.Token) []topology.Resources {
 	if who := m.Tenant(t); who != nil && m.holds(who) {
 		return who.amounts
