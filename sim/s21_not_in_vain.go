@@ -64,8 +64,8 @@ func (c *notInVain) Step(w *World, e *Event) {
 // onChosen looks by which right one was chosen.
 func (c *notInVain) onChosen(w *World, job *messages.JobRecord, v *messages.Victim) {
 	page, t := w.books.jobs[v.Job], messages.FromToken(v.Token)
-	if page == nil {
-		return
+	if page == nil || page.record.Spec == nil {
+		return // It is over and forgotten. Who is deposed and does not know it may choose it still, and nobody writes that.
 	}
 	victim := page.record
 	changed := victim.Changed != nil || job.Changed != nil // the leader may have had another priority in mind
