@@ -34,8 +34,8 @@ func TestCrossedWish(t *testing.T) {
 	j.onAdmit(&overheard{said: &said}, admit{Token: e.offered})
 	j.backedOff = 0
 	j.Receive(&overheard{message: backoffOver{j.timers}, said: &said})
-	if len(said) != 2 || said[1].message.(waits).Met != e.offered {
-		t.Errorf("who declines says %v", said)
+	if len(said) != 3 || said[1].message != (rests{"j1", e.offered}) || said[2].message.(waits).Met != e.offered {
+		t.Errorf("who declines and waits later says %v", said)
 	}
 }
 

@@ -18,7 +18,7 @@ import (
 // What happens outside — Stop, Forget, the client's answer — happens only once
 // the write that allows it is on disk.
 //
-// It tells: Nodes (Stop, Forget, Abort), the Scheduler (waits, withdraws, heldBack,
+// It tells: Nodes (Stop, Forget, Abort), the Scheduler (waits, rests, withdraws, heldBack,
 // declined, promiseWritten, redeemed, vacated, launchFailed, foreseen, runEnded, settled, stale), the Mirror
 // (JobShown), its Coordinator, clients. It asks: the Journal (Write → Written).
 type Job struct {
@@ -289,6 +289,9 @@ func (j *Job) wait(ctx actor.Context) {
 	j.timers++
 	if left := max(j.barredUntil().Since(j.p.Clock.Now()), j.beginsIn()); left > 0 {
 		j.p.Clock.After(left, ctx.Self(), backoffOver{j.timers})
+		if !j.met.IsZero() {
+			ctx.Send(j.peers.scheduler, rests{j.id, j.met})
+		}
 		return
 	}
 	ctx.Send(j.peers.scheduler, waits{j.rec, j.lent, j.met})

@@ -173,6 +173,14 @@ func (s *Scheduler) onWaits(ctx actor.Context, m waits) {
 	s.plan(ctx)
 }
 
+// onRests counts what a job was given no more: it comes back to the queue, but that may take it as long as it likes.
+func (s *Scheduler) onRests(ctx actor.Context, m rests) {
+	if e := s.jobs[m.Job]; e != nil && m.Met == e.offered {
+		s.remembers(func(p policy.Rememberer) { p.Returned(m.Job) })
+		s.plan(ctx)
+	}
+}
+
 func (s *Scheduler) onWithdraws(ctx actor.Context, m withdraws) {
 	if e := s.jobs[m.Job]; e != nil {
 		e.waits = nil

@@ -199,6 +199,8 @@ func (s *Scheduler) receiveInner(ctx actor.Context) {
 	switch m := ctx.Message().(type) {
 	case waits:
 		s.onWaits(ctx, m)
+	case rests:
+		s.onRests(ctx, m)
 	case withdraws:
 		s.onWithdraws(ctx, m)
 	case declined:

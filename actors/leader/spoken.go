@@ -121,6 +121,11 @@ type (
 		Token   topology.Token
 		Targets []Target
 	}
+	// rests: the job is to be planned later, and what it was given last came to nothing. Job → Scheduler.
+	rests struct {
+		Job topology.JobID
+		Met topology.Token // that
+	}
 	// waits: put the job into the queue. Job → Scheduler.
 	waits struct {
 		Record *messages.JobRecord
