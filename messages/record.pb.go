@@ -1545,6 +1545,8 @@ type AttemptRecord struct {
 	StartByLeftMs   int64                  `protobuf:"varint,9,opt,name=start_by_left_ms,json=startByLeftMs,proto3" json:"start_by_left_ms,omitempty"` // on lent room, the time from COMMIT until it must have passed its barrier; 0: not bounded
 	Told            *Told                  `protobuf:"bytes,10,opt,name=told,proto3" json:"told,omitempty"`                                            // the first promise to its job while it waited for this; none: there was none
 	Victims         []*Victim              `protobuf:"bytes,11,rep,name=victims,proto3" json:"victims,omitempty"`                                      // they were stopped for it
+	ReservingMs     int64                  `protobuf:"varint,12,opt,name=reserving_ms,json=reservingMs,proto3" json:"reserving_ms,omitempty"`          // from its first Reserve until all its machines had reserved; 0: an earlier version wrote it
+	PreparingMs     int64                  `protobuf:"varint,13,opt,name=preparing_ms,json=preparingMs,proto3" json:"preparing_ms,omitempty"`          // from its COMMIT until all were prepared; 0: they never were, or one leader saw only a part of it
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
 }
@@ -1654,6 +1656,20 @@ func (x *AttemptRecord) GetVictims() []*Victim {
 		return x.Victims
 	}
 	return nil
+}
+
+func (x *AttemptRecord) GetReservingMs() int64 {
+	if x != nil {
+		return x.ReservingMs
+	}
+	return 0
+}
+
+func (x *AttemptRecord) GetPreparingMs() int64 {
+	if x != nil {
+		return x.PreparingMs
+	}
+	return 0
 }
 
 // NodeRecord is what is kept of a machine.
@@ -2545,7 +2561,7 @@ const file_messages_record_proto_rawDesc = "" +
 	"\x06ran_ms\x18\x06 \x01(\x03R\x05ranMs\x126\n" +
 	"\n" +
 	"preemption\x18\a \x01(\v2\x16.synapse.v1.PreemptionR\n" +
-	"preemption\"\xb3\x03\n" +
+	"preemption\"\xf9\x03\n" +
 	"\rAttemptRecord\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\tR\x03job\x12'\n" +
 	"\x05token\x18\x02 \x01(\v2\x11.synapse.v1.TokenR\x05token\x12\x10\n" +
@@ -2560,7 +2576,9 @@ const file_messages_record_proto_rawDesc = "" +
 	"\x10start_by_left_ms\x18\t \x01(\x03R\rstartByLeftMs\x12$\n" +
 	"\x04told\x18\n" +
 	" \x01(\v2\x10.synapse.v1.ToldR\x04told\x12,\n" +
-	"\avictims\x18\v \x03(\v2\x12.synapse.v1.VictimR\avictims\"\xb9\x05\n" +
+	"\avictims\x18\v \x03(\v2\x12.synapse.v1.VictimR\avictims\x12!\n" +
+	"\freserving_ms\x18\f \x01(\x03R\vreservingMs\x12!\n" +
+	"\fpreparing_ms\x18\r \x01(\x03R\vpreparingMs\"\xb9\x05\n" +
 	"\n" +
 	"NodeRecord\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x1a\n" +

@@ -1179,6 +1179,16 @@ func (m *AttemptRecord) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
 	}
+	if m.PreparingMs != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.PreparingMs))
+		i--
+		dAtA[i] = 0x68
+	}
+	if m.ReservingMs != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.ReservingMs))
+		i--
+		dAtA[i] = 0x60
+	}
 	if len(m.Victims) > 0 {
 		for iNdEx := len(m.Victims) - 1; iNdEx >= 0; iNdEx-- {
 			size, err := m.Victims[iNdEx].MarshalToSizedBufferVT(dAtA[:i])
@@ -2468,6 +2478,12 @@ func (m *AttemptRecord) SizeVT() (n int) {
 			l = e.SizeVT()
 			n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
 		}
+	}
+	if m.ReservingMs != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.ReservingMs))
+	}
+	if m.PreparingMs != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.PreparingMs))
 	}
 	n += len(m.unknownFields)
 	return n

@@ -31,7 +31,7 @@ func (x *AttemptRecord) Revise() *AttemptRecord {
 	return &AttemptRecord{
 		Job: x.Job, Token: x.Token, Run: x.Run, Places: x.Places, Rendezvous: x.Rendezvous,
 		CommittedUnixMs: x.CommittedUnixMs, StartedUnixMs: x.StartedUnixMs, End: x.End, Told: x.Told,
-		StartByLeftMs: x.StartByLeftMs, Victims: x.Victims,
+		StartByLeftMs: x.StartByLeftMs, Victims: x.Victims, ReservingMs: x.ReservingMs, PreparingMs: x.PreparingMs,
 		unknownFields: x.unknownFields,
 	}
 }

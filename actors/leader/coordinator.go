@@ -32,6 +32,8 @@ type Coordinator struct {
 	meeting   *messages.Rendezvous
 	roster    rosterSource
 	sent      actors.Instant // when the first Reserve left: the decision window counts from here
+	decided   actors.Instant // when COMMIT was on disk; 0: an earlier leader wrote it
+	prepared  time.Duration  // how long all took from then until they were prepared
 	allowance allowance
 	resend    actors.Resend
 	phase     uint64 // numbers the phases, so that a deadline of an earlier one is known to be stale
@@ -208,7 +210,8 @@ func (c *Coordinator) onReserved(ctx actor.Context, m *messages.Reserved) {
 	c.phase++
 	c.resend.End()
 	c.tellOccupied(ctx)
-	ctx.Send(c.job, granted{Token: c.plan.Token, Places: c.places(), Meet: c.rendezvous(), DecideBy: c.decideBy()})
+	ctx.Send(c.job, granted{Token: c.plan.Token, Places: c.places(), Meet: c.rendezvous(), DecideBy: c.decideBy(),
+		Took: c.p.Clock.Now().Since(c.sent)})
 }
 
 // behind counts the machines that have not reached a stage.
@@ -308,12 +311,15 @@ func (c *Coordinator) advance(ctx actor.Context) {
 	}
 	if c.states.In(coordinatorPreparing) && c.behind(stagePrepared) == 0 && !c.late(ctx) {
 		c.become("all prepared", coordinatorStarting)
+		if c.decided != 0 {
+			c.prepared = c.p.Clock.Now().Since(c.decided)
+		}
 		c.enter(ctx, c.p.Constants.StartDeadline)
 	}
 	if c.states.In(coordinatorStarting) && c.behind(stageStarted) == 0 && !c.late(ctx) {
 		c.become("all started", coordinatorDone)
 		ctx.Send(c.scheduler, launched{c.nodes()})
-		ctx.Send(c.job, barrierPassed{c.plan.Token})
+		ctx.Send(c.job, barrierPassed{c.plan.Token, c.prepared})
 		ctx.Stop(ctx.Self())
 	}
 }
@@ -450,6 +456,7 @@ func (c *Coordinator) onDecided(ctx actor.Context) {
 		return
 	}
 	c.become("decided", coordinatorCommitting)
+	c.decided = c.p.Clock.Now()
 	if c.late(ctx) {
 		return
 	}

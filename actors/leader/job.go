@@ -45,6 +45,7 @@ type Job struct {
 	aged       agedPromise            // the last that was drafted with less time left than was asked for
 	foregone   []*messages.AfterKnown // how jobs ended that this one waits for
 	started    int64                  // wall time of the barrier, to be noted
+	prepared   time.Duration          // how long after COMMIT all were, likewise
 	decide     *granted
 	moved      *moveOff             // a machine of the attempt in the making is being emptied
 	preemption *messages.Preemption // for whom it is to be stopped, where that is the cause
@@ -388,7 +389,7 @@ func (j *Job) onBarrierPassed(ctx actor.Context, m barrierPassed) {
 	j.coordinator, j.lent = nil, 0
 	j.states.Become("started", jobRunning)
 	if j.att.StartedUnixMs == 0 {
-		j.started = j.p.Clock.WallMs()
+		j.started, j.prepared = j.p.Clock.WallMs(), m.Prepared
 	}
 	j.armTimeLimit(ctx, j.passedBarrier())
 	j.foretell(ctx, j.limitFrom)

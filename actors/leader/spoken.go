@@ -233,6 +233,7 @@ type (
 		Places   []*messages.Place
 		Meet     *messages.Rendezvous
 		DecideBy actors.Instant
+		Took     time.Duration // since the first Reserve
 	}
 	// decided: COMMIT is on disk. Job → Coordinator.
 	decided struct{}
@@ -241,7 +242,10 @@ type (
 	// aborted: the attempt never was. Coordinator → Job.
 	aborted struct{ Token topology.Token }
 	// barrierPassed: every member has started. Coordinator → Job.
-	barrierPassed struct{ Token topology.Token }
+	barrierPassed struct {
+		Token    topology.Token
+		Prepared time.Duration // after COMMIT; 0: an earlier leader saw that begin
+	}
 	// faltered: a committed attempt cannot reach its barrier. Coordinator → Job.
 	faltered struct {
 		Token  topology.Token

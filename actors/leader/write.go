@@ -2,6 +2,7 @@ package leader
 
 import (
 	"slices"
+	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
 
@@ -162,9 +163,18 @@ func (j *Job) draftCommit(d *draft) {
 		Job: string(j.id), Token: d.rec.Attempt, Run: d.rec.Runs,
 		Places: j.decide.Places, Rendezvous: j.decide.Meet, CommittedUnixMs: j.p.Clock.WallMs(),
 		Told: j.told, StartByLeftMs: j.startByLeftMs(), Victims: j.victims,
+		ReservingMs: wholeMs(j.decide.Took),
 	}
 	d.committed = true
 	d.touch(d.att)
+}
+
+// wholeMs is a time of which something is known, in ms: 0 is none.
+func wholeMs(d time.Duration) int64 {
+	if d <= 0 {
+		return 0
+	}
+	return max(d.Milliseconds(), 1)
 }
 
 // draftEnd notes the barrier's time and decides whether the attempt has ended.
@@ -186,7 +196,7 @@ func (j *Job) draftEnd(d *draft) {
 	}
 	a := d.att.Revise()
 	if j.started != 0 && a.StartedUnixMs == 0 {
-		a.StartedUnixMs = j.started
+		a.StartedUnixMs, a.PreparingMs = j.started, wholeMs(j.prepared)
 	}
 	if end != nil {
 		if j.end != nil && end.Cause != messages.Cause_CAUSE_SUCCEEDED {

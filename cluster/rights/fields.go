@@ -50,7 +50,7 @@ var shown = []struct{ message, open, private, ids string }{
 	{"Prospect", "basis at_unix_ms latest_unix_ms likely_unix_ms why kept kept_until_unix_ms ahead " +
 		"ahead_gpu_seconds ahead_ms on_loan", "", ""},
 	{"AttemptRecord", "job token run places rendezvous committed_unix_ms started_unix_ms end told " +
-		"start_by_left_ms victims", "", ""},
+		"start_by_left_ms victims reserving_ms preparing_ms", "", ""},
 	{"NodeStatus", "record phase closed ledger debts heard_ms_ago", "", ""},
 	{"PastJob", "id name labels owner queue priority state exit_code reason submitted_unix_ms " +
 		"started_unix_ms finished_unix_ms cancel runs failures infra_restarts milli_gpu_ms " +

@@ -266,6 +266,8 @@ class AttemptRecord(Message):
     start_by_left_ms: int = plain("long")  # on lent room, the time from COMMIT until it must have passed its barrier; 0: not bounded
     told: Optional[Told] = one("Told")  # the first promise to its job while it waited for this; none: there was none
     victims: List[Victim] = many("Victim")  # they were stopped for it
+    reserving_ms: int = plain("long")  # from its first Reserve until all its machines had reserved; 0: an earlier version wrote it
+    preparing_ms: int = plain("long")  # from its COMMIT until all were prepared; 0: they never were, or one leader saw only a part of it
 
 
 @dataclass

@@ -1,0 +1,67 @@
+package leader
+
+import (
+	"testing"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/topology"
+)
+
+// TestAttemptTellsWhatItTook: an attempt's record says how long its machines took to reserve and to prepare. Of one that
+// an earlier leader committed nobody knows the whole.
+func TestAttemptTellsWhatItTook(t *testing.T) {
+	oneCPU := &messages.Resources{MilliCpu: 1000}
+	for _, resumed := range []bool{false, true} {
+		incarnation := &messages.Incarnation{BootId: "b1", StartedNs: 1}
+		plan := attemptPlan{
+			Job: "j1", Token: topology.Token{Epoch: 1, Counter: 7}, Spec: oneGPU(),
+			Targets: []Target{{Node: "n1", MachineID: "m1", Incarnation: incarnation,
+				Announced: &messages.Announcement{Address: "10.0.0.1"}, Members: []*messages.Member{{Amount: oneCPU}}}},
+		}
+		if resumed {
+			plan.Resumed = &messages.AttemptRecord{Job: "j1"}
+		}
+		p, clock := leaderPorts(), &watchClock{now: 10e9}
+		p.Clock, p.Peers = clock, here{}
+		c := newCoordinator(p, actor.NewPID("here", "job"), somePeers.scheduler, plan).(*Coordinator)
+		origin := &messages.Origin{
+			Token: messages.ToToken(plan.Token), Node: "n1", MachineId: "m1", Incarnation: incarnation, LedgerVersion: 1,
+		}
+		var said []letter
+		hears := func(after time.Duration, message any) {
+			clock.now = clock.now.Plus(after)
+			c.Receive(&overheard{message: message, said: &said})
+		}
+		hears(0, &actor.Started{})
+		if c.at["n1"].known = true; !resumed {
+			hears(40*time.Millisecond, &messages.Reserved{
+				Origin: origin, Grants: []*messages.Grant{{Amount: oneCPU}}, Address: "10.0.0.1", RendezvousPort: 20_000,
+			})
+			hears(10*time.Millisecond, decided{})
+		}
+		hears(3*time.Second, &messages.Prepared{Origin: origin})
+		hears(200*time.Millisecond, &messages.Started{Origin: origin})
+		var reserved, prepared time.Duration
+		passed := false
+		for _, l := range said {
+			switch m := l.message.(type) {
+			case granted:
+				reserved = m.Took
+			case barrierPassed:
+				prepared, passed = m.Prepared, true
+			}
+		}
+		if want := map[bool]time.Duration{false: 3 * time.Second}[resumed]; !passed || prepared != want {
+			t.Errorf("resumed %v: past its barrier %v, prepared after %v, want %v", resumed, passed, prepared, want)
+		}
+		if want := map[bool]time.Duration{false: 40 * time.Millisecond}[resumed]; reserved != want {
+			t.Errorf("resumed %v: reserved after %v, want %v", resumed, reserved, want)
+		}
+	}
+	if wholeMs(0) != 0 || wholeMs(time.Microsecond) != 1 || wholeMs(time.Second) != 1000 {
+		t.Error("no time is something else than a short one")
+	}
+}
