@@ -18,7 +18,10 @@ func NewAside() func(run func()) {
 	work := make(chan func())
 	go func() {
 		runtime.LockOSThread()
-		_ = unix.Setpriority(unix.PRIO_PROCESS, unix.Gettid(), yields) // else it is a thread as all others
+		thread := unix.Gettid()
+		if priority, err := unix.Getpriority(unix.PRIO_PROCESS, thread); err == nil { // which is 20 less how nice it is
+			_ = unix.Setpriority(unix.PRIO_PROCESS, thread, min(20-priority+yields, 19)) // else it is a thread as all others
+		}
 		for run := range work {
 			run()
 		}
