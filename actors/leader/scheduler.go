@@ -15,10 +15,8 @@ import (
 	"github.com/yi-json/synapse/topology/belief"
 )
 
-// Scheduler owns the queue and the view of free capacity, and is where a gang
-// is admitted (plan.go). It decides and never waits. What it holds in
-// memory follows from the store and from what machines report; a next leader
-// recreates it.
+// Scheduler owns the queue and the view of free capacity, and is where a gang is admitted (plan.go). It decides and
+// never waits. What it holds in memory follows from the store and from what machines report; a next leader recreates it.
 //
 // It tells: Jobs (admit, sighted, nodeLost, …), Racks (expect, enrol, expel),
 // Nodes (Lead, Rejected, Stop and Forget for jobs that are over), the Mirror.
