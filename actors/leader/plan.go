@@ -120,6 +120,22 @@ func (s *Scheduler) tenant(job topology.JobID, t topology.Token) belief.Lodger {
 	return who
 }
 
+// receiveWishes dispatches what Jobs say of whether they are to be planned.
+func (s *Scheduler) receiveWishes(ctx actor.Context) {
+	switch m := ctx.Message().(type) {
+	case waits:
+		s.onWaits(ctx, m)
+	case rests:
+		s.onRests(ctx, m)
+	case withdraws:
+		s.onWithdraws(ctx, m)
+	case declined:
+		s.onDeclined(ctx, m)
+	default:
+		s.receiveCounted(ctx)
+	}
+}
+
 // onWaits puts a job into the queue. It may be there: a Job says it whenever it might
 // not, and when its place there has changed.
 func (s *Scheduler) onWaits(ctx actor.Context, m waits) {

@@ -16,7 +16,8 @@ import (
 )
 
 // Scheduler owns the queue and the view of free capacity, and is where a gang is admitted (plan.go). It decides and
-// never waits. What it holds in memory follows from the store and from what machines report; a next leader recreates it.
+// never waits. What it holds in memory follows from the store and from what machines report; a next leader recreates
+// it.
 //
 // It tells: Jobs (admit, sighted, nodeLost, …), Racks (expect, enrol, expel),
 // Nodes (Lead, Rejected, Stop and Forget for jobs that are over), the Mirror.
@@ -195,14 +196,6 @@ func (s *Scheduler) Receive(ctx actor.Context) {
 // receiveInner dispatches what Jobs, Coordinators and timers say.
 func (s *Scheduler) receiveInner(ctx actor.Context) {
 	switch m := ctx.Message().(type) {
-	case waits:
-		s.onWaits(ctx, m)
-	case rests:
-		s.onRests(ctx, m)
-	case withdraws:
-		s.onWithdraws(ctx, m)
-	case declined:
-		s.onDeclined(ctx, m)
 	case occupied:
 		s.onOccupied(ctx, m)
 	case vacated:
@@ -262,7 +255,7 @@ func (s *Scheduler) receiveInner(ctx actor.Context) {
 	case retryLoad:
 		s.load(ctx)
 	default:
-		s.receiveCounted(ctx)
+		s.receiveWishes(ctx)
 	}
 }
 

@@ -10,8 +10,8 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// TestAttemptTellsWhatItTook: an attempt's record says how long its machines took to reserve and to prepare. Of one that
-// an earlier leader committed nobody knows the whole.
+// TestAttemptTellsWhatItTook: an attempt's record says how long its machines took to reserve and to prepare. Of one
+// that an earlier leader committed nobody knows the whole.
 func TestAttemptTellsWhatItTook(t *testing.T) {
 	oneCPU := &messages.Resources{MilliCpu: 1000}
 	for _, resumed := range []bool{false, true} {
