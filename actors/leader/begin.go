@@ -76,6 +76,9 @@ func (j *Job) postpone(ctx actor.Context) {
 		return
 	}
 	j.unpromise()
+	if j.states.In(jobStopping) {
+		return // what it has counts until it has left
+	}
 	ctx.Send(j.peers.scheduler, withdraws{Job: j.id})
 	if j.states.In(jobReserving, jobDeciding) {
 		j.withdraw(ctx)

@@ -99,7 +99,7 @@ func (j *Job) keep(ctx actor.Context, by *messages.Principal, reason string) {
 		return
 	}
 	j.wish = &holdWish{&messages.Deed{By: by, AtUnixMs: j.p.Clock.WallMs(), Reason: reason}}
-	if j.hasBegun() { // what it has counts in its queue until it ends
+	if j.hasBegun() || j.states.In(jobStopping) { // what it has counts in its queue, and its array, until it has left
 		return
 	}
 	ctx.Send(j.peers.scheduler, withdraws{Job: j.id})
