@@ -58,6 +58,9 @@ func (n *Node) onStart(ctx actor.Context, m *messages.Start) {
 	}
 	switch s.page.State {
 	case topology.SlicePrepared:
+		if n.health.GetUnwell() != "" && !s.despite { // it may have been so when this agent began
+			n.spoil(ctx, s)
+		}
 		if s.unwell != "" {
 			n.p.Host.Count("node.start_while_unwell", 1)
 			return // its Tasks are being stopped

@@ -98,8 +98,6 @@ type attempt struct {
 	Run       int32     `json:"run"`
 	Committed string    `json:"committed,omitempty"`
 	Started   string    `json:"started,omitempty"`
-	Reserving int64     `json:"reservingMs,omitempty"` // before it was committed
-	Preparing int64     `json:"preparingMs,omitempty"` // from then on
 	Ended     string    `json:"ended,omitempty"`
 	Cause     string    `json:"cause,omitempty"`
 	Detail    string    `json:"detail,omitempty"`
@@ -172,7 +170,6 @@ func attemptObject(a *messages.AttemptRecord) *attempt {
 		return nil
 	}
 	o := &attempt{Run: a.GetRun(), Committed: stamp(a.GetCommittedUnixMs()), Started: stamp(a.GetStartedUnixMs()),
-		Reserving: a.GetReservingMs(), Preparing: a.GetPreparingMs(),
 		Told: toldObject(a.GetTold(), a.GetCommittedUnixMs())}
 	if e := a.GetEnd(); e != nil {
 		o.Ended, o.Cause, o.Detail = stamp(e.GetAtUnixMs()), messages.Word(e.GetCause().String(), "CAUSE_"), e.GetDetail()
