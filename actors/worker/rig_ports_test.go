@@ -175,6 +175,7 @@ type rigLauncher struct {
 	auto  bool
 	tasks map[topology.TaskKey]*rigTask
 	order []topology.TaskKey
+	ill   string // which check of the machine failed last
 }
 
 type rigTask struct {
@@ -206,7 +207,7 @@ func (l *rigLauncher) Tell(command any, to *actor.PID) {
 }
 
 func (l *rigLauncher) list() *messages.TaskList {
-	m := &messages.TaskList{}
+	m := &messages.TaskList{Health: &messages.MachineHealth{Unwell: l.ill}}
 	for _, k := range l.order {
 		t := l.tasks[k]
 		m.Tasks = append(m.Tasks, &messages.TaskEntry{Id: messages.ToTaskID(k), Prepared: t.prepared, Started: t.spawned,

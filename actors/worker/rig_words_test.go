@@ -139,6 +139,10 @@ func (r *nodeRig) launcherStep(t *testing.T, d *datadriven.TestData) {
 		l.auto = what == "works"
 		return
 	}
+	if d.CmdArgs[0].Key == "unwell" { // and the agent does not hear of it before it asks
+		l.ill = "a port is down"
+		return
+	}
 	if d.CmdArgs[0].Key == "gpu-fault" {
 		r.tell(&messages.GpuFaulted{GpuId: d.CmdArgs[1].Key, Detail: "fell off the bus"}, "node-a")
 		return
