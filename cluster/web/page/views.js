@@ -110,8 +110,7 @@ function lately(page, of) {
   return all.length > 0 && [h("h2", {}, "What changed lately"), toldAs(all)];
 }
 
-// timeline draws a job's life: waited, and of each attempt what it had before its command: its machines reserved, all
-// prepared, and all started. Of attempts of earlier versions only that they were made ready is known.
+// timeline draws a job's life: waited, made ready, ran.
 function timeline(page, row, attempts) {
   const now = Date.now() + page.state.skew, end = row.over ? row.finished || now : now, whole = Math.max(end - row.submitted, 1);
   const lane = h("div", { class: "lane", role: "img" }), all = [];
@@ -125,11 +124,9 @@ function timeline(page, row, attempts) {
     at = until;
   };
   for (const a of attempts) {
-    part("waited", a.committed - (a.reserving ?? 0), "waited");
-    part("reserved", a.committed, "its machines were reserved");
-    const ended = a.ended || end, began = a.started || ended;
-    if (a.preparing) part("made", Math.min(a.committed + a.preparing, began), "all were prepared");
-    part(a.preparing ? "reserved" : "made", began, a.preparing ? "all were started" : "was made ready");
+    part("waited", a.committed, "waited");
+    const ended = a.ended || end;
+    part("made", a.started || ended, "was made ready");
     if (a.started) part("ran", ended, `run ${a.run} ran`);
   }
   part("waited", end, row.over ? "until it was over" : "waits");
