@@ -37,7 +37,7 @@ func createV1(h hierarchies, parent string, spec Spec, devices []deviceRule) *gr
 			"pids":    func(leaf string) error { return limitPidsV1(leaf, spec.Limits) },
 			"devices": func(leaf string) error { return limitDevicesV1(leaf, devices) },
 			"cpu":     func(leaf string) error { return limitCPUV1(leaf, spec.Limits) },
-			"cpuset":  func(leaf string) error { return limitCpusetV1(leaf, spec.Limits) },
+			"cpuset":  func(leaf string) error { return limitCpusetV1(h.by["cpuset"], leaf, spec.Limits) },
 		}[controller]
 		if set == nil {
 			continue
@@ -121,9 +121,10 @@ func limitCPUV1(leaf string, limits Limits) error {
 	return writeFile(leaf, "cpu.cfs_quota_us", strconv.FormatInt(limits.MilliCPU*cpuPeriodUs/1000, 10))
 }
 
-func limitCpusetV1(leaf string, limits Limits) error {
-	// A new group of cpuset has neither, and takes no task before it has both.
-	if err := inheritCpuset(filepath.Dir(leaf), leaf); err != nil {
+func limitCpusetV1(root, leaf string, limits Limits) error {
+	// A new group of cpuset has neither, and takes no task before it has both. Nor does one below it: the parent, too, may
+	// have been made by another this moment, and not been filled.
+	if err := inheritCpuset(root, leaf); err != nil {
 		return err
 	}
 	if limits.Cpuset != "" {

@@ -54,12 +54,23 @@ func (l *Launcher) over(k topology.TaskKey) bool {
 	return t.ask(func() { over = t.phase == phaseGone }) && over
 }
 
-// onForget forgets a task that has ended. Its output and its scratch directory are kept for a while.
+// onForget forgets a task that has ended. What it had is removed beside the line: the kernel may be long at it (all
+// that is done to networks on a machine waits for one lock), and meanwhile people read the task's output, and the Node
+// may ask for the list of tasks.
 func (t *task) onForget() {
-	if t.phase != phaseGone || t.forgotten {
+	if t.phase != phaseGone || t.forgotten || t.cleaning {
 		return
 	}
-	if err := t.driver.Cleanup(&t.Task); err != nil {
+	t.cleaning = t.l.background(func() {
+		err := t.driver.Cleanup(&t.Task)
+		t.post(func() { t.onCleaned(err) })
+	})
+}
+
+// onCleaned puts aside what people may still want: the output and the scratch directory are kept for a while.
+func (t *task) onCleaned(err error) {
+	t.cleaning = false
+	if err != nil {
 		// What is left takes room but no device: the removal is tried again at the next start.
 		t.l.o.Log.Info("What task %v had cannot be removed yet: %v", t.Key, err)
 		return

@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"sync"
 	"testing"
 	"time"
 
@@ -43,6 +44,42 @@ func TestKeptAndPruned(t *testing.T) {
 	if !there(kept(1)) || !there(kept(2)) {
 		t.Error("more than was needed has gone")
 	}
+}
+
+// lingers is a driver whose removal of a task's things takes as long as the test wants.
+type lingers struct {
+	launcher.Driver
+	until chan struct{}
+}
+
+func (l lingers) Cleanup(t *launcher.Task) error {
+	<-l.until
+	return l.Driver.Cleanup(t)
+}
+
+// TestReadWhileForgotten: what a task has written can be read, and the tasks can be listed, however long the kernel
+// takes to remove what it had.
+func TestReadWhileForgotten(t *testing.T) {
+	until := make(chan struct{})
+	r := newRig(t, room(t), func(o *launcher.Options) { o.Drivers[0] = lingers{o.Drivers[0], until} })
+	let := sync.OnceFunc(func() { close(until) })
+	t.Cleanup(let)
+	r.run(0, script("echo done"))
+	r.gone(0)
+	r.tell(&messages.ForgetTask{Id: id(0)})
+	r.tell(&messages.ForgetTask{Id: id(0)})
+	if out := r.read(0, false); out != "done\n" {
+		t.Errorf("it reads %q", out)
+	}
+	r.tell(&messages.ListTasks{})
+	if list := take[*messages.TaskList](r, -1); len(list.Tasks) != 1 || list.Tasks[0].Exit == nil {
+		t.Errorf("while it is removed the list has %v", list.Tasks)
+	}
+	let()
+	eventually(t, "it is not forgotten", func() bool {
+		r.tell(&messages.ListTasks{})
+		return len(take[*messages.TaskList](r, -1).Tasks) == 0
+	})
 }
 
 // TestKeptOfOthers: the owner who leaves most loses his own output, not that of 50 others.

@@ -49,6 +49,7 @@ type task struct {
 	prepared  bool
 	spawned   bool // a process may have been spawned
 	starts    int  // tries to
+	cleaning  bool // the driver removes what it had
 	forgotten bool
 	owing     bool               // it has gone, and its epilog has not ended
 	claimed   bool               // its uid

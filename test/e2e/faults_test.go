@@ -57,11 +57,13 @@ func killAll(folder string) int {
 // TestReaper: a machine that is silent for ten seconds is declared dead, not
 // earlier, and its gang runs again elsewhere.
 func TestReaper(t *testing.T) {
+	everywhere(t)
+	t.Parallel()
 	inTime(t, "the death of a machine", 10500*time.Millisecond, func() time.Duration { return reap(t) })
 }
 
 func reap(t *testing.T) time.Duration {
-	c := newCluster(t)
+	c := newClusterOf(t, "")
 	n := c.node("n1", "r1")
 	id := c.submit(gang(1, 8, "exec sleep 120"))
 	c.await(id, "running", 10*time.Second)

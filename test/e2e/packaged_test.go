@@ -123,6 +123,7 @@ func TestPackagedFromWithin(t *testing.T) {
 			t.Errorf("on network %s: %s", network, said)
 		}
 	}
+	withoutNetworks(t, filepath.Join(s.dir, "node"))
 	cli("get", "nodes", "-q").wants(t, 0, "n1\n", "")
 	s.here(nil, "whoami").wants(t, 0, "root, admin of cluster e2e", "") // so there was a socket to come in by
 }
