@@ -256,10 +256,10 @@ func (x *AttemptRecord) Owes() bool {
 	return false
 }
 
-// Brief is an attempt without its ranks, of which there can be thousands.
+// Brief is an attempt's course without its ranks, of which there can be thousands, and without how it came to its room.
 func (x *AttemptRecord) Brief() *AttemptRecord {
 	return &AttemptRecord{
 		Job: x.Job, Token: x.Token, Run: x.Run, CommittedUnixMs: x.CommittedUnixMs,
-		StartedUnixMs: x.StartedUnixMs, End: x.End,
+		StartedUnixMs: x.StartedUnixMs, End: x.End, ReservingMs: x.ReservingMs, PreparingMs: x.PreparingMs,
 	}
 }

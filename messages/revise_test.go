@@ -43,3 +43,13 @@ func TestReviseLeavesTheVersionBefore(t *testing.T) {
 		t.Errorf("the version before has become %v", first)
 	}
 }
+
+// TestBrief: of an attempt's course nothing is left out.
+func TestBrief(t *testing.T) {
+	first := filled(published(t)["AttemptRecord"], 3).Interface().(*AttemptRecord)
+	want := first.Revise()
+	want.Places, want.Rendezvous, want.StartByLeftMs, want.Told, want.Victims = nil, nil, 0, nil, nil
+	if brief := first.Brief(); !proto.Equal(brief, want) {
+		t.Errorf("%v is not %v", brief, want)
+	}
+}

@@ -167,13 +167,16 @@ type run struct {
 	Run       int32  `json:"run"`
 	Committed int64  `json:"committed,omitempty"`
 	Started   int64  `json:"started,omitempty"`
+	Reserving int64  `json:"reserving,omitempty"` // how long, before it was committed
+	Preparing int64  `json:"preparing,omitempty"` // how long, from then on
 	Ended     int64  `json:"ended,omitempty"`
 	Cause     string `json:"cause,omitempty"`
 	Detail    string `json:"detail,omitempty"`
 }
 
 func runOf(a *messages.AttemptRecord) run {
-	out := run{Run: a.GetRun(), Committed: a.GetCommittedUnixMs(), Started: a.GetStartedUnixMs()}
+	out := run{Run: a.GetRun(), Committed: a.GetCommittedUnixMs(), Started: a.GetStartedUnixMs(),
+		Reserving: a.GetReservingMs(), Preparing: a.GetPreparingMs()}
 	if end := a.GetEnd(); end != nil {
 		out.Ended, out.Detail = end.GetAtUnixMs(), end.GetDetail()
 		out.Cause = messages.Word(end.GetCause().String(), "CAUSE_")

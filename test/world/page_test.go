@@ -382,7 +382,8 @@ func (s *surf) wayOut(id string) {
 func (s *surf) readsOutput(id string) {
 	s.t.Helper()
 	s.visit("#/job/" + id)
-	s.await(`/^waited: .*, was made ready: .*, run 1 ran: /.test(document.querySelector(".lane").getAttribute("aria-label")) &&
+	s.await(`/its machines were reserved: .*, all were prepared: .*, all were started: .*, run 1 ran: /.test(
+		document.querySelector(".lane").getAttribute("aria-label")) &&
 		document.querySelector(".lane .made") && document.querySelector(".lane .ran")`) // it is past its barrier
 	s.shows("Output of 0")
 	js[any](s, `[...document.querySelectorAll("main button")].find((b) => b.innerText === "Output of 0").click(); 0`)

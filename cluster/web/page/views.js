@@ -1,5 +1,5 @@
 // The views: each makes its elements from what is known, and is made again when that changes.
-import { bytes, chip, clock, h, milli, natural, phase, plural, span, table } from "./words.js";
+import { brief, bytes, chip, clock, h, milli, natural, phase, plural, span, table } from "./words.js";
 
 const maxRows = 300;
 const live = (state) => [...state.jobs.values()].filter((j) => !j.over);
@@ -110,23 +110,31 @@ function lately(page, of) {
   return all.length > 0 && [h("h2", {}, "What changed lately"), toldAs(all)];
 }
 
-// timeline draws a job's life: waited, made ready, ran.
+// timeline draws a job's life: waited, and of each attempt what came before its command: its machines reserved, all
+// prepared, all started. Of attempts of earlier versions, and where leaders changed meanwhile, less is known.
 function timeline(page, row, attempts) {
   const now = Date.now() + page.state.skew, end = row.over ? row.finished || now : now, whole = Math.max(end - row.submitted, 1);
   const lane = h("div", { class: "lane", role: "img" }), all = [];
   let at = row.submitted;
-  const part = (cls, until, what) => {
-    if (until <= at) return;
-    all.push(`${what}: ${span(until - at)}`);
+  const part = (cls, until, what, known) => { // what is known to have been is told, however quick it was
+    if (until < at && known) until = at;
+    if (until < at || (until === at && !known)) return;
+    all.push(`${what}: ${brief(until - at)}`);
     const piece = h("span", { class: cls, title: all.at(-1) });
     piece.style.width = `${(100 * (until - at)) / whole}%`;
     lane.append(piece);
     at = until;
   };
   for (const a of attempts) {
-    part("waited", a.committed, "waited");
-    const ended = a.ended || end;
-    part("made", a.started || ended, "was made ready");
+    part("waited", a.committed - (a.reserving ?? 0), "waited");
+    part("reserved", a.committed, "its machines were reserved", a.reserving);
+    const ended = a.ended || end, began = a.started || ended;
+    if (a.preparing) {
+      part("made", Math.min(a.committed + a.preparing, began), "all were prepared", true);
+      part("reserved", began, "all were started", true);
+    } else {
+      part("made", began, "was made ready");
+    }
     if (a.started) part("ran", ended, `run ${a.run} ran`);
   }
   part("waited", end, row.over ? "until it was over" : "waits");

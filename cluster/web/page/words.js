@@ -31,6 +31,9 @@ export function span(ms) {
   return `${Math.floor(s / 86400)}d`;
 }
 
+// brief is for what may be over within a moment.
+export const brief = (ms) => (ms < 1000 ? `${Math.max(ms, 0)} ms` : span(ms));
+
 export const clock = (ms) => (ms ? new Date(ms).toLocaleString() : "–");
 
 export const plural = (n, what) => `${n.toLocaleString("en")} ${what}${n === 1 ? "" : "s"}`;
