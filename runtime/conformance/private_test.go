@@ -41,6 +41,8 @@ func onAMachine(t *testing.T, test func(t *testing.T, o *outside)) {
 	able.Need(t, able.Root, able.Networks) // else an agent gives no private networks
 	if os.Getenv(asMachine) == t.Name() {
 		must(t, unix.Mount("", "/", "", unix.MS_PRIVATE|unix.MS_REC, ""))
+		// A new network forwards if the real machine does, as it may while another test has a private network there.
+		must(t, os.WriteFile("/proc/sys/net/ipv4/ip_forward", []byte("0"), 0))
 		test(t, newOutside(t))
 		return
 	}
@@ -237,7 +239,6 @@ func TestNetworkPrivate(t *testing.T) {
 		t.Skipf("the probe is this test binary, and it needs %s; make test runs it linked statically", interpreter)
 	}
 	onAMachine(t, func(t *testing.T, o *outside) {
-		must(t, os.WriteFile("/proc/sys/net/ipv4/ip_forward", []byte("0"), 0))
 		o.namer()
 		free, scheduler, machine := o.answerer(), o.answerer(), answererOfAll(t)
 		made := newNetworks(t, filepath.Join(t.TempDir(), "networks"))
@@ -372,7 +373,6 @@ func knock(stop chan struct{}, where func(func())) {
 // machine has stays.
 func TestNetworkLeavings(t *testing.T) {
 	onAMachine(t, func(t *testing.T, _ *outside) {
-		must(t, os.WriteFile("/proc/sys/net/ipv4/ip_forward", []byte("0"), 0))
 		dirs := [2]string{filepath.Join(t.TempDir(), "one"), filepath.Join(t.TempDir(), "two")}
 		one, two := newNetworks(t, dirs[0]), newNetworks(t, dirs[1])
 		holder, other := filepath.Join(t.TempDir(), "task"), t.TempDir()
