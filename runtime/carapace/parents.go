@@ -7,12 +7,18 @@
 package carapace
 
 import (
+	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"golang.org/x/sys/unix"
 )
+
+// lockPause is how long whoever waits for a lock rests between two tries.
+const lockPause = time.Millisecond
 
 // HoldParents keeps the parent groups of one name from being taken away until it is released, or this process ends.
 func HoldParents(cgroups Cgroups) (release func()) {
@@ -29,13 +35,14 @@ func lockParents(cgroups Cgroups, how, tries int) (lock file, locked bool) {
 		return -1, false
 	}
 	for range tries {
-		if os.MkdirAll(folder, 0o755) != nil {
+		// What is there may be gone when it is looked at, which is an error of the same kind.
+		if err := os.MkdirAll(folder, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
 			return -1, false // Nobody can take away what nobody can make.
 		}
 		if lock, locked = tryLock(folder, how); locked {
 			return lock, true
 		}
-		time.Sleep(time.Millisecond)
+		time.Sleep(lockPause)
 	}
 	return -1, false
 }
@@ -67,26 +74,44 @@ func tryLock(folder string, how int) (lock file, locked bool) {
 }
 
 // removeParents takes the parent groups away where nothing is left in them and nobody holds them. Somebody else's makes
-// rmdir refuse.
+// rmdir refuse. The kernel may be long at each of them, so whoever waits to hold them has a chance behind each; and where
+// there is none, nothing is locked.
 func removeParents(cgroups Cgroups) {
+	folders := slices.DeleteFunc(cgroups.everywhere(), func(folder string) bool {
+		_, err := os.Lstat(folder)
+		return err != nil
+	})
+	if len(folders) == 0 {
+		return
+	}
 	lock, locked := lockParents(cgroups, unix.LOCK_EX, 100)
-	defer lock.Close()
+	defer func() { _ = lock.Close() }()
 	if !locked {
 		return // There is somebody who will need them.
 	}
-	folders := cgroups.Folders()
-	// Other programs that make containers for us make groups in hierarchies that we do not use.
-	if c := cgroups.filled(); filepath.IsAbs(c.Parent) && c.Parent != "/" {
+	last := cgroups.lockedFolder()
+	for _, folder := range folders {
+		if folder == last || unix.Rmdir(folder) != nil {
+			continue
+		}
+		_ = lock.Close()
+		time.Sleep(2 * lockPause)
+		if lock, locked = lockParents(cgroups, unix.LOCK_EX, 1); !locked {
+			return
+		}
+	}
+	_ = unix.Rmdir(last) // As soon as it has gone, another may lock the next of its name.
+}
+
+// everywhere is Folders, and those of hierarchies that we do not use: other programs make groups there that make
+// containers for us.
+func (c Cgroups) everywhere() []string {
+	folders := c.Folders()
+	if c = c.filled(); filepath.IsAbs(c.Parent) && c.Parent != "/" {
 		entries, _ := os.ReadDir(c.Root)
 		for _, entry := range entries {
 			folders = append(folders, filepath.Join(c.Root, entry.Name(), c.Parent))
 		}
 	}
-	last := cgroups.lockedFolder()
-	for _, folder := range folders {
-		if folder != last {
-			_ = unix.Rmdir(folder)
-		}
-	}
-	_ = unix.Rmdir(last) // As soon as it has gone, another may lock the next of its name.
+	return folders
 }
