@@ -74,8 +74,8 @@ func tryLock(folder string, how int) (lock file, locked bool) {
 }
 
 // removeParents takes the parent groups away where nothing is left in them and nobody holds them. Somebody else's makes
-// rmdir refuse. The kernel may be long at each of them, so whoever waits to hold them has a chance behind each; and where
-// there is none, nothing is locked.
+// rmdir refuse. The kernel may be long at each of them, so whoever waits to hold them has a chance behind each; and
+// where there is none, nothing is locked.
 func removeParents(cgroups Cgroups) {
 	folders := slices.DeleteFunc(cgroups.everywhere(), func(folder string) bool {
 		_, err := os.Lstat(folder)

@@ -73,8 +73,12 @@ func Open(o Options) (*Networks, error) {
 	if err := os.MkdirAll(o.Dir, 0o711); err != nil {
 		return nil, fmt.Errorf("networks: %w", err)
 	}
-	n := &Networks{o: o, prefix: fmt.Sprintf("%s%08x", family, crc32.ChecksumIEEE([]byte(o.Dir)))[:len(family)+6]}
+	n := networksIn(o)
 	return n, n.Sweep()
+}
+
+func networksIn(o Options) *Networks {
+	return &Networks{o: o, prefix: fmt.Sprintf("%s%08x", family, crc32.ChecksumIEEE([]byte(o.Dir)))[:len(family)+6]}
 }
 
 // Joined is a network for a task to be put into.
@@ -154,6 +158,21 @@ func (n *Networks) Sweep() error {
 		}
 		return errors.Join(append(failed, n.tidy())...)
 	})
+}
+
+// Clear removes all networks of an agent that has gone, with all of its tasks, and will not come back to its directory.
+func Clear(dir string) error {
+	if left, err := os.ReadDir(dir); len(left) == 0 {
+		return err // most agents never had one, and need no rights for that
+	}
+	n := networksIn(Options{Dir: dir})
+	marks, _ := filepath.Glob(filepath.Join(dir, "*", holdersName, "*")) // the pattern is not malformed
+	for _, mark := range marks {
+		if err := os.Remove(mark); err != nil {
+			return fmt.Errorf("networks: %w", err)
+		}
+	}
+	return n.Sweep()
 }
 
 // held reports whether one of a network's holders still exists, and drops those that do not.

@@ -215,6 +215,9 @@ func fromWithin(t *testing.T, as *syscall.Credential, driver string, networks ..
 		if !strings.HasPrefix(said, "tried ") {
 			t.Errorf("on network %s: %s", network, said)
 		}
+		if network == "private" {
+			defer l.killedWithNetwork()
+		}
 	}
 	if as != nil { // the task is the cluster's user, and no wall but one keeps it from the socket
 		l.telling(fmt.Sprintf("by the local socket: it is of uid %d, but ", as.Uid), time.Minute)
@@ -227,6 +230,44 @@ func fromWithin(t *testing.T, as *syscall.Credential, driver string, networks ..
 		l.telling("it speaks no TLS", time.Second)
 		l.telling("it shows no certificate", time.Second)
 		l.telling("it does not take this scheduler for one of its cluster", time.Second)
+	}
+}
+
+// killedWithNetwork kills the cluster while a job has a network of its own: what `up --clean` removes is that, too.
+func (l *local) killedWithNetwork() {
+	l.t.Helper()
+	l.await(l.order("exec sleep 600", "--network", "private"), "running", time.Minute)
+	networks := func() []string {
+		found, _ := filepath.Glob(filepath.Join(filepath.Dir(l.settings()), "node-*", "networks", "*", "interface"))
+		return found
+	}
+	made := networks()
+	if len(made) == 0 {
+		l.t.Fatal("the job has no network")
+	}
+	names := map[string]bool{}
+	for _, file := range made {
+		name, err := os.ReadFile(file)
+		if err != nil {
+			l.t.Fatal(err)
+		}
+		names[string(name)] = true
+	}
+	l.kill()
+	c := l.command(filepath.Join(bin, "synapse-cli"), "up", "--clean")
+	c.Env = append(os.Environ(), "TMPDIR="+l.dir)
+	ask(l.t, c).wants(l.t, 0, "processes ended\n", "")
+	if _, err := os.Lstat(filepath.Dir(l.settings())); !errors.Is(err, fs.ErrNotExist) {
+		l.t.Errorf("its directory is left: %v", err)
+	}
+	interfaces, err := net.Interfaces()
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	for _, i := range interfaces {
+		if names[i.Name] {
+			l.t.Errorf("the interface %s is left", i.Name)
+		}
 	}
 }
 

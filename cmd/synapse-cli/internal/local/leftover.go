@@ -15,6 +15,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/yi-json/synapse/runtime/private"
 	"github.com/yi-json/synapse/runtime/supervisor"
 )
 
@@ -114,15 +115,17 @@ func taskOf(pid int, dir string) bool {
 	return err == nil && bytes.Contains(append([]byte{0}, text...), []byte("\x00SYNAPSE_HOSTFILE="+dir+"/"))
 }
 
-// collect removes what containers left that were killed with their supervisors:
-// groups of the kernel's, in no folder of ours. The next agent of a node would do
-// it, and there may be none.
+// collect removes what containers left that were killed with their supervisors: groups of the kernel's, in no folder of
+// ours, and networks. The next agent of a node would do it, and there may be none.
 func collect(dir, carapace string) error {
-	states, err := filepath.Glob(filepath.Join(dir, "*", "carapace"))
-	if err != nil {
-		return err
-	}
 	var failed []error
+	networks, _ := filepath.Glob(filepath.Join(dir, "*", "networks")) // the patterns are not malformed
+	for _, of := range networks {
+		if err := private.Clear(of); err != nil {
+			failed = append(failed, fmt.Errorf("what is left of private networks in %s cannot be removed: %w", of, err))
+		}
+	}
+	states, _ := filepath.Glob(filepath.Join(dir, "*", "carapace"))
 	for _, state := range states {
 		if left, err := os.ReadDir(state); err != nil || len(left) == 0 {
 			continue
