@@ -133,10 +133,7 @@ func (u *upFlags) check() error {
 // cleanUp ends what killed clusters have left. The directories that were to go
 // with them go too; what somebody named is kept.
 func (a *app) cleanUp(u *upFlags) error {
-	node, err := a.program("synapse-node")
-	if err != nil {
-		return err
-	}
+	var err error
 	dirs := []string{u.Dir}
 	if u.Dir == "" {
 		if dirs, err = local.Abandoned(os.TempDir()); err != nil {
@@ -149,7 +146,7 @@ func (a *app) cleanUp(u *upFlags) error {
 			hint: "without --data-dir all that was left of temporary ones is ended"}
 	}
 	for _, dir := range dirs {
-		n, err := local.Clean(dir, local.CarapaceBeside(node))
+		n, err := local.Clean(dir)
 		if err == nil && u.Dir == "" {
 			err = os.RemoveAll(dir)
 		}

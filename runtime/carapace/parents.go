@@ -77,7 +77,11 @@ func tryLock(folder string, how int) (lock file, locked bool) {
 // rmdir refuse. The kernel may be long at each of them, so whoever waits to hold them has a chance behind each; and
 // where there is none, nothing is locked.
 func removeParents(cgroups Cgroups) {
-	folders := slices.DeleteFunc(cgroups.everywhere(), func(folder string) bool {
+	folders := cgroups.Folders()
+	if c := cgroups.filled(); filepath.IsAbs(c.Parent) && c.Parent != "/" {
+		folders = append(folders, c.Everywhere("")...)
+	}
+	folders = slices.DeleteFunc(folders, func(folder string) bool {
 		_, err := os.Lstat(folder)
 		return err != nil
 	})
@@ -101,17 +105,4 @@ func removeParents(cgroups Cgroups) {
 		}
 	}
 	_ = unix.Rmdir(last) // As soon as it has gone, another may lock the next of its name.
-}
-
-// everywhere is Folders, and those of hierarchies that we do not use: other programs make groups there that make
-// containers for us.
-func (c Cgroups) everywhere() []string {
-	folders := c.Folders()
-	if c = c.filled(); filepath.IsAbs(c.Parent) && c.Parent != "/" {
-		entries, _ := os.ReadDir(c.Root)
-		for _, entry := range entries {
-			folders = append(folders, filepath.Join(c.Root, entry.Name(), c.Parent))
-		}
-	}
-	return folders
 }

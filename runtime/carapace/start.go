@@ -53,6 +53,21 @@ func (c Cgroups) filled() Cgroups {
 // Folders are the groups above those of the containers, one in each hierarchy, whether they are there or not.
 func (c Cgroups) Folders() []string { return c.leaves("") }
 
+// Everywhere are the folders that the groups of a container of another program's would have, below an absolute parent.
+// Such a program makes one in each hierarchy of v1, whether it sets anything there or not.
+func (c Cgroups) Everywhere(id string) []string {
+	c = c.filled()
+	group := filepath.Join("/", c.Parent, id)
+	leaves := []string{filepath.Join(c.Root, group)}
+	entries, _ := os.ReadDir(c.Root)
+	for _, entry := range entries {
+		if entry.IsDir() { // and not a second name for the same one, as cpu and cpuacct may be
+			leaves = append(leaves, filepath.Join(c.Root, entry.Name(), group))
+		}
+	}
+	return leaves
+}
+
 // leaves are the folders that a container's groups would have.
 func (c Cgroups) leaves(id string) []string {
 	c = c.filled()

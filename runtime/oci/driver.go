@@ -164,7 +164,7 @@ func (d *Driver) Command(t *launcher.Task, start *messages.StartTask, env []stri
 	return &supervisor.Spec{Env: environment(bundle), Held: spec.Held, Detached: &supervisor.Detached{
 		Run:     append(line, "run", "--detach", "--bundle", bundle, "--pid-file", filepath.Join(bundle, pidName), s.ID),
 		PIDFile: filepath.Join(bundle, pidName), Delete: d.line("delete", "--force", s.ID), Complaints: log,
-		Record: d.record(s.ID), Leaves: d.leaves(s.ID), Cgroups: d.o.Cgroups, Root: *s, Base: base,
+		Record: d.record(s.ID), Leaves: d.o.Cgroups.Everywhere(s.ID), Cgroups: d.o.Cgroups, Root: *s, Base: base,
 		Config: filepath.Join(bundle, configName), Workdir: c.Process.Cwd,
 	}}, nil
 }
@@ -181,20 +181,6 @@ func (d *Driver) record(id string) string {
 // cgroup is the cgroup of a container, below the root of every hierarchy.
 func (d *Driver) cgroup(id string) string {
 	return filepath.Join("/", cmp.Or(d.o.Cgroups.Parent, "/synapse"), id)
-}
-
-// leaves are the folders that the container's groups would have. A runtime makes one in each hierarchy of v1, whether
-// it sets anything there or not.
-func (d *Driver) leaves(id string) []string {
-	root, group := cmp.Or(d.o.Cgroups.Root, "/sys/fs/cgroup"), d.cgroup(id)
-	leaves := []string{filepath.Join(root, group)}
-	entries, _ := os.ReadDir(root)
-	for _, entry := range entries {
-		if entry.IsDir() { // and not a second name for the same one, as cpu and cpuacct may be
-			leaves = append(leaves, filepath.Join(root, entry.Name(), group))
-		}
-	}
-	return leaves
 }
 
 // line begins a command line of the program.
@@ -280,8 +266,8 @@ func (d *Driver) once(ctx context.Context, s *carapace.Spec) (said []byte, err e
 		return err
 	})
 	if err != nil {
-		_ = d.delete(ctx, s.ID, bundle)           // there may be nothing to delete
-		_ = carapace.RemoveLeaves(d.leaves(s.ID)) // or the runtime does not know of it
+		_ = d.delete(ctx, s.ID, bundle)                         // there may be nothing to delete
+		_ = carapace.RemoveLeaves(d.o.Cgroups.Everywhere(s.ID)) // or the runtime does not know of it
 	}
 	return said, err
 }

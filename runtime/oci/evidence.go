@@ -68,7 +68,7 @@ func (d *Driver) remove(ctx context.Context, t *launcher.Task) error {
 			return err
 		}
 	}
-	return carapace.RemoveLeaves(d.leaves(d.id(t)))
+	return carapace.RemoveLeaves(d.o.Cgroups.Everywhere(d.id(t)))
 }
 
 // Groups are the control groups of the containers here that carry their filters.
@@ -83,7 +83,7 @@ func (d *Driver) Groups() []string {
 
 // Stats is what the container's cgroups count.
 func (d *Driver) Stats(t *launcher.Task, _ *supervisor.State) (*messages.TaskStats, error) {
-	now := carapace.StatsOf(d.leaves(d.id(t)))
+	now := carapace.StatsOf(d.o.Cgroups.Everywhere(d.id(t)))
 	return &messages.TaskStats{
 		CpuNs: now.CPUNs, MemoryBytes: now.MemoryBytes, PeakMemoryBytes: now.PeakMemoryBytes, Processes: int32(now.Processes),
 	}, nil

@@ -233,40 +233,44 @@ func fromWithin(t *testing.T, as *syscall.Credential, driver string, networks ..
 	}
 }
 
-// killedWithNetwork kills the cluster while a job has a network of its own: what `up --clean` removes is that, too.
+// killedWithNetwork kills the cluster while a job has a network of its own: what `up --clean` removes is that, too, and
+// the groups of its containers.
 func (l *local) killedWithNetwork() {
 	l.t.Helper()
 	l.await(l.order("exec sleep 600", "--network", "private"), "running", time.Minute)
-	networks := func() []string {
-		found, _ := filepath.Glob(filepath.Join(filepath.Dir(l.settings()), "node-*", "networks", "*", "interface"))
-		return found
-	}
-	made := networks()
-	if len(made) == 0 {
-		l.t.Fatal("the job has no network")
-	}
-	names := map[string]bool{}
-	for _, file := range made {
-		name, err := os.ReadFile(file)
-		if err != nil {
-			l.t.Fatal(err)
+	var left []string
+	find := func(folder string, parts ...string) {
+		l.t.Helper()
+		found, _ := filepath.Glob(filepath.Join(append([]string{filepath.Dir(l.settings()), "node-*"}, parts...)...))
+		if len(found) == 0 {
+			l.t.Fatalf("the cluster has no %v", parts)
 		}
-		names[string(name)] = true
+		for _, path := range found {
+			name := filepath.Base(path)
+			if name == "interface" {
+				text, err := os.ReadFile(path)
+				if err != nil {
+					l.t.Fatal(err)
+				}
+				name = string(text)
+			}
+			left = append(left, filepath.Join(folder, name))
+		}
 	}
+	find("/sys/class/net", "networks", "*", "interface")
+	state := []string{"carapace", "0*"}
+	if found, _ := filepath.Glob(filepath.Join(filepath.Dir(l.settings()), "node-*", "oci", "*", "0*")); len(found) > 0 {
+		state = []string{"oci", "*", "0*"}
+	}
+	find("/sys/fs/cgroup/*/synapse", state...)
+	find("/sys/fs/cgroup/synapse", state...)
 	l.kill()
 	c := l.command(filepath.Join(bin, "synapse-cli"), "up", "--clean")
 	c.Env = append(os.Environ(), "TMPDIR="+l.dir)
 	ask(l.t, c).wants(l.t, 0, "processes ended\n", "")
-	if _, err := os.Lstat(filepath.Dir(l.settings())); !errors.Is(err, fs.ErrNotExist) {
-		l.t.Errorf("its directory is left: %v", err)
-	}
-	interfaces, err := net.Interfaces()
-	if err != nil {
-		l.t.Fatal(err)
-	}
-	for _, i := range interfaces {
-		if names[i.Name] {
-			l.t.Errorf("the interface %s is left", i.Name)
+	for _, path := range append(left, filepath.Dir(l.settings())) {
+		if found, _ := filepath.Glob(path); len(found) > 0 {
+			l.t.Errorf("left: %v", found)
 		}
 	}
 }

@@ -93,7 +93,7 @@ func Start(ctx context.Context, o Options) (*Cluster, error) {
 	if c.lock, err = lock(o.Dir); err != nil {
 		return c, err
 	}
-	switch n, err := endLeftovers(o.Dir, c.carapace()); {
+	switch n, err := endLeftovers(o.Dir); {
 	case err != nil:
 		return c, err
 	case n > 0 && o.Output != nil:
@@ -312,15 +312,12 @@ func (c *Cluster) Stop(now <-chan struct{}) error {
 	if c.lock == nil {
 		return err // another cluster's directory: nothing there is ours
 	}
-	if left := collect(c.o.Dir, c.carapace()); left != nil && c.o.Output != nil {
+	if left := collect(c.o.Dir); left != nil && c.o.Output != nil {
 		fmt.Fprintln(c.o.Output, left)
 	}
 	c.lock.Close()
 	return err
 }
-
-// carapace is the program that removes what containers left.
-func (c *Cluster) carapace() string { return CarapaceBeside(c.o.Node) }
 
 // closed is a time that has passed.
 func closed() <-chan time.Time {

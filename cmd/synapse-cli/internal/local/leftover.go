@@ -8,13 +8,13 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
 	"time"
 
+	"github.com/yi-json/synapse/runtime/carapace"
 	"github.com/yi-json/synapse/runtime/private"
 	"github.com/yi-json/synapse/runtime/supervisor"
 )
@@ -49,17 +49,17 @@ func lock(dir string) (*os.File, error) {
 
 // Clean ends what a killed cluster has left of a directory, and reports how many
 // processes that were. Its state stays. A cluster that runs is refused.
-func Clean(dir, carapace string) (int, error) {
+func Clean(dir string) (int, error) {
 	held, err := lock(dir)
 	if err != nil {
 		return 0, err
 	}
 	defer held.Close()
-	return endLeftovers(dir, carapace)
+	return endLeftovers(dir)
 }
 
 // endLeftovers wants the directory's lock to be held.
-func endLeftovers(dir, carapace string) (int, error) {
+func endLeftovers(dir string) (int, error) {
 	began := time.Now()
 	ended := 0
 	for {
@@ -72,7 +72,7 @@ func endLeftovers(dir, carapace string) (int, error) {
 		}
 		time.Sleep(20 * time.Millisecond)
 	}
-	return ended, collect(dir, carapace)
+	return ended, collect(dir)
 }
 
 // leftovers are the supervisors of the directory's tasks with all that descends
@@ -115,30 +115,39 @@ func taskOf(pid int, dir string) bool {
 	return err == nil && bytes.Contains(append([]byte{0}, text...), []byte("\x00SYNAPSE_HOSTFILE="+dir+"/"))
 }
 
-// collect removes what containers left that were killed with their supervisors: groups of the kernel's, in no folder of
-// ours, and networks. The next agent of a node would do it, and there may be none.
-func collect(dir, carapace string) error {
+// collect removes what containers left that were killed with their supervisors: networks, and groups of the kernel's, in
+// no folder of ours. The next agent of a node would do it, and there may be none.
+func collect(dir string) error {
+	nodes, _ := filepath.Glob(filepath.Join(dir, "*", "carapace")) // the pattern is not malformed
 	var failed []error
-	networks, _ := filepath.Glob(filepath.Join(dir, "*", "networks")) // the patterns are not malformed
-	for _, of := range networks {
-		if err := private.Clear(of); err != nil {
-			failed = append(failed, fmt.Errorf("what is left of private networks in %s cannot be removed: %w", of, err))
+	for _, state := range nodes {
+		node := filepath.Dir(state)
+		if err := private.Clear(filepath.Join(node, "networks")); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			failed = append(failed, fmt.Errorf("what is left of private networks of %s cannot be removed: %w", node, err))
 		}
-	}
-	states, _ := filepath.Glob(filepath.Join(dir, "*", "carapace"))
-	for _, state := range states {
-		if left, err := os.ReadDir(state); err != nil || len(left) == 0 {
-			continue
-		}
-		if text, err := exec.Command(carapace, "gc", "--state-dir", state).CombinedOutput(); err != nil {
-			failed = append(failed, fmt.Errorf("what containers left in %s cannot be removed: %w: %s", state, err, text))
+		if err := collectGroups(node, state); err != nil {
+			failed = append(failed, fmt.Errorf("what containers of %s left cannot be removed: %w", node, err))
 		}
 	}
 	return errors.Join(failed...)
 }
 
-// CarapaceBeside is the program carapace beside a node's.
-func CarapaceBeside(node []string) string { return filepath.Join(filepath.Dir(node[0]), "carapace") }
+// collectGroups takes away the groups of containers. Those that other programs made have the names of the folders that
+// these keep of them.
+func collectGroups(node, state string) error {
+	left, _ := os.ReadDir(state)
+	others, _ := filepath.Glob(filepath.Join(node, "oci", "*", "*"))
+	if len(left)+len(others) == 0 {
+		return nil
+	}
+	var cgroups carapace.Cgroups // as agents have them that are not told otherwise
+	var failed []error
+	for _, other := range others {
+		failed = append(failed, carapace.RemoveLeaves(cgroups.Everywhere(filepath.Base(other))))
+	}
+	_, err := carapace.GC(state, cgroups)
+	return errors.Join(append(failed, err)...)
+}
 
 // Abandoned are the directories of clusters without one of their own that were
 // killed: a living one holds its lock.
