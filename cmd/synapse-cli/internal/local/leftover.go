@@ -115,8 +115,8 @@ func taskOf(pid int, dir string) bool {
 	return err == nil && bytes.Contains(append([]byte{0}, text...), []byte("\x00SYNAPSE_HOSTFILE="+dir+"/"))
 }
 
-// collect removes what containers left that were killed with their supervisors: networks, and groups of the kernel's, in
-// no folder of ours. The next agent of a node would do it, and there may be none.
+// collect removes what containers left that were killed with their supervisors: networks, and groups of the kernel's,
+// in no folder of ours. The next agent of a node would do it, and there may be none.
 func collect(dir string) error {
 	nodes, _ := filepath.Glob(filepath.Join(dir, "*", "carapace")) // the pattern is not malformed
 	var failed []error
@@ -145,8 +145,17 @@ func collectGroups(node, state string) error {
 	for _, other := range others {
 		failed = append(failed, carapace.RemoveLeaves(cgroups.Everywhere(filepath.Base(other))))
 	}
-	_, err := carapace.GC(state, cgroups)
-	return errors.Join(append(failed, err)...)
+	began := time.Now()
+	for {
+		_, err := carapace.GC(state, cgroups)
+		if left, _ = os.ReadDir(state); err != nil || len(left) == 0 {
+			return errors.Join(append(failed, err)...)
+		}
+		if time.Since(began) > leftoverPatience {
+			return errors.Join(append(failed, fmt.Errorf("the kernel does not end %v", left))...)
+		}
+		time.Sleep(20 * time.Millisecond) // it is still ending one, which is passed over
+	}
 }
 
 // Abandoned are the directories of clusters without one of their own that were
