@@ -31,7 +31,7 @@ import (
 //	make bench BENCH=Exec/forward   the same
 //	TMPDIR=/dev/shm make bench BENCH=Exec/copy, without the disk
 func BenchmarkExec(b *testing.B) {
-	x := newInside(b)
+	x := newInside(b, "synapse-scheduler")
 	b.Run("true", x.benchTrue)
 	b.Run("copy", func(b *testing.B) {
 		b.Run("out", func(b *testing.B) { x.stream(b, x.copyOut) })
@@ -48,9 +48,10 @@ type inside struct {
 	*cluster
 	job, keys, folder string
 	used              time.Duration // of the processor, by the command line of the last stream
+	pace              int64         // bytes a second that a server gives at most; 0: as many as go
 }
 
-func newInside(b *testing.B) *inside {
+func newInside(b *testing.B, program string) *inside {
 	x := &inside{folder: b.TempDir()}
 	x.keys = filepath.Join(x.folder, "keys")
 	tool := func(args ...string) {
@@ -61,7 +62,7 @@ func newInside(b *testing.B) *inside {
 	scheduler := filepath.Join(x.keys, "scheduler")
 	tool("init", x.keys, "--cluster", "bench")
 	tool("certify", "node", "n1", "--by", scheduler, "--out", filepath.Join(x.keys, "n1"))
-	x.cluster = newCluster(b, "--tls", scheduler)
+	x.cluster = newClusterOf(b, program, "--tls", scheduler)
 	badge, err := gate.OpenBadge(filepath.Join(x.keys, "admin"), identity.RoleAdmin)
 	if err != nil {
 		b.Fatal(err)
@@ -184,7 +185,7 @@ func (x *inside) copyIn(b *testing.B) {
 // forwardOut reads from a server that the task reaches.
 func (x *inside) forwardOut(b *testing.B) {
 	x.forward(b, func(server net.Conn) (int64, error) {
-		return io.CopyN(server, zeros{}, streamed())
+		return io.CopyN(server, x.source(), streamed())
 	}, func(client *net.TCPConn) (int64, error) { return io.Copy(io.Discard, client) })
 }
 
@@ -192,7 +193,7 @@ func (x *inside) forwardOut(b *testing.B) {
 func (x *inside) forwardIn(b *testing.B) {
 	x.forward(b, func(server net.Conn) (int64, error) { return io.Copy(io.Discard, server) },
 		func(client *net.TCPConn) (int64, error) {
-			n, err := io.CopyN(client, zeros{}, streamed())
+			n, err := io.CopyN(client, x.source(), streamed())
 			if err == nil {
 				err = client.CloseWrite()
 			}
@@ -203,10 +204,23 @@ func (x *inside) forwardIn(b *testing.B) {
 		})
 }
 
-// zeros is an endless source.
-type zeros struct{}
+// zeros is an endless source, at a pace.
+type zeros struct {
+	pace  int64
+	began time.Time
+	given int64
+}
 
-func (zeros) Read(p []byte) (int, error) { clear(p); return len(p), nil }
+func (x *inside) source() io.Reader { return &zeros{pace: x.pace, began: time.Now()} }
+
+func (z *zeros) Read(p []byte) (int, error) {
+	clear(p)
+	if z.given += int64(len(p)); z.pace > 0 {
+		due := time.Duration(float64(z.given) / float64(z.pace) * float64(time.Second))
+		time.Sleep(time.Until(z.began.Add(due)))
+	}
+	return len(p), nil
+}
 
 // forward has a server serve one connection that comes through the task.
 func (x *inside) forward(b *testing.B, serve func(net.Conn) (int64, error), use func(*net.TCPConn) (int64, error)) {

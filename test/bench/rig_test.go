@@ -120,6 +120,12 @@ func (c *cluster) start(name, program string, args ...string) *exec.Cmd {
 // newCluster starts a scheduler; settings are more of its flags.
 func newCluster(b *testing.B, settings ...string) *cluster {
 	b.Helper()
+	return newClusterOf(b, "synapse-scheduler", settings...)
+}
+
+// newClusterOf starts another program as the scheduler.
+func newClusterOf(b *testing.B, program string, settings ...string) *cluster {
+	b.Helper()
 	dir, err := os.MkdirTemp("", "synapse-bench-")
 	if err == nil {
 		err = os.Chmod(dir, 0o755)
@@ -133,7 +139,7 @@ func newCluster(b *testing.B, settings ...string) *cluster {
 		os.RemoveAll(dir)
 	})
 	file := filepath.Join(dir, "address")
-	c.scheduler = c.start("scheduler", "synapse-scheduler",
+	c.scheduler = c.start("scheduler", program,
 		append([]string{"--listen", "127.0.0.1:0", "--listen-file", file,
 			"--data-dir", filepath.Join(dir, "scheduler"), "--levels", "zone,rack"}, settings...)...)
 	c.eventually("the scheduler listens", func() bool {

@@ -1,0 +1,148 @@
+package bench
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/test/mutants/patch"
+)
+
+// This file owns what streams of bytes, which go through the scheduler's process, do to the passes of its Scheduler.
+
+// BenchmarkStreamBeside has 5,000 gangs wait for the one machine, of which fifty a second go and fifty come, and tells
+// the 99th part of the passes beside 1 GB through port-forward each way at a pace, and beside a cp at none; and without
+// them before and behind each, for such a queue's passes change with time. The command line, the agent and the task
+// share the processors with the scheduler here, so the first way is a program that keeps one of them busy and streams
+// nothing: what streams add to that is theirs.
+//
+//	TMPDIR=/dev/shm make bench BENCH=StreamBeside
+func BenchmarkStreamBeside(b *testing.B) {
+	const program = "synapse-scheduler-telling"
+	changes, err := patch.Load("testdata/passes")
+	if err == nil {
+		err = patch.Build("../..", changes, "cmd/synapse-scheduler", filepath.Join(bin, program))
+	}
+	if err != nil {
+		b.Fatal(err)
+	}
+	x := newInside(b, program)
+	var waiting []string
+	for tick := time.NewTicker(6 * time.Millisecond); len(waiting) < size(5000, 20); <-tick.C {
+		spec := gang(int32(1+len(waiting)%16), "/bin/true")
+		spec.Each.MilliGpu = int64(1000 * (1 + len(waiting)%8))
+		waiting = append(waiting, x.submit(fmt.Sprint("w-", len(waiting)), spec))
+	}
+	for _, way := range []struct {
+		name    string
+		pace    int64
+		through func(*testing.B)
+	}{
+		{"busy", 0, busyProcessor},
+		{"forward/out", 110_000_000, x.forwardOut}, {"forward/in", 110_000_000, x.forwardIn}, {"copy/out", 0, x.copyOut},
+	} {
+		b.Run(way.name, func(b *testing.B) {
+			x.pace = way.pace
+			once(b, func() { x.beside(b, &waiting, way.through) })
+		})
+	}
+}
+
+// busyProcessor computes for about as long as a stream takes.
+func busyProcessor(b *testing.B) {
+	c := exec.Command("sh", "-c", "while :; do :; done")
+	if err := c.Start(); err != nil {
+		b.Fatal(err)
+	}
+	time.Sleep(time.Duration(size(8000, 300)) * time.Millisecond)
+	_ = c.Process.Kill()
+	_ = c.Wait() // it was killed
+}
+
+// beside tells the passes without a stream, beside it, and without it again.
+func (x *inside) beside(b *testing.B, waiting *[]string, through func(*testing.B)) {
+	alone := func() []time.Duration {
+		return x.passes(waiting, func() { time.Sleep(time.Duration(size(5000, 300)) * time.Millisecond) })
+	}
+	all := alone()
+	var took time.Duration
+	x.used = 0
+	with := x.passes(waiting, func() {
+		began := time.Now()
+		through(b)
+		took = time.Since(began)
+	})
+	all = append(all, alone()...)
+	late := func(passes []time.Duration) float64 {
+		slices.Sort(passes)
+		return float64(passes[len(passes)*99/100]) / 1e6
+	}
+	if len(all) == 0 || len(with) == 0 {
+		b.Fatalf("%d passes alone and %d beside", len(all), len(with))
+	}
+	if x.used > 0 {
+		b.ReportMetric(float64(streamed())/1e6/took.Seconds(), "MB/s")
+	}
+	b.ReportMetric(late(all), "ms-p99-alone")
+	b.ReportMetric(late(with), "ms-p99-beside")
+	b.ReportMetric(float64(all[len(all)/2])/1e6, "ms-p50-alone")
+	b.ReportMetric(float64(with[len(with)/2])/1e6, "ms-p50-beside")
+	b.ReportMetric(late(with)/late(all), "times")
+	b.ReportMetric(float64(len(with)), "passes")
+}
+
+// passes are what the Scheduler's took while something is done, and jobs come and go.
+func (x *inside) passes(waiting *[]string, do func()) (took []time.Duration) {
+	log := filepath.Join(x.dir, "scheduler.log")
+	before, err := os.ReadFile(log)
+	if err != nil {
+		x.b.Fatal(err)
+	}
+	done, over := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(over)
+		tick := time.NewTicker(20 * time.Millisecond)
+		defer tick.Stop()
+		for {
+			select {
+			case <-done:
+				return
+			case <-tick.C:
+				x.changes(waiting)
+			}
+		}
+	}()
+	do()
+	close(done)
+	<-over
+	text, err := os.ReadFile(log)
+	if err != nil {
+		x.b.Fatal(err)
+	}
+	for line := range strings.Lines(string(text[len(before):])) {
+		if nanoseconds, is := strings.CutPrefix(strings.TrimSpace(line), "pass "); is {
+			if n, err := strconv.ParseInt(nanoseconds, 10, 64); err == nil {
+				took = append(took, time.Duration(n))
+			}
+		}
+	}
+	return took
+}
+
+// changes cancels the job that has waited longest, and submits another one.
+func (x *inside) changes(waiting *[]string) {
+	x.requests++
+	first := (*waiting)[0]
+	_, err := x.client.Cancel(x.ctx(), &messages.Cancel{Job: first})
+	if err != nil {
+		x.b.Errorf("cancel %s: %v", first, err)
+	}
+	*waiting = append((*waiting)[1:], x.submit(fmt.Sprint("s-", x.requests), gang(1, "/bin/true")))
+}
