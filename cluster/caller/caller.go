@@ -18,6 +18,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/yi-json/synapse/cluster/api"
+	"github.com/yi-json/synapse/cluster/link/envelope"
 )
 
 // This file owns how a call gets from its caller to the service and back. What is said is copied on its way, as by a
@@ -98,7 +99,7 @@ func (l *line) NewStream(
 			guard, next := l.service.Streams[i], serve
 			serve = func(service any, s grpc.ServerStream) error { return guard(service, s, info, next) }
 		}
-		s := &stream{ctx: ctx, asked: make(chan proto.Message, 1), answers: make(chan proto.Message, maxUnread),
+		s := &stream{ctx: ctx, asked: make(chan any, 1), answers: make(chan any, maxUnread),
 			begun: make(chan struct{}), trailer: trailer{method: method}}
 		s.begins = sync.OnceFunc(func() { close(s.begun) })
 		go func() {
@@ -133,8 +134,8 @@ const maxUnread = 32
 type stream struct {
 	trailer
 	ctx     context.Context
-	asked   chan proto.Message
-	answers chan proto.Message
+	asked   chan any // messages, or what is handed on as it came
+	answers chan any
 	begun   chan struct{} // closed by begins: with the service's header, its first answer, or its end
 	begins  func()
 	headed  atomic.Bool // it was not its end
@@ -172,8 +173,7 @@ func (s *stream) RecvMsg(m any) error {
 	case answer, ok := <-s.answers:
 		switch {
 		case ok:
-			proto.Merge(m.(proto.Message), answer)
-			return nil
+			return hear(answer, m)
 		case s.err != nil:
 			return s.err
 		}
@@ -183,13 +183,29 @@ func (s *stream) RecvMsg(m any) error {
 	}
 }
 
-func pass(ctx context.Context, to chan<- proto.Message, m any) error {
+// pass says what nobody changes any more: a copy, or what is handed on, which is no longer whose it was.
+func pass(ctx context.Context, to chan<- any, said any) error {
+	if m, ok := said.(proto.Message); ok {
+		said = proto.Clone(m)
+	}
 	select {
-	case to <- proto.Clone(m.(proto.Message)):
+	case to <- said:
 		return nil
 	case <-ctx.Done():
 		return asStatus(ctx.Err())
 	}
+}
+
+// hear is what was said as whoever hears it would have it: a message, or to be handed on.
+func hear(said, as any) error {
+	if came, ok := said.(*envelope.Passed); ok {
+		return came.Into(as)
+	}
+	if on, ok := as.(*envelope.Passed); ok {
+		return on.From(said)
+	}
+	proto.Merge(as.(proto.Message), said.(proto.Message))
+	return nil
 }
 
 // served is the same call, as the service has it.
@@ -222,8 +238,7 @@ func (s *served) RecvMsg(m any) error {
 		if !ok {
 			return io.EOF
 		}
-		proto.Merge(m.(proto.Message), question)
-		return nil
+		return hear(question, m)
 	case <-s.ctx.Done():
 		return asStatus(s.ctx.Err())
 	}

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -16,6 +17,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/yi-json/synapse/cluster/api"
+	"github.com/yi-json/synapse/cluster/link/envelope"
 	"github.com/yi-json/synapse/messages"
 )
 
@@ -171,5 +173,49 @@ func TestStream(t *testing.T) {
 	<-s.over
 	if s.sent > maxUnread {
 		t.Errorf("%d answers were held, at most %d", s.sent, maxUnread)
+	}
+}
+
+// Exec has what it is told as it came, and hands on its answers in the same way, but for the last.
+func (s *service) Exec(stream grpc.BidiStreamingServer[api.ExecIn, api.ExecOut]) error {
+	for {
+		var piece envelope.Passed
+		if err := stream.RecvMsg(&piece); errors.Is(err, io.EOF) {
+			return stream.Send(&api.ExecOut{End: &api.ExecEnd{Code: 7}})
+		} else if err != nil {
+			return err
+		}
+		var q api.ExecIn
+		if err := piece.Into(&q); err != nil {
+			return err
+		}
+		if err := piece.From(&api.ExecOut{Session: q.GetJob()}); err != nil {
+			return err
+		}
+		if err := stream.SendMsg(&piece); err != nil {
+			return err
+		}
+	}
+}
+
+// TestHandedOn: what a service would have as it came, and hands on as it came, is what was asked and answered.
+func TestHandedOn(t *testing.T) {
+	stream, err := stage(&service{}, &[]string{}, nil).Exec(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, word := range []string{"first", "", strings.Repeat("long ", 30_000)} {
+		if err := stream.Send(&api.ExecIn{Job: word}); err != nil {
+			t.Fatal(err)
+		}
+		if out, err := stream.Recv(); err != nil || out.GetSession() != word {
+			t.Errorf("%q comes back as %v, %v", word, out, err)
+		}
+	}
+	if err := stream.CloseSend(); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := stream.Recv(); err != nil || out.GetEnd().GetCode() != 7 {
+		t.Errorf("the end is %v, %v", out, err)
 	}
 }

@@ -11,10 +11,13 @@ import (
 
 	"github.com/asynkron/protoactor-go/actor"
 	"google.golang.org/grpc"
+	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"github.com/yi-json/synapse/actors"
 	"github.com/yi-json/synapse/cluster/api"
+	"github.com/yi-json/synapse/cluster/link/envelope"
 	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/topology"
 )
@@ -180,8 +183,12 @@ func (g *Gateway) carry(first *api.ExecIn, client grpc.BidiStreamingServer[api.E
 		return lostMachine()
 	}
 	gone := make(chan error, 2)
-	go func() { gone <- fromClient(client, machine) }()
-	go func() { gone <- fromMachine(machine, client) }()
+	for _, way := range []func() error{
+		func() error { return fromClient(client, machine) },
+		func() error { return fromMachine(machine, client) },
+	} {
+		go func() { gone <- g.guarded(api.Synapse_Exec_FullMethodName, way) }()
+	}
 	select {
 	case err := <-gone:
 		return err
@@ -192,11 +199,35 @@ func (g *Gateway) carry(first *api.ExecIn, client grpc.BidiStreamingServer[api.E
 	}
 }
 
+// Most of what is said is bytes in one of these fields, and goes on as it came.
+var (
+	inputs  = numbersOf(&api.ExecIn{}, "stdin")
+	outputs = numbersOf(&api.ExecOut{}, "stdout", "stderr")
+)
+
+func numbersOf(m proto.Message, names ...protoreflect.Name) (numbers []protowire.Number) {
+	for _, name := range names {
+		numbers = append(numbers, m.ProtoReflect().Descriptor().Fields().ByName(name).Number())
+	}
+	return numbers
+}
+
+// next is what a stream says next: bytes alone, as they came, or a message, decoded into this one.
+func next(from grpc.ServerStream, message proto.Message, bytes []protowire.Number) (any, error) {
+	piece := &envelope.Passed{}
+	if err := from.RecvMsg(piece); err != nil {
+		return nil, err
+	}
+	if piece.Bears(bytes...) {
+		return piece, nil
+	}
+	return message, piece.Into(message)
+}
+
 // fromClient hands on what is for the process. A client that has said all still listens.
-func fromClient(client grpc.BidiStreamingServer[api.ExecIn, api.ExecOut],
-	machine grpc.BidiStreamingServer[api.ExecOut, api.ExecIn]) error {
+func fromClient(client, machine grpc.ServerStream) error {
 	for {
-		in, err := client.Recv()
+		said, err := next(client, &api.ExecIn{}, inputs)
 		if errors.Is(err, io.EOF) {
 			<-machine.Context().Done()
 			return lostMachine()
@@ -204,7 +235,7 @@ func fromClient(client grpc.BidiStreamingServer[api.ExecIn, api.ExecOut],
 		if err != nil {
 			return err
 		}
-		if err := machine.Send(in); err != nil {
+		if err := machine.SendMsg(said); err != nil {
 			<-machine.Context().Done() // its last word may be on the way
 			return lostMachine()
 		}
@@ -212,17 +243,19 @@ func fromClient(client grpc.BidiStreamingServer[api.ExecIn, api.ExecOut],
 }
 
 // fromMachine hands on what comes of the process, to its end.
-func fromMachine(machine grpc.BidiStreamingServer[api.ExecOut, api.ExecIn],
-	client grpc.BidiStreamingServer[api.ExecIn, api.ExecOut]) error {
+func fromMachine(machine, client grpc.ServerStream) error {
 	for {
-		out, err := machine.Recv()
+		said, err := next(machine, &api.ExecOut{}, outputs)
 		if err != nil {
 			return lostMachine()
 		}
-		if out.Session = ""; proto.Size(out) == 0 {
-			continue // a machine that looks whether anybody is there
+		out, _ := said.(*api.ExecOut)
+		if out != nil {
+			if out.Session = ""; proto.Size(out) == 0 {
+				continue // a machine that looks whether anybody is there
+			}
 		}
-		if err := client.Send(out); err != nil || out.GetEnd() != nil {
+		if err := client.SendMsg(said); err != nil || out.GetEnd() != nil {
 			return err
 		}
 	}

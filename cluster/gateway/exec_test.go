@@ -81,6 +81,9 @@ func TestExec(t *testing.T) {
 		t.Fatal(err)
 	}
 	said(&api.ExecIn{Stdin: []byte("word")}, "word")
+	large := strings.Repeat("0123456789", 30_000) // more than a frame of HTTP/2
+	said(&api.ExecIn{Stdin: []byte(large)}, large)
+	said(&api.ExecIn{Stdin: []byte("of a terminal"), Rows: 24}, "of a terminal")
 	if err := stream.Send(&api.ExecIn{StdinEnds: true}); err != nil {
 		t.Fatal(err)
 	}

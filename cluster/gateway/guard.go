@@ -27,13 +27,19 @@ func (g *Gateway) GuardCall(
 // GuardStream is the same for streams.
 func (g *Gateway) GuardStream(
 	server any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handle grpc.StreamHandler,
-) (err error) {
+) error {
+	return g.guarded(info.FullMethod, func() error { return handle(server, stream) })
+}
+
+// guarded does a part of a call. What a call does beside itself is guarded on its own: a panic is recovered only by who
+// runs into it.
+func (g *Gateway) guarded(method string, do func() error) (err error) {
 	defer func() {
 		if reason := recover(); reason != nil {
-			err = g.panicked(info.FullMethod, reason)
+			err = g.panicked(method, reason)
 		}
 	}()
-	return handle(server, stream)
+	return do()
 }
 
 func (g *Gateway) panicked(method string, reason any) error {

@@ -136,6 +136,42 @@ func TestPanicsCostOneCall(t *testing.T) {
 	refused(t, err, messages.Code_CODE_INVALID, codes.InvalidArgument, "spec: is missing")
 }
 
+// harmful is a stream that panics as soon as it is listened to.
+type harmful struct {
+	grpc.BidiStreamingServer[api.ExecIn, api.ExecOut]
+	ctx context.Context
+}
+
+func (h harmful) Context() context.Context { return h.ctx }
+func (h harmful) RecvMsg(any) error        { panic("secret") }
+
+// listener is the machine at its other end, which says nothing.
+type listener struct {
+	grpc.BidiStreamingServer[api.ExecOut, api.ExecIn]
+	ctx context.Context
+}
+
+func (l listener) Context() context.Context { return l.ctx }
+func (l listener) Send(*api.ExecIn) error   { return nil }
+func (l listener) RecvMsg(any) error {
+	<-l.ctx.Done()
+	return l.ctx.Err()
+}
+
+// TestPanicsBesideACall: what a call does in goroutines of its own costs that call alone, too.
+func TestPanicsBesideACall(t *testing.T) {
+	r := newRoom(t)
+	g := New(actor.NewActorSystem(), Options{Log: r, Count: r.Count})
+	ctx := timely(t)
+	err := g.carry(&api.ExecIn{}, harmful{ctx: ctx}, listener{ctx: ctx})
+	if status.Code(err) != codes.Internal || strings.Contains(err.Error(), "secret") {
+		t.Errorf("a further process whose client panics says %v", err)
+	}
+	if n := r.counts["gateway.panics"]; n != 1 {
+		t.Errorf("%d panics were counted", n)
+	}
+}
+
 // raw sends bytes as they are.
 type raw struct{}
 

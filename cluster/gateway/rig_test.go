@@ -25,6 +25,7 @@ import (
 	"github.com/yi-json/synapse/actors"
 	"github.com/yi-json/synapse/actors/leader"
 	"github.com/yi-json/synapse/cluster/api"
+	"github.com/yi-json/synapse/cluster/link/envelope"
 	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/policy"
 	"github.com/yi-json/synapse/store"
@@ -216,7 +217,7 @@ func (r *room) door(s *actor.ActorSystem, o Options) *door {
 	}
 	o.Log, o.Count = r, r.Count
 	g := New(s, o)
-	server := grpc.NewServer(g.ServerOptions()...)
+	server := grpc.NewServer(append(g.ServerOptions(), envelope.ServerOption())...)
 	g.Register(server)
 	listener := bufconn.Listen(1 << 20)
 	served := make(chan error, 1)

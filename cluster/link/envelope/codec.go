@@ -74,7 +74,8 @@ func Send(to Stream, f *Frame) error { return to.SendMsg(f) }
 // Receive waits for the next frame. The caller must free it.
 func Receive(from Stream, f *Frame) error { return from.RecvMsg(f) }
 
-// codec passes frames as they are, and leaves everything else to protobuf's codec: one server serves both.
+// codec passes frames and what is handed on as they are, and leaves everything else to protobuf's codec: one server
+// serves all.
 type codec struct{}
 
 // Name is that of protobuf's codec: the bytes are protobuf, and a peer is sure to have only that one.
@@ -90,6 +91,8 @@ func (codec) Marshal(v any) (mem.BufferSlice, error) {
 	case *Shared:
 		text, err := m.encode()
 		return mem.BufferSlice{mem.SliceBuffer(text)}, err // nobody's pool gets it back
+	case *Passed:
+		return m.send(), nil
 	}
 	return encoding.GetCodecV2(proto.Name).Marshal(v)
 }
@@ -97,11 +100,14 @@ func (codec) Marshal(v any) (mem.BufferSlice, error) {
 // Unmarshal leaves a frame that came in one piece, as nearly all do, where gRPC put it, and joins one that came in
 // several. gRPC's pool would take 1 MiB for anything above 32 KiB, and clear all of it first.
 func (codec) Unmarshal(data mem.BufferSlice, v any) error {
-	f, ok := v.(*Frame)
-	if !ok {
-		return encoding.GetCodecV2(proto.Name).Unmarshal(data, v)
+	switch m := v.(type) {
+	case *Frame:
+		m.Free()
+		m.buffer = data.MaterializeToBuffer(mem.NopBufferPool{})
+		return nil
+	case *Passed:
+		m.receive(data)
+		return nil
 	}
-	f.Free()
-	f.buffer = data.MaterializeToBuffer(mem.NopBufferPool{})
-	return nil
+	return encoding.GetCodecV2(proto.Name).Unmarshal(data, v)
 }
