@@ -70,10 +70,11 @@ installed:
 
 # PACKAGES narrows it. What was skipped is summed up at the end, by name and with what the machine lacks; what is left on
 # the machine afterwards is a failure. First all packages are compiled, once: some tests build programs, and two builds at once
-# would each compile what neither has. go vet is make lint's.
+# would each compile what neither has. go vet is make lint's; nobody debugs these programs, and without what a debugger wants
+# they are linked in half the time, a hundred of them.
 test: installed ## run every test that small packages are enough for, the simulator's seeds among them (some 6 minutes on 2 cores, building among them; STRICT=1 without a second look at what fails)
 	@$(if $(filter ./...,$(PACKAGES)),$(GO) list -export ./... >/dev/null)
-	@$(GO) -C tools run ./testrun .. $(GO) test -json -vet=off -p $$(($$(nproc) + 1)) -parallel $$((2 * $$(nproc))) $(if $(filter ./...,$(PACKAGES)),$(LONG)) $(PACKAGES)
+	@$(GO) -C tools run ./testrun .. $(GO) test -json -vet=off -ldflags=-w -p $$(($$(nproc) + 1)) -parallel $$((2 * $$(nproc))) $(if $(filter ./...,$(PACKAGES)),$(LONG)) $(PACKAGES)
 
 world: ## run the tests with big third parties, as PyTorch, MPI, a Debian and the last release (NAME=x one of them)
 	@tools/ensure.sh torch debootstrap runc crun postgresql prometheus chromium mpicc.openmpi mpicc.mpich
@@ -90,7 +91,7 @@ places: ## run README's two commands in a fresh Debian, with a container engine'
 race: installed ## run the short tests under the race detector (PACKAGES=… some; needs a C compiler)
 	@command -v $$($(GO) env CC) >/dev/null || { \
 		echo "make race: the race detector needs a C compiler, and '$$($(GO) env CC)' is not there (Debian: apt-get install gcc libc6-dev)" >&2; exit 1; }
-	@$(GO) -C tools run ./testrun .. env CGO_ENABLED=1 $(GO) test -json -race -short $(PACKAGES)
+	@$(GO) -C tools run ./testrun .. env CGO_ENABLED=1 $(GO) test -json -ldflags=-w -race -short $(PACKAGES)
 
 # `go tool -n` prints where in Go's cache the linter lies, and builds it first if need be.
 lint: ## check formatting, go vet and staticcheck, here and in tools/, and that nothing is written twice
