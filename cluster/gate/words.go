@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"regexp"
 	"strings"
 	"sync"
 	"syscall"
@@ -93,8 +94,12 @@ type repeats struct {
 	last map[string]time.Time
 }
 
-// first reports whether a line is to be said.
+// moment is what a line says of the clock: of a certificate that is over, each second another.
+var moment = regexp.MustCompile(`\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d`)
+
+// first reports whether a line is to be said: it is the same line when only its moments are others.
 func (r *repeats) first(line string, now time.Time) bool {
+	line = moment.ReplaceAllString(line, "")
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if at, ok := r.last[line]; ok && now.Sub(at) < quietFor && now.Sub(at) >= 0 {
