@@ -76,23 +76,23 @@ func (f *Fabric) changeKeep(id KeepID, slots []Slot, from int64) {
 func (f *Fabric) setKeep(k keep) {
 	id, slots := k.id, k.slots
 	old, changed := f.kept.by[id].slots, f.work.seats[:0]
-	var s *seat
 	for i := range old {
 		if node := old[i].Node; i == 0 || node != old[i-1].Node {
-			s = f.seats[node]
+			s := f.seats[node]
 			f.setKeptOn(s, node, dropped(f.keptOn(s, node), id))
 			changed = append(changed, s)
 		}
 	}
-	for i := range slots {
-		node := slots[i].Node
-		if i == 0 || node != slots[i-1].Node {
-			s = f.seats[node]
-			changed = append(changed, s)
+	for len(slots) > 0 {
+		node, on := slots[0].Node, 1
+		for on < len(slots) && slots[on].Node == node {
+			on++
 		}
-		f.setKeptOn(s, node, added(f.keptOn(s, node), &k, slots[i].Amount))
+		s := f.seats[node]
+		f.setKeptOn(s, node, added(f.keptOn(s, node), &k, slots[:on]))
+		changed, slots = append(changed, s), slots[on:]
 	}
-	if len(slots) > 0 {
+	if len(k.slots) > 0 {
 		f.kept.by[id] = k
 	} else {
 		delete(f.kept.by, id)
@@ -139,13 +139,19 @@ func dropped(all []keptFor, id KeepID) (rest []keptFor) {
 	return rest
 }
 
-func added(all []keptFor, k *keep, amount Resources) []keptFor {
-	all = slices.Clone(all)
+func added(all []keptFor, k *keep, slots []Slot) []keptFor {
 	at, ok := slices.BinarySearchFunc(all, k.id, func(kept keptFor, id KeepID) int { return cmp.Compare(kept.id, id) })
-	if !ok {
-		all = slices.Insert(all, at, keptFor{id: k.id, from: k.from})
+	if ok {
+		all = slices.Clone(all)
+	} else {
+		all = slices.Concat(all[:at], []keptFor{{id: k.id, from: k.from}}, all[at:])
 	}
-	all[at].amounts = append(slices.Clone(all[at].amounts), amount)
+	amounts := make([]Resources, 0, len(all[at].amounts)+len(slots))
+	amounts = append(amounts, all[at].amounts...)
+	for i := range slots {
+		amounts = append(amounts, slots[i].Amount)
+	}
+	all[at].amounts = amounts
 	return all
 }
 

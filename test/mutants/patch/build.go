@@ -38,8 +38,8 @@ func Build(root string, changes []Mutant, program, into string) error {
 	if err := os.WriteFile(overlay, note, 0o600); err != nil {
 		return err
 	}
-	if out, err := exec.Command("go", "build", "-overlay", overlay, "-o", into, filepath.Join(root, program)).
-		CombinedOutput(); err != nil {
+	if out, err := exec.Command("go", "build", "-ldflags=-s -w", "-overlay", overlay, "-o", into,
+		filepath.Join(root, program)).CombinedOutput(); err != nil {
 		return fmt.Errorf("%w: %s", err, out)
 	}
 	return nil
