@@ -132,6 +132,12 @@ func (c *contained) signal(sig unix.Signal) {
 	c.late = append(c.late, sig)
 }
 
+// ending reports whether its init is on its way out, or gone.
+func (c *contained) ending() bool {
+	p, there := ReadProcess(int(c.init.Load()))
+	return !there || p.Ending
+}
+
 // killRound kills the container. One that is still being made is killed by its init,
 // which nobody but the maker reaps; the maker then takes back what it made. Before there
 // is an init, all of it is this process's doing, and is over as soon as there is one.

@@ -336,6 +336,14 @@ func (d *detached) send(sig unix.Signal) {
 	}
 }
 
+// ending reports whether the leader is on its way out, or gone.
+func (d *detached) ending() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	p, there := ReadProcess(d.leader.PID)
+	return d.end != nil || !there || p.Ending || p.Start != d.leader.Start
+}
+
 // killRound kills every descendant, the program among them if it is still at it.
 func (d *detached) killRound() {
 	self := os.Getpid()

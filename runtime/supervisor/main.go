@@ -51,6 +51,8 @@ type charge interface {
 	signal(unix.Signal)
 	// killRound kills what is there now. It is called again and again until all is gone.
 	killRound()
+	// ending reports whether its first process is on its way out, and has the kernel kill what else runs in there.
+	ending() bool
 	// verdict is how it ended, once allGone is closed.
 	verdict() *Exit
 	// further runs a further process of the task, which ends with it. It is called beside the loop, and may take long.

@@ -142,6 +142,9 @@ func (p *plain) signal(sig unix.Signal) {
 	_ = unix.Kill(-p.pid, sig)
 }
 
+// ending never is true: of plain processes none ends with another, but by a round of killing.
+func (p *plain) ending() bool { return false }
+
 // killRound ends what the leaf has, and every descendant.
 func (p *plain) killRound() {
 	if p.k.spec.Cgroup != "" {

@@ -344,7 +344,7 @@ func TestZombieSupervisor(t *testing.T) {
 	if err := unix.Waitid(unix.P_PID, zombie.Process.Pid, nil, unix.WEXITED|unix.WNOWAIT, nil); err != nil {
 		t.Fatal(err)
 	}
-	if p, there := ReadProcess(zombie.Process.Pid); !there || p.State != 'Z' {
+	if p, there := ReadProcess(zombie.Process.Pid); !there || p.State != 'Z' || !p.Ending {
 		t.Errorf("it is no zombie: %+v", p)
 	}
 	if alive, err := Lives(dir); alive || err != nil {

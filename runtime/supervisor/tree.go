@@ -15,6 +15,7 @@ import (
 type Process struct {
 	PID, Parent, Group, Session int
 	State                       byte // R, S, D, Z, T …
+	Ending                      bool // it is on its way out, on which the first of a pid namespace waits for all others
 	Start                       uint64
 	CPUTicks                    uint64
 	Resident                    int64 // pages
@@ -44,8 +45,10 @@ func parseStat(pid int, data []byte) (Process, bool) {
 		n, _ := strconv.ParseInt(string(fields[i]), 10, 64)
 		return n
 	}
+	const exiting = 4 // PF_EXITING
 	return Process{
-		PID: pid, State: fields[0][0], Parent: int(number(1)), Group: int(number(2)), Session: int(number(3)),
+		PID: pid, State: fields[0][0], Ending: number(6)&exiting != 0,
+		Parent: int(number(1)), Group: int(number(2)), Session: int(number(3)),
 		CPUTicks: uint64(number(11) + number(12)), Start: uint64(number(19)), Resident: number(21),
 	}, true
 }

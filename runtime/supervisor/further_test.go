@@ -1,0 +1,91 @@
+package supervisor
+
+import (
+	"errors"
+	"os/exec"
+	"runtime"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/yi-json/synapse/test/able"
+)
+
+// This file owns the tests of what is said about further processes.
+
+// ender is a charge of which it is only known whether it is ending.
+type ender struct {
+	charge
+	is bool
+}
+
+func (e ender) ending() bool { return e.is }
+
+// slain is a further process that ended with a code.
+type slain struct {
+	further
+	code int
+}
+
+func (s slain) Code() int { return s.code }
+
+// TestEndedWithTask: what was killed on the task's way out has ended with it, however long that way is; what somebody
+// killed while the task runs, or what ended by itself, has not.
+func TestEndedWithTask(t *testing.T) {
+	const killed = 128 + int(unix.SIGKILL)
+	for what, c := range map[string]struct {
+		ending, told bool
+		code         int
+		with         bool
+	}{
+		"on the way out": {true, false, killed, true}, "killed by somebody": {false, false, killed, false},
+		"by a round of killing": {false, true, killed, true}, "by itself": {true, true, 7, false},
+	} {
+		k := &keeper{charge: ender{is: c.ending}, allGone: make(chan struct{})}
+		if c.told {
+			k.errands.end()
+		}
+		if got := k.endedWithTask(slain{code: c.code}); got != c.with {
+			t.Errorf("%s: with its task: %v", what, got)
+		}
+	}
+}
+
+// TestEnding: the first process of a pid namespace that waits for what it has had killed is known to be on its way out,
+// and is there still.
+func TestEnding(t *testing.T) {
+	able.Need(t, able.Containers)
+	first := exec.Command("sleep", "1000")
+	first.SysProcAttr = &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWPID}
+	if err := first.Start(); err != nil {
+		t.Fatal(err)
+	}
+	guest := exec.Command("sleep", "1000")
+	joined := make(chan error)
+	over := make(chan struct{})
+	defer close(over)
+	go func() {
+		runtime.LockOSThread() // and it is never unlocked: the thread goes with what it has joined
+		there, err := unix.PidfdOpen(first.Process.Pid, 0)
+		if err == nil {
+			err = errors.Join(unix.Setns(there, unix.CLONE_NEWPID), unix.Close(there))
+		}
+		joined <- errors.Join(err, guest.Start())
+		<-over
+	}()
+	if err := <-joined; err != nil {
+		t.Fatal(err)
+	}
+	p, there := ReadProcess(first.Process.Pid)
+	if err := first.Process.Kill(); err != nil || !there || p.Ending {
+		t.Errorf("while it runs it is %+v (%v)", p, err)
+	}
+	if err := unix.Waitid(unix.P_PID, guest.Process.Pid, nil, unix.WEXITED|unix.WNOWAIT, nil); err != nil {
+		t.Fatal(err)
+	}
+	if p, there := ReadProcess(first.Process.Pid); !there || p.State == 'Z' || !p.Ending {
+		t.Errorf("while what it killed is not reaped, it is %+v", p)
+	}
+	_, _ = guest.Wait(), first.Wait() // both were killed
+}
