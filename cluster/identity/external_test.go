@@ -321,7 +321,8 @@ func TestExternalPageIsTrue(t *testing.T) {
 	}
 }
 
-// FuzzExternalIDs: an id fits what was written for it alone, and no two ways to write one are taken.
+// FuzzExternalIDs: an id fits what was written for it alone, and no two ways to write one are taken, but for capitals in
+// its scheme: they mean nothing in any URI, and who reads a certificate makes them small before we see them.
 func FuzzExternalIDs(f *testing.F) {
 	for _, id := range []string{"spiffe://a.example/people/ada", "spiffe://a.example/x/node/n1", "spiffe://a/%61",
 		"spiffe://"} {
@@ -337,7 +338,9 @@ func FuzzExternalIDs(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if where.String() != id || where.Host != domainA || where.RawQuery+where.Fragment != "" || who.Check() != nil {
+		scheme, rest, _ := strings.Cut(id, ":")
+		if where.String() != strings.ToLower(scheme)+":"+rest || where.Host != domainA ||
+			where.RawQuery+where.Fragment != "" || who.Check() != nil {
 			t.Errorf("%q is %s", id, who)
 		}
 		if strings.HasSuffix(id, "/people/ada") != (who.Role == RoleAdmin) {
