@@ -74,7 +74,7 @@ installed:
 # they are linked in half the time, a hundred of them.
 test: installed ## run every test that small packages are enough for, the simulator's seeds among them (some 6 minutes on 2 cores, building among them; STRICT=1 without a second look at what fails)
 	@$(if $(filter ./...,$(PACKAGES)),$(GO) list -export ./... >/dev/null)
-	@$(GO) -C tools run ./testrun .. $(GO) test -json -vet=off -ldflags=-w -p $$(($$(nproc) + 1)) -parallel $$((2 * $$(nproc))) $(if $(filter ./...,$(PACKAGES)),$(LONG)) $(PACKAGES)
+	@$(GO) -C tools run ./testrun .. $(GO) test -json -vet=off -ldflags=-w -p $$(($$(nproc) + 2)) -parallel $$((2 * $$(nproc))) $(if $(filter ./...,$(PACKAGES)),$(LONG)) $(PACKAGES)
 
 world: ## run the tests with big third parties, as PyTorch, MPI, a Debian and the last release (NAME=x one of them)
 	@tools/ensure.sh torch debootstrap runc crun postgresql prometheus chromium mpicc.openmpi mpicc.mpich

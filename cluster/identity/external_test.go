@@ -321,8 +321,8 @@ func TestExternalPageIsTrue(t *testing.T) {
 	}
 }
 
-// FuzzExternalIDs: an id fits what was written for it alone, and no two ways to write one are taken, but for capitals in
-// its scheme: they mean nothing in any URI, and who reads a certificate makes them small before we see them.
+// FuzzExternalIDs: an id fits what was written for it alone, and no two ways to write one are taken, but for capitals
+// in its scheme: they mean nothing in any URI, and who reads a certificate makes them small before we see them.
 func FuzzExternalIDs(f *testing.F) {
 	for _, id := range []string{"spiffe://a.example/people/ada", "spiffe://a.example/x/node/n1", "spiffe://a/%61",
 		"spiffe://"} {
