@@ -39,15 +39,16 @@ func arrayOutlives(t *testing.T, more ...string) {
 	id := c.submit(spec)
 	follows := c.begins("logs", "-f", id)
 	follows.says(t, "] written\n") // of no scheduler that it has never reached would it wait for the next
+	within := 2*time.Minute + time.Duration(*elements)*time.Second/4
 	for kill := range *failovers {
 		enough := int32(*elements * kill / *failovers)
-		within := 2*time.Minute + time.Duration(*elements)*time.Second/4
-		c.until(id, within, "on its way", func(s *messages.JobStatus) bool { return s.Counts.GetSucceeded() >= enough })
+		c.untilWithin(id, within, "on its way",
+			func(s *messages.JobStatus) bool { return s.Counts.GetSucceeded() >= enough })
 		c.scheduler.kill()
 		<-c.scheduler.ended
 		c.lead(c.address, more...)
 	}
-	c.await(id, "succeeded", 2*time.Minute+time.Duration(*elements)*time.Second/4)
+	c.untilWithin(id, within, "over", func(s *messages.JobStatus) bool { return s.Phase == "succeeded" })
 	for i := range *elements {
 		text, err := os.ReadFile(filepath.Join(out, fmt.Sprint(i+1)))
 		if n := strings.Count(string(text), "ran\n"); n != 1 {

@@ -50,12 +50,12 @@ func TestBackupAndRestore(t *testing.T) {
 	c.node("n1", "r1")
 	early, earlyStarts := witness(t, 2, 1, "exec sleep 60")
 	kept := c.submit(early)
-	c.await(kept, "running", 10*time.Second)
+	c.await(kept, "running")
 	if !healthy(c) {
 		t.Fatal("a job was refused")
 	}
 	over := c.submit(gang(1, 1, "exit 3"))
-	c.await(over, "failed", 10*time.Second)
+	c.await(over, "failed")
 
 	data := filepath.Join(c.dir, "scheduler")
 	file := filepath.Join(c.dir, "backup.db")
@@ -78,7 +78,7 @@ func TestBackupAndRestore(t *testing.T) {
 
 	diary, lateSpec := newDiary(t, 1, 1)
 	late := c.submit(lateSpec)
-	c.await(late, "running", 10*time.Second)
+	c.await(late, "running")
 	diary.written(t, 0)
 	lost := diary.starts(0)[0]
 	c.scheduler.kill()
@@ -106,7 +106,7 @@ func TestBackupAndRestore(t *testing.T) {
 	<-c.scheduler.ended
 	c.lead(c.address, loss)
 	c.client = c.dial()
-	gone(t, lost, 15*time.Second)
+	gone(t, lost)
 	limit := time.Now().Add(10 * time.Second) // until its machines have reported it takes no jobs
 	for !healthy(c) {
 		if time.Now().After(limit) {
@@ -117,7 +117,7 @@ func TestBackupAndRestore(t *testing.T) {
 
 	// A new gang needs all that is left, so the machine must have obeyed and let go of what was given up.
 	all := c.submit(gang(1, 6, "exit 0"))
-	c.await(all, "succeeded", 20*time.Second)
+	c.await(all, "succeeded")
 	if s := c.job(kept); s.Phase != "running" || s.Record.Runs != 1 || earlyStarts() != 2 {
 		t.Errorf("what was in the backup is %s after %d runs and %d starts", s.Phase, s.Record.Runs, earlyStarts())
 	}
@@ -134,7 +134,7 @@ func TestCopiedRecords(t *testing.T) {
 	n := c.node("n1", "r1")
 	spec, starts := witness(t, 2, 1, "exec sleep 60")
 	id := c.submit(spec)
-	c.await(id, "running", 10*time.Second)
+	c.await(id, "running")
 	data := filepath.Join(c.dir, "scheduler")
 	file := filepath.Join(c.dir, "backup.db")
 	if said, err := operator("backup", "--data-dir", data, file); err != nil {
@@ -157,7 +157,7 @@ func TestCopiedRecords(t *testing.T) {
 	}
 	again(nil)
 	again(nil)
-	c.scheduler.says(t, "RegisterWorker: ID=n1, CPU=64, RAM=549755813888", 10*time.Second) // under its third epoch
+	c.scheduler.says(t, "RegisterWorker: ID=n1, CPU=64, RAM=549755813888") // under its third epoch
 	again(func() error {
 		records, err := os.ReadFile(file)
 		if err == nil {
@@ -177,7 +177,7 @@ func TestCopiedRecords(t *testing.T) {
 	if healthy(c) {
 		t.Error("a job was taken, and the records are older than the cluster")
 	}
-	c.scheduler.says(t, "REAPER: Node n1 is DEAD (Missed Heartbeats)", 15*time.Second)
+	c.scheduler.says(t, "REAPER: Node n1 is DEAD (Missed Heartbeats)")
 	c.cli("get", "nodes").wants(t, 0, "admissions have stopped: n1 follows a leader of epoch 3", "")
 
 	again(func() error {
@@ -194,7 +194,7 @@ func TestCopiedRecords(t *testing.T) {
 	}
 	// The machine was refused for ten seconds, so up to three may pass until it tries again.
 	c.eventually("n1 is up", func() bool { return c.machine("n1").Phase == "up" }, func() {})
-	if s := c.await(id, "running", 10*time.Second); s.Record.Runs != 1 || starts() != 2 {
+	if s := c.await(id, "running"); s.Record.Runs != 1 || starts() != 2 {
 		t.Errorf("the gang is %s after %d runs and %d starts", s.Phase, s.Record.Runs, starts())
 	}
 }

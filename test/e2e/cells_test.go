@@ -49,7 +49,7 @@ func learnedOutlives(t *testing.T, more []string, open func(dir string) (store.S
 		t.Helper()
 		spec := gang(1, 8, "exec sleep 0.3")
 		spec.Queue = "a"
-		s := c.await(c.submit(spec), "succeeded", time.Minute)
+		s := c.await(c.submit(spec), "succeeded")
 		ran += actors.Millis(s.Attempt.End.RanMs)
 	}
 	for range 3 {
@@ -98,8 +98,8 @@ func (c *cluster) nextIsBrief() {
 	spec := gang(1, 8, "exec sleep 600")
 	spec.Queue = "a"
 	busy := c.submit(spec)
-	c.await(busy, "running", time.Minute)
-	waits := c.until(c.submit(spec), time.Minute, "told when it starts", func(s *messages.JobStatus) bool {
+	c.await(busy, "running")
+	waits := c.until(c.submit(spec), "told when it starts", func(s *messages.JobStatus) bool {
 		return s.Prospect.GetAtUnixMs() > 0
 	})
 	if in := time.Until(time.UnixMilli(waits.Prospect.AtUnixMs)); in > 40*time.Minute {

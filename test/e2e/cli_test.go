@@ -123,13 +123,13 @@ func TestCommandsAreQuick(t *testing.T) {
 			took = append(took, a.took)
 			if step.name == "submit" {
 				ids = append(ids, strings.TrimSpace(a.out))
-				c.await(ids[i], "running", 10*time.Second)
+				c.await(ids[i], "running")
 				c.said(ids[i], "said\n")
 			}
 		}
 		if step.name == "submit" {
 			job = c.order("echo done")
-			c.await(job, "succeeded", 10*time.Second)
+			c.await(job, "succeeded")
 		}
 		slices.Sort(took)
 		median := took[times/2]
@@ -221,9 +221,9 @@ func TestSeedCommand(t *testing.T) {
 		return strings.TrimSuffix(strings.TrimPrefix(lines[1], "Master Response: Job queued successfully (Job ID: "), ")")
 	}
 	first := id(ask(t, c.command(synctl, "--cpu=4", "--gpu=1", "--mem=128", "--image=host")), "job-")
-	c.scheduler.says(t, "[GRPC] Job Submitted: "+first+" (CPU: 4, GPU: 1)", time.Second)
-	c.await(first, "succeeded", 10*time.Second)
-	n.says(t, "STARTING CONTAINER: JobID="+first+", Image=host", time.Second)
+	c.scheduler.says(t, "[GRPC] Job Submitted: "+first+" (CPU: 4, GPU: 1)")
+	c.await(first, "succeeded")
+	n.says(t, "STARTING CONTAINER: JobID="+first+", Image=host")
 	if each := c.job(first).Attempt.Places[0].Grant.Amount; each.MilliCpu != 4000 || each.MilliGpu != 1000 ||
 		each.MemoryBytes != 128<<20 {
 		t.Errorf("it was given %v", each)
@@ -235,7 +235,7 @@ func TestSeedCommand(t *testing.T) {
 		t.Fatal(err)
 	}
 	second := id(ask(t, c.command(synctl, "submit", file)), "filed...")
-	c.await(second, "succeeded", 10*time.Second)
+	c.await(second, "succeeded")
 	ask(t, c.command(synctl, "wait", second)).wants(t, 0, "", "job "+second+" succeeded\n")
 }
 
@@ -244,7 +244,7 @@ func TestWhatProgramsRead(t *testing.T) {
 	c := newCluster(t)
 	c.node("n1", "r1")
 	id := c.order("exit 4")
-	c.await(id, "failed", 10*time.Second)
+	c.await(id, "failed")
 	type list struct {
 		APIVersion, Kind string
 		Items            []struct {
@@ -293,14 +293,14 @@ func TestStreams(t *testing.T) {
 	told := filepath.Join(c.dir, "told") // to write its second line
 	id := c.order("echo one; while ! test -e "+told+"; do sleep 0.02; done; echo two", "-n", "2")
 	follow := launch(t, "logs -f", "synapse-cli", "--server", c.address, "logs", "-f", id)
-	follow.says(t, "[0] one", 10*time.Second)
-	follow.says(t, "[1] one", 10*time.Second)
+	follow.says(t, "[0] one")
+	follow.says(t, "[1] one")
 	c.telling(watch, id+"|sh|running|")
 	if err := os.WriteFile(told, nil, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	follow.says(t, "[0] two", 10*time.Second)
-	follow.says(t, "[1] two", 10*time.Second)
+	follow.says(t, "[0] two")
+	follow.says(t, "[1] two")
 	select {
 	case <-follow.ended:
 	case <-time.After(5 * time.Second):

@@ -22,7 +22,7 @@ func TestCopyAndForward(t *testing.T) {
 			c := clusterOf(t, driver)
 			c.node("n1", "r1")
 			id := c.submit(gang(2, 1, "mkdir in; echo one > in/one; ln -s one in/same; ln -s / in/out; exec sleep 1000"))
-			c.await(id, "running", 20*time.Second)
+			c.await(id, "running")
 			copies(t, c, id)
 			forwards(t, c, id)
 			c.cli("cancel", id).wants(t, 0, "", "")

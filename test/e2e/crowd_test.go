@@ -54,7 +54,7 @@ func TestManyClients(t *testing.T) {
 	}
 	seen := map[string]bool{}
 	for i, id := range ids {
-		if s := c.await(id, "succeeded", 30*time.Second); s.Record.Runs != 1 {
+		if s := c.await(id, "succeeded"); s.Record.Runs != 1 {
 			t.Errorf("job %d ran %d times", i, s.Record.Runs)
 		}
 		seen[id] = true
@@ -81,7 +81,7 @@ func TestHostileClients(t *testing.T) {
 
 	for range 3 {
 		id := c.submit(gang(2, 8, "true"))
-		c.await(id, "succeeded", 10*time.Second)
+		c.await(id, "succeeded")
 	}
 	stop()
 	all.Wait()
@@ -96,7 +96,7 @@ func TestHostileClients(t *testing.T) {
 	if said := c.scheduler.said(); strings.Contains(said, "BUG") || strings.Contains(said, "DEAD") {
 		t.Errorf("the scheduler said\n%s", said)
 	}
-	c.await(c.submit(gang(1, 8, "true")), "succeeded", 10*time.Second)
+	c.await(c.submit(gang(1, 8, "true")), "succeeded")
 }
 
 // preface is how an HTTP/2 client begins.

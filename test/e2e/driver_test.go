@@ -109,7 +109,7 @@ func TestOutOfMemory(t *testing.T) {
 	spec := gang(2, 1, `test $SYNAPSE_RANK = 0 && exec sleep 60; exec tail /dev/zero`)
 	spec.Each.MemoryBytes = 48 << 20
 	id := c.submit(spec)
-	if s := c.await(id, "failed", 20*time.Second); s.Record.ExitCode != 137 {
+	if s := c.await(id, "failed"); s.Record.ExitCode != 137 {
 		t.Errorf("it ended with code %d", s.Record.ExitCode)
 	}
 	c.cli("describe", "job", id).wants(t, 0, "rank 1 on n1 ran out of memory", "")
@@ -123,7 +123,7 @@ func TestMemoryByDefault(t *testing.T) {
 	spec := gang(1, 1, `dd if=/dev/zero of=/tmp/f bs=1M count=80 || echo full; rm /tmp/f; exec tail /dev/zero`)
 	spec.Each.MemoryBytes = 0
 	id := c.submit(spec)
-	if s := c.await(id, "failed", 20*time.Second); s.Record.ExitCode != 137 ||
+	if s := c.await(id, "failed"); s.Record.ExitCode != 137 ||
 		s.Attempt.Places[0].Grant.Amount.MemoryBytes != 72<<20 {
 		t.Errorf("it ended with code %d, and had %v", s.Record.ExitCode, s.Attempt.Places[0].Grant.Amount)
 	}
@@ -155,7 +155,7 @@ func diskEnd(t *testing.T, c *cluster) {
 		`test $SYNAPSE_RANK = 0 && exec sleep 60; while :; do head -c 10000000 /dev/zero >> f; sleep 0.1; done`)
 	spec.DiskBytes = 16 << 20
 	id := c.submit(spec)
-	if s := c.await(id, "failed", 20*time.Second); s.Record.ExitCode != 137 {
+	if s := c.await(id, "failed"); s.Record.ExitCode != 137 {
 		t.Errorf("it ended with code %d", s.Record.ExitCode)
 	}
 	c.cli("describe", "job", id).wants(t, 0, "rank 1 on n1 was ended for the disk: it kept", "")
@@ -185,7 +185,7 @@ func deafToSIGTERM(t *testing.T, c *cluster) {
 	deaf := writing(t, out, gang(1, 8, `trap "" TERM; (setsid sh -c "trap '' TERM; while :; do date +%s%N > `+out+`/alive; done" &); while :; do sleep 1; done`))
 	deaf.Stop.GraceMs = 1000
 	first := c.submit(deaf)
-	c.await(first, "running", 10*time.Second)
+	c.await(first, "running")
 	next := c.submit(writing(t, out, gang(1, 8, `cat `+out+`/alive > `+out+`/then; sleep 0.3; cmp `+out+`/alive `+out+`/then`)))
 	for limit := time.Now().Add(10 * time.Second); ; time.Sleep(10 * time.Millisecond) {
 		if _, err := os.Stat(filepath.Join(out, "alive")); err == nil {
@@ -197,11 +197,11 @@ func deafToSIGTERM(t *testing.T, c *cluster) {
 	}
 	told := time.Now()
 	c.cancel(first)
-	c.await(first, "cancelled", 10*time.Second)
+	c.await(first, "cancelled")
 	if took := time.Since(told); took < time.Second {
 		t.Errorf("it was gone %s after it was told to, though it does not listen and had a grace of 1 s", took)
 	}
-	c.await(next, "succeeded", 10*time.Second)
+	c.await(next, "succeeded")
 }
 
 // TestRequeue: the run is stopped, which counts as no failure, and the next one has the machine to itself.
@@ -211,7 +211,7 @@ func requeued(t *testing.T, c *cluster) {
 	c.node("n1", "r1")
 	out := t.TempDir()
 	id := c.submit(writing(t, out, gang(2, 4, `[ -e `+out+`/$SYNAPSE_RANK ] && exit 0; touch `+out+`/$SYNAPSE_RANK; exec sleep 120`)))
-	c.await(id, "running", 10*time.Second)
+	c.await(id, "running")
 	for rank := range 2 {
 		for limit := time.Now().Add(10 * time.Second); ; time.Sleep(10 * time.Millisecond) {
 			if _, err := os.Stat(filepath.Join(out, strconv.Itoa(rank))); err == nil {
@@ -223,7 +223,7 @@ func requeued(t *testing.T, c *cluster) {
 		}
 	}
 	c.cli("requeue", id, "--reason", "new data").wants(t, 0, "Job "+id+" requeued: run 1 is being stopped\n", "")
-	if s := c.await(id, "succeeded", 20*time.Second); s.Record.Runs != 2 || s.Record.Failures != 0 ||
+	if s := c.await(id, "succeeded"); s.Record.Runs != 2 || s.Record.Failures != 0 ||
 		s.Record.InfraRestarts != 0 {
 		t.Errorf("it has run %d times, with %d failures of its own and %d of machines",
 			s.Record.Runs, s.Record.Failures, s.Record.InfraRestarts)
@@ -238,7 +238,7 @@ func gpusApart(t *testing.T, c *cluster) {
 	c.node("n1", "r1")
 	out := t.TempDir()
 	id := c.submit(writing(t, out, gang(3, 2, `echo "$CUDA_VISIBLE_DEVICES" > `+out+`/$SYNAPSE_RANK; ls /dev/nvidia* 2>/dev/null; exec sleep 1`)))
-	c.await(id, "succeeded", 15*time.Second)
+	c.await(id, "succeeded")
 	var all []string
 	for rank := range 3 {
 		text, err := os.ReadFile(filepath.Join(out, fmt.Sprint(rank)))
@@ -268,7 +268,7 @@ func TestContainerShowsNothing(t *testing.T) {
 	spec := gang(1, 1, `id -u; ls -A /tmp /run; pwd; touch /usr/x /etc/x /x 2>/dev/null && echo wrote; ls `+c.dir+` 2>/dev/null; touch here && cat $SYNAPSE_HOSTFILE`)
 	spec.User = ""
 	id := c.submit(spec)
-	c.await(id, "succeeded", 10*time.Second)
+	c.await(id, "succeeded")
 	if got, want := c.logs(id), "2000001\n/run:\n\n/tmp:\n/scratch\n127.0.0.1 slots=1\n"; got != want {
 		t.Errorf("it saw %q, want %q", got, want)
 	}

@@ -218,7 +218,7 @@ func TestExitOutlivesAgent(t *testing.T) {
 		t.Fatal(err)
 	}
 	id := c.submit(gang(1, 1, "until test -e "+go7+"; do sleep 0.02; done; exit 7"))
-	c.await(id, "running", 10*time.Second)
+	c.await(id, "running")
 	c.scheduler.signal(syscall.SIGSTOP)
 	if err := os.WriteFile(go7, nil, 0o644); err != nil {
 		t.Fatal(err)
@@ -233,7 +233,7 @@ func TestExitOutlivesAgent(t *testing.T) {
 	<-n.ended
 	c.agent("n1", "r1")
 	c.scheduler.signal(syscall.SIGCONT)
-	s := c.await(id, "failed", 20*time.Second)
+	s := c.await(id, "failed")
 	if p := s.Attempt.Places[0]; s.Record.ExitCode != 7 || s.Record.Runs != 1 ||
 		p.Exit.GetKind() != messages.ExitKind_EXIT_KIND_EXITED || p.Exit.GetCode() != 7 {
 		t.Errorf("it exited with 7, and the job failed with %d after %d runs; its member left %v",

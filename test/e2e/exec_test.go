@@ -23,7 +23,7 @@ func executes(t *testing.T, c *cluster) {
 	n := c.node("n1", "r1")
 	ends := filepath.Join(t.TempDir(), "end")
 	id := c.submit(writing(t, filepath.Dir(ends), gang(2, 1, "until test -e "+ends+"; do sleep 0.05; done; exit 9")))
-	c.await(id, "running", 20*time.Second)
+	c.await(id, "running")
 	c.cli("exec", id+":1", "--", "sh", "-c", "echo rank $SYNAPSE_RANK; echo wrong >&2; exit 7").
 		wants(t, 7, "rank 1\n", "wrong\n")
 	fed := c.command(filepath.Join(bin, "synapse-cli"), "exec", id, "-i", "--", "wc", "-c")
@@ -87,7 +87,7 @@ func executes(t *testing.T, c *cluster) {
 		}
 	})
 	over.wants(t, 137, "", "the task has ended")
-	if s := c.await(id, "failed", 30*time.Second); s.Record.ExitCode != 9 || s.Record.Runs != 1 {
+	if s := c.await(id, "failed"); s.Record.ExitCode != 9 || s.Record.Runs != 1 {
 		t.Errorf("it ended with %d after %d runs", s.Record.ExitCode, s.Record.Runs)
 	}
 	c.cli("exec", id, "--", "true").wants(t, 4, "", "it does not run: it is failed")

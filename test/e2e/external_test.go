@@ -58,7 +58,7 @@ func TestOutsideIssuer(t *testing.T) {
 		s.node(node, "r1", "--tls", o.of("synapse/node/"+node))
 	}
 	id := s.submit(gang(2, 8, "echo rank $SYNAPSE_RANK"))
-	s.await(id, "succeeded", time.Minute)
+	s.await(id, "succeeded")
 	if got := s.logs(id); !strings.Contains(got, "rank 0") || !strings.Contains(got, "rank 1") {
 		t.Errorf("the gang wrote %q", got)
 	}

@@ -66,9 +66,9 @@ func reap(t *testing.T) time.Duration {
 	c := newClusterOf(t, "")
 	n := c.node("n1", "r1")
 	id := c.submit(gang(1, 8, "exec sleep 120"))
-	c.await(id, "running", 10*time.Second)
+	c.await(id, "running")
 	c.node("n2", "r1")
-	n.says(t, "Pulse sent", time.Second)
+	n.says(t, "Pulse sent")
 	c.crash(n)
 	var last time.Time
 	for _, l := range c.scheduler.copy() { // a report also tells that it lives, so the last heartbeat is a lower bound
@@ -77,11 +77,11 @@ func reap(t *testing.T) time.Duration {
 		}
 	}
 	killed := time.Now()
-	dead := c.scheduler.says(t, "REAPER: Node n1 is DEAD (Missed Heartbeats)", 20*time.Second)
+	dead := c.scheduler.says(t, "REAPER: Node n1 is DEAD (Missed Heartbeats)")
 	if after := dead.at.Sub(last); after < 10*time.Second-50*time.Millisecond {
 		t.Errorf("declared dead %s after its last heartbeat", after)
 	}
-	s := c.until(id, 5*time.Second, "running on n2", func(s *messages.JobStatus) bool {
+	s := c.until(id, "running on n2", func(s *messages.JobStatus) bool {
 		return s.Phase == "running" && s.Attempt.Places[0].Node == "n2"
 	})
 	if len(s.Debts) != 1 || s.Debts[0] != "n1" {
@@ -93,7 +93,7 @@ func reap(t *testing.T) time.Duration {
 
 	// It comes back, with nothing of what it had: the debt is settled.
 	c.node("n1", "r1")
-	c.until(id, 10*time.Second, "without debts", func(s *messages.JobStatus) bool { return len(s.Debts) == 0 })
+	c.until(id, "without debts", func(s *messages.JobStatus) bool { return len(s.Debts) == 0 })
 	return dead.at.Sub(killed)
 }
 
@@ -108,7 +108,7 @@ func TestSchedulerAsleep(t *testing.T) {
 	c := newCluster(t)
 	c.node("n1", "r1")
 	id := c.submit(gang(1, 1, "exec sleep 120"))
-	c.await(id, "running", 10*time.Second)
+	c.await(id, "running")
 	c.scheduler.signal(syscall.SIGSTOP)
 	time.Sleep(15 * time.Second)
 	c.scheduler.signal(syscall.SIGCONT)
@@ -133,13 +133,13 @@ func agentKilled(t *testing.T, c *cluster) {
 	limit := min(max(2*time.Second, 3*time.Since(began)/2), 4*time.Second)
 	inTime(t, "the next agent's welcome", limit, func() time.Duration {
 		id := c.submit(gang(2, 1, `sleep 4; exit $((SYNAPSE_RANK * 7))`))
-		c.await(id, "running", 10*time.Second)
+		c.await(id, "running")
 		n.kill()
 		<-n.ended
 		began := time.Now()
 		n = c.node("n1", "r1")
 		took := time.Since(began)
-		s := c.await(id, "failed", time.Minute)
+		s := c.await(id, "failed")
 		if s.Record.ExitCode != 7 || took <= limit && s.Record.Runs != 1 {
 			t.Errorf("it ended with code %d after %d runs: %s", s.Record.ExitCode, s.Record.Runs, s.Record.Outcome)
 		}
@@ -153,16 +153,16 @@ func TestSchedulerKilled(t *testing.T) {
 	c := newCluster(t)
 	c.node("n1", "r1")
 	runs := c.submit(gang(1, 8, "sleep 5; exit 9"))
-	c.await(runs, "running", 10*time.Second)
+	c.await(runs, "running")
 	waits := c.submit(gang(1, 8, "exit 0"))
 	c.scheduler.kill()
 	<-c.scheduler.ended
 	c.lead(c.address)
 	c.client = c.dial()
-	if s := c.await(runs, "failed", 20*time.Second); s.Record.ExitCode != 9 || s.Record.Runs != 1 {
+	if s := c.await(runs, "failed"); s.Record.ExitCode != 9 || s.Record.Runs != 1 {
 		t.Errorf("it ended with code %d after %d runs", s.Record.ExitCode, s.Record.Runs)
 	}
-	c.await(waits, "succeeded", 10*time.Second)
+	c.await(waits, "succeeded")
 }
 
 // TestSecondMachineOfAName: another machine under a known id is refused, and both sides say so.

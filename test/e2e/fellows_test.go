@@ -3,7 +3,6 @@ package e2e
 import (
 	"strings"
 	"testing"
-	"time"
 )
 
 // This file owns the remote shell among the tasks of a gang, with real processes.
@@ -21,7 +20,7 @@ func TestFellows(t *testing.T) {
 			elsewhere := gang(1, 1, "exec sleep 1000")
 			elsewhere.Nodes = []string{"n3"}
 			other := c.submit(elsewhere)
-			c.await(other, "running", 20*time.Second)
+			c.await(other, "running")
 			const script = `set -u
 x=$SYNAPSE_EXEC
 echo "there: $($x n2 'echo $SYNAPSE_RANK of $SYNAPSE_JOB_ID' | sed "s/$SYNAPSE_JOB_ID/us/")"

@@ -11,11 +11,11 @@ import (
 // This file owns a machine that comes with the data directory of another cluster.
 
 // hears waits until a process has said some words.
-func (p *process) hears(t *testing.T, words string, within time.Duration) {
+func (p *process) hears(t *testing.T, words string) {
 	t.Helper()
-	for limit := time.Now().Add(within); !strings.Contains(p.said(), words); time.Sleep(20 * time.Millisecond) {
+	for limit := time.Now().Add(patience); !strings.Contains(p.said(), words); time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(limit) {
-			t.Fatalf("%s did not say %q within %s", p.name, words, within)
+			t.Fatalf("%s did not say %q within %s", p.name, words, patience)
 		}
 	}
 }
@@ -29,14 +29,14 @@ func TestMachineOfAnotherCluster(t *testing.T) {
 	diary, spec := newDiary(t, 1, 1)
 	spec.LostGraceMs = 60_000
 	theirs := old.submit(spec)
-	old.await(theirs, "running", 10*time.Second)
+	old.await(theirs, "running")
 	diary.written(t, 0)
 	task := diary.starts(0)[0]
 	for range 2 { // its epochs run higher than those of the cluster it comes to
 		old.scheduler.kill()
 		<-old.scheduler.ended
 		old.lead(old.address)
-		old.scheduler.hears(t, "RegisterWorker: ID=n1", 15*time.Second)
+		old.scheduler.hears(t, "RegisterWorker: ID=n1")
 	}
 	old.client = old.dial()
 
@@ -49,15 +49,15 @@ func TestMachineOfAnotherCluster(t *testing.T) {
 	c.client = c.dial()
 	c.node("n2", "r1")
 	busy := c.submit(gang(1, 4, "exec sleep 600"))
-	c.await(busy, "running", 10*time.Second)
+	c.await(busy, "running")
 
 	theirData := filepath.Join(old.dir, "n1")
 	agent.kill()
 	<-agent.ended
 	agent = c.agent("n1", "r1", "--data-dir", theirData)
-	agent.hears(t, "Master refuses this node: this is cluster c-", 15*time.Second)
-	c.scheduler.hears(t, "[ERROR] Failed to register node n1: this is cluster c-", time.Second)
-	c.await(c.submit(gang(1, 4, "exit 0")), "succeeded", 10*time.Second)
+	agent.hears(t, "Master refuses this node: this is cluster c-")
+	c.scheduler.hears(t, "[ERROR] Failed to register node n1: this is cluster c-")
+	c.await(c.submit(gang(1, 4, "exit 0")), "succeeded")
 	if s := c.job(busy); s.Phase != "running" || s.Record.Runs != 1 || !alive(task) {
 		t.Errorf("what ran here is %s, and what the machine ran goes on: %t", s.Phase, alive(task))
 	}
@@ -69,7 +69,7 @@ func TestMachineOfAnotherCluster(t *testing.T) {
 	agent.kill()
 	<-agent.ended
 	agent = old.node("n1", "r1")
-	if s := old.await(theirs, "running", 10*time.Second); s.Record.Runs != 1 || len(diary.starts(0)) != 1 || !alive(task) {
+	if s := old.await(theirs, "running"); s.Record.Runs != 1 || len(diary.starts(0)) != 1 || !alive(task) {
 		t.Errorf("back in its own cluster it has %d runs of its job and %v", s.Record.Runs, diary.starts(0))
 	}
 
@@ -79,9 +79,9 @@ func TestMachineOfAnotherCluster(t *testing.T) {
 		t.Fatal(err)
 	}
 	agent = c.agent("n1", "r1", "--data-dir", theirData)
-	agent.says(t, "Success! Master says: Welcome to Synapse", 45*time.Second)
+	agent.says(t, "Success! Master says: Welcome to Synapse")
 	if alive(task) {
 		t.Error("it joined, and still runs what its last cluster began")
 	}
-	c.await(c.submit(gang(1, 8, "exit 0")), "succeeded", 10*time.Second)
+	c.await(c.submit(gang(1, 8, "exit 0")), "succeeded")
 }

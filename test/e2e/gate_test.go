@@ -92,7 +92,7 @@ func TestClusterUnderTLS(t *testing.T) {
 		s.node(id, "r1", "--tls", s.folder("node", id))
 	}
 	id := s.submit(gang(2, 8, "echo rank $SYNAPSE_RANK"))
-	s.await(id, "succeeded", 20*time.Second)
+	s.await(id, "succeeded")
 	if got := s.logs(id); !strings.Contains(got, "rank 0") || !strings.Contains(got, "rank 1") {
 		t.Errorf("the gang wrote %q", got)
 	}
@@ -242,7 +242,7 @@ func TestJoinTokens(t *testing.T) {
 	first := s.node("n1", "r1", "--tls", folder, "--token", token)
 	s.says("Signed a certificate for synapse://e2e/node/n1")
 	id := s.submit(gang(1, 8, "true"))
-	s.await(id, "succeeded", 20*time.Second)
+	s.await(id, "succeeded")
 	first.kill()
 	<-first.ended
 	s.node("n1", "r1", "--tls", folder, "--token", token)

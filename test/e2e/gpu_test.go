@@ -13,9 +13,9 @@ import (
 func TestAgentKilledSlowGPUs(t *testing.T) {
 	c := newCluster(t)
 	dir := t.TempDir()
-	const slow = 3 * time.Second
+	const slow = 8 * time.Second
 	script := `#!/bin/sh
-sleep 3
+sleep 8
 [ "$1" = -q ] && cat <<EOF
 <nvidia_smi_log><gpu id="00000000:01:00.0"><product_name>NVIDIA H100</product_name><uuid>GPU-1</uuid><minor_number>0</minor_number></gpu></nvidia_smi_log>
 EOF
@@ -28,7 +28,7 @@ EOF
 		args := append([]string{"PATH=" + dir + ":" + os.Getenv("PATH"), filepath.Join(bin, "synapse-node")},
 			c.agentArgs("n1", "r1", "--gpus=-1")...)
 		p := launch(t, "n1", "/usr/bin/env", args...)
-		p.says(t, "Success! Master says: Welcome to Synapse", 15*time.Second)
+		p.says(t, "Success! Master says: Welcome to Synapse")
 		return p, time.Since(began)
 	}
 	n, first := start()
@@ -36,18 +36,18 @@ EOF
 		t.Fatalf("the first agent was welcome after %s, and had not asked the driver", first)
 	}
 	id := c.submit(gang(1, 1, `[ "$CUDA_VISIBLE_DEVICES" = GPU-1 ] && sleep 2; exit 7`))
-	c.await(id, "running", 10*time.Second)
+	c.await(id, "running")
 	n.kill()
 	<-n.ended
 	n, again := start()
-	if again > 2*time.Second {
-		t.Errorf("the next agent was welcome after %s", again)
+	if again >= slow {
+		t.Errorf("the next agent was welcome after %s, and asking takes %s", again, slow)
 	}
 	t.Logf("welcome after %s at first, after %s again", first.Round(time.Millisecond), again.Round(time.Millisecond))
 	if !strings.Contains(n.said(), "taken as the last start in this boot found them") {
 		t.Error("it does not say why")
 	}
-	if s := c.await(id, "failed", 15*time.Second); s.Record.ExitCode != 7 || s.Record.Runs != 1 {
+	if s := c.await(id, "failed"); s.Record.ExitCode != 7 || s.Record.Runs != 1 {
 		t.Errorf("it ended with code %d after %d runs: %s", s.Record.ExitCode, s.Record.Runs, s.Record.Outcome)
 	}
 }

@@ -21,7 +21,7 @@ func TestHealthBeforeWork(t *testing.T) {
 	file := filepath.Join(c.dir, "node.yaml")
 	for path, text := range map[string]string{
 		program: "#!/bin/sh\n[ -e " + ill + " ] || exit 0\ncat " + ill + "\n[ -s " + ill + " ] || sleep 600\nexit 1\n",
-		file: "health:\n  fabric:\n    command: [" + program + ", mlx5_0]\n    timeout: 1s\n" +
+		file: "health:\n  fabric:\n    command: [" + program + ", mlx5_0]\n    timeout: 10s\n" +
 			"    when: [join, prepare]\n",
 	} {
 		if err := os.WriteFile(path, []byte(text), 0o700); err != nil {
@@ -30,13 +30,13 @@ func TestHealthBeforeWork(t *testing.T) {
 	}
 	n1 := c.node("n1", "r1", "--config", file)
 	first := c.submit(gang(1, 1, "exit 0"))
-	c.await(first, "succeeded", 30*time.Second)
+	c.await(first, "succeeded")
 	told.has(t, "job-over job "+first) // by then it is seen what happens
 	if err := os.WriteFile(ill, []byte("a port is down"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	id := c.submit(gang(1, 1, "exit 0"))
-	n1.says(t, "UNWELL: a check of this machine's health fails: fabric: exit status 1: a port is down", 30*time.Second)
+	n1.says(t, "UNWELL: a check of this machine's health fails: fabric: exit status 1: a port is down")
 	for limit := time.Now().Add(30 * time.Second); !strings.Contains(c.machine("n1").GetClosed(), "a port is down"); {
 		if time.Now().After(limit) {
 			t.Fatalf("n1 is not closed: %q", c.machine("n1").GetClosed())
@@ -44,7 +44,7 @@ func TestHealthBeforeWork(t *testing.T) {
 		time.Sleep(20 * time.Millisecond)
 	}
 	c.node("n2", "r1")
-	done := c.await(id, "succeeded", 30*time.Second)
+	done := c.await(id, "succeeded")
 	if r := done.GetRecord(); r.InfraRestarts != 0 || r.Failures != 0 || r.PrepareFailures != 0 || r.Runs != 2 {
 		t.Errorf("it paid for the machine: %v", r)
 	}
@@ -52,7 +52,7 @@ func TestHealthBeforeWork(t *testing.T) {
 	if err := os.WriteFile(ill, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	c.node("n1", "r1", "--config", file).says(t, "fabric: it did not end in its time (1s), and was killed", 30*time.Second)
+	c.node("n1", "r1", "--config", file).says(t, "fabric: it did not end in its time (10s), and was killed")
 	told.has(t, "machine-closed machine n1 is closed: ", "a port is down",
 		"job-over job "+id+" (gang) of anonymous succeeded\n")
 }

@@ -17,8 +17,23 @@ import (
 
 // This file owns that help can be believed: each of its examples is run.
 
-// exampleTime is when an example that goes on for ever is ended. One that was wrong has said so by then.
-const exampleTime = 1500 * time.Millisecond
+// goesOn are the examples that go on for ever, and slowly those of them that have much to begin. All others end by
+// themselves.
+var (
+	goesOn = regexp.MustCompile(`synapse-cli (attach|port-forward|watch|web|wait .*--timeout|(events|logs) -f)\b`)
+	slowly = regexp.MustCompile(`synapse-cli (up|simulate --synthetic)\b`)
+)
+
+// exampleTime is when an example is ended. One that was wrong has said so by then.
+func exampleTime(line string) time.Duration {
+	switch {
+	case slowly.MatchString(line):
+		return 8 * time.Second
+	case goesOn.MatchString(line):
+		return 1500 * time.Millisecond
+	}
+	return patience
+}
 
 // examplesOf collects the examples of a command and of all below it.
 func (c *cluster) examplesOf(path ...string) (lines []string) {
@@ -46,7 +61,7 @@ var insideTasks = regexp.MustCompile(`synapse-cli (exec|cp|port-forward) `)
 // working is a job whose tasks run, and have the files that examples speak of.
 func (c *cluster) working() string {
 	id := c.submit(gang(4, 1, "mkdir checkpoints && : >checkpoints/last.pt && : >trace.json && exec sleep 60"))
-	c.await(id, "running", 20*time.Second)
+	c.await(id, "running")
 	for _, rank := range []string{":0", ":3"} {
 		limit := time.Now().Add(20 * time.Second)
 		for c.cli("exec", id+rank, "--", "test", "-e", "trace.json").code != 0 {
@@ -135,10 +150,7 @@ func (c *cluster) example(line, home string) answer {
 	cmd.Env = append(cmd.Env, "PATH="+bin+":"+os.Getenv("PATH"), "HOME="+home, "XDG_DATA_HOME="+home,
 		"XDG_STATE_HOME="+home)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	after := exampleTime
-	if strings.Contains(line, " up ") {
-		after = 8 * time.Second
-	}
+	after := exampleTime(line)
 	var timers []*time.Timer
 	a := ask(c.t, cmd, func(pid int) {
 		send := func(in time.Duration, s syscall.Signal) {

@@ -67,7 +67,7 @@ func gpuSeconds(s *messages.JobStatus) float64 {
 // settled waits until a job is over and all its evidence is in.
 func (c *cluster) settled(id, phase string) *messages.JobStatus {
 	c.t.Helper()
-	return c.until(id, 20*time.Second, phase+" and settled", func(s *messages.JobStatus) bool {
+	return c.until(id, phase+" and settled", func(s *messages.JobStatus) bool {
 		for _, p := range s.GetAttempt().GetPlaces() {
 			if p.Exit == nil {
 				return false
@@ -96,7 +96,7 @@ func TestHistoryOutlivesTheCluster(t *testing.T) {
 	over := func(phase, line string, more ...string) string {
 		id := l.order(line, more...)
 		if phase == "cancelled" {
-			l.await(id, "running", 10*time.Second)
+			l.await(id, "running")
 			l.cli("cancel", id, "--reason", "enough").wants(t, 0, "", "")
 		}
 		shown[id] = l.settled(id, phase)

@@ -220,16 +220,16 @@ func fromWithin(t *testing.T, as *syscall.Credential, driver string, networks ..
 		}
 	}
 	if as != nil { // the task is the cluster's user, and no wall but one keeps it from the socket
-		l.telling(fmt.Sprintf("by the local socket: it is of uid %d, but ", as.Uid), time.Minute)
+		l.telling(fmt.Sprintf("by the local socket: it is of uid %d, but ", as.Uid))
 	}
 	nodes := l.cli("get", "nodes", "-q").wants(t, 0, "", "").out
 	if nodes != "node-1\nnode-2\n" {
 		t.Errorf("the machines are %q", nodes)
 	}
 	if driver == "process" { // nothing keeps plain processes from the port, and each way has its line
-		l.telling("it speaks no TLS", time.Second)
-		l.telling("it shows no certificate", time.Second)
-		l.telling("it does not take this scheduler for one of its cluster", time.Second)
+		l.telling("it speaks no TLS")
+		l.telling("it shows no certificate")
+		l.telling("it does not take this scheduler for one of its cluster")
 	}
 }
 
@@ -237,7 +237,7 @@ func fromWithin(t *testing.T, as *syscall.Credential, driver string, networks ..
 // the groups of its containers.
 func (l *local) killedWithNetwork() {
 	l.t.Helper()
-	l.await(l.order("exec sleep 600", "--network", "private"), "running", time.Minute)
+	l.await(l.order("exec sleep 600", "--network", "private"), "running")
 	var left []string
 	find := func(folder string, parts ...string) {
 		l.t.Helper()
@@ -279,7 +279,7 @@ func (l *local) killedWithNetwork() {
 func (l *local) intruded(more ...string) string {
 	l.t.Helper()
 	id := submitIntruder(l.t, l.cli, l.dir, l.address, filepath.Dir(l.settings()), more...)
-	l.await(id, "succeeded", 60*time.Second)
+	l.await(id, "succeeded")
 	return l.logs(id)
 }
 
@@ -313,10 +313,10 @@ func submitIntruder(
 func TestUpInsecure(t *testing.T) {
 	once := up(t, "--nodes", "1", "--insecure")
 	once.ends(2, 10*time.Second)
-	once.telling("--insecure: tasks would run beside a port that asks nobody for a key", time.Second)
+	once.telling("--insecure: tasks would run beside a port that asks nobody for a key")
 	l := upAgain(t, "--nodes", "1", "--driver", "process", "--insecure", "--insecure")
 	l.ready(1, 8, 1)
-	l.telling("INSECURE: this cluster speaks plaintext", time.Second)
+	l.telling("INSECURE: this cluster speaks plaintext")
 	said := l.intruded()
 	for _, way := range []string{"/synapse.v1.Synapse/Submit in plaintext", "/v1.Scheduler/SubmitJob in plaintext",
 		"/synapse.v1.Synapse/ChangeNode in plaintext", "/remote.Remoting/Receive in plaintext", "a machine in plaintext"} {

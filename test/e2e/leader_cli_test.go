@@ -94,13 +94,13 @@ func TestCommandLineOverLeaders(t *testing.T) {
 	c.node("n1", "r1")
 	c.node("n2", "r1")
 	kill := func() {
-		leads, _ := c.leader(15 * time.Second)
+		leads, _ := c.leader()
 		c.members[leads].kill()
 		<-c.members[leads].ended
 		c.seat(leads)
 		c.await(leads)
 	}
-	c.leader(10 * time.Second)
+	c.leader()
 
 	// Any command finds the leader, wherever it stands in the list.
 	for i := range seats {
@@ -146,7 +146,7 @@ func TestCommandLineOverLeaders(t *testing.T) {
 	}
 
 	// A command that is given while nobody leads waits for a leader, and is done once.
-	leads, _ := c.leader(15 * time.Second)
+	leads, _ := c.leader()
 	c.members[leads].kill()
 	<-c.members[leads].ended
 	c.cli(shell("exit 7", "--wait")...).wants(t, 7, "\n", "")

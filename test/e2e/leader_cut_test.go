@@ -58,7 +58,7 @@ func TestLeaderCutOff(t *testing.T) {
 	c.members[0].address, c.store = i.Machine+":0", c.relay(t, i.Address)
 	c.members[0].process = i.launch("scheduler-0", "synapse-scheduler", c.seatArgs(0)...)
 	c.await(0)
-	if leads, _ := c.leader(10 * time.Second); leads != 0 {
+	if leads, _ := c.leader(); leads != 0 {
 		t.Fatal("nobody else is there, and the first does not lead")
 	}
 	c.store = ours
@@ -71,7 +71,7 @@ func TestLeaderCutOff(t *testing.T) {
 	c.node("n2", "r1")
 	spec, starts := witness(t, 2, 4, "exec sleep 600")
 	long := c.submit(spec)
-	c.cluster.await(long, "running", 10*time.Second)
+	c.cluster.await(long, "running")
 
 	i.cut()
 	fresh, freshStarts := witness(t, 2, 1, "exit 0")
@@ -82,7 +82,7 @@ func TestLeaderCutOff(t *testing.T) {
 	}
 	c.ends(0, 10*time.Second, 1, "this scheduler no longer leads")
 	i.heal()
-	c.cluster.await(id, "succeeded", 10*time.Second)
+	c.cluster.await(id, "succeeded")
 	if s := c.job(long); s.Phase != "running" || s.Record.Runs != 1 || starts() != 2 || freshStarts() != 2 {
 		t.Errorf("the gang that ran is %s after %d runs and %d starts; the next one started %d times",
 			s.Phase, s.Record.Runs, starts(), freshStarts())

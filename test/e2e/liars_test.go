@@ -42,36 +42,36 @@ func besideALiar(t *testing.T, liar, words string) {
 	launch(t, liar, program, c.agentArgs(liar, "r1")...)
 	// Only with the liar there is room for this: it is asked until it is named.
 	bait := c.submit(gang(8, 4, "exec sleep 600"))
-	c.named(liar, words, 30*time.Second)
+	c.named(liar, words)
 	if liar != "liar-capacity" && liar != "liar-epoch" { // those are found out again by what they say of themselves
-		c.named(liar, "cordoned by synapse", 30*time.Second)
+		c.named(liar, "cordoned by synapse")
 	}
 	c.cancel(bait)
 	honest := c.submit(gang(3, 8, "exec sleep 600"))
-	c.await(honest, "running", 15*time.Second)
+	c.await(honest, "running")
 
 	c.scheduler.kill()
 	<-c.scheduler.ended
 	c.lead(c.address)
 	c.client = c.dial()
-	if s := c.await(honest, "running", 15*time.Second); s.Record.Runs != 1 {
+	if s := c.await(honest, "running"); s.Record.Runs != 1 {
 		t.Errorf("the honest machines' gang is in run %d", s.Record.Runs)
 	}
-	c.named(liar, "", 15*time.Second)
+	c.named(liar, "")
 	if said := c.scheduler.said(); strings.Contains(said, "ADMISSIONS STOPPED") {
 		t.Errorf("one machine stopped the cluster:\n%s", said)
 	}
 	c.cancel(honest)
 	// A leader that has just taken over takes no submits until its machines have reported, for 2 s at most.
 	time.Sleep(3 * time.Second)
-	c.await(c.submit(gang(3, 8, "exit 0")), "succeeded", 20*time.Second)
+	c.await(c.submit(gang(3, 8, "exit 0")), "succeeded")
 }
 
 // named waits until people are told what is wrong with a machine.
-func (c *cluster) named(machine, words string, within time.Duration) {
+func (c *cluster) named(machine, words string) {
 	c.t.Helper()
 	closed := ""
-	for limit := time.Now().Add(within); time.Now().Before(limit); time.Sleep(50 * time.Millisecond) {
+	for limit := time.Now().Add(patience); time.Now().Before(limit); time.Sleep(50 * time.Millisecond) {
 		reply, err := c.client.ListNodes(c.ctx(), &messages.ListNodes{})
 		if err != nil {
 			continue // a scheduler that has just begun

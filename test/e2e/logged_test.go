@@ -13,7 +13,7 @@ func TestLogsAsJSON(t *testing.T) {
 	c := newCluster(t, "--log-format", "json")
 	n := c.agent("n1", "r1", "--log-format", "json")
 	id := c.submit(gang(1, 1, "exit 0"))
-	c.await(id, "succeeded", 30*time.Second)
+	c.await(id, "succeeded")
 	for _, p := range []*process{c.scheduler, n} {
 		last := `"message":"Job ` + id + ` finished successfully"`
 		for limit := time.Now().Add(20 * time.Second); !strings.Contains(p.said(), last); time.Sleep(10 * time.Millisecond) {

@@ -17,9 +17,11 @@ func TestOutputOverARestart(t *testing.T) {
 	c.node("n1", "r1")
 	c.node("n2", "r1")
 	// The failure comes when the others are through, since it ends whoever is not.
-	id := c.order(fmt.Sprintf("for i in $(seq %d); do echo line $i; sleep 0.5; done; "+
-		"[ $SYNAPSE_RANK = 0 ] || exit 0; sleep 2; exit 3", lines), "-n", fmt.Sprint(tasks))
-	c.await(id, "running", 30*time.Second)
+	dir := t.TempDir()
+	id := c.submit(writing(t, dir, gang(tasks, 1, fmt.Sprintf("for i in $(seq %d); do echo line $i; sleep 0.5; done; "+
+		"[ $SYNAPSE_RANK = 0 ] || { touch %s/$SYNAPSE_RANK; exit 0; }; "+
+		"until [ $(ls %s | wc -l) = %d ]; do sleep 0.1; done; sleep 2; exit 3", lines, dir, dir, tasks-1))))
+	c.await(id, "running")
 	followed, attached, waited := c.begins("logs", "-f", id), c.begins("attach", id), c.begins("wait", id)
 	followed.says(t, "line 3\n")
 	attached.says(t, "line 3\n")

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -83,9 +84,12 @@ func besideMistakes(t *testing.T, c *cluster) {
 	if len(wrong) < 50 {
 		t.Fatalf("only %d were taken", len(wrong))
 	}
+	// A backoff would last for several tries in a row. One alone is slow where the machine is busy with something else.
+	var lately [3]time.Duration
 	longest := time.Duration(0)
 	for limit := time.Now().Add(2 * time.Minute); len(wrong) > 0; {
-		longest = max(longest, c.strangersWait("beside"))
+		lately = [...]time.Duration{lately[1], lately[2], c.strangersWait("beside")}
+		longest = max(longest, slices.Min(lately[:]))
 		for _, id := range []string{"n1", "n2"} {
 			if m := c.machine(id); m.Closed != "" {
 				t.Fatalf("%s is closed: %s", id, m.Closed)
@@ -98,7 +102,7 @@ func besideMistakes(t *testing.T, c *cluster) {
 			t.Fatalf("%d have not ended, the first: %v", len(wrong), c.job(wrong[0]))
 		}
 	}
-	t.Logf("a stranger's gang had its machines %s after its submit, and at most %s beside a hundred mistakes",
+	t.Logf("a stranger's gang had its machines %s after its submit, and three in a row at most %s beside a hundred mistakes",
 		before, longest)
 	if longest > before+2*time.Second { // less than any backoff
 		t.Errorf("a stranger's gang waited for others' mistakes")
@@ -115,7 +119,7 @@ func (c *cluster) strangersWait(name string) time.Duration {
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	s := c.await(reply.Job, "succeeded", 30*time.Second)
+	s := c.await(reply.Job, "succeeded")
 	if s.Record.Runs != 1 || s.Record.Owner.Name != "stranger" {
 		c.t.Errorf("a stranger's gang: run %d, of %s", s.Record.Runs, s.Record.Owner.Name)
 	}
@@ -147,8 +151,8 @@ func TestBrokenMachineCloses(t *testing.T) {
 			t.Fatalf("n2 is still open: %v", c.machine("n2"))
 		}
 		one, other := c.submit(gang(1, 8, "exit 0")), c.submit(gang(1, 8, "exit 0")) // a machine's worth each
-		c.await(one, "succeeded", 60*time.Second)
-		c.await(other, "succeeded", 60*time.Second)
+		c.await(one, "succeeded")
+		c.await(other, "succeeded")
 		closed = c.machine("n2").Closed
 	}
 	if m := c.machine("n1"); m.Closed != "" {

@@ -28,7 +28,7 @@ func networkNone(t *testing.T, c *cluster) {
 		}
 		return
 	}
-	c.await(id, "succeeded", 20*time.Second)
+	c.await(id, "succeeded")
 	if said := c.logs(id); said != "lo\nmeets at 127.0.0.1\n" {
 		t.Errorf("it said %q", said)
 	}
@@ -76,7 +76,7 @@ func schedulerOutOfReach(t *testing.T, c *cluster) {
 		spec := gang(1, 0, script)
 		spec.Command[0], spec.Nodes = "/bin/bash", []string{node}
 		id := c.submit(spec)
-		c.await(id, "succeeded", 20*time.Second)
+		c.await(id, "succeeded")
 		if said := c.logs(id); said != want {
 			t.Errorf("on %s it said %q, not %q", node, said, want)
 		}

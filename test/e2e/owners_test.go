@@ -6,7 +6,6 @@ import (
 	"path/filepath"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/test/able"
@@ -45,7 +44,7 @@ func twoOwners(t *testing.T, c *cluster) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return c.until(reply.Job, 30*time.Second, "begun", func(s *messages.JobStatus) bool {
+		return c.until(reply.Job, "begun", func(s *messages.JobStatus) bool {
 			return s.Phase == "running" || s.Record.State.Terminal()
 		})
 	}
@@ -65,7 +64,7 @@ func twoOwners(t *testing.T, c *cluster) {
 			"killed; ", pid)
 	}
 	stranger := begun("mallory", script+"echo over")
-	s := c.until(stranger.Record.Id, 30*time.Second, "over",
+	s := c.until(stranger.Record.Id, "over",
 		func(s *messages.JobStatus) bool { return s.Record.State.Terminal() })
 	if got := c.logs(s.Record.Id); got != "over\n" || s.Record.Owner.Name != "mallory" ||
 		s.Record.Uid == victim.Record.Uid {
@@ -75,7 +74,7 @@ func twoOwners(t *testing.T, c *cluster) {
 		t.Errorf("of alice's %v only %v are left", pids, left)
 	}
 	c.cancel(victim.Record.Id)
-	c.until(victim.Record.Id, 30*time.Second, "over",
+	c.until(victim.Record.Id, "over",
 		func(s *messages.JobStatus) bool { return s.Record.State.Terminal() })
 }
 

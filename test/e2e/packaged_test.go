@@ -12,6 +12,7 @@ import (
 
 	"github.com/yi-json/synapse/cluster/gate"
 	"github.com/yi-json/synapse/cluster/identity"
+	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/test/able"
 )
 
@@ -75,7 +76,7 @@ func packaged(t *testing.T) *secured {
 	s.unit("synapse-node", map[string]string{
 		"join": s.address, "tls": filepath.Join(node, "tls"), "token": token, "data-dir": node, "id": "n1",
 		"address": "127.0.0.1",
-	}).says(t, "Success! Master says: Welcome to Synapse", time.Minute)
+	}).says(t, "Success! Master says: Welcome to Synapse")
 	return s
 }
 
@@ -116,7 +117,7 @@ func TestPackagedFromWithin(t *testing.T) {
 	cli := func(args ...string) answer { return s.as(filepath.Join(s.keys, "admin"), args...) }
 	for _, network := range []string{"host", "private"} {
 		id := submitIntruder(t, cli, s.dir, s.address, s.dir, "--network", network)
-		s.await(id, "succeeded", 2*time.Minute)
+		s.untilWithin(id, 2*time.Minute, "over", func(s *messages.JobStatus) bool { return s.Phase == "succeeded" })
 		said := s.logs(id)
 		t.Logf("on network %s: %s", network, said)
 		if !strings.Contains(said, "tried ") || strings.Contains(said, "IN:") {

@@ -118,7 +118,7 @@ func TestSilentPages(t *testing.T) {
 	passed := time.Since(began)
 
 	news := c.submit(gang(1, 8, "true"))
-	c.await(news, messages.PhaseRunning, time.Minute)
+	c.await(news, messages.PhaseRunning)
 	for page := bufio.NewScanner(c.opened()); ; {
 		if !page.Scan() {
 			t.Fatalf("a page that reads is not told of %s: %v", news, page.Err())

@@ -5,7 +5,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/yi-json/synapse/messages"
 )
@@ -32,19 +31,19 @@ trap 'sleep 0.3; touch $mine.saved; rm $mine.alive; exit 0' TERM
 touch $mine.alive
 while :; do sleep 0.05; done`, "DIR", dir)
 	spec := gang(2, 8, saves)
-	spec.Queue = "q"
+	spec.Queue, spec.Stop.GraceMs = "q", 30_000
 	low := c.submit(writing(t, dir, spec))
-	c.until(low, 15*time.Second, "alive", func(*messages.JobStatus) bool {
+	c.until(low, "alive", func(*messages.JobStatus) bool {
 		alive, _ := filepath.Glob(filepath.Join(dir, "*.alive"))
 		return len(alive) == 2
 	})
-	c.await(low, "running", 10*time.Second)
+	c.await(low, "running")
 	beside := strings.ReplaceAll(`ls DIR/*.alive && exit 7; sleep 0.5; ls DIR/*.alive && exit 8; exit 0`, "DIR", dir)
 	spec = gang(1, 8, beside)
 	spec.Queue, spec.Priority = "q", 5
 	high := c.submit(writing(t, dir, spec))
-	c.await(high, "succeeded", 30*time.Second)
-	s := c.await(low, "succeeded", 20*time.Second)
+	c.await(high, "succeeded")
+	s := c.await(low, "succeeded")
 	if r := s.Record; r.Runs != 2 || r.Preemptions != 1 || r.Failures+r.InfraRestarts != 0 {
 		t.Errorf("it ran %d times, was preempted %d times, %d failures, %d restarts", r.Runs, r.Preemptions, r.Failures,
 			r.InfraRestarts)

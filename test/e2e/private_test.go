@@ -126,13 +126,13 @@ func privateNetwork(t *testing.T, c *cluster, outside string) {
 		return c.submit(spec)
 	}
 	id := private(script)
-	c.await(id, "succeeded", 30*time.Second)
+	c.await(id, "succeeded")
 	if said := c.logs(id); said != strings.Repeat("open\nclosed\nclosed\nnameserver 10.99.0.2\nmeets at 127.0.0.1\n",
 		2) {
 		t.Errorf("it said %q", said)
 	}
 	id = private("sleep 1000")
-	c.await(id, "running", 30*time.Second)
+	c.await(id, "running")
 	if left := ownInterfaces(t); len(left) != 1 {
 		t.Errorf("two tasks of one job have %v", left)
 	}
@@ -140,7 +140,7 @@ func privateNetwork(t *testing.T, c *cluster, outside string) {
 	killAll(filepath.Join(c.dir, "n1"))
 	c.node("n1", "r1", "--policy", policy)
 	c.cancel(id)
-	c.await(id, "cancelled", 30*time.Second)
+	c.await(id, "cancelled")
 	withoutNetworks(t, filepath.Join(c.dir, "n1"))
 	if left := ownInterfaces(t); len(left) > 0 {
 		t.Errorf("left: %v", left)

@@ -51,14 +51,14 @@ func queuesOutlive(t *testing.T, more ...string) {
 		return c.submit(spec)
 	}
 	early := of("nlp", "exec sleep 600") // what runs already is counted
-	c.await(early, "running", 10*time.Second)
+	c.await(early, "running")
 	write(limitedQueues)
 	c.cli("apply", "-f", file, "--dry-run").wants(t, 0, "queues would be applied (revision 1); nothing was\n", "")
 	c.cli("apply", "-f", file).wants(t, 0, "queues applied (revision 1)\n", "")
 	c.cli("apply", "-f", file).wants(t, 0, "queues unchanged (revision 1)\n", "")
 	waits := of("nlp", "exec sleep 600")
 	other := of("vision", "exec sleep 600")
-	c.await(other, "running", 10*time.Second)
+	c.await(other, "running")
 	still := func() {
 		t.Helper()
 		time.Sleep(time.Second)
@@ -72,12 +72,12 @@ func queuesOutlive(t *testing.T, more ...string) {
 	<-c.scheduler.ended
 	c.lead(c.address, more...)
 	passes := of("vision", "true") // once it has run, a pass has looked at all
-	c.await(passes, "succeeded", 20*time.Second)
+	c.await(passes, "succeeded")
 	still()
 	ran := c.cli("get", "queues", "-o", "yaml").wants(t, 0, "revision: 1\n", "")
 	write(strings.Replace(ran.out, "limit: {gpu: 8}", "limit: {gpu: 16}", 1))
 	c.cli("apply", "-f", file).wants(t, 0, "queues applied (revision 2)\n", "")
-	c.await(waits, "running", 10*time.Second)
+	c.await(waits, "running")
 	c.cli("get", "queues", "--parsable", "--no-headers").wants(t, 0, "nlp|8|16|50%|8|0|", "")
 	write(strings.Replace(ran.out, "quota: {gpu: 8}", "quota: {gpu: 4}", 1))
 	c.cli("apply", "-f", file).wants(t, 4, "", "these queues were made from revision 1, and the cluster has 2")

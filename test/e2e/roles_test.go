@@ -26,7 +26,7 @@ func TestRoles(t *testing.T) {
 		"--", "sh", "-c", "echo "+secret+"; sleep 600")
 	got.wants(t, 0, "", "")
 	id := strings.TrimSpace(got.out)
-	s.await(id, "running", 20*time.Second)
+	s.await(id, "running")
 	as("ann", "describe", "job", id).wants(t, 0, secret, "")
 	limit := time.Now().Add(20 * time.Second)
 	for !strings.Contains(as("ann", "logs", id).out, secret) && time.Now().Before(limit) {
@@ -72,7 +72,7 @@ func TestRoles(t *testing.T) {
 	as("admin", "describe", "job", id).wants(t, 0, secret, "")
 	as("admin", "submit", "--from", id, "-q").wants(t, 0, "", "")
 	as("oli", "cancel", id).wants(t, 0, "", "")
-	s.await(id, "cancelled", 20*time.Second)
+	s.await(id, "cancelled")
 	s.mapped(as)
 	s.accounted(as, id, secret)
 }

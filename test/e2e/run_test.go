@@ -25,7 +25,7 @@ func runs(t *testing.T, c *cluster) {
 	c.node("n1", "r1")
 	last := func(phase string) *messages.JobRecord {
 		t.Helper()
-		return c.await(c.newest(), phase, 60*time.Second).GetRecord()
+		return c.await(c.newest(), phase).GetRecord()
 	}
 	c.cli("run", "--name", "seven", "--", "sh", "-c", "echo out; echo wrong >&2; exit 7").wants(t, 7, "out\n", "wrong\n")
 	if r := last("failed"); r.GetExitCode() != 7 || r.GetSpec().GetName() != "seven" {

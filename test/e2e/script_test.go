@@ -31,7 +31,7 @@ func scriptIsSentAlong(t *testing.T, c *cluster) {
 	}
 	over := func(id, want string) {
 		t.Helper()
-		if s := c.until(id, 30*time.Second, "over",
+		if s := c.until(id, "over",
 			func(s *messages.JobStatus) bool { return s.Record.State.Terminal() }); s.Phase != "succeeded" ||
 			c.logs(id) != want {
 			t.Errorf("job %s %s: %q, %s", id, s.Phase, c.logs(id), s.Record.Outcome)

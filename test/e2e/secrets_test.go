@@ -159,7 +159,7 @@ func TestSecrets(t *testing.T) {
 	r.again(both)
 	for _, id := range []string{both, env, file, waits} {
 		s.as(r.ann, "cancel", id).wants(t, 0, "", "")
-		s.await(id, "cancelled", 20*time.Second)
+		s.await(id, "cancelled")
 	}
 	r.nowhere("when they are over", c1, o1)
 	r.unkept(both, env, file, waits)

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/yi-json/synapse/messages"
 )
@@ -34,7 +33,7 @@ func steppedFromOutside(t *testing.T, c *cluster, home string) {
 	lines := func(text string) string { return strings.Join(slices.Sorted(strings.Lines(text)), "") }
 	ended := func(phase string, code int32) {
 		t.Helper()
-		if r := c.await(c.newest(), phase, 60*time.Second).GetRecord(); r.GetExitCode() != code {
+		if r := c.await(c.newest(), phase).GetRecord(); r.GetExitCode() != code {
 			t.Errorf("the job ended with %d: %s", r.GetExitCode(), r.GetOutcome())
 		}
 	}

@@ -6,7 +6,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/yi-json/synapse/messages"
 )
@@ -66,10 +65,10 @@ func TestSlurm(t *testing.T) {
 	held := strings.TrimSpace(run("sbatch", "--parsable", "-H", "--wrap", "sleep 600").wants(t, 0, "", "").out)
 	run("squeue", "-h", "-j", held, "-o", "%i %t %r").wants(t, 0, held+" PD JobHeldUser\n", "")
 	run("scontrol", "release", held).wants(t, 0, "", "")
-	c.await(c.newest(), messages.PhaseRunning, 60*time.Second)
+	c.await(c.newest(), messages.PhaseRunning)
 	run("scontrol", "show", "job", held).wants(t, 0, "JobState=RUNNING", "")
 	run("scancel", held).wants(t, 0, "", "")
-	c.await(c.newest(), messages.PhaseCancelled, 60*time.Second)
+	c.await(c.newest(), messages.PhaseCancelled)
 	run("squeue", "-h").wants(t, 0, "", "")
 	run("sacct", "-j", held, "-P", "-n", "-o", "State").wants(t, 0, "CANCELLED\n", "")
 }

@@ -35,7 +35,7 @@ func TestPeoplesTokens(t *testing.T) {
 	s.node("n1", "r1", "--tls", s.folder("node", "n1"))
 	got := ann("", "submit", "-q", "--cpu", "1", "--image", "host", "--", "sleep", "600").wants(t, 0, "", "")
 	id := strings.TrimSpace(got.out)
-	s.await(id, "running", 20*time.Second)
+	s.await(id, "running")
 	ann("", "get", "jobs", "--me", "-q").wants(t, 0, id, "")
 	other := strings.TrimSpace(
 		admin("submit", "-q", "--cpu", "1", "--image", "host", "--", "sleep", "600").wants(t, 0, "", "").out)

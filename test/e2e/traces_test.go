@@ -105,7 +105,7 @@ func TestTraces(t *testing.T) {
 	spec := gang(2, 8, "sleep 0.2")
 	spec.Name = "traced"
 	id := c.submit(spec)
-	c.await(id, "succeeded", time.Minute)
+	c.await(id, "succeeded")
 	spans := to.has(t, "job")
 	var before int64
 	for _, name := range []string{"wait", "reserve", "decide", "commit", "prepare", "start", "run", "attempt", "job"} {

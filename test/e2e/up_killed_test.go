@@ -24,7 +24,7 @@ func TestUpKilled(t *testing.T) {
 	t.Cleanup(func() { cleaned(t, dir) })
 	mark := filepath.Join(t.TempDir(), "mark")
 	l.await(l.order(fmt.Sprintf("(setsid sleep 600.%d &); sh -c 'sleep 600; :' %s", os.Getpid(), mark), "-n", "2", "--gpu",
-		"8"), "running", 15*time.Second)
+		"8"), "running")
 
 	// An editor has the directory's name among its words too, and is no task.
 	stranger := exec.Command("sh", "-c", "sleep 600; :", dir+"/node-1/launcher")
@@ -67,12 +67,12 @@ func TestUpKilledAndAgain(t *testing.T) {
 	l := up(t, "--nodes", "1", "--data-dir", dir)
 	l.ready(1, 8, 1)
 	id := l.order("exec sleep 600", "--gpu", "8")
-	l.await(id, "running", 15*time.Second)
+	l.await(id, "running")
 	t.Cleanup(func() { cleaned(t, dir) })
 	l.kill()
 	next := upAgain(t, "--nodes", "1", "--data-dir", dir)
 	next.ready(1, 8, 1)
-	next.telling("that the last cluster in "+dir+" left behind", time.Second)
+	next.telling("that the last cluster in " + dir + " left behind")
 	for limit := time.Now().Add(20 * time.Second); ; time.Sleep(50 * time.Millisecond) {
 		if s := next.job(id); s.Phase == "running" && s.Record.Runs == 2 {
 			break
@@ -96,7 +96,7 @@ func TestUpCleansTemporaries(t *testing.T) {
 	if said := clean(); said != "" {
 		t.Errorf("of a living cluster it said %q", said)
 	}
-	l.await(l.order("exec sleep 600"), "running", 15*time.Second)
+	l.await(l.order("exec sleep 600"), "running")
 	l.kill()
 	if said := clean(); !strings.HasPrefix(said, l.dir) {
 		t.Errorf("it said %q", said)

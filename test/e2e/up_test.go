@@ -99,12 +99,12 @@ func upAs(t *testing.T, as *syscall.Credential, args ...string) *local {
 }
 
 // telling waits until `up` has said something.
-func (l *local) telling(words string, within time.Duration) {
+func (l *local) telling(words string) {
 	l.t.Helper()
-	for limit := time.Now().Add(within); !strings.Contains(l.out.String()+l.errors.String(),
+	for limit := time.Now().Add(patience); !strings.Contains(l.out.String()+l.errors.String(),
 		words); time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(limit) {
-			l.t.Fatalf("up did not say %q within %s", words, within)
+			l.t.Fatalf("up did not say %q within %s", words, patience)
 		}
 	}
 }
@@ -114,8 +114,8 @@ var readyLine = regexp.MustCompile(`^ready: scheduler (127\.0\.0\.1:\d+), (\d+) 
 // ready waits until the cluster stands, and takes its settings from the file that it names.
 func (l *local) ready(nodes, gpus, racks int) {
 	l.t.Helper()
-	l.telling("ready: ", 15*time.Second)
-	l.telling(" racks\n", time.Second)
+	l.telling("ready: ")
+	l.telling(" racks\n")
 	found := readyLine.FindStringSubmatch(l.out.String())
 	if want := fmt.Sprintf("%d %d %d", nodes, gpus, racks); found == nil || strings.Join(found[2:], " ") != want {
 		l.t.Fatalf("it says %q, and has %s", l.out, want)
@@ -206,7 +206,7 @@ func TestUp(t *testing.T) {
 	}
 	l.cli(shell("exit 6", "--wait", "--gpu", "8", "-n", "2")...).wants(t, 6, "\n", " exited with code 6\n")
 	runs := l.order("trap '' TERM; while :; do sleep 1; done", "-n", "1", "--gpu", "8")
-	l.await(runs, "running", 5*time.Second)
+	l.await(runs, "running")
 
 	killed := "node-4"
 	if l.job(runs).Attempt.Places[0].Node == killed {
@@ -215,7 +215,7 @@ func TestUp(t *testing.T) {
 	if err := syscall.Kill(l.part("--id", killed), syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
-	l.telling("synapse-cli: "+killed+" ended: signal: killed; the cluster goes on without it\n", 5*time.Second)
+	l.telling("synapse-cli: " + killed + " ended: signal: killed; the cluster goes on without it\n")
 	l.cli(shell("exit 0", "--wait")...).wants(t, 0, "\n", "succeeded")
 
 	_ = l.cmd.Process.Signal(os.Interrupt)
@@ -226,7 +226,7 @@ func TestUp(t *testing.T) {
 func TestUpTold(t *testing.T) {
 	l := up(t, "--nodes", "2", "--quiet")
 	l.ready(2, 16, 1)
-	l.await(l.order("exec sleep 600"), "running", 5*time.Second)
+	l.await(l.order("exec sleep 600"), "running")
 	_ = l.cmd.Process.Signal(syscall.SIGTERM)
 	l.ends(0, 10*time.Second)
 	if said := l.errors.String(); strings.Contains(said, "Starting Worker") ||
@@ -237,13 +237,20 @@ func TestUpTold(t *testing.T) {
 
 // TestUpTwice: a second Ctrl-C waits for nothing, and leaves nothing either.
 func TestUpTwice(t *testing.T) {
-	l := up(t, "--nodes", "1")
+	t.Parallel()
+	inTime(t, "the end of `up` by two interrupts", 2*time.Second, func() time.Duration { return endTwice(t) })
+}
+
+func endTwice(t *testing.T) time.Duration {
+	l := upAgain(t, "--nodes", "1")
 	l.ready(1, 8, 1)
-	l.await(l.order("trap '' TERM; while :; do sleep 1; done"), "running", 5*time.Second)
+	l.await(l.order("trap '' TERM; while :; do sleep 1; done"), "running")
 	_ = l.cmd.Process.Signal(os.Interrupt)
-	l.telling("ending the cluster", 2*time.Second)
+	l.telling("ending the cluster")
+	began := time.Now()
 	_ = l.cmd.Process.Signal(os.Interrupt)
-	l.ends(0, 2*time.Second) // in order it would take longer: the task does not heed SIGTERM
+	l.ends(0, patience)
+	return time.Since(began) // in order it would take longer: the task does not heed SIGTERM
 }
 
 // TestUpWithoutScheduler: without the one process that all hangs on, the cluster
@@ -251,7 +258,7 @@ func TestUpTwice(t *testing.T) {
 func TestUpWithoutScheduler(t *testing.T) {
 	l := up(t, "--nodes", "2")
 	l.ready(2, 16, 1)
-	l.await(l.order("exec sleep 600"), "running", 5*time.Second)
+	l.await(l.order("exec sleep 600"), "running")
 	if err := syscall.Kill(l.part("--levels", "zone,rack"), syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}

@@ -16,17 +16,17 @@ import (
 func TestUpdate(t *testing.T) {
 	c := newCluster(t)
 	c.node("n1", "r1", "--cpus", "1")
-	id := c.order("exec sleep 600", "--time-limit", "3s")
-	c.await(id, "running", 10*time.Second)
+	id := c.order("exec sleep 600", "--time-limit", "15s")
+	c.await(id, "running")
 	c.cli("update", id, "--time-limit", "1h").wants(t, 0, "Job "+id+" has time limit 1h\n", "")
-	time.Sleep(3500 * time.Millisecond)
-	c.await(id, "running", time.Second)
+	time.Sleep(15500 * time.Millisecond)
+	c.await(id, "running")
 
 	first, second := c.order("true"), c.order("exec sleep 600")
 	c.cli("priority", second, "5").wants(t, 0, "Job "+second+" has priority 5\n", "")
 	c.cli("update", id, "--time-limit", "2s").wants(t, 0, "which its run has spent: it is being ended\n", "")
 	c.cli("wait", id).wants(t, 6, "", "timed-out")
-	c.await(second, "running", 10*time.Second)
+	c.await(second, "running")
 	if s := c.job(first); s.Phase != "queued" {
 		t.Errorf("the job of lower priority is %s", s.Phase)
 	}

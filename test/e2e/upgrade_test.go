@@ -22,7 +22,7 @@ func TestFromPlaintextToTLS(t *testing.T) {
 	file := filepath.Join(c.dir, "go-on")
 	id := c.submit(gang(2, 8, "echo env-of-before; while [ ! -e "+file+" ]; do sleep 0.1; done"))
 	waiting := c.submit(gang(2, 8, "true"))
-	c.await(id, "running", 20*time.Second)
+	c.await(id, "running")
 	before := c.job(id)
 
 	// As docs/operations.md has it. The machines are without a scheduler for longer than one may be silent.
@@ -39,14 +39,14 @@ func TestFromPlaintextToTLS(t *testing.T) {
 	time.Sleep(actors.DefaultConstants().DeadAfter + time.Second)
 	c.lead(c.address, "--tls", by)
 	for _, agent := range agents {
-		agent.says(t, "Success! Master says: Welcome to Synapse", 15*time.Second)
+		agent.says(t, "Success! Master says: Welcome to Synapse")
 	}
 	badge, err := gate.OpenBadge(filepath.Join(s.keys, "admin"), identity.RoleAdmin)
 	if err != nil {
 		t.Fatal(err)
 	}
 	s.client = s.through(badge)
-	s.await(id, "running", 20*time.Second)
+	s.await(id, "running")
 	after := s.job(id)
 	if got, want := after.GetAttempt().GetToken(), before.GetAttempt().GetToken(); got.GetEpoch() != want.GetEpoch() ||
 		got.GetCounter() != want.GetCounter() || after.GetRecord().GetRuns() != before.GetRecord().GetRuns() {
@@ -56,8 +56,8 @@ func TestFromPlaintextToTLS(t *testing.T) {
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	s.await(id, "succeeded", 20*time.Second)
-	s.await(waiting, "succeeded", 20*time.Second)
+	s.await(id, "succeeded")
+	s.await(waiting, "succeeded")
 }
 
 // ends tells a process to end, and waits until it has.

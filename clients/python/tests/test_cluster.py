@@ -94,9 +94,10 @@ class ClusterTest(unittest.TestCase):
             self.assertTrue(next(outs).begun)
 
     def test_watch(self) -> None:
+        self.assertTrue(any(e.synced for e in self.client.watch(nodes=True, present=True, timeout=PATIENCE)))
         began = time.monotonic()
-        synced = [e.synced for e in self.client.watch(nodes=True, present=True, timeout=1.0)]
-        self.assertIn(True, synced)
+        for _ in self.client.watch(nodes=True, timeout=1.0):
+            pass
         self.assertLess(time.monotonic() - began, PATIENCE)
 
     def test_outlives_the_scheduler(self) -> None:
