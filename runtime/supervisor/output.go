@@ -1,9 +1,13 @@
 package supervisor
 
 import (
+	"errors"
+	"io"
 	"os"
 	"sync"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // This file owns the pipes of a task's output.
@@ -45,22 +49,45 @@ func (k *keeper) copyLogs() {
 		if w.stream == Stderr && k.spec.Notice != "" {
 			_, _ = w.Write([]byte(k.spec.Notice + "\n"))
 		}
-		copies.Go(func() {
-			// Not io.Copy, which would have the kernel splice, and a full disk end the copy.
-			buffer := make([]byte, 16<<10)
-			for {
-				n, err := source.Read(buffer)
-				_, _ = w.Write(buffer[:n])
-				if err != nil {
-					return
-				}
-			}
-		})
+		copies.Go(func() { w.copy(source) })
 	}
 	go func() {
 		copies.Wait()
 		close(k.drained)
 	}()
+}
+
+// copy keeps a stream to its end or, where its time is up before, to what lies in the pipe by then: that is bounded, and
+// all that the task wrote is in it, however long a slow disk or a busy machine kept this copy from reading.
+func (w *logWriter) copy(source *os.File) {
+	// Not io.Copy, which would have the kernel splice, and a full disk end the copy.
+	buffer := make([]byte, 16<<10)
+	for {
+		n, err := source.Read(buffer)
+		_, _ = w.Write(buffer[:n])
+		if errors.Is(err, os.ErrDeadlineExceeded) {
+			break
+		}
+		if err != nil {
+			return
+		}
+	}
+	_ = source.SetReadDeadline(time.Time{}) // Nothing of what follows waits: nobody else reads.
+	_, _ = io.CopyN(w, source, unread(source))
+}
+
+// unread is how many bytes lie in a pipe.
+func unread(pipe *os.File) (bytes int64) {
+	raw, err := pipe.SyscallConn()
+	if err != nil {
+		return 0
+	}
+	_ = raw.Control(func(fd uintptr) {
+		if n, err := unix.IoctlGetInt(int(fd), unix.TIOCINQ); err == nil {
+			bytes = int64(n)
+		}
+	})
+	return bytes
 }
 
 // closeLogs waits for the last of the output. Every process that could write has
