@@ -72,7 +72,7 @@ func TestHeldOutput(t *testing.T) {
 	said := &strings.Builder{}
 	run := exec.Command("sh", "-c", `setsid sleep 600 & until [ "$(cut -d' ' -f6 /proc/$!/stat)" = $! ]; do :; done; echo $!`)
 	run.Stdout = said
-	c, err := Start(run, 10*time.Millisecond)
+	c, err := Start(run, time.Second) // enough to read what the shell said before
 	if err != nil {
 		t.Fatal(err)
 	}

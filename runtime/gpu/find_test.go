@@ -243,14 +243,14 @@ func TestTrouble(t *testing.T) {
 func TestHang(t *testing.T) {
 	r := newRig(t).met("0000:15:00.0", "NVIDIA A10", "GPU-1", "0")
 	r.program(`sleep 1000 & echo $! > "$SAID/child"; sleep 1000`)
-	finder := New(Options{Root: r.root, Command: r.smi(), Timeout: 2 * time.Second})
+	finder := New(Options{Root: r.root, Command: r.smi(), Timeout: 10 * time.Second})
 	begin := time.Now()
 	found, err := finder.Find(context.Background())
-	if err != nil || time.Since(begin) > 30*time.Second {
+	if err != nil || time.Since(begin) > time.Minute {
 		t.Fatal(err, time.Since(begin))
 	}
 	expect(t, "devices", words(found.Devices), []string{"GPU-1 a10 ? 0000:15:00.0 /dev/nvidia0"})
-	tells(t, found.Notes, "did not answer within 2s")
+	tells(t, found.Notes, "did not answer within 10s")
 	r.noneLeft()
 }
 

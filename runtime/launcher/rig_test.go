@@ -218,6 +218,16 @@ func (r *rig) run(rank int32, spec *messages.JobSpec) {
 	r.tell(startOf(rank, spec))
 }
 
+// untilGo has a script wait for letGo.
+const untilGo = "while [ ! -e go ]; do sleep 0.05; done; "
+
+func letGo(t testing.TB, dir string, rank int32) {
+	t.Helper()
+	if err := os.WriteFile(filepath.Join(dir, "scratch", id(rank).Key().String(), "go"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
 func (r *rig) gone(rank int32) *messages.Exit {
 	r.t.Helper()
 	return take[*messages.TaskGone](r, rank).Exit
