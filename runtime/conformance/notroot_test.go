@@ -11,6 +11,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -37,8 +38,15 @@ func newNobody(t *testing.T) nobody {
 		_ = os.Chmod(folder, 0o755)
 	}
 	t.Cleanup(func() {
-		if entries, err := os.ReadDir(n.state); err != nil || len(entries) > 0 {
-			t.Errorf("left: %v (%v)", entries, err)
+		for deadline := time.Now().Add(limit); ; time.Sleep(20 * time.Millisecond) { // what cleans up may not have ended
+			entries, err := os.ReadDir(n.state)
+			if err == nil && len(entries) == 0 {
+				return
+			}
+			if err != nil || time.Now().After(deadline) {
+				t.Errorf("left: %v (%v)", entries, err)
+				return
+			}
 		}
 	})
 	return n

@@ -81,7 +81,7 @@ func Guard(t testing.TB, leavings func() ([]string, error)) {
 	children := liveChildren(t)
 	t.Cleanup(func() {
 		// Children of ours that were told to end may take a moment; what lies around after that is a leak.
-		deadline := time.Now().Add(5 * time.Second)
+		deadline := time.Now().Add(limit)
 		for {
 			problem := ""
 			if left, err := leavings(); err != nil || len(left) > 0 {
