@@ -250,10 +250,10 @@ func TestNetworkPrivate(t *testing.T) {
 		allowed := []string{"own", "tcp " + farAddress + ":" + free, "send " + outsideAddress + ":" + free,
 			"tcp " + outsideAddress + ":" + free,
 			"tcp " + farAddress + ":" + scheduler, "name somewhere.example"}
-		refused := []string{"tcp " + outsideAddress + ":" + scheduler, "send " + outsideAddress + ":" + scheduler,
+		refused := []string{"tcp " + outsideAddress + ":" + scheduler, "once " + outsideAddress + ":" + scheduler,
 			"tcp 169.254.169.254:" + free,
-			"send 169.254.169.254:" + free, "tcp " + machineAddress + ":" + machine,
-			"send " + machineAddress + ":" + machine, "tcp 127.0.0.1:" + machine,
+			"once 169.254.169.254:" + free, "tcp " + machineAddress + ":" + machine,
+			"once " + machineAddress + ":" + machine, "tcp 127.0.0.1:" + machine,
 			"tcp 198.18.0.1:" + machine, "tcp [fd99::2]:" + free, "tcp [fd99::1]:" + machine,
 			"tcp [::ffff:" + outsideAddress + "]:" + scheduler, "is called"}
 		onPlainMachines(t, func(t *testing.T, s *stack, driver string) {

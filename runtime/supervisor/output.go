@@ -57,8 +57,8 @@ func (k *keeper) copyLogs() {
 	}()
 }
 
-// copy keeps a stream to its end or, where its time is up before, to what lies in the pipe by then: that is bounded, and
-// all that the task wrote is in it, however long a slow disk or a busy machine kept this copy from reading.
+// copy keeps a stream to its end or, where its time is up before, to what lies in the pipe by then. That is bounded,
+// and all that the task wrote is in it, however long a slow disk or a busy machine kept this copy from reading.
 func (w *logWriter) copy(source *os.File) {
 	// Not io.Copy, which would have the kernel splice, and a full disk end the copy.
 	buffer := make([]byte, 16<<10)
