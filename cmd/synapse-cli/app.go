@@ -33,16 +33,27 @@ type app struct {
 	connection *pflag.FlagSet // the flags that config is made of
 	style      show.Style
 	retryMs    int64
-	completing bool // for a shell, at a keystroke
-	documents  int  // written so far
-	begun      bool // a command runs: from here on an error is not one of the command line
+	completing bool          // for a shell, at a keystroke
+	documents  int           // written so far
+	begun      bool          // a command runs: from here on an error is not one of the command line
+	chance     time.Duration // secondChance, but for tests
+	same       time.Duration // sameInterrupt, but for tests
 }
 
 const seedName = "synctl"
 
 // run is the whole program without its process.
 func run(args []string, stdin io.Reader, stdout, stderr io.Writer, lookup func(string) (string, bool)) int {
-	a := &app{name: "synapse-cli", stdin: stdin, stdout: stdout, stderr: stderr, lookup: lookup, mine: socket.Mine}
+	return newApp(stdin, stdout, stderr, lookup).execute(args)
+}
+
+// newApp is a run that has not begun.
+func newApp(stdin io.Reader, stdout, stderr io.Writer, lookup func(string) (string, bool)) *app {
+	return &app{name: "synapse-cli", stdin: stdin, stdout: stdout, stderr: stderr, lookup: lookup, mine: socket.Mine,
+		chance: secondChance, same: sameInterrupt}
+}
+
+func (a *app) execute(args []string) int {
 	if filepath.Base(args[0]) == seedName {
 		a.name = seedName
 	}
@@ -52,9 +63,9 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer, lookup func(s
 	root := a.root()
 	root.SetArgs(args[1:])
 	a.stopAtScript(root, args[1:])
-	root.SetIn(stdin)
-	root.SetOut(stdout)
-	root.SetErr(stderr)
+	root.SetIn(a.stdin)
+	root.SetOut(a.stdout)
+	root.SetErr(a.stderr)
 	a.refuseShells(root)
 	err := root.Execute()
 	if err != nil && !a.begun {

@@ -157,7 +157,7 @@ func (a *app) output(ctx context.Context, c *client.Client, q *api.ReadLogs, job
 // asksAgain shows where the job stands and reports whether a second interrupt
 // follows at once.
 func (a *app) asksAgain(c *client.Client, id string, more <-chan os.Signal) bool {
-	ctx, cancel := context.WithTimeout(context.Background(), secondChance)
+	ctx, cancel := context.WithTimeout(context.Background(), a.chance)
 	defer cancel()
 	shown := make(chan struct{})
 	go func() {
@@ -177,7 +177,7 @@ func (a *app) asksAgain(c *client.Client, id string, more <-chan os.Signal) bool
 		case <-ctx.Done():
 			return false
 		case <-more:
-			if time.Since(began) > sameInterrupt {
+			if time.Since(began) > a.same {
 				return true
 			}
 		}

@@ -138,24 +138,24 @@ func interrupt(t *testing.T) {
 	}
 }
 
-// attached starts an attached submit and waits until it follows the job.
-func attached(t *testing.T, f *fake) (errs *lines, done chan int) {
+// attached starts an attached submit and waits until it follows the job. A second interrupt is waited for for chance, and
+// is the first one once more until same has passed.
+func attached(t *testing.T, f *fake, chance, same time.Duration) (errs *lines, done chan int) {
 	t.Helper()
 	var out lines
 	errs, done = &lines{}, make(chan int, 1)
-	go func() {
-		done <- run([]string{"synapse-cli", "submit", "-", "--attach"}, strings.NewReader(jobYAML), &out, errs,
-			func(name string) (string, bool) {
-				return f.address, name == "SYNAPSE_SERVER"
-			})
-	}()
+	a := newApp(strings.NewReader(jobYAML), &out, errs, func(name string) (string, bool) {
+		return f.address, name == "SYNAPSE_SERVER"
+	})
+	a.chance, a.same = chance, same
+	go func() { done <- a.execute([]string{"synapse-cli", "submit", "-", "--attach"}) }()
 	await(t, "the job to be followed", func() bool { return strings.Contains(errs.String(), "jnew1 queued") })
 	return errs, done
 }
 
 func TestOneInterruptDetaches(t *testing.T) {
 	f := startFake(t)
-	errs, done := attached(t, f)
+	errs, done := attached(t, f, secondChance, secondChance*3/4) // on a busy machine the second one arrives late
 	interrupt(t)
 	time.Sleep(sameInterrupt / 10) // the same one, by way of a program that passes it on
 	interrupt(t)
@@ -173,7 +173,7 @@ func TestTwoInterruptsCancel(t *testing.T) {
 	f.onCancel = func(id string) {
 		f.finish(id, "cancelled", messages.JobState_JOB_STATE_CANCELLED, 0, "cancelled: interrupted")
 	}
-	errs, done := attached(t, f)
+	errs, done := attached(t, f, 30*time.Second, sameInterrupt/10) // or we are late with the second one
 	interrupt(t)
 	await(t, "the second chance", func() bool { return strings.Contains(errs.String(), "Ctrl-C again cancels") })
 	time.Sleep(2 * sameInterrupt)

@@ -59,7 +59,7 @@ func TestDevicesAgain(t *testing.T) {
 	var told strings.Builder
 	began := time.Now()
 	gpus, err := (&options{gpus: -1}).findDevices(record, host.NewLog(&told, false))
-	if took := time.Since(began); err != nil || len(gpus.found.Devices) != 1 || took > time.Second ||
+	if took := time.Since(began); err != nil || len(gpus.found.Devices) != 1 || took > 10*time.Second ||
 		!strings.Contains(told.String(), "as the last start") {
 		t.Errorf("%v after %v: %s", err, took, told.String())
 	}

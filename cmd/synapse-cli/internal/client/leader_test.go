@@ -251,7 +251,7 @@ func TestNobodyLeads(t *testing.T) {
 	if n := a.asked + b.asked; n > 40 {
 		t.Errorf("they were asked %d times in 300ms", n)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 500*time.Millisecond)
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second) // one answer comes
 	defer cancel()
 	c.config.Retry = time.Hour
 	if _, err := c.Submit(ctx, &messages.Submit{}); !Lost(err) {
@@ -271,7 +271,7 @@ func TestNobodyIsThere(t *testing.T) {
 		var e *Error
 		took := time.Since(began)
 		if !errors.As(err, &e) || !Lost(err) || !strings.Contains(e.Text, "connection refused") || took < retry ||
-			took > retry+5*time.Second {
+			took > retry+20*time.Second {
 			t.Errorf("--retry %s: %v after %s", retry, err, took)
 		}
 		if want := min(1, int(retry)); told != want {
@@ -289,7 +289,7 @@ func TestASingleSchedulerRestarts(t *testing.T) {
 	began := time.Now()
 	c.config.Waiting = func(error) { waited <- time.Since(began) }
 	go func() { done <- submit(c, "a") }()
-	if soon := <-waited; soon > 2*time.Second {
+	if soon := <-waited; soon > 10*time.Second {
 		t.Errorf("it was told after %s", soon)
 	}
 	listener, err := net.Listen("tcp", gone.address)
