@@ -127,7 +127,8 @@ func TestRenewalDoesNotWait(t *testing.T) {
 		if err := s.Renew(epoch); err != nil {
 			t.Error(err)
 		}
-		if took := time.Since(began); took > maxIdle/2 {
+		// One that waits does so until the server takes the lock away, after maxIdle.
+		if took := time.Since(began); took > maxIdle*9/10 {
 			t.Errorf("it took %v", took)
 		}
 	})
