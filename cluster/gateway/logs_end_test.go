@@ -43,8 +43,10 @@ func TestTailLines(t *testing.T) {
 // TestTheEndOfTheOutput: a machine that does not answer when the job ends, as after a
 // takeover, is waited for; what it still does not send is reported as missing.
 func TestTheEndOfTheOutput(t *testing.T) {
+	t.Parallel()
 	for _, back := range []bool{true, false} {
 		t.Run(fmt.Sprintf("it answers again: %v", back), func(t *testing.T) {
+			t.Parallel()
 			d, _, job, write, machines := gang(t, Options{})
 			muted := func(is bool) {
 				for _, m := range machines {
