@@ -138,8 +138,8 @@ func interrupt(t *testing.T) {
 	}
 }
 
-// attached starts an attached submit and waits until it follows the job. A second interrupt is waited for for chance, and
-// is the first one once more until same has passed.
+// attached starts an attached submit and waits until it follows the job. Chance is how long a second interrupt is
+// waited for; until same has passed, it is the first one once more.
 func attached(t *testing.T, f *fake, chance, same time.Duration) (errs *lines, done chan int) {
 	t.Helper()
 	var out lines

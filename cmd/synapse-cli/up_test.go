@@ -231,8 +231,8 @@ func wantGone(t *testing.T, pids []int) {
 	await(t, fmt.Sprintf("the end of %v", pids), func() bool { return !slices.ContainsFunc(pids, alive) })
 }
 
-// soonEnded bounds the end of a cluster that is asked to end. By design that takes up to 3.5 s; what is left alone lives
-// for a minute.
+// soonEnded bounds the end of a cluster that is asked to end. By design that takes up to 3.5 s; what is left alone
+// lives for a minute.
 const soonEnded = 20 * time.Second
 
 func TestUp(t *testing.T) {
