@@ -102,8 +102,8 @@ func besideMistakes(t *testing.T, c *cluster) {
 			t.Fatalf("%d have not ended, the first: %v", len(wrong), c.job(wrong[0]))
 		}
 	}
-	t.Logf("a stranger's gang had its machines %s after its submit, and three in a row at most %s beside a hundred mistakes",
-		before, longest)
+	t.Logf("a stranger's gang had its machines %s after its submit, and three in a row at most %s beside a hundred "+
+		"mistakes", before, longest)
 	if longest > before+2*time.Second { // less than any backoff
 		t.Errorf("a stranger's gang waited for others' mistakes")
 	}
