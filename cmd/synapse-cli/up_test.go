@@ -306,7 +306,21 @@ func TestUpLeavesNothing(t *testing.T) {
 	}
 }
 
+// TestASecondSignalEndsAtOnce: to wait for something would take longer each time. A machine that is busy with something
+// else is slow once.
 func TestASecondSignalEndsAtOnce(t *testing.T) {
+	var took []time.Duration
+	for range 3 {
+		d := endedTwice(t)
+		if took = append(took, d); d <= 2*time.Second {
+			return
+		}
+	}
+	t.Errorf("a second signal ended it after %v", took)
+}
+
+// endedTwice answers how long a cluster lived after the second signal.
+func endedTwice(t *testing.T) time.Duration {
 	r := startUp(t, []string{"FAKE_STUBBORN=1"}, "--nodes", "1")
 	_, dir := r.ready(t)
 	pids, _ := joined(t, dir)
@@ -317,10 +331,12 @@ func TestASecondSignalEndsAtOnce(t *testing.T) {
 	if err := r.cmd.Process.Signal(os.Interrupt); err != nil {
 		t.Fatal(err)
 	}
-	if code, took := r.end(t); code != 0 || took > 2*time.Second {
+	code, took := r.end(t)
+	if code != 0 {
 		t.Errorf("ends with %d after %s: %s", code, took, r.stderr)
 	}
 	wantGone(t, pids)
+	return took
 }
 
 // TestUpIsKilled: the kernel ends the processes of an `up` that could not.

@@ -59,6 +59,12 @@ func newCouncil(t *testing.T) *council {
 		c.await(i)
 	}
 	c.seated()
+	leads, _ := c.leader()
+	for i, m := range c.members { // who listens has yet to look who leads
+		if i != leads {
+			m.hears(t, "Standing by: "+c.members[leads].address+" leads")
+		}
+	}
 	return c
 }
 

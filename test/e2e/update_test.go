@@ -3,6 +3,7 @@ package e2e
 import (
 	"bufio"
 	"bytes"
+	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -38,7 +39,9 @@ func TestUpdate(t *testing.T) {
 func TestAttach(t *testing.T) {
 	c := newCluster(t)
 	c.node("n1", "r1")
-	id := c.order("echo shown; echo told >&2; sleep 8; echo last; exit 3", "-n", "1")
+	dir := t.TempDir()
+	id := c.submit(writing(t, dir, gang(1, 1, "echo shown; echo told >&2; until [ -e "+dir+"/go ]; do sleep 0.1; done; "+
+		"echo last; exit 3")))
 	joined := c.command(filepath.Join(bin, "synapse-cli"), "attach", id)
 	ended := make(chan answer, 1)
 	go func() { ended <- ask(t, joined) }()
@@ -62,6 +65,9 @@ func TestAttach(t *testing.T) {
 	}
 	if _ = left.Wait(); left.ProcessState.ExitCode() != 130 || !strings.Contains(told.String(), "detached from job "+id) {
 		t.Errorf("an interrupt ended it with %d: %s", left.ProcessState.ExitCode(), &told)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "go"), nil, 0o644); err != nil {
+		t.Fatal(err)
 	}
 	if a := (<-ended).wants(t, 3, "shown\nlast\n", "told\n"); strings.Contains(a.out, "told") {
 		t.Errorf("errors are among the output: %s", a.out)
