@@ -10,13 +10,11 @@
 package carapace
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"runtime"
-	"slices"
 
 	"golang.org/x/sys/unix"
 
@@ -72,7 +70,9 @@ func (i *IDs) own() []fork.Span { return []fork.Span{{Outside: uint64(i.First), 
 // that of root. No file has a number of the container, and none can get one.
 func (i *IDs) plain(root uint32) []fork.Span {
 	cuts := []fork.Span{{Inside: uint64(i.First), N: IDsLen}, {Inside: uint64(root), N: 1}}
-	slices.SortFunc(cuts, func(a, b fork.Span) int { return cmp.Compare(a.Inside, b.Inside) })
+	if cuts[1].Inside < cuts[0].Inside {
+		cuts[0], cuts[1] = cuts[1], cuts[0]
+	}
 	spans := []fork.Span{{Inside: uint64(root), Outside: uint64(i.First), N: 1}}
 	from := uint64(0)
 	for _, cut := range append(cuts, fork.Span{Inside: noID}) {
