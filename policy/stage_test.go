@@ -3,6 +3,7 @@ package policy
 // This file owns the stage: a cluster in which jobs run for exactly as long as they are said to, for tests of planners.
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"testing"
@@ -115,6 +116,7 @@ func (s *stage) waits(a *actor) bool {
 
 // happen lets jobs end and come that do so now.
 func (s *stage) happen() {
+	s.end()
 	for _, a := range s.cast {
 		if !s.slowDisk {
 			if a.promised && a.started >= 0 {
@@ -122,18 +124,34 @@ func (s *stage) happen() {
 			}
 			a.promised = false
 		}
-		switch {
-		case a.started >= 0 && a.over < 0 && a.started+a.runs*second <= s.now:
-			a.over = s.now
-			s.view.Give(a.place)
-			s.j.Ended(a.id, s.runs.Ended(a.id, s.now, true))
-		case a.started < 0 && a.over < 0 && (a.at+1)*second <= s.now && !s.waits(a):
+		if a.started < 0 && a.over < 0 && (a.at+1)*second <= s.now && !s.waits(a) {
 			s.queue.Add(Waiting{
 				Job: a.id, Gang: a.gang, Arrived: a.at, Since: s.now, Owner: a.owner, Queue: a.queue, Priority: a.priority,
 				Limit: a.limit * second, Grace: a.grace * second, Fixed: s.fixed[a.id], Had: s.had[a.id],
 				Patience: a.patience * second,
 			})
 		}
+	}
+}
+
+// end lets jobs end, those of one moment in the order of their names: what is learned of them depends on it, by less
+// than a millisecond.
+func (s *stage) end() {
+	var ended []*actor
+	for _, a := range s.cast {
+		if a.started >= 0 && a.over < 0 && a.started+a.runs*second <= s.now {
+			ended = append(ended, a)
+		}
+	}
+	slices.SortFunc(ended, func(a, b *actor) int { return cmp.Compare(a.id, b.id) })
+	for _, a := range ended {
+		if a.promised && !s.slowDisk {
+			s.j.Committed(a.id)
+			a.promised = false
+		}
+		a.over = s.now
+		s.view.Give(a.place)
+		s.j.Ended(a.id, s.runs.Ended(a.id, s.now, true))
 	}
 }
 

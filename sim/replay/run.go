@@ -235,6 +235,7 @@ type timed struct {
 
 // Plan runs a pass.
 func (t timed) Plan(view *topology.Fabric, queue *policy.Queue, nowNs int64) policy.Decisions {
+	t.r.census.pass(t.r.w.Now() - t.r.began) // the time before was as the pass before has left it
 	t.r.passes++
 	if t.r.watch.Clock == nil {
 		return t.Planner.Plan(view, queue, nowNs)
