@@ -36,7 +36,7 @@ func TestWorkloads(t *testing.T) {
 			j.Limit = j.Duration
 		}),
 		"only gangs":     changed(func(i int, j *record.Job) { j.GPUs = 9 + i%48 }),
-		"mostly gangs":   changed(func(i int, j *record.Job) { j.GPUs = 8 + i%24 }), // passes that come by themselves begin some
+		"mostly gangs":   changed(func(i int, j *record.Job) { j.GPUs = 8 + i%24 }), // some begin by no event
 		"of all GPUs":    changed(func(_ int, j *record.Job) { j.GPUs = 56 }),
 		"all at once":    changed(func(_ int, j *record.Job) { j.Submit = 0 }),
 		"tiny":           changed(func(_ int, j *record.Job) { j.Duration, j.Limit = 1, 1 }),
