@@ -73,11 +73,11 @@ func TestRenewalUnderLoad(t *testing.T) {
 			if line := fmt.Sprintf(format, args...); strings.Contains(line, "is renewed") {
 				renewed.Add(1)
 			} else {
-				t.Log(line) // it tries again in a minute
+				t.Error(line)
 			}
 		})
 	}
-	for limit := time.Now().Add(3 * time.Minute); renewed.Load() < machines; run(1) {
+	for limit := time.Now().Add(time.Minute); renewed.Load() < machines; run(1) {
 		if time.Now().After(limit) {
 			t.Fatalf("%d of %d are renewed", renewed.Load(), machines)
 		}
