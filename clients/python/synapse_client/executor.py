@@ -163,13 +163,11 @@ class Executor:
     def _send(self, calls: List[Tuple[Any, Any, Any]], array: bool) -> List[FunctionJob]:
         stem = os.path.join(self.folder, uuid.uuid4().hex)
         with open(stem + ".pkl", "wb") as file:
+            pickle.dump(_main() if _pickle is pickle else {}, file)
             _pickle.dump(calls, file)
         asks = dict(self.parameters)
         most = asks.pop("array_parallelism", 0)
-        main = getattr(sys.modules["__main__"], "__file__", None)
         env = {"PYTHONPATH": os.pathsep.join(p or os.getcwd() for p in sys.path), **asks.pop("env", {})}
-        if main and _pickle is pickle:
-            env["SYNAPSE_MAIN"] = os.path.abspath(main)
         asks.setdefault("name", getattr(calls[0][0], "__name__", "function").lower().replace("_", "-").strip("-<>"))
         asks["mounts"] = [self.folder]
         job = spec([self.python, "-u", "-m", "synapse_client", stem], env=env, **asks)
@@ -187,6 +185,12 @@ def _index(status: api.JobStatus) -> Optional[int]:
     return element.index if element is not None else None
 
 
+def _main() -> Dict[str, str]:
+    """How the module of the main program is loaded again, in multiprocessing's words."""
+    words = multiprocessing.spawn.get_preparation_data("")
+    return {word: value for word, value in words.items() if word.startswith("init_main_from_")}
+
+
 def _result_file(stem: str, index: Optional[int], rank: int) -> str:
     return f"{stem}.{index or 0}.{rank}.result"
 
@@ -195,10 +199,8 @@ def run(stem: str) -> int:
     """Calls the function of this task."""
     index, rank = int(os.environ.get("SYNAPSE_ARRAY_INDEX", "0")), int(os.environ.get("SYNAPSE_RANK", "0"))
     try:
-        main = os.environ.get("SYNAPSE_MAIN")
-        if main:
-            multiprocessing.spawn.prepare({"init_main_from_path": main})
         with open(stem + ".pkl", "rb") as file:
+            multiprocessing.spawn.prepare(pickle.load(file))
             function, args, kwargs = pickle.load(file)[index]
         said: Tuple[bool, Any, str] = (True, function(*args, **kwargs), "")
         text = _pickle.dumps(said)

@@ -5,9 +5,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import io
+import json
 import math
 import os
 import re
+import subprocess
+import sys
 import threading
 import time
 import unittest
@@ -23,6 +26,21 @@ VIEWER = os.environ.get("SYNAPSE_TEST_VIEWER", "")
 SOCKET = os.environ.get("SYNAPSE_TEST_SOCKET", "")
 RESTART = os.environ.get("SYNAPSE_TEST_RESTART", "")  # a file: where it is made, the scheduler is killed
 PATIENCE = 120.0
+
+# A program that has a function of its own called, on a machine that lacks cloudpickle.
+_ALONE = """
+import json, sys
+sys.modules["cloudpickle"] = None
+import synapse_client as sc
+
+def double(x):
+    return 2 * x
+
+if __name__ == "__main__":
+    executor = sc.Executor(sys.argv[1])
+    executor.update_parameters(**json.loads(sys.argv[2]))
+    print(executor.submit(double, 21).result(100))
+"""
 
 
 @unittest.skipUnless(SERVER, "it wants a cluster, as e2e.TestPython has one")
@@ -185,6 +203,19 @@ class ClusterTest(unittest.TestCase):
         self.assertEqual(executor.submit(os.getenv, "SYNAPSE_RANK").results(PATIENCE), ["0", "1"])
         killed = executor.submit(os._exit, 3)
         self.assertIsInstance(killed.exception(PATIENCE), sc.JobFailed)
+
+    def test_executor_alone(self) -> None:
+        """Without cloudpickle, a function of the main program is called in a job all the same."""
+        folder = os.environ["SYNAPSE_TEST_FOLDER"]
+        main = os.path.join(folder, "main.py")
+        with open(main, "w", encoding="utf-8") as file:
+            file.write(_ALONE)
+        asks = {"cpus": 0.1, **({"user": "root"} if os.geteuid() == 0 else {})}
+        said = subprocess.run(
+            [sys.executable, main, folder, json.dumps(asks)], env={**os.environ, "SYNAPSE_SERVER": SERVER, "SYNAPSE_TLS": TLS},
+            capture_output=True, text=True, timeout=PATIENCE, check=False,
+        )
+        self.assertEqual((said.stdout, said.returncode), ("42\n", 0), said.stderr)
 
     def test_async(self) -> None:
         async def several() -> "list[str]":
