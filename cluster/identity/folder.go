@@ -92,27 +92,18 @@ func (f *Folder) Create() error {
 		return err
 	}
 	key := pem.EncodeToMemory(&pem.Block{Type: keyBlock, Bytes: der})
-	if err := replace(filepath.Join(f.Dir, keyFile), key); err != nil {
+	if err := f.Write(keyFile, key); err != nil {
 		return err
 	}
-	if err := replace(filepath.Join(f.Dir, rootsFile), encode(f.Roots)); err != nil {
+	if err := f.Write(rootsFile, encode(f.Roots)); err != nil {
 		return err
 	}
 	return f.SaveChain()
 }
 
-// Write replaces a file of the folder's owner, in a folder below it.
-func (f *Folder) Write(name string, data []byte) error {
-	path := filepath.Join(f.Dir, name)
-	if err := os.MkdirAll(filepath.Dir(path), folderMode); err != nil {
-		return err
-	}
-	return replace(path, data)
-}
-
 // SaveChain replaces the folder's chain, as a renewal does. The key stays as it is.
 func (f *Folder) SaveChain() error {
-	return replace(filepath.Join(f.Dir, chainFile), encode(f.Pair.Chain))
+	return f.Write(chainFile, encode(f.Pair.Chain))
 }
 
 // OpenFolder reads a folder, and refuses one whose key others can read or whose parts do not belong together.
@@ -237,29 +228,4 @@ func encode(chain []*x509.Certificate) (text []byte) {
 		text = append(text, pem.EncodeToMemory(&pem.Block{Type: certificateBlock, Bytes: c.Raw})...)
 	}
 	return text
-}
-
-// replace writes a new version beside the old one and renames it. Temporary files are their owner's alone.
-func replace(path string, data []byte) error {
-	file, err := os.CreateTemp(filepath.Dir(path), ".new-*")
-	if err != nil {
-		return err
-	}
-	defer os.Remove(file.Name()) // not there any more, unless something failed
-	_, err = file.Write(data)
-	if err == nil {
-		err = file.Sync()
-	}
-	if err = errors.Join(err, file.Close()); err != nil {
-		return err
-	}
-	if err := os.Rename(file.Name(), path); err != nil {
-		return err
-	}
-	dir, err := os.Open(filepath.Dir(path))
-	if err != nil {
-		return err
-	}
-	defer dir.Close()
-	return dir.Sync()
 }

@@ -46,7 +46,6 @@ func packaged(t *testing.T) *secured {
 			t.Fatal(err)
 		}
 	}
-	s.cli("token", "create", "--by", filepath.Join(state, "tls"), "--out", token).wants(t, 0, "", "")
 	err = filepath.WalkDir(state, func(path string, _ fs.DirEntry, err error) error {
 		if err != nil {
 			return err
@@ -56,6 +55,7 @@ func packaged(t *testing.T) *secured {
 	if err != nil {
 		t.Fatal(err)
 	}
+	s.cli("token", "create", "--by", filepath.Join(state, "tls"), "--out", token).wants(t, 0, "", "") // by root
 	address := filepath.Join(state, "address")
 	s.scheduler = s.unit("synapse-scheduler", map[string]string{
 		"listen": "127.0.0.1:0", "listen-file": address, "data-dir": state, "tls": filepath.Join(state, "tls"),
