@@ -126,15 +126,16 @@ func debianOnAMachine(t *testing.T, root string, m *machine) {
 	}
 }
 
-// debootstrap makes a Debian out of this machine's own sources of packages.
-func debootstrap(t *testing.T, root string) {
+// debootstrap makes a Debian out of this machine's own sources of packages, with some of them beside the least.
+func debootstrap(t *testing.T, root string, packages ...string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 8*time.Minute)
 	defer cancel()
 	const script = `suite=$(. /etc/os-release && echo "$VERSION_CODENAME")
 mirror=$(apt-get indextargets --format '$(SITE)' 'Created-By: Packages' "Codename: $suite" | head -n 1)
-debootstrap --variant=minbase "$suite" "$0" "$mirror"`
-	if text, err := exec.CommandContext(ctx, "bash", "-c", script, root).CombinedOutput(); err != nil {
+debootstrap --variant=minbase ${1:+--include="$1"} "$suite" "$0" "$mirror"`
+	if text, err := exec.CommandContext(ctx, "bash", "-c", script, root,
+		strings.Join(packages, ",")).CombinedOutput(); err != nil {
 		lines := strings.Split(strings.TrimSpace(string(text)), "\n")
 		t.Fatalf("debootstrap: %v: %s", err, strings.Join(lines[max(0, len(lines)-5):], "\n"))
 	}
