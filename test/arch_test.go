@@ -76,7 +76,9 @@ func readTree(t *testing.T) []source {
 		name := entry.Name()
 		if entry.IsDir() {
 			hidden := strings.HasPrefix(name, ".") && name != ".ci" && file != root
-			if hidden || name == "node_modules" || file == filepath.Join(root, "bin") || file == filepath.Join(root, "dist") {
+			made := name == "node_modules" || name == "__pycache__" || file == filepath.Join(root, "bin") ||
+				file == filepath.Join(root, "dist")
+			if hidden || made {
 				return filepath.SkipDir
 			}
 			return nil

@@ -212,7 +212,7 @@ class ClusterTest(unittest.TestCase):
             file.write(_ALONE)
         asks = {"cpus": 0.1, **({"user": "root"} if os.geteuid() == 0 else {})}
         said = subprocess.run(
-            [sys.executable, main, folder, json.dumps(asks)], env={**os.environ, "SYNAPSE_SERVER": SERVER, "SYNAPSE_TLS": TLS},
+            [sys.executable, "-B", main, folder, json.dumps(asks)], env={**os.environ, "SYNAPSE_SERVER": SERVER, "SYNAPSE_TLS": TLS},
             capture_output=True, text=True, timeout=PATIENCE, check=False,
         )
         self.assertEqual((said.stdout, said.returncode), ("42\n", 0), said.stderr)
