@@ -45,7 +45,6 @@ func arrayOutlives(t *testing.T, more ...string) {
 		c.untilWithin(id, within, "on its way",
 			func(s *messages.JobStatus) bool { return s.Counts.GetSucceeded() >= enough })
 		c.scheduler.kill()
-		<-c.scheduler.ended
 		c.lead(c.address, more...)
 	}
 	c.untilWithin(id, within, "over", func(s *messages.JobStatus) bool { return s.Phase == "succeeded" })

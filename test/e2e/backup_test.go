@@ -82,7 +82,6 @@ func TestBackupAndRestore(t *testing.T) {
 	diary.written(t, 0)
 	lost := diary.starts(0)[0]
 	c.scheduler.kill()
-	<-c.scheduler.ended
 	if err := os.RemoveAll(data); err != nil {
 		t.Fatal(err)
 	}
@@ -103,7 +102,6 @@ func TestBackupAndRestore(t *testing.T) {
 
 	// The operator's word.
 	c.scheduler.kill()
-	<-c.scheduler.ended
 	c.lead(c.address, loss)
 	c.client = c.dial()
 	gone(t, lost)
@@ -143,7 +141,6 @@ func TestCopiedRecords(t *testing.T) {
 	again := func(bring func() error) {
 		t.Helper()
 		c.scheduler.kill()
-		<-c.scheduler.ended
 		if bring != nil {
 			if err := os.RemoveAll(data); err != nil {
 				t.Fatal(err)

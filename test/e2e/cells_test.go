@@ -59,7 +59,6 @@ func learnedOutlives(t *testing.T, more []string, open func(dir string) (store.S
 	next := func() *actors.Loaded {
 		t.Helper()
 		c.scheduler.kill()
-		<-c.scheduler.ended
 		loaded := c.onDisk(open)
 		c.lead(c.address, more...)
 		return loaded

@@ -230,7 +230,6 @@ func TestExitOutlivesAgent(t *testing.T) {
 		}
 	}
 	n.kill()
-	<-n.ended
 	c.agent("n1", "r1")
 	c.scheduler.signal(syscall.SIGCONT)
 	s := c.await(id, "failed")

@@ -53,7 +53,6 @@ func executes(t *testing.T, c *cluster) {
 	lost := ask(t, c.command(filepath.Join(bin, "synapse-cli"), waits...), func(int) {
 		appears(t, began)
 		n.kill()
-		<-n.ended
 	})
 	lost.wants(t, 8, "", "the connection to its machine was lost, and the process has been ended")
 	c.node("n1", "r1")
@@ -72,7 +71,6 @@ func executes(t *testing.T, c *cluster) {
 	unled := ask(t, c.command(filepath.Join(bin, "synapse-cli"), waits...), func(int) {
 		appears(t, began)
 		c.scheduler.kill()
-		<-c.scheduler.ended
 	})
 	unled.wants(t, 8, "", "synapse-cli: ")
 	goes(t, id, "sleep 1000")

@@ -22,7 +22,6 @@ func (c *cluster) crash(n *process) {
 	c.t.Helper()
 	folder := filepath.Join(c.dir, n.name) // every process of the machine names it, or stands below one that does
 	n.kill()
-	<-n.ended
 	for range 50 {
 		if killAll(folder) == 0 {
 			return
@@ -135,7 +134,6 @@ func agentKilled(t *testing.T, c *cluster) {
 		id := c.submit(gang(2, 1, `sleep 4; exit $((SYNAPSE_RANK * 7))`))
 		c.await(id, "running")
 		n.kill()
-		<-n.ended
 		began := time.Now()
 		n = c.node("n1", "r1")
 		took := time.Since(began)
@@ -156,7 +154,6 @@ func TestSchedulerKilled(t *testing.T) {
 	c.await(runs, "running")
 	waits := c.submit(gang(1, 8, "exit 0"))
 	c.scheduler.kill()
-	<-c.scheduler.ended
 	c.lead(c.address)
 	c.client = c.dial()
 	if s := c.await(runs, "failed"); s.Record.ExitCode != 9 || s.Record.Runs != 1 {

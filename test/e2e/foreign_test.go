@@ -34,7 +34,6 @@ func TestMachineOfAnotherCluster(t *testing.T) {
 	task := diary.starts(0)[0]
 	for range 2 { // its epochs run higher than those of the cluster it comes to
 		old.scheduler.kill()
-		<-old.scheduler.ended
 		old.lead(old.address)
 		old.scheduler.hears(t, "RegisterWorker: ID=n1")
 	}
@@ -53,7 +52,6 @@ func TestMachineOfAnotherCluster(t *testing.T) {
 
 	theirData := filepath.Join(old.dir, "n1")
 	agent.kill()
-	<-agent.ended
 	agent = c.agent("n1", "r1", "--data-dir", theirData)
 	agent.hears(t, "Master refuses this node: this is cluster c-")
 	c.scheduler.hears(t, "[ERROR] Failed to register node n1: this is cluster c-")
@@ -67,14 +65,12 @@ func TestMachineOfAnotherCluster(t *testing.T) {
 	}
 
 	agent.kill()
-	<-agent.ended
 	agent = old.node("n1", "r1")
 	if s := old.await(theirs, "running"); s.Record.Runs != 1 || len(diary.starts(0)) != 1 || !alive(task) {
 		t.Errorf("back in its own cluster it has %d runs of its job and %v", s.Record.Runs, diary.starts(0))
 	}
 
 	agent.kill()
-	<-agent.ended
 	if err := os.Rename(filepath.Join(theirData, "ledger"), filepath.Join(theirData, "ledger.old")); err != nil {
 		t.Fatal(err)
 	}

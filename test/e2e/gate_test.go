@@ -244,7 +244,6 @@ func TestJoinTokens(t *testing.T) {
 	id := s.submit(gang(1, 8, "true"))
 	s.await(id, "succeeded")
 	first.kill()
-	<-first.ended
 	s.node("n1", "r1", "--tls", folder, "--token", token)
 
 	again := s.agent("n2", "r1", "--tls", filepath.Join(s.keys, "n2"), "--token", token)

@@ -38,7 +38,6 @@ EOF
 	id := c.submit(gang(1, 1, `[ "$CUDA_VISIBLE_DEVICES" = GPU-1 ] && sleep 2; exit 7`))
 	c.await(id, "running")
 	n.kill()
-	<-n.ended
 	n, again := start()
 	if again >= slow {
 		t.Errorf("the next agent was welcome after %s, and asking takes %s", again, slow)

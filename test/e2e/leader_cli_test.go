@@ -96,7 +96,6 @@ func TestCommandLineOverLeaders(t *testing.T) {
 	kill := func() {
 		leads, _ := c.leader()
 		c.members[leads].kill()
-		<-c.members[leads].ended
 		c.seat(leads)
 		c.await(leads)
 	}
@@ -148,7 +147,6 @@ func TestCommandLineOverLeaders(t *testing.T) {
 	// A command that is given while nobody leads waits for a leader, and is done once.
 	leads, _ := c.leader()
 	c.members[leads].kill()
-	<-c.members[leads].ended
 	c.cli(shell("exit 7", "--wait")...).wants(t, 7, "\n", "")
 	c.cli("get", "jobs", "-q").wants(t, 0, id+"\n", "")
 	if a := c.cli("get", "jobs", "-q"); strings.Count(a.out, "\n") != 2 {

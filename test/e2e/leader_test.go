@@ -298,7 +298,6 @@ func killed(t *testing.T, c *council) {
 func killOne(t *testing.T, c *council) time.Duration {
 	leads, epoch := c.leader()
 	c.members[leads].kill()
-	<-c.members[leads].ended
 	spec, starts := witness(t, 2, 1, "exit 0")
 	id, took := c.admitted(spec, 3*admission)
 	c.cluster.await(id, "succeeded")

@@ -51,7 +51,6 @@ func besideALiar(t *testing.T, liar, words string) {
 	c.await(honest, "running")
 
 	c.scheduler.kill()
-	<-c.scheduler.ended
 	c.lead(c.address)
 	c.client = c.dial()
 	if s := c.await(honest, "running"); s.Record.Runs != 1 {

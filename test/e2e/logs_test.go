@@ -26,7 +26,6 @@ func TestOutputOverARestart(t *testing.T) {
 	followed.says(t, "line 3\n")
 	attached.says(t, "line 3\n")
 	c.scheduler.kill()
-	<-c.scheduler.ended
 	for _, r := range []*running{followed, attached, waited} {
 		r.says(t, "waiting for it")
 	}

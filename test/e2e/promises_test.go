@@ -105,7 +105,6 @@ func promiseOutlives(t *testing.T, more ...string) {
 
 	killed := time.Now()
 	c.scheduler.kill()
-	<-c.scheduler.ended
 	c.lead(c.address, args...)
 	after := c.promised(big)
 	if was, is := before.Prospect, after.Prospect; !slices.Equal(was.Kept, is.Kept) {

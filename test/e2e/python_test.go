@@ -61,7 +61,6 @@ func TestPython(t *testing.T) {
 		case <-time.After(20 * time.Millisecond):
 			if os.Remove(restart) == nil {
 				s.scheduler.kill()
-				<-s.scheduler.ended
 				s.lead(s.address, "--tls", filepath.Join(s.keys, "scheduler"))
 			}
 		}

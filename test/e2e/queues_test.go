@@ -69,7 +69,6 @@ func queuesOutlive(t *testing.T, more ...string) {
 	still()
 
 	c.scheduler.kill()
-	<-c.scheduler.ended
 	c.lead(c.address, more...)
 	passes := of("vision", "true") // once it has run, a pass has looked at all
 	c.await(passes, "succeeded")

@@ -148,7 +148,6 @@ func launch(t *testing.T, name, program string, args ...string) *process {
 	}()
 	t.Cleanup(func() {
 		p.kill()
-		<-p.ended
 		if t.Failed() {
 			t.Logf("%s said:\n%s", name, p.said())
 		}
@@ -210,8 +209,12 @@ func (p *process) says(t *testing.T, words string) line {
 
 func (p *process) signal(s syscall.Signal) { _ = p.cmd.Process.Signal(s) }
 
-// kill ends the process as a crash would. Its tasks are in groups of their own.
-func (p *process) kill() { p.signal(syscall.SIGKILL) }
+// kill ends the process as a crash would, and waits until it has let go of what it had. Its tasks are in groups of
+// their own.
+func (p *process) kill() {
+	p.signal(syscall.SIGKILL)
+	<-p.ended
+}
 
 // patience is for how long a test waits for what must come. Other tests keep the machine busy for seconds, so it says
 // nothing of how quick something is: who promises that compares the moments at which things came, mostly by inTime.

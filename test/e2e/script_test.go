@@ -57,7 +57,6 @@ func scriptIsSentAlong(t *testing.T, c *cluster) {
 		t.Fatal(err)
 	}
 	c.scheduler.kill()
-	<-c.scheduler.ended
 	c.lead(c.address)
 	c.node("n1", "r1")
 	over(late, "2 on train.sh\n")

@@ -56,7 +56,6 @@ func steppedFromOutside(t *testing.T, c *cluster, home string) {
 	room := begun("", func(int) {
 		appears(t, began)
 		c.scheduler.kill()
-		<-c.scheduler.ended
 		c.lead(c.address)
 		if err := os.WriteFile(goes, nil, 0o644); err != nil {
 			t.Error(err)
@@ -89,7 +88,6 @@ exit 6`)
 	begun("", func(int) {
 		appears(t, began)
 		c.scheduler.kill()
-		<-c.scheduler.ended
 		if err := os.WriteFile(goes, nil, 0o644); err != nil {
 			t.Error(err)
 		}
