@@ -270,7 +270,8 @@ func (w *world) head(i int) string {
 	if w.networks != nil {
 		ours = w.networks[0].Address // every machine reaches it through its own cable
 	}
-	args := []string{"--store", w.store, "--levels", "zone,rack", "--listen-file", file, "--listen", ours + ":0"}
+	args := []string{"--store", w.store, "--data-dir", filepath.Join(w.dir, name), "--levels", "zone,rack",
+		"--listen-file", file, "--listen", ours + ":0"}
 	s := w.service(name, headProgram(i), nil, args...)
 	limit := time.Now().Add(30 * time.Second)
 	for {

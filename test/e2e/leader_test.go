@@ -111,6 +111,7 @@ func (c *council) seat(i int) {
 func (c *council) seatArgs(i int) []string {
 	return []string{
 		"--listen", c.members[i].address, "--listen-file", c.addressFile(i), "--store", c.store, "--levels", "zone,rack",
+		"--data-dir", filepath.Join(c.dir, fmt.Sprintf("scheduler-%d", i)),
 	}
 }
 

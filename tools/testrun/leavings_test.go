@@ -30,6 +30,7 @@ func TestLeavings(t *testing.T) {
 	put("sys/fs/cgroup/pids/old/cgroup.procs", "")
 	put("run/netns/old", "")
 	put("sys/fs/cgroup/pids/service/cgroup.procs", "5\n")
+	put("var/lib/synapse-node/ledger", "") // of an agent of the machine
 	l.before = l.look(true)
 	if left := l.left(); left != nil {
 		t.Errorf("nothing happened, and left is %q", left)
@@ -55,8 +56,10 @@ func TestLeavings(t *testing.T) {
 	put("sys/fs/cgroup/pids/engine/box/cgroup.procs", "9\n")
 	put("sys/fs/cgroup/pids/service/cgroup.procs", "")
 	put("run/netns/new", "")
+	put("var/lib/synapse/past/1", "")
+	put("var/lib/engine/x", "")
 	want := []string{
-		"file " + l.temp + "/TestX1", "group pids/ours", "group pids/ours/task", "mount /run/netns",
+		"file " + l.temp + "/TestX1", "file /var/lib/synapse", "group pids/ours", "group pids/ours/task", "mount /run/netns",
 		"mount " + l.temp + "/ns", "network new", "process 7: sleep 600 ",
 	}
 	if left := l.left(); !slices.Equal(left, want) {
