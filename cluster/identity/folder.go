@@ -92,10 +92,10 @@ func (f *Folder) Create() error {
 		return err
 	}
 	key := pem.EncodeToMemory(&pem.Block{Type: keyBlock, Bytes: der})
-	if err := f.Write(keyFile, key); err != nil {
+	if err := replace(filepath.Join(f.Dir, keyFile), key); err != nil {
 		return err
 	}
-	if err := f.Write(rootsFile, encode(f.Roots)); err != nil {
+	if err := replace(filepath.Join(f.Dir, rootsFile), encode(f.Roots)); err != nil {
 		return err
 	}
 	return f.SaveChain()
@@ -103,7 +103,7 @@ func (f *Folder) Create() error {
 
 // SaveChain replaces the folder's chain, as a renewal does. The key stays as it is.
 func (f *Folder) SaveChain() error {
-	return f.Write(chainFile, encode(f.Pair.Chain))
+	return replace(filepath.Join(f.Dir, chainFile), encode(f.Pair.Chain))
 }
 
 // OpenFolder reads a folder, and refuses one whose key others can read or whose parts do not belong together.

@@ -8,12 +8,40 @@ import (
 	"path/filepath"
 )
 
-// This file owns how files come into a folder: each is there whole or not at all, and belongs to whom the folder
-// belongs. An operator is root, and the scheduler that is to read what he wrote need not be. That user may do in the
-// folder what he likes, so nothing is reached through a link that leads out of it, and nothing is given away by its
-// name.
+// This file owns how files come into a folder: each is there whole or not at all.
 
-// Write replaces a file of the folder, or of a folder in it.
+// replace writes a new version beside the old one and renames it, as the folder's owner does it in a folder of his own.
+// Temporary files are their owner's alone.
+func replace(path string, data []byte) error {
+	file, err := os.CreateTemp(filepath.Dir(path), ".new-*")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(file.Name()) // not there any more, unless something failed
+	if err := errors.Join(fill(file, data), file.Close()); err != nil {
+		return err
+	}
+	if err := os.Rename(file.Name(), path); err != nil {
+		return err
+	}
+	dir, err := os.Open(filepath.Dir(path))
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	return dir.Sync()
+}
+
+func fill(file *os.File, data []byte) error {
+	if _, err := file.Write(data); err != nil {
+		return err
+	}
+	return file.Sync()
+}
+
+// Write replaces a file in a folder below this one. It is for an operator, who is root, where the scheduler that is to
+// read the file need not be: what is written belongs to whom this folder belongs. That user may do in it what he likes,
+// so nothing is reached through a link that leads out of it, and nothing is given away by its name.
 func (f *Folder) Write(name string, data []byte) error {
 	root, err := os.OpenRoot(f.Dir)
 	if err != nil {
@@ -42,11 +70,7 @@ func (f *Folder) Write(name string, data []byte) error {
 		return err
 	}
 	defer root.Remove(fresh) // not there any more, unless something failed
-	_, err = file.Write(data)
-	if err == nil {
-		err = file.Sync()
-	}
-	if err = errors.Join(err, give(file, owner), file.Close()); err != nil {
+	if err = errors.Join(fill(file, data), give(file, owner), file.Close()); err != nil {
 		return err
 	}
 	if err := root.Rename(fresh, name); err != nil {
