@@ -131,7 +131,8 @@ func founds(t *testing.T, machines []*booted) {
 	head.does(`synapse-cli init keys --cluster doorstep
 install -d -o synapse -g synapse -m 700 /var/lib/synapse
 cp -r keys/scheduler /var/lib/synapse/tls && chown -R synapse: /var/lib/synapse/tls
-sed -i 's|^#listen: .*|listen: ` + head.address + `:9000|; s|^#tls: .*|tls: /var/lib/synapse/tls|' /etc/synapse/scheduler.yaml
+sed -i 's|^#listen: .*|listen: ` + head.address + `:9000|
+s|^#tls: .*|tls: /var/lib/synapse/tls|' /etc/synapse/scheduler.yaml
 systemctl enable --now synapse-scheduler`)
 	for i, m := range machines {
 		token := head.does(fmt.Sprintf("synapse-cli token create --by /var/lib/synapse/tls --node-name n%d 2>/dev/null", i+1))
@@ -156,7 +157,8 @@ func beginsGang(t *testing.T, machines []*booted) (tasks []string) {
 	for _, m := range machines {
 		m.does("mkfifo -m 644 /srv/go-on")
 	}
-	machines[0].does(`synapse-cli submit -N 3 --image host --name through -- sh -c 'echo begins; read w </srv/go-on; echo "ends $w"'`)
+	machines[0].does(`synapse-cli submit -N 3 --image host --name through -- ` +
+		`sh -c 'echo begins; read w </srv/go-on; echo "ends $w"'`)
 	machines[0].until("the gang runs", "synapse-cli get jobs | grep -q ' running '")
 	for _, m := range machines {
 		m.until("its task runs", `test -n "$(`+tasksThere+`)"`)
