@@ -111,7 +111,7 @@ func (a *app) root() *cobra.Command {
 		a.efficiencyCommand(),
 		a.simulateCommand(), a.upCommand(), a.initCommand(), a.certifyCommand(), a.tokenCommand(),
 		a.whoamiCommand(), a.loginCommand(), a.logoutCommand(), a.contextsCommand(), a.contextCommand(), a.auditCommand(),
-		a.webCommand(), a.debugCommand(), a.slurmCommand(),
+		a.deployCommand(), a.webCommand(), a.debugCommand(), a.slurmCommand(),
 		a.versionCommand(), a.docsCommand())
 	return root
 }

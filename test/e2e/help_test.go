@@ -94,6 +94,7 @@ func TestEveryExampleInHelp(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	c.deployable(home)
 	for dir, log := range map[string]string{"data": "scheduler.log", "other": "other.log"} {
 		kept := ""
 		account, err := audit.Open(filepath.Join(home, dir, "audit"), time.Now, func(format string, args ...any) {
@@ -143,11 +144,30 @@ func TestEveryExampleInHelp(t *testing.T) {
 	}
 }
 
+// deployable has an ssh that stands for a machine whose agent lacks its settings, and what else `deploy` is told.
+func (c *cluster) deployable(home string) {
+	c.t.Helper()
+	for name, text := range map[string]string{
+		"synapse_1.4.0_amd64.deb": "", "hosts.yaml": "settings: {join: \"" + c.address + "\"}\nmachines: {n2: }\n",
+		"ssh": `#!/bin/sh
+if tar -tf - | grep -qx node.yaml; then
+	echo "started 60000 ms ago, version $(synapse-node --version | cut -d' ' -f2)"
+else
+	printf '%s\n' "arch x86_64" "packages deb" "version 1.4.0" systemd active enabled keyed settings
+fi
+`,
+	} {
+		if err := os.WriteFile(filepath.Join(home, name), []byte(text), 0o755); err != nil {
+			c.t.Fatal(err)
+		}
+	}
+}
+
 // example runs a line in a shell, and ends it where it does not end by itself.
 func (c *cluster) example(line, home string) answer {
 	cmd := c.command("/bin/sh", "-c", line)
 	cmd.Dir = home
-	cmd.Env = append(cmd.Env, "PATH="+bin+":"+os.Getenv("PATH"), "HOME="+home, "XDG_DATA_HOME="+home,
+	cmd.Env = append(cmd.Env, "PATH="+home+":"+bin+":"+os.Getenv("PATH"), "HOME="+home, "XDG_DATA_HOME="+home,
 		"XDG_STATE_HOME="+home)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	after := exampleTime(line)

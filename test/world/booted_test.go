@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/yi-json/synapse/test/able"
 )
 
 // This file owns machines that are booted: Debian as debootstrap made it, with its systemd as the first process, each
@@ -22,6 +24,17 @@ type booted struct {
 	name, root, address string
 	boot                *exec.Cmd
 	pid                 int // of its first process
+}
+
+// needBoots skips a test of such machines where there can be none.
+func needBoots(t *testing.T) {
+	t.Helper()
+	able.Need(t, able.Containers, able.Cgroups, able.Bridges, able.Program("debootstrap"), able.Program("dpkg-deb"),
+		able.Program("git"))
+	if groups, err := os.ReadFile("/proc/self/cgroup"); err != nil ||
+		!strings.HasPrefix(string(groups), "0::") && !strings.Contains(string(groups), ":name=systemd:") {
+		t.Skip("this machine has control groups of version 1 without systemd's own, which no machine on it could make")
+	}
 }
 
 // boots copies a root so often, boots each copy, and waits until they run.

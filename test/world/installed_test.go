@@ -11,8 +11,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-
-	"github.com/yi-json/synapse/test/able"
 )
 
 // This file owns the package for Debian on machines as people have them: installed by apt, run by systemd, upgraded,
@@ -22,12 +20,7 @@ import (
 // tokens. A gang that runs in containers then outlives an agent's death, the stop of each unit, an upgrade in place,
 // and the package itself. A purge waits for it, and leaves nothing.
 func TestInstalled(t *testing.T) {
-	able.Need(t, able.Containers, able.Cgroups, able.Bridges, able.Program("debootstrap"), able.Program("dpkg-deb"),
-		able.Program("git"))
-	if groups, err := os.ReadFile("/proc/self/cgroup"); err != nil ||
-		!strings.HasPrefix(string(groups), "0::") && !strings.Contains(string(groups), ":name=systemd:") {
-		t.Skip("this machine has control groups of version 1 without systemd's own, which no machine on it could make")
-	}
+	needBoots(t)
 	folder := room(t)
 	release, next := packages(t, folder)
 	root := filepath.Join(folder, "root")
@@ -128,12 +121,7 @@ func (m *booted) installs(pack string) {
 func founds(t *testing.T, machines []*booted) {
 	t.Helper()
 	head := machines[0]
-	head.does(`synapse-cli init keys --cluster doorstep
-install -d -o synapse -g synapse -m 700 /var/lib/synapse
-cp -r keys/scheduler /var/lib/synapse/tls && chown -R synapse: /var/lib/synapse/tls
-sed -i 's|^#listen: .*|listen: ` + head.address + `:9000|
-s|^#tls: .*|tls: /var/lib/synapse/tls|' /etc/synapse/scheduler.yaml
-systemctl enable --now synapse-scheduler`)
+	leads(head)
 	for i, m := range machines {
 		token := head.does(fmt.Sprintf("synapse-cli token create --by /var/lib/synapse/tls --node-name n%d 2>/dev/null", i+1))
 		m.gives("etc/synapse/token", []byte(token+"\n"))
@@ -145,6 +133,17 @@ systemctl enable --now synapse-node`)
 		}
 	}
 	head.until("three machines are up", "test $(synapse-cli get nodes | grep -c ' up ') = 3")
+}
+
+// leads has a machine's scheduler begin, of a cluster that has keys.
+func leads(m *booted) {
+	m.t.Helper()
+	m.does(`synapse-cli init keys --cluster doorstep
+install -d -o synapse -g synapse -m 700 /var/lib/synapse
+cp -r keys/scheduler /var/lib/synapse/tls && chown -R synapse: /var/lib/synapse/tls
+sed -i 's|^#listen: .*|listen: ` + m.address + `:9000|
+s|^#tls: .*|tls: /var/lib/synapse/tls|' /etc/synapse/scheduler.yaml
+systemctl enable --now synapse-scheduler`)
 }
 
 // tasksThere are the processes of tasks on a machine.

@@ -1,0 +1,284 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"os"
+	"os/signal"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/yi-json/synapse/cluster/gate"
+	"github.com/yi-json/synapse/cluster/identity"
+	"github.com/yi-json/synapse/cmd/synapse-cli/internal/client"
+	"github.com/yi-json/synapse/cmd/synapse-cli/internal/jobfile"
+	"github.com/yi-json/synapse/cmd/synapse-cli/internal/rollout"
+)
+
+// This file owns `deploy`: what it is told, how it asks the cluster, and what it tells. What it decides is rollout's.
+
+// deployFlags are those of `deploy`.
+type deployFlags struct {
+	hosts, by, ssh string
+	packages       []string
+	canaries       int
+	atOnce         int
+	withinMs       int64
+	overwrite, dry bool
+}
+
+// Bounds of a rollout.
+const (
+	maxHostsFile = 1 << 20
+	maxAtOnce    = 256
+	invitedFor   = time.Hour
+)
+
+func (a *app) deployCommand() *cobra.Command {
+	d := &deployFlags{withinMs: (2 * time.Minute).Milliseconds()}
+	c := &cobra.Command{
+		Use:   "deploy --hosts FILE",
+		Short: "install the agent on machines over ssh, write its settings, and have them join",
+		Long: "Brings the agent to the machines of a file, over your own ssh: installs the package, writes the settings,\n" +
+			"has a machine without a key join by a token, starts the unit, and waits until the cluster sees the machine\n" +
+			"fit. What is as it should be is left alone, so it may be run again at any time; tasks run on meanwhile.\n\n" +
+			"First all machines are looked at, and the file is refused where one of it cannot be as it says. The first\n" +
+			"--canary machines then go one by one, the others --at-once. Once a machine is worse than it was (it does not\n" +
+			"come up, has fewer GPUs, is closed), no further one is begun, and nothing is taken back: an older package is\n" +
+			"another rollout. The same happens at the first Ctrl-C; the second leaves what is under way.\n\n" +
+			"The file has `machines`, by their names in the cluster, and `settings`, the keys of\n" +
+			rollout.SettingsFile + ":\n\n" +
+			"  settings: {join: \"10.0.0.7:9000\", labels: pool=train}\n" +
+			"  machines:\n" +
+			"    n1: {ssh: root@10.0.0.11, settings: {topology: \"zone=a,rack=r1\"}}\n" +
+			"    n[2-40]: {ssh: \"admin@{name}.cluster\"}   # who is not root needs sudo without a password\n" +
+			"    n41:                                     # ssh n41\n\n" +
+			"Standard output has a line for each machine: its name, how it came out, and why.",
+		Example: "  synapse-cli deploy --hosts hosts.yaml --package synapse_1.4.0_amd64.deb --by keys/scheduler --dry-run\n" +
+			"  synapse-cli deploy --hosts hosts.yaml --package synapse_1.4.0_amd64.deb --by keys/scheduler\n" +
+			"  synapse-cli deploy --hosts hosts.yaml --canary 2 --at-once 32 --ssh \"ssh -l admin\"",
+		Args: func(_ *cobra.Command, args []string) error { return d.check(args) },
+		RunE: func(*cobra.Command, []string) error {
+			r, reach, err := d.rollout()
+			if err != nil {
+				return err
+			}
+			return a.with(func(ctx context.Context, c *client.Client) error {
+				_, _, secure := c.Root()
+				r.Plan.Token = secure || d.by != ""
+				r.Crew = &crew{reach, fleet{client: c}}
+				return a.deploy(ctx, r)
+			})
+		},
+	}
+	f := c.Flags()
+	f.StringVar(&d.hosts, "hosts", "", "the `file` of machines")
+	f.StringArrayVar(&d.packages, "package", nil, "a package to install, .deb or .rpm, as `make dist` names it; one for "+
+		"each kind of machine. Without any, what is there stays")
+	f.StringVar(&d.by, "by", "", "the `folder` of the scheduler that machines join, for their tokens, on its machine")
+	f.IntVar(&d.canaries, "canary", 1, "so many machines go first, one by one")
+	f.IntVar(&d.atOnce, "at-once", 16, "so many of the others at a time")
+	f.Var(span{&d.withinMs}, "within", "for how long to wait for a machine to be fit again")
+	f.StringVar(&d.ssh, "ssh", "ssh", "what you would type before a destination")
+	f.BoolVar(&d.overwrite, "overwrite", false, "also replace settings that somebody changed on a machine")
+	f.BoolVar(&d.dry, "dry-run", false, "only look, and say what would be done")
+	return c
+}
+
+func (d *deployFlags) check(args []string) error {
+	switch {
+	case len(args) > 0:
+		return usageHint("the machines stand in the file of --hosts", "`deploy` takes flags only")
+	case d.hosts == "":
+		return usageHint("`deploy --help` has an example of the file", "--hosts is missing")
+	case d.canaries < 0:
+		return usage("--canary %d: must not be negative", d.canaries)
+	case d.atOnce < 1 || d.atOnce > maxAtOnce:
+		return usage("--at-once %d: must be 1 to %d", d.atOnce, maxAtOnce)
+	case d.withinMs <= 0:
+		return usage("--within %s: must be longer than nothing", jobfile.FormatDuration(d.withinMs))
+	}
+	return nil
+}
+
+// rollout is what the flags ask for, and the way to the machines. The cluster is still missing in it.
+func (d *deployFlags) rollout() (*rollout.Rollout, *rollout.Reach, error) {
+	hosts, err := readHosts(d.hosts)
+	if err != nil {
+		return nil, nil, err
+	}
+	r := &rollout.Rollout{Hosts: hosts, Canaries: d.canaries, AtOnce: d.atOnce, Poll: pollMachines, Dry: d.dry,
+		Within: time.Duration(d.withinMs) * time.Millisecond,
+		Plan:   rollout.Plan{MayInvite: d.by != "", Overwrite: d.overwrite}}
+	for _, path := range d.packages {
+		p, err := rollout.ReadPackage(path)
+		if err != nil {
+			return nil, nil, usage("--package: %s", err)
+		}
+		r.Plan.Packages = append(r.Plan.Packages, p)
+	}
+	reach, err := rollout.NewReach(d.ssh)
+	if err != nil {
+		return nil, nil, usage("--ssh: %s", err)
+	}
+	reach.Apart = apart
+	reach.Invite, err = inviter(d.by)
+	return r, reach, err
+}
+
+// deploy goes through the machines, and shows how they came out.
+func (a *app) deploy(ctx context.Context, r *rollout.Rollout) error {
+	var telling sync.Mutex
+	r.Tell = func(h rollout.Host, text string) {
+		telling.Lock()
+		defer telling.Unlock()
+		a.say("%s: %s", h.Name, text)
+	}
+	ctx, begin, end := a.interruptible(ctx)
+	defer end()
+	return a.deployed(r.Run(ctx, begin), r.Dry)
+}
+
+func readHosts(path string) ([]rollout.Host, error) {
+	info, err := os.Stat(path)
+	if err == nil && info.Size() > maxHostsFile {
+		err = fmt.Errorf("%s has more than %d MiB", path, maxHostsFile>>20)
+	}
+	var text []byte
+	if err == nil {
+		text, err = os.ReadFile(path)
+	}
+	if err != nil {
+		return nil, usage("--hosts: %s", err)
+	}
+	hosts, err := rollout.ReadHosts(path, text)
+	if err != nil {
+		return nil, usage("%s", err)
+	}
+	return hosts, nil
+}
+
+// inviter makes tokens, each for one machine's name.
+func inviter(by string) (func(name string) (string, error), error) {
+	if by == "" {
+		return nil, nil
+	}
+	folder, err := identity.OpenFolder(by)
+	if err != nil {
+		return nil, usageHint("the folder that synapse-scheduler --tls has", "--by: %s", err)
+	}
+	return func(name string) (string, error) {
+		return gate.Invite(folder, gate.Invitation{Name: name, Until: time.Now().Add(invitedFor)}, 1)
+	}, nil
+}
+
+// interruptible are two contexts: at the first Ctrl-C nothing more is to be begun, at the second all ends.
+func (a *app) interruptible(parent context.Context) (ctx, begin context.Context, end func()) {
+	ctx, all := context.WithCancel(parent)
+	begin, none := context.WithCancel(ctx)
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	go func() {
+		for _, then := range []func(){none, all} {
+			select {
+			case <-signals:
+			case <-ctx.Done():
+				return
+			}
+			if then(); ctx.Err() == nil {
+				a.say("No further machine is begun, and those under way come to their end; once more leaves them as they are.")
+			}
+		}
+	}()
+	return ctx, begin, func() {
+		signal.Stop(signals)
+		all()
+	}
+}
+
+// deployed shows how the machines came out.
+func (a *app) deployed(all []rollout.Outcome, dry bool) error {
+	counts, well := map[rollout.End]int{}, true
+	for _, o := range all {
+		end := o.End.String()
+		if dry && o.End == rollout.NotBegun {
+			end = "to do"
+		} else if o.End != rollout.Done && o.End != rollout.Unchanged {
+			well = false
+		}
+		if err := a.data("%s %s: %s", o.Host.Name, end, cmp.Or(o.Why, "-")); err != nil {
+			return err
+		}
+		counts[o.End]++
+	}
+	if dry {
+		if well {
+			return nil
+		}
+		return &failure{code: exitFailure, text: "not every machine can be as the file says"}
+	}
+	var parts []string
+	for end := rollout.Done; end <= rollout.NotBegun; end++ {
+		if counts[end] > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", counts[end], end))
+		}
+	}
+	if counts[rollout.Unchanged] > 0 {
+		parts = append(parts, fmt.Sprintf("%d unchanged", counts[rollout.Unchanged]))
+	}
+	text := fmt.Sprintf("%d machines: %s", len(all), strings.Join(parts, ", "))
+	if well {
+		a.say("%s", text)
+		return nil
+	}
+	return &failure{code: exitFailure, text: text, hint: "what is done stays done; when the cause is mended, run it again"}
+}
+
+// crew reaches machines by ssh, and sees them as the cluster does.
+type crew struct {
+	*rollout.Reach
+	fleet
+}
+
+// pollMachines is how often a machine is looked for, and maxAge how old an answer may be that others had.
+const (
+	pollMachines = 500 * time.Millisecond
+	maxAge       = 300 * time.Millisecond
+)
+
+// fleet is the cluster's machines. Many ask at a time, so an answer is shared.
+type fleet struct {
+	client *client.Client
+
+	mu    sync.Mutex
+	at    time.Time
+	known map[string]rollout.State
+}
+
+// State is how the cluster sees a machine.
+func (f *fleet) State(ctx context.Context, name string) (rollout.State, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if time.Since(f.at) > maxAge {
+		asked := time.Now()
+		all, err := f.client.Nodes(ctx)
+		if err != nil {
+			return rollout.State{}, err
+		}
+		f.at, f.known = asked, map[string]rollout.State{}
+		for _, n := range all {
+			r := n.GetRecord()
+			f.known[r.GetId()] = rollout.State{Known: true, Up: n.GetPhase() == "up", Closed: n.GetClosed(),
+				GPUs:    len(r.GetAnnouncement().GetGpus()) - len(n.GetLedger().GetWithdrawnGpus()),
+				Version: r.GetAnnouncement().GetAgentVersion(), Heard: time.Duration(n.GetHeardMsAgo()) * time.Millisecond}
+		}
+	}
+	s := f.known[name]
+	s.Heard += time.Since(f.at)
+	return s, nil
+}

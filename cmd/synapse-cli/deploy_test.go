@@ -1,0 +1,75 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/yi-json/synapse/messages"
+)
+
+// This file owns the tests of what `deploy` is told and tells. What it decides is tested in internal/rollout, and on
+// real machines by world.TestDeployed.
+
+// TestDeployRefused: what it is told wrongly is refused before anybody is asked, by field and with the way out.
+func TestDeployRefused(t *testing.T) {
+	dir := t.TempDir()
+	file := func(name, text string) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	good, bad, pack := file("good", "machines: {n1: }"), file("bad", "machine: {n1: }"), file("x.deb", "")
+	for args, want := range map[string]string{
+		"":                                       "--hosts is missing\nhint: `deploy --help` has an example of the file",
+		"n1":                                     "`deploy` takes flags only\nhint: the machines stand in",
+		"--hosts " + dir + "/none":               "--hosts: stat " + dir + "/none: no such file",
+		"--hosts " + bad:                         "line 1: the file: machine is not known; did you mean \"machines\"?",
+		"--hosts " + good + " --at-once 0":       "--at-once 0: must be 1 to 256",
+		"--hosts " + good + " --canary -1":       "--canary -1: must not be negative",
+		"--hosts " + good + " --within 0s":       "--within 0s: must be longer than nothing",
+		"--hosts " + good + " --by " + dir:       "--by: ",
+		"--hosts " + good + " --ssh=":            "--ssh is empty",
+		"--hosts " + good + " --package none":    "--package: none: is not named as `make dist` names packages",
+		"--hosts " + good + " --package " + pack: "--package: x.deb: is not named as",
+	} {
+		cli("127.0.0.1:1", append([]string{"deploy"}, strings.Fields(args)...)...).wants(t, exitUsage, "", want)
+	}
+}
+
+// TestDeploy: each machine has a line with how it came out, and the exit code is 0 only if all are as the file says.
+func TestDeploy(t *testing.T) {
+	f := startFake(t)
+	n1, n2 := machine("n1"), machine("n2")
+	n1.Record.Announcement = &messages.Announcement{AgentVersion: "v2", Gpus: []*messages.Gpu{{Id: "a"}, {Id: "b"}}}
+	n2.Record.Announcement = &messages.Announcement{AgentVersion: "v2"}
+	f.nodes = []*messages.NodeStatus{n1, n2}
+	dir := t.TempDir()
+	for name, text := range map[string]string{"hosts": "machines: {n1: , n2: {ssh: away}}", "reach": `#!/bin/sh
+[ "$1" = n1 ] || { echo "no route to host" >&2; exit 255; }
+if tar -tf - | grep -qx node.yaml; then
+	echo "started 60000 ms ago, version v2"
+else
+	printf '%s\n' "arch x86_64" "packages deb" "version 1" systemd active enabled settings
+fi
+`} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	args := []string{"deploy", "--hosts", filepath.Join(dir, "hosts"), "--ssh", filepath.Join(dir, "reach")}
+	cli(f.address, append(args, "--dry-run")...).wants(t, exitFailure,
+		"n1 to do: writes its settings\nn2 refused: reach: no route to host\n", "not every machine can be as the file says")
+	r := cli(f.address, args...)
+	r.wants(t, exitFailure, "n1 deployed: up, 2 GPUs, agent v2\nn2 refused: reach: no route to host\n",
+		"2 machines: 1 deployed, 1 refused\nhint: ")
+	if want := "n2: left out: reach: no route to host\n"; !strings.Contains(r.err, want) {
+		t.Errorf("no %q in %s", want, r.err)
+	}
+	n1.Closed = fmt.Sprintf("quarantined: %s", "it claims")
+	cli(f.address, append(args, "--within", "1s")...).wants(t, exitFailure, "n1 deployed: quarantined: it claims\n", "")
+}

@@ -1,0 +1,226 @@
+package rollout
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/yi-json/synapse/cmd/internal/spelling"
+	"github.com/yi-json/synapse/cmd/synapse-cli/internal/slurm"
+)
+
+// This file owns the file of machines, and the settings that each of them gets.
+
+// Host is a machine to deploy to.
+type Host struct {
+	Name     string // in the cluster
+	Ssh      string // as ssh knows it
+	settings *yaml.Node
+}
+
+// Places of an agent on its machine.
+const (
+	SettingsFile  = "/etc/synapse/node.yaml"
+	tokenFile     = "/etc/synapse/token"
+	defaultFolder = "/var/lib/synapse-node"
+)
+
+// theName stands in `ssh` for the machine's name.
+const theName = "{name}"
+
+// problems gathers what is wrong with the file, by lines.
+type problems struct {
+	file string
+	all  []error
+}
+
+func (p *problems) say(n *yaml.Node, format string, args ...any) {
+	p.all = append(p.all, fmt.Errorf("%s: line %d: %s", p.file, n.Line, fmt.Sprintf(format, args...)))
+}
+
+// pairs are the keys and values of a mapping; what is no mapping, or has a key twice or one that is not known, is told.
+func (p *problems) pairs(n *yaml.Node, what string, known ...string) (keys, values []*yaml.Node) {
+	if n.Kind != yaml.MappingNode {
+		p.say(n, "%s: must be keys and values", what)
+		return nil, nil
+	}
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		key := n.Content[i]
+		again := func(k *yaml.Node) bool { return k.Value == key.Value }
+		switch {
+		case slices.ContainsFunc(keys, again):
+			p.say(key, "%s: %s is there twice", what, key.Value)
+		case known != nil && !slices.Contains(known, key.Value):
+			p.say(key, "%s: %s is not known; %s", what, key.Value, spelling.Meant(key.Value, known))
+		default:
+			keys, values = append(keys, key), append(values, n.Content[i+1])
+		}
+	}
+	return keys, values
+}
+
+// ReadHosts reads the file of machines. All that is wrong with it is told at once.
+func ReadHosts(file string, text []byte) ([]Host, error) {
+	var document yaml.Node
+	if err := yaml.Unmarshal(text, &document); err != nil {
+		return nil, fmt.Errorf("%s: %w", file, err)
+	}
+	p := &problems{file: file}
+	var common, machines *yaml.Node
+	if len(document.Content) == 1 {
+		keys, values := p.pairs(document.Content[0], "the file", "settings", "machines")
+		for i, key := range keys {
+			if key.Value == "settings" {
+				common = values[i]
+				p.settings(common)
+			} else {
+				machines = values[i]
+			}
+		}
+	}
+	var hosts []Host
+	if machines != nil {
+		keys, values := p.pairs(machines, "machines")
+		for i, key := range keys {
+			hosts = append(hosts, p.hosts(key, values[i], common)...)
+		}
+	}
+	if len(hosts) == 0 && len(p.all) == 0 {
+		return nil, fmt.Errorf("%s: no machine is in it; write `machines:` and below it `  n1: {ssh: root@10.0.0.11}`",
+			file)
+	}
+	seen := map[string]bool{}
+	for _, h := range hosts {
+		if seen[h.Name] {
+			p.all = append(p.all, fmt.Errorf("%s: machine %s is there twice", file, h.Name))
+		}
+		seen[h.Name] = true
+	}
+	return hosts, errors.Join(p.all...)
+}
+
+// hosts are the machines of one entry: a name, or several as in n[1-3,7].
+func (p *problems) hosts(key, value, common *yaml.Node) (all []Host) {
+	names, err := slurm.Hostnames(key.Value)
+	if err != nil {
+		p.say(key, "machines: %q is neither a name nor a list as n[1-3,7]", key.Value)
+		return nil
+	}
+	ssh, own := theName, (*yaml.Node)(nil)
+	if value.Tag != "!!null" {
+		keys, values := p.pairs(value, "machine "+key.Value, "ssh", "settings")
+		for i, k := range keys {
+			switch {
+			case k.Value == "settings":
+				own = values[i]
+				p.settings(own)
+			case values[i].Kind != yaml.ScalarNode || values[i].Value == "" || strings.HasPrefix(values[i].Value, "-"):
+				p.say(values[i], "machine %s: ssh must be what ssh is told, as root@10.0.0.11", key.Value)
+			case len(names) > 1 && !strings.Contains(values[i].Value, theName):
+				p.say(values[i], "machine %s: ssh is the same for all of them; write %s where each one's name goes",
+					key.Value, theName)
+			default:
+				ssh = values[i].Value
+			}
+		}
+	}
+	for _, name := range names {
+		all = append(all, Host{name, strings.ReplaceAll(ssh, theName, name), merged(common, own)})
+	}
+	return all
+}
+
+// settings looks at a part of what becomes a machine's settings. What is in it the agent itself judges, on the machine.
+func (p *problems) settings(n *yaml.Node) {
+	keys, _ := p.pairs(n, "settings")
+	for _, key := range keys {
+		switch key.Value {
+		case "id":
+			p.say(key, "settings: id is the machine's name, which stands below `machines`")
+		case "token":
+			p.say(key, "settings: token is made by deploy, with --by")
+		}
+	}
+}
+
+// merged are all machines' settings with those of one machine in their place.
+func merged(common, own *yaml.Node) *yaml.Node {
+	all := &yaml.Node{Kind: yaml.MappingNode}
+	for _, from := range []*yaml.Node{common, own} {
+		for i := 0; from != nil && i+1 < len(from.Content); i += 2 {
+			key, value := from.Content[i], from.Content[i+1]
+			if at := keyAt(all, key.Value); at >= 0 {
+				all.Content[at+1] = value
+			} else {
+				all.Content = append(all.Content, key, value)
+			}
+		}
+	}
+	return all
+}
+
+// keyAt is where a key stands in a mapping, or -1.
+func keyAt(mapping *yaml.Node, key string) int {
+	for i := 0; i+1 < len(mapping.Content); i += 2 {
+		if mapping.Content[i].Value == key {
+			return i
+		}
+	}
+	return -1
+}
+
+// setting is a plain setting's value, or the one that it has where nothing is said.
+func (h Host) setting(key, otherwise string) string {
+	if at := keyAt(h.settings, key); at >= 0 {
+		return h.settings.Content[at+1].Value
+	}
+	return otherwise
+}
+
+// KeyFolder is where the machine's key is, or will be.
+func (h Host) KeyFolder() string {
+	return h.setting("tls", h.setting("data-dir", defaultFolder)+"/tls")
+}
+
+// The first lines of a file of settings that a rollout wrote. The sum is that of what follows.
+const (
+	writtenBy = "# Written by `synapse-cli deploy`. Change the file of machines and deploy again: what is changed here\n" +
+		"# stops that.\n"
+	sumIs = "# Its sum was "
+)
+
+// File is the machine's file of settings; with a token the agent joins by the one that lies beside it.
+func (h Host) File(token bool) ([]byte, error) {
+	word := func(text string) *yaml.Node { return &yaml.Node{Kind: yaml.ScalarNode, Value: text} }
+	all := &yaml.Node{Kind: yaml.MappingNode, Content: []*yaml.Node{word("id"), word(h.Name)}}
+	all.Content[1].SetString(h.Name)
+	if token {
+		all.Content = append(all.Content, word("token"), word(tokenFile))
+	}
+	all.Content = append(all.Content, h.settings.Content...)
+	body, err := yaml.Marshal(all)
+	if err != nil {
+		return nil, fmt.Errorf("the settings of %s: %w", h.Name, err)
+	}
+	return fmt.Appendf(nil, "%s%s%x.\n%s", writtenBy, sumIs, sha256.Sum256(body), body), nil
+}
+
+// ours reports whether a file of settings may be written over: a rollout wrote it and nobody changed it since, or it
+// sets nothing, as the one that a package brings.
+func ours(text []byte) bool {
+	if rest, ok := bytes.CutPrefix(text, []byte(writtenBy+sumIs)); ok {
+		sum, body, _ := bytes.Cut(rest, []byte(".\n"))
+		return string(sum) == fmt.Sprintf("%x", sha256.Sum256(body))
+	}
+	for line := range bytes.Lines(text) {
+		if line = bytes.TrimSpace(line); len(line) > 0 && line[0] != '#' {
+			return false
+		}
+	}
+	return true
+}

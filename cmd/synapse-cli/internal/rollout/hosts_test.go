@@ -1,0 +1,151 @@
+package rollout
+
+import (
+	"strings"
+	"testing"
+)
+
+// TestHosts: a file of machines says who they are, how ssh reaches them and what their settings are.
+func TestHosts(t *testing.T) {
+	hosts, err := ReadHosts("hosts.yaml", []byte(`
+settings: {join: "10.0.0.7:9000", labels: join, health: {gpus: {check: gpus}}}
+machines:
+  n1: {ssh: root@10.0.0.11, settings: {labels: pool=b, topology: "rack=r1", tls: /etc/key}}
+  n[08-10]: {ssh: "admin@{name}.cluster"}
+  n41:
+  "7": {settings: {data-dir: /srv/node}}
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var said []string
+	for _, h := range hosts {
+		said = append(said, h.Name+" "+h.Ssh+" "+h.KeyFolder())
+	}
+	want := "n1 root@10.0.0.11 /etc/key, n08 admin@n08.cluster /var/lib/synapse-node/tls, n09 admin@n09.cluster " +
+		"/var/lib/synapse-node/tls, n10 admin@n10.cluster /var/lib/synapse-node/tls, n41 n41 /var/lib/synapse-node/tls, " +
+		"7 7 /srv/node/tls"
+	if got := strings.Join(said, ", "); got != want {
+		t.Errorf("%s", got)
+	}
+	text, err := hosts[0].File(true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, body, _ := strings.Cut(string(text), ".\nid")
+	if body != ": n1\ntoken: /etc/synapse/token\njoin: \"10.0.0.7:9000\"\nlabels: pool=b\n"+
+		"health: {gpus: {check: gpus}}\ntopology: \"rack=r1\"\ntls: /etc/key\n" {
+		t.Errorf("%s", text)
+	}
+	if text, _ = hosts[5].File(false); !strings.Contains(string(text), "\nid: \"7\"\njoin: ") {
+		t.Errorf("%s", text)
+	}
+}
+
+// TestHostsRefused: what is wrong with a file is told by its line, all of it at once.
+func TestHostsRefused(t *testing.T) {
+	for text, want := range map[string]string{
+		"":                                      "no machine is in it",
+		"machines: {}":                          "no machine is in it",
+		"- n1":                                  "line 1: the file: must be keys and values",
+		"machine: {n1: }":                       `the file: machine is not known; did you mean "machines"?`,
+		"machines: {n1: {shs: x}}":              "machine n1: shs is not known",
+		"machines: {n1: , n1: }":                "machines: n1 is there twice",
+		"machines: {\"n[1-2]\": , n2: }":        "machine n2 is there twice",
+		"machines: {\"n[2-1]\": }":              `"n[2-1]" is neither a name nor a list`,
+		"machines: {\"n[1-2]\": {ssh: root@x}}": "ssh is the same for all of them; write {name}",
+		"machines: {n1: {ssh: -oProxyCommand=x}}":                   "ssh must be what ssh is told",
+		"machines: {n1: {settings: [a]}}":                           "settings: must be keys and values",
+		"settings: {id: x}\nmachines: {n1: {settings: {token: y}}}": "line 1: settings: id is the machine's name",
+	} {
+		if _, err := ReadHosts("f", []byte(text)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, want %q", text, err, want)
+		}
+	}
+	_, err := ReadHosts("f", []byte("settings: {id: x}\nmachines: {n1: {settings: {token: y}}}"))
+	if err == nil || !strings.Contains(err.Error(), "line 2: settings: token is made by deploy") {
+		t.Errorf("the second of two is not told: %v", err)
+	}
+}
+
+// TestOurs: a file that a rollout wrote is written over until somebody changes it; a package's own, which sets nothing,
+// always; what an operator wrote never.
+func TestOurs(t *testing.T) {
+	hosts, err := ReadHosts("f", []byte("machines: {n1: }"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, _ := hosts[0].File(true)
+	changed := strings.Replace(string(text), "id: n1", "id: n2", 1)
+	for text, want := range map[string]bool{
+		string(text): true, changed: false, "": true, "# all that may be set\n\n  # join: x\n": true, "join: x\n": false,
+		"# a word\njoin: x\n": false,
+	} {
+		if ours([]byte(text)) != want {
+			t.Errorf("%q: %v", text, !want)
+		}
+	}
+}
+
+// TestPlan: what is to be done on a machine, by what was found there.
+func TestPlan(t *testing.T) {
+	hosts, err := ReadHosts("f", []byte("machines: {n1: }"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	right, _ := hosts[0].File(true)
+	deb := Package{Version: "2", Arch: "x86_64", Kind: "deb"}
+	as := Found{Arch: "x86_64", Kind: "deb", Version: "2", Systemd: true, Active: true, Enabled: true, Keyed: true,
+		Settings: right}
+	for _, c := range []struct {
+		name   string
+		change func(*Found, *Plan)
+		want   string
+	}{
+		{"as it should be", func(*Found, *Plan) {}, "is as it should be"},
+		{"new", func(f *Found, _ *Plan) { *f = Found{Arch: f.Arch, Kind: f.Kind, Systemd: true} },
+			"installs 2, writes its settings, joins by a token"},
+		{"older", func(f *Found, _ *Plan) { f.Version = "1" }, "replaces 1 by 2"},
+		{"no package is wanted", func(f *Found, p *Plan) { f.Version, p.Packages = "1", nil }, "is as it should be"},
+		{"no package is there", func(f *Found, p *Plan) { f.Version, p.Packages = "", nil }, "not installed there"},
+		{"stopped", func(f *Found, _ *Plan) { f.Active = false }, "starts its agent"},
+		{"not enabled", func(f *Found, _ *Plan) { f.Enabled = false }, "starts its agent"},
+		{"by hand", func(f *Found, _ *Plan) { f.Settings = []byte("join: x\n") },
+			"somebody wrote its /etc/synapse/node.yaml"},
+		{"by hand, and overwritten", func(f *Found, p *Plan) { f.Settings, p.Overwrite = []byte("join: x\n"), true },
+			"writes its settings"},
+		{"no key", func(f *Found, p *Plan) { f.Keyed, p.MayInvite = false, false }, "--by names the folder"},
+		{"plaintext", func(f *Found, p *Plan) { f.Keyed, p.Token = false, false }, "writes its settings"},
+		{"another kind", func(f *Found, _ *Plan) { f.Kind = "rpm" }, "none of the packages is a .rpm for x86_64"},
+		{"another processor", func(f *Found, _ *Plan) { f.Arch = "aarch64" }, "none of the packages is a .deb for aarch64"},
+		{"no systemd", func(f *Found, _ *Plan) { f.Systemd = false }, "it has no systemd"},
+	} {
+		f, p := as, Plan{Packages: []Package{deb}, Token: true, MayInvite: true}
+		c.change(&f, &p)
+		w, err := p.For(hosts[0], f)
+		got := w.String()
+		if err != nil {
+			got = err.Error()
+		}
+		if !strings.Contains(got, c.want) {
+			t.Errorf("%s: %s", c.name, got)
+		}
+	}
+}
+
+// TestPackageNames: packages are known by the names that `make dist` gives them.
+func TestPackageNames(t *testing.T) {
+	for name, want := range map[string]string{
+		"synapse_1.4.0_amd64.deb":                       "1.4.0 x86_64 deb",
+		"synapse_0~20261127.0123456789ab_arm64.deb":     "0~20261127.0123456789ab aarch64 deb",
+		"synapse-1.4.0-1.x86_64.rpm":                    "1.4.0-1 x86_64 rpm",
+		"synapse-0~20261127.0123456789ab-1.aarch64.rpm": "0~20261127.0123456789ab-1 aarch64 rpm",
+		"other_1_amd64.deb":                             "", "synapse_1.4.0_riscv.deb": "", "synapse.deb": "",
+	} {
+		p, err := named(name)
+		got := p.Version + " " + p.Arch + " " + p.Kind
+		if want == "" && err == nil || want != "" && got != want {
+			t.Errorf("%s: %q, %v", name, got, err)
+		}
+	}
+}

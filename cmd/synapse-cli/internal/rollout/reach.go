@@ -1,0 +1,202 @@
+package rollout
+
+import (
+	"archive/tar"
+	"bytes"
+	"context"
+	_ "embed"
+	"errors"
+	"fmt"
+	"io"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+)
+
+// This file owns the way to a machine: one call of the user's ssh for each step, which carries a script and its files
+// as an archive on its standard input. What a machine's login shell is told is one line that every shell reads alike.
+
+var (
+	//go:embed look.sh
+	lookScript []byte
+	//go:embed apply.sh
+	applyScript []byte
+)
+
+// unpack runs the archive's script as root. A connection that breaks must not leave a package half installed, so the
+// script does not hear of it.
+const unpack = `exec sh -c 'set -e; trap "" HUP; umask 077; d=$(mktemp -d /var/tmp/synapse-deploy-XXXXXX); ` +
+	`trap "rm -rf $d" EXIT; tar -xf - -C "$d"; r=; test "$(id -u)" = 0 || r="sudo -n"; $r sh "$d/run" "$d" %s'`
+
+// Reach is how machines are reached.
+type Reach struct {
+	// Ssh is the program and its arguments, before the destination.
+	Ssh []string
+	// Invite makes the token with which a machine of this name joins.
+	Invite func(name string) (string, error)
+	// Apart keeps a program out of the terminal's process group, where Ctrl-C would end it too.
+	Apart func(*exec.Cmd)
+}
+
+// NewReach takes the command that people would type before a destination.
+func NewReach(ssh string) (*Reach, error) {
+	words := strings.Fields(ssh)
+	if len(words) == 0 {
+		return nil, errors.New("is empty; leave it out, or say what goes before the destination, as in \"ssh -i key\"")
+	}
+	if base := strings.TrimSuffix(filepath.Base(words[0]), ".exe"); base == "ssh" {
+		// Many run at a time, so none may ask anything. What the user says comes first, and of two that counts with ssh.
+		words = append(words, "-T", "-o", "BatchMode=yes", "-o", "ConnectTimeout=15", "-o", "ServerAliveInterval=15")
+	}
+	return &Reach{Ssh: words, Apart: func(*exec.Cmd) {}}, nil
+}
+
+// maxSaid bounds what a machine may say.
+const maxSaid = 1 << 20
+
+// tail keeps the end of what is written to it.
+type tail struct{ bytes.Buffer }
+
+func (t *tail) Write(p []byte) (int, error) {
+	if over := t.Len() + len(p) - maxSaid; over > 0 {
+		t.Next(min(over, t.Len()))
+	}
+	t.Buffer.Write(p[max(0, len(p)-maxSaid):])
+	return len(p), nil
+}
+
+// file is one that is carried to a machine.
+type file struct {
+	name string
+	body []byte
+}
+
+// do runs a script there, and answers what it printed.
+func (r *Reach) do(ctx context.Context, h Host, script []byte, argument string, files ...file) (string, error) {
+	line := fmt.Sprintf(unpack, argument)
+	run := exec.CommandContext(ctx, r.Ssh[0], append(slices.Clone(r.Ssh[1:]), h.Ssh, line)...)
+	r.Apart(run)
+	var out, trouble tail
+	run.Stdout, run.Stderr = &out, &trouble
+	in, err := run.StdinPipe()
+	if err == nil {
+		err = run.Start()
+	}
+	if err != nil {
+		return "", err
+	}
+	packed := pack(in, append([]file{{"run", script}}, files...))
+	err = run.Wait()
+	switch said := lastLines(trouble.String(), 4); {
+	case err != nil && said != "":
+		return "", fmt.Errorf("%s: %s", filepath.Base(r.Ssh[0]), said)
+	case err != nil:
+		return "", fmt.Errorf("%s %s: %w", filepath.Base(r.Ssh[0]), h.Ssh, err)
+	}
+	return out.String(), packed
+}
+
+// pack writes the archive.
+func pack(to io.WriteCloser, files []file) error {
+	archive := tar.NewWriter(to)
+	for _, f := range files {
+		err := archive.WriteHeader(&tar.Header{Name: f.name, Mode: 0o600, Size: int64(len(f.body))})
+		if err == nil {
+			_, err = archive.Write(f.body)
+		}
+		if err != nil {
+			return errors.Join(err, to.Close())
+		}
+	}
+	return errors.Join(archive.Close(), to.Close())
+}
+
+// lastLines are the last lines of a text, as one.
+func lastLines(text string, most int) string {
+	lines := strings.Split(strings.TrimSpace(text), "\n")
+	lines = lines[max(0, len(lines)-most):]
+	for i := range lines {
+		lines[i] = strings.TrimSpace(lines[i])
+	}
+	return strings.Join(lines, " | ")
+}
+
+// Look says what is on a machine.
+func (r *Reach) Look(ctx context.Context, h Host) (Found, error) {
+	said, err := r.do(ctx, h, lookScript, quoted(h.KeyFolder()))
+	if err != nil {
+		return Found{}, err
+	}
+	return parseFound(said)
+}
+
+// quoted is a word within the single quotes of unpack.
+func quoted(word string) string {
+	return `"` + strings.NewReplacer(`"`, "", "'", "", "$", "", "`", "", `\`, "").Replace(word) + `"`
+}
+
+// parseFound reads what look.sh prints: a line for each thing, and after the last one the file of settings.
+func parseFound(said string) (f Found, err error) {
+	for {
+		line, rest, more := strings.Cut(said, "\n")
+		key, value, _ := strings.Cut(line, " ")
+		switch key {
+		case "arch":
+			f.Arch = value
+		case "packages":
+			f.Kind = value
+		case "version":
+			f.Version = value
+		case "systemd":
+			f.Systemd = true
+		case "active":
+			f.Active = true
+		case "enabled":
+			f.Enabled = true
+		case "keyed":
+			f.Keyed = true
+		case "settings":
+			f.Settings = []byte(rest)
+			return f, nil
+		}
+		if !more {
+			return f, errors.New("what it says of itself breaks off")
+		}
+		said = rest
+	}
+}
+
+// Apply does the work on a machine, and answers which agent runs then.
+func (r *Reach) Apply(ctx context.Context, h Host, w Work) (Agent, error) {
+	var files []file
+	if w.Package != nil {
+		files = append(files, file{"synapse." + w.Package.Kind, w.Package.body})
+	}
+	if w.Settings != nil {
+		files = append(files, file{"node.yaml", w.Settings})
+	}
+	if w.Invite {
+		token, err := r.Invite(h.Name)
+		if err != nil {
+			return Agent{}, err
+		}
+		files = append(files, file{"token", []byte(token + "\n")})
+	}
+	said, err := r.do(ctx, h, applyScript, "", files...)
+	if err != nil {
+		return Agent{}, err
+	}
+	return parseAgent(lastLines(said, 1), time.Now())
+}
+
+// parseAgent reads the last line of apply.sh: how long ago the agent was started, and its version.
+func parseAgent(line string, now time.Time) (Agent, error) {
+	var ago int64
+	var version string
+	if _, err := fmt.Sscanf(line, "started %d ms ago, version %s", &ago, &version); err != nil {
+		return Agent{}, errors.New("what it says of itself breaks off")
+	}
+	return Agent{version, now.Add(-time.Duration(ago) * time.Millisecond)}, nil
+}

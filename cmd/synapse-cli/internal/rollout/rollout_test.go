@@ -1,0 +1,236 @@
+package rollout
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// made is a crew without machines.
+type made struct {
+	mu      sync.Mutex
+	found   map[string]Found
+	states  map[string]State // as the cluster sees them …
+	after   map[string]State // … and after the work
+	fails   map[string]error
+	work    func(name string) // while it is done
+	applied []string
+	busy    int
+	most    int
+	agent   Agent
+}
+
+// fitMachine is one with eight GPUs, and freshMachine what the next version makes of it.
+var (
+	fitMachine   = State{Known: true, Up: true, GPUs: 8, Version: "1", Heard: time.Second}
+	freshMachine = State{Known: true, Up: true, GPUs: 8, Version: "2"}
+)
+
+func newMade(names ...string) *made {
+	m := &made{found: map[string]Found{}, states: map[string]State{}, after: map[string]State{}, fails: map[string]error{},
+		work: func(string) {}, agent: Agent{"2", time.Now()}}
+	for _, n := range names {
+		m.found[n] = Found{Systemd: true, Kind: "deb", Arch: "x86_64", Version: "1", Active: true, Enabled: true, Keyed: true}
+		m.states[n], m.after[n] = fitMachine, freshMachine
+	}
+	return m
+}
+
+func (m *made) Look(_ context.Context, h Host) (Found, error) {
+	f, ok := m.found[h.Name]
+	if !ok {
+		return f, errors.New("ssh: no route to host")
+	}
+	return f, nil
+}
+
+func (m *made) Apply(_ context.Context, h Host, _ Work) (Agent, error) {
+	m.mu.Lock()
+	m.applied = append(m.applied, h.Name)
+	m.busy++
+	m.most = max(m.most, m.busy)
+	m.mu.Unlock()
+	m.work(h.Name)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.busy--
+	m.states[h.Name] = m.after[h.Name]
+	return m.agent, m.fails[h.Name]
+}
+
+func (m *made) State(_ context.Context, name string) (State, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.states[name], nil
+}
+
+// hostsOf are machines without settings.
+func hostsOf(t *testing.T, names string) []Host {
+	t.Helper()
+	hosts, err := ReadHosts("hosts", []byte("machines: {\""+names+"\": }"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return hosts
+}
+
+// rolled is a rollout of the second version to n1 … n8, one canary and then three at a time.
+func rolled(t *testing.T, m *made, change func(*Rollout)) (said string) {
+	t.Helper()
+	r := &Rollout{Hosts: hostsOf(t, "n[1-8]"), Crew: m, Canaries: 1, AtOnce: 3, Within: 50 * time.Millisecond,
+		Poll: time.Millisecond, Plan: Plan{Packages: []Package{{File: "p", Version: "2", Arch: "x86_64", Kind: "deb"}}}}
+	r.Tell = func(Host, string) {}
+	if change != nil {
+		change(r)
+	}
+	var lines []string
+	for _, o := range r.Run(t.Context(), t.Context()) {
+		lines = append(lines, fmt.Sprintf("%s %s: %s", o.Host.Name, o.End, o.Why))
+	}
+	return strings.Join(lines, "\n")
+}
+
+var eight = []string{"n1", "n2", "n3", "n4", "n5", "n6", "n7", "n8"}
+
+// TestCanary: nobody is begun beside the canary or after one that fails, and then as many as was said at a time.
+func TestCanary(t *testing.T) {
+	m := newMade(eight...)
+	m.work = func(name string) {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		if name == "n1" && m.busy > 1 {
+			t.Error("others were begun beside the canary")
+		}
+	}
+	if said := rolled(t, m, nil); strings.Count(said, "deployed: up, 8 GPUs, agent 2") != 8 {
+		t.Error(said)
+	}
+	slices.Sort(m.applied)
+	if m.most > 3 || !slices.Equal(m.applied, eight) {
+		t.Errorf("%v, %d at a time", m.applied, m.most)
+	}
+	m = newMade(eight...)
+	m.fails["n1"] = errors.New("dpkg: no space left")
+	said := rolled(t, m, nil)
+	if !strings.HasPrefix(said, "n1 worse: dpkg: no space left\nn2 not begun: \n") || len(m.applied) != 1 {
+		t.Errorf("%v\n%s", m.applied, said)
+	}
+}
+
+// TestStops: after the first machine that is worse nobody is begun, and who is under way comes to the end.
+func TestStops(t *testing.T) {
+	for name, after := range map[string]State{
+		"it had 8 GPUs and has 7":      {Known: true, Up: true, GPUs: 7, Version: "2"},
+		"quarantined: it claims 9":     {Known: true, Up: true, GPUs: 8, Version: "2", Closed: "quarantined: it claims 9"},
+		"it is not up":                 {Known: true, Version: "2"},
+		"up, 8 GPUs, agent 1":          fitMachine, // the agent of before still runs
+		"the cluster does not know it": {},
+	} {
+		m, begun, told := newMade(eight...), make(chan struct{}), make(chan struct{})
+		m.after["n3"] = after
+		m.work = func(name string) {
+			switch name {
+			case "n3":
+				<-begun
+			case "n4":
+				close(begun)
+				<-told
+			}
+		}
+		said := rolled(t, m, func(r *Rollout) {
+			r.AtOnce = 2
+			r.Tell = func(h Host, text string) {
+				if h.Name == "n3" && strings.HasPrefix(text, "worse") {
+					close(told)
+				}
+			}
+		})
+		if !strings.Contains(said, "n3 worse: "+name+"\nn4 deployed: ") || !strings.HasPrefix(said, "n1 deployed: ") {
+			t.Errorf("%s: %s", name, said)
+		}
+		if begun := len(m.applied); begun > 5 || !strings.HasSuffix(said, "n6 not begun: \nn7 not begun: \nn8 not begun: ") {
+			t.Errorf("%s: %v\n%s", name, m.applied, said)
+		}
+	}
+}
+
+// TestNoWorse: who was closed, dead or unknown before is measured by that.
+func TestNoWorse(t *testing.T) {
+	m := newMade(eight...)
+	drained := State{Known: true, Up: true, GPUs: 8, Version: "1", Closed: "drained by ann: fan"}
+	m.states["n2"], m.after["n2"] = drained, State{Known: true, Up: true, GPUs: 8, Version: "2", Closed: drained.Closed}
+	dead := State{Known: true, Version: "1", Closed: "dead"}
+	m.states["n3"], m.after["n3"] = dead, dead
+	m.states["n4"] = State{} // a new one
+	m.states["n5"], m.after["n5"] = State{Known: true, Up: true, GPUs: 7, Version: "1"}, freshMachine
+	said := rolled(t, m, nil)
+	if strings.Count(said, "deployed") != 7 || !strings.Contains(said, "n3 no better: dead\n") {
+		t.Error(said)
+	}
+}
+
+// TestStaleState: what the agent of before said last does not count for the one that follows it.
+func TestStaleState(t *testing.T) {
+	m := newMade(eight...)
+	m.agent = Agent{"1", time.Now().Add(time.Hour)} // nothing was heard since
+	for _, n := range eight {
+		m.after[n] = fitMachine
+	}
+	if said := rolled(t, m, nil); !strings.HasPrefix(said, "n1 worse: ") {
+		t.Error(said)
+	}
+	m.agent.Since = time.Now().Add(-time.Minute)
+	if said := rolled(t, m, nil); strings.Count(said, "deployed") != 8 {
+		t.Error(said)
+	}
+}
+
+// TestAsItShouldBe: such a machine is left alone and is no canary; one that cannot be reached or changed stops nobody.
+func TestAsItShouldBe(t *testing.T) {
+	m := newMade(eight...)
+	r := &Rollout{Hosts: hostsOf(t, "n[1-8]")}
+	for _, n := range []string{"n1", "n2"} {
+		f := m.found[n]
+		f.Version = "2"
+		f.Settings, _ = r.Hosts[slices.Index(eight, n)].File(false)
+		m.found[n] = f
+	}
+	m.states["n2"] = State{Known: true, Closed: "dead"}
+	delete(m.found, "n3")
+	m.found["n4"] = Found{Systemd: true, Kind: "rpm", Arch: "x86_64"}
+	said := rolled(t, m, nil)
+	want := "n1 unchanged: up, 8 GPUs, agent 1\nn2 no better: dead\nn3 refused: ssh: no route to host\n" +
+		"n4 refused: none of the packages is a .rpm for x86_64\nn5 deployed: "
+	if !strings.HasPrefix(said, want) || m.applied[0] != "n5" || len(m.applied) != 4 {
+		t.Errorf("%v\n%s", m.applied, said)
+	}
+	m.applied = nil
+	said = rolled(t, m, func(r *Rollout) { r.Dry = true })
+	if m.applied != nil || !strings.Contains(said, "n5 not begun: replaces 1 by 2, writes its settings") ||
+		!strings.HasPrefix(said, "n1 unchanged: is as it should be\n") {
+		t.Errorf("%v\n%s", m.applied, said)
+	}
+}
+
+// TestNoFurther: at the first interrupt nobody else is begun, and nobody is left in the middle.
+func TestNoFurther(t *testing.T) {
+	m := newMade(eight...)
+	begin, stop := context.WithCancel(t.Context())
+	m.work = func(name string) {
+		if name == "n1" {
+			stop()
+		}
+	}
+	r := &Rollout{Hosts: hostsOf(t, "n[1-8]"), Crew: m, Canaries: 1, AtOnce: 3, Within: time.Second,
+		Poll: time.Millisecond, Tell: func(Host, string) {},
+		Plan: Plan{Packages: []Package{{Version: "2", Arch: "x86_64", Kind: "deb"}}}}
+	all := r.Run(t.Context(), begin)
+	if all[0].End != Done || all[1].End != NotBegun || len(m.applied) != 1 {
+		t.Errorf("%v %v", all, m.applied)
+	}
+}

@@ -1,0 +1,151 @@
+//go:build world
+
+package world
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+)
+
+// This file owns `synapse-cli deploy` on machines as people have them, by their own ssh.
+
+// TestDeployed: from the scheduler's machine an operator has three machines join, one of them as a user who is not
+// root, as docs/install.md has it. Doing so again changes nothing; a new version reaches all while a gang runs; what
+// somebody changed by hand is not lost; what would leave machines worse stops at the first of them.
+func TestDeployed(t *testing.T) {
+	needBoots(t)
+	folder := room(t)
+	release, next := packages(t, folder)
+	root := filepath.Join(folder, "root")
+	debootstrap(t, root, "systemd", "systemd-sysv", "nftables", "openssh-server", "openssh-client", "sudo")
+	machines := boots(t, root, 3)
+	head := machines[0]
+	old, new := head.keeps(release), head.keeps(next)
+	head.does("apt-get install -y ./synapse_" + old + "_*.deb")
+	leads(head)
+	letsIn(machines)
+	names := func(common, second string) {
+		head.gives("root/hosts.yaml", fmt.Appendf(nil, "settings: {%s}\nmachines:\n  n1: {ssh: root@%s}\n"+
+			"  n2: {ssh: root@%s%s}\n  n3: {ssh: ada@%s, settings: {labels: pool=b}}\n", common, head.address,
+			machines[1].address, second, machines[2].address))
+	}
+	join := `join: "` + head.address + `:9000"`
+	names(join, "")
+
+	said := head.deploys(0, old, "--dry-run")
+	wants(t, said, "n1 to do: writes its settings, joins by a token\n",
+		"n3 to do: installs "+old+", writes its settings, joins by a token")
+	if out, err := machines[2].asks("dpkg-query -W synapse"); err == nil {
+		t.Errorf("a look installs: %s", out)
+	}
+	wants(t, head.deploys(0, old), "3 machines: 3 deployed", "n2 deployed: up, 0 GPUs, agent ")
+	wants(t, head.does("synapse-cli get nodes -l pool=b"), "n3")
+	tasks := beginsGang(t, machines)
+	same := func(after string) {
+		t.Helper()
+		for i, m := range machines {
+			if got := m.does(tasksThere); got != tasks[i] {
+				t.Fatalf("after %s %s has the tasks %q, and had %q", after, m.name, got, tasks[i])
+			}
+		}
+	}
+	agents := func() (pids string) {
+		for _, m := range machines {
+			pids += m.does("systemctl show -P MainPID synapse-node") + " "
+		}
+		return pids
+	}
+	before := agents()
+	wants(t, head.deploys(0, old), "3 machines: 3 unchanged")
+	if now := agents(); now != before {
+		t.Errorf("where there is nothing to do agents are %s, and were %s", now, before)
+	}
+	wants(t, head.deploys(0, new), "3 machines: 3 deployed", "n2: replaces "+old+" by "+new+"\n")
+	same("a new version")
+	deployedByHand(t, head, machines[1], new)
+	deployedWorse(t, head, new, names, join)
+	same("all that")
+	wants(t, head.does("synapse-cli get jobs"), " running ")
+	for _, m := range machines {
+		m.does("test -z \"$(find /var/tmp -name 'synapse*')\"")
+	}
+}
+
+// deployedByHand: what somebody wrote on a machine is written over only where that is said, and kept then.
+func deployedByHand(t *testing.T, head, other *booted, version string) {
+	t.Helper()
+	other.does("echo 'labels: pool=c' >>/etc/synapse/node.yaml")
+	wants(t, head.deploys(1, version), "n2 refused: somebody wrote its /etc/synapse/node.yaml", "n1 unchanged: ")
+	wants(t, head.deploys(0, version, "--overwrite"), "n2 deployed: ", "3 machines: 1 deployed, 2 unchanged")
+	wants(t, other.does("cat /etc/synapse/node.yaml.before"), "labels: pool=c")
+}
+
+// deployedWorse: settings that an agent refuses are never put in force, and what keeps a machine away stops the rest.
+// The right file mends it.
+func deployedWorse(t *testing.T, head *booted, version string, names func(common, second string), join string) {
+	t.Helper()
+	pid := head.does("systemctl show -P MainPID synapse-node")
+	names(join+", toplogy: rack=r1", "")
+	wants(t, head.deploys(1, version), "toplogy: is not a setting; did you mean \"topology\"?", "n2 not begun: ")
+	if now := head.does("systemctl show -P MainPID synapse-node"); now != pid {
+		t.Errorf("settings that are wrong have started another agent")
+	}
+	names(join, ", settings: {join: \""+head.address+":9001\"}") // where nobody listens
+	wants(t, head.deploys(1, version, "--canary", "3", "--within", "20s"), "n1 unchanged: ", "n2 worse: ")
+	names(join, "")
+	wants(t, head.deploys(0, version), "n2 deployed: ")
+}
+
+// wants complains of texts that are not in another.
+func wants(t *testing.T, said string, texts ...string) {
+	t.Helper()
+	for _, text := range texts {
+		if !strings.Contains(said, text) {
+			t.Errorf("no %q in\n%s", text, said)
+		}
+	}
+}
+
+// keeps puts a package there under the name that it is made with, and answers its version.
+func (m *booted) keeps(pack string) (version string) {
+	m.t.Helper()
+	said, err := exec.Command("dpkg-deb", "-f", pack, "Version").Output()
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	text, err := os.ReadFile(pack)
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	version = strings.TrimSpace(string(said))
+	m.gives(fmt.Sprintf("root/synapse_%s_%s.deb", version, runtime.GOARCH), text)
+	return version
+}
+
+// deploys runs the command that docs/install.md has, which is to end so, and answers all that it said.
+func (m *booted) deploys(code int, version string, more ...string) string {
+	m.t.Helper()
+	line := strings.NewReplacer("VERSION_amd64", version+"_"+runtime.GOARCH, "\n", "").
+		Replace(blocksFor(m.t, "docs/install.md")[0].Text)
+	said := m.does("set +e; " + line + " " + strings.Join(more, " ") + " 2>&1; echo ended with $?")
+	if !strings.HasSuffix(said, fmt.Sprintf("ended with %d", code)) {
+		m.t.Errorf("%s %v: not with %d:\n%s", line, more, code, said)
+	}
+	return said
+}
+
+// letsIn has the root of the first machine reach all by ssh: as root, and as a user who may become it.
+func letsIn(machines []*booted) {
+	key := machines[0].does("ssh-keygen -q -t ed25519 -N '' -f .ssh/id_ed25519 && cat .ssh/id_ed25519.pub && " +
+		"echo 'StrictHostKeyChecking accept-new' >.ssh/config")
+	for _, m := range machines {
+		m.does(fmt.Sprintf(`useradd -m ada && echo 'ada ALL=(ALL) NOPASSWD: ALL' >/etc/sudoers.d/ada
+for home in /root /home/ada; do mkdir -p $home/.ssh && echo '%s' >>$home/.ssh/authorized_keys; done
+chown -R ada: /home/ada/.ssh; systemctl is-active ssh`, key))
+	}
+}
