@@ -259,6 +259,8 @@ func FuzzBearer(f *testing.F) {
 	f.Add(text)
 	f.Add("synapselogin1.c.00.00")
 	f.Add(WithRoot("c-a", [32]byte{1}, "a.b.c"))
+	f.Add(WithRoot("c-a", [32]byte{1}, "x\v.b.c"))
+	f.Add(strings.Replace(WithRoot("c-a", [32]byte{1}, "x.b.c"), ".x", ".\vx", 1)) // was taken, and written without it
 	f.Fuzz(func(t *testing.T, text string) {
 		b, err := ReadBearer(text)
 		if err != nil {

@@ -450,10 +450,14 @@ func TestChildHasNoRights(t *testing.T) {
 	if _, err := writer.Write(archive[:600]); err != nil {
 		t.Fatal(err)
 	}
-	deadline := time.Now().Add(20 * time.Second)
+	deadline := time.After(time.Minute)
 	for found := false; !found; {
-		if time.Now().After(deadline) {
+		select {
+		case err := <-ended:
+			t.Fatalf("the child has ended, and the archive has not: %v", err)
+		case <-deadline:
 			t.Fatal("no child went into the layer's directory")
+		default:
 		}
 		found = seeChild(t, filepath.Join(to, "fs"))
 		time.Sleep(time.Millisecond) // the child is another process: there is nothing to wait for
