@@ -45,15 +45,7 @@ func TestDeployed(t *testing.T) {
 	}
 	wants(t, head.deploys(0, old), "3 machines: 3 deployed", "n2 deployed: up, 0 GPUs, agent ")
 	wants(t, head.does("synapse-cli get nodes -l pool=b"), "n3")
-	tasks := beginsGang(t, machines)
-	same := func(after string) {
-		t.Helper()
-		for i, m := range machines {
-			if got := m.does(tasksThere); got != tasks[i] {
-				t.Fatalf("after %s %s has the tasks %q, and had %q", after, m.name, got, tasks[i])
-			}
-		}
-	}
+	same := unharmed(t, machines, beginsGang(t, machines))
 	agents := func() (pids string) {
 		for _, m := range machines {
 			pids += m.does("systemctl show -P MainPID synapse-node") + " "

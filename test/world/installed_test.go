@@ -36,14 +36,7 @@ func TestInstalled(t *testing.T) {
 	}
 	founds(t, machines)
 	tasks := beginsGang(t, machines)
-	same := func(after string) {
-		t.Helper()
-		for i, m := range machines {
-			if got := m.does(tasksThere); got != tasks[i] {
-				t.Fatalf("after %s %s has the tasks %q, and had %q", after, m.name, got, tasks[i])
-			}
-		}
-	}
+	same := unharmed(t, machines, tasks)
 	outlives(t, machines, next, same)
 	for i, m := range machines {
 		m.does("apt-get remove -y synapse")
@@ -164,6 +157,18 @@ func beginsGang(t *testing.T, machines []*booted) (tasks []string) {
 		tasks = append(tasks, m.does(tasksThere))
 	}
 	return tasks
+}
+
+// unharmed answers what complains where the processes of tasks are others than these.
+func unharmed(t *testing.T, machines []*booted, tasks []string) func(after string) {
+	return func(after string) {
+		t.Helper()
+		for i, m := range machines {
+			if got := m.does(tasksThere); got != tasks[i] {
+				t.Fatalf("after %s %s has the tasks %q, and had %q", after, m.name, got, tasks[i])
+			}
+		}
+	}
 }
 
 // outlives has the gang live through what operators do, and what happens to them.
