@@ -47,16 +47,16 @@ func (a *app) deployCommand() *cobra.Command {
 		Long: "Brings the agent to the machines of a file, over your own ssh: installs the package, writes the settings,\n" +
 			"has a machine without a key join by a token, starts the unit, and waits until the cluster sees the machine\n" +
 			"fit. What is as it should be is left alone, so it may be run again at any time; tasks run on meanwhile.\n\n" +
-			"First all machines are looked at, and the file is refused where one of it cannot be as it says. The first\n" +
-			"--canary machines then go one by one, the others --at-once. Once a machine is worse than it was (it does not\n" +
-			"come up, has fewer GPUs, is closed), no further one is begun, and nothing is taken back: an older package is\n" +
-			"another rollout. The same happens at the first Ctrl-C; the second leaves what is under way.\n\n" +
+			"First all machines are looked at; one that does not answer, or cannot be as the file says, is left out. The\n" +
+			"first --canary machines then go one by one, the others --at-once. Once a machine is worse than it was (it\n" +
+			"does not come up, has fewer GPUs, is closed), no further one is begun, and nothing is taken back: an older\n" +
+			"package is another rollout. The same happens at the first Ctrl-C; the second leaves what is under way.\n\n" +
 			"The file has `machines`, by their names in the cluster, and `settings`, the keys of\n" +
 			rollout.SettingsFile + ":\n\n" +
 			"  settings: {join: \"10.0.0.7:9000\", labels: pool=train}\n" +
 			"  machines:\n" +
 			"    n1: {ssh: root@10.0.0.11, settings: {topology: \"zone=a,rack=r1\"}}\n" +
-			"    n[2-40]: {ssh: \"admin@{name}.cluster\"}   # who is not root needs sudo without a password\n" +
+			"    n[2-40]: {ssh: \"admin@{name}.cluster\"}   # a user who is not root needs sudo without a password\n" +
 			"    n41:                                     # ssh n41\n\n" +
 			"Standard output has a line for each machine: its name, how it came out, and why.",
 		Example: "  synapse-cli deploy --hosts hosts.yaml --package synapse_1.4.0_amd64.deb --by keys/scheduler --dry-run\n" +
@@ -78,7 +78,7 @@ func (a *app) deployCommand() *cobra.Command {
 	}
 	f := c.Flags()
 	f.StringVar(&d.hosts, "hosts", "", "the `file` of machines")
-	f.StringArrayVar(&d.packages, "package", nil, "a package to install, .deb or .rpm, as `make dist` names it; one for "+
+	f.StringArrayVar(&d.packages, "package", nil, "a `file` to install, .deb or .rpm, as make dist names it; one for "+
 		"each kind of machine. Without any, what is there stays")
 	f.StringVar(&d.by, "by", "", "the `folder` of the scheduler that machines join, for their tokens, on its machine")
 	f.IntVar(&d.canaries, "canary", 1, "so many machines go first, one by one")
