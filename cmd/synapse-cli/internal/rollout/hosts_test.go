@@ -116,6 +116,8 @@ func TestPlan(t *testing.T) {
 			"writes its settings"},
 		{"no key", func(f *Found, p *Plan) { f.Keyed, p.MayInvite = false, false }, "--by names the folder"},
 		{"plaintext", func(f *Found, p *Plan) { f.Keyed, p.Token = false, false }, "writes its settings"},
+		{"a key, and a run that knows of none", func(_ *Found, p *Plan) { p.Token, p.MayInvite = false, false },
+			"is as it should be"},
 		{"another kind", func(f *Found, _ *Plan) { f.Kind = "rpm" }, "none of the packages is a .rpm for x86_64"},
 		{"another processor", func(f *Found, _ *Plan) { f.Arch = "aarch64" }, "none of the packages is a .deb for aarch64"},
 		{"no systemd", func(f *Found, _ *Plan) { f.Systemd = false }, "it has no systemd"},

@@ -116,7 +116,8 @@ func (p *Plan) For(h Host, f Found) (w Work, err error) {
 	if w.Invite && !p.MayInvite {
 		return w, fmt.Errorf("it has no key yet: --by names the folder of the scheduler, which makes its token")
 	}
-	want, err := h.File(p.Token)
+	// One that has a key keeps the line by which it got it, whatever this run knows of the cluster.
+	want, err := h.File(p.Token || f.Keyed)
 	if err != nil {
 		return w, err
 	}

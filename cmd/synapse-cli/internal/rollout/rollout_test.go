@@ -197,7 +197,7 @@ func TestAsItShouldBe(t *testing.T) {
 	for _, n := range []string{"n1", "n2"} {
 		f := m.found[n]
 		f.Version = "2"
-		f.Settings, _ = r.Hosts[slices.Index(eight, n)].File(false)
+		f.Settings, _ = r.Hosts[slices.Index(eight, n)].File(true)
 		m.found[n] = f
 	}
 	m.states["n2"] = State{Known: true, Closed: "dead"}
