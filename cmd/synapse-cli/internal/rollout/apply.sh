@@ -1,5 +1,6 @@
 # Makes a machine what it should be, by the files in the folder $1 as far as they are there: the package, the agent's
 # settings, its token. The last line printed says how long ago the agent was started, and its version.
+PATH=$PATH:/usr/sbin:/sbin
 set -eu
 cd "$1"
 

@@ -1,5 +1,6 @@
 # Prints what is on a machine, a line for each thing, and after the line `settings` the file of settings. It changes
 # nothing. $2 is where the machine's key is, or will be.
+PATH=$PATH:/usr/sbin:/sbin
 echo "arch $(uname -m)"
 if command -v dpkg-query >/dev/null; then
 	echo "packages deb"
