@@ -45,7 +45,7 @@ const composeUser = 10017
 // TestComposed: a scheduler runs from the image as the compose file says, as the user who made its folders and with no
 // right beside that. A machine joins it, a job runs, and goes on when the container is another one.
 func TestComposed(t *testing.T) {
-	able.Need(t, able.Containers, able.Networks, able.Program("runc"), able.Program("git"))
+	able.Need(t, able.Containers, able.Cgroups, able.Networks, able.Program("runc"), able.Program("git"))
 	folder := room(t)
 	var c composed
 	text, err := os.ReadFile("../../deploy/compose.yaml")
@@ -76,6 +76,7 @@ func TestComposed(t *testing.T) {
 	config, err := json.Marshal(map[string]any{
 		"ociVersion": "1.0.2", "root": map[string]any{"path": "root", "readonly": true}, "mounts": mounts,
 		"process": map[string]any{"args": append(entry, s.Command...), "cwd": "/", "noNewPrivileges": true,
+			"capabilities": map[string]any{"bounding": []string{}, "effective": []string{}, "permitted": []string{}},
 			"user": map[string]any{"uid": composeUser, "gid": composeUser}},
 		"linux": map[string]any{"namespaces": []map[string]any{{"type": "mount"}, {"type": "pid"}, {"type": "ipc"}}},
 	})

@@ -5,12 +5,12 @@
 #   composed.sh FOLDER UID      FOLDER has the container's config.json and root; what the file mounts is made there
 set -eu
 cd "$1"
-user=$2 PATH=$1/root/usr/bin:$PATH HOME=$1
+user=$2 name=$(basename "$1") PATH=$1/root/usr/bin:$PATH HOME=$1
 ip link set lo up
 agent=
 over() {
 	[[ -z $agent ]] || kill -9 "$agent" || true
-	runc --root "$PWD/runc" delete -f composed || true
+	runc --root "$PWD/runc" delete -f "$name" || true
 	for state in machine/carapace; do
 		[[ ! -d $state ]] || carapace gc --state-dir "$state" >/dev/null || true
 	done
@@ -24,7 +24,7 @@ chown -R "$user:$user" data keys/scheduler
 mkdir -p root/proc root/dev root/tmp root/keys root/data
 
 container() {
-	runc --root "$PWD/runc" run -d composed >scheduler.log 2>&1
+	runc --root "$PWD/runc" run -d "$name" >scheduler.log 2>&1
 	for _ in {1..300}; do
 		grep -q 'Synapse Master running' scheduler.log && return
 		sleep 0.1
@@ -42,12 +42,12 @@ mkfifo go-on && chmod 644 go-on
 job=$(synapse-cli submit -q --cpu 1 --image host -- sh -c "read w <$PWD/go-on; echo it ran on \$w")
 until synapse-cli get job "$job" | grep -q ' running '; do sleep 0.1; done
 
-runc --root "$PWD/runc" kill composed TERM
+runc --root "$PWD/runc" kill "$name" TERM
 for _ in {1..300}; do
-	[[ $(runc --root "$PWD/runc" state composed) != *'"status": "stopped"'* ]] || break
+	[[ $(runc --root "$PWD/runc" state "$name") != *'"status": "stopped"'* ]] || break
 	sleep 0.1
 done
-runc --root "$PWD/runc" delete composed
+runc --root "$PWD/runc" delete "$name"
 container
 echo "through both" >go-on
 synapse-cli wait "$job" --timeout 60s
