@@ -77,7 +77,7 @@ func TestComposed(t *testing.T) {
 		"ociVersion": "1.0.2", "root": map[string]any{"path": "root", "readonly": true}, "mounts": mounts,
 		"process": map[string]any{"args": append(entry, s.Command...), "cwd": "/", "noNewPrivileges": true,
 			"capabilities": map[string]any{"bounding": []string{}, "effective": []string{}, "permitted": []string{}},
-			"user": map[string]any{"uid": composeUser, "gid": composeUser}},
+			"user":         map[string]any{"uid": composeUser, "gid": composeUser}},
 		"linux": map[string]any{"namespaces": []map[string]any{{"type": "mount"}, {"type": "pid"}, {"type": "ipc"}}},
 	})
 	if err == nil {
