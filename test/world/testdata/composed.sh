@@ -38,9 +38,16 @@ synapse-cli token create --by keys/scheduler --node-name n1 --out token
 synapse-node --join 127.0.0.1:9000 --tls machine/tls --token token --data-dir machine --driver process --gpus 0 \
 	--address 127.0.0.1 2>agent.log &
 agent=$!
+until synapse-cli get nodes | grep -q ' up '; do
+	kill -0 "$agent" || { cat agent.log && exit 1; }
+	sleep 0.1
+done
 mkfifo go-on && chmod 644 go-on
 job=$(synapse-cli submit -q --cpu 1 --image host -- sh -c "read w <$PWD/go-on; echo it ran on \$w")
-until synapse-cli get job "$job" | grep -q ' running '; do sleep 0.1; done
+until synapse-cli get job "$job" | grep -q ' running '; do
+	kill -0 "$agent" || { cat agent.log && exit 1; }
+	sleep 0.1
+done
 
 runc --root "$PWD/runc" kill "$name" TERM
 for _ in {1..300}; do

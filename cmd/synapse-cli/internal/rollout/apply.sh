@@ -44,7 +44,6 @@ if [ -e node.yaml ]; then
 fi
 
 loud systemctl enable synapse-node
-began=$(date +%s%N)
 # A package that replaced another has started its agent again already, and that with the settings of before.
 if [ -n "$restart" ] || [ "${agent:-0}" = "$(systemctl show -p MainPID --value synapse-node)" ]; then
 	systemctl restart synapse-node >said 2>&1 || {
@@ -53,4 +52,7 @@ if [ -n "$restart" ] || [ "${agent:-0}" = "$(systemctl show -p MainPID --value s
 		exit 1
 	}
 fi
-echo "started $((($(date +%s%N) - began) / 1000000)) ms ago, version $(synapse-node --version | sed 's/^[^ ]* //')"
+# By the moment at which its process began: what the scheduler heard before that was said by the one before.
+began=$(systemctl show -p ExecMainStartTimestampMonotonic --value synapse-node)
+read -r now _ </proc/uptime
+echo "started $((${now%.*}${now#*.} * 10 - began / 1000)) ms ago, version $(synapse-node --version | sed 's/^[^ ]* //')"
