@@ -126,7 +126,7 @@ func (d *deployFlags) rollout() (*rollout.Rollout, *rollout.Reach, error) {
 	if err != nil {
 		return nil, nil, usage("--ssh: %s", err)
 	}
-	reach.Apart = apart
+	reach.Apart, reach.Within = apart, r.Within
 	reach.Invite, err = inviter(d.by)
 	return r, reach, err
 }
@@ -275,10 +275,8 @@ func (f *fleet) State(ctx context.Context, name string) (rollout.State, error) {
 			r := n.GetRecord()
 			f.known[r.GetId()] = rollout.State{Known: true, Up: n.GetPhase() == "up", Closed: n.GetClosed(),
 				GPUs:    len(r.GetAnnouncement().GetGpus()) - len(n.GetLedger().GetWithdrawnGpus()),
-				Version: r.GetAnnouncement().GetAgentVersion(), Heard: time.Duration(n.GetHeardMsAgo()) * time.Millisecond}
+				Version: r.GetAnnouncement().GetAgentVersion()}
 		}
 	}
-	s := f.known[name]
-	s.Heard += time.Since(f.at)
-	return s, nil
+	return f.known[name], nil
 }

@@ -151,7 +151,7 @@ func (c *cluster) deployable(home string) {
 		"synapse_1.4.0_amd64.deb": "", "hosts.yaml": "settings: {join: \"" + c.address + "\"}\nmachines: {n2: }\n",
 		"ssh": `#!/bin/sh
 if tar -tf - | grep -qx node.yaml; then
-	echo "started 60000 ms ago, version $(synapse-node --version | cut -d' ' -f2)"
+	echo "version $(synapse-node --version | cut -d' ' -f2)"
 else
 	printf '%s\n' "arch x86_64" "packages deb" "version 1.4.0" systemd active enabled keyed settings
 fi

@@ -1,5 +1,6 @@
 # Makes a machine what it should be, by the files in the folder $1 as far as they are there: the package, the agent's
-# settings, its token. The last line printed says how long ago the agent was started, and its version.
+# settings, its token. It then waits up to $2 seconds for the scheduler to welcome the agent, of which the version is the
+# last line printed.
 PATH=$PATH:/usr/sbin:/sbin
 set -eu
 cd "$1"
@@ -52,7 +53,17 @@ if [ -n "$restart" ] || [ "${agent:-0}" = "$(systemctl show -p MainPID --value s
 		exit 1
 	}
 fi
-# By the moment at which its process began: what the scheduler heard before that was said by the one before.
-began=$(systemctl show -p ExecMainStartTimestampMonotonic --value synapse-node)
-read -r now _ </proc/uptime
-echo "started $((${now%.*}${now#*.} * 10 - began / 1000)) ms ago, version $(synapse-node --version | sed 's/^[^ ]* //')"
+# What the scheduler says of the machine meanwhile may still be about the agent of before; what this one says is its own.
+says() {
+	journalctl -q --no-pager -o cat "$@" "_PID=$(systemctl show -p MainPID --value synapse-node)"
+}
+left=$(($2 * 5))
+until says | grep -q 'Welcome to Synapse'; do
+	if [ $((left -= 1)) -lt 0 ]; then
+		echo "its agent was not welcome within $2 s, and says:" >&2
+		says -n 2 >&2
+		exit 1
+	fi
+	sleep 0.2
+done
+echo "version $(synapse-node --version | sed 's/^[^ ]* //')"

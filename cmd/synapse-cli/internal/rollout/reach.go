@@ -36,6 +36,8 @@ type Reach struct {
 	Ssh []string
 	// Invite makes the token with which a machine of this name joins.
 	Invite func(name string) (string, error)
+	// Within is for how long an agent may wait for its welcome.
+	Within time.Duration
 	// Apart keeps a program out of the terminal's process group, where Ctrl-C would end it too.
 	Apart func(*exec.Cmd)
 }
@@ -168,8 +170,9 @@ func parseFound(said string) (f Found, err error) {
 	}
 }
 
-// Apply does the work on a machine, and answers which agent runs then.
-func (r *Reach) Apply(ctx context.Context, h Host, w Work) (Agent, error) {
+// Apply does the work on a machine, waits until the scheduler has welcomed the agent that runs then, and answers its
+// version.
+func (r *Reach) Apply(ctx context.Context, h Host, w Work) (string, error) {
 	var files []file
 	if w.Package != nil {
 		files = append(files, file{"synapse." + w.Package.Kind, w.Package.body})
@@ -180,23 +183,17 @@ func (r *Reach) Apply(ctx context.Context, h Host, w Work) (Agent, error) {
 	if w.Invite {
 		token, err := r.Invite(h.Name)
 		if err != nil {
-			return Agent{}, err
+			return "", err
 		}
 		files = append(files, file{"token", []byte(token + "\n")})
 	}
-	said, err := r.do(ctx, h, applyScript, "", files...)
+	said, err := r.do(ctx, h, applyScript, fmt.Sprint(int(r.Within.Seconds())), files...)
 	if err != nil {
-		return Agent{}, err
+		return "", err
 	}
-	return parseAgent(lastLines(said, 1), time.Now())
-}
-
-// parseAgent reads the last line of apply.sh: how long ago the agent was started, and its version.
-func parseAgent(line string, now time.Time) (Agent, error) {
-	var ago int64
-	var version string
-	if _, err := fmt.Sscanf(line, "started %d ms ago, version %s", &ago, &version); err != nil {
-		return Agent{}, errors.New("what it says of itself breaks off")
+	version, ok := strings.CutPrefix(lastLines(said, 1), "version ")
+	if !ok {
+		return "", errors.New("what it says of itself breaks off")
 	}
-	return Agent{version, now.Add(-time.Duration(ago) * time.Millisecond)}, nil
+	return version, nil
 }

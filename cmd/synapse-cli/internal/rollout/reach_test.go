@@ -6,7 +6,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 )
 
 // here stands for ssh: it runs on this machine what it is told, for whoever is not root with a sudo that does nothing.
@@ -102,14 +101,6 @@ func TestFound(t *testing.T) {
 		t.Errorf("%+v, %v", f, err)
 	}
 	if _, err = parseFound("arch aarch64\npackages deb"); err == nil {
-		t.Error("half an answer is taken")
-	}
-	now := time.Now()
-	a, err := parseAgent("started 1500 ms ago, version v1.4.0", now)
-	if err != nil || a.Version != "v1.4.0" || now.Sub(a.Since) != 1500*time.Millisecond {
-		t.Errorf("%+v, %v", a, err)
-	}
-	if _, err = parseAgent("started 15", now); err == nil {
 		t.Error("half an answer is taken")
 	}
 }

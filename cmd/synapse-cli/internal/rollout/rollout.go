@@ -17,26 +17,20 @@ import (
 type Crew interface {
 	// Look says what is on a machine.
 	Look(ctx context.Context, h Host) (Found, error)
-	// Apply does the work on a machine, and answers which agent runs then.
-	Apply(ctx context.Context, h Host, w Work) (Agent, error)
+	// Apply does the work on a machine, waits until the scheduler has welcomed the agent that runs then, and answers
+	// its version.
+	Apply(ctx context.Context, h Host, w Work) (version string, err error)
 	// State is how the cluster sees a machine, by its name.
 	State(ctx context.Context, name string) (State, error)
-}
-
-// Agent is what runs on a machine after the work.
-type Agent struct {
-	Version string
-	Since   time.Time // an earlier one said nothing later
 }
 
 // State is a machine as the cluster sees it.
 type State struct {
 	Known   bool // there is one of that name
 	Up      bool
-	Closed  string        // why nothing new goes there; empty: it is open
-	GPUs    int           // without those that are withdrawn
-	Version string        // of its agent
-	Heard   time.Duration // since then
+	Closed  string // why nothing new goes there; empty: it is open
+	GPUs    int    // without those that are withdrawn
+	Version string // of its agent
 }
 
 // fit reports whether a machine does all that it did. One that was closed for a reason may stay closed for it.
@@ -197,17 +191,15 @@ func (r *Rollout) deploy(ctx context.Context, h Host, w Work) Outcome {
 		return Outcome{h, NotBegun, err.Error()}
 	}
 	r.Tell(h, w.String())
-	agent, err := r.Crew.Apply(ctx, h, w)
+	version, err := r.Crew.Apply(ctx, h, w)
 	if err != nil {
 		r.Tell(h, "failed: "+err.Error())
-		return Outcome{h, Worse, err.Error()}
+		return before.since(h, err.Error())
 	}
 	began := time.Now()
 	for {
 		s, err := r.Crew.State(ctx, h.Name)
-		// What was heard earlier was said by the agent of before.
-		itself := s.Version == agent.Version && (s.Version != before.Version || s.Heard < time.Since(agent.Since))
-		if err == nil && itself && s.fit(before) {
+		if err == nil && s.Version == version && s.fit(before) {
 			r.Tell(h, s.words())
 			return Outcome{h, Done, s.words()}
 		}
@@ -223,15 +215,22 @@ func (r *Rollout) deploy(ctx context.Context, h Host, w Work) Outcome {
 
 // late is the outcome of a machine that is not fit in time.
 func (r *Rollout) late(h Host, before, now State, after time.Duration, err error) Outcome {
-	out := Outcome{h, Worse, now.words()}
+	why := now.words()
 	switch {
 	case err != nil:
-		out.Why = err.Error()
-	case before.Known && !before.fit(before):
-		out.End = NoBetter
+		why = err.Error()
 	case now.Up && now.GPUs < before.GPUs:
-		out.Why = fmt.Sprintf("it had %d GPUs and has %d", before.GPUs, now.GPUs)
+		why = fmt.Sprintf("it had %d GPUs and has %d", before.GPUs, now.GPUs)
 	}
-	r.Tell(h, fmt.Sprintf("%s after %s: %s", out.End, after.Round(time.Second), out.Why))
+	out := before.since(h, why)
+	r.Tell(h, fmt.Sprintf("%s after %s: %s", out.End, after.Round(time.Second), why))
 	return out
+}
+
+// since is the outcome of a machine that was so before, and is unfit now. One that was unfit then is no worse.
+func (s State) since(h Host, why string) Outcome {
+	if s.Known && !s.fit(s) {
+		return Outcome{h, NoBetter, why}
+	}
+	return Outcome{h, Worse, why}
 }

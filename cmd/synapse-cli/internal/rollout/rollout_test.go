@@ -22,18 +22,17 @@ type made struct {
 	applied []string
 	busy    int
 	most    int
-	agent   Agent
 }
 
 // fitMachine is one with eight GPUs, and freshMachine what the next version makes of it.
 var (
-	fitMachine   = State{Known: true, Up: true, GPUs: 8, Version: "1", Heard: time.Second}
+	fitMachine   = State{Known: true, Up: true, GPUs: 8, Version: "1"}
 	freshMachine = State{Known: true, Up: true, GPUs: 8, Version: "2"}
 )
 
 func newMade(names ...string) *made {
 	m := &made{found: map[string]Found{}, states: map[string]State{}, after: map[string]State{}, fails: map[string]error{},
-		work: func(string) {}, agent: Agent{"2", time.Now()}}
+		work: func(string) {}}
 	for _, n := range names {
 		m.found[n] = Found{Systemd: true, Kind: "deb", Arch: "x86_64", Version: "1", Active: true, Enabled: true, Keyed: true}
 		m.states[n], m.after[n] = fitMachine, freshMachine
@@ -49,7 +48,7 @@ func (m *made) Look(_ context.Context, h Host) (Found, error) {
 	return f, nil
 }
 
-func (m *made) Apply(_ context.Context, h Host, _ Work) (Agent, error) {
+func (m *made) Apply(_ context.Context, h Host, _ Work) (string, error) {
 	m.mu.Lock()
 	m.applied = append(m.applied, h.Name)
 	m.busy++
@@ -60,7 +59,7 @@ func (m *made) Apply(_ context.Context, h Host, _ Work) (Agent, error) {
 	defer m.mu.Unlock()
 	m.busy--
 	m.states[h.Name] = m.after[h.Name]
-	return m.agent, m.fails[h.Name]
+	return "2", m.fails[h.Name]
 }
 
 func (m *made) State(_ context.Context, name string) (State, error) {
@@ -170,22 +169,6 @@ func TestNoWorse(t *testing.T) {
 	m.states["n5"], m.after["n5"] = State{Known: true, Up: true, GPUs: 7, Version: "1"}, freshMachine
 	said := rolled(t, m, nil)
 	if strings.Count(said, "deployed") != 7 || !strings.Contains(said, "n3 no better: dead\n") {
-		t.Error(said)
-	}
-}
-
-// TestStaleState: what the agent of before said last does not count for the one that follows it.
-func TestStaleState(t *testing.T) {
-	m := newMade(eight...)
-	m.agent = Agent{"1", time.Now().Add(time.Hour)} // nothing was heard since
-	for _, n := range eight {
-		m.after[n] = fitMachine
-	}
-	if said := rolled(t, m, nil); !strings.HasPrefix(said, "n1 worse: ") {
-		t.Error(said)
-	}
-	m.agent.Since = time.Now().Add(-time.Minute)
-	if said := rolled(t, m, nil); strings.Count(said, "deployed") != 8 {
 		t.Error(said)
 	}
 }
