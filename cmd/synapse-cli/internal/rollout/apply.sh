@@ -18,7 +18,9 @@ if [ -e synapse.deb ]; then
 	export DEBIAN_FRONTEND=noninteractive
 	if command -v apt-get >/dev/null; then
 		chmod 755 . && chmod 644 synapse.deb # apt reads it as a user of its own
-		loud apt-get install -y --allow-downgrades -o DPkg::Lock::Timeout=120 -o Dpkg::Options::=--force-confold ./synapse.deb
+		# What the package recommends may not be to be had where a machine reaches no mirror; it works without.
+		how="-y --allow-downgrades -o DPkg::Lock::Timeout=120 -o Dpkg::Options::=--force-confold ./synapse.deb"
+		apt-get install $how >said 2>&1 </dev/null || loud apt-get install --no-install-recommends $how
 		chmod 700 .
 	else
 		loud dpkg --force-confold -i synapse.deb
