@@ -151,6 +151,10 @@ taken() {
 	case $1 in
 	docs/capacity.md:machines.csv) synapse-cli simulate --synthetic jobs=20 --cluster machines.csv ;;
 	docs/cli.md:cli.yaml) env -u SYNAPSE_SERVER SYNAPSE_CONFIG=cli.yaml synapse-cli get nodes | grep -q '^n1 ' ;;
+	docs/install.md:hosts.yaml) # each machine has the package and a key
+		printf '#!/bin/sh\ncat >/dev/null; printf "%%s\\n" "version 1" systemd active enabled keyed settings\n' >reach && chmod 755 reach
+		synapse-cli deploy --hosts hosts.yaml --ssh ./reach --dry-run >hosts.txt
+		[[ $(grep -c ' to do: writes its settings$' hosts.txt) = 41 ]] ;;
 	docs/operations.md:oidc.yaml)
 		cp keys/admin/ca.pem /etc/synapse/issuer.pem
 		synapse-scheduler config check --oidc oidc.yaml --tls keys/scheduler ;;

@@ -107,7 +107,7 @@ func TestPlan(t *testing.T) {
 			"installs 2, writes its settings, joins by a token"},
 		{"older", func(f *Found, _ *Plan) { f.Version = "1" }, "replaces 1 by 2"},
 		{"no package is wanted", func(f *Found, p *Plan) { f.Version, p.Packages = "1", nil }, "is as it should be"},
-		{"no package is there", func(f *Found, p *Plan) { f.Version, p.Packages = "", nil }, "not installed there"},
+		{"no package is there", func(f *Found, p *Plan) { f.Version, p.Packages = "", nil }, "it has no package of Synapse"},
 		{"stopped", func(f *Found, _ *Plan) { f.Active = false }, "starts its agent"},
 		{"not enabled", func(f *Found, _ *Plan) { f.Enabled = false }, "starts its agent"},
 		{"by hand", func(f *Found, _ *Plan) { f.Settings = []byte("join: x\n") },

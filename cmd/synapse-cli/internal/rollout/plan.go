@@ -136,7 +136,7 @@ func (p *Plan) For(h Host, f Found) (w Work, err error) {
 func (p *Plan) packageFor(f Found) (*Package, error) {
 	if len(p.Packages) == 0 {
 		if f.Version == "" {
-			return nil, fmt.Errorf("Synapse is not installed there: --package names what to install")
+			return nil, fmt.Errorf("it has no package of Synapse: --package names what to install")
 		}
 		return nil, nil
 	}
