@@ -18,6 +18,7 @@ import (
 	"github.com/yi-json/synapse/cmd/synapse-cli/internal/client"
 	"github.com/yi-json/synapse/cmd/synapse-cli/internal/jobfile"
 	"github.com/yi-json/synapse/cmd/synapse-cli/internal/rollout"
+	"github.com/yi-json/synapse/cmd/synapse-cli/internal/show"
 )
 
 // This file owns `deploy`: what it is told, how it asks the cluster, and what it tells. What it decides is rollout's.
@@ -211,7 +212,8 @@ func (a *app) deployed(all []rollout.Outcome, dry bool) error {
 		} else if o.End != rollout.Done && o.End != rollout.Unchanged {
 			well = false
 		}
-		if err := a.data("%s %s: %s", o.Host.Name, end, cmp.Or(o.Why, "-")); err != nil {
+		why := show.Lines(cmp.Or(o.Why, "-")) // it has words of the machine
+		if err := a.data("%s %s: %s", o.Host.Name, end, why); err != nil {
 			return err
 		}
 		counts[o.End]++

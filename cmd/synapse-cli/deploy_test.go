@@ -50,7 +50,7 @@ func TestDeploy(t *testing.T) {
 	f.nodes = []*messages.NodeStatus{n1, n2}
 	dir := t.TempDir()
 	for name, text := range map[string]string{"hosts": "machines: {n1: , n2: {ssh: away}}", "reach": `#!/bin/sh
-[ "$1" = n1 ] || { echo "no route to host" >&2; exit 255; }
+[ "$1" = n1 ] || { printf 'no route to \033[31mhost' >&2; exit 255; }
 if tar -tf - | grep -qx node.yaml; then
 	echo "version v2"
 else
@@ -63,11 +63,11 @@ fi
 	}
 	args := []string{"deploy", "--hosts", filepath.Join(dir, "hosts"), "--ssh", filepath.Join(dir, "reach")}
 	cli(f.address, append(args, "--dry-run")...).wants(t, exitFailure,
-		"n1 to do: writes its settings\nn2 refused: reach: no route to host\n", "not every machine can be as the file says")
+		"n1 to do: writes its settings\nn2 refused: reach: no route to  [31mhost\n", "not every machine can be as the file says")
 	r := cli(f.address, args...)
-	r.wants(t, exitFailure, "n1 deployed: up, 2 GPUs, agent v2\nn2 refused: reach: no route to host\n",
+	r.wants(t, exitFailure, "n1 deployed: up, 2 GPUs, agent v2\nn2 refused: reach: no route to  [31mhost\n",
 		"2 machines: 1 deployed, 1 refused\nhint: ")
-	if want := "n2: left out: reach: no route to host\n"; !strings.Contains(r.err, want) {
+	if want := "n2: left out: reach: no route to  [31mhost\n"; !strings.Contains(r.err, want) {
 		t.Errorf("no %q in %s", want, r.err)
 	}
 	n1.Closed = fmt.Sprintf("quarantined: %s", "it claims")

@@ -57,7 +57,8 @@ if [ -n "$restart" ] || [ "${agent:-0}" = "$(systemctl show -p MainPID --value s
 fi
 # What the scheduler says of the machine meanwhile may still be about the agent of before; what this one says is its own.
 says() {
-	journalctl -q --no-pager -o cat "$@" "_PID=$(systemctl show -p MainPID --value synapse-node)"
+	journalctl -q --no-pager -b -o cat "$@" _SYSTEMD_UNIT=synapse-node.service \
+		"_PID=$(systemctl show -p MainPID --value synapse-node)"
 }
 left=$(($2 * 5))
 until says | grep -q 'Welcome to Synapse'; do
