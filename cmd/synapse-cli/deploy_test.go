@@ -63,7 +63,8 @@ fi
 	}
 	args := []string{"deploy", "--hosts", filepath.Join(dir, "hosts"), "--ssh", filepath.Join(dir, "reach")}
 	cli(f.address, append(args, "--dry-run")...).wants(t, exitFailure,
-		"n1 to do: writes its settings\nn2 refused: reach: no route to  [31mhost\n", "not every machine can be as the file says")
+		"n1 to do: writes its settings\nn2 refused: reach: no route to  [31mhost\n",
+		"not every machine can be as the file says")
 	r := cli(f.address, args...)
 	r.wants(t, exitFailure, "n1 deployed: up, 2 GPUs, agent v2\nn2 refused: reach: no route to  [31mhost\n",
 		"2 machines: 1 deployed, 1 refused\nhint: ")
