@@ -89,8 +89,8 @@ type Rollout struct {
 	Tell func(h Host, text string)
 }
 
-// task is a machine with what is to be done there.
-type task struct {
+// errand is a machine with what is to be done there.
+type errand struct {
 	at   int // among the hosts
 	work Work
 }
@@ -102,30 +102,30 @@ func (r *Rollout) Run(ctx, begin context.Context) []Outcome {
 	for i, h := range r.Hosts {
 		all[i] = Outcome{Host: h, End: NotBegun}
 	}
-	tasks := r.survey(ctx, begin, all)
+	errands := r.survey(ctx, begin, all)
 	begin, stop := context.WithCancel(begin)
 	defer stop()
-	do := func(t task) {
+	do := func(t errand) {
 		all[t.at] = r.deploy(ctx, r.Hosts[t.at], t.work)
 		if end := all[t.at].End; end == Worse || end == NotBegun {
 			stop()
 		}
 	}
-	canaries := min(r.Canaries, len(tasks))
-	for _, t := range tasks[:canaries] {
+	canaries := min(r.Canaries, len(errands))
+	for _, t := range errands[:canaries] {
 		if begin.Err() == nil {
 			do(t)
 		}
 	}
-	r.each(tasks[canaries:], begin, do)
+	r.each(errands[canaries:], begin, do)
 	return all
 }
 
 // each does something for each, some at a time, until begin ends.
-func (r *Rollout) each(tasks []task, begin context.Context, do func(task)) {
+func (r *Rollout) each(errands []errand, begin context.Context, do func(errand)) {
 	var running sync.WaitGroup
 	turn := make(chan struct{}, r.AtOnce)
-	for _, t := range tasks {
+	for _, t := range errands {
 		turn <- struct{}{}
 		if begin.Err() != nil {
 			break
@@ -139,12 +139,12 @@ func (r *Rollout) each(tasks []task, begin context.Context, do func(task)) {
 }
 
 // survey looks at all machines and answers those that want work, in order. The others have their outcome.
-func (r *Rollout) survey(ctx, begin context.Context, all []Outcome) (tasks []task) {
-	every := make([]task, len(r.Hosts))
+func (r *Rollout) survey(ctx, begin context.Context, all []Outcome) (errands []errand) {
+	every := make([]errand, len(r.Hosts))
 	for i := range every {
 		every[i].at = i
 	}
-	r.each(every, begin, func(t task) {
+	r.each(every, begin, func(t errand) {
 		h, out := r.Hosts[t.at], &all[t.at]
 		found, err := r.Crew.Look(ctx, h)
 		if err == nil {
@@ -164,10 +164,10 @@ func (r *Rollout) survey(ctx, begin context.Context, all []Outcome) (tasks []tas
 	})
 	for _, t := range every {
 		if all[t.at].End == NotBegun && !r.Dry && begin.Err() == nil {
-			tasks = append(tasks, t)
+			errands = append(errands, t)
 		}
 	}
-	return tasks
+	return errands
 }
 
 // standing is the outcome of a machine that is as it should be.
