@@ -3,8 +3,10 @@
 
 GO ?= go
 
-# The simulator's world is drawn from a seed: SEED=7 replays one, SEEDS=200 tries many, FIRST=1000 says where to begin.
+# The simulator's world is drawn from a seed: SEED=7 replays one, SEEDS=200 tries many, FIRST=1000 says where to begin;
+# WORLD=small has 8 machines for minutes, in place of 64 for an hour.
 SEED  ?=
+WORLD ?=
 SEEDS ?=
 FIRST ?=
 # Narrowing: NAME=drain for scenarios and mutants, BENCH=Gang for benchmarks. REWRITE=1 takes the new answers as golden.
@@ -32,7 +34,7 @@ MUTANT_SEEDS ?= 400
 # Nothing here needs cgo, and a binary without it is one file that runs everywhere. Only the race detector asks for it.
 export CGO_ENABLED = 0
 
-SIMULATE = $(GO) run ./cmd/synapse-sim $(if $(SEED),-seed $(SEED)) $(if $(SEEDS),-seeds $(SEEDS)) $(if $(FIRST),-first $(FIRST)) $(if $(ORDER),-order $(ORDER)) $(if $(SHARES),-shares)
+SIMULATE = $(GO) run ./cmd/synapse-sim $(if $(SEED),-seed $(SEED)) $(if $(SEEDS),-seeds $(SEEDS)) $(if $(FIRST),-first $(FIRST)) $(if $(WORLD),-world $(WORLD)) $(if $(ORDER),-order $(ORDER)) $(if $(SHARES),-shares)
 
 .DEFAULT_GOAL := help
 .PHONY: help setup build programs dist install wheel run installed test world pictures places race lint proto protocheck verify sim simulate quality scenario fuzz chaos mutants cover bench clean
@@ -118,7 +120,7 @@ protocheck: ## check that generated files are up to date and that the wire only 
 verify: ## check all that CI checks
 	@.ci/run
 
-sim: ## run the simulator: SEED=7 one seed, SEEDS=200 many, FIRST=1000 beginning there, ORDER=fifo without promises, SHARES=1 with queues, quotas and preemption
+sim: ## run the simulator: SEED=7 one seed, SEEDS=200 many, FIRST=1000 beginning there, WORLD=small, ORDER=fifo without promises, SHARES=1 with queues, quotas and preemption
 	$(SIMULATE)
 
 simulate: programs ## show what a synthetic week would have met on 8, 12 and 16 machines, and under other policies (a minute)

@@ -2,6 +2,7 @@ package leader
 
 import (
 	"github.com/asynkron/protoactor-go/actor"
+	"slices"
 
 	"github.com/yi-json/synapse/actors"
 	"github.com/yi-json/synapse/messages"
@@ -260,6 +261,7 @@ func (j *Job) onSighted(ctx actor.Context, m sighted) {
 	case m.Slice == nil:
 		j.sightMissing(ctx, a, m)
 	case m.Slice.State == messages.SliceState_SLICE_STATE_OVER:
+		j.noteBegun(m)
 		j.noteExits(ctx, m.Token, m.Node, m.told(), true)
 	default:
 		if len(m.Slice.Exits) > 0 {
@@ -388,15 +390,25 @@ func (j *Job) onNodeGone(ctx actor.Context, m nodeGone) {
 	j.advance(ctx)
 }
 
-// onMoveOff ends what is on the machine, or gives up what was about to go there.
+// onMoveOff ends what is on the machine, or gives up what was about to go there. A job may have neither: an earlier
+// attempt of it may be owed by that machine, and the one in the making goes elsewhere.
 func (j *Job) onMoveOff(ctx actor.Context, m moveOff) {
 	switch {
 	case j.att != nil && j.livesOn(m.Node):
 		j.finish(ctx, m.Cause, m.Detail, m.Node)
-	case j.states.In(jobReserving, jobDeciding):
-		j.moved = &m
+	case j.noteMoveOff(m):
 		j.advance(ctx)
 	}
+}
+
+// noteMoveOff notes that the attempt in the making is given up; false where it has no part of that machine.
+func (j *Job) noteMoveOff(m moveOff) bool {
+	is := j.states.In(jobReserving, jobDeciding) &&
+		slices.ContainsFunc(j.targets, func(t Target) bool { return t.Node == m.Node })
+	if is {
+		j.moved = &m
+	}
+	return is
 }
 
 // onDoubted gives up what was about to run beside a run that the store has lost.

@@ -54,6 +54,7 @@ type Job struct {
 	// The attempt in the making, and the machines of all attempts.
 	coordinator *actor.PID
 	token       topology.Token
+	targets     []Target           // where it is to go
 	told        *messages.Told     // first, of what waited for it
 	promised    bool               // by a firm promise
 	victims     []*messages.Victim // that were stopped for it
@@ -321,7 +322,7 @@ func (j *Job) onAdmit(ctx actor.Context, m admit) {
 		}
 		return
 	}
-	j.told, j.promised, j.victims = m.Told, m.Promised, m.Victims
+	j.targets, j.told, j.promised, j.victims = m.Targets, m.Told, m.Promised, m.Victims
 	j.states.Become("admitted", jobReserving)
 	j.moved, j.begunBefore, j.ranBefore, j.begun, j.noOther = nil, false, false, 0, m.NoOther
 	j.startBy, j.ready = m.StartBy, m.Ready
@@ -355,7 +356,7 @@ func (j *Job) onGranted(ctx actor.Context, m granted) {
 
 // withdraw gives up an attempt before COMMIT.
 func (j *Job) withdraw(ctx actor.Context) {
-	j.decide = nil
+	j.decide, j.targets = nil, nil
 	j.noteTooShort()
 	j.halt(ctx)
 	j.states.Become("withdrawn", jobQueued)

@@ -26,7 +26,8 @@ func TestLimitCountsFromTheBarrier(t *testing.T) {
 		{"both run", &messages.SliceReport{State: messages.SliceState_SLICE_STATE_STARTED, RanMs: 2_000}, 8e9},
 		{"one is being started", &messages.SliceReport{State: messages.SliceState_SLICE_STATE_STARTED}, 10e9},
 		{"one is prepared", &messages.SliceReport{State: messages.SliceState_SLICE_STATE_PREPARED}, 10e9},
-		{"one is over", &messages.SliceReport{State: messages.SliceState_SLICE_STATE_OVER}, 5e9},
+		{"one is over", &messages.SliceReport{State: messages.SliceState_SLICE_STATE_OVER, RanMs: 3_000}, 7e9},
+		{"one is over and does not say", &messages.SliceReport{State: messages.SliceState_SLICE_STATE_OVER}, 5e9},
 	} {
 		p := leaderPorts()
 		p.Clock = &watchClock{now: 10e9}

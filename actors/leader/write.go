@@ -349,7 +349,7 @@ func (j *Job) absorb(d draft) {
 
 // afterCommit is the commit point: from here on the attempt is not aborted, it ends.
 func (j *Job) afterCommit(ctx actor.Context) {
-	j.decide = nil
+	j.decide, j.targets = nil, nil
 	j.states.Become("committed", jobStarting)
 	log := actors.About(j.p.Log, actors.FieldAttempt, messages.FromToken(j.att.Token).String)
 	log.Info("Successfully scheduled Job %s to Nodes [%s]", j.id, nodeList(j.att))

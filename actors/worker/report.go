@@ -151,14 +151,14 @@ func (n *Node) onUidsInUse(m *messages.UidsInUse) {
 
 func (n *Node) sliceReport(s *nodeSlice) *messages.SliceReport {
 	r := &messages.SliceReport{Token: s.wire, Job: string(s.page.Job), State: messages.ToSliceState(s.shown)}
-	r.Exits, r.ExitAgesMs = s.exits(n.p.Clock.Now())
+	now := n.p.Clock.Now()
+	r.Exits, r.ExitAgesMs = s.exits(now)
+	r.RanMs = s.ran(now).Milliseconds()
 	if s.shown == topology.SliceOver {
-		return r // it holds nothing but its exits
+		return r // it holds nothing but its exits, and when it began: it may have been the last of its gang to begin
 	}
 	r.Vacated = s.page.State == topology.SliceOver // the books are as they are now, the slice as it was on disk
-	now := n.p.Clock.Now()
-	r.RendezvousPort, r.Grants = s.page.Port, s.grants
-	r.RanMs, r.HeldMs = s.ran(now).Milliseconds(), s.held(now).Milliseconds()
+	r.RendezvousPort, r.Grants, r.HeldMs = s.page.Port, s.grants, s.held(now).Milliseconds()
 	if s.page.State == topology.SliceReserved {
 		r.ExpiresInMs = max(s.page.ExpiresAt-n.now(), 0) / 1_000_000
 	}
