@@ -98,6 +98,33 @@ func TestFirm(t *testing.T) {
 	began(t, map[*actor]int64{b: 1000})
 }
 
+// TestLentEarly: on room that is kept a job starts that is expected to stay for longer than that, if it has a limit and
+// a part of what is expected of it will do; without a limit it does not, nor where that part is too long.
+func TestLentEarly(t *testing.T) {
+	for _, firm := range []bool{true, false} {
+		for _, limit := range []int64{6000, 0} {
+			settings := simple()
+			if !firm {
+				settings.GuardPercent = 0
+			}
+			s := newStage(t, settings, 6, 1)
+			s.enter(act{runs: 1000, limit: 20_000, gang: wholes(4), owner: "a"})
+			b := s.enter(act{at: 1, runs: 100, limit: 100, gang: wholes(6), owner: "b"})
+			c := s.enter(act{at: 20, runs: 900, limit: limit, gang: wholes(1), owner: "c"})
+			d := s.enter(act{at: 21, runs: 700, limit: 15_000, gang: wholes(1), owner: "d"})
+			expected := map[string]int64{"a": 1000, "b": 100, "c": 3000, "d": 14_000}
+			s.learn(func(a *actor) int64 { return expected[a.owner] })
+			s.play(10_000)
+			want := map[*actor]int64{b: 1000, c: 20, d: 1100}
+			if limit == 0 {
+				want[c] = 1100
+			}
+			began(t, want)
+			began(t, want)
+		}
+	}
+}
+
 // TestTwoSlips: nothing has a limit, and each short one runs for longer than was expected. Twice the room of the gang
 // is lent to such; then to nobody, and the gang starts.
 func TestTwoSlips(t *testing.T) {

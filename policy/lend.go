@@ -19,6 +19,9 @@ const (
 	readyIn = 10 * second
 	// maxSlips is how often what was lent on an estimate may be late before nothing more is.
 	maxSlips = 2
+	// soonOf is for which part of what is expected of a job with a limit room is lent to it. Most are back late then,
+	// but by no more than a limit, and after two slips nothing more is lent; that room idles costs others more.
+	soonOf = 4
 	// maxLenders is how many promises lend to one burst in a pass.
 	maxLenders = 64
 )
@@ -61,12 +64,16 @@ func (j *Judgement) mayBorrow(p *promise, b *burst, e *entry) (startBy int64, ok
 	return startBy, ok
 }
 
-// backBy is when a job is expected to be back that a promise lends to. Where nothing has ended yet that could be like
-// it, nobody knows, and to take the estimate's first guess for an answer would leave room idle behind every gang of a
-// new cluster. If nothing bounds the promise anyway, such a job is taken to be back when something else is due, or else
-// when the promise is expected to be free: being late counts as with all others, and stops that in the end. What surely
-// comes free is not lent so: the job might have no end at all.
+// backBy is by when a job must be back that a promise lends to. One without a limit, when it is expected, and one with
+// a limit sooner: see soonOf. Where nothing has ended yet that could be like it, nobody knows, and to take the
+// estimate's first guess for an answer would leave room idle behind every gang of a new cluster. If nothing bounds the
+// promise anyway, such a job is taken to be back when something else is due, or else when the promise is expected to be
+// free: being late counts as with all others, and stops that in the end. What surely comes free is not lent so: the job
+// might have no end at all.
 func (j *Judgement) backBy(p *promise, b *burst) int64 {
+	if b.key.limit > 0 && b.line.Knows() {
+		return j.now + b.estimate/soonOf
+	}
 	back := j.now + b.estimate
 	if back <= p.at || b.line.Knows() || !j.isUnbounded(p) {
 		return back

@@ -43,7 +43,7 @@ type Settings struct {
 // DefaultSettings are good for a cluster of which nothing is known.
 func DefaultSettings() Settings {
 	return Settings{
-		Order: Expected, PromisesOnes: 1, PromisesGangs: 2, GuardPercent: 5, HeadroomPercent: 10,
+		Order: Expected, PromisesOnes: 1, PromisesGangs: 1, GuardPercent: 5, HeadroomPercent: 10,
 		Locality: time.Minute, KeepMost: 24 * time.Hour,
 	}
 }
