@@ -1,7 +1,10 @@
 package bench
 
 import (
+	"crypto/tls"
 	"fmt"
+	"io"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -22,7 +25,9 @@ import (
 // the 99th part of the passes beside 1 GB through port-forward each way at a pace, and beside a cp at none; and without
 // them before and behind each, for such a queue's passes change with time. The command line, the agent and the task
 // share the processors with the scheduler here, which has precedence over them, as it would have machines of its own.
-// What is left of sharing is seen by the first way: a program that keeps one processor busy and streams nothing.
+// What is left of sharing is seen by the first way: a program that keeps one processor busy and streams nothing. The
+// second way says what handing bytes on costs at least: a relay in the scheduler's process, from TLS to TLS, which does
+// nothing else with them.
 //
 //	TMPDIR=/dev/shm make bench BENCH=StreamBeside
 func BenchmarkStreamBeside(b *testing.B) {
@@ -34,6 +39,7 @@ func BenchmarkStreamBeside(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
+	b.Setenv(relayAt, freePort(b))
 	x := newInside(b, program)
 	if err := syscall.Setpriority(syscall.PRIO_PGRP, x.scheduler.Process.Pid, -20); err != nil {
 		b.Logf("the scheduler has no precedence: %v", err)
@@ -49,7 +55,7 @@ func BenchmarkStreamBeside(b *testing.B) {
 		pace    int64
 		through func(*testing.B)
 	}{
-		{"busy", 0, busyProcessor},
+		{"busy", 0, busyProcessor}, {"relay", 110_000_000, x.relay},
 		{"forward/out", 110_000_000, x.forwardOut}, {"forward/in", 110_000_000, x.forwardIn}, {"copy/out", 0, x.copyOut},
 	} {
 		b.Run(way.name, func(b *testing.B) {
@@ -68,6 +74,54 @@ func busyProcessor(b *testing.B) {
 	time.Sleep(time.Duration(size(8000, 300)) * time.Millisecond)
 	_ = c.Process.Kill()
 	_ = c.Wait() // it was killed
+}
+
+// relayAt is where the relay listens that testdata/passes puts into the scheduler's process.
+const relayAt = "BENCH_RELAY"
+
+// relay sends through it what the command line would send through the scheduler, in one process with who takes it.
+func (x *inside) relay(b *testing.B) {
+	keys := filepath.Join(x.keys, "scheduler")
+	pair, err := tls.LoadX509KeyPair(filepath.Join(keys, "cert.pem"), filepath.Join(keys, "key.pem"))
+	if err != nil {
+		b.Fatal(err)
+	}
+	sink, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{Certificates: []tls.Certificate{pair}})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer sink.Close()
+	taken := make(chan int64, 1)
+	go func() {
+		var n int64
+		if conn, err := sink.Accept(); err == nil {
+			n, _ = io.Copy(io.Discard, conn)
+		}
+		taken <- n
+	}()
+	conn, err := tls.Dial("tcp", os.Getenv(relayAt), &tls.Config{InsecureSkipVerify: true})
+	if err == nil {
+		_, err = fmt.Fprintln(conn, sink.Addr())
+	}
+	if err == nil {
+		_, err = io.CopyN(conn, x.source(), streamed())
+	}
+	if err == nil {
+		err = conn.Close()
+	}
+	if n := <-taken; err != nil || n != streamed() {
+		b.Errorf("%d bytes of %d: %v", n, streamed(), err)
+	}
+}
+
+// freePort is an address where nobody listens.
+func freePort(b *testing.B) string {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
 }
 
 // beside tells the passes without a stream, beside it, and without it again.
@@ -91,7 +145,7 @@ func (x *inside) beside(b *testing.B, waiting *[]string, through func(*testing.B
 	if len(all) == 0 || len(with) == 0 {
 		b.Fatalf("%d passes alone and %d beside", len(all), len(with))
 	}
-	if x.used > 0 {
+	if x.pace > 0 || x.used > 0 {
 		b.ReportMetric(float64(streamed())/1e6/took.Seconds(), "MB/s")
 	}
 	b.ReportMetric(late(all), "ms-p99-alone")
