@@ -120,7 +120,6 @@ func TestLentEarly(t *testing.T) {
 				want[c] = 1100
 			}
 			began(t, want)
-			began(t, want)
 		}
 	}
 }

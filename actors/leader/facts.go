@@ -1,8 +1,9 @@
 package leader
 
 import (
-	"github.com/asynkron/protoactor-go/actor"
 	"slices"
+
+	"github.com/asynkron/protoactor-go/actor"
 
 	"github.com/yi-json/synapse/actors"
 	"github.com/yi-json/synapse/messages"

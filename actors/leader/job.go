@@ -375,7 +375,7 @@ func (j *Job) onAborted(ctx actor.Context, m aborted) {
 	if !j.states.In(jobReserving) || m.Token != j.token {
 		return
 	}
-	j.coordinator = nil
+	j.coordinator, j.targets = nil, nil
 	j.noteTooShort()
 	j.states.Become("aborted", jobQueued)
 	j.show(ctx) // first, as there

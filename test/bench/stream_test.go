@@ -109,8 +109,11 @@ func (x *inside) relay(b *testing.B) {
 	if err == nil {
 		err = conn.Close()
 	}
-	if n := <-taken; err != nil || n != streamed() {
-		b.Errorf("%d bytes of %d: %v", n, streamed(), err)
+	if err != nil {
+		b.Fatal(err)
+	}
+	if n := <-taken; n != streamed() {
+		b.Errorf("%d bytes of %d", n, streamed())
 	}
 }
 
