@@ -76,7 +76,7 @@ func (t trial) run(tell func(string)) (survivors int, err error) {
 	case verdict.err != nil:
 		return 0, verdict.err
 	case verdict.caught:
-		return 0, fmt.Errorf("the code as it is already fails: %s", verdict)
+		return 0, fmt.Errorf("the code as it is already fails: %s\n%s", verdict, verdict.said)
 	}
 	seeds, cpu := 0, verdict.cpu
 	for outcome := range t.tryAll(mutants, folder) {

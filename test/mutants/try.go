@@ -24,6 +24,7 @@ type verdict struct {
 	check    string // what was tried, if not seeds
 	seed     int    // the last seed that ran
 	evidence string // the invariant that broke, or how the program died
+	said     string // the end of what a check printed that failed
 	late     bool   // the time was up before the seeds were
 	cpu      time.Duration
 	err      error // the trial itself failed; nothing is known
@@ -175,7 +176,7 @@ func (t trial) runCheck(ctx context.Context, used *meter, program, overlay strin
 	case err != nil && !errors.As(err, &exit):
 		return verdict{err: err}
 	case err != nil:
-		return verdict{caught: true, check: c.title, evidence: "exit " + strconv.Itoa(exit.ExitCode())}
+		return verdict{caught: true, check: c.title, evidence: "exit " + strconv.Itoa(exit.ExitCode()), said: lastOf(output)}
 	case !c.told.Match(output):
 		return verdict{err: fmt.Errorf("there is no %s, or it was skipped", c.title)}
 	}
@@ -202,9 +203,16 @@ func (t trial) build(ctx context.Context, used *meter, overlay, verb string, arg
 	return nil
 }
 
-// bounded starts a program with a ceiling on its memory (4 GiB, in KiB), where the shell has one to give: a bug that
-// piles up messages without end shall die alone.
-const bounded = `ulimit -v 4194304 2>/dev/null; exec "$0" "$@"`
+// lastOf is the end of what a program printed.
+func lastOf(output []byte) string {
+	const most = 4000
+	return string(output[max(0, len(output)-most):])
+}
+
+// bounded starts a program with a ceiling on its memory (8 GiB, in KiB), where the shell has one to give: a bug that
+// piles up messages without end shall die alone. It is one of addresses: 200 containers that start at once reserve more
+// than half of it.
+const bounded = `ulimit -v 8388608 2>/dev/null; exec "$0" "$@"`
 
 // meter sums up what the processes of a trial cost. On a machine that others use, the clock says little.
 type meter struct{ cpu time.Duration }
