@@ -105,6 +105,9 @@ func replayed(o record.Order, watch Watch) (*run, error) {
 	if v := r.w.Violations(); len(v) > 0 {
 		return nil, fmt.Errorf("the simulated cluster broke a rule: %v", v[0])
 	}
+	if r.broken == nil && o.Check && r.hasBound() {
+		r.broken = r.overBound()
+	}
 	return r, r.broken
 }
 
