@@ -54,14 +54,7 @@ type inside struct {
 func newInside(b *testing.B, program string) *inside {
 	x := &inside{folder: b.TempDir()}
 	x.keys = filepath.Join(x.folder, "keys")
-	tool := func(args ...string) {
-		if text, err := exec.Command(filepath.Join(bin, "synapse-cli"), args...).CombinedOutput(); err != nil {
-			b.Fatalf("%v: %v: %s", args, err, text)
-		}
-	}
-	scheduler := filepath.Join(x.keys, "scheduler")
-	tool("init", x.keys, "--cluster", "bench")
-	tool("certify", "node", "n1", "--by", scheduler, "--out", filepath.Join(x.keys, "n1"))
+	scheduler := newKeys(b, x.keys)
 	x.cluster = newClusterOf(b, program, "--tls", scheduler)
 	badge, err := gate.OpenBadge(filepath.Join(x.keys, "admin"), identity.RoleAdmin)
 	if err != nil {
@@ -90,6 +83,20 @@ func newInside(b *testing.B, program string) *inside {
 	})
 	x.cli(b, "exec", x.job, "--", "truncate", "-s", fmt.Sprint(streamed()), "big") // which has no place on the disk
 	return x
+}
+
+// newKeys makes the keys of a cluster with one machine, and answers the folder of its scheduler's.
+func newKeys(b *testing.B, keys string) (scheduler string) {
+	scheduler = filepath.Join(keys, "scheduler")
+	for _, args := range [][]string{
+		{"init", keys, "--cluster", "bench"},
+		{"certify", "node", "n1", "--by", scheduler, "--out", filepath.Join(keys, "n1")},
+	} {
+		if text, err := exec.Command(filepath.Join(bin, "synapse-cli"), args...).CombinedOutput(); err != nil {
+			b.Fatalf("%v: %v: %s", args, err, text)
+		}
+	}
+	return scheduler
 }
 
 // command is the command line, as an admin's.
