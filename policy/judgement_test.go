@@ -262,7 +262,7 @@ func TestGuardCharged(t *testing.T) {
 	s := newStage(t, simple(), 2, 1)
 	s.enter(act{runs: 2000, limit: 2000, gang: wholes(2)})
 	turn := s.enter(act{at: 1, runs: 50, limit: 90, gang: wholes(2)})
-	s.enter(act{at: 3000, runs: 100, limit: 100, gang: wholes(1)})
+	s.enter(act{at: 3000, waited: 60, runs: 100, limit: 100, gang: wholes(1)})
 	credit := func() int64 { return s.j.pools.all[0].credit }
 	s.play(1999)
 	s.pass()

@@ -15,6 +15,7 @@ import (
 type act struct {
 	at, runs, limit, grace int64
 	patience               int64
+	waited                 int64 // before it came here: an earlier leader had it
 	gang                   topology.Gang
 	owner, queue           string
 	priority               int32
@@ -126,8 +127,9 @@ func (s *stage) happen() {
 		}
 		if a.started < 0 && a.over < 0 && (a.at+1)*second <= s.now && !s.waits(a) {
 			s.queue.Add(Waiting{
-				Job: a.id, Gang: a.gang, Arrived: a.at, Since: s.now, Owner: a.owner, Queue: a.queue, Priority: a.priority,
-				Limit: a.limit * second, Grace: a.grace * second, Fixed: s.fixed[a.id], Had: s.had[a.id],
+				Job: a.id, Gang: a.gang, Arrived: a.at, Since: s.now - a.waited*second, Owner: a.owner, Queue: a.queue,
+				Priority: a.priority,
+				Limit:    a.limit * second, Grace: a.grace * second, Fixed: s.fixed[a.id], Had: s.had[a.id],
 				Patience: a.patience * second,
 			})
 		}

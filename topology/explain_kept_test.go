@@ -35,3 +35,25 @@ func TestExplainKept(t *testing.T) {
 		t.Error(e)
 	}
 }
+
+// TestExplainToHolder: what is kept for a job is not in its own way, now or before its promise moved; and it stays kept,
+// whether anybody plans on the fabric or not.
+func TestExplainToHolder(t *testing.T) {
+	for _, follows := range []bool{false, true} {
+		for _, keep := range []KeepID{"big", KeepID("big").Former()} {
+			f := NewFabric([]string{"rack"})
+			f.follows = follows
+			m := Machine{ID: "n1", Place: []string{"r"}, Total: Resources{MilliGPU: 8000}}
+			f.Join(m, m.Idle())
+			slots := []Slot{{Node: "n1", Amount: Resources{MilliGPU: 8000}}}
+			f.Keep(keep, Placement{Slots: slots})
+			gang := Gang{Replicas: 1, Each: Resources{MilliGPU: 4000}}
+			if e := ExplainTo(f, gang, "big", nil); e.Refusal != nil {
+				t.Errorf("%q is kept for it (follows %v), and it is told: %s", keep, follows, e)
+			}
+			if e := ExplainTo(f, gang, "other", nil); e.Refusal == nil || len(f.Kept(keep)) != 1 {
+				t.Errorf("%q is kept no more (follows %v)", keep, follows)
+			}
+		}
+	}
+}
