@@ -10,7 +10,8 @@ import (
 
 // TestLimitCountsFromTheBarrier: after a takeover a run's time counts from when its last machine began. Where the
 // processes of one are only being started the barrier was not passed, however long the others have run: their time is
-// no part of the limit.
+// no part of the limit. If the run ends before all machines were heard, it is said to have run from then on too, and
+// where a machine is against it, not to be known for how long.
 func TestLimitCountsFromTheBarrier(t *testing.T) {
 	token := topology.Token{Epoch: 1, Counter: 7}
 	att := &messages.AttemptRecord{
@@ -22,23 +23,27 @@ func TestLimitCountsFromTheBarrier(t *testing.T) {
 		name  string
 		slice *messages.SliceReport // of the second machine
 		want  actors.Instant
+		ranMs int64
 	}{
-		{"both run", &messages.SliceReport{State: messages.SliceState_SLICE_STATE_STARTED, RanMs: 2_000}, 8e9},
-		{"one is being started", &messages.SliceReport{State: messages.SliceState_SLICE_STATE_STARTED}, 10e9},
-		{"one is prepared", &messages.SliceReport{State: messages.SliceState_SLICE_STATE_PREPARED}, 10e9},
-		{"one is over", &messages.SliceReport{State: messages.SliceState_SLICE_STATE_OVER, RanMs: 3_000}, 7e9},
-		{"one is over and does not say", &messages.SliceReport{State: messages.SliceState_SLICE_STATE_OVER}, 5e9},
+		{"both run", &messages.SliceReport{State: messages.SliceState_SLICE_STATE_STARTED, RanMs: 2_000}, 8e9, 2_000},
+		{"one is being started", &messages.SliceReport{State: messages.SliceState_SLICE_STATE_STARTED}, 10e9, 0},
+		{"one is prepared", &messages.SliceReport{State: messages.SliceState_SLICE_STATE_PREPARED}, 10e9, 0},
+		{"one is over", &messages.SliceReport{State: messages.SliceState_SLICE_STATE_OVER, RanMs: 3_000}, 7e9, 3_000},
+		{"one is over and does not say", &messages.SliceReport{State: messages.SliceState_SLICE_STATE_OVER}, 5e9, 5_000},
 	} {
 		p := leaderPorts()
 		p.Clock = &watchClock{now: 10e9}
 		j := newJob(p, somePeers, 1, rec, []*messages.AttemptRecord{att}).(*Job)
 		j.states.Become("resumed", jobStarting)
-		j.begunBefore = true
+		j.begunBefore, j.ranBefore, j.limitFrom = true, true, 9e9
 		first := &messages.SliceReport{State: messages.SliceState_SLICE_STATE_STARTED, RanMs: 5_000}
 		j.noteBegun(sighted{Node: "n1", Token: token, Slice: first, Heard: 10e9})
 		j.noteBegun(sighted{Node: "n2", Token: token, Slice: c.slice, Heard: 10e9})
 		if got := j.passedBarrier(); got != c.want {
 			t.Errorf("%s: the time counts from %d, want %d", c.name, got, c.want)
+		}
+		if got := j.ranMs(att); got != c.ranMs {
+			t.Errorf("%s: it ran for %d ms, want %d", c.name, got, c.ranMs)
 		}
 	}
 }
