@@ -335,3 +335,21 @@ func BenchmarkRoomsShown(b *testing.B) {
 		p.told = p.told[:0]
 	}
 }
+
+// TestShownBeforeItWaits: a job that was given up before its COMMIT is shown as waiting before it asks to be placed, or
+// the Mirror is told why it waits while it believes that machines are being asked for it.
+func TestShownBeforeItWaits(t *testing.T) {
+	token := topology.Token{Epoch: 1, Counter: 7}
+	rec := &messages.JobRecord{Id: "j1", Spec: oneGPU()}
+	j := newJob(leaderPorts(), somePeers, 1, rec, nil).(*Job)
+	var said []letter
+	j.Receive(&overheard{message: &actor.Started{}, said: &said})
+	j.onAdmit(&overheard{said: &said}, admit{Token: token})
+	said = nil
+	j.onAborted(&overheard{said: &said}, aborted{Token: token})
+	shown := slices.IndexFunc(said, func(l letter) bool { _, is := l.message.(mirror.JobShown); return is })
+	waiting := slices.IndexFunc(said, func(l letter) bool { _, is := l.message.(waits); return is })
+	if shown < 0 || waiting < shown {
+		t.Errorf("it said %v", said)
+	}
+}

@@ -143,6 +143,11 @@ func (r *nodeRig) launcherStep(t *testing.T, d *datadriven.TestData) {
 		l.ill = "a port is down"
 		return
 	}
+	if d.CmdArgs[0].Key == "checked" { // and does hear of it
+		l.ill = "a port is down"
+		r.tell(&messages.MachineChecked{Health: &messages.MachineHealth{Unwell: l.ill}}, "node-a")
+		return
+	}
 	if d.CmdArgs[0].Key == "gpu-fault" {
 		r.tell(&messages.GpuFaulted{GpuId: d.CmdArgs[1].Key, Detail: "fell off the bus"}, "node-a")
 		return
