@@ -11,7 +11,7 @@ import (
 // TestLimitCountsFromTheBarrier: after a takeover a run's time counts from when its last machine began. Where the
 // processes of one are only being started the barrier was not passed, however long the others have run: their time is
 // no part of the limit. If the run ends before all machines were heard, it is said to have run from then on too, and
-// where a machine is against it, not to be known for how long.
+// where a machine contradicts that, it is not said for how long.
 func TestLimitCountsFromTheBarrier(t *testing.T) {
 	token := topology.Token{Epoch: 1, Counter: 7}
 	att := &messages.AttemptRecord{
