@@ -36,8 +36,8 @@ func TestExplainKept(t *testing.T) {
 	}
 }
 
-// TestExplainToHolder: what is kept for a job is not in its own way, now or before its promise moved; and it stays kept,
-// whether anybody plans on the fabric or not.
+// TestExplainToHolder: what is kept for a job is not in its own way, now or before its promise moved; and it stays
+// kept, whether anybody plans on the fabric or not.
 func TestExplainToHolder(t *testing.T) {
 	for _, follows := range []bool{false, true} {
 		for _, keep := range []KeepID{"big", KeepID("big").Former()} {

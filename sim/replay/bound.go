@@ -13,8 +13,8 @@ import (
 // This file owns the bound of docs/promises.md, held against what became of each job: with n older ones of total work W
 // ahead of it, a job starts within (n + 1)·L + W / (the guard's part of the cluster) + a minute.
 
-// leaving is how long after its limit a job may hold its machines at most: it is told to stop, has its grace, and its end
-// is written down.
+// leaving is how long after its limit a job may hold its machines at most: it is told to stop, has its grace, and its
+// end is written down.
 const leaving = 2 * time.Minute
 
 // hasBound reports whether the bound holds of a run: all jobs have limits, and nothing but the planner as it is decides
