@@ -106,10 +106,7 @@ func (r *Rollout) Run(ctx, begin context.Context) []Outcome {
 	begin, stop := context.WithCancel(begin)
 	defer stop()
 	do := func(t errand) {
-		all[t.at] = r.deploy(ctx, r.Hosts[t.at], t.work)
-		if end := all[t.at].End; end == Worse || end == NotBegun {
-			stop()
-		}
+		all[t.at] = r.deploy(ctx, stop, r.Hosts[t.at], t.work)
 	}
 	canaries := min(r.Canaries, len(errands))
 	for _, t := range errands[:canaries] {
@@ -184,17 +181,20 @@ func (r *Rollout) standing(ctx context.Context, h Host) Outcome {
 	return Outcome{h, Unchanged, s.words()}
 }
 
-// deploy does the work on one machine, and waits until the cluster sees it fit.
-func (r *Rollout) deploy(ctx context.Context, h Host, w Work) Outcome {
+// deploy does the work on one machine, and waits until the cluster sees it fit. It calls stop where no further machine
+// is to be begun, before anybody is told why.
+func (r *Rollout) deploy(ctx context.Context, stop func(), h Host, w Work) Outcome {
 	before, err := r.Crew.State(ctx, h.Name)
 	if err != nil { // without the cluster nothing would tell that the machine is worse
+		stop()
 		return Outcome{h, NotBegun, err.Error()}
 	}
 	r.Tell(h, w.String())
 	version, err := r.Crew.Apply(ctx, h, w)
 	if err != nil {
+		out := before.since(h, err.Error(), stop)
 		r.Tell(h, "failed: "+err.Error())
-		return before.since(h, err.Error())
+		return out
 	}
 	began := time.Now()
 	for {
@@ -204,7 +204,7 @@ func (r *Rollout) deploy(ctx context.Context, h Host, w Work) Outcome {
 			return Outcome{h, Done, s.words()}
 		}
 		if ctx.Err() != nil || time.Since(began) > r.Within {
-			return r.late(h, before, s, time.Since(began), err)
+			return r.late(h, stop, before, s, time.Since(began), err)
 		}
 		select {
 		case <-ctx.Done():
@@ -214,7 +214,7 @@ func (r *Rollout) deploy(ctx context.Context, h Host, w Work) Outcome {
 }
 
 // late is the outcome of a machine that is not fit in time.
-func (r *Rollout) late(h Host, before, now State, after time.Duration, err error) Outcome {
+func (r *Rollout) late(h Host, stop func(), before, now State, after time.Duration, err error) Outcome {
 	why := now.words()
 	switch {
 	case err != nil:
@@ -222,15 +222,17 @@ func (r *Rollout) late(h Host, before, now State, after time.Duration, err error
 	case now.Up && now.GPUs < before.GPUs:
 		why = fmt.Sprintf("it had %d GPUs and has %d", before.GPUs, now.GPUs)
 	}
-	out := before.since(h, why)
+	out := before.since(h, why, stop)
 	r.Tell(h, fmt.Sprintf("%s after %s: %s", out.End, after.Round(time.Second), why))
 	return out
 }
 
-// since is the outcome of a machine that was so before, and is unfit now. One that was unfit then is no worse.
-func (s State) since(h Host, why string) Outcome {
+// since is the outcome of a machine that was so before, and is unfit now. One that was unfit then is no worse, and
+// stops nobody.
+func (s State) since(h Host, why string, stop func()) Outcome {
 	if s.Known && !s.fit(s) {
 		return Outcome{h, NoBetter, why}
 	}
+	stop()
 	return Outcome{h, Worse, why}
 }
