@@ -47,7 +47,8 @@ func (s *surf) promiseMoves(before string) {
 	big := s.submit("--name", "big", "-n", "4", "--gpu", "8", "--time-limit", "10m", "--image", "host", "--", "true")
 	s.visit("#/job/" + big)
 	const starts = `[...document.querySelectorAll("main dt")].find((e) => e.innerText === "Starts")?.nextSibling.innerText`
-	const latest = `/no later than ([0-9]+:[0-9]+)/.exec(` + starts + `)?.[1]`
+	// After midnight, by UTC, it is "Sat 01:04".
+	const latest = `/no later than ((?:[A-Z][a-z]+ )?[0-9]+:[0-9]+)/.exec(` + starts + `)?.[1]`
 	s.await(latest)
 	first := js[string](s, latest)
 	s.run("update", before, "--time-limit", "3h")
