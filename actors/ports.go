@@ -233,4 +233,7 @@ type Ports struct {
 	// Aside runs what may take long and decides nothing, in the way of nobody else, and returns when it is over; nil:
 	// there is no such place.
 	Aside func(run func())
+	// Ahead runs what is short and everybody waits for before all else on this machine, and returns when it is over; nil:
+	// there is no such way.
+	Ahead func(run func())
 }

@@ -24,6 +24,15 @@ func (s *Scheduler) plan(ctx actor.Context) {
 
 func (s *Scheduler) onPlan(ctx actor.Context) {
 	s.planDue = false
+	if s.p.Ahead == nil {
+		s.pass(ctx)
+	} else {
+		s.p.Ahead(func() { s.pass(ctx) })
+	}
+	s.stopVictims(ctx)
+}
+
+func (s *Scheduler) pass(ctx actor.Context) {
 	now := s.p.Clock.Now()
 	d := s.planner.Plan(s.view.Fabric(), s.queue, int64(now))
 	for _, a := range d.Admit {
@@ -39,7 +48,6 @@ func (s *Scheduler) onPlan(ctx actor.Context) {
 	s.tellWaiting(ctx, d.Joined)
 	s.tellStarts(ctx)
 	s.p.Host.Took(TookPass, s.p.Clock.Now().Since(now))
-	s.stopVictims(ctx)
 }
 
 func (s *Scheduler) onPatienceOver(ctx actor.Context, m patienceOver) {

@@ -311,7 +311,7 @@ func (s *scheduler) lead(ctx context.Context, epoch uint64) {
 	leader.Assemble(leader.Ports{
 		Ports: actors.Ports{
 			System: s.host.System(), Host: s.host, Clock: s.host.Clock(), Log: s.log, Constants: actors.DefaultConstants(),
-			Aside: host.NewAside(),
+			Aside: host.NewAside(), Ahead: host.Ahead,
 		},
 		Epoch: epoch, ClusterID: s.cluster, Levels: s.levels, Store: s.port, Peers: s.link, AcceptLoss: s.acceptLoss,
 		NewJobID: newJobID, UIDs: s.uids, Calls: actors.Tagged{To: s.log, Tag: actors.TagCalls},

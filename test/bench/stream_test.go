@@ -25,6 +25,7 @@ import (
 // the 99th part of the passes beside 1 GB through port-forward each way at a pace, and beside a cp at none; and without
 // them before and behind each, for such a queue's passes change with time. The command line, the agent and the task
 // share the processors with the scheduler here, which has precedence over them, as it would have machines of its own.
+// Its passes go ahead besides (host.Ahead), as they do wherever a scheduler may have real time.
 // What is left of sharing is seen by the first way: a program that keeps one processor busy and streams nothing. The
 // second way says what handing bytes on costs at least: a relay in the scheduler's process, from TLS to TLS, which does
 // nothing else with them.

@@ -18,7 +18,8 @@ type slice struct {
 	trace          string
 	cut            record.Cut
 	machines       int
-	ours, easy     *record.Result
+	easy           *record.Result
+	ours           []*record.Result
 	overEasy, over float64 // the mean wait over easy's, and that of gangs; 0: there are none
 }
 
@@ -67,7 +68,7 @@ func (s study) runSlices(out, progress io.Writer) error {
 	for tries := 0; made < s.slices && tries < sliceTries*s.slices; tries++ {
 		piece := drawnSlice(r, names, lengths)
 		fmt.Fprintf(progress, "%d of %d, try %d: %s\n", made+1, s.slices, tries+1, piece.trace)
-		if waits, err := piece.run(traces[piece.trace], made); err != nil || !waits {
+		if waits, err := piece.run(traces[piece.trace], made, s.times()); err != nil || !waits {
 			if err != nil {
 				return fmt.Errorf("%s from row %d: %w", piece.trace, piece.cut.First, err)
 			}
@@ -87,9 +88,9 @@ func (s study) runSlices(out, progress io.Writer) error {
 	return nil
 }
 
-// run replays a piece under easy, and, where jobs wait long enough under that, under the default policy: one of ten
-// with the simulator's checkers.
-func (s *slice) run(t *record.Trace, number int) (waits bool, err error) {
+// run replays a piece under easy, and, where jobs wait long enough under that, so often under the default policy: of
+// one of ten pieces once with the simulator's checkers.
+func (s *slice) run(t *record.Trace, number, times int) (waits bool, err error) {
 	cluster := record.NewCluster(record.InRacks(s.machines, max(1, s.machines/8)), gpusPerMachine)
 	o := record.Order{Cluster: cluster, Policy: "easy", Ref: true, Oracle: true, Seed: 1}
 	if o.Jobs, err = t.Take(s.cut, cluster.Sum()); err != nil {
@@ -98,22 +99,37 @@ func (s *slice) run(t *record.Trace, number int) (waits bool, err error) {
 	if s.easy, err = replay.Run(o, replay.Watch{}); err != nil || s.easy.WaitAvg < sliceWait {
 		return false, err
 	}
-	o.Policy, o.Ref, o.Oracle, o.Check = ours, false, false, number%10 == 9
-	if s.ours, err = replay.Run(o, replay.Watch{}); err != nil {
-		return false, err
+	o.Policy, o.Ref, o.Oracle = ours, false, false
+	if times > 1 {
+		o.Shake = shake
 	}
-	if s.ours.Unfinished > 0 {
-		return false, fmt.Errorf("%d jobs never ended", s.ours.Unfinished)
+	for k := range times {
+		o.Seed, o.Check = uint64(k+1), number%10 == 9 && k == 0
+		result, err := replay.Run(o, replay.Watch{})
+		if err != nil {
+			return false, err
+		}
+		if result.Unfinished > 0 {
+			return false, fmt.Errorf("%d jobs never ended", result.Unfinished)
+		}
+		s.ours = append(s.ours, result)
 	}
-	s.overEasy = s.ours.WaitAvg / s.easy.WaitAvg
+	s.overEasy = s.wait() / s.easy.WaitAvg
 	if gangs := known(s.easy.WaitMultiAvg); gangs > 0 {
-		s.over = known(s.ours.WaitMultiAvg) / gangs
+		wait, _ := mean(s.ours, func(r *record.Result) float64 { return known(r.WaitMultiAvg) })
+		s.over = wait / gangs
 	}
 	return true, nil
 }
 
+// wait is the mean of the default policy's runs.
+func (s *slice) wait() float64 {
+	wait, _ := mean(s.ours, func(r *record.Result) float64 { return r.WaitAvg })
+	return wait
+}
+
 func (s *slice) row(number int) string {
 	return fmt.Sprintf("| %d | %s, %d, %d | %d | %.2f | %s | %s | %s | %s |\n", number, s.trace, s.cut.First, s.cut.Rows,
-		s.machines, s.cut.Load, whole(s.easy.WaitAvg), whole(s.ours.WaitAvg),
+		s.machines, s.cut.Load, whole(s.easy.WaitAvg), whole(s.wait()),
 		bold(fmt.Sprintf("%.2f", s.overEasy), s.overEasy > sliceMean), bold(fmt.Sprintf("%.2f", s.over), s.over > sliceGangs))
 }

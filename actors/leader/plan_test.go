@@ -1,0 +1,41 @@
+package leader
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/yi-json/synapse/policy"
+	"github.com/yi-json/synapse/topology"
+)
+
+// plannerOf is a planner that is a function.
+type plannerOf func() policy.Decisions
+
+func (f plannerOf) Plan(*topology.Fabric, *policy.Queue, int64) policy.Decisions { return f() }
+
+// TestPassGoesAhead: the whole pass goes ahead of what else the machine does, once, where there is a way.
+func TestPassGoesAhead(t *testing.T) {
+	for _, way := range []bool{true, false} {
+		var did []string
+		p := leaderPorts()
+		p.Planner = plannerOf(func() policy.Decisions {
+			did = append(did, "plans")
+			return policy.Decisions{}
+		})
+		want := []string{"plans"}
+		if way {
+			want = []string{"ahead", "plans", "as before"}
+			p.Ahead = func(run func()) {
+				did = append(did, "ahead")
+				run()
+				did = append(did, "as before")
+			}
+		}
+		s := newScheduler(p).(*Scheduler)
+		s.peers, s.self = somePeers, somePeers.scheduler
+		s.onPlan(&overheard{said: new([]letter)})
+		if !slices.Equal(did, want) {
+			t.Errorf("with a way (%v) a pass is %v", way, did)
+		}
+	}
+}
