@@ -22,6 +22,7 @@ type books struct {
 	commits  map[topology.Token]uint64                  // what was decided under it, in short
 	nodes    map[string]*messages.NodeRecord
 	ids      []string          // of jobs, as they came
+	queued   int               // of them
 	requests map[string]string // job ids by request id
 	policy   topology.Token    // the write that the policy record is of
 	given    map[string]*given // firm promises, by job
@@ -35,6 +36,7 @@ type books struct {
 // jobPage is one job.
 type jobPage struct {
 	record *messages.JobRecord
+	queued bool             // it waits, and nobody holds or cancels it
 	tokens []topology.Token // committed, in that order
 	since  instant          // of its present state, and since it was let go of in that
 	// The time limit, since when: it may be changed.
@@ -174,8 +176,23 @@ func (b *books) enter(s *stored) {
 		s.page.limit, s.page.limitSince = limit, b.w.engine.now
 	}
 	s.page.record = s.job
+	b.count(s.page)
 	b.promised(s)
 	b.shorten(s.page)
+}
+
+// count keeps how many jobs are in the queue: to look through all that there ever were, again and again, was most of what
+// a long run's checkers cost.
+func (b *books) count(page *jobPage) {
+	r := page.record
+	queued := r.State == messages.JobState_JOB_STATE_QUEUED && r.Hold == nil && r.Cancel == nil
+	switch {
+	case queued && !page.queued:
+		b.queued++
+	case page.queued && !queued:
+		b.queued--
+	}
+	page.queued = queued
 }
 
 // decisionOf tells one COMMIT from another.

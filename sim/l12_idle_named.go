@@ -1,10 +1,8 @@
 package sim
 
 import (
-	"slices"
 	"time"
 
-	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/topology"
 )
 
@@ -28,7 +26,8 @@ func newIdleNamed() *idleNamed {
 func (c *idleNamed) Step(w *World, _ *Event) {
 	p := w.leader()
 	calm := w.faults.prompt() && w.elections <= 1 && !w.opts.Plain
-	if p == nil || p.leader == nil || !w.somebodyWaits() || !w.judgesPromises() || w.books.queues != nil || !calm &&
+	// Where nobody waits no pass comes, and what is kept is in nobody's way.
+	if p == nil || p.leader == nil || w.books.queued == 0 || !w.judgesPromises() || w.books.queues != nil || !calm &&
 		(!w.healed ||
 			w.engine.now.since(max(w.healedAt, w.ledSince)) < w.constants.BenchCap+20*time.Second) {
 		clear(c.idle)
@@ -54,8 +53,7 @@ func (c *idleNamed) Step(w *World, _ *Event) {
 	}
 	for _, id := range sortedKeys(kept) {
 		page := w.books.jobs[id]
-		waits := page != nil && page.record.State == messages.JobState_JOB_STATE_QUEUED && page.record.Hold == nil &&
-			page.record.Cancel == nil
+		waits := page != nil && page.queued
 		switch {
 		case waits && (lacking[id] || page.record.NotBeforeUnixMs > 0 || w.books.owes(page) || w.isPatient(page)):
 			delete(c.idle, id)
@@ -69,15 +67,6 @@ func (c *idleNamed) Step(w *World, _ *Event) {
 			return
 		}
 	}
-}
-
-// somebodyWaits reports whether a job is in the queue. Where none is, no pass comes, and what is kept is in nobody's
-// way.
-func (w *World) somebodyWaits() bool {
-	return slices.ContainsFunc(w.books.ids, func(id string) bool {
-		r := w.books.jobs[id].record
-		return r.State == messages.JobState_JOB_STATE_QUEUED && r.Hold == nil && r.Cancel == nil
-	})
 }
 
 // isPatient reports whether a job may still wait for its preferred level: any other place is kept for later.

@@ -48,7 +48,7 @@ func (b *books) copy() *books {
 	c := &books{w: b.w, jobs: map[string]*jobPage{}, attempts: maps.Clone(b.attempts), owner: maps.Clone(b.owner),
 		nodes: maps.Clone(b.nodes), ids: slices.Clone(b.ids), requests: maps.Clone(b.requests),
 		dropped: maps.Clone(b.dropped), policy: b.policy, given: maps.Clone(b.given),
-		queues: b.queues, queuesAt: b.queuesAt}
+		queues: b.queues, queuesAt: b.queuesAt, queued: b.queued}
 	for id, page := range b.jobs { //order: each goes to its own place
 		again := *page
 		again.tokens = slices.Clone(page.tokens)
@@ -231,7 +231,12 @@ func (w *World) forgetPruned() {
 			delete(w.books.requests, o.requestID)
 		}
 	}
-	maps.DeleteFunc(w.books.jobs, func(id string, _ *jobPage) bool { return gone(id) })
+	maps.DeleteFunc(w.books.jobs, func(id string, page *jobPage) bool {
+		if gone(id) && page.queued {
+			w.books.queued--
+		}
+		return gone(id)
+	})
 }
 
 // AcceptLoss is the operator's word that what the store does not know is given up.
