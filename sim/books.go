@@ -181,8 +181,8 @@ func (b *books) enter(s *stored) {
 	b.shorten(s.page)
 }
 
-// count keeps how many jobs are in the queue: to look through all that there ever were, again and again, was most of what
-// a long run's checkers cost.
+// count keeps how many jobs are in the queue: to look through all that there ever were, again and again, was most of
+// what a long run's checkers cost.
 func (b *books) count(page *jobPage) {
 	r := page.record
 	queued := r.State == messages.JobState_JOB_STATE_QUEUED && r.Hold == nil && r.Cancel == nil
