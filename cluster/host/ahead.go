@@ -10,8 +10,8 @@ import (
 
 // Ahead runs something on a thread that goes before all others, as the least of those in real time. As one among many
 // it would wait in the middle for as long as the kernel lets another run, which is milliseconds: many times what a pass
-// of the Scheduler takes. Where the process may not (RLIMIT_RTPRIO, CAP_SYS_NICE) it runs as anything does, and a thread
-// that an operator has put into real time stays as it is.
+// of the Scheduler takes. Where the process may not (RLIMIT_RTPRIO, CAP_SYS_NICE) it runs as anything does, and a
+// thread that an operator has put into real time stays as it is.
 //
 // A thread that is made meanwhile does not inherit it, for Go starts none from one that is locked.
 func Ahead(run func()) {
