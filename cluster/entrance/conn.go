@@ -50,6 +50,11 @@ func (c *Conn) Read(b []byte) (int, error) {
 		c.Close()
 		return 0, refusal{why}
 	}
+	if c.turn != nil {
+		if gone := c.waits(); gone != nil {
+			return 0, gone
+		}
+	}
 	return n, err
 }
 
@@ -81,8 +86,8 @@ func (l *Listener) speaks(c *Conn) (old *Conn, why string) {
 		l.turnedAway(countRefused)
 	}
 	s.due = s.due.Add(handshakeCost)
-	c.since = now
 	l.stand(c, &s.speaking)
+	l.begins(c)
 	return old, ""
 }
 
@@ -99,7 +104,7 @@ func (s *source) stalled(now time.Time) *Conn {
 		return nil
 	}
 	c := s.speaking.Front().Value.(*Conn)
-	if now.Sub(c.since) < stalled {
+	if c.since.IsZero() || now.Sub(c.since) < stalled {
 		return nil
 	}
 	return c
@@ -110,6 +115,7 @@ func (c *Conn) Entered() {
 	c.listener.mu.Lock()
 	defer c.listener.mu.Unlock()
 	c.listener.rise(c)
+	c.listener.refund(c)
 }
 
 // Close gives its place back.

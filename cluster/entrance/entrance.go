@@ -52,6 +52,7 @@ const (
 // Options are what a listener is given. Log is told a line for people.
 type Options struct {
 	Limits Limits
+	Vain   Rate // of one source's handshakes that nothing comes of; none: DefaultVain
 	Log    func(format string, args ...any)
 	Count  func(name string, n int64)
 	Now    func() time.Time
@@ -79,6 +80,9 @@ type source struct {
 	open             int
 	silent, speaking list.List // of *Conn, the oldest first
 	due              time.Time // when all handshakes of it would have begun at the rate allowed
+	vain             time.Time // and when those that nothing has come of
+	line             []*Conn   // wait until they may begin one, the first to come first
+	moving           bool      // somebody looks after the line
 }
 
 // Conn is a connection. Whoever proves it calls Entered.
@@ -90,7 +94,9 @@ type Conn struct {
 
 	in    *list.List // of from, guarded by the listener; nil: it has entered, or is closed
 	place *list.Element
-	since time.Time // it speaks
+	turn  chan struct{} // closed when its handshake may begin, or when it is gone
+	since time.Time     // it may; zero: it stands in line
+	paid  bool          // its handshake counts among those that nothing has come of
 	gone  bool
 }
 
@@ -98,6 +104,9 @@ type Conn struct {
 func New(at net.Listener, o Options) *Listener {
 	if o.Limits == (Limits{}) {
 		o.Limits = DefaultLimits()
+	}
+	if o.Vain == (Rate{}) {
+		o.Vain = DefaultVain()
 	}
 	if o.Log == nil {
 		o.Log = func(string, ...any) {}
@@ -178,7 +187,7 @@ func (l *Listener) source(raw net.Conn) *source {
 
 // forget lets go of a source of which nothing is left to know.
 func (l *Listener) forget(s *source) {
-	if s.open == 0 && !s.due.After(l.o.Now()) {
+	if now := l.o.Now(); s.open == 0 && !s.due.After(now) && !s.vain.After(now) {
 		delete(l.sources, s.name)
 	}
 }
@@ -240,6 +249,7 @@ func (l *Listener) leave(c *Conn) {
 	if !c.gone {
 		c.gone = true
 		l.open, c.from.open = l.open-1, c.from.open-1
+		c.from.leavesLine(c)
 		l.forget(c.from)
 	}
 }

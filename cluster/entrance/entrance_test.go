@@ -32,7 +32,7 @@ type desk struct {
 func newDesk(t *testing.T, limits Limits) *desk {
 	d := &desk{t: t, now: time.Date(2026, 11, 24, 0, 0, 0, 0, time.UTC)}
 	d.Listener = New(nil, Options{
-		Limits: limits, Now: func() time.Time { return d.now },
+		Limits: limits, Vain: Rate{1 << 20, 1 << 20}, Now: func() time.Time { return d.now },
 		Log: func(format string, args ...any) { d.lines = append(d.lines, fmt.Sprintf(format, args...)) },
 	})
 	return d

@@ -29,6 +29,7 @@ type Allowance struct {
 	Coming      int  // calls of which the request has yet to come
 	Share       int  // each may have this part of the places that are still free, so that some stay free for the next
 	Wide        int  // watches of everything that are open: each change costs as much as all of them together
+	WideOfAll   int  // and of all; each may have a Wide-th of those still free, but leastWide in any case
 	Connections int
 	Refusals    int // of its calls that the audit has one by one, in a minute; those beyond are counted in one line
 }
@@ -39,8 +40,8 @@ type Rate struct{ PerSecond, Burst int }
 // DefaultAllowance is far above what a person and their scripts do, and below what a scheduler can.
 func DefaultAllowance() Allowance {
 	return Allowance{
-		Calls: Rate{400, 4000}, Changes: Rate{200, 2000}, Open: 2048, Share: 16, Coming: 64, Wide: 8, Connections: 512,
-		Refusals: 30,
+		Calls: Rate{400, 4000}, Changes: Rate{200, 2000}, Open: 2048, Share: 16, Coming: 64, Wide: 8, WideOfAll: 72,
+		Connections: 512, Refusals: 30,
 	}
 }
 
@@ -66,6 +67,9 @@ const tallyFor = time.Minute
 
 // leastCallers is how many connections one identity may call over, however many others have.
 const leastCallers = 16
+
+// leastWide is how many watches of everything one identity may have open, however many others have.
+const leastWide = 2
 
 // maxPurses is how many identities are remembered beyond those that have something open.
 const maxPurses = 1024
@@ -114,6 +118,7 @@ type purses struct {
 	all     map[string]*purse
 	open    int // of all
 	callers int // likewise
+	wide    int
 }
 
 // most is how many one identity may have open now: fewer, the more are open in all.
@@ -179,13 +184,28 @@ func (s *purses) hangsUp(who string) {
 	}
 }
 
-// widens takes a watch of everything; false: the identity has as many as it may.
-func (s *purses) widens(who string, now time.Time) bool {
-	return s.takes(who, now, func(p *purse) *int { return &p.wide }, s.allowed.Wide)
+// widens takes a watch of everything, or answers how many the identity has, which is as many as it may: fewer, the more
+// of them all have.
+func (s *purses) widens(who string, now time.Time) (has int, ok bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p := s.of(who, now)
+	most := min(s.allowed.Wide, (s.allowed.WideOfAll-s.wide)/max(1, s.allowed.Wide))
+	if p.wide >= max(leastWide, most) {
+		return p.wide, false
+	}
+	p.wide, s.wide = p.wide+1, s.wide+1
+	return p.wide, true
 }
 
 // narrows gives it back.
-func (s *purses) narrows(who string) { s.gives(who, func(p *purse) *int { return &p.wide }) }
+func (s *purses) narrows(who string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if p := s.all[who]; p != nil && p.wide > 0 {
+		p.wide, s.wide = p.wide-1, s.wide-1
+	}
+}
 
 // comes takes a call of which the request has yet to come; false: the identity has as many as it may.
 func (s *purses) comes(who string, now time.Time) bool {

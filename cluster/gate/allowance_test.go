@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -145,6 +146,38 @@ func TestWatchesOfEverything(t *testing.T) {
 	s.gate.purses.narrows("synapse://c-a/viewer/ann")
 	if _, err := watches("ann"); err != nil {
 		t.Errorf("after one has ended: %v", err)
+	}
+}
+
+// TestWatchesOfMany: the more watches of everything there are, the fewer more one may open, but some in any case.
+func TestWatchesOfMany(t *testing.T) {
+	now := time.Now()
+	s := &purses{allowed: DefaultAllowance()}
+	opens := func(who string) (many int) {
+		for {
+			has, ok := s.widens(who, now)
+			if !ok {
+				if has != many {
+					t.Errorf("%s has %d, and is told %d", who, many, has)
+				}
+				return many
+			}
+			many++
+		}
+	}
+	var got []int
+	for i := range 14 {
+		got = append(got, opens(fmt.Sprint("u", i)))
+	}
+	if want := []int{8, 7, 6, 5, 5, 4, 4, 3, 3, 3, 2, 2, 2, 2}; !slices.Equal(got, want) {
+		t.Errorf("one after the other opens %v, want %v", got, want)
+	}
+	for range 9 { // once more than it has
+		s.narrows("u0")
+		s.narrows("u1")
+	}
+	if got := opens("u14"); got != 3 {
+		t.Errorf("after two have closed their own, another opens %d", got)
 	}
 }
 

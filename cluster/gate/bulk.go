@@ -27,10 +27,10 @@ const (
 	// bytes a second, and bulkBurst at once. To decode one takes several times its size of memory that is collected next.
 	// A piece of 64 KiB of what a process reads is little, with what stands around it: `cp` and `port-forward` send those.
 	littleBytes = 64<<10 + 256
-	bulkPace    = 512 << 10
-	bulkBurst   = 8 << 20
+	bulkPace    = 128 << 10
+	bulkBurst   = 4 << 20
 	// bulkPause is how long a connection is left unread for that; whoever would have to wait longer loses it.
-	bulkPause = 8 * time.Second
+	bulkPause = 33 * time.Second
 	// maxRequestBytes is the longest that gRPC reads; it refuses a longer one by its announcement alone.
 	maxRequestBytes = messages.MaxFrameBytes
 )

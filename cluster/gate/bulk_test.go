@@ -344,12 +344,12 @@ func TestRequestsThatWaitToBeServed(t *testing.T) {
 func TestLargeOnesHaveAPace(t *testing.T) {
 	s := purses{allowed: DefaultAllowance()}
 	const large = 4 << 20
-	for i, want := range []time.Duration{0, 0, 8 * time.Second, 16 * time.Second, 16 * time.Second} {
+	for i, want := range []time.Duration{0, 32 * time.Second, 64 * time.Second, 64 * time.Second} {
 		if wait := s.carries("ann", large, today); wait != want {
 			t.Errorf("the %dth waits %s, want %s", i+1, wait, want)
 		}
 	}
-	if wait := s.carries("bob", large, today) + s.carries("ann", large, today.Add(24*time.Second)); wait != 0 {
+	if wait := s.carries("bob", large, today) + s.carries("ann", large, today.Add(64*time.Second)); wait != 0 {
 		t.Errorf("another one, or the same one later, waits %s", wait)
 	}
 	stage := &scale{stage: newStage(t)}

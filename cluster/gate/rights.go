@@ -212,9 +212,10 @@ func (c *asked) allow(request any) error {
 		}
 	}
 	if q, ok := request.(*messages.Watch); ok && len(q.GetIds()) == 0 && !c.wide {
-		if c.wide = c.gate.purses.widens(c.peer.Identity.String(), c.gate.o.Now()); !c.wide {
-			return c.overdrawn(fmt.Sprintf("has %d watches of everything open; it may watch what it wants by ids",
-				c.gate.purses.allowed.Wide), time.Second)
+		var has int
+		if has, c.wide = c.gate.purses.widens(c.peer.Identity.String(), c.gate.o.Now()); !c.wide {
+			return c.overdrawn(fmt.Sprintf("has %d watches of everything open, and may have no more now; it may watch "+
+				"what it wants by ids", has), time.Second)
 		}
 	}
 	if slices.ContainsFunc(needed, rights.Right.Changes) {

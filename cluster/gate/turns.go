@@ -43,8 +43,6 @@ func newTurns(quiet func() <-chan struct{}) *turns {
 
 // handshake makes one, in its turns.
 func (t *turns) handshake(raw net.Conn, config *tls.Config) (*tls.Conn, error) {
-	t.under.Add(1)
-	defer t.under.Add(-1)
 	of := &takesTurns{Conn: raw, turns: t}
 	of.take()
 	defer of.end()
@@ -56,6 +54,7 @@ func (t *turns) handshake(raw net.Conn, config *tls.Config) (*tls.Conn, error) {
 type takesTurns struct {
 	net.Conn
 	turns *turns
+	spoke bool // it has been heard, and counts among those under way: before that it may stand in line
 	over  bool
 
 	patience <-chan time.Time // says when it has given way for long enough; nil: it has not yet
@@ -87,10 +86,23 @@ func (c *takesTurns) give() { <-c.turns.places }
 // end gives the last turn back: what is read and written from here on needs none.
 func (c *takesTurns) end() {
 	c.over = true
+	if c.spoke {
+		c.turns.under.Add(-1)
+	}
 	c.give()
 }
 
-func (c *takesTurns) Read(b []byte) (int, error) { return c.aside(c.Conn.Read, b) }
+func (c *takesTurns) Read(b []byte) (int, error) { return c.aside(c.hear, b) }
+
+// hear counts the handshake as one that is under way, once its client has said something.
+func (c *takesTurns) hear(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	if !c.over && !c.spoke {
+		c.spoke = true
+		c.turns.under.Add(1)
+	}
+	return n, err
+}
 
 func (c *takesTurns) Write(b []byte) (int, error) { return c.aside(c.Conn.Write, b) }
 
