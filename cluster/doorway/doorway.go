@@ -191,7 +191,10 @@ func (d *Doorway) serve(v *visit, known bool) error {
 }
 
 // crowd is where a connection stands whose handshake is under way, as cluster/entrance has it.
-type crowd interface{ Entered() }
+type crowd interface {
+	Entered()
+	Served()
+}
 
 // visit is one visitor's connection.
 type visit struct {
@@ -222,6 +225,7 @@ func (v *visit) enter() {
 	}
 	if v.crowd != nil {
 		v.crowd.Entered()
+		v.crowd.Served()
 	}
 }
 

@@ -115,6 +115,15 @@ func (c *Conn) Entered() {
 	c.listener.mu.Lock()
 	defer c.listener.mu.Unlock()
 	c.listener.rise(c)
+}
+
+// Served says that something has come of the connection, as a call that was let in: its handshake was not for nothing.
+func (c *Conn) Served() {
+	if c.served.Swap(true) {
+		return
+	}
+	c.listener.mu.Lock()
+	defer c.listener.mu.Unlock()
 	c.listener.refund(c)
 }
 

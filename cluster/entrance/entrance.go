@@ -85,12 +85,13 @@ type source struct {
 	moving           bool      // somebody looks after the line
 }
 
-// Conn is a connection. Whoever proves it calls Entered.
+// Conn is a connection. Whoever proves it calls Entered, and Served once something comes of it.
 type Conn struct {
 	net.Conn
 	listener *Listener
 	from     *source
 	heard    atomic.Bool // it has said something
+	served   atomic.Bool
 
 	in    *list.List // of from, guarded by the listener; nil: it has entered, or is closed
 	place *list.Element

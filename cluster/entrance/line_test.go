@@ -57,18 +57,18 @@ func TestVainOnesStandInLine(t *testing.T) {
 	})
 }
 
-// TestGoodOnesWaitForNobody: whoever enters gives the place in line to the next, so that any number of such come at
-// once; entering twice gives one place.
+// TestGoodOnesWaitForNobody: one of which something came gives the place in line to the next, so that any number of
+// such come at once; twice gives one place. To be proved gives none.
 func TestGoodOnesWaitForNobody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := line(t, many)
 		var went []time.Duration
-		d.speaks("10.0.0.1", 20, &went, func(c *Conn) { c.Entered(); c.Entered() })
+		d.speaks("10.0.0.1", 20, &went, func(c *Conn) { c.Entered(); c.Served(); c.Served() })
 		if len(went) != 20 || went[19] != 0 {
 			t.Errorf("they went on after %v", went)
 		}
 		var vain []time.Duration
-		d.speaks("10.0.0.1", 4, &vain, func(c *Conn) { c.Close() })
+		d.speaks("10.0.0.1", 4, &vain, func(c *Conn) { c.Entered(); c.Close() })
 		time.Sleep(time.Second)
 		synctest.Wait()
 		const each = time.Second / 4

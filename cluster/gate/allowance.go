@@ -277,7 +277,7 @@ func (s *purses) carries(who string, bytes int, now time.Time) (wait time.Durati
 		p.due = now
 	}
 	at := func(bytes int) time.Duration { return time.Duration(bytes) * time.Second / bulkPace }
-	if wait = max(0, p.due.Add(at(bytes)).Sub(now)-at(bulkBurst)); wait <= bulkPause {
+	if wait = max(0, p.due.Add(at(bytes)).Sub(now)-at(bulkBurst)); wait <= BulkPause {
 		p.due = p.due.Add(at(bytes)) // whoever is closed for it sends nothing
 	}
 	return wait

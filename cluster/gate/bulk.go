@@ -29,8 +29,10 @@ const (
 	littleBytes = 64<<10 + 256
 	bulkPace    = 128 << 10
 	bulkBurst   = 4 << 20
-	// bulkPause is how long a connection is left unread for that; whoever would have to wait longer loses it.
-	bulkPause = 33 * time.Second
+	// BulkPause is how long a connection is left unread for that; whoever would have to wait longer loses it. Unread for
+	// longer than cluster/link.SilentFor it would end anyway: what comes behind the request is unread with it, and with
+	// that each sign of life.
+	BulkPause = 8 * time.Second
 	// maxRequestBytes is the longest that gRPC reads; it refuses a longer one by its announcement alone.
 	maxRequestBytes = messages.MaxFrameBytes
 )
@@ -279,7 +281,7 @@ func (c *connection) pause(bytes int) error {
 		return nil
 	}
 	wait := c.gate.purses.carries(c.who, bytes, c.gate.o.Now())
-	if wait > bulkPause {
+	if wait > BulkPause {
 		c.gate.o.Count(countOverdrawn, 1)
 		c.gate.say("Closed the connection of %s from %s: it sends more than %d KiB a second of large requests",
 			c.peer, hostOf(c), bulkPace>>10)

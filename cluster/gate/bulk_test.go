@@ -343,10 +343,13 @@ func TestRequestsThatWaitToBeServed(t *testing.T) {
 // connection; small ones, and those of others, come at once.
 func TestLargeOnesHaveAPace(t *testing.T) {
 	s := purses{allowed: DefaultAllowance()}
-	const large = 4 << 20
-	for i, want := range []time.Duration{0, 32 * time.Second, 64 * time.Second, 64 * time.Second} {
-		if wait := s.carries("ann", large, today); wait != want {
-			t.Errorf("the %dth waits %s, want %s", i+1, wait, want)
+	const large, less = 4 << 20, 1 << 20 // of which the second large one loses its connection, and costs nothing
+	for i, of := range []struct {
+		bytes int
+		want  time.Duration
+	}{{large, 0}, {less, BulkPause}, {large, 40 * time.Second}, {less, 2 * BulkPause}} {
+		if wait := s.carries("ann", of.bytes, today); wait != of.want {
+			t.Errorf("the %dth waits %s, want %s", i+1, wait, of.want)
 		}
 	}
 	if wait := s.carries("bob", large, today) + s.carries("ann", large, today.Add(64*time.Second)); wait != 0 {
@@ -354,8 +357,8 @@ func TestLargeOnesHaveAPace(t *testing.T) {
 	}
 	stage := &scale{stage: newStage(t)}
 	ann, bob := stage.of("ann"), stage.of("bob")
-	for range bulkBurst/large + 1 {
-		stage.gate.purses.carries("ann", large, stage.clock())
+	for _, bytes := range []int{bulkBurst, less} { // no more comes without a longer pause than there is
+		stage.gate.purses.carries("ann", bytes, stage.clock())
 	}
 	if ann.pause(large) == nil || ann.pause(littleBytes) != nil || bob.pause(large) != nil {
 		t.Error("whoever has overdrawn goes on, or what is small does not, or another one")
@@ -364,11 +367,9 @@ func TestLargeOnesHaveAPace(t *testing.T) {
 		t.Error("a piece of a file on its way into a task has the pace of large requests")
 	}
 	waits := stage.of("carl")
-	for range bulkBurst / large {
-		stage.gate.purses.carries("carl", large, stage.clock())
-	}
+	stage.gate.purses.carries("carl", bulkBurst, stage.clock())
 	done := make(chan error, 1)
-	go func() { done <- waits.pause(large) }()
+	go func() { done <- waits.pause(less) }()
 	stage.gate.bulk.drop(waits)
 	if err := <-done; !errors.Is(err, errBulk) {
 		t.Errorf("one that is closed meanwhile goes on: %v", err)

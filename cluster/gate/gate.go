@@ -327,7 +327,7 @@ func (g *Gate) handshake(raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
 	if visitor {
 		return c, Visitor{Proof: proved(p), from: hostOf(raw)}, nil
 	}
-	return c, proved(p), nil
+	return c, proved(p).over(raw), nil
 }
 
 // refuseReplaced refuses a machine whose name has gone to another key.
@@ -372,10 +372,27 @@ func hostOf(c net.Conn) string {
 type Proof struct {
 	credentials.CommonAuthInfo
 	Peer identity.Peer
+	came came // nil: nobody wants to know
+}
+
+// came is who wants to know that something has come of a handshake, as cluster/entrance does.
+type came interface{ Served() }
+
+// served says that something has.
+func served(raw net.Conn) {
+	if of, ok := raw.(came); ok {
+		of.Served()
+	}
 }
 
 func proved(p identity.Peer) Proof {
 	return Proof{Peer: p, CommonAuthInfo: credentials.CommonAuthInfo{SecurityLevel: credentials.PrivacyAndIntegrity}}
+}
+
+// over is that of a handshake over a connection.
+func (p Proof) over(raw net.Conn) Proof {
+	p.came, _ = raw.(came)
+	return p
 }
 
 // AuthType names it.

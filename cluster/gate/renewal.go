@@ -71,6 +71,7 @@ func (g *Gate) refuse(conn *tls.Conn, why error, line string, args ...any) error
 
 // answer sends what was signed.
 func (g *Gate) answer(conn *tls.Conn, chain []*x509.Certificate) error {
+	served(conn.NetConn())
 	text := []byte{answerGood}
 	for _, c := range chain {
 		text = append(text, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: c.Raw})...)

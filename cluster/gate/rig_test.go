@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -30,7 +31,8 @@ type stage struct {
 	by      *identity.Folder
 	gate    *Gate
 	address string
-	shelf   *shelf // of people's tokens; nil: there are none
+	shelf   *shelf       // of people's tokens; nil: there are none
+	good    atomic.Int64 // connections of which something came
 
 	mu    sync.Mutex
 	now   time.Time
@@ -87,10 +89,32 @@ func (s *stage) begin(o Options) *stage {
 	reflection.Register(server)
 	listener := must(net.Listen("tcp", "127.0.0.1:0"))
 	s.address = listener.Addr().String()
-	go server.Serve(listener)
+	go server.Serve(attended{listener, &s.good})
 	t.Cleanup(server.Stop)
 	return s
 }
+
+// attended counts of how many connections something came.
+type attended struct {
+	net.Listener
+	good *atomic.Int64
+}
+
+func (a attended) Accept() (net.Conn, error) {
+	raw, err := a.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	return &attendedConn{TCPConn: raw.(*net.TCPConn), good: a.good}, nil
+}
+
+type attendedConn struct {
+	*net.TCPConn
+	good *atomic.Int64
+	once sync.Once
+}
+
+func (c *attendedConn) Served() { c.once.Do(func() { c.good.Add(1) }) }
 
 func (s *stage) log(format string, args ...any) {
 	s.mu.Lock()
@@ -133,7 +157,17 @@ func (s *stage) pass(d time.Duration) {
 // badge is the badge of a member of a cluster, on disk.
 func (s *stage) badge(by *identity.Folder, role identity.Role, name string) *Badge {
 	s.t.Helper()
-	folder := must(by.Certify(role, name, today))
+	return s.badgeOf(must(by.Certify(role, name, today)), name)
+}
+
+// badgeNow is one of this cluster's, certified by the stage's clock.
+func (s *stage) badgeNow(role identity.Role, name string) *Badge {
+	s.t.Helper()
+	return s.badgeOf(must(s.by.Certify(role, name, s.clock())), name)
+}
+
+func (s *stage) badgeOf(folder *identity.Folder, name string) *Badge {
+	s.t.Helper()
 	folder.Dir = filepath.Join(s.t.TempDir(), name)
 	if err := folder.Create(); err != nil {
 		s.t.Fatal(err)

@@ -25,12 +25,17 @@ import (
 
 // PeerOf is who makes a call, as its connection's handshake proved.
 func PeerOf(ctx context.Context) (identity.Peer, bool) {
+	proof, ok := proofOf(ctx)
+	return proof.Peer, ok
+}
+
+func proofOf(ctx context.Context) (Proof, bool) {
 	p, ok := peer.FromContext(ctx)
 	if !ok {
-		return identity.Peer{}, false
+		return Proof{}, false
 	}
 	proof, ok := p.AuthInfo.(Proof)
-	return proof.Peer, ok
+	return proof, ok
 }
 
 // Node is the machine that makes a call; for the link.
@@ -115,6 +120,7 @@ func (g *Gate) GuardStream(
 		return err
 	}
 	if info.FullMethod == rights.LinkCall { // its frames are the link's, which has a table of its own
+		c.served()
 		return handle(server, stream)
 	}
 	defer func() { // also of one that panics, which costs its call alone
@@ -223,7 +229,18 @@ func (c *asked) allow(request any) error {
 			return c.overdrawn(over, wait)
 		}
 	}
-	return c.begin(m, needed, of)
+	if err := c.begin(m, needed, of); err != nil {
+		return err
+	}
+	c.served()
+	return nil
+}
+
+// served says that the call was let in, so that its connection's handshake was not for nothing.
+func (c *asked) served() {
+	if proof, ok := proofOf(c.ctx); ok && proof.came != nil {
+		proof.came.Served()
+	}
 }
 
 // job is the one that a request names.

@@ -104,6 +104,9 @@ func (c *takesTurns) hear(b []byte) (int, error) {
 	return n, err
 }
 
+// Served says that something came of the handshake, to whoever wants to know.
+func (c *takesTurns) Served() { served(c.Conn) }
+
 func (c *takesTurns) Write(b []byte) (int, error) { return c.aside(c.Conn.Write, b) }
 
 // aside does what may wait for the client, without a turn.

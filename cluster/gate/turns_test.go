@@ -46,6 +46,25 @@ func TestTurns(t *testing.T) {
 	})
 }
 
+// TestUnderWayOnceHeard: a handshake whose client has said nothing, as one that stands in line, makes no crowd of the
+// others.
+func TestUnderWayOnceHeard(t *testing.T) {
+	at := newTurns(nil)
+	ours, theirs := net.Pipe()
+	defer theirs.Close()
+	c := &takesTurns{Conn: ours, turns: at}
+	c.take()
+	before := at.under.Load()
+	go theirs.Write([]byte("xy"))
+	for range 2 {
+		_ = must(c.Read(make([]byte, 1)))
+	}
+	within := at.under.Load()
+	if c.end(); before != 0 || within != 1 || at.under.Load() != 0 {
+		t.Errorf("%d were under way before it was heard, then %d, and %d at its end", before, within, at.under.Load())
+	}
+}
+
 // TestCrowdGivesWay: in a crowd a handshake goes on as soon as no call is served, or after a while; where there are few
 // it waits for no call.
 func TestCrowdGivesWay(t *testing.T) {

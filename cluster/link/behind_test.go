@@ -19,14 +19,15 @@ func TestManyBehindOneAddress(t *testing.T) {
 		t.Skip("-short: it makes 2,000 handshakes")
 	}
 	const many = 2000
-	serves, dials := secured(t)
+	by, dials := secured(t)
 	inner, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	h := &hall{tb: t, system: newSystem(), ears: make(chan heard, 1<<16), address: inner.Addr().String()}
 	h.listener = entrance.New(inner, entrance.Options{Count: h.count})
-	h.server = NewServer(h.system, Options{Credentials: serves, Count: h.count})
+	h.server = NewServer(h.system, Options{Credentials: by.Credentials(), Count: h.count})
+	h.guards = by.ServerOptions()
 	var machines []*Client
 	for i := range many {
 		o := machineOptions(fmt.Sprintf("n%04d", i), fmt.Sprintf("m%04d", i), h.address)

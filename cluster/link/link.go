@@ -60,15 +60,17 @@ const (
 const (
 	keepaliveTime    = 10 * time.Second
 	keepaliveTimeout = 3 * time.Second
-	connectTimeout   = 5 * time.Second  // until a connection speaks HTTP/2
-	idleTimeout      = 5 * time.Minute  // of a connection that no call or stream uses
-	greetTimeout     = 10 * time.Second // until the other end has answered who it is
-	minRetry         = 100 * time.Millisecond
-	maxRetry         = 3 * time.Second
-	steadyAfter      = 10 * time.Second // a stream that was up for so long: the next retry waits minRetry again
-	twinDoubt        = 5 * time.Second  // if another name led to the same scheduler within this time, it has two names
-	twinWait         = time.Minute      // before such a name is tried again
-	assembleStep     = 2 * time.Millisecond
+	// SilentFor is how long nothing may come of a peer, until its connection ends.
+	SilentFor      = keepaliveTime + keepaliveTimeout
+	connectTimeout = 5 * time.Second  // until a connection speaks HTTP/2
+	idleTimeout    = 5 * time.Minute  // of a connection that no call or stream uses
+	greetTimeout   = 10 * time.Second // until the other end has answered who it is
+	minRetry       = 100 * time.Millisecond
+	maxRetry       = 3 * time.Second
+	steadyAfter    = 10 * time.Second // a stream that was up for so long: the next retry waits minRetry again
+	twinDoubt      = 5 * time.Second  // if another name led to the same scheduler within this time, it has two names
+	twinWait       = time.Minute      // before such a name is tried again
+	assembleStep   = 2 * time.Millisecond
 )
 
 // The counters.

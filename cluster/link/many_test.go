@@ -185,44 +185,44 @@ func answering(n *cabin) actor.Producer {
 func BenchmarkLinkGang64(b *testing.B) {
 	b.Run("plain", func(b *testing.B) { linkGang64(b, nil, nil) })
 	b.Run("tls", func(b *testing.B) {
-		serves, dials := secured(b)
-		linkGang64(b, serves, dials)
+		by, dials := secured(b)
+		linkGang64(b, by.Credentials(), dials)
 	})
 }
 
 // secured are the credentials of a scheduler, and of machines, which all have one certificate here.
-func secured(tb testing.TB) (serves, dials credentials.TransportCredentials) {
+func secured(tb testing.TB) (by *gate.Gate, dials credentials.TransportCredentials) {
 	tb.Helper()
 	pair, err := identity.NewRoot("bench", time.Now())
 	if err != nil {
 		tb.Fatal(err)
 	}
 	root := &identity.Folder{Roots: pair.Chain, Pair: pair}
-	by, err := root.Certify(identity.RoleScheduler, "s1", time.Now())
+	folder, err := root.Certify(identity.RoleScheduler, "s1", time.Now())
 	if err != nil {
 		tb.Fatal(err)
 	}
-	by.Dir = tb.TempDir()
-	machine, err := by.Certify(identity.RoleNode, "n1", time.Now())
+	folder.Dir = tb.TempDir()
+	machine, err := folder.Certify(identity.RoleNode, "n1", time.Now())
 	if err != nil {
 		tb.Fatal(err)
 	}
-	machine.Dir = filepath.Join(by.Dir, "n1")
+	machine.Dir = filepath.Join(folder.Dir, "n1")
 	if err := machine.Create(); err != nil {
 		tb.Fatal(err)
 	}
 	allowed := gate.DefaultAllowance()
 	allowed.Connections = 1 << 16 // one certificate stands for all machines here
-	g, err := gate.New(gate.Options{Folder: by, Allowed: allowed})
+	by, err = gate.New(gate.Options{Folder: folder, Allowed: allowed})
 	if err != nil {
 		tb.Fatal(err)
 	}
-	tb.Cleanup(g.Close)
+	tb.Cleanup(by.Close)
 	badge, err := gate.OpenBadge(machine.Dir, identity.RoleNode)
 	if err != nil {
 		tb.Fatal(err)
 	}
-	return g.Credentials(), badge.Credentials(nil)
+	return by, badge.Credentials(nil)
 }
 
 func linkGang64(b *testing.B, serves, dials credentials.TransportCredentials) {

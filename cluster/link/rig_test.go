@@ -125,6 +125,7 @@ type hall struct {
 	address  string
 	ears     chan heard
 	listener net.Listener
+	guards   []grpc.ServerOption // of the gate before it; nil: there is none
 }
 
 func newHall(tb testing.TB, o Options) *hall {
@@ -147,7 +148,7 @@ func serve(tb testing.TB, h *hall) {
 		}
 		h.listener, h.address = listener, listener.Addr().String()
 	}
-	h.grpc = grpc.NewServer(ServerOptions(h.server.o.Credentials)...)
+	h.grpc = grpc.NewServer(append(ServerOptions(h.server.o.Credentials), h.guards...)...)
 	h.server.Register(h.grpc)
 	go h.grpc.Serve(h.listener)
 	tb.Cleanup(h.close)

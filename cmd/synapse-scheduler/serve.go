@@ -97,8 +97,7 @@ func serve(o options) error {
 	}
 	go giveBack(ctx)
 	served := make(chan error, 1)
-	within := entrance.New(listener, entrance.Options{Log: s.log.Info, Count: s.host.Count, Calm: debug.FreeOSMemory})
-	go func() { served <- s.server.Serve(within) }()
+	go func() { served <- s.server.Serve(entrance.New(listener, s.entrance())) }()
 	s.openLocally()
 	if err := s.announce(listener.Addr()); err != nil {
 		s.end(signals)
@@ -186,6 +185,15 @@ func (s *scheduler) build() (err error) {
 	s.link.Register(s.server)
 	s.gateway.Register(s.server)
 	return nil
+}
+
+// entrance is what stands before the port.
+func (s *scheduler) entrance() entrance.Options {
+	o := entrance.Options{Log: s.log.Info, Count: s.host.Count, Calm: debug.FreeOSMemory}
+	if s.gate == nil {
+		o.Vain = entrance.Free()
+	}
+	return o
 }
 
 // serverOptions are those of all that the port serves. The gateway's come before the gate's: what panics costs a call.
