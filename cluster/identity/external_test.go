@@ -322,7 +322,8 @@ func TestExternalPageIsTrue(t *testing.T) {
 }
 
 // FuzzExternalIDs: an id fits what was written for it alone, and no two ways to write one are taken, but for capitals
-// in its scheme: they mean nothing in any URI, and who reads a certificate makes them small before we see them.
+// in its scheme and a fragment that is empty: who reads a certificate has made them small and left it out before we see
+// the id. Its issuer alone can write one, and is trusted with all of them.
 func FuzzExternalIDs(f *testing.F) {
 	for _, id := range []string{"spiffe://a.example/people/ada", "spiffe://a.example/x/node/n1", "spiffe://a/%61",
 		"spiffe://"} {
@@ -338,7 +339,7 @@ func FuzzExternalIDs(f *testing.F) {
 		if err != nil {
 			return
 		}
-		scheme, rest, _ := strings.Cut(id, ":")
+		scheme, rest, _ := strings.Cut(strings.TrimSuffix(id, "#"), ":")
 		if where.String() != strings.ToLower(scheme)+":"+rest || where.Host != domainA ||
 			where.RawQuery+where.Fragment != "" || who.Check() != nil {
 			t.Errorf("%q is %s", id, who)
