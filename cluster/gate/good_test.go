@@ -13,8 +13,9 @@ import (
 
 // This file owns what counts as something that came of a handshake, so that its source need not stand in line for it.
 
-// TestGoodForSomething: a call that was let in, once for each connection, and a certificate that was signed. Who only
-// proves who it is, asks for what it may not, or shows a token that is spent, has come for nothing.
+// TestGoodForSomething: a connection is good if a call on it was let in, which counts once, or if a certificate was
+// signed over it. A client that only proves who it is, makes a call that its role may not make, or shows a spent token
+// is not.
 func TestGoodForSomething(t *testing.T) {
 	s := newStageNow(t)
 	came := func(want int64, what string) {
