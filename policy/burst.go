@@ -9,8 +9,12 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// burstGap is the longest time between two submissions of one burst.
-const burstGap = 600 * second
+// The longest time between two submissions of one burst, and of one of jobs that name neither an owner nor themselves
+// and are no gangs: nothing says that they are of one kind but that they come together.
+const (
+	burstGap    = 600 * second
+	namelessGap = 10 * second
+)
 
 // standing is what a Judgement knows of a waiting job by itself.
 type standing struct {
@@ -37,12 +41,15 @@ type burst struct {
 	traits Traits
 	line   *Line
 	gang   bool     // each is larger than a machine
+	tried  bool     // one of them has been started
+	weight int64    // of their size in the order, in thousandths
 	jobs   []*entry // in order; some may be gone
 	head   *entry   // the first that waits; nil: none does
 	last   int64    // when the last one was submitted
 
 	estimate int64 // in this pass
 	rank     int64
+	probes   bool // its first job may have its turn before the others: see probe.go
 
 	turn  int     // which of the jobs has its turn, where there are queues
 	at    inTree  // among the queues
@@ -105,7 +112,7 @@ func (s *bursts) take(j *Judgement) {
 			b.estimate = j.expected(b)
 			return false
 		}
-		if s.open[b.key] == b && j.now <= b.last+burstGap {
+		if s.open[b.key] == b && j.now <= b.last+b.gap() {
 			return false
 		}
 		if s.open[b.key] == b {
@@ -124,13 +131,21 @@ func (s *bursts) enter(j *Judgement, e *entry) {
 	key := burstKey{e.group.key, e.Owner, e.Queue, withoutDigits(e.Name), e.Limit, e.Priority}
 	key.shape.patient = false
 	b := s.open[key]
-	if b == nil || e.Since > b.last+burstGap {
+	if b == nil || e.Since > b.last+b.gap() {
 		b = s.make(j, key, e)
 	}
 	b.last = max(b.last, e.Since)
 	at, _ := slices.BinarySearchFunc(b.jobs, e, entryOrder)
 	b.jobs = slices.Insert(b.jobs, at, e)
 	e.burst = b
+}
+
+// gap is how long after the last one a job may come to be in a burst.
+func (b *burst) gap() int64 {
+	if b.key.owner == "" && b.key.name == "" && !b.gang {
+		return namelessGap
+	}
+	return burstGap
 }
 
 func (s *bursts) make(j *Judgement, key burstKey, e *entry) *burst {
@@ -148,7 +163,7 @@ func (s *bursts) make(j *Judgement, key burstKey, e *entry) *burst {
 func (j *Judgement) measure(b *burst, g *topology.Gang) {
 	pool := j.pools.of.Of(g)
 	b.traits.Pool, b.traits.Size = pool.Name, pool.SizeOf(g)
-	b.gang = b.traits.Size > worth(pool.Usual)
+	b.gang, b.weight = b.traits.Size > worth(pool.Usual), rootOf(b.traits.Size)
 }
 
 // orderOf is the order of the queue that a burst waits in.
@@ -162,20 +177,23 @@ func (j *Judgement) orderOf(b *burst) Order {
 // gangBoost is by how much the work of a gang counts for less than that of others: what is hard to place goes early.
 const gangBoost = 20
 
-// ordered are the bursts that wait, in the order in which they have their turn.
+// ordered are the bursts that wait, in the order in which they have their turn: those first that are expected to need
+// the least, by the time, and by the root of what of a machine they want.
 func (s *bursts) ordered(j *Judgement) []*burst {
 	var all []*burst
 	for _, b := range s.list {
 		if !b.waits() {
 			continue
 		}
-		b.rank = b.estimate
-		if b.gang {
-			b.rank /= gangBoost
-		}
-		if j.orderOf(b) == FIFO {
+		switch b.rank = b.estimate; {
+		case j.orderOf(b) == FIFO:
 			b.rank = 0
+		case b.gang:
+			b.rank /= gangBoost
+		case !j.settings.lacks.sizes:
+			b.rank = scaled(b.rank, b.weight, 1000)
 		}
+		b.probes = b.rank > 0 && b.isUntried(j)
 		all = append(all, b)
 	}
 	slices.SortFunc(all, (*burst).before)

@@ -84,7 +84,7 @@ func NewJudgement(settings Settings, cells *Cells, ends Ends) *Judgement {
 //  3. Who holds a firm promise starts if it can.
 //  4. The guard, if it has credit: the oldest job that was left waiting goes first.
 //  5. All bursts, the shortest work of the highest priority first: each starts what it can, is promised
-//     what is left of the promises of its class, or is left.
+//     what is left of the promises of its class, or is left. The first job of one that is untried goes before.
 func (j *Judgement) Plan(view *topology.Fabric, queue *Queue, nowNs int64) Decisions {
 	j.begin(view, queue, nowNs)
 	j.countSlips()
@@ -95,9 +95,7 @@ func (j *Judgement) Plan(view *topology.Fabric, queue *Queue, nowNs int64) Decis
 		j.visitShares(j.lineUp)
 		return j.finish()
 	}
-	for _, b := range j.lineUp {
-		j.visit(b)
-	}
+	j.visitAll(j.lineUp)
 	return j.finish()
 }
 
@@ -195,14 +193,14 @@ func (j *Judgement) wakeAt(at int64) {
 // visit starts what can be started of a burst.
 func (j *Judgement) visit(b *burst) {
 	for _, e := range b.jobs {
-		if e.gone || e.promised != nil && e.promised.firm {
-			continue
-		}
-		if !j.tryStart(b, e) && !j.promise(b, e) {
+		if e.awaitsTurn() && !j.tryStart(b, e) && !j.promise(b, e) {
 			return
 		}
 	}
 }
+
+// awaitsTurn reports whether a job waits, and holds no firm promise.
+func (e *entry) awaitsTurn() bool { return !e.gone && (e.promised == nil || !e.promised.firm) }
 
 // tryStart starts a job on what is not kept, or else on what is kept and lent to it.
 func (j *Judgement) tryStart(b *burst, e *entry) bool {
@@ -239,6 +237,7 @@ func (j *Judgement) admit(b *burst, e *entry, p topology.Placement, t terms) {
 	for _, lender := range t.lenders {
 		j.lend(lender, e, b, p)
 	}
+	b.tried = true
 	j.record.started(e, j.now)
 	stops := e.promised.told()
 	promised := j.serve(e, p)

@@ -7,11 +7,11 @@ import "slices"
 
 // Parts are their names.
 func Parts() []string {
-	return []string{"guard", "headroom", "locality", "promises", "lending", "learning"}
+	return []string{"guard", "headroom", "locality", "promises", "lending", "learning", "probes", "sizes"}
 }
 
 // lacking are the parts that no setting turns off.
-type lacking struct{ lending, learning bool }
+type lacking struct{ lending, learning, probes, sizes bool }
 
 // Without is a planner's settings without one of its parts; false where it has none of that name.
 func (s Settings) Without(part string) (Settings, bool) {
@@ -28,6 +28,10 @@ func (s Settings) Without(part string) (Settings, bool) {
 		s.lacks.lending = true
 	case "learning":
 		s.lacks.learning = true
+	case "probes":
+		s.lacks.probes = true
+	case "sizes":
+		s.lacks.sizes = true
 	}
 	return s, slices.Contains(Parts(), part)
 }

@@ -16,6 +16,9 @@ func TestEachPartMatters(t *testing.T) {
 					a.limit = 2 * runs
 				}
 				s.enter(a)
+				for range int(at) / 5 * i { // some come with others alike
+					s.enter(a)
+				}
 			}
 		}
 		s.play(20_000_000)

@@ -72,7 +72,7 @@ func (j *Judgement) visitShares(all []*burst) {
 	j.ready(s.root)
 	for b := s.root.next(); b != nil && (open > 0 || s.preempting || j.forgetful || j.promises()); b = s.root.next() {
 		leaf, g := j.leafOf(b), b.jobs[b.turn].group
-		goesOn := j.attend(b, b.jobs[b.turn]) && b.advance()
+		goesOn := j.haveTurn(b)
 		open += g.joins(j.round, -1)
 		if goesOn {
 			open += b.jobs[b.turn].group.joins(j.round, 1)
@@ -153,11 +153,22 @@ func (j *Judgement) promises() bool {
 // advance goes to the burst's next job that waits and holds no firm promise; false: there is none.
 func (b *burst) advance() bool {
 	for b.turn++; b.turn < len(b.jobs); b.turn++ {
-		if e := b.jobs[b.turn]; !e.gone && (e.promised == nil || !e.promised.firm) {
+		if b.jobs[b.turn].awaitsTurn() {
 			return true
 		}
 	}
 	return false
+}
+
+// haveTurn attends to the job whose turn it is; false: its burst is through. One that only had its turn early, and could
+// not start, has it again where its burst stands.
+func (j *Judgement) haveTurn(b *burst) bool {
+	e := b.jobs[b.turn]
+	if !b.probes {
+		return j.attend(b, e) && b.advance()
+	}
+	b.probes = false
+	return j.isOver(b, e, nil) || !j.tryStart(b, e) || b.advance()
 }
 
 // attend starts a job, or promises it room; false: its burst is left for this pass.
@@ -184,7 +195,7 @@ func (j *Judgement) enter(leaf *share, b *burst) {
 
 // sooner is the order of bursts in a queue, by the job that each has reached.
 func (b *burst) sooner(o *burst) int {
-	return cmp.Or(cmp.Compare(o.key.priority, b.key.priority), cmp.Compare(b.rank, o.rank),
+	return cmp.Or(cmp.Compare(o.key.priority, b.key.priority), cmp.Compare(b.turnRank(), o.turnRank()),
 		entryOrder(b.jobs[b.turn], o.jobs[o.turn]))
 }
 
