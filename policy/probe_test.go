@@ -66,6 +66,24 @@ func TestProbeOnce(t *testing.T) {
 	}
 }
 
+// TestProbeWaits: what could not start early has its turn where its kind stands, and is promised room there.
+func TestProbeWaits(t *testing.T) {
+	for _, queues := range []bool{false, true} {
+		settings := simple()
+		settings.GuardPercent = 0
+		s := newStage(t, settings, 1, 1)
+		if queues {
+			s.j.Obey(&Queues{Default: "all", Queues: []QueueSpec{{Name: "all"}}})
+		}
+		s.enter(act{runs: 100, limit: 100, gang: wholes(1), owner: "x"})
+		waits := s.enter(act{at: 1, runs: 50, gang: wholes(1), owner: "a"}, act{at: 1, runs: 50, gang: wholes(1), owner: "a"})
+		s.play(10)
+		if _, ok := s.j.Promised(waits.id); !ok {
+			t.Errorf("queues %v: it is promised nothing", queues)
+		}
+	}
+}
+
 // TestAlike: jobs are of one burst that come within ten minutes, where they name their owner or themselves, or are
 // gangs; all others only where they come within ten seconds.
 func TestAlike(t *testing.T) {
