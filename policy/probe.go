@@ -1,8 +1,8 @@
 package policy
 
-// This file owns probes: of several jobs alike of which none has been started yet, one has its turn earlier, for how long
-// it runs tells how long the others will. It must never bring a second one forward: what is not known of the first is not
-// known of any.
+// This file owns probes: of several jobs alike of which none has been started yet, one has its turn earlier, for how
+// long it runs tells how long the others will. It must never bring a second one forward: the others wait for what the
+// first one tells.
 
 import (
 	"cmp"

@@ -9,8 +9,8 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// TestProbe: of many jobs alike the first goes before one that is expected to be quicker, and no second one with it. Once
-// it has told that they are quick, the others go. Where there are queues all is the same, and gangs are not tried.
+// TestProbe: of many jobs alike the first goes before one that is expected to be quicker, and no second one with it.
+// Once it has told that they are quick, the others go. Where there are queues all is the same, and gangs are not tried.
 func TestProbe(t *testing.T) {
 	for _, queues := range []bool{false, true} {
 		for _, gangs := range []int32{1, 2} {
@@ -48,13 +48,14 @@ func TestProbe(t *testing.T) {
 	}
 }
 
-// TestProbeOnce: while a probe has yet to tell anything, and after an attempt of it that came to nothing, no other one of
-// its kind goes early.
+// TestProbeOnce: while a probe has yet to tell anything no other one of its kind goes early.
 func TestProbeOnce(t *testing.T) {
 	settings := simple()
 	settings.GuardPercent, settings.PromisesOnes = 0, 0
 	s := newStage(t, settings, 2, 1)
-	s.enter(act{runs: 100, limit: 100, gang: wholes(1), owner: "x"}, act{runs: 200, limit: 200, gang: wholes(1), owner: "x"})
+	for _, runs := range []int64{100, 200} {
+		s.enter(act{runs: runs, limit: runs, gang: wholes(1), owner: "x"})
+	}
 	probe := s.enter(act{at: 1, runs: 3000, gang: wholes(1), owner: "a"})
 	for range 24 {
 		s.enter(act{at: 1, runs: 3000, gang: wholes(1), owner: "a"})
@@ -76,7 +77,8 @@ func TestProbeWaits(t *testing.T) {
 			s.j.Obey(&Queues{Default: "all", Queues: []QueueSpec{{Name: "all"}}})
 		}
 		s.enter(act{runs: 100, limit: 100, gang: wholes(1), owner: "x"})
-		waits := s.enter(act{at: 1, runs: 50, gang: wholes(1), owner: "a"}, act{at: 1, runs: 50, gang: wholes(1), owner: "a"})
+		alike := act{at: 1, runs: 50, gang: wholes(1), owner: "a"}
+		waits := s.enter(alike, alike)
 		s.play(10)
 		if _, ok := s.j.Promised(waits.id); !ok {
 			t.Errorf("queues %v: it is promised nothing", queues)
@@ -131,9 +133,10 @@ func TestSmallFirst(t *testing.T) {
 
 // TestRootOf: a root in thousandths is no greater than the true one, and within a thousandth of it; it is never zero.
 func TestRootOf(t *testing.T) {
-	for _, amount := range []int64{1, 2, 250, 1000, 1001, 4000, 8000, 64_000, 123_456_789, math.MaxInt64 / 1000, math.MaxInt64} {
-		root := rootOf(amount)
-		if exact := math.Sqrt(float64(min(amount, math.MaxInt64/1000)) * 1000); root < 1 || math.Abs(float64(root)-exact) > 1 {
+	const most = math.MaxInt64 / 1000
+	for _, amount := range []int64{1, 2, 250, 1000, 1001, 4000, 8000, 64_000, 123_456_789, most, math.MaxInt64} {
+		root, exact := rootOf(amount), math.Sqrt(float64(min(amount, most))*1000)
+		if root < 1 || math.Abs(float64(root)-exact) > 1 {
 			t.Errorf("of %d it is %d, and %f is right", amount, root, exact)
 		}
 	}

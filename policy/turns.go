@@ -160,8 +160,8 @@ func (b *burst) advance() bool {
 	return false
 }
 
-// haveTurn attends to the job whose turn it is; false: its burst is through. One that only had its turn early, and could
-// not start, has it again where its burst stands.
+// haveTurn attends to the job whose turn it is; false: its burst is through. One that only had its turn early, and
+// could not start, has it again where its burst stands.
 func (j *Judgement) haveTurn(b *burst) bool {
 	e := b.jobs[b.turn]
 	if !b.probes {
