@@ -78,7 +78,22 @@ func (w *World) linger() {
 	for !w.engine.halted && w.engine.now < limit && (len(w.faults.missed()) > 0 || w.gangs < w.draw.Enough) {
 		w.submitDrawn(true)
 		w.submitUnwanted()
+		w.stopOne()
 		w.RunFor(w.draw.Pace / 4)
+	}
+}
+
+// stopOne has somebody cancel a job that runs, where tasks that ignore being told to stop were drawn and none has been
+// told yet.
+func (w *World) stopOne() {
+	if m := w.faults.byName["term-ignored"]; m == nil || m.struck > 0 {
+		return
+	}
+	for _, o := range w.client.jobs {
+		if page := w.books.jobs[o.id]; page != nil && page.record.State == messages.JobState_JOB_STATE_ACTIVE {
+			w.client.cancel(o)
+			return
+		}
 	}
 }
 
