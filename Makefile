@@ -128,8 +128,8 @@ simulate: programs ## show what a synthetic week would have met on 8, 12 and 16 
 	bin/synapse-cli simulate --synthetic --nodes 12 --policy synapse,easy,sjf --oracle
 	bin/synapse-cli simulate --synthetic --nodes 16
 
-quality: ## replay published traces and write the table of docs/quality.md: TRACES=DIR, RUNS=5 so often each, FULL=1 all of them ten times, SLICES=20 SEED=n pieces that a seed draws instead, WITHOUT=each the policy without one part after another; without traces, workloads that are drawn
-	@$(GO) run ./test/quality $(if $(TRACES),-traces $(TRACES) $(if $(SLICES),-slices $(SLICES) $(if $(SEED),-seed $(SEED)),-write docs/quality.md)) $(if $(FULL),-full) $(if $(RUNS),-runs $(RUNS)) $(if $(WITHOUT),-without $(WITHOUT)) $(if $(NAME),-name '$(NAME)')
+quality: ## replay published traces and write the table of docs/quality.md: TRACES=DIR, RUNS=5 so often each, FULL=1 all of them ten times, SLICES=20 SEED=n pieces that a seed draws instead (ROWS=2000-6000 of so many rows each), WITHOUT=each the policy without one part after another; without traces, workloads that are drawn
+	@$(GO) run ./test/quality $(if $(TRACES),-traces $(TRACES) $(if $(SLICES),-slices $(SLICES) $(if $(SEED),-seed $(SEED)) $(if $(ROWS),-rows $(ROWS)),-write docs/quality.md)) $(if $(FULL),-full) $(if $(RUNS),-runs $(RUNS)) $(if $(WITHOUT),-without $(WITHOUT)) $(if $(NAME),-name '$(NAME)')
 
 scenario: ## replay the protocol's golden dialogues: NAME=x one of them, REWRITE=1 takes today's answers as golden
 	$(GO) test ./test/scenario -count=1 -run 'Scenario$(if $(NAME),.*/$(NAME))' $(if $(REWRITE),-rewrite)

@@ -24,6 +24,7 @@ type study struct {
 	name   string // only cases whose name contains this
 	slices int    // so many pieces of the traces instead
 	seed   uint64 // by which they are drawn
+	rows   span   // how many rows each has
 	// without is a part of the policy that it is replayed without, eachPart: one after another; empty: it is whole.
 	without string
 }
@@ -32,12 +33,13 @@ type study struct {
 const ours = record.Synapse
 
 func main() {
-	var s study
+	s := study{rows: usualRows}
 	flag.StringVar(&s.traces, "traces", "", "the folder of the traces")
 	flag.BoolVar(&s.full, "full", false, "the largest trace too, each ten times, and the instrument itself")
 	flag.IntVar(&s.runs, "runs", 0, "replay the default policy so often, with durations that differ by up to 1%")
 	flag.IntVar(&s.slices, "slices", 0, "instead, replay so many pieces of the traces")
 	flag.Uint64Var(&s.seed, "seed", 1, "by which the pieces are drawn")
+	flag.Var(&s.rows, "rows", "how many rows a piece has, at least and at most")
 	flag.StringVar(&s.without, "without", "", "instead, replay the default policy without this part, or without 'each'")
 	flag.StringVar(&s.page, "write", "", "a page whose tables are replaced")
 	flag.StringVar(&s.name, "name", "", "only cases whose name contains this")

@@ -29,7 +29,7 @@ func TestSlices(t *testing.T) {
 	}
 	pieces := func(seed uint64) string {
 		var out strings.Builder
-		err := study{traces: folder, slices: 1, seed: seed}.runSlices(&out, io.Discard)
+		err := study{traces: folder, slices: 1, seed: seed, rows: usualRows}.runSlices(&out, io.Discard)
 		if strings.Count(out.String(), "\n| 1 |") != 1 {
 			t.Errorf("seed %d: %v\n%s", seed, err, out.String())
 		}
@@ -41,5 +41,34 @@ func TestSlices(t *testing.T) {
 	err := study{slices: 3}.runSlices(io.Discard, io.Discard)
 	if err == nil || !strings.Contains(err.Error(), "-traces") {
 		t.Errorf("without traces: %v", err)
+	}
+}
+
+// TestSpan: how many rows a piece has is read as it is written; what is no such thing is refused with one that is.
+func TestSpan(t *testing.T) {
+	var s span
+	if err := s.Set(usualRows.String()); err != nil || s != usualRows {
+		t.Errorf("%v, %v", s, err)
+	}
+	for _, text := range []string{"", "2000", "2000-", "6000-2000", "0-5", "-5", "5-5", "a-b"} {
+		if err := s.Set(text); err == nil || !strings.Contains(err.Error(), "5000-20000") {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+}
+
+// TestWithin: a piece counts by the mean of its runs, and is within up to what it must reach.
+func TestWithin(t *testing.T) {
+	run := func(wait float64) *record.Result { return &record.Result{Waits: record.Waits{WaitAvg: wait}} }
+	if s := (slice{ours: []*record.Result{run(100), run(300)}}); s.wait() != 200 {
+		t.Errorf("runs of 100 s and 300 s are %v s", s.wait())
+	}
+	for _, c := range []struct {
+		mean, gangs float64
+		within      bool
+	}{{1, 2.5, true}, {0.5, 0, true}, {1.001, 0, false}, {0.5, 2.501, false}} {
+		if s := (slice{overEasy: c.mean, over: c.gangs}); s.ok() != c.within {
+			t.Errorf("%v of easy's mean, %v of its gangs': within is %v", c.mean, c.gangs, s.ok())
+		}
 	}
 }
