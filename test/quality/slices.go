@@ -61,7 +61,7 @@ func (s *span) Set(text string) error {
 // drawnSlice draws the trace, the rows, the machines and the load of a piece.
 func drawnSlice(r *rand.Rand, names []string, lengths map[string]int, of span) slice {
 	s := slice{trace: names[r.IntN(len(names))]}
-	rows := of.least + r.IntN(of.most-of.least)
+	rows := min(of.least+r.IntN(of.most-of.least), lengths[s.trace])
 	s.cut = record.Cut{First: r.IntN(max(1, lengths[s.trace]-rows)), Rows: rows, Load: 0.7 + 0.3*r.Float64()}
 	s.machines = 16 + 8*r.IntN(7)
 	return s
