@@ -40,8 +40,8 @@ func (s *slice) ok() bool { return s.overEasy <= sliceMean && s.over <= sliceGan
 // span is how many rows a piece may have: at least, and fewer than at most.
 type span struct{ least, most int }
 
-// usualRows are those of the cases of docs/quality.md but the largest. In a piece of a few thousand rows one burst
-// decides, and what came before it and after is hardly more than the empty cluster.
+// usualRows are those of the cases of docs/quality.md but the largest. Of pieces that are shorter fewer are within: see
+// there.
 var usualRows = span{5_000, 20_000}
 
 func (s *span) String() string { return fmt.Sprintf("%d-%d", s.least, s.most) }
