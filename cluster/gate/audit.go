@@ -133,7 +133,7 @@ func (g *Gate) certified(conn *tls.Conn, who identity.Identity, until string) er
 
 // named are the fields of requests and answers that say what a call is about.
 var named = []protoreflect.Name{
-	"job", "node", "request_id", "reason", "run", "priority", "time_limit_ms", "begin_unix_ms", "give_to",
+	"job", "node", "request_id", "reason", "run", "priority", "time_limit_ms", "begin_unix_ms", "array_most", "give_to",
 	"revision", "dry_run", "id", "rank", "role", "name", "ttl_ms", "until_unix_ms",
 }
 

@@ -67,6 +67,7 @@ var needs = slices.Concat([]need{
 	{synapse + "Update", "set_priority", "true", Priority},
 	{synapse + "Update", "set_time_limit", "true", Limit},
 	{synapse + "Update", "set_begin", "true", Begin},
+	{synapse + "Update", "set_array_most", "true", ArrayMost},
 	{synapse + "Update", "give_to", set, Give},
 
 	{synapse + "ChangeNode", "verb", "NODE_VERB_CORDON", Cordon},

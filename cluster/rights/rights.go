@@ -37,17 +37,18 @@ const (
 	SubmitImage  Right = "submit-image"
 	SubmitQueue  Right = "submit-queue"
 
-	Cancel   Right = "cancel"
-	Hold     Right = "hold"
-	Release  Right = "release"
-	Requeue  Right = "requeue"
-	Exec     Right = "exec"
-	Carry    Right = "carry-exec"
-	Fellows  Right = "reach-fellows"
-	Priority Right = "set-priority"
-	Limit    Right = "set-time-limit"
-	Begin    Right = "set-begin"
-	Give     Right = "give"
+	Cancel    Right = "cancel"
+	Hold      Right = "hold"
+	Release   Right = "release"
+	Requeue   Right = "requeue"
+	Exec      Right = "exec"
+	Carry     Right = "carry-exec"
+	Fellows   Right = "reach-fellows"
+	Priority  Right = "set-priority"
+	Limit     Right = "set-time-limit"
+	Begin     Right = "set-begin"
+	ArrayMost Right = "set-array-most"
+	Give      Right = "give"
 
 	Cordon Right = "cordon"
 	Drain  Right = "drain"
@@ -111,6 +112,7 @@ var lines = []line{
 	{Priority, Any, Any, Own, None, None, None, "set the priority of", true},
 	{Limit, Any, Any, Own, None, None, None, "set the time limit of", true},
 	{Begin, Any, Any, Own, None, None, None, "set the begin of", true},
+	{ArrayMost, Any, Any, Own, None, None, None, "set how many elements run at once of", true},
 	{Give, Any, None, None, None, None, None, "give somebody", true},
 
 	{Cordon, Any, Any, None, None, None, None, "close, open or note machines", true},
@@ -125,7 +127,8 @@ var lines = []line{
 }
 
 // OfJobs are the rights that are about one job.
-var OfJobs = []Right{ReadPrivate, ReadLogs, Cancel, Hold, Release, Requeue, Exec, Priority, Limit, Begin, Give}
+var OfJobs = []Right{ReadPrivate, ReadLogs, Cancel, Hold, Release, Requeue, Exec, Priority, Limit, Begin,
+	ArrayMost, Give}
 
 // All are all rights, as in the table.
 func All() []Right {

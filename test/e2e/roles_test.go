@@ -73,8 +73,21 @@ func TestRoles(t *testing.T) {
 	as("admin", "submit", "--from", id, "-q").wants(t, 0, "", "")
 	as("oli", "cancel", id).wants(t, 0, "", "")
 	s.await(id, "cancelled")
+	s.arrayMost(as)
 	s.mapped(as)
 	s.accounted(as, id, secret)
+}
+
+// arrayMost: the owner of an array and an operator change how many of its elements run at once, and nobody else does.
+func (s *secured) arrayMost(as func(string, ...string) answer) {
+	id := strings.TrimSpace(as("ann", "submit", "-q", "--array", "0-9%1", "--cpu", "1", "--image", "host", "--",
+		"sleep", "600").wants(s.t, 0, "", "").out)
+	as("ann", "update", id, "--array-most", "3").wants(s.t, 0, "3 elements at once", "")
+	as("oli", "update", id, "--array-most", "2", "--priority", "5").wants(s.t, 0, "2 elements at once", "")
+	as("bob", "update", id, "--array-most", "4").wants(s.t, 5, "",
+		"bob (submitter) may not set how many elements run at once of job "+id+" of ann")
+	as("vic", "update", id, "--array-most", "4").wants(s.t, 5, "", "vic (viewer) may not set how many elements")
+	as("ann", "cancel", id).wants(s.t, 0, "", "")
 }
 
 // accounted: all of that is in the scheduler's account, without what the job brought; a line that is changed is found.

@@ -1,0 +1,124 @@
+package rights
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"google.golang.org/protobuf/reflect/protoreflect"
+)
+
+// This file owns the decision about each field of each request: a line of needs, or a place in this table.
+
+// covered are the fields of requests for which no line of needs is written, by message: the right that opens the call
+// covers them. A field that is written a/b is read only together with the field b, for which there is a line. A message
+// inside a request is covered as a whole, unless a line of needs is for one of its fields.
+var covered = []struct{ message, fields string }{
+	{"Submit", "principal request_id allow_infeasible sealed"},
+	{"DryRun", "principal allow_infeasible"},
+	{"JobSpec", "name labels priority priority_zero gang each gpu_type shm_bytes topology node_selector command workdir " +
+		"env time_limit_ms prepare_timeout_ms stop restart lost_grace_ms stop_when_lost_ms limits_required nodes exclude " +
+		"disk_bytes submit_dir script network begin_unix_ms launcher warn after array element not_preemptible " +
+		"checkpoint_ms secrets"},
+	{"SubmitJobRequest", "id min_cpu min_memory min_gpu"},
+	{"ReadScript", "principal digest"},
+	{"ReadSecrets", "job attempt"},
+	{"Cancel", "principal job reason"},
+	{"Hold", "principal job reason"},
+	{"Requeue", "principal job reason run"},
+	{"Update", "principal job reason priority/set_priority time_limit_ms/set_time_limit begin_unix_ms/set_begin " +
+		"array_most/set_array_most"},
+	{"ChangeNode", "principal node reason deadline_ms at_unix_ms"},
+	{"ApplyQueues", "principal queues revision dry_run"},
+	{"GetQueues", "principal"},
+	{"GetEfficiency", "principal kind days"},
+	{"GetJob", "principal job attempts"},
+	{"ListJobs", "principal owner queue phases labels after limit name array elements"},
+	{"ListNodes", "principal after limit"},
+	{"ExplainJob", "principal job spec"},
+	{"History", "principal owner queue name states labels since_unix_ms until_unix_ms after limit ranks"},
+	{"Watch", "principal jobs ids owner queue labels present after reasons books array"},
+	{"ReadLogs", "principal job ranks follow previous tail_bytes attempt from tail_lines"},
+	{"ReadPast", "principal at_unix_ms until_unix_ms step_ms"},
+	{"ExecIn", "principal job rank command env terminal stdin stdin_ends signal rows columns helper attempt host"},
+	{"ExecOut", "session begun stdout stderr end stdout_ends"},
+	{"CreatePass", "hash role name ttl_ms"},
+	{"RevokePass", "id"},
+}
+
+// coveredOf are the covered fields of a message, each with the field it is read with, or nothing.
+func coveredOf(m protoreflect.MessageDescriptor) map[string]string {
+	out := map[string]string{}
+	for _, c := range covered {
+		if c.message == string(m.Name()) {
+			for _, word := range strings.Fields(c.fields) {
+				field, with, _ := strings.Cut(word, "/")
+				out[field] = with
+			}
+		}
+	}
+	return out
+}
+
+// lineFor reports whether a line of needs is for this field of a call, and whether one is for a field inside it.
+func lineFor(call, path string) (own, inside bool) {
+	for _, n := range needs {
+		if n.call == call && n.field != "" {
+			own = own || n.field == path
+			inside = inside || strings.HasPrefix(n.field, path+".")
+		}
+	}
+	return own, inside
+}
+
+// requestFields walks the fields of a request, and calls bad with each that is decided nowhere or twice. It notes in
+// used which places of the table it needed.
+func requestFields(call, path string, m protoreflect.MessageDescriptor, used map[string]bool, bad func(string)) {
+	table := coveredOf(m)
+	for i := range m.Fields().Len() {
+		f := m.Fields().Get(i)
+		name := string(f.Name())
+		own, inside := lineFor(call, path+name)
+		with, has := table[name]
+		if has {
+			used[string(m.Name())+"."+name] = true
+		}
+		switch {
+		case inside:
+			requestFields(call, path+name+".", f.Message(), used, bad)
+		case own && has:
+			bad(path + name + " has a line of needs and is covered as well")
+		case !own && !has:
+			bad(path + name + " has neither a line of needs nor a place in covered")
+		case with != "":
+			if decided, _ := lineFor(call, path+with); !decided {
+				bad(path + name + " is read with " + with + ", and no line of needs is for that")
+			}
+		}
+	}
+}
+
+// TestEveryRequestFieldIsDecided fails for a field of a request that is neither in a line of needs nor covered by the
+// call's right. set_array_most once had no line, and was refused to everybody.
+func TestEveryRequestFieldIsDecided(t *testing.T) {
+	used := map[string]bool{}
+	for _, s := range services() {
+		for i := range s.Methods().Len() {
+			m := s.Methods().Get(i)
+			call := "/" + string(s.FullName()) + "/" + string(m.Name())
+			requestFields(call, "", m.Input(), used, func(what string) { t.Errorf("%s: %s", call, what) })
+		}
+	}
+	for _, c := range covered {
+		fields := strings.Fields(c.fields)
+		for _, word := range fields {
+			if field, _, _ := strings.Cut(word, "/"); !used[c.message+"."+field] {
+				t.Errorf("covered: no request has the field %s.%s", c.message, field)
+			}
+		}
+		slices.Sort(fields)
+		if len(slices.Compact(fields)) != len(strings.Fields(c.fields)) {
+			t.Errorf("covered: a field of %s is there twice", c.message)
+		}
+	}
+}
