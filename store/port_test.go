@@ -9,6 +9,7 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 
 	"github.com/yi-json/synapse/actors"
+	"github.com/yi-json/synapse/cluster/link"
 	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/topology"
 )
@@ -42,7 +43,7 @@ func listen(t *testing.T) (*actor.ActorSystem, *actor.PID, <-chan any) {
 		case actors.Applied, actors.Loaded, actors.Found:
 			heard <- ctx.Message()
 		}
-	}))
+	}, actor.WithMailbox(link.Mailbox)))
 	t.Cleanup(func() { system.Root.Stop(pid) })
 	return system, pid, heard
 }

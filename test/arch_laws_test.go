@@ -169,6 +169,13 @@ var laws = []law{
 		{"sim/x.go", `package sim; func f() { ctx.Stash() }`},
 		{"cluster/x.go", `package cluster; import "` + protoActor + `/actor"; var x = actor.Bounded(3)`},
 	}},
+	{"mailboxes", mailboxLaw, []breach{
+		{"cluster/x_test.go", `package x; import "` + protoActor + `/actor"; var x = actor.PropsFromFunc(f)`},
+		{"store/x.go", `package x; import "` + protoActor + `/actor"; var x = actor.PropsFromProducer(f, actor.WithDispatcher(d))`},
+		{"store/x.go", `package x; import "` + protoActor + `/actor"; var x = actor.PropsFromFunc(f, actor.WithMailbox(actor.Unbounded()))`},
+		{"test/x_test.go", `package x; import a "` + protoActor + `/actor"; var make = a.PropsFromFunc`},
+		{"test/x_test.go", `package x; import "` + protoActor + `/actor"; var x = &actor.Props{}`},
+	}},
 	{"process", processLaw, []breach{
 		{"sim/x.go", `package sim; import "flag"`},
 		{"store/x.go", `package store; import "os"; func f() { os.Exit(1) }`},

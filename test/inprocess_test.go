@@ -18,6 +18,7 @@ import (
 	"github.com/yi-json/synapse/actors/leader"
 	"github.com/yi-json/synapse/actors/worker"
 	"github.com/yi-json/synapse/cluster/host"
+	"github.com/yi-json/synapse/cluster/link"
 	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/policy"
 	"github.com/yi-json/synapse/store"
@@ -227,7 +228,8 @@ func (c *inprocess) join(i int) {
 // client is an actor that hands every message it gets to a channel.
 func (c *inprocess) client() (*actor.PID, chan any) {
 	got := make(chan any, 1024)
-	return c.leader.Root.Spawn(actor.PropsFromFunc(func(ctx actor.Context) { got <- ctx.Message() })), got
+	pass := func(ctx actor.Context) { got <- ctx.Message() }
+	return c.leader.Root.Spawn(actor.PropsFromFunc(pass, actor.WithMailbox(link.Mailbox))), got
 }
 
 func (c *inprocess) ask(from *actor.PID, path string, m any) {

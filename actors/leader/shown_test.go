@@ -11,6 +11,7 @@ import (
 
 	"github.com/yi-json/synapse/actors"
 	"github.com/yi-json/synapse/actors/mirror"
+	"github.com/yi-json/synapse/cluster/link"
 	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/policy"
 	"github.com/yi-json/synapse/topology"
@@ -52,7 +53,7 @@ func (c *overheard) SpawnNamed(_ *actor.Props, name string) (*actor.PID, error) 
 type deafHost struct{ actors.NoLog }
 
 func (deafHost) Props(_ actors.Kind, make actor.Producer) *actor.Props {
-	return actor.PropsFromProducer(make)
+	return actor.PropsFromProducer(make, actor.WithMailbox(link.Mailbox))
 }
 func (deafHost) Panicked(*actor.PID, any, bool)            {}
 func (deafHost) Deposed(uint64)                            {}

@@ -25,6 +25,7 @@ import (
 	"github.com/yi-json/synapse/actors"
 	"github.com/yi-json/synapse/actors/leader"
 	"github.com/yi-json/synapse/cluster/api"
+	"github.com/yi-json/synapse/cluster/link"
 	"github.com/yi-json/synapse/cluster/link/envelope"
 	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/policy"
@@ -95,11 +96,11 @@ func (wire) Stop(*actor.PID)                   {}
 
 func (r *room) Props(kind actors.Kind, make actor.Producer) *actor.Props {
 	if r.born == nil {
-		return actor.PropsFromProducer(make)
+		return actor.PropsFromProducer(make, actor.WithMailbox(link.Mailbox))
 	}
 	return actor.PropsFromFunc(nil, actor.WithProducer(func() actor.Actor {
 		return &newborn{make(), func() { r.born(kind) }}
-	}))
+	}), actor.WithMailbox(link.Mailbox))
 }
 
 // newborn runs something before its actor's first turn.
@@ -258,7 +259,7 @@ func (r *room) script(scheduler, mirror actor.ReceiveFunc) *actor.ActorSystem {
 		if receive == nil {
 			continue
 		}
-		if _, err := s.Root.SpawnNamed(actor.PropsFromFunc(receive), path); err != nil {
+		if _, err := s.Root.SpawnNamed(actor.PropsFromFunc(receive, actor.WithMailbox(link.Mailbox)), path); err != nil {
 			r.tb.Fatal(err)
 		}
 	}

@@ -14,7 +14,7 @@ import (
 // into the registry before the mailbox knows what to run. The stock mailbox, posted to in that moment, panics in the
 // poster and, worse, never runs again: the actor exists and never receives anything. Within a process no actor sends to
 // another before it is spawned; the link does, when a machine's fact arrives while the actor of its job is recreated.
-// So every Props of a process with a link is made with actor.WithMailbox(link.Mailbox).
+// So every Props is made with actor.WithMailbox(link.Mailbox), also in tests, and a law refuses those that are not.
 //
 // It also gives way after a burst, where the stock mailbox goes on until it is empty, and it takes all that has come at
 // once: one lock for many messages, and no allocation for any.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/yi-json/synapse/actors"
 	"github.com/yi-json/synapse/cluster/host"
+	"github.com/yi-json/synapse/cluster/link"
 	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/runtime/gpu"
 )
@@ -82,7 +83,7 @@ func TestDevices(t *testing.T) {
 		if m, ok := ctx.Message().(*messages.GpuFaulted); ok {
 			faults <- m
 		}
-	})
+	}, actor.WithMailbox(link.Mailbox))
 	if _, err := h.System().Root.SpawnNamed(node, actors.NodePath); err != nil {
 		t.Fatal(err)
 	}

@@ -23,6 +23,7 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 
 	"github.com/yi-json/synapse/actors"
+	"github.com/yi-json/synapse/cluster/link"
 	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/runtime/account"
 	"github.com/yi-json/synapse/runtime/carapace"
@@ -77,7 +78,8 @@ func newStack(t testing.TB, binary string, driver launcher.Driver) *stack {
 		t.Fatal(err)
 	}
 	s.leavings = func() ([]string, error) { return filepath.Glob(filepath.Join(s.dir, "tasks", "*")) }
-	s.pid = system.Root.Spawn(actor.PropsFromFunc(func(ctx actor.Context) { s.hear(ctx.Message()) }))
+	hear := func(ctx actor.Context) { s.hear(ctx.Message()) }
+	s.pid = system.Root.Spawn(actor.PropsFromFunc(hear, actor.WithMailbox(link.Mailbox)))
 	t.Cleanup(func() {
 		s.launcher.Close()
 		system.Shutdown()

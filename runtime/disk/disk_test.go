@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/yi-json/synapse/actors"
+	"github.com/yi-json/synapse/cluster/link"
 	"github.com/yi-json/synapse/test/able"
 )
 
@@ -35,7 +36,7 @@ func newRig(t *testing.T, path string) *rig {
 		case actors.DiskLoaded, actors.DiskSaved:
 			r.said <- m
 		}
-	}))
+	}, actor.WithMailbox(link.Mailbox)))
 	t.Cleanup(func() { r.d.Close(); system.Shutdown() })
 	return r
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/asynkron/protoactor-go/actor"
 
+	"github.com/yi-json/synapse/cluster/link"
 	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/runtime/launcher"
 	"github.com/yi-json/synapse/runtime/supervisor"
@@ -62,7 +63,7 @@ func errands(dir string) {
 		if _, is := ctx.Message().(*messages.TaskStarted); is {
 			close(started)
 		}
-	}))
+	}, actor.WithMailbox(link.Mailbox)))
 	l.Tell(&messages.AdoptTask{Id: id(0)}, pid)
 	<-started
 	for next := range 40 { // a task may have 64

@@ -16,6 +16,7 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 
 	ports "github.com/yi-json/synapse/actors"
+	"github.com/yi-json/synapse/cluster/link"
 	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/runtime/launcher"
 	"github.com/yi-json/synapse/runtime/process"
@@ -112,7 +113,7 @@ func newRig(t testing.TB, dir string, change func(*launcher.Options)) *rig {
 			}
 			r.got = append(r.got, m)
 		}
-	}))
+	}, actor.WithMailbox(link.Mailbox)))
 	t.Cleanup(func() {
 		for k := range r.keys() {
 			r.l.Tell(&messages.StopTask{Id: messages.ToTaskID(k), Signal: 9}, nil)
@@ -254,7 +255,7 @@ func agent(dir string, scripts []string) {
 				fmt.Println(m)
 			}
 		}
-	}))
+	}, actor.WithMailbox(link.Mailbox)))
 	for i, s := range scripts {
 		spec := script(s)
 		spec.StopWhenLostMs, spec.Stop = 60_000, &messages.StopSpec{Signal: 15, GraceMs: 45_000}

@@ -13,6 +13,7 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 
 	"github.com/yi-json/synapse/actors"
+	"github.com/yi-json/synapse/cluster/link"
 	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/store"
 	"github.com/yi-json/synapse/topology"
@@ -261,7 +262,9 @@ func benchJournal(b *testing.B, s store.Store, callers int) {
 	)
 	epoch := mustLead(b, s)
 	port := store.NewPort(s, system)
-	pid := system.Root.Spawn(actor.PropsFromProducer(func() actor.Actor { return &journal{port: port, epoch: epoch} }))
+	pid := system.Root.Spawn(actor.PropsFromProducer(
+		func() actor.Actor { return &journal{port: port, epoch: epoch} }, actor.WithMailbox(link.Mailbox),
+	))
 	var n, failed atomic.Uint64
 	var mu sync.Mutex
 	var all []time.Duration

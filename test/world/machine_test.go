@@ -12,6 +12,7 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 
 	"github.com/yi-json/synapse/actors"
+	"github.com/yi-json/synapse/cluster/link"
 	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/runtime/account"
 	"github.com/yi-json/synapse/runtime/carapace"
@@ -76,7 +77,8 @@ func newMachine(t *testing.T, binary, runtime, dir string) *machine {
 		actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger { return slog.New(slog.DiscardHandler) }),
 	)
 	m := &machine{dir: filepath.Join(dir, "launcher"), said: make(chan any, 64)}
-	m.pid = system.Root.Spawn(actor.PropsFromFunc(func(ctx actor.Context) { m.said <- ctx.Message() }))
+	pass := func(ctx actor.Context) { m.said <- ctx.Message() }
+	m.pid = system.Root.Spawn(actor.PropsFromFunc(pass, actor.WithMailbox(link.Mailbox)))
 	m.launcher, err = launcher.New(launcher.Options{
 		System: system, Log: quiet{t: t}, Dir: m.dir, BootID: "boot", Supervisor: []string{binary, supervisor.SubCommand},
 		Drivers: []launcher.Driver{driver},

@@ -9,6 +9,7 @@ import (
 	"github.com/yi-json/synapse/actors"
 	"github.com/yi-json/synapse/actors/worker"
 	"github.com/yi-json/synapse/cluster/host"
+	"github.com/yi-json/synapse/cluster/link"
 	"github.com/yi-json/synapse/cluster/metrics"
 	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/topology"
@@ -48,7 +49,7 @@ func TestMachine(t *testing.T) {
 		Slices: []worker.SliceCount{{State: topology.SliceStarted, Count: 2}},
 	}
 	name := strings.TrimPrefix(actors.NodePath, "/")
-	props := actor.PropsFromProducer(func() actor.Actor { return counted{census} })
+	props := actor.PropsFromProducer(func() actor.Actor { return counted{census} }, actor.WithMailbox(link.Mailbox))
 	if _, err := h.System().Root.SpawnNamed(props, name); err != nil {
 		t.Fatal(err)
 	}
