@@ -134,6 +134,20 @@ func (x *JobSpec) ElementSpec(array string, index int32) *JobSpec {
 	}
 }
 
+// ElementRecord is the record of an array's element that is no job: it is yet to be one, or has ended.
+func (x *JobRecord) ElementRecord(index int32) *JobRecord {
+	place := x.GetSpec().GetArray().Place(index)
+	r := &JobRecord{
+		Id: ElementID(x.GetId(), index), Spec: x.GetSpec().ElementSpec(x.GetId(), index), Owner: x.Owner,
+		SubmittedUnixMs: x.SubmittedUnixMs, Arrival: x.Arrival, State: JobState_JOB_STATE_QUEUED,
+	}
+	x.GetArray().ChangedAt(place).On(r.Spec)
+	if state, ended := x.GetArray().EndedAt(place); ended {
+		r.State = state
+	}
+	return r
+}
+
 // On has a spec ask for what was changed.
 func (x *ElementsChanged) On(spec *JobSpec) {
 	if x.GetSetPriority() {

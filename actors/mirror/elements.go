@@ -19,16 +19,12 @@ func (m *Mirror) unborn(id string) *messages.JobStatus {
 		return nil
 	}
 	of := s.GetRecord()
-	rec := &messages.JobRecord{
-		Id: id, Spec: of.Spec.ElementSpec(array, index), Owner: of.Owner, SubmittedUnixMs: of.SubmittedUnixMs,
-		Arrival: of.Arrival, State: messages.JobState_JOB_STATE_QUEUED,
-	}
-	of.GetArray().ChangedAt(place).On(rec.Spec)
+	rec := of.ElementRecord(index)
 	if state, ended := of.GetArray().EndedAt(place); ended {
 		if _, never := of.GetArray().Unborn(place); !never {
 			return nil
 		}
-		rec.State, rec.Outcome, rec.FinishedUnixMs = state, "cancelled before it was a job", of.FinishedUnixMs
+		rec.Outcome, rec.FinishedUnixMs = "cancelled before it was a job", of.FinishedUnixMs
 		return &messages.JobStatus{Record: rec, Phase: messages.EndPhase(state), Reason: rec.Outcome}
 	}
 	status := &messages.JobStatus{Record: rec, Phase: messages.PhaseQueued}

@@ -215,8 +215,8 @@ func (m *Mirror) find(id string) (*messages.JobStatus, *messages.Outcome) {
 		if !strings.HasPrefix(key, id) || len(fits) > candidates {
 			return false
 		}
-		if s.GetRecord().GetSpec().GetElement() != nil && !strings.Contains(id, "_") {
-			return true // its array is meant
+		if s.GetRecord().GetSpec().GetElement() != nil {
+			return true // an element is named in full: k_1 may be no job yet, and is not k_17
 		}
 		fits, found = append(fits, key), s
 		return true

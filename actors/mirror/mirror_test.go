@@ -128,6 +128,23 @@ func TestMirrorFindsByUniquePrefix(t *testing.T) {
 	}
 }
 
+// TestElementsAreNamedInFull: the beginning of an element's id is no element, and least of all another one.
+func TestElementsAreNamedInFull(t *testing.T) {
+	m := mirrorOf(func(*actors.Constants) {})
+	ask(m, JobShown{statusOf("k", "alice", "queued", func(s *messages.JobStatus) {
+		s.Record.Spec.Array = &messages.ArraySpec{Indices: []*messages.IndexRange{{Last: 20}}}
+	})})
+	ask(m, JobShown{statusOf("k_17", "alice", "running", func(s *messages.JobStatus) {
+		s.Record.Spec.Element = &messages.Element{Array: "k", Index: 17}
+	})})
+	for asked, want := range map[string]string{"k_17": "k_17", "k_1": "k_1", "k_": "", "k_21": "", "k_171": ""} {
+		r := ask(m, &messages.GetJob{Job: asked}).(*messages.GetJobReply)
+		if got := r.Job.GetRecord().GetId(); got != want {
+			t.Errorf("%s is taken for %q, want %q", asked, got, want)
+		}
+	}
+}
+
 func TestMirrorExplains(t *testing.T) {
 	m := mirrorOf(func(*actors.Constants) {})
 	ask(m, JobShown{statusOf("j", "alice", "queued", func(s *messages.JobStatus) {

@@ -83,6 +83,31 @@ func (a *app) byLabels(ctx context.Context, c *client.Client, labels []string) (
 	return jobs, nil
 }
 
+// scoped finds the jobs and elements that all words mean, each once, before anything is done to one. A word that names
+// no job is noted, and the others stand; a refused scope ends the command.
+func (a *app) scoped(ctx context.Context, c *client.Client, words []string, find client.Find, f *failures) (
+	[]*messages.JobStatus, error) {
+	var all []*messages.JobStatus
+	seen := map[string]bool{}
+	for _, word := range words {
+		found, err := c.Scope(ctx, word, find)
+		if client.Refused(err) {
+			return nil, err
+		}
+		if err != nil {
+			f.note(err)
+			continue
+		}
+		for _, j := range found {
+			if id := j.GetRecord().GetId(); !seen[id] {
+				seen[id] = true
+				all = append(all, j)
+			}
+		}
+	}
+	return all, nil
+}
+
 // oneJob checks a command line that is about one job.
 func oneJob(labels *[]string) cobra.PositionalArgs {
 	return func(c *cobra.Command, args []string) error {
@@ -155,15 +180,11 @@ func (a *app) toJobs(ctx context.Context, c *client.Client, args, labels []strin
 			a.say("no job that lives has these labels")
 		}
 	}
-	for _, prefix := range args {
-		status, err := c.Job(ctx, prefix)
-		f.note(err)
-		same := func(j *messages.JobStatus) bool { return j.GetRecord().GetId() == status.GetRecord().GetId() }
-		if err == nil && !slices.ContainsFunc(jobs, same) {
-			jobs = append(jobs, status)
-		}
+	named, err := a.scoped(ctx, c, args, c.Named, &f)
+	if err != nil {
+		return err
 	}
-	for _, j := range jobs {
+	for _, j := range append(jobs, named...) {
 		done, err := do(ctx, c, j)
 		if err == nil {
 			err = a.data("Job %s %s", j.GetRecord().GetId(), done)

@@ -17,6 +17,7 @@ import (
 
 	"github.com/yi-json/synapse/cluster/api"
 	"github.com/yi-json/synapse/cmd/synapse-cli/internal/client"
+	"github.com/yi-json/synapse/cmd/synapse-cli/internal/scope"
 	"github.com/yi-json/synapse/runtime/parcel"
 )
 
@@ -57,7 +58,7 @@ type place struct{ task, path string }
 
 // placeNamed reads JOB:PATH, JOB:RANK:PATH or a path of this machine: one with a / before its first colon, or none.
 func placeNamed(text string) place {
-	job, rest, has := strings.Cut(text, ":")
+	job, rest, has := scope.Cut(text, ":")
 	if !has || strings.ContainsAny(job, `/\`) || runtime.GOOS == "windows" && len(job) == 1 || job == "" {
 		return place{path: text}
 	}

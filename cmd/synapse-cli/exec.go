@@ -7,7 +7,6 @@ import (
 	"os"
 	"os/signal"
 	"strconv"
-	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -15,6 +14,7 @@ import (
 
 	"github.com/yi-json/synapse/cluster/api"
 	"github.com/yi-json/synapse/cmd/synapse-cli/internal/client"
+	"github.com/yi-json/synapse/cmd/synapse-cli/internal/scope"
 	"github.com/yi-json/synapse/messages"
 )
 
@@ -60,7 +60,7 @@ func (a *app) execCommand() *cobra.Command {
 
 // taskNamed reads JOB[:RANK].
 func taskNamed(text string) (job string, rank int32, err error) {
-	job, number, has := strings.Cut(text, ":")
+	job, number, has := scope.Cut(text, ":")
 	if !has {
 		return job, 0, nil
 	}

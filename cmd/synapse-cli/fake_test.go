@@ -66,16 +66,23 @@ func (f *fake) ApplyQueues(_ context.Context, q *messages.ApplyQueues) (*message
 
 func startFake(t *testing.T) *fake {
 	t.Helper()
+	f := &fake{changed: make(chan struct{}), seq: 1 << 32}
+	f.address = serve(t, f)
+	return f
+}
+
+// serve has a scheduler answer at an address of its own.
+func serve(t *testing.T, s api.SynapseServer) (address string) {
+	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	f := &fake{address: listener.Addr().String(), changed: make(chan struct{}), seq: 1 << 32}
 	server := grpc.NewServer()
-	api.RegisterSynapseServer(server, f)
+	api.RegisterSynapseServer(server, s)
 	go func() { _ = server.Serve(listener) }()
 	t.Cleanup(server.Stop)
-	return f
+	return listener.Addr().String()
 }
 
 func (f *fake) heard(m proto.Message) error {

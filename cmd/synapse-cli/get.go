@@ -91,7 +91,11 @@ func (a *app) getJobsCommand() *cobra.Command {
 
 func (a *app) getJobs(ctx context.Context, c *client.Client, l *listing, args []string) error {
 	if len(args) > 0 {
-		named, f := found(a, args, func(id string) (*messages.JobStatus, error) { return c.Job(ctx, id) })
+		f := &failures{a: a}
+		named, err := a.scoped(ctx, c, args, c.Named, f)
+		if err != nil {
+			return err
+		}
 		a.fetched(ctx, c, named...)
 		switch {
 		case l.start && len(named) > 0:

@@ -75,14 +75,7 @@ func (a *app) asked(ctx context.Context, c *client.Client, b *slurm.Batch,
 	if err != nil {
 		return nil, err
 	}
-	for _, after := range spec.GetAfter() {
-		j, err := numbered(ctx, c, after.GetJob())
-		if err != nil {
-			return nil, err
-		}
-		after.Job = j.GetRecord().GetId()
-	}
-	return spec, nil
+	return spec, precededBy(ctx, c, spec, numbering(c))
 }
 
 func orNothing(text string) string {

@@ -97,7 +97,7 @@ func (a *app) fillSecrets(s *submission, specs []*messages.JobSpec) error {
 				return err
 			}
 		}
-		if err := errors.Join(spec.ValidateNew(), spec.HasSecretValues()); err != nil {
+		if err := errors.Join(jobfile.Valid(spec), spec.HasSecretValues()); err != nil {
 			return refusedSpec(err)
 		}
 	}

@@ -17,6 +17,7 @@ import (
 
 	"github.com/yi-json/synapse/cluster/api"
 	"github.com/yi-json/synapse/cmd/synapse-cli/internal/client"
+	"github.com/yi-json/synapse/cmd/synapse-cli/internal/scope"
 	"github.com/yi-json/synapse/cmd/synapse-cli/internal/slurm"
 	"github.com/yi-json/synapse/messages"
 )
@@ -60,6 +61,9 @@ func (a *app) asSlurm(name string, words []string) int {
 	}
 	if f := (*failure)(nil); errors.As(err, &f) && f.text == "" {
 		return f.code
+	}
+	if r := (*slurm.Refusal)(nil); client.Refused(err) || errors.As(err, &r) && r.Scope {
+		return exitUsage
 	}
 	return exitFailure
 }
@@ -151,63 +155,63 @@ func parseSlurm(f *pflag.FlagSet, words []string) error {
 
 // invalidJob is what Slurm says of an id that it does not know.
 func invalidJob(word string) error {
-	return &failure{code: exitFailure, text: "Invalid job id specified: " + word}
+	return &client.Error{Code: messages.Code_CODE_NOT_FOUND, Text: "Invalid job id specified: " + word}
 }
 
-// numbered finds jobs by what Slurm's users call them: a number, that of an array with an index, or what is a name of
-// it here. Two jobs with one number are refused, with their ids.
-func numbered(ctx context.Context, c *client.Client, word string) (*messages.JobStatus, error) {
-	base, element, has := strings.Cut(word, "_")
-	if base == "" || strings.Trim(base, "0123456789") != "" || has && strings.HasPrefix(element, "[") {
-		if base, _, is := strings.Cut(word, "_["); is {
-			return numbered(ctx, c, base)
+// numbering finds jobs by what Slurm's users call them: a number, or what is a name of it here. Two jobs with one
+// number are refused, with their ids.
+func numbering(c *client.Client) client.Find {
+	return func(ctx context.Context, word string) (*messages.JobStatus, error) {
+		if word == "" || strings.Trim(word, "0123456789") != "" {
+			return known(word)(c.Named(ctx, word))
 		}
-		return known(c.Job(ctx, word))
-	}
-	for _, elements := range []bool{false, true} {
-		all, err := c.Jobs(ctx, &messages.ListJobs{Elements: elements})
-		if err != nil {
-			return nil, err
-		}
-		var found []string
-		for _, j := range all {
-			if messages.NumericID(j.GetRecord().GetId()) == base {
-				found = append(found, j.GetRecord().GetId())
+		for _, elements := range []bool{false, true} {
+			all, err := c.Jobs(ctx, &messages.ListJobs{Elements: elements})
+			if err != nil {
+				return nil, err
+			}
+			var found []string
+			for _, j := range all {
+				if messages.NumericID(j.GetRecord().GetId()) == word {
+					found = append(found, j.GetRecord().GetId())
+				}
+			}
+			switch {
+			case len(found) > 1:
+				return nil, &client.Error{Code: messages.Code_CODE_CONFLICT, Hint: "give one of these",
+					Text: word + " is the number of " + strings.Join(found, " and ")}
+			case len(found) == 1:
+				return known(word)(c.Named(ctx, found[0]))
 			}
 		}
-		switch {
-		case len(found) > 1:
-			return nil, &failure{code: exitConflict, text: base + " is the number of " + strings.Join(found, " and "),
-				hint: "give one of these"}
-		case len(found) == 1 && has:
-			return known(c.Job(ctx, found[0]+"_"+element))
-		case len(found) == 1:
-			return known(c.Job(ctx, found[0]))
-		case has:
+		return nil, invalidJob(word)
+	}
+}
+
+// known says in Slurm's words that there is no such job.
+func known(word string) func(*messages.JobStatus, error) (*messages.JobStatus, error) {
+	return func(j *messages.JobStatus, err error) (*messages.JobStatus, error) {
+		if err != nil && codeOf(err) == exitNotFound {
 			return nil, invalidJob(word)
 		}
+		return j, err
 	}
-	return nil, invalidJob(word)
 }
 
-func known(j *messages.JobStatus, err error) (*messages.JobStatus, error) {
-	if err != nil && codeOf(err) == exitNotFound {
-		return nil, invalidJob(strings.Trim(strings.TrimPrefix(err.Error(), "there is no job "), `"`))
-	}
-	return j, err
-}
-
-// eachJob does something to each job that is named; one that fails does not stop the others.
+// eachJob does something to each job that is named; one that fails does not stop the others. All of them are found
+// first, so that a refused scope changes nothing.
 func (a *app) eachJob(ctx context.Context, c *client.Client, words []string, do func(*messages.JobStatus) error) error {
-	f := failures{a: a}
+	var parts []string
 	for _, word := range words {
-		for _, part := range strings.Split(word, ",") {
-			j, err := numbered(ctx, c, part)
-			if err == nil {
-				err = do(j)
-			}
-			f.note(err)
-		}
+		parts = append(parts, scope.Split(word, ",")...)
+	}
+	f := failures{a: a}
+	all, err := a.scoped(ctx, c, parts, numbering(c), &f)
+	if err != nil {
+		return err
+	}
+	for _, j := range all {
+		f.note(do(j))
 	}
 	return f.first
 }

@@ -153,7 +153,7 @@ func (s *specFlags) spec(command []string, lookup func(string) (string, bool)) (
 	if err := s.lists(spec, lookup); err != nil {
 		return nil, err
 	}
-	if err := spec.ValidateNew(); err != nil {
+	if err := jobfile.Valid(spec); err != nil {
 		return nil, refusedSpec(err)
 	}
 	return spec, nil

@@ -3,17 +3,17 @@ package main
 import (
 	"cmp"
 	"context"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/yi-json/synapse/cmd/synapse-cli/internal/client"
+	"github.com/yi-json/synapse/cmd/synapse-cli/internal/scope"
 	"github.com/yi-json/synapse/cmd/synapse-cli/internal/slurm"
 	"github.com/yi-json/synapse/messages"
 )
 
-// This file owns `squeue`, `scancel` and `sacct`: jobs as Slurm lists and ends them.
+// This file owns `squeue` and `scancel`: jobs as Slurm lists and ends them.
 
 // choice is which jobs are meant, as squeue and scancel have it.
 type choice struct {
@@ -37,9 +37,10 @@ func (a *app) entries(ctx context.Context, c *client.Client, o *choice) (all []*
 			return nil, err
 		}
 	}
-	wanted := map[string]bool{}
+	w := &wanted{jobs: map[string]bool{}, arrays: map[string]bool{}, born: map[string]map[int32]bool{}}
 	err = a.eachJob(ctx, c, listWords(o.jobs), func(j *messages.JobStatus) error {
-		wanted[j.GetRecord().GetId()] = true
+		w.jobs[j.GetRecord().GetId()] = true
+		w.arrays[j.GetRecord().GetSpec().GetElement().GetArray()] = true
 		return nil
 	})
 	if err != nil {
@@ -49,42 +50,20 @@ func (a *app) entries(ctx context.Context, c *client.Client, o *choice) (all []*
 	if err != nil {
 		return nil, err
 	}
-	born := map[string]map[int32]bool{}
 	for _, j := range jobs {
 		if element := j.GetRecord().GetSpec().GetElement(); element != nil {
-			if born[element.GetArray()] == nil {
-				born[element.GetArray()] = map[int32]bool{}
+			if w.born[element.GetArray()] == nil {
+				w.born[element.GetArray()] = map[int32]bool{}
 			}
-			born[element.GetArray()][element.GetIndex()] = true
+			w.born[element.GetArray()][element.GetIndex()] = true
 		}
 	}
 	for _, j := range jobs {
-		r := j.GetRecord()
-		array, _, element := messages.ArrayOf(r.GetId())
-		element = element && r.GetSpec().GetElement() != nil
-		e := slurm.Of(j, time.Now().UnixMilli())
-		switch {
-		case len(wanted) > 0 && !wanted[r.GetId()] && !(element && wanted[array]):
-		case !listed(o.users, e.User), !listed(o.names, e.Name), !listed(o.partitions, e.Partition),
-			!listed(o.accounts, e.Account):
-		case len(states) > 0 && !slices.Contains(states, e.State) || len(states) == 0 && r.GetState().Terminal():
-		case element && e.State == "PENDING" && len(wanted) == 0 && !o.each, r.GetSpec().GetArray() != nil &&
-			j.GetCounts().GetWaiting() == 0 &&
-			!r.GetState().Terminal():
-		case o.each && r.GetSpec().GetArray() != nil && !r.GetState().Terminal():
-			whole, err := c.Job(ctx, r.GetId())
-			if err != nil && codeOf(err) != exitNotFound {
-				return nil, err
-			}
-			if err == nil {
-				all = append(all, slurm.Unborn(whole, born[r.GetId()], time.Now().UnixMilli())...)
-			}
-		default:
-			if e, err = placed(ctx, c, j, e); err != nil {
-				return nil, err
-			}
-			all = append(all, e)
+		more, err := w.entries(ctx, c, o, states, j)
+		if err != nil {
+			return nil, err
 		}
+		all = append(all, more...)
 	}
 	slices.SortStableFunc(all, func(x, y *slurm.Entry) int {
 		waits := func(e *slurm.Entry) int { return strings.Compare(e.State, "PENDING") }
@@ -94,12 +73,57 @@ func (a *app) entries(ctx context.Context, c *client.Client, o *choice) (all []*
 	return all, nil
 }
 
+// wanted are the jobs that are named, and what is known of their arrays.
+type wanted struct {
+	jobs   map[string]bool           // by id, elements too; empty: all
+	arrays map[string]bool           // of which elements are named
+	born   map[string]map[int32]bool // the elements of each array that are or were jobs
+}
+
+// has reports whether a job is named: itself, by its array, or as the array of elements that are.
+func (w *wanted) has(r *messages.JobRecord) bool {
+	return len(w.jobs) == 0 || w.jobs[r.GetId()] || w.jobs[r.GetSpec().GetElement().GetArray()] || w.arrays[r.GetId()]
+}
+
+// entries are the lines of one job: none, one, or those of an array's elements that are no jobs yet.
+func (w *wanted) entries(ctx context.Context, c *client.Client, o *choice, states []string, j *messages.JobStatus) (
+	all []*slurm.Entry, err error) {
+	r := j.GetRecord()
+	id, over := r.GetId(), r.GetState().Terminal()
+	element, array := r.GetSpec().GetElement() != nil, r.GetSpec().GetArray() != nil
+	e := slurm.Of(j, time.Now().UnixMilli())
+	switch {
+	case !w.has(r), !listed(o.users, e.User), !listed(o.names, e.Name), !listed(o.partitions, e.Partition),
+		!listed(o.accounts, e.Account):
+	case len(states) > 0 && !slices.Contains(states, e.State) || len(states) == 0 && over:
+	case element && e.State == "PENDING" && len(w.jobs) == 0 && !o.each, array && j.GetCounts().GetWaiting() == 0 && !over:
+	case array && !over && (o.each || !w.jobs[id] && w.arrays[id]):
+		whole, err := c.Named(ctx, id)
+		if err != nil && codeOf(err) != exitNotFound {
+			return nil, err
+		}
+		if err == nil {
+			all = slurm.Unborn(whole, w.born[id], time.Now().UnixMilli())
+		}
+		return slices.DeleteFunc(all, func(e *slurm.Entry) bool {
+			return len(w.jobs) > 0 && !w.jobs[id] && !w.jobs[e.Job]
+		}), nil
+	case array && !over && !w.jobs[id] && len(w.jobs) > 0:
+	default:
+		if e, err = placed(ctx, c, j, e); err != nil {
+			return nil, err
+		}
+		all = append(all, e)
+	}
+	return all, nil
+}
+
 // placed asks where a job runs, which lists leave out. One that is forgotten meanwhile is shown as it was listed.
 func placed(ctx context.Context, c *client.Client, j *messages.JobStatus, e *slurm.Entry) (*slurm.Entry, error) {
 	if j.GetTasks() == 0 || j.GetRecord().GetState() == messages.JobState_JOB_STATE_QUEUED {
 		return e, nil
 	}
-	whole, err := c.Job(ctx, j.GetRecord().GetId())
+	whole, err := c.Named(ctx, j.GetRecord().GetId())
 	if err != nil && codeOf(err) != exitNotFound {
 		return nil, err
 	}
@@ -113,7 +137,7 @@ func listWords(text string) []string {
 	if text == "" {
 		return nil
 	}
-	return strings.Split(text, ",")
+	return scope.Split(text, ",")
 }
 
 // statesOf reads a list of states; empty: those of jobs that live.
@@ -239,7 +263,7 @@ func (a *app) scancel(words []string) error {
 				return cancel(j.GetRecord().GetId())
 			})
 		}
-		o.jobs = strings.Join(f.Args(), ",")
+		o.jobs, o.each = strings.Join(f.Args(), ","), o.states != "" // of an array, the elements in that state alone
 		all, err := a.entries(ctx, c, &o)
 		fails := failures{a: a}
 		fails.note(err)
@@ -250,138 +274,4 @@ func (a *app) scancel(words []string) error {
 		}
 		return fails.first
 	})
-}
-
-// accountFlags are those of sacct.
-type accountFlags struct {
-	choice
-	format, since, until                string
-	noHeader, allUsers, closed, parsed2 bool
-	object                              bool
-}
-
-func (a *app) sacct(words []string) error {
-	var o accountFlags
-	f := slurmFlags("sacct")
-	f.StringVarP(&o.jobs, "jobs", "j", "", "")
-	f.StringVarP(&o.users, "user", "u", "", "")
-	f.StringVar(&o.names, "name", "", "")
-	f.StringVarP(&o.partitions, "partition", "r", "", "")
-	f.StringVarP(&o.accounts, "accounts", "A", "", "")
-	f.StringVarP(&o.states, "state", "s", "", "")
-	f.StringVarP(&o.format, "format", "o", "", "")
-	f.StringVarP(&o.since, "starttime", "S", "", "")
-	f.StringVarP(&o.until, "endtime", "E", "", "")
-	f.BoolVarP(&o.noHeader, "noheader", "n", false, "")
-	f.BoolVarP(&o.allUsers, "allusers", "a", false, "")
-	f.BoolVarP(&o.closed, "parsable", "p", false, "")
-	f.BoolVarP(&o.parsed2, "parsable2", "P", false, "")
-	f.BoolVar(&o.object, "json", false, "")
-	f.BoolP("allocations", "X", false, "") // steps are not kept, so there is nothing else
-	if err := parseSlurm(f, words); err != nil {
-		return err
-	}
-	if f.NArg() > 0 {
-		return refusedWord(f.Arg(0))
-	}
-	columns, err := slurm.Named(cmp.Or(o.format, a.variable("SACCT_FORMAT"), slurm.AccountUsual), "%", 12,
-		slurm.AccountFields())
-	if err != nil {
-		return err
-	}
-	if o.parsed2 || o.closed {
-		for i := range columns {
-			columns[i].Width, columns[i].Cut, columns[i].After = 0, false, "|"
-		}
-		if o.parsed2 {
-			columns[len(columns)-1].After = ""
-		}
-	} else {
-		for i := range columns {
-			columns[i].After = " "
-		}
-	}
-	return a.with(func(ctx context.Context, c *client.Client) error {
-		all, err := a.accounts(ctx, c, &o)
-		if err != nil {
-			return err
-		}
-		if o.object {
-			jobs := []map[string]any{}
-			for _, e := range all {
-				jobs = append(jobs, e.Object())
-			}
-			return a.object(map[string]any{"jobs": jobs})
-		}
-		return table(a, !o.noHeader, "", columns, all)
-	})
-}
-
-// ago is so long before now, as sacct has it.
-var ago = regexp.MustCompile(`^now-(\d+)([mhd])[a-z]*$`)
-
-// accounts are the jobs of a time: those that live, and those that are over, the oldest first. Without a time it is
-// today, of whoever asks; a job that is named is looked for in all of the past.
-func (a *app) accounts(ctx context.Context, c *client.Client, o *accountFlags) ([]*slurm.Entry, error) {
-	now := time.Now()
-	sinceMs := time.Date(now.Year(), now.Month(), now.Day(), 0, 0, 0, 0, now.Location()).UnixMilli()
-	untilMs := int64(0)
-	var err error
-	if o.jobs != "" {
-		sinceMs = 0
-	}
-	for _, t := range []struct {
-		flag, text string
-		to         *int64
-	}{{"starttime", o.since, &sinceMs}, {"endtime", o.until, &untilMs}} {
-		if t.text == "" || t.text == "now" {
-			continue
-		}
-		if *t.to, err = moment(t.flag, ago.ReplaceAllString(t.text, "$1$2"), now.UnixMilli()); err != nil {
-			return nil, err
-		}
-	}
-	if o.users == "" && !o.allUsers && o.jobs == "" {
-		if o.users, err = a.me(ctx, c); err != nil {
-			return nil, err
-		}
-	}
-	states, jobs, err := o.listed(ctx, c)
-	if err != nil {
-		return nil, err
-	}
-	var all []*slurm.Entry
-	past := map[string]bool{}
-	keep := func(e *slurm.Entry) {
-		number, _, _ := strings.Cut(e.ID, "_")
-		if listed(o.users, e.User) && listed(o.names, e.Name) && listed(o.partitions, e.Partition) &&
-			listed(o.choice.accounts, e.Account) &&
-			(o.jobs == "" || listed(o.jobs, e.ID) || listed(o.jobs, number) || listed(o.jobs, e.Job)) &&
-			(len(states) == 0 || slices.Contains(states, e.State)) {
-			all = append(all, e)
-		}
-	}
-	_, err = c.Past(ctx, &messages.History{SinceUnixMs: sinceMs, UntilUnixMs: untilMs}, 0,
-		func(reply *messages.HistoryReply) error {
-			for _, p := range reply.GetJobs() {
-				past[p.GetId()] = true
-				past[p.GetId()] = true // it may have ended since it was listed
-				keep(slurm.Past(p))
-			}
-			return nil
-		})
-	if err != nil {
-		return nil, err
-	}
-	for _, j := range jobs {
-		if !past[j.GetRecord().GetId()] && !j.GetRecord().GetState().Terminal() && untilMs == 0 {
-			e, err := placed(ctx, c, j, slurm.Of(j, now.UnixMilli()))
-			if err != nil {
-				return nil, err
-			}
-			keep(e)
-		}
-	}
-	slices.SortStableFunc(all, func(x, y *slurm.Entry) int { return cmp.Compare(x.SubmitMs, y.SubmitMs) })
-	return all, nil
 }

@@ -43,7 +43,7 @@ func (a *app) srun(words []string) error {
 			}
 			return a.inside(ctx, c, first, how, false)
 		}
-		j, err := numbered(ctx, c, b.InJob())
+		j, err := c.One(ctx, b.InJob(), numbering(c))
 		if err != nil {
 			return err
 		}

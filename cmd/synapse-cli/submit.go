@@ -179,7 +179,7 @@ func beginHere(spec *messages.JobSpec) {
 		return
 	}
 	spec.SubmitDir = here
-	if spec.Validate() != nil {
+	if jobfile.Valid(spec) != nil {
 		spec.SubmitDir = "" // its path contains what no job may contain
 	}
 }

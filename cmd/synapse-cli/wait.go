@@ -8,6 +8,7 @@ import (
 
 	"github.com/yi-json/synapse/cmd/synapse-cli/internal/client"
 	"github.com/yi-json/synapse/cmd/synapse-cli/internal/jobfile"
+	"github.com/yi-json/synapse/messages"
 )
 
 // This file owns `wait`.
@@ -63,13 +64,13 @@ func orZero(s string) string {
 
 // waitAll resolves all names first: a slip in the last is told now, not hours later.
 func (a *app) waitAll(ctx context.Context, c *client.Client, args []string, progress bool) error {
-	ids := make([]string, len(args))
-	for i, prefix := range args {
-		status, err := c.Job(ctx, prefix)
+	var ids []string
+	for _, word := range args {
+		found, err := c.Scope(ctx, word, c.Named)
 		if err != nil {
-			return a.waited(err, args[i])
+			return a.waited(err, word)
 		}
-		ids[i] = status.GetRecord().GetId()
+		ids = append(ids, idsOf(found)...)
 	}
 	var first error
 	for _, id := range ids {
@@ -81,6 +82,13 @@ func (a *app) waitAll(ctx context.Context, c *client.Client, args []string, prog
 		}
 	}
 	return first
+}
+
+func idsOf(jobs []*messages.JobStatus) (ids []string) {
+	for _, j := range jobs {
+		ids = append(ids, j.GetRecord().GetId())
+	}
+	return ids
 }
 
 func (a *app) waited(err error, id string) error {

@@ -37,12 +37,12 @@ func (a *app) watchCommand() *cobra.Command {
 				q.Jobs, q.Nodes = true, len(args) == 0 && len(labels) == 0
 			}
 			return a.with(func(ctx context.Context, c *client.Client) error {
-				for _, prefix := range args {
-					status, err := c.Job(ctx, prefix)
+				for _, word := range args {
+					found, err := c.Scope(ctx, word, c.Named)
 					if err != nil {
 						return err
 					}
-					q.Ids = append(q.Ids, status.GetRecord().GetId())
+					q.Ids = append(q.Ids, idsOf(found)...)
 				}
 				if len(q.Ids) == 0 {
 					return c.Events(ctx, q, a.lost, func(e *messages.Event) (bool, error) {
@@ -150,10 +150,11 @@ func resolve(ctx context.Context, c *client.Client, names []string) (ids []strin
 	unknown = map[string]error{}
 	for _, name := range names {
 		id := name
-		status, err := c.Job(ctx, name)
+		found, err := c.Scope(ctx, name, c.Named)
 		switch {
 		case err == nil:
-			id = status.GetRecord().GetId()
+			ids = append(ids, idsOf(found)...)
+			continue
 		case codeOf(err) == exitNotFound:
 			if node, err := c.Node(ctx, name); err == nil {
 				id = node.GetRecord().GetId()

@@ -61,6 +61,11 @@ func TestSlurm(t *testing.T) {
 	run("squeue", "-h", "-j", several, "-o", "%i %t").wants(t, 0, several+"_[3,9,10] PD\n", "")
 	run("squeue", "-h", "-r", "-S", "-i", "-o", "%i %t %r").wants(t, 0, strings.ReplaceAll("N_10 PD JobHeldUser\n"+
 		"N_9 PD JobHeldUser\nN_3 PD JobHeldUser\n", "N", several), "")
+	run("scancel", several+"_[3,11]").wants(t, 2, "", "has no element 11")
+	run("scontrol", "release", several+"_[").wants(t, 2, "", several+"_[")
+	run("scancel", several+"_[3,9]").wants(t, 0, "", "")
+	run("squeue", "-h", "-r", "-o", "%i %t").wants(t, 0, several+"_10 PD\n", "")
+	run("sacct", "-n", "-P", "-o", "JobID,State", "-j", several+"_[11]").wants(t, 2, "", "has no element 11")
 	run("scancel", several).wants(t, 0, "", "")
 	held := strings.TrimSpace(run("sbatch", "--parsable", "-H", "--wrap", "sleep 600").wants(t, 0, "", "").out)
 	run("squeue", "-h", "-j", held, "-o", "%i %t %r").wants(t, 0, held+" PD JobHeldUser\n", "")

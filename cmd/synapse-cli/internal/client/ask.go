@@ -13,7 +13,7 @@ import (
 )
 
 // This file owns questions that take more than one call: lists over all their
-// pages, what a prefix means, a job until it is over.
+// pages, a machine by a prefix, a job until it is over.
 
 // Jobs lists all jobs that pass the filters, over all pages.
 func (c *Client) Jobs(ctx context.Context, q *messages.ListJobs) ([]*messages.JobStatus, error) {
@@ -45,83 +45,6 @@ func pages[T any](after *string, ask func() (page []T, next string, err error)) 
 		}
 		*after = next
 	}
-}
-
-// Job finds a job by its id, by its name, or by the beginning of an id that no other
-// has. Of several jobs of a name it is the one that lives; where none does, the newest.
-func (c *Client) Job(ctx context.Context, word string) (*messages.JobStatus, error) {
-	if word == "" {
-		return nil, &Error{Code: messages.Code_CODE_INVALID, Text: "the name of a job is empty",
-			Hint: "give an id, the beginning of one, or a name"}
-	}
-	if kind, name, is := strings.Cut(word, "/"); is && (kind == "job" || kind == "jobs") {
-		word = name // as kubectl has it; no id and no name has a slash
-	}
-	if id, _, is := strings.Cut(word, "["); is && strings.HasSuffix(word, "]") {
-		word = id // as an array is listed; no id and no name has a bracket
-	}
-	reply, err := c.GetJob(ctx, &messages.GetJob{Job: word})
-	var e *Error
-	missed := errors.As(err, &e) && (e.Code == messages.Code_CODE_NOT_FOUND || e.Code == messages.Code_CODE_CONFLICT)
-	if err != nil && !missed || reply.GetJob().GetRecord().GetId() == word || !nameable(word) {
-		return reply.GetJob(), err
-	}
-	named, failed := c.named(ctx, word)
-	switch {
-	case failed != nil:
-		return nil, failed
-	case named == nil:
-		return reply.GetJob(), err
-	case err == nil && reply.GetJob().GetRecord().GetId() != named.GetRecord().GetId():
-		return nil, &Error{Code: messages.Code_CODE_CONFLICT, Hint: "give a whole id",
-			Text: fmt.Sprintf("%q is the name of job %s, and begins the id of job %s", word, named.GetRecord().GetId(),
-				reply.GetJob().GetRecord().GetId())}
-	}
-	reply, err = c.GetJob(ctx, &messages.GetJob{Job: named.GetRecord().GetId()}) // a list leaves out the ranks
-	return reply.GetJob(), err
-}
-
-// nameable reports whether a word could be a job's name.
-func nameable(word string) bool {
-	return (&messages.ListJobs{Principal: &messages.Principal{Name: "-"}, Name: word}).Validate() == nil && word != ""
-}
-
-// named finds the job that is meant by a name; nil where there is none.
-func (c *Client) named(ctx context.Context, name string) (*messages.JobStatus, error) {
-	all, err := c.Jobs(ctx, &messages.ListJobs{Name: name})
-	if err != nil {
-		return nil, err
-	}
-	var newest *messages.JobStatus
-	var live []string
-	for _, j := range all {
-		r := j.GetRecord()
-		alive := !r.GetState().Terminal()
-		switch {
-		case r.GetSpec().GetName() != name: // an earlier scheduler does not look at names
-			continue
-		case alive:
-			live = append(live, r.GetId())
-		}
-		if newest == nil || alive && len(live) == 1 || len(live) == 0 &&
-			r.GetSubmittedUnixMs() >= newest.GetRecord().GetSubmittedUnixMs() {
-			newest = j
-		}
-	}
-	if len(live) > 1 {
-		return nil,
-			&Error{Code: messages.Code_CODE_CONFLICT,
-				Text: fmt.Sprintf("%d jobs named %q live: %s", len(live), name, some(live)), Hint: "give an id"}
-	}
-	return newest, nil
-}
-
-// some lists the first few.
-func some(names []string) string {
-	if len(names) > 5 {
-		names = append(names[:5:5], "and more")
-	}
-	return strings.Join(names, ", ")
 }
 
 // Attempts finds a job and all its attempts that are kept.

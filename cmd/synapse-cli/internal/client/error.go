@@ -26,6 +26,7 @@ type Error struct {
 	Text     string
 	Hint     string
 
+	Scope bool // elements of an array are refused: a command that meets it changes nothing
 	moved bool // another scheduler was named instead
 }
 

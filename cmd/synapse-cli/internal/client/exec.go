@@ -3,6 +3,7 @@ package client
 import (
 	"context"
 	"errors"
+	"strings"
 	"sync"
 
 	"google.golang.org/grpc"
@@ -24,6 +25,13 @@ type Execution struct {
 // Execute runs one. It returns when the process runs, or says why it does not. The job may be named as for Job; only
 // where that is no whole id is anybody asked which it is.
 func (c *Client) Execute(ctx context.Context, first *api.ExecIn) (*Execution, error) {
+	if strings.Contains(first.Job, "[") { // the scheduler knows ids alone
+		job, err := c.Job(ctx, first.Job)
+		if err != nil {
+			return nil, err
+		}
+		first.Job = job.GetRecord().GetId()
+	}
 	asked := false
 	for hops := 0; ; {
 		e, err := c.execOnce(ctx, first)

@@ -7,6 +7,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/yi-json/synapse/cmd/synapse-cli/internal/scope"
 	"github.com/yi-json/synapse/messages"
 )
 
@@ -16,8 +17,8 @@ import (
 // ParseAfter reads train-7f,prep:any.
 func ParseAfter(text string) (all []*messages.After, problem *Problem) {
 	open := 0 // those from here on have no end yet
-	for part := range strings.SplitSeq(text, ",") {
-		job, word, has := strings.Cut(strings.TrimSpace(part), ":")
+	for _, part := range scope.Split(text, ",") {
+		job, word, has := scope.Cut(strings.TrimSpace(part), ":")
 		end, known := messages.AfterEndOf(word)
 		switch {
 		case job == "":
@@ -42,6 +43,22 @@ func ParseAfter(text string) (all []*messages.After, problem *Problem) {
 func isEnd(word string) bool {
 	_, known := messages.AfterEndOf(word)
 	return known
+}
+
+// Valid checks a new job whose after may still name elements of arrays, as J_[5-6]: which these are, a scheduler says
+// later. Until then each scope is checked as the job before its brackets.
+func Valid(spec *messages.JobSpec) error {
+	written := spec.After
+	defer func() { spec.After = written }()
+	spec.After = nil
+	for _, after := range written {
+		job := after.GetJob()
+		if s, err := scope.Parse(job); err == nil && s.Bracketed {
+			job = s.Job
+		}
+		spec.After = append(spec.After, &messages.After{Job: job, End: after.GetEnd()})
+	}
+	return spec.ValidateNew()
 }
 
 // FormatAfter writes them, one a word.

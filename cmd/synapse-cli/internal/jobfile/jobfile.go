@@ -40,7 +40,7 @@ func ParseWithSources(data []byte) (specs []*messages.JobSpec, from []map[string
 		if r.problems == nil {
 			err := r.complete()
 			if err == nil {
-				err = r.spec.ValidateNew()
+				err = Valid(r.spec)
 			}
 			if err != nil {
 				r.problems = Problems{r.locate(err)}

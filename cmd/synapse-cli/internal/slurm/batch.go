@@ -18,7 +18,10 @@ import (
 // This file owns what a batch script and a command line ask for, before any of it is a job.
 
 // Refusal is an option that cannot be honoured, or not with this value.
-type Refusal struct{ Option, Text, Hint string }
+type Refusal struct {
+	Option, Text, Hint string
+	Scope              bool // elements of an array cannot be read
+}
 
 func (r *Refusal) Error() string {
 	text := r.Option + ": " + r.Text

@@ -150,7 +150,7 @@ func (b *Batch) job(text []byte, files string, args []string, from Submitter) (*
 		return nil, &Refusal{Option: "the script", Text: err.Error()}
 	}
 	spec.Script.Args = args
-	return spec, spec.ValidateNew()
+	return spec, jobfile.Valid(spec)
 }
 
 func (b *Batch) called() string {

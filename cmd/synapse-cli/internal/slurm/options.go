@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/yi-json/synapse/cmd/synapse-cli/internal/jobfile"
+	"github.com/yi-json/synapse/cmd/synapse-cli/internal/scope"
 	"github.com/yi-json/synapse/messages"
 )
 
@@ -411,8 +412,8 @@ func setDependency(b *Batch, value string) error {
 	if strings.Contains(value, "?") {
 		return refuse("commas stand between what must all be", "%s: of several one is not enough here", value)
 	}
-	for part := range strings.SplitSeq(value, ",") {
-		jobs := strings.Split(part, ":")
+	for _, part := range scope.Split(value, ",") {
+		jobs := scope.Split(part, ":")
 		end, known := ends[jobs[0]]
 		if !known || len(jobs) < 2 {
 			return refuse("afterok, afterany and afternotok are known, each with jobs behind colons", "%s", part)
@@ -420,6 +421,9 @@ func setDependency(b *Batch, value string) error {
 		for _, job := range jobs[1:] {
 			if job == "" || strings.Contains(job, "+") {
 				return refuse("a job alone is named, as afterok:123", "%s", part)
+			}
+			if _, err := scope.Parse(job); err != nil {
+				return &Refusal{Text: err.Error(), Scope: true}
 			}
 			b.after = append(b.after, &messages.After{Job: job, End: end})
 		}

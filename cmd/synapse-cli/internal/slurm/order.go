@@ -111,6 +111,7 @@ func Unborn(j *messages.JobStatus, born map[int32]bool, nowMs int64) (all []*Ent
 		e := *whole
 		e.Element = strconv.Itoa(int(index))
 		e.ID = e.ArrayID + "_" + e.Element
+		e.Job = messages.ElementID(r.GetId(), index)
 		if c := own[place]; c != nil && c.GetSetPriority() {
 			e.Priority = c.GetPriority()
 		}

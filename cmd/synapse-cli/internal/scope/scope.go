@@ -1,0 +1,174 @@
+// Package scope owns how jobs and elements of arrays are named on a command line: J, J_5, J_[5-6,9], J_[1-9:2], J[3-5].
+// Every command, native or Slurm's, reads a job by this parser. It asks no scheduler: which array J is, and whether it
+// has these elements, is checked by the caller.
+package scope
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/yi-json/synapse/messages"
+)
+
+// Scope is a job, or some elements of one array.
+type Scope struct {
+	Word      string // as it was written
+	Job       string // the part before the elements: an id, the beginning of one, a name or a number
+	Bracketed bool   // the elements stand in brackets; without them, a word as X_5 may be a name too
+	limited   bool   // a limit stands behind the elements, as in a list: J[0-9%2]
+	ranges    []*messages.IndexRange
+}
+
+// Error is a scope that is refused. It names the argument.
+type Error struct{ Text, Hint string }
+
+func (e *Error) Error() string { return e.Text }
+
+const hint = "write elements as in J_5, J_[5-6,9], J_[1-9:2] or J[3-5]"
+
+// Refuse is the error for a word.
+func Refuse(word, format string, args ...any) *Error {
+	return &Error{Text: fmt.Sprintf("%q: ", word) + fmt.Sprintf(format, args...), Hint: hint}
+}
+
+// Parse reads one job or scope.
+func Parse(word string) (*Scope, error) {
+	if !strings.ContainsAny(word, "[]") {
+		return plain(word), nil
+	}
+	job, list, _ := strings.Cut(word, "[")
+	list, closed := strings.CutSuffix(list, "]")
+	if job = strings.TrimSuffix(job, "_"); !closed || strings.ContainsAny(job+list, "[]") {
+		return nil, Refuse(word, "the brackets do not match, or text follows them")
+	}
+	if job == "" {
+		return nil, Refuse(word, "no array stands before the brackets")
+	}
+	if strings.Contains(list, "…") {
+		return nil, Refuse(word, "the list is cut short by …; %s alone is the whole array", job)
+	}
+	s := &Scope{Word: word, Job: job, Bracketed: true}
+	list, most, limited := strings.Cut(list, "%")
+	if _, ok := number(most); limited && !ok {
+		return nil, Refuse(word, "%q behind %% is not a number", most)
+	}
+	s.limited = limited
+	for part := range strings.SplitSeq(list, ",") {
+		r, ok := rangeOf(part)
+		if !ok {
+			return nil, Refuse(word, "%q is neither an index nor a range", part)
+		}
+		s.ranges = append(s.ranges, r)
+	}
+	return s, nil
+}
+
+// plain reads a word without brackets. The last part of X_5 is an element if X is an array.
+func plain(word string) *Scope {
+	at := strings.LastIndexByte(word, '_')
+	if at > 0 {
+		if n, ok := number(word[at+1:]); ok {
+			return &Scope{Word: word, Job: word[:at], ranges: []*messages.IndexRange{{First: n, Last: n}}}
+		}
+	}
+	return &Scope{Word: word, Job: word}
+}
+
+// rangeOf reads 5, 5-9 or 5-9:2.
+func rangeOf(text string) (*messages.IndexRange, bool) {
+	span, step, stepped := strings.Cut(text, ":")
+	first, last, wide := strings.Cut(span, "-")
+	r := &messages.IndexRange{}
+	ok := false
+	if r.First, ok = number(first); !ok {
+		return nil, false
+	}
+	if r.Last = r.First; wide {
+		if r.Last, ok = number(last); !ok || r.Last < r.First {
+			return nil, false
+		}
+	}
+	if stepped {
+		if r.Step, ok = number(step); !ok || r.Step == 0 || !wide {
+			return nil, false
+		}
+	}
+	return r, true
+}
+
+// number reads an index: digits alone, so neither a sign nor a space.
+func number(text string) (int32, bool) {
+	if text == "" || strings.Trim(text, "0123456789") != "" {
+		return 0, false
+	}
+	n, err := strconv.ParseInt(text, 10, 32)
+	return int32(n), err == nil && n <= messages.MaxIndex
+}
+
+// Elements reports whether elements are named, and not a job alone.
+func (s *Scope) Elements() bool { return len(s.ranges) > 0 }
+
+// In returns the named indices of an array, each once and in order; none stand for the whole array. An index that the
+// array does not have is refused.
+func (s *Scope) In(array *messages.ArraySpec) ([]int32, error) {
+	if n := (&messages.ArraySpec{Indices: s.ranges}).Len(); n > 2*messages.MaxElements {
+		return nil, Refuse(s.Word, "it names %d elements, and an array has at most %d", n, messages.MaxElements)
+	}
+	named := map[int32]bool{}
+	var all []int32
+	for _, r := range s.ranges {
+		for k := range r.Len() {
+			index := r.GetFirst() + int32(k)*max(r.GetStep(), 1)
+			if array.Place(index) < 0 {
+				return nil, Refuse(s.Word, "the array has no element %d", index)
+			}
+			if !named[index] {
+				named[index] = true
+				all = append(all, index)
+			}
+		}
+	}
+	switch {
+	case len(all) == array.Len() && s.Bracketed:
+		return nil, nil
+	case s.limited:
+		return nil, Refuse(s.Word, "a limit behind %% is only read of a whole array")
+	}
+	slices.Sort(all)
+	return all, nil
+}
+
+// Has reports whether an index is named, of an array that nobody can look up any more.
+func (s *Scope) Has(index int32) bool {
+	return (&messages.ArraySpec{Indices: s.ranges}).Place(index) >= 0
+}
+
+// Split cuts a list at a separator that stands outside of brackets.
+func Split(list, separator string) (parts []string) {
+	for {
+		part, rest, found := Cut(list, separator)
+		parts = append(parts, part)
+		if !found {
+			return parts
+		}
+		list = rest
+	}
+}
+
+// Cut cuts a text at the first separator that stands outside of brackets.
+func Cut(text, separator string) (before, after string, found bool) {
+	depth := 0
+	for i := range len(text) {
+		switch {
+		case text[i] == '[':
+			depth++
+		case text[i] == ']':
+			depth--
+		case depth <= 0 && strings.HasPrefix(text[i:], separator):
+			return text[:i], text[i+len(separator):], true
+		}
+	}
+	return text, "", false
+}
