@@ -40,6 +40,7 @@ type Constants struct {
 
 	SubmitBytesQueued int           // bytes of the submits waiting for the disk, likewise
 	JournalBatchBytes int           // bytes in one transaction; one larger change goes alone
+	JournalSlow       time.Duration // a write that has taken this long is reported to whoever waits for it
 	JournalSilence    time.Duration // a store that has not answered for this long may or may not have written
 
 	MirrorFinished int // finished jobs that reads still show; older ones are in the store
@@ -88,6 +89,7 @@ func DefaultConstants() Constants {
 
 		SubmitBytesQueued: 256 << 20,
 		JournalBatchBytes: 16 << 20,
+		JournalSlow:       800 * time.Millisecond,
 		JournalSilence:    30 * time.Second,
 
 		MirrorFinished: 10_000,

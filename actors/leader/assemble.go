@@ -37,8 +37,17 @@ type Ports struct {
 	NewJobID func() topology.JobID
 	// Passed, if anybody follows attempts, is told of each phase that is over. It answers nothing and waits for nothing.
 	Passed func(actors.Passage)
+	// Unwritable, if any, is told why the store cannot be written now, and "" once it can be written again.
+	Unwritable func(why string)
 
 	since actors.Instant // when this leader came to be: no machine had spoken to it before
+}
+
+// unwritable tells whoever wants to know that the store cannot be written, or can be again.
+func (p *Ports) unwritable(why string) {
+	if p.Unwritable != nil {
+		p.Unwritable(why)
+	}
 }
 
 // Assemble builds the actor tree of a process that leads, and returns its root.

@@ -20,7 +20,7 @@ import (
 //
 // It tells: Nodes (Stop, Forget, Abort), the Scheduler (waits, rests, withdraws, heldBack,
 // declined, promiseWritten, redeemed, vacated, launchFailed, foreseen, runEnded, settled, stale), the Mirror
-// (JobShown), its Coordinator, clients. It asks: the Journal (Write → Written).
+// (JobShown), its Coordinator, clients. It asks: the Journal (Write → Written, Unwritten).
 type Job struct {
 	p      *Ports
 	states actors.States[jobState]
@@ -76,6 +76,7 @@ type Job struct {
 	warning     warning
 	life        uint64 // which actor of this job in this epoch: its writes are told apart by it
 	writes      uint32
+	unwritten   string // why the write in flight is not on disk yet; empty: nothing is wrong with it
 }
 
 // jobPeers are whom a Job speaks to in its process.
@@ -168,6 +169,8 @@ func (j *Job) Receive(ctx actor.Context) {
 		j.onFaltered(ctx, m)
 	case Written:
 		j.onWritten(ctx, m)
+	case Unwritten:
+		j.onUnwritten(ctx, m)
 	case *messages.Cancel:
 		j.onCancel(ctx, m)
 	case *messages.Hold:
@@ -424,6 +427,8 @@ func (j *Job) show(ctx actor.Context) {
 	}
 	if j.rec.State.Terminal() {
 		status.Reason = j.rec.Outcome
+	} else if j.unwritten != "" {
+		status.Reason = "Store: not written yet, " + j.unwritten
 	}
 	if j.warns() {
 		status.Warned = j.warning.shown

@@ -13,8 +13,9 @@ import (
 // one transaction that is on its way. Nobody acts on a write before the Journal
 // says that it is on disk, and what it says is definite.
 //
-// It tells: whoever asked to write (Written), the host (Deposed). It asks: the
-// store (Apply), the clock.
+// It tells: whoever asked to write (Written, and Unwritten as soon as that takes
+// long), the host (Deposed), the gateway (Unwritable). It asks: the store (Apply),
+// the clock.
 //
 // There are two lanes. Decisions go first, so that a burst of submits cannot
 // hold up a cancel; they are bounded by the live attempts. Submits are bounded
@@ -36,6 +37,7 @@ type Journal struct {
 	ticket    uint64          // of the latest try
 	sent      actors.Instant  // when that try was handed to the store
 	pause     time.Duration
+	trouble   string // why the transaction in flight is not on disk yet; empty: nothing is wrong
 	watch     uint64 // the latest alarm for silence; an older one is stale
 	watching  bool
 }
@@ -46,6 +48,7 @@ type pending struct {
 	change actors.Change
 	tag    any
 	asker  *actor.PID
+	lane   Lane
 	bytes  int
 }
 
@@ -92,7 +95,7 @@ func (j *Journal) Receive(ctx actor.Context) {
 
 // onWrite lets a write wait in its lane, and starts a transaction if none is in flight.
 func (j *Journal) onWrite(ctx actor.Context, m Write) {
-	w := pending{change: m.Change, tag: m.Tag, asker: ctx.Sender(), bytes: bytesOf(m.Change)}
+	w := pending{change: m.Change, tag: m.Tag, asker: ctx.Sender(), lane: m.Lane, bytes: bytesOf(m.Change)}
 	switch m.Lane {
 	case LaneDecisions:
 		j.decisions.push(w)
@@ -105,6 +108,9 @@ func (j *Journal) onWrite(ctx actor.Context, m Write) {
 		j.submits.push(w)
 	default:
 		panic("a write names no lane: whether it may wait is not known")
+	}
+	if j.trouble != "" {
+		j.warn(ctx, w)
 	}
 	if j.In(journalIdle) {
 		j.becomeWriting(ctx)
@@ -179,12 +185,38 @@ func (j *Journal) onWatch(ctx actor.Context, m watchStore) {
 	if !j.In(journalWriting) {
 		return
 	}
-	silent := j.p.Clock.Now().Since(j.sent)
-	if silent >= j.p.Constants.JournalSilence {
+	silent, slow := j.p.Clock.Now().Since(j.sent), j.p.Constants.JournalSlow
+	switch {
+	case silent >= j.p.Constants.JournalSilence:
 		j.becomeDoubting(ctx, "silence", "the store does not answer")
+	case silent >= slow:
+		j.troubled(ctx, "the store does not answer")
+		j.setWatch(ctx, j.p.Constants.JournalSilence-silent)
+	default:
+		j.setWatch(ctx, slow-silent)
+	}
+}
+
+// troubled tells everybody who waits for the disk why. Later writes are told when they come.
+func (j *Journal) troubled(ctx actor.Context, why string) {
+	if j.trouble == why {
 		return
 	}
-	j.setWatch(ctx, j.p.Constants.JournalSilence-silent)
+	j.trouble = why
+	j.p.unwritable(why)
+	for _, w := range j.flight {
+		j.warn(ctx, w)
+	}
+	for _, w := range j.decisions.waiting[j.decisions.head:] {
+		j.warn(ctx, w)
+	}
+}
+
+// warn tells an asker that its decision is not on disk yet. The clients of submits are answered by the gateway.
+func (j *Journal) warn(ctx actor.Context, w pending) {
+	if w.asker != nil && w.lane == LaneDecisions {
+		ctx.Send(w.asker, Unwritten{Tag: w.tag, Why: j.trouble})
+	}
 }
 
 func (j *Journal) setWatch(ctx actor.Context, d time.Duration) {
@@ -199,6 +231,10 @@ func (j *Journal) becomeIdle() {
 	// The slice of changes is left as it is: a store that lost its answer may still be at it.
 	j.flight, j.changes = j.flight[:0], nil
 	j.pause = 0
+	if j.trouble != "" {
+		j.trouble = ""
+		j.p.unwritable("")
+	}
 }
 
 // becomeWriting makes one transaction of what waits, decisions first.
@@ -220,7 +256,7 @@ func (j *Journal) apply(ctx actor.Context) {
 	j.sent = j.p.Clock.Now()
 	j.p.Store.Apply(j.p.Epoch, j.ticket, j.changes, ctx.Self())
 	if !j.watching {
-		j.setWatch(ctx, j.p.Constants.JournalSilence)
+		j.setWatch(ctx, j.p.Constants.JournalSlow)
 	}
 }
 
@@ -232,6 +268,7 @@ func (j *Journal) becomeDoubting(ctx actor.Context, event, why string) {
 	}
 	j.pause = backoff.Next(j.pause, j.p.Constants.JournalRetry, j.p.Constants.ResendCap)
 	j.p.Host.Count(countJournalDoubts, 1)
+	j.troubled(ctx, why)
 	j.Become(event, journalDoubting)
 	j.p.Clock.After(j.pause, ctx.Self(), retryWrite{j.ticket})
 }

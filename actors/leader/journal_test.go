@@ -42,6 +42,10 @@ func (c told) Sender() *actor.PID { return c.sender }
 func (c told) Self() *actor.PID   { return actor.NewPID("here", actors.JournalPath) }
 
 func (c told) Send(to *actor.PID, message any) {
+	if m, is := message.(Unwritten); is {
+		c.rig.say("%s <- %v unwritten: %s", to.Id, m.Tag, m.Why)
+		return
+	}
 	w := message.(Written)
 	what := map[actors.Verdict]string{0: "full", actors.Done: "done", actors.Conflict: "conflict"}[w.Verdict]
 	if w.Full != (w.Verdict == 0) {
@@ -100,7 +104,8 @@ func named(changes []actors.Change) string {
 func newJournalRig(edit func(*actors.Constants)) *journalRig {
 	r := &journalRig{tries: map[uint64][]actors.Change{}}
 	p := &Ports{Ports: actors.Ports{Host: r, Clock: r, Log: journalLog{journalRig: r},
-		Constants: actors.DefaultConstants()}, Epoch: 3, Store: r}
+		Constants: actors.DefaultConstants()}, Epoch: 3, Store: r,
+		Unwritable: func(why string) { r.say("gateway <- unwritable: %q", why) }}
 	edit(&p.Constants)
 	r.j = newJournal(p).(*Journal)
 	return r

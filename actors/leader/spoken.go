@@ -30,6 +30,11 @@ type (
 		Verdict actors.Verdict
 		Full    bool
 	}
+	// Unwritten says that a decision is not on disk yet, and why. Written follows when it is known. Journal → Job.
+	Unwritten struct {
+		Tag any
+		Why string
+	}
 )
 
 // The lanes. Decisions never wait behind submits.

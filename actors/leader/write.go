@@ -258,6 +258,14 @@ func (d *draft) settleOwed() {
 	d.owed = kept
 }
 
+// onUnwritten shows why a decision about the job has no effect yet.
+func (j *Job) onUnwritten(ctx actor.Context, m Unwritten) {
+	if j.writing && m.Tag == j.next.rec.WrittenBy.Counter && j.unwritten != m.Why {
+		j.unwritten = m.Why
+		j.show(ctx)
+	}
+}
+
 // onWritten takes the draft over and does what it allows.
 func (j *Job) onWritten(ctx actor.Context, m Written) {
 	if !j.writing || m.Tag != j.next.rec.WrittenBy.Counter {
@@ -271,7 +279,7 @@ func (j *Job) onWritten(ctx actor.Context, m Written) {
 	}
 	d := j.next
 	news := j.newlyGone(d.touched)
-	j.writing, j.next = false, draft{}
+	j.writing, j.next, j.unwritten = false, draft{}, ""
 	respecified := d.rec.Spec != j.rec.Spec
 	limited := d.rec.Spec.TimeLimitMs != j.rec.Spec.TimeLimitMs
 	promises := d.firm != nil || d.rec.Promise != j.rec.Promise

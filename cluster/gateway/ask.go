@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"strconv"
+	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
 	"google.golang.org/grpc"
@@ -68,16 +69,31 @@ func (g *Gateway) ask(ctx context.Context, to *actor.PID, message any) (any, err
 	pid, done := g.open(answer)
 	defer done()
 	g.system.Root.RequestWithCustomSender(to, message, pid)
-	select {
-	case got := <-answer:
-		if _, nobody := got.(*actor.DeadLetterResponse); nobody {
-			return nil, api.StatusOf(notReady())
+	var late <-chan time.Time
+	var begun <-chan struct{}
+	if to == g.scheduler { // only changes are asked of it
+		least := time.NewTimer(changeTime)
+		defer least.Stop()
+		late = least.C
+	}
+	for {
+		select {
+		case got := <-answer:
+			if _, nobody := got.(*actor.DeadLetterResponse); nobody {
+				return nil, api.StatusOf(notReady())
+			}
+			return got, nil
+		case <-ctx.Done():
+			return nil, lapsed(ctx.Err())
+		case <-g.closed:
+			return nil, api.StatusOf(closing())
+		case <-late:
+		case <-begun:
 		}
-		return got, nil
-	case <-ctx.Done():
-		return nil, lapsed(ctx.Err())
-	case <-g.closed:
-		return nil, api.StatusOf(closing())
+		var why string
+		if why, begun = g.trouble.now(); why != "" {
+			return nil, api.StatusOf(unwritable(why))
+		}
 	}
 }
 

@@ -115,6 +115,7 @@ type Gateway struct {
 	reading   chan struct{} // a place for each that reads history now
 	pasts     chan struct{} // likewise of the past
 	loaded    atomic.Bool   // the Scheduler has read the store
+	trouble   trouble       // with writing to the store
 	sessions  sessions
 	closed    chan struct{}
 	closeOnce sync.Once

@@ -323,7 +323,7 @@ func (s *scheduler) lead(ctx context.Context, epoch uint64) {
 		},
 		Epoch: epoch, ClusterID: s.cluster, Levels: s.levels, Store: s.port, Peers: s.link, AcceptLoss: s.acceptLoss,
 		NewJobID: newJobID, UIDs: s.uids, Calls: actors.Tagged{To: s.log, Tag: actors.TagCalls},
-		Settings: s.policy, Passed: s.traces(ctx),
+		Settings: s.policy, Passed: s.traces(ctx), Unwritable: s.gateway.Unwritable,
 	})
 	s.link.Lead(epoch)
 	s.noteLead(epoch)

@@ -1,11 +1,9 @@
 package launcher_test
 
 import (
-	"bufio"
 	"context"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"testing"
 	"time"
@@ -94,23 +92,12 @@ func TestAgentKilledInErrands(t *testing.T) {
 	eventually(t, "the first agent's connection stays", func() bool { files, _ := kept(); return files > 0 })
 	settled, _ := kept()
 	for round := range 4 {
-		c := exec.Command("/proc/self/exe", "errands", dir)
-		out, err := c.StdoutPipe()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := c.Start(); err != nil {
-			t.Fatal(err)
-		}
-		lines := bufio.NewScanner(out)
+		c, line := startSelf(t, "errands", dir)
 		for range round { // and then somewhere in the next four
-			lines.Scan()
+			line(t)
 		}
 		time.Sleep(time.Duration(round) * time.Millisecond)
-		if err := c.Process.Kill(); err != nil {
-			t.Fatal(err)
-		}
-		_ = c.Wait()
+		killed(t, c)
 		eventually(t, "further processes are left", func() bool { _, n := kept(); return n == 1 })
 		eventually(t, "descriptors are left", func() bool { n, _ := kept(); return n <= settled })
 	}
@@ -122,13 +109,8 @@ func TestAgentKilledInErrands(t *testing.T) {
 	take[*messages.TaskStarted](r, 0)
 	r.tell(&messages.ExecTask{Id: id(0), Job: "job-1", Epoch: 1, Session: "s"})
 	w.in <- &launcher.Incoming{Command: []string{"/bin/sh", "-c", "exit 5"}}
-	for out := range w.out {
-		if out.Ended {
-			if out.Code != 5 {
-				t.Errorf("the next one: %+v", out)
-			}
-			break
-		}
+	if _, out := w.end(t); out.Code != 5 {
+		t.Errorf("the next one: %+v", out)
 	}
 	close(w.broken)
 	if now, there := supervisor.ReadProcess(before.PID); !there || now.Start != before.Start {

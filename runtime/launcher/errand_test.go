@@ -64,6 +64,21 @@ func carried(t *testing.T) (*rig, func(script string) *wire) {
 	}
 }
 
+// end waits for the end of the process, and returns what it wrote on the way.
+func (w *wire) end(t *testing.T) (said string, last *launcher.Outgoing) {
+	t.Helper()
+	for limit := time.After(soon); ; {
+		select {
+		case out := <-w.out:
+			if said += string(out.Stdout); out.Ended {
+				return said, out
+			}
+		case <-limit:
+			t.Fatalf("it has not ended, and said %q", said)
+		}
+	}
+}
+
 // processes are those that the task's supervisor has below it.
 func (r *rig) processes() int {
 	state, err := supervisor.ReadState(filepath.Join(r.dir, "tasks", "00000003.00000007-0"))
@@ -82,14 +97,8 @@ func TestErrand(t *testing.T) {
 		w.in <- &launcher.Incoming{Stdin: []byte("word")}
 		w.in <- &launcher.Incoming{StdinEnds: true}
 	}()
-	said := ""
-	for out := range w.out {
-		if said += string(out.Stdout); out.Ended {
-			if said != "word" || out.Code != 5 || out.Text != "" {
-				t.Errorf("%q, %+v", said, out)
-			}
-			break
-		}
+	if said, out := w.end(t); said != "word" || out.Code != 5 || out.Text != "" {
+		t.Errorf("%q, %+v", said, out)
 	}
 	close(w.broken)
 	r.tell(&messages.ExecTask{Id: id(1), Job: "job-1", Epoch: 1, Session: "s"})
@@ -103,14 +112,8 @@ func TestErrandOnASlowWire(t *testing.T) {
 	_, begin := carried(t)
 	w := begin("head -c 200000 /dev/zero; sleep 1000 & exit 3") // and something keeps its streams
 	time.Sleep(time.Second)                                     // its end and the time after it pass meanwhile
-	n := 0
-	for out := range w.out {
-		if n += len(out.Stdout); out.Ended {
-			if n != 200000 || out.Code != 3 {
-				t.Errorf("%d bytes, %+v", n, out)
-			}
-			break
-		}
+	if said, out := w.end(t); len(said) != 200000 || out.Code != 3 {
+		t.Errorf("%d bytes, %+v", len(said), out)
 	}
 	close(w.broken)
 }

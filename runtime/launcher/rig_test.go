@@ -269,21 +269,46 @@ func agent(dir string, scripts []string) {
 // once they have started.
 func killedAgent(t *testing.T, dir string, scripts ...string) {
 	t.Helper()
-	c := exec.Command("/proc/self/exe", append([]string{"agent", dir}, scripts...)...)
+	c, lines := startSelf(t, append([]string{"agent", dir}, scripts...)...)
+	line := lines(t)
+	killed(t, c)
+	if line != "started" {
+		t.Fatalf("the agent said %q", line)
+	}
+}
+
+// startSelf starts this test's binary as a process of its own, which ends with the test at the latest. lines reads its
+// next line, and fails the test if none comes soon.
+func startSelf(t *testing.T, args ...string) (c *exec.Cmd, lines func(*testing.T) string) {
+	t.Helper()
+	c = exec.Command("/proc/self/exe", args...)
+	c.Stderr = os.Stderr
 	out, err := c.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
 	}
-	c.Stderr = os.Stderr
 	if err := c.Start(); err != nil {
 		t.Fatal(err)
 	}
-	line, _ := bufio.NewReader(out).ReadString('\n')
+	t.Cleanup(func() { _ = c.Process.Kill() })
+	from := bufio.NewReader(out)
+	return c, func(t *testing.T) string {
+		t.Helper()
+		if err := out.(*os.File).SetReadDeadline(time.Now().Add(soon)); err != nil {
+			t.Fatal(err)
+		}
+		line, err := from.ReadString('\n')
+		if err != nil {
+			t.Fatalf("%q said %q, and then: %v", args, line, err)
+		}
+		return strings.TrimSpace(line)
+	}
+}
+
+func killed(t *testing.T, c *exec.Cmd) {
+	t.Helper()
 	if err := c.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
 	_ = c.Wait()
-	if strings.TrimSpace(line) != "started" {
-		t.Fatalf("the agent said %q", line)
-	}
 }

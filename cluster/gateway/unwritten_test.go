@@ -1,0 +1,126 @@
+package gateway
+
+import (
+	"context"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+	"google.golang.org/grpc/codes"
+
+	"github.com/yi-json/synapse/cluster/api"
+	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/store"
+)
+
+// This file owns the tests of changes while the store cannot be written.
+
+// changes are the calls that wait for the store, each with a question that is valid.
+var changes = map[string]func(context.Context, *door) error{
+	"Submit": func(ctx context.Context, d *door) error {
+		_, err := d.SynapseClient.Submit(ctx, &messages.Submit{RequestId: "r1", Spec: gpuJob("a", 1, 1)})
+		return err
+	},
+	"SubmitScript": func(ctx context.Context, d *door) error {
+		spec := gpuJob("a", 1, 1)
+		script, err := messages.NewScript("a.sh", []byte("#!/bin/sh\n"))
+		if err != nil {
+			return err
+		}
+		spec.Command, spec.Script = nil, script
+		_, err = d.SynapseClient.SubmitScript(ctx, &messages.Submit{RequestId: "r2", Spec: spec})
+		return err
+	},
+	"Cancel": func(ctx context.Context, d *door) error {
+		_, err := d.SynapseClient.Cancel(ctx, &messages.Cancel{Job: "job-1"})
+		return err
+	},
+	"Hold": func(ctx context.Context, d *door) error {
+		_, err := d.SynapseClient.Hold(ctx, &messages.Hold{Job: "job-1"})
+		return err
+	},
+	"Requeue": func(ctx context.Context, d *door) error {
+		_, err := d.SynapseClient.Requeue(ctx, &messages.Requeue{Job: "job-1"})
+		return err
+	},
+	"Update": func(ctx context.Context, d *door) error {
+		_, err := d.SynapseClient.Update(ctx, &messages.Update{Job: "job-1", SetPriority: true, Priority: 3})
+		return err
+	},
+	"ChangeNode": func(ctx context.Context, d *door) error {
+		_, err := d.SynapseClient.ChangeNode(ctx,
+			&messages.ChangeNode{Node: "n1", Verb: messages.NodeVerb_NODE_VERB_CORDON, Reason: "fan"})
+		return err
+	},
+	"ApplyQueues": func(ctx context.Context, d *door) error {
+		queues := &messages.Queues{Queues: []*messages.QueueSpec{{Name: "a"}}}
+		_, err := d.SynapseClient.ApplyQueues(ctx, &messages.ApplyQueues{Queues: queues})
+		return err
+	},
+}
+
+// others are the calls that wait for no decision: they read, or have the store answer them without an actor.
+var others = []string{
+	"ReadScript", "ReadSecrets", "DryRun", "GetQueues", "GetEfficiency", "GetJob", "ListJobs", "ListNodes", "ExplainJob",
+	"History", "Cluster", "WhoAmI", "CreatePass", "ListPasses", "RevokePass",
+	"SubmitSecret", // as SubmitScript, behind a key
+}
+
+// TestUnwritable: while the store cannot be written, every change is refused with the cause, and does not wait until
+// the client's time is up. Whether the store failed before the call or during it makes no difference.
+func TestUnwritable(t *testing.T) {
+	for _, method := range api.Synapse_ServiceDesc.Methods {
+		if changes[method.MethodName] == nil && !slices.Contains(others, method.MethodName) {
+			t.Errorf("%s is neither a change nor a call that waits for no decision", method.MethodName)
+		}
+	}
+	r := newRoom(t)
+	silent := func(actor.Context) {}
+	for _, before := range []bool{true, false} {
+		memory := store.NewMemory()
+		if _, err := memory.Lead("test"); err != nil {
+			t.Fatal(err)
+		}
+		d := r.door(r.script(silent, silent), Options{
+			Scripts: memory, Leader: func() Leader { return Leader{Here: true, Epoch: 1} },
+		})
+		for name, change := range changes {
+			d.Unwritable("")
+			if before {
+				d.Unwritable("the disk is full")
+			}
+			answer := make(chan error, 1)
+			go func() { answer <- change(timely(t), d) }()
+			if !before {
+				select {
+				case err := <-answer:
+					t.Errorf("%s was answered while nothing was wrong: %v", name, err)
+					continue
+				case <-time.After(changeTime + changeTime/4):
+				}
+				d.Unwritable("the disk is full")
+			}
+			if !t.Run(name, func(t *testing.T) {
+				refused(t, <-answer, messages.Code_CODE_UNAVAILABLE, codes.Unavailable,
+					"the scheduler cannot write to its store: the disk is full")
+			}) {
+				return // the others would take as long
+			}
+		}
+	}
+}
+
+// TestWritableAgain: an answer that comes while a change waits for a store in trouble is given to the client.
+func TestWritableAgain(t *testing.T) {
+	r := newRoom(t)
+	d := r.door(r.script(func(ctx actor.Context) {
+		if m, is := ctx.Message().(*messages.Cancel); is {
+			ctx.Respond(&messages.CancelReply{Job: m.Job, Outcome: messages.OK()})
+		}
+	}, nil), Options{})
+	d.Unwritable("the disk is full")
+	if err := changes["Cancel"](timely(t), d); err != nil {
+		t.Errorf("a change that was written: %v", err)
+	}
+}
