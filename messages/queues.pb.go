@@ -629,6 +629,7 @@ type GetQueuesReply struct {
 	Revision      uint64                 `protobuf:"varint,2,opt,name=revision,proto3" json:"revision,omitempty"` // 0: nobody has described any, and every name is one
 	Queues        *Queues                `protobuf:"bytes,3,opt,name=queues,proto3" json:"queues,omitempty"`
 	Applied       *Deed                  `protobuf:"bytes,4,opt,name=applied,proto3" json:"applied,omitempty"`
+	Usage         []*QueueUsage          `protobuf:"bytes,5,rep,name=usage,proto3" json:"usage,omitempty"` // of each queue that is described or has jobs, by name; an earlier scheduler leaves it out
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -689,6 +690,107 @@ func (x *GetQueuesReply) GetApplied() *Deed {
 		return x.Applied
 	}
 	return nil
+}
+
+func (x *GetQueuesReply) GetUsage() []*QueueUsage {
+	if x != nil {
+		return x.Usage
+	}
+	return nil
+}
+
+// QueueUsage is what the jobs of a queue, and of the queues below it, use and wait for. Each element of an array that has
+// become a job counts as one, and the array itself as none.
+type QueueUsage struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Queue         string                 `protobuf:"bytes,1,opt,name=queue,proto3" json:"queue,omitempty"`      // empty: of jobs that name none, if there is no default
+	Running       int64                  `protobuf:"varint,2,opt,name=running,proto3" json:"running,omitempty"` // jobs whose nodes are being reserved, or that run
+	Waiting       int64                  `protobuf:"varint,3,opt,name=waiting,proto3" json:"waiting,omitempty"`
+	Held          int64                  `protobuf:"varint,4,opt,name=held,proto3" json:"held,omitempty"`
+	InUse         *Resources             `protobuf:"bytes,5,opt,name=in_use,json=inUse,proto3" json:"in_use,omitempty"`                         // of the running jobs
+	Wanted        *Resources             `protobuf:"bytes,6,opt,name=wanted,proto3" json:"wanted,omitempty"`                                    // of the waiting jobs; held jobs want nothing
+	OldestUnixMs  int64                  `protobuf:"varint,7,opt,name=oldest_unix_ms,json=oldestUnixMs,proto3" json:"oldest_unix_ms,omitempty"` // when the waiting job that waits longest was submitted; 0: none waits
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *QueueUsage) Reset() {
+	*x = QueueUsage{}
+	mi := &file_messages_queues_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *QueueUsage) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*QueueUsage) ProtoMessage() {}
+
+func (x *QueueUsage) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_queues_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use QueueUsage.ProtoReflect.Descriptor instead.
+func (*QueueUsage) Descriptor() ([]byte, []int) {
+	return file_messages_queues_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *QueueUsage) GetQueue() string {
+	if x != nil {
+		return x.Queue
+	}
+	return ""
+}
+
+func (x *QueueUsage) GetRunning() int64 {
+	if x != nil {
+		return x.Running
+	}
+	return 0
+}
+
+func (x *QueueUsage) GetWaiting() int64 {
+	if x != nil {
+		return x.Waiting
+	}
+	return 0
+}
+
+func (x *QueueUsage) GetHeld() int64 {
+	if x != nil {
+		return x.Held
+	}
+	return 0
+}
+
+func (x *QueueUsage) GetInUse() *Resources {
+	if x != nil {
+		return x.InUse
+	}
+	return nil
+}
+
+func (x *QueueUsage) GetWanted() *Resources {
+	if x != nil {
+		return x.Wanted
+	}
+	return nil
+}
+
+func (x *QueueUsage) GetOldestUnixMs() int64 {
+	if x != nil {
+		return x.OldestUnixMs
+	}
+	return 0
 }
 
 var File_messages_queues_proto protoreflect.FileDescriptor
@@ -756,12 +858,22 @@ const file_messages_queues_proto_rawDesc = "" +
 	"\tunchanged\x18\x03 \x01(\bR\tunchanged\x12\x16\n" +
 	"\x06closed\x18\x04 \x03(\tR\x06closed\"@\n" +
 	"\tGetQueues\x123\n" +
-	"\tprincipal\x18\x01 \x01(\v2\x15.synapse.v1.PrincipalR\tprincipal\"\xb3\x01\n" +
+	"\tprincipal\x18\x01 \x01(\v2\x15.synapse.v1.PrincipalR\tprincipal\"\xe1\x01\n" +
 	"\x0eGetQueuesReply\x12-\n" +
 	"\aoutcome\x18\x01 \x01(\v2\x13.synapse.v1.OutcomeR\aoutcome\x12\x1a\n" +
 	"\brevision\x18\x02 \x01(\x04R\brevision\x12*\n" +
 	"\x06queues\x18\x03 \x01(\v2\x12.synapse.v1.QueuesR\x06queues\x12*\n" +
-	"\aapplied\x18\x04 \x01(\v2\x10.synapse.v1.DeedR\aapplied*o\n" +
+	"\aapplied\x18\x04 \x01(\v2\x10.synapse.v1.DeedR\aapplied\x12,\n" +
+	"\x05usage\x18\x05 \x03(\v2\x16.synapse.v1.QueueUsageR\x05usage\"\xed\x01\n" +
+	"\n" +
+	"QueueUsage\x12\x14\n" +
+	"\x05queue\x18\x01 \x01(\tR\x05queue\x12\x18\n" +
+	"\arunning\x18\x02 \x01(\x03R\arunning\x12\x18\n" +
+	"\awaiting\x18\x03 \x01(\x03R\awaiting\x12\x12\n" +
+	"\x04held\x18\x04 \x01(\x03R\x04held\x12,\n" +
+	"\x06in_use\x18\x05 \x01(\v2\x15.synapse.v1.ResourcesR\x05inUse\x12-\n" +
+	"\x06wanted\x18\x06 \x01(\v2\x15.synapse.v1.ResourcesR\x06wanted\x12$\n" +
+	"\x0eoldest_unix_ms\x18\a \x01(\x03R\foldestUnixMs*o\n" +
 	"\n" +
 	"QueueOrder\x12\x1b\n" +
 	"\x17QUEUE_ORDER_UNSPECIFIED\x10\x00\x12\x18\n" +
@@ -782,7 +894,7 @@ func file_messages_queues_proto_rawDescGZIP() []byte {
 }
 
 var file_messages_queues_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_messages_queues_proto_msgTypes = make([]protoimpl.MessageInfo, 8)
+var file_messages_queues_proto_msgTypes = make([]protoimpl.MessageInfo, 9)
 var file_messages_queues_proto_goTypes = []any{
 	(QueueOrder)(0),          // 0: synapse.v1.QueueOrder
 	(*Queues)(nil),           // 1: synapse.v1.Queues
@@ -793,34 +905,39 @@ var file_messages_queues_proto_goTypes = []any{
 	(*ApplyQueuesReply)(nil), // 6: synapse.v1.ApplyQueuesReply
 	(*GetQueues)(nil),        // 7: synapse.v1.GetQueues
 	(*GetQueuesReply)(nil),   // 8: synapse.v1.GetQueuesReply
-	(*Label)(nil),            // 9: synapse.v1.Label
-	(*Token)(nil),            // 10: synapse.v1.Token
-	(*Deed)(nil),             // 11: synapse.v1.Deed
-	(*Principal)(nil),        // 12: synapse.v1.Principal
-	(*Outcome)(nil),          // 13: synapse.v1.Outcome
+	(*QueueUsage)(nil),       // 9: synapse.v1.QueueUsage
+	(*Label)(nil),            // 10: synapse.v1.Label
+	(*Token)(nil),            // 11: synapse.v1.Token
+	(*Deed)(nil),             // 12: synapse.v1.Deed
+	(*Principal)(nil),        // 13: synapse.v1.Principal
+	(*Outcome)(nil),          // 14: synapse.v1.Outcome
+	(*Resources)(nil),        // 15: synapse.v1.Resources
 }
 var file_messages_queues_proto_depIdxs = []int32{
 	2,  // 0: synapse.v1.Queues.queues:type_name -> synapse.v1.QueueSpec
 	3,  // 1: synapse.v1.QueueSpec.quota:type_name -> synapse.v1.Amount
 	3,  // 2: synapse.v1.QueueSpec.limit:type_name -> synapse.v1.Amount
 	0,  // 3: synapse.v1.QueueSpec.order:type_name -> synapse.v1.QueueOrder
-	9,  // 4: synapse.v1.QueueSpec.selector:type_name -> synapse.v1.Label
+	10, // 4: synapse.v1.QueueSpec.selector:type_name -> synapse.v1.Label
 	3,  // 5: synapse.v1.QueueSpec.owner_amounts:type_name -> synapse.v1.Amount
-	10, // 6: synapse.v1.QueuesRecord.written_by:type_name -> synapse.v1.Token
+	11, // 6: synapse.v1.QueuesRecord.written_by:type_name -> synapse.v1.Token
 	1,  // 7: synapse.v1.QueuesRecord.queues:type_name -> synapse.v1.Queues
-	11, // 8: synapse.v1.QueuesRecord.applied:type_name -> synapse.v1.Deed
-	12, // 9: synapse.v1.ApplyQueues.principal:type_name -> synapse.v1.Principal
+	12, // 8: synapse.v1.QueuesRecord.applied:type_name -> synapse.v1.Deed
+	13, // 9: synapse.v1.ApplyQueues.principal:type_name -> synapse.v1.Principal
 	1,  // 10: synapse.v1.ApplyQueues.queues:type_name -> synapse.v1.Queues
-	13, // 11: synapse.v1.ApplyQueuesReply.outcome:type_name -> synapse.v1.Outcome
-	12, // 12: synapse.v1.GetQueues.principal:type_name -> synapse.v1.Principal
-	13, // 13: synapse.v1.GetQueuesReply.outcome:type_name -> synapse.v1.Outcome
+	14, // 11: synapse.v1.ApplyQueuesReply.outcome:type_name -> synapse.v1.Outcome
+	13, // 12: synapse.v1.GetQueues.principal:type_name -> synapse.v1.Principal
+	14, // 13: synapse.v1.GetQueuesReply.outcome:type_name -> synapse.v1.Outcome
 	1,  // 14: synapse.v1.GetQueuesReply.queues:type_name -> synapse.v1.Queues
-	11, // 15: synapse.v1.GetQueuesReply.applied:type_name -> synapse.v1.Deed
-	16, // [16:16] is the sub-list for method output_type
-	16, // [16:16] is the sub-list for method input_type
-	16, // [16:16] is the sub-list for extension type_name
-	16, // [16:16] is the sub-list for extension extendee
-	0,  // [0:16] is the sub-list for field type_name
+	12, // 15: synapse.v1.GetQueuesReply.applied:type_name -> synapse.v1.Deed
+	9,  // 16: synapse.v1.GetQueuesReply.usage:type_name -> synapse.v1.QueueUsage
+	15, // 17: synapse.v1.QueueUsage.in_use:type_name -> synapse.v1.Resources
+	15, // 18: synapse.v1.QueueUsage.wanted:type_name -> synapse.v1.Resources
+	19, // [19:19] is the sub-list for method output_type
+	19, // [19:19] is the sub-list for method input_type
+	19, // [19:19] is the sub-list for extension type_name
+	19, // [19:19] is the sub-list for extension extendee
+	0,  // [0:19] is the sub-list for field type_name
 }
 
 func init() { file_messages_queues_proto_init() }
@@ -838,7 +955,7 @@ func file_messages_queues_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_messages_queues_proto_rawDesc), len(file_messages_queues_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   8,
+			NumMessages:   9,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -52,6 +52,43 @@ func (j *Judgement) Occupies(h Holding, nowNs int64) {
 	}
 }
 
+// InUse returns what the jobs of a queue, and of the queues below it, hold or are about to be given, as the planner
+// counts it against quotas and limits. It is false if nobody has described that queue and no job is in it.
+func (j *Judgement) InUse(queue string) (topology.Resources, bool) {
+	if j.shares == nil || j.shares.named[queue] == nil {
+		return topology.Resources{}, false
+	}
+	has := j.shares.named[queue].has // the fixed amounts come first
+	sum := topology.Resources{MilliGPU: has[0], MilliCPU: has[1], MemoryBytes: has[2]}
+	for job := range j.leaving() { //order: they are summed up
+		hold := j.shares.jobs[job]
+		for h := hold.leaf; h != nil; h = h.parent {
+			if h == j.shares.named[queue] {
+				sum.MilliGPU -= hold.total.MilliGPU
+				sum.MilliCPU -= hold.total.MilliCPU
+				sum.MemoryBytes -= hold.total.MemoryBytes
+			}
+		}
+	}
+	return sum, true
+}
+
+// Chosen reports whether the planner counts a job as started.
+func (j *Judgement) Chosen(job topology.JobID) bool {
+	return j.shares != nil && j.shares.jobs[job] != nil && !j.leaving()[job]
+}
+
+// leaving returns the jobs that the next pass counts no more.
+func (j *Judgement) leaving() map[topology.JobID]bool {
+	all := map[topology.JobID]bool{}
+	for _, x := range j.ended {
+		if j.shares.jobs[x.job] != nil {
+			all[x.job] = true
+		}
+	}
+	return all
+}
+
 // Of counts in the tree.
 func (j *Judgement) Of(queue, owner string) int64 {
 	if j.shares == nil || j.shares.named[queue] == nil || j.shares.named[queue].owned[owner] == nil {

@@ -87,6 +87,7 @@ var wallUses = map[string]wallUse{
 	"cluster/web/record.go":           {1, "when it was, for whoever looks at it later"},
 	"cluster/web/stream.go":           {1, "what time it is, likewise"},
 	"messages/people.go":              {3, "times of day as people see them"},
+	"messages/queues/usage.go":        {1, "the longest wait of a queue, as people see it"},
 	"messages/phase.go":               {1, "when a job begins, as people see it"},
 	"messages/validate_history.go":    {1, "a span of time that a person asks for must not end before it begins"},
 	"runtime/container/evidence.go":   {1, "an old empty cgroup goes; at worst that of a container that just begins"},

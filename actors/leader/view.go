@@ -87,6 +87,20 @@ func (s *Scheduler) Slips(job topology.JobID) (int, bool) {
 	return p.Slips, ok && p.Firm
 }
 
+// InUse is what the planner counts for the jobs of a queue and of those below it; false: it does not plan by queues.
+func (s *Scheduler) InUse(queue string) (topology.Resources, bool) {
+	if p, is := s.planner.(*policy.Judgement); is && s.states.In(schedulerLeading) {
+		return p.InUse(queue)
+	}
+	return topology.Resources{}, false
+}
+
+// Chosen reports whether the planner has started a job, be its actor told of that or not.
+func (s *Scheduler) Chosen(job topology.JobID) bool {
+	p, is := s.planner.(*policy.Judgement)
+	return is && p.Chosen(job)
+}
+
 // Stopping are the jobs that are stopped for others, or are to be, and were chosen before the promise of this order.
 func (s *Scheduler) Stopping(before uint64) []topology.JobID {
 	if p, is := s.planner.(*policy.Judgement); is {

@@ -97,7 +97,7 @@ func (m *Mirror) onCountAll() *Census {
 		}
 	}
 	now := m.p.Clock.Now()
-	c.Owners, c.Queues = m.usage.owners.all(now), m.usage.queues.all(now)
+	c.Owners, c.Queues = m.usage.owners.all(now), m.queuesNow(now)
 	c.InClass, _ = m.GPUsNow()
 	for _, r := range m.GPUTime() {
 		if r.Kind == goodput.Cluster {

@@ -91,8 +91,8 @@ func TestGPUSecondsAreSummed(t *testing.T) {
 	job("queued", with(ended))
 	second := attemptOf(2, noon+9000_000, 1000)
 	job("running", with(second))
-	see(500*time.Millisecond, "alice runs 1 waits 0 held 1000 spent 160")
-	see(500*time.Millisecond, "alice runs 1 waits 0 held 1000 spent 161")
+	see(500*time.Millisecond, "alice runs 1 waits 0 held 8000 spent 160")
+	see(500*time.Millisecond, "alice runs 1 waits 0 held 8000 spent 161")
 	job("succeeded", with(second), overAt(noon))
 	see(time.Hour, "alice runs 0 waits 0 held 0 spent 161")
 	want := "[job.wait 1h1m0s promise.late 1m0s job.wait 2h31m0s]"
@@ -202,15 +202,16 @@ func TestGPUsAreInOneState(t *testing.T) {
 // TestNamesAreBounded: whoever comes after the ten thousandth is counted, without a name.
 func TestNamesAreBounded(t *testing.T) {
 	u := newUsage()
+	one := messages.JobUse{Running: 1, InUse: topology.Resources{MilliGPU: 1}}
 	for i := range maxShares + 50 {
-		u.change(0, tally{}, tally{owner: fmt.Sprint(i), queue: "q", running: 1, held: 1})
+		u.change(0, tally{}, tally{owner: fmt.Sprint(i), queue: "q", use: one})
 	}
 	all := u.owners.all(0)
 	if len(all) != maxShares+1 || all[0].Name != "" || all[0].Held != 50 {
 		t.Errorf("%d owners, the first %v", len(all), all[0])
 	}
 	for i := range maxShares + 50 {
-		u.change(0, tally{owner: fmt.Sprint(i), queue: "q", running: 1, held: 1}, tally{})
+		u.change(0, tally{owner: fmt.Sprint(i), queue: "q", use: one}, tally{})
 	}
 	for _, one := range u.owners.all(0) {
 		if one.Held != 0 || one.Running != 0 {

@@ -11,6 +11,7 @@ import (
 	"github.com/yi-json/synapse/actors"
 	"github.com/yi-json/synapse/goodput"
 	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/messages/queues"
 	"github.com/yi-json/synapse/policy"
 	"github.com/yi-json/synapse/topology"
 )
@@ -123,7 +124,7 @@ func (m *Mirror) Receive(ctx actor.Context) {
 	case *messages.GetEfficiency:
 		reply(ctx, m.onGetEfficiency(message))
 	case *messages.GetQueues:
-		reply(ctx, m.onGetQueues())
+		reply(ctx, m.Queues())
 	case *messages.Watch:
 		m.onWatch(ctx, message)
 	case *messages.Unwatch:
@@ -323,10 +324,21 @@ func labelled(labels []*messages.Label, want *messages.Label) bool {
 	return false
 }
 
-func (m *Mirror) onGetQueues() *messages.GetQueuesReply {
+// Each calls a function with each job that is shown.
+func (m *Mirror) Each(do func(*messages.JobStatus)) {
+	m.jobs.ascend("", func(_ string, s shownJob) bool {
+		do(s.JobStatus)
+		return true
+	})
+}
+
+// Queues answers which queues there are, with their usage.
+func (m *Mirror) Queues() *messages.GetQueuesReply {
 	q := m.queues
+	u := queues.NewUsage(q.GetQueues())
+	m.Each(u.Add)
 	return &messages.GetQueuesReply{
-		Outcome: messages.OK(), Revision: q.GetRevision(), Queues: q.GetQueues(), Applied: q.GetApplied(),
+		Outcome: messages.OK(), Revision: q.GetRevision(), Queues: q.GetQueues(), Applied: q.GetApplied(), Usage: u.List(),
 	}
 }
 

@@ -3,6 +3,7 @@ package mirror
 import (
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/yi-json/synapse/actors"
 	"github.com/yi-json/synapse/messages"
@@ -15,9 +16,9 @@ import (
 // Share is what one owner, or one queue, has and has had. GPUs are in thousandths.
 type Share struct {
 	Name             string
-	Running, Waiting int   // jobs: those that hold something, and those that wait
+	Running, Waiting int64 // jobs, as messages.UseOf counts them
 	Held, Wanted     int64 // GPUs of those
-	Spent            int64 // GPUs held, times milliseconds, since this leader took over
+	Spent            int64 // GPUs of committed attempts, times milliseconds, since this leader took over
 }
 
 // usage is what is summed.
@@ -28,17 +29,18 @@ func newUsage() usage { return usage{owners: shares{}, queues: shares{}} }
 // shares are those of all owners, or of all queues, by name.
 type shares map[string]*account
 
-// account is a share, and up to when what it holds is summed.
+// account is a share, and up to when what its attempts hold is summed.
 type account struct {
 	Share
-	paid actors.Instant
+	committed int64 // GPUs of attempts, from COMMIT to their end
+	paid      actors.Instant
 }
 
 // maxShares bounds the names that are told apart; those that come later are one, without a name.
 const maxShares = 10_000
 
 // of finds a share, paid up to now, so that what it holds may change.
-func (s shares) of(name string, now actors.Instant) *Share {
+func (s shares) of(name string, now actors.Instant) *account {
 	one := s[name]
 	if one == nil && len(s) >= maxShares {
 		name = ""
@@ -49,14 +51,14 @@ func (s shares) of(name string, now actors.Instant) *Share {
 		s[name] = one
 	}
 	one.pay(now)
-	return &one.Share
+	return one
 }
 
 // pay sums what was held up to now, in whole milliseconds.
 func (a *account) pay(now actors.Instant) {
 	if ms := now.Since(a.paid).Milliseconds(); ms > 0 {
 		a.paid = a.paid.Plus(actors.Millis(ms))
-		a.Spent += a.Held * ms
+		a.Spent += a.committed * ms
 	}
 }
 
@@ -72,39 +74,29 @@ func (s shares) all(now actors.Instant) []Share {
 
 // tally is what a job counts for in the shares of its owner and its queue.
 type tally struct {
-	owner, queue     string
-	running, waiting int
-	held, wanted     int64
-	of               topology.Token // the attempt that holds it
+	owner, queue string
+	use          messages.JobUse
+	committed    int64          // GPUs of the attempt, from COMMIT to its end
+	of           topology.Token // that attempt
 }
 
 // tallyOf is what a job counts for. What an attempt holds is summed once: a gang may have thousands of members, and is
 // shown at the end of each.
 func tallyOf(before tally, s *messages.JobStatus) tally {
 	r, a := s.GetRecord(), s.GetAttempt()
-	c := tally{owner: r.GetOwner().GetName(), queue: r.GetSpec().GetQueue()}
+	c := tally{owner: r.GetOwner().GetName(), queue: r.GetSpec().GetQueue(), use: messages.UseOf(s)}
 	token := messages.FromToken(a.GetToken())
 	switch {
-	case messages.Waits(s.GetPhase()):
-		c.waiting, c.wanted = 1, wanted(r.GetSpec())
-	case a.GetCommittedUnixMs() == 0 || a.GetEnd() != nil || r.GetState().Terminal():
-	case token == before.of && before.running > 0:
-		c.running, c.held, c.of = 1, before.held, token
+	case messages.Waits(s.GetPhase()) || a.GetCommittedUnixMs() == 0 || a.GetEnd() != nil || r.GetState().Terminal():
+	case token == before.of:
+		c.committed, c.of = before.committed, token
 	default:
-		c.running, c.of = 1, token
+		c.of = token
 		for _, p := range a.GetPlaces() {
-			c.held += p.GetGrant().GetAmount().GetMilliGpu()
+			c.committed += p.GetGrant().GetAmount().GetMilliGpu()
 		}
 	}
 	return c
-}
-
-// wanted is how much of GPUs a job asks for.
-func wanted(spec *messages.JobSpec) int64 {
-	if total := spec.GetGang().GetTotal(); total != nil {
-		return total.GetMilliGpu()
-	}
-	return int64(spec.GetGang().GetReplicasMin()) * spec.GetEach().GetMilliGpu()
 }
 
 // change moves a job from what it counted for to what it counts for now.
@@ -114,18 +106,38 @@ func (u *usage) change(now actors.Instant, before, after tally) {
 	}
 	for _, c := range []struct {
 		tally
-		sign int
+		sign int64
 	}{{before, -1}, {after, 1}} {
 		if c.tally == (tally{}) {
 			continue
 		}
-		for _, s := range []*Share{u.owners.of(c.owner, now), u.queues.of(c.queue, now)} {
-			s.Running += c.sign * c.running
-			s.Waiting += c.sign * c.waiting
-			s.Held += int64(c.sign) * c.held
-			s.Wanted += int64(c.sign) * c.wanted
+		for _, s := range []*account{u.owners.of(c.owner, now), u.queues.of(c.queue, now)} {
+			s.Running += c.sign * c.use.Running
+			s.Waiting += c.sign * c.use.Waiting
+			s.Held += c.sign * c.use.InUse.MilliGPU
+			s.Wanted += c.sign * c.use.Wanted.MilliGPU
+			s.committed += c.sign * c.committed
 		}
 	}
+}
+
+// queuesNow are the shares of all queues. Jobs that name no queue count in the default queue, if there is one.
+func (m *Mirror) queuesNow(now actors.Instant) []Share {
+	all, usual := m.usage.queues.all(now), m.queues.GetQueues().GetDefault()
+	if usual == "" || len(all) == 0 || all[0].Name != "" {
+		return all
+	}
+	none := all[0]
+	all = all[1:]
+	byName := func(s Share, name string) int { return strings.Compare(s.Name, name) }
+	at, found := slices.BinarySearchFunc(all, usual, byName)
+	if !found {
+		all = slices.Insert(all, at, Share{Name: usual})
+	}
+	s := &all[at]
+	s.Running, s.Waiting = s.Running+none.Running, s.Waiting+none.Waiting
+	s.Held, s.Wanted, s.Spent = s.Held+none.Held, s.Wanted+none.Wanted, s.Spent+none.Spent
+	return all
 }
 
 // The distributions of what a COMMIT shows: how long its job had waited, and by how much it came later or earlier than
@@ -141,7 +153,7 @@ func (m *Mirror) charge(s *shownJob, ok bool) {
 	before := s.counts
 	s.counts = tallyOf(before, s.JobStatus)
 	m.usage.change(m.p.Clock.Now(), before, s.counts)
-	if ok && s.counts.running > 0 && before.of != s.counts.of {
+	if ok && s.counts.of != (topology.Token{}) && before.of != s.counts.of {
 		m.measure(s.JobStatus)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/yi-json/synapse/actors/mirror"
 	"github.com/yi-json/synapse/cluster/host"
 	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/messages/queues"
 )
 
 // This file owns what a sum is made of: a count of all that the Mirror shows, and what the process's actors measured.
@@ -33,22 +34,18 @@ func SumOf(c *mirror.Census) *Sum {
 			}
 		}
 	}
-	parents := map[string]string{}
+	parents := queues.Parents(&messages.Queues{Queues: c.Described})
 	for _, q := range c.Described {
-		parents[q.GetName()] = q.GetParent()
 		s.Queues[q.GetName()] = Queue{Quota: amountOf(q.GetQuota()), Limit: amountOf(q.GetLimit())}
 	}
 	for i := range c.Queues {
 		one := &c.Queues[i]
-		for name, n := one.Name, 0; n <= len(parents); n++ { // a queue has what those below it have
+		queues.EachAbove(one.Name, "", parents, func(name string) {
 			q := s.Queues[name]
 			q.Use, q.Asked = q.Use+one.Held, q.Asked+one.Wanted
-			q.Running, q.Waiting = q.Running+int64(one.Running), q.Waiting+int64(one.Waiting)
+			q.Running, q.Waiting = q.Running+one.Running, q.Waiting+one.Waiting
 			s.Queues[name] = q
-			if name = parents[name]; name == "" {
-				break
-			}
-		}
+		})
 	}
 	s.Queues = greatest(s.Queues)
 	return s

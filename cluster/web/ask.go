@@ -211,11 +211,23 @@ type queue struct {
 	Limit  map[string]int64 `json:"limit,omitempty"`
 }
 
-// described are all queues that somebody has described.
+// usage is what the jobs of a queue, and of those below it, use and wait for.
+type usage struct {
+	Queue   string `json:"queue"`
+	Use     int64  `json:"use"` // GPUs in thousandths
+	Asked   int64  `json:"asked"`
+	Running int64  `json:"running"`
+	Waiting int64  `json:"waiting"`
+	Held    int64  `json:"held"`
+	Oldest  int64  `json:"oldest,omitempty"`
+}
+
+// described are all queues that somebody has described, and the usage of those and of all others that have jobs.
 type described struct {
 	Revision uint64  `json:"revision"`
 	Default  string  `json:"default,omitempty"`
 	Queues   []queue `json:"queues"`
+	Usage    []usage `json:"usage,omitempty"`
 }
 
 func (p *Page) queues(r *http.Request) (any, error) {
@@ -237,6 +249,12 @@ func queuesOf(reply *messages.GetQueuesReply) *described {
 	all := &described{Revision: reply.GetRevision(), Default: reply.GetQueues().GetDefault(), Queues: []queue{}}
 	for _, q := range reply.GetQueues().GetQueues() {
 		all.Queues = append(all.Queues, queue{q.GetName(), q.GetParent(), amounts(q.GetQuota()), amounts(q.GetLimit())})
+	}
+	for _, u := range reply.GetUsage() {
+		all.Usage = append(all.Usage, usage{
+			Queue: u.GetQueue(), Use: u.GetInUse().GetMilliGpu(), Asked: u.GetWanted().GetMilliGpu(), Running: u.GetRunning(),
+			Waiting: u.GetWaiting(), Held: u.GetHeld(), Oldest: u.GetOldestUnixMs(),
+		})
 	}
 	return all
 }

@@ -24,7 +24,8 @@ type row struct {
 	Group     uint64 `json:"group,omitempty"`
 	Runs      int32  `json:"runs,omitempty"`
 	Over      bool   `json:"over,omitempty"`
-	Revision  uint64 `json:"rev,omitempty"` // of its record
+	Array     bool   `json:"array,omitempty"` // its elements are counted, and not this row
+	Revision  uint64 `json:"rev,omitempty"`   // of its record
 }
 
 func rowOf(j *messages.JobStatus) row {
@@ -35,7 +36,7 @@ func rowOf(j *messages.JobStatus) row {
 		Why: messages.WhyOf(j), GPUs: messages.Asked(spec, (*messages.Resources).GetMilliGpu),
 		Tasks: messages.TasksOf(j), Priority: spec.GetPriority(), Submitted: r.GetSubmittedUnixMs(),
 		Started: j.GetAttempt().GetStartedUnixMs(), Finished: r.GetFinishedUnixMs(), Group: j.GetGroup(), Runs: r.GetRuns(),
-		Over: r.GetState().Terminal(), Revision: r.GetRevision(),
+		Over: r.GetState().Terminal(), Array: spec.GetArray() != nil && spec.GetElement() == nil, Revision: r.GetRevision(),
 	}
 }
 

@@ -98,16 +98,16 @@ func (a *app) getQueuesCommand() *cobra.Command {
 		Args:    cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			return a.with(func(ctx context.Context, c *client.Client) error {
-				reply, jobs, err := a.queuesAndJobs(ctx, c)
+				reply, err := a.queues(ctx, c)
 				switch {
 				case err != nil:
 					return err
 				case reply.GetRevision() > 0:
-					return show.Tree(a.stdout, a.style, reply, jobs)
-				case len(jobs) == 0 && a.forPeople():
+					return show.Tree(a.stdout, a.style, reply)
+				case len(reply.GetUsage()) == 0 && a.forPeople():
 					a.say("no queue has a job")
 				}
-				return show.Queues(a.stdout, a.style, jobs)
+				return show.Queues(a.stdout, a.style, reply.GetUsage())
 			})
 		},
 	}
@@ -115,15 +115,23 @@ func (a *app) getQueuesCommand() *cobra.Command {
 	return c
 }
 
-// queuesAndJobs are the queues that the cluster goes by, and the jobs that are not over.
-func (a *app) queuesAndJobs(ctx context.Context, c *client.Client) (
-	*messages.GetQueuesReply, []*messages.JobStatus, error) {
+// queues returns the queues that the cluster goes by, with their usage. A scheduler of an earlier version does not say
+// the usage: then the jobs are listed and counted here, by the same function.
+func (a *app) queues(ctx context.Context, c *client.Client) (*messages.GetQueuesReply, error) {
 	reply, err := c.GetQueues(ctx, &messages.GetQueues{})
-	if err != nil {
-		return nil, nil, err
+	if err != nil || len(reply.GetUsage()) > 0 {
+		return reply, err
 	}
-	jobs, err := c.Jobs(ctx, &messages.ListJobs{})
-	return reply, slices.DeleteFunc(jobs, over), err
+	jobs, err := c.Jobs(ctx, &messages.ListJobs{Elements: true})
+	if err != nil {
+		return nil, err
+	}
+	u := queues.NewUsage(reply.GetQueues())
+	for _, j := range jobs {
+		u.Add(j)
+	}
+	reply.Usage = u.List()
+	return reply, nil
 }
 
 func (a *app) describeQueueCommand() *cobra.Command {
@@ -132,7 +140,7 @@ func (a *app) describeQueueCommand() *cobra.Command {
 		Args: named("queue", "QUEUE", 1), ValidArgsFunction: a.completeQueues,
 		RunE: func(_ *cobra.Command, args []string) error {
 			return a.with(func(ctx context.Context, c *client.Client) error {
-				reply, jobs, err := a.queuesAndJobs(ctx, c)
+				reply, err := a.queues(ctx, c)
 				if err != nil {
 					return err
 				}
@@ -142,26 +150,26 @@ func (a *app) describeQueueCommand() *cobra.Command {
 						hint: "`" + a.name + " apply -f FILE` does",
 					}
 				}
-				names := namesOf(reply, jobs)
+				names := namesOf(reply)
 				if !slices.Contains(names, args[0]) {
 					return &failure{
 						code: exitNotFound, text: "there is no queue \"" + args[0] + "\"", hint: spelling.Meant(args[0], names),
 					}
 				}
-				return show.DescribeQueue(a.stdout, a.style, args[0], reply, jobs)
+				return show.DescribeQueue(a.stdout, a.style, args[0], reply)
 			})
 		},
 	}
 }
 
 // namesOf are the queues that are described, and those that jobs are in.
-func namesOf(reply *messages.GetQueuesReply, jobs []*messages.JobStatus) (names []string) {
+func namesOf(reply *messages.GetQueuesReply) (names []string) {
 	for _, q := range reply.GetQueues().GetQueues() {
 		names = append(names, q.GetName())
 	}
-	for _, j := range jobs {
-		if name := j.GetRecord().GetSpec().GetQueue(); name != "" && !slices.Contains(names, name) {
-			names = append(names, name)
+	for _, u := range reply.GetUsage() {
+		if u.GetQueue() != "" && !slices.Contains(names, u.GetQueue()) {
+			names = append(names, u.GetQueue())
 		}
 	}
 	return names

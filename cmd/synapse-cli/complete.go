@@ -60,9 +60,8 @@ func (a *app) completeJobs(_ *cobra.Command, _ []string, prefix string) ([]strin
 // completeQueues completes the queues that are described, and those that jobs are in.
 func (a *app) completeQueues(_ *cobra.Command, _ []string, prefix string) ([]string, cobra.ShellCompDirective) {
 	return a.complete(prefix, func(ctx context.Context, cl *client.Client) ([]string, error) {
-		reply, _ := cl.GetQueues(ctx, &messages.GetQueues{}) // an earlier scheduler knows of none
-		page, err := cl.ListJobs(ctx, &messages.ListJobs{Limit: messages.MaxPageEntries})
-		return namesOf(reply, page.GetJobs()), err
+		reply, err := a.queues(ctx, cl)
+		return namesOf(reply), err
 	})
 }
 

@@ -537,6 +537,7 @@ class GetQueuesReply(Message):
     revision: int = plain("long")  # 0: nobody has described any, and every name is one
     queues: Optional[Queues] = one("Queues")
     applied: Optional[Deed] = one("Deed")
+    usage: List[QueueUsage] = many("QueueUsage")  # of each queue that is described or has jobs, by name; an earlier scheduler leaves it out
 
 
 @dataclass
@@ -1044,6 +1045,18 @@ class QueueSpec(Message):
     reclaim: Optional[bool] = one("bool")
     shortest: Optional[bool] = one("bool")
     min_run_ms: Optional[int] = one("long")  # of its own jobs, before they may be stopped
+
+
+@dataclass
+class QueueUsage(Message):
+    """QueueUsage is what the jobs of a queue, and of the queues below it, use and wait for. Each element of an array that has become a job counts as one, and the array itself as none."""
+    queue: str = plain("str")  # empty: of jobs that name none, if there is no default
+    running: int = plain("long")  # jobs whose nodes are being reserved, or that run
+    waiting: int = plain("long")
+    held: int = plain("long")
+    in_use: Optional[Resources] = one("Resources")  # of the running jobs
+    wanted: Optional[Resources] = one("Resources")  # of the waiting jobs; held jobs want nothing
+    oldest_unix_ms: int = plain("long")  # when the waiting job that waits longest was submitted; 0: none waits
 
 
 @dataclass

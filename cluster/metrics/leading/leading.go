@@ -57,15 +57,18 @@ var (
 		"GPU-seconds of the class lost, by the cause that ended their gangs", "cause")
 
 	ownerSpent   = metrics.New(metrics.Counter, "synapse_owner_gpu_seconds_total", shareHelp+" owner", "owner")
-	ownerHeld    = metrics.New(metrics.Gauge, "synapse_owner_gpus", "GPUs that an owner's attempts hold", "owner")
+	ownerHeld    = metrics.New(metrics.Gauge, "synapse_owner_gpus", "GPUs of an owner's running jobs", "owner")
 	ownerWaiting = metrics.New(metrics.Gauge, "synapse_owner_jobs_waiting", "waiting jobs of an owner", "owner")
 	queueSpent   = metrics.New(metrics.Counter, "synapse_queue_gpu_seconds_total", shareHelp+" queue", "queue")
-	queueHeld    = metrics.New(metrics.Gauge, "synapse_queue_gpus", "GPUs that a queue's attempts hold", "queue")
-	queueWanted  = metrics.New(metrics.Gauge, "synapse_queue_gpus_wanted",
-		"GPUs that a queue's waiting jobs ask for", "queue")
-	queueRunning = metrics.New(metrics.Gauge, "synapse_queue_jobs_running", "jobs of a queue that hold something", "queue")
-	queueWaiting = metrics.New(metrics.Gauge, "synapse_queue_jobs_waiting", "waiting jobs of a queue", "queue")
-	quota        = metrics.New(metrics.Gauge, "synapse_queue_quota_gpus",
+	queueHeld    = metrics.New(metrics.Gauge, "synapse_queue_gpus",
+		"GPUs of a queue's running jobs, without the queues below it", "queue")
+	queueWanted = metrics.New(metrics.Gauge, "synapse_queue_gpus_wanted",
+		"GPUs that a queue's waiting jobs ask for, without the queues below it", "queue")
+	queueRunning = metrics.New(metrics.Gauge, "synapse_queue_jobs_running",
+		"running jobs of a queue, without the queues below it", "queue")
+	queueWaiting = metrics.New(metrics.Gauge, "synapse_queue_jobs_waiting",
+		"waiting jobs of a queue, without the queues below it", "queue")
+	quota = metrics.New(metrics.Gauge, "synapse_queue_quota_gpus",
 		"GPUs that a queue is assured of, where it is described", "queue")
 	limit = metrics.New(metrics.Gauge, "synapse_queue_limit_gpus",
 		"GPUs beyond which a queue never goes, where it is described", "queue")

@@ -402,6 +402,11 @@ document.querySelector(".skip").addEventListener("click", (e) => { // its addres
   main.focus();
 });
 setInterval(() => ["over", "queues"].includes(shown.view) && !document.hidden && refresh(), 15_000); // there is another sum
+setInterval(async () => { // its usage changes with the jobs
+  if (shown.view !== "queues" || document.hidden) return;
+  page.queues = await ask("/queues").catch(() => page.queues);
+  if (shown.view === "queues") paint();
+}, 5000);
 setInterval(askStarts, 5000);
 askStarts();
 setInterval(() => shown.view !== "map" && !logs && !$("ask").open && due(), 5000); // ages grow

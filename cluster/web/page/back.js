@@ -22,11 +22,12 @@ export async function back(now, take, moved, closed) {
     closed();
   };
   return { state: newState(), element: plays.element, end, start: () => plays.jump(Math.max(known.since, now - begin)),
-    // ask answers what can be known of then. What a queue is assured of is as it is now.
+    // ask answers what can be known of then. What a queue is assured of is as it is now; its usage is counted from the jobs.
     async ask(path, query) {
       if (path === "/waiting") return [];
       if (path === "/explain") return { text: "Reasons of then are not kept." };
       if (path === "/job") throw new Error("no more of it is kept");
+      if (path === "/queues") return { ...await askNow(path, query), usage: undefined };
       return askNow(path, query);
     } };
 }

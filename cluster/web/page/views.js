@@ -2,7 +2,7 @@
 import { brief, bytes, chip, clock, h, milli, natural, phase, plural, span, table } from "./words.js";
 
 const maxRows = 300;
-const live = (state) => [...state.jobs.values()].filter((j) => !j.over);
+const live = (state) => [...state.jobs.values()].filter((j) => !j.over && !j.array); // an array's elements count, and not the array
 const waits = (j) => j.phase === "queued" || j.phase === "held";
 const age = (page, ms) => (ms ? span(Date.now() + page.state.skew - ms) : "–");
 const link = (kind, id, text = id) => h("a", { href: `#/${kind}/${encodeURIComponent(id)}` }, text);
@@ -59,10 +59,14 @@ export function nodes(page) {
     ["Memory", "n"], ["Jobs", "n"], ["Why it takes nothing new"]], rows), more(all.length, rows.length)];
 }
 
-export function queues(page) {
-  const sums = new Map(), described = page.queues?.queues ?? [];
+// usageOf is what the jobs of each queue add up to. The scheduler counts it; only of the past, and of a scheduler that
+// does not say it, the jobs are counted here.
+function usageOf(page) {
+  const described = page.queues?.queues ?? [];
+  if (page.queues?.usage) return page.queues.usage;
+  const sums = new Map();
   const of = (name) => {
-    if (!sums.has(name)) sums.set(name, { use: 0, running: 0, waits: 0, asked: 0, held: 0, oldest: 0 });
+    if (!sums.has(name)) sums.set(name, { queue: name, use: 0, running: 0, waiting: 0, asked: 0, held: 0, oldest: 0 });
     return sums.get(name);
   };
   const parents = new Map(described.map((q) => [q.name, q.parent]));
@@ -72,7 +76,7 @@ export function queues(page) {
       const q = of(name);
       if (j.phase === "held") q.held++;
       else if (j.phase === "queued") {
-        q.waits++;
+        q.waiting++;
         q.asked += j.gpus;
         q.oldest = q.oldest ? Math.min(q.oldest, j.submitted) : j.submitted;
       } else {
@@ -82,13 +86,18 @@ export function queues(page) {
       if (!parents.get(name)) break;
     }
   }
+  return [...sums.values()];
+}
+
+export function queues(page) {
+  const described = page.queues?.queues ?? [];
   const quota = (name, what) => {
     const q = described.find((one) => one.name === name)?.[what]?.gpu;
     return q === undefined ? "–" : milli(q);
   };
-  const rows = [...sums].filter(([name]) => fits(page.find, [name || "–"])).map(([name, q]) => h("tr", {},
-    h("td", {}, name || "–"), h("td", { class: "n" }, quota(name, "quota")), h("td", { class: "n" }, quota(name, "limit")),
-    h("td", { class: "n" }, milli(q.use)), h("td", { class: "n" }, String(q.running)), h("td", { class: "n" }, String(q.waits)),
+  const rows = usageOf(page).filter((q) => fits(page.find, [q.queue || "–"])).map((q) => h("tr", {},
+    h("td", {}, q.queue || "–"), h("td", { class: "n" }, quota(q.queue, "quota")), h("td", { class: "n" }, quota(q.queue, "limit")),
+    h("td", { class: "n" }, milli(q.use)), h("td", { class: "n" }, String(q.running)), h("td", { class: "n" }, String(q.waiting)),
     h("td", { class: "n" }, milli(q.asked)), h("td", { class: "n" }, String(q.held)), h("td", { class: "n" }, age(page, q.oldest))));
   return [h("h1", {}, "Queues"), described.length === 0 && h("p", { class: "hint" },
     "Nobody has described queues: a queue is what the jobs that name it add up to."),

@@ -11,6 +11,7 @@ import (
 
 	"github.com/yi-json/synapse/cmd/synapse-cli/internal/jobfile"
 	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/messages/queues"
 )
 
 const now = 1_800_000_000_000
@@ -202,7 +203,11 @@ func TestLooks(t *testing.T) {
 				err = errors.Join(err, Event(&b, s, e))
 			}
 		case "queues":
-			err = Queues(&b, s, append(jobs()[:2:2], jobs()[3]))
+			u := queues.NewUsage(nil)
+			for _, j := range append(jobs()[:2:2], jobs()[3]) {
+				u.Add(j)
+			}
+			err = Queues(&b, s, u.List())
 		case "file":
 			err = JobFile(&b, running().GetRecord().GetSpec())
 		}

@@ -15,34 +15,32 @@ import (
 	"github.com/yi-json/synapse/policy"
 )
 
-// This file owns how queues look that somebody has described: beside what each is assured stands what its jobs, and
-// those of the queues below it, have.
+// This file owns how queues look that somebody has described: what each is assured, and the usage of its jobs and of
+// those in the queues below it.
 
 // branch is one of them.
 type branch struct {
-	spec    *policy.QueueSpec // nil: it is closed
-	name    string
-	parent  *branch
-	use     map[string]int64 // by amount
-	running int
-	waits   int
-	held    int
-	oldest  int64
-	share   int64 // its part of what is borrowed beside its siblings, in thousandths
-	now     int64
+	spec   *policy.QueueSpec // nil: it is closed
+	name   string
+	parent *branch
+	usage  *messages.QueueUsage
+	share  int64 // its part of what is borrowed beside its siblings, in thousandths
+	now    int64
 }
 
 var branchColumns = []column[*branch]{
 	{head: "QUEUE", cell: func(b *branch) string { return orDash(b.name) }},
 	{head: "QUOTA", right: true, cell: func(b *branch) string { return b.quota() }},
-	{head: "USE", right: true, cell: func(b *branch) string { return milli(b.use[policy.AmountGPU]) }},
+	{head: "USE", right: true, cell: func(b *branch) string { return milli(b.usage.GetInUse().GetMilliGpu()) }},
 	{head: "SHARE", right: true, cell: func(b *branch) string { return b.part() }},
 	{head: "BORROWED", right: true, cell: func(b *branch) string { return b.borrowed() }},
-	{head: "WAITS", right: true, cell: func(b *branch) string { return fmt.Sprint(b.waits) }},
+	{head: "WAITS", right: true, cell: func(b *branch) string { return fmt.Sprint(b.usage.GetWaiting()) }},
 	{head: "LIMIT", wide: true, right: true, cell: func(b *branch) string { return b.amounts(limitOf) }},
-	{head: "RUNNING", wide: true, right: true, cell: func(b *branch) string { return fmt.Sprint(b.running) }},
-	{head: "HELD", wide: true, right: true, cell: func(b *branch) string { return fmt.Sprint(b.held) }},
-	{head: "LONGEST WAIT", wide: true, right: true, cell: func(b *branch) string { return age(b.oldest, b.now) }},
+	{head: "RUNNING", wide: true, right: true, cell: func(b *branch) string { return fmt.Sprint(b.usage.GetRunning()) }},
+	{head: "HELD", wide: true, right: true, cell: func(b *branch) string { return fmt.Sprint(b.usage.GetHeld()) }},
+	{head: "LONGEST WAIT", wide: true, right: true, cell: func(b *branch) string {
+		return age(b.usage.GetOldestUnixMs(), b.now)
+	}},
 }
 
 func quotaOf(q *policy.QueueSpec) policy.Amounts { return q.Quota }
@@ -87,21 +85,21 @@ func (b *branch) part() string {
 
 func (b *branch) borrowed() string {
 	if b.spec == nil {
-		return milli(b.use[policy.AmountGPU])
+		return milli(b.usage.GetInUse().GetMilliGpu())
 	}
 	quota, ok := b.spec.Quota.Of(policy.AmountGPU)
 	if !ok {
 		return "-"
 	}
-	return milli(max(b.use[policy.AmountGPU]-quota, 0))
+	return milli(max(b.usage.GetInUse().GetMilliGpu()-quota, 0))
 }
 
 // branches are the queues in the order of their description, and then those that are closed.
-func branches(tree *policy.Queues, jobs []*messages.JobStatus, nowMs int64) []*branch {
+func branches(tree *policy.Queues, usage []*messages.QueueUsage, nowMs int64) []*branch {
 	named := map[string]*branch{}
 	var all []*branch
 	add := func(name string, spec *policy.QueueSpec) *branch {
-		b := &branch{name: name, spec: spec, use: map[string]int64{}, now: nowMs}
+		b := &branch{name: name, spec: spec, now: nowMs}
 		named[name] = b
 		all = append(all, b)
 		return b
@@ -113,18 +111,13 @@ func branches(tree *policy.Queues, jobs []*messages.JobStatus, nowMs int64) []*b
 		b.parent = named[b.spec.Parent]
 	}
 	weigh(all)
-	described := len(all)
-	for _, j := range jobs {
-		name := cmp.Or(j.GetRecord().GetSpec().GetQueue(), tree.Default)
-		b := named[name]
+	for _, u := range usage {
+		b := named[u.GetQueue()]
 		if b == nil {
-			b = add(name, nil)
+			b = add(u.GetQueue(), nil)
 		}
-		for ; b != nil; b = b.parent {
-			b.count(j)
-		}
+		b.usage = u
 	}
-	slices.SortFunc(all[described:], func(a, b *branch) int { return strings.Compare(a.name, b.name) })
 	return all
 }
 
@@ -147,31 +140,9 @@ func weigh(all []*branch) {
 	}
 }
 
-func (b *branch) count(j *messages.JobStatus) {
-	r := j.GetRecord()
-	switch {
-	case r.GetState() == messages.JobState_JOB_STATE_ACTIVE:
-		b.running++
-		gpus := messages.Asked(r.GetSpec(), (*messages.Resources).GetMilliGpu)
-		b.use[policy.AmountGPU] += gpus
-		b.use[policy.AmountCPU] += messages.Asked(r.GetSpec(), (*messages.Resources).GetMilliCpu)
-		b.use[policy.AmountMemory] += messages.Asked(r.GetSpec(), (*messages.Resources).GetMemoryBytes)
-		if kind := r.GetSpec().GetGpuType(); kind != "" {
-			b.use[kind] += gpus
-		}
-	case r.GetHold() != nil:
-		b.held++
-	default:
-		b.waits++
-		if at := r.GetSubmittedUnixMs(); b.oldest == 0 || at < b.oldest {
-			b.oldest = at
-		}
-	}
-}
-
-// Tree writes queues that somebody has described, with what these jobs, none of which is over, have in each. As JSON or
-// YAML they are the file that can be applied again.
-func Tree(w io.Writer, s Style, reply *messages.GetQueuesReply, jobs []*messages.JobStatus) error {
+// Tree writes queues that somebody has described, with their usage. As JSON or YAML they are the file that can be
+// applied again.
+func Tree(w io.Writer, s Style, reply *messages.GetQueuesReply) error {
 	tree := queues.From(reply.GetQueues(), reply.GetRevision())
 	switch s.Format {
 	case "json":
@@ -183,7 +154,7 @@ func Tree(w io.Writer, s Style, reply *messages.GetQueuesReply, jobs []*messages
 		}
 		return err
 	}
-	all := branches(tree, jobs, s.NowMs)
+	all := branches(tree, reply.GetUsage(), s.NowMs)
 	if s.names() {
 		return ids(w, all, func(b *branch) string { return orDash(b.name) })
 	}
@@ -191,10 +162,9 @@ func Tree(w io.Writer, s Style, reply *messages.GetQueuesReply, jobs []*messages
 }
 
 // DescribeQueue writes all that is known of one queue.
-func DescribeQueue(w io.Writer, s Style, name string, reply *messages.GetQueuesReply,
-	jobs []*messages.JobStatus) error {
+func DescribeQueue(w io.Writer, s Style, name string, reply *messages.GetQueuesReply) error {
 	tree := queues.From(reply.GetQueues(), reply.GetRevision())
-	all := branches(tree, jobs, s.NowMs)
+	all := branches(tree, reply.GetUsage(), s.NowMs)
 	at := slices.IndexFunc(all, func(b *branch) bool { return b.name == name })
 	if at < 0 {
 		return fmt.Errorf("there is no queue %q", name)
@@ -209,9 +179,10 @@ func DescribeQueue(w io.Writer, s Style, name string, reply *messages.GetQueuesR
 	}
 	p.line("Share", b.part()+" of what is borrowed beside its siblings")
 	p.line("Use", b.uses())
-	p.line("Jobs", fmt.Sprintf("%d running, %d waiting, %d held", b.running, b.waits, b.held))
-	if b.oldest > 0 {
-		p.line("Longest wait", age(b.oldest, s.NowMs))
+	p.line("Jobs", fmt.Sprintf("%d running, %d waiting, %d held", b.usage.GetRunning(), b.usage.GetWaiting(),
+		b.usage.GetHeld()))
+	if at := b.usage.GetOldestUnixMs(); at > 0 {
+		p.line("Longest wait", age(at, s.NowMs))
 	}
 	by := cmp.Or(reply.GetApplied().GetBy().GetName(), "nobody")
 	p.line("Applied", strings.TrimSuffix(fmt.Sprintf("revision %d, by %s, %s", reply.GetRevision(), by,
@@ -221,11 +192,9 @@ func DescribeQueue(w io.Writer, s Style, name string, reply *messages.GetQueuesR
 
 // uses is what its jobs have, with those below it.
 func (b *branch) uses() string {
-	var words []string
-	for _, name := range []string{policy.AmountGPU, policy.AmountCPU, policy.AmountMemory} {
-		words = append(words, name+" "+amountWord(policy.Amount{Name: name, Amount: b.use[name]}))
-	}
-	return strings.Join(words, ", ")
+	u := b.usage.GetInUse()
+	return fmt.Sprintf("%s %s, %s %s, %s %s", policy.AmountGPU, milli(u.GetMilliGpu()), policy.AmountCPU,
+		milli(u.GetMilliCpu()), policy.AmountMemory, size(u.GetMemoryBytes()))
 }
 
 // spec is what the file says of a queue, key by key.
