@@ -20,6 +20,16 @@ type FieldError struct {
 	Field string // its path: spec.gang.replicas_min
 	Text  string
 	Hint  string // empty where it would only say the text again
+	more  []*FieldError
+}
+
+// All are the refusals of one message: the first that was met, and those beside it.
+func (e *FieldError) All() []*FieldError {
+	all := []*FieldError{e}
+	for _, other := range e.more {
+		all = append(all, other.All()...)
+	}
+	return all
 }
 
 // Error is the whole as one line.
@@ -47,6 +57,9 @@ func in(field string, err error) error {
 		default:
 			e.Field = field + "." + e.Field
 		}
+		for _, other := range e.more {
+			_ = in(field, other)
+		}
 	}
 	return err
 }
@@ -54,12 +67,20 @@ func in(field string, err error) error {
 // at moves a refusal under an element of a list.
 func at(i int, err error) error { return in("["+strconv.Itoa(i)+"]", err) }
 
-// first is the first refusal, if any.
+// first is the first refusal, if any. It has those behind it with it, for whoever reports all at once.
 func first(errs ...error) error {
-	for _, err := range errs {
-		if err != nil {
-			return err
+	for i, err := range errs {
+		if err == nil {
+			continue
 		}
+		if e, ok := err.(*FieldError); ok {
+			for _, other := range errs[i+1:] {
+				if o, is := other.(*FieldError); is && o != nil {
+					e.more = append(e.more, o)
+				}
+			}
+		}
+		return err
 	}
 	return nil
 }

@@ -37,22 +37,51 @@ func (x *JobSpec) Validate() error {
 // ValidateNew refuses besides what may stand in a job of an earlier release but is
 // not submitted any more: it would be passed over in silence, or never run.
 func (x *JobSpec) ValidateNew() error {
-	if err := x.Validate(); err != nil {
-		return err
-	}
+	return first(x.Validate(), x.hasCommand(), x.WarnsInTime(), x.isNoElement(), x.validNewEnv(), x.enoughMemory())
+}
+
+func (x *JobSpec) hasCommand() error {
 	if x.GetImage() == HostImage && len(x.GetCommand()) == 0 && x.GetScript() == nil {
 		return refuse("command", "is missing, and the image `host` has none of its own", "say what is to run")
 	}
-	if err := x.WarnsInTime(); err != nil {
-		return err
-	}
+	return nil
+}
+
+func (x *JobSpec) isNoElement() error {
 	if x.GetElement() != nil {
 		return refuse("element", "is set, and only an array has elements", "leave it out, or submit an array")
 	}
+	return nil
+}
+
+func (x *JobSpec) validNewEnv() error {
 	for i, v := range x.GetEnv() {
 		if ReservedEnv(v.GetName()) {
 			return in("env", at(i, refuse("name", v.GetName()+" is set for each task by what it was given", "leave it out")))
 		}
+	}
+	return nil
+}
+
+const (
+	// DefaultMilliCPU is what each task of a job gets that asks for nothing.
+	DefaultMilliCPU = 1000
+	// MinTaskMemoryBytes is the least memory of a task: with less, not even a shell starts.
+	MinTaskMemoryBytes = 512 << 10
+)
+
+// enoughMemory refuses a task that a node could not start.
+func (x *JobSpec) enoughMemory() error {
+	return first(
+		enough("each.memory_bytes", x.GetEach().GetMemoryBytes()),
+		enough("gang.total.memory_bytes", x.GetGang().GetTotal().GetMemoryBytes()),
+	)
+}
+
+func enough(field string, bytes int64) error {
+	if bytes > 0 && bytes < MinTaskMemoryBytes {
+		return refuse(field, fmt.Sprintf("is %d, less than %d", bytes, MinTaskMemoryBytes),
+			fmt.Sprintf("ask for at least %d, or leave it out", MinTaskMemoryBytes))
 	}
 	return nil
 }

@@ -154,6 +154,15 @@ func (a *app) explainCommand() *cobra.Command {
 	return c
 }
 
+// submittable makes the check that a submit makes. A job that could never run here is explained, and not refused.
+func (a *app) submittable(ctx context.Context, c *client.Client, spec *messages.JobSpec) error {
+	if err := a.preceded(ctx, c, spec); err != nil {
+		return err
+	}
+	_, err := c.DryRun(ctx, &messages.DryRun{Spec: spec.Bare(), AllowInfeasible: true})
+	return err
+}
+
 // explainFile says what each job of a file would wait for.
 func (a *app) explainFile(file string) error {
 	name, text, err := input(file, a.stdin)
@@ -167,6 +176,10 @@ func (a *app) explainFile(file string) error {
 	return a.with(func(ctx context.Context, c *client.Client) error {
 		f := failures{a: a}
 		for _, spec := range specs {
+			if err := a.submittable(ctx, c, spec); err != nil {
+				f.note(err)
+				continue
+			}
 			reply, err := c.ExplainJob(ctx, &messages.ExplainJob{Spec: spec.Bare()})
 			switch {
 			case err != nil:

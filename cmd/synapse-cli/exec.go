@@ -36,7 +36,7 @@ func (a *app) execCommand() *cobra.Command {
 		Short: "run a further process in a task that runs",
 		Long: "Runs a further process in a task: in its container, as its user, with its limits, devices and\n" +
 			"environment. It counts for what the task may use, ends with the task, and says nothing about how the task\n" +
-			"ends. Without a rank it is rank 0. The exit code is that of the process (128 + n for signals), 125 to 127\n" +
+			"ends. With -i it hears of the end of this input; if that is not a terminal, -t is left out. Without a rank it is rank 0. The exit code is that of the process (128 + n for signals), 125 to 127\n" +
 			"where it could not be run, and 8 where the connection was lost.",
 		Example: "  synapse-cli exec JOB -- env\n  synapse-cli exec JOB:3 -it -- sh          # a shell in rank 3\n" +
 			"  echo hello | synapse-cli exec JOB -i -- cat",
@@ -84,7 +84,12 @@ func (a *app) exec(task string, command []string, o execOptions) error {
 // converse runs a process in a task with what this program has: its terminal, its input, its signals.
 func (a *app) converse(ctx context.Context, c *client.Client, first *api.ExecIn, o execOptions) error {
 	here, is := a.stdin.(*os.File)
-	typed := o.terminal && o.stdin && is && term.IsTerminal(int(here.Fd()))
+	is = is && term.IsTerminal(int(here.Fd()))
+	if o.terminal && o.stdin && !is { // as kubectl: a shell on a terminal would never hear of the end of this input
+		a.say("%s: the input is not a terminal, so the process gets none: -t is left out", a.name)
+		o.terminal = false
+	}
+	typed := o.terminal && o.stdin
 	if first.Terminal = o.terminal; o.terminal {
 		first.Env = []string{"TERM=xterm"}
 		if kind, ok := a.lookup("TERM"); ok && kind != "" {

@@ -293,7 +293,7 @@ func (s *specFlags) apart() error {
 func (s *specFlags) shape(spec *messages.JobSpec, amount *messages.Resources) error {
 	g := &messages.GangSpec{}
 	if s.gpu+s.cpu+s.mem == "" { // a job that asks for nothing gets one core, as on Slurm
-		amount.MilliCpu = 1000
+		amount.MilliCpu = messages.DefaultMilliCPU
 		if !s.counted {
 			s.counted, s.replicas = true, 1
 		}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"os"
 	"os/signal"
@@ -23,7 +24,7 @@ const (
 	otherPage = "\x1b[?1049h\x1b[?25l" // and no cursor
 	firstPage = "\x1b[?25h\x1b[?1049l"
 	fromAbove = "\x1b[H"
-	lineEnd   = "\x1b[K\n"
+	lineEnd   = "\x1b[K\r\n" // the terminal is raw meanwhile
 	restEmpty = "\x1b[J"
 )
 
@@ -39,7 +40,7 @@ func (a *app) topCommand() *cobra.Command {
 		Use:   "top",
 		Short: "show the cluster on one page, as it is now",
 		Long: "Shows machines, GPUs and the jobs that live, those that hold most GPUs first, then those that wait, in\n" +
-			"their turn. On a terminal the page is shown again every two seconds until Ctrl-C; anywhere else, once.",
+			"their turn. On a terminal the page is shown again every two seconds until q or Ctrl-C; anywhere else, once.",
 		Example: "  synapse-cli top\n  synapse-cli top --once | head -20",
 		Args:    cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
@@ -96,6 +97,14 @@ func (a *app) topLive(ctx context.Context, c *client.Client, every time.Duration
 		return err
 	}
 	defer func() { _ = a.raw(firstPage) }() // the terminal may be gone
+	if here, is := a.stdin.(*os.File); is && term.IsTerminal(int(here.Fd())) {
+		before, err := term.MakeRaw(int(here.Fd()))
+		if err != nil {
+			return err
+		}
+		defer term.Restore(int(here.Fd()), before)
+	}
+	go a.quitKeys(cancel)
 	for {
 		lines := 24
 		if file, ok := a.stdout.(*os.File); ok {
@@ -117,6 +126,21 @@ func (a *app) topLive(ctx context.Context, c *client.Client, every time.Duration
 		case <-ctx.Done():
 			return nil
 		case <-time.After(every):
+		}
+	}
+}
+
+// quitKeys ends a page when q or Ctrl-C is typed, which a raw terminal hands on as any other key.
+func (a *app) quitKeys(quit func()) {
+	keys := make([]byte, 64)
+	for {
+		n, err := a.stdin.Read(keys)
+		if bytes.ContainsAny(keys[:n], "qQ\x03") {
+			quit()
+			return
+		}
+		if err != nil {
+			return // no keys come; Ctrl-C is a signal then
 		}
 	}
 }

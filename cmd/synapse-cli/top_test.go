@@ -1,10 +1,12 @@
 package main
 
 import (
+	"io"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/yi-json/synapse/cmd/synapse-cli/internal/client"
 	"github.com/yi-json/synapse/messages"
 )
 
@@ -32,6 +34,32 @@ func TestTop(t *testing.T) {
 		t.Errorf("it asks for %v", asked)
 	}
 	cli(f.address, "top", "--every", "10ms").wants(t, exitUsage, "", "--every 10ms is too short")
+}
+
+// TestTopQuits: q ends the page, and any other key does not.
+func TestTopQuits(t *testing.T) {
+	f := startFake(t)
+	c, err := client.Dial(client.Config{Server: f.address})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, key := range []string{"q", "Q", "\x03"} {
+		keys, typed := io.Pipe()
+		var out, errs lines
+		a := newApp(keys, &out, &errs, func(string) (string, bool) { return "", false })
+		ended := make(chan error, 1)
+		go func() { ended <- a.topLive(t.Context(), c, time.Hour) }()
+		await(t, "a page", func() bool { return strings.Contains(out.String(), restEmpty) })
+		if _, err := typed.Write([]byte("x\n ")); err != nil || len(ended) > 0 {
+			t.Fatalf("another key ends it (%v)", err)
+		}
+		if _, err := typed.Write([]byte(key)); err != nil {
+			t.Fatal(err)
+		}
+		if err := <-ended; err != nil || !strings.HasSuffix(out.String(), firstPage) {
+			t.Errorf("%q ends it with %v, and leaves %q", key, err, out.String())
+		}
+	}
 }
 
 // TestEventsSince: of the last events those are shown that were not earlier.

@@ -12,6 +12,7 @@ import (
 	"cmp"
 	"errors"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -37,15 +38,7 @@ func ParseWithSources(data []byte) (specs []*messages.JobSpec, from []map[string
 		r := &reader{file: jobFile(), spec: &messages.JobSpec{Gang: &messages.GangSpec{}}, where: map[string]place{},
 			sources: map[string]Source{}}
 		r.read(root)
-		if r.problems == nil {
-			err := r.complete()
-			if err == nil {
-				err = Valid(r.spec)
-			}
-			if err != nil {
-				r.problems = Problems{r.locate(err)}
-			}
-		}
+		r.check()
 		problems = append(problems, r.problems...)
 		specs, from = append(specs, r.spec), append(from, r.sources)
 	}
@@ -53,6 +46,43 @@ func ParseWithSources(data []byte) (specs []*messages.JobSpec, from []map[string
 		return nil, nil, problems[:min(len(problems), maxProblems)]
 	}
 	return specs, from, nil
+}
+
+// check adds what is wrong with the job as a whole. What only follows from a value that could not be read is left out.
+func (r *reader) check() {
+	err := r.complete()
+	if err == nil {
+		err = Valid(r.spec)
+	}
+	if err == nil {
+		return
+	}
+	all := []error{err}
+	if f := (*messages.FieldError)(nil); errors.As(err, &f) {
+		all = nil
+		for _, one := range f.All() {
+			all = append(all, one)
+		}
+	}
+	read := r.problems
+	for _, err := range all {
+		p := r.locate(err)
+		follows := slices.ContainsFunc(read, func(known *Problem) bool {
+			return known.Path == "" || within(p.Path, known.Path) || within(known.Path, p.Path)
+		})
+		if !follows && !r.full() {
+			r.problems = append(r.problems, p)
+		}
+	}
+	slices.SortStableFunc(r.problems, func(x, y *Problem) int {
+		return cmp.Or(cmp.Compare(x.Line, y.Line), cmp.Compare(x.Column, y.Column))
+	})
+}
+
+// within reports whether a path is that of a part of another, or the same.
+func within(path, whole string) bool {
+	rest, is := strings.CutPrefix(path, whole)
+	return is && (rest == "" || rest[0] == '.' || rest[0] == '[')
 }
 
 // jobFile is what a job is read by. It is a function for the reason that sections is one.
@@ -71,6 +101,13 @@ func (r *reader) complete() error {
 		g.Split = messages.Split_SPLIT_WHOLE
 	}
 	g.ReplicasMax = g.ReplicasMin
+	asked := slices.ContainsFunc([]string{"each.milli_gpu", "each.milli_cpu", "each.memory_bytes"}, func(f string) bool {
+		_, is := r.where[f]
+		return is
+	})
+	if g.Total == nil && !asked {
+		each(r.spec).MilliCpu = messages.DefaultMilliCPU // as with flags
+	}
 	s := r.spec.Script
 	if s == nil {
 		return nil
@@ -137,16 +174,32 @@ func InUnits(field, text string) string {
 	format := map[string]func(int64) string{
 		"ms": FormatDuration, "unix_ms": FormatMoment, "bytes": FormatBytes, "cpu": FormatMilli, "gpu": FormatMilli,
 	}[unit]
-	if format == nil || unit == "gpu" && !strings.Contains(text, ", outside ") { // else it says itself what it counts
+	counted := unit == "gpu" || unit == "cpu" // other texts about these say themselves what they count
+	if format == nil || counted && !strings.Contains(text, ", outside ") {
 		return text
 	}
-	return digits.ReplaceAllStringFunc(text, func(s string) string {
-		n, err := strconv.ParseInt(s, 10, 64)
-		if err != nil {
-			return s
+	var all strings.Builder
+	done := 0
+	for _, at := range digits.FindAllStringIndex(text, -1) {
+		n, err := strconv.ParseInt(text[at[0]:at[1]], 10, 64)
+		if err == nil && bare(text[:at[0]], text[at[1]:]) {
+			all.WriteString(text[done:at[0]] + format(n))
+			done = at[1]
 		}
-		return format(n)
-	})
+	}
+	return all.String() + text[done:]
+}
+
+// bare reports whether a number has no unit yet, by the text before it and behind it: a name, a date or 48h0m0s has
+// digits too, and stays as it is.
+func bare(before, behind string) bool {
+	before = strings.TrimSuffix(before, "-")
+	said := before == "" || slices.ContainsFunc(
+		[]string{"is", "outside", "to", "of", "than", "least", "most", "machine's,"},
+		func(word string) bool { return strings.HasSuffix(" "+before, " "+word+" ") })
+	ends := behind == "" || slices.ContainsFunc([]string{",", ": ", ";", ")", " to "},
+		func(next string) bool { return strings.HasPrefix(behind, next) })
+	return said && ends
 }
 
 // pathOf names a field of messages as the file does.

@@ -139,8 +139,36 @@ func TestDefaults(t *testing.T) {
 	const head = "apiVersion: synapse/v1\nkind: Job\nmetadata: {name: a}\nspec:\n  image: /i\n"
 	wantSpec(t, head+"  resources: {gpu: 0.5}\n", &messages.JobSpec{Name: "a", Image: "/i",
 		Gang: &messages.GangSpec{ReplicasMin: 1, ReplicasMax: 1}, Each: &messages.Resources{MilliGpu: 500}})
+	for _, nothing := range []string{"", "  resources: {}\n", "  resources: {disk: 1Gi}\n"} {
+		got, err := parseOne([]byte(head + nothing))
+		if err != nil || got.GetEach().GetMilliCpu() != messages.DefaultMilliCPU {
+			t.Errorf("a job that asks for nothing gets %v (%v)", got.GetEach(), err)
+		}
+	}
 	wantSpec(t, head+"  gang: {total: {cpu: 16}, split: any}\n", &messages.JobSpec{Name: "a", Image: "/i",
 		Gang: &messages.GangSpec{Total: &messages.Resources{MilliCpu: 16_000}, Split: messages.Split_SPLIT_ANY}})
+}
+
+// TestNumbersInUnits: what messages counts gets a unit, and what has one already, or is no amount, stays as it is.
+func TestNumbersInUnits(t *testing.T) {
+	for _, c := range []struct{ field, text, want string }{
+		{"time_limit_ms", "is 172800000, outside 0 to 316224000000", "is 48h, outside 0s to 87840h"},
+		{"time_limit_ms", "is 48h0m0s, and the most in queue q-7 is 1h0m0s", "is 48h0m0s, and the most in queue q-7 is 1h0m0s"},
+		{"time_limit_ms", "ask for at most 1h0m0s", "ask for at most 1h0m0s"},
+		{"time_limit_ms", "is to be taken away, and the most in queue 8 is 2h", "is to be taken away, and the most in queue 8 is 2h"},
+		{"stop_when_lost_ms", "give at least 10000, or 0 for never", "give at least 10s, or 0 for never"},
+		{"spec.shm_bytes", "is 1048576, and its share of a machine's, 524288", "is 1Mi, and its share of a machine's, 512Ki"},
+		{"each.memory_bytes", "is 1024, less than 524288", "is 1Ki, less than 512Ki"},
+		{"begin_unix_ms", "is 2026-11-24T08:00:00Z, and is past", "is 2026-11-24T08:00:00Z, and is past"},
+		{"each.milli_gpu", "is a part of a GPU for each of 8 tasks", "is a part of a GPU for each of 8 tasks"},
+		{"each.milli_cpu", "is -1000, outside 0 to 4500", "is -1, outside 0 to 4.5"},
+		{"step_ms", "makes more than 100 steps", "makes more than 100 steps"},
+	} {
+		got := InUnits(c.field, c.text)
+		if got != c.want || InUnits(c.field, got) != got && strings.HasSuffix(c.field, "_ms") {
+			t.Errorf("%s: %q becomes %q, want %q", c.field, c.text, got, c.want)
+		}
+	}
 }
 
 // TestRefusals holds what is said about each mistake. `go test -rewrite` takes today's words.
@@ -269,7 +297,7 @@ func TestFormatIsReadBack(t *testing.T) {
 	total.Gang, total.Each, total.Env = &messages.GangSpec{Total: &messages.Resources{MilliCpu: 1500,
 		MemoryBytes: 1<<40 + 1, MilliGpu: 2000}, Split: messages.Split_SPLIT_ANY}, nil, nil
 	odd := fullSpec()
-	odd.Each = &messages.Resources{MilliCpu: 1, MemoryBytes: 1}
+	odd.Each = &messages.Resources{MilliCpu: 1, MemoryBytes: messages.MinTaskMemoryBytes + 1}
 	odd.GpuType, odd.ShmBytes, odd.DiskBytes, odd.Image, odd.Command = "", 0, 0, "true",
 		[]string{"", "no", "1", "a\nb", "#", "- x", "{}", "null"}
 	odd.Env = []*messages.EnvVar{{Name: "A", Value: "yes"}, {Name: "B", Value: " x "}}

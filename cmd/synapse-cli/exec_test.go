@@ -1,0 +1,86 @@
+package main
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"google.golang.org/grpc"
+
+	"github.com/yi-json/synapse/cluster/api"
+	"github.com/yi-json/synapse/messages"
+)
+
+// This file owns what `exec` hands to a process, and that `explain -f` asks what a submit would.
+
+// shells is a scheduler whose processes end when their input does.
+type shells struct {
+	*fake
+	refused *messages.Outcome // of what a submit would be answered
+}
+
+func (s *shells) Exec(stream grpc.BidiStreamingServer[api.ExecIn, api.ExecOut]) error {
+	for first := true; ; first = false {
+		in, err := stream.Recv()
+		if err != nil {
+			return err
+		}
+		if first {
+			_ = s.heard(in)
+			if err := stream.Send(&api.ExecOut{}); err != nil {
+				return err
+			}
+		}
+		if in.GetStdinEnds() {
+			return stream.Send(&api.ExecOut{End: &api.ExecEnd{Code: 7}})
+		}
+	}
+}
+
+func (s *shells) DryRun(_ context.Context, q *messages.DryRun) (*messages.DryRunReply, error) {
+	if s.refused != nil {
+		return nil, api.StatusOf(s.refused)
+	}
+	return &messages.DryRunReply{Outcome: ok()}, s.heard(q)
+}
+
+func startShells(t *testing.T) *shells {
+	s := &shells{fake: &fake{changed: make(chan struct{}), seq: 1 << 32}}
+	s.address = serve(t, s)
+	s.put(job("jone", "running", messages.JobState_JOB_STATE_ACTIVE))
+	return s
+}
+
+// TestExecWithoutTerminal: -t is left out, with a word, where the input is not a terminal, and the input's end is
+// passed on: a shell ends.
+func TestExecWithoutTerminal(t *testing.T) {
+	s := startShells(t)
+	cli(s.address, "exec", "-it", "jone", "--", "bash").wants(t, 7, "", "the input is not a terminal")
+	cli(s.address, "exec", "-i", "jone", "--", "bash").wants(t, 7, "", "")
+	cli(s.address, "exec", "-t", "jone", "--", "bash").wants(t, 7, "", "")
+	for i, in := range told[*api.ExecIn](s.fake) {
+		if in.GetTerminal() != (i == 2) {
+			t.Errorf("call %d asks for a terminal: %t", i, in.GetTerminal())
+		}
+	}
+}
+
+// TestExplainFileAsSubmit: what a submit would refuse is refused, and never said to have room.
+func TestExplainFileAsSubmit(t *testing.T) {
+	s := startShells(t)
+	file := filepath.Join(t.TempDir(), "job.yaml")
+	text := "apiVersion: synapse/v1\nkind: Job\nmetadata: {name: a}\nspec: {image: /i}\n"
+	if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	cli(s.address, "explain", "-f", file).wants(t, 0, "a: : queued", "")
+	s.refused = &messages.Outcome{
+		Code: messages.Code_CODE_INVALID, Field: "time_limit_ms", Text: "is 48h0m0s, and the most in queue q is 1h0m0s",
+	}
+	r := cli(s.address, "explain", "-f", file)
+	r.wants(t, exitUsage, "", "--time-limit: is 48h0m0s, and the most in queue q is 1h0m0s\n")
+	if r.out != "" {
+		t.Errorf("it says %q", r.out)
+	}
+}
