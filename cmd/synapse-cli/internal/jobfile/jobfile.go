@@ -48,7 +48,8 @@ func ParseWithSources(data []byte) (specs []*messages.JobSpec, from []map[string
 	return specs, from, nil
 }
 
-// check adds what is wrong with the job as a whole. What only follows from a value that could not be read is left out.
+// check adds what is wrong with the job as a whole. What only follows from a value that could not be read is left
+// out, and all of it if the file is no job.
 func (r *reader) check() {
 	err := r.complete()
 	if err == nil {
@@ -68,7 +69,7 @@ func (r *reader) check() {
 	for _, err := range all {
 		p := r.locate(err)
 		follows := slices.ContainsFunc(read, func(known *Problem) bool {
-			return known.Path == "" || within(p.Path, known.Path) || within(known.Path, p.Path)
+			return known.Path == "" || known.Path == "kind" || within(p.Path, known.Path) || within(known.Path, p.Path)
 		})
 		if !follows && !r.full() {
 			r.problems = append(r.problems, p)
