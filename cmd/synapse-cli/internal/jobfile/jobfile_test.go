@@ -153,9 +153,9 @@ func TestDefaults(t *testing.T) {
 func TestNumbersInUnits(t *testing.T) {
 	for _, c := range []struct{ field, text, want string }{
 		{"time_limit_ms", "is 172800000, outside 0 to 316224000000", "is 48h, outside 0s to 87840h"},
-		{"time_limit_ms", "is 48h0m0s, and the most in queue q-7 is 1h0m0s", "is 48h0m0s, and the most in queue q-7 is 1h0m0s"},
+		{"time_limit_ms", "is 48h0m0s, and the most in q-7 is 1h0m0s", "is 48h0m0s, and the most in q-7 is 1h0m0s"},
 		{"time_limit_ms", "ask for at most 1h0m0s", "ask for at most 1h0m0s"},
-		{"time_limit_ms", "is to be taken away, and the most in queue 8 is 2h", "is to be taken away, and the most in queue 8 is 2h"},
+		{"time_limit_ms", "is gone, and the most in queue 8 is 2h", "is gone, and the most in queue 8 is 2h"},
 		{"stop_when_lost_ms", "give at least 10000, or 0 for never", "give at least 10s, or 0 for never"},
 		{"spec.shm_bytes", "is 1048576, and its share of a machine's, 524288", "is 1Mi, and its share of a machine's, 512Ki"},
 		{"each.memory_bytes", "is 1024, less than 524288", "is 1Ki, less than 512Ki"},
