@@ -319,7 +319,7 @@ func (j *Judgement) place(g *group, strict bool, lent topology.Lent) (p topology
 	j.d.Looked++
 	if strict { // what people are told is why it does not start at all
 		j.closer = g.wanted(j.view)
-		j.closer.Required = g.close.level
+		j.closer.Required = j.closest(g)
 		p, ok = topology.PlaceLent(j.view, &j.closer, lent, &j.queue.unread)
 		r.bare, r.all = r.bare || !ok && bare, r.all || !ok && lent.All
 		return p, ok

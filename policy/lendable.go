@@ -41,7 +41,7 @@ func (q *Question) WayOut(
 		return WayOut{}, false
 	}
 	gang := q.Gang
-	if level := nearnessIn(view, gang).level; level != "" {
+	if level := closestIn(view, gang); level != "" {
 		gang.Required = level
 	}
 	var unread topology.Refusal

@@ -1,7 +1,8 @@
 package policy
 
-// This file owns how close together a gang is placed where its user says nothing: within one rack, or block, if one
-// could ever hold it, for some time; then wherever it can be.
+// This file owns how close together a gang is placed if its user says nothing: within one rack, or block, if the
+// machines in service of one could hold it. The gang waits for that, but only until a bound that nothing extends; then
+// it starts wherever it can. It must never wait for a place that only machines out of service would make.
 
 import (
 	"cmp"
@@ -12,50 +13,59 @@ import (
 // nearness is what is known of a group on the machines that there are.
 type nearness struct {
 	known    bool
-	possible bool
-	level    string // the finest at which one place could hold the gang; "" where that is nothing to wait for
+	possible bool // on all machines, those out of service among them
+
+	found   bool
+	serving uint64 // the view's, when the level was found
+	level   string // the finest at which machines in service could hold the gang; "": there is nothing to wait for
 }
 
-// nearnessOf finds whether a gang could ever run here, and how close together.
-func (j *Judgement) nearnessOf(g *group) *nearness {
+// isPossible reports whether a gang could ever run here.
+func (j *Judgement) isPossible(g *group) bool {
 	n := &g.close
-	if n.known {
-		return n
+	if !n.known {
+		n.known = true
+		n.possible, _ = topology.Feasible(j.view, g.gang)
 	}
-	*n = nearnessIn(j.view, g.gang)
-	return n
+	return n.possible
 }
 
-// nearnessIn is the same for any gang.
-func nearnessIn(view *topology.Fabric, gang topology.Gang) nearness {
-	n, asked := nearness{known: true}, gang.Required
-	n.possible, _ = topology.Feasible(view, gang)
-	levels := view.Levels()
-	for i := len(levels) - 2; i >= 0 && n.possible && n.level == "" && gang.Preferred == ""; i-- {
-		if !view.Finer(levels[i], asked) {
-			break
-		}
-		gang.Required = levels[i]
-		if ok, _ := topology.Feasible(view, gang); ok {
-			n.level = levels[i]
-		}
+// closest is the finest level at which one place could hold a gang; "": there is nothing to wait for.
+func (j *Judgement) closest(g *group) string {
+	n := &g.close
+	if serving := j.view.Serving(); !n.found || n.serving != serving {
+		n.found, n.serving, n.level = true, serving, closestIn(j.view, g.gang)
 	}
-	return n
+	return n.level
 }
 
-func (j *Judgement) isPossible(g *group) bool { return j.nearnessOf(g).possible }
+// closestIn is closest for any gang.
+func closestIn(view *topology.Fabric, gang topology.Gang) string {
+	if gang.Preferred != "" { // its user says for what it waits
+		return ""
+	}
+	levels, asked := view.Levels(), gang.Required
+	for i := len(levels) - 2; i >= 0 && view.Finer(levels[i], asked); i-- {
+		if gang.Required = levels[i]; topology.InService(view, &gang) {
+			return levels[i]
+		}
+	}
+	return ""
+}
 
 // isStrict reports whether a job waits for a place that is as close together as can be.
 func (j *Judgement) isStrict(b *burst, e *entry) bool {
-	if !b.gang || j.settings.Locality == 0 || j.nearnessOf(e.group).level == "" {
+	if !b.gang || j.settings.Locality == 0 || j.closest(e.group) == "" {
 		return false
 	}
 	return e.declined == 0 || j.now < j.patientUntil(e, e.declined)
 }
 
-// patientUntil is until when a job waits for a place close together that could have started elsewhere at an instant.
+// patientUntil is until when a job waits for a place close together that could have started elsewhere at an instant:
+// half as long as it had waited by then, and no longer than LocalityMost.
 func (j *Judgement) patientUntil(e *entry, declined int64) int64 {
-	return declined + max(int64(j.settings.Locality), (declined-e.Since)/2)
+	half := min((declined-e.Since)/2, int64(j.settings.LocalityMost))
+	return declined + max(int64(j.settings.Locality), half)
 }
 
 // decline notes that a job could start now, and does not because it would be spread too wide.
@@ -82,7 +92,7 @@ func (j *Judgement) soonest(b *burst, e *entry) (int64, topology.Placement, bool
 		return wide, widePlace, wideOk
 	}
 	gang := e.group.wanted(j.view)
-	gang.Required = e.group.close.level
+	gang.Required = j.closest(e.group)
 	at, place, ok := j.earliest(&gang, topology.ByEstimate)
 	if !wideOk {
 		return at, place, ok

@@ -274,7 +274,7 @@ func (j *Judgement) hunt(h *hunting, stopping []stop) ([]stop, topology.Placemen
 	j.suspects(h)
 	gang := h.e.group.wanted(j.view)
 	if j.isStrict(h.b, h.e) {
-		gang.Required = h.e.group.close.level
+		gang.Required = j.closest(h.e.group)
 	}
 	mark := j.view.Mark()
 	for i := range stopping {

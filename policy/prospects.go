@@ -50,9 +50,10 @@ type InLine struct {
 	Endless topology.JobID
 	Given   topology.JobID // as in Promise, of its first job
 	// Why is what keeps its first job waiting though there may be room: Headroom, Locality, or Withholdings where it
-	// is neither. Until is when Locality ends.
-	Why   Withholding
-	Until int64
+	// is neither. Within is the level that Locality waits for one place of, and Until is when that wait ends.
+	Why    Withholding
+	Within string
+	Until  int64
 	// Over is the limit that keeps its first job waiting, and the way out; "": none does. Share is how its queue stands to
 	// what it is assured; "": nothing is.
 	Over, Share string
@@ -83,7 +84,9 @@ func (j *Judgement) Prospects() (all Prospects) {
 		}
 		line := *before
 		line.Burst, line.Each = b.traits.Burst, scaled(b.traits.Size, b.estimate, second)
-		line.Why, line.Until = j.holding(b)
+		if line.Why, line.Until = j.holding(b); line.Why == Locality {
+			line.Within = j.closest(b.head.group)
+		}
 		line.Given = j.givenFor(b.head)
 		if j.shares != nil {
 			if over := j.overOf(b, b.head); over != nil {

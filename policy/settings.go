@@ -30,8 +30,9 @@ type Settings struct {
 	GuardPercent int64
 	// HeadroomPercent is which part of a pool long work leaves to short work.
 	HeadroomPercent int64
-	// Locality is for how long at the least a gang waits for a place as close together as can be.
-	Locality time.Duration
+	// Locality is for how long a gang waits for a place as close together as can be, once it could start elsewhere. A gang
+	// that had waited for longer waits half as long again, up to LocalityMost.
+	Locality, LocalityMost time.Duration
 	// KeepMost is for how long room is kept for a promise without a bound.
 	KeepMost time.Duration
 	// DefaultLimit is the time limit of jobs that name none; 0: they have none.
@@ -44,7 +45,7 @@ type Settings struct {
 func DefaultSettings() Settings {
 	return Settings{
 		Order: Expected, PromisesOnes: 1, PromisesGangs: 1, GuardPercent: 5, HeadroomPercent: 10,
-		Locality: time.Minute, KeepMost: 24 * time.Hour,
+		Locality: time.Minute, LocalityMost: 10 * time.Minute, KeepMost: 24 * time.Hour,
 	}
 }
 

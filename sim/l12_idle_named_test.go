@@ -3,6 +3,9 @@ package sim
 import (
 	"fmt"
 	"testing"
+	"time"
+
+	"github.com/yi-json/synapse/messages"
 )
 
 // TestIdleNamed plays worlds without faults, in which people hold, cancel and change their minds: there L12 looks all
@@ -13,5 +16,29 @@ func TestIdleNamed(t *testing.T) {
 			t.Parallel()
 			run(t, Options{Seed: seed + 1, World: "small", Faults: []string{}})
 		})
+	}
+}
+
+// TestIdleHours checks that a gang starts at once on two idle machines in different racks if both racks have lost their
+// other machine for good, however long the gang has waited by then. If it does not, L12 says so.
+func TestIdleHours(t *testing.T) {
+	w, err := NewWorld(Options{
+		Seed: 1, World: "small", Plain: true, Machines: 4, PerRack: 2, GPUs: []int{8}, Settings: expected(),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.RunFor(10 * time.Second)
+	w.PowerLoss(2, 0)
+	w.PowerLoss(4, 0)
+	w.RunFor(2 * time.Minute)
+	w.Submit(spec(2, 20*time.Minute))
+	w.RunFor(time.Minute)
+	second := w.Submit(spec(2, time.Minute))
+	for _, v := range w.Finish() {
+		t.Error(v)
+	}
+	if state := w.Stored(second).GetState(); state != messages.JobState_JOB_STATE_SUCCEEDED {
+		t.Errorf("the second gang is %v", state)
 	}
 }

@@ -19,8 +19,8 @@ import (
 // no more; and a job that has room all the time runs within ten seconds, first or not.
 //
 // Where the planner looks ahead, as it does unless told otherwise, room that is kept for another is none, and a gang
-// of several machines may wait for a place close together: a minute, or half as long as it has waited. Which job is
-// first is then not told by the queue. Where there are queues their limits may be full.
+// of several machines may wait for a place close together: a minute, or half as long as it has waited, and ten minutes
+// at most. Which job is first is then not told by the queue. Where there are queues their limits may be full.
 type headRuns struct {
 	rule
 	head  string
@@ -51,9 +51,7 @@ func (c *headRuns) Step(w *World, e *Event) {
 	}
 	switch e.Kind {
 	case Stored:
-		if e.Stored.job != nil {
-			c.wrote[e.Stored.job.Id] = w.engine.now
-		}
+		c.note(w, e)
 		return
 	case Sent:
 		if m, is := e.Message.(*messages.Reserve); is && c.looksClosely(w) {
@@ -87,13 +85,33 @@ func (c *headRuns) Step(w *World, e *Event) {
 // in a large room that would cost more than the run itself.
 func (c *headRuns) looksClosely(w *World) bool { return w.faults.prompt() && len(w.machines) <= 1000 }
 
-// onTried sees an attempt begin: is anybody passed over?
-func (c *headRuns) onTried(w *World, o *messages.Order) {
+// note keeps what the store and the machines were asked for, for whoever asks whether a job truly waits.
+func (c *headRuns) note(w *World, e *Event) {
+	switch m := e.Message.(type) {
+	case *messages.Reserve:
+		c.noteTried(w, m.Order)
+	default:
+		if e.Kind == Stored && e.Stored.job != nil {
+			c.wrote[e.Stored.job.Id] = w.engine.now
+		}
+	}
+}
+
+// noteTried notes when an attempt began, and reports whether this is its first order.
+func (c *headRuns) noteTried(w *World, o *messages.Order) bool {
 	t := messages.FromToken(o.Token)
 	if c.token[o.Job] == t {
-		return
+		return false
 	}
 	c.token[o.Job], c.tried[o.Job] = t, w.engine.now
+	return true
+}
+
+// onTried sees an attempt begin: is anybody passed over?
+func (c *headRuns) onTried(w *World, o *messages.Order) {
+	if !c.noteTried(w, o) {
+		return
+	}
 	head, page := c.first(w), w.books.jobs[o.Job]
 	if w.ahead() || w.books.queues != nil || head == nil || page == nil || !ahead(head.record, page.record) ||
 		!c.trulyWaits(w, head) || w.engine.now.since(c.wrote[head.record.Id]) < time.Second {
@@ -155,7 +173,7 @@ func (c *headRuns) allWithRoom(w *World) {
 
 // roomInView is what a machine has free, if the leader may use it.
 func (w *World) roomInView(p *process, m *machine, job *messages.JobRecord) (topology.Capacity, bool) {
-	if _, closed, _ := p.leader.View(m.id); closed != "" || !w.open(m) {
+	if !w.isServing(p, m) {
 		return topology.Capacity{}, false
 	}
 	return w.unkept(p, m, job), true
@@ -173,21 +191,44 @@ func (w *World) unkept(p *process, m *machine, job *messages.JobRecord) topology
 	return leftOf(c.Less(p.leader.KeptForOthers(m.id, topology.JobID(job.Id))))
 }
 
-// leftOf is what is left to others where what is kept may be more than what is free: while a whole device that is kept
-// is lacking, no part of one, for any of them may grow into it.
+// leftOf is what is left to others if what is kept may be more than what is free. While a device that is kept is
+// lacking, whole or a share of one, no part is left: any part may grow into it. A share that is lacking is a part below
+// zero, and the smallest part is the last.
 func leftOf(c topology.Capacity) topology.Capacity {
-	if c.WholeGPUs < 0 {
+	if n := len(c.Parts); c.WholeGPUs < 0 || n > 0 && c.Parts[n-1] < 0 {
 		c.Parts = nil
 	}
 	return c.Floored()
 }
 
-// locality is how long a gang may wait for a place close together though there has been room since an instant.
+// locality is how long a gang may wait for a place close together though there has been room since an instant: not at
+// all, unless the machines in service of one place could hold it.
 func (w *World) locality(page *jobPage, room instant) time.Duration {
-	if spec := page.record.Spec; !w.ahead() || spec.GetGang().GetReplicasMin() < 2 && spec.Each != nil {
+	spec := page.record.Spec
+	if !w.ahead() || spec.GetGang().GetReplicasMin() < 2 && spec.Each != nil || !w.holdsClose(spec) {
 		return 0
 	}
-	return max(w.draw.Settings.Locality, room.since(page.since)/2)
+	return max(w.draw.Settings.Locality, min(room.since(page.since)/2, w.draw.Settings.LocalityMost))
+}
+
+// holdsClose reports whether a place that is closer together than a job requires could hold it, if its machines in
+// service were idle.
+func (w *World) holdsClose(spec *messages.JobSpec) bool {
+	p, close := w.leader(), copyOf(spec)
+	for _, level := range w.draw.Levels {
+		close.Topology = &messages.TopologySpec{Required: level}
+		if level != spec.GetTopology().GetRequired() && p != nil && p.leader != nil &&
+			w.fits(close, func(m *machine) (topology.Capacity, bool) { return m.empty(), w.isServing(p, m) }) {
+			return true
+		}
+	}
+	return false
+}
+
+// isServing reports whether a machine takes new work, by what it is itself and by what its leader believes.
+func (w *World) isServing(p *process, m *machine) bool {
+	_, closed, _ := p.leader.View(m.id)
+	return closed == "" && w.open(m)
 }
 
 // trulyWaits reports whether nothing else is about to be done with a job that the

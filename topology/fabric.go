@@ -30,6 +30,7 @@ type Fabric struct {
 	revision uint64 // counts every change of room
 	touches  uint64 // counts every change of what horizons know
 	gained   uint64 // the revision at which room last grew anywhere
+	serving  uint64 // the revision at which the machines in service last changed
 
 	undo    []undoRecord
 	marks   int
@@ -98,6 +99,10 @@ func (f *Fabric) Revision() uint64 { return f.revision }
 // away helps nobody.
 func (f *Fabric) Gained() uint64 { return f.gained }
 
+// Serving is the revision at which the machines in service last changed: which of them there are, or what one has in
+// all. The answer of InService is the same until then.
+func (f *Fabric) Serving() uint64 { return f.serving }
+
 // Join adds a machine, or replaces what is known of it. It is usable at once.
 func (f *Fabric) Join(m Machine, free Capacity) {
 	f.record(m.ID, f.seats[m.ID])
@@ -145,6 +150,7 @@ func (f *Fabric) remove(s *seat) {
 	f.seatOut(s)
 	f.noteGone(s.id)
 	f.revision++
+	f.serving = f.revision
 }
 
 // SetFree replaces what a machine is believed to have free. An unknown machine is ignored: its report and its removal
@@ -157,6 +163,7 @@ func (f *Fabric) SetFree(id NodeID, free Capacity) {
 	f.record(id, s)
 	free.Parts = slices.Clone(free.Parts)
 	s.free = free
+	s.leaving = f.leavingOn(s)
 	f.settle(s)
 }
 
@@ -258,6 +265,9 @@ func (f *Fabric) settleAs(s *seat, what aspect) {
 	if r.grewFrom(old) || all.grewFrom(&s.all) {
 		f.gained = f.revision
 	}
+	if r.servesElse(old) {
+		f.serving = f.revision
+	}
 	*old, s.all, s.parts, s.settled = r, all, left.Parts, f.revision
 	s.print(s.printed(&r))
 	f.changes.note(s.shelf, what)
@@ -275,6 +285,6 @@ func (f *Fabric) Clone() *Fabric {
 			c.setLeaving(c.seats[s.id], s.leaving)
 		}
 	}
-	c.revision, c.gained = f.revision, f.revision
+	c.revision, c.gained, c.serving = f.revision, f.revision, f.revision
 	return c
 }

@@ -31,7 +31,8 @@ func (f *Fabric) setLeaving(s *seat, leaving Resources) {
 	}
 }
 
-// leavingOn works it out from what the horizon knows. A copy without a horizon has what it was told.
+// leavingOn works it out from what the horizon knows. A copy without a horizon has what it was told. Beliefs may cross:
+// a job that is known to end may have left the machine already. So no more leaves than is used beside what stays.
 func (f *Fabric) leavingOn(s *seat) (sum Resources) {
 	if f.horizon == nil {
 		return s.leaving
@@ -40,20 +41,34 @@ func (f *Fabric) leavingOn(s *seat) (sum Resources) {
 	if l == nil || len(s.kept) == 0 {
 		return Resources{}
 	}
+	var stays Resources
 	for rest := l.told; len(rest) > 0; {
 		n, all := 0, Resources{}
 		for ; n < len(rest) && rest[n].leavesWith(&rest[0]); n++ {
 			all = all.Plus(rest[n].Amount)
 		}
-		if s.leavesFirst(all, rest[0].Hard) {
-			for _, e := range rest[:n] { // a share comes back on a device of which others may have the rest
-				e.Amount.MilliGPU -= e.Amount.MilliGPU % WholeGPU
+		leaves := s.leavesFirst(all, rest[0].Hard)
+		for _, e := range rest[:n] {
+			if share := e.Amount.MilliGPU % WholeGPU; share > 0 { // it comes back on a device of which others may have the rest
+				e.Amount.MilliGPU -= share
+				stays.MilliGPU += WholeGPU
+			}
+			if leaves {
 				sum = sum.Plus(e.Amount)
+			} else {
+				stays = stays.Plus(e.Amount)
 			}
 		}
 		rest = rest[n:]
 	}
-	return sum
+	return sum.upTo(s.used().besides(stays))
+}
+
+// used is what of a machine is not free, devices of which a share is taken in full.
+func (s *seat) used() Resources {
+	total := s.machine.Total
+	devices := total.MilliGPU/WholeGPU + int64(s.machine.Broken) - int64(s.free.WholeGPUs)
+	return total.Minus(Resources{s.free.MilliCPU, s.free.MemoryBytes, total.MilliGPU - devices*WholeGPU})
 }
 
 // leavesWith reports whether two ends are of one attempt, all of which leaves at once.

@@ -18,6 +18,9 @@ func (w *future) leaving(s *spot) (sum Resources) {
 			kept = append(kept, k)
 		}
 	}
+	// No more leaves than is used beside what stays, and each share has a device of its own.
+	used := s.m.Total.Minus(Resources{s.free.MilliCPU, s.free.MemoryBytes, int64(s.free.WholeGPUs) * WholeGPU})
+	used.MilliGPU += int64(s.m.Broken) * WholeGPU
 	ends := w.ends[s.m.ID]
 	for i, e := range ends {
 		together := e.Amount
@@ -39,11 +42,18 @@ func (w *future) leaving(s *spot) (sum Resources) {
 			}
 			first = first && (ends[i].Hard <= k.from || room.IsNegative())
 		}
+		whole := Resources{e.Amount.MilliCPU, e.Amount.MemoryBytes, e.Amount.MilliGPU / WholeGPU * WholeGPU}
+		if e.Amount.MilliGPU > whole.MilliGPU {
+			used.MilliGPU -= WholeGPU
+		}
 		if first {
-			sum = sum.Plus(Resources{e.Amount.MilliCPU, e.Amount.MemoryBytes, e.Amount.MilliGPU / WholeGPU * WholeGPU})
+			sum = sum.Plus(whole)
+		} else {
+			used = used.Minus(whole)
 		}
 	}
-	return sum
+	return Resources{max(0, min(sum.MilliCPU, used.MilliCPU)), max(0, min(sum.MemoryBytes, used.MemoryBytes)),
+		max(0, min(sum.MilliGPU, used.MilliGPU))}
 }
 
 // TestWhoStandsBesideDelaysNobody: a job that has a place beside what is kept may stay for ever. Whatever of the others
@@ -170,5 +180,26 @@ func TestLeavingFollowsTheEnds(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// TestWhatHasLeftDoesNotLeave checks that a job which still counts as there, though its machine says that all is free,
+// relieves no promise. Else the rest of a device that was lent would be given to a job that may stay for ever.
+func TestWhatHasLeftDoesNotLeave(t *testing.T) {
+	m := Machine{ID: "n1", Total: Resources{8, 8, 2 * WholeGPU}}
+	f := NewFabric(nil)
+	f.Join(m, m.Idle())
+	h := NewHorizon(f)
+	gone := End{Amount: Resources{4, 4, 2 * WholeGPU}, Hard: 10, Of: "gone"}
+	h.Set(m.ID, []End{gone})
+	f.KeepFrom("kept", Placement{Slots: []Slot{{Node: m.ID, Amount: Resources{4, 4, 2 * WholeGPU}}}}, 20)
+	share := Resources{1, 1, 250}
+	if _, refusal := Place(f, Gang{Replicas: 1, Each: share}); refusal == nil {
+		t.Error("a share of a kept device was given away")
+	}
+	f.Take(Placement{Slots: []Slot{{Node: m.ID, Amount: share}}}) // it was lent, and is back in time
+	h.Set(m.ID, []End{gone, {Amount: share, Hard: 15, Of: "lent"}})
+	if _, refusal := Place(f, Gang{Replicas: 1, Each: share}); refusal == nil {
+		t.Error("the rest of a lent device was given away")
 	}
 }

@@ -114,6 +114,14 @@ func Feasible(f *Fabric, g Gang) (bool, *Refusal) {
 	return false, &out
 }
 
+// InService reports whether the machines that take work now could hold a gang if they were all idle. Machines that are
+// lost, drained or closed for another reason do not count.
+func InService(f *Fabric, g *Gang) bool {
+	s := f.newSearch(g)
+	s.idle = true
+	return s.start(&f.work.refusal) && s.find()
+}
+
 func (f *Fabric) newSearch(g *Gang) *search {
 	f.work.search = search{f: f, g: g}
 	return &f.work.search

@@ -24,6 +24,11 @@ func (r Resources) Minus(o Resources) Resources {
 	return Resources{r.MilliCPU - o.MilliCPU, r.MemoryBytes - o.MemoryBytes, r.MilliGPU - o.MilliGPU}
 }
 
+// upTo is r with no amount larger than in o.
+func (r Resources) upTo(o Resources) Resources {
+	return Resources{min(r.MilliCPU, o.MilliCPU), min(r.MemoryBytes, o.MemoryBytes), min(r.MilliGPU, o.MilliGPU)}
+}
+
 // besides is what r has beside an amount, nothing below zero.
 func (r Resources) besides(o Resources) Resources {
 	r = r.Minus(o)

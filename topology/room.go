@@ -92,6 +92,12 @@ func (r *room) grewFrom(old *room) bool {
 	return !old.usable || r.cpu > old.cpu || r.mem > old.mem || r.whole > old.whole || r.part > old.part
 }
 
+// servesElse reports whether a machine came into service or left it, or has another amount in all.
+func (r *room) servesElse(old *room) bool {
+	return r.usable != old.usable || r.kind != old.kind || r.gpus != old.gpus || r.broken != old.broken ||
+		r.cpuTotal != old.cpuTotal || r.memTotal != old.memTotal
+}
+
 // supposed is the room as a lens supposes it: with nothing running on the machine, with the machine in service, or as
 // it is.
 func (r room) supposed(idle, all bool) room {

@@ -64,12 +64,28 @@ func (s *starts) over(job *shownJob) string {
 	return ""
 }
 
-// tellLimits tells of jobs that wait because of a limit, or do so no more, since this was told of them last. What
-// others use changes all the time, and is no news.
+// nearer is the reason of a job that could start now and waits for a place closer together, with the bound of that
+// wait; empty if it does not. Only the first job of a burst waits so; the others wait behind it.
+func (m *Mirror) nearer(job *shownJob) string {
+	line, others := m.starts.lines[job.burst], m.waiting.bursts[job.burst]
+	if line == nil || others == nil || line.Why != policy.Locality || job.Phase != messages.PhaseQueued ||
+		others.before(string(job.turn)) > 0 {
+		return ""
+	}
+	return "there is room, but not within one " + line.Within + "; it waits for that until " +
+		messages.Moment(m.timeOfDay(line.Until), m.timeOfDay(0)) + " and then starts anywhere"
+}
+
+// tellLimits tells of jobs that wait because of a limit or for a place closer together, or do so no more, since this
+// was told of them last. What others use changes all the time, and is no news.
 func (m *Mirror) tellLimits(ctx actor.Context, before map[uint64]*policy.InLine) {
 	changed := map[uint64]bool{}
 	for burst, line := range m.starts.lines { //order: a set
-		if was := before[burst]; (line.Over != "") != (was != nil && was.Over != "") {
+		was := before[burst]
+		if was == nil {
+			was = &policy.InLine{Why: policy.Withholdings}
+		}
+		if (line.Over != "") != (was.Over != "") || (line.Why == policy.Locality) != (was.Why == policy.Locality) {
 			changed[burst] = true
 		}
 	}
@@ -213,9 +229,6 @@ func (m *Mirror) startWords(s *shownJob) string {
 	text := ""
 	if kept := told.KeptWords(wordedNodes, moment); kept != "" {
 		text = " · " + kept
-	}
-	if line := m.starts.lines[s.burst]; line != nil && line.Why == policy.Locality {
-		text += " · it waits for a place closer together until " + moment(m.timeOfDay(line.Until))
 	}
 	return text + " · " + told.Words(moment, spanWords)
 }

@@ -198,3 +198,22 @@ func TestWayOut(t *testing.T) {
 		t.Errorf("on a promise to nobody who waits: %q", text)
 	}
 }
+
+// TestNearerIsTold checks that the reason of a gang which waits for a rack names the level and the bound of the wait.
+// The others of its burst wait behind it, and keep their reason.
+func TestNearerIsTold(t *testing.T) {
+	a := newAudience()
+	queued(a, "j", "k")
+	shown := StartsShown{}
+	shown.Lines = []policy.InLine{{Burst: 7, Why: policy.Locality, Within: "rack", Until: 10 * minute}}
+	a.says("", shown)
+	want := map[string]string{
+		"j": "there is room, but not within one rack; it waits for that until 12:10Z and then starts anywhere",
+		"k": "needs 8 GPUs",
+	}
+	for id, reason := range want {
+		if got := ask(a.Mirror, &messages.GetJob{Job: id}).(*messages.GetJobReply).Job.GetReason(); got != reason {
+			t.Errorf("the reason of %s is %q, not %q", id, got, reason)
+		}
+	}
+}

@@ -143,6 +143,8 @@ func (m *Mirror) present(s shownJob) *messages.JobStatus {
 	if why == "" && messages.Waits(s.Phase) {
 		if why = m.starts.over(&s); why != "" {
 			group = 0 // it does not wait for what its group waits for
+		} else if why = m.nearer(&s); why != "" {
+			group = 0
 		} else if why = m.waiting.reason(s.group); why == "" {
 			why = m.whyIdle(s.JobStatus)
 		}

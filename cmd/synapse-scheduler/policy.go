@@ -48,6 +48,7 @@ func policyKeys(to *policy.Settings) []settings.Key {
 		numberIn("guard", &to.GuardPercent, 0, 50),
 		numberIn("headroom", &to.HeadroomPercent, 0, 90),
 		spanIn("locality", &to.Locality, time.Second, day),
+		spanIn("localityMost", &to.LocalityMost, time.Second, day),
 		spanIn("keepMost", &to.KeepMost, time.Minute, 366*day),
 		spanIn("defaultLimit", &to.DefaultLimit, time.Second, messages.MaxDurationMs*time.Millisecond),
 	}

@@ -42,10 +42,11 @@ func TestPolicySection(t *testing.T) {
 		t.Errorf("%+v (%v)", got, err)
 	}
 	got, err = readPolicy(t,
-		"policy: {guard: 7, headroom: 0, promises: {ones: 3, gangs: 0}, locality: 90s, keepMost: 12h}")
+		"policy: {guard: 7, headroom: 0, promises: {ones: 3, gangs: 0}, locality: 90s, localityMost: 5m, keepMost: 12h}")
 	want = policy.DefaultSettings()
 	want.PromisesOnes, want.PromisesGangs, want.GuardPercent, want.HeadroomPercent = 3, 0, 7, 0
-	if want.Locality, want.KeepMost = 90*time.Second, 12*time.Hour; err != nil || got != want {
+	want.Locality, want.LocalityMost, want.KeepMost = 90*time.Second, 5*time.Minute, 12*time.Hour
+	if err != nil || got != want {
 		t.Errorf("%+v (%v)", got, err)
 	}
 	got, err = readPolicy(t, "listen: a:1\n")
