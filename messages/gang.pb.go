@@ -969,8 +969,9 @@ type Commit struct {
 	Order         *Order                 `protobuf:"bytes,1,opt,name=order,proto3" json:"order,omitempty"`
 	Spec          *JobSpec               `protobuf:"bytes,2,opt,name=spec,proto3" json:"spec,omitempty"`
 	Members       []*Member              `protobuf:"bytes,3,rep,name=members,proto3" json:"members,omitempty"`
-	Uid           uint32                 `protobuf:"varint,4,opt,name=uid,proto3" json:"uid,omitempty"`    // as in the job's record
-	Owner         string                 `protobuf:"bytes,5,opt,name=owner,proto3" json:"owner,omitempty"` // of the job, the principal's name; empty: an earlier version wrote this
+	Uid           uint32                 `protobuf:"varint,4,opt,name=uid,proto3" json:"uid,omitempty"`                                    // as in the job's record
+	Owner         string                 `protobuf:"bytes,5,opt,name=owner,proto3" json:"owner,omitempty"`                                 // of the job, the principal's name; empty: an earlier version wrote this
+	OwnerProven   bool                   `protobuf:"varint,6,opt,name=owner_proven,json=ownerProven,proto3" json:"owner_proven,omitempty"` // as Principal.proven; false: it is not, or an earlier version wrote this
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1038,6 +1039,13 @@ func (x *Commit) GetOwner() string {
 		return x.Owner
 	}
 	return ""
+}
+
+func (x *Commit) GetOwnerProven() bool {
+	if x != nil {
+		return x.OwnerProven
+	}
+	return false
 }
 
 type Committed struct {
@@ -2393,6 +2401,7 @@ type SliceRecord struct {
 	GoneBeganNs    int64                  `protobuf:"varint,11,opt,name=gone_began_ns,json=goneBeganNs,proto3" json:"gone_began_ns,omitempty"`     // when the last of those in exits began, by the clock of this boot; 0: not known of one of them
 	ReservedNs     int64                  `protobuf:"varint,12,opt,name=reserved_ns,json=reservedNs,proto3" json:"reserved_ns,omitempty"`          // when it was reserved, by the clock of this boot; 0: an earlier version wrote this
 	DespiteUnwell  bool                   `protobuf:"varint,13,opt,name=despite_unwell,json=despiteUnwell,proto3" json:"despite_unwell,omitempty"` // as in Reserve
+	OwnerProven    bool                   `protobuf:"varint,14,opt,name=owner_proven,json=ownerProven,proto3" json:"owner_proven,omitempty"`       // as in Commit
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
 }
@@ -2518,6 +2527,13 @@ func (x *SliceRecord) GetDespiteUnwell() bool {
 	return false
 }
 
+func (x *SliceRecord) GetOwnerProven() bool {
+	if x != nil {
+		return x.OwnerProven
+	}
+	return false
+}
+
 var File_messages_gang_proto protoreflect.FileDescriptor
 
 const file_messages_gang_proto_rawDesc = "" +
@@ -2568,13 +2584,14 @@ const file_messages_gang_proto_rawDesc = "" +
 	"\x05Abort\x12'\n" +
 	"\x05order\x18\x01 \x01(\v2\x11.synapse.v1.OrderR\x05order\"5\n" +
 	"\aAborted\x12*\n" +
-	"\x06origin\x18\x01 \x01(\v2\x12.synapse.v1.OriginR\x06origin\"\xb0\x01\n" +
+	"\x06origin\x18\x01 \x01(\v2\x12.synapse.v1.OriginR\x06origin\"\xd3\x01\n" +
 	"\x06Commit\x12'\n" +
 	"\x05order\x18\x01 \x01(\v2\x11.synapse.v1.OrderR\x05order\x12'\n" +
 	"\x04spec\x18\x02 \x01(\v2\x13.synapse.v1.JobSpecR\x04spec\x12,\n" +
 	"\amembers\x18\x03 \x03(\v2\x12.synapse.v1.MemberR\amembers\x12\x10\n" +
 	"\x03uid\x18\x04 \x01(\rR\x03uid\x12\x14\n" +
-	"\x05owner\x18\x05 \x01(\tR\x05owner\"7\n" +
+	"\x05owner\x18\x05 \x01(\tR\x05owner\x12!\n" +
+	"\fowner_proven\x18\x06 \x01(\bR\vownerProven\"7\n" +
 	"\tCommitted\x12*\n" +
 	"\x06origin\x18\x01 \x01(\v2\x12.synapse.v1.OriginR\x06origin\"6\n" +
 	"\bPrepared\x12*\n" +
@@ -2682,7 +2699,7 @@ const file_messages_gang_proto_rawDesc = "" +
 	"\x0ewithdrawn_gpus\x18\x03 \x03(\tR\rwithdrawnGpus\x12\x17\n" +
 	"\aboot_id\x18\x04 \x01(\tR\x06bootId\x12\x1d\n" +
 	"\n" +
-	"cluster_id\x18\x05 \x01(\tR\tclusterId\"\xd8\x03\n" +
+	"cluster_id\x18\x05 \x01(\tR\tclusterId\"\xfb\x03\n" +
 	"\vSliceRecord\x12'\n" +
 	"\x05token\x18\x01 \x01(\v2\x11.synapse.v1.TokenR\x05token\x12\x10\n" +
 	"\x03job\x18\x02 \x01(\tR\x03job\x12,\n" +
@@ -2698,7 +2715,8 @@ const file_messages_gang_proto_rawDesc = "" +
 	"\rgone_began_ns\x18\v \x01(\x03R\vgoneBeganNs\x12\x1f\n" +
 	"\vreserved_ns\x18\f \x01(\x03R\n" +
 	"reservedNs\x12%\n" +
-	"\x0edespite_unwell\x18\r \x01(\bR\rdespiteUnwell*\xd4\x01\n" +
+	"\x0edespite_unwell\x18\r \x01(\bR\rdespiteUnwell\x12!\n" +
+	"\fowner_proven\x18\x0e \x01(\bR\vownerProven*\xd4\x01\n" +
 	"\rRefusalReason\x12\x1e\n" +
 	"\x1aREFUSAL_REASON_UNSPECIFIED\x10\x00\x12\x1b\n" +
 	"\x17REFUSAL_REASON_SHORTAGE\x10\x01\x12\x17\n" +

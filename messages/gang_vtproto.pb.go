@@ -615,6 +615,16 @@ func (m *Commit) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
 	}
+	if m.OwnerProven {
+		i--
+		if m.OwnerProven {
+			dAtA[i] = 1
+		} else {
+			dAtA[i] = 0
+		}
+		i--
+		dAtA[i] = 0x30
+	}
 	if len(m.Owner) > 0 {
 		i -= len(m.Owner)
 		copy(dAtA[i:], m.Owner)
@@ -1977,6 +1987,16 @@ func (m *SliceRecord) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
 	}
+	if m.OwnerProven {
+		i--
+		if m.OwnerProven {
+			dAtA[i] = 1
+		} else {
+			dAtA[i] = 0
+		}
+		i--
+		dAtA[i] = 0x70
+	}
 	if m.DespiteUnwell {
 		i--
 		if m.DespiteUnwell {
@@ -2322,6 +2342,9 @@ func (m *Commit) SizeVT() (n int) {
 	l = len(m.Owner)
 	if l > 0 {
 		n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
+	}
+	if m.OwnerProven {
+		n += 2
 	}
 	n += len(m.unknownFields)
 	return n
@@ -2883,6 +2906,9 @@ func (m *SliceRecord) SizeVT() (n int) {
 		n += 1 + protohelpers.SizeOfVarint(uint64(m.ReservedNs))
 	}
 	if m.DespiteUnwell {
+		n += 2
+	}
+	if m.OwnerProven {
 		n += 2
 	}
 	n += len(m.unknownFields)

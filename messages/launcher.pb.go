@@ -133,8 +133,9 @@ type PrepareTask struct {
 	Job           string                 `protobuf:"bytes,2,opt,name=job,proto3" json:"job,omitempty"`
 	Spec          *JobSpec               `protobuf:"bytes,3,opt,name=spec,proto3" json:"spec,omitempty"`
 	Grant         *Grant                 `protobuf:"bytes,4,opt,name=grant,proto3" json:"grant,omitempty"`
-	Uid           uint32                 `protobuf:"varint,5,opt,name=uid,proto3" json:"uid,omitempty"`    // to run it as, where its spec names no user, or root; 0: as the machine chooses
-	Owner         string                 `protobuf:"bytes,6,opt,name=owner,proto3" json:"owner,omitempty"` // of the job, as in Commit
+	Uid           uint32                 `protobuf:"varint,5,opt,name=uid,proto3" json:"uid,omitempty"`                                    // to run it as, where its spec names no user, or root; 0: as the machine chooses
+	Owner         string                 `protobuf:"bytes,6,opt,name=owner,proto3" json:"owner,omitempty"`                                 // of the job, as in Commit
+	OwnerProven   bool                   `protobuf:"varint,7,opt,name=owner_proven,json=ownerProven,proto3" json:"owner_proven,omitempty"` // as in Commit
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -209,6 +210,13 @@ func (x *PrepareTask) GetOwner() string {
 		return x.Owner
 	}
 	return ""
+}
+
+func (x *PrepareTask) GetOwnerProven() bool {
+	if x != nil {
+		return x.OwnerProven
+	}
+	return false
 }
 
 type TaskPrepared struct {
@@ -1754,14 +1762,15 @@ const file_messages_launcher_proto_rawDesc = "" +
 	"synapse.v1\x1a\x14messages/names.proto\x1a\x12messages/job.proto\x1a\x13messages/gang.proto\"E\n" +
 	"\x06TaskId\x12'\n" +
 	"\x05token\x18\x01 \x01(\v2\x11.synapse.v1.TokenR\x05token\x12\x12\n" +
-	"\x04rank\x18\x02 \x01(\x05R\x04rank\"\xbd\x01\n" +
+	"\x04rank\x18\x02 \x01(\x05R\x04rank\"\xe0\x01\n" +
 	"\vPrepareTask\x12\"\n" +
 	"\x02id\x18\x01 \x01(\v2\x12.synapse.v1.TaskIdR\x02id\x12\x10\n" +
 	"\x03job\x18\x02 \x01(\tR\x03job\x12'\n" +
 	"\x04spec\x18\x03 \x01(\v2\x13.synapse.v1.JobSpecR\x04spec\x12'\n" +
 	"\x05grant\x18\x04 \x01(\v2\x11.synapse.v1.GrantR\x05grant\x12\x10\n" +
 	"\x03uid\x18\x05 \x01(\rR\x03uid\x12\x14\n" +
-	"\x05owner\x18\x06 \x01(\tR\x05owner\"2\n" +
+	"\x05owner\x18\x06 \x01(\tR\x05owner\x12!\n" +
+	"\fowner_proven\x18\a \x01(\bR\vownerProven\"2\n" +
 	"\fTaskPrepared\x12\"\n" +
 	"\x02id\x18\x01 \x01(\v2\x12.synapse.v1.TaskIdR\x02id\"\x9e\x02\n" +
 	"\tStartTask\x12\"\n" +

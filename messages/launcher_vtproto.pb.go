@@ -94,6 +94,16 @@ func (m *PrepareTask) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
 	}
+	if m.OwnerProven {
+		i--
+		if m.OwnerProven {
+			dAtA[i] = 1
+		} else {
+			dAtA[i] = 0
+		}
+		i--
+		dAtA[i] = 0x38
+	}
 	if len(m.Owner) > 0 {
 		i -= len(m.Owner)
 		copy(dAtA[i:], m.Owner)
@@ -1640,6 +1650,9 @@ func (m *PrepareTask) SizeVT() (n int) {
 	l = len(m.Owner)
 	if l > 0 {
 		n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
+	}
+	if m.OwnerProven {
+		n += 2
 	}
 	n += len(m.unknownFields)
 	return n

@@ -60,6 +60,9 @@ const (
 
 	// MaxNameBytes bounds a name that users give: [a-z0-9-]{1,63}.
 	MaxNameBytes = 63
+	// MaxAccounts bounds the accounts that a node lists, and the owners that it maps to accounts.
+	MaxAccounts = 1024
+
 	// MaxIDBytes bounds an id that is made: of a job, a node, a machine, a request.
 	MaxIDBytes = 128
 	// maxKeyBytes and MaxValueBytes bound a label.

@@ -266,6 +266,137 @@ func (x *Announcement) GetSecretEnv() bool {
 	return false
 }
 
+// NodeUsers is how a node decides as which of its accounts a job runs that names a user. The node decides again when the
+// job arrives: this only lets the scheduler refuse a job at once that every node would refuse.
+type NodeUsers struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Any           bool                   `protobuf:"varint,1,opt,name=any,proto3" json:"any,omitempty"`      // every account, for owners who have none of their own in mapped: there is no TLS, or users.any
+	Own           []string               `protobuf:"bytes,2,rep,name=own,proto3" json:"own,omitempty"`       // accounts that a job of an owner of the same name may have, if that name is proven
+	More          bool                   `protobuf:"varint,3,opt,name=more,proto3" json:"more,omitempty"`    // there are more of these than own lists
+	Mapped        []*MappedUser          `protobuf:"bytes,4,rep,name=mapped,proto3" json:"mapped,omitempty"` // users.owners of the node's policy
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *NodeUsers) Reset() {
+	*x = NodeUsers{}
+	mi := &file_messages_membership_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *NodeUsers) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*NodeUsers) ProtoMessage() {}
+
+func (x *NodeUsers) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_membership_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use NodeUsers.ProtoReflect.Descriptor instead.
+func (*NodeUsers) Descriptor() ([]byte, []int) {
+	return file_messages_membership_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *NodeUsers) GetAny() bool {
+	if x != nil {
+		return x.Any
+	}
+	return false
+}
+
+func (x *NodeUsers) GetOwn() []string {
+	if x != nil {
+		return x.Own
+	}
+	return nil
+}
+
+func (x *NodeUsers) GetMore() bool {
+	if x != nil {
+		return x.More
+	}
+	return false
+}
+
+func (x *NodeUsers) GetMapped() []*MappedUser {
+	if x != nil {
+		return x.Mapped
+	}
+	return nil
+}
+
+// MappedUser is the one account that jobs of an owner run as.
+type MappedUser struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Owner         string                 `protobuf:"bytes,1,opt,name=owner,proto3" json:"owner,omitempty"`
+	Account       string                 `protobuf:"bytes,2,opt,name=account,proto3" json:"account,omitempty"`
+	Uid           uint32                 `protobuf:"varint,3,opt,name=uid,proto3" json:"uid,omitempty"` // of that account
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *MappedUser) Reset() {
+	*x = MappedUser{}
+	mi := &file_messages_membership_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *MappedUser) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*MappedUser) ProtoMessage() {}
+
+func (x *MappedUser) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_membership_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use MappedUser.ProtoReflect.Descriptor instead.
+func (*MappedUser) Descriptor() ([]byte, []int) {
+	return file_messages_membership_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *MappedUser) GetOwner() string {
+	if x != nil {
+		return x.Owner
+	}
+	return ""
+}
+
+func (x *MappedUser) GetAccount() string {
+	if x != nil {
+		return x.Account
+	}
+	return ""
+}
+
+func (x *MappedUser) GetUid() uint32 {
+	if x != nil {
+		return x.Uid
+	}
+	return 0
+}
+
 // Node → Scheduler, answering Lead. Keyed by (node, incarnation). Answered by Welcome or Rejected.
 // A higher epoch than the leader's own stops its admissions, unless it is of
 // another cluster: then it says nothing about this one, and is refused.
@@ -278,13 +409,14 @@ type Hello struct {
 	ClusterId     string                 `protobuf:"bytes,5,opt,name=cluster_id,json=clusterId,proto3" json:"cluster_id,omitempty"` // that the machine belongs to; empty: an agent of an earlier version
 	Vocabulary    int32                  `protobuf:"varint,6,opt,name=vocabulary,proto3" json:"vocabulary,omitempty"`               // the newest vocabulary of leaders that the agent understands (vocabulary.go); 0: an agent of an earlier version
 	Doubt         string                 `protobuf:"bytes,7,opt,name=doubt,proto3" json:"doubt,omitempty"`                          // why what it announces is not believed: a scheduler's link writes it, by the machine's certificate; what a machine says here is lost
+	Users         *NodeUsers             `protobuf:"bytes,8,opt,name=users,proto3" json:"users,omitempty"`                          // as which accounts jobs run; a node says Hello again when this changes; none: an earlier version, which takes every account from its least number on
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Hello) Reset() {
 	*x = Hello{}
-	mi := &file_messages_membership_proto_msgTypes[2]
+	mi := &file_messages_membership_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -296,7 +428,7 @@ func (x *Hello) String() string {
 func (*Hello) ProtoMessage() {}
 
 func (x *Hello) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_membership_proto_msgTypes[2]
+	mi := &file_messages_membership_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -309,7 +441,7 @@ func (x *Hello) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Hello.ProtoReflect.Descriptor instead.
 func (*Hello) Descriptor() ([]byte, []int) {
-	return file_messages_membership_proto_rawDescGZIP(), []int{2}
+	return file_messages_membership_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *Hello) GetOrigin() *Origin {
@@ -361,6 +493,13 @@ func (x *Hello) GetDoubt() string {
 	return ""
 }
 
+func (x *Hello) GetUsers() *NodeUsers {
+	if x != nil {
+		return x.Users
+	}
+	return nil
+}
+
 type Welcome struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Epoch         uint64                 `protobuf:"varint,1,opt,name=epoch,proto3" json:"epoch,omitempty"`
@@ -372,7 +511,7 @@ type Welcome struct {
 
 func (x *Welcome) Reset() {
 	*x = Welcome{}
-	mi := &file_messages_membership_proto_msgTypes[3]
+	mi := &file_messages_membership_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -384,7 +523,7 @@ func (x *Welcome) String() string {
 func (*Welcome) ProtoMessage() {}
 
 func (x *Welcome) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_membership_proto_msgTypes[3]
+	mi := &file_messages_membership_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -397,7 +536,7 @@ func (x *Welcome) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Welcome.ProtoReflect.Descriptor instead.
 func (*Welcome) Descriptor() ([]byte, []int) {
-	return file_messages_membership_proto_rawDescGZIP(), []int{3}
+	return file_messages_membership_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Welcome) GetEpoch() uint64 {
@@ -433,7 +572,7 @@ type Rejected struct {
 
 func (x *Rejected) Reset() {
 	*x = Rejected{}
-	mi := &file_messages_membership_proto_msgTypes[4]
+	mi := &file_messages_membership_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -445,7 +584,7 @@ func (x *Rejected) String() string {
 func (*Rejected) ProtoMessage() {}
 
 func (x *Rejected) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_membership_proto_msgTypes[4]
+	mi := &file_messages_membership_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -458,7 +597,7 @@ func (x *Rejected) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Rejected.ProtoReflect.Descriptor instead.
 func (*Rejected) Descriptor() ([]byte, []int) {
-	return file_messages_membership_proto_rawDescGZIP(), []int{4}
+	return file_messages_membership_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *Rejected) GetEpoch() uint64 {
@@ -505,7 +644,7 @@ type Heartbeat struct {
 
 func (x *Heartbeat) Reset() {
 	*x = Heartbeat{}
-	mi := &file_messages_membership_proto_msgTypes[5]
+	mi := &file_messages_membership_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -517,7 +656,7 @@ func (x *Heartbeat) String() string {
 func (*Heartbeat) ProtoMessage() {}
 
 func (x *Heartbeat) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_membership_proto_msgTypes[5]
+	mi := &file_messages_membership_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -530,7 +669,7 @@ func (x *Heartbeat) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Heartbeat.ProtoReflect.Descriptor instead.
 func (*Heartbeat) Descriptor() ([]byte, []int) {
-	return file_messages_membership_proto_rawDescGZIP(), []int{5}
+	return file_messages_membership_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Heartbeat) GetOrigin() *Origin {
@@ -589,7 +728,7 @@ type HeartbeatAck struct {
 
 func (x *HeartbeatAck) Reset() {
 	*x = HeartbeatAck{}
-	mi := &file_messages_membership_proto_msgTypes[6]
+	mi := &file_messages_membership_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -601,7 +740,7 @@ func (x *HeartbeatAck) String() string {
 func (*HeartbeatAck) ProtoMessage() {}
 
 func (x *HeartbeatAck) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_membership_proto_msgTypes[6]
+	mi := &file_messages_membership_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -614,7 +753,7 @@ func (x *HeartbeatAck) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HeartbeatAck.ProtoReflect.Descriptor instead.
 func (*HeartbeatAck) Descriptor() ([]byte, []int) {
-	return file_messages_membership_proto_rawDescGZIP(), []int{6}
+	return file_messages_membership_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *HeartbeatAck) GetEpoch() uint64 {
@@ -657,7 +796,7 @@ type Report struct {
 
 func (x *Report) Reset() {
 	*x = Report{}
-	mi := &file_messages_membership_proto_msgTypes[7]
+	mi := &file_messages_membership_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -669,7 +808,7 @@ func (x *Report) String() string {
 func (*Report) ProtoMessage() {}
 
 func (x *Report) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_membership_proto_msgTypes[7]
+	mi := &file_messages_membership_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -682,7 +821,7 @@ func (x *Report) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Report.ProtoReflect.Descriptor instead.
 func (*Report) Descriptor() ([]byte, []int) {
-	return file_messages_membership_proto_rawDescGZIP(), []int{7}
+	return file_messages_membership_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Report) GetOrigin() *Origin {
@@ -733,7 +872,17 @@ const file_messages_membership_proto_rawDesc = "" +
 	" \x03(\x0e2\x13.synapse.v1.NetworkR\bnetworks\x12!\n" +
 	"\fsecret_files\x18\v \x01(\bR\vsecretFiles\x12\x1d\n" +
 	"\n" +
-	"secret_env\x18\f \x01(\bR\tsecretEnv\"\x8e\x02\n" +
+	"secret_env\x18\f \x01(\bR\tsecretEnv\"s\n" +
+	"\tNodeUsers\x12\x10\n" +
+	"\x03any\x18\x01 \x01(\bR\x03any\x12\x10\n" +
+	"\x03own\x18\x02 \x03(\tR\x03own\x12\x12\n" +
+	"\x04more\x18\x03 \x01(\bR\x04more\x12.\n" +
+	"\x06mapped\x18\x04 \x03(\v2\x16.synapse.v1.MappedUserR\x06mapped\"N\n" +
+	"\n" +
+	"MappedUser\x12\x14\n" +
+	"\x05owner\x18\x01 \x01(\tR\x05owner\x12\x18\n" +
+	"\aaccount\x18\x02 \x01(\tR\aaccount\x12\x10\n" +
+	"\x03uid\x18\x03 \x01(\rR\x03uid\"\xbb\x02\n" +
 	"\x05Hello\x12*\n" +
 	"\x06origin\x18\x01 \x01(\v2\x12.synapse.v1.OriginR\x06origin\x12\x14\n" +
 	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\x12<\n" +
@@ -744,7 +893,8 @@ const file_messages_membership_proto_rawDesc = "" +
 	"\n" +
 	"vocabulary\x18\x06 \x01(\x05R\n" +
 	"vocabulary\x12\x14\n" +
-	"\x05doubt\x18\a \x01(\tR\x05doubt\"n\n" +
+	"\x05doubt\x18\a \x01(\tR\x05doubt\x12+\n" +
+	"\x05users\x18\b \x01(\v2\x15.synapse.v1.NodeUsersR\x05users\"n\n" +
 	"\aWelcome\x12\x14\n" +
 	"\x05epoch\x18\x01 \x01(\x04R\x05epoch\x12\x12\n" +
 	"\x04text\x18\x02 \x01(\tR\x04text\x129\n" +
@@ -790,47 +940,51 @@ func file_messages_membership_proto_rawDescGZIP() []byte {
 }
 
 var file_messages_membership_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_messages_membership_proto_msgTypes = make([]protoimpl.MessageInfo, 8)
+var file_messages_membership_proto_msgTypes = make([]protoimpl.MessageInfo, 10)
 var file_messages_membership_proto_goTypes = []any{
 	(RejectReason)(0),    // 0: synapse.v1.RejectReason
 	(*Lead)(nil),         // 1: synapse.v1.Lead
 	(*Announcement)(nil), // 2: synapse.v1.Announcement
-	(*Hello)(nil),        // 3: synapse.v1.Hello
-	(*Welcome)(nil),      // 4: synapse.v1.Welcome
-	(*Rejected)(nil),     // 5: synapse.v1.Rejected
-	(*Heartbeat)(nil),    // 6: synapse.v1.Heartbeat
-	(*HeartbeatAck)(nil), // 7: synapse.v1.HeartbeatAck
-	(*Report)(nil),       // 8: synapse.v1.Report
-	(*Resources)(nil),    // 9: synapse.v1.Resources
-	(*Gpu)(nil),          // 10: synapse.v1.Gpu
-	(*Label)(nil),        // 11: synapse.v1.Label
-	(Network)(0),         // 12: synapse.v1.Network
-	(*Origin)(nil),       // 13: synapse.v1.Origin
-	(*LedgerReport)(nil), // 14: synapse.v1.LedgerReport
-	(*Incarnation)(nil),  // 15: synapse.v1.Incarnation
+	(*NodeUsers)(nil),    // 3: synapse.v1.NodeUsers
+	(*MappedUser)(nil),   // 4: synapse.v1.MappedUser
+	(*Hello)(nil),        // 5: synapse.v1.Hello
+	(*Welcome)(nil),      // 6: synapse.v1.Welcome
+	(*Rejected)(nil),     // 7: synapse.v1.Rejected
+	(*Heartbeat)(nil),    // 8: synapse.v1.Heartbeat
+	(*HeartbeatAck)(nil), // 9: synapse.v1.HeartbeatAck
+	(*Report)(nil),       // 10: synapse.v1.Report
+	(*Resources)(nil),    // 11: synapse.v1.Resources
+	(*Gpu)(nil),          // 12: synapse.v1.Gpu
+	(*Label)(nil),        // 13: synapse.v1.Label
+	(Network)(0),         // 14: synapse.v1.Network
+	(*Origin)(nil),       // 15: synapse.v1.Origin
+	(*LedgerReport)(nil), // 16: synapse.v1.LedgerReport
+	(*Incarnation)(nil),  // 17: synapse.v1.Incarnation
 }
 var file_messages_membership_proto_depIdxs = []int32{
-	9,  // 0: synapse.v1.Announcement.total:type_name -> synapse.v1.Resources
-	10, // 1: synapse.v1.Announcement.gpus:type_name -> synapse.v1.Gpu
-	11, // 2: synapse.v1.Announcement.place:type_name -> synapse.v1.Label
-	11, // 3: synapse.v1.Announcement.labels:type_name -> synapse.v1.Label
-	12, // 4: synapse.v1.Announcement.networks:type_name -> synapse.v1.Network
-	13, // 5: synapse.v1.Hello.origin:type_name -> synapse.v1.Origin
-	2,  // 6: synapse.v1.Hello.announcement:type_name -> synapse.v1.Announcement
-	14, // 7: synapse.v1.Hello.ledger:type_name -> synapse.v1.LedgerReport
-	15, // 8: synapse.v1.Welcome.incarnation:type_name -> synapse.v1.Incarnation
-	0,  // 9: synapse.v1.Rejected.reason:type_name -> synapse.v1.RejectReason
-	15, // 10: synapse.v1.Rejected.incarnation:type_name -> synapse.v1.Incarnation
-	13, // 11: synapse.v1.Heartbeat.origin:type_name -> synapse.v1.Origin
-	14, // 12: synapse.v1.Heartbeat.ledger:type_name -> synapse.v1.LedgerReport
-	15, // 13: synapse.v1.HeartbeatAck.incarnation:type_name -> synapse.v1.Incarnation
-	13, // 14: synapse.v1.Report.origin:type_name -> synapse.v1.Origin
-	14, // 15: synapse.v1.Report.ledger:type_name -> synapse.v1.LedgerReport
-	16, // [16:16] is the sub-list for method output_type
-	16, // [16:16] is the sub-list for method input_type
-	16, // [16:16] is the sub-list for extension type_name
-	16, // [16:16] is the sub-list for extension extendee
-	0,  // [0:16] is the sub-list for field type_name
+	11, // 0: synapse.v1.Announcement.total:type_name -> synapse.v1.Resources
+	12, // 1: synapse.v1.Announcement.gpus:type_name -> synapse.v1.Gpu
+	13, // 2: synapse.v1.Announcement.place:type_name -> synapse.v1.Label
+	13, // 3: synapse.v1.Announcement.labels:type_name -> synapse.v1.Label
+	14, // 4: synapse.v1.Announcement.networks:type_name -> synapse.v1.Network
+	4,  // 5: synapse.v1.NodeUsers.mapped:type_name -> synapse.v1.MappedUser
+	15, // 6: synapse.v1.Hello.origin:type_name -> synapse.v1.Origin
+	2,  // 7: synapse.v1.Hello.announcement:type_name -> synapse.v1.Announcement
+	16, // 8: synapse.v1.Hello.ledger:type_name -> synapse.v1.LedgerReport
+	3,  // 9: synapse.v1.Hello.users:type_name -> synapse.v1.NodeUsers
+	17, // 10: synapse.v1.Welcome.incarnation:type_name -> synapse.v1.Incarnation
+	0,  // 11: synapse.v1.Rejected.reason:type_name -> synapse.v1.RejectReason
+	17, // 12: synapse.v1.Rejected.incarnation:type_name -> synapse.v1.Incarnation
+	15, // 13: synapse.v1.Heartbeat.origin:type_name -> synapse.v1.Origin
+	16, // 14: synapse.v1.Heartbeat.ledger:type_name -> synapse.v1.LedgerReport
+	17, // 15: synapse.v1.HeartbeatAck.incarnation:type_name -> synapse.v1.Incarnation
+	15, // 16: synapse.v1.Report.origin:type_name -> synapse.v1.Origin
+	16, // 17: synapse.v1.Report.ledger:type_name -> synapse.v1.LedgerReport
+	18, // [18:18] is the sub-list for method output_type
+	18, // [18:18] is the sub-list for method input_type
+	18, // [18:18] is the sub-list for extension type_name
+	18, // [18:18] is the sub-list for extension extendee
+	0,  // [0:18] is the sub-list for field type_name
 }
 
 func init() { file_messages_membership_proto_init() }
@@ -846,7 +1000,7 @@ func file_messages_membership_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_messages_membership_proto_rawDesc), len(file_messages_membership_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   8,
+			NumMessages:   10,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

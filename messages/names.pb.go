@@ -624,6 +624,7 @@ type Principal struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	Groups        []string               `protobuf:"bytes,2,rep,name=groups,proto3" json:"groups,omitempty"`
+	Proven        bool                   `protobuf:"varint,3,opt,name=proven,proto3" json:"proven,omitempty"` // a certificate or token of this cluster names the person, or an issuer with localUsers: the name counts as that of a node's account. Gateways write it; what a client says is lost
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -672,6 +673,13 @@ func (x *Principal) GetGroups() []string {
 	return nil
 }
 
+func (x *Principal) GetProven() bool {
+	if x != nil {
+		return x.Proven
+	}
+	return false
+}
+
 var File_messages_names_proto protoreflect.FileDescriptor
 
 const file_messages_names_proto_rawDesc = "" +
@@ -709,10 +717,11 @@ const file_messages_names_proto_rawDesc = "" +
 	"\x05Mount\x12\x16\n" +
 	"\x06source\x18\x01 \x01(\tR\x06source\x12\x16\n" +
 	"\x06target\x18\x02 \x01(\tR\x06target\x12\x1b\n" +
-	"\tread_only\x18\x03 \x01(\bR\breadOnly\"7\n" +
+	"\tread_only\x18\x03 \x01(\bR\breadOnly\"O\n" +
 	"\tPrincipal\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
-	"\x06groups\x18\x02 \x03(\tR\x06groups*[\n" +
+	"\x06groups\x18\x02 \x03(\tR\x06groups\x12\x16\n" +
+	"\x06proven\x18\x03 \x01(\bR\x06proven*[\n" +
 	"\aNetwork\x12\x17\n" +
 	"\x13NETWORK_UNSPECIFIED\x10\x00\x12\x10\n" +
 	"\fNETWORK_HOST\x10\x01\x12\x10\n" +

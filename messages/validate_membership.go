@@ -54,7 +54,24 @@ func (x *Hello) Validate() error {
 		maybe("ledger", x.GetLedger()),
 		idOrNone("cluster_id", x.GetClusterId()),
 		text("doubt", x.GetDoubt(), maxTextBytes),
+		maybe("users", x.GetUsers()),
 	)
+}
+
+// valid refuses more accounts than a node may list, and names that no account has.
+func (x *NodeUsers) valid() error {
+	err := first(
+		between("own", int64(len(x.GetOwn())), 0, MaxAccounts),
+		between("mapped", int64(len(x.GetMapped())), 0, MaxAccounts),
+	)
+	for i, name := range x.GetOwn() {
+		err = first(err, in("own", at(i, given("", name, MaxIDBytes))))
+	}
+	for i, m := range x.GetMapped() {
+		err = first(err, in("mapped", at(i, first(
+			given("owner", m.GetOwner(), MaxValueBytes), given("account", m.GetAccount(), MaxIDBytes)))))
+	}
+	return err
 }
 
 // Validate refuses a welcome by nobody, or of nobody.

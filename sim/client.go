@@ -49,6 +49,9 @@ type Order struct {
 	steps     int          // … this one
 }
 
+// Owner is in whose name the job was ordered.
+func (o *Order) Owner() *messages.Principal { return o.owner }
+
 func newClient(w *World) *client {
 	c := &client{w: w, asks: map[string]*ask{}, byID: map[string]*Order{}}
 	w.endpoints[clientAddress] = &endpoint{address: clientAddress, receive: c.receive}

@@ -119,7 +119,7 @@ func (c *headRuns) onTried(w *World, o *messages.Order) {
 	}
 	want, got := head.record.Spec, page.record.Spec
 	anywhere := len(want.Nodes) == 0 && len(want.Exclude) == 0 && !want.GetGang().GetApart() &&
-		want.GetScript() == nil &&
+		want.GetScript() == nil && want.User == "" &&
 		len(messages.NetworkLabels(want.Network)) == 0
 	for _, n := range w.books.nodes { //order: any will do
 		anywhere = anywhere && n.Closing == nil // it may close too early for one of the two
@@ -155,7 +155,10 @@ func (c *headRuns) allWithRoom(w *World) {
 	for _, id := range w.books.ids {
 		page := w.books.jobs[id]
 		spec := page.record.Spec
-		room := func(m *machine) (topology.Capacity, bool) { return w.roomInView(p, m, page.record) }
+		room := func(m *machine) (topology.Capacity, bool) {
+			free, usable := w.roomInView(p, m, page.record)
+			return free, usable && m.accepts(page.record.Owner, spec.User)
+		}
 		if !c.waits(w, page) || !c.trulyWaits(w, page) || spec.GetTopology().GetPreferred() != "" ||
 			!w.fits(spec, room) || c.barred(w, page) != "" {
 			delete(c.room, id)

@@ -173,6 +173,7 @@ func (l *launcher) prepare(c *messages.PrepareTask, agent *process, to *actor.PI
 		l.answer(t)
 		return
 	}
+	l.checkUser(c)
 	t, plan := l.add(k, c.Job, c.Uid, c.Spec, c.Grant), parseScript(wordsOf(c.Spec))
 	t.agent, t.to = agent, to
 	switch {

@@ -41,6 +41,8 @@ type machine struct {
 	lied         bool                    // now or earlier
 	intruded     map[topology.Token]bool // attempts that it lied to have a part of
 	books        *messages.LedgerReport  // as its agent told of them last
+	users        *messages.NodeUsers     // as which accounts it says that it runs jobs; nil: it does not say
+	usersSince   instant                 // since when
 	earlier      bool                    // its agent is of an earlier version
 	unversed     bool                    // its agent is of one that knew no network but that of the machine
 	wishes       []func()                // what people want of it, the first of which is being asked
@@ -113,6 +115,7 @@ func (m *machine) startAgent() {
 		Incarnation:  p.incarnation,
 		Announcement: m.announcement,
 		Disk:         &diskPort{m.disk, p}, Launcher: &launcherPort{m.launcher, p},
+		Users: func() *messages.NodeUsers { return m.users },
 	})
 	for _, l := range m.links {
 		l.dial(m, m.w.net.between(time.Millisecond, 500*time.Millisecond))

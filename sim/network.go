@@ -161,7 +161,7 @@ func (w *World) worded(from *process, to *endpoint, message messages.Message) me
 		if from.machine.earlier {
 			said.Vocabulary = 0
 		}
-		said.Announcement.Vocabulary = said.Vocabulary
+		said.Announcement.Vocabulary, said.Users = said.Vocabulary, nil
 		return said
 	}
 	return message

@@ -167,7 +167,7 @@ func (w *World) feasibleWithout(spec *messages.JobSpec, nodes []string) bool {
 // fitsNow reports whether a gang has room on what is free and open at this moment.
 func (w *World) fitsNow(job *messages.JobRecord) bool {
 	return w.fits(job.Spec, func(m *machine) (topology.Capacity, bool) {
-		if !w.open(m) {
+		if !w.open(m) || !m.accepts(job.Owner, job.Spec.User) {
 			return topology.Capacity{}, false
 		}
 		return w.unkept(w.leader(), m, job), true

@@ -90,6 +90,9 @@ func (c *shapeKept) recorded(w *World, job *messages.JobRecord) {
 		c.violate(w, "that %s has the default time limit is %v, and its record says %v", job.Id, byDefault,
 			job.LimitByDefault)
 	}
+	if asked.User == messages.UserMe {
+		asked.User = job.GetOwner().GetName()
+	}
 	if w.oldVersion() == nil && !proto.Equal(asked, job.Spec) {
 		c.violate(w, "%s asks for %v, and its record for %v", job.Id, asked, job.Spec)
 	}

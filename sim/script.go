@@ -53,7 +53,9 @@ func (w *World) Submit(spec *messages.JobSpec) *Order { return w.client.submit(s
 
 // SubmitAs orders a job in somebody's name; empty: in that of nobody.
 func (w *World) SubmitAs(owner string, spec *messages.JobSpec) *Order {
-	return w.client.submitAs(&messages.Principal{Name: cmp.Or(owner, messages.Anonymous)}, spec)
+	return w.client.submitAs(&messages.Principal{
+		Name: cmp.Or(owner, messages.Anonymous), Proven: owner != "",
+	}, spec)
 }
 
 // Cancel asks for a job's end until that is acknowledged.

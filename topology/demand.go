@@ -189,13 +189,14 @@ type Shape struct {
 	only, exclude       string
 	avoid, closing      string
 	vocabulary          int32
+	account             Account
 	apart               bool
 }
 
 // Shape reduces a gang to its shape.
 func (g Gang) Shape() Shape {
 	s := Shape{split: g.Split, gpuType: g.GPUType, required: g.Required, preferred: g.Preferred,
-		vocabulary: g.Vocabulary}
+		vocabulary: g.Vocabulary, account: g.Account}
 	if g.Split == SplitNone {
 		s.replicas, s.each, s.apart = g.Replicas, g.Each, g.Apart && g.Replicas > 1
 	} else {

@@ -23,6 +23,8 @@ type kind struct {
 	labels  []Label
 	speaks  int32 // the vocabulary of the agents
 	members int
+
+	accounts *Accounts
 }
 
 // kindTable numbers the kinds. A number is used again once its last machine has left; the version then tells the
@@ -46,12 +48,13 @@ func newKindTable() kindTable {
 func (t *kindTable) enter(m *Machine) int32 {
 	labels := slices.Clone(m.Labels)
 	sortLabels(labels)
-	key := string(appendLabels(nil, append(labels, Label{Key: m.GPUType, Value: strconv.Itoa(int(m.Vocabulary))})))
+	key := string(m.Accounts.appendTo(
+		appendLabels(nil, append(labels, Label{Key: m.GPUType, Value: strconv.Itoa(int(m.Vocabulary))}))))
 	if id, ok := t.byKey[key]; ok {
 		t.all[id].members++
 		return id
 	}
-	k := kind{key: key, gpuType: m.GPUType, labels: labels, speaks: m.Vocabulary, members: 1}
+	k := kind{key: key, gpuType: m.GPUType, labels: labels, speaks: m.Vocabulary, members: 1, accounts: m.Accounts}
 	id := int32(len(t.all))
 	if n := len(t.unused); n > 0 {
 		id, t.unused = t.unused[n-1], t.unused[:n-1]
@@ -72,13 +75,23 @@ func (t *kindTable) leave(id int32) {
 	}
 }
 
-// matches reports whether machines of a kind may serve a gang that asks for a type
-// of device, wants agents that understand it, and selects by labels.
-func (k *kind) matches(gpuType string, vocabulary int32, selector []Label) bool {
-	if gpuType != "" && gpuType != k.gpuType || k.speaks < vocabulary {
+// wanted is what a gang asks of a kind of machine: a type of device, agents that understand it, labels and an account.
+type wanted struct {
+	gpuType    string
+	vocabulary int32
+	selector   []Label
+	account    Account
+}
+
+// wanted is what the gang asks of a kind of machine.
+func (g *Gang) wanted() wanted { return wanted{g.GPUType, g.Vocabulary, g.Selector, g.Account} }
+
+// matches reports whether machines of a kind may serve a gang.
+func (k *kind) matches(w wanted) bool {
+	if w.gpuType != "" && w.gpuType != k.gpuType || k.speaks < w.vocabulary || !k.accounts.Accept(w.account) {
 		return false
 	}
-	for _, l := range selector {
+	for _, l := range w.selector {
 		if !slices.Contains(k.labels, l) {
 			return false
 		}

@@ -19,12 +19,13 @@ type lensKey struct {
 	rate
 	gpuType  string
 	selector string
-	only     string // machines that are named
-	exclude  string // and those that are left out
-	speaks   int32  // what their agents must understand
-	idle     bool   // machines are taken to be idle
-	all      bool   // machines out of service count too
-	lent     string // kept room that counts as free
+	only     string  // machines that are named
+	exclude  string  // and those that are left out
+	speaks   int32   // what their agents must understand
+	account  Account // and as which account they must run it
+	idle     bool    // machines are taken to be idle
+	all      bool    // machines out of service count too
+	lent     string  // kept room that counts as free
 }
 
 // cell is what a lens knows of one shelf. The masks say which numbers of units the shelf's machines hold, a bit per
@@ -133,7 +134,7 @@ func (l *lens) learnKinds(t *kindTable) {
 		l.match, l.kinds = l.match[:0], t.version
 	}
 	for i := len(l.match); i < len(t.all); i++ {
-		l.match = append(l.match, t.all[i].matches(l.gpuType, l.speaks, l.selects))
+		l.match = append(l.match, t.all[i].matches(wanted{l.gpuType, l.speaks, l.selects, l.account}))
 	}
 }
 

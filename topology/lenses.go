@@ -48,7 +48,7 @@ func (f *Fabric) keyOf(s *search) lensKey {
 	key := lensKey{
 		rate: s.demand.rate, gpuType: s.demand.gpuType, idle: s.idle, all: s.all, only: f.namesText(g.Only),
 		exclude: f.namesText(g.out()), lent: f.lentText(s.lent),
-		speaks: g.Vocabulary,
+		speaks: g.Vocabulary, account: g.Account,
 	}
 	if len(g.Selector) > 0 {
 		key.selector = f.selectorText(g.Selector)

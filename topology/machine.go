@@ -18,6 +18,8 @@ type Machine struct {
 	Labels  []Label
 	// Vocabulary is what its agent understands: everything with this number or a lower one.
 	Vocabulary int32
+	// Accounts are as which of its accounts it runs gangs; nil: every one.
+	Accounts *Accounts
 }
 
 // Capacity is what a machine has free, as far as a placement needs to know.
@@ -64,6 +66,8 @@ type Gang struct {
 	// Avoid are machines that the leader keeps it from for a while, and Closing those that close before it would surely
 	// have ended.
 	Avoid, Closing []NodeID
+	// Account is the machines' account that it names; zero: none, or one that every machine accepts.
+	Account Account
 }
 
 // out are the machines that the gang may not go to, for whatever reason.

@@ -51,7 +51,7 @@ func (f *Fabric) leastShare(d *demand, g *Gang) (least int64, known bool) {
 	named, out := setOf(g.Only), setOf(g.out())
 	serves := make([]bool, len(f.kinds.all))
 	for i := range serves {
-		serves[i] = f.kinds.all[i].matches(g.GPUType, g.Vocabulary, g.Selector)
+		serves[i] = f.kinds.all[i].matches(g.wanted())
 	}
 	var last room // neighbouring machines are mostly alike, and a comparison is cheaper than a division
 	for _, sh := range f.plan.shelves {

@@ -59,7 +59,7 @@ func (x *explainer) serves(s *seat) bool {
 // matches reports whether a machine is of the kind that is asked for, and named where
 // machines are named.
 func (x *explainer) matches(s *seat) bool {
-	return x.f.kinds.all[s.kind].matches(x.g.GPUType, x.g.Vocabulary, x.g.Selector) && (len(x.g.Only) == 0 ||
+	return x.f.kinds.all[s.kind].matches(x.g.wanted()) && (len(x.g.Only) == 0 ||
 		slices.Contains(x.g.Only, s.id))
 }
 
@@ -120,6 +120,9 @@ func (f *Fabric) WayOut(g Gang, r *Refusal) string {
 		if f.speaks() < g.Vocabulary {
 			return "upgrade synapse-node on the machines, " + later
 		}
+		if !f.accepted(g.Account) {
+			return g.Account.advice() + ", " + later
+		}
 		if r.Unmet != "" && r.Unmet == g.withoutGPUs() {
 			return "ask for no GPU, " + later
 		}
@@ -150,6 +153,9 @@ func (f *Fabric) unmet(g *Gang) string {
 	if f.speaks() < g.Vocabulary {
 		return "the agents here are of earlier versions, which cannot run it"
 	}
+	if !f.accepted(g.Account) {
+		return g.Account.words()
+	}
 	var parts []string
 	if g.GPUType != "" {
 		parts = append(parts, "GPUs of type "+g.GPUType)
@@ -175,6 +181,9 @@ func (f *Fabric) unmet(g *Gang) string {
 		return "no machine that it names has " + strings.Join(parts, " and ")
 	case len(parts) > 1:
 		return "no machine here has " + strings.Join(parts, " and ") + " at once"
+	}
+	if g.Account.Name != "" {
+		return "no node that it may go to runs jobs of " + g.Account.Owner + " as " + g.Account.Name
 	}
 	return cmp.Or(g.withoutGPUs(), "no machine here is of that kind")
 }

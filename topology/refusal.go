@@ -46,6 +46,9 @@ type Refusal struct {
 	Named, Excluded, Avoided, Closing bool
 	// Near is the machine that comes nearest, where somebody has looked for it.
 	Near Nearest
+	// Account is the account that the gang names, where not every machine accepts it. Refused: none does.
+	Account Account
+	Refused bool
 	// Unmet is what no machine here has, where somebody has looked for it.
 	Unmet string
 
@@ -61,10 +64,10 @@ func (s *search) refuse(r *Refusal) {
 	*r = Refusal{
 		Level: s.f.levelOf(s.widest), Units: s.demand.units, Idle: s.idle,
 		rate: s.demand.rate, split: s.g.Split, Named: len(s.g.Only) > 0, Excluded: len(s.g.Exclude) > 0,
-		Avoided: len(s.g.Avoid) > 0, Closing: len(s.g.Closing) > 0,
+		Avoided: len(s.g.Avoid) > 0, Closing: len(s.g.Closing) > 0, Account: s.g.Account,
 	}
 	if s.lens.tiers[0].total[0] == 0 {
-		r.Cause = NoMatch
+		r.Cause, r.Refused = NoMatch, !s.f.accepted(s.g.Account)
 		return
 	}
 	if s.widest > plan.racks() {
@@ -109,6 +112,9 @@ func (r *Refusal) String() string {
 	case NoSuchLevel:
 		return "there is no level " + strconv.Quote(r.Level) + " here"
 	case NoMatch:
+		if r.Refused {
+			return r.Account.words()
+		}
 		if r.Unmet != "" {
 			return r.wants() + "; " + r.Unmet
 		}
@@ -140,6 +146,9 @@ func (r *Refusal) wants() string {
 		text += " on one machine"
 	default:
 		text += " within one " + r.Level
+	}
+	if r.Account.Name != "" {
+		text += " as user " + r.Account.Name
 	}
 	if r.Named {
 		text += " on machines that it names"

@@ -162,7 +162,8 @@ func (s *Scheduler) lookAgain(ctx actor.Context, e *livingJob) {
 	}
 	was := w.Gang
 	w.Gang = s.gangOf(ctx, e, e.spec)
-	if slices.Equal(w.Gang.Closing, was.Closing) && slices.Equal(w.Gang.Avoid, was.Avoid) {
+	if slices.Equal(w.Gang.Closing, was.Closing) && slices.Equal(w.Gang.Avoid, was.Avoid) &&
+		w.Gang.Account == was.Account {
 		return
 	}
 	s.queue.Replace(w)

@@ -36,7 +36,8 @@ func (c *Coordinator) sendTo(ctx actor.Context, w *party) {
 		command = &messages.Abort{Order: c.order(w)}
 	case c.states.In(coordinatorCommitting, coordinatorPreparing, coordinatorStarting) && w.stage < stagePrepared:
 		command = &messages.Commit{
-			Order: c.order(w), Spec: c.plan.Spec, Uid: c.plan.UID, Owner: c.plan.Owner, Members: w.Members,
+			Order: c.order(w), Spec: c.plan.Spec, Uid: c.plan.UID, Members: w.Members,
+			Owner: c.plan.Owner.GetName(), OwnerProven: c.plan.Owner.GetProven(),
 		}
 	case c.states.In(coordinatorStarting) && w.stage == stagePrepared:
 		if !c.overdue() {

@@ -47,8 +47,8 @@ type attemptPlan struct {
 	Token   topology.Token
 	Run     int32
 	Spec    *messages.JobSpec
-	UID     uint32 // of its tasks; 0: none was given
-	Owner   string // of the job
+	UID     uint32              // of its tasks; 0: none was given
+	Owner   *messages.Principal // of the job
 	Targets []Target
 	StartBy actors.Instant // by then it passes its barrier or not at all; 0: whenever it is ready
 	Ready   time.Duration  // how long it had for that when it was admitted

@@ -247,7 +247,7 @@ func (j *Job) settleIn(ctx actor.Context) {
 func (j *Job) resume(ctx actor.Context) {
 	plan := attemptPlan{
 		Job: j.id, Token: messages.FromToken(j.att.Token), Run: j.att.Run, Spec: j.rec.Spec, UID: j.rec.Uid,
-		Owner: j.rec.GetOwner().GetName(), Resumed: j.att,
+		Owner: j.rec.GetOwner(), Resumed: j.att,
 	}
 	at := map[string]int{}
 	for _, p := range j.att.Places {
@@ -343,7 +343,7 @@ func (j *Job) onAdmit(ctx actor.Context, m admit) {
 	}
 	j.coordinate(ctx, attemptPlan{
 		Job: j.id, Token: m.Token, Run: j.rec.Runs + 1, Spec: j.rec.Spec, UID: j.rec.Uid,
-		Owner: j.rec.GetOwner().GetName(), Targets: m.Targets, StartBy: m.StartBy, Ready: m.Ready,
+		Owner: j.rec.GetOwner(), Targets: m.Targets, StartBy: m.StartBy, Ready: m.Ready,
 	})
 	j.show(ctx)
 }

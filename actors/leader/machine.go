@@ -28,10 +28,12 @@ type machine struct {
 	everUp      bool // since this leader took over
 	enrolled    uint64
 	incarnation *messages.Incarnation
-	vocabulary  int32    // what its agent understands
-	pastBoots   []string // that this leader has seen end
-	turnedAway  string   // the machine that was last refused under this name
-	halted      string   // why nothing is admitted anywhere
+	vocabulary  int32              // what its agent understands
+	users       string             // as which accounts it runs jobs, as its Hello says it
+	accounts    *topology.Accounts // likewise; nil: as any
+	pastBoots   []string           // that this leader has seen end
+	turnedAway  string             // the machine that was last refused under this name
+	halted      string             // why nothing is admitted anywhere
 	ledger      *messages.LedgerReport
 	reportedAt  actors.Instant  // when it came
 	room        *belief.Machine // what is free there, and who may be there
@@ -192,7 +194,7 @@ func (m *machine) describe(levels []string) topology.Machine {
 	a := m.record.GetAnnouncement()
 	d := topology.Machine{
 		ID: m.id, Total: messages.FromResources(a.GetTotal()), Labels: messages.FromLabels(a.GetLabels()),
-		Vocabulary: a.GetVocabulary(),
+		Vocabulary: a.GetVocabulary(), Accounts: m.accounts,
 	}
 	// Where a machine stands can be selected as its labels can: both are one in `get nodes -l`.
 	d.Labels = append(d.Labels, messages.FromLabels(a.GetPlace())...)

@@ -189,8 +189,12 @@ func (s *Scheduler) welcome(ctx actor.Context, m *machine) {
 	m.enrolled++
 	ctx.Send(m.rack, enrol{Hello: h, Node: m.edits.pid, Count: m.enrolled})
 	s.sightAll(ctx, m)
+	again := s.decides(m, h.Users)
 	s.view.Join(m.room, m.describe(s.levels), m.standing())
 	s.refresh(ctx, m)
+	if again {
+		s.chooseAnew(ctx)
+	}
 	if s.states.In(schedulerRecovering) {
 		s.heardAll(ctx)
 	}

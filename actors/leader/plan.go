@@ -110,7 +110,7 @@ func (s *Scheduler) indispensable(rec *messages.JobRecord) bool {
 	if on := rec.GetPrepareFailedOn(); len(on) == 1 {
 		others := s.view.Fabric().Clone()
 		others.Remove(topology.NodeID(on[0]))
-		possible, _ := topology.Feasible(others, messages.GangOf(rec.Spec))
+		possible, _ := topology.Feasible(others, s.gangFor(rec.GetOwner(), rec.Spec))
 		return !possible
 	}
 	return false

@@ -62,6 +62,7 @@ type Scheduler struct {
 	behind    behind
 	queues    described
 	waiting   waitingJobs
+	rules     map[string]int                      // how many machines decide about accounts in which way
 	throttles map[topology.JobID]*throttle        // of arrays
 	followers map[topology.JobID][]topology.JobID // the jobs that wait for one to end
 	// preempters are the jobs for which others are stopped.
@@ -135,7 +136,7 @@ func newScheduler(p *Ports) actor.Actor {
 		jobs: map[topology.JobID]*livingJob{}, requests: map[requestKey]*livingJob{}, finds: map[uint64]find{},
 		damaged: map[topology.JobID]*damagedJob{}, uids: uids,
 		greetings: newGreetings(), behind: newBehind(), learning: learning{cells: policy.NewCells()},
-		waiting: waitingJobs{}, followers: map[topology.JobID][]topology.JobID{},
+		waiting: waitingJobs{}, rules: map[string]int{}, followers: map[topology.JobID][]topology.JobID{},
 		preempters: map[topology.JobID]*livingJob{}, throttles: map[topology.JobID]*throttle{},
 	}
 	if s.planner = p.Planner; s.planner == nil {

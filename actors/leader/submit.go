@@ -53,14 +53,19 @@ func (s *Scheduler) closedToSubmits() *messages.SubmitReply {
 }
 
 // infeasible is the answer to a gang that no machines here could ever hold; nil: they could.
-func (s *Scheduler) infeasible(spec *messages.JobSpec) *messages.SubmitReply {
-	ok, why := topology.Feasible(s.view.Fabric(), messages.GangOf(spec))
-	if ok {
+func (s *Scheduler) infeasible(by *messages.Principal, spec *messages.JobSpec) *messages.SubmitReply {
+	gang := s.gangFor(by, spec)
+	ok, why := topology.Feasible(s.view.Fabric(), gang)
+	switch {
+	case ok:
 		return nil
+	case why.Refused:
+		return submitReply("", messages.Code_CODE_INFEASIBLE, "spec.user", strings.TrimPrefix(why.String(), "user: "),
+			s.view.Fabric().WayOut(gang, why))
 	}
 	return submitReply("", messages.Code_CODE_INFEASIBLE, "spec.gang", "no set of machines here could ever hold it: "+
 		why.String(),
-		s.view.Fabric().WayOut(messages.GangOf(spec), why))
+		s.view.Fabric().WayOut(gang, why))
 }
 
 // onDryRun answers as onSubmit would, and whether there is room now.
@@ -80,7 +85,7 @@ func (s *Scheduler) onDryRun(ctx actor.Context, m *messages.DryRun) {
 		return
 	}
 	spec := given.spec
-	gang := messages.GangOf(spec)
+	gang := s.gangFor(m.Principal, spec)
 	gang.Closing, _ = s.closingFor(spec)
 	reply := &messages.DryRunReply{
 		Outcome: &messages.Outcome{Code: messages.Code_CODE_OK, Hint: s.view.Fabric().Unknown(&gang)},
@@ -102,6 +107,9 @@ func (s *Scheduler) onDryRun(ctx actor.Context, m *messages.DryRun) {
 func (s *Scheduler) atDoor(
 	by *messages.Principal, spec *messages.JobSpec, allowInfeasible bool,
 ) (g given, no *messages.SubmitReply) {
+	if spec, no = asOwner(by, spec); no != nil {
+		return g, no
+	}
 	if no = cmp.Or(s.noQueue(spec), s.beginsTooLate(spec)); no != nil {
 		return g, no
 	}
@@ -110,7 +118,7 @@ func (s *Scheduler) atDoor(
 		return g, no
 	}
 	if !allowInfeasible {
-		if no = cmp.Or(s.infeasible(spec), s.neverAllowed(by, spec)); no != nil {
+		if no = cmp.Or(s.infeasible(by, spec), s.neverAllowed(by, spec)); no != nil {
 			return g, no
 		}
 	}
@@ -143,7 +151,7 @@ func (s *Scheduler) given(spec *messages.JobSpec, t *messages.QueueTerms) (g giv
 func (s *Scheduler) write(ctx actor.Context, m *messages.Submit, g given, key requestKey, hash []byte) {
 	s.lives++
 	e := &livingJob{id: s.p.NewJobID(), key: key, hash: hash}
-	s.giveUID(e, m.Spec)
+	s.giveUID(e, g.spec)
 	e.rec = &messages.JobRecord{
 		Id: string(e.id), Revision: 1, WrittenBy: &messages.Token{Epoch: s.p.Epoch, Counter: s.lives << 32},
 		Spec: g.spec, Owner: m.Principal, RequestId: m.RequestId, RequestHash: hash,

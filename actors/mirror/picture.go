@@ -57,7 +57,7 @@ func (m *Mirror) aside(q *messages.ExplainJob) (reply *messages.ExplainJobReply)
 // onExplainJob says where a job stands, and why.
 func (m *Mirror) onExplainJob(q *messages.ExplainJob) *messages.ExplainJobReply {
 	if q.Spec != nil {
-		return &messages.ExplainJobReply{Outcome: messages.OK(), Text: m.supposed(q.Spec)}
+		return &messages.ExplainJobReply{Outcome: messages.OK(), Text: m.supposed(q.Principal, q.Spec)}
 	}
 	status, outcome := m.find(q.Job)
 	if status == nil {

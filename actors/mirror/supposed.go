@@ -13,13 +13,14 @@ import (
 
 // supposed is the answer that a job of this spec would get. Like a submit it gets its share of a machine's memory where
 // it asks for none.
-func (m *Mirror) supposed(spec *messages.JobSpec) string {
+func (m *Mirror) supposed(by *messages.Principal, spec *messages.JobSpec) string {
 	if spec.GetBeginUnixMs() > m.timeOfDay(0) {
 		return "it would wait: " + messages.BeginsAt(spec)
 	}
 	fabric := m.picture.fabric
 	terms := m.queues.GetQueues().TermsOf(spec.GetQueue())
 	gang := messages.GangOf(terms.Selected(spec))
+	gang.Account = messages.AccountOf(by, spec)
 	if amount := &gang.Each; gang.Each.MemoryBytes == 0 && gang.Total.MemoryBytes == 0 {
 		if gang.Split != topology.SplitNone {
 			amount = &gang.Total

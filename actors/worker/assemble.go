@@ -22,6 +22,8 @@ type Ports struct {
 	Announcement *messages.Announcement
 	Disk         actors.Disk
 	Launcher     actors.Launcher
+	// Users is as which accounts jobs run here, the same message until that changes; nil: nobody says. It must not wait.
+	Users func() *messages.NodeUsers
 }
 
 // Assemble builds the actor tree of a machine's agent, and returns its root.

@@ -26,7 +26,7 @@ func (n *Node) onCommit(ctx actor.Context, m *messages.Commit) {
 		// attempt with Stop.
 		n.refuse(ctx, token, job, messages.RefusalReason_REFUSAL_REASON_DISK, "%s", n.hindered())
 	case s.page.State == topology.SliceReserved:
-		s.spec, s.uid, s.owner = m.Spec, m.Uid, m.Owner
+		s.spec, s.uid, s.owner, s.proven = m.Spec, m.Uid, m.Owner, m.OwnerProven
 		n.ledger.Commit(token)
 		n.changed(s)
 	default:

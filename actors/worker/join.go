@@ -120,14 +120,24 @@ func (n *Node) tellObeyed(ctx actor.Context, other *actor.PID) {
 // sayHello tells the Scheduler all there is to know of the machine. It is sent again at the heartbeat's interval until
 // it is answered.
 func (n *Node) sayHello(ctx actor.Context) {
+	n.users.said = n.usersNow()
 	ctx.Request(actors.At(n.leader, actors.SchedulerPath), &messages.Hello{
 		Origin: n.origin(noToken, ""), Epoch: n.epoch, ClusterId: n.cluster, Announcement: n.p.Announcement,
 		Ledger:     n.ledgerReport(),
 		Vocabulary: messages.Vocabulary,
+		Users:      n.users.said,
 	})
 	if n.states.In(nodeJoining) {
 		n.armPulse(ctx)
 	}
+}
+
+// usersNow is as which accounts jobs run here now; nil: nobody says.
+func (n *Node) usersNow() *messages.NodeUsers {
+	if n.p.Users == nil {
+		return nil
+	}
+	return n.p.Users()
 }
 
 func (n *Node) onWelcome(ctx actor.Context, m *messages.Welcome) {
@@ -137,7 +147,7 @@ func (n *Node) onWelcome(ctx actor.Context, m *messages.Welcome) {
 	}
 	n.states.Become("welcome", nodeMember)
 	n.p.Log.Info("Success! Master says: %s", m.Text)
-	n.rack = ctx.Sender()
+	n.rack, n.users.known = ctx.Sender(), n.users.said
 	n.pulse.acked, n.pulse.reported = 0, 0
 	n.beat(ctx)
 	n.armPulse(ctx)

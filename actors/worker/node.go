@@ -33,15 +33,16 @@ type Node struct {
 	newer    []byte                    // of the record, what a newer agent wrote
 	rebooted bool                      // slices ended by a reboot: that must be on disk before anything is sent
 
-	cluster string     // the first leader's; empty: none has come yet
-	epoch   uint64     // the highest accepted
-	oath    uint64     // the change that puts it on disk
-	lead    *leadHeard // a leader that is not yet accepted
-	leader  *actor.PID // of the newest leader
-	rack    *actor.PID // where heartbeats go
-	about   about      // the header of the last fact
-	said    lastSaid   // the amount and the devices in the last message
-	refusal string     // what another cluster's leader said last
+	cluster string                                    // the first leader's; empty: none has come yet
+	epoch   uint64                                    // the highest accepted
+	oath    uint64                                    // the change that puts it on disk
+	lead    *leadHeard                                // a leader that is not yet accepted
+	leader  *actor.PID                                // of the newest leader
+	rack    *actor.PID                                // where heartbeats go
+	about   about                                     // the header of the last fact
+	said    lastSaid                                  // the amount and the devices in the last message
+	refusal string                                    // what another cluster's leader said last
+	users   struct{ said, known *messages.NodeUsers } // in the last Hello, and in the last that was welcomed
 
 	disk  nodeDisk
 	pulse nodePulse
@@ -189,7 +190,7 @@ func (n *Node) spawnTask(ctx actor.Context, s *nodeSlice, i int, spawned bool) {
 	n.newborn = taskWork{
 		key: topology.TaskKey{Token: s.page.Token, Rank: r.rank}, id: r.id, job: s.page.Job, node: n.p.Node, spec: s.spec,
 		uid:   s.uid,
-		owner: s.owner,
+		owner: s.owner, proven: s.proven,
 		grant: s.grants[i], spawned: spawned,
 	}
 	name := s.page.Token.AppendTo(append(make([]byte, 0, 32), "task-"...))

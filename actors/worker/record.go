@@ -125,7 +125,7 @@ func (s *nodeSlice) appendRecord(data []byte, part *[]byte) []byte {
 	if s.fixed == nil {
 		s.fixed = append(messages.Bytes(&messages.SliceRecord{
 			Token: s.wire, Job: string(s.page.Job), RendezvousPort: s.page.Port, Spec: s.spec, Grants: s.grants,
-			Uid: s.uid, Owner: s.owner, ReservedNs: int64(s.reserved), DespiteUnwell: s.despite,
+			Uid: s.uid, Owner: s.owner, OwnerProven: s.proven, ReservedNs: int64(s.reserved), DespiteUnwell: s.despite,
 		}), s.newer...)
 	}
 	*part = s.appendChanging((*part)[:0])

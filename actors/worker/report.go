@@ -46,6 +46,9 @@ func (n *Node) onPulse(ctx actor.Context, m pulseDue) {
 	case n.states.In(nodeJoining):
 		n.sayHello(ctx)
 	case n.states.In(nodeMember):
+		if n.usersNow() != n.users.known {
+			n.sayHello(ctx) // until it is welcomed
+		}
 		n.beat(ctx)
 		n.armPulse(ctx)
 	}

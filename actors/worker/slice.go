@@ -23,6 +23,7 @@ type nodeSlice struct {
 	spec     *messages.JobSpec // from Commit on
 	uid      uint32            // of its tasks, from Commit on; 0: the leader gave none
 	owner    string            // of the job, from Commit on
+	proven   bool              // likewise, whether its name is proven
 	cause    messages.Cause    // of the Stop
 	grace    int64             // of the Stop, in ms
 	reserved actors.Instant    // when, by the clock of this boot; 0: under an agent of an earlier version

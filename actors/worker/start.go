@@ -111,7 +111,7 @@ func (n *Node) enter(known map[topology.TaskKey]*messages.TaskEntry) error {
 
 func (n *Node) enterSlice(r *messages.SliceRecord, l topology.Slice, exits map[topology.Rank]*messages.Exit) {
 	s := n.newSlice(n.ledger.Slice(l.Token))
-	s.spec, s.uid, s.owner, s.cause = r.Spec, r.Uid, r.Owner, r.Cause
+	s.spec, s.uid, s.owner, s.proven, s.cause = r.Spec, r.Uid, r.Owner, r.OwnerProven, r.Cause
 	s.grace = actors.GraceOf(r.Spec, n.p.Constants).Milliseconds()
 	s.despite, s.newer = r.DespiteUnwell, messages.Newer(r)
 	s.reserved = actors.Instant(r.ReservedNs) // after a reboot all of it is over, and this is never sent

@@ -27,14 +27,15 @@ type Task struct {
 
 // taskWork is the work of a Task.
 type taskWork struct {
-	key   topology.TaskKey
-	id    *messages.TaskId // the same, as the launcher calls it
-	job   topology.JobID
-	owner string // of the job
-	node  topology.NodeID
-	spec  *messages.JobSpec
-	uid   uint32 // to run it as; 0: the leader gave none
-	grant *messages.Grant
+	key    topology.TaskKey
+	id     *messages.TaskId // the same, as the launcher calls it
+	job    topology.JobID
+	owner  string // of the job
+	proven bool   // the cluster knows who that is
+	node   topology.NodeID
+	spec   *messages.JobSpec
+	uid    uint32 // to run it as; 0: the leader gave none
+	grant  *messages.Grant
 	// spawned: an earlier agent told the launcher to start it.
 	spawned bool
 }
@@ -125,7 +126,8 @@ func (t *Task) onPrepare(ctx actor.Context) {
 	}
 	t.become("prepare", taskPreparing)
 	t.ask(ctx, &messages.PrepareTask{
-		Id: t.work.id, Job: string(t.work.job), Spec: t.work.spec, Uid: t.work.uid, Owner: t.work.owner, Grant: t.work.grant,
+		Id: t.work.id, Job: string(t.work.job), Spec: t.work.spec, Uid: t.work.uid, Owner: t.work.owner,
+		OwnerProven: t.work.proven, Grant: t.work.grant,
 	})
 }
 

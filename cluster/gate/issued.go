@@ -36,6 +36,8 @@ type Issued struct {
 	Role  identity.Role
 	Name  string
 	Until time.Time
+	// LocalUser: the issuer's configuration says that its names are those of the nodes' accounts.
+	LocalUser bool
 }
 
 // issued is whose an issuer's token is.
@@ -50,7 +52,7 @@ func (g *Gate) issued(token []byte) (identity.Peer, error) {
 	hash := sha256.Sum256(token)
 	i := identity.Identity{Cluster: g.own.Cluster, Role: one.Role, Name: one.Name}
 	p, err := g.trust.Bearer(i, "oidc-"+hex.EncodeToString(hash[:6]), one.Until)
-	p.Key, p.Issued = hash, true
+	p.Key, p.Issued, p.LocalUser = hash, true, one.LocalUser
 	return p, err
 }
 

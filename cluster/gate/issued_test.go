@@ -9,6 +9,9 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/peer"
+
 	"github.com/yi-json/synapse/cluster/api"
 	"github.com/yi-json/synapse/cluster/identity"
 	"github.com/yi-json/synapse/messages"
@@ -159,5 +162,48 @@ func TestIssuedText(t *testing.T) {
 	here.Close()
 	if got := <-heard; err == nil || len(got) > 0 {
 		t.Errorf("a machine that poses as a scheduler hears %d bytes: %v", len(got), err)
+	}
+}
+
+// TestLocalUser: a certificate or token of this cluster proves a name that counts as that of an account of the nodes. A
+// name from an issuer counts only if its configuration says so.
+func TestLocalUser(t *testing.T) {
+	for _, c := range []struct {
+		how   string
+		local bool // what the issuer's configuration says
+		creds func(*stage) credentials.TransportCredentials
+		want  bool
+	}{
+		{"certificate", false, func(s *stage) credentials.TransportCredentials {
+			return s.badge(s.by, identity.RoleSubmitter, "ann").Credentials(nil)
+		}, true},
+		{"token", false, func(s *stage) credentials.TransportCredentials {
+			return s.bearer(identity.RoleSubmitter, "ann", time.Hour).Credentials(nil)
+		}, true},
+		{"issuer", false, func(s *stage) credentials.TransportCredentials {
+			return s.shows("submitter.ann.x").Credentials(nil)
+		}, false},
+		{"issuer with localUsers", true, func(s *stage) credentials.TransportCredentials {
+			return s.shows("submitter.ann.x").Credentials(nil)
+		}, true},
+	} {
+		s := newStage(t)
+		s.keepPasses()
+		s.gate.o.Issued = func(string) (Issued, error) {
+			return Issued{
+				Role: identity.RoleSubmitter, Name: "ann", Until: s.clock().Add(time.Hour), LocalUser: c.local,
+			}, nil
+		}
+		if _, ask := s.open(c.creds(s)); ask() != nil {
+			t.Fatalf("%s is not let in", c.how)
+		}
+		s.gate.mu.Lock()
+		for open := range s.gate.open { //order: there is one
+			ctx := peer.NewContext(t.Context(), &peer.Peer{AuthInfo: proved(open.peer)})
+			if p := Principal(ctx); p.Name != "ann" || p.Proven != c.want {
+				t.Errorf("%s: %v, want proven: %v", c.how, p, c.want)
+			}
+		}
+		s.gate.mu.Unlock()
 	}
 }

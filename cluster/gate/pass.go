@@ -220,7 +220,7 @@ func (g *Gate) bearer(hash identity.Digest) (identity.Peer, error) {
 	}
 	i := identity.Identity{Cluster: g.own.Cluster, Role: identity.Role(r.GetRole()), Name: r.GetName()}
 	p, err := g.trust.Bearer(i, r.GetId(), time.UnixMilli(r.GetUntilUnixMs()))
-	p.Key = hash
+	p.Key, p.LocalUser = hash, true
 	return p, err
 }
 

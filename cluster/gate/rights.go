@@ -52,7 +52,7 @@ var errNoMachine = errors.New("only a machine's certificate opens a link")
 // Principal is the person that makes a call; for the gateway.
 func Principal(ctx context.Context) *messages.Principal {
 	p, _ := PeerOf(ctx) // without a proof no call gets here
-	return &messages.Principal{Name: p.Name}
+	return &messages.Principal{Name: p.Name, Proven: p.LocalUser}
 }
 
 // WhoAmI is for whom a call is taken; for the gateway.

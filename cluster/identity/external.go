@@ -42,6 +42,8 @@ type externalConfig struct {
 	Bundle   string       `yaml:"bundle"`   // of the issuer's roots
 	Denylist string       `yaml:"denylist"` // as in a folder
 	IDs      []externalID `yaml:"ids"`
+	// LocalUsers: the names of people are those of the nodes' accounts, so a job with --user me runs as that account.
+	LocalUsers bool `yaml:"localUsers"`
 }
 
 // externalID says who some ids are here. The first that fits an id counts.

@@ -165,7 +165,7 @@ func (t *Trust) judgeExternal(chain []*x509.Certificate, usage x509.ExtKeyUsage)
 		return Peer{}, fmt.Errorf("%w: %s", ErrDenied, denied)
 	}
 	return Peer{
-		Identity: who, Until: leaf.NotAfter, Bounds: bounds, chain: chain,
+		Identity: who, Until: leaf.NotAfter, Bounds: bounds, chain: chain, LocalUser: t.External.config.LocalUsers,
 		// Each of its certificates has a key of its own, so what stays the same is the id.
 		Key: sha256.Sum256([]byte(leaf.URIs[0].String())),
 	}, nil

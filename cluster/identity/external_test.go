@@ -60,6 +60,7 @@ func TestExternalEndsLearnWho(t *testing.T) {
 		"spiffe://a.example/synapse/scheduler/main": "synapse://c-a/scheduler/main",
 	} {
 		x := external(t, by, by.SignKey(id, long, nil))
+		serves.config.LocalUsers = strings.HasSuffix(id, "/ann")
 		var m met
 		server, client := ends(trustOf(serves), serves.Pair(), trustOf(x), x.Pair(), &m)
 		got := meet(t, server, client)
@@ -69,6 +70,9 @@ func TestExternalEndsLearnWho(t *testing.T) {
 		if m.seenClient.String() != want || m.seenServer.String() != "synapse://c-a/scheduler/s1" ||
 			x.Identity().String() != want {
 			t.Errorf("%s is %s at the server, which is %s", id, m.seenClient, m.seenServer)
+		}
+		if m.seenClient.LocalUser != serves.config.LocalUsers {
+			t.Errorf("%s counts as an account: %v", id, m.seenClient.LocalUser)
 		}
 		if bound := m.seenClient.Bounds[BoundGPUs]; (bound == "8") != (m.seenClient.Role == RoleNode) {
 			t.Errorf("%s: GPUs are bound to %q", id, bound)

@@ -16,11 +16,14 @@ type Peer struct {
 	Identity
 	Key    Digest // of its public key; of an outside issuer's, of its id
 	Until  time.Time
-	Bounds Bounds              // of a machine: what it may claim
-	Pass   string              // the id of a person's token; empty: it showed a certificate
-	Issued bool                // an issuer signed that token, and the store has nothing of it
-	Local  bool                // the kernel of the scheduler's machine says who it is, and there is nothing that ends
-	chain  []*x509.Certificate // of that
+	Bounds Bounds // of a machine: what it may claim
+	Pass   string // the id of a person's token; empty: it showed a certificate
+	Issued bool   // an issuer signed that token, and the store has nothing of it
+	Local  bool   // the kernel of the scheduler's machine says who it is, and there is nothing that ends
+	// LocalUser: the name counts as that of an account of the nodes. This cluster certified it or gave it a token, or the
+	// configuration of an outside issuer says localUsers.
+	LocalUser bool
+	chain     []*x509.Certificate // of that
 }
 
 // Trust is what an end believes.
@@ -188,7 +191,9 @@ func (t *Trust) judge(chain []*x509.Certificate, now, at time.Time, usage x509.E
 		return Peer{}, fmt.Errorf("%w: %w", ErrUnknown, err)
 	}
 	key, err := DigestOf(chain[0].PublicKey)
-	return Peer{Identity: leaf, Key: key, Until: chain[0].NotAfter, Bounds: bounds, chain: chain}, err
+	return Peer{
+		Identity: leaf, Key: key, Until: chain[0].NotAfter, Bounds: bounds, LocalUser: true, chain: chain,
+	}, err
 }
 
 // Recheck refuses a peer of an open connection that would be refused now. Its certificate may have been renewed
@@ -220,7 +225,7 @@ func (t *Trust) Bearer(i Identity, pass string, until time.Time) (Peer, error) {
 
 // Here is a person on the scheduler's own machine, whom the caller knows by the kernel's word.
 func (t *Trust) Here(i Identity) (Peer, error) {
-	p := Peer{Identity: i, Local: true}
+	p := Peer{Identity: i, Local: true, LocalUser: true}
 	return p, t.bears(p)
 }
 

@@ -32,7 +32,10 @@ type Config struct {
 	Others identity.Role `yaml:"others"`
 	// Leeway is how far the issuer's clock may be from this machine's.
 	Leeway time.Duration `yaml:"leeway"`
-	CA     string        `yaml:"ca"` // a file of certificates by which the issuer is known; empty: the machine's
+	// LocalUsers: the names are those of the nodes' accounts, so a job with --user me runs as that account. Many providers
+	// let people edit their own name: then it must stay false.
+	LocalUsers bool   `yaml:"localUsers"`
+	CA         string `yaml:"ca"` // a file of certificates by which the issuer is known; empty: the machine's
 }
 
 const (

@@ -26,6 +26,8 @@ type Person struct {
 	Name  string
 	Role  identity.Role
 	Until time.Time
+	// LocalUser: the name counts as that of an account of the nodes.
+	LocalUser bool
 }
 
 // Issuer is one whose tokens are believed.
@@ -95,6 +97,7 @@ func (i *Issuer) person(own jwt.Claims, all map[string]any) (p Person, err error
 	if by, _ := all["azp"].(string); len(own.Audience) > 1 && by != "" && by != i.c.Audience {
 		return p, fmt.Errorf("its token was given to %.100q, and not to %s", by, i.c.Audience)
 	}
+	p.LocalUser = i.c.LocalUsers
 	p.Until = own.Expiry.Time().Add(i.c.Leeway)
 	if p.Name, err = i.nameIn(all); err != nil {
 		return p, err

@@ -420,3 +420,14 @@ func FuzzToken(f *testing.F) {
 		}
 	})
 }
+
+// TestLocalUsers: names of an issuer count as those of the nodes' accounts only if its configuration says so.
+func TestLocalUsers(t *testing.T) {
+	for more, want := range map[string]bool{"": false, "localUsers: false\n": false, "localUsers: true\n": true} {
+		s := newStage(t, more)
+		p, err := s.Verify(s.sign(jose.RS256, s.keys["r"], "r", s.claims(nil)))
+		if err != nil || p.LocalUser != want {
+			t.Errorf("%q: %+v, %v", more, p, err)
+		}
+	}
+}

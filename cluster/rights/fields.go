@@ -94,7 +94,7 @@ var shown = []struct{ message, open, private, ids string }{
 		"workdir user mounts time_limit_ms prepare_timeout_ms stop restart lost_grace_ms " +
 		"stop_when_lost_ms limits_required nodes exclude disk_bytes submit_dir network " +
 		"after array element begin_unix_ms launcher warn not_preemptible checkpoint_ms", "command env script secrets", ""},
-	{"Principal", "name groups", "", ""},
+	{"Principal", "name groups proven", "", ""},
 	{"Grant", "rank amount gpus", "", ""},
 	{"Exit", "rank kind code signal oom at_unix_ms detail peak_memory_bytes fault disk by_itself unwell", "", ""},
 	{"Peer", "rank node address rack", "", ""},

@@ -65,6 +65,9 @@ func (a *app) sbatch(words []string) error {
 func (a *app) asked(ctx context.Context, c *client.Client, b *slurm.Batch,
 	job func(slurm.Submitter) (*messages.JobSpec, error)) (*messages.JobSpec, error) {
 	from := a.submitter()
+	if from.As = from.User; from.As != "" && c.Identifies() {
+		from.As = messages.UserMe // the login name here says nothing of who owns the job
+	}
 	if wants, gpuType := b.WantsWhole(); wants {
 		var err error
 		if from.Whole, err = wholeMachine(ctx, c, gpuType); err != nil {
@@ -105,8 +108,8 @@ func (a *app) batch(ctx context.Context, c *client.Client, spec *messages.JobSpe
 	return reply.GetJob(), err
 }
 
-// submitter is who submits, and where. A job runs as that user, by name, so that its files are theirs; root's run as
-// users of their own, as all jobs here that name nobody.
+// submitter is who submits, and where. A job runs as the account of its owner, so that its files are theirs; without
+// TLS as the account of the login name. Jobs of root have users of their own, as all jobs that name no user.
 func (a *app) submitter() slurm.Submitter {
 	from := slurm.Submitter{Env: os.Environ()}
 	from.Dir, _ = os.Getwd()

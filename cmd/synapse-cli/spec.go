@@ -60,7 +60,8 @@ func (s *specFlags) add(f *pflag.FlagSet) {
 	f.StringSliceVarP(&s.exclude, "exclude", "x", nil, "never these `machines`")
 	f.StringArrayVar(&s.mount, "mount", nil, "`source:target[:ro]`")
 	f.StringVar(&s.workdir, "workdir", "", "the directory to run in")
-	f.StringVar(&s.user, "user", "", "the user to run as")
+	f.StringVar(&s.user, "user", "",
+		"`account` of the nodes to run as: me is the account with your name; unset, the job has a uid of its own")
 	f.StringVar(&s.network, "network", "", "what the tasks reach: host (all that the machine does), none, or private")
 	f.StringVar(&s.launcher, "launcher", "",
 		"what starts the processes of a task: "+strings.Join(messages.LaunchWords(), ", "))

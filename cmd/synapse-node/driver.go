@@ -40,6 +40,7 @@ const probeLimit = 30 * time.Second
 type means struct {
 	drivers    []launcher.Driver
 	keeper     *reach.Keeper // of what tasks are not to reach
+	users      *permit.Lister
 	supervisor []string
 }
 
@@ -51,6 +52,12 @@ func (m means) announce(a *messages.Announcement) {
 	if d, ok := m.drivers[0].(interface{ SecretWays() (files, env bool) }); ok {
 		a.SecretFiles, a.SecretEnv = d.SecretWays()
 	}
+}
+
+// begin has what follows changes of the machine follow them, until the answer is called.
+func (m means) begin() (end func()) {
+	unkeep, unlist := m.keeper.Begin(m.groups), m.users.Begin()
+	return func() { unlist(); unkeep() }
 }
 
 // groups are the control groups of the tasks that run, of whatever driver.
@@ -120,7 +127,9 @@ func (o *options) choose(dir string, images *image.Store, gpus *gpu.Hardware, lo
 		Policy: o.policy,
 		Images: container.Stored{Store: images}, Gpus: gpus,
 	}
-	m := means{supervisor: []string{"/proc/self/exe", supervisor.SubCommand}}
+	m := means{
+		supervisor: []string{"/proc/self/exe", supervisor.SubCommand}, users: permit.NewLister(o.policy.Users),
+	}
 	m.keeper = reach.NewKeeper(reach.Options{
 		Schedulers: o.join, Tell: log.Info,
 		Reachable: o.policy.MayReach(permit.Schedulers), Disclosed: o.policy.MayReach(permit.Metadata),

@@ -74,11 +74,12 @@ func (o *options) check() (err error) {
 		if o.policy, err = permit.Read(o.policyFile); err != nil {
 			return fmt.Errorf("--policy: %w", err)
 		}
-		o.policy.Users.Proven = o.tls != ""
 	}
+	o.policy.Users.Proven = o.tls != ""
 	if o.uids, err = topology.ParseUIDRange(o.uidRange); err != nil {
 		return fmt.Errorf("--uids: %w", err)
 	}
+	o.policy.Users.UIDs = o.uids
 	if o.roots, err = topology.ParseUIDRange(o.rootRange); err != nil {
 		return fmt.Errorf("--root-uids: %w", err)
 	}

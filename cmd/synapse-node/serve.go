@@ -73,7 +73,7 @@ func serve(o options) error {
 		return err
 	}
 	defer ending()
-	defer with.keeper.Begin(with.groups)()
+	defer with.begin()()
 	ledger := disk.New(h.System(), filepath.Join(dir, "ledger"))
 	defer ledger.Close()
 	worker.Assemble(worker.Ports{
@@ -81,7 +81,7 @@ func serve(o options) error {
 			System: h.System(), Host: h, Clock: h.Clock(), Log: log, Constants: actors.DefaultConstants(),
 		},
 		Node: topology.NodeID(id), MachineID: me.MachineID(), Incarnation: me.Incarnation(),
-		Announcement: announcement, Disk: ledger, Launcher: containers,
+		Announcement: announcement, Disk: ledger, Launcher: containers, Users: with.users.Now,
 	})
 	unseen, err := o.showFigures(h, log)
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 
 // user is the account as which a task runs.
 func (d *Driver) user(t *launcher.Task) (*account.Account, error) {
-	name, err := d.o.Policy.Users.User(t.Owner, t.Spec.GetUser())
+	name, err := d.o.Policy.Users.User(t.Owner, t.OwnerProven, t.Spec.GetUser())
 	if err != nil {
 		return nil, err
 	}

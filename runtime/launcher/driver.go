@@ -45,10 +45,12 @@ type Task struct {
 	Key   topology.TaskKey
 	Job   string
 	Owner string // of the job; empty: the leader does not name one
-	Spec  *messages.JobSpec
-	UID   uint32 // that the leader gave to a job without a user; 0: none
-	Grant *messages.Grant
-	Gpus  []*messages.Gpu // the granted ones, as the machine announced them
+	// OwnerProven: the cluster knows the owner by a certificate or token, so the name counts as an account's.
+	OwnerProven bool
+	Spec        *messages.JobSpec
+	UID         uint32 // that the leader gave to a job without a user; 0: none
+	Grant       *messages.Grant
+	Gpus        []*messages.Gpu // the granted ones, as the machine announced them
 	// Dir is the driver's own folder, which only the agent can enter. Scratch belongs to the task: it is its default
 	// workdir, and is kept with the logs for a while.
 	Dir     string

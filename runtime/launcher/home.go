@@ -50,7 +50,8 @@ func (t *task) makeHome() error {
 
 func (t *task) save(prepared bool) error {
 	request := messages.Bytes(&messages.PrepareTask{
-		Id: messages.ToTaskID(t.Key), Job: t.Job, Spec: t.Spec, Uid: t.UID, Owner: t.Owner, Grant: t.Grant,
+		Id: messages.ToTaskID(t.Key), Job: t.Job, Spec: t.Spec, Uid: t.UID, Owner: t.Owner, OwnerProven: t.OwnerProven,
+		Grant: t.Grant,
 	})
 	record := homeRecord{BootID: t.l.o.BootID, Driver: t.driver.Name(), Job: t.Job, Prepared: prepared, Request: request}
 	record.DiskBytes, record.DiskFiles = t.disk.allowed.Bytes, t.disk.allowed.Files
@@ -111,7 +112,7 @@ func (t *task) read() (boot string) {
 		t.l.o.Log.Info("The record of task %v is torn", t.Key)
 		return ""
 	}
-	t.Owner = request.GetOwner()
+	t.Owner, t.OwnerProven = request.GetOwner(), request.GetOwnerProven()
 	t.prepared = record.Prepared
 	t.disk.allowed = tree.Usage{Bytes: record.DiskBytes, Files: record.DiskFiles}
 	for _, d := range t.l.o.Drivers {

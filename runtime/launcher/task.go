@@ -119,7 +119,7 @@ func (t *task) onPrepare(c *messages.PrepareTask, to *actor.PID) {
 		t.answer()
 		return
 	}
-	t.Owner = c.Owner
+	t.Owner, t.OwnerProven = c.Owner, c.OwnerProven
 	t.take(c)
 	t.prepare()
 }

@@ -5,18 +5,14 @@ package permit
 
 import (
 	"bytes"
-	"cmp"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
-	"maps"
 	"net/netip"
 	"os"
-	"os/user"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"syscall"
 
@@ -48,16 +44,6 @@ type Policy struct {
 	// HostView and ProcessDriver may be false: then no job runs on the machine's own root, or without a container.
 	HostView      *bool `yaml:"hostView"`
 	ProcessDriver *bool `yaml:"processDriver"`
-}
-
-// Users decides as which users jobs may run.
-type Users struct {
-	From uint32 `yaml:"from"` // the least number of a user; 0: 1000
-	// Owners says as which user the jobs of an owner run. Without Proven it is checked and reported but not obeyed:
-	// anybody may claim to be an owner.
-	Owners map[string]string `yaml:"owners"`
-	// Proven is set where a certificate names the owner of a job.
-	Proven bool `yaml:"-"`
 }
 
 // Mount is a directory of the machine.
@@ -150,58 +136,6 @@ func (p Policy) check() error {
 		}
 	}
 	return nil
-}
-
-// least is the least number of a user that jobs may name.
-func (u Users) least() uint32 { return cmp.Or(u.From, 1000) }
-
-// check refuses an owner whose jobs could never run.
-func (u Users) check() error {
-	for _, owner := range slices.Sorted(maps.Keys(u.Owners)) {
-		name := u.Owners[owner]
-		found, err := user.Lookup(name)
-		if err != nil {
-			found, err = user.LookupId(name)
-		}
-		if err != nil || owner == "" {
-			return fmt.Errorf("users.owners[%q]: %q is not a user of this machine", owner, name)
-		}
-		if uid, err := strconv.ParseUint(found.Uid, 10, 32); err != nil || uint32(uid) < u.least() {
-			return fmt.Errorf("users.owners[%q]: %s has the number %s, and jobs run from %d on (users.from)",
-				owner, name, found.Uid, u.least())
-		}
-	}
-	return nil
-}
-
-// User is the user for a job of this owner that names this user. An owner whom the policy maps to a user has that one
-// and no other. Where the policy maps some owners, jobs of the others may name no user but root of their own container.
-func (u Users) User(owner, named string) (string, error) {
-	if !u.Proven || len(u.Owners) == 0 {
-		return named, nil
-	}
-	own, ok := u.Owners[owner]
-	id, _, _ := strings.Cut(named, ":")
-	switch {
-	case ok && (named == "" || id == own || id == number(own)):
-		return cmp.Or(named, own), nil
-	case ok:
-		return "", fault.OfJob(fmt.Errorf("user: jobs of %s run as %s on this machine, and not as %s; leave it out",
-			owner, own, named))
-	case id == "" || id == "root" || id == "0":
-		return named, nil
-	}
-	return "", fault.OfJob(fmt.Errorf("user: this machine's policy maps owners to users, but not %s; leave %s out, "+
-		"or have the machine's owner add it to users.owners", owner, named))
-}
-
-// number is the number of a user of the machine, as text; empty: the user is unknown.
-func number(name string) string {
-	found, err := user.Lookup(name)
-	if err != nil {
-		return ""
-	}
-	return found.Uid
 }
 
 // ofGPUs are the device nodes of GPUs, and ofTasks those that every container has for itself.
@@ -306,20 +240,7 @@ func (p Policy) MayPull(host string) error {
 
 // String is the policy that is in force, the defaults filled in.
 func (p Policy) String() string {
-	parts := []string{fmt.Sprintf("users from %d, in their own groups", p.Users.least())}
-	if len(p.Users.Owners) > 0 {
-		owners := "owners"
-		for i, owner := range slices.Sorted(maps.Keys(p.Users.Owners)) {
-			if i > 0 {
-				owners += ","
-			}
-			owners += " " + owner + " as " + p.Users.Owners[owner]
-		}
-		parts = append(parts, owners)
-		if !p.Users.Proven {
-			parts[len(parts)-1] += " (not obeyed without --tls, because anybody could claim to be one)"
-		}
-	}
+	parts := []string{p.Users.String()}
 	mounts := "mounts of what the task's user reaches on " + strings.Join(door.Types, ", ")
 	if len(p.Mounts) > 0 {
 		mounts = "mounts of"

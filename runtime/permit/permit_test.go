@@ -32,6 +32,8 @@ func TestRead(t *testing.T) {
 		"users: {owners: {a: root}}":             "jobs run from 1000 on",
 		"users: {owners: {a: '1'}, from: 2}":     "jobs run from 2 on",
 		"users: {owners: {'': nobody}}":          "users.owners[\"\"]: ",
+		"users: {any: true, denyGroups: []}":     "",
+		"users: {denyGroups: ['']}":              "users.denyGroups: ",
 		"devices: [/dev/full]":                   "",
 		"devices: [/dev/../dev/full]":            "devices[0]: ",
 		"devices: [full]":                        "devices[0]: ",
@@ -103,30 +105,5 @@ func TestPolicy(t *testing.T) {
 	}
 	if !strings.Contains(none.String(), "users from 1000") || !strings.Contains(none.String(), "nfs4") {
 		t.Error(none)
-	}
-}
-
-// TestOwners: an owner whom the policy maps to a user has that one and no other; where it maps some, jobs of the others
-// may name none. Without proven owners the map changes nothing.
-func TestOwners(t *testing.T) {
-	led := Users{Owners: map[string]string{"ann": "nobody"}, Proven: true}
-	for _, c := range []struct {
-		owner, named, want string // want empty: refused
-		u                  Users
-	}{
-		{"ann", "", "nobody", led}, {"ann", "nobody", "nobody", led}, {"ann", "65534", "65534", led},
-		{"ann", "65534:7", "65534:7", led}, {"ann", "root", "", led}, {"ann", "bob", "", led},
-		{"bob", "", "-", led}, {"bob", "root", "root", led}, {"bob", "0", "0", led}, {"bob", "nobody", "", led},
-		{"", "nobody", "", led},
-		{"bob", "nobody", "nobody", Users{Owners: led.Owners}}, {"ann", "", "-", Users{Owners: led.Owners}},
-		{"bob", "nobody", "nobody", Users{Proven: true}},
-	} {
-		got, err := c.u.User(c.owner, c.named)
-		if got == "" && err == nil {
-			got = "-"
-		}
-		if got != c.want || (c.want == "") != (fault.Of(err) == fault.Job) {
-			t.Errorf("%q as %q: %q, %v; want %q", c.owner, c.named, got, err, c.want)
-		}
 	}
 }

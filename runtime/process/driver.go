@@ -122,7 +122,7 @@ func (d *Driver) Prepare(_ context.Context, t *launcher.Task) error {
 }
 
 func (d *Driver) user(t *launcher.Task) (*account.Account, error) {
-	name, err := d.o.Policy.Users.User(t.Owner, t.Spec.GetUser())
+	name, err := d.o.Policy.Users.User(t.Owner, t.OwnerProven, t.Spec.GetUser())
 	if err != nil {
 		return nil, err
 	}

@@ -13,7 +13,8 @@ import (
 func TestRoles(t *testing.T) {
 	s := newSecured(t)
 	folders := map[string]string{"admin": filepath.Join(s.keys, "admin")}
-	for name, role := range map[string]string{"ann": "submitter", "bob": "submitter", "vic": "viewer", "oli": "operator"} {
+	for name, role := range map[string]string{"ann": "submitter", "bob": "submitter", "vic": "viewer", "oli": "operator",
+		"nobody": "submitter"} {
 		folders[name] = s.folder(role, name)
 	}
 	as := func(who string, args ...string) answer { return s.as(folders[who], args...) }
@@ -139,6 +140,18 @@ func (s *secured) mapped(as func(string, ...string) answer) {
 		return as(who, append(args, "--", "id", "-u")...)
 	}
 	on("ann", "").wants(s.t, 0, "65534\n", "")
+	on("ann", "me").wants(s.t, 0, "65534\n", "")
 	on("ann", "root").wants(s.t, 1, "", "jobs of ann run as nobody on this machine, and not as root")
-	on("bob", "nobody").wants(s.t, 1, "", "this machine's policy maps owners to users, but not bob")
+	on("bob", "nobody").wants(s.t, 7, "", "no node runs jobs of bob as nobody")
+	on("bob", "me").wants(s.t, 7, "", "no node has an account bob that jobs may run as").
+		wants(s.t, 7, "", "leave --user out").wants(s.t, 7, "", "users.owners")
+	on("nobody", "me").wants(s.t, 0, "65534\n", "")
+	on("nobody", "nobody").wants(s.t, 0, "65534\n", "")
+	deny := filepath.Join(s.dir, "deny.yaml")
+	if err := os.WriteFile(deny, []byte("users: {denyGroups: [nogroup, nobody]}\n"), 0o600); err != nil {
+		s.t.Fatal(err)
+	}
+	s.node("n3", "r1", "--tls", s.folder("node", "n3"), "--policy", deny)
+	refused := as("nobody", "submit", "--cpu", "1", "--image", "host", "--nodelist", "n3", "--user", "me", "--", "true")
+	refused.wants(s.t, 7, "", "no node that it may go to runs jobs of nobody as nobody")
 }

@@ -205,6 +205,20 @@ func (s *stage) lie(l line) string {
 	return ""
 }
 
+// users has a machine say as which accounts it runs jobs: own=ann,zoe lists accounts for owners of the same name, any
+// takes every account, mapped=max:svc gives one owner one account; earlier: it says nothing, as an earlier version.
+func (s *stage) users(l line) string {
+	var said *messages.NodeUsers
+	if !l.has("earlier") {
+		said = &messages.NodeUsers{Own: l.list("own"), Any: l.has("any")}
+	}
+	if owner, account, ok := strings.Cut(l.word("mapped", ""), ":"); ok {
+		said.Mapped = []*messages.MappedUser{{Owner: owner, Account: account, Uid: 1500}}
+	}
+	s.w.Users(l.machine(0), said)
+	return ""
+}
+
 // rebuild has a machine's next agent announce other memory, in GiB, and labels; or be one of an earlier version.
 func (s *stage) rebuild(l line) string {
 	var labels []*messages.Label

@@ -35,7 +35,7 @@ func (s *stage) submitOne(l line, name string) string {
 	if s.orders[name] != nil {
 		l.d.Fatalf(l.t, "there is a job %s", name)
 	}
-	o := s.w.Submit(s.spec(l, name))
+	o := s.w.SubmitAs(l.word("owner", ""), s.spec(l, name))
 	s.orders[name], s.specs[name] = o, s.spec(l, name)
 	s.names = append(s.names, name)
 	if l.has("unheard") {
@@ -187,7 +187,7 @@ func (s *stage) again(l line) string {
 // ask submits under an order's request id, and prints what the answer was.
 func (s *stage) ask(o *sim.Order, spec *messages.JobSpec) string {
 	out := "no answer"
-	q := &messages.Submit{Principal: &messages.Principal{Name: "anonymous"}, RequestId: o.RequestID(), Spec: spec}
+	q := &messages.Submit{Principal: o.Owner(), RequestId: o.RequestID(), Spec: spec}
 	s.asked(actors.SchedulerPath, q, func(m messages.Message) {
 		r := m.(*messages.SubmitReply)
 		out = strings.TrimSpace(codeOf(r.Outcome) + " " + s.plain(r.Job) + told(r.Outcome))

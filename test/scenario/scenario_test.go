@@ -29,7 +29,7 @@
 //	       preferred=rack selector=key:value nodes=(1,2) exclude=(3) [apart] [script] network=none shm=8
 //	       patience=5s priority=1 type=H100 begin=00:30 warn=20s after=(a,b:any)
 //	       array=0-9%2; its elements are called a_0, a_1 …
-//	       [heeds] [unheard]
+//	       user=me owner=ann [heeds] [unheard]
 //	                     orders a job and waits for the answer, unless unheard; count=100 orders a hundred as name-1,
 //	                     name-2 …
 //	again a [replicas=3] the same request once more, or one with another body under the same id
@@ -70,6 +70,8 @@
 //	                     honest again
 //	rebuild 2 mem=64 shelf=a rack=r9 [earlier]
 //	                     its agent starts again, with other memory and labels, in another rack, or of an earlier version
+//	users 2 own=(ann,zoe) mapped=max:svc [any] [earlier]
+//	                     as which accounts its agent says that it runs jobs; earlier: it says nothing
 //	keep [KIND]          keeps the letters about gangs, or of a kind, from now on; keep off ends it
 //	replay [KIND] [slowly]
 //	                     delivers what was kept once more, in order, to whoever answers to the address now; slowly: one a

@@ -332,7 +332,7 @@ func (s *stage) commands() map[string]func(line) string {
 		"disk-full": s.breakDisk(true), "disk-fails": s.breakDisk(false), "disk-stalls": s.stallDisk, "tear": s.tear,
 		"gpu-fault": s.gpuFault, "gpu-mend": s.gpuMend, "unwell": s.ail(true), "well": s.ail(false),
 		"clone": s.clone, "foreign": s.foreign, "arm": s.arm, "lie": s.lie, "rebuild": s.rebuild, "keep": s.keep,
-		"replay":  s.replay,
+		"users": s.users, "replay": s.replay,
 		"letters": s.letters, "lines": s.lines, "processes": s.processes, "told": s.told, "uids": s.uids, "ledger": s.ledger,
 		"job": s.job, "nodes": s.nodes,
 		"explain": s.explain, "attempts": s.attempts, "evidence": s.evidence, "ran": s.ran, "tokens": s.tokens,

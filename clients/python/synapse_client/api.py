@@ -991,6 +991,7 @@ class Principal(Message):
     """Principal is the identity of the caller; without certificates it is "anonymous"."""
     name: str = plain("str")
     groups: List[str] = many("str")
+    proven: bool = plain("bool")  # a certificate or token of this cluster names the person, or an issuer with localUsers: the name counts as that of a node's account. Gateways write it; what a client says is lost
 
 
 @dataclass

@@ -63,10 +63,13 @@ func (c *Client) Script(ctx context.Context, s *messages.Script) ([]byte, error)
 	return reply.GetText(), err
 }
 
+// Identifies reports whether the scheduler learns who asks: by TLS, or by its local socket.
+func (c *Client) Identifies() bool { return c.proves() || c.next().local() }
+
 // Send submits a job, with its script's text and its secrets' values if it has some.
 func (c *Client) Send(ctx context.Context, q *messages.Submit) (*messages.SubmitReply, error) {
 	if len(q.GetSpec().GetSecrets()) > 0 {
-		if !c.proves() && !c.next().local() {
+		if !c.Identifies() {
 			return nil, &Error{Code: messages.Code_CODE_NOT_ALLOWED, Text: "secrets are not sent in plaintext",
 				Hint: "speak TLS: --tls, or `synapse-cli login`"}
 		}

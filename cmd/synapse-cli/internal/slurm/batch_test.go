@@ -12,7 +12,7 @@ import (
 
 // This file owns that each option of sbatch comes to what Slurm would give, or is refused by its name.
 
-var here = Submitter{Dir: "/home/ann/run", Host: "login1", User: "ann",
+var here = Submitter{Dir: "/home/ann/run", Host: "login1", User: "ann", As: "me",
 	Env: []string{"PATH=/opt/bin:/bin", "TERM=xterm", "KEY=v",
 		"SLURM_OLD=1", "SYNAPSE_TOKEN=secret"}}
 

@@ -20,7 +20,9 @@ import (
 // Submitter is where a job is submitted, and by whom.
 type Submitter struct {
 	Dir, Host, User string
-	Env             []string // NAME=value
+	// As is the account that the job names; empty: none.
+	As  string
+	Env []string // NAME=value
 	// Whole is what a machine has that the job would have alone; nil: it has not been asked for.
 	Whole *messages.Resources
 }
@@ -129,7 +131,7 @@ func (b *Batch) job(text []byte, files string, args []string, from Submitter) (*
 		Name: orDefault(jobfile.Name(b.called()), b.program.name), Queue: b.partition, Priority: b.priority,
 		PriorityZero: b.priority == 0 && (b.given["priority"] || b.given["nice"]),
 		Gang:         &messages.GangSpec{ReplicasMin: int32(s.gang), ReplicasMax: int32(s.gang), Apart: s.apart},
-		Each:         amount, GpuType: b.gpuType, Image: messages.HostImage, User: from.User, Workdir: b.workdir(from.Dir),
+		Each:         amount, GpuType: b.gpuType, Image: messages.HostImage, User: from.As, Workdir: b.workdir(from.Dir),
 		TimeLimitMs: b.timeLimitMs, BeginUnixMs: b.beginUnixMs, Array: b.array, After: b.after, NodeSelector: b.selector,
 		Nodes: b.nodelist, Exclude: b.exclude, Warn: b.warn, Topology: b.topology, Launcher: messages.Launch_LAUNCH_SLURM,
 	}
