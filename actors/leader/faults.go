@@ -2,6 +2,7 @@ package leader
 
 import (
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
@@ -47,8 +48,7 @@ func (s *Scheduler) onLaunchFailed(ctx actor.Context, m launchFailed) {
 	}
 	broken := false
 	if m.Fault == messages.Fault_FAULT_MACHINE {
-		who.launchFailed++
-		broken = who.launchFailed >= s.p.Constants.LaunchFailures
+		broken = who.fails(m.Detail, s.p.Constants.LaunchFailures)
 		s.bench(ctx, who, m.Detail)
 		s.refresh(ctx, who)
 	} else {
@@ -60,6 +60,20 @@ func (s *Scheduler) onLaunchFailed(ctx actor.Context, m launchFailed) {
 		s.close(ctx, who, "launches fail: "+m.Detail)
 	}
 }
+
+// fails counts a failure that is the machine's own fault, and reports whether it was the last that closes it. A disk that
+// is full is not counted: the machine is left out for longer each time, and takes work again when there is space. It is
+// known by the kernel's words, which agents of all versions report.
+func (m *machine) fails(detail string, most int) bool {
+	if strings.Contains(detail, noSpace) {
+		return false
+	}
+	m.launchFailed++
+	return m.launchFailed >= most
+}
+
+// noSpace is ENOSPC in words.
+const noSpace = "no space left on device"
 
 // avoid has a job look elsewhere for a while.
 func (s *Scheduler) avoid(m launchFailed) {

@@ -32,3 +32,25 @@ func TestWhatConvictsAMachine(t *testing.T) {
 		}
 	}
 }
+
+// TestFullDiskClosesNothing: a machine whose disk is full is never closed for it, however often it is asked, and other
+// failures close it as soon as there are enough of them.
+func TestFullDiskClosesNothing(t *testing.T) {
+	full := "rank 0 on n1 launch failed: mkdir /var/lib/synapse-node/scratch/1: no space left on device"
+	for _, c := range []struct {
+		failed []string
+		want   bool
+	}{
+		{[]string{full, full, full, full}, false},
+		{[]string{"a", full, "b", full}, false},
+		{[]string{"a", full, "b", full, "c"}, true},
+	} {
+		who, closed := &machine{}, false
+		for _, detail := range c.failed {
+			closed = who.fails(detail, 3)
+		}
+		if closed != c.want {
+			t.Errorf("after %q it is closed: %v", c.failed, closed)
+		}
+	}
+}

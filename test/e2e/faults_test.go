@@ -120,29 +120,28 @@ func TestSchedulerAsleep(t *testing.T) {
 	}
 }
 
-// TestAgentKilled: the tasks go on, the next agent takes them up within two
-// seconds, and the exit code is exact.
+// TestAgentKilled: the tasks go on, the next agent takes them up, and the exit code is exact.
 func TestAgentKilled(t *testing.T) { eachDriver(t, agentKilled) }
 
 func agentKilled(t *testing.T, c *cluster) {
-	began := time.Now()
 	n := c.node("n1", "r1")
-	// Two seconds on a machine that is calm. One that is not had the first agent wait as well, which looked at all
-	// that this one looks at.
-	limit := min(max(2*time.Second, 3*time.Since(began)/2), 4*time.Second)
-	inTime(t, "the next agent's welcome", limit, func() time.Duration {
-		id := c.submit(gang(2, 1, `sleep 4; exit $((SYNAPSE_RANK * 7))`))
-		c.await(id, "running")
-		n.kill()
-		began := time.Now()
-		n = c.node("n1", "r1")
-		took := time.Since(began)
-		s := c.await(id, "failed")
-		if s.Record.ExitCode != 7 || took <= limit && s.Record.Runs != 1 {
-			t.Errorf("it ended with code %d after %d runs: %s", s.Record.ExitCode, s.Record.Runs, s.Record.Outcome)
-		}
-		return took
-	})
+	folder := t.TempDir()
+	wait := "while ! test -e " + folder + "/enough; do sleep 0.05; done; exit $((SYNAPSE_RANK * 7))"
+	id := c.submit(writing(t, folder, gang(2, 1, wait)))
+	c.await(id, "running")
+	n.kill()
+	n = c.node("n1", "r1")
+	if err := os.WriteFile(filepath.Join(folder, "enough"), nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	s := c.await(id, "failed")
+	if s.Record.ExitCode != 7 { // as rank 1 of this job ends by itself
+		t.Errorf("it ended with code %d: %s", s.Record.ExitCode, s.Record.Outcome)
+	}
+	// A machine that is too slow to have its next agent within ten seconds is dead meanwhile, and then they run again.
+	if s.Record.Runs != 1 && !strings.Contains(c.scheduler.said(), "is DEAD") {
+		t.Errorf("it ran %d times: %s", s.Record.Runs, s.Record.Outcome)
+	}
 }
 
 // TestSchedulerKilled: what runs goes on, what waits still waits, and what was
