@@ -61,9 +61,9 @@ func (s *Scheduler) onLaunchFailed(ctx actor.Context, m launchFailed) {
 	}
 }
 
-// fails counts a failure that is the machine's own fault, and reports whether it was the last that closes it. A disk that
-// is full is not counted: the machine is left out for longer each time, and takes work again when there is space. It is
-// known by the kernel's words, which agents of all versions report.
+// fails counts a failure that is the machine's own fault, and reports whether it was the last that closes it. A disk
+// that is full is not counted: the machine is left out for longer each time, and takes work again when there is space.
+// It is known by the kernel's words, which agents of all versions report.
 func (m *machine) fails(detail string, most int) bool {
 	if strings.Contains(detail, noSpace) {
 		return false

@@ -37,9 +37,14 @@ func newLeavings() (*leavings, error) {
 	if err := os.Chmod(temp, 0o777|os.ModeSticky); err != nil { // as /tmp is: tests have tasks of other users
 		return nil, err
 	}
+	return leavingsIn(temp), nil
+}
+
+// leavingsIn remembers what there is already, beside a directory that is empty.
+func leavingsIn(temp string) *leavings {
 	l := &leavings{root: "/", temp: temp, wait: 10 * time.Second}
 	l.before = l.look(true)
-	return l, nil
+	return l
 }
 
 // newTemp makes the first directory that is free. Its path is short, since sockets are made beneath it, and the same

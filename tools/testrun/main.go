@@ -1,7 +1,8 @@
 // Command testrun runs `go test -json …` in a directory and writes what a person wants of it: a line for each package,
 // all that a failed test said, and at the end every test that was skipped, by name and with its reason. `go test` alone
 // is silent about those, and a suite that skips what it cannot do here would look as green as one that did it. It fails
-// if a test failed twice, if none ran, and if the tests left something on the machine.
+// if a test failed twice, if none ran, and if the tests left something on the machine. If it is stopped or killed, the
+// tests and all that they started end with it.
 package main
 
 import (
@@ -10,7 +11,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
 	"slices"
 	"strings"
 )
@@ -20,22 +20,19 @@ func main() {
 		fmt.Fprintln(os.Stderr, "testrun DIRECTORY go test -json …")
 		os.Exit(2)
 	}
-	ok, err := tested(os.Args[1], os.Args[2:])
+	if len(os.Args) > 4 && os.Args[1] == workerWord {
+		os.Exit(work(os.Args[2], os.Args[3:]))
+	}
+	code, err := guard(os.Args[1:])
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "testrun:", err)
 	}
-	if !ok {
-		os.Exit(1)
-	}
+	os.Exit(code)
 }
 
 // tested runs a command and reports whether all is well.
-func tested(dir string, command []string) (bool, error) {
-	signal.Notify(make(chan os.Signal, 1), os.Interrupt) // a user that interrupts the tests wants to see how far they got
-	l, err := newLeavings()
-	if err != nil {
-		return false, err
-	}
+func tested(l *leavings, dir string, command []string) (bool, error) {
+	command = paced(dir, command)
 	r := newRun(os.Stdout)
 	if err := l.run(dir, command, r.read); err != nil {
 		return false, err

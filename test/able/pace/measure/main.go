@@ -1,0 +1,10 @@
+// Command measure prints how many times slower than usual this machine is, for tools/testrun.
+package main
+
+import (
+	"fmt"
+
+	"github.com/yi-json/synapse/test/able/pace"
+)
+
+func main() { fmt.Println(pace.Factor()) }

@@ -1,0 +1,66 @@
+// Package pace scales the deadlines of tests with the speed of the machine. It owns the measurement: how long small
+// processes take to start. The measurement is made once in a run of `make test`, and never decides anything in a
+// program. A deadline of a test says that something hangs; how quick something is, only benchmarks say.
+package pace
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"runtime"
+	"strconv"
+	"sync"
+	"time"
+)
+
+// Variable is the environment variable that hands the factor of this machine to all packages of a run.
+const Variable = "SYNAPSE_TEST_PACE"
+
+const (
+	starts = 96 // by each processor's worker, so that it takes longer than a few periods of a CPU quota
+	// usual is how long one start takes on the machine on which the deadlines of tests were chosen: two cores, with
+	// as many starts at a time.
+	usual = 1500 * time.Microsecond
+	most  = 16
+)
+
+// Factor is how many times slower than usual this machine is: 1, 2, 4, 8 or 16. Only these, so that the results of
+// packages that passed are found in go test's cache next time.
+var Factor = sync.OnceValue(func() int {
+	if n, err := strconv.Atoi(os.Getenv(Variable)); err == nil && n > 0 {
+		return min(n, most)
+	}
+	return Rounded(Measure())
+})
+
+// Rounded is the power of two that is not below a start's cost in units of what is usual.
+func Rounded(cost time.Duration) int {
+	factor := 1
+	for factor < most && cost > time.Duration(factor)*usual {
+		factor *= 2
+	}
+	return factor
+}
+
+// Measure starts small processes, as many at a time as there are processors, and answers how long each took.
+func Measure() time.Duration {
+	began, workers := time.Now(), runtime.GOMAXPROCS(0)
+	var wait sync.WaitGroup
+	for range workers {
+		wait.Go(func() {
+			for range starts {
+				_ = exec.Command("/bin/true").Run()
+			}
+		})
+	}
+	wait.Wait()
+	return time.Since(began) / starts
+}
+
+// Of is a deadline on this machine that would be d on a usual one.
+func Of(d time.Duration) time.Duration { return d * time.Duration(Factor()) }
+
+// Context ends after Of(d), or when above ends.
+func Context(above context.Context, d time.Duration) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(above, Of(d))
+}

@@ -1,0 +1,28 @@
+package pace
+
+import (
+	"testing"
+	"time"
+)
+
+// TestRounded: a machine that is slower by any amount has the next factor, and the factor is bounded.
+func TestRounded(t *testing.T) {
+	for cost, want := range map[time.Duration]int{
+		0: 1, usual: 1, usual + 1: 2, 2 * usual: 2, 3 * usual: 4, 5 * usual: 8, 9 * usual: 16, 1000 * usual: most,
+	} {
+		if got := Rounded(cost); got != want {
+			t.Errorf("a start that takes %s: factor %d, want %d", cost, got, want)
+		}
+	}
+}
+
+// TestMeasure: starting processes takes time, and a machine that is told its factor measures nothing.
+func TestMeasure(t *testing.T) {
+	if cost := Measure(); cost <= 0 {
+		t.Errorf("a start took %s", cost)
+	}
+	t.Setenv(Variable, "4")
+	if got := Of(time.Second); Factor() == 4 && got != 4*time.Second {
+		t.Errorf("a second is %s", got)
+	}
+}

@@ -1,0 +1,273 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// This file owns the end of a run that is stopped: whatever the tests started ends with it, and what they made is
+// removed. Two processes watch each other. The guard is what a user starts. It adopts every process below it whose
+// parent has ended, so that none can get away, and starts the worker, which runs the tests. If the worker is killed,
+// the guard cleans up; if the guard is killed, the worker does.
+
+// workerWord is the first argument of the worker.
+const workerWord = "worker"
+
+// setChildSubreaper is prctl's PR_SET_CHILD_SUBREAPER.
+const setChildSubreaper = 36
+
+// guard runs the tests of a directory in a worker, cleans up after it, and answers the exit code.
+func guard(args []string) (int, error) {
+	// Where that fails, processes that hide their origin are not found.
+	_, _, _ = syscall.RawSyscall(syscall.SYS_PRCTL, setChildSubreaper, 1, 0)
+	l, err := newLeavings()
+	if err != nil {
+		return 1, err
+	}
+	signals := make(chan os.Signal, 8)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGCHLD)
+	lives, held, err := os.Pipe() // the worker reads its end as the end of the guard
+	if err != nil {
+		return 1, err
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return 1, err
+	}
+	worker, err := syscall.ForkExec(self, append([]string{self, workerWord, l.temp}, args...), &syscall.ProcAttr{
+		Env: os.Environ(), Files: []uintptr{0, 1, 2, lives.Fd()}, Sys: &syscall.SysProcAttr{Setpgid: true},
+	})
+	lives.Close()
+	if err != nil {
+		return 1, err
+	}
+	code := watch(worker, signals)
+	held.Close()
+	l.clean()
+	return code, nil
+}
+
+// interruptTime is for how long tests that were interrupted may go on.
+const interruptTime = time.Minute
+
+// watch waits for the worker, passes an interrupt on to the tests, and answers the exit code. It returns early if the
+// run is to be stopped at once.
+func watch(worker int, signals <-chan os.Signal) int {
+	parent, look := os.Getppid(), time.NewTicker(time.Second)
+	defer look.Stop()
+	var late <-chan time.Time
+	for {
+		if code, ended := reap(worker); ended {
+			return code
+		}
+		select {
+		case s := <-signals:
+			switch s {
+			case os.Interrupt: // the tests end, and the worker says how far they got
+				_ = syscall.Kill(-worker, syscall.SIGINT)
+				if late == nil {
+					late = time.After(interruptTime)
+				}
+			case syscall.SIGTERM, syscall.SIGHUP:
+				fmt.Fprintf(os.Stderr, "testrun: stopped by %s\n", s)
+				return 128 + int(s.(syscall.Signal))
+			}
+		case <-late:
+			fmt.Fprintln(os.Stderr, "testrun: the tests did not end")
+			return 130
+		case <-look.C:
+			if os.Getppid() != parent {
+				fmt.Fprintln(os.Stderr, "testrun: whoever started the tests has ended")
+				return 1
+			}
+		}
+	}
+}
+
+// reap takes the ends of all children that have ended, adopted ones among them, and reports that of the worker.
+func reap(worker int) (code int, ended bool) {
+	for {
+		var status syscall.WaitStatus
+		pid, err := syscall.Wait4(-1, &status, syscall.WNOHANG, nil)
+		switch {
+		case err == syscall.EINTR:
+		case pid <= 0:
+			return code, ended
+		case pid == worker && status.Signaled():
+			fmt.Fprintf(os.Stderr, "testrun: killed by %s\n", status.Signal())
+			code, ended = 128+int(status.Signal()), true
+		case pid == worker:
+			code, ended = status.ExitStatus(), true
+		}
+	}
+}
+
+// work is the worker: it runs the tests, and ends with all that they started if the guard is killed.
+func work(temp string, args []string) int {
+	signal.Notify(make(chan os.Signal, 1), os.Interrupt) // a user that interrupts the tests wants to see how far they got
+	syscall.CloseOnExec(3)
+	l := leavingsIn(temp)
+	go func() {
+		_, _ = io.Copy(io.Discard, os.NewFile(3, "guard"))
+		fmt.Fprintln(os.Stderr, "testrun: the guard was killed")
+		l.clean()
+		os.Exit(1)
+	}()
+	ok, err := tested(l, args[0], args[1:])
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "testrun:", err)
+	}
+	if !ok {
+		return 1
+	}
+	return 0
+}
+
+// clean ends what the tests started and removes what they left.
+func (l *leavings) clean() {
+	for range 100 { // a process that is ended may just have started another
+		if l.endAll() == 0 {
+			break
+		}
+		time.Sleep(20 * time.Millisecond)
+		reap(0)
+	}
+	mounts := l.mounts()
+	for tries := 0; len(mounts) > 0 && tries < 10; tries++ { // one may lie on another
+		slices.Reverse(mounts) // what lies below another comes first
+		for _, path := range mounts {
+			_ = syscall.Unmount(path, syscall.MNT_DETACH)
+		}
+		mounts = l.mounts()
+	}
+	l.wait = min(l.wait, 2*time.Second)
+	left := l.left()
+	slices.Reverse(left)
+	for _, name := range left {
+		what, path, _ := strings.Cut(name, " ")
+		switch what {
+		case "network":
+			_ = syscall.Unmount(filepath.Join("/run/netns", path), syscall.MNT_DETACH)
+			_ = os.Remove(filepath.Join("/run/netns", path))
+		case "group":
+			_ = syscall.Rmdir(filepath.Join(l.root, "sys/fs/cgroup", path))
+		}
+	}
+	if len(mounts) > 0 {
+		fmt.Fprintf(os.Stderr, "testrun: %s is left, because %q cannot be unmounted\n", l.temp, mounts)
+		return // to remove it would remove what is mounted there
+	}
+	_ = filepath.WalkDir(l.temp, func(path string, entry fs.DirEntry, _ error) error {
+		if entry != nil && entry.IsDir() {
+			_ = os.Chmod(path, 0o700) // a test may have taken the right to remove what is in it
+		}
+		return nil
+	})
+	_ = os.RemoveAll(l.temp)
+}
+
+// endAll kills the processes below this one, and all whose environment or command names the temporary directory. It
+// answers how many there were.
+func (l *leavings) endAll() (n int) {
+	for _, pid := range l.ours() {
+		if syscall.Kill(pid, syscall.SIGKILL) == nil {
+			n++
+		}
+	}
+	return n
+}
+
+// ours are the processes of this run, but for this one and those above it.
+func (l *leavings) ours() (pids []int) {
+	parents, named := map[int]int{}, map[int]bool{}
+	all, _ := filepath.Glob(filepath.Join(l.root, "proc/[0-9]*"))
+	for _, dir := range all {
+		var pid, parent int
+		var state byte
+		text, _ := os.ReadFile(filepath.Join(dir, "stat"))
+		end := strings.LastIndexByte(string(text), ')')
+		if end < 0 {
+			continue
+		}
+		_, _ = fmt.Sscan(filepath.Base(dir), &pid)
+		if _, err := fmt.Sscanf(string(text[end+1:]), " %c %d", &state, &parent); err != nil || state == 'Z' {
+			continue
+		}
+		parents[pid] = parent
+		environment, _ := os.ReadFile(filepath.Join(dir, "environ"))
+		command, _ := os.ReadFile(filepath.Join(dir, "cmdline"))
+		named[pid] = strings.Contains(string(environment), "="+l.temp) || strings.Contains(string(command), l.temp+"/")
+	}
+	above := map[int]bool{}
+	for pid := os.Getpid(); pid > 0 && !above[pid]; pid = parents[pid] {
+		above[pid] = true
+	}
+	for pid := range parents {
+		if !above[pid] && (named[pid] || descends(pid, os.Getpid(), parents)) {
+			pids = append(pids, pid)
+		}
+	}
+	slices.Sort(pids)
+	return pids
+}
+
+// descends reports whether a process descends from another.
+func descends(pid, from int, parents map[int]int) bool {
+	for steps := 0; pid > 1 && steps < len(parents); steps++ {
+		if pid = parents[pid]; pid == from {
+			return true
+		}
+	}
+	return false
+}
+
+// mounts are those in the temporary directory, in order.
+func (l *leavings) mounts() (paths []string) {
+	for name := range l.look(false) {
+		if path, is := strings.CutPrefix(name, "mount "); is && below(path, l.temp) {
+			paths = append(paths, path)
+		}
+	}
+	slices.Sort(paths)
+	return paths
+}
+
+// paced measures how slow this machine is, for all tests of the run, and gives packages as much more time.
+func paced(dir string, command []string) []string {
+	if os.Getenv(paceVariable) == "" {
+		out, _ := exec.Command("go", "-C", dir, "run", "./test/able/pace/measure").Output()
+		_ = os.Setenv(paceVariable, strings.TrimSpace(string(out)))
+	}
+	factor, err := strconv.Atoi(os.Getenv(paceVariable))
+	if err != nil {
+		return command
+	}
+	if factor > 1 {
+		fmt.Fprintf(os.Stderr, "testrun: this machine is slow, so all deadlines are %d times longer\n", factor)
+	}
+	command = slices.Clone(command)
+	if at := slices.Index(command, "-timeout"); at >= 0 && at+1 < len(command) {
+		if base, err := time.ParseDuration(command[at+1]); err == nil {
+			command[at+1] = (base * time.Duration(factor)).String()
+		}
+	} else if at := slices.Index(command, "test"); at >= 0 {
+		command = slices.Insert(command, at+1, "-timeout", (packageTime * time.Duration(factor)).String())
+	}
+	return command
+}
+
+// paceVariable hands the factor to the tests, which read it in test/able/pace.
+const paceVariable = "SYNAPSE_TEST_PACE"
+
+// packageTime is how long the tests of one package may take on a usual machine.
+const packageTime = 15 * time.Minute
