@@ -23,6 +23,9 @@ SHORT    ?=
 # The longest packages. They mostly wait, and go test begins packages in the order in which they are named: begun last they
 # would have the machine to themselves.
 LONG = ./runtime/conformance ./test/e2e ./test/chaos
+# Tests that need a crowd, or compare times: `make test` leaves them out, and `make world` runs them, one package at a time.
+CROWDS = TestHostileIdentities|TestHistoryReplays
+CROWDED = ./test/e2e
 # For how long `make chaos` breaks things; SEED draws them.
 DURATION ?= 20m
 # Where `make install` puts things; DESTDIR is a folder to take for the root.
@@ -78,9 +81,10 @@ test: installed ## run every test that small packages are enough for, the simula
 	@$(if $(filter ./...,$(PACKAGES)),$(GO) list -export ./... >/dev/null)
 	@$(GO) -C tools run ./testrun .. $(GO) test -json -vet=off -ldflags=-w -p $$(($$(nproc) + 2)) -parallel $$((2 * $$(nproc))) $(if $(filter ./...,$(PACKAGES)),$(LONG)) $(PACKAGES)
 
-world: ## run the tests with big third parties, as PyTorch, MPI, a Debian and the last release (NAME=x one of them)
+world: ## run the tests with big third parties, as PyTorch, MPI, a Debian and the last release, and those that need a crowd (NAME=x one of them)
 	@tools/ensure.sh torch debootstrap runc crun postgresql prometheus chromium mpicc.openmpi mpicc.mpich
 	@$(GO) -C tools run ./testrun .. $(GO) test -json -count=1 -tags world -timeout 20m $(if $(NAME),-run '$(NAME)') ./test/world
+	@$(if $(NAME),,SYNAPSE_TEST_CROWD=1 $(GO) -C tools run ./testrun .. $(GO) test -json -count=1 -p 1 -run '^($(CROWDS))$$' $(CROWDED))
 
 pictures: ## make README's pictures of the page, from a real run (they differ each time, so seldom)
 	@tools/ensure.sh chromium

@@ -11,6 +11,7 @@ import (
 	"github.com/yi-json/synapse/actors"
 	"github.com/yi-json/synapse/cluster/link"
 	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/test/able/pace"
 	"github.com/yi-json/synapse/topology"
 )
 
@@ -57,7 +58,7 @@ func next[T any](t *testing.T, heard <-chan any) T {
 			t.Fatalf("heard %#v", m)
 		}
 		return got
-	case <-time.After(10 * time.Second):
+	case <-time.After(pace.Of(10 * time.Second)):
 		t.Fatal("heard nothing")
 		panic("not reached")
 	}

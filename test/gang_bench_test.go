@@ -11,6 +11,7 @@ import (
 
 	"github.com/yi-json/synapse/actors"
 	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/test/able/pace"
 )
 
 func gangSpec(machines int32) *messages.JobSpec {
@@ -126,7 +127,7 @@ func cpu() time.Duration {
 
 // submitted reads answers up to that of a submit.
 func submitted(tb testing.TB, answers chan any) string {
-	limit := time.After(10 * time.Second)
+	limit := time.After(pace.Of(10 * time.Second))
 	for {
 		select {
 		case m := <-answers:

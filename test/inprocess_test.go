@@ -22,6 +22,7 @@ import (
 	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/policy"
 	"github.com/yi-json/synapse/store"
+	"github.com/yi-json/synapse/test/able/pace"
 	"github.com/yi-json/synapse/topology"
 )
 
@@ -100,7 +101,7 @@ func (c *inprocess) Moved(kind actors.Kind, _, _, to string) {
 
 // await blocks until some job comes to a state, and answers when it did.
 func (c *inprocess) await(name string) time.Time {
-	limit := time.After(20 * time.Second)
+	limit := time.After(pace.Of(20 * time.Second))
 	for {
 		select {
 		case to := <-c.reached:

@@ -18,6 +18,7 @@ import (
 	"google.golang.org/grpc/health/grpc_health_v1"
 
 	"github.com/yi-json/synapse/cluster/entrance"
+	"github.com/yi-json/synapse/test/able/pace"
 )
 
 // stage is a port with both, behind an entrance.
@@ -57,7 +58,7 @@ func (s *stage) dial(t *testing.T) net.Conn {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { c.Close() })
-	_ = c.SetDeadline(time.Now().Add(20 * time.Second))
+	_ = c.SetDeadline(pace.Until(20 * time.Second))
 	return c
 }
 
@@ -74,7 +75,7 @@ func (s *stage) call(t *testing.T) error {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), pace.Of(20*time.Second))
 	defer cancel()
 	_, err = grpc_health_v1.NewHealthClient(conn).Check(ctx, &grpc_health_v1.HealthCheckRequest{})
 	return err
@@ -127,7 +128,7 @@ func TestVisitorsAreBounded(t *testing.T) {
 		t.Errorf("a call beside many visitors: %v", err)
 	}
 	first.Close()
-	for limit := time.Now().Add(20 * time.Second); !strings.Contains(s.get(t), "hello"); {
+	for limit := pace.Until(20 * time.Second); !strings.Contains(s.get(t), "hello"); {
 		if time.Now().After(limit) {
 			t.Fatal("a place that was left is not free again")
 		}
@@ -167,7 +168,7 @@ func TestCloseEndsVisits(t *testing.T) {
 	go func() { s.stop(); close(over) }()
 	select {
 	case <-over:
-	case <-time.After(20 * time.Second):
+	case <-time.After(pace.Of(20 * time.Second)):
 		t.Fatal("a visitor keeps the server from ending")
 	}
 }

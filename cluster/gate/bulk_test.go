@@ -21,6 +21,7 @@ import (
 	"github.com/yi-json/synapse/cluster/api"
 	"github.com/yi-json/synapse/cluster/identity"
 	"github.com/yi-json/synapse/messages"
+	testpace "github.com/yi-json/synapse/test/able/pace"
 )
 
 // frame is one of HTTP/2.
@@ -128,7 +129,7 @@ func (s *scale) asks(c *connection, bytes int) chan error {
 	before := len(s.gate.bulk.waiting)
 	s.gate.bulk.mu.Unlock()
 	go func() { done <- s.gate.bulk.take(c, bytes) }()
-	for limit := time.Now().Add(time.Minute); time.Now().Before(limit); time.Sleep(time.Millisecond) {
+	for limit := testpace.Until(time.Minute); time.Now().Before(limit); time.Sleep(time.Millisecond) {
 		s.gate.bulk.mu.Lock()
 		now := len(s.gate.bulk.waiting)
 		s.gate.bulk.mu.Unlock()
@@ -147,7 +148,7 @@ func (s *scale) goes(what string, done chan error) {
 		if err != nil {
 			s.t.Errorf("%s: %v", what, err)
 		}
-	case <-time.After(time.Minute):
+	case <-time.After(testpace.Of(time.Minute)):
 		s.t.Fatalf("%s waits", what)
 	}
 }
@@ -245,7 +246,7 @@ func TestLargeRequestsWait(t *testing.T) {
 	b := &s.gate.bulk
 	until := func(what string, is func() bool) {
 		t.Helper()
-		for limit := time.Now().Add(time.Minute); !is(); time.Sleep(time.Millisecond) {
+		for limit := testpace.Until(time.Minute); !is(); time.Sleep(time.Millisecond) {
 			if time.Now().After(limit) {
 				t.Fatal("in vain: ", what)
 			}
@@ -294,7 +295,7 @@ func TestCallsWithoutRequests(t *testing.T) {
 			defer s.gate.purses.mu.Unlock()
 			return s.gate.purses.of(who, s.clock()).coming
 		}
-		for limit := time.Now().Add(time.Minute); comes() != n; time.Sleep(time.Millisecond) {
+		for limit := testpace.Until(time.Minute); comes() != n; time.Sleep(time.Millisecond) {
 			if time.Now().After(limit) {
 				t.Fatalf("%d are on their way, and never %d", comes(), n)
 			}

@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/yi-json/synapse/cluster/identity"
+	testpace "github.com/yi-json/synapse/test/able/pace"
 	"github.com/yi-json/synapse/test/spiffe"
 )
 
@@ -87,7 +88,7 @@ func TestExternal(t *testing.T) {
 	if n := s.tells("Closed the connection of synapse://c-a/node/n1"); n != 1 {
 		t.Errorf("the log has %q", s.lines)
 	}
-	for limit := time.Now().Add(time.Minute); askNode() != nil; {
+	for limit := testpace.Until(time.Minute); askNode() != nil; {
 		if time.Now().After(limit) {
 			t.Fatal("the machine does not come back by its new certificate")
 		}

@@ -17,6 +17,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/yi-json/synapse/cluster/identity"
+	testpace "github.com/yi-json/synapse/test/able/pace"
 )
 
 func (s *stage) deny(text string) {
@@ -124,7 +125,7 @@ func TestRights(t *testing.T) {
 // reflects asks which services there are, which people may.
 func reflects(t *testing.T, conn *grpc.ClientConn) error {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), testpace.Of(10*time.Second))
 	defer cancel()
 	stream := must(grpc_reflection_v1.NewServerReflectionClient(conn).ServerReflectionInfo(ctx))
 	_ = stream.Send(&grpc_reflection_v1.ServerReflectionRequest{

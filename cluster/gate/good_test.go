@@ -9,6 +9,7 @@ import (
 	"google.golang.org/grpc/reflection/grpc_reflection_v1"
 
 	"github.com/yi-json/synapse/cluster/identity"
+	testpace "github.com/yi-json/synapse/test/able/pace"
 )
 
 // This file owns what counts as something that came of a handshake, so that its source need not stand in line for it.
@@ -20,7 +21,7 @@ func TestGoodForSomething(t *testing.T) {
 	s := newStageNow(t)
 	came := func(want int64, what string) {
 		t.Helper()
-		for end := time.Now().Add(10 * time.Second); s.good.Load() < want && time.Now().Before(end); {
+		for end := testpace.Until(10 * time.Second); s.good.Load() < want && time.Now().Before(end); {
 			time.Sleep(time.Millisecond)
 		}
 		if got := s.good.Load(); got != want {
@@ -36,7 +37,7 @@ func TestGoodForSomething(t *testing.T) {
 	came(0, "it is proved, and asks for nothing")
 
 	conn, ask := s.open(ann.Credentials(nil))
-	ctx, done := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, done := context.WithTimeout(t.Context(), testpace.Of(10*time.Second))
 	defer done()
 	stream, err := grpc_reflection_v1.NewServerReflectionClient(conn).ServerReflectionInfo(ctx)
 	if err == nil {

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/yi-json/synapse/cluster/identity"
+	testpace "github.com/yi-json/synapse/test/able/pace"
 )
 
 // newStageNow is a stage that goes by the machine's clock: a machine that joins has no other one.
@@ -171,7 +172,7 @@ func TestNothingButJoining(t *testing.T) {
 	both := &tls.Config{InsecureSkipVerify: true, NextProtos: []string{protocolJoin, protocolHTTP2}}
 	conn := must(tls.Dial("tcp", s.address, both))
 	defer conn.Close()
-	_ = conn.SetDeadline(time.Now().Add(10 * time.Second))
+	_ = conn.SetDeadline(testpace.Until(10 * time.Second))
 	if got := conn.ConnectionState().NegotiatedProtocol; got != protocolJoin {
 		t.Fatalf("it speaks %q", got)
 	}

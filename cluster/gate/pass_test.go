@@ -15,6 +15,7 @@ import (
 	"github.com/yi-json/synapse/cluster/identity"
 	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/store"
+	testpace "github.com/yi-json/synapse/test/able/pace"
 )
 
 // This file owns the question who comes in with a token: those of whom the store has it, and only for as long.
@@ -173,7 +174,7 @@ func overhear(conn net.Conn, pair *identity.Pair, by *identity.Folder) []byte {
 	shows := *pair.TLS()
 	shows.Certificate = append(shows.Certificate, by.Roots[0].Raw)
 	secure := tls.Server(conn, &tls.Config{Certificates: []tls.Certificate{shows}, NextProtos: []string{protocolPass}})
-	_ = conn.SetDeadline(time.Now().Add(10 * time.Second))
+	_ = conn.SetDeadline(testpace.Until(10 * time.Second))
 	got := make([]byte, 64)
 	n, _ := secure.Read(got)
 	return got[:n]
@@ -242,7 +243,7 @@ func TestPassIsSaidToSchedulersAlone(t *testing.T) {
 		here, there := net.Pipe()
 		heard := make(chan []byte, 1)
 		go func() { heard <- overhear(there, pair, s.by) }()
-		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), testpace.Of(10*time.Second))
 		_, _, err := b.dial(ctx, here)
 		cancel()
 		here.Close()

@@ -29,6 +29,7 @@ import (
 	"github.com/yi-json/synapse/cluster/identity"
 	"github.com/yi-json/synapse/cluster/socket"
 	"github.com/yi-json/synapse/messages"
+	testpace "github.com/yi-json/synapse/test/able/pace"
 )
 
 // This file owns the question who may do what by HTTP: the same as by gRPC, whatever it is proved by.
@@ -330,14 +331,14 @@ func TestLocalByHTTP(t *testing.T) {
 	if _, _, err := knock(t.Context(), conn); err != nil {
 		t.Fatal(err)
 	}
-	_ = conn.SetDeadline(time.Now().Add(time.Minute))
+	_ = conn.SetDeadline(testpace.Until(time.Minute))
 	fmt.Fprint(conn, "POST /v1/ListPasses HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 0\r\n"+
 		"Connection: close\r\n\r\n")
 	text := must(io.ReadAll(conn))
 	if !strings.HasPrefix(string(text), "HTTP/1.1 500") || !strings.Contains(string(text), "reached") {
 		t.Errorf("%s", text)
 	}
-	for deadline := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
+	for deadline := testpace.Until(time.Minute); ; time.Sleep(time.Millisecond) {
 		s.gate.mu.Lock()
 		open := len(s.gate.open)
 		s.gate.mu.Unlock()

@@ -19,6 +19,7 @@ import (
 	"google.golang.org/grpc/reflection"
 
 	"github.com/yi-json/synapse/cluster/identity"
+	testpace "github.com/yi-json/synapse/test/able/pace"
 )
 
 // This file owns the stage: a scheduler's gate before real gRPC on loopback, with a clock that a test moves.
@@ -136,7 +137,7 @@ func (s *stage) said(words string) (n int) {
 
 // tells is how often it said so, and waits for the first: a peer may know why before the log does.
 func (s *stage) tells(words string) int {
-	for end := time.Now().Add(10 * time.Second); s.said(words) == 0 && time.Now().Before(end); {
+	for end := testpace.Until(10 * time.Second); s.said(words) == 0 && time.Now().Before(end); {
 		time.Sleep(time.Millisecond)
 	}
 	return s.said(words)
@@ -181,7 +182,7 @@ func (s *stage) open(creds credentials.TransportCredentials) (conn *grpc.ClientC
 	conn = must(grpc.NewClient("passthrough:///"+s.address, grpc.WithTransportCredentials(creds), grpc.WithDisableRetry()))
 	s.t.Cleanup(func() { conn.Close() })
 	return conn, func() error {
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), testpace.Of(10*time.Second))
 		defer cancel()
 		_, err := grpc_health_v1.NewHealthClient(conn).Check(ctx, &grpc_health_v1.HealthCheckRequest{})
 		return err
@@ -197,7 +198,7 @@ func (s *stage) intrude(change func(*tls.Config)) error {
 		return err
 	}
 	defer conn.Close()
-	_ = conn.SetDeadline(time.Now().Add(10 * time.Second))
+	_ = conn.SetDeadline(testpace.Until(10 * time.Second))
 	if _, err := conn.Write([]byte("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n")); err != nil {
 		return err
 	}

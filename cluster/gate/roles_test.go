@@ -25,6 +25,7 @@ import (
 	"github.com/yi-json/synapse/cluster/identity"
 	"github.com/yi-json/synapse/cluster/rights"
 	"github.com/yi-json/synapse/messages"
+	testpace "github.com/yi-json/synapse/test/able/pace"
 )
 
 // This file owns the question who may do what, asked over real connections: every call with each of its verbs, by every
@@ -265,7 +266,7 @@ func methods(t *testing.T) (all []protoreflect.MethodDescriptor) {
 
 // invoke makes a call of any kind, and waits for its first answer.
 func invoke(conn *grpc.ClientConn, call string, m protoreflect.MethodDescriptor, q proto.Message) error {
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), testpace.Of(20*time.Second))
 	defer cancel()
 	stream, err := conn.NewStream(ctx, &grpc.StreamDesc{
 		ServerStreams: m.IsStreamingServer(), ClientStreams: m.IsStreamingClient(),

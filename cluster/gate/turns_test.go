@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/yi-json/synapse/cluster/identity"
+	testpace "github.com/yi-json/synapse/test/able/pace"
 )
 
 // TestTurns: whoever waits for a client has no turn, whoever goes on takes one, and a handshake that is over needs
@@ -130,7 +131,7 @@ func TestSlowOnesHaveNoTurn(t *testing.T) {
 		t.Error("an honest one is held up")
 	}
 	// Who has just spoken has a turn for a moment; one that kept it would have it for good.
-	for limit := time.Now().Add(20 * time.Second); len(s.gate.turns.places) != 0; time.Sleep(time.Millisecond) {
+	for limit := testpace.Until(20 * time.Second); len(s.gate.turns.places) != 0; time.Sleep(time.Millisecond) {
 		if time.Now().After(limit) {
 			t.Fatalf("%d of them have a turn", len(s.gate.turns.places))
 		}

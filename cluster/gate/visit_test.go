@@ -19,6 +19,7 @@ import (
 	"github.com/yi-json/synapse/cluster/doorway"
 	"github.com/yi-json/synapse/cluster/identity"
 	"github.com/yi-json/synapse/cluster/rights"
+	testpace "github.com/yi-json/synapse/test/able/pace"
 )
 
 // TestVisitorsTokens: a viewer's token opens a page, as its certificate would; another role's does not, nor one that is
@@ -146,7 +147,7 @@ func TestVisitorIsNoCaller(t *testing.T) {
 	for _, protocols := range [][]string{{"http/1.1"}, nil} {
 		config := &tls.Config{InsecureSkipVerify: true, NextProtos: protocols}
 		conn := must(tls.DialWithDialer(&net.Dialer{Timeout: 10 * time.Second}, "tcp", s.address, config))
-		_ = conn.SetDeadline(time.Now().Add(10 * time.Second))
+		_ = conn.SetDeadline(testpace.Until(10 * time.Second))
 		_, _ = io.WriteString(conn, preface+"\x00\x00\x00\x04\x00\x00\x00\x00\x00")
 		answer, _ := io.ReadAll(conn)
 		if !strings.HasPrefix(string(answer), "HTTP/1.1 ") {
@@ -169,7 +170,7 @@ func TestVisitorIsClosed(t *testing.T) {
 	}
 	conn := must((&tls.Dialer{Config: config}).DialContext(context.Background(), "tcp", s.address))
 	defer conn.Close()
-	_ = conn.SetDeadline(time.Now().Add(10 * time.Second))
+	_ = conn.SetDeadline(testpace.Until(10 * time.Second))
 	_, _ = io.WriteString(conn, "GET /figures HTTP/1.1\r\nHost: x\r\n\r\n")
 	page := make([]byte, 1024)
 	if n, err := conn.Read(page); err != nil || !strings.HasPrefix(string(page[:n]), "HTTP/1.1 200") {

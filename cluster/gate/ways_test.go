@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/yi-json/synapse/cluster/identity"
+	testpace "github.com/yi-json/synapse/test/able/pace"
 )
 
 // This file owns the ways out: an authority that is over, lost or stolen, and a root that is replaced. They are those
@@ -86,7 +87,7 @@ func TestAuthorityIsOver(t *testing.T) {
 		t.Errorf("it renews: %v", err)
 	}
 	const words = "the certificate of synapse://c-a/ca/s1 is not good any more"
-	for limit := time.Now().Add(10 * time.Second); s.tells(words) == 0; time.Sleep(time.Millisecond) {
+	for limit := testpace.Until(10 * time.Second); s.tells(words) == 0; time.Sleep(time.Millisecond) {
 		if time.Now().After(limit) { // the alert leaves before the line is written
 			t.Fatal("nobody is told which certificate is over")
 		}

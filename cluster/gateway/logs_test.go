@@ -17,6 +17,7 @@ import (
 	"github.com/yi-json/synapse/clock"
 	"github.com/yi-json/synapse/cluster/api"
 	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/test/able/pace"
 )
 
 // linesOf: lines is what a reader got: "rank: line", with ! for stderr, and notices in brackets.
@@ -215,7 +216,7 @@ func TestReadLogsTellsWhatIsGone(t *testing.T) {
 		if err != nil || strings.Count(got, "machine "+lost+" does not answer") != 2 || !strings.Contains(got, kept) {
 			t.Errorf("%s, %v", got, err)
 		}
-		if took := time.Since(begin); took > 3*quickPatience+time.Second { // four, if each of its streams cost one
+		if took := time.Since(begin); took > 3*quickPatience+pace.Of(time.Second) { // four, if each of its streams cost one
 			t.Errorf("one machine that does not answer cost %v", took)
 		}
 	}

@@ -30,11 +30,12 @@ import (
 	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/policy"
 	"github.com/yi-json/synapse/store"
+	"github.com/yi-json/synapse/test/able/pace"
 	"github.com/yi-json/synapse/topology"
 )
 
 // patience is how long a test waits for what must come.
-const patience = 20 * time.Second
+var patience = pace.Of(20 * time.Second)
 
 // room holds systems that reach each other by their addresses, and is the host,
 // clock and log of all their actors.

@@ -5,6 +5,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/yi-json/synapse/test/able/pace"
 )
 
 // TestBurstsAreTakenInOrder: bursts are taken in the order in which they came, however many wait and whether or not
@@ -61,7 +63,7 @@ func TestEveryBurstRuns(t *testing.T) {
 		})
 	}
 	posting.Wait()
-	for limit := time.Now().Add(20 * time.Second); ran.Load() < posters*each; time.Sleep(time.Millisecond) {
+	for limit := pace.Until(20 * time.Second); ran.Load() < posters*each; time.Sleep(time.Millisecond) {
 		if time.Now().After(limit) {
 			t.Fatalf("%d of %d ran", ran.Load(), posters*each)
 		}

@@ -22,6 +22,7 @@ import (
 	"github.com/yi-json/synapse/cluster/api"
 	"github.com/yi-json/synapse/cluster/caller"
 	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/test/able/pace"
 )
 
 // service answers what a test has it answer.
@@ -362,7 +363,7 @@ func TestLarge(t *testing.T) {
 	}
 	held := func(want int) {
 		t.Helper()
-		for deadline := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
+		for deadline := pace.Until(time.Minute); ; time.Sleep(time.Millisecond) {
 			s.api.bodies.mu.Lock()
 			n := len(s.api.bodies.of)
 			s.api.bodies.mu.Unlock()

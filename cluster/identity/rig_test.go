@@ -8,6 +8,8 @@ import (
 	"net/url"
 	"testing"
 	"time"
+
+	"github.com/yi-json/synapse/test/able/pace"
 )
 
 // This file owns the stage: clusters with roots and authorities, and a real handshake on loopback.
@@ -76,7 +78,7 @@ func meet(t *testing.T, server, client *tls.Config) met {
 	listener.Close()
 	defer a.Close()
 	defer b.Close()
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), pace.Of(10*time.Second))
 	defer cancel()
 	var m met
 	ended := make(chan struct{})

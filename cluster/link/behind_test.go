@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/yi-json/synapse/cluster/entrance"
+	testpace "github.com/yi-json/synapse/test/able/pace"
 )
 
 // This file owns a cluster's machines that come back all at once, and have one address between them.
@@ -45,7 +46,7 @@ func TestManyBehindOneAddress(t *testing.T) {
 	// The minute is one of a machine that has nothing else to do: beside other tests it is the processor's that counts.
 	before := processTime(t)
 	for h.of(countUp) < many && time.Since(began) < 5*time.Minute {
-		if time.Since(began) > time.Minute && processTime(t)-before > time.Minute {
+		if time.Since(began) > testpace.Of(time.Minute) && processTime(t)-before > time.Minute {
 			break
 		}
 		time.Sleep(10 * time.Millisecond)

@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc/test/bufconn"
 
 	"github.com/yi-json/synapse/actors"
+	testpace "github.com/yi-json/synapse/test/able/pace"
 )
 
 // This file owns links whose other end goes silent without a word: a cable that
@@ -83,13 +84,13 @@ func TestFrozenLinksAreNoticed(t *testing.T) {
 				out.Store(c.out)
 				in.Store(c.in)
 				hears(t, h.ears, "LinkDown", func(m heard) bool { return m.message == actors.LinkDown{Node: "n1"} })
-				if took := time.Since(began); took > 15*time.Second {
+				if took := time.Since(began); took > testpace.Of(15*time.Second) {
 					t.Errorf("the scheduler noticed after %v", took)
 				}
 				for n.of(countDown) == 0 {
 					time.Sleep(100 * time.Millisecond)
 				}
-				if took := time.Since(began); took > 15*time.Second {
+				if took := time.Since(began); took > testpace.Of(15*time.Second) {
 					t.Errorf("the machine noticed after %v", took)
 				}
 				time.Sleep(time.Minute)
@@ -139,7 +140,7 @@ func TestHalfAFrame(t *testing.T) {
 			}
 		}()
 		io.Copy(io.Discard, c)
-		if took := time.Since(began); took > 16*time.Second {
+		if took := time.Since(began); took > testpace.Of(16*time.Second) {
 			t.Errorf("it was closed after %v", took)
 		}
 		c.Close()

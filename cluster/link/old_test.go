@@ -21,6 +21,7 @@ import (
 
 	"github.com/yi-json/synapse/actors"
 	"github.com/yi-json/synapse/messages"
+	testpace "github.com/yi-json/synapse/test/able/pace"
 )
 
 // This file owns the tests with agents and schedulers of earlier versions: their gRPC is the code that is generated for
@@ -290,7 +291,7 @@ func newer(b *remote.MessageBatch) *remote.MessageBatch {
 // toldOnce waits until an end has told that it left out a word, and fails if it tells so again.
 func toldOnce(t *testing.T, said lines) {
 	t.Helper()
-	limit := time.After(time.Minute)
+	limit := time.After(testpace.Of(time.Minute))
 	for {
 		select {
 		case line := <-said:

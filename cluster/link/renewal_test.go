@@ -15,6 +15,7 @@ import (
 	"github.com/yi-json/synapse/actors"
 	"github.com/yi-json/synapse/cluster/gate"
 	"github.com/yi-json/synapse/cluster/identity"
+	testpace "github.com/yi-json/synapse/test/able/pace"
 )
 
 // TestRenewalUnderLoad: while gangs go through their rounds, every machine's certificate is renewed and the one that it
@@ -59,7 +60,7 @@ func TestRenewalUnderLoad(t *testing.T) {
 			select {
 			case <-gang():
 				gangs++
-			case <-time.After(time.Minute):
+			case <-time.After(testpace.Of(time.Minute)):
 				t.Fatalf("gang %d does not end", gangs)
 			}
 		}
@@ -77,7 +78,7 @@ func TestRenewalUnderLoad(t *testing.T) {
 			}
 		})
 	}
-	for limit := time.Now().Add(time.Minute); renewed.Load() < machines; run(1) {
+	for limit := testpace.Until(time.Minute); renewed.Load() < machines; run(1) {
 		if time.Now().After(limit) {
 			t.Fatalf("%d of %d are renewed", renewed.Load(), machines)
 		}

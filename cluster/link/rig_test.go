@@ -21,13 +21,14 @@ import (
 
 	"github.com/yi-json/synapse/actors"
 	"github.com/yi-json/synapse/messages"
+	testpace "github.com/yi-json/synapse/test/able/pace"
 	"github.com/yi-json/synapse/topology"
 )
 
 // This file owns the stage: scheduler processes and machines of real actor
 // systems, on loopback or in memory, whose actors only note what they receive.
 
-const patience = 20 * time.Second
+var patience = testpace.Of(20 * time.Second)
 
 // tally counts what the link counts.
 type tally struct {

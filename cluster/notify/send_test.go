@@ -20,6 +20,7 @@ import (
 
 	"github.com/yi-json/synapse/cluster/api"
 	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/test/able/pace"
 )
 
 // script is what watches tell, one after the other: each breaks at its end.
@@ -78,7 +79,7 @@ func run(t *testing.T, dir string, rules []Rule, more func() bool, turns ...[]*m
 	ended := make(chan struct{})
 	go func() { n.Run(ctx); close(ended) }()
 	<-done
-	for limit := time.Now().Add(20 * time.Second); more != nil && !more(); time.Sleep(time.Millisecond) {
+	for limit := pace.Until(20 * time.Second); more != nil && !more(); time.Sleep(time.Millisecond) {
 		if time.Now().After(limit) {
 			t.Error("not all is told that must be")
 			break
@@ -170,7 +171,7 @@ func TestKilledBeforeNews(t *testing.T) {
 	ended := make(chan struct{})
 	go func() { New(o).Run(ctx); close(ended) }()
 	noted := filepath.Join(o.Dir, noteFile)
-	for limit := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
+	for limit := pace.Until(time.Minute); ; time.Sleep(time.Millisecond) {
 		if _, err := os.Stat(noted); err == nil {
 			break
 		}

@@ -26,6 +26,7 @@ import (
 
 	"github.com/yi-json/synapse/cluster/identity"
 	"github.com/yi-json/synapse/cluster/oidc/described"
+	"github.com/yi-json/synapse/test/able/pace"
 )
 
 // This file owns an issuer that a test has on the loopback, and what of its tokens is believed.
@@ -302,7 +303,7 @@ func TestKeysRotate(t *testing.T) {
 		t.Fatal("nobody asks again for keys that are known")
 	}
 	s.believed("and this one does not wait", old)
-	limit := time.Now().Add(time.Minute)
+	limit := pace.Until(time.Minute)
 	for {
 		if _, err := s.Verify(old); err != nil {
 			break

@@ -15,6 +15,7 @@ import (
 
 	"github.com/yi-json/synapse/cluster/api"
 	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/test/able/pace"
 )
 
 // silent is a watch that tells nothing until it is left.
@@ -66,7 +67,7 @@ func telling(t *testing.T, phases int, answers func(n int64, w http.ResponseWrit
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan struct{})
 	go func() { teller.Run(ctx); close(ended) }()
-	for limit := time.Now().Add(time.Minute); !until(asked.Load(), said()); time.Sleep(5 * time.Millisecond) {
+	for limit := pace.Until(time.Minute); !until(asked.Load(), said()); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(limit) {
 			t.Errorf("asked %d times, and it said %q", asked.Load(), said())
 			break

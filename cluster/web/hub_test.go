@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/test/able/pace"
 )
 
 // This file owns the questions of what pages are sent as the cluster changes.
@@ -47,7 +48,7 @@ func TestStream(t *testing.T) {
 		t.Errorf("then came %s", all)
 	}
 	close(s.events)
-	for deadline := time.Now().Add(20 * time.Second); ; {
+	for deadline := pace.Until(20 * time.Second); ; {
 		if p := stream.piece(); p.Away != nil && *p.Away == "it is gone" {
 			return
 		}
@@ -89,7 +90,7 @@ func TestNobodyLooks(t *testing.T) {
 			t.Errorf("%d watches are open", n)
 		}
 		leave()
-		for deadline := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
+		for deadline := pace.Until(time.Minute); ; time.Sleep(10 * time.Millisecond) {
 			d.page.mu.Lock()
 			hubs, streams := len(d.page.hubs), d.page.streams
 			d.page.mu.Unlock()
@@ -193,7 +194,7 @@ func TestManyWhoReadNothing(t *testing.T) {
 	for range many {
 		d.knocks(t)
 	}
-	for deadline := time.Now().Add(60 * time.Second); d.page.readers() < many; time.Sleep(10 * time.Millisecond) {
+	for deadline := pace.Until(60 * time.Second); d.page.readers() < many; time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("%d streams are open", d.page.readers())
 		}
@@ -206,7 +207,7 @@ func TestManyWhoReadNothing(t *testing.T) {
 	} else {
 		t.Logf("%d pages that read nothing hold %d MB", many, more>>20)
 	}
-	for deadline := time.Now().Add(90 * time.Second); d.page.readers() > 10; time.Sleep(100 * time.Millisecond) {
+	for deadline := pace.Until(90 * time.Second); d.page.readers() > 10; time.Sleep(100 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("%d streams are open still", d.page.readers())
 		}

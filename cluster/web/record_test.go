@@ -13,6 +13,7 @@ import (
 
 	"github.com/yi-json/synapse/cluster/api"
 	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/test/able/pace"
 )
 
 // This file owns the questions of a record, and of the page that is made of one.
@@ -66,7 +67,7 @@ func recorded(t *testing.T) string {
 		_, _, err := Record(ctx, Options{API: s}, to)
 		done <- err
 	}()
-	for deadline := time.Now().Add(20 * time.Second); !strings.Contains(to.all(), `"detail"`); {
+	for deadline := pace.Until(20 * time.Second); !strings.Contains(to.all(), `"detail"`); {
 		if time.Now().After(deadline) {
 			t.Fatalf("the record has %s", to.all())
 		}

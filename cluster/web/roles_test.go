@@ -21,6 +21,7 @@ import (
 	"github.com/yi-json/synapse/cluster/identity"
 	"github.com/yi-json/synapse/cluster/rights"
 	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/test/able/pace"
 )
 
 // This file owns the question what each role may do by the page: each address of it is asked as each role, behind the
@@ -130,7 +131,7 @@ func (c *counter) seat(role identity.Role) seat {
 // one.
 func (c *counter) ask(p seat, pattern, query, body string) (code int, first error, made bool) {
 	c.t.Helper()
-	ctx, cancel := context.WithTimeout(c.t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(c.t.Context(), pace.Of(time.Minute))
 	defer cancel()
 	method, path, _ := strings.Cut(pattern, " ")
 	r := httptest.NewRequestWithContext(ctx, method, "http://head1"+path+query, strings.NewReader(body))

@@ -14,6 +14,7 @@ import (
 
 	"github.com/yi-json/synapse/cluster/api"
 	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/test/able/pace"
 )
 
 // fake is a scheduler that answers what a test tells it to, over a real connection.
@@ -392,7 +393,7 @@ func (l *lines) String() string {
 // await waits until something is there, and fails the test when it never comes.
 func await(t *testing.T, what string, there func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); !there(); time.Sleep(5 * time.Millisecond) {
+	for deadline := pace.Until(20 * time.Second); !there(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("waited in vain for %s", what)
 		}

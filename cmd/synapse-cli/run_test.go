@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/test/able/pace"
 )
 
 // This file owns what `run` submits, and that it leaves no job behind whose command it could not run; e2e's TestRun has
@@ -42,7 +43,7 @@ func TestRunHolds(t *testing.T) {
 
 // starts has a job run once it is there.
 func (f *fake) starts(t *testing.T, id string) {
-	for limit := time.Now().Add(time.Minute); time.Now().Before(limit); time.Sleep(time.Millisecond) {
+	for limit := pace.Until(time.Minute); time.Now().Before(limit); time.Sleep(time.Millisecond) {
 		if len(told[*messages.Submit](f)) > 0 {
 			f.put(&messages.JobStatus{Phase: "running",
 				Record: &messages.JobRecord{Id: id, State: messages.JobState_JOB_STATE_ACTIVE, Spec: spec("x")}})

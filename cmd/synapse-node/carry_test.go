@@ -12,6 +12,7 @@ import (
 
 	"github.com/yi-json/synapse/cluster/api"
 	"github.com/yi-json/synapse/runtime/launcher"
+	"github.com/yi-json/synapse/test/able/pace"
 )
 
 // waiting is a scheduler that waits for machines, says what is to be run, and goes when it has ended.
@@ -59,7 +60,7 @@ func TestCarryLeavesNothing(t *testing.T) {
 		if i == 1 {
 			before = runtime.NumGoroutine() // with those of the connection
 		}
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		ctx, cancel := context.WithTimeout(t.Context(), pace.Of(time.Minute))
 		err := carry(ctx, linked{conn}, "session", func(w launcher.Wire) error {
 			if _, err := w.Receive(); err != nil {
 				return err
@@ -79,7 +80,7 @@ func TestCarryLeavesNothing(t *testing.T) {
 		}
 		cancel()
 	}
-	for limit := time.Now().Add(time.Minute); runtime.NumGoroutine() > before+5; time.Sleep(10 * time.Millisecond) {
+	for limit := pace.Until(time.Minute); runtime.NumGoroutine() > before+5; time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(limit) {
 			t.Fatalf("%d goroutines, and there were %d", runtime.NumGoroutine(), before)
 		}

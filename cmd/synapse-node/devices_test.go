@@ -15,6 +15,7 @@ import (
 	"github.com/yi-json/synapse/cluster/link"
 	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/runtime/gpu"
+	"github.com/yi-json/synapse/test/able/pace"
 )
 
 // nvidia puts a program in nvidia-smi's place. It prints what the answered file holds, and fails without one.
@@ -60,7 +61,7 @@ func TestDevicesAgain(t *testing.T) {
 	var told strings.Builder
 	began := time.Now()
 	gpus, err := (&options{gpus: -1}).findDevices(record, host.NewLog(&told, false))
-	if took := time.Since(began); err != nil || len(gpus.found.Devices) != 1 || took > 10*time.Second ||
+	if took := time.Since(began); err != nil || len(gpus.found.Devices) != 1 || took > pace.Of(10*time.Second) ||
 		!strings.Contains(told.String(), "as the last start") {
 		t.Errorf("%v after %v: %s", err, took, told.String())
 	}
@@ -93,7 +94,7 @@ func TestDevices(t *testing.T) {
 		if m.GpuId != "GPU-1" || !strings.Contains(m.Detail, "reset") {
 			t.Error(m)
 		}
-	case <-time.After(time.Minute):
+	case <-time.After(pace.Of(time.Minute)):
 		t.Error("the Node heard nothing")
 	}
 }

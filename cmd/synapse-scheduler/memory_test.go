@@ -6,6 +6,8 @@ import (
 	"runtime/metrics"
 	"testing"
 	"time"
+
+	"github.com/yi-json/synapse/test/able/pace"
 )
 
 // TestIdleHeap: memory is given back where much is held and nothing was collected meanwhile, and not while there is
@@ -64,7 +66,7 @@ func TestBoundGrowth(t *testing.T) {
 	runtime.GC()
 	boundGrowth(0, time.Now())
 	hoard := make([]byte, 100<<20)
-	for limit := time.Now().Add(time.Minute); ; {
+	for limit := pace.Until(time.Minute); ; {
 		runtime.GC()
 		samples := []metrics.Sample{{Name: "/gc/gogc:percent"}}
 		metrics.Read(samples)

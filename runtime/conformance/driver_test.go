@@ -107,4 +107,4 @@ type Driver interface {
 }
 
 // limit bounds every wait of the suite: what takes longer hangs.
-const limit = 30 * time.Second
+var limit = 30 * time.Second

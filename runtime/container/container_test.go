@@ -21,6 +21,7 @@ import (
 	"github.com/yi-json/synapse/runtime/launcher"
 	"github.com/yi-json/synapse/runtime/supervisor"
 	"github.com/yi-json/synapse/test/able"
+	"github.com/yi-json/synapse/test/able/pace"
 	"github.com/yi-json/synapse/topology"
 )
 
@@ -264,7 +265,7 @@ func TestSweep(t *testing.T) {
 		t.Fatalf("%v: %s", err, text)
 	}
 	d := driverOf(t, func(o *Options) { o.Binary = binary })
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), pace.Of(30*time.Second))
 	defer cancel()
 	if err := d.Check(ctx); err != nil {
 		t.Fatal(err)

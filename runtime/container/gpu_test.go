@@ -18,6 +18,7 @@ import (
 	"github.com/yi-json/synapse/runtime/gpu"
 	"github.com/yi-json/synapse/runtime/launcher"
 	"github.com/yi-json/synapse/test/able"
+	"github.com/yi-json/synapse/test/able/pace"
 	"github.com/yi-json/synapse/topology"
 )
 
@@ -170,7 +171,7 @@ func TestGPUsInContainers(t *testing.T) {
 		o.Binary = binary
 		o.Gpus = gpu.NewHardware("", []gpu.Device{{Gpu: gpus[0], Nodes: nodes[:1]}, {Gpu: gpus[1], Nodes: nodes[1:2]}})
 	})
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), pace.Of(time.Minute))
 	defer cancel()
 	if err := d.Check(ctx); err != nil {
 		t.Fatal(err)

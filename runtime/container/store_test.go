@@ -35,6 +35,7 @@ import (
 	"github.com/yi-json/synapse/runtime/image/layer"
 	"github.com/yi-json/synapse/runtime/supervisor"
 	"github.com/yi-json/synapse/test/able"
+	"github.com/yi-json/synapse/test/able/pace"
 )
 
 // This file owns the tests of the way from a registry to a running task.
@@ -171,7 +172,7 @@ func TestRegistryTask(t *testing.T) {
 	d := driverOf(t, func(o *Options) {
 		o.Binary, o.Hide, o.Images = binary, []string{data}, Stored{Store: storeOf(t, filepath.Join(data, "images"))}
 	})
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), pace.Of(time.Minute))
 	defer cancel()
 	if err := d.Check(ctx); err != nil {
 		t.Fatal(err)

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/yi-json/synapse/test/able/pace"
 )
 
 // TestNothingIsLeft: what a program left in its group has ended with it, and how it ended is told.
@@ -27,7 +29,7 @@ func TestNothingIsLeft(t *testing.T) {
 		t.Errorf("it ended with %d, told as %v", code, c.Err())
 	}
 	child := number(t, said)
-	for limit := time.Now().Add(time.Minute); lives(child); time.Sleep(time.Millisecond) {
+	for limit := pace.Until(time.Minute); lives(child); time.Sleep(time.Millisecond) {
 		if time.Now().After(limit) {
 			t.Fatalf("process %d outlived the program that started it", child)
 		}
@@ -88,7 +90,7 @@ func awaitEnd(t *testing.T, c *Crew) {
 	t.Helper()
 	select {
 	case <-c.Ended():
-	case <-time.After(time.Minute):
+	case <-time.After(pace.Of(time.Minute)):
 		t.Fatal("it has not ended")
 	}
 }

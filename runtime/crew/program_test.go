@@ -11,6 +11,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/yi-json/synapse/test/able/pace"
 )
 
 // script makes a program in a folder that only this user can write to.
@@ -47,7 +49,7 @@ func TestHangs(t *testing.T) {
 	path := script(t, "sleep 600 & echo $! > "+note+"; wait")
 	began := time.Now()
 	gone, err := Program{Command: []string{path}, Timeout: 300 * time.Millisecond}.Run(context.Background())
-	if !errors.Is(err, ErrHangs) || gone != nil || time.Since(began) > 20*time.Second {
+	if !errors.Is(err, ErrHangs) || gone != nil || time.Since(began) > pace.Of(20*time.Second) {
 		t.Fatalf("%v after %s", err, time.Since(began))
 	}
 	text, err := os.ReadFile(note)
@@ -58,7 +60,7 @@ func TestHangs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for limit := time.Now().Add(20 * time.Second); syscall.Kill(pid, 0) == nil; time.Sleep(5 * time.Millisecond) {
+	for limit := pace.Until(20 * time.Second); syscall.Kill(pid, 0) == nil; time.Sleep(5 * time.Millisecond) {
 		if stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat"); err != nil ||
 			strings.Contains(string(stat), ") Z ") {
 			break // nobody has reaped it here

@@ -17,6 +17,7 @@ import (
 	"github.com/yi-json/synapse/actors"
 	"github.com/yi-json/synapse/cluster/link"
 	"github.com/yi-json/synapse/test/able"
+	"github.com/yi-json/synapse/test/able/pace"
 )
 
 type rig struct {
@@ -59,7 +60,7 @@ func hear[M any](r *rig) M {
 			return m
 		}
 		r.t.Fatalf("said %v", m)
-	case <-time.After(20 * time.Second):
+	case <-time.After(pace.Of(20 * time.Second)):
 		r.t.Fatal("no answer")
 	}
 	panic("unreachable")

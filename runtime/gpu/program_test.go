@@ -10,6 +10,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/yi-json/synapse/test/able/pace"
 )
 
 // noneLeft waits until what the script left in the file "child" is dead.
@@ -23,7 +25,7 @@ func (r *rig) noneLeft() {
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	for end := time.Now().Add(20 * time.Second); ; time.Sleep(time.Millisecond) {
+	for end := pace.Until(20 * time.Second); ; time.Sleep(time.Millisecond) {
 		stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 		if err != nil || strings.Contains(string(stat), ") Z ") {
 			return
@@ -52,7 +54,7 @@ func TestOutputHeld(t *testing.T) {
 	r.program(`echo said; sleep 1000 & echo $! > "$SAID/child"`)
 	begin := time.Now()
 	said, err := (&program{name: r.smi(), timeout: time.Minute}).ask(context.Background())
-	if err != nil || string(said.text) != "said\n" || time.Since(begin) > 30*time.Second {
+	if err != nil || string(said.text) != "said\n" || time.Since(begin) > pace.Of(30*time.Second) {
 		t.Error(said, err, time.Since(begin))
 	}
 	r.noneLeft()
@@ -80,7 +82,7 @@ func TestCancelled(t *testing.T) {
 	cancel()
 	begin := time.Now()
 	if said, err := (&program{name: r.smi(), timeout: time.Hour}).ask(ctx); err == nil ||
-		time.Since(begin) > 30*time.Second {
+		time.Since(begin) > pace.Of(30*time.Second) {
 		t.Error(said, err, time.Since(begin))
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/test/able/pace"
 )
 
 // watching is a machine under watch, and what was told at the last look.
@@ -276,7 +277,7 @@ func TestWatchRuns(t *testing.T) {
 		if !strings.HasPrefix(id, "GPU-00000550-0000") {
 			t.Error(id)
 		}
-	case <-time.After(time.Minute):
+	case <-time.After(pace.Of(time.Minute)):
 		t.Error("nothing was told")
 	}
 	watch.Close()

@@ -11,6 +11,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/yi-json/synapse/test/able/pace"
 )
 
 // TestParseXid: what the driver writes, as its versions write it, and nothing that somebody else writes.
@@ -149,7 +151,7 @@ func TestXidWatch(t *testing.T) {
 		if !strings.HasPrefix(got, h1+": Xid 79") {
 			t.Error(got)
 		}
-	case <-time.After(time.Minute):
+	case <-time.After(pace.Of(time.Minute)):
 		t.Error("nothing was told")
 	}
 	watch.Close() // which hangs where the reader does not stop

@@ -31,6 +31,7 @@ import (
 	"github.com/yi-json/synapse/runtime/door"
 	"github.com/yi-json/synapse/runtime/image"
 	"github.com/yi-json/synapse/runtime/image/layer"
+	"github.com/yi-json/synapse/test/able/pace"
 )
 
 // own is the user that runs the test.
@@ -285,7 +286,7 @@ func read(t testing.TB, parts ...string) string {
 // within waits for something that another process or goroutine does, and fails when it does not.
 func within(t testing.TB, what string, done func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(30 * time.Second); !done(); time.Sleep(time.Millisecond) {
+	for deadline := pace.Until(30 * time.Second); !done(); time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("not within 30 s: %s", what)
 		}

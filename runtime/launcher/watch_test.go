@@ -15,6 +15,7 @@ import (
 	"github.com/yi-json/synapse/runtime/launcher"
 	"github.com/yi-json/synapse/runtime/supervisor"
 	"github.com/yi-json/synapse/test/able"
+	"github.com/yi-json/synapse/test/able/pace"
 )
 
 // This file owns the tests of the guard of the disk, on disks of their own that are small enough to fill.
@@ -174,7 +175,7 @@ func TestDiskFilledByOthers(t *testing.T) {
 		if e.Kind != messages.ExitKind_EXIT_KIND_PREPARE_FAILED || e.Fault != messages.Fault_FAULT_MACHINE {
 			t.Errorf("it is told as %v", e)
 		}
-		if took := time.Since(began); took > 8*time.Second {
+		if took := time.Since(began); took > pace.Of(8*time.Second) {
 			t.Errorf("that took %v", took)
 		}
 	}

@@ -21,6 +21,7 @@ import (
 	"github.com/yi-json/synapse/runtime/gpu"
 	"github.com/yi-json/synapse/runtime/launcher"
 	"github.com/yi-json/synapse/runtime/supervisor"
+	"github.com/yi-json/synapse/test/able/pace"
 	"github.com/yi-json/synapse/topology"
 )
 
@@ -327,7 +328,7 @@ func TestCgroup(t *testing.T) {
 	}
 	leader, _ := supervisor.ReadProcess(state.PID)
 	keeper, _ := supervisor.ReadProcess(leader.Parent)
-	for end := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) { // until both have been forked
+	for end := pace.Until(10 * time.Second); ; time.Sleep(time.Millisecond) { // until both have been forked
 		procs, _ := os.ReadFile(filepath.Join(spec.Cgroup, "cgroup.procs"))
 		if _, out, _, _ := supervisor.ReadLog(task.Dir, supervisor.Stdout, 0, 1); len(bytes.Fields(procs)) >= 3 &&
 			len(out) > 0 {

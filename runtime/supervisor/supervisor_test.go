@@ -18,7 +18,7 @@ import (
 // This file owns what only real processes can show of one supervisor. Each test
 // leaves nothing: what it starts has ended when it ends.
 
-const soon = 30 * time.Second
+var soon = 30 * time.Second
 
 // rig is one task's directory and what an agent does with it.
 type rig struct {

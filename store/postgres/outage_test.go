@@ -14,6 +14,7 @@ import (
 	"github.com/yi-json/synapse/actors"
 	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/store"
+	"github.com/yi-json/synapse/test/able/pace"
 	"github.com/yi-json/synapse/test/pgtest"
 	"github.com/yi-json/synapse/topology"
 )
@@ -159,7 +160,7 @@ func TestServerGoneAndBack(t *testing.T) {
 		if _, _, err := s.Job("a"); err == nil || errors.Is(err, store.ErrNotFound) {
 			t.Fatalf("a read without a server: %v", err)
 		}
-		if took := time.Since(began); took > 10*time.Second {
+		if took := time.Since(began); took > pace.Of(10*time.Second) {
 			t.Fatalf("the calls took %v", took)
 		}
 	}
@@ -198,7 +199,7 @@ func TestServerCrashLosesNothing(t *testing.T) {
 	})
 	select {
 	case <-enough:
-	case <-time.After(60 * time.Second):
+	case <-time.After(pace.Of(60 * time.Second)):
 		t.Error("a hundred writes took a minute")
 	}
 	killed := own.Kill()
@@ -213,7 +214,7 @@ func TestServerCrashLosesNothing(t *testing.T) {
 			t.Fatalf("job %s was acknowledged: %v", id, err)
 		}
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), pace.Of(time.Minute))
 	defer cancel()
 	if err := s.Check(ctx); err != nil {
 		t.Fatal(err)

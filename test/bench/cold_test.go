@@ -13,6 +13,7 @@ import (
 
 	"github.com/yi-json/synapse/cluster/api"
 	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/test/able/pace"
 )
 
 // This file owns the cold start: a scheduler's process dies in a large and busy
@@ -97,7 +98,7 @@ func (c *cluster) cold(b *testing.B) time.Duration {
 // machines costs the scheduler that is measured.
 func (c *cluster) up(many int) {
 	c.b.Helper()
-	for limit := time.Now().Add(2 * time.Minute); ; time.Sleep(500 * time.Millisecond) {
+	for limit := pace.Until(2 * time.Minute); ; time.Sleep(500 * time.Millisecond) {
 		up := 0
 		for after := ""; ; {
 			reply, err := c.client.ListNodes(c.ctx(), &messages.ListNodes{After: after, Limit: 1000})

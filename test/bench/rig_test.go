@@ -32,6 +32,7 @@ import (
 
 	"github.com/yi-json/synapse/cluster/api"
 	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/test/able/pace"
 	"github.com/yi-json/synapse/test/crowd"
 )
 
@@ -54,6 +55,7 @@ func TestMain(m *testing.M) { os.Exit(run(m)) }
 func run(m *testing.M) int {
 	flag.Parse()
 	if flag.Lookup("test.bench").Value.String() == "" {
+		patience = pace.Of(patience)
 		return m.Run()
 	}
 	folder, err := os.MkdirTemp("", "synapse-bench-bin-")
@@ -171,7 +173,7 @@ func (c *cluster) sweep() {
 }
 
 // patience bounds every wait.
-const patience = time.Minute
+var patience = time.Minute
 
 func (c *cluster) eventually(what string, holds func() bool) {
 	c.b.Helper()

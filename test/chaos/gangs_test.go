@@ -10,6 +10,7 @@ import (
 
 	"github.com/yi-json/synapse/cluster/api"
 	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/test/able/pace"
 )
 
 // This file owns the stream of gangs, and what users were told about them.
@@ -59,7 +60,7 @@ func (w *world) stream(ctx context.Context) []submitted {
 }
 
 // patience is the longest time without any answer: faults may follow each other, and overlap.
-const patience = 3 * time.Minute
+var patience = pace.Of(3 * time.Minute)
 
 // spec draws a gang.
 func (w *world) spec() *messages.JobSpec {

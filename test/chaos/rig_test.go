@@ -18,6 +18,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 
 	"github.com/yi-json/synapse/cluster/api"
+	"github.com/yi-json/synapse/test/able/pace"
 	"github.com/yi-json/synapse/test/island"
 	"github.com/yi-json/synapse/test/mutants/patch"
 	"github.com/yi-json/synapse/test/pgtest"
@@ -273,7 +274,7 @@ func (w *world) head(i int) string {
 	args := []string{"--store", w.store, "--data-dir", filepath.Join(w.dir, name), "--levels", "zone,rack",
 		"--listen-file", file, "--listen", ours + ":0"}
 	s := w.service(name, headProgram(i), nil, args...)
-	limit := time.Now().Add(30 * time.Second)
+	limit := pace.Until(30 * time.Second)
 	for {
 		text, err := os.ReadFile(file)
 		if err == nil {
@@ -315,7 +316,7 @@ func (w *world) close() {
 				s.name, w.suspect, s.saidOf(w.suspect, "ledger", "Starting Worker Node"))
 		}
 	}
-	for range 100 {
+	for limit := pace.Until(10 * time.Second); time.Now().Before(limit); {
 		if killAll(w.dir) == 0 {
 			break
 		}

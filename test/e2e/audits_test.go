@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/yi-json/synapse/test/able/pace"
 	"github.com/yi-json/synapse/test/pgtest"
 )
 
@@ -37,7 +38,7 @@ func TestAuditsOverALeader(t *testing.T) {
 		p.signal(syscall.SIGTERM)
 		select {
 		case <-p.ended:
-		case <-time.After(time.Minute):
+		case <-time.After(pace.Of(time.Minute)):
 			t.Fatalf("%s does not end: %s", p.name, p.said())
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/test/able/pace"
 )
 
 // This file owns the way back after the scheduler's disk was lost.
@@ -105,7 +106,7 @@ func TestBackupAndRestore(t *testing.T) {
 	c.lead(c.address, loss)
 	c.client = c.dial()
 	gone(t, lost)
-	limit := time.Now().Add(10 * time.Second) // until its machines have reported it takes no jobs
+	limit := pace.Until(10 * time.Second) // until its machines have reported it takes no jobs
 	for !healthy(c) {
 		if time.Now().After(limit) {
 			t.Fatal("the restored scheduler takes no jobs")
@@ -165,7 +166,7 @@ func TestCopiedRecords(t *testing.T) {
 		}
 		return err
 	})
-	for limit := time.Now().Add(10 * time.Second); !strings.Contains(c.scheduler.said(),
+	for limit := pace.Until(10 * time.Second); !strings.Contains(c.scheduler.said(),
 		"ADMISSIONS STOPPED: n1 follows a leader of epoch 3, and this one's is 2"); time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(limit) {
 			t.Fatalf("the machine said\n%s\nthe scheduler said\n%s", n.said(), c.scheduler.said())
@@ -184,7 +185,7 @@ func TestCopiedRecords(t *testing.T) {
 		}
 		return err
 	})
-	for limit := time.Now().Add(15 * time.Second); !healthy(c); time.Sleep(20 * time.Millisecond) {
+	for limit := pace.Until(15 * time.Second); !healthy(c); time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(limit) {
 			t.Fatal("the restored scheduler takes no jobs")
 		}

@@ -11,6 +11,7 @@ import (
 	"github.com/yi-json/synapse/store"
 	"github.com/yi-json/synapse/store/postgres"
 	"github.com/yi-json/synapse/store/sqlite"
+	"github.com/yi-json/synapse/test/able/pace"
 	"github.com/yi-json/synapse/test/pgtest"
 )
 
@@ -71,7 +72,7 @@ func learnedOutlives(t *testing.T, more []string, open func(dir string) (store.S
 		}
 	}
 	same(next())
-	for limit := time.Now().Add(5 * time.Minute); ; {
+	for limit := pace.Until(5 * time.Minute); ; {
 		time.Sleep(65 * time.Second) // what was learned is written down once a minute, and each leader begins a new one
 		late := next()
 		same(late)
@@ -110,7 +111,7 @@ func (c *cluster) nextIsBrief() {
 func (c *cluster) onDisk(open func(dir string) (store.Store, error)) *actors.Loaded {
 	c.t.Helper()
 	var err error
-	for limit := time.Now().Add(time.Minute); time.Now().Before(limit); time.Sleep(100 * time.Millisecond) {
+	for limit := pace.Until(time.Minute); time.Now().Before(limit); time.Sleep(100 * time.Millisecond) {
 		var s store.Store
 		if s, err = open(c.dir); err != nil {
 			continue

@@ -17,6 +17,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/yi-json/synapse/test/able/pace"
 )
 
 // This file owns what people do at a terminal: each command as it is shipped,
@@ -144,7 +146,7 @@ func TestCommandsAreQuick(t *testing.T) {
 // said waits until a job's output is to be read.
 func (c *cluster) said(id, words string) {
 	c.t.Helper()
-	for limit := time.Now().Add(5 * time.Second); !strings.Contains(c.logs(id), words); time.Sleep(20 * time.Millisecond) {
+	for limit := pace.Until(5 * time.Second); !strings.Contains(c.logs(id), words); time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(limit) {
 			c.t.Fatalf("job %s did not write %q", id, words)
 		}
@@ -303,7 +305,7 @@ func TestStreams(t *testing.T) {
 	follow.says(t, "[1] two")
 	select {
 	case <-follow.ended:
-	case <-time.After(5 * time.Second):
+	case <-time.After(pace.Of(5 * time.Second)):
 		t.Error("logs -f did not end with its job")
 	}
 	c.telling(watch, id+"|sh|succeeded|")
@@ -336,7 +338,7 @@ func TestStreams(t *testing.T) {
 // telling waits until a process has said something within a line.
 func (c *cluster) telling(p *process, words string) {
 	c.t.Helper()
-	for limit := time.Now().Add(10 * time.Second); !strings.Contains(p.said(), words); time.Sleep(10 * time.Millisecond) {
+	for limit := pace.Until(10 * time.Second); !strings.Contains(p.said(), words); time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(limit) {
 			c.t.Fatalf("%s did not say %q:\n%s", p.name, words, p.said())
 		}

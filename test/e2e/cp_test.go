@@ -11,6 +11,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/yi-json/synapse/test/able/pace"
 )
 
 // This file owns what is built on further processes: copies of files, and ports that are reached through a task.
@@ -34,7 +36,7 @@ func TestCopyAndForward(t *testing.T) {
 func copies(t *testing.T, c *cluster, id string) {
 	dir := t.TempDir()
 	in := func(name string) string { return filepath.Join(dir, name) }
-	limit := time.Now().Add(time.Minute)
+	limit := pace.Until(time.Minute)
 	for c.cli("exec", id+":1", "--", "test", "-e", "in/out").code != 0 && time.Now().Before(limit) {
 		time.Sleep(50 * time.Millisecond)
 	}
@@ -106,7 +108,7 @@ func forwards(t *testing.T, c *cluster, id string) {
 		}
 	}()
 	address := ""
-	for limit := time.Now().Add(time.Minute); address == ""; time.Sleep(20 * time.Millisecond) {
+	for limit := pace.Until(time.Minute); address == ""; time.Sleep(20 * time.Millisecond) {
 		text, _ := os.ReadFile(out)
 		if before, _, ok := strings.Cut(string(text), " leads to port "+port+" of rank 1\n"); ok {
 			address = before
@@ -121,7 +123,7 @@ func forwards(t *testing.T, c *cluster, id string) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_ = conn.SetDeadline(time.Now().Add(time.Minute))
+		_ = conn.SetDeadline(pace.Until(time.Minute))
 		go func() {
 			_, _ = io.WriteString(conn, sent)
 			if sent != "!" {

@@ -17,6 +17,7 @@ import (
 
 	"github.com/yi-json/synapse/cluster/api"
 	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/test/able/pace"
 )
 
 // This file owns many clients at once, and those that are none.
@@ -35,7 +36,7 @@ func TestManyClients(t *testing.T) {
 		client := c.dial()
 		all.Go(func() {
 			for i := k; i < jobs; i += clients {
-				ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+				ctx, cancel := context.WithTimeout(t.Context(), pace.Of(20*time.Second))
 				reply, err := client.Submit(ctx, &messages.Submit{
 					RequestId: fmt.Sprintf("many-%d", i), Spec: gang(int32(1+i%2), 1, "true"),
 				})

@@ -13,6 +13,7 @@ import (
 
 	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/test/able"
+	"github.com/yi-json/synapse/test/able/pace"
 )
 
 // This file owns what must be the same whatever tasks run in, and what only a
@@ -57,7 +58,7 @@ func (c *cluster) contain(driver string) {
 // collect removes what containers left whose supervisors were killed: the next
 // agent would do it, and after a test there is none.
 func (c *cluster) collect() {
-	limit := time.Now().Add(10 * time.Second)
+	limit := pace.Until(10 * time.Second)
 	for {
 		states, _ := filepath.Glob(filepath.Join(c.dir, "*", "carapace"))
 		for _, state := range states {
@@ -163,7 +164,7 @@ func diskEnd(t *testing.T, c *cluster) {
 	}
 	c.cli("describe", "job", id).wants(t, 0, "rank 1 on n1 was ended for the disk: it kept", "")
 	c.cli("get", "job", id, "-o", "json").wants(t, 0, `"disk": true`, "")
-	for limit := time.Now().Add(10 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+	for limit := pace.Until(10 * time.Second); ; time.Sleep(10 * time.Millisecond) {
 		owners, err := filepath.Glob(filepath.Join(c.dir, "n1", "*", "kept", "*", "owner.json"))
 		if err != nil || time.Now().After(limit) {
 			t.Fatalf("nobody's output is kept: %v", err)
@@ -190,7 +191,7 @@ func deafToSIGTERM(t *testing.T, c *cluster) {
 	first := c.submit(deaf)
 	c.await(first, "running")
 	next := c.submit(writing(t, out, gang(1, 8, `cat `+out+`/alive > `+out+`/then; sleep 0.3; cmp `+out+`/alive `+out+`/then`)))
-	for limit := time.Now().Add(10 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+	for limit := pace.Until(10 * time.Second); ; time.Sleep(10 * time.Millisecond) {
 		if _, err := os.Stat(filepath.Join(out, "alive")); err == nil {
 			break
 		}
@@ -216,7 +217,7 @@ func requeued(t *testing.T, c *cluster) {
 	id := c.submit(writing(t, out, gang(2, 4, `[ -e `+out+`/$SYNAPSE_RANK ] && exit 0; touch `+out+`/$SYNAPSE_RANK; exec sleep 120`)))
 	c.await(id, "running")
 	for rank := range 2 {
-		for limit := time.Now().Add(10 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+		for limit := pace.Until(10 * time.Second); ; time.Sleep(10 * time.Millisecond) {
 			if _, err := os.Stat(filepath.Join(out, strconv.Itoa(rank))); err == nil {
 				break
 			}

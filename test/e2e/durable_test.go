@@ -14,6 +14,7 @@ import (
 
 	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/test/able"
+	"github.com/yi-json/synapse/test/able/pace"
 )
 
 // This file owns what acknowledged means: on disk before the answer, no answer
@@ -37,7 +38,7 @@ func traced(t *testing.T, pid int, calls string) func() []string {
 	ended := make(chan struct{})
 	go func() { _ = cmd.Wait(); close(ended) }()
 	t.Cleanup(func() { _ = cmd.Process.Kill(); <-ended })
-	for limit := time.Now().Add(10 * time.Second); !attached(pid); time.Sleep(10 * time.Millisecond) {
+	for limit := pace.Until(10 * time.Second); !attached(pid); time.Sleep(10 * time.Millisecond) {
 		select {
 		case <-ended:
 			t.Skipf("this machine lets nobody trace a process: %s", said.String())
@@ -223,7 +224,7 @@ func TestExitOutlivesAgent(t *testing.T) {
 	if err := os.WriteFile(go7, nil, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	for limit := time.Now().Add(5 * time.Second); !strings.Contains(n.said(),
+	for limit := pace.Until(5 * time.Second); !strings.Contains(n.said(),
 		"exited with code 7"); time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(limit) {
 			t.Fatalf("the agent does not see the exit:\n%s", n.said())

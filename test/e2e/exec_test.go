@@ -7,6 +7,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/yi-json/synapse/test/able/pace"
 )
 
 // This file owns further processes in tasks, with real processes: from the command line to the task and back, and who
@@ -59,7 +61,7 @@ func executes(t *testing.T, c *cluster) {
 	goes(t, id, "sleep 1000")
 	again := func() {
 		t.Helper()
-		limit := time.Now().Add(60 * time.Second)
+		limit := pace.Until(60 * time.Second)
 		for c.cli("exec", id, "--", "true").code != 0 && time.Now().Before(limit) {
 			time.Sleep(100 * time.Millisecond)
 		}
@@ -94,7 +96,7 @@ func executes(t *testing.T, c *cluster) {
 // appears waits for a file, and takes it away for the next one.
 func appears(t *testing.T, path string) {
 	t.Helper()
-	for limit := time.Now().Add(30 * time.Second); time.Now().Before(limit); time.Sleep(10 * time.Millisecond) {
+	for limit := pace.Until(30 * time.Second); time.Now().Before(limit); time.Sleep(10 * time.Millisecond) {
 		if text, err := os.ReadFile(path); err == nil && len(text) > 0 {
 			if err := os.Remove(path); err != nil {
 				t.Error(err)
@@ -108,7 +110,7 @@ func appears(t *testing.T, path string) {
 // goes waits until no process of a job runs this.
 func goes(t *testing.T, id, command string) {
 	t.Helper()
-	for limit := time.Now().Add(30 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+	for limit := pace.Until(30 * time.Second); ; time.Sleep(20 * time.Millisecond) {
 		left := 0
 		texts, _ := filepath.Glob("/proc/[0-9]*/cmdline")
 		for _, path := range texts {

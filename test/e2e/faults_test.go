@@ -12,6 +12,7 @@ import (
 
 	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/runtime/supervisor"
+	"github.com/yi-json/synapse/test/able/pace"
 )
 
 // This file owns what happens when processes and machines break.
@@ -22,7 +23,7 @@ func (c *cluster) crash(n *process) {
 	c.t.Helper()
 	folder := filepath.Join(c.dir, n.name) // every process of the machine names it, or stands below one that does
 	n.kill()
-	for range 50 {
+	for limit := pace.Until(5 * time.Second); time.Now().Before(limit); {
 		if killAll(folder) == 0 {
 			return
 		}
@@ -167,7 +168,7 @@ func TestSecondMachineOfAName(t *testing.T) {
 	c.node("n1", "r1")
 	other := launch(t, "other", "synapse-node", "--join", c.address, "--data-dir", filepath.Join(c.dir, "other"), "--id",
 		"n1", "--gpus", "0", "--address", "127.0.0.1")
-	limit := time.Now().Add(10 * time.Second)
+	limit := pace.Until(10 * time.Second)
 	for !strings.Contains(other.said(), "node already registered") ||
 		!strings.Contains(c.scheduler.said(), "node already registered") {
 		if time.Now().After(limit) {
@@ -191,7 +192,7 @@ func TestEndings(t *testing.T) {
 			if p.err != nil {
 				t.Errorf("%s ended with %v", p.name, p.err)
 			}
-		case <-time.After(5 * time.Second):
+		case <-time.After(pace.Of(5 * time.Second)):
 			t.Errorf("%s did not end within 5 s", p.name)
 		}
 	}
@@ -220,7 +221,7 @@ func TestRefusalsAtTheStart(t *testing.T) {
 		p := launch(t, r.program, r.program, r.args...)
 		select {
 		case <-p.silent: // and not before its last line has come through the pipe
-		case <-time.After(15 * time.Second):
+		case <-time.After(pace.Of(15 * time.Second)):
 			t.Errorf("%s %v did not end", r.program, r.args)
 			continue
 		}

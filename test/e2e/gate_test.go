@@ -19,6 +19,7 @@ import (
 	"github.com/yi-json/synapse/cluster/gate"
 	"github.com/yi-json/synapse/cluster/identity"
 	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/test/able/pace"
 )
 
 // This file owns the gate with real processes: a cluster under TLS runs a gang, and who does not belong is refused at
@@ -120,7 +121,7 @@ func TestClusterUnderTLS(t *testing.T) {
 // says waits for words of the scheduler.
 func (s *secured) says(words string) {
 	s.t.Helper()
-	for limit := time.Now().Add(10 * time.Second); !strings.Contains(s.scheduler.said(), words); {
+	for limit := pace.Until(10 * time.Second); !strings.Contains(s.scheduler.said(), words); {
 		if time.Now().After(limit) {
 			s.t.Fatalf("the scheduler did not say %q", words)
 		}
@@ -186,7 +187,7 @@ func TestStrangersUnderTLS(t *testing.T) {
 	s.refuses(s.agent("n3", "r1", "--tls", other), "no scheduler of this cluster")
 
 	// Whoever is denied is refused once the list has been read again, which is every 15 s.
-	for limit := time.Now().Add(40 * time.Second); s.as(denied, "get", "jobs").code == 0; {
+	for limit := pace.Until(40 * time.Second); s.as(denied, "get", "jobs").code == 0; {
 		if time.Now().After(limit) {
 			t.Fatal("who is on the denylist comes in")
 		}
@@ -201,7 +202,7 @@ func TestStrangersUnderTLS(t *testing.T) {
 // refuses waits until an agent has said why it is linked to nothing.
 func (s *secured) refuses(p *process, words string) {
 	s.t.Helper()
-	for limit := time.Now().Add(10 * time.Second); !strings.Contains(p.said(), words); {
+	for limit := pace.Until(10 * time.Second); !strings.Contains(p.said(), words); {
 		if time.Now().After(limit) {
 			s.t.Fatalf("%s did not say %q", p.name, words)
 		}
@@ -221,7 +222,7 @@ func (s *secured) intrudes(config *tls.Config, what string) {
 		return
 	}
 	defer conn.Close()
-	_ = conn.SetDeadline(time.Now().Add(5 * time.Second))
+	_ = conn.SetDeadline(pace.Until(5 * time.Second))
 	if n, err := conn.Read(make([]byte, 1)); n > 0 || errors.Is(err, os.ErrDeadlineExceeded) {
 		s.t.Errorf("%s: it came in (%v)", what, err)
 	}

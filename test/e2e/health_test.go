@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/yi-json/synapse/test/able/pace"
 )
 
 // This file owns the checks of a machine's own health, with real agents and programs.
@@ -37,7 +39,7 @@ func TestHealthBeforeWork(t *testing.T) {
 	}
 	id := c.submit(gang(1, 1, "exit 0"))
 	n1.says(t, "UNWELL: a check of this machine's health fails: fabric: exit status 1: a port is down")
-	for limit := time.Now().Add(30 * time.Second); !strings.Contains(c.machine("n1").GetClosed(), "a port is down"); {
+	for limit := pace.Until(30 * time.Second); !strings.Contains(c.machine("n1").GetClosed(), "a port is down"); {
 		if time.Now().After(limit) {
 			t.Fatalf("n1 is not closed: %q", c.machine("n1").GetClosed())
 		}
@@ -79,7 +81,7 @@ func tells(t *testing.T) (told, string) {
 // has waits until all of that was told.
 func (f told) has(t *testing.T, words ...string) {
 	t.Helper()
-	for limit := time.Now().Add(time.Minute); ; time.Sleep(20 * time.Millisecond) {
+	for limit := pace.Until(time.Minute); ; time.Sleep(20 * time.Millisecond) {
 		text, _ := os.ReadFile(string(f))
 		if !slices.ContainsFunc(words, func(word string) bool { return !strings.Contains(string(text), word) }) {
 			return

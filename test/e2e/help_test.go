@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/yi-json/synapse/cluster/audit"
+	"github.com/yi-json/synapse/test/able/pace"
 )
 
 // This file owns that help can be believed: each of its examples is run.
@@ -63,7 +64,7 @@ func (c *cluster) working() string {
 	id := c.submit(gang(4, 1, "mkdir checkpoints && : >checkpoints/last.pt && : >trace.json && exec sleep 60"))
 	c.await(id, "running")
 	for _, rank := range []string{":0", ":3"} {
-		limit := time.Now().Add(20 * time.Second)
+		limit := pace.Until(20 * time.Second)
 		for c.cli("exec", id+rank, "--", "test", "-e", "trace.json").code != 0 {
 			if time.Now().After(limit) {
 				c.t.Fatalf("rank %s of %s writes no file", rank, id)

@@ -27,6 +27,7 @@ import (
 	"github.com/yi-json/synapse/cluster/gate"
 	"github.com/yi-json/synapse/cluster/identity"
 	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/test/able/pace"
 )
 
 // This file owns 64 clients that mean harm, each with a certificate of its own, in a process that takes half a core;
@@ -46,7 +47,7 @@ const (
 // given back. How much longer it waits than alone is measured, on a machine that does nothing else, by
 // BenchmarkHostileIdentities.
 func TestHostileIdentities(t *testing.T) {
-	everywhere(t)
+	pace.Crowd(t)
 	got := besideHostiles(t, 3*time.Second)
 	t.Log(got)
 	if got.failed > 0 || got.beside > max(10*got.alone, 3*time.Second) || got.grown > 200 || got.left > 60 {
@@ -119,7 +120,7 @@ func besideHostiles(tb testing.TB, each time.Duration) (h hostility) {
 	close(stop)
 	h.grown = (<-watched - before) >> 20
 	h.share = over()
-	for limit := time.Now().Add(time.Minute); time.Now().Before(limit); time.Sleep(200 * time.Millisecond) {
+	for limit := pace.Until(time.Minute); time.Now().Before(limit); time.Sleep(200 * time.Millisecond) {
 		if h.left = (s.resident() - before) >> 20; h.left <= 40 {
 			break
 		}
@@ -172,7 +173,7 @@ func hostileCluster(tb testing.TB) *victim {
 	}
 	v.pid = c.Process.Pid
 	tb.Cleanup(func() { _ = c.Process.Kill(); _ = c.Wait() })
-	for limit := time.Now().Add(20 * time.Second); v.address == ""; time.Sleep(20 * time.Millisecond) {
+	for limit := pace.Until(20 * time.Second); v.address == ""; time.Sleep(20 * time.Millisecond) {
 		if text, err := os.ReadFile(file); err == nil {
 			v.address = strings.TrimSpace(string(text))
 		} else if time.Now().After(limit) {
@@ -237,7 +238,7 @@ func (v *victim) honest(each time.Duration, h *hostility) (p99 time.Duration) {
 		q := &messages.Submit{RequestId: fmt.Sprint("honest-", v.sent), Spec: spec, AllowInfeasible: true}
 		began := time.Now()
 		all.Go(func() {
-			ctx, done := context.WithTimeout(context.Background(), 30*time.Second)
+			ctx, done := context.WithTimeout(context.Background(), pace.Of(30*time.Second))
 			defer done()
 			_, err := v.client.Submit(ctx, q)
 			mu.Lock()
@@ -376,7 +377,7 @@ func reconnects(address string, badge *gate.Badge) {
 		return
 	}
 	defer conn.Close()
-	_ = conn.SetDeadline(time.Now().Add(5 * time.Second))
+	_ = conn.SetDeadline(pace.Until(5 * time.Second))
 	if _, _, err := badge.Credentials(nil).ClientHandshake(context.Background(), address, conn); err != nil {
 		_, _ = io.ReadAll(io.LimitReader(tls.Client(conn, &tls.Config{InsecureSkipVerify: true}), 1))
 	}

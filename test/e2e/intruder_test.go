@@ -27,6 +27,7 @@ import (
 	"github.com/yi-json/synapse/cluster/identity"
 	"github.com/yi-json/synapse/cluster/socket"
 	"github.com/yi-json/synapse/test/able"
+	"github.com/yi-json/synapse/test/able/pace"
 )
 
 // This file owns the cluster of `up` as its own tasks meet it: what runs there has no credentials and finds none, so it
@@ -108,7 +109,7 @@ func (i *intruder) calls(how string, proof credentials.TransportCredentials, mor
 	}
 	for _, service := range []grpc.ServiceDesc{api.Synapse_ServiceDesc, api.Scheduler_ServiceDesc} {
 		for _, m := range service.Methods {
-			ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+			ctx, cancel := context.WithTimeout(context.Background(), pace.Of(5*time.Second))
 			name := "/" + service.ServiceName + "/" + m.MethodName
 			err := conn.Invoke(ctx, name, &emptypb.Empty{}, &emptypb.Empty{})
 			i.tell(!shut(err), "%s %s: %v", name, how, err)
@@ -118,7 +119,7 @@ func (i *intruder) calls(how string, proof credentials.TransportCredentials, mor
 	for _, name := range []string{
 		"/synapse.v1.Synapse/Watch", "/synapse.v1.Synapse/ReadLogs", "/remote.Remoting/Receive",
 	} {
-		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), pace.Of(5*time.Second))
 		stream, err := conn.NewStream(ctx, &grpc.StreamDesc{ServerStreams: true, ClientStreams: true}, name)
 		if err == nil {
 			_ = stream.SendMsg(&emptypb.Empty{})

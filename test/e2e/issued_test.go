@@ -16,6 +16,8 @@ import (
 
 	"github.com/go-jose/go-jose/v4"
 	"github.com/go-jose/go-jose/v4/jwt"
+
+	"github.com/yi-json/synapse/test/able/pace"
 )
 
 // This file owns people who come by an issuer of OpenID Connect, with real processes and an issuer of the test's own.
@@ -159,7 +161,7 @@ func TestGoesOnOverATokensEnd(t *testing.T) {
 	closed := func() int {
 		return strings.Count(s.scheduler.said(), "Closed the connection of synapse://e2e/submitter/ann")
 	}
-	for limit := time.Now().Add(2 * time.Minute); closed() < 2; time.Sleep(100 * time.Millisecond) { // that of each
+	for limit := pace.Until(2 * time.Minute); closed() < 2; time.Sleep(100 * time.Millisecond) { // that of each
 		if time.Now().After(limit) {
 			t.Fatalf("the tokens are over, and %d connections were closed", closed())
 		}
@@ -175,7 +177,7 @@ func TestGoesOnOverATokensEnd(t *testing.T) {
 			if got.code != 0 || got.out+"/"+got.err != wants {
 				t.Errorf("%q ended with %d, said %q and %q", got.args, got.code, got.out, got.err)
 			}
-		case <-time.After(time.Minute):
+		case <-time.After(pace.Of(time.Minute)):
 			t.Fatal("the job is over, and somebody still waits")
 		}
 	}

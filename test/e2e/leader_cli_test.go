@@ -8,6 +8,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/yi-json/synapse/test/able/pace"
 )
 
 // This file owns the command line over several schedulers: whoever leads, and
@@ -64,7 +66,7 @@ func (c *cluster) begins(args ...string) *running {
 // says waits until a run has written something.
 func (r *running) says(t *testing.T, text string) {
 	t.Helper()
-	for limit := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
+	for limit := pace.Until(time.Minute); ; time.Sleep(10 * time.Millisecond) {
 		out, errs := r.said.texts()
 		if strings.Contains(out+errs, text) {
 			return
@@ -117,7 +119,7 @@ func TestCommandLineOverLeaders(t *testing.T) {
 		ticks), "--wait", "--workdir", "/")...)
 	waits.says(t, "running")
 	out, _ := waits.said.texts() // the id was written before the first word on how it goes
-	for limit := time.Now().Add(5 * time.Second); out == "" && time.Now().Before(limit); out, _ = waits.said.texts() {
+	for limit := pace.Until(5 * time.Second); out == "" && time.Now().Before(limit); out, _ = waits.said.texts() {
 		time.Sleep(10 * time.Millisecond) // and comes through a pipe of its own
 	}
 	id := strings.TrimSpace(out)

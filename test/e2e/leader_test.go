@@ -18,6 +18,7 @@ import (
 	"github.com/yi-json/synapse/cluster/api"
 	"github.com/yi-json/synapse/cluster/gateway"
 	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/test/able/pace"
 	"github.com/yi-json/synapse/test/pgtest"
 )
 
@@ -123,7 +124,7 @@ func (c *council) addressFile(i int) string {
 func (c *council) await(i int) {
 	c.t.Helper()
 	m := &c.members[i]
-	for range 400 {
+	for limit := pace.Until(10 * time.Second); time.Now().Before(limit); {
 		if text, err := os.ReadFile(c.addressFile(i)); err == nil {
 			m.address = strings.TrimSpace(string(text))
 			conn, err := grpc.NewClient(m.address, grpc.WithTransportCredentials(insecure.NewCredentials()))
@@ -165,12 +166,13 @@ func (c *council) leader() (int, uint64) {
 // admitted submits through whoever takes it until a gang runs, and answers how long that took.
 func (c *council) admitted(spec *messages.JobSpec, within time.Duration) (id string, took time.Duration) {
 	c.t.Helper()
+	within = pace.Of(within)
 	began := time.Now()
 	c.requests++
 	request := &messages.Submit{RequestId: fmt.Sprintf("r-%d", c.requests), Spec: spec, AllowInfeasible: true}
 	for time.Since(began) < within {
 		for i := range c.members {
-			ctx, cancel := context.WithTimeout(c.t.Context(), 500*time.Millisecond)
+			ctx, cancel := context.WithTimeout(c.t.Context(), pace.Of(500*time.Millisecond))
 			client := c.members[i].client
 			if reply, err := client.Submit(ctx, request); err == nil { // again: the same answer
 				id = reply.Job

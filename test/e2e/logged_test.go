@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/yi-json/synapse/test/able/pace"
 )
 
 // TestLogsAsJSON: with --log-format json every line of a scheduler and an agent is one object, and those about a job's
@@ -16,7 +18,7 @@ func TestLogsAsJSON(t *testing.T) {
 	c.await(id, "succeeded")
 	for _, p := range []*process{c.scheduler, n} {
 		last := `"message":"Job ` + id + ` finished successfully"`
-		for limit := time.Now().Add(20 * time.Second); !strings.Contains(p.said(), last); time.Sleep(10 * time.Millisecond) {
+		for limit := pace.Until(20 * time.Second); !strings.Contains(p.said(), last); time.Sleep(10 * time.Millisecond) {
 			if time.Now().After(limit) {
 				t.Fatalf("no line of its end:\n%s", p.said())
 			}

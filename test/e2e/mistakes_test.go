@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc/metadata"
 
 	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/test/able/pace"
 )
 
 // This file owns one owner's typing mistakes beside somebody else's work.
@@ -87,7 +88,7 @@ func besideMistakes(t *testing.T, c *cluster) {
 	// A backoff would last for several tries in a row. One alone is slow where the machine is busy with something else.
 	var lately [3]time.Duration
 	longest := time.Duration(0)
-	for limit := time.Now().Add(2 * time.Minute); len(wrong) > 0; {
+	for limit := pace.Until(2 * time.Minute); len(wrong) > 0; {
 		lately = [...]time.Duration{lately[1], lately[2], c.strangersWait("beside")}
 		longest = max(longest, slices.Min(lately[:]))
 		for _, id := range []string{"n1", "n2"} {

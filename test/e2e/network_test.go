@@ -9,6 +9,7 @@ import (
 
 	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/runtime/carapace"
+	"github.com/yi-json/synapse/test/able/pace"
 )
 
 // This file owns which networks jobs have, from submit to the task.
@@ -47,7 +48,7 @@ func TestSchedulerOutOfReach(t *testing.T) {
 func schedulerOutOfReach(t *testing.T, c *cluster) {
 	groups := carapace.Cgroups{Parent: "/e2e-reach"}
 	t.Cleanup(func() { // they stay for as long as anybody else makes a container
-		for end := time.Now().Add(30 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+		for end := pace.Until(30 * time.Second); ; time.Sleep(20 * time.Millisecond) {
 			_, err := carapace.GC(t.TempDir(), groups)
 			left, _ := filepath.Glob("/sys/fs/cgroup/*" + groups.Parent)
 			if err == nil && len(left) == 0 {

@@ -14,6 +14,7 @@ import (
 	"github.com/yi-json/synapse/cluster/identity"
 	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/test/able"
+	"github.com/yi-json/synapse/test/able/pace"
 )
 
 // This file owns a cluster as the packages have it: what their units start, as whom, with the settings files that they
@@ -61,7 +62,7 @@ func packaged(t *testing.T) *secured {
 		"listen": "127.0.0.1:0", "listen-file": address, "data-dir": state, "tls": filepath.Join(state, "tls"),
 	}, "/usr/bin/setpriv", "--reuid", strconv.Itoa(service), "--regid", strconv.Itoa(service), "--clear-groups",
 		"--no-new-privs")
-	for limit := time.Now().Add(time.Minute); s.address == ""; time.Sleep(20 * time.Millisecond) {
+	for limit := pace.Until(time.Minute); s.address == ""; time.Sleep(20 * time.Millisecond) {
 		if text, err := os.ReadFile(address); err == nil {
 			s.address = strings.TrimSpace(string(text))
 		} else if time.Now().After(limit) {

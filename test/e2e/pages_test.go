@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/test/able/pace"
 	"github.com/yi-json/synapse/test/crowd"
 )
 
@@ -45,7 +46,7 @@ func (c *cluster) figure(name string) float64 {
 // eventually waits until something is so, doing something meanwhile once a second.
 func (c *cluster) eventually(what string, holds func() bool, meanwhile func()) {
 	c.t.Helper()
-	for deadline := time.Now().Add(2 * time.Minute); !holds(); time.Sleep(time.Second) {
+	for deadline := pace.Until(2 * time.Minute); !holds(); time.Sleep(time.Second) {
 		if time.Now().After(deadline) {
 			c.t.Fatalf("it did not come to be that %s", what)
 		}
@@ -63,7 +64,7 @@ func (c *cluster) opened() net.Conn {
 	c.t.Cleanup(func() { conn.Close() })
 	_ = conn.(*net.TCPConn).SetReadBuffer(4096)
 	fmt.Fprintf(conn, "GET /stream HTTP/1.1\r\nHost: %s\r\n\r\n", c.address)
-	_ = conn.SetReadDeadline(time.Now().Add(time.Minute))
+	_ = conn.SetReadDeadline(pace.Until(time.Minute))
 	answer := make([]byte, len("HTTP/1.1 200"))
 	if _, err := io.ReadFull(conn, answer); err != nil || string(answer) != "HTTP/1.1 200" {
 		c.t.Errorf("a page is answered %q (%v)", answer, err)

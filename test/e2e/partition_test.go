@@ -18,6 +18,7 @@ import (
 
 	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/test/able"
+	"github.com/yi-json/synapse/test/able/pace"
 	"github.com/yi-json/synapse/test/island"
 )
 
@@ -132,7 +133,7 @@ func gone(t *testing.T, pid int) {
 func pulse(t *testing.T, n *process) time.Time {
 	t.Helper()
 	beats := strings.Count(n.said(), "Pulse sent")
-	for limit := time.Now().Add(15 * time.Second); strings.Count(n.said(),
+	for limit := pace.Until(15 * time.Second); strings.Count(n.said(),
 		"Pulse sent") == beats; time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(limit) {
 			t.Fatal("no heartbeat within 15 s")
@@ -383,7 +384,7 @@ func TestFullScratch(t *testing.T) {
 // forgotten waits until a machine has nothing of tasks any more.
 func forgotten(t *testing.T, tasks string) {
 	t.Helper()
-	for limit := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
+	for limit := pace.Until(time.Minute); ; time.Sleep(10 * time.Millisecond) {
 		left, err := os.ReadDir(tasks)
 		if err == nil && len(left) == 0 {
 			return

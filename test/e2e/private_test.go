@@ -17,6 +17,7 @@ import (
 
 	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/test/able"
+	"github.com/yi-json/synapse/test/able/pace"
 )
 
 // This file owns private networks on a whole cluster. It is in a network namespace of its own, which plays the
@@ -151,7 +152,7 @@ func privateNetwork(t *testing.T, c *cluster, outside string) {
 // after their jobs are over. An agent that is killed before leaves what stands for each, a mount of the machine.
 func withoutNetworks(t *testing.T, dir string) {
 	t.Helper()
-	for limit := time.Now().Add(20 * time.Second); ; time.Sleep(50 * time.Millisecond) {
+	for limit := pace.Until(20 * time.Second); ; time.Sleep(50 * time.Millisecond) {
 		kept, err := os.ReadDir(filepath.Join(dir, "networks"))
 		if err == nil && len(kept) == 0 {
 			return

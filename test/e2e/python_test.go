@@ -12,6 +12,7 @@ import (
 
 	"github.com/yi-json/synapse/cluster/socket"
 	"github.com/yi-json/synapse/test/able"
+	"github.com/yi-json/synapse/test/able/pace"
 )
 
 // This file owns the client for Python: its own tests, beside a cluster that is real.
@@ -34,7 +35,7 @@ func TestPython(t *testing.T) {
 	if err := os.Mkdir(folder, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), pace.Of(5*time.Minute))
 	defer cancel()
 	tests := exec.CommandContext(ctx, "python3", "-B", "-m", "unittest", "discover", "-v", "-s", "tests")
 	tests.Dir = "../../clients/python"

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/yi-json/synapse/test/able/pace"
 )
 
 // This file owns that nobody has to ask why a job waits: it is there wherever a
@@ -55,7 +57,7 @@ func (c *cluster) wantsReason(id, words string) {
 func (c *cluster) explains(id, words string) {
 	c.t.Helper()
 	got := c.cli("explain", id)
-	for limit := time.Now().Add(10 * time.Second); !strings.Contains(got.out, words) && time.Now().Before(limit); {
+	for limit := pace.Until(10 * time.Second); !strings.Contains(got.out, words) && time.Now().Before(limit); {
 		time.Sleep(100 * time.Millisecond)
 		got = c.cli("explain", id)
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/test/able/pace"
 )
 
 // This file owns a cluster's past, replayed: what `simulate` makes of what a real cluster tells is held against what
@@ -40,7 +41,7 @@ func unnamed(spec *messages.JobSpec) *messages.JobSpec {
 // of what it was. Nothing else ties the simulated cluster to a real one: were the policies, the books or the barrier of
 // either a little different, this is where it would show.
 func TestHistoryReplays(t *testing.T) {
-	everywhere(t)
+	pace.Crowd(t)
 	const jobs = 200
 	l := up(t, "--nodes", "16", "--racks", "2", "--gpus", "8", "--driver", "process", "--quiet")
 	l.ready(16, 128, 2)

@@ -34,6 +34,7 @@ import (
 	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/runtime/carapace"
 	"github.com/yi-json/synapse/test/able"
+	"github.com/yi-json/synapse/test/able/pace"
 )
 
 // This file owns the rig: the programs, their processes, and the client.
@@ -71,6 +72,7 @@ func run(m *testing.M) int {
 	}
 	bin = folder
 	flag.Parse()
+	patience = pace.Of(patience)
 	if err := flag.Set("test.parallel", strconv.Itoa(max(atOnce, runtime.GOMAXPROCS(0)))); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
@@ -218,7 +220,7 @@ func (p *process) kill() {
 
 // patience is for how long a test waits for what must come. Other tests keep the machine busy for seconds, so it says
 // nothing of how quick something is: who promises that compares the moments at which things came, mostly by inTime.
-const patience = time.Minute
+var patience = time.Minute
 
 // cluster is that of one test.
 type cluster struct {
@@ -304,7 +306,7 @@ func (c *cluster) lead(at string, more ...string) {
 		"zone,rack", "--debug",
 	}, more...)
 	c.scheduler = launch(c.t, "scheduler", cmp.Or(c.program, "synapse-scheduler"), args...)
-	for range 200 {
+	for limit := pace.Until(10 * time.Second); time.Now().Before(limit); {
 		if text, err := os.ReadFile(file); err == nil {
 			c.address = strings.TrimSpace(string(text))
 			return
@@ -355,7 +357,7 @@ func user() string {
 }
 
 func (c *cluster) ctx() context.Context {
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), pace.Of(20*time.Second))
 	c.t.Cleanup(cancel)
 	return ctx
 }
@@ -366,7 +368,7 @@ func (c *cluster) submit(spec *messages.JobSpec) string {
 	c.requests++
 	request := &messages.Submit{RequestId: fmt.Sprintf("r-%d", c.requests), Spec: spec, AllowInfeasible: true}
 	reply, err := c.client.Submit(c.ctx(), request)
-	for limit := time.Now().Add(10 * time.Second); status.Code(err) == codes.Unavailable && time.Now().Before(limit); {
+	for limit := pace.Until(10 * time.Second); status.Code(err) == codes.Unavailable && time.Now().Before(limit); {
 		time.Sleep(20 * time.Millisecond)
 		reply, err = c.client.Submit(c.ctx(), request)
 	}
@@ -380,7 +382,7 @@ func (c *cluster) submit(spec *messages.JobSpec) string {
 func (c *cluster) job(id string) *messages.JobStatus {
 	c.t.Helper()
 	reply, err := c.client.GetJob(c.ctx(), &messages.GetJob{Job: id})
-	for limit := time.Now().Add(10 * time.Second); status.Code(err) == codes.Unavailable && time.Now().Before(limit); {
+	for limit := pace.Until(10 * time.Second); status.Code(err) == codes.Unavailable && time.Now().Before(limit); {
 		time.Sleep(20 * time.Millisecond)
 		reply, err = c.client.GetJob(c.ctx(), &messages.GetJob{Job: id})
 	}
@@ -430,7 +432,7 @@ func (c *cluster) cancel(id string) {
 func (c *cluster) explain(id string) string {
 	c.t.Helper()
 	// People are answered from what was told a tenth of a second ago at most, which may be before the job was looked at.
-	for limit := time.Now().Add(5 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+	for limit := pace.Until(5 * time.Second); ; time.Sleep(20 * time.Millisecond) {
 		reply, err := c.client.ExplainJob(c.ctx(), &messages.ExplainJob{Job: id})
 		if err != nil {
 			c.t.Fatal(err)
@@ -482,6 +484,7 @@ func (c *cluster) machine(id string) *messages.NodeStatus {
 // that was busy with something else for a moment is not.
 func inTime(t *testing.T, what string, limit time.Duration, try func() time.Duration) {
 	t.Helper()
+	limit = pace.Of(limit)
 	var took []time.Duration
 	for range 3 {
 		d := try()

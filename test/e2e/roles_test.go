@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/yi-json/synapse/test/able/pace"
 )
 
 // This file owns the roles with real processes: two who submit, one who looks, one who looks after machines.
@@ -29,7 +31,7 @@ func TestRoles(t *testing.T) {
 	id := strings.TrimSpace(got.out)
 	s.await(id, "running")
 	as("ann", "describe", "job", id).wants(t, 0, secret, "")
-	limit := time.Now().Add(20 * time.Second)
+	limit := pace.Until(20 * time.Second)
 	for !strings.Contains(as("ann", "logs", id).out, secret) && time.Now().Before(limit) {
 		time.Sleep(50 * time.Millisecond)
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/test/able/pace"
 )
 
 // This file owns that a job of `run` and its command end together, whichever of them, or of what is between them, ends
@@ -76,7 +77,7 @@ func runs(t *testing.T, c *cluster) {
 	// One that waits is cancelled by Ctrl-C.
 	waits := c.command(filepath.Join(bin, "synapse-cli"), "run", "--allow-infeasible", "--gpu", "64", "--", "true")
 	ask(t, waits, func(pid int) {
-		for limit := time.Now().Add(60 * time.Second); c.newestPhase() != "queued" && time.Now().Before(limit); {
+		for limit := pace.Until(60 * time.Second); c.newestPhase() != "queued" && time.Now().Before(limit); {
 			time.Sleep(20 * time.Millisecond)
 		}
 		_ = syscall.Kill(pid, syscall.SIGINT)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/test/able"
+	"github.com/yi-json/synapse/test/able/pace"
 )
 
 // This file owns scripts that are sent along with a job.
@@ -46,7 +47,7 @@ func scriptIsSentAlong(t *testing.T, c *cluster) {
 
 	// What waits while the agent is away and a leader dies finds its script afterwards.
 	n.kill()
-	for range 200 {
+	for limit := pace.Until(20 * time.Second); time.Now().Before(limit); {
 		if c.machine("n1").GetPhase() == "dead" {
 			break
 		}

@@ -20,6 +20,7 @@ import (
 	"github.com/yi-json/synapse/cluster/identity"
 	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/store/sqlite"
+	"github.com/yi-json/synapse/test/able/pace"
 	"github.com/yi-json/synapse/topology"
 )
 
@@ -53,7 +54,7 @@ func (r *secretRun) submits(machine string, env, file bool) string {
 func (r *secretRun) told(id string, times int, names ...string) {
 	r.t.Helper()
 	var said string
-	for limit := time.Now().Add(40 * time.Second); strings.Count(said, "told") < times; time.Sleep(50 * time.Millisecond) {
+	for limit := pace.Until(40 * time.Second); strings.Count(said, "told") < times; time.Sleep(50 * time.Millisecond) {
 		if time.Now().After(limit) {
 			r.t.Fatalf("job %s said %q; %v", id, said, r.job(id))
 		}

@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/yi-json/synapse/test/able/pace"
 )
 
 // This file owns what those cost who connect and prove nothing: memory, and whether anybody else is still served.
@@ -118,12 +120,12 @@ func TestSilentConnections(t *testing.T) {
 		close(told)
 	}()
 	most, slowest := 0, time.Duration(0)
-	for limit, all := time.Now().Add(60*time.Second), false; ; {
+	for limit, all := pace.Until(60*time.Second), false; ; {
 		most, slowest = max(most, resident(t, pid)), max(slowest, honest())
 		select {
 		case <-told:
 			if !all {
-				all, limit = true, time.Now().Add(7*time.Second)
+				all, limit = true, pace.Until(7*time.Second)
 			}
 		default:
 		}
@@ -137,7 +139,7 @@ func TestSilentConnections(t *testing.T) {
 	stdin.Close()
 	_ = crowd.Wait()
 	var left int
-	for limit := time.Now().Add(time.Minute); time.Now().Before(limit); time.Sleep(time.Second) {
+	for limit := pace.Until(time.Minute); time.Now().Before(limit); time.Sleep(time.Second) {
 		if left = resident(t, pid); left-before < 25<<20 {
 			break
 		}
@@ -147,7 +149,7 @@ func TestSilentConnections(t *testing.T) {
 	if most-before > 100<<20 || left-before > 25<<20 {
 		t.Errorf("it had %d MB before, %d meanwhile and %d a minute afterwards", before>>20, most>>20, left>>20)
 	}
-	if slowest > 5*time.Second {
+	if slowest > pace.Of(5*time.Second) {
 		t.Errorf("a call took %s", slowest)
 	}
 	if said := s.scheduler.said(); !strings.Contains(said, "that said nothing: it had ") {

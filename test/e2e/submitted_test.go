@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/yi-json/synapse/test/able/pace"
 )
 
 // This file owns where a job begins that says nothing of it.
@@ -29,7 +31,7 @@ func beginsWhereSubmitted(t *testing.T, c *cluster) {
 		spec := gang(1, 0, "")
 		spec.Command, spec.SubmitDir = []string{"sh", "-c", "[ -e train.sh ] || pwd; exec ./train.sh"}, dir
 		id := c.submit(spec)
-		for limit := time.Now().Add(20 * time.Second); time.Now().Before(limit); time.Sleep(20 * time.Millisecond) {
+		for limit := pace.Until(20 * time.Second); time.Now().Before(limit); time.Sleep(20 * time.Millisecond) {
 			if s := c.job(id); s.Record.State.Terminal() {
 				return s.Phase, c.logs(id)
 			}

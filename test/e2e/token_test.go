@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/yi-json/synapse/test/able/pace"
 )
 
 // This file owns people's tokens with real processes: made by an admin, kept by `login`, good for what the role may,
@@ -55,7 +57,7 @@ func TestPeoplesTokens(t *testing.T) {
 	select {
 	case <-ended:
 		t.Logf("what was open ended %.1f s after its token was revoked", time.Since(began).Seconds())
-	case <-time.After(time.Minute):
+	case <-time.After(pace.Of(time.Minute)):
 		_ = follows.Process.Kill()
 		t.Fatal("who is revoked goes on watching")
 	}
@@ -95,7 +97,7 @@ func (s *secured) watching(follows *exec.Cmd, stir func()) <-chan error {
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- follows.Wait() }()
-	for limit := time.Now().Add(20 * time.Second); ; {
+	for limit := pace.Until(20 * time.Second); ; {
 		stir()
 		if info, err := shown.Stat(); err == nil && info.Size() > 0 {
 			return ended

@@ -12,6 +12,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/yi-json/synapse/test/able/pace"
 )
 
 // This file owns that a collector of OpenTelemetry is told how a gang lived, and that nobody is where none is named.
@@ -79,7 +81,7 @@ func newCollector(t *testing.T) *collector {
 // has waits until a span has come, and answers all.
 func (c *collector) has(t *testing.T, name string) map[string]spanAsked {
 	t.Helper()
-	for limit := time.Now().Add(time.Minute); ; time.Sleep(20 * time.Millisecond) {
+	for limit := pace.Until(time.Minute); ; time.Sleep(20 * time.Millisecond) {
 		c.mu.Lock()
 		_, there := c.spans[name]
 		if there || time.Now().After(limit) {

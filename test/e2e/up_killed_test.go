@@ -10,6 +10,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/yi-json/synapse/test/able/pace"
 )
 
 // This file owns a cluster in one command that is killed before it could end in
@@ -73,7 +75,7 @@ func TestUpKilledAndAgain(t *testing.T) {
 	next := upAgain(t, "--nodes", "1", "--data-dir", dir)
 	next.ready(1, 8, 1)
 	next.telling("that the last cluster in " + dir + " left behind")
-	for limit := time.Now().Add(20 * time.Second); ; time.Sleep(50 * time.Millisecond) {
+	for limit := pace.Until(20 * time.Second); ; time.Sleep(50 * time.Millisecond) {
 		if s := next.job(id); s.Phase == "running" && s.Record.Runs == 2 {
 			break
 		}
@@ -117,7 +119,7 @@ func (l *local) kill() {
 		l.t.Fatal(err)
 	}
 	<-l.ended
-	for limit := time.Now().Add(10 * time.Second); withWord("--data-dir\x00"+
+	for limit := pace.Until(10 * time.Second); withWord("--data-dir\x00"+
 		filepath.Dir(l.settings())) > 0; time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(limit) {
 			l.t.Fatal("the scheduler and the nodes do not die with it")

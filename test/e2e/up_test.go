@@ -14,6 +14,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/yi-json/synapse/test/able/pace"
 )
 
 // This file owns a cluster in one command: that it stands, that its parts may
@@ -136,7 +138,7 @@ func there(path string) bool {
 func (l *local) settings() string {
 	l.t.Helper()
 	// It comes before the line that says ready, by another pipe.
-	for limit := time.Now().Add(5 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+	for limit := pace.Until(5 * time.Second); ; time.Sleep(10 * time.Millisecond) {
 		_, rest, _ := strings.Cut(l.errors.String(), "synapse-cli: export SYNAPSE_CONFIG=")
 		if path, _, whole := strings.Cut(rest, "\n"); whole {
 			return path

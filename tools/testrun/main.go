@@ -183,7 +183,9 @@ func reasonIn(said []string) string {
 // sum writes what was skipped and the numbers, and reports whether all is well.
 func (r *run) sum() bool {
 	short := len(r.skipped)
-	r.skipped = slices.DeleteFunc(r.skipped, func(s skip) bool { return strings.HasPrefix(s.reason, "-short") })
+	r.skipped = slices.DeleteFunc(r.skipped, func(s skip) bool {
+		return strings.HasPrefix(s.reason, "-short") || strings.HasPrefix(s.reason, "-crowd")
+	})
 	short -= len(r.skipped)
 	var skipped []string
 	for _, s := range r.skipped {
@@ -224,7 +226,7 @@ func leftOut(n int) string {
 	if n == 0 {
 		return ""
 	}
-	return fmt.Sprintf(", %d left out by -short", n)
+	return fmt.Sprintf(", %d left out by -short or for `make world`", n)
 }
 
 // shortOf is a package's path behind its host, owner and repository.

@@ -16,6 +16,7 @@ import (
 	"github.com/yi-json/synapse/cluster/metrics"
 	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/policy"
+	"github.com/yi-json/synapse/test/able/pace"
 	"github.com/yi-json/synapse/topology"
 )
 
@@ -140,7 +141,7 @@ func TestLargeCluster(t *testing.T) {
 	from := metrics.Registry(large(t, n), metrics.Process{Host: host.New(host.NewLog(t.Output(), false))})
 	best := time.Hour
 	var text strings.Builder
-	limit := time.Now().Add(30 * time.Second)
+	limit := pace.Until(30 * time.Second)
 	for i := 0; i < 5 || best > slowest && time.Now().Before(limit); i++ {
 		text.Reset()
 		began := time.Now()

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/spf13/pflag"
+
+	"github.com/yi-json/synapse/test/able/pace"
 )
 
 // reading is of a program with three settings, one of which holds a password.
@@ -107,7 +109,7 @@ func TestReloading(t *testing.T) {
 			t.Fatal(err)
 		}
 		last := ""
-		for limit := time.Now().Add(20 * time.Second); last == "" && time.Now().Before(limit); time.Sleep(time.Millisecond) {
+		for limit := pace.Until(20 * time.Second); last == "" && time.Now().Before(limit); time.Sleep(time.Millisecond) {
 			mu.Lock()
 			if len(said) > before {
 				last = said[len(said)-1]

@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"testing"
 	"time"
+
+	"github.com/yi-json/synapse/test/able/pace"
 )
 
 // TestReady: a service manager hears that the program is ready, that it lives, and that it ends; what the program
@@ -20,7 +22,7 @@ func TestReady(t *testing.T) {
 	hears := func(want string) {
 		t.Helper()
 		word := make([]byte, 64)
-		_ = manager.SetReadDeadline(time.Now().Add(10 * time.Second))
+		_ = manager.SetReadDeadline(pace.Until(10 * time.Second))
 		for {
 			n, err := manager.Read(word)
 			if err != nil {

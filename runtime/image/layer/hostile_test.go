@@ -21,6 +21,7 @@ import (
 
 	"github.com/yi-json/synapse/runtime/image/layer"
 	"github.com/yi-json/synapse/test/able"
+	"github.com/yi-json/synapse/test/able/pace"
 )
 
 // This file owns the archives that were made to do harm. Each lies beside a directory of the machine that it may not
@@ -39,7 +40,7 @@ func attack(t *testing.T, make func(neighbour string) []entry) (string, *layer.C
 		t.Fatal(err)
 	}
 	to := filepath.Join(room, "layer")
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), pace.Of(time.Minute))
 	defer cancel()
 	changes, err := unpacker().Unpack(ctx, bytes.NewReader(pack(t, make(neighbour)...)), to)
 	checkTree(t, neighbour, `secret "untouched"`)
@@ -450,7 +451,7 @@ func TestChildHasNoRights(t *testing.T) {
 	if _, err := writer.Write(archive[:600]); err != nil {
 		t.Fatal(err)
 	}
-	deadline := time.After(time.Minute)
+	deadline := time.After(pace.Of(time.Minute))
 	for found := false; !found; {
 		select {
 		case err := <-ended:

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/yi-json/synapse/runtime/image/layer"
+	"github.com/yi-json/synapse/test/able/pace"
 )
 
 // This file owns what the tests are made with: archives written entry by entry, and a look at what came of them.
@@ -88,7 +89,7 @@ func unpack(t testing.TB, entries ...entry) (string, *layer.Changes, error) {
 
 func unpackBytes(t testing.TB, archive []byte) (string, *layer.Changes, error) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), pace.Of(time.Minute))
 	defer cancel()
 	to := filepath.Join(t.TempDir(), "layer")
 	changes, err := unpacker().Unpack(ctx, bytes.NewReader(archive), to)

@@ -4,12 +4,12 @@
 package pace
 
 import (
-	"context"
 	"os"
 	"os/exec"
 	"runtime"
 	"strconv"
 	"sync"
+	"testing"
 	"time"
 )
 
@@ -60,7 +60,17 @@ func Measure() time.Duration {
 // Of is a deadline on this machine that would be d on a usual one.
 func Of(d time.Duration) time.Duration { return d * time.Duration(Factor()) }
 
-// Context ends after Of(d), or when above ends.
-func Context(above context.Context, d time.Duration) (context.Context, context.CancelFunc) {
-	return context.WithTimeout(above, Of(d))
+// Until is the moment that is Of(d) from now.
+func Until(d time.Duration) time.Time { return time.Now().Add(Of(d)) }
+
+// CrowdVariable is the environment variable that has tests run that need a crowd.
+const CrowdVariable = "SYNAPSE_TEST_CROWD"
+
+// Crowd leaves a test out of `make test` that needs hundreds of nodes or clients, or compares the times of two runs: it
+// says little on a machine that is slow or busy. `make world` runs it, by the names in the Makefile's CROWDS.
+func Crowd(t testing.TB) {
+	t.Helper()
+	if os.Getenv(CrowdVariable) == "" {
+		t.Skip("-crowd: `make world` runs it")
+	}
 }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/yi-json/synapse/cluster/api"
 	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/test/able/pace"
 )
 
 // This file owns the tests of how calls and streams find the scheduler that leads.
@@ -251,7 +252,7 @@ func TestNobodyLeads(t *testing.T) {
 	if n := a.asked + b.asked; n > 40 {
 		t.Errorf("they were asked %d times in 300ms", n)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second) // one answer comes
+	ctx, cancel := context.WithTimeout(context.Background(), pace.Of(5*time.Second)) // one answer comes
 	defer cancel()
 	c.config.Retry = time.Hour
 	if _, err := c.Submit(ctx, &messages.Submit{}); !Lost(err) {
@@ -289,7 +290,7 @@ func TestASingleSchedulerRestarts(t *testing.T) {
 	began := time.Now()
 	c.config.Waiting = func(error) { waited <- time.Since(began) }
 	go func() { done <- submit(c, "a") }()
-	if soon := <-waited; soon > 10*time.Second {
+	if soon := <-waited; soon > pace.Of(10*time.Second) {
 		t.Errorf("it was told after %s", soon)
 	}
 	listener, err := net.Listen("tcp", gone.address)
@@ -369,7 +370,7 @@ func TestLogsGoOnAtTheNextLeader(t *testing.T) {
 
 // TestWaits: whoever asked too much waits as long as the scheduler says, if there is time for that.
 func TestWaits(t *testing.T) {
-	soon := &tries{until: time.Now().Add(time.Minute)}
+	soon := &tries{until: pace.Until(time.Minute)}
 	for told, want := range map[string]bool{"": false, "soon": false, "-1": false, "120": false, "0": true, "1": true} {
 		began := time.Now()
 		if got := waits(t.Context(), soon, metadata.Pairs(api.RetryAfterTrailer, told)); got != want {

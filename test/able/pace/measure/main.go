@@ -7,4 +7,5 @@ import (
 	"github.com/yi-json/synapse/test/able/pace"
 )
 
+// main prints the factor.
 func main() { fmt.Println(pace.Factor()) }

@@ -1,0 +1,54 @@
+// This file owns that tests which `make test` leaves out are run elsewhere.
+package test
+
+import (
+	"go/ast"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// TestCrowdsAreRun: each test that asks for a crowd is in the Makefile's CROWDS, its package is in CROWDED, and nothing
+// else is in CROWDS.
+func TestCrowdsAreRun(t *testing.T) {
+	var makefile string
+	var found, folders []string
+	for _, s := range readTree(t) {
+		if s.path == "Makefile" {
+			makefile = s.text
+		}
+		if s.syntax == nil {
+			continue
+		}
+		for _, d := range s.syntax.Decls {
+			test, is := d.(*ast.FuncDecl)
+			if !is || !strings.HasPrefix(test.Name.Name, "Test") || test.Body == nil {
+				continue
+			}
+			ast.Inspect(test.Body, func(node ast.Node) bool {
+				if call, is := node.(*ast.SelectorExpr); is && call.Sel.Name == "Crowd" &&
+					s.imported(call) == module+"/test/able/pace" {
+					found = append(found, test.Name.Name)
+					folders = append(folders, "./"+s.path[:strings.LastIndexByte(s.path, '/')])
+				}
+				return true
+			})
+		}
+	}
+	listed := func(variable, separator string) []string {
+		line := regexp.MustCompile(`(?m)^` + variable + ` = (.*)$`).FindStringSubmatch(makefile)
+		if line == nil {
+			t.Fatalf("the Makefile has no %s", variable)
+		}
+		return slices.Sorted(slices.Values(strings.Split(line[1], separator)))
+	}
+	slices.Sort(found)
+	slices.Sort(folders)
+	if got := listed("CROWDS", "|"); !slices.Equal(got, found) || len(found) == 0 {
+		t.Errorf("CROWDS of the Makefile has %q, and %q ask for a crowd", got, found)
+	}
+	if got := listed("CROWDED", " "); !slices.Equal(got, slices.Compact(folders)) {
+		t.Errorf("CROWDED of the Makefile has %q, and the tests are in %q", got, folders)
+	}
+}
