@@ -20,6 +20,7 @@ type Constants struct {
 
 	Lease        time.Duration // leadership
 	RecoveryWait time.Duration // a new leader's queue waits this long for machines
+	BarrierGrace time.Duration // of ranks that started before their gang's barrier failed
 	StopGrace    time.Duration // default of a job's own
 	ReportDelay  time.Duration // a changed ledger is reported after this
 	TombstoneAge time.Duration // kept at least this long
@@ -71,6 +72,7 @@ func DefaultConstants() Constants {
 		Lease:        3 * time.Second,
 		RecoveryWait: 2 * time.Second,
 		StopGrace:    30 * time.Second,
+		BarrierGrace: time.Second,
 		ReportDelay:  10 * time.Millisecond,
 		TombstoneAge: 10 * time.Minute,
 

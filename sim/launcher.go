@@ -109,7 +109,9 @@ func (l *launcher) obey(command any, agent *process, to *actor.PID) {
 	case *messages.PrepareTask:
 		l.prepare(c, agent, to)
 	case *messages.StartTask:
-		l.start(c, agent, to)
+		if !l.stopsBefore(c, agent) {
+			l.start(c, agent, to)
+		}
 	case *messages.AdoptTask:
 		l.adopt(c.Id.Key(), agent, to)
 	case *messages.StopTask:

@@ -73,6 +73,7 @@ func init() {
 		{name: "hardware", few: 4, act: atWork(hardware)},
 		{name: "byzantine", few: 2, act: atWork(byzantine)},
 		{name: "unwell", calm: true, apart: true, act: atWork(unwell)},
+		{name: "start-stop", apart: true},
 	}
 }
 

@@ -227,7 +227,7 @@ func (j *Job) stopAt(ctx actor.Context, a *messages.AttemptRecord, n topology.No
 	if s.incarnation != nil {
 		ctx.Request(j.p.Peers.Node(n), &messages.Stop{
 			Order: j.order(messages.FromToken(a.Token), n, s), Cause: causeToldTo(s, a.End.Cause),
-			Signal: j.rec.Spec.GetStop().GetSignal(), GraceMs: actors.GraceOf(j.rec.Spec, j.p.Constants).Milliseconds(),
+			Signal: j.rec.Spec.GetStop().GetSignal(), GraceMs: j.graceOf(a).Milliseconds(),
 		})
 	}
 	return true

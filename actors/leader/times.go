@@ -71,6 +71,22 @@ func (j *Job) backOff() {
 	}
 }
 
+// graceOf is how long the ranks of an attempt have when they are told to stop. If the barrier of a gang fails, the
+// ranks that had started are ended soon: they have been alone since they began, and have nothing to save. What an
+// operator or a user stops has the grace of its job. So has an attempt that an earlier leader committed, for it may
+// have run for long without anybody being able to write that.
+func (j *Job) graceOf(a *messages.AttemptRecord) time.Duration {
+	grace := actors.GraceOf(j.rec.Spec, j.p.Constants)
+	switch a.End.GetCause() {
+	case messages.Cause_CAUSE_CANCELLED, messages.Cause_CAUSE_REQUEUED, messages.Cause_CAUSE_PREEMPTED:
+		return grace
+	}
+	if a.StartedUnixMs == 0 && messages.FromToken(a.Token).Epoch == j.p.Epoch && !(a == j.att && j.begunBefore) {
+		return min(grace, j.p.Constants.BarrierGrace)
+	}
+	return grace
+}
+
 // fenceWait is stopWhenLost and the grace after it, and 1% for clocks that drift.
 func fenceWait(spec *messages.JobSpec, c actors.Constants) time.Duration {
 	wait := actors.Millis(spec.StopWhenLostMs) + actors.GraceOf(spec, c)
