@@ -44,22 +44,81 @@ func restoreCommand() *cobra.Command {
 	}, restore)
 }
 
+// restoring is the name of a data folder that a restore makes and that is not whole yet.
+func restoring(dataDir string) string { return filepath.Clean(dataDir) + ".restoring" }
+
+// restore makes a data folder of a backup. A folder that is missing is made under another name and renamed when it is
+// whole. A restore that fails leaves nothing, and one that is interrupted leaves what keeps a scheduler from starting.
 func restore(o *options, file string) error {
-	if err := os.MkdirAll(o.dataDir, 0o700); err != nil {
-		return fmt.Errorf("--data-dir: %w", err)
-	}
 	there, err := os.ReadDir(o.dataDir)
-	if err != nil {
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		err = restoreBeside(o.dataDir, file)
+	case err != nil:
 		return fmt.Errorf("--data-dir: %w", err)
-	}
-	if len(there) > 0 {
+	case len(there) > 0:
 		return fmt.Errorf("--data-dir %s: it is not empty (%s is in it), and nothing is overwritten; move it aside, or "+
 			"name another folder", o.dataDir, there[0].Name())
+	default: // it may be a mount, which cannot be replaced
+		err = sqlite.Restore(file, filepath.Join(o.dataDir, databaseFile))
 	}
-	if err := sqlite.Restore(file, filepath.Join(o.dataDir, databaseFile)); err != nil {
+	if err != nil {
 		return err
 	}
 	fmt.Printf("%s restored from %s; start the scheduler on it\n", o.dataDir, file)
+	return nil
+}
+
+// restoreBeside makes a data folder that is missing, and the folders above it.
+func restoreBeside(dataDir, file string) (err error) {
+	dir, err := filepath.Abs(dataDir)
+	if err != nil {
+		return fmt.Errorf("--data-dir: %w", err)
+	}
+	var above []string // the folders that are missing, the innermost first
+	for at := filepath.Dir(dir); ; at = filepath.Dir(at) {
+		if _, err := os.Stat(at); err == nil || at == filepath.Dir(at) {
+			break
+		}
+		above = append(above, at)
+	}
+	made := restoring(dir)
+	if _, err := os.Lstat(made); err == nil {
+		return fmt.Errorf("--data-dir: %s: %w; it is of a restore under way, or of one that was interrupted: then remove it",
+			made, os.ErrExist)
+	}
+	defer func() {
+		if err == nil {
+			return
+		}
+		err = errors.Join(err, os.RemoveAll(made))
+		for _, folder := range above {
+			_ = os.Remove(folder) // unless somebody has put something there
+		}
+	}()
+	if err := os.MkdirAll(made, 0o700); err != nil {
+		return fmt.Errorf("--data-dir: %w", err)
+	}
+	if err := sqlite.Restore(file, filepath.Join(made, databaseFile)); err != nil {
+		return err
+	}
+	if err := os.Rename(made, dir); err != nil {
+		return fmt.Errorf("--data-dir: %w", err)
+	}
+	return nil
+}
+
+// unrestored is why a scheduler does not start on a data folder; nil: no restore into it was interrupted.
+func unrestored(dataDir string) error {
+	if _, err := os.Lstat(filepath.Join(dataDir, databaseFile)); err == nil {
+		return nil
+	}
+	for _, left := range []string{restoring(dataDir), sqlite.Partial(filepath.Join(dataDir, databaseFile))} {
+		if _, err := os.Lstat(left); err == nil {
+			return fmt.Errorf("--data-dir: %s is of a restore that is under way or was interrupted, and a scheduler without "+
+				"those records would be a new, empty cluster; remove it, and run the restore again", left)
+		}
+	}
 	return nil
 }
 

@@ -42,6 +42,9 @@ func (s *scheduler) open(signals <-chan os.Signal) (err error) {
 		s.store, s.cluster = store.NewMemory(), memoryCluster
 		return nil
 	}
+	if err := unrestored(s.dataDir); err != nil {
+		return err
+	}
 	if err := os.MkdirAll(s.dataDir, 0o700); err != nil {
 		return fmt.Errorf("--data-dir: %w", err)
 	}

@@ -74,18 +74,25 @@ func Restore(from, to string) error {
 	})
 }
 
+// Partial is the name of a copy that is not whole yet.
+func Partial(path string) string { return path + ".partial" }
+
 // appear makes a file under another name, and gives it its own when it is whole
-// and durable. It never replaces a file.
+// and durable. It never replaces a file. Its path may be relative; SQLite's URIs need an absolute one.
 func appear(path string, fill func(partial string) error) error {
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return fmt.Errorf("store: %w", err)
+	}
 	if _, err := os.Lstat(path); err == nil {
 		return fmt.Errorf("store: %s: %w; choose another name", path, os.ErrExist)
 	}
-	partial := path + ".partial"
+	partial := Partial(path)
 	if _, err := os.Lstat(partial); err == nil {
 		return fmt.Errorf("store: %s: %w; it is of a copy under way, or of one that was interrupted: then remove it",
 			partial, os.ErrExist)
 	}
-	err := fill(partial)
+	err = fill(partial)
 	if err == nil {
 		err = syncFile(partial) // SQLite lets the kernel choose when a copy reaches the disk
 	}
