@@ -67,6 +67,27 @@ func WhyOf(j *JobStatus) string {
 	return text
 }
 
+// StartFailure says why the last attempt of a waiting job never ran: its image, its user, a mount or the machine. It is
+// empty for a job whose last attempt ran, and for one that does not wait.
+func StartFailure(j *JobStatus) string {
+	end := j.GetAttempt().GetEnd()
+	word := map[Cause]string{
+		Cause_CAUSE_PREPARE_FAILED: "Prepare: ", Cause_CAUSE_PREPARE_TIMEOUT: "Prepare: ",
+		Cause_CAUSE_LAUNCH_FAILED: "Launch: ",
+	}[end.GetCause()]
+	if word == "" || !Waits(j.GetPhase()) || j.GetRecord().GetState() != JobState_JOB_STATE_QUEUED {
+		return ""
+	}
+	detail := end.GetDetail()
+	if _, why, found := strings.Cut(detail, ": "); found && strings.HasPrefix(detail, "rank ") {
+		detail = why // without which rank it was
+	}
+	if end.GetNode() != "" {
+		detail += " on " + end.GetNode()
+	}
+	return word + strings.Join(strings.Fields(detail), " ")
+}
+
 // Doing says who did something, and why.
 func Doing(d *Deed) string {
 	s := cmp.Or(d.GetBy().GetName(), "-")

@@ -1,6 +1,8 @@
 package mirror
 
 import (
+	"strings"
+
 	"github.com/yi-json/synapse/actors"
 	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/topology"
@@ -81,6 +83,9 @@ func (m *Mirror) onExplainJob(q *messages.ExplainJob) *messages.ExplainJobReply 
 		text = messages.Explain(status)
 	} else if more == "" { // else its place is told with that, by the order that holds
 		more = m.waiting.standing(&s).String()
+	}
+	if failed := messages.StartFailure(s.JobStatus); failed != "" && !strings.Contains(text, failed) {
+		text = "its last try failed (" + failed + ") · now it " + text
 	}
 	return &messages.ExplainJobReply{Outcome: outcome, Text: text + m.shareWords(&s) + m.wayOutWords(&s) + more}
 }

@@ -147,6 +147,8 @@ func (m *Mirror) present(s shownJob) *messages.JobStatus {
 			group = 0
 		} else if why = m.waiting.reason(s.group); why == "" {
 			why = m.whyIdle(s.JobStatus)
+		} else if failed := messages.StartFailure(s.JobStatus); failed != "" {
+			why, group = failed+"; "+why, 0 // the others of its group have not failed
 		}
 	}
 	if why == s.Reason && s.group == 0 {

@@ -93,12 +93,8 @@ func (m *Mirror) whyIdle(s *messages.JobStatus) string {
 		return messages.BeginsAt(r.GetSpec())
 	case len(s.GetDebts()) > 0:
 		return "evidence is missing that its last attempt has ended on " + someOf(s.GetDebts())
-	case left > 0 && s.GetAttempt().GetEnd().GetCause() == messages.Cause_CAUSE_PREPARE_FAILED:
-		return "it could not be prepared on " + someOf(r.GetPrepareFailedOn()) + "; it is tried again in " +
-			actors.Millis(left).Round(time.Second).String()
-	case left > 0 && s.GetAttempt().GetEnd().GetCause() == messages.Cause_CAUSE_LAUNCH_FAILED:
-		return s.GetAttempt().GetEnd().GetDetail() + "; it is tried again in " +
-			actors.Millis(left).Round(time.Second).String()
+	case left > 0 && messages.StartFailure(s) != "":
+		return messages.StartFailure(s) + " (retry in " + actors.Millis(left).Round(time.Second).String() + ")"
 	case left > 0 && r.GetFailures() == 0:
 		return "tasks may still run on a machine that was lost; it is tried again when they have surely stopped, in " +
 			actors.Millis(left).Round(time.Second).String()

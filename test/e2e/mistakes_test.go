@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -160,4 +161,53 @@ func TestBrokenMachineCloses(t *testing.T) {
 		t.Errorf("n1 is closed: %s", m.Closed)
 	}
 	t.Logf("n2 is closed: %s", closed)
+}
+
+// TestCauseAtOnce: from the first failure on, people are told why a job with a mistake does not run: in the list, by
+// explain and by squeue, while it is tried again.
+func TestCauseAtOnce(t *testing.T) {
+	c := newCluster(t)
+	c.node("n1", "r1")
+	told := 0
+	for i, m := range mistakes {
+		if !slices.Contains([]string{"image", "user", "source"}, m.name) {
+			continue // after more failures the only node is cordoned, and no job is tried any more
+		}
+		spec := gang(1, 0, "exit 0")
+		spec.Name, spec.Each.MilliCpu = fmt.Sprintf("mistaken-%d", i), 100
+		m.make(spec, fmt.Sprint(i))
+		reply, err := c.client.Submit(t.Context(), &messages.Submit{RequestId: fmt.Sprintf("c-%d", i), Spec: spec})
+		if err != nil {
+			continue // it is refused at once
+		}
+		s := c.until(reply.Job, "tried", func(s *messages.JobStatus) bool {
+			return s.Record.State.Terminal() || s.Phase == "queued" && s.Attempt.GetEnd() != nil
+		})
+		cause := messages.StartFailure(s)
+		if s.Record.State.Terminal() {
+			continue // no other try could end otherwise, and its outcome says why
+		}
+		told++
+		if cause == "" {
+			t.Fatalf("%s: there is no cause: %v", m.name, s)
+		}
+		_, words, _ := strings.Cut(cause, ": ")
+		for where, args := range map[string][]string{
+			"the list": {"get", "jobs"}, "explain": {"explain", reply.Job},
+			"squeue": {"slurm", "squeue", "-j", messages.NumericID(reply.Job)},
+		} {
+			text := ""
+			for limit := time.Now().Add(patience); !strings.Contains(text, words); { // it may be tried again just now
+				if text = c.cli(args...).out; time.Now().After(limit) || c.job(reply.Job).Record.State.Terminal() {
+					break
+				}
+			}
+			if !strings.Contains(text, words) && !c.job(reply.Job).Record.State.Terminal() {
+				t.Errorf("%s: %s does not say %q:\n%s", m.name, where, words, text)
+			}
+		}
+	}
+	if told != 3 {
+		t.Errorf("%d jobs were tried again", told)
+	}
 }

@@ -52,10 +52,13 @@ func QueueFields() []Field[*Entry] {
 		}},
 		{'N', []string{"NodeList", "AllocNodes"}, "NODELIST", func(e *Entry) string { return Hostlist(e.Machines) }},
 		{'R', []string{"ReasonList"}, "NODELIST(REASON)", func(e *Entry) string {
-			if len(e.Machines) == 0 {
-				return "(" + e.Reason + ")"
+			switch {
+			case len(e.Machines) > 0:
+				return Hostlist(e.Machines)
+			case e.Reason == launchFailure:
+				return "(" + e.Reason + ": " + e.Cause + ")"
 			}
-			return Hostlist(e.Machines)
+			return "(" + e.Reason + ")"
 		}},
 		{'r', []string{"Reason"}, "REASON", func(e *Entry) string { return e.Reason }},
 		{'B', []string{"BatchHost"}, "EXEC_HOST", func(e *Entry) string {

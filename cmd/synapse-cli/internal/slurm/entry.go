@@ -26,6 +26,7 @@ type Entry struct {
 	Script                              bool  // it runs one
 	Priority, Restarts, Exit, Signal    int32
 	Dependency, Workdir, Command        string
+	Cause                               string // why its last try never ran; empty: it ran, or there was none
 	Requested, Excluded                 []string
 }
 
@@ -102,7 +103,7 @@ func Of(j *messages.JobStatus, nowMs int64) *Entry {
 	}
 	e.WaitedMs = waited(e, nowMs)
 	e.numbered(j)
-	e.Reason = reason(j, nowMs)
+	e.Reason, e.Cause = reason(j, nowMs), messages.StartFailure(j)
 	for _, s := range spec.GetNodeSelector() {
 		e.Features = strings.TrimPrefix(e.Features+"&"+s.GetKey()+"="+s.GetValue(), "&")
 	}
@@ -211,11 +212,16 @@ func reason(j *messages.JobStatus, nowMs int64) string {
 		return "BeginTime"
 	case r.GetSpec().GetArray().GetMost() > 0 && j.GetCounts().GetRunning() >= r.GetSpec().GetArray().GetMost():
 		return "JobArrayTaskLimit"
+	case messages.StartFailure(j) != "":
+		return launchFailure
 	case j.GetProspect().GetAhead() > 0:
 		return "Priority"
 	}
 	return "Resources"
 }
+
+// launchFailure is Slurm's word for a job that could not be prepared or launched.
+const launchFailure = "JobLaunchFailure"
 
 // Past is a job that is over, as history has it.
 func Past(p *messages.PastJob) *Entry {
