@@ -24,8 +24,8 @@ SHORT    ?=
 # would have the machine to themselves.
 LONG = ./runtime/conformance ./test/e2e ./test/chaos
 # Tests that need a crowd, or compare times: `make test` leaves them out, and `make world` runs them, one package at a time.
-CROWDS = TestHostileIdentities|TestHistoryReplays
-CROWDED = ./test/e2e
+CROWDS = TestHostileIdentities|TestHistoryReplays|TestHalfOpenConnections|TestSilentConnections|TestSilentPages
+CROWDED = ./test/e2e ./cluster/link
 # For how long `make chaos` breaks things; SEED draws them.
 DURATION ?= 20m
 # Where `make install` puts things; DESTDIR is a folder to take for the root.

@@ -27,7 +27,7 @@ func TestCrowdsAreRun(t *testing.T) {
 				continue
 			}
 			ast.Inspect(test.Body, func(node ast.Node) bool {
-				if call, is := node.(*ast.SelectorExpr); is && call.Sel.Name == "Crowd" &&
+				if call, is := node.(*ast.SelectorExpr); is && strings.HasPrefix(call.Sel.Name, "Crowd") &&
 					s.imported(call) == module+"/test/able/pace" {
 					found = append(found, test.Name.Name)
 					folders = append(folders, "./"+s.path[:strings.LastIndexByte(s.path, '/')])

@@ -21,6 +21,7 @@ import (
 
 	"github.com/yi-json/synapse/actors"
 	"github.com/yi-json/synapse/messages"
+	testpace "github.com/yi-json/synapse/test/able/pace"
 )
 
 // This file owns peers that mean harm, or are merely newer. After each of them
@@ -287,7 +288,7 @@ func files(t *testing.T) int {
 // cost a socket each; they are closed soon, and nobody waits for them.
 func TestHalfOpenConnections(t *testing.T) {
 	many := 10_000
-	if testing.Short() {
+	if !testpace.Crowded() {
 		many = 500
 	}
 	if most := files(t)/2 - 200; many > most {

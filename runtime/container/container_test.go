@@ -6,7 +6,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -259,11 +258,7 @@ func TestPidReuse(t *testing.T) {
 // reported while it runs.
 func TestSweep(t *testing.T) {
 	able.Need(t, able.Containers)
-	binary := filepath.Join(t.TempDir(), "carapace")
-	if text, err := exec.Command("go", "build", "-ldflags=-s -w", "-o", binary,
-		"github.com/yi-json/synapse/cmd/carapace").CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, text)
-	}
+	binary := program(t)
 	d := driverOf(t, func(o *Options) { o.Binary = binary })
 	ctx, cancel := context.WithTimeout(context.Background(), pace.Of(30*time.Second))
 	defer cancel()

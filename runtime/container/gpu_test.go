@@ -161,11 +161,7 @@ func TestGPUsInContainers(t *testing.T) {
 	if len(nodes) < 2 {
 		t.Skipf("this machine has only %q to stand for GPUs", nodes)
 	}
-	binary := filepath.Join(t.TempDir(), "carapace")
-	if text, err := exec.Command("go", "build", "-ldflags=-s -w", "-o", binary,
-		"github.com/yi-json/synapse/cmd/carapace").CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, text)
-	}
+	binary := program(t)
 	gpus := []*messages.Gpu{{Id: "GPU-a"}, {Id: "GPU-b"}}
 	d := driverOf(t, func(o *Options) {
 		o.Binary = binary

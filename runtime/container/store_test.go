@@ -6,6 +6,7 @@ import (
 	"archive/tar"
 	"bytes"
 	"context"
+	"fmt"
 	"io"
 	"log"
 	"net/http/httptest"
@@ -14,6 +15,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -45,7 +47,38 @@ func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == layer.SubCommand {
 		syscall.Exit(layer.Main(os.Args[2:])) // os.Exit waits a second in a build with the race detector
 	}
-	os.Exit(m.Run())
+	code := m.Run()
+	if builtIn != "" {
+		os.RemoveAll(builtIn)
+	}
+	os.Exit(code)
+}
+
+// builtIn is the folder that carapace was built in, if it was.
+var builtIn string
+
+// built is cmd/carapace, built once for all tests.
+var built = sync.OnceValues(func() (string, error) {
+	var err error
+	if builtIn, err = os.MkdirTemp("", "carapace-"); err != nil {
+		return "", err
+	}
+	binary := filepath.Join(builtIn, "carapace")
+	text, err := exec.Command("go", "build", "-ldflags=-s -w", "-o", binary,
+		"github.com/yi-json/synapse/cmd/carapace").CombinedOutput()
+	if err != nil {
+		return "", fmt.Errorf("build cmd/carapace: %w\n%s", err, text)
+	}
+	return binary, os.Chmod(builtIn, 0o755) // tasks run as other users
+})
+
+func program(t *testing.T) string {
+	t.Helper()
+	binary, err := built()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return binary
 }
 
 func storeOf(t *testing.T, dir string) *image.Store {
@@ -163,11 +196,7 @@ func TestRegistryTask(t *testing.T) {
 	if err != nil {
 		t.Skip("busybox is missing: its static build is the image's shell")
 	}
-	binary := filepath.Join(t.TempDir(), "carapace")
-	if text, err := exec.Command("go", "build", "-ldflags=-s -w", "-o", binary,
-		"github.com/yi-json/synapse/cmd/carapace").CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, text)
-	}
+	binary := program(t)
 	data := room(t)
 	d := driverOf(t, func(o *Options) {
 		o.Binary, o.Hide, o.Images = binary, []string{data}, Stored{Store: storeOf(t, filepath.Join(data, "images"))}

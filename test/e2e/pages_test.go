@@ -92,6 +92,7 @@ func (c *cluster) silentPages(many int) {
 // none is declared dead. That those are let go for whom there is more than a connection takes, cluster/web tests.
 func TestSilentPages(t *testing.T) {
 	const many, machines, beats, most = 1000, 32, 3, 50 << 20
+	pace.Crowd(t)
 	c := newCluster(t)
 	for i := range machines {
 		machine := crowd.Join(i, 8, c.address)

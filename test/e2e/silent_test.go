@@ -80,6 +80,7 @@ func resident(t *testing.T, pid int) int {
 // TestSilentConnections: thousands of silent connections, at most as many as there may be descriptors, which come again
 // whenever they are closed, cost less than 100 MB, which are given back; meanwhile an honest client is served.
 func TestSilentConnections(t *testing.T) {
+	pace.Crowd(t)
 	s := newSecured(t)
 	var files unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &files); err != nil {

@@ -70,7 +70,10 @@ const CrowdVariable = "SYNAPSE_TEST_CROWD"
 // says little on a machine that is slow or busy. `make world` runs it, by the names in the Makefile's CROWDS.
 func Crowd(t testing.TB) {
 	t.Helper()
-	if os.Getenv(CrowdVariable) == "" {
+	if !Crowded() {
 		t.Skip("-crowd: `make world` runs it")
 	}
 }
+
+// Crowded reports whether a test may take as many nodes or clients as it can: in `make world` alone.
+func Crowded() bool { return os.Getenv(CrowdVariable) != "" }
