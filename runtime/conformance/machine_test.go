@@ -18,6 +18,7 @@ import (
 	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/runtime/supervisor"
 	"github.com/yi-json/synapse/test/able"
+	"github.com/yi-json/synapse/test/able/pace"
 )
 
 // onEveryDriver runs a test on a machine of each kind, and sees that nothing is left of it.
@@ -73,10 +74,8 @@ func (p *staged) said() string {
 
 func until(t testing.TB, what string, holds func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(limit); !holds(); time.Sleep(2 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatal(what)
-		}
+	if !pace.Wait(limit, holds) {
+		t.Fatal(what)
 	}
 }
 

@@ -150,10 +150,8 @@ func (r *rig) keys() map[topology.TaskKey]bool {
 
 func eventually(t testing.TB, what string, holds func() bool) {
 	t.Helper()
-	for end := time.Now().Add(soon); !holds(); time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatal(what)
-		}
+	if !pace.Wait(soon, holds) {
+		t.Fatal(what)
 	}
 }
 

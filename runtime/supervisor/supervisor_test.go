@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/yi-json/synapse/clock"
+	"github.com/yi-json/synapse/test/able/pace"
 )
 
 // This file owns what only real processes can show of one supervisor. Each test
@@ -92,10 +93,8 @@ func (r *rig) nothingLeft() {
 
 func eventually(t *testing.T, what string, holds func() bool) {
 	t.Helper()
-	for end := time.Now().Add(soon); !holds(); time.Sleep(2 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatal(what)
-		}
+	if !pace.Wait(soon, holds) {
+		t.Fatal(what)
 	}
 }
 

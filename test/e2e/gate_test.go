@@ -296,7 +296,7 @@ func TestMachinePosesAsScheduler(t *testing.T) {
 			})
 			if thief.Handshake() == nil {
 				heard <- "a handshake"
-				_ = thief.SetDeadline(time.Now().Add(2 * time.Second))
+				_ = thief.SetDeadline(pace.Until(2 * time.Second))
 				text, _ := io.ReadAll(thief)
 				heard <- string(text)
 			}

@@ -200,7 +200,7 @@ func (c *council) ends(i int, within time.Duration, code int, words string) {
 	case <-time.After(within):
 		c.t.Fatalf("scheduler %d did not end within %s:\n%s", i, within, m.said())
 	}
-	limit := time.Now().Add(2 * time.Second) // the last line may still be on its way through the pipe
+	limit := pace.Until(2 * time.Second) // the last line may still be on its way through the pipe
 	for !strings.Contains(m.said(), words) && time.Now().Before(limit) {
 		time.Sleep(10 * time.Millisecond)
 	}

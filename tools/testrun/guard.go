@@ -104,7 +104,7 @@ func reap(worker int) (code int, ended bool) {
 		case pid <= 0:
 			return code, ended
 		case pid == worker && status.Signaled():
-			fmt.Fprintf(os.Stderr, "testrun: killed by %s\n", status.Signal())
+			fmt.Fprintf(os.Stderr, "testrun: the worker was ended by signal %d (%s)\n", status.Signal(), status.Signal())
 			code, ended = 128+int(status.Signal()), true
 		case pid == worker:
 			code, ended = status.ExitStatus(), true

@@ -77,3 +77,17 @@ func Crowd(t testing.TB) {
 
 // Crowded reports whether a test may take as many nodes or clients as it can: in `make world` alone.
 func Crowded() bool { return os.Getenv(CrowdVariable) != "" }
+
+// Wait looks whether something holds, often at first and then less often, and reports whether it does by the end of
+// most. To look may cost much, as all processes of a machine do.
+func Wait(most time.Duration, holds func() bool) bool {
+	const longest = 25 * time.Millisecond
+	end := time.Now().Add(most)
+	for pause := time.Millisecond; !holds(); pause = min(pause*5/4, longest) {
+		if time.Now().After(end) {
+			return false
+		}
+		time.Sleep(pause)
+	}
+	return true
+}
