@@ -185,6 +185,7 @@ func createGroup(h hierarchies, parent string, spec Spec, devices []deviceRule) 
 	} else {
 		g = createV1(h, parent, spec, devices)
 	}
+	g.limitAll(h, parent, spec.Limits)
 	if len(spec.Unreachable) > 0 {
 		if err := g.refuseWays(h, leaf, parent, spec); err != nil {
 			g.lacks(LackOfReach, err)

@@ -98,11 +98,13 @@ type Secret struct {
 
 // Limits are what the task may use. Zero is no limit.
 type Limits struct {
-	MemoryBytes int64  `json:"memoryBytes,omitempty"`
-	MilliCPU    int64  `json:"milliCPU,omitempty"`
-	Pids        int64  `json:"pids,omitempty"`
-	Cpuset      string `json:"cpuset,omitempty"`
-	CpusetMems  string `json:"cpusetMems,omitempty"`
+	MemoryBytes int64 `json:"memoryBytes,omitempty"`
+	MilliCPU    int64 `json:"milliCPU,omitempty"`
+	Pids        int64 `json:"pids,omitempty"`
+	// AllPids bounds the processes and threads of all containers with the same parent group together.
+	AllPids    int64  `json:"allPids,omitempty"`
+	Cpuset     string `json:"cpuset,omitempty"`
+	CpusetMems string `json:"cpusetMems,omitempty"`
 	// Required refuses to start where a limit, or anything else that was asked for, cannot be enforced.
 	Required bool `json:"required,omitempty"`
 }
@@ -323,6 +325,8 @@ func (s Spec) validateLimits() error {
 		}
 	case limits.Pids < 0 || limits.Pids > 4<<20:
 		return &SpecError{"limits.pids", fmt.Sprintf("%d is not from 0 (no limit) to %d", limits.Pids, 4<<20)}
+	case limits.AllPids < 0 || limits.AllPids > 4<<20:
+		return &SpecError{"limits.allPids", fmt.Sprintf("%d is not from 0 (no limit) to %d", limits.AllPids, 4<<20)}
 	case limits.Cpuset != "" && !goodList(limits.Cpuset):
 		return &SpecError{"limits.cpuset", fmt.Sprintf("%.80q is not a list like 0-3,8", limits.Cpuset)}
 	case limits.CpusetMems != "" && !goodList(limits.CpusetMems):

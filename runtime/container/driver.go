@@ -8,7 +8,6 @@
 package container
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -77,8 +76,7 @@ type Options struct {
 	Unreachable func() []reach.Place
 	// Private gives jobs networks of their own; nil: this machine has none.
 	Private Private
-	// MaxProcesses bounds the processes and threads of a task; 0: as many as leave
-	// the machine half of its own.
+	// MaxProcesses bounds the processes and threads of a task; 0: its share of those that all tasks may have together.
 	MaxProcesses int64
 }
 
@@ -96,7 +94,6 @@ func New(o Options) (*Driver, error) {
 	if o.Images == nil {
 		o.Images = Local{}
 	}
-	o.MaxProcesses = cmp.Or(o.MaxProcesses, defaultProcesses())
 	return &Driver{o: o, held: map[string][]*os.File{}}, nil
 }
 

@@ -3,10 +3,12 @@
 package container
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"os"
 	"path/filepath"
+	goruntime "runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -80,8 +82,10 @@ const minMilliCPU = 10
 func (d *Driver) limits(t *launcher.Task) carapace.Limits {
 	amount, required := t.Grant.GetAmount(), t.Spec.GetLimitsRequired()
 	limits := carapace.Limits{
-		Required: required, Pids: d.o.MaxProcesses, MemoryBytes: amount.GetMemoryBytes(), MilliCPU: amount.GetMilliCpu(),
+		Required: required, AllPids: processes(), MemoryBytes: amount.GetMemoryBytes(), MilliCPU: amount.GetMilliCpu(),
 	}
+	limits.Pids = cmp.Or(d.o.MaxProcesses,
+		processesOf(limits.AllPids, limits.MilliCPU, int64(goruntime.NumCPU())*1000))
 	if limits.MilliCPU > 0 {
 		limits.MilliCPU = max(limits.MilliCPU, minMilliCPU)
 	}
@@ -95,22 +99,43 @@ func (d *Driver) limits(t *launcher.Task) carapace.Limits {
 			*limit = 0
 		}
 	}
+	if limits.Pids == 0 {
+		limits.AllPids = 0
+	}
 	return limits
 }
 
-// defaultProcesses is half of the numbers that the kernel has for processes, bounded above what any training task was
-// seen to need.
-func defaultProcesses() int64 {
-	const most = 65536
-	text, err := os.ReadFile("/proc/sys/kernel/pid_max")
-	if err != nil {
-		return most
+// The machine keeps a tenth of its process numbers for itself, and at least reservedPids. A task has at least
+// leastPids, more than a training task was seen to need, and more if it has more of the machine's processors.
+const (
+	reservedPids = 1024
+	leastPids    = 4096
+	mostPids     = 4 << 20 // the kernel has no more
+)
+
+// processes are how many processes and threads all tasks may have together.
+func processes() int64 {
+	most := int64(mostPids)
+	for _, file := range []string{"/proc/sys/kernel/pid_max", "/proc/sys/kernel/threads-max"} {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			continue
+		}
+		if n, err := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64); err == nil && n > 1 {
+			most = min(most, n)
+		}
 	}
-	n, err := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64)
-	if err != nil || n < 2 {
-		return most
-	}
-	return min(most, n/2)
+	return forTasks(most)
+}
+
+// forTasks is what all tasks may have of a machine's numbers.
+func forTasks(numbers int64) int64 {
+	return max(numbers-max(reservedPids, numbers/10), numbers/2, 1)
+}
+
+// processesOf is what one task may have of them, by its share of the processors.
+func processesOf(all, milliCPU, machineMilliCPU int64) int64 {
+	return min(max(leastPids, all*milliCPU/machineMilliCPU), all)
 }
 
 // rlimits let a task lock as much memory and open as many files as the machine

@@ -98,6 +98,7 @@ func (d *detached) start() *Exit {
 		return setUpFailed(err)
 	}
 	d.releaseParents = carapace.HoldParents(d.of.Cgroups)
+	_ = carapace.LimitAllPids(d.of.Cgroups, d.of.Root.Limits.AllPids) // a machine that cannot has no such limit
 	if d.maker, err = d.of.run(d.k.spec.Env, []uintptr{null.Fd(), theirs[0].Fd(), theirs[1].Fd()}); err != nil {
 		d.releaseParents()
 		closeAll(d.k.out[:])
