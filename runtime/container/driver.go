@@ -134,6 +134,7 @@ func (d *Driver) Prepare(ctx context.Context, t *launcher.Task) error {
 	}
 	visitor.Rules = d.o.Policy.MountRules(d.o.Hide)
 	t.BeginWhereSubmitted(visitor)
+	t.NoteHome(visitor.As, who.Name, homeOf(who), true)
 	if err := d.check(t, &p, who, visitor); err != nil {
 		return err
 	}

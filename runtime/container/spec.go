@@ -199,6 +199,14 @@ func remote(r *messages.Rendezvous) bool {
 	return false
 }
 
+// homeOf is the $HOME of an account on the machine's own root.
+func homeOf(who *account.Account) string {
+	if info, err := os.Stat(who.Home); who.Home == "/" || err != nil || !info.IsDir() {
+		return scratchTarget
+	}
+	return who.Home
+}
+
 // environment is complete except for HOME in an image, whose accounts only the container can read. The driver's
 // libraries are searched last, so that they hide nothing of the image.
 func (d *Driver) environment(image Image, who *account.Account, env []string, view *gpu.View) []string {
@@ -207,11 +215,7 @@ func (d *Driver) environment(image Image, who *account.Account, env []string, vi
 		base = append(base, "HOME="+scratchTarget, "USER="+who.Name, "LOGNAME="+who.Name)
 	}
 	if image.Rootfs == HostImage {
-		home := who.Home
-		if info, err := os.Stat(home); home == "/" || err != nil || !info.IsDir() {
-			home = scratchTarget
-		}
-		base = append(base, "HOME="+home, "USER="+who.Name, "LOGNAME="+who.Name, "SHELL=/bin/sh")
+		base = append(base, "HOME="+homeOf(who), "USER="+who.Name, "LOGNAME="+who.Name, "SHELL=/bin/sh")
 	}
 	merged := environment.Merge(view.Env, base, d.o.Env, image.Env, env)
 	if len(view.LibraryDirs) == 0 {

@@ -263,6 +263,18 @@ func (g Guest) Look(path Path) (folder bool, err error) {
 	return folder, nil
 }
 
+// Writes reports whether a path of the machine is a directory in which the user may make files.
+func (g Guest) Writes(path Path) bool {
+	return g.Do(func() error {
+		fd, err := resolve(path.text)
+		if err != nil {
+			return err
+		}
+		defer unix.Close(fd)
+		return unix.Faccessat2(fd, "", unix.W_OK|unix.X_OK, unix.AT_EMPTY_PATH|unix.AT_EACCESS)
+	}) == nil
+}
+
 // look finds out what was opened.
 func (o *opened) look() error {
 	if err := unix.Fstat(o.fd, &o.stat); err != nil {

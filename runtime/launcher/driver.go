@@ -56,6 +56,8 @@ type Task struct {
 	Dir     string
 	Scratch string
 	Helper  string // the program that the task is to have at Helper(Scratch); empty: none
+
+	homeless string // that it cannot write to its $HOME; empty: it can, or nobody looked
 }
 
 // ParseKey reads the key in the name of a task's directory.

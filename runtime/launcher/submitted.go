@@ -54,8 +54,14 @@ func (t *Task) BeginWhereSubmitted(v door.Visitor) {
 	}
 }
 
-// notice tells a task that it does not begin where its job was submitted; empty: it does, or asked for another place.
+// notice is what a task is told at its first lines; empty: nothing.
 func (t *Task) notice() string {
+	return strings.TrimSpace(t.displaced() + "\n" + t.homeless)
+}
+
+// displaced tells a task that it does not begin where its job was submitted; empty: it does, or asked for another
+// place.
+func (t *Task) displaced() string {
 	if !unplaced(t.Spec) {
 		return ""
 	}

@@ -109,6 +109,7 @@ func (d *Driver) Prepare(_ context.Context, t *launcher.Task) error {
 	if _, err := d.named(t.Spec, user); err != nil {
 		return err
 	}
+	t.NoteHome(user.Guest(), user.Name, user.Home, false)
 	if user.Self {
 		return nil
 	}
