@@ -35,9 +35,15 @@ func (r root) Receive(ctx actor.Context) {
 	}
 }
 
-// Spawn makes a child; a name that is taken is a broken invariant of the parent.
+// Spawn makes a child; a name that is taken is a broken invariant of the parent. The producer is called once and let
+// go: Proto.Actor keeps the Props of children that have ended, and what they were made of with them.
 func Spawn(ctx actor.Context, p *Ports, kind Kind, name string, make actor.Producer) *actor.PID {
-	return SpawnAs(ctx, p.Props(kind, make), name)
+	once := func() actor.Actor {
+		made := make()
+		make = nil
+		return made
+	}
+	return SpawnAs(ctx, p.Props(kind, once), name)
 }
 
 // SpawnAs makes a child from Props that are kept, where there are many of its kind.

@@ -45,9 +45,11 @@ type Constants struct {
 	JournalSilence    time.Duration // a store that has not answered for this long may or may not have written
 
 	MirrorFinished int // finished jobs that reads still show; older ones are in the store
-	MirrorPage     int // entries in a page when the reader does not say
-	MirrorPageMax  int // and at most
-	MirrorScan     int // entries that a filter looks at for one page
+	// MirrorBytes bounds what those jobs carry, and likewise what the last events do.
+	MirrorBytes   int
+	MirrorPage    int // entries in a page when the reader does not say
+	MirrorPageMax int // and at most
+	MirrorScan    int // entries that a filter looks at for one page
 
 	LearnedEvery time.Duration // what was learned of how long jobs run is written no more often
 
@@ -95,6 +97,7 @@ func DefaultConstants() Constants {
 		JournalSilence:    30 * time.Second,
 
 		MirrorFinished: 10_000,
+		MirrorBytes:    16 << 20,
 		MirrorPage:     100,
 		MirrorPageMax:  1_000,
 		MirrorScan:     10_000,

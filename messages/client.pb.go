@@ -278,7 +278,8 @@ type Submit struct {
 	RequestId       string                 `protobuf:"bytes,2,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	Spec            *JobSpec               `protobuf:"bytes,3,opt,name=spec,proto3" json:"spec,omitempty"`
 	AllowInfeasible bool                   `protobuf:"varint,4,opt,name=allow_infeasible,json=allowInfeasible,proto3" json:"allow_infeasible,omitempty"`
-	Sealed          []byte                 `protobuf:"bytes,5,opt,name=sealed,proto3" json:"sealed,omitempty"` // the spec's secrets with their values, sealed by the gateway: what a client writes here is lost
+	Sealed          []byte                 `protobuf:"bytes,5,opt,name=sealed,proto3" json:"sealed,omitempty"`  // the spec's secrets with their values, sealed by the gateway: what a client writes here is lost
+	Exempt          bool                   `protobuf:"varint,6,opt,name=exempt,proto3" json:"exempt,omitempty"` // an admin asks, whom no limit of one owner holds; the gateway says so: what a client writes is lost
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
 }
@@ -348,6 +349,13 @@ func (x *Submit) GetSealed() []byte {
 	return nil
 }
 
+func (x *Submit) GetExempt() bool {
+	if x != nil {
+		return x.Exempt
+	}
+	return false
+}
+
 type SubmitReply struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Outcome       *Outcome               `protobuf:"bytes,1,opt,name=outcome,proto3" json:"outcome,omitempty"`
@@ -406,6 +414,7 @@ type DryRun struct {
 	Principal       *Principal             `protobuf:"bytes,1,opt,name=principal,proto3" json:"principal,omitempty"`
 	Spec            *JobSpec               `protobuf:"bytes,2,opt,name=spec,proto3" json:"spec,omitempty"`
 	AllowInfeasible bool                   `protobuf:"varint,3,opt,name=allow_infeasible,json=allowInfeasible,proto3" json:"allow_infeasible,omitempty"`
+	Exempt          bool                   `protobuf:"varint,4,opt,name=exempt,proto3" json:"exempt,omitempty"` // as of a Submit
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
 }
@@ -457,6 +466,13 @@ func (x *DryRun) GetSpec() *JobSpec {
 func (x *DryRun) GetAllowInfeasible() bool {
 	if x != nil {
 		return x.AllowInfeasible
+	}
+	return false
+}
+
+func (x *DryRun) GetExempt() bool {
+	if x != nil {
+		return x.Exempt
 	}
 	return false
 }
@@ -2745,21 +2761,23 @@ const file_messages_client_proto_rawDesc = "" +
 	"\x04code\x18\x01 \x01(\x0e2\x10.synapse.v1.CodeR\x04code\x12\x14\n" +
 	"\x05field\x18\x02 \x01(\tR\x05field\x12\x12\n" +
 	"\x04text\x18\x03 \x01(\tR\x04text\x12\x12\n" +
-	"\x04hint\x18\x04 \x01(\tR\x04hint\"\xc8\x01\n" +
+	"\x04hint\x18\x04 \x01(\tR\x04hint\"\xe0\x01\n" +
 	"\x06Submit\x123\n" +
 	"\tprincipal\x18\x01 \x01(\v2\x15.synapse.v1.PrincipalR\tprincipal\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x02 \x01(\tR\trequestId\x12'\n" +
 	"\x04spec\x18\x03 \x01(\v2\x13.synapse.v1.JobSpecR\x04spec\x12)\n" +
 	"\x10allow_infeasible\x18\x04 \x01(\bR\x0fallowInfeasible\x12\x16\n" +
-	"\x06sealed\x18\x05 \x01(\fR\x06sealed\"N\n" +
+	"\x06sealed\x18\x05 \x01(\fR\x06sealed\x12\x16\n" +
+	"\x06exempt\x18\x06 \x01(\bR\x06exempt\"N\n" +
 	"\vSubmitReply\x12-\n" +
 	"\aoutcome\x18\x01 \x01(\v2\x13.synapse.v1.OutcomeR\aoutcome\x12\x10\n" +
-	"\x03job\x18\x02 \x01(\tR\x03job\"\x91\x01\n" +
+	"\x03job\x18\x02 \x01(\tR\x03job\"\xa9\x01\n" +
 	"\x06DryRun\x123\n" +
 	"\tprincipal\x18\x01 \x01(\v2\x15.synapse.v1.PrincipalR\tprincipal\x12'\n" +
 	"\x04spec\x18\x02 \x01(\v2\x13.synapse.v1.JobSpecR\x04spec\x12)\n" +
-	"\x10allow_infeasible\x18\x03 \x01(\bR\x0fallowInfeasible\"h\n" +
+	"\x10allow_infeasible\x18\x03 \x01(\bR\x0fallowInfeasible\x12\x16\n" +
+	"\x06exempt\x18\x04 \x01(\bR\x06exempt\"h\n" +
 	"\vDryRunReply\x12-\n" +
 	"\aoutcome\x18\x01 \x01(\v2\x13.synapse.v1.OutcomeR\aoutcome\x12\x14\n" +
 	"\x05waits\x18\x02 \x01(\tR\x05waits\x12\x14\n" +

@@ -105,6 +105,16 @@ func (m *Submit) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
 	}
+	if m.Exempt {
+		i--
+		if m.Exempt {
+			dAtA[i] = 1
+		} else {
+			dAtA[i] = 0
+		}
+		i--
+		dAtA[i] = 0x30
+	}
 	if len(m.Sealed) > 0 {
 		i -= len(m.Sealed)
 		copy(dAtA[i:], m.Sealed)
@@ -231,6 +241,16 @@ func (m *DryRun) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 	if m.unknownFields != nil {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
+	}
+	if m.Exempt {
+		i--
+		if m.Exempt {
+			dAtA[i] = 1
+		} else {
+			dAtA[i] = 0
+		}
+		i--
+		dAtA[i] = 0x20
 	}
 	if m.AllowInfeasible {
 		i--
@@ -2443,6 +2463,9 @@ func (m *Submit) SizeVT() (n int) {
 	if l > 0 {
 		n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
 	}
+	if m.Exempt {
+		n += 2
+	}
 	n += len(m.unknownFields)
 	return n
 }
@@ -2480,6 +2503,9 @@ func (m *DryRun) SizeVT() (n int) {
 		n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
 	}
 	if m.AllowInfeasible {
+		n += 2
+	}
+	if m.Exempt {
 		n += 2
 	}
 	n += len(m.unknownFields)

@@ -2,6 +2,7 @@ package messages
 
 import (
 	"cmp"
+	"slices"
 
 	"google.golang.org/protobuf/proto"
 )
@@ -93,6 +94,11 @@ func nearest[T any](above []*QueueSpec, of func(*QueueSpec) *T) *T {
 	return nil
 }
 
+// Under puts a queue without a name above all others, whose limits of one owner hold for all of that owner's jobs.
+func (t *QueueTerms) Under(root *QueueSpec) {
+	t.above = append(t.above, root)
+}
+
 // OverWaiting is the first queue, from this one upwards, in which one more job would be too many of an owner who has
 // so many waiting in each queue; nil: none.
 func (t *QueueTerms) OverWaiting(x *Queues, has map[string]int) (over *QueueSpec, waiting int) {
@@ -102,10 +108,8 @@ func (t *QueueTerms) OverWaiting(x *Queues, has map[string]int) (over *QueueSpec
 		}
 		n := 0
 		for name, jobs := range has { //order: a sum
-			for _, of := range x.above(cmp.Or(name, x.GetDefault())) {
-				if of == q {
-					n += jobs
-				}
+			if q.GetName() == "" || slices.Contains(x.above(cmp.Or(name, x.GetDefault())), q) {
+				n += jobs
 			}
 		}
 		if int64(n) >= *q.OwnerWaiting {

@@ -34,9 +34,9 @@ type keep struct {
 var keeps = []keep{
 	// The newest jobs that are over, for readers.
 	{"Mirror.jobs", func(_ *bounded, w *World, p *process) int { return w.constants.MirrorFinished + usual(w, p) }},
-	{"Mirror.finished", func(_ *bounded, w *World, _ *process) int { return w.constants.MirrorFinished }},
+	{"Mirror.finished.order", func(_ *bounded, w *World, _ *process) int { return w.constants.MirrorFinished }},
 	// The last events, for watchers that come again.
-	{"Mirror.watch.ring", func(*bounded, *World, *process) int { return 1_000 }},
+	{"Mirror.watch.last", func(*bounded, *World, *process) int { return 1_000 }},
 	// Which shelves changed since the lenses looked: as many as changeLimit in topology.
 	{"Scheduler.view.fabric.changes.log", func(*bounded, *World, *process) int { return 1 << 16 }},
 	// What each machine is selected by: beside its places the networks that its agent announces, of which there are two.

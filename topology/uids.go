@@ -68,11 +68,15 @@ func (r UIDRange) String() string {
 // anything lies under it. A uid may be held several times.
 type UIDs struct {
 	UIDRange
-	holds map[uint32]int32
+	holds  map[uint32]int32
+	owners map[uint32]string // who a number was given to, while it is held; it may not be known
+	counts map[string]int    // the numbers of each of them
 }
 
 // NewUIDs makes a range of which nothing is held.
-func NewUIDs(r UIDRange) *UIDs { return &UIDs{r, map[uint32]int32{}} }
+func NewUIDs(r UIDRange) *UIDs {
+	return &UIDs{r, map[uint32]int32{}, map[uint32]string{}, map[string]int{}}
+}
 
 // Hold keeps a number from being given. A number outside the range is never given anyway.
 func (u *UIDs) Hold(uid uint32) {
@@ -81,13 +85,32 @@ func (u *UIDs) Hold(uid uint32) {
 	}
 }
 
+// HoldFor does so for the job of somebody, to whom the number counts until nothing holds it any more.
+func (u *UIDs) HoldFor(uid uint32, owner string) {
+	u.Hold(uid)
+	if _, known := u.owners[uid]; u.Has(uid) && !known && owner != "" {
+		u.owners[uid] = owner
+		u.counts[owner]++
+	}
+}
+
+// HeldBy counts the numbers that are held by jobs of somebody, or were and lie on machines.
+func (u *UIDs) HeldBy(owner string) int { return u.counts[owner] }
+
 // Release takes one hold back.
 func (u *UIDs) Release(uid uint32) {
 	if u == nil || !u.Has(uid) {
 		return
 	}
-	if u.holds[uid]--; u.holds[uid] == 0 {
-		delete(u.holds, uid)
+	if u.holds[uid]--; u.holds[uid] != 0 {
+		return
+	}
+	delete(u.holds, uid)
+	if owner, known := u.owners[uid]; known {
+		delete(u.owners, uid)
+		if u.counts[owner]--; u.counts[owner] == 0 {
+			delete(u.counts, owner)
+		}
 	}
 }
 

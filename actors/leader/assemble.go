@@ -33,6 +33,8 @@ type Ports struct {
 	// UIDs are given to jobs that name no user, or root, each to one; none: they have what a machine takes for all of
 	// them.
 	UIDs topology.UIDRange
+	// Owners are the limits of each owner.
+	Owners OwnerLimits
 	// NewJobID makes an id that was never used.
 	NewJobID func() topology.JobID
 	// Passed, if anybody follows attempts, is told of each phase that is over. It answers nothing and waits for nothing.

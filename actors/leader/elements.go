@@ -41,7 +41,7 @@ func (s *Scheduler) onSprout(ctx actor.Context, m sprout) {
 	}
 	e := &livingJob{id: id, key: requestKey{owner: of.Owner.GetName()}, element: true}
 	spec := m.Spec
-	if s.noUID(spec) != nil { // each is held by a job, or by what one left
+	if s.noUID(of.Owner, false, spec) != nil { // each is held by a job, or by what one left
 		s.toArray(ctx, of.Id, elementMoved{Index: m.Index, Lacks: true})
 		return
 	}

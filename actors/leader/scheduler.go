@@ -90,7 +90,8 @@ type livingJob struct {
 	offered topology.Token      // the last admission that its actor was sent
 	run     *run                // its latest attempt; nil: there was none
 	remakes bool
-	idle    bool // it is counted as one that waits
+	idle    bool  // it is counted as one that waits
+	bytes   int64 // of its record, as it is counted
 
 	concluded messages.JobState // its terminal state, once that is on disk
 	element   bool              // of an array
@@ -335,12 +336,12 @@ func (s *Scheduler) adopt(ctx actor.Context, rec *messages.JobRecord, attempts [
 		id: topology.JobID(rec.Id), key: requestKey{rec.Owner.GetName(), rec.RequestId}, hash: rec.RequestHash,
 		rec: rec, uid: rec.Uid,
 	}
-	s.uids.Hold(e.uid)
+	s.uids.HoldFor(e.uid, e.key.owner)
 	s.owners.see(e.key.owner)
 	s.jobs[e.id] = e
 	e.element = rec.Spec.Element != nil
 	s.keepsPlace(e)
-	s.idles(ctx, e, rec.State == messages.JobState_JOB_STATE_QUEUED && rec.Spec.Array == nil)
+	s.idles(ctx, e, rec.State == messages.JobState_JOB_STATE_QUEUED)
 	if rec.RequestId != "" {
 		s.requests[e.key] = e
 	}

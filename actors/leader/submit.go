@@ -32,7 +32,7 @@ func (s *Scheduler) onSubmit(ctx actor.Context, m *messages.Submit) {
 		s.repeated(ctx, e, hash)
 		return
 	}
-	given, no := s.atDoor(m.Principal, m.Spec, m.AllowInfeasible)
+	given, no := s.atDoor(m)
 	if no != nil {
 		ctx.Respond(no)
 		return
@@ -78,7 +78,7 @@ func (s *Scheduler) onDryRun(ctx actor.Context, m *messages.DryRun) {
 	}
 	var given given
 	if no == nil {
-		given, no = s.atDoor(m.Principal, m.Spec, m.AllowInfeasible)
+		given, no = s.atDoor(m)
 	}
 	if no != nil {
 		ctx.Respond(&messages.DryRunReply{Outcome: no.Outcome})
@@ -103,10 +103,17 @@ func (s *Scheduler) onDryRun(ctx actor.Context, m *messages.DryRun) {
 	ctx.Respond(reply)
 }
 
+// entering is a job that somebody wants to bring: a Submit, or a DryRun of one.
+type entering interface {
+	GetPrincipal() *messages.Principal
+	GetSpec() *messages.JobSpec
+	GetAllowInfeasible() bool
+	GetExempt() bool
+}
+
 // atDoor holds a new job against all that is asked of one, and answers it with what it does not ask for and gets.
-func (s *Scheduler) atDoor(
-	by *messages.Principal, spec *messages.JobSpec, allowInfeasible bool,
-) (g given, no *messages.SubmitReply) {
+func (s *Scheduler) atDoor(m entering) (g given, no *messages.SubmitReply) {
+	by, spec := m.GetPrincipal(), m.GetSpec()
 	if spec, no = asOwner(by, spec); no != nil {
 		return g, no
 	}
@@ -117,18 +124,18 @@ func (s *Scheduler) atDoor(
 	if spec, no = placed(spec, &t); no != nil {
 		return g, no
 	}
-	if !allowInfeasible {
+	if !m.GetAllowInfeasible() {
 		if no = cmp.Or(s.infeasible(by, spec), s.neverAllowed(by, spec)); no != nil {
 			return g, no
 		}
 	}
-	if no = s.noUID(spec); no != nil {
+	if no = s.noUID(by, m.GetExempt(), spec); no != nil {
 		return g, no
 	}
 	if g, no = s.given(spec, &t); no != nil {
 		return g, no
 	}
-	return g, s.tooManyWait(by, &t)
+	return g, s.tooManyWait(m, &t)
 }
 
 // given is a spec with what it does not ask for and gets all the same.
@@ -161,9 +168,8 @@ func (s *Scheduler) write(ctx actor.Context, m *messages.Submit, g given, key re
 	s.jobs[e.id] = e
 	if g.spec.Array != nil {
 		e.rec.Hold, e.rec.Array = heldBy(e.rec.SubmittedUnixMs), &messages.ArrayRecord{Reach: arrayStep}
-	} else {
-		s.idles(ctx, e, true)
 	}
+	s.idles(ctx, e, true)
 	s.owners.see(key.owner)
 	if m.RequestId != "" {
 		s.requests[key] = e

@@ -121,11 +121,17 @@ func (s *Scheduler) neverAllowed(by *messages.Principal, spec *messages.JobSpec)
 		"ask for less, or name another queue")
 }
 
-// waitingJobs counts by owner and queue the jobs that wait, for whatever reason. It is asked with each submit, so it
-// is kept and not counted.
-type waitingJobs map[string]map[string]int
+// waitingJobs counts by owner the jobs that wait, for whatever reason. It is asked with each submit, so it is kept and
+// not counted.
+type waitingJobs map[string]*waitingOf
 
-// idles notes whether a job waits or runs.
+// waitingOf is what one owner has waiting: jobs by queue, and the bytes of their records.
+type waitingOf struct {
+	queues map[string]int
+	bytes  int64
+}
+
+// idles notes whether a job waits or runs. An array waits until it has ended: its elements are counted beside it.
 func (s *Scheduler) idles(ctx actor.Context, e *livingJob, waits bool) {
 	if e.idle == waits {
 		return
@@ -134,29 +140,21 @@ func (s *Scheduler) idles(ctx actor.Context, e *livingJob, waits bool) {
 	s.tellArray(ctx, e)
 	of := s.waiting[e.key.owner]
 	if of == nil {
-		of = map[string]int{}
+		of = &waitingOf{queues: map[string]int{}}
 		s.waiting[e.key.owner] = of
 	}
 	queue := e.rec.GetSpec().GetQueue()
 	if waits {
-		of[queue]++
-	} else if of[queue]--; of[queue] == 0 {
-		delete(of, queue)
+		e.bytes = int64(messages.Size(e.rec))
+		of.bytes += e.bytes
+		of.queues[queue]++
+		return
 	}
-	if len(of) == 0 {
+	of.bytes -= e.bytes
+	if of.queues[queue]--; of.queues[queue] == 0 {
+		delete(of.queues, queue)
+	}
+	if len(of.queues) == 0 {
 		delete(s.waiting, e.key.owner)
 	}
-}
-
-// tooManyWait is the answer to one more job of an owner who has as many waiting as their queue takes; nil: it may come
-// in.
-func (s *Scheduler) tooManyWait(by *messages.Principal, t *messages.QueueTerms) *messages.SubmitReply {
-	q, n := t.OverWaiting(s.queues.record.GetQueues(), s.waiting[by.GetName()])
-	if q == nil {
-		return nil
-	}
-	return submitReply("", messages.Code_CODE_NOT_ALLOWED, "spec.queue",
-		fmt.Sprintf("%d jobs of %s wait in queue %s, which takes %d of one owner",
-			n, by.GetName(), q.GetName(), q.GetOwnerWaiting()),
-		"wait until some of them have started")
 }

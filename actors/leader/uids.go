@@ -1,8 +1,6 @@
 package leader
 
 import (
-	"fmt"
-
 	"github.com/yi-json/synapse/messages"
 )
 
@@ -14,22 +12,11 @@ import (
 // newest books say. All of that is known again after a takeover, so that there is no second truth about it. A job
 // without a uid, which an earlier version took in, stays without one.
 
-// noUID is the answer where a job needs a uid and all are held; nil: it can have one, or names another user.
-func (s *Scheduler) noUID(spec *messages.JobSpec) *messages.SubmitReply {
-	if !spec.NeedsUID() || s.uids.Len() == 0 || s.uids.Held() < s.uids.Len() {
-		return nil
-	}
-	why := fmt.Sprintf("a job that names no user, or root, gets a uid of its own, and none of --uids %v is left: "+
-		"each belongs to a job, or a machine keeps it for what a job left there", s.uids.UIDRange)
-	return submitReply("", messages.Code_CODE_EXHAUSTED, "", why,
-		"try again when jobs are over, name a user, or have --uids widened on the scheduler and on all machines")
-}
-
 // giveUID gives a fresh job its own, and its place in the order of arrival, from which that follows.
 func (s *Scheduler) giveUID(e *livingJob, spec *messages.JobSpec) {
 	if s.arrival++; spec.NeedsUID() && s.uids.Len() > 0 {
 		e.uid, s.arrival = s.uids.Next(s.arrival)
-		s.uids.Hold(e.uid)
+		s.uids.HoldFor(e.uid, e.key.owner)
 	}
 }
 

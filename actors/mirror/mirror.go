@@ -33,7 +33,7 @@ type Mirror struct {
 	p        *actors.Ports
 	jobs     ordered[shownJob]
 	nodes    ordered[shownNode]
-	finished ordered[string] // over and settled: time and id → id, oldest first
+	finished finished
 	watch    watch
 	waiting  waiting
 	picture  picture
@@ -149,7 +149,7 @@ func (m *Mirror) onJobShown(ctx actor.Context, s *messages.JobStatus) {
 	id := s.GetRecord().GetId()
 	before, ok := m.jobs.get(id)
 	if ok {
-		m.finished.remove(finishedKey(before.JobStatus))
+		m.finished.drop(finishedKey(before.JobStatus))
 	}
 	now := before
 	now.JobStatus, now.told = s, m.tellJob(ctx, before, s)
@@ -162,11 +162,9 @@ func (m *Mirror) onJobShown(ctx actor.Context, s *messages.JobStatus) {
 	if !s.GetRecord().GetState().Terminal() || len(s.GetDebts()) > 0 {
 		return
 	}
-	m.finished.put(finishedKey(s), id)
-	for m.finished.len() > m.p.Constants.MirrorFinished {
-		key, oldest := m.finished.first()
-		m.finished.remove(key)
-		m.jobs.remove(oldest)
+	m.finished.add(finishedKey(s), s)
+	for m.finished.isOver(&m.p.Constants) {
+		m.jobs.remove(m.finished.dropOldest())
 	}
 }
 
@@ -188,11 +186,6 @@ func (m *Mirror) onNodeHidden(ctx actor.Context, id string) {
 		m.gpuTime.meter.Remove(m.gpuTime.now(m.p.Clock), topology.NodeID(id))
 		m.tellHidden(ctx, s.NodeStatus)
 	}
-}
-
-// finishedKey orders finished jobs by time; the id makes it unique.
-func finishedKey(s *messages.JobStatus) string {
-	return fmt.Sprintf("%016x %s", max(s.GetRecord().GetFinishedUnixMs(), 0), s.GetRecord().GetId())
 }
 
 func (m *Mirror) onGetJob(q *messages.GetJob) *messages.GetJobReply {
@@ -399,7 +392,7 @@ func after(id string) string {
 
 // check holds after every message.
 func (m *Mirror) check() {
-	if m.finished.len() > m.p.Constants.MirrorFinished {
+	if m.finished.isOver(&m.p.Constants) {
 		panic("more finished jobs are shown than the limit says")
 	}
 	if m.finished.len() > m.jobs.len() {

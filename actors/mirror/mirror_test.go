@@ -357,3 +357,36 @@ func BenchmarkMirrorShown(b *testing.B) {
 		i++
 	}
 }
+
+// TestMirrorKeepsSoManyBytes: large jobs that have ended, and large events, are kept within a bound of their bytes; the
+// newest of them always are, and a new leader's readers see no more.
+func TestMirrorKeepsSoManyBytes(t *testing.T) {
+	large := func(s *messages.JobStatus) {
+		s.Record.Spec.Env = []*messages.EnvVar{{Name: "A", Value: strings.Repeat("x", 1<<10)}}
+	}
+	m := mirrorOf(func(c *actors.Constants) { c.MirrorBytes = 3 << 10 })
+	for i := range int64(5) {
+		ask(m, JobShown{statusOf(fmt.Sprint("f", i), "ann", "succeeded", overAt(i), large)})
+	}
+	if got := fmt.Sprint(listAll(t, m, &messages.ListJobs{})); got != "[[f3 f4]]" {
+		t.Error(got)
+	}
+	w := &m.watch
+	if len(w.last) != 2 || w.bytes > 3<<10 || w.remembers(w.seq-3) || !w.remembers(w.seq-2) {
+		t.Errorf("%d events are kept, of %d bytes", len(w.last), w.bytes)
+	}
+	huge := func(s *messages.JobStatus) { s.Reason = strings.Repeat("x", 9<<10) }
+	ask(m, JobShown{statusOf("f9", "ann", "succeeded", overAt(9), huge)})
+	if got := fmt.Sprint(listAll(t, m, &messages.ListJobs{})); got != "[[f9]]" || len(w.last) != 1 {
+		t.Error(got, len(w.last))
+	}
+	next := mirrorOf(func(c *actors.Constants) { c.MirrorBytes = 3 << 10 })
+	for i := int64(5); i > 0; i-- {
+		e := ended(fmt.Sprint("f", i), i)
+		large(&messages.JobStatus{Record: e.Job})
+		ask(next, e)
+	}
+	if got := fmt.Sprint(listAll(t, next, &messages.ListJobs{})); got != "[[f4 f5]]" {
+		t.Error("a new leader: " + got)
+	}
+}

@@ -13,12 +13,12 @@ func (m *Mirror) onJobRecalled(e actors.Ended) {
 	if _, ok := m.jobs.get(id); ok { // by its own actor, which knows better
 		return
 	}
-	if m.finished.len() >= m.p.Constants.MirrorFinished { // by newer ones: those come first
-		return
-	}
 	s := &messages.JobStatus{Record: e.Job, Phase: messages.EndPhase(e.Job.GetState()), Reason: e.Job.GetOutcome(),
 		Attempt: e.Attempt, Counts: e.Job.EndedCounts()}
+	if m.finished.wouldBeOver(s, &m.p.Constants) { // by newer ones: those come first
+		return
+	}
 	told := &messages.Event{Seq: m.watch.seq, AtUnixMs: e.Job.GetFinishedUnixMs(), Text: jobWords(s), Job: listed(s)}
 	m.jobs.put(id, shownJob{JobStatus: s, told: told})
-	m.finished.put(finishedKey(s), id)
+	m.finished.add(finishedKey(s), s)
 }

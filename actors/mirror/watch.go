@@ -22,10 +22,16 @@ const mirrorEvents = 1_000
 // watch is what the Mirror keeps for watchers. They are told in the order in which they came, so that every run does
 // the same.
 type watch struct {
-	seq      uint64            // of the last event
-	ring     []*messages.Event // the last events; once it is full, the oldest is at next
-	next     int
+	seq      uint64      // of the last event
+	last     []keptEvent // the last events, without a gap, the oldest first
+	bytes    int         // of those
 	watchers []watcher
+}
+
+// keptEvent is an event with its size.
+type keptEvent struct {
+	*messages.Event
+	bytes int
 }
 
 type watcher struct {
@@ -81,15 +87,14 @@ func (w *watch) find(who *actor.PID) int {
 
 // remembers reports whether every event later than this one is still kept.
 func (w *watch) remembers(after uint64) bool {
-	return after <= w.seq && w.seq-after <= uint64(len(w.ring))
+	return after <= w.seq && w.seq-after <= uint64(len(w.last))
 }
 
 // replay tells a watcher what came after the event it knows last.
 func (w *watch) replay(ctx actor.Context, q *messages.Watch, who *actor.PID) {
-	for i := range w.ring {
-		e := w.ring[(w.next+i)%len(w.ring)]
-		if e.Seq > q.After && wants(q, e) {
-			ctx.Send(who, e)
+	for _, e := range w.last {
+		if e.Seq > q.After && wants(q, e.Event) {
+			ctx.Send(who, e.Event)
 		}
 	}
 }
@@ -201,12 +206,7 @@ func (m *Mirror) tell(ctx actor.Context, e *messages.Event) *messages.Event {
 	w := &m.watch
 	w.seq++
 	e.Seq, e.AtUnixMs = w.seq, m.p.Clock.WallMs()
-	if len(w.ring) < mirrorEvents {
-		w.ring = append(w.ring, e)
-	} else {
-		w.ring[w.next] = e
-		w.next = (w.next + 1) % mirrorEvents
-	}
+	w.keep(e, m.p.Constants.MirrorBytes)
 	for i := range w.watchers {
 		if wants(w.watchers[i].asked, e) {
 			ctx.Send(w.watchers[i].pid, e)
@@ -215,12 +215,21 @@ func (m *Mirror) tell(ctx actor.Context, e *messages.Event) *messages.Event {
 	return e
 }
 
-// check holds that the ring is the last events, without a gap.
+// keep keeps an event in place of the oldest ones, of which there are too many, or which are too large.
+func (w *watch) keep(e *messages.Event, mostBytes int) {
+	w.last = append(w.last, keptEvent{e, messages.Size(e)})
+	w.bytes += messages.Size(e)
+	gone := 0
+	for ; len(w.last)-gone > mirrorEvents || len(w.last)-gone > 1 && w.bytes > mostBytes; gone++ {
+		w.bytes -= w.last[gone].bytes
+		w.last[gone] = keptEvent{} // what stays must not keep it
+	}
+	w.last = w.last[gone:]
+}
+
+// check holds that those are the last events, without a gap.
 func (w *watch) check() {
-	if n := len(w.ring); n > 0 {
-		last := w.ring[(w.next+n-1)%n]
-		if last.Seq != w.seq || w.ring[w.next%n].Seq != w.seq-uint64(n)+1 {
-			panic("the kept events are not the last ones")
-		}
+	if n := len(w.last); n > 0 && (w.last[n-1].Seq != w.seq || w.last[0].Seq != w.seq-uint64(n)+1) {
+		panic("the kept events are not the last ones")
 	}
 }

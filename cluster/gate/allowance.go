@@ -25,6 +25,7 @@ import (
 type Allowance struct {
 	Calls       Rate // of all calls
 	Changes     Rate // of those that change something, which cost a place on a disk
+	Submits     Rate // of those that bring a job; of none a second: any number, as of admins
 	Open        int  // of calls and streams that are open at the same time, those of all
 	Coming      int  // calls of which the request has yet to come
 	Share       int  // each may have this part of the places that are still free, so that some stay free for the next
@@ -40,10 +41,13 @@ type Rate struct{ PerSecond, Burst int }
 // DefaultAllowance is far above what a person and their scripts do, and below what a scheduler can.
 func DefaultAllowance() Allowance {
 	return Allowance{
-		Calls: Rate{400, 4000}, Changes: Rate{200, 2000}, Open: 2048, Share: 16, Coming: 64, Wide: 8, WideOfAll: 72,
-		Connections: 512, Refusals: 30,
+		Calls: Rate{400, 4000}, Changes: Rate{200, 2000}, Submits: DefaultSubmits(), Open: 2048, Share: 16,
+		Coming: 64, Wide: 8, WideOfAll: 72, Connections: 512, Refusals: 30,
 	}
 }
+
+// DefaultSubmits is how many jobs one identity may bring: an array is one of them.
+func DefaultSubmits() Rate { return Rate{50, 2000} }
 
 // cost is the time in which there is one.
 func (r Rate) cost() time.Duration { return time.Second / time.Duration(max(1, r.PerSecond)) }
@@ -71,7 +75,7 @@ const leastCallers = 16
 // leastWide is how many watches of everything one identity may have open, however many others have.
 const leastWide = 2
 
-// maxPurses is how many identities are remembered beyond those that have something open.
+// maxPurses is how many identities are remembered. One that has something open is not forgotten; that is bounded, too.
 const maxPurses = 1024
 
 // pace measures what was taken of a rate: due is when all of it would have come at that rate.
@@ -93,7 +97,7 @@ func (p *pace) take(cost time.Duration, burst int, now time.Time) (wait time.Dur
 // purse is what one identity has taken of its allowance.
 type purse struct {
 	calls, changes    pace
-	renewals          pace
+	submits, renewals pace
 	open, connections int
 	wide, coming      int
 	callers           int
@@ -104,10 +108,20 @@ type purse struct {
 	last              audit.Line
 }
 
-// idle reports whether nothing is left to remember.
-func (p *purse) idle(now time.Time) bool {
-	return p.open+p.wide+p.coming+p.callers+p.connections == 0 && p.tally == 0 && !p.calls.due.After(now) &&
-		!p.changes.due.After(now) && !p.bulk.due.After(now) && !p.renewals.due.After(now) && now.Sub(p.since) > tallyFor
+// owes is for how long something is left to remember; 0: nothing is.
+func (p *purse) owes(now time.Time) time.Duration {
+	least := p.since.Add(tallyFor)
+	for _, at := range []pace{p.calls, p.changes, p.submits, p.bulk, p.renewals} {
+		if at.due.After(least) {
+			least = at.due
+		}
+	}
+	return max(0, least.Sub(now))
+}
+
+// isOpen reports whether somebody has something now, or an account of refusals that is yet to be written.
+func (p *purse) isOpen() bool {
+	return p.open+p.wide+p.coming+p.callers+p.connections > 0 || p.tally > 0
 }
 
 // purses are those of all identities, by their texts.
@@ -129,11 +143,7 @@ func (s *purses) of(who string, now time.Time) *purse {
 	p := s.all[who]
 	if p == nil {
 		if len(s.all) >= maxPurses {
-			for name, p := range s.all { //order: each is looked at alone
-				if p.idle(now) {
-					delete(s.all, name)
-				}
-			}
+			s.forget(now)
 		}
 		if s.all == nil {
 			s.all = map[string]*purse{}
@@ -142,6 +152,26 @@ func (s *purses) of(who string, now time.Time) *purse {
 		s.all[who] = p
 	}
 	return p
+}
+
+// forget drops those of whom nothing is left to remember, or else who owes least of those that have nothing open: an
+// identity that is forgotten has its whole allowance again, and whoever has a thousand of them had that anyway.
+func (s *purses) forget(now time.Time) {
+	least, who := time.Duration(0), ""
+	for name, p := range s.all { //order: the least is the same in any, but for those that owe the same
+		if p.isOpen() {
+			continue
+		}
+		switch owes := p.owes(now); {
+		case owes == 0:
+			delete(s.all, name)
+		case who == "" || owes < least:
+			least, who = owes, name
+		}
+	}
+	if len(s.all) >= maxPurses {
+		delete(s.all, who)
+	}
 }
 
 // connects takes a connection; false: the identity has as many as it may.
@@ -264,6 +294,20 @@ func (s *purses) change(who string, now time.Time) (over string, wait time.Durat
 	defer s.mu.Unlock()
 	if wait = s.of(who, now).changes.take(s.allowed.Changes.cost(), s.allowed.Changes.Burst, now); wait > 0 {
 		return fmt.Sprintf("changes more than %d things a second", s.allowed.Changes.PerSecond), wait
+	}
+	return "", 0
+}
+
+// submit takes one of the calls that bring a job.
+func (s *purses) submit(who string, now time.Time) (over string, wait time.Duration) {
+	most := s.allowed.Submits
+	if most.PerSecond <= 0 {
+		return "", 0
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if wait = s.of(who, now).submits.take(most.cost(), most.Burst, now); wait > 0 {
+		return fmt.Sprintf("submits more than %d jobs a second; an array is one", most.PerSecond), wait
 	}
 	return "", 0
 }

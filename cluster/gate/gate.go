@@ -49,6 +49,8 @@ const (
 	countJoined   = "gate.joined"   // certificates signed for machines that had none
 
 	countOverdrawn = "gate.overdrawn" // calls and connections beyond what their identity may have
+	// countLimitSubmits are those of them that would have brought a job.
+	countLimitSubmits = "limit.submits"
 )
 
 // Options are what a gate is given. Log is told a line for people.

@@ -229,6 +229,12 @@ func (c *asked) allow(request any) error {
 			return c.overdrawn(over, wait)
 		}
 	}
+	if rights.Brings(c.call) && c.peer.Role != identity.RoleAdmin {
+		if over, wait := c.gate.purses.submit(c.peer.Identity.String(), c.gate.o.Now()); over != "" {
+			c.gate.o.Count(countLimitSubmits, 1)
+			return c.overdrawn(over, wait)
+		}
+	}
 	if err := c.begin(m, needed, of); err != nil {
 		return err
 	}

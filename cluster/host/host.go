@@ -58,7 +58,8 @@ func (h *Host) Props(kind actors.Kind, produce actor.Producer) *actor.Props {
 	return actor.PropsFromProducer(guard, actor.WithDispatcher(h.pool), actor.WithMailbox(h.mailboxOf(kind)))
 }
 
-// guarded logs the stack of a panic before supervision sees only its reason.
+// guarded logs the stack of a panic before supervision sees only its reason. An actor that has ended is let go: in
+// Proto.Actor a parent's list of children keeps the addresses of those that have ended, which lead to their actors.
 type guarded struct {
 	host  *Host
 	kind  actors.Kind
@@ -74,6 +75,9 @@ func (g *guarded) Receive(ctx actor.Context) {
 		}
 	}()
 	g.inner.Receive(ctx)
+	if _, ended := ctx.Message().(*actor.Stopped); ended {
+		g.inner = nil
+	}
 }
 
 // Panicked ends the process where the books may be wrong. Otherwise the actor has been stopped, and its parent

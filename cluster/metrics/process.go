@@ -19,6 +19,9 @@ var (
 	carried  = New(Counter, "synapse_link_messages_total", "messages between the scheduler and machines", "direction")
 	refusals = New(Counter, "synapse_refusals_total",
 		"times that a machine did not do what the plan expected of it, by what it said; silence: nothing in time", "cause")
+	limits = New(Counter, "synapse_limit_refusals_total",
+		"jobs that were refused, or would be, by a limit of one owner: waiting jobs, bytes of them, uids, submits a second",
+		"limit")
 	batches = New(Counter, "synapse_journal_batches_total", "transactions that the store has on disk")
 	changes = New(Counter, "synapse_journal_changes_total", "changes in those transactions")
 	doubts  = New(Counter, "synapse_journal_doubts_total",
@@ -73,6 +76,7 @@ var (
 	countsOfLeaders = slices.Concat(
 		names("journal.", "batches", "changes", "doubts"), names("link.", "dead_letters", "forbidden", "forged"),
 		names("refused.", "silence", "shortage", "over", "disk", "closed", "gpu type", "malformed"),
+		names("limit.", "waiting", "bytes", "uids", "submits"),
 		names("", "host.panics", "scheduler.damaged", "scheduler.quarantined"),
 	)
 	spansOfLeaders = slices.Concat(
@@ -93,8 +97,8 @@ func names(begin string, ends ...string) (all []string) {
 // Families are all that it has.
 func (Process) Families() []*Family {
 	return []*Family{
-		build, drops, carried, refusals, batches, changes, doubts, events, boxes, phases, writes, silence, passes, waits,
-		missed, tasks,
+		build, drops, carried, refusals, limits, batches, changes, doubts, events, boxes, phases, writes, silence, passes,
+		waits, missed, tasks,
 	}
 }
 
@@ -139,6 +143,8 @@ func seriesOf(name string) (*Family, []string) {
 		return carried, []string{what}
 	case room == "refused":
 		return refusals, []string{what}
+	case room == "limit":
+		return limits, []string{what}
 	}
 	return events, []string{name}
 }

@@ -92,6 +92,11 @@ func submits(call string) []need {
 	}
 }
 
+// Brings reports whether a call brings a job that is kept.
+func Brings(call string) bool {
+	return call != synapse+"DryRun" && slices.Contains(Opens(call), Submit)
+}
+
 // Opens are the rights without which a call is refused before its request is read; none: the request decides.
 func Opens(call string) (all []Right) {
 	for _, n := range needs {

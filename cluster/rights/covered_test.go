@@ -14,8 +14,8 @@ import (
 // covers them. A field that is written a/b is read only together with the field b, for which there is a line. A message
 // inside a request is covered as a whole, unless a line of needs is for one of its fields.
 var covered = []struct{ message, fields string }{
-	{"Submit", "principal request_id allow_infeasible sealed"},
-	{"DryRun", "principal allow_infeasible"},
+	{"Submit", "principal request_id allow_infeasible sealed exempt"},
+	{"DryRun", "principal allow_infeasible exempt"},
 	{"JobSpec", "name labels priority priority_zero gang each gpu_type shm_bytes topology node_selector command workdir " +
 		"env time_limit_ms prepare_timeout_ms stop restart lost_grace_ms stop_when_lost_ms limits_required nodes exclude " +
 		"disk_bytes submit_dir script network begin_unix_ms launcher warn after array element not_preemptible " +

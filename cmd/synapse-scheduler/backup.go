@@ -125,7 +125,7 @@ func unrestored(dataDir string) error {
 // fileCommand makes a command on one file. It knows the scheduler's own flags,
 // so that it can be given the scheduler's settings as they are.
 func fileCommand(c *cobra.Command, run func(o *options, file string) error) *cobra.Command {
-	o := &options{policy: policy.DefaultSettings()}
+	o := &options{policy: policy.DefaultSettings(), owners: defaultOwners()}
 	o.flags(c.Flags())
 	check := func() error {
 		if err := o.check(); err != nil {
@@ -136,7 +136,7 @@ func fileCommand(c *cobra.Command, run func(o *options, file string) error) *cob
 		}
 		return nil
 	}
-	daemon.Command(c, twins, check, func() error { return run(o, c.Flags().Arg(0)) }, policySection(&o.policy))
+	daemon.Command(c, twins, check, func() error { return run(o, c.Flags().Arg(0)) }, o.sections()...)
 	c.Flags().VisitAll(func(f *pflag.Flag) { f.Hidden = f.Name != "data-dir" && f.Name != "config" })
 	c.Args = func(c *cobra.Command, args []string) error {
 		if len(args) != 1 {

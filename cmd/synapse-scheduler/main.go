@@ -33,7 +33,7 @@ func main() { daemon.Main(command()) }
 const twins = "SYNAPSE_SCHEDULER_"
 
 func command() *cobra.Command {
-	o := options{policy: policy.DefaultSettings()}
+	o := options{policy: policy.DefaultSettings(), owners: defaultOwners()}
 	c := &cobra.Command{
 		Use:   "synapse-scheduler",
 		Short: "run the scheduler of a Synapse cluster",
@@ -52,7 +52,7 @@ func command() *cobra.Command {
 
 // reading is one reading of all settings.
 func reading() daemon.Reading {
-	o := &options{policy: policy.DefaultSettings()}
+	o := &options{policy: policy.DefaultSettings(), owners: defaultOwners()}
 	return daemon.Reading{
 		Flags: o.flags, Check: o.check, Sections: o.sections(), Show: shown,
 	}
@@ -60,7 +60,7 @@ func reading() daemon.Reading {
 
 // sections are what the file has beside what the flags have.
 func (o *options) sections() []settings.Section {
-	return []settings.Section{policySection(&o.policy), notifySection(&o.notify)}
+	return []settings.Section{policySection(&o.policy), ownersSection(&o.owners), notifySection(&o.notify)}
 }
 
 // shown is what may be shown of a setting: a database's password may not.
@@ -90,6 +90,7 @@ type options struct {
 	logFormat                                     string
 	debug                                         bool
 	policy                                        policy.Settings
+	owners                                        ownerSettings
 	notify                                        []*ruleSettings
 }
 

@@ -2,10 +2,14 @@ package main
 
 import (
 	"context"
+	"errors"
 	"runtime"
 	"runtime/debug"
 	"runtime/metrics"
 	"time"
+
+	"github.com/yi-json/synapse/actors"
+	"github.com/yi-json/synapse/store"
 )
 
 // This file owns how much of the machine's memory is taken for what nobody needs any more: how far the heap grows
@@ -81,14 +85,22 @@ func boundGrowth(lasting uint64, at time.Time) {
 	runtime.SetFinalizer(new([16]byte), func(*[16]byte) { boundGrowth(lasting, now) })
 }
 
+// resting is a store that keeps memory of what was written last, and gives it back when nothing is.
+type resting interface{ Rest() error }
+
 // giveBack looks again and again until ctx ends.
-func giveBack(ctx context.Context) {
+func giveBack(ctx context.Context, from any, log actors.Log) {
 	before, after, at := readHeap(), uint64(0), time.Now()
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-time.After(lookAtMemory):
+		}
+		if r, is := from.(resting); is {
+			if err := r.Rest(); err != nil && !errors.Is(err, store.ErrClosed) {
+				log.Info("The store keeps the memory of what was written last: %v", err)
+			}
 		}
 		now := readHeap()
 		if now.idle(before) && (now.held > after+after/2 || time.Since(at) > againAfter) {

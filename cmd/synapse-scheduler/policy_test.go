@@ -18,12 +18,18 @@ import (
 // readPolicy reads a configuration file.
 func readPolicy(t *testing.T, text string) (policy.Settings, error) {
 	t.Helper()
+	s := policy.DefaultSettings()
+	err := readSection(t, text, policySection(&s))
+	return s, err
+}
+
+// readSection reads a configuration file with one section.
+func readSection(t *testing.T, text string, section settings.Section) error {
+	t.Helper()
 	path := filepath.Join(t.TempDir(), "s.yaml")
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	s := policy.DefaultSettings()
-	section := policySection(&s)
 	f := pflag.NewFlagSet("scheduler", pflag.ContinueOnError)
 	settings.Flag(f)
 	f.String("listen", "", "")
@@ -31,7 +37,7 @@ func readPolicy(t *testing.T, text string) (policy.Settings, error) {
 		t.Fatal(err)
 	}
 	_, err := settings.Apply(f, "S_", func(string) (string, bool) { return "", false }, section)
-	return s, err
+	return err
 }
 
 func TestPolicySection(t *testing.T) {

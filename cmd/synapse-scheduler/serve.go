@@ -95,7 +95,7 @@ func serve(o options) error {
 		}
 		s.lead(ctx, epoch)
 	}
-	go giveBack(ctx)
+	go giveBack(ctx, s.store, s.log)
 	served := make(chan error, 1)
 	go func() { served <- s.server.Serve(entrance.New(listener, s.entrance())) }()
 	s.openLocally()
@@ -229,7 +229,7 @@ func (s *scheduler) shut() (err error) {
 	s.gate, err = gate.New(gate.Options{
 		Page:  page,
 		Audit: s.audit, Folder: folder, External: external, Log: s.log.Info, Count: s.host.Count,
-		Pass: s.pass, Issued: issued,
+		Pass: s.pass, Issued: issued, Allowed: s.owners.allowance(),
 		Job:   func(ctx context.Context, id string) (*messages.JobRecord, error) { return s.gateway.Job(ctx, id) },
 		Quiet: func() <-chan struct{} { return s.gateway.Quiet() },
 	})
@@ -322,7 +322,7 @@ func (s *scheduler) lead(ctx context.Context, epoch uint64) {
 			Aside: host.NewAside(), Ahead: host.Ahead,
 		},
 		Epoch: epoch, ClusterID: s.cluster, Levels: s.levels, Store: s.port, Peers: s.link, AcceptLoss: s.acceptLoss,
-		NewJobID: newJobID, UIDs: s.uids, Calls: actors.Tagged{To: s.log, Tag: actors.TagCalls},
+		NewJobID: newJobID, UIDs: s.uids, Owners: s.owners.limits(), Calls: actors.Tagged{To: s.log, Tag: actors.TagCalls},
 		Settings: s.policy, Passed: s.traces(ctx), Unwritable: s.gateway.Unwritable,
 	})
 	s.link.Lead(epoch)

@@ -47,6 +47,9 @@ type Store struct {
 	broken  map[store.Rule]int     // guarded by writing
 	holder  atomic.Pointer[string] // under whose name this process led last; nil: it has not
 
+	written        atomic.Uint64 // counts what the writer did
+	looked, rested atomic.Uint64 // written, as Rest found it last, and when it gave memory back
+
 	// A call holds it for reading, Close for writing.
 	calls  sync.RWMutex
 	closed bool
@@ -172,6 +175,12 @@ func (s *Store) moment(read func(*sql.Tx) error) error {
 
 // alone runs do with the one connection that writes.
 func (s *Store) alone(what string, do func(*writer) error) error {
+	s.written.Add(1)
+	return s.resting(what, do)
+}
+
+// resting does so, and is no write.
+func (s *Store) resting(what string, do func(*writer) error) error {
 	if err := s.enter(); err != nil {
 		return err
 	}

@@ -1,0 +1,112 @@
+package leader
+
+import (
+	"fmt"
+
+	"github.com/yi-json/synapse/messages"
+)
+
+// This file owns what one owner may have in all, without anybody describing a queue: how many jobs wait, how large
+// their records are, and how many uids they hold. It holds for new submits alone: what has come in stays. Admins are
+// exempt, and so is everybody in a cluster without identities, where all are one.
+
+// OwnerLimits are those limits. The zero of each is no limit.
+type OwnerLimits struct {
+	Waiting    int64 // jobs that wait; an array is one beside its elements that are jobs
+	Bytes      int64 // of the records of those
+	UIDPercent int64 // of the uids, that the jobs of one owner hold
+}
+
+// DefaultOwnerLimits are far above what a person needs, and far below what a scheduler can hold.
+func DefaultOwnerLimits() OwnerLimits {
+	return OwnerLimits{Waiting: 10_000, Bytes: 256 << 20, UIDPercent: 50}
+}
+
+// What is counted of refusals.
+const (
+	countLimitWaiting = "limit.waiting"
+	countLimitBytes   = "limit.bytes"
+	countLimitUIDs    = "limit.uids"
+)
+
+// isBound reports whether the limits of one owner hold for somebody.
+func isBound(by *messages.Principal, exempt bool) bool { return !exempt && by.Known() != "" }
+
+// root is the queue above all others: the limits of each owner are those of a queue.
+func (l *OwnerLimits) root() *messages.QueueSpec {
+	q := &messages.QueueSpec{}
+	if l.Waiting > 0 {
+		q.OwnerWaiting = &l.Waiting
+	}
+	return q
+}
+
+// tooManyWait is the answer to one more job of an owner who has as much waiting as their queue takes, or the cluster;
+// nil: it may come in.
+func (s *Scheduler) tooManyWait(m entering, t *messages.QueueTerms) *messages.SubmitReply {
+	owner, has := m.GetPrincipal().GetName(), s.waiting[m.GetPrincipal().GetName()]
+	if has == nil {
+		has = &waitingOf{}
+	}
+	bound := isBound(m.GetPrincipal(), m.GetExempt())
+	if bound {
+		t.Under(s.p.Owners.root())
+	}
+	switch q, n := t.OverWaiting(s.queues.record.GetQueues(), has.queues); {
+	case q.GetName() != "":
+		return submitReply("", messages.Code_CODE_NOT_ALLOWED, "spec.queue",
+			fmt.Sprintf("%d jobs of %s wait in queue %s, which takes %d of one owner",
+				n, owner, q.GetName(), q.GetOwnerWaiting()),
+			"wait until some of them have started")
+	case q != nil:
+		return s.overLimit(countLimitWaiting, fmt.Sprintf("%d jobs of %s wait, and %d of one owner may wait",
+			n, owner, q.GetOwnerWaiting()), "wait until some of them have started, or cancel some")
+	}
+	size := int64(messages.Size(m.GetSpec()))
+	if most := s.p.Owners.Bytes; bound && most > 0 && has.bytes+size > most {
+		return s.overLimit(countLimitBytes, fmt.Sprintf(
+			"the waiting jobs of %s take %s, this one takes %s, and those of one owner may take %s in all",
+			owner, inKiB(has.bytes), inKiB(size), inKiB(most)),
+			"wait until some of them have started, cancel some, or put a large environment or command into a file")
+	}
+	return nil
+}
+
+// overLimit is the answer to a job that is over a limit of its owner.
+func (s *Scheduler) overLimit(count, text, hint string) *messages.SubmitReply {
+	s.p.Host.Count(count, 1)
+	return submitReply("", messages.Code_CODE_EXHAUSTED, "", text, hint)
+}
+
+func inKiB(bytes int64) string { return fmt.Sprintf("%d KiB", (bytes+1023)>>10) }
+
+// uidsReserved is the part of the uids that is left for admins: one in so many, and at least one.
+const uidsReserved = 100
+
+// noUID is the answer where a job needs a uid and can have none; nil: it can have one, or names another user.
+func (s *Scheduler) noUID(by *messages.Principal, exempt bool, spec *messages.JobSpec) *messages.SubmitReply {
+	all, percent := int64(s.uids.Len()), s.p.Owners.UIDPercent
+	if !spec.NeedsUID() || all == 0 {
+		return nil
+	}
+	left, kept := all-int64(s.uids.Held()), int64(0)
+	if isBound(by, exempt) && percent > 0 {
+		most, has := max(1, all*percent/100), int64(s.uids.HeldBy(by.GetName()))
+		if has >= most {
+			return s.overLimit(countLimitUIDs, fmt.Sprintf(
+				"jobs of %s hold %d of the %d uids of --uids %v, and those of one owner may hold %d",
+				by.GetName(), has, all, s.uids.UIDRange, most), "try again when some of them have ended, or name a user")
+		}
+		kept = (all + uidsReserved - 1) / uidsReserved
+	}
+	if left > kept {
+		return nil
+	}
+	why := fmt.Sprintf("a job that names no user, or root, gets a uid of its own, and none of --uids %v is left: "+
+		"each belongs to a job, or a machine keeps it for what a job left there", s.uids.UIDRange)
+	if left > 0 {
+		why += fmt.Sprintf(", and the last %d are for admins", left)
+	}
+	return s.overLimit(countLimitUIDs, why,
+		"try again when jobs are over, name a user, or have --uids widened on the scheduler and on all machines")
+}
