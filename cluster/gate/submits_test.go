@@ -36,9 +36,18 @@ func TestSubmitsAreBounded(t *testing.T) {
 	root := person(t, s, identity.RoleAdmin, "root")
 	q := &messages.Submit{RequestId: "r", Spec: &messages.JobSpec{Image: "host"}}
 	calls := []func(api.SynapseClient, ...grpc.CallOption) error{
-		func(c api.SynapseClient, o ...grpc.CallOption) error { _, err := c.Submit(t.Context(), q, o...); return err },
-		func(c api.SynapseClient, o ...grpc.CallOption) error { _, err := c.SubmitScript(t.Context(), q, o...); return err },
-		func(c api.SynapseClient, o ...grpc.CallOption) error { _, err := c.SubmitSecret(t.Context(), q, o...); return err },
+		func(c api.SynapseClient, o ...grpc.CallOption) error {
+			_, err := c.Submit(t.Context(), q, o...)
+			return err
+		},
+		func(c api.SynapseClient, o ...grpc.CallOption) error {
+			_, err := c.SubmitScript(t.Context(), q, o...)
+			return err
+		},
+		func(c api.SynapseClient, o ...grpc.CallOption) error {
+			_, err := c.SubmitSecret(t.Context(), q, o...)
+			return err
+		},
 	}
 	served := func(err error) {
 		t.Helper()
