@@ -159,6 +159,14 @@ type peeked struct {
 	words strings.Reader
 }
 
+// CloseWrite ends what is sent alone, if the connection can.
+func (c *peeked) CloseWrite() error {
+	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
+		return half.CloseWrite()
+	}
+	return net.ErrClosed
+}
+
 func (c *peeked) Read(b []byte) (int, error) {
 	if c.words.Len() > 0 {
 		return c.words.Read(b)
@@ -174,7 +182,7 @@ func (d *Doorway) serve(v *visit, known bool) error {
 		v.place = d.room
 	default:
 		d.o.Count(countRefused, 1)
-		return errors.Join(errors.New("there are too many visitors"), v.Conn.Close())
+		return errors.Join(errors.New("there are too many visitors"), sendAway(v.Conn))
 	}
 	defer v.leave()
 	if known {
@@ -188,6 +196,20 @@ func (d *Doorway) serve(v *visit, known bool) error {
 	}
 	<-v.over
 	return errServed
+}
+
+// tooMany is the answer to a visitor for whom there is no room.
+const tooMany = "HTTP/1.1 503 Service Unavailable\r\nRetry-After: 5\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+
+// sendAway answers that there are too many, and closes. What the visitor has sent is read first, for a second at most:
+// a connection that is closed with something unread is reset, and the answer would be lost.
+func sendAway(c net.Conn) error {
+	_ = c.SetDeadline(time.Now().Add(time.Second))
+	_, err := io.WriteString(c, tooMany)
+	if half, ok := c.(interface{ CloseWrite() error }); ok && err == nil && half.CloseWrite() == nil {
+		_, _ = io.CopyN(io.Discard, c, maxHeader)
+	}
+	return errors.Join(err, c.Close())
 }
 
 // crowd is where a connection stands whose handshake is under way, as cluster/entrance has it.

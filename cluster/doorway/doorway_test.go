@@ -121,7 +121,7 @@ func TestVisitorsAreBounded(t *testing.T) {
 		}
 		first = c
 	}
-	if got := s.get(t); got != "" {
+	if got := s.get(t); !strings.HasPrefix(got, "HTTP/1.1 503") || !strings.Contains(got, "\r\nRetry-After: 5\r\n") {
 		t.Errorf("one more visitor gets %q", got)
 	}
 	if err := s.call(t); err != nil {
@@ -138,21 +138,26 @@ func TestVisitorsAreBounded(t *testing.T) {
 	}
 }
 
-// TestEntranceHolds: a visitor has proved nothing, so for the entrance it stands among those whose handshake is under
-// way: beyond their number nobody else gets in.
+// TestEntranceHolds: a visitor has proved nothing, so for the entrance it is one whose handshake is under way. One more
+// than there may be waits in line, until one of those before it has been there for long.
 func TestEntranceHolds(t *testing.T) {
-	s := newStage(t, hello, entrance.Limits{
-		Open: 100, OpenOfSource: 100, Silent: 10, SilentOfSource: 10, Speaking: 2, SpeakingOfSource: 2,
-	})
+	limits := entrance.DefaultLimits()
+	limits.Begun, limits.BegunOfSource = 2, 2
+	s := newStage(t, hello, limits)
+	var all []net.Conn
 	for range 2 {
 		c := s.dial(t)
 		fmt.Fprint(c, "GET / HTTP/1.1\r\nHost: x\r\n\r\n")
 		if _, err := bufio.NewReader(c).ReadString('\n'); err != nil {
 			t.Fatal(err)
 		}
+		all = append(all, c)
 	}
-	if got := s.get(t); got != "" {
+	if got := s.get(t); !strings.HasSuffix(got, "hello") {
 		t.Errorf("a third visitor gets %q", got)
+	}
+	if rest, err := io.ReadAll(all[0]); err != nil {
+		t.Errorf("the one that was there for longest stays: %q, %v", rest, err)
 	}
 }
 

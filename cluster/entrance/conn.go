@@ -1,144 +1,137 @@
 package entrance
 
 import (
-	"fmt"
+	"container/list"
 	"net"
-	"syscall"
+	"sync/atomic"
 	"time"
 )
 
-// This file owns what becomes of one connection on its way in, and how many there may be unless somebody says so.
+// This file owns one connection on its way in.
 
-// descriptors are left to all else that a scheduler opens.
-const descriptors = 512
+// state is how far a connection has come.
+type state int
 
-// DefaultLimits are those of a scheduler. One source may be a whole cluster behind one address, so it may have as many
-// open connections as a big one has machines; but of those that are not proved it has what a moment needs.
-func DefaultLimits() Limits {
-	limits := Limits{
-		Open: 65_536, OpenOfSource: 32_768,
-		Silent: 1_024, SilentOfSource: 512,
-		Speaking: 512, SpeakingOfSource: 256,
-	}
-	var files syscall.Rlimit
-	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &files); err == nil {
-		limits.Open = int(min(uint64(limits.Open), max(files.Cur, 2*descriptors)-descriptors))
-	}
-	return limits
+const (
+	silent state = iota
+	waiting
+	begun
+	entered
+	left
+)
+
+// Conn is a connection. The server calls Entered when it is proved, and Served once something comes of it.
+type Conn struct {
+	net.Conn
+	listener *Listener
+	from     *source
+	first    [1]byte // what was read to know that the client speaks; Read gives it again
+	unread   atomic.Bool
+	served   atomic.Bool
+
+	// The listener guards the rest.
+	state state
+	place *list.Element // among the silent ones, or those whose handshake is under way
+	heard time.Time     // when it began to wait
+	since time.Time     // when its handshake began
+	paid  bool          // its handshake counts among those that nothing has come of
 }
 
-// refusal is why a connection ends that found no room for its handshake.
-type refusal struct{ text string }
-
-func (r refusal) Error() string { return r.text }
-
-// Unwrap says that it is closed, of which nobody has to tell again.
-func (refusal) Unwrap() error { return net.ErrClosed }
-
-// Read tells the listener when something is said for the first time.
-func (c *Conn) Read(b []byte) (int, error) {
-	n, err := c.Conn.Read(b)
-	if n == 0 || c.heard.Load() {
-		return n, err
-	}
-	c.heard.Store(true)
-	old, why := c.listener.speaks(c)
-	if old != nil {
-		old.Conn.Close()
-	}
-	if why != "" {
+// listens waits for the first byte of a connection.
+func (c *Conn) listens() {
+	_ = c.Conn.SetReadDeadline(time.Now().Add(silentFor)) // if it fails, Read does
+	n, err := c.Conn.Read(c.first[:])
+	if n == 0 || err != nil || c.Conn.SetReadDeadline(time.Time{}) != nil {
 		c.Close()
-		return 0, refusal{why}
+		return
 	}
-	if c.turn != nil {
-		if gone := c.waits(); gone != nil {
-			return 0, gone
-		}
-	}
-	return n, err
+	c.unread.Store(true)
+	c.listener.speaks(c)
 }
 
-// speaks gives a connection a place among those whose handshake is under way. Old is the one that has lost it; why says
-// that there is none.
-func (l *Listener) speaks(c *Conn) (old *Conn, why string) {
+// Read reads, the byte that was read already first.
+func (c *Conn) Read(b []byte) (int, error) {
+	if len(b) > 0 && c.unread.Swap(false) {
+		b[0] = c.first[0]
+		return 1, nil
+	}
+	return c.Conn.Read(b)
+}
+
+// Entered says that the connection is proved: from here on it counts as an open one alone.
+func (c *Conn) Entered() {
+	l := c.listener
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if c.in != &c.from.silent {
-		return nil, "" // it is closed, or there was no need
+	if c.state == begun {
+		l.ends(c)
+		c.state = entered
+		l.moves()
 	}
-	l.rise(c)
-	s, now := c.from, l.o.Now()
-	if s.due.Before(now) {
-		s.due = now
-	}
-	full := s.speaking.Len() >= l.o.Limits.SpeakingOfSource
-	switch {
-	case s.due.Sub(now) >= handshakeBurst:
-		return nil, l.refuse(c, "Refused a connection from %s: it begins more than %d handshakes a second; it may come again",
-			s, int(time.Second/handshakeCost))
-	case full || l.speaking >= l.o.Limits.Speaking:
-		if old = s.stalled(now); old == nil {
-			return nil, l.refuse(c,
-				"Refused a connection from %s: %d of its handshakes are under way, %d of all; it may come again",
-				s, s.speaking.Len(), l.speaking)
-		}
-		l.leave(old)
-		l.turnedAway(countRefused)
-	}
-	s.due = s.due.Add(handshakeCost)
-	l.stand(c, &s.speaking)
-	l.begins(c)
-	return old, ""
 }
 
-// refuse says why a connection finds no room.
-func (l *Listener) refuse(c *Conn, format string, args ...any) string {
-	l.turnedAway(countRefused)
-	l.say(c.from, format, args...)
-	return fmt.Sprintf(format, args...)
-}
-
-// stalled is whoever has been in the middle of a handshake for longest, if that is too long; else nil.
-func (s *source) stalled(now time.Time) *Conn {
-	if s.speaking.Len() == 0 {
-		return nil
-	}
-	c := s.speaking.Front().Value.(*Conn)
-	if c.since.IsZero() || now.Sub(c.since) < stalled {
-		return nil
-	}
-	return c
-}
-
-// Entered says that the connection is proved: it counts as an open one alone from here on.
-func (c *Conn) Entered() {
-	c.listener.mu.Lock()
-	defer c.listener.mu.Unlock()
-	c.listener.rise(c)
-}
-
-// Served says that something has come of the connection, as a call that was let in: its handshake was not for nothing.
+// Served says that something has come of the connection, such as a call that was let in: its handshake was not for
+// nothing, and its source is known from now on.
 func (c *Conn) Served() {
 	if c.served.Swap(true) {
 		return
 	}
-	c.listener.mu.Lock()
-	defer c.listener.mu.Unlock()
-	c.listener.refund(c)
+	l := c.listener
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.knows(c.from)
+	l.refund(c)
 }
 
 // Close gives its place back.
 func (c *Conn) Close() error {
-	c.listener.mu.Lock()
-	c.listener.leave(c)
-	c.listener.mu.Unlock()
-	return c.Conn.Close()
+	l := c.listener
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	err := l.leave(c)
+	l.moves()
+	return err
 }
 
-// CloseWrite ends what is sent alone, where the connection can.
+// CloseWrite ends what is sent alone, if the connection can.
 func (c *Conn) CloseWrite() error {
 	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
 		return half.CloseWrite()
 	}
 	return c.Conn.Close()
+}
+
+// leave closes a connection and takes it out of everything but its source's line, where a closed one is passed over.
+// The lock is held.
+func (l *Listener) leave(c *Conn) error {
+	if c == nil || c.state == left {
+		return nil
+	}
+	switch c.state {
+	case silent:
+		l.rises(c)
+	case waiting:
+		l.waiting, c.from.waiting = l.waiting-1, c.from.waiting-1
+	case begun:
+		l.ends(c)
+	}
+	c.state = left
+	l.open, c.from.open = l.open-1, c.from.open-1
+	l.forget(c.from)
+	return c.Conn.Close()
+}
+
+// rises takes a connection out of the silent ones. The lock is held.
+func (l *Listener) rises(c *Conn) {
+	c.from.silent.Remove(c.place)
+	c.place = nil
+	l.silent--
+}
+
+// ends takes a connection out of those whose handshake is under way. The lock is held.
+func (l *Listener) ends(c *Conn) {
+	l.begun.Remove(c.place)
+	c.place = nil
+	c.from.begun--
+	l.returns(c.from)
 }

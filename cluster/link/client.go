@@ -5,13 +5,13 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/metadata"
 
-	"github.com/yi-json/synapse/clock/backoff"
 	"github.com/yi-json/synapse/cluster/link/envelope"
 )
 
@@ -61,10 +61,10 @@ func (c *Client) Close() {
 // keep keeps a stream to one scheduler, until Close.
 func (c *Client) keep(target string) {
 	defer c.running.Done()
-	wait, said := minRetry, ""
+	tries, said := newRetry(), ""
 	for c.ctx.Err() == nil {
 		began := c.o.Clock.Now()
-		err := c.session(target)
+		reached, err := c.session(target)
 		if c.ctx.Err() != nil {
 			return
 		}
@@ -73,13 +73,12 @@ func (c *Client) keep(target string) {
 			c.o.Log.Info("No link to the scheduler at %s: %s; trying again", target, text)
 		}
 		if c.o.Clock.Now().Sub(began) >= steadyAfter {
-			wait, said = minRetry, ""
+			tries, said = newRetry(), ""
 		}
-		pause := wait/2 + time.Duration(c.o.Rand()*float64(wait/2))
+		pause := tries.failed(reached, hintOf(err), c.o.Rand)
 		if _, ok := err.(twin); ok {
 			pause = twinWait
 		}
-		wait = backoff.Next(wait, minRetry, maxRetry)
 		select {
 		case <-c.o.Clock.After(pause):
 		case <-c.ctx.Done():
@@ -101,12 +100,19 @@ func (t twin) Error() string {
 	return fmt.Sprintf("it is %s, which is dialled at %s already: name each scheduler once", t.address, t.other)
 }
 
-// session is one connection with one stream, from its beginning to its end.
-func (c *Client) session(target string) error {
-	conn, err := grpc.NewClient("passthrough:///"+target, dialOptions(c.o)...)
+// session is one connection with one stream, from its beginning to its end. Reached says that it was accepted.
+func (c *Client) session(target string) (reached bool, err error) {
+	var accepted atomic.Bool
+	conn, err := grpc.NewClient("passthrough:///"+target, dialOptions(c.o, &accepted)...)
 	if err != nil {
-		return fmt.Errorf("dialling: %w", err)
+		return false, fmt.Errorf("dialling: %w", err)
 	}
+	err = c.stream(target, conn)
+	return accepted.Load(), err
+}
+
+// stream opens the stream of a connection, and carries messages until it ends.
+func (c *Client) stream(target string, conn *grpc.ClientConn) error {
 	defer conn.Close()
 	ctx, cancel := context.WithCancel(metadata.NewOutgoingContext(c.ctx, c.o.introduction()))
 	defer cancel()
@@ -121,10 +127,14 @@ func (c *Client) session(target string) error {
 	}
 	c.o.Log.Info("Linked to %s at %s%s", who.address, target, who.leads())
 	l.out.begin()
-	l.read()
+	heard := l.read()
 	c.detach(l)
 	l.out.writers.Wait()
-	return fmt.Errorf("the link broke: %w", l.why)
+	err = fmt.Errorf("the link broke: %w", l.why)
+	if heard {
+		return hinted(err, stream.Trailer())
+	}
+	return err
 }
 
 func (s standing) leads() string {
@@ -163,7 +173,7 @@ func (c *Client) greet(
 	}
 	if one(md, keyAddress) == "" { // it was refused; the reason comes as the stream's error
 		if err := envelope.Receive(stream, &envelope.Frame{}); err != nil {
-			return nil, standing{}, err
+			return nil, standing{}, hinted(err, stream.Trailer())
 		}
 	}
 	who, err := understand(md)

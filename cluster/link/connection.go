@@ -2,9 +2,11 @@ package link
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"io"
 	"net"
+	"sync/atomic"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
@@ -52,24 +54,32 @@ const readBuffer = 4 << 10
 // pings, which on a link of small messages is every second packet, and would let a peer that floods send megabytes.
 const window = 256 << 10
 
-func dialOptions(o *Options) []grpc.DialOption {
+// dialOptions are those of a machine's connection. Accepted is set once the connection is.
+func dialOptions(o *Options, accepted *atomic.Bool) []grpc.DialOption {
 	creds := o.Credentials
 	if creds == nil {
 		creds = insecure.NewCredentials()
 	}
 	// Client.keep makes a ClientConn for each try and waits between them, so gRPC's own retries only have to stay out
 	// of the way.
-	patience := grpc.ConnectParams{
-		MinConnectTimeout: connectTimeout, Backoff: backoff.Config{BaseDelay: maxRetry, MaxDelay: maxRetry},
+	params := grpc.ConnectParams{
+		MinConnectTimeout: answerTimeout, Backoff: backoff.Config{BaseDelay: maxRetry, MaxDelay: maxRetry},
+	}
+	dial := func(ctx context.Context, address string) (net.Conn, error) {
+		ctx, cancel := context.WithTimeout(ctx, connectTimeout)
+		defer cancel()
+		conn, err := o.Dialer(ctx, address)
+		accepted.Store(err == nil)
+		return conn, err
 	}
 	return []grpc.DialOption{
 		grpc.WithTransportCredentials(creds),
-		grpc.WithContextDialer(o.Dialer),
+		grpc.WithContextDialer(dial),
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{
 			Time: keepaliveTime, Timeout: keepaliveTimeout, PermitWithoutStream: true,
 		}),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxFrameBytes), grpc.MaxCallSendMsgSize(maxFrameBytes)),
-		grpc.WithConnectParams(patience),
+		grpc.WithConnectParams(params),
 		grpc.WithMaxHeaderListSize(16 << 10),
 		grpc.WithReadBufferSize(readBuffer),
 		grpc.WithStaticStreamWindowSize(window),

@@ -98,16 +98,16 @@ func (l *line) ended() bool {
 // errSilent is the reason where a stream ended without one.
 var errSilent = errors.New("the other end closed the stream")
 
-// read delivers what comes until the stream ends.
-func (l *line) read() {
+// read delivers what comes until the stream ends. It reports whether the other end's last word was read.
+func (l *line) read() (last bool) {
 	var frame envelope.Frame
 	for !l.ended() {
 		if err := envelope.Receive(l.stream, &frame); err != nil {
 			l.end(err)
-			return
+			return true
 		}
 		if l.ended() {
-			return // a newer stream has taken its place: what arrives here is out of date
+			return false // a newer stream has taken its place: what arrives here is out of date
 		}
 		wait := l.reader.frame(frame.Bytes())
 		frame.Free()
@@ -121,4 +121,5 @@ func (l *line) read() {
 		case <-l.over:
 		}
 	}
+	return false
 }

@@ -62,15 +62,22 @@ const (
 	keepaliveTimeout = 3 * time.Second
 	// SilentFor is how long nothing may come of a peer, until its connection ends.
 	SilentFor      = keepaliveTime + keepaliveTimeout
-	connectTimeout = 5 * time.Second  // until a connection speaks HTTP/2
-	idleTimeout    = 5 * time.Minute  // of a connection that no call or stream uses
-	greetTimeout   = 10 * time.Second // until the other end has answered who it is
+	connectTimeout = 5 * time.Second               // until a connection speaks HTTP/2
+	idleTimeout    = 5 * time.Minute               // of a connection that no call or stream uses
+	greetTimeout   = answerTimeout + 5*time.Second // until the other end has answered who it is
 	minRetry       = 100 * time.Millisecond
-	maxRetry       = 3 * time.Second
-	steadyAfter    = 10 * time.Second // a stream that was up for so long: the next retry waits minRetry again
-	twinDoubt      = 5 * time.Second  // if another name led to the same scheduler within this time, it has two names
-	twinWait       = time.Minute      // before such a name is tried again
-	assembleStep   = 2 * time.Millisecond
+	maxRetry       = 3 * time.Second // between two tries, if nobody accepts the connection
+	// answerTimeout is how long a machine waits for an answer once its connection is accepted: it may stand in line for
+	// a handshake. maxBusyRetry bounds the pause before it tries again.
+	answerTimeout = 20 * time.Second
+	maxBusyRetry  = 10 * time.Second
+	// maxHint bounds what a scheduler may ask for. linkCost is what one link costs its processor, certificates and all.
+	maxHint      = time.Minute
+	linkCost     = 2 * time.Millisecond
+	steadyAfter  = 10 * time.Second // a stream that was up for so long: the next retry waits minRetry again
+	twinDoubt    = 5 * time.Second  // if another name led to the same scheduler within this time, it has two names
+	twinWait     = time.Minute      // before such a name is tried again
+	assembleStep = 2 * time.Millisecond
 )
 
 // The counters.

@@ -3,6 +3,7 @@ package link
 import (
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
 	"google.golang.org/grpc"
@@ -29,7 +30,9 @@ type Server struct {
 	epoch   uint64
 	leader  string
 	closing bool
-	running sync.WaitGroup
+	// comeBack is the time in which machines are asked to come back once this process has ended.
+	comeBack time.Duration
+	running  sync.WaitGroup
 }
 
 var (
@@ -77,7 +80,7 @@ func (s *Server) Receive(stream grpc.ServerStream) error {
 	m.line.reader.caller = &m.caller
 	if err := s.attach(m); err != nil {
 		s.o.Count(countRefused, 1)
-		return err
+		return s.pushBack(stream, err)
 	}
 	defer s.detach(m)
 	// Letters wait in the outbox until the answer has been sent: it must come first.
@@ -92,7 +95,7 @@ func (s *Server) Receive(stream grpc.ServerStream) error {
 		m.line.read()
 	}()
 	<-m.line.over // the reader, the writer, a newer stream or Close ends it
-	return m.line.why
+	return s.pushBack(stream, m.line.why)
 }
 
 func (s *Server) standing() standing {
@@ -228,7 +231,7 @@ func (s *Server) introduce() {
 func (s *Server) Close() {
 	s.mu.Lock()
 	if !s.closing {
-		s.closing = true
+		s.closing, s.comeBack = true, comeBackWithin(len(s.streams))
 		close(s.closed)
 	}
 	for m := range s.streams {

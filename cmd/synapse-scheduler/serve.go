@@ -9,7 +9,6 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
-	"runtime/debug"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -47,20 +46,21 @@ const leaving = 4 * time.Second
 // scheduler is the process's parts, for their end.
 type scheduler struct {
 	options
-	log     *host.Log
-	host    *host.Host
-	store   store.Store
-	lease   *postgres.Store // the store, where several schedulers have it
-	cluster string
-	port    *store.Port
-	link    *link.Server
-	gateway *gateway.Gateway
-	gate    *gate.Gate // nil: plaintext
-	audit   *audit.Log // likewise
-	server  *grpc.Server
-	doorway *doorway.Doorway
-	leads   atomic.Pointer[gateway.Leader]
-	keeper  atomic.Pointer[past.Keeper] // nil: the past is not kept here
+	log      *host.Log
+	host     *host.Host
+	store    store.Store
+	lease    *postgres.Store // the store, where several schedulers have it
+	cluster  string
+	port     *store.Port
+	entrance *entrance.Listener
+	link     *link.Server
+	gateway  *gateway.Gateway
+	gate     *gate.Gate // nil: plaintext
+	audit    *audit.Log // likewise
+	server   *grpc.Server
+	doorway  *doorway.Doorway
+	leads    atomic.Pointer[gateway.Leader]
+	keeper   atomic.Pointer[past.Keeper] // nil: the past is not kept here
 }
 
 // serve runs a scheduler until a signal, or until it may not go on.
@@ -83,7 +83,7 @@ func serve(o options) error {
 	if s.advertise == "" {
 		s.advertise = listener.Addr().String()
 	}
-	if err := s.build(); err != nil {
+	if err := s.build(listener); err != nil {
 		return errors.Join(err, s.store.Close())
 	}
 	ctx, cancel := context.WithCancel(context.Background())
@@ -97,7 +97,7 @@ func serve(o options) error {
 	}
 	go giveBack(ctx, s.store, s.log)
 	served := make(chan error, 1)
-	go func() { served <- s.server.Serve(entrance.New(listener, s.entrance())) }()
+	go func() { served <- s.server.Serve(s.entrance) }()
 	s.openLocally()
 	if err := s.announce(listener.Addr()); err != nil {
 		s.end(signals)
@@ -144,7 +144,7 @@ func (s *scheduler) reloading() daemon.Reloading {
 
 // build makes all that a scheduler has whether it leads or not. The link comes
 // first, because it gives the system its address.
-func (s *scheduler) build() (err error) {
+func (s *scheduler) build(listener net.Listener) (err error) {
 	s.leads.Store(&gateway.Leader{})
 	s.host = host.New(s.log)
 	address := ""
@@ -177,7 +177,8 @@ func (s *scheduler) build() (err error) {
 		}
 	}
 	s.link = link.NewServer(s.host.System(), toLink)
-	s.port = store.NewPort(s.store, s.host.System())
+	s.entrance = entrance.New(listener, s.entranceOptions())
+	s.port = store.NewPort(introducing{s.store, s.entrance.Know}, s.host.System())
 	toGateway.Peers = s.link
 	s.gateway = gateway.New(s.host.System(), toGateway)
 	s.doorway = doorway.New(doorway.Options{Handler: s.pages(), Log: s.log.Info, Count: s.host.Count})
@@ -185,15 +186,6 @@ func (s *scheduler) build() (err error) {
 	s.link.Register(s.server)
 	s.gateway.Register(s.server)
 	return nil
-}
-
-// entrance is what stands before the port.
-func (s *scheduler) entrance() entrance.Options {
-	o := entrance.Options{Log: s.log.Info, Count: s.host.Count, Calm: debug.FreeOSMemory}
-	if s.gate == nil {
-		o.Vain = entrance.Free()
-	}
-	return o
 }
 
 // serverOptions are those of all that the port serves. The gateway's come before the gate's: what panics costs a call.
