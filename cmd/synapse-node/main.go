@@ -99,6 +99,8 @@ func (o *options) flags(f *pflag.FlagSet) {
 			"scheduler's")
 	f.StringVar(&o.rootRange, "root-uids", account.DefaultRoots,
 		"the `first-last` uids of tasks that are root of a container of their own, 65536 for each, or none: then no task is")
+	f.BoolVar(&o.loopbackRegistries, "loopback-registries", false,
+		"let jobs name registries on this node's loopback; without it only those that --policy names")
 	f.BoolVar(&o.allowRoot, "allow-root", false, "let tasks that ask for it run as this machine's own root")
 	f.StringVar(&o.metricsAt, "metrics", "",
 		"show figures of this machine to Prometheus at this `host:port`; without it the agent listens on nothing")

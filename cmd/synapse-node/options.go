@@ -41,7 +41,7 @@ type options struct {
 	policy                                 permit.Policy
 	uids, roots                            topology.UIDRange
 	gpus, cpus                             int
-	allowRoot, debug                       bool
+	allowRoot, debug, loopbackRegistries   bool
 	place, selectable                      []*messages.Label
 	portFirst, portLast                    int
 	memoryBytes                            int64

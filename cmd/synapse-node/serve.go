@@ -47,7 +47,9 @@ func serve(o options) error {
 		return err
 	}
 	h := host.New(log)
-	images, err := image.Open(filepath.Join(dir, "images"), image.Options{Log: log, MayPull: o.policy.MayPull})
+	images, err := image.Open(filepath.Join(dir, "images"), image.Options{
+		Log: log, MayPull: o.policy.MayPull, Inside: o.policy.NamesRegistry, Loopback: o.loopbackRegistries,
+	})
 	if err != nil {
 		return err
 	}

@@ -108,6 +108,8 @@ func explain(ctx context.Context, ref reference, err error) error {
 	case errors.As(err, &said) && said.StatusCode == http.StatusNotFound:
 		return problem("%s: the registry %s does not have it; check the name and the tag: %w",
 			where, ref.registry.Context().RegistryStr(), err)
+	case errors.Is(err, errInside):
+		return problem("%s: %w", where, err)
 	case ref.kind == kindRegistry && isUnreachable(err):
 		return problem("%s: the registry %s cannot be reached: %w; an image named by its digest is not asked for again "+
 			"once a machine has it", where, ref.registry.Context().RegistryStr(), err)

@@ -10,6 +10,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -19,7 +20,6 @@ import (
 	"time"
 
 	"github.com/google/go-containerregistry/pkg/authn"
-	"github.com/google/go-containerregistry/pkg/v1/remote"
 	"golang.org/x/sys/unix"
 
 	"github.com/yi-json/synapse/actors"
@@ -54,7 +54,14 @@ type Options struct {
 	MayPull func(host string) error
 	// Keychain has the passwords of registries; nil: the docker configuration of the agent's user.
 	Keychain authn.Keychain
-	// Transport speaks to registries; nil: a usual one.
+	// Inside allows a registry at an address of the node itself, by its host (with the port that its name has); nil: none
+	// is. See inside.go.
+	Inside func(host string) bool
+	// Loopback allows every registry on loopback.
+	Loopback bool
+	// Resolver looks up the names of registries; nil: the machine's.
+	Resolver *net.Resolver
+	// Transport speaks to registries; nil: one that keeps to Inside.
 	Transport http.RoundTripper
 	// Now is the clock for the age of images; nil: that of the machine.
 	Now func() time.Time
@@ -123,7 +130,7 @@ func Open(dir string, o Options) (*Store, error) {
 		o.Now = time.Now
 	}
 	if o.Transport == nil {
-		o.Transport = remote.DefaultTransport
+		o.Transport = newOutward(o)
 	}
 	if o.Keychain == nil {
 		o.Keychain = keychain

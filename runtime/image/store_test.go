@@ -310,7 +310,7 @@ func unpackers(t testing.TB, dir string) []string {
 
 // agent is a process that prepares an image and then waits to be killed.
 func agent(dir, ref string) {
-	store, err := image.Open(dir, image.Options{Log: &notes{}, Keychain: authn.NewMultiKeychain()})
+	store, err := image.Open(dir, image.Options{Log: &notes{}, Loopback: true, Keychain: authn.NewMultiKeychain()})
 	if err == nil {
 		_, err = store.Prepare(context.Background(), ref, filepath.Dir(dir), own)
 	}

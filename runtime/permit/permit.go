@@ -238,6 +238,9 @@ func (p Policy) MayPull(host string) error {
 		host, strings.Join(p.Registries, ", ")))
 }
 
+// NamesRegistry reports whether the policy names a registry. Only then may it be at an address of the node itself.
+func (p Policy) NamesRegistry(host string) bool { return slices.Contains(p.Registries, host) }
+
 // String is the policy that is in force, the defaults filled in.
 func (p Policy) String() string {
 	parts := []string{p.Users.String()}

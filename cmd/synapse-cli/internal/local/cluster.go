@@ -163,7 +163,7 @@ func (c *Cluster) startNodes() error {
 			"--join", c.address, "--data-dir", dir, "--id", name, "--address", addressOf(c.o.Dir, i),
 			"--gpus", strconv.Itoa(c.o.GPUs), "--topology",
 			fmt.Sprintf("zone=local,rack=r%d", rackOf(i, c.o.Nodes, c.o.Racks)+1), "--ports", ports[i],
-			"--root-uids", rootRange(i),
+			"--root-uids", rootRange(i), "--loopback-registries",
 		}
 		for _, optional := range [][2]string{{"--gpu-type", c.o.GPUType}, {"--memory", c.o.Memory},
 			{"--driver", c.o.Driver}} {
