@@ -152,13 +152,28 @@ func ReadRoot(path string) (cluster string, root Digest, err error) {
 	return cluster, sha256.Sum256(all[0].Raw), CheckCluster(cluster)
 }
 
+// othersMayRead reports whether a file's mode lets its group or others in. Windows has lists in place of modes, and Go
+// says 0666 of every file there.
+func othersMayRead(info fs.FileInfo) bool {
+	return runtime.GOOS != "windows" && info.Mode().Perm()&0o077 != 0
+}
+
+// Exposed is a warning if others may read a file with a token; empty: they may not, or it is no file.
+func Exposed(path string) string {
+	info, err := os.Stat(path)
+	if err != nil || !info.Mode().IsRegular() || !othersMayRead(info) {
+		return ""
+	}
+	return fmt.Sprintf("others may read the token in %s (mode %04o): chmod 0600 %s, and make tokens with --out FILE",
+		path, info.Mode().Perm(), path)
+}
+
 func readKey(path string) (*ecdsa.PrivateKey, error) {
 	info, err := os.Stat(path)
 	if err != nil {
 		return nil, err
 	}
-	// Windows has lists in place of modes, and Go says 0666 of every file there.
-	if runtime.GOOS != "windows" && info.Mode().Perm()&0o077 != 0 {
+	if othersMayRead(info) {
 		return nil, fmt.Errorf("%s: others may read this key (mode %04o): chmod 0600", path, info.Mode().Perm())
 	}
 	text, err := os.ReadFile(path)
@@ -191,8 +206,7 @@ func ReadPrivate(path string, most int64) ([]byte, error) {
 	switch {
 	case err != nil:
 		return nil, err
-	// Windows has lists in place of modes, and Go says 0666 of every file there.
-	case runtime.GOOS != "windows" && info.Mode().IsRegular() && info.Mode().Perm()&0o077 != 0:
+	case info.Mode().IsRegular() && othersMayRead(info):
 		return nil, fmt.Errorf("others may read %s (mode %04o): chmod 0600 %s", path, info.Mode().Perm(), path)
 	}
 	text, err := io.ReadAll(io.LimitReader(file, most+1))

@@ -56,6 +56,9 @@ func (o *options) enter(me *machine.Machine, log actors.Log) error {
 		}
 		defer file.Close()
 		from = file
+		if warning := identity.Exposed(o.token); warning != "" {
+			log.Warn("--token: %s", warning)
+		}
 	}
 	text, err := io.ReadAll(io.LimitReader(from, maxToken))
 	if err != nil {

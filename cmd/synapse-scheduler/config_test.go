@@ -26,7 +26,7 @@ func runs(t *testing.T, c *cobra.Command, text string, arguments ...string) (str
 
 // TestConfigShow: the section of the policy is shown with the flags, and a database's password is not.
 func TestConfigShow(t *testing.T) {
-	out, err := runs(t, command(), "store: postgres://synapse:hush@db/synapse\nlisten: 10.0.0.1:9000\n"+
+	out, err := runs(t, command(), "store: postgres://synapse:hush@db/synapse\nlisten: 127.0.0.1:9000\n"+
 		"policy: {order: expected, guard: 7}\n", "config", "show")
 	if err != nil || strings.Contains(out, "hush") {
 		t.Errorf("%v:\n%s", err, out)

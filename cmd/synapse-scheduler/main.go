@@ -38,11 +38,11 @@ func command() *cobra.Command {
 		Use:   "synapse-scheduler",
 		Short: "run the scheduler of a Synapse cluster",
 		Long: "Runs the scheduler of a Synapse cluster until it is told to end (SIGTERM, Ctrl-C).\n\n" +
-			"Without --tls whoever reaches the port commands every machine, so it is on the loopback unless told\n" +
-			"otherwise.\n\n" +
+			"Without --tls whoever reaches the port commands every machine, so plaintext is for the loopback. Elsewhere it\n" +
+			"needs --insecure --insecure.\n\n" +
 			"Any number of schedulers may share a PostgreSQL database: one leads, the others stand by.",
 		Example: "  synapse-scheduler --listen 127.0.0.1:9000 --data-dir /var/lib/synapse\n" +
-			"  synapse-scheduler --listen 10.0.0.7:9000 --store postgres://synapse@db/synapse\n" +
+			"  synapse-scheduler --listen 10.0.0.7:9000 --tls keys/scheduler --store postgres://synapse@db/synapse\n" +
 			"  synapse-scheduler --config /etc/synapse/scheduler.yaml",
 	}
 	o.flags(c.Flags())
@@ -81,6 +81,7 @@ type options struct {
 	tls, secretsKey, oidcFile                     string
 	oidc                                          oidc.Config
 	page, local                                   bool
+	insecure                                      int // how often it was given
 	pageCert, pageKey, otlp                       string
 	levels                                        []string
 	keepFinished, past                            time.Duration
@@ -103,6 +104,8 @@ func (o *options) flags(f *pflag.FlagSet) {
 	f.StringVar(&o.tls, "tls", "",
 		"speak TLS only, with the `folder` of this scheduler that synapse-cli init made, or the file that names an\n"+
 			"outside issuer's certificate (operations.md)")
+	f.CountVar(&o.insecure, "insecure",
+		"speak plaintext on an address that is not loopback: whoever reaches the port commands the cluster; give it twice")
 	f.BoolVar(&o.page, "page", true,
 		"show the cluster to browsers on the same port; with --tls that needs --page-cert and --page-key")
 	f.BoolVar(&o.local, "local", true,
@@ -217,12 +220,22 @@ func (o *options) checkOIDC() error {
 	return nil
 }
 
-// checkAddress: those who stand by tell others where the leader is, so there
+// loopback reports whether only this machine reaches an address.
+func loopback(host string) bool {
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback()
+}
+
+// checkAddress: plaintext stays on the loopback unless somebody insists. Those who stand by tell others where the leader is, so there
 // must be such an address.
 func (o *options) checkAddress() error {
 	host, _, err := net.SplitHostPort(o.listen)
 	if err != nil {
 		return fmt.Errorf("--listen %q: must be host:port, as 127.0.0.1:9000", o.listen)
+	}
+	if o.tls == "" && o.insecure < 2 && !loopback(host) {
+		return fmt.Errorf("--listen %s is plaintext: whoever reaches it commands every node. Give --tls with the folder of "+
+			"synapse-cli init, or --insecure twice (insecure: 2 in the file)", o.listen)
 	}
 	if o.advertise == "" {
 		if o.shared() && everywhere(host) {

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/yi-json/synapse/cluster/identity"
 	"github.com/yi-json/synapse/cluster/notify"
 	"github.com/yi-json/synapse/cmd/internal/settings"
 	"github.com/yi-json/synapse/cmd/internal/spelling"
@@ -197,6 +198,9 @@ func (s *scheduler) notifies(ctx context.Context) {
 		o.Dir = s.dataDir
 	}
 	for _, r := range s.options.notify {
+		if warning := identity.Exposed(r.tokenFile); warning != "" {
+			s.log.Warn("notify: %s: tokenFile: %s", r.name, warning)
+		}
 		o.Rules = append(o.Rules, notify.Rule{
 			Name: r.name, On: r.on, Outcomes: r.outcomes, Queues: r.queues, Owners: r.owners, Tell: r.tell(),
 		})

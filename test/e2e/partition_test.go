@@ -158,7 +158,7 @@ func TestShortPartition(t *testing.T) {
 // nothing is looked at.
 func cutShortly(t *testing.T, limit time.Duration) time.Duration {
 	i := newIsland(t)
-	c := newClusterOf(t, "", "--listen", i.Address+":0")
+	c := newClusterOf(t, "", "--listen", i.Address+":0", "--insecure", "--insecure")
 	n := i.node(c, "n1", "r1")
 	c.node("n2", "r1")
 	d, spec := newDiary(t, 2, 8)
@@ -193,7 +193,7 @@ func cutShortly(t *testing.T, limit time.Duration) time.Duration {
 // reached, names the machines that still owe evidence, and the rest is stopped on return.
 func TestLongPartition(t *testing.T) {
 	i := newIsland(t)
-	c := newClusterHere(t, "--listen", i.Address+":0")
+	c := newClusterHere(t, "--listen", i.Address+":0", "--insecure", "--insecure")
 	n := i.node(c, "n1", "r1")
 	c.node("n2", "r1")
 	d, spec := newDiary(t, 2, 8)
@@ -246,7 +246,7 @@ func TestPartitionForEver(t *testing.T) {
 // cutForEver answers how long a job lived after it was cancelled.
 func cutForEver(t *testing.T) time.Duration {
 	i := newIsland(t)
-	c := newClusterOf(t, "", "--listen", i.Address+":0")
+	c := newClusterOf(t, "", "--listen", i.Address+":0", "--insecure", "--insecure")
 	i.node(c, "n1", "r1")
 	d, spec := newDiary(t, 1, 8) // grace 2 s
 	id := c.submit(spec)

@@ -107,7 +107,8 @@ func newStreet(t *testing.T, folder, bin string, machines int) *street {
 		s.ip(i, "link", "set", "cable", "up")
 		s.ip(i, "link", "set", "lo", "up")
 	}
-	s.start(0, "scheduler", filepath.Join(bin, "synapse-scheduler"), "--listen", s.scheduler, "--store", "memory")
+	s.start(0, "scheduler", filepath.Join(bin, "synapse-scheduler"), "--listen", s.scheduler, "--store", "memory",
+		"--insecure", "--insecure")
 	for i := 1; i <= machines; i++ {
 		name := fmt.Sprint("n", i)
 		s.start(i, name, filepath.Join(bin, "synapse-node"), "--join", s.scheduler, "--id", name, "--address", address(i),

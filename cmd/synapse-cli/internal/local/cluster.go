@@ -120,6 +120,8 @@ func (c *Cluster) startScheduler(ctx context.Context) error {
 		"--levels", "zone,rack"}
 	if args = append(args, c.secure(schedulerFolder)...); !c.o.Insecure {
 		args = append(args, "--secrets-key", c.secretsKey())
+	} else {
+		args = append(args, "--insecure", "--insecure")
 	}
 	if c.o.Store != "" {
 		args = append(args, "--store", c.o.Store)
