@@ -12,8 +12,8 @@ import (
 
 // This file owns the tests of how an agent joins.
 
-// TestReadableTokenIsWarnedOf: an agent that joins with a token that others may read says so in its log, and how to mend
-// it; one with a token of its own says nothing of it.
+// TestReadableTokenIsWarnedOf: an agent that joins with a token that others may read logs that, with the fix; one whose
+// token nobody else may read does not.
 func TestReadableTokenIsWarnedOf(t *testing.T) {
 	for mode, want := range map[os.FileMode]bool{0o600: false, 0o644: true} {
 		dir := t.TempDir()

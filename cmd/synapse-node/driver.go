@@ -354,3 +354,10 @@ func findBeside(name string) (string, error) {
 	}
 	return path, err
 }
+
+// openImages opens the node's images.
+func (o *options) openImages(dir string, log actors.Log) (*image.Store, error) {
+	return image.Open(filepath.Join(dir, "images"), image.Options{
+		Log: log, MayPull: o.policy.MayPull, Inside: o.policy.NamesRegistry, Loopback: o.loopbackRegistries,
+	})
+}

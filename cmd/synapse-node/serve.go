@@ -16,7 +16,6 @@ import (
 	"github.com/yi-json/synapse/runtime/disk"
 	"github.com/yi-json/synapse/runtime/gpu"
 	"github.com/yi-json/synapse/runtime/health"
-	"github.com/yi-json/synapse/runtime/image"
 	"github.com/yi-json/synapse/runtime/launcher"
 	"github.com/yi-json/synapse/runtime/machine"
 	"github.com/yi-json/synapse/topology"
@@ -47,9 +46,7 @@ func serve(o options) error {
 		return err
 	}
 	h := host.New(log)
-	images, err := image.Open(filepath.Join(dir, "images"), image.Options{
-		Log: log, MayPull: o.policy.MayPull, Inside: o.policy.NamesRegistry, Loopback: o.loopbackRegistries,
-	})
+	images, err := o.openImages(dir, log)
 	if err != nil {
 		return err
 	}

@@ -226,16 +226,16 @@ func loopback(host string) bool {
 	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
-// checkAddress: plaintext stays on the loopback unless somebody insists. Those who stand by tell others where the leader is, so there
-// must be such an address.
+// checkAddress: plaintext stays on the loopback unless somebody insists. Those who stand by tell others where the
+// leader is, so there must be such an address.
 func (o *options) checkAddress() error {
 	host, _, err := net.SplitHostPort(o.listen)
 	if err != nil {
 		return fmt.Errorf("--listen %q: must be host:port, as 127.0.0.1:9000", o.listen)
 	}
 	if o.tls == "" && o.insecure < 2 && !loopback(host) {
-		return fmt.Errorf("--listen %s is plaintext: whoever reaches it commands every node. Give --tls with the folder of "+
-			"synapse-cli init, or --insecure twice (insecure: 2 in the file)", o.listen)
+		return fmt.Errorf("--listen %s is plaintext: whoever reaches it commands every node. Give --tls with the folder "+
+			"of synapse-cli init, or --insecure twice (insecure: 2 in the file)", o.listen)
 	}
 	if o.advertise == "" {
 		if o.shared() && everywhere(host) {
