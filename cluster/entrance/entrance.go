@@ -45,7 +45,7 @@ func DefaultLimits() Limits {
 	begun := max(256, 64*runtime.GOMAXPROCS(0))
 	limits := Limits{
 		Open: 65_536, OpenOfSource: 50_000,
-		Silent: 4_096, SilentOfSource: 2_048,
+		Silent: 2_048, SilentOfSource: 1_024,
 		Waiting: 65_536, WaitingOfSource: 50_000,
 		Begun: begun, BegunOfSource: begun / 2,
 	}
@@ -280,7 +280,7 @@ func (l *Listener) admit(raw net.Conn) *Conn {
 	}
 	if l.silent >= l.o.Limits.Silent || s.silent.Len() >= l.o.Limits.SilentOfSource {
 		l.turnedAway(countSilent)
-		l.say(from, "Closed a silent connection from %s: it had %d of them", from, from.silent.Len())
+		l.say(from, "Closed connections from %s that said nothing: it had %d of them", from, from.silent.Len())
 		l.leave(from.silent.Front().Value.(*Conn))
 	}
 	c.place = s.silent.PushBack(c)
