@@ -45,7 +45,7 @@ func DefaultLimits() Limits {
 	begun := max(256, 64*runtime.GOMAXPROCS(0))
 	limits := Limits{
 		Open: 65_536, OpenOfSource: 50_000,
-		Silent: 2_048, SilentOfSource: 1_024,
+		Silent: 1_024, SilentOfSource: 512,
 		Waiting: 65_536, WaitingOfSource: 50_000,
 		Begun: begun, BegunOfSource: begun / 2,
 	}
