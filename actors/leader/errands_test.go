@@ -1,0 +1,121 @@
+package leader
+
+import (
+	"reflect"
+	"testing"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"github.com/yi-json/synapse/actors"
+	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/topology"
+)
+
+// This file owns tests of what the leader must do a second time, and of whose word counts.
+
+// alarms is a clock that notes what it is asked to say later.
+type alarms struct {
+	watchClock
+	later []any
+}
+
+func (c *alarms) After(_ time.Duration, _ *actor.PID, message any) {
+	c.later = append(c.later, message)
+}
+
+// TestFailedReadIsRepeated checks what becomes of each answer of the store about a job that another one waits for. A
+// read that failed is repeated, so the job that waits does not wait for ever.
+func TestFailedReadIsRepeated(t *testing.T) {
+	ended := &messages.JobRecord{Id: "first", State: messages.JobState_JOB_STATE_FAILED}
+	lives := &messages.JobRecord{Id: "first", State: messages.JobState_JOB_STATE_QUEUED}
+	query := actors.Query{Job: "first"}
+	told := func(state messages.JobState) any {
+		return foregone{&messages.AfterKnown{Job: "first", State: state}}
+	}
+	for _, x := range []struct {
+		name        string
+		found       actors.Found
+		again, said any
+	}{
+		{"failed", actors.Found{Query: query, Err: "the disk is away"}, followAgain{"second", "first"}, nil},
+		{"ended", actors.Found{Query: query, Job: ended}, nil, told(messages.JobState_JOB_STATE_FAILED)},
+		{"forgotten", actors.Found{Query: query}, nil, told(messages.JobState_JOB_STATE_UNSPECIFIED)},
+		{"damaged", actors.Found{Query: query, Damaged: "no record"}, nil, told(messages.JobState_JOB_STATE_UNSPECIFIED)},
+		{"living", actors.Found{Query: query, Job: lives}, nil, nil},
+	} {
+		clock, p := &alarms{}, leaderPorts()
+		p.Clock = clock
+		s := newScheduler(p).(*Scheduler)
+		s.jobs["second"] = &livingJob{id: "second", pid: actor.NewPID("here", "second")}
+		for round := range 2 { // also when it fails a second time
+			var said []letter
+			clock.later = nil
+			s.onFollowed(&overheard{said: &said}, "second", x.found)
+			if x.again != nil && (len(clock.later) != 1 || clock.later[0] != x.again) || x.again == nil && clock.later != nil {
+				t.Errorf("%s, round %d: later comes %v, not %v", x.name, round, clock.later, x.again)
+			}
+			if x.said == nil && said != nil ||
+				x.said != nil && (len(said) != 1 || said[0].to != "second" || !reflect.DeepEqual(said[0].message, x.said)) {
+				t.Errorf("%s, round %d: %v is said, not %v", x.name, round, said, x.said)
+			}
+		}
+	}
+}
+
+// TestChangesOfAWaitingJobArePlannedWith checks that the queue has the limit and the priority that a waiting job was
+// given last, each changed alone and both together, and a second time.
+func TestChangesOfAWaitingJobArePlannedWith(t *testing.T) {
+	s, _ := waitingScheduler(&watchClock{now: actors.Instant(time.Hour)})
+	s.jobs["j"] = &livingJob{id: "j", noted: true}
+	for _, x := range []struct {
+		limitMs  int64
+		priority int32
+	}{{0, 0}, {60_000, 0}, {60_000, 5}, {30_000, 5}, {0, 7}, {90_000, -1}, {0, -1}} {
+		spec := oneGPU()
+		spec.TimeLimitMs, spec.Priority = x.limitMs, x.priority
+		s.onWaits(&overheard{said: &[]letter{}}, waits{Record: &messages.JobRecord{Id: "j", Arrival: 1, Spec: spec}})
+		w, waits := s.queue.Get("j")
+		if !waits || w.Limit != x.limitMs*1_000_000 || w.Priority != x.priority {
+			t.Errorf("%+v is planned with a limit of %s and priority %d", x, time.Duration(w.Limit), w.Priority)
+		}
+	}
+}
+
+// TestNamesakeIsNoEvidence checks that what a machine says, or what is said of it, counts for the machine that a member
+// was started on, and not for another one that has its name by now.
+func TestNamesakeIsNoEvidence(t *testing.T) {
+	token := topology.Token{Epoch: 1, Counter: 7}
+	incarnation := &messages.Incarnation{BootId: "b"}
+	for _, id := range []string{"m1", "m2"} {
+		origin := &messages.Origin{
+			Job: "j1", Token: messages.ToToken(token), Node: "n1", MachineId: id, Incarnation: incarnation,
+		}
+		exit := &messages.Exit{Kind: messages.ExitKind_EXIT_KIND_EXITED}
+		slice := &messages.SliceReport{State: messages.SliceState_SLICE_STATE_OVER, Exits: []*messages.Exit{exit}}
+		for name, do := range map[string]func(j *Job, ctx actor.Context){ //order: each by itself
+			"Exited": func(j *Job, ctx actor.Context) {
+				j.onFact(ctx, &messages.Exited{Origin: origin, Exits: []*messages.Exit{exit}})
+			},
+			"Ended": func(j *Job, ctx actor.Context) { j.onFact(ctx, &messages.Ended{Origin: origin}) },
+			"a report": func(j *Job, ctx actor.Context) {
+				j.onSighted(ctx, sighted{Node: "n1", MachineID: id, Incarnation: incarnation, Token: token, Slice: slice})
+			},
+			"a removal": func(j *Job, ctx actor.Context) { j.onNodeGone(ctx, nodeGone{Node: "n1", MachineID: id}) },
+		} {
+			att := &messages.AttemptRecord{
+				Job: "j1", Token: messages.ToToken(token), End: &messages.End{Cause: messages.Cause_CAUSE_CANCELLED},
+				Places: []*messages.Place{{Node: "n1", MachineId: "m1"}},
+			}
+			rec := &messages.JobRecord{Id: "j1", Spec: oneGPU(), State: messages.JobState_JOB_STATE_ACTIVE, Attempt: att.Token}
+			p := leaderPorts()
+			p.Peers = here{}
+			j := newJob(p, somePeers, 1, rec, []*messages.AttemptRecord{att}).(*Job)
+			j.contacts["n1"].incarnation, j.writing = incarnation, true
+			do(j, &overheard{said: new([]letter)})
+			if noted := j.exits[token][0].Exit != nil; noted != (id == "m1") {
+				t.Errorf("%s of machine %s counts: %t", name, id, noted)
+			}
+		}
+	}
+}

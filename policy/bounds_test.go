@@ -1,0 +1,82 @@
+package policy
+
+// This file owns tests of rules in which each of several bounds counts: of lenders, of levels of queues, and of who was
+// stopped before.
+
+import (
+	"testing"
+
+	"github.com/yi-json/synapse/topology"
+)
+
+// TestStrictestLenderBinds checks that a gang which is lent what two promises keep must start in time for both, in
+// whatever order they were made.
+func TestStrictestLenderBinds(t *testing.T) {
+	for _, bounds := range [][2]int64{{500, 900}, {900, 500}, {500, 500}} {
+		s := newStage(t, simple(), 2, 1)
+		a := s.enter(act{runs: 60, limit: 60, gang: wholes(2)})
+		s.view.SetUsable(machine(0, 1).ID, "closed")
+		s.play(0)
+		s.view.SetUsable(machine(0, 1).ID, "")
+		e := s.queue.jobs[a.id]
+		for i, bound := range bounds {
+			id := topology.KeepID([]string{"p", "q"}[i])
+			slot := topology.Slot{Node: machine(i, 1).ID, Amount: machine(i, 1).Total}
+			p := &promise{
+				e: &entry{Waiting: Waiting{Job: topology.JobID(id)}}, keep: id, firm: true, at: s.now + 1000*second,
+				bound: s.now + bound*second, place: topology.Placement{Slots: []topology.Slot{slot}},
+			}
+			s.view.Keep(id, p.place)
+			s.j.firm = append(s.j.firm, p)
+		}
+		s.j.round++
+		_, terms, ok := s.j.borrow(e.burst, e, false)
+		if want := s.now + min(bounds[0], bounds[1])*second - 60*second - settling; !ok || terms.startBy != want {
+			t.Errorf("with bounds of %v s it is lent %t, and must start by %d s, not %d s", bounds, ok,
+				(terms.startBy-s.now)/second, (want-s.now)/second)
+		}
+	}
+}
+
+// TestForgivenAtEveryLevel checks that a start which came to nothing costs neither its queue nor any queue above it,
+// and that one which ran costs each of them.
+func TestForgivenAtEveryLevel(t *testing.T) {
+	for _, forgiven := range []bool{true, false} {
+		queues := []QueueSpec{{Name: "a"}, {Name: "b", Parent: "a"}, {Name: "c", Parent: "b"}}
+		s := newShares(&Queues{Queues: queues}, FIFO)
+		s.take("j", &hold{queue: "c", owner: "o", size: 8000, total: topology.Resources{MilliGPU: 8000}, since: second})
+		s.give("j", 3600*second, forgiven)
+		levels := 0
+		for h := s.leaf("c", "o"); h != nil; h = h.parent {
+			levels++
+			if used := h.used.now(3600 * second); (used > 0) == forgiven {
+				t.Errorf("queue %q is charged %d for a job, forgiven: %t", h.name, used, forgiven)
+			}
+			if h.has[0] != 0 {
+				t.Errorf("queue %q still has %d", h.name, h.has[0])
+			}
+		}
+		if levels != 4 {
+			t.Errorf("%d levels were looked at", levels)
+		}
+	}
+}
+
+// TestReclaimedThoughStoppedBefore checks that what is assured is taken back from a job that was stopped within the
+// hour, and that such a job is not stopped for another of its own queue.
+func TestReclaimedThoughStoppedBefore(t *testing.T) {
+	for _, queue := range []string{"idle", "a"} {
+		x := newTheatre(t, 1, &Queues{Queues: []QueueSpec{gpuQuota("idle", "", 1), gpuQuota("a", "", -1)}})
+		lent := x.enter(act{runs: 100_000, gang: wholes(1), queue: "a"})
+		x.since[lent.id] = second
+		own := x.enter(act{at: 700, runs: 10, gang: wholes(1), queue: queue, priority: 9})
+		x.run(900)
+		if was := own.began() >= 0; was != (queue == "idle") {
+			t.Errorf("a job of queue %q began: %t", queue, was)
+		}
+		x.run(3700 + 300)
+		if own.began() < 0 {
+			t.Errorf("a job of queue %q has not begun after the hour", queue)
+		}
+	}
+}

@@ -1,0 +1,77 @@
+package topology
+
+import "testing"
+
+// This file owns the tests of what is lost for good, and of what is over for good.
+
+// TestLost checks which machines can no longer give what is promised of them: those that are gone, those that take
+// nothing new and are not backed off for a while, and those that have lost a part of themselves. One that is only
+// backed off can.
+func TestLost(t *testing.T) {
+	for _, x := range []struct {
+		name  string
+		do    func(f *Fabric, h *Horizon, m Machine)
+		wants bool
+	}{
+		{"open", func(*Fabric, *Horizon, Machine) {}, false},
+		{"full", func(f *Fabric, _ *Horizon, m Machine) {
+			f.Take(Placement{Slots: []Slot{{Node: m.ID, Amount: m.Total}}})
+		}, false},
+		{"closed", func(f *Fabric, _ *Horizon, m Machine) { f.SetUsable(m.ID, "drained") }, true},
+		{"backed off", func(f *Fabric, h *Horizon, m Machine) {
+			f.SetUsable(m.ID, "backed off")
+			h.Benched(m.ID, 10)
+		}, false},
+		{"closed again after a bench", func(f *Fabric, h *Horizon, m Machine) {
+			f.SetUsable(m.ID, "drained")
+			h.Benched(m.ID, 10)
+			h.Benched(m.ID, 0)
+		}, true},
+		{"gone", func(f *Fabric, _ *Horizon, m Machine) { f.Remove(m.ID) }, true},
+		{"without a device", func(f *Fabric, _ *Horizon, m Machine) {
+			m.Total.MilliGPU -= WholeGPU
+			f.Join(m, m.Idle())
+		}, true},
+	} {
+		f := NewFabric(nil)
+		m := Machine{ID: "n1", Total: Resources{8, 8, 2 * WholeGPU}}
+		f.Join(m, m.Idle())
+		h := NewHorizon(f)
+		x.do(f, h, m)
+		half := Resources{4, 4, WholeGPU}
+		place := Placement{Slots: []Slot{{Rank: 0, Node: m.ID, Amount: half}, {Rank: 1, Node: m.ID, Amount: half}}}
+		if got := h.Lost(place); got != x.wants {
+			t.Errorf("a machine that is %s: lost %t, not %t", x.name, got, x.wants)
+		}
+	}
+}
+
+// TestEveryDroppedTombstoneIsOver checks that no token is taken for a new one after its tombstone was dropped, whether
+// for its age or for lack of room, and whether one is dropped or many are. The next token above them is still new.
+func TestEveryDroppedTombstoneIsOver(t *testing.T) {
+	for _, x := range []struct{ old, young int }{
+		{1, 0}, {1, 1}, {2, 1}, {3, 5}, {0, tombstoneLimit + 1}, {0, tombstoneLimit + tombstoneLimit/8 + 1},
+	} {
+		tombs := tombstones{ageNs: 600e9}
+		for n := range x.old {
+			tombs.add(token(uint64(10+2*n)), false, 0)
+		}
+		for n := range x.young {
+			tombs.add(token(uint64(1000+2*n)), true, 599e9)
+		}
+		tombs.add(token(1_000_000), true, 700e9)
+		for n := range x.old {
+			if past := tombs.past(token(uint64(10 + 2*n))); past != PastForgotten {
+				t.Errorf("%v: token %d of those that grew old: %v", x, n, past)
+			}
+		}
+		for n := range x.young {
+			if past := tombs.past(token(uint64(1000 + 2*n))); !past.Over() {
+				t.Fatalf("%v: token %d of the young ones is new", x, n)
+			}
+		}
+		if tombs.past(token(999_999)).Over() || tombs.past(token(1_000_001)).Over() {
+			t.Errorf("%v: a new token is over", x)
+		}
+	}
+}
