@@ -41,18 +41,21 @@ func (l *Lister) Now() *messages.NodeUsers { return l.now.Load() }
 func (l *Lister) Begin() (end func()) {
 	done := make(chan struct{})
 	go func() {
-		every := time.NewTicker(relistEvery)
-		defer every.Stop()
-		for {
-			select {
-			case <-done:
-				return
-			case <-every.C:
-				l.look()
-			}
+		for rests(done) {
+			l.look()
 		}
 	}()
 	return func() { close(done) }
+}
+
+// rests waits until the files are looked at again; false: that has ended.
+func rests(done <-chan struct{}) bool {
+	select {
+	case <-done:
+		return false
+	case <-time.After(relistEvery):
+		return true
+	}
 }
 
 // look lists the accounts again. The files are small: it reads them each time, and tells nobody if nothing changed.
