@@ -33,7 +33,7 @@ func (x *Cancel) Validate() error {
 	return first(
 		caller(x.GetPrincipal()),
 		id("job", x.GetJob()),
-		text("reason", x.GetReason(), maxTextBytes),
+		reason(x.GetReason()),
 	)
 }
 
@@ -42,7 +42,7 @@ func (x *Hold) Validate() error {
 	return first(
 		caller(x.GetPrincipal()),
 		id("job", x.GetJob()),
-		text("reason", x.GetReason(), maxTextBytes),
+		reason(x.GetReason()),
 	)
 }
 
@@ -54,7 +54,7 @@ func (x *Requeue) Validate() error {
 	return first(
 		caller(x.GetPrincipal()),
 		id("job", x.GetJob()),
-		text("reason", x.GetReason(), maxTextBytes),
+		reason(x.GetReason()),
 	)
 }
 
@@ -75,7 +75,7 @@ func (x *Update) Validate() error {
 		between("begin_unix_ms", x.GetBeginUnixMs(), 0, MaxTimeUnixMs),
 		between("array_most", int64(x.GetArrayMost()), 0, MaxElements),
 		idOrNone("give_to", x.GetGiveTo()),
-		text("reason", x.GetReason(), maxTextBytes),
+		reason(x.GetReason()),
 	)
 }
 
@@ -100,7 +100,7 @@ func (x *ChangeNode) Validate() error {
 		caller(x.GetPrincipal()),
 		id("node", x.GetNode()),
 		said("verb", verb),
-		text("reason", x.GetReason(), maxTextBytes),
+		reason(x.GetReason()),
 		duration("deadline_ms", x.GetDeadlineMs()),
 		between("at_unix_ms", x.GetAtUnixMs(), 0, MaxTimeUnixMs),
 	)

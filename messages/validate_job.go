@@ -37,7 +37,8 @@ func (x *JobSpec) Validate() error {
 // ValidateNew refuses besides what may stand in a job of an earlier release but is
 // not submitted any more: it would be passed over in silence, or never run.
 func (x *JobSpec) ValidateNew() error {
-	return first(x.Validate(), x.hasCommand(), x.WarnsInTime(), x.isNoElement(), x.validNewEnv(), x.enoughMemory())
+	return first(x.Validate(), x.hasCommand(), x.WarnsInTime(), x.isNoElement(), x.validNewEnv(), x.enoughMemory(),
+		readable(x.ProtoReflect()))
 }
 
 func (x *JobSpec) hasCommand() error {

@@ -109,6 +109,33 @@ func TestTorn(t *testing.T) {
 	}
 }
 
+// TestHeadsAreLinesOfTheirOwn: a head is known in whatever log it was told in, and nobody who chooses a job's name, or
+// a reason, has a line taken for one.
+func TestHeadsAreLinesOfTheirOwn(t *testing.T) {
+	head := headWords + "7 " + strings.Repeat("a", 64)
+	for line, is := range map[string]bool{
+		head:                                 true,
+		"2026/11/28 12:00:00.000001 " + head: true,
+		"Nov 28 12:00:00 head1 synapse-scheduler[812]: 2026/11/28 12:00:00.000001 " + head:                        true,
+		"2026-11-28T12:00:00+0100 head1 synapse-scheduler[812]: 2026/11/28 12:00:00 " + head:                      true,
+		`{"time":"2026-11-28T12:00:00.000001Z","level":"info","message":"` + head + `"}`:                          true,
+		`{"time":"2026-11-28T12:00:00.000001Z","level":"info","message":"` + head + `","epoch":3}`:                true,
+		"2026/11/28 12:00:00.000001 Refused a call of ann: " + head:                                               false,
+		"2026/11/28 12:00:00.000001 [WARN] " + head:                                                               false,
+		"2026/11/28 12:00:00.000001 " + head + " of ann":                                                          false,
+		"2026/11/28 12:00:00.000001 job x\\n2026/11/28 12:00:00.000001 " + head:                                   false,
+		`{"time":"2026-11-28T12:00:00.000001Z","level":"info","message":"Job ` + head + `"}`:                      false,
+		`{"time":"2026-11-28T12:00:00.000001Z","level":"info","message":"no","job":"\"message\":\"` + head + `"}`: false,
+		"ann said head1 x[1]: no " + head:                                                                         false,
+		headWords + "7 " + strings.Repeat("g", 64):                                                                false,
+	} {
+		kept, err := Heads(strings.NewReader("before\n" + line + "\nafter\n"))
+		if err != nil || (len(kept) == 1) != is || is && kept[0] != (Head{7, strings.Repeat("a", 64)}) {
+			t.Errorf("%s: %v, %v", line, kept, err)
+		}
+	}
+}
+
 // TestVerify finds every change: of a byte, of a line with all hashes after it made again, and of the end.
 func TestVerify(t *testing.T) {
 	s := newScroll(t)

@@ -10,6 +10,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -135,17 +136,23 @@ func read(from io.Reader, each func(line Line, hash string) error) (head Head, e
 	}
 }
 
+// headLine is a line of a log that tells a head and nothing else: as text, or as JSON, behind what a journal puts
+// before it. A line that has a head among other words is not one: somebody who submits a job may have written it.
+var headLine = regexp.MustCompile(`^(?:[\w:.+-]+(?: {1,2}[\w:.+-]+){1,4}\[\d+\]: )?` +
+	`(?:\{"time":"[^"\\]*","level":"info","message":"|(?:\d{4}/\d\d/\d\d \d\d:\d\d:\d\d(?:\.\d+)? )?)` +
+	headWords + `(\d+) ([0-9a-f]{64})(?:"(?:,"epoch":\d+)?\})?$`)
+
 // Heads finds all heads that were told in a text, as a scheduler's log.
 func Heads(in io.Reader) (all []Head, err error) {
 	lines := bufio.NewScanner(in)
 	lines.Buffer(nil, 4<<20)
 	for lines.Scan() {
-		_, rest, ok := strings.Cut(lines.Text(), headWords)
-		number, hash, _ := strings.Cut(rest, " ")
-		hash, _, _ = strings.Cut(hash, " ")
-		n, err := strconv.ParseUint(number, 10, 64)
-		if ok && err == nil && len(hash) == len(hashOf(nil)) {
-			all = append(all, Head{n, hash})
+		found := headLine.FindStringSubmatch(lines.Text())
+		if found == nil {
+			continue
+		}
+		if n, err := strconv.ParseUint(found[1], 10, 64); err == nil {
+			all = append(all, Head{n, found[2]})
 		}
 	}
 	return all, lines.Err()

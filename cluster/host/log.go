@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/yi-json/synapse/actors"
+	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/topology"
 )
 
@@ -84,6 +85,7 @@ func (l *Log) of(field, value string) *Log {
 }
 
 func (a *about) set(field, value string) {
+	value = messages.OneLine(value)
 	switch field {
 	case actors.FieldNode:
 		a.Node = value
@@ -118,7 +120,7 @@ func (l *Log) Error(format string, args ...any) { l.write("error", actors.TagErr
 
 func (l *Log) write(level, tag, format string, args []any) {
 	if l.text != nil {
-		l.text.Printf(tag+format, args...)
+		l.text.Print(words(tag+format, args))
 		return
 	}
 	line := struct {
@@ -126,7 +128,7 @@ func (l *Log) write(level, tag, format string, args []any) {
 		Level   string `json:"level"`
 		Message string `json:"message"`
 		about
-	}{l.now().UTC().Format("2006-01-02T15:04:05.000000Z"), level, fmt.Sprintf(format, args...), l.about}
+	}{l.now().UTC().Format("2006-01-02T15:04:05.000000Z"), level, words(format, args), l.about}
 	line.Epoch = l.epoch.Load()
 	line.find(format, args)
 	text, err := json.Marshal(line)
@@ -136,6 +138,35 @@ func (l *Log) write(level, tag, format string, args []any) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	_, _ = l.to.Write(append(text, '\n'))
+}
+
+// words are a line with what is put into it. Whoever submits a job chooses some of that, and begins no line of their
+// own here: only the format, and stacks, which are bytes, have lines.
+func words(format string, args []any) string {
+	safe := make([]any, len(args))
+	verbs := aVerb.FindAllString(strings.ReplaceAll(format, "%%", ""), -1)
+	for i, arg := range args {
+		switch v := arg.(type) {
+		case nil, bool, int, int32, int64, uint, uint32, uint64, float64, time.Duration:
+			safe[i] = arg
+		case []byte:
+			safe[i] = []byte(messages.Lines(string(v)))
+		default:
+			safe[i] = quoted{arg}
+		}
+		if i < len(verbs) && verbs[i] == "%T" { // which is asked of no Formatter
+			safe[i] = quoted{fmt.Sprintf("%T", arg)}
+		}
+	}
+	return messages.Lines(fmt.Sprintf(strings.ReplaceAll(format, "%T", "%s"), safe...))
+}
+
+// quoted is a value that stands on one line, by whatever verb.
+type quoted struct{ value any }
+
+// Format writes it.
+func (q quoted) Format(f fmt.State, verb rune) {
+	_, _ = io.WriteString(f, messages.OneLine(fmt.Sprintf(fmt.FormatString(f, verb), q.value)))
 }
 
 // aVerb is what is put into a format, with the word before it: `Job %s`, `JobID=%s`, `ID=%s`.

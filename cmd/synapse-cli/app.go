@@ -25,8 +25,10 @@ import (
 type app struct {
 	name       string // synapse-cli or synctl
 	stdin      io.Reader
-	stdout     io.Writer // data
-	stderr     io.Writer // all else
+	stdout     io.Writer // as they are: for what a job writes, and for terminals
+	stderr     io.Writer
+	out        io.Writer // data, to stdout
+	errs       io.Writer // all else, to stderr
 	lookup     func(string) (string, bool)
 	mine       func(path string) bool // reports whether a socket of a scheduler is there, and lets us in
 	config     client.Config
@@ -49,8 +51,10 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer, lookup func(s
 
 // newApp is a run that has not begun.
 func newApp(stdin io.Reader, stdout, stderr io.Writer, lookup func(string) (string, bool)) *app {
-	return &app{name: "synapse-cli", stdin: stdin, stdout: stdout, stderr: stderr, lookup: lookup, mine: socket.Mine,
+	a := &app{name: "synapse-cli", stdin: stdin, stdout: stdout, stderr: stderr, lookup: lookup, mine: socket.Mine,
 		chance: secondChance, same: sameInterrupt}
+	a.out, a.errs = &quoting{to: stdout, colours: &a.style.Colour}, &quoting{to: stderr}
+	return a
 }
 
 func (a *app) execute(args []string) int {
@@ -64,8 +68,8 @@ func (a *app) execute(args []string) int {
 	root.SetArgs(args[1:])
 	a.stopAtScript(root, args[1:])
 	root.SetIn(a.stdin)
-	root.SetOut(a.stdout)
-	root.SetErr(a.stderr)
+	root.SetOut(a.out)
+	root.SetErr(a.errs)
 	a.refuseShells(root)
 	err := root.Execute()
 	if err != nil && !a.begun {
@@ -162,12 +166,12 @@ func (a *app) with(work func(context.Context, *client.Client) error) error {
 
 // say writes for people, not for programs. The text may contain what other users wrote.
 func (a *app) say(format string, args ...any) {
-	fmt.Fprintln(a.stderr, show.Lines(fmt.Sprintf(format, args...)))
+	fmt.Fprintln(a.errs, fmt.Sprintf(format, args...))
 }
 
 // data writes a line of the requested output.
 func (a *app) data(format string, args ...any) error {
-	_, err := fmt.Fprintf(a.stdout, format+"\n", args...)
+	_, err := fmt.Fprintf(a.out, format+"\n", args...)
 	return err
 }
 

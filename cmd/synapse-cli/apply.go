@@ -103,11 +103,11 @@ func (a *app) getQueuesCommand() *cobra.Command {
 				case err != nil:
 					return err
 				case reply.GetRevision() > 0:
-					return show.Tree(a.stdout, a.style, reply)
+					return show.Tree(a.out, a.style, reply)
 				case len(reply.GetUsage()) == 0 && a.forPeople():
 					a.say("no queue has a job")
 				}
-				return show.Queues(a.stdout, a.style, reply.GetUsage())
+				return show.Queues(a.out, a.style, reply.GetUsage())
 			})
 		},
 	}
@@ -156,7 +156,7 @@ func (a *app) describeQueueCommand() *cobra.Command {
 						code: exitNotFound, text: "there is no queue \"" + args[0] + "\"", hint: spelling.Meant(args[0], names),
 					}
 				}
-				return show.DescribeQueue(a.stdout, a.style, args[0], reply)
+				return show.DescribeQueue(a.out, a.style, args[0], reply)
 			})
 		},
 	}

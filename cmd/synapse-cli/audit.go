@@ -37,7 +37,7 @@ func (a *app) auditCommand() *cobra.Command {
 					if err := a.next(); err != nil {
 						return err
 					}
-					return show.Object(a.stdout, a.style.Format, l)
+					return show.Object(a.out, a.style.Format, l)
 				}
 				what := strings.TrimSpace(l.Call + " " + l.What)
 				for _, p := range l.Heads {

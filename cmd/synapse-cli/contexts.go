@@ -181,7 +181,7 @@ func (a *app) contextsCommand() *cobra.Command {
 					Role: one.Role, Shows: cmp.Or(one.TLS, "token"),
 				})
 			}
-			return show.Contexts(a.stdout, a.style, list)
+			return show.Contexts(a.out, a.style, list)
 		},
 	}
 	a.listFlags(c)

@@ -63,12 +63,12 @@ fi
 	}
 	args := []string{"deploy", "--hosts", filepath.Join(dir, "hosts"), "--ssh", filepath.Join(dir, "reach")}
 	cli(f.address, append(args, "--dry-run")...).wants(t, exitFailure,
-		"n1 to do: writes its settings\nn2 refused: reach: no route to  [31mhost\n",
+		"n1 to do: writes its settings\nn2 refused: reach: no route to \\u001b[31mhost\n",
 		"not every machine can be as the file says")
 	r := cli(f.address, args...)
-	r.wants(t, exitFailure, "n1 deployed: up, 2 GPUs, agent v2\nn2 refused: reach: no route to  [31mhost\n",
+	r.wants(t, exitFailure, "n1 deployed: up, 2 GPUs, agent v2\nn2 refused: reach: no route to \\u001b[31mhost\n",
 		"2 machines: 1 deployed, 1 refused\nhint: ")
-	if want := "n2: left out: reach: no route to  [31mhost\n"; !strings.Contains(r.err, want) {
+	if want := "n2: left out: reach: no route to \\u001b[31mhost\n"; !strings.Contains(r.err, want) {
 		t.Errorf("no %q in %s", want, r.err)
 	}
 	n1.Closed = fmt.Sprintf("quarantined: %s", "it claims")

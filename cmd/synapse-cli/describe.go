@@ -47,9 +47,9 @@ func (a *app) describeCommand() *cobra.Command {
 				}
 				a.fetched(ctx, c, status)
 				if a.style.Format != "" {
-					return show.JobWhole(a.stdout, a.style, status, attempts)
+					return show.JobWhole(a.out, a.style, status, attempts)
 				}
-				return show.DescribeJob(a.stdout, a.style, status, attempts)
+				return show.DescribeJob(a.out, a.style, status, attempts)
 			})
 		},
 	})
@@ -65,9 +65,9 @@ func (a *app) describeCommand() *cobra.Command {
 					return err
 				}
 				if a.style.Format != "" {
-					return show.Node(a.stdout, a.style, status)
+					return show.Node(a.out, a.style, status)
 				}
-				return show.DescribeNode(a.stdout, a.style, status)
+				return show.DescribeNode(a.out, a.style, status)
 			})
 		},
 	}), a.describeQueueCommand())
@@ -140,7 +140,7 @@ func (a *app) explainCommand() *cobra.Command {
 					return err
 				}
 				if a.style.Format != "" {
-					return show.Object(a.stdout, a.style.Format, explanation{
+					return show.Object(a.out, a.style.Format, explanation{
 						APIVersion: "synapse/v1", Kind: "Explanation",
 						Job: id, Phase: status.GetPhase(), Text: reply.GetText(),
 					})
@@ -188,7 +188,7 @@ func (a *app) explainFile(file string) error {
 				o := explanation{
 					APIVersion: "synapse/v1", Kind: "Explanation", Name: spec.GetName(), Text: reply.GetText(),
 				}
-				f.note(cmp.Or(a.next(), show.Object(a.stdout, a.style.Format, o)))
+				f.note(cmp.Or(a.next(), show.Object(a.out, a.style.Format, o)))
 			default:
 				f.note(a.data("%s: %s", spec.GetName(), reply.GetText()))
 			}

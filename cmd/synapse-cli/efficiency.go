@@ -51,7 +51,7 @@ func (a *app) efficiencyCommand() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				return show.Efficiency(a.stdout, a.style, by, reply)
+				return show.Efficiency(a.out, a.style, by, reply)
 			})
 		},
 	}

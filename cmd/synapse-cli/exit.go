@@ -191,7 +191,7 @@ func words(err error) (text, hint string) {
 	case errors.As(err, &f):
 		return f.text, f.hint
 	case errors.As(err, &e):
-		return err.Error(), e.Hint
+		return err.Error(), messages.OneLine(e.Hint)
 	case errors.Is(err, context.DeadlineExceeded):
 		return "timed out", ""
 	}

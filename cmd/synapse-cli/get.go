@@ -99,11 +99,11 @@ func (a *app) getJobs(ctx context.Context, c *client.Client, l *listing, args []
 		a.fetched(ctx, c, named...)
 		switch {
 		case l.start && len(named) > 0:
-			f.note(show.Starts(a.stdout, a.style, named))
+			f.note(show.Starts(a.out, a.style, named))
 		case len(args) == 1 && len(named) == 1:
-			f.note(show.Job(a.stdout, a.style, named[0]))
+			f.note(show.Job(a.out, a.style, named[0]))
 		case len(named) > 0:
-			f.note(show.Jobs(a.stdout, a.style, named))
+			f.note(show.Jobs(a.out, a.style, named))
 		}
 		return f.first
 	}
@@ -141,9 +141,9 @@ func (a *app) getJobs(ctx context.Context, c *client.Client, l *listing, args []
 	}
 	a.fetched(ctx, c, jobs...)
 	if l.start {
-		return show.Starts(a.stdout, a.style, jobs)
+		return show.Starts(a.out, a.style, jobs)
 	}
-	return show.Jobs(a.stdout, a.style, jobs)
+	return show.Jobs(a.out, a.style, jobs)
 }
 
 // found looks up what is named. An unknown name does not stop the others from being shown.
@@ -184,7 +184,7 @@ func follow[T any](ctx context.Context, a *app, c *client.Client, watch *message
 		switch {
 		case e.GetSynced() && !synced:
 			slices.SortStableFunc(list, less)
-			err := cmp.Or(a.next(), write(a.stdout, style, list))
+			err := cmp.Or(a.next(), write(a.out, style, list))
 			list, synced, style.NoHeaders = nil, true, true
 			return false, err
 		case !fits || e.GetHidden():
@@ -197,7 +197,7 @@ func follow[T any](ctx context.Context, a *app, c *client.Client, watch *message
 		if err := a.next(); err != nil {
 			return false, err
 		}
-		return false, write(a.stdout, style, []T{one})
+		return false, write(a.out, style, []T{one})
 	})
 }
 
@@ -230,9 +230,9 @@ func (a *app) getNodes(ctx context.Context, c *client.Client, l *listing, args [
 		named, f := found(a, args, func(id string) (*messages.NodeStatus, error) { return c.Node(ctx, id) })
 		switch {
 		case len(args) == 1 && len(named) == 1:
-			f.note(show.Node(a.stdout, a.style, named[0]))
+			f.note(show.Node(a.out, a.style, named[0]))
 		case len(named) > 0:
-			f.note(show.Nodes(a.stdout, a.style, named))
+			f.note(show.Nodes(a.out, a.style, named))
 		}
 		return f.first
 	}
@@ -259,7 +259,7 @@ func (a *app) getNodes(ctx context.Context, c *client.Client, l *listing, args [
 	if len(nodes) == 0 && a.forPeople() {
 		a.say("no machines")
 	}
-	return show.Nodes(a.stdout, a.style, nodes)
+	return show.Nodes(a.out, a.style, nodes)
 }
 
 // order is one way to sort a list.

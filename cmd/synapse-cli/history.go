@@ -185,9 +185,9 @@ func (a *app) history(ctx context.Context, c *client.Client, h *pastFlags) error
 		if _, err := c.Past(ctx, &h.query, 0, a.counting(sums.Add)); err != nil {
 			return err
 		}
-		return sums.End(a.stdout, a.style)
+		return sums.End(a.out, a.style)
 	}
-	list, none := show.NewHistory(a.stdout, a.style), true
+	list, none := show.NewHistory(a.out, a.style), true
 	more, err := c.Past(ctx, &h.query, h.limit, a.counting(func(jobs []*messages.PastJob) error {
 		none = none && len(jobs) == 0
 		return list.Add(jobs)

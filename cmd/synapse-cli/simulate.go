@@ -145,7 +145,7 @@ func (a *app) simulate(r *replayFlags) error {
 		return err
 	}
 	if r.print {
-		return record.WriteCSV(a.stdout, trace)
+		return record.WriteCSV(a.out, trace)
 	}
 	if err := a.machines(r); err != nil {
 		return err
@@ -173,7 +173,7 @@ func (a *app) simulate(r *replayFlags) error {
 	if err := to.write(r, results); err != nil {
 		return err
 	}
-	return cmp.Or(show.Replays(a.stdout, a.style, results), quietly(code))
+	return cmp.Or(show.Replays(a.out, a.style, results), quietly(code))
 }
 
 // replays replays the record under each policy, until Ctrl-C; code is the program's exit code.

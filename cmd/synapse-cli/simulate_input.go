@@ -139,7 +139,7 @@ func (a *app) compareCommand() *cobra.Command {
 					return err
 				}
 			}
-			if err := show.Compare(a.stdout, a.style, both[0], both[1]); err != nil {
+			if err := show.Compare(a.out, a.style, both[0], both[1]); err != nil {
 				return usage("%s and %s: %s", args[0], args[1], err)
 			}
 			return nil

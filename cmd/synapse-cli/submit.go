@@ -187,10 +187,10 @@ func beginHere(spec *messages.JobSpec) {
 // files shows job files that would submit the same jobs again.
 func (a *app) files(specs []*messages.JobSpec) error {
 	if a.style.Format != "json" {
-		return show.JobFile(a.stdout, specs...)
+		return show.JobFile(a.out, specs...)
 	}
 	for _, spec := range specs {
-		if err := show.Object(a.stdout, a.style.Format, jobfile.Format(spec)); err != nil {
+		if err := show.Object(a.out, a.style.Format, jobfile.Format(spec)); err != nil {
 			return err
 		}
 	}
@@ -237,7 +237,7 @@ type trial struct {
 func (a *app) tried(spec *messages.JobSpec, reply *messages.DryRunReply) error {
 	if a.style.Format != "" {
 		o := trial{"synapse/v1", "DryRun", spec.GetName(), reply.GetWaits(), int64(reply.GetAhead())}
-		return cmp.Or(a.next(), show.Object(a.stdout, a.style.Format, o))
+		return cmp.Or(a.next(), show.Object(a.out, a.style.Format, o))
 	}
 	text := "there is room for it now"
 	if reply.GetWaits() != "" {
@@ -394,7 +394,7 @@ func (a *app) submitted(s *submission, spec *messages.JobSpec, reply *messages.S
 		return a.data("%s", id)
 	case a.style.Format != "":
 		o := map[string]string{"apiVersion": "synapse/v1", "kind": "Submitted", "id": id, "name": spec.GetName()}
-		return cmp.Or(a.next(), show.Object(a.stdout, a.style.Format, o))
+		return cmp.Or(a.next(), show.Object(a.out, a.style.Format, o))
 	case s.seed:
 		return a.data("Master Response: Job queued successfully (Job ID: %s)", id)
 	}

@@ -222,7 +222,7 @@ func (a *app) listPasses(ctx context.Context, c *client.Client) error {
 	if err != nil {
 		return err
 	}
-	return show.Passes(a.stdout, a.style, reply.GetPasses())
+	return show.Passes(a.out, a.style, reply.GetPasses())
 }
 
 func (a *app) tokenRevokeCommand() *cobra.Command {

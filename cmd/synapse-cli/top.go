@@ -119,7 +119,7 @@ func (a *app) topLive(ctx context.Context, c *client.Client, every time.Duration
 		case err != nil:
 			page = show.Lines("no answer: " + err.Error() + "\n")
 		}
-		if err := a.raw(fromAbove + strings.ReplaceAll(page, "\n", lineEnd) + restEmpty); err != nil {
+		if err := a.raw(fromAbove + strings.ReplaceAll(visible(page), "\n", lineEnd) + restEmpty); err != nil {
 			return nil // nobody looks any more
 		}
 		select {

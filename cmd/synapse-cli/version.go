@@ -71,7 +71,7 @@ func (a *app) versionCommand() *cobra.Command {
 					return err
 				}
 			} else if only {
-				return show.Object(a.stdout, a.style.Format, own)
+				return show.Object(a.out, a.style.Format, own)
 			}
 			return a.with(func(ctx context.Context, c *client.Client) error {
 				ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
@@ -85,7 +85,7 @@ func (a *app) versionCommand() *cobra.Command {
 				}
 				if a.style.Format != "" {
 					own.Scheduler = &schedulerVersion{reply.GetVersion(), c.Server(), reply.GetClusterId(), reply.GetEpoch()}
-					return show.Object(a.stdout, a.style.Format, own)
+					return show.Object(a.out, a.style.Format, own)
 				}
 				return a.data("scheduler %s at %s, cluster %s, epoch %d", reply.GetVersion(), c.Server(), reply.GetClusterId(),
 					reply.GetEpoch())

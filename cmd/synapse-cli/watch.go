@@ -69,7 +69,7 @@ func (a *app) shown(e *messages.Event) (bool, error) {
 	if e.GetJob() == nil && e.GetNode() == nil && e.GetGroup() == 0 {
 		return false, nil
 	}
-	return false, show.Event(a.stdout, a.style, e)
+	return false, show.Event(a.out, a.style, e)
 }
 
 // shownByName shows events of jobs that were asked for by name: what holds for a
@@ -90,7 +90,7 @@ func (a *app) shownByName() client.Look {
 			}
 			known[id] = j
 			text := "job " + id + " " + j.GetPhase() + ": " + j.GetReason()
-			if err := show.Event(a.stdout, a.style, &messages.Event{Seq: e.GetSeq(), AtUnixMs: e.GetAtUnixMs(), Text: text,
+			if err := show.Event(a.out, a.style, &messages.Event{Seq: e.GetSeq(), AtUnixMs: e.GetAtUnixMs(), Text: text,
 				Job: j}); err != nil {
 				return false, err
 			}

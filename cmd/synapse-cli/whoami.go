@@ -61,7 +61,7 @@ func (a *app) tellWho(r *api.WhoAmIReply) error {
 		o.Rights = append(o.Rights, rightObj{right.GetName(), right.GetOwn()})
 	}
 	if a.style.Format != "" {
-		return show.Object(a.stdout, a.style.Format, o)
+		return show.Object(a.out, a.style.Format, o)
 	}
 	if o.Cluster == "" {
 		return a.data("%s: the scheduler speaks no TLS, and refuses nobody anything", o.Name)

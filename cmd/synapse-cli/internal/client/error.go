@@ -107,7 +107,7 @@ var flagOf = map[string]string{
 // textOf is an outcome without its hint, in the units of the command line. The field is named where it tells the user
 // something.
 func textOf(o *messages.Outcome) string {
-	field, text := o.GetField(), oneLine(jobfile.InUnits(o.GetField(), o.GetText()))
+	field, text := messages.OneLine(o.GetField()), oneLine(jobfile.InUnits(o.GetField(), o.GetText()))
 	whole, _, _ := strings.Cut(field, "[") // of a list, the flag is of each entry
 	if flag, known := flagOf[whole]; known {
 		field = flag

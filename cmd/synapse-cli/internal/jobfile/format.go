@@ -124,7 +124,7 @@ func (t Text) MarshalYAML() (any, error) {
 
 // TextStyle is how a text is written: in quotes where it has what YAML takes for the end of a line and Unix does not.
 func TextStyle(s string) yaml.Style {
-	if strings.ContainsAny(s, "\u0085\u2028\u2029") {
+	if strings.ContainsFunc(s, func(r rune) bool { return r != '\n' && r != '\t' && messages.Steers(r) }) {
 		return yaml.DoubleQuotedStyle
 	}
 	return 0

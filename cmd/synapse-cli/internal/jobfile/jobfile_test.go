@@ -194,7 +194,7 @@ func TestRefusals(t *testing.T) {
 		}
 		spec, err := parseOne([]byte(text))
 		if err == nil {
-			return "accepted: " + spec.String() + "\n"
+			return "accepted: " + strings.Join(strings.Fields(spec.String()), " ") + "\n" // its spaces vary by the build
 		}
 		problems, is := err.(Problems)
 		if !is {

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"unicode"
 
 	"go.yaml.in/yaml/v3"
 
@@ -122,7 +121,7 @@ func DescribeJob(w io.Writer, s Style, status *messages.JobStatus, attempts []*m
 	j := job{status, s.NowMs}
 	r, spec := j.GetRecord(), j.spec()
 	p := page{w: w}
-	phase := j.GetPhase()
+	phase := oneLine(j.GetPhase())
 	if s.Colour {
 		phase = painted(phase, phaseColour(phase))
 	}
@@ -433,7 +432,7 @@ func command(args []string) string {
 	return strings.Join(quoted, " ")
 }
 
-func moves(r rune) bool { return unicode.IsControl(r) && r != '\n' && r != '\t' }
+func moves(r rune) bool { return messages.Steers(r) }
 
 func labels(list []*messages.Label) string {
 	parts := make([]string, len(list))

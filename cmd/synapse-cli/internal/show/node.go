@@ -175,7 +175,7 @@ func DescribeNode(w io.Writer, s Style, status *messages.NodeStatus) error {
 	n := node{status, s.NowMs}
 	r, a := n.GetRecord(), n.announced()
 	p := page{w: w}
-	state := n.state()
+	state := oneLine(n.state())
 	if s.Colour {
 		state = painted(state, phaseColour(n.GetPhase()))
 	}

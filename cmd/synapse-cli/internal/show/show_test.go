@@ -275,7 +275,7 @@ func TestWords(t *testing.T) {
 		{size(600 << 30), "600Gi"}, {size(5), "5"}, {size(1 << 60), "1024Pi"},
 		{milli(8000), "8"}, {milli(500), "0.5"}, {milli(1), "0.001"},
 		{ranks([]int32{0, 1, 2, 5, 7, 8}), "0-2,5,7-8"}, {ranks(nil), ""},
-		{oneLine("a\nb\x1b[31m\u0085"), "a b [31m"}, {cut("0123456789abcdef", 12), "0123456789a…"},
+		{oneLine(" a\nb\x1b[31m\u0085c"), `a\nb\u001b[31m\u0085c`}, {cut("0123456789abcdef", 12), "0123456789a…"},
 		{cut("0123456789abcdef", 5), "0123…"},
 	} {
 		if c.got != c.want {
@@ -371,7 +371,7 @@ func TestCommand(t *testing.T) {
 	for want, args := range map[string][]string{
 		`train --lr=1e-3 résumé.py`:               {"train", "--lr=1e-3", "résumé.py"},
 		`'a b.py' 'it'\''s' '' '$HOME'`:           {"a b.py", "it's", "", "$HOME"},
-		"sh -c 'a\n\tb'":                          {"sh", "-c", "a\n\tb"},
+		`sh -c $'a\n\tb'`:                         {"sh", "-c", "a\n\tb"},
 		`$'run\r' $'\x1b[2Jit\'s "\\"' $'\u009b'`: {"run\r", "\x1b[2Jit's \"\\\"", "\u009b"},
 	} {
 		if got := command(args); got != want {

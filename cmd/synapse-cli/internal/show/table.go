@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/yi-json/synapse/messages"
 )
 
 // Style is how output is to look.
@@ -213,27 +215,10 @@ func cut(s string, room int) string {
 }
 
 // oneLine keeps what others wrote from breaking a table, or a terminal.
-func oneLine(s string) string {
-	return strings.TrimSpace(strings.Map(func(r rune) rune {
-		if steers(r) {
-			return ' '
-		}
-		return r
-	}, s))
-}
+func oneLine(s string) string { return messages.OneLine(strings.TrimSpace(s)) }
 
 // Lines keeps what others wrote from steering a terminal; it may have many lines.
-func Lines(s string) string {
-	return strings.Map(func(r rune) rune {
-		if steers(r) && r != '\n' && r != '\t' {
-			return ' '
-		}
-		return r
-	}, s)
-}
-
-// steers tells of a letter that a terminal may obey instead of showing it.
-func steers(r rune) bool { return r < ' ' || r >= 0x7f && r < 0xa0 }
+func Lines(s string) string { return messages.Lines(s) }
 
 func orDash(s string) string {
 	if s == "" {

@@ -114,7 +114,7 @@ func Of(j *messages.JobStatus, nowMs int64) *Entry {
 			",")
 	}
 	e.ended(a.GetEnd(), a.GetPlaces())
-	return e
+	return visible(e)
 }
 
 // waited is how long it has waited, from its submit to its start.
@@ -259,5 +259,5 @@ func Past(p *messages.PastJob) *Entry {
 	if e.Signal > 0 && e.Exit == 128+e.Signal {
 		e.Exit = 0
 	}
-	return e
+	return visible(e)
 }

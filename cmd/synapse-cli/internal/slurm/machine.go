@@ -40,7 +40,7 @@ func MachineOf(n *messages.NodeStatus) *Machine {
 		m.Features = strings.TrimPrefix(m.Features+","+l.GetKey()+"="+l.GetValue(), ",")
 	}
 	m.State = m.state(n)
-	return m
+	return visible(m)
 }
 
 // state is Slurm's word for how it is.

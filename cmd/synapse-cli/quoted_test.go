@@ -1,0 +1,126 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"google.golang.org/protobuf/reflect/protoreflect"
+
+	"github.com/yi-json/synapse/messages"
+)
+
+// This file owns the tests that nothing which others wrote steers the terminal of whoever looks, by whatever command.
+
+// forged is how a line would begin that somebody else wrote. Further lines of a value are indented below it.
+const forged = "FORGED"
+
+// fill sets all texts of a message, and of all that is in it.
+func fill(m protoreflect.Message, text string, deep int) {
+	for i := range m.Descriptor().Fields().Len() {
+		switch f := m.Descriptor().Fields().Get(i); {
+		case f.IsMap() || deep == 0:
+		case f.Kind() == protoreflect.StringKind && f.IsList():
+			m.Mutable(f).List().Append(protoreflect.ValueOfString(text))
+		case f.Kind() == protoreflect.StringKind:
+			m.Set(f, protoreflect.ValueOfString(text))
+		case f.Message() != nil && f.IsList():
+			list := m.Mutable(f).List()
+			list.Append(list.NewElement())
+			fill(list.Get(0).Message(), text, deep-1)
+		case f.Message() != nil:
+			fill(m.Mutable(f).Message(), text, deep-1)
+		}
+	}
+}
+
+// shows are the commands that show what others wrote.
+var shows = []string{
+	"get jobs", "get jobs -o wide", "get jobs -o json", "get jobs -o yaml", "get jobs --parsable", "get jobs --start",
+	"get job j1", "get job j1 -o json", "get nodes", "get nodes -o wide", "get node n1 -o json", "get node n1 -o yaml",
+	"get queues", "get queues -o yaml",
+	"describe job j1", "describe job j1 -o json", "describe node n1", "describe queue q",
+	"explain j1", "explain j1 -o json", "top --once", "squeue", "squeue -l", "sinfo", "scontrol show job j1",
+	"scontrol show node n1", "scontrol show partition", "cancel j1", "hold j1", "release j1", "requeue j1",
+	"priority j1 7", "wait j1", "drain n1 --reason x", "history", "history -o json", "efficiency", "whoami", "logs j1",
+}
+
+// FuzzNothingSteers: whatever stands in a job, a node, a queue or a refusal, no line of any command has a character
+// that steers, and none was begun by whoever wrote it.
+func FuzzNothingSteers(f *testing.F) {
+	f.Add("\r\x1b[2J\x1b[31m\u009b31m\u202e\u2028\x7f\u0085")
+	f.Add("\t\u2066\ufeff\u200f")
+	f.Fuzz(func(t *testing.T, s string) {
+		evil := strings.ToValidUTF8("a"+s, "") + "\n" + forged + "\u202e\x1b"
+		for _, refuses := range []bool{false, true} {
+			fake := startFake(t)
+			one, machine := &messages.JobStatus{}, &messages.NodeStatus{}
+			fill(one.ProtoReflect(), evil, 4)
+			fill(machine.ProtoReflect(), evil, 4)
+			one.Record.Id, one.Phase, machine.Record.Id = "j1", messages.PhaseQueued, "n1"
+			one.Record.State = messages.JobState_JOB_STATE_QUEUED
+			fake.jobs, fake.nodes = []*messages.JobStatus{one}, []*messages.NodeStatus{machine}
+			tree := &messages.Queues{Queues: []*messages.QueueSpec{{Name: "q"}}}
+			fake.queues = &messages.GetQueuesReply{Revision: 1, Queues: tree}
+			if refuses {
+				fake.refusal = &messages.Outcome{Code: messages.Code_CODE_INVALID, Field: evil, Text: evil, Hint: evil}
+			}
+			for _, line := range shows {
+				words := strings.Fields(line)
+				if doors[words[0]] != nil {
+					words = append([]string{"slurm"}, words...)
+				}
+				r := cli(fake.address, words...)
+				for _, out := range strings.Split(r.out+"\n"+r.err, "\n") {
+					out = strings.ReplaceAll(out, "\t", "")
+					if strings.ContainsFunc(out, messages.Steers) || strings.HasPrefix(out, forged) {
+						t.Fatalf("%s: %q", line, out)
+					}
+				}
+			}
+		}
+	})
+}
+
+// TestCharactersInPieces: a character that comes in pieces is one, our own colours stay, and others' do not.
+func TestCharactersInPieces(t *testing.T) {
+	var got bytes.Buffer
+	q := &quoting{to: &got}
+	text := "é\u202e数\x1b[31mred\x1b[0m\x1b[2J\n"
+	for i := range len(text) {
+		if n, err := q.Write([]byte{text[i]}); n != 1 || err != nil {
+			t.Fatal(n, err)
+		}
+	}
+	if want := `é\u202e数\u001b[31mred\u001b[0m\u001b[2J` + "\n"; got.String() != want {
+		t.Errorf("in pieces: %q", got.String())
+	}
+	if got := visible(text); got != "é\\u202e数\x1b[31mred\x1b[0m\\u001b[2J\n" {
+		t.Errorf("in one: %q", got)
+	}
+}
+
+// TestStreamsAreQuoted: only what a job writes, and what asks whether there is a terminal, goes past the quotes.
+func TestStreamsAreQuoted(t *testing.T) {
+	past := []string{
+		"app.go", "attach.go", "cp.go", "exec.go", "logs.go", "run.go", "salloc.go", "simulate_run.go", "srun.go", "top.go",
+		"up.go",
+	}
+	files, err := filepath.Glob("*.go")
+	if err != nil || len(files) < len(past) {
+		t.Fatal(files, err)
+	}
+	for _, name := range files {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		uses := strings.Contains(string(text), "a.stdout") || strings.Contains(string(text), "a.stderr")
+		if uses && !strings.HasSuffix(name, "_test.go") && !slices.Contains(past, name) {
+			t.Errorf("%s writes to a stream as it is: use a.out or a.errs, which quote what steers", name)
+		}
+	}
+}
