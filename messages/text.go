@@ -12,8 +12,8 @@ import (
 // every command that writes to a terminal, goes by it.
 
 // Steers reports whether a character can do something else than be seen: end a line, move a cursor, change the
-// direction of what follows, or hide. Those are the control characters, C1 among them, line and paragraph separators, and what
-// Unicode calls format characters.
+// direction of what follows, or hide. Those are the control characters, C1 among them, line and paragraph separators,
+// and what Unicode calls format characters.
 func Steers(r rune) bool {
 	return unicode.IsControl(r) || unicode.In(r, unicode.Cf, unicode.Zl, unicode.Zp) || r == utf8.RuneError
 }
