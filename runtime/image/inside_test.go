@@ -37,9 +37,7 @@ func TestRegistriesInsideAreRefused(t *testing.T) {
 	hosts := []string{
 		"127.0.0.1", "127.9.9.9", "localhost", "0.0.0.0", "169.254.169.254", "evil.example", "meta.example",
 	}
-	for _, own := range ownIPv4(t) {
-		hosts = append(hosts, own)
-	}
+	hosts = append(hosts, ownIPv4(t)...)
 	store, _ := open(t, image.Options{Inside: nobody, Resolver: names})
 	for _, host := range hosts {
 		refused(t, store, host+":"+port+"a:1", insideWords, "registries:")
