@@ -16,6 +16,7 @@ import (
 	"github.com/yi-json/synapse/runtime/disk"
 	"github.com/yi-json/synapse/runtime/gpu"
 	"github.com/yi-json/synapse/runtime/health"
+	"github.com/yi-json/synapse/runtime/image"
 	"github.com/yi-json/synapse/runtime/launcher"
 	"github.com/yi-json/synapse/runtime/machine"
 	"github.com/yi-json/synapse/topology"
@@ -63,7 +64,7 @@ func serve(o options) error {
 	defer streams.Close()
 	defer o.keep(badge, log)()
 	with.announce(announcement)
-	containers, ending, err := o.newLauncher(gpus, launcher.Options{
+	containers, ending, err := o.newLauncher(gpus, images, launcher.Options{
 		System: h.System(), Log: log, Dir: filepath.Join(dir, "launcher"), BootID: me.BootID(), Gpus: announcement.Gpus,
 		Supervisor: with.supervisor, Drivers: with.drivers, Carry: carrying(streams),
 		Scripts: scriptsOver(streams), Secrets: secretsOver(streams), Reach: reaching(streams), Helper: o.helper(),
@@ -103,7 +104,8 @@ func told() <-chan os.Signal {
 }
 
 // newLauncher makes what runs tasks, with the checks of the machine's health, which have begun.
-func (o *options) newLauncher(gpus *devices, of launcher.Options) (l *launcher.Launcher, ending func(), err error) {
+func (o *options) newLauncher(gpus *devices, images *image.Store, of launcher.Options) (l *launcher.Launcher,
+	ending func(), err error) {
 	var checks *health.Runner
 	of.Around, err = o.newAround(filepath.Join(of.Dir, "hooks"), func() {
 		checks.Run(health.Aside, func(*messages.MachineHealth) {})
@@ -114,10 +116,11 @@ func (o *options) newLauncher(gpus *devices, of launcher.Options) (l *launcher.L
 	if checks, err = o.newHealth(gpus, of.Around, func(h *messages.MachineHealth) { l.TellHealth(h) }); err != nil {
 		return nil, nil, err
 	}
-	of.Health = checks
+	of.Health, of.Evict = checks, images.Evict
 	if l, err = launcher.New(of); err != nil {
 		return nil, nil, err
 	}
+	images.KeepFree(l.Promised)
 	checks.Begin()
 	return l, func() { checks.Close(); l.Close() }, nil
 }

@@ -132,9 +132,40 @@ func (s *Store) make(ctx context.Context, ref reference, key string, image *foun
 	for _, blob := range image.layers {
 		one.Layers = append(one.Layers, blob.diffID.Hex)
 	}
+	fetched, fresh, err := s.assemble(ctx, key, one, image)
+	if err != nil {
+		if full := new(fullError); errors.As(err, &full) {
+			s.dropUnneeded(ctx)
+		}
+		return err
+	}
+	s.o.Log.Info("Image %s is %s: %d layers, %d of them new, %.1f MiB fetched, ready in %v",
+		ref.text, one.Digest, len(image.layers), fresh, float64(fetched)/(1<<20), time.Since(began).Round(time.Millisecond))
+	s.sweep()
+	return nil
+}
+
+// assemble makes an image of its layers, and gives it its name.
+func (s *Store) assemble(ctx context.Context, key string, one *record, image *found) (fetched int64, fresh int,
+	err error) {
 	s.keep(one.Layers, 1)
 	defer s.keep(one.Layers, -1)
-	fetched, fresh, err := s.getLayers(ctx, image.layers)
+	if fetched, fresh, err = s.getLayers(ctx, image.layers); err != nil {
+		return 0, 0, s.full(err, image.layers)
+	}
+	if err := s.join(ctx, key, one); err != nil {
+		return 0, 0, s.full(err, image.layers)
+	}
+	s.mu.Lock()
+	s.records[key] = one
+	s.use(key, one)
+	s.mu.Unlock()
+	return fetched, fresh, nil
+}
+
+// join puts a rootfs together of layers that are there.
+func (s *Store) join(ctx context.Context, key string, one *record) error {
+	least, err := s.makeRoom(ctx)
 	if err != nil {
 		return err
 	}
@@ -147,7 +178,7 @@ func (s *Store) make(ctx context.Context, ref reference, key string, image *foun
 	for _, name := range one.Layers {
 		layers = append(layers, s.path(layersDir, name))
 	}
-	if err := layer.Assemble(ctx, layers, filepath.Join(dir, rootfsDir)); err != nil {
+	if err := layer.Assemble(ctx, layers, filepath.Join(dir, rootfsDir), s.within(least)); err != nil {
 		return err
 	}
 	text, err := json.Marshal(one)
@@ -157,17 +188,7 @@ func (s *Store) make(ctx context.Context, ref reference, key string, image *foun
 	if err := os.WriteFile(filepath.Join(dir, recordFile), text, 0o600); err != nil {
 		return err
 	}
-	if err := s.publish(dir, s.path(imagesDir, key)); err != nil {
-		return err
-	}
-	s.mu.Lock()
-	s.records[key] = one
-	s.use(key, one)
-	s.mu.Unlock()
-	s.o.Log.Info("Image %s is %s: %d layers, %d of them new, %.1f MiB fetched, ready in %v",
-		ref.text, one.Digest, len(image.layers), fresh, float64(fetched)/(1<<20), time.Since(began).Round(time.Millisecond))
-	s.sweep()
-	return nil
+	return s.publish(dir, s.path(imagesDir, key))
 }
 
 // keep notes that a pull needs layers, or no longer does.
@@ -235,6 +256,12 @@ func (s *Store) getLayer(ctx context.Context, blob blob) (bool, error) {
 	}
 	for attempt := 1; ; attempt++ {
 		err := s.tryLayer(ctx, blob)
+		if err != nil && layer.IsFull(err) && ctx.Err() == nil {
+			if gone, _ := s.evict(ctx); gone { // there are only so many
+				attempt--
+				continue
+			}
+		}
 		if err == nil || attempt == attempts || ctx.Err() != nil || !errors.Is(err, errBroken) {
 			return true, err
 		}
@@ -245,12 +272,18 @@ func (s *Store) getLayer(ctx context.Context, blob blob) (bool, error) {
 var errBroken = errors.New("it broke off")
 
 func (s *Store) tryLayer(ctx context.Context, blob blob) error {
+	least, err := s.makeRoom(ctx)
+	if err != nil {
+		return err
+	}
 	dir, err := os.MkdirTemp(s.path(workDir), "layer-")
 	if err != nil {
 		return err
 	}
 	defer tree.Remove(dir)
-	stream, err := blob.open(ctx)
+	within, end := s.watched(ctx, least)
+	defer end()
+	stream, err := blob.open(within)
 	if err != nil {
 		return err
 	}
@@ -259,9 +292,17 @@ func (s *Store) tryLayer(ctx context.Context, blob blob) error {
 	if err != nil {
 		return err
 	}
-	changes, err := s.unpacker.Unpack(ctx, checked, dir)
-	if ctx.Err() != nil {
+	unpacker := s.unpacker
+	unpacker.Limits = s.within(least)
+	changes, err := unpacker.Unpack(within, checked, dir)
+	switch full := context.Cause(within); {
+	case ctx.Err() != nil:
 		return ctx.Err()
+	case full != nil:
+		return full
+	case err != nil && layer.IsFull(err): // what follows of the stream is not read: it may be long, or never come
+		end()
+		return err
 	}
 	// The digest is judged first: content that was tampered with probably does not unpack either.
 	if wrong := checked.verdict(); wrong != nil {

@@ -116,6 +116,7 @@ type Store struct {
 	held     map[string]string  // holder → key of a record; empty for what does not belong to the store
 	present  map[string]int64   // layers → bytes
 	busy     map[string]int     // layers → pulls that need them
+	promised func() tree.Usage  // to tasks, of the disk; nil: nothing is
 }
 
 // Open opens the store in a directory, which it makes if need be. Only one process may have it open.

@@ -8,9 +8,11 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
+	"time"
 
 	"github.com/yi-json/synapse/runtime/tree"
 )
@@ -33,7 +35,18 @@ func (s *Store) GC(ctx context.Context) (Swept, error) {
 		return Swept{}, err
 	}
 	defer s.jobs.Done()
-	swept, trash, err := s.choose()
+	if s.o.MaxBytes < 0 {
+		return s.remove(ctx, never, func(Swept) bool { return true })
+	}
+	return s.remove(ctx, s.o.MinUnused, func(Swept) bool { return s.total() <= s.o.MaxBytes })
+}
+
+// never is longer than any image is unused.
+const never = time.Duration(math.MaxInt64)
+
+// remove removes layers that belong to nothing and images that have been unused for so long, until that is enough.
+func (s *Store) remove(ctx context.Context, unused time.Duration, enough func(Swept) bool) (Swept, error) {
+	swept, trash, err := s.choose(unused, enough)
 	for _, path := range trash {
 		if ctx.Err() != nil {
 			return swept, ctx.Err() // The next agent removes the rest.
@@ -58,13 +71,17 @@ func (s *Store) sweep() {
 		if err != nil && s.base.Err() == nil {
 			s.o.Log.Info("Unused images could not all be removed: %v", err)
 		}
-		if len(swept.Images)+swept.Layers > 0 {
-			s.o.Log.Info("Removed %d unused images, %.1f MiB", len(swept.Images), float64(swept.Bytes)/(1<<20))
-		}
+		s.tell(swept)
 		s.mu.Lock()
 		s.sweeping = false
 		s.mu.Unlock()
 	})
+}
+
+func (s *Store) tell(swept Swept) {
+	if len(swept.Images)+swept.Layers > 0 {
+		s.o.Log.Info("Removed %d unused images, %.1f MiB", len(swept.Images), float64(swept.Bytes)/(1<<20))
+	}
 }
 
 // total is how much the layers take.
@@ -77,14 +94,11 @@ func (s *Store) total() int64 {
 }
 
 // choose takes the names of what goes away, and returns the paths to remove.
-func (s *Store) choose() (swept Swept, trash []string, err error) {
+func (s *Store) choose(unused time.Duration, enough func(Swept) bool) (swept Swept, trash []string, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err := s.dropDead(); err != nil {
 		return swept, nil, err
-	}
-	if s.o.MaxBytes < 0 {
-		return swept, nil, nil
 	}
 	discard := func(path string) error {
 		dir, err := os.MkdirTemp(s.path(workDir), "gone-")
@@ -94,8 +108,8 @@ func (s *Store) choose() (swept Swept, trash []string, err error) {
 		}
 		return err
 	}
-	for _, key := range append([]string{""}, s.idle()...) { // first only layers that belong to nothing
-		if s.total() <= s.o.MaxBytes {
+	for _, key := range append([]string{""}, s.idle(unused)...) { // first only layers that belong to nothing
+		if enough(swept) {
 			break
 		}
 		if key != "" {
@@ -129,12 +143,12 @@ func (s *Store) dropDead() error {
 	return nil
 }
 
-// idle are the images that may go, in the order in which they go.
-func (s *Store) idle() []string {
+// idle are the images that have no holder and were unused for so long, in the order in which they go.
+func (s *Store) idle(unused time.Duration) []string {
 	holders := s.holders()
 	var keys []string
 	for key, record := range s.records {
-		if holders[key] == 0 && s.o.Now().Sub(record.used) >= s.o.MinUnused {
+		if holders[key] == 0 && s.o.Now().Sub(record.used) >= unused {
 			keys = append(keys, key)
 		}
 	}

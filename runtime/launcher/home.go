@@ -36,6 +36,8 @@ type homeRecord struct {
 	// What it may keep on the disk.
 	DiskBytes int64 `json:"disk_bytes,omitempty"`
 	DiskFiles int64 `json:"disk_files,omitempty"`
+	// DiskPromised: that room is its own.
+	DiskPromised bool `json:"disk_promised,omitempty"`
 }
 
 // makeHome makes the task's directories and records the request.
@@ -55,6 +57,7 @@ func (t *task) save(prepared bool) error {
 	})
 	record := homeRecord{BootID: t.l.o.BootID, Driver: t.driver.Name(), Job: t.Job, Prepared: prepared, Request: request}
 	record.DiskBytes, record.DiskFiles = t.disk.allowed.Bytes, t.disk.allowed.Files
+	record.DiskPromised = t.disk.promised.Load()
 	data, err := json.Marshal(record)
 	if err != nil {
 		return fmt.Errorf("the task's record: %w", err)
@@ -115,6 +118,7 @@ func (t *task) read() (boot string) {
 	t.Owner, t.OwnerProven = request.GetOwner(), request.GetOwnerProven()
 	t.prepared = record.Prepared
 	t.disk.allowed = tree.Usage{Bytes: record.DiskBytes, Files: record.DiskFiles}
+	t.disk.promised.Store(record.DiskPromised)
 	for _, d := range t.l.o.Drivers {
 		if d.Name() == record.Driver {
 			t.driver = d

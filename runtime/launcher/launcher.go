@@ -39,6 +39,8 @@ type Launcher struct {
 	pruning sync.Mutex
 	watch   watch
 
+	promising sync.Mutex // room on the disk is promised to one task at a time
+
 	pruneWaits atomic.Bool // one waits for its turn
 	keptMore   atomic.Bool // since the guard of the disk looked
 	loaded     atomic.Bool // all tasks of the last agent are known
@@ -63,6 +65,9 @@ type Options struct {
 	Health Health
 	// Secrets fetches the secrets of an attempt's job, with their values, however long it takes; nil: there are none.
 	Secrets func(ctx context.Context, job string, attempt *messages.Token) ([]*messages.Secret, error)
+	// Evict removes cached images that nobody uses and that are on the disk of Dir, until enough reports that there is
+	// room; nil: there are none.
+	Evict func(enough func() bool) error
 	// Around runs what the machine's owner has run before and after each job; nil: there is nothing.
 	Around *hook.Around
 	// Carry comes for a further process that a scheduler waits for under this name, and has do run it; nil: none are run.

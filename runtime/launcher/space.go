@@ -1,11 +1,8 @@
 package launcher
 
 import (
-	"fmt"
-
-	"golang.org/x/sys/unix"
-
 	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/runtime/reserve"
 	"github.com/yi-json/synapse/runtime/tree"
 )
 
@@ -20,7 +17,7 @@ const (
 	defaultFiles = 1 << 20
 	bytesPerFile = 16 << 10
 	// shareLeft is what all tasks together leave free: a twentieth of the disk.
-	shareLeft = 20
+	shareLeft = reserve.Tasks
 	// What a task may keep in any case: it covers what the agent itself puts there.
 	leastBytes = 1 << 20
 	leastFiles = 256
@@ -35,30 +32,27 @@ const (
 type space struct{ size, free tree.Usage }
 
 func spaceOf(dir string) (space, error) {
-	var stat unix.Statfs_t
-	if err := unix.Statfs(dir, &stat); err != nil {
-		return space{}, fmt.Errorf("the disk of %s: %w", dir, err)
-	}
-	block := int64(stat.Bsize)
-	s := space{
-		size: tree.Usage{Bytes: int64(stat.Blocks) * block, Files: int64(stat.Files)},
-		free: tree.Usage{Bytes: int64(stat.Bavail) * block, Files: int64(stat.Ffree)},
-	}
-	if stat.Files == 0 {
-		s.size.Files, s.free.Files = manyFiles, manyFiles
-	}
-	return s, nil
+	disk, err := reserve.Of(dir)
+	return space{disk.Size, disk.Free}, err
 }
 
-const manyFiles = 1 << 40
+const manyFiles = reserve.ManyFiles
 
-// allowance is what a task may keep: what its job asked for, or its share.
+// allowance is what a task may keep: what its job asked for, or its share of what is free.
 func (s space) allowance(job *messages.JobSpec) tree.Usage {
 	bytes, files := s.free.Bytes/shareOfFree, min(s.free.Files/shareOfFree, defaultFiles)
 	if asked := job.GetDiskBytes(); asked > 0 {
 		bytes, files = asked, min(max(files, asked/bytesPerFile), s.free.Files)
 	}
 	return tree.Usage{Bytes: max(bytes, leastBytes), Files: max(files, leastFiles)}
+}
+
+// unpromised is the disk without what is promised to tasks, and without what all tasks leave free.
+func (s space) unpromised(promised tree.Usage) space {
+	left := func(free, size, promised int64) int64 { return max(free-size/shareLeft-promised, 0) }
+	s.free.Bytes = left(s.free.Bytes, s.size.Bytes, promised.Bytes)
+	s.free.Files = left(s.free.Files, s.size.Files, promised.Files)
+	return s
 }
 
 // beyond is what a task keeps beyond what any may keep.

@@ -174,6 +174,9 @@ func (t *task) makeReady(ctx context.Context) error {
 	if err := t.makeHome(); err != nil {
 		return fault.OfMachine(err)
 	}
+	if err := t.promise(); err != nil {
+		return err
+	}
 	if err := errors.Join(t.placeScript(ctx), t.fetchSecrets(ctx)); err != nil {
 		return err
 	}

@@ -10,8 +10,8 @@ import (
 	"github.com/yi-json/synapse/runtime/tree"
 )
 
-// This file owns the watch over what each task keeps in its scratch directory and writable layer: it is measured again
-// and again, and the task ends when that is more than it may keep.
+// This file owns the watch over what each task keeps in its scratch directory, writable layer and output: it is
+// measured again and again, and the task ends when that is more than it may keep.
 //
 // To measure is to walk through a tree, and a tree may have millions of files. So a walk works for a while and rests
 // for much longer, only one works at a time, and all of them together begin again only so often that they take a tenth
@@ -47,17 +47,20 @@ func (e *effort) spend(now time.Time, worked time.Duration) bool {
 	return e.spent < maxEffort
 }
 
-// diskUse is what a task keeps on the disk. allowed is written before the task is watched.
+// diskUse is what a task keeps on the disk. allowed is written before the task is watched, or its room promised.
 type diskUse struct {
-	allowed tree.Usage
-	walked  atomic.Int64 // when the last walk that came to its end began
-	watched atomic.Bool
-	told    bool        // to end
-	over    atomic.Bool // the task has ended …
-	settled atomic.Bool // … and was walked through once more
+	allowed  tree.Usage
+	promised atomic.Bool  // it has that room, whatever others keep
+	walked   atomic.Int64 // when the last walk that came to its end began
+	watched  atomic.Bool
+	told     bool        // to end
+	over     atomic.Bool // the task has ended …
+	settled  atomic.Bool // … and was walked through once more
 
 	mu      sync.Mutex
 	used    tree.Usage
+	before  tree.Usage // what it kept before the disk got short …
+	lately  tree.Usage // … and a second later
 	removed bool
 }
 
@@ -150,7 +153,7 @@ func (k *walk) measure() {
 	k.began, k.since, k.worked, k.before = time.Now(), time.Now(), 0, tree.Usage{}
 	k.setRoom(d.usage())
 	deep := false
-	for _, dir := range []string{k.t.Scratch, k.t.Dir} {
+	for _, dir := range []string{k.t.Scratch, k.t.home} { // its layer and its output are in the latter
 		sum, err := tree.Measure(dir, k.goOn)
 		k.before = k.before.Plus(sum)
 		deep = deep || errors.Is(err, tree.ErrDeep)
@@ -218,13 +221,19 @@ func (k *walk) goOn(sofar tree.Usage) bool {
 	return true
 }
 
-// allow decides once what the task may keep, by what is free when it is about to start.
+// allow decides once what the task may keep, by what is free when it is about to start and promised to nobody. A task
+// with a limit of its own has that already.
 func (t *task) allow() {
+	if t.disk.promised.Load() {
+		return
+	}
 	s, err := spaceOf(t.l.o.Dir)
 	if err != nil {
 		t.l.o.Log.Info("What task %v may keep is bounded only by what others need: %v", t.Key, err)
 		s.free = tree.Usage{Bytes: shareOfFree * manyFiles, Files: shareOfFree * manyFiles}
 	}
+	promised := t.l.promisedBeside(t)
+	s.free.Bytes, s.free.Files = s.free.Bytes-promised.Bytes, s.free.Files-promised.Files
 	t.disk.allowed = s.allowance(t.Spec)
 }
 

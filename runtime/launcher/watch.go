@@ -17,7 +17,8 @@ import (
 )
 
 // This file owns the guard of the machine's disk: when the disk is nearly full it makes room, and ends the task that
-// keeps most. It also knows whether tasks have filled the disk at all. walk.go owns how much each task keeps.
+// grew most since the disk got short. It also knows whether tasks have filled the disk at all. walk.go owns how much
+// each task keeps, promise.go which of them nobody else's shortage can end.
 
 const (
 	guardEvery = 250 * time.Millisecond
@@ -44,6 +45,8 @@ type watch struct {
 	effort  effort
 
 	// Only the guard uses these.
+	evicts  step
+	calm    int         // looks
 	pruning atomic.Bool // kept output is being removed, because the disk is tight
 	waited  int         // looks that this was waited for
 	pruned  bool        // the round before removed kept output
@@ -84,19 +87,21 @@ func (w *watch) run() {
 	}
 }
 
-// look makes room on a disk that is nearly full: first goes what is kept of forgotten tasks, then what ended tasks
-// left, then the task that keeps most ends. It waits for each step before the next.
+// look makes room on a disk that is nearly full: first go cached images that nobody uses, then what is kept of
+// forgotten tasks, then what ended tasks left; then tasks end that keep more than they may, and then the one that grew
+// most since the disk got short and has no room promised. It waits for each step before the next.
 func (w *watch) look(s space, began int64) {
+	w.notes(s)
 	if !s.tight() {
-		w.looks, w.judged, w.victim = 0, false, nil
+		w.looks, w.evicts.looks, w.judged, w.victim = 0, 0, false, nil
 		w.wanted.Store(0)
 		w.others.Store(0)
 		return
 	}
-	if w.makesRoom(s) {
+	if w.evictsImages() || w.makesRoom(s) {
 		return
 	}
-	known, _, _ := w.weigh(s)
+	known := w.weigh(s).held
 	if w.doubt.Swap(false) || s.full(known) || !w.knows(s) {
 		w.wanted.CompareAndSwap(0, began)
 	}
@@ -110,25 +115,51 @@ func (w *watch) look(s space, began int64) {
 	}
 	w.wanted.Store(0)
 	w.judged, w.freest = true, s.free
-	held, ended, running := w.weigh(s)
+	found := w.weigh(s)
 	// While anything is unknown, or kept output is still to be removed, others are not blamed.
-	if waits || w.pruning.Load() || w.l.keptMore.Load() || !s.others(held) {
+	if waits || w.pruning.Load() || w.l.keptMore.Load() || !s.others(found.held) {
 		w.others.Store(0)
 	} else if w.others.Swap(wanted) == 0 {
 		w.l.o.Log.Info("The disk of %s is nearly full, but not with what tasks keep: make room there", w.l.o.Dir)
 	}
-	switch {
-	case !s.full(held):
-	case ended != nil:
-		ended.post(ended.onNoRoom)
-	case running != nil:
-		if w.victim == nil || w.victim.disk.over.Load() {
-			w.victim = running
-		}
-		v := w.victim // told again until it has ended: its supervisor may only be found later
-		v.post(func() { v.endForDisk(supervisor.DiskFull, v.disk.usage().Bytes, s.free.Bytes) })
+	if s.full(found.held) {
+		w.ends(s, found)
 	}
 }
+
+// ends has the next task make room. One that keeps more than it may was told so by its own walk.
+func (w *watch) ends(s space, found found) {
+	switch {
+	case found.ended != nil:
+		found.ended.post(found.ended.onNoRoom)
+	case found.exceeds:
+		w.victim = nil
+	case found.grown != nil:
+		if w.victim == nil || w.victim.disk.over.Load() {
+			w.victim = found.grown
+		}
+		v := w.victim // told again until it has ended: its supervisor may only be found later
+		why, bytes := supervisor.DiskGrew, v.disk.grown().Bytes
+		if bytes == 0 {
+			why, bytes = supervisor.DiskFull, v.disk.usage().Bytes
+		}
+		v.post(func() { v.endForDisk(why, bytes, s.free.Bytes) })
+	}
+}
+
+// notes keeps what tasks keep until the disk gets short, which is before it is nearly full. What is kept so is a second
+// or two old: who fills a disk at one blow is measured before the guard looks again.
+func (w *watch) notes(s space) {
+	w.calm++
+	if s.cacheFits() && w.calm%noteEvery == 0 {
+		for _, t := range w.l.all() {
+			t.disk.rests()
+		}
+	}
+}
+
+// noteEvery is how many looks of the guard lie between two notes.
+const noteEvery = int(lookEvery / guardEvery)
 
 // knows reports whether there was a verdict on a disk that has been about as full since. If others have filled it for
 // good, no walk changes that.
@@ -137,21 +168,68 @@ func (w *watch) knows(s space) bool {
 	return w.judged && s.free.Bytes >= w.freest.Bytes/4*3 && s.free.Files >= w.freest.Files/4*3
 }
 
-// weigh is what all tasks keep beyond the minimum, and which task keeps most among those that have ended and among
-// those that run.
-func (w *watch) weigh(s space) (held tree.Usage, ended, running *task) {
-	for _, t := range w.l.all() {
-		used := beyond(t.disk.usage())
-		held = held.Plus(used)
-		at := &running
-		if t.disk.over.Load() {
-			at = &ended
-		}
-		if used != (tree.Usage{}) && (*at == nil || s.heavier(used, beyond((*at).disk.usage()))) {
+// found is what all tasks keep beyond the minimum, and which of them come first.
+type found struct {
+	held    tree.Usage
+	ended   *task // that keeps most of those that have ended
+	exceeds bool  // one that runs keeps more than it may
+	grown   *task // that grew most of those that run and have no room promised; the one that keeps most, where none grew
+}
+
+func (w *watch) weigh(s space) (all found) {
+	var grew, kept *task
+	most := func(at **task, t *task, by func(*diskUse) tree.Usage) {
+		if used := by(&t.disk); used != (tree.Usage{}) && (*at == nil || s.heavier(used, by(&(*at).disk))) {
 			*at = t
 		}
 	}
-	return held, ended, running
+	keeps := func(d *diskUse) tree.Usage { return beyond(d.usage()) }
+	for _, t := range w.l.all() {
+		all.held = all.held.Plus(keeps(&t.disk))
+		switch {
+		case t.disk.over.Load():
+			most(&all.ended, t, keeps)
+		case t.disk.watched.Load() && t.disk.exceeded(t.disk.usage()):
+			all.exceeds = true
+		case !t.disk.promised.Load():
+			most(&kept, t, keeps)
+			most(&grew, t, (*diskUse).grown)
+		}
+	}
+	if all.grown = grew; grew == nil || beyond(grew.disk.usage()) == (tree.Usage{}) {
+		all.grown = kept
+	}
+	return all
+}
+
+// step is something that makes room beside the guard.
+type step struct {
+	under  atomic.Bool
+	waited int // looks, while it was under way
+	looks  int // since the disk is tight
+}
+
+// evictsImages removes cached images that nobody uses, again and again, as tasks that use them end. It reports whether
+// to wait for that.
+func (w *watch) evictsImages() bool {
+	e := &w.evicts
+	if e.under.Load() {
+		e.waited++
+		return e.waited < maxWaited
+	}
+	due := w.l.o.Evict != nil && e.looks%maxWaited == 0
+	if e.waited, e.looks = 0, e.looks+1; !due {
+		return false
+	}
+	e.under.Store(true)
+	return w.l.background(func() {
+		err := w.l.o.Evict(func() bool { s, err := spaceOf(w.l.o.Dir); return err != nil || s.cacheFits() })
+		if err != nil && w.l.isOpen() {
+			w.l.o.Log.Info("Cached images cannot all be removed: %v", err)
+		}
+		e.under.Store(false)
+		w.ask()
+	})
 }
 
 // makesRoom removes what was discarded, and kept output beyond half of what is free, and reports whether to wait for

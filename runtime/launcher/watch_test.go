@@ -91,33 +91,73 @@ func TestDiskUnlinked(t *testing.T) {
 	}
 }
 
-// TestDiskUnlinkedFull: the same if the task has filled the disk at once.
+// TestDiskUnlinkedFull: the same if the task takes at once what others have left of the disk.
 func TestDiskUnlinkedFull(t *testing.T) {
-	r := newRig(t, disk(t, "size=64m"), nil)
-	small := script("head -c 4000000 /dev/zero > f; sleep 4")
-	hidden := script(`exec 3>f; rm f; sleep 0.5; while :; do head -c 4194304 /dev/zero >&3 2>/dev/null || sleep 0.1; done`)
-	small.DiskBytes, hidden.DiskBytes = 1<<30, 1<<30
-	r.run(0, small)
-	r.run(1, hidden)
-	r.endsForDisk(t, 1, "kept most")
+	dir := disk(t, "size=256m")
+	r := newRig(t, dir, nil)
+	r.run(0, script("head -c 4000000 /dev/zero > f; touch ready; "+untilGo))
+	r.run(1, script(`touch ready; `+untilGo+
+		`exec 3>f; rm f; while :; do head -c 4194304 /dev/zero >&3 2>/dev/null || sleep 0.1; done`))
+	r.ready(t, 0, 1)
+	crowd(t, dir, 8<<20)
+	letGo(t, dir, 1)
+	r.endsForDisk(t, 1, "added most")
+	letGo(t, dir, 0)
 	if e := r.gone(0); e.Code != 0 {
 		t.Errorf("one that kept little is told as %v", e)
 	}
 }
 
-// TestDiskFull: on a disk that is nearly full the task that keeps most ends, others go on, and the next one runs;
-// meanwhile the machine is not reported as broken.
+// ready waits until tasks have made a file of that name.
+func (r *rig) ready(t *testing.T, ranks ...int32) {
+	t.Helper()
+	for _, rank := range ranks {
+		path := filepath.Join(r.dir, "scratch", id(rank).Key().String(), "ready")
+		eventually(t, "it does not begin", func() bool { _, err := os.Stat(path); return err == nil })
+		if err := os.Remove(path); err != nil {
+			t.Fatal(err)
+		}
+	}
+	time.Sleep(5 * lookEvery) // it has been walked through, and what it keeps is no growth any more
+}
+
+// lookEvery is how often a task's tree is measured.
+const lookEvery = time.Second
+
+// crowd fills a file system by another hand than a task's, and leaves so much.
+func crowd(t *testing.T, dir string, left int64) {
+	t.Helper()
+	var s unix.Statfs_t
+	if err := unix.Statfs(dir, &s); err != nil {
+		t.Fatal(err)
+	}
+	file, err := os.Create(filepath.Join(dir, "foreign"))
+	if err == nil {
+		err = unix.Fallocate(int(file.Fd()), 0, 0, int64(s.Bavail)*s.Bsize-left)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	file.Close()
+}
+
+// TestDiskFull: on a disk that is nearly full the task ends that grew most since it got short, also where another keeps
+// more; others go on, and the next one runs; meanwhile the machine is not reported as broken.
 func TestDiskFull(t *testing.T) {
-	dir := disk(t, "size=64m")
+	dir := disk(t, "size=256m")
 	r := newRig(t, dir, nil)
-	small := script("head -c 4000000 /dev/zero > f; " + untilGo + "echo more > g && echo well")
-	small.DiskBytes = 1 << 30
-	greedy := script(writeOn)
-	greedy.DiskBytes = 1 << 30
-	r.run(0, small)
-	r.run(1, greedy)
-	r.run(2, script(untilGo))
-	r.endsForDisk(t, 1, "kept most")
+	r.run(0, script("head -c 24000000 /dev/zero > f; touch ready; "+untilGo+"echo more > g && echo well"))
+	r.run(1, script("touch ready; "+untilGo+writeOn))
+	r.run(2, script("touch ready; while [ ! -e ready ]; do sleep 0.05; done; head -c 2000000 /dev/zero > f; touch ready; "+
+		untilGo))
+	r.ready(t, 0, 1, 2)
+	crowd(t, dir, 16<<20)
+	time.Sleep(time.Second) // the guard has seen it
+	if err := os.WriteFile(filepath.Join(dir, "scratch", id(2).Key().String(), "ready"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	letGo(t, dir, 1)
+	r.endsForDisk(t, 1, "added most")
 	for rank := int32(10); rank < 15; rank++ { // while its files are still there
 		r.tell(prepareOf(rank, script("echo next > f")))
 		r.tell(startOf(rank, script("echo next > f")))
@@ -131,7 +171,7 @@ func TestDiskFull(t *testing.T) {
 	for _, rank := range []int32{0, 2} {
 		letGo(t, dir, rank)
 		if e := r.gone(rank); e.Code != 0 || e.Disk {
-			t.Errorf("rank %d, which kept little, is told as %v", rank, e)
+			t.Errorf("rank %d, which grew little, is told as %v", rank, e)
 		}
 	}
 }
@@ -140,13 +180,11 @@ func TestDiskFull(t *testing.T) {
 // free.
 func TestDiskOfOthers(t *testing.T) {
 	dir := disk(t, "size=64m")
-	if err := os.WriteFile(filepath.Join(dir, "foreign"), make([]byte, 61<<20), 0o600); err != nil {
-		t.Fatal(err)
-	}
 	r := newRig(t, dir, nil)
-	spec := script("head -c 1600000 /dev/zero > f; sleep 2")
-	spec.DiskBytes = 8 << 20
-	r.run(0, spec)
+	r.run(0, script("touch ready; "+untilGo+"head -c 1600000 /dev/zero > f; sleep 2"))
+	r.ready(t, 0)
+	crowd(t, dir, 3<<20)
+	letGo(t, dir, 0)
 	if e := r.gone(0); e.Code != 0 {
 		t.Error(e)
 	}
@@ -204,14 +242,13 @@ func TestDiskFilledAgainAndAgain(t *testing.T) {
 	r := newRig(t, disk(t, "size=64m"), nil)
 	for rank := int32(0); rank < 8; rank += 2 {
 		greedy := script(`fallocate -l 200M f; head -c 200000000 /dev/zero > g; echo full >&2; sleep 60`)
-		greedy.DiskBytes = 1 << 30
 		r.run(rank, greedy)
 		take[*messages.TaskStarted](r, rank)
 		began := time.Now()
 		next := script("true")
 		r.tell(prepareOf(rank+1, next))
 		r.tell(startOf(rank+1, next))
-		r.endsForDisk(t, rank, "kept most")
+		r.endsForDisk(t, rank, "may keep")
 		if took := time.Since(began); took > soon { // two seconds, and more on a busy machine
 			t.Errorf("it took %v", took)
 		}
@@ -258,7 +295,7 @@ func TestDiskWatchIsCheap(t *testing.T) {
 			dir := disk(t, "size=512m")
 			r := newRig(t, dir, nil)
 			spec := script(untilGo + lines)
-			spec.DiskBytes = 4 << 30 // too much for its files to reach, so that it is never over
+			spec.DiskBytes = 450 << 20 // too much for its files to reach, so that it is never over
 			if name == "churns" {
 				spec.DiskBytes = 200 << 20
 			}

@@ -16,16 +16,20 @@ const (
 	DiskBytes = "diskBytes"
 	DiskFiles = "diskFiles"
 	DiskFull  = "diskFull" // the second number is what is left of the machine's disk
+	DiskGrew  = "diskGrew" // the first number is what the task added since the disk got short
 )
 
 // diskWords is the reason as people read it.
 func diskWords(c command) string {
 	switch c.verb {
 	case DiskBytes:
-		return fmt.Sprintf("it kept %s in its scratch directory and layer, and may keep %s (resources.disk)",
+		return fmt.Sprintf("it kept %s in its scratch directory, layer and output, and may keep %s (resources.disk)",
 			mib(c.first), mib(c.second))
 	case DiskFiles:
-		return fmt.Sprintf("it kept %d files in its scratch directory and layer, and may keep %d", c.first, c.second)
+		return fmt.Sprintf("it kept %d files in its scratch directory, layer and output, and may keep %d", c.first, c.second)
+	case DiskGrew:
+		return fmt.Sprintf("the machine's disk was nearly full (%s left), and of the tasks without a disk limit of their "+
+			"own it had added most since the disk got short: %s; give the job resources.disk", mib(c.second), mib(c.first))
 	}
 	return fmt.Sprintf("the machine's disk was nearly full (%s left), and of all tasks there it kept most: %s",
 		mib(c.second), mib(c.first))
@@ -33,11 +37,17 @@ func diskWords(c command) string {
 
 func mib(bytes int64) string { return fmt.Sprintf("%.1f MiB", float64(bytes)/(1<<20)) }
 
-// EndForDisk ends the task at once, for one of the three reasons. A supervisor of before there was this word is
-// stopped.
+// EndForDisk ends the task at once, for one of the reasons. A supervisor that does not know the newest word is told the
+// one before, and one that knows none is stopped.
 func (l *Link) EndForDisk(why string, kept, limit int64) error {
-	if err := l.send(fmt.Sprintf("%s %d %d", why, kept, limit)); err != nil {
-		return err
+	words := []string{why}
+	if why == DiskGrew {
+		words = append(words, DiskFull)
+	}
+	for _, word := range words {
+		if err := l.send(fmt.Sprintf("%s %d %d", word, kept, limit)); err != nil {
+			return err
+		}
 	}
 	return l.Stop(9, 0)
 }

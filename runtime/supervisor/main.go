@@ -256,7 +256,7 @@ func (k *keeper) obey(c command) {
 		k.warn(unix.Signal(c.first), c.second)
 	case "signal":
 		k.charge.signal(unix.Signal(c.first))
-	case DiskBytes, DiskFiles, DiskFull:
+	case DiskBytes, DiskFiles, DiskFull, DiskGrew:
 		k.disk, k.told = true, true
 		k.explain(diskWords(c))
 		k.kill()

@@ -352,35 +352,6 @@ func smallDisk(t *testing.T, c *cluster, id, size string) string {
 	return folder
 }
 
-// TestFullScratch: tasks that fill the machine's disk at one blow, again and again, end by name, and close no machine:
-// what others submit meanwhile runs there, for there is no other.
-func TestFullScratch(t *testing.T) {
-	able.Need(t, able.Mounts)
-	c := newClusterHere(t)
-	smallDisk(t, c, "a", "64m")
-	c.node("a", "r1")
-	for round := range 5 {
-		greedy := gang(1, 1, "while :; do head -c 100000000 /dev/zero > f; sleep 1; done")
-		greedy.DiskBytes = 1 << 30
-		full := c.submit(greedy)
-		c.until(full, "started", func(s *messages.JobStatus) bool { return s.Attempt.GetStartedUnixMs() > 0 })
-		var others []string
-		for i := range 3 {
-			spec := gang(1, 1, "true")
-			spec.Name = fmt.Sprintf("other-%d-%d", round, i)
-			others = append(others, c.submit(spec))
-		}
-		c.await(full, "failed")
-		c.cli("describe", "job", full).wants(t, 0, "was ended for the disk: the machine's disk was nearly full", "")
-		for _, id := range others {
-			c.await(id, "succeeded")
-		}
-	}
-	if m := c.machine("a"); m.Phase != "up" || m.Record.Cordoned != nil {
-		t.Errorf("the machine is %s: %v", m.Phase, m)
-	}
-}
-
 // forgotten waits until a machine has nothing of tasks any more.
 func forgotten(t *testing.T, tasks string) {
 	t.Helper()

@@ -32,10 +32,12 @@ type assembly struct {
 	root    int
 	owners  bool
 	implied map[string]bool
+	meter   *meter
 }
 
-// Assemble makes rootfs of the layers, which Unpack made, lowest first.
-func Assemble(ctx context.Context, layers []string, rootfs string) error {
+// Assemble makes rootfs of the layers, which Unpack made, lowest first. Of the limits only what must stay
+// free of the disk counts: a rootfs is made of links.
+func Assemble(ctx context.Context, layers []string, rootfs string, limits Limits) error {
 	if err := os.Mkdir(rootfs, 0o755); err != nil {
 		return err
 	}
@@ -47,7 +49,7 @@ func Assemble(ctx context.Context, layers []string, rootfs string) error {
 		return err
 	}
 	defer unix.Close(root)
-	a := &assembly{ctx: ctx, root: root, owners: os.Geteuid() == 0}
+	a := &assembly{ctx: ctx, root: root, owners: os.Geteuid() == 0, meter: &meter{fd: root, least: limits.least()}}
 	for _, dir := range layers {
 		changes, err := Read(dir)
 		if err != nil {
@@ -153,7 +155,10 @@ func (a *assembly) folder(source, target int, path string, described bool, depth
 
 func (a *assembly) entry(source, target int, path string, entry fs.DirEntry, depth int) error {
 	name := entry.Name()
-	var err error
+	err := a.meter.entry()
+	if err != nil {
+		return err
+	}
 	if !entry.IsDir() {
 		if err = a.place(source, target, name); err != nil {
 			return fmt.Errorf("%.200q: %w", path, err)
@@ -296,10 +301,24 @@ func (a *assembly) copyFile(source, target int, name string) error {
 	}
 	out := os.NewFile(uintptr(to), name)
 	defer out.Close()
-	if _, err := io.Copy(out, in); err != nil {
+	if _, err := io.Copy(metered{out, a.meter}, in); err != nil {
 		return err
 	}
 	return a.describe(from, to)
+}
+
+// metered is a file whose bytes are counted.
+type metered struct {
+	to    io.Writer
+	meter *meter
+}
+
+func (m metered) Write(p []byte) (int, error) {
+	n, err := m.to.Write(p)
+	if err == nil {
+		err = m.meter.wrote(int64(n))
+	}
+	return n, err
 }
 
 // describe gives one file or directory what another has: owner, mode, users' attributes, time.

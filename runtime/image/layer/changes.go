@@ -17,6 +17,9 @@ import (
 type Limits struct {
 	Bytes   int64 `json:"bytes"`   // of the files, as they claim to be, and of the stream
 	Entries int64 `json:"entries"` // of the archive
+	// FreeBytes and FreeFiles of the disk stay free, whatever the archive claims.
+	FreeBytes int64 `json:"freeBytes,omitempty"`
+	FreeFiles int64 `json:"freeFiles,omitempty"`
 }
 
 // Changes are what a layer says beside its files. Paths are relative to the root, clean and without a link to follow in

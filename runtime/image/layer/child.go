@@ -79,6 +79,9 @@ func (u Unpacker) Unpack(ctx context.Context, stream io.Reader, dir string) (*Ch
 	child.ExtraFiles, child.WaitDelay = []*os.File{root}, childExit
 	child.SysProcAttr = confinement()
 	if err := run(child); err != nil {
+		if child.ProcessState != nil && child.ProcessState.ExitCode() == fullExit {
+			return nil, asFull(complaint.String())
+		}
 		if said := strings.TrimSpace(complaint.String()); said != "" && ctx.Err() == nil {
 			return nil, errors.New(said)
 		}
@@ -114,18 +117,36 @@ func (t *tail) Write(p []byte) (int, error) {
 
 // Main is a child's whole life. It answers the exit code.
 func Main(arguments []string) int {
-	changes, err := child(arguments)
+	meter := &meter{fd: rootFD}
+	changes, err := child(arguments, meter)
 	if err == nil {
-		err = json.NewEncoder(os.Stdout).Encode(changes)
+		err = answer(changes, meter)
 	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
+	switch {
+	case err == nil:
+		return 0
+	case IsFull(err):
+		fmt.Fprintln(os.Stderr, meter.last(err))
+		return fullExit
 	}
-	return 0
+	fmt.Fprintln(os.Stderr, err)
+	return 1
 }
 
-func child(arguments []string) (*Changes, error) {
+// answer writes what is known of the layer, which may be much: all its names are in it.
+func answer(changes *Changes, meter *meter) error {
+	text, err := json.Marshal(changes)
+	if err != nil {
+		return err
+	}
+	if err := meter.wrote(int64(len(text))); err != nil {
+		return err
+	}
+	_, err = os.Stdout.Write(append(text, '\n'))
+	return err
+}
+
+func child(arguments []string, meter *meter) (*Changes, error) {
 	var told order
 	if len(arguments) != 1 || json.Unmarshal([]byte(arguments[0]), &told) != nil {
 		return nil, errors.New("this command unpacks an image's layer for the agent; nobody else calls it")
@@ -140,7 +161,8 @@ func child(arguments []string) (*Changes, error) {
 		}
 	}
 	unix.Umask(0)
-	return unpack(rootFD, os.Stdin, told.Limits, told.Owners)
+	meter.least = told.Limits.least()
+	return unpack(rootFD, os.Stdin, told.Limits, told.Owners, meter)
 }
 
 // limit bounds what a stream can make of us: no file beyond the limit, whatever we believe, and no dump of it.

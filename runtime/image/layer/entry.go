@@ -196,6 +196,8 @@ func (u *unpacker) fill(file *os.File, content io.Reader, size int64) error {
 			}
 		} else if _, err := file.Write(u.buffer[:n]); err != nil {
 			return err
+		} else if err := u.meter.wrote(int64(n)); err != nil {
+			return err
 		}
 		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) && n > 0 && n < len(u.buffer) {
 			break

@@ -44,7 +44,7 @@ func FuzzUnpack(f *testing.F) {
 			t.Fatal(err)
 		}
 		defer root.Close()
-		_, _ = unpack(int(root.Fd()), bytes.NewReader(stream), Limits{Bytes: 1 << 20, Entries: 1000}, false)
+		_, _ = unpack(int(root.Fd()), bytes.NewReader(stream), Limits{Bytes: 1 << 20, Entries: 1000}, false, &meter{})
 		entries, err := os.ReadDir(room)
 		if err != nil || len(entries) != 1 {
 			t.Fatalf("beside the layer: %v %v", entries, err)

@@ -150,7 +150,7 @@ func TestHardLinkOut(t *testing.T) {
 		len(changes.Links) != 2 {
 		t.Errorf("the links were made, or not noted: %+v\n%s", changes, text)
 	}
-	err = layer.Assemble(t.Context(), []string{filepath.Dir(root)}, filepath.Join(t.TempDir(), "rootfs"))
+	err = layer.Assemble(t.Context(), []string{filepath.Dir(root)}, filepath.Join(t.TempDir(), "rootfs"), layer.Limits{})
 	refused(t, err, "no such file")
 }
 

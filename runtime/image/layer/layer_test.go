@@ -187,10 +187,10 @@ func TestShared(t *testing.T) {
 	above, _ := mustUnpack(t, dir("d"), file("d/f", "two"), file("d/.wh.g", ""))
 	before := tree(t, below)
 	first, second := filepath.Join(t.TempDir(), "1"), filepath.Join(t.TempDir(), "2")
-	if err := layer.Assemble(t.Context(), []string{below}, first); err != nil {
+	if err := layer.Assemble(t.Context(), []string{below}, first, layer.Limits{}); err != nil {
 		t.Fatal(err)
 	}
-	if err := layer.Assemble(t.Context(), []string{below, above}, second); err != nil {
+	if err := layer.Assemble(t.Context(), []string{below, above}, second, layer.Limits{}); err != nil {
 		t.Fatal(err)
 	}
 	if statOf(t, filepath.Join(first, "d/f")).Ino != statOf(t, filepath.Join(below, "fs/d/f")).Ino {
@@ -219,7 +219,7 @@ func TestTooManyLinks(t *testing.T) {
 		t.Skip("this file system lets a file have more than 70,000 names")
 	}
 	root := filepath.Join(t.TempDir(), "rootfs")
-	if err := layer.Assemble(t.Context(), []string{below}, root); err != nil {
+	if err := layer.Assemble(t.Context(), []string{below}, root, layer.Limits{}); err != nil {
 		t.Fatal(err)
 	}
 	checkTree(t, root, `f "body"`, "l -> f")

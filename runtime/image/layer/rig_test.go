@@ -123,7 +123,7 @@ func tryAssemble(t testing.TB, layers ...[]entry) (string, error) {
 		dirs = append(dirs, to)
 	}
 	rootfs := filepath.Join(t.TempDir(), "rootfs")
-	return rootfs, layer.Assemble(t.Context(), dirs, rootfs)
+	return rootfs, layer.Assemble(t.Context(), dirs, rootfs, layer.Limits{})
 }
 
 // tree lists what is in a directory, a line for each thing, sorted.

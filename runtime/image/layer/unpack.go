@@ -37,6 +37,7 @@ const (
 type unpacker struct {
 	places
 	limits Limits
+	meter  *meter
 	owners bool // we may give files away
 	found  Changes
 
@@ -52,9 +53,9 @@ type folder struct {
 }
 
 // unpack fills the root with what the stream holds.
-func unpack(root int, stream io.Reader, limits Limits, owners bool) (*Changes, error) {
+func unpack(root int, stream io.Reader, limits Limits, owners bool, meter *meter) (*Changes, error) {
 	u := &unpacker{
-		places: places{root: root, cached: -1}, limits: limits, owners: owners,
+		places: places{root: root, cached: -1}, limits: limits, owners: owners, meter: meter,
 		implied: map[string]bool{"": true}, links: map[string]string{}, buffer: make([]byte, copyBuffer),
 	}
 	defer u.forget()
@@ -80,6 +81,9 @@ func unpack(root int, stream io.Reader, limits Limits, owners bool) (*Changes, e
 		}
 		if u.found.Entries++; u.found.Entries > limits.Entries {
 			return nil, fmt.Errorf("there are more than %d entries, which is the limit", limits.Entries)
+		}
+		if err := meter.entry(); err != nil {
+			return nil, err
 		}
 		if err := u.entry(header, archive); err != nil {
 			return nil, fmt.Errorf("entry %.200q: %w", header.Name, err)
