@@ -235,28 +235,52 @@ func TestDiskFilledByOthers(t *testing.T) {
 	}
 }
 
-// TestDiskFilledAgainAndAgain: tasks that each fill the disk at once, one after the other, end soon,
-// and any task that is prepared and started meanwhile either runs or was never started: none of it is the machine's
+// TestDiskFilledAgainAndAgain: tasks that each take at once what others have left of the disk, one after the other, end
+// soon, and any task that is prepared and started meanwhile either runs or was never started: none of it is the machine's
 // fault.
 func TestDiskFilledAgainAndAgain(t *testing.T) {
-	r := newRig(t, disk(t, "size=64m"), nil)
+	dir := disk(t, "size=256m")
+	r := newRig(t, dir, nil)
 	for rank := int32(0); rank < 8; rank += 2 {
-		greedy := script(`fallocate -l 200M f; head -c 200000000 /dev/zero > g; echo full >&2; sleep 60`)
-		r.run(rank, greedy)
+		r.run(rank, script(untilGo+`head -c 200000000 /dev/zero > g; echo full >&2; sleep 60`))
 		take[*messages.TaskStarted](r, rank)
+		crowd(t, dir, 16<<20)
+		letGo(t, dir, rank)
+		full(t, dir)
 		began := time.Now()
 		next := script("true")
 		r.tell(prepareOf(rank+1, next))
 		r.tell(startOf(rank+1, next))
-		r.endsForDisk(t, rank, "may keep")
+		r.endsForDisk(t, rank, "the machine's disk was nearly full")
 		if took := time.Since(began); took > soon { // two seconds, and more on a busy machine
 			t.Errorf("it took %v", took)
 		}
-		e := r.gone(rank + 1)
-		if e.Fault != messages.Fault_FAULT_UNSPECIFIED || e.Kind == messages.ExitKind_EXIT_KIND_EXITED && e.Code != 0 {
-			t.Errorf("beside it: %v", e)
+		r.tell(&messages.ForgetTask{Id: id(rank)}) // what it left fills the disk until that is removed
+		r.tell(prepareOf(rank+100, next))
+		r.tell(startOf(rank+100, next))
+		for _, beside := range []int32{rank + 1, rank + 100} {
+			e := r.gone(beside)
+			if e.Fault != messages.Fault_FAULT_UNSPECIFIED || e.Kind == messages.ExitKind_EXIT_KIND_EXITED && e.Code != 0 {
+				t.Errorf("beside it: %v", e)
+			}
 		}
-		r.tell(&messages.ForgetTask{Id: id(rank)})
+		if err := os.Remove(filepath.Join(dir, "foreign")); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// full waits until next to nothing is free of a file system, or for as long as it takes to make room there again.
+func full(t *testing.T, dir string) {
+	t.Helper()
+	var s unix.Statfs_t
+	for end := time.Now().Add(2 * time.Second); time.Now().Before(end); time.Sleep(time.Millisecond) {
+		if err := unix.Statfs(dir, &s); err != nil {
+			t.Fatal(err)
+		}
+		if int64(s.Bavail)*s.Bsize < 1<<20 {
+			return
+		}
 	}
 }
 
