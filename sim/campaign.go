@@ -217,6 +217,7 @@ func (s *storage) lead(p *process, holder string) (uint64, error) {
 	epoch, err := s.kept.Lead(holder)
 	if err == nil {
 		s.file.lead(holder, epoch)
+		s.tell(Call{Epoch: epoch})
 		s.w.seen(Event{Kind: Led, Process: p, Epoch: epoch})
 	}
 	return epoch, err

@@ -52,6 +52,7 @@ type task struct {
 	warned    []warnedOf
 	notice    *messages.WarnTask // what it was told last
 	slow      bool               // it will never be prepared
+	stuck     bool               // it was killed, and the kernel does not let go
 }
 
 // launcher lives as long as a boot of its machine.
@@ -66,6 +67,7 @@ type launcher struct {
 	faulted []string         // devices that are broken
 	mended  []string         // devices that were
 	off     bool             // the machine lost its power
+	lacks   shortage         // what its kernel does not give out
 
 	kept     []*keptTask
 	agent    *process // that is told of uids …
@@ -181,6 +183,8 @@ func (l *launcher) prepare(c *messages.PrepareTask, agent *process, to *actor.PI
 	switch {
 	case !l.evicts(t):
 		l.unprepared(t, time.Millisecond, "its uid is another job's here", messages.Fault_FAULT_UNKNOWN)
+	case l.lacks != nothing:
+		l.starved(t, messages.ExitKind_EXIT_KIND_PREPARE_FAILED, 0)
 	case l.w.fires("prepare-hang"):
 		t.slow = true
 	case l.w.fires("job-wrong"):
@@ -240,6 +244,10 @@ func (l *launcher) start(c *messages.StartTask, agent *process, to *actor.PID) {
 		l.answer(t)
 		return
 	}
+	if l.lacks != nothing {
+		l.starved(t, messages.ExitKind_EXIT_KIND_LAUNCH_FAILED, 125)
+		return
+	}
 	if l.w.fires("launch-fail") {
 		l.failed(t, messages.ExitKind_EXIT_KIND_LAUNCH_FAILED, 125, "the container could not be set up",
 			messages.Fault_FAULT_MACHINE)
@@ -278,7 +286,7 @@ func (l *launcher) spawn(t *task, c *messages.StartTask) {
 	case l.w.fires("task-hang"):
 		t.deaf = true // and it never ends by itself
 	default:
-		l.later(t, after, func() { l.exited(t, code, oom) })
+		l.later(t, after, func() { l.endsItself(t, code, oom) })
 	}
 	if t.fence > 0 {
 		l.keep(t)
@@ -303,6 +311,9 @@ func (l *launcher) keep(t *task) {
 }
 
 func (l *launcher) exited(t *task, code int32, oom bool) {
+	if t.state == taskGone || t.stuck {
+		return
+	}
 	l.end(t, messages.ExitKind_EXIT_KIND_EXITED, code, "")
 	t.exit.Oom, t.exit.ByItself = oom, !t.told
 	if code > 128 {
@@ -320,7 +331,7 @@ func (l *launcher) failed(t *task, kind messages.ExitKind, code int32, detail st
 
 // end is the moment at which the process group has gone and the cgroup is empty.
 func (l *launcher) end(t *task, kind messages.ExitKind, code int32, detail string) {
-	if t.state == taskGone {
+	if t.state == taskGone || t.stuck {
 		return
 	}
 	if t.state == taskRunning {
@@ -396,6 +407,13 @@ func (l *launcher) terminate(t *task, grace time.Duration) {
 
 // signal is what a running task makes of being told to stop.
 func (l *launcher) signal(t *task, grace time.Duration) {
+	switch {
+	case t.stuck:
+		return
+	case l.w.fires("unkillable"):
+		l.stick(t, 137, false)
+		return
+	}
 	if t.deaf || l.w.fires("term-ignored") {
 		l.later(t, grace, func() { l.exited(t, 137, false) })
 		return

@@ -63,6 +63,9 @@ type Options struct {
 	// step takes none, clocks are exact, and a pass comes after all else of its instant.
 	Prompt  bool
 	Latency time.Duration
+	// Calls, if any, is told every write that the store has taken, in their order. What a restore takes back and what a
+	// file loses are not told.
+	Calls func(Call)
 	// Unchecked leaves the invariants out, to see what they cost.
 	Unchecked bool
 	// Trace, if any, is told every step; Lines every log line.

@@ -11,7 +11,8 @@ import (
 // is gone is taken for true, and a store that was put back may have lost a run. A
 // leader of the past that still acknowledges heartbeats keeps tasks alive of which
 // the next one does not know: its lease ends it before another may lead, and only
-// the simulator lets it go on for longer than a moment.
+// the simulator lets it go on for longer than a moment. A process that was killed and
+// that the kernel does not let go of runs nothing any more.
 type fenceHolds struct {
 	rule
 	past map[int]instant // by machine: when a leader of the past last acknowledged it
@@ -44,7 +45,8 @@ func (c *fenceHolds) gone(w *World, now *task, a *messages.AttemptRecord) {
 	for _, p := range a.GetPlaces() {
 		k := messages.KeyOf(a.Token, p.Rank)
 		m := w.machine(p.Node)
-		if m == nil || m.raged || !m.launcher.running(k) || p.Exit.GetKind() == messages.ExitKind_EXIT_KIND_REMOVED {
+		if m == nil || m.raged || !m.launcher.running(k) || m.launcher.tasks[k].stuck ||
+			p.Exit.GetKind() == messages.ExitKind_EXIT_KIND_REMOVED {
 			continue
 		}
 		if past, ever := c.past[m.index]; ever && w.engine.now.since(past) < now.fence+now.grace+time.Minute {

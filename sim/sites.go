@@ -74,6 +74,8 @@ func init() {
 		{name: "byzantine", few: 2, act: atWork(byzantine)},
 		{name: "unwell", calm: true, apart: true, act: atWork(unwell)},
 		{name: "start-stop", apart: true},
+		{name: "unkillable", apart: true},
+		{name: "starved", calm: true, apart: true, act: atWork(starve)},
 	}
 }
 

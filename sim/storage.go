@@ -77,6 +77,19 @@ func (s *storage) trouble(p *process) trouble {
 	return trouble(1 + s.w.chance.below(int(answerMissing)))
 }
 
+// Call is a write that the store has taken: changes with their verdicts, or none where a leader was given its epoch.
+type Call struct {
+	Epoch    uint64
+	Changes  []actors.Change
+	Verdicts []actors.Verdict
+}
+
+func (s *storage) tell(c Call) {
+	if s.w.opts.Calls != nil {
+		s.w.opts.Calls(c)
+	}
+}
+
 // storePort is the store as one process reaches it.
 type storePort struct {
 	s    *storage
@@ -177,6 +190,7 @@ func (x *storePort) commit(epoch, ticket uint64, changes []actors.Change) actors
 		return actors.Applied{Ticket: ticket, Err: err.Error()}
 	}
 	x.s.kept.Sync()
+	x.s.tell(Call{epoch, changes, verdicts})
 	w.books.writeAll(x.proc, epoch, changes, verdicts)
 	return actors.Applied{Ticket: ticket, Verdicts: verdicts}
 }
@@ -191,6 +205,7 @@ func (x *storePort) crash(epoch uint64, changes []actors.Change) {
 	kept := x.s.w.chance.below(2)
 	x.s.kept.CrashKeeping(kept)
 	if err == nil && kept > 0 {
+		x.s.tell(Call{epoch, changes, verdicts})
 		x.s.w.books.writeAll(x.proc, epoch, changes, verdicts)
 	}
 }

@@ -236,8 +236,8 @@ func TestDiskFilledByOthers(t *testing.T) {
 }
 
 // TestDiskFilledAgainAndAgain: tasks that each take at once what others have left of the disk, one after the other, end
-// soon, and any task that is prepared and started meanwhile either runs or was never started: none of it is the machine's
-// fault.
+// soon, and any task that is prepared and started meanwhile either runs or was never started: none of it is the
+// machine's fault.
 func TestDiskFilledAgainAndAgain(t *testing.T) {
 	dir := disk(t, "size=256m")
 	r := newRig(t, dir, nil)
