@@ -1292,6 +1292,7 @@ type Prospect struct {
 	Ahead           int32                  `protobuf:"varint,8,opt,name=ahead,proto3" json:"ahead,omitempty"`                                                // jobs that have their turn before it; 0 for a job that has a place kept
 	AheadGpuSeconds int64                  `protobuf:"varint,9,opt,name=ahead_gpu_seconds,json=aheadGpuSeconds,proto3" json:"ahead_gpu_seconds,omitempty"`   // the work that those are expected to do; 0: not known
 	AheadMs         int64                  `protobuf:"varint,10,opt,name=ahead_ms,json=aheadMs,proto3" json:"ahead_ms,omitempty"`                            // how long that takes at the pace of the last day; 0: not known
+	Unlearned       bool                   `protobuf:"varint,12,opt,name=unlearned,proto3" json:"unlearned,omitempty"`                                       // of BASIS_LEARNED: nothing has been learned yet, and each job is taken to run for an hour
 	OnLoan          bool                   `protobuf:"varint,11,opt,name=on_loan,json=onLoan,proto3" json:"on_loan,omitempty"`                               // its queue borrows for it, and there is no latest time either if that is taken back
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
@@ -1395,6 +1396,13 @@ func (x *Prospect) GetAheadMs() int64 {
 		return x.AheadMs
 	}
 	return 0
+}
+
+func (x *Prospect) GetUnlearned() bool {
+	if x != nil {
+		return x.Unlearned
+	}
+	return false
 }
 
 func (x *Prospect) GetOnLoan() bool {
@@ -2845,7 +2853,7 @@ const file_messages_client_proto_rawDesc = "" +
 	"at_unix_ms\x18\x06 \x01(\x03R\batUnixMs\"T\n" +
 	"\x0fChangeNodeReply\x12-\n" +
 	"\aoutcome\x18\x01 \x01(\v2\x13.synapse.v1.OutcomeR\aoutcome\x12\x12\n" +
-	"\x04node\x18\x02 \x01(\tR\x04node\"\xe6\x02\n" +
+	"\x04node\x18\x02 \x01(\tR\x04node\"\x84\x03\n" +
 	"\bProspect\x12'\n" +
 	"\x05basis\x18\x01 \x01(\x0e2\x11.synapse.v1.BasisR\x05basis\x12\x1c\n" +
 	"\n" +
@@ -2858,7 +2866,8 @@ const file_messages_client_proto_rawDesc = "" +
 	"\x05ahead\x18\b \x01(\x05R\x05ahead\x12*\n" +
 	"\x11ahead_gpu_seconds\x18\t \x01(\x03R\x0faheadGpuSeconds\x12\x19\n" +
 	"\bahead_ms\x18\n" +
-	" \x01(\x03R\aaheadMs\x12\x17\n" +
+	" \x01(\x03R\aaheadMs\x12\x1c\n" +
+	"\tunlearned\x18\f \x01(\bR\tunlearned\x12\x17\n" +
 	"\aon_loan\x18\v \x01(\bR\x06onLoan\"r\n" +
 	"\aWarning\x12'\n" +
 	"\x05cause\x18\x01 \x01(\x0e2\x11.synapse.v1.CauseR\x05cause\x12\x1c\n" +

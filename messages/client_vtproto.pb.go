@@ -1054,6 +1054,16 @@ func (m *Prospect) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
 	}
+	if m.Unlearned {
+		i--
+		if m.Unlearned {
+			dAtA[i] = 1
+		} else {
+			dAtA[i] = 0
+		}
+		i--
+		dAtA[i] = 0x60
+	}
 	if m.OnLoan {
 		i--
 		if m.OnLoan {
@@ -2842,6 +2852,9 @@ func (m *Prospect) SizeVT() (n int) {
 		n += 1 + protohelpers.SizeOfVarint(uint64(m.AheadMs))
 	}
 	if m.OnLoan {
+		n += 2
+	}
+	if m.Unlearned {
 		n += 2
 	}
 	n += len(m.unknownFields)

@@ -7,32 +7,63 @@ import (
 
 // This file owns the words for when a job starts.
 
-// Words say when a job starts, as far as that is known. moment writes an instant, span (ms) how long something takes:
-// some who read this look at a clock, and others do not know whose.
-func (x *Prospect) Words(moment, span func(ms int64) string) string {
+// Infeasible begins why a job never starts that no idle cluster of the known nodes could hold.
+const Infeasible = "Infeasible: "
+
+// Words say when a job starts, as far as that is known, to a reader at nowMs. moment writes an instant, span (ms) how
+// long something takes.
+func (x *Prospect) Words(nowMs int64, moment, span func(ms int64) string) string {
 	switch x.GetBasis() {
 	case Basis_BASIS_LIMITS:
-		text := "starts " + moment(x.AtUnixMs) + ", limits: no later than " + moment(x.LatestUnixMs) +
-			" unless a machine is lost"
+		text := x.expected(nowMs, moment, span)
+		if x.LatestUnixMs <= nowMs {
+			return text + ", limits: its latest start was " + moment(x.LatestUnixMs)
+		}
+		text += ", limits: no later than " + moment(x.LatestUnixMs) + " unless a machine is lost"
 		if x.OnLoan {
 			text += " or another queue takes back what this one borrows"
 		}
 		return text
 	case Basis_BASIS_LEARNED:
-		text := "~" + moment(x.AtUnixMs) + ", learned"
-		if x.LikelyUnixMs > 0 {
-			text += ": by " + moment(x.LikelyUnixMs) + " in 9 of 10"
+		text := x.expected(nowMs, moment, span)
+		if !x.Unlearned {
+			text += ", learned"
+			if x.LikelyUnixMs > 0 {
+				text += ": by " + moment(x.LikelyUnixMs) + " in 9 of 10"
+			}
 		}
 		if x.Why != "" {
 			text += "; no latest time can be given: " + x.Why
 		}
 		return text
 	}
+	if strings.HasPrefix(x.GetWhy(), Infeasible) {
+		return x.Why
+	}
 	text := "no time can be given"
 	if x.GetWhy() != "" {
 		text += ": " + x.Why
 	}
 	return text + x.queueWords(span)
+}
+
+// expected says for when a start is planned, and by how much it is late. It never says that a job starts now.
+func (x *Prospect) expected(nowMs int64, moment, span func(ms int64) string) string {
+	if late := x.OverdueMs(nowMs); late > 0 {
+		return "expected " + moment(x.AtUnixMs) + ", overdue " + span(late)
+	}
+	return "expected ~" + moment(x.AtUnixMs)
+}
+
+// overdueFrom is how much later than expected a start is overdue. Clocks differ, and an answer is on its way.
+const overdueFrom = 10_000
+
+// OverdueMs is how long ago a job was expected to start; 0: it is not late, or no time is known.
+func (x *Prospect) OverdueMs(nowMs int64) int64 {
+	if late := nowMs - x.GetAtUnixMs(); x.GetAtUnixMs() > 0 && late >= overdueFrom {
+		return late
+	}
+	return 0
 }
 
 // queueWords say what has its turn before a job without a time.

@@ -59,7 +59,7 @@ func (s *Scheduler) tellsLater(ctx actor.Context, next actors.Instant) bool {
 
 // startsOf names where those are that have no end.
 func (s *Scheduler) startsOf(p policy.Prospects) mirror.StartsShown {
-	shown := mirror.StartsShown{Prospects: p}
+	shown := mirror.StartsShown{Prospects: p, Learned: s.learning.cells.Len() > 0}
 	for i := range p.Promises {
 		who := p.Promises[i].Endless
 		if e := s.jobs[who]; e != nil && e.run != nil {

@@ -71,7 +71,7 @@ func (m *Mirror) onExplainJob(q *messages.ExplainJob) *messages.ExplainJobReply 
 	}
 	text, more := m.roomWords(&s), m.startWords(&s)
 	if g := m.waiting.groups[s.group]; g != nil && g.answer.Never { // nothing is said of when either
-		return &messages.ExplainJobReply{Outcome: outcome, Text: text}
+		return &messages.ExplainJobReply{Outcome: outcome, Text: messages.Infeasible + text}
 	}
 	switch over := m.starts.over(&s); {
 	case over != "" && text != "":

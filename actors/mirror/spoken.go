@@ -50,6 +50,7 @@ type (
 	StartsShown struct {
 		policy.Prospects
 		Endless []Endless // where the endless jobs that promises name are
+		Learned bool      // from a job that has run, how long jobs run
 	}
 	// Endless is a job without a time limit on a machine that others wait for.
 	Endless struct {

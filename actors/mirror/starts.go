@@ -23,6 +23,8 @@ type starts struct {
 	promises map[topology.JobID]*policy.Promise // of those that still wait
 	lines    map[uint64]*policy.InLine
 	endless  map[topology.JobID]topology.NodeID
+	learned  bool
+	expected map[topology.JobID]actors.Instant // when those that were promised something start
 }
 
 // Equal reports whether two tellings are the same.
@@ -35,18 +37,21 @@ func (s *StartsShown) Equal(o *StartsShown) bool {
 			a.Firm == b.Firm && a.Slips == b.Slips && a.Endless == b.Endless && a.Given == b.Given
 	}
 	return slices.EqualFunc(s.Promises, o.Promises, same) && slices.Equal(s.Lines, o.Lines) &&
-		slices.Equal(s.Endless, o.Endless)
+		s.Learned == o.Learned && slices.Equal(s.Endless, o.Endless)
 }
 
 // onStartsShown replaces all that was known of starts.
 func (m *Mirror) onStartsShown(shown StartsShown) {
-	s := &m.starts
+	s, before := &m.starts, m.starts.expected
 	*s = starts{
+		learned: shown.Learned, expected: map[topology.JobID]actors.Instant{},
 		told: true, order: shown.Promises, promises: map[topology.JobID]*policy.Promise{}, lines: map[uint64]*policy.InLine{},
 		endless: map[topology.JobID]topology.NodeID{},
 	}
 	for i := range shown.Promises {
-		s.promises[shown.Promises[i].Job] = &shown.Promises[i]
+		p := &shown.Promises[i]
+		s.promises[p.Job] = p
+		s.expected[p.Job] = m.stillExpected(before, p)
 	}
 	for i := range shown.Lines {
 		s.lines[shown.Lines[i].Burst] = &shown.Lines[i]
@@ -54,6 +59,16 @@ func (m *Mirror) onStartsShown(shown StartsShown) {
 	for _, x := range shown.Endless {
 		s.endless[x.Job] = x.Node
 	}
+}
+
+// stillExpected is when a job starts. A start that is overdue is planned again with each pass, for the moment of the pass:
+// until there is a later one, the time that has passed stands, so that people see by how much it is late.
+func (m *Mirror) stillExpected(before map[topology.JobID]actors.Instant, p *policy.Promise) actors.Instant {
+	at, now := actors.Instant(p.At), m.p.Clock.Now()
+	if was, known := before[p.Job]; known && was <= now && at <= now {
+		return was
+	}
+	return at
 }
 
 // over is the limit because of which a job waits, and the way out; empty: none is in its way.
@@ -111,6 +126,11 @@ func (m *Mirror) timeOfDay(ns int64) int64 {
 	return m.p.Clock.WallMs() + max(actors.Instant(ns).Since(m.p.Clock.Now()), 0).Milliseconds()
 }
 
+// dayOf is the time of day of an instant, also of one that has passed.
+func (m *Mirror) dayOf(at actors.Instant) int64 {
+	return m.p.Clock.WallMs() + at.Since(m.p.Clock.Now()).Milliseconds()
+}
+
 // keptNamed bounds the machines kept for a job that are named.
 const keptNamed = 256
 
@@ -118,6 +138,9 @@ const keptNamed = 256
 func (m *Mirror) prospect(s *shownJob) *messages.Prospect {
 	if s.group == 0 || s.Phase != messages.PhaseQueued {
 		return nil
+	}
+	if never := m.infeasible(m.waiting.groups[s.group]); never != "" {
+		return &messages.Prospect{Basis: messages.Basis_BASIS_NONE, Why: never}
 	}
 	if p := m.starts.promises[topology.JobID(s.GetRecord().GetId())]; p != nil && p.At < topology.Never {
 		return m.promised(p)
@@ -127,13 +150,15 @@ func (m *Mirror) prospect(s *shownJob) *messages.Prospect {
 
 // promised is the prospect of a job for which room is kept.
 func (m *Mirror) promised(p *policy.Promise) *messages.Prospect {
-	at := m.timeOfDay
+	at, expected := m.timeOfDay, m.starts.expected[p.Job]
 	told := &messages.Prospect{
-		Basis: messages.Basis_BASIS_LEARNED, AtUnixMs: at(p.At), Why: m.endlessWords(p.Endless, p.Given),
+		Basis: messages.Basis_BASIS_LEARNED, AtUnixMs: m.dayOf(expected), Why: m.endlessWords(p.Endless, p.Given),
+		Unlearned: !m.starts.learned,
 	}
 	switch {
 	case p.Firm && p.Latest < topology.Never:
-		told.Basis, told.LatestUnixMs, told.Why = messages.Basis_BASIS_LIMITS, at(max(p.Latest, p.At)), ""
+		told.Basis, told.LatestUnixMs, told.Why = messages.Basis_BASIS_LIMITS, m.dayOf(max(actors.Instant(p.Latest), expected)), ""
+		told.Unlearned = false
 		told.OnLoan = p.OnLoan
 	case p.By > max(p.At, int64(m.p.Clock.Now())): // else it was wrong, or says no more than the time itself
 		told.LikelyUnixMs = at(p.By)
@@ -220,17 +245,12 @@ func (m *Mirror) startWords(s *shownJob) string {
 		return ""
 	}
 	now := m.timeOfDay(0)
-	moment := func(ms int64) string {
-		if left := ms - now; left > 0 {
-			return spanWords(left) + " from now"
-		}
-		return "now"
-	}
+	moment := func(ms int64) string { return messages.Moment(ms, now) }
 	text := ""
 	if kept := told.KeptWords(wordedNodes, moment); kept != "" {
 		text = " · " + kept
 	}
-	return text + " · " + told.Words(moment, spanWords)
+	return text + " · " + told.Words(now, moment, spanWords)
 }
 
 // wayOutWords say with which time limit a job would start now; empty: no such limit is known.

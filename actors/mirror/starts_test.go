@@ -3,7 +3,9 @@ package mirror
 import (
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/yi-json/synapse/actors"
 	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/policy"
 	"github.com/yi-json/synapse/topology"
@@ -214,6 +216,68 @@ func TestNearerIsTold(t *testing.T) {
 	for id, reason := range want {
 		if got := ask(a.Mirror, &messages.GetJob{Job: id}).(*messages.GetJobReply).Job.GetReason(); got != reason {
 			t.Errorf("the reason of %s is %q, not %q", id, got, reason)
+		}
+	}
+}
+
+// TestOverdueStart: a start that has passed stands while the planner plans it again for the moment of each pass, and a
+// later plan replaces it. Nothing is called learned before something was.
+func TestOverdueStart(t *testing.T) {
+	m, clock := counting()
+	shown := waitsFor(1, "needs 8 GPUs", "j")
+	ask(m, JobShown{statusOf("j", "alice", "queued")})
+	shown.Jobs[0].Burst = 7
+	ask(m, shown)
+	tell := func(in time.Duration, learned bool) {
+		s := promiseTo(false, topology.Never, 0, "j")
+		s.Promises[0].At, s.Learned = int64(actors.Instant(clock.now).Plus(in)), learned
+		ask(m, s)
+	}
+	see := func(want string) {
+		t.Helper()
+		p := prospectOf(t, m, "j")
+		moment := func(ms int64) string { return (time.Duration(ms-p.AtUnixMs) * time.Millisecond).String() }
+		if got := p.Words(clock.WallMs(), moment, spanWords); !strings.HasPrefix(got, want) {
+			t.Errorf("after %s: %q, want %q", clock.now, got, want)
+		}
+	}
+	tell(5*time.Minute, false)
+	see("expected ~0s")
+	if p := prospectOf(t, m, "j"); !p.Unlearned || strings.Contains(p.Words(clock.WallMs(), func(int64) string { return "" },
+		spanWords), "learned") {
+		t.Errorf("it says that something was learned: %v", p)
+	}
+	clock.now += 6 * time.Minute
+	see("expected 0s, overdue 60s")
+	tell(0, true) // planned for the moment of this pass
+	see("expected 0s, overdue 60s")
+	clock.now += 2 * time.Minute
+	tell(0, true)
+	see("expected 0s, overdue 3m, learned")
+	tell(time.Minute, true)
+	see("expected ~0s, learned")
+}
+
+// TestInfeasible: a job that no idle cluster could hold says so where its reason and its start are shown, and no time.
+func TestInfeasible(t *testing.T) {
+	m, _ := counting()
+	rooms := RoomsShown{Holders: make([][]topology.Holder, 1)}
+	rooms.Machines = []topology.Seen{{ID: "n1", Machine: &topology.Machine{
+		ID: "n1", Place: []string{"r1"}, Total: topology.Resources{MilliCPU: 64_000, MemoryBytes: 1 << 40},
+	}}}
+	ask(m, rooms)
+	for id, cpu := range map[string]int64{"huge": 100_000, "fits": 32_000} {
+		group := policy.GroupID(cpu)
+		shown := waitsFor(group, "needs CPUs, and others have them", id)
+		shown.Groups[0].Asked = policy.Question{Gang: topology.Gang{Replicas: 1, Each: topology.Resources{MilliCPU: cpu}}}
+		ask(m, JobShown{statusOf(id, "alice", "queued")})
+		ask(m, shown)
+		ask(m, promiseTo(false, topology.Never, 0))
+		got := ask(m, &messages.GetJob{Job: id}).(*messages.GetJobReply).Job
+		never := strings.HasPrefix(got.Reason, "Infeasible: needs 100 cores") && got.Prospect.AtUnixMs == 0 &&
+			strings.HasPrefix(got.Prospect.Words(1, nil, nil), "Infeasible: needs 100 cores")
+		if never != (id == "huge") {
+			t.Errorf("%s: %q, %v", id, got.Reason, got.Prospect)
 		}
 	}
 }

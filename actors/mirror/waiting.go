@@ -4,11 +4,14 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
 
+	"github.com/yi-json/synapse/actors"
 	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/policy"
+	"github.com/yi-json/synapse/topology"
 )
 
 // This file owns what the Mirror shows of why a job waits. The Scheduler tells a
@@ -35,6 +38,9 @@ type waitingGroup struct {
 	asked  policy.Question
 	jobs   int // shown as its members
 	answer answer
+
+	never string         // why no idle cluster could hold it; empty: one could
+	judge actors.Instant // when that is looked at again
 }
 
 // onWaitingShown takes new reasons, and the jobs that they belong to.
@@ -147,6 +153,8 @@ func (m *Mirror) present(s shownJob) *messages.JobStatus {
 			group = 0
 		} else if why = m.waiting.reason(s.group); why == "" {
 			why = m.whyIdle(s.JobStatus)
+		} else if never := m.infeasible(m.waiting.groups[s.group]); never != "" {
+			why, group = never, 0 // the group's reason tells what is free at the moment
 		} else if failed := messages.StartFailure(s.JobStatus); failed != "" {
 			why, group = failed+"; "+why, 0 // the others of its group have not failed
 		}
@@ -157,6 +165,28 @@ func (m *Mirror) present(s shownJob) *messages.JobStatus {
 	return &messages.JobStatus{
 		Record: s.Record, Phase: s.Phase, Reason: why, Attempt: s.Attempt, Debts: s.Debts, Group: group,
 	}
+}
+
+// judgeAgain is how long it stands that no idle cluster could hold a gang: each look costs a search over all nodes.
+const judgeAgain = 2 * time.Second
+
+// infeasible is why the jobs of a group never start on the nodes that are known, were all of them idle and in service;
+// empty: they may.
+func (m *Mirror) infeasible(g *waitingGroup) string {
+	fabric, now := m.picture.fabric, m.p.Clock.Now()
+	if g == nil || fabric.Len() == 0 {
+		return ""
+	}
+	if now < g.judge {
+		return g.never
+	}
+	gang := g.asked.Gang
+	gang.Avoid, gang.Closing = nil, nil // for a while only
+	g.never, g.judge = "", now.Plus(judgeAgain)
+	if possible, why := topology.Feasible(fabric, gang); !possible {
+		g.never = messages.Infeasible + why.String()
+	}
+	return g.never
 }
 
 // tellGroups tells those who asked for it that these groups wait for another reason.

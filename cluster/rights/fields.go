@@ -49,7 +49,7 @@ var shown = []struct{ message, open, private, ids string }{
 	{"Outcome", "code field text hint", "", ""},
 	{"JobStatus", "record phase reason attempt debts tasks group withheld prospect warned counts", "", ""},
 	{"Prospect", "basis at_unix_ms latest_unix_ms likely_unix_ms why kept kept_until_unix_ms ahead " +
-		"ahead_gpu_seconds ahead_ms on_loan", "", ""},
+		"ahead_gpu_seconds ahead_ms on_loan unlearned", "", ""},
 	{"AttemptRecord", "job token run places rendezvous committed_unix_ms started_unix_ms end told " +
 		"start_by_left_ms victims reserving_ms preparing_ms", "", ""},
 	{"NodeStatus", "record phase closed ledger debts heard_ms_ago", "", ""},

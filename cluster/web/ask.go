@@ -184,7 +184,7 @@ func startOf(j *messages.JobStatus) *start {
 		Job: j.GetRecord().GetId(), Basis: messages.Word(t.GetBasis().String(), "BASIS_"), At: t.GetAtUnixMs(),
 		Latest: t.GetLatestUnixMs(), Likely: t.GetLikelyUnixMs(), Why: t.GetWhy(), Kept: t.GetKept(),
 		Until: t.GetKeptUntilUnixMs(), Ahead: t.GetAhead(), AheadMs: t.GetAheadMs(),
-		Words: t.Words(moment, messages.Span),
+		Words: t.Words(now, moment, messages.Span),
 	}
 }
 

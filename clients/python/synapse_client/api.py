@@ -1022,6 +1022,7 @@ class Prospect(Message):
     ahead: int = plain("int")  # jobs that have their turn before it; 0 for a job that has a place kept
     ahead_gpu_seconds: int = plain("long")  # the work that those are expected to do; 0: not known
     ahead_ms: int = plain("long")  # how long that takes at the pace of the last day; 0: not known
+    unlearned: bool = plain("bool")  # of BASIS_LEARNED: nothing has been learned yet, and each job is taken to run for an hour
     on_loan: bool = plain("bool")  # its queue borrows for it, and there is no latest time either if that is taken back
 
 

@@ -2,7 +2,6 @@ package show
 
 import (
 	"fmt"
-	"strings"
 
 	"github.com/yi-json/synapse/messages"
 )
@@ -28,7 +27,7 @@ func (j job) starts() string {
 	if p == nil {
 		return orDash(j.why())
 	}
-	return p.Words(j.moment, messages.Span)
+	return p.Words(j.now, j.moment, messages.Span)
 }
 
 func (j job) moment(ms int64) string { return messages.Moment(ms, j.now) }
@@ -38,7 +37,7 @@ const describedKept = 16
 
 func describeStart(p *page, j job) {
 	if told := j.GetProspect(); told != nil {
-		p.line("Start", strings.TrimPrefix(told.Words(j.moment, messages.Span), "starts "))
+		p.line("Start", told.Words(j.now, j.moment, messages.Span))
 		p.line("Kept", told.KeptWords(describedKept, j.moment))
 	}
 	p.line("Told first", foretold(j.toldFirst(), 0))
@@ -52,7 +51,7 @@ func (j job) toldFirst() *messages.Told {
 	return j.GetRecord().GetPromise().GetTold()
 }
 
-// startObj is what programs read of that. Basis is limits, learned or none.
+// startObj is what programs read of that. Basis is limits, learned, default or none.
 type startObj struct {
 	Basis           string   `json:"basis"`
 	At              string   `json:"at,omitempty"`        // expected
@@ -68,13 +67,21 @@ type startObj struct {
 	Told            *toldObj `json:"told,omitempty"`         // first, where it has a firm promise
 }
 
+// basisOf is the word for the ground of a time. Nothing is called learned before something was.
+func basisOf(t *messages.Prospect) string {
+	if t.GetBasis() == messages.Basis_BASIS_LEARNED && t.GetUnlearned() {
+		return "default"
+	}
+	return messages.Word(t.GetBasis().String(), "BASIS_")
+}
+
 func startObject(s *messages.JobStatus) *startObj {
 	t := s.GetProspect()
 	if t == nil {
 		return nil
 	}
 	return &startObj{
-		Basis: messages.Word(t.GetBasis().String(), "BASIS_"), At: stamp(t.GetAtUnixMs()), Latest: stamp(t.GetLatestUnixMs()),
+		Basis: basisOf(t), At: stamp(t.GetAtUnixMs()), Latest: stamp(t.GetLatestUnixMs()),
 		OnLoan:    t.GetOnLoan(),
 		NineOfTen: stamp(t.GetLikelyUnixMs()), Why: t.GetWhy(), Kept: t.GetKept(), KeptUntil: stamp(t.GetKeptUntilUnixMs()),
 		Ahead: t.GetAhead(), AheadGPUSeconds: t.GetAheadGpuSeconds(), AheadSeconds: t.GetAheadMs() / 1000,

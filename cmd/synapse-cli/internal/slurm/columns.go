@@ -57,6 +57,8 @@ func QueueFields() []Field[*Entry] {
 				return Hostlist(e.Machines)
 			case e.Reason == launchFailure:
 				return "(" + e.Reason + ": " + e.Cause + ")"
+			case e.OverdueMs > 0:
+				return "(" + e.Reason + ", start overdue " + messages.Span(e.OverdueMs) + ")"
 			}
 			return "(" + e.Reason + ")"
 		}},

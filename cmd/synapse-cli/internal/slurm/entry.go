@@ -22,6 +22,7 @@ type Entry struct {
 	Memory, Peak                        int64
 	SubmitMs, StartMs, EndMs, LimitMs   int64
 	ElapsedMs, ForetoldMs, WaitedMs     int64
+	OverdueMs                           int64 // since it was expected to start
 	Disk                                int64 // of each task
 	Script                              bool  // it runs one
 	Priority, Restarts, Exit, Signal    int32
@@ -104,6 +105,7 @@ func Of(j *messages.JobStatus, nowMs int64) *Entry {
 	e.WaitedMs = waited(e, nowMs)
 	e.numbered(j)
 	e.Reason, e.Cause = reason(j, nowMs), messages.StartFailure(j)
+	e.OverdueMs = j.GetProspect().OverdueMs(nowMs)
 	for _, s := range spec.GetNodeSelector() {
 		e.Features = strings.TrimPrefix(e.Features+"&"+s.GetKey()+"="+s.GetValue(), "&")
 	}
@@ -214,6 +216,8 @@ func reason(j *messages.JobStatus, nowMs int64) string {
 		return "JobArrayTaskLimit"
 	case messages.StartFailure(j) != "":
 		return launchFailure
+	case strings.HasPrefix(j.GetReason(), messages.Infeasible):
+		return "BadConstraints"
 	case j.GetProspect().GetAhead() > 0:
 		return "Priority"
 	}
