@@ -61,8 +61,8 @@ func (m *Mirror) onStartsShown(shown StartsShown) {
 	}
 }
 
-// stillExpected is when a job starts. A start that is overdue is planned again with each pass, for the moment of the pass:
-// until there is a later one, the time that has passed stands, so that people see by how much it is late.
+// stillExpected is when a job starts. A start that is overdue is planned again with each pass, for the moment of the
+// pass: until there is a later one, the time that has passed stands, so that people see by how much it is late.
 func (m *Mirror) stillExpected(before map[topology.JobID]actors.Instant, p *policy.Promise) actors.Instant {
 	at, now := actors.Instant(p.At), m.p.Clock.Now()
 	if was, known := before[p.Job]; known && was <= now && at <= now {
