@@ -157,7 +157,8 @@ func (m *Mirror) promised(p *policy.Promise) *messages.Prospect {
 	}
 	switch {
 	case p.Firm && p.Latest < topology.Never:
-		told.Basis, told.LatestUnixMs, told.Why = messages.Basis_BASIS_LIMITS, m.dayOf(max(actors.Instant(p.Latest), expected)), ""
+		told.Basis, told.Why = messages.Basis_BASIS_LIMITS, ""
+		told.LatestUnixMs = m.dayOf(max(actors.Instant(p.Latest), expected))
 		told.Unlearned = false
 		told.OnLoan = p.OnLoan
 	case p.By > max(p.At, int64(m.p.Clock.Now())): // else it was wrong, or says no more than the time itself

@@ -243,8 +243,8 @@ func TestOverdueStart(t *testing.T) {
 	}
 	tell(5*time.Minute, false)
 	see("expected ~0s")
-	if p := prospectOf(t, m, "j"); !p.Unlearned || strings.Contains(p.Words(clock.WallMs(), func(int64) string { return "" },
-		spanWords), "learned") {
+	silent := func(int64) string { return "" }
+	if p := prospectOf(t, m, "j"); !p.Unlearned || strings.Contains(p.Words(clock.WallMs(), silent, silent), "learned") {
 		t.Errorf("it says that something was learned: %v", p)
 	}
 	clock.now += 6 * time.Minute
