@@ -241,6 +241,7 @@ type PastJob struct {
 	TimeLimitMs     int64                  `protobuf:"varint,19,opt,name=time_limit_ms,json=timeLimitMs,proto3" json:"time_limit_ms,omitempty"` // of one attempt, from its start; 0: none
 	Gang            *GangSpec              `protobuf:"bytes,20,opt,name=gang,proto3" json:"gang,omitempty"`                                     // as it was asked for; unset by an earlier scheduler
 	Each            *Resources             `protobuf:"bytes,21,opt,name=each,proto3" json:"each,omitempty"`                                     // of one task, likewise
+	Title           string                 `protobuf:"bytes,22,opt,name=title,proto3" json:"title,omitempty"`                                   // the name as it was given; empty: it is the name
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
 }
@@ -420,6 +421,13 @@ func (x *PastJob) GetEach() *Resources {
 		return x.Each
 	}
 	return nil
+}
+
+func (x *PastJob) GetTitle() string {
+	if x != nil {
+		return x.Title
+	}
+	return ""
 }
 
 // PastAttempt is the account of one attempt.
@@ -634,7 +642,7 @@ const file_messages_history_proto_rawDesc = "" +
 	"\aoutcome\x18\x01 \x01(\v2\x13.synapse.v1.OutcomeR\aoutcome\x12'\n" +
 	"\x04jobs\x18\x02 \x03(\v2\x13.synapse.v1.PastJobR\x04jobs\x12\x12\n" +
 	"\x04next\x18\x03 \x01(\tR\x04next\x12\x18\n" +
-	"\adamaged\x18\x04 \x03(\tR\adamaged\"\xd0\x05\n" +
+	"\adamaged\x18\x04 \x03(\tR\adamaged\"\xe6\x05\n" +
 	"\aPastJob\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12)\n" +
@@ -658,7 +666,8 @@ const file_messages_history_proto_rawDesc = "" +
 	"\battempts\x18\x12 \x03(\v2\x17.synapse.v1.PastAttemptR\battempts\x12\"\n" +
 	"\rtime_limit_ms\x18\x13 \x01(\x03R\vtimeLimitMs\x12(\n" +
 	"\x04gang\x18\x14 \x01(\v2\x14.synapse.v1.GangSpecR\x04gang\x12)\n" +
-	"\x04each\x18\x15 \x01(\v2\x15.synapse.v1.ResourcesR\x04each\"\x86\x05\n" +
+	"\x04each\x18\x15 \x01(\v2\x15.synapse.v1.ResourcesR\x04each\x12\x14\n" +
+	"\x05title\x18\x16 \x01(\tR\x05title\"\x86\x05\n" +
 	"\vPastAttempt\x12'\n" +
 	"\x05token\x18\x01 \x01(\v2\x11.synapse.v1.TokenR\x05token\x12\x10\n" +
 	"\x03run\x18\x02 \x01(\x05R\x03run\x12*\n" +

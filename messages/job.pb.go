@@ -904,6 +904,7 @@ type JobSpec struct {
 	NotPreemptible   bool                   `protobuf:"varint,40,opt,name=not_preemptible,json=notPreemptible,proto3" json:"not_preemptible,omitempty"`     // it is not to be stopped for another, and so stays within its queue's quota
 	CheckpointMs     int64                  `protobuf:"varint,41,opt,name=checkpoint_ms,json=checkpointMs,proto3" json:"checkpoint_ms,omitempty"`           // it saves its work so often: a stop costs no more than that; 0: nobody says so
 	Secrets          []*Secret              `protobuf:"bytes,42,rep,name=secrets,proto3" json:"secrets,omitempty"`                                          // names and ways alone; their values are sealed in the job's record, and a machine asks for them
+	Title            string                 `protobuf:"bytes,43,opt,name=title,proto3" json:"title,omitempty"`                                              // the name as it was given, if that is not its name: letters, digits, '.', '_' and '-'
 	unknownFields    protoimpl.UnknownFields
 	sizeCache        protoimpl.SizeCache
 }
@@ -1211,6 +1212,13 @@ func (x *JobSpec) GetSecrets() []*Secret {
 	return nil
 }
 
+func (x *JobSpec) GetTitle() string {
+	if x != nil {
+		return x.Title
+	}
+	return ""
+}
+
 var File_messages_job_proto protoreflect.FileDescriptor
 
 const file_messages_job_proto_rawDesc = "" +
@@ -1269,7 +1277,7 @@ const file_messages_job_proto_rawDesc = "" +
 	"\x05first\x18\x04 \x01(\x05R\x05first\x12\x12\n" +
 	"\x04last\x18\x05 \x01(\x05R\x04last\x12\x12\n" +
 	"\x04step\x18\x06 \x01(\x05R\x04step\x12\x18\n" +
-	"\aarrival\x18\a \x01(\x04R\aarrival\"\xb8\v\n" +
+	"\aarrival\x18\a \x01(\x04R\aarrival\"\xce\v\n" +
 	"\aJobSpec\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12)\n" +
 	"\x06labels\x18\x02 \x03(\v2\x11.synapse.v1.LabelR\x06labels\x12\x14\n" +
@@ -1312,7 +1320,8 @@ const file_messages_job_proto_rawDesc = "" +
 	"\aelement\x18$ \x01(\v2\x13.synapse.v1.ElementR\aelement\x12'\n" +
 	"\x0fnot_preemptible\x18( \x01(\bR\x0enotPreemptible\x12#\n" +
 	"\rcheckpoint_ms\x18) \x01(\x03R\fcheckpointMs\x12,\n" +
-	"\asecrets\x18* \x03(\v2\x12.synapse.v1.SecretR\asecrets*>\n" +
+	"\asecrets\x18* \x03(\v2\x12.synapse.v1.SecretR\asecrets\x12\x14\n" +
+	"\x05title\x18+ \x01(\tR\x05title*>\n" +
 	"\x05Split\x12\x15\n" +
 	"\x11SPLIT_UNSPECIFIED\x10\x00\x12\x0f\n" +
 	"\vSPLIT_WHOLE\x10\x01\x12\r\n" +

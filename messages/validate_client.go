@@ -137,7 +137,7 @@ func (x *ListJobs) Validate() error {
 		caller(x.GetPrincipal()),
 		text("owner", x.GetOwner(), MaxValueBytes),
 		nameOrNone("queue", x.GetQueue()),
-		nameOrNone("name", x.GetName()),
+		nameOrTitle("name", x.GetName()),
 		labels("labels", x.GetLabels()),
 		idOrNone("after", x.GetAfter()),
 		idOrNone("array", x.GetArray()),

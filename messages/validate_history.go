@@ -27,7 +27,7 @@ func (x *History) Validate() error {
 		caller(x.GetPrincipal()),
 		text("owner", x.GetOwner(), MaxValueBytes),
 		nameOrNone("queue", x.GetQueue()),
-		nameOrNone("name", x.GetName()),
+		nameOrTitle("name", x.GetName()),
 		labels("labels", x.GetLabels()),
 		between("since_unix_ms", x.GetSinceUnixMs(), 0, MaxTimeUnixMs),
 		between("until_unix_ms", x.GetUntilUnixMs(), 0, MaxTimeUnixMs),

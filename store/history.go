@@ -70,7 +70,7 @@ func (p *Past) fits(j *messages.JobRecord) bool {
 	switch {
 	case p.Owner != "" && j.GetOwner().GetName() != p.Owner,
 		p.Queue != "" && spec.GetQueue() != p.Queue,
-		p.Name != "" && spec.GetName() != p.Name,
+		p.Name != "" && spec.GetName() != p.Name && spec.GetTitle() != p.Name,
 		len(p.States) > 0 && !slices.Contains(p.States, j.GetState()):
 		return false
 	}

@@ -128,6 +128,23 @@ func TestMirrorFindsByUniquePrefix(t *testing.T) {
 	}
 }
 
+// TestListByEitherName: a filter by name takes the name as it was given, and the one that is derived from it.
+func TestListByEitherName(t *testing.T) {
+	m := mirrorOf(func(*actors.Constants) {})
+	for id, given := range map[string]string{"a": "TrainB", "b": "trainb", "c": "other"} {
+		ask(m, JobShown{statusOf(id, "alice", "queued", func(s *messages.JobStatus) { s.Record.Spec.Call(given) })})
+	}
+	for name, want := range map[string]string{"TrainB": "a", "trainb": "a b", "TRAINB": ""} {
+		var got []string
+		for _, j := range ask(m, &messages.ListJobs{Name: name}).(*messages.ListJobsReply).Jobs {
+			got = append(got, j.GetRecord().GetId())
+		}
+		if strings.Join(got, " ") != want {
+			t.Errorf("called %s are %v, want %s", name, got, want)
+		}
+	}
+}
+
 // TestElementsAreNamedInFull: the beginning of an element's id is no element, and least of all another one.
 func TestElementsAreNamedInFull(t *testing.T) {
 	m := mirrorOf(func(*actors.Constants) {})

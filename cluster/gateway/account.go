@@ -17,7 +17,7 @@ import (
 func account(past *store.PastJob, ranks bool) *messages.PastJob {
 	r, spec := past.Job, past.Job.GetSpec()
 	one := &messages.PastJob{
-		Id: r.GetId(), Name: spec.GetName(), Labels: spec.GetLabels(),
+		Id: r.GetId(), Name: spec.GetName(), Title: spec.GetTitle(), Labels: spec.GetLabels(),
 		Owner: r.GetOwner().GetName(), Queue: spec.GetQueue(), Priority: spec.GetPriority(),
 		State: r.GetState(), ExitCode: r.GetExitCode(), Reason: r.GetOutcome(), Cancel: r.GetCancel(),
 		SubmittedUnixMs: r.GetSubmittedUnixMs(), FinishedUnixMs: r.GetFinishedUnixMs(),

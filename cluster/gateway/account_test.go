@@ -30,7 +30,7 @@ func TestAccount(t *testing.T) {
 		Job: &messages.JobRecord{
 			Id: "j", Owner: &messages.Principal{Name: "alice"}, State: messages.JobState_JOB_STATE_CANCELLED,
 			Outcome: "cancelled: enough", Runs: 3,
-			Spec: &messages.JobSpec{Name: "train", Queue: "q", Priority: 5,
+			Spec: &messages.JobSpec{Name: "train", Title: "TRAIN", Queue: "q", Priority: 5,
 				Labels: []*messages.Label{{Key: "team", Value: "nlp"}}},
 			SubmittedUnixMs: 1_000, FinishedUnixMs: 90_000, InfraRestarts: 1, Failures: 1,
 			Cancel: &messages.Deed{AtUnixMs: 80_000, Reason: "enough"},
@@ -59,7 +59,7 @@ func TestAccount(t *testing.T) {
 	one := account(past, false)
 	secondAttempt := int64(8000*11_000 + 8000*10_000 + 500*10_500 + 1000*10_500)
 	want := &messages.PastJob{
-		Id: "j", Name: "train", Owner: "alice", Queue: "q", Priority: 5, Labels: past.Job.Spec.Labels, State: past.Job.State,
+		Id: "j", Name: "train", Title: "TRAIN", Owner: "alice", Queue: "q", Priority: 5, Labels: past.Job.Spec.Labels, State: past.Job.State,
 		Reason:          "cancelled: enough",
 		SubmittedUnixMs: 1_000, StartedUnixMs: 12_000, FinishedUnixMs: 90_000, Cancel: past.Job.Cancel, Runs: 3, Failures: 1,
 		InfraRestarts: 1,

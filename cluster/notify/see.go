@@ -55,7 +55,7 @@ func (s *sight) job(j *messages.JobStatus) []*Notification {
 		return nil
 	}
 	told := &AboutJob{
-		ID: rec.GetId(), Name: rec.GetSpec().GetName(), Owner: rec.Whose(), Queue: rec.GetSpec().GetQueue(),
+		ID: rec.GetId(), Name: rec.GetSpec().Called(), Owner: rec.Whose(), Queue: rec.GetSpec().GetQueue(),
 		Phase: j.GetPhase(), Outcome: rec.GetOutcome(), ExitCode: rec.GetExitCode(), Runs: rec.GetRuns(),
 	}
 	named := fmt.Sprintf("job %s (%s) of %s", told.ID, told.Name, told.Owner)

@@ -53,7 +53,7 @@ var shown = []struct{ message, open, private, ids string }{
 	{"AttemptRecord", "job token run places rendezvous committed_unix_ms started_unix_ms end told " +
 		"start_by_left_ms victims reserving_ms preparing_ms", "", ""},
 	{"NodeStatus", "record phase closed ledger debts heard_ms_ago", "", ""},
-	{"PastJob", "id name labels owner queue priority state exit_code reason submitted_unix_ms " +
+	{"PastJob", "id name title labels owner queue priority state exit_code reason submitted_unix_ms " +
 		"started_unix_ms finished_unix_ms cancel runs failures infra_restarts milli_gpu_ms " +
 		"attempts time_limit_ms gang each", "", ""},
 	{"Warning", "cause at_unix_ms ends_unix_ms", "", ""},
@@ -90,7 +90,7 @@ var shown = []struct{ message, open, private, ids string }{
 		"peak_memory_bytes places told", "", ""},
 	{"GangSpec", "replicas_min replicas_max total split apart", "", ""},
 	{"Resources", "milli_cpu memory_bytes milli_gpu", "", ""},
-	{"JobSpec", "name labels queue priority priority_zero gang each gpu_type shm_bytes topology node_selector image " +
+	{"JobSpec", "name title labels queue priority priority_zero gang each gpu_type shm_bytes topology node_selector image " +
 		"workdir user mounts time_limit_ms prepare_timeout_ms stop restart lost_grace_ms " +
 		"stop_when_lost_ms limits_required nodes exclude disk_bytes submit_dir network " +
 		"after array element begin_unix_ms launcher warn not_preemptible checkpoint_ms", "command env script secrets", ""},

@@ -196,7 +196,7 @@ func (w *weaver) whole(l *life, j *messages.JobStatus) *span {
 	if phase != messages.PhaseSucceeded {
 		s.failed = rec.GetOutcome()
 	}
-	s.about = append(s.about, attribute{key: "synapse.job.name", text: rec.GetSpec().GetName()},
+	s.about = append(s.about, attribute{key: "synapse.job.name", text: rec.GetSpec().Called()},
 		attribute{key: "synapse.owner", text: rec.Whose()}, attribute{key: "synapse.queue", text: rec.GetSpec().GetQueue()},
 		attribute{key: "synapse.phase", text: phase}, attribute{key: "synapse.runs", number: int64(rec.GetRuns())},
 		attribute{key: "synapse.tasks", number: int64(rec.GetSpec().GetGang().GetReplicasMax())})

@@ -32,7 +32,7 @@ func rowOf(j *messages.JobStatus) row {
 	r := j.GetRecord()
 	spec := r.GetSpec()
 	return row{
-		ID: r.GetId(), Name: spec.GetName(), Owner: r.GetOwner().GetName(), Queue: spec.GetQueue(), Phase: j.GetPhase(),
+		ID: r.GetId(), Name: spec.Called(), Owner: r.GetOwner().GetName(), Queue: spec.GetQueue(), Phase: j.GetPhase(),
 		Why: messages.WhyOf(j), GPUs: messages.Asked(spec, (*messages.Resources).GetMilliGpu),
 		Tasks: messages.TasksOf(j), Priority: spec.GetPriority(), Submitted: r.GetSubmittedUnixMs(),
 		Started: j.GetAttempt().GetStartedUnixMs(), Finished: r.GetFinishedUnixMs(), Group: j.GetGroup(), Runs: r.GetRuns(),

@@ -51,7 +51,7 @@ func (a *app) completeJobs(_ *cobra.Command, _ []string, prefix string) ([]strin
 		page, err := cl.ListJobs(ctx, &messages.ListJobs{Limit: messages.MaxPageEntries})
 		var words []string
 		for _, j := range page.GetJobs() {
-			words = append(words, j.GetRecord().GetId()+"\t"+j.GetRecord().GetSpec().GetName()+", "+j.GetPhase())
+			words = append(words, j.GetRecord().GetId()+"\t"+j.GetRecord().GetSpec().Called()+", "+j.GetPhase())
 		}
 		return words, err
 	})

@@ -186,11 +186,11 @@ func (a *app) explainFile(file string) error {
 				f.note(err)
 			case a.style.Format != "":
 				o := explanation{
-					APIVersion: "synapse/v1", Kind: "Explanation", Name: spec.GetName(), Text: reply.GetText(),
+					APIVersion: "synapse/v1", Kind: "Explanation", Name: spec.Called(), Text: reply.GetText(),
 				}
 				f.note(cmp.Or(a.next(), show.Object(a.out, a.style.Format, o)))
 			default:
-				f.note(a.data("%s: %s", spec.GetName(), reply.GetText()))
+				f.note(a.data("%s: %s", spec.Called(), reply.GetText()))
 			}
 		}
 		return f.first

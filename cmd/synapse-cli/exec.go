@@ -37,7 +37,7 @@ func (a *app) execCommand() *cobra.Command {
 		Long: "Runs a further process in a task: in its container, as its user, with its limits, devices and\n" +
 			"environment. It counts for what the task may use, ends with the task, and says nothing about how the task\n" +
 			"ends. With -i it reads this command's input to its end. If that is not a terminal, -t is left out.\n" +
-			" Without a rank it is rank 0. The exit code is that of the process (128 + n for signals), 125 to 127\n" +
+			"Without a rank it is rank 0. The exit code is that of the process (128 + n for signals), 125 to 127\n" +
 			"where it could not be run, and 8 where the connection was lost.",
 		Example: "  synapse-cli exec JOB -- env\n  synapse-cli exec JOB:3 -it -- sh          # a shell in rank 3\n" +
 			"  echo hello | synapse-cli exec JOB -i -- cat",

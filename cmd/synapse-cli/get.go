@@ -275,7 +275,7 @@ var jobSorts = []order[*messages.JobStatus]{
 	}},
 	{"id", func(x, y *messages.JobStatus) int { return cmp.Compare(x.GetRecord().GetId(), y.GetRecord().GetId()) }},
 	{"name", func(x, y *messages.JobStatus) int {
-		return cmp.Compare(x.GetRecord().GetSpec().GetName(), y.GetRecord().GetSpec().GetName())
+		return cmp.Compare(x.GetRecord().GetSpec().Called(), y.GetRecord().GetSpec().Called())
 	}},
 	{"phase", func(x, y *messages.JobStatus) int { return cmp.Compare(x.GetPhase(), y.GetPhase()) }},
 	{"priority", func(x, y *messages.JobStatus) int {

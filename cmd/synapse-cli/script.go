@@ -15,7 +15,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/yi-json/synapse/cmd/synapse-cli/internal/client"
-	"github.com/yi-json/synapse/cmd/synapse-cli/internal/jobfile"
 	"github.com/yi-json/synapse/messages"
 )
 
@@ -192,7 +191,10 @@ func valueHere(flag, value string) string {
 		bare := strings.TrimRight(value, "BbiI")
 		return bare[:max(len(bare)-1, 0)] + strings.ToUpper(bare[max(len(bare)-1, 0):]) + "i"
 	case name == "--name":
-		return cmp.Or(jobfile.Name(value), value)
+		if messages.Titled(value) {
+			return value
+		}
+		return cmp.Or(messages.NameOf(value), value)
 	case strings.HasPrefix(name, "--gpu") && strings.Contains(value, ":"):
 		kind, count, typed := strings.Cut(strings.TrimPrefix(value, "gpu:"), ":")
 		if !typed {

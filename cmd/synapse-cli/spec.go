@@ -107,14 +107,14 @@ func (s *specFlags) given(f *pflag.FlagSet) string {
 // spec makes the job that the flags describe.
 func (s *specFlags) spec(command []string, lookup func(string) (string, bool)) (*messages.JobSpec, error) {
 	spec := &messages.JobSpec{
-		Name: s.name, Queue: s.queue, Priority: s.priority, GpuType: s.gpuType, Image: s.image, Command: command,
+		Queue: s.queue, Priority: s.priority, GpuType: s.gpuType, Image: s.image, Command: command,
 		Workdir: s.workdir, User: s.user, NotPreemptible: !s.preemptible,
 		Script: s.script, PriorityZero: s.prioritised && s.priority == 0,
 	}
 	if s.script != nil && spec.Image == "" {
 		spec.Image = messages.HostImage // the machines' own root; a job that needs another image is refused at once
 	}
-	if spec.Name == "" {
+	if spec.Call(s.name); spec.Name == "" {
 		spec.Name = defaultName(append(command, s.script.GetName()), s.image)
 	}
 	// Parts without any given flag stay out of the job.
@@ -380,7 +380,7 @@ func defaultName(command []string, image string) string {
 		from = path.Base(command[0])
 	}
 	from, _, _ = strings.Cut(from, "@")
-	if name := jobfile.Name(strings.TrimSuffix(from, path.Ext(from))); name != "" {
+	if name := messages.NameOf(strings.TrimSuffix(from, path.Ext(from))); name != "" {
 		return name
 	}
 	return "job"

@@ -236,7 +236,7 @@ type trial struct {
 // tried prints what would happen to a job.
 func (a *app) tried(spec *messages.JobSpec, reply *messages.DryRunReply) error {
 	if a.style.Format != "" {
-		o := trial{"synapse/v1", "DryRun", spec.GetName(), reply.GetWaits(), int64(reply.GetAhead())}
+		o := trial{"synapse/v1", "DryRun", spec.Called(), reply.GetWaits(), int64(reply.GetAhead())}
 		return cmp.Or(a.next(), show.Object(a.out, a.style.Format, o))
 	}
 	text := "there is room for it now"
@@ -249,7 +249,7 @@ func (a *app) tried(spec *messages.JobSpec, reply *messages.DryRunReply) error {
 	case n > 1:
 		text += fmt.Sprintf("; %d jobs go before it", n)
 	}
-	return a.data("%s could be submitted: %s", spec.GetName(), text)
+	return a.data("%s could be submitted: %s", spec.Called(), text)
 }
 
 // letWait adds the flag's name where the scheduler's hint speaks of waiting.
@@ -268,7 +268,7 @@ func (a *app) sendAll(ctx context.Context, c *client.Client, s *submission, spec
 		alone.After = nil // one of them may be to run after another, which is not there yet
 		_, err := c.DryRun(ctx, &messages.DryRun{Spec: alone, AllowInfeasible: s.allowInfeasible})
 		if code := codeOf(err); code == exitUsage || code == exitInfeasible || code == exitNotAllowed {
-			a.say("%s: none of %d jobs was submitted, because of %s", a.name, len(specs), spec.GetName())
+			a.say("%s: none of %d jobs was submitted, because of %s", a.name, len(specs), spec.Called())
 			return letWait(err)
 		}
 	}
@@ -276,7 +276,7 @@ func (a *app) sendAll(ctx context.Context, c *client.Client, s *submission, spec
 	for i, spec := range specs {
 		id, err := a.order(ctx, c, s, spec)
 		if err != nil && i > 0 {
-			a.say("%s: %d of %d jobs were submitted; the next, %s, was not", a.name, i, len(specs), spec.GetName())
+			a.say("%s: %d of %d jobs were submitted; the next, %s, was not", a.name, i, len(specs), spec.Called())
 		}
 		if err != nil {
 			return err
@@ -369,7 +369,7 @@ func (a *app) order(ctx context.Context, c *client.Client, s *submission, spec *
 		request.RequestId = "cli-" + rand.Text()
 	}
 	if s.seed && !a.style.Quiet && !a.style.Parsable && a.style.Format == "" {
-		if err := a.data("Submitting Job %s...", spec.GetName()); err != nil {
+		if err := a.data("Submitting Job %s...", spec.Called()); err != nil {
 			return "", err
 		}
 	}
@@ -393,12 +393,12 @@ func (a *app) submitted(s *submission, spec *messages.JobSpec, reply *messages.S
 	case a.style.Quiet || a.style.Parsable || a.style.Format == "name":
 		return a.data("%s", id)
 	case a.style.Format != "":
-		o := map[string]string{"apiVersion": "synapse/v1", "kind": "Submitted", "id": id, "name": spec.GetName()}
+		o := map[string]string{"apiVersion": "synapse/v1", "kind": "Submitted", "id": id, "name": spec.Called()}
 		return cmp.Or(a.next(), show.Object(a.out, a.style.Format, o))
 	case s.seed:
 		return a.data("Master Response: Job queued successfully (Job ID: %s)", id)
 	}
-	return a.data("Job %s submitted: %s, %s", id, spec.GetName(), show.Shape(spec))
+	return a.data("Job %s submitted: %s, %s", id, spec.Called(), show.Shape(spec))
 }
 
 // waitFor waits for one job and returns its exit code as an error.

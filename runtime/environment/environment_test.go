@@ -70,6 +70,8 @@ func TestEnvironment(t *testing.T) {
 	one.Gpus = gpus("declared-4")
 	alike, alone, warned := gang(2, 0), gang(2, 0), gang(2, 0)
 	warned.Notice, warned.Start.Spec.Warn = "/scratch/synapse-notice", &messages.WarnSpec{Signal: 10, AheadMs: 1}
+	named := launched("slurm", 1000)
+	named.Start.Spec.Title = "Llama_B"
 	swept := launched("slurm", 1000)
 	swept.Start.Spec.Element = &messages.Element{Array: "k3f", Index: 17, Count: 50, Last: 98, Step: 2}
 	for i, p := range alike.Start.Rendezvous.Peers {
@@ -85,6 +87,7 @@ func TestEnvironment(t *testing.T) {
 	}{
 		{"identity", gang(2, 0), `SYNAPSE_JOB_ID=job-x SYNAPSE_JOB_NAME=llama SYNAPSE_ATTEMPT=00000002.00000005 SYNAPSE_RUN=3 SYNAPSE_RANK=2
 			SYNAPSE_WORLD_SIZE=4 SYNAPSE_NODE=b SYNAPSE_RACK=rb SYNAPSE_HOSTS=10.0.0.1,10.0.0.2,10.0.0.3 SYNAPSE_HOSTFILE=/scratch/hostfile SYNAPSE_NOTICE-`},
+		{"called as it was given", named, `SYNAPSE_JOB_NAME=Llama_B SLURM_JOB_NAME=Llama_B`},
 		{"of an array", swept, `SYNAPSE_ARRAY_ID=k3f SYNAPSE_ARRAY_INDEX=17 SYNAPSE_ARRAY_COUNT=50 SLURM_ARRAY_TASK_ID=17
 			SLURM_ARRAY_TASK_COUNT=50 SLURM_ARRAY_TASK_MIN=0 SLURM_ARRAY_TASK_MAX=98 SLURM_ARRAY_TASK_STEP=2`},
 		{"told of its end", warned, `SYNAPSE_NOTICE=/scratch/synapse-notice`},

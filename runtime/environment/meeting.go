@@ -111,7 +111,7 @@ func number(n int) string { return strconv.Itoa(n) }
 func (m *meeting) identity() []variable {
 	own := []variable{
 		{"SYNAPSE_JOB_ID", m.start.GetJob()},
-		{"SYNAPSE_JOB_NAME", m.start.GetJobName()},
+		{"SYNAPSE_JOB_NAME", m.start.Called()},
 		{"SYNAPSE_ATTEMPT", m.attempt},
 		{"SYNAPSE_RUN", number(int(m.start.GetRun()))},
 		{"SYNAPSE_RANK", number(m.rank)},

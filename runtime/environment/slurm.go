@@ -16,7 +16,7 @@ import (
 func (m *meeting) slurm() []variable {
 	nodes, world, list, each := number(len(m.hosts)), number(m.world), m.list(), m.tasksPerHost()
 	v := []variable{
-		{"SLURM_JOB_ID", messages.NumericID(m.start.GetJob())}, {"SLURM_JOB_NAME", m.start.GetJobName()},
+		{"SLURM_JOB_ID", messages.NumericID(m.start.GetJob())}, {"SLURM_JOB_NAME", m.start.Called()},
 		{"SLURM_NNODES", nodes}, {"SLURM_JOB_NUM_NODES", nodes},
 		{"SLURM_NODEID", number(m.host)}, {"SLURMD_NODENAME", m.hostAddress()},
 		{"SLURM_PROCID", number(m.rank)}, {"SLURM_LOCALID", number(m.local)},

@@ -31,10 +31,10 @@ func (t *task) variables() []string {
 	node, _ := os.Hostname()
 	uid, gpus, number := strconv.Itoa(int(t.UID)), strings.Join(ids, ","), messages.NumericID(t.Job)
 	return []string{
-		"SYNAPSE_JOB_ID=" + t.Job, "SYNAPSE_JOB_NAME=" + t.Spec.GetName(), "SYNAPSE_JOB_OWNER=" + t.Owner,
+		"SYNAPSE_JOB_ID=" + t.Job, "SYNAPSE_JOB_NAME=" + t.Spec.Called(), "SYNAPSE_JOB_OWNER=" + t.Owner,
 		"SYNAPSE_QUEUE=" + t.Spec.GetQueue(), "SYNAPSE_ATTEMPT=" + t.Key.Token.String(), "SYNAPSE_UID=" + uid,
 		"SYNAPSE_USER=" + t.Spec.GetUser(), "SYNAPSE_GPUS=" + gpus,
-		"SLURM_JOB_ID=" + number, "SLURM_JOBID=" + number, "SLURM_JOB_NAME=" + t.Spec.GetName(), "SLURM_JOB_UID=" + uid,
+		"SLURM_JOB_ID=" + number, "SLURM_JOBID=" + number, "SLURM_JOB_NAME=" + t.Spec.Called(), "SLURM_JOB_UID=" + uid,
 		"SLURM_JOB_USER=" + t.Spec.GetUser(), "SLURM_JOB_PARTITION=" + t.Spec.GetQueue(), "SLURMD_NODENAME=" + node,
 		"SLURM_JOB_GPUS=" + strings.Join(minors, ","), "CUDA_VISIBLE_DEVICES=" + gpus,
 	}

@@ -116,7 +116,7 @@ func (m *moving) writes(round int) *wrote {
 	m.run("apply", "-f", file)
 	w := &wrote{person: fmt.Sprintf("ann-%d", round), revision: fmt.Sprintf("revision: %d\n", round+1)}
 	m.run("token", "create", "--role", "submitter", "--user", w.person, "--out", filepath.Join(m.folder, w.person))
-	w.done = m.submit("--name", "done", "--queue", "night", "--", "true")
+	w.done = m.submit("--name", fmt.Sprintf("Done_Run.%d", round), "--queue", "night", "--", "true")
 	m.run("wait", w.done)
 	w.waiting = m.submit("--name", "waiting", "-N", "2", "--gpu", "8", "--", "true")
 	w.array = m.submit("--name", "array", "--array", "0-2", "--gpu", "8", "--", "true")
@@ -134,7 +134,10 @@ func (m *moving) has(all []*wrote) {
 		m.t.Errorf("the queues have no %q:\n%s", last.revision, text)
 	}
 	tokens, history := m.run("token", "list"), m.run("history", "--queue", "night")
-	for _, w := range all {
+	for round, w := range all {
+		if name := fmt.Sprintf("Done_Run.%d", round); !strings.Contains(history, name) {
+			m.t.Errorf("no job is called %s:\n%s", name, history)
+		}
 		if !strings.Contains(tokens, w.person) {
 			m.t.Errorf("there is no token of %s:\n%s", w.person, tokens)
 		}

@@ -730,6 +730,7 @@ class JobSpec(Message):
     not_preemptible: bool = plain("bool")  # it is not to be stopped for another, and so stays within its queue's quota
     checkpoint_ms: int = plain("long")  # it saves its work so often: a stop costs no more than that; 0: nobody says so
     secrets: List[Secret] = many("Secret")  # names and ways alone; their values are sealed in the job's record, and a machine asks for them
+    title: str = plain("str")  # the name as it was given, if that is not its name: letters, digits, '.', '_' and '-'
 
 
 @dataclass
@@ -950,6 +951,7 @@ class PastJob(Message):
     time_limit_ms: int = plain("long")  # of one attempt, from its start; 0: none
     gang: Optional[GangSpec] = one("GangSpec")  # as it was asked for; unset by an earlier scheduler
     each: Optional[Resources] = one("Resources")  # of one task, likewise
+    title: str = plain("str")  # the name as it was given; empty: it is the name
 
 
 @dataclass

@@ -175,7 +175,7 @@ func (c *Client) Named(ctx context.Context, word string) (*messages.JobStatus, e
 			Hint: "give an id, the beginning of one, or a name"}
 	}
 	reply, err := c.GetJob(ctx, &messages.GetJob{Job: word})
-	if err != nil && !missed(err) || reply.GetJob().GetRecord().GetId() == word || !nameable(word) {
+	if err != nil && !missed(err) || reply.GetJob().GetRecord().GetId() == word || !messages.Titled(word) {
 		return reply.GetJob(), err
 	}
 	named, failed := c.named(ctx, word)
@@ -193,14 +193,10 @@ func (c *Client) Named(ctx context.Context, word string) (*messages.JobStatus, e
 	return reply.GetJob(), err
 }
 
-// nameable reports whether a word could be a job's name.
-func nameable(word string) bool {
-	return (&messages.ListJobs{Principal: &messages.Principal{Name: "-"}, Name: word}).Validate() == nil && word != ""
-}
-
-// named finds the job that is meant by a name; nil where there is none.
+// named finds the job that is meant by a name as it was given; nil where there is none. It is looked for by the name that
+// is derived from that, which an earlier scheduler knows too.
 func (c *Client) named(ctx context.Context, name string) (*messages.JobStatus, error) {
-	all, err := c.Jobs(ctx, &messages.ListJobs{Name: name})
+	all, err := c.Jobs(ctx, &messages.ListJobs{Name: messages.NameOf(name)})
 	if err != nil {
 		return nil, err
 	}
@@ -210,7 +206,7 @@ func (c *Client) named(ctx context.Context, name string) (*messages.JobStatus, e
 		r := j.GetRecord()
 		alive := !r.GetState().Terminal()
 		switch {
-		case r.GetSpec().GetName() != name: // an earlier scheduler does not look at names
+		case r.GetSpec().Called() != name: // an earlier scheduler does not look at names
 			continue
 		case alive:
 			live = append(live, r.GetId())

@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"slices"
 
 	"github.com/yi-json/synapse/messages"
 )
@@ -13,6 +14,10 @@ import (
 func (c *Client) Past(
 	ctx context.Context, q *messages.History, limit int, take func(*messages.HistoryReply) error,
 ) (more bool, err error) {
+	given := q.Name
+	if messages.Titled(given) {
+		q.Name = messages.NameOf(given) // an earlier scheduler knows no other
+	}
 	for told := 0; ; {
 		q.Limit = messages.MaxPageEntries
 		if limit > 0 {
@@ -22,6 +27,7 @@ func (c *Client) Past(
 		if err != nil {
 			return false, err
 		}
+		page.Jobs = slices.DeleteFunc(page.Jobs, func(j *messages.PastJob) bool { return given != "" && j.Called() != given })
 		if err := take(page); err != nil {
 			return false, err
 		}

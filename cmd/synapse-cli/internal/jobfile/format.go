@@ -150,7 +150,7 @@ func preemptibleOf(s *messages.JobSpec) *bool {
 func Format(s *messages.JobSpec) File {
 	f := File{
 		APIVersion: "synapse/v1", Kind: "Job",
-		Metadata: Metadata{Name: s.GetName(), Labels: labelsOf(s.GetLabels())},
+		Metadata: Metadata{Name: s.Called(), Labels: labelsOf(s.GetLabels())},
 		Spec: Spec{
 			Queue: s.GetQueue(), Priority: priorityOf(s), Gang: gangOf(s.GetGang()), Resources: resourcesOf(s),
 			NodeSelector: labelsOf(s.GetNodeSelector()), Nodes: s.GetNodes(), Exclude: s.GetExclude(),

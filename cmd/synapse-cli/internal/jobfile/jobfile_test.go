@@ -286,7 +286,7 @@ func TestNames(t *testing.T) {
 		"llama-7b": "llama-7b", "LLaMA_7B": "llama-7b", "träin.py": "trin-py", "": "", "é": "",
 		strings.Repeat("a", 70): strings.Repeat("a", 63),
 	} {
-		if got := Name(in); got != want {
+		if got := messages.NameOf(in); got != want {
 			t.Errorf("Name(%q) is %q, want %q", in, got, want)
 		}
 	}
@@ -408,7 +408,7 @@ func TestSeveralDocuments(t *testing.T) {
 	if err != nil || len(specs) != 2 || specs[0].GetName() != "a" || specs[1].GetName() != "b" {
 		t.Errorf("%v: %v", specs, err)
 	}
-	_, err = Parse([]byte(one + strings.ReplaceAll(one, "cpu: 1", "cpus: 1")))
+	_, err = Parse([]byte(strings.ReplaceAll(one, "NAME", "a b") + strings.ReplaceAll(one, "cpu: 1", "cpus: 1")))
 	if err == nil || !strings.Contains(err.Error(), "3:18: metadata.name") ||
 		!strings.Contains(err.Error(), "9:31: spec.resources.cpus") {
 		t.Errorf("not told of both: %v", err)

@@ -11,7 +11,7 @@ import (
 	"github.com/yi-json/synapse/cmd/internal/spelling"
 )
 
-// This file owns how amounts, times, signals and names are written. The command
+// This file owns how amounts, times and signals are written. The command
 // line writes them the same way, so the functions are shared with it. All their
 // errors are a *Problem without a place.
 
@@ -205,23 +205,4 @@ func SignalName(number int32) string {
 		}
 	}
 	return strconv.Itoa(int(number))
-}
-
-// Name is the nearest name to a text: itself where it is one, empty where none is near.
-func Name(s string) string {
-	var b strings.Builder
-	for _, c := range strings.ToLower(s) {
-		switch {
-		case b.Len() >= 63:
-		case c >= 'a' && c <= 'z', c >= '0' && c <= '9', c == '-':
-			b.WriteRune(c)
-		case c == '_' || c == ' ' || c == '.' || c == '/' || c == ':':
-			b.WriteByte('-')
-		}
-	}
-	name := b.String()
-	if name == s {
-		return s
-	}
-	return strings.Trim(name, "-")
 }

@@ -162,12 +162,23 @@ func readName(to func(*messages.JobSpec) *string) read {
 	}
 }
 
+// readTitle reads the name of a job, which is kept as it is given.
+func readTitle(r *reader, n *yaml.Node, path string) {
+	s, ok := r.scalar(n, path, "a name")
+	switch {
+	case ok && !messages.Titled(s):
+		r.refuse(n, path, say(messages.TitleHint, "%s is not a name", quote(s)))
+	case ok:
+		r.spec.Call(s)
+	}
+}
+
 func (r *reader) name(n *yaml.Node, path string) (string, bool) {
 	s, ok := r.scalar(n, path, "a name")
 	if !ok {
 		return "", false
 	}
-	better := Name(s)
+	better := messages.NameOf(s)
 	if better == s && s != "" {
 		return s, true
 	}

@@ -41,9 +41,10 @@ func references() map[string]about {
 	const mostOfDisk = "most that each task may keep on the machine's disk, in its scratch directory and writable " +
 		"layer; one that keeps more ends, told as disk"
 	return map[string]about{
-		"apiVersion":      {"synapse/v1", "must be there", "", "the version of this format", ""},
-		"kind":            {"Job", "must be there", "", "what the document describes", ""},
-		"metadata.name":   {aName, "must be there", names, "what the job is called; it need not be the only one", ""},
+		"apiVersion": {"synapse/v1", "must be there", "", "the version of this format", ""},
+		"kind":       {"Job", "must be there", "", "what the document describes", ""},
+		"metadata.name": {"letters, digits, '.', '_', '-'", "must be there",
+			fmt.Sprintf("1 to %d letters", messages.MaxTitleBytes), "what the job is called; it need not be the only one", ""},
 		"metadata.labels": {labelMap, "none", upTo(messages.MaxLabels), "by which `-l` finds it", ""},
 		"spec.queue":      {aName, "none", names, "the queue that it waits in", ""},
 		"spec.priority": {"a whole number", "its queue's, else 0", fmt.Sprintf("±%d", messages.MaxPriority),

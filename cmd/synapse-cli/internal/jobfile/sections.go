@@ -41,7 +41,7 @@ func sections() []section {
 			{"status", "", nil},
 		}},
 		{"metadata", []key{
-			{"name", "name", readName(func(s *spec) *string { return &s.Name })},
+			{"name", "name", readTitle},
 			{"labels", "labels", readLabels("labels", func(s *spec) *[]*messages.Label { return &s.Labels })},
 			{"id", "", nil}, {"owner", "", nil}, {"requestId", "", nil}, {"revision", "", nil},
 		}},

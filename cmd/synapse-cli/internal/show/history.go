@@ -25,7 +25,7 @@ type past struct {
 
 var pastColumns = []column[past]{
 	{head: "JOB", cell: func(j past) string { return j.GetId() }},
-	{head: "NAME", cell: func(j past) string { return j.GetName() }},
+	{head: "NAME", cell: func(j past) string { return j.Called() }},
 	{head: "STATE", cell: past.state, paint: func(j past) string { return phaseColour(j.state()) }},
 	{head: "EXIT", right: true, cell: func(j past) string { return fmt.Sprint(j.exit()) }},
 	{head: "OWNER", cell: func(j past) string { return orDash(j.GetOwner()) }},
@@ -225,7 +225,7 @@ func csvRow(j past) []string {
 	}
 	last := j.last()
 	return append([]string{
-		j.GetId(), j.GetName(), j.GetOwner(), j.GetQueue(), fmt.Sprint(j.GetPriority()), j.state(), fmt.Sprint(j.exit()),
+		j.GetId(), j.Called(), j.GetOwner(), j.GetQueue(), fmt.Sprint(j.GetPriority()), j.state(), fmt.Sprint(j.exit()),
 		fmt.Sprint(last.GetSignal()), oneLine(j.GetReason()),
 		stamp(j.GetSubmittedUnixMs()), stamp(j.GetStartedUnixMs()), stamp(j.GetFinishedUnixMs()),
 		fmt.Sprint(j.GetRuns()), fmt.Sprint(j.GetFailures()), fmt.Sprint(j.GetInfraRestarts()), fmt.Sprint(last.GetMembers()),

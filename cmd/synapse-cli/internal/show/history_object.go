@@ -69,7 +69,7 @@ type pastRankObj struct {
 
 func pastObject(j past) pastObj {
 	o := pastObj{
-		ID: j.GetId(), Name: j.GetName(), Owner: j.GetOwner(), Queue: j.GetQueue(), Priority: j.GetPriority(),
+		ID: j.GetId(), Name: j.Called(), Owner: j.GetOwner(), Queue: j.GetQueue(), Priority: j.GetPriority(),
 		State: j.state(), ExitCode: j.exit(), Reason: j.GetReason(),
 		Submitted: stamp(j.GetSubmittedUnixMs()), Started: stamp(j.GetStartedUnixMs()),
 		Finished: stamp(j.GetFinishedUnixMs()), Cancelled: deedObject(j.GetCancel()),

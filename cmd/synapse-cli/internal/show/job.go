@@ -18,7 +18,7 @@ import (
 
 var jobColumns = []column[job]{
 	{head: "JOB", cell: job.listed},
-	{head: "NAME", cell: func(j job) string { return j.spec().GetName() }},
+	{head: "NAME", cell: func(j job) string { return j.spec().Called() }},
 	{head: "PHASE", cell: job.GetPhase, paint: func(j job) string { return phaseColour(j.GetPhase()) }},
 	{head: "TASKS", right: true, cell: job.tasks},
 	{head: "GPUS", right: true, cell: job.gpus},
@@ -126,7 +126,7 @@ func DescribeJob(w io.Writer, s Style, status *messages.JobStatus, attempts []*m
 		phase = painted(phase, phaseColour(phase))
 	}
 	p.line("Job", j.id())
-	p.line("Name", spec.GetName())
+	p.line("Name", spec.Called())
 	p.painted("Phase", phase)
 	p.line("Reason", j.why())
 	describeStart(&p, j)

@@ -10,7 +10,7 @@ import (
 
 var startColumns = []column[job]{
 	{head: "JOB", cell: job.id},
-	{head: "NAME", cell: func(j job) string { return j.spec().GetName() }},
+	{head: "NAME", cell: func(j job) string { return j.spec().Called() }},
 	{head: "PHASE", cell: job.GetPhase, paint: func(j job) string { return phaseColour(j.GetPhase()) }},
 	{head: "GPUS", right: true, cell: job.gpus},
 	{head: "OWNER", wide: true, cell: func(j job) string { return orDash(j.GetRecord().Whose()) }},

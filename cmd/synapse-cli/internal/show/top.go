@@ -17,7 +17,7 @@ const TopHead = 5
 
 var topColumns = []column[job]{
 	{head: "JOB", cell: job.id},
-	{head: "NAME", cell: func(j job) string { return j.spec().GetName() }},
+	{head: "NAME", cell: func(j job) string { return j.spec().Called() }},
 	{head: "OWNER", cell: func(j job) string { return orDash(j.GetRecord().GetOwner().GetName()) }},
 	{head: "QUEUE", cell: func(j job) string { return orDash(j.spec().GetQueue()) }},
 	{head: "PHASE", cell: job.GetPhase, paint: func(j job) string { return phaseColour(j.GetPhase()) }},

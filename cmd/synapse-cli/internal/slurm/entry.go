@@ -74,7 +74,7 @@ func Of(j *messages.JobStatus, nowMs int64) *Entry {
 	r := j.GetRecord()
 	spec, a := r.GetSpec(), j.GetAttempt()
 	e := &Entry{
-		ID: Number(r.GetId()), ArrayID: "N/A", Element: "N/A", Job: r.GetId(), Name: spec.GetName(), User: r.Whose(),
+		ID: Number(r.GetId()), ArrayID: "N/A", Element: "N/A", Job: r.GetId(), Name: spec.Called(), User: r.Whose(),
 		Partition: spec.GetQueue(), QOS: "normal", State: states[j.GetPhase()], Text: messages.WhyOf(j),
 		GPUType: spec.GetGpuType(), SubmitMs: r.GetSubmittedUnixMs(), EndMs: r.GetFinishedUnixMs(),
 		LimitMs:  spec.GetTimeLimitMs(),
@@ -230,7 +230,7 @@ const launchFailure = "JobLaunchFailure"
 // Past is a job that is over, as history has it.
 func Past(p *messages.PastJob) *Entry {
 	e := &Entry{
-		ID: Number(p.GetId()), ArrayID: "N/A", Element: "N/A", Job: p.GetId(), Name: p.GetName(), User: p.GetOwner(),
+		ID: Number(p.GetId()), ArrayID: "N/A", Element: "N/A", Job: p.GetId(), Name: p.Called(), User: p.GetOwner(),
 		Partition: p.GetQueue(), QOS: "normal", State: states[messages.EndPhase(p.GetState())], Reason: "None",
 		Text:     p.GetReason(),
 		SubmitMs: p.GetSubmittedUnixMs(), StartMs: p.GetStartedUnixMs(), EndMs: p.GetFinishedUnixMs(),

@@ -128,12 +128,15 @@ func (b *Batch) job(text []byte, files string, args []string, from Submitter) (*
 			Hint: "there it has all that are named; here name as many as --nodes"}
 	}
 	spec := &messages.JobSpec{
-		Name: orDefault(jobfile.Name(b.called()), b.program.name), Queue: b.partition, Priority: b.priority,
+		Queue: b.partition, Priority: b.priority,
 		PriorityZero: b.priority == 0 && (b.given["priority"] || b.given["nice"]),
 		Gang:         &messages.GangSpec{ReplicasMin: int32(s.gang), ReplicasMax: int32(s.gang), Apart: s.apart},
 		Each:         amount, GpuType: b.gpuType, Image: messages.HostImage, User: from.As, Workdir: b.workdir(from.Dir),
 		TimeLimitMs: b.timeLimitMs, BeginUnixMs: b.beginUnixMs, Array: b.array, After: b.after, NodeSelector: b.selector,
 		Nodes: b.nodelist, Exclude: b.exclude, Warn: b.warn, Topology: b.topology, Launcher: messages.Launch_LAUNCH_SLURM,
+	}
+	if spec.Call(b.called()); !messages.Titled(b.called()) {
+		spec.Name = orDefault(messages.NameOf(b.called()), b.program.name) // of other letters, those that a name can have
 	}
 	if spec.Workdir == "" {
 		spec.SubmitDir = from.Dir
