@@ -38,7 +38,8 @@ func (x *JobSpec) Validate() error {
 // not submitted any more: it would be passed over in silence, or never run.
 func (x *JobSpec) ValidateNew() error {
 	return first(x.Validate(), x.hasCommand(), x.WarnsInTime(), x.isNoElement(), x.validNewEnv(), x.enoughMemory(),
-		x.validTitle(), readable(x.ProtoReflect()))
+		x.validTitle(),
+		readable(x.ProtoReflect()))
 }
 
 func (x *JobSpec) hasCommand() error {

@@ -280,7 +280,8 @@ func fits(q *messages.ListJobs, s *messages.JobStatus) bool {
 	if of != q.Array && (q.Array != "" || !q.Elements) {
 		return false
 	}
-	return (q.Name == "" || q.Name == r.GetSpec().GetName() || q.Name == r.GetSpec().GetTitle()) && (len(q.Phases) == 0 || contains(q.Phases, s.GetPhase())) &&
+	named := q.Name == "" || q.Name == r.GetSpec().GetName() || q.Name == r.GetSpec().GetTitle()
+	return named && (len(q.Phases) == 0 || contains(q.Phases, s.GetPhase())) &&
 		ofWhom(r, q.Owner, q.Queue, q.Labels)
 }
 

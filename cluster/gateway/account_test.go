@@ -59,7 +59,8 @@ func TestAccount(t *testing.T) {
 	one := account(past, false)
 	secondAttempt := int64(8000*11_000 + 8000*10_000 + 500*10_500 + 1000*10_500)
 	want := &messages.PastJob{
-		Id: "j", Name: "train", Title: "TRAIN", Owner: "alice", Queue: "q", Priority: 5, Labels: past.Job.Spec.Labels, State: past.Job.State,
+		Id: "j", Name: "train", Title: "TRAIN", Owner: "alice",
+		Queue: "q", Priority: 5, Labels: past.Job.Spec.Labels, State: past.Job.State,
 		Reason:          "cancelled: enough",
 		SubmittedUnixMs: 1_000, StartedUnixMs: 12_000, FinishedUnixMs: 90_000, Cancel: past.Job.Cancel, Runs: 3, Failures: 1,
 		InfraRestarts: 1,

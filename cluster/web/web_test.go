@@ -117,7 +117,7 @@ func confidential() *messages.JobStatus {
 	return &messages.JobStatus{Phase: messages.PhaseRunning, Record: &messages.JobRecord{
 		Id: "j1", Owner: &messages.Principal{Name: "ann"}, State: messages.JobState_JOB_STATE_ACTIVE,
 		Spec: &messages.JobSpec{
-			Name: "train", Command: []string{"./train", "--password=hush"}, Workdir: "/hush",
+			Name: "train", Title: "Train", Command: []string{"./train", "--password=hush"}, Workdir: "/hush",
 			Env:    []*messages.EnvVar{{Name: "TOKEN", Value: "hush"}},
 			Labels: []*messages.Label{{Key: "team", Value: "hush"}}, Image: "registry/hush",
 			Gang: &messages.GangSpec{ReplicasMin: 2}, Each: &messages.Resources{MilliGpu: 8_000},
@@ -333,7 +333,7 @@ func TestNothingPrivateIsSent(t *testing.T) {
 	stream := d.open("/stream")
 	_, job := d.ask("GET", "/job?id=j1", "", nil)
 	for name, text := range map[string]string{"the stream": stream.line(), "the job": job} {
-		if strings.Contains(text, "hush") || !strings.Contains(text, `"name":"train"`) ||
+		if strings.Contains(text, "hush") || !strings.Contains(text, `"name":"Train"`) ||
 			!strings.Contains(text, `"gpus":16000`) {
 			t.Errorf("%s: %s", name, text)
 		}

@@ -39,8 +39,8 @@ func TestPiped(t *testing.T) {
 	if sent := told[*messages.Submit](f); len(sent) != 2 || sent[1].GetSpec().GetName() != "n-j2" {
 		t.Errorf("%v", sent)
 	}
-	wrong := strings.Replace(list, "name: n-j2", "name: N_J2", 1)
-	cliWith(f.address, wrong, nil, "submit", "-").wants(t, exitUsage, "", "metadata.name: \"N_J2\" is not a name")
+	wrong := strings.Replace(list, "name: n-j2", "name: N J2", 1)
+	cliWith(f.address, wrong, nil, "submit", "-").wants(t, exitUsage, "", "metadata.name: \"N J2\" is not a name")
 	if len(told[*messages.Submit](f)) != 2 {
 		t.Error("the first of a list was submitted before the second was looked at")
 	}
@@ -98,7 +98,7 @@ func TestAdviceForSBATCH(t *testing.T) {
 		" -N 2 --gres=gpu:4":                 "-N 2 --gpu 4 (of each machine, with -N)",
 		" -N2 --gpus-per-node=a100:4":        "-N 2 --gpu 4 --gpu-type a100 (of each machine, with -N)",
 		" --gres=gpu:A100:8 -N 1":            "--gpu 8 --gpu-type a100 (of each machine, with -N) -N 1",
-		" -J My_Job --partition=long":        "--name my-job --queue long",
+		" -J My_Job --partition=long":        "--name My_Job --queue long",
 		" -G 8":                              "--gpus 8",
 		" -w n1,n2 -x n3":                    "-w n1,n2 -x n3",
 	} {

@@ -114,6 +114,9 @@ func (s *specFlags) spec(command []string, lookup func(string) (string, bool)) (
 	if s.script != nil && spec.Image == "" {
 		spec.Image = messages.HostImage // the machines' own root; a job that needs another image is refused at once
 	}
+	if s.name != "" && !messages.Titled(s.name) {
+		return nil, usageHint(messages.TitleHint, "--name: %q is not a name", s.name)
+	}
 	if spec.Call(s.name); spec.Name == "" {
 		spec.Name = defaultName(append(command, s.script.GetName()), s.image)
 	}

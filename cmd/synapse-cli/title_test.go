@@ -65,7 +65,8 @@ func TestFoundByGivenName(t *testing.T) {
 		"slurm squeue -h -n TrainB -o %i,%j": n("jb") + ",TrainB\n", "slurm squeue -h -n trainb -o %i": n("jc") + "\n",
 		"slurm sacct -n -a -X -P -o JobID --name TrainB": n("jb") + "\n",
 	} {
-		if r := a.does(scopeVerb{args: args}, ""); r.code != 0 || !strings.Contains("\n"+r.out, want) || strings.HasSuffix(args, "-q") && r.out != want {
+		r := a.does(scopeVerb{args: args}, "")
+		if r.code != 0 || !strings.Contains("\n"+r.out, want) || strings.HasSuffix(args, "-q") && r.out != want {
 			t.Errorf("%s: %d, %s%s", args, r.code, r.out, r.err)
 		}
 	}

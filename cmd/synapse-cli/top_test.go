@@ -56,6 +56,7 @@ func TestTopQuits(t *testing.T) {
 		if _, err := typed.Write([]byte(key)); err != nil {
 			t.Fatal(err)
 		}
+		await(t, "the end of the page", func() bool { return len(ended) > 0 })
 		if err := <-ended; err != nil || !strings.HasSuffix(out.String(), firstPage) {
 			t.Errorf("%q ends it with %v, and leaves %q", key, err, out.String())
 		}

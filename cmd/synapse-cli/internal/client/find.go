@@ -193,8 +193,8 @@ func (c *Client) Named(ctx context.Context, word string) (*messages.JobStatus, e
 	return reply.GetJob(), err
 }
 
-// named finds the job that is meant by a name as it was given; nil where there is none. It is looked for by the name that
-// is derived from that, which an earlier scheduler knows too.
+// named finds the job that is meant by a name as it was given; nil where there is none. It is looked for by the
+// name that is derived from that, which an earlier scheduler knows too.
 func (c *Client) named(ctx context.Context, name string) (*messages.JobStatus, error) {
 	all, err := c.Jobs(ctx, &messages.ListJobs{Name: messages.NameOf(name)})
 	if err != nil {
