@@ -130,6 +130,7 @@ type Loaded struct {
 	Attempts []*messages.AttemptRecord // of those jobs: the latest, and earlier ones that lack evidence
 	Nodes    []*messages.NodeRecord
 	Arrival  uint64 // the highest ever used
+	UIDTurn  uint64 // likewise
 	Ended    []Ended
 	Policy   *messages.PolicyRecord // nil: there is none that can be read
 	// Unlearned are the attempts that ended after they had run, with their jobs, and that

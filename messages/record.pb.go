@@ -1080,6 +1080,9 @@ type JobRecord struct {
 	Array           *ArrayRecord           `protobuf:"bytes,32,opt,name=array,proto3" json:"array,omitempty"`                                              // of an array; such a job is always held, so that no leader of an earlier version runs it
 	Preemptions     int32                  `protobuf:"varint,40,opt,name=preemptions,proto3" json:"preemptions,omitempty"`                                 // attempts that were stopped for other jobs: they count against nothing
 	Outranked       int32                  `protobuf:"varint,41,opt,name=outranked,proto3" json:"outranked,omitempty"`                                     // of them, those that were stopped for another of their queue
+	UidToCome       bool                   `protobuf:"varint,46,opt,name=uid_to_come,json=uidToCome,proto3" json:"uid_to_come,omitempty"`                  // its tasks need a uid of the job's own, which is given before its first Reserve; uid is 0 until then
+	Exempt          bool                   `protobuf:"varint,48,opt,name=exempt,proto3" json:"exempt,omitempty"`                                           // an admin submitted it: no limit of one owner holds for its uid
+	UidTurn         uint64                 `protobuf:"varint,47,opt,name=uid_turn,json=uidTurn,proto3" json:"uid_turn,omitempty"`                          // order in which uids were given; 0: none was, or an earlier version gave it by the arrival
 	Sealed          []byte                 `protobuf:"bytes,42,opt,name=sealed,proto3" json:"sealed,omitempty"`                                            // its spec's secrets with their values, which a gateway's key alone opens; none of a job that is over
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
@@ -1342,6 +1345,27 @@ func (x *JobRecord) GetPreemptions() int32 {
 func (x *JobRecord) GetOutranked() int32 {
 	if x != nil {
 		return x.Outranked
+	}
+	return 0
+}
+
+func (x *JobRecord) GetUidToCome() bool {
+	if x != nil {
+		return x.UidToCome
+	}
+	return false
+}
+
+func (x *JobRecord) GetExempt() bool {
+	if x != nil {
+		return x.Exempt
+	}
+	return false
+}
+
+func (x *JobRecord) GetUidTurn() uint64 {
+	if x != nil {
+		return x.UidTurn
 	}
 	return 0
 }
@@ -2503,7 +2527,8 @@ const file_messages_record_proto_rawDesc = "" +
 	"\x04held\x18\x02 \x03(\v2\x16.synapse.v1.IndexRangeR\x04held\x12\x14\n" +
 	"\x05reach\x18\x04 \x01(\x05R\x05reach\x12$\n" +
 	"\x04hold\x18\x03 \x01(\v2\x10.synapse.v1.DeedR\x04hold\x125\n" +
-	"\achanged\x18\x05 \x03(\v2\x1b.synapse.v1.ElementsChangedR\achanged\"\xdd\t\n" +
+	"\achanged\x18\x05 \x03(\v2\x1b.synapse.v1.ElementsChangedR\achanged\"\xb0\n" +
+	"\n" +
 	"\tJobRecord\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x1a\n" +
 	"\brevision\x18\x02 \x01(\x04R\brevision\x120\n" +
@@ -2541,7 +2566,10 @@ const file_messages_record_proto_rawDesc = "" +
 	"\bgiven_to\x18\x1f \x01(\tR\agivenTo\x12-\n" +
 	"\x05array\x18  \x01(\v2\x17.synapse.v1.ArrayRecordR\x05array\x12 \n" +
 	"\vpreemptions\x18( \x01(\x05R\vpreemptions\x12\x1c\n" +
-	"\toutranked\x18) \x01(\x05R\toutranked\x12\x16\n" +
+	"\toutranked\x18) \x01(\x05R\toutranked\x12\x1e\n" +
+	"\vuid_to_come\x18. \x01(\bR\tuidToCome\x12\x16\n" +
+	"\x06exempt\x180 \x01(\bR\x06exempt\x12\x19\n" +
+	"\buid_turn\x18/ \x01(\x04R\auidTurn\x12\x16\n" +
 	"\x06sealed\x18* \x01(\fR\x06sealed\"\xb7\x01\n" +
 	"\x05Place\x12\x12\n" +
 	"\x04rank\x18\x01 \x01(\x05R\x04rank\x12\x12\n" +

@@ -704,6 +704,37 @@ func (m *JobRecord) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
 	}
+	if m.Exempt {
+		i--
+		if m.Exempt {
+			dAtA[i] = 1
+		} else {
+			dAtA[i] = 0
+		}
+		i--
+		dAtA[i] = 0x3
+		i--
+		dAtA[i] = 0x80
+	}
+	if m.UidTurn != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.UidTurn))
+		i--
+		dAtA[i] = 0x2
+		i--
+		dAtA[i] = 0xf8
+	}
+	if m.UidToCome {
+		i--
+		if m.UidToCome {
+			dAtA[i] = 1
+		} else {
+			dAtA[i] = 0
+		}
+		i--
+		dAtA[i] = 0x2
+		i--
+		dAtA[i] = 0xf0
+	}
 	if len(m.Sealed) > 0 {
 		i -= len(m.Sealed)
 		copy(dAtA[i:], m.Sealed)
@@ -2357,6 +2388,15 @@ func (m *JobRecord) SizeVT() (n int) {
 	l = len(m.Sealed)
 	if l > 0 {
 		n += 2 + l + protohelpers.SizeOfVarint(uint64(l))
+	}
+	if m.UidToCome {
+		n += 3
+	}
+	if m.UidTurn != 0 {
+		n += 2 + protohelpers.SizeOfVarint(uint64(m.UidTurn))
+	}
+	if m.Exempt {
+		n += 3
 	}
 	n += len(m.unknownFields)
 	return n

@@ -21,7 +21,8 @@ func (x *JobRecord) Revise() *JobRecord {
 		ExitCode: x.ExitCode, Outcome: x.Outcome, FinishedUnixMs: x.FinishedUnixMs, RanMs: x.RanMs,
 		PrepareFailedOn: x.PrepareFailedOn, Changed: x.Changed, Uid: x.Uid, MemoryByShare: x.MemoryByShare,
 		LimitByDefault: x.LimitByDefault, Promise: x.Promise, AfterKnown: x.AfterKnown, GivenTo: x.GivenTo,
-		Preemptions: x.Preemptions, Outranked: x.Outranked, Array: x.Array, Sealed: x.Sealed,
+		Preemptions: x.Preemptions, Outranked: x.Outranked, Array: x.Array, Sealed: x.Sealed, UidToCome: x.UidToCome,
+		UidTurn: x.UidTurn, Exempt: x.Exempt,
 		unknownFields: x.unknownFields,
 	}
 }

@@ -214,8 +214,8 @@ func (b *books) shorten(page *jobPage) {
 		return // its elements' wishes are looked for in it
 	}
 	page.record = &messages.JobRecord{Id: r.Id, Revision: r.Revision, WrittenBy: r.WrittenBy, RequestId: r.RequestId,
-		State:   r.State,
-		Attempt: r.Attempt, Cancel: r.Cancel, Outcome: r.Outcome, Arrival: r.Arrival, Uid: r.Uid, RanMs: r.RanMs}
+		State: r.State, Attempt: r.Attempt, Cancel: r.Cancel, Outcome: r.Outcome, Arrival: r.Arrival,
+		Uid: r.Uid, UidToCome: r.UidToCome, UidTurn: r.UidTurn, RanMs: r.RanMs}
 }
 
 // settled reports whether an attempt was committed and all evidence of its end is

@@ -227,7 +227,7 @@ func (d *Draw) drawUIDs(s *source) {
 	jobs := d.Gangs + d.Small + 20*d.Arrays
 	d.UIDs = topology.UIDRange{First: 2_000_000, Last: 2_999_999}
 	if d.Enough < 10_000 {
-		d.UIDs.Last = d.UIDs.First + uint32(s.span(max(jobs/4, 8), max(jobs, 9)))
+		d.UIDs.Last = d.UIDs.First + uint32(s.span(max(jobs/16, 4), max(jobs/2, 9)))
 	}
 	d.Kept = s.between(10*time.Second, d.Load/2)
 }

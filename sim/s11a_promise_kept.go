@@ -141,6 +141,9 @@ func (c *promiseKept) onChange(w *World, s *stored) {
 	case g.takenBack(w, queuedNow):
 		g.excuse = "what its queue borrows for it is taken back"
 		w.count("promises.taken-back", 1)
+	case p == nil && w.mayLackUID(r):
+		g.excuse = "no uid is free for it"
+		w.count("promises.no-uid", 1)
 	case p == nil:
 		c.violate(w, "the promise to %s, by %s, is given up", r.Id, clockFace(g.bound))
 	default:

@@ -44,6 +44,9 @@ func (c *notInVain) Step(w *World, e *Event) {
 		}
 		return
 	}
+	if e.Process.epoch < w.store.kept.Epoch() {
+		return // Another leader has written since: the store refuses this, and its writer could not know better.
+	}
 	job := e.Draft.Job
 	was := w.books.jobs[job.GetId()]
 	if len(job.GetPromise().GetVictims()) == 0 || was == nil || w.books.queues == nil || w.books.turnedBack {

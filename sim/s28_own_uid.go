@@ -8,12 +8,12 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// ownUID is S28: a job that names no user, or root, has a uid of its own. It has it for life, and its tasks have it on
-// every machine. No two jobs of which anything is left to do have the same; and one is given again only when the range
-// has gone round, and while nothing of another job lies under it on a machine. The leader cannot know that of a machine
-// that it does not hear, or has only just heard again, nor of one whose agent, or the leader itself, is of the version
-// before: those see to it that nothing of the last job is there any more when the next one comes. At rest the leader
-// holds those and no others.
+// ownUID is S28: a job that names no user, or root, gets a uid of its own when it starts: the uid is on disk before its
+// first Reserve. The job keeps it for life, and its tasks have it on every machine. No two jobs of which anything is
+// left to do have the same; and one is given again only when the range has gone round, and while nothing of another job
+// lies under it on a machine. The leader cannot know that of a machine that it does not hear, or has only just heard
+// again, nor of one whose agent, or the leader itself, is of the version before: those see to it that nothing of the
+// last job is there any more when the next one comes. At rest the leader holds those and no others.
 type ownUID struct {
 	rule
 	given map[uint32]givenUID
@@ -21,15 +21,15 @@ type ownUID struct {
 
 // givenUID is the job that was given a uid last.
 type givenUID struct {
-	job     string
-	arrival uint64
+	job  string
+	turn uint64
 }
 
 // ofItsOwn are the users of jobs that have one, among those that the runs name.
 var ofItsOwn = []string{"", "root", "0:0"}
 
 func newOwnUID() *ownUID {
-	return &ownUID{rule: rule{"S28 own-uid", on{Stored, TaskSpawned}}, given: map[uint32]givenUID{}}
+	return &ownUID{rule: rule{"S28 own-uid", on{Stored, Sent, TaskSpawned, Scanned}}, given: map[uint32]givenUID{}}
 }
 
 // restored forgets what the store does not know any more.
@@ -37,38 +37,55 @@ func (c *ownUID) restored(w *World) {
 	clear(c.given)
 	for _, id := range w.books.ids {
 		if page := w.books.jobs[id]; page != nil && page.record.Uid != 0 {
-			c.given[page.record.Uid] = givenUID{id, page.record.Arrival}
+			c.given[page.record.Uid] = givenUID{id, page.record.UidTurn}
 		}
 	}
 }
 
 func (c *ownUID) Step(w *World, e *Event) {
-	if e.Kind == TaskSpawned {
+	switch e.Kind {
+	case Scanned:
+		if w.draw.UIDs.Len() <= len(w.books.ids) {
+			w.noUIDIsFree() // it notes when none was
+		}
+		return
+	case TaskSpawned:
 		c.onSpawned(w, e.Machine, e.Task)
+		return
+	case Sent:
+		m, is := e.Message.(*messages.Reserve)
+		if page := w.books.jobs[m.GetOrder().GetJob()]; is && page != nil && page.record.UidToCome && !w.books.turnedBack {
+			c.violate(w, "%s is reserved for before its uid is on disk", page.record.Id)
+		}
 		return
 	}
 	job, was := e.Stored.job, e.Stored.jobWas
 	switch {
 	case job == nil || w.draw.UIDs == (topology.UIDRange{}):
-	case was != nil:
-		if job.Uid != was.Uid {
-			c.violate(w, "%s had the uid %d, and has %d", job.Id, was.Uid, job.Uid)
+	case was == nil:
+		needs := job.Spec.Array == nil && slices.Contains(ofItsOwn, job.Spec.User)
+		if job.Uid != 0 || job.UidToCome != needs {
+			c.violate(w, "%s, of user %q, came in with the uid %d, and one is to come: %t",
+				job.Id, job.Spec.User, job.Uid, job.UidToCome)
 		}
-	case w.draw.UIDs.Has(job.Uid) == !slices.Contains(ofItsOwn, job.Spec.User):
-		c.violate(w, "%s, of user %q, was given the uid %d", job.Id, job.Spec.User, job.Uid)
-	case job.Uid != 0:
+	case was.Uid == 0 && job.Uid != 0:
+		if !was.UidToCome || job.UidToCome || !w.draw.UIDs.Has(job.Uid) {
+			c.violate(w, "%s, of user %q, was given the uid %d", job.Id, job.Spec.User, job.Uid)
+		}
 		c.onGiven(w, e.Stored, job)
+	case job.Uid != was.Uid || job.UidToCome != was.UidToCome:
+		c.violate(w, "%s had the uid %d, and has %d", job.Id, was.Uid, job.Uid)
 	}
 }
 
 func (c *ownUID) onGiven(w *World, s *stored, job *messages.JobRecord) {
 	last, again := c.given[job.Uid]
-	if c.given[job.Uid] = (givenUID{job.Id, job.Arrival}); !again {
+	if c.given[job.Uid] = (givenUID{job.Id, job.UidTurn}); !again {
 		return // and nothing can lie anywhere under it
 	}
-	if job.Arrival-last.arrival < uint64(w.draw.UIDs.Len()) {
-		c.violate(w, "%s was given the uid %d, %d arrivals after %s, of a range of %d", job.Id, job.Uid,
-			job.Arrival-last.arrival, last.job, w.draw.UIDs.Len())
+	if job.UidTurn-last.turn < uint64(w.draw.UIDs.Len()) {
+		c.violate(w, "%s was given the uid %d, %d turns after %s, of a range of %d", job.Id, job.Uid,
+			job.UidTurn-last.turn, last.job, w.draw.UIDs.Len())
 	}
 	if page := w.books.jobs[last.job]; page != nil && (!page.record.State.Terminal() || w.books.owes(page)) {
 		c.violate(w, "%s was given the uid %d of %s, which is %v", job.Id, job.Uid, last.job, page.record.State)

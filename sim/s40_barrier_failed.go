@@ -10,7 +10,8 @@ import (
 // barrierFailed is S40: if the start barrier of a gang fails, the ranks that had started are gone within 2 s of the
 // moment when its end is on disk. This holds on each machine that the leader can reach all that time, and whose agent
 // and disk work. An attempt that an earlier leader committed may have run for long, and what a user or an operator
-// stops is no failure of the barrier: both have the grace of their job.
+// stops is no failure of the barrier: both have the grace of their job. A process that the kernel does not let go of is
+// left out.
 type barrierFailed struct {
 	rule
 	ending []ending
@@ -46,7 +47,7 @@ func (c *barrierFailed) Step(w *World, e *Event) {
 	for i := range c.ending {
 		x := &c.ending[i]
 		t := x.m.launcher.tasks[x.key]
-		if t == nil || !t.spawned || t.exit != nil || !x.works(w) {
+		if t == nil || !t.spawned || t.exit != nil || t.stuck || !x.works(w) {
 			continue
 		}
 		if late := w.engine.now.since(x.since); late > barrierGone {

@@ -105,13 +105,45 @@ func (l *launcher) listens(agent *process, to *actor.PID, list *messages.TaskLis
 	l.agent, l.node, l.toldUids = agent, to, list.Uids
 }
 
-// lying counts the uids under which anything lies on any machine, by what each of them has said.
-func (w *World) lying() int {
+// noUIDIsFree reports whether each uid of the range belongs to a job of which anything is left to do, or has something
+// lying under it.
+func (w *World) noUIDIsFree() bool {
+	if now := w.engine.now; w.uids.at != now {
+		all := w.lying()
+		for _, id := range w.books.ids {
+			if page := w.books.jobs[id]; page != nil && (!page.record.State.Terminal() || w.books.owes(page)) {
+				all[page.record.Uid] = true
+			}
+		}
+		delete(all, 0)
+		if w.uids.at, w.uids.none = now, len(all) >= w.draw.UIDs.Len(); w.uids.none {
+			w.uids.last = now
+		}
+	}
+	return w.uids.none
+}
+
+// mayLackUID reports whether a job in the queue may just have found no uid free: it gives up its promise then. A leader
+// hears that a machine keeps nothing under a uid any more with its next heartbeat, which may be lost or late.
+func (w *World) mayLackUID(r *messages.JobRecord) bool {
+	late := 3*w.constants.Heartbeat + w.draw.LateMost
+	return r.UidToCome && (w.noUIDIsFree() || w.uids.last > 0 && w.engine.now.since(w.uids.last) < late)
+}
+
+// uidLook is what was seen of the uids at an instant.
+type uidLook struct {
+	at   instant
+	none bool    // is free
+	last instant // when none was
+}
+
+// lying are the uids under which anything lies on any machine, by what each of them has said.
+func (w *World) lying() map[uint32]bool {
 	all := map[uint32]bool{}
 	for _, m := range w.machines {
 		for _, uid := range append(m.launcher.uids(), m.launcher.toldUids...) {
 			all[uid] = true
 		}
 	}
-	return len(all)
+	return all
 }

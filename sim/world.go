@@ -46,6 +46,7 @@ type World struct {
 	ledSince   instant
 	store      *storage
 	books      *books
+	uids       uidLook
 	loss       loss // what a restore has taken from the store
 	client     *client
 	old        *published.Version // what processes of the version before know

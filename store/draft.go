@@ -101,6 +101,7 @@ type Rows struct {
 	Learned  []topology.Token // whose notes are removed: it does
 	Drops    []topology.JobID // of which only the used id is kept
 	Arrival  uint64           // the highest among the jobs
+	UIDTurn  uint64           // likewise
 }
 
 // NewDraft begins a transaction with these changes.
@@ -218,6 +219,7 @@ func (d *Draft) Rows() Rows {
 			Sealed: seal(j.entry.record),
 		})
 		out.Arrival = max(out.Arrival, j.entry.head.Arrival)
+		out.UIDTurn = max(out.UIDTurn, j.entry.head.UIDTurn)
 		for i := range j.entry.attempts {
 			a := &j.entry.attempts[i]
 			if d.records[a.token] {

@@ -60,9 +60,9 @@ func (l *Living) setAside(id topology.JobID, owner string, err error) {
 }
 
 // Loaded is the whole collection: jobs as they arrived, the attempts of each in the order of their tokens.
-func (l *Living) Loaded(arrival uint64) actors.Loaded {
+func (l *Living) Loaded(arrival, uidTurn uint64) actors.Loaded {
 	out := l.loaded
-	out.Arrival = arrival
+	out.Arrival, out.UIDTurn = arrival, uidTurn
 	owners := map[topology.JobID]string{} // of jobs with a damaged attempt
 	for _, j := range out.Jobs {
 		if l.aside[topology.JobID(j.Id)] {

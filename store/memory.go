@@ -26,6 +26,7 @@ type Memory struct {
 	epoch    uint64
 	holder   string
 	arrival  uint64
+	uidTurn  uint64
 	jobs     map[topology.JobID]*jobEntry
 	nodes    map[topology.NodeID][]byte
 	requests map[request]topology.JobID
@@ -158,7 +159,7 @@ func (m *Memory) load() *actors.Loaded {
 	}
 	m.loadPolicy(living)
 	m.loadQueues(living)
-	out := living.Loaded(m.arrival)
+	out := living.Loaded(m.arrival, m.uidTurn)
 	return &out
 }
 

@@ -22,8 +22,8 @@ func (m *Memory) Apply(epoch uint64, changes []actors.Change) ([]actors.Verdict,
 
 func (m *Memory) apply(changes []actors.Change) []actors.Verdict {
 	var undo batch
-	before := m.arrival
-	undo = append(undo, func() { m.arrival = before })
+	arrival, turn := m.arrival, m.uidTurn
+	undo = append(undo, func() { m.arrival, m.uidTurn = arrival, turn })
 	verdicts := make([]actors.Verdict, len(changes))
 	for i := range changes {
 		steps, broken := m.change(&changes[i])
@@ -43,6 +43,7 @@ func (m *Memory) change(c *actors.Change) (undo batch, broken Rule) {
 	j := judge(m, c)
 	if j.job != nil {
 		m.arrival = max(m.arrival, j.job.head.Arrival)
+		m.uidTurn = max(m.uidTurn, j.job.head.UIDTurn)
 		undo = append(undo, m.put(topology.JobID(c.Job.Id), j.job))
 		for _, t := range j.job.ends {
 			undo = append(undo, m.note(t))

@@ -66,7 +66,7 @@ func (m *Memory) Copy(epochs uint64) *Memory {
 		panic("store: a copy is made while something is not durable")
 	}
 	return &Memory{
-		epoch: m.epoch + epochs, holder: m.holder, arrival: m.arrival,
+		epoch: m.epoch + epochs, holder: m.holder, arrival: m.arrival, uidTurn: m.uidTurn,
 		// Entries and records are replaced, never changed in place.
 		jobs: maps.Clone(m.jobs), nodes: maps.Clone(m.nodes), requests: maps.Clone(m.requests), tokens: maps.Clone(m.tokens),
 		live: maps.Clone(m.live), finished: slices.Clone(m.finished), pruned: maps.Clone(m.pruned),

@@ -46,6 +46,7 @@ type Head struct {
 	Owner          string
 	RequestID      string
 	Arrival        uint64
+	UIDTurn        uint64 // not a column: only the highest of all jobs is stored, beside the highest arrival
 	State          messages.JobState
 	ExitCode       int32
 	FinishedUnixMs int64
@@ -55,7 +56,7 @@ type Head struct {
 func headOf(j *messages.JobRecord) Head {
 	return Head{
 		Revision: j.GetRevision(), WrittenBy: messages.FromToken(j.GetWrittenBy()),
-		Owner: j.GetOwner().GetName(), RequestID: j.GetRequestId(), Arrival: j.GetArrival(),
+		Owner: j.GetOwner().GetName(), RequestID: j.GetRequestId(), Arrival: j.GetArrival(), UIDTurn: j.GetUidTurn(),
 		State: j.GetState(), ExitCode: j.GetExitCode(), FinishedUnixMs: j.GetFinishedUnixMs(),
 	}
 }
@@ -65,7 +66,8 @@ func headOf(j *messages.JobRecord) Head {
 func JudgeJob(stored *Head, next *messages.JobRecord) (repeated bool, broken Rule) {
 	n := headOf(next)
 	if n.State == messages.JobState_JOB_STATE_UNSPECIFIED || !isKey(next.GetId()) || !fits(n.WrittenBy) ||
-		n.Revision > math.MaxInt64 || n.Arrival > math.MaxInt64 || !isText(n.Owner) || !isText(n.RequestID) {
+		n.Revision > math.MaxInt64 || n.Arrival > math.MaxInt64 || n.UIDTurn > math.MaxInt64 ||
+		!isText(n.Owner) || !isText(n.RequestID) {
 		return false, RuleShape
 	}
 	if stored == nil {

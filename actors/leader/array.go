@@ -44,7 +44,6 @@ type Array struct {
 	changed  map[int]*messages.ElementsChanged // by place: what elements that are no jobs yet ask for by themselves
 	errands  []*errand
 	looks    bool // a timer is set to look at them again
-	lacks    bool // uids, when it asked last
 	foregone []*messages.AfterKnown
 	askers   []arrayAsker
 	dirty    bool
@@ -97,7 +96,6 @@ type (
 		Held  bool // it waits, and does not start before somebody releases it
 		Over  bool
 		State messages.JobState // of its end
-		Lacks bool              // it cannot become a job yet: no uid is left
 	}
 	// probe: was this element ever a job? Array → Scheduler, who answers with elementMoved or elementNever.
 	probe struct {
@@ -110,7 +108,6 @@ type (
 	arrayDue     struct{ Seq uint64 }
 	lookDue      struct{}
 	errandDue    struct{}
-	uidDue       struct{}
 )
 
 func newArray(p *Ports, peers jobPeers, life uint64, rec *messages.JobRecord) actor.Actor {
@@ -169,9 +166,6 @@ func (a *Array) Receive(ctx actor.Context) {
 			a.show(ctx)
 			a.advance(ctx)
 		}
-	case uidDue:
-		a.lacks = false
-		a.goOn(ctx)
 	case lookDue:
 		a.onLook(ctx)
 	case errandDue:
@@ -239,7 +233,7 @@ func (a *Array) goOn(ctx actor.Context) {
 // spawn asks for jobs while elements may be next: no more than the array allows at once, and few that wait. Those that
 // are held count among neither, or the others would wait for their release.
 func (a *Array) spawn(ctx actor.Context) {
-	if !a.known() || a.lacks || a.closed() || a.wantedHold() != nil || len(a.rec.Awaits()) > 0 {
+	if !a.known() || a.closed() || a.wantedHold() != nil || len(a.rec.Awaits()) > 0 {
 		return
 	}
 	most := int(a.wantedSpec().Array.Most)
@@ -273,10 +267,7 @@ func (a *Array) onMoved(ctx actor.Context, m elementMoved) {
 	if place < 0 || a.stage[place].at() == elementOver {
 		return
 	}
-	if delete(a.open, m.Index); m.Lacks {
-		a.onLacks(ctx, place, m.Index)
-		return
-	}
+	delete(a.open, m.Index)
 	fresh := a.stage[place] <= elementAsked
 	if a.changed[place] != nil { // its own record has it
 		delete(a.changed, place)
@@ -299,20 +290,6 @@ func (a *Array) onMoved(ctx actor.Context, m elementMoved) {
 	}
 	a.spawn(ctx)
 	a.later(ctx)
-}
-
-// onLacks asks for an element again in a while. Until then it is no job, and what is wanted of all it will have by
-// itself.
-func (a *Array) onLacks(ctx actor.Context, place int, index int32) {
-	if a.stage[place] != elementAsked {
-		return
-	}
-	a.move(place, elementComing)
-	a.next = min(a.next, place)
-	if a.answered(ctx, nil, index); !a.lacks {
-		a.lacks = true
-		a.p.Clock.After(a.p.Constants.JournalRetry, ctx.Self(), uidDue{})
-	}
 }
 
 // later has what changed written and shown before long.

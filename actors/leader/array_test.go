@@ -119,33 +119,6 @@ func TestHeldElementsTakeNoPlace(t *testing.T) {
 	}
 }
 
-// TestElementsWaitForUIDs: where no uid is left an element is no job, is asked for again in a while, and keeps nobody
-// waiting who wants something of all of them.
-func TestElementsWaitForUIDs(t *testing.T) {
-	s := newSwept(t, 3, nil)
-	s.tell(&messages.Hold{Job: "k", Release: true})
-	for i := range int32(3) {
-		s.tell(elementMoved{Index: i, Lacks: i > 0})
-	}
-	if got := s.sprouted(); len(got) != 3 {
-		t.Fatalf("asked for again at once: %v", got)
-	}
-	if e := s.a.errands; len(e) != 1 || len(e[0].left) != 1 {
-		t.Fatalf("one is a job and is to be told: %+v", e)
-	}
-	s.tell(&messages.HoldReply{Job: "k_0", Outcome: messages.OK()})
-	if len(s.a.errands) != 0 {
-		t.Error("somebody waits for elements that are no jobs")
-	}
-	s.tell(uidDue{})
-	if got := s.sprouted(); len(got) != 5 || got[3] != 1 || got[4] != 2 {
-		t.Errorf("asked for are %v", got)
-	}
-	if s.a.counts().Waiting != 3 {
-		t.Errorf("counted are %v", s.a.counts())
-	}
-}
-
 // TestArrayGoesOnFromItsRecord: a next actor knows what has ended, what is held and what was cancelled, and ends with
 // the last element.
 func TestArrayGoesOnFromItsRecord(t *testing.T) {

@@ -39,19 +39,18 @@ func (s *Scheduler) onSprout(ctx actor.Context, m sprout) {
 		s.toArray(ctx, of.Id, elementMoved{Index: m.Index, Runs: true}) // until somebody gives it up
 		return
 	}
-	e := &livingJob{id: id, key: requestKey{owner: of.Owner.GetName()}, element: true}
 	spec := m.Spec
-	if s.noUID(of.Owner, false, spec) != nil { // each is held by a job, or by what one left
-		s.toArray(ctx, of.Id, elementMoved{Index: m.Index, Lacks: true})
-		return
+	e := &livingJob{
+		id: id, key: requestKey{owner: of.Owner.GetName()}, element: true,
+		ownUID: ownUID{toCome: s.needsUID(spec)},
 	}
 	s.lives++
+	s.arrival++
 	spec.Element.Arrival = of.Arrival
-	s.giveUID(e, spec)
 	e.rec = &messages.JobRecord{
 		Id: string(id), Revision: 1, WrittenBy: &messages.Token{Epoch: s.p.Epoch, Counter: s.lives << 32}, Spec: spec,
 		Owner: of.Owner, SubmittedUnixMs: of.SubmittedUnixMs, Arrival: s.arrival,
-		State: messages.JobState_JOB_STATE_QUEUED, Uid: e.uid, MemoryByShare: of.MemoryByShare,
+		State: messages.JobState_JOB_STATE_QUEUED, UidToCome: e.toCome, Exempt: of.Exempt, MemoryByShare: of.MemoryByShare,
 		LimitByDefault: of.LimitByDefault && spec.TimeLimitMs == of.Spec.TimeLimitMs, Sealed: of.Sealed,
 	}
 	s.jobs[id] = e

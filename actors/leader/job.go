@@ -58,6 +58,8 @@ type Job struct {
 	told        *messages.Told     // first, of what waited for it
 	promised    bool               // by a firm promise
 	victims     []*messages.Victim // that were stopped for it
+	numbering   *numbering         // it begins when the job's uid is on disk
+	lacks       string             // why the job waits for a uid; empty: it does not
 	contacts    map[topology.NodeID]*contact
 	resend      actors.Resend
 	timers      uint64         // numbers the timers of a state: older ones are stale
@@ -199,6 +201,8 @@ func (j *Job) Receive(ctx actor.Context) {
 		j.onClaim(ctx, m)
 	case doubted:
 		j.onDoubted(ctx, m)
+	case lacksUID:
+		j.onLacksUID(ctx, m)
 	case actors.ResendDue:
 		j.onResend(ctx, m)
 	case backoffOver, timeUp, graceOver, warnDue:
@@ -318,7 +322,8 @@ func (j *Job) owesReachable() bool {
 func (j *Job) onAdmit(ctx actor.Context, m admit) {
 	j.met = m.Token
 	// When it begins may have been changed as this came, or the clock was set back.
-	if !j.states.In(jobQueued) || j.writing || j.cancel != nil || j.kept() || j.barred() || j.beginsIn() > 0 {
+	if !j.states.In(jobQueued) || j.writing || j.cancel != nil || j.kept() || j.barred() || j.beginsIn() > 0 ||
+		j.rec.UidToCome && m.UID == 0 {
 		ctx.Send(j.peers.scheduler, declined{m.Token, m.Targets})
 		if j.states.In(jobQueued) && !j.writing { // who writes says that it waits once that is on disk
 			j.wait(ctx) // a wish that crossed with this was passed over
@@ -341,10 +346,16 @@ func (j *Job) onAdmit(ctx actor.Context, m admit) {
 		}
 		s.machineID, s.incarnation, s.vocabulary, s.up = t.MachineID, t.Incarnation, t.Vocabulary, true
 	}
-	j.coordinate(ctx, attemptPlan{
+	plan := attemptPlan{
 		Job: j.id, Token: m.Token, Run: j.rec.Runs + 1, Spec: j.rec.Spec, UID: j.rec.Uid,
 		Owner: j.rec.GetOwner(), Targets: m.Targets, StartBy: m.StartBy, Ready: m.Ready,
-	})
+	}
+	if j.rec.UidToCome { // nothing is done under a uid that a takeover would not know
+		j.token, j.numbering = plan.Token, &numbering{m.UID, m.UIDTurn, j.p.Clock.Now(), plan}
+		j.advance(ctx)
+	} else {
+		j.coordinate(ctx, plan)
+	}
 	j.show(ctx)
 }
 
@@ -368,6 +379,10 @@ func (j *Job) withdraw(ctx actor.Context) {
 }
 
 func (j *Job) halt(ctx actor.Context) {
+	if n := j.numbering; n != nil { // it has no Coordinator yet
+		ctx.Send(j.peers.scheduler, declined{n.plan.Token, n.plan.Targets})
+		j.numbering = nil
+	}
 	if j.coordinator != nil {
 		ctx.Send(j.coordinator, halt{})
 		j.coordinator = nil
@@ -424,6 +439,9 @@ func (j *Job) show(ctx actor.Context) {
 	status := &messages.JobStatus{Record: j.rec.Unsealed(), Phase: j.phase(), Attempt: j.last}
 	for _, a := range j.owed {
 		status.Debts = append(status.Debts, debtors(a)...)
+	}
+	if j.states.In(jobQueued) {
+		status.Reason = j.lacks
 	}
 	if j.rec.State.Terminal() {
 		status.Reason = j.rec.Outcome

@@ -79,34 +79,3 @@ func (s *Scheduler) overLimit(count, text, hint string) *messages.SubmitReply {
 }
 
 func inKiB(bytes int64) string { return fmt.Sprintf("%d KiB", (bytes+1023)>>10) }
-
-// uidsReserved is the part of the uids that is left for admins: one in so many, and at least one.
-const uidsReserved = 100
-
-// noUID is the answer where a job needs a uid and can have none; nil: it can have one, or names another user.
-func (s *Scheduler) noUID(by *messages.Principal, exempt bool, spec *messages.JobSpec) *messages.SubmitReply {
-	all, percent := int64(s.uids.Len()), s.p.Owners.UIDPercent
-	if !spec.NeedsUID() || all == 0 {
-		return nil
-	}
-	left, kept := all-int64(s.uids.Held()), int64(0)
-	if isBound(by, exempt) && percent > 0 {
-		most, has := max(1, all*percent/100), int64(s.uids.HeldBy(by.GetName()))
-		if has >= most {
-			return s.overLimit(countLimitUIDs, fmt.Sprintf(
-				"jobs of %s hold %d of the %d uids of --uids %v, and those of one owner may hold %d",
-				by.GetName(), has, all, s.uids.UIDRange, most), "try again when some of them have ended, or name a user")
-		}
-		kept = (all + uidsReserved - 1) / uidsReserved
-	}
-	if left > kept {
-		return nil
-	}
-	why := fmt.Sprintf("a job that names no user, or root, gets a uid of its own, and none of --uids %v is left: "+
-		"each belongs to a job, or a machine keeps it for what a job left there", s.uids.UIDRange)
-	if left > 0 {
-		why += fmt.Sprintf(", and the last %d are for admins", left)
-	}
-	return s.overLimit(countLimitUIDs, why,
-		"try again when jobs are over, name a user, or have --uids widened on the scheduler and on all machines")
-}

@@ -6,7 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/yi-json/synapse/actors"
 	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/topology"
 )
@@ -114,30 +113,36 @@ func TestWaitingBytesAreBounded(t *testing.T) {
 	}
 }
 
-// TestOneOwnerLeavesUIDs: an owner's jobs hold so much of the uids, and one in a hundred is left for admins.
+// TestOneOwnerLeavesUIDs: an owner's jobs hold so much of the uids, and one in a hundred is reserved for admins.
 func TestOneOwnerLeavesUIDs(t *testing.T) {
 	a := limitedTo(t, OwnerLimits{UIDPercent: 50}, topology.UIDRange{First: 2_000_000, Last: 2_000_099})
-	take := func(owner string, exempt bool, most int) (got int, last *messages.Outcome) {
+	take := func(owner string, exempt bool, most int) (got int, why string) {
 		for got = 0; got < most; got++ {
-			if last = a.brings(owner, exempt, plain); last.Code != messages.Code_CODE_OK {
+			e := &livingJob{
+				key: requestKey{owner: owner}, ownUID: ownUID{toCome: true},
+				rec: &messages.JobRecord{Owner: &messages.Principal{Name: owner}, Exempt: exempt},
+			}
+			if why = a.s.whyNoUID(e); why != "" {
 				break
 			}
+			a.s.giveUID(e)
 		}
-		return got, last
+		return got, why
 	}
-	if n, o := take("ann", false, 100); n != 50 || !isExhausted(o, "jobs of ann hold 50 of the 100 uids", "may hold 50") {
-		t.Errorf("ann has %d: %v", n, o)
+	if n, why := take("ann", false, 100); n != 50 || !strings.Contains(why, "jobs of ann hold 50 of the 100 uids") {
+		t.Errorf("ann has %d: %s", n, why)
 	}
-	if n, o := take("bob", false, 100); n != 49 || !isExhausted(o, "none of --uids", "the last 1 are for admins") {
-		t.Errorf("bob has %d: %v", n, o)
+	if n, why := take("bob", false, 100); n != 49 || !strings.Contains(why, "the last 1 are for admins") {
+		t.Errorf("bob has %d: %s", n, why)
 	}
-	if o := a.brings("ann", false, func(s *messages.JobSpec) { s.User = "ann" }); o.Code != messages.Code_CODE_OK {
-		t.Errorf("a job that names a user: %v", o)
+	named := &livingJob{rec: &messages.JobRecord{Owner: &messages.Principal{Name: "ann"}}}
+	if why := a.s.whyNoUID(named); why != "" {
+		t.Errorf("a job that names a user: %s", why)
 	}
-	if n, o := take("root", true, 9); n != 1 || !isExhausted(o, "none of --uids") {
-		t.Errorf("the admin has %d: %v", n, o)
+	if n, why := take("root", true, 9); n != 1 || !strings.Contains(why, "no uid is free") {
+		t.Errorf("the admin has %d: %s", n, why)
 	}
-	a.tell(settled{Job: "j1"})
+	a.s.uids.Release(2_000_001)
 	a.s.uids.HoldFor(2_000_099, "ann") // held already: it stays whose it is
 	if n, _ := take("ann", true, 9); n != 1 || a.s.uids.HeldBy("ann") != 50 {
 		t.Errorf("one is free again, and ann got %d and has %d", n, a.s.uids.HeldBy("ann"))
@@ -179,33 +184,4 @@ func inUse() uint64 {
 	runtime.GC()
 	runtime.ReadMemStats(&m)
 	return m.HeapAlloc
-}
-
-// TestElementsHoldTheirOwnersUIDs: elements of an array count among their owner's uids, and wait where that is as many
-// as it may.
-func TestElementsHoldTheirOwnersUIDs(t *testing.T) {
-	a := limitedTo(t, OwnerLimits{UIDPercent: 50}, topology.UIDRange{First: 2_000_000, Last: 2_000_003})
-	of := &messages.JobRecord{
-		Id: "a", Owner: &messages.Principal{Name: "ann"}, Spec: oneGPU(), Arrival: 1,
-	}
-	of.Spec.Array = &messages.ArraySpec{Indices: []*messages.IndexRange{{First: 1, Last: 9, Step: 1}}}
-	a.s.jobs["a"] = &livingJob{id: "a", rec: of, pid: somePeers.journal}
-	made := 0
-	for i := range int32(4) {
-		a.said = nil
-		spec := actors.CopyOf(oneGPU())
-		spec.Element = &messages.Element{Array: "a", Index: i + 1, Count: 9, First: 1, Last: 9, Step: 1}
-		a.tell(sprout{Array: of, Index: i + 1, Spec: spec})
-		switch m := a.said[0].message.(type) {
-		case Write:
-			made++
-		case elementMoved:
-			if !m.Lacks {
-				t.Errorf("element %d: %+v", i+1, m)
-			}
-		}
-	}
-	if made != 2 || a.s.uids.HeldBy("ann") != 2 {
-		t.Errorf("%d elements of an owner who may hold 2 uids are jobs", made)
-	}
 }

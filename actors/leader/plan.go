@@ -67,6 +67,8 @@ func (s *Scheduler) admit(ctx actor.Context, a policy.Admission) {
 	members := messages.Many[messages.Member](len(a.Placement.Slots))
 	e := s.jobs[a.Job]
 	e.offered = told.Token
+	s.giveUID(e)
+	told.UID, told.UIDTurn = e.uid, e.turn
 	s.idles(ctx, e, false)
 	s.newRun(e, &run{
 		token: told.Token, nodes: nodesOf(a.Placement.Slots, slotNode), spec: e.spec,
@@ -153,6 +155,7 @@ func (s *Scheduler) onWaits(ctx actor.Context, m waits) {
 		return
 	}
 	e.spec, e.runs, e.had = m.Record.Spec, m.Record.Runs, actors.Millis(m.Record.RanMs)
+	e.toCome = m.Record.UidToCome
 	if m.Met != e.offered {
 		return // it crossed with an admission: the job takes that, or says again that it waits
 	}
@@ -179,6 +182,11 @@ func (s *Scheduler) onWaits(ctx actor.Context, m waits) {
 		e.waits = &m
 		return
 	}
+	if why := s.whyNoUID(e); why != "" {
+		s.awaitUID(ctx, e, m, why)
+		return
+	}
+	s.awaitsUIDNoMore(e)
 	if !s.takesPlace(e, m) {
 		return
 	}
@@ -208,6 +216,7 @@ func (s *Scheduler) onRests(ctx actor.Context, m rests) {
 func (s *Scheduler) onWithdraws(ctx actor.Context, m withdraws) {
 	if e := s.jobs[m.Job]; e != nil {
 		e.waits = nil
+		s.awaitsUIDNoMore(e)
 		s.withdrawn(ctx, e)
 		s.leavesPlace(ctx, e)
 	}

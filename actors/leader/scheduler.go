@@ -47,6 +47,8 @@ type Scheduler struct {
 	lives     uint64 // counts Job actors, so that their writes can be told apart
 	arrival   uint64
 	uids      *topology.UIDs
+	uidTurn   uint64 // of the uid that was given last
+	uidless   uidless
 	tickets   uint64
 	planDue   bool              // a pass is asked for
 	wakeAt    actors.Instant    // when a waiting job's patience ends and a timer is set for it
@@ -84,7 +86,7 @@ type livingJob struct {
 	looks   uint64              // how often it chose its machines: the timers of earlier choices are stale
 	avoids  []avoided           // machines where it failed, by a fault that may be its own
 	breaks  int                 // times its actor was recreated without an end
-	waits   *waits              // its wish to be planned, while it is withheld
+	waits   *waits              // its wish to be planned, while it is withheld, or lacks a uid
 	promise *messages.Promise   // that its actor was told last, or has from disk
 	runs    int32               // as it waited last
 	offered topology.Token      // the last admission that its actor was sent
@@ -98,8 +100,8 @@ type livingJob struct {
 	heldBack  bool              // likewise, and it waits for its release
 	wish      waits             // likewise: what it said last
 
-	withheld int    // machines with a later run of it than the store knows
-	uid      uint32 // of its tasks, and held for it; 0: it names a user, or was given none
+	withheld int // machines with a later run of it than the store knows
+	ownUID       // of its tasks
 
 	written   *messages.Promise // that its record on disk has
 	stopped   victimOf          // for whom its actor was told to stop
@@ -240,6 +242,8 @@ func (s *Scheduler) receiveInner(ctx actor.Context) {
 		s.showing.armed = false // what changed meanwhile is told after this message
 	case lookAgain:
 		s.onLookAgain(ctx, m)
+	case uidDue:
+		s.onUIDDue(ctx)
 	case unbench:
 		s.onUnbench(ctx, m)
 	case drainDue:
@@ -286,7 +290,7 @@ func (s *Scheduler) onLoaded(ctx actor.Context, m actors.Loaded) {
 		return
 	}
 	s.states.Become("loaded", schedulerRecovering)
-	s.arrival = m.Arrival
+	s.arrival, s.uidTurn = m.Arrival, m.UIDTurn
 	s.behind.trial.open(m, s.p.Epoch)
 	ctx.Send(s.peers.mirror, mirror.PlanningShown{Why: "this leader has just taken over: nothing is started until its " +
 		"machines have been heard, for " + s.p.Constants.RecoveryWait.String() + " at most"})
@@ -334,7 +338,7 @@ func (s *Scheduler) onLoaded(ctx actor.Context, m actors.Loaded) {
 func (s *Scheduler) adopt(ctx actor.Context, rec *messages.JobRecord, attempts []*messages.AttemptRecord) {
 	e := &livingJob{
 		id: topology.JobID(rec.Id), key: requestKey{rec.Owner.GetName(), rec.RequestId}, hash: rec.RequestHash,
-		rec: rec, uid: rec.Uid,
+		rec: rec, ownUID: ownUIDOf(rec),
 	}
 	s.uids.HoldFor(e.uid, e.key.owner)
 	s.owners.see(e.key.owner)
@@ -477,6 +481,7 @@ func (s *Scheduler) onSettled(ctx actor.Context, m settled) {
 	delete(s.requests, e.key)
 	s.unqueue(ctx, m.Job)
 	s.leavesPlace(ctx, e)
+	s.awaitsUIDNoMore(e)
 	s.freeUID(e)
 	ctx.Stop(e.pid)
 }

@@ -103,6 +103,10 @@ type (
 		// StartBy: it passes its barrier by then, or not at all (0: whenever it is ready); Ready: how long it has for that.
 		StartBy actors.Instant
 		Ready   time.Duration
+		// UID is what the job's tasks run as, and UIDTurn its place among the uids that were given. 0: the job needs none, or
+		// none is free.
+		UID     uint32
+		UIDTurn uint64
 	}
 	// promised: the job has this firm promise; nil: it has none any more. Scheduler → Job, which writes it.
 	promised struct{ Promise *messages.Promise }

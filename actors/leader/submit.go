@@ -129,9 +129,6 @@ func (s *Scheduler) atDoor(m entering) (g given, no *messages.SubmitReply) {
 			return g, no
 		}
 	}
-	if no = s.noUID(by, m.GetExempt(), spec); no != nil {
-		return g, no
-	}
 	if g, no = s.given(spec, &t); no != nil {
 		return g, no
 	}
@@ -157,13 +154,13 @@ func (s *Scheduler) given(spec *messages.JobSpec, t *messages.QueueTerms) (g giv
 // write makes a fresh job durable, with what it was given beside what it asked for. Until it is, nobody hears of it.
 func (s *Scheduler) write(ctx actor.Context, m *messages.Submit, g given, key requestKey, hash []byte) {
 	s.lives++
-	e := &livingJob{id: s.p.NewJobID(), key: key, hash: hash}
-	s.giveUID(e, g.spec)
+	s.arrival++
+	e := &livingJob{id: s.p.NewJobID(), key: key, hash: hash, ownUID: ownUID{toCome: s.needsUID(g.spec)}}
 	e.rec = &messages.JobRecord{
 		Id: string(e.id), Revision: 1, WrittenBy: &messages.Token{Epoch: s.p.Epoch, Counter: s.lives << 32},
 		Spec: g.spec, Owner: m.Principal, RequestId: m.RequestId, RequestHash: hash,
 		SubmittedUnixMs: s.p.Clock.WallMs(), Arrival: s.arrival, State: messages.JobState_JOB_STATE_QUEUED,
-		Uid: e.uid, MemoryByShare: g.memory, LimitByDefault: g.limit, Sealed: m.Sealed,
+		UidToCome: e.toCome, Exempt: m.GetExempt(), MemoryByShare: g.memory, LimitByDefault: g.limit, Sealed: m.Sealed,
 	}
 	s.jobs[e.id] = e
 	if g.spec.Array != nil {

@@ -76,6 +76,7 @@ func (j *Job) compose() draft {
 	d := draft{rec: j.rec.Revise(), att: j.att, owed: append([]*messages.AttemptRecord(nil), j.owed...)}
 	d.askers, j.askers = j.askers, nil
 	j.draftDeeds(&d)
+	j.draftUID(&d)
 	if d.att != nil {
 		d.att = j.draftExits(&d, d.att)
 	}
@@ -307,6 +308,8 @@ func (j *Job) onWritten(ctx actor.Context, m Written) {
 		j.afterClose(ctx, d)
 	case d.ended:
 		j.afterEnd(ctx)
+	default:
+		j.afterUID(ctx)
 	}
 	j.show(ctx) // before the answers: whoever gets one may look at once
 	for _, a := range d.askers {

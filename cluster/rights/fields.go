@@ -62,7 +62,8 @@ var shown = []struct{ message, open, private, ids string }{
 	{"JobRecord", "id revision written_by spec owner submitted_unix_ms arrival state attempt runs failures " +
 		"infra_restarts not_before_unix_ms cancel hold exit_code outcome finished_unix_ms " +
 		"prepare_failures ran_ms prepare_failed_on changed uid promise memory_by_share " +
-		"limit_by_default given_to after_known preemptions outranked array", "request_id request_hash", ""},
+		"limit_by_default given_to after_known preemptions outranked array uid_to_come " +
+		"uid_turn exempt", "request_id request_hash", ""},
 	{"After", "job end", "", ""},
 	{"ArraySpec", "indices most", "", ""},
 	{"IndexRange", "first last step", "", ""},

@@ -38,7 +38,8 @@ func TestThePastOfAnOlderSchema(t *testing.T) {
 			DROP INDEX synapse.job_unfilled; DROP TABLE synapse.script; DROP TABLE synapse.policy; DROP TABLE synapse.unlearned;
 			DROP TABLE synapse.queues; DROP TABLE synapse.pass; DROP TABLE synapse.head;
 			ALTER TABLE synapse.job DROP COLUMN script; ALTER TABLE synapse.version DROP COLUMN schema;
-			ALTER TABLE synapse.job DROP COLUMN queue; ALTER TABLE synapse.leader DROP COLUMN holder; UPDATE synapse.version SET version = 2`)
+			ALTER TABLE synapse.job DROP COLUMN queue; ALTER TABLE synapse.leader DROP COLUMN holder;
+			ALTER TABLE synapse.leader DROP COLUMN uid_turn; UPDATE synapse.version SET version = 2`)
 		return err
 	})
 	if err != nil {

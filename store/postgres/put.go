@@ -53,7 +53,8 @@ func exactly(batch *pgx.Batch, rows int, text string, args ...any) {
 // open.
 func put(batch *pgx.Batch, rows store.Rows) {
 	if rows.Arrival > 0 {
-		exactly(batch, 1, "UPDATE synapse.leader SET arrival = greatest(arrival, $1)", int64(rows.Arrival))
+		exactly(batch, 1, "UPDATE synapse.leader SET arrival = greatest(arrival, $1), uid_turn = greatest(uid_turn, $2)",
+			int64(rows.Arrival), int64(rows.UIDTurn))
 	}
 	oldJobs, newJobs := columns(rows.Jobs, func(j *store.JobRow) bool { return j.Insert }, (*jobColumns).add)
 	exactly(batch, len(oldJobs.id), updateJobs, oldJobs.args()...)

@@ -58,14 +58,14 @@ func (s *Store) live() (loaded actors.Loaded, epoch uint64, holder string, err e
 		if _, err := tx.Exec(ctx, unbounded); err != nil {
 			return err
 		}
-		var arrival uint64
-		if err := tx.QueryRow(ctx, "SELECT epoch, holder, arrival FROM synapse.leader").
-			Scan(&epoch, &holder, &arrival); err != nil {
+		var arrival, turn uint64
+		if err := tx.QueryRow(ctx, "SELECT epoch, holder, arrival, uid_turn FROM synapse.leader").
+			Scan(&epoch, &holder, &arrival, &turn); err != nil {
 			return err
 		}
 		found := store.NewLiving()
 		err := liveRows(ctx, tx, found)
-		loaded = found.Loaded(arrival)
+		loaded = found.Loaded(arrival, turn)
 		return err
 	})
 	return loaded, epoch, holder, err

@@ -19,7 +19,7 @@ import (
 var migrations embed.FS
 
 // breaking is the last migration without which a program must not open the database.
-const breaking = 6
+const breaking = 11
 
 // migrationLock is an arbitrary number that no other program locks.
 const migrationLock = 0x53594e4150534531

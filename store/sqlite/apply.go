@@ -154,7 +154,9 @@ const (
 // ended before the next one of its job is open.
 func (w *writer) put(rows store.Rows) error {
 	if rows.Arrival > 0 {
-		if err := w.change(1, "UPDATE leader SET arrival = max(arrival, ?)", int64(rows.Arrival)); err != nil {
+		err := w.change(1, "UPDATE leader SET arrival = max(arrival, ?), uid_turn = max(uid_turn, ?)",
+			int64(rows.Arrival), int64(rows.UIDTurn))
+		if err != nil {
 			return err
 		}
 	}

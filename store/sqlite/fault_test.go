@@ -211,7 +211,7 @@ func TestTheTablesHaveTheLastWord(t *testing.T) {
 			"FROM job",
 		"a request twice": "INSERT INTO job SELECT 9, 'c', 1, 1, 1, owner, request_id, 1, 1, 0, 0, 0, 1, x'', '', " +
 			"'' FROM job",
-		"a second row of leaders":  "INSERT INTO leader VALUES (2, 0, '', 0)",
+		"a second row of leaders":  "INSERT INTO leader VALUES (2, 0, '', 0, 0)",
 		"a machine twice":          "INSERT INTO node SELECT 'n', x'' UNION ALL SELECT 'n', x''",
 		"a record that is no blob": "UPDATE job SET record = 'text'",
 	} {

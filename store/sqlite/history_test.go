@@ -33,7 +33,7 @@ func TestThePastOfAnOlderSchema(t *testing.T) {
 		"ALTER TABLE job DROP COLUMN queue",
 		"DROP INDEX job_script", "ALTER TABLE job DROP COLUMN script", "DROP TABLE script", "DROP TABLE policy",
 		"DROP TABLE unlearned", "DROP TABLE queues", "DROP TABLE pass", "DROP TABLE head",
-		"DROP TABLE version", "PRAGMA user_version = 2")
+		"DROP TABLE version", "ALTER TABLE leader DROP COLUMN uid_turn", "PRAGMA user_version = 2")
 	s = opened(t, s.path)
 	page, err := s.History(store.Past{Queue: "research", Look: 10})
 	if err != nil || len(page.Jobs) != 1 || page.Jobs[0].Job.Id != "d" {

@@ -31,13 +31,14 @@ func (s *Store) Load(epoch uint64) (*actors.Loaded, error) {
 // live reads what is not over, and which leader has the epoch.
 func (s *Store) live() (loaded actors.Loaded, epoch uint64, holder string, err error) {
 	err = s.moment(func(tx *sql.Tx) error {
-		var arrival uint64
-		if err := tx.QueryRow("SELECT epoch, holder, arrival FROM leader").Scan(&epoch, &holder, &arrival); err != nil {
+		var arrival, turn uint64
+		if err := tx.QueryRow("SELECT epoch, holder, arrival, uid_turn FROM leader").
+			Scan(&epoch, &holder, &arrival, &turn); err != nil {
 			return err
 		}
 		found := store.NewLiving()
 		err := liveRows(tx, found)
-		loaded = found.Loaded(arrival)
+		loaded = found.Loaded(arrival, turn)
 		return err
 	})
 	return loaded, epoch, holder, err

@@ -21,7 +21,7 @@ const applicationID = 0x53594e41 // "SYNA"
 
 const (
 	// breaking is the last migration without which a program must not open the file.
-	breaking = 5
+	breaking = 10
 	// noting is the migration from which on a table has the number of the schema, and user_version that of the last
 	// breaking one. The programs of before open a file only if user_version is the number of schemas that they know: so
 	// those of the last release open one of now.

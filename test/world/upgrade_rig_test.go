@@ -4,10 +4,9 @@ package world
 
 import (
 	"bytes"
-	"database/sql"
+	"context"
 	"encoding/json"
 	"fmt"
-	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -17,9 +16,6 @@ import (
 	"syscall"
 	"testing"
 	"time"
-
-	_ "github.com/jackc/pgx/v5/stdlib" // reads what lies in a database, as sqlite below does
-	_ "modernc.org/sqlite"
 
 	"github.com/yi-json/synapse/runtime/carapace"
 	"github.com/yi-json/synapse/test/able"
@@ -97,7 +93,6 @@ type moving struct {
 	is             map[string]version // of each process, and of the desk
 	runs           map[string]*exec.Cmd
 	starts         int
-	kept           map[string]string // what lay in the tables that the last release does not know
 
 	gang  string   // runs through everything
 	names []string // of its tasks
@@ -142,9 +137,9 @@ func (m *moving) becomes(name string, to version) {
 	if running {
 		m.stop(name)
 	}
-	m.is[name] = to
-	if name == schedulers[0] {
-		m.keeps(to)
+	if m.is[name] = to; name == schedulers[0] && to == before {
+		m.refuses()
+		m.is[name] = now
 	}
 	if running {
 		m.start(name)
@@ -216,49 +211,20 @@ func (m *moving) told(id string) int {
 	return strings.Count(string(text), "job-over/"+id+"\n")
 }
 
-// keeps reads the tables that the last release does not know: it leaves them as they are.
-func (m *moving) keeps(to version) {
+// refuses: the last release does not open what the scheduler of now has written, says why, and changes nothing.
+func (m *moving) refuses() {
 	m.t.Helper()
-	driver, source, schema, hex := "sqlite", m.path("scheduler/synapse.db"), "", "hex(record)"
+	arguments := []string{"--listen", free(m.t), "--data-dir", m.path("scheduler"), "--levels", "zone,rack",
+		"--tls", m.path("keys/scheduler")}
 	if m.store != "" {
-		driver, source, schema, hex = "pgx", m.store, "synapse.", "encode(record, 'hex')"
+		arguments = append(arguments, "--store", m.store)
 	}
-	db, err := sql.Open(driver, source)
-	if err != nil {
-		m.t.Fatal(err)
+	ctx, cancel := context.WithTimeout(m.t.Context(), 2*time.Minute)
+	defer cancel()
+	text, err := exec.CommandContext(ctx, filepath.Join(m.bin[before], "synapse-scheduler"), arguments...).CombinedOutput()
+	if err == nil || !strings.Contains(string(text), "a newer synapse-scheduler wrote") {
+		m.t.Fatalf("the last release's scheduler ended with %v:\n%s", err, text)
 	}
-	defer db.Close()
-	found := map[string]string{}
-	for table, what := range map[string]string{"queues": hex, "pass": "id || " + hex,
-		"head": "scheduler || line || hash"} {
-		if to == before {
-			found[table] = "" // has to be there
-		}
-		rows, err := db.Query("SELECT " + what + " FROM " + schema + table + " ORDER BY 1")
-		if err != nil {
-			if m.kept == nil && to == now {
-				continue // the last release made this database
-			}
-			m.t.Fatal(err)
-		}
-		for rows.Next() {
-			var row string
-			if err := rows.Scan(&row); err != nil {
-				m.t.Fatal(err)
-			}
-			found[table] += row + "\n"
-		}
-		if err := rows.Close(); err != nil {
-			m.t.Fatal(err)
-		}
-		if to == before && found[table] == "" {
-			m.t.Errorf("the newer scheduler has left nothing in the table %s", table)
-		}
-	}
-	if to == now && m.kept != nil && !maps.Equal(found, m.kept) {
-		m.t.Errorf("the last release has changed what it does not know: it is\n%v\nand was\n%v", found, m.kept)
-	}
-	m.kept = found
 }
 
 // run has the command line of the present version do something.

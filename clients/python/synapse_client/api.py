@@ -685,6 +685,9 @@ class JobRecord(Message):
     array: Optional[ArrayRecord] = one("ArrayRecord")  # of an array; such a job is always held, so that no leader of an earlier version runs it
     preemptions: int = plain("int")  # attempts that were stopped for other jobs: they count against nothing
     outranked: int = plain("int")  # of them, those that were stopped for another of their queue
+    uid_to_come: bool = plain("bool")  # its tasks need a uid of the job's own, which is given before its first Reserve; uid is 0 until then
+    exempt: bool = plain("bool")  # an admin submitted it: no limit of one owner holds for its uid
+    uid_turn: int = plain("long")  # order in which uids were given; 0: none was, or an earlier version gave it by the arrival
     sealed: bytes = plain("bytes")  # its spec's secrets with their values, which a gateway's key alone opens; none of a job that is over
 
 

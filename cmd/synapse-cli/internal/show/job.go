@@ -225,6 +225,8 @@ func userOf(r *messages.JobRecord) string {
 		return fmt.Sprintf("%s of its containers, uid %d, the job's own, in the machines' directories", user, r.GetUid())
 	case r.GetUid() != 0:
 		return fmt.Sprintf("uid %d, the job's own", r.GetUid())
+	case r.GetUidToCome() && user == "":
+		return "a uid of the job's own, given when the job first starts"
 	}
 	return r.GetSpec().GetUser()
 }
