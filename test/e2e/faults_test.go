@@ -131,7 +131,7 @@ func agentKilled(t *testing.T, c *cluster) {
 	id := c.submit(writing(t, folder, gang(2, 1, wait)))
 	c.await(id, "running")
 	n.kill()
-	n = c.node("n1", "r1")
+	c.node("n1", "r1")
 	if err := os.WriteFile(filepath.Join(folder, "enough"), nil, 0o644); err != nil {
 		t.Fatal(err)
 	}
