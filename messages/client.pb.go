@@ -723,6 +723,7 @@ type HoldReply struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Outcome       *Outcome               `protobuf:"bytes,1,opt,name=outcome,proto3" json:"outcome,omitempty"`
 	Job           string                 `protobuf:"bytes,2,opt,name=job,proto3" json:"job,omitempty"`
+	Release       bool                   `protobuf:"varint,3,opt,name=release,proto3" json:"release,omitempty"` // as asked: an array that waits for its elements' releases takes no answer to a hold for one
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -769,6 +770,13 @@ func (x *HoldReply) GetJob() string {
 		return x.Job
 	}
 	return ""
+}
+
+func (x *HoldReply) GetRelease() bool {
+	if x != nil {
+		return x.Release
+	}
+	return false
 }
 
 // client → Scheduler → Job: the running attempt is ended, and the job waits in its old place again, as if it had not
@@ -2801,10 +2809,11 @@ const file_messages_client_proto_rawDesc = "" +
 	"\tprincipal\x18\x01 \x01(\v2\x15.synapse.v1.PrincipalR\tprincipal\x12\x10\n" +
 	"\x03job\x18\x02 \x01(\tR\x03job\x12\x16\n" +
 	"\x06reason\x18\x03 \x01(\tR\x06reason\x12\x18\n" +
-	"\arelease\x18\x04 \x01(\bR\arelease\"L\n" +
+	"\arelease\x18\x04 \x01(\bR\arelease\"f\n" +
 	"\tHoldReply\x12-\n" +
 	"\aoutcome\x18\x01 \x01(\v2\x13.synapse.v1.OutcomeR\aoutcome\x12\x10\n" +
-	"\x03job\x18\x02 \x01(\tR\x03job\"\x8e\x01\n" +
+	"\x03job\x18\x02 \x01(\tR\x03job\x12\x18\n" +
+	"\arelease\x18\x03 \x01(\bR\arelease\"\x8e\x01\n" +
 	"\aRequeue\x123\n" +
 	"\tprincipal\x18\x01 \x01(\v2\x15.synapse.v1.PrincipalR\tprincipal\x12\x10\n" +
 	"\x03job\x18\x02 \x01(\tR\x03job\x12\x16\n" +

@@ -544,6 +544,16 @@ func (m *HoldReply) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
 	}
+	if m.Release {
+		i--
+		if m.Release {
+			dAtA[i] = 1
+		} else {
+			dAtA[i] = 0
+		}
+		i--
+		dAtA[i] = 0x18
+	}
 	if len(m.Job) > 0 {
 		i -= len(m.Job)
 		copy(dAtA[i:], m.Job)
@@ -2621,6 +2631,9 @@ func (m *HoldReply) SizeVT() (n int) {
 	l = len(m.Job)
 	if l > 0 {
 		n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
+	}
+	if m.Release {
+		n += 2
 	}
 	n += len(m.unknownFields)
 	return n

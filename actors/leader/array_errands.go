@@ -135,7 +135,7 @@ func (a *Array) onToldReply(ctx actor.Context, message any) {
 	switch m := message.(type) {
 	case *messages.HoldReply:
 		_, index, _ := messages.ArrayOf(m.Job)
-		a.answered(ctx, func(e *errand) bool { return e.hold != nil }, index)
+		a.answered(ctx, func(e *errand) bool { return e.hold != nil && e.hold.Release == m.Release }, index)
 	case *messages.UpdateReply:
 		_, index, _ := messages.ArrayOf(m.Job)
 		a.answered(ctx, func(e *errand) bool { return e.update != nil }, index)

@@ -119,6 +119,35 @@ func TestHeldElementsTakeNoPlace(t *testing.T) {
 	}
 }
 
+// TestReleaseIsNotAnsweredByTheHold: an element's answer to a hold is no answer to the release that followed it.
+func TestReleaseIsNotAnsweredByTheHold(t *testing.T) {
+	s := newSwept(t, 1, nil)
+	s.tell(&messages.Hold{Job: "k", Release: true})
+	s.write()
+	s.tell(elementMoved{Index: 0})
+	s.tell(&messages.HoldReply{Job: "k_0", Outcome: messages.OK(), Release: true})
+	s.tell(&messages.Hold{Job: "k"})
+	s.write()
+	s.tell(&messages.Hold{Job: "k", Release: true})
+	s.write()
+	open := func() (n int) {
+		for _, e := range s.a.errands {
+			if e.hold.Release && len(e.left) > 0 {
+				n++
+			}
+		}
+		return n
+	}
+	s.tell(&messages.HoldReply{Job: "k_0", Outcome: messages.OK()})
+	if open() != 1 {
+		t.Error("the release is taken for done when the hold is")
+	}
+	s.tell(&messages.HoldReply{Job: "k_0", Outcome: messages.OK(), Release: true})
+	if open() != 0 {
+		t.Error("the release is not taken for done")
+	}
+}
+
 // TestArrayGoesOnFromItsRecord: a next actor knows what has ended, what is held and what was cancelled, and ends with
 // the last element.
 func TestArrayGoesOnFromItsRecord(t *testing.T) {

@@ -107,7 +107,7 @@ func (a *Array) wantedHold() *messages.Deed {
 
 func (a *Array) onHold(ctx actor.Context, m *messages.Hold) {
 	place, ok := a.about(ctx, m.Job, func(no *messages.Outcome) any {
-		return &messages.HoldReply{Job: m.Job, Outcome: no}
+		return &messages.HoldReply{Job: m.Job, Outcome: no, Release: m.Release}
 	})
 	if !ok {
 		return
@@ -122,7 +122,7 @@ func (a *Array) onHold(ctx actor.Context, m *messages.Hold) {
 	default:
 		a.held[place] = true
 	}
-	a.asks(ctx, e, func() any { return &messages.HoldReply{Job: m.Job, Outcome: e.outcome()} })
+	a.asks(ctx, e, func() any { return &messages.HoldReply{Job: m.Job, Outcome: e.outcome(), Release: m.Release} })
 	a.advance(ctx)
 }
 

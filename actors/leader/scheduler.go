@@ -160,7 +160,7 @@ func (s *Scheduler) Receive(ctx actor.Context) {
 	case *messages.Cancel:
 		s.onCancel(ctx, m)
 	case *messages.Hold:
-		s.toJob(ctx, m.Job, &messages.HoldReply{Job: m.Job, Outcome: s.noJob(m.Job)})
+		s.toJob(ctx, m.Job, &messages.HoldReply{Job: m.Job, Outcome: s.noJob(m.Job), Release: m.Release})
 	case *messages.Requeue:
 		s.toJob(ctx, m.Job, &messages.RequeueReply{Job: m.Job, Outcome: s.noJob(m.Job)})
 	case *messages.Update:

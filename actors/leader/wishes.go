@@ -56,7 +56,7 @@ func (j *Job) onCancel(ctx actor.Context, m *messages.Cancel) {
 
 func (j *Job) onHold(ctx actor.Context, m *messages.Hold) {
 	answer := func() any {
-		reply := &messages.HoldReply{Job: m.Job, Outcome: messages.OK()}
+		reply := &messages.HoldReply{Job: m.Job, Outcome: messages.OK(), Release: m.Release}
 		if j.rec.State.Terminal() {
 			reply.Outcome = messages.AlreadyEnded(j.rec)
 		}

@@ -11,7 +11,7 @@ var shown = []struct{ message, open, private, ids string }{
 	{"Secret", "name env value", "", ""},
 	{"DryRunReply", "outcome waits ahead", "", ""},
 	{"CancelReply", "outcome job", "", ""},
-	{"HoldReply", "outcome job", "", ""},
+	{"HoldReply", "outcome job release", "", ""},
 	{"RequeueReply", "outcome job run", "", ""},
 	{"UpdateReply", "outcome job priority time_limit_ms time_is_up begin_unix_ms given_to array_most", "", ""},
 	{"ChangeNodeReply", "outcome node", "", ""},

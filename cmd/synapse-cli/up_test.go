@@ -51,8 +51,14 @@ func TestMain(m *testing.M) {
 // flagsOf reads --name value pairs.
 func flagsOf(args []string) map[string]string {
 	flags := map[string]string{}
-	for i := 0; i+1 < len(args); i += 2 {
-		flags[strings.TrimPrefix(args[i], "--")] = args[i+1]
+	for i := 0; i < len(args); i++ {
+		name := strings.TrimPrefix(args[i], "--")
+		if i+1 == len(args) || strings.HasPrefix(args[i+1], "--") {
+			flags[name] = "" // a switch
+			continue
+		}
+		i++
+		flags[name] = args[i]
 	}
 	return flags
 }

@@ -272,7 +272,7 @@ func (w *world) head(i int) string {
 		ours = w.networks[0].Address // every machine reaches it through its own cable
 	}
 	args := []string{"--store", w.store, "--data-dir", filepath.Join(w.dir, name), "--levels", "zone,rack",
-		"--listen-file", file, "--listen", ours + ":0"}
+		"--insecure", "--insecure", "--listen-file", file, "--listen", ours + ":0"}
 	s := w.service(name, headProgram(i), nil, args...)
 	limit := pace.Until(30 * time.Second)
 	for {

@@ -58,7 +58,8 @@ func TestLeaderCutOff(t *testing.T) {
 	c := emptyCouncil(t)
 	ours := c.store
 	c.members[0].address, c.store = i.Machine+":0", c.relay(t, i.Address)
-	c.members[0].process = i.launch("scheduler-0", "synapse-scheduler", c.seatArgs(0)...)
+	c.members[0].process = i.launch("scheduler-0", "synapse-scheduler",
+		append(c.seatArgs(0), "--insecure", "--insecure")...)
 	c.await(0)
 	if leads, _ := c.leader(); leads != 0 {
 		t.Fatal("nobody else is there, and the first does not lead")

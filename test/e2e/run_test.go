@@ -36,8 +36,8 @@ func runs(t *testing.T, c *cluster) {
 	fed.Stdin = strings.NewReader(strings.Repeat("x", 1<<20))
 	ask(t, fed).wants(t, 0, "1048576", "")
 	last("succeeded")
-	c.cli("run", "--replicas", "3", "--pty", "--", "sh", "-c", "test -t 1 && echo terminal of $SYNAPSE_WORLD_SIZE").
-		wants(t, 0, "terminal of 3", "")
+	c.cli("run", "--replicas", "3", "--pty", "--", "sh", "-c", "test -t 1 || echo pipe of $SYNAPSE_WORLD_SIZE").
+		wants(t, 0, "pipe of 3", "the input is not a terminal")
 	last("succeeded")
 	c.cli("run", "no-such-program").wants(t, 127, "", "no-such-program")
 	last("failed")

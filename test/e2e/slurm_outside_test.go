@@ -48,8 +48,8 @@ func steppedFromOutside(t *testing.T, c *cluster, home string) {
 	run("srun", "-n", "2", "sh", "-c", "exit $((SLURM_PROCID + 3))").wants(t, 4, "", "task 1: Exited with exit code 4")
 	ended("failed", 4)
 	begun("typed", func(int) {}, "srun", "-n", "2", "sh", "-c", "cat; echo .").wants(t, 0, "typed", "")
-	run("srun", "-N", "2", "--pty", "sh", "-c", "test -t 1 && echo at a terminal; srun true && echo stepped").
-		wants(t, 0, "at a terminal\r\nstepped\r\n", "")
+	run("srun", "-N", "2", "--pty", "sh", "-c", "test -t 1 || echo at a pipe; srun true && echo stepped").
+		wants(t, 0, "at a pipe\nstepped\n", "the input is not a terminal")
 
 	// The command runs here, and its srun there; a scheduler that is killed meanwhile is waited for.
 	began, goes := filepath.Join(home, "began"), filepath.Join(home, "goes")

@@ -45,7 +45,7 @@ func TestSlurm(t *testing.T) {
 	}
 	holds("Both-"+id+".out", "number "+id+" of 6 on 2 as a b c in "+home+"\n")
 	holds("err."+id, "wrong\n")
-	run("sacct", "-j", id, "-P", "-n", "-o", "JobID,JobName,State,ExitCode,NNodes").wants(t, 0, id+"|both|FAILED|5:0|2\n",
+	run("sacct", "-j", id, "-P", "-n", "-o", "JobID,JobName,State,ExitCode,NNodes").wants(t, 0, id+"|Both|FAILED|5:0|2\n",
 		"")
 
 	stepped(t, home, run)

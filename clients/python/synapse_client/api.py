@@ -639,6 +639,7 @@ class Hold(Message):
 class HoldReply(Message):
     outcome: Optional[Outcome] = one("Outcome")
     job: str = plain("str")
+    release: bool = plain("bool")  # as asked: an array that waits for its elements' releases takes no answer to a hold for one
 
 
 @dataclass
