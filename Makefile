@@ -123,7 +123,7 @@ protocheck: ## check that generated files are up to date and that the wire only 
 	@$(GO) -C tools run ./protogen -root .. -check
 	@$(GO) -C tools run ./callgen -root .. -check
 
-verify: ## check all that CI checks (MANY=1 with 400 seeds of worlds with queues, not the 60 of this commit)
+verify: ## check all that CI checks (MANY=1 with 400 seeds of worlds with queues, not 60)
 	@.ci/run
 
 sim: ## run the simulator: SEED=7 one seed, SEEDS=200 many, FIRST=1000 beginning there, WORLD=small, ORDER=fifo without promises, SHARES=1 with queues, quotas and preemption
