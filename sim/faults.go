@@ -18,6 +18,7 @@ type site struct {
 	noFile       bool // what it does to the store is done to the model alone
 	deposes      bool // a leader that has a lease loses it by this
 	rare         bool // it is drawn in one run of ten, not of four
+	byGangs      bool // whether it can strike depends on which gangs start: a run that drew it may miss it
 	calm         bool // no word is lost by it, and no machine, agent or leader
 	apart        bool // whether it is drawn changes nothing else that is drawn
 	few          int  // how often at most; 0: as often as time allows
@@ -160,7 +161,7 @@ func (f *faults) calm() bool {
 func (f *faults) missed() []string {
 	var never []string
 	for _, m := range f.active {
-		if m.struck == 0 {
+		if m.struck == 0 && !m.site.byGangs {
 			never = append(never, m.site.name)
 		}
 	}

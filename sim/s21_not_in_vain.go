@@ -17,6 +17,7 @@ type notInVain struct {
 	rule
 	began map[topology.Token]instant // when an attempt's first process came to be
 	tried map[string]try             // each job's latest attempt that was asked for
+	given map[string]instant         // when each job's uid came to disk: it had been started by then
 }
 
 type try struct {
@@ -26,8 +27,8 @@ type try struct {
 
 func newNotInVain() *notInVain {
 	return &notInVain{
-		rule:  rule{"S21 not-in-vain", on{Drafted, TaskSpawned, Sent}},
-		began: map[topology.Token]instant{}, tried: map[string]try{},
+		rule:  rule{"S21 not-in-vain", on{Drafted, TaskSpawned, Sent, Stored}},
+		began: map[topology.Token]instant{}, tried: map[string]try{}, given: map[string]instant{},
 	}
 }
 
@@ -36,6 +37,11 @@ func (c *notInVain) Step(w *World, e *Event) {
 	case TaskSpawned:
 		if t := e.Task.key.Token; c.began[t] == 0 {
 			c.began[t] = w.engine.now
+		}
+		return
+	case Stored:
+		if job, was := e.Stored.job, e.Stored.jobWas; job != nil && was != nil && was.UidToCome && !job.UidToCome {
+			c.given[job.Id] = w.engine.now
 		}
 		return
 	case Sent:
@@ -137,8 +143,8 @@ func (c *notInVain) onReclaimed(w *World, job, victim *messages.JobRecord) {
 		c.violate(w, "%s is reclaimed for %s of the same queue", victim.Id, job.Id)
 		return
 	}
-	if w.engine.now.since(w.books.queuesAt) < fresh {
-		return
+	if w.engine.now.since(w.books.queuesAt) < fresh || w.uidsRanOut() {
+		return // What the same pass started counts, and jobs of it that found no uid have declined that by now.
 	}
 	goes := map[string]bool{} // with what is stopped for others, and for this one
 	if p := w.leader(); p != nil && p.leader != nil {
@@ -181,7 +187,9 @@ func (c *notInVain) atMost(w *World, queue string, these func(*messages.JobRecor
 			continue
 		}
 		last, tried := c.tried[id]
-		starts := tried && w.engine.now.since(last.at) < 20*time.Second
+		given, numbered := c.given[id]
+		starts := tried && w.engine.now.since(last.at) < 20*time.Second ||
+			numbered && w.engine.now.since(given) < time.Second // it may have given up since: its plan was too old
 		if p != nil && p.leader != nil {
 			t := p.leader.Starting(topology.JobID(id))
 			starts = starts || !t.IsZero() && t != last.token

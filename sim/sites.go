@@ -73,7 +73,7 @@ func init() {
 		{name: "hardware", few: 4, act: atWork(hardware)},
 		{name: "byzantine", few: 2, act: atWork(byzantine)},
 		{name: "unwell", calm: true, apart: true, act: atWork(unwell)},
-		{name: "start-stop", apart: true},
+		{name: "start-stop", apart: true, byGangs: true},
 		{name: "unkillable", apart: true},
 		{name: "starved", calm: true, apart: true, act: atWork(starve)},
 	}

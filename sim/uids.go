@@ -126,8 +126,13 @@ func (w *World) noUIDIsFree() bool {
 // mayLackUID reports whether a job in the queue may just have found no uid free: it gives up its promise then. A leader
 // hears that a machine keeps nothing under a uid any more with its next heartbeat, which may be lost or late.
 func (w *World) mayLackUID(r *messages.JobRecord) bool {
+	return r.UidToCome && w.uidsRanOut()
+}
+
+// uidsRanOut reports whether a leader may believe that no uid is free.
+func (w *World) uidsRanOut() bool {
 	late := 3*w.constants.Heartbeat + w.draw.LateMost
-	return r.UidToCome && (w.noUIDIsFree() || w.uids.last > 0 && w.engine.now.since(w.uids.last) < late)
+	return w.noUIDIsFree() || w.uids.last > 0 && w.engine.now.since(w.uids.last) < late
 }
 
 // uidLook is what was seen of the uids at an instant.

@@ -157,6 +157,7 @@ var masks = []struct {
 	{regexp.MustCompile(`\bj[a-z2-7]{12}\b`), "JOB"},
 	{regexp.MustCompile(`127\.0\.0\.1:\d+`), "HOST:PORT"},
 	{regexp.MustCompile(`secret=\S+`), "secret=SECRET"},
+	{regexp.MustCompile(`\b\d\d:\d\dZ`), "HH:MMZ"},
 	{regexp.MustCompile(`\b\d+[smhd]\b`), "AGE"},
 	{regexp.MustCompile(`[ \t]+`), " "},
 	{regexp.MustCompile(` (-|AGE) AGE\b`), " RAN AGE"}, // what was short enough ran for no time that is told
