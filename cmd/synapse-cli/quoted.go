@@ -4,6 +4,7 @@ import (
 	"io"
 	"regexp"
 	"strings"
+	"sync"
 	"unicode/utf8"
 
 	"github.com/yi-json/synapse/messages"
@@ -15,6 +16,7 @@ import (
 // quoting writes out what else comes, as \u001b, so that no word of a job, a node or the scheduler steers a terminal,
 // whatever command shows it. The escapes are those of JSON, and of quoted YAML.
 type quoting struct {
+	mu      sync.Mutex // a command may write from several goroutines
 	to      io.Writer
 	colours *bool  // nil, or whether tables are painted
 	rest    []byte // the beginning of a character that has yet to come whole
@@ -25,6 +27,8 @@ var ownColours = regexp.MustCompile(`\x1b\[(?:0|3[1-6])m`)
 
 // Write takes all of it, or fails.
 func (q *quoting) Write(data []byte) (int, error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
 	text := append(q.rest, data...)
 	whole := len(text)
 	for back := 1; back < utf8.UTFMax && back <= len(text); back++ {

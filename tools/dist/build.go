@@ -26,7 +26,8 @@ var programs = []string{"synapse-cli", "synapse-scheduler", "synapse-node", "syn
 // 3.67 after secrets and further processes. No one package is to blame (net, which is asked for three functions, is
 // 20 kB of it; encoding/json and reflect 140). synapse-node was meant to have 23; it has had 23.06 with checks of its
 // health, 23.20 with the remote shell among tasks and what ends programs, 23.26 with certificates of an outside
-// issuer, and 23.46 with the rules of who runs as whom and of a short disk. synapse-exec is shown to each task from one file.
+// issuer, and 23.46 with the rules of who runs as whom and of a short disk. synapse-exec is shown to each task from one
+// file.
 var ceilings = map[string]int{
 	"carapace": 3_700_000, "synapse-exec": 3_500_000, "synapse-node": 23_600_000, "synapse-scheduler": 32_000_000,
 }
