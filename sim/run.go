@@ -168,7 +168,19 @@ func (w *World) giveUp() {
 		}
 	}
 	w.giveUpElements()
+	w.removeLiars()
 	w.engine.after(time.Minute, w.giveUp)
+}
+
+// removeLiars gives the operator's word on machines that are gone for ever and lied about the leader that they obey.
+// Their silence proves nothing to a leader, and jobs that have something there wait for that word.
+func (w *World) removeLiars() {
+	for _, m := range w.machines {
+		n := w.books.nodes[string(m.id)]
+		if m.gone && m.lied && len(m.wishes) == 0 && n != nil && n.Removed == nil {
+			w.client.remove(m, func() {})
+		}
+	}
 }
 
 // giveUpElements does the same of jobs that nobody ordered one by one. What hangs there is found later than its like:
