@@ -111,8 +111,8 @@ func (c *ownUID) knew(w *World, s *stored, m *machine) bool {
 // there.
 func (c *ownUID) onSpawned(w *World, m *machine, t *task) {
 	page := w.books.jobs[t.job]
-	if page == nil || w.oldVersion() != nil {
-		return // the store has lost it, or its number was lost on the way through the version before
+	if page == nil || w.oldVersion() != nil || w.books.turnedBack && page.record.UidToCome {
+		return // the store has lost it or its uid, or the uid was lost on the way through the version before
 	}
 	if t.uid != page.record.Uid {
 		c.violate(w, "%v of %s runs as %d on %s, and its record says %d",
