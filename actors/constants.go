@@ -41,7 +41,7 @@ type Constants struct {
 
 	SubmitBytesQueued int           // bytes of the submits waiting for the disk, likewise
 	JournalBatchBytes int           // bytes in one transaction; one larger change goes alone
-	JournalSlow       time.Duration // a write that has taken this long is reported to whoever waits for it
+	JournalSlow       time.Duration // after this long a pending write is reported to its job and to the gateway
 	JournalSilence    time.Duration // a store that has not answered for this long may or may not have written
 
 	MirrorFinished int // finished jobs that reads still show; older ones are in the store

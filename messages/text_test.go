@@ -102,7 +102,8 @@ func TestNewTextsAreVisible(t *testing.T) {
 	if err := s.Validate(); err != nil {
 		t.Errorf("a job of an earlier version is refused: %v", err)
 	}
-	if err := s.ValidateNew(); err == nil || !strings.Contains(err.Error(), `labels[0].value: contains the character \u202e`) {
+	err := s.ValidateNew()
+	if err == nil || !strings.Contains(err.Error(), `labels[0].value: contains the character \u202e`) {
 		t.Errorf("a new one: %v", err)
 	}
 }

@@ -171,8 +171,10 @@ var laws = []law{
 	}},
 	{"mailboxes", mailboxLaw, []breach{
 		{"cluster/x_test.go", `package x; import "` + protoActor + `/actor"; var x = actor.PropsFromFunc(f)`},
-		{"store/x.go", `package x; import "` + protoActor + `/actor"; var x = actor.PropsFromProducer(f, actor.WithDispatcher(d))`},
-		{"store/x.go", `package x; import "` + protoActor + `/actor"; var x = actor.PropsFromFunc(f, actor.WithMailbox(actor.Unbounded()))`},
+		{"store/x.go", `package x; import "` + protoActor +
+			`/actor"; var x = actor.PropsFromProducer(f, actor.WithDispatcher(d))`},
+		{"store/x.go", `package x; import "` + protoActor +
+			`/actor"; var x = actor.PropsFromFunc(f, actor.WithMailbox(actor.Unbounded()))`},
 		{"test/x_test.go", `package x; import a "` + protoActor + `/actor"; var make = a.PropsFromFunc`},
 		{"test/x_test.go", `package x; import "` + protoActor + `/actor"; var x = &actor.Props{}`},
 	}},

@@ -20,8 +20,8 @@ var (
 	refusals = New(Counter, "synapse_refusals_total",
 		"times that a machine did not do what the plan expected of it, by what it said; silence: nothing in time", "cause")
 	limits = New(Counter, "synapse_limit_refusals_total",
-		"jobs that were refused, or would be, by a limit of one owner: waiting jobs, bytes of them, uids, submits a second",
-		"limit")
+		"jobs refused by a limit of their owner: waiting jobs, their bytes, submits a second; with uids: jobs that began "+
+			"to wait because they could have no uid", "limit")
 	batches = New(Counter, "synapse_journal_batches_total", "transactions that the store has on disk")
 	changes = New(Counter, "synapse_journal_changes_total", "changes in those transactions")
 	doubts  = New(Counter, "synapse_journal_doubts_total",

@@ -122,7 +122,8 @@ func TestOthersDoNotSteerTheTerminal(t *testing.T) {
 	f := startFake(t)
 	f.refusal = &messages.Outcome{Code: messages.Code_CODE_CONFLICT, Text: "no\x1b[2J way\u009b1m",
 		Hint: "try\r\x07 again"}
-	cli(f.address, "--retry", "0s", "cancel", "j").wants(t, 4, "", `synapse-cli: no\u001b[2J way\u009b1m`+"\n"+`hint: try\u000d\u0007 again`)
+	cli(f.address, "--retry", "0s", "cancel", "j").wants(t, 4, "",
+		`synapse-cli: no\u001b[2J way\u009b1m`+"\n"+`hint: try\u000d\u0007 again`)
 }
 
 func TestUnavailable(t *testing.T) {
