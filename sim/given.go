@@ -20,6 +20,7 @@ type given struct {
 	said    instant // when its job handed it to the Journal
 	bound   instant // the earliest that was said since its machines were lost last; 0: none could be
 	excuse  string  // why it may be broken
+	waived  string  // the kind of the excuse, where it is none of those that S11a names
 }
 
 // promised enters what a write says of a job's firm promise.
@@ -37,7 +38,7 @@ func (b *books) promised(s *stored) {
 		g.bound = s.decided.plus(time.Duration(p.LeftMs) * time.Millisecond)
 	}
 	if was != nil && sameKept(was.promise, p) {
-		g.excuse = was.excuse
+		g.excuse, g.waived = was.excuse, was.waived
 	}
 	if was != nil && was.bound > 0 && was.excuse == g.excuse { // else its machines were lost, and it begins again
 		g.bound = min(g.bound, was.bound)
@@ -97,11 +98,44 @@ func (g *given) onMachine(node string) (sum topology.Resources, any bool) {
 	return sum, any
 }
 
-// judgesPromises reports whether what becomes of promises is judged: not where machines lie, the store goes back, or a
-// leader of the version before knows of none.
-func (w *World) judgesPromises() bool {
-	return w.ahead() && w.oldVersion() == nil && !w.books.turnedBack && w.faults.byName["liar"] == nil
+// judgesPromises reports whether what becomes of promises is judged.
+func (w *World) judgesPromises() bool { return w.ahead() && w.noPromises() == "" }
+
+// noPromises is why promises are not judged: machines lie, the store went back, or a leader of the version before
+// knows of none.
+func (w *World) noPromises() string {
+	switch {
+	case w.oldVersion() != nil:
+		return "an earlier version runs somewhere"
+	case w.books.turnedBack:
+		return "the store was once put back"
+	case w.faults.byName["liar"] != nil:
+		return "some node may lie"
+	}
+	return ""
 }
+
+// isPromised reports whether a job has a firm promise with a bound, and nothing has happened that S11a names.
+func isPromised(w *World, page *jobPage) bool {
+	g := w.books.given[page.record.Id]
+	return g != nil && g.bound > 0 && (g.excuse == "" || g.waived != "")
+}
+
+// promiseAway is why what becomes of a job's promise is not judged now.
+func promiseAway(w *World, page *jobPage) string {
+	switch g, why := w.books.given[page.record.Id], w.noPromises(); {
+	case why != "":
+		return why
+	case g.waived != "":
+		return g.waived
+	case w.mayLackUID(page.record):
+		return lacksUID
+	}
+	return ""
+}
+
+// lacksUID is an exception of several invariants.
+const lacksUID = "no uid may be free"
 
 // excuseAll looks at what may have come between the promises and their machines.
 func (w *World) excuseAll() {
@@ -114,16 +148,18 @@ func (w *World) excuseAll() {
 func (g *given) lookAround(w *World) {
 	page := w.books.jobs[g.job]
 	if g.excuse == "" && page != nil && page.limitSince > g.said {
-		g.excuse = "its own limit is another one"
+		g.excuse, g.waived = "its own limit is another one", "its own limit was changed"
 	}
 	if g.excuse == "" && w.books.queuesAt > g.said {
-		g.excuse = "the queues are other ones" // and may have a lower limit
+		g.excuse, g.waived = "the queues are other ones", "the queues were changed" // and may have a lower limit
 	}
 	for _, k := range g.promise.Kept {
 		if g.excuse != "" {
 			return
 		}
-		g.excuse = w.whyUnsure(g, k)
+		if g.excuse = w.whyUnsure(g, k); g.excuse == "" {
+			g.excuse, g.waived = w.otherLimit(g, k)
+		}
 	}
 }
 
@@ -169,12 +205,17 @@ func (w *World) whyUnsure(g *given, k *messages.Kept) string {
 			return k.Node + " was away, or is closed: " + closed
 		}
 	}
+	return ""
+}
+
+// otherLimit is what has had another limit, since a promise was said, on a machine of it.
+func (w *World) otherLimit(g *given, k *messages.Kept) (excuse, kind string) {
 	for _, a := range w.books.attemptsOn(k.Node) {
 		if page := w.books.jobs[a.Job]; page != nil && page.record.Changed != nil && page.limitSince > g.said {
-			return a.Job + " on " + k.Node + " has another limit"
+			return a.Job + " on " + k.Node + " has another limit", "the limit of a holder was changed"
 		}
 	}
-	return ""
+	return "", ""
 }
 
 // takenOver looks at each promise as a leader takes over: of what had not begun nobody can say what it has spent.
@@ -186,6 +227,7 @@ func (w *World) takenOver() {
 			for _, a := range w.books.attemptsOn(k.Node) {
 				if a.StartedUnixMs == 0 && g.excuse == "" {
 					g.excuse = a.Job + " had not begun when a leader took over"
+					g.waived = "a holder had not begun when a leader took over"
 				}
 			}
 		}

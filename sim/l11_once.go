@@ -22,14 +22,24 @@ type runsOfJob struct {
 
 func newOnce() *once { return &once{rule{"L11 once", on{Stored}}, map[string]*runsOfJob{}} }
 
+func (c *once) clauses() []clause { return []clause{{about: runsOnce, away: c.away}} }
+
+// runsOnce reports whether a job is an element of an array, or is to run after others. Of an array its elements run.
+func runsOnce(_ *World, page *jobPage) bool {
+	spec := page.record.Spec
+	return spec.GetElement() != nil || len(spec.GetAfter()) > 0 && spec.GetArray() == nil
+}
+
+// away is why it is not judged how often a job runs.
+func (*once) away(w *World, page *jobPage) string { return w.onceRestored() }
+
 // restored begins again: what the store has lost may run once more.
 func (c *once) restored(*World) { clear(c.runs) }
 
 func (c *once) Step(w *World, e *Event) {
 	s := e.Stored
-	if s.job == nil || s.job.Spec.GetElement() == nil &&
-		(len(s.job.Spec.GetAfter()) == 0 || s.job.Spec.GetArray() != nil) {
-		return // of an array its elements run
+	if s.job == nil || !runsOnce(w, &jobPage{record: s.job}) {
+		return
 	}
 	r := c.runs[s.job.Id]
 	if r == nil {
@@ -38,7 +48,7 @@ func (c *once) Step(w *World, e *Event) {
 	}
 	for i, a := range s.attempts {
 		if s.attemptsWere[i] == nil {
-			if r.commits++; r.isLast(s.job) && !w.books.turnedBack {
+			if r.commits++; r.isLast(s.job) && c.away(w, s.page) == "" {
 				c.violate(w, "%s is committed again, and its last attempt ended by %v, after %d failures", s.job.Id, r.last,
 					r.failed)
 			}
@@ -64,7 +74,7 @@ func (r *runsOfJob) isLast(job *messages.JobRecord) bool {
 func (c *once) Quiet(w *World) {
 	for _, id := range sortedKeys(c.runs) {
 		r, job := c.runs[id], w.books.jobs[id].record
-		if w.books.dropped[id] || w.books.turnedBack {
+		if w.books.dropped[id] || c.away(w, w.books.jobs[id]) != "" {
 			continue
 		}
 		if w.count("once.jobs", 1); job.Spec.GetElement() != nil {

@@ -31,6 +31,26 @@ func newIdleNamed() *idleNamed {
 		lone: map[string]instant{}, seen: newHeadRuns()}
 }
 
+func (c *idleNamed) clauses() []clause {
+	kept := func(w *World, page *jobPage) bool { return isWell(w) && page.queued && isPromised(w, page) }
+	return []clause{{"kept in vain", kept, c.away}}
+}
+
+// away is why what is kept for a job is not looked at.
+func (*idleNamed) away(w *World, _ *jobPage) string {
+	if w.books.queues != nil {
+		return "there are queues"
+	}
+	return w.noPromises()
+}
+
+// isWell reports whether no news is late.
+func isWell(w *World) bool {
+	calm := w.faults.prompt() && w.elections <= 1 && !w.opts.Plain
+	return calm || w.healed &&
+		w.engine.now.since(max(w.healedAt, w.ledSince)) >= w.constants.BenchCap+20*time.Second
+}
+
 func (c *idleNamed) Step(w *World, e *Event) {
 	if w.opts.Planner != nil { // whoever brings one has an order of its own
 		return
@@ -40,17 +60,14 @@ func (c *idleNamed) Step(w *World, e *Event) {
 		return
 	}
 	p := w.leader()
-	calm := w.faults.prompt() && w.elections <= 1 && !w.opts.Plain
-	well := calm || w.healed &&
-		w.engine.now.since(max(w.healedAt, w.ledSince)) >= w.constants.BenchCap+20*time.Second
 	// Where nobody waits no pass comes, and what is kept is in nobody's way.
-	if p == nil || p.leader == nil || w.books.queued == 0 || !well {
+	if p == nil || p.leader == nil || w.books.queued == 0 || !isWell(w) {
 		clear(c.idle)
 		clear(c.lone)
 		return
 	}
 	c.idleHours(w, p)
-	if !w.judgesPromises() || w.books.queues != nil {
+	if !w.ahead() || c.away(w, nil) != "" {
 		clear(c.idle)
 		return
 	}

@@ -2,6 +2,7 @@ package sim
 
 import (
 	"cmp"
+	"slices"
 	"time"
 
 	"google.golang.org/protobuf/proto"
@@ -45,6 +46,46 @@ func newHeadRuns() *headRuns {
 		room: map[string]instant{}, early: map[string]instant{}}
 }
 
+func (c *headRuns) clauses() []clause {
+	head := func(w *World, page *jobPage) bool { return c.isCalm(w) && c.first(w) == page }
+	passed := func(w *World, page *jobPage) bool { return c.looksClosely(w) && !w.ahead() && c.waits(w, page) }
+	roomy := func(w *World, page *jobPage) bool { return c.looksClosely(w) && c.waits(w, page) }
+	return []clause{
+		{"head", head, c.awayFromBarred}, {"passed", passed, c.awayFromPassed}, {"room", roomy, c.awayFromRoom},
+	}
+}
+
+// isCalm reports whether all is healed and no machine is left out any more.
+func (c *headRuns) isCalm(w *World) bool {
+	return w.healed && w.engine.now.since(w.healedAt) >= w.constants.BenchCap+20*time.Second
+}
+
+// awayFromPassed is why it is not judged who is admitted past a job.
+func (c *headRuns) awayFromPassed(w *World, _ *jobPage) string {
+	if w.books.queues != nil {
+		return "there are queues"
+	}
+	return ""
+}
+
+// awayFromRoom is why it is not judged whether a job that has room runs.
+func (c *headRuns) awayFromRoom(w *World, page *jobPage) string {
+	if w.elections > 1 {
+		return "a second leader has led"
+	}
+	return c.awayFromBarred(w, page)
+}
+
+// awayFromBarred: which machines a job would go to is not known here.
+func (c *headRuns) awayFromBarred(w *World, page *jobPage) string {
+	if w.books.queues != nil && slices.ContainsFunc(w.above(page.record.Spec.GetQueue()), ofMachines) {
+		return "its owner may be at his most machines"
+	}
+	return ""
+}
+
+func ofMachines(q *messages.QueueSpec) bool { return q.OwnerMachines != nil }
+
 func (c *headRuns) Step(w *World, e *Event) {
 	if w.opts.Planner != nil { // whoever brings one has an order of its own
 		return
@@ -63,7 +104,7 @@ func (c *headRuns) Step(w *World, e *Event) {
 	if c.looksClosely(w) {
 		c.allWithRoom(w)
 	}
-	if !w.healed || w.engine.now.since(w.healedAt) < w.constants.BenchCap+20*time.Second {
+	if !c.isCalm(w) {
 		return
 	}
 	head := c.first(w)
@@ -113,7 +154,7 @@ func (c *headRuns) onTried(w *World, o *messages.Order) {
 		return
 	}
 	head, page := c.first(w), w.books.jobs[o.Job]
-	if w.ahead() || w.books.queues != nil || head == nil || page == nil || !ahead(head.record, page.record) ||
+	if w.ahead() || head == nil || c.awayFromPassed(w, head) != "" || page == nil || !ahead(head.record, page.record) ||
 		!c.trulyWaits(w, head) || w.engine.now.since(c.wrote[head.record.Id]) < time.Second {
 		return
 	}
@@ -149,7 +190,7 @@ func (c *headRuns) lookBack(w *World) {
 // allWithRoom looks at every job that waits.
 func (c *headRuns) allWithRoom(w *World) {
 	p := w.leader()
-	if p == nil || p.leader == nil || w.elections > 1 {
+	if p == nil || p.leader == nil || w.elections > 1 { // as awayFromRoom has it
 		return
 	}
 	for _, id := range w.books.ids {

@@ -9,6 +9,11 @@ type promiseMet struct{ rule }
 
 func newPromiseMet() *promiseMet { return &promiseMet{rule{"L9 promise-met", on{Scanned}}} }
 
+func (*promiseMet) clauses() []clause {
+	due := func(w *World, page *jobPage) bool { return w.healed && isPromised(w, page) }
+	return []clause{{about: due, away: promiseAway}}
+}
+
 func (c *promiseMet) Step(w *World, _ *Event) {
 	if !w.judgesPromises() || !w.healed {
 		return

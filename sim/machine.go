@@ -34,6 +34,7 @@ type machine struct {
 	returning    bool                    // the agent's next start is on the agenda
 	lossy        bool                    // it lost its power or its record: what it knew may be gone
 	old          bool                    // what is installed here is the version before
+	oldUntil     instant                 // when that was so last
 	drained      bool                    // by the operator, that may take it back
 	lies         []string                // what its agent lies about; none: it is honest
 	rages        bool                    // it says anything, beside what its agent says

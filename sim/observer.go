@@ -146,5 +146,6 @@ func (w *World) scanEvery() time.Duration {
 // scan shows the whole world to the checkers, again and again.
 func (w *World) scan() {
 	w.seen(Event{Kind: Scanned})
+	w.gaps.count(w, w.scanEvery())
 	w.engine.after(w.scanEvery(), w.scan)
 }

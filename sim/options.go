@@ -66,6 +66,8 @@ type Options struct {
 	// Calls, if any, is told every write that the store has taken, in their order. What a restore takes back and what a
 	// file loses are not told.
 	Calls func(Call)
+	// Gaps asks for how long the checkers looked away from jobs.
+	Gaps bool
 	// Unchecked leaves the invariants out, to see what they cost.
 	Unchecked bool
 	// Trace, if any, is told every step; Lines every log line.

@@ -75,6 +75,7 @@ func (w *World) replace(b *backup, epochs uint64) {
 	w.store.file.bringBack(b.file)
 	committed, commits := w.books.owner, w.books.commits
 	w.books = b.books
+	w.books.turnedBack = true
 	w.lost(committed)
 	w.books.owner, w.books.commits = committed, commits // a token is never used again, whatever was lost
 	w.say("the store was put back, %d attempts are unknown to it", len(w.loss.tokens))

@@ -27,6 +27,7 @@ type Result struct {
 	Meetings   map[Meeting]bool // where they were asked for
 	Drawn      []string         // the faults of this run
 	Counters   map[string]int64
+	Gaps       []Gap    // where they were asked for
 	Recent     []string // the last log lines of a run that failed
 }
 
@@ -323,7 +324,7 @@ func (w *World) result() Result {
 		Faults:     w.faults.total(),
 		Violations: w.violations, Options: w.draw.String(), Virtual: w.engine.now.duration(), Machines: len(w.machines),
 		Jobs: len(w.books.ids), Taken: w.edges, Counters: w.counters,
-		Meetings: w.meetings, Drawn: w.draw.Faults}
+		Meetings: w.meetings, Drawn: w.draw.Faults, Gaps: w.gaps.all()}
 	if len(w.violations) > 0 {
 		r.Recent = append(w.Recent(), w.condition()...)
 	}

@@ -58,6 +58,19 @@ func (c *shapeKept) announced(n *messages.NodeRecord) {
 		min(was.milliGPU, total.GetMilliGpu())}
 }
 
+func (c *shapeKept) clauses() []clause {
+	waits := func(_ *World, page *jobPage) bool { return page.queued }
+	return []clause{{"recorded", waits, c.away}}
+}
+
+// away: on its way through the version before, a job loses what that does not know.
+func (*shapeKept) away(w *World, _ *jobPage) string {
+	if w.oldVersion() != nil {
+		return "an earlier version runs somewhere"
+	}
+	return ""
+}
+
 // recorded compares a fresh job with what its client asked for.
 func (c *shapeKept) recorded(w *World, job *messages.JobRecord) {
 	var asked *messages.JobSpec
@@ -75,7 +88,7 @@ func (c *shapeKept) recorded(w *World, job *messages.JobRecord) {
 		if most := c.share(asked.Each); given <= 0 || given > most {
 			c.violate(w, "%s asks for no memory, and has %d of at most %d", job.Id, given, most)
 		}
-		if !job.MemoryByShare && w.oldVersion() == nil {
+		if !job.MemoryByShare && c.away(w, nil) == "" {
 			c.violate(w, "%s asks for no memory, and its record does not say so", job.Id)
 		}
 	} else if job.MemoryByShare {
@@ -86,14 +99,14 @@ func (c *shapeKept) recorded(w *World, job *messages.JobRecord) {
 	if byDefault {
 		asked.TimeLimitMs = limit
 	}
-	if job.LimitByDefault != byDefault && w.oldVersion() == nil {
+	if job.LimitByDefault != byDefault && c.away(w, nil) == "" {
 		c.violate(w, "that %s has the default time limit is %v, and its record says %v", job.Id, byDefault,
 			job.LimitByDefault)
 	}
 	if asked.User == messages.UserMe {
 		asked.User = job.GetOwner().GetName()
 	}
-	if w.oldVersion() == nil && !proto.Equal(asked, job.Spec) {
+	if c.away(w, nil) == "" && !proto.Equal(asked, job.Spec) {
 		c.violate(w, "%s asks for %v, and its record for %v", job.Id, asked, job.Spec)
 	}
 }

@@ -25,7 +25,7 @@ func newPromiseKept() *promiseKept {
 		ended: map[topology.Token]instant{}}
 }
 
-func (c *promiseKept) restored(w *World) { w.books.turnedBack = true }
+func (*promiseKept) clauses() []clause { return []clause{{about: isPromised, away: promiseAway}} }
 
 func (c *promiseKept) Step(w *World, e *Event) {
 	switch {

@@ -14,6 +14,8 @@ const mostSlips = 2
 
 func newTwoSlips() *twoSlips { return &twoSlips{rule{"S11b two-slips", on{Stored}}} }
 
+func (*twoSlips) clauses() []clause { return []clause{{about: isPromised, away: promiseAway}} }
+
 func (c *twoSlips) Step(w *World, e *Event) {
 	s := e.Stored
 	if s.job == nil || !w.judgesPromises() {

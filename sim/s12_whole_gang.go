@@ -23,6 +23,16 @@ func newWholeGang() *wholeGang {
 		named: map[topology.Token]map[string]bool{}, ended: map[topology.Token]bool{}, by: map[topology.Token]uint64{}}
 }
 
+func (c *wholeGang) clauses() []clause {
+	return []clause{{about: isStoppable, away: c.away}}
+}
+
+// isStoppable reports whether a job runs that may be stopped for another.
+func isStoppable(w *World, page *jobPage) bool { return isShared(w, page) && isActive(w, page) }
+
+// away: what the store has lost nobody goes by.
+func (*wholeGang) away(w *World, _ *jobPage) string { return w.onceRestored() }
+
 // restored: what the store has lost nobody goes by.
 func (c *wholeGang) restored(*World) { clear(c.ended) }
 
@@ -70,7 +80,7 @@ func ruleName(r messages.PreemptionRule) string {
 // onEnd looks at the end of a victim when it is decided.
 func (c *wholeGang) onEnd(w *World, a *messages.AttemptRecord) {
 	p, t := a.GetEnd().GetPreemption(), messages.FromToken(a.Token)
-	if p == nil || c.ended[t] || w.books.turnedBack {
+	if p == nil || c.ended[t] || c.away(w, w.books.jobs[a.Job]) != "" {
 		return
 	}
 	if !c.named[t][p.ForJob] {

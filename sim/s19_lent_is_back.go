@@ -28,6 +28,33 @@ func newLentIsBack() *lentIsBack {
 		due: map[topology.Token]instant{}, began: map[topology.Token]instant{}}
 }
 
+func (c *lentIsBack) clauses() []clause {
+	lent := func(w *World, page *jobPage) bool {
+		a := w.books.latest(page)
+		return isActive(w, page) && a != nil && a.End == nil && a.StartedUnixMs == 0 && a.StartByLeftMs > 0
+	}
+	limited := func(w *World, page *jobPage) bool {
+		return page.queued && page.record.Spec.GetTimeLimitMs() > 0
+	}
+	return []clause{{"start by", lent, c.awayFromStart}, {"gone by", limited, c.awayFromLimit}}
+}
+
+// awayFromStart: an attempt that the store has lost is one that nobody knows.
+func (c *lentIsBack) awayFromStart(w *World, page *jobPage) string {
+	if _, lent := c.due[messages.FromToken(w.books.latest(page).Token)]; !lent {
+		return "the store was put back while it started"
+	}
+	return ""
+}
+
+// awayFromLimit: a limit that was changed counts from then on.
+func (*lentIsBack) awayFromLimit(_ *World, page *jobPage) string {
+	if page.record.Changed != nil {
+		return "its limit or its priority was once changed"
+	}
+	return ""
+}
+
 // restored: an attempt that the store has lost is one that nobody knows.
 func (c *lentIsBack) restored(*World) { clear(c.due) }
 
@@ -69,8 +96,9 @@ func (c *lentIsBack) onCommit(w *World, s *stored, a *messages.AttemptRecord) {
 		c.due[messages.FromToken(a.Token)] = s.decided.plus(left + left/100 + 10*time.Millisecond)
 	}
 	limit := time.Duration(s.job.Spec.GetTimeLimitMs()) * time.Millisecond
-	if s.proc != w.leader() || s.proc.leader == nil || limit == 0 || s.job.Changed != nil {
-		return // without a limit it is lent nothing that has a bound, and one that was changed counts from then on
+	if s.proc != w.leader() || s.proc.leader == nil || limit == 0 ||
+		c.awayFromLimit(w, &jobPage{record: s.job}) != "" {
+		return // without a limit it is lent nothing that has a bound
 	}
 	if ttl := w.constants.ReservationTTL; w.engine.now.since(s.decided) > ttl+ttl/50 {
 		return // it came to disk when its reservations had run out: it will not start

@@ -16,8 +16,24 @@ const fresh = 15e9
 
 func newNeverOver() *neverOver { return &neverOver{rule: rule{"S20 never-over", on{Stored, Scanned}}} }
 
+func (c *neverOver) clauses() []clause {
+	waits := func(w *World, page *jobPage) bool { return isShared(w, page) && page.queued }
+	return []clause{{about: waits, away: func(w *World, _ *jobPage) string { return c.away(w, w.engine.now) }}}
+}
+
+// away is why a COMMIT that was decided then is not judged.
+func (c *neverOver) away(w *World, decided instant) string {
+	switch {
+	case w.books.turnedBack:
+		return w.onceRestored()
+	case c.revision != w.books.queues.Revision || decided.since(c.since) <= fresh:
+		return "its leader may not know the queues yet"
+	}
+	return ""
+}
+
 func (c *neverOver) Step(w *World, e *Event) {
-	if w.books.queues == nil || w.books.turnedBack {
+	if w.books.queues == nil {
 		return
 	}
 	if p := w.leader(); p != nil && p.leader != nil && (p.leader.QueuesRevision() != c.revision || p.epoch != c.epoch) {
@@ -28,7 +44,7 @@ func (c *neverOver) Step(w *World, e *Event) {
 	}
 	for _, a := range e.Stored.committed() {
 		c.count(w, e.Stored.job, a)
-		if c.revision == w.books.queues.Revision && e.Stored.decided.since(c.since) > fresh {
+		if c.away(w, e.Stored.decided) == "" {
 			c.onCommit(w, e.Stored.job, a)
 		}
 	}

@@ -32,6 +32,46 @@ func newNotInVain() *notInVain {
 	}
 }
 
+func (c *notInVain) clauses() []clause {
+	return []clause{
+		{"chosen", isStoppable, c.away}, {"reclaimed", isStoppable, c.awayFromQuota}, {"without", isFreed, c.awayFromTrying},
+	}
+}
+
+// away is why the choice of a job is not judged, nor that for a job.
+func (*notInVain) away(w *World, _ *jobPage) string { return w.onceRestored() }
+
+// awayFromQuota: what the same pass started counts, and jobs of it that found no uid have declined that by now.
+func (c *notInVain) awayFromQuota(w *World, page *jobPage) string {
+	switch {
+	case c.away(w, page) != "":
+		return c.away(w, page)
+	case w.engine.now.since(w.books.queuesAt) < fresh:
+		return "its leader may not know the queues yet"
+	case w.uidsRanOut():
+		return lacksUID
+	}
+	return ""
+}
+
+// awayFromTrying: a limit may be in the way of what fits.
+func (c *notInVain) awayFromTrying(w *World, page *jobPage) string {
+	limited := slices.ContainsFunc(w.above(page.record.Spec.Queue), func(q *messages.QueueSpec) bool {
+		return len(q.Limit) > 0 || len(q.OwnerAmounts) > 0 || q.OwnerRunning != nil || q.OwnerMachines != nil
+	})
+	switch {
+	case c.away(w, page) != "":
+		return c.away(w, page)
+	case limited:
+		return "its queue has limits"
+	case page.record.Spec.NotPreemptible:
+		return "it is not to be stopped itself"
+	case len(page.record.PrepareFailedOn) > 0:
+		return "it could not be prepared somewhere"
+	}
+	return ""
+}
+
 func (c *notInVain) Step(w *World, e *Event) {
 	switch e.Kind {
 	case TaskSpawned:
@@ -55,7 +95,8 @@ func (c *notInVain) Step(w *World, e *Event) {
 	}
 	job := e.Draft.Job
 	was := w.books.jobs[job.GetId()]
-	if len(job.GetPromise().GetVictims()) == 0 || was == nil || w.books.queues == nil || w.books.turnedBack {
+	if len(job.GetPromise().GetVictims()) == 0 || was == nil || w.books.queues == nil ||
+		c.away(w, was) != "" {
 		return
 	}
 	before := was.record.Promise.GetVictims()
@@ -143,8 +184,8 @@ func (c *notInVain) onReclaimed(w *World, job, victim *messages.JobRecord) {
 		c.violate(w, "%s is reclaimed for %s of the same queue", victim.Id, job.Id)
 		return
 	}
-	if w.engine.now.since(w.books.queuesAt) < fresh || w.uidsRanOut() {
-		return // What the same pass started counts, and jobs of it that found no uid have declined that by now.
+	if c.awayFromQuota(w, &jobPage{record: job}) != "" {
+		return
 	}
 	goes := map[string]bool{} // with what is stopped for others, and for this one
 	if p := w.leader(); p != nil && p.leader != nil {
@@ -205,11 +246,8 @@ func (c *notInVain) atMost(w *World, queue string, these func(*messages.JobRecor
 // chose, or a limit is in the way, nothing can be said. A gang may have been placed as close together as can be: so it
 // is here.
 func (c *notInVain) tryWithout(w *World, p *process, job *messages.JobRecord) {
-	limited := slices.ContainsFunc(w.above(job.Spec.Queue), func(q *messages.QueueSpec) bool {
-		return len(q.Limit) > 0 || len(q.OwnerAmounts) > 0 || q.OwnerRunning != nil || q.OwnerMachines != nil
-	})
-	if p == nil || p.leader == nil || p != w.leader() || p.leader.HasGrown() || limited || job.Spec.NotPreemptible ||
-		len(job.PrepareFailedOn) > 0 {
+	if p == nil || p.leader == nil || p != w.leader() || p.leader.HasGrown() ||
+		c.awayFromTrying(w, &jobPage{record: job}) != "" {
 		return
 	}
 	spec := copyOf(job.Spec)

@@ -11,8 +11,27 @@ type freedIsKept struct{ rule }
 
 func newFreedIsKept() *freedIsKept { return &freedIsKept{rule{"S22 freed-is-kept", on{Stored}}} }
 
+func (c *freedIsKept) clauses() []clause { return []clause{{about: isFreed, away: c.away}} }
+
+// isFreed reports whether room is being freed for a job.
+func isFreed(w *World, page *jobPage) bool {
+	g := w.books.given[page.record.Id]
+	return isShared(w, page) && g != nil && len(g.promise.Victims) > 0 && (g.excuse == "" || g.waived != "")
+}
+
+// away is why what is freed for a job is not judged now.
+func (*freedIsKept) away(w *World, page *jobPage) string {
+	switch {
+	case w.books.turnedBack:
+		return w.onceRestored()
+	case w.faults.byName["liar"] != nil:
+		return "some node may lie"
+	}
+	return w.books.given[page.record.Id].waived
+}
+
 func (c *freedIsKept) Step(w *World, e *Event) {
-	if w.books.queues == nil || w.books.turnedBack || w.faults.byName["liar"] != nil {
+	if w.books.queues == nil {
 		return
 	}
 	for _, a := range e.Stored.committed() {
@@ -27,7 +46,7 @@ func (c *freedIsKept) Step(w *World, e *Event) {
 				}) {
 					continue
 				}
-				if g.lookAround(w); g.excuse == "" {
+				if g.lookAround(w); g.excuse == "" && c.away(w, w.books.jobs[id]) == "" {
 					c.violate(w, "%s is committed on %s, which is being freed for %s", a.Job, node, id)
 					return
 				}

@@ -13,18 +13,25 @@ import (
 // closed for that, and S27 says when it may be.
 type faultlessStay struct {
 	rule
-	failed map[string][]*task // by machine, what never ran there
+	failed map[string][]failedTask // by machine, what never ran there
+}
+
+// failedTask is a task that never ran, and since when its agent knew that.
+type failedTask struct {
+	*task
+	at instant
 }
 
 func newFaultlessStay() *faultlessStay {
-	return &faultlessStay{rule: rule{"S23 faultless-stay", on{Stored, TaskEnded}}, failed: map[string][]*task{}}
+	return &faultlessStay{rule: rule{"S23 faultless-stay", on{Stored, TaskEnded}}, failed: map[string][]failedTask{}}
 }
 
 func (c *faultlessStay) Step(w *World, e *Event) {
 	if e.Kind == TaskEnded {
 		switch e.Task.exit.GetKind() {
 		case messages.ExitKind_EXIT_KIND_PREPARE_FAILED, messages.ExitKind_EXIT_KIND_LAUNCH_FAILED:
-			c.failed[string(e.Machine.id)] = append(c.failed[string(e.Machine.id)], e.Task)
+			c.failed[string(e.Machine.id)] = append(c.failed[string(e.Machine.id)],
+				failedTask{e.Task, w.engine.now})
 		}
 		return
 	}
@@ -37,8 +44,8 @@ func (c *faultlessStay) Step(w *World, e *Event) {
 		return
 	}
 	own, doubtful := 0, map[string]bool{}
-	mute := w.faults.byName["upgrade"] != nil // an agent of the version before does not say whose fault it was
 	for _, t := range c.failed[n.Id] {
+		mute := w.machine(n.Id).wasOld(t.at) // an agent of the version before does not say whose fault it was
 		if t.exit.Fault == messages.Fault_FAULT_MACHINE {
 			own++
 		}

@@ -14,17 +14,17 @@ import (
 // the record.
 type successStays struct {
 	rule
-	clean map[topology.TaskKey]bool
+	clean map[topology.TaskKey]instant // when it exited
 }
 
 func newSuccessStays() *successStays {
-	return &successStays{rule: rule{"S25 success-stays", on{TaskEnded, Stored}}, clean: map[topology.TaskKey]bool{}}
+	return &successStays{rule: rule{"S25 success-stays", on{TaskEnded, Stored}}, clean: map[topology.TaskKey]instant{}}
 }
 
 func (c *successStays) Step(w *World, e *Event) {
 	if e.Kind == TaskEnded {
 		if x := e.Task.exit; x != nil && x.Kind == messages.ExitKind_EXIT_KIND_EXITED && x.Code == 0 && !e.Task.told {
-			c.clean[e.Task.key] = true
+			c.clean[e.Task.key] = w.engine.now
 		}
 		return
 	}
@@ -38,11 +38,17 @@ func (c *successStays) Step(w *World, e *Event) {
 	}
 }
 
+// awayFromMute: an agent of an earlier version does not say that a task ended by itself.
+func (*successStays) awayFromMute(w *World, node string, exited instant) bool {
+	m := w.machine(node)
+	return m == nil || m.wasOld(exited)
+}
+
 func (c *successStays) succeeded(w *World, s *stored, a *messages.AttemptRecord) bool {
 	for i, p := range a.Places {
 		k := messages.KeyOf(a.Token, p.Rank)
-		if x := lastWord(s, a, i).Exit; !c.clean[k] || x.GetKind() != messages.ExitKind_EXIT_KIND_EXITED || x.Code != 0 ||
-			!x.ByItself && w.faults.byName["upgrade"] != nil {
+		if x := lastWord(s, a, i).Exit; c.clean[k] == 0 || x.GetKind() != messages.ExitKind_EXIT_KIND_EXITED || x.Code != 0 ||
+			!x.ByItself && c.awayFromMute(w, p.Node, c.clean[k]) {
 			return false
 		}
 	}

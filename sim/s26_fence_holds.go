@@ -22,6 +22,16 @@ func newFenceHolds() *fenceHolds {
 	return &fenceHolds{rule: rule{"S26 fence-holds", on{Sent, TaskSpawned}}, past: map[int]instant{}}
 }
 
+func (c *fenceHolds) clauses() []clause {
+	fenced := func(w *World, page *jobPage) bool {
+		return isActive(w, page) && page.record.Spec.GetStopWhenLostMs() > 0
+	}
+	return []clause{{about: fenced, away: c.away}}
+}
+
+// away: a store that was put back may have lost a run.
+func (*fenceHolds) away(w *World, _ *jobPage) string { return w.onceRestored() }
+
 func (c *fenceHolds) Step(w *World, e *Event) {
 	if e.Kind == Sent {
 		if _, is := e.Message.(*messages.HeartbeatAck); is && e.Process != w.leader() && e.To != nil && e.To.machine != nil {
@@ -30,7 +40,7 @@ func (c *fenceHolds) Step(w *World, e *Event) {
 		return
 	}
 	page := w.books.jobs[e.Task.job]
-	if e.Task.fence == 0 || page == nil || w.loss.bound > 0 {
+	if e.Task.fence == 0 || page == nil || c.away(w, page) != "" {
 		return
 	}
 	for _, t := range page.tokens {

@@ -32,6 +32,30 @@ func newOwnUID() *ownUID {
 	return &ownUID{rule: rule{"S28 own-uid", on{Stored, Sent, TaskSpawned, Scanned}}, given: map[uint32]givenUID{}}
 }
 
+func (c *ownUID) clauses() []clause {
+	waits := func(_ *World, page *jobPage) bool { return page.queued && page.record.UidToCome }
+	return []clause{{"reserved", waits, c.awayFromReserve}, {"spawned", isActive, c.awayFromSpawn}}
+}
+
+// awayFromReserve: the store has lost the uid, or may have.
+func (*ownUID) awayFromReserve(w *World, _ *jobPage) string { return w.onceRestored() }
+
+// awayFromSpawn: the store has lost the job's uid, or that was lost on the way through the version before.
+func (*ownUID) awayFromSpawn(w *World, page *jobPage) string {
+	switch {
+	case w.oldVersion() != nil:
+		return "an earlier version runs somewhere"
+	case page.record.UidToCome:
+		return w.onceRestored()
+	}
+	return ""
+}
+
+// awayAtRest: an agent of the version before does not say what lies on its machine, and its leader does not hear it.
+func (*ownUID) awayAtRest(w *World) bool {
+	return w.leader().old || slices.ContainsFunc(w.machines, func(m *machine) bool { return m.old })
+}
+
 // restored forgets what the store does not know any more.
 func (c *ownUID) restored(w *World) {
 	clear(c.given)
@@ -54,7 +78,8 @@ func (c *ownUID) Step(w *World, e *Event) {
 		return
 	case Sent:
 		m, is := e.Message.(*messages.Reserve)
-		if page := w.books.jobs[m.GetOrder().GetJob()]; is && page != nil && page.record.UidToCome && !w.books.turnedBack {
+		if page := w.books.jobs[m.GetOrder().GetJob()]; is && page != nil && page.record.UidToCome &&
+			c.awayFromReserve(w, page) == "" {
 			c.violate(w, "%s is reserved for before its uid is on disk", page.record.Id)
 		}
 		return
@@ -111,8 +136,8 @@ func (c *ownUID) knew(w *World, s *stored, m *machine) bool {
 // there.
 func (c *ownUID) onSpawned(w *World, m *machine, t *task) {
 	page := w.books.jobs[t.job]
-	if page == nil || w.oldVersion() != nil || w.books.turnedBack && page.record.UidToCome {
-		return // the store has lost it or its uid, or the uid was lost on the way through the version before
+	if page == nil || c.awayFromSpawn(w, page) != "" {
+		return // The store has lost it, or there is nothing to compare with.
 	}
 	if t.uid != page.record.Uid {
 		c.violate(w, "%v of %s runs as %d on %s, and its record says %d",
@@ -129,7 +154,7 @@ func (c *ownUID) onSpawned(w *World, m *machine, t *task) {
 // Quiet compares what the leader holds with what there is to hold.
 func (c *ownUID) Quiet(w *World) {
 	p := w.leader()
-	if p == nil || p.leader == nil || w.oldVersion() != nil || w.draw.UIDs == (topology.UIDRange{}) {
+	if p == nil || p.leader == nil || w.draw.UIDs == (topology.UIDRange{}) || c.awayAtRest(w) {
 		return
 	}
 	want := map[uint32]string{}

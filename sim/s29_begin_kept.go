@@ -6,10 +6,22 @@ type beginKept struct{ rule }
 
 func newBeginKept() *beginKept { return &beginKept{rule{"S29 begin-kept", on{Stored}}} }
 
+func (c *beginKept) clauses() []clause {
+	later := func(_ *World, page *jobPage) bool { return page.queued && page.record.Spec.GetBeginUnixMs() > 0 }
+	return []clause{{about: later, away: c.away}}
+}
+
+func (*beginKept) away(w *World, _ *jobPage) string {
+	if w.faults.byName["clock-jump"] != nil {
+		return "some clock may jump"
+	}
+	return ""
+}
+
 // Step looks at each run that comes to disk.
 func (c *beginKept) Step(w *World, e *Event) {
 	s := e.Stored
-	if s.job == nil || w.faults.byName["clock-jump"] != nil {
+	if s.job == nil || c.away(w, s.page) != "" {
 		return
 	}
 	for _, a := range s.committed() {

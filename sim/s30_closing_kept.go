@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"slices"
 	"time"
 
 	"github.com/yi-json/synapse/messages"
@@ -21,6 +22,38 @@ func newClosingKept() *closingKept {
 	}
 }
 
+func (c *closingKept) clauses() []clause {
+	closes := func(w *World, page *jobPage) bool {
+		return page.queued && slices.ContainsFunc(sortedKeys(w.books.nodes), func(id string) bool {
+			return w.books.nodes[id].GetClosing() != nil
+		})
+	}
+	return []clause{{about: closes, away: func(w *World, page *jobPage) string {
+		return c.away(w, page.record.Id, w.engine.now)
+	}}}
+}
+
+// window is how long what was admitted before an order may take until its COMMIT is decided.
+func (c *closingKept) window(w *World) time.Duration {
+	if !w.faults.prompt() {
+		return time.Minute
+	}
+	return w.constants.ReservationTTL + 2*time.Second
+}
+
+// away is why a COMMIT of a job that was decided then is not judged.
+func (c *closingKept) away(w *World, job string, decided instant) string {
+	switch window := c.window(w); {
+	case w.faults.byName["clock-jump"] != nil:
+		return "some clock may jump"
+	case decided.since(c.limited[job]) <= window:
+		return "its limit was changed a moment ago"
+	case decided.since(w.ledSince) <= window:
+		return "a leader took over a moment ago"
+	}
+	return ""
+}
+
 // Step notes what comes to disk, and looks at each run that does.
 func (c *closingKept) Step(w *World, e *Event) {
 	s := e.Stored
@@ -33,17 +66,12 @@ func (c *closingKept) Step(w *World, e *Event) {
 	if s.jobWas != nil && s.jobWas.Spec.TimeLimitMs != s.job.Spec.TimeLimitMs {
 		c.limited[s.job.Id] = w.engine.now
 	}
-	window := w.constants.ReservationTTL + 2*time.Second
-	if !w.faults.prompt() {
-		window = time.Minute
-	}
-	late := func(since instant) bool { return s.decided.since(since) > window }
-	if w.faults.byName["clock-jump"] != nil || !late(c.limited[s.job.Id]) || !late(w.ledSince) {
+	if c.away(w, s.job.Id, s.decided) != "" {
 		return
 	}
 	for _, a := range s.committed() {
 		for _, p := range a.Places {
-			if n := w.books.nodes[p.Node]; n.GetClosing() != nil && late(c.ordered[n.Id]) {
+			if n := w.books.nodes[p.Node]; n.GetClosing() != nil && s.decided.since(c.ordered[n.Id]) > c.window(w) {
 				c.judge(w, s.job, a, n)
 			}
 		}

@@ -18,7 +18,6 @@ type learnedOnce struct {
 	passed    map[topology.Token]instant // when it came to disk that the barrier was passed
 	ended     map[topology.Token]*lesson
 	learned   int64 // attempts that ran their length and are in the record
-	restores  bool
 }
 
 // lesson is one attempt that ended, and whether the record knows of it.
@@ -36,11 +35,14 @@ func newLearnedOnce() *learnedOnce {
 		passed: map[topology.Token]instant{}, ended: map[topology.Token]*lesson{}}
 }
 
-func (c *learnedOnce) restored(*World) { c.restores = true }
+func (c *learnedOnce) clauses() []clause { return []clause{{about: isActive, away: c.away}} }
+
+// away: what the store had learned went with it.
+func (*learnedOnce) away(w *World, _ *jobPage) string { return w.onceRestored() }
 
 func (c *learnedOnce) Step(w *World, e *Event) {
 	s := e.Stored
-	if c.restores {
+	if c.away(w, s.page) != "" {
 		return
 	}
 	for _, a := range s.committed() {
@@ -110,7 +112,7 @@ func (c *learnedOnce) onRecord(w *World, s *stored) {
 
 // Quiet: by now everything that ended is in the record, unless its job was forgotten before.
 func (c *learnedOnce) Quiet(w *World) {
-	if c.restores {
+	if c.away(w, nil) != "" {
 		return
 	}
 	for _, t := range slices.SortedFunc(maps.Keys(c.ended), topology.Token.Compare) {

@@ -14,6 +14,11 @@ func newHarmsItself() *harmsItself {
 	return &harmsItself{rule: rule{"S35 harms-itself", on{Stored}}}
 }
 
+func (c *harmsItself) clauses() []clause { return []clause{{"requeued", isActive, c.away}} }
+
+// away is why it is not judged by whose word a job is queued again.
+func (*harmsItself) away(w *World, _ *jobPage) string { return w.onceRestored() }
+
 // Step looks at each record of an attempt.
 func (c *harmsItself) Step(w *World, e *Event) {
 	for _, a := range e.Stored.attempts {
@@ -21,7 +26,7 @@ func (c *harmsItself) Step(w *World, e *Event) {
 		for _, p := range a.Places {
 			own = own || p.Node == a.End.GetNode()
 		}
-		forgotten := w.books.turnedBack && a.End.GetCause() == messages.Cause_CAUSE_REQUEUED
+		forgotten := a.End.GetCause() == messages.Cause_CAUSE_REQUEUED && c.away(w, e.Stored.page) != ""
 		if !own && !forgotten {
 			c.violate(w, "%s ended by the word of %s, which has no part in it: %v", a.Job, a.End.Node, a.End)
 		}

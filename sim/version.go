@@ -41,6 +41,9 @@ func (p *process) understands(m messages.Message) bool {
 	return true
 }
 
+// wasOld reports whether a machine's agent has been of the version before since then, however short.
+func (m *machine) wasOld(since instant) bool { return m.old || m.oldUntil > 0 && m.oldUntil >= since }
+
 // lacks reports whether a process is of the version before, to which something of a message is unknown.
 func (p *process) lacks(m messages.Message) bool {
 	return p != nil && p.old && p.w.oldVersion().Strip(copyOf(m))
@@ -76,6 +79,9 @@ func upgrade(f *faults) bool {
 		m := f.pick()
 		if m == nil || m.proc == nil {
 			continue
+		}
+		if m.old {
+			m.oldUntil = w.engine.now
 		}
 		m.old = !m.old && w.luck.chance(0.15)
 		w.note(m.proc, "ends for an upgrade: old=%t", m.old)

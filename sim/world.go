@@ -63,6 +63,7 @@ type World struct {
 	violations []Violation
 	event      Event
 	observer   *observer
+	gaps       *gaps    // nil: nobody asks
 	current    *mailbox // the actor that runs now
 
 	processes int
@@ -168,6 +169,9 @@ func (w *World) build() {
 			for _, kind := range inv.about().watches {
 				w.byKind[kind] = append(w.byKind[kind], inv)
 			}
+		}
+		if w.opts.Gaps {
+			w.gaps = newGaps(w.checks)
 		}
 	}
 	for _, h := range w.schedulers {

@@ -254,6 +254,10 @@ var laws = []law{
 		{"actors/leader/x.go", `package leader; const x = "[GRPC] " + "a call"`},
 		{"cluster/link/x.go", `package link; func f() { log.Info("[ERROR] a fan") }`},
 	}},
+	{"exceptions are counted", gapsLaw, []breach{
+		{"sim/s99_x.go", `package sim; func (c *x) Step(w *World) { if w.oldVersion() != nil { return } }`},
+		{"sim/l99_x.go", `package sim; func (c *x) Step(w *World) { if w.faults.byName["liar"] != nil { return } }`},
+	}},
 	{"places", placesLaw, []breach{
 		{"docs/x.md", "see /wor" + "k/main"},
 		{"docs/x.md", "see (../shar" + "ed/design)"},

@@ -39,6 +39,7 @@ type asked struct {
 	cost     bool
 	bare     bool
 	guided   bool
+	gaps     bool
 	order    string
 	lean     string
 	set      []string
@@ -69,6 +70,7 @@ func main() {
 	flag.BoolVar(&a.cost, "cost", false, "write what each seed took to stderr")
 	flag.BoolVar(&a.bare, "unchecked", false, "run without the checkers")
 	flag.BoolVar(&a.guided, "guided", false, "let seeds lean to the faults of those before them that met something new")
+	flag.BoolVar(&a.gaps, "gaps", false, "print for how long each invariant was not checked, in job-seconds of all seeds")
 	flag.Func("order", "the order of jobs, expected or fifo, instead of what the seed draws", func(s string) error {
 		if a.order = s; s != "expected" && s != "fifo" {
 			return errors.New("is neither expected nor fifo")
@@ -133,6 +135,9 @@ func (a *asked) run(out io.Writer) error {
 	}
 	if a.guided {
 		fmt.Fprintln(out, "met:", guide.Seen())
+	}
+	if a.gaps {
+		writeGaps(out, sim.GapsOf(results))
 	}
 	err := a.happened(out, results)
 	if failed > 0 {
@@ -278,7 +283,7 @@ func (a *asked) one(seed uint64, lean string) outcome {
 	}
 	o := sim.Options{
 		Seed: seed, World: a.world, Minutes: a.minutes, Machines: a.machines, Debug: a.debug, Unchecked: a.bare,
-		Meet: a.guided, Shares: a.shares,
+		Meet: a.guided, Shares: a.shares, Gaps: a.gaps,
 	}
 	if len(a.set) > 0 {
 		o.Constants = &c // else the seed draws some of them

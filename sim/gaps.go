@@ -1,0 +1,141 @@
+package sim
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/yi-json/synapse/messages"
+)
+
+// This file owns the account of what the checkers do not check. An invariant with exceptions names them in one place,
+// its clauses, and its checker asks there before it looks away. So every exception is counted: in job-seconds, the
+// virtual time for which the rule says something of a job, and the time for which its checker looks away from that job.
+// It must never decide what a checker does.
+
+// clause is one thing that an invariant says of jobs, with its exceptions.
+type clause struct {
+	name string // empty: all that the invariant says
+	// about reports whether the rule says something of a job now. What its sentence leaves out is no exception.
+	about func(*World, *jobPage) bool
+	// away is why the checker does not judge the job now; empty: it does.
+	away func(*World, *jobPage) string
+}
+
+// excepting is an invariant that has exceptions.
+type excepting interface {
+	Invariant
+	clauses() []clause
+}
+
+// Gap is how much of one clause of an invariant went unchecked in one run, or in several.
+type Gap struct {
+	Name      string
+	Judged    time.Duration // of all jobs together
+	Unchecked map[string]time.Duration
+}
+
+// gaps are those of one run; nil: nobody asks.
+type gaps struct {
+	clauses []clause
+	found   []*Gap
+}
+
+func newGaps(checks []Invariant) *gaps {
+	g := &gaps{}
+	for _, inv := range checks {
+		e, is := inv.(excepting)
+		if !is {
+			continue
+		}
+		for _, p := range e.clauses() {
+			name := inv.about().name
+			if p.name != "" {
+				name += ": " + p.name
+			}
+			g.clauses = append(g.clauses, p)
+			g.found = append(g.found, &Gap{Name: name, Unchecked: map[string]time.Duration{}})
+		}
+	}
+	return g
+}
+
+// count adds the time since the last look to each clause, for each job that is not over.
+func (g *gaps) count(w *World, passed time.Duration) {
+	if g == nil {
+		return
+	}
+	for _, id := range w.books.ids {
+		page := w.books.jobs[id]
+		if page == nil || page.record.State.Terminal() {
+			continue
+		}
+		for i, p := range g.clauses {
+			if !p.about(w, page) {
+				continue
+			}
+			if why := p.away(w, page); why != "" {
+				g.found[i].Unchecked[why] += passed
+			} else {
+				g.found[i].Judged += passed
+			}
+		}
+	}
+}
+
+// all are the gaps that were found.
+func (g *gaps) all() (all []Gap) {
+	if g != nil {
+		for _, one := range g.found {
+			all = append(all, *one)
+		}
+	}
+	return all
+}
+
+// GapsOf adds up the gaps of several runs.
+func GapsOf(results []Result) (sum []Gap) {
+	for _, r := range results {
+		for i, g := range r.Gaps {
+			if i == len(sum) {
+				sum = append(sum, Gap{Name: g.Name, Unchecked: map[string]time.Duration{}})
+			}
+			sum[i].Judged += g.Judged
+			for why, d := range g.Unchecked { //order: only added
+				sum[i].Unchecked[why] += d
+			}
+		}
+	}
+	return sum
+}
+
+// Lost is all that went unchecked, whatever the reason.
+func (g Gap) Lost() (sum time.Duration) {
+	for _, d := range g.Unchecked { //order: only added
+		sum += d
+	}
+	return sum
+}
+
+// Reasons are why, the widest first.
+func (g Gap) Reasons() []string {
+	all := sortedKeys(g.Unchecked)
+	slices.SortStableFunc(all, func(a, b string) int { return cmp.Compare(g.Unchecked[b], g.Unchecked[a]) })
+	return all
+}
+
+// onceRestored is why nothing is judged after the store was put back; empty: it was not.
+func (w *World) onceRestored() string {
+	if w.books.turnedBack {
+		return "the store was once put back"
+	}
+	return ""
+}
+
+// isActive reports whether a job has an attempt that goes on.
+func isActive(_ *World, page *jobPage) bool {
+	return page.record.State == messages.JobState_JOB_STATE_ACTIVE
+}
+
+// isShared reports whether the cluster goes by queues.
+func isShared(w *World, _ *jobPage) bool { return w.books.queues != nil }
