@@ -27,7 +27,8 @@ var absents = []absent{
 	{"synapse-node", module + "/actors/leader", "a machine never leads", nil},
 	{"synapse-scheduler", module + "/actors/worker", "a scheduler's process runs no tasks", nil},
 	{"synapse-scheduler", module + "/runtime", "a scheduler's process runs no tasks",
-		[]string{module + "/runtime/crew"}}, // which runs its administrator's programs
+		// A scheduler runs its administrator's programs, whose files it checks.
+		[]string{module + "/runtime/crew", module + "/runtime/file"}},
 	{"synapse-cli", protoActor, "a command of people has no actors", nil},
 	{"carapace", "google.golang.org", "what supervises a task stays small", nil},
 	{"carapace", protoActor, "what supervises a task stays small", nil},

@@ -9,10 +9,10 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/runtime/file"
 )
 
 // This file owns programs of an administrator. Only files are run that nobody but root, or our own user, can have
@@ -54,7 +54,7 @@ func (p Program) path() (string, error) {
 	if !filepath.IsAbs(p.Command[0]) {
 		return "", fmt.Errorf("%s: give the whole path, from / on", p.Command[0])
 	}
-	path, err := filepath.EvalSymlinks(p.Command[0])
+	path, err := file.Trusted(p.Command[0], "change what is run as root here")
 	if err != nil {
 		return "", err
 	}
@@ -65,30 +65,7 @@ func (p Program) path() (string, error) {
 	if !info.Mode().IsRegular() || info.Mode().Perm()&0o111 == 0 {
 		return "", fmt.Errorf("%s is not a program: chmod +x it", path)
 	}
-	for at := path; ; at = filepath.Dir(at) {
-		if err := own(at); err != nil {
-			return "", err
-		}
-		if at == filepath.Dir(at) {
-			return path, nil
-		}
-	}
-}
-
-// own refuses what others can write to. In a folder like /tmp others may write, but not replace what is root's.
-func own(path string) error {
-	info, err := os.Stat(path)
-	if err != nil {
-		return err
-	}
-	owner := info.Sys().(*syscall.Stat_t).Uid
-	switch {
-	case owner != 0 && int(owner) != os.Geteuid():
-		return fmt.Errorf("%s belongs to user %d, who could change what is run as root here; chown it to root", path, owner)
-	case info.Mode().Perm()&0o022 != 0 && (!info.IsDir() || info.Mode()&os.ModeSticky == 0):
-		return fmt.Errorf("%s can be written to by others; chmod go-w it", path)
-	}
-	return nil
+	return path, nil
 }
 
 // Run runs the program to its end, and returns why it failed: its exit code and what it said. A program that was given

@@ -14,12 +14,12 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 
 	"go.yaml.in/yaml/v3"
 
 	"github.com/yi-json/synapse/runtime/door"
 	"github.com/yi-json/synapse/runtime/fault"
+	"github.com/yi-json/synapse/runtime/file"
 )
 
 // Policy is the file's content. What it leaves out is as on a machine without a policy.
@@ -56,30 +56,32 @@ type Mount struct {
 // maxBytes is more than any policy file has.
 const maxBytes = 1 << 20
 
-// Read reads a policy that nobody but root, or the agent's own user, can have written.
+// Read reads a policy that nobody but root, or the agent's own user, can have written or put there.
 func Read(path string) (p Policy, err error) {
-	file, err := os.Open(path)
+	path, err = filepath.Abs(path)
 	if err != nil {
 		return p, err
 	}
-	defer file.Close()
-	info, err := file.Stat()
+	path, err = file.Trusted(path, "change what this node allows")
 	if err != nil {
 		return p, err
 	}
-	owner := info.Sys().(*syscall.Stat_t).Uid
+	opened, err := os.Open(path)
+	if err != nil {
+		return p, err
+	}
+	defer opened.Close()
+	info, err := opened.Stat()
+	if err != nil {
+		return p, err
+	}
 	switch {
 	case !info.Mode().IsRegular():
 		return p, fmt.Errorf("%s is not a file", path)
-	case owner != 0 && int(owner) != os.Geteuid():
-		return p, fmt.Errorf("%s belongs to user %d, who could change what this machine allows; chown it to root",
-			path, owner)
-	case info.Mode().Perm()&0o022 != 0:
-		return p, fmt.Errorf("%s can be written to by others; chmod go-w it", path)
 	case info.Size() > maxBytes:
 		return p, fmt.Errorf("%s has more than %d bytes", path, maxBytes)
 	}
-	text, err := io.ReadAll(io.LimitReader(file, maxBytes))
+	text, err := io.ReadAll(io.LimitReader(opened, maxBytes))
 	if err != nil {
 		return p, err
 	}

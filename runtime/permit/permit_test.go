@@ -59,16 +59,37 @@ func TestRead(t *testing.T) {
 			t.Errorf("%q: %v", text, err)
 		}
 	}
-	if _, err := Read(written(t, "", 0o666)); err == nil || !strings.Contains(err.Error(), "chmod") {
-		t.Errorf("one that anybody can write to: %v", err)
-	}
-	if os.Geteuid() == 0 {
-		path := written(t, "", 0o644)
-		if err := os.Chown(path, 1234, 0); err != nil {
+}
+
+// TestPolicyIsRoots: the agent does not start with a policy that others could write, or put another in the place of.
+func TestPolicyIsRoots(t *testing.T) {
+	for bit := range 9 {
+		mode := os.FileMode(1) << bit
+		path := written(t, "", 0o600|mode)
+		if _, err := Read(path); (err != nil) != (mode&0o022 != 0) || err != nil && !strings.Contains(err.Error(), "chmod") {
+			t.Errorf("one with the mode %v: %v", 0o600|mode, err)
+		}
+		path = written(t, "", 0o600)
+		if err := os.Chmod(filepath.Dir(path), 0o700|mode); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := Read(path); err == nil || !strings.Contains(err.Error(), "chown") {
-			t.Errorf("one of another user: %v", err)
+		if _, err := Read(path); (err != nil) != (mode&0o022 != 0) {
+			t.Errorf("one in a directory with the mode %v: %v", 0o700|mode, err)
+		}
+	}
+	if os.Geteuid() != 0 {
+		return
+	}
+	path := written(t, "", 0o644)
+	for _, of := range []string{path, filepath.Dir(path)} {
+		if err := os.Chown(of, 1234, 0); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Read(path); err == nil || !strings.Contains(err.Error(), of+" belongs to user 1234") {
+			t.Errorf("%s of another user: %v", of, err)
+		}
+		if err := os.Chown(of, 0, 0); err != nil {
+			t.Fatal(err)
 		}
 	}
 }
