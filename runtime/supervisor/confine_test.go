@@ -124,8 +124,16 @@ func TestConfinedThreadAlone(t *testing.T) {
 func TestKey(t *testing.T) {
 	r := start(t, "exec sleep 600", nil)
 	r.started()
+	var spec Spec
+	if _, err := readJSON(filepath.Join(r.dir, specFile), &spec); err != nil {
+		t.Fatal(err)
+	}
+	first, second := spec.Key[0], spec.Key[1]
 	for _, words := range [][]string{
 		{"stop 9 0"}, {"key 1 2", "stop 9 0"}, {"key", "stop 9 0"}, {"stop 9 0", "stop 9 0"},
+		{fmt.Sprintf("key %d %d", first, second+1), "stop 9 0"}, {fmt.Sprintf("key %d %d", first+1, second), "stop 9 0"},
+		{fmt.Sprintf("key %d %d", second, first), "stop 9 0"}, {fmt.Sprintf("key %d", first), "stop 9 0"},
+		{fmt.Sprintf("key 0 %d", second), "stop 9 0"}, {fmt.Sprintf("stop %d %d", first, second), "stop 9 0"},
 	} {
 		conn, err := connect(r.dir, controlFile)
 		if err != nil {

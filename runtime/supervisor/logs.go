@@ -107,13 +107,25 @@ func listSegments(dir, stream string) ([]int64, error) {
 // has taken is skipped: at is where the data really begins. atEnd tells that
 // nothing follows as yet.
 func ReadLog(dir, stream string, offset int64, limit int) (at int64, data []byte, atEnd bool, err error) {
-	segments, err := listSegments(dir, stream)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return offset, nil, false, fmt.Errorf("log: %w", err)
+	for {
+		segments, err := listSegments(dir, stream)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return offset, nil, false, fmt.Errorf("log: %w", err)
+		}
+		if len(segments) == 0 {
+			return offset, nil, true, nil
+		}
+		at, data, atEnd, err = readSegments(dir, stream, segments, offset, limit)
+		if !errors.Is(err, fs.ErrNotExist) {
+			return at, data, atEnd, err
+		}
 	}
-	if len(segments) == 0 {
-		return offset, nil, true, nil
-	}
+}
+
+// readSegments is ReadLog of the segments that were listed a moment ago. Rotation may have taken some of them since: the
+// data then begins behind those, or ends before them. fs.ErrNotExist: it took all that was to be read.
+func readSegments(dir, stream string, segments []int64, offset int64, limit int) (
+	at int64, data []byte, atEnd bool, err error) {
 	at = max(offset, segments[0])
 	i, found := slices.BinarySearch(segments, at)
 	if !found {
@@ -123,13 +135,14 @@ func ReadLog(dir, stream string, offset int64, limit int) (at int64, data []byte
 	for ; i < len(segments) && len(data) < limit; i++ {
 		from := at + int64(len(data)) - segments[i]
 		part, err := readPart(filepath.Join(dir, segmentName(stream, segments[i])), from, limit-len(data))
-		if errors.Is(err, fs.ErrNotExist) { // rotation was faster
-			if len(data) == 0 && i+1 < len(segments) {
-				at = segments[i+1]
-			}
+		gone := errors.Is(err, fs.ErrNotExist)
+		switch {
+		case gone && len(data) > 0:
+			return at, data, false, nil
+		case gone && i+1 < len(segments):
+			at = segments[i+1]
 			continue
-		}
-		if err != nil {
+		case err != nil:
 			return at, nil, false, fmt.Errorf("log: %w", err)
 		}
 		data = append(data, part...)

@@ -1,7 +1,9 @@
 package supervisor
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -48,6 +50,79 @@ func TestRotation(t *testing.T) {
 	}
 	if _, data, end, err := ReadLog(filepath.Join(w.dir, "none"), Stdout, 0, 10); len(data) > 0 || !end || err != nil {
 		t.Errorf("no directory: %q %v %v", data, end, err)
+	}
+}
+
+// TestReadDuringRotation: whatever rotation takes between the listing of the segments and their reading, what is read is
+// one piece of the output at the offset that is told, nothing that is there is skipped, and no end is told before it.
+func TestReadDuringRotation(t *testing.T) {
+	const size, count = 10, 5
+	text := strings.Repeat("0123456789", count)
+	listed := []int64{0, 10, 20, 30, 40}
+	for gone := range 1 << count { // each bit is a segment that is not there any more
+		dir := t.TempDir()
+		for i, begin := range listed {
+			if gone&(1<<i) == 0 {
+				write(t, filepath.Join(dir, segmentName(Stdout, begin)), text[begin:begin+size])
+			}
+		}
+		for offset := range int64(len(text) + 2) {
+			for _, limit := range []int{1, 9, 10, 11, 25, 100} {
+				at, data, atEnd, err := readSegments(dir, Stdout, listed, offset, limit)
+				from := offset
+				for from < int64(len(text)) && gone&(1<<(from/size)) != 0 {
+					from += size - from%size
+				}
+				until := from
+				for until < int64(len(text)) && until < from+int64(limit) && gone&(1<<(until/size)) == 0 {
+					until++
+				}
+				lost := from == until && gone&(1<<(count-1)) != 0
+				end := until >= int64(len(text)) && until < from+int64(limit)
+				if lost != errors.Is(err, fs.ErrNotExist) || !lost && (err != nil || at != from || atEnd != end ||
+					string(data) != text[min(from, until, int64(len(text))):min(until, int64(len(text)))]) {
+					t.Fatalf("without %05b, %d bytes from %d: %d, %q, %v, %v", gone, limit, offset, at, data, atEnd, err)
+				}
+			}
+		}
+	}
+}
+
+// TestReadWhileWritten: a reader beside a writer that rotates all the time gets no error and no byte of another offset.
+func TestReadWhileWritten(t *testing.T) {
+	w := &logWriter{dir: t.TempDir(), stream: Stdout, segment: 2, keep: 1}
+	written := make(chan struct{})
+	go func() {
+		defer close(written)
+		for i := range 3000 {
+			_, _ = w.Write([]byte{byte('a' + i%26)})
+		}
+	}()
+	for next, over := int64(0), false; !over; {
+		select {
+		case <-written:
+			over = true
+		default:
+		}
+		at, data, _, err := ReadLog(w.dir, Stdout, next, 100)
+		if err != nil || at < next {
+			t.Fatalf("from %d: at %d, %v", next, at, err)
+		}
+		for i, b := range data {
+			if want := byte('a' + (at+int64(i))%26); b != want {
+				t.Fatalf("from %d: %q at %d has %c for %c", next, data, at, b, want)
+			}
+		}
+		if next = at + int64(len(data)); over && next != 3000 {
+			t.Errorf("it ends at %d", next)
+		}
+	}
+}
+
+func write(t *testing.T, path, text string) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
 	}
 }
 
