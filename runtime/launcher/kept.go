@@ -15,9 +15,13 @@ import (
 // This file owns the output of tasks: how it is read, and how it and the scratch directories are put aside once the
 // tasks are forgotten. prune.go decides how long they are kept.
 
-// logs answers a LogsTask. The output of a forgotten task is found among what is kept; output that is gone is an empty
-// end.
-func (l *Launcher) logs(c *messages.LogsTask, to *actor.PID) {
+// logs answers a LogsTask.
+func (l *Launcher) logs(c *messages.LogsTask, to *actor.PID) { l.send(to, l.page(c)) }
+
+// page is the piece of output that a LogsTask asks for. The output of a forgotten task is found among what is kept;
+// output that is gone is an empty end. Whether the task is over is asked first: one that ends after its page was read
+// may have written more in between.
+func (l *Launcher) page(c *messages.LogsTask) *messages.TaskLogs {
 	key := c.Id.Key()
 	stream := supervisor.Stdout
 	if c.Stderr {
@@ -39,7 +43,7 @@ func (l *Launcher) logs(c *messages.LogsTask, to *actor.PID) {
 		answer.Offset, answer.Data, answer.End = at, data, atEnd && over
 		break
 	}
-	l.send(to, answer)
+	return answer
 }
 
 // over reports whether nothing can be added to a task's output any more.

@@ -117,7 +117,8 @@ func TestHeardOnlyGrows(t *testing.T) {
 // TestLostAtItsTime: a task that ends when the control plane is lost is stopped, with its own signal and grace, once it
 // has not been heard for as long as it says, and not before.
 func TestLostAtItsTime(t *testing.T) {
-	spec := Spec{StopWhenLostMs: time.Hour.Milliseconds(), StopSignal: int(unix.SIGUSR1), GraceMs: time.Hour.Milliseconds()}
+	hour := time.Hour.Milliseconds()
+	spec := Spec{StopWhenLostMs: hour, StopSignal: int(unix.SIGUSR1), GraceMs: hour}
 	k, b := newBare(spec)
 	k.heard = clock.BootNs() - (time.Hour - time.Minute).Nanoseconds()
 	if k.onWake(); k.told || k.due() > fenceTick {

@@ -122,8 +122,8 @@ func ReadLog(dir, stream string, offset int64, limit int) (at int64, data []byte
 	}
 }
 
-// readSegments is ReadLog of the segments that were listed a moment ago. Rotation may have taken some of them since: the
-// data then begins behind those, or ends before them. fs.ErrNotExist: it took all that was to be read.
+// readSegments is ReadLog of the segments that were listed a moment ago. Rotation may have taken some of them since:
+// the data then begins behind those, or ends before them. fs.ErrNotExist: it took all that was to be read.
 func readSegments(dir, stream string, segments []int64, offset int64, limit int) (
 	at int64, data []byte, atEnd bool, err error) {
 	at = max(offset, segments[0])

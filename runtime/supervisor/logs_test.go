@@ -53,8 +53,8 @@ func TestRotation(t *testing.T) {
 	}
 }
 
-// TestReadDuringRotation: whatever rotation takes between the listing of the segments and their reading, what is read is
-// one piece of the output at the offset that is told, nothing that is there is skipped, and no end is told before it.
+// TestReadDuringRotation: whatever rotation takes between the listing of the segments and their reading, what is read
+// is one piece of the output at the offset that is told, nothing that is there is skipped, and no end is told early.
 func TestReadDuringRotation(t *testing.T) {
 	const size, count = 10, 5
 	text := strings.Repeat("0123456789", count)
