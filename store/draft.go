@@ -1,6 +1,8 @@
 package store
 
 import (
+	"slices"
+
 	"github.com/yi-json/synapse/actors"
 	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/topology"
@@ -39,6 +41,8 @@ type Draft struct {
 	records  map[topology.Token]bool // whether a change writes this attempt
 	ends     []topology.Token        // that a leader is to learn from
 	learned  []topology.Token        // that it has learned from
+	arrival  uint64                  // the highest among the jobs that were written
+	uidTurn  uint64                  // likewise
 	policies draftSingle
 	tree     draftSingle
 	broken   []Rule
@@ -174,7 +178,7 @@ func (d *Draft) Judge() []actors.Verdict {
 		}
 		if j.policy != nil {
 			d.policies.by, d.policies.data = messages.FromToken(c.Policy.WrittenBy), j.policy
-			d.learned = append(d.learned, j.learned...)
+			d.learn(j.learned)
 		}
 		if j.queues != nil {
 			d.tree.by, d.tree.data = messages.FromToken(c.Queues.WrittenBy), j.queues
@@ -193,7 +197,22 @@ func (d *Draft) putJob(c *actors.Change, next *jobEntry) {
 	for _, a := range c.Attempts {
 		d.records[messages.FromToken(a.Token)] = true
 	}
-	d.ends = append(d.ends, next.ends...)
+	for _, t := range next.ends {
+		d.ends = append(d.ends, t)
+		d.learned = slices.DeleteFunc(d.learned, func(known topology.Token) bool { return known == t }) // known too early
+	}
+	d.arrival, d.uidTurn = max(d.arrival, next.head.Arrival), max(d.uidTurn, next.head.UIDTurn)
+}
+
+// learn notes that the policy record knows these attempts. Of one that ended in this transaction no note is written.
+func (d *Draft) learn(known []topology.Token) {
+	for _, t := range known {
+		if at := slices.Index(d.ends, t); at >= 0 {
+			d.ends = slices.Delete(d.ends, at, at+1)
+		} else {
+			d.learned = append(d.learned, t)
+		}
+	}
 }
 
 // Tally adds the changes that Judge refused to a count by rule.
@@ -205,7 +224,10 @@ func (d *Draft) Tally(broken map[Rule]int) {
 
 // Rows are the result of the changes that were let through.
 func (d *Draft) Rows() Rows {
-	out := Rows{Ends: d.ends, Learned: d.learned, Policy: d.policies.row(), Queues: d.tree.row()}
+	out := Rows{
+		Ends: d.ends, Learned: d.learned, Policy: d.policies.row(), Queues: d.tree.row(),
+		Arrival: d.arrival, UIDTurn: d.uidTurn,
+	}
 	for _, id := range d.Jobs {
 		j := d.jobs[id]
 		if j.drop {
@@ -218,8 +240,6 @@ func (d *Draft) Rows() Rows {
 			Insert: !j.known, ID: id, Head: j.entry.head, Queue: j.queue, Script: j.script, Live: j.entry.live(),
 			Sealed: seal(j.entry.record),
 		})
-		out.Arrival = max(out.Arrival, j.entry.head.Arrival)
-		out.UIDTurn = max(out.UIDTurn, j.entry.head.UIDTurn)
 		for i := range j.entry.attempts {
 			a := &j.entry.attempts[i]
 			if d.records[a.token] {

@@ -30,8 +30,7 @@ const (
 		JOIN synapse.attempt a ON a.epoch = u.epoch AND a.counter = u.counter ORDER BY u.epoch, u.counter`
 )
 
-// putPolicy queues the policy record, and the notes that come and go with it. An attempt that ends in the same
-// transaction as a record that knows it is noted first.
+// putPolicy queues the policy record, and the notes that come and go with it.
 func putPolicy(batch *pgx.Batch, rows *store.Rows) {
 	epochs, counters := tokenColumns(rows.Ends)
 	exactly(batch, len(epochs), note, epochs, counters)

@@ -27,8 +27,7 @@ const (
 		CROSS JOIN attempt a ON a.epoch = u.epoch AND a.counter = u.counter ORDER BY u.epoch, u.counter`
 )
 
-// putPolicy writes the policy record, and the notes that come and go with it. An attempt that ends in the same
-// transaction as a record that knows it is noted first.
+// putPolicy writes the policy record, and the notes that come and go with it.
 func (w *writer) putPolicy(rows *store.Rows) error {
 	for _, t := range rows.Ends {
 		if err := w.change(1, note, int64(t.Epoch), int64(t.Counter)); err != nil {
