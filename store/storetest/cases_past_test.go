@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"testing"
 
 	"google.golang.org/protobuf/proto"
 
@@ -26,17 +27,23 @@ func (w *world) past(id, owner, queue string, state messages.JobState, finishedM
 	w.wrote("DD", jobChange(j), jobChange(over))
 }
 
-// history reads all pages, and checks that each is within its bounds.
+// history reads all pages.
 func (w *world) history(p store.Past) []store.PastJob {
 	w.Helper()
+	return pages(w.T, w.s, p)
+}
+
+// pages reads all pages, and checks that each is within its bounds.
+func pages(t *testing.T, s store.Store, p store.Past) []store.PastJob {
+	t.Helper()
 	var all []store.PastJob
 	for range 1_000 {
-		page, err := w.s.History(p)
+		page, err := s.History(p)
 		if err != nil {
-			w.Fatalf("history: %v", err)
+			t.Fatalf("history: %v", err)
 		}
 		if page.Looked > p.Look || len(page.Jobs) > page.Looked {
-			w.Fatalf("a page of %d jobs of %d, and %d were to be looked at", len(page.Jobs), page.Looked, p.Look)
+			t.Fatalf("a page of %d jobs of %d, and %d were to be looked at", len(page.Jobs), page.Looked, p.Look)
 		}
 		all = append(all, page.Jobs...)
 		if page.Next == (store.Position{}) {
@@ -44,7 +51,7 @@ func (w *world) history(p store.Past) []store.PastJob {
 		}
 		p.Before = page.Next
 	}
-	w.Fatalf("the pages of %+v do not end", p)
+	t.Fatalf("the pages of %+v do not end", p)
 	return nil
 }
 

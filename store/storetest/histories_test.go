@@ -3,7 +3,9 @@ package storetest
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"google.golang.org/protobuf/proto"
@@ -14,32 +16,31 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns the comparison of a database with the store in memory: the
-// same random history, half of it wrong, must get the same verdicts and leave
-// the same records. The contract's cases hold only what somebody thought of.
+// This file owns the drawn histories: the same random history, half of it wrong, must get the verdicts of the model
+// (model_test.go) and leave its records, in each store. The contract's cases hold only what somebody thought of.
+// What is drawn is in draws_test.go.
 
 // histories tries this many of them, each on a store of its own.
 func histories(t *testing.T, open opener, seeds, steps int) {
 	met, learned := map[store.Rule]int{}, 0
 	for seed := range uint64(seeds) {
 		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
-			h := &history{T: t, r: rand.New(rand.NewPCG(seed, 7)), tried: open(t), m: store.NewMemory()}
+			h := &history{T: t, r: rand.New(rand.NewPCG(seed, 7)), tried: open(t), m: newModel()}
+			h.met = met
 			h.lead()
 			for range steps {
 				h.step()
 			}
 			h.compare()
 			learned += h.unlearned
-			for rule, n := range h.m.Broken() { //order: only counted
-				met[rule] += n
-			}
 		})
 	}
 	if learned < seeds && !t.Failed() {
 		t.Errorf("only %d times there was an attempt to learn from", learned)
 	}
 	for _, rule := range []store.Rule{
-		store.RuleRevision, store.RuleRequest, store.RuleID, store.RuleTerminal, store.RuleCommit, store.RuleEnd,
+		store.RuleRevision, store.RuleRequest, store.RuleID, store.RuleIdentity, store.RuleTerminal, store.RuleCommit,
+		store.RuleDecision, store.RuleEnd, store.RuleEvidence, store.RuleWhole,
 	} {
 		if met[rule] == 0 && !t.Failed() {
 			t.Errorf("no change broke the rule %s: the histories prove nothing about it", rule)
@@ -47,179 +48,151 @@ func histories(t *testing.T, open opener, seeds, steps int) {
 	}
 }
 
-// history is one run of both stores beside each other.
+// history is one run of a store beside the model.
 type history struct {
 	*testing.T
 	r      *rand.Rand
 	writer writer
 	tried
-	m    *store.Memory
-	lost []actors.Change // the last transaction: its answer may have been lost
+	m    *model
+	past [][]actors.Change // the transactions so far: the answer to any may have been lost
+	met  map[store.Rule]int
 
 	unlearned int // times that there was something to learn from
 }
 
+// lead begins a new epoch. The leader before it can no longer do anything.
 func (h *history) lead() {
 	h.Helper()
-	a, errA := h.s.Lead("tester")
-	b, errB := h.m.Lead("tester")
-	if errA != nil || errB != nil || a != b {
-		h.Fatalf("lead: %d, %v and %d, %v", a, errA, b, errB)
+	epoch, err := h.s.Lead("tester")
+	if err != nil || epoch != h.writer.epoch+1 {
+		h.Fatalf("epoch %d follows %d: %v", epoch, h.writer.epoch, err)
 	}
-	h.writer.epoch = a
+	old := h.writer.epoch
+	h.writer.epoch = epoch
+	_, applied := h.s.Apply(old, []actors.Change{h.change(h.m)})
+	_, loaded := h.s.Load(old)
+	_, pruned := h.s.Prune(old, finishes, 9)
+	for _, err := range []error{applied, loaded, pruned, h.s.DropPass(old, "p0")} {
+		if !errors.Is(err, store.ErrDeposed) {
+			h.Fatalf("epoch %d has ended, and its leader is told %v", old, err)
+		}
+	}
 }
 
 func (h *history) step() {
 	h.Helper()
-	switch n := h.r.IntN(40); {
+	switch n := h.r.IntN(60); {
 	case n == 0:
 		h.s = h.killed()
 		h.lead()
-	case n == 1:
+	case n == 1 && h.again != nil:
+		h.s = h.again()
 		h.lead()
 	case n == 2:
+		h.lead()
+	case n <= 5:
 		h.compare()
-	case n <= 4:
-		before, limit := h.r.Int64N(int64(h.writer.writes)+2), h.r.IntN(3)
-		a, errA := h.s.Prune(h.writer.epoch, before, limit)
-		b, errB := h.m.Prune(h.writer.epoch, before, limit)
-		if errA != nil || errB != nil || a != b {
-			h.Fatalf("prune: %d, %v and %d, %v", a, errA, b, errB)
+	case n <= 8:
+		before, limit := h.r.Int64N(finishes+2), h.r.IntN(3)
+		got, err := h.s.Prune(h.writer.epoch, before, limit)
+		if want := h.m.prune(before, limit); err != nil || got != want {
+			h.Fatalf("%d were pruned of at most %d before %d, want %d: %v", got, limit, before, want, err)
 		}
-	case n <= 7:
-		h.apply(h.lost)
+	case n <= 12 && len(h.past) > 0:
+		h.apply(h.past[len(h.past)-1-h.r.IntN(min(len(h.past), 3))])
+	case n == 13:
+		h.spoil()
+	case n <= 17:
+		h.aside()
 	default:
-		changes := make([]actors.Change, 1+h.r.IntN(5))
-		for i := range changes {
-			changes[i] = h.change()
-		}
-		h.apply(changes)
-		h.lost = changes
+		h.apply(h.transaction())
 	}
 }
 
 func (h *history) apply(changes []actors.Change) {
 	h.Helper()
-	a, errA := h.s.Apply(h.writer.epoch, changes)
-	b, errB := h.m.Apply(h.writer.epoch, changes)
-	if errA != nil || errB != nil || fmt.Sprint(a) != fmt.Sprint(b) {
-		h.Fatalf("apply\n%v\ngave %v, %v, and in memory %v, %v", changes, a, errA, b, errB)
+	got, err := h.s.Apply(h.writer.epoch, changes)
+	if err != nil {
+		h.Fatalf("apply\n%v: %v", changes, err)
 	}
-}
-
-const ids = 6 // few, so that changes meet
-
-func (h *history) id() string { return jobName(h.r.IntN(ids)) }
-
-// change makes a change, often a valid one: it goes on from what is stored.
-func (h *history) change() actors.Change {
-	if h.r.IntN(8) == 0 {
-		return h.policy()
-	}
-	if h.r.IntN(8) == 0 {
-		n := h.writer.machine(fmt.Sprintf("n%d", h.r.IntN(3)))
-		n.Revision = 1 + h.r.Uint64N(3)
-		if h.r.IntN(2) == 0 {
-			return actors.Change{Node: n}
+	for i, c := range changes {
+		rule, want := h.m.change(c), actors.Done
+		if rule != "" {
+			h.met[rule]++
+			want = actors.Conflict
 		}
-		return actors.Change{Node: n, Job: h.job().Job}
-	}
-	return h.job()
-}
-
-// policy makes a policy record that knows some of the attempts it did not know yet, and some that never existed.
-func (h *history) policy() actors.Change {
-	c := actors.Change{Policy: h.writer.policy("alice", "bob")}
-	if h.r.IntN(4) == 0 {
-		c.Policy.WrittenBy.Counter = 1 + h.r.Uint64N(h.writer.writes)
-	}
-	for range h.r.IntN(5) {
-		c.Learned = append(c.Learned, topology.Token{
-			Epoch: 1 + h.r.Uint64N(h.writer.epoch), Counter: 1 + h.r.Uint64N(h.writer.writes),
-		})
-	}
-	if l, err := h.m.Load(h.writer.epoch); err == nil && len(l.Unlearned) > 0 {
-		c.Learned = append(c.Learned, messages.FromToken(l.Unlearned[h.r.IntN(len(l.Unlearned))].Attempt.Token))
-		h.unlearned++
-	}
-	return c
-}
-
-func (h *history) job() actors.Change {
-	id := h.id()
-	job, attempts, err := h.m.Job(topology.JobID(id))
-	if errors.Is(err, store.ErrNotFound) {
-		j := h.writer.submit(id, h.writer.writes+1)
-		j.RequestId = []string{"", "r", id}[h.r.IntN(3)]
-		return jobChange(j)
-	}
-	next := h.writer.next(job, func(n *messages.JobRecord) {
-		if h.r.IntN(10) == 0 {
-			n.Revision += h.r.Uint64N(3)
+		if got[i] != want {
+			h.Fatalf("change %d of\n%v\ngets %v, want %v (%s)", i, changes, got[i], want, rule)
 		}
-	})
-	return h.goOn(next, attempts)
+	}
+	h.past = append(h.past, changes)
 }
 
-// goOn takes a job one step further.
-func (h *history) goOn(next *messages.JobRecord, attempts []*messages.AttemptRecord) actors.Change {
-	c := jobChange(next)
-	if h.r.IntN(2) == 0 && len(attempts) > 0 {
-		last := attempts[len(attempts)-1]
-		if last.End != nil && h.r.IntN(4) == 0 {
-			last.End = nil // it is taken back
-		} else if h.r.IntN(2) == 0 {
-			ranFor(h.r.Int64N(3))(last)
-		}
-		exited(h.r.Perm(2)[:h.r.IntN(3)]...)(last)
-		c.Attempts = append(c.Attempts, last)
+// spoil damages the record of a job. It is named and set aside, and can be dropped.
+func (h *history) spoil() {
+	h.Helper()
+	ids := slices.Sorted(maps.Keys(h.m.jobs))
+	if len(ids) == 0 {
+		return
 	}
-	switch h.r.IntN(4) {
-	case 0:
-		token := topology.Token{Epoch: h.writer.epoch, Counter: h.writer.writes - h.r.Uint64N(min(h.writer.writes, 3))}
-		a := commit(next.Id, token)
-		next.State, next.Attempt = messages.JobState_JOB_STATE_ACTIVE, a.Token
-		c.Attempts = append(c.Attempts, a)
-	case 1:
-		next.State, next.FinishedUnixMs = messages.JobState_JOB_STATE_FAILED, int64(h.writer.writes)
+	id := ids[h.r.IntN(len(ids))]
+	drop := []actors.Change{{Drop: topology.JobID(id)}}
+	h.apply(drop) // it is whole, and stays
+	h.damage("job", id)
+	j := h.m.jobs[id]
+	j.bad = true
+	h.m.jobs[id] = j
+	var damage *store.Damage
+	if _, _, err := h.s.Job(topology.JobID(id)); !errors.As(err, &damage) {
+		h.Fatalf("job %s is damaged, and read: %v", id, err)
 	}
-	return c
+	l, err := h.s.Load(h.writer.epoch)
+	page, wrong := h.s.History(store.Past{Look: 1_000})
+	if err != nil || wrong != nil {
+		h.Fatalf("job %s is damaged: %v, %v", id, err, wrong)
+	}
+	names := func(all []actors.Damaged) bool { return len(all) == 1 && all[0].Job == topology.JobID(id) }
+	over := j.record.State.Terminal()
+	if j.live() != names(l.Damaged) || over != names(page.Damaged) || len(page.Jobs) != len(h.m.finished())-one(over) {
+		h.Fatalf("job %s is damaged, and %v and %v are named", id, l.Damaged, page.Damaged)
+	}
+	h.apply(drop)
 }
 
-// compare reads both stores by every way there is.
+func one(is bool) int {
+	if is {
+		return 1
+	}
+	return 0
+}
+
+// compare reads the store by every way there is.
 func (h *history) compare() {
 	h.Helper()
-	a, errA := h.s.Load(h.writer.epoch)
-	b, errB := h.m.Load(h.writer.epoch)
-	if errA != nil || errB != nil {
-		h.Fatalf("load: %v and %v", errA, errB)
+	got, err := h.s.Load(h.writer.epoch)
+	if err != nil {
+		h.Fatalf("load: %v", err)
 	}
-	h.same("arrival", a.Arrival, b.Arrival)
-	sameRecords(h, "live jobs", a.Jobs, b.Jobs)
-	sameRecords(h, "unsettled attempts", a.Attempts, b.Attempts)
-	sameRecords(h, "machines", a.Nodes, b.Nodes)
-	sameRecords(h, "what was learned", []*messages.PolicyRecord{a.Policy}, []*messages.PolicyRecord{b.Policy})
-	jobsA, attemptsA := unlearned(a)
-	jobsB, attemptsB := unlearned(b)
-	sameRecords(h, "jobs to learn from", jobsA, jobsB)
-	sameRecords(h, "attempts to learn from", attemptsA, attemptsB)
-	finishedA, errA := h.s.Finished(store.Position{FinishedUnixMs: 3}, 4)
-	finishedB, errB := h.m.Finished(store.Position{FinishedUnixMs: 3}, 4)
-	h.same("finished", errA, errB)
-	sameRecords(h, "finished jobs", finishedA, finishedB)
-	h.comparePast(store.Past{Look: 5})
-	h.comparePast(store.Past{Look: 5, Owner: "alice", SinceUnixMs: 3})
-	for i := range ids {
-		jobA, attemptsA, errA := h.s.Job(topology.JobID(jobName(i)))
-		jobB, attemptsB, errB := h.m.Job(topology.JobID(jobName(i)))
-		h.same("a job", errA, errB)
-		sameRecords(h, "a job", []*messages.JobRecord{jobA}, []*messages.JobRecord{jobB})
-		sameRecords(h, "its attempts", attemptsA, attemptsB)
-		jobA, _, errA = h.s.Requested("alice", jobName(i))
-		jobB, _, errB = h.m.Requested("alice", jobName(i))
-		h.same("a request", errA, errB)
-		sameRecords(h, "a request", []*messages.JobRecord{jobA}, []*messages.JobRecord{jobB})
+	want := h.m.load()
+	h.same("the highest arrival and the turn of uids", fmt.Sprint(got.Arrival, got.UIDTurn),
+		fmt.Sprint(want.Arrival, want.UIDTurn))
+	sameRecords(h, "live jobs", got.Jobs, want.Jobs)
+	sameRecords(h, "unsettled attempts", got.Attempts, want.Attempts)
+	sameRecords(h, "nodes", got.Nodes, want.Nodes)
+	sameRecords(h, "what was learned", []*messages.PolicyRecord{got.Policy}, []*messages.PolicyRecord{want.Policy})
+	sameRecords(h, "the queues", []*messages.QueuesRecord{got.Queues}, []*messages.QueuesRecord{want.Queues})
+	jobs, attempts := unlearned(got)
+	wantJobs, wantAttempts := unlearned(want)
+	sameRecords(h, "jobs to learn from", jobs, wantJobs)
+	sameRecords(h, "attempts to learn from", attempts, wantAttempts)
+	if len(got.Damaged) > 0 {
+		h.Fatalf("damaged are %v", got.Damaged)
 	}
+	h.compareFinished()
+	h.comparePast()
+	h.compareJobs()
+	h.compareAside()
 }
 
 func unlearned(l *actors.Loaded) (jobs []*messages.JobRecord, attempts []*messages.AttemptRecord) {
@@ -229,33 +202,117 @@ func unlearned(l *actors.Loaded) (jobs []*messages.JobRecord, attempts []*messag
 	return jobs, attempts
 }
 
-func (h *history) comparePast(p store.Past) {
-	a, errA := h.s.History(p)
-	b, errB := h.m.History(p)
-	h.same("history", errA, errB)
-	h.same("the next page of history", a.Next, b.Next)
-	h.same("a page of history", len(a.Jobs), len(b.Jobs))
-	for i := range a.Jobs {
-		sameRecords(h, "a past job", []*messages.JobRecord{a.Jobs[i].Job}, []*messages.JobRecord{b.Jobs[i].Job})
-		sameRecords(h, "its attempts", a.Jobs[i].Attempts, b.Jobs[i].Attempts)
+// compareFinished reads all jobs that are over, in pages.
+func (h *history) compareFinished() {
+	h.Helper()
+	var got, want []*messages.JobRecord
+	for _, j := range h.m.finished() {
+		want = append(want, j.record)
+	}
+	limit := 1 + h.r.IntN(4)
+	for at := (store.Position{}); ; at = store.PositionOf(got[len(got)-1]) {
+		page, err := h.s.Finished(at, limit)
+		if err != nil || len(page) > limit {
+			h.Fatalf("%d jobs behind %v, and at most %d were asked for: %v", len(page), at, limit, err)
+		}
+		if got = append(got, page...); len(page) < limit {
+			break
+		}
+	}
+	sameRecords(h, "finished jobs", got, want)
+}
+
+// comparePast asks about the past. The bounds are often the very moment at which a job ended.
+func (h *history) comparePast() {
+	h.Helper()
+	for range 3 {
+		p := h.question()
+		want := h.m.history(p)
+		got := pages(h.T, h.s, p)
+		if len(got) != len(want) {
+			h.Fatalf("%+v: %d jobs %s, want %d", p, len(got), names(got), len(want))
+		}
+		for i, j := range got {
+			sameRecords(h, fmt.Sprintf("%+v: job %d", p, i), []*messages.JobRecord{j.Job},
+				[]*messages.JobRecord{want[i].record})
+			sameRecords(h, "its attempts", j.Attempts, want[i].attempts)
+		}
 	}
 }
 
-func (h *history) same(what string, a, b any) {
+// compareJobs looks every job up, and every request.
+func (h *history) compareJobs() {
 	h.Helper()
-	if a != b {
-		h.Fatalf("%s: %v, and in memory %v", what, a, b)
+	for i := range h.ids() + 1 {
+		id := jobName(i)
+		j, known := h.m.jobs[id]
+		got, attempts, err := h.s.Job(topology.JobID(id))
+		if known != (err == nil) || !known && !errors.Is(err, store.ErrNotFound) {
+			h.Fatalf("job %s: known is %t, and reading it: %v", id, known, err)
+		}
+		sameRecords(h, "a job", []*messages.JobRecord{got}, []*messages.JobRecord{j.record})
+		sameRecords(h, "its attempts", attempts, j.attempts)
+		if pruned, err := h.s.Pruned(topology.JobID(id)); err != nil || pruned != h.m.pruned[id] {
+			h.Fatalf("job %s: pruned is %t: %v", id, pruned, err)
+		}
+	}
+	for _, owner := range owners {
+		for _, request := range append([]string{"", "r"}, jobName(0), jobName(h.ids()-1)) {
+			id := h.m.requested(owner, request)
+			got, _, err := h.s.Requested(owner, request)
+			if (id != "") != (err == nil) || got.GetId() != id || err != nil && !errors.Is(err, store.ErrNotFound) {
+				h.Fatalf("request %q of %s: %s, want %q: %v", request, owner, got.GetId(), id, err)
+			}
+		}
 	}
 }
 
-func sameRecords[M proto.Message](h *history, what string, a, b []M) {
+// compareAside reads what no transaction of a leader writes: scripts, tokens of people, heads of audits.
+func (h *history) compareAside() {
 	h.Helper()
-	if len(a) != len(b) {
-		h.Fatalf("%s: %v\nand in memory\n%v", what, a, b)
+	for i := range scripts {
+		text := scriptText(i)
+		s, known := h.m.scripts[messages.ScriptDigest(text)]
+		got, err := h.s.Script(messages.ScriptDigest(text))
+		if known != (err == nil) || !known && !errors.Is(err, store.ErrNotFound) || string(got) != s.text {
+			h.Fatalf("script %d is %q: %v", i, got, err)
+		}
 	}
-	for i := range a {
-		if !proto.Equal(a[i], b[i]) {
-			h.Fatalf("%s: %v\nand in memory\n%v", what, a[i], b[i])
+	var want []*messages.PassRecord
+	for _, id := range slices.Sorted(maps.Keys(h.m.passes)) {
+		want = append(want, h.m.passes[id])
+	}
+	passes, err := h.s.Passes()
+	if err != nil {
+		h.Fatalf("tokens: %v", err)
+	}
+	sameRecords(h, "tokens of people", passes, want)
+	heads, err := h.s.Heads()
+	if err != nil {
+		h.Fatalf("heads: %v", err)
+	}
+	var wantHeads []store.AuditHead
+	for _, of := range slices.Sorted(maps.Keys(h.m.heads)) {
+		wantHeads = append(wantHeads, h.m.heads[of])
+	}
+	h.same("heads of audits", fmt.Sprint(heads), fmt.Sprint(wantHeads))
+}
+
+func (h *history) same(what string, got, want any) {
+	h.Helper()
+	if got != want {
+		h.Fatalf("%s: %v, want %v", what, got, want)
+	}
+}
+
+func sameRecords[M proto.Message](h *history, what string, got, want []M) {
+	h.Helper()
+	if len(got) != len(want) {
+		h.Fatalf("%s: %v\nwant\n%v", what, got, want)
+	}
+	for i := range got {
+		if !proto.Equal(got[i], want[i]) {
+			h.Fatalf("%s: %v\nwant\n%v", what, got[i], want[i])
 		}
 	}
 }

@@ -34,8 +34,9 @@ func TestMemoryKeepsTheContract(t *testing.T)   { contract(t, openMemory) }
 func TestSQLiteKeepsTheContract(t *testing.T)   { contract(t, openSQLite) }
 func TestPostgresKeepsTheContract(t *testing.T) { contract(t, postgresOf(t, lease)) }
 
-func TestSQLiteDoesAsMemoryDoes(t *testing.T)   { histories(t, openSQLite, 20, 150) }
-func TestPostgresDoesAsMemoryDoes(t *testing.T) { histories(t, postgresOf(t, lease), 5, 100) }
+func TestMemoryDoesAsTheModel(t *testing.T)   { histories(t, openMemory, 60, 150) }
+func TestSQLiteDoesAsTheModel(t *testing.T)   { histories(t, openSQLite, 20, 120) }
+func TestPostgresDoesAsTheModel(t *testing.T) { histories(t, postgresOf(t, lease), 3, 120) }
 
 func BenchmarkSQLite(b *testing.B)   { benchmarks(b, openSQLite) }
 func BenchmarkPostgres(b *testing.B) { benchmarks(b, postgresOf(b, lease)) }
@@ -78,7 +79,7 @@ func openSQLite(t testing.TB) tried {
 			changed, err := db.Exec(fmt.Sprintf(shorten, table, keyOf[table], "?"), id)
 			must(t, err)
 			n, err := changed.RowsAffected()
-			one(t, n, err)
+			only(t, n, err)
 		},
 	}
 }
@@ -89,8 +90,8 @@ const shorten = "UPDATE %s SET record = substr(record, 1, length(record) - 1) WH
 // keyOf is the column of a table that names the job or machine of a record.
 var keyOf = map[string]string{"job": "id", "attempt": "job", "node": "id", "policy": "''", "queues": "''", "pass": "id"}
 
-// one fails the test where not one record was damaged.
-func one(t testing.TB, changed int64, err error) {
+// only fails the test where not one record was damaged.
+func only(t testing.TB, changed int64, err error) {
 	t.Helper()
 	if err != nil || changed != 1 {
 		t.Fatalf("%d records are damaged: %v", changed, err)
@@ -122,7 +123,7 @@ func postgresOf(t testing.TB, lease time.Duration) opener {
 			must(t, err)
 			defer conn.Close(t.Context())
 			changed, err := conn.Exec(t.Context(), fmt.Sprintf(shorten, "synapse."+table, keyOf[table], "$1"), id)
-			one(t, changed.RowsAffected(), err)
+			only(t, changed.RowsAffected(), err)
 		}}
 	}
 }
