@@ -280,6 +280,7 @@ type Submit struct {
 	AllowInfeasible bool                   `protobuf:"varint,4,opt,name=allow_infeasible,json=allowInfeasible,proto3" json:"allow_infeasible,omitempty"`
 	Sealed          []byte                 `protobuf:"bytes,5,opt,name=sealed,proto3" json:"sealed,omitempty"`  // the spec's secrets with their values, sealed by the gateway: what a client writes here is lost
 	Exempt          bool                   `protobuf:"varint,6,opt,name=exempt,proto3" json:"exempt,omitempty"` // an admin asks, whom no limit of one owner holds; the gateway says so: what a client writes is lost
+	Groups          []string               `protobuf:"bytes,7,rep,name=groups,proto3" json:"groups,omitempty"`  // of who asks, as the issuer of their token says; written by the gateway, as exempt
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
 }
@@ -356,6 +357,13 @@ func (x *Submit) GetExempt() bool {
 	return false
 }
 
+func (x *Submit) GetGroups() []string {
+	if x != nil {
+		return x.Groups
+	}
+	return nil
+}
+
 type SubmitReply struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Outcome       *Outcome               `protobuf:"bytes,1,opt,name=outcome,proto3" json:"outcome,omitempty"`
@@ -415,6 +423,7 @@ type DryRun struct {
 	Spec            *JobSpec               `protobuf:"bytes,2,opt,name=spec,proto3" json:"spec,omitempty"`
 	AllowInfeasible bool                   `protobuf:"varint,3,opt,name=allow_infeasible,json=allowInfeasible,proto3" json:"allow_infeasible,omitempty"`
 	Exempt          bool                   `protobuf:"varint,4,opt,name=exempt,proto3" json:"exempt,omitempty"` // as of a Submit
+	Groups          []string               `protobuf:"bytes,5,rep,name=groups,proto3" json:"groups,omitempty"`  // as of a Submit
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
 }
@@ -475,6 +484,13 @@ func (x *DryRun) GetExempt() bool {
 		return x.Exempt
 	}
 	return false
+}
+
+func (x *DryRun) GetGroups() []string {
+	if x != nil {
+		return x.Groups
+	}
+	return nil
 }
 
 type DryRunReply struct {
@@ -932,6 +948,8 @@ type Update struct {
 	GiveTo        string                 `protobuf:"bytes,10,opt,name=give_to,json=giveTo,proto3" json:"give_to,omitempty"`                  // of a job of anonymous: whose it is from now on; empty: as it is
 	SetArrayMost  bool                   `protobuf:"varint,11,opt,name=set_array_most,json=setArrayMost,proto3" json:"set_array_most,omitempty"`
 	ArrayMost     int32                  `protobuf:"varint,12,opt,name=array_most,json=arrayMost,proto3" json:"array_most,omitempty"` // of an array: so many of its elements run at once at most; 0: any number
+	Exempt        bool                   `protobuf:"varint,13,opt,name=exempt,proto3" json:"exempt,omitempty"`                        // an admin asks; written by the gateway, as in a Submit
+	Groups        []string               `protobuf:"bytes,14,rep,name=groups,proto3" json:"groups,omitempty"`                         // as of a Submit
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1048,6 +1066,20 @@ func (x *Update) GetArrayMost() int32 {
 		return x.ArrayMost
 	}
 	return 0
+}
+
+func (x *Update) GetExempt() bool {
+	if x != nil {
+		return x.Exempt
+	}
+	return false
+}
+
+func (x *Update) GetGroups() []string {
+	if x != nil {
+		return x.Groups
+	}
+	return nil
 }
 
 type UpdateReply struct {
@@ -2777,7 +2809,7 @@ const file_messages_client_proto_rawDesc = "" +
 	"\x04code\x18\x01 \x01(\x0e2\x10.synapse.v1.CodeR\x04code\x12\x14\n" +
 	"\x05field\x18\x02 \x01(\tR\x05field\x12\x12\n" +
 	"\x04text\x18\x03 \x01(\tR\x04text\x12\x12\n" +
-	"\x04hint\x18\x04 \x01(\tR\x04hint\"\xe0\x01\n" +
+	"\x04hint\x18\x04 \x01(\tR\x04hint\"\xf8\x01\n" +
 	"\x06Submit\x123\n" +
 	"\tprincipal\x18\x01 \x01(\v2\x15.synapse.v1.PrincipalR\tprincipal\x12\x1d\n" +
 	"\n" +
@@ -2785,15 +2817,17 @@ const file_messages_client_proto_rawDesc = "" +
 	"\x04spec\x18\x03 \x01(\v2\x13.synapse.v1.JobSpecR\x04spec\x12)\n" +
 	"\x10allow_infeasible\x18\x04 \x01(\bR\x0fallowInfeasible\x12\x16\n" +
 	"\x06sealed\x18\x05 \x01(\fR\x06sealed\x12\x16\n" +
-	"\x06exempt\x18\x06 \x01(\bR\x06exempt\"N\n" +
+	"\x06exempt\x18\x06 \x01(\bR\x06exempt\x12\x16\n" +
+	"\x06groups\x18\a \x03(\tR\x06groups\"N\n" +
 	"\vSubmitReply\x12-\n" +
 	"\aoutcome\x18\x01 \x01(\v2\x13.synapse.v1.OutcomeR\aoutcome\x12\x10\n" +
-	"\x03job\x18\x02 \x01(\tR\x03job\"\xa9\x01\n" +
+	"\x03job\x18\x02 \x01(\tR\x03job\"\xc1\x01\n" +
 	"\x06DryRun\x123\n" +
 	"\tprincipal\x18\x01 \x01(\v2\x15.synapse.v1.PrincipalR\tprincipal\x12'\n" +
 	"\x04spec\x18\x02 \x01(\v2\x13.synapse.v1.JobSpecR\x04spec\x12)\n" +
 	"\x10allow_infeasible\x18\x03 \x01(\bR\x0fallowInfeasible\x12\x16\n" +
-	"\x06exempt\x18\x04 \x01(\bR\x06exempt\"h\n" +
+	"\x06exempt\x18\x04 \x01(\bR\x06exempt\x12\x16\n" +
+	"\x06groups\x18\x05 \x03(\tR\x06groups\"h\n" +
 	"\vDryRunReply\x12-\n" +
 	"\aoutcome\x18\x01 \x01(\v2\x13.synapse.v1.OutcomeR\aoutcome\x12\x14\n" +
 	"\x05waits\x18\x02 \x01(\tR\x05waits\x12\x14\n" +
@@ -2823,7 +2857,7 @@ const file_messages_client_proto_rawDesc = "" +
 	"\fRequeueReply\x12-\n" +
 	"\aoutcome\x18\x01 \x01(\v2\x13.synapse.v1.OutcomeR\aoutcome\x12\x10\n" +
 	"\x03job\x18\x02 \x01(\tR\x03job\x12\x10\n" +
-	"\x03run\x18\x03 \x01(\x05R\x03run\"\x8f\x03\n" +
+	"\x03run\x18\x03 \x01(\x05R\x03run\"\xbf\x03\n" +
 	"\x06Update\x123\n" +
 	"\tprincipal\x18\x01 \x01(\v2\x15.synapse.v1.PrincipalR\tprincipal\x12\x10\n" +
 	"\x03job\x18\x02 \x01(\tR\x03job\x12!\n" +
@@ -2838,7 +2872,9 @@ const file_messages_client_proto_rawDesc = "" +
 	" \x01(\tR\x06giveTo\x12$\n" +
 	"\x0eset_array_most\x18\v \x01(\bR\fsetArrayMost\x12\x1d\n" +
 	"\n" +
-	"array_most\x18\f \x01(\x05R\tarrayMost\"\x8a\x02\n" +
+	"array_most\x18\f \x01(\x05R\tarrayMost\x12\x16\n" +
+	"\x06exempt\x18\r \x01(\bR\x06exempt\x12\x16\n" +
+	"\x06groups\x18\x0e \x03(\tR\x06groups\"\x8a\x02\n" +
 	"\vUpdateReply\x12-\n" +
 	"\aoutcome\x18\x01 \x01(\v2\x13.synapse.v1.OutcomeR\aoutcome\x12\x10\n" +
 	"\x03job\x18\x02 \x01(\tR\x03job\x12\x1a\n" +

@@ -145,5 +145,6 @@ func goodQueues() *Queues {
 		Selector: []*Label{{Key: "pool", Value: "a"}}, DefaultPriority: &priority, MostPriority: &priority,
 		OwnerAmounts: []*Amount{{Name: "memory", Amount: 1 << 40}}, OwnerMachines: &number, OwnerRunning: &number,
 		OwnerWaiting: &number, ByPriority: &yes, Reclaim: &yes, Shortest: &yes, MinRunMs: &number,
+		Owners: []string{"ann", "group:ml"},
 	}}}
 }

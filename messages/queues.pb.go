@@ -151,6 +151,7 @@ type QueueSpec struct {
 	Reclaim         *bool                  `protobuf:"varint,17,opt,name=reclaim,proto3,oneof" json:"reclaim,omitempty"`
 	Shortest        *bool                  `protobuf:"varint,18,opt,name=shortest,proto3,oneof" json:"shortest,omitempty"`
 	MinRunMs        *int64                 `protobuf:"varint,19,opt,name=min_run_ms,json=minRunMs,proto3,oneof" json:"min_run_ms,omitempty"` // of its own jobs, before they may be stopped
+	Owners          []string               `protobuf:"bytes,20,rep,name=owners,proto3" json:"owners,omitempty"`                              // who may bring jobs: names of owners, and groups as "group:NAME"; none: everybody
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
 }
@@ -316,6 +317,13 @@ func (x *QueueSpec) GetMinRunMs() int64 {
 		return *x.MinRunMs
 	}
 	return 0
+}
+
+func (x *QueueSpec) GetOwners() []string {
+	if x != nil {
+		return x.Owners
+	}
+	return nil
 }
 
 // Amount is so much of one thing: GPUs in all or those of one type, in thousandths; CPU in thousandths of a core;
@@ -801,7 +809,7 @@ const file_messages_queues_proto_rawDesc = "" +
 	"synapse.v1\x1a\x14messages/names.proto\x1a\x15messages/client.proto\x1a\x15messages/record.proto\"Q\n" +
 	"\x06Queues\x12\x18\n" +
 	"\adefault\x18\x01 \x01(\tR\adefault\x12-\n" +
-	"\x06queues\x18\x02 \x03(\v2\x15.synapse.v1.QueueSpecR\x06queues\"\xb1\a\n" +
+	"\x06queues\x18\x02 \x03(\v2\x15.synapse.v1.QueueSpecR\x06queues\"\xc9\a\n" +
 	"\tQueueSpec\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
 	"\x06parent\x18\x02 \x01(\tR\x06parent\x12(\n" +
@@ -825,7 +833,8 @@ const file_messages_queues_proto_rawDesc = "" +
 	"\bshortest\x18\x12 \x01(\bH\tR\bshortest\x88\x01\x01\x12!\n" +
 	"\n" +
 	"min_run_ms\x18\x13 \x01(\x03H\n" +
-	"R\bminRunMs\x88\x01\x01B\x13\n" +
+	"R\bminRunMs\x88\x01\x01\x12\x16\n" +
+	"\x06owners\x18\x14 \x03(\tR\x06ownersB\x13\n" +
 	"\x11_default_limit_msB\x10\n" +
 	"\x0e_most_limit_msB\x13\n" +
 	"\x11_default_priorityB\x10\n" +

@@ -98,6 +98,17 @@ func (m *QueueSpec) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
 	}
+	if len(m.Owners) > 0 {
+		for iNdEx := len(m.Owners) - 1; iNdEx >= 0; iNdEx-- {
+			i -= len(m.Owners[iNdEx])
+			copy(dAtA[i:], m.Owners[iNdEx])
+			i = protohelpers.EncodeVarint(dAtA, i, uint64(len(m.Owners[iNdEx])))
+			i--
+			dAtA[i] = 0x1
+			i--
+			dAtA[i] = 0xa2
+		}
+	}
 	if m.MinRunMs != nil {
 		i = protohelpers.EncodeVarint(dAtA, i, uint64(*m.MinRunMs))
 		i--
@@ -798,6 +809,12 @@ func (m *QueueSpec) SizeVT() (n int) {
 	}
 	if m.MinRunMs != nil {
 		n += 2 + protohelpers.SizeOfVarint(uint64(*m.MinRunMs))
+	}
+	if len(m.Owners) > 0 {
+		for _, s := range m.Owners {
+			l = len(s)
+			n += 2 + l + protohelpers.SizeOfVarint(uint64(l))
+		}
 	}
 	n += len(m.unknownFields)
 	return n

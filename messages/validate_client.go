@@ -12,6 +12,7 @@ func (x *Submit) Validate() error {
 		in("spec", x.GetSpec().ValidateNew()),
 		in("spec", x.GetSpec().without()),
 		x.validSealed(),
+		groups(x.GetGroups()),
 	)
 }
 
@@ -25,7 +26,12 @@ func (x *Submit) validSealed() error {
 
 // Validate refuses what could not be submitted.
 func (x *DryRun) Validate() error {
-	return first(caller(x.GetPrincipal()), in("spec", x.GetSpec().ValidateNew()), in("spec", x.GetSpec().without()))
+	return first(
+		caller(x.GetPrincipal()),
+		in("spec", x.GetSpec().ValidateNew()),
+		in("spec", x.GetSpec().without()),
+		groups(x.GetGroups()),
+	)
 }
 
 // Validate refuses a cancel of nothing.
@@ -76,6 +82,7 @@ func (x *Update) Validate() error {
 		between("array_most", int64(x.GetArrayMost()), 0, MaxElements),
 		idOrNone("give_to", x.GetGiveTo()),
 		reason(x.GetReason()),
+		groups(x.GetGroups()),
 	)
 }
 

@@ -58,6 +58,7 @@ func (x *QueueSpec) valid() error {
 		between("owner_machines", x.GetOwnerMachines(), 0, maxAmount),
 		between("owner_running", x.GetOwnerRunning(), 0, maxAmount),
 		between("owner_waiting", x.GetOwnerWaiting(), 0, maxAmount),
+		owners(x.GetOwners()),
 	)
 }
 

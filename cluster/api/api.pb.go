@@ -1009,6 +1009,7 @@ type WhoAmIReply struct {
 	UntilUnixMs   int64                  `protobuf:"varint,4,opt,name=until_unix_ms,json=untilUnixMs,proto3" json:"until_unix_ms,omitempty"` // of the client's certificate or token
 	Rights        []*Right               `protobuf:"bytes,5,rep,name=rights,proto3" json:"rights,omitempty"`                                 // all that the role may do
 	Pass          string                 `protobuf:"bytes,6,opt,name=pass,proto3" json:"pass,omitempty"`                                     // the id of the client's token; empty: it has a certificate
+	Groups        []string               `protobuf:"bytes,7,rep,name=groups,proto3" json:"groups,omitempty"`                                 // of the client, as the issuer of its token says; what `owners` of queues name
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1083,6 +1084,13 @@ func (x *WhoAmIReply) GetPass() string {
 		return x.Pass
 	}
 	return ""
+}
+
+func (x *WhoAmIReply) GetGroups() []string {
+	if x != nil {
+		return x.Groups
+	}
+	return nil
 }
 
 // Right is what a role may do.
@@ -1632,14 +1640,15 @@ const file_cluster_api_api_proto_rawDesc = "" +
 	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\x12\x18\n" +
 	"\aversion\x18\x03 \x01(\tR\aversion\x12\x16\n" +
 	"\x06levels\x18\x04 \x03(\tR\x06levels\"\b\n" +
-	"\x06WhoAmI\"\xb2\x01\n" +
+	"\x06WhoAmI\"\xca\x01\n" +
 	"\vWhoAmIReply\x12\x18\n" +
 	"\acluster\x18\x01 \x01(\tR\acluster\x12\x12\n" +
 	"\x04role\x18\x02 \x01(\tR\x04role\x12\x12\n" +
 	"\x04name\x18\x03 \x01(\tR\x04name\x12\"\n" +
 	"\runtil_unix_ms\x18\x04 \x01(\x03R\vuntilUnixMs\x12)\n" +
 	"\x06rights\x18\x05 \x03(\v2\x11.synapse.v1.RightR\x06rights\x12\x12\n" +
-	"\x04pass\x18\x06 \x01(\tR\x04pass\"X\n" +
+	"\x04pass\x18\x06 \x01(\tR\x04pass\x12\x16\n" +
+	"\x06groups\x18\a \x03(\tR\x06groups\"X\n" +
 	"\x05Right\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04text\x18\x02 \x01(\tR\x04text\x12\x10\n" +

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/yi-json/synapse/cluster/identity"
+	"github.com/yi-json/synapse/messages"
 )
 
 // This file owns people who show a token that somebody else signed: an issuer of OpenID Connect. It is told as a pass
@@ -36,6 +37,8 @@ type Issued struct {
 	Role  identity.Role
 	Name  string
 	Until time.Time
+	// Groups are those that the token names.
+	Groups []string
 	// LocalUser: the issuer's configuration says that its names are those of the nodes' accounts.
 	LocalUser bool
 }
@@ -52,7 +55,7 @@ func (g *Gate) issued(token []byte) (identity.Peer, error) {
 	hash := sha256.Sum256(token)
 	i := identity.Identity{Cluster: g.own.Cluster, Role: one.Role, Name: one.Name}
 	p, err := g.trust.Bearer(i, "oidc-"+hex.EncodeToString(hash[:6]), one.Until)
-	p.Key, p.Issued, p.LocalUser = hash, true, one.LocalUser
+	p.Key, p.Issued, p.LocalUser, p.Groups = hash, true, one.LocalUser, messages.AsGroups(one.Groups)
 	return p, err
 }
 

@@ -166,8 +166,9 @@ func TestIssuedText(t *testing.T) {
 }
 
 // TestLocalUser: a certificate or token of this cluster proves a name that counts as that of an account of the nodes. A
-// name from an issuer counts only if its configuration says so.
+// name from an issuer counts only if its configuration says so. Groups come from an issuer alone.
 func TestLocalUser(t *testing.T) {
+	member := []string{"zeta", "ml", "ml", "odd\u202e"}
 	for _, c := range []struct {
 		how   string
 		local bool // what the issuer's configuration says
@@ -191,7 +192,7 @@ func TestLocalUser(t *testing.T) {
 		s.keepPasses()
 		s.gate.o.Issued = func(string) (Issued, error) {
 			return Issued{
-				Role: identity.RoleSubmitter, Name: "ann", Until: s.clock().Add(time.Hour), LocalUser: c.local,
+				Role: identity.RoleSubmitter, Name: "ann", Until: s.clock().Add(time.Hour), LocalUser: c.local, Groups: member,
 			}, nil
 		}
 		if _, ask := s.open(c.creds(s)); ask() != nil {
@@ -202,6 +203,10 @@ func TestLocalUser(t *testing.T) {
 			ctx := peer.NewContext(t.Context(), &peer.Peer{AuthInfo: proved(open.peer)})
 			if p := Principal(ctx); p.Name != "ann" || p.Proven != c.want {
 				t.Errorf("%s: %v, want proven: %v", c.how, p, c.want)
+			}
+			groups := strings.Join(WhoAmI(ctx).Groups, " ")
+			if issued := strings.HasPrefix(c.how, "issuer"); issued && groups != "ml zeta" || !issued && groups != "" {
+				t.Errorf("%s: in the groups %s", c.how, groups)
 			}
 		}
 		s.gate.mu.Unlock()

@@ -59,7 +59,7 @@ func Principal(ctx context.Context) *messages.Principal {
 func WhoAmI(ctx context.Context) *api.WhoAmIReply {
 	p, _ := PeerOf(ctx)
 	r := &api.WhoAmIReply{
-		Cluster: p.Cluster, Role: string(p.Role), Name: p.Name, Pass: p.Pass,
+		Cluster: p.Cluster, Role: string(p.Role), Name: p.Name, Pass: p.Pass, Groups: p.Groups,
 	}
 	if !p.Local {
 		r.UntilUnixMs = p.Until.UnixMilli()

@@ -18,7 +18,8 @@ import (
 
 // Submit puts a job into the queue. It is acknowledged once it is on disk.
 func (g *Gateway) Submit(ctx context.Context, q *messages.Submit) (*messages.SubmitReply, error) {
-	q.Principal, q.Sealed, q.Exempt = g.o.Principal(ctx), nil, g.exempt(ctx)
+	q.Principal, q.Sealed = g.o.Principal(ctx), nil
+	q.Exempt, q.Groups = g.standing(ctx)
 	if q.GetSpec().GetScript() != nil { // a machine would not find it
 		return nil, api.StatusOf(invalid(&messages.FieldError{
 			Field: "spec.script", Text: "comes without its text", Hint: "send it with SubmitScript",
@@ -27,14 +28,17 @@ func (g *Gateway) Submit(ctx context.Context, q *messages.Submit) (*messages.Sub
 	return call[*messages.SubmitReply](ctx, g, g.scheduler, q)
 }
 
-// exempt reports whether the limits of one owner do not hold for whoever makes a call: an admin.
-func (g *Gateway) exempt(ctx context.Context) bool {
-	return g.o.WhoAmI(ctx).GetRole() == string(identity.RoleAdmin)
+// standing is what the Scheduler has to know of whoever makes a call: whether it is an admin, for whom limits of one
+// owner and the owners of queues do not hold, and the groups that it is in.
+func (g *Gateway) standing(ctx context.Context) (exempt bool, groups []string) {
+	who := g.o.WhoAmI(ctx)
+	return who.GetRole() == string(identity.RoleAdmin), who.GetGroups()
 }
 
 // DryRun says what would happen to a job, and changes nothing.
 func (g *Gateway) DryRun(ctx context.Context, q *messages.DryRun) (*messages.DryRunReply, error) {
-	q.Principal, q.Exempt = g.o.Principal(ctx), g.exempt(ctx)
+	q.Principal = g.o.Principal(ctx)
+	q.Exempt, q.Groups = g.standing(ctx)
 	return call[*messages.DryRunReply](ctx, g, g.scheduler, q)
 }
 
@@ -67,6 +71,7 @@ func (g *Gateway) Requeue(ctx context.Context, q *messages.Requeue) (*messages.R
 // Update gives a job another priority or time limit.
 func (g *Gateway) Update(ctx context.Context, q *messages.Update) (*messages.UpdateReply, error) {
 	q.Principal = g.o.Principal(ctx)
+	q.Exempt, q.Groups = g.standing(ctx)
 	return wish[*messages.UpdateReply](ctx, g, q.Job, q)
 }
 

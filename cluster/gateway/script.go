@@ -31,7 +31,8 @@ func (g *Gateway) submitScript(
 			Field: "spec.script.text", Text: "is missing", Hint: "send the script's text with it",
 		}))
 	}
-	q.Principal, q.Spec, q.Sealed, q.Exempt = g.o.Principal(ctx), q.Spec.Bare(), sealed, g.exempt(ctx)
+	q.Principal, q.Spec, q.Sealed = g.o.Principal(ctx), q.Spec.Bare(), sealed
+	q.Exempt, q.Groups = g.standing(ctx)
 	if err := g.admit(ctx, q); err != nil {
 		return nil, err
 	}

@@ -48,7 +48,8 @@ func (g *Gateway) SubmitSecret(ctx context.Context, q *messages.Submit) (*messag
 	if len(bare.GetScript().GetText()) > 0 {
 		return g.submitScript(ctx, q, sealed)
 	}
-	q.Principal, q.Sealed, q.Exempt = g.o.Principal(ctx), sealed, g.exempt(ctx)
+	q.Principal, q.Sealed = g.o.Principal(ctx), sealed
+	q.Exempt, q.Groups = g.standing(ctx)
 	return call[*messages.SubmitReply](ctx, g, g.scheduler, q)
 }
 

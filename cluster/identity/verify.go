@@ -23,6 +23,7 @@ type Peer struct {
 	// LocalUser: the name counts as that of an account of the nodes. This cluster certified it or gave it a token, or the
 	// configuration of an outside issuer says localUsers.
 	LocalUser bool
+	Groups    []string            // of a person, as the token of an issuer says
 	chain     []*x509.Certificate // of that
 }
 

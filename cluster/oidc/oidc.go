@@ -26,6 +26,8 @@ type Person struct {
 	Name  string
 	Role  identity.Role
 	Until time.Time
+	// Groups are those that the token names, whether they give a role or not.
+	Groups []string
 	// LocalUser: the name counts as that of an account of the nodes.
 	LocalUser bool
 }
@@ -102,7 +104,8 @@ func (i *Issuer) person(own jwt.Claims, all map[string]any) (p Person, err error
 	if p.Name, err = i.nameIn(all); err != nil {
 		return p, err
 	}
-	if p.Role = i.c.roleOf(texts(within(all, i.c.Groups))); p.Role == "" {
+	p.Groups = texts(within(all, i.c.Groups))
+	if p.Role = i.c.roleOf(p.Groups); p.Role == "" {
 		return p, fmt.Errorf("%s is in no group that has a role here (the claim %s of its token)", p.Name, i.c.Groups)
 	}
 	return p, nil

@@ -16,6 +16,7 @@ import (
 	"maps"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -422,12 +423,13 @@ func FuzzToken(f *testing.F) {
 	})
 }
 
-// TestLocalUsers: names of an issuer count as those of the nodes' accounts only if its configuration says so.
+// TestLocalUsers: names of an issuer count as those of the nodes' accounts only if its configuration says so. Groups
+// are all that the token names.
 func TestLocalUsers(t *testing.T) {
 	for more, want := range map[string]bool{"": false, "localUsers: false\n": false, "localUsers: true\n": true} {
 		s := newStage(t, more)
 		p, err := s.Verify(s.sign(jose.RS256, s.keys["r"], "r", s.claims(nil)))
-		if err != nil || p.LocalUser != want {
+		if err != nil || p.LocalUser != want || !slices.Equal(p.Groups, []string{"all", "ml"}) {
 			t.Errorf("%q: %+v, %v", more, p, err)
 		}
 	}

@@ -14,8 +14,8 @@ import (
 // covers them. A field that is written a/b is read only together with the field b, for which there is a line. A message
 // inside a request is covered as a whole, unless a line of needs is for one of its fields.
 var covered = []struct{ message, fields string }{
-	{"Submit", "principal request_id allow_infeasible sealed exempt"},
-	{"DryRun", "principal allow_infeasible exempt"},
+	{"Submit", "principal request_id allow_infeasible sealed exempt groups"},
+	{"DryRun", "principal allow_infeasible exempt groups"},
 	{"JobSpec", "name labels priority priority_zero gang each gpu_type shm_bytes topology node_selector command workdir " +
 		"env time_limit_ms prepare_timeout_ms stop restart lost_grace_ms stop_when_lost_ms limits_required nodes exclude " +
 		"disk_bytes submit_dir script network begin_unix_ms launcher warn after array element not_preemptible " +
@@ -27,7 +27,7 @@ var covered = []struct{ message, fields string }{
 	{"Hold", "principal job reason"},
 	{"Requeue", "principal job reason run"},
 	{"Update", "principal job reason priority/set_priority time_limit_ms/set_time_limit begin_unix_ms/set_begin " +
-		"array_most/set_array_most"},
+		"array_most/set_array_most exempt groups"},
 	{"ChangeNode", "principal node reason deadline_ms at_unix_ms"},
 	{"ApplyQueues", "principal queues revision dry_run"},
 	{"GetQueues", "principal"},

@@ -26,7 +26,7 @@ var shown = []struct{ message, open, private, ids string }{
 	{"Queues", "default queues", "", ""},
 	{"QueueSpec", "name parent quota limit weight order default_limit_ms most_limit_ms selector default_priority " +
 		"most_priority owner_amounts owner_machines owner_running owner_waiting by_priority reclaim " +
-		"shortest min_run_ms", "", ""},
+		"shortest min_run_ms owners", "", ""},
 	{"Amount", "name amount", "", ""},
 	{"GetJobReply", "outcome job attempts", "", ""},
 	{"ListJobsReply", "outcome jobs next", "", ""},
@@ -41,7 +41,7 @@ var shown = []struct{ message, open, private, ids string }{
 	{"ExecOut", "session begun stdout stderr end stdout_ends", "", ""},
 	{"ExecEnd", "code text", "", ""},
 	{"ClusterReply", "cluster_id epoch version levels", "", ""},
-	{"WhoAmIReply", "cluster role name until_unix_ms rights pass", "", ""},
+	{"WhoAmIReply", "cluster role name until_unix_ms rights pass groups", "", ""},
 	{"CreatePassReply", "id until_unix_ms", "", ""},
 	{"ListPassesReply", "passes", "", ""},
 	{"Pass", "id role name by made_unix_ms until_unix_ms", "", ""},

@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -22,7 +23,8 @@ type whoObj struct {
 	Name       string     `json:"name"`
 	Role       string     `json:"role,omitempty"`
 	Until      string     `json:"until,omitempty"`
-	Token      string     `json:"token,omitempty"` // its id, where one was shown in place of a certificate
+	Token      string     `json:"token,omitempty"`  // its id, where one was shown in place of a certificate
+	Groups     []string   `json:"groups,omitempty"` // as the issuer of the token says
 	Rights     []rightObj `json:"rights,omitempty"`
 }
 
@@ -53,7 +55,7 @@ func (a *app) whoamiCommand() *cobra.Command {
 
 func (a *app) tellWho(r *api.WhoAmIReply) error {
 	o := whoObj{APIVersion: "synapse/v1", Kind: "Identity", Cluster: r.GetCluster(), Name: r.GetName(), Role: r.GetRole()}
-	o.Token = r.GetPass()
+	o.Token, o.Groups = r.GetPass(), r.GetGroups()
 	if ms := r.GetUntilUnixMs(); ms != 0 {
 		o.Until = time.UnixMilli(ms).UTC().Format(time.RFC3339)
 	}
@@ -74,6 +76,9 @@ func (a *app) tellWho(r *api.WhoAmIReply) error {
 		by = ", by the scheduler's socket on this machine"
 	}
 	err := a.data("%s, %s of cluster %s%s", o.Name, cmp.Or(o.Role, "nothing"), o.Cluster, by)
+	if len(o.Groups) > 0 && err == nil {
+		err = a.data("in the groups %s", strings.Join(o.Groups, ", "))
+	}
 	if err != nil {
 		return err
 	}

@@ -26,6 +26,6 @@ func (s *scheduler) issued() (func(token string) (gate.Issued, error), error) {
 		if errors.Is(err, oidc.ErrAway) {
 			err = errors.Join(gate.ErrLater, err)
 		}
-		return gate.Issued{Role: p.Role, Name: p.Name, Until: p.Until, LocalUser: p.LocalUser}, err
+		return gate.Issued{Role: p.Role, Name: p.Name, Until: p.Until, Groups: p.Groups, LocalUser: p.LocalUser}, err
 	}, nil
 }

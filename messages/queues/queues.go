@@ -36,6 +36,7 @@ func fromSpec(s *messages.QueueSpec) policy.QueueSpec {
 		Preemption: policy.Preemption{
 			ByPriority: s.ByPriority, Reclaim: s.Reclaim, Shortest: s.Shortest, MinRun: times(s.MinRunMs, nsOfMs),
 		},
+		Owners: s.GetOwners(),
 	}
 	if s.GetWeight() != 0 {
 		q.Weight = &s.Weight
@@ -65,6 +66,7 @@ func toSpec(q *policy.QueueSpec) *messages.QueueSpec {
 		OwnerWaiting: q.Owner.Waiting, DefaultLimitMs: parts(q.DefaultLimit, nsOfMs), MostLimitMs: parts(q.MostLimit, nsOfMs),
 		DefaultPriority: q.DefaultPriority, MostPriority: q.MostPriority, ByPriority: q.Preemption.ByPriority,
 		Reclaim: q.Preemption.Reclaim, Shortest: q.Preemption.Shortest, MinRunMs: parts(q.Preemption.MinRun, nsOfMs),
+		Owners: q.Owners,
 	}
 	if q.Weight != nil {
 		s.Weight = *q.Weight

@@ -24,6 +24,7 @@ func TestThereAndBack(t *testing.T) {
 			DefaultLimit: &minutes, MostLimit: &minutes, Selector: []topology.Label{{Key: "pool", Value: "a"}},
 			DefaultPriority: &priority, MostPriority: &priority,
 			Preemption: policy.Preemption{ByPriority: &yes, Reclaim: &yes, Shortest: &yes, MinRun: &minutes},
+			Owners:     []string{"ann", "group:ml"},
 		})
 	}
 	all = append(all, policy.QueueSpec{Name: "bare"})

@@ -344,6 +344,7 @@ class DryRun(Message):
     spec: Optional[JobSpec] = one("JobSpec")
     allow_infeasible: bool = plain("bool")
     exempt: bool = plain("bool")  # as of a Submit
+    groups: List[str] = many("str")  # as of a Submit
 
 
 @dataclass
@@ -1054,6 +1055,7 @@ class QueueSpec(Message):
     reclaim: Optional[bool] = one("bool")
     shortest: Optional[bool] = one("bool")
     min_run_ms: Optional[int] = one("long")  # of its own jobs, before they may be stopped
+    owners: List[str] = many("str")  # who may bring jobs: names of owners, and groups as "group:NAME"; none: everybody
 
 
 @dataclass
@@ -1234,6 +1236,7 @@ class Submit(Message):
     allow_infeasible: bool = plain("bool")
     sealed: bytes = plain("bytes")  # the spec's secrets with their values, sealed by the gateway: what a client writes here is lost
     exempt: bool = plain("bool")  # an admin asks, whom no limit of one owner holds; the gateway says so: what a client writes is lost
+    groups: List[str] = many("str")  # of who asks, as the issuer of their token says; written by the gateway, as exempt
 
 
 @dataclass
@@ -1279,6 +1282,8 @@ class Update(Message):
     give_to: str = plain("str")  # of a job of anonymous: whose it is from now on; empty: as it is
     set_array_most: bool = plain("bool")
     array_most: int = plain("int")  # of an array: so many of its elements run at once at most; 0: any number
+    exempt: bool = plain("bool")  # an admin asks; written by the gateway, as in a Submit
+    groups: List[str] = many("str")  # as of a Submit
 
 
 @dataclass
@@ -1347,6 +1352,7 @@ class WhoAmIReply(Message):
     until_unix_ms: int = plain("long")  # of the client's certificate or token
     rights: List[Right] = many("Right")  # all that the role may do
     pass_: str = plain("str", name="pass")  # the id of the client's token; empty: it has a certificate
+    groups: List[str] = many("str")  # of the client, as the issuer of its token says; what `owners` of queues name
 
 
 class Calls:
