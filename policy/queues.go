@@ -37,6 +37,8 @@ type QueueSpec struct {
 	DefaultPriority *int32           `json:",omitempty"`
 	MostPriority    *int32           `json:",omitempty"`
 	Preemption      Preemption
+	// Owners may bring jobs: names, and groups as "group:NAME". A plan does not look at them: a job is refused at submit.
+	Owners []string `json:",omitempty"`
 }
 
 // PerOwner is what one owner may have in a queue, with all below it.

@@ -65,6 +65,7 @@ func (q *Queues) Check() []*QueueError {
 			c.amounts(i)
 			c.children(i)
 			c.ranges(i)
+			c.owners(i)
 		}
 	}
 	return c.errors

@@ -109,6 +109,7 @@ type entering interface {
 	GetSpec() *messages.JobSpec
 	GetAllowInfeasible() bool
 	GetExempt() bool
+	GetGroups() []string
 }
 
 // atDoor holds a new job against all that is asked of one, and answers it with what it does not ask for and gets.
@@ -121,6 +122,9 @@ func (s *Scheduler) atDoor(m entering) (g given, no *messages.SubmitReply) {
 		return g, no
 	}
 	t := s.termsOf(spec)
+	if no := s.notAnOwner(m, &t); no != nil {
+		return g, &messages.SubmitReply{Outcome: no}
+	}
 	if spec, no = placed(spec, &t); no != nil {
 		return g, no
 	}

@@ -90,8 +90,8 @@ func (s *Scheduler) onUpdate(ctx actor.Context, m *messages.Update) {
 	}
 	if e != nil {
 		t := s.termsOf(e.rec.Spec)
-		var no *messages.Outcome
-		if m.SetPriority {
+		no := s.ownNoMore(m, e.rec, &t)
+		if m.SetPriority && no == nil {
 			no = priorityAbove(&t, m.Priority)
 		}
 		if m.SetTimeLimit && no == nil {

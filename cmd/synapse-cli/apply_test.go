@@ -86,6 +86,7 @@ old     closed    4      -         4      0
 Quota:        {gpu: 4, h100: 2}
 Limit:        {gpu: 16}
 TimeLimit:    {most: 24h}
+Owners:       everybody
 Share:        25% of what is borrowed beside its siblings
 Use:          gpu 4, cpu 0, memory 0
 Jobs:         1 running, 0 waiting, 0 held

@@ -103,6 +103,7 @@ func queueKeys() []key {
 		{"perOwner", "", readPerOwner},
 		{"priority", "", readSection},
 		{"preemption", "", readSection},
+		{"owners", "", readOwners},
 	}
 }
 
@@ -209,6 +210,22 @@ func queueAmounts(to func(*policy.QueueSpec) *policy.Amounts) read {
 func readPerOwner(r *reader, n *yaml.Node, path string) {
 	o := &r.queue.Owner
 	r.amounts(n, path, &o.Amounts, []counted{{"machines", &o.Machines}, {"running", &o.Running}, {"waiting", &o.Waiting}})
+}
+
+// readOwners reads who may use a queue. An empty list would lock everybody out who is no admin, which nobody means who
+// leaves the names for later.
+func readOwners(r *reader, n *yaml.Node, path string) {
+	const hint = "write [ann, \"group:ml\"], or leave it out: then everybody may use the queue"
+	if n.Kind == yaml.SequenceNode && len(n.Content) == 0 {
+		r.refuse(n, path, say(hint, "is empty"))
+		return
+	}
+	r.list(n, path, path, hint, func(part *yaml.Node, path, _ string) {
+		if entry, ok := r.scalar(part, path, "a name, or group:NAME"); ok {
+			r.where["@"+path] = placeOf(path, part)
+			r.queue.Owners = append(r.queue.Owners, entry)
+		}
+	})
 }
 
 // counted is a number among amounts.

@@ -33,6 +33,7 @@ type QueueFile struct {
 	PerOwner     Mapping           `json:"perOwner,omitempty" yaml:"perOwner,omitempty,flow"`
 	Priority     *DefaultMost      `json:"priority,omitempty" yaml:"priority,omitempty,flow"`
 	Preemption   *PreemptionFile   `json:"preemption,omitempty" yaml:"preemption,omitempty,flow"`
+	Owners       []string          `json:"owners,omitempty" yaml:"owners,omitempty,flow"`
 }
 
 // DefaultMost is what holds where nobody says, and the most that somebody may say.
@@ -94,7 +95,7 @@ func FormatQueues(q *policy.Queues) QueuesFile {
 func formatQueue(q *policy.QueueSpec) QueueFile {
 	f := QueueFile{
 		Name: q.Name, Parent: q.Parent, Quota: mappingOf(q.Quota), Limit: mappingOf(q.Limit), Weight: q.Weight,
-		PerOwner:  mappingOf(q.Owner.Amounts),
+		PerOwner: mappingOf(q.Owner.Amounts), Owners: q.Owners,
 		TimeLimit: defaultMost(written(q.DefaultLimit, formatNs), written(q.MostLimit, formatNs)),
 		Priority:  defaultMost(written(q.DefaultPriority, formatNumber), written(q.MostPriority, formatNumber)),
 	}

@@ -23,7 +23,7 @@ default: research
 queues:
 - {name: research, quota: {gpu: 256, h100: 64}, limit: {gpu: 512}, weight: 2, order: expected, timeLimit: {default: 24h, most: 168h}, nodeSelector: {pool: a}}
 - {name: nlp, parent: research, quota: {gpu: 128}, perOwner: {gpu: 64, machines: 8, running: 500, waiting: 5000}, priority: {default: 50, most: 100}, preemption: {byPriority: true, reclaim: true, shortest: false, minRun: 10m}}
-- {name: other, limit: {cpu: 512, memory: 4Ti}, order: fair}
+- {name: other, limit: {cpu: 512, memory: 4Ti}, order: fair, owners: [ann, "group:ml team"]}
 `
 
 func at[T any](n T) *T { return &n }
@@ -53,7 +53,7 @@ func TestQueuesAreRead(t *testing.T) {
 			},
 		},
 		{
-			Name: "other", Order: at(policy.Fair),
+			Name: "other", Order: at(policy.Fair), Owners: []string{"ann", "group:ml team"},
 			Limit: policy.Amounts{{Name: "cpu", Amount: 512_000}, {Name: "memory", Amount: 4 << 40}},
 		},
 	}}
@@ -131,6 +131,9 @@ func drawnQueues(r *rand.Rand) *policy.Queues {
 		s.Owner.Amounts = s.Limit
 		maybe(r, &s.Owner.Running, int64(r.Intn(9)))
 		maybe(r, &s.Owner.Machines, int64(r.Intn(9)))
+		if n := r.Intn(3); n > 0 {
+			s.Owners = []string{"ann.b", "group:a: {b}", "group:#\"c"}[:n]
+		}
 		maybe(r, &s.Weight, 1+int64(r.Intn(9)))
 		maybe(r, &s.Order, policy.Order(r.Intn(3)))
 		maybe(r, &s.MostLimit, int64(1+r.Intn(1e6))*nsOfMs)

@@ -209,11 +209,26 @@ func (p *page) spec(b *branch, tree *policy.Queues) {
 	}
 	for i := 0; i+1 < len(node.Content); i += 2 {
 		key, value := node.Content[i].Value, node.Content[i+1]
-		if key == "name" {
+		if key == "name" || key == "owners" {
 			continue
 		}
 		text, err := yaml.Marshal(value)
 		p.err = cmp.Or(p.err, err)
 		p.line(strings.ToUpper(key[:1])+key[1:], string(text))
 	}
+	p.line("Owners", b.owners())
+}
+
+// owners are those who may use a queue: its own list, and the list of each queue above it, which holds as well.
+func (b *branch) owners() string {
+	text := "everybody"
+	if len(b.spec.Owners) > 0 {
+		text = strings.Join(b.spec.Owners, ", ")
+	}
+	for above := b.parent; above != nil; above = above.parent {
+		if len(above.spec.Owners) > 0 {
+			text += "\nif " + above.name + " above it admits them: " + strings.Join(above.spec.Owners, ", ")
+		}
+	}
+	return text
 }

@@ -1,0 +1,91 @@
+package gateway
+
+import (
+	"context"
+	"path/filepath"
+	"testing"
+
+	"google.golang.org/grpc/codes"
+
+	"github.com/yi-json/synapse/cluster/api"
+	"github.com/yi-json/synapse/cluster/identity"
+	"github.com/yi-json/synapse/cluster/vault"
+	"github.com/yi-json/synapse/messages"
+)
+
+// TestOnlyTheGatewaySaysWhoIsAnOwner: whichever call brings or changes a job, its groups and whether an admin asks are
+// those of the connection. What a client writes there itself is lost.
+func TestOnlyTheGatewaySaysWhoIsAnOwner(t *testing.T) {
+	r := newRoom(t)
+	s, memory := r.lead()
+	who := &api.WhoAmIReply{Name: "bob"}
+	v := vault.New(filepath.Join(t.TempDir(), vault.FileName))
+	if _, err := v.Make(); err != nil {
+		t.Fatal(err)
+	}
+	d := r.door(s, Options{
+		Store: memory, Scripts: memory, Vault: v, ClusterID: "c1",
+		Leader:    func() Leader { return Leader{Here: true, Epoch: 1} },
+		Principal: func(context.Context) *messages.Principal { return &messages.Principal{Name: who.Name} },
+		WhoAmI:    func(context.Context) *api.WhoAmIReply { return who },
+	})
+	if _, err := d.SynapseClient.ApplyQueues(timely(t), &messages.ApplyQueues{Queues: &messages.Queues{
+		Queues: []*messages.QueueSpec{{Name: "lab", Owners: []string{"group:ml"}}},
+	}}); err != nil {
+		t.Fatal(err)
+	}
+	in := func(spec *messages.JobSpec) *messages.Submit {
+		spec.Queue = "lab"
+		return &messages.Submit{Spec: spec, AllowInfeasible: true, Exempt: true, Groups: []string{"ml"}}
+	}
+	job := "" // of bob, in lab
+	calls := map[string]func() (string, error){
+		"Submit": func() (string, error) {
+			reply, err := d.SynapseClient.Submit(timely(t), in(gpuJob("a", 1, 1)))
+			return reply.GetJob(), err
+		},
+		"SubmitScript": func() (string, error) {
+			reply, err := d.SynapseClient.SubmitScript(timely(t), in(bringing(t, "#!/bin/sh\n")))
+			return reply.GetJob(), err
+		},
+		"SubmitSecret": func() (string, error) {
+			reply, err := d.SynapseClient.SubmitSecret(timely(t), in(hushed("a")))
+			return reply.GetJob(), err
+		},
+		"DryRun": func() (string, error) {
+			q := in(gpuJob("a", 1, 1))
+			_, err := d.SynapseClient.DryRun(timely(t), &messages.DryRun{
+				Spec: q.Spec, AllowInfeasible: true, Exempt: q.Exempt, Groups: q.Groups,
+			})
+			return "", err
+		},
+		"Update": func() (string, error) {
+			_, err := d.SynapseClient.Update(timely(t), &messages.Update{
+				Job: job, SetPriority: true, Priority: 1, Exempt: true, Groups: []string{"ml"},
+			})
+			return "", err
+		},
+	}
+	for _, in := range []*api.WhoAmIReply{
+		{Name: "bob", Role: string(identity.RoleSubmitter), Groups: []string{"hr", "ml"}},
+		{Name: "bob", Role: string(identity.RoleAdmin)},
+	} {
+		who = in
+		for _, name := range []string{"Submit", "SubmitScript", "SubmitSecret", "DryRun", "Update"} {
+			made, err := calls[name]()
+			if err != nil {
+				t.Fatalf("%s of %v: %v", name, in, err)
+			}
+			if made != "" {
+				job = made
+			}
+		}
+	}
+	who = &api.WhoAmIReply{Name: "bob", Role: string(identity.RoleOperator), Groups: []string{"hr"}}
+	for name, call := range calls { //order: each by itself
+		_, err := call()
+		t.Log(name)
+		refused(t, err, messages.Code_CODE_NOT_ALLOWED, codes.PermissionDenied,
+			"bob may not use queue lab: it is for group:ml")
+	}
+}

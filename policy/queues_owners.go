@@ -1,0 +1,61 @@
+package policy
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"unicode"
+)
+
+// This file owns what is wrong with the owners of a queue. Who they admit is decided where jobs are submitted.
+
+const (
+	maxOwners     = 1_000
+	maxOwnerBytes = 128 // of a name, as certificates have it
+	maxGroupBytes = 253
+	groupPrefix   = "group:" // as messages has it
+)
+
+// owners refuses a list that is too long, and entries that can be nobody.
+func (c *queuesCheck) owners(i int) {
+	list := c.Queues.Queues[i].Owners
+	if len(list) > maxOwners {
+		c.say(i, "owners", "name groups", "has %d entries, more than %d", len(list), maxOwners)
+		return
+	}
+	for n, entry := range list {
+		text, hint := wrongOwner(entry)
+		if first := slices.Index(list, entry); text == "" && first < n {
+			text = "is there twice"
+		}
+		if text != "" {
+			c.say(i, fmt.Sprintf("owners[%d]", n), hint, "%.260q %s", entry, text)
+		}
+	}
+}
+
+// wrongOwner is why an entry can be nobody, and the fix; empty: it can be somebody.
+func wrongOwner(entry string) (text, hint string) {
+	group, grouped := strings.CutPrefix(entry, groupPrefix)
+	switch {
+	case entry == "*":
+		return "is not a name", "leave owners out: then everybody may use the queue"
+	case grouped && group == "":
+		return "names no group", "write group:NAME"
+	case grouped && strings.TrimSpace(group) != group:
+		return "begins or ends with a space", "write group:NAME, without spaces around the name"
+	case grouped && (len(group) > maxGroupBytes || strings.ContainsFunc(group, unprintable)):
+		return "is not a group: a group is at most 253 bytes of printable text", ""
+	case !grouped && (len(entry) > maxOwnerBytes || entry == "" || strings.ContainsFunc(entry, notOfName)):
+		return "is not an owner: a name is 1 to 128 letters, digits and -_.: only",
+			"write a name as the column OWNER shows it, or a group of the issuer as group:NAME"
+	}
+	return "", ""
+}
+
+func unprintable(r rune) bool { return !unicode.IsPrint(r) || r == unicode.ReplacementChar }
+
+func notOfName(r rune) bool {
+	letter := 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9'
+	return !letter && !strings.ContainsRune("-_.:", r)
+}
