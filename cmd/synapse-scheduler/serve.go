@@ -35,7 +35,6 @@ import (
 	"github.com/yi-json/synapse/cmd/internal/daemon"
 	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/store"
-	"github.com/yi-json/synapse/store/postgres"
 )
 
 // This file owns the order in which a scheduler comes to life, leads, and ends.
@@ -49,7 +48,7 @@ type scheduler struct {
 	log      *host.Log
 	host     *host.Host
 	store    store.Store
-	lease    *postgres.Store // the store, where several schedulers have it
+	lease    tenure // the store, where several schedulers have it
 	cluster  string
 	port     *store.Port
 	entrance *entrance.Listener
@@ -61,6 +60,12 @@ type scheduler struct {
 	doorway  *doorway.Doorway
 	leads    atomic.Pointer[gateway.Leader]
 	keeper   atomic.Pointer[past.Keeper] // nil: the past is not kept here
+}
+
+// tenure is the lease of the leader, which schedulers of one store compete for.
+type tenure interface {
+	campaign.Lease
+	Resign(epoch uint64) error
 }
 
 // serve runs a scheduler until a signal, or until it may not go on.
