@@ -131,7 +131,7 @@ func (g *Gateway) GetJob(ctx context.Context, q *messages.GetJob) (*messages.Get
 		_, attempts, err := g.o.Store.Job(topology.JobID(job.GetRecord().GetId()))
 		one := (*store.Damage)(nil) // then the job's own answer says so
 		if err != nil && !errors.Is(err, store.ErrNotFound) && !errors.As(err, &one) {
-			return nil, api.StatusOf(unavailable("the store cannot be read: "+err.Error(), "try again in a moment"))
+			return nil, unread(err)
 		}
 		for _, a := range attempts {
 			reply.Attempts = append(reply.Attempts, a.Brief())
@@ -172,7 +172,7 @@ func (g *Gateway) find(ctx context.Context, id string) (*messages.JobStatus, err
 	case errors.Is(failed, store.ErrNotFound):
 		return nil, err
 	case failed != nil:
-		return nil, api.StatusOf(unavailable("the store cannot be read: "+failed.Error(), "try again in a moment"))
+		return nil, unread(failed)
 	case !record.GetState().Terminal():
 		return nil, api.StatusOf(notReady()) // its actor is about to show it
 	}

@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/yi-json/synapse/cluster/api"
 	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/store"
 	"github.com/yi-json/synapse/topology"
 )
 
@@ -66,17 +68,22 @@ type reader struct {
 }
 
 // attempt is the one that was asked for; nil if there was none yet. A reader that resumes gets the attempt that it
-// read, which may no longer be the latest.
+// read, which may no longer be the latest. If that one is no longer kept, it gets the whole output of the latest.
 func (r *reader) attempt(job *messages.JobStatus) (*messages.AttemptRecord, error) {
 	latest := job.GetAttempt()
-	if begun := r.q.GetAttempt(); begun != nil {
-		earlier, err := r.kept(messages.FromToken(begun), 0)
-		if err == nil && messages.FromToken(latest.GetToken()) != messages.FromToken(begun) {
-			return earlier, nil
+	token := messages.FromToken(latest.GetToken())
+	if begun := messages.FromToken(r.q.GetAttempt()); r.q.GetAttempt() != nil && begun != token {
+		earlier, err := r.kept(begun, 0)
+		if err != nil && !errors.Is(err, store.ErrDamaged) {
+			return nil, unread(err)
 		}
-		return latest, nil
+		if earlier == nil {
+			r.q.TailBytes, r.q.TailLines = 0, 0
+			earlier = latest
+		}
+		return earlier, nil
 	}
-	if !r.q.Previous {
+	if r.q.GetAttempt() != nil || !r.q.Previous {
 		return latest, nil
 	}
 	if latest.GetRun() < 2 {
@@ -85,24 +92,40 @@ func (r *reader) attempt(job *messages.JobStatus) (*messages.AttemptRecord, erro
 			Hint: "read the output of the latest one",
 		})
 	}
-	return r.kept(messages.FromToken(latest.GetToken()), 1)
-}
-
-// kept finds an attempt in the store: the one with this token, or the one that is before places earlier.
-func (r *reader) kept(token topology.Token, before int) (*messages.AttemptRecord, error) {
 	if r.g.o.Store == nil {
 		return nil, api.StatusOf(unavailable("this scheduler does not keep earlier attempts",
 			"read the output of the latest one"))
 	}
+	earlier, err := r.kept(token, 1)
+	switch {
+	case err != nil:
+		return nil, unread(err)
+	case earlier == nil:
+		return nil, api.StatusOf(unavailable("the earlier attempt is no longer kept", "read the output of the latest one"))
+	}
+	return earlier, nil
+}
+
+// unread is the error of a store that cannot be read now. The reader asks again, and misses nothing.
+func unread(err error) error {
+	return api.StatusOf(unavailable("the store cannot be read: "+err.Error(), "try again in a moment"))
+}
+
+// kept finds an attempt in the store: the one with this token, or the one that is before places earlier. It is nil if
+// the store has none.
+func (r *reader) kept(token topology.Token, before int) (*messages.AttemptRecord, error) {
+	if r.g.o.Store == nil {
+		return nil, nil
+	}
 	_, attempts, err := r.g.o.Store.Job(topology.JobID(r.id))
-	if err != nil {
-		return nil, api.StatusOf(unavailable("the store cannot be read: "+err.Error(), "try again in a moment"))
+	if err != nil && !errors.Is(err, store.ErrNotFound) {
+		return nil, err
 	}
 	at := slices.IndexFunc(attempts, func(a *messages.AttemptRecord) bool {
 		return messages.FromToken(a.GetToken()) == token
 	})
 	if at < before {
-		return nil, api.StatusOf(unavailable("the earlier attempt is no longer kept", "read the output of the latest one"))
+		return nil, nil
 	}
 	return attempts[at-before], nil
 }

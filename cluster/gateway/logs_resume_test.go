@@ -3,14 +3,18 @@ package gateway
 // This file owns the tests of a reader that broke off and goes on.
 
 import (
+	"errors"
 	"io"
 	"testing"
 
+	"google.golang.org/grpc/codes"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/yi-json/synapse/clock"
 	"github.com/yi-json/synapse/cluster/api"
 	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/store"
+	"github.com/yi-json/synapse/topology"
 )
 
 // TestReadLogsGoesOn: a reader that broke off after any part and resumes there has in the end read the same as one that
@@ -63,10 +67,7 @@ func TestReadLogsGoesOnInAnEarlierAttempt(t *testing.T) {
 	for _, m := range machines {
 		m.exits(1, false)
 	}
-	eventually(t, "it runs again", func() bool {
-		got, err := d.SynapseClient.GetJob(timely(t), &messages.GetJob{Job: job})
-		return err == nil && got.Job.Record.Runs == 2 && got.Job.Phase == "running"
-	})
+	d.runsAgain(job)
 	q := &api.ReadLogs{Job: job, Attempt: before[0].Attempt, From: []*api.LogPosition{{Rank: 0, Offset: before[0].Offset}}}
 	rest := d.parts(q)
 	if len(rest) == 0 || !proto.Equal(rest[0].Attempt, before[0].Attempt) || string(rest[0].Data) != "its end\n" {
@@ -92,6 +93,89 @@ func TestReadLogsGoesOnInAnEarlierAttempt(t *testing.T) {
 	if seen[0] != "first run: its end\n" || seen[1] != "second run: first\nits end\n" {
 		t.Errorf("followed on: %q", seen)
 	}
+}
+
+// TestTailIsOfOneAttempt: who follows the end of an output sees all of each later attempt, and so does a reader that
+// broke off in the first and goes on there.
+func TestTailIsOfOneAttempt(t *testing.T) {
+	d, _, job, write, machines := gang(t, Options{Clock: clock.Real{}})
+	write(0, false, "first\nlast\n")
+	before := d.parts(&api.ReadLogs{Job: job})
+	readers := []*reading{
+		d.following(timely(t), &api.ReadLogs{Job: job, Follow: true, TailLines: 1}),
+		d.following(timely(t), &api.ReadLogs{Job: job, Follow: true, TailBytes: 5}),
+	}
+	for _, r := range readers {
+		eventually(t, "the last line", r.has("0 last$"))
+		if r.has("0 first$")() {
+			t.Error("more than the last line was read")
+		}
+	}
+	for _, m := range machines {
+		m.exits(1, false) // what the next attempt writes is there from its start on
+	}
+	d.runsAgain(job)
+	at := []*api.LogPosition{{Rank: 0, Offset: before[0].Offset}}
+	for _, q := range []*api.ReadLogs{{TailLines: 1}, {TailBytes: 5}} {
+		q.Job, q.Follow, q.Attempt, q.From = job, true, before[0].Attempt, at
+		readers = append(readers, d.following(timely(t), q))
+	}
+	for _, r := range readers {
+		eventually(t, "the whole output of the second attempt", r.has("0 first$"))
+	}
+}
+
+// unsteady is a store of which some reads fail.
+type unsteady struct {
+	Store
+	err  error
+	fail int // how many reads fail from now on
+}
+
+func (u *unsteady) Job(id topology.JobID) (*messages.JobRecord, []*messages.AttemptRecord, error) {
+	if u.fail--; u.fail >= 0 {
+		return nil, nil, u.err
+	}
+	return u.Store.Job(id)
+}
+
+// TestResumedOverAFailedRead: a reader that goes on in an earlier attempt is told to ask again while the store cannot
+// be read, and misses nothing. If the earlier attempt is lost for good, it gets the whole output of the latest.
+func TestResumedOverAFailedRead(t *testing.T) {
+	d, _, job, write, machines := gang(t, Options{Clock: clock.Real{}})
+	write(0, false, "first\nlast\n")
+	before := d.parts(&api.ReadLogs{Job: job})
+	for _, m := range machines {
+		m.exits(1, false)
+	}
+	d.runsAgain(job)
+	u := &unsteady{Store: d.o.Store, err: errors.New("the disk hangs"), fail: 1}
+	d.o.Store = u
+	q := &api.ReadLogs{
+		Job: job, Ranks: []int32{0}, TailLines: 1, Attempt: before[0].Attempt, From: []*api.LogPosition{{Rank: 0, Offset: 1}},
+	}
+	_, err := d.reads(q)
+	refused(t, err, messages.Code_CODE_UNAVAILABLE, codes.Unavailable, "the store cannot be read: the disk hangs")
+	rest := d.parts(q)
+	if len(rest) == 0 || !proto.Equal(rest[0].Attempt, before[0].Attempt) || string(rest[0].Data) != "irst\nlast\n" {
+		t.Errorf("asked again, it reads %v", rest)
+	}
+	for _, lost := range []error{store.ErrDamaged, store.ErrNotFound} {
+		u.err, u.fail = lost, 1
+		rest = d.parts(q)
+		if len(rest) == 0 || proto.Equal(rest[0].Attempt, before[0].Attempt) || string(rest[0].Data) != "first\nlast\n" {
+			t.Errorf("%v: it reads %v", lost, rest)
+		}
+	}
+}
+
+// runsAgain waits until a job runs for the second time.
+func (d *door) runsAgain(job string) {
+	d.tb.Helper()
+	eventually(d.tb, "it runs again", func() bool {
+		got, err := d.SynapseClient.GetJob(timely(d.tb), &messages.GetJob{Job: job})
+		return err == nil && got.Job.Record.Runs == 2 && got.Job.Phase == "running"
+	})
 }
 
 // parts reads to the end.

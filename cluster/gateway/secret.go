@@ -81,7 +81,7 @@ func (g *Gateway) ReadSecrets(ctx context.Context, q *api.ReadSecrets) (*message
 	case errors.Is(err, store.ErrNotFound), errors.Is(err, store.ErrDamaged):
 		return nil, api.StatusOf(noneOfYours())
 	case err != nil:
-		return nil, api.StatusOf(unavailable("the store cannot be read: "+err.Error(), "try again in a moment"))
+		return nil, unread(err)
 	case !runsAt(attempts, messages.FromToken(q.Attempt), node) || len(record.GetSealed()) == 0:
 		return nil, api.StatusOf(noneOfYours())
 	}
