@@ -1,0 +1,73 @@
+package client
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+
+	"google.golang.org/grpc"
+
+	"github.com/yi-json/synapse/cluster/api"
+	"github.com/yi-json/synapse/messages"
+)
+
+// namesakes is a scheduler whose jobs are listed in the order in which they stand here.
+type namesakes struct {
+	api.SynapseClient
+	jobs []*messages.JobStatus
+}
+
+func (n *namesakes) GetJob(_ context.Context, q *messages.GetJob, _ ...grpc.CallOption) (*messages.GetJobReply, error) {
+	for _, j := range n.jobs {
+		if j.Record.Id == q.Job {
+			return &messages.GetJobReply{Job: j}, nil
+		}
+	}
+	return nil, &Error{Code: messages.Code_CODE_NOT_FOUND, Text: "there is no such job"}
+}
+
+func (n *namesakes) ListJobs(_ context.Context, _ *messages.ListJobs, _ ...grpc.CallOption) (
+	*messages.ListJobsReply, error) {
+	return &messages.ListJobsReply{Jobs: n.jobs}, nil
+}
+
+// TestOfOneName: of several jobs of one name, in whatever order they are listed, the name means the one that lives.
+// If several live, the name is refused and all are named. If none lives, it means the newest.
+func TestOfOneName(t *testing.T) {
+	const running, ended = messages.JobState_JOB_STATE_ACTIVE, messages.JobState_JOB_STATE_FAILED
+	for states := range 8 { // of each job, whether it lives
+		for _, order := range [][]int{{1, 2, 3}, {1, 3, 2}, {2, 1, 3}, {2, 3, 1}, {3, 1, 2}, {3, 2, 1}} {
+			other := &messages.JobStatus{Record: &messages.JobRecord{
+				Id: "j9", SubmittedUnixMs: 9, State: running, Spec: &messages.JobSpec{Name: "other"},
+			}}
+			n, live, want := &namesakes{jobs: []*messages.JobStatus{other}}, []string(nil), "j3"
+			for _, at := range order {
+				r := &messages.JobRecord{
+					Id: fmt.Sprintf("j%d", at), SubmittedUnixMs: int64(at), State: ended, Spec: &messages.JobSpec{Name: "train"},
+				}
+				if states>>(at-1)&1 == 1 {
+					r.State, want = running, r.Id
+					live = append(live, r.Id)
+				}
+				n.jobs = append(n.jobs, &messages.JobStatus{Record: r})
+			}
+			j, err := (&Client{SynapseClient: n}).Named(t.Context(), "train")
+			about := fmt.Sprintf("live are %03b, listed is %v", states, order)
+			switch {
+			case len(live) > 1:
+				if !codeIs(err, messages.Code_CODE_CONFLICT) || !strings.Contains(err.Error(), strings.Join(live, ", ")) {
+					t.Errorf("%s: %v, %v", about, j.GetRecord().GetId(), err)
+				}
+			case err != nil || j.GetRecord().GetId() != want:
+				t.Errorf("%s: found is %s, want %s: %v", about, j.GetRecord().GetId(), want, err)
+			}
+		}
+	}
+	n := &namesakes{jobs: []*messages.JobStatus{{Record: &messages.JobRecord{
+		Id: "j1", State: ended, Spec: &messages.JobSpec{Name: "other"},
+	}}}}
+	if _, err := (&Client{SynapseClient: n}).Named(t.Context(), "train"); !codeIs(err, messages.Code_CODE_NOT_FOUND) {
+		t.Errorf("a name that no job has: %v", err)
+	}
+}
