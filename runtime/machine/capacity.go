@@ -32,9 +32,16 @@ func Capacity() (*messages.Resources, error) {
 	}
 	limits := ownLimits("/proc/self/cgroup", "/proc/self/mountinfo")
 	return &messages.Resources{
-		MilliCpu:    min(int64(set.Count())*1000, limits.milliCPU),
+		MilliCpu:    milliCPU(set.Count(), limits.milliCPU),
 		MemoryBytes: min(memory, limits.memory),
 	}, nil
+}
+
+// milliCPU is what a machine offers of its cores under a quota. That is one core at least, of which its tasks then have
+// the part that the quota leaves. Most jobs ask for one core, and a small virtual machine could run none of them.
+func milliCPU(cores int, quota int64) int64 {
+	const atLeast = 1000
+	return min(int64(cores)*1000, max(quota, atLeast))
 }
 
 func totalMemory(meminfo string) int64 {

@@ -142,3 +142,18 @@ func TestAdvertise(t *testing.T) {
 		t.Error(a, err)
 	}
 }
+
+// TestCores: a quota bounds what a machine offers of its cores, but for the first.
+func TestCores(t *testing.T) {
+	for _, c := range []struct {
+		cores       int
+		quota, want int64
+	}{
+		{2, math.MaxInt64, 2000}, {2, 2000, 2000}, {2, 1999, 1999}, {4, 1001, 1001}, {4, 1000, 1000}, {4, 999, 1000},
+		{2, 500, 1000}, {1, 1, 1000}, {1, 2500, 1000},
+	} {
+		if got := milliCPU(c.cores, c.quota); got != c.want {
+			t.Errorf("%d cores with a quota of %d: %d, want %d", c.cores, c.quota, got, c.want)
+		}
+	}
+}
