@@ -118,7 +118,7 @@ func (r *rig) ready(t *testing.T, ranks ...int32) {
 			t.Fatal(err)
 		}
 	}
-	time.Sleep(5 * lookEvery) // it has been walked through, and what it keeps is no growth any more
+	time.Sleep(pace.Of(5 * lookEvery)) // it has been walked through, and what it keeps is no growth any more
 }
 
 // lookEvery is how often a task's tree is measured.
@@ -152,7 +152,7 @@ func TestDiskFull(t *testing.T) {
 		untilGo))
 	r.ready(t, 0, 1, 2)
 	crowd(t, dir, 16<<20)
-	time.Sleep(time.Second) // the guard has seen it
+	time.Sleep(pace.Of(time.Second)) // the guard has seen it
 	if err := os.WriteFile(filepath.Join(dir, "scratch", id(2).Key().String(), "ready"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -33,8 +34,8 @@ import (
 // This file owns the cluster of `up` as its own tasks meet it: what runs there has no credentials and finds none, so it
 // makes no call, opens no stream and joins no machine. The intruder is this test's own program, run as a task.
 
-// intruding is the word by which the program is the intruder: its scheduler's address, the folder of `up`, and that of
-// the programs follow.
+// intruding is the word by which the program is the intruder: its scheduler's address, the folder of `up`, that of
+// the programs, and the machine's pace follow: in a task it would measure itself.
 const intruding = "intrude"
 
 // intrude tries every way in, prints those that led somewhere, and last how many it tried.
@@ -306,7 +307,7 @@ func submitIntruder(
 	t.Cleanup(func() { os.Remove(program) })
 	args := append([]string{"submit", "-q", "--cpu", "1", "--image", "host", "--mount", bin + ":" + bin,
 		"--mount", program + ":" + program}, more...)
-	args = append(args, "--", program, intruding, address, cluster, bin)
+	args = append(args, "--", program, intruding, address, cluster, bin, strconv.Itoa(pace.Factor()))
 	return strings.TrimSpace(cli(args...).wants(t, 0, "\n", "").out)
 }
 
