@@ -25,9 +25,10 @@ SHORT    ?=
 LONG = ./runtime/conformance ./test/e2e ./test/chaos
 # A crowd of nodes that nothing in its test leaves out.
 SKIPPED = TestManyBehindOneAddress
-# Tests that need a crowd, or compare times: `make test` leaves them out, and `make world` runs them, one package at a time.
-CROWDS = $(SKIPPED)|TestHostileIdentities|TestHistoryReplays|TestHalfOpenConnections|TestSilentConnections|TestSilentPages
-CROWDED = ./test/e2e ./cluster/link
+# Tests that need a crowd, compare times or compute for long: `make test` leaves them out, or plays less of them, and
+# `make world` runs them, one package at a time.
+CROWDS = $(SKIPPED)|TestHostileIdentities|TestHistoryReplays|TestHalfOpenConnections|TestSilentConnections|TestSilentPages|TestReexec|TestCapacityPage|TestScenarioTenThousandWaiting
+CROWDED = ./test/e2e ./cluster/link ./cmd/synapse-cli ./runtime/carapace/fork ./test/scenario
 # For how long `make chaos` breaks things; SEED draws them.
 DURATION ?= 20m
 # Where `make install` puts things; DESTDIR is a folder to take for the root.
@@ -154,8 +155,9 @@ cover: ## measure test coverage per function, generated code left out (cover.out
 	@grep -v '\.pb\.go:' cover.all.out > cover.out && rm cover.all.out
 	@$(GO) tool cover -func=cover.out | tail -1
 
+# Only packages that have some are compiled and linked.
 bench: installed ## run the benchmarks: BENCH=Gang some of them, SMOKE=1 each of them once and small
-	$(GO) test ./... -run '^$$' -bench '$(BENCH)' -benchmem $(if $(SMOKE),-benchtime 1x -short)
+	$(GO) test -vet=off -ldflags=-w $$(grep -rl '^func Benchmark' --include='*_test.go' --exclude-dir=tools . | xargs -n1 dirname | sort -u) -run '^$$' -bench '$(BENCH)' -benchmem $(if $(SMOKE),-benchtime 1x -short)
 
 clean: ## remove what these commands left in the tree
 	rm -rf bin cover.out cover.all.out

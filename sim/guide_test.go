@@ -14,7 +14,7 @@ func TestGuide(t *testing.T) {
 		if g.Lean() != nil {
 			t.Error("it leans to something, and has seen nothing")
 		}
-		for seed := range uint64(6) {
+		for seed := range uint64(3) {
 			lean := g.Lean()
 			leant[i] = append(leant[i], lean)
 			r, err := Run(Options{Seed: seed + 1, World: "small", Lean: lean, Meet: true, Unchecked: true})
@@ -27,7 +27,7 @@ func TestGuide(t *testing.T) {
 			if g.Learn(r) != 0 {
 				t.Error("what was met twice is new twice")
 			}
-			if i == 1 && seed == 5 {
+			if i == 1 && seed == 2 {
 				again, err := Run(Options{Seed: seed + 1, World: "small", Lean: lean, Unchecked: true})
 				if err != nil || again.Trace != r.Trace {
 					t.Errorf("seed %d leaning to %q is another run the second time (%v)", seed+1, lean, err)

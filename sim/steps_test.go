@@ -19,17 +19,23 @@ var rare = []string{
 }
 
 // TestEveryStepIsTaken: each edge of each table was taken by a run of a test before it (for that, this file is behind
-// sim_test.go: the same need not be played again), or is by one of these seeds.
+// sim_test.go: the same need not be played again), or is by one of these seeds. The first three took all edges on
+// 2026-11-29; the others are tried when they no longer do.
 func TestEveryStepIsTaken(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it takes many seeds")
 	}
-	for seed := uint64(5000); seed < 5300 && len(untaken()) > 0; seed++ {
-		r, err := Run(Options{Seed: seed, World: "small"})
+	seeds := []uint64{5137, 5037, 5191}
+	for seed := uint64(5000); seed < 5300; seed++ {
+		seeds = append(seeds, seed)
+	}
+	for len(seeds) > 0 && len(untaken()) > 0 {
+		r, err := Run(Options{Seed: seeds[0], World: "small"})
 		if err != nil {
 			t.Fatal(err)
 		}
 		took(r)
+		seeds = seeds[1:]
 	}
 	for _, edge := range untaken() {
 		t.Error("never taken:", edge)

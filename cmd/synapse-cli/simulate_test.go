@@ -14,10 +14,12 @@ import (
 	"github.com/yi-json/synapse/cmd/synapse-cli/internal/show"
 	"github.com/yi-json/synapse/sim/record"
 	"github.com/yi-json/synapse/sim/replay"
+	"github.com/yi-json/synapse/test/able/pace"
 )
 
 // TestCapacityPage: what the page says was printed is printed.
 func TestCapacityPage(t *testing.T) {
+	pace.Crowd(t)
 	page, err := os.ReadFile("../../docs/capacity.md")
 	if err != nil {
 		t.Fatal(err)

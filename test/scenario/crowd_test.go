@@ -10,24 +10,21 @@ import (
 
 	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/sim"
+	"github.com/yi-json/synapse/test/able/pace"
 	"github.com/yi-json/synapse/topology"
 )
-
-// crowd is how many machines there are, and how many jobs. The short tests, which also run under the race detector
-// (some twenty times slower), play a fifth of each: the same rules, with 4% of the pairs.
-func crowd() int {
-	if testing.Short() {
-		return 2_000
-	}
-	return 10_000
-}
 
 // TestScenarioTenThousandWaiting has a queue as long as the cluster is wide. Every job wants a whole rack, and in each
 // rack one machine is closed, so that all wait and every pass of the planner looks at all there is. Meanwhile
 // heartbeats go on: planning must never hold up the heartbeats of a living machine, nor hide one that died.
+// `make test` plays a fifth of each: the same rules, with 4% of the pairs.
 func TestScenarioTenThousandWaiting(t *testing.T) {
+	n := 2_000
+	if pace.Crowded() {
+		n = 10_000
+	}
 	// A subtest, so that whoever names a dialogue does not play the crowd beside it.
-	t.Run("crowd", func(t *testing.T) { playCrowd(t, crowd()) })
+	t.Run("crowd", func(t *testing.T) { playCrowd(t, n) })
 }
 
 func playCrowd(t *testing.T, n int) {

@@ -6,6 +6,8 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
+
+	"github.com/yi-json/synapse/test/able/pace"
 )
 
 // ofCarapace are tests of runtime/conformance: its suite with carapace as a library, and what concerns a first process
@@ -15,15 +17,13 @@ const ofCarapace = "^(TestCarapace|TestNotRoot|TestOwnRoot(Hardening|Files|Gains
 	"TestClosedStreams|TestFork.*|TestRefusedSteps|TestHardening|TestRights|TestLimitsHold|TestPidReuse|" +
 	"TestCallerElsewhere)$"
 
-// TestReexec: the ordinary way to begin does all that a fork does. It is tested whenever the fork is, because a new
-// version of Go goes that way from its first day on.
+// TestReexec: the ordinary way to begin does all that a fork does. CI tests both, because a new version of Go goes that
+// way from its first day on.
 func TestReexec(t *testing.T) {
 	if Way == "reexec" {
 		t.Skip("the ordinary way is what all tests have gone")
 	}
-	if testing.Short() {
-		t.Skip("it builds carapace once more")
-	}
+	pace.Crowd(t)
 	again := exec.Command("go", "test", "-tags", "reexec", "-vet", "off", "-v", "-run", ofCarapace, "../../conformance")
 	text, err := again.CombinedOutput()
 	if err != nil {
