@@ -3,6 +3,7 @@ package e2e
 import (
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -17,12 +18,17 @@ import (
 // here runs the command line with the socket alone, as a user of the machine; nil: as we are.
 func (s *secured) here(as *syscall.Credential, args ...string) answer {
 	s.t.Helper()
+	return ask(s.t, s.knocks(as, args...))
+}
+
+// knocks is that command, before it runs.
+func (s *secured) knocks(as *syscall.Credential, args ...string) *exec.Cmd {
 	cmd := s.command(filepath.Join(bin, "synapse-cli"), args...)
 	cmd.Env = append(cmd.Env, "SYNAPSE_TLS=", "SYNAPSE_SERVER="+socket.Scheme+s.socket())
 	if as != nil {
 		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: as}
 	}
-	return ask(s.t, cmd)
+	return cmd
 }
 
 func (s *secured) socket() string { return socket.Path(filepath.Join(s.dir, "scheduler")) }
@@ -51,4 +57,56 @@ func TestLocalSocket(t *testing.T) {
 	}
 	s.here(other, "get", "jobs").wants(t, 5, "", "it is of uid 61874, and the local socket is for root and for uid 0")
 	s.says("Refused a connection of uid 61874 by the local socket")
+}
+
+// TestMeByTheLocalSocket: on the scheduler's own machine `me` is the account whose process asks, as the kernel says and
+// whatever the environment says. Root is never `me`, also where the scheduler runs as somebody else.
+func TestMeByTheLocalSocket(t *testing.T) {
+	everywhere(t)
+	able.Need(t, able.Root, able.Program("setpriv"))
+	t.Parallel()
+	dir, err := os.MkdirTemp("", "synapse-e2e-cluster-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		killAll(dir)
+		os.RemoveAll(dir)
+	})
+	s := &secured{&cluster{t: t, dir: dir, program: filepath.Join(dir, "as-nobody")}, filepath.Join(dir, "keys")}
+	s.cli("init", s.keys, "--cluster", "e2e").wants(t, 0, "", "")
+	node := s.folder("node", "n1")
+	const uid = 65534 // of nobody, whom every machine has
+	behind := fmt.Sprintf("#!/bin/sh\nexec setpriv --reuid %d --regid %d --clear-groups %s \"$@\"\n", uid, uid,
+		filepath.Join(bin, "synapse-scheduler"))
+	if err := os.WriteFile(s.program, []byte(behind), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{dir, s.keys} {
+		if err := os.Chmod(path, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Chown(dir, uid, uid); err != nil {
+		t.Fatal(err)
+	}
+	given(t, filepath.Join(s.keys, "scheduler"), uid)
+	s.lead("127.0.0.1:0", "--tls", filepath.Join(s.keys, "scheduler"))
+	s.node("n1", "r1", "--tls", node)
+
+	nobody := &syscall.Credential{Uid: uid, Gid: uid}
+	submit := func(user string) []string {
+		return []string{"submit", "--cpu", "1", "--image", "host", "--user", user, "--attach", "--", "id", "-u"}
+	}
+	s.here(nobody, "whoami").wants(t, 0, "nobody, admin of cluster e2e, by the scheduler's socket", "")
+	s.here(nobody, submit("me")...).wants(t, 0, "65534\n", "")
+	lies := s.knocks(nobody, submit("me")...)
+	lies.Env = append(lies.Env, "USER=daemon", "LOGNAME=daemon")
+	ask(t, lies).wants(t, 0, "65534\n", "")
+	s.here(nobody, "slurm", "sbatch", "--wait", "-D", "/tmp", "--wrap", `test "$(id -u)" = 65534`).wants(t, 0, "", "")
+	s.here(nil, "whoami").wants(t, 0, "root, admin of cluster e2e, by the scheduler's socket", "")
+	s.here(nil, submit("me")...).wants(t, 2, "", "you are root, and me is never root").
+		wants(t, 2, "", "leave --user out")
+	s.here(nil, submit("daemon")...).wants(t, 7, "", "no node")
+	s.here(nil, "slurm", "sbatch", "--parsable", "--wrap", "true").wants(t, 0, "", "") // root's, with a uid of its own
 }

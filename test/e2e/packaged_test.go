@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"errors"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -47,15 +48,7 @@ func packaged(t *testing.T) *secured {
 			t.Fatal(err)
 		}
 	}
-	err = filepath.WalkDir(state, func(path string, _ fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		return os.Chown(path, service, service)
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	given(t, state, service)
 	s.cli("token", "create", "--by", filepath.Join(state, "tls"), "--out", token).wants(t, 0, "", "") // by root
 	address := filepath.Join(state, "address")
 	s.scheduler = s.unit("synapse-scheduler", map[string]string{
@@ -128,4 +121,15 @@ func TestPackagedFromWithin(t *testing.T) {
 	withoutNetworks(t, filepath.Join(s.dir, "node"))
 	cli("get", "nodes", "-q").wants(t, 0, "n1\n", "")
 	s.here(nil, "whoami").wants(t, 0, "root, admin of cluster e2e", "") // so there was a socket to come in by
+}
+
+// given makes a user the owner of a folder with all that is in it.
+func given(t *testing.T, folder string, uid int) {
+	t.Helper()
+	err := filepath.WalkDir(folder, func(path string, _ fs.DirEntry, err error) error {
+		return errors.Join(err, os.Chown(path, uid, uid))
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
 }
