@@ -1724,6 +1724,7 @@ type NodeStatus struct {
 	Ledger        *LedgerReport          `protobuf:"bytes,4,opt,name=ledger,proto3" json:"ledger,omitempty"`
 	Debts         []*Token               `protobuf:"bytes,5,rep,name=debts,proto3" json:"debts,omitempty"`
 	HeardMsAgo    int64                  `protobuf:"varint,6,opt,name=heard_ms_ago,json=heardMsAgo,proto3" json:"heard_ms_ago,omitempty"`
+	Users         *NodeUsers             `protobuf:"bytes,7,opt,name=users,proto3" json:"users,omitempty"` // as which accounts jobs run, in short; none: the machine has not said, or its agent is of an earlier version
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1798,6 +1799,13 @@ func (x *NodeStatus) GetHeardMsAgo() int64 {
 		return x.HeardMsAgo
 	}
 	return 0
+}
+
+func (x *NodeStatus) GetUsers() *NodeUsers {
+	if x != nil {
+		return x.Users
+	}
+	return nil
 }
 
 // client → Mirror.
@@ -2804,7 +2812,7 @@ var File_messages_client_proto protoreflect.FileDescriptor
 const file_messages_client_proto_rawDesc = "" +
 	"\n" +
 	"\x15messages/client.proto\x12\n" +
-	"synapse.v1\x1a\x14messages/names.proto\x1a\x12messages/job.proto\x1a\x13messages/gang.proto\x1a\x15messages/record.proto\"m\n" +
+	"synapse.v1\x1a\x19messages/membership.proto\x1a\x14messages/names.proto\x1a\x12messages/job.proto\x1a\x13messages/gang.proto\x1a\x15messages/record.proto\"m\n" +
 	"\aOutcome\x12$\n" +
 	"\x04code\x18\x01 \x01(\x0e2\x10.synapse.v1.CodeR\x04code\x12\x14\n" +
 	"\x05field\x18\x02 \x01(\tR\x05field\x12\x12\n" +
@@ -2938,7 +2946,7 @@ const file_messages_client_proto_rawDesc = "" +
 	"\bprospect\x18\t \x01(\v2\x14.synapse.v1.ProspectR\bprospect\x12/\n" +
 	"\x06counts\x18\v \x01(\v2\x17.synapse.v1.ArrayCountsR\x06counts\x12+\n" +
 	"\x06warned\x18\n" +
-	" \x01(\v2\x13.synapse.v1.WarningR\x06warned\"\xe7\x01\n" +
+	" \x01(\v2\x13.synapse.v1.WarningR\x06warned\"\x94\x02\n" +
 	"\n" +
 	"NodeStatus\x12.\n" +
 	"\x06record\x18\x01 \x01(\v2\x16.synapse.v1.NodeRecordR\x06record\x12\x14\n" +
@@ -2947,7 +2955,8 @@ const file_messages_client_proto_rawDesc = "" +
 	"\x06ledger\x18\x04 \x01(\v2\x18.synapse.v1.LedgerReportR\x06ledger\x12'\n" +
 	"\x05debts\x18\x05 \x03(\v2\x11.synapse.v1.TokenR\x05debts\x12 \n" +
 	"\fheard_ms_ago\x18\x06 \x01(\x03R\n" +
-	"heardMsAgo\"k\n" +
+	"heardMsAgo\x12+\n" +
+	"\x05users\x18\a \x01(\v2\x15.synapse.v1.NodeUsersR\x05users\"k\n" +
 	"\x06GetJob\x123\n" +
 	"\tprincipal\x18\x01 \x01(\v2\x15.synapse.v1.PrincipalR\tprincipal\x12\x10\n" +
 	"\x03job\x18\x02 \x01(\tR\x03job\x12\x1a\n" +
@@ -3113,10 +3122,11 @@ var file_messages_client_proto_goTypes = []any{
 	(*NodeRecord)(nil),         // 42: synapse.v1.NodeRecord
 	(*LedgerReport)(nil),       // 43: synapse.v1.LedgerReport
 	(*Token)(nil),              // 44: synapse.v1.Token
-	(*Label)(nil),              // 45: synapse.v1.Label
-	(GpuTimeKind)(0),           // 46: synapse.v1.GpuTimeKind
-	(GpuClass)(0),              // 47: synapse.v1.GpuClass
-	(*GpuTime)(nil),            // 48: synapse.v1.GpuTime
+	(*NodeUsers)(nil),          // 45: synapse.v1.NodeUsers
+	(*Label)(nil),              // 46: synapse.v1.Label
+	(GpuTimeKind)(0),           // 47: synapse.v1.GpuTimeKind
+	(GpuClass)(0),              // 48: synapse.v1.GpuClass
+	(*GpuTime)(nil),            // 49: synapse.v1.GpuTime
 }
 var file_messages_client_proto_depIdxs = []int32{
 	0,  // 0: synapse.v1.Outcome.code:type_name -> synapse.v1.Code
@@ -3147,35 +3157,36 @@ var file_messages_client_proto_depIdxs = []int32{
 	42, // 25: synapse.v1.NodeStatus.record:type_name -> synapse.v1.NodeRecord
 	43, // 26: synapse.v1.NodeStatus.ledger:type_name -> synapse.v1.LedgerReport
 	44, // 27: synapse.v1.NodeStatus.debts:type_name -> synapse.v1.Token
-	37, // 28: synapse.v1.GetJob.principal:type_name -> synapse.v1.Principal
-	3,  // 29: synapse.v1.GetJobReply.outcome:type_name -> synapse.v1.Outcome
-	21, // 30: synapse.v1.GetJobReply.job:type_name -> synapse.v1.JobStatus
-	41, // 31: synapse.v1.GetJobReply.attempts:type_name -> synapse.v1.AttemptRecord
-	37, // 32: synapse.v1.ListJobs.principal:type_name -> synapse.v1.Principal
-	45, // 33: synapse.v1.ListJobs.labels:type_name -> synapse.v1.Label
-	3,  // 34: synapse.v1.ListJobsReply.outcome:type_name -> synapse.v1.Outcome
-	21, // 35: synapse.v1.ListJobsReply.jobs:type_name -> synapse.v1.JobStatus
-	37, // 36: synapse.v1.ListNodes.principal:type_name -> synapse.v1.Principal
-	3,  // 37: synapse.v1.ListNodesReply.outcome:type_name -> synapse.v1.Outcome
-	22, // 38: synapse.v1.ListNodesReply.nodes:type_name -> synapse.v1.NodeStatus
-	37, // 39: synapse.v1.ExplainJob.principal:type_name -> synapse.v1.Principal
-	38, // 40: synapse.v1.ExplainJob.spec:type_name -> synapse.v1.JobSpec
-	3,  // 41: synapse.v1.ExplainJobReply.outcome:type_name -> synapse.v1.Outcome
-	37, // 42: synapse.v1.Watch.principal:type_name -> synapse.v1.Principal
-	45, // 43: synapse.v1.Watch.labels:type_name -> synapse.v1.Label
-	21, // 44: synapse.v1.Event.job:type_name -> synapse.v1.JobStatus
-	22, // 45: synapse.v1.Event.node:type_name -> synapse.v1.NodeStatus
-	37, // 46: synapse.v1.GetEfficiency.principal:type_name -> synapse.v1.Principal
-	46, // 47: synapse.v1.GetEfficiency.kind:type_name -> synapse.v1.GpuTimeKind
-	47, // 48: synapse.v1.GpuNow.class:type_name -> synapse.v1.GpuClass
-	3,  // 49: synapse.v1.GetEfficiencyReply.outcome:type_name -> synapse.v1.Outcome
-	48, // 50: synapse.v1.GetEfficiencyReply.time:type_name -> synapse.v1.GpuTime
-	35, // 51: synapse.v1.GetEfficiencyReply.now:type_name -> synapse.v1.GpuNow
-	52, // [52:52] is the sub-list for method output_type
-	52, // [52:52] is the sub-list for method input_type
-	52, // [52:52] is the sub-list for extension type_name
-	52, // [52:52] is the sub-list for extension extendee
-	0,  // [0:52] is the sub-list for field type_name
+	45, // 28: synapse.v1.NodeStatus.users:type_name -> synapse.v1.NodeUsers
+	37, // 29: synapse.v1.GetJob.principal:type_name -> synapse.v1.Principal
+	3,  // 30: synapse.v1.GetJobReply.outcome:type_name -> synapse.v1.Outcome
+	21, // 31: synapse.v1.GetJobReply.job:type_name -> synapse.v1.JobStatus
+	41, // 32: synapse.v1.GetJobReply.attempts:type_name -> synapse.v1.AttemptRecord
+	37, // 33: synapse.v1.ListJobs.principal:type_name -> synapse.v1.Principal
+	46, // 34: synapse.v1.ListJobs.labels:type_name -> synapse.v1.Label
+	3,  // 35: synapse.v1.ListJobsReply.outcome:type_name -> synapse.v1.Outcome
+	21, // 36: synapse.v1.ListJobsReply.jobs:type_name -> synapse.v1.JobStatus
+	37, // 37: synapse.v1.ListNodes.principal:type_name -> synapse.v1.Principal
+	3,  // 38: synapse.v1.ListNodesReply.outcome:type_name -> synapse.v1.Outcome
+	22, // 39: synapse.v1.ListNodesReply.nodes:type_name -> synapse.v1.NodeStatus
+	37, // 40: synapse.v1.ExplainJob.principal:type_name -> synapse.v1.Principal
+	38, // 41: synapse.v1.ExplainJob.spec:type_name -> synapse.v1.JobSpec
+	3,  // 42: synapse.v1.ExplainJobReply.outcome:type_name -> synapse.v1.Outcome
+	37, // 43: synapse.v1.Watch.principal:type_name -> synapse.v1.Principal
+	46, // 44: synapse.v1.Watch.labels:type_name -> synapse.v1.Label
+	21, // 45: synapse.v1.Event.job:type_name -> synapse.v1.JobStatus
+	22, // 46: synapse.v1.Event.node:type_name -> synapse.v1.NodeStatus
+	37, // 47: synapse.v1.GetEfficiency.principal:type_name -> synapse.v1.Principal
+	47, // 48: synapse.v1.GetEfficiency.kind:type_name -> synapse.v1.GpuTimeKind
+	48, // 49: synapse.v1.GpuNow.class:type_name -> synapse.v1.GpuClass
+	3,  // 50: synapse.v1.GetEfficiencyReply.outcome:type_name -> synapse.v1.Outcome
+	49, // 51: synapse.v1.GetEfficiencyReply.time:type_name -> synapse.v1.GpuTime
+	35, // 52: synapse.v1.GetEfficiencyReply.now:type_name -> synapse.v1.GpuNow
+	53, // [53:53] is the sub-list for method output_type
+	53, // [53:53] is the sub-list for method input_type
+	53, // [53:53] is the sub-list for extension type_name
+	53, // [53:53] is the sub-list for extension extendee
+	0,  // [0:53] is the sub-list for field type_name
 }
 
 func init() { file_messages_client_proto_init() }
@@ -3183,6 +3194,7 @@ func file_messages_client_proto_init() {
 	if File_messages_client_proto != nil {
 		return
 	}
+	file_messages_membership_proto_init()
 	file_messages_names_proto_init()
 	file_messages_job_proto_init()
 	file_messages_gang_proto_init()

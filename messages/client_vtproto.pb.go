@@ -1442,6 +1442,16 @@ func (m *NodeStatus) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
 	}
+	if m.Users != nil {
+		size, err := m.Users.MarshalToSizedBufferVT(dAtA[:i])
+		if err != nil {
+			return 0, err
+		}
+		i -= size
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(size))
+		i--
+		dAtA[i] = 0x3a
+	}
 	if m.HeardMsAgo != 0 {
 		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.HeardMsAgo))
 		i--
@@ -3059,6 +3069,10 @@ func (m *NodeStatus) SizeVT() (n int) {
 	}
 	if m.HeardMsAgo != 0 {
 		n += 1 + protohelpers.SizeOfVarint(uint64(m.HeardMsAgo))
+	}
+	if m.Users != nil {
+		l = m.Users.SizeVT()
+		n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
 	}
 	n += len(m.unknownFields)
 	return n

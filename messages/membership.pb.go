@@ -270,10 +270,12 @@ func (x *Announcement) GetSecretEnv() bool {
 // job arrives: this only lets the scheduler refuse a job at once that every node would refuse.
 type NodeUsers struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Any           bool                   `protobuf:"varint,1,opt,name=any,proto3" json:"any,omitempty"`      // every account, for owners who have none of their own in mapped: there is no TLS, or users.any
-	Own           []string               `protobuf:"bytes,2,rep,name=own,proto3" json:"own,omitempty"`       // accounts that a job of an owner of the same name may have, if that name is proven
-	More          bool                   `protobuf:"varint,3,opt,name=more,proto3" json:"more,omitempty"`    // there are more of these than own lists
-	Mapped        []*MappedUser          `protobuf:"bytes,4,rep,name=mapped,proto3" json:"mapped,omitempty"` // users.owners of the node's policy
+	Any           bool                   `protobuf:"varint,1,opt,name=any,proto3" json:"any,omitempty"`                           // every account, for owners who have none of their own in mapped: there is no TLS, or users.any
+	Own           []string               `protobuf:"bytes,2,rep,name=own,proto3" json:"own,omitempty"`                            // accounts that a job of an owner of the same name may have, if that name is proven
+	More          bool                   `protobuf:"varint,3,opt,name=more,proto3" json:"more,omitempty"`                         // there are more of these than own lists
+	Mapped        []*MappedUser          `protobuf:"bytes,4,rep,name=mapped,proto3" json:"mapped,omitempty"`                      // users.owners of the node's policy
+	OwnCount      int32                  `protobuf:"varint,5,opt,name=own_count,json=ownCount,proto3" json:"own_count,omitempty"` // in an answer to people, which has the first of own and mapped alone: how many there are
+	MappedCount   int32                  `protobuf:"varint,6,opt,name=mapped_count,json=mappedCount,proto3" json:"mapped_count,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -334,6 +336,20 @@ func (x *NodeUsers) GetMapped() []*MappedUser {
 		return x.Mapped
 	}
 	return nil
+}
+
+func (x *NodeUsers) GetOwnCount() int32 {
+	if x != nil {
+		return x.OwnCount
+	}
+	return 0
+}
+
+func (x *NodeUsers) GetMappedCount() int32 {
+	if x != nil {
+		return x.MappedCount
+	}
+	return 0
 }
 
 // MappedUser is the one account that jobs of an owner run as.
@@ -872,12 +888,14 @@ const file_messages_membership_proto_rawDesc = "" +
 	" \x03(\x0e2\x13.synapse.v1.NetworkR\bnetworks\x12!\n" +
 	"\fsecret_files\x18\v \x01(\bR\vsecretFiles\x12\x1d\n" +
 	"\n" +
-	"secret_env\x18\f \x01(\bR\tsecretEnv\"s\n" +
+	"secret_env\x18\f \x01(\bR\tsecretEnv\"\xb3\x01\n" +
 	"\tNodeUsers\x12\x10\n" +
 	"\x03any\x18\x01 \x01(\bR\x03any\x12\x10\n" +
 	"\x03own\x18\x02 \x03(\tR\x03own\x12\x12\n" +
 	"\x04more\x18\x03 \x01(\bR\x04more\x12.\n" +
-	"\x06mapped\x18\x04 \x03(\v2\x16.synapse.v1.MappedUserR\x06mapped\"N\n" +
+	"\x06mapped\x18\x04 \x03(\v2\x16.synapse.v1.MappedUserR\x06mapped\x12\x1b\n" +
+	"\town_count\x18\x05 \x01(\x05R\bownCount\x12!\n" +
+	"\fmapped_count\x18\x06 \x01(\x05R\vmappedCount\"N\n" +
 	"\n" +
 	"MappedUser\x12\x14\n" +
 	"\x05owner\x18\x01 \x01(\tR\x05owner\x12\x18\n" +

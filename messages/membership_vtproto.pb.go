@@ -240,6 +240,16 @@ func (m *NodeUsers) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
 	}
+	if m.MappedCount != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.MappedCount))
+		i--
+		dAtA[i] = 0x30
+	}
+	if m.OwnCount != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.OwnCount))
+		i--
+		dAtA[i] = 0x28
+	}
 	if len(m.Mapped) > 0 {
 		for iNdEx := len(m.Mapped) - 1; iNdEx >= 0; iNdEx-- {
 			size, err := m.Mapped[iNdEx].MarshalToSizedBufferVT(dAtA[:i])
@@ -839,6 +849,12 @@ func (m *NodeUsers) SizeVT() (n int) {
 			l = e.SizeVT()
 			n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
 		}
+	}
+	if m.OwnCount != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.OwnCount))
+	}
+	if m.MappedCount != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.MappedCount))
 	}
 	n += len(m.unknownFields)
 	return n

@@ -72,7 +72,7 @@ func (s *Scheduler) decides(m *machine, u *messages.NodeUsers) (first bool) {
 	if s.rules[m.users]--; s.rules[m.users] <= 0 {
 		delete(s.rules, m.users)
 	}
-	m.users, m.accounts = key, accountsOf(u)
+	m.users, m.accounts, m.usersShown = key, accountsOf(u), usersShown(u)
 	if key == "" {
 		return false
 	}
@@ -92,4 +92,19 @@ func accountsOf(u *messages.NodeUsers) *topology.Accounts {
 	}
 	slices.SortFunc(a.Mapped, func(x, y topology.MappedAccount) int { return cmp.Compare(x.Owner, y.Owner) })
 	return a
+}
+
+// maxUsersShown is how many accounts, and how many mapped owners, people are shown of a machine. Every answer about
+// machines has them for each machine.
+const maxUsersShown = 16
+
+// usersShown is how a machine decides about users, as people see it; nil: it did not say.
+func usersShown(u *messages.NodeUsers) *messages.NodeUsers {
+	if u == nil {
+		return nil
+	}
+	return &messages.NodeUsers{
+		Any: u.Any, More: u.More, OwnCount: int32(len(u.Own)), MappedCount: int32(len(u.Mapped)),
+		Own: u.Own[:min(len(u.Own), maxUsersShown)], Mapped: u.Mapped[:min(len(u.Mapped), maxUsersShown)],
+	}
 }

@@ -28,12 +28,13 @@ type machine struct {
 	everUp      bool // since this leader took over
 	enrolled    uint64
 	incarnation *messages.Incarnation
-	vocabulary  int32              // what its agent understands
-	users       string             // as which accounts it runs jobs, as its Hello says it
-	accounts    *topology.Accounts // likewise; nil: as any
-	pastBoots   []string           // that this leader has seen end
-	turnedAway  string             // the machine that was last refused under this name
-	halted      string             // why nothing is admitted anywhere
+	vocabulary  int32               // what its agent understands
+	users       string              // as which accounts it runs jobs, as its Hello says it
+	accounts    *topology.Accounts  // likewise; nil: as any
+	usersShown  *messages.NodeUsers // the same, as people see it
+	pastBoots   []string            // that this leader has seen end
+	turnedAway  string              // the machine that was last refused under this name
+	halted      string              // why nothing is admitted anywhere
 	ledger      *messages.LedgerReport
 	reportedAt  actors.Instant  // when it came
 	room        *belief.Machine // what is free there, and who may be there

@@ -350,7 +350,9 @@ func (s *Scheduler) refresh(ctx actor.Context, m *machine) {
 
 // showNode tells the Mirror what people may see of a machine.
 func (s *Scheduler) showNode(ctx actor.Context, m *machine) {
-	status := &messages.NodeStatus{Record: m.record, Phase: messages.NodeUp, Closed: m.closed(), Ledger: m.ledger}
+	status := &messages.NodeStatus{
+		Record: m.record, Phase: messages.NodeUp, Closed: m.closed(), Ledger: m.ledger, Users: m.usersShown,
+	}
 	if m.record == nil { // it is none of ours, and is shown for what it says
 		status.Record = &messages.NodeRecord{Id: string(m.id)}
 	}

@@ -52,7 +52,9 @@ var shown = []struct{ message, open, private, ids string }{
 		"ahead_gpu_seconds ahead_ms on_loan unlearned", "", ""},
 	{"AttemptRecord", "job token run places rendezvous committed_unix_ms started_unix_ms end told " +
 		"start_by_left_ms victims reserving_ms preparing_ms", "", ""},
-	{"NodeStatus", "record phase closed ledger debts heard_ms_ago", "", ""},
+	{"NodeStatus", "record phase closed ledger debts heard_ms_ago users", "", ""},
+	{"NodeUsers", "any more own_count mapped_count", "", "own mapped"},
+	{"MappedUser", "owner account uid", "", ""},
 	{"PastJob", "id name title labels owner queue priority state exit_code reason submitted_unix_ms " +
 		"started_unix_ms finished_unix_ms cancel runs failures infra_restarts milli_gpu_ms " +
 		"attempts time_limit_ms gang each", "", ""},

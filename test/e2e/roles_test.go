@@ -154,6 +154,14 @@ func (s *secured) mapped(as func(string, ...string) answer) {
 		s.t.Fatal(err)
 	}
 	s.node("n3", "r1", "--tls", s.folder("node", "n3"), "--policy", deny)
+	as("admin", "describe", "node", "n2").wants(s.t, 0, "(--user me), of ", "").
+		wants(s.t, 0, "users.owners: 1 owner: ann as nobody\n", "")
+	for who, node := range map[string]string{"bob": "n2", "admin": "n3"} { // names are for admins, and n3 denies nobody
+		said := as(who, "describe", "node", node).wants(s.t, 0, "Users:  ", "")
+		if strings.Contains(said.out, "nobody") {
+			s.t.Errorf("%s is shown of %s: %s", who, node, said.out)
+		}
+	}
 	refused := as("nobody", "submit", "--cpu", "1", "--image", "host", "--nodelist", "n3", "--user", "me", "--", "true")
 	refused.wants(s.t, 7, "", "no node that it may go to runs jobs of nobody as nobody")
 }

@@ -849,6 +849,14 @@ class LogPosition(Message):
 
 
 @dataclass
+class MappedUser(Message):
+    """MappedUser is the one account that jobs of an owner run as."""
+    owner: str = plain("str")
+    account: str = plain("str")
+    uid: int = plain("int")  # of that account
+
+
+@dataclass
 class Mount(Message):
     source: str = plain("str")
     target: str = plain("str")
@@ -886,6 +894,18 @@ class NodeStatus(Message):
     ledger: Optional[LedgerReport] = one("LedgerReport")
     debts: List[Token] = many("Token")
     heard_ms_ago: int = plain("long")
+    users: Optional[NodeUsers] = one("NodeUsers")  # as which accounts jobs run, in short; none: the machine has not said, or its agent is of an earlier version
+
+
+@dataclass
+class NodeUsers(Message):
+    """NodeUsers is how a node decides as which of its accounts a job runs that names a user. The node decides again when the job arrives: this only lets the scheduler refuse a job at once that every node would refuse."""
+    any: bool = plain("bool")  # every account, for owners who have none of their own in mapped: there is no TLS, or users.any
+    own: List[str] = many("str")  # accounts that a job of an owner of the same name may have, if that name is proven
+    more: bool = plain("bool")  # there are more of these than own lists
+    mapped: List[MappedUser] = many("MappedUser")  # users.owners of the node's policy
+    own_count: int = plain("int")  # in an answer to people, which has the first of own and mapped alone: how many there are
+    mapped_count: int = plain("int")
 
 
 @dataclass

@@ -98,6 +98,44 @@ func (n node) why() string {
 	return strings.Join(parts, "; ")
 }
 
+// accounts is as which of its accounts jobs run that name a user; empty: the machine has not said.
+func (n node) accounts() string {
+	u := n.GetUsers()
+	if u == nil {
+		return ""
+	}
+	many := func(count int32, names []string, one, several string) string {
+		text := fmt.Sprintf("%d %s", count, several)
+		if count == 1 {
+			text = "1 " + one
+		}
+		if len(names) > 0 {
+			text += ": " + strings.Join(names, ", ")
+		}
+		if len(names) > 0 && int(count) > len(names) {
+			text += ", …"
+		}
+		return text
+	}
+	rule := "the account with the owner's name (--user me), of " + many(u.GetOwnCount(), u.GetOwn(), "account", "accounts")
+	switch {
+	case u.GetAny():
+		rule = "any account that a job names, if its uid is at least users.from (1000) and the agent is root"
+	case u.GetMore():
+		rule = "the account with the owner's name (--user me), of more accounts than are listed"
+	case u.GetOwnCount() == 0:
+		rule = "no account: a job has a uid of its own"
+	}
+	if u.GetMappedCount() == 0 {
+		return rule
+	}
+	var names []string
+	for _, m := range u.GetMapped() {
+		names = append(names, m.GetOwner()+" as "+m.GetAccount())
+	}
+	return rule + "\nusers.owners: " + many(u.GetMappedCount(), names, "owner", "owners")
+}
+
 // remarks are why nothing new goes there, and what an operator left for others.
 func (n node) remarks() string {
 	why, note := n.why(), n.GetRecord().GetNote()
@@ -186,6 +224,7 @@ func DescribeNode(w io.Writer, s Style, status *messages.NodeStatus) error {
 	p.line("Labels", labels(a.GetLabels()))
 	p.line("Address", a.GetAddress())
 	p.line("Agent", a.GetAgentVersion())
+	p.line("Users", n.accounts())
 	p.line("Joined", when(r.GetJoinedUnixMs(), s.NowMs))
 	p.line("Heard", messages.Span(max(n.GetHeardMsAgo(), 0))+" ago")
 	for _, d := range []struct {

@@ -228,6 +228,17 @@ type nodeStatus struct {
 	ClosesAt      string     `json:"closesAt,omitempty"`
 	Note          *deedObj   `json:"note,omitempty"`
 	Debts         int        `json:"debts,omitempty"`
+	Users         *usersObj  `json:"users,omitempty"`
+}
+
+// usersObj is as which accounts jobs run there. The lists are the first of so many.
+type usersObj struct {
+	Any         bool              `json:"any"`
+	Own         []string          `json:"own,omitempty"`
+	OwnCount    int32             `json:"ownCount"`
+	More        bool              `json:"more,omitempty"`
+	Owners      map[string]string `json:"owners,omitempty"`
+	OwnersCount int32             `json:"ownersCount"`
 }
 
 // amountObj counts in the units of the wire: programs calculate with it.
@@ -271,6 +282,7 @@ func nodeObject(s *messages.NodeStatus) nodeObj {
 	if r.GetClosing() != nil {
 		o.Status.Closing, o.Status.ClosesAt = deedObject(r.GetClosing()), stamp(r.GetClosesUnixMs())
 	}
+	o.Status.Users = usersObject(s.GetUsers())
 	for _, l := range a.GetLabels() {
 		if o.Metadata.Labels == nil {
 			o.Metadata.Labels = map[string]string{}
@@ -294,6 +306,20 @@ func nodeObject(s *messages.NodeStatus) nodeObj {
 			slice.Ranks = append(slice.Ranks, g.GetRank())
 		}
 		o.Status.Slices = append(o.Status.Slices, slice)
+	}
+	return o
+}
+
+func usersObject(u *messages.NodeUsers) *usersObj {
+	if u == nil {
+		return nil
+	}
+	o := &usersObj{
+		Any: u.GetAny(), Own: u.GetOwn(), OwnCount: u.GetOwnCount(), More: u.GetMore(), OwnersCount: u.GetMappedCount(),
+		Owners: map[string]string{},
+	}
+	for _, m := range u.GetMapped() {
+		o.Owners[m.GetOwner()] = m.GetAccount()
 	}
 	return o
 }

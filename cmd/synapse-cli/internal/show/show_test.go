@@ -108,7 +108,10 @@ func nodes() []*messages.NodeStatus {
 	return []*messages.NodeStatus{
 		{
 			Record: &messages.NodeRecord{Id: "n1", Announcement: announce("10.0.0.1", "r1"), JoinedUnixMs: now - 86_400_000},
-			Phase:  "up", HeardMsAgo: 1200,
+			Phase:  "up", HeardMsAgo: 1200, Users: &messages.NodeUsers{
+				Own: []string{"ann", "cy"}, OwnCount: 30, MappedCount: 1,
+				Mapped: []*messages.MappedUser{{Owner: "bob", Account: "nobody", Uid: 65534}},
+			},
 			Ledger: &messages.LedgerReport{Total: total, Free: &messages.Resources{MilliCpu: 56_000, MemoryBytes: 448 << 30,
 				MilliGpu: 500},
 				Slices: []*messages.SliceReport{{Job: "jab12", State: messages.SliceState_SLICE_STATE_STARTED,
@@ -120,7 +123,7 @@ func nodes() []*messages.NodeStatus {
 			Record: &messages.NodeRecord{Id: "n17", Announcement: announce("10.0.0.17", "r2"),
 				Drained:             &messages.Deed{By: &messages.Principal{Name: "ops"}, Reason: "new firmware"},
 				DrainDeadlineUnixMs: now + 3_600_000},
-			Phase: "up", Closed: "drained by ops: new firmware", HeardMsAgo: 300,
+			Phase: "up", Closed: "drained by ops: new firmware", HeardMsAgo: 300, Users: &messages.NodeUsers{Any: true},
 			Ledger: &messages.LedgerReport{Total: total, Free: total, WithdrawnGpus: []string{"g1"}},
 		},
 		{Record: &messages.NodeRecord{Id: "n2", Announcement: announce("10.0.0.2", "r1")}, Phase: "dead", Closed: "dead",
