@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -274,6 +275,39 @@ func TestPursesAreForgotten(t *testing.T) {
 	}
 	if n := len(s.all); n > maxPurses {
 		t.Errorf("%d are remembered", n)
+	}
+}
+
+// TestAllThatIsOwedIsRemembered: an identity is forgotten only when nothing is open and each of its paces is paid off.
+// Otherwise whoever has a thousand names has their whole allowance again and again. A new field is tried as well.
+func TestAllThatIsOwedIsRemembered(t *testing.T) {
+	for field := range reflect.TypeFor[purse]().Fields() {
+		p := &purse{since: today.Add(-tallyFor)}
+		at := reflect.ValueOf(p).Elem().FieldByIndex(field.Index).Addr()
+		at = reflect.NewAt(field.Type, at.UnsafePointer())
+		switch one := at.Interface().(type) {
+		case *pace:
+			one.due = today.Add(time.Minute)
+			if owes := p.owes(today); owes != time.Minute || p.owes(today.Add(time.Minute)) != 0 {
+				t.Errorf("with %s due in a minute it owes for %s", field.Name, owes)
+			}
+		case *time.Time:
+			*one = today
+			if owes := p.owes(today); owes != tallyFor {
+				t.Errorf("with %s now it owes for %s", field.Name, owes)
+			}
+		case *int, *uint64:
+			at.Elem().Set(reflect.ValueOf(1).Convert(field.Type))
+			if p.isOpen() == (field.Name == "told") { // which counts within the minute that since remembers
+				t.Errorf("with one of %s it is open: %v", field.Name, p.isOpen())
+			}
+		case *audit.Line: // of the tally
+		default:
+			t.Errorf("%s is a %s, and nothing tries whether it is remembered", field.Name, field.Type)
+		}
+	}
+	if p := (&purse{since: today.Add(-tallyFor)}); p.isOpen() || p.owes(today) != 0 {
+		t.Errorf("nothing of it is left, and it is open or owes: %+v", p)
 	}
 }
 

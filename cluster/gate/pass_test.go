@@ -231,6 +231,30 @@ func TestRevokedOnAnOpenConnection(t *testing.T) {
 	}
 }
 
+// TestStoreIsAwayAgain: how long a token is good without the store counts from when the store answered last, and not
+// from when its connection came.
+func TestStoreIsAwayAgain(t *testing.T) {
+	s := newStage(t)
+	shelf := s.keepPasses()
+	_, ask := s.open(s.bearer(identity.RoleSubmitter, "ann", 24*time.Hour).Credentials(nil))
+	if err := ask(); err != nil {
+		t.Fatal(err)
+	}
+	s.later(2 * maxUnasked)
+	for range 3 {
+		shelf.leave(errors.New("the database is away"))
+		if s.later(maxUnasked); s.said("Closed the connection") > 0 || ask() != nil {
+			t.Fatalf("the store was away for no longer than it may be, and the connection is closed: %q", s.lines)
+		}
+		shelf.leave(nil)
+		s.later(0)
+	}
+	shelf.leave(errors.New("the database is away"))
+	if s.later(maxUnasked + 1); s.tells("Closed the connection of synapse://c-a/submitter/ann") != 1 {
+		t.Errorf("the store is away for too long: %q", s.lines)
+	}
+}
+
 // TestPassIsSaidToSchedulersAlone: nothing of a token leaves before a scheduler of its cluster is proved.
 func TestPassIsSaidToSchedulersAlone(t *testing.T) {
 	s := newStage(t)

@@ -40,6 +40,32 @@ func TestTailLines(t *testing.T) {
 	}
 }
 
+// TestExitsBehindThePage: the job writes its last line and ends between the reading of a page and its arrival. Who
+// follows reads on, though the record says by then that nothing more is written.
+func TestExitsBehindThePage(t *testing.T) {
+	d, _, job, _, machines := gang(t, Options{Clock: clock.Real{}})
+	machines[0].mu.Lock()
+	machines[0].paged = func(rank int32, stderr bool) {
+		machines[0].writes(rank, stderr, "the end\n")
+		for _, m := range machines {
+			m.exits(0, false)
+		}
+		eventually(t, "it is over", func() bool { return d.phase(job) == "succeeded" })
+	}
+	machines[0].mu.Unlock()
+	stream, err := d.SynapseClient.ReadLogs(timely(t), &api.ReadLogs{Job: job, Follow: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := ""
+	for p, err := stream.Recv(); err == nil; p, err = stream.Recv() {
+		text += string(p.GetData())
+	}
+	if text != "the end\n" {
+		t.Errorf("who follows has read %q", text)
+	}
+}
+
 // TestTheEndOfTheOutput: a machine that does not answer when the job ends, as after a
 // takeover, is waited for; what it still does not send is reported as missing.
 func TestTheEndOfTheOutput(t *testing.T) {

@@ -62,6 +62,7 @@ type launcher struct {
 	asked  int
 	mute   bool // it does not return what its tasks wrote
 	execs  func(*messages.ExecTask)
+	paged  func(rank int32, stderr bool) // once a page has been read and before it is sent; called once
 }
 
 // running is a task and the actor that is told of its end.
@@ -96,7 +97,15 @@ func (l *launcher) Tell(command any, to *actor.PID) {
 		if l.mute {
 			return
 		}
-		l.system.Root.Send(to, l.page(m))
+		page, paged := l.page(m), l.paged
+		if l.paged = nil; paged == nil {
+			l.system.Root.Send(to, page)
+			return
+		}
+		go func() {
+			paged(m.Id.Rank, m.Stderr)
+			l.system.Root.Send(to, page)
+		}()
 	case *messages.ExecTask:
 		l.execs(m)
 	}

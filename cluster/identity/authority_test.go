@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -117,6 +118,38 @@ func TestDenylist(t *testing.T) {
 	}
 	if err := late.Recheck(peer, today.Add(26*time.Hour)); err != nil {
 		t.Errorf("a renewed one: %v", err)
+	}
+}
+
+// TestRecheckOfTheWholeChain: an open connection ends with the first certificate of its chain that does, up to the very
+// second, however long its own was renewed for.
+func TestRecheckOfTheWholeChain(t *testing.T) {
+	r := newRealm(t, "c-a")
+	peer := must(r.trust().verify(r.pair(RoleNode, "n1").Chain, x509.ExtKeyUsageClientAuth, 0))
+	if len(peer.chain) != 3 {
+		t.Fatalf("a chain of %d", len(peer.chain))
+	}
+	forEver := today.AddDate(1000, 0, 0)
+	for i, c := range peer.chain {
+		short := peer
+		short.chain = slices.Clone(peer.chain)
+		ended := *c
+		ended.NotAfter = today.Add(time.Hour)
+		short.chain[i] = &ended
+		until := forEver
+		if i == 0 {
+			until = ended.NotAfter // the certificate's own end, unless it was renewed
+		}
+		trust := r.trust()
+		trust.Now = func() time.Time { return ended.NotAfter }
+		if err := trust.Recheck(short, until); err != nil {
+			t.Errorf("certificate %d at its end: %v", i, err)
+		}
+		trust.Now = func() time.Time { return ended.NotAfter.Add(time.Second) }
+		var late *TimeError
+		if err := trust.Recheck(short, until); !errors.As(err, &late) || late.Certificate != &ended {
+			t.Errorf("certificate %d a second after its end: %v", i, err)
+		}
 	}
 }
 

@@ -146,6 +146,29 @@ func TestRulesChoose(t *testing.T) {
 	}
 }
 
+// TestNotesThatCount: a notifier goes on where the note of the one before ends. A note that cannot be read, or that
+// ends later than this clock says it is, is none: otherwise nobody would be told anything until then.
+func TestNotesThatCount(t *testing.T) {
+	const now = int64(1_000_000)
+	note := func(until int64) string { return fmt.Sprintf(`{"untilUnixMs": %d, "jobs": {"j1": 7}}`, until) }
+	for text, since := range map[string]int64{
+		"": now, "{": now, `{"untilUnixMs": "5"}`: now, note(0): now, note(-1): now,
+		note(1): 1, note(now - 1): now - 1, note(now): now, note(now + 1): now, note(now * 2): now,
+	} {
+		dir := t.TempDir()
+		if text != "" {
+			if err := os.WriteFile(filepath.Join(dir, noteFile), []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		n := New(Options{Dir: dir, WallMs: func() int64 { return now }})
+		counts := text == note(1) || text == note(now-1) || text == note(now)
+		if told := len(n.sight.told) > 0; n.sight.since != since || told != counts {
+			t.Errorf("after the note %q it begins at %d, and knows of jobs: %v", text, n.sight.since, told)
+		}
+	}
+}
+
 // quietWatch tells nothing until its caller has gone.
 type quietWatch struct {
 	api.SynapseClient
