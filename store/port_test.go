@@ -194,3 +194,61 @@ func TestPortLoadsWithoutThePast(t *testing.T) {
 type forgetful struct{ *Memory }
 
 func (forgetful) History(Past) (Page, error) { return Page{}, errors.New("no such page") }
+
+// failing is a store of which one kind of read fails.
+type failing struct {
+	Store
+	read string
+}
+
+var errAway = errors.New("the disk is away")
+
+func (f failing) Job(id topology.JobID) (*messages.JobRecord, []*messages.AttemptRecord, error) {
+	if f.read == "job" {
+		return nil, nil, errAway
+	}
+	return f.Store.Job(id)
+}
+
+func (f failing) Requested(owner, id string) (*messages.JobRecord, []*messages.AttemptRecord, error) {
+	if f.read == "request" {
+		return nil, nil, errAway
+	}
+	return f.Store.Requested(owner, id)
+}
+
+func (f failing) Pruned(id topology.JobID) (bool, error) {
+	if f.read == "pruned" {
+		return false, errAway
+	}
+	return f.Store.Pruned(id)
+}
+
+func (f failing) Load(epoch uint64) (*actors.Loaded, error) {
+	if f.read == "load" {
+		return nil, errAway
+	}
+	return f.Store.Load(epoch)
+}
+
+// TestPortTellsOfFailedReads: a read that failed is never told as an answer that there is nothing.
+func TestPortTellsOfFailedReads(t *testing.T) {
+	for read, q := range map[string]actors.Query{ //order: each is tried by itself
+		"job": {Job: "j"}, "request": {Owner: "ann", RequestID: "r"}, "pruned": {Job: "j"},
+	} {
+		found := Answer(failing{NewMemory(), read}, q)
+		if found.Err != errAway.Error() || found.Job != nil || found.Query != q {
+			t.Errorf("%s: %+v", read, found)
+		}
+		if found := Answer(NewMemory(), q); found.Err != "" || found.Job != nil {
+			t.Errorf("%s, and there is none: %+v", read, found)
+		}
+	}
+	system, me, heard := listen(t)
+	p := NewPort(failing{NewMemory(), "load"}, system)
+	t.Cleanup(func() { p.Close() })
+	p.Load(1, me)
+	if l := next[actors.Loaded](t, heard); l.Err != errAway.Error() || l.Deposed {
+		t.Errorf("the store could not be loaded: %+v", l)
+	}
+}

@@ -23,8 +23,6 @@ type (
 		Job   topology.JobID
 		State messages.JobState
 	}
-	// followAgain asks the store again of a job that another waits for.
-	followAgain struct{ Follower, Job topology.JobID }
 	// foregone: a job that this one waits for has ended so. Scheduler → Job.
 	foregone struct{ Known *messages.AfterKnown }
 )
@@ -68,7 +66,7 @@ func (s *Scheduler) onFollowed(ctx actor.Context, id topology.JobID, m actors.Fo
 	switch {
 	case e == nil || e.pid == nil:
 	case m.Err != "":
-		s.p.Clock.After(s.p.Constants.JournalRetry, s.self, followAgain{id, m.Query.Job})
+		s.askLater(find{follower: id}, m.Query)
 	case m.Damaged != "" || m.Job == nil || m.Job.State.Terminal():
 		ctx.Send(e.pid, foregone{&messages.AfterKnown{Job: string(m.Query.Job), State: m.Job.GetState()}})
 	}

@@ -98,7 +98,7 @@ func (s *Scheduler) onSprouted(ctx actor.Context, e *livingJob, m Written) {
 func (s *Scheduler) onElementFound(ctx actor.Context, e *livingJob, m actors.Found) {
 	switch {
 	case m.Err != "":
-		s.ask(find{element: e}, actors.Query{Job: e.id})
+		s.askLater(find{element: e}, m.Query)
 	case m.Job != nil && !m.Job.State.Terminal():
 		s.vanished("the actor of " + string(e.id))
 	default:

@@ -38,7 +38,7 @@ func TestFailedReadIsRepeated(t *testing.T) {
 		found       actors.Found
 		again, said any
 	}{
-		{"failed", actors.Found{Query: query, Err: "the disk is away"}, followAgain{"second", "first"}, nil},
+		{"failed", actors.Found{Query: query, Err: "the disk is away"}, askAgain{find{follower: "second"}, query}, nil},
 		{"ended", actors.Found{Query: query, Job: ended}, nil, told(messages.JobState_JOB_STATE_FAILED)},
 		{"forgotten", actors.Found{Query: query}, nil, told(messages.JobState_JOB_STATE_UNSPECIFIED)},
 		{"damaged", actors.Found{Query: query, Damaged: "no record"}, nil, told(messages.JobState_JOB_STATE_UNSPECIFIED)},

@@ -28,6 +28,17 @@ func (s *Scheduler) ask(why find, q actors.Query) {
 	s.p.Store.Find(q, s.self)
 }
 
+// askAgain is a question to a store that could not be read.
+type askAgain struct {
+	Why   find
+	Query actors.Query
+}
+
+// askLater repeats a question after a pause: a store that is away answers each at once.
+func (s *Scheduler) askLater(why find, q actors.Query) {
+	s.p.Clock.After(s.p.Constants.JournalRetry, s.self, askAgain{why, q})
+}
+
 func (s *Scheduler) onFound(ctx actor.Context, m actors.Found) {
 	why, ok := s.finds[m.Query.Ticket]
 	if !ok {

@@ -254,8 +254,8 @@ func (s *Scheduler) receiveInner(ctx actor.Context) {
 		s.onRemake(ctx, m)
 	case recovered:
 		s.onRecovered(ctx, "waited")
-	case followAgain:
-		s.ask(find{follower: m.Follower}, actors.Query{Job: m.Job})
+	case askAgain:
+		s.ask(m.Why, m.Query)
 	case askOrphan:
 		s.onAskOrphan(m)
 	case retryLoad:
