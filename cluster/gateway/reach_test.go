@@ -55,3 +55,32 @@ func TestFellowOf(t *testing.T) {
 		}
 	}
 }
+
+// TestPlaceOf: a process is run only in a rank that is there, of an attempt that runs.
+func TestPlaceOf(t *testing.T) {
+	active, over := messages.JobState_JOB_STATE_ACTIVE, messages.JobState_JOB_STATE_SUCCEEDED
+	gone, end := &messages.Exit{}, &messages.End{}
+	places := []*messages.Place{{Rank: 0, Node: "n1"}, {Rank: 1, Node: "n2", Exit: gone}, {Rank: 2, Node: "n3"}}
+	for what, c := range map[string]struct {
+		state  messages.JobState
+		places []*messages.Place
+		end    *messages.End
+		rank   int32
+		node   string // empty: refused
+	}{
+		"the first": {active, places, nil, 0, "n1"}, "the last": {active, places, nil, 2, "n3"},
+		"one that has ended": {active, places, nil, 1, ""}, "one beyond": {active, places, nil, 3, ""},
+		"one below": {active, places, nil, -1, ""}, "before there is one": {active, nil, nil, 0, ""},
+		"an attempt that has ended": {active, places, end, 0, ""}, "a job that is over": {over, places, nil, 0, ""},
+	} {
+		token := &messages.Token{Epoch: 2, Counter: 5}
+		task, node, err := placeOf(&messages.JobStatus{
+			Record:  &messages.JobRecord{Id: "job", State: c.state},
+			Attempt: &messages.AttemptRecord{Token: token, Places: c.places, End: c.end},
+		}, c.rank)
+		if (err == nil) != (c.node != "") || string(node) != c.node ||
+			err == nil && (task.Rank != c.rank || task.Token.Counter != token.Counter) {
+			t.Errorf("%s: %v on %q, %v", what, task, node, err)
+		}
+	}
+}

@@ -32,3 +32,41 @@ func TestExposed(t *testing.T) {
 		t.Errorf("no file: %q", warning)
 	}
 }
+
+// TestPrivateFiles: a key, and any file with a secret, is read if it is its owner's alone, whichever bit would let
+// others in; and a secret only if it is no longer than it may be, to the byte.
+func TestPrivateFiles(t *testing.T) {
+	dir := t.TempDir()
+	r := newRealm(t, "c-a")
+	folder := &Folder{Dir: filepath.Join(dir, "folder"), Roots: r.root.Chain, Pair: r.pair(RoleNode, "n1")}
+	if err := folder.Create(); err != nil {
+		t.Fatal(err)
+	}
+	key := filepath.Join(folder.Dir, keyFile)
+	for bit := range 9 {
+		mode := os.FileMode(1) << bit
+		if err := os.Chmod(key, 0o600|mode); err != nil {
+			t.Fatal(err)
+		}
+		open := mode&0o077 != 0
+		_, secret := ReadPrivate(key, 1<<10)
+		_, whole := OpenFolder(folder.Dir)
+		if (secret != nil) != open || (whole != nil) != open || (Exposed(key) != "") != open {
+			t.Errorf("mode %v: %v, %v, %q", 0o600|mode, secret, whole, Exposed(key))
+		}
+	}
+	path := filepath.Join(dir, "secret")
+	for size := range 4 {
+		if err := os.WriteFile(path, make([]byte, size), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if text, err := ReadPrivate(path, 2); (err == nil) != (size <= 2) || err == nil && len(text) != size {
+			t.Errorf("%d bytes where 2 are allowed: %d, %v", size, len(text), err)
+		}
+	}
+	for _, wrong := range []string{dir, filepath.Join(dir, "none")} {
+		if text, err := ReadPrivate(wrong, 2); err == nil {
+			t.Errorf("%s is read as %q", wrong, text)
+		}
+	}
+}
