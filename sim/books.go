@@ -21,16 +21,15 @@ type books struct {
 	owner    map[topology.Token]string                  // of every token ever committed
 	commits  map[topology.Token]uint64                  // what was decided under it, in short
 	nodes    map[string]*messages.NodeRecord
-	ids      []string          // of jobs, as they came
-	queued   int               // of them
-	requests map[string]string // job ids by request id
-	policy   topology.Token    // the write that the policy record is of
-	given    map[string]*given // firm promises, by job
-	// turnedBack: what the store had was lost, and promises with it.
-	turnedBack bool
-	queues     *messages.QueuesRecord // nil: nobody has described any
-	queuesAt   instant                // since when it has been these
-	dropped    map[string]bool        // jobs whose record was damaged, and which the operator gave up
+	ids      []string                // of jobs, as they came
+	queued   int                     // of them
+	requests map[string]string       // job ids by request id
+	policy   topology.Token          // the write that the policy record is of
+	learned  map[topology.Token]bool // of what it knows
+	given    map[string]*given       // firm promises, by job
+	queues   *messages.QueuesRecord  // nil: nobody has described any
+	queuesAt instant                 // since when it has been these
+	dropped  map[string]bool         // jobs whose record was damaged, and which the operator gave up
 }
 
 // jobPage is one job.
@@ -40,9 +39,10 @@ type jobPage struct {
 	tokens []topology.Token // committed, in that order
 	since  instant          // of its present state, and since it was let go of in that
 	// The time limit, since when: it may be changed.
-	limit      time.Duration
-	limitSince instant
-	holdAsked  instant // when somebody last asked to hold it, or to let go of it; 0: never
+	limit       time.Duration
+	limitSince  instant // it was given that; of a job that was submitted with it, 0
+	longerSince instant // it was last given more time
+	holdAsked   instant // when somebody last asked to hold it, or to let go of it; 0: never
 }
 
 // stored is one durable write as a checker sees it.
@@ -74,7 +74,8 @@ func (s *stored) committed() []*messages.AttemptRecord {
 func newBooks(w *World) *books {
 	return &books{w: w, jobs: map[string]*jobPage{}, attempts: map[topology.Token]*messages.AttemptRecord{},
 		owner: map[topology.Token]string{}, commits: map[topology.Token]uint64{}, nodes: map[string]*messages.NodeRecord{},
-		requests: map[string]string{}, dropped: map[string]bool{}, given: map[string]*given{}}
+		requests: map[string]string{}, dropped: map[string]bool{}, given: map[string]*given{},
+		learned: map[topology.Token]bool{}}
 }
 
 func (b *books) writeAll(p *process, epoch uint64, changes []actors.Change, verdicts []actors.Verdict) {
@@ -139,6 +140,9 @@ func (b *books) write(s *stored, c actors.Change) {
 			return // once more, as above
 		}
 		s.policy, s.learned = copyOf(c.Policy), slices.Clone(c.Learned)
+		for _, t := range s.learned {
+			b.learned[t] = true
+		}
 	}
 	if c.Queues != nil {
 		b.queues, b.queuesAt = copyOf(c.Queues), b.w.engine.now
@@ -173,12 +177,23 @@ func (b *books) enter(s *stored) {
 		s.page.since = b.w.engine.now
 	}
 	if limit := time.Duration(s.job.Spec.GetTimeLimitMs()) * time.Millisecond; limit != s.page.limit {
-		s.page.limit, s.page.limitSince = limit, b.w.engine.now
+		if s.jobWas != nil {
+			s.page.limitSince = b.w.engine.now
+			if limit == 0 || s.page.limit > 0 && limit > s.page.limit {
+				s.page.longerSince = b.w.engine.now
+			}
+		}
+		s.page.limit = limit
 	}
 	s.page.record = s.job
 	b.count(s.page)
 	b.promised(s)
 	b.shorten(s.page)
+}
+
+// limitIsFresh reports whether what was decided then may have been planned with another limit.
+func (p *jobPage) limitIsFresh(decided instant) bool {
+	return p.limitSince > 0 && decided.since(p.limitSince) < time.Minute
 }
 
 // count keeps how many jobs are in the queue: to look through all that there ever were, again and again, was most of

@@ -248,6 +248,7 @@ func (s *storage) renew(p *process, epoch uint64) error {
 // lead makes a process the leader of an epoch that the store has given it.
 func (h *schedulerHost) lead(p *process, epoch uint64) {
 	p.epoch = epoch
+	h.w.oldLeads(p.old)
 	if epoch == h.w.store.kept.Epoch() { // else another one was given a higher one meanwhile
 		h.w.leading = h
 		h.w.elections++

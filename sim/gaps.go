@@ -124,14 +124,6 @@ func (g Gap) Reasons() []string {
 	return all
 }
 
-// onceRestored is why nothing is judged after the store was put back; empty: it was not.
-func (w *World) onceRestored() string {
-	if w.books.turnedBack {
-		return "the store was once put back"
-	}
-	return ""
-}
-
 // isActive reports whether a job has an attempt that goes on.
 func isActive(_ *World, page *jobPage) bool {
 	return page.record.State == messages.JobState_JOB_STATE_ACTIVE

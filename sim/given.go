@@ -98,22 +98,8 @@ func (g *given) onMachine(node string) (sum topology.Resources, any bool) {
 	return sum, any
 }
 
-// judgesPromises reports whether what becomes of promises is judged.
-func (w *World) judgesPromises() bool { return w.ahead() && w.noPromises() == "" }
-
-// noPromises is why promises are not judged: machines lie, the store went back, or a leader of the version before
-// knows of none.
-func (w *World) noPromises() string {
-	switch {
-	case w.oldVersion() != nil:
-		return "an earlier version runs somewhere"
-	case w.books.turnedBack:
-		return "the store was once put back"
-	case w.faults.byName["liar"] != nil:
-		return "some node may lie"
-	}
-	return ""
-}
+// judgesPromises reports whether promises are made at all.
+func (w *World) judgesPromises() bool { return w.ahead() }
 
 // isPromised reports whether a job has a firm promise with a bound, and nothing has happened that S11a names.
 func isPromised(w *World, page *jobPage) bool {
@@ -121,18 +107,8 @@ func isPromised(w *World, page *jobPage) bool {
 	return g != nil && g.bound > 0 && (g.excuse == "" || g.waived != "")
 }
 
-// promiseAway is why what becomes of a job's promise is not judged now.
-func promiseAway(w *World, page *jobPage) string {
-	switch g, why := w.books.given[page.record.Id], w.noPromises(); {
-	case why != "":
-		return why
-	case g.waived != "":
-		return g.waived
-	case w.mayLackUID(page.record):
-		return lacksUID
-	}
-	return ""
-}
+// awayFromPromise is why what becomes of a job's promise is not judged now.
+func awayFromPromise(w *World, page *jobPage) string { return w.books.given[page.record.Id].waived }
 
 // lacksUID is an exception of several invariants.
 const lacksUID = "no uid may be free"
@@ -147,8 +123,8 @@ func (w *World) excuseAll() {
 // lookAround notes what allows a promise to be broken, if that is so now.
 func (g *given) lookAround(w *World) {
 	page := w.books.jobs[g.job]
-	if g.excuse == "" && page != nil && page.limitSince > g.said {
-		g.excuse, g.waived = "its own limit is another one", "its own limit was changed"
+	if g.excuse == "" && page != nil && page.longerSince > g.said {
+		g.excuse, g.waived = "its own limit is a longer one", "its own limit was made longer"
 	}
 	if g.excuse == "" && w.books.queuesAt > g.said {
 		g.excuse, g.waived = "the queues are other ones", "the queues were changed" // and may have a lower limit
@@ -159,6 +135,9 @@ func (g *given) lookAround(w *World) {
 		}
 		if g.excuse = w.whyUnsure(g, k); g.excuse == "" {
 			g.excuse, g.waived = w.otherLimit(g, k)
+		}
+		if g.excuse == "" && w.machine(k.Node).mayLie(g.said) {
+			g.excuse, g.waived = k.Node+" lies, or did", "a node of it lies, or did"
 		}
 	}
 }
@@ -208,11 +187,11 @@ func (w *World) whyUnsure(g *given, k *messages.Kept) string {
 	return ""
 }
 
-// otherLimit is what has had another limit, since a promise was said, on a machine of it.
+// otherLimit is what was given a longer limit, since a promise was said, on a machine of it.
 func (w *World) otherLimit(g *given, k *messages.Kept) (excuse, kind string) {
 	for _, a := range w.books.attemptsOn(k.Node) {
-		if page := w.books.jobs[a.Job]; page != nil && page.record.Changed != nil && page.limitSince > g.said {
-			return a.Job + " on " + k.Node + " has another limit", "the limit of a holder was changed"
+		if page := w.books.jobs[a.Job]; page != nil && page.longerSince > g.said {
+			return a.Job + " on " + k.Node + " has a longer limit", "the limit of a holder was made longer"
 		}
 	}
 	return "", ""

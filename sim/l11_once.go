@@ -22,23 +22,40 @@ type runsOfJob struct {
 
 func newOnce() *once { return &once{rule{"L11 once", on{Stored}}, map[string]*runsOfJob{}} }
 
-func (c *once) clauses() []clause { return []clause{{about: runsOnce, away: c.away}} }
-
 // runsOnce reports whether a job is an element of an array, or is to run after others. Of an array its elements run.
-func runsOnce(_ *World, page *jobPage) bool {
-	spec := page.record.Spec
+func runsOnce(spec *messages.JobSpec) bool {
 	return spec.GetElement() != nil || len(spec.GetAfter()) > 0 && spec.GetArray() == nil
 }
 
-// away is why it is not judged how often a job runs.
-func (*once) away(w *World, page *jobPage) string { return w.onceRestored() }
+// restored begins again with what the store has: what it has lost may run once more.
+func (c *once) restored(w *World) {
+	clear(c.runs)
+	for _, id := range w.books.ids {
+		page := w.books.jobs[id]
+		if !runsOnce(page.record.Spec) {
+			continue
+		}
+		r := &runsOfJob{commits: int32(len(page.tokens))}
+		for _, a := range w.books.attemptsOf(page) {
+			r.ends(a)
+		}
+		c.runs[id] = r
+	}
+}
 
-// restored begins again: what the store has lost may run once more.
-func (c *once) restored(*World) { clear(c.runs) }
+// ends notes an attempt that may have ended.
+func (r *runsOfJob) ends(a *messages.AttemptRecord) {
+	if a.End == nil {
+		return
+	}
+	if r.last = a.End.Cause; r.last == messages.Cause_CAUSE_MEMBER_FAILED {
+		r.failed++
+	}
+}
 
 func (c *once) Step(w *World, e *Event) {
 	s := e.Stored
-	if s.job == nil || !runsOnce(w, &jobPage{record: s.job}) {
+	if s.job == nil || !runsOnce(s.job.Spec) {
 		return
 	}
 	r := c.runs[s.job.Id]
@@ -48,16 +65,13 @@ func (c *once) Step(w *World, e *Event) {
 	}
 	for i, a := range s.attempts {
 		if s.attemptsWere[i] == nil {
-			if r.commits++; r.isLast(s.job) && c.away(w, s.page) == "" {
+			if r.commits++; r.isLast(s.job) {
 				c.violate(w, "%s is committed again, and its last attempt ended by %v, after %d failures", s.job.Id, r.last,
 					r.failed)
 			}
 		}
-		if a.End == nil || s.attemptsWere[i].GetEnd() != nil {
-			continue
-		}
-		if r.last = a.End.Cause; r.last == messages.Cause_CAUSE_MEMBER_FAILED {
-			r.failed++
+		if s.attemptsWere[i].GetEnd() == nil {
+			r.ends(a)
 		}
 	}
 }
@@ -74,7 +88,7 @@ func (r *runsOfJob) isLast(job *messages.JobRecord) bool {
 func (c *once) Quiet(w *World) {
 	for _, id := range sortedKeys(c.runs) {
 		r, job := c.runs[id], w.books.jobs[id].record
-		if w.books.dropped[id] || c.away(w, w.books.jobs[id]) != "" {
+		if w.books.dropped[id] {
 			continue
 		}
 		if w.count("once.jobs", 1); job.Spec.GetElement() != nil {

@@ -31,22 +31,9 @@ func newIdleNamed() *idleNamed {
 		lone: map[string]instant{}, seen: newHeadRuns()}
 }
 
-func (c *idleNamed) clauses() []clause {
-	kept := func(w *World, page *jobPage) bool { return isWell(w) && page.queued && isPromised(w, page) }
-	return []clause{{"kept in vain", kept, c.away}}
-}
-
-// away is why what is kept for a job is not looked at.
-func (*idleNamed) away(w *World, _ *jobPage) string {
-	if w.books.queues != nil {
-		return "there are queues"
-	}
-	return w.noPromises()
-}
-
 // isWell reports whether no news is late.
 func isWell(w *World) bool {
-	calm := w.faults.prompt() && w.elections <= 1 && !w.opts.Plain
+	calm := w.faults.prompt() && w.leadsLong() && !w.opts.Plain
 	return calm || w.healed &&
 		w.engine.now.since(max(w.healedAt, w.ledSince)) >= w.constants.BenchCap+20*time.Second
 }
@@ -67,10 +54,6 @@ func (c *idleNamed) Step(w *World, e *Event) {
 		return
 	}
 	c.idleHours(w, p)
-	if !w.ahead() || c.away(w, nil) != "" {
-		clear(c.idle)
-		return
-	}
 	c.keptInVain(w, p)
 }
 

@@ -2,7 +2,6 @@ package sim
 
 import (
 	"cmp"
-	"slices"
 	"time"
 
 	"google.golang.org/protobuf/proto"
@@ -21,7 +20,8 @@ import (
 //
 // Where the planner looks ahead, as it does unless told otherwise, room that is kept for another is none, and a gang
 // of several machines may wait for a place close together: a minute, or half as long as it has waited, and ten minutes
-// at most. Which job is first is then not told by the queue. Where there are queues their limits may be full.
+// at most. Which job is first is then not told by the queue. Where there are queues, their limits may be full, and a
+// job is held only against those that the same limits bind.
 type headRuns struct {
 	rule
 	head  string
@@ -48,11 +48,10 @@ func newHeadRuns() *headRuns {
 
 func (c *headRuns) clauses() []clause {
 	head := func(w *World, page *jobPage) bool { return c.isCalm(w) && c.first(w) == page }
-	passed := func(w *World, page *jobPage) bool { return c.looksClosely(w) && !w.ahead() && c.waits(w, page) }
 	roomy := func(w *World, page *jobPage) bool { return c.looksClosely(w) && c.waits(w, page) }
-	return []clause{
-		{"head", head, c.awayFromBarred}, {"passed", passed, c.awayFromPassed}, {"room", roomy, c.awayFromRoom},
-	}
+	passed := func(w *World, page *jobPage) bool { return c.looksClosely(w) && !w.ahead() && c.waits(w, page) }
+	none := func(*World, *jobPage) string { return "" }
+	return []clause{{"head", head, none}, {"room", roomy, c.awayFromRoom}, {"passed", passed, c.awayFromPassed}}
 }
 
 // isCalm reports whether all is healed and no machine is left out any more.
@@ -60,31 +59,26 @@ func (c *headRuns) isCalm(w *World) bool {
 	return w.healed && w.engine.now.since(w.healedAt) >= w.constants.BenchCap+20*time.Second
 }
 
-// awayFromPassed is why it is not judged who is admitted past a job.
-func (c *headRuns) awayFromPassed(w *World, _ *jobPage) string {
-	if w.books.queues != nil {
-		return "there are queues"
-	}
-	return ""
-}
-
 // awayFromRoom is why it is not judged whether a job that has room runs.
-func (c *headRuns) awayFromRoom(w *World, page *jobPage) string {
-	if w.elections > 1 {
-		return "a second leader has led"
-	}
-	return c.awayFromBarred(w, page)
-}
-
-// awayFromBarred: which machines a job would go to is not known here.
-func (c *headRuns) awayFromBarred(w *World, page *jobPage) string {
-	if w.books.queues != nil && slices.ContainsFunc(w.above(page.record.Spec.GetQueue()), ofMachines) {
-		return "its owner may be at his most machines"
+func (*headRuns) awayFromRoom(w *World, _ *jobPage) string {
+	if !w.leadsLong() {
+		return "a leader took over a moment ago"
 	}
 	return ""
 }
 
-func ofMachines(q *messages.QueueSpec) bool { return q.OwnerMachines != nil }
+// awayFromPassed is why it is not judged who is admitted past a job.
+func (*headRuns) awayFromPassed(w *World, page *jobPage) string {
+	if !w.inTurn(page.record.Spec.GetQueue()) {
+		return "its queue has another order"
+	}
+	return ""
+}
+
+// leadsLong reports whether a leader leads from the beginning, or has heard all machines since it took over.
+func (w *World) leadsLong() bool {
+	return w.elections <= 1 || w.engine.now.since(w.ledSince) >= w.constants.BenchCap+20*time.Second
+}
 
 func (c *headRuns) Step(w *World, e *Event) {
 	if w.opts.Planner != nil { // whoever brings one has an order of its own
@@ -153,8 +147,12 @@ func (c *headRuns) onTried(w *World, o *messages.Order) {
 	if !c.noteTried(w, o) {
 		return
 	}
-	head, page := c.first(w), w.books.jobs[o.Job]
-	if w.ahead() || head == nil || c.awayFromPassed(w, head) != "" || page == nil || !ahead(head.record, page.record) ||
+	page := w.books.jobs[o.Job]
+	if w.ahead() || page == nil {
+		return
+	}
+	head := c.firstOf(w, func(r *messages.JobRecord) bool { return w.alike(r, page.record) })
+	if head == nil || !ahead(head.record, page.record) ||
 		!c.trulyWaits(w, head) || w.engine.now.since(c.wrote[head.record.Id]) < time.Second {
 		return
 	}
@@ -190,7 +188,8 @@ func (c *headRuns) lookBack(w *World) {
 // allWithRoom looks at every job that waits.
 func (c *headRuns) allWithRoom(w *World) {
 	p := w.leader()
-	if p == nil || p.leader == nil || w.elections > 1 { // as awayFromRoom has it
+	if p == nil || p.leader == nil || c.awayFromRoom(w, nil) != "" {
+		clear(c.room)
 		return
 	}
 	for _, id := range w.books.ids {
@@ -315,11 +314,16 @@ func (c *headRuns) beginsLater(w *World, r *messages.JobRecord) bool {
 
 // first is the job that everybody else in the queue waits behind.
 func (c *headRuns) first(w *World) *jobPage {
+	return c.firstOf(w, anyJob)
+}
+
+// firstOf is the first of these jobs.
+func (c *headRuns) firstOf(w *World, these func(*messages.JobRecord) bool) *jobPage {
 	var head *jobPage
 	for _, id := range w.books.ids {
 		page := w.books.jobs[id]
 		r := page.record
-		if !c.waits(w, page) {
+		if !these(r) || !c.waits(w, page) {
 			continue
 		}
 		if head == nil || ahead(r, head.record) {

@@ -11,7 +11,7 @@ func newPromiseMet() *promiseMet { return &promiseMet{rule{"L9 promise-met", on{
 
 func (*promiseMet) clauses() []clause {
 	due := func(w *World, page *jobPage) bool { return w.healed && isPromised(w, page) }
-	return []clause{{about: due, away: promiseAway}}
+	return []clause{{about: due, away: awayFromPromise}}
 }
 
 func (c *promiseMet) Step(w *World, _ *Event) {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"google.golang.org/protobuf/proto"
 
@@ -84,13 +85,19 @@ func liar(f *faults, m *machine) bool {
 
 // lie has a machine lie from now on.
 func (w *World) lie(m *machine, names ...string) {
-	m.lies, m.lied = names, true
+	m.lies, m.lied, m.fibbed = names, true, true
 	w.say("%s lies about %s", m.address, strings.Join(names, ", "))
+}
+
+// mayLie reports whether what a leader believes of a machine may come from a lie that was told since then, or shortly
+// before.
+func (m *machine) mayLie(since instant) bool {
+	return m.lies != nil || m.fibbed && m.repented.plus(time.Minute) > since
 }
 
 // repent puts an honest agent in the liar's place.
 func (w *World) repent(m *machine) {
-	m.lies = nil
+	m.lies, m.repented = nil, w.engine.now
 	if m.proc != nil {
 		m.proc.crash()
 	}

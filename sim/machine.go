@@ -34,6 +34,8 @@ type machine struct {
 	returning    bool                    // the agent's next start is on the agenda
 	lossy        bool                    // it lost its power or its record: what it knew may be gone
 	old          bool                    // what is installed here is the version before
+	fibbed       bool                    // its agent has lied, by lies
+	repented     instant                 // when it was honest again
 	oldUntil     instant                 // when that was so last
 	drained      bool                    // by the operator, that may take it back
 	lies         []string                // what its agent lies about; none: it is honest

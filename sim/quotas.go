@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/yi-json/synapse/messages"
@@ -37,6 +38,7 @@ func (w *World) isIn(job *messages.JobRecord, queue string) bool {
 type had struct {
 	gpus, running int64
 	on            map[string]bool // machines
+	coming        int64           // machines of what may be committed soon, at the most
 }
 
 func (h *had) add(a *messages.AttemptRecord) {
@@ -104,6 +106,21 @@ func (w *World) standing(job, other *messages.JobRecord) (within, assured int) {
 	return within, assured
 }
 
+// alike reports whether two jobs are bound by the same limits of queues, and take turns by arrival.
+func (w *World) alike(a, b *messages.JobRecord) bool {
+	return w.books.queues == nil || w.inTurn(a.Spec.GetQueue()) && a.Spec.GetQueue() == b.Spec.GetQueue() &&
+		a.Owner.Known() == b.Owner.Known() && a.Spec.GetNotPreemptible() == b.Spec.GetNotPreemptible()
+}
+
+// inTurn reports whether the jobs of a queue take turns by arrival, in a cluster that does not look ahead.
+func (w *World) inTurn(queue string) bool {
+	order := messages.QueueOrder_QUEUE_ORDER_UNSPECIFIED
+	for _, q := range w.above(queue) {
+		order = cmp.Or(order, q.Order)
+	}
+	return order == messages.QueueOrder_QUEUE_ORDER_UNSPECIFIED || order == messages.QueueOrder_QUEUE_ORDER_FIFO
+}
+
 // reclaims reports whether what a queue is assured is taken back for its jobs.
 func (w *World) reclaims(queue string) bool {
 	for _, q := range w.above(queue) {
@@ -132,7 +149,7 @@ func (c *headRuns) barred(w *World, page *jobPage) string {
 			return "the limit of " + q.Name
 		case q.OwnerRunning != nil && own.running >= *q.OwnerRunning:
 			return "the running jobs of an owner in " + q.Name
-		case q.OwnerMachines != nil: // which machines it would go to is not known here
+		case q.OwnerMachines != nil && int64(len(own.on))+own.coming+machinesAsked(job.Spec) > *q.OwnerMachines:
 			return "the machines of an owner in " + q.Name
 		case job.Spec.NotPreemptible && quota >= 0 && need > 0 && fixed.gpus+need > quota:
 			return "what is assured to " + q.Name
@@ -161,6 +178,7 @@ func (c *headRuns) mayHave(w *World, queue string, these func(*messages.JobRecor
 		} else if (a == nil || a.End != nil) && comes {
 			h.gpus += gpusAsked(r.Spec)
 			h.running++
+			h.coming += machinesAsked(r.Spec)
 		}
 	}
 	return h
@@ -177,6 +195,11 @@ func gpusAsked(spec *messages.JobSpec) int64 {
 // smallest is what the smallest machines of a drawn world have, in thousandths of GPUs.
 const smallest = 4 * topology.WholeGPU
 
+// machinesAsked is on how many machines a gang is at the most.
+func machinesAsked(spec *messages.JobSpec) int64 {
+	return max(int64(spec.GetGang().GetReplicasMin()), gpusAsked(spec)/smallest)
+}
+
 // everAllowed reports whether a job could start in an idle cluster, by the queues that there are.
 func (w *World) everAllowed(job *messages.JobRecord) bool {
 	if w.books.queues == nil {
@@ -185,8 +208,8 @@ func (w *World) everAllowed(job *messages.JobRecord) bool {
 	assured, need := !job.Spec.NotPreemptible, gpusAsked(job.Spec)
 	for _, q := range w.above(job.Spec.Queue) {
 		limit, each, quota := gpusIn(q.Limit), gpusIn(q.OwnerAmounts), gpusIn(q.Quota)
-		machines := max(int64(job.Spec.GetGang().GetReplicasMin()), need/smallest) // at the most
-		if limit >= 0 && need > limit || each >= 0 && need > each || q.OwnerMachines != nil && machines > *q.OwnerMachines ||
+		if limit >= 0 && need > limit || each >= 0 && need > each ||
+			q.OwnerMachines != nil && machinesAsked(job.Spec) > *q.OwnerMachines ||
 			job.Spec.NotPreemptible && quota >= 0 && need > quota {
 			return false
 		}

@@ -33,7 +33,7 @@ type loss struct {
 	replica  *backup                 // behind by a moment
 	tokens   map[topology.Token]bool // committed, and unknown to the store
 	accepted uint64                  // the operator gave up what leaders up to this epoch decided
-	bound    uint64                  // up to which there is something to give up
+	ledUpTo  uint64                  // up to which there is something to give up
 }
 
 func (w *World) backUp(age time.Duration) *backup {
@@ -47,12 +47,17 @@ func (b *backup) loses(w *World) bool { return len(w.books.owner) > len(b.books.
 func (b *books) copy() *books {
 	c := &books{w: b.w, jobs: map[string]*jobPage{}, attempts: maps.Clone(b.attempts), owner: maps.Clone(b.owner),
 		nodes: maps.Clone(b.nodes), ids: slices.Clone(b.ids), requests: maps.Clone(b.requests),
-		dropped: maps.Clone(b.dropped), policy: b.policy, given: maps.Clone(b.given),
-		queues: b.queues, queuesAt: b.queuesAt, queued: b.queued}
+		dropped: maps.Clone(b.dropped), policy: b.policy, given: map[string]*given{},
+		learned: maps.Clone(b.learned),
+		queues:  b.queues, queuesAt: b.queuesAt, queued: b.queued}
 	for id, page := range b.jobs { //order: each goes to its own place
 		again := *page
 		again.tokens = slices.Clone(page.tokens)
 		c.jobs[id] = &again
+	}
+	for id, g := range b.given { //order: each goes to its own place
+		again := *g
+		c.given[id] = &again
 	}
 	return c
 }
@@ -70,12 +75,11 @@ func (w *World) bringBack(b *backup, epochs uint64) {
 }
 
 func (w *World) replace(b *backup, epochs uint64) {
-	w.loss.bound = w.store.kept.Epoch()
+	w.loss.ledUpTo = w.store.kept.Epoch()
 	w.store.kept = b.kept.Copy(epochs)
 	w.store.file.bringBack(b.file)
 	committed, commits := w.books.owner, w.books.commits
 	w.books = b.books
-	w.books.turnedBack = true
 	w.lost(committed)
 	w.books.owner, w.books.commits = committed, commits // a token is never used again, whatever was lost
 	w.say("the store was put back, %d attempts are unknown to it", len(w.loss.tokens))
@@ -119,7 +123,7 @@ func (c *client) lose(o *Order) {
 
 // acceptLoss is the operator's word: the next leaders are started with it.
 func (w *World) acceptLoss() {
-	w.loss.accepted = w.loss.bound
+	w.loss.accepted = w.loss.ledUpTo
 	w.say("the operator gives up what leaders up to epoch %d decided", w.loss.accepted)
 	if p := w.leader(); p != nil {
 		p.crash()
@@ -246,6 +250,16 @@ func (w *World) AcceptLoss() { w.acceptLoss() }
 // unknown reports whether an attempt on a machine is one that the store has lost.
 func (w *World) unknown(sl *messages.SliceReport) bool {
 	return w.isLost(messages.FromToken(sl.Token)) && sl.State > messages.SliceState_SLICE_STATE_RESERVED
+}
+
+// hasLostRun reports whether the store has lost an attempt of a job that it knows.
+func (w *World) hasLostRun(job string) bool {
+	for t := range w.loss.tokens { //order: any will do
+		if w.books.owner[t] == job {
+			return true
+		}
+	}
+	return false
 }
 
 // isLost reports whether the store has lost an attempt, and the operator has not given it up.

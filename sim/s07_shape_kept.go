@@ -40,7 +40,7 @@ func (c *shapeKept) Step(w *World, e *Event) {
 		c.announced(n)
 	}
 	if job := e.Stored.job; job != nil && e.Stored.jobWas == nil {
-		c.recorded(w, job)
+		c.recorded(w, e.Stored)
 	}
 	for _, a := range e.Stored.committed() {
 		c.committed(w, e.Stored.job.Spec, a)
@@ -58,21 +58,12 @@ func (c *shapeKept) announced(n *messages.NodeRecord) {
 		min(was.milliGPU, total.GetMilliGpu())}
 }
 
-func (c *shapeKept) clauses() []clause {
-	waits := func(_ *World, page *jobPage) bool { return page.queued }
-	return []clause{{"recorded", waits, c.away}}
-}
-
-// away: on its way through the version before, a job loses what that does not know.
-func (*shapeKept) away(w *World, _ *jobPage) string {
-	if w.oldVersion() != nil {
-		return "an earlier version runs somewhere"
-	}
-	return ""
-}
+// awayFromRecord: a scheduler of the version before loses what it does not know of a job.
+func (*shapeKept) awayFromRecord(s *stored) bool { return s.proc.old }
 
 // recorded compares a fresh job with what its client asked for.
-func (c *shapeKept) recorded(w *World, job *messages.JobRecord) {
+func (c *shapeKept) recorded(w *World, s *stored) {
+	job := s.job
 	var asked *messages.JobSpec
 	for _, o := range w.client.jobs {
 		if o.requestID == job.RequestId {
@@ -88,7 +79,7 @@ func (c *shapeKept) recorded(w *World, job *messages.JobRecord) {
 		if most := c.share(asked.Each); given <= 0 || given > most {
 			c.violate(w, "%s asks for no memory, and has %d of at most %d", job.Id, given, most)
 		}
-		if !job.MemoryByShare && c.away(w, nil) == "" {
+		if !job.MemoryByShare && !c.awayFromRecord(s) {
 			c.violate(w, "%s asks for no memory, and its record does not say so", job.Id)
 		}
 	} else if job.MemoryByShare {
@@ -99,14 +90,14 @@ func (c *shapeKept) recorded(w *World, job *messages.JobRecord) {
 	if byDefault {
 		asked.TimeLimitMs = limit
 	}
-	if job.LimitByDefault != byDefault && c.away(w, nil) == "" {
+	if job.LimitByDefault != byDefault && !c.awayFromRecord(s) {
 		c.violate(w, "that %s has the default time limit is %v, and its record says %v", job.Id, byDefault,
 			job.LimitByDefault)
 	}
 	if asked.User == messages.UserMe {
 		asked.User = job.GetOwner().GetName()
 	}
-	if c.away(w, nil) == "" && !proto.Equal(asked, job.Spec) {
+	if !c.awayFromRecord(s) && !proto.Equal(asked, job.Spec) {
 		c.violate(w, "%s asks for %v, and its record for %v", job.Id, asked, job.Spec)
 	}
 }

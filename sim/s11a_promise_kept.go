@@ -25,7 +25,17 @@ func newPromiseKept() *promiseKept {
 		ended: map[topology.Token]instant{}}
 }
 
-func (*promiseKept) clauses() []clause { return []clause{{about: isPromised, away: promiseAway}} }
+func (c *promiseKept) clauses() []clause {
+	return []clause{{"lent", isPromised, awayFromPromise}, {"given up", isPromised, c.awayFromEnd}}
+}
+
+// awayFromEnd is why it is not judged whether a job's promise is given up.
+func (*promiseKept) awayFromEnd(w *World, page *jobPage) string {
+	if why := awayFromPromise(w, page); why != "" || !w.mayLackUID(page.record) {
+		return why
+	}
+	return lacksUID
+}
 
 func (c *promiseKept) Step(w *World, e *Event) {
 	switch {
@@ -71,7 +81,7 @@ func (c *promiseKept) hardEnd(w *World, a *messages.AttemptRecord, spec *message
 func (c *promiseKept) onCommit(w *World, s *stored, a *messages.AttemptRecord) {
 	end, limited := c.hardEnd(w, a, s.job.Spec)
 	commits := func(r *messages.JobRecord) bool { return r.Id == a.Job }
-	fresh := s.job.Changed != nil && s.decided.since(s.page.limitSince) < time.Minute
+	fresh := s.page.limitIsFresh(s.decided)
 	for _, id := range sortedKeys(w.books.given) {
 		g := w.books.given[id]
 		shares := func(p *messages.Place) bool { _, is := g.onMachine(p.Node); return is }

@@ -14,7 +14,7 @@ const mostSlips = 2
 
 func newTwoSlips() *twoSlips { return &twoSlips{rule{"S11b two-slips", on{Stored}}} }
 
-func (*twoSlips) clauses() []clause { return []clause{{about: isPromised, away: promiseAway}} }
+func (*twoSlips) clauses() []clause { return []clause{{about: isPromised, away: awayFromPromise}} }
 
 func (c *twoSlips) Step(w *World, e *Event) {
 	s := e.Stored

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"maps"
 	"slices"
 	"time"
 
@@ -23,18 +24,18 @@ func newWholeGang() *wholeGang {
 		named: map[topology.Token]map[string]bool{}, ended: map[topology.Token]bool{}, by: map[topology.Token]uint64{}}
 }
 
-func (c *wholeGang) clauses() []clause {
-	return []clause{{about: isStoppable, away: c.away}}
-}
-
-// isStoppable reports whether a job runs that may be stopped for another.
-func isStoppable(w *World, page *jobPage) bool { return isShared(w, page) && isActive(w, page) }
-
-// away: what the store has lost nobody goes by.
-func (*wholeGang) away(w *World, _ *jobPage) string { return w.onceRestored() }
-
 // restored: what the store has lost nobody goes by.
-func (c *wholeGang) restored(*World) { clear(c.ended) }
+func (c *wholeGang) restored(w *World) {
+	clear(c.named)
+	for _, id := range w.books.ids {
+		for _, v := range w.books.jobs[id].record.GetPromise().GetVictims() {
+			c.names(v, id)
+		}
+	}
+	maps.DeleteFunc(c.ended, func(t topology.Token, _ bool) bool {
+		return w.books.attempts[t].GetEnd().GetPreemption() == nil
+	})
+}
 
 func (c *wholeGang) Step(w *World, e *Event) {
 	if e.Kind == Drafted {
@@ -48,13 +49,10 @@ func (c *wholeGang) Step(w *World, e *Event) {
 		return
 	}
 	for _, v := range s.job.Promise.GetVictims() {
-		t := messages.FromToken(v.Token)
-		if c.named[t] == nil {
-			c.named[t] = map[string]bool{}
-			c.by[t] = s.epoch
+		if c.names(v, s.job.Id) {
+			c.by[messages.FromToken(v.Token)] = s.epoch
 			w.count("preemptions.chosen", 1)
 		}
-		c.named[t][s.job.Id] = true
 	}
 	for _, a := range s.committed() {
 		c.onCommit(w, s, a)
@@ -65,6 +63,17 @@ func (c *wholeGang) Step(w *World, e *Event) {
 			w.count("preemptions."+ruleName(a.End.Preemption.Rule), 1)
 		}
 	}
+}
+
+// names notes that a promise to a job names a victim, and reports whether it is the first.
+func (c *wholeGang) names(v *messages.Victim, job string) bool {
+	t := messages.FromToken(v.Token)
+	first := c.named[t] == nil
+	if first {
+		c.named[t] = map[string]bool{}
+	}
+	c.named[t][job] = true
+	return first
 }
 
 func ruleName(r messages.PreemptionRule) string {
@@ -80,7 +89,7 @@ func ruleName(r messages.PreemptionRule) string {
 // onEnd looks at the end of a victim when it is decided.
 func (c *wholeGang) onEnd(w *World, a *messages.AttemptRecord) {
 	p, t := a.GetEnd().GetPreemption(), messages.FromToken(a.Token)
-	if p == nil || c.ended[t] || c.away(w, w.books.jobs[a.Job]) != "" {
+	if p == nil || c.ended[t] {
 		return
 	}
 	if !c.named[t][p.ForJob] {

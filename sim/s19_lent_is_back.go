@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"maps"
 	"time"
 
 	"github.com/yi-json/synapse/actors"
@@ -36,7 +37,8 @@ func (c *lentIsBack) clauses() []clause {
 	limited := func(w *World, page *jobPage) bool {
 		return page.queued && page.record.Spec.GetTimeLimitMs() > 0
 	}
-	return []clause{{"start by", lent, c.awayFromStart}, {"gone by", limited, c.awayFromLimit}}
+	fresh := func(w *World, page *jobPage) string { return c.awayFromLimit(page, w.engine.now) }
+	return []clause{{"start by", lent, c.awayFromStart}, {"gone by", limited, fresh}}
 }
 
 // awayFromStart: an attempt that the store has lost is one that nobody knows.
@@ -47,16 +49,18 @@ func (c *lentIsBack) awayFromStart(w *World, page *jobPage) string {
 	return ""
 }
 
-// awayFromLimit: a limit that was changed counts from then on.
-func (*lentIsBack) awayFromLimit(_ *World, page *jobPage) string {
-	if page.record.Changed != nil {
-		return "its limit or its priority was once changed"
+// awayFromLimit: what was planned with another limit may be committed a moment after that was changed.
+func (*lentIsBack) awayFromLimit(page *jobPage, decided instant) string {
+	if page.limitIsFresh(decided) {
+		return "its limit was changed a moment ago"
 	}
 	return ""
 }
 
 // restored: an attempt that the store has lost is one that nobody knows.
-func (c *lentIsBack) restored(*World) { clear(c.due) }
+func (c *lentIsBack) restored(w *World) {
+	maps.DeleteFunc(c.due, func(t topology.Token, _ instant) bool { return w.loss.tokens[t] })
+}
 
 func (c *lentIsBack) Step(w *World, e *Event) {
 	switch e.Kind {
@@ -96,8 +100,7 @@ func (c *lentIsBack) onCommit(w *World, s *stored, a *messages.AttemptRecord) {
 		c.due[messages.FromToken(a.Token)] = s.decided.plus(left + left/100 + 10*time.Millisecond)
 	}
 	limit := time.Duration(s.job.Spec.GetTimeLimitMs()) * time.Millisecond
-	if s.proc != w.leader() || s.proc.leader == nil || limit == 0 ||
-		c.awayFromLimit(w, &jobPage{record: s.job}) != "" {
+	if s.proc != w.leader() || s.proc.leader == nil || limit == 0 || c.awayFromLimit(s.page, s.decided) != "" {
 		return // without a limit it is lent nothing that has a bound
 	}
 	if ttl := w.constants.ReservationTTL; w.engine.now.since(s.decided) > ttl+ttl/50 {

@@ -23,10 +23,7 @@ func (c *neverOver) clauses() []clause {
 
 // away is why a COMMIT that was decided then is not judged.
 func (c *neverOver) away(w *World, decided instant) string {
-	switch {
-	case w.books.turnedBack:
-		return w.onceRestored()
-	case c.revision != w.books.queues.Revision || decided.since(c.since) <= fresh:
+	if c.revision != w.books.queues.Revision || decided.since(c.since) <= fresh {
 		return "its leader may not know the queues yet"
 	}
 	return ""

@@ -34,18 +34,16 @@ func newNotInVain() *notInVain {
 
 func (c *notInVain) clauses() []clause {
 	return []clause{
-		{"chosen", isStoppable, c.away}, {"reclaimed", isStoppable, c.awayFromQuota}, {"without", isFreed, c.awayFromTrying},
+		{"reclaimed", isStoppable, c.awayFromQuota}, {"without", isFreed, c.awayFromTrying},
 	}
 }
 
-// away is why the choice of a job is not judged, nor that for a job.
-func (*notInVain) away(w *World, _ *jobPage) string { return w.onceRestored() }
+// isStoppable reports whether a job runs that may be stopped for another.
+func isStoppable(w *World, page *jobPage) bool { return isShared(w, page) && isActive(w, page) }
 
 // awayFromQuota: what the same pass started counts, and jobs of it that found no uid have declined that by now.
 func (c *notInVain) awayFromQuota(w *World, page *jobPage) string {
 	switch {
-	case c.away(w, page) != "":
-		return c.away(w, page)
 	case w.engine.now.since(w.books.queuesAt) < fresh:
 		return "its leader may not know the queues yet"
 	case w.uidsRanOut():
@@ -56,17 +54,20 @@ func (c *notInVain) awayFromQuota(w *World, page *jobPage) string {
 
 // awayFromTrying: a limit may be in the way of what fits.
 func (c *notInVain) awayFromTrying(w *World, page *jobPage) string {
-	limited := slices.ContainsFunc(w.above(page.record.Spec.Queue), func(q *messages.QueueSpec) bool {
-		return len(q.Limit) > 0 || len(q.OwnerAmounts) > 0 || q.OwnerRunning != nil || q.OwnerMachines != nil
+	job, need := page.record, gpusAsked(page.record.Spec)
+	limited := slices.ContainsFunc(w.above(job.Spec.Queue), func(q *messages.QueueSpec) bool {
+		limit, each := gpusIn(q.Limit), gpusIn(q.OwnerAmounts)
+		others := func(o *messages.JobRecord) bool { return o.Id != job.Id }
+		own := func(o *messages.JobRecord) bool { return others(o) && o.Owner.Known() == job.Owner.Known() }
+		return q.OwnerRunning != nil || q.OwnerMachines != nil ||
+			limit >= 0 && c.atMost(w, q.Name, others)+need > limit || each >= 0 && c.atMost(w, q.Name, own)+need > each
 	})
 	switch {
-	case c.away(w, page) != "":
-		return c.away(w, page)
 	case limited:
-		return "its queue has limits"
-	case page.record.Spec.NotPreemptible:
+		return "a limit of its queue may be in the way"
+	case job.Spec.NotPreemptible:
 		return "it is not to be stopped itself"
-	case len(page.record.PrepareFailedOn) > 0:
+	case len(job.PrepareFailedOn) > 0:
 		return "it could not be prepared somewhere"
 	}
 	return ""
@@ -95,8 +96,7 @@ func (c *notInVain) Step(w *World, e *Event) {
 	}
 	job := e.Draft.Job
 	was := w.books.jobs[job.GetId()]
-	if len(job.GetPromise().GetVictims()) == 0 || was == nil || w.books.queues == nil ||
-		c.away(w, was) != "" {
+	if len(job.GetPromise().GetVictims()) == 0 || was == nil || w.books.queues == nil {
 		return
 	}
 	before := was.record.Promise.GetVictims()

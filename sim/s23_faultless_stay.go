@@ -45,7 +45,7 @@ func (c *faultlessStay) Step(w *World, e *Event) {
 	}
 	own, doubtful := 0, map[string]bool{}
 	for _, t := range c.failed[n.Id] {
-		mute := w.machine(n.Id).wasOld(t.at) // an agent of the version before does not say whose fault it was
+		mute := w.lostWords(w.machine(n.Id), t.at) // nobody has said whose fault it was
 		if t.exit.Fault == messages.Fault_FAULT_MACHINE {
 			own++
 		}

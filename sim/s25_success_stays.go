@@ -38,10 +38,10 @@ func (c *successStays) Step(w *World, e *Event) {
 	}
 }
 
-// awayFromMute: an agent of an earlier version does not say that a task ended by itself.
+// awayFromMute: the version before neither says nor hears that a task ended by itself.
 func (*successStays) awayFromMute(w *World, node string, exited instant) bool {
 	m := w.machine(node)
-	return m == nil || m.wasOld(exited)
+	return m == nil || w.lostWords(m, exited)
 }
 
 func (c *successStays) succeeded(w *World, s *stored, a *messages.AttemptRecord) bool {

@@ -8,11 +8,10 @@ import (
 
 // fenceHolds is S26: where a job has stopWhenLost, no two of its runs have
 // processes at once, whatever the clocks say. The operator's word that a machine
-// is gone is taken for true, and a store that was put back may have lost a run. A
-// leader of the past that still acknowledges heartbeats keeps tasks alive of which
-// the next one does not know: its lease ends it before another may lead, and only
-// the simulator lets it go on for longer than a moment. A process that was killed and
-// that the kernel does not let go of runs nothing any more.
+// is gone is taken for true. A leader of the past that still acknowledges heartbeats
+// keeps tasks alive of which the next one does not know: its lease ends it before
+// another may lead, and only the simulator lets it go on for longer than a moment. A
+// process that was killed and that the kernel does not let go of runs nothing any more.
 type fenceHolds struct {
 	rule
 	past map[int]instant // by machine: when a leader of the past last acknowledged it
@@ -22,16 +21,6 @@ func newFenceHolds() *fenceHolds {
 	return &fenceHolds{rule: rule{"S26 fence-holds", on{Sent, TaskSpawned}}, past: map[int]instant{}}
 }
 
-func (c *fenceHolds) clauses() []clause {
-	fenced := func(w *World, page *jobPage) bool {
-		return isActive(w, page) && page.record.Spec.GetStopWhenLostMs() > 0
-	}
-	return []clause{{about: fenced, away: c.away}}
-}
-
-// away: a store that was put back may have lost a run.
-func (*fenceHolds) away(w *World, _ *jobPage) string { return w.onceRestored() }
-
 func (c *fenceHolds) Step(w *World, e *Event) {
 	if e.Kind == Sent {
 		if _, is := e.Message.(*messages.HeartbeatAck); is && e.Process != w.leader() && e.To != nil && e.To.machine != nil {
@@ -40,7 +29,7 @@ func (c *fenceHolds) Step(w *World, e *Event) {
 		return
 	}
 	page := w.books.jobs[e.Task.job]
-	if e.Task.fence == 0 || page == nil || c.away(w, page) != "" {
+	if e.Task.fence == 0 || page == nil {
 		return
 	}
 	for _, t := range page.tokens {

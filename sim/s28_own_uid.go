@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -17,6 +18,8 @@ import (
 type ownUID struct {
 	rule
 	given map[uint32]givenUID
+	sent  map[topology.Token]instant // when the first Commit of an attempt was sent
+	muted map[topology.Token]bool    // by a leader of the version before, which says no uid
 }
 
 // givenUID is the job that was given a uid last.
@@ -29,26 +32,42 @@ type givenUID struct {
 var ofItsOwn = []string{"", "root", "0:0"}
 
 func newOwnUID() *ownUID {
-	return &ownUID{rule: rule{"S28 own-uid", on{Stored, Sent, TaskSpawned, Scanned}}, given: map[uint32]givenUID{}}
+	return &ownUID{rule: rule{"S28 own-uid", on{Stored, Sent, TaskSpawned, Scanned}}, given: map[uint32]givenUID{},
+		sent: map[topology.Token]instant{}, muted: map[topology.Token]bool{}}
 }
 
 func (c *ownUID) clauses() []clause {
-	waits := func(_ *World, page *jobPage) bool { return page.queued && page.record.UidToCome }
-	return []clause{{"reserved", waits, c.awayFromReserve}, {"spawned", isActive, c.awayFromSpawn}}
+	return []clause{{"spawned", isActive, c.awayFromLatest}}
 }
 
-// awayFromReserve: the store has lost the uid, or may have.
-func (*ownUID) awayFromReserve(w *World, _ *jobPage) string { return w.onceRestored() }
-
-// awayFromSpawn: the store has lost the job's uid, or that was lost on the way through the version before.
-func (*ownUID) awayFromSpawn(w *World, page *jobPage) string {
+// awayFromSpawn is why the uids of a job's latest attempt are not judged on a machine.
+func (c *ownUID) awayFromSpawn(w *World, page *jobPage, m *machine, t topology.Token) string {
 	switch {
-	case w.oldVersion() != nil:
-		return "an earlier version runs somewhere"
-	case page.record.UidToCome:
-		return w.onceRestored()
+	case c.muted[t] || m.wasOld(c.sent[t]):
+		return "an earlier version lost its uid"
+	case page.record.UidToCome && w.hasLostRun(page.record.Id):
+		return "the store has lost a run of it"
 	}
 	return ""
+}
+
+// awayFromLatest is the same of all machines of the latest attempt.
+func (c *ownUID) awayFromLatest(w *World, page *jobPage) (why string) {
+	if a := w.books.latest(page); a != nil {
+		for _, p := range a.Places {
+			if m := w.machine(p.Node); m != nil {
+				why = cmp.Or(why, c.awayFromSpawn(w, page, m, messages.FromToken(a.Token)))
+			}
+		}
+	}
+	return why
+}
+
+// noteSent notes who has sent the first Commit of an attempt, and when.
+func (c *ownUID) noteSent(w *World, p *process, t topology.Token) {
+	if c.sent[t] == 0 {
+		c.sent[t], c.muted[t] = w.engine.now, p.old
+	}
 }
 
 // awayAtRest: an agent of the version before does not say what lies on its machine, and its leader does not hear it.
@@ -77,9 +96,11 @@ func (c *ownUID) Step(w *World, e *Event) {
 		c.onSpawned(w, e.Machine, e.Task)
 		return
 	case Sent:
+		if m, is := e.Message.(*messages.Commit); is {
+			c.noteSent(w, e.Process, messages.FromToken(m.Order.Token))
+		}
 		m, is := e.Message.(*messages.Reserve)
-		if page := w.books.jobs[m.GetOrder().GetJob()]; is && page != nil && page.record.UidToCome &&
-			c.awayFromReserve(w, page) == "" {
+		if page := w.books.jobs[m.GetOrder().GetJob()]; is && page != nil && page.record.UidToCome {
 			c.violate(w, "%s is reserved for before its uid is on disk", page.record.Id)
 		}
 		return
@@ -136,7 +157,7 @@ func (c *ownUID) knew(w *World, s *stored, m *machine) bool {
 // there.
 func (c *ownUID) onSpawned(w *World, m *machine, t *task) {
 	page := w.books.jobs[t.job]
-	if page == nil || c.awayFromSpawn(w, page) != "" {
+	if page == nil || c.awayFromSpawn(w, page, m, t.key.Token) != "" {
 		return // The store has lost it, or there is nothing to compare with.
 	}
 	if t.uid != page.record.Uid {

@@ -1,7 +1,6 @@
 package sim
 
 import (
-	"slices"
 	"time"
 
 	"github.com/yi-json/synapse/messages"
@@ -23,13 +22,17 @@ func newClosingKept() *closingKept {
 }
 
 func (c *closingKept) clauses() []clause {
-	closes := func(w *World, page *jobPage) bool {
-		return page.queued && slices.ContainsFunc(sortedKeys(w.books.nodes), func(id string) bool {
-			return w.books.nodes[id].GetClosing() != nil
-		})
+	closing := func(w *World) (n *messages.NodeRecord) {
+		for _, id := range sortedKeys(w.books.nodes) {
+			if w.books.nodes[id].GetClosing() != nil {
+				n = w.books.nodes[id]
+			}
+		}
+		return n
 	}
+	closes := func(w *World, page *jobPage) bool { return page.queued && closing(w) != nil }
 	return []clause{{about: closes, away: func(w *World, page *jobPage) string {
-		return c.away(w, page.record.Id, w.engine.now)
+		return c.away(w, w.leading, page.record.Id, closing(w), w.engine.now)
 	}}}
 }
 
@@ -41,15 +44,18 @@ func (c *closingKept) window(w *World) time.Duration {
 	return w.constants.ReservationTTL + 2*time.Second
 }
 
-// away is why a COMMIT of a job that was decided then is not judged.
-func (c *closingKept) away(w *World, job string, decided instant) string {
+// away is why a COMMIT of a job on a machine that closes is not judged. A leader reads once when that is, and counts on
+// by its steady clock.
+func (c *closingKept) away(w *World, h *schedulerHost, job string, n *messages.NodeRecord, decided instant) string {
 	switch window := c.window(w); {
-	case w.faults.byName["clock-jump"] != nil:
-		return "some clock may jump"
+	case h != w.leading:
+		return "its scheduler leads no more"
+	case h != nil && h.jumped > max(c.ordered[n.Id], w.ledSince):
+		return "the leader's clock has jumped since it was told"
 	case decided.since(c.limited[job]) <= window:
 		return "its limit was changed a moment ago"
-	case decided.since(w.ledSince) <= window:
-		return "a leader took over a moment ago"
+	case decided.since(c.ordered[n.Id]) <= window:
+		return "it was said a moment ago that the node closes"
 	}
 	return ""
 }
@@ -66,12 +72,9 @@ func (c *closingKept) Step(w *World, e *Event) {
 	if s.jobWas != nil && s.jobWas.Spec.TimeLimitMs != s.job.Spec.TimeLimitMs {
 		c.limited[s.job.Id] = w.engine.now
 	}
-	if c.away(w, s.job.Id, s.decided) != "" {
-		return
-	}
 	for _, a := range s.committed() {
 		for _, p := range a.Places {
-			if n := w.books.nodes[p.Node]; n.GetClosing() != nil && s.decided.since(c.ordered[n.Id]) > c.window(w) {
+			if n := w.books.nodes[p.Node]; n.GetClosing() != nil && c.away(w, s.proc.host, s.job.Id, n, s.decided) == "" {
 				c.judge(w, s.job, a, n)
 			}
 		}

@@ -10,8 +10,8 @@ import (
 )
 
 // learnedOnce is S31: of each attempt that ended after it had run leaders learn exactly once, whichever of them die in
-// between, and what was learned outlives them. A world whose store was put back is not judged: what it had learned went
-// with it.
+// between, and what was learned outlives them. If the store is put back, what it had learned since goes with it, and is
+// learned once more.
 type learnedOnce struct {
 	rule
 	committed map[topology.Token]instant
@@ -35,16 +35,35 @@ func newLearnedOnce() *learnedOnce {
 		passed: map[topology.Token]instant{}, ended: map[topology.Token]*lesson{}}
 }
 
-func (c *learnedOnce) clauses() []clause { return []clause{{about: isActive, away: c.away}} }
+// restored goes on from what the store has now: what it had learned since went with it.
+func (c *learnedOnce) restored(w *World) {
+	c.learned = 0
+	for t, l := range c.ended { //order: each by itself
+		a := w.books.attempts[t]
+		if w.loss.tokens[t] || a != nil && a.End == nil {
+			delete(c.ended, t)
+		} else if l.known = w.books.learned[t]; l.known && l.ranItsLength() {
+			c.learned++
+		}
+	}
+	maps.DeleteFunc(c.passed, func(t topology.Token, _ instant) bool {
+		a := w.books.attempts[t]
+		return a != nil && a.StartedUnixMs == 0
+	})
+}
 
-// away: what the store had learned went with it.
-func (*learnedOnce) away(w *World, _ *jobPage) string { return w.onceRestored() }
+// ranItsLength reports whether an attempt tells how long its job runs.
+func (l *lesson) ranItsLength() bool {
+	switch l.cause {
+	case messages.Cause_CAUSE_SUCCEEDED, messages.Cause_CAUSE_MEMBER_FAILED, messages.Cause_CAUSE_TIME_LIMIT,
+		messages.Cause_CAUSE_CANCELLED:
+		return true
+	}
+	return false
+}
 
 func (c *learnedOnce) Step(w *World, e *Event) {
 	s := e.Stored
-	if c.away(w, s.page) != "" {
-		return
-	}
 	for _, a := range s.committed() {
 		c.committed[messages.FromToken(a.Token)] = w.engine.now
 	}
@@ -91,10 +110,7 @@ func (c *learnedOnce) onRecord(w *World, s *stored) {
 			c.violate(w, "%v is learned of twice", t)
 			return
 		default:
-			l.known = true
-			switch l.cause {
-			case messages.Cause_CAUSE_SUCCEEDED, messages.Cause_CAUSE_MEMBER_FAILED, messages.Cause_CAUSE_TIME_LIMIT,
-				messages.Cause_CAUSE_CANCELLED:
+			if l.known = true; l.ranItsLength() {
 				c.learned++
 			}
 		}
@@ -112,9 +128,6 @@ func (c *learnedOnce) onRecord(w *World, s *stored) {
 
 // Quiet: by now everything that ended is in the record, unless its job was forgotten before.
 func (c *learnedOnce) Quiet(w *World) {
-	if c.away(w, nil) != "" {
-		return
-	}
 	for _, t := range slices.SortedFunc(maps.Keys(c.ended), topology.Token.Compare) {
 		if l := c.ended[t]; !l.known && w.books.jobs[l.job] != nil && !w.books.dropped[l.job] {
 			c.violate(w, "%v of %s ended, and no record knows it", t, l.job)

@@ -28,13 +28,6 @@ func newWarnedInTime() *warnedInTime {
 	}
 }
 
-func (c *warnedInTime) clauses() []clause {
-	return []clause{{"told", isActive, c.away}}
-}
-
-// away: a store that was put back may have lost what the job asks for.
-func (*warnedInTime) away(w *World, _ *jobPage) string { return w.onceRestored() }
-
 func (c *warnedInTime) Step(w *World, e *Event) {
 	switch e.Kind {
 	case Stored:
@@ -64,7 +57,7 @@ func (c *warnedInTime) onStored(w *World, s *stored) {
 // onTold looks at what a task is told.
 func (c *warnedInTime) onTold(w *World, t *task, m *messages.WarnTask) {
 	page := w.books.jobs[t.job]
-	if page == nil || c.away(w, page) != "" {
+	if page == nil {
 		return
 	}
 	warn := page.record.Spec.GetWarn()

@@ -5,9 +5,8 @@ import "github.com/yi-json/synapse/messages"
 // harmsItself is S35: what a machine says harms nobody but what runs on it. No attempt ends by the word of a machine
 // that has no part in it. That the exits of all other machines are on disk as they were is S10.
 //
-// A store that was put back has forgotten attempts, and one machine that still has a later run of a job is enough then
-// to give up the one that is in the making: two runs of a job at once would be worse than one more that comes to
-// nothing.
+// A store that was put back has forgotten attempts. One machine that still has such a run of a job is enough to give up
+// the one that is in the making: two runs of a job at once would be worse than one more that comes to nothing.
 type harmsItself struct{ rule }
 
 func newHarmsItself() *harmsItself {
@@ -17,7 +16,12 @@ func newHarmsItself() *harmsItself {
 func (c *harmsItself) clauses() []clause { return []clause{{"requeued", isActive, c.away}} }
 
 // away is why it is not judged by whose word a job is queued again.
-func (*harmsItself) away(w *World, _ *jobPage) string { return w.onceRestored() }
+func (*harmsItself) away(w *World, page *jobPage) string {
+	if w.hasLostRun(page.record.Id) {
+		return "the store has lost a run of it"
+	}
+	return ""
+}
 
 // Step looks at each record of an attempt.
 func (c *harmsItself) Step(w *World, e *Event) {

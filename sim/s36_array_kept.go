@@ -33,16 +33,6 @@ func newArrayKept() *arrayKept {
 	}
 }
 
-func (c *arrayKept) clauses() []clause {
-	of := func(_ *World, page *jobPage) bool {
-		return page.record.Spec.GetArray() != nil || page.record.Spec.GetElement() != nil
-	}
-	return []clause{{about: of, away: c.away}}
-}
-
-// away is why what a record says of an array, or of its element, is not held against what was seen before.
-func (*arrayKept) away(w *World, _ *jobPage) string { return w.onceRestored() }
-
 // Step looks at each record of an array, and of an element, and at what is said of arrays.
 func (c *arrayKept) Step(w *World, e *Event) {
 	switch e.Kind {
@@ -109,7 +99,7 @@ func (c *arrayKept) element(w *World, s *stored) {
 		return
 	}
 	_, known := seen.states[index]
-	if known && s.jobWas == nil && c.away(w, s.page) == "" {
+	if known && s.jobWas == nil {
 		c.violate(w, "%s is a job for the second time", job.Id)
 	}
 	if !known {
@@ -160,7 +150,7 @@ func (c *arrayKept) array(w *World, job *messages.JobRecord) {
 				if all++; e.State == messages.JobState_JOB_STATE_SUCCEEDED {
 					ok++
 				}
-				lost := w.books.dropped[messages.ElementID(job.Id, index)] || c.away(w, w.books.jobs[job.Id]) != ""
+				lost := w.books.dropped[messages.ElementID(job.Id, index)]
 				if (e.Unborn == born || born && state != e.State) && !lost {
 					c.violate(w, "%s says that its element %d ended as %v (unborn: %t), and that one is %v (a job: %t)",
 						job.Id, index, e.State, e.Unborn, state, born)
@@ -201,7 +191,6 @@ func (c *arrayKept) onSaid(w *World, message messages.Message) {
 	}
 	page := w.books.jobs[job]
 	if page == nil || page.record.Spec.GetArray() == nil || page.record.State.Terminal() ||
-		c.away(w, page) != "" ||
 		!settledWell(message) {
 		return
 	}

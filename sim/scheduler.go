@@ -22,6 +22,7 @@ type schedulerHost struct {
 	address string
 	clock   clock
 	proc    *process
+	jumped  instant   // when its wall clock last did
 	old     bool      // what is installed here is the version before
 	cut     int       // how many faults lie between it and the store
 	heardAt []instant // when its leading process last heard each machine

@@ -321,7 +321,8 @@ func clockJump(f *faults) bool {
 	f.clocks++
 	// Every other jump is that of a scheduler: wall times that matter are written there.
 	if f.clocks%2 == 0 {
-		*f.w.schedulers[f.w.luck.below(len(f.w.schedulers))].clock.wallBy = by
+		h := f.w.schedulers[f.w.luck.below(len(f.w.schedulers))]
+		*h.clock.wallBy, h.jumped = by, f.w.engine.now
 		return true
 	}
 	m := f.pick()

@@ -44,6 +44,20 @@ func (p *process) understands(m messages.Message) bool {
 // wasOld reports whether a machine's agent has been of the version before since then, however short.
 func (m *machine) wasOld(since instant) bool { return m.old || m.oldUntil > 0 && m.oldUntil >= since }
 
+// oldLeads notes whether a process that takes over is of the version before.
+func (w *World) oldLeads(is bool) {
+	if w.ledByOld && !is {
+		w.oldLedUntil = w.engine.now
+	}
+	w.ledByOld = is
+}
+
+// lostWords reports whether what a machine's agent has known since then may have been lost in part, because that agent
+// or a leader was of the version before.
+func (w *World) lostWords(m *machine, since instant) bool {
+	return m.wasOld(since) || w.ledByOld || w.oldLedUntil > 0 && w.oldLedUntil >= since
+}
+
 // lacks reports whether a process is of the version before, to which something of a message is unknown.
 func (p *process) lacks(m messages.Message) bool {
 	return p != nil && p.old && p.w.oldVersion().Strip(copyOf(m))

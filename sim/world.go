@@ -35,27 +35,29 @@ type World struct {
 	ills      *source // chance in what the checks of machines take
 	limiting  *source // chance in what jobs say of how long they take
 
-	endpoints  map[string]*endpoint
-	machines   []*machine
-	clones     []*machine
-	foreign    []*machine // of another cluster
-	visits     int        // of such, so far
-	schedulers []*schedulerHost
-	leading    *schedulerHost
-	elections  int
-	ledSince   instant
-	store      *storage
-	books      *books
-	uids       uidLook
-	loss       loss // what a restore has taken from the store
-	client     *client
-	old        *published.Version // what processes of the version before know
-	ranting    bool               // what is sent now no actor said
-	hostile    *hostility         // how the network misbehaves; nil: streams in order
-	lateUntil  instant            // when the last late letter will have arrived
-	faults     *faults
-	breaking   *breaking // actors do; nil: none does
-	snares     []snare
+	endpoints   map[string]*endpoint
+	machines    []*machine
+	clones      []*machine
+	foreign     []*machine // of another cluster
+	visits      int        // of such, so far
+	schedulers  []*schedulerHost
+	leading     *schedulerHost
+	elections   int
+	ledSince    instant
+	store       *storage
+	books       *books
+	uids        uidLook
+	loss        loss // what a restore has taken from the store
+	client      *client
+	old         *published.Version // what processes of the version before know
+	ledByOld    bool               // such a process leads, or led last
+	oldLedUntil instant            // when that was so last
+	ranting     bool               // what is sent now no actor said
+	hostile     *hostility         // how the network misbehaves; nil: streams in order
+	lateUntil   instant            // when the last late letter will have arrived
+	faults      *faults
+	breaking    *breaking // actors do; nil: none does
+	snares      []snare
 
 	checking   bool
 	checks     []Invariant

@@ -15,8 +15,8 @@ import (
 var invariantFile = regexp.MustCompile(`^sim/[sl][0-9]+[ab]?_[a-z0-9_]+\.go$`)
 
 var (
-	// worldFacts are of a whole world: that it has two versions, or that its store was ever put back.
-	worldFacts = []string{"oldVersion", "turnedBack", "onceRestored", "noPromises"}
+	// worldFacts are of a whole world: that it has two versions, and up to which epoch a restore has lost something.
+	worldFacts = []string{"oldVersion", "ledUpTo"}
 	// worldFaults are faults after which a checker may not know enough, if it looks at the wrong job, node or time.
 	worldFaults = []string{"liar", "byzantine", "upgrade", "clock-jump"}
 )
