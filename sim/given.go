@@ -98,9 +98,6 @@ func (g *given) onMachine(node string) (sum topology.Resources, any bool) {
 	return sum, any
 }
 
-// judgesPromises reports whether promises are made at all.
-func (w *World) judgesPromises() bool { return w.ahead() }
-
 // isPromised reports whether a job has a firm promise with a bound, and nothing has happened that S11a names.
 func isPromised(w *World, page *jobPage) bool {
 	g := w.books.given[page.record.Id]
@@ -111,7 +108,7 @@ func isPromised(w *World, page *jobPage) bool {
 func awayFromPromise(w *World, page *jobPage) string { return w.books.given[page.record.Id].waived }
 
 // lacksUID is an exception of several invariants.
-const lacksUID = "no uid may be free"
+const lacksUID = "no uid was free a moment ago"
 
 // excuseAll looks at what may have come between the promises and their machines.
 func (w *World) excuseAll() {
@@ -152,8 +149,8 @@ func (g *given) takenBack(w *World, these func(*messages.JobRecord) bool) bool {
 		if !these(r) || !w.reclaims(r.Spec.GetQueue()) {
 			return false
 		}
-		own, assured := w.standing(r, page.record)
-		other, _ := w.standing(page.record, r)
+		own, assured := w.standing(r, page.record, nothingMore)
+		other, _ := w.standing(page.record, r, func(queue string) int64 { return w.starting(queue, g.job) })
 		return assured > 0 && own == assured && other == 0
 	})
 }

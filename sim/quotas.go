@@ -83,8 +83,8 @@ func gpusIn(list []*messages.Amount) int64 {
 }
 
 // standing is how many queues of a job are assured something, up to where they meet those of another one, and how many
-// of them stay within that with the job. What is being stopped for others is not counted.
-func (w *World) standing(job, other *messages.JobRecord) (within, assured int) {
+// of them stay within that with the job. What is being stopped for others is not counted, and more may be, by queue.
+func (w *World) standing(job, other *messages.JobRecord, more func(queue string) int64) (within, assured int) {
 	goes := map[string]bool{job.Id: true}
 	for _, id := range w.books.ids {
 		for _, v := range w.books.jobs[id].record.GetPromise().GetVictims() {
@@ -99,11 +99,31 @@ func (w *World) standing(job, other *messages.JobRecord) (within, assured int) {
 			assured++
 		}
 		quota, has := gpusIn(q.Quota), w.had(q.Name, func(o *messages.JobRecord) bool { return !goes[o.Id] }).gpus
-		if quota >= 0 && has+gpusAsked(job.Spec) <= quota {
+		if quota >= 0 && has+more(q.Name)+gpusAsked(job.Spec) <= quota {
 			within++
 		}
 	}
 	return within, assured
+}
+
+// nothingMore is added to what a queue has by the store.
+func nothingMore(string) int64 { return 0 }
+
+// starting is what a leader may be starting in a queue beside one job. What the same pass has started counts before
+// the store or a machine knows of it.
+func (w *World) starting(queue, but string) (sum int64) {
+	p := w.leader()
+	for _, id := range w.books.ids {
+		page := w.books.jobs[id]
+		r := page.record
+		if a := w.books.latest(page); id == but || r.State.Terminal() || a != nil && a.End == nil || !w.isIn(r, queue) {
+			continue
+		}
+		if r.Promise != nil || p != nil && p.leader != nil && !p.leader.Starting(topology.JobID(id)).IsZero() {
+			sum += gpusAsked(r.Spec)
+		}
+	}
+	return sum
 }
 
 // alike reports whether two jobs are bound by the same limits of queues, and take turns by arrival.
