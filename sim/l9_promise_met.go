@@ -15,7 +15,7 @@ func (*promiseMet) clauses() []clause {
 }
 
 func (c *promiseMet) Step(w *World, _ *Event) {
-	if !w.judgesPromises() || !w.healed {
+	if !w.ahead() || !w.healed {
 		return
 	}
 	for _, id := range sortedKeys(w.books.given) {

@@ -34,12 +34,15 @@ func (*promiseKept) awayFromEnd(w *World, page *jobPage) string {
 	if why := awayFromPromise(w, page); why != "" || !w.mayLackUID(page.record) {
 		return why
 	}
+	if w.noUIDIsFree() {
+		return "no uid is free"
+	}
 	return lacksUID
 }
 
 func (c *promiseKept) Step(w *World, e *Event) {
 	switch {
-	case !w.judgesPromises():
+	case !w.ahead():
 	case e.Kind == Led:
 		w.takenOver()
 	case e.Kind == Scanned:

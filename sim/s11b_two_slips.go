@@ -18,7 +18,7 @@ func (*twoSlips) clauses() []clause { return []clause{{about: isPromised, away: 
 
 func (c *twoSlips) Step(w *World, e *Event) {
 	s := e.Stored
-	if s.job == nil || !w.judgesPromises() {
+	if s.job == nil || !w.ahead() {
 		return
 	}
 	if p, was := s.job.Promise, s.jobWas.GetPromise(); p.GetSlips() > mostSlips ||

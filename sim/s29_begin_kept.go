@@ -1,6 +1,10 @@
 package sim
 
-import "time"
+import (
+	"time"
+
+	"github.com/yi-json/synapse/messages"
+)
 
 // beginKept is S29: nothing is committed before the begin that its record names, by the wall clock of the leader that
 // commits it. Where clocks jump, one may do so between the decision and the write.
@@ -10,13 +14,18 @@ func newBeginKept() *beginKept { return &beginKept{rule{"S29 begin-kept", on{Sto
 
 func (c *beginKept) clauses() []clause {
 	later := func(_ *World, page *jobPage) bool { return page.queued && page.record.Spec.GetBeginUnixMs() > 0 }
-	return []clause{{about: later, away: func(w *World, _ *jobPage) string { return c.away(w, w.leading, w.engine.now) }}}
+	return []clause{{about: later, away: func(w *World, page *jobPage) string {
+		return c.away(w.leading, page.record, w.engine.now)
+	}}}
 }
 
-// away is why a COMMIT that a scheduler decided then is not judged.
-func (*beginKept) away(w *World, h *schedulerHost, decided instant) string {
-	if h != nil && h.jumped > 0 && decided.since(h.jumped) < time.Minute {
-		return "the leader's clock jumped a moment ago"
+// away is why a COMMIT that a scheduler decided then is not judged: its job has begun by its wall clock as that was,
+// and not as that is.
+func (*beginKept) away(h *schedulerHost, job *messages.JobRecord, decided instant) string {
+	begin := job.Spec.GetBeginUnixMs()
+	if h != nil && h.jumped > 0 && decided.since(h.jumped) < time.Minute && begin > h.clock.wall(decided) &&
+		begin <= WallBeganMs+(h.jumped.duration()+h.wallWas).Milliseconds() {
+		return "the leader's clock jumped back a moment ago"
 	}
 	return ""
 }
@@ -24,7 +33,7 @@ func (*beginKept) away(w *World, h *schedulerHost, decided instant) string {
 // Step looks at each run that comes to disk.
 func (c *beginKept) Step(w *World, e *Event) {
 	s := e.Stored
-	if s.job == nil || c.away(w, s.proc.host, s.decided) != "" {
+	if s.job == nil || c.away(s.proc.host, s.job, s.decided) != "" {
 		return
 	}
 	for _, a := range s.committed() {

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"slices"
 	"time"
 
 	"github.com/yi-json/synapse/messages"
@@ -11,28 +12,26 @@ import (
 // it has its decision window, and where leaders are held up a minute, until the COMMIT is handed to the Journal.
 type closingKept struct {
 	rule
-	ordered map[string]instant // by machine: since when its record says that it closes then
-	limited map[string]instant // by job: since when its record has that limit
+	ordered map[string]instant       // by machine: since when its record says that it closes then
+	offBy   map[string]time.Duration // by machine: by how much the wall clock was off by which that was read
+	limited map[string]instant       // by job: since when its record has that limit
 }
 
 func newClosingKept() *closingKept {
 	return &closingKept{
 		rule: rule{"S30 closing-kept", on{Stored}}, ordered: map[string]instant{}, limited: map[string]instant{},
+		offBy: map[string]time.Duration{},
 	}
 }
 
 func (c *closingKept) clauses() []clause {
-	closing := func(w *World) (n *messages.NodeRecord) {
-		for _, id := range sortedKeys(w.books.nodes) {
-			if w.books.nodes[id].GetClosing() != nil {
-				n = w.books.nodes[id]
-			}
-		}
-		return n
+	closes := func(w *World, page *jobPage) bool {
+		return page.queued && w.leading != nil && slices.ContainsFunc(sortedKeys(w.books.nodes), func(id string) bool {
+			return w.books.nodes[id].GetClosing() != nil && w.engine.now.since(c.ordered[id]) > c.window(w)
+		})
 	}
-	closes := func(w *World, page *jobPage) bool { return page.queued && closing(w) != nil }
 	return []clause{{about: closes, away: func(w *World, page *jobPage) string {
-		return c.away(w, w.leading, page.record.Id, closing(w), w.engine.now)
+		return c.away(w, w.leading, page.record.Id, w.engine.now)
 	}}}
 }
 
@@ -44,18 +43,15 @@ func (c *closingKept) window(w *World) time.Duration {
 	return w.constants.ReservationTTL + 2*time.Second
 }
 
-// away is why a COMMIT of a job on a machine that closes is not judged. A leader reads once when that is, and counts on
-// by its steady clock.
-func (c *closingKept) away(w *World, h *schedulerHost, job string, n *messages.NodeRecord, decided instant) string {
+// away is why a COMMIT of a job on a machine that closes is not judged.
+func (c *closingKept) away(w *World, h *schedulerHost, job string, decided instant) string {
 	switch window := c.window(w); {
-	case h != w.leading:
+	case h == nil || h != w.leading:
 		return "its scheduler leads no more"
-	case h != nil && h.jumped > max(c.ordered[n.Id], w.ledSince):
-		return "the leader's clock has jumped since it was told"
-	case decided.since(c.limited[job]) <= window:
+	case h.jumped >= decided:
+		return "the leader's clock jumped while it was written"
+	case c.limited[job] > 0 && decided.since(c.limited[job]) <= window:
 		return "its limit was changed a moment ago"
-	case decided.since(c.ordered[n.Id]) <= window:
-		return "it was said a moment ago that the node closes"
 	}
 	return ""
 }
@@ -64,7 +60,7 @@ func (c *closingKept) away(w *World, h *schedulerHost, job string, n *messages.N
 func (c *closingKept) Step(w *World, e *Event) {
 	s := e.Stored
 	if n := s.node; n != nil && (s.nodeWas == nil || s.nodeWas.ClosesUnixMs != n.ClosesUnixMs) {
-		c.ordered[n.Id] = w.engine.now
+		c.ordered[n.Id], c.offBy[n.Id] = w.engine.now, *s.proc.host.clock.wallBy
 	}
 	if s.job == nil {
 		return
@@ -74,17 +70,25 @@ func (c *closingKept) Step(w *World, e *Event) {
 	}
 	for _, a := range s.committed() {
 		for _, p := range a.Places {
-			if n := w.books.nodes[p.Node]; n.GetClosing() != nil && c.away(w, s.proc.host, s.job.Id, n, s.decided) == "" {
-				c.judge(w, s.job, a, n)
+			if n := w.books.nodes[p.Node]; n.GetClosing() != nil && s.decided.since(c.ordered[n.Id]) > c.window(w) &&
+				c.away(w, s.proc.host, s.job.Id, s.decided) == "" {
+				c.judge(w, s, a, n)
 			}
 		}
 	}
 }
 
-func (c *closingKept) judge(w *World, job *messages.JobRecord, a *messages.AttemptRecord, n *messages.NodeRecord) {
-	limit := job.Spec.GetTimeLimitMs()
-	if left := n.ClosesUnixMs - a.CommittedUnixMs; limit == 0 || limit+job.Spec.GetStop().GetGraceMs() > left {
-		c.violate(w, "%s, with a limit of %d ms, is committed as run %d on %s, which closes in %d ms", job.Id, limit,
+// judge holds what is left until a machine closes against a job's limit. A leader reads once when that is, and counts
+// on by its steady clock, whatever its wall clock does.
+func (c *closingKept) judge(w *World, s *stored, a *messages.AttemptRecord, n *messages.NodeRecord) {
+	h, read := s.proc.host, c.offBy[n.Id]
+	if w.ledSince > c.ordered[n.Id] {
+		read = h.wallLed
+	}
+	limit := s.job.Spec.GetTimeLimitMs()
+	left := n.ClosesUnixMs - a.CommittedUnixMs + (*h.clock.wallBy - read).Milliseconds()
+	if limit == 0 || limit+s.job.Spec.GetStop().GetGraceMs() > left {
+		c.violate(w, "%s, with a limit of %d ms, is committed as run %d on %s, which closes in %d ms", s.job.Id, limit,
 			a.Run, n.Id, left)
 	}
 }

@@ -22,12 +22,14 @@ type schedulerHost struct {
 	address string
 	clock   clock
 	proc    *process
-	jumped  instant   // when its wall clock last did
-	old     bool      // what is installed here is the version before
-	cut     int       // how many faults lie between it and the store
-	heardAt []instant // when its leading process last heard each machine
-	quietAt []instant // when the last silence of ten seconds or more ended, by a Welcome
-	silent  []bool    // there was one, and no Welcome since
+	jumped  instant       // when its wall clock last did …
+	wallWas time.Duration // … and by how much it was off before
+	wallLed time.Duration // by how much it was off when its process took over
+	old     bool          // what is installed here is the version before
+	cut     int           // how many faults lie between it and the store
+	heardAt []instant     // when its leading process last heard each machine
+	quietAt []instant     // when the last silence of ten seconds or more ended, by a Welcome
+	silent  []bool        // there was one, and no Welcome since
 }
 
 // scheduler is the PID of the Scheduler actor at this address.

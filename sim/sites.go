@@ -322,7 +322,8 @@ func clockJump(f *faults) bool {
 	// Every other jump is that of a scheduler: wall times that matter are written there.
 	if f.clocks%2 == 0 {
 		h := f.w.schedulers[f.w.luck.below(len(f.w.schedulers))]
-		*h.clock.wallBy, h.jumped = by, f.w.engine.now
+		h.wallWas, h.jumped = *h.clock.wallBy, f.w.engine.now
+		*h.clock.wallBy = by
 		return true
 	}
 	m := f.pick()

@@ -129,9 +129,12 @@ func (w *World) mayLackUID(r *messages.JobRecord) bool {
 	return r.UidToCome && w.uidsRanOut()
 }
 
-// uidsRanOut reports whether a leader may believe that no uid is free.
+// uidsRanOut reports whether a leader may believe that no uid is free. It hears late of one that is where letters are.
 func (w *World) uidsRanOut() bool {
-	late := 3*w.constants.Heartbeat + w.draw.LateMost
+	late := 3 * w.constants.Heartbeat
+	if w.lateUntil >= w.uids.last {
+		late += w.draw.LateMost
+	}
 	return w.noUIDIsFree() || w.uids.last > 0 && w.engine.now.since(w.uids.last) < late
 }
 
