@@ -50,7 +50,6 @@ type Keeper struct {
 	held   map[string]int // by group, the turn whose places it refuses
 	said   map[string]bool
 	others func([]Place) error // these are told of changes too
-	refuse func(group string, places []Place) error
 }
 
 // NewKeeper makes a keeper, and looks where everything is.
@@ -66,9 +65,7 @@ func NewKeeper(o Options) *Keeper {
 	if o.Tell == nil {
 		o.Tell = func(string, ...any) {}
 	}
-	k := &Keeper{
-		o: o, known: map[string][]netip.AddrPort{}, held: map[string]int{}, said: map[string]bool{}, refuse: Refuse,
-	}
+	k := &Keeper{o: o, known: map[string][]netip.AddrPort{}, held: map[string]int{}, said: map[string]bool{}}
 	k.look()
 	return k
 }
@@ -178,7 +175,7 @@ func (k *Keeper) Hold(groups []string) {
 			here[group] = turn
 			continue
 		}
-		switch err := k.refuse(group, k.places); {
+		switch err := Refuse(group, k.places); {
 		case err == nil:
 			here[group] = k.turn
 		case !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, unix.ENODEV):
