@@ -252,3 +252,44 @@ func TestPortTellsOfFailedReads(t *testing.T) {
 		t.Errorf("the store could not be loaded: %+v", l)
 	}
 }
+
+// unhurried is a database whose write takes until it is let go.
+type unhurried struct {
+	*Memory
+	entered, letGo, closed chan struct{}
+}
+
+func (u *unhurried) Apply(epoch uint64, changes []actors.Change) ([]actors.Verdict, error) {
+	close(u.entered)
+	<-u.letGo
+	return u.Memory.Apply(epoch, changes)
+}
+
+func (u *unhurried) Close() error {
+	close(u.closed)
+	return u.Memory.Close()
+}
+
+// TestPortClosesBehindItsCalls: the store is closed once every call has been executed and answered.
+func TestPortClosesBehindItsCalls(t *testing.T) {
+	system, me, heard := listen(t)
+	u := &unhurried{NewMemory(), make(chan struct{}), make(chan struct{}), make(chan struct{})}
+	epoch, _ := u.Lead("tester")
+	p := NewPort(u, system)
+	p.Apply(epoch, 3, []actors.Change{{Job: submitted("j", 1)}}, me)
+	<-u.entered
+	ended := make(chan error, 1)
+	go func() { ended <- p.Close() }()
+	select {
+	case <-u.closed:
+		t.Fatal("the store is closed while it is written to")
+	case <-time.After(50 * time.Millisecond): // however short this is, no good store fails
+	}
+	close(u.letGo)
+	if a := next[actors.Applied](t, heard); a.Ticket != 3 || a.Err != "" || len(a.Verdicts) != 1 {
+		t.Errorf("the last write is answered by %+v", a)
+	}
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}

@@ -1,6 +1,7 @@
 package mirror
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -279,5 +280,46 @@ func TestInfeasible(t *testing.T) {
 		if never != (id == "huge") {
 			t.Errorf("%s: %q, %v", id, got.Reason, got.Prospect)
 		}
+	}
+}
+
+// TestInfeasibleInTurns: one list looks at no more than so many shapes, and the next lists at the others.
+func TestInfeasibleInTurns(t *testing.T) {
+	m, clock := counting()
+	rooms := RoomsShown{Holders: make([][]topology.Holder, 1)}
+	rooms.Machines = []topology.Seen{{ID: "n1", Machine: &topology.Machine{
+		ID: "n1", Place: []string{"r1"}, Total: topology.Resources{MilliCPU: 64_000, MemoryBytes: 1 << 40},
+	}}}
+	ask(m, rooms)
+	const shapes = 2 * judgedMost
+	for i := range shapes {
+		id := fmt.Sprint("huge-", i)
+		shown := waitsFor(policy.GroupID(1+i), "needs CPUs, and others have them", id)
+		shown.Groups[0].Asked = policy.Question{
+			Gang: topology.Gang{Replicas: 1, Each: topology.Resources{MilliCPU: 100_000 + int64(i)}},
+		}
+		ask(m, JobShown{statusOf(id, "alice", "queued")})
+		ask(m, shown)
+	}
+	told := func() (never int) {
+		for _, j := range ask(m, &messages.ListJobs{Limit: shapes}).(*messages.ListJobsReply).Jobs {
+			if strings.HasPrefix(j.Reason, "Infeasible: ") {
+				never++
+			}
+		}
+		return never
+	}
+	for range 2 { // at one moment
+		if n := told(); n != judgedMost {
+			t.Errorf("%d of %d jobs are told as Infeasible, want %d", n, shapes, judgedMost)
+		}
+	}
+	// What is known is looked at again by then, and yet the others have their turn.
+	for range 2 {
+		clock.now += judgeAgain
+		told()
+	}
+	if n := told(); n != shapes {
+		t.Errorf("%d of %d jobs are told as Infeasible in the end", n, shapes)
 	}
 }

@@ -61,6 +61,48 @@ func (d *desk) speaks(from string) *Conn {
 	return c
 }
 
+// said is a connection that says something at once, and notes its deadline.
+type said struct {
+	plug
+	deadline time.Time
+	set      int
+}
+
+func (s *said) Read(b []byte) (int, error) { return copy(b, "hello"), nil }
+
+func (s *said) SetReadDeadline(at time.Time) error {
+	s.deadline, s.set = at, s.set+1
+	return nil
+}
+
+// TestDeadlineEndsWithTheFirstByte: a connection that has said something may be silent from then on for as long as it
+// likes, and loses none of what it said.
+func TestDeadlineEndsWithTheFirstByte(t *testing.T) {
+	d := newDesk(t, roomy())
+	d.o.Gone = func(net.Conn) bool { return false }
+	raw := &said{plug: plug{from: &net.TCPAddr{IP: net.ParseIP("10.0.0.1"), Port: 1}}}
+	c := d.admit(raw)
+	c.listens()
+	if raw.set != 2 || !raw.deadline.IsZero() || raw.closed {
+		t.Errorf("after its first byte %d deadlines were set, %v is left; closed: %v", raw.set, raw.deadline, raw.closed)
+	}
+	if c.state != begun {
+		t.Errorf("it is in the state %v", c.state)
+	}
+	var text []byte
+	for len(text) < 4 {
+		piece := make([]byte, 3)
+		n, err := c.Read(piece)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text = append(text, piece[:n]...)
+	}
+	if string(text) != "hhel" { // the byte that was read to see whether it says something, and what comes then
+		t.Errorf("it is read as %q", text)
+	}
+}
+
 // shows compares the states of connections with those wanted, one letter each: s silent, w waiting, b begun, e entered,
 // c closed.
 func (d *desk) shows(want string, all ...*Conn) {

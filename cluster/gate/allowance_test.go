@@ -248,6 +248,13 @@ func TestRefusalsAreCounted(t *testing.T) {
 	if n := strings.Count(read(), "|refused"); n != 7 {
 		t.Errorf("a minute later a refusal has no line: %d", n)
 	}
+	for range 9 {
+		_, _ = ann.Cancel(t.Context(), &messages.Cancel{Job: "of-bob"})
+	}
+	s.gate.Close() // what is counted is not lost with the process
+	if got := read(); !strings.Contains(got, "refused: 5 times since 2026-11-23T12:01:00Z") {
+		t.Errorf("after the end of the gate:\n%s", got)
+	}
 }
 
 // TestStrangersAreCounted: those of whom nothing is proved have one share, whatever address they come from.

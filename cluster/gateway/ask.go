@@ -69,9 +69,18 @@ func (g *Gateway) ask(ctx context.Context, to *actor.PID, message any) (any, err
 	pid, done := g.open(answer)
 	defer done()
 	g.system.Root.RequestWithCustomSender(to, message, pid)
+	got, err := g.wait(ctx, answer, to == g.scheduler) // only changes are asked of it
+	if _, nobody := got.(*actor.DeadLetterResponse); nobody {
+		return nil, api.StatusOf(notReady())
+	}
+	return got, err
+}
+
+// wait waits for an answer. Who has asked for a change learns in time if the store cannot be written.
+func (g *Gateway) wait(ctx context.Context, answer reply, change bool) (any, error) {
 	var late <-chan time.Time
 	var begun <-chan struct{}
-	if to == g.scheduler { // only changes are asked of it
+	if change {
 		least := time.NewTimer(changeTime)
 		defer least.Stop()
 		late = least.C
@@ -79,9 +88,6 @@ func (g *Gateway) ask(ctx context.Context, to *actor.PID, message any) (any, err
 	for {
 		select {
 		case got := <-answer:
-			if _, nobody := got.(*actor.DeadLetterResponse); nobody {
-				return nil, api.StatusOf(notReady())
-			}
 			return got, nil
 		case <-ctx.Done():
 			return nil, lapsed(ctx.Err())

@@ -42,7 +42,7 @@ func (g *Gateway) CreatePass(ctx context.Context, q *api.CreatePass) (*api.Creat
 			left++
 			continue
 		}
-		if err := g.o.Passes.DropPass(g.o.Leader().Epoch, p.Id); err != nil {
+		if err := g.dropPass(ctx, p.Id); err != nil {
 			return nil, unstored(err)
 		}
 	}
@@ -52,7 +52,8 @@ func (g *Gateway) CreatePass(ctx context.Context, q *api.CreatePass) (*api.Creat
 			Hint: "revoke those that nobody needs",
 		})
 	}
-	if err := g.o.Passes.KeepPass(g.o.Leader().Epoch, made); err != nil {
+	epoch := g.o.Leader().Epoch
+	if err := toStore(ctx, g, func() error { return g.o.Passes.KeepPass(epoch, made) }); err != nil {
 		return nil, unstored(err)
 	}
 	return &api.CreatePassReply{Id: made.Id, UntilUnixMs: made.UntilUnixMs}, nil
@@ -98,7 +99,7 @@ func (g *Gateway) RevokePass(ctx context.Context, q *api.RevokePass) (*api.Revok
 		return nil, api.StatusOf(o)
 	}
 	one := found[0]
-	if err := g.o.Passes.DropPass(g.o.Leader().Epoch, one.Id); err != nil {
+	if err := g.dropPass(ctx, one.Id); err != nil {
 		return nil, unstored(err)
 	}
 	return &api.RevokePassReply{Id: one.Id, Role: one.Role, Name: one.Name}, nil
@@ -115,13 +116,14 @@ func (g *Gateway) passes(ctx context.Context, q question) ([]*messages.PassRecor
 			Hint: "start it with --tls",
 		})
 	}
-	all, err := g.o.Passes.Passes()
+	all, err := fromStore(ctx, g, g.o.Passes.Passes)
 	if err != nil {
 		return nil, unstored(err)
 	}
 	return all, nil
 }
 
-func unstored(err error) error {
-	return api.StatusOf(unavailable("the store does not answer: "+err.Error(), "try again in a moment"))
+func (g *Gateway) dropPass(ctx context.Context, id string) error {
+	epoch := g.o.Leader().Epoch
+	return toStore(ctx, g, func() error { return g.o.Passes.DropPass(epoch, id) })
 }

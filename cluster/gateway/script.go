@@ -40,9 +40,9 @@ func (g *Gateway) submitScript(
 		return nil, api.StatusOf(unavailable("this scheduler keeps no scripts",
 			"put the script where the machines find it"))
 	}
-	if err := g.o.Scripts.KeepScript(g.o.Leader().Epoch, text); err != nil {
-		return nil, api.StatusOf(unavailable("the script cannot be stored: "+err.Error(),
-			"try again in a moment, with the same request id"))
+	epoch := g.o.Leader().Epoch
+	if err := toStore(ctx, g, func() error { return g.o.Scripts.KeepScript(epoch, text) }); err != nil {
+		return nil, unstored(err)
 	}
 	return call[*messages.SubmitReply](ctx, g, g.scheduler, q)
 }
@@ -56,7 +56,7 @@ func (g *Gateway) ReadScript(ctx context.Context, q *api.ReadScript) (*api.Scrip
 	if g.o.Scripts == nil {
 		return nil, api.StatusOf(noScript())
 	}
-	text, err := g.o.Scripts.Script(q.Digest)
+	text, err := fromStore(ctx, g, func() ([]byte, error) { return g.o.Scripts.Script(q.Digest) })
 	switch {
 	case errors.Is(err, store.ErrNotFound):
 		return nil, api.StatusOf(noScript())
@@ -66,7 +66,7 @@ func (g *Gateway) ReadScript(ctx context.Context, q *api.ReadScript) (*api.Scrip
 			Hint: "submit the job again from its file",
 		})
 	case err != nil:
-		return nil, api.StatusOf(unavailable("the store cannot be read: "+err.Error(), "try again in a moment"))
+		return nil, unstored(err)
 	}
 	return &api.ScriptText{Text: text}, nil
 }

@@ -87,7 +87,7 @@ func TestSubmitScript(t *testing.T) {
 	epoch = 7 // of another leader
 	late := &messages.Submit{RequestId: "late", Spec: bringing(t, text), AllowInfeasible: true}
 	_, err = d.SynapseClient.SubmitScript(timely(t), late)
-	refused(t, err, messages.Code_CODE_UNAVAILABLE, codes.Unavailable, "cannot be stored")
+	refused(t, err, messages.Code_CODE_UNAVAILABLE, codes.Unavailable, "the store does not answer")
 	if _, _, err := memory.Requested("anonymous", "late"); !errors.Is(err, store.ErrNotFound) {
 		t.Errorf("its job: %v", err)
 	}

@@ -8,10 +8,12 @@ import (
 
 	"github.com/asynkron/protoactor-go/actor"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"github.com/yi-json/synapse/cluster/api"
 	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/store"
+	"github.com/yi-json/synapse/test/able/pace"
 )
 
 // This file owns the tests of changes while the store cannot be written.
@@ -122,5 +124,64 @@ func TestWritableAgain(t *testing.T) {
 	d.Unwritable("the disk is full")
 	if err := changes["Cancel"](timely(t), d); err != nil {
 		t.Errorf("a change that was written: %v", err)
+	}
+}
+
+// hanging is a store of which no call ends before it is let go.
+type hanging struct{ letGo chan struct{} }
+
+func (h hanging) KeepScript(uint64, []byte) error             { <-h.letGo; return nil }
+func (h hanging) Script(string) ([]byte, error)               { <-h.letGo; return nil, store.ErrNotFound }
+func (h hanging) KeepPass(uint64, *messages.PassRecord) error { <-h.letGo; return nil }
+func (h hanging) DropPass(uint64, string) error               { <-h.letGo; return nil }
+func (h hanging) Passes() ([]*messages.PassRecord, error)     { <-h.letGo; return nil, nil }
+
+// listing is one whose tokens can be read.
+type listing struct {
+	hanging
+	passes []*messages.PassRecord
+}
+
+func (l listing) Passes() ([]*messages.PassRecord, error) { return l.passes, nil }
+
+// TestStoreHangs: calls that go past the actors are answered too while the store hangs, by its trouble or by their
+// client's time, and only so many wait.
+func TestStoreHangs(t *testing.T) {
+	r := newRoom(t)
+	h := hanging{make(chan struct{})}
+	silent := func(actor.Context) {}
+	one := &messages.PassRecord{Id: "abcdefgh", UntilUnixMs: 1 << 60}
+	d := r.door(r.script(silent, silent), Options{
+		Scripts: h, Passes: listing{h, []*messages.PassRecord{one}}, WallMs: func() int64 { return 1 },
+		Leader: func() Leader { return Leader{Here: true, Epoch: 1} },
+	})
+	d.Unwritable("the disk is full")
+	create := &api.CreatePass{Hash: make([]byte, 32), Role: "viewer", Name: "ann", TtlMs: 1000}
+	for name, call := range map[string]func(context.Context) error{
+		"SubmitScript": func(ctx context.Context) error { return changes["SubmitScript"](ctx, d) },
+		"CreatePass":   func(ctx context.Context) error { _, err := d.SynapseClient.CreatePass(ctx, create); return err },
+		"RevokePass": func(ctx context.Context) error {
+			_, err := d.SynapseClient.RevokePass(ctx, &api.RevokePass{Id: one.Id})
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			refused(t, call(timely(t)), messages.Code_CODE_UNAVAILABLE, codes.Unavailable, "the disk is full")
+		})
+	}
+	read := func(within time.Duration) error {
+		ctx, cancel := context.WithTimeout(timely(t), within)
+		defer cancel()
+		_, err := d.SynapseClient.ReadScript(ctx, &api.ReadScript{Digest: messages.ScriptDigest([]byte("x"))})
+		return err
+	}
+	var err error
+	for tries := 0; tries < 2*mostStored && (err == nil || status.Code(err) == codes.DeadlineExceeded); tries++ {
+		err = read(20 * time.Millisecond)
+	}
+	refused(t, err, messages.Code_CODE_UNAVAILABLE, codes.Unavailable, "many wait for it")
+	close(h.letGo)
+	if !pace.Wait(patience, func() bool { return status.Code(read(patience)) == codes.NotFound }) {
+		t.Error("a store that answers again is not asked")
 	}
 }

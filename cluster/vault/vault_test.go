@@ -106,6 +106,12 @@ func TestKeysRefused(t *testing.T) {
 			t.Errorf("%q: %v", text, err)
 		}
 	}
+	if err := os.WriteFile(v.Path(), []byte(strings.Repeat(NewKey()+"\n", maxKeys)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := v.Check(); err != nil {
+		t.Errorf("as many keys as there may be: %v", err)
+	}
 	if err := os.Chmod(v.Path(), 0o640); err != nil {
 		t.Fatal(err)
 	}

@@ -209,6 +209,7 @@ type queue struct {
 	Parent string           `json:"parent,omitempty"`
 	Quota  map[string]int64 `json:"quota,omitempty"`
 	Limit  map[string]int64 `json:"limit,omitempty"`
+	Owners []string         `json:"owners,omitempty"`
 }
 
 // usage is what the jobs of a queue, and of those below it, use and wait for.
@@ -248,7 +249,9 @@ func queuesOf(reply *messages.GetQueuesReply) *described {
 	}
 	all := &described{Revision: reply.GetRevision(), Default: reply.GetQueues().GetDefault(), Queues: []queue{}}
 	for _, q := range reply.GetQueues().GetQueues() {
-		all.Queues = append(all.Queues, queue{q.GetName(), q.GetParent(), amounts(q.GetQuota()), amounts(q.GetLimit())})
+		all.Queues = append(all.Queues, queue{
+			q.GetName(), q.GetParent(), amounts(q.GetQuota()), amounts(q.GetLimit()), q.GetOwners(),
+		})
 	}
 	for _, u := range reply.GetUsage() {
 		all.Usage = append(all.Usage, usage{

@@ -3,6 +3,7 @@ package web
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"regexp"
 	"strings"
 	"sync"
@@ -125,5 +126,16 @@ func TestReplay(t *testing.T) {
 		if _, err := Replay(strings.NewReader(wrong)); err == nil {
 			t.Errorf("%s makes a page", name)
 		}
+	}
+}
+
+// TestQueuesOfThePage: the page is told of each queue who may use it, and of one that is for everybody nothing.
+func TestQueuesOfThePage(t *testing.T) {
+	text, err := json.Marshal(queuesOf(&messages.GetQueuesReply{Queues: &messages.Queues{Queues: []*messages.QueueSpec{
+		{Name: "open"}, {Name: "lab", Parent: "open", Owners: []string{"ann", "group:ml"}},
+	}}}))
+	const want = `"queues":[{"name":"open"},{"name":"lab","parent":"open","owners":["ann","group:ml"]}]`
+	if err != nil || !strings.Contains(string(text), want) {
+		t.Errorf("told is %s, %v", text, err)
 	}
 }

@@ -91,6 +91,7 @@ func TestHistoryUsage(t *testing.T) {
 		{"--until 99999999d", "is no time that can be meant"},
 		{"--since 2026-11-02 --until 2026-11-01", "nothing is between them"},
 		{"--since 1h --until 2h", "nothing is between them"},
+		{"--since 2026-11-02 --until 2026-11-02", "nothing is between them"},
 		{"-l nonsense", "by equal labels alone"},
 	} {
 		cli("127.0.0.1:1", append([]string{"history"}, strings.Fields(c.args)...)...).wants(t, exitUsage, "", c.want)

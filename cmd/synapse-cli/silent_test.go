@@ -48,6 +48,8 @@ func TestNotSilentAnyMore(t *testing.T) {
 		{"submit --gpu 1.5 --image /srv/i", exitUsage, "--gpu: is not a number of whole GPUs"},
 		{"submit --image /srv/i --cpu 0", exitUsage, "the job asks for nothing\nhint: give --cpu, --mem or --gpu"},
 		{"submit --cpu 1 --gpu-type h100 --image /srv/i", exitUsage, "--gpu-type: names a kind of GPU"},
+		{"logs --tail 0 j1", exitUsage, "--tail \"0\": is not a number of lines"},
+		{"logs --tail -1 j1", exitUsage, "--tail \"-1\": is not a number of lines"},
 		{"logs --rank x j1", exitUsage, "--rank: \"x\" is not a rank or several"},
 		{"submit --cpu 1 --image /srv/i --dry-run=", exitUsage, "--dry-run is empty\nhint: give it a value"},
 		{"submit --cpu 1 --image /srv/i --queue=", exitUsage, "--queue is empty"},

@@ -112,6 +112,14 @@ func (o *options) check() (err error) {
 	return nil
 }
 
+// portRange is the first of the ports that --ports names, and how many they are; nothing if the flag is left out.
+func (o *options) portRange() (first, count int) {
+	if o.portFirst == 0 {
+		return 0, 0
+	}
+	return o.portFirst, o.portLast - o.portFirst + 1
+}
+
 // findKeys is where the machine's key is if --tls does not say it: in --data-dir, if the machine joined by a token
 // once, or is to do so now. So an agent that is started again without its token is who it was.
 func (o *options) findKeys() {
@@ -261,11 +269,7 @@ func (o *options) announce(found gpu.Record, log actors.Log) (*messages.Announce
 			return nil, nil, fmt.Errorf("%w (--address says where other members reach this machine)", err)
 		}
 	}
-	first, count := o.portFirst, o.portLast-o.portFirst+1
-	if first == 0 {
-		count = 0
-	}
-	portFirst, portLast, err := machine.Ports(first, count)
+	portFirst, portLast, err := machine.Ports(o.portRange())
 	if err != nil {
 		return nil, nil, fmt.Errorf("--ports: %w", err)
 	}

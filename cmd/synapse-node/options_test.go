@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/yi-json/synapse/test/spiffe"
+	"github.com/yi-json/synapse/topology"
 )
 
 // TestHidden: the agent's own, its key and what --hide names are shown to no task, as absolute paths; what cannot be
@@ -69,5 +70,24 @@ func TestFindKeys(t *testing.T) {
 	}
 	if got := found(options{tls: "keys"}); got != "keys" {
 		t.Errorf("--tls keys is %q", got)
+	}
+}
+
+// TestPortRanges: a range has both its ends, and may be one port. Port 0 and a range that runs backwards are refused.
+func TestPortRanges(t *testing.T) {
+	for text, want := range map[string][2]int{
+		"": {0, 0}, "20000-20999": {20000, 1000}, "7-7": {7, 1}, "1-65535": {1, 65535}, "65535-65535": {65535, 1},
+		"0-5": {-1}, "5-4": {-1}, "1-65536": {-1}, "5": {-1}, "-5": {-1}, "5-": {-1}, "a-b": {-1},
+	} {
+		o := options{
+			join: []string{"head:9000"}, dataDir: t.TempDir(), driver: driverAuto, uidRange: topology.NoUIDs,
+			rootRange: topology.NoUIDs, logFormat: "text", ports: text,
+		}
+		err := o.check()
+		if refused := want[0] < 0; refused != (err != nil) || refused && !strings.Contains(err.Error(), "--ports") {
+			t.Errorf("--ports %q: %v", text, err)
+		} else if first, count := o.portRange(); !refused && (first != want[0] || count != want[1]) {
+			t.Errorf("--ports %q are %d from %d on, want %d from %d on", text, count, first, want[1], want[0])
+		}
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -131,9 +132,12 @@ func TestPolicyOfPlaces(t *testing.T) {
 	data, work, other := folder(t, dir+"/data", 0o755), folder(t, dir+"/data/work", 0o755), folder(t, dir+"/other", 0o755)
 	v := visitor
 	v.Rules.Mounts = []Place{{Path: data, ReadOnly: true}, {Path: work}, {Path: other, Types: []string{"nfs4"}}}
-	for path, readOnly := range map[string]bool{data: true, work: false} {
-		if ticket, err := v.Ask(Named(path)); err != nil || ticket.ReadOnly != readOnly {
-			t.Errorf("%s: %+v %v", path, ticket, err)
+	for range 2 { // in either order
+		slices.Reverse(v.Rules.Mounts)
+		for path, readOnly := range map[string]bool{data: true, work: false} {
+			if ticket, err := v.Ask(Named(path)); err != nil || ticket.ReadOnly != readOnly {
+				t.Errorf("%s by %v: %+v %v", path, v.Rules.Mounts, ticket, err)
+			}
 		}
 	}
 	if _, err := v.Ask(Named(dir)); fault.Of(err) != fault.Job {
@@ -141,6 +145,59 @@ func TestPolicyOfPlaces(t *testing.T) {
 	}
 	if _, err := v.Ask(Named(other)); err == nil || !strings.Contains(err.Error(), "file system") {
 		t.Errorf("of another type: %v", err)
+	}
+}
+
+// TestHiddenUnderAnyName: what is hidden is refused under every name that leads to it, also one that looks like another
+// file.
+func TestHiddenUnderAnyName(t *testing.T) {
+	needRoot(t)
+	dir := room(t)
+	open := folder(t, dir+"/open", 0o755)
+	secret, other := file(t, dir+"/secret", "x", 0o644), file(t, dir+"/other", "x", 0o644)
+	v := visitor
+	v.Rules.Hide = []string{secret}
+	for _, err := range []error{
+		os.Link(secret, open+"/same"), os.Symlink(secret, open+"/link"), os.Link(other, open+"/other"),
+	} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, hidden := range map[string]bool{"/same": true, "/link": true, "/other": false} {
+		if _, err := v.Ask(Named(open + name)); (err != nil) != hidden || hidden && !strings.Contains(err.Error(), "hidden") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// TestAskDevice: a device that the machine's policy lets jobs name is given to a user who may read and write it, as its
+// owner, as one of its groups, or as anybody.
+func TestAskDevice(t *testing.T) {
+	needRoot(t)
+	dir := room(t)
+	node := dir + "/node"
+	if err := unix.Mknod(node, unix.S_IFCHR|0o600, int(unix.Mkdev(1, 3))); err != nil {
+		t.Skip("this machine cannot make a device node: ", err)
+	}
+	v := visitor
+	v.As = Guest{UID: 1234, GID: 1235, Groups: []uint32{1236}}
+	v.Rules.Devices = []string{node}
+	for _, c := range []struct{ uid, gid, shift int }{{1234, 0, 6}, {0, 1235, 3}, {0, 1236, 3}, {0, 0, 0}} {
+		for _, bits := range []os.FileMode{0, 1, 2, 4, 5, 6, 7} {
+			mode := bits << c.shift
+			if err := errors.Join(os.Chown(node, c.uid, c.gid), os.Chmod(node, mode)); err != nil {
+				t.Fatal(err)
+			}
+			ticket, err := v.Ask(Named(node))
+			if may := bits&6 == 6; (err == nil) != may || may && (ticket.Node != node || ticket.Inode == 0) {
+				t.Errorf("a device of %d:%d with %v: %+v, %v", c.uid, c.gid, mode, ticket, err)
+			}
+		}
+	}
+	v.Rules.Devices = []string{"/dev/null"}
+	if _, err := v.Ask(Named(node)); err == nil {
+		t.Error("a device that the policy does not name is given")
 	}
 }
 

@@ -92,6 +92,34 @@ func TestRunner(t *testing.T) {
 	<-failure
 }
 
+// TestRepeatedUntilWell: a check that fails is repeated until it passes, however often it fails. What it found is told
+// when that changes, and not each time.
+func TestRepeatedUntilWell(t *testing.T) {
+	const fails = 5
+	all, runs := make(chan *messages.MachineHealth, 16), 0
+	r := New(Options{
+		Again: time.Millisecond, Tell: func(h *messages.MachineHealth) { all <- h },
+		Checks: []Check{{Name: "fabric", When: Join | Prepare, Look: func(context.Context) (<-chan struct{}, error) {
+			if runs++; runs <= fails {
+				return nil, errors.New("a port is down")
+			}
+			return nil, nil
+		}}},
+	})
+	defer r.Close()
+	r.Begin()
+	var found []string
+	for len(found) == 0 || found[len(found)-1] != "" {
+		found = append(found, told(t, all).Unwell)
+	}
+	for range 3 {
+		r.Run(Prepare, func(*messages.MachineHealth) {})
+	}
+	if len(all) > 0 || len(found) < 2 || len(found) > 3 || runs != fails+1+3 { // the agent's start is told in any case
+		t.Errorf("%d runs, told %q and %d more", runs, found, len(all))
+	}
+}
+
 // TestStuck: no second run of a check is begun while one hangs that cannot be killed.
 func TestStuck(t *testing.T) {
 	gone, runs := make(chan struct{}), 0

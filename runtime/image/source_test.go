@@ -187,6 +187,20 @@ func TestTagMoves(t *testing.T) {
 	}
 }
 
+// TestHolderOfAnotherImage: a holder that asks for another image gets that one, and not the one that it had.
+func TestHolderOfAnotherImage(t *testing.T) {
+	hub := newHub(t)
+	store, _ := open(t, image.Options{})
+	holder := t.TempDir()
+	for name, version := range map[string]string{"a:latest": "1", "b:latest": "2"} {
+		made := imageOf(t, v1.Config{}, layerOf(t, "v", version))
+		got, err := store.Prepare(t.Context(), hub.push(name, made), holder, own)
+		if err != nil || got.Digest != digestOf(t, made) || read(t, got.Rootfs, "v") != version {
+			t.Errorf("%s: %+v, %v", name, got, err)
+		}
+	}
+}
+
 // TestIndex: of many platforms ours is taken, and attestations do not count as images.
 func TestIndex(t *testing.T) {
 	hub, made := newHub(t), sample(t)

@@ -50,6 +50,7 @@ type Keeper struct {
 	held   map[string]int // by group, the turn whose places it refuses
 	said   map[string]bool
 	others func([]Place) error // these are told of changes too
+	refuse func(group string, places []Place) error
 }
 
 // NewKeeper makes a keeper, and looks where everything is.
@@ -65,7 +66,9 @@ func NewKeeper(o Options) *Keeper {
 	if o.Tell == nil {
 		o.Tell = func(string, ...any) {}
 	}
-	k := &Keeper{o: o, known: map[string][]netip.AddrPort{}, held: map[string]int{}, said: map[string]bool{}}
+	k := &Keeper{
+		o: o, known: map[string][]netip.AddrPort{}, held: map[string]int{}, said: map[string]bool{}, refuse: Refuse,
+	}
 	k.look()
 	return k
 }
@@ -175,7 +178,7 @@ func (k *Keeper) Hold(groups []string) {
 			here[group] = turn
 			continue
 		}
-		switch err := Refuse(group, k.places); {
+		switch err := k.refuse(group, k.places); {
 		case err == nil:
 			here[group] = k.turn
 		case !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, unix.ENODEV):

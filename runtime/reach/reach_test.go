@@ -75,6 +75,44 @@ func TestKeeper(t *testing.T) {
 	}
 }
 
+// TestRunningTasksFollow: each running task is given what is refused, once, and again whenever that changes or could
+// not be given; a group that is there again is another task's.
+func TestRunningTasksFollow(t *testing.T) {
+	at := "10.0.0.9"
+	k := NewKeeper(Options{
+		Schedulers: []string{"head:9000"}, Disclosed: true, Own: func() []netip.Addr { return nil },
+		Resolve: func(context.Context, string) ([]netip.Addr, error) { return []netip.Addr{netip.MustParseAddr(at)}, nil },
+	})
+	var given []string
+	fails := map[string]error{}
+	k.refuse = func(group string, places []Place) error {
+		given = append(given, fmt.Sprint(group, " ", places))
+		return fails[group]
+	}
+	for i, step := range []struct {
+		at     string
+		groups []string
+		fails  error // of the group b
+		want   []string
+	}{
+		{"10.0.0.9", []string{"a"}, nil, []string{"a [10.0.0.9:9000]"}},
+		{"10.0.0.9", []string{"a", "b"}, errors.New("no"), []string{"b [10.0.0.9:9000]"}},
+		{"10.0.0.9", []string{"a", "b"}, nil, []string{"b [10.0.0.9:9000]"}},
+		{"10.0.0.9", []string{"a", "b"}, nil, nil},
+		{"10.0.0.8", []string{"a", "b"}, nil, []string{"a [10.0.0.8:9000]", "b [10.0.0.8:9000]"}},
+		{"10.0.0.7", []string{"b"}, nil, []string{"b [10.0.0.7:9000]"}},
+		{"10.0.0.7", []string{"a", "b"}, nil, []string{"a [10.0.0.7:9000]"}},
+		{"10.0.0.7", nil, nil, nil},
+		{"10.0.0.7", []string{"a", "b"}, nil, []string{"a [10.0.0.7:9000]", "b [10.0.0.7:9000]"}},
+	} {
+		at, fails["b"], given = step.at, step.fails, nil
+		k.look()
+		if k.Hold(step.groups); !slices.Equal(given, step.want) {
+			t.Errorf("step %d: %q, not %q", i, given, step.want)
+		}
+	}
+}
+
 // TestManyAddresses: a machine with more addresses than a filter takes refuses the scheduler's port at every address,
 // and nothing else changes.
 func TestManyAddresses(t *testing.T) {

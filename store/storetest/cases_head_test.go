@@ -34,6 +34,9 @@ func tryHeads(w *world) {
 		}
 	}
 	w.heads(a, b)
+	longest := store.AuditHead{Scheduler: strings.Repeat("c", 512), N: math.MaxInt64, Hash: strings.Repeat("h", 512)}
+	w.head(longest)
+	w.heads(a, b, longest)
 }
 
 func (w *world) head(h store.AuditHead) {

@@ -44,6 +44,12 @@ func (h *history) id() string {
 
 func scriptText(i int) []byte { return fmt.Appendf(nil, "#!/bin/sh\necho %d\n", i) }
 
+// script is one that a job may name, whether it is kept or not.
+func (h *history) script() *messages.Script {
+	text := scriptText(h.r.IntN(scripts))
+	return &messages.Script{Name: "a.sh", Digest: messages.ScriptDigest(text), SizeBytes: int64(len(text))}
+}
+
 // transaction draws changes, of which most go on from those before them. Some are there twice.
 func (h *history) transaction() []actors.Change {
 	at := h.m.clone()
@@ -122,10 +128,7 @@ func (h *history) job(at *model) actors.Change {
 		j.Owner.Name, j.Spec.Queue, j.UidTurn = oneOf(h, owners), oneOf(h, queues), h.r.Uint64N(9)
 		j.RequestId = []string{"", "r", id}[h.r.IntN(3)]
 		if h.r.IntN(2) == 0 {
-			text := scriptText(h.r.IntN(scripts))
-			j.Spec.Script = &messages.Script{
-				Name: "a.sh", Digest: messages.ScriptDigest(text), SizeBytes: int64(len(text)),
-			}
+			j.Spec.Script = h.script()
 		}
 		return jobChange(j)
 	}
@@ -143,6 +146,8 @@ func (h *history) job(at *model) actors.Change {
 			n.UidTurn = h.r.Uint64N(20)
 		case 6:
 			n.ExitCode = h.r.Int32N(2)
+		case 7:
+			n.Spec.Script = h.script()
 		}
 	})
 	return h.goOn(next, was.attempts)
@@ -206,26 +211,26 @@ func (h *history) rewritten(attempts []*messages.AttemptRecord) *messages.Attemp
 func (h *history) aside() {
 	h.Helper()
 	var err error
-	switch epoch := h.writer.epoch; h.r.IntN(6) {
+	switch epoch := h.writer.epoch; h.r.IntN(7) {
 	case 0, 1:
 		text := scriptText(h.r.IntN(scripts))
 		err = h.s.KeepScript(epoch, text)
 		h.m.scripts[messages.ScriptDigest(text)] = modelScript{text: string(text)}
-	case 2:
+	case 2, 3:
 		var gone int
 		gone, err = h.s.PruneScripts(epoch, 100)
 		h.same("scripts pruned", gone, h.m.pruneScripts())
-	case 3:
+	case 4:
 		p := pass(fmt.Sprintf("p%d", h.r.IntN(3)), oneOf(h, owners))
 		err = h.s.KeepPass(epoch, p)
 		if h.m.passes[p.Id] == nil {
 			h.m.passes[p.Id] = p
 		}
-	case 4:
+	case 5:
 		id := fmt.Sprintf("p%d", h.r.IntN(3))
 		err = h.s.DropPass(epoch, id)
 		delete(h.m.passes, id)
-	case 5:
+	case 6:
 		head := store.AuditHead{Scheduler: fmt.Sprintf("s%d", h.r.IntN(3)), N: 1 + h.r.Uint64N(9), Hash: "h"}
 		err = h.s.KeepHead(head)
 		h.m.heads[head.Scheduler] = head

@@ -91,7 +91,11 @@ func TestOwnersOfAQueue(t *testing.T) {
 	s.lead(s.address, "--oidc", oidc, "--tls", filepath.Join(s.keys, "scheduler"))
 	as("bob", "update", id, "--array-most", "3").
 		wants(t, 5, "", "bob may not use queue lab: it is for zoe, group:ml").wants(t, 5, "", "the job stays as it is")
-	as("bob", "priority", id+"[3]", "5").wants(t, 5, "", "bob may not use queue lab")
+	for _, scope := range []string{id, id + "[3]", id + "[3-5,9]"} {
+		as("bob", "priority", scope, "5").wants(t, 5, "", "bob may not use queue lab")
+	}
+	as("bob", "slurm", "scontrol", "update", "JobId="+id+"_[3-5]", "Priority=5").
+		wants(t, 1, "", "bob may not use queue lab")
 	as("bob", to("lab")...).wants(t, 5, "", "bob may use open")
 	as("oli", "update", id, "--array-most", "4").wants(t, 0, "", "")
 	as("zoe", to("lab")...).wants(t, 0, "", "")

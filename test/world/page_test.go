@@ -259,7 +259,24 @@ func TestPage(t *testing.T) {
 	s.sameAsCommandLine()
 	s.inTenTabs()
 	s.drained()
+	s.owned()
 	s.silent()
+}
+
+// owned: the table of queues says who may use which, once a queue has owners.
+func (s *surf) owned() {
+	s.t.Helper()
+	file := filepath.Join(s.t.TempDir(), "queues.yaml")
+	text := "apiVersion: synapse/v1\nkind: Queues\ndefault: open\nqueues:\n" +
+		"- {name: open}\n- {name: lab, owners: [ann, \"group:ml\"]}\n- {name: leads, parent: lab, owners: [zoe]}\n"
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		s.t.Fatal(err)
+	}
+	s.run("apply", "-f", file)
+	s.visit("#/queues")
+	for _, words := range []string{"everybody", "ann, group:ml", "zoe; in lab: ann, group:ml"} {
+		s.shows(words)
+	}
 }
 
 // everyView looks at each view, dark and light: nothing is too wide for a telephone, and nothing is found by axe.

@@ -89,8 +89,18 @@ function usageOf(page) {
   return [...sums.values()];
 }
 
+// ownersOf says who may use a queue: its own list, and those of the queues above it, which hold as well.
+function ownersOf(described, name) {
+  const named = (list) => list.slice(0, 5).join(", ") + (list.length > 5 ? ` and ${list.length - 5} more` : "");
+  const lists = [];
+  for (let q = described.find((one) => one.name === name); q; q = described.find((one) => one.name === q.parent)) {
+    if (q.owners) lists.push((q.name === name ? "" : `in ${q.name}: `) + named(q.owners));
+  }
+  return lists.join("; ") || "everybody";
+}
+
 export function queues(page) {
-  const described = page.queues?.queues ?? [];
+  const described = page.queues?.queues ?? [], owned = described.some((q) => q.owners);
   const quota = (name, what) => {
     const q = described.find((one) => one.name === name)?.[what]?.gpu;
     return q === undefined ? "–" : milli(q);
@@ -98,11 +108,12 @@ export function queues(page) {
   const rows = usageOf(page).filter((q) => fits(page.find, [q.queue || "–"])).map((q) => h("tr", {},
     h("td", {}, q.queue || "–"), h("td", { class: "n" }, quota(q.queue, "quota")), h("td", { class: "n" }, quota(q.queue, "limit")),
     h("td", { class: "n" }, milli(q.use)), h("td", { class: "n" }, String(q.running)), h("td", { class: "n" }, String(q.waiting)),
-    h("td", { class: "n" }, milli(q.asked)), h("td", { class: "n" }, String(q.held)), h("td", { class: "n" }, age(page, q.oldest))));
+    h("td", { class: "n" }, milli(q.asked)), h("td", { class: "n" }, String(q.held)), h("td", { class: "n" }, age(page, q.oldest)),
+    owned && h("td", {}, ownersOf(described, q.queue))));
   return [h("h1", {}, "Queues"), described.length === 0 && h("p", { class: "hint" },
     "Nobody has described queues: a queue is what the jobs that name it add up to."),
   table("Queues", [["Queue"], ["Quota", "n"], ["Limit", "n"], ["GPUs in use", "n"], ["Jobs that run", "n"], ["That wait", "n"],
-    ["GPUs waited for", "n"], ["Held", "n"], ["Longest wait", "n"]], rows), page.queuesOver?.(page)];
+    ["GPUs waited for", "n"], ["Held", "n"], ["Longest wait", "n"], ...(owned ? [["Owners"]] : [])], rows), page.queuesOver?.(page)];
 }
 
 const toldAs = (all) => h("ul", { class: "told" }, all.map((t) => h("li", {}, h("time", {}, new Date(t.at).toLocaleTimeString()),
