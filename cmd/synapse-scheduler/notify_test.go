@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -58,6 +59,30 @@ func TestNotifyIsRead(t *testing.T) {
 	} {
 		if _, err := notifying(t, "notify:\n"+text+"\n"); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", text, err, want)
+		}
+	}
+}
+
+// TestNotifyBounds: the shortest and the longest time and the last rule that there may be are taken, and the next are
+// refused.
+func TestNotifyBounds(t *testing.T) {
+	rules := func(n int) (text string) {
+		for i := range n {
+			text += fmt.Sprintf("  r%d: {on: job-over, command: [/bin/true]}\n", i)
+		}
+		return text
+	}
+	within := func(span string) string {
+		return "  page: {on: job-over, command: [/bin/true], timeout: " + span + "}\n"
+	}
+	for text, refused := range map[string]string{
+		within("1s"): "", within("999ms"): "is not a span of time", within("5m"): "",
+		within("5m1ms"): "is not a span of time",
+		rules(maxRules): "", rules(maxRules + 1): "is one rule more than the 32 that there may be",
+	} {
+		_, err := notifying(t, "notify:\n"+text)
+		if (err == nil) != (refused == "") || err != nil && !strings.Contains(err.Error(), refused) {
+			t.Errorf("%.120s: %v, want %q", text, err, refused)
 		}
 	}
 }
