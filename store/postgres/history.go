@@ -110,5 +110,8 @@ func attemptsPast(ctx context.Context, tx pgx.Tx, g *store.Gathering) (store.Pag
 		g.Attempt(n-1, attempt, err, len(sealed))
 		return nil
 	}, pastAttempts, jobs, g.Room())
-	return g.Page(whole), err
+	if err != nil {
+		return store.Page{}, err // it may have broken before the first row
+	}
+	return g.Page(whole), nil
 }
