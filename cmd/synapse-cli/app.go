@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -16,6 +17,7 @@ import (
 	"github.com/yi-json/synapse/cluster/socket"
 	"github.com/yi-json/synapse/cmd/synapse-cli/internal/client"
 	"github.com/yi-json/synapse/cmd/synapse-cli/internal/show"
+	"github.com/yi-json/synapse/messages"
 )
 
 // This file owns one run of the program: the tree of commands, the connection's
@@ -166,13 +168,33 @@ func (a *app) with(work func(context.Context, *client.Client) error) error {
 
 // say writes for people, not for programs. The text may contain what other users wrote.
 func (a *app) say(format string, args ...any) {
-	fmt.Fprintln(a.errs, fmt.Sprintf(format, args...))
+	fmt.Fprintln(a.errs, fmt.Sprintf(format, inOneLine(args)...))
 }
 
 // data writes a line of the requested output.
 func (a *app) data(format string, args ...any) error {
-	_, err := fmt.Fprintf(a.out, format+"\n", args...)
+	_, err := fmt.Fprintf(a.out, format+"\n", inOneLine(args)...)
 	return err
+}
+
+// page writes lines of the requested output that were made here, of texts that are in one line each.
+func (a *app) page(text string) error {
+	_, err := fmt.Fprintln(a.out, text)
+	return err
+}
+
+// inOneLine writes out what would begin another line in texts, which others may have written.
+func inOneLine(args []any) []any {
+	out := slices.Clone(args)
+	for i, arg := range out {
+		switch x := arg.(type) {
+		case string:
+			out[i] = messages.OneLine(x)
+		case error:
+			out[i] = messages.OneLine(x.Error())
+		}
+	}
+	return out
 }
 
 // next begins a document of standard output. Of YAML each but the first needs a mark before it.

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -62,7 +61,7 @@ func (a *app) queuesIn(file string) (*policy.Queues, error) {
 		return nil, usageHint("`submit "+name+"` submits it", "%s is a file of jobs, and what is applied are queues", name)
 	}
 	if problems, ok := err.(jobfile.Problems); ok {
-		return nil, &failure{code: exitUsage, text: strings.Join(problems.Lines(name), "\n")}
+		return nil, refusedFile(name, problems)
 	}
 	return tree, err
 }

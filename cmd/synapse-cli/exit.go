@@ -38,8 +38,15 @@ const exitHelp = "Exit codes: 0 ok, 1 failure, 2 usage, 3 not found, 4 conflict,
 // failure is an error of this program, with its exit code.
 type failure struct {
 	code int
-	text string // empty: all has been said
+	text string   // empty: all has been said
+	more []string // further lines
 	hint string
+}
+
+// refusedFile is all that is wrong with a file.
+func refusedFile(name string, problems jobfile.Problems) error {
+	lines := problems.Lines(name)
+	return &failure{code: exitUsage, text: lines[0], more: lines[1:]}
 }
 
 func (f *failure) Error() string { return f.text }
@@ -177,6 +184,12 @@ func (a *app) end(err error) int {
 	text, hint := words(err)
 	if text != "" {
 		a.say("%s: %s", a.name, text)
+	}
+	var f *failure
+	if errors.As(err, &f) {
+		for _, line := range f.more {
+			a.say("%s", line)
+		}
 	}
 	if hint != "" {
 		a.say("hint: %s", hint)

@@ -79,7 +79,7 @@ func (a *app) scontrolShow(words []string, oneLine bool) error {
 		if oneLine {
 			text = strings.Join(strings.Fields(text), " ")
 		}
-		return a.data("%s", text)
+		return a.page(text)
 	}
 	name := ""
 	kind := strings.ToLower(words[0])
@@ -94,7 +94,7 @@ func (a *app) scontrolShow(words []string, oneLine bool) error {
 		if err != nil {
 			return err
 		}
-		return a.data("%s", strings.Join(all, "\n"))
+		return a.page(strings.Join(all, "\n"))
 	case "hostlist", "hostlistsorted":
 		all, err := slurm.Hostnames(name)
 		if err != nil {

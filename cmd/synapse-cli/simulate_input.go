@@ -53,7 +53,7 @@ func (r *replayFlags) readQueues(trace *record.Trace) error {
 	}
 	queues, err := jobfile.ParseQueues(data)
 	if problems, ok := err.(jobfile.Problems); ok {
-		return &failure{code: exitUsage, text: strings.Join(problems.Lines(r.queues), "\n")}
+		return refusedFile(r.queues, problems)
 	}
 	for i := range trace.Jobs {
 		if queue := trace.Jobs[i].Queue; queues.Default == "" && queues.Find(queue) < 0 {

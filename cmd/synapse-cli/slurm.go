@@ -233,7 +233,7 @@ func (a *app) object(o any) error {
 	if err != nil {
 		return err
 	}
-	return a.data("%s", text)
+	return a.page(string(text))
 }
 
 // table writes the lines of a format, with its heads.

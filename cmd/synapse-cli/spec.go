@@ -436,5 +436,5 @@ func jobsWithSources(name string, data []byte) ([]*messages.JobSpec, []map[strin
 			"a script begins with #!; a command goes behind --, as in `submit --image host -- ./program`",
 			"%s is no file with jobs, which begins with `apiVersion: synapse/v1`", name)
 	}
-	return nil, nil, &failure{code: exitUsage, text: strings.Join(problems.Lines(name), "\n")}
+	return nil, nil, refusedFile(name, problems)
 }

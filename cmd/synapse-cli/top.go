@@ -69,7 +69,7 @@ func (a *app) topOnce(ctx context.Context, c *client.Client, most int) error {
 	if err != nil {
 		return err
 	}
-	return a.data("%s", strings.TrimSuffix(page, "\n"))
+	return a.page(strings.TrimSuffix(page, "\n"))
 }
 
 // topPage asks for all that a page shows. An answer to each question is true of its own moment.

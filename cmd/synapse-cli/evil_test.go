@@ -1,0 +1,144 @@
+package main
+
+import (
+	"net"
+	"os"
+	"strings"
+	"testing"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/reflect/protoregistry"
+
+	"github.com/yi-json/synapse/cluster/api"
+	"github.com/yi-json/synapse/messages"
+)
+
+// This file owns a scheduler of which every text is another's, and that no command is steered by it.
+
+// evilTexts answers every call of the client API with a message in which all texts are evil, and in which all jobs are
+// over. A stream is refused after one.
+func evilTexts(t testing.TB, evil string) (address string) {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := grpc.NewServer(grpc.UnknownServiceHandler(func(_ any, stream grpc.ServerStream) error {
+		name, _ := grpc.MethodFromServerStream(stream)
+		method, err := methodOf(name)
+		if err != nil {
+			return status.Error(codes.Unimplemented, err.Error())
+		}
+		kind, err := protoregistry.GlobalTypes.FindMessageByName(method.Output().FullName())
+		if err != nil {
+			return err
+		}
+		reply := kind.New()
+		fill(reply, evil, 6)
+		settle(reply)
+		if err := stream.SendMsg(reply.Interface()); err != nil || !method.IsStreamingServer() {
+			return err
+		}
+		return api.StatusOf(&messages.Outcome{Code: messages.Code_CODE_NOT_ALLOWED, Field: evil, Text: evil, Hint: evil})
+	}))
+	go func() { _ = server.Serve(listener) }()
+	t.Cleanup(server.Stop)
+	return listener.Addr().String()
+}
+
+func methodOf(path string) (protoreflect.MethodDescriptor, error) {
+	service, name, _ := strings.Cut(strings.TrimPrefix(path, "/"), "/")
+	found, err := protoregistry.GlobalFiles.FindDescriptorByName(protoreflect.FullName(service))
+	if err != nil {
+		return nil, err
+	}
+	return found.(protoreflect.ServiceDescriptor).Methods().ByName(protoreflect.Name(name)), nil
+}
+
+// settle makes all in a message an answer that a command goes on with: outcomes are good, pages are last, and jobs are
+// over.
+func settle(m protoreflect.Message) {
+	switch x := m.Interface().(type) {
+	case *messages.Outcome:
+		proto.Reset(x)
+		x.Code = messages.Code_CODE_OK
+	case *messages.ListJobsReply:
+		x.Next = ""
+	case *messages.ListNodesReply:
+		x.Next = ""
+	case *messages.JobStatus:
+		x.Phase = messages.PhaseFailed
+		x.Record.State = messages.JobState_JOB_STATE_FAILED
+	}
+	m.Range(func(f protoreflect.FieldDescriptor, v protoreflect.Value) bool {
+		switch {
+		case f.Message() == nil || f.IsMap():
+		case f.IsList():
+			for i := range v.List().Len() {
+				settle(v.List().Get(i).Message())
+			}
+		default:
+			settle(v.Message())
+		}
+		return true
+	})
+}
+
+// evilLines are the commands that show what a scheduler says, beside those of shows; FILE is a job file.
+var evilLines = []string{
+	"submit FILE", "submit --dry-run FILE", "submit --wait FILE", "apply QUEUES", "apply --dry-run QUEUES",
+	"attach j1", "cordon n1 --reason x", "uncordon n1", "remove n1 --gone --reason x", "note n1 x",
+	"update j1 --priority 3", "events", "events -o json", "watch", "watch -o yaml", "watch j1", "watch --nodes",
+	"token list", "token list -o json", "token revoke x", "token create --role viewer --user ann --out ann.token",
+	"version", "history -o wide", "exec j1 -- true", "cp j1:/x y", "run -- true", "port-forward j1 8080",
+	"debug bundle --out b.tgz", "top --once", "slurm sacct", "slurm scontrol show job",
+	"slurm sbatch --wrap true", "slurm scancel 1", "slurm srun true", "slurm squeue -o %j", "slurm sinfo -N -l",
+}
+
+// untold are the commands that show nothing of a scheduler, or run until they are stopped.
+var untold = "certify completion context contexts deploy docs help init login logout salloc simulate up web audit slurm"
+
+// TestEvilTexts: whatever a scheduler answers, no line of any command has a character that steers, and none was begun
+// by whoever wrote it. Each command is in a list.
+func TestEvilTexts(t *testing.T) {
+	evil := "a\r\x1b[2J\u009b31m\u202e\u2028\x7f\u0085\n" + forged + "\u202e\x1b"
+	address := evilTexts(t, evil)
+	t.Chdir(t.TempDir())
+	for name, text := range map[string]string{
+		"job.yaml": "cpu: 1\nimage: host\ncommand: [\"true\"]\n", "queues.yaml": "queues:\n  - name: q\n",
+	} {
+		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	lines := append(evilLines, shows...)
+	for _, line := range lines {
+		words := strings.Fields(strings.NewReplacer("FILE", "job.yaml", "QUEUES", "queues.yaml").Replace(line))
+		if doors[words[0]] != nil {
+			words = append([]string{"slurm"}, words...)
+		}
+		r := cli(address, append([]string{"--retry", "0s"}, words...)...)
+		for out := range strings.SplitSeq(r.out+"\n"+r.err, "\n") {
+			out = strings.ReplaceAll(out, "\t", "")
+			if strings.ContainsFunc(out, messages.Steers) || strings.HasPrefix(out, forged) {
+				t.Errorf("%s shows %q", line, out)
+			}
+		}
+		if r.out+r.err == "" {
+			t.Errorf("%s shows nothing, and ends with %d", line, r.code)
+		}
+	}
+	for _, c := range newApp(nil, nil, nil, nil).root().Commands() {
+		listed := strings.Contains(" "+untold+" ", " "+c.Name()+" ")
+		for _, line := range lines {
+			listed = listed || strings.HasPrefix(line+" ", c.Name()+" ")
+		}
+		if !listed && !c.Hidden {
+			t.Errorf("%s is in no list", c.Name())
+		}
+	}
+}
