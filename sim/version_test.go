@@ -36,3 +36,9 @@ func TestUpgrade(t *testing.T) {
 		})
 	}
 }
+
+// TestEarlierLeader plays a world in which a leader of the version before records exits: it does not hear that tasks
+// ended by themselves. S25 looks away from those, and from no others.
+func TestEarlierLeader(t *testing.T) {
+	run(t, Options{Seed: 10, World: "small", Lean: []string{"store-restored"}})
+}
