@@ -81,7 +81,7 @@ func TestStoppedBeforeFound(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer link.Close()
+	defer task.leave()            // with the link: else it would find the ear again, and listen for ever
 	task.disk.watched.Store(true) // nothing of it is measured here
 	task.onFound(link, nil)
 	var words []string
