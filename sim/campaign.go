@@ -258,7 +258,6 @@ func (h *schedulerHost) lead(p *process, epoch uint64) {
 		h.heardAt[i], h.quietAt[i], h.silent[i] = 0, h.w.engine.now, true
 	}
 	h.w.faults.takeover(h)
-	h.wallLed = *h.clock.wallBy
 	h.w.note(p, "leads with epoch %d", epoch)
 	leader.Assemble(leader.Ports{
 		Ports: actors.Ports{

@@ -54,15 +54,13 @@ func (c *notInVain) awayFromQuota(w *World, page *jobPage) string {
 
 // awayFromTrying: a limit may be in the way of what fits.
 func (c *notInVain) awayFromTrying(w *World, page *jobPage) string {
-	job, need := page.record, gpusAsked(page.record.Spec)
+	job := page.record
 	limited := slices.ContainsFunc(w.above(job.Spec.Queue), func(q *messages.QueueSpec) bool {
-		limit, each := gpusIn(q.Limit), gpusIn(q.OwnerAmounts)
-		others := func(o *messages.JobRecord) bool { return o.Id != job.Id }
-		own := func(o *messages.JobRecord) bool { return others(o) && o.Owner.Known() == job.Owner.Known() }
-		return q.OwnerRunning != nil || q.OwnerMachines != nil ||
-			limit >= 0 && c.atMost(w, q.Name, others)+need > limit || each >= 0 && c.atMost(w, q.Name, own)+need > each
+		return len(q.Limit) > 0 || len(q.OwnerAmounts) > 0 || q.OwnerRunning != nil || q.OwnerMachines != nil
 	})
 	switch {
+	case len(w.loss.tokens) > 0:
+		return "the store has lost attempts"
 	case limited:
 		return "a limit of its queue may be in the way"
 	case job.Spec.NotPreemptible:

@@ -12,15 +12,13 @@ import (
 // it has its decision window, and where leaders are held up a minute, until the COMMIT is handed to the Journal.
 type closingKept struct {
 	rule
-	ordered map[string]instant       // by machine: since when its record says that it closes then
-	offBy   map[string]time.Duration // by machine: by how much the wall clock was off by which that was read
-	limited map[string]instant       // by job: since when its record has that limit
+	ordered map[string]instant // by machine: since when its record says that it closes then
+	limited map[string]instant // by job: since when its record has that limit
 }
 
 func newClosingKept() *closingKept {
 	return &closingKept{
 		rule: rule{"S30 closing-kept", on{Stored}}, ordered: map[string]instant{}, limited: map[string]instant{},
-		offBy: map[string]time.Duration{},
 	}
 }
 
@@ -48,8 +46,8 @@ func (c *closingKept) away(w *World, h *schedulerHost, job string, decided insta
 	switch window := c.window(w); {
 	case h == nil || h != w.leading:
 		return "its scheduler leads no more"
-	case h.jumped >= decided:
-		return "the leader's clock jumped while it was written"
+	case h.jumped > w.ledSince || h.jumped >= decided:
+		return "the leader's clock jumped since it took over"
 	case c.limited[job] > 0 && decided.since(c.limited[job]) <= window:
 		return "its limit was changed a moment ago"
 	}
@@ -60,7 +58,7 @@ func (c *closingKept) away(w *World, h *schedulerHost, job string, decided insta
 func (c *closingKept) Step(w *World, e *Event) {
 	s := e.Stored
 	if n := s.node; n != nil && (s.nodeWas == nil || s.nodeWas.ClosesUnixMs != n.ClosesUnixMs) {
-		c.ordered[n.Id], c.offBy[n.Id] = w.engine.now, *s.proc.host.clock.wallBy
+		c.ordered[n.Id] = w.engine.now
 	}
 	if s.job == nil {
 		return
@@ -78,15 +76,10 @@ func (c *closingKept) Step(w *World, e *Event) {
 	}
 }
 
-// judge holds what is left until a machine closes against a job's limit. A leader reads once when that is, and counts
-// on by its steady clock, whatever its wall clock does.
+// judge holds what is left until a machine closes against a job's limit.
 func (c *closingKept) judge(w *World, s *stored, a *messages.AttemptRecord, n *messages.NodeRecord) {
-	h, read := s.proc.host, c.offBy[n.Id]
-	if w.ledSince > c.ordered[n.Id] {
-		read = h.wallLed
-	}
 	limit := s.job.Spec.GetTimeLimitMs()
-	left := n.ClosesUnixMs - a.CommittedUnixMs + (*h.clock.wallBy - read).Milliseconds()
+	left := n.ClosesUnixMs - a.CommittedUnixMs
 	if limit == 0 || limit+s.job.Spec.GetStop().GetGraceMs() > left {
 		c.violate(w, "%s, with a limit of %d ms, is committed as run %d on %s, which closes in %d ms", s.job.Id, limit,
 			a.Run, n.Id, left)

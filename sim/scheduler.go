@@ -24,7 +24,6 @@ type schedulerHost struct {
 	proc    *process
 	jumped  instant       // when its wall clock last did …
 	wallWas time.Duration // … and by how much it was off before
-	wallLed time.Duration // by how much it was off when its process took over
 	old     bool          // what is installed here is the version before
 	cut     int           // how many faults lie between it and the store
 	heardAt []instant     // when its leading process last heard each machine
