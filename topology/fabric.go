@@ -131,7 +131,7 @@ func (f *Fabric) join(m *Machine, free Capacity, why string) {
 		s.kind = f.kinds.enter(m)
 		f.kinds.leave(old)
 	}
-	s.joined = f.revision
+	s.joined = mixed(described, f.revision)
 	s.leaving = f.leavingOn(s)
 	f.settle(s)
 }

@@ -22,7 +22,7 @@ func drawWorld(t *rapid.T) world {
 // change does one random thing to the fabric and to the oracle's machines.
 func change(t *rapid.T, w *world, f *Fabric) {
 	r := rand.New(rand.NewSource(rapid.Int64Range(0, 1<<20).Draw(t, "change")))
-	kind := rapid.SampledFrom([]string{"free", "usable", "join", "remove", "place", "shrink"}).Draw(t, "kind")
+	kind := rapid.SampledFrom([]string{"free", "usable", "lost", "join", "remove", "place", "shrink"}).Draw(t, "kind")
 	if len(w.spots) == 0 {
 		kind = "join"
 	}
@@ -40,6 +40,10 @@ func change(t *rapid.T, w *world, f *Fabric) {
 	case "usable":
 		w.spots[at].why = pickOne(r, "", "benched: refused twice")
 		f.SetUsable(w.spots[at].m.ID, w.spots[at].why)
+	case "lost": // its agent is silent, and nothing is believed to be free there
+		w.spots[at].why, w.spots[at].free = "dead", Capacity{}
+		f.SetUsable(w.spots[at].m.ID, w.spots[at].why)
+		f.SetFree(w.spots[at].m.ID, w.spots[at].free)
 	case "join", "shrink":
 		fresh := randomSpot(r, w.levels, []int64{0, 1, 2, 4}, 2, r.Intn(13))
 		fresh.why = ""
@@ -93,6 +97,27 @@ func TestFabricFollowsChanges(t *testing.T) {
 			checkLenses(t, f)
 		}
 	})
+}
+
+// TestAMachineThatLeavesIsCountedNoMore takes machines away of which nothing was free and which took nothing new: what
+// they had in all counts no more. The first machine of a fabric is one like the others.
+func TestAMachineThatLeavesIsCountedNoMore(t *testing.T) {
+	for _, gone := range []NodeID{"n1", "n2", "n3"} {
+		f := NewFabric(nil)
+		m := Machine{Total: Resources{MilliCPU: 8000, MilliGPU: 8000}}
+		for _, m.ID = range []NodeID{"n1", "n2", "n3"} {
+			f.Join(m, Capacity{})
+		}
+		f.SetUsable(gone, "dead")
+		g := Gang{Replicas: 1, Each: Resources{MilliGPU: 1000}}
+		if _, refusal := Place(f, g); refusal.Total != 24 {
+			t.Errorf("three machines have %d GPUs, not 24", refusal.Total)
+		}
+		f.Remove(gone)
+		if _, refusal := Place(f, g); refusal.Total != 16 {
+			t.Errorf("without %s the others have %d GPUs, not 16", gone, refusal.Total)
+		}
+	}
 }
 
 // checkLenses counts everything again and compares.

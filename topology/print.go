@@ -16,6 +16,10 @@ func (s *seat) print(now prints) {
 	s.prints = now
 }
 
+// described is what a print begins with. Revisions are small numbers, and so are amounts: were they mixed with nothing
+// else, the print of a machine with nothing free could be zero, and its shelf's print the same without it.
+const described = 1 << 63
+
 // printed is what the prints of a machine are to be, of which a room is left. What its ends bring is not in them.
 func (s *seat) printed(r *room) (p prints) {
 	h := mixed(mixed(s.joined, uint64(r.cpu)), uint64(r.mem))

@@ -32,7 +32,7 @@ type seat struct {
 	all     room      // of all that is free; what is left beside kept room is on the shelf
 	parts   []int64   // the parts that are left
 	settled uint64    // the revision at which it last changed
-	joined  uint64    // the revision at which its machine was described
+	joined  uint64    // tells apart each time that its machine was described
 	prints  prints
 	untold  bool // it changed since the follower was told of it
 }
