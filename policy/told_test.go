@@ -26,3 +26,16 @@ func TestTold(t *testing.T) {
 		t.Errorf("%+v", heard[3])
 	}
 }
+
+// TestToldByAnEarlierLeader: when a job was told what an earlier leader told it is not known by this one's clock. Its
+// start is no error of a promise that anybody can measure, and nobody hears of it.
+func TestToldByAnEarlierLeader(t *testing.T) {
+	r := record{heard: func(told Told) { t.Errorf("%+v is heard", told) }}
+	r.started(&entry{standing: standing{told: &foretold{lost: true}}}, 1000*second)
+	r.started(&entry{}, 1000*second)
+	for i := range r.errors {
+		if len(r.errors[i]) != 0 {
+			t.Errorf("%v is counted as an error", r.errors[i])
+		}
+	}
+}

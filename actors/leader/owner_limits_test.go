@@ -111,6 +111,11 @@ func TestWaitingBytesAreBounded(t *testing.T) {
 	if o := a.brings("ann", false, large); o.Code != messages.Code_CODE_OK {
 		t.Errorf("one of them runs: %v", o)
 	}
+	for _, admin := range []bool{false, true} {
+		if o := a.brings("ann", admin, large); admin != (o.Code == messages.Code_CODE_OK) {
+			t.Errorf("there is no room for one more, and ann is an admin is %v: %v", admin, o)
+		}
+	}
 }
 
 // TestOneOwnerLeavesUIDs: an owner's jobs hold so much of the uids, and one in a hundred is reserved for admins.
