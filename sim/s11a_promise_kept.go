@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -31,13 +32,7 @@ func (c *promiseKept) clauses() []clause {
 
 // awayFromEnd is why it is not judged whether a job's promise is given up.
 func (*promiseKept) awayFromEnd(w *World, page *jobPage) string {
-	if why := awayFromPromise(w, page); why != "" || !w.mayLackUID(page.record) {
-		return why
-	}
-	if w.noUIDIsFree() {
-		return "no uid is free"
-	}
-	return lacksUID
+	return cmp.Or(awayFromPromise(w, page), w.awayFromUID(page.record))
 }
 
 func (c *promiseKept) Step(w *World, e *Event) {
@@ -154,7 +149,7 @@ func (c *promiseKept) onChange(w *World, s *stored) {
 	case g.takenBack(w, queuedNow):
 		g.excuse = "what its queue borrows for it is taken back"
 		w.count("promises.taken-back", 1)
-	case p == nil && w.mayLackUID(r):
+	case p == nil && w.awayFromUID(r) != "":
 		g.excuse = "no uid is free for it"
 		w.count("promises.no-uid", 1)
 	case p == nil:

@@ -123,10 +123,21 @@ func (w *World) noUIDIsFree() bool {
 	return w.uids.none
 }
 
-// mayLackUID reports whether a job in the queue may just have found no uid free: it gives up its promise then. A leader
-// hears that a machine keeps nothing under a uid any more with its next heartbeat, which may be lost or late.
-func (w *World) mayLackUID(r *messages.JobRecord) bool {
-	return r.UidToCome && w.uidsRanOut()
+// awayFromUID is why a job in the queue may just have found no uid free: it gives up its promise then. A leader hears
+// that a machine keeps nothing under a uid any more with its next heartbeat, which may be lost or late, and a machine
+// that lies may say that something lies there. Empty: there was a uid for it.
+func (w *World) awayFromUID(r *messages.JobRecord) string {
+	switch {
+	case !r.UidToCome:
+		return ""
+	case w.noUIDIsFree():
+		return "no uid is free"
+	case w.uidsRanOut():
+		return lacksUID
+	case w.faults.byName["liar"] != nil:
+		return "a node may lie about uids"
+	}
+	return ""
 }
 
 // uidsRanOut reports whether a leader may believe that no uid is free. It hears late of one that is where letters are.
