@@ -126,7 +126,7 @@ func (g *given) lookAround(w *World) {
 	if g.excuse == "" && w.books.queuesAt > g.said {
 		g.excuse, g.waived = "the queues are other ones", "the queues were changed" // and may have a lower limit
 	}
-	if g.excuse == "" && len(w.loss.tokens) > 0 {
+	if g.excuse == "" && w.hasLost() {
 		g.excuse, g.waived = "the store has lost attempts", "the store has lost attempts"
 	}
 	for _, k := range g.promise.Kept {

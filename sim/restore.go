@@ -262,5 +262,15 @@ func (w *World) hasLostRun(job string) bool {
 	return false
 }
 
+// hasLost reports whether the store has lost any attempt that the operator has not given up.
+func (w *World) hasLost() bool {
+	for t := range w.loss.tokens { //order: any will do
+		if w.isLost(t) {
+			return true
+		}
+	}
+	return false
+}
+
 // isLost reports whether the store has lost an attempt, and the operator has not given it up.
 func (w *World) isLost(t topology.Token) bool { return w.loss.tokens[t] && t.Epoch > w.loss.accepted }
