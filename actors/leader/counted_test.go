@@ -11,7 +11,7 @@ import (
 
 // This file owns the tests of what a Job counts in time, rule by rule.
 
-// countedJob is a Job with an attempt of this leader on two machines, of which neither has said anything.
+// countedJob is a Job with an attempt of this leader on two nodes. Neither node has said anything.
 func countedJob(spec *messages.JobSpec) (*Job, *messages.AttemptRecord) {
 	att := &messages.AttemptRecord{
 		Job: "j1", Token: messages.ToToken(topology.Token{Epoch: 1, Counter: 7}),
@@ -23,8 +23,8 @@ func countedJob(spec *messages.JobSpec) (*Job, *messages.AttemptRecord) {
 	return newJob(p, somePeers, 1, rec, []*messages.AttemptRecord{att}).(*Job), att
 }
 
-// TestGraceOfAnEnd: what has begun, what may have begun under an earlier leader, and whatever somebody stopped who may
-// want it to save its work, has the grace of its job. Only where a barrier failed there is nothing to save.
+// TestGraceOfAnEnd: an attempt that has begun gets the grace of its job. So does one that may have begun under an earlier
+// leader, and one that a user stopped, because its work may be saved. After a failed barrier there is nothing to save.
 func TestGraceOfAnEnd(t *testing.T) {
 	spec := oneGPU()
 	spec.Stop = &messages.StopSpec{GraceMs: 60_000}

@@ -29,9 +29,9 @@ type machine struct {
 	enrolled    uint64
 	incarnation *messages.Incarnation
 	vocabulary  int32               // what its agent understands
-	users       string              // as which accounts it runs jobs, as its Hello says it
-	accounts    *topology.Accounts  // likewise; nil: as any
-	usersShown  *messages.NodeUsers // the same, as people see it
+	users       string              // the rule by which it runs jobs as accounts, as a key; its Hello tells the rule
+	accounts    *topology.Accounts  // the accounts of that rule; nil: any
+	usersShown  *messages.NodeUsers // the rule, as people see it
 	pastBoots   []string            // that this leader has seen end
 	turnedAway  string              // the machine that was last refused under this name
 	halted      string              // why nothing is admitted anywhere

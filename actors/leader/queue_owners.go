@@ -7,9 +7,8 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// This file owns who may use a queue, where its description has a list of owners. The list holds for what somebody asks
-// from now on: a job that has come in waits and runs, whatever is applied later, and an element of an array has come in
-// with its array. Admins may use every queue.
+// This file owns who may use a queue that has a list of owners. The list is asked when a job is submitted or changed. A
+// later list does not touch jobs that were admitted, nor the elements of an array that was. Admins may use every queue.
 
 // maxOwnersNamed is how many owners of a queue are named to somebody who is not one of them.
 const maxOwnersNamed = 10

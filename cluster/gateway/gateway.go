@@ -114,7 +114,7 @@ type Gateway struct {
 	calls     underWay
 	reading   chan struct{} // a place for each that reads history now
 	pasts     chan struct{} // likewise of the past
-	storing   chan struct{} // likewise for each call of stored
+	storing   reply         // the free places for calls of stored
 	loaded    atomic.Bool   // the Scheduler has read the store
 	trouble   trouble       // with writing to the store
 	sessions  sessions
@@ -148,7 +148,7 @@ func New(system *actor.ActorSystem, o Options) *Gateway {
 	return &Gateway{
 		o: o, system: system, closed: make(chan struct{}), reading: make(chan struct{}, maxReading),
 		pasts:     make(chan struct{}, maxPasts),
-		storing:   make(chan struct{}, mostStored),
+		storing:   storePlaces(),
 		scheduler: actor.NewPID(address, actors.SchedulerPath),
 		mirror:    actor.NewPID(address, actors.MirrorPath),
 	}

@@ -24,11 +24,13 @@ func TestDeployRefused(t *testing.T) {
 		return path
 	}
 	good, bad, pack := file("good", "machines: {n1: }"), file("bad", "machine: {n1: }"), file("x.deb", "")
+	worse := file("worse", "machines:\n  n1: {shh: a}\n  n2: [x]\n")
 	for args, want := range map[string]string{
 		"":                                       "--hosts is missing\nhint: `deploy --help` has an example of the file",
 		"n1":                                     "`deploy` takes flags only\nhint: the machines stand in",
 		"--hosts " + dir + "/none":               "--hosts: stat " + dir + "/none: no such file",
 		"--hosts " + bad:                         "line 1: the file: machine is not known; did you mean \"machines\"?",
+		"--hosts " + worse:                       "\"ssh\"?\n  " + worse + ": line 3: machine n2: must be keys and values\n",
 		"--hosts " + good + " --at-once 0":       "--at-once 0: must be 1 to 256",
 		"--hosts " + good + " --canary -1":       "--canary -1: must not be negative",
 		"--hosts " + good + " --within 0s":       "--within 0s: must be longer than nothing",

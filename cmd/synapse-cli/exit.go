@@ -183,7 +183,13 @@ func (a *app) end(err error) int {
 	}
 	text, hint := words(err)
 	if text != "" {
-		a.say("%s: %s", a.name, text)
+		first, rest, more := strings.Cut(text, "\n")
+		a.say("%s: %s", a.name, first)
+		for line := range strings.SplitSeq(rest, "\n") {
+			if more {
+				a.say("  %s", line) // nobody's text begins a line
+			}
+		}
 	}
 	var f *failure
 	if errors.As(err, &f) {

@@ -175,8 +175,9 @@ func WriteExit(dir string, exit *Exit) error {
 		exit.AtUnixMs = time.Now().UnixMilli()
 	}
 	data, err := json.Marshal(exit)
-	for ; err == nil && len(data) >= exitReserve; data, err = json.Marshal(exit) { // JSON writes many a byte as six
+	for err == nil && len(data) >= exitReserve && exit.Detail != "" { // JSON writes many a byte as six
 		exit.Detail = strings.ToValidUTF8(exit.Detail[:len(exit.Detail)/2], "")
+		data, err = json.Marshal(exit)
 	}
 	if err != nil {
 		return fmt.Errorf("exit record: %w", err)

@@ -51,7 +51,8 @@ func TestOwnersOfAQueue(t *testing.T) {
 			more...)
 		return append(args, "--", "true")
 	}
-	apply(strings.Replace(ownedQueues, "[bob,", "[bob b,", 1)).wants(t, 2, "", `queues[1].owners[0]: "bob b" is not an owner`)
+	apply(strings.Replace(ownedQueues, "[bob,", "[bob b,", 1)).
+		wants(t, 2, "", `queues[1].owners[0]: "bob b" is not an owner`)
 	apply(ownedQueues).wants(t, 0, "queues applied (revision 1)\n", "")
 
 	const no = "zoe may not use queue lab: it is for bob, group:ml"
