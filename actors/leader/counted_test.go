@@ -23,8 +23,9 @@ func countedJob(spec *messages.JobSpec) (*Job, *messages.AttemptRecord) {
 	return newJob(p, somePeers, 1, rec, []*messages.AttemptRecord{att}).(*Job), att
 }
 
-// TestGraceOfAnEnd: an attempt that has begun gets the grace of its job. So does one that may have begun under an earlier
-// leader, and one that a user stopped, because its work may be saved. After a failed barrier there is nothing to save.
+// TestGraceOfAnEnd: an attempt that has begun gets the grace of its job. So does one that may have begun under an
+// earlier leader, and one that a user stopped, because its work may be saved. After a failed barrier there is nothing
+// to save.
 func TestGraceOfAnEnd(t *testing.T) {
 	spec := oneGPU()
 	spec.Stop = &messages.StopSpec{GraceMs: 60_000}
