@@ -9,6 +9,7 @@ import (
 
 const (
 	second = int64(1000)
+	minute = 60 * second
 	hour   = 3600 * second
 	begin  = 20_000*dayMs + 22*hour
 )
