@@ -64,11 +64,15 @@ func (m *Mirror) onWaitingShown(ctx actor.Context, shown WaitingShown) {
 		changed = slices.Sorted(maps.Keys(w.groups))
 	}
 	m.tellGroups(ctx, changed)
+	for _, g := range shown.Groups { // its last job may leave it here before another one joins it
+		w.groups[g.Group].jobs++
+	}
 	for _, j := range shown.Jobs {
 		m.join(ctx, j)
 	}
 	for _, g := range shown.Groups { // a group whose jobs have all gone on meanwhile
-		if known := w.groups[g.Group]; known != nil && known.jobs == 0 {
+		w.groups[g.Group].jobs--
+		if w.groups[g.Group].jobs == 0 {
 			delete(w.groups, g.Group)
 		}
 	}
@@ -126,6 +130,7 @@ func (w *waiting) standing(s *shownJob) policy.Standing {
 // onWaitsNoMore takes a job out of its group, with what is known of its start. Its own actor says what happened to it.
 func (m *Mirror) onWaitsNoMore(n WaitsNoMore) {
 	delete(m.starts.promises, n.Job)
+	delete(m.starts.expected, n.Job)
 	if s, ok := m.jobs.get(string(n.Job)); ok && s.group != 0 {
 		m.waiting.leave(&s)
 		m.jobs.put(string(n.Job), s)
