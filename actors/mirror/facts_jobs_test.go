@@ -1,7 +1,6 @@
 package mirror
 
 import (
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -58,7 +57,8 @@ func (f *facts) kind(id string) WaitKind {
 		kind WaitKind
 	}{
 		{s.Record.Hold != nil, WaitHeld}, {s.Record.Spec.BeginUnixMs > f.clock.WallMs(), WaitBegin},
-		{len(s.Debts) > 0, WaitEvidence}, {s.Record.NotBeforeUnixMs > f.clock.WallMs(), WaitBackoff}, {f.idle != "", WaitHalt},
+		{len(s.Debts) > 0, WaitEvidence}, {s.Record.NotBeforeUnixMs > f.clock.WallMs(), WaitBackoff},
+		{f.idle != "", WaitHalt},
 	} {
 		if one.is {
 			return one.kind
@@ -265,7 +265,7 @@ func (f *facts) promised(p *policy.Promise) *messages.Prospect {
 }
 
 func whyNoTime(endless, given topology.JobID) string {
-	text, turn := "", fmt.Sprintf("the room of its turn was given back, and it has another turn once job %s has ended", given)
+	text, turn := "", "the room of its turn was given back, and it has another turn once job "+string(given)+" has ended"
 	if endless == "svc" {
 		text = "n4 (job svc) has no limit"
 	}

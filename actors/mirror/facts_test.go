@@ -259,6 +259,7 @@ func (f *facts) showStarts() {
 			expected[id] = was // planned again for the moment of this pass
 		}
 	}
+	whys := []policy.Withholding{policy.Headroom, policy.Locality, policy.Withholdings}
 	for burst := range uint64(2) {
 		if f.chance(3) {
 			continue
@@ -266,7 +267,7 @@ func (f *facts) showStarts() {
 		s.Lines = append(s.Lines, policy.InLine{
 			Burst: burst + 1, Ahead: f.number(5), Work: 1000 * int64(f.number(9)), Each: 7000, Pace: int64(f.number(2)) * 500,
 			NoGPUs: f.chance(3), Endless: topology.JobID(f.word("", "svc")), Given: topology.JobID(f.word("", "y")),
-			Why:    rapid.SampledFrom([]policy.Withholding{policy.Headroom, policy.Locality, policy.Withholdings}).Draw(f.T, "why"),
+			Why:    rapid.SampledFrom(whys).Draw(f.T, "why"),
 			Within: "rack", Until: now + 5*minute, Over: f.word("", "", "nlp has no more"), Share: f.word("", "uses 8 of 9"),
 		})
 	}
