@@ -216,3 +216,19 @@ func FuzzRead(f *testing.F) {
 		_, _ = Heads(bytes.NewReader(text))
 	})
 }
+
+// TestFolderIsNoPattern: an account is whole below a folder of any name.
+func TestFolderIsNoPattern(t *testing.T) {
+	for _, name := range []string{"a[b", "[ab]", "*"} {
+		s, _ := turned(t)
+		s.shut()
+		dir := filepath.Join(t.TempDir(), name)
+		if err := os.Rename(s.dir, dir); err != nil {
+			t.Fatal(err)
+		}
+		s.dir = dir
+		if first, head, err := s.verify(); first != 1 || head.N != 20 || err != nil {
+			t.Errorf("%s: from %d to %d, %v", name, first, head.N, err)
+		}
+	}
+}

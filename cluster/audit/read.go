@@ -50,7 +50,16 @@ const (
 
 // fullFiles are those in a folder, in order.
 func fullFiles(dir string) ([]string, error) {
-	names, err := filepath.Glob(filepath.Join(dir, fullPrefix+"*"+fullSuffix))
+	entries, err := os.ReadDir(dir) // a glob would take what stands in dir for a pattern
+	if errors.Is(err, os.ErrNotExist) {
+		err = nil
+	}
+	var names []string
+	for _, e := range entries {
+		if strings.HasPrefix(e.Name(), fullPrefix) && strings.HasSuffix(e.Name(), fullSuffix) {
+			names = append(names, filepath.Join(dir, e.Name()))
+		}
+	}
 	slices.SortFunc(names, func(a, b string) int { return cmp.Or(len(a)-len(b), strings.Compare(a, b)) })
 	return names, err
 }

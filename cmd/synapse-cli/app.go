@@ -183,18 +183,23 @@ func (a *app) page(text string) error {
 	return err
 }
 
-// inOneLine writes out what would begin another line in texts, which others may have written.
+// inOneLine writes out what would begin another line in whatever is shown: others may have written it.
 func inOneLine(args []any) []any {
 	out := slices.Clone(args)
 	for i, arg := range out {
-		switch x := arg.(type) {
-		case string:
-			out[i] = messages.OneLine(x)
-		case error:
-			out[i] = messages.OneLine(x.Error())
+		if _, width := arg.(int); !width { // which may also stand for a star in the format
+			out[i] = oneLine{arg}
 		}
 	}
 	return out
+}
+
+// oneLine is a value that is shown on one line, by whatever verb.
+type oneLine struct{ value any }
+
+// Format shows it.
+func (o oneLine) Format(to fmt.State, verb rune) {
+	_, _ = io.WriteString(to, messages.OneLine(fmt.Sprintf(fmt.FormatString(to, verb), o.value)))
 }
 
 // next begins a document of standard output. Of YAML each but the first needs a mark before it.

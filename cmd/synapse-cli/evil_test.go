@@ -8,6 +8,7 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
@@ -19,15 +20,18 @@ import (
 
 // This file owns a scheduler of which every text is another's, and that no command is steered by it.
 
+// evil is a text with all that steers. Its second line begins as if a command had begun it.
+const evil = "a\r\x1b[2J\u009b31m\u202e\u2028\x7f\u0085\n" + forged + "\u202e\x1b"
+
 // evilTexts answers every call of the client API with a message in which all texts are evil, and in which all jobs are
-// over. A stream is refused after one.
-func evilTexts(t testing.TB, evil string) (address string) {
+// over. A stream is refused after one. Without keys it speaks plaintext.
+func evilTexts(t testing.TB, evil string, keys credentials.TransportCredentials) (address string) {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	server := grpc.NewServer(grpc.UnknownServiceHandler(func(_ any, stream grpc.ServerStream) error {
+	server := grpc.NewServer(grpc.Creds(keys), grpc.UnknownServiceHandler(func(_ any, stream grpc.ServerStream) error {
 		name, _ := grpc.MethodFromServerStream(stream)
 		method, err := methodOf(name)
 		if err != nil {
@@ -90,7 +94,7 @@ func settle(m protoreflect.Message) {
 
 // evilLines are the commands that show what a scheduler says, beside those of shows; FILE is a job file.
 var evilLines = []string{
-	"submit FILE", "submit --dry-run FILE", "submit --wait FILE", "apply QUEUES", "apply --dry-run QUEUES",
+	"submit FILE", "submit --dry-run FILE", "submit --wait FILE", "apply -f QUEUES", "apply --dry-run -f QUEUES",
 	"attach j1", "cordon n1 --reason x", "uncordon n1", "remove n1 --gone --reason x", "note n1 x",
 	"update j1 --priority 3", "events", "events -o json", "watch", "watch -o yaml", "watch j1", "watch --nodes",
 	"token list", "token list -o json", "token revoke x", "token create --role viewer --user ann --out ann.token",
@@ -99,17 +103,38 @@ var evilLines = []string{
 	"slurm sbatch --wrap true", "slurm scancel 1", "slurm srun true", "slurm squeue -o %j", "slurm sinfo -N -l",
 }
 
-// untold are the commands that show nothing of a scheduler, or run until they are stopped.
-var untold = "certify completion context contexts deploy docs help init login logout salloc simulate up web audit slurm"
+// untold are the commands that show nothing of others, or run until they are stopped; foreigners has those whose evil
+// texts do not come from a scheduler, in evil_here_test.go.
+var (
+	untold     = "certify completion docs help init salloc slurm"
+	foreigners = "audit context contexts deploy login logout simulate up web"
+)
+
+// unsteered fails the test where a line of a command steers, or was begun by what it shows.
+func unsteered(t *testing.T, line string, r result) {
+	t.Helper()
+	for out := range strings.SplitSeq(r.out+"\n"+r.err, "\n") {
+		out = strings.ReplaceAll(out, "\t", "")
+		if strings.ContainsFunc(out, messages.Steers) || strings.HasPrefix(out, forged) {
+			t.Errorf("%q shows %q", line, out)
+		}
+	}
+	if strings.Contains(r.err, "yaml: control characters") && strings.HasSuffix(line, "-o yaml") {
+		t.Errorf("%q shows no YAML: %s", line, r.err)
+	}
+	if r.out+r.err == "" {
+		t.Errorf("%q shows nothing, and ends with %d", line, r.code)
+	}
+}
 
 // TestEvilTexts: whatever a scheduler answers, no line of any command has a character that steers, and none was begun
 // by whoever wrote it. Each command is in a list.
 func TestEvilTexts(t *testing.T) {
-	evil := "a\r\x1b[2J\u009b31m\u202e\u2028\x7f\u0085\n" + forged + "\u202e\x1b"
-	address := evilTexts(t, evil)
+	address := evilTexts(t, evil, nil)
 	t.Chdir(t.TempDir())
 	for name, text := range map[string]string{
-		"job.yaml": "cpu: 1\nimage: host\ncommand: [\"true\"]\n", "queues.yaml": "queues:\n  - name: q\n",
+		"job.yaml":    "apiVersion: synapse/v1\nkind: Job\nmetadata: {name: x}\nspec: {image: host, command: [\"true\"]}\n",
+		"queues.yaml": "apiVersion: synapse/v1\nkind: Queues\nqueues:\n  - name: q\n",
 	} {
 		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
@@ -122,18 +147,10 @@ func TestEvilTexts(t *testing.T) {
 			words = append([]string{"slurm"}, words...)
 		}
 		r := cli(address, append([]string{"--retry", "0s"}, words...)...)
-		for out := range strings.SplitSeq(r.out+"\n"+r.err, "\n") {
-			out = strings.ReplaceAll(out, "\t", "")
-			if strings.ContainsFunc(out, messages.Steers) || strings.HasPrefix(out, forged) {
-				t.Errorf("%s shows %q", line, out)
-			}
-		}
-		if r.out+r.err == "" {
-			t.Errorf("%s shows nothing, and ends with %d", line, r.code)
-		}
+		unsteered(t, line, r)
 	}
 	for _, c := range newApp(nil, nil, nil, nil).root().Commands() {
-		listed := strings.Contains(" "+untold+" ", " "+c.Name()+" ")
+		listed := strings.Contains(" "+untold+" "+foreigners+" ", " "+c.Name()+" ")
 		for _, line := range lines {
 			listed = listed || strings.HasPrefix(line+" ", c.Name()+" ")
 		}

@@ -106,7 +106,7 @@ func TestCharactersInPieces(t *testing.T) {
 // TestStreamsAreQuoted: only what a job writes, and what asks whether there is a terminal, goes past the quotes.
 func TestStreamsAreQuoted(t *testing.T) {
 	past := []string{
-		"app.go", "attach.go", "cp.go", "exec.go", "logs.go", "run.go", "salloc.go", "simulate_run.go", "srun.go", "top.go",
+		"app.go", "attach.go", "cp.go", "exec.go", "logs.go", "run.go", "salloc.go", "srun.go", "top.go",
 		"up.go",
 	}
 	files, err := filepath.Glob("*.go")

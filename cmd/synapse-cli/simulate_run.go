@@ -26,7 +26,8 @@ func (a *app) replay(program string, o record.Order, interrupted *atomic.Bool) (
 		return nil, err
 	}
 	run := exec.Command(program, "replay")
-	run.Stdin, run.Stderr = bytes.NewReader(order), a.stderr
+	said := &lineByLine{line: func(text string) { a.say("synapse-sim: %s", text) }}
+	run.Stdin, run.Stderr = bytes.NewReader(order), said
 	apart(run) // Ctrl-C is handed on once, and not twice
 	out, err := run.StdoutPipe()
 	if err == nil {
@@ -43,10 +44,37 @@ func (a *app) replay(program string, o record.Order, interrupted *atomic.Bool) (
 	if err := run.Wait(); err != nil && heard == nil {
 		heard = fmt.Errorf("%s: %w", program, err)
 	}
+	said.end()
 	if heard != nil {
 		return nil, &failure{code: exitFailure, text: heard.Error()}
 	}
 	return result, nil
+}
+
+// lineByLine hands on what a process writes, line by line.
+type lineByLine struct {
+	line func(text string)
+	rest []byte
+}
+
+// Write takes all of it.
+func (l *lineByLine) Write(data []byte) (int, error) {
+	l.rest = append(l.rest, data...)
+	for {
+		line, rest, whole := bytes.Cut(l.rest, []byte("\n"))
+		if !whole {
+			return len(data), nil
+		}
+		l.line(string(line))
+		l.rest = append([]byte(nil), rest...)
+	}
+}
+
+// end hands on a last line without an end.
+func (l *lineByLine) end() {
+	if len(l.rest) > 0 {
+		l.line(string(l.rest))
+	}
 }
 
 // program finds a program beside our own, or else in PATH.

@@ -49,8 +49,8 @@ func (a *app) webCommand() *cobra.Command {
 		RunE: func(*cobra.Command, []string) error {
 			switch {
 			case !onLoop(w.listen):
-				return usageHint("--listen: "+w.listen+" can be reached from other machines, in the clear",
-					"name a port of this machine, as in 127.0.0.1:8080, and forward it with ssh -L")
+				return usageHint("name a port of this machine, as in 127.0.0.1:8080, and forward it with ssh -L",
+					"--listen: %s can be reached from other machines, in the clear", w.listen)
 			case w.record != "" && w.replay != "":
 				return usage("--record and --replay: one at a time")
 			case w.out != "" && w.replay == "":

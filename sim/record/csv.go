@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/yi-json/synapse/messages"
 )
 
 // This file owns records in columns: a header that names them, and a row for each job.
@@ -183,8 +185,8 @@ func WriteCSV(to io.Writer, t *Trace) error {
 	}
 	for i, j := range t.Jobs {
 		row := []string{
-			strconv.Itoa(i + 1), inSeconds(j.Submit - first), inSeconds(j.Duration), strconv.Itoa(j.GPUs), "", j.User,
-			j.Queue, "", "",
+			strconv.Itoa(i + 1), inSeconds(j.Submit - first), inSeconds(j.Duration), strconv.Itoa(j.GPUs), "",
+			messages.OneLine(j.User), messages.OneLine(j.Queue), "", "", // so that a row is a line
 		}
 		if j.Tasks > 0 {
 			row[4] = strconv.Itoa(j.Tasks)

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/yi-json/synapse/cluster/identity"
+	"github.com/yi-json/synapse/messages"
 )
 
 // This file owns the order of things: the scheduler first, then the nodes, and
@@ -97,7 +98,8 @@ func Start(ctx context.Context, o Options) (*Cluster, error) {
 	case err != nil:
 		return c, err
 	case n > 0 && o.Output != nil:
-		fmt.Fprintf(o.Output, "ended %d processes that the last cluster in %s left behind when it was killed\n", n, o.Dir)
+		fmt.Fprintf(o.Output, "ended %d processes that the last cluster in %s left behind when it was killed\n", n,
+			messages.OneLine(o.Dir))
 	}
 	if err := c.makeKeys(); err != nil {
 		return c, fmt.Errorf("the cluster's keys: %w", err)
@@ -315,7 +317,7 @@ func (c *Cluster) Stop(now <-chan struct{}) error {
 		return err // another cluster's directory: nothing there is ours
 	}
 	if left := collect(c.o.Dir); left != nil && c.o.Output != nil {
-		fmt.Fprintln(c.o.Output, left)
+		fmt.Fprintln(c.o.Output, messages.OneLine(left.Error()))
 	}
 	c.lock.Close()
 	return err

@@ -17,6 +17,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/yi-json/synapse/messages"
 )
 
 // lastLines is how many lines of a process are kept for the case that it dies.
@@ -182,7 +184,7 @@ func (t *terminal) line(name, colour, s string) {
 	if t.colour {
 		label = colour + label + "\x1b[0m"
 	}
-	_, _ = fmt.Fprintf(t.w, "%s %s\n", label, s)
+	_, _ = fmt.Fprintf(t.w, "%s %s\n", label, messages.Lines(s)) // what paints is its label, and not the process
 }
 
 // logFile is a process's whole output.

@@ -3,6 +3,7 @@ package show
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"io"
 
 	"go.yaml.in/yaml/v3"
@@ -343,7 +344,7 @@ func document(w io.Writer, format string, object any) error {
 	}
 	if format == "yaml" {
 		var tree yaml.Node
-		if err := yaml.Unmarshal(b.Bytes(), &tree); err != nil {
+		if err := yaml.Unmarshal(readable(b.Bytes()), &tree); err != nil {
 			return err
 		}
 		unquote(&tree)
@@ -356,6 +357,19 @@ func document(w io.Writer, format string, object any) error {
 	}
 	_, err := w.Write(b.Bytes())
 	return err
+}
+
+// readable is JSON with what a reader of YAML refuses, or takes for the end of a line, written out.
+func readable(text []byte) []byte {
+	var out bytes.Buffer
+	for _, r := range string(text) {
+		if r <= 0xffff && r != '\n' && messages.Steers(r) || r == 0xfffe || r == 0xffff {
+			fmt.Fprintf(&out, `\u%04x`, r)
+			continue
+		}
+		out.WriteRune(r)
+	}
+	return out.Bytes()
 }
 
 // unquote forgets how JSON wrote things; the encoder quotes what needs it.
