@@ -41,7 +41,19 @@ func (t *QueueTerms) Bars(owner string, groups []string) *QueueSpec {
 }
 
 // OpenTo are the names of the first queues, in the order of the description, that an owner may use: most at most.
-func (x *Queues) OpenTo(owner string, groups []string, most int) (names []string) {
+func (x *Queues) OpenTo(owner string, groups []string, most int) []string {
+	open, _ := x.sorted(owner, groups)
+	return open[:min(len(open), most)]
+}
+
+// BarredTo are the names of the queues, in the order of the description, that an owner may not use.
+func (x *Queues) BarredTo(owner string, groups []string) []string {
+	_, barred := x.sorted(owner, groups)
+	return barred
+}
+
+// sorted are the names of the queues that an owner may use, and of those that the owner may not.
+func (x *Queues) sorted(owner string, groups []string) (open, barred []string) {
 	bars, parent := map[string]bool{}, map[string]string{}
 	for _, q := range x.GetQueues() {
 		bars[q.GetName()], parent[q.GetName()] = !q.Admits(owner, groups), q.GetParent()
@@ -51,11 +63,13 @@ func (x *Queues) OpenTo(owner string, groups []string, most int) (names []string
 		for steps := 0; at != "" && !bars[at] && steps < len(bars); steps++ {
 			at = parent[at]
 		}
-		if at == "" && len(names) < most {
-			names = append(names, q.GetName())
+		if at == "" {
+			open = append(open, q.GetName())
+		} else {
+			barred = append(barred, q.GetName())
 		}
 	}
-	return names
+	return open, barred
 }
 
 // owners checks the owners of a queue, as far as a single entry can be judged here.

@@ -33,11 +33,11 @@ func TestWhoMayUseAQueue(t *testing.T) {
 		{Anonymous, "", "open lab:lab below:lab narrow:narrow"},
 	} {
 		groups := strings.Fields(c.groups)
-		var got, open []string
+		var got, open, barred []string
 		for _, s := range q.Queues {
 			terms := q.TermsOf(s.Name)
 			if bars := terms.Bars(c.owner, groups); bars != nil {
-				got = append(got, s.Name+":"+bars.Name)
+				got, barred = append(got, s.Name+":"+bars.Name), append(barred, s.Name)
 				continue
 			}
 			got, open = append(got, s.Name), append(open, s.Name)
@@ -47,6 +47,9 @@ func TestWhoMayUseAQueue(t *testing.T) {
 		}
 		if named := q.OpenTo(c.owner, groups, 9); !slices.Equal(named, open) {
 			t.Errorf("%s of %v is told of %v, and may use %v", c.owner, groups, named, open)
+		}
+		if named := q.BarredTo(c.owner, groups); !slices.Equal(named, barred) {
+			t.Errorf("%s of %v is barred from %v, want %v", c.owner, groups, named, barred)
 		}
 	}
 	unnamed, none := q.TermsOf(""), q.TermsOf("gone")

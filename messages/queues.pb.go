@@ -637,7 +637,8 @@ type GetQueuesReply struct {
 	Revision      uint64                 `protobuf:"varint,2,opt,name=revision,proto3" json:"revision,omitempty"` // 0: nobody has described any, and every name is one
 	Queues        *Queues                `protobuf:"bytes,3,opt,name=queues,proto3" json:"queues,omitempty"`
 	Applied       *Deed                  `protobuf:"bytes,4,opt,name=applied,proto3" json:"applied,omitempty"`
-	Usage         []*QueueUsage          `protobuf:"bytes,5,rep,name=usage,proto3" json:"usage,omitempty"` // of each queue that is described or has jobs, by name; an earlier scheduler leaves it out
+	Usage         []*QueueUsage          `protobuf:"bytes,5,rep,name=usage,proto3" json:"usage,omitempty"`   // of each queue that is described or has jobs, by name; an earlier scheduler leaves it out
+	Barred        []string               `protobuf:"bytes,6,rep,name=barred,proto3" json:"barred,omitempty"` // queues whose owners, or those of a queue above, do not have who asks; of an admin's none
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -703,6 +704,13 @@ func (x *GetQueuesReply) GetApplied() *Deed {
 func (x *GetQueuesReply) GetUsage() []*QueueUsage {
 	if x != nil {
 		return x.Usage
+	}
+	return nil
+}
+
+func (x *GetQueuesReply) GetBarred() []string {
+	if x != nil {
+		return x.Barred
 	}
 	return nil
 }
@@ -867,13 +875,14 @@ const file_messages_queues_proto_rawDesc = "" +
 	"\tunchanged\x18\x03 \x01(\bR\tunchanged\x12\x16\n" +
 	"\x06closed\x18\x04 \x03(\tR\x06closed\"@\n" +
 	"\tGetQueues\x123\n" +
-	"\tprincipal\x18\x01 \x01(\v2\x15.synapse.v1.PrincipalR\tprincipal\"\xe1\x01\n" +
+	"\tprincipal\x18\x01 \x01(\v2\x15.synapse.v1.PrincipalR\tprincipal\"\xf9\x01\n" +
 	"\x0eGetQueuesReply\x12-\n" +
 	"\aoutcome\x18\x01 \x01(\v2\x13.synapse.v1.OutcomeR\aoutcome\x12\x1a\n" +
 	"\brevision\x18\x02 \x01(\x04R\brevision\x12*\n" +
 	"\x06queues\x18\x03 \x01(\v2\x12.synapse.v1.QueuesR\x06queues\x12*\n" +
 	"\aapplied\x18\x04 \x01(\v2\x10.synapse.v1.DeedR\aapplied\x12,\n" +
-	"\x05usage\x18\x05 \x03(\v2\x16.synapse.v1.QueueUsageR\x05usage\"\xed\x01\n" +
+	"\x05usage\x18\x05 \x03(\v2\x16.synapse.v1.QueueUsageR\x05usage\x12\x16\n" +
+	"\x06barred\x18\x06 \x03(\tR\x06barred\"\xed\x01\n" +
 	"\n" +
 	"QueueUsage\x12\x14\n" +
 	"\x05queue\x18\x01 \x01(\tR\x05queue\x12\x18\n" +

@@ -583,6 +583,15 @@ func (m *GetQueuesReply) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
 	}
+	if len(m.Barred) > 0 {
+		for iNdEx := len(m.Barred) - 1; iNdEx >= 0; iNdEx-- {
+			i -= len(m.Barred[iNdEx])
+			copy(dAtA[i:], m.Barred[iNdEx])
+			i = protohelpers.EncodeVarint(dAtA, i, uint64(len(m.Barred[iNdEx])))
+			i--
+			dAtA[i] = 0x32
+		}
+	}
 	if len(m.Usage) > 0 {
 		for iNdEx := len(m.Usage) - 1; iNdEx >= 0; iNdEx-- {
 			size, err := m.Usage[iNdEx].MarshalToSizedBufferVT(dAtA[:i])
@@ -950,6 +959,12 @@ func (m *GetQueuesReply) SizeVT() (n int) {
 	if len(m.Usage) > 0 {
 		for _, e := range m.Usage {
 			l = e.SizeVT()
+			n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
+		}
+	}
+	if len(m.Barred) > 0 {
+		for _, s := range m.Barred {
+			l = len(s)
 			n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
 		}
 	}

@@ -113,10 +113,17 @@ func (g *Gateway) ApplyQueues(ctx context.Context, q *messages.ApplyQueues) (*me
 	return call[*messages.ApplyQueuesReply](ctx, g, g.scheduler, q)
 }
 
-// GetQueues shows the queues that the cluster goes by.
+// GetQueues shows the queues that the cluster goes by, and which of them who asks may not use.
 func (g *Gateway) GetQueues(ctx context.Context, q *messages.GetQueues) (*messages.GetQueuesReply, error) {
 	q.Principal = g.o.Principal(ctx)
-	return read[*messages.GetQueuesReply](ctx, g, q)
+	reply, err := read[*messages.GetQueuesReply](ctx, g, q)
+	if err != nil {
+		return nil, err
+	}
+	if exempt, groups := g.standing(ctx); !exempt {
+		reply.Barred = reply.GetQueues().BarredTo(q.GetPrincipal().GetName(), groups)
+	}
+	return reply, nil
 }
 
 // GetJob shows one job, by its id or the beginning of it.

@@ -3,6 +3,7 @@ package gateway
 import (
 	"context"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"google.golang.org/grpc/codes"
@@ -87,5 +88,50 @@ func TestOnlyTheGatewaySaysWhoIsAnOwner(t *testing.T) {
 		t.Log(name)
 		refused(t, err, messages.Code_CODE_NOT_ALLOWED, codes.PermissionDenied,
 			"bob may not use queue lab: it is for group:ml")
+	}
+}
+
+// TestQueuesClosedToWhoAsks: whoever looks at the queues is told which of them are closed to them, by their name and
+// the groups of the connection; to an admin none is.
+func TestQueuesClosedToWhoAsks(t *testing.T) {
+	r := newRoom(t)
+	s, memory := r.lead()
+	who := &api.WhoAmIReply{Name: "eve", Role: "submitter"}
+	d := r.door(s, Options{
+		Store: memory, ClusterID: "c1",
+		Leader:    func() Leader { return Leader{Here: true, Epoch: 1} },
+		Principal: func(context.Context) *messages.Principal { return &messages.Principal{Name: who.Name} },
+		WhoAmI:    func(context.Context) *api.WhoAmIReply { return who },
+	})
+	closed := func() string {
+		t.Helper()
+		reply, err := d.SynapseClient.GetQueues(timely(t), &messages.GetQueues{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return strings.Join(reply.GetBarred(), " ")
+	}
+	if got := closed(); got != "" {
+		t.Errorf("without queues %s are closed", got)
+	}
+	if _, err := d.SynapseClient.ApplyQueues(timely(t), &messages.ApplyQueues{Queues: &messages.Queues{
+		Queues: []*messages.QueueSpec{{Name: "open"}, {Name: "lab", Owners: []string{"ann", "group:ml"}},
+			{Name: "leads", Parent: "lab", Owners: []string{"group:leads"}}},
+	}}); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		name, role string
+		groups     []string
+		want       string
+	}{
+		{"ann", "submitter", nil, "leads"}, {"bob", "submitter", nil, "lab leads"},
+		{"bob", "operator", []string{"leads"}, "lab leads"}, {"bob", "viewer", []string{"ml", "leads"}, ""},
+		{"eve", string(identity.RoleAdmin), nil, ""},
+	} {
+		who = &api.WhoAmIReply{Name: c.name, Role: c.role, Groups: c.groups}
+		if got := closed(); got != c.want {
+			t.Errorf("to %s, %s of %v, are closed %q, want %q", c.name, c.role, c.groups, got, c.want)
+		}
 	}
 }

@@ -16,7 +16,7 @@ var shown = []struct{ message, open, private, ids string }{
 	{"UpdateReply", "outcome job priority time_limit_ms time_is_up begin_unix_ms given_to array_most", "", ""},
 	{"ChangeNodeReply", "outcome node", "", ""},
 	{"ApplyQueuesReply", "outcome revision unchanged closed", "", ""},
-	{"GetQueuesReply", "outcome revision queues applied usage", "", ""},
+	{"GetQueuesReply", "outcome revision queues applied usage barred", "", ""},
 	{"QueueUsage", "queue running waiting held in_use wanted oldest_unix_ms", "", ""},
 	{"GetEfficiencyReply", "outcome time now capacity_milli_gpu", "", ""},
 	{"GpuTime", "since_unix_ms until_unix_ms rows", "", ""},

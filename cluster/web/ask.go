@@ -210,6 +210,7 @@ type queue struct {
 	Quota  map[string]int64 `json:"quota,omitempty"`
 	Limit  map[string]int64 `json:"limit,omitempty"`
 	Owners []string         `json:"owners,omitempty"`
+	Barred bool             `json:"barred,omitempty"` // to who looks
 }
 
 // usage is what the jobs of a queue, and of those below it, use and wait for.
@@ -251,6 +252,7 @@ func queuesOf(reply *messages.GetQueuesReply) *described {
 	for _, q := range reply.GetQueues().GetQueues() {
 		all.Queues = append(all.Queues, queue{
 			q.GetName(), q.GetParent(), amounts(q.GetQuota()), amounts(q.GetLimit()), q.GetOwners(),
+			slices.Contains(reply.GetBarred(), q.GetName()),
 		})
 	}
 	for _, u := range reply.GetUsage() {

@@ -122,6 +122,7 @@ func (r *recorder) more(ctx context.Context, changes []json.RawMessage) (all []j
 		all = append(all, entry(kindStarts, starts))
 	}
 	if reply, err := r.on.GetQueues(ctx, &messages.GetQueues{}); err == nil {
+		reply.Barred = nil // that is about who records, and not about who looks
 		all = append(all, entry(kindQueues, queuesOf(reply)))
 	}
 	return all

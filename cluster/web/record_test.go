@@ -129,12 +129,13 @@ func TestReplay(t *testing.T) {
 	}
 }
 
-// TestQueuesOfThePage: the page is told of each queue who may use it, and of one that is for everybody nothing.
+// TestQueuesOfThePage: the page is told of each queue who may use it and whether who looks may, and of one that is for
+// everybody nothing.
 func TestQueuesOfThePage(t *testing.T) {
 	text, err := json.Marshal(queuesOf(&messages.GetQueuesReply{Queues: &messages.Queues{Queues: []*messages.QueueSpec{
 		{Name: "open"}, {Name: "lab", Parent: "open", Owners: []string{"ann", "group:ml"}},
-	}}}))
-	const want = `"queues":[{"name":"open"},{"name":"lab","parent":"open","owners":["ann","group:ml"]}]`
+	}}, Barred: []string{"lab"}}))
+	const want = `"queues":[{"name":"open"},{"name":"lab","parent":"open","owners":["ann","group:ml"],"barred":true}]`
 	if err != nil || !strings.Contains(string(text), want) {
 		t.Errorf("told is %s, %v", text, err)
 	}

@@ -84,7 +84,13 @@ func TestOwnersOfAQueue(t *testing.T) {
 	as("zoe", "describe", "queue", "open").wants(t, 0, "Owners:       everybody\n", "")
 	as("zoe", "describe", "queue", "leads").
 		wants(t, 0, "Owners:       bob, group:leads\n              if lab above it admits them: bob, group:ml\n", "")
-	as("zoe", "get", "queues", "-o", "json").wants(t, 0, `"owners": [`, "")
+	as("zoe", "get", "queues", "-o", "json").wants(t, 0, `"owners": [`, "").wants(t, 0, `"barred": [
+    "lab",
+    "leads"
+  ]`, "")
+	marksQueues(t, as, ann)
+	reply := as("zoe", "get", "queues", "-o", "yaml").wants(t, 0, "barred: [lab, leads]\n", "").out
+	apply(reply).wants(t, 0, "queues unchanged (revision 1)\n", "") // what is told of zoe is no part of the description
 
 	as("bob", "update", id, "--array-most", "2").wants(t, 0, "", "")
 	apply(strings.Replace(ownedQueues, "[bob,", "[zoe,", 1)).wants(t, 0, "queues applied (revision 2)\n", "")
@@ -102,6 +108,31 @@ func TestOwnersOfAQueue(t *testing.T) {
 	as("zoe", to("lab")...).wants(t, 0, "", "")
 	as("bob", "get", "jobs", "--me", "-q").wants(t, 0, id, "")
 	as("bob", "cancel", id).wants(t, 0, "", "")
+}
+
+// marksQueues looks at the last column of the queues, which is there where one of them is closed to who asks.
+func marksQueues(t *testing.T, as func(who string, args ...string) answer, ann func(in string, args ...string) answer) {
+	t.Helper()
+	marks := func(a answer) string {
+		var all []string
+		for line := range strings.Lines(a.wants(t, 0, "QUEUE", "").out) {
+			words := strings.Fields(line)
+			all = append(all, words[0]+" "+words[len(words)-1])
+		}
+		return strings.Join(all, ", ")
+	}
+	for who, want := range map[string]string{
+		"zoe": "QUEUE USE, open yes, lab no, leads no", "oli": "QUEUE USE, open yes, lab no, leads no",
+		"bob": "QUEUE WAITS, ", "admin": "QUEUE WAITS, ",
+	} {
+		if got := marks(as(who, "get", "queues")); !strings.HasPrefix(got, want) {
+			t.Errorf("%s is shown %s, want %s", who, got, want)
+		}
+	}
+	if got := marks(ann("", "get", "queues")); got != "QUEUE USE, open yes, lab yes, leads no" {
+		t.Errorf("ann is shown %s", got)
+	}
+	as("zoe", "describe", "queue", "leads").wants(t, 0, "May use:      no: one of these lists lacks you\n", "")
 }
 
 // submitsByHTTP is the answer to a job of a queue by HTTP, of somebody with this folder.

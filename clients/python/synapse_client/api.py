@@ -540,6 +540,7 @@ class GetQueuesReply(Message):
     queues: Optional[Queues] = one("Queues")
     applied: Optional[Deed] = one("Deed")
     usage: List[QueueUsage] = many("QueueUsage")  # of each queue that is described or has jobs, by name; an earlier scheduler leaves it out
+    barred: List[str] = many("str")  # queues whose owners, or those of a queue above, do not have who asks; of an admin's none
 
 
 @dataclass

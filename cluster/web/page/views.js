@@ -96,7 +96,8 @@ function ownersOf(described, name) {
   for (let q = described.find((one) => one.name === name); q; q = described.find((one) => one.name === q.parent)) {
     if (q.owners) lists.push((q.name === name ? "" : `in ${q.name}: `) + named(q.owners));
   }
-  return lists.join("; ") || "everybody";
+  const mine = described.find((one) => one.name === name)?.barred ? " (not you)" : "";
+  return (lists.join("; ") || "everybody") + mine;
 }
 
 export function queues(page) {

@@ -71,6 +71,7 @@ func queuesFile() fileKind {
 			{"revision", "", readRevision},
 			{"default", "", queueName(func(r *reader) *string { return &r.queues.Default })},
 			{"queues", "", readQueues},
+			{"barred", "", nil},
 		}},
 		{"queues[]", queueKeys()},
 		{"queues[].timeLimit", []key{

@@ -18,6 +18,8 @@ type QueuesFile struct {
 	Revision   uint64      `json:"revision,omitempty" yaml:"revision,omitempty"`
 	Default    string      `json:"default,omitempty" yaml:"default,omitempty"`
 	Queues     []QueueFile `json:"queues" yaml:"queues"`
+	// Barred are those that whoever asked may not use: it is told, and means nothing to who reads the file.
+	Barred []string `json:"barred,omitempty" yaml:"barred,omitempty,flow"`
 }
 
 // QueueFile is one queue.

@@ -23,6 +23,7 @@ type branch struct {
 	spec   *policy.QueueSpec // nil: it is closed
 	name   string
 	parent *branch
+	barred bool // to who asks
 	usage  *messages.QueueUsage
 	share  int64 // its part of what is borrowed beside its siblings, in thousandths
 	now    int64
@@ -42,6 +43,17 @@ var branchColumns = []column[*branch]{
 		return age(b.usage.GetOldestUnixMs(), b.now)
 	}},
 }
+
+// mayUse is shown where some queue is barred to who asks.
+var mayUse = column[*branch]{head: "MAY USE", cell: func(b *branch) string {
+	switch {
+	case b.spec == nil:
+		return "-"
+	case b.barred:
+		return "no"
+	}
+	return "yes"
+}}
 
 func quotaOf(q *policy.QueueSpec) policy.Amounts { return q.Quota }
 func limitOf(q *policy.QueueSpec) policy.Amounts { return q.Limit }
@@ -95,11 +107,11 @@ func (b *branch) borrowed() string {
 }
 
 // branches are the queues in the order of their description, and then those that are closed.
-func branches(tree *policy.Queues, usage []*messages.QueueUsage, nowMs int64) []*branch {
+func branches(tree *policy.Queues, reply *messages.GetQueuesReply, nowMs int64) []*branch {
 	named := map[string]*branch{}
 	var all []*branch
 	add := func(name string, spec *policy.QueueSpec) *branch {
-		b := &branch{name: name, spec: spec, now: nowMs}
+		b := &branch{name: name, spec: spec, now: nowMs, barred: slices.Contains(reply.GetBarred(), name)}
 		named[name] = b
 		all = append(all, b)
 		return b
@@ -111,7 +123,7 @@ func branches(tree *policy.Queues, usage []*messages.QueueUsage, nowMs int64) []
 		b.parent = named[b.spec.Parent]
 	}
 	weigh(all)
-	for _, u := range usage {
+	for _, u := range reply.GetUsage() {
 		b := named[u.GetQueue()]
 		if b == nil {
 			b = add(u.GetQueue(), nil)
@@ -144,27 +156,33 @@ func weigh(all []*branch) {
 // applied again.
 func Tree(w io.Writer, s Style, reply *messages.GetQueuesReply) error {
 	tree := queues.From(reply.GetQueues(), reply.GetRevision())
+	file := jobfile.FormatQueues(tree)
+	file.Barred = reply.GetBarred()
 	switch s.Format {
 	case "json":
-		return document(w, s.Format, jobfile.FormatQueues(tree))
+		return document(w, s.Format, file)
 	case "yaml":
-		text, err := yaml.Marshal(jobfile.FormatQueues(tree))
+		text, err := yaml.Marshal(file)
 		if err == nil {
 			_, err = w.Write(text)
 		}
 		return err
 	}
-	all := branches(tree, reply.GetUsage(), s.NowMs)
+	all := branches(tree, reply, s.NowMs)
 	if s.names() {
 		return ids(w, all, func(b *branch) string { return orDash(b.name) })
 	}
-	return table(w, s, branchColumns, all)
+	columns := slices.Clone(branchColumns)
+	if len(file.Barred) > 0 {
+		columns = append(columns, mayUse)
+	}
+	return table(w, s, columns, all)
 }
 
 // DescribeQueue writes all that is known of one queue.
 func DescribeQueue(w io.Writer, s Style, name string, reply *messages.GetQueuesReply) error {
 	tree := queues.From(reply.GetQueues(), reply.GetRevision())
-	all := branches(tree, reply.GetUsage(), s.NowMs)
+	all := branches(tree, reply, s.NowMs)
 	at := slices.IndexFunc(all, func(b *branch) bool { return b.name == name })
 	if at < 0 {
 		return fmt.Errorf("there is no queue %q", name)
@@ -217,6 +235,9 @@ func (p *page) spec(b *branch, tree *policy.Queues) {
 		p.line(strings.ToUpper(key[:1])+key[1:], string(text))
 	}
 	p.line("Owners", b.owners())
+	if b.barred {
+		p.line("May use", "no: one of these lists lacks you")
+	}
 }
 
 // owners are those who may use a queue: its own list, and the list of each queue above it, which holds as well.
