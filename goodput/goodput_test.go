@@ -56,6 +56,7 @@ func TestCannotBe(t *testing.T) {
 		{Capacity: 8000, Idle: 7000},
 		{Capacity: 8000, Idle: 8000, Shares: []Share{{Class: Kept, Milli: 1}}},
 		{Capacity: 8000, Idle: -1000, Shares: []Share{{Class: Kept, Milli: 9000}}},
+		{Capacity: 8000, Idle: 9000, Shares: []Share{{Class: Kept, Milli: -1000}}},
 	} {
 		m := New(begin)
 		if m.Set(begin, "n1", u) {

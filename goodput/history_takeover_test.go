@@ -34,7 +34,7 @@ func (h *history) takeover() {
 		default:
 			g := b.gangs[0]
 			if g.share.Class == Starting {
-				g.share.Class, g.share.Began, g.produced = Productive, h.now, true
+				g.share.Class, g.share.Began, g.produced = Productive, h.now+h.chance.Int63n(9)*minute, true
 				continue
 			}
 			b.gangs = b.gangs[1:]
@@ -60,7 +60,7 @@ func (h *history) takeover() {
 	for i, b := range removed {
 		h.Removed(b.unit.Capacity, b.unit.Joined, gone[i])
 		b.unit.Shares = []Share{{Class: Broken, Milli: b.unit.Capacity}}
-		h.did(b, max(until, b.unit.Joined), gone[i])
+		h.did(b, max(until, b.unit.Joined), gone[i], false)
 	}
 	h.hear(until)
 }

@@ -84,8 +84,8 @@ func (h *history) idle(gpuType string) Class {
 	return Unwanted
 }
 
-// did notes what a machine did in a time, being as it is now.
-func (h *history) did(b *box, from, to int64) {
+// did notes what a machine did in a time, being as it is now. Where nobody counted, a gang began when it says.
+func (h *history) did(b *box, from, to int64, counted bool) {
 	if from >= to {
 		return
 	}
@@ -94,7 +94,7 @@ func (h *history) did(b *box, from, to int64) {
 	h.pieces = append(h.pieces, piece{from: from, to: to, class: h.idle(u.Type), milli: u.Idle})
 	for _, s := range u.Shares {
 		p := piece{from: from, to: to, class: s.Class, milli: s.Milli, owner: s.Owner, queue: s.Queue, token: s.Token}
-		if s.Class == Productive && s.Began > from {
+		if !counted && s.Class == Productive && s.Began > from {
 			early := p
 			early.class, early.to, early.token = Starting, min(s.Began, to), topology.Token{}
 			p.from = early.to
@@ -111,7 +111,7 @@ func (h *history) makeUp(b *box, from, to int64) {
 	h.name(b)
 	first := len(h.pieces)
 	for day := from / dayMs; day <= to/dayMs; day++ {
-		h.did(b, max(from, day*dayMs), min(to, (day+1)*dayMs))
+		h.did(b, max(from, day*dayMs), min(to, (day+1)*dayMs), false)
 	}
 	for i := first; i < len(h.pieces); i++ {
 		p := &h.pieces[i]
@@ -142,7 +142,7 @@ func (h *history) pass(ms int64) {
 	for _, id := range slices.Sorted(maps.Keys(h.boxes)) {
 		if b := h.boxes[id]; b.heard {
 			h.name(b)
-			h.did(b, h.now, h.now+ms)
+			h.did(b, h.now, h.now+ms, true)
 		}
 	}
 	h.now += ms
@@ -288,8 +288,12 @@ func (h *history) step() string {
 		}
 		h.left = nil
 		return "late end"
+	case n == 3 && h.chance.Intn(2) == 0:
+		b.unit.Capacity += 1000 // another device
+		h.tell(id, true)
+		return "grow"
 	case n == 3:
-		h.tell(id, !b.heard)
+		h.tell(id, false)
 		return "tell again"
 	}
 	return h.stepGang(id, b)

@@ -219,7 +219,9 @@ func (m *Meter) settle(now int64) {
 		}
 	}
 	for _, r := range m.runs { //order: each is its own
-		r.pay(now)
+		if r.rate != 0 { // else it stays at when it left its last machine, by which it is forgotten
+			r.pay(now)
+		}
 	}
 	m.now = now
 }
