@@ -1,0 +1,333 @@
+package mirror
+
+import (
+	"fmt"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/yi-json/synapse/actors"
+	"github.com/yi-json/synapse/goodput"
+	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/topology"
+)
+
+// This file owns the tests of what is said where several things could be.
+
+// peel takes away one cause after the other of why a job waits, and checks what is said at each step.
+func peel(t *testing.T, say func() string, steps ...any) {
+	t.Helper()
+	for i := 0; i < len(steps); i += 2 {
+		if got, want := say(), steps[i].(string); got != want {
+			t.Errorf("step %d: %q, want %q", i/2, got, want)
+		}
+		if i+1 < len(steps) {
+			steps[i+1].(func())()
+		}
+	}
+}
+
+// TestWhatIsSaidFirst: of all that keeps a job waiting, what it cannot do anything about before the rest is said.
+func TestWhatIsSaidFirst(t *testing.T) {
+	m, _ := counting()
+	now := m.p.Clock.WallMs()
+	s := statusOf("k_1", "ann", "queued", attemptOn(1, "n1"))
+	r := s.Record
+	r.Hold = &messages.Deed{By: &messages.Principal{Name: "op"}, Reason: "later"}
+	r.Spec.After = []*messages.After{{Job: "x"}, {Job: "y"}}
+	r.Spec.BeginUnixMs, r.NotBeforeUnixMs, r.Failures = now+1, now+90_000, 3
+	r.Spec.Element = &messages.Element{Array: "k", Index: 1}
+	s.Debts = []string{"n7"}
+	s.Attempt.End = &messages.End{Cause: messages.Cause_CAUSE_PREPARE_FAILED, Detail: "rank 3: no image", Node: "n2"}
+	ask(m, JobShown{statusOf("x", "ann", "running")})
+	array := statusOf("k", "ann", "queued", func(s *messages.JobStatus) {
+		s.Record.Spec.Array = &messages.ArraySpec{Indices: []*messages.IndexRange{{Last: 9}}, Most: 2}
+		s.Counts = &messages.ArrayCounts{Running: 2, Waiting: 8}
+	})
+	ask(m, JobShown{array})
+	ask(m, PlanningShown{Why: "the leader has just begun"})
+	const next = "waits until it may be next of its array: k has 2 running, 8 waiting"
+	peel(t, func() string {
+		ask(m, JobShown{s})
+		return ask(m, &messages.GetJob{Job: "k_1"}).(*messages.GetJobReply).Job.Reason
+	},
+		"held by op: later (release it and it is planned)", func() { r.Hold = nil },
+		messages.WaitsFor(r.Spec.After, m.phaseOf), func() { r.Spec.After = nil },
+		messages.BeginsAt(r.Spec), func() { r.Spec.BeginUnixMs = now },
+		"evidence is missing that its last attempt has ended on n7", func() { s.Debts = nil },
+		"Prepare: no image on n2 (retry in 1m30s)", func() { s.Attempt.End.Cause = messages.Cause_CAUSE_MACHINE_LOST },
+		"after 3 failures it is tried again in 1m30s", func() { r.Failures = 0 },
+		"tasks may still run on a machine that was lost; it is tried again when they have surely stopped, in 1m30s",
+		func() { r.NotBeforeUnixMs = now }, "the leader has just begun",
+		func() { ask(m, PlanningShown{}) }, next+", and 2 at most run at once",
+		func() { array.Record.Spec.Array.Most = 0 }, messages.ReasonUnseen,
+	)
+	if text := m.whyIdle(statusOf("e", "ann", "succeeded", overAt(1), func(s *messages.JobStatus) {
+		s.Record.Outcome, s.Debts = "done", []string{"n1"}
+	})); text != "done" {
+		t.Errorf("what is over is said to be %q", text)
+	}
+	if text := m.phaseOf("x") + m.phaseOf("nobody"); text != "running" {
+		t.Errorf("those that others wait for are %q", text)
+	}
+}
+
+// TestElementsThatAreNoJobs: an element that is no job yet, or never was, is shown as its array's record has it.
+func TestElementsThatAreNoJobs(t *testing.T) {
+	m, _ := counting()
+	s := statusOf("k", "ann", "queued")
+	r := s.Record
+	r.Hold = &messages.Deed{By: &messages.Principal{Name: "op"}}
+	r.FinishedUnixMs = 77
+	r.Spec.After = []*messages.After{{Job: "x"}}
+	r.Spec.Array = &messages.ArraySpec{Indices: []*messages.IndexRange{{First: 10, Last: 29}}, Most: 2}
+	cancelled := messages.JobState_JOB_STATE_CANCELLED
+	r.Array = &messages.ArrayRecord{
+		Held: []*messages.IndexRange{{First: 3, Last: 3}},
+		Ended: []*messages.ElementsEnded{
+			{State: cancelled, Unborn: true, Places: []*messages.IndexRange{{First: 4, Last: 5}}},
+			{State: cancelled, Places: []*messages.IndexRange{{First: 6, Last: 7}}},
+		},
+	}
+	s.Counts = &messages.ArrayCounts{Running: 1}
+	see := func(id string) string {
+		ask(m, JobShown{s})
+		reply := ask(m, &messages.GetJob{Job: id}).(*messages.GetJobReply)
+		if reply.Job == nil {
+			return reply.Outcome.Code.String()
+		}
+		told := ask(m, &messages.ExplainJob{Job: id}).(*messages.ExplainJobReply).Text
+		if told != id+": "+reply.Job.Phase+": "+reply.Job.Reason && !strings.HasPrefix(reply.Job.Reason, reply.Job.Phase) {
+			t.Errorf("%s is explained as %q, and shown as %q", id, told, reply.Job.Reason)
+		}
+		return reply.Job.Phase + ", " + reply.Job.Reason
+	}
+	const next = "queued, waits until it may be next of its array: k has 1 running"
+	peel(t, func() string { return see("k_10") },
+		"held, held in its array k", func() { r.Hold = nil },
+		"queued, "+messages.WaitsFor(r.Spec.After, m.phaseOf), func() { r.Spec.After = nil },
+		next+", and 2 at most run at once", func() { r.Spec.Array.Most = 1 },
+		next+", and 1 at most run at once", func() { r.Spec.Array.Most = 0 }, next)
+	never := "cancelled, cancelled before it was a job"
+	for id, want := range map[string]string{
+		"k_13": "held, held in its array k", "k_12": next, "k_14": never, "k_15": never, "k_16": "CODE_NOT_FOUND",
+		"k_17": "CODE_NOT_FOUND", "k_18": next, "k_29": next, "k_30": "CODE_NOT_FOUND", "k_9": "CODE_NOT_FOUND",
+		"l_10": "CODE_NOT_FOUND",
+	} {
+		if got := see(id); got != want {
+			t.Errorf("%s is %q, want %q", id, got, want)
+		}
+	}
+	if e := m.unborn("k_14").Record; e.FinishedUnixMs != 77 || e.Outcome != "cancelled before it was a job" {
+		t.Errorf("it ended as %v", e)
+	}
+}
+
+// waitingPair has two jobs of one burst wait, with room for one of them or with none, and their last try failed or not.
+func waitingPair(full, failed bool) *Mirror {
+	m, _ := counting()
+	all := topology.Resources{MilliGPU: 8000}
+	seen := topology.Seen{ID: "n1", Machine: &topology.Machine{ID: "n1", Place: []string{"r1"}, Total: all}}
+	if !full {
+		seen.Free.WholeGPUs = 8
+	}
+	ask(m, RoomsShown{Changes: topology.Changes{Machines: []topology.Seen{seen}}, Holders: [][]topology.Holder{nil}})
+	shown := waitsFor(1, "needs 8 GPUs", "first", "j")
+	shown.Groups[0].Asked.Gang = topology.Gang{Replicas: 1, Each: all}
+	for i, id := range []string{"first", "j"} {
+		shown.Jobs[i].Burst = 7
+		ask(m, JobShown{statusOf(id, "ann", "queued", func(s *messages.JobStatus) {
+			if end := (messages.End{Cause: messages.Cause_CAUSE_LAUNCH_FAILED, Detail: "no image"}); failed {
+				s.Attempt = &messages.AttemptRecord{End: &end}
+			}
+		})})
+	}
+	ask(m, shown)
+	return m
+}
+
+// TestExplainJoins: the answer to why a job waits says once what its reason, its limit, its failure and its start are.
+func TestExplainJoins(t *testing.T) {
+	for bits := range 16 {
+		full, failed, told, over := bits&1 != 0, bits&2 != 0, bits&4 != 0, bits&12 == 12
+		m := waitingPair(full, failed)
+		want, place := "j: queued: needs 8 GPUs", ""
+		switch {
+		case full && over:
+			want = "nlp has no more · besides, it needs 8 GPUs; the whole cluster has 0 free of 8"
+		case full:
+			want = "needs 8 GPUs; the whole cluster has 0 free of 8"
+		case over:
+			want = "nlp has no more"
+		case failed:
+			want = "j: queued: Launch: no image; needs 8 GPUs"
+		}
+		if failed && (full || over) {
+			want = "its last try failed (Launch: no image) · now it " + want
+		}
+		if full || over {
+			place = " · 1 of 2 waiting jobs is ahead of it"
+		}
+		if told {
+			s := promiseTo(false, topology.Never, 0)
+			s.Lines[0].Share = "nlp uses 8 of 16"
+			if want += " · nlp uses 8 of 16"; over {
+				s.Lines[0].Over = "nlp has no more"
+			} else {
+				place = " · no time can be given: n4 (job svc) has no limit · 41 ahead, 2 GPU-hours, 1h24m at today's pace"
+			}
+			ask(m, s)
+		}
+		if got := ask(m, &messages.ExplainJob{Job: "j"}).(*messages.ExplainJobReply).Text; got != want+place {
+			t.Errorf("full %v, failed %v, told %v, over %v:\n%q\nwant\n%q", full, failed, told, over, got, want+place)
+		}
+	}
+}
+
+// TestEveryFieldOfAStartCounts: whatever changes of what was told of starts, it is told again.
+func TestEveryFieldOfAStartCounts(t *testing.T) {
+	told := func() *StartsShown {
+		s := promiseTo(true, 5, 6, "j")
+		return &s
+	}
+	change := func(v reflect.Value) {
+		switch v.Kind() {
+		case reflect.String:
+			v.SetString(v.String() + "x")
+		case reflect.Bool:
+			v.SetBool(!v.Bool())
+		case reflect.Uint8, reflect.Uint64:
+			v.SetUint(v.Uint() + 1)
+		default:
+			v.SetInt(v.Int() + 1)
+		}
+	}
+	if !told().Equal(told()) {
+		t.Fatal("what is the same is not")
+	}
+	fields := func(of func(*StartsShown) reflect.Value) {
+		typ := of(told()).Type()
+		for i := range typ.NumField() {
+			s := told()
+			if f := of(s).Field(i); f.Kind() != reflect.Struct {
+				change(f)
+			} else {
+				s.Promises[0].Where.Slots[1].Node = "n9"
+			}
+			if s.Equal(told()) || told().Equal(s) {
+				t.Errorf("a change of %s in %s is not told", typ.Field(i).Name, typ.Name())
+			}
+		}
+	}
+	fields(func(s *StartsShown) reflect.Value { return reflect.ValueOf(&s.Promises[0]).Elem() })
+	fields(func(s *StartsShown) reflect.Value { return reflect.ValueOf(&s.Lines[0]).Elem() })
+	fields(func(s *StartsShown) reflect.Value { return reflect.ValueOf(&s.Endless[0]).Elem() })
+	for i, edit := range []func(*StartsShown){
+		func(s *StartsShown) { s.Learned = true }, func(s *StartsShown) { s.Promises = nil },
+		func(s *StartsShown) { s.Lines = nil }, func(s *StartsShown) { s.Endless = nil },
+	} {
+		s := told()
+		if edit(s); s.Equal(told()) {
+			t.Errorf("change %d is not told", i)
+		}
+	}
+}
+
+// TestLostBeforeThisLeader: what attempts did that ended after the record is lost from when they began until each of
+// their members had gone, as far as the record goes, unless they had done what they were to do.
+func TestLostBeforeThisLeader(t *testing.T) {
+	for cause := range messages.Cause(19) {
+		m, clock := counting()
+		noon, queue := clock.WallMs(), "q-ann"
+		day := goodput.DayOf(noon)
+		recalled := GPUTimeRecalled{Time: &messages.GpuTime{SinceUnixMs: noon - 9_000, UntilUnixMs: noon}}
+		for kind, name := range []string{"", "ann", queue} {
+			recalled.Time.Rows = append(recalled.Time.Rows, &messages.GpuTimeRow{
+				Kind: messages.GpuTimeKind(kind + 1), Day: day, Name: name, CapacityMilliGpuMs: 99_000_000,
+				Amounts: []*messages.GpuAmount{{Class: messages.GpuClass_GPU_CLASS_PRODUCTIVE, MilliGpuMs: 99_000_000}},
+			})
+		}
+		a := attemptOf(1, noon-8_000, 1000, 500)
+		a.StartedUnixMs, a.End = noon-7_000, &messages.End{AtUnixMs: noon - 1_000, Cause: cause}
+		a.Places[1].Exit = &messages.Exit{AtUnixMs: noon - 5_000}
+		recalled.Ended = []actors.Ended{{Job: statusOf("j", "ann", "failed").Record, Attempt: a}}
+		recalled.Removed = []*messages.NodeRecord{{
+			JoinedUnixMs: noon - 4_000, Removed: &messages.Deed{AtUnixMs: noon - 2_000},
+			Announcement: &messages.Announcement{Total: &messages.Resources{MilliGpu: 3000}},
+		}}
+		ask(m, recalled)
+		want := int64(6_000*1000 + 2_000*500)
+		switch cause {
+		case messages.Cause_CAUSE_SUCCEEDED, messages.Cause_CAUSE_CANCELLED, messages.Cause_CAUSE_TIME_LIMIT:
+			want = 0
+		}
+		taken := ask(m, TakeGPUTime{}).(GPUTimeTaken).Time
+		for _, row := range taken.Rows {
+			lost := int64(0)
+			for _, x := range row.Amounts {
+				if x.Class == messages.GpuClass_GPU_CLASS_LOST && x.Cause == cause {
+					lost += x.MilliGpuMs
+				}
+			}
+			if lost != want || row.CapacityMilliGpuMs != 99_000_000 {
+				t.Errorf("%s: %d are lost of %v, want %d", cause, lost, row, want)
+			}
+		}
+		if len(taken.Rows) != 3 || taken.SinceUnixMs != noon-9_000 || taken.UntilUnixMs != noon {
+			t.Errorf("%s: taken %v", cause, taken)
+		}
+	}
+}
+
+// TestEveryWordOfAJob: an event names the machines while its attempt is there, the reason, or the hold, or how the last
+// attempt ended, whichever there is.
+func TestEveryWordOfAJob(t *testing.T) {
+	for bits := range 64 {
+		has := func(bit int) bool { return bits>>bit&1 == 1 }
+		s, want := statusOf("j", "ann", "held"), "job j held"
+		if has(0) {
+			attemptOn(1, "n1", "n1", "n2")(s)
+		}
+		if has(1) && has(0) {
+			s.Attempt.End = &messages.End{Detail: "rank 0 exited 1"}
+		}
+		if has(2) {
+			s.Reason = "held: no room"
+		}
+		if has(3) {
+			s.Record.Hold = &messages.Deed{Reason: "later"}
+		}
+		if has(4) {
+			s.Debts = []string{"n7", "n8"}
+		}
+		if has(5) {
+			s.Record.State = messages.JobState_JOB_STATE_CANCELLED
+		}
+		ended, over := has(0) && has(1), has(5)
+		if has(0) && !ended && !over {
+			want += " on n1, n2"
+		}
+		switch {
+		case has(2):
+			want += ": no room"
+		case has(3):
+			want += ": later"
+		case ended && !over:
+			want += ": rank 0 exited 1"
+		}
+		if has(4) {
+			want += "; evidence is missing from n7, n8"
+		}
+		if got := jobWords(s); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+	var many []string
+	for i := range wordedNodes + 1 {
+		many = append(many, fmt.Sprint("n", i))
+	}
+	all := strings.Join(many[:wordedNodes], ", ")
+	if someOf(many) != all+" and 1 more" || someOf(many[:wordedNodes]) != all {
+		t.Errorf("%q, %q", someOf(many), someOf(many[:wordedNodes]))
+	}
+}
