@@ -145,6 +145,7 @@ func (b *books) write(s *stored, c actors.Change) {
 		}
 	}
 	if c.Queues != nil {
+		b.w.queuesWere(b.queues)
 		b.queues, b.queuesAt = copyOf(c.Queues), b.w.engine.now
 		return
 	}

@@ -42,6 +42,7 @@ type Order struct {
 	spec      *messages.JobSpec
 	id        string // empty until acknowledged
 	refused   bool
+	asked     instant // for the first time
 	ackedAt   instant
 	cancelled instant // when the cancel was acknowledged; 0: never
 	submits   int
@@ -134,7 +135,8 @@ func wish[R interface{ GetOutcome() *messages.Outcome }](c *client, message mess
 func (c *client) submit(spec *messages.JobSpec) *Order { return c.submitAs(anonymous, spec) }
 
 func (c *client) submitAs(owner *messages.Principal, spec *messages.JobSpec) *Order {
-	o := &Order{requestID: fmt.Sprintf("request-%d", len(c.jobs)+1), owner: owner, spec: spec}
+	o := &Order{requestID: fmt.Sprintf("request-%d", len(c.jobs)+1), owner: owner, spec: spec,
+		asked: c.w.engine.now}
 	c.jobs = append(c.jobs, o)
 	c.order(o)
 	return o
@@ -143,7 +145,9 @@ func (c *client) submitAs(owner *messages.Principal, spec *messages.JobSpec) *Or
 // order sends a submit, for the first time or again.
 func (c *client) order(o *Order) {
 	o.submits++
-	wish(c, &messages.Submit{Principal: o.owner, RequestId: o.requestID, Spec: o.spec}, func(r *messages.SubmitReply) {
+	m := &messages.Submit{Principal: o.owner, RequestId: o.requestID, Spec: o.spec, Exempt: c.w.isAdmin(o.owner),
+		Groups: c.w.groupsOf(o.owner)}
+	wish(c, m, func(r *messages.SubmitReply) {
 		if o.id == "" {
 			c.acknowledged(o, r)
 		}

@@ -79,6 +79,7 @@ func (w *World) replace(b *backup, epochs uint64) {
 	w.store.kept = b.kept.Copy(epochs)
 	w.store.file.bringBack(b.file)
 	committed, commits := w.books.owner, w.books.commits
+	w.queuesWere(w.books.queues)
 	w.books = b.books
 	w.lost(committed)
 	w.books.owner, w.books.commits = committed, commits // a token is never used again, whatever was lost

@@ -18,6 +18,9 @@ import (
 type sharing struct {
 	tree   *messages.Queues // as they were drawn; nil: it has none
 	source *source
+	owners *source // of the lists of owners
+	listed bool    // some queues have one
+	former []former
 }
 
 // shareRoom has more asked for than fits, and jobs that are not over before they may be stopped.
@@ -38,6 +41,7 @@ func (w *World) share() {
 	}
 	s := w.sharing.source
 	w.sharing.tree = w.drawQueues(s)
+	w.drawOwners(w.sharing.tree)
 	w.applyQueues(w.sharing.tree)
 	for range 1 + s.below(2) {
 		at := s.between(w.draw.Load/4, w.draw.Load)
@@ -110,6 +114,7 @@ func (w *World) changedQueues(s *source) *messages.Queues {
 	default:
 		one.Quota = nil
 	}
+	w.changeOwners(q)
 	return q
 }
 
@@ -146,5 +151,5 @@ func (w *World) whose() *messages.Principal {
 	if w.sharing.tree == nil {
 		return anonymous
 	}
-	return &messages.Principal{Name: fmt.Sprintf("owner-%d", w.sharing.source.below(4))}
+	return &messages.Principal{Name: fmt.Sprintf("owner-%d", w.sharing.source.below(people))}
 }

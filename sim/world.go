@@ -115,7 +115,7 @@ func NewWorld(o Options) (*World, error) {
 		net: seed.fork("net"), chance: seed.fork("chance"), crown: seed.fork("crown"), toil: seed.fork("toil"),
 		luck: seed.fork("luck"), jobs: seed.fork("jobs"), kept: seed.fork("kept"), ills: seed.fork("ills"),
 		limiting:  seed.fork("limiting"),
-		sharing:   sharing{source: seed.fork("sharing")},
+		sharing:   sharing{source: seed.fork("sharing"), owners: seed.fork("owners")},
 		endpoints: map[string]*endpoint{}, counters: map[string]int64{}, edges: map[Taken]int{},
 		running:  map[topology.Token]int{},
 		checking: !o.Unchecked,

@@ -1,0 +1,25 @@
+package sim
+
+import (
+	"fmt"
+	"testing"
+)
+
+// TestOwnersKept plays small rooms with queues of which some are for some people only. That some jobs are refused
+// there, and others are not, is a part of it.
+func TestOwnersKept(t *testing.T) {
+	counters := map[string]int64{}
+	for _, seed := range []uint64{1, 2, 4} {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			r := run(t, Options{Seed: seed, World: "small", Shares: true})
+			for name, n := range r.Counters { //order: each is summed up
+				counters[name] += n
+			}
+		})
+	}
+	for _, name := range []string{"owners.refused", "owners.admitted"} {
+		if counters[name] == 0 {
+			t.Errorf("there is no %s", name)
+		}
+	}
+}

@@ -1,0 +1,65 @@
+package sim
+
+import "github.com/yi-json/synapse/messages"
+
+// ownersKept is S41: a job or an array whose owner may not use its queue is never taken into it. Lists may change while
+// a job is on its way, so one set of queues has to admit its owner that the store had at some time since the job was
+// first asked for. An element is taken in with its array. And no leader refuses somebody as no owner whom all such
+// queues admit, nor does one of the past whom all admit that there ever were.
+type ownersKept struct{ rule }
+
+func newOwnersKept() *ownersKept {
+	return &ownersKept{rule{"S41 owners-kept", on{Stored, Replied}}}
+}
+
+// Step looks at each job that is taken in, and at each that is not.
+func (c *ownersKept) Step(w *World, e *Event) {
+	if e.Kind == Replied {
+		c.onReply(w, e)
+		return
+	}
+	job := e.Stored.job
+	if job == nil || e.Stored.jobWas != nil || job.Spec.GetElement() != nil {
+		return
+	}
+	o := w.client.orderOf(job.RequestId)
+	if o == nil {
+		c.violate(w, "%s is taken in, and nobody asked for it", job.Id)
+		return
+	}
+	admitted, barred := false, false
+	for _, q := range w.queuesSince(o.asked - instant(slowWord)) {
+		if w.admits(q, job.Spec.Queue, job.Owner) {
+			admitted = true
+		} else {
+			barred = true
+		}
+	}
+	if !admitted {
+		c.violate(w, "%s is taken into queue %s, which %s may not use", job.Id, job.Spec.Queue, job.Owner.GetName())
+	}
+	if len(w.books.queues.GetQueues().GetQueues()) > 0 && !barred && w.sharing.listed {
+		w.count("owners.admitted", 1)
+	}
+}
+
+// onReply looks at a refusal.
+func (c *ownersKept) onReply(w *World, e *Event) {
+	r, is := e.Message.(*messages.SubmitReply)
+	a := w.client.asks[e.Path]
+	if !is || a == nil || r.Outcome.GetCode() != messages.Code_CODE_NOT_ALLOWED || r.Outcome.Field != "spec.queue" {
+		return
+	}
+	w.count("owners.refused", 1)
+	m := a.message.(*messages.Submit)
+	since := instant(0) // a leader of the past may go by any
+	if o := w.client.orderOf(m.RequestId); o != nil && e.Process == w.leader() {
+		since = o.asked - instant(slowWord)
+	}
+	for _, q := range w.queuesSince(since) {
+		if !w.admits(q, m.Spec.Queue, m.Principal) {
+			return
+		}
+	}
+	c.violate(w, "%s is kept from queue %s, which all may use: %s", m.Principal.GetName(), m.Spec.Queue, r.Outcome.Text)
+}
