@@ -259,6 +259,27 @@ func TestOverdueStart(t *testing.T) {
 	see("expected ~0s, learned")
 }
 
+// TestNotOverdueSinceBefore: a job that was started, failed and waits again is not late by when it was to start before.
+func TestNotOverdueSinceBefore(t *testing.T) {
+	m, clock := counting()
+	promised := func() {
+		s := promiseTo(false, topology.Never, 0, "j")
+		s.Promises[0].At = int64(clock.now)
+		ask(m, s)
+	}
+	for range 2 {
+		ask(m, JobShown{statusOf("j", "ann", "queued")})
+		ask(m, waitsFor(1, "needs 8 GPUs", "j"))
+		promised()
+		if p := prospectOf(t, m, "j"); p.AtUnixMs != clock.WallMs() {
+			t.Errorf("it is said to start %d ms before now", clock.WallMs()-p.AtUnixMs)
+		}
+		clock.now += time.Minute
+		ask(m, WaitsNoMore{"j"})
+		ask(m, JobShown{statusOf("j", "ann", "running")})
+	}
+}
+
 // TestInfeasible: a job that no idle cluster could hold says so where its reason and its start are shown, and no time.
 func TestInfeasible(t *testing.T) {
 	m, _ := counting()

@@ -128,3 +128,25 @@ func TestWaitingEnds(t *testing.T) {
 		t.Errorf("%q", got)
 	}
 }
+
+// TestGroupChangesHands: the last job of a group goes to another one in the message in which a new one joins it.
+func TestGroupChangesHands(t *testing.T) {
+	m, _ := counting()
+	for _, id := range []string{"a", "b"} {
+		ask(m, JobShown{statusOf(id, "ann", "queued")})
+	}
+	ask(m, waitsFor(1, "needs 8 GPUs", "a"))
+	shown := waitsFor(1, "needs 8 GPUs", "a", "b")
+	shown.Jobs[0].Group = 2
+	shown.Groups = append(shown.Groups, GroupReason{Group: 2, Reason: "needs 9 GPUs"})
+	ask(m, shown)
+	for id, want := range map[string]string{"a": "needs 9 GPUs", "b": "needs 8 GPUs"} {
+		if got := shownReason(t, m, id); got != want {
+			t.Errorf("%s waits because %q, want %q", id, got, want)
+		}
+	}
+	ask(m, waitsFor(3, "needs 7 GPUs")) // of nobody
+	if n := len(m.waiting.groups); n != 2 {
+		t.Errorf("%d groups are known, of which two have jobs", n)
+	}
+}

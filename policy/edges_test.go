@@ -1,0 +1,472 @@
+package policy
+
+import (
+	"fmt"
+	"math/big"
+	"math/rand"
+	"reflect"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/yi-json/synapse/topology"
+)
+
+// This file owns the tests of single rules of a Judgement, at both sides of each of their bounds.
+
+// bare is a Judgement of an empty cluster, with one pool, at an instant.
+func bare(now int64, pool Pool) *Judgement {
+	f := topology.NewFabric([]string{"rack"})
+	j := NewJudgement(DefaultSettings(), NewCells(), NewRuns(NewCells(), 0))
+	j.view, j.queue, j.now = f, NewQueue(), now
+	j.pools.poolsAre(pool)
+	return j
+}
+
+func (s *pools) poolsAre(p Pool) { s.of, s.all = Pools{p}, []pool{{Pool: p}} }
+
+// lone is a burst of one job that could run, in the pool p.
+func lone(size, estimate int64, w Waiting) *burst {
+	e := &entry{Waiting: w, group: &group{close: nearness{known: true, possible: true}}}
+	b := &burst{
+		key: burstKey{limit: w.Limit, priority: w.Priority}, traits: Traits{Pool: "p", Size: size}, estimate: estimate,
+		line: &Line{}, jobs: []*entry{e}, head: e,
+	}
+	e.burst = b
+	return b
+}
+
+// TestWithinQuota: what fills a quota to the last is within it, and one more is not, whatever the amount; what a job
+// does not take of an amount cannot be too much of it.
+func TestWithinQuota(t *testing.T) {
+	for _, c := range []struct {
+		has, needs, quota int64
+		not, within       bool // nothing is assured; what is expected
+	}{
+		{400, 600, 1000, false, true}, {400, 601, 1000, false, false}, {0, 1000, 1000, false, true},
+		{0, 1, 0, false, false}, {0, 0, 0, false, true}, {2000, 0, 1000, false, true}, {2000, 1, 1000, false, false},
+		{5, 5, -1, false, true}, {400, 600, 1000, true, false},
+	} {
+		for at := range 2 {
+			h := &share{quota: []int64{-1, -1}, has: []int64{7, 7}, assured: !c.not}
+			needs := []int64{7, 7}
+			h.quota[at], h.has[at], needs[at] = c.quota, c.has, c.needs
+			if h.isWithin(needs) != c.within {
+				t.Errorf("%+v: within is %v", c, !c.within)
+			}
+			over := c.quota >= 0 && c.needs > 0 && c.has+c.needs > c.quota
+			got := exceeded(h.quota, h.has, needs)
+			if over != (got == at) || !over && got != -1 || h.exceeds(h.has, needs) != over {
+				t.Errorf("%+v: exceeded is %d, want %v at %d", c, got, over, at)
+			}
+		}
+	}
+}
+
+// TestOrderOfQueues: those within what they are assured go first, the least of it in use first; then who has used less
+// for its weight; then who came first, and then as they are described.
+func TestOrderOfQueues(t *testing.T) {
+	queue := func(within bool, part, counts, weight, came int64, at int) *share {
+		h := &share{weight: weight, at: at}
+		h.turns.within, h.turns.part, h.turns.counts = within, part, counts
+		h.turns.since = &entry{Waiting: Waiting{Arrived: came}}
+		return h
+	}
+	inOrder := []*share{
+		queue(true, 1, 9, 1, 9, 9), queue(true, 2, 0, 1, 0, 0), queue(true, 2, 5, 1, 1, 1),
+		queue(false, 0, 10, 20, 9, 9), queue(false, 0, 3, 5, 8, 8), queue(false, 9, 6, 10, 8, 9),
+		queue(false, 9, 10, 10, 0, 0), queue(false, 9, 10, 10, 1, 0),
+	}
+	for i, a := range inOrder {
+		for k, b := range inOrder {
+			if a.sooner(b) != (i < k) {
+				t.Errorf("%d before %d: %v", i, k, a.sooner(b))
+			}
+		}
+	}
+	chance := rand.New(rand.NewSource(1))
+	for range 2000 {
+		n := [4]int64{}
+		for i := range n {
+			n[i] = chance.Int63() >> chance.Intn(62)
+		}
+		if chance.Intn(4) == 0 {
+			n[2], n[3] = n[1], n[0]
+		}
+		product := func(a, b int64) *big.Int { return new(big.Int).Mul(big.NewInt(a), big.NewInt(b)) }
+		if got, want := compareProducts(n[0], n[1], n[2], n[3]), product(n[0], n[1]).Cmp(product(n[2], n[3])); got != want {
+			t.Errorf("%v: %d, want %d", n, got, want)
+		}
+	}
+}
+
+// TestDueWithAnother: what is lent is due with the first other loan that is late enough for it and not later than the
+// lender starts, and otherwise when that starts, as long as the moments at which something may slip stay few.
+func TestDueWithAnother(t *testing.T) {
+	chance := rand.New(rand.NewSource(2))
+	for range 20_000 {
+		now, back := int64(100), 101+chance.Int63n(6)
+		p := &promise{at: 101 + chance.Int63n(6), e: &entry{}}
+		p.e.slips = chance.Intn(maxSlips + 1)
+		moments, due := map[int64]bool{}, int64(0)
+		for range chance.Intn(4) {
+			l := loan{due: 98 + chance.Int63n(9)}
+			p.e.loans = append(p.e.loans, l)
+			if l.due <= now {
+				moments[0] = true
+				continue
+			}
+			moments[l.due] = true
+			if l.due >= back && l.due <= p.at && (due == 0 || l.due < due) {
+				due = l.due
+			}
+		}
+		ok := due > 0
+		if !ok {
+			due, ok = p.at, p.e.slips+len(moments) < 2
+		}
+		ok = ok && back <= p.at && p.e.slips < 2
+		if got, is := p.dueBy(now, back); is != ok || ok && got != due {
+			t.Fatalf("by %d of %d, %d slips and %v: %d %v, want %d %v", back, p.at, p.e.slips, p.e.loans, got, is, due, ok)
+		}
+	}
+}
+
+// TestWhoBorrows: whoever has surely ended when a promise is free may have its room, and one that is firm is lent only
+// to those that also have time to get ready, and then must begin in time.
+func TestWhoBorrows(t *testing.T) {
+	const now, grace, limit = 1000 * second, 5 * second, 100 * second
+	hard := int64(now + limit + grace + 20*second)
+	for _, c := range []struct {
+		firm           bool
+		at, bound      int64
+		lent, estimate int64
+		by             int64
+		ok             bool
+	}{
+		{at: hard, bound: topology.Never, estimate: 1000 * second, ok: true},
+		{at: hard + 1, bound: topology.Never, estimate: 1000 * second, ok: true},
+		{at: hard - 1, bound: topology.Never, estimate: 1000 * second}, // not surely, and it is expected to stay
+		{at: hard - 1, bound: topology.Never, estimate: 20 * second, ok: true},
+		{firm: true, at: hard, bound: hard + 10*second, by: now + 10*second, ok: true},
+		{firm: true, at: hard, bound: hard + 10*second - 1},
+		{firm: true, at: hard, bound: hard + 40*second, lent: 20 * second, by: now + 40*second, ok: true},
+		{firm: true, at: hard, bound: hard + 40*second - 1, lent: 20 * second},
+		{firm: true, at: hard, bound: topology.Never, ok: true},
+	} {
+		j := bare(now, Pool{Name: "p", Size: 8000})
+		b := lone(1000, c.estimate, Waiting{Job: "w", Limit: limit, Grace: grace, Lent: c.lent})
+		p := &promise{at: c.at, bound: c.bound, firm: c.firm, e: &entry{}}
+		if by, ok := j.mayBorrow(p, b, b.head); ok != c.ok || ok && by != c.by {
+			t.Errorf("%+v: by %d, %v", c, by, ok)
+		}
+		for i, never := range []*promise{
+			{at: c.at, bound: c.bound, firm: c.firm, e: &entry{}, stops: []stop{{}}},
+			{at: c.at, bound: c.bound, firm: c.firm, e: &entry{}, firmly: firmly{blind: true}},
+		} {
+			if _, ok := j.mayBorrow(never, b, b.head); ok {
+				t.Errorf("%+v: lent though %d", c, i)
+			}
+		}
+	}
+	if hardAfter(7, 0, 5) != topology.Never || hardAfter(7, 1, 5) != 13+20*second {
+		t.Errorf("%d, %d", hardAfter(7, 0, 5), hardAfter(7, 1, 5))
+	}
+}
+
+// TestWhatAStopCosts: a job that saves its work loses what it did since, at most as much as it did at all, and each
+// loses what it takes to begin again.
+func TestWhatAStopCosts(t *testing.T) {
+	for _, c := range []struct{ ran, saves, again int64 }{
+		{100, 0, 100}, {100, 30, 30}, {100, 99, 99}, {100, 100, 100}, {100, 500, 100}, {0, 30, 0},
+	} {
+		r := Running{Ran: c.ran * second, Checkpoint: c.saves * second, Prepared: 7 * second}
+		if got, want := r.lost(2000), 2000*(c.again+60+7); got != want {
+			t.Errorf("%+v: %d, want %d", c, got, want)
+		}
+	}
+}
+
+// TestWhoIsStopped: of a queue those with the lower priority, or those of the same that go on for much longer than what
+// is to start and than their stop costs, if they are not much larger and save their work; nobody more than three times.
+func TestWhoIsStopped(t *testing.T) {
+	const now, limit = 10_000 * second, 0
+	usual := Running{Ran: 40_000 * second, Checkpoint: 100 * second, Priority: 5}
+	for _, c := range []struct {
+		what       string
+		byPriority bool
+		shortest   bool
+		edit       func(r *Running, size *int64)
+		want       Rule
+		later      int64
+	}{
+		{"lower", true, false, func(r *Running, _ *int64) { r.Priority = 4 }, ByPriority, 0},
+		{"same", true, false, func(r *Running, _ *int64) {}, NoRule, 0},
+		{"lower, by length", false, true, func(r *Running, _ *int64) { r.Priority = 4 }, Shortest, 0},
+		{"higher, by length", true, true, func(r *Running, _ *int64) { r.Priority = 6 }, NoRule, 0},
+		{"same, by length", false, true, func(r *Running, _ *int64) {}, Shortest, 0},
+		{"twice stopped", true, false, func(r *Running, _ *int64) { r.Priority, r.Times = 4, 2 }, ByPriority, 0},
+		{"thrice stopped", true, true, func(r *Running, _ *int64) { r.Priority, r.Times = 4, 3 }, NoRule, 0},
+		{"saves nothing", false, true, func(r *Running, _ *int64) { r.Checkpoint = 0 }, NoRule, 0},
+		{"as large as may be", false, true, func(r *Running, size *int64) { *size = 4000 }, Shortest, 0},
+		{"larger", false, true, func(r *Running, size *int64) { *size = 4001 }, NoRule, 0},
+		{"goes on for as long", false, true, func(r *Running, _ *int64) { r.Ran = 7200 * second }, Shortest, 0},
+		{"not yet", false, true, func(r *Running, _ *int64) { r.Ran = 7200*second - 1 }, NoRule, now + 1},
+		{"its earlier attempts count", false, true, func(r *Running, _ *int64) {
+			r.Ran, r.Had = 200*second, 7000*second
+		}, Shortest, 0},
+		{"not yet with those", false, true, func(r *Running, _ *int64) { r.Ran, r.Had = 200*second, 6990*second }, NoRule,
+			now + 10*second},
+		{"its limit lets it", false, true, func(r *Running, _ *int64) { r.Limit = r.Ran + 7200*second }, Shortest, 0},
+		{"its limit ends it", false, true, func(r *Running, _ *int64) { r.Limit = r.Ran + 7200*second - 1 }, NoRule, 0},
+		{"its stop is dear", false, true, func(r *Running, _ *int64) {
+			r.Ran, r.Checkpoint, r.Prepared = 9000*second, 2000*second, 190*second
+		}, Shortest, 0},
+		{"too dear", false, true, func(r *Running, _ *int64) {
+			r.Ran, r.Checkpoint, r.Prepared = 9000*second, 2000*second, 191*second
+		}, NoRule, now + 4*second},
+	} {
+		r, size := usual, int64(1000)
+		c.edit(&r, &size)
+		h := &hunting{
+			e: &entry{Waiting: Waiting{Priority: 5}}, size: 1000, takes: 1800 * second, later: topology.Never,
+			leaf: &share{preempts: preemption{byPriority: c.byPriority, shortest: c.shortest}},
+		}
+		got := h.inside(&r, &hold{size: size}, now)
+		if later := h.later; got != c.want || c.later > 0 && later != c.later || c.later == 0 && later != topology.Never {
+			t.Errorf("%s: by %d, and %d later", c.what, got, later-now)
+		}
+	}
+	if stillTakes(0) != 1800*second || stillTakes(800*second) != 1000*second || stillTakes(1000*second) != 1000*second {
+		t.Error("what a job still takes is wrong")
+	}
+	if p := (preemption{minRun: 5}); p.leastRun(Shortest) != 3600*second || p.leastRun(ByPriority) != 5 {
+		t.Error("the least time to run is wrong where nobody says one")
+	}
+	if p := (preemption{minRun: 5, saysMinRun: true}); p.leastRun(Shortest) != 5 || p.leastRun(Reclaim) != 5 {
+		t.Error("the least time to run is wrong where the queue says one")
+	}
+}
+
+// TestHeadroomIsExact: long work is held back when it would have more than its part, unless it is too large to ever fit
+// into that.
+func TestHeadroomIsExact(t *testing.T) {
+	for _, c := range []struct {
+		percent, long, size, estimate int64
+		held                          bool
+	}{
+		{10, 8000, 1000, longWork + 1, false}, {10, 8001, 1000, longWork + 1, true}, {10, 8001, 1000, longWork, false},
+		{0, 10_000, 1000, longWork + 1, false}, {10, 9000, 4500, longWork + 1, true}, {10, 9000, 4501, longWork + 1, false},
+	} {
+		j := bare(0, Pool{Name: "p", Size: 10_000})
+		j.settings.HeadroomPercent, j.pools.all[0].long = c.percent, c.long
+		if got := j.heldBack(lone(c.size, c.estimate, Waiting{})); got != c.held {
+			t.Errorf("%+v: held back %v", c, got)
+		}
+	}
+}
+
+// TestGuardHelpsTheOldest: the oldest job that was left waiting is helped, after a moment, or later where one of a
+// higher priority waits in the same pool.
+func TestGuardHelpsTheOldest(t *testing.T) {
+	const now = 100 * second
+	j := bare(now, Pool{Name: "p", Size: 8000})
+	waiting := func(job topology.JobID, since, arrived int64, priority int32) *burst {
+		b := lone(1000, 60*second, Waiting{Job: job, Since: since, Arrived: arrived, Priority: priority})
+		b.head.left = true
+		return b
+	}
+	for _, c := range []struct {
+		since    int64
+		priority int32 // of another that waits
+		other    string
+		helped   bool
+		wake     int64
+	}{
+		{now - 5*second, 0, "p", true, 0}, {now - 5*second + 1, 0, "p", false, now + 1},
+		{now - 50*second, 1, "p", true, 0}, {now - 50*second + 1, 1, "p", false, now + 1},
+		{now - 5*second, 1, "q", true, 0}, {now - 5*second, -1, "p", true, 0},
+	} {
+		old, other := waiting("old", c.since, 1, 0), waiting("other", now-90*second, 2, c.priority)
+		other.traits.Pool = c.other
+		j.wake, j.bursts.list = 0, []*burst{other, old}
+		got := j.oldest("p")
+		if (got == old) != c.helped || got != nil && got != old || j.wake != c.wake {
+			t.Errorf("%+v: helped is %v, and it looks again in %d", c, got, j.wake-now)
+		}
+	}
+	long := func(edit func(b *burst)) bool {
+		b := waiting("long", 0, 1, 0)
+		b.estimate = longWork + 1
+		edit(b)
+		return j.isHelped(b, b.head)
+	}
+	j.pools.all[0].long = 8000
+	for i, c := range []struct {
+		edit func(b *burst)
+		want bool
+	}{
+		{func(b *burst) {}, false}, {func(b *burst) { b.head.Limit = 1 }, true},
+		{func(b *burst) { b.estimate = longWork }, true},
+		{func(b *burst) { b.head.Limit, b.head.left = 1, false }, false},
+		{func(b *burst) { b.head.Limit, b.head.group.close.possible = 1, false }, false},
+		{func(b *burst) { b.head.Limit, b.head.promised = 1, &promise{stops: []stop{{}}} }, false},
+		{func(b *burst) { b.head.Limit, b.head.given = 1, "nobody" }, true},
+	} {
+		if got := long(c.edit); got != c.want {
+			t.Errorf("case %d: helped is %v", i, got)
+		}
+	}
+}
+
+// TestPatienceOfAPlace: a gang waits for a place close together for the minute, or for half of what it had waited if
+// that is more, up to the most.
+func TestPatienceOfAPlace(t *testing.T) {
+	j := bare(0, Pool{Name: "p", Size: 8000})
+	j.settings.Locality, j.settings.LocalityMost = time.Minute, 10*time.Minute
+	for waited, want := range map[int64]int64{0: 60, 100: 60, 120: 60, 122: 61, 600: 300, 1200: 600, 1300: 600} {
+		e := &entry{Waiting: Waiting{Since: 50 * second}}
+		declined := 50*second + waited*second
+		if got := j.patientUntil(e, declined); got != declined+want*second {
+			t.Errorf("after %d s it waits for %d s, want %d", waited, (got-declined)/second, want)
+		}
+	}
+}
+
+// TestEveryStandingIsKept: whoever changes what is known of a job that waits forgets nothing that it was told, or that
+// was counted against it.
+func TestEveryStandingIsKept(t *testing.T) {
+	q := NewQueue()
+	q.Add(Waiting{Job: "a", Gang: wholes(1)})
+	was := standing{left: true, declined: 3, slips: 1, given: "x", told: &foretold{}}
+	q.jobs["a"].standing = was
+	q.Replace(Waiting{Job: "a", Gang: wholes(2)})
+	got := q.jobs["a"].standing
+	for i := range reflect.TypeFor[standing]().NumField() {
+		name := reflect.TypeFor[standing]().Field(i).Name
+		if name == "promised" || name == "loans" { // those are of its place: they are planned again
+			continue
+		}
+		if a, b := reflect.ValueOf(got).Field(i), reflect.ValueOf(was).Field(i); b.IsZero() || !a.Equal(b) {
+			t.Errorf("%s is %v, and was %v", name, a, b)
+		}
+	}
+}
+
+// TestCreditOfTheGuard: it grows by its part of the pool while something waits, for an hour at most at once and in all,
+// and what was charged for a job beyond what that took comes back.
+func TestCreditOfTheGuard(t *testing.T) {
+	const percent, size = 5, 8000
+	for _, c := range []struct {
+		waits          bool
+		credit, passed int64
+		want           int64
+	}{
+		{true, 0, 10, 10 * 400}, {false, 0, 10, 0}, {true, -5000, 10, -1000}, {true, 0, 3600, 3600 * 400},
+		{true, 0, 9999, 3600 * 400}, {true, 3600*400 - 1, 10, 3600 * 400}, {true, -9_000_000, 9999, 3600*400 - 9_000_000},
+	} {
+		j := bare(c.passed*second+second/2, Pool{Name: "p", Size: size})
+		j.settings.GuardPercent, j.pools.counted = percent, j.now
+		p := &j.pools.all[0]
+		p.waits, p.credit = c.waits, c.credit
+		j.pools.count(j)
+		if p.credit != c.want || p.creditAt != c.passed*second {
+			t.Errorf("%+v: %d, up to %d", c, p.credit, p.creditAt)
+		}
+	}
+	for ran, want := range map[int64]int64{0: 0, 10: -20_000, 60: -120_000, 90: -180_000} {
+		j := bare(0, Pool{Name: "p", Size: size})
+		b := lone(2000, 60*second, Waiting{Job: "g"})
+		if j.charge(b, b.head, true); j.pools.all[0].credit != -120_000 {
+			t.Errorf("charged %d", j.pools.all[0].credit)
+		}
+		if j.Ended("g", ran*second); j.pools.all[0].credit != want {
+			t.Errorf("after %d s the credit is %d, want %d", ran, j.pools.all[0].credit, want)
+		}
+	}
+}
+
+// TestPaceOfHours holds the pace of a pool against a list of what was done, hour by hour.
+func TestPaceOfHours(t *testing.T) {
+	chance := rand.New(rand.NewSource(3))
+	for range 300 {
+		type did struct{ hour, work int64 }
+		var all []did
+		var p pace
+		begin := 1 + chance.Int63n(5*oneHour)
+		now := begin
+		p.turn(now)
+		for range 40 {
+			now += chance.Int63n([]int64{600 * second, 2 * oneHour, 30 * oneHour}[chance.Intn(3)])
+			p.turn(now)
+			if ran := chance.Int63n(3 * oneHour); chance.Intn(2) == 0 {
+				p.did(2000, ran, now)
+				all = append(all, did{now / oneHour, scaled(2000, min(ran, now-begin), second)})
+			}
+			watched, sum := min(now-begin, 23*oneHour+now%oneHour), int64(0)
+			for _, d := range all {
+				if d.hour > now/oneHour-24 {
+					sum += d.work
+				}
+			}
+			want := int64(0)
+			if watched >= 600*second {
+				want = sum / (watched / second)
+			}
+			if got := p.now(now); got != want {
+				t.Fatalf("%d hours after it began the pace is %d, want %d", (now-begin)/oneHour, got, want)
+			}
+		}
+	}
+}
+
+// TestWhatRemains: of a place remains what its job does not have on that machine, slot by slot; and of slots those that
+// are not among others, each as often as it is more often there.
+func TestWhatRemains(t *testing.T) {
+	chance := rand.New(rand.NewSource(4))
+	slot := func() topology.Slot {
+		return topology.Slot{
+			Node:   topology.NodeID(fmt.Sprint("n", chance.Intn(3))),
+			Amount: topology.Resources{MilliGPU: 1000 * (1 + chance.Int63n(2))},
+		}
+	}
+	counts := func(slots []topology.Slot) map[topology.Slot]int {
+		m := map[topology.Slot]int{}
+		for _, s := range slots {
+			m[topology.Slot{Node: s.Node, Amount: s.Amount}]++
+		}
+		return m
+	}
+	for range 3000 {
+		var a, b []topology.Slot
+		for range chance.Intn(6) {
+			a = append(a, slot())
+		}
+		for range chance.Intn(6) {
+			b = append(b, slot())
+		}
+		got, were, others := counts(besides(a, b)), counts(a), counts(b)
+		for s, n := range were {
+			if got[s] != max(n-others[s], 0) {
+				t.Fatalf("%v besides %v: %v", a, b, got)
+			}
+		}
+		slices.SortFunc(a, func(x, y topology.Slot) int { return int(x.Node[1]) - int(y.Node[1]) })
+		has := map[topology.NodeID]int64{"n0": chance.Int63n(4000), "n2": 2000}
+		left := map[topology.NodeID]int64{"n0": has["n0"], "n2": has["n2"]}
+		var want []topology.Slot
+		for _, s := range a {
+			if left[s.Node] >= s.Amount.MilliGPU {
+				left[s.Node] -= s.Amount.MilliGPU
+			} else {
+				want = append(want, s)
+			}
+		}
+		rest := without(topology.Placement{Slots: a}, func(n topology.NodeID) []topology.Resources {
+			return []topology.Resources{{MilliGPU: has[n] / 2}, {MilliGPU: has[n] - has[n]/2}}
+		})
+		if !slices.Equal(rest.Slots, want) {
+			t.Fatalf("%v without %v: %v, want %v", a, has, rest.Slots, want)
+		}
+	}
+}
