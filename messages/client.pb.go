@@ -1724,7 +1724,7 @@ type NodeStatus struct {
 	Ledger        *LedgerReport          `protobuf:"bytes,4,opt,name=ledger,proto3" json:"ledger,omitempty"`
 	Debts         []*Token               `protobuf:"bytes,5,rep,name=debts,proto3" json:"debts,omitempty"`
 	HeardMsAgo    int64                  `protobuf:"varint,6,opt,name=heard_ms_ago,json=heardMsAgo,proto3" json:"heard_ms_ago,omitempty"`
-	Users         *NodeUsers             `protobuf:"bytes,7,opt,name=users,proto3" json:"users,omitempty"` // as which accounts jobs run, in short; none: the machine has not said, or its agent is of an earlier version
+	Users         *NodeUsers             `protobuf:"bytes,7,opt,name=users,proto3" json:"users,omitempty"` // as which accounts jobs run, in short, and in lists without names; none: the machine has not said, or its agent is of an earlier version
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2110,6 +2110,7 @@ type ListNodes struct {
 	Principal     *Principal             `protobuf:"bytes,1,opt,name=principal,proto3" json:"principal,omitempty"`
 	After         string                 `protobuf:"bytes,2,opt,name=after,proto3" json:"after,omitempty"`
 	Limit         int32                  `protobuf:"varint,3,opt,name=limit,proto3" json:"limit,omitempty"`
+	Node          string                 `protobuf:"bytes,4,opt,name=node,proto3" json:"node,omitempty"` // an id: this machine alone, with the names in its users, which lists leave out; an earlier scheduler answers with a page
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2163,6 +2164,13 @@ func (x *ListNodes) GetLimit() int32 {
 		return x.Limit
 	}
 	return 0
+}
+
+func (x *ListNodes) GetNode() string {
+	if x != nil {
+		return x.Node
+	}
+	return ""
 }
 
 type ListNodesReply struct {
@@ -2980,11 +2988,12 @@ const file_messages_client_proto_rawDesc = "" +
 	"\rListJobsReply\x12-\n" +
 	"\aoutcome\x18\x01 \x01(\v2\x13.synapse.v1.OutcomeR\aoutcome\x12)\n" +
 	"\x04jobs\x18\x02 \x03(\v2\x15.synapse.v1.JobStatusR\x04jobs\x12\x12\n" +
-	"\x04next\x18\x03 \x01(\tR\x04next\"l\n" +
+	"\x04next\x18\x03 \x01(\tR\x04next\"\x80\x01\n" +
 	"\tListNodes\x123\n" +
 	"\tprincipal\x18\x01 \x01(\v2\x15.synapse.v1.PrincipalR\tprincipal\x12\x14\n" +
 	"\x05after\x18\x02 \x01(\tR\x05after\x12\x14\n" +
-	"\x05limit\x18\x03 \x01(\x05R\x05limit\"\x81\x01\n" +
+	"\x05limit\x18\x03 \x01(\x05R\x05limit\x12\x12\n" +
+	"\x04node\x18\x04 \x01(\tR\x04node\"\x81\x01\n" +
 	"\x0eListNodesReply\x12-\n" +
 	"\aoutcome\x18\x01 \x01(\v2\x13.synapse.v1.OutcomeR\aoutcome\x12,\n" +
 	"\x05nodes\x18\x02 \x03(\v2\x16.synapse.v1.NodeStatusR\x05nodes\x12\x12\n" +

@@ -157,6 +157,7 @@ func (x *ListNodes) Validate() error {
 	return first(
 		caller(x.GetPrincipal()),
 		idOrNone("after", x.GetAfter()),
+		idOrNone("node", x.GetNode()),
 		between("limit", int64(x.GetLimit()), 0, MaxPageEntries),
 	)
 }

@@ -72,7 +72,8 @@ func (s *Scheduler) decides(m *machine, u *messages.NodeUsers) (first bool) {
 	if s.rules[m.users]--; s.rules[m.users] <= 0 {
 		delete(s.rules, m.users)
 	}
-	m.users, m.accounts, m.usersShown = key, accountsOf(u), usersShown(u)
+	m.users, m.accounts = key, accountsOf(u)
+	m.usersShown, m.usersNamed = usersShown(u), usersNamed(u)
 	if key == "" {
 		return false
 	}
@@ -94,17 +95,25 @@ func accountsOf(u *messages.NodeUsers) *topology.Accounts {
 	return a
 }
 
-// maxUsersShown is how many accounts, and how many mapped owners, people are shown of a machine. Every answer about
-// machines has them for each machine.
+// maxUsersShown is how many accounts, and how many mapped owners, whoever asks for a machine is shown.
 const maxUsersShown = 16
 
-// usersShown is how a machine decides about users, as people see it; nil: it did not say.
+// usersShown is how a machine decides about users, as people see it in lists of machines; nil: it did not say.
 func usersShown(u *messages.NodeUsers) *messages.NodeUsers {
 	if u == nil {
 		return nil
 	}
 	return &messages.NodeUsers{
 		Any: u.Any, More: u.More, OwnCount: int32(len(u.Own)), MappedCount: int32(len(u.Mapped)),
-		Own: u.Own[:min(len(u.Own), maxUsersShown)], Mapped: u.Mapped[:min(len(u.Mapped), maxUsersShown)],
 	}
+}
+
+// usersNamed is the same with the first names, for who asks for one machine.
+func usersNamed(u *messages.NodeUsers) *messages.NodeUsers {
+	named := usersShown(u)
+	if named != nil {
+		named.Own = u.Own[:min(len(u.Own), maxUsersShown)]
+		named.Mapped = u.Mapped[:min(len(u.Mapped), maxUsersShown)]
+	}
+	return named
 }

@@ -21,7 +21,12 @@ func TestPeopleSeeHowAMachineDecidesAboutUsers(t *testing.T) {
 		a.s.decides(m, u)
 		a.said = nil
 		a.s.showNode(&overheard{said: &a.said}, m)
-		return a.said[0].message.(mirror.NodeShown).Status.Users
+		all := a.said[0].message.(mirror.NodeShown)
+		if l := all.Status.Users; len(l.GetOwn()) > 0 || len(l.GetMapped()) > 0 || l.GetAny() != all.Named.GetAny() ||
+			l.GetOwnCount() != all.Named.GetOwnCount() || l.GetMappedCount() != all.Named.GetMappedCount() {
+			t.Errorf("in lists is shown %v, and of it alone %v", l, all.Named)
+		}
+		return all.Named
 	}
 	if u := shown(nil); u != nil {
 		t.Errorf("nothing was said, and shown is %v", u)

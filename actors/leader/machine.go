@@ -31,7 +31,8 @@ type machine struct {
 	vocabulary  int32               // what its agent understands
 	users       string              // the rule by which it runs jobs as accounts, as a key; its Hello tells the rule
 	accounts    *topology.Accounts  // the accounts of that rule; nil: any
-	usersShown  *messages.NodeUsers // the rule, as people see it
+	usersShown  *messages.NodeUsers // the rule, as people see it in lists …
+	usersNamed  *messages.NodeUsers // … and of one machine
 	pastBoots   []string            // that this leader has seen end
 	turnedAway  string              // the machine that was last refused under this name
 	halted      string              // why nothing is admitted anywhere

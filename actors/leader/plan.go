@@ -368,6 +368,6 @@ func (s *Scheduler) showNode(ctx actor.Context, m *machine) {
 		}
 	}
 	ctx.Send(s.peers.mirror, mirror.NodeShown{
-		Status: status, Outage: m.outageOf(), Free: m.freeClass(), Untrue: m.untruth != "",
+		Status: status, Named: m.usersNamed, Outage: m.outageOf(), Free: m.freeClass(), Untrue: m.untruth != "",
 	})
 }

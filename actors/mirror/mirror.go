@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/asynkron/protoactor-go/actor"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/yi-json/synapse/actors"
 	"github.com/yi-json/synapse/goodput"
@@ -58,6 +59,7 @@ type shownJob struct {
 type shownNode struct {
 	*messages.NodeStatus
 	told   *messages.Event
+	named  *messages.NodeUsers
 	outage Outage
 	free   goodput.Class
 	untrue bool
@@ -172,7 +174,7 @@ func (m *Mirror) onNodeShown(ctx actor.Context, shown NodeShown) {
 	s := shown.Status
 	id := s.GetRecord().GetId()
 	before, _ := m.nodes.get(id)
-	now := shownNode{s, m.tellNode(ctx, before, s), shown.Outage, shown.Free, shown.Untrue}
+	now := shownNode{s, m.tellNode(ctx, before, s), shown.Named, shown.Outage, shown.Free, shown.Untrue}
 	m.nodes.put(id, now)
 	m.meterNode(id)
 	if now.told == before.told {
@@ -338,6 +340,14 @@ func (m *Mirror) Queues() *messages.GetQueuesReply {
 
 func (m *Mirror) onListNodes(q *messages.ListNodes) *messages.ListNodesReply {
 	r := &messages.ListNodesReply{Outcome: messages.OK()}
+	if q.Node != "" {
+		if s, ok := m.nodes.get(q.Node); ok {
+			one := proto.Clone(s.NodeStatus).(*messages.NodeStatus)
+			one.Users = s.named
+			r.Nodes = append(r.Nodes, one)
+		}
+		return r
+	}
 	page := m.page(q.Limit)
 	m.nodes.ascend(after(q.After), func(id string, s shownNode) bool {
 		if !page.takes(messages.Size(s.NodeStatus)) {

@@ -297,6 +297,30 @@ func TestMirrorShowsMachines(t *testing.T) {
 	}
 }
 
+// TestNamesOfOneMachine: whoever asks for one machine is shown the names of its users; lists and watches have none, and
+// what they share is not changed by it.
+func TestNamesOfOneMachine(t *testing.T) {
+	m := mirrorOf(func(*actors.Constants) {})
+	short, named := &messages.NodeUsers{OwnCount: 2}, &messages.NodeUsers{OwnCount: 2, Own: []string{"ann", "bob"}}
+	for _, id := range []string{"n1", "n2"} {
+		ask(m, NodeShown{Named: named, Status: &messages.NodeStatus{
+			Record: &messages.NodeRecord{Id: id}, Phase: "up", Users: short,
+		}})
+	}
+	one := ask(m, &messages.ListNodes{Node: "n2"}).(*messages.ListNodesReply)
+	if len(one.Nodes) != 1 || one.Nodes[0].Record.Id != "n2" || fmt.Sprint(one.Nodes[0].Users.Own) != "[ann bob]" ||
+		one.Nodes[0].Phase != "up" || one.Next != "" {
+		t.Errorf("of n2 is shown %v", one)
+	}
+	all := ask(m, &messages.ListNodes{}).(*messages.ListNodesReply)
+	if len(all.Nodes) != 2 || len(all.Nodes[1].Users.Own) != 0 || all.Nodes[1].Users.OwnCount != 2 {
+		t.Errorf("of all is shown %v", all)
+	}
+	if none := ask(m, &messages.ListNodes{Node: "n"}).(*messages.ListNodesReply); len(none.Nodes) != 0 {
+		t.Errorf("of a machine that is not there is shown %v", none)
+	}
+}
+
 // TestOrderedIsAMap: the ordered table against a map and a sort.
 func TestOrderedIsAMap(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {

@@ -17,7 +17,8 @@ type (
 	// NodeShown replaces what the Mirror shows of a machine.
 	NodeShown struct {
 		Status *messages.NodeStatus
-		Outage Outage // as its GPUs are counted
+		Named  *messages.NodeUsers // its users with names, for who asks for it alone
+		Outage Outage              // as its GPUs are counted
 		// Free is what becomes of what it has free: Unwanted where it is open, and somebody may want it.
 		Free   goodput.Class
 		Untrue bool // its books cannot be true

@@ -34,7 +34,7 @@ var covered = []struct{ message, fields string }{
 	{"GetEfficiency", "principal kind days"},
 	{"GetJob", "principal job attempts"},
 	{"ListJobs", "principal owner queue phases labels after limit name array elements"},
-	{"ListNodes", "principal after limit"},
+	{"ListNodes", "principal after limit node"},
 	{"ExplainJob", "principal job spec"},
 	{"History", "principal owner queue name states labels since_unix_ms until_unix_ms after limit ranks"},
 	{"Watch", "principal jobs ids owner queue labels present after reasons books array"},

@@ -810,6 +810,7 @@ class ListNodes(Message):
     principal: Optional[Principal] = one("Principal")
     after: str = plain("str")
     limit: int = plain("int")
+    node: str = plain("str")  # an id: this machine alone, with the names in its users, which lists leave out; an earlier scheduler answers with a page
 
 
 @dataclass
@@ -895,7 +896,7 @@ class NodeStatus(Message):
     ledger: Optional[LedgerReport] = one("LedgerReport")
     debts: List[Token] = many("Token")
     heard_ms_ago: int = plain("long")
-    users: Optional[NodeUsers] = one("NodeUsers")  # as which accounts jobs run, in short; none: the machine has not said, or its agent is of an earlier version
+    users: Optional[NodeUsers] = one("NodeUsers")  # as which accounts jobs run, in short, and in lists without names; none: the machine has not said, or its agent is of an earlier version
 
 
 @dataclass

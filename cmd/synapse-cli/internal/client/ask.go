@@ -90,10 +90,42 @@ func (c *Client) Node(ctx context.Context, prefix string) (*messages.NodeStatus,
 	if kind, name, is := strings.Cut(prefix, "/"); is && (kind == "node" || kind == "nodes") {
 		prefix = name
 	}
+	if one, err := c.wholeNode(ctx, prefix); one != nil || err != nil {
+		return one, err
+	}
 	all, err := c.Nodes(ctx)
 	if err != nil {
 		return nil, err
 	}
+	one, err := nodeOf(all, prefix)
+	if err != nil {
+		return nil, err
+	}
+	whole, err := c.wholeNode(ctx, one.GetRecord().GetId())
+	if whole == nil && err == nil { // it has gone meanwhile
+		whole = one
+	}
+	return whole, err
+}
+
+// wholeNode is the machine of that id with what lists leave out; nil: there is none. An earlier scheduler leaves
+// nothing out, and answers with a page, on which the machine may be.
+func (c *Client) wholeNode(ctx context.Context, id string) (*messages.NodeStatus, error) {
+	reply, err := c.ListNodes(ctx, &messages.ListNodes{Node: id})
+	var refused *Error
+	if errors.As(err, &refused) && refused.Code == messages.Code_CODE_INVALID {
+		return nil, nil // no id looks like this
+	}
+	for _, n := range reply.GetNodes() {
+		if n.GetRecord().GetId() == id {
+			return n, nil
+		}
+	}
+	return nil, err
+}
+
+// nodeOf finds one of these machines by its id, or the beginning of it.
+func nodeOf(all []*messages.NodeStatus, prefix string) (*messages.NodeStatus, error) {
 	var found []*messages.NodeStatus
 	var names []string
 	for _, n := range all {

@@ -1,0 +1,57 @@
+package main
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/yi-json/synapse/messages"
+)
+
+// This file owns how one machine is asked for.
+
+// naming is a scheduler that names the users of a machine to whoever asks for it alone.
+type naming struct{ *fake }
+
+func (n naming) ListNodes(ctx context.Context, q *messages.ListNodes) (*messages.ListNodesReply, error) {
+	if q.Node == "" {
+		return n.fake.ListNodes(ctx, q)
+	}
+	reply := &messages.ListNodesReply{Outcome: ok()}
+	for _, m := range n.nodes {
+		if m.GetRecord().GetId() == q.Node {
+			one := proto.Clone(m).(*messages.NodeStatus)
+			one.Users.Own = []string{"ann", "bob"}
+			reply.Nodes = append(reply.Nodes, one)
+		}
+	}
+	return reply, n.heard(q)
+}
+
+// TestOneMachineIsNamed: whoever names a machine is shown the accounts that lists leave out, and is not sent all
+// machines for it, unless what was given is the beginning of an id alone.
+func TestOneMachineIsNamed(t *testing.T) {
+	n := naming{startFake(t)}
+	for _, id := range []string{"n1", "n20", "n21", "other"} {
+		m := machine(id)
+		m.Users = &messages.NodeUsers{OwnCount: 2}
+		n.nodes = append(n.nodes, m)
+	}
+	address := serve(t, n)
+	for line, listed := range map[string]bool{
+		"describe node n1": false, "get node n20 -o json": false, "describe node oth": true, "get node other -o yaml": false,
+	} {
+		n.asked = nil
+		r := cli(address, strings.Fields(line)...)
+		if r.code != 0 || !strings.Contains(r.out, "ann") {
+			t.Errorf("%s: %d, %s%s", line, r.code, r.out, r.err)
+		}
+		if all := len(told[*messages.ListNodes](n.fake)) > 1; all != listed {
+			t.Errorf("%s: all machines are asked for: %v", line, all)
+		}
+	}
+	cli(address, "describe", "node", "n2").wants(t, exitConflict, "", `"n2" begins the id of`)
+	cli(address, "describe", "node", "a b").wants(t, exitNotFound, "", `there is no machine "a b"`)
+}
