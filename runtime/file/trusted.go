@@ -5,6 +5,8 @@ import (
 	"os"
 	"path/filepath"
 	"syscall"
+
+	"golang.org/x/sys/unix"
 )
 
 // This file owns whether somebody else than root, or the user of this process, could change what a path names.
@@ -21,6 +23,18 @@ func Trusted(path, risk string) (string, error) {
 	}
 	links := 0
 	return trusted(filepath.Clean(path), risk, &links)
+}
+
+// closing says how others are kept from writing to something. A read-only mount does not keep them: it may be one of
+// several mounts of the same files, and whoever may write by another of them changes what is read here. A ConfigMap of
+// Kubernetes is one like that, and looks the same, so it is not taken either.
+func closing(path string) string {
+	var mount unix.Statfs_t
+	if unix.Statfs(path, &mount) != nil || mount.Flags&unix.ST_RDONLY == 0 {
+		return "chmod go-w it"
+	}
+	return "that it is mounted read-only here keeps nobody from writing to it by another mount. Mount the file alone " +
+		"(in Kubernetes: subPath), or copy it below a directory that is root's"
 }
 
 func trusted(path, risk string, links *int) (string, error) {
@@ -40,7 +54,7 @@ func trusted(path, risk string, links *int) (string, error) {
 	case owner != 0 && int(owner) != os.Geteuid():
 		return "", fmt.Errorf("%s belongs to user %d, who could %s; chown it to root", path, owner, risk)
 	case !link && info.Mode().Perm()&0o022 != 0 && (!info.IsDir() || info.Mode()&os.ModeSticky == 0):
-		return "", fmt.Errorf("%s can be written to by others; chmod go-w it", path)
+		return "", fmt.Errorf("%s can be written to by others; %s", path, closing(path))
 	case !link:
 		return path, nil
 	}
