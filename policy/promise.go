@@ -126,15 +126,16 @@ func (j *Judgement) serveFirm() {
 }
 
 // startPromised starts who holds a firm promise: where it has a place beside what is kept for others, or else on its
-// own.
+// own. A limit may be in the way of the one alone: that is of machines.
 func (j *Judgement) startPromised(p *promise) bool {
 	place, ok := j.placeOwn(p)
+	ok = ok && !j.isOver(p.b, p.e, &place)
 	if from := j.allowedFrom(p.e, p.place, p.bound); !ok && from > j.now {
 		j.wakeAt(from)
 	} else if !ok && j.horizon.When(p.place, topology.ByLimit, j.own(p)...) == 0 {
-		place, ok = p.place, true
+		place, ok = p.place, !j.isOver(p.b, p.e, &p.place)
 	}
-	if ok = ok && !j.isOver(p.b, p.e, &place); ok {
+	if ok {
 		j.admit(p.b, p.e, place, terms{guarded: true})
 	}
 	return ok

@@ -56,6 +56,7 @@ type hunt struct {
 	mark    topology.Mark // before any was given back
 	tries   int
 	refusal topology.Refusal
+	at      []topology.NodeID // where the gang goes if all that were chosen at first are stopped
 
 	best  []int
 	place topology.Placement
@@ -108,9 +109,15 @@ func (lawless) Add(int) bool                   { return true }
 func (lawless) Drop(int)                       {}
 func (lawless) Enough(topology.Placement) bool { return true }
 
-// fits reports whether the gang does, and where, with those that are chosen given back.
+// fits reports whether the gang does, and where, with those that are chosen given back. A limit may allow fewer
+// machines than it would be placed on.
 func (h *hunt) fits() (topology.Placement, bool) {
 	p, ok := topology.PlaceLent(h.view, h.gang, h.lent, &h.refusal)
+	if ok && len(h.at) > 0 && !h.law.Enough(p) {
+		there := *h.gang
+		there.Only = h.at
+		p, ok = topology.PlaceLent(h.view, &there, h.lent, &h.refusal)
+	}
 	return p, ok && h.law.Enough(p)
 }
 
@@ -314,13 +321,10 @@ func (h *hunt) reduce() {
 	if !ok {
 		return
 	}
-	on := map[topology.NodeID]bool{}
-	for i := range p.Slots {
-		on[p.Slots[i].Node] = true
-	}
+	h.at = nodesOf(p)
 	before := slices.Clone(h.chosen)
 	h.choose(slices.DeleteFunc(slices.Clone(before), func(i int) bool {
-		return !slices.ContainsFunc(h.all[i].Room.Slots, func(s topology.Slot) bool { return on[s.Node] })
+		return !slices.ContainsFunc(h.all[i].Room.Slots, func(s topology.Slot) bool { return slices.Contains(h.at, s.Node) })
 	}))
 	if _, ok := h.fits(); !ok { // those elsewhere are in the way of a limit
 		h.back(0)
