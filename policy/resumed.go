@@ -78,6 +78,9 @@ func (j *Judgement) Chosen(job topology.JobID) bool {
 	return j.shares != nil && j.shares.jobs[job] != nil && !j.leaving()[job]
 }
 
+// Leaves reports whether the last pass counted a job as started, and the next one will not.
+func (j *Judgement) Leaves(job topology.JobID) bool { return j.shares != nil && j.leaving()[job] }
+
 // leaving returns the jobs that the next pass counts no more.
 func (j *Judgement) leaving() map[topology.JobID]bool {
 	all := map[topology.JobID]bool{}

@@ -30,6 +30,13 @@ func (j *Judgement) Stopping(before uint64) (all []topology.JobID) {
 	return all
 }
 
+// ChosenNow reports whether whom to stop for a job was chosen in the last pass, and room was kept firmly for nobody in
+// it since. What was kept for others at that moment is kept for them still, then.
+func (j *Judgement) ChosenNow(job topology.JobID) bool {
+	p := j.firmOf(job)
+	return p.isStopping() && p.e.promised == p && p.made == j.now && p.order == j.orders
+}
+
 // serveStopping starts a job for which others are stopped, if it can. It waits for each of them that was told.
 func (j *Judgement) serveStopping(p *promise) {
 	stopper, is := j.ends.(Stopper)

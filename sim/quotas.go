@@ -158,25 +158,38 @@ func (c *headRuns) barred(w *World, page *jobPage) string {
 		return ""
 	}
 	job := page.record
-	assured, need := false, gpusAsked(job.Spec)
+	assured := false
 	for _, q := range w.above(job.Spec.Queue) {
-		all := c.mayHave(w, q.Name, anyJob)
-		own := c.mayHave(w, q.Name, func(o *messages.JobRecord) bool { return o.Owner.Known() == job.Owner.Known() })
-		fixed := c.mayHave(w, q.Name, func(o *messages.JobRecord) bool { return o.Spec.GetNotPreemptible() })
 		assured = assured || len(q.Quota) > 0
-		switch limit, each, quota := gpusIn(q.Limit), gpusIn(q.OwnerAmounts), gpusIn(q.Quota); {
-		case limit >= 0 && need > 0 && all.gpus+need > limit, each >= 0 && need > 0 && own.gpus+need > each:
-			return "the limit of " + q.Name
-		case q.OwnerRunning != nil && own.running >= *q.OwnerRunning:
-			return "the running jobs of an owner in " + q.Name
-		case q.OwnerMachines != nil && int64(len(own.on))+own.coming+machinesAsked(job.Spec) > *q.OwnerMachines:
-			return "the machines of an owner in " + q.Name
-		case job.Spec.NotPreemptible && quota >= 0 && need > 0 && fixed.gpus+need > quota:
-			return "what is assured to " + q.Name
+		if why := over(q, job, machinesAsked(job.Spec), func(these func(*messages.JobRecord) bool) had {
+			return c.mayHave(w, q.Name, these)
+		}); why != "" {
+			return why
 		}
 	}
 	if job.Spec.NotPreemptible && !assured {
 		return "nothing is assured to its queue"
+	}
+	return ""
+}
+
+// over is what of a queue a job would exceed that goes to so many more machines, beside what jobs have there by this
+// count; empty: nothing.
+func over(q *messages.QueueSpec, job *messages.JobRecord, machines int64,
+	count func(these func(*messages.JobRecord) bool) had,
+) string {
+	all, need := count(anyJob), gpusAsked(job.Spec)
+	own := count(func(o *messages.JobRecord) bool { return o.Owner.Known() == job.Owner.Known() })
+	fixed := count(func(o *messages.JobRecord) bool { return o.Spec.GetNotPreemptible() })
+	switch limit, each, quota := gpusIn(q.Limit), gpusIn(q.OwnerAmounts), gpusIn(q.Quota); {
+	case limit >= 0 && need > 0 && all.gpus+need > limit, each >= 0 && need > 0 && own.gpus+need > each:
+		return "the limit of " + q.Name
+	case q.OwnerRunning != nil && own.running >= *q.OwnerRunning:
+		return "the running jobs of an owner in " + q.Name
+	case q.OwnerMachines != nil && int64(len(own.on))+own.coming+machines > *q.OwnerMachines:
+		return "the machines of an owner in " + q.Name
+	case job.Spec.NotPreemptible && quota >= 0 && need > 0 && fixed.gpus+need > quota:
+		return "what is assured to " + q.Name
 	}
 	return ""
 }

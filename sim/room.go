@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/yi-json/synapse/messages"
@@ -61,6 +62,11 @@ func members(c topology.Capacity, each topology.Resources) int64 {
 // fits reports whether a gang has room on these machines, one domain of its
 // required level at a time.
 func (w *World) fits(spec *messages.JobSpec, room func(*machine) (topology.Capacity, bool)) bool {
+	return w.fitsOn(len(w.machines), spec, room)
+}
+
+// fitsOn reports whether it has room on so many of them at the most.
+func (w *World) fitsOn(most int, spec *messages.JobSpec, room func(*machine) (topology.Capacity, bool)) bool {
 	level, one := spec.GetTopology().GetRequired(), memberOf(spec)
 	byPlace := map[string][]spot{}
 	for _, m := range w.machines {
@@ -77,7 +83,7 @@ func (w *World) fits(spec *messages.JobSpec, room func(*machine) (topology.Capac
 		byPlace[place] = append(byPlace[place], spot{members(c, one), int64(m.empty().WholeGPUs)})
 	}
 	for _, spots := range byPlace { //order: any place will do
-		if holds(spec, spots) {
+		if holds(spec, spots, most) {
 			return true
 		}
 	}
@@ -106,40 +112,47 @@ func piecesOf(total *messages.Resources) int64 {
 // spot is a machine as far as a gang goes: how many of its members have room there, and how many GPUs it has in all.
 type spot struct{ members, gpus int64 }
 
-// holds reports whether a gang has room on machines that are near enough to each other.
-func holds(spec *messages.JobSpec, spots []spot) bool {
+// holds reports whether a gang has room on so many machines at the most that are near enough to each other.
+func holds(spec *messages.JobSpec, spots []spot, most int) bool {
 	gang := spec.GetGang()
 	want, sum := int64(gang.GetReplicasMin()), int64(0)
 	if spec.Each == nil {
 		want = piecesOf(gang.GetTotal())
 	}
 	if gang.GetSplit() == messages.Split_SPLIT_WHOLE && gang.GetTotal().GetMilliGpu() > topology.WholeGPU {
-		return holdsWhole(want, spots)
+		return holdsWhole(want, spots, most)
 	}
-	for _, s := range spots {
+	for i := range spots {
 		if gang.GetApart() {
-			s.members = min(s.members, 1)
+			spots[i].members = min(spots[i].members, 1)
 		}
+	}
+	slices.SortFunc(spots, func(a, b spot) int { return cmp.Compare(b.members, a.members) })
+	for _, s := range spots[:max(min(most, len(spots)), 0)] {
 		sum += s.members
 	}
 	return sum >= want
 }
 
 // holdsWhole reports whether a total has room on machines that it has whole, and a part of at most one more.
-func holdsWhole(want int64, spots []spot) bool {
+func holdsWhole(want int64, spots []spot, most int) bool {
 	for i, last := range spots {
-		sums := make([]bool, want+1) // of machines that it has whole beside the last one
-		sums[0] = true
+		fewest := make([]int, want+1) // machines that it has whole beside the last one, by what they have together
+		for n := range fewest[1:] {
+			fewest[n+1] = len(spots)
+		}
 		for k, s := range spots {
 			if k == i || s.gpus == 0 || s.members < s.gpus {
 				continue
 			}
 			for n := want; n >= s.gpus; n-- {
-				sums[n] = sums[n] || sums[n-s.gpus]
+				fewest[n] = min(fewest[n], fewest[n-s.gpus]+1)
 			}
 		}
-		if slices.Contains(sums[max(want-last.members, 0):], true) {
-			return true
+		for n := max(want-last.members, 0); n < want; n++ {
+			if fewest[n] < min(most, len(spots)) {
+				return true
+			}
 		}
 	}
 	return false

@@ -41,32 +41,10 @@ func (c *notInVain) clauses() []clause {
 // isStoppable reports whether a job runs that may be stopped for another.
 func isStoppable(w *World, page *jobPage) bool { return isShared(w, page) && isActive(w, page) }
 
-// awayFromQuota: what the same pass started counts, and jobs of it that found no uid have declined that by now.
+// awayFromQuota is why it is not judged what is reclaimed for a job.
 func (c *notInVain) awayFromQuota(w *World, page *jobPage) string {
-	switch {
-	case w.engine.now.since(w.books.queuesAt) < fresh:
+	if w.engine.now.since(w.books.queuesAt) < fresh {
 		return "its leader may not know the queues yet"
-	case w.uidsRanOut():
-		return lacksUID
-	}
-	return ""
-}
-
-// awayFromTrying: a limit may be in the way of what fits.
-func (c *notInVain) awayFromTrying(w *World, page *jobPage) string {
-	job := page.record
-	limited := slices.ContainsFunc(w.above(job.Spec.Queue), func(q *messages.QueueSpec) bool {
-		return len(q.Limit) > 0 || len(q.OwnerAmounts) > 0 || q.OwnerRunning != nil || q.OwnerMachines != nil
-	})
-	switch {
-	case len(w.loss.tokens) > 0:
-		return "the store has lost attempts"
-	case limited:
-		return "a limit of its queue may be in the way"
-	case job.Spec.NotPreemptible:
-		return "it is not to be stopped itself"
-	case len(job.PrepareFailedOn) > 0:
-		return "it could not be prepared somewhere"
 	}
 	return ""
 }
@@ -104,7 +82,7 @@ func (c *notInVain) Step(w *World, e *Event) {
 			c.onChosen(w, job, v)
 		}
 	}
-	if len(before) == 0 && w.engine.now.since(e.Since) < 20*time.Millisecond {
+	if len(before) == 0 {
 		c.tryWithout(w, e.Process, job)
 	}
 }
@@ -201,7 +179,7 @@ func (c *notInVain) onReclaimed(w *World, job, victim *messages.JobRecord) {
 		}
 		if has := c.atMost(w, q.Name, func(o *messages.JobRecord) bool {
 			return o.Id == victim.Id || !goes[o.Id]
-		}); has <= quota {
+		}).gpus; has <= quota {
 			c.violate(w, "%s is reclaimed for %s, and %s has %d of %d without the others", victim.Id, job.Id, q.Name, has, quota)
 		}
 	}
@@ -216,9 +194,10 @@ func (c *notInVain) onReclaimed(w *World, job, victim *messages.JobRecord) {
 
 // atMost is what these have in a queue with all that may have been given room. What the same pass has started counts,
 // or a queue that the pass brought above its quota would seem to be within it still: the promise is written before the
-// first Reserve of what was started is sent, and only the leader knows of that.
-func (c *notInVain) atMost(w *World, queue string, these func(*messages.JobRecord) bool) int64 {
-	sum, p := w.had(queue, these).gpus, w.leader()
+// first Reserve of what was started is sent, and only the leader knows of that. So does a firm promise that the same
+// pass has made, which is not on disk yet, and of what it started and has declined since, as a job that found no uid.
+func (c *notInVain) atMost(w *World, queue string, these func(*messages.JobRecord) bool) had {
+	h, p := w.had(queue, these), w.leader()
 	for _, id := range w.books.ids {
 		r := w.books.jobs[id].record
 		a := w.books.latest(w.books.jobs[id])
@@ -231,50 +210,14 @@ func (c *notInVain) atMost(w *World, queue string, these func(*messages.JobRecor
 			numbered && w.engine.now.since(given) < time.Second // it may have given up since: its plan was too old
 		if p != nil && p.leader != nil {
 			t := p.leader.Starting(topology.JobID(id))
-			starts = starts || !t.IsZero() && t != last.token
+			_, firm := p.leader.Slips(topology.JobID(id))
+			starts = starts || firm || p.leader.Leaves(topology.JobID(id)) || !t.IsZero() && t != last.token
 		}
 		if a.Owes() || r.Promise != nil || starts {
-			sum += gpusAsked(r.Spec)
+			h.gpus += gpusAsked(r.Spec)
+			h.running++
+			h.coming += machinesAsked(r.Spec)
 		}
 	}
-	return sum
-}
-
-// tryWithout leaves out one after the other, on what the leader believes to be free. Where room has grown since it
-// chose, or a limit is in the way, nothing can be said. A gang may have been placed as close together as can be: so it
-// is here.
-func (c *notInVain) tryWithout(w *World, p *process, job *messages.JobRecord) {
-	if p == nil || p.leader == nil || p != w.leader() || p.leader.HasGrown() ||
-		c.awayFromTrying(w, &jobPage{record: job}) != "" {
-		return
-	}
-	spec := copyOf(job.Spec)
-	if w.ahead() && gpusAsked(spec) > smallest {
-		spec.Topology = &messages.TopologySpec{Required: w.draw.Levels[len(w.draw.Levels)-1]}
-	}
-	fits := func(without *messages.Victim) bool {
-		return w.fits(spec, func(m *machine) (topology.Capacity, bool) {
-			room, closed, _ := p.leader.View(m.id)
-			room = room.Less(p.leader.KeptForOthers(m.id, topology.JobID(job.Id)))
-			for _, v := range job.Promise.Victims {
-				// What has left a machine is free there already, or another's by now: given back once more it would be room
-				// for two, and a victim in vain that is not.
-				if a := w.books.attempts[messages.FromToken(v.Token)]; v != without && a != nil && !w.hasLeft(a, string(m.id)) {
-					for _, place := range a.Places {
-						if place.Node == string(m.id) {
-							room = room.More(messages.FromResources(place.Grant.Amount))
-						}
-					}
-				}
-			}
-			return leftOf(room), closed == "" && w.open(m)
-		})
-	}
-	w.count("preemptions.tried", 1)
-	for _, v := range job.Promise.Victims {
-		if fits(v) {
-			c.violate(w, "%s is stopped in vain: %s fits without that", v.Job, job.Id)
-			return
-		}
-	}
+	return h
 }

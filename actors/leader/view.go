@@ -101,12 +101,25 @@ func (s *Scheduler) Chosen(job topology.JobID) bool {
 	return is && p.Chosen(job)
 }
 
+// Leaves reports whether the last pass counted a job as started, and the next one will not.
+func (s *Scheduler) Leaves(job topology.JobID) bool {
+	p, is := s.planner.(*policy.Judgement)
+	return is && p.Leaves(job)
+}
+
 // Stopping are the jobs that are stopped for others, or are to be, and were chosen before the promise of this order.
 func (s *Scheduler) Stopping(before uint64) []topology.JobID {
 	if p, is := s.planner.(*policy.Judgement); is {
 		return p.Stopping(before)
 	}
 	return nil
+}
+
+// ChosenNow reports whether whom to stop for a job was chosen in the last pass, and room was kept firmly for nobody in
+// it since.
+func (s *Scheduler) ChosenNow(job topology.JobID) bool {
+	p, is := s.planner.(*policy.Judgement)
+	return is && p.ChosenNow(job)
 }
 
 // Starting is the attempt of a job that this leader was the one to start, as long as it has room; else the zero token.
