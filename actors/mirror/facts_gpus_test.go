@@ -34,6 +34,7 @@ type rig struct {
 	joined map[string]bool // counted
 	sums   map[sumKey]*goodput.Amounts
 	did    map[topology.Token]map[sumKey]int64 // what an attempt did
+	ran    map[topology.Token]int64            // when it did that last, or a little earlier
 	tokens uint64
 }
 
@@ -57,7 +58,7 @@ func newRig(t *rapid.T) *rig {
 		T: t, clock: &moving{}, nodes: map[string]*NodeShown{}, parts: map[string][]part{},
 		jobs: map[string]*messages.JobStatus{}, seen: map[topology.NodeID]topology.Seen{},
 		kept: map[topology.KeepID][]topology.Slot{}, joined: map[string]bool{}, sums: map[sumKey]*goodput.Amounts{},
-		did: map[topology.Token]map[sumKey]int64{},
+		did: map[topology.Token]map[sumKey]int64{}, ran: map[topology.Token]int64{},
 	}
 	r.clock.now = time.Second
 	r.began = r.clock.WallMs()
@@ -89,10 +90,13 @@ func (r *rig) showJob() {
 	case a.StartedUnixMs == 0 && r.chance(2):
 		a.StartedUnixMs = r.clock.WallMs()
 	case r.chance(2):
-		cause := messages.Cause(r.number(18))
+		cause, token := messages.Cause(r.number(18)), messages.FromToken(a.Token)
+		if r.clock.WallMs()-r.ran[token] > dayMs/2 { // its end was told so late that nobody knows what it did
+			cause = messages.Cause_CAUSE_SUCCEEDED
+		}
 		a.End = &messages.End{Cause: cause}
-		r.tell(RunEnded{messages.FromToken(a.Token), cause})
-		r.lose(messages.FromToken(a.Token), cause)
+		r.tell(RunEnded{token, cause})
+		r.lose(token, cause)
 	}
 	if r.chance(4) {
 		phase = "stopping"

@@ -95,6 +95,7 @@ func (r *rig) sum(day int64, u *use, ms, capacity int64) {
 				r.did[u.token] = map[sumKey]int64{}
 			}
 			r.did[u.token][key] += u.milli * ms
+			r.ran[u.token] = r.clock.WallMs()
 		}
 	}
 }
