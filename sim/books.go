@@ -29,7 +29,7 @@ type books struct {
 	given    map[string]*given       // firm promises, by job
 	queues   *messages.QueuesRecord  // nil: nobody has described any
 	queuesAt instant                 // since when it has been these
-	dropped  map[string]bool         // jobs whose record was damaged, and which the operator gave up
+	dropped  map[string]instant      // when the operator gave up jobs whose records were damaged
 }
 
 // jobPage is one job.
@@ -42,6 +42,7 @@ type jobPage struct {
 	limit       time.Duration
 	limitSince  instant // it was given that; of a job that was submitted with it, 0
 	longerSince instant // it was last given more time
+	mostSince   instant // an array was last given another limit of elements that run at once; 0: never
 	holdAsked   instant // when somebody last asked to hold it, or to let go of it; 0: never
 }
 
@@ -74,7 +75,7 @@ func (s *stored) committed() []*messages.AttemptRecord {
 func newBooks(w *World) *books {
 	return &books{w: w, jobs: map[string]*jobPage{}, attempts: map[topology.Token]*messages.AttemptRecord{},
 		owner: map[topology.Token]string{}, commits: map[topology.Token]uint64{}, nodes: map[string]*messages.NodeRecord{},
-		requests: map[string]string{}, dropped: map[string]bool{}, given: map[string]*given{},
+		requests: map[string]string{}, dropped: map[string]instant{}, given: map[string]*given{},
 		learned: map[topology.Token]bool{}}
 }
 
@@ -83,7 +84,7 @@ func (b *books) writeAll(p *process, epoch uint64, changes []actors.Change, verd
 		if verdicts[i] == actors.Done {
 			b.write(&stored{proc: p, epoch: epoch}, c)
 			if c.Drop != "" {
-				b.dropped[string(c.Drop)] = true
+				b.dropped[string(c.Drop)] = b.w.engine.now
 				b.w.forgetPruned()
 			}
 		} else {
@@ -186,6 +187,9 @@ func (b *books) enter(s *stored) {
 		}
 		s.page.limit = limit
 	}
+	if s.jobWas != nil && s.jobWas.Spec.GetArray().GetMost() != s.job.Spec.GetArray().GetMost() {
+		s.page.mostSince = b.w.engine.now
+	}
 	s.page.record = s.job
 	b.count(s.page)
 	b.promised(s)
@@ -285,9 +289,12 @@ func (b *books) neverBorn(id string) bool {
 func (b *books) follows(r *messages.JobRecord) bool {
 	return slices.ContainsFunc(r.Spec.GetAfter(), func(a *messages.After) bool {
 		page := b.jobs[a.Job]
-		return page != nil && !page.record.State.Terminal() && !b.dropped[a.Job]
+		return page != nil && !page.record.State.Terminal() && !b.gaveUp(a.Job)
 	})
 }
+
+// gaveUp reports whether the operator gave up a job because its record was damaged.
+func (b *books) gaveUp(id string) bool { return b.dropped[id] > 0 }
 
 // latest is a job's latest committed attempt; nil if it is none, or over and forgotten.
 func (b *books) latest(page *jobPage) *messages.AttemptRecord {

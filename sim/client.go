@@ -253,8 +253,8 @@ func (c *client) askChange(m *machine, q *messages.ChangeNode, then []func()) {
 		if is && r.Outcome.GetCode() != messages.Code_CODE_OK {
 			c.w.count("client.change."+r.Outcome.GetCode().String(), 1)
 		}
-		// A machine that lost its power counts as alive until it is declared dead.
-		early := q.Verb == messages.NodeVerb_NODE_VERB_REMOVE && !m.powered &&
+		// A machine that lost its power, or a clone that has its place, counts as alive until it is declared dead.
+		early := q.Verb == messages.NodeVerb_NODE_VERB_REMOVE && (!m.powered || c.w.displaced(m)) &&
 			r.GetOutcome().GetCode() == messages.Code_CODE_CONFLICT
 		if !is || !settled(r.Outcome) || early {
 			return false
@@ -272,8 +272,8 @@ func (c *client) askChange(m *machine, q *messages.ChangeNode, then []func()) {
 func (c *client) cordon(m *machine)   { c.change(m, messages.NodeVerb_NODE_VERB_CORDON, 0) }
 func (c *client) uncordon(m *machine) { c.change(m, messages.NodeVerb_NODE_VERB_UNCORDON, 0) }
 
-func (c *client) remove(m *machine, then func()) {
-	c.change(m, messages.NodeVerb_NODE_VERB_REMOVE, 0, then)
+func (c *client) remove(m *machine, then ...func()) {
+	c.change(m, messages.NodeVerb_NODE_VERB_REMOVE, 0, then...)
 }
 
 func (c *client) drain(m *machine, deadline time.Duration) {

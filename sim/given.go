@@ -126,6 +126,10 @@ func (g *given) lookAround(w *World) {
 	if g.excuse == "" && w.books.queuesAt > g.said {
 		g.excuse, g.waived = "the queues are other ones", "the queues were changed" // and may have a lower limit
 	}
+	if array, _, _ := messages.ArrayOf(g.job); g.excuse == "" && w.books.jobs[array] != nil &&
+		w.books.jobs[array].mostSince > g.said {
+		g.excuse, g.waived = "its array may run fewer", "the limit of its array was changed"
+	}
 	if g.excuse == "" && w.hasLost() {
 		g.excuse, g.waived = "the store has lost attempts", "the store has lost attempts"
 	}

@@ -87,10 +87,11 @@ func (r *runsOfJob) isLast(job *messages.JobRecord) bool {
 // Quiet looks for those that ran too seldom, or should not have.
 func (c *once) Quiet(w *World) {
 	for _, id := range sortedKeys(c.runs) {
-		r, job := c.runs[id], w.books.jobs[id].record
-		if w.books.dropped[id] {
+		page := w.books.jobs[id]
+		if w.books.gaveUp(id) {
 			continue
 		}
+		r, job := c.runs[id], page.record
 		if w.count("once.jobs", 1); job.Spec.GetElement() != nil {
 			w.count("once.elements", 1)
 		}

@@ -34,6 +34,7 @@ type loss struct {
 	tokens   map[topology.Token]bool // committed, and unknown to the store
 	accepted uint64                  // the operator gave up what leaders up to this epoch decided
 	ledUpTo  uint64                  // up to which there is something to give up
+	damaged  []string                // jobs of which a record was made unreadable
 }
 
 func (w *World) backUp(age time.Duration) *backup {
@@ -82,6 +83,9 @@ func (w *World) replace(b *backup, epochs uint64) {
 	w.queuesWere(w.books.queues)
 	w.books = b.books
 	w.lost(committed)
+	for _, id := range w.loss.damaged { // what was given up is there again, and as unreadable
+		w.engine.after(w.luck.between(5*time.Second, w.draw.Pace), func() { w.client.giveUp(id) })
+	}
 	w.books.owner, w.books.commits = committed, commits // a token is never used again, whatever was lost
 	w.say("the store was put back, %d attempts are unknown to it", len(w.loss.tokens))
 	for _, inv := range w.checks {
@@ -208,13 +212,13 @@ func (w *World) DamageJob(o *Order, attempts bool) {
 	if attempts {
 		table = "attempt"
 	}
-	w.store.kept.Damage(table, o.id)
+	w.damage(table, o.id)
 }
 
 // DamageNode does so with that of a machine.
 func (w *World) DamageNode(number int) {
 	w.harms()
-	w.store.kept.Damage("node", string(w.at(number).id))
+	w.damageNode(w.at(number))
 }
 
 // forgetPruned: of what the store has forgotten nothing more is expected.
@@ -234,9 +238,9 @@ func (w *World) forgetPruned() {
 	for _, o := range w.client.jobs {
 		if gone(o.id) {
 			o.id = "" // nothing more is expected of it
-			delete(w.books.requests, o.requestID)
 		}
 	}
+	maps.DeleteFunc(w.books.requests, func(_, id string) bool { return gone(id) })
 	maps.DeleteFunc(w.books.jobs, func(id string, page *jobPage) bool {
 		if gone(id) && page.queued {
 			w.books.queued--

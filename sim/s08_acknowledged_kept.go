@@ -63,7 +63,7 @@ func (c *acknowledgedKept) onAcknowledged(w *World, m *messages.SubmitReply) {
 		return
 	}
 	request := page.record.RequestId
-	if before := c.asked[request]; before != "" && before != m.Job {
+	if before := c.asked[request]; before != "" && before != m.Job && !w.books.gaveUp(before) {
 		c.violate(w, "%s was acknowledged as %s, and before as %s", request, m.Job, before)
 	}
 	c.asked[request] = m.Job
@@ -77,7 +77,7 @@ func (c *acknowledgedKept) onSubmitReply(w *World, m *messages.SubmitReply) {
 
 func (c *acknowledgedKept) onCancelReply(w *World, m *messages.CancelReply) {
 	page := w.books.jobs[m.Job]
-	if m.Outcome.GetCode() == messages.Code_CODE_OK && !w.books.dropped[m.Job] && !w.books.neverBorn(m.Job) &&
+	if m.Outcome.GetCode() == messages.Code_CODE_OK && !w.books.gaveUp(m.Job) && !w.books.neverBorn(m.Job) &&
 		(page == nil || page.record.Cancel == nil) {
 		c.violate(w, "the cancel of %s was acknowledged and is not on disk", m.Job)
 	}

@@ -51,16 +51,20 @@ func (c *ownFacts) taken(w *World, e *Event, m *messages.Welcome) bool {
 		return false
 	}
 	n := w.books.nodes[string(e.To.machine.id)]
+	if n != nil && n.MachineId == "" {
+		return true
+	}
 	return n != nil && strings.HasPrefix(m.Incarnation.BootId, n.MachineId+"-boot")
 }
 
 func (c *ownFacts) onStored(w *World, s *stored) {
-	if s.node != nil && s.nodeWas != nil && s.node.MachineId != s.nodeWas.MachineId && s.nodeWas.Removed == nil {
-		c.violate(w, "%s was %s, and now is %s", s.node.Id, s.nodeWas.MachineId, s.node.MachineId)
+	// One whose record was unreadable is nobody.
+	if was := s.nodeWas.GetMachineId(); was != "" && s.node != nil && s.node.MachineId != was && s.nodeWas.Removed == nil {
+		c.violate(w, "%s was %s, and now is %s", s.node.Id, was, s.node.MachineId)
 	}
 	for _, a := range s.committed() {
 		for _, p := range a.Places {
-			if n := w.books.nodes[p.Node]; n == nil || n.MachineId != p.MachineId {
+			if n := w.books.nodes[p.Node]; n == nil || n.MachineId != "" && n.MachineId != p.MachineId {
 				c.violate(w, "%s was committed to %s, which the store does not know as %s", a.Job, p.MachineId, p.Node)
 			}
 		}

@@ -128,7 +128,7 @@ func (c *behindStops) still(w *World, m *machine) bool {
 }
 
 func (c *behindStops) spares(w *World, m messages.Message, o *messages.Order) {
-	if w.isLost(messages.FromToken(o.Token)) {
+	if w.isLost(messages.FromToken(o.Token)) && !w.books.gaveUp(o.Job) {
 		c.violate(w, "%s was sent about an attempt that the store has lost, and nobody has given it up", describe(m))
 	}
 }

@@ -129,7 +129,7 @@ func (c *learnedOnce) onRecord(w *World, s *stored) {
 // Quiet: by now everything that ended is in the record, unless its job was forgotten before.
 func (c *learnedOnce) Quiet(w *World) {
 	for _, t := range slices.SortedFunc(maps.Keys(c.ended), topology.Token.Compare) {
-		if l := c.ended[t]; !l.known && w.books.jobs[l.job] != nil && !w.books.dropped[l.job] {
+		if l := c.ended[t]; !l.known && w.books.jobs[l.job] != nil && !w.books.gaveUp(l.job) && !w.unreadable(l.job) {
 			c.violate(w, "%v of %s ended, and no record knows it", t, l.job)
 		}
 	}

@@ -30,14 +30,14 @@ func (c *afterKept) Step(w *World, e *Event) {
 	met, never := true, false
 	if array := w.books.jobs[job.Spec.GetElement().GetArray()]; array != nil && len(committed) > 0 {
 		for _, a := range array.record.Spec.GetAfter() { // what an array waits for its elements do
-			ended, over := c.ended[a.Job]
+			ended, over := c.over(w, a.Job)
 			met = met && over && a.Meets(ended)
 		}
 	}
 	for _, a := range job.Spec.GetAfter() {
-		ended, over := c.ended[a.Job]
+		ended, over := c.over(w, a.Job)
 		known, isKnown := job.KnownOf(a.Job)
-		if isKnown && known != ended && !w.books.dropped[a.Job] {
+		if isKnown && known != ended && !w.books.gaveUp(a.Job) {
 			c.violate(w, "%s knows that %s has ended as %v, and its record says %v", job.Id, a.Job, known, ended)
 		}
 		met = met && over && a.Meets(ended)
@@ -57,6 +57,12 @@ func (c *afterKept) Step(w *World, e *Event) {
 	}
 }
 
+// over is how a job has ended. One that was given up, because its record was damaged, has ended in no known way.
+func (c *afterKept) over(w *World, job string) (messages.JobState, bool) {
+	ended, over := c.ended[job]
+	return ended, over || w.books.gaveUp(job)
+}
+
 // restored goes on from what the store has now.
 func (c *afterKept) restored(w *World) {
 	c.ended = map[string]messages.JobState{}
@@ -72,7 +78,7 @@ func (c *afterKept) Quiet(w *World) {
 	for _, id := range w.books.ids {
 		job := w.books.jobs[id].record
 		for _, a := range job.Awaits() {
-			if ended, over := c.ended[a.Job]; over && !job.State.Terminal() {
+			if ended, over := c.over(w, a.Job); over && !job.State.Terminal() {
 				c.violate(w, "%s waits for %s, which has ended as %v", id, a.Job, ended)
 			}
 		}

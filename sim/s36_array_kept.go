@@ -73,6 +73,12 @@ func (s *arraySeen) see(index int32, job *messages.JobRecord) {
 	s.count(job.State, job.Hold != nil, 1)
 }
 
+func (s *arraySeen) forget(index int32) {
+	s.count(s.states[index], s.held[index], -1)
+	delete(s.states, index)
+	delete(s.held, index)
+}
+
 func (s *arraySeen) count(state messages.JobState, held bool, by int) {
 	switch {
 	case state == messages.JobState_JOB_STATE_QUEUED && !held:
@@ -94,6 +100,12 @@ func (c *arrayKept) element(w *World, s *stored) {
 	job := s.job
 	array, index, _ := messages.ArrayOf(job.Id)
 	page, seen := w.books.jobs[array], c.seen(array)
+	if w.books.gaveUp(array) {
+		if since := w.engine.now.since(w.books.dropped[array]); len(s.committed()) > 0 && since > 2*time.Minute {
+			c.violate(w, "%s is committed %s after its array was given up", job.Id, since)
+		}
+		return
+	}
 	if page == nil || page.record.Spec.GetArray().Place(index) < 0 && !page.record.State.Terminal() {
 		c.violate(w, "%s is a job, and no array has it", job.Id)
 		return
@@ -106,6 +118,11 @@ func (c *arrayKept) element(w *World, s *stored) {
 		w.count("array.elements", 1)
 	}
 	seen.see(index, job)
+	for index := range seen.states { //order: each is looked at alone
+		if w.books.gaveUp(messages.ElementID(array, index)) {
+			seen.forget(index)
+		}
+	}
 	if most := int(page.record.Spec.GetArray().GetMost()); most > 0 && seen.active > most && len(s.committed()) > 0 &&
 		(seen.lowered == 0 || s.decided.since(seen.lowered) > c.lag(w, array, most)) {
 		c.violate(w, "%d elements of %s run, and %d may", seen.active, array, most)
@@ -150,7 +167,7 @@ func (c *arrayKept) array(w *World, job *messages.JobRecord) {
 				if all++; e.State == messages.JobState_JOB_STATE_SUCCEEDED {
 					ok++
 				}
-				lost := w.books.dropped[messages.ElementID(job.Id, index)]
+				lost := w.books.gaveUp(messages.ElementID(job.Id, index))
 				if (e.Unborn == born || born && state != e.State) && !lost {
 					c.violate(w, "%s says that its element %d ended as %v (unborn: %t), and that one is %v (a job: %t)",
 						job.Id, index, e.State, e.Unborn, state, born)

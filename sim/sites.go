@@ -76,6 +76,7 @@ func init() {
 		{name: "start-stop", apart: true, byGangs: true},
 		{name: "unkillable", apart: true},
 		{name: "starved", calm: true, apart: true, act: atWork(starve)},
+		{name: "unreadable", noFile: true, rare: true, apart: true, few: 3, act: recordUnreadable},
 	}
 }
 
@@ -279,10 +280,14 @@ func (w *World) cloned(m *machine) bool {
 	return slices.ContainsFunc(w.clones, func(c *machine) bool { return c.original == m })
 }
 
-// unclone switches a clone off for good.
+// unclone switches a clone off for good. Where it has the machine's place, because that one's record was unreadable,
+// the operator makes room again.
 func (w *World) unclone(c *machine) {
 	c.powerLoss(0)
 	w.clones = slices.DeleteFunc(w.clones, func(o *machine) bool { return o == c })
+	if w.displaced(c.original) {
+		w.client.remove(c.original)
+	}
 	if m := c.original; m.proc != nil {
 		for _, l := range m.links {
 			l.dial(m, w.net.between(10*time.Millisecond, time.Second))

@@ -2,6 +2,7 @@ package leader
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/asynkron/protoactor-go/actor"
 
@@ -18,7 +19,8 @@ import (
 // A job is set aside whole. What it has on machines goes on and keeps its devices:
 // no machine is told to stop, and none to forget, because nobody knows what the
 // record said. The operator gives it up by cancel; then the store forgets it, and
-// its machines are cleaned up as of any job that is over.
+// its machines are cleaned up as of any job that is over. The elements of an array
+// that is given up are cancelled.
 //
 // A machine joins again by its next Hello, whose record takes the damaged one's
 // place, and what runs there is heard. But it stays closed: whether it was cordoned
@@ -29,7 +31,6 @@ import (
 type damagedJob struct {
 	actors.Damaged
 	dropping bool         // its end is on the way to the disk
-	uid      uint32       // held for it, where it is known: what it has on machines goes on under it
 	askers   []*actor.PID // to be told then
 }
 
@@ -119,7 +120,6 @@ func (s *Scheduler) onDropped(ctx actor.Context, d *damagedJob, w Written) {
 	outcome := messages.OK()
 	if w.Verdict == actors.Done {
 		delete(s.damaged, d.Job)
-		s.uids.Release(d.uid)
 		s.onConcluded(ctx, d.Job, messages.JobState_JOB_STATE_UNSPECIFIED)
 		s.tellEnded(ctx, d.Job, messages.JobState_JOB_STATE_UNSPECIFIED) // where it was of an array
 		ctx.Send(s.peers.mirror, mirror.JobShown{Status: &messages.JobStatus{
@@ -130,6 +130,7 @@ func (s *Scheduler) onDropped(ctx actor.Context, d *damagedJob, w Written) {
 			Phase: messages.EndPhase(messages.JobState_JOB_STATE_CANCELLED), Reason: "given up: its record was damaged",
 		}})
 		s.sightEverywhere(ctx, d.Job)
+		s.endOrphans(ctx)
 	} else {
 		outcome = &messages.Outcome{
 			Code: messages.Code_CODE_CONFLICT, Field: "job", Text: "its record can be read by now, or has gone",
@@ -142,9 +143,16 @@ func (s *Scheduler) onDropped(ctx actor.Context, d *damagedJob, w Written) {
 	d.askers, d.dropping = nil, false
 }
 
-// sightEverywhere looks at what machines have of a job without an actor.
+// sightEverywhere looks at what machines have of a job without an actor. From now on only their books say it: the actor
+// would have told when nothing is left.
 func (s *Scheduler) sightEverywhere(ctx actor.Context, job topology.JobID) {
 	for _, m := range s.order {
+		for _, t := range slices.Clone(m.room.Tenants()) {
+			if t.Job == job {
+				m.room.Evict(t.Token)
+				s.refresh(ctx, m)
+			}
+		}
 		for _, sl := range m.ledger.GetSlices() {
 			if m.up && sl.Job == string(job) {
 				s.sight(ctx, m, job, messages.FromToken(sl.Token), sl)
@@ -167,5 +175,5 @@ func (s *Scheduler) breakDown(ctx actor.Context, e *livingJob, what string) {
 	}
 	s.unqueue(ctx, e.id)
 	s.setJobAside(ctx, actors.Damaged{Job: e.id, Owner: e.key.owner, What: what})
-	s.damaged[e.id].uid = e.uid
+	s.freeUID(e) // what it has on machines goes on under it, and their books hold it
 }

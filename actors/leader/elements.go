@@ -148,6 +148,22 @@ func (s *Scheduler) toldAll(ctx actor.Context, e *livingJob, fresh bool) {
 	}
 }
 
+// endOrphans cancels the elements of arrays that the store has forgotten: who gave the array up meant all of it. A
+// leader does it when an array is given up, and again when it takes over.
+func (s *Scheduler) endOrphans(ctx actor.Context) {
+	for _, id := range slices.Sorted(maps.Keys(s.jobs)) {
+		e := s.jobs[id]
+		array, _, is := messages.ArrayOf(string(id))
+		of := topology.JobID(array)
+		if is && e.element && e.pid != nil && s.jobs[of] == nil && s.damaged[of] == nil {
+			ctx.Request(e.pid, &messages.Cancel{
+				Principal: &messages.Principal{Name: "the scheduler"}, Job: string(id),
+				Reason: "its array was given up: its record was damaged",
+			})
+		}
+	}
+}
+
 // arrayFor is the array whose element a wish is about, where that is no job; nil: there is none.
 func (s *Scheduler) arrayFor(id string) *livingJob {
 	array, index, is := messages.ArrayOf(id)

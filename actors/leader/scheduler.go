@@ -322,6 +322,7 @@ func (s *Scheduler) onLoaded(ctx actor.Context, m actors.Loaded) {
 	for _, rec := range m.Jobs {
 		s.toldAll(ctx, s.jobs[topology.JobID(rec.Id)], false)
 	}
+	s.endOrphans(ctx)
 	for _, e := range m.Ended {
 		s.owners.see(e.Job.GetOwner().GetName())
 		ctx.Send(s.peers.mirror, mirror.JobRecalled(e))
