@@ -117,6 +117,8 @@ func (w *World) fitsWithout(p *process, job *messages.JobRecord, stays *messages
 	spec := copyOf(job.Spec)
 	if w.ahead() && gpusAsked(spec) > smallest {
 		spec.Topology = &messages.TopologySpec{Required: w.draw.Levels[len(w.draw.Levels)-1]}
+	} else if preferred := spec.GetTopology().GetPreferred(); preferred != "" && spec.Topology.Required == "" {
+		spec.Topology.Required = preferred // it may be patient still
 	}
 	spec.Exclude = append(spec.Exclude, job.PrepareFailedOn...)
 	return w.fitsOn(most, spec, func(m *machine) (topology.Capacity, bool) {
