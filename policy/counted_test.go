@@ -157,3 +157,86 @@ func TestWayOutInMinutes(t *testing.T) {
 		}
 	}
 }
+
+// TestGentleAllTogether: those that are stopped for being longer are together not much larger than the job; others are
+// not looked at.
+func TestGentleAllTogether(t *testing.T) {
+	for _, c := range []struct {
+		longer, lower []int64 // sizes of those that are stopped by either rule
+		want          bool
+	}{
+		{[]int64{4000}, nil, true}, {[]int64{4001}, nil, false}, {[]int64{2000, 2000}, nil, true},
+		{[]int64{2000, 2001}, nil, false}, {[]int64{3000}, []int64{9000}, true}, {nil, []int64{9000}, true}, {nil, nil, true},
+	} {
+		h := &hunting{size: 1000}
+		var stops []stop
+		add := func(rule Rule, sizes []int64) {
+			for _, size := range sizes {
+				v := Victim{Job: topology.JobID(rune('a' + len(h.all))), Rule: rule}
+				h.all, stops = append(h.all, suspect{Victim: v, hold: &hold{size: size}}), append(stops, stop{Victim: v})
+			}
+		}
+		add(Shortest, c.longer)
+		add(ByPriority, c.lower)
+		h.all = append(h.all, suspect{Victim: Victim{Job: "spared", Rule: Shortest}, hold: &hold{size: 99_000}})
+		if h.isGentle(stops) != c.want {
+			t.Errorf("%+v: gentle is %v", c, !c.want)
+		}
+	}
+}
+
+// TestBurstsStayOpen: a burst goes on as long as the next job alike comes soon after the latest of it, in whatever
+// order they are entered.
+func TestBurstsStayOpen(t *testing.T) {
+	for _, c := range []struct {
+		owner string
+		gap   int64
+		since []int64 // in seconds
+		last  int64
+		one   bool
+	}{
+		{"ann", 600 * second, []int64{0}, 600, true}, {"ann", 600 * second, []int64{0}, 601, false},
+		{"ann", 600 * second, []int64{300, 0}, 900, true}, {"ann", 600 * second, []int64{300, 0}, 901, false},
+		{"", 10 * second, []int64{0}, 10, true}, {"", 10 * second, []int64{0}, 11, false},
+	} {
+		j := bare(0, Pool{Name: "p", Size: 8000})
+		for i, at := range append(c.since, c.last) {
+			id := topology.JobID(rune('a' + i))
+			j.queue.Add(Waiting{Job: id, Gang: wholes(1), Owner: c.owner, Since: 1000*second + at*second, Arrived: int64(i)})
+			j.bursts.enter(j, j.queue.jobs[id])
+			j.bursts.enter(j, j.queue.jobs[id]) // once more
+		}
+		if n := len(j.bursts.list); n != map[bool]int{true: 1, false: 2}[c.one] || j.bursts.list[0].gap() != c.gap {
+			t.Errorf("%+v: %d bursts, with a gap of %d", c, n, j.bursts.list[0].gap())
+		}
+	}
+}
+
+// TestWhatRunsIsNoPastUse: what an earlier leader started and still runs is counted from when it began, and is handed
+// on to nobody before it is over.
+func TestWhatRunsIsNoPastUse(t *testing.T) {
+	const now = 100 * 3600 * second
+	uses := func(since int64) (running, over int64) {
+		j := bare(now, Pool{Name: "p", Size: 8000})
+		j.Obey(&Queues{Queues: []QueueSpec{{Name: "q"}}})
+		j.Occupies(Holding{Job: "a", Gang: wholes(1), Traits: Traits{Queue: "q", Size: 1000}, Since: since}, now)
+		sum := func(at int64) (all int64) {
+			for _, u := range j.Uses(at) {
+				all += u.Amount
+			}
+			return all
+		}
+		running = sum(now + 3600*second)
+		j.Ended("a", 3600*second)
+		return running, sum(now + 3600*second)
+	}
+	hour := spent(1000, counting(3600*second))
+	for since, want := range map[int64]int64{
+		0: hour, now: hour, now - 9*3600*second: spent(1000, counting(10*3600*second)),
+	} {
+		running, over := uses(since)
+		if running > hour/1000 || over < want-want/1000 || over > want+want/1000 {
+			t.Errorf("since %d: %d is used while it runs, and %d when it is over, want none and %d", since, running, over, want)
+		}
+	}
+}

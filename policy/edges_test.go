@@ -19,6 +19,7 @@ func bare(now int64, pool Pool) *Judgement {
 	f := topology.NewFabric([]string{"rack"})
 	j := NewJudgement(DefaultSettings(), NewCells(), NewRuns(NewCells(), 0))
 	j.view, j.queue, j.now = f, NewQueue(), now
+	j.bursts = newBursts()
 	j.pools.poolsAre(pool)
 	return j
 }

@@ -219,3 +219,12 @@ func TestNamesAreBounded(t *testing.T) {
 		}
 	}
 }
+
+// TestStrangersAreNotCounted: a machine that has not said yet what it has is none of those that are counted.
+func TestStrangersAreNotCounted(t *testing.T) {
+	m, _ := counting()
+	ask(m, NodeShown{Outage: Closed, Status: &messages.NodeStatus{Record: &messages.NodeRecord{Id: "n1"}, Phase: "up"}})
+	if c := ask(m, CountAll{}).(*Census); c.Machines[0] != 0 || c.Outages != [outages]int{} || len(c.Stocks) != 0 {
+		t.Errorf("counted are %v, %v and %v", c.Machines, c.Outages, c.Stocks)
+	}
+}

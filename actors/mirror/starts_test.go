@@ -259,6 +259,24 @@ func TestOverdueStart(t *testing.T) {
 	see("expected ~0s, learned")
 }
 
+// TestKeptMachinesAreNamed: each once, and no more than so many.
+func TestKeptMachinesAreNamed(t *testing.T) {
+	for machines, want := range map[int]int{keptNamed - 1: keptNamed - 1, keptNamed: keptNamed, keptNamed + 1: keptNamed} {
+		a := newAudience()
+		queued(a, "j")
+		s := promiseTo(true, 60*minute, 0, "j")
+		s.Promises[0].Where.Slots = nil
+		for i := range 2 * machines {
+			node := topology.NodeID(fmt.Sprintf("n%04d", i/2))
+			s.Promises[0].Where.Slots = append(s.Promises[0].Where.Slots, topology.Slot{Rank: topology.Rank(i), Node: node})
+		}
+		a.says("", s)
+		if n := len(prospectOf(t, a.Mirror, "j").Kept); n != want {
+			t.Errorf("of %d machines %d are named", machines, n)
+		}
+	}
+}
+
 // TestNotOverdueSinceBefore: a job that was started, failed and waits again is not late by when it was to start before.
 func TestNotOverdueSinceBefore(t *testing.T) {
 	m, clock := counting()
