@@ -96,3 +96,84 @@ func TestClearedBy(t *testing.T) {
 		}
 	}
 }
+
+// TestAwayForSoLong: what a job was promised that is not in the queue is kept until its time is over, and not then.
+func TestAwayForSoLong(t *testing.T) {
+	for past, kept := range map[int64]bool{-1: true, 0: false, 1: false} {
+		j := furnished(1e6*second, 0)
+		most := int64(j.settings.KeepMost)
+		p := &promise{e: &entry{gone: true}, firm: true, made: j.now - most - past, bound: topology.Never}
+		p.limits, p.pool, p.keep, p.e.Job = topology.Never, "h100", "away", "away"
+		j.away["away"] = p
+		j.restore()
+		if (j.away["away"] != nil) != kept || (len(j.d.Firm) == 0) != kept {
+			t.Errorf("%d ns past its time it is kept: %v, said of it is %v", past, j.away["away"] != nil, j.d.Firm)
+		}
+	}
+}
+
+// TestWhatQueuesInherit: a queue that says nothing has the weight, the order and the rules of the one above it, and so
+// have the jobs that are in a queue itself.
+func TestWhatQueuesInherit(t *testing.T) {
+	weight, order, yes := int64(3), FIFO, true
+	one := int64(1)
+	s := newShares(&Queues{Queues: []QueueSpec{
+		{Name: "deep", Parent: "child"}, {Name: "child", Parent: "top"}, {Name: "other", Parent: "top", Weight: &one},
+		{Name: "top", Weight: &weight, Order: &order, Preemption: Preemption{Reclaim: &yes, MinRun: &weight}},
+	}}, Expected)
+	for name, want := range map[string]int64{"top": 3, "child": 3, "deep": 3, "other": 1} {
+		for _, h := range []*share{s.named[name], s.named[name].own} {
+			if h.weight != want || h.order != FIFO || !h.preempts.reclaim || h.preempts.minRun != 3 || !h.preempts.saysMinRun {
+				t.Errorf("%s has a weight of %d, the order %s and %+v", name, h.weight, h.order, h.preempts)
+			}
+		}
+	}
+	if s.root.order != Expected || s.root.weight != 1 {
+		t.Errorf("all have a weight of %d and the order %s", s.root.weight, s.root.order)
+	}
+}
+
+// TestFormerBesideTheNew: of a former place only that is kept which is not of the new one, and not what the job has.
+func TestFormerBesideTheNew(t *testing.T) {
+	all := wholes(1).Each
+	slot := func(i int) topology.Slot { return topology.Slot{Node: machine(i, 1).ID, Amount: all} }
+	for _, c := range []struct {
+		now  []topology.Slot
+		has  topology.NodeID
+		want int
+	}{
+		{nil, "", 2}, {[]topology.Slot{slot(0)}, "", 1}, {[]topology.Slot{slot(0), slot(1)}, "", 0},
+		{[]topology.Slot{slot(2)}, "", 2}, {[]topology.Slot{slot(0)}, slot(1).Node, 0}, {nil, slot(1).Node, 1},
+	} {
+		j := furnished(second, 0, 0, 0)
+		j.leave("w", topology.Placement{Slots: []topology.Slot{slot(0), slot(1)}})
+		j.keepFormer("w", topology.Placement{Slots: c.now}, func(n topology.NodeID) []topology.Resources {
+			if n == c.has {
+				return []topology.Resources{all}
+			}
+			return nil
+		})
+		if got := j.view.Kept(topology.KeepID("w").Former()); len(got) != c.want {
+			t.Errorf("%+v: kept are %v", c, got)
+		}
+	}
+}
+
+// TestLargestPool: a job that names no type of GPU counts in the largest pool, of equal ones in the first.
+func TestLargestPool(t *testing.T) {
+	gpu := topology.Gang{Replicas: 1, Each: topology.Resources{MilliGPU: 1000}}
+	for want, pools := range map[string]Pools{
+		"a": {{Name: noGPUs, Size: 99}, {Name: "a", Size: 5}, {Name: "b", Size: 5}, {Name: "c", Size: 4}},
+		"b": {{Name: "a", Size: 5}, {Name: "b", Size: 6}, {Name: "c", Size: 5}},
+		"c": {{Name: noGPUs, Size: 99}, {Name: "c", Size: 0}},
+	} {
+		if got := pools.Of(&gpu); got.Name != want {
+			t.Errorf("it is of pool %s, want %s", got.Name, want)
+		}
+		typed := gpu
+		typed.GPUType = "c"
+		if got := pools.Of(&typed); got.Name != "c" {
+			t.Errorf("one of type c is of pool %s", got.Name)
+		}
+	}
+}
