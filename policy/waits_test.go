@@ -177,3 +177,18 @@ func TestLargestPool(t *testing.T) {
 		}
 	}
 }
+
+// TestHeldCountsAhead: what is held counts as if it had been used for another hour, or all that comes free in one pass
+// would be given to the same queue.
+func TestHeldCountsAhead(t *testing.T) {
+	const now = 50 * 3600 * second
+	for _, c := range []struct{ sum, rate, want int64 }{{0, 0, 0}, {7, 0, 7}, {7, 2, 7 + 2*3_600_000}} {
+		if got := (&used{sum: c.sum, rate: c.rate, at: now}).counts(now); got != c.want {
+			t.Errorf("%+v: it counts as %d", c, got)
+		}
+	}
+	u := used{sum: 1 << 40, at: now}
+	if got := u.counts(now + halfLife); got != 1<<39 {
+		t.Errorf("a half-life later %d count of %d", got, u.sum)
+	}
+}
