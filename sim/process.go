@@ -201,7 +201,11 @@ func (p *process) Moved(kind actors.Kind, from, event, to string) {
 }
 
 // Count adds to a counter.
-func (p *process) Count(name string, n int64) { p.w.counters[name] += n }
+func (p *process) Count(name string, n int64) {
+	if p.w.counters[name] += n; name == leader.CountLimitUIDs && p.w.checking {
+		p.w.noteLacks(p)
+	}
+}
 
 // Took does nothing: in a simulated world nothing takes the time that a real one would.
 func (*process) Took(string, time.Duration) {}

@@ -2,6 +2,7 @@ package sim
 
 import (
 	"cmp"
+	"math"
 	"slices"
 
 	"github.com/yi-json/synapse/messages"
@@ -83,12 +84,18 @@ func gpusIn(list []*messages.Amount) int64 {
 }
 
 // standing is how many queues of a job are assured something, up to where they meet those of another one, and how many
-// of them stay within that with the job. What is being stopped for others is not counted, and more may be, by queue.
+// of them stay within that with the job. What is being stopped for others is not counted, be that on disk yet or not,
+// and more may be, by queue.
 func (w *World) standing(job, other *messages.JobRecord, more func(queue string) int64) (within, assured int) {
 	goes := map[string]bool{job.Id: true}
 	for _, id := range w.books.ids {
 		for _, v := range w.books.jobs[id].record.GetPromise().GetVictims() {
 			goes[v.Job] = true
+		}
+	}
+	if p := w.leader(); p != nil && p.leader != nil {
+		for _, id := range p.leader.Stopping(math.MaxUint64) {
+			goes[string(id)] = true
 		}
 	}
 	for _, q := range w.above(job.Spec.GetQueue()) {

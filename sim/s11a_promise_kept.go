@@ -1,7 +1,6 @@
 package sim
 
 import (
-	"cmp"
 	"slices"
 	"time"
 
@@ -32,7 +31,11 @@ func (c *promiseKept) clauses() []clause {
 
 // awayFromEnd is why it is not judged whether a job's promise is given up.
 func (*promiseKept) awayFromEnd(w *World, page *jobPage) string {
-	return cmp.Or(awayFromPromise(w, page), w.awayFromUID(page.record))
+	why := awayFromPromise(w, page)
+	if why == "" && w.lackedUID(w.books.given[page.record.Id], page.record) {
+		why = "its leader found no uid for it"
+	}
+	return why
 }
 
 func (c *promiseKept) Step(w *World, e *Event) {
@@ -42,6 +45,7 @@ func (c *promiseKept) Step(w *World, e *Event) {
 		w.takenOver()
 	case e.Kind == Scanned:
 		w.excuseAll()
+		w.noUIDIsFree() // so that it is known when none was
 	case e.Stored.job != nil:
 		for i, a := range e.Stored.attempts {
 			if e.Stored.attemptsWere[i] == nil || a.StartedUnixMs != 0 && e.Stored.attemptsWere[i].StartedUnixMs == 0 {
@@ -149,7 +153,7 @@ func (c *promiseKept) onChange(w *World, s *stored) {
 	case g.takenBack(w, queuedNow):
 		g.excuse = "what its queue borrows for it is taken back"
 		w.count("promises.taken-back", 1)
-	case p == nil && w.awayFromUID(r) != "":
+	case p == nil && w.lackedUID(g, r):
 		g.excuse = "no uid is free for it"
 		w.count("promises.no-uid", 1)
 	case p == nil:

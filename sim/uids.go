@@ -8,6 +8,7 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 
 	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/topology"
 )
 
 // This file owns what lies on a machine under the uids that leaders give: tasks that are not forgotten, and what is
@@ -140,6 +141,35 @@ func (w *World) awayFromUID(r *messages.JobRecord) string {
 	return ""
 }
 
+// lack is when a leader found no uid for a job, and whether it may have believed then that none was free.
+type lack struct {
+	at  instant
+	may bool
+}
+
+// noteLacks notes for which jobs a leader finds no uid free. It comes whenever a job is kept out of the queue for that.
+func (w *World) noteLacks(p *process) {
+	if p.leader == nil {
+		return
+	}
+	if w.uids.lacked == nil {
+		w.uids.lacked = map[string]lack{}
+	}
+	for _, id := range w.books.ids {
+		if r := w.books.jobs[id].record; r.UidToCome && p.leader.LacksUID(topology.JobID(id)) {
+			w.uids.lacked[id] = lack{w.engine.now, w.awayFromUID(r) != ""}
+		}
+	}
+}
+
+// lackedUID reports whether a leader has found no uid for a job since it handed the job's promise to the Journal, or in
+// the second before: the word of both was on its way to the job. It may have believed that then, or may now: what it
+// had given to others in the same pass was not on disk then.
+func (w *World) lackedUID(g *given, r *messages.JobRecord) bool {
+	l, lacked := w.uids.lacked[g.job]
+	return lacked && l.at.plus(time.Second) >= g.said && (l.may || w.awayFromUID(r) != "")
+}
+
 // uidsRanOut reports whether a leader may believe that no uid is free. It hears late of one that is where letters are.
 func (w *World) uidsRanOut() bool {
 	late := 3 * w.constants.Heartbeat
@@ -154,6 +184,8 @@ type uidLook struct {
 	at   instant
 	none bool    // is free
 	last instant // when none was
+	// lacked is when a leader last found none for a job, by its id.
+	lacked map[string]lack
 }
 
 // lying are the uids under which anything lies on any machine, by what each of them has said.

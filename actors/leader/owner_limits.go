@@ -22,11 +22,11 @@ func DefaultOwnerLimits() OwnerLimits {
 	return OwnerLimits{Waiting: 10_000, Bytes: 256 << 20, UIDPercent: 50}
 }
 
-// What is counted of refusals.
+// What is counted of refusals. CountLimitUIDs is said when a job is kept out of the queue for want of a uid.
 const (
 	countLimitWaiting = "limit.waiting"
 	countLimitBytes   = "limit.bytes"
-	countLimitUIDs    = "limit.uids"
+	CountLimitUIDs    = "limit.uids"
 )
 
 // isBound reports whether the limits of one owner hold for somebody.

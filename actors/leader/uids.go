@@ -102,7 +102,7 @@ func (s *Scheduler) awaitUID(ctx actor.Context, e *livingJob, wish waits, why st
 	if e.waits = &wish; !e.parked {
 		e.parked = true
 		s.uidless.jobs = append(s.uidless.jobs, e)
-		s.p.Host.Count(countLimitUIDs, 1)
+		s.p.Host.Count(CountLimitUIDs, 1)
 	}
 	s.withdrawn(ctx, e)
 	ctx.Send(e.pid, lacksUID{why})

@@ -147,6 +147,12 @@ func (s *Scheduler) Overdue(id topology.NodeID) int {
 // HoldsUID reports whether a uid will not be given to the next job.
 func (s *Scheduler) HoldsUID(uid uint32) bool { return s.uids.Holds(uid) }
 
+// LacksUID reports whether a job is kept out of the queue because no uid is free for it.
+func (s *Scheduler) LacksUID(job topology.JobID) bool {
+	e := s.jobs[job]
+	return e != nil && e.parked
+}
+
 // Requests counts the requests that the leader remembers.
 func (s *Scheduler) Requests() int { return len(s.requests) }
 
