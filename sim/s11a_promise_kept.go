@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -31,11 +32,7 @@ func (c *promiseKept) clauses() []clause {
 
 // awayFromEnd is why it is not judged whether a job's promise is given up.
 func (*promiseKept) awayFromEnd(w *World, page *jobPage) string {
-	why := awayFromPromise(w, page)
-	if why == "" && w.lackedUID(w.books.given[page.record.Id], page.record) {
-		why = "its leader found no uid for it"
-	}
-	return why
+	return cmp.Or(awayFromPromise(w, page), w.awayFromLack(w.books.given[page.record.Id], page.record))
 }
 
 func (c *promiseKept) Step(w *World, e *Event) {
@@ -153,7 +150,7 @@ func (c *promiseKept) onChange(w *World, s *stored) {
 	case g.takenBack(w, queuedNow):
 		g.excuse = "what its queue borrows for it is taken back"
 		w.count("promises.taken-back", 1)
-	case p == nil && w.lackedUID(g, r):
+	case p == nil && w.awayFromLack(g, r) != "":
 		g.excuse = "no uid is free for it"
 		w.count("promises.no-uid", 1)
 	case p == nil:

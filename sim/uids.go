@@ -162,6 +162,17 @@ func (w *World) noteLacks(p *process) {
 	}
 }
 
+// awayFromLack is why it is not judged whether a job gives up its promise, as far as uids go.
+func (w *World) awayFromLack(g *given, r *messages.JobRecord) string {
+	switch {
+	case w.lackedUID(g, r):
+		return "its leader found no uid for it"
+	case r.UidToCome && w.faults.byName["liar"] != nil:
+		return "a node may lie about uids"
+	}
+	return ""
+}
+
 // lackedUID reports whether a leader has found no uid for a job since it handed the job's promise to the Journal, or in
 // the second before: the word of both was on its way to the job. It may have believed that then, or may now: what it
 // had given to others in the same pass was not on disk then.
