@@ -297,7 +297,7 @@ func (c *headRuns) trulyWaits(w *World, page *jobPage) bool {
 func (c *headRuns) waits(w *World, page *jobPage) bool {
 	r := page.record
 	return r.State == messages.JobState_JOB_STATE_QUEUED && r.Hold == nil && r.Cancel == nil && !c.backsOff(w, r) &&
-		!c.beginsLater(w, r) && !w.books.follows(r) && !w.standsAside(r) && !(r.UidToCome && w.noUIDIsFree())
+		!c.beginsLater(w, r) && !w.books.follows(r) && !w.standsAside(r) && !(r.UidToCome && w.uidsRanOut())
 }
 
 // beginsLater reports whether a job may wait for its begin: whoever leads looks at his wall clock once a minute.

@@ -169,16 +169,18 @@ func (w *World) giveUp() {
 		}
 	}
 	w.giveUpElements()
-	w.removeLiars()
+	w.removeGone()
 	w.engine.after(time.Minute, w.giveUp)
 }
 
-// removeLiars gives the operator's word on machines that are gone for ever and lied about the leader that they obey.
-// Their silence proves nothing to a leader, and jobs that have something there wait for that word.
-func (w *World) removeLiars() {
+// removeGone gives the operator's word on machines that are gone for ever, where jobs wait for that word: those that have
+// something on a machine which lied about the leader that it obeys, for its silence proves nothing; and those that lack
+// a uid, for its last books hold some.
+func (w *World) removeGone() {
+	lacking := w.noUIDIsFree()
 	for _, m := range w.machines {
 		n := w.books.nodes[string(m.id)]
-		if m.gone && m.lied && len(m.wishes) == 0 && n != nil && n.Removed == nil {
+		if m.gone && (m.lied || lacking) && len(m.wishes) == 0 && n != nil && n.Removed == nil {
 			w.client.remove(m, func() {})
 		}
 	}

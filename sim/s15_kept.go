@@ -66,6 +66,7 @@ var keeps = []keep{
 		return (len(w.machines) + w.visits) * w.draw.UIDs.Len()
 	}},
 	{"Scheduler.view.uids.holds", func(_ *bounded, w *World, p *process) int { return len(w.lying()) + usual(w, p) }},
+	{"Scheduler.view.uids.owners", func(_ *bounded, w *World, p *process) int { return len(w.lying()) + usual(w, p) }},
 	{"Node.uids", func(_ *bounded, w *World, _ *process) int { return w.draw.UIDs.Len() }},
 	// How long jobs of each kind ran, those that are used most.
 	{"Scheduler.learning.cells", func(*bounded, *World, *process) int { return policy.MaxCells }},

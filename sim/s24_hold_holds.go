@@ -72,10 +72,11 @@ func (c *holdHolds) onStored(w *World, s *stored) {
 	}
 }
 
-// asked reports whether somebody waits for a job to be held, or released.
+// asked reports whether somebody waits for a job, or an element of it, to be held, or released.
 func asked(w *World, job string, held bool) bool {
 	for _, a := range w.client.asks { //order: any will do
-		if of, wants, ok := wishOf(a.message); ok && of == job && wants == held {
+		of, wants, ok := wishOf(a.message)
+		if array, _, _ := messages.ArrayOf(of); ok && (of == job || array == job) && wants == held {
 			return true
 		}
 	}
@@ -89,6 +90,10 @@ func (c *holdHolds) onAnswer(w *World, a *ask, reply messages.Message, job strin
 	}
 	alone := a.since > c.answered[job] && !asked(w, job, !held)
 	c.answered[job] = w.engine.now
+	if array, _, is := messages.ArrayOf(job); is { // what is wanted of all of it may go with the same write
+		alone = alone && a.since > c.answered[array] && !asked(w, array, !held)
+		c.answered[array] = w.engine.now
+	}
 	page := w.books.jobs[job]
 	if a.sent > 1 && page != nil {
 		c.repeated[heldAs{job, held}] = page.record.Revision

@@ -45,7 +45,7 @@ func (c *ownUID) awayFromSpawn(w *World, page *jobPage, m *machine, t topology.T
 	switch {
 	case c.muted[t] || m.wasOld(c.sent[t]):
 		return "an earlier version lost its uid"
-	case page.record.UidToCome && w.hasLostRun(page.record.Id):
+	case w.loss.tokens[t] || page.record.UidToCome && w.hasLostRun(page.record.Id):
 		return "the store has lost a run of it"
 	}
 	return ""

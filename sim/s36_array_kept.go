@@ -212,7 +212,7 @@ func (c *arrayKept) onSaid(w *World, message messages.Message) {
 		return
 	}
 	for _, a := range w.client.asks { //order: each by itself
-		if of := arrayOf(a.message); of != job || a.since != c.changed[job] || a.sent > 1 {
+		if of := arrayOf(a.message); of != job || a.since != c.changed[job] || a.sent > 1 || !answers(message, a.message) {
 			continue
 		}
 		for index, state := range c.seen(job).states { //order: each by itself
@@ -235,6 +235,17 @@ func (c *arrayKept) asked(w *World, job string) {
 func settledWell(message messages.Message) bool {
 	m, is := message.(interface{ GetOutcome() *messages.Outcome })
 	return is && m.GetOutcome().GetCode() == messages.Code_CODE_OK
+}
+
+// answers reports whether a message is an answer to such a question.
+func answers(message, question messages.Message) (does bool) {
+	switch question.(type) {
+	case *messages.Hold:
+		_, does = message.(*messages.HoldReply)
+	case *messages.Update:
+		_, does = message.(*messages.UpdateReply)
+	}
+	return does
 }
 
 // arrayOf is the array of which a question is as a whole; empty: it is of none.
