@@ -173,9 +173,9 @@ func (w *World) giveUp() {
 	w.engine.after(time.Minute, w.giveUp)
 }
 
-// removeGone gives the operator's word on machines that are gone for ever, where jobs wait for that word: those that have
-// something on a machine which lied about the leader that it obeys, for its silence proves nothing; and those that lack
-// a uid, for its last books hold some.
+// removeGone gives the operator's word on machines that are gone for ever, where jobs wait for that word: those that
+// have something on a machine which lied about the leader that it obeys, for its silence proves nothing; and those that
+// lack a uid, for its last books hold some.
 func (w *World) removeGone() {
 	lacking := w.noUIDIsFree()
 	for _, m := range w.machines {

@@ -67,7 +67,7 @@ func (c *barrierFailed) onEnd(w *World, s *stored, a *messages.AttemptRecord) {
 	case messages.Cause_CAUSE_CANCELLED, messages.Cause_CAUSE_REQUEUED, messages.Cause_CAUSE_PREEMPTED:
 		return
 	}
-	if a.StartedUnixMs != 0 || s.proc != w.leader() || s.proc.host == nil || t.Epoch != s.proc.epoch {
+	if a.StartedUnixMs != 0 || w.store.unheard || s.proc != w.leader() || s.proc.host == nil || t.Epoch != s.proc.epoch {
 		return
 	}
 	for _, p := range a.Places {

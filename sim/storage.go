@@ -23,6 +23,7 @@ type storage struct {
 	outage  int      // how many faults make every call fail
 	stalled instant  // nothing is answered before this …
 	held    []action // … what was asked meanwhile waits
+	unheard bool     // who asked for the write that is done now hears nothing of it, or late
 }
 
 // trouble is what one call meets.
@@ -147,12 +148,12 @@ func (x *storePort) Apply(epoch, ticket uint64, changes []actors.Change, to *act
 		case noTrouble:
 			answer = x.commit(epoch, ticket, changes)
 		case errorAfter:
-			x.commit(epoch, ticket, changes)
+			x.commitUnheard(epoch, ticket, changes)
 		case errorLate:
 			s.w.writes++
 			s.w.engine.after(s.w.chance.skewed(time.Millisecond, 8*time.Second), func() {
 				s.w.writes--
-				x.commit(epoch, ticket, changes)
+				x.commitUnheard(epoch, ticket, changes)
 			})
 		case crashed:
 			x.crash(epoch, changes)
@@ -164,7 +165,7 @@ func (x *storePort) Apply(epoch, ticket uint64, changes []actors.Change, to *act
 			}
 			return
 		case answerMissing:
-			x.commit(epoch, ticket, changes)
+			x.commitUnheard(epoch, ticket, changes)
 			return
 		}
 		if answer.Deposed && x.proc.deposedAt == 0 {
@@ -193,6 +194,13 @@ func (x *storePort) commit(epoch, ticket uint64, changes []actors.Change) actors
 	x.s.tell(Call{epoch, changes, verdicts})
 	w.books.writeAll(x.proc, epoch, changes, verdicts)
 	return actors.Applied{Ticket: ticket, Verdicts: verdicts}
+}
+
+// commitUnheard is a commit of which its leader does not know yet.
+func (x *storePort) commitUnheard(epoch, ticket uint64, changes []actors.Change) {
+	x.s.unheard = true
+	x.commit(epoch, ticket, changes)
+	x.s.unheard = false
 }
 
 // crash loses the transaction, or only its answer: nothing had been promised.

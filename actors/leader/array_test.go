@@ -265,6 +265,24 @@ func TestUpdateOfAnElementThatIsOver(t *testing.T) {
 	}
 }
 
+// TestUpdateOfAnElementSaysWhatIsOnDisk: an element was changed, and then the whole array while that went to the disk.
+// The first answer says what the first write has.
+func TestUpdateOfAnElementSaysWhatIsOnDisk(t *testing.T) {
+	s := newSwept(t, 100, nil)
+	s.tell(&messages.Update{Job: "k_90", SetTimeLimit: true, TimeLimitMs: 5000})
+	s.tell(&messages.Update{Job: "k", SetTimeLimit: true, TimeLimitMs: 9000})
+	s.write()
+	for _, l := range s.said {
+		if m, is := l.message.(*messages.UpdateReply); is && m.Job == "k_90" {
+			if m.TimeLimitMs != 5000 {
+				t.Errorf("the answer is %v", m)
+			}
+			return
+		}
+	}
+	t.Error("there is no answer")
+}
+
 // TestElementChangesAreBounded: as many elements as there are may be given the same, and only so many something else
 // each.
 func TestElementChangesAreBounded(t *testing.T) {

@@ -148,13 +148,15 @@ func (a *Array) unchange(m *messages.Update) {
 	}
 }
 
-// elementUpdated says what an element will ask for once it is a job. It may have become one, or have been cancelled,
-// while that went to the disk: then this record says nothing of it any more.
+// elementUpdated says what an element will ask for once it is a job, as that is on disk: a later change may wait for
+// the next write. The element may have become a job, or have been cancelled, while the change went to the disk: then
+// this record says nothing of it any more.
 func (a *Array) elementUpdated(m *messages.Update, place int) *messages.UpdateReply {
 	if no := a.outcomeOf(place); no.Code != messages.Code_CODE_OK {
 		return &messages.UpdateReply{Job: m.Job, Outcome: no}
 	}
-	s := a.sproutOf(place).Spec
+	s := a.rec.Spec.ElementSpec(string(a.id), a.rec.Spec.Array.Index(place))
+	a.rec.Array.ChangedAt(place).On(s)
 	return &messages.UpdateReply{
 		Job: m.Job, Outcome: messages.OK(), Priority: s.Priority, TimeLimitMs: s.TimeLimitMs, BeginUnixMs: s.BeginUnixMs,
 	}
