@@ -182,8 +182,8 @@ func (f *file) agrees(epoch uint64) bool {
 	if err != nil || modelErr != nil {
 		return false
 	}
-	return mine.Arrival == model.Arrival && same(mine.Jobs, model.Jobs) && same(mine.Attempts, model.Attempts) &&
-		same(mine.Nodes, model.Nodes) &&
+	return mine.Arrival == model.Arrival && mine.UIDTurn == model.UIDTurn && same(mine.Jobs, model.Jobs) &&
+		same(mine.Attempts, model.Attempts) && same(mine.Nodes, model.Nodes) && proto.Equal(mine.Queues, model.Queues) &&
 		proto.Equal(mine.Policy, model.Policy) && same(unlearned(mine), unlearned(model))
 }
 

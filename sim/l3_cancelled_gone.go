@@ -43,12 +43,22 @@ func (c *cancelledGone) Step(w *World, _ *Event) {
 			if o.cancelled == 0 {
 				continue
 			}
-			since := max(o.cancelled, w.healedAt.plus(reconnect))
+			since := max(o.cancelled, c.mended(w))
 			if w.engine.now.since(since) > t.grace+10*time.Second {
 				c.violate(w, "%v of %s, cancelled at %s, still runs on %s", t.key, t.job, clockFace(o.cancelled), m.address)
 			}
 		}
 	}
+}
+
+// mended is since when, once all is healed, nothing is in the way of a Stop: an end is on disk before it, and a leader
+// waits for the answer of a store that never gives one.
+func (c *cancelledGone) mended(w *World) instant {
+	at := w.healedAt.plus(reconnect)
+	if w.store.silent > 0 {
+		at = max(at, w.store.silent.plus(w.constants.JournalSilence))
+	}
+	return at
 }
 
 // memberFailed looks for the rest of a gang that has lost a member.
@@ -63,7 +73,7 @@ func (c *cancelledGone) memberFailed(w *World) {
 			}
 			since := c.failed[t.key.Token]
 			if w.healed {
-				since = max(since, w.healedAt.plus(reconnect))
+				since = max(since, c.mended(w))
 			}
 			if w.engine.now.since(since) > t.grace+10*time.Second {
 				c.violate(w, "%v of %s still runs on %s, and a member of its gang failed at %s", t.key, t.job, m.address,
@@ -97,7 +107,7 @@ func (c *cancelledGone) timeUp(w *World, m *machine, t *task) {
 	if p := w.leader(); p != nil {
 		limit = max(limit, p.clock.lasts(limit))
 	}
-	since := max(t.spawnedAt, w.ledSince, w.healedAt.plus(reconnect))
+	since := max(t.spawnedAt, w.ledSince, c.mended(w))
 	if w.engine.now.since(page.limitSince) > t.grace+10*time.Second &&
 		w.engine.now.since(since) > limit+t.grace+10*time.Second {
 		c.violate(w, "%v of %s still runs on %s, %s after its limit of %s", t.key, t.job, m.address,

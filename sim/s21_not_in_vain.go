@@ -213,6 +213,9 @@ func (c *notInVain) atMost(w *World, queue string, these func(*messages.JobRecor
 			_, firm := p.leader.Slips(topology.JobID(id))
 			starts = starts || firm || p.leader.Leaves(topology.JobID(id)) || !t.IsZero() && t != last.token
 		}
+		if _, lacked := w.uids.lacked[id]; lacked && r.UidToCome {
+			starts = true // each pass may start it, and it declines
+		}
 		if a.Owes() || r.Promise != nil || starts {
 			h.gpus += gpusAsked(r.Spec)
 			h.running++

@@ -23,6 +23,7 @@ type storage struct {
 	outage  int      // how many faults make every call fail
 	stalled instant  // nothing is answered before this …
 	held    []action // … what was asked meanwhile waits
+	silent  instant  // when it last wrote something and never answered; 0: it always did
 	unheard bool     // who asked for the write that is done now hears nothing of it, or late
 }
 
@@ -165,6 +166,7 @@ func (x *storePort) Apply(epoch, ticket uint64, changes []actors.Change, to *act
 			}
 			return
 		case answerMissing:
+			s.silent = s.w.engine.now
 			x.commitUnheard(epoch, ticket, changes)
 			return
 		}

@@ -141,23 +141,17 @@ func (w *World) awayFromUID(r *messages.JobRecord) string {
 	return ""
 }
 
-// lack is when a leader found no uid for a job, and whether it may have believed then that none was free.
-type lack struct {
-	at  instant
-	may bool
-}
-
 // noteLacks notes for which jobs a leader finds no uid free. It comes whenever a job is kept out of the queue for that.
 func (w *World) noteLacks(p *process) {
 	if p.leader == nil {
 		return
 	}
 	if w.uids.lacked == nil {
-		w.uids.lacked = map[string]lack{}
+		w.uids.lacked = map[string]instant{}
 	}
 	for _, id := range w.books.ids {
 		if r := w.books.jobs[id].record; r.UidToCome && p.leader.LacksUID(topology.JobID(id)) {
-			w.uids.lacked[id] = lack{w.engine.now, w.awayFromUID(r) != ""}
+			w.uids.lacked[id] = w.engine.now
 		}
 	}
 }
@@ -165,7 +159,7 @@ func (w *World) noteLacks(p *process) {
 // awayFromLack is why it is not judged whether a job gives up its promise, as far as uids go.
 func (w *World) awayFromLack(g *given, r *messages.JobRecord) string {
 	switch {
-	case w.lackedUID(g, r):
+	case w.lackedUID(g):
 		return "its leader found no uid for it"
 	case r.UidToCome && w.faults.byName["liar"] != nil:
 		return "a node may lie about uids"
@@ -174,11 +168,12 @@ func (w *World) awayFromLack(g *given, r *messages.JobRecord) string {
 }
 
 // lackedUID reports whether a leader has found no uid for a job since it handed the job's promise to the Journal, or in
-// the second before: the word of both was on its way to the job. It may have believed that then, or may now: what it
-// had given to others in the same pass was not on disk then.
-func (w *World) lackedUID(g *given, r *messages.JobRecord) bool {
-	l, lacked := w.uids.lacked[g.job]
-	return lacked && l.at.plus(time.Second) >= g.said && (l.may || w.awayFromUID(r) != "")
+// the second before: the word of both was on its way to the job. Whether one was free then only the leader knows: it has
+// given some in the same pass, which are not on disk yet. That it holds none without a reason is seen at rest (S28), and
+// that no job waits for one that is free (L2, L5).
+func (w *World) lackedUID(g *given) bool {
+	at, lacked := w.uids.lacked[g.job]
+	return lacked && at.plus(time.Second) >= g.said
 }
 
 // uidsRanOut reports whether a leader may believe that no uid is free. It hears late of one that is where letters are.
@@ -196,7 +191,7 @@ type uidLook struct {
 	none bool    // is free
 	last instant // when none was
 	// lacked is when a leader last found none for a job, by its id.
-	lacked map[string]lack
+	lacked map[string]instant
 }
 
 // lying are the uids under which anything lies on any machine, by what each of them has said.
