@@ -3,6 +3,7 @@ package sim
 import (
 	"fmt"
 	"io"
+	"regexp"
 	"strings"
 	"time"
 
@@ -90,11 +91,16 @@ func (w *World) traceTo(out io.Writer) {
 	}
 }
 
-// describe shows a message on one line.
+// address is that of a value in memory, as %v shows it.
+var address = regexp.MustCompile(`\b0x[0-9a-f]{6,}\b`)
+
+// describe shows a message on one line: the same in all runs, and of all builds.
 func describe(message any) string {
+	text := ""
 	if p, is := message.(messages.Message); is {
-		text := prototext.MarshalOptions{}.Format(p)
-		return fmt.Sprintf("%T %s", message, strings.Join(strings.Fields(text), " "))
+		text = prototext.MarshalOptions{}.Format(p)
+	} else {
+		text = address.ReplaceAllString(fmt.Sprintf("%+v", message), "0x")
 	}
-	return fmt.Sprintf("%T %+v", message, message)
+	return nameOf(message) + " " + strings.Join(strings.Fields(text), " ")
 }

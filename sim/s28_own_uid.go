@@ -63,10 +63,13 @@ func (c *ownUID) awayFromLatest(w *World, page *jobPage) (why string) {
 	return why
 }
 
-// noteSent notes who has sent the first Commit of an attempt, and when.
+// noteSent notes when the first Commit of an attempt was sent, and whether a leader of the version before sent any.
 func (c *ownUID) noteSent(w *World, p *process, t topology.Token) {
 	if c.sent[t] == 0 {
-		c.sent[t], c.muted[t] = w.engine.now, p.old
+		c.sent[t] = w.engine.now
+	}
+	if p.old {
+		c.muted[t] = true
 	}
 }
 

@@ -4,8 +4,11 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
+	"fmt"
 	"math/bits"
+	"path"
 	"reflect"
+	"strings"
 )
 
 // This file owns the trace hash: one number for everything that happened in a
@@ -16,10 +19,13 @@ import (
 type trace struct {
 	a, b  uint64
 	types map[reflect.Type]uint64
+	names map[string]reflect.Type
 }
 
 func newTrace() *trace {
-	return &trace{a: 0x243f6a8885a308d3, b: 0x13198a2e03707344, types: map[reflect.Type]uint64{}}
+	return &trace{
+		a: 0x243f6a8885a308d3, b: 0x13198a2e03707344, types: map[reflect.Type]uint64{}, names: map[string]reflect.Type{},
+	}
 }
 
 // word mixes in one number. Both halves of the product are kept: losing one
@@ -35,16 +41,37 @@ func (t *trace) bytes(p []byte) {
 }
 
 // kind mixes in the type of a message. Its name is hashed once: the name is
-// part of the source, while the address of the type is not.
+// part of the source, while the address of the type is not. Which package the
+// type is in does not matter, so a type that moves leaves all traces as they
+// are; but no two types may have one name.
 func (t *trace) kind(message any) {
 	typ := reflect.TypeOf(message)
 	h, known := t.types[typ]
 	if !known {
-		h = hashString(typ.String())
+		name := nameOf(message)
+		if other := t.names[name]; other != nil {
+			panic(fmt.Sprintf("the trace cannot tell %v from %v: give one of them another name", typ, other))
+		}
+		h, t.names[name] = hashString(name), typ
 		t.types[typ] = h
 	}
 	t.word(h)
 }
+
+// nameOf is the name of a message's type, without the package where that is one of this module.
+func nameOf(message any) string {
+	typ, star := reflect.TypeOf(message), ""
+	if typ.Kind() == reflect.Pointer {
+		typ, star = typ.Elem(), "*"
+	}
+	if strings.HasPrefix(typ.PkgPath(), module) {
+		return star + typ.Name()
+	}
+	return star + typ.String()
+}
+
+// module is what the paths of this module's packages begin with.
+var module = path.Dir(reflect.TypeFor[trace]().PkgPath()) + "/"
 
 // sum is the hash of all so far.
 func (t *trace) sum() string {

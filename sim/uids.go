@@ -168,9 +168,9 @@ func (w *World) awayFromLack(g *given, r *messages.JobRecord) string {
 }
 
 // lackedUID reports whether a leader has found no uid for a job since it handed the job's promise to the Journal, or in
-// the second before: the word of both was on its way to the job. Whether one was free then only the leader knows: it has
-// given some in the same pass, which are not on disk yet. That it holds none without a reason is seen at rest (S28), and
-// that no job waits for one that is free (L2, L5).
+// the second before: the word of both was on its way to the job. Whether one was free then only the leader knows: it
+// has given some in the same pass, which are not on disk yet. That it holds none without a reason is seen at rest
+// (S28), and that no job waits for one that is free (L2, L5).
 func (w *World) lackedUID(g *given) bool {
 	at, lacked := w.uids.lacked[g.job]
 	return lacked && at.plus(time.Second) >= g.said
