@@ -33,7 +33,7 @@ import (
 //	TMPDIR=/dev/shm make bench BENCH=StreamBeside
 func BenchmarkStreamBeside(b *testing.B) {
 	const program = "synapse-scheduler-telling"
-	changes, err := patch.Load("testdata/passes")
+	changes, err := patch.Load("../..", "testdata/passes")
 	if err == nil {
 		err = patch.Build("../..", changes, "cmd/synapse-scheduler", filepath.Join(bin, program))
 	}

@@ -243,7 +243,7 @@ func newWorld(t *testing.T, seed uint64) *world {
 // gangs' time limit is shorter than the difference.
 func (w *world) buildHeads() {
 	w.t.Helper()
-	clocks, err := patch.Load("testdata/clocks")
+	clocks, err := patch.Load("../..", "testdata/clocks")
 	if err != nil || len(clocks) != schedulers-1 {
 		w.t.Fatalf("%d wrong clocks for %d schedulers: %v", len(clocks), schedulers, err)
 	}

@@ -16,7 +16,7 @@ import (
 func overlaid(folder, program string) func() (string, error) {
 	return sync.OnceValues(func() (string, error) {
 		const root = "../.."
-		all, err := patch.Load(filepath.Join("testdata", folder))
+		all, err := patch.Load(root, filepath.Join("testdata", folder))
 		if err != nil {
 			return "", err
 		}

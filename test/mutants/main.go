@@ -103,7 +103,7 @@ func (t trial) run(tell func(string)) (survivors int, err error) {
 // load reads the mutants and checks at once that each applies: a patch that no longer applies is found in the first
 // second, not in the tenth minute.
 func (t trial) load() ([]patch.Mutant, error) {
-	all, err := patch.Load(t.patches)
+	all, err := patch.Load(t.root, t.patches)
 	if err != nil {
 		return nil, err
 	}

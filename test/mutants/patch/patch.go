@@ -1,16 +1,18 @@
-// Package patch reads planted bugs and writes the files they change. A patch names what it replaces by its words, not
-// by line numbers, so that it survives every edit but one of the very lines it is about:
+// Package patch reads planted bugs and writes the files they change. A patch names what it replaces by its words, and
+// the folder in which they are, not by a file or line numbers, so that it survives every edit but one of the very lines
+// it is about:
 //
 //	# harm: a leader that lost its lease still commands machines
 //	# catches: seeds
-//	file: actors/worker/node.go
+//	in: actors
 //	<<<<
 //	if order.Epoch < n.epoch {
 //	====
 //	if false {
 //	>>>>
 //
-// The old text must occur exactly once. A patch changes one file, in one block or several. `catches` is `seeds`,
+// The old text must occur exactly once in or below the folder; where it does not, `func: NAME` has it looked for in the
+// functions of that name alone. A patch changes one file, in one block or several. `catches` is `seeds`,
 // `scenario NAME`, or `test PACKAGE NAME` for a test in Go, its package as a folder from the repository's root.
 package patch
 
@@ -30,7 +32,9 @@ type Mutant struct {
 	// must.
 	Scenario      string
 	Package, Test string
-	File          string // what it changes, with slashes, from the repository's root
+	In            string // the folder below which its words are, with slashes, from the repository's root
+	Func          string // the name of the functions in which they are; empty: of any
+	File          string // the file that it changes, with slashes, from the repository's root: Load finds it
 	Blocks        []Block
 }
 
@@ -44,8 +48,8 @@ const (
 	markEnd = ">>>>"
 )
 
-// Load reads every patch of a folder, in the order of their names.
-func Load(folder string) ([]Mutant, error) {
+// Load reads every patch of a folder, in the order of their names, and finds what each changes in a repository.
+func Load(root, folder string) ([]Mutant, error) {
 	paths, err := filepath.Glob(filepath.Join(folder, "*.patch")) // Glob sorts.
 	if err != nil {
 		return nil, err
@@ -62,7 +66,7 @@ func Load(folder string) ([]Mutant, error) {
 		}
 		mutants = append(mutants, mutant)
 	}
-	return mutants, nil
+	return mutants, locate(root, mutants)
 }
 
 // Parse reads one patch.
@@ -87,10 +91,12 @@ func Parse(name, text string) (Mutant, error) {
 			mutant.Harm = value
 		case key == "catches" && catches == "":
 			catches = value
-		case key == "file" && mutant.File == "":
-			mutant.File = value
-		case key == "file":
-			return mutant, fmt.Errorf("line %d: a mutant changes one file", i+1)
+		case key == "in" && mutant.In == "":
+			mutant.In = value
+		case key == "func" && mutant.Func == "":
+			mutant.Func = value
+		case key == "in", key == "func":
+			return mutant, fmt.Errorf("line %d: a second `%s:` line", i+1, key)
 		case line != "" && !strings.HasPrefix(line, "#"):
 			return mutant, fmt.Errorf("line %d: %q stands outside a block", i+1, line)
 		}
@@ -126,33 +132,24 @@ func (m *Mutant) complete(catches string) error {
 		return errors.New("no `# harm:` line: say what goes wrong for a user")
 	case !known:
 		return errors.New("no `# catches: seeds`, `# catches: scenario NAME` or `# catches: test PACKAGE NAME` line")
-	case m.File == "":
-		return errors.New("no `file:` line")
+	case m.In == "":
+		return errors.New("no `in:` line")
 	case len(m.Blocks) == 0:
 		return errors.New("no block to replace")
 	}
 	return nil
 }
 
+// Catcher says what must catch it.
+func (m Mutant) Catcher() string {
+	switch {
+	case m.Scenario != "":
+		return "scenario " + m.Scenario
+	case m.Test != "":
+		return "test " + m.Package + " " + m.Test
+	}
+	return "seeds"
+}
+
 // BySeeds reports whether the simulator's seeds must catch it.
 func (m Mutant) BySeeds() bool { return m.Scenario == "" && m.Test == "" }
-
-// Apply answers the file's text with the bug in it.
-func (m Mutant) Apply(root string) (string, error) {
-	text, err := os.ReadFile(filepath.Join(root, filepath.FromSlash(m.File)))
-	if err != nil {
-		return "", fmt.Errorf("mutant %s: %w", m.Name, err)
-	}
-	harmed := string(text)
-	for i, block := range m.Blocks {
-		if found := strings.Count(harmed, block.Old); found != 1 || strings.TrimSpace(block.Old) == "" {
-			return "", fmt.Errorf("mutant %s no longer applies: block %d occurs %d times in %s, not once:\n%s",
-				m.Name, i+1, found, m.File, block.Old)
-		}
-		harmed = strings.Replace(harmed, block.Old, block.New, 1)
-	}
-	if harmed == string(text) {
-		return "", fmt.Errorf("mutant %s changes nothing", m.Name)
-	}
-	return harmed, nil
-}
