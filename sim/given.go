@@ -201,11 +201,16 @@ func (w *World) otherLimit(g *given, k *messages.Kept) (excuse, kind string) {
 	return "", ""
 }
 
-// takenOver looks at each promise as a leader takes over: of what had not begun nobody can say what it has spent.
+// takenOver looks at each promise as a leader takes over: of what had not begun nobody can say what it has spent. The
+// leader counts the time that was left of a promise when it was written from now on, because no clock of its own says
+// when that was.
 func (w *World) takenOver() {
 	for _, id := range sortedKeys(w.books.given) {
 		g := w.books.given[id]
 		w.count("promises.taken-over", 1)
+		if g.bound > 0 {
+			g.bound = max(g.bound, w.engine.now.plus(time.Duration(g.promise.LeftMs)*time.Millisecond))
+		}
 		for _, k := range g.promise.Kept {
 			for _, a := range w.books.attemptsOn(k.Node) {
 				if a.StartedUnixMs == 0 && g.excuse == "" {
