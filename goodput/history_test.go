@@ -29,7 +29,6 @@ type piece struct {
 type gang struct {
 	share    Share
 	over     bool  // its end was told
-	awaits   bool  // it has left its machine, and its end was not told
 	until    int64 // when it left
 	produced bool
 }

@@ -245,9 +245,7 @@ func TestDrawnLimits(t *testing.T) {
 				queue: []string{"a", "b", "all"}[d.chance.Intn(3)], owner: []string{"ann", "bob"}[d.chance.Intn(2)],
 				gpus: 1000 * d.chance.Int63n(3), fixed: d.chance.Intn(3) == 0,
 			}
-			for _, n := range []topology.NodeID{"n1", "n2", "n3"}[d.chance.Intn(3):] {
-				x.nodes = append(x.nodes, n)
-			}
+			x.nodes = append(x.nodes, []topology.NodeID{"n1", "n2", "n3"}[d.chance.Intn(3):]...)
 			id := topology.JobID(fmt.Sprint(i % 6))
 			if s.give(id, 0, false); d.jobs[id] != nil {
 				delete(d.jobs, id)

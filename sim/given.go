@@ -107,9 +107,6 @@ func isPromised(w *World, page *jobPage) bool {
 // awayFromPromise is why what becomes of a job's promise is not judged now.
 func awayFromPromise(w *World, page *jobPage) string { return w.books.given[page.record.Id].waived }
 
-// lacksUID is an exception of several invariants.
-const lacksUID = "no uid was free a moment ago"
-
 // excuseAll looks at what may have come between the promises and their machines.
 func (w *World) excuseAll() {
 	for _, id := range sortedKeys(w.books.given) {

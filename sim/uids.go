@@ -124,23 +124,6 @@ func (w *World) noUIDIsFree() bool {
 	return w.uids.none
 }
 
-// awayFromUID is why a job in the queue may just have found no uid free: it gives up its promise then. A leader hears
-// that a machine keeps nothing under a uid any more with its next heartbeat, which may be lost or late, and a machine
-// that lies may say that something lies there. Empty: there was a uid for it.
-func (w *World) awayFromUID(r *messages.JobRecord) string {
-	switch {
-	case !r.UidToCome:
-		return ""
-	case w.noUIDIsFree():
-		return "no uid is free"
-	case w.uidsRanOut():
-		return lacksUID
-	case w.faults.byName["liar"] != nil:
-		return "a node may lie about uids"
-	}
-	return ""
-}
-
 // noteLacks notes for which jobs a leader finds no uid free. It comes whenever a job is kept out of the queue for that.
 func (w *World) noteLacks(p *process) {
 	if p.leader == nil {
