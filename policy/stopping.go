@@ -30,8 +30,8 @@ func (j *Judgement) Stopping(before uint64) (all []topology.JobID) {
 	return all
 }
 
-// ChosenNow reports whether whom to stop for a job was chosen in the last pass, and room was kept firmly for nobody in
-// it since. What was kept for others at that moment is kept for them still, then.
+// ChosenNow reports whether the last pass chose the victims of a job, and made no firm promise after that. Then the
+// pass still keeps what it kept for others at that moment.
 func (j *Judgement) ChosenNow(job topology.JobID) bool {
 	p := j.firmOf(job)
 	return p.isStopping() && p.e.promised == p && p.made == j.now && p.order == j.orders

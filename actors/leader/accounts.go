@@ -95,7 +95,7 @@ func accountsOf(u *messages.NodeUsers) *topology.Accounts {
 	return a
 }
 
-// maxUsersShown is how many accounts, and how many mapped owners, whoever asks for a machine is shown.
+// maxUsersShown limits the accounts, and the mapped owners, that a reply about one machine names.
 const maxUsersShown = 16
 
 // usersShown is how a machine decides about users, as people see it in lists of machines; nil: it did not say.
@@ -108,7 +108,7 @@ func usersShown(u *messages.NodeUsers) *messages.NodeUsers {
 	}
 }
 
-// usersNamed is the same with the first names, for who asks for one machine.
+// usersNamed adds the first names, for a reply about one machine.
 func usersNamed(u *messages.NodeUsers) *messages.NodeUsers {
 	named := usersShown(u)
 	if named != nil {

@@ -18,9 +18,9 @@ import (
 //
 // A job is set aside whole. What it has on machines goes on and keeps its devices:
 // no machine is told to stop, and none to forget, because nobody knows what the
-// record said. The operator gives it up by cancel; then the store forgets it, and
-// its machines are cleaned up as of any job that is over. The elements of an array
-// that is given up are cancelled.
+// record said. The operator gives it up by cancel. Then the store forgets it, and
+// its machines clean up. The leader cancels the elements of an array that is given
+// up.
 //
 // A machine joins again by its next Hello, whose record takes the damaged one's
 // place, and what runs there is heard. But it stays closed: whether it was cordoned
@@ -143,8 +143,8 @@ func (s *Scheduler) onDropped(ctx actor.Context, d *damagedJob, w Written) {
 	d.askers, d.dropping = nil, false
 }
 
-// sightEverywhere looks at what machines have of a job without an actor. From now on only their books say it: the actor
-// would have told when nothing is left.
+// sightEverywhere looks at what machines have of a job without an actor. The view forgets the job's attempts: the actor
+// would have said when they left, and without it only the books of the machines tell.
 func (s *Scheduler) sightEverywhere(ctx actor.Context, job topology.JobID) {
 	for _, m := range s.order {
 		for _, t := range slices.Clone(m.room.Tenants()) {
@@ -175,5 +175,5 @@ func (s *Scheduler) breakDown(ctx actor.Context, e *livingJob, what string) {
 	}
 	s.unqueue(ctx, e.id)
 	s.setJobAside(ctx, actors.Damaged{Job: e.id, Owner: e.key.owner, What: what})
-	s.freeUID(e) // what it has on machines goes on under it, and their books hold it
+	s.freeUID(e) // its tasks keep the uid, and the books of their machines hold it
 }

@@ -148,8 +148,8 @@ func (s *Scheduler) toldAll(ctx actor.Context, e *livingJob, fresh bool) {
 	}
 }
 
-// endOrphans cancels the elements of arrays that the store has forgotten: who gave the array up meant all of it. A
-// leader does it when an array is given up, and again when it takes over.
+// endOrphans cancels the elements of arrays that the store has forgotten. An operator who gives an array up means all
+// of it. The leader calls this when an array is given up, and again when it takes over: the last one may have died.
 func (s *Scheduler) endOrphans(ctx actor.Context) {
 	for _, id := range slices.Sorted(maps.Keys(s.jobs)) {
 		e := s.jobs[id]

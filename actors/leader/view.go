@@ -115,8 +115,7 @@ func (s *Scheduler) Stopping(before uint64) []topology.JobID {
 	return nil
 }
 
-// ChosenNow reports whether whom to stop for a job was chosen in the last pass, and room was kept firmly for nobody in
-// it since.
+// ChosenNow reports whether the last pass chose the victims of a job, and made no firm promise after that.
 func (s *Scheduler) ChosenNow(job topology.JobID) bool {
 	p, is := s.planner.(*policy.Judgement)
 	return is && p.ChosenNow(job)

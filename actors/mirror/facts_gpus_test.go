@@ -91,7 +91,7 @@ func (r *rig) showJob() {
 		a.StartedUnixMs = r.clock.WallMs()
 	case r.chance(2):
 		cause, token := messages.Cause(r.number(18)), messages.FromToken(a.Token)
-		if r.clock.WallMs()-r.ran[token] > dayMs/2 { // its end was told so late that nobody knows what it did
+		if r.clock.WallMs()-r.ran[token] > dayMs/2 { // the end came too late to tell what it did
 			cause = messages.Cause_CAUSE_SUCCEEDED
 		}
 		a.End = &messages.End{Cause: cause}
@@ -124,7 +124,7 @@ func (r *rig) lose(t topology.Token, cause messages.Cause) {
 	}
 }
 
-// drawSlice draws a slice of a job's attempt, of an earlier one, or of a job that nobody knows.
+// drawSlice returns a slice of a job's attempt, of an earlier attempt, or of an unknown job.
 func (r *rig) drawSlice() *messages.SliceReport {
 	s := &messages.SliceReport{
 		Job: fmt.Sprint("j", r.number(3)), State: messages.SliceState(r.number(5) + 1), Vacated: r.chance(8),
