@@ -43,7 +43,7 @@ func (m *Machine) Held(t topology.Token) []topology.Resources {
 }
 
 // holds reports whether room of the machine is taken for an attempt: by its books, or by a claim that is not in
-// them yet. An attempt that has left the machine holds nothing: its room is free already, or another one has it.
+// them yet. A machine that said that nothing of it is left keeps nothing for a claim.
 func (m *Machine) holds(who *Tenant) bool {
 	for i := range m.books.Slices {
 		if s := &m.books.Slices[i]; s.Token == who.Token {

@@ -210,7 +210,7 @@ func (m *Machine) free(believed bool) topology.Capacity {
 	}
 	c := m.books.Free
 	for _, who := range m.tenants {
-		if who.claimed && !m.shows(who.Token, false) {
+		if who.claimed && !who.leaving && !m.shows(who.Token, false) {
 			for _, a := range who.amounts {
 				c = c.Less(a)
 			}
