@@ -82,7 +82,7 @@ var wallUses = map[string]wallUse{
 	},
 	"cluster/traces/tell.go":          {1, "when a phase of an attempt was over, for people"},
 	"cluster/past/keeper.go":          {4, "when it was, for people, and which jobs are counted; set back, a part begins"},
-	"cluster/campaign/retention.go":   {4, "what is old is forgotten, an eighth of --keep-finished too early at most"},
+	"cluster/election/retention.go":   {4, "what is old is forgotten, an eighth of --keep-finished too early at most"},
 	"cluster/web/ask.go":              {2, "what time it is for whoever looks at the page"},
 	"cluster/web/record.go":           {1, "when it was, for whoever looks at it later"},
 	"cluster/web/stream.go":           {1, "what time it is, likewise"},

@@ -135,7 +135,7 @@ var laws = []law{
 		{"actors/leader/x.go", `package leader; import "` + module + `/actors/worker"`},
 		{"actors/mirror/x.go", `package mirror; import "` + module + `/actors/leader"`},
 		{"sim/x.go", `package sim; import "` + module + `/cmd/thing"`},
-		{"sim/x.go", `package sim; import "` + module + `/cluster/campaign"`},
+		{"sim/x.go", `package sim; import "` + module + `/cluster/election"`},
 		{"sim/x.go", `package sim; import "` + module + `/clock"`},
 		{"actors/x.go", `package actors; import "` + module + `/clock"`},
 		{"sim/x.go", `package sim; import "` + protoActor + `/router"`},

@@ -1,6 +1,6 @@
 // Package lease decides when a process may lead, where several share one database: the holder of the lease leads, and
 // the others wait until it runs out. It consists of values that receive the time and the database's answers, and say
-// what to ask next. It must never wait, read a clock or call a database: cluster/campaign does that for a real process,
+// what to ask next. It must never wait, read a clock or call a database: cluster/election does that for a real process,
 // and sim for a simulated one.
 //
 // Nothing here keeps an old leader from writing or from commanding machines: the epoch does, in the store and on every

@@ -21,8 +21,8 @@ import (
 	"github.com/yi-json/synapse/actors"
 	"github.com/yi-json/synapse/actors/leader"
 	"github.com/yi-json/synapse/cluster/audit"
-	"github.com/yi-json/synapse/cluster/campaign"
 	"github.com/yi-json/synapse/cluster/doorway"
+	"github.com/yi-json/synapse/cluster/election"
 	"github.com/yi-json/synapse/cluster/entrance"
 	"github.com/yi-json/synapse/cluster/gate"
 	"github.com/yi-json/synapse/cluster/gateway"
@@ -64,7 +64,7 @@ type scheduler struct {
 
 // tenure is the lease of the leader, which schedulers of one store compete for.
 type tenure interface {
-	campaign.Lease
+	election.Lease
 	Resign(epoch uint64) error
 }
 
@@ -294,7 +294,7 @@ func (s *scheduler) holder() lease.Holder {
 // campaign leads when it is this process's turn. It ends when ctx does, or with
 // the reason why this process must.
 func (s *scheduler) campaign(ctx context.Context) error {
-	c := campaign.New(campaign.Options{Lease: s.lease, Options: lease.Options{
+	c := election.New(election.Options{Lease: s.lease, Options: lease.Options{
 		Holder: s.holder(), Term: actors.DefaultConstants().Lease, Log: s.log,
 		Follow: func(address string) {
 			s.leads.Store(&gateway.Leader{Address: address})
@@ -325,7 +325,7 @@ func (s *scheduler) lead(ctx context.Context, epoch uint64) {
 	s.link.Lead(epoch)
 	s.noteLead(epoch)
 	s.leads.Store(&gateway.Leader{Here: true, Epoch: epoch})
-	r := campaign.Retention{Store: s.store, Keep: s.keepFinished, WallMs: s.host.Clock().WallMs, Log: s.log}
+	r := election.Retention{Store: s.store, Keep: s.keepFinished, WallMs: s.host.Clock().WallMs, Log: s.log}
 	go r.Run(ctx, epoch)
 	s.keepPast(ctx)
 	s.notifies(ctx)

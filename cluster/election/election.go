@@ -1,6 +1,7 @@
-// Package campaign owns the process around a lease: it counts time, asks the database, and waits. cluster/lease decides
-// what is asked when, and when this process must end; the caller decides what leading means.
-package campaign
+// Package election has one process of several stand for the lease, and keep it while it leads: it counts time, asks the
+// database, and waits. cluster/lease decides what is asked when, and when this process must end; the caller decides
+// what leading means. The process that leads also deletes jobs here that ended long ago.
+package election
 
 import (
 	"context"
