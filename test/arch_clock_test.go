@@ -11,7 +11,7 @@ import (
 )
 
 // wallRooms are the rooms that decide about a cluster. The client shows times of day to people, and sim has none.
-var wallRooms = []string{"actors", "cluster", "store", "runtime", "topology", "policy", "messages"}
+var wallRooms = []string{"actors", "cluster", "server", "store", "runtime", "topology", "policy", "messages"}
 
 // wallUse is what one file may do with the wall clock.
 type wallUse struct {
@@ -77,15 +77,15 @@ var wallUses = map[string]wallUse{
 	"cluster/gateway/account.go": {2, "GPU-seconds as people see them: off by what two leaders' clocks differ"},
 	"cluster/host/clock.go":      {1, "where the wall clock is read"},
 	"cluster/api/validate.go":    {1, "a span of time that a person asks for must not end before it begins"},
-	"cluster/notify/send.go": {
+	"server/notifications/send.go": {
 		4, "when something was told, for people; which ends are no news: a wrong clock tells one again, or not",
 	},
-	"cluster/traces/tell.go":          {1, "when a phase of an attempt was over, for people"},
-	"cluster/past/keeper.go":          {4, "when it was, for people, and which jobs are counted; set back, a part begins"},
+	"server/traces/tell.go":           {1, "when a phase of an attempt was over, for people"},
+	"server/timeline/keeper.go":       {4, "when it was, for people, and which jobs are counted; set back, a part begins"},
 	"cluster/election/retention.go":   {4, "what is old is forgotten, an eighth of --keep-finished too early at most"},
-	"cluster/web/ask.go":              {2, "what time it is for whoever looks at the page"},
-	"cluster/web/record.go":           {1, "when it was, for whoever looks at it later"},
-	"cluster/web/stream.go":           {1, "what time it is, likewise"},
+	"server/web/ask.go":               {2, "what time it is for whoever looks at the page"},
+	"server/web/record.go":            {1, "when it was, for whoever looks at it later"},
+	"server/web/stream.go":            {1, "what time it is, likewise"},
 	"messages/prospect.go":            {2, "by how much a start is late, as people see it"},
 	"messages/people.go":              {3, "times of day as people see them"},
 	"messages/queues/usage.go":        {1, "the longest wait of a queue, as people see it"},

@@ -45,22 +45,25 @@ var rooms = map[string]room{
 	"actors/leader": actorRoom("topology", "goodput", "policy", "messages", "actors", "actors/mirror", "clock/backoff"),
 	"store":         {ours: []string{"topology", "policy", "messages", "actors"}},
 	"cluster":       {ours: []string{"topology", "goodput", "policy", "messages", "actors", "store", "clock"}},
-	"runtime":       {ours: []string{"topology", "policy", "messages", "actors", "clock"}},
+	// What is served stands on how processes find, prove and hear each other, which knows of no client.
+	"server": {
+		ours: []string{"topology", "goodput", "policy", "messages", "actors", "store", "cluster", "clock"},
+	},
+	"runtime": {ours: []string{"topology", "policy", "messages", "actors", "clock"}},
 	// What runs in real time measures by one clock; what is simulated cannot.
 	"clock":         {libraries: []string{"golang.org/x/sys/unix"}},
 	"clock/backoff": {libraries: []string{}, pure: true},
 	"sim":           {ours: []string{"topology", "goodput", "policy", "messages", "actors", "store", "cluster/lease"}},
-	"web":           {},
 	"cmd": {
 		ours: []string{
-			"topology", "goodput", "policy", "messages", "actors", "store", "cluster", "runtime", "sim", "web", "clock",
+			"topology", "goodput", "policy", "messages", "actors", "store", "cluster", "server", "runtime", "sim", "clock",
 		},
 	},
 	// What users start from: programs that know nothing of the house.
 	"examples": {libraries: []string{}},
 	"test": {
 		ours: []string{
-			"topology", "goodput", "policy", "messages", "actors", "store", "cluster", "runtime", "sim", "web", "clock",
+			"topology", "goodput", "policy", "messages", "actors", "store", "cluster", "server", "runtime", "sim", "clock",
 			"cmd",
 		},
 	},
@@ -136,6 +139,10 @@ var laws = []law{
 		{"actors/mirror/x.go", `package mirror; import "` + module + `/actors/leader"`},
 		{"sim/x.go", `package sim; import "` + module + `/cmd/thing"`},
 		{"sim/x.go", `package sim; import "` + module + `/cluster/election"`},
+		{"cluster/x.go", `package cluster; import "` + module + `/server/web"`},
+		{"cluster/link/x.go", `package link; import "` + module + `/server/metrics/machine"`},
+		{"runtime/x.go", `package runtime; import "` + module + `/server/web"`},
+		{"server/x.go", `package server; import "` + module + `/runtime/launcher"`},
 		{"sim/x.go", `package sim; import "` + module + `/clock"`},
 		{"actors/x.go", `package actors; import "` + module + `/clock"`},
 		{"sim/x.go", `package sim; import "` + protoActor + `/router"`},
@@ -248,6 +255,7 @@ var laws = []law{
 		{"actors/worker/x.go", `package worker; func f() bool { return n.State() == "member" }`},
 		{"actors/worker/x.go", `package worker; var edges = []edge{{"gone", "gone", gone}}`},
 		{"cluster/x.go", `package cluster; var x = status.Phase == "timed-out"`},
+		{"server/x.go", `package server; var x = status.Phase == "timed-out"`},
 	}},
 	{"tags", tagsLaw, []breach{
 		{"actors/leader/x.go", `package leader; func f() { log.Info("[WARN] a fan") }`},

@@ -13,10 +13,10 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/yi-json/synapse/actors/mirror"
-	"github.com/yi-json/synapse/cluster/metrics"
-	"github.com/yi-json/synapse/cluster/metrics/leading"
-	"github.com/yi-json/synapse/cluster/metrics/machine"
 	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/server/metrics"
+	"github.com/yi-json/synapse/server/metrics/leading"
+	"github.com/yi-json/synapse/server/metrics/machine"
 )
 
 // This file keeps docs/metrics.md true, and with it what lies in deploy/ for Prometheus and Grafana: the page is what

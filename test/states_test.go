@@ -71,7 +71,7 @@ func stateWords() (words []string) {
 }
 
 // stateLaw: in actors/ a state's word stands in the list of its type, and elsewhere the constant. What leads to a state
-// may have the same word. The words for where a job stands are those of messages, in cluster/ too.
+// may have the same word. The words for where a job stands are those of messages, in cluster/ and server/ too.
 func stateLaw(s source) []string {
 	words := messages.Phases
 	switch {
@@ -79,7 +79,7 @@ func stateLaw(s source) []string {
 		return nil
 	case s.layer() == "actors":
 		words = append(stateWords(), words...)
-	case s.layer() != "cluster":
+	case s.layer() != "cluster" && s.layer() != "server":
 		return nil
 	}
 	allowed := map[ast.Node]bool{}

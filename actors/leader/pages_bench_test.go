@@ -19,8 +19,8 @@ import (
 
 	"github.com/yi-json/synapse/actors/mirror"
 	"github.com/yi-json/synapse/cluster/api"
-	"github.com/yi-json/synapse/cluster/web"
 	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/server/web"
 )
 
 // This file owns the benchmark of pages beside a Scheduler that has gangs to start.

@@ -23,12 +23,12 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"github.com/yi-json/synapse/cluster/api"
-	"github.com/yi-json/synapse/cluster/caller"
 	"github.com/yi-json/synapse/cluster/doorway"
-	"github.com/yi-json/synapse/cluster/httpapi"
 	"github.com/yi-json/synapse/cluster/identity"
 	"github.com/yi-json/synapse/cluster/socket"
 	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/server/caller"
+	"github.com/yi-json/synapse/server/httpapi"
 	testpace "github.com/yi-json/synapse/test/able/pace"
 )
 

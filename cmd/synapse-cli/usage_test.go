@@ -19,10 +19,10 @@ import (
 	"github.com/yi-json/synapse/actors/mirror"
 	"github.com/yi-json/synapse/cluster/api"
 	"github.com/yi-json/synapse/cluster/host"
-	"github.com/yi-json/synapse/cluster/metrics"
-	"github.com/yi-json/synapse/cluster/metrics/leading"
-	"github.com/yi-json/synapse/cluster/web"
 	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/server/metrics"
+	"github.com/yi-json/synapse/server/metrics/leading"
+	"github.com/yi-json/synapse/server/web"
 	"github.com/yi-json/synapse/topology"
 )
 

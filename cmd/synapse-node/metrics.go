@@ -13,9 +13,9 @@ import (
 
 	"github.com/yi-json/synapse/actors"
 	"github.com/yi-json/synapse/cluster/host"
-	"github.com/yi-json/synapse/cluster/metrics"
-	"github.com/yi-json/synapse/cluster/metrics/machine"
 	"github.com/yi-json/synapse/cmd/internal/daemon"
+	"github.com/yi-json/synapse/server/metrics"
+	"github.com/yi-json/synapse/server/metrics/machine"
 )
 
 // This file owns how a machine's figures leave it: by a port, if it was told to listen on one, or by a file that

@@ -9,10 +9,10 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/peer"
 
-	"github.com/yi-json/synapse/cluster/caller"
 	"github.com/yi-json/synapse/cluster/doorway"
 	"github.com/yi-json/synapse/cluster/gate"
-	"github.com/yi-json/synapse/cluster/web"
+	"github.com/yi-json/synapse/server/caller"
+	"github.com/yi-json/synapse/server/web"
 )
 
 // This file owns the page for browsers on the scheduler's port: as whom each is served. Every call that a page makes
@@ -20,7 +20,7 @@ import (
 //
 // With --tls a person logs in, where the page has a certificate that browsers believe. Without, there is nobody to log
 // in as: the page is for everybody who reaches the port, and does what they could do there without it. A page of
-// somebody else in a browser does not reach it so: see what cluster/web refuses.
+// somebody else in a browser does not reach it so: see what server/web refuses.
 
 const program = "synapse-cli"
 

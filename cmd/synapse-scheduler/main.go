@@ -18,12 +18,12 @@ import (
 
 	"github.com/yi-json/synapse/cluster/identity"
 	"github.com/yi-json/synapse/cluster/oidc"
-	"github.com/yi-json/synapse/cluster/past"
 	"github.com/yi-json/synapse/cluster/socket"
 	"github.com/yi-json/synapse/cluster/vault"
 	"github.com/yi-json/synapse/cmd/internal/daemon"
 	"github.com/yi-json/synapse/cmd/internal/settings"
 	"github.com/yi-json/synapse/policy"
+	"github.com/yi-json/synapse/server/timeline"
 	"github.com/yi-json/synapse/topology"
 )
 
@@ -122,7 +122,7 @@ func (o *options) flags(f *pflag.FlagSet) {
 		"the machine room's levels above the machine, coarse to fine")
 	f.DurationVar(&o.keepFinished, "keep-finished", 30*24*time.Hour,
 		"for how long jobs that are over are remembered; 0: for ever")
-	f.DurationVar(&o.past, "past", past.DefaultFor,
+	f.DurationVar(&o.past, "past", timeline.DefaultFor,
 		"for how long the page shows how the cluster was, in the data folder and at most 100 MB; 0: not at all")
 	f.StringVar(&o.otlp, "otlp", "",
 		"tell an OpenTelemetry collector at this `URL`, as http://127.0.0.1:4318, how gangs lived; empty: nobody")

@@ -14,11 +14,11 @@ import (
 	"time"
 
 	"github.com/yi-json/synapse/cluster/identity"
-	"github.com/yi-json/synapse/cluster/notify"
 	"github.com/yi-json/synapse/cmd/internal/settings"
 	"github.com/yi-json/synapse/cmd/internal/spelling"
 	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/runtime/crew"
+	"github.com/yi-json/synapse/server/notifications"
 )
 
 // This file owns the section `notify` of the configuration file: what is told to whom, by a program or a webhook.
@@ -91,7 +91,7 @@ func (r *ruleSettings) keys() []settings.Key {
 		}}
 	}
 	return []settings.Key{
-		list("on", &r.on, notify.Kinds), list("outcomes", &r.outcomes, endPhases),
+		list("on", &r.on, notifications.Kinds), list("outcomes", &r.outcomes, endPhases),
 		list("queues", &r.queues, nil), list("owners", &r.owners, nil), list("command", &r.command, nil),
 		{Name: "webhook", Get: func() string { return redacted(r.webhook) }, Set: func(text string) error {
 			r.webhook = text
@@ -142,16 +142,16 @@ func checkUnread(at *url.URL) error {
 // valid refuses a rule that tells nothing, or nobody. A program that others could change is refused here, so that the
 // scheduler does not start rather than runs what somebody else wrote.
 func (r *ruleSettings) valid() error {
-	ofJobs := slices.Contains(r.on, notify.JobOver) || slices.Contains(r.on, notify.PromiseBroken)
+	ofJobs := slices.Contains(r.on, notifications.JobOver) || slices.Contains(r.on, notifications.PromiseBroken)
 	switch {
 	case len(r.on) == 0:
-		return fmt.Errorf("on: is missing: say what is told, of %s", strings.Join(notify.Kinds, ", "))
+		return fmt.Errorf("on: is missing: say what is told, of %s", strings.Join(notifications.Kinds, ", "))
 	case (r.webhook == "") == (len(r.command) == 0):
 		return errors.New("needs one of command and webhook")
 	case r.tokenFile != "" && r.webhook == "":
 		return errors.New("tokenFile: goes with a webhook; a command reads its own")
-	case len(r.outcomes) > 0 && !slices.Contains(r.on, notify.JobOver):
-		return fmt.Errorf("outcomes: goes with on: %s", notify.JobOver)
+	case len(r.outcomes) > 0 && !slices.Contains(r.on, notifications.JobOver):
+		return fmt.Errorf("outcomes: goes with on: %s", notifications.JobOver)
 	case len(r.queues)+len(r.owners) > 0 && !ofJobs:
 		return errors.New("queues and owners: go with what is told of jobs")
 	case r.webhook == "":
@@ -161,11 +161,11 @@ func (r *ruleSettings) valid() error {
 }
 
 // tell is how the rule's notifications are told.
-func (r *ruleSettings) tell() func(context.Context, *notify.Notification) error {
+func (r *ruleSettings) tell() func(context.Context, *notifications.Notification) error {
 	if r.webhook != "" {
-		return notify.Webhook{URL: r.webhook, TokenFile: r.tokenFile, Timeout: r.timeout}.Tell
+		return notifications.Webhook{URL: r.webhook, TokenFile: r.tokenFile, Timeout: r.timeout}.Tell
 	}
-	return func(ctx context.Context, n *notify.Notification) error {
+	return func(ctx context.Context, n *notifications.Notification) error {
 		text, err := json.Marshal(n)
 		if err != nil {
 			return err
@@ -191,7 +191,7 @@ func (s *scheduler) notifies(ctx context.Context) {
 	if len(s.options.notify) == 0 {
 		return
 	}
-	o := notify.Options{
+	o := notifications.Options{
 		Cluster: s.cluster, API: s.itself(), WallMs: s.host.Clock().WallMs, Log: s.log.Info,
 	}
 	if s.options.store != storeMemory {
@@ -201,9 +201,9 @@ func (s *scheduler) notifies(ctx context.Context) {
 		if warning := identity.Exposed(r.tokenFile); warning != "" {
 			s.log.Warn("notify: %s: tokenFile: %s", r.name, warning)
 		}
-		o.Rules = append(o.Rules, notify.Rule{
+		o.Rules = append(o.Rules, notifications.Rule{
 			Name: r.name, On: r.on, Outcomes: r.outcomes, Queues: r.queues, Owners: r.owners, Tell: r.tell(),
 		})
 	}
-	go notify.New(o).Run(ctx)
+	go notifications.New(o).Run(ctx)
 }

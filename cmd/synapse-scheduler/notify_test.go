@@ -9,8 +9,8 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/yi-json/synapse/cluster/notify"
 	"github.com/yi-json/synapse/cmd/internal/settings"
+	"github.com/yi-json/synapse/server/notifications"
 )
 
 // notifying reads the section from a file's text.
@@ -98,7 +98,8 @@ func TestProgramsAreTold(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := ruleSettings{command: []string{program, "0"}, timeout: maxNotifyTime}
-	n := &notify.Notification{Event: notify.JobOver, Text: "it's over", ID: "job-over/j1", Job: &notify.AboutJob{ID: "j1"}}
+	about := &notifications.AboutJob{ID: "j1"}
+	n := &notifications.Notification{Event: notifications.JobOver, Text: "it's over", ID: "job-over/j1", Job: about}
 	if err := r.tell()(t.Context(), n); err != nil {
 		t.Fatal(err)
 	}

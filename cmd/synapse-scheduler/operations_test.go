@@ -28,7 +28,7 @@ var (
 func written(t *testing.T) []string {
 	t.Helper()
 	var all []string
-	for _, room := range []string{"actors", "cluster", "runtime", "cmd/synapse-scheduler", "cmd/synapse-node"} {
+	for _, room := range []string{"actors", "cluster", "server", "runtime", "cmd/synapse-scheduler", "cmd/synapse-node"} {
 		err := filepath.WalkDir(filepath.Join("../..", room), func(path string, _ fs.DirEntry, err error) error {
 			if err != nil || filepath.Ext(path) != ".go" || strings.HasSuffix(path, "_test.go") {
 				return err

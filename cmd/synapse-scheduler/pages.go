@@ -9,11 +9,11 @@ import (
 	"time"
 
 	"github.com/yi-json/synapse/cluster/gate"
-	"github.com/yi-json/synapse/cluster/httpapi"
-	"github.com/yi-json/synapse/cluster/metrics"
-	"github.com/yi-json/synapse/cluster/metrics/leading"
 	"github.com/yi-json/synapse/cluster/rights"
 	"github.com/yi-json/synapse/cmd/internal/daemon"
+	"github.com/yi-json/synapse/server/httpapi"
+	"github.com/yi-json/synapse/server/metrics"
+	"github.com/yi-json/synapse/server/metrics/leading"
 )
 
 // This file owns what the scheduler's port answers to plain HTTP, and to whom. browsers.go has what browsers are shown.

@@ -7,12 +7,12 @@ import (
 	"google.golang.org/grpc/peer"
 
 	"github.com/yi-json/synapse/cluster/api"
-	"github.com/yi-json/synapse/cluster/caller"
 	"github.com/yi-json/synapse/cluster/gate"
 	"github.com/yi-json/synapse/cluster/gateway"
 	"github.com/yi-json/synapse/cluster/identity"
-	"github.com/yi-json/synapse/cluster/past"
-	"github.com/yi-json/synapse/cluster/web"
+	"github.com/yi-json/synapse/server/caller"
+	"github.com/yi-json/synapse/server/timeline"
+	"github.com/yi-json/synapse/server/web"
 )
 
 // This file owns where the past is kept: by the scheduler that leads, in its own data folder. One that leads after it
@@ -23,16 +23,16 @@ func (s *scheduler) keepPast(ctx context.Context) {
 	if s.options.past == 0 || s.options.store == storeMemory || s.dataDir == "" {
 		return
 	}
-	measured := &past.Measured{Spans: s.host.Spans}
-	k, err := past.NewKeeper(past.Options{
+	measured := &timeline.Measured{Spans: s.host.Spans}
+	k, err := timeline.NewKeeper(timeline.Options{
 		Dir: filepath.Join(s.dataDir, "past"), Keep: s.options.past, Text: web.PastText,
 		API: s.itself(),
-		Count: func(ctx context.Context) *past.Sum {
+		Count: func(ctx context.Context) *timeline.Sum {
 			c, err := s.gateway.Census(ctx)
 			if err != nil || c == nil {
 				return nil
 			}
-			sum := past.SumOf(c)
+			sum := timeline.SumOf(c)
 			sum.Promises = measured.Since()
 			return sum
 		},

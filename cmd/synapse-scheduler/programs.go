@@ -9,7 +9,7 @@ import (
 
 	"github.com/yi-json/synapse/cluster/doorway"
 	"github.com/yi-json/synapse/cluster/gate"
-	"github.com/yi-json/synapse/cluster/httpapi"
+	"github.com/yi-json/synapse/server/httpapi"
 )
 
 // This file owns the client API for programs that speak HTTP: as whom each of their requests is served.

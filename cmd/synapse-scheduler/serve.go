@@ -30,10 +30,10 @@ import (
 	"github.com/yi-json/synapse/cluster/identity"
 	"github.com/yi-json/synapse/cluster/lease"
 	"github.com/yi-json/synapse/cluster/link"
-	"github.com/yi-json/synapse/cluster/past"
 	"github.com/yi-json/synapse/cluster/vault"
 	"github.com/yi-json/synapse/cmd/internal/daemon"
 	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/server/timeline"
 	"github.com/yi-json/synapse/store"
 )
 
@@ -59,7 +59,7 @@ type scheduler struct {
 	server   *grpc.Server
 	doorway  *doorway.Doorway
 	leads    atomic.Pointer[gateway.Leader]
-	keeper   atomic.Pointer[past.Keeper] // nil: the past is not kept here
+	keeper   atomic.Pointer[timeline.Keeper] // nil: the past is not kept here
 }
 
 // tenure is the lease of the leader, which schedulers of one store compete for.

@@ -7,8 +7,8 @@ import (
 	"net/url"
 
 	"github.com/yi-json/synapse/actors"
-	"github.com/yi-json/synapse/cluster/traces"
 	"github.com/yi-json/synapse/cmd/internal/daemon"
+	"github.com/yi-json/synapse/server/traces"
 )
 
 // This file owns the setting `otlp`: to whom it is told how gangs lived.

@@ -89,7 +89,7 @@ func (c *cluster) silentPages(many int) {
 
 // TestSilentPages: a thousand pages that read nothing of a cluster that changes all the time. The scheduler takes less
 // than 50 MB for them, a page that reads is sent what changes, and every machine is heard as often as ever, so that
-// none is declared dead. That those are let go for whom there is more than a connection takes, cluster/web tests.
+// none is declared dead. That those are let go for whom there is more than a connection takes, server/web tests.
 func TestSilentPages(t *testing.T) {
 	const many, machines, beats, most = 1000, 32, 3, 50 << 20
 	pace.Crowd(t)

@@ -1,4 +1,4 @@
-// This file owns the description of the client API for programs that speak HTTP: what cluster/httpapi makes of the
+// This file owns the description of the client API for programs that speak HTTP: what server/httpapi makes of the
 // calls, as an OpenAPI document. The words in it are the comments of the .proto files.
 package main
 
@@ -15,7 +15,7 @@ import (
 const (
 	// clientService is the service that is described; a tree without it has nothing to describe.
 	clientService = "synapse.v1.Synapse"
-	documentFile  = "cluster/httpapi/openapi.json"
+	documentFile  = "server/httpapi/openapi.json"
 
 	typeJSON  = "application/json"
 	typeLines = "application/x-ndjson"
@@ -177,7 +177,7 @@ func enum(e protoreflect.EnumDescriptor) node {
 	return all
 }
 
-// errorSchema is what cluster/httpapi answers in place of an answer.
+// errorSchema is what server/httpapi answers in place of an answer.
 func errorSchema(s protoreflect.ServiceDescriptor) node {
 	codes := node{"type": "string"}
 	for _, d := range spoken(s) {

@@ -8,9 +8,9 @@ import (
 	"time"
 
 	"github.com/yi-json/synapse/actors/mirror"
-	"github.com/yi-json/synapse/cluster/metrics"
 	"github.com/yi-json/synapse/goodput"
 	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/server/metrics"
 	"github.com/yi-json/synapse/topology"
 )
 

@@ -1,4 +1,4 @@
-package past
+package timeline
 
 import (
 	"fmt"
@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/yi-json/synapse/cluster/web"
 	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/server/web"
 )
 
 // room is a cluster in which gangs of eight whole machines begin and end, each machine of eight GPUs.

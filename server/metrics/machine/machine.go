@@ -11,7 +11,7 @@ import (
 	"github.com/yi-json/synapse/actors"
 	"github.com/yi-json/synapse/actors/worker"
 	"github.com/yi-json/synapse/cluster/host"
-	"github.com/yi-json/synapse/cluster/metrics"
+	"github.com/yi-json/synapse/server/metrics"
 	"github.com/yi-json/synapse/topology"
 )
 

@@ -1,4 +1,4 @@
-// Package httpapi is the client API for programs that speak HTTP and JSON: each call of gRPC's, transcoded from the
+// Package httpapi serves the client API to programs that speak HTTP and JSON: each call of gRPC's, transcoded from the
 // same descriptors, behind the same guards. It decides nothing, knows no role and keeps nothing; what it does not let
 // through is what no program sends, and what a page in somebody's browser might.
 package httpapi
@@ -16,8 +16,8 @@ import (
 	"google.golang.org/protobuf/reflect/protoregistry"
 
 	"github.com/yi-json/synapse/cluster/api"
-	"github.com/yi-json/synapse/cluster/caller"
 	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/server/caller"
 )
 
 // This file owns which addresses there are, and which requests get as far as a call.

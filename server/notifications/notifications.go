@@ -1,7 +1,7 @@
-// Package notify tells others what has happened in the cluster: that a job is over, that a machine takes nothing new,
-// that a promise was not kept. An administrator's rules say what is told to whom. Nothing waits for it: if nobody takes
-// what a rule tells, what comes meanwhile is lost, and neither a job nor a scheduler is kept up.
-package notify
+// Package notifications tells others what has happened in the cluster: that a job is over, that a machine takes nothing
+// new, that a promise was not kept. An administrator's rules say what is told to whom. Nothing waits for it: if nobody
+// takes what a rule tells, what comes meanwhile is lost, and neither a job nor a scheduler is kept up.
+package notifications
 
 import (
 	"context"

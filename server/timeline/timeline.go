@@ -1,7 +1,7 @@
-// Package past keeps how a cluster was: what its page shows, over the last day, and its sums over the last month. It is
-// written by whoever leads, beside all else: no actor waits for it or knows of it, and a disk that is full costs the
-// past and nothing more.
-package past
+// Package timeline keeps how a cluster was: what its page shows, over the last day, and its sums over the last month.
+// It is written by whoever leads, beside all else: no actor waits for it or knows of it, and a disk that is full costs
+// the past and nothing more.
+package timeline
 
 import (
 	"bytes"

@@ -10,8 +10,8 @@ import (
 	"github.com/yi-json/synapse/actors/worker"
 	"github.com/yi-json/synapse/cluster/host"
 	"github.com/yi-json/synapse/cluster/link"
-	"github.com/yi-json/synapse/cluster/metrics"
 	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/server/metrics"
 	"github.com/yi-json/synapse/topology"
 )
 

@@ -20,8 +20,8 @@ import (
 	"google.golang.org/grpc/peer"
 
 	"github.com/yi-json/synapse/cluster/api"
-	"github.com/yi-json/synapse/cluster/caller"
 	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/server/caller"
 	"github.com/yi-json/synapse/test/able/pace"
 )
 

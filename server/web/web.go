@@ -1,6 +1,6 @@
-// Package web is the page that shows a cluster to people: its files, and what a browser may ask of a scheduler through
-// it. It decides nothing and knows nothing of its own: whatever it shows is an answer of the client API, asked as
-// whoever serves the page, so nobody sees or does more by it than by the command line.
+// Package web serves the page that shows a cluster to people: its files, and what a browser may ask of a scheduler
+// through it. It decides nothing and knows nothing of its own: whatever it shows is an answer of the client API, asked
+// as whoever serves the page, so nobody sees or does more by it than by the command line.
 package web
 
 import (
