@@ -191,7 +191,7 @@ func (s *bursts) ordered(j *Judgement) []*burst {
 		case b.gang:
 			b.rank /= gangBoost
 		case !j.settings.lacks.sizes:
-			b.rank = scaled(b.rank, b.weight, 1000)
+			b.rank = topology.Scaled(b.rank, b.weight, 1000)
 		}
 		b.probes = b.rank > 0 && b.isUntried(j)
 		all = append(all, b)

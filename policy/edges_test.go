@@ -402,7 +402,7 @@ func TestPaceOfHours(t *testing.T) {
 			p.turn(now)
 			if ran := chance.Int63n(3 * oneHour); chance.Intn(2) == 0 {
 				p.did(2000, ran, now)
-				all = append(all, did{now / oneHour, scaled(2000, min(ran, now-begin), second)})
+				all = append(all, did{now / oneHour, topology.Scaled(2000, min(ran, now-begin), second)})
 			}
 			watched, sum := min(now-begin, 23*oneHour+now%oneHour), int64(0)
 			for _, d := range all {

@@ -250,7 +250,7 @@ func (j *Judgement) admit(b *burst, e *entry, p topology.Placement, t terms) {
 	if j.shares != nil {
 		j.shares.take(e.Job, &hold{
 			queue: e.Queue, owner: e.Owner, pool: b.traits.Pool, total: totalOf(&e.Gang), size: b.traits.Size,
-			since: j.now, nodes: nodesOf(p), fixed: e.Fixed,
+			since: j.now, nodes: p.Nodes(), fixed: e.Fixed,
 		})
 	}
 	j.d.Admit = append(j.d.Admit, a)

@@ -203,7 +203,7 @@ func (j *Judgement) isOver(b *burst, e *entry, p *topology.Placement) bool {
 	}
 	var nodes []topology.NodeID
 	if p != nil {
-		nodes = nodesOf(*p)
+		nodes = p.Nodes()
 	}
 	own := e.promised
 	if own != nil && (!own.firm || p != nil && len(besides(p.Slots, own.place.Slots)) > 0) {
@@ -227,7 +227,7 @@ func (j *Judgement) promisedFirmly(e *entry, own *promise, but ...*promise) (all
 			continue
 		}
 		x := &hold{
-			queue: p.e.Queue, owner: p.e.Owner, pool: p.pool, nodes: nodesOf(p.place), fixed: p.e.Fixed,
+			queue: p.e.Queue, owner: p.e.Owner, pool: p.pool, nodes: p.place.Nodes(), fixed: p.e.Fixed,
 			leaf: j.shares.leaf(p.e.Queue, p.e.Owner),
 		}
 		for i := range p.place.Slots { // of one that is inherited nothing else may be known yet

@@ -62,8 +62,8 @@ func (s *pools) count(j *Judgement) {
 		p.creditAt += passed * second
 		p.pace.turn(j.now)
 		if p.waits {
-			gain := scaled(p.Size, j.settings.GuardPercent, 100)
-			p.credit = min(p.credit+scaled(gain, min(passed, hoard), 1), scaled(gain, hoard, 1))
+			gain := topology.Scaled(p.Size, j.settings.GuardPercent, 100)
+			p.credit = min(p.credit+topology.Scaled(gain, min(passed, hoard), 1), topology.Scaled(gain, hoard, 1))
 		}
 	}
 }
@@ -121,7 +121,7 @@ func (j *Judgement) poolNamed(name string) *pool {
 // already, and it is none of those that take most of a pool anyway.
 func (j *Judgement) heldBack(b *burst) bool {
 	p := j.pool(b)
-	most := scaled(p.Size, 100-j.settings.HeadroomPercent, 100)
+	most := topology.Scaled(p.Size, 100-j.settings.HeadroomPercent, 100)
 	return j.settings.HeadroomPercent > 0 && b.estimate > longWork &&
 		p.long+b.traits.Size > most && 2*b.traits.Size <= most
 }
@@ -131,7 +131,7 @@ func (j *Judgement) charge(b *burst, e *entry, guarded bool) {
 	p := j.pool(b)
 	w := &work{pool: p.Name, size: b.traits.Size, long: b.estimate > longWork}
 	if guarded {
-		w.charged = scaled(w.size, b.estimate, second)
+		w.charged = topology.Scaled(w.size, b.estimate, second)
 		p.credit -= w.charged
 	}
 	j.count(e.Job, w)
@@ -188,6 +188,6 @@ func (j *Judgement) undo(job topology.JobID, ran int64) {
 	}
 	p.pace.did(w.size, ran, j.now)
 	if w.charged > 0 {
-		p.credit += w.charged - scaled(w.size, ran, second)
+		p.credit += w.charged - topology.Scaled(w.size, ran, second)
 	}
 }

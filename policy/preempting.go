@@ -355,7 +355,7 @@ func (r *Running) lost(size int64) int64 {
 	if r.Checkpoint > 0 {
 		again = min(again, r.Checkpoint)
 	}
-	return scaled(size, again+resuming+r.Prepared, second)
+	return topology.Scaled(size, again+resuming+r.Prepared, second)
 }
 
 // rule is by which rule what a job of a queue has may be taken for another, and which queues must have more than their
@@ -445,5 +445,5 @@ func (l *statutes) Enough(p topology.Placement) bool {
 	if l.h.e.Fixed && l.s.beyond(l.h.leaf, l.needs) != nil {
 		return false
 	}
-	return l.s.over(l.h.leaf, l.h.e.Owner, l.needs, nodesOf(p)) == nil
+	return l.s.over(l.h.leaf, l.h.e.Owner, l.needs, p.Nodes()) == nil
 }

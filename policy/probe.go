@@ -9,6 +9,8 @@ import (
 	"math"
 	"math/bits"
 	"slices"
+
+	"github.com/yi-json/synapse/topology"
 )
 
 // isUntried reports whether a burst has a job to be tried. Gangs are not: they take much room for one answer.
@@ -17,7 +19,7 @@ func (b *burst) isUntried(j *Judgement) bool {
 }
 
 // early is the rank of a burst's probe: the more there are of whom it tells, the earlier.
-func (b *burst) early() int64 { return scaled(b.rank, 1000, rootOf(int64(len(b.jobs))*1000)) }
+func (b *burst) early() int64 { return topology.Scaled(b.rank, 1000, rootOf(int64(len(b.jobs))*1000)) }
 
 // rootOf is the square root of an amount, both in thousandths.
 func rootOf(amount int64) (root int64) {

@@ -83,7 +83,7 @@ func (j *Judgement) Prospects() (all Prospects) {
 			ahead[pool.Name] = before
 		}
 		line := *before
-		line.Burst, line.Each = b.traits.Burst, scaled(b.traits.Size, b.estimate, second)
+		line.Burst, line.Each = b.traits.Burst, topology.Scaled(b.traits.Size, b.estimate, second)
 		if line.Why, line.Until = j.holding(b); line.Why == Locality {
 			line.Within = j.closest(b.head.group)
 		}
@@ -108,7 +108,7 @@ func (j *Judgement) Prospects() (all Prospects) {
 			}
 		}
 		before.Ahead += jobs
-		before.Work += scaled(line.Each, int64(jobs), 1)
+		before.Work += topology.Scaled(line.Each, int64(jobs), 1)
 	}
 	return all
 }
@@ -178,7 +178,7 @@ type pace struct {
 func (p *pace) did(size, ran, now int64) {
 	if p.since > 0 {
 		p.turn(now)
-		p.done[p.hour%paceHours] += scaled(size, min(ran, now-p.since), second)
+		p.done[p.hour%paceHours] += topology.Scaled(size, min(ran, now-p.since), second)
 	}
 }
 

@@ -215,8 +215,8 @@ func (s *shares) needs(pool string, total topology.Resources) []int64 {
 func totalOf(g *topology.Gang) topology.Resources {
 	each, n := asked(g)
 	return topology.Resources{
-		MilliCPU: scaled(each.MilliCPU, n, 1), MemoryBytes: scaled(each.MemoryBytes, n, 1),
-		MilliGPU: scaled(each.MilliGPU, n, 1),
+		MilliCPU: topology.Scaled(each.MilliCPU, n, 1), MemoryBytes: topology.Scaled(each.MemoryBytes, n, 1),
+		MilliGPU: topology.Scaled(each.MilliGPU, n, 1),
 	}
 }
 
@@ -303,15 +303,4 @@ func (s *shares) follow(was *shares, now int64) {
 		s.move(&next, 1, now)
 		s.jobs[job] = &next
 	}
-}
-
-// nodesOf are the machines of a placement, each once.
-func nodesOf(p topology.Placement) []topology.NodeID {
-	var nodes []topology.NodeID
-	for i := range p.Slots {
-		if node := p.Slots[i].Node; i == 0 || node != p.Slots[i-1].Node {
-			nodes = append(nodes, node)
-		}
-	}
-	return nodes
 }

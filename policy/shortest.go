@@ -1,5 +1,7 @@
 package policy
 
+import "github.com/yi-json/synapse/topology"
+
 // This file owns the rule by which a short job has a longer one of its own queue stopped, and what makes it gentle. It
 // asks for no estimate: a job that has run for long is expected to go on for as long again, and one that has not run
 // yet is expected to be short. So nothing is stopped in a circle: whoever is stopped has had several times what the
@@ -51,7 +53,7 @@ func (h *hunting) inside(r *Running, x *hold, now int64) Rule {
 // on for several times as long as the job and as what its stop costs. A job that does not save its work loses all of
 // it, which is as much as it is expected to go on for.
 func (h *hunting) isWorth(r *Running, x *hold, now int64) bool {
-	if r.Checkpoint == 0 || x.size > scaled(h.size, timesLarger, 1) {
+	if r.Checkpoint == 0 || x.size > topology.Scaled(h.size, timesLarger, 1) {
 		return false
 	}
 	costs := min(r.Ran, r.Checkpoint) + resuming + r.Prepared
@@ -108,5 +110,5 @@ func (h *hunting) isGentle(stops []stop) bool {
 			}
 		}
 	}
-	return sizes <= scaled(h.size, timesLarger, 1)
+	return sizes <= topology.Scaled(h.size, timesLarger, 1)
 }

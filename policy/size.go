@@ -7,8 +7,6 @@ package policy
 
 import (
 	"cmp"
-	"math"
-	"math/bits"
 	"slices"
 
 	"github.com/yi-json/synapse/topology"
@@ -161,23 +159,12 @@ func asked(g *topology.Gang) (each topology.Resources, n int64) {
 func (p *Pool) SizeOf(g *topology.Gang) int64 {
 	each, n := asked(g)
 	whole := worth(p.Usual)
-	size := max(scaled(each.MilliGPU, n, 1), 1)
+	size := max(topology.Scaled(each.MilliGPU, n, 1), 1)
 	if p.Usual.MilliCPU > 0 {
-		size = max(size, scaled(whole, scaled(each.MilliCPU, n, 1), p.Usual.MilliCPU))
+		size = max(size, topology.Scaled(whole, topology.Scaled(each.MilliCPU, n, 1), p.Usual.MilliCPU))
 	}
 	if p.Usual.MemoryBytes > 0 {
-		size = max(size, scaled(whole, scaled(each.MemoryBytes, n, 1), p.Usual.MemoryBytes))
+		size = max(size, topology.Scaled(whole, topology.Scaled(each.MemoryBytes, n, 1), p.Usual.MemoryBytes))
 	}
 	return size
-}
-
-// scaled is a·b/c rounded up, of what is not negative, cut to the largest number there is.
-func scaled(a, b, c int64) int64 {
-	hi, lo := bits.Mul64(uint64(max(a, 0)), uint64(max(b, 0)))
-	lo, carry := bits.Add64(lo, uint64(c)-1, 0)
-	if hi += carry; hi >= uint64(c) {
-		return math.MaxInt64
-	}
-	q, _ := bits.Div64(hi, lo, uint64(c))
-	return int64(min(q, math.MaxInt64))
 }

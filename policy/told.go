@@ -82,7 +82,7 @@ func (r *record) tell(j *Judgement, p *promise) {
 		r.sorted = append(r.sorted[:0], all...)
 		slices.Sort(r.sorted)
 		worst := r.sorted[(len(all)*9+9)/10-1]
-		t.by = t.made + scaled(t.length(), worst, perMille)
+		t.by = t.made + topology.Scaled(t.length(), worst, perMille)
 	}
 }
 
@@ -99,7 +99,7 @@ func (r *record) started(e *entry, now int64) {
 	if len(*all) >= keptErrors {
 		*all = slices.Delete(*all, 0, 1)
 	}
-	*all = append(*all, scaled(now-t.made, perMille, t.length()))
+	*all = append(*all, topology.Scaled(now-t.made, perMille, t.length()))
 	if r.heard != nil {
 		r.heard(Told{Job: e.Job, Made: t.made, At: t.at, By: t.by, Started: now})
 	}

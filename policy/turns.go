@@ -219,7 +219,7 @@ func (j *Judgement) weigh(h *share) {
 	}
 	for i, quota := range h.quota {
 		if quota > 0 {
-			t.part = max(t.part, scaled(h.has[i], 1_000_000, quota))
+			t.part = max(t.part, topology.Scaled(h.has[i], 1_000_000, quota))
 		}
 	}
 }

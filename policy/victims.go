@@ -215,10 +215,10 @@ func (h *hunt) orders() [3]line {
 				n = int32(len(on))
 				numbers[s.Node], on = n, append(on, 0)
 			}
-			on[n] += scaled(c.Lost, amountOf(s.Amount), max(gives, 1))
+			on[n] += topology.Scaled(c.Lost, amountOf(s.Amount), max(gives, 1))
 			slots = append(slots, n)
 		}
-		all[1][i] = place{scaled(c.Lost, 1<<20, max(gives, 1)), i}
+		all[1][i] = place{topology.Scaled(c.Lost, 1<<20, max(gives, 1)), i}
 		all[2][i] = place{c.Lost, i}
 	}
 	for i := range h.all {
@@ -321,7 +321,7 @@ func (h *hunt) reduce() {
 	if !ok {
 		return
 	}
-	h.at = nodesOf(p)
+	h.at = p.Nodes()
 	before := slices.Clone(h.chosen)
 	h.choose(slices.DeleteFunc(slices.Clone(before), func(i int) bool {
 		return !slices.ContainsFunc(h.all[i].Room.Slots, func(s topology.Slot) bool { return slices.Contains(h.at, s.Node) })

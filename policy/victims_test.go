@@ -251,7 +251,7 @@ type fewMachines struct {
 	most int
 }
 
-func (l fewMachines) Enough(p topology.Placement) bool { return len(nodesOf(p)) <= l.most }
+func (l fewMachines) Enough(p topology.Placement) bool { return len(p.Nodes()) <= l.most }
 
 // joinUneven adds two machines of one rack and four of another. Most have two GPUs left, if some are in use.
 func joinUneven(view *topology.Fabric, inUse bool) {
@@ -288,8 +288,8 @@ func TestVictimsOnFewMachines(t *testing.T) {
 	all := []Candidate{has(1, "n6", "n7"), has(2, "n1", "n4")}
 	all[0].Job, all[1].Job = "elsewhere", "there"
 	stop, place, ok := Victims(view, elevenWhole(), topology.Lent{}, all, fewMachines{most: 2})
-	if !ok || !slices.Equal(stop, []int{1}) || len(nodesOf(place)) > 2 {
-		t.Errorf("stopped are %v, for a place on %v (%v), and who is on n1 and n4 is enough", stop, nodesOf(place), ok)
+	if !ok || !slices.Equal(stop, []int{1}) || len(place.Nodes()) > 2 {
+		t.Errorf("stopped are %v, for a place on %v (%v), and who is on n1 and n4 is enough", stop, place.Nodes(), ok)
 	}
 }
 

@@ -177,6 +177,9 @@ func mulDivWide(a, b, c int64, plus uint64) int64 {
 	return int64(min(q, most))
 }
 
+// Scaled returns a·b/c rounded up, of what is not negative, cut to the largest number there is.
+func Scaled(a, b, c int64) int64 { return mulDivWide(max(a, 0), max(b, 0), c, uint64(c)-1) }
+
 // Shape is what placing a gang depends on. Gangs of equal shapes are placed, or
 // refused, alike, so a shape can key what is known of all of them.
 type Shape struct {

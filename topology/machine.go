@@ -92,3 +92,14 @@ type Placement struct {
 	// Level is the finest level of the fabric that holds the whole gang.
 	Level string
 }
+
+// Nodes returns the machines of a placement, each once.
+func (p Placement) Nodes() []NodeID {
+	var nodes []NodeID
+	for i := range p.Slots {
+		if node := p.Slots[i].Node; i == 0 || node != p.Slots[i-1].Node {
+			nodes = append(nodes, node)
+		}
+	}
+	return nodes
+}
