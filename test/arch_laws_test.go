@@ -46,9 +46,7 @@ var rooms = map[string]room{
 	"store":         {ours: []string{"topology", "policy", "messages", "actors"}},
 	"cluster":       {ours: []string{"topology", "goodput", "policy", "messages", "actors", "store", "clock"}},
 	// What is served stands on how processes find, prove and hear each other, which knows of no client.
-	"server": {
-		ours: []string{"topology", "goodput", "policy", "messages", "actors", "store", "cluster", "clock"},
-	},
+	"server":  {ours: []string{"topology", "goodput", "policy", "messages", "actors", "store", "cluster", "clock"}},
 	"runtime": {ours: []string{"topology", "policy", "messages", "actors", "clock"}},
 	// What runs in real time measures by one clock; what is simulated cannot.
 	"clock":         {libraries: []string{"golang.org/x/sys/unix"}},
@@ -140,6 +138,7 @@ var laws = []law{
 		{"sim/x.go", `package sim; import "` + module + `/cmd/thing"`},
 		{"sim/x.go", `package sim; import "` + module + `/cluster/election"`},
 		{"cluster/x.go", `package cluster; import "` + module + `/server/web"`},
+		{"cluster/identity/x.go", `package identity; import "` + module + `/server/authn"`},
 		{"cluster/link/x.go", `package link; import "` + module + `/server/metrics/machine"`},
 		{"runtime/x.go", `package runtime; import "` + module + `/server/web"`},
 		{"server/x.go", `package server; import "` + module + `/runtime/launcher"`},

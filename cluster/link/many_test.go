@@ -18,9 +18,9 @@ import (
 	"google.golang.org/grpc/credentials"
 
 	"github.com/yi-json/synapse/actors"
-	"github.com/yi-json/synapse/cluster/gate"
 	"github.com/yi-json/synapse/cluster/identity"
 	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/server/authn"
 	"github.com/yi-json/synapse/topology"
 )
 
@@ -191,7 +191,7 @@ func BenchmarkLinkGang64(b *testing.B) {
 }
 
 // secured are the credentials of a scheduler, and of machines, which all have one certificate here.
-func secured(tb testing.TB) (by *gate.Gate, dials credentials.TransportCredentials) {
+func secured(tb testing.TB) (by *authn.Gate, dials credentials.TransportCredentials) {
 	tb.Helper()
 	pair, err := identity.NewRoot("bench", time.Now())
 	if err != nil {
@@ -211,14 +211,14 @@ func secured(tb testing.TB) (by *gate.Gate, dials credentials.TransportCredentia
 	if err := machine.Create(); err != nil {
 		tb.Fatal(err)
 	}
-	allowed := gate.DefaultAllowance()
+	allowed := authn.DefaultAllowance()
 	allowed.Connections = 1 << 16 // one certificate stands for all machines here
-	by, err = gate.New(gate.Options{Folder: folder, Allowed: allowed})
+	by, err = authn.New(authn.Options{Folder: folder, Allowed: allowed})
 	if err != nil {
 		tb.Fatal(err)
 	}
 	tb.Cleanup(by.Close)
-	badge, err := gate.OpenBadge(machine.Dir, identity.RoleNode)
+	badge, err := authn.OpenBadge(machine.Dir, identity.RoleNode)
 	if err != nil {
 		tb.Fatal(err)
 	}

@@ -13,8 +13,8 @@ import (
 	"google.golang.org/grpc/credentials"
 
 	"github.com/yi-json/synapse/actors"
-	"github.com/yi-json/synapse/cluster/gate"
 	"github.com/yi-json/synapse/cluster/identity"
+	"github.com/yi-json/synapse/server/authn"
 	testpace "github.com/yi-json/synapse/test/able/pace"
 )
 
@@ -30,22 +30,22 @@ func TestRenewalUnderLoad(t *testing.T) {
 	by, err := (&identity.Folder{Roots: root.Chain, Pair: root}).Certify(identity.RoleScheduler, "s1", began)
 	must(t, err)
 	by.Dir = t.TempDir()
-	g, err := gate.New(gate.Options{Folder: by, Now: func() time.Time {
+	g, err := authn.New(authn.Options{Folder: by, Now: func() time.Time {
 		return time.Now().Add(time.Duration(ahead.Load()))
 	}})
 	must(t, err)
 	t.Cleanup(g.Close)
-	badge := func(name string) *gate.Badge {
+	badge := func(name string) *authn.Badge {
 		folder, err := by.Certify(identity.RoleNode, name, began.Add(-17*time.Hour)) // two thirds of its day are over
 		must(t, err)
 		folder.Dir = filepath.Join(by.Dir, name)
 		must(t, folder.Create())
-		badge, err := gate.OpenBadge(folder.Dir, identity.RoleNode)
+		badge, err := authn.OpenBadge(folder.Dir, identity.RoleNode)
 		must(t, err)
 		return badge
 	}
 	h := newHall(t, Options{Credentials: g.Credentials()})
-	var badges []*gate.Badge
+	var badges []*authn.Badge
 	gang := rehearse(t, h, machines, func(i int) credentials.TransportCredentials {
 		badges = append(badges, badge(fmt.Sprintf("n%03d", i)))
 		return badges[i].Credentials(nil)

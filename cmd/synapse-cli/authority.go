@@ -11,9 +11,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/yi-json/synapse/cluster/gate"
 	"github.com/yi-json/synapse/cluster/identity"
 	"github.com/yi-json/synapse/cluster/vault"
+	"github.com/yi-json/synapse/server/authn"
 )
 
 // This file owns `init` and `certify`: how a cluster gets its keys. They work on files, and speak to no scheduler.
@@ -187,7 +187,7 @@ func (a *app) certify(k *keysFlags, role identity.Role, name string) error {
 		if err != nil {
 			return err
 		}
-		if err := gate.Bind(by, name, key); err != nil {
+		if err := authn.Bind(by, name, key); err != nil {
 			return err
 		}
 	}

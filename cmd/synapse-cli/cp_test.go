@@ -13,7 +13,7 @@ import (
 // TestPiecesAreLittle: what goes into a task goes in pieces that the gate does not take for large requests, which come
 // at half a megabyte a second, in whatever pieces it was written; and all of it comes.
 func TestPiecesAreLittle(t *testing.T) {
-	const little = 64<<10 + 256 // cluster/gate
+	const little = 64<<10 + 256 // server/authn
 	file := bytes.Repeat([]byte("0123456789abcdef"), 1<<17)
 	var came bytes.Buffer
 	sent := stdinOf{func(in *api.ExecIn) error {

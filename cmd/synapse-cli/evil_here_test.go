@@ -16,10 +16,10 @@ import (
 	"time"
 
 	"github.com/yi-json/synapse/cluster/audit"
-	"github.com/yi-json/synapse/cluster/gate"
 	"github.com/yi-json/synapse/cluster/identity"
 	"github.com/yi-json/synapse/cmd/synapse-cli/internal/client"
 	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/server/authn"
 	"github.com/yi-json/synapse/sim/record"
 )
 
@@ -115,13 +115,13 @@ func TestEvilLogin(t *testing.T) {
 	if err := errors.Join(root.Create(), folder.Create(), ann.Create()); err != nil {
 		t.Fatal(err)
 	}
-	entrance, err := gate.New(gate.Options{Folder: folder})
+	entrance, err := authn.New(authn.Options{Folder: folder})
 	if err != nil {
 		t.Fatal(err)
 	}
 	address := evilTexts(t, evil, entrance.Credentials())
 	issuer := evilIssuer(t)
-	over := gate.WithRoot("lab", [32]byte{1}, issuedFor(time.Hour, -time.Second))
+	over := authn.WithRoot("lab", [32]byte{1}, issuedFor(time.Hour, -time.Second))
 	env, _ := home(t, fmt.Sprintf("contexts:\n- {name: old, server: 'lab:9000', cluster: %s, user: ann, role: submitter, "+
 		"token: %s, issuer: %q, client: synapse, refresh: r1}\n", quotedYAML(t, evil), over, issuer.URL))
 	login := []string{"login", address, "--root", filepath.Join(folder.Dir, "ca.pem"), "--client-id", "synapse", "--oidc"}

@@ -23,9 +23,9 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/yi-json/synapse/cluster/api"
-	"github.com/yi-json/synapse/cluster/gate"
 	"github.com/yi-json/synapse/cluster/identity"
 	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/server/authn"
 	"github.com/yi-json/synapse/test/able/pace"
 )
 
@@ -77,7 +77,7 @@ func fakeScheduler(flags map[string]string) {
 	fmt.Println("Synapse Master running")
 	folder, err := identity.OpenFolder(flags["tls"])
 	fatal(err)
-	entrance, err := gate.New(gate.Options{Folder: folder})
+	entrance, err := authn.New(authn.Options{Folder: folder})
 	fatal(err)
 	server := grpc.NewServer(grpc.Creds(entrance.Credentials()))
 	api.RegisterSynapseServer(server, &neighbours{dir: filepath.Dir(flags["data-dir"])})

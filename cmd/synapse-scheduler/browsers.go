@@ -10,7 +10,7 @@ import (
 	"google.golang.org/grpc/peer"
 
 	"github.com/yi-json/synapse/cluster/doorway"
-	"github.com/yi-json/synapse/cluster/gate"
+	"github.com/yi-json/synapse/server/authn"
 	"github.com/yi-json/synapse/server/caller"
 	"github.com/yi-json/synapse/server/web"
 )
@@ -55,8 +55,8 @@ func (s *scheduler) browsers() http.Handler {
 }
 
 // visitor is what the handshake said of whoever makes a request; nobody comes another way.
-func visitor(r *http.Request) gate.Visitor {
-	v, _ := doorway.InfoOf(r).(gate.Visitor)
+func visitor(r *http.Request) authn.Visitor {
+	v, _ := doorway.InfoOf(r).(authn.Visitor)
 	return v
 }
 
@@ -88,7 +88,7 @@ func (s *scheduler) plainName(host string) bool {
 
 // desks are where people log in, at the gate.
 type desks struct {
-	gate    *gate.Gate
+	gate    *authn.Gate
 	service *caller.Service
 }
 

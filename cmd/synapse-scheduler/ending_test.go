@@ -9,11 +9,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/yi-json/synapse/cluster/gateway"
 	"github.com/yi-json/synapse/cluster/host"
 	"github.com/yi-json/synapse/cluster/link"
 	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/policy"
+	"github.com/yi-json/synapse/server/gateway"
 	"github.com/yi-json/synapse/store"
 	"github.com/yi-json/synapse/test/able/pace"
 )

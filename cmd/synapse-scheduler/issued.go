@@ -5,14 +5,14 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/yi-json/synapse/cluster/gate"
 	"github.com/yi-json/synapse/cluster/oidc"
+	"github.com/yi-json/synapse/server/authn"
 )
 
 // This file owns the way of an issuer's tokens from the gate to whoever verifies them: the two do not know each other.
 
 // issued is what the gate asks about an issuer's token; nil: none is taken.
-func (s *scheduler) issued() (func(token string) (gate.Issued, error), error) {
+func (s *scheduler) issued() (func(token string) (authn.Issued, error), error) {
 	if s.oidcFile == "" {
 		return nil, nil
 	}
@@ -21,11 +21,11 @@ func (s *scheduler) issued() (func(token string) (gate.Issued, error), error) {
 		return nil, fmt.Errorf("--oidc %s: %w", s.oidcFile, err)
 	}
 	s.log.Info("People come in by tokens of %s, too", s.oidc.Issuer)
-	return func(token string) (gate.Issued, error) {
+	return func(token string) (authn.Issued, error) {
 		p, err := issuer.Verify(token)
 		if errors.Is(err, oidc.ErrAway) {
-			err = errors.Join(gate.ErrLater, err)
+			err = errors.Join(authn.ErrLater, err)
 		}
-		return gate.Issued{Role: p.Role, Name: p.Name, Until: p.Until, Groups: p.Groups, LocalUser: p.LocalUser}, err
+		return authn.Issued{Role: p.Role, Name: p.Name, Until: p.Until, Groups: p.Groups, LocalUser: p.LocalUser}, err
 	}, nil
 }

@@ -2,8 +2,8 @@ package main
 
 import (
 	"github.com/yi-json/synapse/actors/leader"
-	"github.com/yi-json/synapse/cluster/gate"
 	"github.com/yi-json/synapse/cmd/internal/settings"
+	"github.com/yi-json/synapse/server/authn"
 )
 
 // This file owns the section `perOwner` of the configuration file: what one owner may have in all queues together.
@@ -20,7 +20,7 @@ const (
 )
 
 func defaultOwners() ownerSettings {
-	limits, submits := leader.DefaultOwnerLimits(), gate.DefaultSubmits()
+	limits, submits := leader.DefaultOwnerLimits(), authn.DefaultSubmits()
 	return ownerSettings{
 		waiting: limits.Waiting, waitingMiB: limits.Bytes >> 20, uids: limits.UIDPercent,
 		submits: int64(submits.PerSecond), burst: int64(submits.Burst),
@@ -41,8 +41,8 @@ func (o *ownerSettings) limits() leader.OwnerLimits {
 }
 
 // allowance is what the gate holds.
-func (o *ownerSettings) allowance() gate.Allowance {
-	a := gate.DefaultAllowance()
-	a.Submits = gate.Rate{PerSecond: int(o.submits), Burst: int(o.burst)}
+func (o *ownerSettings) allowance() authn.Allowance {
+	a := authn.DefaultAllowance()
+	a.Submits = authn.Rate{PerSecond: int(o.submits), Burst: int(o.burst)}
 	return a
 }

@@ -4,13 +4,13 @@ import (
 	"testing"
 
 	"github.com/yi-json/synapse/actors/leader"
-	"github.com/yi-json/synapse/cluster/gate"
+	"github.com/yi-json/synapse/server/authn"
 )
 
 // TestOwnersSection: the section reaches the leader and the gate, and without it the defaults do.
 func TestOwnersSection(t *testing.T) {
 	o := defaultOwners()
-	if o.limits() != leader.DefaultOwnerLimits() || o.allowance() != gate.DefaultAllowance() {
+	if o.limits() != leader.DefaultOwnerLimits() || o.allowance() != authn.DefaultAllowance() {
 		t.Errorf("without a section: %+v, %+v", o.limits(), o.allowance())
 	}
 	o, text := defaultOwners(), "perOwner: {waiting: 7, waitingMiB: 3, submits: 2, burst: 9, uidPercent: 0}\n"
@@ -20,7 +20,7 @@ func TestOwnersSection(t *testing.T) {
 	if want := (leader.OwnerLimits{Waiting: 7, Bytes: 3 << 20}); o.limits() != want {
 		t.Errorf("the leader has %+v, want %+v", o.limits(), want)
 	}
-	if want := (gate.Rate{PerSecond: 2, Burst: 9}); o.allowance().Submits != want {
+	if want := (authn.Rate{PerSecond: 2, Burst: 9}); o.allowance().Submits != want {
 		t.Errorf("the gate has %+v, want %+v", o.allowance().Submits, want)
 	}
 	if err := readSection(t, "perOwner: {uidPercent: 101}\n", ownersSection(&o)); err == nil {

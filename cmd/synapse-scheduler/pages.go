@@ -8,9 +8,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/yi-json/synapse/cluster/gate"
 	"github.com/yi-json/synapse/cluster/rights"
 	"github.com/yi-json/synapse/cmd/internal/daemon"
+	"github.com/yi-json/synapse/server/authn"
 	"github.com/yi-json/synapse/server/httpapi"
 	"github.com/yi-json/synapse/server/metrics"
 	"github.com/yi-json/synapse/server/metrics/leading"
@@ -47,7 +47,7 @@ func (s *scheduler) private(right rights.Right, page http.Handler) http.Handler 
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch err := s.gate.Admit(visitor(r), r.Header.Get("Authorization"), r.URL.Path, right); {
-		case errors.Is(err, gate.ErrStranger):
+		case errors.Is(err, authn.ErrStranger):
 			say(w, http.StatusUnauthorized, err.Error())
 		case err != nil:
 			say(w, http.StatusForbidden, err.Error())

@@ -7,10 +7,10 @@ import (
 	"google.golang.org/grpc/peer"
 
 	"github.com/yi-json/synapse/cluster/api"
-	"github.com/yi-json/synapse/cluster/gate"
-	"github.com/yi-json/synapse/cluster/gateway"
 	"github.com/yi-json/synapse/cluster/identity"
+	"github.com/yi-json/synapse/server/authn"
 	"github.com/yi-json/synapse/server/caller"
+	"github.com/yi-json/synapse/server/gateway"
 	"github.com/yi-json/synapse/server/timeline"
 	"github.com/yi-json/synapse/server/web"
 )
@@ -50,7 +50,7 @@ func (s *scheduler) keepPast(ctx context.Context) {
 func (s *scheduler) itself() api.SynapseClient {
 	as := peer.Peer{}
 	if s.gate != nil { // it asks as itself, and nobody guards it from that
-		as.AuthInfo = gate.Proof{Peer: identity.Peer{Identity: s.gate.Identity()}}
+		as.AuthInfo = authn.Proof{Peer: identity.Peer{Identity: s.gate.Identity()}}
 	}
 	return (&caller.Service{API: s.gateway}).As(as)
 }

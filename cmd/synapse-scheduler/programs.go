@@ -8,7 +8,7 @@ import (
 	"google.golang.org/grpc/peer"
 
 	"github.com/yi-json/synapse/cluster/doorway"
-	"github.com/yi-json/synapse/cluster/gate"
+	"github.com/yi-json/synapse/server/authn"
 	"github.com/yi-json/synapse/server/httpapi"
 )
 
@@ -33,9 +33,9 @@ func (s *scheduler) programs() http.Handler {
 func (s *scheduler) callerBehindGate(r *http.Request) (*httpapi.Caller, error) {
 	c, err := s.gate.Caller(visitor(r), r.Header.Get("Authorization"), doorway.AddressOf(r))
 	switch {
-	case errors.Is(err, gate.ErrLater):
+	case errors.Is(err, authn.ErrLater):
 		return nil, fmt.Errorf("%w: %w", httpapi.ErrLater, err)
-	case errors.Is(err, gate.ErrStranger):
+	case errors.Is(err, authn.ErrStranger):
 		return nil, fmt.Errorf("%w: %w", httpapi.ErrWho, err)
 	case err != nil:
 		return nil, err

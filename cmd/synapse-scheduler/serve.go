@@ -24,8 +24,6 @@ import (
 	"github.com/yi-json/synapse/cluster/doorway"
 	"github.com/yi-json/synapse/cluster/election"
 	"github.com/yi-json/synapse/cluster/entrance"
-	"github.com/yi-json/synapse/cluster/gate"
-	"github.com/yi-json/synapse/cluster/gateway"
 	"github.com/yi-json/synapse/cluster/host"
 	"github.com/yi-json/synapse/cluster/identity"
 	"github.com/yi-json/synapse/cluster/lease"
@@ -33,6 +31,8 @@ import (
 	"github.com/yi-json/synapse/cluster/vault"
 	"github.com/yi-json/synapse/cmd/internal/daemon"
 	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/server/authn"
+	"github.com/yi-json/synapse/server/gateway"
 	"github.com/yi-json/synapse/server/timeline"
 	"github.com/yi-json/synapse/store"
 )
@@ -54,8 +54,8 @@ type scheduler struct {
 	entrance *entrance.Listener
 	link     *link.Server
 	gateway  *gateway.Gateway
-	gate     *gate.Gate // nil: plaintext
-	audit    *audit.Log // likewise
+	gate     *authn.Gate // nil: plaintext
+	audit    *audit.Log  // likewise
 	server   *grpc.Server
 	doorway  *doorway.Doorway
 	leads    atomic.Pointer[gateway.Leader]
@@ -167,14 +167,14 @@ func (s *scheduler) build(listener net.Listener) (err error) {
 		Leader: func() gateway.Leader { return *s.leads.Load() },
 	}
 	if s.gate != nil {
-		toLink.Certified, toGateway.Principal, toGateway.WhoAmI = gate.Node, gate.Principal, gate.WhoAmI
+		toLink.Certified, toGateway.Principal, toGateway.WhoAmI = authn.Node, authn.Principal, authn.WhoAmI
 		toGateway.Machine = func(ctx context.Context) string {
-			machine, _ := gate.Node(ctx) // without a name, which no machine has, where it is none
+			machine, _ := authn.Node(ctx) // without a name, which no machine has, where it is none
 			return machine.Name
 		}
 		toGateway.Passes, toGateway.WallMs = s.store, s.host.Clock().WallMs
 		toGateway.Node = func(ctx context.Context) (string, error) {
-			of, err := gate.Node(ctx)
+			of, err := authn.Node(ctx)
 			return of.Name, err
 		}
 		if toGateway.Vault, err = s.vault(); err != nil {
@@ -215,15 +215,15 @@ func (s *scheduler) shut() (err error) {
 	if s.audit, err = audit.Open(filepath.Join(s.dataDir, "audit"), time.Now, s.log.Info); err != nil {
 		return err
 	}
-	var page gate.Page
+	var page authn.Page
 	if s.page {
-		page = gate.Page{Cert: s.pageCert, Key: s.pageKey}
+		page = authn.Page{Cert: s.pageCert, Key: s.pageKey}
 	}
 	issued, err := s.issued()
 	if err != nil {
 		return err
 	}
-	s.gate, err = gate.New(gate.Options{
+	s.gate, err = authn.New(authn.Options{
 		Page:  page,
 		Audit: s.audit, Folder: folder, External: external, Log: s.log.Info, Count: s.host.Count,
 		Pass: s.pass, Issued: issued, Allowed: s.owners.allowance(),

@@ -16,10 +16,10 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/yi-json/synapse/cluster/api"
-	"github.com/yi-json/synapse/cluster/gate"
 	"github.com/yi-json/synapse/cluster/identity"
 	"github.com/yi-json/synapse/cluster/rights"
 	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/server/authn"
 	"github.com/yi-json/synapse/server/caller"
 	"github.com/yi-json/synapse/test/able/pace"
 )
@@ -63,7 +63,7 @@ func wished(verb, of string, needs rights.Right) question {
 // counter is a desk at the real gate, with a scheduler behind it that does nothing.
 type counter struct {
 	t    *testing.T
-	gate *gate.Gate
+	gate *authn.Gate
 }
 
 // seat is the page of somebody there, and what became of the calls that it made.
@@ -87,7 +87,7 @@ func newCounter(t *testing.T) *counter {
 		t.Fatal(err)
 	}
 	c := &counter{t: t}
-	c.gate, err = gate.New(gate.Options{
+	c.gate, err = authn.New(authn.Options{
 		Folder: by, Job: func(_ context.Context, id string) (*messages.JobRecord, error) {
 			owner := strings.TrimPrefix(id, "of-")
 			return &messages.JobRecord{Id: id, Owner: &messages.Principal{Name: owner}}, nil
@@ -123,7 +123,7 @@ func (c *counter) seat(role identity.Role) seat {
 	me := identity.Peer{Identity: identity.Identity{Cluster: "c-a", Role: role, Name: "me"}}
 	return seat{outcomes: outcomes, Page: New(Options{
 		Open: true, Answers: func(string) bool { return true },
-		API: service.As(peer.Peer{Addr: &net.TCPAddr{IP: net.IPv4(10, 0, 0, 1)}, AuthInfo: gate.Proof{Peer: me}}),
+		API: service.As(peer.Peer{Addr: &net.TCPAddr{IP: net.IPv4(10, 0, 0, 1)}, AuthInfo: authn.Proof{Peer: me}}),
 	})}
 }
 

@@ -29,10 +29,10 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/yi-json/synapse/cluster/api"
-	"github.com/yi-json/synapse/cluster/gate"
 	"github.com/yi-json/synapse/cluster/identity"
 	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/runtime/carapace"
+	"github.com/yi-json/synapse/server/authn"
 	"github.com/yi-json/synapse/test/able"
 	"github.com/yi-json/synapse/test/able/pace"
 )
@@ -283,7 +283,7 @@ func (c *cluster) dial() api.SynapseClient {
 	c.t.Helper()
 	proof := insecure.NewCredentials()
 	if c.tls != "" {
-		badge, err := gate.OpenBadge(c.tls, identity.People...)
+		badge, err := authn.OpenBadge(c.tls, identity.People...)
 		if err != nil {
 			c.t.Fatal(err)
 		}

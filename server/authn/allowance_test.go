@@ -1,0 +1,348 @@
+package authn
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+
+	"github.com/yi-json/synapse/cluster/api"
+	"github.com/yi-json/synapse/cluster/audit"
+	"github.com/yi-json/synapse/cluster/identity"
+	"github.com/yi-json/synapse/messages"
+)
+
+// TestPace: what was not used may be used at once, up to the burst; whoever has used it is told how long to wait, and
+// what is refused costs nothing.
+func TestPace(t *testing.T) {
+	var p pace
+	now := today
+	for range 3 {
+		if wait := p.take(time.Second, 3, now); wait != 0 {
+			t.Fatalf("the burst waits %s", wait)
+		}
+	}
+	for range 3 {
+		if wait := p.take(time.Second, 3, now); wait != time.Second {
+			t.Fatalf("the next waits %s", wait)
+		}
+	}
+	if wait := p.take(time.Second, 3, now.Add(400*time.Millisecond)); wait != 600*time.Millisecond {
+		t.Errorf("a moment later it waits %s", wait)
+	}
+	if wait := p.take(time.Second, 3, now.Add(time.Second)); wait != 0 {
+		t.Errorf("after its second it waits %s", wait)
+	}
+}
+
+// TestOverdrawnAlone: whoever asks too often, changes too much or holds too much open is refused with the time to come
+// again, and nobody else is; what is given back is there again.
+func TestOverdrawnAlone(t *testing.T) {
+	s, _, _ := audited(t)
+	s.gate.purses.allowed = Allowance{
+		Calls: Rate{1, 4}, Changes: Rate{1, 2}, Open: 12, Share: 4, Coming: 9, Connections: 3, Refusals: 5,
+	}
+	ann, bob := person(t, s, identity.RoleSubmitter, "ann"), person(t, s, identity.RoleSubmitter, "bob")
+	refused := func(err error, words string, trailer metadata.MD) {
+		t.Helper()
+		if status.Code(err) != codes.ResourceExhausted || !strings.Contains(err.Error(), words) {
+			t.Fatalf("%v, and %q is wanted", err, words)
+		}
+		if got := trailer.Get(api.RetryAfterTrailer); len(got) != 1 || got[0] != "1" {
+			t.Errorf("Retry-After is %q", got)
+		}
+	}
+	served := func(err error) {
+		t.Helper()
+		if status.Code(err) == codes.ResourceExhausted {
+			t.Fatal(err)
+		}
+	}
+	submit := func(who api.SynapseClient, opts ...grpc.CallOption) error {
+		_, err := who.Submit(t.Context(), &messages.Submit{RequestId: "r", Spec: &messages.JobSpec{Image: "host"}}, opts...)
+		return err
+	}
+	var trailer metadata.MD
+	served(submit(ann))
+	served(submit(ann))
+	refused(submit(ann, grpc.Trailer(&trailer)), "changes more than 1 things a second", trailer)
+	served(submit(bob))
+	list := func(who api.SynapseClient, opts ...grpc.CallOption) error {
+		_, err := who.ListJobs(t.Context(), &messages.ListJobs{}, opts...)
+		return err
+	}
+	served(list(ann))
+	refused(list(ann, grpc.Trailer(&trailer)), "makes more than 1 calls a second", trailer)
+	served(list(bob))
+	s.pass(time.Minute)
+	served(list(ann))
+
+	who := identity.Identity{Cluster: "c-a", Role: identity.RoleSubmitter, Name: "ann"}.String()
+	for range 2 {
+		if over, _ := s.gate.purses.begins(who, s.clock()); over != "" {
+			t.Fatal(over)
+		}
+	}
+	refused(list(ann, grpc.Trailer(&trailer)), "has 2 calls and watches open", trailer) // of 12 others have a part
+	served(list(bob))
+	s.gate.purses.ends(who)
+	served(list(ann))
+}
+
+// TestSomeStayFree: however many open all that they may, there is a place for one who comes then.
+func TestSomeStayFree(t *testing.T) {
+	s := purses{allowed: DefaultAllowance()}
+	took := make([]int, 64)
+	for i := range took {
+		for {
+			if over, _ := s.begins(fmt.Sprint("n", i), today); over != "" {
+				break
+			}
+			took[i]++
+		}
+	}
+	if took[0] < 100 || took[63] < 2 {
+		t.Errorf("the first has %d, and the last %d", took[0], took[63])
+	}
+	if over, _ := s.begins("honest", today); over != "" {
+		t.Errorf("the next %s", over)
+	}
+}
+
+// TestWatchesOfEverything: one identity has so many of them open, others have their own, and one that ended is there
+// again.
+func TestWatchesOfEverything(t *testing.T) {
+	s := newStage(t)
+	s.gate.purses.allowed.Wide = 2
+	watches := func(name string, ids ...string) (*asked, error) {
+		c := &asked{gate: s.gate, ctx: t.Context(), call: "/synapse.v1.Synapse/Watch", peer: identity.Peer{
+			Identity: identity.Identity{Cluster: "c-a", Role: identity.RoleViewer, Name: name},
+		}}
+		return c, c.allow(&messages.Watch{Jobs: true, Ids: ids})
+	}
+	for range 2 {
+		if c, err := watches("ann"); err != nil || !c.wide {
+			t.Fatalf("one of two: %v", err)
+		}
+	}
+	if c, err := watches("ann"); status.Code(err) != codes.ResourceExhausted || c.wide {
+		t.Errorf("the third: %v", err)
+	}
+	if c, err := watches("ann", "j1"); err != nil || c.wide {
+		t.Errorf("of one job: %v", err)
+	}
+	if _, err := watches("bob"); err != nil {
+		t.Errorf("another one's: %v", err)
+	}
+	s.gate.purses.narrows("synapse://c-a/viewer/ann")
+	if _, err := watches("ann"); err != nil {
+		t.Errorf("after one has ended: %v", err)
+	}
+}
+
+// TestWatchesOfMany: the more watches of everything there are, the fewer more one may open, but some in any case.
+func TestWatchesOfMany(t *testing.T) {
+	now := time.Now()
+	s := &purses{allowed: DefaultAllowance()}
+	opens := func(who string) (many int) {
+		for {
+			has, ok := s.widens(who, now)
+			if !ok {
+				if has != many {
+					t.Errorf("%s has %d, and is told %d", who, many, has)
+				}
+				return many
+			}
+			many++
+		}
+	}
+	var got []int
+	for i := range 14 {
+		got = append(got, opens(fmt.Sprint("u", i)))
+	}
+	if want := []int{8, 7, 6, 5, 5, 4, 4, 3, 3, 3, 2, 2, 2, 2}; !slices.Equal(got, want) {
+		t.Errorf("one after the other opens %v, want %v", got, want)
+	}
+	for range 9 { // once more than it has
+		s.narrows("u0")
+		s.narrows("u1")
+	}
+	if got := opens("u14"); got != 3 {
+		t.Errorf("after two have closed their own, another opens %d", got)
+	}
+}
+
+// TestConnectionsOfOne: one identity has so many connections, and another one more.
+func TestConnectionsOfOne(t *testing.T) {
+	s := newStage(t)
+	s.gate.purses.allowed.Connections = 2
+	ann, bob := s.badge(s.by, identity.RoleViewer, "ann"), s.badge(s.by, identity.RoleViewer, "bob")
+	for range 2 {
+		if _, ask := s.open(ann.Credentials(nil)); ask() != nil {
+			t.Fatal("one of two was refused")
+		}
+	}
+	third, ask := s.open(ann.Credentials(nil))
+	if err := ask(); status.Code(err) != codes.Unavailable {
+		t.Errorf("the third: %v", err)
+	}
+	third.Close()
+	if _, ask := s.open(bob.Credentials(nil)); ask() != nil {
+		t.Error("another one is refused too")
+	}
+	if s.tells("Refused a connection of synapse://c-a/viewer/ann from 127.0.0.1: it has 2") != 1 {
+		t.Error("nobody is told")
+	}
+	s.gate.mu.Lock()
+	var first *connection
+	for c := range s.gate.open { //order: either will do
+		if c.peer.Name == "ann" {
+			first = c
+		}
+	}
+	s.gate.mu.Unlock()
+	first.Close()
+	if !s.gate.purses.connects(first.peer.Identity.String(), s.clock()) {
+		t.Error("what is closed is not given back")
+	}
+}
+
+// TestRefusalsAreCounted: a rank of refusals costs some lines and then one a minute, which says how many they were; a
+// change is still written, and made.
+func TestRefusalsAreCounted(t *testing.T) {
+	s, served, read := audited(t)
+	s.gate.purses.allowed = Allowance{
+		Calls: Rate{1000, 10_000}, Changes: Rate{1000, 10_000}, Open: 100, Share: 1, Coming: 9, Connections: 100,
+		Refusals: 5,
+	}
+	ann, root := person(t, s, identity.RoleSubmitter, "ann"), person(t, s, identity.RoleAdmin, "root")
+	for range 50 {
+		_, _ = ann.Cancel(t.Context(), &messages.Cancel{Job: "of-bob"})
+	}
+	if n := strings.Count(read(), "|refused"); n != 5 {
+		t.Errorf("%d lines of refusals", n)
+	}
+	before := served.reached.Load()
+	_, _ = root.Cancel(t.Context(), &messages.Cancel{Job: "of-bob"})
+	if served.reached.Load() != before+1 {
+		t.Error("an admin's call was not made")
+	}
+	s.pass(tallyFor)
+	s.gate.recheck()
+	got := read()
+	n := strings.Count(got, "|refused")
+	if n != 6 || !strings.Contains(got, "refused: 45 times since 2026-11-23T12:00:00Z") {
+		t.Errorf("%d lines of refusals:\n%s", n, got)
+	}
+	_, _ = ann.Cancel(t.Context(), &messages.Cancel{Job: "of-bob"})
+	if n := strings.Count(read(), "|refused"); n != 7 {
+		t.Errorf("a minute later a refusal has no line: %d", n)
+	}
+	for range 9 {
+		_, _ = ann.Cancel(t.Context(), &messages.Cancel{Job: "of-bob"})
+	}
+	s.gate.Close() // what is counted is not lost with the process
+	if got := read(); !strings.Contains(got, "refused: 5 times since 2026-11-23T12:01:00Z") {
+		t.Errorf("after the end of the gate:\n%s", got)
+	}
+}
+
+// TestStrangersAreCounted: those of whom nothing is proved have one share, whatever address they come from.
+func TestStrangersAreCounted(t *testing.T) {
+	s, _, read := audited(t)
+	for i := range 10 * strangersRefusals {
+		s.gate.noteRefusal(audit.Line{From: fmt.Sprint("10.0.0.", i), Call: "connect", Outcome: audit.Refused})
+	}
+	s.gate.noteTallies(true)
+	if got := read(); strings.Count(got, "\n") != strangersRefusals ||
+		!strings.Contains(got, fmt.Sprintf("refused: %d times", 9*strangersRefusals)) {
+		t.Errorf("%d lines", strings.Count(got, "\n"))
+	}
+}
+
+// TestPursesAreForgotten: an identity that asks for nothing any more is not remembered.
+func TestPursesAreForgotten(t *testing.T) {
+	s := purses{allowed: DefaultAllowance()}
+	for i := range 3 * maxPurses {
+		who := fmt.Sprint("n", i)
+		if over, _ := s.begins(who, today.Add(time.Duration(i)*time.Minute)); over != "" {
+			t.Fatal(over)
+		}
+		s.ends(who)
+	}
+	if n := len(s.all); n > maxPurses {
+		t.Errorf("%d are remembered", n)
+	}
+}
+
+// TestAllThatIsOwedIsRemembered: an identity is forgotten only when nothing is open and each of its paces is paid off.
+// Otherwise whoever has a thousand names has their whole allowance again and again. A new field is tried as well.
+func TestAllThatIsOwedIsRemembered(t *testing.T) {
+	for field := range reflect.TypeFor[purse]().Fields() {
+		p := &purse{since: today.Add(-tallyFor)}
+		at := reflect.ValueOf(p).Elem().FieldByIndex(field.Index).Addr()
+		at = reflect.NewAt(field.Type, at.UnsafePointer())
+		switch one := at.Interface().(type) {
+		case *pace:
+			one.due = today.Add(time.Minute)
+			if owes := p.owes(today); owes != time.Minute || p.owes(today.Add(time.Minute)) != 0 {
+				t.Errorf("with %s due in a minute it owes for %s", field.Name, owes)
+			}
+		case *time.Time:
+			*one = today
+			if owes := p.owes(today); owes != tallyFor {
+				t.Errorf("with %s now it owes for %s", field.Name, owes)
+			}
+		case *int, *uint64:
+			at.Elem().Set(reflect.ValueOf(1).Convert(field.Type))
+			if p.isOpen() == (field.Name == "told") { // which counts within the minute that since remembers
+				t.Errorf("with one of %s it is open: %v", field.Name, p.isOpen())
+			}
+		case *audit.Line: // of the tally
+		default:
+			t.Errorf("%s is a %s, and nothing tries whether it is remembered", field.Name, field.Type)
+		}
+	}
+	if p := (&purse{since: today.Add(-tallyFor)}); p.isOpen() || p.owes(today) != 0 {
+		t.Errorf("nothing of it is left, and it is open or owes: %+v", p)
+	}
+}
+
+// TestRenewalsAreBounded: a machine that asks for certificates without end gets some, and one a minute after that.
+func TestRenewalsAreBounded(t *testing.T) {
+	s := newStage(t)
+	dir := t.TempDir()
+	s.gate.o.Audit = must(audit.Open(dir, s.clock, s.log))
+	defer s.gate.o.Audit.Close()
+	b := s.badge(s.by, identity.RoleNode, "n1")
+	signed := 0
+	for range 2 * renewalBurst {
+		if b.renewAt(t.Context(), []string{s.address}) == nil {
+			signed++
+		}
+	}
+	if signed != renewalBurst {
+		t.Errorf("%d certificates were signed", signed)
+	}
+	if err := s.badge(s.by, identity.RoleNode, "n2").renewAt(t.Context(), []string{s.address}); err != nil {
+		t.Errorf("another machine: %v", err)
+	}
+	s.pass(time.Minute)
+	if err := b.renewAt(t.Context(), []string{s.address}); err != nil {
+		t.Errorf("a minute later: %v", err)
+	}
+	text := must(os.ReadFile(filepath.Join(dir, audit.File)))
+	if _, err := audit.Read(bytes.NewReader(text), nil); err != nil {
+		t.Error(err)
+	}
+}

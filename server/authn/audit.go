@@ -1,0 +1,165 @@
+package authn
+
+import (
+	"crypto/tls"
+	"fmt"
+	"net"
+	"slices"
+	"strings"
+
+	"google.golang.org/grpc/peer"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+
+	"github.com/yi-json/synapse/cluster/api"
+	"github.com/yi-json/synapse/cluster/audit"
+	"github.com/yi-json/synapse/cluster/identity"
+	"github.com/yi-json/synapse/cluster/rights"
+	"github.com/yi-json/synapse/messages"
+)
+
+// This file owns what of a call is in the audit: each that changes something, each read of what is another's, each
+// refusal. Of a request it has what the call is about, and never what a job brings.
+
+// about is a line about the call.
+func (c *asked) about(what, outcome string) audit.Line {
+	line := audit.Line{Call: c.call, What: what, Outcome: outcome}
+	if c.peer.Role != "" {
+		line.Who, line.Pass = c.peer.Identity.String(), c.peer.Pass
+	}
+	if p, ok := peer.FromContext(c.ctx); ok {
+		line.From = p.Addr.String()
+	}
+	return line
+}
+
+// audited is the job of a request that is in the audit if it is another's, so that its owner has to be known; nil: the
+// request is none of these.
+func (c *asked) audited(request proto.Message, needed []rights.Right) (*messages.JobRecord, error) {
+	reads := slices.Contains(needed, rights.ReadLogs) && rights.ReadLogs.Of(c.peer.Role) == rights.Any
+	if c.gate.o.Audit == nil || !reads {
+		return nil, nil
+	}
+	return c.job(request)
+}
+
+// begin writes that an allowed call is about to be made. Without the line it is not.
+func (c *asked) begin(request proto.Message, needed []rights.Right, of *messages.JobRecord) error {
+	if c.gate.o.Audit == nil {
+		return nil
+	}
+	changes := slices.ContainsFunc(needed, rights.Right.Changes)
+	reads := slices.Contains(needed, rights.ReadLogs) && !rights.Mine(c.peer.Name, of.Whose())
+	if !changes && !reads {
+		return nil
+	}
+	what := described(request, needed)
+	if reads {
+		what += " of " + of.Whose()
+	}
+	n, err := c.gate.o.Audit.Add(c.about(what, audit.Asked))
+	if err != nil {
+		return c.unwritten(err)
+	}
+	c.line = n
+	return nil
+}
+
+// ended writes how a call went that is in the audit. It has been made, whatever becomes of this line.
+func (c *asked) ended(reply any, err error) {
+	if c.line == 0 {
+		return
+	}
+	line := c.about("", audit.OK)
+	line.Of = c.line
+	if m, ok := reply.(proto.Message); ok && err == nil {
+		line.What = strings.TrimSpace(objects(m.ProtoReflect()))
+	}
+	if err != nil {
+		o := api.OutcomeOf(err)
+		line.Outcome = strings.ToLower(strings.TrimPrefix(o.GetCode().String(), "CODE_")) + ": " + o.GetText()
+	}
+	c.gate.note(line)
+}
+
+// readOf writes whose env and commands are shown by an answer, once for each owner and call.
+func (c *asked) readOf(owners []string) error {
+	fresh := slices.DeleteFunc(slices.Clone(owners), func(o string) bool { return slices.Contains(c.read, o) })
+	if len(fresh) == 0 || c.gate.o.Audit == nil {
+		return nil
+	}
+	line := c.about("see the env and the command of jobs of "+strings.Join(fresh, ", "), audit.OK)
+	if _, err := c.gate.o.Audit.Add(line); err != nil {
+		return c.unwritten(err)
+	}
+	c.read = append(c.read, fresh...)
+	return nil
+}
+
+func (c *asked) unwritten(err error) error {
+	c.gate.say("Refused %s to %s: it cannot be written down: %v", c.call, c.peer, err)
+	return api.StatusOf(&messages.Outcome{
+		Code: messages.Code_CODE_UNAVAILABLE, Text: "the scheduler cannot write down who asks this, so it does not do it",
+		Hint: "its log says more; its disk may be full",
+	})
+}
+
+// note writes a line that stops nothing where it cannot be written: what it tells of has been refused, or done.
+func (g *Gate) note(line audit.Line) {
+	if g.o.Audit == nil {
+		return
+	}
+	if _, err := g.o.Audit.Add(line); err != nil {
+		g.say("Not in the audit: %s of %s, %s: %v", line.Call, line.Who, line.Outcome, err)
+	}
+}
+
+// noteStranger writes that somebody was refused of whom nothing was proved.
+func (g *Gate) noteStranger(from net.Conn, call, why string) {
+	g.noteRefusal(audit.Line{Who: strangers, From: hostOf(from), Call: call, Outcome: audit.Refused + ": " + why})
+}
+
+// certified writes that somebody is about to get a certificate. Without the line nobody does.
+func (g *Gate) certified(conn *tls.Conn, who identity.Identity, until string) error {
+	if g.o.Audit == nil {
+		return nil
+	}
+	_, err := g.o.Audit.Add(audit.Line{
+		Who: who.String(), From: hostOf(conn), Call: conn.ConnectionState().NegotiatedProtocol,
+		What: "get a certificate until " + until, Outcome: audit.OK,
+	})
+	return err
+}
+
+// named are the fields of requests and answers that say what a call is about.
+var named = []protoreflect.Name{
+	"job", "node", "request_id", "reason", "run", "priority", "time_limit_ms", "begin_unix_ms", "array_most", "give_to",
+	"revision", "dry_run", "id", "rank", "role", "name", "ttl_ms", "until_unix_ms",
+}
+
+// namedOfSpecs are those of a job that is submitted.
+var namedOfSpecs = []protoreflect.Name{"name", "queue", "user", "image"}
+
+// described is what a request asks for, in words.
+func described(request proto.Message, needed []rights.Right) string {
+	var words []string
+	for _, right := range needed {
+		words = append(words, right.Words())
+	}
+	return strings.Join(words, ", ") + objects(request.ProtoReflect())
+}
+
+func objects(m protoreflect.Message) (out string) {
+	add := func(m protoreflect.Message, names []protoreflect.Name) {
+		for _, name := range names {
+			if f := m.Descriptor().Fields().ByName(name); f != nil && f.Message() == nil && m.Has(f) {
+				out += fmt.Sprintf(" %s=%v", name, m.Get(f).Interface())
+			}
+		}
+	}
+	add(m, named)
+	if f := m.Descriptor().Fields().ByName("spec"); f != nil && m.Has(f) {
+		add(m.Get(f).Message(), namedOfSpecs)
+	}
+	return out
+}

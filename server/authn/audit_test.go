@@ -1,0 +1,140 @@
+package authn
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/yi-json/synapse/cluster/api"
+	"github.com/yi-json/synapse/cluster/audit"
+	"github.com/yi-json/synapse/cluster/identity"
+	"github.com/yi-json/synapse/messages"
+)
+
+// audited is a stage that keeps an account.
+func audited(t *testing.T) (s *stage, served *scripted, read func() string) {
+	s, served = callsStage(t)
+	dir := t.TempDir()
+	s.gate.o.Audit = must(audit.Open(dir, s.clock, s.log))
+	t.Cleanup(func() { s.gate.o.Audit.Close() })
+	return s, served, func() string {
+		text := must(os.ReadFile(filepath.Join(dir, audit.File)))
+		var lines []string
+		if _, err := audit.Read(bytes.NewReader(text), func(l audit.Line) error {
+			lines = append(lines, strings.Join([]string{l.Who, l.Call, l.What, l.Outcome}, "|"))
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+		return strings.Join(lines, "\n")
+	}
+}
+
+func person(t *testing.T, s *stage, role identity.Role, name string) api.SynapseClient {
+	conn, _ := s.open(s.badge(s.by, role, name).Credentials(nil))
+	return api.NewSynapseClient(conn)
+}
+
+// TestAudit: what changes something is there before and after, with its outcome; what is refused once; what is read of
+// one's own, or of all, not at all; and never what a job brings.
+func TestAudit(t *testing.T) {
+	s, _, read := audited(t)
+	ann, root := person(t, s, identity.RoleSubmitter, "ann"), person(t, s, identity.RoleAdmin, "root")
+	ctx := t.Context()
+	const secret = "hush"
+	_, _ = ann.Submit(ctx, &messages.Submit{RequestId: "r1", Spec: &messages.JobSpec{
+		Name: "train", Image: "host", Command: []string{secret}, Env: []*messages.EnvVar{{Name: "T", Value: secret}},
+	}})
+	_, _ = ann.Cancel(ctx, &messages.Cancel{Job: "of-bob"})
+	_, _ = root.Cancel(ctx, &messages.Cancel{Job: "of-bob", Reason: "too long"})
+	_, _ = ann.ListJobs(ctx, &messages.ListJobs{})
+	for _, q := range []struct {
+		who api.SynapseClient
+		job string
+	}{{ann, "of-ann"}, {root, "of-bob"}} {
+		if stream, err := q.who.ReadLogs(ctx, &api.ReadLogs{Job: q.job}); err == nil {
+			_, _ = stream.Recv()
+		}
+	}
+	const (
+		people = "synapse://c-a/"
+		call   = "|/synapse.v1.Synapse/"
+	)
+	want := strings.Join([]string{
+		people + "submitter/ann" + call + "Submit|submit jobs, name an image request_id=r1 name=train image=host|asked",
+		people + "submitter/ann" + call + "Submit||",
+		people + "submitter/ann" + call + "Cancel|cancel job of-bob of bob|refused",
+		people + "admin/root" + call + "Cancel|cancel job=of-bob reason=too long|asked",
+		people + "admin/root" + call + "Cancel||",
+		people + "admin/root" + call + "ReadLogs|read the output of job=of-bob of bob|asked",
+		people + "admin/root" + call + "ReadLogs||",
+	}, "\n")
+	got := read()
+	lines := strings.Split(got, "\n")
+	for i, prefix := range strings.Split(want, "\n") {
+		if i >= len(lines) || !strings.HasPrefix(lines[i], prefix) {
+			t.Fatalf("line %d should be %q:\n%s", i, prefix, got)
+		}
+	}
+	if len(lines) != 7 || strings.Contains(got, secret) {
+		t.Errorf("%s", got)
+	}
+}
+
+// TestAuditOfReads: who is shown the env of another's job is in the account before the answer leaves, once a call.
+func TestAuditOfReads(t *testing.T) {
+	s, _, read := audited(t)
+	peer := identity.Peer{Identity: identity.Identity{Cluster: "c-a", Role: identity.RoleAdmin, Name: "root"}}
+	c := &asked{gate: s.gate, ctx: t.Context(), peer: peer, call: "/synapse.v1.Synapse/Watch"}
+	for _, owner := range []string{"root", "bob", "bob", "ann"} {
+		record := &messages.JobRecord{Owner: &messages.Principal{Name: owner}}
+		if _, err := c.show(&messages.Event{Job: &messages.JobStatus{Record: record}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := read(); strings.Count(got, "\n") != 1 || !strings.Contains(got, "of jobs of bob|ok\n") ||
+		!strings.HasSuffix(got, "of jobs of ann|ok") {
+		t.Errorf("%s", got)
+	}
+}
+
+// TestNothingWithoutItsLine: a call that cannot be written down is not made, an answer that cannot be does not leave,
+// and nobody is certified.
+func TestNothingWithoutItsLine(t *testing.T) {
+	s, served, _ := audited(t)
+	broken := s.gate.o.Audit
+	root := person(t, s, identity.RoleAdmin, "root")
+	if _, err := root.Cancel(t.Context(), &messages.Cancel{Job: "of-bob"}); status.Code(err) != codes.Aborted {
+		t.Fatalf("with a good account: %v", err)
+	}
+	if err := broken.Close(); err != nil {
+		t.Fatal(err)
+	}
+	before := served.reached.Load()
+	if _, err := root.Cancel(t.Context(), &messages.Cancel{Job: "of-bob"}); status.Code(err) != codes.Unavailable {
+		t.Errorf("cancel: %v", err)
+	}
+	if stream, err := root.ReadLogs(t.Context(), &api.ReadLogs{Job: "of-bob"}); err == nil {
+		if _, err := stream.Recv(); status.Code(err) != codes.Unavailable {
+			t.Errorf("logs: %v", err)
+		}
+	}
+	c := &asked{gate: s.gate, ctx: t.Context(), call: "x", peer: identity.Peer{
+		Identity: identity.Identity{Cluster: "c-a", Role: identity.RoleAdmin, Name: "root"},
+	}}
+	if _, err := c.show(&messages.GetJobReply{Job: &messages.JobStatus{Record: &messages.JobRecord{}}}); err == nil {
+		t.Error("what could not be written down was shown")
+	}
+	if served.reached.Load() != before {
+		t.Error("a call was made that could not be written down")
+	}
+	b := s.badge(s.by, identity.RoleNode, "n1")
+	if err := b.renewAt(t.Context(), []string{s.address}); err == nil {
+		t.Error("a certificate was signed that could not be written down")
+	}
+}

@@ -1,0 +1,117 @@
+package authn
+
+import (
+	"errors"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/yi-json/synapse/cluster/identity"
+)
+
+// This file owns the tests of what is bound when a machine joins.
+
+// joined is a machine's badge, made by a token.
+func (s *stage) joined(i Invitation, me Joiner) *Badge {
+	s.t.Helper()
+	folder := must(Join(s.t.Context(), s.invite(i, 1), []string{s.address}, me))
+	folder.Dir = filepath.Join(s.t.TempDir(), "tls")
+	if err := folder.Create(); err != nil {
+		s.t.Fatal(err)
+	}
+	return must(newBadge(must(identity.OpenFolder(folder.Dir)), s.clock))
+}
+
+// peerOf is what the gate has proved of a badge's owner.
+func (s *stage) peerOf(b *Badge) (found identity.Peer) {
+	s.t.Helper()
+	_, ask := s.open(b.Credentials(nil))
+	if err := ask(); err != nil {
+		s.t.Fatal(err)
+	}
+	s.gate.mu.Lock()
+	defer s.gate.mu.Unlock()
+	for c := range s.gate.open { //order: there is one of the name
+		if c.peer.Name == b.Identity().Name {
+			found = c.peer
+		}
+	}
+	return found
+}
+
+// TestBoundAtJoin: the machine's id, and what its token allows, are in its certificate, and a renewal keeps them. A
+// token that bounds what nobody knows is not made.
+func TestBoundAtJoin(t *testing.T) {
+	s := newStageNow(t)
+	allowed := identity.Bounds{
+		identity.BoundGPUs: "8", identity.BoundGPUType: "h100", identity.BoundLabels: "", identity.BoundPlace: "rack=r7",
+	}
+	b := s.joined(Invitation{Name: "n1", Bounds: allowed}, Joiner{Machine: "machine-1"})
+	want := "gpu-type=h100 gpus=8 labels= machine=machine-1 topology=rack=r7"
+	for range 2 {
+		p := s.peerOf(b)
+		var got []string
+		for _, key := range []identity.Bound{
+			identity.BoundGPUType, identity.BoundGPUs, identity.BoundLabels, identity.BoundMachine, identity.BoundPlace,
+		} {
+			if value, ok := p.Bounds[key]; ok {
+				got = append(got, string(key)+"="+value)
+			}
+		}
+		if strings.Join(got, " ") != want {
+			t.Errorf("%q", got)
+		}
+		if err := b.renewAt(t.Context(), []string{s.address}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, bad := range []identity.Bounds{
+		{"colour": "red"}, {identity.BoundGPUs: "many"}, {identity.BoundGPUs: "-1"}, {identity.BoundLabels: "a=\n"},
+		{identity.BoundPlace: strings.Repeat("x", 2000)},
+	} {
+		if _, err := Invite(s.by, Invitation{Name: "n2", Until: s.clock().Add(time.Hour), Bounds: bad}, 1); err == nil {
+			t.Errorf("%v was taken", bad)
+		}
+	}
+}
+
+// TestReplacedKey: when a name goes to another key, by a token of its own or by hand, the key that had it comes in no
+// more, is not renewed, and loses the connection that it has.
+func TestReplacedKey(t *testing.T) {
+	s := newStageNow(t)
+	old := s.joined(Invitation{Name: "n1"}, Joiner{})
+	_, ask := s.open(old.Credentials(nil))
+	if err := ask(); err != nil {
+		t.Fatal(err)
+	}
+	fresh := s.joined(Invitation{Name: "n1"}, Joiner{})
+	s.gate.recheck()
+	if err := ask(); err == nil {
+		t.Error("the connection of the key that was replaced stays")
+	}
+	if s.tells("Closed the connection of synapse://c-a/node/n1") != 1 {
+		t.Errorf("the log has %q", s.lines)
+	}
+	var r *Refused
+	if err := old.renewAt(t.Context(), []string{s.address}); !errors.As(err, &r) ||
+		!strings.Contains(err.Error(), "another key has joined under its name") {
+		t.Errorf("it is renewed: %v", err)
+	}
+	if _, ask := s.open(fresh.Credentials(nil)); ask() != nil {
+		t.Error("the key that has the name now is refused")
+	}
+	byHand := must(newBadge(must(s.by.Certify(identity.RoleNode, "n1", s.clock())), s.clock))
+	if _, ask := s.open(byHand.Credentials(nil)); ask() == nil {
+		t.Error("a third key comes in under the name")
+	}
+	if s.tells("Refused a connection of synapse://c-a/node/n1 from 127.0.0.1: another key has joined") == 0 {
+		t.Errorf("the log has %q", s.lines)
+	}
+	if err := Bind(s.by, "n1", must(identity.DigestOf(byHand.pair.Load().Leaf().PublicKey))); err != nil {
+		t.Fatal(err)
+	}
+	if _, ask := s.open(byHand.Credentials(nil)); ask() != nil {
+		t.Error("the key that was bound by hand is refused")
+	}
+}

@@ -1,0 +1,214 @@
+package authn
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/peer"
+
+	"github.com/yi-json/synapse/cluster/api"
+	"github.com/yi-json/synapse/cluster/identity"
+	"github.com/yi-json/synapse/messages"
+)
+
+// This file owns the question who comes in with a token that an issuer signed: whom that is of, and only for as long.
+
+// issuer believes tokens "ROLE.NAME.x", until an hour from now.
+type issuer struct {
+	*stage
+	mu   sync.Mutex
+	away bool
+	name string // for whom all are; empty: what they say
+}
+
+func (s *stage) believeAnIssuer() *issuer {
+	i := &issuer{stage: s}
+	until := s.clock().Add(time.Hour)
+	s.gate.o.Issued = func(token string) (Issued, error) {
+		i.mu.Lock()
+		defer i.mu.Unlock()
+		role, rest, _ := strings.Cut(token, ".")
+		name, _, _ := strings.Cut(rest, ".")
+		switch {
+		case i.away:
+			return Issued{}, fmt.Errorf("%w: at a secret address", ErrLater)
+		case role == "nobody":
+			return Issued{}, errors.New("its token is for [\"wiki\"], and not for synapse")
+		case i.name != "":
+			name = i.name
+		}
+		return Issued{Role: identity.Role(role), Name: name, Until: until}, nil
+	}
+	return i
+}
+
+// shows is the dialling end of a person with a token of the issuer.
+func (s *stage) shows(token string) *Bearer {
+	s.t.Helper()
+	return s.read(WithRoot("c-a", (&Badge{folder: s.by}).Root(), token))
+}
+
+// TestIssued: who shows a token of an issuer is its person, without the store, until the token is over: then what is
+// open is closed too. The audit and the log have an id of it, and not the token.
+func TestIssued(t *testing.T) {
+	s, _, read := audited(t)
+	s.believeAnIssuer()
+	const token = "submitter.ann.c2lnbmF0dXJl"
+	conn, ask := s.open(s.shows(token).Credentials(nil))
+	if err := ask(); err != nil {
+		t.Fatal(err)
+	}
+	_, _ = api.NewSynapseClient(conn).Submit(t.Context(), &messages.Submit{RequestId: "r1", Spec: &messages.JobSpec{}})
+	s.gate.mu.Lock()
+	for c := range s.gate.open { //order: there is one
+		if c.peer.String() != "synapse://c-a/submitter/ann" || !strings.HasPrefix(c.peer.Pass, "oidc-") {
+			t.Errorf("it is taken for %s, with token %s", c.peer.Identity, c.peer.Pass)
+		}
+	}
+	s.gate.mu.Unlock()
+	all := strings.Join(s.lines, "\n") + read()
+	if strings.Contains(all, "c2lnbmF0dXJl") || !strings.Contains(all, "submitter/ann|/synapse.v1.Synapse/Submit|") {
+		t.Errorf("the token is told, or the call is not: %s", all)
+	}
+	for range 3 { // the store knows nothing of it, and is not asked
+		s.later(recheckEvery)
+	}
+	if err := ask(); err != nil {
+		t.Errorf("before its time: %v", err)
+	}
+	s.later(time.Hour)
+	if err := ask(); err == nil || s.tells("Closed the connection of synapse://c-a/submitter/ann") != 1 {
+		t.Errorf("a token that is over goes on: %v, %q", err, s.lines)
+	}
+}
+
+// TestIssuedRefused: what the issuer's configuration does not let in, who is on the denylist, names and roles that no
+// person has, and all where no issuer is believed; and whoever may be good later is told to come again.
+func TestIssuedRefused(t *testing.T) {
+	s := newStage(t)
+	_, ask := s.open(s.shows("submitter.ann.x").Credentials(nil))
+	if err := ask(); err == nil || !strings.Contains(err.Error(), "it has no --oidc") {
+		t.Errorf("where no issuer is believed: %v", err)
+	}
+	i := s.believeAnIssuer()
+	s.deny("synapse://c-a/admin/eve\n")
+	for token, words := range map[string]string{
+		"nobody.ann.x": "is for [\"wiki\"], and not for synapse", "admin.eve.x": "on the denylist",
+		"node.n1.x": "a token is of a person", "scheduler.s1.x": "a token is of a person", "king.ann.x": "the role \"king\"",
+		"admin.anonymous.x": "take another", "admin.a@b.x": "must be letters",
+	} {
+		var last *Refused
+		_, ask := s.open(s.shows(token).Credentials(func(r *Refused) { last = r }))
+		if err := ask(); err == nil || last == nil || !strings.Contains(last.Error(), words) {
+			t.Errorf("%s: %v, refused for good: %v, want %q", token, err, last, words)
+		}
+	}
+	i.mu.Lock()
+	i.away = true
+	i.mu.Unlock()
+	var last *Refused
+	_, ask = s.open(s.shows("submitter.ann.x").Credentials(func(r *Refused) { last = r }))
+	err := ask()
+	if err == nil || last != nil || !strings.Contains(err.Error(), errIssuerAway) ||
+		strings.Contains(err.Error(), "secret") {
+		t.Errorf("while the issuer is away: %v, refused for good: %v", err, last)
+	}
+}
+
+// TestIssuedDenied: who is denied by name loses a connection that is open.
+func TestIssuedDenied(t *testing.T) {
+	s := newStage(t)
+	s.believeAnIssuer()
+	_, ask := s.open(s.shows("admin.eve.x").Credentials(nil))
+	if err := ask(); err != nil {
+		t.Fatal(err)
+	}
+	s.deny("synapse://c-a/admin/eve\n")
+	s.later(recheckEvery)
+	if err := ask(); err == nil || s.tells("Closed the connection of synapse://c-a/admin/eve") != 1 {
+		t.Errorf("who is denied goes on: %v, %q", err, s.lines)
+	}
+}
+
+// TestIssuedText: the text has the cluster, its root and the token, and nothing of it is in an error.
+func TestIssuedText(t *testing.T) {
+	b, err := ReadBearer(WithRoot("c-a", identity.Digest{1}, " a.b.c\n"))
+	if err != nil || b.Cluster() != "c-a" || b.Root() != (identity.Digest{1}) || string(b.secret) != "a.b.c" {
+		t.Fatalf("%+v, %v", b, err)
+	}
+	for _, text := range []string{
+		issuedPrefix + ".c-a", issuedPrefix + ".c-a.00.hush.b.c", issuedPrefix + "./.00.hush.b.c",
+		WithRoot("c-a", identity.Digest{1}, "hush"), WithRoot("c-a", identity.Digest{1}, "hush.b.c.d"),
+		WithRoot("c-a", identity.Digest{1}, "hush b.c.d"),
+		WithRoot("c-a", identity.Digest{1}, strings.Repeat("hush.b.c", maxFrame)),
+	} {
+		if _, err := ReadBearer(text); err == nil || strings.Contains(err.Error(), "hush") {
+			t.Errorf("%.100q: %v", text, err)
+		}
+	}
+	here, there := net.Pipe()
+	defer here.Close()
+	s := newStage(t)
+	heard := make(chan []byte, 1)
+	machine := must(s.by.Certify(identity.RoleNode, "n1", today)).Pair
+	go func() { heard <- overhear(there, machine, s.by) }()
+	_, _, err = s.shows("admin.ada.hush").dial(t.Context(), here)
+	here.Close()
+	if got := <-heard; err == nil || len(got) > 0 {
+		t.Errorf("a machine that poses as a scheduler hears %d bytes: %v", len(got), err)
+	}
+}
+
+// TestLocalUser: a certificate or token of this cluster proves a name that counts as that of an account of the nodes. A
+// name from an issuer counts only if its configuration says so. Groups come from an issuer alone.
+func TestLocalUser(t *testing.T) {
+	member := []string{"zeta", "ml", "ml", "odd\u202e"}
+	for _, c := range []struct {
+		how   string
+		local bool // what the issuer's configuration says
+		creds func(*stage) credentials.TransportCredentials
+		want  bool
+	}{
+		{"certificate", false, func(s *stage) credentials.TransportCredentials {
+			return s.badge(s.by, identity.RoleSubmitter, "ann").Credentials(nil)
+		}, true},
+		{"token", false, func(s *stage) credentials.TransportCredentials {
+			return s.bearer(identity.RoleSubmitter, "ann", time.Hour).Credentials(nil)
+		}, true},
+		{"issuer", false, func(s *stage) credentials.TransportCredentials {
+			return s.shows("submitter.ann.x").Credentials(nil)
+		}, false},
+		{"issuer with localUsers", true, func(s *stage) credentials.TransportCredentials {
+			return s.shows("submitter.ann.x").Credentials(nil)
+		}, true},
+	} {
+		s := newStage(t)
+		s.keepPasses()
+		s.gate.o.Issued = func(string) (Issued, error) {
+			return Issued{
+				Role: identity.RoleSubmitter, Name: "ann", Until: s.clock().Add(time.Hour), LocalUser: c.local, Groups: member,
+			}, nil
+		}
+		if _, ask := s.open(c.creds(s)); ask() != nil {
+			t.Fatalf("%s is not let in", c.how)
+		}
+		s.gate.mu.Lock()
+		for open := range s.gate.open { //order: there is one
+			ctx := peer.NewContext(t.Context(), &peer.Peer{AuthInfo: proved(open.peer)})
+			if p := Principal(ctx); p.Name != "ann" || p.Proven != c.want {
+				t.Errorf("%s: %v, want proven: %v", c.how, p, c.want)
+			}
+			groups := strings.Join(WhoAmI(ctx).Groups, " ")
+			if issued := strings.HasPrefix(c.how, "issuer"); issued && groups != "ml zeta" || !issued && groups != "" {
+				t.Errorf("%s: in the groups %s", c.how, groups)
+			}
+		}
+		s.gate.mu.Unlock()
+	}
+}

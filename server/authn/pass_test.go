@@ -1,0 +1,302 @@
+package authn
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/yi-json/synapse/cluster/identity"
+	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/store"
+	testpace "github.com/yi-json/synapse/test/able/pace"
+)
+
+// This file owns the question who comes in with a token: those of whom the store has it, and only for as long.
+
+// shelf is a store of tokens that a test takes away.
+type shelf struct {
+	*store.Memory
+	epoch uint64
+	mu    sync.Mutex
+	away  error
+}
+
+func (s *shelf) leave(err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.away = err
+}
+
+func (s *shelf) pass(id string) (*messages.PassRecord, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.away != nil {
+		return nil, s.away
+	}
+	p, err := s.Pass(id)
+	if errors.Is(err, store.ErrNotFound) {
+		return nil, nil
+	}
+	return p, err
+}
+
+// keepPasses gives the gate a store.
+func (s *stage) keepPasses() *shelf {
+	s.shelf = &shelf{Memory: store.NewMemory()}
+	s.shelf.epoch = must(s.shelf.Lead("tester"))
+	s.gate.o.Pass = s.shelf.pass
+	return s.shelf
+}
+
+// kept is the text of a person's token that the store has.
+func (s *stage) kept(role identity.Role, name string, ttl time.Duration) (text, id string) {
+	s.t.Helper()
+	text, hash, err := NewPass("c-a", (&Badge{folder: s.by}).Root())
+	if err == nil {
+		err = s.shelf.KeepPass(s.shelf.epoch, &messages.PassRecord{
+			Id: messages.PassID(hash), Hash: hash, Role: string(role), Name: name, UntilUnixMs: s.clock().Add(ttl).UnixMilli(),
+		})
+	}
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return text, messages.PassID(hash)
+}
+
+func (s *stage) bearer(role identity.Role, name string, ttl time.Duration) *Bearer {
+	s.t.Helper()
+	text, _ := s.kept(role, name, ttl)
+	return s.read(text)
+}
+
+func (s *stage) read(text string) *Bearer {
+	s.t.Helper()
+	b := must(ReadBearer(text + "\n"))
+	b.now = s.clock
+	return b
+}
+
+// TestPass: who shows a token is its person, until it is over, and neither the log nor the store has the secret.
+func TestPass(t *testing.T) {
+	s := newStage(t)
+	shelf := s.keepPasses()
+	text, id := s.kept(identity.RoleSubmitter, "ann", time.Hour)
+	_, ask := s.open(s.read(text).Credentials(nil))
+	if err := ask(); err != nil {
+		t.Fatal(err)
+	}
+	s.gate.mu.Lock()
+	for c := range s.gate.open { //order: there is one
+		if c.peer.String() != "synapse://c-a/submitter/ann" || c.peer.Pass != id {
+			t.Errorf("it is taken for %s, with token %s", c.peer.Identity, c.peer.Pass)
+		}
+	}
+	s.gate.mu.Unlock()
+	secret := strings.Split(text, ".")[3]
+	kept := must(shelf.Pass(id)).String()
+	log := strings.Join(s.lines, "\n")
+	if strings.Contains(log+kept, secret) || strings.Contains(kept, string(s.read(text).secret)) {
+		t.Errorf("the secret is kept, or told: %s %s", log, kept)
+	}
+	s.later(time.Hour)
+	if err := ask(); err == nil || s.tells("Closed the connection of synapse://c-a/submitter/ann") != 1 {
+		t.Errorf("a token that is over goes on: %v, %q", err, s.lines)
+	}
+}
+
+// later lets time pass, and the gate look again.
+func (s *stage) later(d time.Duration) {
+	s.pass(d)
+	s.gate.recheck()
+}
+
+// TestPassesRefused: what is not in the store, not any more, of somebody on the denylist, or of another cluster.
+func TestPassesRefused(t *testing.T) {
+	s := newStage(t)
+	shelf := s.keepPasses()
+	unknown, _ := must2(NewPass("c-a", (&Badge{folder: s.by}).Root()))
+	elsewhere, _ := must2(NewPass("c-a", (&Badge{folder: authority(t, "c-a", today)}).Root()))
+	misnamed, _ := must2(NewPass("c-b", (&Badge{folder: s.by}).Root()))
+	over, _ := s.kept(identity.RoleAdmin, "old", -time.Second)
+	denied, _ := s.kept(identity.RoleAdmin, "eve", time.Hour)
+	machine, _ := s.kept(identity.RoleNode, "n1", time.Hour)
+	revoked, id := s.kept(identity.RoleAdmin, "bob", time.Hour)
+	if err := shelf.DropPass(shelf.epoch, id); err != nil {
+		t.Fatal(err)
+	}
+	begun, begunHash := must2(NewPass("c-a", (&Badge{folder: s.by}).Root()))
+	if err := shelf.KeepPass(shelf.epoch, &messages.PassRecord{
+		Id: messages.PassID(begunHash), Hash: append(begunHash[:8:8], make([]byte, 24)...), Role: "admin", Name: "bea",
+		UntilUnixMs: s.clock().Add(time.Hour).UnixMilli(),
+	}); err != nil {
+		t.Fatal(err)
+	}
+	s.deny("synapse://c-a/admin/eve\n")
+	for name, c := range map[string]struct{ text, words string }{
+		"unknown":         {unknown, "is not known here"},
+		"one that begins": {begun, "is not known here"},
+		"revoked":         {revoked, "is not known here"},
+		"over":            {over, "its token is over since"},
+		"denied":          {denied, "it is on the denylist: synapse://c-a/admin/eve"},
+		"of a machine":    {machine, "a token is of a person"},
+		"another root":    {elsewhere, "no scheduler of this cluster"},
+		"another cluster": {misnamed, "no scheduler of this cluster"},
+	} {
+		var last *Refused
+		_, ask := s.open(s.read(c.text).Credentials(func(r *Refused) { last = r }))
+		if err := ask(); err == nil || last == nil || !strings.Contains(last.Error(), c.words) {
+			t.Errorf("%s: %v, told %v", name, err, last)
+		}
+	}
+	for _, text := range []string{"", "x", revoked + "0", "synapselogin1.C.00.00", must(Invite(s.by, Invitation{}, 1))} {
+		if _, err := ReadBearer(text); err == nil || strings.Contains(err.Error(), text) && text != "" && text != "x" {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+	if _, err := readTicket(revoked); err == nil || !strings.Contains(err.Error(), "a person's token") {
+		t.Errorf("a machine with a person's token: %v", err)
+	}
+	s.gate.o.Pass = nil
+	if _, ask := s.open(s.bearer(identity.RoleAdmin, "ada", time.Hour).Credentials(nil)); ask() == nil {
+		t.Error("a scheduler without a store of tokens lets one in")
+	}
+}
+
+// overhear is a handshake with what it shows, the cluster's root among it, and what comes behind it.
+func overhear(conn net.Conn, pair *identity.Pair, by *identity.Folder) []byte {
+	shows := *pair.TLS()
+	shows.Certificate = append(shows.Certificate, by.Roots[0].Raw)
+	secure := tls.Server(conn, &tls.Config{Certificates: []tls.Certificate{shows}, NextProtos: []string{protocolPass}})
+	_ = conn.SetDeadline(testpace.Until(10 * time.Second))
+	got := make([]byte, 64)
+	n, _ := secure.Read(got)
+	return got[:n]
+}
+
+func must2(text string, hash []byte, err error) (string, []byte) {
+	if err != nil {
+		panic(err)
+	}
+	return text, hash
+}
+
+// TestRevokedOnAnOpenConnection: who loses a token loses the connection that is open, at the next look; and where the
+// store does not answer for long, because it could not be known.
+func TestRevokedOnAnOpenConnection(t *testing.T) {
+	s := newStage(t)
+	shelf := s.keepPasses()
+	text, id := s.kept(identity.RoleSubmitter, "ann", 24*time.Hour)
+	_, ask := s.open(s.read(text).Credentials(nil))
+	_, other := s.open(s.bearer(identity.RoleSubmitter, "bob", 24*time.Hour).Credentials(nil))
+	if err := errors.Join(ask(), other()); err != nil {
+		t.Fatal(err)
+	}
+	shelf.leave(errors.New("the database is away"))
+	s.later(recheckEvery)
+	if n := s.said("Closed the connection"); n != 0 {
+		t.Errorf("%d connections are closed at once: %q", n, s.lines)
+	}
+	shelf.leave(nil)
+	if err := shelf.DropPass(shelf.epoch, id); err != nil {
+		t.Fatal(err)
+	}
+	s.later(recheckEvery)
+	if s.tells("Closed the connection of synapse://c-a/submitter/ann") != 1 || s.tells("Closed the connection of") != 1 {
+		t.Errorf("the log has %q", s.lines)
+	}
+	if ask() == nil || other() != nil {
+		t.Error("who is revoked asks on, or who is not does not")
+	}
+	shelf.leave(errors.New("the database is away"))
+	for range int(maxUnasked/recheckEvery) + 1 {
+		s.later(recheckEvery)
+	}
+	if s.tells("Closed the connection of synapse://c-a/submitter/bob") != 1 {
+		t.Errorf("nobody knows whether bob is revoked, and he goes on: %q", s.lines)
+	}
+	var last *Refused
+	_, another := s.open(s.bearer(identity.RoleSubmitter, "cy", time.Hour).Credentials(func(r *Refused) { last = r }))
+	if err := another(); err == nil || last != nil {
+		t.Errorf("while the store is away: %v, refused for good: %v", err, last)
+	}
+	if 2*recheckEvery+maxUnasked > time.Minute {
+		t.Error("who is revoked must be out within a minute")
+	}
+}
+
+// TestStoreIsAwayAgain: how long a token is good without the store counts from when the store answered last, and not
+// from when its connection came.
+func TestStoreIsAwayAgain(t *testing.T) {
+	s := newStage(t)
+	shelf := s.keepPasses()
+	_, ask := s.open(s.bearer(identity.RoleSubmitter, "ann", 24*time.Hour).Credentials(nil))
+	if err := ask(); err != nil {
+		t.Fatal(err)
+	}
+	s.later(2 * maxUnasked)
+	for range 3 {
+		shelf.leave(errors.New("the database is away"))
+		if s.later(maxUnasked); s.said("Closed the connection") > 0 || ask() != nil {
+			t.Fatalf("the store was away for no longer than it may be, and the connection is closed: %q", s.lines)
+		}
+		shelf.leave(nil)
+		s.later(0)
+	}
+	shelf.leave(errors.New("the database is away"))
+	if s.later(maxUnasked + 1); s.tells("Closed the connection of synapse://c-a/submitter/ann") != 1 {
+		t.Errorf("the store is away for too long: %q", s.lines)
+	}
+}
+
+// TestPassIsSaidToSchedulersAlone: nothing of a token leaves before a scheduler of its cluster is proved.
+func TestPassIsSaidToSchedulersAlone(t *testing.T) {
+	s := newStage(t)
+	s.keepPasses()
+	b := s.bearer(identity.RoleAdmin, "ada", time.Hour)
+	for name, pair := range map[string]*identity.Pair{
+		"a machine":       must(s.by.Certify(identity.RoleNode, "n1", today)).Pair,
+		"another cluster": must(authority(t, "c-a", today).Certify(identity.RoleScheduler, "s1", today)).Pair,
+	} {
+		here, there := net.Pipe()
+		heard := make(chan []byte, 1)
+		go func() { heard <- overhear(there, pair, s.by) }()
+		ctx, cancel := context.WithTimeout(t.Context(), testpace.Of(10*time.Second))
+		_, _, err := b.dial(ctx, here)
+		cancel()
+		here.Close()
+		var r *Refused
+		if got := <-heard; !errors.As(err, &r) || bytes.Contains(got, b.secret) || len(got) > 0 {
+			t.Errorf("%s: %v, and heard %d bytes", name, err, len(got))
+		}
+	}
+}
+
+// FuzzBearer: a person's token has one way to write it, and an error has nothing of it.
+func FuzzBearer(f *testing.F) {
+	text, _ := must2(NewPass("c-a", [32]byte{1}))
+	f.Add(text)
+	f.Add("synapselogin1.c.00.00")
+	f.Add(WithRoot("c-a", [32]byte{1}, "a.b.c"))
+	f.Add(WithRoot("c-a", [32]byte{1}, "x\v.b.c"))
+	f.Add(strings.Replace(WithRoot("c-a", [32]byte{1}, "x.b.c"), ".x", ".\vx", 1)) // was taken, and written without it
+	f.Fuzz(func(t *testing.T, text string) {
+		b, err := ReadBearer(text)
+		if err != nil {
+			return
+		}
+		want := fmt.Sprintf("%s.%s.%x.%x", passPrefix, b.Cluster(), b.Root(), b.secret)
+		if b.protocol == protocolIssued {
+			want = WithRoot(b.Cluster(), b.Root(), string(b.secret))
+		}
+		if !strings.EqualFold(strings.TrimSpace(text), want) {
+			t.Errorf("%q is read as %v", text, b)
+		}
+	})
+}

@@ -1,0 +1,207 @@
+package authn
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"net"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/health"
+	"google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/reflection"
+
+	"github.com/yi-json/synapse/cluster/identity"
+	testpace "github.com/yi-json/synapse/test/able/pace"
+)
+
+// This file owns the stage: a scheduler's gate before real gRPC on loopback, with a clock that a test moves.
+
+// today is when the stage's clock begins.
+var today = time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
+
+type stage struct {
+	t       *testing.T
+	by      *identity.Folder
+	gate    *Gate
+	address string
+	shelf   *shelf       // of people's tokens; nil: there are none
+	good    atomic.Int64 // connections of which something came
+
+	mu    sync.Mutex
+	now   time.Time
+	lines []string
+}
+
+func must[T any](v T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return v
+}
+
+// authority is a new cluster's, on disk, made two days before.
+func authority(t *testing.T, cluster string, now time.Time) *identity.Folder {
+	t.Helper()
+	made := now.Add(-48 * time.Hour)
+	pair := must(identity.NewRoot(cluster, made))
+	root := &identity.Folder{Roots: pair.Chain, Pair: pair}
+	by := must(root.Certify(identity.RoleScheduler, "s1", made))
+	by.Dir = filepath.Join(t.TempDir(), "scheduler")
+	if err := by.Create(); err != nil {
+		t.Fatal(err)
+	}
+	return by
+}
+
+func newStage(t *testing.T) *stage {
+	t.Helper()
+	return newStageAt(t, today)
+}
+
+func newStageAt(t *testing.T, now time.Time) *stage {
+	t.Helper()
+	return stageOf(t, authority(t, "c-a", now), now)
+}
+
+// stageOf is one of an authority that is there.
+func stageOf(t *testing.T, by *identity.Folder, now time.Time) *stage {
+	t.Helper()
+	s := &stage{t: t, by: by, now: now}
+	return s.begin(Options{Folder: s.by})
+}
+
+// begin opens the gate.
+func (s *stage) begin(o Options) *stage {
+	s.t.Helper()
+	t := s.t
+	o.Log, o.Now = s.log, s.clock
+	s.gate = must(New(o))
+	t.Cleanup(s.gate.Close)
+	server := grpc.NewServer(append(s.gate.ServerOptions(), grpc.Creds(s.gate.Credentials()))...)
+	grpc_health_v1.RegisterHealthServer(server, health.NewServer())
+	reflection.Register(server)
+	listener := must(net.Listen("tcp", "127.0.0.1:0"))
+	s.address = listener.Addr().String()
+	go server.Serve(attended{listener, &s.good})
+	t.Cleanup(server.Stop)
+	return s
+}
+
+// attended counts of how many connections something came.
+type attended struct {
+	net.Listener
+	good *atomic.Int64
+}
+
+func (a attended) Accept() (net.Conn, error) {
+	raw, err := a.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	return &attendedConn{TCPConn: raw.(*net.TCPConn), good: a.good}, nil
+}
+
+type attendedConn struct {
+	*net.TCPConn
+	good *atomic.Int64
+	once sync.Once
+}
+
+func (c *attendedConn) Served() { c.once.Do(func() { c.good.Add(1) }) }
+
+func (s *stage) log(format string, args ...any) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.lines = append(s.lines, fmt.Sprintf(format, args...))
+}
+
+// said is how many lines have the words.
+func (s *stage) said(words string) (n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, line := range s.lines {
+		if strings.Contains(line, words) {
+			n++
+		}
+	}
+	return n
+}
+
+// tells is how often it said so, and waits for the first: a peer may know why before the log does.
+func (s *stage) tells(words string) int {
+	for end := testpace.Until(10 * time.Second); s.said(words) == 0 && time.Now().Before(end); {
+		time.Sleep(time.Millisecond)
+	}
+	return s.said(words)
+}
+
+func (s *stage) clock() time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.now
+}
+
+func (s *stage) pass(d time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.now = s.now.Add(d)
+}
+
+// badge is the badge of a member of a cluster, on disk.
+func (s *stage) badge(by *identity.Folder, role identity.Role, name string) *Badge {
+	s.t.Helper()
+	return s.badgeOf(must(by.Certify(role, name, today)), name)
+}
+
+// badgeNow is one of this cluster's, certified by the stage's clock.
+func (s *stage) badgeNow(role identity.Role, name string) *Badge {
+	s.t.Helper()
+	return s.badgeOf(must(s.by.Certify(role, name, s.clock())), name)
+}
+
+func (s *stage) badgeOf(folder *identity.Folder, name string) *Badge {
+	s.t.Helper()
+	folder.Dir = filepath.Join(s.t.TempDir(), name)
+	if err := folder.Create(); err != nil {
+		s.t.Fatal(err)
+	}
+	return must(newBadge(folder, s.clock))
+}
+
+// open is a connection that asks for the scheduler's health.
+func (s *stage) open(creds credentials.TransportCredentials) (conn *grpc.ClientConn, ask func() error) {
+	s.t.Helper()
+	conn = must(grpc.NewClient("passthrough:///"+s.address, grpc.WithTransportCredentials(creds), grpc.WithDisableRetry()))
+	s.t.Cleanup(func() { conn.Close() })
+	return conn, func() error {
+		ctx, cancel := context.WithTimeout(context.Background(), testpace.Of(10*time.Second))
+		defer cancel()
+		_, err := grpc_health_v1.NewHealthClient(conn).Check(ctx, &grpc_health_v1.HealthCheckRequest{})
+		return err
+	}
+}
+
+// intrude is a handshake that believes everybody, and what the scheduler answers to it.
+func (s *stage) intrude(change func(*tls.Config)) error {
+	config := &tls.Config{InsecureSkipVerify: true, NextProtos: []string{protocolHTTP2}}
+	change(config)
+	conn, err := tls.DialWithDialer(&net.Dialer{Timeout: 10 * time.Second}, "tcp", s.address, config)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	_ = conn.SetDeadline(testpace.Until(10 * time.Second))
+	if _, err := conn.Write([]byte("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n")); err != nil {
+		return err
+	}
+	_, err = conn.Read(make([]byte, 1))
+	return err
+}

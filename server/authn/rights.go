@@ -1,0 +1,307 @@
+package authn
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/peer"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+
+	"github.com/yi-json/synapse/cluster/api"
+	"github.com/yi-json/synapse/cluster/audit"
+	"github.com/yi-json/synapse/cluster/identity"
+	"github.com/yi-json/synapse/cluster/rights"
+	"github.com/yi-json/synapse/messages"
+)
+
+// This file owns how every call is held against the table of cluster/rights: before its request is served, and before
+// its answer leaves.
+
+// PeerOf is who makes a call, as its connection's handshake proved.
+func PeerOf(ctx context.Context) (identity.Peer, bool) {
+	proof, ok := proofOf(ctx)
+	return proof.Peer, ok
+}
+
+func proofOf(ctx context.Context) (Proof, bool) {
+	p, ok := peer.FromContext(ctx)
+	if !ok {
+		return Proof{}, false
+	}
+	proof, ok := p.AuthInfo.(Proof)
+	return proof, ok
+}
+
+// Node is the machine that makes a call; for the link.
+func Node(ctx context.Context) (identity.Peer, error) {
+	p, ok := PeerOf(ctx)
+	if !ok || p.Role != identity.RoleNode {
+		return identity.Peer{}, errNoMachine
+	}
+	return p, nil
+}
+
+var errNoMachine = errors.New("only a machine's certificate opens a link")
+
+// Principal is the person that makes a call; for the gateway.
+func Principal(ctx context.Context) *messages.Principal {
+	p, _ := PeerOf(ctx) // without a proof no call gets here
+	return &messages.Principal{Name: p.Name, Proven: p.LocalUser}
+}
+
+// WhoAmI is for whom a call is taken; for the gateway.
+func WhoAmI(ctx context.Context) *api.WhoAmIReply {
+	p, _ := PeerOf(ctx)
+	r := &api.WhoAmIReply{
+		Cluster: p.Cluster, Role: string(p.Role), Name: p.Name, Pass: p.Pass, Groups: p.Groups,
+	}
+	if !p.Local {
+		r.UntilUnixMs = p.Until.UnixMilli()
+	}
+	for _, right := range rights.All() {
+		if reach := right.Of(p.Role); reach != rights.None {
+			r.Rights = append(r.Rights, &api.Right{
+				Name: string(right), Text: right.Words(), Own: reach == rights.Own, OfJob: right.OfJob(),
+			})
+		}
+	}
+	return r
+}
+
+// ServerOptions are for the grpc.Server behind the gate: every call is held against the table before it is served.
+func (g *Gate) ServerOptions() []grpc.ServerOption {
+	return []grpc.ServerOption{
+		grpc.InTapHandle(g.tap),
+		grpc.ChainUnaryInterceptor(g.GuardCall), grpc.ChainStreamInterceptor(g.GuardStream),
+	}
+}
+
+// GuardCall holds a call against the table, its caller's allowance and the audit.
+func (g *Gate) GuardCall(
+	ctx context.Context, request any, info *grpc.UnaryServerInfo, handle grpc.UnaryHandler,
+) (any, error) {
+	done, err := g.enter(ctx, info.FullMethod)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	c, err := g.ask(ctx, info.FullMethod)
+	if err != nil {
+		return nil, err
+	}
+	if err := c.allow(request); err != nil {
+		return nil, err
+	}
+	reply, err := handle(ctx, request)
+	c.ended(reply, err)
+	if err != nil {
+		return nil, err
+	}
+	return c.show(reply)
+}
+
+// GuardStream is the same for streams.
+func (g *Gate) GuardStream(
+	server any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handle grpc.StreamHandler,
+) error {
+	done, err := g.enter(stream.Context(), info.FullMethod)
+	if err != nil {
+		return err
+	}
+	defer done()
+	c, err := g.ask(stream.Context(), info.FullMethod)
+	if err != nil {
+		return err
+	}
+	if info.FullMethod == rights.LinkCall { // its frames are the link's, which has a table of its own
+		c.served()
+		return handle(server, stream)
+	}
+	defer func() { // also of one that panics, which costs its call alone
+		if c.wide {
+			g.purses.narrows(c.peer.Identity.String())
+		}
+	}()
+	err = handle(server, &guarded{ServerStream: stream, asked: c})
+	c.ended(nil, err)
+	return err
+}
+
+// guarded is a stream of which every request is held against the table, and every answer shown as far as it may be.
+type guarded struct {
+	grpc.ServerStream
+	asked *asked
+	begun bool
+}
+
+func (s *guarded) RecvMsg(m any) error {
+	if err := s.ServerStream.RecvMsg(m); err != nil {
+		return err
+	}
+	if s.begun && rights.Continues(s.asked.call) {
+		return nil
+	}
+	s.begun = true
+	return s.asked.allow(m)
+}
+
+// SendMsg sends what the caller may see of an answer.
+func (s *guarded) SendMsg(m any) error {
+	shown, err := s.asked.show(m)
+	if err != nil {
+		return err
+	}
+	return s.ServerStream.SendMsg(shown)
+}
+
+// asked is one call.
+type asked struct {
+	gate *Gate
+	ctx  context.Context
+	peer identity.Peer
+	call string
+	wide bool     // it is a watch of everything, and counted
+	line uint64   // of the audit, in which it was asked; 0: none
+	read []string // owners of whose jobs the audit has that they were read here
+}
+
+// ask lets a call begin, unless its role may not make it whatever it asks for.
+func (g *Gate) ask(ctx context.Context, call string) (*asked, error) {
+	p, ok := PeerOf(ctx)
+	c := &asked{gate: g, ctx: ctx, peer: p, call: call}
+	if !ok || !rights.Decided(call) {
+		return nil, c.refuse("make this call", "nobody", "")
+	}
+	for _, right := range rights.Opens(call) {
+		if right.Of(p.Role) == rights.None {
+			return nil, c.refuseRight(right, "")
+		}
+	}
+	return c, nil
+}
+
+// allow refuses a request for which the caller lacks a right. A job is named by its whole id from here on: what was
+// allowed for one must not be done to another that the same beginning of an id finds a moment later.
+func (c *asked) allow(request any) error {
+	m, ok := request.(proto.Message)
+	if !ok {
+		return c.refuse("make this call", "nobody", "")
+	}
+	needed := rights.Needed(c.call, m)
+	if len(needed) == 0 {
+		return c.refuse("ask for that", "nobody", "")
+	}
+	of, err := c.audited(m, needed)
+	if err != nil {
+		return err
+	}
+	for _, right := range needed {
+		switch reach := right.Of(c.peer.Role); {
+		case reach == rights.None:
+			return c.refuseRight(right, "")
+		case reach == rights.Any:
+			continue
+		}
+		if of == nil {
+			if of, err = c.job(m); err != nil {
+				return err
+			}
+		}
+		if owner := of.Whose(); !rights.Mine(c.peer.Name, owner) {
+			return c.refuseRight(right, fmt.Sprintf("job %s of %s", of.GetId(), owner))
+		}
+	}
+	if q, ok := request.(*messages.Watch); ok && len(q.GetIds()) == 0 && !c.wide {
+		var has int
+		if has, c.wide = c.gate.purses.widens(c.peer.Identity.String(), c.gate.o.Now()); !c.wide {
+			return c.overdrawn(fmt.Sprintf("has %d watches of everything open, and may have no more now; it may watch "+
+				"what it wants by ids", has), time.Second)
+		}
+	}
+	if slices.ContainsFunc(needed, rights.Right.Changes) {
+		if over, wait := c.gate.purses.change(c.peer.Identity.String(), c.gate.o.Now()); over != "" {
+			return c.overdrawn(over, wait)
+		}
+	}
+	if rights.Brings(c.call) && c.peer.Role != identity.RoleAdmin {
+		if over, wait := c.gate.purses.submit(c.peer.Identity.String(), c.gate.o.Now()); over != "" {
+			c.gate.o.Count(countLimitSubmits, 1)
+			return c.overdrawn(over, wait)
+		}
+	}
+	if err := c.begin(m, needed, of); err != nil {
+		return err
+	}
+	c.served()
+	return nil
+}
+
+// served says that the call was let in, so that its connection's handshake was not for nothing.
+func (c *asked) served() {
+	if proof, ok := proofOf(c.ctx); ok && proof.came != nil {
+		proof.came.Served()
+	}
+}
+
+// job is the one that a request names.
+func (c *asked) job(request proto.Message) (*messages.JobRecord, error) {
+	m := request.ProtoReflect()
+	f := m.Descriptor().Fields().ByName("job")
+	if f == nil || c.gate.o.Job == nil {
+		return nil, c.refuse("ask for that", "nobody", "")
+	}
+	found, err := c.gate.o.Job(c.ctx, m.Get(f).String())
+	if err == nil {
+		m.Set(f, protoreflect.ValueOfString(found.GetId()))
+	}
+	return found, err
+}
+
+// show is an answer without what the caller may not see. What is read of others is in the audit before it leaves.
+func (c *asked) show(answer any) (any, error) {
+	m, ok := answer.(proto.Message)
+	if !ok {
+		return answer, nil
+	}
+	var shown rights.Answer
+	if e, ok := m.(*messages.Event); ok && c.wide {
+		shown = c.gate.events.show(c.peer.Identity, e)
+	} else {
+		shown = rights.Show(c.peer.Identity, m)
+	}
+	return shown.Message, c.readOf(shown.Foreign)
+}
+
+func (c *asked) refuseRight(right rights.Right, object string) error {
+	what := right.Words()
+	if object != "" {
+		what += " " + object
+	} else if right.OfJob() {
+		what += " jobs"
+	}
+	return c.refuse(what, right.Who(), string(right))
+}
+
+// refuse says what is not allowed and whose it is, and logs a line.
+func (c *asked) refuse(what, whose, right string) error {
+	c.gate.o.Count(countDenied, 1)
+	c.gate.say("Refused %s to %s: it may not %s", c.call, c.peer, what)
+	c.gate.noteRefusal(c.about(what, audit.Refused))
+	name := c.peer.Name
+	if c.peer.Role != "" {
+		name += " (" + string(c.peer.Role) + ")"
+	}
+	hint := "nobody may"
+	if whose != "nobody" {
+		hint = strings.TrimSpace("that is for " + whose + ": the right " + right)
+	}
+	return api.StatusOf(&messages.Outcome{
+		Code: messages.Code_CODE_NOT_ALLOWED, Text: name + " may not " + what, Hint: hint,
+	})
+}

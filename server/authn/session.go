@@ -1,0 +1,271 @@
+package authn
+
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/binary"
+	"errors"
+	"net"
+	"time"
+
+	"google.golang.org/grpc/peer"
+
+	"github.com/yi-json/synapse/cluster/audit"
+	"github.com/yi-json/synapse/cluster/identity"
+)
+
+// This file owns people who come by a browser. One that has logged in has a cookie, which says by which token, and a
+// session (as has a program that shows its token at each request), which is one of the gate's open connections: it is
+// held against the denylist, the store and the clock as those are, ends as they do, and counts among those that its
+// identity may have.
+//
+// A cookie is sealed and not kept: a scheduler that has started again knows it still, and an open page goes on. Of the
+// token it has the hash, as the store does.
+
+const (
+	// cookieFor is how long a cookie is good, whatever its token.
+	cookieFor = 12 * time.Hour
+	// sessionIdle is how long a session of which nothing is open is remembered. The cookie makes the next one.
+	sessionIdle = time.Minute
+	// neverIdle is how long a session is good for that its token ends, and nothing else.
+	neverIdle = 10 * 366 * 24 * time.Hour
+	// maxLoggedOut is how many who have logged out are remembered until their cookies are over. If there are more, all
+	// log in again.
+	maxLoggedOut = 4096
+
+	sessionIDBytes = 16
+	cookieBytes    = 8 + sessionIDBytes + sha256.Size + sha256.Size // until, id, the token's hash, the seal
+)
+
+type sessionID [sessionIDBytes]byte
+
+// Session is a browser's that has logged in.
+type Session struct {
+	*connection
+	id    sessionID
+	until time.Time
+	ctx   context.Context
+	end   context.CancelFunc
+
+	uses int       // requests that are open; guarded by the gate
+	last time.Time // when there was one
+}
+
+// sessions are those of a gate, guarded by its mutex.
+type sessions struct {
+	open   map[sessionID]*Session
+	left   map[sessionID]time.Time // who has logged out, until when the cookie would be good
+	before time.Time               // cookies made until then are good no longer
+}
+
+// browserSeat is a connection that is none: what a session closes, and where its browser is.
+type browserSeat struct {
+	net.Conn // never used
+	from     net.Addr
+	end      context.CancelFunc
+}
+
+func (s browserSeat) RemoteAddr() net.Addr { return s.from }
+
+func (s browserSeat) Close() error {
+	s.end()
+	return nil
+}
+
+// LogIn lets a person in who shows a token to a browser's page, and answers the cookie of it.
+func (g *Gate) LogIn(v Visitor, token string, from net.Addr) (string, error) {
+	if !v.named {
+		return "", errNoPage
+	}
+	t, err := readText(token, passPrefix)
+	if err != nil {
+		return "", g.noLogin(v, errPassText)
+	}
+	hash := sha256.Sum256(t.secret)
+	until := g.o.Now().Add(cookieFor)
+	var id sessionID
+	_, _ = rand.Read(id[:]) // never fails
+	p, err := g.bearer(hash)
+	if err != nil {
+		return "", g.noLogin(v, err)
+	}
+	s, err := g.sit(id, p, until, from)
+	if err != nil {
+		return "", g.noLogin(v, err)
+	}
+	g.note(s.told("log in by a browser"))
+	return g.sealed(id, hash, until), nil
+}
+
+// noLogin notes who was not let in.
+func (g *Gate) noLogin(v Visitor, err error) error {
+	g.o.Count(countDenied, 1)
+	if g.say("Refused a browser from %s: %v", v.from, err) {
+		g.noteRefusal(audit.Line{Who: strangers, From: v.from, Call: "login", Outcome: audit.Refused + ": " + err.Error()})
+	}
+	return err
+}
+
+// told is a line of the audit about a session.
+func (s *Session) told(what string) audit.Line {
+	return audit.Line{Who: s.peer.Identity.String(), Pass: s.peer.Pass, From: hostOf(s), Call: "login", What: what,
+		Outcome: audit.OK}
+}
+
+// Resume is the session of a cookie, for one request; done ends that. The request's browser is at the address.
+func (g *Gate) Resume(v Visitor, cookie string, from net.Addr) (s *Session, done func(), err error) {
+	if !v.named {
+		return nil, nil, errNoPage
+	}
+	id, hash, until, err := g.unsealed(cookie)
+	if err != nil {
+		return nil, nil, err
+	}
+	return g.resume(id, until, from, func() (identity.Peer, error) { return g.bearer(hash) })
+}
+
+// resume is the session of an id, for one request. Where it is not open, whose says whose it is.
+func (g *Gate) resume(
+	id sessionID, until time.Time, from net.Addr, whose func() (identity.Peer, error),
+) (s *Session, done func(), err error) {
+	g.mu.Lock()
+	s = g.sessions.open[id]
+	g.mu.Unlock()
+	if s == nil || s.ctx.Err() != nil {
+		p, err := whose()
+		if err != nil {
+			return nil, nil, err
+		}
+		if s, err = g.sit(id, p, until, from); err != nil {
+			return nil, nil, err
+		}
+	}
+	g.mu.Lock()
+	s.uses++
+	g.mu.Unlock()
+	return s, func() {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		s.uses--
+		s.last = g.o.Now()
+	}, nil
+}
+
+// sit opens a session.
+func (g *Gate) sit(id sessionID, p identity.Peer, until time.Time, from net.Addr) (*Session, error) {
+	if !g.purses.connects(p.Identity.String(), g.o.Now()) {
+		return nil, errors.New(p.Identity.String() + " has more open than one may have; close some")
+	}
+	s := &Session{id: id, until: until, last: g.o.Now()}
+	s.ctx, s.end = context.WithCancel(context.Background())
+	s.connection = &connection{
+		Conn: browserSeat{from: from, end: s.end}, gate: g, peer: p, who: p.Identity.String(), asked: g.o.Now(),
+	}
+	g.mu.Lock()
+	other := g.sessions.open[id]
+	if other != nil && other.ctx.Err() == nil { // two requests of one browser came at once
+		g.mu.Unlock()
+		g.purses.leaves(p.Identity.String())
+		return other, nil
+	}
+	if g.sessions.open == nil {
+		g.sessions.open = map[sessionID]*Session{}
+	}
+	g.open[s.connection], g.sessions.open[id] = struct{}{}, s
+	g.mu.Unlock()
+	g.o.Count(countAdmitted, 1)
+	return s, nil
+}
+
+// Whom is whose the session is.
+func (s *Session) Whom() string { return s.peer.Identity.String() }
+
+// Until is done when the session is over: logged out, revoked, denied, or at its time.
+func (s *Session) Until() context.Context { return s.ctx }
+
+// Peer is who makes the session's calls.
+func (s *Session) Peer() peer.Peer {
+	return peer.Peer{Addr: s.RemoteAddr(), AuthInfo: proved(s.peer)}
+}
+
+// LogOut ends the session, and has its cookie open nothing any more.
+func (s *Session) LogOut() {
+	g, now := s.gate, s.gate.o.Now()
+	g.note(s.told("log out"))
+	g.mu.Lock()
+	if g.sessions.left == nil {
+		g.sessions.left = map[sessionID]time.Time{}
+	}
+	if len(g.sessions.left) >= maxLoggedOut {
+		clear(g.sessions.left)
+		g.sessions.before = now.Add(cookieFor)
+	}
+	g.sessions.left[s.id] = s.until
+	delete(g.sessions.open, s.id)
+	g.mu.Unlock()
+	s.Close()
+}
+
+// tidy closes sessions that nobody uses or whose time is over, and forgets who left long ago.
+func (g *Gate) tidy() {
+	now := g.o.Now()
+	var over []*Session
+	g.mu.Lock()
+	for id, s := range g.sessions.open { //order: each is looked at alone
+		if s.ctx.Err() != nil || !now.Before(s.until) || s.uses == 0 && now.Sub(s.last) >= sessionIdle {
+			delete(g.sessions.open, id)
+			over = append(over, s)
+		}
+	}
+	for id, until := range g.sessions.left { //order: each is looked at alone
+		if now.After(until) {
+			delete(g.sessions.left, id)
+		}
+	}
+	g.mu.Unlock()
+	for _, s := range over {
+		s.Close()
+	}
+}
+
+// sealed writes a cookie.
+func (g *Gate) sealed(id sessionID, hash identity.Digest, until time.Time) string {
+	raw := binary.BigEndian.AppendUint64(nil, uint64(until.Unix()))
+	raw = append(append(raw, id[:]...), hash[:]...)
+	return base64.RawURLEncoding.EncodeToString(append(raw, g.sealOf(raw)...))
+}
+
+func (g *Gate) sealOf(raw []byte) []byte {
+	p := g.page.Load()
+	mac := hmac.New(sha256.New, p.seal[:])
+	_, _ = mac.Write(raw) // never fails
+	return mac.Sum(nil)
+}
+
+var errCookie = errors.New("log in: the one before is over")
+
+// unsealed reads a cookie that this gate, or the one before it, has sealed.
+func (g *Gate) unsealed(cookie string) (id sessionID, hash identity.Digest, until time.Time, err error) {
+	raw, err := base64.RawURLEncoding.DecodeString(cookie)
+	if err != nil || len(raw) != cookieBytes || g.page.Load() == nil {
+		return id, hash, until, errCookie
+	}
+	body, seal := raw[:cookieBytes-sha256.Size], raw[cookieBytes-sha256.Size:]
+	if !hmac.Equal(seal, g.sealOf(body)) {
+		return id, hash, until, errCookie
+	}
+	until = time.Unix(int64(binary.BigEndian.Uint64(body)), 0)
+	copy(id[:], body[8:])
+	copy(hash[:], body[8+sessionIDBytes:])
+	g.mu.Lock()
+	_, left := g.sessions.left[id]
+	before := g.sessions.before
+	g.mu.Unlock()
+	if now := g.o.Now(); left || !now.Before(until) || !until.After(before) {
+		return id, hash, until, errCookie
+	}
+	return id, hash, until, nil
+}
