@@ -76,7 +76,7 @@ var wallUses = map[string]wallUse{
 	"server/gateway/pass.go":    {4, "the same, and when it was made; one that is over is forgotten"},
 	"server/gateway/account.go": {2, "GPU-seconds as people see them: off by what two leaders' clocks differ"},
 	"cluster/host/clock.go":     {1, "where the wall clock is read"},
-	"cluster/api/validate.go":   {1, "a span of time that a person asks for must not end before it begins"},
+	"server/api/validate.go":    {1, "a span of time that a person asks for must not end before it begins"},
 	"server/notifications/send.go": {
 		4, "when something was told, for people; which ends are no news: a wrong clock tells one again, or not",
 	},

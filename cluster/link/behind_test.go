@@ -15,7 +15,7 @@ import (
 
 	"google.golang.org/grpc/credentials"
 
-	"github.com/yi-json/synapse/cluster/entrance"
+	"github.com/yi-json/synapse/server/connlimit"
 )
 
 // This file owns a cluster's machines that come back all at once, and have one address between them. They are as light
@@ -45,9 +45,9 @@ func newComers(tb testing.TB, many int, old bool, keeps int) *comers {
 	}
 	c.server = NewServer(c.system, Options{Credentials: by.Credentials(), Count: c.count})
 	c.guards = by.ServerOptions()
-	limits := entrance.DefaultLimits()
+	limits := connlimit.DefaultLimits()
 	limits.Open = 65_536 // pipes need no descriptors, of which a test may have few
-	c.listener = entrance.New(c.pipesOf(), entrance.Options{
+	c.listener = connlimit.New(c.pipesOf(), connlimit.Options{
 		Limits: limits, Count: c.count, Gone: func(far net.Conn) bool { return far.(*farEnd).gone.Load() },
 	})
 	ctx, cancel := context.WithCancel(context.Background())

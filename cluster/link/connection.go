@@ -116,7 +116,7 @@ func (d door) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthInfo, err
 	if !bytes.Equal(entering.words[:], []byte(firstWords)) {
 		return nil, nil, errNotHTTP2
 	}
-	if e, ok := raw.(interface{ Entered() }); ok { // cluster/entrance waits for that
+	if e, ok := raw.(interface{ Entered() }); ok { // server/connlimit waits for that
 		e.Entered()
 	}
 	return entering, info, nil

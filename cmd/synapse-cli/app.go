@@ -14,10 +14,10 @@ import (
 	"github.com/spf13/pflag"
 	"golang.org/x/term"
 
-	"github.com/yi-json/synapse/cluster/socket"
 	"github.com/yi-json/synapse/cmd/synapse-cli/internal/client"
 	"github.com/yi-json/synapse/cmd/synapse-cli/internal/show"
 	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/server/unixsocket"
 )
 
 // This file owns one run of the program: the tree of commands, the connection's
@@ -53,7 +53,7 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer, lookup func(s
 
 // newApp is a run that has not begun.
 func newApp(stdin io.Reader, stdout, stderr io.Writer, lookup func(string) (string, bool)) *app {
-	a := &app{name: "synapse-cli", stdin: stdin, stdout: stdout, stderr: stderr, lookup: lookup, mine: socket.Mine,
+	a := &app{name: "synapse-cli", stdin: stdin, stdout: stdout, stderr: stderr, lookup: lookup, mine: unixsocket.Mine,
 		chance: secondChance, same: sameInterrupt}
 	a.out, a.errs = &quoting{to: stdout, colours: &a.style.Colour}, &quoting{to: stderr}
 	return a

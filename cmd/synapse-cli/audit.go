@@ -9,8 +9,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/yi-json/synapse/cluster/audit"
 	"github.com/yi-json/synapse/cmd/synapse-cli/internal/show"
+	"github.com/yi-json/synapse/server/audit"
 )
 
 // This file owns `audit`: it reads a scheduler's account of who asked what, on the scheduler's machine.

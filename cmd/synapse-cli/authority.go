@@ -12,8 +12,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/yi-json/synapse/cluster/identity"
-	"github.com/yi-json/synapse/cluster/vault"
 	"github.com/yi-json/synapse/server/authn"
+	"github.com/yi-json/synapse/server/secretseal"
 )
 
 // This file owns `init` and `certify`: how a cluster gets its keys. They work on files, and speak to no scheduler.
@@ -97,7 +97,7 @@ func (a *app) initKeys(k *keysFlags, dir string) error {
 			return err
 		}
 	}
-	if _, err := vault.New(filepath.Join(root.Dir, vault.FileName)).Make(); err != nil {
+	if _, err := secretseal.New(filepath.Join(root.Dir, secretseal.FileName)).Make(); err != nil {
 		return err
 	}
 	for _, one := range made[1:] {
@@ -114,14 +114,14 @@ func (a *app) initKeys(k *keysFlags, dir string) error {
 // shareKeys gives a scheduler the keys that seal secrets, which all schedulers of a cluster have alike. A folder of an
 // earlier version has none to give.
 func shareKeys(from string, to *identity.Folder) error {
-	keys, err := os.ReadFile(filepath.Join(from, vault.FileName))
+	keys, err := os.ReadFile(filepath.Join(from, secretseal.FileName))
 	if errors.Is(err, os.ErrNotExist) {
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	return to.Write(vault.FileName, keys)
+	return to.Write(secretseal.FileName, keys)
 }
 
 func (a *app) certifyCommand() *cobra.Command {

@@ -14,7 +14,7 @@ import (
 	"github.com/spf13/pflag"
 	"go.yaml.in/yaml/v3"
 
-	"github.com/yi-json/synapse/cluster/socket"
+	"github.com/yi-json/synapse/server/unixsocket"
 )
 
 // This file owns where the connection's settings come from: first the command line, then the environment, then the
@@ -155,8 +155,8 @@ func (a *app) contextSettings(flags *pflag.FlagSet, given map[string]bool) error
 
 // speakHere turns to the scheduler of this machine by its socket, where there is one that lets us in.
 func (a *app) speakHere() {
-	if path := socket.Path(socket.DataDir); a.mine != nil && a.mine(path) {
-		a.config.Server = socket.Scheme + path
+	if path := unixsocket.Path(unixsocket.DataDir); a.mine != nil && a.mine(path) {
+		a.config.Server = unixsocket.Scheme + path
 	}
 }
 

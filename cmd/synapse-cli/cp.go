@@ -15,10 +15,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/yi-json/synapse/cluster/api"
 	"github.com/yi-json/synapse/cmd/synapse-cli/internal/client"
 	"github.com/yi-json/synapse/cmd/synapse-cli/internal/scope"
 	"github.com/yi-json/synapse/runtime/parcel"
+	"github.com/yi-json/synapse/server/api"
 )
 
 // This file owns `cp`: a file or folder from a task to here, or from here to a task. The task's end is synapse-exec,

@@ -15,10 +15,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/yi-json/synapse/cluster/audit"
 	"github.com/yi-json/synapse/cluster/identity"
 	"github.com/yi-json/synapse/cmd/synapse-cli/internal/client"
 	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/server/audit"
 	"github.com/yi-json/synapse/server/authn"
 	"github.com/yi-json/synapse/sim/record"
 )

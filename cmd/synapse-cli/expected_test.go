@@ -5,8 +5,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/yi-json/synapse/cluster/api"
 	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/server/api"
 )
 
 // This file owns the words that people bring with them, from Slurm and kubectl too.

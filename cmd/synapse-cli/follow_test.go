@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/yi-json/synapse/cluster/api"
 	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/server/api"
 )
 
 // TestWaitEndsAsTheJobDoes: each end of a job has its exit code.

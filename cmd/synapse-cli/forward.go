@@ -12,8 +12,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/yi-json/synapse/cluster/api"
 	"github.com/yi-json/synapse/cmd/synapse-cli/internal/client"
+	"github.com/yi-json/synapse/server/api"
 )
 
 // This file owns `port-forward`: ports of this machine's loopback that lead to those of a task's. Each connection is a

@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/yi-json/synapse/cluster/api"
 	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/server/api"
 )
 
 // arrayOf is an array of elements 0 to last, and how those ended that the ranges name.

@@ -3,8 +3,8 @@ package main
 import (
 	"testing"
 
-	"github.com/yi-json/synapse/cluster/api"
 	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/server/api"
 )
 
 // TestTheEndThatIsMissing: whoever follows a job is told what of its output does not

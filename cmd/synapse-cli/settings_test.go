@@ -9,8 +9,8 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/yi-json/synapse/cluster/api"
 	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/server/api"
 )
 
 // What is set in the environment and in files, and what comes from elsewhere.

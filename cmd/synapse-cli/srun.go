@@ -12,10 +12,10 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/yi-json/synapse/cluster/api"
 	"github.com/yi-json/synapse/cmd/synapse-cli/internal/client"
 	"github.com/yi-json/synapse/cmd/synapse-cli/internal/slurm"
 	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/server/api"
 )
 
 // This file owns `srun` outside of a script: a job of its own that ends with its command, or a step in a job that is

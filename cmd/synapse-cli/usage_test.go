@@ -17,9 +17,9 @@ import (
 
 	"github.com/yi-json/synapse/actors"
 	"github.com/yi-json/synapse/actors/mirror"
-	"github.com/yi-json/synapse/cluster/api"
 	"github.com/yi-json/synapse/cluster/host"
 	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/server/api"
 	"github.com/yi-json/synapse/server/metrics"
 	"github.com/yi-json/synapse/server/metrics/leading"
 	"github.com/yi-json/synapse/server/web"

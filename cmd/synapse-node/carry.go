@@ -6,8 +6,8 @@ import (
 
 	"google.golang.org/grpc"
 
-	"github.com/yi-json/synapse/cluster/api"
 	"github.com/yi-json/synapse/runtime/launcher"
+	"github.com/yi-json/synapse/server/api"
 )
 
 // This file owns how a machine comes for a further process that it was told of: to the scheduler that waits for it, by

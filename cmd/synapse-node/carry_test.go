@@ -10,8 +10,8 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 
-	"github.com/yi-json/synapse/cluster/api"
 	"github.com/yi-json/synapse/runtime/launcher"
+	"github.com/yi-json/synapse/server/api"
 	"github.com/yi-json/synapse/test/able/pace"
 )
 

@@ -8,8 +8,8 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"github.com/yi-json/synapse/cluster/api"
 	"github.com/yi-json/synapse/runtime/launcher"
+	"github.com/yi-json/synapse/server/api"
 )
 
 // This file owns how a task's call of another one goes to the scheduler: by a stream of its own over the connection of

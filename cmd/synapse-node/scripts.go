@@ -9,9 +9,9 @@ import (
 
 	"google.golang.org/grpc"
 
-	"github.com/yi-json/synapse/cluster/api"
 	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/runtime/fault"
+	"github.com/yi-json/synapse/server/api"
 )
 
 // This file owns how a machine fetches what came with a job and is not in its spec, its script and its secrets: from

@@ -9,9 +9,9 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/peer"
 
-	"github.com/yi-json/synapse/cluster/doorway"
 	"github.com/yi-json/synapse/server/authn"
 	"github.com/yi-json/synapse/server/caller"
+	"github.com/yi-json/synapse/server/httpmux"
 	"github.com/yi-json/synapse/server/web"
 )
 
@@ -33,7 +33,7 @@ func (s *scheduler) browsers() http.Handler {
 		api := s.service().As(peer.Peer{Addr: &net.TCPAddr{}})
 		page := web.New(web.Options{API: api, Open: true, Program: program, Answers: s.plainName})
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			doorway.Entered(r) // there is nothing to prove
+			httpmux.Entered(r) // there is nothing to prove
 			page.ServeHTTP(w, r)
 		})
 	case s.pageCert == "":
@@ -56,7 +56,7 @@ func (s *scheduler) browsers() http.Handler {
 
 // visitor is what the handshake said of whoever makes a request; nobody comes another way.
 func visitor(r *http.Request) authn.Visitor {
-	v, _ := doorway.InfoOf(r).(authn.Visitor)
+	v, _ := httpmux.InfoOf(r).(authn.Visitor)
 	return v
 }
 
@@ -94,15 +94,15 @@ type desks struct {
 
 // LogIn takes a token.
 func (d desks) LogIn(r *http.Request, token string) (string, error) {
-	return d.gate.LogIn(visitor(r), token, doorway.AddressOf(r))
+	return d.gate.LogIn(visitor(r), token, httpmux.AddressOf(r))
 }
 
 // Resume is whose the cookie is.
 func (d desks) Resume(r *http.Request, cookie string) (*web.Guest, func(), error) {
-	s, done, err := d.gate.Resume(visitor(r), cookie, doorway.AddressOf(r))
+	s, done, err := d.gate.Resume(visitor(r), cookie, httpmux.AddressOf(r))
 	if err != nil {
 		return nil, nil, err
 	}
-	doorway.Entered(r)
+	httpmux.Entered(r)
 	return &web.Guest{Whom: s.Whom(), API: d.service.As(s.Peer()), Until: s.Until(), Leave: s.LogOut}, done, nil
 }

@@ -1,7 +1,7 @@
 package main
 
 import (
-	"github.com/yi-json/synapse/cluster/audit"
+	"github.com/yi-json/synapse/server/audit"
 	"github.com/yi-json/synapse/store"
 )
 

@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/yi-json/synapse/cluster/oidc"
 	"github.com/yi-json/synapse/server/authn"
+	"github.com/yi-json/synapse/server/oidc"
 )
 
 // This file owns the way of an issuer's tokens from the gate to whoever verifies them: the two do not know each other.

@@ -1,6 +1,6 @@
 package main
 
-import "github.com/yi-json/synapse/cluster/socket"
+import "github.com/yi-json/synapse/server/unixsocket"
 
 // This file owns the way in on the scheduler's own machine.
 
@@ -10,7 +10,7 @@ func (s *scheduler) openLocally() {
 	if s.gate == nil || !s.local || s.dataDir == "" {
 		return
 	}
-	at, err := socket.Listen(s.dataDir)
+	at, err := unixsocket.Listen(s.dataDir)
 	if err != nil {
 		s.log.Info("There is no socket for root on this machine: %v", err)
 		return

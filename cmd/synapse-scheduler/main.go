@@ -17,13 +17,13 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/yi-json/synapse/cluster/identity"
-	"github.com/yi-json/synapse/cluster/oidc"
-	"github.com/yi-json/synapse/cluster/socket"
-	"github.com/yi-json/synapse/cluster/vault"
 	"github.com/yi-json/synapse/cmd/internal/daemon"
 	"github.com/yi-json/synapse/cmd/internal/settings"
 	"github.com/yi-json/synapse/policy"
+	"github.com/yi-json/synapse/server/oidc"
+	"github.com/yi-json/synapse/server/secretseal"
 	"github.com/yi-json/synapse/server/timeline"
+	"github.com/yi-json/synapse/server/unixsocket"
 	"github.com/yi-json/synapse/topology"
 )
 
@@ -100,7 +100,7 @@ func (o *options) flags(f *pflag.FlagSet) {
 	f.StringVar(&o.listenFile, "listen-file", "", "write the address that is listened on to this `file`")
 	f.StringVar(&o.advertise, "advertise", "",
 		"the `host:port` at which others reach this scheduler; without it, the one it listens on")
-	f.StringVar(&o.dataDir, "data-dir", socket.DataDir, "the `folder` of what must not be lost, for the sqlite store")
+	f.StringVar(&o.dataDir, "data-dir", unixsocket.DataDir, "the `folder` of what must not be lost, for the sqlite store")
 	f.StringVar(&o.tls, "tls", "",
 		"speak TLS only, with the `folder` of this scheduler that synapse-cli init made, or the file that names an\n"+
 			"outside issuer's certificate (operations.md)")
@@ -113,7 +113,8 @@ func (o *options) flags(f *pflag.FlagSet) {
 	f.StringVar(&o.pageCert, "page-cert", "", "the `file` of the certificate that browsers are shown, of one they believe")
 	f.StringVar(&o.pageKey, "page-key", "", "and the `file` of its key")
 	f.StringVar(&o.secretsKey, "secrets-key", "",
-		"the `file` of keys that seal the secrets of jobs; without it, "+vault.FileName+" in, or beside, what --tls names")
+		"the `file` of keys that seal the secrets of jobs; without it, "+
+			secretseal.FileName+" in, or beside, what --tls names")
 	f.StringVar(&o.oidcFile, "oidc", "",
 		"let people in by tokens of an OpenID Connect issuer, as this `file` says (operations.md); needs --tls")
 	f.StringVar(&o.store, "store", storeSQLite,

@@ -8,12 +8,12 @@ import (
 	"sync"
 	"time"
 
-	"github.com/yi-json/synapse/cluster/rights"
 	"github.com/yi-json/synapse/cmd/internal/daemon"
 	"github.com/yi-json/synapse/server/authn"
 	"github.com/yi-json/synapse/server/httpapi"
 	"github.com/yi-json/synapse/server/metrics"
 	"github.com/yi-json/synapse/server/metrics/leading"
+	"github.com/yi-json/synapse/server/rights"
 )
 
 // This file owns what the scheduler's port answers to plain HTTP, and to whom. browsers.go has what browsers are shown.

@@ -6,8 +6,8 @@ import (
 
 	"google.golang.org/grpc/peer"
 
-	"github.com/yi-json/synapse/cluster/api"
 	"github.com/yi-json/synapse/cluster/identity"
+	"github.com/yi-json/synapse/server/api"
 	"github.com/yi-json/synapse/server/authn"
 	"github.com/yi-json/synapse/server/caller"
 	"github.com/yi-json/synapse/server/gateway"

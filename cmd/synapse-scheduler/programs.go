@@ -7,9 +7,9 @@ import (
 
 	"google.golang.org/grpc/peer"
 
-	"github.com/yi-json/synapse/cluster/doorway"
 	"github.com/yi-json/synapse/server/authn"
 	"github.com/yi-json/synapse/server/httpapi"
+	"github.com/yi-json/synapse/server/httpmux"
 )
 
 // This file owns the client API for programs that speak HTTP: as whom each of their requests is served.
@@ -22,8 +22,8 @@ func (s *scheduler) programs() http.Handler {
 	} else {
 		o.Answers = s.plainName // a page elsewhere may have its own name lead here, and there is nobody to prove
 		o.Caller = func(r *http.Request) (*httpapi.Caller, error) {
-			doorway.Entered(r)
-			return &httpapi.Caller{Peer: peer.Peer{Addr: doorway.AddressOf(r)}}, nil
+			httpmux.Entered(r)
+			return &httpapi.Caller{Peer: peer.Peer{Addr: httpmux.AddressOf(r)}}, nil
 		}
 	}
 	return httpapi.New(o)
@@ -31,7 +31,7 @@ func (s *scheduler) programs() http.Handler {
 
 // callerBehindGate is who makes a request, as the gate knows.
 func (s *scheduler) callerBehindGate(r *http.Request) (*httpapi.Caller, error) {
-	c, err := s.gate.Caller(visitor(r), r.Header.Get("Authorization"), doorway.AddressOf(r))
+	c, err := s.gate.Caller(visitor(r), r.Header.Get("Authorization"), httpmux.AddressOf(r))
 	switch {
 	case errors.Is(err, authn.ErrLater):
 		return nil, fmt.Errorf("%w: %w", httpapi.ErrLater, err)
@@ -40,6 +40,6 @@ func (s *scheduler) callerBehindGate(r *http.Request) (*httpapi.Caller, error) {
 	case err != nil:
 		return nil, err
 	}
-	doorway.Entered(r)
+	httpmux.Entered(r)
 	return &httpapi.Caller{Peer: c.Peer, Whom: c.Whom(), Until: c.Until, Leave: c.Leave, Comes: c.Comes}, nil
 }

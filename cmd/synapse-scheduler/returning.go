@@ -5,7 +5,7 @@ import (
 	"runtime/debug"
 
 	"github.com/yi-json/synapse/actors"
-	"github.com/yi-json/synapse/cluster/entrance"
+	"github.com/yi-json/synapse/server/connlimit"
 	"github.com/yi-json/synapse/store"
 )
 
@@ -13,10 +13,10 @@ import (
 // come before strangers there.
 
 // entranceOptions are those of what stands before the port.
-func (s *scheduler) entranceOptions() entrance.Options {
-	o := entrance.Options{Log: s.log.Info, Count: s.host.Count, Calm: debug.FreeOSMemory}
+func (s *scheduler) entranceOptions() connlimit.Options {
+	o := connlimit.Options{Log: s.log.Info, Count: s.host.Count, Calm: debug.FreeOSMemory}
 	if s.gate == nil {
-		o.Vain = entrance.Free()
+		o.Vain = connlimit.Free()
 	}
 	return o
 }

@@ -20,19 +20,19 @@ import (
 
 	"github.com/yi-json/synapse/actors"
 	"github.com/yi-json/synapse/actors/leader"
-	"github.com/yi-json/synapse/cluster/audit"
-	"github.com/yi-json/synapse/cluster/doorway"
 	"github.com/yi-json/synapse/cluster/election"
-	"github.com/yi-json/synapse/cluster/entrance"
 	"github.com/yi-json/synapse/cluster/host"
 	"github.com/yi-json/synapse/cluster/identity"
 	"github.com/yi-json/synapse/cluster/lease"
 	"github.com/yi-json/synapse/cluster/link"
-	"github.com/yi-json/synapse/cluster/vault"
 	"github.com/yi-json/synapse/cmd/internal/daemon"
 	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/server/audit"
 	"github.com/yi-json/synapse/server/authn"
+	"github.com/yi-json/synapse/server/connlimit"
 	"github.com/yi-json/synapse/server/gateway"
+	"github.com/yi-json/synapse/server/httpmux"
+	"github.com/yi-json/synapse/server/secretseal"
 	"github.com/yi-json/synapse/server/timeline"
 	"github.com/yi-json/synapse/store"
 )
@@ -51,13 +51,13 @@ type scheduler struct {
 	lease    tenure // the store, where several schedulers have it
 	cluster  string
 	port     *store.Port
-	entrance *entrance.Listener
+	entrance *connlimit.Listener
 	link     *link.Server
 	gateway  *gateway.Gateway
 	gate     *authn.Gate // nil: plaintext
 	audit    *audit.Log  // likewise
 	server   *grpc.Server
-	doorway  *doorway.Doorway
+	doorway  *httpmux.Doorway
 	leads    atomic.Pointer[gateway.Leader]
 	keeper   atomic.Pointer[timeline.Keeper] // nil: the past is not kept here
 }
@@ -182,11 +182,11 @@ func (s *scheduler) build(listener net.Listener) (err error) {
 		}
 	}
 	s.link = link.NewServer(s.host.System(), toLink)
-	s.entrance = entrance.New(listener, s.entranceOptions())
+	s.entrance = connlimit.New(listener, s.entranceOptions())
 	s.port = store.NewPort(introducing{s.store, s.entrance.Know}, s.host.System())
 	toGateway.Peers = s.link
 	s.gateway = gateway.New(s.host.System(), toGateway)
-	s.doorway = doorway.New(doorway.Options{Handler: s.pages(), Log: s.log.Info, Count: s.host.Count})
+	s.doorway = httpmux.New(httpmux.Options{Handler: s.pages(), Log: s.log.Info, Count: s.host.Count})
 	s.server = grpc.NewServer(s.serverOptions()...)
 	s.link.Register(s.server)
 	s.gateway.Register(s.server)
@@ -257,7 +257,7 @@ func (s *scheduler) vault() (gateway.Vault, error) {
 	if identity.IsExternal(folder) {
 		folder = filepath.Dir(folder)
 	}
-	v := vault.New(cmp.Or(s.secretsKey, filepath.Join(folder, vault.FileName)))
+	v := secretseal.New(cmp.Or(s.secretsKey, filepath.Join(folder, secretseal.FileName)))
 	if !s.shared() {
 		made, err := v.Make()
 		if err != nil {

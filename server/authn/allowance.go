@@ -10,10 +10,10 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/metadata"
 
-	"github.com/yi-json/synapse/cluster/api"
-	"github.com/yi-json/synapse/cluster/audit"
-	"github.com/yi-json/synapse/cluster/rights"
 	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/server/api"
+	"github.com/yi-json/synapse/server/audit"
+	"github.com/yi-json/synapse/server/rights"
 )
 
 // This file owns what one identity may ask for. What somebody overdraws is his own loss: he is refused, and told when

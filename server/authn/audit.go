@@ -11,11 +11,11 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 
-	"github.com/yi-json/synapse/cluster/api"
-	"github.com/yi-json/synapse/cluster/audit"
 	"github.com/yi-json/synapse/cluster/identity"
-	"github.com/yi-json/synapse/cluster/rights"
 	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/server/api"
+	"github.com/yi-json/synapse/server/audit"
+	"github.com/yi-json/synapse/server/rights"
 )
 
 // This file owns what of a call is in the audit: each that changes something, each read of what is another's, each

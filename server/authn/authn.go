@@ -18,10 +18,10 @@ import (
 
 	"google.golang.org/grpc/credentials"
 
-	"github.com/yi-json/synapse/cluster/audit"
 	"github.com/yi-json/synapse/cluster/identity"
-	"github.com/yi-json/synapse/cluster/socket"
 	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/server/audit"
+	"github.com/yi-json/synapse/server/unixsocket"
 )
 
 // This file owns a scheduler's end: its own certificate, the handshakes, and the connections that are open.
@@ -377,7 +377,7 @@ type Proof struct {
 	came came // nil: nobody wants to know
 }
 
-// came is who wants to know that something has come of a handshake, as cluster/entrance does.
+// came is who wants to know that something has come of a handshake, as server/connlimit does.
 type came interface{ Served() }
 
 // served says that something has.
@@ -407,7 +407,7 @@ type server struct{ gate *Gate }
 func (g *Gate) Credentials() credentials.TransportCredentials { return server{g} }
 
 func (s server) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
-	if here, ok := raw.(*socket.Conn); ok {
+	if here, ok := raw.(*unixsocket.Conn); ok {
 		return s.gate.local(here)
 	}
 	return s.gate.handshake(raw)

@@ -10,10 +10,10 @@ import (
 
 	"google.golang.org/grpc/tap"
 
-	"github.com/yi-json/synapse/cluster/api"
-	"github.com/yi-json/synapse/cluster/audit"
 	"github.com/yi-json/synapse/cluster/identity"
 	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/server/api"
+	"github.com/yi-json/synapse/server/audit"
 )
 
 // This file owns connections that come in, and the calls on them that have begun and of which the request has yet to

@@ -14,10 +14,10 @@ import (
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
 
-	"github.com/yi-json/synapse/cluster/audit"
-	"github.com/yi-json/synapse/cluster/doorway"
 	"github.com/yi-json/synapse/cluster/identity"
-	"github.com/yi-json/synapse/cluster/socket"
+	"github.com/yi-json/synapse/server/audit"
+	"github.com/yi-json/synapse/server/httpmux"
+	"github.com/yi-json/synapse/server/unixsocket"
 )
 
 // This file owns people on the scheduler's own machine, who come by its socket: root, and the user whom the scheduler
@@ -26,7 +26,7 @@ import (
 // HTTP, as the first words tell.
 
 // local lets in, or refuses, whoever has come by the socket.
-func (g *Gate) local(c *socket.Conn) (net.Conn, credentials.AuthInfo, error) {
+func (g *Gate) local(c *unixsocket.Conn) (net.Conn, credentials.AuthInfo, error) {
 	p, err := g.here(c)
 	if err != nil {
 		g.o.Count(countRefused, 1)
@@ -45,7 +45,7 @@ func (g *Gate) local(c *socket.Conn) (net.Conn, credentials.AuthInfo, error) {
 	if err := writeFrame(c, []byte{answerGood}); err != nil {
 		return nil, nil, errors.Join(err, entered.Close())
 	}
-	again, visits, err := doorway.Told(c)
+	again, visits, err := httpmux.Told(c)
 	if err != nil {
 		return nil, nil, errors.Join(err, entered.Close())
 	}
@@ -63,7 +63,7 @@ func turnedAway(c net.Conn, why error) error {
 }
 
 // here is who has come by the socket.
-func (g *Gate) here(c *socket.Conn) (identity.Peer, error) {
+func (g *Gate) here(c *unixsocket.Conn) (identity.Peer, error) {
 	own := uint32(os.Geteuid())
 	if c.Who.UID != 0 && c.Who.UID != own {
 		return identity.Peer{}, fmt.Errorf("it is of uid %d, and the local socket is for root and for uid %d, whom the "+

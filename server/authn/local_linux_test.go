@@ -17,8 +17,8 @@ import (
 	"google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/reflection"
 
-	"github.com/yi-json/synapse/cluster/audit"
-	"github.com/yi-json/synapse/cluster/socket"
+	"github.com/yi-json/synapse/server/audit"
+	"github.com/yi-json/synapse/server/unixsocket"
 )
 
 // here serves the stage by a socket too, and answers a connection by it.
@@ -28,12 +28,12 @@ func (s *stage) here() (conn *grpc.ClientConn, ask func() error) {
 	server := grpc.NewServer(append(s.gate.ServerOptions(), grpc.Creds(s.gate.Credentials()))...)
 	grpc_health_v1.RegisterHealthServer(server, health.NewServer())
 	reflection.Register(server)
-	at := must(socket.Listen(dir))
+	at := must(unixsocket.Listen(dir))
 	go server.Serve(at)
 	s.t.Cleanup(server.Stop)
 	conn = must(grpc.NewClient("passthrough:///here", grpc.WithTransportCredentials(Beside(nil)), grpc.WithDisableRetry(),
 		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
-			return socket.Dial(ctx, socket.Path(dir))
+			return unixsocket.Dial(ctx, unixsocket.Path(dir))
 		})))
 	s.t.Cleanup(func() { conn.Close() })
 	return conn, func() error {
@@ -84,7 +84,7 @@ func TestLocal(t *testing.T) {
 	}
 	found := false
 	for _, line := range read() {
-		from := socket.Caller{UID: uint32(os.Geteuid())}
+		from := unixsocket.Caller{UID: uint32(os.Geteuid())}
 		found = found || line.Who == who && line.From == from.String()
 	}
 	if !found {
@@ -97,9 +97,9 @@ func TestLocal(t *testing.T) {
 func TestLocalRefused(t *testing.T) {
 	s, read := newAudited(t)
 	own := uint32(os.Geteuid())
-	for words, c := range map[string]socket.Conn{
-		"it is of uid 61874, and the local socket is for root and for uid": {Who: socket.Caller{UID: 61874}},
-		"but it runs as a task": {Who: socket.Caller{UID: own}, Refused: errors.New("it runs as a task")},
+	for words, c := range map[string]unixsocket.Conn{
+		"it is of uid 61874, and the local socket is for root and for uid": {Who: unixsocket.Caller{UID: 61874}},
+		"but it runs as a task": {Who: unixsocket.Caller{UID: own}, Refused: errors.New("it runs as a task")},
 	} {
 		ours, theirs := net.Pipe()
 		c.Conn = ours

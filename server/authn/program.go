@@ -11,8 +11,8 @@ import (
 
 	"google.golang.org/grpc/peer"
 
-	"github.com/yi-json/synapse/cluster/audit"
 	"github.com/yi-json/synapse/cluster/identity"
+	"github.com/yi-json/synapse/server/audit"
 )
 
 // This file owns programs that make calls by HTTP. Who one is its connection proved, by a certificate or by the

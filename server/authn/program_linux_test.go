@@ -22,13 +22,13 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 
-	"github.com/yi-json/synapse/cluster/api"
-	"github.com/yi-json/synapse/cluster/doorway"
 	"github.com/yi-json/synapse/cluster/identity"
-	"github.com/yi-json/synapse/cluster/socket"
 	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/server/api"
 	"github.com/yi-json/synapse/server/caller"
 	"github.com/yi-json/synapse/server/httpapi"
+	"github.com/yi-json/synapse/server/httpmux"
+	"github.com/yi-json/synapse/server/unixsocket"
 	testpace "github.com/yi-json/synapse/test/able/pace"
 )
 
@@ -39,13 +39,13 @@ func (s *stage) openHTTP(served api.SynapseServer, calls []grpc.UnaryServerInter
 	streams []grpc.StreamServerInterceptor) *grpc.Server {
 	s.t.Helper()
 	s.gate.o.Job = jobNamed
-	door := doorway.New(doorway.Options{Handler: httpapi.New(httpapi.Options{
+	door := httpmux.New(httpmux.Options{Handler: httpapi.New(httpapi.Options{
 		Roots: s.gate.Roots(),
 		Service: &caller.Service{API: served, Calls: append([]grpc.UnaryServerInterceptor{s.gate.GuardCall}, calls...),
 			Streams: append([]grpc.StreamServerInterceptor{s.gate.GuardStream}, streams...)},
 		Caller: func(r *http.Request) (*httpapi.Caller, error) {
-			v, _ := doorway.InfoOf(r).(Visitor)
-			c, err := s.gate.Caller(v, r.Header.Get("Authorization"), doorway.AddressOf(r))
+			v, _ := httpmux.InfoOf(r).(Visitor)
+			c, err := s.gate.Caller(v, r.Header.Get("Authorization"), httpmux.AddressOf(r))
 			if errors.Is(err, ErrStranger) {
 				err = fmt.Errorf("%w: %w", httpapi.ErrWho, err)
 			}
@@ -325,9 +325,9 @@ func TestLocalByHTTP(t *testing.T) {
 	s, served := newStage(t), &scripted{}
 	server := s.openHTTP(served, []grpc.UnaryServerInterceptor{served.call}, nil)
 	dir := t.TempDir()
-	at := must(socket.Listen(dir))
+	at := must(unixsocket.Listen(dir))
 	go server.Serve(at)
-	conn := must(socket.Dial(t.Context(), socket.Path(dir)))
+	conn := must(unixsocket.Dial(t.Context(), unixsocket.Path(dir)))
 	if _, _, err := knock(t.Context(), conn); err != nil {
 		t.Fatal(err)
 	}

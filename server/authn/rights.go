@@ -13,14 +13,14 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 
-	"github.com/yi-json/synapse/cluster/api"
-	"github.com/yi-json/synapse/cluster/audit"
 	"github.com/yi-json/synapse/cluster/identity"
-	"github.com/yi-json/synapse/cluster/rights"
 	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/server/api"
+	"github.com/yi-json/synapse/server/audit"
+	"github.com/yi-json/synapse/server/rights"
 )
 
-// This file owns how every call is held against the table of cluster/rights: before its request is served, and before
+// This file owns how every call is held against the table of server/rights: before its request is served, and before
 // its answer leaves.
 
 // PeerOf is who makes a call, as its connection's handshake proved.

@@ -13,8 +13,8 @@ import (
 
 	"google.golang.org/grpc/peer"
 
-	"github.com/yi-json/synapse/cluster/audit"
 	"github.com/yi-json/synapse/cluster/identity"
+	"github.com/yi-json/synapse/server/audit"
 )
 
 // This file owns people who come by a browser. One that has logged in has a cookie, which says by which token, and a

@@ -7,8 +7,8 @@ import (
 
 	"github.com/yi-json/synapse/cluster/identity"
 	"github.com/yi-json/synapse/cluster/link/envelope"
-	"github.com/yi-json/synapse/cluster/rights"
 	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/server/rights"
 )
 
 // This file owns that an event is copied and encoded once for all who are shown the same of it. Whoever watches

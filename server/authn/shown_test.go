@@ -9,8 +9,8 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/yi-json/synapse/cluster/identity"
-	"github.com/yi-json/synapse/cluster/rights"
 	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/server/rights"
 )
 
 // TestEventsAreCopiedOnce: each watcher is shown what the table says, whoever was shown the same event before; watchers

@@ -8,9 +8,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/yi-json/synapse/cluster/audit"
 	"github.com/yi-json/synapse/cluster/identity"
-	"github.com/yi-json/synapse/cluster/rights"
+	"github.com/yi-json/synapse/server/audit"
+	"github.com/yi-json/synapse/server/rights"
 )
 
 // This file owns visitors: whoever comes by HTTP/1.1 and not by gRPC, as somebody who scrapes figures, or a prober.

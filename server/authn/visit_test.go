@@ -16,9 +16,9 @@ import (
 	"google.golang.org/grpc/health"
 	"google.golang.org/grpc/health/grpc_health_v1"
 
-	"github.com/yi-json/synapse/cluster/doorway"
 	"github.com/yi-json/synapse/cluster/identity"
-	"github.com/yi-json/synapse/cluster/rights"
+	"github.com/yi-json/synapse/server/httpmux"
+	"github.com/yi-json/synapse/server/rights"
 	testpace "github.com/yi-json/synapse/test/able/pace"
 )
 
@@ -56,7 +56,7 @@ func newVisited(t *testing.T) *stage {
 	pages := http.NewServeMux()
 	pages.HandleFunc("GET /open", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "open") })
 	pages.HandleFunc("GET /figures", func(w http.ResponseWriter, r *http.Request) {
-		who, _ := doorway.InfoOf(r).(Visitor)
+		who, _ := httpmux.InfoOf(r).(Visitor)
 		if err := s.gate.Admit(who, r.Header.Get("Authorization"), "/figures", rights.ReadMetrics); err != nil {
 			w.WriteHeader(http.StatusForbidden)
 			fmt.Fprintln(w, err)
@@ -68,7 +68,7 @@ func newVisited(t *testing.T) *stage {
 		}
 		fmt.Fprintln(w, "figures for "+name)
 	})
-	d := doorway.New(doorway.Options{Handler: pages})
+	d := httpmux.New(httpmux.Options{Handler: pages})
 	t.Cleanup(d.Close)
 	server := grpc.NewServer(append(s.gate.ServerOptions(), grpc.Creds(d.Credentials(s.gate.Credentials())))...)
 	grpc_health_v1.RegisterHealthServer(server, health.NewServer())

@@ -17,8 +17,8 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
-	"github.com/yi-json/synapse/cluster/api"
 	"github.com/yi-json/synapse/cluster/link/envelope"
+	"github.com/yi-json/synapse/server/api"
 )
 
 // This file owns how a call gets from its caller to the service and back. What is said is copied on its way, as by a

@@ -16,9 +16,9 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"github.com/yi-json/synapse/actors"
-	"github.com/yi-json/synapse/cluster/api"
 	"github.com/yi-json/synapse/cluster/link/envelope"
 	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/server/api"
 	"github.com/yi-json/synapse/topology"
 )
 

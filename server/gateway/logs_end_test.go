@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/yi-json/synapse/clock"
-	"github.com/yi-json/synapse/cluster/api"
+	"github.com/yi-json/synapse/server/api"
 )
 
 // TestTailLines: the last lines of each stream, however long they are.

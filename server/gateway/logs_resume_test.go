@@ -11,8 +11,8 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/yi-json/synapse/clock"
-	"github.com/yi-json/synapse/cluster/api"
 	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/server/api"
 	"github.com/yi-json/synapse/store"
 	"github.com/yi-json/synapse/topology"
 )

@@ -8,8 +8,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/yi-json/synapse/cluster/api"
 	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/server/api"
 )
 
 // This file owns the calls about people's tokens. They go by the store and past the actors, as scripts do: no actor

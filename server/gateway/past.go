@@ -6,7 +6,7 @@ import (
 
 	"google.golang.org/grpc"
 
-	"github.com/yi-json/synapse/cluster/api"
+	"github.com/yi-json/synapse/server/api"
 )
 
 // This file owns the answers about how the cluster was. They come from files of this process, so no actor and no store

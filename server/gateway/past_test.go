@@ -11,7 +11,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"github.com/yi-json/synapse/cluster/api"
+	"github.com/yi-json/synapse/server/api"
 )
 
 // kept is a past of so many lines.

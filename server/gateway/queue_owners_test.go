@@ -8,10 +8,10 @@ import (
 
 	"google.golang.org/grpc/codes"
 
-	"github.com/yi-json/synapse/cluster/api"
 	"github.com/yi-json/synapse/cluster/identity"
-	"github.com/yi-json/synapse/cluster/vault"
 	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/server/api"
+	"github.com/yi-json/synapse/server/secretseal"
 )
 
 // TestOnlyTheGatewaySaysWhoIsAnOwner: whichever call brings or changes a job, its groups and whether an admin asks are
@@ -20,7 +20,7 @@ func TestOnlyTheGatewaySaysWhoIsAnOwner(t *testing.T) {
 	r := newRoom(t)
 	s, memory := r.lead()
 	who := &api.WhoAmIReply{Name: "bob"}
-	v := vault.New(filepath.Join(t.TempDir(), vault.FileName))
+	v := secretseal.New(filepath.Join(t.TempDir(), secretseal.FileName))
 	if _, err := v.Make(); err != nil {
 		t.Fatal(err)
 	}

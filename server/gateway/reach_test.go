@@ -3,8 +3,8 @@ package gateway
 import (
 	"testing"
 
-	"github.com/yi-json/synapse/cluster/api"
 	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/server/api"
 )
 
 // TestFellowOf: who may reach whom. A caller is of the attempt that runs now, on the machine that asks; a machine has

@@ -24,11 +24,11 @@ import (
 
 	"github.com/yi-json/synapse/actors"
 	"github.com/yi-json/synapse/actors/leader"
-	"github.com/yi-json/synapse/cluster/api"
 	"github.com/yi-json/synapse/cluster/link"
 	"github.com/yi-json/synapse/cluster/link/envelope"
 	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/policy"
+	"github.com/yi-json/synapse/server/api"
 	"github.com/yi-json/synapse/store"
 	"github.com/yi-json/synapse/test/able/pace"
 	"github.com/yi-json/synapse/topology"

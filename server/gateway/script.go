@@ -4,8 +4,8 @@ import (
 	"context"
 	"errors"
 
-	"github.com/yi-json/synapse/cluster/api"
 	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/server/api"
 	"github.com/yi-json/synapse/store"
 )
 

@@ -8,9 +8,9 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
-	"github.com/yi-json/synapse/cluster/api"
-	"github.com/yi-json/synapse/cluster/vault"
 	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/server/api"
+	"github.com/yi-json/synapse/server/secretseal"
 	"github.com/yi-json/synapse/store"
 	"github.com/yi-json/synapse/topology"
 )
@@ -112,7 +112,7 @@ func (g *Gateway) closedSecrets(job string, err error) *messages.Outcome {
 		Code: messages.Code_CODE_CONFLICT, Field: "job", Text: "its secrets cannot be opened",
 		Hint: "submit it again (`--from`)",
 	}
-	if errors.Is(err, vault.ErrNoKey) || errors.Is(err, os.ErrNotExist) {
+	if errors.Is(err, secretseal.ErrNoKey) || errors.Is(err, os.ErrNotExist) {
 		o.Text = "the scheduler that leads now has not the key that sealed its secrets"
 		o.Hint = "have the key put into that scheduler's --secrets-key, and submit the job again (`--from`)"
 	}

@@ -11,9 +11,9 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/protobuf/proto"
 
-	"github.com/yi-json/synapse/cluster/api"
-	"github.com/yi-json/synapse/cluster/vault"
 	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/server/api"
+	"github.com/yi-json/synapse/server/secretseal"
 	"github.com/yi-json/synapse/store"
 	"github.com/yi-json/synapse/topology"
 )
@@ -30,7 +30,7 @@ func hushed(name string) *messages.JobSpec {
 func TestSubmitSecret(t *testing.T) {
 	r := newRoom(t)
 	s, memory := r.lead()
-	v := vault.New(filepath.Join(t.TempDir(), vault.FileName))
+	v := secretseal.New(filepath.Join(t.TempDir(), secretseal.FileName))
 	o := Options{Store: memory, Scripts: memory, ClusterID: "c1", Vault: v, Log: r}
 	o.Leader = func() Leader { return Leader{Here: true, Epoch: 1} }
 	d := r.door(s, o)
@@ -88,8 +88,8 @@ func TestSubmitSecret(t *testing.T) {
 func TestReadSecrets(t *testing.T) {
 	r := newRoom(t)
 	dir := t.TempDir()
-	v, lacking := vault.New(filepath.Join(dir, "a")), vault.New(filepath.Join(dir, "b"))
-	for _, of := range []*vault.Vault{v, lacking} {
+	v, lacking := secretseal.New(filepath.Join(dir, "a")), secretseal.New(filepath.Join(dir, "b"))
+	for _, of := range []*secretseal.Vault{v, lacking} {
 		if _, err := of.Make(); err != nil {
 			t.Fatal(err)
 		}
@@ -106,7 +106,7 @@ func TestReadSecrets(t *testing.T) {
 	memory.put("over", "ann", bare, sealed, &messages.AttemptRecord{
 		Token: token, Places: []*messages.Place{{Node: "n1"}}, End: &messages.End{},
 	})
-	asks := func(v *vault.Vault, node, job string, attempt *messages.Token) (*messages.Secrets, error) {
+	asks := func(v *secretseal.Vault, node, job string, attempt *messages.Token) (*messages.Secrets, error) {
 		g := New(r.system("gateway-of-"+node+job), Options{Store: memory, Vault: v, ClusterID: "c1", Log: r,
 			Node: func(context.Context) (string, error) {
 				if node == "" {

@@ -4,8 +4,8 @@ import (
 	"context"
 	"strings"
 
-	"github.com/yi-json/synapse/cluster/api"
 	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/server/api"
 )
 
 // This file owns the call of the first clients, and what their few fields mean.

@@ -6,7 +6,7 @@ import (
 
 	"google.golang.org/grpc/status"
 
-	"github.com/yi-json/synapse/cluster/api"
+	"github.com/yi-json/synapse/server/api"
 )
 
 // This file owns calls of the store that no actor makes: those about scripts and tokens. A store whose disk is full or

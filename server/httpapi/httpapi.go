@@ -15,8 +15,8 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/reflect/protoregistry"
 
-	"github.com/yi-json/synapse/cluster/api"
 	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/server/api"
 	"github.com/yi-json/synapse/server/caller"
 )
 
@@ -75,7 +75,7 @@ func New(o Options) *API {
 // calls are all that the descriptors have.
 func calls() map[string]*call {
 	all := map[string]*call{}
-	methods := api.File_cluster_api_api_proto.Services().ByName("Synapse").Methods()
+	methods := api.File_server_api_api_proto.Services().ByName("Synapse").Methods()
 	for i := range methods.Len() {
 		m := methods.Get(i)
 		all[string(m.Name())] = &call{

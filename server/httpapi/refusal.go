@@ -10,8 +10,8 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
-	"github.com/yi-json/synapse/cluster/api"
 	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/server/api"
 )
 
 // This file owns how what went wrong is told: a status of HTTP's for each code of an Outcome, and the Outcome itself.

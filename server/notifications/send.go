@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/yi-json/synapse/clock/backoff"
-	"github.com/yi-json/synapse/cluster/api"
 	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/server/api"
 )
 
 // This file owns how notifications get from the leader's own watch to those that are told. Each rule has a queue of its

@@ -9,8 +9,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/yi-json/synapse/cluster/api"
 	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/server/api"
 )
 
 // This file owns who writes the past: the leader, by a watch of its own, as a page has one. What it lost because the

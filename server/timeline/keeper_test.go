@@ -14,9 +14,9 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/yi-json/synapse/actors/mirror"
-	"github.com/yi-json/synapse/cluster/api"
 	"github.com/yi-json/synapse/cluster/host"
 	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/server/api"
 )
 
 // watched is an API of which each watch tells some events and ends.

@@ -11,8 +11,8 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/yi-json/synapse/cluster/api"
 	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/server/api"
 )
 
 // This file owns what a page asks once: of one job, of those that wait, of queues, and what tasks wrote.

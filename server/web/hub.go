@@ -8,8 +8,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/yi-json/synapse/cluster/api"
 	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/server/api"
 )
 
 // This file owns what the pages of one person are shown of the cluster as it changes: one watch for all of them,

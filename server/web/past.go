@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/yi-json/synapse/cluster/api"
+	"github.com/yi-json/synapse/server/api"
 )
 
 // This file owns what a page asks of how the cluster was. The answer is passed on as it comes: lines of a record, or

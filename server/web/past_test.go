@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/yi-json/synapse/cluster/api"
 	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/server/api"
 )
 
 // TestPast: how the cluster was comes as one list, however its lines were cut; a question that is none is refused, and

@@ -6,8 +6,8 @@ import (
 	"io"
 	"time"
 
-	"github.com/yi-json/synapse/cluster/api"
 	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/server/api"
 )
 
 // This file owns a record: what a viewer may see of a cluster while it is made, for whoever looks at it later without

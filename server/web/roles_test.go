@@ -15,17 +15,17 @@ import (
 	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
 
-	"github.com/yi-json/synapse/cluster/api"
 	"github.com/yi-json/synapse/cluster/identity"
-	"github.com/yi-json/synapse/cluster/rights"
 	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/server/api"
 	"github.com/yi-json/synapse/server/authn"
 	"github.com/yi-json/synapse/server/caller"
+	"github.com/yi-json/synapse/server/rights"
 	"github.com/yi-json/synapse/test/able/pace"
 )
 
 // This file owns the question what each role may do by the page: each address of it is asked as each role, behind the
-// real gate, and what is refused is refused by the table of cluster/rights alone.
+// real gate, and what is refused is refused by the table of server/rights alone.
 
 // question is one that an address is asked: with JOB in it, of a job that is one's own, and of one that is not.
 type question struct {

@@ -6,8 +6,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/yi-json/synapse/cluster/api"
 	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/server/api"
 )
 
 // This file owns when the jobs that wait may start, and what is kept for whom. The answer is of all of them, in pages

@@ -4,7 +4,7 @@ import (
 	"context"
 	"net/http"
 
-	"github.com/yi-json/synapse/cluster/api"
+	"github.com/yi-json/synapse/server/api"
 )
 
 // This file owns what every browser is held to, whichever way it comes in, and for whom it is served then.

@@ -13,8 +13,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/yi-json/synapse/cluster/api"
 	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/server/api"
 )
 
 // This file owns which addresses there are, and what answers at each.

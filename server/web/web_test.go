@@ -20,8 +20,8 @@ import (
 
 	"google.golang.org/grpc"
 
-	"github.com/yi-json/synapse/cluster/api"
 	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/server/api"
 )
 
 // scheduler answers a page, and notes what it is asked.

@@ -15,8 +15,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/yi-json/synapse/cluster/api"
 	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/server/api"
 	"github.com/yi-json/synapse/store"
 	"github.com/yi-json/synapse/store/postgres"
 	"github.com/yi-json/synapse/topology"

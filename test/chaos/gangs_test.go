@@ -8,8 +8,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/yi-json/synapse/cluster/api"
 	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/server/api"
 	"github.com/yi-json/synapse/test/able/pace"
 )
 

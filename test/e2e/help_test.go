@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/yi-json/synapse/cluster/audit"
+	"github.com/yi-json/synapse/server/audit"
 	"github.com/yi-json/synapse/test/able/pace"
 )
 

@@ -23,10 +23,10 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/emptypb"
 
-	"github.com/yi-json/synapse/cluster/api"
 	"github.com/yi-json/synapse/cluster/identity"
-	"github.com/yi-json/synapse/cluster/socket"
+	"github.com/yi-json/synapse/server/api"
 	"github.com/yi-json/synapse/server/authn"
+	"github.com/yi-json/synapse/server/unixsocket"
 	"github.com/yi-json/synapse/test/able"
 	"github.com/yi-json/synapse/test/able/pace"
 )
@@ -134,7 +134,9 @@ func (i *intruder) calls(how string, proof credentials.TransportCredentials, mor
 // callsHere tries the socket of the scheduler's machine.
 func (i *intruder) callsHere(dataDir string) {
 	i.calls("by the local socket", authn.Beside(nil), grpc.WithContextDialer(
-		func(ctx context.Context, _ string) (net.Conn, error) { return socket.Dial(ctx, socket.Path(dataDir)) }))
+		func(ctx context.Context, _ string) (net.Conn, error) {
+			return unixsocket.Dial(ctx, unixsocket.Path(dataDir))
+		}))
 }
 
 // joins runs an agent for a while.

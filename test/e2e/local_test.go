@@ -9,7 +9,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/yi-json/synapse/cluster/socket"
+	"github.com/yi-json/synapse/server/unixsocket"
 	"github.com/yi-json/synapse/test/able"
 )
 
@@ -24,14 +24,14 @@ func (s *secured) here(as *syscall.Credential, args ...string) answer {
 // knocks is that command, before it runs.
 func (s *secured) knocks(as *syscall.Credential, args ...string) *exec.Cmd {
 	cmd := s.command(filepath.Join(bin, "synapse-cli"), args...)
-	cmd.Env = append(cmd.Env, "SYNAPSE_TLS=", "SYNAPSE_SERVER="+socket.Scheme+s.socket())
+	cmd.Env = append(cmd.Env, "SYNAPSE_TLS=", "SYNAPSE_SERVER="+unixsocket.Scheme+s.socket())
 	if as != nil {
 		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: as}
 	}
 	return cmd
 }
 
-func (s *secured) socket() string { return socket.Path(filepath.Join(s.dir, "scheduler")) }
+func (s *secured) socket() string { return unixsocket.Path(filepath.Join(s.dir, "scheduler")) }
 
 // TestLocalSocket: whoever a scheduler runs as commands it by the socket, with the uid in the audit, and nobody else
 // does, also where the folder was opened.

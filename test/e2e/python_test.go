@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/yi-json/synapse/cluster/socket"
+	"github.com/yi-json/synapse/server/unixsocket"
 	"github.com/yi-json/synapse/test/able"
 	"github.com/yi-json/synapse/test/able/pace"
 )
@@ -43,7 +43,7 @@ func TestPython(t *testing.T) {
 		"SYNAPSE_TEST_TLS="+filepath.Join(s.keys, "admin"), "SYNAPSE_TEST_PAGE="+page, "SYNAPSE_TEST_OTHER="+
 			token("submitter", "ann"),
 		"SYNAPSE_TEST_VIEWER="+token("viewer", "vera"),
-		"SYNAPSE_TEST_SOCKET="+socket.Path(filepath.Join(s.dir, "scheduler")), "SYNAPSE_TEST_RESTART="+restart,
+		"SYNAPSE_TEST_SOCKET="+unixsocket.Path(filepath.Join(s.dir, "scheduler")), "SYNAPSE_TEST_RESTART="+restart,
 		"SYNAPSE_TEST_FOLDER="+folder)
 	var said bytes.Buffer
 	tests.Stdout, tests.Stderr = &said, &said

@@ -1,4 +1,4 @@
-// Command protogen turns the .proto files of messages/ and cluster/api/ into Go, into a description of the client API
+// Command protogen turns the .proto files of messages/ and server/api/ into Go, into a description of the client API
 // and into its client's types for Python, and guards the wire.
 //
 // It owns two promises. The generated files are exactly what the pinned tools make of the .proto files (-check compares
@@ -31,7 +31,7 @@ import (
 // process-wide registry, with a file of the same name in a library (Proto.Actor has an actor.proto of its own), and
 // that is a panic at start. The calls are a folder of their own because their Go code imports gRPC, which nothing that
 // speaks in messages may.
-var protoFolders = []string{"messages", "cluster/api"}
+var protoFolders = []string{"messages", "server/api"}
 
 // baselineFile is the list of what was published.
 const baselineFile = "messages/baseline.txt"

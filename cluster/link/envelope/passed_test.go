@@ -6,7 +6,7 @@ import (
 	"google.golang.org/grpc/mem"
 	"google.golang.org/protobuf/proto"
 
-	"github.com/yi-json/synapse/cluster/api"
+	"github.com/yi-json/synapse/server/api"
 )
 
 // TestPassed: what bears one field of bytes is known by its beginning, however it came; all else is not, and can be

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/yi-json/synapse/cluster/api"
 	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/server/api"
 )
 
 // This file owns questions that take more than one call: lists over all their

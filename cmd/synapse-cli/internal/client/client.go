@@ -20,11 +20,11 @@ import (
 	"google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/credentials"
 
-	"github.com/yi-json/synapse/cluster/api"
 	"github.com/yi-json/synapse/cluster/identity"
-	"github.com/yi-json/synapse/cluster/socket"
 	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/server/api"
 	"github.com/yi-json/synapse/server/authn"
+	"github.com/yi-json/synapse/server/unixsocket"
 )
 
 const (
@@ -99,7 +99,7 @@ func Dial(c Config) (*Client, error) {
 
 // isAddress reports whether a text can be where a scheduler listens.
 func isAddress(text string) bool {
-	if path, ok := strings.CutPrefix(text, socket.Scheme); ok {
+	if path, ok := strings.CutPrefix(text, unixsocket.Scheme); ok {
 		return path != ""
 	}
 	_, port, err := net.SplitHostPort(text)
@@ -215,8 +215,8 @@ func (c *Client) expired() bool {
 func (s *server) dial(ctx context.Context, address string) (net.Conn, error) {
 	var conn net.Conn
 	var err error
-	if path, ok := strings.CutPrefix(address, socket.Scheme); ok {
-		conn, err = socket.Dial(ctx, path)
+	if path, ok := strings.CutPrefix(address, unixsocket.Scheme); ok {
+		conn, err = unixsocket.Dial(ctx, path)
 	} else {
 		conn, err = (&net.Dialer{Timeout: dialTimeout}).DialContext(ctx, "tcp", address)
 	}
@@ -225,7 +225,7 @@ func (s *server) dial(ctx context.Context, address string) (net.Conn, error) {
 }
 
 // local reports whether the server is a socket on this machine, which needs no proof.
-func (s *server) local() bool { return strings.HasPrefix(s.address, socket.Scheme) }
+func (s *server) local() bool { return strings.HasPrefix(s.address, unixsocket.Scheme) }
 
 // proves reports whether there is something to show to a scheduler elsewhere.
 func (c *Client) proves() bool { return c.badge != nil || c.bearer != nil || c.secure != nil }

@@ -12,7 +12,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/yi-json/synapse/cluster/oidc/described"
+	"github.com/yi-json/synapse/server/oidc/described"
 )
 
 const (

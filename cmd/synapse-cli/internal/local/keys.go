@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/yi-json/synapse/cluster/identity"
-	"github.com/yi-json/synapse/cluster/vault"
+	"github.com/yi-json/synapse/server/secretseal"
 )
 
 // This file owns the keys of a cluster that lives on one machine. They are made for one life of it: whoever was let in
@@ -75,7 +75,9 @@ func (c *Cluster) secure(folder string) []string {
 }
 
 // secretsKey is the file of keys that seal secrets. It outlives the cluster's other keys, because jobs that wait do.
-func (c *Cluster) secretsKey() string { return filepath.Join(c.o.Dir, secretsFolder, vault.FileName) }
+func (c *Cluster) secretsKey() string {
+	return filepath.Join(c.o.Dir, secretsFolder, secretseal.FileName)
+}
 
 // hide is the flag for what no task of a node may see. The scheduler's records are among it: a task that runs as the
 // cluster's user could read there what other jobs brought.

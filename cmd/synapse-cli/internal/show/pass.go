@@ -3,7 +3,7 @@ package show
 import (
 	"io"
 
-	"github.com/yi-json/synapse/cluster/api"
+	"github.com/yi-json/synapse/server/api"
 )
 
 // This file owns how people's tokens look, and the clusters that somebody has logged in to. Neither has a secret in it.

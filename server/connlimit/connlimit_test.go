@@ -1,0 +1,280 @@
+package connlimit
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"strings"
+	"testing"
+	"time"
+)
+
+// plug is a connection whose other end is the test.
+type plug struct {
+	net.Conn
+	from   net.Addr
+	closed bool
+	gone   bool
+}
+
+func (p *plug) RemoteAddr() net.Addr { return p.from }
+func (p *plug) Close() error         { p.closed = true; return nil }
+
+// desk is a listener that is handed its connections. Nobody calls its Accept.
+type desk struct {
+	*Listener
+	t     *testing.T
+	now   time.Time
+	lines []string
+	next  int
+}
+
+func newDesk(t *testing.T, limits Limits) *desk {
+	d := &desk{t: t, now: time.Date(2026, 11, 24, 0, 0, 0, 0, time.UTC)}
+	d.Listener = New(nil, Options{
+		Limits: limits, Vain: Free(), Now: func() time.Time { return d.now },
+		Log:  func(format string, args ...any) { d.lines = append(d.lines, fmt.Sprintf(format, args...)) },
+		Gone: func(c net.Conn) bool { return c.(*plug).gone },
+	})
+	d.all = Free()
+	return d
+}
+
+// roomy are limits that nothing in a test reaches. Tests lower the one that they are about.
+func roomy() Limits {
+	const many = 1 << 20
+	return Limits{many, many, many, many, many, many, many, many}
+}
+
+// comes is one more connection; nil: it was refused.
+func (d *desk) comes(from string) *Conn {
+	d.next++
+	return d.admit(&plug{from: &net.TCPAddr{IP: net.ParseIP(from), Port: 1 + d.next}})
+}
+
+// speaks is one more connection that says something.
+func (d *desk) speaks(from string) *Conn {
+	c := d.comes(from)
+	if c != nil {
+		d.Listener.speaks(c)
+	}
+	return c
+}
+
+// said is a connection that says something at once, and notes its deadline.
+type said struct {
+	plug
+	deadline time.Time
+	set      int
+}
+
+func (s *said) Read(b []byte) (int, error) { return copy(b, "hello"), nil }
+
+func (s *said) SetReadDeadline(at time.Time) error {
+	s.deadline, s.set = at, s.set+1
+	return nil
+}
+
+// TestDeadlineEndsWithTheFirstByte: a connection that has said something may be silent from then on for as long as it
+// likes, and loses none of what it said.
+func TestDeadlineEndsWithTheFirstByte(t *testing.T) {
+	d := newDesk(t, roomy())
+	d.o.Gone = func(net.Conn) bool { return false }
+	raw := &said{plug: plug{from: &net.TCPAddr{IP: net.ParseIP("10.0.0.1"), Port: 1}}}
+	c := d.admit(raw)
+	c.listens()
+	if raw.set != 2 || !raw.deadline.IsZero() || raw.closed {
+		t.Errorf("after its first byte %d deadlines were set, %v is left; closed: %v", raw.set, raw.deadline, raw.closed)
+	}
+	if c.state != begun {
+		t.Errorf("it is in the state %v", c.state)
+	}
+	var text []byte
+	for len(text) < 4 {
+		piece := make([]byte, 3)
+		n, err := c.Read(piece)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text = append(text, piece[:n]...)
+	}
+	if string(text) != "hhel" { // the byte that was read to see whether it says something, and what comes then
+		t.Errorf("it is read as %q", text)
+	}
+}
+
+// shows compares the states of connections with those wanted, one letter each: s silent, w waiting, b begun, e entered,
+// c closed.
+func (d *desk) shows(want string, all ...*Conn) {
+	d.t.Helper()
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	got := ""
+	for _, c := range all {
+		if c == nil {
+			got += "c"
+			continue
+		}
+		if got += string("swbec"[c.state]); c.Conn.(*plug).closed != (c.state == left) {
+			d.t.Errorf("a connection is in state %d, and closed is %t", c.state, c.Conn.(*plug).closed)
+		}
+	}
+	if got != want {
+		d.t.Errorf("the connections are %s, want %s", got, want)
+	}
+}
+
+// TestSilentMakeRoom: the connection that has been silent for longest is closed for the next one of the same source,
+// and one that speaks stays.
+func TestSilentMakeRoom(t *testing.T) {
+	limits := roomy()
+	limits.SilentOfSource = 2
+	d := newDesk(t, limits)
+	a, b := d.speaks("10.0.0.1"), d.comes("10.0.0.1")
+	other := d.comes("10.0.0.2")
+	c := d.comes("10.0.0.1")
+	d.shows("bsss", a, b, other, c)
+	e := d.comes("10.0.0.1")
+	d.shows("bscss", a, other, b, c, e)
+	if len(d.lines) != 1 || !strings.Contains(d.lines[0], "Closed connections from 10.0.0.1 that said nothing") {
+		t.Errorf("it logged %q", d.lines)
+	}
+	d.comes("10.0.0.1")
+	if len(d.lines) != 1 {
+		t.Errorf("it logged %q", d.lines)
+	}
+}
+
+// TestCrowdedMakesRoom: if there are too many silent connections in total, the source with most of them loses one.
+func TestCrowdedMakesRoom(t *testing.T) {
+	limits := roomy()
+	limits.Silent, limits.SilentOfSource = 4, 3
+	d := newDesk(t, limits)
+	honest := d.comes("10.0.0.2")
+	a, b, c := d.comes("10.0.0.1"), d.comes("10.0.0.1"), d.comes("10.0.0.1")
+	next := d.comes("10.0.0.3")
+	d.shows("scsss", honest, a, b, c, next)
+}
+
+// TestOpenHaveBounds: connections that are proved are bounded too, in total and for one source.
+func TestOpenHaveBounds(t *testing.T) {
+	limits := roomy()
+	limits.Open, limits.OpenOfSource = 3, 2
+	d := newDesk(t, limits)
+	enter := func(from string) *Conn {
+		c := d.speaks(from)
+		if c != nil {
+			c.Entered()
+		}
+		return c
+	}
+	a, b, c := enter("10.0.0.1"), enter("10.0.0.1"), enter("10.0.0.1")
+	d.shows("eec", a, b, c)
+	d.shows("ec", enter("10.0.0.2"), enter("10.0.0.3"))
+	a.Close()
+	d.shows("e", enter("10.0.0.3"))
+}
+
+// TestNetworksOfIPv6: a machine has 64 bits of addresses, which are one source.
+func TestNetworksOfIPv6(t *testing.T) {
+	limits := roomy()
+	limits.SilentOfSource = 1
+	d := newDesk(t, limits)
+	a, b, c := d.comes("2001:db8::1"), d.comes("2001:db8::2:2"), d.comes("2001:db8:0:1::1")
+	d.shows("css", a, b, c)
+	if !strings.Contains(d.lines[0], "2001:db8::/64") {
+		t.Errorf("it logged %q", d.lines)
+	}
+	mapped := d.comes("::ffff:10.0.0.1")
+	d.shows("sc", d.comes("10.0.0.1"), mapped) // an address has one name
+}
+
+// TestNothingIsLeft: whatever connections do, in whatever order, the sums are right, no bound is passed, nobody waits
+// without a reason, and at the end nothing is remembered.
+func TestNothingIsLeft(t *testing.T) {
+	for seed := range uint64(200) {
+		draw := rand.New(rand.NewPCG(seed, 1))
+		d := newDesk(t, Limits{16, 10, 5, 3, 6, 4, 4, 2})
+		var all []*Conn
+		for range 300 {
+			switch d.now = d.now.Add(time.Duration(draw.IntN(1000)) * time.Millisecond); draw.IntN(5) {
+			case 0, 1:
+				if c := d.comes(fmt.Sprintf("10.0.0.%d", draw.IntN(4))); c != nil {
+					all = append(all, c)
+				}
+			default:
+				if len(all) == 0 {
+					continue
+				}
+				c := all[draw.IntN(len(all))]
+				[]func(){
+					func() { d.Listener.speaks(c) }, c.Entered, func() { c.Close() }, func() { c.Conn.(*plug).gone = true },
+				}[draw.IntN(4)]()
+			}
+			d.check(all)
+			if t.Failed() {
+				t.Fatalf("seed %d", seed)
+			}
+		}
+		for _, c := range all {
+			c.Close()
+		}
+		d.now = d.now.Add(time.Minute)
+		d.forgetAll()
+		if len(d.sources) != 0 || d.open+d.silent+d.waiting+d.begun.Len() != 0 {
+			t.Fatalf("seed %d: %d sources are left, %d %d %d %d", seed, len(d.sources), d.open, d.silent, d.waiting,
+				d.begun.Len())
+		}
+	}
+}
+
+// check compares the sums with what is there, and with the limits.
+func (d *desk) check(all []*Conn) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	limits, sums, sources := d.o.Limits, [5]int{}, map[*source]*[5]int{}
+	for _, c := range all {
+		sums[c.state]++
+		if sources[c.from] == nil {
+			sources[c.from] = &[5]int{}
+		}
+		sources[c.from][c.state]++
+	}
+	open := len(all) - sums[left]
+	if open != d.open || sums[silent] != d.silent || sums[waiting] != d.waiting || sums[begun] != d.begun.Len() {
+		d.t.Errorf("it counts %d open, %d silent, %d waiting, %d begun; there are %d, %v", d.open, d.silent, d.waiting,
+			d.begun.Len(), open, sums)
+	}
+	if open > limits.Open || sums[silent] > limits.Silent || sums[waiting] > limits.Waiting || sums[begun] > limits.Begun {
+		d.t.Errorf("%v are beyond %v", sums, limits)
+	}
+	for s, of := range sources { //order: each is looked at alone
+		if of[silent] != s.silent.Len() || of[waiting] != s.waiting || of[begun] != s.begun {
+			d.t.Errorf("%s counts %d silent, %d waiting, %d begun; there are %v", s, s.silent.Len(), s.waiting, s.begun, of)
+		}
+		if of[silent] > limits.SilentOfSource || of[waiting] > limits.WaitingOfSource || of[begun] > limits.BegunOfSource {
+			d.t.Errorf("%v of %s are beyond %v", of, s, limits)
+		}
+		if s.waiting > 0 && sums[begun] < limits.Begun && of[begun] < limits.BegunOfSource {
+			d.t.Errorf("%d of %s wait, and there is room", s.waiting, s)
+		}
+	}
+}
+
+// TestCalm: once a crowd has gone, and not before, what it took is given back.
+func TestCalm(t *testing.T) {
+	limits := roomy()
+	limits.SilentOfSource = 10
+	d := newDesk(t, limits)
+	d.o.Calm = func() {}
+	d.watched = true // as if somebody waited already
+	for range 2 * crowded {
+		d.comes("10.0.0.1")
+	}
+	if d.calm() {
+		t.Error("a crowd was here a moment ago")
+	}
+	if !d.calm() || d.watched {
+		t.Error("nobody was turned away since")
+	}
+}

@@ -1,0 +1,179 @@
+package httpmux
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/health"
+	"google.golang.org/grpc/health/grpc_health_v1"
+
+	"github.com/yi-json/synapse/server/connlimit"
+	"github.com/yi-json/synapse/test/able/pace"
+)
+
+// stage is a port with both, behind an entrance.
+type stage struct {
+	address string
+	doorway *Doorway
+	refused atomic.Int64
+	stop    func()
+}
+
+func newStage(t *testing.T, page http.HandlerFunc, limits connlimit.Limits) *stage {
+	t.Helper()
+	s := &stage{}
+	s.doorway = New(Options{Handler: page, Count: func(name string, n int64) {
+		if name == countRefused {
+			s.refused.Add(n)
+		}
+	}})
+	creds := s.doorway.Credentials(insecure.NewCredentials())
+	server := grpc.NewServer(grpc.Creds(creds), grpc.ConnectionTimeout(2*time.Second))
+	grpc_health_v1.RegisterHealthServer(server, health.NewServer())
+	at, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.address = at.Addr().String()
+	s.stop = func() { s.doorway.Close(); server.GracefulStop() }
+	go server.Serve(connlimit.New(at, connlimit.Options{Limits: limits}))
+	t.Cleanup(s.stop)
+	return s
+}
+
+func (s *stage) dial(t *testing.T) net.Conn {
+	t.Helper()
+	c, err := net.Dial("tcp", s.address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	_ = c.SetDeadline(pace.Until(20 * time.Second))
+	return c
+}
+
+func (s *stage) get(t *testing.T) string {
+	c := s.dial(t)
+	fmt.Fprint(c, "GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+	answer, _ := io.ReadAll(c)
+	return string(answer)
+}
+
+func (s *stage) call(t *testing.T) error {
+	conn, err := grpc.NewClient("passthrough:///"+s.address, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), pace.Of(20*time.Second))
+	defer cancel()
+	_, err = grpc_health_v1.NewHealthClient(conn).Check(ctx, &grpc_health_v1.HealthCheckRequest{})
+	return err
+}
+
+func hello(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "hello") }
+
+// TestBothOnOnePort: whoever speaks HTTP/1.1 gets a page, gRPC goes on beside it, and what is neither gets neither.
+func TestBothOnOnePort(t *testing.T) {
+	s := newStage(t, hello, connlimit.Limits{})
+	if got := s.get(t); !strings.HasPrefix(got, "HTTP/1.1 200 OK") || !strings.HasSuffix(got, "hello") {
+		t.Errorf("a page: %q", got)
+	}
+	if err := s.call(t); err != nil {
+		t.Errorf("a call: %v", err)
+	}
+	c := s.dial(t)
+	fmt.Fprint(c, "SSH-2.0-OpenSSH_9\r\n\r\n0123456789")
+	if answer, _ := io.ReadAll(c); strings.Contains(string(answer), "hello") {
+		t.Errorf("a page for what is no HTTP: %q", answer)
+	}
+	slow := s.dial(t) // a request may come byte by byte
+	for _, b := range []byte("GET / HTTP/1.1\r\nHost: x\r\n\r\n") {
+		if _, err := slow.Write([]byte{b}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if line, err := bufio.NewReader(slow).ReadString('\n'); !strings.HasPrefix(line, "HTTP/1.1 200") {
+		t.Errorf("byte by byte: %q, %v", line, err)
+	}
+}
+
+// TestVisitorsAreBounded: visitors that stay leave gRPC its room, those beyond the bound are sent away, and a place
+// that was left is free again.
+func TestVisitorsAreBounded(t *testing.T) {
+	s := newStage(t, hello, connlimit.Limits{})
+	var first net.Conn
+	for range maxVisitors {
+		c := s.dial(t)
+		fmt.Fprint(c, "GET / HTTP/1.1\r\nHost: x\r\n\r\n") // and stays
+		if line, err := bufio.NewReader(c).ReadString('\n'); err != nil || !strings.HasPrefix(line, "HTTP/1.1 200") {
+			t.Fatalf("%q, %v", line, err)
+		}
+		first = c
+	}
+	if got := s.get(t); !strings.HasPrefix(got, "HTTP/1.1 503") || !strings.Contains(got, "\r\nRetry-After: 5\r\n") {
+		t.Errorf("one more visitor gets %q", got)
+	}
+	if err := s.call(t); err != nil {
+		t.Errorf("a call beside many visitors: %v", err)
+	}
+	first.Close()
+	for limit := pace.Until(20 * time.Second); !strings.Contains(s.get(t), "hello"); {
+		if time.Now().After(limit) {
+			t.Fatal("a place that was left is not free again")
+		}
+	}
+	if s.refused.Load() == 0 {
+		t.Error("nobody counted who was sent away")
+	}
+}
+
+// TestEntranceHolds: a visitor has proved nothing, so for the entrance it is one whose handshake is under way. One more
+// than there may be waits in line, until one of those before it has been there for long.
+func TestEntranceHolds(t *testing.T) {
+	limits := connlimit.DefaultLimits()
+	limits.Begun, limits.BegunOfSource = 2, 2
+	s := newStage(t, hello, limits)
+	var all []net.Conn
+	for range 2 {
+		c := s.dial(t)
+		fmt.Fprint(c, "GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+		if _, err := bufio.NewReader(c).ReadString('\n'); err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, c)
+	}
+	if got := s.get(t); !strings.HasSuffix(got, "hello") {
+		t.Errorf("a third visitor gets %q", got)
+	}
+	if rest, err := io.ReadAll(all[0]); err != nil {
+		t.Errorf("the one that was there for longest stays: %q, %v", rest, err)
+	}
+}
+
+// TestCloseEndsVisits: a server that waits for all its connections does not wait for a visitor.
+func TestCloseEndsVisits(t *testing.T) {
+	s := newStage(t, hello, connlimit.Limits{})
+	c := s.dial(t)
+	fmt.Fprint(c, "GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+	if _, err := bufio.NewReader(c).ReadString('\n'); err != nil {
+		t.Fatal(err)
+	}
+	over := make(chan struct{})
+	go func() { s.stop(); close(over) }()
+	select {
+	case <-over:
+	case <-time.After(pace.Of(20 * time.Second)):
+		t.Fatal("a visitor keeps the server from ending")
+	}
+}

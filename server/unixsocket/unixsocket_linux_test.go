@@ -1,0 +1,191 @@
+package unixsocket
+
+import (
+	"context"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// calls is the word by which the test's own program is a caller: the socket's path follows. With confines before it, it
+// gives up its rights first, as tasks have.
+const (
+	calls    = "call-the-socket"
+	confines = "confine-yourself"
+)
+
+func TestMain(m *testing.M) {
+	if len(os.Args) == 4 && os.Args[1] == confines {
+		runtime.LockOSThread()
+		err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+		if err == nil {
+			err = syscall.Exec("/proc/self/exe", []string{os.Args[0], os.Args[2], os.Args[3]}, nil)
+		}
+		panic(err)
+	}
+	if len(os.Args) == 3 && os.Args[1] == calls {
+		conn, err := Dial(context.Background(), os.Args[2])
+		if err != nil {
+			os.Exit(1)
+		}
+		_, _ = io.Copy(io.Discard, conn) // until it is closed there
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+// listen makes a socket below a data folder.
+func listen(t *testing.T, dir string) *Listener {
+	t.Helper()
+	l, err := Listen(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close() })
+	return l
+}
+
+// meet accepts the one that a program makes.
+func meet(t *testing.T, l *Listener, caller *exec.Cmd) *Conn {
+	t.Helper()
+	if err := caller.Start(); err != nil {
+		t.Fatal(err)
+	}
+	c, err := l.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = c.Close()
+		_ = caller.Wait()
+	})
+	return c.(*Conn)
+}
+
+// TestWhoCalls: the kernel says whose process has connected, and a confined one, as tasks are, is not taken for its
+// user.
+func TestWhoCalls(t *testing.T) {
+	dir := t.TempDir()
+	l := listen(t, dir)
+	own, path := uint32(os.Geteuid()), Path(dir)
+	if c := meet(t, l, exec.Command("/proc/self/exe", calls, path)); c.Who.UID != own || c.Refused != nil {
+		t.Errorf("we are %s (%v)", c.Who, c.Refused)
+	}
+	confined, err := bounded("self") // then what we let in is no less
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c := meet(t, l, exec.Command("/proc/self/exe", confines, calls, path)); c.Who.UID != own ||
+		errors.Is(c.Refused, errConfined) == confined {
+		t.Errorf("one like a task is %s (%v)", c.Who, c.Refused)
+	}
+	if os.Geteuid() != 0 {
+		return
+	}
+	other := exec.Command("/proc/self/exe", calls, path)
+	other.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 61874, Gid: 61874}}
+	if err := other.Run(); err == nil {
+		t.Error("another user gets through the folder")
+	}
+}
+
+// TestNoPidfd: where the kernel does not say which process it is, root is believed, and no other user.
+func TestNoPidfd(t *testing.T) {
+	if err := confined(1, -1, unix.ENOPROTOOPT, 0); err != nil {
+		t.Errorf("root: %v", err)
+	}
+	if err := confined(1, -1, unix.ENOPROTOOPT, 1000); !errors.Is(err, errUntold) {
+		t.Errorf("a user: %v", err)
+	}
+}
+
+// TestWhoIsGone: a process that has ended by the time it is looked at is nobody: its number may be another's.
+func TestWhoIsGone(t *testing.T) {
+	brief := exec.Command("/proc/self/exe", calls, filepath.Join(t.TempDir(), "none"))
+	pidfd := -1
+	brief.SysProcAttr = &syscall.SysProcAttr{PidFD: &pidfd}
+	if err := brief.Run(); err == nil || pidfd < 0 {
+		t.Skipf("this kernel has no descriptors of processes (%v)", err)
+	}
+	if err := confined(os.Getpid(), pidfd, nil, 1000); !errors.Is(err, errGone) {
+		t.Errorf("it is %v", err)
+	}
+}
+
+// TestClosed: the folder and the socket are the scheduler's alone, whatever they were before and however long the path.
+func TestClosed(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), strings.Repeat("long-", 30))
+	folder := filepath.Dir(Path(dir))
+	if err := os.MkdirAll(folder, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	defer syscall.Umask(syscall.Umask(0))
+	l := listen(t, dir)
+	for path, want := range map[string]os.FileMode{folder: os.ModeDir | 0o700, Path(dir): os.ModeSocket | 0o600} {
+		if info, err := os.Stat(path); err != nil || info.Mode() != want {
+			t.Errorf("%s has mode %v (%v), want %v", path, info.Mode(), err, want)
+		}
+	}
+	if !Mine(Path(dir)) || Mine(folder) || Mine(filepath.Join(folder, "none")) {
+		t.Error("what is a socket of ours is told wrongly")
+	}
+	conn, err := Dial(t.Context(), Path(dir))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Lstat(Path(dir)); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the socket is left: %v", err)
+	}
+	if _, err := Dial(t.Context(), Path(dir)); err == nil || strings.Contains(err.Error(), "/proc/") {
+		t.Errorf("nobody listens: %v", err)
+	}
+}
+
+// TestLeftOver: what a killed scheduler left is replaced, and what is another's is not.
+func TestLeftOver(t *testing.T) {
+	dir := t.TempDir()
+	l := listen(t, dir)
+	if _, err := Listen(dir); err == nil || !strings.Contains(err.Error(), "another scheduler answers there") {
+		t.Errorf("two schedulers at one socket: %v", err)
+	}
+	l.SetUnlinkOnClose(false)
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := listen(t, dir).Close(); err != nil {
+		t.Error(err)
+	}
+	if err := os.WriteFile(Path(dir), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Listen(dir); err == nil || !strings.Contains(err.Error(), "no socket") {
+		t.Errorf("a file is replaced: %v", err)
+	}
+	elsewhere, linked := t.TempDir(), t.TempDir()
+	if err := os.Symlink(elsewhere, filepath.Dir(Path(linked))); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Listen(linked); err == nil || !strings.Contains(err.Error(), "a folder of this scheduler's alone") {
+		t.Errorf("a link is followed: %v", err)
+	}
+	if os.Geteuid() == 0 {
+		if err := os.Chown(filepath.Dir(Path(dir)), 61874, -1); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Listen(dir); err == nil || !strings.Contains(err.Error(), "of uid 61874") {
+			t.Errorf("another's folder: %v", err)
+		}
+	}
+}
