@@ -6,6 +6,7 @@ package policy
 import (
 	"slices"
 
+	"github.com/yi-json/synapse/policy/estimate"
 	"github.com/yi-json/synapse/topology"
 )
 
@@ -38,8 +39,8 @@ type burstKey struct {
 // burst is jobs alike.
 type burst struct {
 	key    burstKey
-	traits Traits
-	line   *Line
+	traits estimate.Traits
+	line   *estimate.Line
 	gang   bool     // each is larger than a machine
 	tried  bool     // one of them has been started
 	weight int64    // of their size in the order, in thousandths
@@ -128,7 +129,7 @@ func (s *bursts) enter(j *Judgement, e *entry) {
 	if e.burst != nil {
 		return
 	}
-	key := burstKey{e.group.key, e.Owner, e.Queue, withoutDigits(e.Name), e.Limit, e.Priority}
+	key := burstKey{e.group.key, e.Owner, e.Queue, estimate.WithoutDigits(e.Name), e.Limit, e.Priority}
 	key.shape.patient = false
 	b := s.open[key]
 	if b == nil || e.Since > b.last+b.gap() {
@@ -151,7 +152,7 @@ func (b *burst) gap() int64 {
 func (s *bursts) make(j *Judgement, key burstKey, e *entry) *burst {
 	s.made++
 	b := &burst{key: key}
-	b.traits = Traits{Queue: e.Queue, Owner: e.Owner, Name: e.Name, Limit: e.Limit, Burst: s.made}
+	b.traits = estimate.Traits{Queue: e.Queue, Owner: e.Owner, Name: e.Name, Limit: e.Limit, Burst: s.made}
 	j.measure(b, &e.Gang)
 	b.line = j.cells.Of(b.traits)
 	s.open[key] = b
@@ -163,7 +164,7 @@ func (s *bursts) make(j *Judgement, key burstKey, e *entry) *burst {
 func (j *Judgement) measure(b *burst, g *topology.Gang) {
 	pool := j.pools.of.Of(g)
 	b.traits.Pool, b.traits.Size = pool.Name, pool.SizeOf(g)
-	b.gang, b.weight = b.traits.Size > worth(pool.Usual), rootOf(b.traits.Size)
+	b.gang, b.weight = b.traits.Size > pool.Whole(), rootOf(b.traits.Size)
 }
 
 // orderOf is the order of the queue that a burst waits in.

@@ -3,6 +3,7 @@ package policy
 import (
 	"testing"
 
+	"github.com/yi-json/synapse/policy/estimate"
 	"github.com/yi-json/synapse/topology"
 )
 
@@ -31,7 +32,7 @@ func TestLatestErrorsAreKept(t *testing.T) {
 func TestEndsOfRuns(t *testing.T) {
 	const now, prepare, limit, grace = 100 * second, 10 * second, 50 * second, 5 * second
 	admit := func(a Admission) (*Runs, *run) {
-		s := NewRuns(NewCells(), prepare)
+		s := NewRuns(estimate.NewCells(), prepare)
 		a.Job, a.Grace, a.Estimate = "a", grace, 30*second
 		a.Traits.Owner, a.Traits.Size = "ann", 1000
 		a.Placement.Slots = []topology.Slot{{Node: "n1"}, {Node: "n1", Rank: 1}, {Node: "n2", Rank: 2}}
@@ -41,7 +42,8 @@ func TestEndsOfRuns(t *testing.T) {
 	for startBy, starts := range map[int64]int64{
 		0: now + prepare, now + 3*second: now + 3*second, now + prepare: now + prepare, now + 99*second: now + prepare,
 	} {
-		if _, r := admit(Admission{StartBy: startBy, Traits: Traits{Limit: limit}}); r.hard != starts+limit+grace+settling ||
+		a := Admission{StartBy: startBy, Traits: estimate.Traits{Limit: limit}}
+		if _, r := admit(a); r.hard != starts+limit+grace+settling ||
 			r.likely != now+30*second {
 			t.Errorf("to start by %d: it ends by %d, likely by %d", startBy, r.hard, r.likely)
 		}
@@ -50,7 +52,7 @@ func TestEndsOfRuns(t *testing.T) {
 		t.Errorf("without a limit it ends by %d", r.hard)
 	}
 	for _, learned := range []bool{false, true} {
-		s, r := admit(Admission{Traits: Traits{Limit: limit}})
+		s, r := admit(Admission{Traits: estimate.Traits{Limit: limit}})
 		s.Began("a", now+7*second)
 		s.Began("a", now+9*second) // told again
 		if r.began != now+7*second || r.hard != now+7*second+limit+grace+settling {
@@ -76,7 +78,7 @@ func TestWhatIsProbed(t *testing.T) {
 		for _, c := range []struct{ tried, gang, lacks, want bool }{
 			{want: want}, {tried: true}, {gang: true}, {lacks: true},
 		} {
-			j := bare(0, Pool{})
+			j := bare(0, estimate.Pool{})
 			j.settings.lacks.probes = c.lacks
 			b := &burst{jobs: make([]*entry, jobs), tried: c.tried, gang: c.gang}
 			if b.isUntried(j) != c.want {
@@ -88,7 +90,7 @@ func TestWhatIsProbed(t *testing.T) {
 
 // TestRefusedIsCountedOnce: a shape that finds no place is looked at once in a pass, and counts once as refused.
 func TestRefusedIsCountedOnce(t *testing.T) {
-	j := bare(0, Pool{})
+	j := bare(0, estimate.Pool{})
 	j.queue.Add(Waiting{Job: "a", Gang: wholes(1)})
 	g := j.queue.jobs["a"].group
 	for round := range 3 {
@@ -110,7 +112,7 @@ func TestRefusedIsCountedOnce(t *testing.T) {
 // slips.
 func TestLoansComeBackWithTheirLender(t *testing.T) {
 	for loans := range 2 {
-		j := bare(0, Pool{})
+		j := bare(0, estimate.Pool{})
 		was := &entry{standing: standing{slips: 1, told: &foretold{}, loans: make([]loan, loans)}}
 		p := &promise{e: was, firm: true}
 		e := &entry{burst: &burst{}}
@@ -199,7 +201,7 @@ func TestBurstsStayOpen(t *testing.T) {
 		{"ann", 600 * second, []int64{300, 0}, 900, true}, {"ann", 600 * second, []int64{300, 0}, 901, false},
 		{"", 10 * second, []int64{0}, 10, true}, {"", 10 * second, []int64{0}, 11, false},
 	} {
-		j := bare(0, Pool{Name: "p", Size: 8000})
+		j := bare(0, estimate.Pool{Name: "p", Size: 8000})
 		for i, at := range append(c.since, c.last) {
 			id := topology.JobID(rune('a' + i))
 			j.queue.Add(Waiting{Job: id, Gang: wholes(1), Owner: c.owner, Since: 1000*second + at*second, Arrived: int64(i)})
@@ -217,9 +219,9 @@ func TestBurstsStayOpen(t *testing.T) {
 func TestWhatRunsIsNoPastUse(t *testing.T) {
 	const now = 100 * 3600 * second
 	uses := func(since int64) (running, over int64) {
-		j := bare(now, Pool{Name: "p", Size: 8000})
+		j := bare(now, estimate.Pool{Name: "p", Size: 8000})
 		j.Obey(&Queues{Queues: []QueueSpec{{Name: "q"}}})
-		j.Occupies(Holding{Job: "a", Gang: wholes(1), Traits: Traits{Queue: "q", Size: 1000}, Since: since}, now)
+		j.Occupies(Holding{Job: "a", Gang: wholes(1), Traits: estimate.Traits{Queue: "q", Size: 1000}, Since: since}, now)
 		sum := func(at int64) (all int64) {
 			for _, u := range j.Uses(at) {
 				all += u.Amount

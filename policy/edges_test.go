@@ -9,29 +9,30 @@ import (
 	"testing"
 	"time"
 
+	"github.com/yi-json/synapse/policy/estimate"
 	"github.com/yi-json/synapse/topology"
 )
 
 // This file owns the tests of single rules of a Judgement, at both sides of each of their bounds.
 
 // bare is a Judgement of an empty cluster, with one pool, at an instant.
-func bare(now int64, pool Pool) *Judgement {
+func bare(now int64, pool estimate.Pool) *Judgement {
 	f := topology.NewFabric([]string{"rack"})
-	j := NewJudgement(DefaultSettings(), NewCells(), NewRuns(NewCells(), 0))
+	j := NewJudgement(DefaultSettings(), estimate.NewCells(), NewRuns(estimate.NewCells(), 0))
 	j.view, j.queue, j.now = f, NewQueue(), now
 	j.bursts = newBursts()
 	j.pools.poolsAre(pool)
 	return j
 }
 
-func (s *pools) poolsAre(p Pool) { s.of, s.all = Pools{p}, []pool{{Pool: p}} }
+func (s *pools) poolsAre(p estimate.Pool) { s.of, s.all = estimate.Pools{p}, []pool{{Pool: p}} }
 
 // lone is a burst of one job that could run, in the pool p.
-func lone(size, estimate int64, w Waiting) *burst {
+func lone(size, expected int64, w Waiting) *burst {
 	e := &entry{Waiting: w, group: &group{close: nearness{known: true, possible: true}}}
 	b := &burst{
-		key: burstKey{limit: w.Limit, priority: w.Priority}, traits: Traits{Pool: "p", Size: size}, estimate: estimate,
-		line: &Line{}, jobs: []*entry{e}, head: e,
+		key: burstKey{limit: w.Limit, priority: w.Priority}, traits: estimate.Traits{Pool: "p", Size: size},
+		estimate: expected, line: &estimate.Line{}, jobs: []*entry{e}, head: e,
 	}
 	e.burst = b
 	return b
@@ -155,7 +156,7 @@ func TestWhoBorrows(t *testing.T) {
 		{firm: true, at: hard, bound: hard + 40*second - 1, lent: 20 * second},
 		{firm: true, at: hard, bound: topology.Never, ok: true},
 	} {
-		j := bare(now, Pool{Name: "p", Size: 8000})
+		j := bare(now, estimate.Pool{Name: "p", Size: 8000})
 		b := lone(1000, c.estimate, Waiting{Job: "w", Limit: limit, Grace: grace, Lent: c.lent})
 		p := &promise{at: c.at, bound: c.bound, firm: c.firm, e: &entry{}}
 		if by, ok := j.mayBorrow(p, b, b.head); ok != c.ok || ok && by != c.by {
@@ -259,7 +260,7 @@ func TestHeadroomIsExact(t *testing.T) {
 		{10, 8000, 1000, longWork + 1, false}, {10, 8001, 1000, longWork + 1, true}, {10, 8001, 1000, longWork, false},
 		{0, 10_000, 1000, longWork + 1, false}, {10, 9000, 4500, longWork + 1, true}, {10, 9000, 4501, longWork + 1, false},
 	} {
-		j := bare(0, Pool{Name: "p", Size: 10_000})
+		j := bare(0, estimate.Pool{Name: "p", Size: 10_000})
 		j.settings.HeadroomPercent, j.pools.all[0].long = c.percent, c.long
 		if got := j.heldBack(lone(c.size, c.estimate, Waiting{})); got != c.held {
 			t.Errorf("%+v: held back %v", c, got)
@@ -271,7 +272,7 @@ func TestHeadroomIsExact(t *testing.T) {
 // higher priority waits in the same pool.
 func TestGuardHelpsTheOldest(t *testing.T) {
 	const now = 100 * second
-	j := bare(now, Pool{Name: "p", Size: 8000})
+	j := bare(now, estimate.Pool{Name: "p", Size: 8000})
 	waiting := func(job topology.JobID, since, arrived int64, priority int32) *burst {
 		b := lone(1000, 60*second, Waiting{Job: job, Since: since, Arrived: arrived, Priority: priority})
 		b.head.left = true
@@ -323,7 +324,7 @@ func TestGuardHelpsTheOldest(t *testing.T) {
 // TestPatienceOfAPlace: a gang waits for a place close together for the minute, or for half of what it had waited if
 // that is more, up to the most.
 func TestPatienceOfAPlace(t *testing.T) {
-	j := bare(0, Pool{Name: "p", Size: 8000})
+	j := bare(0, estimate.Pool{Name: "p", Size: 8000})
 	j.settings.Locality, j.settings.LocalityMost = time.Minute, 10*time.Minute
 	for waited, want := range map[int64]int64{0: 60, 100: 60, 120: 60, 122: 61, 600: 300, 1200: 600, 1300: 600} {
 		e := &entry{Waiting: Waiting{Since: 50 * second}}
@@ -366,7 +367,7 @@ func TestCreditOfTheGuard(t *testing.T) {
 		{true, 0, 10, 10 * 400}, {false, 0, 10, 0}, {true, -5000, 10, -1000}, {true, 0, 3600, 3600 * 400},
 		{true, 0, 9999, 3600 * 400}, {true, 3600*400 - 1, 10, 3600 * 400}, {true, -9_000_000, 9999, 3600*400 - 9_000_000},
 	} {
-		j := bare(c.passed*second+second/2, Pool{Name: "p", Size: size})
+		j := bare(c.passed*second+second/2, estimate.Pool{Name: "p", Size: size})
 		j.settings.GuardPercent, j.pools.counted = percent, j.now
 		p := &j.pools.all[0]
 		p.waits, p.credit = c.waits, c.credit
@@ -376,7 +377,7 @@ func TestCreditOfTheGuard(t *testing.T) {
 		}
 	}
 	for ran, want := range map[int64]int64{0: 0, 10: -20_000, 60: -120_000, 90: -180_000} {
-		j := bare(0, Pool{Name: "p", Size: size})
+		j := bare(0, estimate.Pool{Name: "p", Size: size})
 		b := lone(2000, 60*second, Waiting{Job: "g"})
 		if j.charge(b, b.head, true); j.pools.all[0].credit != -120_000 {
 			t.Errorf("charged %d", j.pools.all[0].credit)

@@ -3,6 +3,7 @@ package policy
 import (
 	"testing"
 
+	"github.com/yi-json/synapse/policy/estimate"
 	"github.com/yi-json/synapse/topology"
 )
 
@@ -16,7 +17,7 @@ func oldest(t *testing.T) (s *stage, b *actor, said *Firm) {
 	b = s.enter(act{at: 1, runs: 600, limit: 600, gang: wholes(5)})
 	s.enter(act{at: 100, runs: 3000, limit: 5000, gang: wholes(1), owner: "quick"})
 	for range 200 {
-		s.runs.cells.Learn(Traits{Pool: "h100", Owner: "quick", Size: 8000}, second)
+		s.runs.cells.Learn(estimate.Traits{Pool: "h100", Owner: "quick", Size: 8000}, second)
 	}
 	s.play(200)
 	if len(s.firm) != 1 || s.firm[0].Job != b.id || len(s.firm[0].Where.Slots) != 5 {
@@ -161,8 +162,8 @@ func TestSlipIsSaidBefore(t *testing.T) {
 	b := s.enter(act{at: 1, runs: 600, limit: 600, gang: wholes(5)})
 	s.enter(act{at: 100, runs: 10, gang: wholes(1), owner: "quick"})
 	for range 200 {
-		s.runs.cells.Learn(Traits{Pool: "h100", Owner: "quick", Size: 8000}, second)
-		s.runs.cells.Learn(Traits{Pool: "h100", Owner: "slow", Size: 32000}, 900*second)
+		s.runs.cells.Learn(estimate.Traits{Pool: "h100", Owner: "quick", Size: 8000}, second)
+		s.runs.cells.Learn(estimate.Traits{Pool: "h100", Owner: "slow", Size: 32000}, 900*second)
 	}
 	s.play(105)
 	if len(s.firm) != 1 || s.firm[0].Slips != 1 || s.firm[0].Left != topology.Never {

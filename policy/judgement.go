@@ -10,6 +10,7 @@ import (
 	"cmp"
 	"slices"
 
+	"github.com/yi-json/synapse/policy/estimate"
 	"github.com/yi-json/synapse/topology"
 )
 
@@ -34,7 +35,7 @@ type Ends interface {
 // Judgement is a planner that looks ahead. It belongs to one queue and one view: with another it begins from nothing.
 type Judgement struct {
 	settings Settings
-	cells    *Cells
+	cells    *estimate.Cells
 	ends     Ends
 
 	view    *topology.Fabric
@@ -70,7 +71,7 @@ type Judgement struct {
 }
 
 // NewJudgement makes a planner. The cells are read only.
-func NewJudgement(settings Settings, cells *Cells, ends Ends) *Judgement {
+func NewJudgement(settings Settings, cells *estimate.Cells, ends Ends) *Judgement {
 	return &Judgement{
 		settings: settings, cells: cells, ends: ends,
 		work: map[topology.JobID]*work{}, away: map[topology.JobID]*promise{},
@@ -164,7 +165,7 @@ func (j *Judgement) finish() Decisions {
 	}
 	j.sayFirm()
 	j.d.Joined = j.queue.Passed(j.view)
-	if items := j.queue.patient.items; len(items) > 0 {
+	if items := j.queue.patient.Items; len(items) > 0 {
 		j.wakeAt(items[0].deadlineNs())
 	}
 	if j.wake > 0 {
@@ -249,7 +250,7 @@ func (j *Judgement) admit(b *burst, e *entry, p topology.Placement, t terms) {
 	j.charge(b, e, t.guarded)
 	if j.shares != nil {
 		j.shares.take(e.Job, &hold{
-			queue: e.Queue, owner: e.Owner, pool: b.traits.Pool, total: totalOf(&e.Gang), size: b.traits.Size,
+			queue: e.Queue, owner: e.Owner, pool: b.traits.Pool, total: estimate.TotalOf(&e.Gang), size: b.traits.Size,
 			since: j.now, nodes: p.Nodes(), fixed: e.Fixed,
 		})
 	}

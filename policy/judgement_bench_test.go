@@ -7,6 +7,7 @@ import (
 	"math/rand"
 	"testing"
 
+	"github.com/yi-json/synapse/policy/estimate"
 	"github.com/yi-json/synapse/topology"
 )
 
@@ -25,7 +26,7 @@ type busy struct {
 func newBusy(machines, jobs, bursts, shapes int, settings Settings) *busy {
 	view := topology.NewFabric([]string{"zone", "block", "rack"})
 	x := &busy{view: view, queue: NewQueue(), r: rand.New(rand.NewSource(1))}
-	cells := NewCells()
+	cells := estimate.NewCells()
 	x.runs = NewRuns(cells, 0)
 	x.j = NewJudgement(settings, cells, x.runs)
 	x.runs.Horizon(x.view, 0)
@@ -39,7 +40,8 @@ func newBusy(machines, jobs, bursts, shapes int, settings Settings) *busy {
 			limit := (3600 + x.r.Int63n(100_000)) * second
 			slot := topology.Slot{Node: m.ID, Amount: gang(1, 4).Each}
 			a := Admission{Job: topology.JobID(fmt.Sprintf("r%06d", x.made)), Estimate: limit / 2,
-				Traits: Traits{Pool: "h100", Size: 4000, Limit: limit}, Placement: topology.Placement{Slots: []topology.Slot{slot}}}
+				Traits:    estimate.Traits{Pool: "h100", Size: 4000, Limit: limit},
+				Placement: topology.Placement{Slots: []topology.Slot{slot}}}
 			x.view.Take(a.Placement)
 			x.runs.Admitted(&a, 0)
 			x.runs.Began(a.Job, 0)

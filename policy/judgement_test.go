@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/yi-json/synapse/policy/estimate"
 	"github.com/yi-json/synapse/topology"
 )
 
@@ -58,13 +59,13 @@ func (s *stage) learn(ran func(*actor) int64) {
 		}
 		pool := s.poolOf(a)
 		for range 200 {
-			s.runs.cells.Learn(Traits{Pool: pool.Name, Owner: a.owner, Size: pool.SizeOf(&a.gang)}, runs*second)
+			s.runs.cells.Learn(estimate.Traits{Pool: pool.Name, Owner: a.owner, Size: pool.SizeOf(&a.gang)}, runs*second)
 		}
 	}
 }
 
-func (s *stage) poolOf(a *actor) *Pool {
-	pool := PoolsOf(s.view).Of(&a.gang)
+func (s *stage) poolOf(a *actor) *estimate.Pool {
+	pool := estimate.PoolsOf(s.view).Of(&a.gang)
 	return &pool
 }
 
@@ -235,7 +236,7 @@ func TestHeadroom(t *testing.T) {
 		s.enter(act{runs: 200_000, gang: wholes(1), owner: "long"})
 	}
 	for range 200 {
-		s.runs.cells.Learn(Traits{Pool: "h100", Owner: "long", Size: 8000}, 200_000*second)
+		s.runs.cells.Learn(estimate.Traits{Pool: "h100", Owner: "long", Size: 8000}, 200_000*second)
 	}
 	short := s.enter(act{at: 50, runs: 60, limit: 60, gang: wholes(1)})
 	s.play(1)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/yi-json/synapse/policy/estimate"
 	"github.com/yi-json/synapse/topology"
 )
 
@@ -73,8 +74,8 @@ func TestLoansShareMoments(t *testing.T) {
 			if owner == "long" {
 				runs = 1000
 			}
-			s.runs.cells.Learn(Traits{Pool: "h100", Owner: owner, Size: 8000}, runs*second)
-			s.runs.cells.Learn(Traits{Pool: "h100", Owner: owner, Size: 1000}, runs*second)
+			s.runs.cells.Learn(estimate.Traits{Pool: "h100", Owner: owner, Size: 8000}, runs*second)
+			s.runs.cells.Learn(estimate.Traits{Pool: "h100", Owner: owner, Size: 1000}, runs*second)
 		}
 	}
 	long := s.enter(act{runs: 20_000, gang: wholes(1), owner: "long"})

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"math/rand"
 	"testing"
+
+	"github.com/yi-json/synapse/policy/estimate"
 )
 
 // TestWayOutStarts: in random states each waiting job is asked about, and one that is told a time limit is given it:
@@ -44,7 +46,7 @@ func TestWayOutStarts(t *testing.T) {
 			x := s.enter(act{at: 600 * i, runs: 200_000, gang: wholes(2 + r.Int31n(3)), owner: "long"})
 			pool := s.poolOf(x)
 			for range 50 {
-				s.runs.cells.Learn(Traits{Pool: pool.Name, Owner: "long", Size: pool.SizeOf(&x.gang)}, x.runs*second)
+				s.runs.cells.Learn(estimate.Traits{Pool: pool.Name, Owner: "long", Size: pool.SizeOf(&x.gang)}, x.runs*second)
 			}
 		}
 		for at := int64(500); at < 40_000; at += 700 + int64(r.Intn(900)) {

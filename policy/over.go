@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/yi-json/synapse/policy/estimate"
 	"github.com/yi-json/synapse/topology"
 )
 
@@ -118,7 +119,7 @@ func (o *Over) Never() string {
 }
 
 // Never is a limit that a job would exceed even if nothing else ran, with what the job takes of it; nil: none.
-func (j *Judgement) Never(g *topology.Gang, traits *Traits) *Over {
+func (j *Judgement) Never(g *topology.Gang, traits *estimate.Traits) *Over {
 	if j.shares == nil {
 		return nil
 	}
@@ -126,7 +127,7 @@ func (j *Judgement) Never(g *topology.Gang, traits *Traits) *Over {
 	if g.Apart {
 		machines = int64(g.Replicas)
 	}
-	needs, none := s.needs(traits.Pool, totalOf(g)), make([]int64, len(s.amounts))
+	needs, none := s.needs(traits.Pool, estimate.TotalOf(g)), make([]int64, len(s.amounts))
 	for h := s.named[cmp.Or(traits.Queue, s.usual)]; h != nil; h = h.parent {
 		if i := exceeded(h.limit, none, needs); i >= 0 {
 			return &Over{Queue: h.name, What: s.amounts[i], Has: needs[i], Most: h.limit[i]}

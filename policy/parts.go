@@ -3,7 +3,11 @@ package policy
 // This file owns the parts of the planner that looks ahead, for whoever measures what each of them brings. No cluster
 // plans without one: what can be set of them there is in Settings.
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/yi-json/synapse/policy/estimate"
+)
 
 // Parts are their names.
 func Parts() []string {
@@ -42,7 +46,7 @@ func (j *Judgement) expected(b *burst) int64 {
 		return b.line.Estimate(j.now)
 	}
 	if b.traits.Limit > 0 {
-		return min(unlearned, b.traits.Limit)
+		return min(estimate.Unlearned, b.traits.Limit)
 	}
-	return unlearned
+	return estimate.Unlearned
 }

@@ -4,7 +4,10 @@ package policy
 // while holding: a gang that does not fit is left where it stands, and smaller
 // ones behind it run.
 
-import "github.com/yi-json/synapse/topology"
+import (
+	"github.com/yi-json/synapse/policy/estimate"
+	"github.com/yi-json/synapse/topology"
+)
 
 // Admission is a gang that starts now.
 type Admission struct {
@@ -14,7 +17,7 @@ type Admission struct {
 	// The rest is what a planner that looks ahead tells beside. Traits are those that the estimate was made of: whoever
 	// learns how long the job runs learns it by them, for they name its burst. Estimate, Grace and StartBy are in ns; by
 	// StartBy the attempt begins or not at all (0: whenever it is ready).
-	Traits                   Traits
+	Traits                   estimate.Traits
 	Estimate, Grace, StartBy int64
 	// Told is what the job was told first; Made 0: nothing. Promised: it had a firm promise, which is its own until it
 	// is committed.
@@ -68,39 +71,39 @@ func Plan(view *topology.Fabric, queue *Queue, nowNs int64) Decisions {
 	heads := &queue.heads
 	for _, g := range queue.awake {
 		if len(g.jobs) > 0 {
-			heads.push(g)
+			heads.Push(g)
 		}
 	}
-	for len(heads.items) > 0 {
-		g := heads.items[0]
+	for len(heads.Items) > 0 {
+		g := heads.Items[0]
 		d.Looked++
 		if p, ok := g.place(view, topology.Lent{}); ok {
 			d.Admit = append(d.Admit, queue.Admit(view, g.jobs[0].Job, p))
 			if len(g.jobs) > 0 {
-				heads.down(0)
+				heads.Down(0)
 				continue
 			}
 		} else {
 			g.asleep = true
 			d.Refused++
 		}
-		heads.remove(0)
+		heads.Remove(0)
 	}
 	d.Joined = queue.Passed(view)
-	if len(queue.patient.items) > 0 {
-		d.NextAt = queue.patient.items[0].deadlineNs()
+	if len(queue.patient.Items) > 0 {
+		d.NextAt = queue.patient.Items[0].deadlineNs()
 	}
 	return d
 }
 
 // endPatience moves the jobs whose patience ran out.
 func (q *Queue) endPatience(nowNs int64) {
-	for len(q.patient.items) > 0 {
-		e := q.patient.items[0]
+	for len(q.patient.Items) > 0 {
+		e := q.patient.Items[0]
 		if e.deadlineNs() > nowNs {
 			return
 		}
-		q.patient.remove(0)
+		q.patient.Remove(0)
 		q.leave(e)
 		q.enter(e, false)
 	}

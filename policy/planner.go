@@ -4,7 +4,10 @@ package policy
 // that the leader is given. A cluster has the default one; what it is compared with
 // lives beside the simulator.
 
-import "github.com/yi-json/synapse/topology"
+import (
+	"github.com/yi-json/synapse/policy/estimate"
+	"github.com/yi-json/synapse/topology"
+)
 
 // Planner decides in a pass which of the waiting gangs start now.
 type Planner interface {
@@ -25,7 +28,7 @@ func (Default) Plan(view *topology.Fabric, queue *Queue, nowNs int64) Decisions 
 type Rememberer interface {
 	Planner
 	// Resumed tells it of an attempt that an earlier leader started.
-	Resumed(job topology.JobID, traits Traits, estimate int64)
+	Resumed(job topology.JobID, traits estimate.Traits, estimate int64)
 	// Ended tells it for how long (ns) the latest attempt of a job ran, once that is over.
 	Ended(job topology.JobID, ran int64)
 	// Returned says that it came to nothing: the job waits again, as if it had never been started.
@@ -47,7 +50,7 @@ type Rememberer interface {
 }
 
 // Planner is the one that the settings ask for.
-func (s *Settings) Planner(cells *Cells, ends Ends) Planner {
+func (s *Settings) Planner(cells *estimate.Cells, ends Ends) Planner {
 	if s.Order == Expected {
 		return NewJudgement(*s, cells, ends)
 	}

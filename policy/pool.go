@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"slices"
 
+	"github.com/yi-json/synapse/policy/estimate"
 	"github.com/yi-json/synapse/topology"
 )
 
@@ -22,7 +23,7 @@ const (
 
 // pool is a pool of machines.
 type pool struct {
-	Pool
+	estimate.Pool
 	long     int64 // milli-GPUs of jobs that run and are expected to do so for long
 	credit   int64 // of the guard, in milli-GPU-seconds
 	creditAt int64 // until when it has grown
@@ -36,7 +37,7 @@ type pool struct {
 
 // pools are all of them.
 type pools struct {
-	of      Pools
+	of      estimate.Pools
 	all     []pool
 	counted int64 // when they were
 	len     int   // machines then
@@ -70,7 +71,7 @@ func (s *pools) count(j *Judgement) {
 
 func (s *pools) recount(j *Judgement) {
 	was := s.all
-	s.of, s.counted, s.len = PoolsOf(j.view), j.now, j.view.Len()
+	s.of, s.counted, s.len = estimate.PoolsOf(j.view), j.now, j.view.Len()
 	s.all = make([]pool, 0, len(s.of))
 	for _, p := range s.of {
 		s.all = append(s.all, pool{Pool: p, creditAt: j.now})
@@ -110,7 +111,7 @@ func (j *Judgement) pool(b *burst) *pool { return j.poolNamed(b.traits.Pool) }
 func (j *Judgement) poolNamed(name string) *pool {
 	p := find(j.pools.all, name)
 	if p == nil { // of a type that no machine here has
-		j.pools.all = append(j.pools.all, pool{Pool: Pool{Name: name}, creditAt: j.now})
+		j.pools.all = append(j.pools.all, pool{Pool: estimate.Pool{Name: name}, creditAt: j.now})
 		slices.SortFunc(j.pools.all, func(a, b pool) int { return cmp.Compare(a.Name, b.Name) })
 		p = find(j.pools.all, name)
 	}
@@ -138,7 +139,7 @@ func (j *Judgement) charge(b *burst, e *entry, guarded bool) {
 }
 
 // Resumed says that a job runs which an earlier leader started.
-func (j *Judgement) Resumed(job topology.JobID, traits Traits, estimate int64) {
+func (j *Judgement) Resumed(job topology.JobID, traits estimate.Traits, estimate int64) {
 	if j.work[job] == nil {
 		j.count(job, &work{pool: traits.Pool, size: traits.Size, long: estimate > longWork})
 	}

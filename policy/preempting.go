@@ -13,6 +13,7 @@ import (
 	"cmp"
 	"slices"
 
+	"github.com/yi-json/synapse/policy/estimate"
 	"github.com/yi-json/synapse/topology"
 )
 
@@ -239,7 +240,7 @@ func (j *Judgement) foresee(h *hunting, by int64) {
 	j.shares.countAll(h.coming, by)
 	j.discount(h, by)
 	if by > 0 {
-		h.upTo = h.leaf.withinUpTo(j.shares.needs(h.b.traits.Pool, totalOf(&h.e.Gang)))
+		h.upTo = h.leaf.withinUpTo(j.shares.needs(h.b.traits.Pool, estimate.TotalOf(&h.e.Gang)))
 	}
 }
 
@@ -292,7 +293,7 @@ func (j *Judgement) hunt(h *hunting, stopping []stop) ([]stop, topology.Placemen
 		lent.Of = append(lent.Of, p.keep, p.keep.Former())
 	}
 	law := &statutes{s: j.shares, h: h, under: map[*share][]int{}, refused: map[*share]int{}}
-	law.needs = j.shares.needs(h.b.traits.Pool, totalOf(&h.e.Gang))
+	law.needs = j.shares.needs(h.b.traits.Pool, estimate.TotalOf(&h.e.Gang))
 	chosen, place, ok := Victims(j.view, &gang, lent, all, law)
 	j.view.Rollback(mark)
 	stops := slices.Clone(stopping)

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/yi-json/synapse/policy/estimate"
 	"github.com/yi-json/synapse/topology"
 )
 
@@ -29,7 +30,7 @@ func newTheatre(t *testing.T, machines int, q *Queues) *theatre {
 		times: map[topology.JobID]int{}, since: map[topology.JobID]int64{},
 	}
 	x.fixed, x.had = map[topology.JobID]bool{}, map[topology.JobID]int64{}
-	x.j = NewJudgement(OnlyFIFO(), NewCells(), stopping{x.runs, x})
+	x.j = NewJudgement(OnlyFIFO(), estimate.NewCells(), stopping{x.runs, x})
 	x.j.Obey(q)
 	return x
 }
@@ -153,7 +154,7 @@ func TestOneVictim(t *testing.T) {
 // for it now: those will be gone long before.
 func TestBoundStands(t *testing.T) {
 	x := newTheatre(t, 2, oneQueue())
-	x.j = NewJudgement(DefaultSettings(), NewCells(), stopping{x.runs, x})
+	x.j = NewJudgement(DefaultSettings(), estimate.NewCells(), stopping{x.runs, x})
 	x.j.Obey(oneQueue())
 	x.enter(act{runs: 2000, limit: 2000, gang: wholes(1), priority: 1})
 	x.enter(act{at: 300, runs: 9000, limit: 9000, gang: wholes(1)})

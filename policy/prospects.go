@@ -4,7 +4,10 @@ package policy
 // the order in which the planner looks at them, with the work that is expected of those ahead. Nothing is decided by
 // it, and nothing is said that is not known: a job without a promise is told no time.
 
-import "github.com/yi-json/synapse/topology"
+import (
+	"github.com/yi-json/synapse/policy/estimate"
+	"github.com/yi-json/synapse/topology"
+)
 
 // Foreteller is a planner that can say when jobs start.
 type Foreteller interface {
@@ -78,7 +81,7 @@ func (j *Judgement) Prospects() (all Prospects) {
 		pool := j.pool(b)
 		before := ahead[pool.Name]
 		if before == nil {
-			before = &InLine{NoGPUs: pool.Name == noGPUs, Pace: pool.pace.now(j.now)}
+			before = &InLine{NoGPUs: pool.Name == estimate.NoGPUs, Pace: pool.pace.now(j.now)}
 			before.Endless = j.endlessIn(pool.Name, all.Promises)
 			ahead[pool.Name] = before
 		}

@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/yi-json/synapse/policy/heap"
 	"github.com/yi-json/synapse/topology"
 )
 
@@ -118,11 +119,11 @@ type Queue struct {
 	groups  map[groupKey]*group
 	list    []*group // the groups, in no order that matters
 	awake   []*group // those that the next pass looks at
-	patient heap[*entry]
+	patient heap.Heap[*entry]
 
-	view   *topology.Fabric // of the last pass
-	gained uint64           // its growth that the last pass knew
-	heads  heap[*group]     // scratch of the pass
+	view   *topology.Fabric  // of the last pass
+	gained uint64            // its growth that the last pass knew
+	heads  heap.Heap[*group] // scratch of the pass
 
 	made    GroupID  // groups ever made
 	entered []*entry // that came into their group since the last pass
@@ -136,8 +137,8 @@ func NewQueue() *Queue {
 	return &Queue{
 		jobs:    map[topology.JobID]*entry{},
 		groups:  map[groupKey]*group{},
-		patient: heap[*entry]{before: sooner, moved: func(e *entry, at int) { e.patient = at }},
-		heads:   heap[*group]{before: func(a, b *group) bool { return entryOrder(a.jobs[0], b.jobs[0]) < 0 }},
+		patient: heap.Heap[*entry]{Before: sooner, Moved: func(e *entry, at int) { e.patient = at }},
+		heads:   heap.Heap[*group]{Before: func(a, b *group) bool { return entryOrder(a.jobs[0], b.jobs[0]) < 0 }},
 	}
 }
 
@@ -155,7 +156,7 @@ func (q *Queue) Add(w Waiting) {
 	e := &entry{Waiting: w, patient: -1}
 	q.jobs[w.Job] = e
 	if w.isPatient() {
-		q.patient.push(e)
+		q.patient.Push(e)
 	}
 	q.enter(e, w.isPatient())
 }
@@ -169,7 +170,7 @@ func (q *Queue) Remove(job topology.JobID) bool {
 	delete(q.jobs, job)
 	e.gone = true
 	if e.patient >= 0 {
-		q.patient.remove(e.patient)
+		q.patient.Remove(e.patient)
 	}
 	q.leave(e)
 	return true

@@ -5,6 +5,7 @@ import (
 	"math/rand"
 	"testing"
 
+	"github.com/yi-json/synapse/policy/estimate"
 	"github.com/yi-json/synapse/topology"
 )
 
@@ -54,7 +55,7 @@ func TestQuotaIsBackInTime(t *testing.T) {
 func loans(t *testing.T, limit, quota int64) (x *theatre, gang *actor) {
 	queues := &Queues{Queues: []QueueSpec{gpuQuota("idle", "", 1), gpuQuota("a", "", -1), gpuQuota("b", "", quota)}}
 	x = newTheatre(t, 2, queues)
-	x.j = NewJudgement(simple(), NewCells(), stopping{x.runs, x})
+	x.j = NewJudgement(simple(), estimate.NewCells(), stopping{x.runs, x})
 	x.j.Obey(queues)
 	lent := act{runs: 100_000, limit: limit, gang: wholes(1), queue: "a"}
 	x.enter(lent, lent)

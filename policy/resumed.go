@@ -1,6 +1,9 @@
 package policy
 
-import "github.com/yi-json/synapse/topology"
+import (
+	"github.com/yi-json/synapse/policy/estimate"
+	"github.com/yi-json/synapse/topology"
+)
 
 // This file owns how a planner that did not start a job comes to count what it has: of an earlier leader, or from
 // before anybody described queues.
@@ -9,7 +12,7 @@ import "github.com/yi-json/synapse/topology"
 type Holding struct {
 	Job    topology.JobID
 	Gang   topology.Gang
-	Traits Traits
+	Traits estimate.Traits
 	Nodes  []topology.NodeID // each once
 	Fixed  bool              // as in Waiting
 	// Since (ns) is from when it has it; 0: from now on, as far as is known.
@@ -26,13 +29,13 @@ type Sharer interface {
 	// Of is what the jobs of one owner are that were started in a queue and below it, as of the last pass.
 	Of(queue, owner string) (running int64)
 	// Never is a limit that a job would exceed even if nothing else ran; nil: none.
-	Never(g *topology.Gang, traits *Traits) *Over
+	Never(g *topology.Gang, traits *estimate.Traits) *Over
 	// Uses are what queues have used of late, for a next leader, without what runs; Recollect goes on from them, and
 	// counts on what ran last, before that is counted.
 	Uses(nowNs int64) []Use
 	Recollect(uses []Use, nowNs int64)
 	// Spent counts that an attempt ran for so long (ns) which is over.
-	Spent(traits *Traits, ran, nowNs int64)
+	Spent(traits *estimate.Traits, ran, nowNs int64)
 }
 
 // Occupies counts a job, and what it has used since it was started.
@@ -42,8 +45,8 @@ func (j *Judgement) Occupies(h Holding, nowNs int64) {
 	}
 	j.now = max(j.now, nowNs)
 	x := &hold{
-		queue: h.Traits.Queue, owner: h.Traits.Owner, pool: h.Traits.Pool, total: totalOf(&h.Gang), size: h.Traits.Size,
-		since: nowNs, nodes: h.Nodes, fixed: h.Fixed,
+		queue: h.Traits.Queue, owner: h.Traits.Owner, pool: h.Traits.Pool, total: estimate.TotalOf(&h.Gang),
+		size: h.Traits.Size, since: nowNs, nodes: h.Nodes, fixed: h.Fixed,
 	}
 	j.shares.take(h.Job, x)
 	if h.Since != 0 && h.Since < nowNs {

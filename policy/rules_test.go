@@ -6,6 +6,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/yi-json/synapse/policy/estimate"
 	"github.com/yi-json/synapse/topology"
 )
 
@@ -23,7 +24,7 @@ func TestWhatIsSaidOfAFirmPromise(t *testing.T) {
 		{1, 0, 0, false, 1}, {1, 1, 1, false, 2}, {2, 2, 1, false, -1}, {2, 1, 1, false, 2}, {0, 1, 0, true, 1},
 		{2, 2, 3, true, 2},
 	} {
-		j := bare(100, Pool{Name: "p", Size: 8000})
+		j := bare(100, estimate.Pool{Name: "p", Size: 8000})
 		p := &promise{e: &entry{Waiting: Waiting{Job: "f"}}, bound: 150, firm: true}
 		p.e.slips, p.e.loans, p.slips, p.unsaid = c.slips, make([]loan, c.loans), c.said, c.unsaid
 		j.firm = []*promise{p}
@@ -60,7 +61,7 @@ func TestBoundsOfAPromise(t *testing.T) {
 		{bound: 10, limits: 10, now: never, latest: never}, {bound: 10, limits: 10, now: never, blind: true, latest: 10},
 		{bound: never, limits: never, now: never, stops: true, latest: never},
 	} {
-		j := bare(1000, Pool{Name: "p", Size: 8000})
+		j := bare(1000, estimate.Pool{Name: "p", Size: 8000})
 		p := &promise{e: &entry{}, bound: c.bound, limits: c.limits, firm: true, made: 500}
 		p.blind = c.blind
 		if c.stops {
@@ -80,7 +81,7 @@ func TestBoundsOfAPromise(t *testing.T) {
 
 // TestStoppingBefore: those that are stopped for promises that were made before one, and for no later one.
 func TestStoppingBefore(t *testing.T) {
-	j := bare(0, Pool{Name: "p", Size: 8000})
+	j := bare(0, estimate.Pool{Name: "p", Size: 8000})
 	for order := range uint64(5) {
 		p := &promise{e: &entry{}, firm: true, firmly: firmly{order: order}}
 		p.e.Job = topology.JobID(fmt.Sprint("w", order))
@@ -100,7 +101,7 @@ func TestStoppingBefore(t *testing.T) {
 
 // TestLeftOnce: a place that a promise has left is kept once, however often it leaves it before that is on disk.
 func TestLeftOnce(t *testing.T) {
-	j := bare(0, Pool{Name: "p", Size: 8000})
+	j := bare(0, estimate.Pool{Name: "p", Size: 8000})
 	at := func(nodes ...topology.NodeID) (p topology.Placement) {
 		for _, n := range nodes {
 			p.Slots = append(p.Slots, topology.Slot{Node: n, Amount: topology.Resources{MilliGPU: 1000}})
@@ -279,31 +280,6 @@ func TestDrawnLimits(t *testing.T) {
 					t.Fatalf("seed %d: %d owners are known in %s", seed, rest, name)
 				}
 			}
-		}
-	}
-}
-
-// TestSizesOfJobs: the class of a job is that of its size, its size that of what it takes most of.
-func TestSizesOfJobs(t *testing.T) {
-	for size, want := range map[int64]Class{
-		1: OneGPU, 1000: OneGPU, 1001: FewGPUs, 4000: FewGPUs, 4001: EightGPUs, 8000: EightGPUs, 8001: ManyGPUs,
-	} {
-		if got := ClassOf(size); got != want {
-			t.Errorf("%d is of class %d, want %d", size, got, want)
-		}
-	}
-	p := Pool{Usual: topology.Resources{MilliCPU: 64_000, MemoryBytes: 1 << 40, MilliGPU: 8000}}
-	for _, c := range []struct {
-		each     topology.Resources
-		replicas int32
-		want     int64
-	}{
-		{topology.Resources{MilliGPU: 2000}, 3, 6000}, {topology.Resources{MilliGPU: 1000, MilliCPU: 32_000}, 1, 4000},
-		{topology.Resources{MilliGPU: 1000, MemoryBytes: 1 << 39}, 2, 8000}, {topology.Resources{}, 1, 1},
-		{topology.Resources{MilliGPU: 4000, MilliCPU: 8000}, 1, 4000},
-	} {
-		if got := p.SizeOf(&topology.Gang{Replicas: c.replicas, Each: c.each}); got != c.want {
-			t.Errorf("%+v: %d, want %d", c, got, c.want)
 		}
 	}
 }

@@ -8,18 +8,20 @@ import (
 	"cmp"
 	"slices"
 
+	"github.com/yi-json/synapse/policy/estimate"
+	"github.com/yi-json/synapse/policy/heap"
 	"github.com/yi-json/synapse/topology"
 )
 
 // Runs is what runs, and when it ends.
 type Runs struct {
-	cells   *Cells
+	cells   *estimate.Cells
 	prepare int64 // how long an attempt takes at most until it begins
 	view    *topology.Fabric
 	horizon *topology.Horizon
 	jobs    map[topology.JobID]*run
 	on      map[topology.NodeID][]*run // in the order of their jobs' ids
-	ends    heap[*run]                 // those that are expected to end first, first
+	ends    heap.Heap[*run]            // those that are expected to end first, first
 	scratch []topology.End
 }
 
@@ -33,14 +35,14 @@ type run struct {
 
 // NewRuns knows of nothing that runs. Cells learn what ended; prepare (ns) is how long an attempt takes at most until
 // it begins.
-func NewRuns(cells *Cells, prepare int64) *Runs {
+func NewRuns(cells *estimate.Cells, prepare int64) *Runs {
 	return &Runs{
 		cells: cells, prepare: prepare, jobs: map[topology.JobID]*run{}, on: map[topology.NodeID][]*run{},
-		ends: heap[*run]{
-			before: func(a, b *run) bool {
+		ends: heap.Heap[*run]{
+			Before: func(a, b *run) bool {
 				return cmp.Or(cmp.Compare(a.likely, b.likely), cmp.Compare(a.Job, b.Job)) < 0
 			},
-			moved: func(r *run, at int) { r.at = at },
+			Moved: func(r *run, at int) { r.at = at },
 		},
 	}
 }
@@ -53,8 +55,8 @@ func (s *Runs) Horizon(view *topology.Fabric, now int64) *topology.Horizon {
 			s.set(node)
 		}
 	}
-	for len(s.ends.items) > 0 && s.ends.items[0].likely <= now {
-		s.expect(s.ends.items[0], now)
+	for len(s.ends.Items) > 0 && s.ends.Items[0].likely <= now {
+		s.expect(s.ends.Items[0], now)
 	}
 	return s.horizon
 }
@@ -65,9 +67,9 @@ func (s *Runs) expect(r *run, now int64) {
 	if began < 0 {
 		began = now // it has everything before it
 	}
-	r.likely = max(now+Remaining(r.Estimate, now-began, r.Traits.Limit), now+second)
-	s.ends.down(r.at)
-	s.ends.up(r.at)
+	r.likely = max(now+estimate.Remaining(r.Estimate, now-began, r.Traits.Limit), now+second)
+	s.ends.Down(r.at)
+	s.ends.Up(r.at)
 	s.setAll(r)
 }
 
@@ -89,7 +91,7 @@ func (s *Runs) Admitted(a *Admission, now int64) {
 			s.on[node] = slices.Insert(s.on[node], at, r)
 		}
 	}
-	s.ends.push(r)
+	s.ends.Push(r)
 	s.setAll(r)
 }
 
@@ -119,7 +121,7 @@ func (s *Runs) Ended(job topology.JobID, now int64, learned bool) (ran int64) {
 
 func (s *Runs) remove(r *run) {
 	delete(s.jobs, r.Job)
-	s.ends.remove(r.at)
+	s.ends.Remove(r.at)
 	for i := range r.Placement.Slots {
 		node := r.Placement.Slots[i].Node
 		if s.on[node] = slices.DeleteFunc(s.on[node], func(o *run) bool { return o == r }); len(s.on[node]) == 0 {

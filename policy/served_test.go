@@ -4,6 +4,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/yi-json/synapse/policy/estimate"
 	"github.com/yi-json/synapse/topology"
 )
 
@@ -19,7 +20,7 @@ func served(t *testing.T, back func(s *stage, b *actor)) (*stage, *actor) {
 		s.enter(act{at: 100, runs: 3000, limit: 5000, gang: wholes(1), owner: "quick"})
 	}
 	for range 200 {
-		s.runs.cells.Learn(Traits{Pool: "h100", Owner: "quick", Size: 8000}, second)
+		s.runs.cells.Learn(estimate.Traits{Pool: "h100", Owner: "quick", Size: 8000}, second)
 	}
 	done := false
 	s.looks = func() {
@@ -97,10 +98,10 @@ func TestPromiseOutlivesAnotherWish(t *testing.T) {
 // TestResumed: what an earlier leader started counts where long work leaves room to short work.
 func TestResumed(t *testing.T) {
 	s := newStage(t, DefaultSettings(), 10, 1)
-	s.j.Resumed("old", Traits{Pool: "h100", Size: 72_000}, 2*longWork)
+	s.j.Resumed("old", estimate.Traits{Pool: "h100", Size: 72_000}, 2*longWork)
 	long := s.enter(act{runs: 200_000, gang: wholes(1), owner: "long"})
 	for range 200 {
-		s.runs.cells.Learn(Traits{Pool: "h100", Owner: "long", Size: 8000}, 2*longWork)
+		s.runs.cells.Learn(estimate.Traits{Pool: "h100", Owner: "long", Size: 8000}, 2*longWork)
 	}
 	s.play(10)
 	if long.started >= 0 {

@@ -5,6 +5,9 @@ import "time"
 // This file owns what the owner of a cluster may set of the policy, and what holds where nothing is set. Shares are
 // whole percents: what decides has no floating point.
 
+// second is one in the nanoseconds that times and instants are in.
+const second = 1_000_000_000
+
 // Order is which job goes first of those of one priority.
 type Order uint8
 

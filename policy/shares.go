@@ -211,15 +211,6 @@ func (s *shares) needs(pool string, total topology.Resources) []int64 {
 	return v
 }
 
-// totalOf is what all of a gang takes.
-func totalOf(g *topology.Gang) topology.Resources {
-	each, n := asked(g)
-	return topology.Resources{
-		MilliCPU: topology.Scaled(each.MilliCPU, n, 1), MemoryBytes: topology.Scaled(each.MemoryBytes, n, 1),
-		MilliGPU: topology.Scaled(each.MilliGPU, n, 1),
-	}
-}
-
 // take counts a job that is started.
 func (s *shares) take(job topology.JobID, x *hold) {
 	s.give(job, x.since, false)

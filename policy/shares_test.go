@@ -8,6 +8,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/yi-json/synapse/policy/estimate"
 	"github.com/yi-json/synapse/topology"
 )
 
@@ -241,7 +242,7 @@ func TestByWeight(t *testing.T) {
 	var got [3]int64
 	for i, a := range s.cast {
 		if a.started >= 0 {
-			size, end := totalOf(&a.gang).MilliGPU, s.now
+			size, end := estimate.TotalOf(&a.gang).MilliGPU, s.now
 			if a.over >= 0 {
 				end = a.over
 			}
@@ -325,7 +326,7 @@ func checkLimits(t *testing.T, s *stage, q *Queues, spec *QueueSpec) {
 		if a.started < 0 || a.over >= 0 || !isIn(a.queue) {
 			continue
 		}
-		sum += totalOf(&a.gang).MilliGPU
+		sum += estimate.TotalOf(&a.gang).MilliGPU
 		running[a.owner]++
 		if on[a.owner] == nil {
 			on[a.owner] = map[topology.NodeID]bool{}

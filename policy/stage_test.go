@@ -8,6 +8,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/yi-json/synapse/policy/estimate"
 	"github.com/yi-json/synapse/topology"
 )
 
@@ -61,7 +62,7 @@ func newStage(t *testing.T, settings Settings, machines, racks int) *stage {
 		m := machine(i, racks)
 		f.Join(m, m.Idle())
 	}
-	cells := NewCells()
+	cells := estimate.NewCells()
 	s := &stage{t: t, view: f, queue: NewQueue(), runs: NewRuns(cells, 0), now: second}
 	s.j = NewJudgement(settings, cells, s.runs)
 	return s

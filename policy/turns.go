@@ -9,14 +9,16 @@ import (
 	"cmp"
 	"math/bits"
 
+	"github.com/yi-json/synapse/policy/estimate"
+	"github.com/yi-json/synapse/policy/heap"
 	"github.com/yi-json/synapse/topology"
 )
 
 // turns is where a queue stands in a pass.
 type turns struct {
 	round  uint64
-	bursts heap[*burst] // of a queue without others below it
-	below  heap[*share]
+	bursts heap.Heap[*burst] // of a queue without others below it
+	below  heap.Heap[*share]
 	at     int // its place among those below its parent
 
 	within  bool  // what is next would be within quota
@@ -38,7 +40,7 @@ type inTree struct {
 func (j *Judgement) leafOf(b *burst) *share {
 	if at := &b.at; at.in != j.shares || at.pool != b.traits.Pool || b.needs == nil {
 		*at = inTree{j.shares, b.traits.Pool, j.shares.leaf(b.key.queue, b.key.owner)}
-		b.needs = j.shares.needs(b.traits.Pool, totalOf(&b.jobs[0].Gang))
+		b.needs = j.shares.needs(b.traits.Pool, estimate.TotalOf(&b.jobs[0].Gang))
 	}
 	return b.at.leaf
 }
@@ -46,10 +48,10 @@ func (j *Judgement) leafOf(b *burst) *share {
 // next is the burst in whose turn it is; nil: none waits here.
 func (h *share) next() *burst {
 	switch {
-	case len(h.turns.bursts.items) > 0:
-		return h.turns.bursts.items[0]
-	case len(h.turns.below.items) > 0:
-		return h.turns.below.items[0].next()
+	case len(h.turns.bursts.Items) > 0:
+		return h.turns.bursts.Items[0]
+	case len(h.turns.below.Items) > 0:
+		return h.turns.below.Items[0].next()
 	}
 	return nil
 }
@@ -76,9 +78,9 @@ func (j *Judgement) visitShares(all []*burst) {
 		open += g.joins(j.round, -1)
 		if goesOn {
 			open += b.jobs[b.turn].group.joins(j.round, 1)
-			leaf.turns.bursts.down(0)
+			leaf.turns.bursts.Down(0)
 		} else {
-			leaf.turns.bursts.remove(0)
+			leaf.turns.bursts.Remove(0)
 			j.awaits(b, -1)
 		}
 		if t := &g.inTurn; !t.full && j.isFull(g) {
@@ -184,12 +186,12 @@ func (j *Judgement) enter(leaf *share, b *burst) {
 	for h := leaf; h != nil && h.turns.round != j.round; h = h.parent {
 		t := &h.turns
 		t.round = j.round
-		t.bursts.items, t.bursts.before = t.bursts.items[:0], func(a, b *burst) bool { return a.sooner(b) < 0 }
-		t.below.items, t.below.before = t.below.items[:0], (*share).sooner
-		t.below.moved = func(h *share, at int) { h.turns.at = at }
+		t.bursts.Items, t.bursts.Before = t.bursts.Items[:0], func(a, b *burst) bool { return a.sooner(b) < 0 }
+		t.below.Items, t.below.Before = t.below.Items[:0], (*share).sooner
+		t.below.Moved = func(h *share, at int) { h.turns.at = at }
 	}
 	if b != nil {
-		leaf.turns.bursts.push(b)
+		leaf.turns.bursts.Push(b)
 	}
 }
 
@@ -205,7 +207,7 @@ func (j *Judgement) ready(h *share) {
 		if b.turns.round == j.round {
 			j.ready(b)
 			j.weigh(b)
-			h.turns.below.push(b)
+			h.turns.below.Push(b)
 		}
 	}
 }
@@ -228,12 +230,12 @@ func (j *Judgement) weigh(h *share) {
 func (j *Judgement) moveTurn(h *share) {
 	beside := &h.parent.turns.below
 	if h.next() == nil {
-		beside.remove(h.turns.at)
+		beside.Remove(h.turns.at)
 		return
 	}
 	j.weigh(h)
-	beside.up(h.turns.at)
-	beside.down(h.turns.at)
+	beside.Up(h.turns.at)
+	beside.Down(h.turns.at)
 }
 
 // isWithin reports whether a queue that takes so much more has no more than it is assured. Amounts that no quota names

@@ -3,6 +3,8 @@ package policy
 import (
 	"slices"
 	"testing"
+
+	"github.com/yi-json/synapse/policy/estimate"
 )
 
 // This file owns the tests of firm promises that are not on disk as they are by now.
@@ -15,7 +17,7 @@ func (s *stage) long(n int, at int64) (first *actor) {
 		}
 	}
 	for range 200 {
-		s.runs.cells.Learn(Traits{Pool: "h100", Owner: "quick", Size: 8000}, second)
+		s.runs.cells.Learn(estimate.Traits{Pool: "h100", Owner: "quick", Size: 8000}, second)
 	}
 	return first
 }
@@ -28,7 +30,7 @@ func TestFormerPlaceIsKept(t *testing.T) {
 	for i, runs := range []int64{1000, 1100, 3000, 500} {
 		owner := string(rune('a' + i))
 		for range 200 {
-			s.runs.cells.Learn(Traits{Pool: "h100", Owner: owner, Size: 8000}, runs*second)
+			s.runs.cells.Learn(estimate.Traits{Pool: "h100", Owner: owner, Size: 8000}, runs*second)
 		}
 		a := s.enter(act{runs: runs, limit: runs, gang: wholes(1), owner: owner})
 		if runs == 3000 {

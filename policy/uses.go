@@ -7,6 +7,8 @@ import (
 	"cmp"
 	"maps"
 	"slices"
+
+	"github.com/yi-json/synapse/policy/estimate"
 )
 
 // maxUses is how many are handed on at most; the least go.
@@ -71,7 +73,7 @@ func (j *Judgement) Recollect(uses []Use, nowNs int64) {
 }
 
 // Spent counts what an attempt used that is over, as if it had ended now.
-func (j *Judgement) Spent(t *Traits, ran, nowNs int64) {
+func (j *Judgement) Spent(t *estimate.Traits, ran, nowNs int64) {
 	if j.shares != nil {
 		j.shares.leaf(t.Queue, t.Owner).charge(spent(t.Size, counting(ran)), nowNs)
 	}

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/yi-json/synapse/policy/estimate"
 	"github.com/yi-json/synapse/topology"
 )
 
@@ -14,7 +15,7 @@ func TestUsesGoOn(t *testing.T) {
 	s := obeying(t, OnlyFIFO(), 1, tree...)
 	job := func(j *Judgement, id, queue, owner string, since, now int64) {
 		gang := topology.Gang{Replicas: 1, Each: topology.Resources{MilliGPU: 2000}}
-		traits := Traits{Queue: queue, Owner: owner, Size: 2000}
+		traits := estimate.Traits{Queue: queue, Owner: owner, Size: 2000}
 		j.Occupies(Holding{Job: topology.JobID(id), Gang: gang, Traits: traits, Since: since}, now)
 	}
 	const at = 1000 * second
@@ -73,7 +74,7 @@ func TestNever(t *testing.T) {
 	} {
 		gang := topology.Gang{Replicas: c.replicas, Apart: c.apart, Each: topology.Resources{MilliGPU: 1000}}
 		got := ""
-		if over := s.j.Never(&gang, &Traits{Queue: c.queue, Owner: "ann"}); over != nil {
+		if over := s.j.Never(&gang, &estimate.Traits{Queue: c.queue, Owner: "ann"}); over != nil {
 			got = over.Never()
 		}
 		if got != c.want {

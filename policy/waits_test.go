@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/yi-json/synapse/policy/estimate"
 	"github.com/yi-json/synapse/topology"
 )
 
@@ -12,7 +13,7 @@ import (
 // furnished is a Judgement of up to four machines in two racks, each of which is free as a whole from a second on;
 // 0: it is now.
 func furnished(now int64, free ...int64) *Judgement {
-	j := bare(now, Pool{Name: "h100", Size: 32_000, Usual: topology.Resources{MilliGPU: 8000}})
+	j := bare(now, estimate.Pool{Name: "h100", Size: 32_000, Usual: topology.Resources{MilliGPU: 8000}})
 	f := topology.NewFabric([]string{"zone", "rack"})
 	j.view, j.round = f, 1
 	j.horizon = topology.NewHorizon(f)
@@ -34,7 +35,7 @@ func furnished(now int64, free ...int64) *Judgement {
 func (j *Judgement) waiting(w Waiting) *burst {
 	j.queue.Add(w)
 	e := j.queue.jobs[w.Job]
-	b := &burst{line: &Line{}, jobs: []*entry{e}, head: e, gang: w.Gang.Replicas > 1, estimate: 60 * second}
+	b := &burst{line: &estimate.Line{}, jobs: []*entry{e}, head: e, gang: w.Gang.Replicas > 1, estimate: 60 * second}
 	b.traits.Pool, b.traits.Size = "h100", 8000*int64(w.Gang.Replicas)
 	e.burst = b
 	j.bursts.list = append(j.bursts.list, b)
@@ -162,10 +163,10 @@ func TestFormerBesideTheNew(t *testing.T) {
 // TestLargestPool: a job that names no type of GPU counts in the largest pool, of equal ones in the first.
 func TestLargestPool(t *testing.T) {
 	gpu := topology.Gang{Replicas: 1, Each: topology.Resources{MilliGPU: 1000}}
-	for want, pools := range map[string]Pools{
-		"a": {{Name: noGPUs, Size: 99}, {Name: "a", Size: 5}, {Name: "b", Size: 5}, {Name: "c", Size: 4}},
+	for want, pools := range map[string]estimate.Pools{
+		"a": {{Name: estimate.NoGPUs, Size: 99}, {Name: "a", Size: 5}, {Name: "b", Size: 5}, {Name: "c", Size: 4}},
 		"b": {{Name: "a", Size: 5}, {Name: "b", Size: 6}, {Name: "c", Size: 5}},
-		"c": {{Name: noGPUs, Size: 99}, {Name: "c", Size: 0}},
+		"c": {{Name: estimate.NoGPUs, Size: 99}, {Name: "c", Size: 0}},
 	} {
 		if got := pools.Of(&gpu); got.Name != want {
 			t.Errorf("it is of pool %s, want %s", got.Name, want)

@@ -3,6 +3,7 @@ package policy
 import (
 	"slices"
 
+	"github.com/yi-json/synapse/policy/estimate"
 	"github.com/yi-json/synapse/topology"
 )
 
@@ -19,7 +20,7 @@ const maxFeasible = 16
 func (q *Queue) Wanted(view *topology.Fabric, stopped func(topology.JobID) bool) (types []string, any bool) {
 	left := maxFeasible
 	for _, g := range q.list {
-		if totalOf(&g.gang).MilliGPU == 0 || slices.Contains(types, g.gang.GPUType) ||
+		if estimate.TotalOf(&g.gang).MilliGPU == 0 || slices.Contains(types, g.gang.GPUType) ||
 			!slices.ContainsFunc(g.jobs, func(e *entry) bool { return !stopped(e.Job) }) {
 			continue
 		}

@@ -9,6 +9,7 @@ package policy
 import (
 	"slices"
 
+	"github.com/yi-json/synapse/policy/estimate"
 	"github.com/yi-json/synapse/topology"
 )
 
@@ -38,7 +39,7 @@ func (j *Judgement) isOnLoan(p *promise) bool {
 	if j.shares == nil || !j.shares.reclaiming {
 		return false
 	}
-	needs := j.shares.needs(p.pool, totalOf(&p.e.Gang))
+	needs := j.shares.needs(p.pool, estimate.TotalOf(&p.e.Gang))
 	for h := j.shares.leaf(p.e.Queue, p.e.Owner); h.parent != nil; h = h.parent {
 		if h.assured && !h.exceeds(h.has, needs) {
 			return false
@@ -58,7 +59,7 @@ func (h *share) takesBack() bool {
 // gives reports whether the job of a promise would have what the hunter's queue may take back: as of one that is
 // stopped for it, all its queues that are assured something would have more than that.
 func (j *Judgement) gives(h *hunting, p *promise) bool {
-	needs := j.shares.needs(p.pool, totalOf(&p.e.Gang))
+	needs := j.shares.needs(p.pool, estimate.TotalOf(&p.e.Gang))
 	rule, loans := h.rule(j.shares.leaf(p.e.Queue, p.e.Owner))
 	return rule == Reclaim && !slices.ContainsFunc(loans, func(o *share) bool { return !o.exceeds(o.has, needs) })
 }

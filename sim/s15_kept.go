@@ -10,7 +10,7 @@ import (
 	"github.com/yi-json/synapse/actors"
 	"github.com/yi-json/synapse/actors/leader"
 	"github.com/yi-json/synapse/actors/worker"
-	"github.com/yi-json/synapse/policy"
+	"github.com/yi-json/synapse/policy/estimate"
 )
 
 // This file owns the other half of S15: at rest, when every job is over, no map
@@ -69,7 +69,7 @@ var keeps = []keep{
 	{"Scheduler.view.uids.owners", func(_ *bounded, w *World, p *process) int { return len(w.lying()) + usual(w, p) }},
 	{"Node.uids", func(_ *bounded, w *World, _ *process) int { return w.draw.UIDs.Len() }},
 	// How long jobs of each kind ran, those that are used most.
-	{"Scheduler.learning.cells", func(*bounded, *World, *process) int { return policy.MaxCells }},
+	{"Scheduler.learning.cells", func(*bounded, *World, *process) int { return estimate.MaxCells }},
 	// Attempts that are over, for as long as a late order about them may come.
 	{"Node.ledger.tombs.list", (*bounded).ordered},
 }

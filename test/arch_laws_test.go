@@ -33,9 +33,12 @@ var rooms = map[string]room{
 	"topology/belief": {ours: []string{"topology", "clock/backoff"}, libraries: []string{}, pure: true},
 
 	// Where GPU time goes is counted by one who knows no jobs and no messages.
-	"goodput":  {ours: []string{"topology"}, libraries: []string{}, pure: true},
-	"policy":   {ours: []string{"topology"}, libraries: []string{}, pure: true},
-	"messages": {ours: []string{"topology"}, libraries: []string{protobuf}, pure: true},
+	"goodput": {ours: []string{"topology"}, libraries: []string{}, pure: true},
+	"policy":  {ours: []string{"topology", "policy/estimate", "policy/heap"}, libraries: []string{}, pure: true},
+	// What is learned of jobs knows nothing of who waits.
+	"policy/estimate": {ours: []string{"topology", "policy/heap"}, libraries: []string{}, pure: true},
+	"policy/heap":     {libraries: []string{}, pure: true},
+	"messages":        {ours: []string{"topology"}, libraries: []string{protobuf}, pure: true},
 	// What is said of queues and what is planned by them are two packages that do not know each other.
 	"messages/queues": {ours: []string{"topology", "policy", "messages"}, libraries: []string{}, pure: true},
 	// What leader and worker have in common knows neither; the leader speaks to the mirror, which speaks to readers alone.
@@ -123,6 +126,10 @@ var laws = []law{
 		{"topology/x.go", `package topology; import "` + module + `/topology/belief"`},
 		{"topology/belief/x.go", `package belief; import "` + module + `/policy"`},
 		{"policy/x.go", `package policy; import "` + module + `/messages"`},
+		{"policy/estimate/x.go", `package estimate; import "` + module + `/policy"`},
+		{"policy/estimate/x.go", `package estimate; import "` + module + `/messages"`},
+		{"policy/estimate/x.go", `package estimate; import "os"`},
+		{"policy/heap/x.go", `package heap; import "` + module + `/topology"`},
 		{"messages/x.go", `package messages; import "` + module + `/actors"`},
 		{"actors/x.go", `package actors; import "sync"`},
 		{"actors/x.go", `package actors; import "google.golang.org/grpc"`},
@@ -156,6 +163,7 @@ var laws = []law{
 	}},
 	{"integers", integersLaw, []breach{
 		{"policy/x.go", `package policy; var x float64`},
+		{"policy/estimate/x.go", `package estimate; var x = 0.5`},
 		{"topology/x.go", `package topology; func f(a int64) bool { return float32(a) < 1 }`},
 		{"topology/belief/x.go", `package belief; var x = 0.5`},
 		{"policy/x.go", `package policy; const x = 10 * 1e9`},
@@ -168,6 +176,7 @@ var laws = []law{
 		{"actors/x.go", `package actors; var x chan int`},
 		{"actors/x.go", `package actors; func f() { select {} }`},
 		{"policy/x.go", `package policy; func f() { x <- 1 }`},
+		{"policy/estimate/x.go", `package estimate; func f() { go f() }`},
 		{"policy/x.go", `package policy; func f() { <-x }`},
 	}},
 	{"protoactor", protoActorLaw, []breach{
@@ -396,104 +405,5 @@ func (s source) selectors(judge func(from, name string) string) []string {
 		}
 		return true
 	})
-	return findings
-}
-
-// removalLaw: what tasks and images made is removed by runtime/tree. The library's way opens one directory in the
-// other, and fails at a tree that is deeper than a process may open files. A room that only tests use makes its own
-// trees.
-func removalLaw(s source) []string {
-	if !s.production() || s.layer() != "runtime" || strings.HasPrefix(s.path, "runtime/conformance/") {
-		return nil
-	}
-	return s.selectors(func(from, name string) string {
-		if from == "os" && name == "RemoveAll" {
-			return "fails at deep trees; runtime/tree removes any"
-		}
-		return ""
-	})
-}
-
-// concurrencyLaw: an actor is one thread of control by construction; whatever else runs is asked for by message.
-func concurrencyLaw(s source) []string {
-	if !s.production() || !rooms[roomOf(path.Dir(s.path))].pure {
-		return nil
-	}
-	var findings []string
-	ast.Inspect(s.syntax, func(node ast.Node) bool {
-		found := ""
-		switch node := node.(type) {
-		case *ast.GoStmt:
-			found = "go statement"
-		case *ast.SelectStmt:
-			found = "select"
-		case *ast.ChanType:
-			found = "channel type"
-		case *ast.SendStmt:
-			found = "channel send"
-		case *ast.UnaryExpr:
-			if node.Op == token.ARROW {
-				found = "channel receive"
-			}
-		}
-		if found != "" {
-			findings = append(findings, fmt.Sprintf("%s: %s; ask for it by message", s.at(node.Pos()), found))
-		}
-		return true
-	})
-	return findings
-}
-
-// protoActorLaw: the calls of Proto.Actor that wait, use the wall clock, or lose what they are given.
-func protoActorLaw(s source) []string {
-	if !s.production() || s.layer() == "tools" {
-		return nil
-	}
-	return s.selectors(func(from, name string) string {
-		onActor := from == "" || strings.HasPrefix(from, protoActor)
-		if onActor && actorBans.MatchString(name) {
-			return "is not for us: it waits, uses the wall clock, reorders, or drops the sender"
-		}
-		return ""
-	})
-}
-
-// processLaw: flags, environment and exit belong to cmd/, where a reader looks for them. Tests' own programs are free.
-func processLaw(s source) []string {
-	if !s.production() || slices.Contains([]string{"cmd", "test", "tools", "examples"}, s.layer()) {
-		return nil
-	}
-	if s.path == "runtime/carapace/fork/reexec.go" {
-		return nil // It is a process of its own, before main and in place of it.
-	}
-	var findings []string
-	for _, spec := range s.syntax.Imports {
-		if spec.Path.Value == `"flag"` {
-			findings = append(findings, fmt.Sprintf("%s: flags are read in cmd/ only", s.at(spec.Pos())))
-		}
-	}
-	return append(findings, s.selectors(func(from, name string) string {
-		if from == "os" && slices.Contains([]string{"Exit", "Getenv", "LookupEnv", "Environ", "Setenv", "Args"}, name) {
-			return "belongs to cmd/"
-		}
-		return ""
-	})...)
-}
-
-// insidesLaw: what Go does not promise is relied upon in one package, which has another way for versions that were not
-// tested.
-func insidesLaw(s source) []string {
-	if s.syntax == nil || path.Dir(s.path) == "runtime/carapace/fork" {
-		return nil
-	}
-	var findings []string
-	for _, group := range s.syntax.Comments {
-		for _, comment := range group.List {
-			directive, _, _ := strings.Cut(comment.Text, " ")
-			if slices.Contains([]string{"//go:linkname", "//go:nosplit", "//go:norace", "//go:nocheckptr"}, directive) {
-				findings = append(findings, fmt.Sprintf("%s: %s belongs to runtime/carapace/fork", s.at(comment.Pos()), directive))
-			}
-		}
-	}
 	return findings
 }

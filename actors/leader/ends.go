@@ -8,6 +8,7 @@ import (
 	"github.com/yi-json/synapse/actors"
 	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/policy"
+	"github.com/yi-json/synapse/policy/estimate"
 	"github.com/yi-json/synapse/topology"
 	"github.com/yi-json/synapse/topology/belief"
 )
@@ -43,11 +44,11 @@ type run struct {
 	over   actors.Instant // when its end came to disk; 0: it goes on
 	stay   *belief.Stay
 
-	traits   policy.Traits // of its job; none before they were asked for
-	estimate int64         // for how long it was expected to run then
-	place    int           // among those that are expected to end, from 1; 0: it is none of them
-	counted  bool          // what is learned counts it as running
-	ended    bool          // its end was on disk when it was read
+	traits   estimate.Traits // of its job; none before they were asked for
+	estimate int64           // for how long it was expected to run then
+	place    int             // among those that are expected to end, from 1; 0: it is none of them
+	counted  bool            // what is learned counts it as running
+	ended    bool            // its end was on disk when it was read
 
 	prepared time.Duration // how long it took until its barrier; 0: nobody here knows
 }
@@ -196,7 +197,7 @@ func (s *Scheduler) workOut(e *livingJob) {
 	if r.estimate == 0 {
 		s.estimate(e)
 	}
-	left := policy.Remaining(r.estimate, int64(now.Since(r.since)), int64(actors.Millis(r.spec.TimeLimitMs)))
+	left := estimate.Remaining(r.estimate, int64(now.Since(r.since)), int64(actors.Millis(r.spec.TimeLimitMs)))
 	r.stay.Likely = min(int64(now)+left, r.stay.Hard)
 }
 

@@ -7,6 +7,7 @@ import (
 	"github.com/yi-json/synapse/actors/mirror"
 	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/policy"
+	"github.com/yi-json/synapse/policy/estimate"
 	"github.com/yi-json/synapse/topology"
 )
 
@@ -18,8 +19,8 @@ import (
 
 // learning is what the Scheduler knows of it.
 type learning struct {
-	cells   *policy.Cells
-	pools   policy.Pools
+	cells   *estimate.Cells
+	pools   estimate.Pools
 	counted actors.Instant // when the pools were
 	of      int            // machines in them
 
@@ -31,6 +32,8 @@ type learning struct {
 	moved   bool   // where GPU time goes has changed since it was written
 	newer   []byte // of the record, what a newer leader wrote
 }
+
+func newLearning() learning { return learning{cells: estimate.NewCells()} }
 
 type (
 	// runEnded: the end of an attempt is on disk. Job → Scheduler.
@@ -58,10 +61,10 @@ func learnsFrom(end *messages.End) bool {
 }
 
 // traitsOf are what of a job tells how long it will run.
-func traitsOf(rec *messages.JobRecord, pools policy.Pools) policy.Traits {
+func traitsOf(rec *messages.JobRecord, pools estimate.Pools) estimate.Traits {
 	gang := messages.GangOf(rec.Spec)
 	pool := pools.Of(&gang)
-	return policy.Traits{
+	return estimate.Traits{
 		Pool: pool.Name, Queue: rec.Spec.GetQueue(), Owner: rec.GetOwner().Known(), Name: rec.Spec.GetName(),
 		Size: pool.SizeOf(&gang), Limit: int64(actors.Millis(rec.Spec.GetTimeLimitMs())),
 	}
@@ -69,10 +72,10 @@ func traitsOf(rec *messages.JobRecord, pools policy.Pools) policy.Traits {
 
 // poolsNow counts the machines again once in a while, and when there are more or fewer. What
 // most of them have is not another thing from one minute to the next.
-func (s *Scheduler) poolsNow() policy.Pools {
+func (s *Scheduler) poolsNow() estimate.Pools {
 	l, fabric, now := &s.learning, s.view.Fabric(), s.p.Clock.Now()
 	if l.of != fabric.Len() || now >= l.counted.Plus(s.p.Constants.LearnedEvery) {
-		l.pools, l.counted, l.of = policy.PoolsOf(fabric), now, fabric.Len()
+		l.pools, l.counted, l.of = estimate.PoolsOf(fabric), now, fabric.Len()
 	}
 	return l.pools
 }
@@ -229,7 +232,7 @@ func fromCredits(credits []*messages.Credit) (all []policy.Credit) {
 	return all
 }
 
-func toCells(known []policy.Cell) []*messages.Cell {
+func toCells(known []estimate.Cell) []*messages.Cell {
 	cells := make([]*messages.Cell, len(known))
 	for i := range known {
 		k := &known[i]
@@ -241,11 +244,11 @@ func toCells(known []policy.Cell) []*messages.Cell {
 	return cells
 }
 
-func fromCells(cells []*messages.Cell) []policy.Cell {
-	known := make([]policy.Cell, len(cells))
+func fromCells(cells []*messages.Cell) []estimate.Cell {
+	known := make([]estimate.Cell, len(cells))
 	for i, c := range cells {
-		known[i] = policy.Cell{
-			CellKey: policy.CellKey{Level: policy.Level(c.Level), Owner: c.Owner, Group: c.Group, Size: c.Size,
+		known[i] = estimate.Cell{
+			CellKey: estimate.CellKey{Level: estimate.Level(c.Level), Owner: c.Owner, Group: c.Group, Size: c.Size,
 				Limit: c.LimitNs},
 			Count: c.Count, Sum: c.Sum, Ended: c.Ended, Used: c.Used,
 		}

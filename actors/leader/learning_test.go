@@ -13,6 +13,7 @@ import (
 	"github.com/yi-json/synapse/actors/mirror"
 	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/policy"
+	"github.com/yi-json/synapse/policy/estimate"
 	"github.com/yi-json/synapse/topology"
 )
 
@@ -143,13 +144,13 @@ func tokens(counters []uint64) (out []topology.Token) {
 
 // TestCellsOnDisk: cells are the same before and after the disk, and as many may be written as are kept.
 func TestCellsOnDisk(t *testing.T) {
-	if messages.MaxCells != policy.MaxCells {
-		t.Errorf("%d cells are kept, and a record takes %d", policy.MaxCells, messages.MaxCells)
+	if messages.MaxCells != estimate.MaxCells {
+		t.Errorf("%d cells are kept, and a record takes %d", estimate.MaxCells, messages.MaxCells)
 	}
-	var known []policy.Cell
-	for level := policy.OfPool; level <= policy.OfOwnerQueueSizeLimit; level++ {
-		key := policy.CellKey{Level: level, Owner: "ann", Group: "train-é", Size: int64(level), Limit: 3600e9}
-		known = append(known, policy.Cell{CellKey: key, Count: 1<<20 + 7, Sum: 9, Ended: 50, Used: 3})
+	var known []estimate.Cell
+	for level := estimate.OfPool; level <= estimate.OfOwnerQueueSizeLimit; level++ {
+		key := estimate.CellKey{Level: level, Owner: "ann", Group: "train-é", Size: int64(level), Limit: 3600e9}
+		known = append(known, estimate.Cell{CellKey: key, Count: 1<<20 + 7, Sum: 9, Ended: 50, Used: 3})
 	}
 	record := &messages.PolicyRecord{WrittenBy: &messages.Token{Epoch: 1, Counter: 1}, Cells: toCells(known)}
 	read := &messages.PolicyRecord{}
@@ -223,8 +224,8 @@ func TestCreditsAreKept(t *testing.T) {
 // TestOlderRecordsAreRecalled: a leader goes on from what earlier versions wrote down, which knew of cells alone, then
 // of credits, then of what queues used; and it writes down no less than it read, also of what a later version knew.
 func TestOlderRecordsAreRecalled(t *testing.T) {
-	key := policy.CellKey{Level: policy.OfPool, Group: "H100"}
-	cells := toCells([]policy.Cell{{CellKey: key, Count: 3 << 20, Sum: 9_000, Ended: 3, Used: 3 << 20}})
+	key := estimate.CellKey{Level: estimate.OfPool, Group: "H100"}
+	cells := toCells([]estimate.Cell{{CellKey: key, Count: 3 << 20, Sum: 9_000, Ended: 3, Used: 3 << 20}})
 	credits := []*messages.Credit{{Pool: "H100", MilliGpuSeconds: 5_000}}
 	uses := []*messages.QueueUse{{Queue: "low", MilliGpuMs: 7_000}}
 	later := &messages.PolicyRecord{Cells: cells}

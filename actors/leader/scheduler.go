@@ -138,7 +138,7 @@ func newScheduler(p *Ports) actor.Actor {
 		machines: map[topology.NodeID]*machine{}, racks: map[string]*actor.PID{},
 		jobs: map[topology.JobID]*livingJob{}, requests: map[requestKey]*livingJob{}, finds: map[uint64]find{},
 		damaged: map[topology.JobID]*damagedJob{}, uids: uids,
-		greetings: newGreetings(), behind: newBehind(), learning: learning{cells: policy.NewCells()},
+		greetings: newGreetings(), behind: newBehind(), learning: newLearning(),
 		waiting: waitingJobs{}, rules: map[string]int{}, followers: map[topology.JobID][]topology.JobID{},
 		preempters: map[topology.JobID]*livingJob{}, throttles: map[topology.JobID]*throttle{},
 	}

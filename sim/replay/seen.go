@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/yi-json/synapse/policy"
+	"github.com/yi-json/synapse/policy/estimate"
 	"github.com/yi-json/synapse/sim/record"
 	"github.com/yi-json/synapse/topology"
 )
@@ -33,7 +34,7 @@ type change struct {
 }
 
 func newSeen(r *run, settings policy.Settings) *seen {
-	cells := policy.NewCells()
+	cells := estimate.NewCells()
 	runs := policy.NewRuns(cells, 0)
 	ends := policy.Ends(runs)
 	if r.o.Preempt {

@@ -1,4 +1,4 @@
-package policy
+package estimate
 
 // This file owns the tests of how large a job is.
 
@@ -10,6 +10,8 @@ import (
 
 	"github.com/yi-json/synapse/topology"
 )
+
+const gib = 1 << 30
 
 func TestSize(t *testing.T) {
 	f := topology.NewFabric([]string{"rack"})
@@ -91,5 +93,30 @@ func TestSize(t *testing.T) {
 		!slices.IsSortedFunc(pools, func(a, b Pool) int { return map[bool]int{true: -1, false: 1}[a.Name < b.Name] }) ||
 		pools[0].Name != "?" {
 		t.Errorf("%+v", pools)
+	}
+}
+
+// TestSizesOfJobs: the class of a job is that of its size, its size that of what it takes most of.
+func TestSizesOfJobs(t *testing.T) {
+	for size, want := range map[int64]Class{
+		1: OneGPU, 1000: OneGPU, 1001: FewGPUs, 4000: FewGPUs, 4001: EightGPUs, 8000: EightGPUs, 8001: ManyGPUs,
+	} {
+		if got := ClassOf(size); got != want {
+			t.Errorf("%d is of class %d, want %d", size, got, want)
+		}
+	}
+	p := Pool{Usual: topology.Resources{MilliCPU: 64_000, MemoryBytes: 1 << 40, MilliGPU: 8000}}
+	for _, c := range []struct {
+		each     topology.Resources
+		replicas int32
+		want     int64
+	}{
+		{topology.Resources{MilliGPU: 2000}, 3, 6000}, {topology.Resources{MilliGPU: 1000, MilliCPU: 32_000}, 1, 4000},
+		{topology.Resources{MilliGPU: 1000, MemoryBytes: 1 << 39}, 2, 8000}, {topology.Resources{}, 1, 1},
+		{topology.Resources{MilliGPU: 4000, MilliCPU: 8000}, 1, 4000},
+	} {
+		if got := p.SizeOf(&topology.Gang{Replicas: c.replicas, Each: c.each}); got != c.want {
+			t.Errorf("%+v: %d, want %d", c, got, c.want)
+		}
 	}
 }

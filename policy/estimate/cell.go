@@ -1,4 +1,4 @@
-package policy
+package estimate
 
 // This file owns one cell: what is known of how long the jobs of one kind run. All of
 // it is in integers, for a multiplication that one processor fuses with an addition and
@@ -24,7 +24,7 @@ const (
 
 func ticksOf(ns int64) int64 { return ns / tick }
 
-// cell is what is known of one kind of jobs.
+// cell holds what is known of one kind of jobs.
 type cell struct {
 	key CellKey
 	// count and sum are of the durations that were learned, the older ones decayed.
@@ -58,7 +58,7 @@ func (x *cell) learn(ran int64) {
 	x.ended = min(x.ended+1, warm)
 }
 
-// shrink is the mean of the cell, drawn towards what the coarser cells say.
+// shrink returns the mean of the cell, drawn towards what the coarser cells say.
 func (x *cell) shrink(coarser, now int64) int64 {
 	if x.count == 0 && x.running == 0 {
 		return coarser
@@ -71,7 +71,7 @@ func (x *cell) shrink(coarser, now int64) int64 {
 	return int64(min(mean, mostSum))
 }
 
-// exposure is for how long the attempts that run have done so, as much of it as counts.
+// exposure returns for how long the attempts that run have done so, as much of it as counts.
 // Those of a burst count always: what is left of it is what runs longest.
 func (x *cell) exposure(now int64) uint64 {
 	ran := uint64(min(max(x.running*now-x.starts, 0), mostSum))

@@ -1,4 +1,6 @@
-package policy
+// Package estimate says how long a job will run, learned from those that ran before it, and how large it is. It is
+// pure: who knows the time passes it in, in nanoseconds.
+package estimate
 
 // This file owns the estimate of how long a job will run, learned from those that
 // ran before it: which cells a job counts in, from coarse to fine, and what they
@@ -15,8 +17,9 @@ import (
 
 // Times are in nanoseconds, instants on one monotonic clock of the caller's.
 const (
-	second    = 1_000_000_000
-	unlearned = 3600 * second // what a job is expected to run where nothing is known at all
+	second = 1_000_000_000
+	// Unlearned is what a job is expected to run where nothing is known at all.
+	Unlearned = 3600 * second
 
 	// leastLeft is the least that a job is expected to go on where it has already run
 	// for as long as was expected of it.
@@ -25,7 +28,7 @@ const (
 	longest = 10 * 366 * 24 * 3600 * second
 )
 
-// Traits are what of a job tells how long it will run. They stay what they were when
+// Traits describe a job as far as that tells how long it will run. They stay what they were when
 // its attempt began, even if somebody changes the job: Ended leaves the cells that Began entered.
 type Traits struct {
 	Pool  string // of the machines that it wants: see Pools
@@ -52,7 +55,7 @@ const (
 	ofBurst // never on disk: it goes with the burst
 )
 
-// memory is of how many jobs a cell of a level keeps the mean: each further one takes
+// memory returns of how many jobs a cell of a level keeps the mean: each further one takes
 // this part of the weight of all earlier ones. 0: all count alike.
 func (l Level) memory() int64 {
 	switch l {
@@ -73,12 +76,12 @@ type CellKey struct {
 	Limit int64
 }
 
-// path is where jobs of the same traits count: the keys of their cells from coarse to fine, those without a level
+// path names where jobs of the same traits count: the keys of their cells from coarse to fine, those without a level
 // left out.
 type path [7]CellKey
 
 func pathOf(t *Traits) path {
-	name := withoutDigits(t.Name)
+	name := WithoutDigits(t.Name)
 	p := path{
 		{Level: OfPool, Group: t.Pool},
 		{Level: OfQueueClass, Group: t.Queue, Size: int64(ClassOf(t.Size))},
@@ -100,8 +103,8 @@ func pathOf(t *Traits) path {
 	return p
 }
 
-// withoutDigits is what the names of jobs of one kind have in common: train-7 and train-8 are both train-.
-func withoutDigits(name string) string {
+// WithoutDigits returns what the names of jobs of one kind have in common: train-7 and train-8 are both train-.
+func WithoutDigits(name string) string {
 	return strings.Map(func(r rune) rune {
 		if '0' <= r && r <= '9' {
 			return -1
@@ -130,7 +133,7 @@ func (c *Cells) Ended(t Traits, began, now int64, learned bool) {
 		}
 		x := c.cells[key]
 		if x == nil || x.running == 0 {
-			panic("policy: an attempt ended that had not begun")
+			panic("estimate: an attempt ended that had not begun")
 		}
 		x.end(began)
 		if learned {
@@ -150,7 +153,7 @@ func (c *Cells) Learn(t Traits, ran int64) {
 	}
 }
 
-// Estimate is how long a job of these traits is expected to run: a second at least, and
+// Estimate returns how long a job of these traits is expected to run: a second at least, and
 // no longer than its limit.
 func (c *Cells) Estimate(t Traits, now int64) int64 {
 	l := Line{limit: t.Limit}
@@ -192,12 +195,12 @@ func (l *Line) Close() {
 	}
 }
 
-// Estimate is Cells.Estimate for what the line was made of. It allocates nothing.
+// Estimate answers as Cells.Estimate for what the line was made of. It allocates nothing.
 //
 // Each cell draws its mean towards what the coarser ones say, as if that had been one
 // job more: a fine cell with few jobs is noise, one with many knows better.
 func (l *Line) Estimate(now int64) int64 {
-	mean := ticksOf(unlearned)
+	mean := ticksOf(Unlearned)
 	for _, x := range l.cells {
 		if x != nil {
 			mean = x.shrink(mean, ticksOf(now))
@@ -215,7 +218,7 @@ func (l *Line) Knows() bool {
 	return slices.ContainsFunc(l.cells[:], func(x *cell) bool { return x != nil && x.count > 0 })
 }
 
-// Remaining is how long an attempt is expected to go on, of which so much was expected
+// Remaining returns how long an attempt is expected to go on, of which so much was expected
 // when it started (0 as limit: it has none). One that has run for longer than that is
 // taken to be past two thirds of its way: what is old goes on.
 func Remaining(estimateAtStart, elapsed, limit int64) int64 {

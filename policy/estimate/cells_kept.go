@@ -1,4 +1,4 @@
-package policy
+package estimate
 
 // This file owns how many cells are kept, which of them go, and how they are written
 // down and read again. No order here is a map's: a next leader, or the same one simulated
@@ -8,34 +8,36 @@ import (
 	"cmp"
 	"slices"
 	"strings"
+
+	"github.com/yi-json/synapse/policy/heap"
 )
 
 // MaxCells is how many cells are kept for what they learned. Names and limits that never
 // come back would fill the memory else. Those of waiting and running jobs are kept beside, and go with them.
 const MaxCells = 20_000
 
-// Cells is all that was learned of how long jobs run.
+// Cells holds all that was learned of how long jobs run.
 type Cells struct {
 	cells   map[CellKey]*cell // those that know something, that jobs run in, or that lines hold
-	learned heap[*cell]       // those that know something, the least worth first
+	learned heap.Heap[*cell]  // those that know something, the least worth first
 	sorted  []*cell           // the same in the order of the keys, or each list of them would be sorted again
 	floor   int64             // what the last one that went was worth
 	most    int
 }
 
-// NewCells knows nothing.
+// NewCells makes cells that know nothing.
 func NewCells() *Cells {
 	return &Cells{
 		cells: map[CellKey]*cell{}, most: MaxCells,
-		learned: heap[*cell]{
-			before: func(a, b *cell) bool { return cmp.Or(cmp.Compare(a.worth, b.worth), a.key.compare(&b.key)) < 0 },
-			moved:  func(x *cell, at int) { x.at = at },
+		learned: heap.Heap[*cell]{
+			Before: func(a, b *cell) bool { return cmp.Or(cmp.Compare(a.worth, b.worth), a.key.compare(&b.key)) < 0 },
+			Moved:  func(x *cell, at int) { x.at = at },
 		},
 	}
 }
 
 // Len counts the cells that are kept for what they learned.
-func (c *Cells) Len() int { return len(c.learned.items) }
+func (c *Cells) Len() int { return len(c.learned.Items) }
 
 // reach finds a cell or makes an empty one.
 func (c *Cells) reach(key CellKey) *cell {
@@ -65,7 +67,7 @@ func (c *Cells) learn(x *cell, ran int64) {
 		x.learn(ran)
 		return
 	}
-	if x.at < 0 && len(c.learned.items) >= c.most {
+	if x.at < 0 && len(c.learned.Items) >= c.most {
 		c.letGo()
 	}
 	x.learn(ran)
@@ -74,21 +76,21 @@ func (c *Cells) learn(x *cell, ran int64) {
 		c.keep(x)
 		return
 	}
-	c.learned.down(x.at)
-	c.learned.up(x.at)
+	c.learned.Down(x.at)
+	c.learned.Up(x.at)
 }
 
 // keep enters a cell among those that know something.
 func (c *Cells) keep(x *cell) {
-	c.learned.push(x)
+	c.learned.Push(x)
 	at, _ := c.placeOf(x)
 	c.sorted = slices.Insert(c.sorted, at, x)
 }
 
 // letGo forgets what the least used cell learned. What runs in it runs on.
 func (c *Cells) letGo() {
-	x := c.learned.items[0]
-	c.learned.remove(0)
+	x := c.learned.Items[0]
+	c.learned.Remove(0)
 	at, _ := c.placeOf(x)
 	c.sorted = slices.Delete(c.sorted, at, at+1)
 	c.floor = x.worth
@@ -100,7 +102,7 @@ func (c *Cells) placeOf(x *cell) (int, bool) {
 	return slices.BinarySearchFunc(c.sorted, x, func(a, b *cell) int { return a.key.compare(&b.key) })
 }
 
-// Cell is what a cell learned, as it is written down. What runs is not: its starts are on
+// Cell holds what a cell learned, as it is written down. What runs is not: its starts are on
 // the clock of one leader, and the next one is told of each.
 type Cell struct {
 	CellKey
@@ -110,7 +112,7 @@ type Cell struct {
 	Used  int64 // beyond the last cell that went, in parts of 2^20
 }
 
-// compare is the order of keys.
+// compare orders keys.
 func (k *CellKey) compare(o *CellKey) int {
 	return cmp.Or(cmp.Compare(k.Level, o.Level), strings.Compare(k.Owner, o.Owner), strings.Compare(k.Group, o.Group),
 		cmp.Compare(k.Size, o.Size), cmp.Compare(k.Limit, o.Limit))
@@ -139,7 +141,7 @@ func (c *Cells) Recall(known []Cell) {
 		x.count, x.sum, x.ended, x.worth = k.Count, k.Sum, k.Ended, k.Used
 		c.keep(x)
 	}
-	for len(c.learned.items) > c.most {
+	for len(c.learned.Items) > c.most {
 		c.letGo()
 	}
 }

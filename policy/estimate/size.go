@@ -1,4 +1,4 @@
-package policy
+package estimate
 
 // This file owns how large a job is, as one number: whatever it asks for most of, in
 // milli-GPUs. Estimates, headroom, the guard and shares count in it, each pool for
@@ -23,7 +23,7 @@ const (
 	ManyGPUs
 )
 
-// ClassOf is the class of a size in milli-GPUs.
+// ClassOf returns the class of a size in milli-GPUs.
 func ClassOf(size int64) Class {
 	switch {
 	case size <= topology.WholeGPU:
@@ -37,8 +37,8 @@ func ClassOf(size int64) Class {
 }
 
 const (
-	// noGPUs is the pool of the machines without GPUs, otherGPUs that of GPUs whose type is not known.
-	noGPUs, otherGPUs = "", "?"
+	// NoGPUs is the pool of the machines without GPUs, otherGPUs that of GPUs whose type is not known.
+	NoGPUs, otherGPUs = "", "?"
 
 	// usualWorth is what a machine without GPUs is worth, so that one class means as much of
 	// it as elsewhere.
@@ -55,7 +55,7 @@ type Pool struct {
 	Usual topology.Resources
 }
 
-// Pools are those of a cluster, by their names.
+// Pools lists those of a cluster, by their names.
 type Pools []Pool
 
 // PoolsOf counts the machines of a cluster.
@@ -83,14 +83,14 @@ func PoolsOf(f *topology.Fabric) Pools {
 func poolOf(m *topology.Machine) string {
 	switch {
 	case m.Total.MilliGPU == 0 && m.Broken == 0:
-		return noGPUs
+		return NoGPUs
 	case m.GPUType == "":
 		return otherGPUs
 	}
 	return m.GPUType
 }
 
-// worth is the size of a job that takes all of a machine.
+// worth returns the size of a job that takes all of a machine.
 func worth(total topology.Resources) int64 {
 	if total.MilliGPU > 0 {
 		return total.MilliGPU
@@ -119,7 +119,7 @@ func (c *census) count(total topology.Resources) {
 	c.kinds[at].machines++
 }
 
-// usual is the kind with the most machines, of several the largest.
+// usual returns the kind with the most machines, of several the largest.
 func (c *census) usual() topology.Resources {
 	return slices.MaxFunc(c.kinds, func(a, b kind) int {
 		return cmp.Or(cmp.Compare(a.machines, b.machines), cmp.Compare(a.total.MilliGPU, b.total.MilliGPU),
@@ -127,7 +127,7 @@ func (c *census) usual() topology.Resources {
 	}).total
 }
 
-// Of is the pool that a gang counts in: of the type that it names, or else the largest. One
+// Of returns the pool that a gang counts in: of the type that it names, or else the largest. One
 // that asks for no GPU counts among the machines without, where there are such.
 func (p Pools) Of(g *topology.Gang) Pool {
 	if each, _ := asked(g); g.GPUType != "" || each.MilliGPU == 0 {
@@ -139,14 +139,14 @@ func (p Pools) Of(g *topology.Gang) Pool {
 	}
 	largest := Pool{Name: g.GPUType}
 	for i := range p {
-		if g.GPUType == "" && p[i].Name != noGPUs && (largest.Name == "" || p[i].Size > largest.Size) {
+		if g.GPUType == "" && p[i].Name != NoGPUs && (largest.Name == "" || p[i].Size > largest.Size) {
 			largest = p[i]
 		}
 	}
 	return largest
 }
 
-// asked is what one unit of a gang asks for, and how many it wants of them.
+// asked returns what one unit of a gang asks for, and how many it wants of them.
 func asked(g *topology.Gang) (each topology.Resources, n int64) {
 	if g.Split != topology.SplitNone {
 		return g.Total, 1
@@ -154,11 +154,23 @@ func asked(g *topology.Gang) (each topology.Resources, n int64) {
 	return g.Each, int64(g.Replicas)
 }
 
-// SizeOf is how large a gang is in this pool: its GPUs, or as much of a machine's worth as it
+// TotalOf returns what all of a gang takes.
+func TotalOf(g *topology.Gang) topology.Resources {
+	each, n := asked(g)
+	return topology.Resources{
+		MilliCPU: topology.Scaled(each.MilliCPU, n, 1), MemoryBytes: topology.Scaled(each.MemoryBytes, n, 1),
+		MilliGPU: topology.Scaled(each.MilliGPU, n, 1),
+	}
+}
+
+// Whole returns the size of a job that takes all of one machine.
+func (p *Pool) Whole() int64 { return worth(p.Usual) }
+
+// SizeOf returns how large a gang is in this pool: its GPUs, or as much of a machine's worth as it
 // takes of the machine's CPU or memory, where that is more. It is positive.
 func (p *Pool) SizeOf(g *topology.Gang) int64 {
 	each, n := asked(g)
-	whole := worth(p.Usual)
+	whole := p.Whole()
 	size := max(topology.Scaled(each.MilliGPU, n, 1), 1)
 	if p.Usual.MilliCPU > 0 {
 		size = max(size, topology.Scaled(whole, topology.Scaled(each.MilliCPU, n, 1), p.Usual.MilliCPU))

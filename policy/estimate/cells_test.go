@@ -1,4 +1,4 @@
-package policy
+package estimate
 
 // This file owns the tests of the estimate, against the same rule in floating point, by a
 // history of all that ever happened.
