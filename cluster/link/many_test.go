@@ -191,7 +191,7 @@ func BenchmarkLinkGang64(b *testing.B) {
 }
 
 // secured are the credentials of a scheduler, and of machines, which all have one certificate here.
-func secured(tb testing.TB) (by *authn.Gate, dials credentials.TransportCredentials) {
+func secured(tb testing.TB) (by *authn.Authenticator, dials credentials.TransportCredentials) {
 	tb.Helper()
 	pair, err := identity.NewRoot("bench", time.Now())
 	if err != nil {

@@ -29,7 +29,7 @@ func (s *scheduler) browsers() http.Handler {
 	switch {
 	case !s.page:
 		return http.NotFoundHandler()
-	case s.gate == nil:
+	case s.authn == nil:
 		api := s.service().As(peer.Peer{Addr: &net.TCPAddr{}})
 		page := web.New(web.Options{API: api, Open: true, Program: program, Answers: s.plainName})
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -43,7 +43,7 @@ func (s *scheduler) browsers() http.Handler {
 		})
 	}
 	page := web.New(web.Options{
-		Sessions: desks{s.gate, s.service()}, Secure: true, Program: program, Answers: s.gate.PageName,
+		Sessions: desks{s.authn, s.service()}, Secure: true, Program: program, Answers: s.authn.PageName,
 	})
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !visitor(r).Named() {
@@ -66,8 +66,8 @@ func (s *scheduler) service() *caller.Service {
 		API: s.gateway, Calls: []grpc.UnaryServerInterceptor{s.gateway.GuardCall},
 		Streams: []grpc.StreamServerInterceptor{s.gateway.GuardStream},
 	}
-	if s.gate != nil {
-		c.Calls, c.Streams = append(c.Calls, s.gate.GuardCall), append(c.Streams, s.gate.GuardStream)
+	if s.authn != nil {
+		c.Calls, c.Streams = append(c.Calls, s.authn.GuardCall), append(c.Streams, s.authn.GuardStream)
 	}
 	return c
 }
@@ -88,18 +88,18 @@ func (s *scheduler) plainName(host string) bool {
 
 // desks are where people log in, at the gate.
 type desks struct {
-	gate    *authn.Gate
+	authn   *authn.Authenticator
 	service *caller.Service
 }
 
 // LogIn takes a token.
 func (d desks) LogIn(r *http.Request, token string) (string, error) {
-	return d.gate.LogIn(visitor(r), token, httpmux.AddressOf(r))
+	return d.authn.LogIn(visitor(r), token, httpmux.AddressOf(r))
 }
 
 // Resume is whose the cookie is.
 func (d desks) Resume(r *http.Request, cookie string) (*web.Guest, func(), error) {
-	s, done, err := d.gate.Resume(visitor(r), cookie, httpmux.AddressOf(r))
+	s, done, err := d.authn.Resume(visitor(r), cookie, httpmux.AddressOf(r))
 	if err != nil {
 		return nil, nil, err
 	}

@@ -84,7 +84,7 @@ func led(t *testing.T) *ending {
 		t.Fatal(err)
 	}
 	e.s.lead(t.Context(), epoch)
-	go func() { _ = e.s.server.Serve(e.s.entrance) }()
+	go func() { _ = e.s.server.Serve(e.s.connlimit) }()
 	node := link.Dial(host.New(e.s.log).System(), link.Options{
 		Node: "n1", MachineID: "m1", Schedulers: []string{e.address},
 		Incarnation: &messages.Incarnation{BootId: "boot", StartedNs: 7},

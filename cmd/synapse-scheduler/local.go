@@ -7,7 +7,7 @@ import "github.com/yi-json/synapse/server/unixsocket"
 // openLocally serves the socket, where there is a gate that knows who comes by it. What keeps it from being made stops
 // no scheduler: the port is there.
 func (s *scheduler) openLocally() {
-	if s.gate == nil || !s.local || s.dataDir == "" {
+	if s.authn == nil || !s.local || s.dataDir == "" {
 		return
 	}
 	at, err := unixsocket.Listen(s.dataDir)

@@ -42,11 +42,11 @@ func (s *scheduler) pages() http.Handler {
 
 // private is a page for those who have a right. Where there is no gate, everybody may read what is read.
 func (s *scheduler) private(right rights.Right, page http.Handler) http.Handler {
-	if s.gate == nil {
+	if s.authn == nil {
 		return page
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		switch err := s.gate.Admit(visitor(r), r.Header.Get("Authorization"), r.URL.Path, right); {
+		switch err := s.authn.Admit(visitor(r), r.Header.Get("Authorization"), r.URL.Path, right); {
 		case errors.Is(err, authn.ErrStranger):
 			say(w, http.StatusUnauthorized, err.Error())
 		case err != nil:

@@ -49,8 +49,8 @@ func (s *scheduler) keepPast(ctx context.Context) {
 // itself is the API for the scheduler's own questions.
 func (s *scheduler) itself() api.SynapseClient {
 	as := peer.Peer{}
-	if s.gate != nil { // it asks as itself, and nobody guards it from that
-		as.AuthInfo = authn.Proof{Peer: identity.Peer{Identity: s.gate.Identity()}}
+	if s.authn != nil { // it asks as itself, and nobody guards it from that
+		as.AuthInfo = authn.Proof{Peer: identity.Peer{Identity: s.authn.Identity()}}
 	}
 	return (&caller.Service{API: s.gateway}).As(as)
 }

@@ -17,8 +17,8 @@ import (
 // programs is that API.
 func (s *scheduler) programs() http.Handler {
 	o := httpapi.Options{Service: s.service(), Caller: s.callerBehindGate}
-	if s.gate != nil {
-		o.Roots = s.gate.Roots()
+	if s.authn != nil {
+		o.Roots = s.authn.Roots()
 	} else {
 		o.Answers = s.plainName // a page elsewhere may have its own name lead here, and there is nobody to prove
 		o.Caller = func(r *http.Request) (*httpapi.Caller, error) {
@@ -31,7 +31,7 @@ func (s *scheduler) programs() http.Handler {
 
 // callerBehindGate is who makes a request, as the gate knows.
 func (s *scheduler) callerBehindGate(r *http.Request) (*httpapi.Caller, error) {
-	c, err := s.gate.Caller(visitor(r), r.Header.Get("Authorization"), httpmux.AddressOf(r))
+	c, err := s.authn.Caller(visitor(r), r.Header.Get("Authorization"), httpmux.AddressOf(r))
 	switch {
 	case errors.Is(err, authn.ErrLater):
 		return nil, fmt.Errorf("%w: %w", httpapi.ErrLater, err)

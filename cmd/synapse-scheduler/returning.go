@@ -12,10 +12,10 @@ import (
 // This file owns how a scheduler lets its nodes come back: what stands before the port, and the addresses of nodes that
 // come before strangers there.
 
-// entranceOptions are those of what stands before the port.
-func (s *scheduler) entranceOptions() connlimit.Options {
+// connlimitOptions are those of what stands before the port.
+func (s *scheduler) connlimitOptions() connlimit.Options {
 	o := connlimit.Options{Log: s.log.Info, Count: s.host.Count, Calm: debug.FreeOSMemory}
-	if s.gate == nil {
+	if s.authn == nil {
 		o.Vain = connlimit.Free()
 	}
 	return o

@@ -45,21 +45,21 @@ const leaving = 4 * time.Second
 // scheduler is the process's parts, for their end.
 type scheduler struct {
 	options
-	log      *host.Log
-	host     *host.Host
-	store    store.Store
-	lease    tenure // the store, where several schedulers have it
-	cluster  string
-	port     *store.Port
-	entrance *connlimit.Listener
-	link     *link.Server
-	gateway  *gateway.Gateway
-	gate     *authn.Gate // nil: plaintext
-	audit    *audit.Log  // likewise
-	server   *grpc.Server
-	doorway  *httpmux.Doorway
-	leads    atomic.Pointer[gateway.Leader]
-	keeper   atomic.Pointer[timeline.Keeper] // nil: the past is not kept here
+	log       *host.Log
+	host      *host.Host
+	store     store.Store
+	lease     tenure // the store, where several schedulers have it
+	cluster   string
+	port      *store.Port
+	connlimit *connlimit.Listener
+	link      *link.Server
+	gateway   *gateway.Gateway
+	authn     *authn.Authenticator // nil: plaintext
+	audit     *audit.Log           // likewise
+	server    *grpc.Server
+	httpmux   *httpmux.Mux
+	leads     atomic.Pointer[gateway.Leader]
+	keeper    atomic.Pointer[timeline.Keeper] // nil: the past is not kept here
 }
 
 // tenure is the lease of the leader, which schedulers of one store compete for.
@@ -102,7 +102,7 @@ func serve(o options) error {
 	}
 	go giveBack(ctx, s.store, s.log)
 	served := make(chan error, 1)
-	go func() { served <- s.server.Serve(s.entrance) }()
+	go func() { served <- s.server.Serve(s.connlimit) }()
 	s.openLocally()
 	if err := s.announce(listener.Addr()); err != nil {
 		s.end(signals)
@@ -140,8 +140,8 @@ func (s *scheduler) reloading() daemon.Reloading {
 		Prefix: twins, Fresh: reading, Log: s.log.Info,
 		Live: map[string]func(string){"debug": func(text string) { s.log.SetDebug(text == "true") }},
 		Also: func() {
-			if s.gate != nil {
-				s.gate.Recheck()
+			if s.authn != nil {
+				s.authn.Recheck()
 			}
 		},
 	}
@@ -166,7 +166,7 @@ func (s *scheduler) build(listener net.Listener) (err error) {
 		Log: s.log, Count: s.host.Count,
 		Leader: func() gateway.Leader { return *s.leads.Load() },
 	}
-	if s.gate != nil {
+	if s.authn != nil {
 		toLink.Certified, toGateway.Principal, toGateway.WhoAmI = authn.Node, authn.Principal, authn.WhoAmI
 		toGateway.Machine = func(ctx context.Context) string {
 			machine, _ := authn.Node(ctx) // without a name, which no machine has, where it is none
@@ -177,16 +177,16 @@ func (s *scheduler) build(listener net.Listener) (err error) {
 			of, err := authn.Node(ctx)
 			return of.Name, err
 		}
-		if toGateway.Vault, err = s.vault(); err != nil {
+		if toGateway.Sealer, err = s.sealer(); err != nil {
 			return err
 		}
 	}
 	s.link = link.NewServer(s.host.System(), toLink)
-	s.entrance = connlimit.New(listener, s.entranceOptions())
-	s.port = store.NewPort(introducing{s.store, s.entrance.Know}, s.host.System())
+	s.connlimit = connlimit.New(listener, s.connlimitOptions())
+	s.port = store.NewPort(introducing{s.store, s.connlimit.Know}, s.host.System())
 	toGateway.Peers = s.link
 	s.gateway = gateway.New(s.host.System(), toGateway)
-	s.doorway = httpmux.New(httpmux.Options{Handler: s.pages(), Log: s.log.Info, Count: s.host.Count})
+	s.httpmux = httpmux.New(httpmux.Options{Handler: s.pages(), Log: s.log.Info, Count: s.host.Count})
 	s.server = grpc.NewServer(s.serverOptions()...)
 	s.link.Register(s.server)
 	s.gateway.Register(s.server)
@@ -195,12 +195,12 @@ func (s *scheduler) build(listener net.Listener) (err error) {
 
 // serverOptions are those of all that the port serves. The gateway's come before the gate's: what panics costs a call.
 func (s *scheduler) serverOptions() []grpc.ServerOption {
-	if s.gate == nil {
+	if s.authn == nil {
 		return slices.Concat(
-			link.ServerOptions(s.doorway.Credentials(insecure.NewCredentials())), s.gateway.ServerOptions())
+			link.ServerOptions(s.httpmux.Credentials(insecure.NewCredentials())), s.gateway.ServerOptions())
 	}
-	creds := s.doorway.Credentials(s.gate.Credentials())
-	return slices.Concat(link.ServerOptions(creds), s.gateway.ServerOptions(), s.gate.ServerOptions())
+	creds := s.httpmux.Credentials(s.authn.Credentials())
+	return slices.Concat(link.ServerOptions(creds), s.gateway.ServerOptions(), s.authn.ServerOptions())
 }
 
 // shut puts the gate before all that is served, where there is one.
@@ -223,7 +223,7 @@ func (s *scheduler) shut() (err error) {
 	if err != nil {
 		return err
 	}
-	s.gate, err = authn.New(authn.Options{
+	s.authn, err = authn.New(authn.Options{
 		Page:  page,
 		Audit: s.audit, Folder: folder, External: external, Log: s.log.Info, Count: s.host.Count,
 		Pass: s.pass, Issued: issued, Allowed: s.owners.allowance(),
@@ -233,8 +233,8 @@ func (s *scheduler) shut() (err error) {
 	if err != nil {
 		return fmt.Errorf("--tls: %w", err)
 	}
-	s.log.Info("It speaks TLS only, as %s", s.gate.Identity())
-	if err := s.audit.Share(s.gate.Identity().String(), daemon.Version(), heads{s.store}); err != nil {
+	s.log.Info("It speaks TLS only, as %s", s.authn.Identity())
+	if err := s.audit.Share(s.authn.Identity().String(), daemon.Version(), heads{s.store}); err != nil {
 		s.log.Info("Not in the audit: that this scheduler starts: %v", err) // a full disk stops changes, and no start
 	}
 	return nil
@@ -250,9 +250,9 @@ func (s *scheduler) keys() (folder *identity.Folder, external *identity.External
 	return folder, external, err
 }
 
-// vault has the keys that seal the secrets of jobs. A scheduler that shares its store makes none: the others would not
+// sealer has the keys that seal the secrets of jobs. A scheduler that shares its store makes none: the others would not
 // have it.
-func (s *scheduler) vault() (gateway.Vault, error) {
+func (s *scheduler) sealer() (gateway.Sealer, error) {
 	folder := s.tls
 	if identity.IsExternal(folder) {
 		folder = filepath.Dir(folder)
@@ -349,7 +349,7 @@ func (s *scheduler) announce(at net.Addr) error {
 		return err
 	}
 	s.log.Info("Synapse Master running on :%s...", port)
-	if s.gate == nil {
+	if s.authn == nil {
 		s.log.Info("INSECURE: it speaks plaintext, and whoever reaches %s commands every machine; --tls says otherwise",
 			at)
 	}
@@ -385,9 +385,9 @@ func (s *scheduler) end(signals <-chan os.Signal) {
 		defer close(done)
 		s.gateway.Close()
 		s.link.Close()
-		s.doorway.Close()
-		if s.gate != nil {
-			s.gate.Close()
+		s.httpmux.Close()
+		if s.authn != nil {
+			s.authn.Close()
 		}
 		if s.audit != nil {
 			s.audit.KeepHead() // whoever leads next names it

@@ -372,14 +372,14 @@ func (s *purses) tallied(all bool, now time.Time) (lines []audit.Line) {
 }
 
 // noteRefusal writes a refusal, or counts it.
-func (g *Gate) noteRefusal(line audit.Line) {
+func (g *Authenticator) noteRefusal(line audit.Line) {
 	if g.o.Audit != nil && g.purses.refused(line, g.o.Now()) {
 		g.note(line)
 	}
 }
 
 // noteTallies writes how many refusals were counted alone.
-func (g *Gate) noteTallies(all bool) {
+func (g *Authenticator) noteTallies(all bool) {
 	for _, line := range g.purses.tallied(all, g.o.Now()) {
 		g.note(line)
 	}
@@ -399,7 +399,7 @@ func (c *asked) overdrawn(over string, wait time.Duration) error {
 }
 
 // enter takes a call of the caller's allowance; done gives back what it holds for as long as it is open.
-func (g *Gate) enter(ctx context.Context, call string) (done func(), err error) {
+func (g *Authenticator) enter(ctx context.Context, call string) (done func(), err error) {
 	here(ctx)
 	p, ok := PeerOf(ctx)
 	if !ok || call == rights.LinkCall {

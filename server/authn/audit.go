@@ -105,7 +105,7 @@ func (c *asked) unwritten(err error) error {
 }
 
 // note writes a line that stops nothing where it cannot be written: what it tells of has been refused, or done.
-func (g *Gate) note(line audit.Line) {
+func (g *Authenticator) note(line audit.Line) {
 	if g.o.Audit == nil {
 		return
 	}
@@ -115,12 +115,12 @@ func (g *Gate) note(line audit.Line) {
 }
 
 // noteStranger writes that somebody was refused of whom nothing was proved.
-func (g *Gate) noteStranger(from net.Conn, call, why string) {
+func (g *Authenticator) noteStranger(from net.Conn, call, why string) {
 	g.noteRefusal(audit.Line{Who: strangers, From: hostOf(from), Call: call, Outcome: audit.Refused + ": " + why})
 }
 
 // certified writes that somebody is about to get a certificate. Without the line nobody does.
-func (g *Gate) certified(conn *tls.Conn, who identity.Identity, until string) error {
+func (g *Authenticator) certified(conn *tls.Conn, who identity.Identity, until string) error {
 	if g.o.Audit == nil {
 		return nil
 	}

@@ -81,8 +81,8 @@ type Options struct {
 	Page Page
 }
 
-// Gate is a scheduler's.
-type Gate struct {
+// Authenticator is a scheduler's gate: it lets connections and calls in, or refuses them.
+type Authenticator struct {
 	o         Options
 	authority *identity.Pair // nil: an outside issuer signs
 	own       identity.Identity
@@ -114,7 +114,7 @@ type holder struct {
 // connection is one that was let in.
 type connection struct {
 	net.Conn
-	gate  *Gate
+	gate  *Authenticator
 	peer  identity.Peer
 	who   string    // the peer, as its purse is named
 	asked time.Time // when the store was last asked for the peer's token, if it has one
@@ -125,7 +125,7 @@ type connection struct {
 }
 
 // New makes the gate of a scheduler. Its folder must be an authority's, or it has a certificate of an outside issuer.
-func New(o Options) (*Gate, error) {
+func New(o Options) (*Authenticator, error) {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
@@ -138,7 +138,7 @@ func New(o Options) (*Gate, error) {
 	if o.Allowed == (Allowance{}) {
 		o.Allowed = DefaultAllowance()
 	}
-	g := &Gate{
+	g := &Authenticator{
 		o: o, closed: make(chan struct{}), open: map[*connection]struct{}{}, renewed: map[holder]time.Time{},
 		purses: purses{allowed: o.Allowed}, turns: newTurns(o.Quiet),
 	}
@@ -154,10 +154,10 @@ func New(o Options) (*Gate, error) {
 }
 
 // Identity is the scheduler's own.
-func (g *Gate) Identity() identity.Identity { return g.own }
+func (g *Authenticator) Identity() identity.Identity { return g.own }
 
 // Close ends the watch. Connections are their server's.
-func (g *Gate) Close() {
+func (g *Authenticator) Close() {
 	g.closing.Do(func() { close(g.closed) })
 	g.running.Wait()
 	g.noteTallies(true)
@@ -165,7 +165,7 @@ func (g *Gate) Close() {
 
 // renewOwn makes the scheduler a certificate where it has none that lasts. Its key is never on a disk, unless an
 // outside issuer puts it there.
-func (g *Gate) renewOwn() error {
+func (g *Authenticator) renewOwn() error {
 	if g.o.External != nil {
 		return g.refreshOwn()
 	}
@@ -180,7 +180,7 @@ func (g *Gate) renewOwn() error {
 }
 
 // watch looks again, for as long as the gate stands, at all that was let in.
-func (g *Gate) watch() {
+func (g *Authenticator) watch() {
 	defer g.running.Done()
 	for {
 		select {
@@ -193,10 +193,10 @@ func (g *Gate) watch() {
 }
 
 // Recheck does at once what is done every 15 seconds: for whoever has just changed the denylist.
-func (g *Gate) Recheck() { g.recheck() }
+func (g *Authenticator) Recheck() { g.recheck() }
 
 // recheck reads the denylist again and closes what would not be let in now.
-func (g *Gate) recheck() {
+func (g *Authenticator) recheck() {
 	if err := g.trust.Denied.Reload(); err != nil {
 		g.say("The one before stays in force: %v", err)
 	}
@@ -214,7 +214,7 @@ func (g *Gate) recheck() {
 }
 
 // unwanted are the open connections that would be refused now; gone are those of which the store says so.
-func (g *Gate) unwanted(gone map[*connection]error) (out []*connection) {
+func (g *Authenticator) unwanted(gone map[*connection]error) (out []*connection) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	for c := range g.open { //order: each is looked at alone
@@ -240,7 +240,7 @@ func (g *Gate) unwanted(gone map[*connection]error) (out []*connection) {
 }
 
 // say logs what a peer can cause, so the same line does not come again at once. It reports whether it was said.
-func (g *Gate) say(format string, args ...any) bool {
+func (g *Authenticator) say(format string, args ...any) bool {
 	line := fmt.Sprintf(format, args...)
 	first := g.said.first(line, g.o.Now())
 	if first {
@@ -262,7 +262,7 @@ func (c *connection) Close() error {
 }
 
 // handshake proves who comes. A connection that is only good for a renewal is served here and never gets to gRPC.
-func (g *Gate) handshake(raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
+func (g *Authenticator) handshake(raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
 	var p identity.Peer
 	var page *shownPage // by whose certificate we are known, if a browser comes to it
 	own, seen := g.pair.Load, func(found identity.Peer) { p = found }
@@ -333,7 +333,7 @@ func (g *Gate) handshake(raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
 }
 
 // refuseReplaced refuses a machine whose name has gone to another key.
-func (g *Gate) refuseReplaced(raw net.Conn, p identity.Peer) error {
+func (g *Authenticator) refuseReplaced(raw net.Conn, p identity.Peer) error {
 	err := g.replaced(p)
 	if err != nil {
 		g.o.Count(countRefused, 1)
@@ -401,10 +401,10 @@ func (p Proof) over(raw net.Conn) Proof {
 func (Proof) AuthType() string { return "synapse" }
 
 // server is the gate as gRPC knows it.
-type server struct{ gate *Gate }
+type server struct{ gate *Authenticator }
 
 // Credentials let gRPC's connections through the gate.
-func (g *Gate) Credentials() credentials.TransportCredentials { return server{g} }
+func (g *Authenticator) Credentials() credentials.TransportCredentials { return server{g} }
 
 func (s server) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
 	if here, ok := raw.(*unixsocket.Conn); ok {

@@ -309,7 +309,7 @@ func (c *connection) Write(b []byte) (int, error) {
 }
 
 // closeStalled closes a connection that takes too long to send what others wait for.
-func (g *Gate) closeStalled(c *connection) {
+func (g *Authenticator) closeStalled(c *connection) {
 	g.o.Count(countStalled, 1)
 	g.say("Closed the connection of %s from %s: it was slow to send a large request, and others wait for the room",
 		c.peer, hostOf(c))

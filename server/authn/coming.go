@@ -37,7 +37,7 @@ const (
 )
 
 // comes takes a place among those of whose calls the requests have yet to come, and waits for it a moment.
-func (g *Gate) comes(who string) bool {
+func (g *Authenticator) comes(who string) bool {
 	for left := comingPatience; ; left -= comingLook {
 		if g.purses.comes(who, g.o.Now()) {
 			return true
@@ -51,7 +51,7 @@ func (g *Gate) comes(who string) bool {
 
 // tap takes a call before anything is made for it. The connection's reader calls it, so it must not wait for long: what
 // this one sends is not read meanwhile, and nobody else is held up.
-func (g *Gate) tap(ctx context.Context, call *tap.Info) (context.Context, error) {
+func (g *Authenticator) tap(ctx context.Context, call *tap.Info) (context.Context, error) {
 	p, ok := PeerOf(ctx)
 	if !ok {
 		return ctx, nil // it is refused next
@@ -66,7 +66,7 @@ func (g *Gate) tap(ctx context.Context, call *tap.Info) (context.Context, error)
 }
 
 // begins takes a call of somebody of which the request has yet to come; came gives it back.
-func (g *Gate) begins(ctx context.Context, p identity.Peer, call string) (came func(), err error) {
+func (g *Authenticator) begins(ctx context.Context, p identity.Peer, call string) (came func(), err error) {
 	who := p.Identity.String()
 	if !g.comes(who) {
 		g.o.Count(countOverdrawn, 1)
@@ -92,7 +92,7 @@ func here(ctx context.Context) {
 
 // enters takes a proved connection among those that are open; nil: its identity has as many as it may. Calls says that
 // people call over it.
-func (g *Gate) enters(conn net.Conn, p identity.Peer, calls bool) *connection {
+func (g *Authenticator) enters(conn net.Conn, p identity.Peer, calls bool) *connection {
 	c := &connection{Conn: conn, gate: g, peer: p, who: p.Identity.String(), asked: g.o.Now()}
 	if !g.purses.connects(c.who, g.o.Now()) {
 		return nil
@@ -111,13 +111,13 @@ func (g *Gate) enters(conn net.Conn, p identity.Peer, calls bool) *connection {
 }
 
 // visits says that nobody calls by gRPC over a connection of which nothing has been read.
-func (g *Gate) visits(c *connection) {
+func (g *Authenticator) visits(c *connection) {
 	g.purses.hangsUp(c.who)
 	c.traffic = nil
 }
 
 // leaves gives back what a connection has taken.
-func (g *Gate) leaves(c *connection) {
+func (g *Authenticator) leaves(c *connection) {
 	g.purses.leaves(c.who)
 	if c.traffic != nil {
 		g.purses.hangsUp(c.who)
@@ -126,7 +126,7 @@ func (g *Gate) leaves(c *connection) {
 }
 
 // crowded refuses a connection of somebody who has as many as one may have.
-func (g *Gate) crowded(raw net.Conn, who string) error {
+func (g *Authenticator) crowded(raw net.Conn, who string) error {
 	why := fmt.Sprintf("it has %d that are open, and may have no more now", g.purses.connected(who))
 	g.o.Count(countOverdrawn, 1)
 	g.say("Refused a connection of %s from %s: %s", who, hostOf(raw), why)

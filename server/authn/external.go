@@ -22,7 +22,7 @@ var errExternal = errors.New("its certificates are an outside issuer's here: nob
 var ownAlone = []string{protocolRenewal, protocolJoin, protocolPass, protocolIssued}
 
 // refuseOwn refuses them where an outside issuer signs.
-func (g *Gate) refuseOwn(protocols []string) error {
+func (g *Authenticator) refuseOwn(protocols []string) error {
 	if g.o.External != nil && slices.ContainsFunc(protocols, func(p string) bool { return slices.Contains(ownAlone, p) }) {
 		return errExternal
 	}
@@ -30,7 +30,7 @@ func (g *Gate) refuseOwn(protocols []string) error {
 }
 
 // learn reads who the scheduler is, and whom it believes.
-func (g *Gate) learn() error {
+func (g *Authenticator) learn() error {
 	if x := g.o.External; x != nil {
 		if g.own = x.Identity(); g.own.Role != identity.RoleScheduler {
 			return fmt.Errorf("cert: it is of %s: a scheduler needs one of role %s", g.own, identity.RoleScheduler)
@@ -53,13 +53,13 @@ func (g *Gate) learn() error {
 	return g.believe(g.o.Folder.Denylist())
 }
 
-func (g *Gate) believe(denied *identity.Denylist, err error) error {
+func (g *Authenticator) believe(denied *identity.Denylist, err error) error {
 	g.trust.Now, g.trust.Denied = g.o.Now, denied
 	return err
 }
 
 // refreshOwn takes up what the issuer has replaced.
-func (g *Gate) refreshOwn() error {
+func (g *Authenticator) refreshOwn() error {
 	changed, err := g.o.External.Refresh()
 	g.pair.Store(g.o.External.Pair())
 	if changed {

@@ -200,7 +200,7 @@ var errReplaced = errors.New("another key has joined under its name since: " +
 	"it comes back by a token with --node-name")
 
 // replaced refuses a machine whose name has gone to another key.
-func (g *Gate) replaced(p identity.Peer) error {
+func (g *Authenticator) replaced(p identity.Peer) error {
 	if g.o.External == nil && p.Role == identity.RoleNode && taken(g.o.Folder, p.Name, p.Key) {
 		return errReplaced
 	}

@@ -44,7 +44,7 @@ type Issued struct {
 }
 
 // issued is whose an issuer's token is.
-func (g *Gate) issued(token []byte) (identity.Peer, error) {
+func (g *Authenticator) issued(token []byte) (identity.Peer, error) {
 	if g.o.Issued == nil {
 		return identity.Peer{}, errNoIssuer
 	}

@@ -45,7 +45,7 @@ func readJoining(text []byte) (joining, error) {
 }
 
 // join serves one machine that has no certificate yet.
-func (g *Gate) join(conn *tls.Conn) error {
+func (g *Authenticator) join(conn *tls.Conn) error {
 	text, err := readFrame(conn)
 	if err != nil {
 		return err
@@ -63,7 +63,7 @@ func (g *Gate) join(conn *tls.Conn) error {
 }
 
 // welcome judges a request and signs.
-func (g *Gate) welcome(text []byte) (*identity.Pair, identity.Identity, error) {
+func (g *Authenticator) welcome(text []byte) (*identity.Pair, identity.Identity, error) {
 	who := identity.Identity{Cluster: g.own.Cluster, Role: identity.RoleNode}
 	q, err := readJoining(text)
 	if err != nil {
@@ -92,7 +92,7 @@ func (g *Gate) welcome(text []byte) (*identity.Pair, identity.Identity, error) {
 
 // bareConfig is for machines and people without a certificate. The root is shown too, since they have nothing but its
 // digest.
-func (g *Gate) bareConfig(protocol string) *tls.Config {
+func (g *Authenticator) bareConfig(protocol string) *tls.Config {
 	return &tls.Config{
 		MinVersion: tls.VersionTLS13, SessionTicketsDisabled: true, NextProtos: []string{protocol},
 		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) {

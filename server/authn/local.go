@@ -26,7 +26,7 @@ import (
 // HTTP, as the first words tell.
 
 // local lets in, or refuses, whoever has come by the socket.
-func (g *Gate) local(c *unixsocket.Conn) (net.Conn, credentials.AuthInfo, error) {
+func (g *Authenticator) local(c *unixsocket.Conn) (net.Conn, credentials.AuthInfo, error) {
 	p, err := g.here(c)
 	if err != nil {
 		g.o.Count(countRefused, 1)
@@ -63,7 +63,7 @@ func turnedAway(c net.Conn, why error) error {
 }
 
 // here is who has come by the socket.
-func (g *Gate) here(c *unixsocket.Conn) (identity.Peer, error) {
+func (g *Authenticator) here(c *unixsocket.Conn) (identity.Peer, error) {
 	own := uint32(os.Geteuid())
 	if c.Who.UID != 0 && c.Who.UID != own {
 		return identity.Peer{}, fmt.Errorf("it is of uid %d, and the local socket is for root and for uid %d, whom the "+

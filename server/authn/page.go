@@ -26,7 +26,7 @@ type shownPage struct {
 }
 
 // readPage reads the certificate again. One that was renewed, with its old key, leaves cookies good.
-func (g *Gate) readPage() error {
+func (g *Authenticator) readPage() error {
 	files := g.o.Page
 	if files == (Page{}) {
 		return nil
@@ -52,7 +52,7 @@ func (g *Gate) readPage() error {
 }
 
 // named is the page's certificate where a visitor asks for one of its names, or came to one of its addresses.
-func (g *Gate) named(hello *tls.ClientHelloInfo) *shownPage {
+func (g *Authenticator) named(hello *tls.ClientHelloInfo) *shownPage {
 	p := g.page.Load()
 	if p == nil {
 		return nil
@@ -76,7 +76,7 @@ func (p *shownPage) config() *tls.Config {
 }
 
 // PageName reports whether a request's Host is one by which the page may be called: a name of its certificate.
-func (g *Gate) PageName(host string) bool {
+func (g *Authenticator) PageName(host string) bool {
 	name, _, err := net.SplitHostPort(host)
 	if err != nil {
 		name = host

@@ -184,7 +184,7 @@ func (t ticket) prove(
 }
 
 // bear hears a token on a connection that shows no certificate, and answers whose it is.
-func (g *Gate) bear(conn *tls.Conn, protocol string) (p identity.Peer, err error) {
+func (g *Authenticator) bear(conn *tls.Conn, protocol string) (p identity.Peer, err error) {
 	secret, err := readFrame(conn)
 	if err != nil {
 		return identity.Peer{}, err
@@ -207,7 +207,7 @@ func (g *Gate) bear(conn *tls.Conn, protocol string) (p identity.Peer, err error
 }
 
 // bearer is whose a token is.
-func (g *Gate) bearer(hash identity.Digest) (identity.Peer, error) {
+func (g *Authenticator) bearer(hash identity.Digest) (identity.Peer, error) {
 	if g.o.Pass == nil {
 		return identity.Peer{}, errNoPasses
 	}
@@ -226,7 +226,7 @@ func (g *Gate) bearer(hash identity.Digest) (identity.Peer, error) {
 
 // revoked asks the store again for the token of each open connection, and answers those that are good no longer. While
 // the store does not answer, a connection is good for maxUnasked.
-func (g *Gate) revoked() map[*connection]error {
+func (g *Authenticator) revoked() map[*connection]error {
 	g.mu.Lock()
 	open := map[*connection]time.Time{}
 	for c := range g.open { //order: each is looked at alone

@@ -42,12 +42,12 @@ type Caller struct {
 	Peer  peer.Peer
 	Until context.Context // done when nothing more is answered; the connection's end says the rest
 	Leave func()          // the request has been answered
-	gate  *Gate
+	gate  *Authenticator
 	peer  identity.Peer
 }
 
 // Caller is who makes a request, which has come from an address with this Authorization.
-func (g *Gate) Caller(v Visitor, authorization string, from net.Addr) (*Caller, error) {
+func (g *Authenticator) Caller(v Visitor, authorization string, from net.Addr) (*Caller, error) {
 	switch {
 	case v.Known() && authorization == "":
 		return g.caller(v.Peer, from, context.Background(), func() {}), nil
@@ -65,13 +65,13 @@ func (g *Gate) Caller(v Visitor, authorization string, from net.Addr) (*Caller, 
 	return g.caller(s.peer, from, s.ctx, done), nil
 }
 
-func (g *Gate) caller(p identity.Peer, from net.Addr, until context.Context, leave func()) *Caller {
+func (g *Authenticator) caller(p identity.Peer, from net.Addr, until context.Context, leave func()) *Caller {
 	return &Caller{Peer: peer.Peer{Addr: from, AuthInfo: proved(p)}, Until: until, Leave: leave, gate: g, peer: p}
 }
 
 // Roots are the certificates by which the scheduler is proved, as a file has them; empty: an outside issuer has them.
 // Each handshake shows them, to whoever asks.
-func (g *Gate) Roots() (text []byte) {
+func (g *Authenticator) Roots() (text []byte) {
 	for _, root := range g.trust.Roots {
 		text = append(text, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: root.Raw})...)
 	}
@@ -87,7 +87,7 @@ func (c *Caller) Comes(call string) (came func(), err error) {
 }
 
 // borne is the session of a token in a request's header, whatever the kind of token.
-func (g *Gate) borne(authorization string, from net.Addr) (*Session, func(), error) {
+func (g *Authenticator) borne(authorization string, from net.Addr) (*Session, func(), error) {
 	text, ok := strings.CutPrefix(authorization, "Bearer ")
 	if !ok {
 		return nil, nil, ErrStranger
@@ -116,7 +116,7 @@ func (g *Gate) borne(authorization string, from net.Addr) (*Session, func(), err
 }
 
 // noCaller notes who was not let in.
-func (g *Gate) noCaller(v Visitor, err error) error {
+func (g *Authenticator) noCaller(v Visitor, err error) error {
 	g.o.Count(countDenied, 1)
 	who := strangers
 	if v.Known() {

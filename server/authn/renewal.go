@@ -33,7 +33,7 @@ const (
 var errServed = errors.New("it asked for a certificate, and is over")
 
 // renew serves one renewal.
-func (g *Gate) renew(conn *tls.Conn, p identity.Peer) error {
+func (g *Authenticator) renew(conn *tls.Conn, p identity.Peer) error {
 	request, err := readFrame(conn)
 	if err != nil {
 		return err
@@ -62,7 +62,7 @@ func (g *Gate) renew(conn *tls.Conn, p identity.Peer) error {
 }
 
 // refuse answers why, and logs it.
-func (g *Gate) refuse(conn *tls.Conn, why error, line string, args ...any) error {
+func (g *Authenticator) refuse(conn *tls.Conn, why error, line string, args ...any) error {
 	g.o.Count(countRefused, 1)
 	g.say(line, args...)
 	g.noteStranger(conn, conn.ConnectionState().NegotiatedProtocol, why.Error())
@@ -70,7 +70,7 @@ func (g *Gate) refuse(conn *tls.Conn, why error, line string, args ...any) error
 }
 
 // answer sends what was signed.
-func (g *Gate) answer(conn *tls.Conn, chain []*x509.Certificate) error {
+func (g *Authenticator) answer(conn *tls.Conn, chain []*x509.Certificate) error {
 	served(conn.NetConn())
 	text := []byte{answerGood}
 	for _, c := range chain {

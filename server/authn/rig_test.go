@@ -30,7 +30,7 @@ var today = time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
 type stage struct {
 	t       *testing.T
 	by      *identity.Folder
-	gate    *Gate
+	gate    *Authenticator
 	address string
 	shelf   *shelf       // of people's tokens; nil: there are none
 	good    atomic.Int64 // connections of which something came

@@ -75,7 +75,7 @@ func WhoAmI(ctx context.Context) *api.WhoAmIReply {
 }
 
 // ServerOptions are for the grpc.Server behind the gate: every call is held against the table before it is served.
-func (g *Gate) ServerOptions() []grpc.ServerOption {
+func (g *Authenticator) ServerOptions() []grpc.ServerOption {
 	return []grpc.ServerOption{
 		grpc.InTapHandle(g.tap),
 		grpc.ChainUnaryInterceptor(g.GuardCall), grpc.ChainStreamInterceptor(g.GuardStream),
@@ -83,7 +83,7 @@ func (g *Gate) ServerOptions() []grpc.ServerOption {
 }
 
 // GuardCall holds a call against the table, its caller's allowance and the audit.
-func (g *Gate) GuardCall(
+func (g *Authenticator) GuardCall(
 	ctx context.Context, request any, info *grpc.UnaryServerInfo, handle grpc.UnaryHandler,
 ) (any, error) {
 	done, err := g.enter(ctx, info.FullMethod)
@@ -107,7 +107,7 @@ func (g *Gate) GuardCall(
 }
 
 // GuardStream is the same for streams.
-func (g *Gate) GuardStream(
+func (g *Authenticator) GuardStream(
 	server any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handle grpc.StreamHandler,
 ) error {
 	done, err := g.enter(stream.Context(), info.FullMethod)
@@ -162,7 +162,7 @@ func (s *guarded) SendMsg(m any) error {
 
 // asked is one call.
 type asked struct {
-	gate *Gate
+	gate *Authenticator
 	ctx  context.Context
 	peer identity.Peer
 	call string
@@ -172,7 +172,7 @@ type asked struct {
 }
 
 // ask lets a call begin, unless its role may not make it whatever it asks for.
-func (g *Gate) ask(ctx context.Context, call string) (*asked, error) {
+func (g *Authenticator) ask(ctx context.Context, call string) (*asked, error) {
 	p, ok := PeerOf(ctx)
 	c := &asked{gate: g, ctx: ctx, peer: p, call: call}
 	if !ok || !rights.Decided(call) {

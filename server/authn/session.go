@@ -76,7 +76,7 @@ func (s browserSeat) Close() error {
 }
 
 // LogIn lets a person in who shows a token to a browser's page, and answers the cookie of it.
-func (g *Gate) LogIn(v Visitor, token string, from net.Addr) (string, error) {
+func (g *Authenticator) LogIn(v Visitor, token string, from net.Addr) (string, error) {
 	if !v.named {
 		return "", errNoPage
 	}
@@ -101,7 +101,7 @@ func (g *Gate) LogIn(v Visitor, token string, from net.Addr) (string, error) {
 }
 
 // noLogin notes who was not let in.
-func (g *Gate) noLogin(v Visitor, err error) error {
+func (g *Authenticator) noLogin(v Visitor, err error) error {
 	g.o.Count(countDenied, 1)
 	if g.say("Refused a browser from %s: %v", v.from, err) {
 		g.noteRefusal(audit.Line{Who: strangers, From: v.from, Call: "login", Outcome: audit.Refused + ": " + err.Error()})
@@ -116,7 +116,7 @@ func (s *Session) told(what string) audit.Line {
 }
 
 // Resume is the session of a cookie, for one request; done ends that. The request's browser is at the address.
-func (g *Gate) Resume(v Visitor, cookie string, from net.Addr) (s *Session, done func(), err error) {
+func (g *Authenticator) Resume(v Visitor, cookie string, from net.Addr) (s *Session, done func(), err error) {
 	if !v.named {
 		return nil, nil, errNoPage
 	}
@@ -128,7 +128,7 @@ func (g *Gate) Resume(v Visitor, cookie string, from net.Addr) (s *Session, done
 }
 
 // resume is the session of an id, for one request. Where it is not open, whose says whose it is.
-func (g *Gate) resume(
+func (g *Authenticator) resume(
 	id sessionID, until time.Time, from net.Addr, whose func() (identity.Peer, error),
 ) (s *Session, done func(), err error) {
 	g.mu.Lock()
@@ -155,7 +155,7 @@ func (g *Gate) resume(
 }
 
 // sit opens a session.
-func (g *Gate) sit(id sessionID, p identity.Peer, until time.Time, from net.Addr) (*Session, error) {
+func (g *Authenticator) sit(id sessionID, p identity.Peer, until time.Time, from net.Addr) (*Session, error) {
 	if !g.purses.connects(p.Identity.String(), g.o.Now()) {
 		return nil, errors.New(p.Identity.String() + " has more open than one may have; close some")
 	}
@@ -210,7 +210,7 @@ func (s *Session) LogOut() {
 }
 
 // tidy closes sessions that nobody uses or whose time is over, and forgets who left long ago.
-func (g *Gate) tidy() {
+func (g *Authenticator) tidy() {
 	now := g.o.Now()
 	var over []*Session
 	g.mu.Lock()
@@ -232,13 +232,13 @@ func (g *Gate) tidy() {
 }
 
 // sealed writes a cookie.
-func (g *Gate) sealed(id sessionID, hash identity.Digest, until time.Time) string {
+func (g *Authenticator) sealed(id sessionID, hash identity.Digest, until time.Time) string {
 	raw := binary.BigEndian.AppendUint64(nil, uint64(until.Unix()))
 	raw = append(append(raw, id[:]...), hash[:]...)
 	return base64.RawURLEncoding.EncodeToString(append(raw, g.sealOf(raw)...))
 }
 
-func (g *Gate) sealOf(raw []byte) []byte {
+func (g *Authenticator) sealOf(raw []byte) []byte {
 	p := g.page.Load()
 	mac := hmac.New(sha256.New, p.seal[:])
 	_, _ = mac.Write(raw) // never fails
@@ -248,7 +248,7 @@ func (g *Gate) sealOf(raw []byte) []byte {
 var errCookie = errors.New("log in: the one before is over")
 
 // unsealed reads a cookie that this gate, or the one before it, has sealed.
-func (g *Gate) unsealed(cookie string) (id sessionID, hash identity.Digest, until time.Time, err error) {
+func (g *Authenticator) unsealed(cookie string) (id sessionID, hash identity.Digest, until time.Time, err error) {
 	raw, err := base64.RawURLEncoding.DecodeString(cookie)
 	if err != nil || len(raw) != cookieBytes || g.page.Load() == nil {
 		return id, hash, until, errCookie

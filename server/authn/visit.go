@@ -66,7 +66,7 @@ var errNoViewer = errors.New("a page takes the token of a viewer alone")
 
 // Admit lets a visitor read what a right is about, or says why not. Authorization is the request's header, by which
 // whoever has no certificate may show a token.
-func (g *Gate) Admit(v Visitor, authorization, path string, right rights.Right) error {
+func (g *Authenticator) Admit(v Visitor, authorization, path string, right rights.Right) error {
 	line := audit.Line{From: v.from, Call: "GET " + path, What: right.Words()}
 	who, err := v.Peer, error(nil)
 	if !v.Known() {
@@ -91,7 +91,7 @@ func (g *Gate) Admit(v Visitor, authorization, path string, right rights.Right) 
 }
 
 // shown is whose the token in a request's header is.
-func (g *Gate) shown(authorization string) (identity.Peer, error) {
+func (g *Authenticator) shown(authorization string) (identity.Peer, error) {
 	text, ok := strings.CutPrefix(authorization, "Bearer ")
 	if !ok {
 		return identity.Peer{}, ErrStranger

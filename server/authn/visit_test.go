@@ -47,7 +47,7 @@ func TestVisitorsTokens(t *testing.T) {
 	}
 }
 
-// newVisited is a stage with a doorway: a page for anybody, and one for whoever may read figures.
+// newVisited is a stage with a multiplexer: a page for anybody, and one for whoever may read figures.
 func newVisited(t *testing.T) *stage {
 	t.Helper()
 	s := &stage{t: t, by: authority(t, "c-a", today), now: today}
@@ -141,7 +141,7 @@ func TestVisitorIsNoCaller(t *testing.T) {
 	s := newVisited(t)
 	_, ask := s.open(s.badge(s.by, identity.RoleViewer, "vera").Credentials(nil))
 	if err := ask(); err != nil {
-		t.Errorf("a call beside the doorway: %v", err)
+		t.Errorf("a call beside the multiplexer: %v", err)
 	}
 	preface := "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 	for _, protocols := range [][]string{{"http/1.1"}, nil} {

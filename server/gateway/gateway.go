@@ -57,8 +57,8 @@ type Scripts interface {
 	Script(digest string) ([]byte, error)
 }
 
-// Vault seals the secrets of jobs, and opens what it sealed for what it is about.
-type Vault interface {
+// Sealer seals the secrets of jobs, and opens what it sealed for what it is about.
+type Sealer interface {
 	Seal(text []byte, about ...string) ([]byte, error)
 	Open(sealed []byte, about ...string) ([]byte, error)
 }
@@ -84,7 +84,7 @@ type Options struct {
 	Store   Store         // nil: only what the Mirror shows
 	Scripts Scripts       // nil: jobs cannot bring scripts
 	Passes  Passes        // nil: people have no tokens
-	Vault   Vault         // nil: jobs cannot bring secrets
+	Sealer  Sealer        // nil: jobs cannot bring secrets
 	Past    func() Past   // answers nil where nothing is kept, as without it
 	// Node is the machine that makes a call, as its certificate names it; nil: nobody proves to be one.
 	Node      func(context.Context) (string, error)

@@ -25,7 +25,7 @@ func TestOnlyTheGatewaySaysWhoIsAnOwner(t *testing.T) {
 		t.Fatal(err)
 	}
 	d := r.door(s, Options{
-		Store: memory, Scripts: memory, Vault: v, ClusterID: "c1",
+		Store: memory, Scripts: memory, Sealer: v, ClusterID: "c1",
 		Leader:    func() Leader { return Leader{Here: true, Epoch: 1} },
 		Principal: func(context.Context) *messages.Principal { return &messages.Principal{Name: who.Name} },
 		WhoAmI:    func(context.Context) *api.WhoAmIReply { return who },

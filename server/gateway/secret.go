@@ -29,7 +29,7 @@ func (g *Gateway) SubmitSecret(ctx context.Context, q *messages.Submit) (*messag
 			Field: "spec.secrets", Text: "are missing", Hint: "send a job without secrets with Submit",
 		}))
 	}
-	if g.o.Vault == nil {
+	if g.o.Sealer == nil {
 		return nil, api.StatusOf(&messages.Outcome{
 			Code: messages.Code_CODE_NOT_ALLOWED, Field: "spec.secrets",
 			Text: "this scheduler keeps no secrets: in plaintext it cannot tell who asks for them",
@@ -38,7 +38,7 @@ func (g *Gateway) SubmitSecret(ctx context.Context, q *messages.Submit) (*messag
 	}
 	secrets, bare := q.Spec.TakeSecrets()
 	owner := g.o.Principal(ctx).GetName()
-	sealed, err := g.o.Vault.Seal(messages.Bytes(secrets), g.aboutSecrets(owner, bare)...)
+	sealed, err := g.o.Sealer.Seal(messages.Bytes(secrets), g.aboutSecrets(owner, bare)...)
 	if err != nil {
 		g.o.Log.Info("No job with secrets can be taken in: %v", err)
 		return nil, api.StatusOf(unavailable("the scheduler has no key to seal secrets with",
@@ -69,7 +69,7 @@ func (g *Gateway) ReadSecrets(ctx context.Context, q *api.ReadSecrets) (*message
 	if err := g.admit(ctx, q); err != nil {
 		return nil, err
 	}
-	if g.o.Vault == nil || g.o.Store == nil || g.o.Node == nil {
+	if g.o.Sealer == nil || g.o.Store == nil || g.o.Node == nil {
 		return nil, api.StatusOf(noneOfYours())
 	}
 	node, err := g.o.Node(ctx)
@@ -85,7 +85,7 @@ func (g *Gateway) ReadSecrets(ctx context.Context, q *api.ReadSecrets) (*message
 	case !runsAt(attempts, messages.FromToken(q.Attempt), node) || len(record.GetSealed()) == 0:
 		return nil, api.StatusOf(noneOfYours())
 	}
-	text, err := g.o.Vault.Open(record.GetSealed(), g.aboutSecrets(record.GetOwner().GetName(), record.GetSpec())...)
+	text, err := g.o.Sealer.Open(record.GetSealed(), g.aboutSecrets(record.GetOwner().GetName(), record.GetSpec())...)
 	secrets := &messages.Secrets{}
 	if err == nil {
 		err = proto.Unmarshal(text, secrets)

@@ -31,7 +31,7 @@ func TestSubmitSecret(t *testing.T) {
 	r := newRoom(t)
 	s, memory := r.lead()
 	v := secretseal.New(filepath.Join(t.TempDir(), secretseal.FileName))
-	o := Options{Store: memory, Scripts: memory, ClusterID: "c1", Vault: v, Log: r}
+	o := Options{Store: memory, Scripts: memory, ClusterID: "c1", Sealer: v, Log: r}
 	o.Leader = func() Leader { return Leader{Here: true, Epoch: 1} }
 	d := r.door(s, o)
 	submit := func(spec *messages.JobSpec) (*messages.SubmitReply, error) {
@@ -89,7 +89,7 @@ func TestReadSecrets(t *testing.T) {
 	r := newRoom(t)
 	dir := t.TempDir()
 	v, lacking := secretseal.New(filepath.Join(dir, "a")), secretseal.New(filepath.Join(dir, "b"))
-	for _, of := range []*secretseal.Vault{v, lacking} {
+	for _, of := range []*secretseal.Sealer{v, lacking} {
 		if _, err := of.Make(); err != nil {
 			t.Fatal(err)
 		}
@@ -106,8 +106,8 @@ func TestReadSecrets(t *testing.T) {
 	memory.put("over", "ann", bare, sealed, &messages.AttemptRecord{
 		Token: token, Places: []*messages.Place{{Node: "n1"}}, End: &messages.End{},
 	})
-	asks := func(v *secretseal.Vault, node, job string, attempt *messages.Token) (*messages.Secrets, error) {
-		g := New(r.system("gateway-of-"+node+job), Options{Store: memory, Vault: v, ClusterID: "c1", Log: r,
+	asks := func(v *secretseal.Sealer, node, job string, attempt *messages.Token) (*messages.Secrets, error) {
+		g := New(r.system("gateway-of-"+node+job), Options{Store: memory, Sealer: v, ClusterID: "c1", Log: r,
 			Node: func(context.Context) (string, error) {
 				if node == "" {
 					return "", errors.New("no machine")

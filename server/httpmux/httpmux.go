@@ -24,7 +24,7 @@ import (
 // flow control, so that every machine's link would pay for a page that is seldom looked at.
 
 // The limits of one visitor, and of all. Whoever has not proved who it is stands among those whose handshake is under
-// way as well, as far as the entrance is concerned: where there is a crowd, the one goes that is slow.
+// way as well, as far as connlimit is concerned: where there is a crowd, the one goes that is slow.
 const (
 	maxVisitors  = 64    // of whom nothing is proved
 	maxGuests    = 1_024 // of whom it is: a page that is open is one, and its stream another
@@ -47,15 +47,15 @@ type Visitor interface {
 	Known() bool
 }
 
-// Options are what a doorway is given. Log and Count may be left out.
+// Options are what a multiplexer is given. Log and Count may be left out.
 type Options struct {
 	Handler http.Handler
 	Log     func(format string, args ...any)
 	Count   func(name string, n int64)
 }
 
-// Doorway is a scheduler's.
-type Doorway struct {
+// Mux tells HTTP from gRPC on a scheduler's port, and serves the former.
+type Mux struct {
 	o       Options
 	server  *http.Server
 	waiting chan net.Conn
@@ -65,15 +65,15 @@ type Doorway struct {
 	closing sync.Once
 }
 
-// New opens a doorway. Its Close ends it.
-func New(o Options) *Doorway {
+// New opens a multiplexer. Its Close ends it.
+func New(o Options) *Mux {
 	if o.Log == nil {
 		o.Log = func(string, ...any) {}
 	}
 	if o.Count == nil {
 		o.Count = func(string, int64) {}
 	}
-	d := &Doorway{
+	d := &Mux{
 		o: o, waiting: make(chan net.Conn), closed: make(chan struct{}),
 		room: make(chan struct{}, maxVisitors), guests: make(chan struct{}, maxGuests),
 	}
@@ -89,22 +89,22 @@ func New(o Options) *Doorway {
 }
 
 // Close ends all visits.
-func (d *Doorway) Close() {
+func (d *Mux) Close() {
 	d.closing.Do(func() {
 		close(d.closed)
 		_ = d.server.Close()
 	})
 }
 
-// Credentials are those of gRPC's server with the doorway behind their handshake. Without TLS a connection is told by
-// its first words; with it by what was negotiated, since a visitor need not prove anything and must not get to gRPC.
-func (d *Doorway) Credentials(inner credentials.TransportCredentials) credentials.TransportCredentials {
+// Credentials are those of gRPC's server with the multiplexer behind their handshake. Without TLS a connection is told
+// by its first words; with it by what was negotiated, since a visitor need not prove anything and must not get to gRPC.
+func (d *Mux) Credentials(inner credentials.TransportCredentials) credentials.TransportCredentials {
 	return beside{inner, d}
 }
 
 type beside struct {
 	credentials.TransportCredentials
-	doorway *Doorway
+	mux *Mux
 }
 
 // errServed ends a connection for gRPC, which has never heard of it.
@@ -117,10 +117,10 @@ func (b beside) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthInfo, e
 		return nil, nil, err
 	}
 	who, visits := info.(Visitor)
-	v := &visit{Conn: conn, info: info, doorway: b.doorway, over: make(chan struct{})}
+	v := &visit{Conn: conn, info: info, mux: b.mux, over: make(chan struct{})}
 	v.crowd, _ = raw.(crowd)
 	if visits {
-		return nil, nil, b.doorway.serve(v, who.Known())
+		return nil, nil, b.mux.serve(v, who.Known())
 	}
 	if b.Info().SecurityProtocol == "tls" {
 		return conn, info, nil
@@ -128,7 +128,7 @@ func (b beside) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthInfo, e
 	again, visits, err := Told(conn)
 	if visits {
 		v.Conn = again
-		return nil, nil, b.doorway.serve(v, false)
+		return nil, nil, b.mux.serve(v, false)
 	}
 	return again, info, err
 }
@@ -145,9 +145,9 @@ func Told(conn net.Conn) (again net.Conn, visits bool, err error) {
 	return p, slices.Contains(methods, string(words[:])), nil
 }
 
-// Clone keeps the doorway.
+// Clone keeps the multiplexer.
 func (b beside) Clone() credentials.TransportCredentials {
-	return beside{b.TransportCredentials.Clone(), b.doorway}
+	return beside{b.TransportCredentials.Clone(), b.mux}
 }
 
 // methods are how requests of HTTP/1.1 begin. HTTP/2 begins with PRI.
@@ -176,7 +176,7 @@ func (c *peeked) Read(b []byte) (int, error) {
 
 // serve hands a connection to the HTTP server, and waits for its end: gRPC's handshake goes on until then, and counts
 // it among its own when it ends.
-func (d *Doorway) serve(v *visit, known bool) error {
+func (d *Mux) serve(v *visit, known bool) error {
 	select {
 	case d.room <- struct{}{}:
 		v.place = d.room
@@ -221,11 +221,11 @@ type crowd interface {
 // visit is one visitor's connection.
 type visit struct {
 	net.Conn
-	info    credentials.AuthInfo
-	doorway *Doorway
-	crowd   crowd // nil: it stands in none
-	over    chan struct{}
-	once    sync.Once
+	info  credentials.AuthInfo
+	mux   *Mux
+	crowd crowd // nil: it stands in none
+	over  chan struct{}
+	once  sync.Once
 
 	mu    sync.Mutex
 	place chan struct{} // the places of which it has one; nil: none any more
@@ -235,13 +235,13 @@ type visit struct {
 func (v *visit) enter() {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if v.place != v.doorway.room {
+	if v.place != v.mux.room {
 		return
 	}
 	select {
-	case v.doorway.guests <- struct{}{}:
+	case v.mux.guests <- struct{}{}:
 		<-v.place
-		v.place = v.doorway.guests
+		v.place = v.mux.guests
 	default:
 		return
 	}
@@ -268,7 +268,7 @@ func (v *visit) Close() error {
 
 type visitKey struct{}
 
-// InfoOf is what the handshake said of whoever makes a request; nil: nothing comes through a doorway.
+// InfoOf is what the handshake said of whoever makes a request; nil: nothing comes through a multiplexer.
 func InfoOf(r *http.Request) credentials.AuthInfo {
 	v, ok := r.Context().Value(visitKey{}).(*visit)
 	if !ok {
@@ -285,7 +285,7 @@ func Entered(r *http.Request) {
 	}
 }
 
-// AddressOf is where whoever makes a request comes from; nil: nothing came through a doorway.
+// AddressOf is where whoever makes a request comes from; nil: nothing came through a multiplexer.
 func AddressOf(r *http.Request) net.Addr {
 	if v, ok := r.Context().Value(visitKey{}).(*visit); ok {
 		return v.RemoteAddr()
@@ -293,8 +293,8 @@ func AddressOf(r *http.Request) net.Addr {
 	return nil
 }
 
-// visits is the doorway as the HTTP server knows it: a listener.
-type visits struct{ d *Doorway }
+// visits is the multiplexer as the HTTP server knows it: a listener.
+type visits struct{ d *Mux }
 
 func (v visits) Accept() (net.Conn, error) {
 	select {

@@ -21,10 +21,10 @@ import (
 	"github.com/yi-json/synapse/test/able/pace"
 )
 
-// stage is a port with both, behind an entrance.
+// stage is a port with both, behind connlimit.
 type stage struct {
 	address string
-	doorway *Doorway
+	mux     *Mux
 	refused atomic.Int64
 	stop    func()
 }
@@ -32,12 +32,12 @@ type stage struct {
 func newStage(t *testing.T, page http.HandlerFunc, limits connlimit.Limits) *stage {
 	t.Helper()
 	s := &stage{}
-	s.doorway = New(Options{Handler: page, Count: func(name string, n int64) {
+	s.mux = New(Options{Handler: page, Count: func(name string, n int64) {
 		if name == countRefused {
 			s.refused.Add(n)
 		}
 	}})
-	creds := s.doorway.Credentials(insecure.NewCredentials())
+	creds := s.mux.Credentials(insecure.NewCredentials())
 	server := grpc.NewServer(grpc.Creds(creds), grpc.ConnectionTimeout(2*time.Second))
 	grpc_health_v1.RegisterHealthServer(server, health.NewServer())
 	at, err := net.Listen("tcp", "127.0.0.1:0")
@@ -45,7 +45,7 @@ func newStage(t *testing.T, page http.HandlerFunc, limits connlimit.Limits) *sta
 		t.Fatal(err)
 	}
 	s.address = at.Addr().String()
-	s.stop = func() { s.doorway.Close(); server.GracefulStop() }
+	s.stop = func() { s.mux.Close(); server.GracefulStop() }
 	go server.Serve(connlimit.New(at, connlimit.Options{Limits: limits}))
 	t.Cleanup(s.stop)
 	return s
@@ -138,7 +138,7 @@ func TestVisitorsAreBounded(t *testing.T) {
 	}
 }
 
-// TestEntranceHolds: a visitor has proved nothing, so for the entrance it is one whose handshake is under way. One more
+// TestEntranceHolds: a visitor has proved nothing, so for connlimit it is one whose handshake is under way. One more
 // than there may be waits in line, until one of those before it has been there for long.
 func TestEntranceHolds(t *testing.T) {
 	limits := connlimit.DefaultLimits()

@@ -38,19 +38,19 @@ const (
 // ErrNoKey is returned for what none of the keys opens.
 var ErrNoKey = errors.New("none of the keys opens it")
 
-// Vault seals and opens with the keys of a file: the first one seals, and each opens. The file is read whenever it is
+// Sealer seals and opens with the keys of a file: the first one seals, and each opens. The file is read whenever it is
 // needed, so that a key may be added, or taken out, while a scheduler runs.
-type Vault struct{ path string }
+type Sealer struct{ path string }
 
-// New is the vault of a file of keys.
-func New(path string) *Vault { return &Vault{path: path} }
+// New makes the sealer of a file of keys.
+func New(path string) *Sealer { return &Sealer{path: path} }
 
 // Path is where the keys are.
-func (v *Vault) Path() string { return v.path }
+func (v *Sealer) Path() string { return v.path }
 
 // Make makes a file of one new key, unless there is a file: nothing is written over a key. It reports whether it made
 // one.
-func (v *Vault) Make() (bool, error) {
+func (v *Sealer) Make() (bool, error) {
 	if err := os.MkdirAll(filepath.Dir(v.path), 0o700); err != nil {
 		return false, err
 	}
@@ -81,7 +81,7 @@ func NewKey() string {
 }
 
 // Check reads the keys, and says what is wrong with the file.
-func (v *Vault) Check() error {
+func (v *Sealer) Check() error {
 	_, err := v.keys()
 	return err
 }
@@ -92,7 +92,7 @@ type key struct {
 	seal cipher.AEAD
 }
 
-func (v *Vault) keys() ([]key, error) {
+func (v *Sealer) keys() ([]key, error) {
 	text, err := identity.ReadPrivate(v.path, maxFileBytes)
 	if err != nil {
 		return nil, err
@@ -138,7 +138,7 @@ func parse(text string) (all []key, err error) {
 }
 
 // Seal seals a text. What it is about must be said again to open it: it cannot be put in another place.
-func (v *Vault) Seal(text []byte, about ...string) ([]byte, error) {
+func (v *Sealer) Seal(text []byte, about ...string) ([]byte, error) {
 	keys, err := v.keys()
 	if err != nil {
 		return nil, err
@@ -152,7 +152,7 @@ func (v *Vault) Seal(text []byte, about ...string) ([]byte, error) {
 }
 
 // Open answers the text that was sealed, or ErrNoKey.
-func (v *Vault) Open(sealed []byte, about ...string) ([]byte, error) {
+func (v *Sealer) Open(sealed []byte, about ...string) ([]byte, error) {
 	keys, err := v.keys()
 	if err != nil {
 		return nil, err

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-func made(t *testing.T) *Vault {
+func made(t *testing.T) *Sealer {
 	t.Helper()
 	v := New(filepath.Join(t.TempDir(), FileName))
 	if fresh, err := v.Make(); err != nil || !fresh {
@@ -18,7 +18,7 @@ func made(t *testing.T) *Vault {
 	return v
 }
 
-func sealed(t *testing.T, v *Vault, about ...string) []byte {
+func sealed(t *testing.T, v *Sealer, about ...string) []byte {
 	t.Helper()
 	s, err := v.Seal([]byte("hunter2"), about...)
 	if err != nil {

@@ -63,7 +63,7 @@ func wished(verb, of string, needs rights.Right) question {
 // counter is a desk at the real gate, with a scheduler behind it that does nothing.
 type counter struct {
 	t    *testing.T
-	gate *authn.Gate
+	gate *authn.Authenticator
 }
 
 // seat is the page of somebody there, and what became of the calls that it made.
