@@ -14,6 +14,7 @@ import (
 	"slices"
 
 	"github.com/yi-json/synapse/policy/estimate"
+	"github.com/yi-json/synapse/policy/preempt"
 	"github.com/yi-json/synapse/topology"
 )
 
@@ -149,7 +150,7 @@ type hunting struct {
 
 // suspect is who may be stopped.
 type suspect struct {
-	Candidate
+	preempt.Candidate
 	Victim
 	grace int64
 	hold  *hold
@@ -283,7 +284,7 @@ func (j *Judgement) hunt(h *hunting, stopping []stop) ([]stop, topology.Placemen
 			j.view.Give(r.Room)
 		}
 	}
-	all := make([]Candidate, len(h.all))
+	all := make([]preempt.Candidate, len(h.all))
 	for i := range h.all {
 		all[i] = h.all[i].Candidate
 	}
@@ -294,7 +295,7 @@ func (j *Judgement) hunt(h *hunting, stopping []stop) ([]stop, topology.Placemen
 	}
 	law := &statutes{s: j.shares, h: h, under: map[*share][]int{}, refused: map[*share]int{}}
 	law.needs = j.shares.needs(h.b.traits.Pool, estimate.TotalOf(&h.e.Gang))
-	chosen, place, ok := Victims(j.view, &gang, lent, all, law)
+	chosen, place, ok := preempt.Victims(j.view, &gang, lent, all, law)
 	j.view.Rollback(mark)
 	stops := slices.Clone(stopping)
 	for _, i := range chosen {
@@ -342,7 +343,7 @@ func (j *Judgement) suspects(h *hunting) {
 		}
 		lost := r.lost(x.size)
 		h.all = append(h.all, suspect{
-			Candidate: Candidate{Job: job, Room: r.Room, Lost: lost},
+			Candidate: preempt.Candidate{Job: job, Room: r.Room, Lost: lost},
 			Victim:    Victim{Job: job, Token: r.Token, Rule: rule, Lost: lost},
 			grace:     r.Grace, hold: x, loans: loans, needs: j.shares.needs(x.pool, x.total),
 		})

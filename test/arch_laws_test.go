@@ -34,9 +34,13 @@ var rooms = map[string]room{
 
 	// Where GPU time goes is counted by one who knows no jobs and no messages.
 	"goodput": {ours: []string{"topology"}, libraries: []string{}, pure: true},
-	"policy":  {ours: []string{"topology", "policy/estimate", "policy/heap"}, libraries: []string{}, pure: true},
+	"policy": {
+		ours:      []string{"topology", "policy/estimate", "policy/heap", "policy/preempt"},
+		libraries: []string{}, pure: true,
+	},
 	// What is learned of jobs knows nothing of who waits.
 	"policy/estimate": {ours: []string{"topology", "policy/heap"}, libraries: []string{}, pure: true},
+	"policy/preempt":  {ours: []string{"topology"}, libraries: []string{}, pure: true},
 	"policy/heap":     {libraries: []string{}, pure: true},
 	"messages":        {ours: []string{"topology"}, libraries: []string{protobuf}, pure: true},
 	// What is said of queues and what is planned by them are two packages that do not know each other.
@@ -129,6 +133,8 @@ var laws = []law{
 		{"policy/estimate/x.go", `package estimate; import "` + module + `/policy"`},
 		{"policy/estimate/x.go", `package estimate; import "` + module + `/messages"`},
 		{"policy/estimate/x.go", `package estimate; import "os"`},
+		{"policy/preempt/x.go", `package preempt; import "` + module + `/policy"`},
+		{"policy/preempt/x.go", `package preempt; import "` + module + `/policy/estimate"`},
 		{"policy/heap/x.go", `package heap; import "` + module + `/topology"`},
 		{"messages/x.go", `package messages; import "` + module + `/actors"`},
 		{"actors/x.go", `package actors; import "sync"`},
@@ -160,6 +166,7 @@ var laws = []law{
 		{"actors/x.go", `package actors; import clock "time"; var x = clock.NewTimer`},
 		{"actors/x.go", `package actors; import "fmt"; func f() { fmt.Println() }`},
 		{"policy/x.go", `package policy; import "hash/maphash"; var x = maphash.MakeSeed()`},
+		{"policy/preempt/x.go", `package preempt; import "time"; var x = time.Now()`},
 	}},
 	{"integers", integersLaw, []breach{
 		{"policy/x.go", `package policy; var x float64`},

@@ -1,8 +1,9 @@
-package policy
+// Package preempt finds whom to stop so that a gang fits. It is pure, and stops nobody.
+package preempt
 
 // This file owns whom to stop so that a gang fits: whole gangs, with as little lost work as can be found, and nobody
-// who is not needed. All of it is tried on a mark and taken back: it stops nobody. Who may be stopped for whom is in
-// preempting.go.
+// who is not needed. All of it is tried on a mark and taken back: it stops nobody. Who may be stopped for whom is the
+// planner's to say.
 //
 // The naive way, to stop the cheapest until the gang fits, stops ten where one was in the way; and to take the fewest
 // stops a month's work where ten minutes' would do. Few candidates are therefore searched through. Of many it takes the
@@ -22,7 +23,7 @@ type Candidate struct {
 	Lost int64              // the work that it costs, in milli-GPU-seconds
 }
 
-// Law is what holds of whom is stopped beside the room. It keeps count of those that are chosen.
+// Law says what holds of whom is stopped beside the room. It keeps count of those that are chosen.
 type Law interface {
 	// Add chooses one more, unless that may not be beside those that are. What is refused beside some is refused beside
 	// more.
@@ -195,8 +196,8 @@ func (h *hunt) addAll(these []int) {
 	}
 }
 
-// orders are those in which candidates are tried: machine by machine, for what needs a whole one; those that cost least
-// for what they give; and the cheapest first.
+// orders returns those in which candidates are tried: machine by machine, for what needs a whole one; those that cost
+// least for what they give; and the cheapest first.
 func (h *hunt) orders() [3]line {
 	var all [3]line
 	for i := range all {
@@ -232,7 +233,7 @@ func (h *hunt) orders() [3]line {
 	return all
 }
 
-// line are candidates of which the first come out first, and the others are in no order before they do: most often a
+// line holds candidates of which the first come out first, and the others are in no order before they do: most often a
 // few of many are enough.
 type line []place
 
@@ -283,7 +284,7 @@ func (l line) down(i int) {
 	}
 }
 
-// amountOf is how much of a machine is given, where GPUs are what most want.
+// amountOf returns how much of a machine is given, where GPUs are what most want.
 func amountOf(r topology.Resources) int64 { return r.MilliGPU*64 + r.MilliCPU }
 
 // grow chooses the fewest of an order with which the gang fits, of so many at most; false: it does not with all.
@@ -339,7 +340,7 @@ func (h *hunt) reduce() {
 	h.remember()
 }
 
-// dearest are some of the candidates, those that cost most first.
+// dearest lists some of the candidates, those that cost most first.
 func (h *hunt) dearest(these []int) []int {
 	order := slices.Clone(these)
 	slices.SortFunc(order, func(a, b int) int {

@@ -1,0 +1,87 @@
+package policy
+
+// This file owns the tests of whom to stop where a limit lets a gang go to few machines only.
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/yi-json/synapse/policy/preempt"
+	"github.com/yi-json/synapse/topology"
+)
+
+// fewMachines is a law by which a gang goes to so many machines at the most.
+type fewMachines struct{ most int }
+
+func (fewMachines) Add(int) bool                       { return true }
+func (fewMachines) Drop(int)                           {}
+func (l fewMachines) Enough(p topology.Placement) bool { return len(p.Nodes()) <= l.most }
+
+// joinUneven adds two machines of one rack and four of another. Most have two GPUs left, if some are in use.
+func joinUneven(view *topology.Fabric, inUse bool) {
+	for _, m := range []struct {
+		id, rack   string
+		gpus, free int64
+	}{
+		{"n1", "r1", 6, 2}, {"n4", "r1", 6, 2},
+		{"n5", "r2", 2, 2}, {"n6", "r2", 6, 2}, {"n7", "r2", 7, 3}, {"n8", "r2", 7, 7},
+	} {
+		node := topology.Machine{ID: topology.NodeID(m.id), Place: []string{"z", m.rack},
+			Total: topology.Resources{MilliCPU: 96_000, MemoryBytes: 768 << 30, MilliGPU: m.gpus * topology.WholeGPU}}
+		free := node.Idle()
+		if inUse {
+			free.WholeGPUs = int32(m.free)
+		}
+		view.Join(node, free)
+	}
+}
+
+// TestVictimsOnFewMachines: where a limit lets a gang go to few machines, and it would be placed on more of them as
+// soon as one victim stays, whoever has nothing of the place on few is not stopped.
+func TestVictimsOnFewMachines(t *testing.T) {
+	view := topology.NewFabric([]string{"zone", "rack"})
+	joinUneven(view, true)
+	has := func(cost int64, nodes ...topology.NodeID) (c preempt.Candidate) {
+		for i, n := range nodes {
+			c.Room.Slots = append(c.Room.Slots, topology.Slot{Rank: topology.Rank(i), Node: n,
+				Amount: topology.Resources{MilliGPU: 4 * topology.WholeGPU}})
+		}
+		c.Lost = cost
+		return c
+	}
+	all := []preempt.Candidate{has(1, "n6", "n7"), has(2, "n1", "n4")}
+	all[0].Job, all[1].Job = "elsewhere", "there"
+	stop, place, ok := preempt.Victims(view, elevenWhole(), topology.Lent{}, all, fewMachines{most: 2})
+	if !ok || !slices.Equal(stop, []int{1}) || len(place.Nodes()) > 2 {
+		t.Errorf("stopped are %v, for a place on %v (%v), and who is on n1 and n4 is enough", stop, place.Nodes(), ok)
+	}
+}
+
+// elevenWhole is a gang of eleven GPUs on machines that it has whole, and a part of one more.
+func elevenWhole() *topology.Gang {
+	return &topology.Gang{Total: topology.Resources{MilliCPU: 22_000, MilliGPU: 11 * topology.WholeGPU},
+		Split: topology.SplitWhole}
+}
+
+// TestStartsOnFewMachines: who has others stopped for a place on as many machines as a limit allows starts there,
+// though it would be placed on more of them by now.
+func TestStartsOnFewMachines(t *testing.T) {
+	x := newTheatre(t, 0, &Queues{Queues: []QueueSpec{
+		{Name: "q", Owner: PerOwner{Machines: num[int64](2)}, Preemption: Preemption{ByPriority: yes()}},
+	}})
+	joinUneven(x.view, false)
+	on := func(gpus int64, nodes ...topology.NodeID) topology.Gang {
+		g := gang(int32(len(nodes)), gpus)
+		g.Only, g.Apart = nodes, true
+		return g
+	}
+	elsewhere := act{runs: 100_000, queue: "q", owner: "eve", gang: on(4, "n6", "n7")}
+	x.enter(elsewhere, act{runs: 100_000, queue: "q", owner: "low", gang: on(4, "n1", "n4")})
+	high := x.enter(act{
+		at: 2 * usualMinRun / second, runs: 50, queue: "q", owner: "bob", priority: 5, gang: *elevenWhole(),
+	})
+	x.run(2*usualMinRun/second + 100)
+	if victims := x.victims(); high.began() < 0 || !slices.Equal(victims, []string{string(x.cast[1].id)}) {
+		t.Errorf("it began at %d, and stopped were %v", high.began(), victims)
+	}
+}
