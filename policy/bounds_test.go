@@ -6,6 +6,7 @@ package policy
 import (
 	"testing"
 
+	"github.com/yi-json/synapse/policy/share"
 	"github.com/yi-json/synapse/topology"
 )
 
@@ -42,8 +43,8 @@ func TestStrictestLenderBinds(t *testing.T) {
 // and that one which ran costs each of them.
 func TestForgivenAtEveryLevel(t *testing.T) {
 	for _, forgiven := range []bool{true, false} {
-		queues := []QueueSpec{{Name: "a"}, {Name: "b", Parent: "a"}, {Name: "c", Parent: "b"}}
-		s := newShares(&Queues{Queues: queues}, FIFO)
+		queues := []share.QueueSpec{{Name: "a"}, {Name: "b", Parent: "a"}, {Name: "c", Parent: "b"}}
+		s := newShares(&share.Queues{Queues: queues}, share.FIFO)
 		s.take("j", &hold{queue: "c", owner: "o", size: 8000, total: topology.Resources{MilliGPU: 8000}, since: second})
 		s.give("j", 3600*second, forgiven)
 		levels := 0
@@ -66,7 +67,7 @@ func TestForgivenAtEveryLevel(t *testing.T) {
 // hour, and that such a job is not stopped for another of its own queue.
 func TestReclaimedThoughStoppedBefore(t *testing.T) {
 	for _, queue := range []string{"idle", "a"} {
-		x := newTheatre(t, 1, &Queues{Queues: []QueueSpec{gpuQuota("idle", "", 1), gpuQuota("a", "", -1)}})
+		x := newTheatre(t, 1, &share.Queues{Queues: []share.QueueSpec{gpuQuota("idle", "", 1), gpuQuota("a", "", -1)}})
 		lent := x.enter(act{runs: 100_000, gang: wholes(1), queue: "a"})
 		x.since[lent.id] = second
 		own := x.enter(act{at: 700, runs: 10, gang: wholes(1), queue: queue, priority: 9})

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/yi-json/synapse/policy/estimate"
+	"github.com/yi-json/synapse/policy/share"
 	"github.com/yi-json/synapse/topology"
 )
 
@@ -168,7 +169,7 @@ func (j *Judgement) measure(b *burst, g *topology.Gang) {
 }
 
 // orderOf is the order of the queue that a burst waits in.
-func (j *Judgement) orderOf(b *burst) Order {
+func (j *Judgement) orderOf(b *burst) share.Order {
 	if j.shares == nil {
 		return j.settings.Order
 	}
@@ -187,7 +188,7 @@ func (s *bursts) ordered(j *Judgement) []*burst {
 			continue
 		}
 		switch b.rank = b.estimate; {
-		case j.orderOf(b) == FIFO:
+		case j.orderOf(b) == share.FIFO:
 			b.rank = 0
 		case b.gang:
 			b.rank /= gangBoost

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/yi-json/synapse/policy/estimate"
+	"github.com/yi-json/synapse/policy/share"
 	"github.com/yi-json/synapse/topology"
 )
 
@@ -220,7 +221,7 @@ func TestWhatRunsIsNoPastUse(t *testing.T) {
 	const now = 100 * 3600 * second
 	uses := func(since int64) (running, over int64) {
 		j := bare(now, estimate.Pool{Name: "p", Size: 8000})
-		j.Obey(&Queues{Queues: []QueueSpec{{Name: "q"}}})
+		j.Obey(&share.Queues{Queues: []share.QueueSpec{{Name: "q"}}})
 		j.Occupies(Holding{Job: "a", Gang: wholes(1), Traits: estimate.Traits{Queue: "q", Size: 1000}, Since: since}, now)
 		sum := func(at int64) (all int64) {
 			for _, u := range j.Uses(at) {

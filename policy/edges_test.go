@@ -50,7 +50,7 @@ func TestWithinQuota(t *testing.T) {
 		{5, 5, -1, false, true}, {400, 600, 1000, true, false},
 	} {
 		for at := range 2 {
-			h := &share{quota: []int64{-1, -1}, has: []int64{7, 7}, assured: !c.not}
+			h := &branch{quota: []int64{-1, -1}, has: []int64{7, 7}, assured: !c.not}
 			needs := []int64{7, 7}
 			h.quota[at], h.has[at], needs[at] = c.quota, c.has, c.needs
 			if h.isWithin(needs) != c.within {
@@ -68,13 +68,13 @@ func TestWithinQuota(t *testing.T) {
 // TestOrderOfQueues: those within what they are assured go first, the least of it in use first; then who has used less
 // for its weight; then who came first, and then as they are described.
 func TestOrderOfQueues(t *testing.T) {
-	queue := func(within bool, part, counts, weight, came int64, at int) *share {
-		h := &share{weight: weight, at: at}
+	queue := func(within bool, part, counts, weight, came int64, at int) *branch {
+		h := &branch{weight: weight, at: at}
 		h.turns.within, h.turns.part, h.turns.counts = within, part, counts
 		h.turns.since = &entry{Waiting: Waiting{Arrived: came}}
 		return h
 	}
-	inOrder := []*share{
+	inOrder := []*branch{
 		queue(true, 1, 9, 1, 9, 9), queue(true, 2, 0, 1, 0, 0), queue(true, 2, 5, 1, 1, 1),
 		queue(false, 0, 10, 20, 9, 9), queue(false, 0, 3, 5, 8, 8), queue(false, 9, 6, 10, 8, 9),
 		queue(false, 9, 10, 10, 0, 0), queue(false, 9, 10, 10, 1, 0),
@@ -232,7 +232,7 @@ func TestWhoIsStopped(t *testing.T) {
 		c.edit(&r, &size)
 		h := &hunting{
 			e: &entry{Waiting: Waiting{Priority: 5}}, size: 1000, takes: 1800 * second, later: topology.Never,
-			leaf: &share{preempts: preemption{byPriority: c.byPriority, shortest: c.shortest}},
+			leaf: &branch{preempts: preemption{byPriority: c.byPriority, shortest: c.shortest}},
 		}
 		got := h.inside(&r, &hold{size: size}, now)
 		if later := h.later; got != c.want || c.later > 0 && later != c.later || c.later == 0 && later != topology.Never {

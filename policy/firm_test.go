@@ -8,6 +8,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/yi-json/synapse/policy/share"
 	"github.com/yi-json/synapse/topology"
 )
 
@@ -26,7 +27,7 @@ func TestFirmBoundsHold(t *testing.T) {
 			settings.Locality = 0
 		}
 		if r.Intn(3) == 0 {
-			settings.Order = FIFO
+			settings.Order = share.FIFO
 		}
 		machines := 3 + r.Intn(6)
 		s := newStage(t, settings, machines, 1+r.Intn(3))

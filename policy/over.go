@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/yi-json/synapse/policy/estimate"
+	"github.com/yi-json/synapse/policy/share"
 	"github.com/yi-json/synapse/topology"
 )
 
@@ -65,7 +66,7 @@ func amountText(name string, n int64) string {
 	switch name {
 	case ofMachines, ofRunning:
 		return strconv.FormatInt(n, 10)
-	case AmountMemory:
+	case share.AmountMemory:
 		return strconv.FormatInt(n>>30, 10) + " GiB"
 	}
 	text := strconv.FormatInt(n/1000, 10)
@@ -82,7 +83,7 @@ const (
 )
 
 // over finds a limit that a job would exceed on these machines; nil: none.
-func (s *shares) over(leaf *share, owner string, needs []int64, nodes []topology.NodeID) *Over {
+func (s *shares) over(leaf *branch, owner string, needs []int64, nodes []topology.NodeID) *Over {
 	for h := leaf; h != nil; h = h.parent {
 		if i := exceeded(h.limit, h.has, needs); i >= 0 {
 			return &Over{Queue: h.name, What: s.amounts[i], Has: h.has[i], Most: h.limit[i], Asks: needs[i]}
@@ -148,7 +149,7 @@ func (j *Judgement) Never(g *topology.Gang, traits *estimate.Traits) *Over {
 }
 
 // beyond finds what is assured to a queue and would not hold all in it that is not to be stopped; nil: nothing.
-func (s *shares) beyond(leaf *share, needs []int64) *Over {
+func (s *shares) beyond(leaf *branch, needs []int64) *Over {
 	assured := false
 	for h := leaf; h != nil; h = h.parent {
 		assured = assured || h.assured
@@ -164,7 +165,7 @@ func (s *shares) beyond(leaf *share, needs []int64) *Over {
 	return nil
 }
 
-func (h *share) eachIsLimited() bool {
+func (h *branch) eachIsLimited() bool {
 	return h.each.running >= 0 || h.each.machines >= 0 ||
 		slices.ContainsFunc(h.each.amounts, func(n int64) bool { return n >= 0 })
 }
@@ -240,7 +241,7 @@ func (j *Judgement) promisedFirmly(e *entry, own *promise, but ...*promise) (all
 }
 
 // isLimited reports whether a queue or one above it has a limit.
-func (h *share) isLimited() bool {
+func (h *branch) isLimited() bool {
 	for ; h != nil; h = h.parent {
 		if h.eachIsLimited() || slices.ContainsFunc(h.limit, func(n int64) bool { return n >= 0 }) {
 			return true
@@ -251,7 +252,7 @@ func (h *share) isLimited() bool {
 
 // Obey has the planner go by queues; nil: by none. What runs is counted on, and what was used is kept by the names of
 // the queues.
-func (j *Judgement) Obey(q *Queues) {
+func (j *Judgement) Obey(q *share.Queues) {
 	was := j.shares
 	if j.shares = nil; q == nil {
 		return

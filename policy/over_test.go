@@ -3,6 +3,7 @@ package policy
 import (
 	"testing"
 
+	"github.com/yi-json/synapse/policy/share"
 	"github.com/yi-json/synapse/topology"
 )
 
@@ -10,7 +11,7 @@ import (
 // promised room takes the last of a limit, and what was kept, or stopped, was so for nobody.
 func TestPromisedCounts(t *testing.T) {
 	s := obeying(t, DefaultSettings(), 4,
-		QueueSpec{Name: "q", Owner: PerOwner{Running: num[int64](2)}}, QueueSpec{Name: "o"})
+		share.QueueSpec{Name: "q", Owner: share.PerOwner{Running: num[int64](2)}}, share.QueueSpec{Name: "o"})
 	core := topology.Gang{Replicas: 1, Each: topology.Resources{MilliCPU: 100}}
 	s.enter(act{queue: "o", runs: 900, limit: 1000, gang: wholes(4)})
 	small := s.enter(act{at: 1, queue: "q", owner: "ann", runs: 5000, limit: 5100, gang: core})
@@ -28,7 +29,7 @@ func TestPromisedCounts(t *testing.T) {
 func TestStoppedForALimit(t *testing.T) {
 	q := oneQueue()
 	q.Queues[0].Limit = gpus(8)
-	q.Queues = append(q.Queues, QueueSpec{Name: "o"})
+	q.Queues = append(q.Queues, share.QueueSpec{Name: "o"})
 	x := newTheatre(t, 2, q)
 	x.enter(act{runs: 500, queue: "o", gang: wholes(1)}) // it leaves a machine free
 	x.enter(act{at: 1, runs: 90_000, limit: 100_000, gang: wholes(1)})

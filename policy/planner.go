@@ -6,6 +6,7 @@ package policy
 
 import (
 	"github.com/yi-json/synapse/policy/estimate"
+	"github.com/yi-json/synapse/policy/share"
 	"github.com/yi-json/synapse/topology"
 )
 
@@ -51,7 +52,7 @@ type Rememberer interface {
 
 // Planner is the one that the settings ask for.
 func (s *Settings) Planner(cells *estimate.Cells, ends Ends) Planner {
-	if s.Order == Expected {
+	if s.Order == share.Expected {
 		return NewJudgement(*s, cells, ends)
 	}
 	return Default{}

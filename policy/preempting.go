@@ -15,6 +15,7 @@ import (
 
 	"github.com/yi-json/synapse/policy/estimate"
 	"github.com/yi-json/synapse/policy/preempt"
+	"github.com/yi-json/synapse/policy/share"
 	"github.com/yi-json/synapse/topology"
 )
 
@@ -117,7 +118,7 @@ type preemption struct {
 	saysMinRun                    bool  // it, or one above it
 }
 
-func (p *preemption) change(q *Preemption) {
+func (p *preemption) change(q *share.Preemption) {
 	if q.ByPriority != nil {
 		p.byPriority = *q.ByPriority
 	}
@@ -139,8 +140,8 @@ type hunting struct {
 	e       *entry
 	size    int64 // of the job
 	takes   int64 // for how long it is expected to run
-	leaf    *share
-	upTo    map[*share]bool         // below these queues, those of the job stay within their quotas with it
+	leaf    *branch
+	upTo    map[*branch]bool        // below these queues, those of the job stay within their quotas with it
 	busy    map[topology.JobID]bool // they are being stopped
 	coming  []*hold                 // what those will have to whom room is promised firmly
 	through []*promise              // that are no obstacle to it
@@ -155,7 +156,7 @@ type suspect struct {
 	grace int64
 	hold  *hold
 	needs []int64
-	loans []*share // that must have more than their quotas for it
+	loans []*branch // that must have more than their quotas for it
 }
 
 // preempt has others stopped for a job if they may be and it then fits, and promises it their room.
@@ -256,8 +257,8 @@ func (j *Judgement) discount(h *hunting, by int64) {
 
 // withinUpTo says of each queue above this one whether all that are assured something below it, and there is one, stay
 // within that if they take so much more.
-func (h *share) withinUpTo(needs []int64) map[*share]bool {
-	upTo, assured, within := map[*share]bool{}, false, true
+func (h *branch) withinUpTo(needs []int64) map[*branch]bool {
+	upTo, assured, within := map[*branch]bool{}, false, true
 	for ; h.parent != nil; h = h.parent {
 		assured = assured || h.assured
 		within = within && !h.exceeds(h.has, needs)
@@ -267,7 +268,7 @@ func (h *share) withinUpTo(needs []int64) map[*share]bool {
 }
 
 // exceeds reports whether so much and so much more are above what the queue is assured.
-func (h *share) exceeds(has, more []int64) bool {
+func (h *branch) exceeds(has, more []int64) bool {
 	return exceeded(h.quota, has, more) >= 0
 }
 
@@ -293,7 +294,7 @@ func (j *Judgement) hunt(h *hunting, stopping []stop) ([]stop, topology.Placemen
 	for _, p := range h.through {
 		lent.Of = append(lent.Of, p.keep, p.keep.Former())
 	}
-	law := &statutes{s: j.shares, h: h, under: map[*share][]int{}, refused: map[*share]int{}}
+	law := &statutes{s: j.shares, h: h, under: map[*branch][]int{}, refused: map[*branch]int{}}
 	law.needs = j.shares.needs(h.b.traits.Pool, estimate.TotalOf(&h.e.Gang))
 	chosen, place, ok := preempt.Victims(j.view, &gang, lent, all, law)
 	j.view.Rollback(mark)
@@ -362,7 +363,7 @@ func (r *Running) lost(size int64) int64 {
 
 // rule is by which rule what a job of a queue has may be taken for another, and which queues must have more than their
 // quotas for that. Inside a queue what its attempt is decides by which.
-func (h *hunting) rule(leaf *share) (Rule, []*share) {
+func (h *hunting) rule(leaf *branch) (Rule, []*branch) {
 	if leaf.name == h.leaf.name {
 		if h.leaf.preempts.isInside() {
 			return ByPriority, nil
@@ -372,7 +373,7 @@ func (h *hunting) rule(leaf *share) (Rule, []*share) {
 	if !h.leaf.preempts.reclaim {
 		return NoRule, nil
 	}
-	var loans []*share
+	var loans []*branch
 	for o := leaf; o.parent != nil; o = o.parent {
 		if o.assured {
 			loans = append(loans, o)
@@ -393,8 +394,8 @@ type statutes struct {
 	s       *shares
 	h       *hunting
 	needs   []int64
-	under   map[*share][]int // chosen, of each queue that must have more than its quota
-	refused map[*share]int   // since somebody was chosen
+	under   map[*branch][]int // chosen, of each queue that must have more than its quota
+	refused map[*branch]int   // since somebody was chosen
 }
 
 // fewRefusals is after how many a queue is taken to have nothing left above its quota.
@@ -433,7 +434,7 @@ func (l *statutes) Drop(i int) {
 }
 
 // isAbove reports whether a queue has more than its quota without each of those that are chosen, but for that one.
-func (l *statutes) isAbove(h *share) bool {
+func (l *statutes) isAbove(h *branch) bool {
 	for _, i := range l.under[h] {
 		if !h.exceeds(h.has, l.h.all[i].needs) {
 			return false

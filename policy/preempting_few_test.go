@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/yi-json/synapse/policy/preempt"
+	"github.com/yi-json/synapse/policy/share"
 	"github.com/yi-json/synapse/topology"
 )
 
@@ -66,8 +67,8 @@ func elevenWhole() *topology.Gang {
 // TestStartsOnFewMachines: who has others stopped for a place on as many machines as a limit allows starts there,
 // though it would be placed on more of them by now.
 func TestStartsOnFewMachines(t *testing.T) {
-	x := newTheatre(t, 0, &Queues{Queues: []QueueSpec{
-		{Name: "q", Owner: PerOwner{Machines: num[int64](2)}, Preemption: Preemption{ByPriority: yes()}},
+	x := newTheatre(t, 0, &share.Queues{Queues: []share.QueueSpec{
+		{Name: "q", Owner: share.PerOwner{Machines: num[int64](2)}, Preemption: share.Preemption{ByPriority: yes()}},
 	}})
 	joinUneven(x.view, false)
 	on := func(gpus int64, nodes ...topology.NodeID) topology.Gang {

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/yi-json/synapse/policy/estimate"
+	"github.com/yi-json/synapse/policy/share"
 	"github.com/yi-json/synapse/topology"
 )
 
@@ -24,7 +25,7 @@ type theatre struct {
 	chosen func(Firm)
 }
 
-func newTheatre(t *testing.T, machines int, q *Queues) *theatre {
+func newTheatre(t *testing.T, machines int, q *share.Queues) *theatre {
 	x := &theatre{
 		stage: newStage(t, OnlyFIFO(), machines, 2), seen: map[topology.JobID]bool{}, due: map[int64][]Firm{},
 		times: map[topology.JobID]int{}, since: map[topology.JobID]int64{},
@@ -120,8 +121,10 @@ var trees = flag.Int("trees", 6, "how many trees of queues TestNobodyIsStoppedIn
 func yes() *bool { b := true; return &b }
 
 // oneQueue is a queue whose jobs give way to those of higher priority.
-func oneQueue() *Queues {
-	return &Queues{Default: "q", Queues: []QueueSpec{{Name: "q", Preemption: Preemption{ByPriority: yes()}}}}
+func oneQueue() *share.Queues {
+	q := queuesOf(share.QueueSpec{Name: "q", Preemption: share.Preemption{ByPriority: yes()}})
+	q.Default = "q"
+	return q
 }
 
 func (x *theatre) victims() (all []string) {
@@ -177,11 +180,11 @@ func TestNobodyInVain(t *testing.T) {
 	old := func(n int32, priority int32) act { return act{runs: 9e4, gang: wholes(n), priority: priority} }
 	asks := func(at int64, n int32, priority int32) act { return act{at: at, gang: wholes(n), priority: priority} }
 	two := oneQueue()
-	two.Queues = append(two.Queues, QueueSpec{Name: "p", Preemption: Preemption{ByPriority: yes()}})
+	two.Queues = append(two.Queues, share.QueueSpec{Name: "p", Preemption: share.Preemption{ByPriority: yes()}})
 	other := asks(1000, 1, 1)
 	other.queue = "p"
 	for name, c := range map[string]struct {
-		queue *Queues
+		queue *share.Queues
 		acts  []act
 		high  act
 	}{
@@ -189,9 +192,10 @@ func TestNobodyInVain(t *testing.T) {
 		"not all of them": {oneQueue(), []act{old(2, 0), old(2, 5)}, asks(1000, 3, 1)},
 		"too young":       {oneQueue(), []act{old(4, 0)}, asks(60, 1, 1)},
 		"too large ever":  {oneQueue(), []act{old(4, 0)}, asks(1000, 5, 1)},
-		"off":             {&Queues{Default: "q", Queues: []QueueSpec{{Name: "q"}}}, []act{old(4, 0)}, asks(1000, 1, 1)},
-		"another queue":   {two, []act{old(4, 0)}, other},
-		"it ends soon":    {oneQueue(), []act{{runs: 1030, limit: 1030, gang: wholes(4)}}, asks(1000, 1, 1)},
+		"off": {&share.Queues{Default: "q", Queues: []share.QueueSpec{{Name: "q"}}},
+			[]act{old(4, 0)}, asks(1000, 1, 1)},
+		"another queue": {two, []act{old(4, 0)}, other},
+		"it ends soon":  {oneQueue(), []act{{runs: 1030, limit: 1030, gang: wholes(4)}}, asks(1000, 1, 1)},
 	} {
 		x := newTheatre(t, 4, c.queue)
 		x.enter(c.acts...)
@@ -222,10 +226,10 @@ func TestLeftAlone(t *testing.T) {
 }
 
 // gpuQuota is a queue that is assured so many machines, and takes back what others have of that.
-func gpuQuota(name, parent string, machines int64) QueueSpec {
-	q := QueueSpec{Name: name, Parent: parent, Preemption: Preemption{Reclaim: yes(), ByPriority: yes()}}
+func gpuQuota(name, parent string, machines int64) share.QueueSpec {
+	q := share.QueueSpec{Name: name, Parent: parent, Preemption: share.Preemption{Reclaim: yes(), ByPriority: yes()}}
 	if machines >= 0 {
-		q.Quota = Amounts{{AmountGPU, 8000 * machines}}
+		q.Quota = share.Amounts{{Name: share.AmountGPU, Amount: 8000 * machines}}
 	}
 	return q
 }
@@ -233,7 +237,7 @@ func gpuQuota(name, parent string, machines int64) QueueSpec {
 // TestReclaim: what a queue has above its quota is taken back for one that stays within its own, and no more than that,
 // though quotas were given that the cluster does not hold. Nobody takes it back again.
 func TestReclaim(t *testing.T) {
-	x := newTheatre(t, 4, &Queues{Queues: []QueueSpec{gpuQuota("a", "", 3), gpuQuota("b", "", 2), gpuQuota("c", "", -1)}})
+	x := newTheatre(t, 4, queuesOf(gpuQuota("a", "", 3), gpuQuota("b", "", 2), gpuQuota("c", "", -1)))
 	for i := range 4 {
 		x.enter(act{at: int64(1 + i), runs: 1_000_000, gang: wholes(1), queue: "b", priority: 9})
 	}
@@ -249,7 +253,7 @@ func TestReclaim(t *testing.T) {
 
 // TestNotPreemptible: what is not to be stopped is not, and starts only within its queue's quota.
 func TestNotPreemptible(t *testing.T) {
-	x := newTheatre(t, 4, &Queues{Queues: []QueueSpec{gpuQuota("a", "", 2), gpuQuota("b", "", 2), gpuQuota("c", "", -1)}})
+	x := newTheatre(t, 4, queuesOf(gpuQuota("a", "", 2), gpuQuota("b", "", 2), gpuQuota("c", "", -1)))
 	for i, queue := range []string{"a", "a", "a", "c"} {
 		x.fixed[x.enter(act{at: int64(1 + i), runs: 1_000_000, gang: wholes(1), queue: queue}).id] = true
 	}
@@ -281,7 +285,7 @@ func TestNobodyIsStoppedInVain(t *testing.T) {
 	byRule := map[Rule]int{}
 	for seed := range *trees {
 		r := rand.New(rand.NewSource(int64(seed)))
-		q := &Queues{Queues: []QueueSpec{gpuQuota("p", "", int64(r.Intn(5))), gpuQuota("o", "", int64(r.Intn(4)-1))}}
+		q := queuesOf(gpuQuota("p", "", int64(r.Intn(5))), gpuQuota("o", "", int64(r.Intn(4)-1)))
 		q.Queues = append(q.Queues, gpuQuota("p1", "p", -1), gpuQuota("p2", "p", -1))
 		if most := q.Queues[0].Quota[0].Amount / 8000; most > 0 {
 			q.Queues[2] = gpuQuota("p1", "p", r.Int63n(most+1))
@@ -313,7 +317,7 @@ func TestNobodyIsStoppedInVain(t *testing.T) {
 }
 
 // inVain is what is wrong with a choice; "": nothing.
-func (x *theatre) inVain(f Firm, q *Queues) string {
+func (x *theatre) inVain(f Firm, q *share.Queues) string {
 	taker := x.actorOf(f.Job)
 	fits := func(without topology.JobID) bool {
 		mark := x.view.Mark()
@@ -349,7 +353,7 @@ func (x *theatre) inVain(f Firm, q *Queues) string {
 
 // above reports whether the queue of a victim, and what is above it beside the taker's, have more than their quotas
 // without the other victims, and the taker's stay within theirs.
-func (x *theatre) above(victim *actor, f Firm, q *Queues) bool {
+func (x *theatre) above(victim *actor, f Firm, q *share.Queues) bool {
 	taker := x.actorOf(f.Job)
 	chain := func(name string) (names []string) {
 		for name != "" {

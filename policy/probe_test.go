@@ -6,6 +6,7 @@ import (
 	"math"
 	"testing"
 
+	"github.com/yi-json/synapse/policy/share"
 	"github.com/yi-json/synapse/topology"
 )
 
@@ -18,7 +19,7 @@ func TestProbe(t *testing.T) {
 			settings.GuardPercent, settings.PromisesOnes, settings.PromisesGangs = 0, 0, 0
 			s := newStage(t, settings, 2*int(gangs), 1)
 			if queues {
-				s.j.Obey(&Queues{Default: "all", Queues: []QueueSpec{{Name: "all"}}})
+				s.j.Obey(&share.Queues{Default: "all", Queues: []share.QueueSpec{{Name: "all"}}})
 			}
 			for range 2 {
 				s.enter(act{runs: 100, limit: 100, gang: wholes(gangs), owner: "x"})
@@ -74,7 +75,7 @@ func TestProbeWaits(t *testing.T) {
 		settings.GuardPercent = 0
 		s := newStage(t, settings, 1, 1)
 		if queues {
-			s.j.Obey(&Queues{Default: "all", Queues: []QueueSpec{{Name: "all"}}})
+			s.j.Obey(&share.Queues{Default: "all", Queues: []share.QueueSpec{{Name: "all"}}})
 		}
 		s.enter(act{runs: 100, limit: 100, gang: wholes(1), owner: "x"})
 		alike := act{at: 1, runs: 50, gang: wholes(1), owner: "a"}

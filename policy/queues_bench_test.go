@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/yi-json/synapse/policy/share"
 	"github.com/yi-json/synapse/topology"
 )
 
@@ -13,9 +14,9 @@ func BenchmarkQueuesPass(b *testing.B) {
 	const queues = 1000
 	for _, owners := range []int{1, 10} {
 		x := newBusy(1000, 0, 1, 1, DefaultSettings())
-		q := &Queues{Default: "q0"}
+		q := &share.Queues{Default: "q0"}
 		for i := range queues {
-			q.Queues = append(q.Queues, QueueSpec{Name: fmt.Sprint("q", i), Weight: num(int64(1 + i%3))})
+			q.Queues = append(q.Queues, share.QueueSpec{Name: fmt.Sprint("q", i), Weight: num(int64(1 + i%3))})
 		}
 		x.j.Obey(q)
 		add := func(i int) {

@@ -7,6 +7,8 @@ import (
 	"math/rand"
 	"slices"
 	"testing"
+
+	"github.com/yi-json/synapse/policy/share"
 )
 
 // TestQuickAsSlow plays each history twice: once as it is, and once with a planner that asks the horizon each time as
@@ -27,9 +29,9 @@ func TestQuickAsSlow(t *testing.T) {
 			s.j.forgetful = slow == 1
 			acts := drawnHistory(r, 80, machines, seed%3 > 0)
 			if seed%2 == 1 {
-				queues := &Queues{Default: "q0"}
+				queues := &share.Queues{Default: "q0"}
 				for i := range 4 {
-					q := QueueSpec{Name: fmt.Sprint("q", i), Weight: num(int64(1 + i))}
+					q := share.QueueSpec{Name: fmt.Sprint("q", i), Weight: num(int64(1 + i))}
 					if i == 1 {
 						q.Quota, q.Limit = gpus(8), gpus(24)
 					}

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/yi-json/synapse/policy/estimate"
+	"github.com/yi-json/synapse/policy/share"
 	"github.com/yi-json/synapse/topology"
 )
 
@@ -20,7 +21,7 @@ func TestQuotaIsBackInTime(t *testing.T) {
 		r := rand.New(rand.NewSource(int64(seed)))
 		machines := 4 + r.Intn(8)
 		quota := int64(1 + r.Intn(machines-1))
-		x := newTheatre(t, machines, &Queues{Queues: []QueueSpec{
+		x := newTheatre(t, machines, &share.Queues{Queues: []share.QueueSpec{
 			gpuQuota("idle", "", quota), gpuQuota("a", "", r.Int63n(int64(machines)-quota+1)), gpuQuota("b", "", -1),
 		}})
 		longest, first := int64(0), int64(100+r.Intn(2000))
@@ -53,7 +54,7 @@ func TestQuotaIsBackInTime(t *testing.T) {
 // loans is a theatre with promises, whose two machines one queue has borrowed for two jobs, and for both of which a
 // gang of a third one waits, which is assured so many machines (below 0: none). The first queue is assured a machine.
 func loans(t *testing.T, limit, quota int64) (x *theatre, gang *actor) {
-	queues := &Queues{Queues: []QueueSpec{gpuQuota("idle", "", 1), gpuQuota("a", "", -1), gpuQuota("b", "", quota)}}
+	queues := queuesOf(gpuQuota("idle", "", 1), gpuQuota("a", "", -1), gpuQuota("b", "", quota))
 	x = newTheatre(t, 2, queues)
 	x.j = NewJudgement(simple(), estimate.NewCells(), stopping{x.runs, x})
 	x.j.Obey(queues)
@@ -107,7 +108,7 @@ func TestLoanIsTold(t *testing.T) {
 func TestLoanChanges(t *testing.T) {
 	x, gang := loans(t, 100_000, -1)
 	for _, quota := range []int64{2, -1} {
-		x.j.Obey(&Queues{Queues: []QueueSpec{gpuQuota("idle", "", 1), gpuQuota("b", "", quota), gpuQuota("a", "", 1)}})
+		x.j.Obey(queuesOf(gpuQuota("idle", "", 1), gpuQuota("b", "", quota), gpuQuota("a", "", 1)))
 		p := x.j.firmOf(gang.id)
 		if p == nil || p.onLoan != (quota < 0) || !p.unsaid {
 			t.Errorf("assured %d machines: the promise is %+v", quota, p)

@@ -2,6 +2,7 @@ package policy
 
 import (
 	"github.com/yi-json/synapse/policy/estimate"
+	"github.com/yi-json/synapse/policy/share"
 	"github.com/yi-json/synapse/topology"
 )
 
@@ -23,7 +24,7 @@ type Holding struct {
 type Sharer interface {
 	Planner
 	// Obey has it go by these from the next pass on.
-	Obey(q *Queues)
+	Obey(q *share.Queues)
 	// Occupies tells it of a job that it did not start, before that pass: else its queue would be given as much again.
 	Occupies(h Holding, nowNs int64)
 	// Of is what the jobs of one owner are that were started in a queue and below it, as of the last pass.

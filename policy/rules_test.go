@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/yi-json/synapse/policy/estimate"
+	"github.com/yi-json/synapse/policy/share"
 	"github.com/yi-json/synapse/topology"
 )
 
@@ -132,7 +133,7 @@ type drawnJob struct {
 // drawnTree is a tree of three queues with drawn limits; below 0: there is none.
 type drawnTree struct {
 	chance *rand.Rand
-	specs  []QueueSpec
+	specs  []share.QueueSpec
 	jobs   map[topology.JobID]*drawnJob
 }
 
@@ -146,13 +147,13 @@ func (d *drawnTree) bound(most int64) *int64 {
 func drawTree(seed int64) *drawnTree {
 	d := &drawnTree{chance: rand.New(rand.NewSource(seed)), jobs: map[topology.JobID]*drawnJob{}}
 	for _, name := range []string{"all", "a", "b"} {
-		q := QueueSpec{Name: name}
+		q := share.QueueSpec{Name: name}
 		if name != "all" {
 			q.Parent = "all"
 		}
-		amounts := func(most int64) Amounts {
+		amounts := func(most int64) share.Amounts {
 			if n := d.bound(most); n != nil {
-				return Amounts{{Name: []string{AmountGPU, "h100"}[d.chance.Intn(2)], Amount: *n * 1000}}
+				return share.Amounts{{Name: []string{share.AmountGPU, "h100"}[d.chance.Intn(2)], Amount: *n * 1000}}
 			}
 			return nil
 		}
@@ -187,7 +188,7 @@ func (d *drawnTree) has(queue, owner string, fixed bool) (gpus, running int64, o
 
 // over says what a job would exceed: a queue, and of what; "": nothing.
 func (d *drawnTree) over(x *drawnJob) string {
-	tooMuch := func(amounts Amounts, has int64) bool {
+	tooMuch := func(amounts share.Amounts, has int64) bool {
 		return len(amounts) > 0 && x.gpus > 0 && has+x.gpus > amounts[0].Amount
 	}
 	for _, name := range within(x.queue) {
@@ -240,7 +241,7 @@ func TestDrawnLimits(t *testing.T) {
 	}
 	for seed := range int64(400) {
 		d := drawTree(seed)
-		s := newShares(&Queues{Queues: d.specs}, Expected)
+		s := newShares(&share.Queues{Queues: d.specs}, share.Expected)
 		for i := range 30 {
 			x := &drawnJob{
 				queue: []string{"a", "b", "all"}[d.chance.Intn(3)], owner: []string{"ann", "bob"}[d.chance.Intn(2)],
@@ -266,7 +267,7 @@ func TestDrawnLimits(t *testing.T) {
 				})
 			}
 			if d.chance.Intn(5) == 0 { // the same queues are described again
-				next := newShares(&Queues{Queues: d.specs}, Expected)
+				next := newShares(&share.Queues{Queues: d.specs}, share.Expected)
 				next.follow(s, 0)
 				s = next
 			}

@@ -1,6 +1,10 @@
 package policy
 
-import "time"
+import (
+	"time"
+
+	"github.com/yi-json/synapse/policy/share"
+)
 
 // This file owns what the owner of a cluster may set of the policy, and what holds where nothing is set. Shares are
 // whole percents: what decides has no floating point.
@@ -8,24 +12,9 @@ import "time"
 // second is one in the nanoseconds that times and instants are in.
 const second = 1_000_000_000
 
-// Order is which job goes first of those of one priority.
-type Order uint8
-
-const (
-	// FIFO: the one that came first. What comes behind it starts where there is room, and none is kept.
-	FIFO Order = iota
-	// Expected: the one that is expected to need the least. The planner looks ahead.
-	Expected
-	// Fair: the one whose owner has used least of late; of one owner's, as Expected. It is an order inside a queue.
-	Fair
-)
-
-// String is the word of the configuration file.
-func (o Order) String() string { return [...]string{"fifo", "expected", "fair"}[o] }
-
 // Settings is what can be set.
 type Settings struct {
-	Order Order
+	Order share.Order
 	// PromisesOnes and PromisesGangs are how many moving promises a pool has at once, to jobs that one machine can
 	// hold and to others.
 	PromisesOnes, PromisesGangs int
@@ -47,11 +36,11 @@ type Settings struct {
 // DefaultSettings are good for a cluster of which nothing is known.
 func DefaultSettings() Settings {
 	return Settings{
-		Order: Expected, PromisesOnes: 1, PromisesGangs: 1, GuardPercent: 5, HeadroomPercent: 10,
+		Order: share.Expected, PromisesOnes: 1, PromisesGangs: 1, GuardPercent: 5, HeadroomPercent: 10,
 		Locality: time.Minute, LocalityMost: 10 * time.Minute, KeepMost: 24 * time.Hour,
 	}
 }
 
 // OnlyFIFO are settings that keep no room for anybody and look ahead for nothing: with them a Judgement starts what the
 // default planner starts, and can obey queues.
-func OnlyFIFO() Settings { return Settings{Order: FIFO} }
+func OnlyFIFO() Settings { return Settings{Order: share.FIFO} }

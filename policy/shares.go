@@ -9,23 +9,24 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/yi-json/synapse/policy/share"
 	"github.com/yi-json/synapse/topology"
 )
 
-// share is one queue, or what stands beside those below it: the jobs of the queue itself. Below one whose order is fair
-// there is one more for each owner.
-type share struct {
+// branch is one queue, or what stands beside those below it: the jobs of the queue itself. Below one whose order is
+// fair there is one more for each owner.
+type branch struct {
 	name   string
 	at     int // in the order of the description
-	parent *share
-	below  []*share
-	own    *share            // of the queue's own jobs, where it has others below; else itself
-	owners map[string]*share // where the order is fair
+	parent *branch
+	below  []*branch
+	own    *branch            // of the queue's own jobs, where it has others below; else itself
+	owners map[string]*branch // where the order is fair
 
 	quota, limit []int64 // by amount; below 0: it is not counted
 	assured      bool    // some of it is
 	weight       int64
-	order        Order
+	order        share.Order
 	each         perOwner
 	preempts     preemption
 
@@ -56,26 +57,26 @@ type hold struct {
 	size, since        int64
 	nodes              []topology.NodeID // each once
 	fixed              bool              // it is not to be stopped
-	leaf               *share
+	leaf               *branch
 }
 
 // shares is the tree.
 type shares struct {
 	amounts []string // that are counted: the fixed ones, and then types of GPUs
 	usual   string   // of jobs that name no queue
-	root    *share
-	named   map[string]*share
+	root    *branch
+	named   map[string]*branch
 	jobs    map[topology.JobID]*hold
 	// preempting: in some queue others may be stopped for those that wait.
 	preempting bool
 	reclaiming bool // in some, what they are assured is taken back for those
 }
 
-func newShares(q *Queues, order Order) *shares {
-	s := &shares{named: map[string]*share{}, jobs: map[topology.JobID]*hold{}, usual: q.Default}
-	s.amounts = []string{AmountGPU, AmountCPU, AmountMemory}
+func newShares(q *share.Queues, order share.Order) *shares {
+	s := &shares{named: map[string]*branch{}, jobs: map[topology.JobID]*hold{}, usual: q.Default}
+	s.amounts = []string{share.AmountGPU, share.AmountCPU, share.AmountMemory}
 	for i := range q.Queues {
-		for _, list := range []Amounts{q.Queues[i].Quota, q.Queues[i].Limit, q.Queues[i].Owner.Amounts} {
+		for _, list := range []share.Amounts{q.Queues[i].Quota, q.Queues[i].Limit, q.Queues[i].Owner.Amounts} {
 			for _, a := range list {
 				if !slices.Contains(s.amounts, a.Name) {
 					s.amounts = append(s.amounts, a.Name)
@@ -100,12 +101,12 @@ func newShares(q *Queues, order Order) *shares {
 }
 
 // newShare makes a queue that has nothing of its own yet and takes everything from its parent.
-func (s *shares) newShare(name string, parent *share) *share {
+func (s *shares) newShare(name string, parent *branch) *branch {
 	none := make([]int64, len(s.amounts))
 	for i := range none {
 		none[i] = -1
 	}
-	h := &share{
+	h := &branch{
 		name: name, parent: parent, weight: 1, quota: none, limit: none, each: perOwner{none, -1, -1},
 		has: make([]int64, len(s.amounts)), fixed: make([]int64, len(s.amounts)), owned: map[string]*holding{},
 	}
@@ -117,7 +118,7 @@ func (s *shares) newShare(name string, parent *share) *share {
 }
 
 // add enters a queue whose parent is there and which is not.
-func (s *shares) add(q *QueueSpec) bool {
+func (s *shares) add(q *share.QueueSpec) bool {
 	parent := s.root
 	if q.Parent != "" {
 		parent = s.named[q.Parent]
@@ -147,7 +148,7 @@ func (s *shares) add(q *QueueSpec) bool {
 	return true
 }
 
-func (s *shares) vector(amounts Amounts) []int64 {
+func (s *shares) vector(amounts share.Amounts) []int64 {
 	v := make([]int64, len(s.amounts))
 	for i, name := range s.amounts {
 		if v[i] = -1; len(amounts) > 0 {
@@ -160,8 +161,8 @@ func (s *shares) vector(amounts Amounts) []int64 {
 }
 
 // sort brings those below a queue into the order of the description, and gives the queue's own jobs a place among them.
-func (s *shares) sort(h *share) {
-	slices.SortFunc(h.below, func(a, b *share) int { return cmp.Compare(a.at, b.at) })
+func (s *shares) sort(h *branch) {
+	slices.SortFunc(h.below, func(a, b *branch) int { return cmp.Compare(a.at, b.at) })
 	for _, b := range h.below {
 		s.sort(b)
 	}
@@ -172,7 +173,7 @@ func (s *shares) sort(h *share) {
 
 // leaf is where the jobs of a queue and an owner are counted. A queue that nobody described is closed: what it has goes
 // on without quota.
-func (s *shares) leaf(queue, owner string) *share {
+func (s *shares) leaf(queue, owner string) *branch {
 	queue = cmp.Or(queue, s.usual)
 	h := s.named[queue]
 	if h == nil {
@@ -180,16 +181,16 @@ func (s *shares) leaf(queue, owner string) *share {
 		h.at = len(s.named)
 		s.named[queue] = h
 	}
-	if h = h.own; h.order != Fair {
+	if h = h.own; h.order != share.Fair {
 		return h
 	}
 	if h.owners == nil {
-		h.owners = map[string]*share{}
+		h.owners = map[string]*branch{}
 	}
 	o := h.owners[owner]
 	if o == nil {
 		o = s.newShare(h.name, h)
-		o.weight, o.order = 1, Expected
+		o.weight, o.order = 1, share.Expected
 		h.owners[owner] = o
 	}
 	return o
@@ -200,11 +201,11 @@ func (s *shares) needs(pool string, total topology.Resources) []int64 {
 	v := make([]int64, len(s.amounts))
 	for i, name := range s.amounts {
 		switch {
-		case name == AmountCPU:
+		case name == share.AmountCPU:
 			v[i] = total.MilliCPU
-		case name == AmountMemory:
+		case name == share.AmountMemory:
 			v[i] = total.MemoryBytes
-		case name == AmountGPU, name == pool:
+		case name == share.AmountGPU, name == pool:
 			v[i] = total.MilliGPU
 		}
 	}
@@ -283,7 +284,7 @@ func (s *shares) follow(was *shares, now int64) {
 		next := s.named[name]
 		next.used, next.own.used = h.used.rested(now), h.own.used.rested(now)
 		for owner, o := range h.own.owners { //order: each by its name
-			if next.own.order == Fair {
+			if next.own.order == share.Fair {
 				s.leaf(name, owner).used = o.used.rested(now)
 			}
 		}

@@ -9,17 +9,23 @@ import (
 	"testing"
 
 	"github.com/yi-json/synapse/policy/estimate"
+	"github.com/yi-json/synapse/policy/share"
 	"github.com/yi-json/synapse/topology"
 )
 
 func num[T any](n T) *T { return &n }
 
-func gpus(n int64) Amounts { return Amounts{{Name: AmountGPU, Amount: n * topology.WholeGPU}} }
+func gpus(n int64) share.Amounts {
+	return share.Amounts{{Name: share.AmountGPU, Amount: n * topology.WholeGPU}}
+}
+
+// queuesOf describes these queues.
+func queuesOf(specs ...share.QueueSpec) *share.Queues { return &share.Queues{Queues: specs} }
 
 // obeying is a stage whose planner goes by queues.
-func obeying(t *testing.T, settings Settings, machines int, queues ...QueueSpec) *stage {
+func obeying(t *testing.T, settings Settings, machines int, queues ...share.QueueSpec) *stage {
 	s := newStage(t, settings, machines, 1)
-	q := &Queues{Queues: queues, Default: queues[0].Name}
+	q := &share.Queues{Queues: queues, Default: queues[0].Name}
 	if wrong := q.Check(); wrong != nil {
 		t.Fatal(wrong[0])
 	}
@@ -60,7 +66,7 @@ func TestUsed(t *testing.T) {
 // TestQuotaFirst: what stays within quota goes before what borrows, whatever their priorities; the idle quota of one is
 // lent to others.
 func TestQuotaFirst(t *testing.T) {
-	s := obeying(t, OnlyFIFO(), 2, QueueSpec{Name: "a", Quota: gpus(8)}, QueueSpec{Name: "b"})
+	s := obeying(t, OnlyFIFO(), 2, share.QueueSpec{Name: "a", Quota: gpus(8)}, share.QueueSpec{Name: "b"})
 	lent := s.enter(act{queue: "b", runs: 100, gang: wholes(2)}) // all of it is idle
 	b := s.enter(act{at: 1, queue: "b", priority: 9, runs: 100, gang: wholes(2)})
 	a1 := s.enter(act{at: 2, queue: "a", runs: 200, gang: wholes(1)})
@@ -71,8 +77,8 @@ func TestQuotaFirst(t *testing.T) {
 
 // TestBorrowersByUse: who borrowed for longer waits for those who did not, by their weights.
 func TestBorrowersByUse(t *testing.T) {
-	s := obeying(t, OnlyFIFO(), 1, QueueSpec{Name: "a", Weight: num[int64](1)},
-		QueueSpec{Name: "b", Weight: num[int64](3)})
+	s := obeying(t, OnlyFIFO(), 1, share.QueueSpec{Name: "a", Weight: num[int64](1)},
+		share.QueueSpec{Name: "b", Weight: num[int64](3)})
 	a := s.enter(act{queue: "a", runs: 20_000, gang: wholes(1)})
 	a2 := s.enter(act{at: 1, queue: "a", runs: 100, gang: wholes(1)})
 	b := s.enter(act{at: 2, queue: "b", runs: 40_000, gang: wholes(1)})
@@ -83,9 +89,9 @@ func TestBorrowersByUse(t *testing.T) {
 
 // TestLimitsOfOnePass: a limit holds for the sum of one pass, for a queue with all below it; and it blocks nobody.
 func TestLimitsOfOnePass(t *testing.T) {
-	s := obeying(t, OnlyFIFO(), 8, QueueSpec{Name: "top", Limit: gpus(24)},
-		QueueSpec{Name: "a", Parent: "top", Limit: gpus(16)},
-		QueueSpec{Name: "b", Parent: "top"}, QueueSpec{Name: "c"})
+	s := obeying(t, OnlyFIFO(), 8, share.QueueSpec{Name: "top", Limit: gpus(24)},
+		share.QueueSpec{Name: "a", Parent: "top", Limit: gpus(16)},
+		share.QueueSpec{Name: "b", Parent: "top"}, share.QueueSpec{Name: "c"})
 	var all []*actor
 	for _, q := range []string{"a", "a", "a", "b", "b", "c"} {
 		all = append(all, s.enter(act{queue: q, runs: 100, gang: wholes(1)}))
@@ -114,7 +120,8 @@ func TestLimitsOfOnePass(t *testing.T) {
 
 // TestOwnersLimits: what one owner may have is counted for each, a machine once.
 func TestOwnersLimits(t *testing.T) {
-	s := obeying(t, OnlyFIFO(), 4, QueueSpec{Name: "q", Owner: PerOwner{Machines: num[int64](1), Running: num[int64](3)}})
+	s := obeying(t, OnlyFIFO(), 4,
+		share.QueueSpec{Name: "q", Owner: share.PerOwner{Machines: num[int64](1), Running: num[int64](3)}})
 	for range 5 {
 		s.enter(act{owner: "eve", runs: 100, gang: gang(1, 2)})
 	}
@@ -140,7 +147,7 @@ func TestOwnersLimits(t *testing.T) {
 
 // TestFair: in a fair queue the owner who used least is first, though others came before.
 func TestFair(t *testing.T) {
-	s := obeying(t, OnlyFIFO(), 1, QueueSpec{Name: "q", Order: num(Fair)})
+	s := obeying(t, OnlyFIFO(), 1, share.QueueSpec{Name: "q", Order: num(share.Fair)})
 	first := s.enter(act{owner: "eve", runs: 1000, gang: wholes(1)})
 	eve := s.enter(act{at: 1, owner: "eve", runs: 100, gang: wholes(1)})
 	bob := s.enter(act{at: 2, owner: "bob", runs: 100, gang: wholes(1)})
@@ -150,7 +157,8 @@ func TestFair(t *testing.T) {
 
 // TestShareTold: a job is told what its queue has of what it is assured, and who has some of that on loan.
 func TestShareTold(t *testing.T) {
-	s := obeying(t, OnlyFIFO(), 4, QueueSpec{Name: "nlp", Quota: gpus(16)}, QueueSpec{Name: "vision", Quota: gpus(8)})
+	s := obeying(t, OnlyFIFO(), 4,
+		share.QueueSpec{Name: "nlp", Quota: gpus(16)}, share.QueueSpec{Name: "vision", Quota: gpus(8)})
 	s.enter(act{queue: "vision", runs: 1000, gang: wholes(3)})
 	s.enter(act{queue: "nlp", runs: 1000, gang: wholes(1)})
 	waits := s.enter(act{at: 1, queue: "nlp", runs: 1000, gang: wholes(1)})
@@ -162,12 +170,12 @@ func TestShareTold(t *testing.T) {
 
 // TestObeyAgain: another description counts what runs, and keeps what was used; what it lacks is closed, and goes on.
 func TestObeyAgain(t *testing.T) {
-	s := obeying(t, OnlyFIFO(), 2, QueueSpec{Name: "a"}, QueueSpec{Name: "b"})
+	s := obeying(t, OnlyFIFO(), 2, share.QueueSpec{Name: "a"}, share.QueueSpec{Name: "b"})
 	s.enter(act{queue: "a", runs: 1000, gang: wholes(1)})
 	s.enter(act{queue: "b", runs: 500, gang: wholes(1)})
 	s.play(550)
 	used := s.j.shares.named["a"].used.now(s.j.now)
-	s.j.Obey(&Queues{Queues: []QueueSpec{{Name: "a", Limit: gpus(8)}}})
+	s.j.Obey(&share.Queues{Queues: []share.QueueSpec{{Name: "a", Limit: gpus(8)}}})
 	if got := s.j.shares.named["a"].used.now(s.j.now); got == 0 || got != used {
 		t.Errorf("of %d that a used, %d are counted", used, got)
 	}
@@ -192,11 +200,11 @@ func TestOneQueueIsNone(t *testing.T) {
 			r := rand.New(rand.NewSource(seed))
 			machines := 3 + r.Intn(6)
 			s := newStage(t, settings, machines, 2)
-			if settings.Order == FIFO {
+			if settings.Order == share.FIFO {
 				s.instead = []Planner{Default{}, nil}[i]
 			}
 			if i == 1 {
-				s.j.Obey(&Queues{Default: "q", Queues: []QueueSpec{{Name: "q"}}})
+				s.j.Obey(&share.Queues{Default: "q", Queues: []share.QueueSpec{{Name: "q"}}})
 			}
 			s.enter(drawnHistory(r, 60, machines, true)...)
 			s.play(100_000_000)
@@ -215,8 +223,8 @@ func TestByWeight(t *testing.T) {
 	const week = 7 * 24 * 3600
 	r := rand.New(rand.NewSource(1))
 	names, weights := []string{"q1", "q2", "q5"}, []int64{1, 2, 5}
-	s := obeying(t, simple(), 64, QueueSpec{Name: names[0]}, QueueSpec{Name: names[1], Weight: &weights[1]},
-		QueueSpec{Name: names[2], Weight: &weights[2]})
+	s := obeying(t, simple(), 64, share.QueueSpec{Name: names[0]}, share.QueueSpec{Name: names[1], Weight: &weights[1]},
+		share.QueueSpec{Name: names[2], Weight: &weights[2]})
 	more := func() { // each has so much waiting, always
 		var waits [3]int
 		for i, a := range s.cast {
@@ -267,9 +275,9 @@ func TestNeverOver(t *testing.T) {
 	for seed := range int64(60) {
 		r := rand.New(rand.NewSource(seed))
 		machines := 4 + r.Intn(5)
-		q := &Queues{}
+		q := &share.Queues{}
 		for i := range 1 + r.Intn(6) {
-			spec := QueueSpec{Name: fmt.Sprintf("q%d", i)}
+			spec := share.QueueSpec{Name: fmt.Sprintf("q%d", i)}
 			if i > 0 && r.Intn(2) == 0 {
 				spec.Parent = fmt.Sprintf("q%d", r.Intn(i))
 			}
@@ -277,9 +285,9 @@ func TestNeverOver(t *testing.T) {
 				spec.Limit = gpus(int64(machines*8 - r.Intn(8)))
 			}
 			if r.Intn(2) == 0 {
-				spec.Owner = PerOwner{Machines: num(int64(machines)), Running: num(int64(1 + r.Intn(4)))}
+				spec.Owner = share.PerOwner{Machines: num(int64(machines)), Running: num(int64(1 + r.Intn(4)))}
 			}
-			spec.Order = num([]Order{FIFO, Expected, Fair}[r.Intn(3)])
+			spec.Order = num([]share.Order{share.FIFO, share.Expected, share.Fair}[r.Intn(3)])
 			q.Queues = append(q.Queues, spec)
 		}
 		settings := DefaultSettings()
@@ -313,7 +321,7 @@ func TestNeverOver(t *testing.T) {
 }
 
 // checkLimits counts what runs in a queue and below it.
-func checkLimits(t *testing.T, s *stage, q *Queues, spec *QueueSpec) {
+func checkLimits(t *testing.T, s *stage, q *share.Queues, spec *share.QueueSpec) {
 	t.Helper()
 	isIn := func(name string) bool {
 		for name != "" && name != spec.Name {
@@ -335,7 +343,7 @@ func checkLimits(t *testing.T, s *stage, q *Queues, spec *QueueSpec) {
 			on[a.owner][slot.Node] = true
 		}
 	}
-	if most, ok := spec.Limit.Of(AmountGPU); ok && sum > most {
+	if most, ok := spec.Limit.Of(share.AmountGPU); ok && sum > most {
 		t.Fatalf("at %d %s has %d of at most %d", s.now, spec.Name, sum, most)
 	}
 	for _, owner := range []string{"u0", "u1", "u2"} {

@@ -5,18 +5,19 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/yi-json/synapse/policy/share"
 	"github.com/yi-json/synapse/topology"
 )
 
 // This file owns the tests of the rule by which a short job has a longer one stopped.
 
 // shortQueue is a queue whose long jobs give way to short ones; minRun (s) below 0 is not said.
-func shortQueue(minRun int64) *Queues {
-	q := QueueSpec{Name: "q", Preemption: Preemption{Shortest: yes()}}
+func shortQueue(minRun int64) *share.Queues {
+	q := share.QueueSpec{Name: "q", Preemption: share.Preemption{Shortest: yes()}}
 	if minRun *= second; minRun >= 0 {
 		q.Preemption.MinRun = &minRun
 	}
-	return &Queues{Default: "q", Queues: []QueueSpec{q}}
+	return &share.Queues{Default: "q", Queues: []share.QueueSpec{q}}
 }
 
 // TestShortest: a job that waits has one stopped that is expected to go on for four times as long as itself and as what

@@ -18,7 +18,7 @@ import (
 type turns struct {
 	round  uint64
 	bursts heap.Heap[*burst] // of a queue without others below it
-	below  heap.Heap[*share]
+	below  heap.Heap[*branch]
 	at     int // its place among those below its parent
 
 	within  bool  // what is next would be within quota
@@ -33,11 +33,11 @@ type turns struct {
 type inTree struct {
 	in   *shares
 	pool string
-	leaf *share
+	leaf *branch
 }
 
 // leafOf is where a burst's jobs are counted; it sees to it that what they need is known.
-func (j *Judgement) leafOf(b *burst) *share {
+func (j *Judgement) leafOf(b *burst) *branch {
 	if at := &b.at; at.in != j.shares || at.pool != b.traits.Pool || b.needs == nil {
 		*at = inTree{j.shares, b.traits.Pool, j.shares.leaf(b.key.queue, b.key.owner)}
 		b.needs = j.shares.needs(b.traits.Pool, estimate.TotalOf(&b.jobs[0].Gang))
@@ -46,7 +46,7 @@ func (j *Judgement) leafOf(b *burst) *share {
 }
 
 // next is the burst in whose turn it is; nil: none waits here.
-func (h *share) next() *burst {
+func (h *branch) next() *burst {
 	switch {
 	case len(h.turns.bursts.Items) > 0:
 		return h.turns.bursts.Items[0]
@@ -182,13 +182,13 @@ func (j *Judgement) attend(b *burst, e *entry) bool {
 }
 
 // enter lets a queue, and all above it, take part in the pass.
-func (j *Judgement) enter(leaf *share, b *burst) {
+func (j *Judgement) enter(leaf *branch, b *burst) {
 	for h := leaf; h != nil && h.turns.round != j.round; h = h.parent {
 		t := &h.turns
 		t.round = j.round
 		t.bursts.Items, t.bursts.Before = t.bursts.Items[:0], func(a, b *burst) bool { return a.sooner(b) < 0 }
-		t.below.Items, t.below.Before = t.below.Items[:0], (*share).sooner
-		t.below.Moved = func(h *share, at int) { h.turns.at = at }
+		t.below.Items, t.below.Before = t.below.Items[:0], (*branch).sooner
+		t.below.Moved = func(h *branch, at int) { h.turns.at = at }
 	}
 	if b != nil {
 		leaf.turns.bursts.Push(b)
@@ -202,7 +202,7 @@ func (b *burst) sooner(o *burst) int {
 }
 
 // ready orders those below a queue, from the bottom up.
-func (j *Judgement) ready(h *share) {
+func (j *Judgement) ready(h *branch) {
 	for _, b := range h.below {
 		if b.turns.round == j.round {
 			j.ready(b)
@@ -213,7 +213,7 @@ func (j *Judgement) ready(h *share) {
 }
 
 // weigh brings up to date where a queue stands.
-func (j *Judgement) weigh(h *share) {
+func (j *Judgement) weigh(h *branch) {
 	t, b := &h.turns, h.next()
 	t.within, t.part = h.isWithin(b.needs), 0
 	if t.since = b.jobs[b.turn]; t.used != h.used || t.weighed != j.now {
@@ -227,7 +227,7 @@ func (j *Judgement) weigh(h *share) {
 }
 
 // moveTurn gives a queue its place among those beside it, when something changed in it.
-func (j *Judgement) moveTurn(h *share) {
+func (j *Judgement) moveTurn(h *branch) {
 	beside := &h.parent.turns.below
 	if h.next() == nil {
 		beside.Remove(h.turns.at)
@@ -240,7 +240,7 @@ func (j *Judgement) moveTurn(h *share) {
 
 // isWithin reports whether a queue that takes so much more has no more than it is assured. Amounts that no quota names
 // are not counted.
-func (h *share) isWithin(needs []int64) bool {
+func (h *branch) isWithin(needs []int64) bool {
 	for i, quota := range h.quota {
 		if quota >= 0 && needs[i] > 0 && h.has[i]+needs[i] > quota {
 			return false
@@ -250,7 +250,7 @@ func (h *share) isWithin(needs []int64) bool {
 }
 
 // sooner is the order of queues beside each other.
-func (h *share) sooner(o *share) bool {
+func (h *branch) sooner(o *branch) bool {
 	a, b := &h.turns, &o.turns
 	if a.within != b.within {
 		return a.within

@@ -55,8 +55,8 @@ func (j *Judgement) Uses(nowNs int64) (all []Use) {
 }
 
 // living is what those that hold something have used of it, where they are counted.
-func (s *shares) living(now int64) map[*share]int64 {
-	of := map[*share]int64{}
+func (s *shares) living(now int64) map[*branch]int64 {
+	of := map[*branch]int64{}
 	for _, x := range s.jobs { //order: a sum
 		of[x.leaf] += spent(x.size, counting(now-x.since))
 	}
@@ -80,7 +80,7 @@ func (j *Judgement) Spent(t *estimate.Traits, ran, nowNs int64) {
 }
 
 // charge adds to what was used, here and in all queues above.
-func (h *share) charge(amount, now int64) {
+func (h *branch) charge(amount, now int64) {
 	for ; h != nil; h = h.parent {
 		h.used.change(0, now)
 		h.used.sum += amount

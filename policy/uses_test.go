@@ -5,13 +5,14 @@ import (
 	"testing"
 
 	"github.com/yi-json/synapse/policy/estimate"
+	"github.com/yi-json/synapse/policy/share"
 	"github.com/yi-json/synapse/topology"
 )
 
 // TestUsesGoOn: a next planner that is told what was used and what runs, and since when, counts what the last one did:
 // in a queue of its own, below another, and between owners. While nobody leads nothing decays.
 func TestUsesGoOn(t *testing.T) {
-	tree := []QueueSpec{{Name: "top"}, {Name: "a", Parent: "top"}, {Name: "fair", Order: num(Fair)}}
+	tree := []share.QueueSpec{{Name: "top"}, {Name: "a", Parent: "top"}, {Name: "fair", Order: num(share.Fair)}}
 	s := obeying(t, OnlyFIFO(), 1, tree...)
 	job := func(j *Judgement, id, queue, owner string, since, now int64) {
 		gang := topology.Gang{Replicas: 1, Each: topology.Resources{MilliGPU: 2000}}
@@ -55,9 +56,9 @@ func TestUsesGoOn(t *testing.T) {
 
 // TestNever: a job is larger than a limit ever allows if it is so with nothing else running, in its queue or above.
 func TestNever(t *testing.T) {
-	s := obeying(t, OnlyFIFO(), 8, QueueSpec{Name: "top", Limit: gpus(16)},
-		QueueSpec{Name: "a", Parent: "top", Owner: PerOwner{Amounts: gpus(8), Machines: num[int64](1)}},
-		QueueSpec{Name: "none", Owner: PerOwner{Running: num[int64](0)}})
+	s := obeying(t, OnlyFIFO(), 8, share.QueueSpec{Name: "top", Limit: gpus(16)},
+		share.QueueSpec{Name: "a", Parent: "top", Owner: share.PerOwner{Amounts: gpus(8), Machines: num[int64](1)}},
+		share.QueueSpec{Name: "none", Owner: share.PerOwner{Running: num[int64](0)}})
 	for _, c := range []struct {
 		queue    string
 		replicas int32

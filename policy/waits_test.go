@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/yi-json/synapse/policy/estimate"
+	"github.com/yi-json/synapse/policy/share"
 	"github.com/yi-json/synapse/topology"
 )
 
@@ -116,20 +117,21 @@ func TestAwayForSoLong(t *testing.T) {
 // TestWhatQueuesInherit: a queue that says nothing has the weight, the order and the rules of the one above it, and so
 // have the jobs that are in a queue itself.
 func TestWhatQueuesInherit(t *testing.T) {
-	weight, order, yes := int64(3), FIFO, true
+	weight, order, yes := int64(3), share.FIFO, true
 	one := int64(1)
-	s := newShares(&Queues{Queues: []QueueSpec{
+	s := newShares(&share.Queues{Queues: []share.QueueSpec{
 		{Name: "deep", Parent: "child"}, {Name: "child", Parent: "top"}, {Name: "other", Parent: "top", Weight: &one},
-		{Name: "top", Weight: &weight, Order: &order, Preemption: Preemption{Reclaim: &yes, MinRun: &weight}},
-	}}, Expected)
+		{Name: "top", Weight: &weight, Order: &order, Preemption: share.Preemption{Reclaim: &yes, MinRun: &weight}},
+	}}, share.Expected)
 	for name, want := range map[string]int64{"top": 3, "child": 3, "deep": 3, "other": 1} {
-		for _, h := range []*share{s.named[name], s.named[name].own} {
-			if h.weight != want || h.order != FIFO || !h.preempts.reclaim || h.preempts.minRun != 3 || !h.preempts.saysMinRun {
+		for _, h := range []*branch{s.named[name], s.named[name].own} {
+			if h.weight != want || h.order != share.FIFO || !h.preempts.reclaim || h.preempts.minRun != 3 ||
+				!h.preempts.saysMinRun {
 				t.Errorf("%s has a weight of %d, the order %s and %+v", name, h.weight, h.order, h.preempts)
 			}
 		}
 	}
-	if s.root.order != Expected || s.root.weight != 1 {
+	if s.root.order != share.Expected || s.root.weight != 1 {
 		t.Errorf("all have a weight of %d and the order %s", s.root.weight, s.root.order)
 	}
 }

@@ -44,7 +44,7 @@ func (j *Judgement) isOnLoan(p *promise) bool {
 		if h.assured && !h.exceeds(h.has, needs) {
 			return false
 		}
-		if slices.ContainsFunc(h.parent.below, func(o *share) bool { return o != h && o.takesBack() }) {
+		if slices.ContainsFunc(h.parent.below, func(o *branch) bool { return o != h && o.takesBack() }) {
 			return true
 		}
 	}
@@ -52,8 +52,8 @@ func (j *Judgement) isOnLoan(p *promise) bool {
 }
 
 // takesBack reports whether this queue or one below it takes back what it is assured.
-func (h *share) takesBack() bool {
-	return h.assured && h.preempts.reclaim || slices.ContainsFunc(h.below, (*share).takesBack)
+func (h *branch) takesBack() bool {
+	return h.assured && h.preempts.reclaim || slices.ContainsFunc(h.below, (*branch).takesBack)
 }
 
 // gives reports whether the job of a promise would have what the hunter's queue may take back: as of one that is
@@ -61,7 +61,7 @@ func (h *share) takesBack() bool {
 func (j *Judgement) gives(h *hunting, p *promise) bool {
 	needs := j.shares.needs(p.pool, estimate.TotalOf(&p.e.Gang))
 	rule, loans := h.rule(j.shares.leaf(p.e.Queue, p.e.Owner))
-	return rule == Reclaim && !slices.ContainsFunc(loans, func(o *share) bool { return !o.exceeds(o.has, needs) })
+	return rule == Reclaim && !slices.ContainsFunc(loans, func(o *branch) bool { return !o.exceeds(o.has, needs) })
 }
 
 // yielding are the promises that move, and the firm ones of the guard, to jobs for which their queues would borrow. One

@@ -7,7 +7,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/yi-json/synapse/messages"
-	"github.com/yi-json/synapse/policy"
+	"github.com/yi-json/synapse/policy/share"
 	"github.com/yi-json/synapse/topology"
 )
 
@@ -223,7 +223,7 @@ func (w *World) roomInView(p *process, m *machine, job *messages.JobRecord) (top
 }
 
 // ahead reports whether the planner looks ahead.
-func (w *World) ahead() bool { return w.draw.Settings.Order == policy.Expected }
+func (w *World) ahead() bool { return w.draw.Settings.Order == share.Expected }
 
 // unkept is what a machine has free that its leader keeps for no other job.
 func (w *World) unkept(p *process, m *machine, job *messages.JobRecord) topology.Capacity {

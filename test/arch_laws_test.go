@@ -35,16 +35,17 @@ var rooms = map[string]room{
 	// Where GPU time goes is counted by one who knows no jobs and no messages.
 	"goodput": {ours: []string{"topology"}, libraries: []string{}, pure: true},
 	"policy": {
-		ours:      []string{"topology", "policy/estimate", "policy/heap", "policy/preempt"},
+		ours:      []string{"topology", "policy/estimate", "policy/heap", "policy/preempt", "policy/share"},
 		libraries: []string{}, pure: true,
 	},
 	// What is learned of jobs knows nothing of who waits.
 	"policy/estimate": {ours: []string{"topology", "policy/heap"}, libraries: []string{}, pure: true},
+	"policy/share":    {ours: []string{"topology"}, libraries: []string{}, pure: true},
 	"policy/preempt":  {ours: []string{"topology"}, libraries: []string{}, pure: true},
 	"policy/heap":     {libraries: []string{}, pure: true},
 	"messages":        {ours: []string{"topology"}, libraries: []string{protobuf}, pure: true},
 	// What is said of queues and what is planned by them are two packages that do not know each other.
-	"messages/queues": {ours: []string{"topology", "policy", "messages"}, libraries: []string{}, pure: true},
+	"messages/queues": {ours: []string{"topology", "policy/share", "messages"}, libraries: []string{}, pure: true},
 	// What leader and worker have in common knows neither; the leader speaks to the mirror, which speaks to readers alone.
 	"actors":        actorRoom("topology", "messages", "clock/backoff"),
 	"actors/worker": actorRoom("topology", "messages", "actors"),
@@ -133,6 +134,9 @@ var laws = []law{
 		{"policy/estimate/x.go", `package estimate; import "` + module + `/policy"`},
 		{"policy/estimate/x.go", `package estimate; import "` + module + `/messages"`},
 		{"policy/estimate/x.go", `package estimate; import "os"`},
+		{"policy/share/x.go", `package share; import "` + module + `/policy"`},
+		{"policy/share/x.go", `package share; import "` + module + `/policy/preempt"`},
+		{"messages/queues/x.go", `package queues; import "` + module + `/policy"`},
 		{"policy/preempt/x.go", `package preempt; import "` + module + `/policy"`},
 		{"policy/preempt/x.go", `package preempt; import "` + module + `/policy/estimate"`},
 		{"policy/heap/x.go", `package heap; import "` + module + `/topology"`},

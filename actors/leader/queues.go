@@ -14,6 +14,7 @@ import (
 	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/messages/queues"
 	"github.com/yi-json/synapse/policy"
+	"github.com/yi-json/synapse/policy/share"
 	"github.com/yi-json/synapse/topology"
 )
 
@@ -24,7 +25,7 @@ import (
 // described are the queues as they are on disk.
 type described struct {
 	record  *messages.QueuesRecord // nil: nobody has described any, and every name is a queue
-	tree    *policy.Queues         // the same, as the planner has it
+	tree    *share.Queues          // the same, as the planner has it
 	writing *applying
 }
 

@@ -12,7 +12,7 @@ import (
 	"github.com/yi-json/synapse/cmd/synapse-cli/internal/show"
 	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/messages/queues"
-	"github.com/yi-json/synapse/policy"
+	"github.com/yi-json/synapse/policy/share"
 )
 
 // This file owns `apply`, and the queues in `get` and `describe`.
@@ -51,7 +51,7 @@ func (a *app) applyCommand() *cobra.Command {
 }
 
 // queuesIn reads a file of queues.
-func (a *app) queuesIn(file string) (*policy.Queues, error) {
+func (a *app) queuesIn(file string) (*share.Queues, error) {
 	name, data, err := input(file, a.stdin)
 	if err != nil {
 		return nil, err
@@ -66,7 +66,7 @@ func (a *app) queuesIn(file string) (*policy.Queues, error) {
 	return tree, err
 }
 
-func (a *app) apply(ctx context.Context, c *client.Client, tree *policy.Queues, dryRun bool) error {
+func (a *app) apply(ctx context.Context, c *client.Client, tree *share.Queues, dryRun bool) error {
 	reply, err := c.ApplyQueues(ctx, &messages.ApplyQueues{
 		Queues: queues.To(tree), Revision: tree.Revision, DryRun: dryRun,
 	})

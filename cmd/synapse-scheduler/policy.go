@@ -11,6 +11,7 @@ import (
 	"github.com/yi-json/synapse/cmd/internal/spelling"
 	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/policy"
+	"github.com/yi-json/synapse/policy/share"
 )
 
 // This file owns the section `policy` of the configuration file: its keys and their ranges, and which of them go
@@ -25,7 +26,7 @@ var (
 
 func policySection(to *policy.Settings) settings.Section {
 	return settings.Section{Name: "policy", Keys: policyKeys(to), Check: func(name string) error {
-		if to.Order == policy.Expected || slices.Contains(always, name) {
+		if to.Order == share.Expected || slices.Contains(always, name) {
 			return nil
 		}
 		return errors.New("counts with `order: expected` only, and the order is fifo; leave one of the two out")
@@ -37,7 +38,7 @@ func policyKeys(to *policy.Settings) []settings.Key {
 	const day = 24 * time.Hour
 	return []settings.Key{
 		{Name: "order", Set: orderOf(&to.Order), Get: func() string {
-			if to.Order == policy.Expected {
+			if to.Order == share.Expected {
 				return "expected"
 			}
 			return "fifo"
@@ -55,13 +56,13 @@ func policyKeys(to *policy.Settings) []settings.Key {
 }
 
 // orderOf takes one of the orders.
-func orderOf(to *policy.Order) func(string) error {
+func orderOf(to *share.Order) func(string) error {
 	return func(text string) error {
 		if !slices.Contains(orders, text) {
 			return errors.New("is not an order; " + spelling.Meant(text, orders))
 		}
-		if *to = policy.Expected; text == "fifo" {
-			*to = policy.FIFO
+		if *to = share.Expected; text == "fifo" {
+			*to = share.FIFO
 		}
 		return nil
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/yi-json/synapse/cmd/internal/settings"
 	"github.com/yi-json/synapse/policy"
+	"github.com/yi-json/synapse/policy/share"
 )
 
 // This file owns the tests of the section `policy`.
@@ -44,7 +45,7 @@ func TestPolicySection(t *testing.T) {
 	got, err := readPolicy(t,
 		"listen: 127.0.0.1:1\npolicy:\n  order: fifo\n  defaultLimit: 36h # of jobs without one\n")
 	want := policy.DefaultSettings()
-	if want.Order, want.DefaultLimit = policy.FIFO, 36*time.Hour; err != nil || got != want {
+	if want.Order, want.DefaultLimit = share.FIFO, 36*time.Hour; err != nil || got != want {
 		t.Errorf("%+v (%v)", got, err)
 	}
 	got, err = readPolicy(t,
@@ -56,7 +57,7 @@ func TestPolicySection(t *testing.T) {
 		t.Errorf("%+v (%v)", got, err)
 	}
 	got, err = readPolicy(t, "listen: a:1\n")
-	if err != nil || got != policy.DefaultSettings() || got.Order != policy.Expected {
+	if err != nil || got != policy.DefaultSettings() || got.Order != share.Expected {
 		t.Errorf("a file without the section: %+v (%v)", got, err)
 	}
 }

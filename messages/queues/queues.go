@@ -4,7 +4,7 @@ package queues
 
 import (
 	"github.com/yi-json/synapse/messages"
-	"github.com/yi-json/synapse/policy"
+	"github.com/yi-json/synapse/policy/share"
 	"github.com/yi-json/synapse/topology"
 )
 
@@ -13,27 +13,27 @@ import (
 const nsOfMs = 1_000_000
 
 // orders are the orders that may be named, at their numbers on the wire less one.
-var orders = []policy.Order{policy.Expected, policy.FIFO, policy.Fair}
+var orders = []share.Order{share.Expected, share.FIFO, share.Fair}
 
 // From is a description as a planner goes by it.
-func From(q *messages.Queues, revision uint64) *policy.Queues {
-	out := &policy.Queues{Revision: revision, Default: q.GetDefault()}
+func From(q *messages.Queues, revision uint64) *share.Queues {
+	out := &share.Queues{Revision: revision, Default: q.GetDefault()}
 	for _, s := range q.GetQueues() {
 		out.Queues = append(out.Queues, fromSpec(s))
 	}
 	return out
 }
 
-func fromSpec(s *messages.QueueSpec) policy.QueueSpec {
-	q := policy.QueueSpec{
+func fromSpec(s *messages.QueueSpec) share.QueueSpec {
+	q := share.QueueSpec{
 		Name: s.GetName(), Parent: s.GetParent(), Quota: fromAmounts(s.GetQuota()), Limit: fromAmounts(s.GetLimit()),
-		Owner: policy.PerOwner{
+		Owner: share.PerOwner{
 			Amounts: fromAmounts(s.GetOwnerAmounts()), Machines: s.OwnerMachines, Running: s.OwnerRunning,
 			Waiting: s.OwnerWaiting,
 		},
 		DefaultLimit: times(s.DefaultLimitMs, nsOfMs), MostLimit: times(s.MostLimitMs, nsOfMs),
 		DefaultPriority: s.DefaultPriority, MostPriority: s.MostPriority,
-		Preemption: policy.Preemption{
+		Preemption: share.Preemption{
 			ByPriority: s.ByPriority, Reclaim: s.Reclaim, Shortest: s.Shortest, MinRun: times(s.MinRunMs, nsOfMs),
 		},
 		Owners: s.GetOwners(),
@@ -51,7 +51,7 @@ func fromSpec(s *messages.QueueSpec) policy.QueueSpec {
 }
 
 // To is a description as it is said and kept.
-func To(q *policy.Queues) *messages.Queues {
+func To(q *share.Queues) *messages.Queues {
 	out := &messages.Queues{Default: q.Default}
 	for i := range q.Queues {
 		out.Queues = append(out.Queues, toSpec(&q.Queues[i]))
@@ -59,7 +59,7 @@ func To(q *policy.Queues) *messages.Queues {
 	return out
 }
 
-func toSpec(q *policy.QueueSpec) *messages.QueueSpec {
+func toSpec(q *share.QueueSpec) *messages.QueueSpec {
 	s := &messages.QueueSpec{
 		Name: q.Name, Parent: q.Parent, Quota: toAmounts(q.Quota), Limit: toAmounts(q.Limit),
 		OwnerAmounts: toAmounts(q.Owner.Amounts), OwnerMachines: q.Owner.Machines, OwnerRunning: q.Owner.Running,
@@ -82,14 +82,14 @@ func toSpec(q *policy.QueueSpec) *messages.QueueSpec {
 	return s
 }
 
-func fromAmounts(list []*messages.Amount) (all policy.Amounts) {
+func fromAmounts(list []*messages.Amount) (all share.Amounts) {
 	for _, a := range list {
-		all = append(all, policy.Amount{Name: a.GetName(), Amount: a.GetAmount()})
+		all = append(all, share.Amount{Name: a.GetName(), Amount: a.GetAmount()})
 	}
 	return all
 }
 
-func toAmounts(list policy.Amounts) (all []*messages.Amount) {
+func toAmounts(list share.Amounts) (all []*messages.Amount) {
 	for _, a := range list {
 		all = append(all, &messages.Amount{Name: a.Name, Amount: a.Amount})
 	}

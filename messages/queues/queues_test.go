@@ -6,34 +6,34 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
-	"github.com/yi-json/synapse/policy"
+	"github.com/yi-json/synapse/policy/share"
 	"github.com/yi-json/synapse/topology"
 )
 
 // TestThereAndBack: what a file may say of a queue comes back the same, and what is not given stays so.
 func TestThereAndBack(t *testing.T) {
 	n, weight, minutes, priority, yes := int64(5), int64(3), int64(600_000_000_000), int32(7), true
-	var all []policy.QueueSpec
-	for _, order := range []policy.Order{policy.Expected, policy.FIFO, policy.Fair} {
-		all = append(all, policy.QueueSpec{
-			Name: "nlp", Parent: "research", Quota: policy.Amounts{{Name: "gpu", Amount: 8000}},
-			Limit: policy.Amounts{{Name: "h100", Amount: 9000}}, Weight: &weight, Order: &order,
-			Owner: policy.PerOwner{
-				Amounts: policy.Amounts{{Name: "memory", Amount: 1 << 40}}, Machines: &n, Running: &n, Waiting: &n,
+	var all []share.QueueSpec
+	for _, order := range []share.Order{share.Expected, share.FIFO, share.Fair} {
+		all = append(all, share.QueueSpec{
+			Name: "nlp", Parent: "research", Quota: share.Amounts{{Name: "gpu", Amount: 8000}},
+			Limit: share.Amounts{{Name: "h100", Amount: 9000}}, Weight: &weight, Order: &order,
+			Owner: share.PerOwner{
+				Amounts: share.Amounts{{Name: "memory", Amount: 1 << 40}}, Machines: &n, Running: &n, Waiting: &n,
 			},
 			DefaultLimit: &minutes, MostLimit: &minutes, Selector: []topology.Label{{Key: "pool", Value: "a"}},
 			DefaultPriority: &priority, MostPriority: &priority,
-			Preemption: policy.Preemption{ByPriority: &yes, Reclaim: &yes, Shortest: &yes, MinRun: &minutes},
+			Preemption: share.Preemption{ByPriority: &yes, Reclaim: &yes, Shortest: &yes, MinRun: &minutes},
 			Owners:     []string{"ann", "group:ml"},
 		})
 	}
-	all = append(all, policy.QueueSpec{Name: "bare"})
-	q := &policy.Queues{Revision: 4, Default: "nlp", Queues: all}
+	all = append(all, share.QueueSpec{Name: "bare"})
+	q := &share.Queues{Revision: 4, Default: "nlp", Queues: all}
 	data, err := proto.Marshal(To(q))
 	if err != nil {
 		t.Fatal(err)
 	}
-	read := To(&policy.Queues{})
+	read := To(&share.Queues{})
 	if err := proto.Unmarshal(data, read); err != nil {
 		t.Fatal(err)
 	}

@@ -3,7 +3,7 @@ package record
 import (
 	"time"
 
-	"github.com/yi-json/synapse/policy"
+	"github.com/yi-json/synapse/policy/share"
 )
 
 // This file owns what is ordered, what is told meanwhile, and what comes of it. The
@@ -39,7 +39,7 @@ type Order struct {
 	Check   bool          // with the simulator's checkers
 	// Queues are those that Synapse's own policies go by; nil: they go by none. A job of a queue that is not among them is
 	// in the default one.
-	Queues *policy.Queues `json:",omitempty"`
+	Queues *share.Queues `json:",omitempty"`
 	// Preempt has Synapse's own policies stop jobs for others, as the queues say; where there are none, long ones for
 	// short ones. Checkpoint is how often jobs save their work; 0: never.
 	Preempt    bool          `json:",omitempty"`
@@ -47,10 +47,10 @@ type Order struct {
 }
 
 // ShortFirst are the queues of a cluster that has one, in which long jobs give way to short ones.
-func ShortFirst() *policy.Queues {
+func ShortFirst() *share.Queues {
 	yes := true
-	return &policy.Queues{Default: "default", Queues: []policy.QueueSpec{
-		{Name: "default", Preemption: policy.Preemption{Shortest: &yes}},
+	return &share.Queues{Default: "default", Queues: []share.QueueSpec{
+		{Name: "default", Preemption: share.Preemption{Shortest: &yes}},
 	}}
 }
 

@@ -81,7 +81,7 @@ func (s *seen) promises(out *record.Result) {
 			}
 		}
 	}
-	out.PromiseTold, out.PromiseCover = share(longTold, long), share(covered, said)
+	out.PromiseTold, out.PromiseCover = partOf(longTold, long), partOf(covered, said)
 	if len(errors) > 0 {
 		slices.Sort(errors)
 		p50, p95 := percentile(errors, 0.5), percentile(errors, 0.95)
@@ -105,8 +105,8 @@ func (s *seen) picture() []record.Told {
 	return thinned(all)
 }
 
-// share is a part of a number; nil where there is none.
-func share(part, of int) *float64 {
+// partOf returns a part of a number; nil where there is none.
+func partOf(part, of int) *float64 {
 	if of == 0 {
 		return nil
 	}

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/yi-json/synapse/policy"
+	"github.com/yi-json/synapse/policy/share"
 	"github.com/yi-json/synapse/sim"
 	"github.com/yi-json/synapse/sim/record"
 )
@@ -39,9 +39,9 @@ func endless(names []string, weights []int64) []record.Job {
 // TestSharesByWeight: over a half-life three queues with endless work get the GPUs by their weights, within 5%.
 func TestSharesByWeight(t *testing.T) {
 	names, weights := []string{"q1", "q2", "q5"}, []int64{1, 2, 5}
-	queues := &policy.Queues{}
+	queues := &share.Queues{}
 	for i, name := range names {
-		queues.Queues = append(queues.Queues, policy.QueueSpec{Name: name, Weight: &weights[i]})
+		queues.Queues = append(queues.Queues, share.QueueSpec{Name: name, Weight: &weights[i]})
 	}
 	o := record.Order{
 		Jobs: endless(names, weights), Cluster: record.NewCluster(record.InRacks(64, 0), 8), Policy: record.Synapse,
@@ -82,8 +82,8 @@ func TestSharesByWeight(t *testing.T) {
 // TestQueuesInReplay: both of Synapse's own policies go by queues, and whoever is of no queue that is known is in the
 // default one.
 func TestQueuesInReplay(t *testing.T) {
-	none := policy.Amounts{{Name: policy.AmountGPU, Amount: 8000}}
-	queues := &policy.Queues{Default: "rest", Queues: []policy.QueueSpec{{Name: "few", Limit: none}, {Name: "rest"}}}
+	none := share.Amounts{{Name: share.AmountGPU, Amount: 8000}}
+	queues := &share.Queues{Default: "rest", Queues: []share.QueueSpec{{Name: "few", Limit: none}, {Name: "rest"}}}
 	var jobs []record.Job
 	for i := range 6 {
 		jobs = append(jobs, record.Job{Duration: time.Hour, Limit: time.Hour, GPUs: 8, Queue: []string{"few", "other"}[i%2]})

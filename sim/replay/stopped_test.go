@@ -4,14 +4,14 @@ import (
 	"testing"
 	"time"
 
-	"github.com/yi-json/synapse/policy"
+	"github.com/yi-json/synapse/policy/share"
 	"github.com/yi-json/synapse/sim/record"
 )
 
 // This file owns the tests of jobs that are stopped for others in a replay.
 
 // stops replays jobs of a whole machine on one, with others stopped for them.
-func stops(t *testing.T, queues *policy.Queues, checkpoint time.Duration, jobs ...record.Job) *run {
+func stops(t *testing.T, queues *share.Queues, checkpoint time.Duration, jobs ...record.Job) *run {
 	t.Helper()
 	for i := range jobs {
 		jobs[i].GPUs = 8
@@ -30,11 +30,11 @@ func stops(t *testing.T, queues *policy.Queues, checkpoint time.Duration, jobs .
 // waits all the time in which its work does not go on; what it did since is lost, and is learned by nobody.
 func TestStoppedGoesOn(t *testing.T) {
 	yes, none := true, int64(0)
-	byPriority := &policy.Queues{Default: "q", Queues: []policy.QueueSpec{
-		{Name: "q", Preemption: policy.Preemption{ByPriority: &yes, MinRun: &none}}}}
+	byPriority := &share.Queues{Default: "q", Queues: []share.QueueSpec{
+		{Name: "q", Preemption: share.Preemption{ByPriority: &yes, MinRun: &none}}}}
 	const came, took = time.Hour + 5*time.Minute, 20 * time.Minute
 	for name, c := range map[string]struct {
-		queues     *policy.Queues
+		queues     *share.Queues
 		checkpoint time.Duration
 		at         time.Duration // when the other one begins
 		lost       time.Duration

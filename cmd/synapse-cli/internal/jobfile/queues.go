@@ -9,7 +9,7 @@ import (
 
 	"github.com/yi-json/synapse/cmd/internal/spelling"
 	"github.com/yi-json/synapse/messages"
-	"github.com/yi-json/synapse/policy"
+	"github.com/yi-json/synapse/policy/share"
 	placing "github.com/yi-json/synapse/topology"
 )
 
@@ -18,7 +18,7 @@ import (
 // with the places of the file.
 
 // ParseQueues reads the one description of queues in a file. The error is a Problems where the file is at fault.
-func ParseQueues(data []byte) (*policy.Queues, error) {
+func ParseQueues(data []byte) (*share.Queues, error) {
 	roots, problems := documents(data)
 	if problems != nil {
 		return nil, problems
@@ -26,7 +26,7 @@ func ParseQueues(data []byte) (*policy.Queues, error) {
 	if len(roots) > 1 {
 		return nil, Problems{{roots[1].Line, roots[1].Column, "", "is a second document", "all queues stand in one"}}
 	}
-	r := &reader{file: queuesFile(), queues: &policy.Queues{}, where: map[string]place{}}
+	r := &reader{file: queuesFile(), queues: &share.Queues{}, where: map[string]place{}}
 	r.read(roots[0])
 	if _, ok := r.where["@queues"]; !ok && r.problems == nil {
 		r.refuse(roots[0], "queues", say("write [{name: research}]", "is missing"))
@@ -44,7 +44,7 @@ func ParseQueues(data []byte) (*policy.Queues, error) {
 
 // locateQueue finds the key that policy refuses. What is not in the file itself, as a default of the parent's, is shown
 // at the nearest part around it.
-func (r *reader) locateQueue(e *policy.QueueError) *Problem {
+func (r *reader) locateQueue(e *share.QueueError) *Problem {
 	path := e.Key
 	if e.Queue >= 0 {
 		path = join(fmt.Sprintf("queues[%d]", e.Queue), e.Key)
@@ -75,18 +75,18 @@ func queuesFile() fileKind {
 		}},
 		{"queues[]", queueKeys()},
 		{"queues[].timeLimit", []key{
-			{"default", "", queueSpan(func(q *policy.QueueSpec) **int64 { return &q.DefaultLimit })},
-			{"most", "", queueSpan(func(q *policy.QueueSpec) **int64 { return &q.MostLimit })},
+			{"default", "", queueSpan(func(q *share.QueueSpec) **int64 { return &q.DefaultLimit })},
+			{"most", "", queueSpan(func(q *share.QueueSpec) **int64 { return &q.MostLimit })},
 		}},
 		{"queues[].priority", []key{
-			{"default", "", queuePriority(func(q *policy.QueueSpec) **int32 { return &q.DefaultPriority })},
-			{"most", "", queuePriority(func(q *policy.QueueSpec) **int32 { return &q.MostPriority })},
+			{"default", "", queuePriority(func(q *share.QueueSpec) **int32 { return &q.DefaultPriority })},
+			{"most", "", queuePriority(func(q *share.QueueSpec) **int32 { return &q.MostPriority })},
 		}},
 		{"queues[].preemption", []key{
-			{"byPriority", "", queueSwitch(func(q *policy.QueueSpec) **bool { return &q.Preemption.ByPriority })},
-			{"reclaim", "", queueSwitch(func(q *policy.QueueSpec) **bool { return &q.Preemption.Reclaim })},
-			{"shortest", "", queueSwitch(func(q *policy.QueueSpec) **bool { return &q.Preemption.Shortest })},
-			{"minRun", "", queueSpan(func(q *policy.QueueSpec) **int64 { return &q.Preemption.MinRun })},
+			{"byPriority", "", queueSwitch(func(q *share.QueueSpec) **bool { return &q.Preemption.ByPriority })},
+			{"reclaim", "", queueSwitch(func(q *share.QueueSpec) **bool { return &q.Preemption.Reclaim })},
+			{"shortest", "", queueSwitch(func(q *share.QueueSpec) **bool { return &q.Preemption.Shortest })},
+			{"minRun", "", queueSpan(func(q *share.QueueSpec) **int64 { return &q.Preemption.MinRun })},
 		}},
 	}}
 }
@@ -95,9 +95,9 @@ func queueKeys() []key {
 	return []key{
 		{"name", "", queueName(func(r *reader) *string { return &r.queue.Name })},
 		{"parent", "", queueName(func(r *reader) *string { return &r.queue.Parent })},
-		{"quota", "", queueAmounts(func(q *policy.QueueSpec) *policy.Amounts { return &q.Quota })},
-		{"limit", "", queueAmounts(func(q *policy.QueueSpec) *policy.Amounts { return &q.Limit })},
-		{"weight", "", queueNumber(func(q *policy.QueueSpec) **int64 { return &q.Weight })},
+		{"quota", "", queueAmounts(func(q *share.QueueSpec) *share.Amounts { return &q.Quota })},
+		{"limit", "", queueAmounts(func(q *share.QueueSpec) *share.Amounts { return &q.Limit })},
+		{"weight", "", queueNumber(func(q *share.QueueSpec) **int64 { return &q.Weight })},
 		{"order", "", readOrder},
 		{"timeLimit", "", readSection},
 		{"nodeSelector", "", readSelector},
@@ -125,7 +125,7 @@ func readQueues(r *reader, n *yaml.Node, path string) {
 		if r.full() {
 			return
 		}
-		r.queue = &policy.QueueSpec{}
+		r.queue = &share.QueueSpec{}
 		readSection(r, part, fmt.Sprintf("%s[%d]", path, i))
 		r.queues.Queues = append(r.queues.Queues, *r.queue)
 	}
@@ -140,7 +140,7 @@ func queueName(to func(*reader) *string) read {
 	}
 }
 
-func queueNumber(to func(*policy.QueueSpec) **int64) read {
+func queueNumber(to func(*share.QueueSpec) **int64) read {
 	return func(r *reader, n *yaml.Node, path string) {
 		if count, ok := r.number(n, path, 64); ok {
 			*to(r.queue) = &count
@@ -148,7 +148,7 @@ func queueNumber(to func(*policy.QueueSpec) **int64) read {
 	}
 }
 
-func queuePriority(to func(*policy.QueueSpec) **int32) read {
+func queuePriority(to func(*share.QueueSpec) **int32) read {
 	return func(r *reader, n *yaml.Node, path string) {
 		if count, ok := r.number(n, path, 32); ok {
 			priority := int32(count)
@@ -157,7 +157,7 @@ func queuePriority(to func(*policy.QueueSpec) **int32) read {
 	}
 }
 
-func queueSwitch(to func(*policy.QueueSpec) **bool) read {
+func queueSwitch(to func(*share.QueueSpec) **bool) read {
 	return func(r *reader, n *yaml.Node, path string) {
 		on := r.boolean(n, path)
 		*to(r.queue) = &on
@@ -165,7 +165,7 @@ func queueSwitch(to func(*policy.QueueSpec) **bool) read {
 }
 
 // queueSpan reads a span of time, which is in nanoseconds there.
-func queueSpan(to func(*policy.QueueSpec) **int64) read {
+func queueSpan(to func(*share.QueueSpec) **int64) read {
 	return func(r *reader, n *yaml.Node, path string) {
 		s, ok := r.scalar(n, path, "a span of time")
 		if !ok {
@@ -187,7 +187,7 @@ func queueSpan(to func(*policy.QueueSpec) **int64) read {
 const nsOfMs = 1_000_000
 
 // orders are the words for the orders.
-var orders = map[string]policy.Order{"expected": policy.Expected, "fifo": policy.FIFO, "fair": policy.Fair}
+var orders = map[string]share.Order{"expected": share.Expected, "fifo": share.FIFO, "fair": share.Fair}
 
 func readOrder(r *reader, n *yaml.Node, path string) {
 	oneOf("an order of jobs", []string{"expected", "fifo", "fair"}, func(word string) {
@@ -204,7 +204,7 @@ func readSelector(r *reader, n *yaml.Node, path string) {
 }
 
 // queueAmounts reads amounts of which each may be named once.
-func queueAmounts(to func(*policy.QueueSpec) *policy.Amounts) read {
+func queueAmounts(to func(*share.QueueSpec) *share.Amounts) read {
 	return func(r *reader, n *yaml.Node, path string) { r.amounts(n, path, to(r.queue), nil) }
 }
 
@@ -237,12 +237,12 @@ type counted struct {
 
 // amounts reads {gpu: 64, h100: 8, cpu: 512, memory: 4Ti}. What is none of the fixed names is a type of GPU: which
 // there are is not known here.
-func (r *reader) amounts(n *yaml.Node, path string, to *policy.Amounts, others []counted) {
+func (r *reader) amounts(n *yaml.Node, path string, to *share.Amounts, others []counted) {
 	if n.Kind != yaml.MappingNode {
 		r.refuse(n, path, say("write {gpu: 64}", "is %s, and must be a mapping of amounts", kindOf(n)))
 		return
 	}
-	var all policy.Amounts // what names nothing is not given
+	var all share.Amounts // what names nothing is not given
 	for i := 0; i+1 < len(n.Content) && !r.full(); i += 2 {
 		key, value := n.Content[i], n.Content[i+1]
 		at := join(path, quoteOdd(key.Value))
@@ -254,10 +254,10 @@ func (r *reader) amounts(n *yaml.Node, path string, to *policy.Amounts, others [
 			continue
 		}
 		if amount, ok := r.amount(key, value, at, others); ok {
-			all = append(all, policy.Amount{Name: key.Value, Amount: amount})
+			all = append(all, share.Amount{Name: key.Value, Amount: amount})
 		}
 	}
-	slices.SortFunc(all, func(a, b policy.Amount) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortFunc(all, func(a, b share.Amount) int { return strings.Compare(a.Name, b.Name) })
 	*to = all
 }
 
@@ -265,13 +265,13 @@ func (r *reader) amounts(n *yaml.Node, path string, to *policy.Amounts, others [
 func (r *reader) amount(key, n *yaml.Node, path string, others []counted) (int64, bool) {
 	parse := ParseGPU
 	switch key.Value {
-	case policy.AmountCPU:
+	case share.AmountCPU:
 		parse = ParseCPU
-	case policy.AmountMemory:
+	case share.AmountMemory:
 		parse = ParseMemory
-	case policy.AmountGPU:
+	case share.AmountGPU:
 	default:
-		words := []string{policy.AmountGPU, policy.AmountCPU, policy.AmountMemory}
+		words := []string{share.AmountGPU, share.AmountCPU, share.AmountMemory}
 		for _, o := range others {
 			words = append(words, o.name)
 		}

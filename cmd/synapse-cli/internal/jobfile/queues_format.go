@@ -6,7 +6,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"github.com/yi-json/synapse/policy"
+	"github.com/yi-json/synapse/policy/share"
 )
 
 // This file owns how queues are written: what ParseQueues reads back as the same.
@@ -66,7 +66,7 @@ func (m Mapping) MarshalYAML() (any, error) {
 }
 
 func (m Mapping) names() []string {
-	fixed := []string{policy.AmountGPU, policy.AmountCPU, policy.AmountMemory, "machines", "running", "waiting"}
+	fixed := []string{share.AmountGPU, share.AmountCPU, share.AmountMemory, "machines", "running", "waiting"}
 	var names, types []string
 	for _, name := range fixed {
 		if _, ok := m[name]; ok {
@@ -79,14 +79,14 @@ func (m Mapping) names() []string {
 		}
 	}
 	slices.Sort(types)
-	if len(names) > 0 && names[0] == policy.AmountGPU {
+	if len(names) > 0 && names[0] == share.AmountGPU {
 		return slices.Concat(names[:1], types, names[1:])
 	}
 	return append(types, names...)
 }
 
 // FormatQueues is the file of a description.
-func FormatQueues(q *policy.Queues) QueuesFile {
+func FormatQueues(q *share.Queues) QueuesFile {
 	f := QueuesFile{APIVersion: "synapse/v1", Kind: "Queues", Revision: q.Revision, Default: q.Default}
 	for i := range q.Queues {
 		f.Queues = append(f.Queues, formatQueue(&q.Queues[i]))
@@ -94,7 +94,7 @@ func FormatQueues(q *policy.Queues) QueuesFile {
 	return f
 }
 
-func formatQueue(q *policy.QueueSpec) QueueFile {
+func formatQueue(q *share.QueueSpec) QueueFile {
 	f := QueueFile{
 		Name: q.Name, Parent: q.Parent, Quota: mappingOf(q.Quota), Limit: mappingOf(q.Limit), Weight: q.Weight,
 		PerOwner: mappingOf(q.Owner.Amounts), Owners: q.Owners,
@@ -119,7 +119,7 @@ func formatQueue(q *policy.QueueSpec) QueueFile {
 			f.PerOwner[name] = Amount(strconv.FormatInt(*n, 10))
 		}
 	}
-	if q.Preemption != (policy.Preemption{}) {
+	if q.Preemption != (share.Preemption{}) {
 		f.Preemption = &PreemptionFile{
 			q.Preemption.ByPriority, q.Preemption.Reclaim, q.Preemption.Shortest, written(q.Preemption.MinRun, formatNs),
 		}
@@ -127,10 +127,10 @@ func formatQueue(q *policy.QueueSpec) QueueFile {
 	return f
 }
 
-func mappingOf(amounts policy.Amounts) Mapping {
+func mappingOf(amounts share.Amounts) Mapping {
 	m := Mapping{}
 	for _, a := range amounts {
-		if m[a.Name] = Amount(FormatMilli(a.Amount)); a.Name == policy.AmountMemory {
+		if m[a.Name] = Amount(FormatMilli(a.Amount)); a.Name == share.AmountMemory {
 			m[a.Name] = Amount(FormatBytes(a.Amount))
 		}
 	}

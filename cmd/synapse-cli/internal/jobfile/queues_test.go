@@ -10,7 +10,7 @@ import (
 	"github.com/cockroachdb/datadriven"
 	"go.yaml.in/yaml/v3"
 
-	"github.com/yi-json/synapse/policy"
+	"github.com/yi-json/synapse/policy/share"
 	placing "github.com/yi-json/synapse/topology"
 )
 
@@ -35,27 +35,27 @@ func TestQueuesAreRead(t *testing.T) {
 		t.Fatal(err)
 	}
 	const hour = 3600 * 1_000_000_000
-	want := &policy.Queues{Revision: 3, Default: "research", Queues: []policy.QueueSpec{
+	want := &share.Queues{Revision: 3, Default: "research", Queues: []share.QueueSpec{
 		{
-			Name: "research", Quota: policy.Amounts{{Name: "gpu", Amount: 256_000}, {Name: "h100", Amount: 64_000}},
-			Limit: policy.Amounts{{Name: "gpu", Amount: 512_000}}, Weight: at(int64(2)), Order: at(policy.Expected),
+			Name: "research", Quota: share.Amounts{{Name: "gpu", Amount: 256_000}, {Name: "h100", Amount: 64_000}},
+			Limit: share.Amounts{{Name: "gpu", Amount: 512_000}}, Weight: at(int64(2)), Order: at(share.Expected),
 			DefaultLimit: at(int64(24 * hour)), MostLimit: at(int64(168 * hour)),
 			Selector: []placing.Label{{Key: "pool", Value: "a"}},
 		},
 		{
-			Name: "nlp", Parent: "research", Quota: policy.Amounts{{Name: "gpu", Amount: 128_000}},
-			Owner: policy.PerOwner{
-				Amounts:  policy.Amounts{{Name: "gpu", Amount: 64_000}},
+			Name: "nlp", Parent: "research", Quota: share.Amounts{{Name: "gpu", Amount: 128_000}},
+			Owner: share.PerOwner{
+				Amounts:  share.Amounts{{Name: "gpu", Amount: 64_000}},
 				Machines: at(int64(8)), Running: at(int64(500)), Waiting: at(int64(5000)),
 			},
 			DefaultPriority: at(int32(50)), MostPriority: at(int32(100)),
-			Preemption: policy.Preemption{
+			Preemption: share.Preemption{
 				ByPriority: at(true), Reclaim: at(true), Shortest: at(false), MinRun: at(int64(hour / 6)),
 			},
 		},
 		{
-			Name: "other", Order: at(policy.Fair), Owners: []string{"ann", "group:ml team"},
-			Limit: policy.Amounts{{Name: "cpu", Amount: 512_000}, {Name: "memory", Amount: 4 << 40}},
+			Name: "other", Order: at(share.Fair), Owners: []string{"ann", "group:ml team"},
+			Limit: share.Amounts{{Name: "cpu", Amount: 512_000}, {Name: "memory", Amount: 4 << 40}},
 		},
 	}}
 	if !reflect.DeepEqual(got, want) {
@@ -88,7 +88,7 @@ func TestQueuesRefused(t *testing.T) {
 
 // TestQueuesRoundTrip: what is written is read back as the same, whatever is given and whatever is not.
 func TestQueuesRoundTrip(t *testing.T) {
-	read := func(text []byte) *policy.Queues {
+	read := func(text []byte) *share.Queues {
 		t.Helper()
 		q, err := ParseQueues(text)
 		if err != nil {
@@ -96,7 +96,7 @@ func TestQueuesRoundTrip(t *testing.T) {
 		}
 		return q
 	}
-	write := func(q *policy.Queues) []byte {
+	write := func(q *share.Queues) []byte {
 		text, err := yaml.Marshal(FormatQueues(q))
 		if err != nil {
 			t.Fatal(err)
@@ -117,17 +117,17 @@ func TestQueuesRoundTrip(t *testing.T) {
 }
 
 // drawnQueues is a description that nothing is wrong with.
-func drawnQueues(r *rand.Rand) *policy.Queues {
-	q := &policy.Queues{Revision: uint64(r.Intn(3))}
+func drawnQueues(r *rand.Rand) *share.Queues {
+	q := &share.Queues{Revision: uint64(r.Intn(3))}
 	for i := range 1 + r.Intn(6) {
-		s := policy.QueueSpec{Name: fmt.Sprintf("q%d", i)}
+		s := share.QueueSpec{Name: fmt.Sprintf("q%d", i)}
 		if i > 0 && r.Intn(2) == 0 {
 			s.Parent = fmt.Sprintf("q%d", r.Intn(i))
 		}
 		if r.Intn(2) == 0 {
-			s.Limit = policy.Amounts{{Name: "cpu", Amount: int64(r.Intn(1e6))}, {Name: "gpu", Amount: int64(r.Intn(1e6))}}
+			s.Limit = share.Amounts{{Name: "cpu", Amount: int64(r.Intn(1e6))}, {Name: "gpu", Amount: int64(r.Intn(1e6))}}
 		} else if r.Intn(2) == 0 {
-			s.Limit = policy.Amounts{{Name: "a100", Amount: int64(r.Intn(9))}, {Name: "memory", Amount: int64(r.Intn(9)) << 30}}
+			s.Limit = share.Amounts{{Name: "a100", Amount: int64(r.Intn(9))}, {Name: "memory", Amount: int64(r.Intn(9)) << 30}}
 		}
 		s.Owner.Amounts = s.Limit
 		maybe(r, &s.Owner.Running, int64(r.Intn(9)))
@@ -136,7 +136,7 @@ func drawnQueues(r *rand.Rand) *policy.Queues {
 			s.Owners = []string{"ann.b", "group:a: {b}", "group:#\"c"}[:n]
 		}
 		maybe(r, &s.Weight, 1+int64(r.Intn(9)))
-		maybe(r, &s.Order, policy.Order(r.Intn(3)))
+		maybe(r, &s.Order, share.Order(r.Intn(3)))
 		maybe(r, &s.MostLimit, int64(1+r.Intn(1e6))*nsOfMs)
 		maybe(r, &s.DefaultPriority, -int32(r.Intn(9)))
 		maybe(r, &s.Preemption.Reclaim, r.Intn(2) == 0)

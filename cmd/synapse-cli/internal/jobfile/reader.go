@@ -10,7 +10,7 @@ import (
 
 	"github.com/yi-json/synapse/cmd/internal/spelling"
 	"github.com/yi-json/synapse/messages"
-	"github.com/yi-json/synapse/policy"
+	"github.com/yi-json/synapse/policy/share"
 )
 
 // This file owns how one value is read, whatever key it stands under. A reader
@@ -19,8 +19,8 @@ import (
 type reader struct {
 	file     fileKind
 	spec     *messages.JobSpec // of a job
-	queues   *policy.Queues    // of queues
-	queue    *policy.QueueSpec // of these, the one that is being read
+	queues   *share.Queues     // of queues
+	queue    *share.QueueSpec  // of these, the one that is being read
 	sources  map[string]Source // of a job's secrets
 	problems Problems
 	// where is what was found where, by the names that messages has for it; and,

@@ -12,7 +12,7 @@ import (
 	"github.com/yi-json/synapse/cmd/synapse-cli/internal/jobfile"
 	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/messages/queues"
-	"github.com/yi-json/synapse/policy"
+	"github.com/yi-json/synapse/policy/share"
 )
 
 // This file owns how queues look that somebody has described: what each is assured, and the usage of its jobs and of
@@ -20,7 +20,7 @@ import (
 
 // branch is one of them.
 type branch struct {
-	spec   *policy.QueueSpec // nil: it is closed
+	spec   *share.QueueSpec // nil: it is closed
 	name   string
 	parent *branch
 	barred bool // to who asks
@@ -55,8 +55,8 @@ var mayUse = column[*branch]{head: "MAY USE", cell: func(b *branch) string {
 	return "yes"
 }}
 
-func quotaOf(q *policy.QueueSpec) policy.Amounts { return q.Quota }
-func limitOf(q *policy.QueueSpec) policy.Amounts { return q.Limit }
+func quotaOf(q *share.QueueSpec) share.Amounts { return q.Quota }
+func limitOf(q *share.QueueSpec) share.Amounts { return q.Limit }
 
 func (b *branch) quota() string {
 	if b.spec == nil {
@@ -66,12 +66,12 @@ func (b *branch) quota() string {
 }
 
 // amounts are GPUs alone, where they are counted: most often they are all that is. All else has its name.
-func (b *branch) amounts(of func(*policy.QueueSpec) policy.Amounts) string {
+func (b *branch) amounts(of func(*share.QueueSpec) share.Amounts) string {
 	if b.spec == nil {
 		return "-"
 	}
 	list := of(b.spec)
-	if n, ok := list.Of(policy.AmountGPU); ok {
+	if n, ok := list.Of(share.AmountGPU); ok {
 		return milli(n)
 	}
 	var words []string
@@ -81,8 +81,8 @@ func (b *branch) amounts(of func(*policy.QueueSpec) policy.Amounts) string {
 	return orDash(strings.Join(words, ", "))
 }
 
-func amountWord(a policy.Amount) string {
-	if a.Name == policy.AmountMemory {
+func amountWord(a share.Amount) string {
+	if a.Name == share.AmountMemory {
 		return size(a.Amount)
 	}
 	return milli(a.Amount)
@@ -99,7 +99,7 @@ func (b *branch) borrowed() string {
 	if b.spec == nil {
 		return milli(b.usage.GetInUse().GetMilliGpu())
 	}
-	quota, ok := b.spec.Quota.Of(policy.AmountGPU)
+	quota, ok := b.spec.Quota.Of(share.AmountGPU)
 	if !ok {
 		return "-"
 	}
@@ -107,10 +107,10 @@ func (b *branch) borrowed() string {
 }
 
 // branches are the queues in the order of their description, and then those that are closed.
-func branches(tree *policy.Queues, reply *messages.GetQueuesReply, nowMs int64) []*branch {
+func branches(tree *share.Queues, reply *messages.GetQueuesReply, nowMs int64) []*branch {
 	named := map[string]*branch{}
 	var all []*branch
-	add := func(name string, spec *policy.QueueSpec) *branch {
+	add := func(name string, spec *share.QueueSpec) *branch {
 		b := &branch{name: name, spec: spec, now: nowMs, barred: slices.Contains(reply.GetBarred(), name)}
 		named[name] = b
 		all = append(all, b)
@@ -211,16 +211,16 @@ func DescribeQueue(w io.Writer, s Style, name string, reply *messages.GetQueuesR
 // uses is what its jobs have, with those below it.
 func (b *branch) uses() string {
 	u := b.usage.GetInUse()
-	return fmt.Sprintf("%s %s, %s %s, %s %s", policy.AmountGPU, milli(u.GetMilliGpu()), policy.AmountCPU,
-		milli(u.GetMilliCpu()), policy.AmountMemory, size(u.GetMemoryBytes()))
+	return fmt.Sprintf("%s %s, %s %s, %s %s", share.AmountGPU, milli(u.GetMilliGpu()), share.AmountCPU,
+		milli(u.GetMilliCpu()), share.AmountMemory, size(u.GetMemoryBytes()))
 }
 
 // spec is what the file says of a queue, key by key.
-func (p *page) spec(b *branch, tree *policy.Queues) {
+func (p *page) spec(b *branch, tree *share.Queues) {
 	if tree.Default == b.name {
 		p.line("Default", "of jobs that name no queue")
 	}
-	one := jobfile.FormatQueues(&policy.Queues{Queues: []policy.QueueSpec{*b.spec}}).Queues[0]
+	one := jobfile.FormatQueues(&share.Queues{Queues: []share.QueueSpec{*b.spec}}).Queues[0]
 	var node yaml.Node
 	if p.err = cmp.Or(p.err, node.Encode(one)); p.err != nil {
 		return

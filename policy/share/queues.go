@@ -1,4 +1,5 @@
-package policy
+// Package share says who of several may have what: the queues of a cluster as its owner describes them. It is pure.
+package share
 
 // This file owns the queues of a cluster as its owner describes them: a tree of groups, each with what it is assured,
 // what it may have at most, and how its jobs are ordered. It is a value; what a pass makes of it is in shares.go. What
@@ -10,7 +11,7 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// Queues is the whole description. It is read and written as one, so that a tree is never half an earlier one.
+// Queues holds the whole description. It is read and written as one, so that a tree is never half an earlier one.
 type Queues struct {
 	// Revision counts how often the description was replaced; 0: nobody says.
 	Revision uint64 `json:",omitempty"`
@@ -41,7 +42,7 @@ type QueueSpec struct {
 	Owners []string `json:",omitempty"`
 }
 
-// PerOwner is what one owner may have in a queue, with all below it.
+// PerOwner says what one owner may have in a queue, with all below it.
 type PerOwner struct {
 	Amounts  Amounts `json:",omitempty"`
 	Machines *int64  `json:",omitempty"` // on which the owner's jobs run, each counted once
@@ -49,7 +50,7 @@ type PerOwner struct {
 	Waiting  *int64  `json:",omitempty"` // jobs
 }
 
-// Preemption is what may be stopped for the jobs of a queue. All of it is off where nobody switches it on.
+// Preemption says what may be stopped for the jobs of a queue. All of it is off where nobody switches it on.
 type Preemption struct {
 	ByPriority *bool  `json:",omitempty"` // jobs of lower priority in the same queue
 	Reclaim    *bool  `json:",omitempty"` // what others have above their quotas
@@ -71,10 +72,10 @@ type Amount struct {
 	Amount int64
 }
 
-// Amounts are some of them, each named once. One that is not named is not counted.
+// Amounts lists some of them, each named once. One that is not named is not counted.
 type Amounts []Amount
 
-// Of is the amount of a name; false where it is not named.
+// Of returns the amount of a name; false where it is not named.
 func (a Amounts) Of(name string) (int64, bool) {
 	for i := range a {
 		if a[i].Name == name {
@@ -92,7 +93,7 @@ func (q *Queues) Preempts() bool {
 	})
 }
 
-// Find is a queue's place in the list; below 0: there is none of that name.
+// Find returns a queue's place in the list; below 0: there is none of that name.
 func (q *Queues) Find(name string) int {
 	for i := range q.Queues {
 		if q.Queues[i].Name == name {
@@ -102,7 +103,7 @@ func (q *Queues) Find(name string) int {
 	return -1
 }
 
-// Names are those of all queues, in the order of the description.
+// Names lists those of all queues, in the order of the description.
 func (q *Queues) Names() []string {
 	names := make([]string, 0, len(q.Queues))
 	for i := range q.Queues {

@@ -1,4 +1,4 @@
-package policy
+package share
 
 import (
 	"fmt"
@@ -34,7 +34,7 @@ func (c *queuesCheck) owners(i int) {
 	}
 }
 
-// wrongOwner is why an entry can be nobody, and the fix; empty: it can be somebody.
+// wrongOwner says why an entry can be nobody, and the fix; empty: it can be somebody.
 func wrongOwner(entry string) (text, hint string) {
 	group, grouped := strings.CutPrefix(entry, groupPrefix)
 	switch {

@@ -1,4 +1,4 @@
-package policy
+package share
 
 // This file owns what is wrong with a description of queues: whatever would make one of its promises empty. It names
 // the queue and the key, so that whoever read the file can say line and column.
@@ -29,7 +29,7 @@ type QueueError struct {
 	Words []string
 }
 
-// Error is the whole in one line.
+// Error returns the whole in one line.
 func (e *QueueError) Error() string {
 	text := e.Key + ": " + e.Text
 	if e.Queue >= 0 {
@@ -103,7 +103,7 @@ func (c *queuesCheck) names() {
 	}
 }
 
-// known is where a queue is that somebody names.
+// known returns where a queue is that somebody names.
 func (c *queuesCheck) known(queue int, key, name string) int {
 	at, ok := c.at[name]
 	if !ok {
@@ -190,7 +190,7 @@ func (c *queuesCheck) children(i int) {
 	}
 }
 
-// assures is the nearest queue above one that is assured some of this; below 0: none.
+// assures returns the nearest queue above one that is assured some of this; below 0: none.
 func (c *queuesCheck) assures(below int, name string) int {
 	for at := c.parent[below]; at >= 0; at = c.parent[at] {
 		if _, ok := c.Queues.Queues[at].Quota.Of(name); ok {
@@ -231,7 +231,7 @@ func (c *queuesCheck) ranges(i int) {
 	}
 }
 
-// inherited is what holds in a queue: its own, or else its nearest parent's.
+// inherited returns what holds in a queue: its own, or else its nearest parent's.
 func inherited[T any](c *queuesCheck, i int, of func(*QueueSpec) *T) *T {
 	for at := i; at >= 0; at = c.parent[at] {
 		if own := of(&c.Queues.Queues[at]); own != nil {
