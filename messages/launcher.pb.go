@@ -1039,7 +1039,7 @@ func (x *TaskLogs) GetEnd() bool {
 	return false
 }
 
-// gateway → Node → Task → launcher: have the agent come, by a stream of its own, for a further process that somebody
+// gateway → Node → Task → launcher: have the agent come, by a stream of its own, for an exec session that somebody
 // wants run in a task, of which nothing more is said here. Answered by ExecRefused, or by the stream.
 type ExecTask struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`

@@ -26,7 +26,7 @@ const (
 	TaskPrepared                  // a container could be started
 	TaskSpawned                   // a process exists from now on
 	TaskTold                      // its launcher was told of its end, and has told it
-	ExecPassed                    // its launcher was told to run a further process in it
+	ExecPassed                    // its launcher was told to run an exec session in it
 	Checked                       // a check of a machine's health has ended
 	TaskEnded                     // a process group has gone and its cgroup is empty
 	Scanned                       // some time has passed: the whole world may be looked at

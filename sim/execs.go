@@ -7,7 +7,7 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// This file owns further processes in tasks: in some worlds somebody wants one in each task at each step of its life,
+// This file owns exec sessions in tasks: in some worlds somebody wants one in each task at each step of its life,
 // by way of the leader and of one that led before. No chance is spent on it.
 
 // execSeeds is of how many seeds one has them.

@@ -2,7 +2,7 @@ package sim
 
 import "github.com/yi-json/synapse/messages"
 
-// execInRunning is S38: a further process is run only in a task that was started, and only
+// execInRunning is S38: an exec session is run only in a task that was started, and only
 // for the newest leader that the agent follows.
 type execInRunning struct{ rule }
 

@@ -69,7 +69,7 @@ func placeNamed(text string) place {
 }
 
 // helping runs one of synapse-exec's words in a task. Ctrl-C ends it, and what it was for.
-func (a *app) helping(task string, command []string, do func(context.Context, *client.Execution) error) error {
+func (a *app) helping(task string, command []string, do func(context.Context, *client.ExecSession) error) error {
 	job, rank, err := taskNamed(task)
 	if err != nil {
 		return err
@@ -94,7 +94,7 @@ func (a *app) fetch(from place, to string) error {
 	if info, err := os.Stat(to); err == nil && info.IsDir() && strings.Trim(name, "./") == "" {
 		return usageHint("name it, or a new name for it here", "%q says no name that a copy could have in %s", from.path, to)
 	}
-	return a.helping(from.task, []string{"--pack", from.path}, func(_ context.Context, run *client.Execution) error {
+	return a.helping(from.task, []string{"--pack", from.path}, func(_ context.Context, run *client.ExecSession) error {
 		_ = run.Send(&api.ExecIn{StdinEnds: true})
 		comes, goes := io.Pipe()
 		note, whole := a.leavingOut()
@@ -122,7 +122,7 @@ func (a *app) bring(from string, to place) error {
 	if _, err := os.Stat(from); err != nil {
 		return err
 	}
-	return a.helping(to.task, []string{"--unpack", to.path}, func(_ context.Context, run *client.Execution) error {
+	return a.helping(to.task, []string{"--unpack", to.path}, func(_ context.Context, run *client.ExecSession) error {
 		note, whole := a.leavingOut()
 		packed, ended := make(chan error, 1), make(chan error, 1)
 		go func() { packed <- sendPacked(run, from, note) }()
@@ -143,7 +143,7 @@ func (a *app) bring(from string, to place) error {
 }
 
 // sendPacked sends an archive of a file or folder, and its end.
-func sendPacked(run *client.Execution, from string, note parcel.Skipped) error {
+func sendPacked(run *client.ExecSession, from string, note parcel.Skipped) error {
 	out := bufio.NewWriterSize(stdinOf{run.Send}, stdinBytes)
 	err := parcel.Pack(out, from, note)
 	if err == nil {

@@ -18,7 +18,7 @@ import (
 	"github.com/yi-json/synapse/server/api"
 )
 
-// This file owns `exec`: a further process in a task that runs, with this terminal. What it writes comes here, what is
+// This file owns `exec`: an exec session in a task that runs, with this terminal. What it writes comes here, what is
 // typed goes there, and its exit code is the command's own.
 
 const (
@@ -33,8 +33,8 @@ func (a *app) execCommand() *cobra.Command {
 	var o execOptions
 	c := &cobra.Command{
 		Use:   "exec JOB[:RANK] [-i] [-t] -- COMMAND...",
-		Short: "run a further process in a task that runs",
-		Long: "Runs a further process in a task: in its container, as its user, with its limits, devices and\n" +
+		Short: "run a command in a task that runs, as an exec session",
+		Long: "Runs a command in a task, as an exec session: in its container, as its user, with its limits, devices and\n" +
 			"environment. It counts for what the task may use, ends with the task, and says nothing about how the task\n" +
 			"ends. With -i it reads this command's input to its end. If that is not a terminal, -t is left out.\n" +
 			"Without a rank it is rank 0. The exit code is that of the process (128 + n for signals), 125 to 127\n" +
@@ -126,7 +126,7 @@ func notRun(err error) error {
 }
 
 // attend hands on what is typed, signals, and the size of the terminal.
-func (a *app) attend(ctx context.Context, run *client.Execution, o execOptions) {
+func (a *app) attend(ctx context.Context, run *client.ExecSession, o execOptions) {
 	if o.stdin {
 		go a.handInput(run)
 	} else {
@@ -152,7 +152,7 @@ func (a *app) attend(ctx context.Context, run *client.Execution, o execOptions) 
 }
 
 // handInput sends this command's input until it ends. A broken stream is told by whoever listens to it.
-func (a *app) handInput(run *client.Execution) {
+func (a *app) handInput(run *client.ExecSession) {
 	for {
 		buffer := make([]byte, stdinBytes)
 		n, err := a.stdin.Read(buffer)
@@ -173,7 +173,7 @@ type heard struct {
 }
 
 // hear writes what the process writes, until it has ended.
-func hear(run *client.Execution, to *heard) error {
+func hear(run *client.ExecSession, to *heard) error {
 	for {
 		out, err := run.Receive()
 		if err != nil {

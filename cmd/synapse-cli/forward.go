@@ -71,7 +71,7 @@ type forwarding struct {
 
 func (a *app) portForward(task string, pairs []forwarded) error {
 	// To ask it for its version shows that connections can be made, before anybody relies on that.
-	return a.helping(task, []string{"--version"}, func(ctx context.Context, run *client.Execution) error {
+	return a.helping(task, []string{"--version"}, func(ctx context.Context, run *client.ExecSession) error {
 		said := &bytes.Buffer{}
 		if err := hear(run, &heard{out: io.Discard, errs: said}); err != nil {
 			return notRun(err)

@@ -22,7 +22,7 @@ import (
 )
 
 // This file owns `run`: a job whose command runs here, with this terminal. What the job's tasks run is a keeper, which
-// holds the room; the command is a further process in rank 0, and its exit code is handed to the keeper, so that the
+// holds the room; the command is an exec session in rank 0, and its exit code is handed to the keeper, so that the
 // job ends as the command did. The keeper learns that nobody is there any more by the end of a pipe, whatever this
 // program died of: nothing here has to say goodbye.
 
@@ -234,12 +234,12 @@ func (a *app) inside(ctx context.Context, c *client.Client, first *api.ExecIn, h
 }
 
 // letGo hands a keeper its code.
-func letGo(line *client.Execution, code int) {
+func letGo(line *client.ExecSession, code int) {
 	_ = line.Send(&api.ExecIn{Stdin: []byte(strconv.Itoa(code) + "\n"), StdinEnds: true})
 }
 
 // held is a rank's lifeline, once it holds its keeper.
-func held(ctx context.Context, c *client.Client, id string, rank int) (*client.Execution, error) {
+func held(ctx context.Context, c *client.Client, id string, rank int) (*client.ExecSession, error) {
 	line, err := c.Execute(ctx, &api.ExecIn{Job: id, Rank: int32(rank), Command: []string{"/bin/sh", "-c", lifeline}})
 	for err == nil {
 		var out *api.ExecOut

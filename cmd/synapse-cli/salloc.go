@@ -127,7 +127,7 @@ type keeping struct {
 	id   string
 	over chan struct{} // closed when the keeper has its code, or the job has ended
 	lock sync.Mutex
-	line *client.Execution
+	line *client.ExecSession
 	code *int // of the command; nil: it runs
 }
 

@@ -83,7 +83,7 @@ func call(command shell.Command, stdin io.Reader) (int, error) {
 		defer sending.Unlock()
 		return shell.Send(conn, kind, body)
 	}
-	if err := send(shell.Call, text); err != nil {
+	if err := send(shell.Exec, text); err != nil {
 		return codeLost, err
 	}
 	go feed(send, stdin)

@@ -10,7 +10,7 @@ import (
 	"github.com/yi-json/synapse/server/api"
 )
 
-// This file owns how a machine comes for a further process that it was told of: to the scheduler that waits for it, by
+// This file owns how a machine comes for an exec session that it was told of: to the scheduler that waits for it, by
 // a stream of its own over the connection of the link. It breaks with that, and then the process is hung up on.
 
 // carrying is carry over a link.

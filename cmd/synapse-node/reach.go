@@ -12,19 +12,19 @@ import (
 	"github.com/yi-json/synapse/server/api"
 )
 
-// This file owns how a task's call of another one goes to the scheduler: by a stream of its own over the connection of
-// the link. It breaks with that, and then the process over there is hung up on.
+// This file owns how a task's exec session in another one goes to the scheduler: by a stream of its own over the
+// connection of the link. It breaks with that, and then the process over there is hung up on.
 
-// reaching is callFellow over a link.
-func reaching(link asker) func(context.Context, launcher.Call, func(launcher.Fellow) error) error {
-	return func(ctx context.Context, call launcher.Call, do func(launcher.Fellow) error) error {
-		return callFellow(ctx, link, call, do)
+// reaching is runRemote over a link.
+func reaching(link asker) func(context.Context, launcher.ExecRequest, func(launcher.RemoteExec) error) error {
+	return func(ctx context.Context, request launcher.ExecRequest, do func(launcher.RemoteExec) error) error {
+		return runRemote(ctx, link, request, do)
 	}
 }
 
-// callFellow hands do the process that was called, once it runs. Whether it may run is said by the scheduler that
+// runRemote hands do the exec session in the other task, once it runs. Whether it may run is said by the scheduler that
 // leads; one that does not is asked in vain.
-func callFellow(ctx context.Context, link asker, call launcher.Call, do func(launcher.Fellow) error) error {
+func runRemote(ctx context.Context, link asker, r launcher.ExecRequest, do func(launcher.RemoteExec) error) error {
 	var over error
 	err := link.Ask(ctx, func(ctx context.Context, conn grpc.ClientConnInterface) error {
 		ctx, cancel := context.WithCancel(ctx)
@@ -34,7 +34,7 @@ func callFellow(ctx context.Context, link asker, call launcher.Call, do func(lau
 			return err
 		}
 		_ = stream.Send(&api.ExecIn{ // a stream that was refused says why when it is listened to
-			Job: call.Job, Attempt: call.Attempt, Rank: call.Rank, Host: call.Host, Command: call.Command,
+			Job: r.Job, Attempt: r.Attempt, Rank: r.Rank, Host: r.Host, Command: r.Command,
 		})
 		first, err := stream.Recv()
 		if status.Code(err) == codes.Unavailable {
@@ -44,23 +44,23 @@ func callFellow(ctx context.Context, link asker, call launcher.Call, do func(lau
 			over = errors.New(status.Convert(err).Message())
 			return nil
 		}
-		over = do(&fellow{stream: stream, first: first})
+		over = do(&remoteExec{stream: stream, first: first})
 		return nil
 	})
 	return errors.Join(err, over)
 }
 
-// fellow is a stream as the launcher has it.
-type fellow struct {
+// remoteExec is a stream as the launcher has it.
+type remoteExec struct {
 	stream grpc.BidiStreamingClient[api.ExecIn, api.ExecOut]
 	first  *api.ExecOut // until it was received
 }
 
-func (f *fellow) Send(in *launcher.Incoming) error {
+func (f *remoteExec) Send(in *launcher.Incoming) error {
 	return f.stream.Send(&api.ExecIn{Stdin: in.Stdin, StdinEnds: in.StdinEnds, Signal: int32(in.Signal)})
 }
 
-func (f *fellow) Receive() (*launcher.Outgoing, error) {
+func (f *remoteExec) Receive() (*launcher.Outgoing, error) {
 	out := f.first
 	if f.first = nil; out == nil {
 		var err error

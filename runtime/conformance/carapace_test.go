@@ -94,7 +94,7 @@ func (d *library) Lacks(trait Trait) string {
 		return d.lacking["pids limit"]
 	case Devices:
 		return d.lacking["devices"]
-	case Further:
+	case ExecSessions:
 		if fork.Way == "reexec" {
 			return fork.ErrCannotJoin.Error()
 		}

@@ -151,9 +151,9 @@ func newCommand(t testing.TB) (*command, *library, string) {
 	binary := buildCommand(t)
 	place := []string{"--state-dir", d.options.StateDir, "--cgroup-parent", d.options.Cgroups.Parent}
 	c := &command{leavings: d.Leavings, lacks: map[Trait]string{
-		ReportsOOM: "an exit code has no room for it; the events of --status-fd do",
-		Streams:    "the program itself stays with its streams, as a shell's child does",
-		Further:    "only its supervisor runs one, and here it has none",
+		ReportsOOM:   "an exit code has no room for it; the events of --status-fd do",
+		Streams:      "the program itself stays with its streams, as a shell's child does",
+		ExecSessions: "only its supervisor runs one, and here it has none",
 	}}
 	c.line = func(task Task) ([]string, error) {
 		text, err := json.Marshal(specOf(task))
@@ -213,8 +213,8 @@ func newPeer(t testing.TB, binary string) *command {
 		ReportsOOM: "an exit code has no room for it", Init: "it has none: the command is PID 1", SetupCode: why,
 		ExecCodes: why,
 		PidsExact: "its own threads count against the limit", PlainRoot: why, EarlyKill: why,
-		ManyAtOnce: "minutes of it show nothing about this project",
-		Further:    "it is not asked for one here",
+		ManyAtOnce:   "minutes of it show nothing about this project",
+		ExecSessions: "it is not asked for one here",
 	}}
 	c.line = func(task Task) ([]string, error) {
 		bundle := t.TempDir()

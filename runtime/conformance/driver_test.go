@@ -48,8 +48,8 @@ type Running interface {
 	Kill() error
 }
 
-// Errand is a further process of a task.
-type Errand struct {
+// ExecSpec says what an exec session runs.
+type ExecSpec struct {
 	Command  []string
 	Env      []string
 	Terminal bool
@@ -57,42 +57,42 @@ type Errand struct {
 	Stdin, Stdout, Stderr *os.File
 }
 
-// Another is a further process that runs.
-type Another interface {
+// ExecSession is an exec session that runs.
+type ExecSession interface {
 	Near() *os.File // the near end of its terminal; nil: it has none
 	Wait() int      // for its end, which it answers as a shell does
 	Signal(syscall.Signal) error
 	HangUp()
 }
 
-// Joinable is a task in which further processes can be run.
+// Joinable is a task in which exec sessions can be run.
 type Joinable interface {
-	Further(Errand) (Another, error)
+	Exec(ExecSpec) (ExecSession, error)
 }
 
 // Trait is something that not every driver, or not every machine, can do.
 type Trait string
 
 const (
-	Rootfs     Trait = "a rootfs of its own"
-	Namespaces Trait = "namespaces of its own"
-	Memory     Trait = "a memory limit"
-	Pids       Trait = "a limit of processes"
-	Devices    Trait = "a device filter"
-	Init       Trait = "an init"
-	ReportsOOM Trait = "word of a lack of memory"
-	PidsExact  Trait = "a limit of one process"
-	PlainRoot  Trait = "a refusal of linked system directories"
-	SetupCode  Trait = "exit code 125 where set-up fails"
-	ExecCodes  Trait = "exit codes 126 and 127 as shells have them"
-	Streams    Trait = "streams that nobody but the task holds"
-	Handed     Trait = "the very streams that it was handed"
-	EarlyKill  Trait = "exit code 137 for one killed in its start"
-	ManyAtOnce Trait = "hundreds of starts at once"
-	Users      Trait = "users other than root"
-	OwnDev     Trait = "a /dev of its own"
-	Links      Trait = "mount targets by way of an image's links"
-	Further    Trait = "further processes"
+	Rootfs       Trait = "a rootfs of its own"
+	Namespaces   Trait = "namespaces of its own"
+	Memory       Trait = "a memory limit"
+	Pids         Trait = "a limit of processes"
+	Devices      Trait = "a device filter"
+	Init         Trait = "an init"
+	ReportsOOM   Trait = "word of a lack of memory"
+	PidsExact    Trait = "a limit of one process"
+	PlainRoot    Trait = "a refusal of linked system directories"
+	SetupCode    Trait = "exit code 125 where set-up fails"
+	ExecCodes    Trait = "exit codes 126 and 127 as shells have them"
+	Streams      Trait = "streams that nobody but the task holds"
+	Handed       Trait = "the very streams that it was handed"
+	EarlyKill    Trait = "exit code 137 for one killed in its start"
+	ManyAtOnce   Trait = "hundreds of starts at once"
+	Users        Trait = "users other than root"
+	OwnDev       Trait = "a /dev of its own"
+	Links        Trait = "mount targets by way of an image's links"
+	ExecSessions Trait = "exec sessions"
 )
 
 // Driver runs tasks.

@@ -85,9 +85,9 @@ func ociAt(t testing.TB, path string, users account.Rules, policy ...permit.Poli
 		Init: none, PidsExact: notOfAJob, Devices: notOfAJob, Handed: "its output is kept in files",
 		Memory: place.Lacks(Memory), ReportsOOM: place.Lacks(ReportsOOM),
 		Pids: place.Lacks(Pids), Namespaces: place.Lacks(Namespaces),
-		ExecCodes: "a command that proves to be no program only when it is executed ends with the runtime's own code",
-		PlainRoot: "runtimes follow links in a root, within it",
-		Further:   place.Lacks(Further),
+		ExecCodes:    "a command that proves to be no program only when it is executed ends with the runtime's own code",
+		PlainRoot:    "runtimes follow links in a root, within it",
+		ExecSessions: place.Lacks(ExecSessions),
 	}
 	return s
 }
@@ -239,8 +239,8 @@ func newUpstream(t testing.TB) *stack {
 		Memory:     place.Lacks(Memory),
 		ReportsOOM: place.Lacks(ReportsOOM), Pids: place.Lacks(Pids), Namespaces: place.Lacks(Namespaces), ExecCodes: code,
 		PlainRoot: code, Users: "it runs everything as root", OwnDev: "it makes no /dev",
-		Links:   "what is mounted is mounted before it changes its root",
-		Further: "it has a root of its program's making",
+		Links:        "what is mounted is mounted before it changes its root",
+		ExecSessions: "it has a root of its program's making",
 	}
 	s.noise = []byte(strings.Join(standInNoise, ""))
 	return s

@@ -339,7 +339,7 @@ func containersFor(t testing.TB, users account.Rules, policy ...permit.Policy) *
 	s.lacks = map[Trait]string{
 		PidsExact: notOfAJob, Devices: notOfAJob, Handed: "its output is kept in files", Memory: place.Lacks(Memory),
 		ReportsOOM: place.Lacks(ReportsOOM), Pids: place.Lacks(Pids), Namespaces: place.Lacks(Namespaces),
-		Further: place.Lacks(Further),
+		ExecSessions: place.Lacks(ExecSessions),
 	}
 	return s
 }

@@ -45,7 +45,7 @@ func Run(t *testing.T, driver Driver) {
 	if missing := able.Busybox(); missing != "" {
 		t.Skip(missing)
 	}
-	for _, c := range slices.Concat(lifeCases, limitCases, rootCases, loadCases, furtherCases) {
+	for _, c := range slices.Concat(lifeCases, limitCases, rootCases, loadCases, execCases) {
 		lack := lackOf(driver, c.needs)
 		if lack != "" && !strings.Contains(lack, ofMachine) {
 			t.Logf("%s: not for this driver, it lacks %s", c.name, lack)

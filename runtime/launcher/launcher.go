@@ -70,10 +70,10 @@ type Options struct {
 	Evict func(enough func() bool) error
 	// Around runs what the machine's owner has run before and after each job; nil: there is nothing.
 	Around *hook.Around
-	// Carry comes for a further process that a scheduler waits for under this name, and has do run it; nil: none are run.
+	// Carry comes for an exec session that a scheduler waits for under this name, and has do run it; nil: none are run.
 	Carry func(ctx context.Context, session string, do func(Wire) error) error
 	// Reach has a scheduler run a command in another task, and do what comes of it; nil: tasks reach no others.
-	Reach func(ctx context.Context, call Call, do func(Fellow) error) error
+	Reach func(ctx context.Context, r ExecRequest, do func(RemoteExec) error) error
 	// Helper is the program that tasks are shown as synapse-exec, as an absolute path; empty: they have none.
 	Helper string
 	// Grace is the grace of a supervisor's own stop where the job names none.

@@ -36,8 +36,8 @@ func TestMain(m *testing.M) {
 			syscall.Exit(supervisor.Main(os.Args[2:])) // The race detector has os.Exit wait for a second.
 		case "agent":
 			agent(os.Args[2], os.Args[3:])
-		case "errands":
-			errands(os.Args[2])
+		case "execs":
+			execsOfAgent(os.Args[2])
 		}
 	}
 	soon = pace.Of(soon) // a child of this binary measures nothing

@@ -60,7 +60,7 @@ type task struct {
 	stop      *messages.StopTask // it must end, whatever else is under way
 	cancel    context.CancelFunc // of what is under way in the background
 	link      *supervisor.Link
-	calls     io.Closer // of the others of its gang; nil: it can make none
+	execs     io.Closer // what it asks of the others of its gang; nil: it can ask for none
 	exit      *messages.Exit
 	disk      diskUse
 }
@@ -295,7 +295,7 @@ func (t *task) onEvent(link *supervisor.Link, e supervisor.Event) {
 	case e.Started:
 		if t.phase == phaseSpawning {
 			t.phase = phaseRunning
-			t.hearCalls()
+			t.hearExecs()
 			t.answer()
 		}
 	case e.Exit != nil:
@@ -318,7 +318,7 @@ func (t *task) unlink() {
 func (t *task) leave() {
 	t.line.End(func() {
 		t.unlink()
-		t.endCalls()
+		t.endExecs()
 		if t.cancel != nil {
 			t.cancel()
 		}
@@ -419,7 +419,7 @@ func (t *task) record(exit *supervisor.Exit) error {
 
 func (t *task) gone(exit *supervisor.Exit) {
 	t.unlink()
-	t.endCalls()
+	t.endExecs()
 	t.takeSecrets()
 	t.disk.over.Store(true)
 	if t.spawned {

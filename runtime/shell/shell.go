@@ -16,9 +16,9 @@ const SocketName = "socket"
 // Kind is what a frame has.
 type Kind byte
 
-// A caller's first frame is its Call, the agent's last one its End.
+// A caller's first frame is its Exec, the agent's last one its End.
 const (
-	Call      Kind = 'c' // JSON, of a Command
+	Exec      Kind = 'c' // JSON, of a Command
 	Stdin     Kind = 'i'
 	StdinEnds Kind = 'e'
 	Signal    Kind = 's' // one byte, its number

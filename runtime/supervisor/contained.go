@@ -21,7 +21,7 @@ type Container struct {
 	Spec     carapace.Spec    `json:"spec"`
 	StateDir string           `json:"state_dir"`
 	Cgroups  carapace.Cgroups `json:"cgroups"`
-	// Alone is why no further process can be run in it; empty: one can.
+	// Alone is why no exec session can be run in it; empty: one can.
 	Alone string `json:"alone,omitempty"`
 }
 
@@ -99,8 +99,8 @@ func (c *contained) becomeRunning(container *carapace.Container) {
 	}
 }
 
-// further runs a process in the container.
-func (c *contained) further(errand carapace.Errand) (further, error) {
+// exec runs a process in the container.
+func (c *contained) exec(what carapace.ExecSpec) (execProcess, error) {
 	c.mu.Lock()
 	container := c.container
 	c.mu.Unlock()
@@ -110,7 +110,7 @@ func (c *contained) further(errand carapace.Errand) (further, error) {
 	case container == nil:
 		return nil, errNotRunning
 	}
-	f, err := container.Further(errand)
+	f, err := container.Exec(what)
 	if err != nil {
 		return nil, err
 	}

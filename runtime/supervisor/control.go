@@ -76,7 +76,7 @@ func listen(name string) (*os.File, error) {
 		unix.Close(fd)
 		return nil, err
 	}
-	if err := unix.Listen(fd, maxErrands); err != nil {
+	if err := unix.Listen(fd, maxExecs); err != nil {
 		unix.Close(fd)
 		return nil, err
 	}

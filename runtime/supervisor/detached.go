@@ -68,7 +68,7 @@ type detached struct {
 	late   []unix.Signal       // and what was to be sent
 	end    *death              // the leader's
 	over   *syscall.WaitStatus // the program's
-	guests map[int]bool        // further processes, each with a thread that waits for it
+	guests map[int]bool        // exec sessions, each with a thread that waits for it
 }
 
 func newDetached(k *keeper) *detached {
@@ -274,21 +274,21 @@ func (d *detached) signal(sig unix.Signal) {
 	d.send(sig)
 }
 
-// further runs a process in the container. The program is not asked: it would have to be executed for that once more.
-func (d *detached) further(errand carapace.Errand) (further, error) {
+// exec runs a process in the container. The program is not asked: it would have to be executed for that once more.
+func (d *detached) exec(what carapace.ExecSpec) (execProcess, error) {
 	first, leader, err := d.first()
 	if err != nil {
 		return nil, err
 	}
 	defer unix.Close(first)
 	guest := 0
-	errand.Born = func(pid int) {
+	what.Born = func(pid int) {
 		guest = pid
 		d.host(pid, true)
 	}
 	made := carapace.Made{Spec: d.of.Root, Pid: leader.PID, PidFD: first, Leaves: d.of.Leaves}
 	made.Spec.Workdir = d.of.Workdir
-	f, err := made.Further(errand)
+	f, err := made.Exec(what)
 	if err != nil {
 		d.host(guest, false)
 		return nil, err
@@ -315,7 +315,7 @@ func (d *detached) first() (pidfd int, leader Process, err error) {
 	return pidfd, d.leader, nil
 }
 
-// host notes whether a child is a further process.
+// host notes whether a child is an exec session.
 func (d *detached) host(pid int, stays bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -22,12 +22,12 @@ type bare struct {
 	kills   int
 }
 
-func (b *bare) start() *Exit                             { return nil }
-func (b *bare) signal(s unix.Signal)                     { b.signals = append(b.signals, s) }
-func (b *bare) killRound()                               { b.kills++ }
-func (b *bare) ending() bool                             { return false }
-func (b *bare) verdict() *Exit                           { return &Exit{} }
-func (b *bare) further(carapace.Errand) (further, error) { return nil, context.Canceled }
+func (b *bare) start() *Exit                                { return nil }
+func (b *bare) signal(s unix.Signal)                        { b.signals = append(b.signals, s) }
+func (b *bare) killRound()                                  { b.kills++ }
+func (b *bare) ending() bool                                { return false }
+func (b *bare) verdict() *Exit                              { return &Exit{} }
+func (b *bare) exec(carapace.ExecSpec) (execProcess, error) { return nil, context.Canceled }
 
 func newBare(spec Spec) (*keeper, *bare) {
 	b := &bare{}

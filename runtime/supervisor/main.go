@@ -55,8 +55,8 @@ type charge interface {
 	ending() bool
 	// verdict is how it ended, once allGone is closed.
 	verdict() *Exit
-	// further runs a further process of the task, which ends with it. It is called beside the loop, and may take long.
-	further(carapace.Errand) (further, error)
+	// exec runs an exec session of the task, which ends with it. It is called beside the loop, and may take long.
+	exec(carapace.ExecSpec) (execProcess, error)
 }
 
 // keeper is a supervisor at work.
@@ -67,7 +67,7 @@ type keeper struct {
 	logs    [2]*logWriter
 	drained chan struct{} // closed when both logs have ended
 	control *control
-	errands errands
+	execs   execSessions
 
 	began   chan int      // the command runs, as this process
 	ended   chan struct{} // it has ended by itself; what is left of it is to follow
@@ -119,7 +119,7 @@ func (k *keeper) run() *Exit {
 	if exit := k.start(); exit != nil {
 		return exit
 	}
-	k.hearErrands()
+	k.hearExecs()
 	for {
 		var wake <-chan time.Time
 		if d := k.due(); d > 0 {
@@ -131,7 +131,7 @@ func (k *keeper) run() *Exit {
 		case pid := <-k.began:
 			k.becomeStarted(pid)
 		case <-k.ended:
-			k.errands.end()
+			k.execs.end()
 			k.killing, k.roundAt = true, time.Now().Add(leftoverPatience)
 		case <-k.allGone:
 			return k.finish()
@@ -300,7 +300,7 @@ func (k *keeper) stop(sig int, grace time.Duration) {
 
 // kill ends the grace.
 func (k *keeper) kill() {
-	k.errands.end()
+	k.execs.end()
 	k.killing = true
 	if k.killedAt.IsZero() {
 		k.killedAt = time.Now()
@@ -323,7 +323,7 @@ func (k *keeper) finish() *Exit {
 		k.becomeStarted(pid)
 	default:
 	}
-	k.errands.settle()
+	k.execs.settle()
 	k.closeLogs()
 	exit := k.charge.verdict()
 	exit.ByItself = !k.told
@@ -352,7 +352,7 @@ func (k *keeper) keep(exit *Exit) {
 		time.Sleep(recordAgain)
 	}
 	_ = os.Remove(controlFile)
-	_ = os.Remove(errandFile)
+	_ = os.Remove(execFile)
 	text, err := json.Marshal(exit)
 	if err == nil {
 		k.control.say("gone " + string(text))

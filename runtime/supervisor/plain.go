@@ -25,7 +25,7 @@ type plain struct {
 	forks  chan func()
 
 	mu     sync.Mutex
-	others map[int]*spawned // further processes
+	others map[int]*spawned // exec sessions
 	sealed bool             // nothing more is run: all have gone
 }
 

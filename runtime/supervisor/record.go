@@ -29,7 +29,7 @@ const (
 	exitFile    = "exit.json"
 	lockFile    = "lock"
 	controlFile = "control"
-	errandFile  = "errands"
+	execFile    = "errands" // as agents and supervisors of earlier versions know it
 	errorFile   = "supervisor.err"
 	// exitReserve is as large as an exit record can be. It is written before the
 	// task starts, so that a disk that fills up later cannot keep the record from

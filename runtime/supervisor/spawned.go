@@ -11,7 +11,7 @@ import (
 	"github.com/yi-json/synapse/runtime/carapace"
 )
 
-// This file owns further processes of a task that is processes of the machine. They are forked by the thread that
+// This file owns exec sessions of a task that is processes of the machine. They are forked by the thread that
 // forked the command, so that they are confined with it and by the same rules, and not by others like them: the kernel
 // keeps those of two sets of rules apart.
 
@@ -50,18 +50,18 @@ func (s *spawned) Signal(sig unix.Signal) error {
 	return unix.Kill(-s.pid, sig)
 }
 
-// further runs a process beside the command.
-func (p *plain) further(errand carapace.Errand) (further, error) {
+// exec runs a process beside the command.
+func (p *plain) exec(what carapace.ExecSpec) (execProcess, error) {
 	spec := p.k.spec
-	spec.Path, spec.Args = errand.Command[0], errand.Command
-	spec.Env = carapace.WithEnv(spec.Env, errand.Env)
+	spec.Path, spec.Args = what.Command[0], what.Command
+	spec.Env = carapace.WithEnv(spec.Env, what.Env)
 	path, failed := lookUp(&spec)
 	if failed != nil {
 		return nil, &refusal{failed.Code, failed.Detail}
 	}
 	s := &spawned{done: make(chan struct{})}
-	streams := []*os.File{errand.Stdin, errand.Stdout, errand.Stderr}
-	if errand.Terminal {
+	streams := []*os.File{what.Stdin, what.Stdout, what.Stderr}
+	if what.Terminal {
 		far, err := s.openTerminal(spec.User)
 		if err != nil {
 			return nil, err
@@ -69,7 +69,7 @@ func (p *plain) further(errand carapace.Errand) (further, error) {
 		defer far.Close()
 		streams = []*os.File{far, far, far}
 	}
-	err := p.forkFurther(s, &spec, path, streams, errand.Terminal)
+	err := p.forkExec(s, &spec, path, streams, what.Terminal)
 	if err != nil {
 		if s.terminal != nil {
 			s.terminal.Close()
@@ -79,8 +79,8 @@ func (p *plain) further(errand carapace.Errand) (further, error) {
 	return s, nil
 }
 
-// forkFurther has the command's parent fork it. Until it is entered nobody may take it for a stranger that has ended.
-func (p *plain) forkFurther(s *spawned, spec *Spec, path string, streams []*os.File, terminal bool) error {
+// forkExec has the command's parent fork it. Until it is entered nobody may take it for a stranger that has ended.
+func (p *plain) forkExec(s *spawned, spec *Spec, path string, streams []*os.File, terminal bool) error {
 	attr := &syscall.ProcAttr{Dir: spec.Dir, Env: spec.Env, Sys: &syscall.SysProcAttr{
 		Setsid: true, Setctty: terminal, Pdeathsig: syscall.SIGKILL,
 	}}
@@ -94,7 +94,7 @@ func (p *plain) forkFurther(s *spawned, spec *Spec, path string, streams []*os.F
 	fork := func() {
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		if p.sealed || p.k.errands.ended() {
+		if p.sealed || p.k.execs.ended() {
 			forked <- errNotRunning
 			return
 		}
@@ -124,7 +124,7 @@ func (p *plain) seal() bool {
 	return p.sealed
 }
 
-// conclude reports whether a process that was reaped is a further one.
+// conclude reports whether a process that was reaped is of an exec session.
 func (p *plain) conclude(pid int, status syscall.WaitStatus) bool {
 	p.mu.Lock()
 	s := p.others[pid]

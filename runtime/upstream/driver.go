@@ -62,7 +62,7 @@ func (d *Driver) SecretWays() (files, env bool) { return false, false }
 // Name is "upstream".
 func (d *Driver) Name() string { return Name }
 
-// Helps reports that its tasks have not the program of ours: it would do nothing there, where no further process runs.
+// Helps reports that its tasks have not the program of ours: it would do nothing there, where no exec session runs.
 func (d *Driver) Helps() bool { return false }
 
 // Prepare refuses what the program cannot do.

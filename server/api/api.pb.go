@@ -572,7 +572,7 @@ func (x *ReadSecrets) GetAttempt() *messages.Token {
 	return nil
 }
 
-// ExecIn is what comes for a further process of a task. In the first, job to terminal are filled in.
+// ExecIn is what comes for an exec session of a task. In the first, job to terminal are filled in.
 type ExecIn struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Principal     *messages.Principal    `protobuf:"bytes,1,opt,name=principal,proto3" json:"principal,omitempty"`

@@ -89,7 +89,7 @@ type SynapseClient interface {
 	ReadLogs(ctx context.Context, in *ReadLogs, opts ...grpc.CallOption) (grpc.ServerStreamingClient[LogPart], error)
 	// ReadPast tells how the cluster was, as far as the scheduler that leads has kept that.
 	ReadPast(ctx context.Context, in *ReadPast, opts ...grpc.CallOption) (grpc.ServerStreamingClient[PastPart], error)
-	// Exec runs a further process in a task, and carries what it reads and writes. The first ExecIn says
+	// Exec runs an exec session in a task, and carries what it reads and writes. The first ExecIn says
 	// what is to be run, the last ExecOut how it ended.
 	Exec(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[ExecIn, ExecOut], error)
 	// Carry is a machine's end of an Exec that it was told of: its first ExecOut names the session.
@@ -479,7 +479,7 @@ type SynapseServer interface {
 	ReadLogs(*ReadLogs, grpc.ServerStreamingServer[LogPart]) error
 	// ReadPast tells how the cluster was, as far as the scheduler that leads has kept that.
 	ReadPast(*ReadPast, grpc.ServerStreamingServer[PastPart]) error
-	// Exec runs a further process in a task, and carries what it reads and writes. The first ExecIn says
+	// Exec runs an exec session in a task, and carries what it reads and writes. The first ExecIn says
 	// what is to be run, the last ExecOut how it ended.
 	Exec(grpc.BidiStreamingServer[ExecIn, ExecOut]) error
 	// Carry is a machine's end of an Exec that it was told of: its first ExecOut names the session.

@@ -103,7 +103,7 @@ func (x *ExecIn) Validate() error {
 	return nil
 }
 
-// maxExecBytes bounds a further process's command with its variables.
+// maxExecBytes bounds an exec session's command with its variables.
 const maxExecBytes = 64 << 10
 
 // validFrom refuses positions that no reader could have reached.

@@ -22,7 +22,7 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns further processes in tasks, between who asked for one and its machine. The machine is told through
+// This file owns exec sessions in tasks, between who asked for one and its machine. The machine is told through
 // its Node; then its agent comes by a stream of its own, and what is said goes from one stream to the other. No actor
 // sees a byte of it, nothing is kept here, and a side that does not read holds up the other one: the streams' own
 // windows are all that is under way.
@@ -40,7 +40,7 @@ type sessions struct {
 	all map[string]*session
 }
 
-// session is one further process, as it is carried here.
+// session is one exec session, as it is carried here.
 type session struct {
 	node topology.NodeID
 	came chan grpc.BidiStreamingServer[api.ExecOut, api.ExecIn] // the machine
@@ -70,7 +70,7 @@ func (s *sessions) take(name string) *session {
 	return of
 }
 
-// Exec runs a further process in a task, and carries its streams.
+// Exec runs an exec session in a task, and carries its streams.
 func (g *Gateway) Exec(stream grpc.BidiStreamingServer[api.ExecIn, api.ExecOut]) error {
 	q, job, err := g.asked(stream)
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/yi-json/synapse/server/api"
 )
 
-// This file owns the tests of further processes in tasks.
+// This file owns the tests of exec sessions in tasks.
 
 // comes is the machine's end: it comes for what its launcher was told of, and answers each word of stdin with itself.
 func (l *launcher) comes(d *door, session string) error {

@@ -29,7 +29,7 @@ func (g *Gateway) Reach(stream grpc.BidiStreamingServer[api.ExecIn, api.ExecOut]
 	if g.o.Machine != nil {
 		asks = g.o.Machine(stream.Context())
 	}
-	rank, err := fellowOf(job, q, asks, g.o.Machine != nil)
+	rank, err := reachedRank(job, q, asks, g.o.Machine != nil)
 	if err != nil {
 		return err
 	}
@@ -65,9 +65,9 @@ func (g *Gateway) begun(ctx context.Context, job *messages.JobStatus) (*messages
 	}
 }
 
-// fellowOf is the rank that is named (:N), or the first on the machine that is, of those that run. Where machines prove
-// who they are, the caller's must be on the one that asks.
-func fellowOf(job *messages.JobStatus, q *api.ExecIn, asks string, proven bool) (int32, error) {
+// reachedRank is the rank that is named (:N), or the first on the machine that is, of those that run. Where machines
+// prove who they are, the caller's must be on the one that asks.
+func reachedRank(job *messages.JobStatus, q *api.ExecIn, asks string, proven bool) (int32, error) {
 	a := job.GetAttempt()
 	if job.GetRecord().GetId() != q.Job || messages.FromToken(a.GetToken()) != messages.FromToken(q.Attempt) ||
 		a.GetEnd() != nil || job.GetRecord().GetState().Terminal() {

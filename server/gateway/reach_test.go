@@ -7,9 +7,9 @@ import (
 	"github.com/yi-json/synapse/server/api"
 )
 
-// TestFellowOf: who may reach whom. A caller is of the attempt that runs now, on the machine that asks; a machine has
-// its first task that runs; and nothing else is reached, of this gang or another.
-func TestFellowOf(t *testing.T) {
+// TestReachedRank: who may reach whom. A caller is of the attempt that runs now, on the machine that asks; a machine
+// has its first task that runs; and nothing else is reached, of this gang or another.
+func TestReachedRank(t *testing.T) {
 	token := &messages.Token{Epoch: 2, Counter: 5}
 	job := &messages.JobStatus{
 		Record: &messages.JobRecord{Id: "job", State: messages.JobState_JOB_STATE_ACTIVE},
@@ -49,7 +49,7 @@ func TestFellowOf(t *testing.T) {
 			job.Attempt.End = &messages.End{}
 		}
 		q := &api.ExecIn{Job: c.job, Rank: c.rank, Host: c.host, Attempt: c.token}
-		got, err := fellowOf(job, q, c.asks, c.proven)
+		got, err := reachedRank(job, q, c.asks, c.proven)
 		if (err != nil) != (c.want < 0) || err == nil && got != c.want {
 			t.Errorf("%s: rank %d, %v", what, got, err)
 		}

@@ -111,7 +111,7 @@ func (l *launcher) Tell(command any, to *actor.PID) {
 	}
 }
 
-// onExec is what the machine does when it is told of a further process.
+// onExec is what the machine does when it is told of an exec session.
 func (l *launcher) onExec(do func(*messages.ExecTask)) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

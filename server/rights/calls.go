@@ -62,7 +62,7 @@ var needs = slices.Concat([]need{
 	{synapse + "Requeue", "", "", Requeue},
 	{synapse + "Exec", "", "", Exec},
 	{synapse + "Carry", "", "", Carry},
-	{synapse + "Reach", "", "", Fellows},
+	{synapse + "Reach", "", "", ExecInGang},
 	{synapse + "Requeue", "hold", "true", Hold},
 	{synapse + "Update", "set_priority", "true", Priority},
 	{synapse + "Update", "set_time_limit", "true", Limit},

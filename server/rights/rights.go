@@ -37,18 +37,18 @@ const (
 	SubmitImage  Right = "submit-image"
 	SubmitQueue  Right = "submit-queue"
 
-	Cancel    Right = "cancel"
-	Hold      Right = "hold"
-	Release   Right = "release"
-	Requeue   Right = "requeue"
-	Exec      Right = "exec"
-	Carry     Right = "carry-exec"
-	Fellows   Right = "reach-fellows"
-	Priority  Right = "set-priority"
-	Limit     Right = "set-time-limit"
-	Begin     Right = "set-begin"
-	ArrayMost Right = "set-array-most"
-	Give      Right = "give"
+	Cancel     Right = "cancel"
+	Hold       Right = "hold"
+	Release    Right = "release"
+	Requeue    Right = "requeue"
+	Exec       Right = "exec"
+	Carry      Right = "carry-exec"
+	ExecInGang Right = "reach-fellows" // as it was published
+	Priority   Right = "set-priority"
+	Limit      Right = "set-time-limit"
+	Begin      Right = "set-begin"
+	ArrayMost  Right = "set-array-most"
+	Give       Right = "give"
 
 	Cordon Right = "cordon"
 	Drain  Right = "drain"
@@ -108,7 +108,7 @@ var lines = []line{
 	{Requeue, Any, Any, Own, None, None, None, "requeue", true},
 	{Exec, Any, Own, Own, None, None, None, "run processes in the tasks of", true},
 	{Carry, None, None, None, None, Any, None, "come for a process that it was told to run", false},
-	{Fellows, None, None, None, None, Any, None, "run processes in other tasks of an attempt that it runs", false},
+	{ExecInGang, None, None, None, None, Any, None, "run processes in other tasks of an attempt that it runs", false},
 	{Priority, Any, Any, Own, None, None, None, "set the priority of", true},
 	{Limit, Any, Any, Own, None, None, None, "set the time limit of", true},
 	{Begin, Any, Any, Own, None, None, None, "set the begin of", true},

@@ -15,7 +15,7 @@ import (
 	"github.com/yi-json/synapse/test/able/pace"
 )
 
-// This file owns what is built on further processes: copies of files, and ports that are reached through a task.
+// This file owns what is built on exec sessions: copies of files, and ports that are reached through a task.
 
 func TestCopyAndForward(t *testing.T) {
 	t.Parallel()

@@ -11,7 +11,7 @@ import (
 	"github.com/yi-json/synapse/test/able/pace"
 )
 
-// This file owns further processes in tasks, with real processes: from the command line to the task and back, and who
+// This file owns exec sessions in tasks, with real processes: from the command line to the task and back, and who
 // is killed on the way is no harm to the task.
 
 func TestExec(t *testing.T) {

@@ -23,7 +23,7 @@ var programs = []string{"synapse-cli", "synapse-scheduler", "synapse-node", "syn
 
 // ceilings are how many bytes a program may have, stripped: carapace stands once beside each task that runs. It was
 // meant to have 3.4 MB and has had more since before there was this list: 3.51 when tasks got networks, 3.59 before and
-// 3.67 after secrets and further processes. No one package is to blame (net, which is asked for three functions, is
+// 3.67 after secrets and exec sessions. No one package is to blame (net, which is asked for three functions, is
 // 20 kB of it; encoding/json and reflect 140). synapse-node was meant to have 23; it has had 23.06 with checks of its
 // health, 23.20 with the remote shell among tasks and what ends programs, 23.26 with certificates of an outside
 // issuer, and 23.46 with the rules of who runs as whom and of a short disk. synapse-exec is shown to each task from one

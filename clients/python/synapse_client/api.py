@@ -427,7 +427,7 @@ class ExecEnd(Message):
 
 @dataclass
 class ExecIn(Message):
-    """ExecIn is what comes for a further process of a task. In the first, job to terminal are filled in."""
+    """ExecIn is what comes for an exec session of a task. In the first, job to terminal are filled in."""
     principal: Optional[Principal] = one("Principal")
     job: str = plain("str")  # an id or a unique prefix
     rank: int = plain("int")
@@ -1453,7 +1453,7 @@ class Calls:
         return self._transport.stream("ReadPast", request, PastPart)
 
     def exec(self, request: Iterable[ExecIn]) -> Answers[ExecOut]:
-        """Exec runs a further process in a task, and carries what it reads and writes. The first ExecIn says what is to be run, the last ExecOut how it ended."""
+        """Exec runs an exec session in a task, and carries what it reads and writes. The first ExecIn says what is to be run, the last ExecOut how it ended."""
         return self._transport.converse("Exec", request, ExecOut)
 
     def carry(self, request: Iterable[ExecOut]) -> Answers[ExecIn]:

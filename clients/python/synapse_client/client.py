@@ -172,7 +172,7 @@ class Job:
         stdin: Union[bytes, IO[bytes], None] = None,
         env: Optional[Mapping[str, str]] = None,
     ) -> Ended:
-        """Runs a further process in one of its tasks, and waits for its end."""
+        """Runs an exec session in one of its tasks, and waits for its end."""
         ended = Ended(0, b"", b"")
         with self.exec_stream(command, rank, stdin, env) as outs:
             for out in outs:

@@ -12,11 +12,11 @@ import (
 	"github.com/yi-json/synapse/server/api"
 )
 
-// This file owns a further process in a task, as a stream. It is never begun twice: once it runs, a scheduler that goes
+// This file owns an exec session in a task, as a stream. It is never begun twice: once it runs, a scheduler that goes
 // away is its end.
 
-// Execution is a further process that runs.
-type Execution struct {
+// ExecSession is an exec session that runs.
+type ExecSession struct {
 	stream  grpc.BidiStreamingClient[api.ExecIn, api.ExecOut]
 	sending sync.Mutex
 	first   *api.ExecOut // until it was received
@@ -24,7 +24,7 @@ type Execution struct {
 
 // Execute runs one. It returns when the process runs, or says why it does not. The job may be named as for Job; only
 // where that is no whole id is anybody asked which it is.
-func (c *Client) Execute(ctx context.Context, first *api.ExecIn) (*Execution, error) {
+func (c *Client) Execute(ctx context.Context, first *api.ExecIn) (*ExecSession, error) {
 	if strings.Contains(first.Job, "[") { // the scheduler knows ids alone
 		job, err := c.Job(ctx, first.Job)
 		if err != nil {
@@ -55,26 +55,26 @@ func (c *Client) Execute(ctx context.Context, first *api.ExecIn) (*Execution, er
 	}
 }
 
-func (c *Client) execOnce(ctx context.Context, first *api.ExecIn) (*Execution, error) {
+func (c *Client) execOnce(ctx context.Context, first *api.ExecIn) (*ExecSession, error) {
 	stream, err := c.SynapseClient.Exec(ctx)
 	if err != nil {
 		return nil, err
 	}
-	e := &Execution{stream: stream}
+	e := &ExecSession{stream: stream}
 	_ = e.Send(first) // a stream that was refused says why when it is listened to
 	e.first, err = stream.Recv()
 	return e, err
 }
 
 // Send sends what is for the process. Any goroutine may.
-func (e *Execution) Send(in *api.ExecIn) error {
+func (e *ExecSession) Send(in *api.ExecIn) error {
 	e.sending.Lock()
 	defer e.sending.Unlock()
 	return e.stream.Send(in)
 }
 
 // Receive is what comes of the process.
-func (e *Execution) Receive() (*api.ExecOut, error) {
+func (e *ExecSession) Receive() (*api.ExecOut, error) {
 	if out := e.first; out != nil {
 		e.first = nil
 		return out, nil

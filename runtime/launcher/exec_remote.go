@@ -18,12 +18,12 @@ import (
 	"github.com/yi-json/synapse/runtime/supervisor"
 )
 
-// This file owns the remote shell among the tasks of an attempt, on the side of whoever calls: a socket in the folder
-// of each task, through which nobody but that task calls. To have come by it is the token: the agent adds which attempt
-// and rank that is, and the leader decides.
+// This file owns the remote shell among the tasks of an attempt, on the side of whoever asks for an exec session: a
+// socket in the folder of each task, through which nobody but that task asks. To have come by it is the token: the
+// agent adds which attempt and rank that is, and the leader decides.
 
-// Call is a command that a task wants run in another one of its attempt.
-type Call struct {
+// ExecRequest is a command that a task wants run in another one of its attempt.
+type ExecRequest struct {
 	Job     string
 	Attempt *messages.Token
 	Rank    int32  // of the caller
@@ -31,21 +31,21 @@ type Call struct {
 	Command []string
 }
 
-// Fellow is a process in another task, as its caller has it. Send is called by one goroutine at a time.
-type Fellow interface {
+// RemoteExec is an exec session in another task, as its caller has it. Send is called by one goroutine at a time.
+type RemoteExec interface {
 	Send(*Incoming) error
 	Receive() (*Outgoing, error)
 }
 
 const (
-	maxCalls     = 256 // at once, of one task
-	callPatience = 10 * time.Second
-	codeLost     = 255 // as ssh has it
+	maxRemoteExecs  = 256 // at once, of one task
+	requestPatience = 10 * time.Second
+	codeLost        = 255 // as ssh has it
 )
 
-// hearCalls listens for what the task calls, from its start to its end, and again under each agent.
-func (t *task) hearCalls() {
-	if t.calls != nil || t.l.o.Reach == nil || !t.helps() {
+// hearExecs listens for what the task wants run in others, from its start to its end, and again under each agent.
+func (t *task) hearExecs() {
+	if t.execs != nil || t.l.o.Reach == nil || !t.helps() {
 		return
 	}
 	listener, err := t.listenInside()
@@ -53,14 +53,14 @@ func (t *task) hearCalls() {
 		t.l.o.Log.Info("Task %v cannot call the others of its gang: %v", t.Key, err)
 		return
 	}
-	t.calls = listener
-	t.l.background(func() { t.acceptCalls(listener) })
+	t.execs = listener
+	t.l.background(func() { t.acceptExecs(listener) })
 }
 
-func (t *task) endCalls() {
-	if t.calls != nil {
-		t.calls.Close()
-		t.calls = nil
+func (t *task) endExecs() {
+	if t.execs != nil {
+		t.execs.Close()
+		t.execs = nil
 	}
 }
 
@@ -93,9 +93,9 @@ func (t *task) listenInside() (*net.UnixListener, error) {
 	return listener, nil
 }
 
-func (t *task) acceptCalls(listener *net.UnixListener) {
+func (t *task) acceptExecs(listener *net.UnixListener) {
 	ctx, cancel := context.WithCancel(context.Background())
-	defer cancel() // its calls end with the task
+	defer cancel() // its sessions end with the task
 	go func() {
 		select {
 		case <-t.l.done:
@@ -106,7 +106,7 @@ func (t *task) acceptCalls(listener *net.UnixListener) {
 	var all sync.WaitGroup
 	defer all.Wait()
 	defer cancel()
-	room := make(chan struct{}, maxCalls)
+	room := make(chan struct{}, maxRemoteExecs)
 	for {
 		conn, err := listener.AcceptUnix()
 		if err != nil {
@@ -115,7 +115,7 @@ func (t *task) acceptCalls(listener *net.UnixListener) {
 		select {
 		case room <- struct{}{}:
 			all.Go(func() {
-				t.carryCall(ctx, conn)
+				t.carryExec(ctx, conn)
 				<-room
 			})
 		default:
@@ -124,24 +124,24 @@ func (t *task) acceptCalls(listener *net.UnixListener) {
 	}
 }
 
-// carryCall is one call, from its first word to its end.
-func (t *task) carryCall(ctx context.Context, conn *net.UnixConn) {
+// carryExec is one session, from its first word to its end.
+func (t *task) carryExec(ctx context.Context, conn *net.UnixConn) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer conn.Close()
 	defer context.AfterFunc(ctx, func() { conn.Close() })()
-	_ = conn.SetReadDeadline(time.Now().Add(callPatience))
+	_ = conn.SetReadDeadline(time.Now().Add(requestPatience))
 	kind, body, err := shell.Receive(conn)
 	var asked shell.Command
-	if err != nil || kind != shell.Call || json.Unmarshal(body, &asked) != nil {
+	if err != nil || kind != shell.Exec || json.Unmarshal(body, &asked) != nil {
 		return
 	}
 	_ = conn.SetReadDeadline(time.Time{})
-	call := Call{
+	request := ExecRequest{
 		Job: t.Job, Attempt: messages.ToToken(t.Key.Token), Rank: int32(t.Key.Rank), Host: asked.Host,
 		Command: asked.Args,
 	}
-	end, err := t.relay(ctx, cancel, call, conn)
+	end, err := t.relay(ctx, cancel, request, conn)
 	if err != nil {
 		end = shell.Result{Code: codeLost, Text: err.Error()}
 	}
@@ -150,19 +150,19 @@ func (t *task) carryCall(ctx context.Context, conn *net.UnixConn) {
 	}
 }
 
-// relay carries the streams of a call that may be made, and answers how it ended.
-func (t *task) relay(ctx context.Context, cancel func(), call Call, conn *net.UnixConn) (end shell.Result, err error) {
-	if !t.isOurs(conn) {
+// relay carries the streams of a session that may be had, and answers how it ended.
+func (t *task) relay(ctx context.Context, cancel func(), r ExecRequest, c *net.UnixConn) (end shell.Result, err error) {
+	if !t.isOurs(c) {
 		return end, errOthers
 	}
 	end = shell.Result{Code: codeLost, Text: "its machine cannot reach the scheduler"}
-	err = t.l.o.Reach(ctx, call, func(fellow Fellow) error {
+	err = t.l.o.Reach(ctx, r, func(remote RemoteExec) error {
 		go func() {
 			defer cancel() // whoever called has gone
-			passOn(conn, fellow)
+			passOn(c, remote)
 		}()
 		var err error
-		end, err = bringBack(conn, fellow)
+		end, err = bringBack(c, remote)
 		return err
 	})
 	return end, err
@@ -172,7 +172,7 @@ var errOthers = errors.New("the socket is another task's")
 
 // isOurs reports whether a process of the task calls. Plain processes of one user see the sockets of all their tasks,
 // those of other attempts among them, and the kernel does not hold that against them. All processes of a task have its
-// supervisor above them, also those that a further one began, and those whose parents have ended.
+// supervisor above them, also those that an exec session began, and those whose parents have ended.
 func (t *task) isOurs(conn *net.UnixConn) bool {
 	state, err := supervisor.ReadState(t.home)
 	if err != nil || state == nil {
@@ -203,7 +203,7 @@ func (t *task) isOurs(conn *net.UnixConn) bool {
 
 // passOn hands on what the caller says, until it has gone. A process that has ended takes nothing more, and how it
 // ended is told elsewhere.
-func passOn(conn io.Reader, fellow Fellow) {
+func passOn(conn io.Reader, remote RemoteExec) {
 	for {
 		kind, body, err := shell.Receive(conn)
 		if err != nil {
@@ -218,14 +218,14 @@ func passOn(conn io.Reader, fellow Fellow) {
 		case kind == shell.Signal && len(body) == 1:
 			in.Signal = int(body[0])
 		}
-		_ = fellow.Send(in)
+		_ = remote.Send(in)
 	}
 }
 
 // bringBack hands back what the process writes, until it has ended.
-func bringBack(conn io.Writer, fellow Fellow) (shell.Result, error) {
+func bringBack(conn io.Writer, remote RemoteExec) (shell.Result, error) {
 	for {
-		out, err := fellow.Receive()
+		out, err := remote.Receive()
 		if err != nil {
 			return shell.Result{}, err
 		}

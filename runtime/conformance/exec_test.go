@@ -1,6 +1,6 @@
 //go:build linux
 
-// Further processes as the suite's drivers run them, and what only Carapace's containers can show.
+// Exec sessions as the suite's drivers run them, and what only Carapace's containers can show.
 package conformance
 
 import (
@@ -13,22 +13,22 @@ import (
 	"github.com/yi-json/synapse/test/able"
 )
 
-func (e Errand) plain() carapace.Errand {
-	return carapace.Errand{
+func (e ExecSpec) plain() carapace.ExecSpec {
+	return carapace.ExecSpec{
 		Command: e.Command, Env: e.Env, Terminal: e.Terminal, Stdin: e.Stdin, Stdout: e.Stdout, Stderr: e.Stderr,
 	}
 }
 
-// Further runs one in a container of this process.
-func (c contained) Further(errand Errand) (Another, error) {
-	f, err := c.Container.Further(errand.plain())
+// Exec runs one in a container of this process.
+func (c contained) Exec(what ExecSpec) (ExecSession, error) {
+	f, err := c.Container.Exec(what.plain())
 	if err != nil {
 		return nil, err
 	}
 	return joined{f}, nil
 }
 
-type joined struct{ *carapace.Further }
+type joined struct{ *carapace.ExecSession }
 
 func (j joined) Near() *os.File { return j.Terminal }
 func (j joined) HangUp()        { _ = j.Signal(syscall.SIGKILL) }
@@ -37,37 +37,37 @@ func (j joined) Wait() int {
 	return j.Code()
 }
 
-// Further runs one through the task's supervisor, as the agent does.
-func (p *staged) Further(errand Errand) (Another, error) {
+// Exec runs one through the task's supervisor, as the agent does.
+func (p *staged) Exec(what ExecSpec) (ExecSession, error) {
 	<-p.started
-	e, err := supervisor.Run(p.home(), errand.plain())
+	e, err := supervisor.Exec(p.home(), what.plain())
 	if err != nil {
 		return nil, err
 	}
 	return sent{e}, nil
 }
 
-type sent struct{ *supervisor.Errand }
+type sent struct{ *supervisor.ExecSession }
 
 func (s sent) Near() *os.File                { return s.Terminal }
 func (s sent) HangUp()                       { s.Close() }
-func (s sent) Signal(n syscall.Signal) error { return s.Errand.Signal(int(n)) }
+func (s sent) Signal(n syscall.Signal) error { return s.ExecSession.Signal(int(n)) }
 func (s sent) Wait() int {
 	defer s.Close()
-	code, _, err := s.Errand.Wait()
+	code, _, err := s.ExecSession.Wait()
 	if err != nil {
 		return -1
 	}
 	return code
 }
 
-// TestThousandFurther is a thousand in a row, and fifty at once, of which nothing is left.
-func TestThousandFurther(t *testing.T) {
+// TestThousandExecs is a thousand in a row, and fifty at once, of which nothing is left.
+func TestThousandExecs(t *testing.T) {
 	if testing.Short() {
 		t.Skip("-short: the suite has a hundred")
 	}
 	driver := newContainers(t)
-	if lack := driver.Lacks(Further); lack != "" {
+	if lack := driver.Lacks(ExecSessions); lack != "" {
 		t.Skip(lack)
 	}
 	Guard(t, driver.Leavings)
@@ -75,17 +75,17 @@ func TestThousandFurther(t *testing.T) {
 	s.leavesNothing(1000)
 }
 
-// TestFurtherIsRefused is a container that is over, and an errand without a command.
-func TestFurtherIsRefused(t *testing.T) {
+// TestExecIsRefused is a container that is over, and one without a command.
+func TestExecIsRefused(t *testing.T) {
 	o := newOwn(t)
 	Guard(t, o.Leavings)
 	c := o.start(carapace.Spec{ID: NewID(), Rootfs: able.MakeRootfs(t), Command: []string{"/bin/sleep", "1000"}})
-	if _, err := c.Further(carapace.Errand{}); err == nil {
+	if _, err := c.Exec(carapace.ExecSpec{}); err == nil {
 		t.Error("nothing was run")
 	}
 	_ = c.Kill()
 	<-c.Done()
-	if _, err := c.Further(carapace.Errand{Command: []string{"/bin/true"}, Terminal: true}); err == nil {
+	if _, err := c.Exec(carapace.ExecSpec{Command: []string{"/bin/true"}, Terminal: true}); err == nil {
 		t.Error("a process was run in a container that is over")
 	}
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/yi-json/synapse/runtime/supervisor"
 )
 
-// This file owns an agent that is killed at any moment of the further processes that it carries.
+// This file owns an agent that is killed at any moment of the exec sessions that it carries.
 
 // endless is a wire on which a process is asked for, and nothing is said any more. It counts those that began.
 type endless struct {
@@ -40,13 +40,13 @@ func (e *endless) Send(out *launcher.Outgoing) error {
 	return nil
 }
 
-// errandScripts are what the killed agent's processes do: end at once, wait, write without end, and leave a child
+// execScripts are what the killed agent's processes do: end at once, wait, write without end, and leave a child
 // behind that has nothing of the task's environment.
-var errandScripts = []string{"true", "exec sleep 1000", "exec yes", "env -i /bin/sleep 1000 & wait"}
+var execScripts = []string{"true", "exec sleep 1000", "exec yes", "env -i /bin/sleep 1000 & wait"}
 
-// errands plays an agent in a process of its own: it finds the task of rank 0 again, has further processes run in it
+// execsOfAgent plays an agent in a process of its own: it finds the task of rank 0 again, has exec sessions run in it
 // one after the other, says so for each that began, and waits to be killed.
-func errands(dir string) {
+func execsOfAgent(dir string) {
 	began := make(chan string, 64)
 	o := options(dir)
 	wires := make(chan *endless, 1)
@@ -65,7 +65,7 @@ func errands(dir string) {
 	l.Tell(&messages.AdoptTask{Id: id(0)}, pid)
 	<-started
 	for next := range 40 { // a task may have 64
-		wires <- &endless{script: errandScripts[next%len(errandScripts)], began: began}
+		wires <- &endless{script: execScripts[next%len(execScripts)], began: began}
 		l.Tell(&messages.ExecTask{Id: id(0), Job: "job-1", Epoch: 1, Session: "s"}, pid)
 		if next%4 == 3 {
 			fmt.Println(<-began)
@@ -74,9 +74,9 @@ func errands(dir string) {
 	select {}
 }
 
-// TestAgentKilledInErrands: whenever the agent is killed, its further processes are hung up on, no descriptor stays
+// TestAgentKilledInExec: whenever the agent is killed, its exec sessions are hung up on, no descriptor stays
 // with the supervisor, and the task goes on; the next agent runs more.
-func TestAgentKilledInErrands(t *testing.T) {
+func TestAgentKilledInExec(t *testing.T) {
 	dir := room(t)
 	killedAgent(t, dir, "exec sleep 1000")
 	home := filepath.Join(dir, "tasks", id(0).Key().String())
@@ -92,7 +92,7 @@ func TestAgentKilledInErrands(t *testing.T) {
 	eventually(t, "the first agent's connection stays", func() bool { files, _ := kept(); return files > 0 })
 	settled, _ := kept()
 	for round := range 4 {
-		c, line := startSelf(t, "errands", dir)
+		c, line := startSelf(t, "execs", dir)
 		for range round { // and then somewhere in the next four
 			line(t)
 		}

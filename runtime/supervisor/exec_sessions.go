@@ -13,14 +13,14 @@ import (
 	"github.com/yi-json/synapse/runtime/carapace"
 )
 
-// This file owns further processes of the task, on the supervisor's side. An agent connects to a socket of their own,
+// This file owns exec sessions of the task, on the supervisor's side. An agent connects to a socket of their own,
 // shows the key, says what is to be run, and hands over its streams: no byte of them passes here. The connection is the
 // process's life line. Who ends it, an agent that is killed for one, has the process hung up on; and the process ends
 // with the task, of whose end it is never the reason.
 
 const (
-	maxErrands     = 64        // at once, of one task
-	maxErrandBytes = 128 << 10 // of what is to be run
+	maxExecs     = 64        // at once, of one task
+	maxExecBytes = 128 << 10 // of what is to be run
 	// hangUpGrace is how long a process may take to end that was hung up on.
 	hangUpGrace = 2 * time.Second
 	// settlePatience bounds the wait for the last word about processes that ended with the task.
@@ -29,8 +29,8 @@ const (
 
 var errNotRunning = errors.New("the task does not run")
 
-// further is a further process.
-type further interface {
+// execProcess is the process of an exec session.
+type execProcess interface {
 	Pid() int
 	Done() <-chan struct{}
 	Code() int // as a shell tells it, after Done
@@ -45,8 +45,8 @@ type refusal struct {
 
 func (r *refusal) Error() string { return r.text }
 
-// errandWord is what is said about a process, to the agent.
-type errandWord struct {
+// execWord is what is said about a process, to the agent.
+type execWord struct {
 	Pid    int    `json:"pid,omitempty"` // it runs; a terminal's near end comes with this
 	Failed string `json:"failed,omitempty"`
 	Ended  bool   `json:"ended,omitempty"`
@@ -54,21 +54,21 @@ type errandWord struct {
 	Over   bool   `json:"over,omitempty"` // with the task
 }
 
-// errands are the further processes that are under way.
-type errands struct {
+// execSessions are the exec sessions that are under way.
+type execSessions struct {
 	mu    sync.Mutex
 	n     int
 	over  bool // no more are begun
 	under sync.WaitGroup
 }
 
-func (e *errands) begin() error {
+func (e *execSessions) begin() error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	switch {
 	case e.over:
 		return errNotRunning
-	case e.n >= maxErrands:
+	case e.n >= maxExecs:
 		return fmt.Errorf("%d further processes of this task run, which is the most", e.n)
 	}
 	e.n++
@@ -76,27 +76,27 @@ func (e *errands) begin() error {
 	return nil
 }
 
-func (e *errands) done() {
+func (e *execSessions) done() {
 	e.mu.Lock()
 	e.n--
 	e.mu.Unlock()
 	e.under.Done()
 }
 
-func (e *errands) end() {
+func (e *execSessions) end() {
 	e.mu.Lock()
 	e.over = true
 	e.mu.Unlock()
 }
 
-func (e *errands) ended() bool {
+func (e *execSessions) ended() bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.over
 }
 
 // settle waits until all have been told how their processes ended, which they have, but not for long.
-func (e *errands) settle() {
+func (e *execSessions) settle() {
 	e.end()
 	told := make(chan struct{})
 	go func() {
@@ -109,9 +109,9 @@ func (e *errands) settle() {
 	}
 }
 
-// hearErrands listens for what agents want to be run. Without a socket the task runs all the same.
-func (k *keeper) hearErrands() {
-	listener, err := listen(errandFile)
+// hearExecs listens for what agents want to be run. Without a socket the task runs all the same.
+func (k *keeper) hearExecs() {
+	listener, err := listen(execFile)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "supervisor: socket for further processes:", err)
 		return
@@ -119,34 +119,34 @@ func (k *keeper) hearErrands() {
 	go accept(listener, func(conn *os.File) {
 		go func() {
 			if k.spec.Key.isShown(conn) {
-				k.runErrand(conn)
+				k.runExec(conn)
 				conn.Close()
 			}
 		}()
 	})
 }
 
-// runErrand is one further process, from the agent's word to its end.
-func (k *keeper) runErrand(conn *os.File) {
-	if err := k.errands.begin(); err != nil {
-		sayErrand(conn, errandWord{Failed: err.Error(), Code: codeSetUp}, nil)
+// runExec is one exec session, from the agent's word to its end.
+func (k *keeper) runExec(conn *os.File) {
+	if err := k.execs.begin(); err != nil {
+		sayExec(conn, execWord{Failed: err.Error(), Code: codeSetUp}, nil)
 		return
 	}
-	defer k.errands.done()
-	errand, streams, err := hearErrand(conn)
+	defer k.execs.done()
+	what, streams, err := hearExec(conn)
 	defer closeAll(streams)
 	if err != nil {
 		return
 	}
-	f, err := k.charge.further(errand)
+	f, err := k.charge.exec(what)
 	closeAll(streams) // the process alone has them: their readers see its end
 	if err != nil {
-		sayErrand(conn, wordOf(err), nil)
+		sayExec(conn, wordOf(err), nil)
 		return
 	}
-	said := errandWord{Pid: f.Pid()}
+	said := execWord{Pid: f.Pid()}
 	terminal := terminalOf(f)
-	sayErrand(conn, said, terminal)
+	sayExec(conn, said, terminal)
 	if terminal != nil {
 		terminal.Close()
 	}
@@ -154,7 +154,7 @@ func (k *keeper) runErrand(conn *os.File) {
 }
 
 // seeOut passes signals on until the process has ended, and hangs up on it where the agent goes first.
-func (k *keeper) seeOut(conn *os.File, f further) {
+func (k *keeper) seeOut(conn *os.File, f execProcess) {
 	left := make(chan struct{})
 	go func() {
 		defer close(left)
@@ -176,12 +176,12 @@ func (k *keeper) seeOut(conn *os.File, f further) {
 		<-f.Done()
 		return
 	}
-	sayErrand(conn, errandWord{Ended: true, Code: f.Code(), Over: k.endedWithTask(f)}, nil)
+	sayExec(conn, execWord{Ended: true, Code: f.Code(), Over: k.endedWithTask(f)}, nil)
 }
 
 // endedWithTask reports whether a process was killed because the task is over. What the task's end kills may be seen
 // before that end, which a machine under load takes seconds to.
-func (k *keeper) endedWithTask(f further) bool {
+func (k *keeper) endedWithTask(f execProcess) bool {
 	if f.Code() != 128+int(unix.SIGKILL) {
 		return false
 	}
@@ -192,13 +192,13 @@ func (k *keeper) endedWithTask(f further) bool {
 	case <-k.allGone:
 		return true
 	case <-time.After(drainPatience):
-		return k.errands.ended()
+		return k.execs.ended()
 	}
 }
 
 // hangUp ends a process whose agent has gone as a terminal that is unplugged does, and what is left of its session soon
 // after. Who left the session meant to stay, and stays as long as the task does.
-func hangUp(f further) {
+func hangUp(f execProcess) {
 	leader, there := ReadProcess(f.Pid())
 	if !there {
 		return
@@ -237,29 +237,29 @@ func sessionOf(leader Process) []Process {
 	return all
 }
 
-// hearErrand reads what is to be run, and the streams that come with it.
-func hearErrand(conn *os.File) (errand carapace.Errand, streams []*os.File, err error) {
-	buffer := make([]byte, maxErrandBytes)
+// hearExec reads what is to be run, and the streams that come with it.
+func hearExec(conn *os.File) (what carapace.ExecSpec, streams []*os.File, err error) {
+	buffer := make([]byte, maxExecBytes)
 	_ = conn.SetReadDeadline(time.Now().Add(keyPatience))
 	n, streams, err := receiveFiles(conn, buffer)
 	_ = conn.SetReadDeadline(time.Time{})
 	if err != nil {
-		return errand, streams, err
+		return what, streams, err
 	}
-	if err := json.Unmarshal(buffer[:n], &errand); err != nil {
-		return errand, streams, err
+	if err := json.Unmarshal(buffer[:n], &what); err != nil {
+		return what, streams, err
 	}
-	if !errand.Terminal {
+	if !what.Terminal {
 		if len(streams) != 3 {
-			return errand, streams, fmt.Errorf("%d streams came", len(streams))
+			return what, streams, fmt.Errorf("%d streams came", len(streams))
 		}
-		errand.Stdin, errand.Stdout, errand.Stderr = streams[0], streams[1], streams[2]
+		what.Stdin, what.Stdout, what.Stderr = streams[0], streams[1], streams[2]
 	}
-	return errand, streams, nil
+	return what, streams, nil
 }
 
-// sayErrand tells the agent, unless it does not listen.
-func sayErrand(conn *os.File, word errandWord, with *os.File) {
+// sayExec tells the agent, unless it does not listen.
+func sayExec(conn *os.File, word execWord, with *os.File) {
 	text, err := json.Marshal(word)
 	if err == nil {
 		err = sendFiles(conn, text, with)
@@ -270,8 +270,8 @@ func sayErrand(conn *os.File, word errandWord, with *os.File) {
 }
 
 // wordOf is what is said of a process that was not run.
-func wordOf(err error) errandWord {
-	word := errandWord{Failed: err.Error(), Code: codeSetUp}
+func wordOf(err error) execWord {
+	word := execWord{Failed: err.Error(), Code: codeSetUp}
 	if r := (*refusal)(nil); errors.As(err, &r) {
 		word.Code = r.code
 	}
@@ -282,9 +282,9 @@ func wordOf(err error) errandWord {
 }
 
 // terminalOf is the near end of a process's terminal; nil: it has none.
-func terminalOf(f further) *os.File {
+func terminalOf(f execProcess) *os.File {
 	switch f := f.(type) {
-	case *carapace.Further:
+	case *carapace.ExecSession:
 		return f.Terminal
 	case *spawned:
 		return f.terminal

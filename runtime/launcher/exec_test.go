@@ -13,7 +13,7 @@ import (
 	"github.com/yi-json/synapse/runtime/supervisor"
 )
 
-// This file owns the tests of further processes as they are carried: over a wire that is broken, or that nobody reads.
+// This file owns the tests of exec sessions as they are carried: over a wire that is broken, or that nobody reads.
 
 // wire is one that a test holds both ends of.
 type wire struct {
@@ -89,8 +89,8 @@ func (r *rig) processes() int {
 	return len(supervisor.Descendants(main.Parent, supervisor.Processes()))
 }
 
-// TestErrand: what is written to a process comes back from it, with its end; a task that does not run is told.
-func TestErrand(t *testing.T) {
+// TestExec: what is written to a process comes back from it, with its end; a task that does not run is told.
+func TestExec(t *testing.T) {
 	r, begin := carried(t)
 	w := begin("cat; exit 5")
 	go func() {
@@ -107,8 +107,8 @@ func TestErrand(t *testing.T) {
 	}
 }
 
-// TestErrandOnASlowWire: what a process wrote before its end comes, however late it is read.
-func TestErrandOnASlowWire(t *testing.T) {
+// TestExecOnASlowWire: what a process wrote before its end comes, however late it is read.
+func TestExecOnASlowWire(t *testing.T) {
 	_, begin := carried(t)
 	w := begin("head -c 200000 /dev/zero; sleep 1000 & exit 3") // and something keeps its streams
 	time.Sleep(time.Second)                                     // its end and the time after it pass meanwhile
@@ -118,9 +118,9 @@ func TestErrandOnASlowWire(t *testing.T) {
 	close(w.broken)
 }
 
-// TestErrandOnABrokenWire: a process that nobody listens to any more is ended, whether it writes without end, waits for
+// TestExecOnABrokenWire: a process that nobody listens to any more is ended, whether it writes without end, waits for
 // what does not come, or does neither. The task runs on.
-func TestErrandOnABrokenWire(t *testing.T) {
+func TestExecOnABrokenWire(t *testing.T) {
 	r, begin := carried(t)
 	for _, script := range []string{"exec yes", "exec cat", "exec sleep 1000"} {
 		w := begin(script)

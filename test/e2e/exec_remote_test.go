@@ -7,9 +7,9 @@ import (
 
 // This file owns the remote shell among the tasks of a gang, with real processes.
 
-// TestFellows: a task runs commands in the gang's other tasks, by machine and by rank, with its streams and the exit
+// TestExecInGang: a task runs commands in the gang's other tasks, by machine and by rank, with its streams and the exit
 // code; another gang's are out of reach, and with --lead the gang ends well when its first task's command does.
-func TestFellows(t *testing.T) {
+func TestExecInGang(t *testing.T) {
 	t.Parallel()
 	for _, driver := range []string{"process", "carapace"} {
 		t.Run(driver, func(t *testing.T) {

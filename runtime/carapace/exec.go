@@ -1,6 +1,6 @@
 //go:build linux
 
-// A further process in a container that is there. It is born as the command was (launch.go, fork/command.go): one
+// An exec session in a container that is there. It is born as the command was (launch.go, fork/command.go): one
 // thread goes into the container's namespaces, finds out there who is to run what, forks, and comes home. The process
 // is in the container's cgroups and in its pid namespace, so that it counts for the container and ends with it; it is
 // no child of the container's init, and how it ends says nothing about the container.
@@ -23,8 +23,8 @@ import (
 	"github.com/yi-json/synapse/runtime/fault"
 )
 
-// Errand is what a further process is to do. Whatever it does not say is as the container's command has it.
-type Errand struct {
+// ExecSpec says what an exec session runs. Whatever it does not say is as the container's command has it.
+type ExecSpec struct {
 	Command []string `json:"command"`
 	Env     []string `json:"env,omitempty"` // beside the container's own, and in place of those of the same names
 	// Terminal gives it a terminal of the container's; without it the three streams are handed on as they are.
@@ -35,8 +35,8 @@ type Errand struct {
 	Born func(pid int) `json:"-"`
 }
 
-// Further is a further process that runs, or has.
-type Further struct {
+// ExecSession is an exec session that runs, or has.
+type ExecSession struct {
 	// Terminal is the near end of its terminal, which belongs to the caller; nil: it has none.
 	Terminal *os.File
 
@@ -47,12 +47,12 @@ type Further struct {
 	status  unix.WaitStatus
 }
 
-// ErrNoFurther is a container in which no further process can be run.
-var ErrNoFurther = errors.New("no further process can join a container that a user other than root has made")
+// ErrNoExec is a container in which no exec session can be run.
+var ErrNoExec = errors.New("no further process can join a container that a user other than root has made")
 
-// Further runs one in the container. It answers when the process runs, or why it does not: a *StartError.
-func (c *Container) Further(errand Errand) (*Further, error) {
-	return further(&joined{spec: c.spec, order: c.order(nil), first: c.first}, errand)
+// Exec runs one in the container. It answers when the process runs, or why it does not: a *StartError.
+func (c *Container) Exec(what ExecSpec) (*ExecSession, error) {
+	return execIn(&joined{spec: c.spec, order: c.order(nil), first: c.first}, what)
 }
 
 // first is the container's first process, as long as nobody ends it.
@@ -74,8 +74,8 @@ type Made struct {
 	Leaves []string // its cgroups, of those that are there
 }
 
-// Further runs one in a container of that kind.
-func (m *Made) Further(errand Errand) (*Further, error) {
+// Exec runs one in a container of that kind.
+func (m *Made) Exec(what ExecSpec) (*ExecSession, error) {
 	spec := m.Spec.filled()
 	spec.NoInit = true
 	order := &order{Spec: spec}
@@ -88,30 +88,30 @@ func (m *Made) Further(errand Errand) (*Further, error) {
 			order.Join = append(order.Join, tasks)
 		}
 	}
-	return further(&joined{spec, order, func() (int, file, error) {
+	return execIn(&joined{spec, order, func() (int, file, error) {
 		pidfd, err := dupFile(m.PidFD)
 		return m.Pid, pidfd, err
-	}}, errand)
+	}}, what)
 }
 
-// joined is a container as a further process finds it.
+// joined is a container as an exec session finds it.
 type joined struct {
 	spec  Spec
 	order *order
 	first func() (pid int, pidfd file, err error)
 }
 
-func further(into *joined, errand Errand) (*Further, error) {
-	if len(errand.Command) == 0 || errand.Command[0] == "" {
+func execIn(into *joined, what ExecSpec) (*ExecSession, error) {
+	if len(what.Command) == 0 || what.Command[0] == "" {
 		return nil, fail("command", errors.New("is empty"))
 	}
 	if os.Geteuid() != 0 {
-		return nil, fail("join", ErrNoFurther)
+		return nil, fail("join", ErrNoExec)
 	}
-	f := &Further{done: make(chan struct{})}
+	f := &ExecSession{done: make(chan struct{})}
 	answer := make(chan *StartError, 1)
 	onOwnThread(func() { // which the process dies with, so it is waited for here
-		j := &joining{of: into, errand: errand, process: fork.New(), home: nowhere, terminal: -1, slave: -1}
+		j := &joining{of: into, what: what, process: fork.New(), home: nowhere, terminal: -1, slave: -1}
 		failure := j.run(f)
 		answer <- failure
 		if failure == nil {
@@ -127,13 +127,13 @@ func further(into *joined, errand Errand) (*Further, error) {
 }
 
 // Pid is its number, as this process sees it.
-func (f *Further) Pid() int { return f.pid }
+func (f *ExecSession) Pid() int { return f.pid }
 
 // Done is closed when it has ended. What it has started and left behind goes on, as part of the container.
-func (f *Further) Done() <-chan struct{} { return f.done }
+func (f *ExecSession) Done() <-chan struct{} { return f.done }
 
 // Code is how it ended, as a shell tells it, after Done.
-func (f *Further) Code() int {
+func (f *ExecSession) Code() int {
 	if f.status.Signaled() {
 		return codeSignal + int(f.status.Signal())
 	}
@@ -141,7 +141,7 @@ func (f *Further) Code() int {
 }
 
 // Signal sends a signal to its process group, unless it has ended.
-func (f *Further) Signal(signal syscall.Signal) error {
+func (f *ExecSession) Signal(signal syscall.Signal) error {
 	f.closing.Lock()
 	defer f.closing.Unlock()
 	if f.over {
@@ -150,7 +150,7 @@ func (f *Further) Signal(signal syscall.Signal) error {
 	return unix.Kill(-f.pid, signal)
 }
 
-func (f *Further) conclude(status unix.WaitStatus) {
+func (f *ExecSession) conclude(status unix.WaitStatus) {
 	f.closing.Lock()
 	f.status, f.over = status, true
 	f.closing.Unlock()
@@ -160,7 +160,7 @@ func (f *Further) conclude(status unix.WaitStatus) {
 // joining is the way into a container, on one locked thread.
 type joining struct {
 	of      *joined
-	errand  Errand
+	what    ExecSpec
 	process *fork.Process
 	launch  launch
 	order   *order
@@ -176,7 +176,7 @@ type joining struct {
 }
 
 // run makes the process.
-func (j *joining) run(f *Further) *StartError {
+func (j *joining) run(f *ExecSession) *StartError {
 	defer j.shed()
 	for _, step := range []struct {
 		name string
@@ -189,8 +189,8 @@ func (j *joining) run(f *Further) *StartError {
 			return fail(step.name, err)
 		}
 	}
-	if f.pid, _ = j.process.Numbers(); j.errand.Born != nil {
-		j.errand.Born(f.pid)
+	if f.pid, _ = j.process.Numbers(); j.what.Born != nil {
+		j.what.Born(f.pid)
 	}
 	if err := j.home.enter(j.namespaces()); err != nil {
 		return fail("come home", fault.OfMachine(err))
@@ -200,7 +200,7 @@ func (j *joining) run(f *Further) *StartError {
 	if err != nil {
 		return fail("rlimits", fault.OfMachine(err))
 	}
-	plan.Terminal = j.errand.Terminal
+	plan.Terminal = j.what.Terminal
 	if _, err := j.process.Run(plan); err != nil {
 		return fail("set-up", j.order.explain(err))
 	}
@@ -219,8 +219,8 @@ func (j *joining) namespaces() int {
 // open opens at home all that is needed inside.
 func (j *joining) open() error {
 	spec := j.of.spec
-	spec.Command = j.errand.Command
-	spec.Env = WithEnv(spec.Env, j.errand.Env)
+	spec.Command = j.what.Command
+	spec.Env = WithEnv(spec.Env, j.what.Env)
 	j.order = j.of.order
 	j.order.Spec = spec
 	if err := j.openContainer(); err != nil {
@@ -328,7 +328,7 @@ func (j *joining) enter() error {
 
 // openTerminal makes a terminal of the container's own.
 func (j *joining) openTerminal() error {
-	if !j.errand.Terminal {
+	if !j.what.Terminal {
 		return nil
 	}
 	opened, err := openFile("/dev/pts/ptmx", unix.O_RDWR|unix.O_NOCTTY, 0)
@@ -367,12 +367,12 @@ func (j *joining) prepare() error {
 // chooseStreams decides what the process's streams are. The number of its terminal's far end is taken here already,
 // where the process is prepared; the terminal is opened inside.
 func (j *joining) chooseStreams() (err error) {
-	if j.errand.Terminal {
+	if j.what.Terminal {
 		if j.slave, err = j.keep(openFile(os.DevNull, unix.O_RDWR, 0)); err != nil {
 			return err
 		}
 	}
-	files := [3]*os.File{j.errand.Stdin, j.errand.Stdout, j.errand.Stderr}
+	files := [3]*os.File{j.what.Stdin, j.what.Stdout, j.what.Stderr}
 	for i, stream := range files {
 		switch {
 		case j.slave >= 0:

@@ -1,6 +1,6 @@
 //go:build linux
 
-// Further processes as a machine's agent carries them, and a task's calls of others: each driver runs them or says that
+// Exec sessions as a machine's agent carries them, and a task's calls of others: each driver runs them or says that
 // it does not, and what is killed meanwhile leaves nothing.
 package conformance
 
@@ -38,12 +38,12 @@ var helper = sync.OnceValues(func() (string, error) {
 	return binary, nil
 })
 
-// peopled is a machine whose tasks have synapse-exec, on which further processes are carried over wires of the test,
+// peopled is a machine whose tasks have synapse-exec, on which exec sessions are carried over wires of the test,
 // and whose scheduler answers each call of another task by itself.
 type peopled struct {
 	*stack
 	wires chan *wire
-	calls chan launcher.Call
+	calls chan launcher.ExecRequest
 }
 
 func people(t *testing.T, s *stack) *peopled {
@@ -52,11 +52,11 @@ func people(t *testing.T, s *stack) *peopled {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m := &peopled{s, make(chan *wire, 1), make(chan launcher.Call, 16)}
+	m := &peopled{s, make(chan *wire, 1), make(chan launcher.ExecRequest, 16)}
 	s.restart(t, func() {
 		s.options.Helper = binary
 		s.options.Carry = func(_ context.Context, _ string, do func(launcher.Wire) error) error { return do(<-m.wires) }
-		s.options.Reach = func(_ context.Context, call launcher.Call, do func(launcher.Fellow) error) error {
+		s.options.Reach = func(_ context.Context, call launcher.ExecRequest, do func(launcher.RemoteExec) error) error {
 			m.calls <- call
 			return do(&answering{[]*launcher.Outgoing{{Begun: true}, {Stdout: []byte("there\n")}, {Ended: true, Code: 7}}})
 		}
@@ -74,7 +74,7 @@ func (a *answering) Receive() (*launcher.Outgoing, error) {
 	return out, nil
 }
 
-// wire is that of one further process, with both ends in the test.
+// wire is that of one exec session, with both ends in the test.
 type wire struct {
 	in     chan *launcher.Incoming
 	out    chan *launcher.Outgoing
@@ -151,7 +151,7 @@ func (w *wire) began(t *testing.T) {
 	}
 }
 
-// TestExecOfAMachine is a row for each driver: it runs a further process, or says by its name that it does not; the
+// TestExecOfAMachine is a row for each driver: it runs an exec session, or says by its name that it does not; the
 // task is shown synapse-exec and calls others by it, or has nothing of the kind. The task never minds.
 func TestExecOfAMachine(t *testing.T) {
 	onEveryDriver(t, func(t *testing.T, s *stack) {
@@ -159,15 +159,15 @@ func TestExecOfAMachine(t *testing.T) {
 		p := m.begun(t, `trap 'exit 33' TERM; echo "exec $SYNAPSE_EXEC"; cat /proc/self/cgroup; echo ready
 			while :; do sleep 0.01; done`)
 		said, last := m.shelled(p, "echo inside $SYNAPSE_RANK; exit 5").end(t)
-		lacks, driver := m.Lacks(Further), m.options.Drivers[0].Name()
+		lacks, driver := m.Lacks(ExecSessions), m.options.Drivers[0].Name()
 		helps, shows := m.options.Drivers[0].(interface{ Helps() bool })
 		shows = shows && helps.Helps()
 		switch {
 		case lacks == "" && (said != "inside 0\n" || last.Code != 5 || last.Text != ""):
-			t.Errorf("a further process: %q, %+v", said, last)
+			t.Errorf("an exec session: %q, %+v", said, last)
 		case lacks != "" && (last.Code != 125 || !strings.Contains(last.Text, "no further process") &&
 			!strings.Contains(last.Text, lacks)): // a build that can join no container says so
-			t.Errorf("a further process, which it lacks: %q, %+v", said, last)
+			t.Errorf("an exec session, which it lacks: %q, %+v", said, last)
 		case lacks != "" && !shows && !strings.Contains(last.Text, "the driver "+driver):
 			t.Errorf("the driver is not named: %q", last.Text)
 		}
@@ -203,7 +203,7 @@ func (m *peopled) callsOthers(t *testing.T, p *staged) {
 	if said != "there\n" || last.Code != 7 {
 		t.Errorf("a call of another task: %q, %+v", said, last)
 	}
-	var call launcher.Call
+	var call launcher.ExecRequest
 	select {
 	case call = <-m.calls:
 	case <-time.After(limit):
@@ -215,11 +215,11 @@ func (m *peopled) callsOthers(t *testing.T, p *staged) {
 	}
 }
 
-// onJoinable runs a test on a machine of each driver that runs further processes; TestExecOfAMachine has what the
+// onJoinable runs a test on a machine of each driver that runs exec sessions; TestExecOfAMachine has what the
 // others say.
 func onJoinable(t *testing.T, test func(*testing.T, *peopled)) {
 	onDrivers(t, []string{"carapace", "process", "crun", "runc"}, func(t *testing.T, s *stack) {
-		if lacks := s.Lacks(Further); lacks != "" {
+		if lacks := s.Lacks(ExecSessions); lacks != "" {
 			t.Skip(lacks) // a carapace without root
 		}
 		test(t, people(t, s))

@@ -16,10 +16,10 @@ import (
 	"github.com/yi-json/synapse/runtime/supervisor"
 )
 
-// This file owns further processes of tasks, between their supervisors and a wire to whoever asked for them. A wire
+// This file owns exec sessions of tasks, between their supervisors and a wire to whoever asked for them. A wire
 // that is not read holds up the process and nothing else: what is under way is one buffer for each stream.
 
-// Wire carries what a further process reads and writes. Receive is called by one goroutine, and Send by one at a time.
+// Wire carries what an exec session reads and writes. Receive is called by one goroutine, and Send by one at a time.
 type Wire interface {
 	Receive() (*Incoming, error)
 	Send(*Outgoing) error
@@ -54,7 +54,7 @@ var errNoHelper = errors.New("its driver, or its machine, shows synapse-exec to 
 // pieceBytes is how much of a stream goes in one message.
 const pieceBytes = 64 << 10
 
-// onExec runs a further process, beside the line.
+// onExec runs an exec session, beside the line.
 func (t *task) onExec(c *messages.ExecTask, to *actor.PID) {
 	refuse := func(why string) {
 		t.l.send(to, &messages.ExecRefused{Id: c.Id, Session: c.Session, Text: why})
@@ -81,23 +81,23 @@ func (t *task) onExec(c *messages.ExecTask, to *actor.PID) {
 			case <-ctx.Done():
 			}
 		}()
-		err := t.l.o.Carry(ctx, c.Session, func(wire Wire) error { return runErrand(home, helper, wire) })
+		err := t.l.o.Carry(ctx, c.Session, func(wire Wire) error { return runExec(home, helper, wire) })
 		if err != nil && ctx.Err() == nil {
 			refuse(messages.AsText("its machine cannot reach the scheduler: " + err.Error()))
 		}
 	})
 }
 
-// errand is one further process, as it is carried.
-type errand struct {
+// execSession is an exec session, as it is carried.
+type execSession struct {
 	wire    Wire
-	process *supervisor.Errand
+	process *supervisor.ExecSession
 	stdin   *os.File // its near end; a terminal's is all three
 	sending sync.Mutex
 }
 
-// runErrand runs what the wire asks for, to its end. It returns when nothing of it is left here.
-func runErrand(home, helper string, wire Wire) error {
+// runExec runs what the wire asks for, to its end. It returns when nothing of it is left here.
+func runExec(home, helper string, wire Wire) error {
 	asked, err := wire.Receive()
 	if err != nil {
 		return err
@@ -108,7 +108,7 @@ func runErrand(home, helper string, wire Wire) error {
 		}
 		asked.Command = append([]string{helper}, asked.Command...)
 	}
-	e := &errand{wire: wire}
+	e := &execSession{wire: wire}
 	outputs, err := e.begin(home, asked)
 	if err != nil {
 		return wire.Send(failed(err))
@@ -123,7 +123,7 @@ func runErrand(home, helper string, wire Wire) error {
 
 // look says nothing now and then. A process that neither reads nor writes leaves nobody who would notice that the wire
 // has broken.
-func (e *errand) look(over <-chan struct{}) {
+func (e *execSession) look(over <-chan struct{}) {
 	tick := time.NewTicker(peerEvery)
 	defer tick.Stop()
 	for {
@@ -141,15 +141,15 @@ func (e *errand) look(over <-chan struct{}) {
 
 func failed(err error) *Outgoing {
 	out := &Outgoing{Ended: true, Code: 125, Text: err.Error()}
-	if f := (*supervisor.ErrandFailed)(nil); errors.As(err, &f) {
+	if f := (*supervisor.ExecFailed)(nil); errors.As(err, &f) {
 		out.Code = f.Code
 	}
 	return out
 }
 
 // begin starts the process, and answers what it writes to.
-func (e *errand) begin(home string, asked *Incoming) (outputs [2]*os.File, err error) {
-	what := carapace.Errand{Command: asked.Command, Env: asked.Env, Terminal: asked.Terminal}
+func (e *execSession) begin(home string, asked *Incoming) (outputs [2]*os.File, err error) {
+	what := carapace.ExecSpec{Command: asked.Command, Env: asked.Env, Terminal: asked.Terminal}
 	var theirs [3]*os.File
 	if !asked.Terminal {
 		var ours [3]*os.File
@@ -159,7 +159,7 @@ func (e *errand) begin(home string, asked *Incoming) (outputs [2]*os.File, err e
 		e.stdin, outputs = ours[0], [2]*os.File{ours[1], ours[2]}
 	}
 	what.Stdin, what.Stdout, what.Stderr = theirs[0], theirs[1], theirs[2]
-	e.process, err = supervisor.Run(home, what)
+	e.process, err = supervisor.Exec(home, what)
 	closeAll(theirs[:])
 	if err != nil {
 		closeAll(append(outputs[:], e.stdin))
@@ -197,7 +197,7 @@ func closeAll(files []*os.File) {
 }
 
 // feed hands on what comes, until the wire ends: then the process is hung up on.
-func (e *errand) feed(first *Incoming) {
+func (e *execSession) feed(first *Incoming) {
 	defer e.process.Close()
 	defer func() {
 		if !first.Terminal {
@@ -225,7 +225,7 @@ func (e *errand) feed(first *Incoming) {
 }
 
 // endStdin tells the process that nothing more comes: a terminal says so by a byte.
-func (e *errand) endStdin(terminal bool) {
+func (e *execSession) endStdin(terminal bool) {
 	const endOfTransmission = 4
 	if terminal {
 		_, _ = e.stdin.Write([]byte{endOfTransmission})
@@ -234,7 +234,7 @@ func (e *errand) endStdin(terminal bool) {
 	e.stdin.Close()
 }
 
-func (e *errand) resize(to *Incoming) {
+func (e *execSession) resize(to *Incoming) {
 	if to.Rows == 0 || to.Columns == 0 {
 		return
 	}
@@ -247,7 +247,7 @@ func (e *errand) resize(to *Incoming) {
 
 // drain sends what the process writes, and then how it ended. Once it has, what it left behind may hold its streams for
 // as long as the task runs, so they are read for a moment only.
-func (e *errand) drain(outputs [2]*os.File) error {
+func (e *execSession) drain(outputs [2]*os.File) error {
 	if err := e.send(&Outgoing{Begun: true}); err != nil {
 		closeAll(append(outputs[:], e.stdin))
 		return err
@@ -283,7 +283,7 @@ func (e *errand) drain(outputs [2]*os.File) error {
 
 // copy sends one stream. A wire that is broken ends the process, and then this. A time that was up while the wire was
 // slow says nothing about the stream: only what comes to its end without a byte is over.
-func (e *errand) copy(from *os.File, stderr bool) {
+func (e *execSession) copy(from *os.File, stderr bool) {
 	buffer := make([]byte, pieceBytes)
 	for idle := false; ; {
 		n, err := from.Read(buffer)
@@ -308,7 +308,7 @@ func (e *errand) copy(from *os.File, stderr bool) {
 	}
 }
 
-func (e *errand) send(out *Outgoing) error {
+func (e *execSession) send(out *Outgoing) error {
 	e.sending.Lock()
 	defer e.sending.Unlock()
 	return e.wire.Send(out)

@@ -15,10 +15,10 @@ import (
 	"github.com/yi-json/synapse/runtime/carapace"
 )
 
-// This file owns the agent's side of a further process, and how descriptors go over a socket.
+// This file owns the agent's side of an exec session, and how descriptors go over a socket.
 
-// Errand is an agent's connection to a further process.
-type Errand struct {
+// ExecSession is an agent's connection to an exec session.
+type ExecSession struct {
 	conn   *os.File
 	leader Process     // of its session
 	closed atomic.Bool // by us
@@ -26,24 +26,24 @@ type Errand struct {
 	Terminal *os.File
 }
 
-// ErrandFailed is a process that was not run, with the code that a shell would end with.
-type ErrandFailed struct {
+// ExecFailed is a process that was not run, with the code that a shell would end with.
+type ExecFailed struct {
 	Code int
 	Text string
 }
 
-func (e *ErrandFailed) Error() string { return e.Text }
+func (e *ExecFailed) Error() string { return e.Text }
 
-// errEarlier is a supervisor that knows no further processes.
+// errEarlier is a supervisor that knows no exec sessions.
 var errEarlier = errors.New("its supervisor is of an earlier version, which runs no further process")
 
-// Run has the supervisor in dir run a further process of its task. The streams of the errand are handed over, and still
-// belong to the caller here.
-func Run(dir string, what carapace.Errand) (*Errand, error) {
-	conn, err := connect(dir, errandFile)
+// Exec has the supervisor in dir run an exec session of its task. The streams are handed over, and still belong to the
+// caller here.
+func Exec(dir string, what carapace.ExecSpec) (*ExecSession, error) {
+	conn, err := connect(dir, execFile)
 	for until := time.Now().Add(keyPatience); errors.Is(err, unix.EAGAIN) && time.Now().Before(until); {
 		time.Sleep(time.Millisecond) // many come at once
-		conn, err = connect(dir, errandFile)
+		conn, err = connect(dir, execFile)
 	}
 	if errors.Is(err, fs.ErrNotExist) {
 		if alive, _ := Lives(dir); alive {
@@ -54,7 +54,7 @@ func Run(dir string, what carapace.Errand) (*Errand, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the supervisor does not answer: %w", err)
 	}
-	e := &Errand{conn: conn}
+	e := &ExecSession{conn: conn}
 	if err := e.begin(dir, what); err != nil {
 		conn.Close()
 		return nil, err
@@ -62,7 +62,7 @@ func Run(dir string, what carapace.Errand) (*Errand, error) {
 	return e, nil
 }
 
-func (e *Errand) begin(dir string, what carapace.Errand) error {
+func (e *ExecSession) begin(dir string, what carapace.ExecSpec) error {
 	if err := (&Link{dir: dir, conn: e.conn}).showKey(); err != nil {
 		return err
 	}
@@ -70,8 +70,8 @@ func (e *Errand) begin(dir string, what carapace.Errand) error {
 	if err != nil {
 		return err
 	}
-	if len(text) > maxErrandBytes {
-		return &ErrandFailed{codeNotExecutable, "command and environment are too long"}
+	if len(text) > maxExecBytes {
+		return &ExecFailed{codeNotExecutable, "command and environment are too long"}
 	}
 	var streams []*os.File
 	if !what.Terminal {
@@ -85,7 +85,7 @@ func (e *Errand) begin(dir string, what carapace.Errand) error {
 	case err != nil:
 		return errNotRunning // it has gone, and with it the task
 	case word.Failed != "":
-		return &ErrandFailed{word.Code, word.Failed}
+		return &ExecFailed{word.Code, word.Failed}
 	}
 	e.leader, _ = ReadProcess(word.Pid)
 	if len(files) > 0 {
@@ -101,7 +101,7 @@ func (e *Errand) begin(dir string, what carapace.Errand) error {
 	return nil
 }
 
-func (e *Errand) next() (word errandWord, files []*os.File, err error) {
+func (e *ExecSession) next() (word execWord, files []*os.File, err error) {
 	buffer := make([]byte, maxPacket)
 	n, files, err := receiveFiles(e.conn, buffer)
 	if err == nil {
@@ -111,7 +111,7 @@ func (e *Errand) next() (word errandWord, files []*os.File, err error) {
 }
 
 // Wait waits for its end. over: it ended because the task did. An error is a supervisor that has gone, or Close.
-func (e *Errand) Wait() (code int, over bool, err error) {
+func (e *ExecSession) Wait() (code int, over bool, err error) {
 	word, _, err := e.next()
 	if err != nil {
 		if !e.closed.Load() {
@@ -125,17 +125,17 @@ func (e *Errand) Wait() (code int, over bool, err error) {
 // sweep kills what a supervisor that has gone leaves of the process's session. A container is gone with it; but of
 // plain processes the kernel kills the first alone, and the driver looks for the others in the session of the task's
 // command, and by their environment, which they may have cleared.
-func (e *Errand) sweep() {
+func (e *ExecSession) sweep() {
 	if e.leader.PID != 0 {
 		KillAll(func() []Process { return sessionOf(e.leader) })
 	}
 }
 
 // Signal passes a signal on.
-func (e *Errand) Signal(signal int) error { return sendNow(e.conn, fmt.Sprintf("signal %d", signal)) }
+func (e *ExecSession) Signal(n int) error { return sendNow(e.conn, fmt.Sprintf("signal %d", n)) }
 
 // Close hangs up on the process, where it has not ended.
-func (e *Errand) Close() {
+func (e *ExecSession) Close() {
 	e.closed.Store(true)
 	e.conn.Close()
 }

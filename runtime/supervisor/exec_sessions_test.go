@@ -12,7 +12,7 @@ import (
 	"github.com/yi-json/synapse/test/able"
 )
 
-// This file owns the tests of what is said about further processes.
+// This file owns the tests of what is said about exec sessions.
 
 // ender is a charge of which it is only known whether it is ending.
 type ender struct {
@@ -22,9 +22,9 @@ type ender struct {
 
 func (e ender) ending() bool { return e.is }
 
-// slain is a further process that ended with a code.
+// slain is an exec session that ended with a code.
 type slain struct {
-	further
+	execProcess
 	code int
 }
 
@@ -44,7 +44,7 @@ func TestEndedWithTask(t *testing.T) {
 	} {
 		k := &keeper{charge: ender{is: c.ending}, allGone: make(chan struct{})}
 		if c.told {
-			k.errands.end()
+			k.execs.end()
 		}
 		if got := k.endedWithTask(slain{code: c.code}); got != c.with {
 			t.Errorf("%s: with its task: %v", what, got)

@@ -1,6 +1,6 @@
 //go:build linux
 
-// Further processes of a task: inside as the task is, with ends of their own, and never a reason for the task's.
+// Exec sessions of a task: inside as the task is, with ends of their own, and never a reason for the task's.
 package conformance
 
 import (
@@ -19,32 +19,32 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-var furtherCases = []testCase{
-	{"a further process is inside as the task is", []Trait{Further}, furtherIsInside},
-	{"a further process ends with its own code", []Trait{Further}, furtherCodes},
-	{"a further process has its own streams, each closed alone", []Trait{Further}, furtherStreams},
-	{"a further process has a terminal", []Trait{Further}, furtherTerminal},
-	{"a further process ends with the task, whose end is exact", []Trait{Further}, furtherEndsWithTask},
-	{"a further process is signalled, and hung up on", []Trait{Further}, furtherHungUp},
-	{"further processes leave nothing", []Trait{Further}, furtherLeavesNothing},
+var execCases = []testCase{
+	{"an exec session is inside as the task is", []Trait{ExecSessions}, execIsInside},
+	{"an exec session ends with its own code", []Trait{ExecSessions}, execCodes},
+	{"an exec session has its own streams, each closed alone", []Trait{ExecSessions}, execStreams},
+	{"an exec session has a terminal", []Trait{ExecSessions}, execTerminal},
+	{"an exec session ends with the task, whose end is exact", []Trait{ExecSessions}, execEndsWithTask},
+	{"an exec session is signalled, and hung up on", []Trait{ExecSessions}, execHungUp},
+	{"exec sessions leave nothing", []Trait{ExecSessions}, execLeavesNothing},
 }
 
-// further begins one in a task.
-func (s *suite) further(running Running, errand Errand) Another {
+// exec begins one in a task.
+func (s *suite) exec(running Running, what ExecSpec) ExecSession {
 	s.Helper()
-	another, err := running.(Joinable).Further(errand)
+	another, err := running.(Joinable).Exec(what)
 	if err != nil {
-		s.Fatalf("run %q: %v", errand.Command, err)
+		s.Fatalf("run %q: %v", what.Command, err)
 	}
 	return another
 }
 
-// furtherly runs a script in a task to its end, with something on its stdin.
-func (s *suite) furtherly(running Running, script, stdin string, env ...string) (string, int) {
+// execToEnd runs a script in a task to its end, with something on its stdin.
+func (s *suite) execToEnd(running Running, script, stdin string, env ...string) (string, int) {
 	s.Helper()
 	fromIn, toIn := s.pipe()
 	fromOut, toOut := s.pipe()
-	another := s.further(running, Errand{
+	another := s.exec(running, ExecSpec{
 		Command: []string{"/bin/sh", "-c", script}, Env: env, Stdin: fromIn, Stdout: toOut, Stderr: toOut,
 	})
 	fromIn.Close()
@@ -70,7 +70,7 @@ func (s *suite) pipe() (reader, writer *os.File) {
 	return reader, writer
 }
 
-func furtherIsInside(s *suite) {
+func execIsInside(s *suite) {
 	const look = `id -u; id -g; umask; pwd; ulimit -a; echo "$COLOUR"
 grep -E "Groups|Cap|NoNew|Seccomp:" /proc/self/status
 for n in mnt pid net ipc uts user cgroup; do readlink /proc/self/ns/$n; done; cat /proc/self/cgroup; ls /`
@@ -83,21 +83,21 @@ for n in mnt pid net ipc uts user cgroup; do readlink /proc/self/ns/$n; done; ca
 	for lines := bufio.NewScanner(fromOut); lines.Scan() && lines.Text() != "."; {
 		want.WriteString(lines.Text() + "\n")
 	}
-	got, code := s.furtherly(running, look, "")
+	got, code := s.execToEnd(running, look, "")
 	if got != want.String() || code != 0 {
 		s.Errorf("code %d; the task sees\n%s\na further process\n%s", code, want.String(), got)
 	}
-	if got, _ := s.furtherly(running, "echo $COLOUR $MORE", "", "COLOUR=red", "MORE=more"); got != "red more\n" {
+	if got, _ := s.execToEnd(running, "echo $COLOUR $MORE", "", "COLOUR=red", "MORE=more"); got != "red more\n" {
 		s.Errorf("its own environment is %q", got)
 	}
 }
 
-func furtherCodes(s *suite) {
+func execCodes(s *suite) {
 	running := s.start(s.sh("exec sleep 1000"))
 	for script, want := range map[string]int{
 		"exit 0": 0, "exit 7": 7, "exit 255": 255, "kill -9 $$": 137, "kill -TERM $$": 143,
 	} {
-		if _, code := s.furtherly(running, script, ""); code != want {
+		if _, code := s.execToEnd(running, script, ""); code != want {
 			s.Errorf("%q ended with %d", script, code)
 		}
 	}
@@ -106,7 +106,7 @@ func furtherCodes(s *suite) {
 		s.Fatal(err)
 	}
 	defer null.Close()
-	_, err = running.(Joinable).Further(Errand{
+	_, err = running.(Joinable).Exec(ExecSpec{
 		Command: []string{"/bin/nothing-here"}, Stdin: null, Stdout: null, Stderr: null,
 	})
 	if err == nil {
@@ -114,21 +114,21 @@ func furtherCodes(s *suite) {
 	}
 }
 
-func furtherStreams(s *suite) {
+func execStreams(s *suite) {
 	running := s.start(s.sh("exec sleep 1000"))
-	if got, code := s.furtherly(running, "cat; echo end", "through"); got != "throughend\n" || code != 0 {
+	if got, code := s.execToEnd(running, "cat; echo end", "through"); got != "throughend\n" || code != 0 {
 		s.Errorf("%q with %d", got, code)
 	}
 	big := strings.Repeat("0123456789abcdef", 1<<16) // more than a pipe holds
-	if got, _ := s.furtherly(running, "wc -c", big); strings.TrimSpace(got) != fmt.Sprint(len(big)) {
+	if got, _ := s.execToEnd(running, "wc -c", big); strings.TrimSpace(got) != fmt.Sprint(len(big)) {
 		s.Errorf("%q of %d bytes came", got, len(big))
 	}
 }
 
-func furtherTerminal(s *suite) {
+func execTerminal(s *suite) {
 	running := s.start(s.sh("exec sleep 1000"))
 	const script = "test -t 0 && test -t 2 && echo tty; read x; stty size; echo got $x; sleep 1000"
-	another := s.further(running, Errand{Command: []string{"/bin/sh", "-c", script}, Terminal: true})
+	another := s.exec(running, ExecSpec{Command: []string{"/bin/sh", "-c", script}, Terminal: true})
 	near := another.Near()
 	defer near.Close()
 	lines := bufio.NewReader(near)
@@ -179,13 +179,13 @@ func resize(s *suite, near *os.File, rows, columns uint16) {
 	}
 }
 
-func furtherEndsWithTask(s *suite) {
+func execEndsWithTask(s *suite) {
 	fromOut, toOut := s.pipe()
 	running := s.ready(s.sh("trap 'exit 33' USR1; echo ready; while :; do sleep 0.01; done"))
-	another := s.further(running, Errand{
+	another := s.exec(running, ExecSpec{
 		Command: []string{"/bin/sh", "-c", "echo begun; exec sleep 1000"}, Stdin: fromOut, Stdout: toOut, Stderr: toOut,
 	})
-	if _, code := s.furtherly(running, "exit 9", ""); code != 9 {
+	if _, code := s.execToEnd(running, "exit 9", ""); code != 9 {
 		s.Errorf("a second one ended with %d", code)
 	}
 	_, _ = io.ReadFull(fromOut, make([]byte, len("begun\n")))
@@ -196,16 +196,16 @@ func furtherEndsWithTask(s *suite) {
 		s.Errorf("the task ended with %+v", exit)
 	}
 	if code := another.Wait(); code != 128+int(syscall.SIGKILL) {
-		s.Errorf("a further process outlived its task, or ended with %d", code)
+		s.Errorf("an exec session outlived its task, or ended with %d", code)
 	}
 }
 
-func furtherHungUp(s *suite) {
+func execHungUp(s *suite) {
 	running := s.start(s.sh("exec sleep 1000"))
-	begin := func() (Another, *os.File) {
+	begin := func() (ExecSession, *os.File) {
 		fromIn, _ := s.pipe()
 		fromOut, toOut := s.pipe()
-		another := s.further(running, Errand{
+		another := s.exec(running, ExecSpec{
 			Command: []string{"/bin/sh", "-c", "sleep 1000 & echo begun; wait"}, Stdin: fromIn, Stdout: toOut, Stderr: toOut,
 		})
 		toOut.Close()
@@ -226,31 +226,31 @@ func furtherHungUp(s *suite) {
 	if _, err := io.ReadAll(out); err != nil { // which ends when the last of its processes has
 		s.Errorf("it goes on after its terminal was hung up: %v", err)
 	}
-	if _, code := s.furtherly(running, "exit 4", ""); code != 4 {
+	if _, code := s.execToEnd(running, "exit 4", ""); code != 4 {
 		s.Errorf("the next one ended with %d", code)
 	}
 }
 
-// inARow is how many further processes run one after the other, and atOnce how many beside each other.
+// inARow is how many exec sessions run one after the other, and atOnce how many beside each other.
 const inARow, atOnce = 100, 50
 
-func furtherLeavesNothing(s *suite) { s.leavesNothing(inARow) }
+func execLeavesNothing(s *suite) { s.leavesNothing(inARow) }
 
 func (s *suite) leavesNothing(inARow int) {
 	running := s.start(s.sh("exec sleep 1000"))
-	if _, code := s.furtherly(running, "exit 0", ""); code != 0 {
+	if _, code := s.execToEnd(running, "exit 0", ""); code != 0 {
 		s.Fatal(code)
 	}
 	before := openFiles(s)
 	for range inARow {
-		if _, code := s.furtherly(running, "exit 5", ""); code != 5 {
+		if _, code := s.execToEnd(running, "exit 5", ""); code != 5 {
 			s.Fatal(code)
 		}
 	}
 	var all sync.WaitGroup
 	for range atOnce {
 		all.Go(func() { // of one process each: a task may have 64
-			if text, code := s.furtherly(running, `read -r word; printf %s "$word"; exit 6`, "word"); code != 6 || text != "word" {
+			if text, code := s.execToEnd(running, `read -r word; printf %s "$word"; exit 6`, "word"); code != 6 || text != "word" {
 				s.Errorf("%q, %d", text, code)
 			}
 		})
@@ -261,7 +261,7 @@ func (s *suite) leavesNothing(inARow int) {
 		if s.driver.Lacks(Init) != "" {
 			want = "2"
 		}
-		if got, _ := s.furtherly(running, "set -- /proc/[0-9]*; echo $#", ""); strings.TrimSpace(got) != want {
+		if got, _ := s.execToEnd(running, "set -- /proc/[0-9]*; echo $#", ""); strings.TrimSpace(got) != want {
 			s.Errorf("%q processes are in the container, want %s", got, want)
 		}
 	}
