@@ -175,6 +175,31 @@ func TestBoundStands(t *testing.T) {
 	}
 }
 
+// TestMovedIsLast: a job is promised room elsewhere when somebody is stopped for another, because it can have what that
+// one leaves. It does not start on what is being freed for the other, though it was promised room before it.
+func TestMovedIsLast(t *testing.T) {
+	x := newTheatre(t, 2, oneQueue())
+	x.j = NewJudgement(DefaultSettings(), NewCells(), stopping{x.runs, x})
+	x.j.Obey(oneQueue())
+	x.enter(act{runs: 2000, limit: 2000, gang: wholes(1), priority: 1})
+	x.enter(act{at: 1, runs: 5000, limit: 5000, grace: 30, gang: gang(1, 6)})
+	x.enter(act{at: 2, runs: 1500, limit: 1500, gang: gang(1, 2), priority: 1})
+	early := x.enter(act{at: 10, runs: 50, limit: 60, gang: gang(1, 4)})
+	high := x.enter(act{at: 900, runs: 4000, limit: 4000, gang: gang(1, 4), priority: 1})
+	x.run(899)
+	was := x.j.firmOf(early.id)
+	if was == nil || was.place.Slots[0].Node == x.cast[1].place.Slots[0].Node {
+		t.Fatalf("the first was promised %+v", was)
+	}
+	x.run(950)
+	if now := x.j.firmOf(early.id); now == nil || now.place.Slots[0].Node != x.cast[1].place.Slots[0].Node {
+		t.Fatalf("the first is promised %+v", now)
+	}
+	if x.run(1600); len(x.stops) != 1 || high.began() > 950 || early.began() < 1500 {
+		t.Errorf("%v are stopped; the first began at %d, the other at %d", x.victims(), early.began(), high.began())
+	}
+}
+
 // TestNobodyInVain: what is stopped makes room, or nothing is.
 func TestNobodyInVain(t *testing.T) {
 	old := func(n int32, priority int32) act { return act{runs: 9e4, gang: wholes(n), priority: priority} }

@@ -161,7 +161,8 @@ func (j *Judgement) review(p *promise) {
 	switch {
 	case ok && (lost || at < p.at && bound <= p.bound):
 		j.leave(p.e.Job, p.place)
-		p.at, p.place, p.unsaid = at, place, true
+		p.at, p.place = at, place
+		j.moved(p)
 		if p.bound, p.limits = bound, bound; lost {
 			p.made, p.blind = j.now, false
 		}
@@ -172,6 +173,15 @@ func (j *Judgement) review(p *promise) {
 	j.keepRoom(p)
 	j.keepFormer(p.e.Job, p.place, nothing)
 	j.wakeAt(j.keptUntil(p))
+}
+
+// moved notes that a firm promise has another place: it was planned beside all others there, and is the last of them.
+// Were it still before those that were planned later, it would count their room as its own, and start on what is being
+// freed for them.
+func (j *Judgement) moved(p *promise) {
+	j.orders++
+	p.order, p.unsaid = j.orders, true
+	slices.SortFunc(j.firm, byOrder)
 }
 
 // limitedBy notes by when the place of a firm promise is free by the limits of now. Its bound only moves earlier.

@@ -106,7 +106,8 @@ func (j *Judgement) replan(p *promise) {
 		j.foresee(h, -1)
 		if ok && len(stops) > 0 {
 			j.leave(p.e.Job, p.place)
-			p.place, p.stops, p.unsaid, p.made = place, stops, true, j.now
+			p.place, p.stops, p.made = place, stops, j.now
+			j.moved(p)
 			p.at, p.bound = j.now+j.longestGrace(h, stops), topology.Never
 			j.view.Keep(p.keep, p.place)
 			j.keepFormer(p.e.Job, p.place, nothing)
