@@ -58,14 +58,16 @@ func (t *trace) kind(message any) {
 	t.word(h)
 }
 
-// nameOf is the name of a message's type, without the package where that is one of this module.
+// nameOf returns the name of a message's type, without the package where that is one of this module, and as if it were
+// exported: so neither a move nor an export changes a trace.
 func nameOf(message any) string {
 	typ, star := reflect.TypeOf(message), ""
 	if typ.Kind() == reflect.Pointer {
 		typ, star = typ.Elem(), "*"
 	}
 	if strings.HasPrefix(typ.PkgPath(), module) {
-		return star + typ.Name()
+		name := typ.Name()
+		return star + strings.ToUpper(name[:1]) + name[1:]
 	}
 	return star + typ.String()
 }

@@ -53,7 +53,7 @@ func TestEndsForeseen(t *testing.T) {
 			never, int64(90*time.Second + time.Hour)},
 		{"it is told to stop", []any{
 			foreseen{Token: token, Spec: spec, Began: 90e9},
-			runEnded{"j", token, &messages.End{Cause: messages.Cause_CAUSE_REQUEUED}},
+			attemptEnded{"j", token, &messages.End{Cause: messages.Cause_CAUSE_REQUEUED}},
 		}, free(0), free(0)},
 	} {
 		s := newScheduler(p).(*Scheduler)

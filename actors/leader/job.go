@@ -19,7 +19,7 @@ import (
 // the write that allows it is on disk.
 //
 // It tells: Nodes (Stop, Forget, Abort), the Scheduler (waits, rests, withdraws, heldBack,
-// declined, promiseWritten, redeemed, vacated, launchFailed, foreseen, runEnded, settled, stale), the Mirror
+// declined, promiseWritten, redeemed, vacated, launchFailed, foreseen, attemptEnded, settled, stale), the Mirror
 // (JobShown), its Coordinator, clients. It asks: the Journal (Write → Written, Unwritten).
 type Job struct {
 	p      *Ports

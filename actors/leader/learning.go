@@ -36,8 +36,8 @@ type learning struct {
 func newLearning() learning { return learning{cells: estimate.NewCells()} }
 
 type (
-	// runEnded: the end of an attempt is on disk. Job → Scheduler.
-	runEnded struct {
+	// attemptEnded: the end of an attempt is on disk. Job → Scheduler.
+	attemptEnded struct {
 		Job   topology.JobID
 		Token topology.Token
 		End   *messages.End
@@ -97,7 +97,7 @@ func (s *Scheduler) countOut(r *run, end *messages.End) {
 	}
 }
 
-func (s *Scheduler) onRunEnded(ctx actor.Context, m runEnded) {
+func (s *Scheduler) onAttemptEnded(ctx actor.Context, m attemptEnded) {
 	ctx.Send(s.peers.mirror, mirror.RunEnded{Token: m.Token, Cause: m.End.GetCause()})
 	e := s.jobs[m.Job]
 	if e == nil {
@@ -133,7 +133,7 @@ func (s *Scheduler) hearEnd(ctx actor.Context, e *livingJob, attempts []*message
 	}
 	for _, a := range attempts {
 		if a.End != nil && messages.FromToken(a.Token) == r.token {
-			s.onRunEnded(ctx, runEnded{e.id, r.token, a.End})
+			s.onAttemptEnded(ctx, attemptEnded{e.id, r.token, a.End})
 		}
 	}
 }

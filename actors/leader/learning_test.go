@@ -44,7 +44,7 @@ func TestLearnedIsWrittenOnceAMinute(t *testing.T) {
 	tell := func(m any) { s.Receive(&overheard{message: m, said: &said}) }
 	ends := func(n uint64, cause messages.Cause, ranMs int64) {
 		tell(foreseen{Job: "j", Token: token(n), Spec: oneGPU(), Began: 1})
-		tell(runEnded{"j", token(n), &messages.End{Cause: cause, RanMs: ranMs}})
+		tell(attemptEnded{"j", token(n), &messages.End{Cause: cause, RanMs: ranMs}})
 	}
 	saves := func(want ...uint64) actors.Change {
 		t.Helper()

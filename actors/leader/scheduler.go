@@ -228,8 +228,8 @@ func (s *Scheduler) receiveInner(ctx actor.Context) {
 		s.onPromiseWritten(ctx, m)
 	case redeemed:
 		s.onRedeemed(ctx, m)
-	case runEnded:
-		s.onRunEnded(ctx, m)
+	case attemptEnded:
+		s.onAttemptEnded(ctx, m)
 	case claim:
 		s.onClaim(ctx, m)
 	case PlanNow:

@@ -296,7 +296,7 @@ func (j *Job) onWritten(ctx actor.Context, m Written) {
 		j.tellPromise(ctx)
 	}
 	if d.ended {
-		ctx.Send(j.peers.scheduler, runEnded{j.id, messages.FromToken(j.last.Token), j.last.End})
+		ctx.Send(j.peers.scheduler, attemptEnded{j.id, messages.FromToken(j.last.Token), j.last.End})
 	}
 	for _, n := range news {
 		j.forgetAt(ctx, n.attempt, n.node)
