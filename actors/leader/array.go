@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/yi-json/synapse/actors/leader/protocol"
+
 	"github.com/asynkron/protoactor-go/actor"
 
 	"github.com/yi-json/synapse/actors"
@@ -23,7 +25,7 @@ import (
 // It tells: the Scheduler (sprout, allows, concluded, settled, stale), its elements' Jobs (Cancel, Hold, Requeue,
 // Update), the Mirror (JobShown), clients. It asks: the Journal (Write → Written).
 type Array struct {
-	p      *Ports
+	p      *protocol.Ports
 	states actors.States[arrayState]
 	id     topology.JobID
 	peers  jobPeers
@@ -110,7 +112,7 @@ type (
 	errandDue    struct{}
 )
 
-func newArray(p *Ports, peers jobPeers, life uint64, rec *messages.JobRecord) actor.Actor {
+func newArray(p *protocol.Ports, peers jobPeers, life uint64, rec *messages.JobRecord) actor.Actor {
 	a := &Array{
 		p: p, id: topology.JobID(rec.Id), peers: peers, life: life, rec: rec,
 		states: actors.NewStates(&arrayTable, p.Host),

@@ -8,53 +8,27 @@ package leader
 import (
 	"github.com/asynkron/protoactor-go/actor"
 
+	"github.com/yi-json/synapse/actors/leader/protocol"
+
 	"github.com/yi-json/synapse/actors"
 	"github.com/yi-json/synapse/actors/mirror"
-	"github.com/yi-json/synapse/policy"
-	"github.com/yi-json/synapse/topology"
+	"github.com/yi-json/synapse/messages"
 )
 
 // This file owns how a leader's actors come to be, and what the process gives them.
 
 // Ports are all that a leading process gives its actors.
-type Ports struct {
-	actors.Ports
-	Epoch     uint64
-	ClusterID string
-	Levels    []string // of the fabric, coarse to fine
-	Store     actors.Store
-	Peers     actors.Peers
-	Calls     actors.Log // what machines and clients ask for
-	Settings  policy.Settings
-	Planner   policy.Planner // decides which gangs start, in place of the one that the settings ask for
-	// AcceptLoss is the operator's word, after a restore from an old backup: what
-	// leaders up to this epoch decided and the store does not know is given up.
-	AcceptLoss uint64
-	// UIDs are given to jobs that name no user, or root, each to one; none: they have what a machine takes for all of
-	// them.
-	UIDs topology.UIDRange
-	// Owners are the limits of each owner.
-	Owners OwnerLimits
-	// NewJobID makes an id that was never used.
-	NewJobID func() topology.JobID
-	// Passed, if anybody follows attempts, is told of each phase that is over. It answers nothing and waits for nothing.
-	Passed func(actors.Passage)
-	// Unwritable, if any, is told why the store cannot be written now, and "" once it can be written again.
-	Unwritable func(why string)
+type Ports = protocol.Ports
 
-	since actors.Instant // when this leader came to be: no machine had spoken to it before
-}
+// OwnerLimits limit what one owner may have in all.
+type OwnerLimits = protocol.OwnerLimits
 
-// unwritable tells whoever wants to know that the store cannot be written, or can be again.
-func (p *Ports) unwritable(why string) {
-	if p.Unwritable != nil {
-		p.Unwritable(why)
-	}
-}
+// DefaultOwnerLimits are far above what a person needs, and far below what a scheduler can hold.
+func DefaultOwnerLimits() OwnerLimits { return protocol.DefaultOwnerLimits() }
 
 // Assemble builds the actor tree of a process that leads, and returns its root.
 func Assemble(p Ports) *actor.PID {
-	p.since = p.Clock.Now()
+	p.Since = p.Clock.Now()
 	return actors.Root(&p.Ports, func(ctx actor.Context) {
 		// The Journal and the Mirror first: the Scheduler speaks to them when it starts.
 		actors.Spawn(ctx, &p.Ports, actors.KindJournal, "journal", func() actor.Actor { return newJournal(&p) })
@@ -62,7 +36,16 @@ func Assemble(p Ports) *actor.PID {
 			return mirror.New(&p.Ports, p.Epoch, p.Levels)
 		})
 		actors.Spawn(ctx, &p.Ports, actors.KindScheduler, actors.SchedulerName, func() actor.Actor {
-			return newScheduler(&p)
+			return newScheduler(&p, makers)
 		})
 	})
+}
+
+// makers is where each actor learns how those are made that it spawns.
+var makers = Makers{
+	Rack: newRack, Array: newArray,
+	Job: func(p *protocol.Ports, peers jobPeers, life uint64, rec *messages.JobRecord,
+		attempts []*messages.AttemptRecord) actor.Actor {
+		return newJob(p, peers, life, rec, attempts, newCoordinator)
+	},
 }

@@ -32,7 +32,7 @@ func TestAttemptOfALaterLeader(t *testing.T) {
 		host := &endingHost{}
 		p := leaderPorts()
 		p.Host, p.Peers, p.Epoch = host, here{}, 3
-		s := newScheduler(p).(*Scheduler)
+		s := newScheduler(p, Makers{}).(*Scheduler)
 		s.peers, s.self = somePeers, somePeers.scheduler
 		token := topology.Token{Epoch: c.epoch, Counter: 1}
 		m := s.machine("n1")

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/yi-json/synapse/actors/leader/protocol"
+
 	"github.com/asynkron/protoactor-go/actor"
 
 	"github.com/yi-json/synapse/actors"
@@ -19,7 +21,7 @@ import (
 // It tells: Nodes (Reserve, Commit, Start, Abort), the Scheduler (occupied,
 // vacated, balked, launched). It asks: the Job (granted → decided or halt).
 type Coordinator struct {
-	p         *Ports
+	p         *protocol.Ports
 	states    actors.States[coordinatorState]
 	since     actors.Instant // it has been in its state
 	job       *actor.PID
@@ -87,7 +89,7 @@ const (
 // deadline is a timer of one phase.
 type deadline struct{ Phase uint64 }
 
-func newCoordinator(p *Ports, job, scheduler *actor.PID, plan attemptPlan) actor.Actor {
+func newCoordinator(p *protocol.Ports, job, scheduler *actor.PID, plan attemptPlan) actor.Actor {
 	c := &Coordinator{p: p, job: job, scheduler: scheduler, plan: plan}
 	c.token, c.states = messages.ToToken(plan.Token), actors.NewStates(&coordinatorTable, p.Host)
 	c.parties, c.at = make([]*party, len(plan.Targets)), make(map[topology.NodeID]*party, len(plan.Targets))

@@ -20,7 +20,7 @@ func countedJob(spec *messages.JobSpec) (*Job, *messages.AttemptRecord) {
 	rec := &messages.JobRecord{Id: "j1", Spec: spec, State: messages.JobState_JOB_STATE_ACTIVE, Attempt: att.Token}
 	p := leaderPorts()
 	p.Clock = &watchClock{now: 100e9}
-	return newJob(p, somePeers, 1, rec, []*messages.AttemptRecord{att}).(*Job), att
+	return newJob(p, somePeers, 1, rec, []*messages.AttemptRecord{att}, nil).(*Job), att
 }
 
 // TestGraceOfAnEnd: an attempt that has begun gets the grace of its job. So does one that may have begun under an

@@ -56,7 +56,7 @@ func TestEndsForeseen(t *testing.T) {
 			attemptEnded{"j", token, &messages.End{Cause: messages.Cause_CAUSE_REQUEUED}},
 		}, free(0), free(0)},
 	} {
-		s := newScheduler(p).(*Scheduler)
+		s := newScheduler(p, Makers{}).(*Scheduler)
 		s.peers, s.self = somePeers, somePeers.scheduler
 		rec := &messages.JobRecord{Id: "j", Spec: spec}
 		if test.name == "it has none" {

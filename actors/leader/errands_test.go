@@ -46,7 +46,7 @@ func TestFailedReadIsRepeated(t *testing.T) {
 	} {
 		clock, p := &alarms{}, leaderPorts()
 		p.Clock = clock
-		s := newScheduler(p).(*Scheduler)
+		s := newScheduler(p, Makers{}).(*Scheduler)
 		s.jobs["second"] = &livingJob{id: "second", pid: actor.NewPID("here", "second")}
 		for round := range 2 { // also when it fails a second time
 			var said []letter
@@ -110,7 +110,7 @@ func TestNamesakeIsNoEvidence(t *testing.T) {
 			rec := &messages.JobRecord{Id: "j1", Spec: oneGPU(), State: messages.JobState_JOB_STATE_ACTIVE, Attempt: att.Token}
 			p := leaderPorts()
 			p.Peers = here{}
-			j := newJob(p, somePeers, 1, rec, []*messages.AttemptRecord{att}).(*Job)
+			j := newJob(p, somePeers, 1, rec, []*messages.AttemptRecord{att}, nil).(*Job)
 			j.contacts["n1"].incarnation, j.writing = incarnation, true
 			do(j, &overheard{said: new([]letter)})
 			if noted := j.exits[token][0].Exit != nil; noted != (id == "m1") {

@@ -64,7 +64,7 @@ func newCrowd(machines, waiting int) *crowd {
 	p := leaderPorts()
 	p.Levels, p.Clock = []string{"block", "rack"}, realClock{began: time.Now()}
 	p.Planner, p.Settings, p.Aside = nil, policy.DefaultSettings(), host.NewAside()
-	s := newScheduler(p).(*Scheduler)
+	s := newScheduler(p, Makers{}).(*Scheduler)
 	s.peers, s.self = somePeers, somePeers.scheduler
 	s.states.Become("loaded", schedulerRecovering)
 	s.states.Become("waited", schedulerLeading)

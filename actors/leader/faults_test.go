@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/yi-json/synapse/actors/leader/protocol"
+
 	"github.com/yi-json/synapse/actors"
 )
 
@@ -20,7 +22,7 @@ func TestWhatConvictsAMachine(t *testing.T) {
 		{[]string{"bob", "ann", "ann", "ann"}, []string{"ann", "ann", "ann"}, false},
 		{[]string{"bob", "ann"}, []string{"ann", "bob", "ann"}, true},
 	} {
-		s, who := &Scheduler{p: &Ports{Ports: actors.Ports{Constants: actors.DefaultConstants()}}}, &machine{}
+		s, who := &Scheduler{p: &protocol.Ports{Ports: actors.Ports{Constants: actors.DefaultConstants()}}}, &machine{}
 		for _, owner := range c.seen {
 			s.owners.see(owner)
 		}

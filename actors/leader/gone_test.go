@@ -74,7 +74,7 @@ func TestOnlyWhatRanIsPastTheBarrier(t *testing.T) {
 	rec := &messages.JobRecord{Id: "j1", Spec: oneGPU(), State: messages.JobState_JOB_STATE_ACTIVE, Attempt: att.Token}
 	for number := range messages.ExitKind_name {
 		kind := messages.ExitKind(number)
-		j := newJob(leaderPorts(), somePeers, 1, rec, []*messages.AttemptRecord{att}).(*Job)
+		j := newJob(leaderPorts(), somePeers, 1, rec, []*messages.AttemptRecord{att}, nil).(*Job)
 		j.token, j.coordinator, j.writing = token, actor.NewPID("here", "attempt"), true
 		var said []letter
 		j.noteExits(&overheard{said: &said}, token, "n1", toldExits{exits: []*messages.Exit{{Kind: kind}}}, false)

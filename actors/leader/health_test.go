@@ -21,7 +21,7 @@ func TestHealthIsWeighedByType(t *testing.T) {
 			s.forgetHealth(&overheard{said: &[]letter{}}, m)
 		},
 	} { //order: each case by itself
-		s := newScheduler(leaderPorts()).(*Scheduler)
+		s := newScheduler(leaderPorts(), Makers{}).(*Scheduler)
 		s.peers, s.self = somePeers, somePeers.scheduler
 		for i, gpu := range []string{"a100", "a100", "h100", "h100", "h100", "h100", "h100"} {
 			id := topology.NodeID(fmt.Sprint("n", i))

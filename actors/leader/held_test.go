@@ -27,7 +27,7 @@ func TestCrossedWish(t *testing.T) {
 	if _, queued := a.s.queue.Get(e.id); !queued {
 		t.Error("it declined, and waits for ever")
 	}
-	j := newJob(leaderPorts(), somePeers, 1, rec, nil).(*Job)
+	j := newJob(leaderPorts(), somePeers, 1, rec, nil, nil).(*Job)
 	var said []letter
 	j.Receive(&overheard{message: &actor.Started{}, said: &said})
 	j.backedOff, said = j.p.Clock.Now().Plus(1), nil
@@ -47,7 +47,7 @@ func TestHeldIsNotAdmitted(t *testing.T) {
 		if held {
 			rec.Hold = &messages.Deed{By: &messages.Principal{Name: "ann"}}
 		}
-		j := newJob(leaderPorts(), somePeers, 1, rec, nil).(*Job)
+		j := newJob(leaderPorts(), somePeers, 1, rec, nil, nil).(*Job)
 		var said []letter
 		j.Receive(&overheard{message: &actor.Started{}, said: &said})
 		said = nil

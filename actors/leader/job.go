@@ -3,6 +3,8 @@ package leader
 import (
 	"time"
 
+	"github.com/yi-json/synapse/actors/leader/protocol"
+
 	"github.com/asynkron/protoactor-go/actor"
 
 	"github.com/yi-json/synapse/actors"
@@ -22,10 +24,11 @@ import (
 // declined, promiseWritten, redeemed, vacated, launchFailed, foreseen, attemptEnded, settled, stale), the Mirror
 // (JobShown), its Coordinator, clients. It asks: the Journal (Write → Written, Unwritten).
 type Job struct {
-	p      *Ports
+	p      *protocol.Ports
 	states actors.States[jobState]
 	id     topology.JobID
 	peers  jobPeers
+	makes  coordinatorMaker
 
 	// On disk. Records are replaced, never changed in place: others may hold them.
 	rec  *messages.JobRecord
@@ -109,10 +112,13 @@ type (
 	}
 )
 
-func newJob(p *Ports, peers jobPeers, life uint64, rec *messages.JobRecord,
-	attempts []*messages.AttemptRecord) actor.Actor {
+// coordinatorMaker makes the Coordinator of one attempt.
+type coordinatorMaker func(p *protocol.Ports, job, scheduler *actor.PID, plan attemptPlan) actor.Actor
+
+func newJob(p *protocol.Ports, peers jobPeers, life uint64, rec *messages.JobRecord,
+	attempts []*messages.AttemptRecord, makes coordinatorMaker) actor.Actor {
 	j := &Job{
-		p: p, id: topology.JobID(rec.Id), peers: peers, life: life, rec: rec,
+		p: p, makes: makes, id: topology.JobID(rec.Id), peers: peers, life: life, rec: rec,
 		states:   actors.NewStates(&jobTable, p.Host),
 		exits:    map[topology.Token]map[int32]notedExit{},
 		contacts: map[topology.NodeID]*contact{},
@@ -280,7 +286,7 @@ func (j *Job) coordinate(ctx actor.Context, plan attemptPlan) {
 	j.token = plan.Token
 	j.coordinator = actors.Spawn(ctx, &j.p.Ports, actors.KindCoordinator, actors.AttemptName(plan.Token),
 		func() actor.Actor {
-			return newCoordinator(j.p, ctx.Self(), j.peers.scheduler, plan)
+			return j.makes(j.p, ctx.Self(), j.peers.scheduler, plan)
 		})
 }
 

@@ -3,6 +3,8 @@ package leader
 import (
 	"time"
 
+	"github.com/yi-json/synapse/actors/leader/protocol"
+
 	"github.com/asynkron/protoactor-go/actor"
 
 	"github.com/yi-json/synapse/actors"
@@ -29,7 +31,7 @@ import (
 // a read that found nothing.
 type Journal struct {
 	actors.States[journalState]
-	p         *Ports
+	p         *protocol.Ports
 	decisions lane
 	submits   lane
 	flight    []pending       // what the transaction in flight writes, in order
@@ -68,7 +70,7 @@ const (
 	countJournalFull      = "journal.full"
 )
 
-func newJournal(p *Ports) actor.Actor {
+func newJournal(p *protocol.Ports) actor.Actor {
 	return &Journal{States: actors.NewStates(&journalTable, p.Host), p: p}
 }
 
@@ -203,7 +205,7 @@ func (j *Journal) troubled(ctx actor.Context, why string) {
 		return
 	}
 	j.trouble = why
-	j.p.unwritable(why)
+	j.p.SayUnwritable(why)
 	for _, w := range j.flight {
 		j.warn(ctx, w)
 	}
@@ -233,7 +235,7 @@ func (j *Journal) becomeIdle() {
 	j.pause = 0
 	if j.trouble != "" {
 		j.trouble = ""
-		j.p.unwritable("")
+		j.p.SayUnwritable("")
 	}
 }
 

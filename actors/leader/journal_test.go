@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/yi-json/synapse/actors/leader/protocol"
+
 	"github.com/asynkron/protoactor-go/actor"
 	"github.com/cockroachdb/datadriven"
 
@@ -103,7 +105,7 @@ func named(changes []actors.Change) string {
 
 func newJournalRig(edit func(*actors.Constants)) *journalRig {
 	r := &journalRig{tries: map[uint64][]actors.Change{}}
-	p := &Ports{Ports: actors.Ports{Host: r, Clock: r, Log: journalLog{journalRig: r},
+	p := &protocol.Ports{Ports: actors.Ports{Host: r, Clock: r, Log: journalLog{journalRig: r},
 		Constants: actors.DefaultConstants()}, Epoch: 3, Store: r,
 		Unwritable: func(why string) { r.say("gateway <- unwritable: %q", why) }}
 	edit(&p.Constants)

@@ -36,7 +36,7 @@ func (c *savingClock) After(d time.Duration, _ *actor.PID, message any) {
 func TestLearnedIsWrittenOnceAMinute(t *testing.T) {
 	p, clock := leaderPorts(), &savingClock{}
 	p.Clock = clock
-	s := newScheduler(p).(*Scheduler)
+	s := newScheduler(p, Makers{}).(*Scheduler)
 	s.peers, s.self = somePeers, somePeers.scheduler
 	s.jobs["j"] = &livingJob{id: "j", rec: &messages.JobRecord{Id: "j", Spec: oneGPU()}}
 	token := func(n uint64) topology.Token { return topology.Token{Epoch: 1, Counter: n} }
@@ -96,7 +96,7 @@ func TestLearnedIsWrittenOnceAMinute(t *testing.T) {
 	waits(3)
 
 	// A next leader goes on from there, with what ended since.
-	next := newScheduler(p).(*Scheduler)
+	next := newScheduler(p, Makers{}).(*Scheduler)
 	next.peers = somePeers
 	next.recall(&overheard{said: &said}, actors.Loaded{Policy: second.Policy, Unlearned: []actors.Ended{{
 		Job: s.jobs["j"].rec, Attempt: &messages.AttemptRecord{Token: messages.ToToken(token(5)),
@@ -113,7 +113,7 @@ func TestLearnedIsWrittenOnceAMinute(t *testing.T) {
 func TestEndIsHeardFromDisk(t *testing.T) {
 	p := leaderPorts()
 	p.Clock = &watchClock{now: 1} // 0 stands for what has not been
-	s := newScheduler(p).(*Scheduler)
+	s := newScheduler(p, Makers{}).(*Scheduler)
 	s.peers, s.self = somePeers, somePeers.scheduler
 	token, rec := topology.Token{Epoch: 1, Counter: 1}, &messages.JobRecord{Id: "j", Spec: oneGPU()}
 	e := &livingJob{id: "j", rec: rec}
@@ -186,7 +186,7 @@ func TestForHowLongAnAttemptRan(t *testing.T) {
 	} {
 		p := leaderPorts()
 		p.Clock = &watchClock{now: 10e9}
-		j := newJob(p, somePeers, 1, rec, []*messages.AttemptRecord{att}).(*Job)
+		j := newJob(p, somePeers, 1, rec, []*messages.AttemptRecord{att}, nil).(*Job)
 		j.states.Become("resumed", jobStarting)
 		if c.is(j); j.ranMs(att) != c.want {
 			t.Errorf("%s: it ran for %d ms, want %d", c.name, j.ranMs(att), c.want)
@@ -199,7 +199,7 @@ func TestForHowLongAnAttemptRan(t *testing.T) {
 func TestCreditsAreKept(t *testing.T) {
 	p := leaderPorts()
 	p.Planner, p.Settings = nil, policy.DefaultSettings()
-	first, next := newScheduler(p).(*Scheduler), newScheduler(p).(*Scheduler)
+	first, next := newScheduler(p, Makers{}).(*Scheduler), newScheduler(p, Makers{}).(*Scheduler)
 	want := []policy.Credit{{Pool: "", Amount: -3}, {Pool: "H100", Amount: 5_000_000_000}}
 	first.remembers(func(r policy.Rememberer) { r.Recall(want) })
 	record := &messages.PolicyRecord{Credits: first.credits()}
@@ -216,7 +216,7 @@ func TestCreditsAreKept(t *testing.T) {
 		t.Error("the next leader's planner has no guard")
 	}
 	p.Settings = policy.Settings{}
-	if plain := newScheduler(p).(*Scheduler); plain.credits() != nil {
+	if plain := newScheduler(p, Makers{}).(*Scheduler); plain.credits() != nil {
 		t.Error("a planner that has no guard has credits")
 	}
 }

@@ -33,7 +33,7 @@ func TestLimitCountsFromTheBarrier(t *testing.T) {
 	} {
 		p := leaderPorts()
 		p.Clock = &watchClock{now: 10e9}
-		j := newJob(p, somePeers, 1, rec, []*messages.AttemptRecord{att}).(*Job)
+		j := newJob(p, somePeers, 1, rec, []*messages.AttemptRecord{att}, nil).(*Job)
 		j.states.Become("resumed", jobStarting)
 		j.begunBefore, j.ranBefore, j.limitFrom = true, true, 9e9
 		first := &messages.SliceReport{State: messages.SliceState_SLICE_STATE_STARTED, RanMs: 5_000}

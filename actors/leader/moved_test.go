@@ -17,7 +17,7 @@ func TestMovedOffElsewhere(t *testing.T) {
 		emptied topology.NodeID
 		want    bool
 	}{{"n1", false}, {"n2", true}} {
-		j := newJob(leaderPorts(), somePeers, 1, rec, nil).(*Job)
+		j := newJob(leaderPorts(), somePeers, 1, rec, nil, nil).(*Job)
 		j.states.Become("queued", jobQueued)
 		j.states.Become("admitted", jobReserving)
 		j.targets = []Target{{Node: "n2"}}

@@ -60,7 +60,7 @@ func (s *Scheduler) house(ctx actor.Context, m *machine) {
 	pid := s.racks[name]
 	if pid == nil {
 		pid = actors.Spawn(ctx, &s.p.Ports, actors.KindRack, actors.RackName(name), func() actor.Actor {
-			return newRack(s.p, name, s.self)
+			return s.makers.Rack(s.p, name, s.self)
 		})
 		s.racks[name] = pid
 	}

@@ -3,24 +3,14 @@ package leader
 import (
 	"fmt"
 
+	"github.com/yi-json/synapse/actors/leader/protocol"
+
 	"github.com/yi-json/synapse/messages"
 )
 
 // This file owns what one owner may have in all, without anybody describing a queue: how many jobs wait, how large
 // their records are, and how many uids they hold. It holds for new submits alone: what has come in stays. Admins are
 // exempt, and so is everybody in a cluster without identities, where all are one.
-
-// OwnerLimits are those limits. The zero of each is no limit.
-type OwnerLimits struct {
-	Waiting    int64 // jobs that wait; an array is one beside its elements that are jobs
-	Bytes      int64 // of the records of those
-	UIDPercent int64 // of the uids, that the jobs of one owner hold
-}
-
-// DefaultOwnerLimits are far above what a person needs, and far below what a scheduler can hold.
-func DefaultOwnerLimits() OwnerLimits {
-	return OwnerLimits{Waiting: 10_000, Bytes: 256 << 20, UIDPercent: 50}
-}
 
 // What is counted of refusals. CountLimitUIDs is said when a job is kept out of the queue for want of a uid.
 const (
@@ -32,8 +22,8 @@ const (
 // isBound reports whether the limits of one owner hold for somebody.
 func isBound(by *messages.Principal, exempt bool) bool { return !exempt && by.Known() != "" }
 
-// root is the queue above all others: the limits of each owner are those of a queue.
-func (l *OwnerLimits) root() *messages.QueueSpec {
+// rootOf returns the queue above all others: the limits of each owner are those of a queue.
+func rootOf(l *protocol.OwnerLimits) *messages.QueueSpec {
 	q := &messages.QueueSpec{}
 	if l.Waiting > 0 {
 		q.OwnerWaiting = &l.Waiting
@@ -50,7 +40,7 @@ func (s *Scheduler) tooManyWait(m entering, t *messages.QueueTerms) *messages.Su
 	}
 	bound := isBound(m.GetPrincipal(), m.GetExempt())
 	if bound {
-		t.Under(s.p.Owners.root())
+		t.Under(rootOf(&s.p.Owners))
 	}
 	switch q, n := t.OverWaiting(s.queues.record.GetQueues(), has.queues); {
 	case q.GetName() != "":

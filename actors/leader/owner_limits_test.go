@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/yi-json/synapse/actors/leader/protocol"
+
 	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/topology"
 )
@@ -13,7 +15,7 @@ import (
 // This file owns the tests of what one owner may have in all, where nobody has described a queue.
 
 // limitedTo is a Scheduler that leads, without queues, and with these limits.
-func limitedTo(t *testing.T, limits OwnerLimits, uids topology.UIDRange) *applied {
+func limitedTo(t *testing.T, limits protocol.OwnerLimits, uids topology.UIDRange) *applied {
 	a := newApplied(t)
 	a.s.states.Become("all heard", schedulerLeading)
 	a.s.p.Owners = limits
@@ -61,7 +63,7 @@ func isExhausted(o *messages.Outcome, words ...string) bool {
 // TestOwnersWaitWithinLimits: an owner has so many jobs waiting, in whatever queues and with arrays among them, and no
 // more; others, admins, and everybody where nobody is known, are not held by it.
 func TestOwnersWaitWithinLimits(t *testing.T) {
-	a := limitedTo(t, OwnerLimits{Waiting: 3}, topology.UIDRange{})
+	a := limitedTo(t, protocol.OwnerLimits{Waiting: 3}, topology.UIDRange{})
 	array := func(s *messages.JobSpec) {
 		s.Array = &messages.ArraySpec{Indices: []*messages.IndexRange{{First: 1, Last: 9, Step: 1}}}
 	}
@@ -92,7 +94,7 @@ func TestOwnersWaitWithinLimits(t *testing.T) {
 
 // TestWaitingBytesAreBounded: the records of an owner's waiting jobs are so large in all.
 func TestWaitingBytesAreBounded(t *testing.T) {
-	a := limitedTo(t, OwnerLimits{Bytes: 100 << 10}, topology.UIDRange{})
+	a := limitedTo(t, protocol.OwnerLimits{Bytes: 100 << 10}, topology.UIDRange{})
 	large := func(s *messages.JobSpec) {
 		s.Env = []*messages.EnvVar{{Name: "A", Value: strings.Repeat("x", 30<<10)}}
 	}
@@ -120,7 +122,7 @@ func TestWaitingBytesAreBounded(t *testing.T) {
 
 // TestOneOwnerLeavesUIDs: an owner's jobs hold so much of the uids, and one in a hundred is reserved for admins.
 func TestOneOwnerLeavesUIDs(t *testing.T) {
-	a := limitedTo(t, OwnerLimits{UIDPercent: 50}, topology.UIDRange{First: 2_000_000, Last: 2_000_099})
+	a := limitedTo(t, protocol.OwnerLimits{UIDPercent: 50}, topology.UIDRange{First: 2_000_000, Last: 2_000_099})
 	take := func(owner string, exempt bool, most int) (got int, why string) {
 		for got = 0; got < most; got++ {
 			e := &livingJob{
@@ -157,7 +159,7 @@ func TestOneOwnerLeavesUIDs(t *testing.T) {
 // TestRefusedSubmitsLeaveNothing: refused submits take no memory that stays. A million of them left nothing that could
 // be measured; these are fewer, so that the test is quick.
 func TestRefusedSubmitsLeaveNothing(t *testing.T) {
-	a := limitedTo(t, OwnerLimits{Waiting: 1}, topology.UIDRange{})
+	a := limitedTo(t, protocol.OwnerLimits{Waiting: 1}, topology.UIDRange{})
 	if o := a.brings("ann", false, plain); o.Code != messages.Code_CODE_OK {
 		t.Fatal(o)
 	}

@@ -31,7 +31,7 @@ func TestPassGoesAhead(t *testing.T) {
 				did = append(did, "as before")
 			}
 		}
-		s := newScheduler(p).(*Scheduler)
+		s := newScheduler(p, Makers{}).(*Scheduler)
 		s.peers, s.self = somePeers, somePeers.scheduler
 		s.onPlan(&overheard{said: new([]letter)})
 		if !slices.Equal(did, want) {

@@ -32,7 +32,7 @@ type promisedJob struct {
 
 func newPromisedJob() *promisedJob {
 	rec := &messages.JobRecord{Id: "j1", Spec: oneGPU(), State: messages.JobState_JOB_STATE_QUEUED}
-	j := &promisedJob{Job: newJob(leaderPorts(), somePeers, 1, rec, nil).(*Job)}
+	j := &promisedJob{Job: newJob(leaderPorts(), somePeers, 1, rec, nil, nil).(*Job)}
 	j.tell(&actor.Started{})
 	return j
 }
@@ -157,7 +157,7 @@ func TestPromiseIsTakenOver(t *testing.T) {
 	} {
 		p := leaderPorts()
 		p.Planner, p.Settings = nil, policy.DefaultSettings()
-		s := newScheduler(p).(*Scheduler)
+		s := newScheduler(p, Makers{}).(*Scheduler)
 		s.peers, s.self = somePeers, somePeers.scheduler
 		rec := &messages.JobRecord{Id: "j1", Spec: oneGPU(), State: messages.JobState_JOB_STATE_QUEUED}
 		rec.Promise = aPromise()
@@ -177,7 +177,7 @@ func TestPromiseIsTakenOver(t *testing.T) {
 			t.Errorf("%s: it is withdrawn, and still promised", c.name)
 		}
 		p.Settings, e.promise, said = policy.Settings{}, nil, nil
-		fifo := newScheduler(p).(*Scheduler)
+		fifo := newScheduler(p, Makers{}).(*Scheduler)
 		if fifo.inherit(&overheard{said: &said}, e, rec); len(said) != 1 {
 			t.Errorf("%s: a leader that keeps nothing says %v", c.name, said)
 		}

@@ -26,7 +26,7 @@ type applied struct {
 }
 
 func newApplied(t *testing.T) *applied {
-	a := &applied{T: t, s: newScheduler(leaderPorts()).(*Scheduler)}
+	a := &applied{T: t, s: newScheduler(leaderPorts(), Makers{}).(*Scheduler)}
 	a.s.peers, a.s.self = somePeers, somePeers.scheduler
 	a.s.states.Become("loaded", schedulerRecovering)
 	return a
@@ -131,13 +131,13 @@ func TestQueuesThatMakeNoSense(t *testing.T) {
 	if r, _ := a.apply(0, true, "nlp"); fmt.Sprint(r.Closed) != "[old]" {
 		t.Errorf("closed are %v", r.Closed)
 	}
-	a.s = newScheduler(leaderPorts()).(*Scheduler)
+	a.s = newScheduler(leaderPorts(), Makers{}).(*Scheduler)
 	if r, _ := a.apply(0, true, "nlp"); r.Outcome.Code != messages.Code_CODE_UNAVAILABLE {
 		t.Errorf("before the store was read: %v", r)
 	}
 	p := leaderPorts()
 	p.Planner = policy.Default{}
-	a.s = newScheduler(p).(*Scheduler)
+	a.s = newScheduler(p, Makers{}).(*Scheduler)
 	a.s.peers, a.s.self = somePeers, somePeers.scheduler
 	a.s.goBy(&overheard{said: &a.said}, &messages.QueuesRecord{Revision: 1, Queues: &messages.Queues{
 		Queues: []*messages.QueueSpec{{Name: "nlp"}},

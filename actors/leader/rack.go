@@ -3,6 +3,8 @@ package leader
 import (
 	"github.com/asynkron/protoactor-go/actor"
 
+	"github.com/yi-json/synapse/actors/leader/protocol"
+
 	"github.com/yi-json/synapse/actors"
 	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/topology"
@@ -15,7 +17,7 @@ import (
 // It tells: the Scheduler (reported, lost, strangerHeard), Nodes (Welcome,
 // HeartbeatAck). It asks nobody.
 type Rack struct {
-	p         *Ports
+	p         *protocol.Ports
 	name      string
 	scheduler *actor.PID
 	members   map[topology.NodeID]*listed
@@ -36,7 +38,7 @@ type listed struct {
 
 type rackTick struct{}
 
-func newRack(p *Ports, name string, scheduler *actor.PID) actor.Actor {
+func newRack(p *protocol.Ports, name string, scheduler *actor.PID) actor.Actor {
 	return &Rack{p: p, name: name, scheduler: scheduler, members: map[topology.NodeID]*listed{}}
 }
 

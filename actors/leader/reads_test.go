@@ -33,7 +33,7 @@ type failedRead struct {
 func newFailedRead(clock *alarms, host *seat) *failedRead {
 	p := leaderPorts()
 	p.Clock, p.Host = clock, host
-	s := newScheduler(p).(*Scheduler)
+	s := newScheduler(p, Makers{}).(*Scheduler)
 	s.self, s.peers = actor.NewPID("here", "scheduler"), somePeers
 	return &failedRead{s: s}
 }

@@ -36,7 +36,7 @@ func (c *watchClock) After(d time.Duration, _ *actor.PID, message any) {
 func waitingScheduler(clock *watchClock) (*Scheduler, func(m any) []mirror.WaitingShown) {
 	p := leaderPorts()
 	p.Clock = clock
-	s := newScheduler(p).(*Scheduler)
+	s := newScheduler(p, Makers{}).(*Scheduler)
 	s.peers, s.self = somePeers, somePeers.scheduler
 	s.states.Become("loaded", schedulerRecovering)
 	s.states.Become("waited", schedulerLeading)

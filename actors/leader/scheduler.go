@@ -2,7 +2,8 @@ package leader
 
 import (
 	"strings"
-	"time"
+
+	"github.com/yi-json/synapse/actors/leader/protocol"
 
 	"github.com/asynkron/protoactor-go/actor"
 
@@ -23,7 +24,8 @@ import (
 // Nodes (Lead, Rejected, Stop and Forget for jobs that are over), the Mirror.
 // It asks: the Journal (Write → Written) and the store (Load, Find).
 type Scheduler struct {
-	p      *Ports
+	p      *protocol.Ports
+	makers Makers
 	states actors.States[schedulerState]
 	levels []string
 	self   *actor.PID
@@ -71,47 +73,6 @@ type Scheduler struct {
 	preempters map[topology.JobID]*livingJob
 }
 
-// livingJob is one job from its submit until nothing of it is left to do.
-type livingJob struct {
-	id      topology.JobID
-	key     requestKey
-	hash    []byte
-	rec     *messages.JobRecord // as submitted
-	spec    *messages.JobSpec   // as it waited last: its time limit may have been changed
-	read    []topology.Token    // its attempts as they were read from the store: the latest, and those that lack evidence
-	pid     *actor.PID          // nil until the submit is on disk
-	askers  []*actor.PID        // clients to be told that it is
-	noted   bool                // that it waits was logged
-	refused *messages.JobRecord // as it waits, where machines could not prepare it
-	looks   uint64              // how often it chose its machines: the timers of earlier choices are stale
-	avoids  []avoided           // machines where it failed, by a fault that may be its own
-	breaks  int                 // times its actor was recreated without an end
-	waits   *waits              // its wish to be planned, while it is withheld, or lacks a uid
-	promise *messages.Promise   // that its actor was told last, or has from disk
-	runs    int32               // as it waited last
-	offered topology.Token      // the last admission that its actor was sent
-	run     *run                // its latest attempt; nil: there was none
-	remakes bool
-	idle    bool  // it is counted as one that waits
-	bytes   int64 // of its record, as it is counted
-
-	concluded messages.JobState // its terminal state, once that is on disk
-	element   bool              // of an array
-	heldBack  bool              // likewise, and it waits for its release
-	wish      waits             // likewise: what it said last
-
-	withheld int // machines with a later run of it than the store knows
-	ownUID       // of its tasks
-
-	written   *messages.Promise // that its record on disk has
-	stopped   victimOf          // for whom its actor was told to stop
-	outranked outranked
-	had       time.Duration // for how long attempts of it ran, those that were over when it waited last
-}
-
-// requestKey names a client's request.
-type requestKey struct{ owner, id string }
-
 type (
 	// PlanNow is the Scheduler's word to itself that a pass is due.
 	PlanNow   struct{}
@@ -130,10 +91,10 @@ type (
 	remake struct{ Job topology.JobID }
 )
 
-func newScheduler(p *Ports) actor.Actor {
+func newScheduler(p *protocol.Ports, makers Makers) actor.Actor {
 	uids := topology.NewUIDs(p.UIDs)
 	s := &Scheduler{
-		p: p, states: actors.NewStates(&schedulerTable, p.Host), levels: p.Levels,
+		p: p, makers: makers, states: actors.NewStates(&schedulerTable, p.Host), levels: p.Levels,
 		view: belief.New(p.Levels, uids), queue: policy.NewQueue(),
 		machines: map[topology.NodeID]*machine{}, racks: map[string]*actor.PID{},
 		jobs: map[topology.JobID]*livingJob{}, requests: map[requestKey]*livingJob{}, finds: map[uint64]find{},
@@ -372,7 +333,7 @@ func (s *Scheduler) embody(ctx actor.Context, e *livingJob, rec *messages.JobRec
 	if rec.Spec.Array != nil {
 		s.onAllows(ctx, allows{e.id, rec.Spec.Array.Most})
 		e.pid = actors.Spawn(ctx, &s.p.Ports, actors.KindArray, actors.JobName(e.id), func() actor.Actor {
-			return newArray(s.p, s.peers, life, rec)
+			return s.makers.Array(s.p, s.peers, life, rec)
 		})
 		if rec.State.Terminal() {
 			s.onConcluded(ctx, e.id, rec.State)
@@ -381,7 +342,7 @@ func (s *Scheduler) embody(ctx actor.Context, e *livingJob, rec *messages.JobRec
 	}
 	e.offered = topology.Token{} // whoever was there before took that with it
 	e.pid = actors.Spawn(ctx, &s.p.Ports, actors.KindJob, actors.JobName(e.id), func() actor.Actor {
-		return newJob(s.p, s.peers, life, rec, attempts)
+		return s.makers.Job(s.p, s.peers, life, rec, attempts)
 	})
 	s.bury(ctx, e, attempts)
 	s.tellDrains(ctx, e, attempts)

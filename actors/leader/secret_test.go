@@ -18,7 +18,7 @@ func shownBy(j *Job) *messages.JobStatus {
 // it with the write that ends it, however it ends.
 func TestSecretsEndWithTheJob(t *testing.T) {
 	waits := &messages.JobRecord{Id: "j1", Spec: oneGPU(), State: messages.JobState_JOB_STATE_QUEUED, Sealed: []byte{1}}
-	j := newJob(leaderPorts(), somePeers, 1, waits, nil).(*Job)
+	j := newJob(leaderPorts(), somePeers, 1, waits, nil, nil).(*Job)
 	if d := j.compose(); len(d.rec.Sealed) != 1 || len(shownBy(j).Record.Sealed) > 0 {
 		t.Errorf("while it waits: %v", d.rec)
 	}

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/yi-json/synapse/actors/leader/protocol"
+
 	"github.com/asynkron/protoactor-go/actor"
 
 	"github.com/yi-json/synapse/actors"
@@ -64,8 +66,8 @@ func (deafHost) Now() actors.Instant                       { return 0 }
 func (deafHost) WallMs() int64                             { return 12 * 3600 * 1000 }
 func (deafHost) After(time.Duration, *actor.PID, any)      {}
 
-func leaderPorts() *Ports {
-	return &Ports{
+func leaderPorts() *protocol.Ports {
+	return &protocol.Ports{
 		Planner: policy.Default{},
 		Ports:   actors.Ports{Constants: actors.DefaultConstants(), Clock: deafHost{}, Host: deafHost{}, Log: deafHost{}},
 		Calls:   deafHost{},
@@ -106,7 +108,7 @@ func TestShownBeforeAcknowledged(t *testing.T) {
 	tell := func(a actor.Actor, m any) {
 		a.Receive(&overheard{message: m, said: &said})
 	}
-	s := newScheduler(leaderPorts()).(*Scheduler)
+	s := newScheduler(leaderPorts(), Makers{}).(*Scheduler)
 	s.peers, s.self = somePeers, somePeers.scheduler
 	s.states.Become("loaded", schedulerRecovering)
 	s.states.Become("waited", schedulerLeading)
@@ -119,7 +121,7 @@ func TestShownBeforeAcknowledged(t *testing.T) {
 	}
 	acknowledges := said[at].message
 
-	j := newJob(leaderPorts(), somePeers, 1, write.Change.Job, nil)
+	j := newJob(leaderPorts(), somePeers, 1, write.Change.Job, nil, nil)
 	said = nil
 	tell(j, &actor.Started{})
 	waiting := slices.ContainsFunc(said, func(l letter) bool { _, is := l.message.(waits); return is })
@@ -158,7 +160,7 @@ type pair struct {
 func newPair(clock actors.Clock, levels ...string) *pair {
 	p := leaderPorts()
 	p.Levels, p.Clock = levels, clock
-	s := newScheduler(p).(*Scheduler)
+	s := newScheduler(p, Makers{}).(*Scheduler)
 	s.peers, s.self = somePeers, somePeers.scheduler
 	s.states.Become("loaded", schedulerRecovering)
 	s.states.Become("waited", schedulerLeading)
@@ -342,7 +344,7 @@ func BenchmarkRoomsShown(b *testing.B) {
 func TestShownBeforeItWaits(t *testing.T) {
 	token := topology.Token{Epoch: 1, Counter: 7}
 	rec := &messages.JobRecord{Id: "j1", Spec: oneGPU()}
-	j := newJob(leaderPorts(), somePeers, 1, rec, nil).(*Job)
+	j := newJob(leaderPorts(), somePeers, 1, rec, nil, nil).(*Job)
 	var said []letter
 	j.Receive(&overheard{message: &actor.Started{}, said: &said})
 	j.onAdmit(&overheard{said: &said}, admit{Token: token})

@@ -123,7 +123,7 @@ func (c *Coordinator) noteHeld(ctx actor.Context, w *party, slice *messages.Slic
 		return
 	}
 	c.allowance.tardy = c.allowance.tardy || w.begun && drifting(held-ran) > c.allowance.left
-	if by := c.p.since.Plus(c.allowance.left - drifting(held)); c.allowance.by == 0 || by < c.allowance.by {
+	if by := c.p.Since.Plus(c.allowance.left - drifting(held)); c.allowance.by == 0 || by < c.allowance.by {
 		c.allowance.by = max(by, 1)
 		c.awaitBarrier(ctx)
 		ctx.Send(c.scheduler, foreseen{Job: c.plan.Job, Token: c.plan.Token, Starts: c.allowance.by})

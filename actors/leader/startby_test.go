@@ -47,7 +47,7 @@ func TestLateAfterATakeover(t *testing.T) {
 		}
 		clock := &watchClock{now: 100e9}
 		p := leaderPorts()
-		p.Clock, p.since = clock, clock.now
+		p.Clock, p.Since = clock, clock.now
 		token := messages.ToToken(topology.Token{Epoch: 1, Counter: 7})
 		c := newCoordinator(p, somePeers.mirror, somePeers.scheduler, attemptPlan{
 			Job: "j", Token: messages.FromToken(token), Spec: oneGPU(), Targets: targets,
@@ -104,10 +104,10 @@ func TestTooShortIsKnown(t *testing.T) {
 		last := &messages.AttemptRecord{
 			Job: "j", Token: token, StartByLeftMs: 12_000, End: &messages.End{Cause: cause},
 		}
-		j := newJob(leaderPorts(), somePeers, 1, rec, []*messages.AttemptRecord{last}).(*Job)
+		j := newJob(leaderPorts(), somePeers, 1, rec, []*messages.AttemptRecord{last}, nil).(*Job)
 		said := []letter{}
 		j.wait(&overheard{said: &said})
-		s := newScheduler(leaderPorts()).(*Scheduler)
+		s := newScheduler(leaderPorts(), Makers{}).(*Scheduler)
 		s.peers, s.self = somePeers, somePeers.scheduler
 		s.jobs["j"] = &livingJob{id: "j", rec: rec}
 		for _, l := range said {

@@ -28,7 +28,7 @@ func TestStopSaysSignalAndGrace(t *testing.T) {
 	rec := &messages.JobRecord{Id: "j1", Spec: spec, State: messages.JobState_JOB_STATE_ACTIVE, Attempt: att.Token}
 	p := leaderPorts()
 	p.Peers = here{}
-	j := newJob(p, somePeers, 1, rec, []*messages.AttemptRecord{att}).(*Job)
+	j := newJob(p, somePeers, 1, rec, []*messages.AttemptRecord{att}, nil).(*Job)
 	j.contacts["n1"].incarnation = &messages.Incarnation{BootId: "b"}
 	var said []letter
 	if !j.stopAll(&overheard{message: &actor.Started{}, said: &said}) || len(said) != 1 {

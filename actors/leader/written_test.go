@@ -15,7 +15,7 @@ import (
 // come.
 func TestAnswerToAPredecessor(t *testing.T) {
 	rec := &messages.JobRecord{Id: "j1", Spec: oneGPU(), State: messages.JobState_JOB_STATE_QUEUED}
-	j := newJob(leaderPorts(), somePeers, 2, rec, nil).(*Job)
+	j := newJob(leaderPorts(), somePeers, 2, rec, nil, nil).(*Job)
 	var said []letter
 	tell := func(m any) {
 		said = nil
