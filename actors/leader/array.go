@@ -75,9 +75,13 @@ const (
 
 	// maxElementsWaiting is how many elements are jobs that wait, at most: each costs what a job does.
 	maxElementsWaiting = 64
-	// arrayStep is by how much the reach of an array's record grows: that many elements may have been jobs that are over
-	// and that the record does not know, when its leader dies.
-	arrayStep = 128
+)
+
+// arrayStep is by how much the reach of an array's record grows: that many elements may have been jobs that are over
+// and that the record does not know, when its leader dies.
+const arrayStep = 128
+
+const (
 	// arrayPause is how long what became of elements waits to be written with more of it.
 	arrayPause = time.Second
 	// arrayLook is how often a cancelled array looks after elements that have not heard of it.
@@ -107,9 +111,12 @@ type (
 	elementNever struct{ Index int32 }
 	// elementsTold: those that live have all been told of. Scheduler → Array.
 	elementsTold struct{ Fresh bool }
-	arrayDue     struct{ Seq uint64 }
-	lookDue      struct{}
-	errandDue    struct{}
+)
+
+type (
+	arrayDue  struct{ Seq uint64 }
+	lookDue   struct{}
+	errandDue struct{}
 )
 
 func newArray(p *protocol.Ports, peers jobPeers, life uint64, rec *messages.JobRecord) actor.Actor {

@@ -35,13 +35,14 @@ type learning struct {
 
 func newLearning() learning { return learning{cells: estimate.NewCells()} }
 
+// attemptEnded: the end of an attempt is on disk. Job → Scheduler.
+type attemptEnded struct {
+	Job   topology.JobID
+	Token topology.Token
+	End   *messages.End
+}
+
 type (
-	// attemptEnded: the end of an attempt is on disk. Job → Scheduler.
-	attemptEnded struct {
-		Job   topology.JobID
-		Token topology.Token
-		End   *messages.End
-	}
 	// saveLearned ends the wait for the next record.
 	saveLearned struct{}
 	// learnedWrite is the tag of its write.

@@ -25,12 +25,10 @@ const uidsReserved = 100
 // uidRetry is how often the Scheduler looks whether jobs that lack a uid can have one.
 const uidRetry = time.Second
 
-type (
-	// lacksUID: the job waits because no uid is free, for this reason; empty: it waits for that no longer.
-	// Scheduler → Job.
-	lacksUID struct{ Why string }
-	uidDue   struct{}
-)
+// lacksUID: the job waits because no uid is free, for this reason; empty: it waits for that no longer. Scheduler → Job.
+type lacksUID struct{ Why string }
+
+type uidDue struct{}
 
 // ownUID is a job's uid as the Scheduler knows it.
 type ownUID struct {
