@@ -4,6 +4,8 @@ import (
 	"runtime/debug"
 	"slices"
 
+	"github.com/yi-json/synapse/actors/leader/protocol"
+
 	"github.com/asynkron/protoactor-go/actor"
 
 	"github.com/yi-json/synapse/actors"
@@ -157,7 +159,7 @@ func (m *mailbox) deliver(message any, system bool) {
 // handle runs the actor on a user message, with the observers around it.
 func (m *mailbox) handle(message any) {
 	w := m.proc.w
-	_, m.answered = unwrapped(message).(leader.Written)
+	_, m.answered = unwrapped(message).(protocol.Written)
 	if !m.proc.observed(m.kind) {
 		m.invoker.InvokeUserMessage(message)
 		return

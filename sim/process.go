@@ -7,6 +7,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/yi-json/synapse/actors/leader/protocol"
+
 	"github.com/asynkron/protoactor-go/actor"
 	"github.com/asynkron/protoactor-go/eventstream"
 	cmap "github.com/orcaman/concurrent-map"
@@ -108,7 +110,7 @@ type handed struct{ at, heard instant }
 // draft notes when a leader decides: its write may become durable much later, and what its wall clock says proves
 // nothing.
 func (p *process) draft(message any) {
-	write, is := message.(leader.Write)
+	write, is := message.(protocol.Write)
 	job := p.w.current
 	if !is || write.Change.Job == nil || job == nil || !p.w.checking {
 		return

@@ -21,8 +21,9 @@ type wallUse struct {
 
 // wallUses is the whole list. A new use is counted here with a thought, or it becomes a duration on a steady clock.
 var wallUses = map[string]wallUse{
+	"actors/leader/protocol/times.go": {2, "that a time of day is too far ahead, and how long it is until then"},
 	"actors/leader/begin.go": {
-		5, "when a job may be planned that named a time of day: a wrong clock plans it early or late",
+		3, "when a job may be planned that named a time of day: a wrong clock plans it early or late",
 	},
 	"actors/leader/job.go":     {2, "when a run started and ended, as people see it"},
 	"actors/leader/facts.go":   {2, "the same of an exit that nobody saw"},

@@ -1,6 +1,8 @@
 package leader
 
 import (
+	"github.com/yi-json/synapse/actors/leader/protocol"
+
 	"slices"
 
 	"github.com/asynkron/protoactor-go/actor"
@@ -17,23 +19,13 @@ import (
 // The Scheduler knows which jobs wait for which and tells; the Job that waits writes. A word that is lost with a
 // leader, or with an actor, is said again when the job that waits gets another actor.
 
-type (
-	// concluded: a job's terminal state is on disk. Job → Scheduler.
-	concluded struct {
-		Job   topology.JobID
-		State messages.JobState
-	}
-	// foregone: a job that this one waits for has ended so. Scheduler → Job.
-	foregone struct{ Known *messages.AfterKnown }
-)
-
 // await has a job told of those that it waits for: at once of what has ended, and of the others when they do.
 func (s *Scheduler) await(ctx actor.Context, e *livingJob, rec *messages.JobRecord) {
 	for _, a := range rec.Awaits() {
 		id := topology.JobID(a.Job)
 		switch p := s.jobs[id]; {
 		case p != nil && p.concluded != messages.JobState_JOB_STATE_UNSPECIFIED:
-			ctx.Send(e.pid, foregone{&messages.AfterKnown{Job: a.Job, State: p.concluded}})
+			ctx.Send(e.pid, protocol.Foregone{Known: &messages.AfterKnown{Job: a.Job, State: p.concluded}})
 		case p != nil || s.damaged[id] != nil:
 			if !slices.Contains(s.followers[id], e.id) {
 				s.followers[id] = append(s.followers[id], e.id)
@@ -53,7 +45,7 @@ func (s *Scheduler) onConcluded(ctx actor.Context, job topology.JobID, state mes
 	}
 	for _, id := range s.followers[job] {
 		if e := s.jobs[id]; e != nil && e.pid != nil {
-			ctx.Send(e.pid, foregone{&messages.AfterKnown{Job: string(job), State: state}})
+			ctx.Send(e.pid, protocol.Foregone{Known: &messages.AfterKnown{Job: string(job), State: state}})
 		}
 	}
 	delete(s.followers, job)
@@ -68,7 +60,7 @@ func (s *Scheduler) onFollowed(ctx actor.Context, id topology.JobID, m actors.Fo
 	case m.Err != "":
 		s.askLater(find{follower: id}, m.Query)
 	case m.Damaged != "" || m.Job == nil || m.Job.State.Terminal():
-		ctx.Send(e.pid, foregone{&messages.AfterKnown{Job: string(m.Query.Job), State: m.Job.GetState()}})
+		ctx.Send(e.pid, protocol.Foregone{Known: &messages.AfterKnown{Job: string(m.Query.Job), State: m.Job.GetState()}})
 	}
 }
 
@@ -91,7 +83,7 @@ func (s *Scheduler) seek(ctx actor.Context, e *livingJob) {
 			return
 		}
 	}
-	ctx.Request(s.peers.journal, Write{Lane: LaneSubmits, Change: actors.Change{Job: e.rec}, Tag: e})
+	ctx.Request(s.peers.Journal, protocol.Write{Lane: protocol.LaneSubmits, Change: actors.Change{Job: e.rec}, Tag: e})
 }
 
 // onSought goes on with a submit, with what the store knows of a job that it is to run after.
@@ -117,20 +109,8 @@ func (s *Scheduler) onSought(ctx actor.Context, e *livingJob, m actors.Found) {
 	}
 }
 
-// whyCancelled is why a job is not to run: somebody cancelled it, or what it was to run after has ended otherwise;
-// empty: it may.
-func whyCancelled(rec *messages.JobRecord) string {
-	if rec.Cancel != nil {
-		return wordsOfCancel(rec.Cancel)
-	}
-	if never := rec.NeverMet(); never != "" {
-		return "cancelled: " + never
-	}
-	return ""
-}
-
 // onForegone notes how a job has ended that this one waits for.
-func (j *Job) onForegone(ctx actor.Context, m foregone) {
+func (j *Job) onForegone(ctx actor.Context, m protocol.Foregone) {
 	_, known := j.rec.KnownOf(m.Known.Job)
 	if known || slices.ContainsFunc(j.foregone, func(k *messages.AfterKnown) bool { return k.Job == m.Known.Job }) {
 		return

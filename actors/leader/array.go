@@ -4,11 +4,10 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/yi-json/synapse/actors/leader/protocol"
-
 	"github.com/asynkron/protoactor-go/actor"
 
 	"github.com/yi-json/synapse/actors"
+	"github.com/yi-json/synapse/actors/leader/protocol"
 	"github.com/yi-json/synapse/actors/mirror"
 	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/topology"
@@ -28,7 +27,7 @@ type Array struct {
 	p      *protocol.Ports
 	states actors.States[arrayState]
 	id     topology.JobID
-	peers  jobPeers
+	peers  protocol.JobPeers
 	life   uint64 // as of a Job
 	writes uint32
 
@@ -41,8 +40,8 @@ type Array struct {
 	ended [endStates]int // by state
 
 	cancel   *messages.Deed
-	hold     *holdWish
-	respec   *specWish
+	hold     *protocol.HoldWish
+	respec   *protocol.SpecWish
 	changed  map[int]*messages.ElementsChanged // by place: what elements that are no jobs yet ask for by themselves
 	errands  []*errand
 	looks    bool // a timer is set to look at them again
@@ -77,10 +76,6 @@ const (
 	maxElementsWaiting = 64
 )
 
-// arrayStep is by how much the reach of an array's record grows: that many elements may have been jobs that are over
-// and that the record does not know, when its leader dies.
-const arrayStep = 128
-
 const (
 	// arrayPause is how long what became of elements waits to be written with more of it.
 	arrayPause = time.Second
@@ -89,37 +84,12 @@ const (
 )
 
 type (
-	// sprout: an element may become a job, with this spec. Array → Scheduler, who answers with elementMoved.
-	sprout struct {
-		Array *messages.JobRecord
-		Index int32
-		Spec  *messages.JobSpec
-	}
-	// elementMoved: an element is a job, and waits, runs or has ended. Scheduler → Array.
-	elementMoved struct {
-		Index int32
-		Runs  bool
-		Held  bool // it waits, and does not start before somebody releases it
-		Over  bool
-		State messages.JobState // of its end
-	}
-	// probe: was this element ever a job? Array → Scheduler, who answers with elementMoved or elementNever.
-	probe struct {
-		Array topology.JobID
-		Index int32
-	}
-	elementNever struct{ Index int32 }
-	// elementsTold: those that live have all been told of. Scheduler → Array.
-	elementsTold struct{ Fresh bool }
-)
-
-type (
 	arrayDue  struct{ Seq uint64 }
 	lookDue   struct{}
 	errandDue struct{}
 )
 
-func newArray(p *protocol.Ports, peers jobPeers, life uint64, rec *messages.JobRecord) actor.Actor {
+func newArray(p *protocol.Ports, peers protocol.JobPeers, life uint64, rec *messages.JobRecord) actor.Actor {
 	a := &Array{
 		p: p, id: topology.JobID(rec.Id), peers: peers, life: life, rec: rec,
 		states: actors.NewStates(&arrayTable, p.Host),
@@ -156,18 +126,18 @@ func (a *Array) Receive(ctx actor.Context) {
 		a.states.Become("opened", arrayOpen)
 		a.show(ctx)
 		a.p.Clock.After(arrayLook, ctx.Self(), lookDue{})
-	case acknowledge:
-		m.say(ctx)
-	case elementMoved:
+	case protocol.Acknowledge:
+		m.Say(ctx)
+	case protocol.ElementMoved:
 		a.onMoved(ctx, m)
-	case elementNever:
+	case protocol.ElementNever:
 		delete(a.open, m.Index)
 		a.goOn(ctx)
-	case elementsTold:
+	case protocol.ElementsTold:
 		a.onTold(ctx, m)
-	case foregone:
+	case protocol.Foregone:
 		a.onForegone(ctx, m)
-	case Written:
+	case protocol.Written:
 		a.onWritten(ctx, m)
 	case arrayDue:
 		if m.Seq == a.pauses {
@@ -219,13 +189,13 @@ func (a *Array) end(place int, state messages.JobState, never bool) {
 }
 
 // onTold begins once it is known which elements live. Of the others that the record may have missed the store is asked.
-func (a *Array) onTold(ctx actor.Context, m elementsTold) {
+func (a *Array) onTold(ctx actor.Context, m protocol.ElementsTold) {
 	a.told = true
 	for place := 0; !m.Fresh && place < int(a.rec.Array.GetReach()) && place < len(a.stage); place++ {
 		if a.stage[place] == elementComing {
 			index := a.rec.Spec.Array.Index(place)
 			a.open[index] = true
-			ctx.Send(a.peers.scheduler, probe{a.id, index})
+			ctx.Send(a.peers.Scheduler, protocol.Probe{Array: a.id, Index: index})
 		}
 	}
 	a.goOn(ctx)
@@ -257,7 +227,7 @@ func (a *Array) spawn(ctx actor.Context) {
 				return
 			}
 			a.move(place, elementAsked)
-			ctx.Send(a.peers.scheduler, a.sproutOf(place))
+			ctx.Send(a.peers.Scheduler, a.sproutOf(place))
 		}
 		if place == a.next {
 			a.next++
@@ -267,11 +237,11 @@ func (a *Array) spawn(ctx actor.Context) {
 
 // closed reports whether no element becomes a job any more.
 func (a *Array) closed() bool {
-	return a.cancel != nil || whyCancelled(a.rec) != "" || a.states.In(arrayOver)
+	return a.cancel != nil || protocol.WhyCancelled(a.rec) != "" || a.states.In(arrayOver)
 }
 
 // onMoved takes what became of an element that is a job, and lets the next ones come.
-func (a *Array) onMoved(ctx actor.Context, m elementMoved) {
+func (a *Array) onMoved(ctx actor.Context, m protocol.ElementMoved) {
 	place := a.rec.Spec.Array.Place(m.Index)
 	if place < 0 || a.stage[place].at() == elementOver {
 		return
@@ -313,7 +283,7 @@ func (a *Array) later(ctx actor.Context) {
 	}
 }
 
-func (a *Array) onForegone(ctx actor.Context, m foregone) {
+func (a *Array) onForegone(ctx actor.Context, m protocol.Foregone) {
 	if _, known := a.rec.KnownOf(m.Known.Job); known {
 		return
 	}
@@ -359,5 +329,5 @@ func (a *Array) show(ctx actor.Context) {
 		status.Reason = fmt.Sprintf("held by %s%s: %s", rec.Hold.GetBy().GetName(),
 			actors.Because(rec.Hold.GetReason()), status.Reason)
 	}
-	ctx.Send(a.peers.mirror, mirror.JobShown{Status: status})
+	ctx.Send(a.peers.Mirror, mirror.JobShown{Status: status})
 }

@@ -1,6 +1,8 @@
 package leader
 
 import (
+	"github.com/yi-json/synapse/actors/leader/protocol"
+
 	"fmt"
 	"time"
 
@@ -29,7 +31,7 @@ type errand struct {
 
 // arrayAsker is a client that waits until a record is on disk, and until an errand is done.
 type arrayAsker struct {
-	asker
+	protocol.Asker
 	errand *errand // nil: there is none
 }
 
@@ -112,7 +114,7 @@ func (a *Array) finish(ctx actor.Context, e *errand) {
 	}
 	clear(e.left)
 	for _, asker := range e.askers {
-		ctx.Send(asker.pid, asker.answer())
+		ctx.Send(asker.PID, asker.Answer())
 	}
 	e.askers = nil
 }
@@ -127,7 +129,7 @@ func (a *Array) answer(ctx actor.Context, asker arrayAsker) {
 		e.askers = append(e.askers, asker)
 		return
 	}
-	ctx.Send(asker.pid, asker.answer())
+	ctx.Send(asker.PID, asker.Answer())
 }
 
 // onToldReply takes the word of an element that it has what it was told.
@@ -220,7 +222,7 @@ func (a *Array) cancels() func(job string) any {
 // catchUp tells an element that has just become a job, or of which an actor has just heard, what was wanted of all of
 // them meanwhile.
 func (a *Array) catchUp(ctx actor.Context, index int32) {
-	if whyCancelled(a.rec) != "" {
+	if protocol.WhyCancelled(a.rec) != "" {
 		a.tellElement(ctx, index, a.cancels())
 	}
 	if hold := a.wantedHold(); hold != nil {
@@ -240,7 +242,7 @@ func (a *Array) onLook(ctx actor.Context) {
 	if a.states.In(arrayOver) {
 		return
 	}
-	if whyCancelled(a.rec) != "" {
+	if protocol.WhyCancelled(a.rec) != "" {
 		a.tellLive(ctx, a.cancels())
 	}
 	a.p.Clock.After(arrayLook, ctx.Self(), lookDue{})

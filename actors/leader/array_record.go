@@ -1,6 +1,8 @@
 package leader
 
 import (
+	"github.com/yi-json/synapse/actors/leader/protocol"
+
 	"github.com/asynkron/protoactor-go/actor"
 
 	"github.com/yi-json/synapse/actors"
@@ -13,8 +15,8 @@ import (
 type arrayDraft struct {
 	rec      *messages.JobRecord
 	askers   []arrayAsker
-	hold     *holdWish
-	respec   *specWish
+	hold     *protocol.HoldWish
+	respec   *protocol.SpecWish
 	foregone int
 }
 
@@ -25,7 +27,7 @@ func (a *Array) advance(ctx actor.Context) {
 	}
 	if a.rec.State.Terminal() {
 		a.states.Become("all over", arrayOver)
-		ctx.Send(a.peers.scheduler, settled{a.id})
+		ctx.Send(a.peers.Scheduler, protocol.Settled{Job: a.id})
 		return
 	}
 	over := a.count[elementOver] == len(a.stage)
@@ -39,8 +41,8 @@ func (a *Array) advance(ctx actor.Context) {
 	a.writes++
 	d.rec.Revision++
 	d.rec.WrittenBy = &messages.Token{Epoch: a.p.Epoch, Counter: a.life<<32 | uint64(a.writes)}
-	ctx.Request(a.peers.journal, Write{
-		Lane: LaneDecisions, Change: actors.Change{Job: d.rec}, Tag: d.rec.WrittenBy.Counter,
+	ctx.Request(a.peers.Journal, protocol.Write{
+		Lane: protocol.LaneDecisions, Change: actors.Change{Job: d.rec}, Tag: d.rec.WrittenBy.Counter,
 	})
 }
 
@@ -49,7 +51,7 @@ func (a *Array) reach() int {
 	if a.next < int(a.rec.Array.GetReach()) || a.next >= len(a.stage) {
 		return 0
 	}
-	return a.next + arrayStep
+	return a.next + protocol.ArrayStep
 }
 
 // draft is the record as it is to be now.
@@ -62,11 +64,11 @@ func (a *Array) draft() *arrayDraft {
 		d.rec.Cancel = a.cancel
 	}
 	if a.respec != nil {
-		d.rec.LimitByDefault = d.rec.LimitByDefault && a.respec.spec.TimeLimitMs == d.rec.Spec.TimeLimitMs
-		d.rec.Spec, d.rec.Changed = a.respec.spec, a.respec.deed
+		d.rec.LimitByDefault = d.rec.LimitByDefault && a.respec.Spec.TimeLimitMs == d.rec.Spec.TimeLimitMs
+		d.rec.Spec, d.rec.Changed = a.respec.Spec, a.respec.Deed
 	}
 	d.rec.AfterKnown = append(d.rec.AfterKnown[:len(d.rec.AfterKnown):len(d.rec.AfterKnown)], a.foregone...)
-	if whyCancelled(d.rec) != "" {
+	if protocol.WhyCancelled(d.rec) != "" {
 		for place, s := range a.stage {
 			if s == elementComing {
 				a.end(place, messages.JobState_JOB_STATE_CANCELLED, true)
@@ -88,10 +90,10 @@ func (a *Array) conclude(rec *messages.JobRecord) {
 	if a.ended[state] < len(a.stage) {
 		state, code, outcome = messages.JobState_JOB_STATE_FAILED, 1, a.counts().Words()
 	}
-	if why := whyCancelled(rec); why != "" {
+	if why := protocol.WhyCancelled(rec); why != "" {
 		state, code, outcome = messages.JobState_JOB_STATE_CANCELLED, 0, why
 	}
-	conclude(rec, state, code, outcome, a.p.Clock.WallMs())
+	protocol.Conclude(rec, state, code, outcome, a.p.Clock.WallMs())
 }
 
 func (a *Array) endedRanges() (all []*messages.ElementsEnded) {
@@ -121,13 +123,13 @@ func (a *Array) heldRanges() []*messages.IndexRange {
 	return messages.Ranges(places)
 }
 
-func (a *Array) onWritten(ctx actor.Context, m Written) {
+func (a *Array) onWritten(ctx actor.Context, m protocol.Written) {
 	d := a.flight
 	if d == nil || m.Tag != d.rec.WrittenBy.Counter {
 		return
 	}
 	if m.Verdict != actors.Done {
-		ctx.Send(a.peers.scheduler, stale{a.id})
+		ctx.Send(a.peers.Scheduler, protocol.Stale{Job: a.id})
 		return
 	}
 	a.flight, a.rec = nil, d.rec
@@ -138,7 +140,7 @@ func (a *Array) onWritten(ctx actor.Context, m Written) {
 	}
 	forget(&a.hold, d.hold)
 	forget(&a.respec, d.respec)
-	if whyCancelled(a.rec) != "" {
+	if protocol.WhyCancelled(a.rec) != "" {
 		a.tellLive(ctx, a.cancels())
 	}
 	a.show(ctx)
@@ -146,7 +148,7 @@ func (a *Array) onWritten(ctx actor.Context, m Written) {
 		a.answer(ctx, asker)
 	}
 	if a.rec.State.Terminal() {
-		ctx.Send(a.peers.scheduler, concluded{a.id, a.rec.State})
+		ctx.Send(a.peers.Scheduler, protocol.Concluded{Job: a.id, State: a.rec.State})
 	}
 	a.spawn(ctx)
 	a.advance(ctx)

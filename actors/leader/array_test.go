@@ -1,6 +1,8 @@
 package leader
 
 import (
+	"github.com/yi-json/synapse/actors/leader/protocol"
+
 	"fmt"
 	"runtime"
 	"testing"
@@ -24,12 +26,12 @@ func newSwept(t *testing.T, n int32, rec *messages.JobRecord) *swept {
 		spec.Array = &messages.ArraySpec{Indices: []*messages.IndexRange{{Last: n - 1}}}
 		rec = &messages.JobRecord{
 			Id: "k", Revision: 1, Spec: spec, State: messages.JobState_JOB_STATE_QUEUED,
-			Array: &messages.ArrayRecord{Reach: arrayStep},
+			Array: &messages.ArrayRecord{Reach: protocol.ArrayStep},
 		}
 	}
 	s := &swept{T: t, a: newArray(leaderPorts(), somePeers, 1, rec).(*Array)}
 	s.a.states.Become("opened", arrayOpen)
-	s.tell(elementsTold{Fresh: rec.Revision == 1})
+	s.tell(protocol.ElementsTold{Fresh: rec.Revision == 1})
 	return s
 }
 
@@ -40,7 +42,7 @@ func (s *swept) tell(m any) {
 // sprouted are the indices that it has asked for.
 func (s *swept) sprouted() (all []int32) {
 	for _, l := range s.said {
-		if m, is := l.message.(sprout); is {
+		if m, is := l.message.(protocol.Sprout); is {
 			all = append(all, m.Index)
 		}
 	}
@@ -53,7 +55,7 @@ func (s *swept) write() *messages.JobRecord {
 	if d == nil {
 		return nil
 	}
-	s.tell(Written{Tag: d.rec.WrittenBy.Counter, Verdict: actors.Done})
+	s.tell(protocol.Written{Tag: d.rec.WrittenBy.Counter, Verdict: actors.Done})
 	return d.rec
 }
 
@@ -65,10 +67,10 @@ func TestElementsComeOneByOne(t *testing.T) {
 		t.Fatalf("asked for are %v", got)
 	}
 	for range 2 {
-		s.tell(elementMoved{Index: 3})
-		s.tell(elementMoved{Index: 5, Runs: true})
-		s.tell(elementMoved{Index: 7, Over: true, State: messages.JobState_JOB_STATE_FAILED})
-		s.tell(elementMoved{Index: 7, Over: true, State: messages.JobState_JOB_STATE_SUCCEEDED})
+		s.tell(protocol.ElementMoved{Index: 3})
+		s.tell(protocol.ElementMoved{Index: 5, Runs: true})
+		s.tell(protocol.ElementMoved{Index: 7, Over: true, State: messages.JobState_JOB_STATE_FAILED})
+		s.tell(protocol.ElementMoved{Index: 7, Over: true, State: messages.JobState_JOB_STATE_SUCCEEDED})
 	}
 	if got := s.sprouted(); len(got) != maxElementsWaiting+2 || got[64] != 64 || got[65] != 65 {
 		t.Errorf("one runs and one is over, so two more are asked for: %v", got[64:])
@@ -83,14 +85,14 @@ func TestElementsComeOneByOne(t *testing.T) {
 func TestHeldElementsTakeNoPlace(t *testing.T) {
 	s := newSwept(t, 400, nil)
 	for i := range int32(maxElementsWaiting) {
-		s.tell(elementMoved{Index: i, Held: i < 10})
+		s.tell(protocol.ElementMoved{Index: i, Held: i < 10})
 	}
 	if got := s.sprouted(); len(got) != maxElementsWaiting+10 {
 		t.Fatalf("%d are asked for where ten are held", len(got))
 	}
-	s.tell(elementMoved{Index: 0})
-	s.tell(elementMoved{Index: 1, Runs: true})
-	s.tell(elementMoved{Index: 2, Over: true, State: messages.JobState_JOB_STATE_CANCELLED})
+	s.tell(protocol.ElementMoved{Index: 0})
+	s.tell(protocol.ElementMoved{Index: 1, Runs: true})
+	s.tell(protocol.ElementMoved{Index: 2, Over: true, State: messages.JobState_JOB_STATE_CANCELLED})
 	if got := s.sprouted(); len(got) != maxElementsWaiting+10 {
 		t.Errorf("%d are asked for, and those that were held are back", len(got))
 	}
@@ -102,7 +104,7 @@ func TestHeldElementsTakeNoPlace(t *testing.T) {
 	s.tell(&messages.Update{Job: "k", SetArrayMost: true, ArrayMost: 3})
 	told := func() (n int) {
 		for _, l := range s.said {
-			if m, is := l.message.(allows); is && m == (allows{"k", 3}) {
+			if m, is := l.message.(protocol.Allows); is && m == (protocol.Allows{Array: "k", Most: 3}) {
 				n++
 			}
 		}
@@ -112,7 +114,7 @@ func TestHeldElementsTakeNoPlace(t *testing.T) {
 		t.Error("it is told before it is on disk")
 	}
 	s.write()
-	s.tell(elementMoved{Index: 3, Over: true, State: messages.JobState_JOB_STATE_SUCCEEDED})
+	s.tell(protocol.ElementMoved{Index: 3, Over: true, State: messages.JobState_JOB_STATE_SUCCEEDED})
 	s.tell(arrayDue{s.a.pauses})
 	if s.write(); told() != 1 {
 		t.Errorf("it is told %d times", told())
@@ -124,7 +126,7 @@ func TestReleaseIsNotAnsweredByTheHold(t *testing.T) {
 	s := newSwept(t, 1, nil)
 	s.tell(&messages.Hold{Job: "k", Release: true})
 	s.write()
-	s.tell(elementMoved{Index: 0})
+	s.tell(protocol.ElementMoved{Index: 0})
 	s.tell(&messages.HoldReply{Job: "k_0", Outcome: messages.OK(), Release: true})
 	s.tell(&messages.Hold{Job: "k"})
 	s.write()
@@ -153,7 +155,7 @@ func TestReleaseIsNotAnsweredByTheHold(t *testing.T) {
 func TestArrayGoesOnFromItsRecord(t *testing.T) {
 	s := newSwept(t, 4, nil)
 	for i := range int32(3) {
-		s.tell(elementMoved{Index: i, Over: i < 2, State: messages.JobState(i + 3)})
+		s.tell(protocol.ElementMoved{Index: i, Over: i < 2, State: messages.JobState(i + 3)})
 	}
 	s.tell(arrayDue{s.a.pauses})
 	rec := s.write()
@@ -164,23 +166,23 @@ func TestArrayGoesOnFromItsRecord(t *testing.T) {
 	next := newSwept(t, 4, rec)
 	var probed []int32
 	for _, l := range next.said {
-		if m, is := l.message.(probe); is {
+		if m, is := l.message.(protocol.Probe); is {
 			probed = append(probed, m.Index)
 		}
 	}
 	if got := fmt.Sprint(probed, next.sprouted()); got != "[2 3] []" {
 		t.Fatalf("the next actor asks whether these were jobs, and for these to be: %s", got)
 	}
-	next.tell(elementNever{3})
+	next.tell(protocol.ElementNever{Index: 3})
 	if got := next.sprouted(); got != nil {
 		t.Fatalf("it asks for %v before it knows of all", got)
 	}
-	next.tell(elementMoved{Index: 2})
+	next.tell(protocol.ElementMoved{Index: 2})
 	if got := fmt.Sprint(next.sprouted()); got != "[3]" {
 		t.Fatalf("it asks for %s", got)
 	}
-	next.tell(elementMoved{Index: 2, Over: true, State: messages.JobState_JOB_STATE_SUCCEEDED})
-	next.tell(elementMoved{Index: 3, Over: true, State: messages.JobState_JOB_STATE_SUCCEEDED})
+	next.tell(protocol.ElementMoved{Index: 2, Over: true, State: messages.JobState_JOB_STATE_SUCCEEDED})
+	next.tell(protocol.ElementMoved{Index: 3, Over: true, State: messages.JobState_JOB_STATE_SUCCEEDED})
 	next.write()
 	if last := next.write(); last != nil {
 		rec = last

@@ -1,6 +1,8 @@
 package leader
 
 import (
+	"github.com/yi-json/synapse/actors/leader/protocol"
+
 	"cmp"
 	"fmt"
 	"slices"
@@ -22,19 +24,19 @@ const maxElementChanges = 1024
 // wantedSpec is the spec of the array as people want it: their last wish, else what is on disk.
 func (a *Array) wantedSpec() *messages.JobSpec {
 	if a.respec != nil {
-		return a.respec.spec
+		return a.respec.Spec
 	}
 	return a.rec.Spec
 }
 
 // sproutOf asks for an element to become a job, as it is wanted by now.
-func (a *Array) sproutOf(place int) sprout {
+func (a *Array) sproutOf(place int) protocol.Sprout {
 	index := a.rec.Spec.Array.Index(place)
 	spec := a.wantedSpec().ElementSpec(string(a.id), index)
 	if own := a.changed[place]; own != nil {
 		own.On(spec)
 	}
-	return sprout{a.rec, index, spec}
+	return protocol.Sprout{Array: a.rec, Index: index, Spec: spec}
 }
 
 func (a *Array) onUpdate(ctx actor.Context, m *messages.Update) {
@@ -54,8 +56,8 @@ func (a *Array) onUpdate(ctx actor.Context, m *messages.Update) {
 	if m.SetArrayMost {
 		spec.Array.Most = m.ArrayMost
 	}
-	a.respec = &specWish{
-		spec: spec, deed: &messages.Deed{By: m.Principal, AtUnixMs: a.p.Clock.WallMs(), Reason: m.Reason},
+	a.respec = &protocol.SpecWish{
+		Spec: spec, Deed: &messages.Deed{By: m.Principal, AtUnixMs: a.p.Clock.WallMs(), Reason: m.Reason},
 	}
 	a.unchange(m)
 	e := &errand{update: m}
@@ -82,9 +84,9 @@ func (a *Array) updateRefused(m *messages.Update, place int) *messages.Outcome {
 			Hint: "give its elements that are jobs, or submit it again",
 		}
 	case place >= 0 && m.SetArrayMost:
-		return noArray()
+		return protocol.NoArray()
 	case m.SetBegin:
-		if no := tooFarAhead("begin_unix_ms", m.BeginUnixMs, a.p.Clock.WallMs()); no != nil {
+		if no := protocol.TooFarAhead("begin_unix_ms", m.BeginUnixMs, a.p.Clock.WallMs()); no != nil {
 			return no
 		}
 	}
@@ -96,14 +98,6 @@ func (a *Array) updateRefused(m *messages.Update, place int) *messages.Outcome {
 		}
 	}
 	return nil
-}
-
-// noArray is the answer to who would have so many elements of one job at once.
-func noArray() *messages.Outcome {
-	return &messages.Outcome{
-		Code: messages.Code_CODE_INVALID, Field: "array_most", Text: "is given, and the job is no array",
-		Hint: "name an array",
-	}
 }
 
 // changeOf is as much of a change as elements may have by themselves.

@@ -1,6 +1,8 @@
 package leader
 
 import (
+	"github.com/yi-json/synapse/actors/leader/protocol"
+
 	"github.com/asynkron/protoactor-go/actor"
 
 	"github.com/yi-json/synapse/messages"
@@ -24,7 +26,7 @@ func (a *Array) asks(ctx actor.Context, e *errand, answer func() any) {
 		return
 	}
 	if ctx.Sender() != nil {
-		a.askers = append(a.askers, arrayAsker{asker{ctx.Sender(), answer}, e})
+		a.askers = append(a.askers, arrayAsker{protocol.Asker{PID: ctx.Sender(), Answer: answer}, e})
 	}
 	a.dirty = true
 }
@@ -100,7 +102,7 @@ func (a *Array) onCancel(ctx actor.Context, m *messages.Cancel) {
 // wantedHold is the hold of the whole array as people want it.
 func (a *Array) wantedHold() *messages.Deed {
 	if a.hold != nil {
-		return a.hold.hold
+		return a.hold.Hold
 	}
 	return a.rec.Array.GetHold()
 }
@@ -130,7 +132,7 @@ func (a *Array) onHold(ctx actor.Context, m *messages.Hold) {
 // from now on: those that are jobs are already.
 func (a *Array) letGo(place int) {
 	if a.wantedHold() != nil {
-		a.hold = &holdWish{}
+		a.hold = &protocol.HoldWish{}
 		for other, s := range a.stage {
 			if s == elementComing {
 				a.held[other] = true
@@ -145,12 +147,12 @@ func (a *Array) letGo(place int) {
 func (a *Array) keep(ctx actor.Context, by *messages.Principal, reason string, release bool) *errand {
 	switch {
 	case release:
-		a.hold = &holdWish{}
+		a.hold = &protocol.HoldWish{}
 		clear(a.held)
 		clear(a.away) // those that are jobs come again, as they hear of it
 		a.next = 0
 	case a.wantedHold() == nil:
-		a.hold = &holdWish{&messages.Deed{By: by, AtUnixMs: a.p.Clock.WallMs(), Reason: reason}}
+		a.hold = &protocol.HoldWish{Hold: &messages.Deed{By: by, AtUnixMs: a.p.Clock.WallMs(), Reason: reason}}
 	}
 	return a.send(ctx, &errand{hold: &messages.Hold{Principal: by, Reason: reason, Release: release}})
 }

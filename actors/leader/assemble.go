@@ -44,7 +44,7 @@ func Assemble(p Ports) *actor.PID {
 // makers is where each actor learns how those are made that it spawns.
 var makers = Makers{
 	Rack: newRack, Array: newArray,
-	Job: func(p *protocol.Ports, peers jobPeers, life uint64, rec *messages.JobRecord,
+	Job: func(p *protocol.Ports, peers protocol.JobPeers, life uint64, rec *messages.JobRecord,
 		attempts []*messages.AttemptRecord) actor.Actor {
 		return newJob(p, peers, life, rec, attempts, newCoordinator)
 	},

@@ -1,11 +1,12 @@
 package leader
 
 import (
+	"github.com/yi-json/synapse/actors/leader/protocol"
+
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
 
-	"github.com/yi-json/synapse/actors"
 	"github.com/yi-json/synapse/messages"
 )
 
@@ -14,37 +15,15 @@ import (
 // after the leader was down for the night. Until then the job is in nobody's queue, and its record needs no write when
 // it begins. A clock that is reset is noticed within a minute, because nobody waits longer without another look.
 
-const (
-	// beginLook is the longest wait between two looks at the wall clock.
-	beginLook = time.Minute
-	// maxAheadMs is how far ahead anything may be ordered: more is a slip in the year.
-	maxAheadMs = 366 * 24 * 3600 * 1000
-)
-
 // beginsIn is how long the job must not be planned yet, a minute at most. A begin that was moved to an earlier time
 // holds only once it is on disk, and one that was moved to a later time at once.
 func (j *Job) beginsIn() time.Duration {
-	return untilMs(max(j.rec.Spec.BeginUnixMs, j.wantedSpec().BeginUnixMs), j.p.Clock.WallMs())
-}
-
-// untilMs is the wait until a time of day, cut to the next look at the clock.
-func untilMs(atUnixMs, nowUnixMs int64) time.Duration {
-	return actors.Millis(min(atUnixMs-nowUnixMs, beginLook.Milliseconds()))
-}
-
-// tooFarAhead refuses a time of day that nobody can mean; nil: it may be meant.
-func tooFarAhead(field string, atUnixMs, nowUnixMs int64) *messages.Outcome {
-	if atUnixMs-nowUnixMs <= maxAheadMs {
-		return nil
-	}
-	return &messages.Outcome{
-		Code: messages.Code_CODE_INVALID, Field: field, Text: "is more than a year ahead", Hint: "look at the year",
-	}
+	return protocol.UntilMs(max(j.rec.Spec.BeginUnixMs, j.wantedSpec().BeginUnixMs), j.p.Clock.WallMs())
 }
 
 // beginsTooLate is the answer to a job that is to begin when nobody can mean; nil: it may.
 func (s *Scheduler) beginsTooLate(spec *messages.JobSpec) *messages.SubmitReply {
-	if no := tooFarAhead("spec.begin_unix_ms", spec.BeginUnixMs, s.p.Clock.WallMs()); no != nil {
+	if no := protocol.TooFarAhead("spec.begin_unix_ms", spec.BeginUnixMs, s.p.Clock.WallMs()); no != nil {
 		return &messages.SubmitReply{Outcome: no}
 	}
 	return nil
@@ -61,7 +40,7 @@ func (j *Job) beginRefused(m *messages.Update) *messages.Outcome {
 			Hint: "requeue it with a hold first",
 		}
 	}
-	return tooFarAhead("begin_unix_ms", m.BeginUnixMs, j.p.Clock.WallMs())
+	return protocol.TooFarAhead("begin_unix_ms", m.BeginUnixMs, j.p.Clock.WallMs())
 }
 
 // hasBegun reports whether an attempt goes on whose COMMIT is on disk, or on its way there.
@@ -79,7 +58,7 @@ func (j *Job) postpone(ctx actor.Context) {
 	if j.states.In(jobStopping) {
 		return // what it has counts until it has left
 	}
-	ctx.Send(j.peers.scheduler, withdraws{Job: j.id})
+	ctx.Send(j.peers.Scheduler, protocol.Withdraws{Job: j.id})
 	if j.states.In(jobReserving, jobDeciding) {
 		j.withdraw(ctx)
 	}

@@ -188,7 +188,7 @@ func (s *Scheduler) stopAdmissions(ctx actor.Context, why string) {
 	}
 	s.p.Host.Count("scheduler.behind", 1)
 	s.behind.why = why
-	ctx.Send(s.peers.mirror, mirror.PlanningShown{Why: s.halted()})
+	ctx.Send(s.peers.Mirror, mirror.PlanningShown{Why: s.halted()})
 	for _, m := range s.order {
 		m.halted = s.halted()
 		if m.record != nil && m.record.Removed == nil {

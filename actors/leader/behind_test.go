@@ -33,7 +33,7 @@ func TestAttemptOfALaterLeader(t *testing.T) {
 		p := leaderPorts()
 		p.Host, p.Peers, p.Epoch = host, here{}, 3
 		s := newScheduler(p, Makers{}).(*Scheduler)
-		s.peers, s.self = somePeers, somePeers.scheduler
+		s.peers, s.self = somePeers, somePeers.Scheduler
 		token := topology.Token{Epoch: c.epoch, Counter: 1}
 		m := s.machine("n1")
 		m.up, m.record = true, &messages.NodeRecord{Id: "n1"}

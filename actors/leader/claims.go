@@ -1,12 +1,11 @@
 package leader
 
 import (
+	"github.com/yi-json/synapse/actors/leader/protocol"
+
 	"slices"
-	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
-
-	"github.com/yi-json/synapse/actors"
 )
 
 // This file owns the end of a claim that nobody gives back. The Coordinator does,
@@ -15,15 +14,15 @@ import (
 // are over: it stays where COMMIT is on disk or about to be, and that only the Job knows.
 
 // doubtLater has a claim called in question when its reservations are over.
-func (s *Scheduler) doubtLater(ctx actor.Context, c claim) {
-	s.p.Clock.After(claimTime(&s.p.Constants), ctx.Self(), c)
+func (s *Scheduler) doubtLater(ctx actor.Context, c protocol.Claim) {
+	s.p.Clock.After(protocol.ClaimTime(&s.p.Constants), ctx.Self(), c)
 }
 
-func (s *Scheduler) onClaim(ctx actor.Context, c claim) {
+func (s *Scheduler) onClaim(ctx actor.Context, c protocol.Claim) {
 	e := s.jobs[c.Job]
 	switch {
 	case e == nil:
-		s.onDeclined(ctx, declined{c.Token, c.Targets})
+		s.onDeclined(ctx, protocol.Declined{Token: c.Token, Targets: c.Targets})
 	case e.pid == nil || e.remakes:
 		s.doubtLater(ctx, c)
 	default:
@@ -32,7 +31,7 @@ func (s *Scheduler) onClaim(ctx actor.Context, c claim) {
 }
 
 // onDeclined takes back what the Job does not want, or what nothing is left of.
-func (s *Scheduler) onDeclined(ctx actor.Context, d declined) {
+func (s *Scheduler) onDeclined(ctx actor.Context, d protocol.Declined) {
 	for _, t := range d.Targets {
 		if m := s.machines[t.Node]; m != nil && m.room.Tenant(d.Token) != nil {
 			m.room.Evict(d.Token)
@@ -43,24 +42,18 @@ func (s *Scheduler) onDeclined(ctx actor.Context, d declined) {
 
 // onClaim keeps what a machine has yet to give evidence of, and for a while what
 // COMMIT may yet cover.
-func (j *Job) onClaim(ctx actor.Context, c claim) {
+func (j *Job) onClaim(ctx actor.Context, c protocol.Claim) {
 	if c.Token == j.token && j.states.In(jobReserving, jobDeciding) {
-		j.p.Clock.After(claimTime(&j.p.Constants), j.peers.scheduler, c)
+		j.p.Clock.After(protocol.ClaimTime(&j.p.Constants), j.peers.Scheduler, c)
 		return
 	}
-	over := declined{Token: c.Token}
+	over := protocol.Declined{Token: c.Token}
 	for _, t := range c.Targets {
-		if a := j.attempt(c.Token); a == nil || !slices.Contains(debtors(a), string(t.Node)) {
+		if a := j.attempt(c.Token); a == nil || !slices.Contains(protocol.Debtors(a), string(t.Node)) {
 			over.Targets = append(over.Targets, t)
 		}
 	}
 	if over.Targets != nil {
-		ctx.Send(j.peers.scheduler, over)
+		ctx.Send(j.peers.Scheduler, over)
 	}
-}
-
-// claimTime is how long after an admission each of its reservations has ended by
-// itself, where nothing came of it: the last Reserve leaves within the deadline.
-func claimTime(c *actors.Constants) time.Duration {
-	return c.ReserveDeadline + c.ReservationTTL + c.DecisionMargin
 }

@@ -1,6 +1,8 @@
 package leader
 
 import (
+	"github.com/yi-json/synapse/actors/leader/protocol"
+
 	"cmp"
 	"slices"
 	"time"
@@ -45,12 +47,12 @@ func (s *Scheduler) closesLater(m *machine, q *messages.ChangeNode) *messages.Ou
 			Hint: "uncordon it first",
 		}
 	}
-	return tooFarAhead("at_unix_ms", q.AtUnixMs, s.p.Clock.WallMs())
+	return protocol.TooFarAhead("at_unix_ms", q.AtUnixMs, s.p.Clock.WallMs())
 }
 
 // orderDrain writes a drain into a machine's record: one that begins later, or one that begins now.
 func orderDrain(r *messages.NodeRecord, q *messages.ChangeNode, deed *messages.Deed) {
-	if untilMs(q.AtUnixMs, deed.AtUnixMs) > 0 {
+	if protocol.UntilMs(q.AtUnixMs, deed.AtUnixMs) > 0 {
 		r.Closing, r.ClosesUnixMs, r.ClosingDeadlineMs = deed, q.AtUnixMs, q.DeadlineMs
 		return
 	}
@@ -78,7 +80,8 @@ func (s *Scheduler) armClosing(ctx actor.Context, m *machine) {
 	if m.record.GetClosing() != nil {
 		now, wallUnixMs := s.p.Clock.Now(), s.p.Clock.WallMs()
 		at = now.Plus(actors.Millis(m.record.ClosesUnixMs - wallUnixMs))
-		s.p.Clock.After(max(untilMs(m.record.ClosesUnixMs, wallUnixMs), 0), ctx.Self(), closingDue{m.id, m.closingSeq})
+		s.p.Clock.After(max(protocol.UntilMs(m.record.ClosesUnixMs, wallUnixMs), 0), ctx.Self(), closingDue{m.id,
+			m.closingSeq})
 	}
 	was := m.closes
 	if m.closes = at; (was == 0) == (at == 0) && at.Since(was).Abs() < time.Second {
@@ -100,7 +103,7 @@ func (s *Scheduler) onClosingDue(ctx actor.Context, d closingDue) {
 	if m == nil || m.closingSeq != d.Seq || m.record.GetClosing() == nil {
 		return
 	}
-	if untilMs(m.record.ClosesUnixMs, s.p.Clock.WallMs()) > 0 {
+	if protocol.UntilMs(m.record.ClosesUnixMs, s.p.Clock.WallMs()) > 0 {
 		s.armClosing(ctx, m)
 		return
 	}

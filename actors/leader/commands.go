@@ -1,6 +1,8 @@
 package leader
 
 import (
+	"github.com/yi-json/synapse/actors/leader/protocol"
+
 	"github.com/asynkron/protoactor-go/actor"
 
 	"github.com/yi-json/synapse/actors"
@@ -90,7 +92,7 @@ func (c *Coordinator) meet() *messages.Rendezvous {
 // then the claims on it must stay in the view.
 func (c *Coordinator) abort(ctx actor.Context, event string) {
 	c.become(event, coordinatorAborting)
-	ctx.Send(c.job, aborted{c.plan.Token})
+	ctx.Send(c.job, protocol.Aborted{Token: c.plan.Token})
 	// A reservation ends by itself at its TTL, counted from the receipt of a Reserve that left no later than now.
 	c.enter(ctx, c.p.Constants.ReservationTTL+c.p.Constants.DecisionMargin)
 	c.abortedAll(ctx)
@@ -111,9 +113,9 @@ func (c *Coordinator) abortedAll(ctx actor.Context) {
 
 func (c *Coordinator) finishAbort(ctx actor.Context, event string) {
 	c.become(event, coordinatorDone)
-	told := vacated{Token: c.plan.Token}
+	told := protocol.Vacated{Token: c.plan.Token}
 	for _, w := range c.parties {
-		a := answer{Node: w.Node, Incarnation: w.Incarnation}
+		a := protocol.Answer{Node: w.Node, Incarnation: w.Incarnation}
 		if w.stage == stageAborted {
 			a.Version = w.version
 		}
@@ -132,7 +134,7 @@ func (c *Coordinator) missed(ctx actor.Context, s stage, cause messages.Cause, d
 		if w.stage >= s || !w.known {
 			continue
 		}
-		ctx.Send(c.scheduler, balked{Node: w.Node, Token: c.plan.Token, Detail: detail})
+		ctx.Send(c.scheduler, protocol.Balked{Node: w.Node, Token: c.plan.Token, Detail: detail})
 		if first {
 			c.falter(ctx, cause, w, detail)
 			first = false

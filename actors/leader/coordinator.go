@@ -4,11 +4,10 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/yi-json/synapse/actors/leader/protocol"
-
 	"github.com/asynkron/protoactor-go/actor"
 
 	"github.com/yi-json/synapse/actors"
+	"github.com/yi-json/synapse/actors/leader/protocol"
 	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/topology"
 )
@@ -26,7 +25,7 @@ type Coordinator struct {
 	since     actors.Instant // it has been in its state
 	job       *actor.PID
 	scheduler *actor.PID
-	plan      attemptPlan
+	plan      protocol.AttemptPlan
 	token     *messages.Token // the plan's, as every order has it
 	parties   []*party        // in rank order of their first member
 	at        map[topology.NodeID]*party
@@ -43,25 +42,9 @@ type Coordinator struct {
 	blank     []*messages.Order // made in advance, for the next orders
 }
 
-// attemptPlan is what a Coordinator is given to work at.
-type attemptPlan struct {
-	Job     topology.JobID
-	Token   topology.Token
-	Run     int32
-	Spec    *messages.JobSpec
-	UID     uint32              // of its tasks; 0: none was given
-	Owner   *messages.Principal // of the job
-	Targets []Target
-	StartBy actors.Instant // by then it passes its barrier or not at all; 0: whenever it is ready
-	Ready   time.Duration  // how long it had for that when it was admitted
-	// Resumed holds COMMIT when an earlier leader wrote it; members with evidence
-	// of their end on disk are not among the Targets.
-	Resumed *messages.AttemptRecord
-}
-
 // party is one machine of the attempt.
 type party struct {
-	Target
+	protocol.Target
 	pid     *actor.PID // of the machine's Node
 	stage   stage
 	version uint64            // ledger version of its last answer
@@ -89,7 +72,7 @@ const (
 // deadline is a timer of one phase.
 type deadline struct{ Phase uint64 }
 
-func newCoordinator(p *protocol.Ports, job, scheduler *actor.PID, plan attemptPlan) actor.Actor {
+func newCoordinator(p *protocol.Ports, job, scheduler *actor.PID, plan protocol.AttemptPlan) actor.Actor {
 	c := &Coordinator{p: p, job: job, scheduler: scheduler, plan: plan}
 	c.token, c.states = messages.ToToken(plan.Token), actors.NewStates(&coordinatorTable, p.Host)
 	c.parties, c.at = make([]*party, len(plan.Targets)), make(map[topology.NodeID]*party, len(plan.Targets))
@@ -124,15 +107,15 @@ func (c *Coordinator) Receive(ctx actor.Context) {
 		c.onLacking(ctx, m)
 	case *messages.Expired:
 		c.onExpired(ctx, m)
-	case ranksGone:
+	case protocol.RanksGone:
 		c.onRanksGone(ctx, m)
-	case sighted:
+	case protocol.Sighted:
 		c.onSighted(ctx, m)
-	case nodeLost:
+	case protocol.NodeLost:
 		c.onNodeLost(ctx, m)
-	case decided:
+	case protocol.Decided:
 		c.onDecided(ctx)
-	case halt:
+	case protocol.Halt:
 		c.onHalt(ctx)
 	case deadline:
 		c.onDeadline(ctx, m)
@@ -195,7 +178,7 @@ func (c *Coordinator) onReserved(ctx actor.Context, m *messages.Reserved) {
 	}
 	if why := w.misgranted(m, c.plan.Spec.GpuType); why != "" {
 		why = "its answer to Reserve: " + why
-		ctx.Send(c.scheduler, balked{Node: w.Node, Token: c.plan.Token, Detail: why, Untrue: true})
+		ctx.Send(c.scheduler, protocol.Balked{Node: w.Node, Token: c.plan.Token, Detail: why, Untrue: true})
 		c.abort(ctx, "refused") // it may have set something aside, so it is told as all others are
 		return
 	}
@@ -212,7 +195,7 @@ func (c *Coordinator) onReserved(ctx actor.Context, m *messages.Reserved) {
 	c.phase++
 	c.resend.End()
 	c.tellOccupied(ctx)
-	ctx.Send(c.job, granted{Token: c.plan.Token, Places: c.places(), Meet: c.rendezvous(), DecideBy: c.decideBy(),
+	ctx.Send(c.job, protocol.Granted{Token: c.plan.Token, Places: c.places(), Meet: c.rendezvous(), DecideBy: c.decideBy(),
 		Took: c.p.Clock.Now().Since(c.sent)})
 }
 
@@ -266,9 +249,9 @@ func (c *Coordinator) rendezvous() *messages.Rendezvous {
 }
 
 func (c *Coordinator) tellOccupied(ctx actor.Context) {
-	told := occupied{Token: c.plan.Token}
+	told := protocol.Occupied{Token: c.plan.Token}
 	for _, w := range c.parties {
-		told.Answers = append(told.Answers, answer{w.Node, w.Incarnation, w.version})
+		told.Answers = append(told.Answers, protocol.Answer{Node: w.Node, Incarnation: w.Incarnation, Version: w.version})
 	}
 	ctx.Send(c.scheduler, told)
 }
@@ -290,7 +273,8 @@ func (c *Coordinator) onRefused(ctx actor.Context, m *messages.Refused) {
 }
 
 func (c *Coordinator) balk(ctx actor.Context, w *party, m *messages.Refused) {
-	ctx.Send(c.scheduler, balked{Node: w.Node, Token: c.plan.Token, Reason: m.Reason, Detail: m.Detail, Origin: m.Origin,
+	ctx.Send(c.scheduler, protocol.Balked{Node: w.Node, Token: c.plan.Token, Reason: m.Reason, Detail: m.Detail,
+		Origin: m.Origin,
 		Ledger: m.Ledger})
 }
 
@@ -320,8 +304,8 @@ func (c *Coordinator) advance(ctx actor.Context) {
 	}
 	if c.states.In(coordinatorStarting) && c.behind(stageStarted) == 0 && !c.late(ctx) {
 		c.become("all started", coordinatorDone)
-		ctx.Send(c.scheduler, launched{c.nodes()})
-		ctx.Send(c.job, barrierPassed{c.plan.Token, c.prepared})
+		ctx.Send(c.scheduler, protocol.Launched{Nodes: c.nodes()})
+		ctx.Send(c.job, protocol.BarrierPassed{Token: c.plan.Token, Prepared: c.prepared})
 		ctx.Stop(ctx.Self())
 	}
 }
@@ -344,7 +328,7 @@ func (c *Coordinator) prepareTimeout() time.Duration {
 func (c *Coordinator) onExpired(ctx actor.Context, m *messages.Expired) {
 	if w := c.party(m.Origin); w != nil && c.states.In(coordinatorCommitting, coordinatorPreparing, coordinatorStarting) {
 		// Else the next attempt would go there again at once, and be told the same.
-		ctx.Send(c.scheduler, balked{Node: w.Node, Token: c.plan.Token, Detail: "its reservation had lapsed"})
+		ctx.Send(c.scheduler, protocol.Balked{Node: w.Node, Token: c.plan.Token, Detail: "its reservation had lapsed"})
 		c.falter(ctx, messages.Cause_CAUSE_EXPIRED, w, "its reservation had lapsed")
 	}
 }
@@ -353,12 +337,12 @@ func (c *Coordinator) onExpired(ctx actor.Context, m *messages.Expired) {
 // ENDED and halts us; until then we go on, which harms nobody.
 func (c *Coordinator) falter(ctx actor.Context, cause messages.Cause, w *party, detail string) {
 	detail = fmt.Sprintf("%s: %s", w.Node, detail)
-	ctx.Send(c.job, faltered{Token: c.plan.Token, Cause: cause, Node: w.Node, Detail: detail})
+	ctx.Send(c.job, protocol.Faltered{Token: c.plan.Token, Cause: cause, Node: w.Node, Detail: detail})
 }
 
 // onRanksGone counts members that ended as past the barrier. A member that
 // failed ends the attempt, but that is the Job's to say.
-func (c *Coordinator) onRanksGone(ctx actor.Context, m ranksGone) {
+func (c *Coordinator) onRanksGone(ctx actor.Context, m protocol.RanksGone) {
 	w := c.at[m.Node]
 	if w == nil {
 		return
@@ -376,13 +360,13 @@ func (c *Coordinator) onRanksGone(ctx actor.Context, m ranksGone) {
 }
 
 // onSighted learns what a machine really has after its Hello.
-func (c *Coordinator) onSighted(ctx actor.Context, m sighted) {
+func (c *Coordinator) onSighted(ctx actor.Context, m protocol.Sighted) {
 	if w := c.at[m.Node]; w != nil && w.MachineID == m.MachineID {
 		c.sight(ctx, w, m)
 	}
 }
 
-func (c *Coordinator) sight(ctx actor.Context, w *party, m sighted) {
+func (c *Coordinator) sight(ctx actor.Context, w *party, m protocol.Sighted) {
 	first := !w.known
 	restarted := !first && !messages.SameIncarnation(w.Incarnation, m.Incarnation)
 	answered := w.stage > stageAsked && w.version <= m.Version
@@ -440,7 +424,7 @@ func (c *Coordinator) resumeAt(ctx actor.Context, w *party, s messages.SliceStat
 	c.advance(ctx)
 }
 
-func (c *Coordinator) onNodeLost(ctx actor.Context, m nodeLost) {
+func (c *Coordinator) onNodeLost(ctx actor.Context, m protocol.NodeLost) {
 	w := c.at[m.Node]
 	switch {
 	case w == nil:
@@ -484,7 +468,8 @@ func (c *Coordinator) onDeadline(ctx actor.Context, m deadline) {
 	case c.states.In(coordinatorReserving):
 		for _, w := range c.parties {
 			if w.stage == stageAsked {
-				ctx.Send(c.scheduler, balked{Node: w.Node, Token: c.plan.Token, Detail: "it did not answer a Reserve in time"})
+				ctx.Send(c.scheduler, protocol.Balked{Node: w.Node, Token: c.plan.Token,
+					Detail: "it did not answer a Reserve in time"})
 			}
 		}
 		c.abort(ctx, "refused")

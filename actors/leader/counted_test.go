@@ -1,6 +1,8 @@
 package leader
 
 import (
+	"github.com/yi-json/synapse/actors/leader/protocol"
+
 	"testing"
 	"time"
 
@@ -93,7 +95,7 @@ func TestMoreTimeIsOnItsWay(t *testing.T) {
 	for wanted, want := range map[int64]bool{0: true, 999: false, 1_000: false, 1_001: true} {
 		with := actors.CopyOf(spec)
 		with.TimeLimitMs = wanted
-		j.respec = &specWish{spec: with}
+		j.respec = &protocol.SpecWish{Spec: with}
 		if j.prolonged() != want {
 			t.Errorf("%d ms are wanted: more time is on its way is %v", wanted, !want)
 		}

@@ -1,6 +1,8 @@
 package leader
 
 import (
+	"github.com/yi-json/synapse/actors/leader/protocol"
+
 	"fmt"
 	"slices"
 
@@ -62,7 +64,7 @@ func (s *Scheduler) setJobAside(ctx actor.Context, d actors.Damaged) {
 	s.damaged[d.Job] = &damagedJob{Damaged: d}
 	s.p.Host.Count("scheduler.damaged", 1)
 	s.p.Log.Warn("Job %s is set aside: %s", d.Job, damageOf(d))
-	ctx.Send(s.peers.mirror, mirror.JobShown{Status: &messages.JobStatus{
+	ctx.Send(s.peers.Mirror, mirror.JobShown{Status: &messages.JobStatus{
 		Record: &messages.JobRecord{Id: string(d.Job), Owner: &messages.Principal{Name: d.Owner}},
 		Phase:  messages.PhaseDamaged, Reason: damageOf(d),
 	}})
@@ -111,18 +113,18 @@ func (s *Scheduler) onCancel(ctx actor.Context, m *messages.Cancel) {
 	if !d.dropping {
 		d.dropping = true
 		s.p.Log.Warn("Job %s, whose record is damaged, is given up by %s", d.Job, m.Principal.GetName())
-		ctx.Request(s.peers.journal, Write{Lane: LaneDecisions, Change: actors.Change{Drop: d.Job}, Tag: d})
+		ctx.Request(s.peers.Journal, protocol.Write{Lane: protocol.LaneDecisions, Change: actors.Change{Drop: d.Job}, Tag: d})
 	}
 }
 
 // onDropped: the store has forgotten the job, and its machines may.
-func (s *Scheduler) onDropped(ctx actor.Context, d *damagedJob, w Written) {
+func (s *Scheduler) onDropped(ctx actor.Context, d *damagedJob, w protocol.Written) {
 	outcome := messages.OK()
 	if w.Verdict == actors.Done {
 		delete(s.damaged, d.Job)
 		s.onConcluded(ctx, d.Job, messages.JobState_JOB_STATE_UNSPECIFIED)
 		s.tellEnded(ctx, d.Job, messages.JobState_JOB_STATE_UNSPECIFIED) // where it was of an array
-		ctx.Send(s.peers.mirror, mirror.JobShown{Status: &messages.JobStatus{
+		ctx.Send(s.peers.Mirror, mirror.JobShown{Status: &messages.JobStatus{
 			Record: &messages.JobRecord{
 				Id: string(d.Job), Owner: &messages.Principal{Name: d.Owner}, State: messages.JobState_JOB_STATE_CANCELLED,
 				FinishedUnixMs: s.p.Clock.WallMs(), Outcome: "given up: its record was damaged",

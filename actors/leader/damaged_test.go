@@ -25,7 +25,7 @@ func TestTakeoverEndsElementsOfLostArray(t *testing.T) {
 		s.Array = &messages.ArraySpec{Indices: []*messages.IndexRange{{Last: 3}}}
 	})
 	s := newFailedRead(&alarms{}, &seat{}).s
-	s.self = somePeers.scheduler
+	s.self = somePeers.Scheduler
 	var said []letter
 	s.onLoaded(&overheard{said: &said}, actors.Loaded{
 		Jobs: []*messages.JobRecord{array, element("damaged", 1), element("gone", 1), element("gone", 2),

@@ -1,6 +1,8 @@
 package leader
 
 import (
+	"github.com/yi-json/synapse/actors/leader/protocol"
+
 	"fmt"
 
 	"github.com/asynkron/protoactor-go/actor"
@@ -107,7 +109,7 @@ func (m *machine) changed(h *messages.Hello, known *messages.NodeRecord) bool {
 
 // onStrangeToken: an attempt that this leader never made is no attempt. One of an
 // earlier leader may have been told late.
-func (s *Scheduler) onStrangeToken(ctx actor.Context, t strangeToken) {
+func (s *Scheduler) onStrangeToken(ctx actor.Context, t protocol.StrangeToken) {
 	m := s.machines[t.Node]
 	if m == nil || !m.up || t.Token.Epoch < s.p.Epoch || s.issued(t.Token) ||
 		!messages.SameIncarnation(m.incarnation, t.Incarnation) {

@@ -1,6 +1,8 @@
 package leader
 
 import (
+	"github.com/yi-json/synapse/actors/leader/protocol"
+
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
@@ -84,6 +86,7 @@ func (s *Scheduler) onDrainDue(ctx actor.Context, d drainDue) {
 		return
 	}
 	for _, e := range s.tenantsOf(m) {
-		ctx.Send(e.pid, moveOff{Node: m.id, Cause: messages.Cause_CAUSE_DRAINED, Detail: string(m.id) + " is " + m.closed()})
+		ctx.Send(e.pid, protocol.MoveOff{Node: m.id, Cause: messages.Cause_CAUSE_DRAINED,
+			Detail: string(m.id) + " is " + m.closed()})
 	}
 }

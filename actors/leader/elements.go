@@ -1,6 +1,8 @@
 package leader
 
 import (
+	"github.com/yi-json/synapse/actors/leader/protocol"
+
 	"cmp"
 	"maps"
 	"slices"
@@ -28,7 +30,7 @@ func arrivedOf(rec *messages.JobRecord) int64 {
 }
 
 // onSprout makes an element a job, unless it is one or was.
-func (s *Scheduler) onSprout(ctx actor.Context, m sprout) {
+func (s *Scheduler) onSprout(ctx actor.Context, m protocol.Sprout) {
 	of := m.Array
 	id := topology.JobID(messages.ElementID(of.Id, m.Index))
 	if e := s.jobs[id]; e != nil {
@@ -36,7 +38,7 @@ func (s *Scheduler) onSprout(ctx actor.Context, m sprout) {
 		return
 	}
 	if s.damaged[id] != nil {
-		s.toArray(ctx, of.Id, elementMoved{Index: m.Index, Runs: true}) // until somebody gives it up
+		s.toArray(ctx, of.Id, protocol.ElementMoved{Index: m.Index, Runs: true}) // until somebody gives it up
 		return
 	}
 	spec := m.Spec
@@ -54,30 +56,30 @@ func (s *Scheduler) onSprout(ctx actor.Context, m sprout) {
 		LimitByDefault: of.LimitByDefault && spec.TimeLimitMs == of.Spec.TimeLimitMs, Sealed: of.Sealed,
 	}
 	s.jobs[id] = e
-	ctx.Request(s.peers.journal, Write{Lane: LaneDecisions, Change: actors.Change{Job: e.rec}, Tag: e})
+	ctx.Request(s.peers.Journal, protocol.Write{Lane: protocol.LaneDecisions, Change: actors.Change{Job: e.rec}, Tag: e})
 }
 
 // onProbe looks whether an element was a job under an earlier leader.
-func (s *Scheduler) onProbe(ctx actor.Context, m probe) {
+func (s *Scheduler) onProbe(ctx actor.Context, m protocol.Probe) {
 	id := topology.JobID(messages.ElementID(string(m.Array), m.Index))
 	switch e := s.jobs[id]; {
 	case e != nil:
 		s.tellArray(ctx, e)
 	case s.damaged[id] != nil:
-		s.toArray(ctx, string(m.Array), elementMoved{Index: m.Index, Runs: true})
+		s.toArray(ctx, string(m.Array), protocol.ElementMoved{Index: m.Index, Runs: true})
 	default:
 		s.ask(find{probed: &m}, actors.Query{Job: id})
 	}
 }
 
 // onProbed passes on what the store knows of it.
-func (s *Scheduler) onProbed(ctx actor.Context, m probe, found actors.Found) {
+func (s *Scheduler) onProbed(ctx actor.Context, m protocol.Probe, found actors.Found) {
 	switch {
 	case found.Err != "":
 		s.p.Clock.After(s.p.Constants.JournalRetry, s.self, m)
 	case found.Job == nil && found.Damaged == "" && !found.Pruned:
 		if a := s.jobs[m.Array]; a != nil && a.pid != nil {
-			ctx.Send(a.pid, elementNever{m.Index})
+			ctx.Send(a.pid, protocol.ElementNever{Index: m.Index})
 		}
 	default:
 		s.tellEnded(ctx, found.Query.Job, found.Job.GetState())
@@ -85,7 +87,7 @@ func (s *Scheduler) onProbed(ctx actor.Context, m probe, found actors.Found) {
 }
 
 // onSprouted: an element's first record is on disk, or the store has another of that id.
-func (s *Scheduler) onSprouted(ctx actor.Context, e *livingJob, m Written) {
+func (s *Scheduler) onSprouted(ctx actor.Context, e *livingJob, m protocol.Written) {
 	if m.Verdict != actors.Done {
 		s.ask(find{element: e}, actors.Query{Job: e.id})
 		return
@@ -117,15 +119,15 @@ func (s *Scheduler) tellArray(ctx actor.Context, e *livingJob) {
 		return
 	}
 	array, index, _ := messages.ArrayOf(string(e.id))
-	s.toArray(ctx, array, elementMoved{Index: index, Runs: !e.idle, Held: e.heldBack && e.idle})
+	s.toArray(ctx, array, protocol.ElementMoved{Index: index, Runs: !e.idle, Held: e.heldBack && e.idle})
 }
 
 func (s *Scheduler) tellEnded(ctx actor.Context, id topology.JobID, state messages.JobState) {
 	array, index, _ := messages.ArrayOf(string(id))
-	s.toArray(ctx, array, elementMoved{Index: index, Over: true, State: state})
+	s.toArray(ctx, array, protocol.ElementMoved{Index: index, Over: true, State: state})
 }
 
-func (s *Scheduler) toArray(ctx actor.Context, id string, m elementMoved) {
+func (s *Scheduler) toArray(ctx actor.Context, id string, m protocol.ElementMoved) {
 	if a := s.jobs[topology.JobID(id)]; a != nil && a.pid != nil && a.rec.Spec.Array != nil {
 		ctx.Send(a.pid, m)
 	}
@@ -144,7 +146,7 @@ func (s *Scheduler) tellElements(ctx actor.Context, array string) {
 // toldAll ends what an array is told of its elements when it gets an actor.
 func (s *Scheduler) toldAll(ctx actor.Context, e *livingJob, fresh bool) {
 	if e != nil && e.pid != nil && e.rec.Spec.Array != nil {
-		ctx.Send(e.pid, elementsTold{fresh})
+		ctx.Send(e.pid, protocol.ElementsTold{Fresh: fresh})
 	}
 }
 

@@ -1,6 +1,8 @@
 package leader
 
 import (
+	"github.com/yi-json/synapse/actors/leader/protocol"
+
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
@@ -21,16 +23,6 @@ import (
 // endMargin is how long after its last second the room of a job may take to be free: Stop may have to be sent
 // again, the evidence has to come, and what is counted here is counted before it is acted on.
 const endMargin = 20 * time.Second
-
-// foreseen: something is known of the end of an attempt. Job → Scheduler, and Coordinator → Scheduler of what is lent;
-// again when it turns out otherwise. What is 0 stays as it was.
-type foreseen struct {
-	Job    topology.JobID
-	Token  topology.Token
-	Spec   *messages.JobSpec // with its time limit as it is now
-	Starts actors.Instant    // by then it has passed its barrier, or was given up
-	Began  actors.Instant    // when it passed its barrier
-}
 
 // run is an attempt that a leader gave room, or found on disk.
 type run struct {
@@ -67,19 +59,9 @@ func slotNode(s *topology.Slot) topology.NodeID { return s.Node }
 
 func placeNode(p **messages.Place) topology.NodeID { return topology.NodeID((*p).Node) }
 
-// untilBarrier is how long a committed attempt may take until it has passed its barrier: what each phase may, for the
-// Coordinator gives it up after that.
-func untilBarrier(spec *messages.JobSpec, c *actors.Constants) time.Duration {
-	prepare := c.PrepareTimeout
-	if ms := spec.GetPrepareTimeoutMs(); ms > 0 {
-		prepare = actors.Millis(ms)
-	}
-	return c.StartDeadline + prepare + c.StartDeadline
-}
-
 // untilStarted is the same for one that is to be admitted.
 func untilStarted(spec *messages.JobSpec, c *actors.Constants) time.Duration {
-	return c.ReservationTTL + untilBarrier(spec, c)
+	return c.ReservationTTL + protocol.UntilBarrier(spec, c)
 }
 
 // freeAfter is when the room of an attempt is free at the latest that passes its barrier by then; topology.Never:
@@ -99,7 +81,7 @@ func freeAfterStop(spec *messages.JobSpec, c *actors.Constants) time.Duration {
 // foretell tells the Scheduler what is known of the end of the attempt at which the job is. began is when it
 // passed its barrier; 0: that is as it was.
 func (j *Job) foretell(ctx actor.Context, began actors.Instant) {
-	ctx.Send(j.peers.scheduler, foreseen{Job: j.id, Token: j.token, Spec: j.rec.Spec, Began: began})
+	ctx.Send(j.peers.Scheduler, protocol.Foreseen{Job: j.id, Token: j.token, Spec: j.rec.Spec, Began: began})
 }
 
 // foretellResumed does so for one that an earlier leader committed: all phases begin again, and its limit counts
@@ -107,12 +89,12 @@ func (j *Job) foretell(ctx actor.Context, began actors.Instant) {
 func (j *Job) foretellResumed(ctx actor.Context) {
 	starts := j.p.Clock.Now()
 	if j.att.StartedUnixMs == 0 {
-		starts = starts.Plus(untilBarrier(j.rec.Spec, &j.p.Constants))
+		starts = starts.Plus(protocol.UntilBarrier(j.rec.Spec, &j.p.Constants))
 		if left := actors.Millis(j.att.StartByLeftMs); left > 0 {
 			starts = min(starts, j.p.Clock.Now().Plus(left))
 		}
 	}
-	ctx.Send(j.peers.scheduler, foreseen{Job: j.id, Token: j.token, Spec: j.rec.Spec, Starts: starts})
+	ctx.Send(j.peers.Scheduler, protocol.Foreseen{Job: j.id, Token: j.token, Spec: j.rec.Spec, Starts: starts})
 }
 
 // newRun begins to foresee the end of an attempt, in place of the job's last.
@@ -123,7 +105,7 @@ func (s *Scheduler) newRun(e *livingJob, r *run) {
 	s.foresee(e)
 }
 
-func (s *Scheduler) onForeseen(ctx actor.Context, m foreseen) {
+func (s *Scheduler) onForeseen(ctx actor.Context, m protocol.Foreseen) {
 	e := s.jobs[m.Job]
 	if e == nil {
 		return

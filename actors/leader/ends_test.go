@@ -1,6 +1,8 @@
 package leader
 
 import (
+	"github.com/yi-json/synapse/actors/leader/protocol"
+
 	"testing"
 	"time"
 
@@ -39,25 +41,25 @@ func TestEndsForeseen(t *testing.T) {
 	}{
 		{"nobody has said anything", nil, never, never},
 		{"it goes on after a takeover", []any{
-			foreseen{Token: token, Spec: spec, Starts: clock.now.Plus(phases)},
+			protocol.Foreseen{Token: token, Spec: spec, Starts: clock.now.Plus(phases)},
 		}, free(phases + limit), int64(100*time.Second + limit)},
-		{"it began", []any{foreseen{Token: token, Spec: spec, Began: 90e9}},
+		{"it began", []any{protocol.Foreseen{Token: token, Spec: spec, Began: 90e9}},
 			free(limit - 10*time.Second), int64(90*time.Second + limit)},
 		{"it began earlier, as it turns out", []any{
-			foreseen{Token: token, Spec: spec, Began: 90e9}, foreseen{Token: token, Spec: spec, Began: 80e9},
+			protocol.Foreseen{Token: token, Spec: spec, Began: 90e9}, protocol.Foreseen{Token: token, Spec: spec, Began: 80e9},
 		}, free(limit - 20*time.Second), int64(80*time.Second + limit)},
 		{"its limit was lifted", []any{
-			foreseen{Token: token, Spec: spec, Began: 90e9}, foreseen{Token: token, Spec: endless},
+			protocol.Foreseen{Token: token, Spec: spec, Began: 90e9}, protocol.Foreseen{Token: token, Spec: endless},
 		}, never, int64(90*time.Second + limit)},
-		{"it has none", []any{foreseen{Token: token, Spec: endless, Began: 90e9}},
+		{"it has none", []any{protocol.Foreseen{Token: token, Spec: endless, Began: 90e9}},
 			never, int64(90*time.Second + time.Hour)},
 		{"it is told to stop", []any{
-			foreseen{Token: token, Spec: spec, Began: 90e9},
-			attemptEnded{"j", token, &messages.End{Cause: messages.Cause_CAUSE_REQUEUED}},
+			protocol.Foreseen{Token: token, Spec: spec, Began: 90e9},
+			protocol.AttemptEnded{Job: "j", Token: token, End: &messages.End{Cause: messages.Cause_CAUSE_REQUEUED}},
 		}, free(0), free(0)},
 	} {
 		s := newScheduler(p, Makers{}).(*Scheduler)
-		s.peers, s.self = somePeers, somePeers.scheduler
+		s.peers, s.self = somePeers, somePeers.Scheduler
 		rec := &messages.JobRecord{Id: "j", Spec: spec}
 		if test.name == "it has none" {
 			rec.Spec = endless
@@ -67,7 +69,7 @@ func TestEndsForeseen(t *testing.T) {
 		s.newRun(e, &run{token: token, spec: rec.Spec})
 		who := s.tenant("j", token)
 		for _, m := range test.heard {
-			if f, is := m.(foreseen); is {
+			if f, is := m.(protocol.Foreseen); is {
 				f.Job = "j"
 				m = f
 			}

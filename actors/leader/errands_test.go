@@ -1,6 +1,8 @@
 package leader
 
 import (
+	"github.com/yi-json/synapse/actors/leader/protocol"
+
 	"reflect"
 	"testing"
 	"time"
@@ -31,7 +33,7 @@ func TestFailedReadIsRepeated(t *testing.T) {
 	lives := &messages.JobRecord{Id: "first", State: messages.JobState_JOB_STATE_QUEUED}
 	query := actors.Query{Job: "first"}
 	told := func(state messages.JobState) any {
-		return foregone{&messages.AfterKnown{Job: "first", State: state}}
+		return protocol.Foregone{Known: &messages.AfterKnown{Job: "first", State: state}}
 	}
 	for _, x := range []struct {
 		name        string
@@ -74,7 +76,7 @@ func TestChangesOfAWaitingJobArePlannedWith(t *testing.T) {
 	}{{0, 0}, {60_000, 0}, {60_000, 5}, {30_000, 5}, {0, 7}, {90_000, -1}, {0, -1}} {
 		spec := oneGPU()
 		spec.TimeLimitMs, spec.Priority = x.limitMs, x.priority
-		s.onWaits(&overheard{said: &[]letter{}}, waits{Record: &messages.JobRecord{Id: "j", Arrival: 1, Spec: spec}})
+		s.onWaits(&overheard{said: &[]letter{}}, protocol.Waits{Record: &messages.JobRecord{Id: "j", Arrival: 1, Spec: spec}})
 		w, waits := s.queue.Get("j")
 		if !waits || w.Limit != x.limitMs*1_000_000 || w.Priority != x.priority {
 			t.Errorf("%+v is planned with a limit of %s and priority %d", x, time.Duration(w.Limit), w.Priority)
@@ -99,9 +101,9 @@ func TestNamesakeIsNoEvidence(t *testing.T) {
 			},
 			"Ended": func(j *Job, ctx actor.Context) { j.onFact(ctx, &messages.Ended{Origin: origin}) },
 			"a report": func(j *Job, ctx actor.Context) {
-				j.onSighted(ctx, sighted{Node: "n1", MachineID: id, Incarnation: incarnation, Token: token, Slice: slice})
+				j.onSighted(ctx, protocol.Sighted{Node: "n1", MachineID: id, Incarnation: incarnation, Token: token, Slice: slice})
 			},
-			"a removal": func(j *Job, ctx actor.Context) { j.onNodeGone(ctx, nodeGone{Node: "n1", MachineID: id}) },
+			"a removal": func(j *Job, ctx actor.Context) { j.onNodeGone(ctx, protocol.NodeGone{Node: "n1", MachineID: id}) },
 		} {
 			att := &messages.AttemptRecord{
 				Job: "j1", Token: messages.ToToken(token), End: &messages.End{Cause: messages.Cause_CAUSE_CANCELLED},

@@ -1,6 +1,8 @@
 package leader
 
 import (
+	"github.com/yi-json/synapse/actors/leader/protocol"
+
 	"fmt"
 	"math/rand"
 	"runtime"
@@ -65,7 +67,7 @@ func newCrowd(machines, waiting int) *crowd {
 	p.Levels, p.Clock = []string{"block", "rack"}, realClock{began: time.Now()}
 	p.Planner, p.Settings, p.Aside = nil, policy.DefaultSettings(), host.NewAside()
 	s := newScheduler(p, Makers{}).(*Scheduler)
-	s.peers, s.self = somePeers, somePeers.scheduler
+	s.peers, s.self = somePeers, somePeers.Scheduler
 	s.states.Become("loaded", schedulerRecovering)
 	s.states.Become("waited", schedulerLeading)
 	s.view.Fabric().Lead()
@@ -121,7 +123,7 @@ func (c *crowd) come() string {
 		id: topology.JobID(id), rec: rec, noted: true, pid: actor.NewPID("here", id),
 	}
 	c.toMine <- mirror.JobShown{Status: &messages.JobStatus{Record: rec, Phase: messages.PhaseQueued}}
-	c.say(waits{Record: rec})
+	c.say(protocol.Waits{Record: rec})
 	return id
 }
 
@@ -130,7 +132,7 @@ func (c *crowd) say(message any) {
 	var said []letter
 	c.Receive(&overheard{message: message, said: &said})
 	for _, l := range said {
-		if told, is := l.message.(admit); is {
+		if told, is := l.message.(protocol.Admit); is {
 			h := holding{job: topology.JobID(l.to), token: told.Token}
 			for _, t := range told.Targets {
 				h.nodes = append(h.nodes, t.Node)
@@ -153,7 +155,7 @@ func (c *crowd) step() {
 	h := c.held[at]
 	c.held[at] = c.held[len(c.held)-1]
 	c.held = c.held[:len(c.held)-1]
-	c.say(settled{Job: h.job})
+	c.say(protocol.Settled{Job: h.job})
 	for _, n := range h.nodes {
 		c.Scheduler.machines[n].room.Evict(h.token)
 		c.view.Fabric().Give(topology.Placement{Slots: []topology.Slot{{Node: n, Amount: h.each}}})

@@ -1,6 +1,8 @@
 package leader
 
 import (
+	"github.com/yi-json/synapse/actors/leader/protocol"
+
 	"slices"
 
 	"github.com/asynkron/protoactor-go/actor"
@@ -30,19 +32,22 @@ func (j *Job) onFact(ctx actor.Context, m any) {
 	}
 	token := messages.FromToken(o.Token)
 	if newest := messages.FromToken(j.rec.Attempt); newest.Less(token) && j.token.Less(token) || o.Job != string(j.id) {
-		ctx.Send(j.peers.scheduler, strangeToken{Node: topology.NodeID(o.Node), Incarnation: o.Incarnation, Token: token})
+		ctx.Send(j.peers.Scheduler, protocol.StrangeToken{Node: topology.NodeID(o.Node), Incarnation: o.Incarnation,
+			Token: token})
 		return
 	}
 	s.version = max(s.version, o.LedgerVersion)
 	switch m := m.(type) {
 	case *messages.Exited:
-		j.noteExits(ctx, token, topology.NodeID(o.Node), toldExits{m.Exits, m.AgesMs, j.p.Clock.Now()}, false)
+		j.noteExits(ctx, token, topology.NodeID(o.Node), protocol.ToldExits{Exits: m.Exits, AgesMs: m.AgesMs,
+			At: j.p.Clock.Now()}, false)
 	case *messages.Warned:
 		if j.att != nil && messages.FromToken(j.att.Token) == token {
 			j.onWarned(ctx, s, m)
 		}
 	case *messages.Ended:
-		j.noteExits(ctx, token, topology.NodeID(o.Node), toldExits{m.Exits, m.AgesMs, j.p.Clock.Now()}, true)
+		j.noteExits(ctx, token, topology.NodeID(o.Node), protocol.ToldExits{Exits: m.Exits, AgesMs: m.AgesMs,
+			At: j.p.Clock.Now()}, true)
 	default:
 		ctx.Send(j.coordinatorOf(ctx, token), m)
 	}
@@ -68,29 +73,6 @@ func (j *Job) attempt(t topology.Token) *messages.AttemptRecord {
 	return nil
 }
 
-// toldExits are exits as a machine told of them, and when that was.
-type toldExits struct {
-	exits  []*messages.Exit
-	agesMs []int64 // an earlier version does not say
-	at     actors.Instant
-}
-
-// ended is when one came, by our own clock: counted back from when it was told of.
-func (t toldExits) ended(i int) actors.Instant {
-	if i >= len(t.agesMs) {
-		return t.at
-	}
-	return t.at.Plus(-actors.Millis(min(max(t.agesMs[i], 0), maxExitAgeMs)))
-}
-
-// told are the exits in what a machine has.
-func (m sighted) told() toldExits {
-	return toldExits{m.Slice.GetExits(), m.Slice.GetExitAgesMs(), m.Heard}
-}
-
-// maxExitAgeMs is a year: longer than anything waits to be told.
-const maxExitAgeMs = 365 * 24 * 3600 * 1000
-
 // notedExit is evidence on its way to the disk.
 type notedExit struct {
 	*messages.Exit
@@ -99,14 +81,14 @@ type notedExit struct {
 
 // noteExits keeps evidence until it is on disk. over says that nothing of the
 // token is on the machine: members it did not name never ran, or nobody saw how they ended.
-func (j *Job) noteExits(ctx actor.Context, t topology.Token, n topology.NodeID, told toldExits, over bool) {
+func (j *Job) noteExits(ctx actor.Context, t topology.Token, n topology.NodeID, told protocol.ToldExits, over bool) {
 	a := j.attempt(t)
 	if a == nil {
 		return
 	}
 	exits := map[int32]notedExit{}
-	for i, e := range told.exits {
-		exits[e.Rank] = notedExit{e, told.ended(i)}
+	for i, e := range told.Exits {
+		exits[e.Rank] = notedExit{e, told.Ended(i)}
 	}
 	var gone []int32
 	news := false
@@ -118,7 +100,7 @@ func (j *Job) noteExits(ctx actor.Context, t topology.Token, n topology.NodeID, 
 		switch noted := j.exits[t][p.Rank]; {
 		case p.Exit == nil && noted.Exit == nil:
 			if e.Exit == nil {
-				e = notedExit{j.exitMissing(a, p.Rank), told.at}
+				e = notedExit{j.exitMissing(a, p.Rank), told.At}
 			}
 			j.addExit(t, p.Rank, e)
 			news = true
@@ -130,7 +112,7 @@ func (j *Job) noteExits(ctx actor.Context, t topology.Token, n topology.NodeID, 
 		}
 	}
 	if j.coordinator != nil && t == j.token && len(gone) > 0 {
-		ctx.Send(j.coordinator, ranksGone{Node: n, Ranks: gone})
+		ctx.Send(j.coordinator, protocol.RanksGone{Node: n, Ranks: gone})
 	}
 	if !news {
 		j.forgetAt(ctx, a, n) // it tells again what is on disk: our Forget was lost
@@ -186,7 +168,8 @@ func (j *Job) forgetAt(ctx actor.Context, a *messages.AttemptRecord, n topology.
 	}
 	s := j.contacts[n]
 	token := messages.FromToken(a.Token)
-	ctx.Send(j.peers.scheduler, vacated{Token: token, Answers: []answer{{n, s.incarnation, s.version}}})
+	ctx.Send(j.peers.Scheduler, protocol.Vacated{Token: token, Answers: []protocol.Answer{{Node: n,
+		Incarnation: s.incarnation, Version: s.version}}})
 	if s.up && s.incarnation != nil {
 		ctx.Request(j.p.Peers.Node(n), &messages.Forget{Order: j.order(token, n, s)})
 	}
@@ -208,7 +191,7 @@ func (j *Job) stopAll(ctx actor.Context) bool {
 		if a == nil || a.End == nil {
 			return
 		}
-		for _, n := range debtors(a) {
+		for _, n := range protocol.Debtors(a) {
 			any = j.stopAt(ctx, a, topology.NodeID(n)) || any
 		}
 	}
@@ -241,7 +224,7 @@ func (j *Job) onResend(ctx actor.Context, m actors.ResendDue) {
 
 // onSighted learns what a machine has of an attempt: at every Hello, and
 // whenever its report shows something that we have to act on.
-func (j *Job) onSighted(ctx actor.Context, m sighted) {
+func (j *Job) onSighted(ctx actor.Context, m protocol.Sighted) {
 	s := j.contact(m.Node, m.MachineID)
 	if s.machineID != m.MachineID {
 		return // another machine under this name: what it has says nothing of ours
@@ -263,10 +246,10 @@ func (j *Job) onSighted(ctx actor.Context, m sighted) {
 		j.sightMissing(ctx, a, m)
 	case m.Slice.State == messages.SliceState_SLICE_STATE_OVER:
 		j.noteBegun(m)
-		j.noteExits(ctx, m.Token, m.Node, m.told(), true)
+		j.noteExits(ctx, m.Token, m.Node, m.Told(), true)
 	default:
 		if len(m.Slice.Exits) > 0 {
-			j.noteExits(ctx, m.Token, m.Node, m.told(), false)
+			j.noteExits(ctx, m.Token, m.Node, m.Told(), false)
 		}
 		j.sightAlive(ctx, a, m, overtaken)
 		j.warnReturned(ctx, m.Node)
@@ -277,7 +260,7 @@ func (j *Job) onSighted(ctx actor.Context, m sighted) {
 }
 
 // sightUnknown: the token was never committed, or all its evidence is on disk.
-func (j *Job) sightUnknown(ctx actor.Context, m sighted, s *contact) {
+func (j *Job) sightUnknown(ctx actor.Context, m protocol.Sighted, s *contact) {
 	if m.Slice == nil || m.Token == j.token && !j.states.In(jobQueued, jobClosing, jobSettling, jobOver) {
 		return // the attempt in the making: its Coordinator knows what to do
 	}
@@ -299,18 +282,18 @@ func (j *Job) sightUnknown(ctx actor.Context, m sighted, s *contact) {
 }
 
 // sightMissing: the machine has nothing of the attempt, so nothing of it runs there.
-func (j *Job) sightMissing(ctx actor.Context, a *messages.AttemptRecord, m sighted) {
+func (j *Job) sightMissing(ctx actor.Context, a *messages.AttemptRecord, m protocol.Sighted) {
 	switch {
 	case a.End != nil:
-		j.noteExits(ctx, m.Token, m.Node, m.told(), true)
+		j.noteExits(ctx, m.Token, m.Node, m.Told(), true)
 	case j.states.In(jobRunning):
-		j.noteExits(ctx, m.Token, m.Node, m.told(), true)
+		j.noteExits(ctx, m.Token, m.Node, m.Told(), true)
 	}
 }
 
 // sightAlive: the machine has the attempt; stop it if it is over, and notice
 // when an agent came back with less than it had.
-func (j *Job) sightAlive(ctx actor.Context, a *messages.AttemptRecord, m sighted, overtaken bool) {
+func (j *Job) sightAlive(ctx actor.Context, a *messages.AttemptRecord, m protocol.Sighted, overtaken bool) {
 	j.noteBegun(m)
 	switch {
 	case a.End != nil:
@@ -326,7 +309,7 @@ func (j *Job) sightAlive(ctx actor.Context, a *messages.AttemptRecord, m sighted
 	}
 }
 
-func (j *Job) onNodeLost(ctx actor.Context, m nodeLost) {
+func (j *Job) onNodeLost(ctx actor.Context, m protocol.NodeLost) {
 	s := j.contacts[m.Node]
 	if s == nil {
 		return
@@ -346,7 +329,7 @@ func (j *Job) onNodeLost(ctx actor.Context, m nodeLost) {
 }
 
 // loseMember ends the attempt, or waits for the machine to return with it.
-func (j *Job) loseMember(ctx actor.Context, m nodeLost) {
+func (j *Job) loseMember(ctx actor.Context, m protocol.NodeLost) {
 	if grace := j.rec.Spec.LostGraceMs; grace > 0 && j.states.In(jobRunning) {
 		j.p.Clock.After(actors.Millis(grace), ctx.Self(), graceOver{Token: j.token, Node: m.Node, Since: m.SilentSince})
 		return
@@ -365,14 +348,14 @@ func (j *Job) livesOn(n topology.NodeID) bool {
 }
 
 // onNodeGone takes the operator's word that nothing runs there any more.
-func (j *Job) onNodeGone(ctx actor.Context, m nodeGone) {
+func (j *Job) onNodeGone(ctx actor.Context, m protocol.NodeGone) {
 	s := j.contacts[m.Node]
 	if s == nil {
 		return
 	}
 	s.up = false
 	for _, child := range ctx.Children() {
-		ctx.Send(child, nodeLost{Node: m.Node})
+		ctx.Send(child, protocol.NodeLost{Node: m.Node})
 	}
 	removed := func(a *messages.AttemptRecord) {
 		for _, p := range a.Places {
@@ -393,7 +376,7 @@ func (j *Job) onNodeGone(ctx actor.Context, m nodeGone) {
 
 // onMoveOff ends what is on the machine, or gives up what was about to go there. A job may have neither: an earlier
 // attempt of it may be owed by that machine, and the one in the making goes elsewhere.
-func (j *Job) onMoveOff(ctx actor.Context, m moveOff) {
+func (j *Job) onMoveOff(ctx actor.Context, m protocol.MoveOff) {
 	switch {
 	case j.att != nil && j.livesOn(m.Node):
 		j.finish(ctx, m.Cause, m.Detail, m.Node)
@@ -403,9 +386,9 @@ func (j *Job) onMoveOff(ctx actor.Context, m moveOff) {
 }
 
 // noteMoveOff notes that the attempt in the making is given up; false where it has no part of that machine.
-func (j *Job) noteMoveOff(m moveOff) bool {
+func (j *Job) noteMoveOff(m protocol.MoveOff) bool {
 	is := j.states.In(jobReserving, jobDeciding) &&
-		slices.ContainsFunc(j.targets, func(t Target) bool { return t.Node == m.Node })
+		slices.ContainsFunc(j.targets, func(t protocol.Target) bool { return t.Node == m.Node })
 	if is {
 		j.moved = &m
 	}
@@ -413,9 +396,9 @@ func (j *Job) noteMoveOff(m moveOff) bool {
 }
 
 // onDoubted gives up what was about to run beside a run that the store has lost.
-func (j *Job) onDoubted(ctx actor.Context, m doubted) {
+func (j *Job) onDoubted(ctx actor.Context, m protocol.Doubted) {
 	if j.states.In(jobReserving, jobDeciding) {
-		j.moved = &moveOff{Node: m.Node, Cause: messages.Cause_CAUSE_REQUEUED, Detail: string(m.Node) +
+		j.moved = &protocol.MoveOff{Node: m.Node, Cause: messages.Cause_CAUSE_REQUEUED, Detail: string(m.Node) +
 			" has a later run of it"}
 		j.advance(ctx)
 	}

@@ -1,6 +1,8 @@
 package leader
 
 import (
+	"github.com/yi-json/synapse/actors/leader/protocol"
+
 	"slices"
 	"strings"
 	"time"
@@ -41,7 +43,7 @@ type avoided struct {
 // is left out for that job alone, and what closes it must be failures of different
 // jobs, and of different owners where there are several: one job's mistyped path
 // fails everywhere, and so do all of one person's.
-func (s *Scheduler) onLaunchFailed(ctx actor.Context, m launchFailed) {
+func (s *Scheduler) onLaunchFailed(ctx actor.Context, m protocol.LaunchFailed) {
 	who := s.machines[m.Node]
 	if who == nil {
 		return
@@ -76,7 +78,7 @@ func (m *machine) fails(detail string, most int) bool {
 const noSpace = "no space left on device"
 
 // avoid has a job look elsewhere for a while.
-func (s *Scheduler) avoid(m launchFailed) {
+func (s *Scheduler) avoid(m protocol.LaunchFailed) {
 	if e := s.jobs[m.Job]; e != nil {
 		e.avoids = slices.DeleteFunc(e.avoids, func(a avoided) bool { return a.node == m.Node })
 		e.avoids = append(e.avoids, avoided{m.Node, s.p.Clock.Now().Plus(m.Rest)})

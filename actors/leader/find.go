@@ -1,6 +1,8 @@
 package leader
 
 import (
+	"github.com/yi-json/synapse/actors/leader/protocol"
+
 	"github.com/asynkron/protoactor-go/actor"
 
 	"github.com/yi-json/synapse/actors"
@@ -12,13 +14,13 @@ import (
 
 // find is why the store was asked for a job.
 type find struct {
-	job      topology.JobID // to recreate its actor
-	submit   *livingJob     // its request was used before: what did it become?
-	orphan   *orphan        // a machine has an attempt of it that no actor here knows
-	sought   *livingJob     // a fresh job is to run after it
-	follower topology.JobID // this one waits for its end
-	element  *livingJob     // it had been a job before
-	probed   *probe         // an element, of which its array wants to know
+	job      topology.JobID  // to recreate its actor
+	submit   *livingJob      // its request was used before: what did it become?
+	orphan   *orphan         // a machine has an attempt of it that no actor here knows
+	sought   *livingJob      // a fresh job is to run after it
+	follower topology.JobID  // this one waits for its end
+	element  *livingJob      // it had been a job before
+	probed   *protocol.Probe // an element, of which its array wants to know
 }
 
 func (s *Scheduler) ask(why find, q actors.Query) {

@@ -1,6 +1,8 @@
 package leader
 
 import (
+	"github.com/yi-json/synapse/actors/leader/protocol"
+
 	"slices"
 	"testing"
 
@@ -13,19 +15,20 @@ import (
 // TestEndsBeforeTheTakeover: a member's end that was on disk at a takeover is told again by its machine. It does not
 // stand for another member of the gang that the machine has not started yet.
 func TestEndsBeforeTheTakeover(t *testing.T) {
-	plan := attemptPlan{
+	plan := protocol.AttemptPlan{
 		Job: "j1", Token: topology.Token{Epoch: 1, Counter: 7}, Spec: oneGPU(), Resumed: &messages.AttemptRecord{Job: "j1"},
-		Targets: []Target{{Node: "n1", MachineID: "m1", Members: []*messages.Member{{Rank: 1}}}}, // rank 0 has ended before
+		Targets: []protocol.Target{{Node: "n1", MachineID: "m1", Members: []*messages.Member{{Rank: 1}}}},
+		// rank 0 has ended before
 	}
 	p := leaderPorts()
 	p.Peers = here{}
-	c := newCoordinator(p, actor.NewPID("here", "job"), somePeers.scheduler, plan).(*Coordinator)
+	c := newCoordinator(p, actor.NewPID("here", "job"), somePeers.Scheduler, plan).(*Coordinator)
 	c.states.Become("resume", coordinatorCommitting)
 	passed := func(rank int32) bool {
 		var said []letter
-		c.onRanksGone(&overheard{said: &said}, ranksGone{Node: "n1", Ranks: []int32{rank}})
+		c.onRanksGone(&overheard{said: &said}, protocol.RanksGone{Node: "n1", Ranks: []int32{rank}})
 		for _, l := range said {
-			if _, is := l.message.(barrierPassed); is && l.to == "job" {
+			if _, is := l.message.(protocol.BarrierPassed); is && l.to == "job" {
 				return true
 			}
 		}
@@ -43,13 +46,14 @@ func TestEndsBeforeTheTakeover(t *testing.T) {
 // what is committed.
 func TestReservedAfterTheTakeover(t *testing.T) {
 	incarnation := &messages.Incarnation{BootId: "b1", StartedNs: 1}
-	plan := attemptPlan{
+	plan := protocol.AttemptPlan{
 		Job: "j1", Token: topology.Token{Epoch: 1, Counter: 7}, Spec: oneGPU(), Resumed: &messages.AttemptRecord{Job: "j1"},
-		Targets: []Target{{Node: "n1", MachineID: "m1", Incarnation: incarnation, Members: []*messages.Member{{Rank: 1}}}},
+		Targets: []protocol.Target{{Node: "n1", MachineID: "m1", Incarnation: incarnation,
+			Members: []*messages.Member{{Rank: 1}}}},
 	}
 	p := leaderPorts()
 	p.Peers = here{}
-	c := newCoordinator(p, actor.NewPID("here", "job"), somePeers.scheduler, plan).(*Coordinator)
+	c := newCoordinator(p, actor.NewPID("here", "job"), somePeers.Scheduler, plan).(*Coordinator)
 	c.states.Become("resume", coordinatorCommitting)
 	w := c.at["n1"]
 	w.known, w.Incarnation = true, incarnation
@@ -77,8 +81,8 @@ func TestOnlyWhatRanIsPastTheBarrier(t *testing.T) {
 		j := newJob(leaderPorts(), somePeers, 1, rec, []*messages.AttemptRecord{att}, nil).(*Job)
 		j.token, j.coordinator, j.writing = token, actor.NewPID("here", "attempt"), true
 		var said []letter
-		j.noteExits(&overheard{said: &said}, token, "n1", toldExits{exits: []*messages.Exit{{Kind: kind}}}, false)
-		got := slices.ContainsFunc(said, func(l letter) bool { _, is := l.message.(ranksGone); return is })
+		j.noteExits(&overheard{said: &said}, token, "n1", protocol.ToldExits{Exits: []*messages.Exit{{Kind: kind}}}, false)
+		got := slices.ContainsFunc(said, func(l letter) bool { _, is := l.message.(protocol.RanksGone); return is })
 		want := kind == messages.ExitKind_EXIT_KIND_EXITED || kind == messages.ExitKind_EXIT_KIND_SUPERVISOR_LOST
 		if got != want {
 			t.Errorf("%v counts as past the barrier: %v", kind, got)

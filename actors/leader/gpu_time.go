@@ -21,7 +21,7 @@ func (s *Scheduler) recallGPUTime(ctx actor.Context, l actors.Loaded) {
 			r.Removed = append(r.Removed, rec)
 		}
 	}
-	ctx.Send(s.peers.mirror, r)
+	ctx.Send(s.peers.Mirror, r)
 }
 
 // receiveCounted dispatches what is said of GPU time, and when the record that has it is due.
@@ -78,6 +78,6 @@ func (s *Scheduler) tellWants(ctx actor.Context) {
 	})
 	if !wants.Equal(t.told) {
 		t.told = wants
-		ctx.Send(s.peers.mirror, mirror.WantsShown{Wants: wants})
+		ctx.Send(s.peers.Mirror, mirror.WantsShown{Wants: wants})
 	}
 }

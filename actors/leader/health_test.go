@@ -22,7 +22,7 @@ func TestHealthIsWeighedByType(t *testing.T) {
 		},
 	} { //order: each case by itself
 		s := newScheduler(leaderPorts(), Makers{}).(*Scheduler)
-		s.peers, s.self = somePeers, somePeers.scheduler
+		s.peers, s.self = somePeers, somePeers.Scheduler
 		for i, gpu := range []string{"a100", "a100", "h100", "h100", "h100", "h100", "h100"} {
 			id := topology.NodeID(fmt.Sprint("n", i))
 			m := s.knownMachine(t, id, gpu)

@@ -1,6 +1,8 @@
 package leader
 
 import (
+	"github.com/yi-json/synapse/actors/leader/protocol"
+
 	"slices"
 	"testing"
 
@@ -18,12 +20,12 @@ func TestCrossedWish(t *testing.T) {
 	e := a.s.jobs[topology.JobID(rec.Id)]
 	e.offered = topology.Token{Epoch: 1, Counter: 7}
 	for _, met := range []topology.Token{{}, {Epoch: 1, Counter: 6}} {
-		a.s.onWaits(&overheard{said: &a.said}, waits{Record: rec, Met: met})
+		a.s.onWaits(&overheard{said: &a.said}, protocol.Waits{Record: rec, Met: met})
 		if _, queued := a.s.queue.Get(e.id); queued {
 			t.Fatalf("it met %v, and is planned again", met)
 		}
 	}
-	a.s.onWaits(&overheard{said: &a.said}, waits{Record: rec, Met: e.offered})
+	a.s.onWaits(&overheard{said: &a.said}, protocol.Waits{Record: rec, Met: e.offered})
 	if _, queued := a.s.queue.Get(e.id); !queued {
 		t.Error("it declined, and waits for ever")
 	}
@@ -31,10 +33,11 @@ func TestCrossedWish(t *testing.T) {
 	var said []letter
 	j.Receive(&overheard{message: &actor.Started{}, said: &said})
 	j.backedOff, said = j.p.Clock.Now().Plus(1), nil
-	j.onAdmit(&overheard{said: &said}, admit{Token: e.offered})
+	j.onAdmit(&overheard{said: &said}, protocol.Admit{Token: e.offered})
 	j.backedOff = 0
 	j.Receive(&overheard{message: backoffOver{j.timers}, said: &said})
-	if len(said) != 3 || said[1].message != (rests{"j1", e.offered}) || said[2].message.(waits).Met != e.offered {
+	if len(said) != 3 || said[1].message != (protocol.Rests{Job: "j1", Met: e.offered}) ||
+		said[2].message.(protocol.Waits).Met != e.offered {
 		t.Errorf("who declines and waits later says %v", said)
 	}
 }
@@ -51,8 +54,8 @@ func TestHeldIsNotAdmitted(t *testing.T) {
 		var said []letter
 		j.Receive(&overheard{message: &actor.Started{}, said: &said})
 		said = nil
-		j.onAdmit(&overheard{said: &said}, admit{Token: topology.Token{Epoch: 1, Counter: 7}})
-		declines := slices.ContainsFunc(said, func(l letter) bool { _, is := l.message.(declined); return is })
+		j.onAdmit(&overheard{said: &said}, protocol.Admit{Token: topology.Token{Epoch: 1, Counter: 7}})
+		declines := slices.ContainsFunc(said, func(l letter) bool { _, is := l.message.(protocol.Declined); return is })
 		if declines != held || j.states.In(jobQueued) != held {
 			t.Errorf("held %v: it says %v and is %q", held, said, j.states.At())
 		}

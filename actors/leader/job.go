@@ -3,11 +3,10 @@ package leader
 import (
 	"time"
 
-	"github.com/yi-json/synapse/actors/leader/protocol"
-
 	"github.com/asynkron/protoactor-go/actor"
 
 	"github.com/yi-json/synapse/actors"
+	"github.com/yi-json/synapse/actors/leader/protocol"
 	"github.com/yi-json/synapse/actors/mirror"
 	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/topology"
@@ -20,14 +19,14 @@ import (
 // What happens outside — Stop, Forget, the client's answer — happens only once
 // the write that allows it is on disk.
 //
-// It tells: Nodes (Stop, Forget, Abort), the Scheduler (waits, rests, withdraws, heldBack,
-// declined, promiseWritten, redeemed, vacated, launchFailed, foreseen, attemptEnded, settled, stale), the Mirror
+// It tells: Nodes (Stop, Forget, Abort), the Scheduler (waits, rests, withdraws, HeldBack,
+// declined, PromiseWritten, redeemed, vacated, LaunchFailed, foreseen, AttemptEnded, settled, stale), the Mirror
 // (JobShown), its Coordinator, clients. It asks: the Journal (Write → Written, Unwritten).
 type Job struct {
 	p      *protocol.Ports
 	states actors.States[jobState]
 	id     topology.JobID
-	peers  jobPeers
+	peers  protocol.JobPeers
 	makes  coordinatorMaker
 
 	// On disk. Records are replaced, never changed in place: others may hold them.
@@ -42,22 +41,22 @@ type Job struct {
 	exits      map[topology.Token]map[int32]notedExit
 	end        *messages.End
 	cancel     *messages.Deed
-	wish       *holdWish              // what was wanted last of hold and release; nil: what is on disk
-	respec     *specWish              // another spec that is wanted; nil: what is on disk
+	wish       *protocol.HoldWish     // what was wanted last of hold and release; nil: what is on disk
+	respec     *protocol.SpecWish     // another spec that is wanted; nil: what is on disk
 	firm       *firmWish              // another firm promise that is to be; nil: what is on disk
 	aged       agedPromise            // the last that was drafted with less time left than was asked for
 	foregone   []*messages.AfterKnown // how jobs ended that this one waits for
 	started    int64                  // wall time of the barrier, to be noted
 	prepared   time.Duration          // how long after COMMIT all were, likewise
-	decide     *granted
-	moved      *moveOff             // a machine of the attempt in the making is being emptied
+	decide     *protocol.Granted
+	moved      *protocol.MoveOff    // a machine of the attempt in the making is being emptied
 	preemption *messages.Preemption // for whom it is to be stopped, where that is the cause
-	askers     []asker
+	askers     []protocol.Asker
 
 	// The attempt in the making, and the machines of all attempts.
 	coordinator *actor.PID
 	token       topology.Token
-	targets     []Target           // where it is to go
+	targets     []protocol.Target  // where it is to go
 	told        *messages.Told     // first, of what waited for it
 	promised    bool               // by a firm promise
 	victims     []*messages.Victim // that were stopped for it
@@ -83,9 +82,6 @@ type Job struct {
 	writes      uint32
 	unwritten   string // why the write in flight is not on disk yet; empty: nothing is wrong with it
 }
-
-// jobPeers are whom a Job speaks to in its process.
-type jobPeers struct{ scheduler, journal, mirror *actor.PID }
 
 // contact is a machine as the job knows it.
 type contact struct {
@@ -113,9 +109,9 @@ type (
 )
 
 // coordinatorMaker makes the Coordinator of one attempt.
-type coordinatorMaker func(p *protocol.Ports, job, scheduler *actor.PID, plan attemptPlan) actor.Actor
+type coordinatorMaker func(p *protocol.Ports, job, scheduler *actor.PID, plan protocol.AttemptPlan) actor.Actor
 
-func newJob(p *protocol.Ports, peers jobPeers, life uint64, rec *messages.JobRecord,
+func newJob(p *protocol.Ports, peers protocol.JobPeers, life uint64, rec *messages.JobRecord,
 	attempts []*messages.AttemptRecord, makes coordinatorMaker) actor.Actor {
 	j := &Job{
 		p: p, makes: makes, id: topology.JobID(rec.Id), peers: peers, life: life, rec: rec,
@@ -161,23 +157,23 @@ func (j *Job) Receive(ctx actor.Context) {
 	switch m := ctx.Message().(type) {
 	case *actor.Started:
 		j.onBorn(ctx)
-	case acknowledge:
-		m.say(ctx)
-	case admit:
+	case protocol.Acknowledge:
+		m.Say(ctx)
+	case protocol.Admit:
 		j.onAdmit(ctx, m)
-	case promised:
+	case protocol.Promised:
 		j.onPromised(ctx, m)
-	case granted:
+	case protocol.Granted:
 		j.onGranted(ctx, m)
-	case aborted:
+	case protocol.Aborted:
 		j.onAborted(ctx, m)
-	case barrierPassed:
+	case protocol.BarrierPassed:
 		j.onBarrierPassed(ctx, m)
-	case faltered:
+	case protocol.Faltered:
 		j.onFaltered(ctx, m)
-	case Written:
+	case protocol.Written:
 		j.onWritten(ctx, m)
-	case Unwritten:
+	case protocol.Unwritten:
 		j.onUnwritten(ctx, m)
 	case *messages.Cancel:
 		j.onCancel(ctx, m)
@@ -187,27 +183,27 @@ func (j *Job) Receive(ctx actor.Context) {
 		j.onRequeue(ctx, m)
 	case *messages.Update:
 		j.onUpdate(ctx, m)
-	case foregone:
+	case protocol.Foregone:
 		j.onForegone(ctx, m)
-	case sighted:
+	case protocol.Sighted:
 		j.onSighted(ctx, m)
-	case nodeLost:
+	case protocol.NodeLost:
 		j.onNodeLost(ctx, m)
-	case nodeGone:
+	case protocol.NodeGone:
 		j.onNodeGone(ctx, m)
-	case preempt:
+	case protocol.Preempt:
 		j.onPreempt(ctx, m)
-	case spared:
+	case protocol.Spared:
 		j.onSpared(ctx, m)
-	case moveOff:
+	case protocol.MoveOff:
 		j.onMoveOff(ctx, m)
-	case drains:
+	case protocol.Drains:
 		j.onDrains(ctx, m)
-	case claim:
+	case protocol.Claim:
 		j.onClaim(ctx, m)
-	case doubted:
+	case protocol.Doubted:
 		j.onDoubted(ctx, m)
-	case lacksUID:
+	case protocol.LacksUID:
 		j.onLacksUID(ctx, m)
 	case actors.ResendDue:
 		j.onResend(ctx, m)
@@ -255,7 +251,7 @@ func (j *Job) settleIn(ctx actor.Context) {
 // resume makes a Coordinator for an attempt that an earlier leader committed. A
 // member with its end on disk is neither sent Commit nor missed.
 func (j *Job) resume(ctx actor.Context) {
-	plan := attemptPlan{
+	plan := protocol.AttemptPlan{
 		Job: j.id, Token: messages.FromToken(j.att.Token), Run: j.att.Run, Spec: j.rec.Spec, UID: j.rec.Uid,
 		Owner: j.rec.GetOwner(), Resumed: j.att,
 	}
@@ -268,7 +264,7 @@ func (j *Job) resume(ctx actor.Context) {
 		if !ok {
 			i = len(plan.Targets)
 			at[p.Node] = i
-			plan.Targets = append(plan.Targets, Target{Node: topology.NodeID(p.Node), MachineID: p.MachineId})
+			plan.Targets = append(plan.Targets, protocol.Target{Node: topology.NodeID(p.Node), MachineID: p.MachineId})
 		}
 		plan.Targets[i].Members = append(plan.Targets[i].Members, &messages.Member{Rank: p.Rank, Amount: p.Grant.Amount})
 	}
@@ -282,11 +278,11 @@ func (j *Job) resume(ctx actor.Context) {
 	}
 }
 
-func (j *Job) coordinate(ctx actor.Context, plan attemptPlan) {
+func (j *Job) coordinate(ctx actor.Context, plan protocol.AttemptPlan) {
 	j.token = plan.Token
 	j.coordinator = actors.Spawn(ctx, &j.p.Ports, actors.KindCoordinator, actors.AttemptName(plan.Token),
 		func() actor.Actor {
-			return j.makes(j.p, ctx.Self(), j.peers.scheduler, plan)
+			return j.makes(j.p, ctx.Self(), j.peers.Scheduler, plan)
 		})
 }
 
@@ -305,11 +301,11 @@ func (j *Job) wait(ctx actor.Context) {
 	if left := max(j.barredUntil().Since(j.p.Clock.Now()), j.beginsIn()); left > 0 {
 		j.p.Clock.After(left, ctx.Self(), backoffOver{j.timers})
 		if !j.met.IsZero() {
-			ctx.Send(j.peers.scheduler, rests{j.id, j.met})
+			ctx.Send(j.peers.Scheduler, protocol.Rests{Job: j.id, Met: j.met})
 		}
 		return
 	}
-	ctx.Send(j.peers.scheduler, waits{j.rec, j.lent, j.met})
+	ctx.Send(j.peers.Scheduler, protocol.Waits{Record: j.rec, Lent: j.lent, Met: j.met})
 }
 
 // owesReachable reports whether a machine that can be reached has yet to give
@@ -325,12 +321,12 @@ func (j *Job) owesReachable() bool {
 	return false
 }
 
-func (j *Job) onAdmit(ctx actor.Context, m admit) {
+func (j *Job) onAdmit(ctx actor.Context, m protocol.Admit) {
 	j.met = m.Token
 	// When it begins may have been changed as this came, or the clock was set back.
 	if !j.states.In(jobQueued) || j.writing || j.cancel != nil || j.kept() || j.barred() || j.beginsIn() > 0 ||
 		j.rec.UidToCome && m.UID == 0 {
-		ctx.Send(j.peers.scheduler, declined{m.Token, m.Targets})
+		ctx.Send(j.peers.Scheduler, protocol.Declined{Token: m.Token, Targets: m.Targets})
 		if j.states.In(jobQueued) && !j.writing { // who writes says that it waits once that is on disk
 			j.wait(ctx) // a wish that crossed with this was passed over
 		}
@@ -352,7 +348,7 @@ func (j *Job) onAdmit(ctx actor.Context, m admit) {
 		}
 		s.machineID, s.incarnation, s.vocabulary, s.up = t.MachineID, t.Incarnation, t.Vocabulary, true
 	}
-	plan := attemptPlan{
+	plan := protocol.AttemptPlan{
 		Job: j.id, Token: m.Token, Run: j.rec.Runs + 1, Spec: j.rec.Spec, UID: j.rec.Uid,
 		Owner: j.rec.GetOwner(), Targets: m.Targets, StartBy: m.StartBy, Ready: m.Ready,
 	}
@@ -365,7 +361,7 @@ func (j *Job) onAdmit(ctx actor.Context, m admit) {
 	j.show(ctx)
 }
 
-func (j *Job) onGranted(ctx actor.Context, m granted) {
+func (j *Job) onGranted(ctx actor.Context, m protocol.Granted) {
 	if !j.states.In(jobReserving) || m.Token != j.token {
 		return
 	}
@@ -386,16 +382,16 @@ func (j *Job) withdraw(ctx actor.Context) {
 
 func (j *Job) halt(ctx actor.Context) {
 	if n := j.numbering; n != nil { // it has no Coordinator yet
-		ctx.Send(j.peers.scheduler, declined{n.plan.Token, n.plan.Targets})
+		ctx.Send(j.peers.Scheduler, protocol.Declined{Token: n.plan.Token, Targets: n.plan.Targets})
 		j.numbering = nil
 	}
 	if j.coordinator != nil {
-		ctx.Send(j.coordinator, halt{})
+		ctx.Send(j.coordinator, protocol.Halt{})
 		j.coordinator = nil
 	}
 }
 
-func (j *Job) onAborted(ctx actor.Context, m aborted) {
+func (j *Job) onAborted(ctx actor.Context, m protocol.Aborted) {
 	if !j.states.In(jobReserving) || m.Token != j.token {
 		return
 	}
@@ -407,7 +403,7 @@ func (j *Job) onAborted(ctx actor.Context, m aborted) {
 	j.advance(ctx)
 }
 
-func (j *Job) onBarrierPassed(ctx actor.Context, m barrierPassed) {
+func (j *Job) onBarrierPassed(ctx actor.Context, m protocol.BarrierPassed) {
 	if !j.states.In(jobStarting) || m.Token != j.token {
 		return
 	}
@@ -422,7 +418,7 @@ func (j *Job) onBarrierPassed(ctx actor.Context, m barrierPassed) {
 	j.advance(ctx)
 }
 
-func (j *Job) onFaltered(ctx actor.Context, m faltered) {
+func (j *Job) onFaltered(ctx actor.Context, m protocol.Faltered) {
 	if m.Token == j.token && j.states.In(jobStarting) {
 		j.finish(ctx, m.Cause, m.Detail, m.Node)
 	}
@@ -444,7 +440,7 @@ func (j *Job) finish(ctx actor.Context, cause messages.Cause, detail string, nod
 func (j *Job) show(ctx actor.Context) {
 	status := &messages.JobStatus{Record: j.rec.Unsealed(), Phase: j.phase(), Attempt: j.last}
 	for _, a := range j.owed {
-		status.Debts = append(status.Debts, debtors(a)...)
+		status.Debts = append(status.Debts, protocol.Debtors(a)...)
 	}
 	if j.states.In(jobQueued) {
 		status.Reason = j.lacks
@@ -457,7 +453,7 @@ func (j *Job) show(ctx actor.Context) {
 	if j.warns() {
 		status.Warned = j.warning.shown
 	}
-	ctx.Send(j.peers.mirror, mirror.JobShown{Status: status})
+	ctx.Send(j.peers.Mirror, mirror.JobShown{Status: status})
 }
 
 func (j *Job) phase() string {
@@ -470,15 +466,4 @@ func (j *Job) phase() string {
 		return messages.PhaseRunning // it started under an earlier leader, and goes on while this one looks
 	}
 	return string(j.states.At())
-}
-
-// debtors are the machines an attempt lacks evidence from, each once.
-func debtors(a *messages.AttemptRecord) []string {
-	var names []string
-	for _, p := range a.Places {
-		if p.Exit == nil && (len(names) == 0 || names[len(names)-1] != p.Node) {
-			names = append(names, p.Node)
-		}
-	}
-	return names
 }

@@ -50,7 +50,7 @@ type pending struct {
 	change actors.Change
 	tag    any
 	asker  *actor.PID
-	lane   Lane
+	lane   protocol.Lane
 	bytes  int
 }
 
@@ -81,7 +81,7 @@ func (j *Journal) Receive(ctx actor.Context) {
 		return
 	}
 	switch m := ctx.Message().(type) {
-	case Write:
+	case protocol.Write:
 		j.onWrite(ctx, m)
 	case actors.Applied:
 		j.onApplied(ctx, m)
@@ -96,15 +96,15 @@ func (j *Journal) Receive(ctx actor.Context) {
 }
 
 // onWrite lets a write wait in its lane, and starts a transaction if none is in flight.
-func (j *Journal) onWrite(ctx actor.Context, m Write) {
+func (j *Journal) onWrite(ctx actor.Context, m protocol.Write) {
 	w := pending{change: m.Change, tag: m.Tag, asker: ctx.Sender(), lane: m.Lane, bytes: bytesOf(m.Change)}
 	switch m.Lane {
-	case LaneDecisions:
+	case protocol.LaneDecisions:
 		j.decisions.push(w)
-	case LaneSubmits:
+	case protocol.LaneSubmits:
 		if j.submits.len() >= j.p.Constants.SubmitsQueued || j.submits.bytes+w.bytes > j.p.Constants.SubmitBytesQueued {
 			j.p.Host.Count(countJournalFull, 1)
-			j.answer(ctx, w, Written{Tag: w.tag, Full: true})
+			j.answer(ctx, w, protocol.Written{Tag: w.tag, Full: true})
 			return
 		}
 		j.submits.push(w)
@@ -152,7 +152,7 @@ func (j *Journal) settle(ctx actor.Context, verdicts []actors.Verdict) {
 		default:
 			panic("the store's verdict is neither done nor conflict")
 		}
-		j.answer(ctx, w, Written{Tag: w.tag, Verdict: verdicts[i]})
+		j.answer(ctx, w, protocol.Written{Tag: w.tag, Verdict: verdicts[i]})
 	}
 	j.becomeIdle()
 	if j.decisions.len()+j.submits.len() > 0 {
@@ -161,7 +161,7 @@ func (j *Journal) settle(ctx actor.Context, verdicts []actors.Verdict) {
 }
 
 // answer tells an asker; a sender without an address wants no answer.
-func (j *Journal) answer(ctx actor.Context, w pending, a Written) {
+func (j *Journal) answer(ctx actor.Context, w pending, a protocol.Written) {
 	if w.asker != nil {
 		ctx.Send(w.asker, a)
 	}
@@ -216,8 +216,8 @@ func (j *Journal) troubled(ctx actor.Context, why string) {
 
 // warn tells an asker that its decision is not on disk yet. The clients of submits are answered by the gateway.
 func (j *Journal) warn(ctx actor.Context, w pending) {
-	if w.asker != nil && w.lane == LaneDecisions {
-		ctx.Send(w.asker, Unwritten{Tag: w.tag, Why: j.trouble})
+	if w.asker != nil && w.lane == protocol.LaneDecisions {
+		ctx.Send(w.asker, protocol.Unwritten{Tag: w.tag, Why: j.trouble})
 	}
 }
 

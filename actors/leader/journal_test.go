@@ -44,11 +44,11 @@ func (c told) Sender() *actor.PID { return c.sender }
 func (c told) Self() *actor.PID   { return actor.NewPID("here", actors.JournalPath) }
 
 func (c told) Send(to *actor.PID, message any) {
-	if m, is := message.(Unwritten); is {
+	if m, is := message.(protocol.Unwritten); is {
 		c.rig.say("%s <- %v unwritten: %s", to.Id, m.Tag, m.Why)
 		return
 	}
-	w := message.(Written)
+	w := message.(protocol.Written)
 	what := map[actors.Verdict]string{0: "full", actors.Done: "done", actors.Conflict: "conflict"}[w.Verdict]
 	if w.Full != (w.Verdict == 0) {
 		what = fmt.Sprintf("%+v", w)
@@ -191,7 +191,7 @@ func (r *journalRig) step(t *testing.T, d *datadriven.TestData) *journalRig {
 
 // write tells one write: lane, job or node, and who asks; the record is the tag.
 func (r *journalRig) write(words []string) {
-	lane := map[string]Lane{"decision": LaneDecisions, "submit": LaneSubmits}[words[0]]
+	lane := map[string]protocol.Lane{"decision": protocol.LaneDecisions, "submit": protocol.LaneSubmits}[words[0]]
 	c := actors.Change{Job: &messages.JobRecord{Id: words[1]}}
 	if name, isNode := strings.CutPrefix(words[1], "node-"); isNode {
 		c = actors.Change{Node: &messages.NodeRecord{Id: name}}
@@ -200,7 +200,7 @@ func (r *journalRig) write(words []string) {
 	if len(words) > 2 {
 		asker = actor.NewPID("here", words[2])
 	}
-	r.tell(Write{Change: c, Lane: lane, Tag: words[1]}, asker)
+	r.tell(protocol.Write{Change: c, Lane: lane, Tag: words[1]}, asker)
 }
 
 // answer is the store's: one letter per change, or an error, or that it has another leader.
@@ -338,8 +338,8 @@ func TestLaneKeepsOrderAndMemory(t *testing.T) {
 
 func BenchmarkJournal(b *testing.B) {
 	r := newJournalRig(func(*actors.Constants) {})
-	w := Write{Change: actors.Change{Job: &messages.JobRecord{Id: "a", Spec: &messages.JobSpec{Name: "x"}}},
-		Lane: LaneDecisions}
+	w := protocol.Write{Change: actors.Change{Job: &messages.JobRecord{Id: "a", Spec: &messages.JobSpec{Name: "x"}}},
+		Lane: protocol.LaneDecisions}
 	b.ReportAllocs()
 	for b.Loop() {
 		r.tell(w, nil)

@@ -1,6 +1,8 @@
 package leader
 
 import (
+	"github.com/yi-json/synapse/actors/leader/protocol"
+
 	"github.com/asynkron/protoactor-go/actor"
 
 	"github.com/yi-json/synapse/actors"
@@ -34,13 +36,6 @@ type learning struct {
 }
 
 func newLearning() learning { return learning{cells: estimate.NewCells()} }
-
-// attemptEnded: the end of an attempt is on disk. Job → Scheduler.
-type attemptEnded struct {
-	Job   topology.JobID
-	Token topology.Token
-	End   *messages.End
-}
 
 type (
 	// saveLearned ends the wait for the next record.
@@ -98,14 +93,14 @@ func (s *Scheduler) countOut(r *run, end *messages.End) {
 	}
 }
 
-func (s *Scheduler) onAttemptEnded(ctx actor.Context, m attemptEnded) {
-	ctx.Send(s.peers.mirror, mirror.RunEnded{Token: m.Token, Cause: m.End.GetCause()})
+func (s *Scheduler) onAttemptEnded(ctx actor.Context, m protocol.AttemptEnded) {
+	ctx.Send(s.peers.Mirror, mirror.RunEnded{Token: m.Token, Cause: m.End.GetCause()})
 	e := s.jobs[m.Job]
 	if e == nil {
 		return
 	}
 	s.remembers(func(p policy.Rememberer) { p.Ended(m.Job, int64(actors.Millis(m.End.RanMs))) })
-	if isInside(m.End) {
+	if protocol.IsInside(m.End) {
 		s.noteOutranked(e, e.outranked.times+1)
 	}
 	r := e.run
@@ -134,7 +129,7 @@ func (s *Scheduler) hearEnd(ctx actor.Context, e *livingJob, attempts []*message
 	}
 	for _, a := range attempts {
 		if a.End != nil && messages.FromToken(a.Token) == r.token {
-			s.onAttemptEnded(ctx, attemptEnded{e.id, r.token, a.End})
+			s.onAttemptEnded(ctx, protocol.AttemptEnded{Job: e.id, Token: r.token, End: a.End})
 		}
 	}
 }
@@ -189,21 +184,21 @@ func (s *Scheduler) onSaveLearned(ctx actor.Context) {
 		Uses:      s.uses(),
 	}
 	l.next.ProtoReflect().SetUnknown(l.newer)
-	ctx.Request(s.peers.mirror, mirror.TakeGPUTime{})
+	ctx.Request(s.peers.Mirror, mirror.TakeGPUTime{})
 }
 
 // onGPUTimeTaken writes the record.
 func (s *Scheduler) onGPUTimeTaken(ctx actor.Context, m mirror.GPUTimeTaken) {
 	l := &s.learning
 	l.next.GpuTime = m.Time
-	ctx.Request(s.peers.journal, Write{Lane: LaneDecisions, Tag: learnedWrite{},
+	ctx.Request(s.peers.Journal, protocol.Write{Lane: protocol.LaneDecisions, Tag: learnedWrite{},
 		Change: actors.Change{Policy: l.next, Learned: l.writing}})
 	l.next = nil
 }
 
 // onLearnedWritten: a next leader knows what this one knew when it wrote. A record that the store will not have is a
 // bug, and no reason to try the same once more before something else is learned.
-func (s *Scheduler) onLearnedWritten(ctx actor.Context, m Written) {
+func (s *Scheduler) onLearnedWritten(ctx actor.Context, m protocol.Written) {
 	l := &s.learning
 	l.saving = false
 	if m.Verdict != actors.Done {

@@ -1,6 +1,8 @@
 package leader
 
 import (
+	"github.com/yi-json/synapse/actors/leader/protocol"
+
 	"fmt"
 	"slices"
 	"testing"
@@ -37,14 +39,14 @@ func TestLearnedIsWrittenOnceAMinute(t *testing.T) {
 	p, clock := leaderPorts(), &savingClock{}
 	p.Clock = clock
 	s := newScheduler(p, Makers{}).(*Scheduler)
-	s.peers, s.self = somePeers, somePeers.scheduler
+	s.peers, s.self = somePeers, somePeers.Scheduler
 	s.jobs["j"] = &livingJob{id: "j", rec: &messages.JobRecord{Id: "j", Spec: oneGPU()}}
 	token := func(n uint64) topology.Token { return topology.Token{Epoch: 1, Counter: n} }
 	var said []letter
 	tell := func(m any) { s.Receive(&overheard{message: m, said: &said}) }
 	ends := func(n uint64, cause messages.Cause, ranMs int64) {
-		tell(foreseen{Job: "j", Token: token(n), Spec: oneGPU(), Began: 1})
-		tell(attemptEnded{"j", token(n), &messages.End{Cause: cause, RanMs: ranMs}})
+		tell(protocol.Foreseen{Job: "j", Token: token(n), Spec: oneGPU(), Began: 1})
+		tell(protocol.AttemptEnded{Job: "j", Token: token(n), End: &messages.End{Cause: cause, RanMs: ranMs}})
 	}
 	saves := func(want ...uint64) actors.Change {
 		t.Helper()
@@ -54,7 +56,7 @@ func TestLearnedIsWrittenOnceAMinute(t *testing.T) {
 		if len(said) != 2 || said[0].message != (mirror.TakeGPUTime{}) || said[1].to != "journal" {
 			t.Fatalf("said %v", said)
 		}
-		w := said[1].message.(Write)
+		w := said[1].message.(protocol.Write)
 		if w.Tag != (learnedWrite{}) || fmt.Sprint(w.Change.Learned) != fmt.Sprint(tokens(want)) ||
 			w.Change.Policy.Validate() != nil {
 			t.Fatalf("written is %v, want %v", w.Change, want)
@@ -81,18 +83,18 @@ func TestLearnedIsWrittenOnceAMinute(t *testing.T) {
 	}
 	ends(4, messages.Cause_CAUSE_TIME_LIMIT, 7_000)
 	waits(1) // not while one is on its way
-	tell(Written{Tag: learnedWrite{}, Verdict: actors.Done})
+	tell(protocol.Written{Tag: learnedWrite{}, Verdict: actors.Done})
 	waits(2)
 	second := saves(4)
 	if !messages.FromToken(first.Policy.WrittenBy).Less(messages.FromToken(second.Policy.WrittenBy)) {
 		t.Errorf("%v was written after %v", second.Policy.WrittenBy, first.Policy.WrittenBy)
 	}
-	tell(Written{Tag: learnedWrite{}, Verdict: actors.Conflict})
+	tell(protocol.Written{Tag: learnedWrite{}, Verdict: actors.Conflict})
 	waits(2) // it is not tried again for its own sake
 	ends(5, messages.Cause_CAUSE_CANCELLED, 1_000)
 	waits(3)
 	saves(4, 5)
-	tell(Written{Tag: learnedWrite{}, Verdict: actors.Done})
+	tell(protocol.Written{Tag: learnedWrite{}, Verdict: actors.Done})
 	waits(3)
 
 	// A next leader goes on from there, with what ended since.
@@ -114,13 +116,13 @@ func TestEndIsHeardFromDisk(t *testing.T) {
 	p := leaderPorts()
 	p.Clock = &watchClock{now: 1} // 0 stands for what has not been
 	s := newScheduler(p, Makers{}).(*Scheduler)
-	s.peers, s.self = somePeers, somePeers.scheduler
+	s.peers, s.self = somePeers, somePeers.Scheduler
 	token, rec := topology.Token{Epoch: 1, Counter: 1}, &messages.JobRecord{Id: "j", Spec: oneGPU()}
 	e := &livingJob{id: "j", rec: rec}
 	s.jobs["j"] = e
 	var said []letter
 	ctx := &overheard{said: &said}
-	s.onForeseen(ctx, foreseen{Job: "j", Token: token, Spec: oneGPU(), Began: 1})
+	s.onForeseen(ctx, protocol.Foreseen{Job: "j", Token: token, Spec: oneGPU(), Began: 1})
 	attempt := &messages.AttemptRecord{Token: messages.ToToken(token)}
 	s.hearEnd(ctx, e, []*messages.AttemptRecord{attempt})
 	if len(s.learning.news) != 0 {
@@ -203,7 +205,7 @@ func TestCreditsAreKept(t *testing.T) {
 	want := []policy.Credit{{Pool: "", Amount: -3}, {Pool: "H100", Amount: 5_000_000_000}}
 	first.remembers(func(r policy.Rememberer) { r.Recall(want) })
 	record := &messages.PolicyRecord{Credits: first.credits()}
-	next.self, next.peers = somePeers.scheduler, somePeers
+	next.self, next.peers = somePeers.Scheduler, somePeers
 	next.recall(&overheard{said: &[]letter{}}, actors.Loaded{Policy: record})
 	looked := false
 	next.remembers(func(r policy.Rememberer) {
@@ -241,7 +243,7 @@ func TestOlderRecordsAreRecalled(t *testing.T) {
 		s.recollect(l)
 		s.onSaveLearned(ctx)
 		s.onGPUTimeTaken(ctx, mirror.GPUTimeTaken{})
-		written := said[len(said)-1].message.(Write).Change.Policy
+		written := said[len(said)-1].message.(protocol.Write).Change.Policy
 		want := &messages.PolicyRecord{
 			WrittenBy: written.WrittenBy, Cells: older.GetCells(), Credits: older.GetCredits(), Uses: older.GetUses(),
 		}

@@ -70,7 +70,7 @@ func (s *Scheduler) onLinkDown(ctx actor.Context, m actors.LinkDown) {
 	delete(s.greetings.foreign, m.Node)
 	if who := s.machines[m.Node]; who != nil && who.record == nil && who.obeys > 0 { // it was shown, and never ours
 		who.obeys = 0
-		ctx.Send(s.peers.mirror, mirror.NodeHidden(m))
+		ctx.Send(s.peers.Mirror, mirror.NodeHidden(m))
 	}
 	s.early = slices.DeleteFunc(s.early, func(n topology.NodeID) bool { return n == m.Node })
 }

@@ -1,6 +1,8 @@
 package leader
 
 import (
+	"github.com/yi-json/synapse/actors/leader/protocol"
+
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
@@ -26,7 +28,7 @@ type livingJob struct {
 	looks   uint64              // how often it chose its machines: the timers of earlier choices are stale
 	avoids  []avoided           // machines where it failed, by a fault that may be its own
 	breaks  int                 // times its actor was recreated without an end
-	waits   *waits              // its wish to be planned, while it is withheld, or lacks a uid
+	waits   *protocol.Waits     // its wish to be planned, while it is withheld, or lacks a uid
 	promise *messages.Promise   // that its actor was told last, or has from disk
 	runs    int32               // as it waited last
 	offered topology.Token      // the last admission that its actor was sent
@@ -38,7 +40,7 @@ type livingJob struct {
 	concluded messages.JobState // its terminal state, once that is on disk
 	element   bool              // of an array
 	heldBack  bool              // likewise, and it waits for its release
-	wish      waits             // likewise: what it said last
+	wish      protocol.Waits    // likewise: what it said last
 
 	withheld int // machines with a later run of it than the store knows
 	ownUID       // of its tasks

@@ -13,7 +13,7 @@ import (
 // Makers make the actors that a Scheduler spawns: no actor's package imports that of another.
 type Makers struct {
 	Rack  func(p *protocol.Ports, name string, scheduler *actor.PID) actor.Actor
-	Array func(p *protocol.Ports, peers jobPeers, life uint64, rec *messages.JobRecord) actor.Actor
-	Job   func(p *protocol.Ports, peers jobPeers, life uint64, rec *messages.JobRecord,
+	Array func(p *protocol.Ports, peers protocol.JobPeers, life uint64, rec *messages.JobRecord) actor.Actor
+	Job   func(p *protocol.Ports, peers protocol.JobPeers, life uint64, rec *messages.JobRecord,
 		attempts []*messages.AttemptRecord) actor.Actor
 }

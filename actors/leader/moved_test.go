@@ -1,6 +1,8 @@
 package leader
 
 import (
+	"github.com/yi-json/synapse/actors/leader/protocol"
+
 	"testing"
 
 	"github.com/yi-json/synapse/messages"
@@ -20,8 +22,8 @@ func TestMovedOffElsewhere(t *testing.T) {
 		j := newJob(leaderPorts(), somePeers, 1, rec, nil, nil).(*Job)
 		j.states.Become("queued", jobQueued)
 		j.states.Become("admitted", jobReserving)
-		j.targets = []Target{{Node: "n2"}}
-		j.noteMoveOff(moveOff{Node: c.emptied, Cause: messages.Cause_CAUSE_DRAINED})
+		j.targets = []protocol.Target{{Node: "n2"}}
+		j.noteMoveOff(protocol.MoveOff{Node: c.emptied, Cause: messages.Cause_CAUSE_DRAINED})
 		if got := j.moved != nil; got != c.want {
 			t.Errorf("%s is emptied: the attempt is given up: %v", c.emptied, got)
 		}

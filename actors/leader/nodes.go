@@ -1,6 +1,8 @@
 package leader
 
 import (
+	"github.com/yi-json/synapse/actors/leader/protocol"
+
 	"slices"
 
 	"github.com/asynkron/protoactor-go/actor"
@@ -38,7 +40,7 @@ func (s *Scheduler) expectMachine(ctx actor.Context, rec *messages.NodeRecord) {
 	s.view.Join(m.room, m.describe(s.levels), m.standing())
 	s.view.Settle(m.room, m.standing())
 	s.house(ctx, m)
-	ctx.Send(m.rack, expect{m.id})
+	ctx.Send(m.rack, protocol.Expect{Node: m.id})
 	s.armDrain(ctx, m)
 	s.armClosing(ctx, m)
 	s.showNode(ctx, m)
@@ -65,7 +67,7 @@ func (s *Scheduler) house(ctx actor.Context, m *machine) {
 		s.racks[name] = pid
 	}
 	if m.rack != nil && !m.rack.Equal(pid) {
-		ctx.Send(m.rack, expel{m.id}) // else the rack that it has left would declare it dead
+		ctx.Send(m.rack, protocol.Expel{Node: m.id}) // else the rack that it has left would declare it dead
 	}
 	m.rack, m.finest = pid, m.finestPlace(s.levels)
 }
@@ -187,7 +189,7 @@ func (s *Scheduler) welcome(ctx actor.Context, m *machine) {
 	}
 	s.house(ctx, m)
 	m.enrolled++
-	ctx.Send(m.rack, enrol{Hello: h, Node: m.edits.pid, Count: m.enrolled})
+	ctx.Send(m.rack, protocol.Enrol{Hello: h, Node: m.edits.pid, Count: m.enrolled})
 	s.sightAll(ctx, m)
 	again := s.decides(m, h.Users)
 	s.view.Join(m.room, m.describe(s.levels), m.standing())
@@ -229,7 +231,7 @@ func (s *Scheduler) sight(ctx actor.Context, m *machine, job topology.JobID, t t
 
 func (s *Scheduler) tellSight(ctx actor.Context, m *machine, e *livingJob, t topology.Token, sl *messages.SliceReport) {
 	if e.pid != nil && !e.remakes {
-		ctx.Send(e.pid, sighted{
+		ctx.Send(e.pid, protocol.Sighted{
 			Node: m.id, MachineID: m.record.MachineId, Incarnation: m.incarnation, Vocabulary: m.vocabulary,
 			Token: t, Version: m.room.Version(), Slice: sl, Heard: m.reportedAt,
 		})
@@ -242,14 +244,14 @@ func (s *Scheduler) resight(ctx actor.Context, e *livingJob) {
 		for _, t := range m.room.Tenants() {
 			if t.Job == e.id {
 				// Its predecessor may have been the only one who knew that nothing is left of it.
-				s.doubtLater(ctx, claim{e.id, t.Token, []Target{{Node: m.id}}})
+				s.doubtLater(ctx, protocol.Claim{Job: e.id, Token: t.Token, Targets: []protocol.Target{{Node: m.id}}})
 			}
 			switch {
 			case t.Job != e.id:
 			case m.up:
 				s.sight(ctx, m, e.id, t.Token, m.slice(t.Token))
 			case m.everUp:
-				ctx.Send(e.pid, nodeLost{Node: m.id, SilentSince: s.p.Clock.Now()})
+				ctx.Send(e.pid, protocol.NodeLost{Node: m.id, SilentSince: s.p.Clock.Now()})
 			}
 		}
 	}
@@ -290,7 +292,7 @@ func (s *Scheduler) endOrphan(ctx actor.Context, m *machine, job topology.JobID,
 }
 
 // onReported takes a newer ledger over and passes on what jobs must act on.
-func (s *Scheduler) onReported(ctx actor.Context, r reported) {
+func (s *Scheduler) onReported(ctx actor.Context, r protocol.Reported) {
 	m := s.machines[r.Node]
 	if m == nil || !m.up || !messages.SameIncarnation(m.incarnation, r.Incarnation) ||
 		r.Ledger.Version < m.room.Version() {
@@ -322,15 +324,16 @@ func (s *Scheduler) checkDevices(ctx actor.Context, m *machine, sl *messages.Sli
 	for _, g := range sl.Grants {
 		for _, share := range g.Gpus {
 			if gone[share.GpuId] && e != nil && e.pid != nil {
-				ctx.Send(e.pid, moveOff{Node: m.id, Cause: messages.Cause_CAUSE_GPU_FAULT, Detail: "device " + share.GpuId +
-					" on " + string(m.id) + " failed"})
+				ctx.Send(e.pid, protocol.MoveOff{Node: m.id, Cause: messages.Cause_CAUSE_GPU_FAULT,
+					Detail: "device " + share.GpuId +
+						" on " + string(m.id) + " failed"})
 				return
 			}
 		}
 	}
 }
 
-func (s *Scheduler) onLost(ctx actor.Context, l lost) {
+func (s *Scheduler) onLost(ctx actor.Context, l protocol.Lost) {
 	m := s.machines[l.Node]
 	if m == nil || l.Count != m.enrolled {
 		return // it has said Hello since, and its rack is about to hear of that
@@ -342,7 +345,7 @@ func (s *Scheduler) onLost(ctx actor.Context, l lost) {
 	s.forgetHealth(ctx, m)
 	if s.behind.why == "" && m.obeys == 0 { // else silence proves nothing: the machine may obey another leader
 		for _, e := range s.tenantsOf(m) {
-			ctx.Send(e.pid, nodeLost{Node: m.id, SilentSince: l.SilentSince})
+			ctx.Send(e.pid, protocol.NodeLost{Node: m.id, SilentSince: l.SilentSince})
 		}
 	}
 	s.refresh(ctx, m)
@@ -431,10 +434,10 @@ func (s *Scheduler) remove(ctx actor.Context, m *machine) {
 		return // it joined again while the write was under way
 	}
 	for _, e := range s.tenantsOf(m) {
-		ctx.Send(e.pid, nodeGone{Node: m.id})
+		ctx.Send(e.pid, protocol.NodeGone{Node: m.id})
 	}
 	if m.rack != nil { // it had been removed before this leader took over
-		ctx.Send(m.rack, expel{m.id})
+		ctx.Send(m.rack, protocol.Expel{Node: m.id})
 	}
 	s.view.Remove(m.room)
 	s.endsChanged(m)
@@ -444,7 +447,7 @@ func (s *Scheduler) remove(ctx actor.Context, m *machine) {
 	s.forgetHealth(ctx, m)
 	s.acquit(ctx, m)
 	s.recant(m)
-	ctx.Send(s.peers.mirror, mirror.NodeHidden{Node: m.id})
+	ctx.Send(s.peers.Mirror, mirror.NodeHidden{Node: m.id})
 	s.plan(ctx)
 }
 
@@ -469,10 +472,10 @@ func (s *Scheduler) writeNode(ctx actor.Context, m *machine) {
 	next.Revision++
 	next.WrittenBy = &messages.Token{Epoch: s.p.Epoch, Counter: s.lives << 32}
 	m.edits.written, m.edits.waiting, m.edits.next = m.edits.waiting, nil, next
-	ctx.Request(s.peers.journal, Write{Lane: LaneDecisions, Change: actors.Change{Node: next}, Tag: m})
+	ctx.Request(s.peers.Journal, protocol.Write{Lane: protocol.LaneDecisions, Change: actors.Change{Node: next}, Tag: m})
 }
 
-func (s *Scheduler) onNodeWritten(ctx actor.Context, m *machine, w Written) {
+func (s *Scheduler) onNodeWritten(ctx actor.Context, m *machine, w protocol.Written) {
 	if w.Verdict != actors.Done {
 		s.rereadLater(ctx, m)
 		return

@@ -1,6 +1,8 @@
 package leader
 
 import (
+	"github.com/yi-json/synapse/actors/leader/protocol"
+
 	"fmt"
 	"slices"
 	"strings"
@@ -60,7 +62,7 @@ func finishedByItself(a *messages.AttemptRecord) bool {
 // far as was known: there is no other after it.
 func concludeLate(rec *messages.JobRecord, a *messages.AttemptRecord, now int64) {
 	words := fmt.Sprintf("every member of run %d had exited 0 before it was stopped", a.Run)
-	conclude(rec, messages.JobState_JOB_STATE_SUCCEEDED, 0, words, now)
+	protocol.Conclude(rec, messages.JobState_JOB_STATE_SUCCEEDED, 0, words, now)
 }
 
 func succeeded(e *messages.Exit) bool {
@@ -118,14 +120,14 @@ func (j *Job) closeAttempt(rec *messages.JobRecord, a *messages.AttemptRecord) {
 	}
 	switch {
 	case a.End.Cause == messages.Cause_CAUSE_SUCCEEDED:
-		conclude(rec, messages.JobState_JOB_STATE_SUCCEEDED, 0, "", now)
+		protocol.Conclude(rec, messages.JobState_JOB_STATE_SUCCEEDED, 0, "", now)
 	case rec.Cancel == nil && a.End.Cause != messages.Cause_CAUSE_TIME_LIMIT && finishedByItself(a):
 		notePreempted(rec, a.End, -1)
 		concludeLate(rec, a, now)
 	case rec.Cancel != nil:
-		conclude(rec, messages.JobState_JOB_STATE_CANCELLED, 0, wordsOfCancel(rec.Cancel), now)
+		protocol.Conclude(rec, messages.JobState_JOB_STATE_CANCELLED, 0, protocol.WordsOfCancel(rec.Cancel), now)
 	case a.End.Cause == messages.Cause_CAUSE_TIME_LIMIT:
-		conclude(rec, messages.JobState_JOB_STATE_TIMED_OUT, 0, a.End.Detail, now)
+		protocol.Conclude(rec, messages.JobState_JOB_STATE_TIMED_OUT, 0, a.End.Detail, now)
 	case a.End.Cause == messages.Cause_CAUSE_MEMBER_FAILED:
 		j.closeFailed(rec, a, now)
 	case a.End.Cause == messages.Cause_CAUSE_PREEMPTED:
@@ -136,21 +138,17 @@ func (j *Job) closeAttempt(rec *messages.JobRecord, a *messages.AttemptRecord) {
 		j.waitAgain(rec, a, now)
 	case a.End.Cause == messages.Cause_CAUSE_PREPARE_FAILED && faultOf(a) == messages.Fault_FAULT_JOB,
 		a.End.Cause == messages.Cause_CAUSE_LAUNCH_FAILED && faultOf(a) == messages.Fault_FAULT_JOB:
-		conclude(rec, messages.JobState_JOB_STATE_FAILED, 1, a.End.Detail, now) // no other try can end otherwise
+		protocol.Conclude(rec, messages.JobState_JOB_STATE_FAILED, 1, a.End.Detail, now) // no other try can end otherwise
 	default:
 		j.closeInfra(rec, a, now)
 	}
-}
-
-func wordsOfCancel(cancel *messages.Deed) string {
-	return strings.TrimSuffix("cancelled: "+cancel.Reason, ": ")
 }
 
 // closeFailed counts against the job's own limit, and backs off.
 func (j *Job) closeFailed(rec *messages.JobRecord, a *messages.AttemptRecord, now int64) {
 	rec.Failures++
 	if rec.Failures > rec.Spec.GetRestart().GetLimit() {
-		conclude(rec, messages.JobState_JOB_STATE_FAILED, exitCodeOf(a), a.End.Detail, now)
+		protocol.Conclude(rec, messages.JobState_JOB_STATE_FAILED, exitCodeOf(a), a.End.Detail, now)
 		return
 	}
 	j.waitAgain(rec, a, now)
@@ -167,9 +165,9 @@ func (j *Job) closeInfra(rec *messages.JobRecord, a *messages.AttemptRecord, now
 	case neverRan(a) && j.unfit(rec):
 		words := fmt.Sprintf("%s (%d tries failed, on %s)", a.End.Detail, rec.PrepareFailures,
 			strings.Join(rec.PrepareFailedOn, ", "))
-		conclude(rec, messages.JobState_JOB_STATE_FAILED, 1, words, now)
+		protocol.Conclude(rec, messages.JobState_JOB_STATE_FAILED, 1, words, now)
 	case int(rec.InfraRestarts) > j.p.Constants.InfraRestarts:
-		conclude(rec, messages.JobState_JOB_STATE_FAILED, 1, a.End.Detail, now)
+		protocol.Conclude(rec, messages.JobState_JOB_STATE_FAILED, 1, a.End.Detail, now)
 	default:
 		j.waitAgain(rec, a, now)
 	}
@@ -236,19 +234,13 @@ func exitCodeOf(a *messages.AttemptRecord) int32 {
 	return 1
 }
 
-// conclude ends a job. Its secrets end with it: no task of it is started any more.
-func conclude(rec *messages.JobRecord, s messages.JobState, code int32, outcome string, now int64) {
-	rec.Sealed = nil
-	rec.State, rec.ExitCode, rec.Outcome, rec.FinishedUnixMs = s, code, outcome, now
-}
-
 // blame tells the Scheduler of a machine that could not launch or prepare.
 func (j *Job) blame(ctx actor.Context) {
 	end := j.last.End
 	switch end.Cause {
 	case messages.Cause_CAUSE_LAUNCH_FAILED, messages.Cause_CAUSE_PREPARE_FAILED:
 		if fault := faultOf(j.last); fault != messages.Fault_FAULT_JOB {
-			ctx.Send(j.peers.scheduler, launchFailed{
+			ctx.Send(j.peers.Scheduler, protocol.LaunchFailed{
 				Job: j.id, Node: topology.NodeID(end.Node), Detail: end.Detail, Fault: fault,
 				Spec: string(j.rec.RequestHash), Owner: j.rec.GetOwner().GetName(), Rest: j.restAfter(),
 			})

@@ -85,8 +85,8 @@ func TestOwnersWaitWithinLimits(t *testing.T) {
 	if o := a.brings("ann", true, plain); o.Code != messages.Code_CODE_OK {
 		t.Errorf("an admin: %v", o)
 	}
-	a.tell(settled{Job: "j1"})
-	a.tell(settled{Job: "j2"}) // the array
+	a.tell(protocol.Settled{Job: "j1"})
+	a.tell(protocol.Settled{Job: "j2"}) // the array
 	if o := a.brings("ann", false, plain); o.Code != messages.Code_CODE_OK {
 		t.Errorf("two have ended, and two wait: %v", o)
 	}

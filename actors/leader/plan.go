@@ -1,6 +1,8 @@
 package leader
 
 import (
+	"github.com/yi-json/synapse/actors/leader/protocol"
+
 	"github.com/asynkron/protoactor-go/actor"
 
 	"github.com/yi-json/synapse/actors"
@@ -60,9 +62,9 @@ func (s *Scheduler) onPatienceOver(ctx actor.Context, m patienceOver) {
 func (s *Scheduler) admit(ctx actor.Context, a policy.Admission) {
 	s.tokens++
 	now := s.p.Clock.Now()
-	told := admit{
+	told := protocol.Admit{
 		Token:   topology.Token{Epoch: s.p.Epoch, Counter: s.tokens},
-		Targets: make([]Target, 0, len(a.Placement.Slots)), // most often a machine has one slot
+		Targets: make([]protocol.Target, 0, len(a.Placement.Slots)), // most often a machine has one slot
 	}
 	members := messages.Many[messages.Member](len(a.Placement.Slots))
 	e := s.jobs[a.Job]
@@ -87,7 +89,7 @@ func (s *Scheduler) admit(ctx actor.Context, a policy.Admission) {
 		m := s.machines[slot.Node]
 		last := len(told.Targets) - 1
 		if last < 0 || told.Targets[last].Node != slot.Node {
-			told.Targets = append(told.Targets, Target{
+			told.Targets = append(told.Targets, protocol.Target{
 				Node: slot.Node, MachineID: m.record.MachineId, Incarnation: m.incarnation, Vocabulary: m.vocabulary,
 				Rack: m.finest, DespiteUnwell: m.health == healthExcused,
 				Announced: m.record.Announcement,
@@ -103,7 +105,7 @@ func (s *Scheduler) admit(ctx actor.Context, a policy.Admission) {
 	told.Told, told.Promised, told.Victims = s.firstTold(e, a.Told), a.Promised, toVictims(a.Stops)
 	ctx.Send(e.pid, told)
 	s.waitsNoMore(ctx, a.Job) // it may decline, and shows nothing then
-	s.doubtLater(ctx, claim{Job: a.Job, Token: told.Token, Targets: told.Targets})
+	s.doubtLater(ctx, protocol.Claim{Job: a.Job, Token: told.Token, Targets: told.Targets})
 }
 
 // indispensable reports whether a gang that one machine could not prepare can never
@@ -133,13 +135,13 @@ func (s *Scheduler) tenant(job topology.JobID, t topology.Token) belief.Lodger {
 // receiveWishes dispatches what Jobs say of whether they are to be planned.
 func (s *Scheduler) receiveWishes(ctx actor.Context) {
 	switch m := ctx.Message().(type) {
-	case waits:
+	case protocol.Waits:
 		s.onWaits(ctx, m)
-	case rests:
+	case protocol.Rests:
 		s.onRests(ctx, m)
-	case withdraws:
+	case protocol.Withdraws:
 		s.onWithdraws(ctx, m)
-	case declined:
+	case protocol.Declined:
 		s.onDeclined(ctx, m)
 	default:
 		s.receiveCounted(ctx)
@@ -148,7 +150,7 @@ func (s *Scheduler) receiveWishes(ctx actor.Context) {
 
 // onWaits puts a job into the queue. It may be there: a Job says it whenever it might
 // not, and when its place there has changed.
-func (s *Scheduler) onWaits(ctx actor.Context, m waits) {
+func (s *Scheduler) onWaits(ctx actor.Context, m protocol.Waits) {
 	id := topology.JobID(m.Record.Id)
 	e := s.jobs[id]
 	if e == nil || e.remakes {
@@ -206,14 +208,14 @@ func (s *Scheduler) onWaits(ctx actor.Context, m waits) {
 }
 
 // onRests counts what a job was given no more: it comes back to the queue, but that may take it as long as it likes.
-func (s *Scheduler) onRests(ctx actor.Context, m rests) {
+func (s *Scheduler) onRests(ctx actor.Context, m protocol.Rests) {
 	if e := s.jobs[m.Job]; e != nil && m.Met == e.offered {
 		s.remembers(func(p policy.Rememberer) { p.Returned(m.Job) })
 		s.plan(ctx)
 	}
 }
 
-func (s *Scheduler) onWithdraws(ctx actor.Context, m withdraws) {
+func (s *Scheduler) onWithdraws(ctx actor.Context, m protocol.Withdraws) {
 	if e := s.jobs[m.Job]; e != nil {
 		e.waits = nil
 		s.awaitsUIDNoMore(e)
@@ -232,7 +234,7 @@ func (s *Scheduler) withdrawn(ctx actor.Context, e *livingJob) {
 	})
 	if (e.promise != nil || owed) && e.pid != nil { // it may have been told after it had said so
 		s.setPromise(ctx, e, nil)
-		ctx.Send(e.pid, promised{})
+		ctx.Send(e.pid, protocol.Promised{})
 	}
 }
 
@@ -246,7 +248,7 @@ func (s *Scheduler) noteWaiting(joined []policy.Joined) {
 	}
 }
 
-func (s *Scheduler) onOccupied(ctx actor.Context, m occupied) {
+func (s *Scheduler) onOccupied(ctx actor.Context, m protocol.Occupied) {
 	for _, a := range m.Answers {
 		who := s.machines[a.Node]
 		if who == nil {
@@ -259,7 +261,7 @@ func (s *Scheduler) onOccupied(ctx actor.Context, m occupied) {
 	}
 }
 
-func (s *Scheduler) onVacated(ctx actor.Context, m vacated) {
+func (s *Scheduler) onVacated(ctx actor.Context, m protocol.Vacated) {
 	for _, a := range m.Answers {
 		who := s.machines[a.Node]
 		if who == nil || who.room.Tenant(m.Token) == nil {
@@ -276,7 +278,7 @@ func (s *Scheduler) onVacated(ctx actor.Context, m vacated) {
 
 // onBalked: either the ledger that came with it corrects the view, or the
 // machine is left out for a while; else the next pass would propose the same again.
-func (s *Scheduler) onBalked(ctx actor.Context, m balked) {
+func (s *Scheduler) onBalked(ctx actor.Context, m protocol.Balked) {
 	s.p.Host.Count(CountRefused+refusalName(m.Reason), 1)
 	who := s.machines[m.Node]
 	if who == nil || !who.up {
@@ -327,7 +329,7 @@ func (s *Scheduler) onUnbench(ctx actor.Context, m unbench) {
 	}
 }
 
-func (s *Scheduler) onLaunched(m launched) {
+func (s *Scheduler) onLaunched(m protocol.Launched) {
 	for _, n := range m.Nodes {
 		if who := s.machines[n]; who != nil {
 			who.launchFailed, who.doubts, who.untrue = 0, nil, 0
@@ -367,7 +369,7 @@ func (s *Scheduler) showNode(ctx actor.Context, m *machine) {
 			status.Debts = append(status.Debts, messages.ToToken(t.Token))
 		}
 	}
-	ctx.Send(s.peers.mirror, mirror.NodeShown{
+	ctx.Send(s.peers.Mirror, mirror.NodeShown{
 		Status: status, Named: m.usersNamed, Outage: m.outageOf(), Free: m.freeClass(), Untrue: m.untruth != "",
 	})
 }

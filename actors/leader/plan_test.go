@@ -32,7 +32,7 @@ func TestPassGoesAhead(t *testing.T) {
 			}
 		}
 		s := newScheduler(p, Makers{}).(*Scheduler)
-		s.peers, s.self = somePeers, somePeers.scheduler
+		s.peers, s.self = somePeers, somePeers.Scheduler
 		s.onPlan(&overheard{said: new([]letter)})
 		if !slices.Equal(did, want) {
 			t.Errorf("with a way (%v) a pass is %v", way, did)

@@ -1,6 +1,8 @@
 package leader
 
 import (
+	"github.com/yi-json/synapse/actors/leader/protocol"
+
 	"fmt"
 	"maps"
 	"slices"
@@ -18,19 +20,6 @@ import (
 // Scheduler tells the victims' Jobs; each ends its attempt by a cause of its own, and stops it when that is on disk, as
 // with any other end. So machines learn nothing new, and a next leader finds the set in the record and goes on with the
 // same one. Where the promise is given up, whoever has not ended yet is told to go on.
-
-type (
-	// preempt: stop this attempt for another job, whose promise on disk says so. Scheduler → Job.
-	preempt struct {
-		Token topology.Token
-		For   *messages.Preemption
-	}
-	// spared: it need not be, if its end is not on its way to disk yet. Scheduler → Job.
-	spared struct {
-		Token topology.Token
-		For   topology.JobID
-	}
-)
 
 // victimOf is for whom an attempt of a job was told to stop.
 type victimOf struct {
@@ -67,7 +56,7 @@ func (s *Scheduler) spare(ctx actor.Context, e *livingJob, v *messages.Victim) {
 	}
 	w.stopped = victimOf{}
 	if w.pid != nil && !w.remakes {
-		ctx.Send(w.pid, spared{Token: token, For: e.id})
+		ctx.Send(w.pid, protocol.Spared{Token: token, For: e.id})
 	}
 }
 
@@ -97,7 +86,7 @@ func (s *Scheduler) stopVictim(ctx actor.Context, e *livingJob, v *messages.Vict
 		return
 	}
 	w.stopped = victimOf{token, e.id}
-	ctx.Send(w.pid, preempt{Token: token, For: &messages.Preemption{
+	ctx.Send(w.pid, protocol.Preempt{Token: token, For: &messages.Preemption{
 		ForJob: string(e.id), Rule: v.Rule, LostMilliGpuSeconds: v.LostMilliGpuSeconds,
 	}})
 	if p, is := s.planner.(policy.Preempter); is {
@@ -175,20 +164,20 @@ func fromVictims(written []*messages.Victim) (all []policy.Victim) {
 }
 
 // onPreempt ends the attempt, or gives up one in the making.
-func (j *Job) onPreempt(ctx actor.Context, m preempt) {
+func (j *Job) onPreempt(ctx actor.Context, m protocol.Preempt) {
 	switch {
 	case j.att != nil && messages.FromToken(j.att.Token) == m.Token:
 		j.preemption = m.For
 		j.finish(ctx, messages.Cause_CAUSE_PREEMPTED, wordsOfPreemption(m.For), "")
 	case j.states.In(jobReserving, jobDeciding) && j.token == m.Token:
 		j.preemption = m.For
-		j.moved = &moveOff{Cause: messages.Cause_CAUSE_PREEMPTED, Detail: wordsOfPreemption(m.For)}
+		j.moved = &protocol.MoveOff{Cause: messages.Cause_CAUSE_PREEMPTED, Detail: wordsOfPreemption(m.For)}
 		j.advance(ctx)
 	}
 }
 
 // onSpared lets an attempt go on whose end is not on its way to disk.
-func (j *Job) onSpared(ctx actor.Context, m spared) {
+func (j *Job) onSpared(ctx actor.Context, m protocol.Spared) {
 	if j.preemption.GetForJob() != string(m.For) || j.token != m.Token {
 		return
 	}
@@ -220,17 +209,7 @@ func notePreempted(rec *messages.JobRecord, end *messages.End, by int32) {
 		return
 	}
 	rec.Preemptions += by
-	if isInside(end) {
+	if protocol.IsInside(end) {
 		rec.Outranked += by
 	}
-}
-
-// isInside reports whether an attempt was stopped for another job of its queue. How often and how soon again that may
-// be is bounded; what is taken back minds neither.
-func isInside(end *messages.End) bool {
-	switch end.GetPreemption().GetRule() {
-	case messages.PreemptionRule_PREEMPTION_RULE_PRIORITY, messages.PreemptionRule_PREEMPTION_RULE_SHORTEST:
-		return true
-	}
-	return false
 }

@@ -1,6 +1,8 @@
 package leader
 
 import (
+	"github.com/yi-json/synapse/actors/leader/protocol"
+
 	"slices"
 
 	"github.com/asynkron/protoactor-go/actor"
@@ -40,7 +42,7 @@ func (s *Scheduler) tellFirm(ctx actor.Context, firm []policy.Firm) {
 			continue // who is recreated is told then
 		}
 		s.setPromise(ctx, e, s.toPromise(e, &firm[i]))
-		ctx.Send(e.pid, promised{e.promise})
+		ctx.Send(e.pid, protocol.Promised{Promise: e.promise})
 	}
 }
 
@@ -113,7 +115,7 @@ func (s *Scheduler) inherit(ctx actor.Context, e *livingJob, rec *messages.JobRe
 	s.remembers(func(p policy.Rememberer) { goesOn = p.Inherit(&f, int64(s.p.Clock.Now())) })
 	if e.promise != nil && !goesOn {
 		s.setPromise(ctx, e, nil)
-		ctx.Send(e.pid, promised{})
+		ctx.Send(e.pid, protocol.Promised{})
 	}
 }
 
@@ -126,7 +128,7 @@ func (s *Scheduler) sameMachines(p *messages.Promise) bool {
 }
 
 // onPromiseWritten lets go of what was kept because it was on disk, unless that is not what was asked for last.
-func (s *Scheduler) onPromiseWritten(ctx actor.Context, m promiseWritten) {
+func (s *Scheduler) onPromiseWritten(ctx actor.Context, m protocol.PromiseWritten) {
 	e := s.jobs[m.Job]
 	if e == nil {
 		return
@@ -142,7 +144,7 @@ func (s *Scheduler) onPromiseWritten(ctx actor.Context, m promiseWritten) {
 	})
 }
 
-func (s *Scheduler) onRedeemed(ctx actor.Context, m redeemed) {
+func (s *Scheduler) onRedeemed(ctx actor.Context, m protocol.Redeemed) {
 	if e := s.jobs[m.Job]; e != nil {
 		s.setPromise(ctx, e, nil)
 		s.remembers(func(p policy.Rememberer) { p.Committed(m.Job) })
@@ -151,7 +153,7 @@ func (s *Scheduler) onRedeemed(ctx actor.Context, m redeemed) {
 }
 
 // onPromised has the promise written, unless the job does not wait any more.
-func (j *Job) onPromised(ctx actor.Context, m promised) {
+func (j *Job) onPromised(ctx actor.Context, m protocol.Promised) {
 	if m.Promise != nil && (j.cancel != nil || j.kept() || j.att != nil || j.rec.State.Terminal()) {
 		return
 	}
@@ -161,11 +163,11 @@ func (j *Job) onPromised(ctx actor.Context, m promised) {
 
 // tellPromise says what is on disk of what is promised.
 func (j *Job) tellPromise(ctx actor.Context) {
-	m := promiseWritten{Job: j.id, Promise: j.rec.Promise, Asked: j.rec.Promise}
+	m := protocol.PromiseWritten{Job: j.id, Promise: j.rec.Promise, Asked: j.rec.Promise}
 	if j.aged.drafted == m.Promise {
 		m.Asked = j.aged.asked
 	}
-	ctx.Send(j.peers.scheduler, m)
+	ctx.Send(j.peers.Scheduler, m)
 }
 
 // unpromise gives the firm promise up with the next write.

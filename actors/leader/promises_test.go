@@ -1,6 +1,8 @@
 package leader
 
 import (
+	"github.com/yi-json/synapse/actors/leader/protocol"
+
 	"slices"
 	"testing"
 	"time"
@@ -44,19 +46,19 @@ func (j *promisedJob) tell(m any) {
 
 // writes is what the actor has just asked to be written; nil: nothing. It is on disk after that.
 func (j *promisedJob) writes() *messages.JobRecord {
-	at := slices.IndexFunc(j.said, func(l letter) bool { _, is := l.message.(Write); return is })
+	at := slices.IndexFunc(j.said, func(l letter) bool { _, is := l.message.(protocol.Write); return is })
 	if at < 0 {
 		return nil
 	}
-	w := j.said[at].message.(Write)
-	j.tell(Written{Tag: w.Tag, Verdict: actors.Done})
+	w := j.said[at].message.(protocol.Write)
+	j.tell(protocol.Written{Tag: w.Tag, Verdict: actors.Done})
 	return w.Change.Job
 }
 
 // toldOf reports whether the actor has just said that this is on disk.
 func (j *promisedJob) toldOf(p *messages.Promise) bool {
 	return slices.ContainsFunc(j.said, func(l letter) bool {
-		m, is := l.message.(promiseWritten)
+		m, is := l.message.(protocol.PromiseWritten)
 		return is && m.Promise == p
 	})
 }
@@ -66,26 +68,26 @@ func (j *promisedJob) toldOf(p *messages.Promise) bool {
 func TestPromiseIsWritten(t *testing.T) {
 	p := aPromise()
 	for name, end := range map[string]func(j *promisedJob){
-		"given up": func(j *promisedJob) { j.tell(promised{}) },
+		"given up": func(j *promisedJob) { j.tell(protocol.Promised{}) },
 		"held":     func(j *promisedJob) { j.tell(&messages.Hold{Job: "j1", Principal: &messages.Principal{Name: "a"}}) },
 		"cancelled": func(j *promisedJob) {
 			j.tell(&messages.Cancel{Job: "j1", Principal: &messages.Principal{Name: "a"}})
 		},
 		"committed": func(j *promisedJob) {
 			token := topology.Token{Epoch: 1, Counter: 7}
-			j.tell(admit{Token: token, Told: p.Told, Promised: true})
-			j.tell(granted{Token: token, DecideBy: 1 << 62, Places: []*messages.Place{{Node: "n1", MachineId: "m1"}}})
+			j.tell(protocol.Admit{Token: token, Told: p.Told, Promised: true})
+			j.tell(protocol.Granted{Token: token, DecideBy: 1 << 62, Places: []*messages.Place{{Node: "n1", MachineId: "m1"}}})
 		},
 	} {
 		j := newPromisedJob()
-		j.tell(promised{p})
+		j.tell(protocol.Promised{Promise: p})
 		if j.toldOf(p) {
 			t.Errorf("%s: it is said to be on disk before it is", name)
 		}
 		if rec := j.writes(); rec == nil || !proto.Equal(rec.Promise, p) || !j.toldOf(p) {
 			t.Fatalf("%s: written is %v, and said %v", name, rec, j.said)
 		}
-		j.tell(promised{p})
+		j.tell(protocol.Promised{Promise: p})
 		if rec := j.writes(); rec != nil || !j.toldOf(p) {
 			t.Errorf("%s: the same promise is written again, or not said to be on disk", name)
 		}
@@ -93,11 +95,11 @@ func TestPromiseIsWritten(t *testing.T) {
 		if rec := j.writes(); rec == nil || rec.Promise != nil || !j.toldOf(nil) {
 			t.Errorf("%s: written is %v, and said %v", name, rec, j.said)
 		}
-		redeems := slices.ContainsFunc(j.said, func(l letter) bool { _, is := l.message.(redeemed); return is })
+		redeems := slices.ContainsFunc(j.said, func(l letter) bool { _, is := l.message.(protocol.Redeemed); return is })
 		if redeems != (name == "committed") || name == "committed" && !proto.Equal(j.last.GetTold(), p.Told) {
 			t.Errorf("%s: it says %v, and its attempt that it was told %v", name, j.said, j.last.GetTold())
 		}
-		j.tell(promised{})
+		j.tell(protocol.Promised{})
 		if rec := j.writes(); rec != nil || j.rec.State == messages.JobState_JOB_STATE_QUEUED && !j.toldOf(nil) {
 			t.Errorf("%s: that there is none is written again, or not said to be on disk", name)
 		}
@@ -107,7 +109,7 @@ func TestPromiseIsWritten(t *testing.T) {
 	if j.writes(); j.rec.Hold == nil {
 		t.Fatal("it is not held")
 	}
-	if j.tell(promised{p}); j.writes() != nil {
+	if j.tell(protocol.Promised{Promise: p}); j.writes() != nil {
 		t.Error("what was promised before the hold was known is written after it")
 	}
 }
@@ -118,21 +120,21 @@ func TestPromiseAges(t *testing.T) {
 	first, second, clock := aPromise(), aPromise(), &watchClock{}
 	j := newPromisedJob()
 	j.p.Clock = clock
-	j.tell(promised{first})
-	write := j.said[len(j.said)-1].message.(Write)
-	j.tell(promised{second})
+	j.tell(protocol.Promised{Promise: first})
+	write := j.said[len(j.said)-1].message.(protocol.Write)
+	j.tell(protocol.Promised{Promise: second})
 	clock.now = clock.now.Plus(50 * time.Second)
-	j.tell(Written{Tag: write.Tag, Verdict: actors.Done})
+	j.tell(protocol.Written{Tag: write.Tag, Verdict: actors.Done})
 	rec := j.writes()
 	if rec.GetPromise().GetLeftMs() != 10_000 || second.LeftMs != 60_000 {
 		t.Errorf("written is %v, of %v", rec, second)
 	}
 	for range 2 {
-		if m, is := j.said[0].message.(promiseWritten); !is || m.Promise != rec.Promise || m.Asked != second {
+		if m, is := j.said[0].message.(protocol.PromiseWritten); !is || m.Promise != rec.Promise || m.Asked != second {
 			t.Errorf("said is %v", j.said)
 		}
 		clock.now = clock.now.Plus(time.Second)
-		j.tell(promised{second})
+		j.tell(protocol.Promised{Promise: second})
 		if j.writes() != nil {
 			t.Error("the same promise is written again")
 		}
@@ -158,7 +160,7 @@ func TestPromiseIsTakenOver(t *testing.T) {
 		p := leaderPorts()
 		p.Planner, p.Settings = nil, policy.DefaultSettings()
 		s := newScheduler(p, Makers{}).(*Scheduler)
-		s.peers, s.self = somePeers, somePeers.scheduler
+		s.peers, s.self = somePeers, somePeers.Scheduler
 		rec := &messages.JobRecord{Id: "j1", Spec: oneGPU(), State: messages.JobState_JOB_STATE_QUEUED}
 		rec.Promise = aPromise()
 		node := &messages.NodeRecord{Id: "n1", MachineId: "m1"}
@@ -172,7 +174,7 @@ func TestPromiseIsTakenOver(t *testing.T) {
 		if stands != c.stands || (e.promise != nil) != c.stands || (len(said) == 0) != c.stands {
 			t.Errorf("%s: the planner has it %v, and said is %v", c.name, stands, said)
 		}
-		s.Receive(&overheard{message: withdraws{Job: "j1"}, said: &said})
+		s.Receive(&overheard{message: protocol.Withdraws{Job: "j1"}, said: &said})
 		if s.planner.(policy.Rememberer).Inherit(&policy.Firm{Job: "j1"}, 0) || e.promise != nil {
 			t.Errorf("%s: it is withdrawn, and still promised", c.name)
 		}

@@ -1,6 +1,8 @@
 package leader
 
 import (
+	"github.com/yi-json/synapse/actors/leader/protocol"
+
 	"fmt"
 	"slices"
 
@@ -148,7 +150,7 @@ func (s *Scheduler) withhold(ctx actor.Context, m *machine, o orphan) {
 	e.withheld++
 	s.unqueue(ctx, e.id)
 	s.p.Log.Info("Job %s is not run again while %s has a run of it that the store does not know", e.id, m.id)
-	ctx.Send(e.pid, doubted{Node: m.id})
+	ctx.Send(e.pid, protocol.Doubted{Node: m.id})
 }
 
 // yield lets a job that was withheld be planned again, if it waits.

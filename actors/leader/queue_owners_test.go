@@ -1,6 +1,8 @@
 package leader
 
 import (
+	"github.com/yi-json/synapse/actors/leader/protocol"
+
 	"strings"
 	"testing"
 
@@ -63,7 +65,7 @@ func (a *applied) offers(
 		switch m := l.message.(type) {
 		case *messages.SubmitReply:
 			got = m.Outcome
-		case Write:
+		case protocol.Write:
 			rec = m.Change.Job
 		}
 	}
@@ -129,9 +131,9 @@ func TestOwnersOfQueues(t *testing.T) {
 func TestOwnersOfQueuesChange(t *testing.T) {
 	a := newOwned(t)
 	_, rec := a.offers("ann", false, nil, ofQueue("lab"))
-	a.s.jobs[topology.JobID(rec.Id)].pid = somePeers.journal
+	a.s.jobs[topology.JobID(rec.Id)].pid = somePeers.Journal
 	_, array := a.offers("ann", false, nil, arrayOf("lab"))
-	a.s.jobs[topology.JobID(array.Id)].pid = somePeers.journal
+	a.s.jobs[topology.JobID(array.Id)].pid = somePeers.Journal
 	change := func(id, who string, exempt bool, groups ...string) *messages.Outcome {
 		a.tell(&messages.Update{
 			Principal: &messages.Principal{Name: who}, Job: id, SetPriority: true, Priority: 1, Exempt: exempt, Groups: groups,
@@ -162,7 +164,7 @@ func TestOwnersOfQueuesChange(t *testing.T) {
 		}
 	}
 	spec := array.Spec.ElementSpec(array.Id, 3)
-	a.tell(sprout{array, 3, spec})
+	a.tell(protocol.Sprout{Array: array, Index: 3, Spec: spec})
 	if a.s.jobs[topology.JobID(messages.ElementID(array.Id, 3))] == nil {
 		t.Error("an element of an array that has come in is refused")
 	}

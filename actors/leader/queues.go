@@ -1,6 +1,8 @@
 package leader
 
 import (
+	"github.com/yi-json/synapse/actors/leader/protocol"
+
 	"cmp"
 	"fmt"
 	"maps"
@@ -60,7 +62,8 @@ func (s *Scheduler) onApplyQueues(ctx actor.Context, m *messages.ApplyQueues) {
 		Applied: &messages.Deed{By: m.Principal, AtUnixMs: s.p.Clock.WallMs()},
 	}}
 	s.queues.writing = w
-	ctx.Request(s.peers.journal, Write{Lane: LaneDecisions, Tag: w, Change: actors.Change{Queues: w.record}})
+	ctx.Request(s.peers.Journal, protocol.Write{Lane: protocol.LaneDecisions, Tag: w,
+		Change: actors.Change{Queues: w.record}})
 }
 
 // queuesRefused is why a description is not taken; nil: it is.
@@ -110,7 +113,7 @@ func (s *Scheduler) closedBy(q *messages.Queues) []string {
 }
 
 // onQueuesWritten: they are on disk, and from here on all goes by them.
-func (s *Scheduler) onQueuesWritten(ctx actor.Context, w *applying, m Written) {
+func (s *Scheduler) onQueuesWritten(ctx actor.Context, w *applying, m protocol.Written) {
 	s.queues.writing = nil
 	if m.Verdict != actors.Done {
 		w.reply = &messages.ApplyQueuesReply{Revision: s.queues.record.GetRevision(), Outcome: &messages.Outcome{
@@ -174,7 +177,7 @@ func (s *Scheduler) goBy(ctx actor.Context, record *messages.QueuesRecord) {
 		s.planner = planner
 		planner.Obey(s.queues.tree)
 	}
-	ctx.Send(s.peers.mirror, mirror.QueuesShown{Record: record})
+	ctx.Send(s.peers.Mirror, mirror.QueuesShown{Record: record})
 }
 
 // sharer is the planner, if it can go by queues. The one that starts what came first cannot; in its place comes one

@@ -1,6 +1,8 @@
 package leader
 
 import (
+	"github.com/yi-json/synapse/actors/leader/protocol"
+
 	"fmt"
 	"slices"
 	"strings"
@@ -27,7 +29,7 @@ type applied struct {
 
 func newApplied(t *testing.T) *applied {
 	a := &applied{T: t, s: newScheduler(leaderPorts(), Makers{}).(*Scheduler)}
-	a.s.peers, a.s.self = somePeers, somePeers.scheduler
+	a.s.peers, a.s.self = somePeers, somePeers.Scheduler
 	a.s.states.Become("loaded", schedulerRecovering)
 	return a
 }
@@ -38,7 +40,7 @@ func (a *applied) tell(m any) {
 }
 
 // apply asks, and is answered at once, or by what is written.
-func (a *applied) apply(revision uint64, dryRun bool, names ...string) (*messages.ApplyQueuesReply, *Write) {
+func (a *applied) apply(revision uint64, dryRun bool, names ...string) (*messages.ApplyQueuesReply, *protocol.Write) {
 	a.Helper()
 	tree := &messages.Queues{Default: names[0]}
 	for _, name := range names {
@@ -49,21 +51,21 @@ func (a *applied) apply(revision uint64, dryRun bool, names ...string) (*message
 	return a.answer()
 }
 
-func (a *applied) answer() (reply *messages.ApplyQueuesReply, write *Write) {
+func (a *applied) answer() (reply *messages.ApplyQueuesReply, write *protocol.Write) {
 	for _, l := range a.said {
 		switch m := l.message.(type) {
 		case *messages.ApplyQueuesReply:
 			reply = m
-		case Write:
+		case protocol.Write:
 			write = &m
 		}
 	}
 	return reply, write
 }
 
-func (a *applied) written(w *Write, verdict actors.Verdict) *messages.ApplyQueuesReply {
+func (a *applied) written(w *protocol.Write, verdict actors.Verdict) *messages.ApplyQueuesReply {
 	a.Helper()
-	a.tell(Written{Tag: w.Tag, Verdict: verdict})
+	a.tell(protocol.Written{Tag: w.Tag, Verdict: verdict})
 	reply, _ := a.answer()
 	return reply
 }
@@ -138,7 +140,7 @@ func TestQueuesThatMakeNoSense(t *testing.T) {
 	p := leaderPorts()
 	p.Planner = policy.Default{}
 	a.s = newScheduler(p, Makers{}).(*Scheduler)
-	a.s.peers, a.s.self = somePeers, somePeers.scheduler
+	a.s.peers, a.s.self = somePeers, somePeers.Scheduler
 	a.s.goBy(&overheard{said: &a.said}, &messages.QueuesRecord{Revision: 1, Queues: &messages.Queues{
 		Queues: []*messages.QueueSpec{{Name: "nlp"}},
 	}})

@@ -14,7 +14,7 @@ import (
 // tells the Scheduler only what changed, so that ten thousand heartbeats cost
 // the Scheduler nothing.
 //
-// It tells: the Scheduler (reported, lost, strangerHeard), Nodes (Welcome,
+// It tells: the Scheduler (reported, lost, StrangerHeard), Nodes (Welcome,
 // HeartbeatAck). It asks nobody.
 type Rack struct {
 	p         *protocol.Ports
@@ -47,11 +47,11 @@ func (r *Rack) Receive(ctx actor.Context) {
 	switch m := ctx.Message().(type) {
 	case *actor.Started:
 		r.armTick(ctx)
-	case expect:
+	case protocol.Expect:
 		r.onExpect(m)
-	case enrol:
+	case protocol.Enrol:
 		r.onEnrol(ctx, m)
-	case expel:
+	case protocol.Expel:
 		r.onExpel(m)
 	case *messages.Heartbeat:
 		r.onHeartbeat(ctx, m)
@@ -64,7 +64,7 @@ func (r *Rack) Receive(ctx actor.Context) {
 
 // onExpect starts the clock of a machine that the store knows: a new leader
 // gives everybody the full time to be heard.
-func (r *Rack) onExpect(m expect) {
+func (r *Rack) onExpect(m protocol.Expect) {
 	r.list(m.Node).heard = r.p.Clock.Now()
 }
 
@@ -79,7 +79,7 @@ func (r *Rack) list(id topology.NodeID) *listed {
 	return fresh
 }
 
-func (r *Rack) onEnrol(ctx actor.Context, m enrol) {
+func (r *Rack) onEnrol(ctx actor.Context, m protocol.Enrol) {
 	origin, a := m.Hello.Origin, m.Hello.Announcement
 	who := r.list(topology.NodeID(origin.Node))
 	who.Become("hello", memberAlive)
@@ -90,7 +90,7 @@ func (r *Rack) onEnrol(ctx actor.Context, m enrol) {
 	ctx.Request(m.Node, &messages.Welcome{Epoch: r.p.Epoch, Text: "Welcome to Synapse", Incarnation: origin.Incarnation})
 }
 
-func (r *Rack) onExpel(m expel) {
+func (r *Rack) onExpel(m protocol.Expel) {
 	gone := r.members[m.Node]
 	if gone == nil {
 		return
@@ -112,7 +112,7 @@ func (r *Rack) hear(ctx actor.Context, epoch uint64, o *messages.Origin) *listed
 		r.p.Host.Count("rack.other_epoch", 1)
 		if epoch < r.p.Epoch && o != nil {
 			// It follows a leader of the past at our address: our Lead did not reach it.
-			ctx.Send(r.scheduler, strangerHeard{topology.NodeID(o.Node)})
+			ctx.Send(r.scheduler, protocol.StrangerHeard{Node: topology.NodeID(o.Node)})
 		}
 		return nil
 	}
@@ -120,7 +120,7 @@ func (r *Rack) hear(ctx actor.Context, epoch uint64, o *messages.Origin) *listed
 	if who == nil || !who.In(memberAlive) || who.machineID != o.MachineId ||
 		!messages.SameIncarnation(who.incarnation, o.Incarnation) {
 		r.p.Host.Count("rack.stranger", 1)
-		ctx.Send(r.scheduler, strangerHeard{topology.NodeID(o.Node)})
+		ctx.Send(r.scheduler, protocol.StrangerHeard{Node: topology.NodeID(o.Node)})
 		return nil
 	}
 	now := r.p.Clock.Now()
@@ -155,7 +155,7 @@ func (r *Rack) pass(ctx actor.Context, who *listed, ledger *messages.LedgerRepor
 		return
 	}
 	who.version = ledger.Version
-	ctx.Send(r.scheduler, reported{Node: who.id, Incarnation: who.incarnation, Ledger: ledger})
+	ctx.Send(r.scheduler, protocol.Reported{Node: who.id, Incarnation: who.incarnation, Ledger: ledger})
 }
 
 func (r *Rack) armTick(ctx actor.Context) {
@@ -181,5 +181,5 @@ func (r *Rack) onTick(ctx actor.Context) {
 func (r *Rack) declareDead(ctx actor.Context, who *listed) {
 	who.Become("silence", memberDead)
 	r.p.Log.Info("REAPER: Node %s is DEAD (Missed Heartbeats)", who.id)
-	ctx.Send(r.scheduler, lost{Node: who.id, SilentSince: who.heard, Count: who.enrolled})
+	ctx.Send(r.scheduler, protocol.Lost{Node: who.id, SilentSince: who.heard, Count: who.enrolled})
 }

@@ -1,6 +1,8 @@
 package leader
 
 import (
+	"github.com/yi-json/synapse/actors/leader/protocol"
+
 	"reflect"
 	"slices"
 	"testing"
@@ -66,7 +68,7 @@ func TestFailedReadsLoseNothing(t *testing.T) {
 		"sought":   func(f *failedRead) { f.why.sought = f.fresh() },
 		"follower": func(f *failedRead) { f.fresh().pid = f.s.self; f.why.follower = "j"; f.want = askAgain{f.why, query} },
 		"element":  func(f *failedRead) { f.why.element = f.fresh(); f.want = askAgain{f.why, query} },
-		"probed":   func(f *failedRead) { f.why.probed = &probe{Array: "j", Index: 3}; f.want = *f.why.probed },
+		"probed":   func(f *failedRead) { f.why.probed = &protocol.Probe{Array: "j", Index: 3}; f.want = *f.why.probed },
 		"orphan": func(f *failedRead) {
 			o := f.orphan()
 			f.why.orphan, f.want = &o, askOrphan{o}

@@ -68,7 +68,7 @@ func (s *Scheduler) tellWaiting(ctx actor.Context, joined []policy.Joined) {
 				Group: reasons[i].Group, Reason: wordsOf(&reasons[i].Why), Kind: kindOf(&reasons[i].Why), Asked: reasons[i].Asked,
 			})
 	}
-	ctx.Send(s.peers.mirror, shown)
+	ctx.Send(s.peers.Mirror, shown)
 }
 
 // wordsOf is what people read of a refusal. What none stands in the way of waits by the order alone.

@@ -1,6 +1,8 @@
 package leader
 
 import (
+	"github.com/yi-json/synapse/actors/leader/protocol"
+
 	"fmt"
 	"strings"
 	"testing"
@@ -37,7 +39,7 @@ func waitingScheduler(clock *watchClock) (*Scheduler, func(m any) []mirror.Waiti
 	p := leaderPorts()
 	p.Clock = clock
 	s := newScheduler(p, Makers{}).(*Scheduler)
-	s.peers, s.self = somePeers, somePeers.scheduler
+	s.peers, s.self = somePeers, somePeers.Scheduler
 	s.states.Become("loaded", schedulerRecovering)
 	s.states.Become("waited", schedulerLeading)
 	s.view.Fabric().Join(topology.Machine{ID: "n1", Total: topology.Resources{MilliGPU: 8000}}, topology.Capacity{})
@@ -108,7 +110,7 @@ func TestTenThousandWaitersCostOneMessage(t *testing.T) {
 		id := topology.JobID(fmt.Sprint("j", i))
 		s.jobs[id] = &livingJob{id: id, noted: true}
 		rec := &messages.JobRecord{Id: string(id), Arrival: uint64(i), Spec: oneGPU()}
-		s.onWaits(&overheard{said: &[]letter{}}, waits{Record: rec})
+		s.onWaits(&overheard{said: &[]letter{}}, protocol.Waits{Record: rec})
 	}
 	free := func(milliCPU int64) { s.view.Fabric().SetFree("n1", topology.Capacity{MilliCPU: milliCPU}) }
 	for i := range 10_000 {

@@ -1,6 +1,8 @@
 package leader
 
 import (
+	"github.com/yi-json/synapse/actors/leader/protocol"
+
 	"fmt"
 
 	"github.com/asynkron/protoactor-go/actor"
@@ -98,7 +100,7 @@ func (c *Coordinator) untellable(ctx actor.Context) bool {
 	found := false
 	for _, w := range c.parties {
 		if why := c.overlong(w); why != "" {
-			ctx.Send(c.scheduler, balked{Node: w.Node, Token: c.plan.Token, Detail: why})
+			ctx.Send(c.scheduler, protocol.Balked{Node: w.Node, Token: c.plan.Token, Detail: why})
 			found = true
 		}
 	}

@@ -20,7 +20,7 @@ import (
 // never waits. What it holds in memory follows from the store and from what machines report; a next leader recreates
 // it.
 //
-// It tells: Jobs (admit, sighted, nodeLost, …), Racks (expect, enrol, expel),
+// It tells: Jobs (admit, sighted, NodeLost, …), Racks (expect, enrol, expel),
 // Nodes (Lead, Rejected, Stop and Forget for jobs that are over), the Mirror.
 // It asks: the Journal (Write → Written) and the store (Load, Find).
 type Scheduler struct {
@@ -29,7 +29,7 @@ type Scheduler struct {
 	states actors.States[schedulerState]
 	levels []string
 	self   *actor.PID
-	peers  jobPeers
+	peers  protocol.JobPeers
 
 	view     *belief.View
 	queue    *policy.Queue
@@ -138,13 +138,13 @@ func (s *Scheduler) Receive(ctx actor.Context) {
 		s.onLinkDown(ctx, m)
 	case greetAgain:
 		s.onGreetAgain(ctx, m)
-	case reported:
+	case protocol.Reported:
 		s.onReported(ctx, m)
-	case lost:
+	case protocol.Lost:
 		s.onLost(ctx, m)
-	case strangerHeard:
+	case protocol.StrangerHeard:
 		s.lead(ctx, m.Node)
-	case Written:
+	case protocol.Written:
 		s.onWritten(ctx, m)
 	case actors.Loaded:
 		s.onLoaded(ctx, m)
@@ -161,37 +161,37 @@ func (s *Scheduler) Receive(ctx actor.Context) {
 // receiveInner dispatches what Jobs, Coordinators and timers say.
 func (s *Scheduler) receiveInner(ctx actor.Context) {
 	switch m := ctx.Message().(type) {
-	case occupied:
+	case protocol.Occupied:
 		s.onOccupied(ctx, m)
-	case vacated:
+	case protocol.Vacated:
 		s.onVacated(ctx, m)
-	case balked:
+	case protocol.Balked:
 		s.onBalked(ctx, m)
-	case launched:
+	case protocol.Launched:
 		s.onLaunched(m)
-	case launchFailed:
+	case protocol.LaunchFailed:
 		s.onLaunchFailed(ctx, m)
-	case strangeToken:
+	case protocol.StrangeToken:
 		s.onStrangeToken(ctx, m)
-	case settled:
+	case protocol.Settled:
 		s.onSettled(ctx, m)
-	case sprout:
+	case protocol.Sprout:
 		s.onSprout(ctx, m)
-	case probe:
+	case protocol.Probe:
 		s.onProbe(ctx, m)
-	case concluded:
+	case protocol.Concluded:
 		s.onConcluded(ctx, m.Job, m.State)
-	case stale:
+	case protocol.Stale:
 		s.onStale(ctx, m)
-	case foreseen:
+	case protocol.Foreseen:
 		s.onForeseen(ctx, m)
-	case promiseWritten:
+	case protocol.PromiseWritten:
 		s.onPromiseWritten(ctx, m)
-	case redeemed:
+	case protocol.Redeemed:
 		s.onRedeemed(ctx, m)
-	case attemptEnded:
+	case protocol.AttemptEnded:
 		s.onAttemptEnded(ctx, m)
-	case claim:
+	case protocol.Claim:
 		s.onClaim(ctx, m)
 	case PlanNow:
 		s.onPlan(ctx)
@@ -229,8 +229,8 @@ func (s *Scheduler) receiveInner(ctx actor.Context) {
 func (s *Scheduler) onStarted(ctx actor.Context) {
 	s.self = ctx.Self()
 	s.view.Fabric().Lead()
-	s.peers = jobPeers{scheduler: s.self, journal: actors.At(s.self, actors.JournalPath),
-		mirror: actors.At(s.self, actors.MirrorPath)}
+	s.peers = protocol.JobPeers{Scheduler: s.self, Journal: actors.At(s.self, actors.JournalPath),
+		Mirror: actors.At(s.self, actors.MirrorPath)}
 	s.load(ctx)
 }
 
@@ -253,7 +253,7 @@ func (s *Scheduler) onLoaded(ctx actor.Context, m actors.Loaded) {
 	s.states.Become("loaded", schedulerRecovering)
 	s.arrival, s.uidTurn = m.Arrival, m.UIDTurn
 	s.behind.trial.open(m, s.p.Epoch)
-	ctx.Send(s.peers.mirror, mirror.PlanningShown{Why: "this leader has just taken over: nothing is started until its " +
+	ctx.Send(s.peers.Mirror, mirror.PlanningShown{Why: "this leader has just taken over: nothing is started until its " +
 		"machines have been heard, for " + s.p.Constants.RecoveryWait.String() + " at most"})
 	s.recallGPUTime(ctx, m)
 	for _, rec := range m.Nodes {
@@ -286,7 +286,7 @@ func (s *Scheduler) onLoaded(ctx actor.Context, m actors.Loaded) {
 	s.endOrphans(ctx)
 	for _, e := range m.Ended {
 		s.owners.see(e.Job.GetOwner().GetName())
-		ctx.Send(s.peers.mirror, mirror.JobRecalled(e))
+		ctx.Send(s.peers.Mirror, mirror.JobRecalled(e))
 	}
 	for _, n := range s.early {
 		s.greet(ctx, n)
@@ -331,7 +331,7 @@ func (s *Scheduler) embody(ctx actor.Context, e *livingJob, rec *messages.JobRec
 	s.lives++
 	life := s.lives
 	if rec.Spec.Array != nil {
-		s.onAllows(ctx, allows{e.id, rec.Spec.Array.Most})
+		s.onAllows(ctx, protocol.Allows{Array: e.id, Most: rec.Spec.Array.Most})
 		e.pid = actors.Spawn(ctx, &s.p.Ports, actors.KindArray, actors.JobName(e.id), func() actor.Actor {
 			return s.makers.Array(s.p, s.peers, life, rec)
 		})
@@ -360,7 +360,7 @@ func (s *Scheduler) lodge(e *livingJob, a *messages.AttemptRecord) {
 		amounts[p.Node] = append(amounts[p.Node], messages.FromResources(p.Grant.GetAmount()))
 	}
 	who := s.tenant(e.id, messages.FromToken(a.Token))
-	for _, n := range debtors(a) {
+	for _, n := range protocol.Debtors(a) {
 		if m := s.machines[topology.NodeID(n)]; m != nil {
 			m.room.Lodge(&who, amounts[n]...)
 		}
@@ -374,7 +374,7 @@ func (s *Scheduler) bury(ctx actor.Context, e *livingJob, attempts []*messages.A
 		for _, p := range a.Places {
 			if m := s.machines[topology.NodeID(p.Node)]; p.Exit == nil &&
 				(m == nil || m.record.GetRemoved() != nil || m.record.GetMachineId() != p.MachineId) {
-				ctx.Send(e.pid, nodeGone{Node: topology.NodeID(p.Node), MachineID: p.MachineId})
+				ctx.Send(e.pid, protocol.NodeGone{Node: topology.NodeID(p.Node), MachineID: p.MachineId})
 			}
 		}
 	}
@@ -391,7 +391,7 @@ func (s *Scheduler) onRecovered(ctx actor.Context, event string) {
 	if s.states.In(schedulerRecovering) {
 		s.states.Become(event, schedulerLeading)
 		s.occupy()
-		ctx.Send(s.peers.mirror, mirror.PlanningShown{Why: s.halted()})
+		ctx.Send(s.peers.Mirror, mirror.PlanningShown{Why: s.halted()})
 		s.plan(ctx)
 	}
 }
@@ -413,7 +413,7 @@ func (s *Scheduler) later(ctx actor.Context, e *livingJob) {
 }
 
 // onStale: the record on disk is not the one its actor knew.
-func (s *Scheduler) onStale(ctx actor.Context, m stale) {
+func (s *Scheduler) onStale(ctx actor.Context, m protocol.Stale) {
 	if e := s.jobs[m.Job]; e != nil && e.pid != nil {
 		ctx.Stop(e.pid) // Terminated then comes as if it had broken
 	}
@@ -426,7 +426,7 @@ func (s *Scheduler) onRemake(ctx actor.Context, m remake) {
 }
 
 // onSettled ends a job's actor: nothing of it is left to do.
-func (s *Scheduler) onSettled(ctx actor.Context, m settled) {
+func (s *Scheduler) onSettled(ctx actor.Context, m protocol.Settled) {
 	e := s.jobs[m.Job]
 	if e == nil {
 		return

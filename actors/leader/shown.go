@@ -46,7 +46,7 @@ func (s *Scheduler) showRooms(ctx actor.Context) {
 	for i := range shown.Machines {
 		shown.Holders[i] = s.holders(shown.Machines[i].ID)
 	}
-	ctx.Send(s.peers.mirror, shown)
+	ctx.Send(s.peers.Mirror, shown)
 }
 
 // holders tells who has something on a machine.

@@ -75,9 +75,9 @@ func leaderPorts() *protocol.Ports {
 	}
 }
 
-var somePeers = jobPeers{
-	scheduler: actor.NewPID("here", "scheduler"), journal: actor.NewPID("here", "journal"),
-	mirror: actor.NewPID("here", "mirror"),
+var somePeers = protocol.JobPeers{
+	Scheduler: actor.NewPID("here", "scheduler"), Journal: actor.NewPID("here", "journal"),
+	Mirror: actor.NewPID("here", "mirror"),
 }
 
 func oneGPU() *messages.JobSpec {
@@ -109,13 +109,13 @@ func TestShownBeforeAcknowledged(t *testing.T) {
 		a.Receive(&overheard{message: m, said: &said})
 	}
 	s := newScheduler(leaderPorts(), Makers{}).(*Scheduler)
-	s.peers, s.self = somePeers, somePeers.scheduler
+	s.peers, s.self = somePeers, somePeers.Scheduler
 	s.states.Become("loaded", schedulerRecovering)
 	s.states.Become("waited", schedulerLeading)
 	tell(s, &messages.Submit{Principal: who, Spec: oneGPU(), AllowInfeasible: true})
-	write := said[len(said)-1].message.(Write)
-	tell(s, Written{Tag: write.Tag, Verdict: actors.Done})
-	at := slices.IndexFunc(said, func(l letter) bool { _, is := l.message.(acknowledge); return is })
+	write := said[len(said)-1].message.(protocol.Write)
+	tell(s, protocol.Written{Tag: write.Tag, Verdict: actors.Done})
+	at := slices.IndexFunc(said, func(l letter) bool { _, is := l.message.(protocol.Acknowledge); return is })
 	if at < 0 {
 		t.Fatalf("the Job is not told whom to answer: %v", said)
 	}
@@ -124,7 +124,7 @@ func TestShownBeforeAcknowledged(t *testing.T) {
 	j := newJob(leaderPorts(), somePeers, 1, write.Change.Job, nil, nil)
 	said = nil
 	tell(j, &actor.Started{})
-	waiting := slices.ContainsFunc(said, func(l letter) bool { _, is := l.message.(waits); return is })
+	waiting := slices.ContainsFunc(said, func(l letter) bool { _, is := l.message.(protocol.Waits); return is })
 	tell(j, acknowledges)
 	if shownBefore(t, said, "*messages.SubmitReply", "queued"); !waiting {
 		t.Error("the client is answered before the Scheduler knows that the job waits")
@@ -139,13 +139,13 @@ func TestShownBeforeAcknowledged(t *testing.T) {
 	} {
 		said = nil
 		tell(j, c.wish)
-		at := slices.IndexFunc(said, func(l letter) bool { _, is := l.message.(Write); return is })
+		at := slices.IndexFunc(said, func(l letter) bool { _, is := l.message.(protocol.Write); return is })
 		if at < 0 {
 			t.Fatalf("%T was not written: %v", c.wish, said)
 		}
-		write := said[at].message.(Write)
+		write := said[at].message.(protocol.Write)
 		said = nil
-		tell(j, Written{Tag: write.Tag, Verdict: actors.Done})
+		tell(j, protocol.Written{Tag: write.Tag, Verdict: actors.Done})
 		shownBefore(t, said, c.answer, c.phase)
 	}
 }
@@ -161,7 +161,7 @@ func newPair(clock actors.Clock, levels ...string) *pair {
 	p := leaderPorts()
 	p.Levels, p.Clock = levels, clock
 	s := newScheduler(p, Makers{}).(*Scheduler)
-	s.peers, s.self = somePeers, somePeers.scheduler
+	s.peers, s.self = somePeers, somePeers.Scheduler
 	s.states.Become("loaded", schedulerRecovering)
 	s.states.Become("waited", schedulerLeading)
 	s.view.Fabric().Lead()
@@ -191,7 +191,7 @@ func (p *pair) waits(id string, arrival uint64, spec *messages.JobSpec) {
 	p.mirror.Receive(
 		&overheard{message: mirror.JobShown{Status: &messages.JobStatus{Record: rec, Phase: messages.PhaseQueued}},
 			said: &[]letter{}})
-	p.tell(waits{Record: rec})
+	p.tell(protocol.Waits{Record: rec})
 	p.tell(PlanNow{})
 }
 
@@ -256,7 +256,7 @@ func TestMirrorAnswersAsTheScheduler(t *testing.T) {
 	f.SetUsable("n1", "drained by ann")
 	p.view.Fabric().Keep("big",
 		topology.Placement{Slots: []topology.Slot{{Node: "n1", Amount: topology.Resources{MilliGPU: 1000}}}})
-	p.tell(withdraws{Job: "j"})
+	p.tell(protocol.Withdraws{Job: "j"})
 	later()
 	if got := p.explained(t, "k"); !strings.Contains(got, "n1 drained by ann") || strings.Contains(got, "waiting jobs") {
 		t.Errorf("k: %q", got)
@@ -347,11 +347,11 @@ func TestShownBeforeItWaits(t *testing.T) {
 	j := newJob(leaderPorts(), somePeers, 1, rec, nil, nil).(*Job)
 	var said []letter
 	j.Receive(&overheard{message: &actor.Started{}, said: &said})
-	j.onAdmit(&overheard{said: &said}, admit{Token: token})
+	j.onAdmit(&overheard{said: &said}, protocol.Admit{Token: token})
 	said = nil
-	j.onAborted(&overheard{said: &said}, aborted{Token: token})
+	j.onAborted(&overheard{said: &said}, protocol.Aborted{Token: token})
 	shown := slices.IndexFunc(said, func(l letter) bool { _, is := l.message.(mirror.JobShown); return is })
-	waiting := slices.IndexFunc(said, func(l letter) bool { _, is := l.message.(waits); return is })
+	waiting := slices.IndexFunc(said, func(l letter) bool { _, is := l.message.(protocol.Waits); return is })
 	if shown < 0 || waiting < shown {
 		t.Errorf("it said %v", said)
 	}

@@ -1,6 +1,8 @@
 package leader
 
 import (
+	"github.com/yi-json/synapse/actors/leader/protocol"
+
 	"fmt"
 	"time"
 
@@ -27,7 +29,7 @@ type allowance struct {
 }
 
 // allowanceOf is what a plan says of it.
-func allowanceOf(plan *attemptPlan) allowance {
+func allowanceOf(plan *protocol.AttemptPlan) allowance {
 	if r := plan.Resumed; r != nil {
 		if r.StartedUnixMs != 0 {
 			return allowance{}
@@ -65,7 +67,7 @@ func (c *Coordinator) late(ctx actor.Context) bool {
 		given := c.given().Round(time.Second)
 		detail = fmt.Sprintf("it had not started within %s, on room that is kept for another job", given)
 	}
-	ctx.Send(c.job, faltered{Token: c.plan.Token, Cause: messages.Cause_CAUSE_START_BY, Detail: detail})
+	ctx.Send(c.job, protocol.Faltered{Token: c.plan.Token, Cause: messages.Cause_CAUSE_START_BY, Detail: detail})
 	return true
 }
 
@@ -126,7 +128,7 @@ func (c *Coordinator) noteHeld(ctx actor.Context, w *party, slice *messages.Slic
 	if by := c.p.Since.Plus(c.allowance.left - drifting(held)); c.allowance.by == 0 || by < c.allowance.by {
 		c.allowance.by = max(by, 1)
 		c.awaitBarrier(ctx)
-		ctx.Send(c.scheduler, foreseen{Job: c.plan.Job, Token: c.plan.Token, Starts: c.allowance.by})
+		ctx.Send(c.scheduler, protocol.Foreseen{Job: c.plan.Job, Token: c.plan.Token, Starts: c.allowance.by})
 	}
 }
 

@@ -1,6 +1,8 @@
 package leader
 
 import (
+	"github.com/yi-json/synapse/actors/leader/protocol"
+
 	"testing"
 	"time"
 
@@ -42,14 +44,14 @@ func TestLateAfterATakeover(t *testing.T) {
 		{"one began, one has yet to", both(slice(40_000, 12_000), slice(40_000, -1)), true, true},
 		{"both began, by what earlier agents say", both(slice(0, 1_000), slice(0, 1_000)), false, false},
 	} {
-		targets := []Target{
+		targets := []protocol.Target{
 			{Node: "n1", Members: []*messages.Member{{}}}, {Node: "n2", Members: []*messages.Member{{Rank: 1}}},
 		}
 		clock := &watchClock{now: 100e9}
 		p := leaderPorts()
 		p.Clock, p.Since = clock, clock.now
 		token := messages.ToToken(topology.Token{Epoch: 1, Counter: 7})
-		c := newCoordinator(p, somePeers.mirror, somePeers.scheduler, attemptPlan{
+		c := newCoordinator(p, somePeers.Mirror, somePeers.Scheduler, protocol.AttemptPlan{
 			Job: "j", Token: messages.FromToken(token), Spec: oneGPU(), Targets: targets,
 			Resumed: &messages.AttemptRecord{Token: token, StartByLeftMs: 30_000},
 		}).(*Coordinator)
@@ -71,7 +73,7 @@ func TestLateAfterATakeover(t *testing.T) {
 // TestNeverLate: an attempt that has passed its barrier, by what is on disk, or that was lent nothing, is never late.
 func TestNeverLate(t *testing.T) {
 	for _, a := range []*messages.AttemptRecord{{StartByLeftMs: 30_000, StartedUnixMs: 1}, {}} {
-		if got := allowanceOf(&attemptPlan{Resumed: a}); got != (allowance{}) {
+		if got := allowanceOf(&protocol.AttemptPlan{Resumed: a}); got != (allowance{}) {
 			t.Errorf("%v gives %v", a, got)
 		}
 	}
@@ -108,10 +110,10 @@ func TestTooShortIsKnown(t *testing.T) {
 		said := []letter{}
 		j.wait(&overheard{said: &said})
 		s := newScheduler(leaderPorts(), Makers{}).(*Scheduler)
-		s.peers, s.self = somePeers, somePeers.scheduler
+		s.peers, s.self = somePeers, somePeers.Scheduler
 		s.jobs["j"] = &livingJob{id: "j", rec: rec}
 		for _, l := range said {
-			if m, is := l.message.(waits); is {
+			if m, is := l.message.(protocol.Waits); is {
 				s.onWaits(&overheard{said: &[]letter{}}, m)
 			}
 		}

@@ -44,7 +44,7 @@ func (s *Scheduler) tellStarts(ctx actor.Context) {
 		return
 	}
 	t.told, t.stale = shown, false
-	ctx.Send(s.peers.mirror, shown)
+	ctx.Send(s.peers.Mirror, shown)
 }
 
 // tellsLater reports whether something is not to be told again yet, and sees to it that it is looked at then.
@@ -82,7 +82,7 @@ func nodeOf(nodes []topology.NodeID, where topology.Placement) topology.NodeID {
 func (s *Scheduler) waitsNoMore(ctx actor.Context, job topology.JobID) {
 	s.starts.stale = s.starts.stale ||
 		slices.ContainsFunc(s.starts.told.Promises, func(p policy.Promise) bool { return p.Job == job })
-	ctx.Send(s.peers.mirror, mirror.WaitsNoMore{Job: job})
+	ctx.Send(s.peers.Mirror, mirror.WaitsNoMore{Job: job})
 	s.tellWants(ctx)
 }
 

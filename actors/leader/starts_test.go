@@ -1,6 +1,8 @@
 package leader
 
 import (
+	"github.com/yi-json/synapse/actors/leader/protocol"
+
 	"testing"
 	"time"
 
@@ -48,7 +50,7 @@ func TestStartsAreToldSeldom(t *testing.T) {
 	rec := &messages.JobRecord{Id: "j", Spec: oneGPU()}
 	s.jobs["j"] = &livingJob{id: "j", rec: rec, noted: true}
 	promise(1)
-	said(waits{Record: rec})
+	said(protocol.Waits{Record: rec})
 	if got := said(PlanNow{}); len(got) != 1 || got[0].Promises[0].At != 1 {
 		t.Fatalf("at first it is told %v", got)
 	}
@@ -68,8 +70,8 @@ func TestStartsAreToldSeldom(t *testing.T) {
 	}
 	// Held and released within a moment: the Mirror has forgotten it, though it is the same.
 	wait(startsEvery)
-	said(withdraws{Job: "j"})
-	said(waits{Record: rec})
+	said(protocol.Withdraws{Job: "j"})
+	said(protocol.Waits{Record: rec})
 	if got := said(PlanNow{}); len(got) != 1 {
 		t.Errorf("who came again is told %v", got)
 	}

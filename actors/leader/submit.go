@@ -1,6 +1,8 @@
 package leader
 
 import (
+	"github.com/yi-json/synapse/actors/leader/protocol"
+
 	"bytes"
 	"cmp"
 	"crypto/sha256"
@@ -97,7 +99,7 @@ func (s *Scheduler) onDryRun(ctx actor.Context, m *messages.DryRun) {
 	if live := s.living(spec); len(live) > 0 {
 		reply.Waits = strings.TrimPrefix(messages.WaitsFor(live, func(string) string { return "" }), "waits ")
 	}
-	if untilMs(spec.BeginUnixMs, s.p.Clock.WallMs()) > 0 {
+	if protocol.UntilMs(spec.BeginUnixMs, s.p.Clock.WallMs()) > 0 {
 		reply.Waits = messages.BeginsAt(spec)
 	}
 	ctx.Respond(reply)
@@ -168,7 +170,7 @@ func (s *Scheduler) write(ctx actor.Context, m *messages.Submit, g given, key re
 	}
 	s.jobs[e.id] = e
 	if g.spec.Array != nil {
-		e.rec.Hold, e.rec.Array = heldBy(e.rec.SubmittedUnixMs), &messages.ArrayRecord{Reach: arrayStep}
+		e.rec.Hold, e.rec.Array = heldBy(e.rec.SubmittedUnixMs), &messages.ArrayRecord{Reach: protocol.ArrayStep}
 	}
 	s.idles(ctx, e, true)
 	s.owners.see(key.owner)
@@ -195,7 +197,7 @@ func (s *Scheduler) repeated(ctx actor.Context, e *livingJob, hash []byte) {
 }
 
 // onWritten: a submit, a change of a node or what was learned is on disk.
-func (s *Scheduler) onWritten(ctx actor.Context, m Written) {
+func (s *Scheduler) onWritten(ctx actor.Context, m protocol.Written) {
 	switch tag := m.Tag.(type) {
 	case *livingJob:
 		if tag.element {
@@ -214,21 +216,7 @@ func (s *Scheduler) onWritten(ctx actor.Context, m Written) {
 	}
 }
 
-// acknowledge: those who submitted the job are told so, by its own actor, behind its first words. By then the Mirror
-// knows the job, whatever its client asks next, and the Scheduler has heard that it waits before the client can submit
-// another: of two jobs the one that was acknowledged first is planned first. Scheduler → Job, Array.
-type acknowledge struct {
-	Clients []*actor.PID
-	Reply   *messages.SubmitReply
-}
-
-func (m acknowledge) say(ctx actor.Context) {
-	for _, pid := range m.Clients {
-		ctx.Send(pid, m.Reply)
-	}
-}
-
-func (s *Scheduler) onSubmitted(ctx actor.Context, e *livingJob, m Written) {
+func (s *Scheduler) onSubmitted(ctx actor.Context, e *livingJob, m protocol.Written) {
 	switch {
 	case m.Full:
 		s.drop(ctx, e, submitReply("", messages.Code_CODE_EXHAUSTED, "", "too many submits are waiting for the disk",
@@ -244,7 +232,8 @@ func (s *Scheduler) onSubmitted(ctx actor.Context, e *livingJob, m Written) {
 		s.toldAll(ctx, e, true)
 		gang := messages.GangOf(e.rec.Spec)
 		hint := s.view.Fabric().Unknown(&gang)
-		ctx.Send(e.pid, acknowledge{e.askers, submitReply(e.id, messages.Code_CODE_OK, "", "Job queued successfully", hint)})
+		ctx.Send(e.pid, protocol.Acknowledge{Clients: e.askers, Reply: submitReply(e.id, messages.Code_CODE_OK, "",
+			"Job queued successfully", hint)})
 		e.askers = nil
 	}
 }
@@ -275,7 +264,7 @@ func (s *Scheduler) drop(ctx actor.Context, e *livingJob, reply *messages.Submit
 	if s.requests[e.key] == e {
 		delete(s.requests, e.key)
 	}
-	acknowledge{e.askers, reply}.say(ctx)
+	protocol.Acknowledge{Clients: e.askers, Reply: reply}.Say(ctx)
 	e.askers = nil
 }
 

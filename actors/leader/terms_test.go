@@ -1,6 +1,8 @@
 package leader
 
 import (
+	"github.com/yi-json/synapse/actors/leader/protocol"
+
 	"fmt"
 	"strings"
 	"testing"
@@ -59,7 +61,7 @@ func (a *applied) submits(change func(*messages.JobSpec), allow bool) (*messages
 		switch m := l.message.(type) {
 		case *messages.SubmitReply:
 			outcome = m.Outcome
-		case Write:
+		case protocol.Write:
 			rec = m.Change.Job
 		}
 	}
@@ -159,8 +161,8 @@ func TestOwnersWaitingAreCounted(t *testing.T) {
 	if !in("low") || in("low") {
 		t.Error("one of three has begun, so one more may wait")
 	}
-	a.tell(waits{Record: a.s.jobs["j2"].rec}) // and comes back
-	a.tell(settled{Job: "j1"})
+	a.tell(protocol.Waits{Record: a.s.jobs["j2"].rec}) // and comes back
+	a.tell(protocol.Settled{Job: "j1"})
 	if in("low") {
 		t.Error("three wait again")
 	}
@@ -182,7 +184,7 @@ func TestUpdatesAreHeldAgainstQueues(t *testing.T) {
 	a := newDoor(t)
 	_, rec := a.submits(func(*messages.JobSpec) {}, true)
 	e := a.s.jobs[topology.JobID(rec.Id)]
-	e.pid = somePeers.journal
+	e.pid = somePeers.Journal
 	for _, c := range []struct {
 		update *messages.Update
 		code   messages.Code // OK: it is passed on

@@ -1,6 +1,8 @@
 package leader
 
 import (
+	"github.com/yi-json/synapse/actors/leader/protocol"
+
 	"cmp"
 	"slices"
 
@@ -22,23 +24,12 @@ type throttle struct {
 	aside  []*livingJob // that wait for a place, in order
 }
 
-type (
-	// allows: so many of an array's elements may run at once; that is on disk. Array → Scheduler.
-	allows struct {
-		Array topology.JobID
-		Most  int32
-	}
-	// heldBack: an element is a job, and is not planned before somebody releases it. Job → Scheduler, who passes it on to
-	// the array.
-	heldBack struct{ Job topology.JobID }
-)
-
 // receiveOfElements dispatches what is said of who has a place.
 func (s *Scheduler) receiveOfElements(ctx actor.Context) {
-	if m, is := ctx.Message().(allows); is {
+	if m, is := ctx.Message().(protocol.Allows); is {
 		s.onAllows(ctx, m)
 	}
-	if m, is := ctx.Message().(heldBack); is {
+	if m, is := ctx.Message().(protocol.HeldBack); is {
 		s.onHeldBack(ctx, m)
 	}
 }
@@ -55,7 +46,7 @@ func (s *Scheduler) throttleOf(array string) *throttle {
 
 // takesPlace gives an element that begins to wait a place among those that may run, or has it stand aside: false. A
 // job that is no element needs none.
-func (s *Scheduler) takesPlace(e *livingJob, m waits) bool {
+func (s *Scheduler) takesPlace(e *livingJob, m protocol.Waits) bool {
 	if !e.element {
 		return true
 	}
@@ -112,7 +103,7 @@ func (s *Scheduler) letIn(ctx actor.Context, t *throttle) {
 }
 
 // onAllows goes by another number of places. Who runs keeps his; of those in the queue the last ones stand aside.
-func (s *Scheduler) onAllows(ctx actor.Context, m allows) {
+func (s *Scheduler) onAllows(ctx actor.Context, m protocol.Allows) {
 	t := s.throttleOf(string(m.Array))
 	t.most = int(m.Most)
 	var waiting []*livingJob
@@ -139,7 +130,7 @@ func (s *Scheduler) Allows(array topology.JobID) int {
 }
 
 // onHeldBack has an element that is held take no place, here and with its array.
-func (s *Scheduler) onHeldBack(ctx actor.Context, m heldBack) {
+func (s *Scheduler) onHeldBack(ctx actor.Context, m protocol.HeldBack) {
 	e := s.jobs[m.Job]
 	if e == nil || e.pid == nil || e.remakes {
 		return
@@ -154,13 +145,13 @@ func (s *Scheduler) onHeldBack(ctx actor.Context, m heldBack) {
 func (a *Array) allow(ctx actor.Context) {
 	if most := a.rec.Spec.Array.Most; most != a.allowed {
 		a.allowed = most
-		ctx.Send(a.peers.scheduler, allows{a.id, most})
+		ctx.Send(a.peers.Scheduler, protocol.Allows{Array: a.id, Most: most})
 	}
 }
 
 // holdsBack tells the Scheduler of an element that waits for its release.
 func (j *Job) holdsBack(ctx actor.Context) {
 	if j.rec.Spec.Element != nil && j.cancel == nil && j.kept() {
-		ctx.Send(j.peers.scheduler, heldBack{j.id})
+		ctx.Send(j.peers.Scheduler, protocol.HeldBack{Job: j.id})
 	}
 }

@@ -1,6 +1,8 @@
 package leader
 
 import (
+	"github.com/yi-json/synapse/actors/leader/protocol"
+
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
@@ -126,7 +128,7 @@ func (j *Job) prolonged() bool {
 // run there. Each began before the barrier was passed: the last of them is as near
 // to that as anybody can say. One that has not begun proves that it was not passed, also where its
 // processes are only being started; an agent of an earlier version does not say, and counts as one.
-func (j *Job) noteBegun(m sighted) {
+func (j *Job) noteBegun(m protocol.Sighted) {
 	if j.att == nil || messages.FromToken(j.att.Token) != m.Token || !j.states.In(jobStarting) {
 		return
 	}

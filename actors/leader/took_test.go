@@ -1,6 +1,8 @@
 package leader
 
 import (
+	"github.com/yi-json/synapse/actors/leader/protocol"
+
 	"testing"
 	"time"
 
@@ -16,9 +18,9 @@ func TestAttemptTellsWhatItTook(t *testing.T) {
 	oneCPU := &messages.Resources{MilliCpu: 1000}
 	for _, resumed := range []bool{false, true} {
 		incarnation := &messages.Incarnation{BootId: "b1", StartedNs: 1}
-		plan := attemptPlan{
+		plan := protocol.AttemptPlan{
 			Job: "j1", Token: topology.Token{Epoch: 1, Counter: 7}, Spec: oneGPU(),
-			Targets: []Target{{Node: "n1", MachineID: "m1", Incarnation: incarnation,
+			Targets: []protocol.Target{{Node: "n1", MachineID: "m1", Incarnation: incarnation,
 				Announced: &messages.Announcement{Address: "10.0.0.1"}, Members: []*messages.Member{{Amount: oneCPU}}}},
 		}
 		if resumed {
@@ -26,7 +28,7 @@ func TestAttemptTellsWhatItTook(t *testing.T) {
 		}
 		p, clock := leaderPorts(), &watchClock{now: 10e9}
 		p.Clock, p.Peers = clock, here{}
-		c := newCoordinator(p, actor.NewPID("here", "job"), somePeers.scheduler, plan).(*Coordinator)
+		c := newCoordinator(p, actor.NewPID("here", "job"), somePeers.Scheduler, plan).(*Coordinator)
 		origin := &messages.Origin{
 			Token: messages.ToToken(plan.Token), Node: "n1", MachineId: "m1", Incarnation: incarnation, LedgerVersion: 1,
 		}
@@ -40,7 +42,7 @@ func TestAttemptTellsWhatItTook(t *testing.T) {
 			hears(40*time.Millisecond, &messages.Reserved{
 				Origin: origin, Grants: []*messages.Grant{{Amount: oneCPU}}, Address: "10.0.0.1", RendezvousPort: 20_000,
 			})
-			hears(10*time.Millisecond, decided{})
+			hears(10*time.Millisecond, protocol.Decided{})
 		}
 		hears(3*time.Second, &messages.Prepared{Origin: origin})
 		hears(200*time.Millisecond, &messages.Started{Origin: origin})
@@ -48,9 +50,9 @@ func TestAttemptTellsWhatItTook(t *testing.T) {
 		passed := false
 		for _, l := range said {
 			switch m := l.message.(type) {
-			case granted:
+			case protocol.Granted:
 				reserved = m.Took
-			case barrierPassed:
+			case protocol.BarrierPassed:
 				prepared, passed = m.Prepared, true
 			}
 		}

@@ -1,6 +1,8 @@
 package leader
 
 import (
+	"github.com/yi-json/synapse/actors/leader/protocol"
+
 	"fmt"
 	"slices"
 	"time"
@@ -24,9 +26,6 @@ const uidsReserved = 100
 
 // uidRetry is how often the Scheduler looks whether jobs that lack a uid can have one.
 const uidRetry = time.Second
-
-// lacksUID: the job waits because no uid is free, for this reason; empty: it waits for that no longer. Scheduler → Job.
-type lacksUID struct{ Why string }
 
 type uidDue struct{}
 
@@ -96,14 +95,14 @@ func (s *Scheduler) freeUID(e *livingJob) {
 }
 
 // awaitUID keeps a job out of the queue until it can have a uid.
-func (s *Scheduler) awaitUID(ctx actor.Context, e *livingJob, wish waits, why string) {
+func (s *Scheduler) awaitUID(ctx actor.Context, e *livingJob, wish protocol.Waits, why string) {
 	if e.waits = &wish; !e.parked {
 		e.parked = true
 		s.uidless.jobs = append(s.uidless.jobs, e)
 		s.p.Host.Count(CountLimitUIDs, 1)
 	}
 	s.withdrawn(ctx, e)
-	ctx.Send(e.pid, lacksUID{why})
+	ctx.Send(e.pid, protocol.LacksUID{Why: why})
 	s.lookForUIDs(ctx)
 }
 
@@ -134,7 +133,7 @@ func (s *Scheduler) onUIDDue(ctx actor.Context) {
 			continue
 		}
 		e.parked = false
-		ctx.Send(e.pid, lacksUID{})
+		ctx.Send(e.pid, protocol.LacksUID{})
 		s.onWaits(ctx, *e.waits)
 	}
 	s.lookForUIDs(ctx)
@@ -145,7 +144,7 @@ type numbering struct {
 	uid  uint32
 	turn uint64
 	at   actors.Instant // when it was planned
-	plan attemptPlan
+	plan protocol.AttemptPlan
 }
 
 // planHolds is how long the uid may take to disk. After that the nodes of the plan may be promised to others by a time
@@ -174,7 +173,7 @@ func (j *Job) afterUID(ctx actor.Context) {
 	j.coordinate(ctx, n.plan)
 }
 
-func (j *Job) onLacksUID(ctx actor.Context, m lacksUID) {
+func (j *Job) onLacksUID(ctx actor.Context, m protocol.LacksUID) {
 	if j.lacks != m.Why {
 		j.lacks = m.Why
 		j.show(ctx)

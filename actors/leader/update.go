@@ -1,6 +1,8 @@
 package leader
 
 import (
+	"github.com/yi-json/synapse/actors/leader/protocol"
+
 	"cmp"
 
 	"github.com/asynkron/protoactor-go/actor"
@@ -14,17 +16,10 @@ import (
 // follows from them before they are on disk, but that a job is not planned that is to begin
 // later. No machine knows of any.
 
-// specWish is the spec as people want it, with all changes that are not on disk yet.
-type specWish struct {
-	spec *messages.JobSpec
-	deed *messages.Deed
-	to   string // whose the job is to be; empty: as it is
-}
-
 // wantedSpec is the spec as people want it: their last wish, else what is on disk.
 func (j *Job) wantedSpec() *messages.JobSpec {
 	if j.respec != nil {
-		return j.respec.spec
+		return j.respec.Spec
 	}
 	return j.rec.Spec
 }
@@ -41,7 +36,7 @@ func (j *Job) onUpdate(ctx actor.Context, m *messages.Update) {
 	}
 	no := cmp.Or(j.beginRefused(m), j.giftRefused(m))
 	if m.SetArrayMost {
-		no = noArray()
+		no = protocol.NoArray()
 	}
 	if no != nil {
 		ctx.Respond(&messages.UpdateReply{Job: m.Job, Outcome: no})
@@ -70,7 +65,7 @@ func (j *Job) onUpdate(ctx actor.Context, m *messages.Update) {
 		spec.Priority, spec.TimeLimitMs, spec.BeginUnixMs = priority, limit, begin
 		spec.PriorityZero = spec.PriorityZero || m.SetPriority && priority == 0
 		deed := &messages.Deed{By: m.Principal, AtUnixMs: j.p.Clock.WallMs(), Reason: m.Reason}
-		j.respec = &specWish{spec, deed, to}
+		j.respec = &protocol.SpecWish{Spec: spec, Deed: deed, To: to}
 	}
 	if m.SetBegin {
 		j.postpone(ctx)
@@ -81,7 +76,7 @@ func (j *Job) onUpdate(ctx actor.Context, m *messages.Update) {
 // wantedGift is whom the job is to be given to, or was.
 func (j *Job) wantedGift() string {
 	if j.respec != nil {
-		return j.respec.to
+		return j.respec.To
 	}
 	return j.rec.GivenTo
 }

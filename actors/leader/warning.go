@@ -1,6 +1,8 @@
 package leader
 
 import (
+	"github.com/yi-json/synapse/actors/leader/protocol"
+
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
@@ -195,7 +197,7 @@ func (j *Job) showWarned(ctx actor.Context) {
 }
 
 // onDrains notes when a machine of the attempt is emptied.
-func (j *Job) onDrains(ctx actor.Context, m drains) {
+func (j *Job) onDrains(ctx actor.Context, m protocol.Drains) {
 	if c := j.contacts[m.Node]; c != nil {
 		c.drains = ending{}
 		if m.Ends != 0 {
@@ -214,14 +216,14 @@ func (s *Scheduler) tellDrain(ctx actor.Context, m *machine) {
 
 func (s *Scheduler) tellDrainTo(ctx actor.Context, m *machine, e *livingJob) {
 	if e.rec.Spec.GetWarn() != nil {
-		ctx.Send(e.pid, drains{Node: m.id, Ends: m.drainEnds, Ordered: m.record.GetDrained().GetAtUnixMs()})
+		ctx.Send(e.pid, protocol.Drains{Node: m.id, Ends: m.drainEnds, Ordered: m.record.GetDrained().GetAtUnixMs()})
 	}
 }
 
 // tellDrains tells an actor that was just made which machines of its job are being emptied.
 func (s *Scheduler) tellDrains(ctx actor.Context, e *livingJob, attempts []*messages.AttemptRecord) {
 	for _, a := range attempts {
-		for _, n := range debtors(a) {
+		for _, n := range protocol.Debtors(a) {
 			if m := s.machines[topology.NodeID(n)]; m != nil && m.drainEnds != 0 {
 				s.tellDrainTo(ctx, m, e)
 			}

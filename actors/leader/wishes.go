@@ -1,6 +1,8 @@
 package leader
 
 import (
+	"github.com/yi-json/synapse/actors/leader/protocol"
+
 	"fmt"
 	"strings"
 
@@ -15,12 +17,6 @@ import (
 // A wish goes with the next write, and is answered once that is on disk: how it
 // went is known only then, since the job may have ended meanwhile.
 
-// asker is a client that waits for its answer.
-type asker struct {
-	pid    *actor.PID
-	answer func() any
-}
-
 // asks has the sender answered with the next write; at once where the job is
 // over, and tells then that there is nothing left to do.
 func (j *Job) asks(ctx actor.Context, answer func() any) (open bool) {
@@ -28,7 +24,7 @@ func (j *Job) asks(ctx actor.Context, answer func() any) (open bool) {
 		ctx.Respond(answer())
 		return false
 	}
-	j.askers = append(j.askers, asker{ctx.Sender(), answer})
+	j.askers = append(j.askers, protocol.Asker{PID: ctx.Sender(), Answer: answer})
 	return true
 }
 
@@ -66,23 +62,18 @@ func (j *Job) onHold(ctx actor.Context, m *messages.Hold) {
 		return
 	}
 	if m.Release {
-		j.wish = &holdWish{}
+		j.wish = &protocol.HoldWish{}
 	} else {
 		j.keep(ctx, m.Principal, m.Reason)
 	}
 	j.advance(ctx)
 }
 
-// holdWish is what people wanted last: that the job be held, or, where hold is nil,
-// that it be released. One value and not a flag for each: of a hold and a release
-// that meet the same write, the later one counts.
-type holdWish struct{ hold *messages.Deed }
-
 // wantedHold is the hold as people want it: their last wish, which may not be on
 // disk yet, else what is.
 func (j *Job) wantedHold() *messages.Deed {
 	if j.wish != nil {
-		return j.wish.hold
+		return j.wish.Hold
 	}
 	return j.rec.Hold
 }
@@ -98,11 +89,11 @@ func (j *Job) keep(ctx actor.Context, by *messages.Principal, reason string) {
 	if j.wantedHold() != nil {
 		return
 	}
-	j.wish = &holdWish{&messages.Deed{By: by, AtUnixMs: j.p.Clock.WallMs(), Reason: reason}}
+	j.wish = &protocol.HoldWish{Hold: &messages.Deed{By: by, AtUnixMs: j.p.Clock.WallMs(), Reason: reason}}
 	if j.hasBegun() || j.states.In(jobStopping) { // what it has counts in its queue, and its array, until it has left
 		return
 	}
-	ctx.Send(j.peers.scheduler, withdraws{Job: j.id})
+	ctx.Send(j.peers.Scheduler, protocol.Withdraws{Job: j.id})
 	j.holdsBack(ctx)
 	if j.states.In(jobReserving, jobDeciding) {
 		j.withdraw(ctx)
@@ -163,7 +154,7 @@ func (j *Job) answerTooLate(ctx actor.Context) {
 		return
 	}
 	for _, a := range j.askers {
-		ctx.Send(a.pid, a.answer())
+		ctx.Send(a.PID, a.Answer())
 	}
 	j.cancel, j.wish, j.respec, j.askers = nil, nil, nil, nil
 }

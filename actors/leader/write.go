@@ -1,6 +1,8 @@
 package leader
 
 import (
+	"github.com/yi-json/synapse/actors/leader/protocol"
+
 	"slices"
 	"time"
 
@@ -21,11 +23,11 @@ type draft struct {
 	att       *messages.AttemptRecord
 	owed      []*messages.AttemptRecord
 	touched   []*messages.AttemptRecord
-	askers    []asker
-	wish      *holdWish // that is in it
-	respec    *specWish // likewise
-	firm      *firmWish // likewise
-	foregone  int       // so many of those that are known are
+	askers    []protocol.Asker
+	wish      *protocol.HoldWish // that is in it
+	respec    *protocol.SpecWish // likewise
+	firm      *firmWish          // likewise
+	foregone  int                // so many of those that are known are
 	dirty     bool
 	committed bool // COMMIT is in it
 	ended     bool // ENDED is in it
@@ -51,7 +53,7 @@ func (j *Job) advance(ctx actor.Context) {
 		return
 	}
 	if d.closed && j.states.In(jobQueued, jobReserving) {
-		ctx.Send(j.peers.scheduler, withdraws{Job: j.id})
+		ctx.Send(j.peers.Scheduler, protocol.Withdraws{Job: j.id})
 		j.halt(ctx)
 		j.states.Become("closed", jobClosing)
 	}
@@ -59,7 +61,8 @@ func (j *Job) advance(ctx actor.Context) {
 	d.rec.Revision++
 	d.rec.WrittenBy = &messages.Token{Epoch: j.p.Epoch, Counter: j.life<<32 | uint64(j.writes)}
 	j.writing, j.next = true, d
-	ctx.Request(j.peers.journal, Write{Lane: LaneDecisions, Change: actors.Change{Job: d.rec, Attempts: d.touched},
+	ctx.Request(j.peers.Journal, protocol.Write{Lane: protocol.LaneDecisions, Change: actors.Change{Job: d.rec,
+		Attempts: d.touched},
 		Tag: d.rec.WrittenBy.Counter})
 }
 
@@ -107,8 +110,8 @@ func (j *Job) draftDeeds(d *draft) {
 		d.rec.Hold, d.dirty = hold, true
 	}
 	if j.respec != nil {
-		d.rec.LimitByDefault = d.rec.LimitByDefault && j.respec.spec.TimeLimitMs == d.rec.Spec.TimeLimitMs
-		d.rec.Spec, d.rec.Changed, d.rec.GivenTo, d.dirty = j.respec.spec, j.respec.deed, j.respec.to, true
+		d.rec.LimitByDefault = d.rec.LimitByDefault && j.respec.Spec.TimeLimitMs == d.rec.Spec.TimeLimitMs
+		d.rec.Spec, d.rec.Changed, d.rec.GivenTo, d.dirty = j.respec.Spec, j.respec.Deed, j.respec.To, true
 	}
 	d.wish, d.respec = j.wish, j.respec
 	if len(d.askers) > 0 {
@@ -225,8 +228,8 @@ func (j *Job) draftClose(d *draft) {
 				return
 			}
 		}
-		if words := whyCancelled(d.rec); words != "" {
-			conclude(d.rec, messages.JobState_JOB_STATE_CANCELLED, 0, words, j.p.Clock.WallMs())
+		if words := protocol.WhyCancelled(d.rec); words != "" {
+			protocol.Conclude(d.rec, messages.JobState_JOB_STATE_CANCELLED, 0, words, j.p.Clock.WallMs())
 			d.closed, d.dirty = true, true
 		}
 		return
@@ -260,7 +263,7 @@ func (d *draft) settleOwed() {
 }
 
 // onUnwritten shows why a decision about the job has no effect yet.
-func (j *Job) onUnwritten(ctx actor.Context, m Unwritten) {
+func (j *Job) onUnwritten(ctx actor.Context, m protocol.Unwritten) {
 	if j.writing && m.Tag == j.next.rec.WrittenBy.Counter && j.unwritten != m.Why {
 		j.unwritten = m.Why
 		j.show(ctx)
@@ -268,14 +271,14 @@ func (j *Job) onUnwritten(ctx actor.Context, m Unwritten) {
 }
 
 // onWritten takes the draft over and does what it allows.
-func (j *Job) onWritten(ctx actor.Context, m Written) {
+func (j *Job) onWritten(ctx actor.Context, m protocol.Written) {
 	if !j.writing || m.Tag != j.next.rec.WrittenBy.Counter {
 		return // of an earlier actor of this job, which had our name
 	}
 	if m.Verdict != actors.Done {
 		// Somebody else wrote: an earlier actor of this job whose write was still on
 		// its way. What is on disk is the truth; we are not.
-		ctx.Send(j.peers.scheduler, stale{j.id})
+		ctx.Send(j.peers.Scheduler, protocol.Stale{Job: j.id})
 		return
 	}
 	d := j.next
@@ -296,7 +299,8 @@ func (j *Job) onWritten(ctx actor.Context, m Written) {
 		j.tellPromise(ctx)
 	}
 	if d.ended {
-		ctx.Send(j.peers.scheduler, attemptEnded{j.id, messages.FromToken(j.last.Token), j.last.End})
+		ctx.Send(j.peers.Scheduler, protocol.AttemptEnded{Job: j.id, Token: messages.FromToken(j.last.Token),
+			End: j.last.End})
 	}
 	for _, n := range news {
 		j.forgetAt(ctx, n.attempt, n.node)
@@ -313,7 +317,7 @@ func (j *Job) onWritten(ctx actor.Context, m Written) {
 	}
 	j.show(ctx) // before the answers: whoever gets one may look at once
 	for _, a := range d.askers {
-		ctx.Send(a.pid, a.answer())
+		ctx.Send(a.PID, a.Answer())
 	}
 	if j.states.In(jobQueued) {
 		j.wait(ctx)
@@ -364,9 +368,9 @@ func (j *Job) afterCommit(ctx actor.Context) {
 	j.states.Become("committed", jobStarting)
 	log := actors.About(j.p.Log, actors.FieldAttempt, messages.FromToken(j.att.Token).String)
 	log.Info("Successfully scheduled Job %s to Nodes [%s]", j.id, nodeList(j.att))
-	ctx.Send(j.coordinator, decided{})
+	ctx.Send(j.coordinator, protocol.Decided{})
 	if j.promised {
-		ctx.Send(j.peers.scheduler, redeemed{j.id})
+		ctx.Send(j.peers.Scheduler, protocol.Redeemed{Job: j.id})
 	}
 	if m := j.moved; m != nil {
 		j.finish(ctx, m.Cause, m.Detail, m.Node)
@@ -391,7 +395,7 @@ func (j *Job) afterClose(ctx actor.Context, d draft) {
 	}
 	if j.rec.State.Terminal() {
 		j.states.Become("finished", jobSettling)
-		ctx.Send(j.peers.scheduler, concluded{j.id, j.rec.State})
+		ctx.Send(j.peers.Scheduler, protocol.Concluded{Job: j.id, State: j.rec.State})
 		j.logEnd()
 		return
 	}
@@ -405,6 +409,6 @@ func (j *Job) rest(ctx actor.Context) {
 	if j.states.In(jobSettling) && len(j.owed) == 0 && len(ctx.Children()) == 0 {
 		j.states.Become("evidence", jobOver)
 		j.resend.End()
-		ctx.Send(j.peers.scheduler, settled{j.id})
+		ctx.Send(j.peers.Scheduler, protocol.Settled{Job: j.id})
 	}
 }

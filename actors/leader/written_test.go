@@ -1,6 +1,8 @@
 package leader
 
 import (
+	"github.com/yi-json/synapse/actors/leader/protocol"
+
 	"slices"
 	"testing"
 
@@ -24,15 +26,15 @@ func TestAnswerToAPredecessor(t *testing.T) {
 	answered := func() bool { return slices.ContainsFunc(said, func(l letter) bool { return l.to == "client" }) }
 	tell(&actor.Started{})
 	tell(&messages.Hold{Principal: &messages.Principal{Name: "a"}, Job: "j1"})
-	at := slices.IndexFunc(said, func(l letter) bool { _, is := l.message.(Write); return is })
+	at := slices.IndexFunc(said, func(l letter) bool { _, is := l.message.(protocol.Write); return is })
 	if at < 0 {
 		t.Fatalf("nothing is written: %v", said)
 	}
-	write := said[at].message.(Write)
-	if tell(Written{Tag: uint64(1<<32 | 1), Verdict: actors.Done}); answered() {
+	write := said[at].message.(protocol.Write)
+	if tell(protocol.Written{Tag: uint64(1<<32 | 1), Verdict: actors.Done}); answered() {
 		t.Error("the client is told of a hold that is not on disk")
 	}
-	if tell(Written{Tag: write.Tag, Verdict: actors.Done}); !answered() {
+	if tell(protocol.Written{Tag: write.Tag, Verdict: actors.Done}); !answered() {
 		t.Error("the client is not told of a hold that is on disk")
 	}
 }

@@ -1,4 +1,4 @@
-package leader
+package protocol
 
 import (
 	"time"
@@ -45,32 +45,32 @@ const (
 
 // Between Scheduler and Rack.
 type (
-	// enrol: this machine said Hello and may be welcomed. Scheduler → Rack.
-	enrol struct {
+	// Enrol: this machine said Hello and may be welcomed. Scheduler → Rack.
+	Enrol struct {
 		Hello *messages.Hello
 		Node  *actor.PID
 		Count uint64 // how often this machine was enrolled, by this leader
 	}
-	// expect: this machine is in the store but not yet heard; its clock starts now.
-	expect struct{ Node topology.NodeID }
-	// expel: this machine is removed. Scheduler → Rack.
-	expel struct{ Node topology.NodeID }
-	// reported: the machine's books changed. Rack → Scheduler.
-	reported struct {
+	// Expect: this machine is in the store but not yet heard; its clock starts now.
+	Expect struct{ Node topology.NodeID }
+	// Expel: this machine is removed. Scheduler → Rack.
+	Expel struct{ Node topology.NodeID }
+	// Reported: the machine's books changed. Rack → Scheduler.
+	Reported struct {
 		Node        topology.NodeID
 		Incarnation *messages.Incarnation
 		Ledger      *messages.LedgerReport
 	}
-	// lost: the reaper declared it dead. Rack → Scheduler. It may cross with a Hello
+	// Lost: the reaper declared it dead. Rack → Scheduler. It may cross with a Hello
 	// on its way to the rack: then its count is not that of the last enrol.
-	lost struct {
+	Lost struct {
 		Node        topology.NodeID
 		SilentSince actors.Instant // when it was last heard
 		Count       uint64         // of the enrol that the rack knew
 	}
-	// strangerHeard: a machine that is dead or not enrolled spoke. Rack → Scheduler,
+	// StrangerHeard: a machine that is dead or not enrolled spoke. Rack → Scheduler,
 	// who asks it to say Hello again.
-	strangerHeard struct{ Node topology.NodeID }
+	StrangerHeard struct{ Node topology.NodeID }
 )
 
 // Target is one machine of an attempt, as the Scheduler knew it when it decided.
@@ -88,8 +88,8 @@ type Target struct {
 
 // Between Scheduler and Job.
 type (
-	// admit: the plan found room. Scheduler → Job, answered by declined or by what the attempt becomes.
-	admit struct {
+	// Admit: the plan found room. Scheduler → Job, answered by declined or by what the attempt becomes.
+	Admit struct {
 		Token   topology.Token
 		Targets []Target // in rank order
 		// NoOther: the gang could never be placed without the machine where it was tried and never ran.
@@ -108,47 +108,47 @@ type (
 		UID     uint32
 		UIDTurn uint64
 	}
-	// promised: the job has this firm promise; nil: it has none any more. Scheduler → Job, which writes it.
-	promised struct{ Promise *messages.Promise }
-	// promiseWritten: this is the firm promise in the job's record on disk; nil: none is. Job → Scheduler.
-	promiseWritten struct {
+	// Promised: the job has this firm promise; nil: it has none any more. Scheduler → Job, which writes it.
+	Promised struct{ Promise *messages.Promise }
+	// PromiseWritten: this is the firm promise in the job's record on disk; nil: none is. Job → Scheduler.
+	PromiseWritten struct {
 		Job     topology.JobID
 		Promise *messages.Promise
 		Asked   *messages.Promise // as it was asked for; it may have less time left on disk
 	}
-	// redeemed: the COMMIT of a job that had a firm promise is on disk. Job → Scheduler.
-	redeemed struct{ Job topology.JobID }
-	// claim: what was set aside for an attempt when it was admitted. Scheduler → Job, who declines it if it
+	// Redeemed: the COMMIT of a job that had a firm promise is on disk. Job → Scheduler.
+	Redeemed struct{ Job topology.JobID }
+	// Claim: what was set aside for an attempt when it was admitted. Scheduler → Job, who declines it if it
 	// neither works at the attempt nor has its COMMIT on disk.
-	claim struct {
+	Claim struct {
 		Job     topology.JobID
 		Token   topology.Token
 		Targets []Target
 	}
-	// declined: the job wants no attempt now, or does not know this one. Job → Scheduler.
-	declined struct {
+	// Declined: the job wants no attempt now, or does not know this one. Job → Scheduler.
+	Declined struct {
 		Token   topology.Token
 		Targets []Target
 	}
-	// rests: the job is to be planned later, and what it was given last came to nothing. Job → Scheduler.
-	rests struct {
+	// Rests: the job is to be planned later, and what it was given last came to nothing. Job → Scheduler.
+	Rests struct {
 		Job topology.JobID
 		Met topology.Token // that
 	}
-	// waits: put the job into the queue. Job → Scheduler.
-	waits struct {
+	// Waits: put the job into the queue. Job → Scheduler.
+	Waits struct {
 		Record *messages.JobRecord
 		Lent   time.Duration  // how long it had to start on what it was lent, where that was too short; 0: it never was
 		Met    topology.Token // the last admission that had reached it; zero: none had
 	}
-	// withdraws: take it out. Job → Scheduler.
-	withdraws struct{ Job topology.JobID }
-	// settled: nothing of the job is left to do; its actor ends. Job → Scheduler.
-	settled struct{ Job topology.JobID }
-	// stale: somebody else wrote the job's record; recreate its actor from disk. Job → Scheduler.
-	stale struct{ Job topology.JobID }
-	// sighted: a machine told what it has of an attempt. Scheduler → Job.
-	sighted struct {
+	// Withdraws: take it out. Job → Scheduler.
+	Withdraws struct{ Job topology.JobID }
+	// Settled: nothing of the job is left to do; its actor ends. Job → Scheduler.
+	Settled struct{ Job topology.JobID }
+	// Stale: somebody else wrote the job's record; recreate its actor from disk. Job → Scheduler.
+	Stale struct{ Job topology.JobID }
+	// Sighted: a machine told what it has of an attempt. Scheduler → Job.
+	Sighted struct {
 		Node        topology.NodeID
 		MachineID   string
 		Incarnation *messages.Incarnation
@@ -158,27 +158,27 @@ type (
 		Slice       *messages.SliceReport // nil: nothing
 		Heard       actors.Instant        // when the machine said so
 	}
-	// nodeLost: the machine was declared dead. Scheduler → Job.
-	nodeLost struct {
+	// NodeLost: the machine was declared dead. Scheduler → Job.
+	NodeLost struct {
 		Node        topology.NodeID
 		SilentSince actors.Instant
 	}
-	// nodeGone: the operator says that the machine is no more. Scheduler → Job.
-	nodeGone struct {
+	// NodeGone: the operator says that the machine is no more. Scheduler → Job.
+	NodeGone struct {
 		Node      topology.NodeID
 		MachineID string // only this machine of that name; empty: any
 	}
-	// doubted: a machine has a later run of the job than the store knows. Scheduler → Job,
+	// Doubted: a machine has a later run of the job than the store knows. Scheduler → Job,
 	// which gives up an attempt in the making.
-	doubted struct{ Node topology.NodeID }
-	// drains: this machine is emptied then; 0: it is not, or has no deadline. Scheduler → Job, if that warns its tasks.
-	drains struct {
+	Doubted struct{ Node topology.NodeID }
+	// Drains: this machine is emptied then; 0: it is not, or has no deadline. Scheduler → Job, if that warns its tasks.
+	Drains struct {
 		Node    topology.NodeID
 		Ends    actors.Instant
 		Ordered int64 // when that was, by which one drain is told from another
 	}
-	// moveOff: end the attempt because of this machine. Scheduler → Job.
-	moveOff struct {
+	// MoveOff: end the attempt because of this machine. Scheduler → Job.
+	MoveOff struct {
 		Node   topology.NodeID
 		Cause  messages.Cause
 		Detail string
@@ -187,25 +187,25 @@ type (
 
 // From Job and Coordinator to the Scheduler, about machines.
 type (
-	// answer is a machine's word on an attempt, true from that ledger version on.
-	answer struct {
+	// Answer is a machine's word on an attempt, true from that ledger version on.
+	Answer struct {
 		Node        topology.NodeID
 		Incarnation *messages.Incarnation // versions begin again with each
 		Version     uint64
 	}
-	// occupied: from these versions on the ledgers show the attempt; claims may go when they arrive.
-	occupied struct {
+	// Occupied: from these versions on the ledgers show the attempt; claims may go when they arrive.
+	Occupied struct {
 		Token   topology.Token
-		Answers []answer
+		Answers []Answer
 	}
-	// vacated: nothing of the attempt is on these machines from these versions on.
+	// Vacated: nothing of the attempt is on these machines from these versions on.
 	// Version 0: by the passing of time, or the machine is gone.
-	vacated struct {
+	Vacated struct {
 		Token   topology.Token
-		Answers []answer
+		Answers []Answer
 	}
-	// balked: the machine did not do what the plan expected of it.
-	balked struct {
+	// Balked: the machine did not do what the plan expected of it.
+	Balked struct {
 		Node   topology.NodeID
 		Token  topology.Token
 		Reason messages.RefusalReason // UNSPECIFIED: it did not answer in time
@@ -214,17 +214,17 @@ type (
 		Origin *messages.Origin
 		Ledger *messages.LedgerReport
 	}
-	// strangeToken: a machine spoke of an attempt that its job does not know of. Job →
+	// StrangeToken: a machine spoke of an attempt that its job does not know of. Job →
 	// Scheduler, which knows what was ever given out.
-	strangeToken struct {
+	StrangeToken struct {
 		Node        topology.NodeID
 		Incarnation *messages.Incarnation
 		Token       topology.Token
 	}
-	// launched: these machines started what they were told to.
-	launched struct{ Nodes []topology.NodeID }
-	// launchFailed: this one could not, or could not prepare it.
-	launchFailed struct {
+	// Launched: these machines started what they were told to.
+	Launched struct{ Nodes []topology.NodeID }
+	// LaunchFailed: this one could not, or could not prepare it.
+	LaunchFailed struct {
 		Job         topology.JobID
 		Node        topology.NodeID
 		Detail      string
@@ -236,34 +236,34 @@ type (
 
 // Between Job and its Coordinator.
 type (
-	// granted: every machine has reserved. Coordinator → Job, answered by decided or halt.
-	granted struct {
+	// Granted: every machine has reserved. Coordinator → Job, answered by decided or halt.
+	Granted struct {
 		Token    topology.Token
 		Places   []*messages.Place
 		Meet     *messages.Rendezvous
 		DecideBy actors.Instant
 		Took     time.Duration // since the first Reserve
 	}
-	// decided: COMMIT is on disk. Job → Coordinator.
-	decided struct{}
-	// halt: stop working at the attempt; before COMMIT: abort it. Job → Coordinator.
-	halt struct{}
-	// aborted: the attempt never was. Coordinator → Job.
-	aborted struct{ Token topology.Token }
-	// barrierPassed: every member has started. Coordinator → Job.
-	barrierPassed struct {
+	// Decided: COMMIT is on disk. Job → Coordinator.
+	Decided struct{}
+	// Halt: stop working at the attempt; before COMMIT: abort it. Job → Coordinator.
+	Halt struct{}
+	// Aborted: the attempt never was. Coordinator → Job.
+	Aborted struct{ Token topology.Token }
+	// BarrierPassed: every member has started. Coordinator → Job.
+	BarrierPassed struct {
 		Token    topology.Token
 		Prepared time.Duration // after COMMIT; 0: an earlier leader saw that begin
 	}
-	// faltered: a committed attempt cannot reach its barrier. Coordinator → Job.
-	faltered struct {
+	// Faltered: a committed attempt cannot reach its barrier. Coordinator → Job.
+	Faltered struct {
 		Token  topology.Token
 		Cause  messages.Cause
 		Detail string
 		Node   topology.NodeID
 	}
-	// ranksGone: these members ended. Job → Coordinator.
-	ranksGone struct {
+	// RanksGone: these members ended. Job → Coordinator.
+	RanksGone struct {
 		Node  topology.NodeID
 		Ranks []int32
 	}
