@@ -1,13 +1,12 @@
 package leader
 
 import (
-	"github.com/yi-json/synapse/actors/leader/protocol"
-
 	"fmt"
 	"runtime"
 	"testing"
 
 	"github.com/yi-json/synapse/actors"
+	"github.com/yi-json/synapse/actors/leader/protocol"
 	"github.com/yi-json/synapse/messages"
 )
 

@@ -1,11 +1,11 @@
 package leader
 
 import (
-	"github.com/yi-json/synapse/actors/leader/protocol"
-
 	"slices"
 
 	"github.com/asynkron/protoactor-go/actor"
+
+	"github.com/yi-json/synapse/actors/leader/protocol"
 )
 
 // This file owns the end of a claim that nobody gives back. The Coordinator does,

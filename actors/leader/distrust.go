@@ -1,14 +1,13 @@
 package leader
 
 import (
-	"github.com/yi-json/synapse/actors/leader/protocol"
-
 	"fmt"
 
 	"github.com/asynkron/protoactor-go/actor"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/yi-json/synapse/actors"
+	"github.com/yi-json/synapse/actors/leader/protocol"
 	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/topology"
 )

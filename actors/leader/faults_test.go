@@ -4,9 +4,8 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/yi-json/synapse/actors/leader/protocol"
-
 	"github.com/yi-json/synapse/actors"
+	"github.com/yi-json/synapse/actors/leader/protocol"
 )
 
 // TestWhatConvictsAMachine: what closes a machine, where nobody knows whose fault its failures are: those of different

@@ -1,13 +1,12 @@
 package leader
 
 import (
-	"github.com/yi-json/synapse/actors/leader/protocol"
-
 	"slices"
 	"testing"
 
 	"github.com/asynkron/protoactor-go/actor"
 
+	"github.com/yi-json/synapse/actors/leader/protocol"
 	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/topology"
 )
@@ -29,15 +28,22 @@ func TestCrossedWish(t *testing.T) {
 	if _, queued := a.s.queue.Get(e.id); !queued {
 		t.Error("it declined, and waits for ever")
 	}
+}
+
+// TestDeclinedWaitsAgain: a job that declines an admission says at once that it rests, and when it waits again which
+// admission had reached it.
+func TestDeclinedWaitsAgain(t *testing.T) {
+	rec := &messages.JobRecord{Id: "j1", Spec: oneGPU(), State: messages.JobState_JOB_STATE_QUEUED}
+	offered := topology.Token{Epoch: 1, Counter: 7}
 	j := newJob(leaderPorts(), somePeers, 1, rec, nil, nil).(*Job)
 	var said []letter
 	j.Receive(&overheard{message: &actor.Started{}, said: &said})
 	j.backedOff, said = j.p.Clock.Now().Plus(1), nil
-	j.onAdmit(&overheard{said: &said}, protocol.Admit{Token: e.offered})
+	j.onAdmit(&overheard{said: &said}, protocol.Admit{Token: offered})
 	j.backedOff = 0
 	j.Receive(&overheard{message: backoffOver{j.timers}, said: &said})
-	if len(said) != 3 || said[1].message != (protocol.Rests{Job: "j1", Met: e.offered}) ||
-		said[2].message.(protocol.Waits).Met != e.offered {
+	if len(said) != 3 || said[1].message != (protocol.Rests{Job: "j1", Met: offered}) ||
+		said[2].message.(protocol.Waits).Met != offered {
 		t.Errorf("who declines and waits later says %v", said)
 	}
 }

@@ -3,11 +3,10 @@ package leader
 import (
 	"time"
 
-	"github.com/yi-json/synapse/actors/leader/protocol"
-
 	"github.com/asynkron/protoactor-go/actor"
 
 	"github.com/yi-json/synapse/actors"
+	"github.com/yi-json/synapse/actors/leader/protocol"
 	"github.com/yi-json/synapse/clock/backoff"
 )
 

@@ -4,7 +4,6 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 
 	"github.com/yi-json/synapse/actors/leader/protocol"
-
 	"github.com/yi-json/synapse/messages"
 )
 

@@ -4,7 +4,6 @@ import (
 	"fmt"
 
 	"github.com/yi-json/synapse/actors/leader/protocol"
-
 	"github.com/yi-json/synapse/messages"
 )
 

@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"github.com/yi-json/synapse/actors/leader/protocol"
-
 	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/topology"
 )

@@ -3,9 +3,8 @@ package leader
 import (
 	"github.com/asynkron/protoactor-go/actor"
 
-	"github.com/yi-json/synapse/actors/leader/protocol"
-
 	"github.com/yi-json/synapse/actors"
+	"github.com/yi-json/synapse/actors/leader/protocol"
 	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/topology"
 )

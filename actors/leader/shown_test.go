@@ -7,11 +7,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/yi-json/synapse/actors/leader/protocol"
-
 	"github.com/asynkron/protoactor-go/actor"
 
 	"github.com/yi-json/synapse/actors"
+	"github.com/yi-json/synapse/actors/leader/protocol"
 	"github.com/yi-json/synapse/actors/mirror"
 	"github.com/yi-json/synapse/cluster/link"
 	"github.com/yi-json/synapse/messages"
@@ -102,7 +101,8 @@ func shownBefore(t *testing.T, said []letter, answer, phase string) {
 	}
 }
 
-func TestShownBeforeAcknowledged(t *testing.T) {
+// TestJobIsToldWhomToAnswer: once a submit is on disk, its Job hears which clients wait for the answer.
+func TestJobIsToldWhomToAnswer(t *testing.T) {
 	who := &messages.Principal{Name: "a"}
 	var said []letter
 	tell := func(a actor.Actor, m any) {
@@ -119,13 +119,21 @@ func TestShownBeforeAcknowledged(t *testing.T) {
 	if at < 0 {
 		t.Fatalf("the Job is not told whom to answer: %v", said)
 	}
-	acknowledges := said[at].message
+}
 
-	j := newJob(leaderPorts(), somePeers, 1, write.Change.Job, nil, nil)
-	said = nil
+// TestShownBeforeAcknowledged: of each answer to a wish, the Mirror has been shown before what it says.
+func TestShownBeforeAcknowledged(t *testing.T) {
+	who := &messages.Principal{Name: "a"}
+	var said []letter
+	tell := func(a actor.Actor, m any) {
+		a.Receive(&overheard{message: m, said: &said})
+	}
+	j := newJob(leaderPorts(), somePeers, 1, &messages.JobRecord{
+		Id: "j1", Spec: oneGPU(), State: messages.JobState_JOB_STATE_QUEUED,
+	}, nil, nil)
 	tell(j, &actor.Started{})
 	waiting := slices.ContainsFunc(said, func(l letter) bool { _, is := l.message.(protocol.Waits); return is })
-	tell(j, acknowledges)
+	tell(j, protocol.Acknowledge{Clients: []*actor.PID{actor.NewPID("here", "client")}, Reply: &messages.SubmitReply{Job: "j1"}})
 	if shownBefore(t, said, "*messages.SubmitReply", "queued"); !waiting {
 		t.Error("the client is answered before the Scheduler knows that the job waits")
 	}

@@ -1,12 +1,12 @@
 package leader
 
 import (
-	"github.com/yi-json/synapse/actors/leader/protocol"
-
+	"slices"
 	"testing"
 	"time"
 
 	"github.com/yi-json/synapse/actors"
+	"github.com/yi-json/synapse/actors/leader/protocol"
 	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/topology"
 )
@@ -95,8 +95,8 @@ func TestCauseToldTo(t *testing.T) {
 	}
 }
 
-// TestTooShortIsKnown: how long a job had to start on what it was lent, where that was too short, reaches the planner,
-// which lends to it only where it has twice that. A next leader has it from the attempt's record.
+// TestTooShortIsKnown: a job says how long it had to start on what it was lent, where that was too short: the planner
+// lends to it only where it has twice that. A next leader has it from the attempt's record.
 func TestTooShortIsKnown(t *testing.T) {
 	token := messages.ToToken(topology.Token{Epoch: 1, Counter: 7})
 	rec := &messages.JobRecord{Id: "j", Spec: oneGPU(), State: messages.JobState_JOB_STATE_QUEUED, Attempt: token}
@@ -109,16 +109,21 @@ func TestTooShortIsKnown(t *testing.T) {
 		j := newJob(leaderPorts(), somePeers, 1, rec, []*messages.AttemptRecord{last}, nil).(*Job)
 		said := []letter{}
 		j.wait(&overheard{said: &said})
-		s := newScheduler(leaderPorts(), Makers{}).(*Scheduler)
-		s.peers, s.self = somePeers, somePeers.Scheduler
-		s.jobs["j"] = &livingJob{id: "j", rec: rec}
-		for _, l := range said {
-			if m, is := l.message.(protocol.Waits); is {
-				s.onWaits(&overheard{said: &[]letter{}}, m)
-			}
+		at := slices.IndexFunc(said, func(l letter) bool { _, is := l.message.(protocol.Waits); return is })
+		if at < 0 || said[at].message.(protocol.Waits).Lent != want {
+			t.Errorf("after %v it says %+v, want %v", cause, said, want)
 		}
-		if w, ok := s.queue.Get("j"); !ok || time.Duration(w.Lent) != want {
-			t.Errorf("after %v it is known to need more than %v, want %v", cause, time.Duration(w.Lent), want)
-		}
+	}
+}
+
+// TestTooShortReachesThePlanner: what a job says of that is in the queue.
+func TestTooShortReachesThePlanner(t *testing.T) {
+	rec := &messages.JobRecord{Id: "j", Spec: oneGPU(), State: messages.JobState_JOB_STATE_QUEUED}
+	s := newScheduler(leaderPorts(), Makers{}).(*Scheduler)
+	s.peers, s.self = somePeers, somePeers.Scheduler
+	s.jobs["j"] = &livingJob{id: "j", rec: rec}
+	s.onWaits(&overheard{said: &[]letter{}}, protocol.Waits{Record: rec, Lent: 12 * time.Second})
+	if w, ok := s.queue.Get("j"); !ok || time.Duration(w.Lent) != 12*time.Second {
+		t.Errorf("it is known to need more than %v", time.Duration(w.Lent))
 	}
 }

@@ -1,13 +1,12 @@
 package leader
 
 import (
-	"github.com/yi-json/synapse/actors/leader/protocol"
-
 	"testing"
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
 
+	"github.com/yi-json/synapse/actors/leader/protocol"
 	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/topology"
 )
@@ -63,6 +62,10 @@ func TestAttemptTellsWhatItTook(t *testing.T) {
 			t.Errorf("resumed %v: reserved after %v, want %v", resumed, reserved, want)
 		}
 	}
+}
+
+// TestWholeMs: a time of which something is known is at least one millisecond.
+func TestWholeMs(t *testing.T) {
 	if wholeMs(0) != 0 || wholeMs(time.Microsecond) != 1 || wholeMs(time.Second) != 1000 {
 		t.Error("no time is something else than a short one")
 	}
