@@ -20,7 +20,7 @@ func countedJob(spec *messages.JobSpec) (*Job, *messages.AttemptRecord) {
 	}
 	rec := &messages.JobRecord{Id: "j1", Spec: spec, State: messages.JobState_JOB_STATE_ACTIVE, Attempt: att.Token}
 	p := leaderPorts()
-	p.Clock = &watchClock{now: 100e9}
+	p.Clock = &handClock{at: 100e9}
 	return newJob(p, somePeers, 1, rec, []*messages.AttemptRecord{att}, nil).(*Job), att
 }
 

@@ -186,7 +186,7 @@ func TestForHowLongAnAttemptRan(t *testing.T) {
 		}, 0},
 	} {
 		p := leaderPorts()
-		p.Clock = &watchClock{now: 10e9}
+		p.Clock = &handClock{at: 10e9}
 		j := newJob(p, somePeers, 1, rec, []*messages.AttemptRecord{att}, nil).(*Job)
 		j.states.Become("resumed", jobStarting)
 		if c.is(j); j.ranMs(att) != c.want {

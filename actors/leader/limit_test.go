@@ -33,7 +33,7 @@ func TestLimitCountsFromTheBarrier(t *testing.T) {
 		{"one is over and does not say", &messages.SliceReport{State: messages.SliceState_SLICE_STATE_OVER}, 5e9, 5_000},
 	} {
 		p := leaderPorts()
-		p.Clock = &watchClock{now: 10e9}
+		p.Clock = &handClock{at: 10e9}
 		j := newJob(p, somePeers, 1, rec, []*messages.AttemptRecord{att}, nil).(*Job)
 		j.states.Become("resumed", jobStarting)
 		j.begunBefore, j.ranBefore, j.limitFrom = true, true, 9e9

@@ -116,13 +116,13 @@ func TestPromiseIsWritten(t *testing.T) {
 // TestPromiseAges: a promise that waited for the write before it comes to disk with the time that is left by then, and
 // is what was asked for all the same.
 func TestPromiseAges(t *testing.T) {
-	first, second, clock := aPromise(), aPromise(), &watchClock{}
+	first, second, clock := aPromise(), aPromise(), &handClock{}
 	j := newPromisedJob()
 	j.p.Clock = clock
 	j.tell(protocol.Promised{Promise: first})
 	write := j.said[len(j.said)-1].message.(protocol.Write)
 	j.tell(protocol.Promised{Promise: second})
-	clock.now = clock.now.Plus(50 * time.Second)
+	clock.at = clock.at.Plus(50 * time.Second)
 	j.tell(protocol.Written{Tag: write.Tag, Verdict: actors.Done})
 	rec := j.writes()
 	if rec.GetPromise().GetLeftMs() != 10_000 || second.LeftMs != 60_000 {
@@ -132,7 +132,7 @@ func TestPromiseAges(t *testing.T) {
 		if m, is := j.said[0].message.(protocol.PromiseWritten); !is || m.Promise != rec.Promise || m.Asked != second {
 			t.Errorf("said is %v", j.said)
 		}
-		clock.now = clock.now.Plus(time.Second)
+		clock.at = clock.at.Plus(time.Second)
 		j.tell(protocol.Promised{Promise: second})
 		if j.writes() != nil {
 			t.Error("the same promise is written again")

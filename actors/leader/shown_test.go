@@ -12,7 +12,6 @@ import (
 	"github.com/yi-json/synapse/actors"
 	"github.com/yi-json/synapse/actors/leader/protocol"
 	"github.com/yi-json/synapse/actors/mirror"
-	"github.com/yi-json/synapse/cluster/link"
 	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/policy"
 	"github.com/yi-json/synapse/topology"
@@ -53,9 +52,12 @@ func (c *overheard) SpawnNamed(_ *actor.Props, name string) (*actor.PID, error) 
 // deafHost makes nobody and hears nothing.
 type deafHost struct{ actors.NoLog }
 
+// Props makes actors that never hear anything.
 func (deafHost) Props(_ actors.Kind, make actor.Producer) *actor.Props {
-	return actor.PropsFromProducer(make, actor.WithMailbox(link.Mailbox))
+	return actor.PropsFromProducer(make, actor.WithMailbox(noMailbox))
 }
+
+func noMailbox() actor.Mailbox                             { return nil }
 func (deafHost) Panicked(*actor.PID, any, bool)            {}
 func (deafHost) Deposed(uint64)                            {}
 func (deafHost) Moved(actors.Kind, string, string, string) {}
@@ -133,7 +135,8 @@ func TestShownBeforeAcknowledged(t *testing.T) {
 	}, nil, nil)
 	tell(j, &actor.Started{})
 	waiting := slices.ContainsFunc(said, func(l letter) bool { _, is := l.message.(protocol.Waits); return is })
-	tell(j, protocol.Acknowledge{Clients: []*actor.PID{actor.NewPID("here", "client")}, Reply: &messages.SubmitReply{Job: "j1"}})
+	tell(j, protocol.Acknowledge{Clients: []*actor.PID{actor.NewPID("here", "client")},
+		Reply: &messages.SubmitReply{Job: "j1"}})
 	if shownBefore(t, said, "*messages.SubmitReply", "queued"); !waiting {
 		t.Error("the client is answered before the Scheduler knows that the job waits")
 	}

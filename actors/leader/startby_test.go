@@ -47,9 +47,9 @@ func TestLateAfterATakeover(t *testing.T) {
 		targets := []protocol.Target{
 			{Node: "n1", Members: []*messages.Member{{}}}, {Node: "n2", Members: []*messages.Member{{Rank: 1}}},
 		}
-		clock := &watchClock{now: 100e9}
+		clock := &handClock{at: 100e9}
 		p := leaderPorts()
-		p.Clock, p.Since = clock, clock.now
+		p.Clock, p.Since = clock, clock.at
 		token := messages.ToToken(topology.Token{Epoch: 1, Counter: 7})
 		c := newCoordinator(p, somePeers.Mirror, somePeers.Scheduler, protocol.AttemptPlan{
 			Job: "j", Token: messages.FromToken(token), Spec: oneGPU(), Targets: targets,
@@ -62,7 +62,7 @@ func TestLateAfterATakeover(t *testing.T) {
 			}
 		}
 		for at, want := range map[actors.Instant]bool{119e9: test.late, 120e9: test.by120s} {
-			clock.now = at
+			clock.at = at
 			if got := c.overdue(); got != want {
 				t.Errorf("%s: late at %v is %t, want %t", test.name, time.Duration(at), got, want)
 			}

@@ -25,7 +25,7 @@ func TestAttemptTellsWhatItTook(t *testing.T) {
 		if resumed {
 			plan.Resumed = &messages.AttemptRecord{Job: "j1"}
 		}
-		p, clock := leaderPorts(), &watchClock{now: 10e9}
+		p, clock := leaderPorts(), &handClock{at: 10e9}
 		p.Clock, p.Peers = clock, here{}
 		c := newCoordinator(p, actor.NewPID("here", "job"), somePeers.Scheduler, plan).(*Coordinator)
 		origin := &messages.Origin{
@@ -33,7 +33,7 @@ func TestAttemptTellsWhatItTook(t *testing.T) {
 		}
 		var said []letter
 		hears := func(after time.Duration, message any) {
-			clock.now = clock.now.Plus(after)
+			clock.at = clock.at.Plus(after)
 			c.Receive(&overheard{message: message, said: &said})
 		}
 		hears(0, &actor.Started{})
