@@ -10,13 +10,17 @@ import (
 // This file owns what a leader's actors measure for operators, by their process's steady clock. Nothing is decided by
 // it.
 
-// The distributions.
-const (
-	TookPhase   = "coordinator." // and the phase of an attempt that it got through
-	TookJournal = "journal.write"
-	TookSilence = "rack.silence" // between two words of one machine
-	TookPass    = "scheduler.pass"
-)
+// TookPhase begins the distributions of how long attempts took: the phase that one got through follows.
+const TookPhase = "coordinator."
+
+// TookJournal is the distribution of how long a write took.
+const TookJournal = "journal.write"
+
+// TookSilence is that of how long a machine was silent between two of its words.
+const TookSilence = "rack.silence"
+
+// TookPass is that of how long a pass took.
+const TookPass = "scheduler.pass"
 
 // CountRefused begins the counters of what machines refused, and why.
 const CountRefused = "refused."
