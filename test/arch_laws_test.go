@@ -11,90 +11,6 @@ import (
 	"strings"
 )
 
-// room is what one top folder may import.
-type room struct {
-	// ours are this module's folders, or single packages of one. A room may always import its own sub-folders.
-	ours []string
-	// libraries are the modules of others that it may import, as path prefixes; nil means any that no law bans.
-	libraries []string
-	// pure rooms take from the standard library only what has no clock, no I/O, no randomness and no locking.
-	pure bool
-}
-
-const (
-	protoActor = "github.com/asynkron/protoactor-go"
-	protobuf   = "google.golang.org/protobuf"
-)
-
-// rooms says what each room imports. A folder that is not listed here does not exist in the house.
-var rooms = map[string]room{
-	"topology": {libraries: []string{}, pure: true},
-	// What the leader believes stands on what a machine is and has, which knows nothing of it.
-	"topology/belief": {ours: []string{"topology", "clock/backoff"}, libraries: []string{}, pure: true},
-
-	// Where GPU time goes is counted by one who knows no jobs and no messages.
-	"goodput": {ours: []string{"topology"}, libraries: []string{}, pure: true},
-	"policy": {
-		ours:      []string{"topology", "policy/estimate", "policy/heap", "policy/preempt", "policy/share"},
-		libraries: []string{}, pure: true,
-	},
-	// What is learned of jobs knows nothing of who waits.
-	"policy/estimate": {ours: []string{"topology", "policy/heap"}, libraries: []string{}, pure: true},
-	"policy/share":    {ours: []string{"topology"}, libraries: []string{}, pure: true},
-	"policy/preempt":  {ours: []string{"topology"}, libraries: []string{}, pure: true},
-	"policy/heap":     {libraries: []string{}, pure: true},
-	"messages":        {ours: []string{"topology"}, libraries: []string{protobuf}, pure: true},
-	// What is said of queues and what is planned by them are two packages that do not know each other.
-	"messages/queues": {ours: []string{"topology", "policy/share", "messages"}, libraries: []string{}, pure: true},
-	// What leader and worker have in common knows neither; the leader speaks to the mirror, which speaks to readers alone.
-	"actors":        actorRoom("topology", "messages", "clock/backoff"),
-	"actors/worker": actorRoom("topology", "messages", "actors"),
-	"actors/mirror": actorRoom("topology", "goodput", "policy", "messages", "actors"),
-	"actors/leader": actorRoom("topology", "goodput", "policy", "messages", "actors", "actors/mirror", "clock/backoff"),
-	"store":         {ours: []string{"topology", "policy", "messages", "actors"}},
-	"cluster":       {ours: []string{"topology", "goodput", "policy", "messages", "actors", "store", "clock"}},
-	// What is served stands on how processes find, prove and hear each other, which knows of no client.
-	"server":  {ours: []string{"topology", "goodput", "policy", "messages", "actors", "store", "cluster", "clock"}},
-	"runtime": {ours: []string{"topology", "policy", "messages", "actors", "clock"}},
-	// What runs in real time measures by one clock; what is simulated cannot.
-	"clock":         {libraries: []string{"golang.org/x/sys/unix"}},
-	"clock/backoff": {libraries: []string{}, pure: true},
-	"sim":           {ours: []string{"topology", "goodput", "policy", "messages", "actors", "store", "cluster/lease"}},
-	"cmd": {
-		ours: []string{
-			"topology", "goodput", "policy", "messages", "actors", "store", "cluster", "server", "runtime", "sim", "clock",
-		},
-	},
-	// What users start from: programs that know nothing of the house.
-	"examples": {libraries: []string{}},
-	"test": {
-		ours: []string{
-			"topology", "goodput", "policy", "messages", "actors", "store", "cluster", "server", "runtime", "sim", "clock",
-			"cmd",
-		},
-	},
-}
-
-// actorRoom is a room in which actors live. Of protobuf only proto: protojson and prototext answer differently from
-// build to build, by design.
-func actorRoom(ours ...string) room {
-	return room{
-		ours: ours, libraries: []string{
-			protoActor + "/actor", protobuf + "/proto", protobuf + "/encoding/protowire",
-		}, pure: true,
-	}
-}
-
-// roomOf is the room that a package is in: that of its folder, or of the nearest one above it.
-func roomOf(folder string) string {
-	for ; folder != "."; folder = path.Dir(folder) {
-		if _, known := rooms[folder]; known {
-			return folder
-		}
-	}
-	return ""
-}
-
 // pureLibrary is what pure rooms may take from the standard library. It is a list of what is allowed, not of what is
 // banned, so that next year's packages have to be looked at first. time is here for Duration; the clock is banned by
 // call.
@@ -152,6 +68,9 @@ var laws = []law{
 		{"actors/worker/x.go", `package worker; import "` + module + `/policy"`},
 		{"actors/leader/x.go", `package leader; import "` + module + `/actors/worker"`},
 		{"actors/mirror/x.go", `package mirror; import "` + module + `/actors/leader"`},
+		{"actors/leader/rack/x.go", `package rack; import "` + module + `/actors/leader/journal"`},
+		{"actors/leader/rack/x.go", `package rack; import "` + module + `/actors/leader"`},
+		{"actors/leader/protocol/x.go", `package protocol; import "` + module + `/actors/leader/rack"`},
 		{"sim/x.go", `package sim; import "` + module + `/cmd/thing"`},
 		{"sim/x.go", `package sim; import "` + module + `/cluster/election"`},
 		{"cluster/x.go", `package cluster; import "` + module + `/server/web"`},

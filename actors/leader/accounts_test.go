@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/yi-json/synapse/actors/leader/leadertest"
 	"github.com/yi-json/synapse/actors/mirror"
 	"github.com/yi-json/synapse/messages"
 )
@@ -20,8 +21,8 @@ func TestPeopleSeeHowAMachineDecidesAboutUsers(t *testing.T) {
 	shown := func(u *messages.NodeUsers) *messages.NodeUsers {
 		a.s.decides(m, u)
 		a.said = nil
-		a.s.showNode(&overheard{said: &a.said}, m)
-		all := a.said[0].message.(mirror.NodeShown)
+		a.s.showNode(&leadertest.Context{Said: &a.said}, m)
+		all := a.said[0].Message.(mirror.NodeShown)
 		if l := all.Status.Users; len(l.GetOwn()) > 0 || len(l.GetMapped()) > 0 || l.GetAny() != all.Named.GetAny() ||
 			l.GetOwnCount() != all.Named.GetOwnCount() || l.GetMappedCount() != all.Named.GetMappedCount() {
 			t.Errorf("in lists is shown %v, and of it alone %v", l, all.Named)

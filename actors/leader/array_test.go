@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/yi-json/synapse/actors"
+	"github.com/yi-json/synapse/actors/leader/leadertest"
 	"github.com/yi-json/synapse/actors/leader/protocol"
 	"github.com/yi-json/synapse/messages"
 )
@@ -16,32 +17,32 @@ import (
 type swept struct {
 	*testing.T
 	a    *Array
-	said []letter
+	said []leadertest.Letter
 }
 
 func newSwept(t *testing.T, n int32, rec *messages.JobRecord) *swept {
 	if rec == nil {
-		spec := oneGPU()
+		spec := leadertest.OneGPU()
 		spec.Array = &messages.ArraySpec{Indices: []*messages.IndexRange{{Last: n - 1}}}
 		rec = &messages.JobRecord{
 			Id: "k", Revision: 1, Spec: spec, State: messages.JobState_JOB_STATE_QUEUED,
 			Array: &messages.ArrayRecord{Reach: protocol.ArrayStep},
 		}
 	}
-	s := &swept{T: t, a: newArray(leaderPorts(), somePeers, 1, rec).(*Array)}
+	s := &swept{T: t, a: newArray(leadertest.Ports(), leadertest.Peers, 1, rec).(*Array)}
 	s.a.states.Become("opened", arrayOpen)
 	s.tell(protocol.ElementsTold{Fresh: rec.Revision == 1})
 	return s
 }
 
 func (s *swept) tell(m any) {
-	s.a.Receive(&overheard{message: m, said: &s.said})
+	s.a.Receive(&leadertest.Context{Hears: m, Said: &s.said})
 }
 
 // sprouted are the indices that it has asked for.
 func (s *swept) sprouted() (all []int32) {
 	for _, l := range s.said {
-		if m, is := l.message.(protocol.Sprout); is {
+		if m, is := l.Message.(protocol.Sprout); is {
 			all = append(all, m.Index)
 		}
 	}
@@ -103,7 +104,7 @@ func TestHeldElementsTakeNoPlace(t *testing.T) {
 	s.tell(&messages.Update{Job: "k", SetArrayMost: true, ArrayMost: 3})
 	told := func() (n int) {
 		for _, l := range s.said {
-			if m, is := l.message.(protocol.Allows); is && m == (protocol.Allows{Array: "k", Most: 3}) {
+			if m, is := l.Message.(protocol.Allows); is && m == (protocol.Allows{Array: "k", Most: 3}) {
 				n++
 			}
 		}
@@ -165,7 +166,7 @@ func TestArrayGoesOnFromItsRecord(t *testing.T) {
 	next := newSwept(t, 4, rec)
 	var probed []int32
 	for _, l := range next.said {
-		if m, is := l.message.(protocol.Probe); is {
+		if m, is := l.Message.(protocol.Probe); is {
 			probed = append(probed, m.Index)
 		}
 	}
@@ -197,7 +198,7 @@ func TestArrayGoesOnFromItsRecord(t *testing.T) {
 // BenchmarkArray is what a hundred thousand waiting elements cost a leader, and how long their array takes to come in,
 // without the disk.
 func BenchmarkArray(b *testing.B) {
-	spec := oneGPU()
+	spec := leadertest.OneGPU()
 	spec.Array = &messages.ArraySpec{Indices: []*messages.IndexRange{{Last: messages.MaxElements - 1}}}
 	var before, after runtime.MemStats
 	arrays := make([]*Array, b.N)
@@ -208,7 +209,7 @@ func BenchmarkArray(b *testing.B) {
 			b.Fatal(err)
 		}
 		rec := &messages.JobRecord{Id: "k", Revision: 1, Spec: spec, State: messages.JobState_JOB_STATE_QUEUED}
-		arrays[i] = newArray(leaderPorts(), somePeers, 1, rec).(*Array)
+		arrays[i] = newArray(leadertest.Ports(), leadertest.Peers, 1, rec).(*Array)
 	}
 	runtime.GC()
 	runtime.ReadMemStats(&after)
@@ -219,7 +220,7 @@ func BenchmarkArray(b *testing.B) {
 // replies are what clients were told.
 func (s *swept) replies() (n int) {
 	for _, l := range s.said {
-		if l.to == "client" {
+		if l.To == "client" {
 			n++
 		}
 	}
@@ -254,7 +255,7 @@ func TestUpdateOfAnElementThatIsOver(t *testing.T) {
 	s.write()
 	got := map[string]*messages.UpdateReply{}
 	for _, l := range s.said {
-		if m, is := l.message.(*messages.UpdateReply); is {
+		if m, is := l.Message.(*messages.UpdateReply); is {
 			got[m.Job] = m
 		}
 	}
@@ -274,7 +275,7 @@ func TestUpdateOfAnElementSaysWhatIsOnDisk(t *testing.T) {
 	s.tell(&messages.Update{Job: "k", SetTimeLimit: true, TimeLimitMs: 9000})
 	s.write()
 	for _, l := range s.said {
-		if m, is := l.message.(*messages.UpdateReply); is && m.Job == "k_90" {
+		if m, is := l.Message.(*messages.UpdateReply); is && m.Job == "k_90" {
 			if m.TimeLimitMs != 5000 {
 				t.Errorf("the answer is %v", m)
 			}

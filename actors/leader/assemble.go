@@ -9,7 +9,9 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 
 	"github.com/yi-json/synapse/actors"
+	"github.com/yi-json/synapse/actors/leader/journal"
 	"github.com/yi-json/synapse/actors/leader/protocol"
+	"github.com/yi-json/synapse/actors/leader/rack"
 	"github.com/yi-json/synapse/actors/mirror"
 	"github.com/yi-json/synapse/messages"
 )
@@ -30,7 +32,7 @@ func Assemble(p Ports) *actor.PID {
 	p.Since = p.Clock.Now()
 	return actors.Root(&p.Ports, func(ctx actor.Context) {
 		// The Journal and the Mirror first: the Scheduler speaks to them when it starts.
-		actors.Spawn(ctx, &p.Ports, actors.KindJournal, "journal", func() actor.Actor { return newJournal(&p) })
+		actors.Spawn(ctx, &p.Ports, actors.KindJournal, "journal", func() actor.Actor { return journal.New(&p) })
 		actors.Spawn(ctx, &p.Ports, actors.KindMirror, "mirror", func() actor.Actor {
 			return mirror.New(&p.Ports, p.Epoch, p.Levels)
 		})
@@ -42,7 +44,7 @@ func Assemble(p Ports) *actor.PID {
 
 // makers is where each actor learns how those are made that it spawns.
 var makers = Makers{
-	Rack: newRack, Array: newArray,
+	Rack: rack.New, Array: newArray,
 	Job: func(p *protocol.Ports, peers protocol.JobPeers, life uint64, rec *messages.JobRecord,
 		attempts []*messages.AttemptRecord) actor.Actor {
 		return newJob(p, peers, life, rec, attempts, newCoordinator)

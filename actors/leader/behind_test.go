@@ -4,13 +4,14 @@ import (
 	"testing"
 
 	"github.com/yi-json/synapse/actors"
+	"github.com/yi-json/synapse/actors/leader/leadertest"
 	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/topology"
 )
 
 // endingHost notes of which epoch its leader was told to end.
 type endingHost struct {
-	deafHost
+	leadertest.Host
 	ended uint64
 }
 
@@ -30,15 +31,15 @@ func TestAttemptOfALaterLeader(t *testing.T) {
 		{"an earlier one's", 2, actors.Found{Has: true}, false},
 	} {
 		host := &endingHost{}
-		p := leaderPorts()
-		p.Host, p.Peers, p.Epoch = host, here{}, 3
+		p := leadertest.Ports()
+		p.Host, p.Peers, p.Epoch = host, leadertest.Nodes{}, 3
 		s := newScheduler(p, Makers{}).(*Scheduler)
-		s.peers, s.self = somePeers, somePeers.Scheduler
+		s.peers, s.self = leadertest.Peers, leadertest.Peers.Scheduler
 		token := topology.Token{Epoch: c.epoch, Counter: 1}
 		m := s.machine("n1")
 		m.up, m.record = true, &messages.NodeRecord{Id: "n1"}
 		m.ledger = &messages.LedgerReport{Slices: []*messages.SliceReport{{Token: messages.ToToken(token), Job: "j1"}}}
-		s.judgeOrphan(&overheard{said: &[]letter{}}, orphan{"n1", "j1", token}, c.found)
+		s.judgeOrphan(&leadertest.Context{Said: &[]leadertest.Letter{}}, orphan{"n1", "j1", token}, c.found)
 		if ended := host.ended == 3; ended != c.ends {
 			t.Errorf("%s: the leader ends: %v", c.name, ended)
 		}

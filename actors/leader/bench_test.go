@@ -7,6 +7,7 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 
 	"github.com/yi-json/synapse/actors"
+	"github.com/yi-json/synapse/actors/leader/leadertest"
 	"github.com/yi-json/synapse/messages"
 )
 
@@ -30,7 +31,7 @@ func TestBenchedAllTheTime(t *testing.T) {
 	clock := &benchClock{watchClock: watchClock{now: actors.Instant(time.Hour)}}
 	p := newPair(clock)
 	p.machine("n1")
-	m, ctx := p.machines["n1"], &overheard{said: &[]letter{}}
+	m, ctx := p.machines["n1"], &leadertest.Context{Said: &[]leadertest.Letter{}}
 	m.record.Revision, m.ledger = 1, &messages.LedgerReport{}
 	for range 100 {
 		clock.now = clock.now.Plus(time.Millisecond)

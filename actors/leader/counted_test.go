@@ -1,6 +1,8 @@
 package leader
 
 import (
+	"github.com/yi-json/synapse/actors/leader/leadertest"
+
 	"testing"
 	"time"
 
@@ -19,16 +21,16 @@ func countedJob(spec *messages.JobSpec) (*Job, *messages.AttemptRecord) {
 		Places: []*messages.Place{{Node: "n1", MachineId: "m1"}, {Rank: 1, Node: "n2", MachineId: "m2"}},
 	}
 	rec := &messages.JobRecord{Id: "j1", Spec: spec, State: messages.JobState_JOB_STATE_ACTIVE, Attempt: att.Token}
-	p := leaderPorts()
-	p.Clock = &handClock{at: 100e9}
-	return newJob(p, somePeers, 1, rec, []*messages.AttemptRecord{att}, nil).(*Job), att
+	p := leadertest.Ports()
+	p.Clock = &leadertest.Clock{At: 100e9}
+	return newJob(p, leadertest.Peers, 1, rec, []*messages.AttemptRecord{att}, nil).(*Job), att
 }
 
 // TestGraceOfAnEnd: an attempt that has begun gets the grace of its job. So does one that may have begun under an
 // earlier leader, and one that a user stopped, because its work may be saved. After a failed barrier there is nothing
 // to save.
 func TestGraceOfAnEnd(t *testing.T) {
-	spec := oneGPU()
+	spec := leadertest.OneGPU()
 	spec.Stop = &messages.StopSpec{GraceMs: 60_000}
 	const whole = time.Minute
 	short := actors.DefaultConstants().BarrierGrace
@@ -61,7 +63,7 @@ func TestGraceOfAnEnd(t *testing.T) {
 // TestFencedByWhoMayRun: a job waits for the fence of a machine that cannot be reached as long as a task may run there:
 // not where its end is known, nor for one that is up.
 func TestFencedByWhoMayRun(t *testing.T) {
-	spec := oneGPU()
+	spec := leadertest.OneGPU()
 	spec.StopWhenLostMs = 20_000
 	j, att := countedJob(spec)
 	wait := fenceWait(spec, j.p.Constants)
@@ -88,7 +90,7 @@ func TestFencedByWhoMayRun(t *testing.T) {
 
 // TestMoreTimeIsOnItsWay: a run is not ended while more time is being written for it, or that it has no limit any more.
 func TestMoreTimeIsOnItsWay(t *testing.T) {
-	spec := oneGPU()
+	spec := leadertest.OneGPU()
 	spec.TimeLimitMs = 1_000
 	j, _ := countedJob(spec)
 	for wanted, want := range map[int64]bool{0: true, 999: false, 1_000: false, 1_001: true} {
@@ -104,7 +106,7 @@ func TestMoreTimeIsOnItsWay(t *testing.T) {
 // TestTooShortIsNeverForgotten: a second attempt that came too late had less time than the first. What the first had is
 // known to be too short all the same.
 func TestTooShortIsNeverForgotten(t *testing.T) {
-	j, _ := countedJob(oneGPU())
+	j, _ := countedJob(leadertest.OneGPU())
 	for _, c := range []struct {
 		ready   time.Duration
 		startBy actors.Instant

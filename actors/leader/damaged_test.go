@@ -1,6 +1,8 @@
 package leader
 
 import (
+	"github.com/yi-json/synapse/actors/leader/leadertest"
+
 	"slices"
 	"testing"
 
@@ -12,7 +14,7 @@ import (
 // elements. The next one cancels them. It leaves elements alone whose array lives or is damaged, and other jobs.
 func TestTakeoverEndsElementsOfLostArray(t *testing.T) {
 	job := func(id string, edit func(*messages.JobSpec)) *messages.JobRecord {
-		spec := oneGPU()
+		spec := leadertest.OneGPU()
 		edit(spec)
 		return &messages.JobRecord{Id: id, Spec: spec, Owner: &messages.Principal{Name: "ann"},
 			State: messages.JobState_JOB_STATE_QUEUED}
@@ -25,16 +27,16 @@ func TestTakeoverEndsElementsOfLostArray(t *testing.T) {
 		s.Array = &messages.ArraySpec{Indices: []*messages.IndexRange{{Last: 3}}}
 	})
 	s := newFailedRead(&alarms{}, &seat{}).s
-	s.self = somePeers.Scheduler
-	var said []letter
-	s.onLoaded(&overheard{said: &said}, actors.Loaded{
+	s.self = leadertest.Peers.Scheduler
+	var said []leadertest.Letter
+	s.onLoaded(&leadertest.Context{Said: &said}, actors.Loaded{
 		Jobs: []*messages.JobRecord{array, element("damaged", 1), element("gone", 1), element("gone", 2),
 			element("lives", 1), job("alone", func(*messages.JobSpec) {})},
 		Damaged: []actors.Damaged{{Job: "damaged", What: "torn"}},
 	})
 	var cancelled []string
 	for _, l := range said {
-		if m, is := l.message.(*messages.Cancel); is {
+		if m, is := l.Message.(*messages.Cancel); is {
 			if err := m.Validate(); err != nil {
 				t.Error(err)
 			}

@@ -1,6 +1,8 @@
 package leader
 
 import (
+	"github.com/yi-json/synapse/actors/leader/leadertest"
+
 	"strings"
 	"testing"
 
@@ -13,24 +15,24 @@ func TestOnlyDescribedQueuesTakeJobs(t *testing.T) {
 	a := newApplied(t)
 	a.s.states.Become("all heard", schedulerLeading)
 	describe := func(usual string) {
-		a.s.goBy(&overheard{said: &a.said}, &messages.QueuesRecord{Revision: 1, Queues: &messages.Queues{
+		a.s.goBy(&leadertest.Context{Said: &a.said}, &messages.QueuesRecord{Revision: 1, Queues: &messages.Queues{
 			Default: usual, Queues: []*messages.QueueSpec{{Name: "nlp"}, {Name: "vision"}},
 		}})
 	}
 	refused := func(queue string) bool {
 		t.Helper()
-		spec := oneGPU()
+		spec := leadertest.OneGPU()
 		spec.Queue = queue
 		var both [2]bool
 		a.tell(&messages.Submit{Principal: &messages.Principal{Name: "ann"}, Spec: spec, AllowInfeasible: true})
 		for _, l := range a.said {
-			if r, is := l.message.(*messages.SubmitReply); is && r.Outcome.Field == "spec.queue" {
+			if r, is := l.Message.(*messages.SubmitReply); is && r.Outcome.Field == "spec.queue" {
 				both[0] = r.Outcome.Code == messages.Code_CODE_INVALID && strings.Contains(r.Outcome.Hint, "nlp, vision")
 			}
 		}
 		a.tell(&messages.DryRun{Principal: &messages.Principal{Name: "ann"}, Spec: spec, AllowInfeasible: true})
 		for _, l := range a.said {
-			if r, is := l.message.(*messages.DryRunReply); is && r.Outcome.Field == "spec.queue" {
+			if r, is := l.Message.(*messages.DryRunReply); is && r.Outcome.Field == "spec.queue" {
 				both[1] = true
 			}
 		}

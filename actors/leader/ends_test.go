@@ -1,6 +1,8 @@
 package leader
 
 import (
+	"github.com/yi-json/synapse/actors/leader/leadertest"
+
 	"testing"
 	"time"
 
@@ -18,7 +20,7 @@ import (
 func TestEndsForeseen(t *testing.T) {
 	const limit, grace = 20 * time.Minute, 40 * time.Second
 	c := actors.DefaultConstants()
-	spec := oneGPU()
+	spec := leadertest.OneGPU()
 	spec.TimeLimitMs, spec.PrepareTimeoutMs = limit.Milliseconds(), 60_000
 	spec.Stop = &messages.StopSpec{GraceMs: grace.Milliseconds()}
 	endless := actors.CopyOf(spec)
@@ -28,7 +30,7 @@ func TestEndsForeseen(t *testing.T) {
 		t.Errorf("it has passed its barrier after %v, want %v", got, want)
 	}
 	clock := &watchClock{now: 100e9}
-	p := leaderPorts()
+	p := leadertest.Ports()
 	p.Clock = clock
 	token := topology.Token{Epoch: 1, Counter: 7}
 	free := func(from time.Duration) int64 { return int64(100*time.Second + from + grace + endMargin) }
@@ -58,7 +60,7 @@ func TestEndsForeseen(t *testing.T) {
 		}, free(0), free(0)},
 	} {
 		s := newScheduler(p, Makers{}).(*Scheduler)
-		s.peers, s.self = somePeers, somePeers.Scheduler
+		s.peers, s.self = leadertest.Peers, leadertest.Peers.Scheduler
 		rec := &messages.JobRecord{Id: "j", Spec: spec}
 		if test.name == "it has none" {
 			rec.Spec = endless
@@ -72,7 +74,7 @@ func TestEndsForeseen(t *testing.T) {
 				f.Job = "j"
 				m = f
 			}
-			s.Receive(&overheard{message: m, said: &[]letter{}})
+			s.Receive(&leadertest.Context{Hears: m, Said: &[]leadertest.Letter{}})
 		}
 		if stay := who.Stay; stay.Hard != test.hard || stay.Likely != test.likely {
 			t.Errorf("%s: %d and %d, want %d and %d", test.name, stay.Hard, stay.Likely, test.hard, test.likely)

@@ -1,6 +1,8 @@
 package leader
 
 import (
+	"github.com/yi-json/synapse/actors/leader/leadertest"
+
 	"reflect"
 	"testing"
 	"time"
@@ -45,19 +47,19 @@ func TestFailedReadIsRepeated(t *testing.T) {
 		{"damaged", actors.Found{Query: query, Damaged: "no record"}, nil, told(messages.JobState_JOB_STATE_UNSPECIFIED)},
 		{"living", actors.Found{Query: query, Job: lives}, nil, nil},
 	} {
-		clock, p := &alarms{}, leaderPorts()
+		clock, p := &alarms{}, leadertest.Ports()
 		p.Clock = clock
 		s := newScheduler(p, Makers{}).(*Scheduler)
 		s.jobs["second"] = &livingJob{id: "second", pid: actor.NewPID("here", "second")}
 		for round := range 2 { // also when it fails a second time
-			var said []letter
+			var said []leadertest.Letter
 			clock.later = nil
-			s.onFollowed(&overheard{said: &said}, "second", x.found)
+			s.onFollowed(&leadertest.Context{Said: &said}, "second", x.found)
 			if x.again != nil && (len(clock.later) != 1 || clock.later[0] != x.again) || x.again == nil && clock.later != nil {
 				t.Errorf("%s, round %d: later comes %v, not %v", x.name, round, clock.later, x.again)
 			}
 			if x.said == nil && said != nil ||
-				x.said != nil && (len(said) != 1 || said[0].to != "second" || !reflect.DeepEqual(said[0].message, x.said)) {
+				x.said != nil && (len(said) != 1 || said[0].To != "second" || !reflect.DeepEqual(said[0].Message, x.said)) {
 				t.Errorf("%s, round %d: %v is said, not %v", x.name, round, said, x.said)
 			}
 		}
@@ -73,9 +75,10 @@ func TestChangesOfAWaitingJobArePlannedWith(t *testing.T) {
 		limitMs  int64
 		priority int32
 	}{{0, 0}, {60_000, 0}, {60_000, 5}, {30_000, 5}, {0, 7}, {90_000, -1}, {0, -1}} {
-		spec := oneGPU()
+		spec := leadertest.OneGPU()
 		spec.TimeLimitMs, spec.Priority = x.limitMs, x.priority
-		s.onWaits(&overheard{said: &[]letter{}}, protocol.Waits{Record: &messages.JobRecord{Id: "j", Arrival: 1, Spec: spec}})
+		s.onWaits(&leadertest.Context{Said: &[]leadertest.Letter{}},
+			protocol.Waits{Record: &messages.JobRecord{Id: "j", Arrival: 1, Spec: spec}})
 		w, waits := s.queue.Get("j")
 		if !waits || w.Limit != x.limitMs*1_000_000 || w.Priority != x.priority {
 			t.Errorf("%+v is planned with a limit of %s and priority %d", x, time.Duration(w.Limit), w.Priority)
@@ -108,12 +111,13 @@ func TestNamesakeIsNoEvidence(t *testing.T) {
 				Job: "j1", Token: messages.ToToken(token), End: &messages.End{Cause: messages.Cause_CAUSE_CANCELLED},
 				Places: []*messages.Place{{Node: "n1", MachineId: "m1"}},
 			}
-			rec := &messages.JobRecord{Id: "j1", Spec: oneGPU(), State: messages.JobState_JOB_STATE_ACTIVE, Attempt: att.Token}
-			p := leaderPorts()
-			p.Peers = here{}
-			j := newJob(p, somePeers, 1, rec, []*messages.AttemptRecord{att}, nil).(*Job)
+			rec := &messages.JobRecord{Id: "j1", Spec: leadertest.OneGPU(),
+				State: messages.JobState_JOB_STATE_ACTIVE, Attempt: att.Token}
+			p := leadertest.Ports()
+			p.Peers = leadertest.Nodes{}
+			j := newJob(p, leadertest.Peers, 1, rec, []*messages.AttemptRecord{att}, nil).(*Job)
 			j.contacts["n1"].incarnation, j.writing = incarnation, true
-			do(j, &overheard{said: new([]letter)})
+			do(j, &leadertest.Context{Said: new([]leadertest.Letter)})
 			if noted := j.exits[token][0].Exit != nil; noted != (id == "m1") {
 				t.Errorf("%s of machine %s counts: %t", name, id, noted)
 			}

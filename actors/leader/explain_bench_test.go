@@ -1,6 +1,8 @@
 package leader
 
 import (
+	"github.com/yi-json/synapse/actors/leader/leadertest"
+
 	"fmt"
 	"math/rand"
 	"runtime"
@@ -26,7 +28,7 @@ import (
 
 // realClock is what passes.
 type realClock struct {
-	deafHost
+	leadertest.Host
 	began time.Time
 }
 
@@ -62,11 +64,11 @@ type question struct {
 
 func newCrowd(machines, waiting int) *crowd {
 	c := &crowd{r: rand.New(rand.NewSource(1)), toMine: make(chan any, 1<<16)}
-	p := leaderPorts()
+	p := leadertest.Ports()
 	p.Levels, p.Clock = []string{"block", "rack"}, realClock{began: time.Now()}
 	p.Planner, p.Settings, p.Aside = nil, policy.DefaultSettings(), host.NewAside()
 	s := newScheduler(p, Makers{}).(*Scheduler)
-	s.peers, s.self = somePeers, somePeers.Scheduler
+	s.peers, s.self = leadertest.Peers, leadertest.Peers.Scheduler
 	s.states.Become("loaded", schedulerRecovering)
 	s.states.Become("waited", schedulerLeading)
 	s.view.Fabric().Lead()
@@ -128,11 +130,11 @@ func (c *crowd) come() string {
 
 // say has the Scheduler act on a message, and passes on what it says to the Mirror.
 func (c *crowd) say(message any) {
-	var said []letter
-	c.Receive(&overheard{message: message, said: &said})
+	var said []leadertest.Letter
+	c.Receive(&leadertest.Context{Hears: message, Said: &said})
 	for _, l := range said {
-		if told, is := l.message.(protocol.Admit); is {
-			h := holding{job: topology.JobID(l.to), token: told.Token}
+		if told, is := l.Message.(protocol.Admit); is {
+			h := holding{job: topology.JobID(l.To), token: told.Token}
 			for _, t := range told.Targets {
 				h.nodes = append(h.nodes, t.Node)
 			}
@@ -142,8 +144,8 @@ func (c *crowd) say(message any) {
 			}
 			c.held = append(c.held, h)
 		}
-		if l.to == "mirror" {
-			c.toMine <- l.message
+		if l.To == "mirror" {
+			c.toMine <- l.Message
 		}
 	}
 }
@@ -181,12 +183,12 @@ func (c *crowd) reads(b *testing.B) (took []time.Duration) {
 	for m := range c.toMine {
 		q, asks := m.(question)
 		if !asks {
-			c.mirror.Receive(&overheard{message: m, said: &[]letter{}})
+			c.mirror.Receive(&leadertest.Context{Hears: m, Said: &[]leadertest.Letter{}})
 			continue
 		}
-		var said []letter
-		c.mirror.Receive(&overheard{message: &messages.ExplainJob{Job: q.job}, said: &said})
-		if r, is := said[0].message.(*messages.ExplainJobReply); !is || r.Text == "" {
+		var said []leadertest.Letter
+		c.mirror.Receive(&leadertest.Context{Hears: &messages.ExplainJob{Job: q.job}, Said: &said})
+		if r, is := said[0].Message.(*messages.ExplainJobReply); !is || r.Text == "" {
 			b.Errorf("%s is explained by %v", q.job, said)
 		}
 		took = append(took, time.Since(q.due))

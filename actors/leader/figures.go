@@ -13,12 +13,6 @@ import (
 // TookPhase begins the distributions of how long attempts took: the phase that one got through follows.
 const TookPhase = "coordinator."
 
-// TookJournal is the distribution of how long a write took.
-const TookJournal = "journal.write"
-
-// TookSilence is that of how long a machine was silent between two of its words.
-const TookSilence = "rack.silence"
-
 // TookPass is that of how long a pass took.
 const TookPass = "scheduler.pass"
 

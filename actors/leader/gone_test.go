@@ -1,6 +1,8 @@
 package leader
 
 import (
+	"github.com/yi-json/synapse/actors/leader/leadertest"
+
 	"slices"
 	"testing"
 
@@ -15,19 +17,20 @@ import (
 // stand for another member of the gang that the machine has not started yet.
 func TestEndsBeforeTheTakeover(t *testing.T) {
 	plan := protocol.AttemptPlan{
-		Job: "j1", Token: topology.Token{Epoch: 1, Counter: 7}, Spec: oneGPU(), Resumed: &messages.AttemptRecord{Job: "j1"},
+		Job: "j1", Token: topology.Token{Epoch: 1, Counter: 7}, Spec: leadertest.OneGPU(),
+		Resumed: &messages.AttemptRecord{Job: "j1"},
 		Targets: []protocol.Target{{Node: "n1", MachineID: "m1", Members: []*messages.Member{{Rank: 1}}}},
 		// rank 0 has ended before
 	}
-	p := leaderPorts()
-	p.Peers = here{}
-	c := newCoordinator(p, actor.NewPID("here", "job"), somePeers.Scheduler, plan).(*Coordinator)
+	p := leadertest.Ports()
+	p.Peers = leadertest.Nodes{}
+	c := newCoordinator(p, actor.NewPID("here", "job"), leadertest.Peers.Scheduler, plan).(*Coordinator)
 	c.states.Become("resume", coordinatorCommitting)
 	passed := func(rank int32) bool {
-		var said []letter
-		c.onRanksGone(&overheard{said: &said}, protocol.RanksGone{Node: "n1", Ranks: []int32{rank}})
+		var said []leadertest.Letter
+		c.onRanksGone(&leadertest.Context{Said: &said}, protocol.RanksGone{Node: "n1", Ranks: []int32{rank}})
 		for _, l := range said {
-			if _, is := l.message.(protocol.BarrierPassed); is && l.to == "job" {
+			if _, is := l.Message.(protocol.BarrierPassed); is && l.To == "job" {
 				return true
 			}
 		}
@@ -46,18 +49,19 @@ func TestEndsBeforeTheTakeover(t *testing.T) {
 func TestReservedAfterTheTakeover(t *testing.T) {
 	incarnation := &messages.Incarnation{BootId: "b1", StartedNs: 1}
 	plan := protocol.AttemptPlan{
-		Job: "j1", Token: topology.Token{Epoch: 1, Counter: 7}, Spec: oneGPU(), Resumed: &messages.AttemptRecord{Job: "j1"},
+		Job: "j1", Token: topology.Token{Epoch: 1, Counter: 7}, Spec: leadertest.OneGPU(),
+		Resumed: &messages.AttemptRecord{Job: "j1"},
 		Targets: []protocol.Target{{Node: "n1", MachineID: "m1", Incarnation: incarnation,
 			Members: []*messages.Member{{Rank: 1}}}},
 	}
-	p := leaderPorts()
-	p.Peers = here{}
-	c := newCoordinator(p, actor.NewPID("here", "job"), somePeers.Scheduler, plan).(*Coordinator)
+	p := leadertest.Ports()
+	p.Peers = leadertest.Nodes{}
+	c := newCoordinator(p, actor.NewPID("here", "job"), leadertest.Peers.Scheduler, plan).(*Coordinator)
 	c.states.Become("resume", coordinatorCommitting)
 	w := c.at["n1"]
 	w.known, w.Incarnation = true, incarnation
-	var said []letter
-	c.onReserved(&overheard{said: &said}, &messages.Reserved{
+	var said []leadertest.Letter
+	c.onReserved(&leadertest.Context{Said: &said}, &messages.Reserved{
 		Origin: &messages.Origin{Token: messages.ToToken(plan.Token), Node: "n1", MachineId: "m1", Incarnation: incarnation},
 		Grants: []*messages.Grant{{Rank: 0}, {Rank: 1}},
 	})
@@ -74,14 +78,20 @@ func TestOnlyWhatRanIsPastTheBarrier(t *testing.T) {
 		Job: "j1", Token: messages.ToToken(token),
 		Places: []*messages.Place{{Node: "n1", MachineId: "m1"}, {Rank: 1, Node: "n2", MachineId: "m2"}},
 	}
-	rec := &messages.JobRecord{Id: "j1", Spec: oneGPU(), State: messages.JobState_JOB_STATE_ACTIVE, Attempt: att.Token}
+	rec := &messages.JobRecord{Id: "j1", Spec: leadertest.OneGPU(), State: messages.JobState_JOB_STATE_ACTIVE,
+		Attempt: att.Token}
 	for number := range messages.ExitKind_name {
 		kind := messages.ExitKind(number)
-		j := newJob(leaderPorts(), somePeers, 1, rec, []*messages.AttemptRecord{att}, nil).(*Job)
+		j := newJob(leadertest.Ports(), leadertest.Peers, 1, rec, []*messages.AttemptRecord{att}, nil).(*Job)
 		j.token, j.coordinator, j.writing = token, actor.NewPID("here", "attempt"), true
-		var said []letter
-		j.noteExits(&overheard{said: &said}, token, "n1", protocol.ToldExits{Exits: []*messages.Exit{{Kind: kind}}}, false)
-		got := slices.ContainsFunc(said, func(l letter) bool { _, is := l.message.(protocol.RanksGone); return is })
+		var said []leadertest.Letter
+		j.noteExits(&leadertest.Context{Said: &said}, token, "n1",
+			protocol.ToldExits{Exits: []*messages.Exit{{Kind: kind}}}, false)
+		got := slices.ContainsFunc(said, func(l leadertest.Letter) bool {
+			_,
+				is := l.Message.(protocol.RanksGone)
+			return is
+		})
 		want := kind == messages.ExitKind_EXIT_KIND_EXITED || kind == messages.ExitKind_EXIT_KIND_SUPERVISOR_LOST
 		if got != want {
 			t.Errorf("%v counts as past the barrier: %v", kind, got)

@@ -1,6 +1,8 @@
 package leader
 
 import (
+	"github.com/yi-json/synapse/actors/leader/leadertest"
+
 	"fmt"
 	"testing"
 
@@ -14,20 +16,20 @@ func TestHealthIsWeighedByType(t *testing.T) {
 	for name, leaves := range map[string]func(s *Scheduler, m *machine){
 		"it is well": func(s *Scheduler, m *machine) {
 			m.ledger = &messages.LedgerReport{}
-			s.weighHealth(&overheard{said: &[]letter{}}, m)
+			s.weighHealth(&leadertest.Context{Said: &[]leadertest.Letter{}}, m)
 		},
 		"it cannot be reached": func(s *Scheduler, m *machine) {
 			m.up = false
-			s.forgetHealth(&overheard{said: &[]letter{}}, m)
+			s.forgetHealth(&leadertest.Context{Said: &[]leadertest.Letter{}}, m)
 		},
 	} { //order: each case by itself
-		s := newScheduler(leaderPorts(), Makers{}).(*Scheduler)
-		s.peers, s.self = somePeers, somePeers.Scheduler
+		s := newScheduler(leadertest.Ports(), Makers{}).(*Scheduler)
+		s.peers, s.self = leadertest.Peers, leadertest.Peers.Scheduler
 		for i, gpu := range []string{"a100", "a100", "h100", "h100", "h100", "h100", "h100"} {
 			id := topology.NodeID(fmt.Sprint("n", i))
 			m := s.knownMachine(t, id, gpu)
 			m.ledger = &messages.LedgerReport{Unwell: "a row of errors"}
-			s.weighHealth(&overheard{said: &[]letter{}}, m)
+			s.weighHealth(&leadertest.Context{Said: &[]leadertest.Letter{}}, m)
 		}
 		s.order[3].up = false
 		words := func() (all string) {

@@ -1,6 +1,8 @@
 package leader
 
 import (
+	"github.com/yi-json/synapse/actors/leader/leadertest"
+
 	"slices"
 	"testing"
 
@@ -19,12 +21,12 @@ func TestCrossedWish(t *testing.T) {
 	e := a.s.jobs[topology.JobID(rec.Id)]
 	e.offered = topology.Token{Epoch: 1, Counter: 7}
 	for _, met := range []topology.Token{{}, {Epoch: 1, Counter: 6}} {
-		a.s.onWaits(&overheard{said: &a.said}, protocol.Waits{Record: rec, Met: met})
+		a.s.onWaits(&leadertest.Context{Said: &a.said}, protocol.Waits{Record: rec, Met: met})
 		if _, queued := a.s.queue.Get(e.id); queued {
 			t.Fatalf("it met %v, and is planned again", met)
 		}
 	}
-	a.s.onWaits(&overheard{said: &a.said}, protocol.Waits{Record: rec, Met: e.offered})
+	a.s.onWaits(&leadertest.Context{Said: &a.said}, protocol.Waits{Record: rec, Met: e.offered})
 	if _, queued := a.s.queue.Get(e.id); !queued {
 		t.Error("it declined, and waits for ever")
 	}
@@ -33,17 +35,17 @@ func TestCrossedWish(t *testing.T) {
 // TestDeclinedWaitsAgain: a job that declines an admission says at once that it rests, and when it waits again which
 // admission had reached it.
 func TestDeclinedWaitsAgain(t *testing.T) {
-	rec := &messages.JobRecord{Id: "j1", Spec: oneGPU(), State: messages.JobState_JOB_STATE_QUEUED}
+	rec := &messages.JobRecord{Id: "j1", Spec: leadertest.OneGPU(), State: messages.JobState_JOB_STATE_QUEUED}
 	offered := topology.Token{Epoch: 1, Counter: 7}
-	j := newJob(leaderPorts(), somePeers, 1, rec, nil, nil).(*Job)
-	var said []letter
-	j.Receive(&overheard{message: &actor.Started{}, said: &said})
+	j := newJob(leadertest.Ports(), leadertest.Peers, 1, rec, nil, nil).(*Job)
+	var said []leadertest.Letter
+	j.Receive(&leadertest.Context{Hears: &actor.Started{}, Said: &said})
 	j.backedOff, said = j.p.Clock.Now().Plus(1), nil
-	j.onAdmit(&overheard{said: &said}, protocol.Admit{Token: offered})
+	j.onAdmit(&leadertest.Context{Said: &said}, protocol.Admit{Token: offered})
 	j.backedOff = 0
-	j.Receive(&overheard{message: backoffOver{j.timers}, said: &said})
-	if len(said) != 3 || said[1].message != (protocol.Rests{Job: "j1", Met: offered}) ||
-		said[2].message.(protocol.Waits).Met != offered {
+	j.Receive(&leadertest.Context{Hears: backoffOver{j.timers}, Said: &said})
+	if len(said) != 3 || said[1].Message != (protocol.Rests{Job: "j1", Met: offered}) ||
+		said[2].Message.(protocol.Waits).Met != offered {
 		t.Errorf("who declines and waits later says %v", said)
 	}
 }
@@ -52,16 +54,20 @@ func TestDeclinedWaitsAgain(t *testing.T) {
 // way is given back at once. It would be given back before COMMIT anyway, and until then nobody else could have it.
 func TestHeldIsNotAdmitted(t *testing.T) {
 	for _, held := range []bool{false, true} {
-		rec := &messages.JobRecord{Id: "j1", Spec: oneGPU()}
+		rec := &messages.JobRecord{Id: "j1", Spec: leadertest.OneGPU()}
 		if held {
 			rec.Hold = &messages.Deed{By: &messages.Principal{Name: "ann"}}
 		}
-		j := newJob(leaderPorts(), somePeers, 1, rec, nil, nil).(*Job)
-		var said []letter
-		j.Receive(&overheard{message: &actor.Started{}, said: &said})
+		j := newJob(leadertest.Ports(), leadertest.Peers, 1, rec, nil, nil).(*Job)
+		var said []leadertest.Letter
+		j.Receive(&leadertest.Context{Hears: &actor.Started{}, Said: &said})
 		said = nil
-		j.onAdmit(&overheard{said: &said}, protocol.Admit{Token: topology.Token{Epoch: 1, Counter: 7}})
-		declines := slices.ContainsFunc(said, func(l letter) bool { _, is := l.message.(protocol.Declined); return is })
+		j.onAdmit(&leadertest.Context{Said: &said}, protocol.Admit{Token: topology.Token{Epoch: 1, Counter: 7}})
+		declines := slices.ContainsFunc(said, func(l leadertest.Letter) bool {
+			_,
+				is := l.Message.(protocol.Declined)
+			return is
+		})
 		if declines != held || j.states.In(jobQueued) != held {
 			t.Errorf("held %v: it says %v and is %q", held, said, j.states.At())
 		}

@@ -1,6 +1,8 @@
 package leader
 
 import (
+	"github.com/yi-json/synapse/actors/leader/leadertest"
+
 	"fmt"
 	"slices"
 	"testing"
@@ -22,7 +24,7 @@ import (
 
 // savingClock notes for how long the next record of what was learned is waited for.
 type savingClock struct {
-	deafHost
+	leadertest.Host
 	waits []time.Duration
 }
 
@@ -35,16 +37,16 @@ func (c *savingClock) After(d time.Duration, _ *actor.PID, message any) {
 // TestLearnedIsWrittenOnceAMinute: a record is written a minute after something ended, one at a time, and each end is
 // in one of them: what ends while one is on its way is in the next.
 func TestLearnedIsWrittenOnceAMinute(t *testing.T) {
-	p, clock := leaderPorts(), &savingClock{}
+	p, clock := leadertest.Ports(), &savingClock{}
 	p.Clock = clock
 	s := newScheduler(p, Makers{}).(*Scheduler)
-	s.peers, s.self = somePeers, somePeers.Scheduler
-	s.jobs["j"] = &livingJob{id: "j", rec: &messages.JobRecord{Id: "j", Spec: oneGPU()}}
+	s.peers, s.self = leadertest.Peers, leadertest.Peers.Scheduler
+	s.jobs["j"] = &livingJob{id: "j", rec: &messages.JobRecord{Id: "j", Spec: leadertest.OneGPU()}}
 	token := func(n uint64) topology.Token { return topology.Token{Epoch: 1, Counter: n} }
-	var said []letter
-	tell := func(m any) { s.Receive(&overheard{message: m, said: &said}) }
+	var said []leadertest.Letter
+	tell := func(m any) { s.Receive(&leadertest.Context{Hears: m, Said: &said}) }
 	ends := func(n uint64, cause messages.Cause, ranMs int64) {
-		tell(protocol.Foreseen{Job: "j", Token: token(n), Spec: oneGPU(), Began: 1})
+		tell(protocol.Foreseen{Job: "j", Token: token(n), Spec: leadertest.OneGPU(), Began: 1})
 		tell(protocol.AttemptEnded{Job: "j", Token: token(n), End: &messages.End{Cause: cause, RanMs: ranMs}})
 	}
 	saves := func(want ...uint64) actors.Change {
@@ -52,10 +54,10 @@ func TestLearnedIsWrittenOnceAMinute(t *testing.T) {
 		said = nil
 		tell(saveLearned{})
 		tell(mirror.GPUTimeTaken{Time: &messages.GpuTime{UntilUnixMs: 7}})
-		if len(said) != 2 || said[0].message != (mirror.TakeGPUTime{}) || said[1].to != "journal" {
+		if len(said) != 2 || said[0].Message != (mirror.TakeGPUTime{}) || said[1].To != "journal" {
 			t.Fatalf("said %v", said)
 		}
-		w := said[1].message.(protocol.Write)
+		w := said[1].Message.(protocol.Write)
 		if w.Tag != (learnedWrite{}) || fmt.Sprint(w.Change.Learned) != fmt.Sprint(tokens(want)) ||
 			w.Change.Policy.Validate() != nil {
 			t.Fatalf("written is %v, want %v", w.Change, want)
@@ -98,8 +100,8 @@ func TestLearnedIsWrittenOnceAMinute(t *testing.T) {
 
 	// A next leader goes on from there, with what ended since.
 	next := newScheduler(p, Makers{}).(*Scheduler)
-	next.peers = somePeers
-	next.recall(&overheard{said: &said}, actors.Loaded{Policy: second.Policy, Unlearned: []actors.Ended{{
+	next.peers = leadertest.Peers
+	next.recall(&leadertest.Context{Said: &said}, actors.Loaded{Policy: second.Policy, Unlearned: []actors.Ended{{
 		Job: s.jobs["j"].rec, Attempt: &messages.AttemptRecord{Token: messages.ToToken(token(5)),
 			End: &messages.End{Cause: messages.Cause_CAUSE_CANCELLED, RanMs: 1_000}},
 	}}})
@@ -112,16 +114,16 @@ func TestLearnedIsWrittenOnceAMinute(t *testing.T) {
 // TestEndIsHeardFromDisk: an actor that broke before it could tell how its job's attempt ended is recreated from disk,
 // and the Scheduler hears the end from there: once, however often that happens.
 func TestEndIsHeardFromDisk(t *testing.T) {
-	p := leaderPorts()
+	p := leadertest.Ports()
 	p.Clock = &watchClock{now: 1} // 0 stands for what has not been
 	s := newScheduler(p, Makers{}).(*Scheduler)
-	s.peers, s.self = somePeers, somePeers.Scheduler
-	token, rec := topology.Token{Epoch: 1, Counter: 1}, &messages.JobRecord{Id: "j", Spec: oneGPU()}
+	s.peers, s.self = leadertest.Peers, leadertest.Peers.Scheduler
+	token, rec := topology.Token{Epoch: 1, Counter: 1}, &messages.JobRecord{Id: "j", Spec: leadertest.OneGPU()}
 	e := &livingJob{id: "j", rec: rec}
 	s.jobs["j"] = e
-	var said []letter
-	ctx := &overheard{said: &said}
-	s.onForeseen(ctx, protocol.Foreseen{Job: "j", Token: token, Spec: oneGPU(), Began: 1})
+	var said []leadertest.Letter
+	ctx := &leadertest.Context{Said: &said}
+	s.onForeseen(ctx, protocol.Foreseen{Job: "j", Token: token, Spec: leadertest.OneGPU(), Began: 1})
 	attempt := &messages.AttemptRecord{Token: messages.ToToken(token)}
 	s.hearEnd(ctx, e, []*messages.AttemptRecord{attempt})
 	if len(s.learning.news) != 0 {
@@ -169,7 +171,8 @@ func TestForHowLongAnAttemptRan(t *testing.T) {
 	token := messages.ToToken(topology.Token{Epoch: 1, Counter: 7})
 	att := &messages.AttemptRecord{Job: "j1", Token: token, StartedUnixMs: 1,
 		Places: []*messages.Place{{Node: "n1", MachineId: "m1"}}}
-	rec := &messages.JobRecord{Id: "j1", Spec: oneGPU(), State: messages.JobState_JOB_STATE_ACTIVE, Attempt: token}
+	rec := &messages.JobRecord{Id: "j1", Spec: leadertest.OneGPU(), State: messages.JobState_JOB_STATE_ACTIVE,
+		Attempt: token}
 	for _, c := range []struct {
 		name string
 		is   func(*Job)
@@ -185,9 +188,9 @@ func TestForHowLongAnAttemptRan(t *testing.T) {
 			j.ranBefore, j.limitFrom = true, 9e9
 		}, 0},
 	} {
-		p := leaderPorts()
-		p.Clock = &handClock{at: 10e9}
-		j := newJob(p, somePeers, 1, rec, []*messages.AttemptRecord{att}, nil).(*Job)
+		p := leadertest.Ports()
+		p.Clock = &leadertest.Clock{At: 10e9}
+		j := newJob(p, leadertest.Peers, 1, rec, []*messages.AttemptRecord{att}, nil).(*Job)
 		j.states.Become("resumed", jobStarting)
 		if c.is(j); j.ranMs(att) != c.want {
 			t.Errorf("%s: it ran for %d ms, want %d", c.name, j.ranMs(att), c.want)
@@ -198,14 +201,14 @@ func TestForHowLongAnAttemptRan(t *testing.T) {
 // TestCreditsAreKept: what the guard of a planner may spend goes into the record of what was learned, and a next
 // leader's planner has it.
 func TestCreditsAreKept(t *testing.T) {
-	p := leaderPorts()
+	p := leadertest.Ports()
 	p.Planner, p.Settings = nil, policy.DefaultSettings()
 	first, next := newScheduler(p, Makers{}).(*Scheduler), newScheduler(p, Makers{}).(*Scheduler)
 	want := []policy.Credit{{Pool: "", Amount: -3}, {Pool: "H100", Amount: 5_000_000_000}}
 	first.remembers(func(r policy.Rememberer) { r.Recall(want) })
 	record := &messages.PolicyRecord{Credits: first.credits()}
-	next.self, next.peers = somePeers.Scheduler, somePeers
-	next.recall(&overheard{said: &[]letter{}}, actors.Loaded{Policy: record})
+	next.self, next.peers = leadertest.Peers.Scheduler, leadertest.Peers
+	next.recall(&leadertest.Context{Said: &[]leadertest.Letter{}}, actors.Loaded{Policy: record})
 	looked := false
 	next.remembers(func(r policy.Rememberer) {
 		looked = true
@@ -235,14 +238,14 @@ func TestOlderRecordsAreRecalled(t *testing.T) {
 		nil, {}, {Cells: cells}, {Cells: cells, Credits: credits}, {Cells: cells, Credits: credits, Uses: uses}, later,
 	} {
 		s := newDoor(t).s
-		var said []letter
-		ctx := &overheard{said: &said}
+		var said []leadertest.Letter
+		ctx := &leadertest.Context{Said: &said}
 		l := actors.Loaded{Policy: older}
 		s.recall(ctx, l)
 		s.recollect(l)
 		s.onSaveLearned(ctx)
 		s.onGPUTimeTaken(ctx, mirror.GPUTimeTaken{})
-		written := said[len(said)-1].message.(protocol.Write).Change.Policy
+		written := said[len(said)-1].Message.(protocol.Write).Change.Policy
 		want := &messages.PolicyRecord{
 			WrittenBy: written.WrittenBy, Cells: older.GetCells(), Credits: older.GetCredits(), Uses: older.GetUses(),
 		}

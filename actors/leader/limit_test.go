@@ -1,6 +1,8 @@
 package leader
 
 import (
+	"github.com/yi-json/synapse/actors/leader/leadertest"
+
 	"testing"
 
 	"github.com/yi-json/synapse/actors"
@@ -19,7 +21,8 @@ func TestLimitCountsFromTheBarrier(t *testing.T) {
 		Job: "j1", Token: messages.ToToken(token), StartedUnixMs: 1,
 		Places: []*messages.Place{{Node: "n1", MachineId: "m1"}, {Rank: 1, Node: "n2", MachineId: "m2"}},
 	}
-	rec := &messages.JobRecord{Id: "j1", Spec: oneGPU(), State: messages.JobState_JOB_STATE_ACTIVE, Attempt: att.Token}
+	rec := &messages.JobRecord{Id: "j1", Spec: leadertest.OneGPU(), State: messages.JobState_JOB_STATE_ACTIVE,
+		Attempt: att.Token}
 	for _, c := range []struct {
 		name  string
 		slice *messages.SliceReport // of the second machine
@@ -32,9 +35,9 @@ func TestLimitCountsFromTheBarrier(t *testing.T) {
 		{"one is over", &messages.SliceReport{State: messages.SliceState_SLICE_STATE_OVER, RanMs: 3_000}, 7e9, 3_000},
 		{"one is over and does not say", &messages.SliceReport{State: messages.SliceState_SLICE_STATE_OVER}, 5e9, 5_000},
 	} {
-		p := leaderPorts()
-		p.Clock = &handClock{at: 10e9}
-		j := newJob(p, somePeers, 1, rec, []*messages.AttemptRecord{att}, nil).(*Job)
+		p := leadertest.Ports()
+		p.Clock = &leadertest.Clock{At: 10e9}
+		j := newJob(p, leadertest.Peers, 1, rec, []*messages.AttemptRecord{att}, nil).(*Job)
 		j.states.Become("resumed", jobStarting)
 		j.begunBefore, j.ranBefore, j.limitFrom = true, true, 9e9
 		first := &messages.SliceReport{State: messages.SliceState_SLICE_STATE_STARTED, RanMs: 5_000}

@@ -1,6 +1,8 @@
 package leader
 
 import (
+	"github.com/yi-json/synapse/actors/leader/leadertest"
+
 	"testing"
 
 	"github.com/yi-json/synapse/actors/leader/protocol"
@@ -13,12 +15,12 @@ import (
 // TestMovedOffElsewhere: a machine is emptied that owes a job the end of an earlier attempt. The one in the making goes
 // to another machine, and is not given up for that; it is where it goes to that machine.
 func TestMovedOffElsewhere(t *testing.T) {
-	rec := &messages.JobRecord{Id: "j1", Spec: oneGPU(), State: messages.JobState_JOB_STATE_QUEUED}
+	rec := &messages.JobRecord{Id: "j1", Spec: leadertest.OneGPU(), State: messages.JobState_JOB_STATE_QUEUED}
 	for _, c := range []struct {
 		emptied topology.NodeID
 		want    bool
 	}{{"n1", false}, {"n2", true}} {
-		j := newJob(leaderPorts(), somePeers, 1, rec, nil, nil).(*Job)
+		j := newJob(leadertest.Ports(), leadertest.Peers, 1, rec, nil, nil).(*Job)
 		j.states.Become("queued", jobQueued)
 		j.states.Become("admitted", jobReserving)
 		j.targets = []protocol.Target{{Node: "n2"}}

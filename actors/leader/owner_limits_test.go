@@ -1,6 +1,8 @@
 package leader
 
 import (
+	"github.com/yi-json/synapse/actors/leader/leadertest"
+
 	"fmt"
 	"runtime"
 	"strings"
@@ -27,16 +29,16 @@ func limitedTo(t *testing.T, limits protocol.OwnerLimits, uids topology.UIDRange
 // brings is the outcome of a job of somebody, by a dry run and by a submit, which must say the same.
 func (a *applied) brings(owner string, exempt bool, change func(*messages.JobSpec)) *messages.Outcome {
 	a.Helper()
-	who, spec := &messages.Principal{Name: owner}, oneGPU()
+	who, spec := &messages.Principal{Name: owner}, leadertest.OneGPU()
 	change(spec)
 	a.said = nil
 	a.tell(&messages.DryRun{Principal: who, Spec: spec, AllowInfeasible: true, Exempt: exempt})
-	dry := a.said[len(a.said)-1].message.(*messages.DryRunReply).Outcome
+	dry := a.said[len(a.said)-1].Message.(*messages.DryRunReply).Outcome
 	a.said = nil
 	a.tell(&messages.Submit{Principal: who, Spec: spec, AllowInfeasible: true, Exempt: exempt})
 	got := messages.OK()
 	for _, l := range a.said {
-		if r, is := l.message.(*messages.SubmitReply); is {
+		if r, is := l.Message.(*messages.SubmitReply); is {
 			got = r.Outcome
 		}
 	}
@@ -108,7 +110,7 @@ func TestWaitingBytesAreBounded(t *testing.T) {
 	if o := a.brings("ann", false, plain); o.Code != messages.Code_CODE_OK {
 		t.Errorf("a small one: %v", o)
 	}
-	a.s.idles(&overheard{said: &a.said}, a.s.jobs["j1"], false) // it is admitted
+	a.s.idles(&leadertest.Context{Said: &a.said}, a.s.jobs["j1"], false) // it is admitted
 	if o := a.brings("ann", false, large); o.Code != messages.Code_CODE_OK {
 		t.Errorf("one of them runs: %v", o)
 	}
@@ -164,7 +166,7 @@ func TestRefusedSubmitsLeaveNothing(t *testing.T) {
 	}
 	const many = 10_000
 	before := inUse()
-	spec := oneGPU()
+	spec := leadertest.OneGPU()
 	spec.Env = []*messages.EnvVar{{Name: "A", Value: strings.Repeat("x", 60<<10)}}
 	for i := range many {
 		a.said = a.said[:0]
@@ -172,7 +174,7 @@ func TestRefusedSubmitsLeaveNothing(t *testing.T) {
 			Principal: &messages.Principal{Name: "ann"}, RequestId: fmt.Sprint("r", i), Spec: spec,
 			AllowInfeasible: true,
 		})
-		if r, is := a.said[0].message.(*messages.SubmitReply); !is || r.Outcome.Code != messages.Code_CODE_EXHAUSTED {
+		if r, is := a.said[0].Message.(*messages.SubmitReply); !is || r.Outcome.Code != messages.Code_CODE_EXHAUSTED {
 			t.Fatalf("submit %d: %v", i, a.said)
 		}
 	}

@@ -1,6 +1,8 @@
 package leader
 
 import (
+	"github.com/yi-json/synapse/actors/leader/leadertest"
+
 	"context"
 	"fmt"
 	"io"
@@ -98,15 +100,15 @@ func (f *glance) Recv() (*messages.Event, error) {
 // shows runs the Mirror until the end, and hands on what it tells.
 func (w *gallery) shows() {
 	for {
-		var said []letter
+		var said []leadertest.Letter
 		select {
 		case m := <-w.toMine:
-			w.mirror.Receive(&overheard{message: m, said: &said})
+			w.mirror.Receive(&leadertest.Context{Hears: m, Said: &said})
 		case <-w.gone:
 			return
 		}
 		for _, l := range said {
-			if e, is := l.message.(*messages.Event); is {
+			if e, is := l.Message.(*messages.Event); is {
 				w.events <- e
 			}
 		}

@@ -1,6 +1,8 @@
 package leader
 
 import (
+	"github.com/yi-json/synapse/actors/leader/leadertest"
+
 	"slices"
 	"testing"
 
@@ -17,7 +19,7 @@ func (f plannerOf) Plan(*topology.Fabric, *policy.Queue, int64) policy.Decisions
 func TestPassGoesAhead(t *testing.T) {
 	for _, way := range []bool{true, false} {
 		var did []string
-		p := leaderPorts()
+		p := leadertest.Ports()
 		p.Planner = plannerOf(func() policy.Decisions {
 			did = append(did, "plans")
 			return policy.Decisions{}
@@ -32,8 +34,8 @@ func TestPassGoesAhead(t *testing.T) {
 			}
 		}
 		s := newScheduler(p, Makers{}).(*Scheduler)
-		s.peers, s.self = somePeers, somePeers.Scheduler
-		s.onPlan(&overheard{said: new([]letter)})
+		s.peers, s.self = leadertest.Peers, leadertest.Peers.Scheduler
+		s.onPlan(&leadertest.Context{Said: new([]leadertest.Letter)})
 		if !slices.Equal(did, want) {
 			t.Errorf("with a way (%v) a pass is %v", way, did)
 		}

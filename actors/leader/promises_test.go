@@ -1,6 +1,8 @@
 package leader
 
 import (
+	"github.com/yi-json/synapse/actors/leader/leadertest"
+
 	"slices"
 	"testing"
 	"time"
@@ -28,36 +30,36 @@ func aPromise() *messages.Promise {
 // promisedJob is a job's actor that waits, with what it writes.
 type promisedJob struct {
 	*Job
-	said []letter
+	said []leadertest.Letter
 }
 
 func newPromisedJob() *promisedJob {
-	rec := &messages.JobRecord{Id: "j1", Spec: oneGPU(), State: messages.JobState_JOB_STATE_QUEUED}
-	j := &promisedJob{Job: newJob(leaderPorts(), somePeers, 1, rec, nil, nil).(*Job)}
+	rec := &messages.JobRecord{Id: "j1", Spec: leadertest.OneGPU(), State: messages.JobState_JOB_STATE_QUEUED}
+	j := &promisedJob{Job: newJob(leadertest.Ports(), leadertest.Peers, 1, rec, nil, nil).(*Job)}
 	j.tell(&actor.Started{})
 	return j
 }
 
 func (j *promisedJob) tell(m any) {
 	j.said = nil
-	j.Receive(&overheard{message: m, said: &j.said})
+	j.Receive(&leadertest.Context{Hears: m, Said: &j.said})
 }
 
 // writes is what the actor has just asked to be written; nil: nothing. It is on disk after that.
 func (j *promisedJob) writes() *messages.JobRecord {
-	at := slices.IndexFunc(j.said, func(l letter) bool { _, is := l.message.(protocol.Write); return is })
+	at := slices.IndexFunc(j.said, func(l leadertest.Letter) bool { _, is := l.Message.(protocol.Write); return is })
 	if at < 0 {
 		return nil
 	}
-	w := j.said[at].message.(protocol.Write)
+	w := j.said[at].Message.(protocol.Write)
 	j.tell(protocol.Written{Tag: w.Tag, Verdict: actors.Done})
 	return w.Change.Job
 }
 
 // toldOf reports whether the actor has just said that this is on disk.
 func (j *promisedJob) toldOf(p *messages.Promise) bool {
-	return slices.ContainsFunc(j.said, func(l letter) bool {
-		m, is := l.message.(protocol.PromiseWritten)
+	return slices.ContainsFunc(j.said, func(l leadertest.Letter) bool {
+		m, is := l.Message.(protocol.PromiseWritten)
 		return is && m.Promise == p
 	})
 }
@@ -94,7 +96,11 @@ func TestPromiseIsWritten(t *testing.T) {
 		if rec := j.writes(); rec == nil || rec.Promise != nil || !j.toldOf(nil) {
 			t.Errorf("%s: written is %v, and said %v", name, rec, j.said)
 		}
-		redeems := slices.ContainsFunc(j.said, func(l letter) bool { _, is := l.message.(protocol.Redeemed); return is })
+		redeems := slices.ContainsFunc(j.said, func(l leadertest.Letter) bool {
+			_,
+				is := l.Message.(protocol.Redeemed)
+			return is
+		})
 		if redeems != (name == "committed") || name == "committed" && !proto.Equal(j.last.GetTold(), p.Told) {
 			t.Errorf("%s: it says %v, and its attempt that it was told %v", name, j.said, j.last.GetTold())
 		}
@@ -116,23 +122,23 @@ func TestPromiseIsWritten(t *testing.T) {
 // TestPromiseAges: a promise that waited for the write before it comes to disk with the time that is left by then, and
 // is what was asked for all the same.
 func TestPromiseAges(t *testing.T) {
-	first, second, clock := aPromise(), aPromise(), &handClock{}
+	first, second, clock := aPromise(), aPromise(), &leadertest.Clock{}
 	j := newPromisedJob()
 	j.p.Clock = clock
 	j.tell(protocol.Promised{Promise: first})
-	write := j.said[len(j.said)-1].message.(protocol.Write)
+	write := j.said[len(j.said)-1].Message.(protocol.Write)
 	j.tell(protocol.Promised{Promise: second})
-	clock.at = clock.at.Plus(50 * time.Second)
+	clock.At = clock.At.Plus(50 * time.Second)
 	j.tell(protocol.Written{Tag: write.Tag, Verdict: actors.Done})
 	rec := j.writes()
 	if rec.GetPromise().GetLeftMs() != 10_000 || second.LeftMs != 60_000 {
 		t.Errorf("written is %v, of %v", rec, second)
 	}
 	for range 2 {
-		if m, is := j.said[0].message.(protocol.PromiseWritten); !is || m.Promise != rec.Promise || m.Asked != second {
+		if m, is := j.said[0].Message.(protocol.PromiseWritten); !is || m.Promise != rec.Promise || m.Asked != second {
 			t.Errorf("said is %v", j.said)
 		}
-		clock.at = clock.at.Plus(time.Second)
+		clock.At = clock.At.Plus(time.Second)
 		j.tell(protocol.Promised{Promise: second})
 		if j.writes() != nil {
 			t.Error("the same promise is written again")
@@ -156,30 +162,30 @@ func TestPromiseIsTakenOver(t *testing.T) {
 			j.Hold = &messages.Deed{}
 		}, false},
 	} {
-		p := leaderPorts()
+		p := leadertest.Ports()
 		p.Planner, p.Settings = nil, policy.DefaultSettings()
 		s := newScheduler(p, Makers{}).(*Scheduler)
-		s.peers, s.self = somePeers, somePeers.Scheduler
-		rec := &messages.JobRecord{Id: "j1", Spec: oneGPU(), State: messages.JobState_JOB_STATE_QUEUED}
+		s.peers, s.self = leadertest.Peers, leadertest.Peers.Scheduler
+		rec := &messages.JobRecord{Id: "j1", Spec: leadertest.OneGPU(), State: messages.JobState_JOB_STATE_QUEUED}
 		rec.Promise = aPromise()
 		node := &messages.NodeRecord{Id: "n1", MachineId: "m1"}
 		c.change(rec, node)
 		s.machine("n1").record = node
 		e := &livingJob{id: "j1", rec: rec, pid: actor.NewPID("", "job")}
 		s.jobs["j1"] = e
-		var said []letter
-		s.inherit(&overheard{said: &said}, e, rec)
+		var said []leadertest.Letter
+		s.inherit(&leadertest.Context{Said: &said}, e, rec)
 		stands := s.planner.(policy.Rememberer).Inherit(&policy.Firm{Job: "j1"}, 0)
 		if stands != c.stands || (e.promise != nil) != c.stands || (len(said) == 0) != c.stands {
 			t.Errorf("%s: the planner has it %v, and said is %v", c.name, stands, said)
 		}
-		s.Receive(&overheard{message: protocol.Withdraws{Job: "j1"}, said: &said})
+		s.Receive(&leadertest.Context{Hears: protocol.Withdraws{Job: "j1"}, Said: &said})
 		if s.planner.(policy.Rememberer).Inherit(&policy.Firm{Job: "j1"}, 0) || e.promise != nil {
 			t.Errorf("%s: it is withdrawn, and still promised", c.name)
 		}
 		p.Settings, e.promise, said = policy.Settings{}, nil, nil
 		fifo := newScheduler(p, Makers{}).(*Scheduler)
-		if fifo.inherit(&overheard{said: &said}, e, rec); len(said) != 1 {
+		if fifo.inherit(&leadertest.Context{Said: &said}, e, rec); len(said) != 1 {
 			t.Errorf("%s: a leader that keeps nothing says %v", c.name, said)
 		}
 	}

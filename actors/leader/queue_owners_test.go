@@ -1,6 +1,8 @@
 package leader
 
 import (
+	"github.com/yi-json/synapse/actors/leader/leadertest"
+
 	"strings"
 	"testing"
 
@@ -20,7 +22,7 @@ func newOwned(t *testing.T) *applied {
 
 // goByOwned has the Scheduler go by these queues, of which lab has these owners.
 func (a *applied) goByOwned(owners ...string) {
-	a.s.goBy(&overheard{said: &a.said}, &messages.QueuesRecord{Revision: 2, Queues: &messages.Queues{
+	a.s.goBy(&leadertest.Context{Said: &a.said}, &messages.QueuesRecord{Revision: 2, Queues: &messages.Queues{
 		Default: "lab", Queues: []*messages.QueueSpec{
 			{Name: "lab", Owners: owners},
 			{Name: "below", Parent: "lab"},
@@ -49,19 +51,19 @@ func (a *applied) offers(
 	who string, exempt bool, groups []string, change func(*messages.JobSpec),
 ) (*messages.Outcome, *messages.JobRecord) {
 	a.Helper()
-	by, spec := &messages.Principal{Name: who}, oneGPU()
+	by, spec := &messages.Principal{Name: who}, leadertest.OneGPU()
 	change(spec)
 	dry := messages.OK()
 	a.tell(&messages.DryRun{Principal: by, Spec: spec, AllowInfeasible: true, Exempt: exempt, Groups: groups})
 	for _, l := range a.said {
-		if r, is := l.message.(*messages.DryRunReply); is {
+		if r, is := l.Message.(*messages.DryRunReply); is {
 			dry = r.Outcome
 		}
 	}
 	a.tell(&messages.Submit{Principal: by, Spec: spec, AllowInfeasible: true, Exempt: exempt, Groups: groups})
 	got, rec := messages.OK(), (*messages.JobRecord)(nil)
 	for _, l := range a.said {
-		switch m := l.message.(type) {
+		switch m := l.Message.(type) {
 		case *messages.SubmitReply:
 			got = m.Outcome
 		case protocol.Write:
@@ -130,15 +132,15 @@ func TestOwnersOfQueues(t *testing.T) {
 func TestOwnersOfQueuesChange(t *testing.T) {
 	a := newOwned(t)
 	_, rec := a.offers("ann", false, nil, ofQueue("lab"))
-	a.s.jobs[topology.JobID(rec.Id)].pid = somePeers.Journal
+	a.s.jobs[topology.JobID(rec.Id)].pid = leadertest.Peers.Journal
 	_, array := a.offers("ann", false, nil, arrayOf("lab"))
-	a.s.jobs[topology.JobID(array.Id)].pid = somePeers.Journal
+	a.s.jobs[topology.JobID(array.Id)].pid = leadertest.Peers.Journal
 	change := func(id, who string, exempt bool, groups ...string) *messages.Outcome {
 		a.tell(&messages.Update{
 			Principal: &messages.Principal{Name: who}, Job: id, SetPriority: true, Priority: 1, Exempt: exempt, Groups: groups,
 		})
 		for _, l := range a.said {
-			if r, is := l.message.(*messages.UpdateReply); is {
+			if r, is := l.Message.(*messages.UpdateReply); is {
 				return r.Outcome
 			}
 		}

@@ -1,6 +1,8 @@
 package leader
 
 import (
+	"github.com/yi-json/synapse/actors/leader/leadertest"
+
 	"fmt"
 	"slices"
 	"strings"
@@ -23,19 +25,19 @@ import (
 type applied struct {
 	*testing.T
 	s    *Scheduler
-	said []letter
+	said []leadertest.Letter
 }
 
 func newApplied(t *testing.T) *applied {
-	a := &applied{T: t, s: newScheduler(leaderPorts(), Makers{}).(*Scheduler)}
-	a.s.peers, a.s.self = somePeers, somePeers.Scheduler
+	a := &applied{T: t, s: newScheduler(leadertest.Ports(), Makers{}).(*Scheduler)}
+	a.s.peers, a.s.self = leadertest.Peers, leadertest.Peers.Scheduler
 	a.s.states.Become("loaded", schedulerRecovering)
 	return a
 }
 
 func (a *applied) tell(m any) {
 	a.said = nil
-	a.s.Receive(&overheard{message: m, said: &a.said})
+	a.s.Receive(&leadertest.Context{Hears: m, Said: &a.said})
 }
 
 // apply asks, and is answered at once, or by what is written.
@@ -52,7 +54,7 @@ func (a *applied) apply(revision uint64, dryRun bool, names ...string) (*message
 
 func (a *applied) answer() (reply *messages.ApplyQueuesReply, write *protocol.Write) {
 	for _, l := range a.said {
-		switch m := l.message.(type) {
+		switch m := l.Message.(type) {
 		case *messages.ApplyQueuesReply:
 			reply = m
 		case protocol.Write:
@@ -83,8 +85,8 @@ func TestQueuesAreAppliedOnceOnDisk(t *testing.T) {
 	if r := a.written(first, actors.Done); r.GetRevision() != 1 || r.Outcome.Code != messages.Code_CODE_OK {
 		t.Errorf("on disk, and answered is %v", r)
 	}
-	shown := slices.ContainsFunc(a.said, func(l letter) bool {
-		q, is := l.message.(mirror.QueuesShown)
+	shown := slices.ContainsFunc(a.said, func(l leadertest.Letter) bool {
+		q, is := l.Message.(mirror.QueuesShown)
 		return is && proto.Equal(q.Record, first.Change.Queues)
 	})
 	if names := a.s.queues.tree.Names(); !shown || fmt.Sprint(names) != "[nlp vision]" {
@@ -114,7 +116,7 @@ func TestQueuesAreAppliedOnceOnDisk(t *testing.T) {
 	}
 
 	next := newApplied(t)
-	next.s.recallQueues(&overheard{said: &next.said}, third.Change.Queues)
+	next.s.recallQueues(&leadertest.Context{Said: &next.said}, third.Change.Queues)
 	if r, _ := next.apply(1, false, "vision"); r == nil || r.Revision != 2 ||
 		r.Outcome.Code != messages.Code_CODE_CONFLICT {
 		t.Errorf("the next leader has revision 2, and answers %v", r)
@@ -132,15 +134,15 @@ func TestQueuesThatMakeNoSense(t *testing.T) {
 	if r, _ := a.apply(0, true, "nlp"); fmt.Sprint(r.Closed) != "[old]" {
 		t.Errorf("closed are %v", r.Closed)
 	}
-	a.s = newScheduler(leaderPorts(), Makers{}).(*Scheduler)
+	a.s = newScheduler(leadertest.Ports(), Makers{}).(*Scheduler)
 	if r, _ := a.apply(0, true, "nlp"); r.Outcome.Code != messages.Code_CODE_UNAVAILABLE {
 		t.Errorf("before the store was read: %v", r)
 	}
-	p := leaderPorts()
+	p := leadertest.Ports()
 	p.Planner = policy.Default{}
 	a.s = newScheduler(p, Makers{}).(*Scheduler)
-	a.s.peers, a.s.self = somePeers, somePeers.Scheduler
-	a.s.goBy(&overheard{said: &a.said}, &messages.QueuesRecord{Revision: 1, Queues: &messages.Queues{
+	a.s.peers, a.s.self = leadertest.Peers, leadertest.Peers.Scheduler
+	a.s.goBy(&leadertest.Context{Said: &a.said}, &messages.QueuesRecord{Revision: 1, Queues: &messages.Queues{
 		Queues: []*messages.QueueSpec{{Name: "nlp"}},
 	}})
 	if _, is := a.s.planner.(policy.Sharer); !is {
@@ -152,13 +154,13 @@ func TestQueuesThatMakeNoSense(t *testing.T) {
 // pass: each job once that is not over.
 func TestNextLeaderCountsWhatRuns(t *testing.T) {
 	a := newApplied(t)
-	a.s.recallQueues(&overheard{said: &a.said}, &messages.QueuesRecord{Revision: 3, Queues: &messages.Queues{
+	a.s.recallQueues(&leadertest.Context{Said: &a.said}, &messages.QueuesRecord{Revision: 3, Queues: &messages.Queues{
 		Default: "nlp", Queues: []*messages.QueueSpec{{Name: "nlp", Limit: []*messages.Amount{{Name: "gpu", Amount: 1000}}}},
 	}})
 	for n, id := range []topology.JobID{"runs", "ended", "waits"} {
 		token := topology.Token{Epoch: 1, Counter: uint64(n + 1)}
 		e := &livingJob{id: id, rec: &messages.JobRecord{
-			Id: string(id), Spec: oneGPU(), Owner: &messages.Principal{Name: "ann"},
+			Id: string(id), Spec: leadertest.OneGPU(), Owner: &messages.Principal{Name: "ann"},
 		}}
 		a.s.jobs[id] = e
 		if id == "waits" {

@@ -1,6 +1,8 @@
 package leader
 
 import (
+	"github.com/yi-json/synapse/actors/leader/leadertest"
+
 	"reflect"
 	"slices"
 	"testing"
@@ -18,7 +20,7 @@ import (
 
 // seat is a host that notes whether the leader gave up.
 type seat struct {
-	deafHost
+	leadertest.Host
 	deposed bool
 }
 
@@ -32,16 +34,16 @@ type failedRead struct {
 }
 
 func newFailedRead(clock *alarms, host *seat) *failedRead {
-	p := leaderPorts()
+	p := leadertest.Ports()
 	p.Clock, p.Host = clock, host
 	s := newScheduler(p, Makers{}).(*Scheduler)
-	s.self, s.peers = actor.NewPID("here", "scheduler"), somePeers
+	s.self, s.peers = actor.NewPID("here", "scheduler"), leadertest.Peers
 	return &failedRead{s: s}
 }
 
 // fresh is a submit whose client waits.
 func (f *failedRead) fresh() *livingJob {
-	rec := &messages.JobRecord{Id: "j", Owner: &messages.Principal{Name: "ann"}, Spec: oneGPU()}
+	rec := &messages.JobRecord{Id: "j", Owner: &messages.Principal{Name: "ann"}, Spec: leadertest.OneGPU()}
 	e := &livingJob{id: "j", rec: rec, askers: []*actor.PID{actor.NewPID("here", "client")}}
 	f.s.jobs["j"] = e
 	return e
@@ -84,16 +86,16 @@ func TestFailedReadsLoseNothing(t *testing.T) {
 			clock, host := &alarms{}, &seat{}
 			f := newFailedRead(clock, host)
 			asks[name](f)
-			var said []letter
+			var said []leadertest.Letter
 			f.s.finds[1] = f.why
-			f.s.onFound(&overheard{said: &said}, actors.Found{Query: query, Err: "the disk is away"})
+			f.s.onFound(&leadertest.Context{Said: &said}, actors.Found{Query: query, Err: "the disk is away"})
 			if host.deposed {
 				t.Error("the leader gave up")
 			}
 			if f.want == nil {
-				told := slices.ContainsFunc(said, func(l letter) bool {
-					reply, is := l.message.(*messages.SubmitReply)
-					return is && l.to == "client" && reply.Outcome.Code == messages.Code_CODE_UNAVAILABLE
+				told := slices.ContainsFunc(said, func(l leadertest.Letter) bool {
+					reply, is := l.Message.(*messages.SubmitReply)
+					return is && l.To == "client" && reply.Outcome.Code == messages.Code_CODE_UNAVAILABLE
 				})
 				if !told {
 					t.Errorf("the client is not told to try again: %v", said)
@@ -126,8 +128,8 @@ func TestFailedLoadIsRepeated(t *testing.T) {
 		s := newFailedRead(clock, host).s
 		edit(s)
 		loading := s.states.In(schedulerLoading)
-		var said []letter
-		s.onLoaded(&overheard{said: &said}, actors.Loaded{Err: "the disk is away"})
+		var said []leadertest.Letter
+		s.onLoaded(&leadertest.Context{Said: &said}, actors.Loaded{Err: "the disk is away"})
 		if host.deposed || len(said) > 0 || s.states.In(schedulerLoading) != loading || len(clock.later) != 1 ||
 			clock.later[0] != (retryLoad{}) {
 			t.Errorf("%s: later comes %v, said is %v, and it gave up: %t", name, clock.later, said, host.deposed)

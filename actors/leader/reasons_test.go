@@ -1,6 +1,8 @@
 package leader
 
 import (
+	"github.com/yi-json/synapse/actors/leader/leadertest"
+
 	"fmt"
 	"strings"
 	"testing"
@@ -35,20 +37,20 @@ func (c *watchClock) After(d time.Duration, _ *actor.PID, message any) {
 
 // waitingScheduler leads one machine of 8 GPUs that are taken.
 func waitingScheduler(clock *watchClock) (*Scheduler, func(m any) []mirror.WaitingShown) {
-	p := leaderPorts()
+	p := leadertest.Ports()
 	p.Clock = clock
 	s := newScheduler(p, Makers{}).(*Scheduler)
-	s.peers, s.self = somePeers, somePeers.Scheduler
+	s.peers, s.self = leadertest.Peers, leadertest.Peers.Scheduler
 	s.states.Become("loaded", schedulerRecovering)
 	s.states.Become("waited", schedulerLeading)
 	s.view.Fabric().Join(topology.Machine{ID: "n1", Total: topology.Resources{MilliGPU: 8000}}, topology.Capacity{})
 	s.view.Fabric().SetUsable("n1", "")
 	return s, func(m any) []mirror.WaitingShown {
-		var said []letter
-		s.Receive(&overheard{message: m, said: &said})
+		var said []leadertest.Letter
+		s.Receive(&leadertest.Context{Hears: m, Said: &said})
 		var shown []mirror.WaitingShown
 		for _, l := range said {
-			if w, is := l.message.(mirror.WaitingShown); is {
+			if w, is := l.Message.(mirror.WaitingShown); is {
 				shown = append(shown, w)
 			}
 		}
@@ -108,8 +110,8 @@ func TestTenThousandWaitersCostOneMessage(t *testing.T) {
 	join := func(i int) {
 		id := topology.JobID(fmt.Sprint("j", i))
 		s.jobs[id] = &livingJob{id: id, noted: true}
-		rec := &messages.JobRecord{Id: string(id), Arrival: uint64(i), Spec: oneGPU()}
-		s.onWaits(&overheard{said: &[]letter{}}, protocol.Waits{Record: rec})
+		rec := &messages.JobRecord{Id: string(id), Arrival: uint64(i), Spec: leadertest.OneGPU()}
+		s.onWaits(&leadertest.Context{Said: &[]leadertest.Letter{}}, protocol.Waits{Record: rec})
 	}
 	free := func(milliCPU int64) { s.view.Fabric().SetFree("n1", topology.Capacity{MilliCPU: milliCPU}) }
 	for i := range 10_000 {

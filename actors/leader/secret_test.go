@@ -1,6 +1,8 @@
 package leader
 
 import (
+	"github.com/yi-json/synapse/actors/leader/leadertest"
+
 	"testing"
 
 	"github.com/yi-json/synapse/actors/mirror"
@@ -9,16 +11,17 @@ import (
 
 // shownBy is what the Mirror is shown of a job.
 func shownBy(j *Job) *messages.JobStatus {
-	var said []letter
-	j.show(&overheard{said: &said})
-	return said[0].message.(mirror.JobShown).Status
+	var said []leadertest.Letter
+	j.show(&leadertest.Context{Said: &said})
+	return said[0].Message.(mirror.JobShown).Status
 }
 
 // TestSecretsEndWithTheJob: a job that waits has what is sealed for its tasks on disk, is shown without it, and loses
 // it with the write that ends it, however it ends.
 func TestSecretsEndWithTheJob(t *testing.T) {
-	waits := &messages.JobRecord{Id: "j1", Spec: oneGPU(), State: messages.JobState_JOB_STATE_QUEUED, Sealed: []byte{1}}
-	j := newJob(leaderPorts(), somePeers, 1, waits, nil, nil).(*Job)
+	waits := &messages.JobRecord{Id: "j1", Spec: leadertest.OneGPU(), State: messages.JobState_JOB_STATE_QUEUED,
+		Sealed: []byte{1}}
+	j := newJob(leadertest.Ports(), leadertest.Peers, 1, waits, nil, nil).(*Job)
 	if d := j.compose(); len(d.rec.Sealed) != 1 || len(shownBy(j).Record.Sealed) > 0 {
 		t.Errorf("while it waits: %v", d.rec)
 	}

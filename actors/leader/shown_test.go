@@ -1,6 +1,8 @@
 package leader
 
 import (
+	"github.com/yi-json/synapse/actors/leader/leadertest"
+
 	"fmt"
 	"slices"
 	"strings"
@@ -13,7 +15,6 @@ import (
 	"github.com/yi-json/synapse/actors/leader/protocol"
 	"github.com/yi-json/synapse/actors/mirror"
 	"github.com/yi-json/synapse/messages"
-	"github.com/yi-json/synapse/policy"
 	"github.com/yi-json/synapse/topology"
 	"github.com/yi-json/synapse/topology/belief"
 )
@@ -22,81 +23,15 @@ import (
 // the client does: whoever is answered may ask at once what became of it. And it
 // owns those that the Mirror answers why a job waits as the Scheduler would.
 
-// overheard is the context of one message to a leader's actor; what it says is noted.
-type overheard struct {
-	actor.Context
-	message any
-	said    *[]letter
-}
-
-type letter struct {
-	to      string
-	message any
-}
-
-func (c *overheard) Message() any           { return c.message }
-func (c *overheard) Self() *actor.PID       { return actor.NewPID("here", "self") }
-func (c *overheard) Sender() *actor.PID     { return actor.NewPID("here", "client") }
-func (c *overheard) Children() []*actor.PID { return nil }
-func (c *overheard) Send(to *actor.PID, message any) {
-	*c.said = append(*c.said, letter{to.Id, message})
-}
-func (c *overheard) Request(to *actor.PID, m any) { c.Send(to, m) }
-func (c *overheard) Respond(message any)          { c.Send(c.Sender(), message) }
-func (c *overheard) Forward(to *actor.PID)        { c.Send(to, c.message) }
-func (c *overheard) Stop(*actor.PID)              {}
-func (c *overheard) SpawnNamed(_ *actor.Props, name string) (*actor.PID, error) {
-	return actor.NewPID("here", name), nil
-}
-
-// deafHost makes nobody and hears nothing.
-type deafHost struct{ actors.NoLog }
-
-// Props makes actors that never hear anything.
-func (deafHost) Props(_ actors.Kind, make actor.Producer) *actor.Props {
-	return actor.PropsFromProducer(make, actor.WithMailbox(noMailbox))
-}
-
-func noMailbox() actor.Mailbox                             { return nil }
-func (deafHost) Panicked(*actor.PID, any, bool)            {}
-func (deafHost) Deposed(uint64)                            {}
-func (deafHost) Moved(actors.Kind, string, string, string) {}
-func (deafHost) Count(string, int64)                       {}
-func (deafHost) Took(string, time.Duration)                {}
-func (deafHost) Now() actors.Instant                       { return 0 }
-func (deafHost) WallMs() int64                             { return 12 * 3600 * 1000 }
-func (deafHost) After(time.Duration, *actor.PID, any)      {}
-
-func leaderPorts() *protocol.Ports {
-	return &protocol.Ports{
-		Planner: policy.Default{},
-		Ports:   actors.Ports{Constants: actors.DefaultConstants(), Clock: deafHost{}, Host: deafHost{}, Log: deafHost{}},
-		Calls:   deafHost{},
-		Epoch:   1, NewJobID: func() topology.JobID { return "j" },
-	}
-}
-
-var somePeers = protocol.JobPeers{
-	Scheduler: actor.NewPID("here", "scheduler"), Journal: actor.NewPID("here", "journal"),
-	Mirror: actor.NewPID("here", "mirror"),
-}
-
-func oneGPU() *messages.JobSpec {
-	return &messages.JobSpec{
-		Name: "x", Image: "host", Command: []string{"true"}, Gang: &messages.GangSpec{ReplicasMin: 1, ReplicasMax: 1},
-		Each: &messages.Resources{MilliGpu: 1000},
-	}
-}
-
 // shownBefore wants the Mirror to be shown this phase before the client is answered.
-func shownBefore(t *testing.T, said []letter, answer, phase string) {
+func shownBefore(t *testing.T, said []leadertest.Letter, answer, phase string) {
 	t.Helper()
-	shown := slices.IndexFunc(said, func(l letter) bool {
-		s, is := l.message.(mirror.JobShown)
-		return is && l.to == "mirror" && s.Status.Phase == phase
+	shown := slices.IndexFunc(said, func(l leadertest.Letter) bool {
+		s, is := l.Message.(mirror.JobShown)
+		return is && l.To == "mirror" && s.Status.Phase == phase
 	})
-	answered := slices.IndexFunc(said, func(l letter) bool {
-		return l.to == "client" && fmt.Sprintf("%T", l.message) == answer
+	answered := slices.IndexFunc(said, func(l leadertest.Letter) bool {
+		return l.To == "client" && fmt.Sprintf("%T", l.Message) == answer
 	})
 	if shown < 0 || answered < 0 || answered < shown {
 		t.Errorf("%s was said as number %d, %q shown as number %d", answer, answered, phase, shown)
@@ -106,18 +41,18 @@ func shownBefore(t *testing.T, said []letter, answer, phase string) {
 // TestJobIsToldWhomToAnswer: once a submit is on disk, its Job hears which clients wait for the answer.
 func TestJobIsToldWhomToAnswer(t *testing.T) {
 	who := &messages.Principal{Name: "a"}
-	var said []letter
+	var said []leadertest.Letter
 	tell := func(a actor.Actor, m any) {
-		a.Receive(&overheard{message: m, said: &said})
+		a.Receive(&leadertest.Context{Hears: m, Said: &said})
 	}
-	s := newScheduler(leaderPorts(), Makers{}).(*Scheduler)
-	s.peers, s.self = somePeers, somePeers.Scheduler
+	s := newScheduler(leadertest.Ports(), Makers{}).(*Scheduler)
+	s.peers, s.self = leadertest.Peers, leadertest.Peers.Scheduler
 	s.states.Become("loaded", schedulerRecovering)
 	s.states.Become("waited", schedulerLeading)
-	tell(s, &messages.Submit{Principal: who, Spec: oneGPU(), AllowInfeasible: true})
-	write := said[len(said)-1].message.(protocol.Write)
+	tell(s, &messages.Submit{Principal: who, Spec: leadertest.OneGPU(), AllowInfeasible: true})
+	write := said[len(said)-1].Message.(protocol.Write)
 	tell(s, protocol.Written{Tag: write.Tag, Verdict: actors.Done})
-	at := slices.IndexFunc(said, func(l letter) bool { _, is := l.message.(protocol.Acknowledge); return is })
+	at := slices.IndexFunc(said, func(l leadertest.Letter) bool { _, is := l.Message.(protocol.Acknowledge); return is })
 	if at < 0 {
 		t.Fatalf("the Job is not told whom to answer: %v", said)
 	}
@@ -126,15 +61,15 @@ func TestJobIsToldWhomToAnswer(t *testing.T) {
 // TestShownBeforeAcknowledged: of each answer to a wish, the Mirror has been shown before what it says.
 func TestShownBeforeAcknowledged(t *testing.T) {
 	who := &messages.Principal{Name: "a"}
-	var said []letter
+	var said []leadertest.Letter
 	tell := func(a actor.Actor, m any) {
-		a.Receive(&overheard{message: m, said: &said})
+		a.Receive(&leadertest.Context{Hears: m, Said: &said})
 	}
-	j := newJob(leaderPorts(), somePeers, 1, &messages.JobRecord{
-		Id: "j1", Spec: oneGPU(), State: messages.JobState_JOB_STATE_QUEUED,
+	j := newJob(leadertest.Ports(), leadertest.Peers, 1, &messages.JobRecord{
+		Id: "j1", Spec: leadertest.OneGPU(), State: messages.JobState_JOB_STATE_QUEUED,
 	}, nil, nil)
 	tell(j, &actor.Started{})
-	waiting := slices.ContainsFunc(said, func(l letter) bool { _, is := l.message.(protocol.Waits); return is })
+	waiting := slices.ContainsFunc(said, func(l leadertest.Letter) bool { _, is := l.Message.(protocol.Waits); return is })
 	tell(j, protocol.Acknowledge{Clients: []*actor.PID{actor.NewPID("here", "client")},
 		Reply: &messages.SubmitReply{Job: "j1"}})
 	if shownBefore(t, said, "*messages.SubmitReply", "queued"); !waiting {
@@ -150,11 +85,11 @@ func TestShownBeforeAcknowledged(t *testing.T) {
 	} {
 		said = nil
 		tell(j, c.wish)
-		at := slices.IndexFunc(said, func(l letter) bool { _, is := l.message.(protocol.Write); return is })
+		at := slices.IndexFunc(said, func(l leadertest.Letter) bool { _, is := l.Message.(protocol.Write); return is })
 		if at < 0 {
 			t.Fatalf("%T was not written: %v", c.wish, said)
 		}
-		write := said[at].message.(protocol.Write)
+		write := said[at].Message.(protocol.Write)
 		said = nil
 		tell(j, protocol.Written{Tag: write.Tag, Verdict: actors.Done})
 		shownBefore(t, said, c.answer, c.phase)
@@ -169,10 +104,10 @@ type pair struct {
 }
 
 func newPair(clock actors.Clock, levels ...string) *pair {
-	p := leaderPorts()
+	p := leadertest.Ports()
 	p.Levels, p.Clock = levels, clock
 	s := newScheduler(p, Makers{}).(*Scheduler)
-	s.peers, s.self = somePeers, somePeers.Scheduler
+	s.peers, s.self = leadertest.Peers, leadertest.Peers.Scheduler
 	s.states.Become("loaded", schedulerRecovering)
 	s.states.Become("waited", schedulerLeading)
 	s.view.Fabric().Lead()
@@ -181,13 +116,13 @@ func newPair(clock actors.Clock, levels ...string) *pair {
 
 // tell has the Scheduler act on a message, and the Mirror on what it is told then.
 func (p *pair) tell(message any) {
-	var said []letter
-	p.Receive(&overheard{message: message, said: &said})
+	var said []leadertest.Letter
+	p.Receive(&leadertest.Context{Hears: message, Said: &said})
 	for _, l := range said {
-		if l.to == "mirror" {
-			p.mirror.Receive(&overheard{message: l.message, said: &[]letter{}})
+		if l.To == "mirror" {
+			p.mirror.Receive(&leadertest.Context{Hears: l.Message, Said: &[]leadertest.Letter{}})
 		}
-		if r, is := l.message.(mirror.RoomsShown); is {
+		if r, is := l.Message.(mirror.RoomsShown); is {
 			p.told = append(p.told, r)
 		}
 	}
@@ -200,8 +135,8 @@ func (p *pair) waits(id string, arrival uint64, spec *messages.JobSpec) {
 		id: topology.JobID(id), rec: rec, noted: true, pid: actor.NewPID("here", id),
 	}
 	p.mirror.Receive(
-		&overheard{message: mirror.JobShown{Status: &messages.JobStatus{Record: rec, Phase: messages.PhaseQueued}},
-			said: &[]letter{}})
+		&leadertest.Context{Hears: mirror.JobShown{Status: &messages.JobStatus{Record: rec, Phase: messages.PhaseQueued}},
+			Said: &[]leadertest.Letter{}})
 	p.tell(protocol.Waits{Record: rec})
 	p.tell(PlanNow{})
 }
@@ -227,10 +162,10 @@ func (p *pair) explained(t *testing.T, job topology.JobID) string {
 
 // TestExplainKnowsPatience: a job that waits for its preferred level is told of that, and not that it fits.
 func TestExplainKnowsPatience(t *testing.T) {
-	p := newPair(deafHost{}, "rack")
+	p := newPair(leadertest.Host{}, "rack")
 	p.machine("n1")
 	p.machine("n2")
-	spec := oneGPU()
+	spec := leadertest.OneGPU()
 	spec.Gang.ReplicasMin, spec.Gang.ReplicasMax = 2, 2
 	spec.Topology = &messages.TopologySpec{Preferred: "rack", PatienceMs: 60_000}
 	p.waits("j", 1, spec)
@@ -245,12 +180,12 @@ func TestMirrorAnswersAsTheScheduler(t *testing.T) {
 	clock := &watchClock{now: actors.Instant(time.Hour)}
 	p := newPair(clock)
 	f := p.machine("n1")
-	p.waits("first", 1, oneGPU())
+	p.waits("first", 1, leadertest.OneGPU())
 	if _, waits := p.mirror.Explain("first"); waits || p.queue.Len() > 0 {
 		t.Fatal("the first job found no room")
 	}
-	p.waits("j", 2, oneGPU())
-	p.waits("k", 3, oneGPU())
+	p.waits("j", 2, leadertest.OneGPU())
+	p.waits("k", 3, leadertest.OneGPU())
 	later := func() {
 		clock.now = clock.now.Plus(roomsEvery)
 		p.tell(showAgain{})
@@ -354,15 +289,15 @@ func BenchmarkRoomsShown(b *testing.B) {
 // the Mirror is told why it waits while it believes that machines are being asked for it.
 func TestShownBeforeItWaits(t *testing.T) {
 	token := topology.Token{Epoch: 1, Counter: 7}
-	rec := &messages.JobRecord{Id: "j1", Spec: oneGPU()}
-	j := newJob(leaderPorts(), somePeers, 1, rec, nil, nil).(*Job)
-	var said []letter
-	j.Receive(&overheard{message: &actor.Started{}, said: &said})
-	j.onAdmit(&overheard{said: &said}, protocol.Admit{Token: token})
+	rec := &messages.JobRecord{Id: "j1", Spec: leadertest.OneGPU()}
+	j := newJob(leadertest.Ports(), leadertest.Peers, 1, rec, nil, nil).(*Job)
+	var said []leadertest.Letter
+	j.Receive(&leadertest.Context{Hears: &actor.Started{}, Said: &said})
+	j.onAdmit(&leadertest.Context{Said: &said}, protocol.Admit{Token: token})
 	said = nil
-	j.onAborted(&overheard{said: &said}, protocol.Aborted{Token: token})
-	shown := slices.IndexFunc(said, func(l letter) bool { _, is := l.message.(mirror.JobShown); return is })
-	waiting := slices.IndexFunc(said, func(l letter) bool { _, is := l.message.(protocol.Waits); return is })
+	j.onAborted(&leadertest.Context{Said: &said}, protocol.Aborted{Token: token})
+	shown := slices.IndexFunc(said, func(l leadertest.Letter) bool { _, is := l.Message.(mirror.JobShown); return is })
+	waiting := slices.IndexFunc(said, func(l leadertest.Letter) bool { _, is := l.Message.(protocol.Waits); return is })
 	if shown < 0 || waiting < shown {
 		t.Errorf("it said %v", said)
 	}

@@ -1,6 +1,8 @@
 package leader
 
 import (
+	"github.com/yi-json/synapse/actors/leader/leadertest"
+
 	"slices"
 	"testing"
 	"time"
@@ -47,22 +49,22 @@ func TestLateAfterATakeover(t *testing.T) {
 		targets := []protocol.Target{
 			{Node: "n1", Members: []*messages.Member{{}}}, {Node: "n2", Members: []*messages.Member{{Rank: 1}}},
 		}
-		clock := &handClock{at: 100e9}
-		p := leaderPorts()
-		p.Clock, p.Since = clock, clock.at
+		clock := &leadertest.Clock{At: 100e9}
+		p := leadertest.Ports()
+		p.Clock, p.Since = clock, clock.At
 		token := messages.ToToken(topology.Token{Epoch: 1, Counter: 7})
-		c := newCoordinator(p, somePeers.Mirror, somePeers.Scheduler, protocol.AttemptPlan{
-			Job: "j", Token: messages.FromToken(token), Spec: oneGPU(), Targets: targets,
+		c := newCoordinator(p, leadertest.Peers.Mirror, leadertest.Peers.Scheduler, protocol.AttemptPlan{
+			Job: "j", Token: messages.FromToken(token), Spec: leadertest.OneGPU(), Targets: targets,
 			Resumed: &messages.AttemptRecord{Token: token, StartByLeftMs: 30_000},
 		}).(*Coordinator)
 		for i, said := range test.says {
 			if said != nil {
 				c.parties[i].known = true
-				c.noteHeld(&overheard{said: &[]letter{}}, c.parties[i], said)
+				c.noteHeld(&leadertest.Context{Said: &[]leadertest.Letter{}}, c.parties[i], said)
 			}
 		}
 		for at, want := range map[actors.Instant]bool{119e9: test.late, 120e9: test.by120s} {
-			clock.at = at
+			clock.At = at
 			if got := c.overdue(); got != want {
 				t.Errorf("%s: late at %v is %t, want %t", test.name, time.Duration(at), got, want)
 			}
@@ -99,18 +101,19 @@ func TestCauseToldTo(t *testing.T) {
 // lends to it only where it has twice that. A next leader has it from the attempt's record.
 func TestTooShortIsKnown(t *testing.T) {
 	token := messages.ToToken(topology.Token{Epoch: 1, Counter: 7})
-	rec := &messages.JobRecord{Id: "j", Spec: oneGPU(), State: messages.JobState_JOB_STATE_QUEUED, Attempt: token}
+	rec := &messages.JobRecord{Id: "j", Spec: leadertest.OneGPU(), State: messages.JobState_JOB_STATE_QUEUED,
+		Attempt: token}
 	for cause, want := range map[messages.Cause]time.Duration{
 		messages.Cause_CAUSE_START_BY: 12 * time.Second, messages.Cause_CAUSE_REQUEUED: 0,
 	} {
 		last := &messages.AttemptRecord{
 			Job: "j", Token: token, StartByLeftMs: 12_000, End: &messages.End{Cause: cause},
 		}
-		j := newJob(leaderPorts(), somePeers, 1, rec, []*messages.AttemptRecord{last}, nil).(*Job)
-		said := []letter{}
-		j.wait(&overheard{said: &said})
-		at := slices.IndexFunc(said, func(l letter) bool { _, is := l.message.(protocol.Waits); return is })
-		if at < 0 || said[at].message.(protocol.Waits).Lent != want {
+		j := newJob(leadertest.Ports(), leadertest.Peers, 1, rec, []*messages.AttemptRecord{last}, nil).(*Job)
+		said := []leadertest.Letter{}
+		j.wait(&leadertest.Context{Said: &said})
+		at := slices.IndexFunc(said, func(l leadertest.Letter) bool { _, is := l.Message.(protocol.Waits); return is })
+		if at < 0 || said[at].Message.(protocol.Waits).Lent != want {
 			t.Errorf("after %v it says %+v, want %v", cause, said, want)
 		}
 	}
@@ -118,11 +121,11 @@ func TestTooShortIsKnown(t *testing.T) {
 
 // TestTooShortReachesThePlanner: what a job says of that is in the queue.
 func TestTooShortReachesThePlanner(t *testing.T) {
-	rec := &messages.JobRecord{Id: "j", Spec: oneGPU(), State: messages.JobState_JOB_STATE_QUEUED}
-	s := newScheduler(leaderPorts(), Makers{}).(*Scheduler)
-	s.peers, s.self = somePeers, somePeers.Scheduler
+	rec := &messages.JobRecord{Id: "j", Spec: leadertest.OneGPU(), State: messages.JobState_JOB_STATE_QUEUED}
+	s := newScheduler(leadertest.Ports(), Makers{}).(*Scheduler)
+	s.peers, s.self = leadertest.Peers, leadertest.Peers.Scheduler
 	s.jobs["j"] = &livingJob{id: "j", rec: rec}
-	s.onWaits(&overheard{said: &[]letter{}}, protocol.Waits{Record: rec, Lent: 12 * time.Second})
+	s.onWaits(&leadertest.Context{Said: &[]leadertest.Letter{}}, protocol.Waits{Record: rec, Lent: 12 * time.Second})
 	if w, ok := s.queue.Get("j"); !ok || time.Duration(w.Lent) != 12*time.Second {
 		t.Errorf("it is known to need more than %v", time.Duration(w.Lent))
 	}

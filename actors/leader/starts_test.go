@@ -1,6 +1,8 @@
 package leader
 
 import (
+	"github.com/yi-json/synapse/actors/leader/leadertest"
+
 	"testing"
 	"time"
 
@@ -32,10 +34,10 @@ func TestStartsAreToldSeldom(t *testing.T) {
 	planner := &foreteller{}
 	s.planner = planner
 	said := func(m any) (shown []mirror.StartsShown) {
-		var all []letter
-		s.Receive(&overheard{message: m, said: &all})
+		var all []leadertest.Letter
+		s.Receive(&leadertest.Context{Hears: m, Said: &all})
 		for _, l := range all {
-			if one, is := l.message.(mirror.StartsShown); is {
+			if one, is := l.Message.(mirror.StartsShown); is {
 				shown = append(shown, one)
 			}
 		}
@@ -46,7 +48,7 @@ func TestStartsAreToldSeldom(t *testing.T) {
 		planner.told.Promises = []policy.Promise{{Job: "j", At: at, Where: where}}
 	}
 	wait := func(d time.Duration) { clock.now = clock.now.Plus(d) }
-	rec := &messages.JobRecord{Id: "j", Spec: oneGPU()}
+	rec := &messages.JobRecord{Id: "j", Spec: leadertest.OneGPU()}
 	s.jobs["j"] = &livingJob{id: "j", rec: rec, noted: true}
 	promise(1)
 	said(protocol.Waits{Record: rec})

@@ -1,6 +1,9 @@
 package leader
 
 import (
+	"github.com/yi-json/synapse/actors/leader/journal"
+	"github.com/yi-json/synapse/actors/leader/rack"
+
 	"github.com/yi-json/synapse/actors"
 	"github.com/yi-json/synapse/messages"
 )
@@ -10,7 +13,7 @@ import (
 // Tables are the state machines of a leader's actors, for the docs and the tests.
 func Tables() []actors.Table[string] {
 	return []actors.Table[string]{
-		schedulerTable.Words(), jobTable.Words(), coordinatorTable.Words(), rackTable.Words(), journalTable.Words(),
+		schedulerTable.Words(), jobTable.Words(), coordinatorTable.Words(), rack.Table.Words(), journal.Table.Words(),
 		arrayTable.Words(),
 	}
 }
@@ -115,40 +118,3 @@ var coordinatorTable = actors.Table[coordinatorState]{Kind: actors.KindCoordinat
 		{coordinatorAborting, "all aborted", coordinatorDone},
 		{coordinatorAborting, "time is over", coordinatorDone},
 	}}
-
-// memberState is what a rack takes one of its machines for.
-type memberState string
-
-const (
-	memberExpected memberState = "expected"
-	memberAlive    memberState = "alive"
-	memberDead     memberState = "dead"
-)
-
-var rackTable = actors.Table[memberState]{Kind: actors.KindRack, Edges: []actors.Edge[memberState]{
-	{memberExpected, "hello", memberAlive},
-	{memberExpected, "silence", memberDead},
-	{memberAlive, "silence", memberDead},
-	{memberAlive, "hello", memberAlive},
-	{memberDead, "hello", memberAlive},
-}}
-
-// journalState is what the Journal does with its transaction. Doubting is the pause between two
-// tries of a transaction of which nobody knows whether it happened.
-type journalState string
-
-const (
-	journalIdle     journalState = "idle"
-	journalWriting  journalState = "writing"
-	journalDoubting journalState = "doubting"
-	journalDeposed  journalState = "deposed"
-)
-
-var journalTable = actors.Table[journalState]{Kind: actors.KindJournal, Edges: []actors.Edge[journalState]{
-	{journalIdle, "write", journalWriting},
-	{journalWriting, "applied", journalIdle},
-	{journalWriting, "error", journalDoubting},
-	{journalWriting, "silence", journalDoubting},
-	{journalDoubting, "retry", journalWriting},
-	{journalWriting, "deposed", journalDeposed},
-}}

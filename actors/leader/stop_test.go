@@ -1,24 +1,20 @@
 package leader
 
 import (
+	"github.com/yi-json/synapse/actors/leader/leadertest"
+
 	"testing"
 
 	"github.com/asynkron/protoactor-go/actor"
 
-	"github.com/yi-json/synapse/actors"
 	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/topology"
 )
 
-// here is where every machine is.
-type here struct{ actors.Peers }
-
-func (here) Node(id topology.NodeID) *actor.PID { return actor.NewPID("here", string(id)) }
-
 // TestStopSaysSignalAndGrace: a Stop says by which signal the job is to be stopped, and what grace it has: an agent of
 // an earlier version looks nowhere else, though one of this version finds both with the slice.
 func TestStopSaysSignalAndGrace(t *testing.T) {
-	spec := oneGPU()
+	spec := leadertest.OneGPU()
 	spec.Stop = &messages.StopSpec{Signal: 10, GraceMs: 7000}
 	token := topology.Token{Epoch: 1, Counter: 7}
 	att := &messages.AttemptRecord{
@@ -26,17 +22,17 @@ func TestStopSaysSignalAndGrace(t *testing.T) {
 		Places: []*messages.Place{{Node: "n1", MachineId: "m1"}},
 	}
 	rec := &messages.JobRecord{Id: "j1", Spec: spec, State: messages.JobState_JOB_STATE_ACTIVE, Attempt: att.Token}
-	p := leaderPorts()
-	p.Peers = here{}
-	j := newJob(p, somePeers, 1, rec, []*messages.AttemptRecord{att}, nil).(*Job)
+	p := leadertest.Ports()
+	p.Peers = leadertest.Nodes{}
+	j := newJob(p, leadertest.Peers, 1, rec, []*messages.AttemptRecord{att}, nil).(*Job)
 	j.contacts["n1"].incarnation = &messages.Incarnation{BootId: "b"}
-	var said []letter
-	if !j.stopAll(&overheard{message: &actor.Started{}, said: &said}) || len(said) != 1 {
+	var said []leadertest.Letter
+	if !j.stopAll(&leadertest.Context{Hears: &actor.Started{}, Said: &said}) || len(said) != 1 {
 		t.Fatalf("it says %v", said)
 	}
-	stop, is := said[0].message.(*messages.Stop)
+	stop, is := said[0].Message.(*messages.Stop)
 	if !is || stop.Signal != 10 || stop.GraceMs != 7000 || stop.Cause != messages.Cause_CAUSE_CANCELLED {
-		t.Errorf("it says %v", said[0].message)
+		t.Errorf("it says %v", said[0].Message)
 	}
 }
 

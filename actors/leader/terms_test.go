@@ -1,6 +1,8 @@
 package leader
 
 import (
+	"github.com/yi-json/synapse/actors/leader/leadertest"
+
 	"fmt"
 	"strings"
 	"testing"
@@ -25,7 +27,7 @@ func newDoor(t *testing.T) *applied {
 	a.s.states.Become("all heard", schedulerLeading)
 	made := 0
 	a.s.p.NewJobID = func() topology.JobID { made++; return topology.JobID(fmt.Sprint("j", made)) }
-	a.s.goBy(&overheard{said: &a.said}, &messages.QueuesRecord{Revision: 1, Queues: &messages.Queues{
+	a.s.goBy(&leadertest.Context{Said: &a.said}, &messages.QueuesRecord{Revision: 1, Queues: &messages.Queues{
 		Default: "low", Queues: []*messages.QueueSpec{
 			{Name: "low", Parent: "top"},
 			{
@@ -43,21 +45,21 @@ func newDoor(t *testing.T) *applied {
 // submits is the answer to a job, and its record where it was taken. A dry run must answer the same.
 func (a *applied) submits(change func(*messages.JobSpec), allow bool) (*messages.Outcome, *messages.JobRecord) {
 	a.Helper()
-	spec := oneGPU()
+	spec := leadertest.OneGPU()
 	change(spec)
 	ann := &messages.Principal{Name: "ann"}
 	was := messages.Bytes(spec)
 	a.tell(&messages.DryRun{Principal: ann, Spec: spec, AllowInfeasible: allow})
 	dry := &messages.Outcome{}
 	for _, l := range a.said {
-		if r, is := l.message.(*messages.DryRunReply); is {
+		if r, is := l.Message.(*messages.DryRunReply); is {
 			dry = r.Outcome
 		}
 	}
 	a.tell(&messages.Submit{Principal: ann, Spec: spec, AllowInfeasible: allow})
 	outcome, rec := messages.OK(), (*messages.JobRecord)(nil)
 	for _, l := range a.said {
-		switch m := l.message.(type) {
+		switch m := l.Message.(type) {
 		case *messages.SubmitReply:
 			outcome = m.Outcome
 		case protocol.Write:
@@ -130,7 +132,7 @@ func TestQueuesRefuse(t *testing.T) {
 	}{{"low", 4, false}, {"low", 5, true}, {"free", 2, false}, {"free", 3, true}} {
 		a := newDoor(t)
 		spec := func(s *messages.JobSpec) { s.Queue, s.Gang.ReplicasMin, s.Gang.ReplicasMax = c.queue, c.tasks, c.tasks }
-		s := oneGPU()
+		s := leadertest.OneGPU()
 		spec(s)
 		no := a.s.neverAllowed(&messages.Principal{Name: "ann"}, s)
 		if got := no.GetOutcome().GetCode() == messages.Code_CODE_INFEASIBLE; got != c.never {
@@ -156,7 +158,7 @@ func TestOwnersWaitingAreCounted(t *testing.T) {
 	if in("low") || in("top") || in("") || !in("free") {
 		t.Error("three of ann wait in top and below it, which takes three")
 	}
-	a.s.idles(&overheard{said: &a.said}, a.s.jobs["j2"], false) // it is admitted
+	a.s.idles(&leadertest.Context{Said: &a.said}, a.s.jobs["j2"], false) // it is admitted
 	if !in("low") || in("low") {
 		t.Error("one of three has begun, so one more may wait")
 	}
@@ -168,9 +170,9 @@ func TestOwnersWaitingAreCounted(t *testing.T) {
 	next := newDoor(t)
 	for i, state := range []messages.JobState{1, 1, 1, 2} {
 		rec := &messages.JobRecord{
-			Id: fmt.Sprint("k", i), Spec: oneGPU(), State: state, Owner: &messages.Principal{Name: "ann"},
+			Id: fmt.Sprint("k", i), Spec: leadertest.OneGPU(), State: state, Owner: &messages.Principal{Name: "ann"},
 		}
-		next.s.idles(&overheard{said: &next.said}, &livingJob{rec: rec, key: requestKey{owner: "ann"}},
+		next.s.idles(&leadertest.Context{Said: &next.said}, &livingJob{rec: rec, key: requestKey{owner: "ann"}},
 			state == messages.JobState_JOB_STATE_QUEUED)
 	}
 	if _, rec := next.submits(func(*messages.JobSpec) {}, true); rec != nil {
@@ -183,7 +185,7 @@ func TestUpdatesAreHeldAgainstQueues(t *testing.T) {
 	a := newDoor(t)
 	_, rec := a.submits(func(*messages.JobSpec) {}, true)
 	e := a.s.jobs[topology.JobID(rec.Id)]
-	e.pid = somePeers.Journal
+	e.pid = leadertest.Peers.Journal
 	for _, c := range []struct {
 		update *messages.Update
 		code   messages.Code // OK: it is passed on
@@ -199,7 +201,7 @@ func TestUpdatesAreHeldAgainstQueues(t *testing.T) {
 		a.tell(c.update)
 		got := messages.Code_CODE_OK
 		for _, l := range a.said {
-			if r, is := l.message.(*messages.UpdateReply); is {
+			if r, is := l.Message.(*messages.UpdateReply); is {
 				got = r.Outcome.Code
 			}
 		}
@@ -213,7 +215,7 @@ func TestUpdatesAreHeldAgainstQueues(t *testing.T) {
 // from what has ended since.
 func TestUsesAreKept(t *testing.T) {
 	a, next := newDoor(t), newDoor(t)
-	spec := oneGPU()
+	spec := leadertest.OneGPU()
 	spec.Queue = "low"
 	ended := actors.Ended{
 		Job:     &messages.JobRecord{Id: "j", Spec: spec, Owner: &messages.Principal{Name: "ann"}},

@@ -1,6 +1,8 @@
 package leader
 
 import (
+	"github.com/yi-json/synapse/actors/leader/leadertest"
+
 	"testing"
 	"time"
 
@@ -18,23 +20,23 @@ func TestAttemptTellsWhatItTook(t *testing.T) {
 	for _, resumed := range []bool{false, true} {
 		incarnation := &messages.Incarnation{BootId: "b1", StartedNs: 1}
 		plan := protocol.AttemptPlan{
-			Job: "j1", Token: topology.Token{Epoch: 1, Counter: 7}, Spec: oneGPU(),
+			Job: "j1", Token: topology.Token{Epoch: 1, Counter: 7}, Spec: leadertest.OneGPU(),
 			Targets: []protocol.Target{{Node: "n1", MachineID: "m1", Incarnation: incarnation,
 				Announced: &messages.Announcement{Address: "10.0.0.1"}, Members: []*messages.Member{{Amount: oneCPU}}}},
 		}
 		if resumed {
 			plan.Resumed = &messages.AttemptRecord{Job: "j1"}
 		}
-		p, clock := leaderPorts(), &handClock{at: 10e9}
-		p.Clock, p.Peers = clock, here{}
-		c := newCoordinator(p, actor.NewPID("here", "job"), somePeers.Scheduler, plan).(*Coordinator)
+		p, clock := leadertest.Ports(), &leadertest.Clock{At: 10e9}
+		p.Clock, p.Peers = clock, leadertest.Nodes{}
+		c := newCoordinator(p, actor.NewPID("here", "job"), leadertest.Peers.Scheduler, plan).(*Coordinator)
 		origin := &messages.Origin{
 			Token: messages.ToToken(plan.Token), Node: "n1", MachineId: "m1", Incarnation: incarnation, LedgerVersion: 1,
 		}
-		var said []letter
+		var said []leadertest.Letter
 		hears := func(after time.Duration, message any) {
-			clock.at = clock.at.Plus(after)
-			c.Receive(&overheard{message: message, said: &said})
+			clock.At = clock.At.Plus(after)
+			c.Receive(&leadertest.Context{Hears: message, Said: &said})
 		}
 		hears(0, &actor.Started{})
 		if c.at["n1"].known = true; !resumed {
@@ -48,7 +50,7 @@ func TestAttemptTellsWhatItTook(t *testing.T) {
 		var reserved, prepared time.Duration
 		passed := false
 		for _, l := range said {
-			switch m := l.message.(type) {
+			switch m := l.Message.(type) {
 			case protocol.Granted:
 				reserved = m.Took
 			case protocol.BarrierPassed:

@@ -1,6 +1,8 @@
 package leader
 
 import (
+	"github.com/yi-json/synapse/actors/leader/leadertest"
+
 	"slices"
 	"testing"
 
@@ -15,21 +17,23 @@ import (
 // wrote. They say nothing of what it has written itself: nobody is told that it is on disk before its own answer has
 // come.
 func TestAnswerToAPredecessor(t *testing.T) {
-	rec := &messages.JobRecord{Id: "j1", Spec: oneGPU(), State: messages.JobState_JOB_STATE_QUEUED}
-	j := newJob(leaderPorts(), somePeers, 2, rec, nil, nil).(*Job)
-	var said []letter
+	rec := &messages.JobRecord{Id: "j1", Spec: leadertest.OneGPU(), State: messages.JobState_JOB_STATE_QUEUED}
+	j := newJob(leadertest.Ports(), leadertest.Peers, 2, rec, nil, nil).(*Job)
+	var said []leadertest.Letter
 	tell := func(m any) {
 		said = nil
-		j.Receive(&overheard{message: m, said: &said})
+		j.Receive(&leadertest.Context{Hears: m, Said: &said})
 	}
-	answered := func() bool { return slices.ContainsFunc(said, func(l letter) bool { return l.to == "client" }) }
+	answered := func() bool {
+		return slices.ContainsFunc(said, func(l leadertest.Letter) bool { return l.To == "client" })
+	}
 	tell(&actor.Started{})
 	tell(&messages.Hold{Principal: &messages.Principal{Name: "a"}, Job: "j1"})
-	at := slices.IndexFunc(said, func(l letter) bool { _, is := l.message.(protocol.Write); return is })
+	at := slices.IndexFunc(said, func(l leadertest.Letter) bool { _, is := l.Message.(protocol.Write); return is })
 	if at < 0 {
 		t.Fatalf("nothing is written: %v", said)
 	}
-	write := said[at].message.(protocol.Write)
+	write := said[at].Message.(protocol.Write)
 	if tell(protocol.Written{Tag: uint64(1<<32 | 1), Verdict: actors.Done}); answered() {
 		t.Error("the client is told of a hold that is not on disk")
 	}

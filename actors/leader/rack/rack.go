@@ -1,4 +1,6 @@
-package leader
+// Package rack holds the Racks, the actors that hear the machines of a leader. A Rack notes when each of its machines
+// spoke last, declares dead the one that is silent for too long, and passes on what its books say.
+package rack
 
 import (
 	"github.com/asynkron/protoactor-go/actor"
@@ -9,11 +11,14 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
+// TookSilence is that of how long a machine was silent between two of its words.
+const TookSilence = "rack.silence"
+
 // Rack owns its machines' membership: who was heard when, and who is dead. It
 // tells the Scheduler only what changed, so that ten thousand heartbeats cost
 // the Scheduler nothing.
 //
-// It tells: the Scheduler (reported, lost, StrangerHeard), Nodes (Welcome,
+// It tells: the Scheduler (Reported, Lost, StrangerHeard), Nodes (Welcome,
 // HeartbeatAck). It asks nobody.
 type Rack struct {
 	p         *protocol.Ports
@@ -37,7 +42,7 @@ type listed struct {
 
 type rackTick struct{}
 
-func newRack(p *protocol.Ports, name string, scheduler *actor.PID) actor.Actor {
+func New(p *protocol.Ports, name string, scheduler *actor.PID) actor.Actor {
 	return &Rack{p: p, name: name, scheduler: scheduler, members: map[topology.NodeID]*listed{}}
 }
 
@@ -72,7 +77,7 @@ func (r *Rack) list(id topology.NodeID) *listed {
 	if known := r.members[id]; known != nil {
 		return known
 	}
-	fresh := &listed{States: actors.NewStates(&rackTable, r.p.Host), id: id}
+	fresh := &listed{States: actors.NewStates(&Table, r.p.Host), id: id}
 	r.members[id] = fresh
 	r.order = append(r.order, fresh)
 	return fresh

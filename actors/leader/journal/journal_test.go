@@ -1,4 +1,4 @@
-package leader
+package journal
 
 import (
 	"fmt"
@@ -108,7 +108,7 @@ func newJournalRig(edit func(*actors.Constants)) *journalRig {
 		Constants: actors.DefaultConstants()}, Epoch: 3, Store: r,
 		Unwritable: func(why string) { r.say("gateway <- unwritable: %q", why) }}
 	edit(&p.Constants)
-	r.j = newJournal(p).(*Journal)
+	r.j = New(p).(*Journal)
 	return r
 }
 

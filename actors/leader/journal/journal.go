@@ -1,4 +1,7 @@
-package leader
+// Package journal holds the Journal, the actor that writes a leader's decisions to the store. One transaction is in
+// flight at a time, and a write that nobody knows the fate of is settled before the next. Nothing else of a leader
+// writes.
+package journal
 
 import (
 	"time"
@@ -9,6 +12,9 @@ import (
 	"github.com/yi-json/synapse/actors/leader/protocol"
 	"github.com/yi-json/synapse/clock/backoff"
 )
+
+// TookJournal is the distribution of how long a write took.
+const TookJournal = "journal.write"
 
 // Journal owns the leader's way to disk: what waits to be made durable, and the
 // one transaction that is on its way. Nobody acts on a write before the Journal
@@ -69,8 +75,8 @@ const (
 	countJournalFull      = "journal.full"
 )
 
-func newJournal(p *protocol.Ports) actor.Actor {
-	return &Journal{States: actors.NewStates(&journalTable, p.Host), p: p}
+func New(p *protocol.Ports) actor.Actor {
+	return &Journal{States: actors.NewStates(&Table, p.Host), p: p}
 }
 
 // Receive fences, then dispatches: once deposed, nothing is written, retried or
