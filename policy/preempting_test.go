@@ -179,7 +179,7 @@ func TestBoundStands(t *testing.T) {
 // one leaves. It does not start on what is being freed for the other, though it was promised room before it.
 func TestMovedIsLast(t *testing.T) {
 	x := newTheatre(t, 2, oneQueue())
-	x.j = NewJudgement(DefaultSettings(), NewCells(), stopping{x.runs, x})
+	x.j = NewJudgement(DefaultSettings(), estimate.NewCells(), stopping{x.runs, x})
 	x.j.Obey(oneQueue())
 	x.enter(act{runs: 2000, limit: 2000, gang: wholes(1), priority: 1})
 	x.enter(act{at: 1, runs: 5000, limit: 5000, grace: 30, gang: gang(1, 6)})
