@@ -112,9 +112,8 @@ func (o *options) flags(f *pflag.FlagSet) {
 		"with --tls: let root, and the user whom this scheduler runs as, in as admins by a socket in the data folder")
 	f.StringVar(&o.pageCert, "page-cert", "", "the `file` of the certificate that browsers are shown, of one they believe")
 	f.StringVar(&o.pageKey, "page-key", "", "and the `file` of its key")
-	f.StringVar(&o.secretsKey, "secrets-key", "",
-		"the `file` of keys that seal the secrets of jobs; without it, "+
-			secretseal.FileName+" in, or beside, what --tls names")
+	f.StringVar(&o.secretsKey, "secrets-key", "", "the `file` of keys that seal the secrets of jobs; without it, "+
+		secretseal.FileName+" in, or beside, what --tls names")
 	f.StringVar(&o.oidcFile, "oidc", "",
 		"let people in by tokens of an OpenID Connect issuer, as this `file` says (operations.md); needs --tls")
 	f.StringVar(&o.store, "store", storeSQLite,

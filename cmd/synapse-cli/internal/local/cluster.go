@@ -121,7 +121,7 @@ func (c *Cluster) startScheduler(ctx context.Context) error {
 	args := []string{"--listen", c.o.Listen, "--listen-file", file, "--data-dir", filepath.Join(c.o.Dir, schedulerFolder),
 		"--levels", "zone,rack"}
 	if args = append(args, c.secure(schedulerFolder)...); !c.o.Insecure {
-		args = append(args, "--secrets-key", c.secretsKey())
+		args = append(args, "--secrets-key", c.sealKey())
 	} else {
 		args = append(args, "--insecure", "--insecure")
 	}

@@ -74,17 +74,15 @@ func (c *Cluster) secure(folder string) []string {
 	return []string{"--tls", c.keysOf(folder)}
 }
 
-// secretsKey is the file of keys that seal secrets. It outlives the cluster's other keys, because jobs that wait do.
-func (c *Cluster) secretsKey() string {
-	return filepath.Join(c.o.Dir, secretsFolder, secretseal.FileName)
-}
+// sealKey is the file of keys that seal secrets. It outlives the cluster's other keys, because jobs that wait do.
+func (c *Cluster) sealKey() string { return filepath.Join(c.o.Dir, secretsFolder, secretseal.FileName) }
 
 // hide is the flag for what no task of a node may see. The scheduler's records are among it: a task that runs as the
 // cluster's user could read there what other jobs brought.
 func (c *Cluster) hide() ([]string, error) {
 	places := []string{filepath.Join(c.o.Dir, schedulerFolder)}
 	if !c.o.Insecure {
-		places = append(places, filepath.Join(c.o.Dir, keysFolder), filepath.Dir(c.secretsKey()))
+		places = append(places, filepath.Join(c.o.Dir, keysFolder), filepath.Dir(c.sealKey()))
 	}
 	for _, place := range places {
 		if err := os.MkdirAll(place, 0o700); err != nil {
