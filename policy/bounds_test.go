@@ -39,30 +39,6 @@ func TestStrictestLenderBinds(t *testing.T) {
 	}
 }
 
-// TestForgivenAtEveryLevel checks that a start which came to nothing costs neither its queue nor any queue above it,
-// and that one which ran costs each of them.
-func TestForgivenAtEveryLevel(t *testing.T) {
-	for _, forgiven := range []bool{true, false} {
-		queues := []share.QueueSpec{{Name: "a"}, {Name: "b", Parent: "a"}, {Name: "c", Parent: "b"}}
-		s := newShares(&share.Queues{Queues: queues}, share.FIFO)
-		s.take("j", &hold{queue: "c", owner: "o", size: 8000, total: topology.Resources{MilliGPU: 8000}, since: second})
-		s.give("j", 3600*second, forgiven)
-		levels := 0
-		for h := s.leaf("c", "o"); h != nil; h = h.parent {
-			levels++
-			if used := h.used.now(3600 * second); (used > 0) == forgiven {
-				t.Errorf("queue %q is charged %d for a job, forgiven: %t", h.name, used, forgiven)
-			}
-			if h.has[0] != 0 {
-				t.Errorf("queue %q still has %d", h.name, h.has[0])
-			}
-		}
-		if levels != 4 {
-			t.Errorf("%d levels were looked at", levels)
-		}
-	}
-}
-
 // TestReclaimedThoughStoppedBefore checks that what is assured is taken back from a job that was stopped within the
 // hour, and that such a job is not stopped for another of its own queue.
 func TestReclaimedThoughStoppedBefore(t *testing.T) {

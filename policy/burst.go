@@ -53,11 +53,11 @@ type burst struct {
 	rank     int64
 	probes   bool // its first job may have its turn before the others: see probe.go
 
-	turn  int     // which of the jobs has its turn, where there are queues
-	at    inTree  // among the queues
-	needs []int64 // of each amount that they count, likewise
-	over  *Over   // the limit that stopped it last
-	asked uint64  // the pass that looked whether one does
+	turn  int         // which of the jobs has its turn, where there are queues
+	at    inTree      // among the queues
+	needs []int64     // of each amount that they count, likewise
+	over  *share.Over // the limit that stopped it last
+	asked uint64      // the pass that looked whether one does
 
 	hunted int64 // until then nobody looks for whom to stop for it
 	vain   vain
@@ -173,7 +173,7 @@ func (j *Judgement) orderOf(b *burst) share.Order {
 	if j.shares == nil {
 		return j.settings.Order
 	}
-	return j.leafOf(b).order
+	return j.leafOf(b).Order
 }
 
 // gangBoost is by how much the work of a gang counts for less than that of others: what is hard to place goes early.

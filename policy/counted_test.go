@@ -176,12 +176,12 @@ func TestGentleAllTogether(t *testing.T) {
 		add := func(rule Rule, sizes []int64) {
 			for _, size := range sizes {
 				v := Victim{Job: topology.JobID(rune('a' + len(h.all))), Rule: rule}
-				h.all, stops = append(h.all, suspect{Victim: v, hold: &hold{size: size}}), append(stops, stop{Victim: v})
+				h.all, stops = append(h.all, suspect{Victim: v, hold: &share.Hold{Size: size}}), append(stops, stop{Victim: v})
 			}
 		}
 		add(Shortest, c.longer)
 		add(ByPriority, c.lower)
-		h.all = append(h.all, suspect{Victim: Victim{Job: "spared", Rule: Shortest}, hold: &hold{size: 99_000}})
+		h.all = append(h.all, suspect{Victim: Victim{Job: "spared", Rule: Shortest}, hold: &share.Hold{Size: 99_000}})
 		if h.isGentle(stops) != c.want {
 			t.Errorf("%+v: gentle is %v", c, !c.want)
 		}
@@ -233,10 +233,13 @@ func TestWhatRunsIsNoPastUse(t *testing.T) {
 		j.Ended("a", 3600*second)
 		return running, sum(now + 3600*second)
 	}
-	hour := spent(1000, counting(3600*second))
-	for since, want := range map[int64]int64{
-		0: hour, now: hour, now - 9*3600*second: spent(1000, counting(10*3600*second)),
-	} {
+	spent := func(hours int64) int64 {
+		s := share.New(queuesOf(share.QueueSpec{Name: "q"}), share.FIFO)
+		s.Spend("q", "", 1000, hours*3600*second, now)
+		return s.Uses(now)[0].Amount
+	}
+	hour := spent(1)
+	for since, want := range map[int64]int64{0: hour, now: hour, now - 9*3600*second: spent(10)} {
 		running, over := uses(since)
 		if running > hour/1000 || over < want-want/1000 || over > want+want/1000 {
 			t.Errorf("since %d: %d is used while it runs, and %d when it is over, want none and %d", since, running, over, want)

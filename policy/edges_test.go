@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/yi-json/synapse/policy/estimate"
+	"github.com/yi-json/synapse/policy/share"
 	"github.com/yi-json/synapse/topology"
 )
 
@@ -38,43 +39,16 @@ func lone(size, expected int64, w Waiting) *burst {
 	return b
 }
 
-// TestWithinQuota: what fills a quota to the last is within it, and one more is not, whatever the amount; what a job
-// does not take of an amount cannot be too much of it.
-func TestWithinQuota(t *testing.T) {
-	for _, c := range []struct {
-		has, needs, quota int64
-		not, within       bool // nothing is assured; what is expected
-	}{
-		{400, 600, 1000, false, true}, {400, 601, 1000, false, false}, {0, 1000, 1000, false, true},
-		{0, 1, 0, false, false}, {0, 0, 0, false, true}, {2000, 0, 1000, false, true}, {2000, 1, 1000, false, false},
-		{5, 5, -1, false, true}, {400, 600, 1000, true, false},
-	} {
-		for at := range 2 {
-			h := &branch{quota: []int64{-1, -1}, has: []int64{7, 7}, assured: !c.not}
-			needs := []int64{7, 7}
-			h.quota[at], h.has[at], needs[at] = c.quota, c.has, c.needs
-			if h.isWithin(needs) != c.within {
-				t.Errorf("%+v: within is %v", c, !c.within)
-			}
-			over := c.quota >= 0 && c.needs > 0 && c.has+c.needs > c.quota
-			got := exceeded(h.quota, h.has, needs)
-			if over != (got == at) || !over && got != -1 || h.exceeds(h.has, needs) != over {
-				t.Errorf("%+v: exceeded is %d, want %v at %d", c, got, over, at)
-			}
-		}
-	}
-}
-
 // TestOrderOfQueues: those within what they are assured go first, the least of it in use first; then who has used less
 // for its weight; then who came first, and then as they are described.
 func TestOrderOfQueues(t *testing.T) {
-	queue := func(within bool, part, counts, weight, came int64, at int) *branch {
-		h := &branch{weight: weight, at: at}
-		h.turns.within, h.turns.part, h.turns.counts = within, part, counts
-		h.turns.since = &entry{Waiting: Waiting{Arrived: came}}
-		return h
+	queue := func(within bool, part, counts, weight, came int64, at int) *turns {
+		return &turns{
+			of: &share.Branch{Weight: weight, At: at}, within: within, part: part, counts: counts,
+			since: &entry{Waiting: Waiting{Arrived: came}},
+		}
 	}
-	inOrder := []*branch{
+	inOrder := []*turns{
 		queue(true, 1, 9, 1, 9, 9), queue(true, 2, 0, 1, 0, 0), queue(true, 2, 5, 1, 1, 1),
 		queue(false, 0, 10, 20, 9, 9), queue(false, 0, 3, 5, 8, 8), queue(false, 9, 6, 10, 8, 9),
 		queue(false, 9, 10, 10, 0, 0), queue(false, 9, 10, 10, 1, 0),
@@ -232,9 +206,9 @@ func TestWhoIsStopped(t *testing.T) {
 		c.edit(&r, &size)
 		h := &hunting{
 			e: &entry{Waiting: Waiting{Priority: 5}}, size: 1000, takes: 1800 * second, later: topology.Never,
-			leaf: &branch{preempts: preemption{byPriority: c.byPriority, shortest: c.shortest}},
+			leaf: &share.Branch{Preempts: share.Preempts{ByPriority: c.byPriority, Shortest: c.shortest}},
 		}
-		got := h.inside(&r, &hold{size: size}, now)
+		got := h.inside(&r, &share.Hold{Size: size}, now)
 		if later := h.later; got != c.want || c.later > 0 && later != c.later || c.later == 0 && later != topology.Never {
 			t.Errorf("%s: by %d, and %d later", c.what, got, later-now)
 		}
@@ -242,10 +216,10 @@ func TestWhoIsStopped(t *testing.T) {
 	if stillTakes(0) != 1800*second || stillTakes(800*second) != 1000*second || stillTakes(1000*second) != 1000*second {
 		t.Error("what a job still takes is wrong")
 	}
-	if p := (preemption{minRun: 5}); p.leastRun(Shortest) != 3600*second || p.leastRun(ByPriority) != 5 {
+	if p := (share.Preempts{MinRun: 5}); leastRun(&p, Shortest) != 3600*second || leastRun(&p, ByPriority) != 5 {
 		t.Error("the least time to run is wrong where nobody says one")
 	}
-	if p := (preemption{minRun: 5, saysMinRun: true}); p.leastRun(Shortest) != 5 || p.leastRun(Reclaim) != 5 {
+	if p := (share.Preempts{MinRun: 5, SaysMinRun: true}); leastRun(&p, Shortest) != 5 || leastRun(&p, Reclaim) != 5 {
 		t.Error("the least time to run is wrong where the queue says one")
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"slices"
 
 	"github.com/yi-json/synapse/policy/estimate"
+	"github.com/yi-json/synapse/policy/share"
 	"github.com/yi-json/synapse/topology"
 )
 
@@ -58,7 +59,8 @@ type Judgement struct {
 	debtors   []*entry // whose promises wait for what was lent on an estimate
 	work      map[topology.JobID]*work
 	record    record
-	shares    *shares    // nil: there are no queues
+	shares    *share.Tree // nil: there are no queues
+	turns     map[*share.Branch]*turns
 	ended     []endedJob // since the last pass
 
 	closer topology.Gang // that is asked for, with a level of ours
@@ -75,7 +77,7 @@ func NewJudgement(settings Settings, cells *estimate.Cells, ends Ends) *Judgemen
 	return &Judgement{
 		settings: settings, cells: cells, ends: ends,
 		work: map[topology.JobID]*work{}, away: map[topology.JobID]*promise{},
-		unwritten: map[topology.JobID][]topology.Slot{},
+		unwritten: map[topology.JobID][]topology.Slot{}, turns: map[*share.Branch]*turns{},
 	}
 }
 
@@ -249,9 +251,9 @@ func (j *Judgement) admit(b *burst, e *entry, p topology.Placement, t terms) {
 	j.changes++
 	j.charge(b, e, t.guarded)
 	if j.shares != nil {
-		j.shares.take(e.Job, &hold{
-			queue: e.Queue, owner: e.Owner, pool: b.traits.Pool, total: estimate.TotalOf(&e.Gang), size: b.traits.Size,
-			since: j.now, nodes: p.Nodes(), fixed: e.Fixed,
+		j.shares.Take(e.Job, &share.Hold{
+			Queue: e.Queue, Owner: e.Owner, Pool: b.traits.Pool, Total: estimate.TotalOf(&e.Gang), Size: b.traits.Size,
+			Since: j.now, Nodes: p.Nodes(), Fixed: e.Fixed,
 		})
 	}
 	j.d.Admit = append(j.d.Admit, a)

@@ -70,8 +70,6 @@ type Preempter interface {
 }
 
 const (
-	// usualMinRun is for how long a job runs at the least before it is stopped for another, where its queue says nothing.
-	usualMinRun = 600 * second
 	// leftAlone is for how long a job is not stopped again for another of its queue, mostInside how often it is.
 	leftAlone  = 3600 * second
 	mostInside = 3
@@ -111,28 +109,6 @@ func (p *promise) told() (all []Victim) {
 	return all
 }
 
-// preemption is what a queue says of it.
-type preemption struct {
-	byPriority, reclaim, shortest bool
-	minRun                        int64 // of its own jobs
-	saysMinRun                    bool  // it, or one above it
-}
-
-func (p *preemption) change(q *share.Preemption) {
-	if q.ByPriority != nil {
-		p.byPriority = *q.ByPriority
-	}
-	if q.Reclaim != nil {
-		p.reclaim = *q.Reclaim
-	}
-	if q.Shortest != nil {
-		p.shortest = *q.Shortest
-	}
-	if q.MinRun != nil {
-		p.minRun, p.saysMinRun = *q.MinRun, true
-	}
-}
-
 // hunting is one look for whom to stop, and what it goes by.
 type hunting struct {
 	stopper Stopper
@@ -140,10 +116,10 @@ type hunting struct {
 	e       *entry
 	size    int64 // of the job
 	takes   int64 // for how long it is expected to run
-	leaf    *branch
-	upTo    map[*branch]bool        // below these queues, those of the job stay within their quotas with it
+	leaf    *share.Branch
+	upTo    map[*share.Branch]bool  // below these queues, those of the job stay within their quotas with it
 	busy    map[topology.JobID]bool // they are being stopped
-	coming  []*hold                 // what those will have to whom room is promised firmly
+	coming  []*share.Hold           // what those will have to whom room is promised firmly
 	through []*promise              // that are no obstacle to it
 	all     []suspect
 	later   int64 // when one more may be stopped
@@ -154,15 +130,15 @@ type suspect struct {
 	preempt.Candidate
 	Victim
 	grace int64
-	hold  *hold
+	hold  *share.Hold
 	needs []int64
-	loans []*branch // that must have more than their quotas for it
+	loans []*share.Branch // that must have more than their quotas for it
 }
 
 // preempt has others stopped for a job if they may be and it then fits, and promises it their room.
 func (j *Judgement) preempt(b *burst, e *entry) bool {
 	h := j.hunting(b, e)
-	if h == nil || h.leaf.preempts.shortest && !j.isNews(h) {
+	if h == nil || h.leaf.Preempts.Shortest && !j.isNews(h) {
 		return false
 	}
 	if j.hunts >= huntsInPass || j.now < b.hunted {
@@ -216,8 +192,8 @@ func (j *Judgement) hunting(b *burst, e *entry) *hunting {
 	if !is || j.shares == nil || j.heldBack(b) || !j.isPossible(e.group) {
 		return nil
 	}
-	h := &hunting{stopper: stopper, b: b, e: e, leaf: j.shares.leaf(e.Queue, e.Owner), later: topology.Never}
-	if !h.leaf.preempts.isInside() && !h.leaf.preempts.reclaim {
+	h := &hunting{stopper: stopper, b: b, e: e, leaf: j.shares.Leaf(e.Queue, e.Owner), later: topology.Never}
+	if !h.leaf.Preempts.IsInside() && !h.leaf.Preempts.Reclaim {
 		return nil
 	}
 	if h.size, h.takes = b.traits.Size, stillTakes(e.Had); e.Limit > 0 {
@@ -239,37 +215,20 @@ func (j *Judgement) hunting(b *burst, e *entry) *hunting {
 // foresee counts what there will be once all others have started to whom that is promised firmly, or counts that no
 // more: else two would be given the same quota, and a queue would lose more than it has above its own.
 func (j *Judgement) foresee(h *hunting, by int64) {
-	j.shares.countAll(h.coming, by)
+	j.shares.CountAll(h.coming, by)
 	j.discount(h, by)
 	if by > 0 {
-		h.upTo = h.leaf.withinUpTo(j.shares.needs(h.b.traits.Pool, estimate.TotalOf(&h.e.Gang)))
+		h.upTo = h.leaf.WithinUpTo(j.shares.Needs(h.b.traits.Pool, estimate.TotalOf(&h.e.Gang)))
 	}
 }
 
 // discount counts no more what is being stopped for others, or counts that again.
 func (j *Judgement) discount(h *hunting, by int64) {
 	for job := range h.busy { //order: they are summed up
-		if x := j.shares.jobs[job]; x != nil {
-			j.shares.count(x, -by)
+		if x := j.shares.Of(job); x != nil {
+			j.shares.Count(x, -by)
 		}
 	}
-}
-
-// withinUpTo says of each queue above this one whether all that are assured something below it, and there is one, stay
-// within that if they take so much more.
-func (h *branch) withinUpTo(needs []int64) map[*branch]bool {
-	upTo, assured, within := map[*branch]bool{}, false, true
-	for ; h.parent != nil; h = h.parent {
-		assured = assured || h.assured
-		within = within && !h.exceeds(h.has, needs)
-		upTo[h.parent] = assured && within
-	}
-	return upTo
-}
-
-// exceeds reports whether so much and so much more are above what the queue is assured.
-func (h *branch) exceeds(has, more []int64) bool {
-	return exceeded(h.quota, has, more) >= 0
 }
 
 // hunt finds whom to stop, beside those of an earlier plan that are stopping already, and where the job then goes.
@@ -294,8 +253,8 @@ func (j *Judgement) hunt(h *hunting, stopping []stop) ([]stop, topology.Placemen
 	for _, p := range h.through {
 		lent.Of = append(lent.Of, p.keep, p.keep.Former())
 	}
-	law := &statutes{s: j.shares, h: h, under: map[*branch][]int{}, refused: map[*branch]int{}}
-	law.needs = j.shares.needs(h.b.traits.Pool, estimate.TotalOf(&h.e.Gang))
+	law := &statutes{s: j.shares, h: h, under: map[*share.Branch][]int{}, refused: map[*share.Branch]int{}}
+	law.needs = j.shares.Needs(h.b.traits.Pool, estimate.TotalOf(&h.e.Gang))
 	chosen, place, ok := preempt.Victims(j.view, &gang, lent, all, law)
 	j.view.Rollback(mark)
 	stops := slices.Clone(stopping)
@@ -316,11 +275,11 @@ func (j *Judgement) longestGrace(h *hunting, stops []stop) (grace int64) {
 
 // suspects finds who may be stopped.
 func (j *Judgement) suspects(h *hunting) {
-	for job, x := range j.shares.jobs { //order: sorted below
+	for job, x := range j.shares.All() { //order: sorted below
 		if h.busy[job] || job == h.e.Job {
 			continue
 		}
-		rule, loans := h.rule(x.leaf)
+		rule, loans := h.rule(x.Leaf)
 		if rule == NoRule {
 			continue
 		}
@@ -334,7 +293,7 @@ func (j *Judgement) suspects(h *hunting) {
 		if rule == NoRule {
 			continue
 		}
-		if ready := x.leaf.preempts.leastRun(rule) - r.Ran; ready > 0 {
+		if ready := leastRun(&x.Leaf.Preempts, rule) - r.Ran; ready > 0 {
 			h.later = min(h.later, j.now+ready)
 			continue
 		}
@@ -342,11 +301,11 @@ func (j *Judgement) suspects(h *hunting) {
 			h.later = min(h.later, j.now+ready)
 			continue
 		}
-		lost := r.lost(x.size)
+		lost := r.lost(x.Size)
 		h.all = append(h.all, suspect{
 			Candidate: preempt.Candidate{Job: job, Room: r.Room, Lost: lost},
 			Victim:    Victim{Job: job, Token: r.Token, Rule: rule, Lost: lost},
-			grace:     r.Grace, hold: x, loans: loans, needs: j.shares.needs(x.pool, x.total),
+			grace:     r.Grace, hold: x, loans: loans, needs: j.shares.Needs(x.Pool, x.Total),
 		})
 	}
 	slices.SortFunc(h.all, func(a, b suspect) int { return cmp.Compare(a.Candidate.Job, b.Candidate.Job) })
@@ -363,22 +322,22 @@ func (r *Running) lost(size int64) int64 {
 
 // rule is by which rule what a job of a queue has may be taken for another, and which queues must have more than their
 // quotas for that. Inside a queue what its attempt is decides by which.
-func (h *hunting) rule(leaf *branch) (Rule, []*branch) {
-	if leaf.name == h.leaf.name {
-		if h.leaf.preempts.isInside() {
+func (h *hunting) rule(leaf *share.Branch) (Rule, []*share.Branch) {
+	if leaf.Name == h.leaf.Name {
+		if h.leaf.Preempts.IsInside() {
 			return ByPriority, nil
 		}
 		return NoRule, nil
 	}
-	if !h.leaf.preempts.reclaim {
+	if !h.leaf.Preempts.Reclaim {
 		return NoRule, nil
 	}
-	var loans []*branch
-	for o := leaf; o.parent != nil; o = o.parent {
-		if o.assured {
+	var loans []*share.Branch
+	for o := leaf; o.Parent != nil; o = o.Parent {
+		if o.Assured {
 			loans = append(loans, o)
 		}
-		if within, common := h.upTo[o.parent]; common {
+		if within, common := h.upTo[o.Parent]; common {
 			if within {
 				return Reclaim, loans
 			}
@@ -391,11 +350,11 @@ func (h *hunting) rule(leaf *branch) (Rule, []*branch) {
 // statutes is the law that a hunt goes by: what is reclaimed is above the quotas that it counts in, for each victim
 // though the others have gone, and the job exceeds no limit once all have.
 type statutes struct {
-	s       *shares
+	s       *share.Tree
 	h       *hunting
 	needs   []int64
-	under   map[*branch][]int // chosen, of each queue that must have more than its quota
-	refused map[*branch]int   // since somebody was chosen
+	under   map[*share.Branch][]int // chosen, of each queue that must have more than its quota
+	refused map[*share.Branch]int   // since somebody was chosen
 }
 
 // fewRefusals is after how many a queue is taken to have nothing left above its quota.
@@ -409,7 +368,7 @@ func (l *statutes) Add(i int) bool {
 			return false
 		}
 	}
-	l.s.count(c.hold, -1)
+	l.s.Count(c.hold, -1)
 	for _, h := range c.loans {
 		l.under[h] = append(l.under[h], i)
 	}
@@ -426,7 +385,7 @@ func (l *statutes) Add(i int) bool {
 // Drop chooses one no more.
 func (l *statutes) Drop(i int) {
 	c := &l.h.all[i]
-	l.s.count(c.hold, 1)
+	l.s.Count(c.hold, 1)
 	for _, h := range c.loans {
 		l.under[h] = slices.DeleteFunc(l.under[h], func(o int) bool { return o == i })
 		l.refused[h] = min(l.refused[h], fewRefusals-1)
@@ -434,9 +393,9 @@ func (l *statutes) Drop(i int) {
 }
 
 // isAbove reports whether a queue has more than its quota without each of those that are chosen, but for that one.
-func (l *statutes) isAbove(h *branch) bool {
+func (l *statutes) isAbove(h *share.Branch) bool {
 	for _, i := range l.under[h] {
-		if !h.exceeds(h.has, l.h.all[i].needs) {
+		if !h.Exceeds(l.h.all[i].needs) {
 			return false
 		}
 	}
@@ -445,8 +404,8 @@ func (l *statutes) isAbove(h *branch) bool {
 
 // Enough reports whether no limit is in the way of the job any more.
 func (l *statutes) Enough(p topology.Placement) bool {
-	if l.h.e.Fixed && l.s.beyond(l.h.leaf, l.needs) != nil {
+	if l.h.e.Fixed && l.s.Beyond(l.h.leaf, l.needs) != nil {
 		return false
 	}
-	return l.s.over(l.h.leaf, l.h.e.Owner, l.needs, p.Nodes()) == nil
+	return l.s.Over(l.h.leaf, l.h.e.Owner, l.needs, p.Nodes()) == nil
 }

@@ -79,9 +79,9 @@ func TestStartsOnFewMachines(t *testing.T) {
 	elsewhere := act{runs: 100_000, queue: "q", owner: "eve", gang: on(4, "n6", "n7")}
 	x.enter(elsewhere, act{runs: 100_000, queue: "q", owner: "low", gang: on(4, "n1", "n4")})
 	high := x.enter(act{
-		at: 2 * usualMinRun / second, runs: 50, queue: "q", owner: "bob", priority: 5, gang: *elevenWhole(),
+		at: 2 * share.UsualMinRun / second, runs: 50, queue: "q", owner: "bob", priority: 5, gang: *elevenWhole(),
 	})
-	x.run(2*usualMinRun/second + 100)
+	x.run(2*share.UsualMinRun/second + 100)
 	if victims := x.victims(); high.began() < 0 || !slices.Equal(victims, []string{string(x.cast[1].id)}) {
 		t.Errorf("it began at %d, and stopped were %v", high.began(), victims)
 	}

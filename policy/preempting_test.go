@@ -298,7 +298,8 @@ func TestNotPreemptible(t *testing.T) {
 		o.String() != "a has 16 of 16 gpu assured in jobs that are not to be stopped, as this one" {
 		t.Errorf("it is told %v", o)
 	}
-	if o := x.j.Over(x.cast[3].id); o == nil || !o.fixed || o.What != "" {
+	if o := x.j.Over(x.cast[3].id); o == nil || o.What != "" ||
+		o.String() != "c is assured nothing, and the job is not to be stopped (preemptible: false)" {
 		t.Errorf("what is assured nothing is told %v", o)
 	}
 }
@@ -364,7 +365,7 @@ func (x *theatre) inVain(f Firm, q *share.Queues) string {
 		switch {
 		case fits(v.Job):
 			return fmt.Sprintf("%s is stopped in vain for %s", v.Job, f.Job)
-		case x.now-a.started < usualMinRun:
+		case x.now-a.started < share.UsualMinRun:
 			return fmt.Sprintf("%s is stopped after %d s", v.Job, (x.now-a.started)/second)
 		case v.Rule == ByPriority && (a.queue != taker.queue || a.priority >= taker.priority):
 			return fmt.Sprintf("%s of %s, priority %d, gives way to %s of %s, priority %d", v.Job, a.queue, a.priority,

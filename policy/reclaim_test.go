@@ -37,7 +37,7 @@ func TestQuotaIsBackInTime(t *testing.T) {
 		for range quota {
 			own = append(own, x.enter(act{at: first + r.Int63n(3), runs: 100_000, gang: wholes(1), queue: "idle"}))
 		}
-		by := first + usualMinRun/second + longest + 60
+		by := first + share.UsualMinRun/second + longest + 60
 		x.run(by + 10)
 		for _, a := range own {
 			if a.began() < 0 || a.began() > by {

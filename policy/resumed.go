@@ -30,11 +30,11 @@ type Sharer interface {
 	// Of is what the jobs of one owner are that were started in a queue and below it, as of the last pass.
 	Of(queue, owner string) (running int64)
 	// Never is a limit that a job would exceed even if nothing else ran; nil: none.
-	Never(g *topology.Gang, traits *estimate.Traits) *Over
+	Never(g *topology.Gang, traits *estimate.Traits) *share.Over
 	// Uses are what queues have used of late, for a next leader, without what runs; Recollect goes on from them, and
 	// counts on what ran last, before that is counted.
-	Uses(nowNs int64) []Use
-	Recollect(uses []Use, nowNs int64)
+	Uses(nowNs int64) []share.Use
+	Recollect(uses []share.Use, nowNs int64)
 	// Spent counts that an attempt ran for so long (ns) which is over.
 	Spent(traits *estimate.Traits, ran, nowNs int64)
 }
@@ -45,41 +45,29 @@ func (j *Judgement) Occupies(h Holding, nowNs int64) {
 		return
 	}
 	j.now = max(j.now, nowNs)
-	x := &hold{
-		queue: h.Traits.Queue, owner: h.Traits.Owner, pool: h.Traits.Pool, total: estimate.TotalOf(&h.Gang),
-		size: h.Traits.Size, since: nowNs, nodes: h.Nodes, fixed: h.Fixed,
+	x := &share.Hold{
+		Queue: h.Traits.Queue, Owner: h.Traits.Owner, Pool: h.Traits.Pool, Total: estimate.TotalOf(&h.Gang),
+		Size: h.Traits.Size, Since: nowNs, Nodes: h.Nodes, Fixed: h.Fixed,
 	}
-	j.shares.take(h.Job, x)
+	j.shares.Take(h.Job, x)
 	if h.Since != 0 && h.Since < nowNs {
-		x.since = h.Since
-		j.shares.leaf(x.queue, x.owner).charge(spent(x.size, counting(nowNs-h.Since)), nowNs)
+		x.Since = h.Since
+		j.shares.Spend(x.Queue, x.Owner, x.Size, nowNs-h.Since, nowNs)
 	}
 }
 
 // InUse returns what the jobs of a queue, and of the queues below it, hold or are about to be given, as the planner
 // counts it against quotas and limits. It is false if nobody has described that queue and no job is in it.
 func (j *Judgement) InUse(queue string) (topology.Resources, bool) {
-	if j.shares == nil || j.shares.named[queue] == nil {
+	if j.shares == nil {
 		return topology.Resources{}, false
 	}
-	has := j.shares.named[queue].has // the fixed amounts come first
-	sum := topology.Resources{MilliGPU: has[0], MilliCPU: has[1], MemoryBytes: has[2]}
-	for job := range j.leaving() { //order: they are summed up
-		hold := j.shares.jobs[job]
-		for h := hold.leaf; h != nil; h = h.parent {
-			if h == j.shares.named[queue] {
-				sum.MilliGPU -= hold.total.MilliGPU
-				sum.MilliCPU -= hold.total.MilliCPU
-				sum.MemoryBytes -= hold.total.MemoryBytes
-			}
-		}
-	}
-	return sum, true
+	return j.shares.InUse(queue, j.leaving())
 }
 
 // Chosen reports whether the planner counts a job as started.
 func (j *Judgement) Chosen(job topology.JobID) bool {
-	return j.shares != nil && j.shares.jobs[job] != nil && !j.leaving()[job]
+	return j.shares != nil && j.shares.Of(job) != nil && !j.leaving()[job]
 }
 
 // Leaves reports whether the last pass counted a job as started, and the next one will not.
@@ -89,7 +77,7 @@ func (j *Judgement) Leaves(job topology.JobID) bool { return j.shares != nil && 
 func (j *Judgement) leaving() map[topology.JobID]bool {
 	all := map[topology.JobID]bool{}
 	for _, x := range j.ended {
-		if j.shares.jobs[x.job] != nil {
+		if j.shares.Of(x.job) != nil {
 			all[x.job] = true
 		}
 	}
@@ -98,8 +86,34 @@ func (j *Judgement) leaving() map[topology.JobID]bool {
 
 // Of counts in the tree.
 func (j *Judgement) Of(queue, owner string) int64 {
-	if j.shares == nil || j.shares.named[queue] == nil || j.shares.named[queue].owned[owner] == nil {
+	if j.shares == nil {
 		return 0
 	}
-	return j.shares.named[queue].owned[owner].running
+	return j.shares.Running(queue, owner)
+}
+
+// Uses are those of all queues, in the order of their names.
+func (j *Judgement) Uses(nowNs int64) []share.Use {
+	if j.shares == nil {
+		return nil
+	}
+	j.now = max(j.now, nowNs)
+	j.settleShares() // what has ended since the last pass is over
+	return j.shares.Uses(j.now)
+}
+
+// Recollect goes on from what an earlier leader had.
+func (j *Judgement) Recollect(uses []share.Use, nowNs int64) {
+	for _, u := range uses {
+		if j.shares != nil {
+			j.shares.Charge(u.Queue, u.Owner, u.Amount, nowNs)
+		}
+	}
+}
+
+// Spent counts what an attempt used that is over, as if it had ended now.
+func (j *Judgement) Spent(t *estimate.Traits, ran, nowNs int64) {
+	if j.shares != nil {
+		j.shares.Spend(t.Queue, t.Owner, t.Size, ran, nowNs)
+	}
 }

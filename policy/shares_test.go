@@ -33,36 +33,6 @@ func obeying(t *testing.T, settings Settings, machines int, queues ...share.Queu
 	return s
 }
 
-// TestUsed: what is a half-life old counts half, however often it was looked at; and what came to nothing was not used.
-func TestUsed(t *testing.T) {
-	u := used{at: 5}
-	u.change(8000, 5)
-	for range 1000 {
-		u.change(0, u.at+halfLife/1000)
-	}
-	whole := int64(8000) * lifeMs
-	if got := u.now(5 + halfLife); got < whole/2-2000 || got > whole/2+2000 {
-		t.Errorf("after a half-life of 8 GPUs %d were used, and not half of %d", got, whole)
-	}
-	u.change(-8000, 5+halfLife)
-	was := u.now(5 + halfLife)
-	if got := u.now(5 + 3*halfLife); got < was/4-1 || got > was/4+1 {
-		t.Errorf("two half-lives later %d are left of %d", got, was)
-	}
-	if got := u.now(5 + 100*halfLife); got != 0 {
-		t.Errorf("a hundred half-lives later %d are left", got)
-	}
-	short := used{}
-	short.change(1000, 0)
-	if got := short.now(10 * second); got < 9_999_000 || got > 10_001_000 {
-		t.Errorf("in ten seconds one GPU used %d milli-GPU-milliseconds", got)
-	}
-	short.change(-1000, 10*second)
-	if short.forgive(1000, 0, 10*second); short.now(10*second) > 1 {
-		t.Errorf("what was forgiven is still %d", short.now(10*second))
-	}
-}
-
 // TestQuotaFirst: what stays within quota goes before what borrows, whatever their priorities; the idle quota of one is
 // lent to others.
 func TestQuotaFirst(t *testing.T) {
@@ -137,7 +107,7 @@ func TestOwnersLimits(t *testing.T) {
 	if eves != 3 || two.started >= 0 || one.started < 0 {
 		t.Errorf("eve has %d jobs, bob's two machines %v, his one %v", eves, two.started, one.started)
 	}
-	if over := s.j.Over(two.id); over == nil || over.What != ofMachines {
+	if over := s.j.Over(two.id); over == nil || over.What != "machines" {
 		t.Errorf("bob is told %v", over)
 	}
 	if over := s.j.Over(s.cast[4].id); over == nil || over.String() != "eve uses 3 of at most 3 running jobs in q" {
@@ -174,18 +144,19 @@ func TestObeyAgain(t *testing.T) {
 	s.enter(act{queue: "a", runs: 1000, gang: wholes(1)})
 	s.enter(act{queue: "b", runs: 500, gang: wholes(1)})
 	s.play(550)
-	used := s.j.shares.named["a"].used.now(s.j.now)
+	used := named(s.j.shares, "a").Counts(s.j.now)
 	s.j.Obey(&share.Queues{Queues: []share.QueueSpec{{Name: "a", Limit: gpus(8)}}})
-	if got := s.j.shares.named["a"].used.now(s.j.now); got == 0 || got != used {
+	if got := named(s.j.shares, "a").Counts(s.j.now); got == 0 || got != used {
 		t.Errorf("of %d that a used, %d are counted", used, got)
 	}
 	a := s.enter(act{at: 600, queue: "a", runs: 10, gang: wholes(1)})
 	b := s.enter(act{at: 700, queue: "b", runs: 10, gang: wholes(1)})
 	s.play(10_000)
 	began(t, map[*actor]int64{a: 1000, b: 700})
-	for _, has := range [][]int64{s.j.shares.root.has, s.j.shares.named["a"].has} {
-		if s.j.settleShares(); has[0] != 0 {
-			t.Errorf("nothing runs, and %d are counted", has[0])
+	for _, queue := range []string{"a", "b"} {
+		s.j.settleShares()
+		if has, ok := s.j.InUse(queue); !ok || has.MilliGPU != 0 {
+			t.Errorf("nothing runs, and %d are counted", has.MilliGPU)
 		}
 	}
 }

@@ -1,6 +1,9 @@
 package policy
 
-import "github.com/yi-json/synapse/topology"
+import (
+	"github.com/yi-json/synapse/policy/share"
+	"github.com/yi-json/synapse/topology"
+)
 
 // This file owns the rule by which a short job has a longer one of its own queue stopped, and what makes it gentle. It
 // asks for no estimate: a job that has run for long is expected to go on for as long again, and one that has not run
@@ -26,24 +29,21 @@ const (
 func stillTakes(had int64) int64 { return max(usualTotal-had, had) }
 
 // leastRun is for how long jobs run at the least before they are stopped by a rule.
-func (p *preemption) leastRun(rule Rule) int64 {
-	if rule == Shortest && !p.saysMinRun {
+func leastRun(p *share.Preempts, rule Rule) int64 {
+	if rule == Shortest && !p.SaysMinRun {
 		return usualLongRun
 	}
-	return p.minRun
+	return p.MinRun
 }
 
-// isInside reports whether a queue has jobs of its own stopped.
-func (p *preemption) isInside() bool { return p.byPriority || p.shortest }
-
 // inside is by which rule an attempt gives way to the job of its own queue; NoRule: by none.
-func (h *hunting) inside(r *Running, x *hold, now int64) Rule {
-	switch p := &h.leaf.preempts; {
+func (h *hunting) inside(r *Running, x *share.Hold, now int64) Rule {
+	switch p := &h.leaf.Preempts; {
 	case r.Times >= mostInside:
 		return NoRule
-	case p.byPriority && r.Priority < h.e.Priority:
+	case p.ByPriority && r.Priority < h.e.Priority:
 		return ByPriority
-	case p.shortest && r.Priority <= h.e.Priority && h.isWorth(r, x, now):
+	case p.Shortest && r.Priority <= h.e.Priority && h.isWorth(r, x, now):
 		return Shortest
 	}
 	return NoRule
@@ -52,8 +52,8 @@ func (h *hunting) inside(r *Running, x *hold, now int64) Rule {
 // isWorth reports whether to stop an attempt for a shorter job is worth it: it is not much larger, and expected to go
 // on for several times as long as the job and as what its stop costs. A job that does not save its work loses all of
 // it, which is as much as it is expected to go on for.
-func (h *hunting) isWorth(r *Running, x *hold, now int64) bool {
-	if r.Checkpoint == 0 || x.size > topology.Scaled(h.size, timesLarger, 1) {
+func (h *hunting) isWorth(r *Running, x *share.Hold, now int64) bool {
+	if r.Checkpoint == 0 || x.Size > topology.Scaled(h.size, timesLarger, 1) {
 		return false
 	}
 	costs := min(r.Ran, r.Checkpoint) + resuming + r.Prepared
@@ -85,7 +85,7 @@ func (j *Judgement) isNews(h *hunting) bool {
 		j.wakeAt(v.later)
 		return false
 	}
-	if h.leaf.preempts.reclaim {
+	if h.leaf.Preempts.Reclaim {
 		return true
 	}
 	j.suspects(h)
@@ -106,7 +106,7 @@ func (h *hunting) isGentle(stops []stop) bool {
 	for i := range stops {
 		for k := range h.all {
 			if stops[i].Rule == Shortest && h.all[k].Victim.Job == stops[i].Job {
-				sizes += h.all[k].hold.size
+				sizes += h.all[k].hold.Size
 			}
 		}
 	}

@@ -7,6 +7,7 @@ package policy
 import (
 	"slices"
 
+	"github.com/yi-json/synapse/policy/share"
 	"github.com/yi-json/synapse/topology"
 )
 
@@ -76,17 +77,17 @@ func (j *Judgement) staysOver(p *promise) bool {
 	if j.shares == nil {
 		return false
 	}
-	var leave []*hold
+	var leave []*share.Hold
 	for _, o := range slices.Concat(j.firm, j.parked()) {
 		for i := range o.stops {
-			if x := j.shares.jobs[o.stops[i].Job]; x != nil && !slices.Contains(leave, x) {
+			if x := j.shares.Of(o.stops[i].Job); x != nil && !slices.Contains(leave, x) {
 				leave = append(leave, x)
 			}
 		}
 	}
-	j.shares.countAll(leave, -1)
+	j.shares.CountAll(leave, -1)
 	over := j.isOver(p.b, p.e, &p.place)
-	j.shares.countAll(leave, 1)
+	j.shares.CountAll(leave, 1)
 	return over
 }
 

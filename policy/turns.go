@@ -11,47 +11,64 @@ import (
 
 	"github.com/yi-json/synapse/policy/estimate"
 	"github.com/yi-json/synapse/policy/heap"
+	"github.com/yi-json/synapse/policy/share"
 	"github.com/yi-json/synapse/topology"
 )
 
 // turns is where a queue stands in a pass.
 type turns struct {
+	of     *share.Branch
+	above  *turns
+	all    []*turns // of the queues below it that ever took part
 	round  uint64
 	bursts heap.Heap[*burst] // of a queue without others below it
-	below  heap.Heap[*branch]
+	below  heap.Heap[*turns]
 	at     int // its place among those below its parent
 
-	within  bool  // what is next would be within quota
-	part    int64 // of the quota in use, in millionths
-	counts  int64 // what was used of late
-	used    used  // by which that was found …
-	weighed int64 // … and when
-	since   *entry
+	within bool  // what is next would be within quota
+	part   int64 // of the quota in use, in millionths
+	counts int64 // what was used of late
+	since  *entry
 }
 
 // inTree is where a burst stands in the tree of queues, as long as that is the same tree.
 type inTree struct {
-	in   *shares
-	pool string
-	leaf *branch
+	in    *share.Tree
+	pool  string
+	turns *turns
+}
+
+// turnsOf finds where a queue stands.
+func (j *Judgement) turnsOf(h *share.Branch) *turns {
+	t := j.turns[h]
+	if t == nil {
+		t = &turns{of: h}
+		t.bursts.Before, t.below.Before = func(a, b *burst) bool { return a.sooner(b) < 0 }, (*turns).sooner
+		t.below.Moved = func(b *turns, at int) { b.at = at }
+		if j.turns[h] = t; h.Parent != nil {
+			t.above = j.turnsOf(h.Parent)
+			t.above.all = append(t.above.all, t)
+		}
+	}
+	return t
 }
 
 // leafOf is where a burst's jobs are counted; it sees to it that what they need is known.
-func (j *Judgement) leafOf(b *burst) *branch {
+func (j *Judgement) leafOf(b *burst) *share.Branch {
 	if at := &b.at; at.in != j.shares || at.pool != b.traits.Pool || b.needs == nil {
-		*at = inTree{j.shares, b.traits.Pool, j.shares.leaf(b.key.queue, b.key.owner)}
-		b.needs = j.shares.needs(b.traits.Pool, estimate.TotalOf(&b.jobs[0].Gang))
+		*at = inTree{j.shares, b.traits.Pool, j.turnsOf(j.shares.Leaf(b.key.queue, b.key.owner))}
+		b.needs = j.shares.Needs(b.traits.Pool, estimate.TotalOf(&b.jobs[0].Gang))
 	}
-	return b.at.leaf
+	return b.at.turns.of
 }
 
 // next is the burst in whose turn it is; nil: none waits here.
-func (h *branch) next() *burst {
+func (t *turns) next() *burst {
 	switch {
-	case len(h.turns.bursts.Items) > 0:
-		return h.turns.bursts.Items[0]
-	case len(h.turns.below.Items) > 0:
-		return h.turns.below.Items[0].next()
+	case len(t.bursts.Items) > 0:
+		return t.bursts.Items[0]
+	case len(t.below.Items) > 0:
+		return t.below.Items[0].next()
 	}
 	return nil
 }
@@ -60,35 +77,37 @@ func (h *branch) next() *burst {
 // left has a place, nor would have one on what is kept, and no class of jobs a promise to come, it is through, however
 // many queues have not had their turn.
 func (j *Judgement) visitShares(all []*burst) {
-	s := j.shares
+	root := j.turnsOf(j.shares.Root)
 	open := 0 // bursts of a shape that may have a place
 	for _, b := range all {
 		b.over = nil
 		if b.turn = -1; b.advance() {
-			j.enter(j.leafOf(b), b)
+			j.leafOf(b)
+			j.enter(b.at.turns, b)
 			j.awaits(b, 1)
 			open += b.jobs[b.turn].group.joins(j.round, 1)
 		}
 	}
-	j.enter(s.root, nil)
-	j.ready(s.root)
-	for b := s.root.next(); b != nil && (open > 0 || s.preempting || j.forgetful || j.promises()); b = s.root.next() {
-		leaf, g := j.leafOf(b), b.jobs[b.turn].group
+	j.enter(root, nil)
+	j.ready(root)
+	goOn := func() bool { return open > 0 || j.shares.Preempting || j.forgetful || j.promises() }
+	for b := root.next(); b != nil && goOn(); b = root.next() {
+		t, g := b.at.turns, b.jobs[b.turn].group
 		goesOn := j.haveTurn(b)
 		open += g.joins(j.round, -1)
 		if goesOn {
 			open += b.jobs[b.turn].group.joins(j.round, 1)
-			leaf.turns.bursts.Down(0)
+			t.bursts.Down(0)
 		} else {
-			leaf.turns.bursts.Remove(0)
+			t.bursts.Remove(0)
 			j.awaits(b, -1)
 		}
-		if t := &g.inTurn; !t.full && j.isFull(g) {
-			t.full = true
-			open -= t.left
+		if !g.inTurn.full && j.isFull(g) {
+			g.inTurn.full = true
+			open -= g.inTurn.left
 		}
-		for h := leaf; h.parent != nil; h = h.parent {
-			j.moveTurn(h)
+		for ; t.above != nil; t = t.above {
+			j.moveTurn(t)
 		}
 	}
 }
@@ -182,16 +201,12 @@ func (j *Judgement) attend(b *burst, e *entry) bool {
 }
 
 // enter lets a queue, and all above it, take part in the pass.
-func (j *Judgement) enter(leaf *branch, b *burst) {
-	for h := leaf; h != nil && h.turns.round != j.round; h = h.parent {
-		t := &h.turns
-		t.round = j.round
-		t.bursts.Items, t.bursts.Before = t.bursts.Items[:0], func(a, b *burst) bool { return a.sooner(b) < 0 }
-		t.below.Items, t.below.Before = t.below.Items[:0], (*branch).sooner
-		t.below.Moved = func(h *branch, at int) { h.turns.at = at }
+func (j *Judgement) enter(leaf *turns, b *burst) {
+	for t := leaf; t != nil && t.round != j.round; t = t.above {
+		t.round, t.bursts.Items, t.below.Items = j.round, t.bursts.Items[:0], t.below.Items[:0]
 	}
 	if b != nil {
-		leaf.turns.bursts.Push(b)
+		leaf.bursts.Push(b)
 	}
 }
 
@@ -202,64 +217,45 @@ func (b *burst) sooner(o *burst) int {
 }
 
 // ready orders those below a queue, from the bottom up.
-func (j *Judgement) ready(h *branch) {
-	for _, b := range h.below {
-		if b.turns.round == j.round {
+func (j *Judgement) ready(t *turns) {
+	for _, b := range t.all {
+		if b.round == j.round {
 			j.ready(b)
 			j.weigh(b)
-			h.turns.below.Push(b)
+			t.below.Push(b)
 		}
 	}
 }
 
 // weigh brings up to date where a queue stands.
-func (j *Judgement) weigh(h *branch) {
-	t, b := &h.turns, h.next()
-	t.within, t.part = h.isWithin(b.needs), 0
-	if t.since = b.jobs[b.turn]; t.used != h.used || t.weighed != j.now {
-		t.counts, t.used, t.weighed = h.used.counts(j.now), h.used, j.now
-	}
-	for i, quota := range h.quota {
-		if quota > 0 {
-			t.part = max(t.part, topology.Scaled(h.has[i], 1_000_000, quota))
-		}
-	}
+func (j *Judgement) weigh(t *turns) {
+	b := t.next()
+	t.within, t.part, t.counts = t.of.IsWithin(b.needs), t.of.PartInUse(), t.of.Counts(j.now)
+	t.since = b.jobs[b.turn]
 }
 
 // moveTurn gives a queue its place among those beside it, when something changed in it.
-func (j *Judgement) moveTurn(h *branch) {
-	beside := &h.parent.turns.below
-	if h.next() == nil {
-		beside.Remove(h.turns.at)
+func (j *Judgement) moveTurn(t *turns) {
+	beside := &t.above.below
+	if t.next() == nil {
+		beside.Remove(t.at)
 		return
 	}
-	j.weigh(h)
-	beside.Up(h.turns.at)
-	beside.Down(h.turns.at)
-}
-
-// isWithin reports whether a queue that takes so much more has no more than it is assured. Amounts that no quota names
-// are not counted.
-func (h *branch) isWithin(needs []int64) bool {
-	for i, quota := range h.quota {
-		if quota >= 0 && needs[i] > 0 && h.has[i]+needs[i] > quota {
-			return false
-		}
-	}
-	return h.assured
+	j.weigh(t)
+	beside.Up(t.at)
+	beside.Down(t.at)
 }
 
 // sooner is the order of queues beside each other.
-func (h *branch) sooner(o *branch) bool {
-	a, b := &h.turns, &o.turns
-	if a.within != b.within {
-		return a.within
+func (t *turns) sooner(o *turns) bool {
+	if t.within != o.within {
+		return t.within
 	}
-	order := cmp.Compare(a.part, b.part)
-	if !a.within {
-		order = compareProducts(a.counts, o.weight, b.counts, h.weight)
+	order := cmp.Compare(t.part, o.part)
+	if !t.within {
+		order = compareProducts(t.counts, o.of.Weight, o.counts, t.of.Weight)
 	}
-	return cmp.Or(order, entryOrder(a.since, b.since), cmp.Compare(h.at, o.at)) < 0
+	return cmp.Or(order, entryOrder(t.since, o.since), cmp.Compare(t.of.At, o.of.At)) < 0
 }
 
 // compareProducts compares a·b with c·d, of what is not negative.

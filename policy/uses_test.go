@@ -9,6 +9,15 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
+// named finds a queue by its name.
+func named(s *share.Tree, name string) *share.Branch {
+	h := s.Leaf(name, "")
+	for h.Parent != nil && h.Parent.Name == name {
+		h = h.Parent
+	}
+	return h
+}
+
 // TestUsesGoOn: a next planner that is told what was used and what runs, and since when, counts what the last one did:
 // in a queue of its own, below another, and between owners. While nobody leads nothing decays.
 func TestUsesGoOn(t *testing.T) {
@@ -41,12 +50,12 @@ func TestUsesGoOn(t *testing.T) {
 	next.j.Recollect(uses, later)
 	job(next.j, "cy", "fair", "cy", later-(now-at), later)
 	for _, name := range []string{"top", "a", "fair"} {
-		was, is := s.j.shares.named[name].used.now(now), next.j.shares.named[name].used.now(later)
+		was, is := named(s.j.shares, name).Counts(now), named(next.j.shares, name).Counts(later)
 		if d := was - is; d < -3 || d > 3 || is == 0 {
 			t.Errorf("%s had used %d, and the next planner counts %d", name, was, is)
 		}
 	}
-	owners := func(j *Judgement, owner string, at int64) int64 { return j.shares.leaf("fair", owner).used.now(at) }
+	owners := func(j *Judgement, owner string, at int64) int64 { return j.shares.Leaf("fair", owner).Counts(at) }
 	for _, owner := range []string{"bo", "cy"} {
 		if was, is := owners(s.j, owner, now), owners(next.j, owner, later); was-is > 3 || is-was > 3 || is == 0 {
 			t.Errorf("%s had used %d, and the next planner counts %d", owner, was, is)

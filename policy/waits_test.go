@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/yi-json/synapse/policy/estimate"
-	"github.com/yi-json/synapse/policy/share"
 	"github.com/yi-json/synapse/topology"
 )
 
@@ -114,28 +113,6 @@ func TestAwayForSoLong(t *testing.T) {
 	}
 }
 
-// TestWhatQueuesInherit: a queue that says nothing has the weight, the order and the rules of the one above it, and so
-// have the jobs that are in a queue itself.
-func TestWhatQueuesInherit(t *testing.T) {
-	weight, order, yes := int64(3), share.FIFO, true
-	one := int64(1)
-	s := newShares(&share.Queues{Queues: []share.QueueSpec{
-		{Name: "deep", Parent: "child"}, {Name: "child", Parent: "top"}, {Name: "other", Parent: "top", Weight: &one},
-		{Name: "top", Weight: &weight, Order: &order, Preemption: share.Preemption{Reclaim: &yes, MinRun: &weight}},
-	}}, share.Expected)
-	for name, want := range map[string]int64{"top": 3, "child": 3, "deep": 3, "other": 1} {
-		for _, h := range []*branch{s.named[name], s.named[name].own} {
-			if h.weight != want || h.order != share.FIFO || !h.preempts.reclaim || h.preempts.minRun != 3 ||
-				!h.preempts.saysMinRun {
-				t.Errorf("%s has a weight of %d, the order %s and %+v", name, h.weight, h.order, h.preempts)
-			}
-		}
-	}
-	if s.root.order != share.Expected || s.root.weight != 1 {
-		t.Errorf("all have a weight of %d and the order %s", s.root.weight, s.root.order)
-	}
-}
-
 // TestFormerBesideTheNew: of a former place only that is kept which is not of the new one, and not what the job has.
 func TestFormerBesideTheNew(t *testing.T) {
 	all := wholes(1).Each
@@ -178,20 +155,5 @@ func TestLargestPool(t *testing.T) {
 		if got := pools.Of(&typed); got.Name != "c" {
 			t.Errorf("one of type c is of pool %s", got.Name)
 		}
-	}
-}
-
-// TestHeldCountsAhead: what is held counts as if it had been used for another hour, or all that comes free in one pass
-// would be given to the same queue.
-func TestHeldCountsAhead(t *testing.T) {
-	const now = 50 * 3600 * second
-	for _, c := range []struct{ sum, rate, want int64 }{{0, 0, 0}, {7, 0, 7}, {7, 2, 7 + 2*3_600_000}} {
-		if got := (&used{sum: c.sum, rate: c.rate, at: now}).counts(now); got != c.want {
-			t.Errorf("%+v: it counts as %d", c, got)
-		}
-	}
-	u := used{sum: 1 << 40, at: now}
-	if got := u.counts(now + halfLife); got != 1<<39 {
-		t.Errorf("a half-life later %d count of %d", got, u.sum)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"slices"
 
 	"github.com/yi-json/synapse/policy/estimate"
+	"github.com/yi-json/synapse/policy/share"
 	"github.com/yi-json/synapse/topology"
 )
 
@@ -36,32 +37,19 @@ func (j *Judgement) huntThrough(h *hunting) (stops []stop, place topology.Placem
 
 // isOnLoan reports whether a queue would borrow for the job of a promise what others are assured and may take back.
 func (j *Judgement) isOnLoan(p *promise) bool {
-	if j.shares == nil || !j.shares.reclaiming {
+	if j.shares == nil || !j.shares.Reclaiming {
 		return false
 	}
-	needs := j.shares.needs(p.pool, estimate.TotalOf(&p.e.Gang))
-	for h := j.shares.leaf(p.e.Queue, p.e.Owner); h.parent != nil; h = h.parent {
-		if h.assured && !h.exceeds(h.has, needs) {
-			return false
-		}
-		if slices.ContainsFunc(h.parent.below, func(o *branch) bool { return o != h && o.takesBack() }) {
-			return true
-		}
-	}
-	return false
-}
-
-// takesBack reports whether this queue or one below it takes back what it is assured.
-func (h *branch) takesBack() bool {
-	return h.assured && h.preempts.reclaim || slices.ContainsFunc(h.below, (*branch).takesBack)
+	needs := j.shares.Needs(p.pool, estimate.TotalOf(&p.e.Gang))
+	return j.shares.Leaf(p.e.Queue, p.e.Owner).Borrows(needs)
 }
 
 // gives reports whether the job of a promise would have what the hunter's queue may take back: as of one that is
 // stopped for it, all its queues that are assured something would have more than that.
 func (j *Judgement) gives(h *hunting, p *promise) bool {
-	needs := j.shares.needs(p.pool, estimate.TotalOf(&p.e.Gang))
-	rule, loans := h.rule(j.shares.leaf(p.e.Queue, p.e.Owner))
-	return rule == Reclaim && !slices.ContainsFunc(loans, func(o *branch) bool { return !o.exceeds(o.has, needs) })
+	needs := j.shares.Needs(p.pool, estimate.TotalOf(&p.e.Gang))
+	rule, loans := h.rule(j.shares.Leaf(p.e.Queue, p.e.Owner))
+	return rule == Reclaim && !slices.ContainsFunc(loans, func(o *share.Branch) bool { return !o.Exceeds(needs) })
 }
 
 // yielding are the promises that move, and the firm ones of the guard, to jobs for which their queues would borrow. One

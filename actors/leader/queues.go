@@ -158,9 +158,9 @@ func (s *Scheduler) recollect(l actors.Loaded) {
 		return
 	}
 	now := int64(s.p.Clock.Now())
-	var uses []policy.Use
+	var uses []share.Use
 	for _, u := range l.Policy.GetUses() {
-		uses = append(uses, policy.Use{Queue: u.Queue, Owner: u.Owner, Amount: u.MilliGpuMs})
+		uses = append(uses, share.Use{Queue: u.Queue, Owner: u.Owner, Amount: u.MilliGpuMs})
 	}
 	planner.Recollect(uses, now)
 	for _, e := range l.Unlearned {

@@ -14,7 +14,7 @@ import (
 func TestLimitIsNamed(t *testing.T) {
 	a := newAudience()
 	queued(a, "j", "k")
-	over := policy.Over{Queue: "nlp", What: share.AmountGPU, Has: 8000, Most: 12_000, Asks: 8000}
+	over := share.Over{Queue: "nlp", What: share.AmountGPU, Has: 8000, Most: 12_000, Asks: 8000}
 	shown := promiseTo(false, 0, 0)
 	shown.Lines[0].Over, shown.Lines[0].Share = over.Words(), "nlp uses 8 of 16 assured"
 	a.says("", shown)

@@ -1,8 +1,9 @@
-// Package share says who of several may have what: the queues of a cluster as its owner describes them. It is pure.
+// Package share says who of several may have what: the queues of a cluster as its owner describes them, and what the
+// jobs of each have. It is pure: who knows the time passes it in, in nanoseconds.
 package share
 
 // This file owns the queues of a cluster as its owner describes them: a tree of groups, each with what it is assured,
-// what it may have at most, and how its jobs are ordered. It is a value; what a pass makes of it is in shares.go. What
+// what it may have at most, and how its jobs are ordered. It is a value; what is counted by it is in tree.go. What
 // a file may say and what is wrong with it is checked in queues_check.go.
 
 import (

@@ -1,12 +1,15 @@
-package policy
+package share
 
 // This file owns what a queue has used of late: GPU time, of which what is a half-life old counts half. It changes at
 // events only, and between two of them it is known in closed form, so that a queue that nobody asks for costs nothing.
 // All of it is in integers: the next leader, on another processor, must come to the same.
 
-import "math/bits"
+import (
+	"math/bits"
+)
 
 const (
+	second = 1_000_000_000
 	// halfLife (ns) is after how long use counts half.
 	halfLife = 7 * 24 * 3600 * second
 	// lifeMs is the half-life by the logarithm of 2, in ms: what would be used by whoever uses one for ever.
@@ -32,7 +35,7 @@ var halves = [40]uint64{
 	0x3ffffffffe9d1bd0, 0x3fffffffff4e8de8, 0x3fffffffffa746f4, 0x3fffffffffd3a37a,
 }
 
-// counting is which part of what was used counts after so long (ns), as a part of 2^62.
+// counting returns which part of what was used counts after so long (ns), as a part of 2^62.
 func counting(passed int64) uint64 {
 	whole := passed / halfLife
 	if passed <= 0 {
@@ -52,27 +55,27 @@ func counting(passed int64) uint64 {
 	return part >> whole
 }
 
-// partOf is so many parts of 2^62 of a number, rounded to the nearest.
+// partOf returns so many parts of 2^62 of a number, rounded to the nearest.
 func partOf(n, part uint64) uint64 {
 	hi, lo := bits.Mul64(n, part)
 	lo, carry := bits.Add64(lo, 1<<(oneBits-1), 0)
 	return (hi+carry)<<(64-oneBits) | lo>>oneBits
 }
 
-// used is what was used of late.
+// used counts what was used of late.
 type used struct {
 	sum  int64 // milli-GPU-milliseconds, as of the last event
 	rate int64 // milli-GPUs that are held since
 	at   int64 // when that was, in ns
 }
 
-// now is what was used by now.
+// now returns what was used by now.
 func (u *used) now(now int64) int64 {
 	part := counting(now - u.at)
 	return int64(partOf(uint64(u.sum), part)) + spent(u.rate, part)
 }
 
-// spent is what so many milli-GPUs used, of whose time this part is left over.
+// spent returns what so many milli-GPUs used, of whose time this part is left over.
 func spent(rate int64, part uint64) int64 {
 	return int64(partOf(uint64(rate)*lifeMs, 1<<oneBits-part))
 }
@@ -91,8 +94,22 @@ func (u *used) forgive(size, since, now int64) {
 	u.sum = max(u.sum-spent(size, counting(now-since)), 0)
 }
 
-// counts is what orders queues: what was used, and what is held for a while longer.
+// counts returns what orders queues: what was used, and what is held for a while longer.
 func (u *used) counts(now int64) int64 { return u.now(now) + u.rate*ahead }
 
-// rested is what was used by now, with nothing that is held any more.
+// rested returns what was used by now, with nothing that is held any more.
 func (u *used) rested(now int64) used { return used{sum: u.now(now), at: now} }
+
+// counted holds what orders a queue, as it was found last.
+type counted struct {
+	used  used
+	at, n int64
+}
+
+// Counts returns what orders a queue among those that borrow.
+func (h *Branch) Counts(now int64) int64 {
+	if h.last.used != h.used || h.last.at != now {
+		h.last = counted{h.used, now, h.used.counts(now)}
+	}
+	return h.last.n
+}

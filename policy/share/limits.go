@@ -1,0 +1,215 @@
+package share
+
+// This file owns limits: what a queue, and one owner in it, never has more of. They are conditions beside the room, and
+// never a reservation of it, so a job that is over one blocks nobody. And it owns what is said of quotas and limits.
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/yi-json/synapse/topology"
+)
+
+// Over is a limit that a job would exceed.
+type Over struct {
+	Queue string
+	Owner string // "": it is of the queue as a whole
+	What  string // an amount's name, or machines, or running jobs
+	Has   int64
+	Most  int64
+	Asks  int64 // what the job takes of it; 0: not known
+	each  bool  // it is of each owner, whoever that is
+	fixed bool  // it is what is assured, to jobs that are not to be stopped
+}
+
+// String answers why the job waits.
+func (o *Over) String() string {
+	switch {
+	case o.fixed && o.What == "":
+		return fmt.Sprintf("%s is assured nothing, and the job is not to be stopped (preemptible: false)", o.Queue)
+	case o.fixed:
+		return fmt.Sprintf("%s has %s of %s %s assured in jobs that are not to be stopped, as this one",
+			o.Queue, amountText(o.What, o.Has), amountText(o.What, o.Most), o.What)
+	}
+	who, where := o.Queue, ""
+	if o.Owner != "" {
+		who, where = o.Owner, " in "+o.Queue
+	}
+	return fmt.Sprintf("%s uses %s of at most %s %s%s",
+		who, amountText(o.What, o.Has), amountText(o.What, o.Most), o.What, where)
+}
+
+// Words answers with what the job asks for, and the way out.
+func (o *Over) Words() string {
+	text := o.String()
+	if o.What != "" && o.What != ofRunning && o.Asks > 0 {
+		text += fmt.Sprintf(", and this asks for %s", amountText(o.What, o.Asks))
+	}
+	switch {
+	case o.fixed && o.What == "":
+		return text + ": without that it may start on what is idle"
+	case o.fixed:
+		return text + ": it starts when enough of those end, and without that it may start on what is idle"
+	case o.Owner != "":
+		return text + ": it starts when enough of " + o.Owner + "'s jobs there end"
+	}
+	return text + ": it starts when enough of its jobs end; another queue may have room"
+}
+
+// amountText writes an amount for people.
+func amountText(name string, n int64) string {
+	switch name {
+	case ofMachines, ofRunning:
+		return strconv.FormatInt(n, 10)
+	case AmountMemory:
+		return strconv.FormatInt(n>>30, 10) + " GiB"
+	}
+	text := strconv.FormatInt(n/1000, 10)
+	if n%1000 != 0 {
+		text += strings.TrimRight(fmt.Sprintf(".%03d", n%1000), "0")
+	}
+	return text
+}
+
+// What one owner may have beside amounts.
+const (
+	ofMachines = "machines"
+	ofRunning  = "running jobs"
+)
+
+// Over finds a limit that a job would exceed on these machines; nil: none.
+func (s *Tree) Over(leaf *Branch, owner string, needs []int64, nodes []topology.NodeID) *Over {
+	for h := leaf; h != nil; h = h.Parent {
+		if i := exceeded(h.limit, h.has, needs); i >= 0 {
+			return &Over{Queue: h.Name, What: s.amounts[i], Has: h.has[i], Most: h.limit[i], Asks: needs[i]}
+		}
+		if !h.eachIsLimited() {
+			continue
+		}
+		o := h.owned[owner]
+		if o == nil {
+			o = &holding{has: make([]int64, len(s.amounts))}
+		}
+		if i := exceeded(h.each.amounts, o.has, needs); i >= 0 {
+			return &Over{
+				Queue: h.Name, Owner: owner, What: s.amounts[i], Has: o.has[i], Most: h.each.amounts[i], Asks: needs[i],
+			}
+		}
+		if most := h.each.running; most >= 0 && o.running+1 > most {
+			return &Over{Queue: h.Name, Owner: owner, What: ofRunning, Has: o.running, Most: most}
+		}
+		if most := h.each.machines; most >= 0 && o.with(nodes) > most {
+			return &Over{Queue: h.Name, Owner: owner, What: ofMachines, Has: int64(len(o.on)), Most: most}
+		}
+	}
+	return nil
+}
+
+// Never says what would never be allowed.
+func (o *Over) Never() string {
+	whose := o.Queue + " has at most "
+	if o.each {
+		whose = "one owner in " + whose
+	}
+	return fmt.Sprintf("it takes %s %s, and %s%s", amountText(o.What, o.Has), o.What, whose, amountText(o.What, o.Most))
+}
+
+// Never finds a limit that a job would exceed even if nothing else ran, with what the job takes of it; nil: none. It
+// runs on so many machines at the least.
+func (s *Tree) Never(queue, owner string, needs []int64, machines int64) *Over {
+	none := make([]int64, len(s.amounts))
+	for h := s.named[cmp.Or(queue, s.usual)]; h != nil; h = h.Parent {
+		if i := exceeded(h.limit, none, needs); i >= 0 {
+			return &Over{Queue: h.Name, What: s.amounts[i], Has: needs[i], Most: h.limit[i]}
+		}
+		over := Over{Queue: h.Name, Owner: owner, each: true}
+		if i := exceeded(h.each.amounts, none, needs); i >= 0 {
+			over.What, over.Has, over.Most = s.amounts[i], needs[i], h.each.amounts[i]
+		} else if most := h.each.running; most == 0 {
+			over.What, over.Has, over.Most = ofRunning, 1, most
+		} else if most := h.each.machines; most >= 0 && machines > most {
+			over.What, over.Has, over.Most = ofMachines, machines, most
+		}
+		if over.What != "" {
+			return &over
+		}
+	}
+	return nil
+}
+
+// Beyond finds what is assured to a queue and would not hold all in it that is not to be stopped; nil: nothing.
+func (s *Tree) Beyond(leaf *Branch, needs []int64) *Over {
+	assured := false
+	for h := leaf; h != nil; h = h.Parent {
+		assured = assured || h.Assured
+		if i := exceeded(h.quota, h.fixed, needs); i >= 0 {
+			return &Over{
+				Queue: h.Name, What: s.amounts[i], Has: h.fixed[i], Most: h.quota[i], Asks: needs[i], fixed: true,
+			}
+		}
+	}
+	if !assured {
+		return &Over{Queue: leaf.Name, fixed: true}
+	}
+	return nil
+}
+
+func (h *Branch) eachIsLimited() bool {
+	return h.each.running >= 0 || h.each.machines >= 0 ||
+		slices.ContainsFunc(h.each.amounts, func(n int64) bool { return n >= 0 })
+}
+
+// exceeded finds which amount would be more than it may; below 0: none.
+func exceeded(most, has, needs []int64) int {
+	for i := range most {
+		if most[i] >= 0 && needs[i] > 0 && has[i]+needs[i] > most[i] {
+			return i
+		}
+	}
+	return -1
+}
+
+// with counts the machines of an owner with some more, each once.
+func (o *holding) with(nodes []topology.NodeID) int64 {
+	n := int64(len(o.on))
+	for _, node := range nodes {
+		if _, ok := o.on[node]; !ok {
+			n++
+		}
+	}
+	return n
+}
+
+// IsLimited reports whether a queue or one above it has a limit.
+func (h *Branch) IsLimited() bool {
+	for ; h != nil; h = h.Parent {
+		if h.eachIsLimited() || slices.ContainsFunc(h.limit, func(n int64) bool { return n >= 0 }) {
+			return true
+		}
+	}
+	return false
+}
+
+// Standing says how a queue stands to what it is assured of what a job needs, and which queues beside it have more than
+// theirs; "" where nothing is assured to it.
+func (s *Tree) Standing(leaf *Branch, needs []int64) string {
+	for h := leaf; h.Parent != nil; h = h.Parent {
+		for i, quota := range h.quota {
+			if quota < 0 || len(needs) == 0 || needs[i] == 0 {
+				continue
+			}
+			text := fmt.Sprintf("%s uses %s of %s assured", h.Name, amountText(s.amounts[i], h.has[i]),
+				amountText(s.amounts[i], quota))
+			for _, o := range h.Parent.below {
+				if on := o.has[i] - max(o.quota[i], 0); o != h && on > 0 {
+					text += fmt.Sprintf("; %s has %s on loan", o.Name, amountText(s.amounts[i], on))
+				}
+			}
+			return text
+		}
+	}
+	return ""
+}

@@ -1,0 +1,333 @@
+package share
+
+// This file owns the tree of queues with what the jobs of each hold. What a queue has is counted in all queues above it
+// too: a quota, a limit and what one owner may have hold for a queue with all below it. It counts what is started at
+// once, so that no two jobs of one pass are given the same. Who has its turn is the planner's to say.
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+
+	"github.com/yi-json/synapse/topology"
+)
+
+// Branch is one queue, or what stands beside those below it: the jobs of the queue itself. Below one whose order is
+// fair there is one more for each owner.
+type Branch struct {
+	Name   string
+	At     int // in the order of the description
+	Parent *Branch
+	below  []*Branch
+	own    *Branch            // of the queue's own jobs, where it has others below; else itself
+	owners map[string]*Branch // where the order is fair
+
+	quota, limit []int64 // by amount; below 0: it is not counted
+	Assured      bool    // some of it is
+	Weight       int64
+	Order        Order
+	each         perOwner
+	Preempts     Preempts
+
+	has   []int64 // what its jobs hold
+	fixed []int64 // of that, what is not to be stopped
+	used  used
+	owned map[string]*holding // by owner
+	last  counted
+}
+
+// perOwner says what one owner may have; below 0: as much as there is.
+type perOwner struct {
+	amounts           []int64
+	machines, running int64
+}
+
+// holding counts what one owner has.
+type holding struct {
+	has     []int64
+	running int64
+	on      map[topology.NodeID]int // jobs of theirs, by machine
+}
+
+// Hold says what a job has, and where it is counted.
+type Hold struct {
+	Queue, Owner, Pool string
+	Total              topology.Resources
+	Size, Since        int64
+	Nodes              []topology.NodeID // each once
+	Fixed              bool              // it is not to be stopped
+	Leaf               *Branch
+}
+
+// Tree is the tree of queues.
+type Tree struct {
+	amounts []string // that are counted: the fixed ones, and then types of GPUs
+	usual   string   // of jobs that name no queue
+	Root    *Branch
+	named   map[string]*Branch
+	jobs    map[topology.JobID]*Hold
+	// Preempting: in some queue others may be stopped for those that wait.
+	Preempting bool
+	Reclaiming bool // in some, what they are assured is taken back for those
+}
+
+// New makes a tree in which nobody has anything. The order is that of queues that say nothing of theirs.
+func New(q *Queues, order Order) *Tree {
+	s := &Tree{named: map[string]*Branch{}, jobs: map[topology.JobID]*Hold{}, usual: q.Default}
+	s.amounts = []string{AmountGPU, AmountCPU, AmountMemory}
+	for i := range q.Queues {
+		for _, list := range []Amounts{q.Queues[i].Quota, q.Queues[i].Limit, q.Queues[i].Owner.Amounts} {
+			for _, a := range list {
+				if !slices.Contains(s.amounts, a.Name) {
+					s.amounts = append(s.amounts, a.Name)
+				}
+			}
+		}
+	}
+	s.Root = s.newBranch("", nil)
+	s.Root.Order, s.Root.Preempts.MinRun = order, UsualMinRun
+	for left := len(q.Queues); left > 0; { // parents first, wherever they stand
+		for i := range q.Queues {
+			if s.add(&q.Queues[i]) {
+				left--
+			}
+		}
+	}
+	for i := range q.Queues {
+		s.named[q.Queues[i].Name].At = i
+	}
+	s.sort(s.Root)
+	return s
+}
+
+// newBranch makes a queue that has nothing of its own yet and takes everything from its parent.
+func (s *Tree) newBranch(name string, parent *Branch) *Branch {
+	none := make([]int64, len(s.amounts))
+	for i := range none {
+		none[i] = -1
+	}
+	h := &Branch{
+		Name: name, Parent: parent, Weight: 1, quota: none, limit: none, each: perOwner{none, -1, -1},
+		has: make([]int64, len(s.amounts)), fixed: make([]int64, len(s.amounts)), owned: map[string]*holding{},
+	}
+	if h.own = h; parent != nil {
+		h.Weight, h.Order, h.At, h.Preempts = parent.Weight, parent.Order, parent.At, parent.Preempts
+		parent.below = append(parent.below, h)
+	}
+	return h
+}
+
+// add enters a queue whose parent is there and which is not.
+func (s *Tree) add(q *QueueSpec) bool {
+	parent := s.Root
+	if q.Parent != "" {
+		parent = s.named[q.Parent]
+	}
+	if parent == nil || s.named[q.Name] != nil {
+		return false
+	}
+	h := s.newBranch(q.Name, parent)
+	s.named[q.Name] = h
+	h.quota, h.limit, h.each.amounts = s.vector(q.Quota), s.vector(q.Limit), s.vector(q.Owner.Amounts)
+	h.Assured = len(q.Quota) > 0
+	h.Preempts.change(&q.Preemption)
+	s.Reclaiming = s.Reclaiming || h.Preempts.Reclaim
+	s.Preempting = s.Preempting || h.Preempts.IsInside() || h.Preempts.Reclaim
+	if q.Weight != nil {
+		h.Weight = *q.Weight
+	}
+	if q.Order != nil {
+		h.Order = *q.Order
+	}
+	if q.Owner.Machines != nil {
+		h.each.machines = *q.Owner.Machines
+	}
+	if q.Owner.Running != nil {
+		h.each.running = *q.Owner.Running
+	}
+	return true
+}
+
+func (s *Tree) vector(amounts Amounts) []int64 {
+	v := make([]int64, len(s.amounts))
+	for i, name := range s.amounts {
+		if v[i] = -1; len(amounts) > 0 {
+			if n, ok := amounts.Of(name); ok {
+				v[i] = n
+			}
+		}
+	}
+	return v
+}
+
+// sort brings those below a queue into the order of the description, and gives the queue's own jobs a place among them.
+func (s *Tree) sort(h *Branch) {
+	slices.SortFunc(h.below, func(a, b *Branch) int { return cmp.Compare(a.At, b.At) })
+	for _, b := range h.below {
+		s.sort(b)
+	}
+	if len(h.below) > 0 && h != s.Root {
+		h.own = s.newBranch(h.Name, h)
+	}
+}
+
+// Leaf finds where the jobs of a queue and an owner are counted. A queue that nobody described is closed: what it has
+// goes on without quota.
+func (s *Tree) Leaf(queue, owner string) *Branch {
+	queue = cmp.Or(queue, s.usual)
+	h := s.named[queue]
+	if h == nil {
+		h = s.newBranch(queue, s.Root)
+		h.At = len(s.named)
+		s.named[queue] = h
+	}
+	if h = h.own; h.Order != Fair {
+		return h
+	}
+	if h.owners == nil {
+		h.owners = map[string]*Branch{}
+	}
+	o := h.owners[owner]
+	if o == nil {
+		o = s.newBranch(h.Name, h)
+		o.Weight, o.Order = 1, Expected
+		h.owners[owner] = o
+	}
+	return o
+}
+
+// Needs returns what a job of a pool takes of each amount.
+func (s *Tree) Needs(pool string, total topology.Resources) []int64 {
+	v := make([]int64, len(s.amounts))
+	for i, name := range s.amounts {
+		switch {
+		case name == AmountCPU:
+			v[i] = total.MilliCPU
+		case name == AmountMemory:
+			v[i] = total.MemoryBytes
+		case name == AmountGPU, name == pool:
+			v[i] = total.MilliGPU
+		}
+	}
+	return v
+}
+
+// Take counts a job that is started.
+func (s *Tree) Take(job topology.JobID, x *Hold) {
+	s.Give(job, x.Since, false)
+	s.jobs[job] = x
+	x.Leaf = s.Leaf(x.Queue, x.Owner)
+	s.move(x, 1, x.Since)
+}
+
+// Give counts a job no more. What it used is taken back where that came to nothing.
+func (s *Tree) Give(job topology.JobID, now int64, forgiven bool) {
+	x := s.jobs[job]
+	if x == nil {
+		return
+	}
+	delete(s.jobs, job)
+	s.move(x, -1, now)
+	for h := x.Leaf; forgiven && h != nil; h = h.Parent {
+		h.used.forgive(x.Size, x.Since, now)
+	}
+}
+
+func (s *Tree) move(x *Hold, by, now int64) {
+	for h := x.Leaf; h != nil; h = h.Parent {
+		h.used.change(by*x.Size, now)
+	}
+	s.Count(x, by)
+}
+
+// Count counts what a job has, or counts it no more.
+func (s *Tree) Count(x *Hold, by int64) {
+	needs := s.Needs(x.Pool, x.Total)
+	for h := x.Leaf; h != nil; h = h.Parent {
+		o := h.owned[x.Owner]
+		if o == nil {
+			o = &holding{has: make([]int64, len(s.amounts)), on: map[topology.NodeID]int{}}
+			h.owned[x.Owner] = o
+		}
+		for i, n := range needs {
+			h.has[i] += by * n
+			o.has[i] += by * n
+			if x.Fixed {
+				h.fixed[i] += by * n
+			}
+		}
+		o.running += by
+		for _, node := range x.Nodes {
+			if o.on[node] += int(by); o.on[node] == 0 {
+				delete(o.on, node)
+			}
+		}
+		if o.running == 0 {
+			delete(h.owned, x.Owner)
+		}
+	}
+}
+
+// CountAll does so of several.
+func (s *Tree) CountAll(all []*Hold, by int64) {
+	for _, x := range all {
+		s.Count(x, by)
+	}
+}
+
+// Follow takes over what another tree counts: the same jobs, and what was used by the names of the queues.
+func (s *Tree) Follow(was *Tree, now int64) {
+	s.Root.used = was.Root.used.rested(now)
+	for _, name := range slices.Sorted(maps.Keys(was.named)) {
+		h := was.named[name]
+		s.Leaf(name, "") // one that is not described any more is closed
+		next := s.named[name]
+		next.used, next.own.used = h.used.rested(now), h.own.used.rested(now)
+		for owner, o := range h.own.owners { //order: each by its name
+			if next.own.Order == Fair {
+				s.Leaf(name, owner).used = o.used.rested(now)
+			}
+		}
+	}
+	for job, x := range was.jobs { //order: they are summed up
+		next := *x
+		next.Leaf = s.Leaf(x.Queue, x.Owner)
+		s.move(&next, 1, now)
+		s.jobs[job] = &next
+	}
+}
+
+// All returns what each job has. The caller only reads it.
+func (s *Tree) All() map[topology.JobID]*Hold { return s.jobs }
+
+// Of returns what a job has; nil: it is not counted.
+func (s *Tree) Of(job topology.JobID) *Hold { return s.jobs[job] }
+
+// Running counts the jobs of one owner in a queue and below it.
+func (s *Tree) Running(queue, owner string) int64 {
+	if s.named[queue] == nil || s.named[queue].owned[owner] == nil {
+		return 0
+	}
+	return s.named[queue].owned[owner].running
+}
+
+// InUse returns what the jobs of a queue hold, and of those below it, without some; false: nobody has described that
+// queue, and no job is in it.
+func (s *Tree) InUse(queue string, without map[topology.JobID]bool) (topology.Resources, bool) {
+	if s.named[queue] == nil {
+		return topology.Resources{}, false
+	}
+	has := s.named[queue].has // the fixed amounts come first
+	sum := topology.Resources{MilliGPU: has[0], MilliCPU: has[1], MemoryBytes: has[2]}
+	for job := range without { //order: they are summed up
+		hold := s.jobs[job]
+		for h := hold.Leaf; h != nil; h = h.Parent {
+			if h == s.named[queue] {
+				sum.MilliGPU -= hold.Total.MilliGPU
+				sum.MilliCPU -= hold.Total.MilliCPU
+				sum.MemoryBytes -= hold.Total.MemoryBytes
+			}
+		}
+	}
+	return sum, true
+}
