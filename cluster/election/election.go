@@ -26,7 +26,7 @@ type Clock interface {
 	After(d time.Duration) <-chan time.Time
 }
 
-// Options are what a process gives its candidate.
+// Options configure a candidate.
 type Options struct {
 	lease.Options
 	Lease Lease

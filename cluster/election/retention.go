@@ -25,7 +25,7 @@ type Pruner interface {
 	PruneScripts(epoch uint64, limit int) (int, error)
 }
 
-// Retention is what is kept.
+// Retention deletes the records that need not be kept any more.
 type Retention struct {
 	Store  Pruner
 	Keep   time.Duration // after a job's end; 0: for ever

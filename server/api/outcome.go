@@ -70,8 +70,8 @@ func sentence(o *messages.Outcome) string {
 	return refusal.Error()
 }
 
-// OutcomeOf is what an error of a call says. Its code is UNSPECIFIED if it says nothing that people could act on: a
-// deadline, a fault of the server. It is nil for no error.
+// OutcomeOf returns the outcome in an error of a call. Its code is UNSPECIFIED if it says nothing that people could act
+// on: a deadline, a fault of the server. It is nil for no error.
 func OutcomeOf(err error) *messages.Outcome {
 	if err == nil {
 		return nil

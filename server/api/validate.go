@@ -154,7 +154,7 @@ func (x *Cluster) Validate() error { return nil }
 // Validate has nothing to refuse.
 func (x *WhoAmI) Validate() error { return nil }
 
-// MaxPassTTL is how long a person's token may be good: one that is lost and forgotten ends by itself.
+// MaxPassTTL bounds the time for which a person's token is good: one that is lost and forgotten ends by itself.
 const MaxPassTTL = 366 * 24 * time.Hour
 
 // Validate refuses a token that is of nobody, or good for ever.

@@ -26,7 +26,7 @@ type Followed struct {
 	Head  Head
 }
 
-// Gap is what the accounts lack. From 0: the account is not among them.
+// Gap names lines that the accounts lack. From 0: the account is not among them.
 type Gap struct {
 	Of       string // whose account; empty: of any
 	From, To uint64
@@ -52,7 +52,7 @@ func (g Gap) String() string {
 // Whole reports whether it is a whole account that is lacking, which may lie elsewhere.
 func (g Gap) Whole() bool { return g.Of != "" && g.From == 0 }
 
-// Report is what following found.
+// Report has what following found.
 type Report struct {
 	Accounts []Followed
 	Pins     int // lines that others name, and that are there

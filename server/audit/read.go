@@ -27,7 +27,7 @@ func parse(text []byte) (line Line, err error) {
 	return line, err
 }
 
-// Broken is where an account is not what was written.
+// Broken says where an account differs from what was written.
 type Broken struct {
 	Account string // which of several; empty: the one
 	Line    uint64
@@ -48,7 +48,7 @@ const (
 	fullSuffix = ".log"
 )
 
-// fullFiles are those in a folder, in order.
+// fullFiles returns the full files of a folder, in order.
 func fullFiles(dir string) ([]string, error) {
 	entries, err := os.ReadDir(dir) // a glob would take what stands in dir for a pattern
 	if errors.Is(err, os.ErrNotExist) {
@@ -64,7 +64,7 @@ func fullFiles(dir string) ([]string, error) {
 	return names, err
 }
 
-// Account is all files of an account, one behind the other.
+// Account reads all files of an account, one behind the other.
 type Account struct {
 	io.Reader
 	files []*os.File

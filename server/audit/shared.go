@@ -31,7 +31,7 @@ const (
 	callLead  = "lead"
 )
 
-// Board is where all schedulers keep their heads: in the store that they share. It has one of each.
+// Board keeps the heads of all schedulers: in the store that they share. It has one of each.
 type Board interface {
 	KeepHead(head Pin) error
 	Heads() ([]Pin, error)

@@ -20,8 +20,8 @@ import (
 // to come again, while everybody else is served as before. Without it one pool of streams and one disk of the audit
 // were everybody's, and whoever was fastest had them.
 
-// Allowance is what each identity may have. A rate may be exceeded for as long as what was not used of it before lasts,
-// up to its burst.
+// Allowance bounds what each identity may have. A rate may be exceeded for as long as what was not used of it before
+// lasts, up to its burst.
 type Allowance struct {
 	Calls       Rate // of all calls
 	Changes     Rate // of those that change something, which cost a place on a disk
@@ -46,7 +46,7 @@ func DefaultAllowance() Allowance {
 	}
 }
 
-// DefaultSubmits is how many jobs one identity may bring: an array is one of them.
+// DefaultSubmits bounds the jobs that one identity may bring: an array is one of them.
 func DefaultSubmits() Rate { return Rate{50, 2000} }
 
 // cost is the time in which there is one.
@@ -69,13 +69,14 @@ const (
 // tallyFor is after which time refusals that were only counted are told in a line.
 const tallyFor = time.Minute
 
-// leastCallers is how many connections one identity may call over, however many others have.
+// leastCallers is the number of connections that one identity may always call over, however many others have.
 const leastCallers = 16
 
-// leastWide is how many watches of everything one identity may have open, however many others have.
+// leastWide is the number of watches of everything that one identity may always have open, however many others have.
 const leastWide = 2
 
-// maxPurses is how many identities are remembered. One that has something open is not forgotten; that is bounded, too.
+// maxPurses bounds the identities that are remembered. One that has something open is not forgotten; that is bounded,
+// too.
 const maxPurses = 1024
 
 // pace measures what was taken of a rate: due is when all of it would have come at that rate.
@@ -94,7 +95,7 @@ func (p *pace) take(cost time.Duration, burst int, now time.Time) (wait time.Dur
 	return 0
 }
 
-// purse is what one identity has taken of its allowance.
+// purse counts what one identity has taken of its allowance.
 type purse struct {
 	calls, changes    pace
 	submits, renewals pace
@@ -124,7 +125,7 @@ func (p *purse) isOpen() bool {
 	return p.open+p.wide+p.coming+p.callers+p.connections > 0 || p.tally > 0
 }
 
-// purses are those of all identities, by their texts.
+// purses has the purses of all identities, by their texts.
 type purses struct {
 	allowed Allowance
 
@@ -135,7 +136,7 @@ type purses struct {
 	wide    int
 }
 
-// most is how many one identity may have open now: fewer, the more are open in all.
+// most returns how many one identity may have open now: fewer, the more are open in all.
 func (s *purses) most() int { return max(1, (s.allowed.Open-s.open)/max(1, s.allowed.Share)) }
 
 // of is the purse of an identity. The lock is held.
@@ -182,7 +183,7 @@ func (s *purses) connects(who string, now time.Time) bool {
 // leaves gives a connection back.
 func (s *purses) leaves(who string) { s.gives(who, func(p *purse) *int { return &p.connections }) }
 
-// connected is how many connections somebody has.
+// connected counts the connections that somebody has.
 func (s *purses) connected(who string) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()

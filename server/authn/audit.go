@@ -137,10 +137,10 @@ var named = []protoreflect.Name{
 	"revision", "dry_run", "id", "rank", "role", "name", "ttl_ms", "until_unix_ms",
 }
 
-// namedOfSpecs are those of a job that is submitted.
+// namedOfSpecs lists those of a job that is submitted.
 var namedOfSpecs = []protoreflect.Name{"name", "queue", "user", "image"}
 
-// described is what a request asks for, in words.
+// described says in words what a request asks for.
 func described(request proto.Message, needed []rights.Right) string {
 	var words []string
 	for _, right := range needed {

@@ -53,7 +53,7 @@ const (
 	countLimitSubmits = "limit.submits"
 )
 
-// Options are what a gate is given. Log is told a line for people.
+// Options configure a gate. Log is told a line for people.
 type Options struct {
 	Folder *identity.Folder // of the scheduler's authority
 	// External is in the folder's place where an outside issuer signs.
@@ -105,7 +105,7 @@ type Authenticator struct {
 	sessions sessions
 }
 
-// holder is whose a renewal is: nobody else's connection is prolonged by it.
+// holder names whom a renewal is for: nobody else's connection is prolonged by it.
 type holder struct {
 	identity.Identity
 	key identity.Digest
@@ -345,7 +345,8 @@ func (g *Authenticator) refuseReplaced(raw net.Conn, p identity.Peer) error {
 	return err
 }
 
-// lingers is how long a connection that was refused stays half open, and lingeringBytes what is read of it meanwhile.
+// lingers bounds the time for which a connection that was refused stays half open, and lingeringBytes what is read of
+// it meanwhile.
 const (
 	lingers        = time.Second
 	lingeringBytes = 64 << 10
@@ -361,7 +362,7 @@ func linger(raw net.Conn) {
 	_, _ = io.CopyN(io.Discard, raw, lingeringBytes) // until it closes, too
 }
 
-// hostOf is where a connection comes from, without the port, which differs each time.
+// hostOf returns the address that a connection comes from, without the port, which differs each time.
 func hostOf(c net.Conn) string {
 	host, _, err := net.SplitHostPort(c.RemoteAddr().String())
 	if err != nil {
@@ -370,14 +371,14 @@ func hostOf(c net.Conn) string {
 	return host
 }
 
-// Proof is what a handshake proved, as gRPC hands it on.
+// Proof has what a handshake proved, as gRPC hands it on.
 type Proof struct {
 	credentials.CommonAuthInfo
 	Peer identity.Peer
 	came came // nil: nobody wants to know
 }
 
-// came is who wants to know that something has come of a handshake, as server/connlimit does.
+// came is told that something has come of a handshake, as server/connlimit is.
 type came interface{ Served() }
 
 // served says that something has.

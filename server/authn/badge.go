@@ -19,7 +19,7 @@ import (
 
 // This file owns the dialling end: what a machine or a person shows, and that the scheduler proves itself first.
 
-// Badge is what somebody who dials has: a key, a certificate that may be renewed, and whom they believe.
+// Badge has what somebody needs who dials: a key, a certificate that may be renewed, and whom they believe.
 type Badge struct {
 	folder   *identity.Folder
 	external *identity.External // in the folder's place; nil: it is our own authorities' certificate
@@ -64,7 +64,7 @@ func newBadge(folder *identity.Folder, now func() time.Time) (*Badge, error) {
 	return b, nil
 }
 
-// Identity is whose the badge is.
+// Identity returns the badge's owner.
 func (b *Badge) Identity() identity.Identity { return b.own }
 
 // late says that the badge is over, in words that name both clocks: the other end could only say "bad certificate".

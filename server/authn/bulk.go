@@ -41,7 +41,7 @@ const countStalled = "gate.stalled" // connections closed because they took too 
 
 var errBulk = errors.New("the connection has more requests on their way at once than there is room for")
 
-// bulk is what all connections have on their way.
+// bulk counts what all connections have on their way.
 type bulk struct {
 	mu      sync.Mutex
 	of      map[string]*load // by identity
@@ -50,13 +50,13 @@ type bulk struct {
 	ahead   *connection      // one that may go beyond the bound, so that it comes to an end
 }
 
-// load is what one identity has on its way.
+// load counts what one identity has on its way.
 type load struct {
 	bytes int
 	on    map[*connection]*part
 }
 
-// part is what one connection has of that.
+// part counts what one connection has of that.
 type part struct {
 	bytes int
 	since time.Time // it took more
@@ -69,7 +69,7 @@ type waiter struct {
 	ready chan error
 }
 
-// excess is what an identity takes of the common room when it has so many bytes on their way.
+// excess returns what an identity takes of the common room when it has so many bytes on their way.
 func excess(bytes int) int { return max(0, bytes-ownBytes) }
 
 // take waits until there is room for so many bytes more of a connection.
@@ -155,13 +155,13 @@ func (b *bulk) next() (at int, err error) {
 // fits reports whether there is room for what a connection waits for.
 func (b *bulk) fits(w *waiter) bool { return b.beyond+b.grows(w) <= bulkBytes }
 
-// grows is how much of the common room it would take.
+// grows returns how much of the common room it would take.
 func (b *bulk) grows(w *waiter) int {
 	has := b.load(w.c).bytes
 	return excess(has+w.bytes) - excess(has)
 }
 
-// load is what a connection's identity has on its way.
+// load returns what a connection's identity has on its way.
 func (b *bulk) load(c *connection) load {
 	if l := b.of[c.who]; l != nil {
 		return *l

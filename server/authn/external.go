@@ -83,8 +83,8 @@ func openExternal(path string, now func() time.Time) (*Badge, error) {
 	return b, nil
 }
 
-// shows is what the badge shows at this handshake. The issuer may have replaced it since the last one, and when it is
-// about to do so what was there is shown again.
+// shows returns what the badge shows at this handshake. The issuer may have replaced it since the last one, and when it
+// is about to do so what was there is shown again.
 func (b *Badge) shows() *identity.Pair {
 	if b.external != nil {
 		_, _ = b.external.Refresh() // Keep tells of it

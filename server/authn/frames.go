@@ -87,10 +87,10 @@ func (f *frames) data(b []byte, part func([]byte)) {
 	}
 }
 
-// prefixBytes is what gRPC says before each message: whether it is compressed, and how long it is.
+// prefixBytes is the length of what gRPC says before each message: whether it is compressed, and how long it is.
 const prefixBytes = 5
 
-// request is what is on its way on one stream.
+// request counts what is on its way on one stream.
 type request struct {
 	prefix [prefixBytes]byte
 	got    int  // of the prefix
@@ -100,13 +100,13 @@ type request struct {
 	whole  bool // nothing more comes
 }
 
-// maxFollowed is how many streams may be open as far as both ends know: gRPC's bound, and those that it is about to
+// maxFollowed bounds the streams that may be open as far as both ends know: gRPC's bound, and those that it is about to
 // refuse.
 const maxFollowed = 1024
 
 var errTooMany = errors.New("too many requests were begun on one connection")
 
-// traffic is what is known of the requests on one connection.
+// traffic has what is known of the requests on one connection.
 type traffic struct {
 	mu      sync.Mutex
 	in, out frames
@@ -166,8 +166,8 @@ func (t *traffic) over(stream uint32) int {
 	return q.held
 }
 
-// unfinished is how many bytes were announced of requests of which the client has yet to send something, or to say that
-// this was all.
+// unfinished counts the bytes that were announced of requests of which the client has yet to send something, or to say
+// that this was all.
 func (t *traffic) unfinished() (bytes int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

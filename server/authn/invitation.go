@@ -32,7 +32,7 @@ const (
 	MaxUses = 1024
 )
 
-// Invitation is what one lets its bearer become.
+// Invitation says what its bearer may become.
 type Invitation struct {
 	Name  string    `json:"name,omitempty"` // of the machine; empty: the machine says it
 	Until time.Time `json:"until"`
@@ -173,7 +173,7 @@ func spend(by *identity.Folder, q joining, key identity.Digest, now time.Time) (
 	return "", nil, errInvitation
 }
 
-// bounds are those of the invitation, and the id of the machine that takes it, if it says one.
+// bounds returns the bounds of the invitation, and the id of the machine that takes it, if it says one.
 func (i Invitation) bounds(machine string) identity.Bounds {
 	b := identity.Bounds{}
 	maps.Copy(b, i.Bounds)

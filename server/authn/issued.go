@@ -32,7 +32,7 @@ var (
 		"between them, behind the root of the cluster")
 )
 
-// Issued is whom an issuer's token is of.
+// Issued names the person whom an issuer's token is of.
 type Issued struct {
 	Role  identity.Role
 	Name  string
@@ -43,7 +43,7 @@ type Issued struct {
 	LocalUser bool
 }
 
-// issued is whose an issuer's token is.
+// issued returns the person whom an issuer's token is of.
 func (g *Authenticator) issued(token []byte) (identity.Peer, error) {
 	if g.o.Issued == nil {
 		return identity.Peer{}, errNoIssuer

@@ -62,7 +62,7 @@ func turnedAway(c net.Conn, why error) error {
 	return errors.Join(why, writeFrame(c, append([]byte{answerRefused}, why.Error()...)), c.Close())
 }
 
-// here is who has come by the socket.
+// here returns who has come by the socket.
 func (g *Authenticator) here(c *unixsocket.Conn) (identity.Peer, error) {
 	own := uint32(os.Geteuid())
 	if c.Who.UID != 0 && c.Who.UID != own {
@@ -75,7 +75,7 @@ func (g *Authenticator) here(c *unixsocket.Conn) (identity.Peer, error) {
 	return g.trust.Here(identity.Identity{Cluster: g.own.Cluster, Role: identity.RoleAdmin, Name: userName(c.Who.UID)})
 }
 
-// userName is what a user of this machine is called, where that can be somebody's name in a cluster.
+// userName returns the name of a user of this machine, where that can be somebody's name in a cluster.
 func userName(uid uint32) string {
 	text := strconv.FormatUint(uint64(uid), 10)
 	if of, err := user.LookupId(text); err == nil {

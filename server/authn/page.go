@@ -67,7 +67,7 @@ func (g *Authenticator) named(hello *tls.ClientHelloInfo) *shownPage {
 	return p
 }
 
-// config is what a browser meets.
+// config returns the TLS settings that a browser meets.
 func (p *shownPage) config() *tls.Config {
 	return &tls.Config{
 		MinVersion: tls.VersionTLS13, NextProtos: []string{protocolHTTP1}, Certificates: []tls.Certificate{p.Certificate},

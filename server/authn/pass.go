@@ -93,7 +93,7 @@ func (b *Bearer) Renew(text string) error {
 	return nil
 }
 
-// says is what it says of itself.
+// says returns what it says of itself.
 func (b *Bearer) says() []byte {
 	if newer := b.newer.Load(); newer != nil {
 		return *newer
@@ -206,7 +206,7 @@ func (g *Authenticator) bear(conn *tls.Conn, protocol string) (p identity.Peer, 
 	return p, errors.Join(err, g.refuse(conn, err, "Refused the token of a person from %s: %v", hostOf(conn), err))
 }
 
-// bearer is whose a token is.
+// bearer returns the person whom a token is of.
 func (g *Authenticator) bearer(hash identity.Digest) (identity.Peer, error) {
 	if g.o.Pass == nil {
 		return identity.Peer{}, errNoPasses

@@ -24,7 +24,7 @@ import (
 // program that verifies as all programs do has to be told not to, and then tells its token to whoever stands between.
 // What may be overheard must open no more than a look.
 
-// protocolProgram is what a program offers in its handshake that proves the scheduler by the cluster's root before it
+// protocolProgram is offered in its handshake by a program that proves the scheduler by the cluster's root before it
 // tells a token. A library's client that was told to verify nothing does not offer it.
 const protocolProgram = "synapse-http/1"
 
@@ -37,7 +37,7 @@ var ErrUnproved = errors.New(
 var errTwice = errors.New("the request shows a token, and its connection a certificate or a user of this machine: it " +
 	"must be one of them")
 
-// Caller is who makes calls by HTTP.
+// Caller makes calls by HTTP.
 type Caller struct {
 	Peer  peer.Peer
 	Until context.Context // done when nothing more is answered; the connection's end says the rest
@@ -46,7 +46,7 @@ type Caller struct {
 	peer  identity.Peer
 }
 
-// Caller is who makes a request, which has come from an address with this Authorization.
+// Caller returns who makes a request, which has come from an address with this Authorization.
 func (g *Authenticator) Caller(v Visitor, authorization string, from net.Addr) (*Caller, error) {
 	switch {
 	case v.Known() && authorization == "":
@@ -78,7 +78,7 @@ func (g *Authenticator) Roots() (text []byte) {
 	return text
 }
 
-// Whom is who it is, as everything here knows it.
+// Whom returns who it is, as everything here knows it.
 func (c *Caller) Whom() string { return c.peer.Identity.String() }
 
 // Comes takes a request of which the body has yet to come; came gives that back.

@@ -23,7 +23,7 @@ import (
 // This file owns how every call is held against the table of server/rights: before its request is served, and before
 // its answer leaves.
 
-// PeerOf is who makes a call, as its connection's handshake proved.
+// PeerOf returns who makes a call, as its connection's handshake proved.
 func PeerOf(ctx context.Context) (identity.Peer, bool) {
 	proof, ok := proofOf(ctx)
 	return proof.Peer, ok

@@ -54,7 +54,7 @@ type Session struct {
 	last time.Time // when there was one
 }
 
-// sessions are those of a gate, guarded by its mutex.
+// sessions has the sessions of a gate, guarded by its mutex.
 type sessions struct {
 	open   map[sessionID]*Session
 	left   map[sessionID]time.Time // who has logged out, until when the cookie would be good
@@ -180,13 +180,13 @@ func (g *Authenticator) sit(id sessionID, p identity.Peer, until time.Time, from
 	return s, nil
 }
 
-// Whom is whose the session is.
+// Whom returns whose session it is.
 func (s *Session) Whom() string { return s.peer.Identity.String() }
 
 // Until is done when the session is over: logged out, revoked, denied, or at its time.
 func (s *Session) Until() context.Context { return s.ctx }
 
-// Peer is who makes the session's calls.
+// Peer returns who makes the session's calls.
 func (s *Session) Peer() peer.Peer {
 	return peer.Peer{Addr: s.RemoteAddr(), AuthInfo: proved(s.peer)}
 }

@@ -23,7 +23,7 @@ const (
 	keptBytes  = 2 << 20
 )
 
-// aspect is what is shown of an event to all of a role, and apart from them to the owner of its job.
+// aspect has what is shown of an event to all of a role, and apart from them to the owner of its job.
 type aspect struct {
 	event *messages.Event
 	role  identity.Role

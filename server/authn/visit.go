@@ -18,7 +18,7 @@ import (
 
 const protocolHTTP1 = "http/1.1"
 
-// Visitor is what a handshake proved of one. It is no Proof: where a call is judged, nobody has come.
+// Visitor has what a handshake proved of one. It is no Proof: where a call is judged, nobody has come.
 type Visitor struct {
 	Proof
 	from  string
@@ -90,7 +90,7 @@ func (g *Authenticator) Admit(v Visitor, authorization, path string, right right
 	return err
 }
 
-// shown is whose the token in a request's header is.
+// shown returns whose token a request's header has.
 func (g *Authenticator) shown(authorization string) (identity.Peer, error) {
 	text, ok := strings.CutPrefix(authorization, "Bearer ")
 	if !ok {

@@ -26,8 +26,8 @@ const (
 // can tell its user; the library would only close.
 var alert = []byte{0x15, 0x03, 0x01, 0x00, 0x02, 0x02, 0x46}
 
-// Refused is what a client is told that was not let in, or that did not take the other end for a scheduler. To try
-// again does not help.
+// Refused tells a client that it was not let in, or that did not take the other end for a scheduler. To try again does
+// not help.
 type Refused struct{ Err error }
 
 // Error is why.
@@ -73,7 +73,7 @@ func ours(err error) *Refused {
 	return remote(err)
 }
 
-// remote is what the other end said; nil: it said nothing.
+// remote returns what the other end said; nil: it said nothing.
 func remote(err error) *Refused {
 	var op *net.OpError
 	if errors.As(err, &op) && op.Op == "remote error" {
@@ -94,7 +94,7 @@ type repeats struct {
 	last map[string]time.Time
 }
 
-// moment is what a line says of the clock: of a certificate that is over, each second another.
+// moment matches what a line says of the clock: of a certificate that is over, each second another.
 var moment = regexp.MustCompile(`\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d`)
 
 // first reports whether a line is to be said: it is the same line when only its moments are others.

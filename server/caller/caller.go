@@ -127,7 +127,7 @@ func asStatus(err error) error {
 	return status.FromContextError(err).Err()
 }
 
-// maxUnread is how many answers of a stream wait for their reader. Then whoever sends waits too, as with a wire.
+// maxUnread bounds the answers of a stream that wait for their reader. Then whoever sends waits too, as with a wire.
 const maxUnread = 32
 
 // stream is a call with many answers, as its caller has it.
@@ -196,7 +196,7 @@ func pass(ctx context.Context, to chan<- any, said any) error {
 	}
 }
 
-// hear is what was said as whoever hears it would have it: a message, or to be handed on.
+// hear puts what was said into the form that its hearer wants: a message, or something to be handed on.
 func hear(said, as any) error {
 	if came, ok := said.(*envelope.Passed); ok {
 		return came.Into(as)
@@ -231,7 +231,7 @@ func (s *served) SendMsg(m any) error {
 	return pass(s.ctx, s.answers, m)
 }
 
-// RecvMsg is what was asked.
+// RecvMsg receives what was asked.
 func (s *served) RecvMsg(m any) error {
 	select {
 	case question, ok := <-s.asked:
@@ -244,7 +244,7 @@ func (s *served) RecvMsg(m any) error {
 	}
 }
 
-// trailer is what a service says beside its answer, as when to come again. Headers are not carried.
+// trailer has what a service says beside its answer, as when to come again. Headers are not carried.
 type trailer struct {
 	method string
 

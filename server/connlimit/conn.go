@@ -9,7 +9,7 @@ import (
 
 // This file owns one connection on its way in.
 
-// state is how far a connection has come.
+// state says how far a connection has come.
 type state int
 
 const (

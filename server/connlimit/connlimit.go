@@ -27,7 +27,7 @@ import (
 // honest one is silent for a moment only. To refuse the newest instead would let the first thousand silent ones shut
 // everybody out.
 
-// Limits are how many connections there may be of each kind, in total and from one source.
+// Limits bound the connections of each kind, in total and from one source.
 type Limits struct {
 	Open, OpenOfSource       int // of all kinds
 	Silent, SilentOfSource   int
@@ -38,9 +38,9 @@ type Limits struct {
 // descriptors are left to everything else that a scheduler opens.
 const descriptors = 512
 
-// DefaultLimits are those of a scheduler. One source may be a whole cluster behind one address, so it may have as many
-// open and waiting connections as a large cluster has nodes. Handshakes under way are bounded by the processors: more
-// of them would only take longer each.
+// DefaultLimits returns the limits of a scheduler. One source may be a whole cluster behind one address, so it may have
+// as many open and waiting connections as a large cluster has nodes. Handshakes under way are bounded by the
+// processors: more of them would only take longer each.
 func DefaultLimits() Limits {
 	begun := max(256, 64*runtime.GOMAXPROCS(0))
 	limits := Limits{
@@ -83,7 +83,7 @@ const (
 	countBegun   = "entrance.begun"   // handshakes begun
 )
 
-// Options are what a listener is given. All but Limits may be left out.
+// Options configure a listener. All but Limits may be left out.
 type Options struct {
 	Limits Limits
 	Vain   Rate // of one source's handshakes that nothing comes of; zero: DefaultVain
@@ -171,7 +171,7 @@ func (l *Listener) Accept() (net.Conn, error) {
 	}
 }
 
-// takes is what Accept returns now; nil and nil: there is nothing yet.
+// takes returns what Accept returns now; nil and nil: there is nothing yet.
 func (l *Listener) takes() (*Conn, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -33,10 +33,10 @@ const (
 	draws = 32
 )
 
-// Rate is how many a second, and how many at once.
+// Rate says how many may begin a second, and how many at once.
 type Rate struct{ PerSecond, AtOnce int }
 
-// DefaultVain is what handshakes for nothing may take of the machine: half a hundredth of each processor.
+// DefaultVain bounds what handshakes for nothing may take of the machine: half a hundredth of each processor.
 func DefaultVain() Rate {
 	processors := runtime.GOMAXPROCS(0)
 	return Rate{PerSecond: 5 * processors, AtOnce: 128 * processors}
@@ -48,7 +48,7 @@ func Free() Rate { return Rate{PerSecond: 1 << 20, AtOnce: 1 << 20} }
 // cost is the time in which there is one.
 func (r Rate) cost() time.Duration { return time.Second / time.Duration(max(1, r.PerSecond)) }
 
-// over is how long it takes until another one fits the rate, if due is when all would have been at the rate.
+// over returns how long it takes until another one fits the rate, if due is when all would have been at the rate.
 func (r Rate) over(due, now time.Time) time.Duration {
 	return max(0, due.Sub(now)) + r.cost() - r.cost()*time.Duration(r.AtOnce)
 }
@@ -94,7 +94,8 @@ func (l *Listener) mostWaiting() (most *source) {
 	return most
 }
 
-// oldest is who has waited for longest; nil: nobody waits. It lets go of those before it that have left.
+// oldest returns the connection that has waited for longest; nil: nobody waits. It lets go of those before it that have
+// left.
 func (s *source) oldest() *Conn {
 	for len(s.line) > 0 {
 		if c := s.line[0]; c != nil && c.state == waiting {

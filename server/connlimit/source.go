@@ -9,7 +9,7 @@ import (
 
 // This file owns sources: where connections come from, and what is remembered of each.
 
-// class is what is known of who is behind a source.
+// class says what is known of who is behind a source.
 type class int
 
 const (
@@ -43,7 +43,7 @@ type source struct {
 	resting  bool          // a timer will put it into its ring again
 }
 
-// sourceOf is where a connection comes from. Connections without an address are one source.
+// sourceOf returns the source that a connection comes from. Connections without an address are one source.
 func sourceOf(raw net.Conn) netip.Prefix {
 	if tcp, ok := raw.RemoteAddr().(*net.TCPAddr); ok {
 		return prefixOf(tcp.AddrPort().Addr())

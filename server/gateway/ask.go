@@ -103,10 +103,10 @@ func (g *Gateway) wait(ctx context.Context, answer reply, change bool) (any, err
 	}
 }
 
-// answer is what all replies of actors have in common.
+// answer has what all replies of actors have in common.
 type answer interface{ GetOutcome() *messages.Outcome }
 
-// question is what all requests have in common, once the principal is filled in.
+// question has what all requests have in common, once the principal is filled in.
 type question interface{ Validate() error }
 
 // call is a whole unary call: it checks the question, asks, and returns an outcome that is not OK as an error.

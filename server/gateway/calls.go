@@ -28,8 +28,8 @@ func (g *Gateway) Submit(ctx context.Context, q *messages.Submit) (*messages.Sub
 	return call[*messages.SubmitReply](ctx, g, g.scheduler, q)
 }
 
-// standing is what the Scheduler has to know of whoever makes a call: whether it is an admin, for whom limits of one
-// owner and the owners of queues do not hold, and the groups that it is in.
+// standing returns what the Scheduler has to know of whoever makes a call: whether it is an admin, for whom limits of
+// one owner and the owners of queues do not hold, and the groups that it is in.
 func (g *Gateway) standing(ctx context.Context) (exempt bool, groups []string) {
 	who := g.o.WhoAmI(ctx)
 	return who.GetRole() == string(identity.RoleAdmin), who.GetGroups()
@@ -294,5 +294,5 @@ func (g *Gateway) enterFor(ctx context.Context, q question, id string) (*message
 
 func (g *Gateway) leave() { g.streams.Add(-1) }
 
-// errInternal is all that a client learns of a fault in the scheduler.
+// errInternal tells a client all that it learns of a fault in the scheduler.
 var errInternal = status.Error(codes.Internal, "an internal error of the scheduler; its log says more")

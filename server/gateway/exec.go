@@ -27,14 +27,14 @@ import (
 // sees a byte of it, nothing is kept here, and a side that does not read holds up the other one: the streams' own
 // windows are all that is under way.
 
-// comePatience is how long a machine may take to come for what it was told of.
+// comePatience bounds the time that a machine may take to come for what it was told of.
 const comePatience = 10 * time.Second
 
 // tellAgain is when it is told once more: a machine that has not heard yet who leads says nothing to a new leader. One
 // that comes twice is served once.
 const tellAgain = time.Second
 
-// sessions are those that wait for their machine, by names that nobody guesses.
+// sessions has the sessions that wait for their machine, by names that nobody guesses.
 type sessions struct {
 	mu  sync.Mutex
 	all map[string]*session
@@ -113,7 +113,7 @@ func (g *Gateway) execute(q *api.ExecIn, job *messages.JobStatus,
 	return g.carry(q, stream, machine)
 }
 
-// placeOf is where a rank of a job runs.
+// placeOf returns the place at which a rank of a job runs.
 func placeOf(job *messages.JobStatus, rank int32) (*messages.TaskId, topology.NodeID, error) {
 	a := job.GetAttempt()
 	refused := func(code messages.Code, field, text, hint string) error {
@@ -212,7 +212,7 @@ func numbersOf(m proto.Message, names ...protoreflect.Name) (numbers []protowire
 	return numbers
 }
 
-// next is what a stream says next: bytes alone, as they came, or a message, decoded into this one.
+// next returns what a stream says next: bytes alone, as they came, or a message, decoded into this one.
 func next(from grpc.ServerStream, message proto.Message, bytes []protowire.Number) (any, error) {
 	piece := &envelope.Passed{}
 	if err := from.RecvMsg(piece); err != nil {

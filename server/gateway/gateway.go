@@ -70,14 +70,14 @@ type Passes interface {
 	Passes() ([]*messages.PassRecord, error)
 }
 
-// Past is how the cluster was, as the leader has kept it; lines of JSON.
+// Past tells how the cluster was, as the leader has kept it; lines of JSON.
 type Past interface {
 	Since() int64
 	Moments(at, until int64, take func(line []byte) error) (last int64, err error)
 	Sums(from, until, step int64, take func(line []byte) error) error
 }
 
-// Options are what a process gives its gateway. Each of them may be left out.
+// Options configure a gateway. Each of them may be left out.
 type Options struct {
 	Leader  func() Leader // asked at every call; nil: this process always leads
 	Peers   actors.Peers  // nil: no machine can be reached

@@ -315,7 +315,7 @@ func (o *output) readLines(last, begin int64, lines int) error {
 	}
 }
 
-// lastLines is where the last lines begin; 0 if they are all there is.
+// lastLines returns where the last lines begin; 0 if they are all there is.
 func lastLines(text []byte, lines int) int {
 	at := len(bytes.TrimSuffix(text, []byte("\n")))
 	for ; lines > 0 && at >= 0; lines-- {

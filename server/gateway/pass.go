@@ -105,7 +105,7 @@ func (g *Gateway) RevokePass(ctx context.Context, q *api.RevokePass) (*api.Revok
 	return &api.RevokePassReply{Id: one.Id, Role: one.Role, Name: one.Name}, nil
 }
 
-// passes are all tokens that the store has, for a question that is admitted.
+// passes returns all tokens that the store has, for a question that is admitted.
 func (g *Gateway) passes(ctx context.Context, q question) ([]*messages.PassRecord, error) {
 	if err := g.admit(ctx, q); err != nil {
 		return nil, err

@@ -12,10 +12,10 @@ import (
 // This file owns the answers about how the cluster was. They come from files of this process, so no actor and no store
 // takes part.
 
-// maxPasts is how many calls read the past at a time, each with everything that there was in memory.
+// maxPasts bounds the calls that read the past at a time, each with everything that there was in memory.
 const maxPasts = 4
 
-// maxPart is how much is collected for one piece of an answer.
+// maxPart bounds what is collected for one piece of an answer.
 const maxPart = 256 << 10
 
 // ReadPast tells how it was.

@@ -37,7 +37,7 @@ func (g *Gateway) Reach(stream grpc.BidiStreamingServer[api.ExecIn, api.ExecOut]
 	return g.execute(q, job, stream)
 }
 
-// beginLook is how often a job is looked at of which not all tasks have started.
+// beginLook is the time between two looks at a job of which not all tasks have started.
 const beginLook = 20 * time.Millisecond
 
 // begun waits a little for a gang of which not all have started: that a task has, which asks for another, is no sign
@@ -65,8 +65,8 @@ func (g *Gateway) begun(ctx context.Context, job *messages.JobStatus) (*messages
 	}
 }
 
-// reachedRank is the rank that is named (:N), or the first on the machine that is, of those that run. Where machines
-// prove who they are, the caller's must be on the one that asks.
+// reachedRank returns the rank that is named (:N), or the first on the machine that is, of those that run. Where
+// machines prove who they are, the caller's must be on the one that asks.
 func reachedRank(job *messages.JobStatus, q *api.ExecIn, asks string, proven bool) (int32, error) {
 	a := job.GetAttempt()
 	if job.GetRecord().GetId() != q.Job || messages.FromToken(a.GetToken()) != messages.FromToken(q.Attempt) ||

@@ -53,7 +53,7 @@ func (g *Gateway) SubmitSecret(ctx context.Context, q *messages.Submit) (*messag
 	return call[*messages.SubmitReply](ctx, g, g.scheduler, q)
 }
 
-// aboutSecrets is what the secrets of a job are sealed for: another owner's job, or one of other secrets, cannot open
+// aboutSecrets says what the secrets of a job are sealed for: another owner's job, or one of other secrets, cannot open
 // them, even if somebody puts them into its record.
 func (g *Gateway) aboutSecrets(owner string, spec *messages.JobSpec) []string {
 	about := []string{g.o.ClusterID, owner}

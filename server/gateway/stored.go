@@ -75,7 +75,7 @@ func storePlaces() reply {
 	return places
 }
 
-// unstored is what a client learns of an error of the store. One that is meant for it already stays as it is.
+// unstored returns what a client learns of an error of the store. One that is meant for it already stays as it is.
 func unstored(err error) error {
 	if _, told := status.FromError(err); told {
 		return err

@@ -11,8 +11,8 @@ import (
 // can take as long as a disk is full. Clients get an error instead and may try again: a change that was written late is
 // found then, by the id of its request or because it already holds.
 
-// changeTime is how long a change waits at least, also if the store cannot be written: most stores can again at once.
-// A client is done within the time of its --retry and this time.
+// changeTime is the time that a change waits at least, also if the store cannot be written: most stores can again at
+// once. A client is done within the time of its --retry and this time.
 const changeTime = 800 * time.Millisecond
 
 // trouble is why the store cannot be written now.

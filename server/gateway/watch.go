@@ -17,8 +17,8 @@ import (
 // This file owns a watch: what the Mirror has sent and its client has not read yet. The Mirror never waits, so the
 // watch of a client that does not keep up ends, with a hint on how to go on.
 
-// maxBehind is how many events a client may be behind. What was there when the watch began does not count: the Mirror's
-// size bounds that.
+// maxBehind bounds the events that a client may be behind. What was there when the watch began does not count: the
+// Mirror's size bounds that.
 const maxBehind = 1_024
 
 // Each change wakes every watch of everything. In a crowd of them all are ready to run at the same moment, and a submit
@@ -117,7 +117,7 @@ func (g *Gateway) pause(ctx context.Context, sooner <-chan struct{}, most time.D
 	}
 }
 
-// backlog is what a watcher was sent and has not read.
+// backlog has what a watcher was sent and has not read.
 type backlog struct {
 	wake       chan struct{}
 	overflowed func() // tells the Mirror, at once: the client may not read for long

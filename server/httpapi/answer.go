@@ -214,7 +214,7 @@ func (a *API) answer(ctx context.Context, w http.ResponseWriter, c *call, s grpc
 	}
 }
 
-// why is what ended a call: if the request or its caller did, that says more than that it was ended.
+// why returns what ended a call: if the request or its caller did, that says more than that it was ended.
 func why(ctx context.Context, err error) error {
 	var r *refusal
 	if errors.As(context.Cause(ctx), &r) {

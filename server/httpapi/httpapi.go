@@ -29,7 +29,7 @@ import (
 // Prefix begins the addresses of all calls: their names follow it.
 const Prefix = "/v1/"
 
-// Options are what an API is given.
+// Options configure an API.
 type Options struct {
 	Service *caller.Service
 	// Caller is who makes a request. An error of it that is ErrWho or ErrLater is answered as such.
@@ -72,7 +72,7 @@ func New(o Options) *API {
 	}}
 }
 
-// calls are all that the descriptors have.
+// calls returns all calls that the descriptors have.
 func calls() map[string]*call {
 	all := map[string]*call{}
 	methods := api.File_server_api_api_proto.Services().ByName("Synapse").Methods()

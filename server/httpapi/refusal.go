@@ -46,7 +46,7 @@ type refusal struct {
 
 func (r *refusal) Error() string { return r.Text }
 
-// statuses are those of outcomes, and statusesOf of what gRPC itself says.
+// statuses has the status of each outcome, and statusesOf of what gRPC itself says.
 var (
 	statuses = map[messages.Code]int{
 		messages.Code_CODE_INVALID:     http.StatusBadRequest,
@@ -62,7 +62,7 @@ var (
 	}
 )
 
-// refusalOf is what an error says.
+// refusalOf puts an error into the words of a refusal.
 func refusalOf(err error) *refusal {
 	var r *refusal
 	if errors.As(err, &r) {

@@ -41,13 +41,13 @@ const (
 	countRefused = "doorway.refused" // there were too many
 )
 
-// Visitor is what a handshake says of a connection that is for HTTP: whether it proved who comes.
+// Visitor says what a handshake found of a connection that is for HTTP: whether it proved who comes.
 type Visitor interface {
 	credentials.AuthInfo
 	Known() bool
 }
 
-// Options are what a multiplexer is given. Log and Count may be left out.
+// Options configure a multiplexer. Log and Count may be left out.
 type Options struct {
 	Handler http.Handler
 	Log     func(format string, args ...any)
@@ -96,8 +96,9 @@ func (d *Mux) Close() {
 	})
 }
 
-// Credentials are those of gRPC's server with the multiplexer behind their handshake. Without TLS a connection is told
-// by its first words; with it by what was negotiated, since a visitor need not prove anything and must not get to gRPC.
+// Credentials returns those of gRPC's server with the multiplexer behind their handshake. Without TLS a connection is
+// told by its first words; with it by what was negotiated, since a visitor need not prove anything and must not get to
+// gRPC.
 func (d *Mux) Credentials(inner credentials.TransportCredentials) credentials.TransportCredentials {
 	return beside{inner, d}
 }
@@ -150,7 +151,7 @@ func (b beside) Clone() credentials.TransportCredentials {
 	return beside{b.TransportCredentials.Clone(), b.mux}
 }
 
-// methods are how requests of HTTP/1.1 begin. HTTP/2 begins with PRI.
+// methods lists how requests of HTTP/1.1 begin. HTTP/2 begins with PRI.
 var methods = []string{"GET ", "HEAD", "POST", "PUT ", "DELE", "OPTI", "PATC"}
 
 // peeked is a connection whose first words have been read; it gives them again.
@@ -212,7 +213,7 @@ func sendAway(c net.Conn) error {
 	return errors.Join(err, c.Close())
 }
 
-// crowd is where a connection stands whose handshake is under way, as server/connlimit has it.
+// crowd counts a connection whose handshake is under way, as server/connlimit has it.
 type crowd interface {
 	Entered()
 	Served()
@@ -268,7 +269,7 @@ func (v *visit) Close() error {
 
 type visitKey struct{}
 
-// InfoOf is what the handshake said of whoever makes a request; nil: nothing comes through a multiplexer.
+// InfoOf returns what the handshake said of whoever makes a request; nil: it came through no multiplexer.
 func InfoOf(r *http.Request) credentials.AuthInfo {
 	v, ok := r.Context().Value(visitKey{}).(*visit)
 	if !ok {
@@ -285,7 +286,7 @@ func Entered(r *http.Request) {
 	}
 }
 
-// AddressOf is where whoever makes a request comes from; nil: nothing came through a multiplexer.
+// AddressOf returns where whoever makes a request comes from; nil: it came through no multiplexer.
 func AddressOf(r *http.Request) net.Addr {
 	if v, ok := r.Context().Value(visitKey{}).(*visit); ok {
 		return v.RemoteAddr()

@@ -21,7 +21,7 @@ const (
 	Histogram = "histogram"
 )
 
-// Family is all series of one name.
+// Family has all series of one name.
 type Family struct {
 	Name, Kind, Help string
 	Labels           []string
@@ -65,7 +65,7 @@ func (c collector) Describe(to chan<- *prometheus.Desc) {
 
 func (c collector) Collect(to chan<- prometheus.Metric) { c.Write(Page{to}) }
 
-// Share is what one name has of a sum.
+// Share says what one name has of a sum.
 type Share struct {
 	Name  string
 	Value float64

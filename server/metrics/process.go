@@ -62,7 +62,7 @@ var spans = []struct {
 	{"job.wait", waits}, {"promise.", missed}, {"task.", tasks},
 }
 
-// Process is what a process says of itself and of its actors.
+// Process has what a process says of itself and of its actors.
 type Process struct {
 	Host    *host.Host
 	Version string
@@ -94,7 +94,7 @@ func names(begin string, ends ...string) (all []string) {
 	return all
 }
 
-// Families are all that it has.
+// Families returns all that it has.
 func (Process) Families() []*Family {
 	return []*Family{
 		build, drops, carried, refusals, limits, batches, changes, doubts, events, boxes, phases, writes, silence, passes,
@@ -130,7 +130,7 @@ func (s Process) Write(p Page) {
 	}
 }
 
-// seriesOf is where a counter of the host is shown.
+// seriesOf returns the family and the labels under which a counter of the host is shown.
 func seriesOf(name string) (*Family, []string) {
 	if f := plain[name]; f != nil {
 		return f, nil

@@ -18,7 +18,7 @@ import (
 // freshFor is for how long the same figures are handed out.
 const freshFor = time.Second
 
-// Registry is what is registered of some sources, and of Go and the process themselves.
+// Registry registers some sources, and what Go and the process say of themselves.
 func Registry(sources ...Source) *prometheus.Registry {
 	r := prometheus.NewRegistry()
 	r.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))

@@ -18,10 +18,10 @@ const (
 	PromiseBroken = "promise-broken"
 )
 
-// Kinds are all of them.
+// Kinds lists all of them.
 var Kinds = []string{JobOver, MachineClosed, MachineOpen, PromiseBroken}
 
-// Notification is what is told, as it is sent.
+// Notification has what is told, as it is sent.
 type Notification struct {
 	APIVersion string `json:"apiVersion"`
 	Kind       string `json:"kind"`

@@ -14,7 +14,7 @@ import (
 // horizon (ms) is how much later than another job's one job's end may be heard: what ended before is known to be told.
 const horizon = 10 * 60_000
 
-// sight is what has been seen.
+// sight has what has been seen.
 type sight struct {
 	began    bool             // what there was at first has come
 	until    int64            // the latest end of a job that was told
@@ -24,7 +24,7 @@ type sight struct {
 	promises map[string]slipping
 }
 
-// slipping is how often the promise to a job's next run has slipped.
+// slipping counts how often the promise to a job's next run has slipped.
 type slipping struct{ run, slips int32 }
 
 func newSight(since int64, told map[string]int64) *sight {

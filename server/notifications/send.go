@@ -26,7 +26,7 @@ const (
 	noteFile   = "notified.json"
 )
 
-// Options are what a notifier needs.
+// Options configure a notifier.
 type Options struct {
 	Cluster string
 	Rules   []Rule

@@ -79,7 +79,7 @@ func (k *keys) find(id string) ([]jose.JSONWebKey, error) {
 	return nil, errors.New("it is signed with a key that its issuer does not have")
 }
 
-// look is those that are known; old: it is time to ask for them again.
+// look returns the keys that are known; old: it is time to ask for them again.
 func (k *keys) look(id string) (found []jose.JSONWebKey, old bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

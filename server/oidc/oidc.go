@@ -21,7 +21,7 @@ var signed = []jose.SignatureAlgorithm{
 	jose.RS256, jose.RS384, jose.RS512, jose.PS256, jose.PS384, jose.PS512, jose.ES256, jose.ES384, jose.ES512, jose.EdDSA,
 }
 
-// Person is whom a token is of.
+// Person names the person whom a token is of.
 type Person struct {
 	Name  string
 	Role  identity.Role

@@ -12,7 +12,7 @@ import (
 
 // This file owns the rights, and which role has which of them.
 
-// Right is what somebody may do.
+// Right names something that somebody may do.
 type Right string
 
 // The rights. Those of OfJobs are about one job, and the job's owner counts.
@@ -61,7 +61,7 @@ const (
 	SetTokens  Right = "set-tokens"
 )
 
-// Reach is how far a right goes.
+// Reach says how far a right goes.
 type Reach int
 
 // The reaches. Without one a role does not have the right at all.
@@ -71,7 +71,7 @@ const (
 	Any
 )
 
-// line is who has one right.
+// line says who has one right.
 type line struct {
 	right                                               Right
 	admin, operator, submitter, viewer, node, scheduler Reach
@@ -130,7 +130,7 @@ var lines = []line{
 var OfJobs = []Right{ReadPrivate, ReadLogs, Cancel, Hold, Release, Requeue, Exec, Priority, Limit, Begin,
 	ArrayMost, Give}
 
-// All are all rights, as in the table.
+// All returns all rights, as in the table.
 func All() []Right {
 	all := make([]Right, len(lines))
 	for i, l := range lines {
@@ -142,7 +142,7 @@ func All() []Right {
 // OfJob reports whether a right is about one job.
 func (r Right) OfJob() bool { return slices.Contains(OfJobs, r) }
 
-// Of is how far a role has the right.
+// Of says how far a role has the right.
 func (r Right) Of(role identity.Role) Reach {
 	l := r.line()
 	return map[identity.Role]Reach{ // None for any other
@@ -164,7 +164,7 @@ func (r Right) line() line {
 	return line{}
 }
 
-// Who is whose a right is, in words for whoever has it not.
+// Who says who has a right, in words for whoever has it not.
 func (r Right) Who() string {
 	words, own := "", false
 	for _, role := range identity.Roles {

@@ -26,7 +26,7 @@ const (
 	never                // nobody
 )
 
-// bars are those of all fields, by message.
+// bars has the bars of all fields, by message.
 var bars = sync.OnceValue(func() map[protoreflect.FullName]map[protoreflect.Name]bar {
 	all := map[protoreflect.FullName]map[protoreflect.Name]bar{}
 	for _, s := range shown {
@@ -44,7 +44,7 @@ var bars = sync.OnceValue(func() map[protoreflect.FullName]map[protoreflect.Name
 	return all
 })
 
-// Answer is what somebody is shown.
+// Answer has what somebody is shown.
 type Answer struct {
 	proto.Message
 	// Foreign are the owners, other than the caller, of jobs of which private fields are shown.
@@ -94,7 +94,7 @@ var recorded = sync.OnceValue(func() map[protoreflect.FullName]bool {
 	return reaching(func(m protoreflect.MessageDescriptor) bool { return m.FullName() == record })
 })
 
-// reaching are all messages of ours that are one of these, or have one in them.
+// reaching returns all messages of ours that are one of these, or have one in them.
 func reaching(these func(protoreflect.MessageDescriptor) bool) map[protoreflect.FullName]bool {
 	found := map[protoreflect.FullName]bool{}
 	for before := -1; before < len(found); {

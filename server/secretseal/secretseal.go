@@ -22,7 +22,7 @@ import (
 
 // This file owns the keys, and how they seal and open.
 
-// FileName is what the file of keys is called in the folder of a scheduler's certificates.
+// FileName is the name of the file of keys in the folder of a scheduler's certificates.
 const FileName = "secrets.key"
 
 const (
@@ -45,7 +45,7 @@ type Sealer struct{ path string }
 // New makes the sealer of a file of keys.
 func New(path string) *Sealer { return &Sealer{path: path} }
 
-// Path is where the keys are.
+// Path returns where the keys are.
 func (v *Sealer) Path() string { return v.path }
 
 // Make makes a file of one new key, unless there is a file: nothing is written over a key. It reports whether it made
@@ -175,7 +175,7 @@ func (v *Sealer) Open(sealed []byte, about ...string) ([]byte, error) {
 	return nil, ErrNoKey
 }
 
-// bound is what it is about, so that no two lists of texts are alike.
+// bound writes what it is about, so that no two lists of texts are alike.
 func bound(about []string) (all []byte) {
 	for _, part := range about {
 		all = binary.AppendUvarint(all, uint64(len(part)))

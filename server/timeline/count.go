@@ -13,13 +13,13 @@ import (
 
 // This file owns what a sum is made of: a count of all that the Mirror shows, and what the process's actors measured.
 
-// maxQueues is how many queues a sum has: those with the greatest use, and what waits for most.
+// maxQueues bounds the queues that a sum has: those with the greatest use, and what waits for most.
 const maxQueues = 50
 
 // gpuAmounts is the name of all GPUs in what a queue is assured of and limited to.
 const gpuAmounts = "gpu"
 
-// SumOf is what a census says.
+// SumOf makes a sum of what a census says.
 func SumOf(c *mirror.Census) *Sum {
 	s := &Sum{Of: 1, GPUs: map[string]int64{}, Waiting: map[string]int64{}, Queues: map[string]Queue{}, Read: readingOf(c)}
 	for i := range c.Stocks {
@@ -85,7 +85,7 @@ type Measured struct {
 	last Promises
 }
 
-// Since is what has come since the last call.
+// Since returns what has come since the last call.
 func (m *Measured) Since() Promises {
 	var now Promises
 	near, _ := slices.BinarySearch(host.Bounds, NearMs*time.Millisecond)

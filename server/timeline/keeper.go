@@ -27,7 +27,7 @@ const (
 	maxJobs = 20_000
 )
 
-// Options are what a keeper needs.
+// Options configure a keeper.
 type Options struct {
 	Dir  string
 	Keep time.Duration

@@ -15,7 +15,7 @@ import (
 // This file owns how a moment of the past is found. What it reads may be cut off, being written, or removed meanwhile:
 // all that can be read is told, and nothing else.
 
-// Piece is what was at a moment, or changed at one. The texts are good until the next one.
+// Piece has what was at a moment, or changed at one. The texts are good until the next one.
 type Piece struct {
 	AtMs  int64
 	Fresh bool // it is all that there was

@@ -12,7 +12,7 @@ import (
 // minute would miss what was shorter, and never come to what `synapse-cli efficiency` says. A reading has all that was
 // counted up to it, so a sum that is missing, or a leader that took over in between, loses nothing.
 
-// Spent is where GPU time went, in thousandths of a GPU times milliseconds.
+// Spent says where GPU time went, in thousandths of a GPU times milliseconds.
 type Spent struct {
 	Of       map[string]int64 `json:"of"`             // by goodput's class
 	Lost     map[string]int64 `json:"lost,omitempty"` // what is lost, by the cause
@@ -20,7 +20,7 @@ type Spent struct {
 	Ms       int64            `json:"ms,omitempty"` // of how long a time
 }
 
-// Reading is all that the ledger had at a moment. Those of one ledger, which has counted since the same time, can be
+// Reading has all that the ledger had at a moment. Those of one ledger, which has counted since the same time, can be
 // compared.
 type Reading struct {
 	Spent
@@ -47,8 +47,8 @@ func readingOf(c *mirror.Census) *Reading {
 	return r
 }
 
-// after is what was counted after an earlier reading; nil: they cannot be compared. The ledger has less than before
-// where it has forgotten its oldest day, and where its time went back with the clock of another leader.
+// after returns what was counted after an earlier reading; nil: they cannot be compared. The ledger has less than
+// before where it has forgotten its oldest day, and where its time went back with the clock of another leader.
 func (r *Reading) after(base *Reading) *Spent {
 	if r == nil || base == nil || r.Since != base.Since || r.Until <= base.Until || r.Capacity < base.Capacity {
 		return nil

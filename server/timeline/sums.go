@@ -27,7 +27,7 @@ const (
 	maxSum     = 256 << 10 // of a line
 )
 
-// Sum is how it was in one minute, or on average in several. GPUs are in thousandths, times in milliseconds.
+// Sum says how it was in one minute, or on average in several. GPUs are in thousandths, times in milliseconds.
 type Sum struct {
 	AtMs    int64            `json:"at"`
 	Of      int64            `json:"of"` // how many it is the average of
@@ -43,7 +43,7 @@ type Sum struct {
 	Time *Spent   `json:"time,omitempty"`
 }
 
-// Queue is what one queue had.
+// Queue says what one queue had.
 type Queue struct {
 	Use     int64  `json:"use,omitempty"`
 	Asked   int64  `json:"asked,omitempty"`
@@ -53,7 +53,7 @@ type Queue struct {
 	Limit   *int64 `json:"limit,omitempty"`
 }
 
-// Wait is how long some jobs had waited.
+// Wait says how long some jobs had waited.
 type Wait struct {
 	Jobs int64 `json:"jobs"`
 	Ms   int64 `json:"ms"`   // of all together

@@ -41,7 +41,7 @@ const (
 	partSuffix = ".past"
 )
 
-// Log is what is written. It belongs to one goroutine.
+// Log writes all that is kept. It belongs to one goroutine.
 type Log struct {
 	dir  string
 	most int64
@@ -59,13 +59,13 @@ type Log struct {
 	size  int64
 }
 
-// thing is what is known of one, in the part that is written.
+// thing has what is known of one, in the part that is written.
 type thing struct {
 	number int // −1: not in the part yet
 	text   []byte
 }
 
-// edit is what has become of a thing.
+// edit says what has become of a thing.
 type edit struct {
 	text []byte
 	over bool // it changes no more, and is forgotten
@@ -98,7 +98,7 @@ func (l *Log) note(key string, e *edit) {
 // Knows reports whether a thing is there now.
 func (l *Log) Knows(key string) bool { return l.known[key] != nil || l.pending[key] != nil }
 
-// Keys are those of all that is there, in no order.
+// Keys returns the keys of all that is there, in no order.
 func (l *Log) Keys() []string {
 	all := make([]string, 0, len(l.known))
 	for key := range l.known { //order: the caller is told so
@@ -248,8 +248,8 @@ func (l *Log) settle(ended []string) {
 	l.order = l.order[:0]
 }
 
-// editOf is how one text becomes another: of the old one's end so many bytes are replaced, up to so many that stay. It
-// counts from the end, since names, which differ in length, stand at the beginning.
+// editOf says how one text becomes another: of the old one's end so many bytes are replaced, up to so many that stay.
+// It counts from the end, since names, which differ in length, stand at the beginning.
 func editOf(old, now []byte) []byte {
 	same, limit := 0, min(len(old), len(now))
 	for same < limit && old[same] == now[same] {
@@ -296,10 +296,10 @@ type part struct {
 
 func partName(began int64) string { return fmt.Sprintf("%015d%s", began, partSuffix) }
 
-// parts are all that are there, the oldest first.
+// parts returns all that are there, the oldest first.
 func parts(dir string) ([]part, error) { return files(dir, partSuffix) }
 
-// files are those with such a name, the oldest first, as their names have it.
+// files returns those with such a name, the oldest first, as their names have it.
 func files(dir, suffix string) ([]part, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {

@@ -26,7 +26,7 @@ const (
 	mostAgain  = 2 * time.Second
 )
 
-// Options are what a teller needs.
+// Options configure a teller.
 type Options struct {
 	URL     string // of the collector, to which /v1/traces is added
 	Cluster string

@@ -29,13 +29,13 @@ type span struct {
 	about       []attribute
 }
 
-// attribute is what is said of a span: a text, or a number where there is none.
+// attribute says something of a span: a text, or a number where there is none.
 type attribute struct {
 	key, text string
 	number    int64
 }
 
-// life is what has been told of a job that is not over.
+// life has what has been told of a job that is not over.
 type life struct {
 	waits  int64                        // since when it has waited last (ms)
 	ended  topology.Token               // the attempt whose end was told last
@@ -93,7 +93,7 @@ func (w *weaver) lifeOf(job string) *life {
 	return l
 }
 
-// words are what phases are called in a trace.
+// words has what phases are called in a trace.
 var words = map[string]string{
 	messages.PhaseReserving: "reserve", messages.PhaseDeciding: "decide", "committing": "commit", "preparing": "prepare",
 	messages.PhaseStarting: "start",

@@ -24,10 +24,10 @@ const (
 	fileMode   = 0o600
 )
 
-// Path is where a scheduler's socket is, by its data folder.
+// Path returns where a scheduler's socket is, by its data folder.
 func Path(dataDir string) string { return filepath.Join(dataDir, folderName, fileName) }
 
-// Caller is who has connected.
+// Caller says who has connected.
 type Caller struct{ UID uint32 }
 
 // String is the caller as the log and the audit have it.
@@ -52,7 +52,7 @@ type Conn struct {
 	Refused error
 }
 
-// address is where a connection comes from.
+// address says where a connection comes from.
 type address struct{ Caller }
 
 // Network names it.

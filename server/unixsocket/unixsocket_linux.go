@@ -22,7 +22,7 @@ import (
 // A socket's name has 107 bytes at most, and the path of a data folder may be longer. So the folder is opened, and the
 // socket named by the descriptor.
 
-// answersWithin is how long another scheduler has to answer at a socket that is there.
+// answersWithin bounds the time that another scheduler has to answer at a socket that is there.
 const answersWithin = time.Second
 
 // Listener is a scheduler's end.

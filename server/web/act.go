@@ -11,7 +11,7 @@ import (
 
 // This file owns what a page may do. Whether its user may is for the scheduler to say, as with the command line.
 
-// wish is what somebody asks of a job or a machine.
+// wish says what somebody asks of a job or a machine.
 type wish struct {
 	Verb   string `json:"verb"`
 	Of     string `json:"of"`
@@ -43,7 +43,7 @@ func carryOut(ctx context.Context, on api.SynapseClient, q wish) error {
 	return do(ctx, on, q)
 }
 
-// verbs are what can be wished.
+// verbs has what can be wished.
 var verbs = map[string]func(ctx context.Context, on api.SynapseClient, q wish) error{
 	"cancel": func(ctx context.Context, on api.SynapseClient, q wish) error {
 		_, err := on.Cancel(ctx, &messages.Cancel{Job: q.Of, Reason: q.Reason})

@@ -35,7 +35,7 @@ func (p *Page) refuse(w http.ResponseWriter, err error) {
 	http.Error(w, words, status)
 }
 
-// words are those of an error.
+// words returns the words of an error.
 func (p *Page) words(err error) string {
 	_, words := p.o.Said(err)
 	return words
@@ -46,7 +46,7 @@ type mistake struct{ text string }
 
 func (m *mistake) Error() string { return m.text }
 
-// user is whom the page is served for, and which cluster it shows.
+// user says whom the page is served for, and which cluster it shows.
 type user struct {
 	Cluster string          `json:"cluster"`
 	Version string          `json:"version"`
@@ -96,7 +96,7 @@ func idOf(r *http.Request, key string) (string, error) {
 	return id, nil
 }
 
-// detail is all that is shown of one job.
+// detail has all that is shown of one job.
 type detail struct {
 	Row     row      `json:"row"`
 	Asks    []amount `json:"asks"`
@@ -150,7 +150,7 @@ func detailOf(ctx context.Context, on api.SynapseClient, id string, from int) (*
 	return answer, nil
 }
 
-// amount is how much of something a job asks for: of each task, or of all together.
+// amount says how much of something a job asks for: of each task, or of all together.
 type amount struct {
 	What  string `json:"what"`
 	Each  int64  `json:"each,omitempty"`
@@ -213,7 +213,7 @@ type queue struct {
 	Barred bool             `json:"barred,omitempty"` // to who looks
 }
 
-// usage is what the jobs of a queue, and of those below it, use and wait for.
+// usage says what the jobs of a queue, and of those below it, use and wait for.
 type usage struct {
 	Queue   string `json:"queue"`
 	Use     int64  `json:"use"` // GPUs in thousandths
@@ -224,7 +224,7 @@ type usage struct {
 	Oldest  int64  `json:"oldest,omitempty"`
 }
 
-// described are all queues that somebody has described, and the usage of those and of all others that have jobs.
+// described has all queues that somebody has described, and the usage of those and of all others that have jobs.
 type described struct {
 	Revision uint64  `json:"revision"`
 	Default  string  `json:"default,omitempty"`
@@ -311,5 +311,5 @@ func (p *Page) logs(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// tailLines is how much of what was written a page begins with.
+// tailLines bounds how much of what was written a page begins with.
 const tailLines = 1_000

@@ -8,7 +8,7 @@ import (
 // This file owns logging in and out: where a page is for many, each comes in by a token and sees what its role may. The
 // token is said once. What the browser keeps is a cookie that no script reads and no other page has it send.
 
-// Sessions are those who have logged in; whoever serves the page knows who they are.
+// Sessions knows those who have logged in; whoever serves the page knows who they are.
 type Sessions interface {
 	// LogIn takes a token, and answers the cookie by which the browser is known from then on.
 	LogIn(r *http.Request, token string) (cookie string, err error)
@@ -26,7 +26,7 @@ type desk struct {
 	files http.Handler
 }
 
-// unlocked are what a browser needs in order to log in: files that are in every copy of the program.
+// unlocked lists what a browser needs in order to log in: files that are in every copy of the program.
 var unlocked = map[string]string{
 	"/": "/login.html", "/login.js": "/login.js", "/style.css": "/style.css", "/icon.svg": "/icon.svg",
 }

@@ -38,7 +38,7 @@ const (
 	kindGone  = "gone" // a machine that is no longer shown
 )
 
-// thing is what a page is shown of one job, machine or reason: what it is now.
+// thing has what a page is shown of one job, machine or reason: what it is now.
 type thing struct {
 	kind  string
 	value any
@@ -52,7 +52,7 @@ type change struct {
 	of *thing
 }
 
-// hub is what all pages of one person are shown.
+// hub has what all pages of one person are shown.
 type hub struct {
 	mu      sync.Mutex
 	things  map[string]*thing
@@ -150,8 +150,8 @@ func (h *hub) change(how func()) {
 	h.wake = make(chan struct{})
 }
 
-// next is what a page is sent that has all up to a place, and up to where it has it then. Wake is closed when there is
-// something more.
+// next returns what a page is sent that has all up to a place, and up to where it has it then. Wake is closed when
+// there is something more.
 func (h *hub) next(since uint64, away string) (p piece, at uint64, wake <-chan struct{}) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -97,7 +97,7 @@ func (r *recorder) line(p piece) error {
 
 func entry(kind string, value any) json.RawMessage { return textOf(&thing{kind: kind, value: value}) }
 
-// more is what the changes do not tell themselves. What cannot be asked at the moment is left out.
+// more returns what the changes do not tell themselves. What cannot be asked at the moment is left out.
 func (r *recorder) more(ctx context.Context, changes []json.RawMessage) (all []json.RawMessage) {
 	for _, text := range changes {
 		var of []json.RawMessage

@@ -18,7 +18,7 @@ const (
 	maxStreams = 1_024
 )
 
-// piece is what changed, in its order. Where Fresh is set, all that was known is forgotten first.
+// piece has what changed, in its order. Where Fresh is set, all that was known is forgotten first.
 type piece struct {
 	Fresh   bool              `json:"fresh,omitempty"`
 	Synced  bool              `json:"synced,omitempty"` // all that there is has come

@@ -40,8 +40,8 @@ func rowOf(j *messages.JobStatus) row {
 	}
 }
 
-// PastText is what a page is shown of an event later: of which thing, and whether that changes no more; an empty key:
-// nothing. Reasons of what waits change too often to be kept.
+// PastText returns what a page is shown of an event later: of which thing, and whether that changes no more; an empty
+// key: nothing. Reasons of what waits change too often to be kept.
 func PastText(e *messages.Event) (key string, text []byte, over bool) {
 	switch id := e.GetNode().GetRecord().GetId(); {
 	case e.GetJob() != nil:
@@ -193,7 +193,7 @@ type rank struct {
 	Exit *exit    `json:"exit,omitempty"` // none: it has not ended, as far as is known
 }
 
-// exit is how a task ended.
+// exit says how a task ended.
 type exit struct {
 	Code   int32  `json:"code"`
 	Signal int32  `json:"signal,omitempty"`
@@ -203,7 +203,7 @@ type exit struct {
 	Peak   int64  `json:"peak,omitempty"` // bytes of memory
 }
 
-// maxRanks is how many a page is sent at once.
+// maxRanks bounds how many a page is sent at once.
 const maxRanks = 300
 
 func ranksOf(a *messages.AttemptRecord, from int) []rank {

@@ -17,7 +17,7 @@ type Guest struct {
 	Leave func()          // logs out; nil: one does not
 }
 
-// way is how browsers get in.
+// way lets browsers in.
 type way interface {
 	// admits answers for whom a request is served, and what ends that; nil: it has been answered.
 	admits(w http.ResponseWriter, r *http.Request) (*Guest, func())

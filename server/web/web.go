@@ -22,7 +22,7 @@ import (
 //go:embed page
 var files embed.FS
 
-// Options are what a page needs. Who gets in is said by Sessions, or Open, or else by the page's own secret.
+// Options configure a page. Who gets in is said by Sessions, or Open, or else by the page's own secret.
 type Options struct {
 	// API is the scheduler, as seen by the one for whom the page is served; of no use with Sessions.
 	API api.SynapseClient
@@ -95,7 +95,7 @@ func New(o Options) *Page {
 	return p
 }
 
-// addresses are all there are, behind the way in. TestEveryAddressIsDecided has which right each needs.
+// addresses returns all there are, behind the way in. TestEveryAddressIsDecided has which right each needs.
 func (p *Page) addresses(shown http.Handler) map[string]http.Handler {
 	return map[string]http.Handler{
 		"GET /":        shown,
@@ -141,7 +141,8 @@ func (p *Page) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // maxAsked bounds what a browser sends: a verb, a name and a reason.
 const maxAsked = 8 << 10
 
-// writeTimeout is how long a browser may take to read a piece of an answer. One that reads nothing is left alone then.
+// writeTimeout bounds the time that a browser may take to read a piece of an answer. One that reads nothing is left
+// alone then.
 const writeTimeout = 10 * time.Second
 
 // answered writes what a question is answered as JSON, and an error as its words.

@@ -79,7 +79,7 @@ var (
 const shareHelp = "GPU-seconds from COMMIT to the end of attempts since this leader took over; the 100 greatest, the " +
 	"rest as other, by"
 
-// Source is where the figures come from.
+// Source says where the figures come from.
 type Source struct {
 	Census func(context.Context) (*mirror.Census, error) // nil without an error: this process does not lead
 	Epoch  func() uint64
@@ -88,7 +88,7 @@ type Source struct {
 	most map[*metrics.Family]float64 // of what was ever said of the rest
 }
 
-// Families are all that it has.
+// Families returns all that it has.
 func (*Source) Families() []*metrics.Family {
 	return []*metrics.Family{
 		leads, epoch, scraped, jobs, waiting, oldest, gpus, promisedGPUs, promisedJobs, scattered, largest, places, machines,

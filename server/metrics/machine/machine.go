@@ -33,10 +33,10 @@ var (
 	tasks  = metrics.New(metrics.Gauge, "synapse_node_tasks", "tasks that run on the machine")
 )
 
-// Source is where the figures come from.
+// Source says where the figures come from.
 type Source struct{ Host *host.Host }
 
-// Families are all that it has.
+// Families returns all that it has.
 func (Source) Families() []*metrics.Family {
 	return []*metrics.Family{up, member, epoch, trouble, gpus, held, slices, tasks}
 }

@@ -20,7 +20,7 @@ const (
 	MaxAnswer = 1 << 20
 )
 
-// Description is where an issuer has what; what it does not have is empty.
+// Description says where an issuer has what; what it does not have is empty.
 type Description struct {
 	Issuer      string `json:"issuer"`
 	Keys        string `json:"jwks_uri"`
