@@ -9,6 +9,7 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 
 	"github.com/yi-json/synapse/actors"
+	"github.com/yi-json/synapse/actors/leader/coordinator"
 	"github.com/yi-json/synapse/actors/leader/journal"
 	"github.com/yi-json/synapse/actors/leader/protocol"
 	"github.com/yi-json/synapse/actors/leader/rack"
@@ -47,6 +48,6 @@ var makers = Makers{
 	Rack: rack.New, Array: newArray,
 	Job: func(p *protocol.Ports, peers protocol.JobPeers, life uint64, rec *messages.JobRecord,
 		attempts []*messages.AttemptRecord) actor.Actor {
-		return newJob(p, peers, life, rec, attempts, newCoordinator)
+		return newJob(p, peers, life, rec, attempts, coordinator.New)
 	},
 }

@@ -1,10 +1,9 @@
 package leader
 
 import (
-	"github.com/yi-json/synapse/actors/leader/leadertest"
-
 	"testing"
 
+	"github.com/yi-json/synapse/actors/leader/leadertest"
 	"github.com/yi-json/synapse/actors/leader/protocol"
 	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/topology"

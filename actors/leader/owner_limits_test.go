@@ -1,13 +1,12 @@
 package leader
 
 import (
-	"github.com/yi-json/synapse/actors/leader/leadertest"
-
 	"fmt"
 	"runtime"
 	"strings"
 	"testing"
 
+	"github.com/yi-json/synapse/actors/leader/leadertest"
 	"github.com/yi-json/synapse/actors/leader/protocol"
 	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/topology"

@@ -1,8 +1,6 @@
 package leader
 
 import (
-	"github.com/yi-json/synapse/actors/leader/leadertest"
-
 	"context"
 	"fmt"
 	"io"
@@ -19,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 	"google.golang.org/grpc"
 
+	"github.com/yi-json/synapse/actors/leader/leadertest"
 	"github.com/yi-json/synapse/actors/mirror"
 	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/server/api"

@@ -1,11 +1,10 @@
 package leader
 
 import (
-	"github.com/yi-json/synapse/actors/leader/leadertest"
-
 	"slices"
 	"testing"
 
+	"github.com/yi-json/synapse/actors/leader/leadertest"
 	"github.com/yi-json/synapse/policy"
 	"github.com/yi-json/synapse/topology"
 )

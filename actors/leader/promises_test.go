@@ -1,8 +1,6 @@
 package leader
 
 import (
-	"github.com/yi-json/synapse/actors/leader/leadertest"
-
 	"slices"
 	"testing"
 	"time"
@@ -11,6 +9,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/yi-json/synapse/actors"
+	"github.com/yi-json/synapse/actors/leader/leadertest"
 	"github.com/yi-json/synapse/actors/leader/protocol"
 	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/policy"

@@ -1,8 +1,6 @@
 package leader
 
 import (
-	"github.com/yi-json/synapse/actors/leader/leadertest"
-
 	"reflect"
 	"slices"
 	"testing"
@@ -10,6 +8,7 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 
 	"github.com/yi-json/synapse/actors"
+	"github.com/yi-json/synapse/actors/leader/leadertest"
 	"github.com/yi-json/synapse/actors/leader/protocol"
 	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/topology"

@@ -1,10 +1,10 @@
 package leader
 
 import (
+	"github.com/yi-json/synapse/actors"
+	"github.com/yi-json/synapse/actors/leader/coordinator"
 	"github.com/yi-json/synapse/actors/leader/journal"
 	"github.com/yi-json/synapse/actors/leader/rack"
-
-	"github.com/yi-json/synapse/actors"
 	"github.com/yi-json/synapse/messages"
 )
 
@@ -13,7 +13,7 @@ import (
 // Tables are the state machines of a leader's actors, for the docs and the tests.
 func Tables() []actors.Table[string] {
 	return []actors.Table[string]{
-		schedulerTable.Words(), jobTable.Words(), coordinatorTable.Words(), rack.Table.Words(), journal.Table.Words(),
+		schedulerTable.Words(), jobTable.Words(), coordinator.Table.Words(), rack.Table.Words(), journal.Table.Words(),
 		arrayTable.Words(),
 	}
 }
@@ -84,37 +84,3 @@ var jobTable = actors.Table[jobState]{Kind: actors.KindJob, Edges: []actors.Edge
 	{jobStopping, "finished", jobSettling},
 	{jobSettling, "evidence", jobOver},
 }}
-
-// coordinatorState is the phase of an attempt on its way to the barrier.
-type coordinatorState string
-
-const (
-	coordinatorBorn       coordinatorState = "born"
-	coordinatorReserving  coordinatorState = "reserving"
-	coordinatorDeciding   coordinatorState = "deciding"
-	coordinatorCommitting coordinatorState = "committing"
-	coordinatorPreparing  coordinatorState = "preparing"
-	coordinatorStarting   coordinatorState = "starting"
-	coordinatorAborting   coordinatorState = "aborting"
-	coordinatorDone       coordinatorState = "done"
-)
-
-var coordinatorTable = actors.Table[coordinatorState]{Kind: actors.KindCoordinator,
-	Edges: []actors.Edge[coordinatorState]{
-		{coordinatorBorn, "reserve", coordinatorReserving},
-		{coordinatorBorn, "resume", coordinatorCommitting},
-		{coordinatorReserving, "all reserved", coordinatorDeciding},
-		{coordinatorReserving, "refused", coordinatorAborting},
-		{coordinatorReserving, "too late", coordinatorAborting},
-		{coordinatorReserving, "halted", coordinatorAborting},
-		{coordinatorDeciding, "decided", coordinatorCommitting},
-		{coordinatorDeciding, "halted", coordinatorAborting},
-		{coordinatorCommitting, "all committed", coordinatorPreparing},
-		{coordinatorCommitting, "halted", coordinatorDone},
-		{coordinatorPreparing, "all prepared", coordinatorStarting},
-		{coordinatorPreparing, "halted", coordinatorDone},
-		{coordinatorStarting, "all started", coordinatorDone},
-		{coordinatorStarting, "halted", coordinatorDone},
-		{coordinatorAborting, "all aborted", coordinatorDone},
-		{coordinatorAborting, "time is over", coordinatorDone},
-	}}

@@ -1,12 +1,11 @@
 package leader
 
 import (
-	"github.com/yi-json/synapse/actors/leader/leadertest"
-
 	"testing"
 
 	"github.com/asynkron/protoactor-go/actor"
 
+	"github.com/yi-json/synapse/actors/leader/leadertest"
 	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/topology"
 )

@@ -1,13 +1,12 @@
 package leader
 
 import (
-	"github.com/yi-json/synapse/actors/leader/leadertest"
-
 	"fmt"
 	"strings"
 	"testing"
 
 	"github.com/yi-json/synapse/actors"
+	"github.com/yi-json/synapse/actors/leader/leadertest"
 	"github.com/yi-json/synapse/actors/leader/protocol"
 	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/topology"

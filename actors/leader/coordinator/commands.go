@@ -1,4 +1,4 @@
-package leader
+package coordinator
 
 import (
 	"github.com/asynkron/protoactor-go/actor"

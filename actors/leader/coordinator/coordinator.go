@@ -1,4 +1,7 @@
-package leader
+// Package coordinator holds the Coordinator, the actor that brings one attempt from its admission to its start barrier:
+// reserve everywhere, decide, commit everywhere, prepare, start. It ends at the barrier, or where the attempt is
+// given up.
+package coordinator
 
 import (
 	"fmt"
@@ -17,8 +20,8 @@ import (
 // owns those deadlines and their resends, and nothing durable: what it decides
 // is written by the Job, and after a takeover it is recreated to go on from COMMIT.
 //
-// It tells: Nodes (Reserve, Commit, Start, Abort), the Scheduler (occupied,
-// vacated, balked, launched). It asks: the Job (granted → decided or halt).
+// It tells: Nodes (Reserve, Commit, Start, Abort), the Scheduler (Occupied,
+// Vacated, Balked, Launched). It asks: the Job (Granted → Decided or Halt).
 type Coordinator struct {
 	p         *protocol.Ports
 	states    actors.States[coordinatorState]
@@ -72,9 +75,9 @@ const (
 // deadline is a timer of one phase.
 type deadline struct{ Phase uint64 }
 
-func newCoordinator(p *protocol.Ports, job, scheduler *actor.PID, plan protocol.AttemptPlan) actor.Actor {
+func New(p *protocol.Ports, job, scheduler *actor.PID, plan protocol.AttemptPlan) actor.Actor {
 	c := &Coordinator{p: p, job: job, scheduler: scheduler, plan: plan}
-	c.token, c.states = messages.ToToken(plan.Token), actors.NewStates(&coordinatorTable, p.Host)
+	c.token, c.states = messages.ToToken(plan.Token), actors.NewStates(&Table, p.Host)
 	c.parties, c.at = make([]*party, len(plan.Targets)), make(map[topology.NodeID]*party, len(plan.Targets))
 	all := make([]party, len(plan.Targets))
 	for i, t := range plan.Targets {
