@@ -45,13 +45,13 @@ var wallUses = map[string]wallUse{
 	"actors/mirror/waiting.go":  {1, "when an event was, as people see it"},
 	"actors/mirror/watch.go":    {5, "the same, and when a job is tried again, which barredUntil decides"},
 	"actors/leader/warning.go":  {1, "when the tasks of a job were told of its end, and when that is, as people see it"},
-	"actors/leader/array_record.go": {
+	"actors/leader/array/record.go": {
 		1, "when an array ended, as people see it",
 	},
-	"actors/leader/array_update.go": {
+	"actors/leader/array/update.go": {
 		2, "when somebody asked for something, as people see it; and that a begin is not too far ahead, as begin.go",
 	},
-	"actors/leader/array_wishes.go": {
+	"actors/leader/array/wishes.go": {
 		2, "when somebody asked for something, as people see it",
 	},
 	"actors/mirror/words.go": {

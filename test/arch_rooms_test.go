@@ -44,14 +44,15 @@ var rooms = map[string]room{
 	"actors/mirror": actorRoom("topology", "goodput", "policy", "messages", "actors"),
 	"actors/leader": actorRoom("topology", "goodput", "policy", "messages", "actors", "actors/mirror", "clock/backoff",
 		"actors/leader/protocol", "actors/leader/leadertest", "actors/leader/journal", "actors/leader/rack",
-		"actors/leader/coordinator"),
+		"actors/leader/coordinator", "actors/leader/array"),
 	// Each actor of a leader knows what they say to each other, and none knows another: the leader hands in how they are
 	// made.
 	"actors/leader/protocol":    actorRoom("topology", "policy", "messages", "actors"),
 	"actors/leader/leadertest":  actorRoom("topology", "policy", "messages", "actors", "actors/leader/protocol"),
 	"actors/leader/journal":     leaderRoom("clock/backoff"),
 	"actors/leader/rack":        leaderRoom(),
-	"actors/leader/coordinator": leaderRoom("actors/mirror"),
+	"actors/leader/coordinator": leaderRoom(),
+	"actors/leader/array":       leaderRoom("actors/mirror"),
 	"store":                     {ours: []string{"topology", "policy", "messages", "actors"}},
 	"cluster":                   {ours: []string{"topology", "goodput", "policy", "messages", "actors", "store", "clock"}},
 	// What is served stands on how processes find, prove and hear each other, which knows of no client.

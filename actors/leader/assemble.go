@@ -9,6 +9,7 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 
 	"github.com/yi-json/synapse/actors"
+	"github.com/yi-json/synapse/actors/leader/array"
 	"github.com/yi-json/synapse/actors/leader/coordinator"
 	"github.com/yi-json/synapse/actors/leader/journal"
 	"github.com/yi-json/synapse/actors/leader/protocol"
@@ -45,7 +46,7 @@ func Assemble(p Ports) *actor.PID {
 
 // makers is where each actor learns how those are made that it spawns.
 var makers = Makers{
-	Rack: rack.New, Array: newArray,
+	Rack: rack.New, Array: array.New,
 	Job: func(p *protocol.Ports, peers protocol.JobPeers, life uint64, rec *messages.JobRecord,
 		attempts []*messages.AttemptRecord) actor.Actor {
 		return newJob(p, peers, life, rec, attempts, coordinator.New)

@@ -2,6 +2,7 @@ package leader
 
 import (
 	"github.com/yi-json/synapse/actors"
+	"github.com/yi-json/synapse/actors/leader/array"
 	"github.com/yi-json/synapse/actors/leader/coordinator"
 	"github.com/yi-json/synapse/actors/leader/journal"
 	"github.com/yi-json/synapse/actors/leader/rack"
@@ -14,7 +15,7 @@ import (
 func Tables() []actors.Table[string] {
 	return []actors.Table[string]{
 		schedulerTable.Words(), jobTable.Words(), coordinator.Table.Words(), rack.Table.Words(), journal.Table.Words(),
-		arrayTable.Words(),
+		array.Table.Words(),
 	}
 }
 
@@ -31,20 +32,6 @@ var schedulerTable = actors.Table[schedulerState]{Kind: actors.KindScheduler, Ed
 	{schedulerLoading, "loaded", schedulerRecovering},
 	{schedulerRecovering, "all heard", schedulerLeading},
 	{schedulerRecovering, "waited", schedulerLeading},
-}}
-
-// arrayState is where an array stands.
-type arrayState string
-
-const (
-	arrayBorn arrayState = "born"
-	arrayOpen arrayState = "open"
-	arrayOver arrayState = "over"
-)
-
-var arrayTable = actors.Table[arrayState]{Kind: actors.KindArray, Edges: []actors.Edge[arrayState]{
-	{arrayBorn, "opened", arrayOpen},
-	{arrayOpen, "all over", arrayOver},
 }}
 
 // jobState is where a job stands. What people are told of most of them is the same word.

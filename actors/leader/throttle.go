@@ -140,14 +140,6 @@ func (s *Scheduler) onHeldBack(ctx actor.Context, m protocol.HeldBack) {
 	s.tellArray(ctx, e)
 }
 
-// allow tells the Scheduler of another number that is on disk.
-func (a *Array) allow(ctx actor.Context) {
-	if most := a.rec.Spec.Array.Most; most != a.allowed {
-		a.allowed = most
-		ctx.Send(a.peers.Scheduler, protocol.Allows{Array: a.id, Most: most})
-	}
-}
-
 // holdsBack tells the Scheduler of an element that waits for its release.
 func (j *Job) holdsBack(ctx actor.Context) {
 	if j.rec.Spec.Element != nil && j.cancel == nil && j.kept() {

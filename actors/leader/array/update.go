@@ -1,4 +1,4 @@
-package leader
+package array
 
 import (
 	"cmp"
@@ -184,4 +184,12 @@ func (a *Array) changedRanges() (all []*messages.ElementsChanged) {
 		})
 	}
 	return slices.Clip(all)
+}
+
+// allow tells the Scheduler of another number that is on disk.
+func (a *Array) allow(ctx actor.Context) {
+	if most := a.rec.Spec.Array.Most; most != a.allowed {
+		a.allowed = most
+		ctx.Send(a.peers.Scheduler, protocol.Allows{Array: a.id, Most: most})
+	}
 }

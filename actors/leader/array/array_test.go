@@ -1,4 +1,4 @@
-package leader
+package array
 
 import (
 	"fmt"
@@ -29,7 +29,7 @@ func newSwept(t *testing.T, n int32, rec *messages.JobRecord) *swept {
 			Array: &messages.ArrayRecord{Reach: protocol.ArrayStep},
 		}
 	}
-	s := &swept{T: t, a: newArray(leadertest.Ports(), leadertest.Peers, 1, rec).(*Array)}
+	s := &swept{T: t, a: New(leadertest.Ports(), leadertest.Peers, 1, rec).(*Array)}
 	s.a.states.Become("opened", arrayOpen)
 	s.tell(protocol.ElementsTold{Fresh: rec.Revision == 1})
 	return s
@@ -209,7 +209,7 @@ func BenchmarkArray(b *testing.B) {
 			b.Fatal(err)
 		}
 		rec := &messages.JobRecord{Id: "k", Revision: 1, Spec: spec, State: messages.JobState_JOB_STATE_QUEUED}
-		arrays[i] = newArray(leadertest.Ports(), leadertest.Peers, 1, rec).(*Array)
+		arrays[i] = New(leadertest.Ports(), leadertest.Peers, 1, rec).(*Array)
 	}
 	runtime.GC()
 	runtime.ReadMemStats(&after)

@@ -1,4 +1,4 @@
-package leader
+package array
 
 import (
 	"github.com/asynkron/protoactor-go/actor"

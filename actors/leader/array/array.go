@@ -1,4 +1,7 @@
-package leader
+// Package array holds the Array, the actor of a job with many elements. It turns elements into jobs as the queue has
+// room
+// for them, knows how each ended, and carries to them what people want of all.
+package array
 
 import (
 	"fmt"
@@ -21,7 +24,7 @@ import (
 // record of an id and no other, ever. So how many there are need not be written before they are made: whoever makes one
 // that is there already learns what became of it. The record says which have ended, not later than a second after.
 //
-// It tells: the Scheduler (sprout, allows, concluded, settled, stale), its elements' Jobs (Cancel, Hold, Requeue,
+// It tells: the Scheduler (Sprout, Allows, Concluded, Settled, Stale), its elements' Jobs (Cancel, Hold, Requeue,
 // Update), the Mirror (JobShown), clients. It asks: the Journal (Write → Written).
 type Array struct {
 	p      *protocol.Ports
@@ -89,10 +92,10 @@ type (
 	errandDue struct{}
 )
 
-func newArray(p *protocol.Ports, peers protocol.JobPeers, life uint64, rec *messages.JobRecord) actor.Actor {
+func New(p *protocol.Ports, peers protocol.JobPeers, life uint64, rec *messages.JobRecord) actor.Actor {
 	a := &Array{
 		p: p, id: topology.JobID(rec.Id), peers: peers, life: life, rec: rec,
-		states: actors.NewStates(&arrayTable, p.Host),
+		states: actors.NewStates(&Table, p.Host),
 		stage:  make([]elementStage, rec.Spec.Array.Len()), held: map[int]bool{}, open: map[int32]bool{},
 		changed: map[int]*messages.ElementsChanged{}, away: map[int]bool{}, allowed: rec.Spec.Array.Most,
 	}
