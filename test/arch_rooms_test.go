@@ -44,6 +44,7 @@ var rooms = map[string]room{
 	"actors/mirror": actorRoom("topology", "goodput", "policy", "messages", "actors"),
 	"actors/leader": actorRoom("topology", "goodput", "policy", "messages", "actors", "actors/mirror", "clock/backoff",
 		"actors/leader/protocol", "actors/leader/leadertest", "actors/leader/journal", "actors/leader/rack",
+		"actors/leader/job",
 		"actors/leader/coordinator", "actors/leader/array"),
 	// Each actor of a leader knows what they say to each other, and none knows another: the leader hands in how they are
 	// made.
@@ -51,6 +52,7 @@ var rooms = map[string]room{
 	"actors/leader/leadertest":  actorRoom("topology", "policy", "messages", "actors", "actors/leader/protocol"),
 	"actors/leader/journal":     leaderRoom("clock/backoff"),
 	"actors/leader/rack":        leaderRoom(),
+	"actors/leader/job":         leaderRoom("actors/mirror", "clock/backoff"),
 	"actors/leader/coordinator": leaderRoom(),
 	"actors/leader/array":       leaderRoom("actors/mirror"),
 	"store":                     {ours: []string{"topology", "policy", "messages", "actors"}},

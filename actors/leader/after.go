@@ -107,21 +107,3 @@ func (s *Scheduler) onSought(ctx actor.Context, e *livingJob, m actors.Found) {
 		no(messages.Code_CODE_UNAVAILABLE, "job "+id+" is not ready", "try again with the same request id")
 	}
 }
-
-// onForegone notes how a job has ended that this one waits for.
-func (j *Job) onForegone(ctx actor.Context, m protocol.Foregone) {
-	_, known := j.rec.KnownOf(m.Known.Job)
-	if known || slices.ContainsFunc(j.foregone, func(k *messages.AfterKnown) bool { return k.Job == m.Known.Job }) {
-		return
-	}
-	j.foregone = append(j.foregone, m.Known)
-	j.advance(ctx)
-}
-
-// draftAfter puts into a write what has come in of the jobs that this one waits for.
-func (j *Job) draftAfter(d *draft) {
-	if len(j.foregone) > 0 && !d.rec.State.Terminal() {
-		d.rec.AfterKnown = slices.Concat(d.rec.AfterKnown, j.foregone)
-		d.foregone, d.dirty = len(j.foregone), true
-	}
-}

@@ -11,6 +11,7 @@ import (
 	"github.com/yi-json/synapse/actors"
 	"github.com/yi-json/synapse/actors/leader/array"
 	"github.com/yi-json/synapse/actors/leader/coordinator"
+	"github.com/yi-json/synapse/actors/leader/job"
 	"github.com/yi-json/synapse/actors/leader/journal"
 	"github.com/yi-json/synapse/actors/leader/protocol"
 	"github.com/yi-json/synapse/actors/leader/rack"
@@ -49,6 +50,6 @@ var makers = Makers{
 	Rack: rack.New, Array: array.New,
 	Job: func(p *protocol.Ports, peers protocol.JobPeers, life uint64, rec *messages.JobRecord,
 		attempts []*messages.AttemptRecord) actor.Actor {
-		return newJob(p, peers, life, rec, attempts, coordinator.New)
+		return job.New(p, peers, life, rec, attempts, coordinator.New)
 	},
 }

@@ -1,10 +1,6 @@
 package leader
 
 import (
-	"time"
-
-	"github.com/asynkron/protoactor-go/actor"
-
 	"github.com/yi-json/synapse/actors/leader/protocol"
 	"github.com/yi-json/synapse/messages"
 )
@@ -14,51 +10,10 @@ import (
 // after the leader was down for the night. Until then the job is in nobody's queue, and its record needs no write when
 // it begins. A clock that is reset is noticed within a minute, because nobody waits longer without another look.
 
-// beginsIn is how long the job must not be planned yet, a minute at most. A begin that was moved to an earlier time
-// holds only once it is on disk, and one that was moved to a later time at once.
-func (j *Job) beginsIn() time.Duration {
-	return protocol.UntilMs(max(j.rec.Spec.BeginUnixMs, j.wantedSpec().BeginUnixMs), j.p.Clock.WallMs())
-}
-
 // beginsTooLate is the answer to a job that is to begin when nobody can mean; nil: it may.
 func (s *Scheduler) beginsTooLate(spec *messages.JobSpec) *messages.SubmitReply {
 	if no := protocol.TooFarAhead("spec.begin_unix_ms", spec.BeginUnixMs, s.p.Clock.WallMs()); no != nil {
 		return &messages.SubmitReply{Outcome: no}
 	}
 	return nil
-}
-
-// beginRefused says why another begin is not to be had; nil: it is.
-func (j *Job) beginRefused(m *messages.Update) *messages.Outcome {
-	if !m.SetBegin {
-		return nil
-	}
-	if j.hasBegun() {
-		return &messages.Outcome{
-			Code: messages.Code_CODE_CONFLICT, Field: "begin_unix_ms", Text: "the job does not wait: it has begun",
-			Hint: "requeue it with a hold first",
-		}
-	}
-	return protocol.TooFarAhead("begin_unix_ms", m.BeginUnixMs, j.p.Clock.WallMs())
-}
-
-// hasBegun reports whether an attempt goes on whose COMMIT is on disk, or on its way there.
-func (j *Job) hasBegun() bool {
-	return j.att != nil && j.att.End == nil || j.writing && j.next.committed
-}
-
-// postpone takes a job out of the queue that is to begin later, and gives up an attempt in the making; of one whose
-// COMMIT is on its way to disk another begin was refused.
-func (j *Job) postpone(ctx actor.Context) {
-	if j.beginsIn() <= 0 {
-		return
-	}
-	j.unpromise()
-	if j.states.In(jobStopping) {
-		return // what it has counts until it has left
-	}
-	ctx.Send(j.peers.Scheduler, protocol.Withdraws{Job: j.id})
-	if j.states.In(jobReserving, jobDeciding) {
-		j.withdraw(ctx)
-	}
 }

@@ -1,8 +1,6 @@
 package leader
 
 import (
-	"slices"
-
 	"github.com/asynkron/protoactor-go/actor"
 
 	"github.com/yi-json/synapse/actors/leader/protocol"
@@ -37,23 +35,5 @@ func (s *Scheduler) onDeclined(ctx actor.Context, d protocol.Declined) {
 			m.room.Evict(d.Token)
 			s.refresh(ctx, m)
 		}
-	}
-}
-
-// onClaim keeps what a machine has yet to give evidence of, and for a while what
-// COMMIT may yet cover.
-func (j *Job) onClaim(ctx actor.Context, c protocol.Claim) {
-	if c.Token == j.token && j.states.In(jobReserving, jobDeciding) {
-		j.p.Clock.After(protocol.ClaimTime(&j.p.Constants), j.peers.Scheduler, c)
-		return
-	}
-	over := protocol.Declined{Token: c.Token}
-	for _, t := range c.Targets {
-		if a := j.attempt(c.Token); a == nil || !slices.Contains(protocol.Debtors(a), string(t.Node)) {
-			over.Targets = append(over.Targets, t)
-		}
-	}
-	if over.Targets != nil {
-		ctx.Send(j.peers.Scheduler, over)
 	}
 }

@@ -11,7 +11,6 @@ import (
 	"github.com/yi-json/synapse/actors/leader/leadertest"
 	"github.com/yi-json/synapse/actors/leader/protocol"
 	"github.com/yi-json/synapse/messages"
-	"github.com/yi-json/synapse/topology"
 )
 
 // This file owns tests of what the leader must do a second time, and of whose word counts.
@@ -81,45 +80,6 @@ func TestChangesOfAWaitingJobArePlannedWith(t *testing.T) {
 		w, waits := s.queue.Get("j")
 		if !waits || w.Limit != x.limitMs*1_000_000 || w.Priority != x.priority {
 			t.Errorf("%+v is planned with a limit of %s and priority %d", x, time.Duration(w.Limit), w.Priority)
-		}
-	}
-}
-
-// TestNamesakeIsNoEvidence checks that what a machine says, or what is said of it, counts for the machine that a member
-// was started on, and not for another one that has its name by now.
-func TestNamesakeIsNoEvidence(t *testing.T) {
-	token := topology.Token{Epoch: 1, Counter: 7}
-	incarnation := &messages.Incarnation{BootId: "b"}
-	for _, id := range []string{"m1", "m2"} {
-		origin := &messages.Origin{
-			Job: "j1", Token: messages.ToToken(token), Node: "n1", MachineId: id, Incarnation: incarnation,
-		}
-		exit := &messages.Exit{Kind: messages.ExitKind_EXIT_KIND_EXITED}
-		slice := &messages.SliceReport{State: messages.SliceState_SLICE_STATE_OVER, Exits: []*messages.Exit{exit}}
-		for name, do := range map[string]func(j *Job, ctx actor.Context){ //order: each by itself
-			"Exited": func(j *Job, ctx actor.Context) {
-				j.onFact(ctx, &messages.Exited{Origin: origin, Exits: []*messages.Exit{exit}})
-			},
-			"Ended": func(j *Job, ctx actor.Context) { j.onFact(ctx, &messages.Ended{Origin: origin}) },
-			"a report": func(j *Job, ctx actor.Context) {
-				j.onSighted(ctx, protocol.Sighted{Node: "n1", MachineID: id, Incarnation: incarnation, Token: token, Slice: slice})
-			},
-			"a removal": func(j *Job, ctx actor.Context) { j.onNodeGone(ctx, protocol.NodeGone{Node: "n1", MachineID: id}) },
-		} {
-			att := &messages.AttemptRecord{
-				Job: "j1", Token: messages.ToToken(token), End: &messages.End{Cause: messages.Cause_CAUSE_CANCELLED},
-				Places: []*messages.Place{{Node: "n1", MachineId: "m1"}},
-			}
-			rec := &messages.JobRecord{Id: "j1", Spec: leadertest.OneGPU(),
-				State: messages.JobState_JOB_STATE_ACTIVE, Attempt: att.Token}
-			p := leadertest.Ports()
-			p.Peers = leadertest.Nodes{}
-			j := newJob(p, leadertest.Peers, 1, rec, []*messages.AttemptRecord{att}, nil).(*Job)
-			j.contacts["n1"].incarnation, j.writing = incarnation, true
-			do(j, &leadertest.Context{Said: new([]leadertest.Letter)})
-			if noted := j.exits[token][0].Exit != nil; noted != (id == "m1") {
-				t.Errorf("%s of machine %s counts: %t", name, id, noted)
-			}
 		}
 	}
 }

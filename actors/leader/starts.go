@@ -8,6 +8,7 @@ import (
 
 	"github.com/yi-json/synapse/actors"
 	"github.com/yi-json/synapse/actors/mirror"
+	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/policy"
 	"github.com/yi-json/synapse/topology"
 )
@@ -92,4 +93,13 @@ func (s *Scheduler) Prospects() (policy.Prospects, bool) {
 		return planner.Prospects(), true
 	}
 	return policy.Prospects{}, false
+}
+
+// startsBy is when an attempt that was just admitted has passed its barrier at the latest, by what it was lent.
+func (s *Scheduler) startsBy(spec *messages.JobSpec, now actors.Instant, startBy int64) actors.Instant {
+	starts := now.Plus(untilStarted(spec, &s.p.Constants))
+	if startBy > 0 {
+		starts = min(starts, actors.Instant(startBy))
+	}
+	return starts
 }

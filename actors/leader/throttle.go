@@ -139,10 +139,3 @@ func (s *Scheduler) onHeldBack(ctx actor.Context, m protocol.HeldBack) {
 	s.idles(ctx, e, true)
 	s.tellArray(ctx, e)
 }
-
-// holdsBack tells the Scheduler of an element that waits for its release.
-func (j *Job) holdsBack(ctx actor.Context) {
-	if j.rec.Spec.Element != nil && j.cancel == nil && j.kept() {
-		ctx.Send(j.peers.Scheduler, protocol.HeldBack{Job: j.id})
-	}
-}

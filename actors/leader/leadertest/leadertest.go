@@ -110,3 +110,12 @@ func OneGPU() *messages.JobSpec {
 type Nodes struct{ actors.Peers }
 
 func (Nodes) Node(id topology.NodeID) *actor.PID { return actor.NewPID("here", string(id)) }
+
+// Promise is a firm promise of one node.
+func Promise() *messages.Promise {
+	return &messages.Promise{
+		Pool: "H100", Order: 3, LeftMs: 60_000, Slips: 1, Run: 1,
+		Told: &messages.Told{ToldUnixMs: 7, ExpectedMs: 8, BoundMs: 9},
+		Kept: []*messages.Kept{{Node: "n1", MachineId: "m1", Amount: &messages.Resources{MilliGpu: 1000}}},
+	}
+}

@@ -1,4 +1,7 @@
-package leader
+// Package job holds the Job, the actor of one job from its submit until nothing of it is left to do. It decides what
+// each
+// attempt's end means for the job, and has its record written.
+package job
 
 import (
 	"time"
@@ -19,8 +22,8 @@ import (
 // What happens outside — Stop, Forget, the client's answer — happens only once
 // the write that allows it is on disk.
 //
-// It tells: Nodes (Stop, Forget, Abort), the Scheduler (waits, rests, withdraws, HeldBack,
-// declined, PromiseWritten, redeemed, vacated, LaunchFailed, foreseen, AttemptEnded, settled, stale), the Mirror
+// It tells: Nodes (Stop, Forget, Abort), the Scheduler (Waits, Rests, Withdraws, HeldBack,
+// Declined, PromiseWritten, Redeemed, Vacated, LaunchFailed, Foreseen, AttemptEnded, Settled, Stale), the Mirror
 // (JobShown), its Coordinator, clients. It asks: the Journal (Write → Written, Unwritten).
 type Job struct {
 	p      *protocol.Ports
@@ -111,11 +114,11 @@ type (
 // coordinatorMaker makes the Coordinator of one attempt.
 type coordinatorMaker func(p *protocol.Ports, job, scheduler *actor.PID, plan protocol.AttemptPlan) actor.Actor
 
-func newJob(p *protocol.Ports, peers protocol.JobPeers, life uint64, rec *messages.JobRecord,
+func New(p *protocol.Ports, peers protocol.JobPeers, life uint64, rec *messages.JobRecord,
 	attempts []*messages.AttemptRecord, makes coordinatorMaker) actor.Actor {
 	j := &Job{
 		p: p, makes: makes, id: topology.JobID(rec.Id), peers: peers, life: life, rec: rec,
-		states:   actors.NewStates(&jobTable, p.Host),
+		states:   actors.NewStates(&Table, p.Host),
 		exits:    map[topology.Token]map[int32]notedExit{},
 		contacts: map[topology.NodeID]*contact{},
 	}

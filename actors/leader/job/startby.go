@@ -1,4 +1,4 @@
-package leader
+package job
 
 import (
 	"time"
@@ -7,11 +7,9 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// This file owns startBy: what is lent room that is kept for another job has passed its barrier by then, or it is
-// given up and waits again, which counts against nothing. Else a slow image would keep the room for as long as
-// preparing may take, and the job that it is kept for would start late. Before COMMIT the attempt is aborted, after it
-// the attempt ends by a cause of its own. COMMIT says how much time was left: a next leader takes off for how long
-// machines have had their part since, by their own clocks, and gives up what no machine can show time for.
+// This file owns what a Job makes of the moment by which its attempt has passed its barrier, where it was lent room
+// that
+// is kept for another.
 
 // startByLeftMs is what COMMIT says of how long an attempt has to pass its barrier.
 func (j *Job) startByLeftMs() int64 {
@@ -46,13 +44,4 @@ func causeToldTo(s *contact, cause messages.Cause) messages.Cause {
 		return messages.Cause_CAUSE_EXPIRED
 	}
 	return cause
-}
-
-// startsBy is when an attempt that was just admitted has passed its barrier at the latest, by what it was lent.
-func (s *Scheduler) startsBy(spec *messages.JobSpec, now actors.Instant, startBy int64) actors.Instant {
-	starts := now.Plus(untilStarted(spec, &s.p.Constants))
-	if startBy > 0 {
-		starts = min(starts, actors.Instant(startBy))
-	}
-	return starts
 }

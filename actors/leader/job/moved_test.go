@@ -1,4 +1,4 @@
-package leader
+package job
 
 import (
 	"testing"
@@ -19,7 +19,7 @@ func TestMovedOffElsewhere(t *testing.T) {
 		emptied topology.NodeID
 		want    bool
 	}{{"n1", false}, {"n2", true}} {
-		j := newJob(leadertest.Ports(), leadertest.Peers, 1, rec, nil, nil).(*Job)
+		j := New(leadertest.Ports(), leadertest.Peers, 1, rec, nil, nil).(*Job)
 		j.states.Become("queued", jobQueued)
 		j.states.Become("admitted", jobReserving)
 		j.targets = []protocol.Target{{Node: "n2"}}

@@ -1,4 +1,4 @@
-package leader
+package job
 
 import (
 	"testing"
@@ -22,7 +22,7 @@ func countedJob(spec *messages.JobSpec) (*Job, *messages.AttemptRecord) {
 	rec := &messages.JobRecord{Id: "j1", Spec: spec, State: messages.JobState_JOB_STATE_ACTIVE, Attempt: att.Token}
 	p := leadertest.Ports()
 	p.Clock = &leadertest.Clock{At: 100e9}
-	return newJob(p, leadertest.Peers, 1, rec, []*messages.AttemptRecord{att}, nil).(*Job), att
+	return New(p, leadertest.Peers, 1, rec, []*messages.AttemptRecord{att}, nil).(*Job), att
 }
 
 // TestGraceOfAnEnd: an attempt that has begun gets the grace of its job. So does one that may have begun under an

@@ -1,4 +1,4 @@
-package leader
+package job
 
 import (
 	"slices"
@@ -420,5 +420,23 @@ func (j *Job) onTimer(ctx actor.Context, m any) {
 		if m.Token == j.token && !s.up && s.since == m.Since && j.states.In(jobRunning) {
 			j.finish(ctx, messages.Cause_CAUSE_MACHINE_LOST, string(m.Node)+" was lost and did not return in time", m.Node)
 		}
+	}
+}
+
+// onClaim keeps what a machine has yet to give evidence of, and for a while what
+// COMMIT may yet cover.
+func (j *Job) onClaim(ctx actor.Context, c protocol.Claim) {
+	if c.Token == j.token && j.states.In(jobReserving, jobDeciding) {
+		j.p.Clock.After(protocol.ClaimTime(&j.p.Constants), j.peers.Scheduler, c)
+		return
+	}
+	over := protocol.Declined{Token: c.Token}
+	for _, t := range c.Targets {
+		if a := j.attempt(c.Token); a == nil || !slices.Contains(protocol.Debtors(a), string(t.Node)) {
+			over.Targets = append(over.Targets, t)
+		}
+	}
+	if over.Targets != nil {
+		ctx.Send(j.peers.Scheduler, over)
 	}
 }

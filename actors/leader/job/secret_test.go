@@ -1,4 +1,4 @@
-package leader
+package job
 
 import (
 	"testing"
@@ -20,7 +20,7 @@ func shownBy(j *Job) *messages.JobStatus {
 func TestSecretsEndWithTheJob(t *testing.T) {
 	waits := &messages.JobRecord{Id: "j1", Spec: leadertest.OneGPU(), State: messages.JobState_JOB_STATE_QUEUED,
 		Sealed: []byte{1}}
-	j := newJob(leadertest.Ports(), leadertest.Peers, 1, waits, nil, nil).(*Job)
+	j := New(leadertest.Ports(), leadertest.Peers, 1, waits, nil, nil).(*Job)
 	if d := j.compose(); len(d.rec.Sealed) != 1 || len(shownBy(j).Record.Sealed) > 0 {
 		t.Errorf("while it waits: %v", d.rec)
 	}

@@ -1,4 +1,4 @@
-package leader
+package job
 
 import (
 	"slices"
@@ -17,7 +17,7 @@ import (
 // come.
 func TestAnswerToAPredecessor(t *testing.T) {
 	rec := &messages.JobRecord{Id: "j1", Spec: leadertest.OneGPU(), State: messages.JobState_JOB_STATE_QUEUED}
-	j := newJob(leadertest.Ports(), leadertest.Peers, 2, rec, nil, nil).(*Job)
+	j := New(leadertest.Ports(), leadertest.Peers, 2, rec, nil, nil).(*Job)
 	var said []leadertest.Letter
 	tell := func(m any) {
 		said = nil

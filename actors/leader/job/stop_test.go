@@ -1,4 +1,4 @@
-package leader
+package job
 
 import (
 	"testing"
@@ -23,7 +23,7 @@ func TestStopSaysSignalAndGrace(t *testing.T) {
 	rec := &messages.JobRecord{Id: "j1", Spec: spec, State: messages.JobState_JOB_STATE_ACTIVE, Attempt: att.Token}
 	p := leadertest.Ports()
 	p.Peers = leadertest.Nodes{}
-	j := newJob(p, leadertest.Peers, 1, rec, []*messages.AttemptRecord{att}, nil).(*Job)
+	j := New(p, leadertest.Peers, 1, rec, []*messages.AttemptRecord{att}, nil).(*Job)
 	j.contacts["n1"].incarnation = &messages.Incarnation{BootId: "b"}
 	var said []leadertest.Letter
 	if !j.stopAll(&leadertest.Context{Hears: &actor.Started{}, Said: &said}) || len(said) != 1 {

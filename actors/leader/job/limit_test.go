@@ -1,4 +1,4 @@
-package leader
+package job
 
 import (
 	"testing"
@@ -36,7 +36,7 @@ func TestLimitCountsFromTheBarrier(t *testing.T) {
 	} {
 		p := leadertest.Ports()
 		p.Clock = &leadertest.Clock{At: 10e9}
-		j := newJob(p, leadertest.Peers, 1, rec, []*messages.AttemptRecord{att}, nil).(*Job)
+		j := New(p, leadertest.Peers, 1, rec, []*messages.AttemptRecord{att}, nil).(*Job)
 		j.states.Become("resumed", jobStarting)
 		j.begunBefore, j.ranBefore, j.limitFrom = true, true, 9e9
 		first := &messages.SliceReport{State: messages.SliceState_SLICE_STATE_STARTED, RanMs: 5_000}

@@ -1,4 +1,4 @@
-package leader
+package job
 
 import (
 	"slices"
@@ -24,7 +24,7 @@ func TestOnlyWhatRanIsPastTheBarrier(t *testing.T) {
 		Attempt: att.Token}
 	for number := range messages.ExitKind_name {
 		kind := messages.ExitKind(number)
-		j := newJob(leadertest.Ports(), leadertest.Peers, 1, rec, []*messages.AttemptRecord{att}, nil).(*Job)
+		j := New(leadertest.Ports(), leadertest.Peers, 1, rec, []*messages.AttemptRecord{att}, nil).(*Job)
 		j.token, j.coordinator, j.writing = token, actor.NewPID("here", "attempt"), true
 		var said []leadertest.Letter
 		j.noteExits(&leadertest.Context{Said: &said}, token, "n1",

@@ -1,0 +1,76 @@
+package job
+
+import (
+	"github.com/asynkron/protoactor-go/actor"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/yi-json/synapse/actors"
+	"github.com/yi-json/synapse/actors/leader/protocol"
+	"github.com/yi-json/synapse/messages"
+)
+
+// This file owns how a Job writes the firm promise that it is given. It is written when its place is another one or one
+// slip more is to be counted, and not when only its latest time is earlier.
+
+// firmWish is the firm promise as the Scheduler wants it; one without a promise says that there is none.
+type firmWish struct {
+	promise *messages.Promise
+	since   actors.Instant // when its job heard of it, which may be writing something else
+}
+
+// agedPromise is a promise as it was asked for, and as it was drafted when there was less time left.
+type agedPromise struct{ asked, drafted *messages.Promise }
+
+// onPromised has the promise written, unless the job does not wait any more.
+func (j *Job) onPromised(ctx actor.Context, m protocol.Promised) {
+	if m.Promise != nil && (j.cancel != nil || j.kept() || j.att != nil || j.rec.State.Terminal()) {
+		return
+	}
+	j.firm = &firmWish{m.Promise, j.p.Clock.Now()}
+	j.advance(ctx)
+}
+
+// tellPromise says what is on disk of what is promised.
+func (j *Job) tellPromise(ctx actor.Context) {
+	m := protocol.PromiseWritten{Job: j.id, Promise: j.rec.Promise, Asked: j.rec.Promise}
+	if j.aged.drafted == m.Promise {
+		m.Asked = j.aged.asked
+	}
+	ctx.Send(j.peers.Scheduler, m)
+}
+
+// unpromise gives the firm promise up with the next write.
+func (j *Job) unpromise() { j.firm = &firmWish{} }
+
+// age is what is asked for, with the time that is left of it by now: what comes to disk says how long its machines are
+// kept from then on, and a next leader would keep them for longer by what the write before this one took.
+func (j *Job) age(written *messages.Promise) *messages.Promise {
+	p, waited := j.firm.promise, j.p.Clock.Now().Since(j.firm.since).Milliseconds()
+	switch {
+	case p == nil:
+		return nil
+	case j.aged == agedPromise{p, written}:
+		return written // it is on disk as it was drafted then
+	case p == written || p.LeftMs == 0 || waited == 0:
+		return p
+	}
+	aged := proto.Clone(p).(*messages.Promise)
+	aged.LeftMs = max(p.LeftMs-waited, 1)
+	j.aged = agedPromise{p, aged}
+	return aged
+}
+
+// draftPromise has the record say what is promised. It goes with COMMIT, a hold, and the job's end, in the same write.
+func (j *Job) draftPromise(d *draft) {
+	d.firm = j.firm
+	promise := d.rec.Promise
+	if j.firm != nil {
+		promise = j.age(d.rec.Promise)
+	}
+	if d.committed || d.rec.Hold != nil || d.rec.Cancel != nil || d.rec.State.Terminal() {
+		promise = nil
+	}
+	if promise != d.rec.Promise {
+		d.rec.Promise, d.dirty = promise, true
+	}
+}

@@ -1,0 +1,137 @@
+package job
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/yi-json/synapse/actors"
+	"github.com/yi-json/synapse/actors/leader/leadertest"
+	"github.com/yi-json/synapse/actors/leader/protocol"
+	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/topology"
+)
+
+// This file owns the tests of how a firm promise gets to disk and back.
+
+// promisedJob is a job's actor that waits, with what it writes.
+type promisedJob struct {
+	*Job
+	said []leadertest.Letter
+}
+
+func newPromisedJob() *promisedJob {
+	rec := &messages.JobRecord{Id: "j1", Spec: leadertest.OneGPU(), State: messages.JobState_JOB_STATE_QUEUED}
+	j := &promisedJob{Job: New(leadertest.Ports(), leadertest.Peers, 1, rec, nil, nil).(*Job)}
+	j.tell(&actor.Started{})
+	return j
+}
+
+func (j *promisedJob) tell(m any) {
+	j.said = nil
+	j.Receive(&leadertest.Context{Hears: m, Said: &j.said})
+}
+
+// writes is what the actor has just asked to be written; nil: nothing. It is on disk after that.
+func (j *promisedJob) writes() *messages.JobRecord {
+	at := slices.IndexFunc(j.said, func(l leadertest.Letter) bool { _, is := l.Message.(protocol.Write); return is })
+	if at < 0 {
+		return nil
+	}
+	w := j.said[at].Message.(protocol.Write)
+	j.tell(protocol.Written{Tag: w.Tag, Verdict: actors.Done})
+	return w.Change.Job
+}
+
+// toldOf reports whether the actor has just said that this is on disk.
+func (j *promisedJob) toldOf(p *messages.Promise) bool {
+	return slices.ContainsFunc(j.said, func(l leadertest.Letter) bool {
+		m, is := l.Message.(protocol.PromiseWritten)
+		return is && m.Promise == p
+	})
+}
+
+// TestPromiseIsWritten: a firm promise goes into the record of its job when it is made and when it is given up, once
+// each, and it is not there any more with a hold, a cancel or a COMMIT.
+func TestPromiseIsWritten(t *testing.T) {
+	p := leadertest.Promise()
+	for name, end := range map[string]func(j *promisedJob){
+		"given up": func(j *promisedJob) { j.tell(protocol.Promised{}) },
+		"held":     func(j *promisedJob) { j.tell(&messages.Hold{Job: "j1", Principal: &messages.Principal{Name: "a"}}) },
+		"cancelled": func(j *promisedJob) {
+			j.tell(&messages.Cancel{Job: "j1", Principal: &messages.Principal{Name: "a"}})
+		},
+		"committed": func(j *promisedJob) {
+			token := topology.Token{Epoch: 1, Counter: 7}
+			j.tell(protocol.Admit{Token: token, Told: p.Told, Promised: true})
+			j.tell(protocol.Granted{Token: token, DecideBy: 1 << 62, Places: []*messages.Place{{Node: "n1", MachineId: "m1"}}})
+		},
+	} {
+		j := newPromisedJob()
+		j.tell(protocol.Promised{Promise: p})
+		if j.toldOf(p) {
+			t.Errorf("%s: it is said to be on disk before it is", name)
+		}
+		if rec := j.writes(); rec == nil || !proto.Equal(rec.Promise, p) || !j.toldOf(p) {
+			t.Fatalf("%s: written is %v, and said %v", name, rec, j.said)
+		}
+		j.tell(protocol.Promised{Promise: p})
+		if rec := j.writes(); rec != nil || !j.toldOf(p) {
+			t.Errorf("%s: the same promise is written again, or not said to be on disk", name)
+		}
+		end(j)
+		if rec := j.writes(); rec == nil || rec.Promise != nil || !j.toldOf(nil) {
+			t.Errorf("%s: written is %v, and said %v", name, rec, j.said)
+		}
+		redeems := slices.ContainsFunc(j.said, func(l leadertest.Letter) bool {
+			_,
+				is := l.Message.(protocol.Redeemed)
+			return is
+		})
+		if redeems != (name == "committed") || name == "committed" && !proto.Equal(j.last.GetTold(), p.Told) {
+			t.Errorf("%s: it says %v, and its attempt that it was told %v", name, j.said, j.last.GetTold())
+		}
+		j.tell(protocol.Promised{})
+		if rec := j.writes(); rec != nil || j.rec.State == messages.JobState_JOB_STATE_QUEUED && !j.toldOf(nil) {
+			t.Errorf("%s: that there is none is written again, or not said to be on disk", name)
+		}
+	}
+	j := newPromisedJob()
+	j.tell(&messages.Hold{Job: "j1", Principal: &messages.Principal{Name: "a"}})
+	if j.writes(); j.rec.Hold == nil {
+		t.Fatal("it is not held")
+	}
+	if j.tell(protocol.Promised{Promise: p}); j.writes() != nil {
+		t.Error("what was promised before the hold was known is written after it")
+	}
+}
+
+// TestPromiseAges: a promise that waited for the write before it comes to disk with the time that is left by then, and
+// is what was asked for all the same.
+func TestPromiseAges(t *testing.T) {
+	first, second, clock := leadertest.Promise(), leadertest.Promise(), &leadertest.Clock{}
+	j := newPromisedJob()
+	j.p.Clock = clock
+	j.tell(protocol.Promised{Promise: first})
+	write := j.said[len(j.said)-1].Message.(protocol.Write)
+	j.tell(protocol.Promised{Promise: second})
+	clock.At = clock.At.Plus(50 * time.Second)
+	j.tell(protocol.Written{Tag: write.Tag, Verdict: actors.Done})
+	rec := j.writes()
+	if rec.GetPromise().GetLeftMs() != 10_000 || second.LeftMs != 60_000 {
+		t.Errorf("written is %v, of %v", rec, second)
+	}
+	for range 2 {
+		if m, is := j.said[0].Message.(protocol.PromiseWritten); !is || m.Promise != rec.Promise || m.Asked != second {
+			t.Errorf("said is %v", j.said)
+		}
+		clock.At = clock.At.Plus(time.Second)
+		j.tell(protocol.Promised{Promise: second})
+		if j.writes() != nil {
+			t.Error("the same promise is written again")
+		}
+	}
+}
