@@ -7,7 +7,7 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 
 	"github.com/yi-json/synapse/actors"
-	"github.com/yi-json/synapse/actors/leader"
+	"github.com/yi-json/synapse/actors/leader/scheduler"
 	"github.com/yi-json/synapse/messages"
 )
 
@@ -60,7 +60,7 @@ func (f *faults) slow(p *process, s slowness) bool {
 // slowPass is a leader whose passes take long: the queue is deep, or the room large.
 func slowPass(f *faults) bool {
 	return f.slow(f.w.leader(), slowness{
-		kind: actors.KindScheduler, most: f.w.draw.Busy, only: fmt.Sprintf("%T", leader.PlanNow{}),
+		kind: actors.KindScheduler, most: f.w.draw.Busy, only: fmt.Sprintf("%T", scheduler.PlanNow{}),
 	})
 }
 

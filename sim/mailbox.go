@@ -4,12 +4,11 @@ import (
 	"runtime/debug"
 	"slices"
 
-	"github.com/yi-json/synapse/actors/leader/protocol"
-
 	"github.com/asynkron/protoactor-go/actor"
 
 	"github.com/yi-json/synapse/actors"
-	"github.com/yi-json/synapse/actors/leader"
+	"github.com/yi-json/synapse/actors/leader/protocol"
+	"github.com/yi-json/synapse/actors/leader/scheduler"
 )
 
 // This file owns the simulated mailbox: it holds messages until the engine
@@ -182,7 +181,7 @@ func (m *mailbox) catch(message any) {
 	m.proc.w.panicked(m, message, reason, debug.Stack())
 }
 
-func isPass(message any) bool    { _, is := message.(leader.PlanNow); return is }
+func isPass(message any) bool    { _, is := message.(scheduler.PlanNow); return is }
 func isSuspend(message any) bool { _, is := message.(*actor.SuspendMailbox); return is }
 func isResume(message any) bool  { _, is := message.(*actor.ResumeMailbox); return is }
 

@@ -7,14 +7,13 @@ import (
 	"sync"
 	"time"
 
-	"github.com/yi-json/synapse/actors/leader/protocol"
-
 	"github.com/asynkron/protoactor-go/actor"
 	"github.com/asynkron/protoactor-go/eventstream"
 	cmap "github.com/orcaman/concurrent-map"
 
 	"github.com/yi-json/synapse/actors"
-	"github.com/yi-json/synapse/actors/leader"
+	"github.com/yi-json/synapse/actors/leader/protocol"
+	"github.com/yi-json/synapse/actors/leader/scheduler"
 	"github.com/yi-json/synapse/actors/mirror"
 	"github.com/yi-json/synapse/actors/worker"
 	"github.com/yi-json/synapse/cluster/lease"
@@ -48,7 +47,7 @@ type process struct {
 	incarnation *messages.Incarnation
 	node        *worker.Node
 	host        *schedulerHost // of a scheduler
-	leader      *leader.Scheduler
+	leader      *scheduler.Scheduler
 	mirror      *mirror.Mirror
 	epoch       uint64                    // under which it leads; 0: it stands by
 	campaign    *campaign                 // nil where nobody else may lead
@@ -161,7 +160,7 @@ func (p *process) Props(kind actors.Kind, make actor.Producer) *actor.Props {
 	case actors.KindScheduler:
 		producer = func() actor.Actor {
 			made := make()
-			p.leader, _ = made.(*leader.Scheduler)
+			p.leader, _ = made.(*scheduler.Scheduler)
 			// It has no mailbox yet: the links are told of when it has.
 			p.w.engine.after(0, func() { p.host.tellLinks(p) })
 			return made
@@ -204,7 +203,7 @@ func (p *process) Moved(kind actors.Kind, from, event, to string) {
 
 // Count adds to a counter.
 func (p *process) Count(name string, n int64) {
-	if p.w.counters[name] += n; name == leader.CountLimitUIDs && p.w.checking {
+	if p.w.counters[name] += n; name == scheduler.CountLimitUIDs && p.w.checking {
 		p.w.noteLacks(p)
 	}
 }

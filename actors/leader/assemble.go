@@ -1,8 +1,8 @@
-// Package leader holds the actors of the scheduler that leads: the Scheduler, a Job
-// for each job that is not over, a Coordinator for each attempt on its way to the
-// barrier, the Racks that hear the machines, and the Journal. It owns every decision
-// about jobs and machines; of a machine it believes what that machine says, and tells
-// it nothing but messages. It knows no code of the machine's side.
+// Package leader puts the actors of a scheduler that leads together: the Scheduler, a Job for each job that is not
+// over,
+// an Array for each of many elements, a Coordinator for each attempt on its way to the barrier, the Racks that hear the
+// machines, and the Journal. Each is a package of its own and imports no other. They own every decision about jobs and
+// machines; of a machine they believe what it says, and tell it nothing but messages. They know no code of its side.
 package leader
 
 import (
@@ -15,6 +15,7 @@ import (
 	"github.com/yi-json/synapse/actors/leader/journal"
 	"github.com/yi-json/synapse/actors/leader/protocol"
 	"github.com/yi-json/synapse/actors/leader/rack"
+	"github.com/yi-json/synapse/actors/leader/scheduler"
 	"github.com/yi-json/synapse/actors/mirror"
 	"github.com/yi-json/synapse/messages"
 )
@@ -40,16 +41,24 @@ func Assemble(p Ports) *actor.PID {
 			return mirror.New(&p.Ports, p.Epoch, p.Levels)
 		})
 		actors.Spawn(ctx, &p.Ports, actors.KindScheduler, actors.SchedulerName, func() actor.Actor {
-			return newScheduler(&p, makers)
+			return scheduler.New(&p, makers)
 		})
 	})
 }
 
 // makers is where each actor learns how those are made that it spawns.
-var makers = Makers{
+var makers = scheduler.Makers{
 	Rack: rack.New, Array: array.New,
 	Job: func(p *protocol.Ports, peers protocol.JobPeers, life uint64, rec *messages.JobRecord,
 		attempts []*messages.AttemptRecord) actor.Actor {
 		return job.New(p, peers, life, rec, attempts, coordinator.New)
 	},
+}
+
+// Tables are the state machines of a leader's actors, for the docs and the tests.
+func Tables() []actors.Table[string] {
+	return []actors.Table[string]{
+		scheduler.Table.Words(), job.Table.Words(), coordinator.Table.Words(), rack.Table.Words(), journal.Table.Words(),
+		array.Table.Words(),
+	}
 }

@@ -1,0 +1,47 @@
+package scheduler
+
+import (
+	"testing"
+
+	"github.com/yi-json/synapse/actors"
+	"github.com/yi-json/synapse/actors/leader/leadertest"
+	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/topology"
+)
+
+// endingHost notes of which epoch its leader was told to end.
+type endingHost struct {
+	leadertest.Host
+	ended uint64
+}
+
+func (h *endingHost) Deposed(epoch uint64) { h.ended = epoch }
+
+// TestAttemptOfALaterLeader: a leader that finds an attempt of a later leader in the store ends: whatever it said of
+// that attempt, another one knows better.
+func TestAttemptOfALaterLeader(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		epoch uint64
+		found actors.Found
+		ends  bool
+	}{
+		{"a later one's, committed", 4, actors.Found{Has: true}, true},
+		{"a later one's, of which the store knows nothing", 4, actors.Found{}, false},
+		{"an earlier one's", 2, actors.Found{Has: true}, false},
+	} {
+		host := &endingHost{}
+		p := leadertest.Ports()
+		p.Host, p.Peers, p.Epoch = host, leadertest.Nodes{}, 3
+		s := New(p, Makers{}).(*Scheduler)
+		s.peers, s.self = leadertest.Peers, leadertest.Peers.Scheduler
+		token := topology.Token{Epoch: c.epoch, Counter: 1}
+		m := s.machine("n1")
+		m.up, m.record = true, &messages.NodeRecord{Id: "n1"}
+		m.ledger = &messages.LedgerReport{Slices: []*messages.SliceReport{{Token: messages.ToToken(token), Job: "j1"}}}
+		s.judgeOrphan(&leadertest.Context{Said: &[]leadertest.Letter{}}, orphan{"n1", "j1", token}, c.found)
+		if ended := host.ended == 3; ended != c.ends {
+			t.Errorf("%s: the leader ends: %v", c.name, ended)
+		}
+	}
+}

@@ -1,0 +1,66 @@
+package scheduler
+
+import (
+	"testing"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"github.com/yi-json/synapse/actors"
+	"github.com/yi-json/synapse/actors/leader/leadertest"
+	"github.com/yi-json/synapse/messages"
+)
+
+// This file owns the tests of who looks when a machine returns from its bench.
+
+// benchClock is set by hand, and notes when somebody is to look at a bench.
+type benchClock struct {
+	watchClock
+	looks []time.Duration
+}
+
+func (c *benchClock) After(d time.Duration, _ *actor.PID, message any) {
+	if _, is := message.(unbench); is {
+		c.looks = append(c.looks, d)
+	}
+}
+
+// TestBenchedAllTheTime: a machine that misbehaves all the time has one timer for that; it returns when its last bench
+// is over, and not before; and a shorter bench behind a long one is looked at in time.
+func TestBenchedAllTheTime(t *testing.T) {
+	clock := &benchClock{watchClock: watchClock{now: actors.Instant(time.Hour)}}
+	p := newPair(clock)
+	p.machine("n1")
+	m, ctx := p.machines["n1"], &leadertest.Context{Said: &[]leadertest.Letter{}}
+	m.record.Revision, m.ledger = 1, &messages.LedgerReport{}
+	for range 100 {
+		clock.now = clock.now.Plus(time.Millisecond)
+		p.bench(ctx, m, "it lies")
+	}
+	if len(clock.looks) != 1 {
+		t.Fatalf("benched a hundred times it has timers of %v", clock.looks)
+	}
+	clock.now = clock.now.Plus(clock.looks[0])
+	if p.tell(unbench{"n1"}); m.room.Benched() == "" || len(clock.looks) != 2 {
+		t.Fatalf("it is back before its time, or nobody looks again: %v", clock.looks)
+	}
+	m.room.DidWell()
+	p.bench(ctx, m, "it lies")
+	if len(clock.looks) != 3 || clock.looks[2] >= clock.looks[1] {
+		t.Fatalf("a short bench is looked at when the long one was to end: %v", clock.looks)
+	}
+	clock.now = clock.now.Plus(clock.looks[2])
+	if p.tell(unbench{"n1"}); m.room.Benched() != "" {
+		t.Error("its time is over, and it stays out")
+	}
+	p.bench(ctx, m, "it lies")
+	back := m.returns
+	clock.now = clock.now.Plus(time.Nanosecond)
+	if p.tell(unbench{"n1"}); m.room.Benched() == "" {
+		t.Error("the timer of a bench that is over ended the next")
+	}
+	clock.now = back
+	if p.tell(unbench{"n1"}); m.room.Benched() != "" {
+		t.Error("nobody looked at the last bench")
+	}
+}

@@ -1,0 +1,175 @@
+package scheduler
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"github.com/yi-json/synapse/actors"
+	"github.com/yi-json/synapse/actors/leader/protocol"
+	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/topology"
+)
+
+// This file owns how elements of arrays become jobs like others, and how their arrays hear of them.
+
+// heldBy is the hold in every array's record, for leaders of an earlier version: they would run the array as one job.
+func heldBy(nowUnixMs int64) *messages.Deed {
+	return &messages.Deed{
+		By: &messages.Principal{Name: "the scheduler"}, AtUnixMs: nowUnixMs,
+		Reason: "it is an array, which this scheduler's version does not know",
+	}
+}
+
+// arrivedOf is a job's place in the order of arrival, of an element that of its array.
+func arrivedOf(rec *messages.JobRecord) int64 {
+	return int64(cmp.Or(rec.Spec.GetElement().GetArrival(), rec.Arrival))
+}
+
+// onSprout makes an element a job, unless it is one or was.
+func (s *Scheduler) onSprout(ctx actor.Context, m protocol.Sprout) {
+	of := m.Array
+	id := topology.JobID(messages.ElementID(of.Id, m.Index))
+	if e := s.jobs[id]; e != nil {
+		s.tellArray(ctx, e)
+		return
+	}
+	if s.damaged[id] != nil {
+		s.toArray(ctx, of.Id, protocol.ElementMoved{Index: m.Index, Runs: true}) // until somebody gives it up
+		return
+	}
+	spec := m.Spec
+	e := &livingJob{
+		id: id, key: requestKey{owner: of.Owner.GetName()}, element: true,
+		ownUID: ownUID{toCome: s.needsUID(spec)},
+	}
+	s.lives++
+	s.arrival++
+	spec.Element.Arrival = of.Arrival
+	e.rec = &messages.JobRecord{
+		Id: string(id), Revision: 1, WrittenBy: &messages.Token{Epoch: s.p.Epoch, Counter: s.lives << 32}, Spec: spec,
+		Owner: of.Owner, SubmittedUnixMs: of.SubmittedUnixMs, Arrival: s.arrival,
+		State: messages.JobState_JOB_STATE_QUEUED, UidToCome: e.toCome, Exempt: of.Exempt, MemoryByShare: of.MemoryByShare,
+		LimitByDefault: of.LimitByDefault && spec.TimeLimitMs == of.Spec.TimeLimitMs, Sealed: of.Sealed,
+	}
+	s.jobs[id] = e
+	ctx.Request(s.peers.Journal, protocol.Write{Lane: protocol.LaneDecisions, Change: actors.Change{Job: e.rec}, Tag: e})
+}
+
+// onProbe looks whether an element was a job under an earlier leader.
+func (s *Scheduler) onProbe(ctx actor.Context, m protocol.Probe) {
+	id := topology.JobID(messages.ElementID(string(m.Array), m.Index))
+	switch e := s.jobs[id]; {
+	case e != nil:
+		s.tellArray(ctx, e)
+	case s.damaged[id] != nil:
+		s.toArray(ctx, string(m.Array), protocol.ElementMoved{Index: m.Index, Runs: true})
+	default:
+		s.ask(find{probed: &m}, actors.Query{Job: id})
+	}
+}
+
+// onProbed passes on what the store knows of it.
+func (s *Scheduler) onProbed(ctx actor.Context, m protocol.Probe, found actors.Found) {
+	switch {
+	case found.Err != "":
+		s.p.Clock.After(s.p.Constants.JournalRetry, s.self, m)
+	case found.Job == nil && found.Damaged == "" && !found.Pruned:
+		if a := s.jobs[m.Array]; a != nil && a.pid != nil {
+			ctx.Send(a.pid, protocol.ElementNever{Index: m.Index})
+		}
+	default:
+		s.tellEnded(ctx, found.Query.Job, found.Job.GetState())
+	}
+}
+
+// onSprouted: an element's first record is on disk, or the store has another of that id.
+func (s *Scheduler) onSprouted(ctx actor.Context, e *livingJob, m protocol.Written) {
+	if m.Verdict != actors.Done {
+		s.ask(find{element: e}, actors.Query{Job: e.id})
+		return
+	}
+	s.embody(ctx, e, e.rec, nil)
+	s.idles(ctx, e, true)
+}
+
+// onElementFound goes on where an element had been a job before.
+func (s *Scheduler) onElementFound(ctx actor.Context, e *livingJob, m actors.Found) {
+	switch {
+	case m.Err != "":
+		s.askLater(find{element: e}, m.Query)
+	case m.Job != nil && !m.Job.State.Terminal():
+		s.vanished("the actor of " + string(e.id))
+	default:
+		s.drop(ctx, e, nil)
+		s.tellEnded(ctx, e.id, m.Job.GetState())
+	}
+}
+
+// tellArray tells an element's array where it stands.
+func (s *Scheduler) tellArray(ctx actor.Context, e *livingJob) {
+	if !e.element || e.pid == nil {
+		return
+	}
+	if e.concluded != messages.JobState_JOB_STATE_UNSPECIFIED {
+		s.tellEnded(ctx, e.id, e.concluded)
+		return
+	}
+	array, index, _ := messages.ArrayOf(string(e.id))
+	s.toArray(ctx, array, protocol.ElementMoved{Index: index, Runs: !e.idle, Held: e.heldBack && e.idle})
+}
+
+func (s *Scheduler) tellEnded(ctx actor.Context, id topology.JobID, state messages.JobState) {
+	array, index, _ := messages.ArrayOf(string(id))
+	s.toArray(ctx, array, protocol.ElementMoved{Index: index, Over: true, State: state})
+}
+
+func (s *Scheduler) toArray(ctx actor.Context, id string, m protocol.ElementMoved) {
+	if a := s.jobs[topology.JobID(id)]; a != nil && a.pid != nil && a.rec.Spec.Array != nil {
+		ctx.Send(a.pid, m)
+	}
+}
+
+// tellElements tells an array of all its elements that live: it has an actor that knows none of them.
+func (s *Scheduler) tellElements(ctx actor.Context, array string) {
+	for _, id := range slices.Sorted(maps.Keys(s.jobs)) {
+		if of, _, is := messages.ArrayOf(string(id)); is && of == array {
+			s.tellArray(ctx, s.jobs[id])
+		}
+	}
+	s.toldAll(ctx, s.jobs[topology.JobID(array)], false)
+}
+
+// toldAll ends what an array is told of its elements when it gets an actor.
+func (s *Scheduler) toldAll(ctx actor.Context, e *livingJob, fresh bool) {
+	if e != nil && e.pid != nil && e.rec.Spec.Array != nil {
+		ctx.Send(e.pid, protocol.ElementsTold{Fresh: fresh})
+	}
+}
+
+// endOrphans cancels the elements of arrays that the store has forgotten. An operator who gives an array up means all
+// of it. The leader calls this when an array is given up, and again when it takes over: the last one may have died.
+func (s *Scheduler) endOrphans(ctx actor.Context) {
+	for _, id := range slices.Sorted(maps.Keys(s.jobs)) {
+		e := s.jobs[id]
+		array, _, is := messages.ArrayOf(string(id))
+		of := topology.JobID(array)
+		if is && e.element && e.pid != nil && s.jobs[of] == nil && s.damaged[of] == nil {
+			ctx.Request(e.pid, &messages.Cancel{
+				Principal: &messages.Principal{Name: "the scheduler"}, Job: string(id),
+				Reason: "its array was given up: its record was damaged",
+			})
+		}
+	}
+}
+
+// arrayFor is the array whose element a wish is about, where that is no job; nil: there is none.
+func (s *Scheduler) arrayFor(id string) *livingJob {
+	array, index, is := messages.ArrayOf(id)
+	if a := s.jobs[topology.JobID(array)]; is && a != nil && a.rec.Spec.GetArray().Place(index) >= 0 {
+		return a
+	}
+	return nil
+}

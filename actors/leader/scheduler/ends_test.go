@@ -1,0 +1,98 @@
+package scheduler
+
+import (
+	"testing"
+	"time"
+
+	"github.com/yi-json/synapse/actors"
+	"github.com/yi-json/synapse/actors/leader/leadertest"
+	"github.com/yi-json/synapse/actors/leader/protocol"
+	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/topology"
+)
+
+// This file owns the test of when room is free again, by the sum of all that may pass until then.
+
+// TestEndsForeseen: an attempt has left its machines after its limit, its grace and the margin: from its barrier on,
+// and before that from when it would have been given up. What has no limit never ends, and is expected to all the same;
+// what is told to stop ends soon.
+func TestEndsForeseen(t *testing.T) {
+	const limit, grace = 20 * time.Minute, 40 * time.Second
+	c := actors.DefaultConstants()
+	spec := leadertest.OneGPU()
+	spec.TimeLimitMs, spec.PrepareTimeoutMs = limit.Milliseconds(), 60_000
+	spec.Stop = &messages.StopSpec{GraceMs: grace.Milliseconds()}
+	endless := actors.CopyOf(spec)
+	endless.TimeLimitMs = 0
+	phases := c.StartDeadline + time.Minute + c.StartDeadline
+	if got, want := untilStarted(spec, &c), c.ReservationTTL+phases; got != want {
+		t.Errorf("it has passed its barrier after %v, want %v", got, want)
+	}
+	clock := &watchClock{now: 100e9}
+	p := leadertest.Ports()
+	p.Clock = clock
+	token := topology.Token{Epoch: 1, Counter: 7}
+	free := func(from time.Duration) int64 { return int64(100*time.Second + from + grace + endMargin) }
+	const never = int64(topology.Never)
+	for _, test := range []struct {
+		name         string
+		heard        []any
+		hard, likely int64
+	}{
+		{"nobody has said anything", nil, never, never},
+		{"it goes on after a takeover", []any{
+			protocol.Foreseen{Token: token, Spec: spec, Starts: clock.now.Plus(phases)},
+		}, free(phases + limit), int64(100*time.Second + limit)},
+		{"it began", []any{protocol.Foreseen{Token: token, Spec: spec, Began: 90e9}},
+			free(limit - 10*time.Second), int64(90*time.Second + limit)},
+		{"it began earlier, as it turns out", []any{
+			protocol.Foreseen{Token: token, Spec: spec, Began: 90e9}, protocol.Foreseen{Token: token, Spec: spec, Began: 80e9},
+		}, free(limit - 20*time.Second), int64(80*time.Second + limit)},
+		{"its limit was lifted", []any{
+			protocol.Foreseen{Token: token, Spec: spec, Began: 90e9}, protocol.Foreseen{Token: token, Spec: endless},
+		}, never, int64(90*time.Second + limit)},
+		{"it has none", []any{protocol.Foreseen{Token: token, Spec: endless, Began: 90e9}},
+			never, int64(90*time.Second + time.Hour)},
+		{"it is told to stop", []any{
+			protocol.Foreseen{Token: token, Spec: spec, Began: 90e9},
+			protocol.AttemptEnded{Job: "j", Token: token, End: &messages.End{Cause: messages.Cause_CAUSE_REQUEUED}},
+		}, free(0), free(0)},
+	} {
+		s := New(p, Makers{}).(*Scheduler)
+		s.peers, s.self = leadertest.Peers, leadertest.Peers.Scheduler
+		rec := &messages.JobRecord{Id: "j", Spec: spec}
+		if test.name == "it has none" {
+			rec.Spec = endless
+		}
+		e := &livingJob{id: "j", rec: rec}
+		s.jobs["j"] = e
+		s.newRun(e, &run{token: token, spec: rec.Spec})
+		who := s.tenant("j", token)
+		for _, m := range test.heard {
+			if f, is := m.(protocol.Foreseen); is {
+				f.Job = "j"
+				m = f
+			}
+			s.Receive(&leadertest.Context{Hears: m, Said: &[]leadertest.Letter{}})
+		}
+		if stay := who.Stay; stay.Hard != test.hard || stay.Likely != test.likely {
+			t.Errorf("%s: %d and %d, want %d and %d", test.name, stay.Hard, stay.Likely, test.hard, test.likely)
+		}
+	}
+}
+
+// TestVacatedHasNoEnd: room that a machine has among what is free is not believed to come free again when the slice
+// that had it ends, which is shown as it last was on that machine's disk.
+func TestVacatedHasNoEnd(t *testing.T) {
+	slice := &messages.SliceReport{Token: messages.ToToken(topology.Token{Epoch: 1, Counter: 1}),
+		State: messages.SliceState_SLICE_STATE_STOPPING}
+	report := &messages.LedgerReport{Total: &messages.Resources{}, Free: &messages.Resources{},
+		Slices: []*messages.SliceReport{slice}}
+	if booksOf(report).Slices[0].Over {
+		t.Error("a slice that has its room still is believed to be over")
+	}
+	slice.Vacated = true
+	if !booksOf(report).Slices[0].Over {
+		t.Error("a slice whose room is free is believed to give it back")
+	}
+}

@@ -1,0 +1,91 @@
+package scheduler
+
+import (
+	"github.com/asynkron/protoactor-go/actor"
+
+	"github.com/yi-json/synapse/actors"
+	"github.com/yi-json/synapse/actors/leader/protocol"
+	"github.com/yi-json/synapse/topology"
+)
+
+// This file owns the Scheduler's questions to the store about single jobs: why each was asked, and who goes on with the
+// answer.
+
+// find is why the store was asked for a job.
+type find struct {
+	job      topology.JobID  // to recreate its actor
+	submit   *livingJob      // its request was used before: what did it become?
+	orphan   *orphan         // a machine has an attempt of it that no actor here knows
+	sought   *livingJob      // a fresh job is to run after it
+	follower topology.JobID  // this one waits for its end
+	element  *livingJob      // it had been a job before
+	probed   *protocol.Probe // an element, of which its array wants to know
+}
+
+func (s *Scheduler) ask(why find, q actors.Query) {
+	s.tickets++
+	q.Ticket = s.tickets
+	s.finds[q.Ticket] = why
+	s.p.Store.Find(q, s.self)
+}
+
+// askAgain is a question to a store that could not be read.
+type askAgain struct {
+	Why   find
+	Query actors.Query
+}
+
+// askLater repeats a question after a pause: a store that is away answers each at once.
+func (s *Scheduler) askLater(why find, q actors.Query) {
+	s.p.Clock.After(s.p.Constants.JournalRetry, s.self, askAgain{why, q})
+}
+
+func (s *Scheduler) onFound(ctx actor.Context, m actors.Found) {
+	why, ok := s.finds[m.Query.Ticket]
+	if !ok {
+		return
+	}
+	delete(s.finds, m.Query.Ticket)
+	switch {
+	case why.orphan != nil:
+		s.judgeOrphan(ctx, *why.orphan, m)
+	case why.probed != nil:
+		s.onProbed(ctx, *why.probed, m)
+	case why.element != nil:
+		s.onElementFound(ctx, why.element, m)
+	case why.submit != nil:
+		s.answerRepeated(ctx, why.submit, m)
+	case why.sought != nil:
+		s.onSought(ctx, why.sought, m)
+	case why.follower != "":
+		s.onFollowed(ctx, why.follower, m)
+	case m.Err != "":
+		s.later(ctx, s.jobs[why.job])
+	case m.Damaged != "":
+		s.breakDown(ctx, s.jobs[why.job], m.Damaged)
+	case m.Job == nil:
+		s.vanished("job " + string(why.job))
+	default:
+		e := s.jobs[why.job]
+		e.remakes = false
+		s.hearEnd(ctx, e, m.Attempts)
+		s.embody(ctx, e, m.Job, m.Attempts)
+		s.await(ctx, e, m.Job)
+		s.tellElements(ctx, m.Job.Id)
+		s.resight(ctx, e)
+		s.stopVictims(ctx)
+	}
+}
+
+// tenantsOf lists the jobs that have something on the machine, each once.
+func (s *Scheduler) tenantsOf(m *machine) []*livingJob {
+	var all []*livingJob
+	seen := map[topology.JobID]bool{}
+	for _, t := range m.room.Tenants() {
+		if e := s.jobs[t.Job]; e != nil && e.pid != nil && !e.remakes && !seen[t.Job] {
+			seen[t.Job] = true
+			all = append(all, e)
+		}
+	}
+	return all
+}

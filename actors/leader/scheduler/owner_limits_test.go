@@ -1,0 +1,194 @@
+package scheduler
+
+import (
+	"fmt"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/yi-json/synapse/actors/leader/leadertest"
+	"github.com/yi-json/synapse/actors/leader/protocol"
+	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/topology"
+)
+
+// This file owns the tests of what one owner may have in all, where nobody has described a queue.
+
+// limitedTo is a Scheduler that leads, without queues, and with these limits.
+func limitedTo(t *testing.T, limits protocol.OwnerLimits, uids topology.UIDRange) *applied {
+	a := newApplied(t)
+	a.s.states.Become("all heard", schedulerLeading)
+	a.s.p.Owners = limits
+	*a.s.uids = *topology.NewUIDs(uids)
+	made := 0
+	a.s.p.NewJobID = func() topology.JobID { made++; return topology.JobID(fmt.Sprint("j", made)) }
+	return a
+}
+
+// brings is the outcome of a job of somebody, by a dry run and by a submit, which must say the same.
+func (a *applied) brings(owner string, exempt bool, change func(*messages.JobSpec)) *messages.Outcome {
+	a.Helper()
+	who, spec := &messages.Principal{Name: owner}, leadertest.OneGPU()
+	change(spec)
+	a.said = nil
+	a.tell(&messages.DryRun{Principal: who, Spec: spec, AllowInfeasible: true, Exempt: exempt})
+	dry := a.said[len(a.said)-1].Message.(*messages.DryRunReply).Outcome
+	a.said = nil
+	a.tell(&messages.Submit{Principal: who, Spec: spec, AllowInfeasible: true, Exempt: exempt})
+	got := messages.OK()
+	for _, l := range a.said {
+		if r, is := l.Message.(*messages.SubmitReply); is {
+			got = r.Outcome
+		}
+	}
+	if dry.Code != got.Code || got.Code != messages.Code_CODE_OK && dry.Text != got.Text {
+		a.Errorf("a dry run says %v, and a submit %v", dry, got)
+	}
+	return got
+}
+
+// plain asks for nothing but a GPU.
+func plain(*messages.JobSpec) {}
+
+// isExhausted reports whether a job was refused by a limit, in words that have all of these.
+func isExhausted(o *messages.Outcome, words ...string) bool {
+	for _, w := range words {
+		if !strings.Contains(o.Text, w) {
+			return false
+		}
+	}
+	return o.Code == messages.Code_CODE_EXHAUSTED && o.Hint != ""
+}
+
+// TestOwnersWaitWithinLimits: an owner has so many jobs waiting, in whatever queues and with arrays among them, and no
+// more; others, admins, and everybody where nobody is known, are not held by it.
+func TestOwnersWaitWithinLimits(t *testing.T) {
+	a := limitedTo(t, protocol.OwnerLimits{Waiting: 3}, topology.UIDRange{})
+	array := func(s *messages.JobSpec) {
+		s.Array = &messages.ArraySpec{Indices: []*messages.IndexRange{{First: 1, Last: 9, Step: 1}}}
+	}
+	for i, change := range []func(*messages.JobSpec){plain, array, func(s *messages.JobSpec) { s.Queue = "other" }} {
+		if o := a.brings("ann", false, change); o.Code != messages.Code_CODE_OK {
+			t.Fatalf("job %d: %v", i+1, o)
+		}
+	}
+	if o := a.brings("ann", false, plain); !isExhausted(o, "3 jobs of ann wait", "3 of one owner may wait") {
+		t.Errorf("a fourth job: %v", o)
+	}
+	for _, other := range []string{"bob", messages.Anonymous} {
+		for range 5 {
+			if o := a.brings(other, other == "bob" && len(a.s.jobs) > 5, plain); o.Code != messages.Code_CODE_OK {
+				t.Fatalf("%s: %v", other, o)
+			}
+		}
+	}
+	if o := a.brings("ann", true, plain); o.Code != messages.Code_CODE_OK {
+		t.Errorf("an admin: %v", o)
+	}
+	a.tell(protocol.Settled{Job: "j1"})
+	a.tell(protocol.Settled{Job: "j2"}) // the array
+	if o := a.brings("ann", false, plain); o.Code != messages.Code_CODE_OK {
+		t.Errorf("two have ended, and two wait: %v", o)
+	}
+}
+
+// TestWaitingBytesAreBounded: the records of an owner's waiting jobs are so large in all.
+func TestWaitingBytesAreBounded(t *testing.T) {
+	a := limitedTo(t, protocol.OwnerLimits{Bytes: 100 << 10}, topology.UIDRange{})
+	large := func(s *messages.JobSpec) {
+		s.Env = []*messages.EnvVar{{Name: "A", Value: strings.Repeat("x", 30<<10)}}
+	}
+	for range 3 {
+		if o := a.brings("ann", false, large); o.Code != messages.Code_CODE_OK {
+			t.Fatal(o)
+		}
+	}
+	if o := a.brings("ann", false, large); !isExhausted(o, "the waiting jobs of ann take 91 KiB", "100 KiB in all") {
+		t.Errorf("a fourth: %v", o)
+	}
+	if o := a.brings("ann", false, plain); o.Code != messages.Code_CODE_OK {
+		t.Errorf("a small one: %v", o)
+	}
+	a.s.idles(&leadertest.Context{Said: &a.said}, a.s.jobs["j1"], false) // it is admitted
+	if o := a.brings("ann", false, large); o.Code != messages.Code_CODE_OK {
+		t.Errorf("one of them runs: %v", o)
+	}
+	for _, admin := range []bool{false, true} {
+		if o := a.brings("ann", admin, large); admin != (o.Code == messages.Code_CODE_OK) {
+			t.Errorf("there is no room for one more, and ann is an admin is %v: %v", admin, o)
+		}
+	}
+}
+
+// TestOneOwnerLeavesUIDs: an owner's jobs hold so much of the uids, and one in a hundred is reserved for admins.
+func TestOneOwnerLeavesUIDs(t *testing.T) {
+	a := limitedTo(t, protocol.OwnerLimits{UIDPercent: 50}, topology.UIDRange{First: 2_000_000, Last: 2_000_099})
+	take := func(owner string, exempt bool, most int) (got int, why string) {
+		for got = 0; got < most; got++ {
+			e := &livingJob{
+				key: requestKey{owner: owner}, ownUID: ownUID{toCome: true},
+				rec: &messages.JobRecord{Owner: &messages.Principal{Name: owner}, Exempt: exempt},
+			}
+			if why = a.s.whyNoUID(e); why != "" {
+				break
+			}
+			a.s.giveUID(e)
+		}
+		return got, why
+	}
+	if n, why := take("ann", false, 100); n != 50 || !strings.Contains(why, "jobs of ann hold 50 of the 100 uids") {
+		t.Errorf("ann has %d: %s", n, why)
+	}
+	if n, why := take("bob", false, 100); n != 49 || !strings.Contains(why, "the last 1 are for admins") {
+		t.Errorf("bob has %d: %s", n, why)
+	}
+	named := &livingJob{rec: &messages.JobRecord{Owner: &messages.Principal{Name: "ann"}}}
+	if why := a.s.whyNoUID(named); why != "" {
+		t.Errorf("a job that names a user: %s", why)
+	}
+	if n, why := take("root", true, 9); n != 1 || !strings.Contains(why, "no uid is free") {
+		t.Errorf("the admin has %d: %s", n, why)
+	}
+	a.s.uids.Release(2_000_001)
+	a.s.uids.HoldFor(2_000_099, "ann") // held already: it stays whose it is
+	if n, _ := take("ann", true, 9); n != 1 || a.s.uids.HeldBy("ann") != 50 {
+		t.Errorf("one is free again, and ann got %d and has %d", n, a.s.uids.HeldBy("ann"))
+	}
+}
+
+// TestRefusedSubmitsLeaveNothing: refused submits take no memory that stays. A million of them left nothing that could
+// be measured; these are fewer, so that the test is quick.
+func TestRefusedSubmitsLeaveNothing(t *testing.T) {
+	a := limitedTo(t, protocol.OwnerLimits{Waiting: 1}, topology.UIDRange{})
+	if o := a.brings("ann", false, plain); o.Code != messages.Code_CODE_OK {
+		t.Fatal(o)
+	}
+	const many = 10_000
+	before := inUse()
+	spec := leadertest.OneGPU()
+	spec.Env = []*messages.EnvVar{{Name: "A", Value: strings.Repeat("x", 60<<10)}}
+	for i := range many {
+		a.said = a.said[:0]
+		a.tell(&messages.Submit{
+			Principal: &messages.Principal{Name: "ann"}, RequestId: fmt.Sprint("r", i), Spec: spec,
+			AllowInfeasible: true,
+		})
+		if r, is := a.said[0].Message.(*messages.SubmitReply); !is || r.Outcome.Code != messages.Code_CODE_EXHAUSTED {
+			t.Fatalf("submit %d: %v", i, a.said)
+		}
+	}
+	after := inUse()
+	t.Logf("%d refused: %d KiB before, %d KiB after", many, before>>10, after>>10)
+	if most := uint64(512 << 10); after > before+most {
+		t.Errorf("%d refused submits left %d KiB", many, (after-before)>>10)
+	}
+	runtime.KeepAlive(a)
+}
+
+// inUse is how much lives on the heap.
+func inUse() uint64 {
+	var m runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&m)
+	return m.HeapAlloc
+}

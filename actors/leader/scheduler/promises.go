@@ -1,0 +1,142 @@
+package scheduler
+
+import (
+	"slices"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"github.com/yi-json/synapse/actors"
+	"github.com/yi-json/synapse/actors/leader/protocol"
+	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/policy"
+	"github.com/yi-json/synapse/topology"
+)
+
+// This file owns the way of a firm promise to disk and back. The planner makes it, the job's own actor writes it, and a
+// next leader's planner has it before it plans anything. It is written when its place is another one or one slip more
+// is to be counted, and not when only its latest time is earlier: the next leader works that out again. While nothing
+// changes nothing is written.
+//
+// The job says when its record is as was asked for. Until then the planner keeps what may be there from before, too.
+//
+// The leader that made it holds to it from that moment on: room is kept, and nothing is lent what would break it. That
+// only holds others back, and if it dies before the write is on disk they waited for nothing, and nobody was told.
+// What cannot be taken back, as to tell people a latest time or to stop somebody for it, needs what is on disk.
+
+// tellFirm has jobs write what has changed of their firm promises.
+func (s *Scheduler) tellFirm(ctx actor.Context, firm []policy.Firm) {
+	for i := range firm {
+		e := s.jobs[firm[i].Job]
+		if e == nil || e.pid == nil || e.remakes {
+			continue // who is recreated is told then
+		}
+		s.setPromise(ctx, e, s.toPromise(e, &firm[i]))
+		ctx.Send(e.pid, protocol.Promised{Promise: e.promise})
+	}
+}
+
+// toPromise is a firm promise as it is written; nil: there is none.
+func (s *Scheduler) toPromise(e *livingJob, f *policy.Firm) *messages.Promise {
+	if len(f.Where.Slots) == 0 {
+		return nil
+	}
+	p := &messages.Promise{
+		Pool: f.Pool, Order: f.Order, Slips: int32(f.Slips), Run: e.runs + 1, Told: s.firstTold(e, f.Told),
+		Victims: toVictims(f.Stops), OnLoan: f.OnLoan,
+	}
+	if f.Left < topology.Never {
+		p.LeftMs = max(actors.Instant(f.Left).Since(0).Milliseconds(), 1)
+	}
+	for _, slot := range f.Where.Slots {
+		p.Kept = append(p.Kept, &messages.Kept{
+			Rank: int32(slot.Rank), Node: string(slot.Node), MachineId: s.machines[slot.Node].record.GetMachineId(),
+			Amount: messages.ToResources(slot.Amount),
+		})
+	}
+	return p
+}
+
+// firstTold is what a job was told first, counted from a time of day, which is for people alone.
+func (s *Scheduler) firstTold(e *livingJob, t policy.Foretold) *messages.Told {
+	switch {
+	case t.Made == 0:
+		return nil
+	case t.Made < 0 || e.promise.GetTold() != nil:
+		return e.promise.GetTold()
+	}
+	made := actors.Instant(t.Made)
+	told := &messages.Told{
+		ToldUnixMs: s.p.Clock.WallMs() - s.p.Clock.Now().Since(made).Milliseconds(),
+		ExpectedMs: actors.Instant(t.At).Since(made).Milliseconds(),
+	}
+	if t.Bound < topology.Never {
+		told.BoundMs = actors.Instant(t.Bound).Since(made).Milliseconds()
+	}
+	return told
+}
+
+// inherit has the planner go on with the firm promise that is on disk with a job, whose actor has just come to be. One
+// of a run that an earlier version began, or of a machine that is another one by now, is none.
+func (s *Scheduler) inherit(ctx actor.Context, e *livingJob, rec *messages.JobRecord) {
+	if rec.State != messages.JobState_JOB_STATE_QUEUED {
+		s.remembers(func(p policy.Rememberer) { p.Committed(e.id) })
+		return
+	}
+	s.setPromise(ctx, e, rec.Promise)
+	e.written, e.runs = rec.Promise, rec.Runs
+	p := rec.Promise
+	f := policy.Firm{
+		Job: e.id, Pool: p.GetPool(), Order: p.GetOrder(), Slips: int(p.GetSlips()), Left: topology.Never,
+		Stops: fromVictims(p.GetVictims()), OnLoan: p.GetOnLoan(),
+		Owner: rec.GetOwner().Known(), Queue: rec.Spec.GetQueue(), Fixed: rec.Spec.GetNotPreemptible(),
+	}
+	if ms := p.GetLeftMs(); ms > 0 {
+		f.Left = int64(actors.Millis(ms))
+	}
+	if p.GetRun() == rec.Runs+1 && rec.Hold == nil && rec.Cancel == nil && s.sameMachines(p) {
+		for _, k := range p.Kept {
+			f.Where.Slots = append(f.Where.Slots, topology.Slot{
+				Rank: topology.Rank(k.Rank), Node: topology.NodeID(k.Node), Amount: messages.FromResources(k.Amount),
+			})
+		}
+	}
+	goesOn := false
+	s.remembers(func(p policy.Rememberer) { goesOn = p.Inherit(&f, int64(s.p.Clock.Now())) })
+	if e.promise != nil && !goesOn {
+		s.setPromise(ctx, e, nil)
+		ctx.Send(e.pid, protocol.Promised{})
+	}
+}
+
+// sameMachines reports whether the machines of a promise are those that it was made on.
+func (s *Scheduler) sameMachines(p *messages.Promise) bool {
+	return !slices.ContainsFunc(p.Kept, func(k *messages.Kept) bool {
+		m := s.machines[topology.NodeID(k.Node)]
+		return m == nil || m.record.GetRemoved() != nil || m.record.GetMachineId() != k.MachineId
+	})
+}
+
+// onPromiseWritten lets go of what was kept because it was on disk, unless that is not what was asked for last.
+func (s *Scheduler) onPromiseWritten(ctx actor.Context, m protocol.PromiseWritten) {
+	e := s.jobs[m.Job]
+	if e == nil {
+		return
+	}
+	if e.written = m.Promise; e.promise != m.Asked {
+		return
+	}
+	s.stopVictims(ctx)
+	s.remembers(func(p policy.Rememberer) {
+		if p.Written(m.Job) {
+			s.plan(ctx)
+		}
+	})
+}
+
+func (s *Scheduler) onRedeemed(ctx actor.Context, m protocol.Redeemed) {
+	if e := s.jobs[m.Job]; e != nil {
+		s.setPromise(ctx, e, nil)
+		s.remembers(func(p policy.Rememberer) { p.Committed(m.Job) })
+		s.plan(ctx) // the next one's turn may have waited for it
+	}
+}

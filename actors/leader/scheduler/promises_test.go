@@ -1,0 +1,59 @@
+package scheduler
+
+import (
+	"testing"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"github.com/yi-json/synapse/actors/leader/leadertest"
+	"github.com/yi-json/synapse/actors/leader/protocol"
+	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/policy"
+)
+
+// This file owns the tests of how a firm promise gets to disk and back.
+
+// TestPromiseIsTakenOver: a next leader's planner has what is on disk until the job is withdrawn; the job is told that
+// there is none where the promise cannot stand any more.
+func TestPromiseIsTakenOver(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		change func(*messages.JobRecord, *messages.NodeRecord)
+		stands bool
+	}{
+		{"as it is", func(*messages.JobRecord, *messages.NodeRecord) {}, true},
+		{"another machine", func(_ *messages.JobRecord, n *messages.NodeRecord) { n.MachineId = "m2" }, false},
+		{"removed", func(_ *messages.JobRecord, n *messages.NodeRecord) { n.Removed = &messages.Deed{} }, false},
+		{"run by an earlier version", func(j *messages.JobRecord, _ *messages.NodeRecord) { j.Runs = 1 }, false},
+		{"held by an earlier version", func(j *messages.JobRecord, _ *messages.NodeRecord) {
+			j.Hold = &messages.Deed{}
+		}, false},
+	} {
+		p := leadertest.Ports()
+		p.Planner, p.Settings = nil, policy.DefaultSettings()
+		s := New(p, Makers{}).(*Scheduler)
+		s.peers, s.self = leadertest.Peers, leadertest.Peers.Scheduler
+		rec := &messages.JobRecord{Id: "j1", Spec: leadertest.OneGPU(), State: messages.JobState_JOB_STATE_QUEUED}
+		rec.Promise = leadertest.Promise()
+		node := &messages.NodeRecord{Id: "n1", MachineId: "m1"}
+		c.change(rec, node)
+		s.machine("n1").record = node
+		e := &livingJob{id: "j1", rec: rec, pid: actor.NewPID("", "job")}
+		s.jobs["j1"] = e
+		var said []leadertest.Letter
+		s.inherit(&leadertest.Context{Said: &said}, e, rec)
+		stands := s.planner.(policy.Rememberer).Inherit(&policy.Firm{Job: "j1"}, 0)
+		if stands != c.stands || (e.promise != nil) != c.stands || (len(said) == 0) != c.stands {
+			t.Errorf("%s: the planner has it %v, and said is %v", c.name, stands, said)
+		}
+		s.Receive(&leadertest.Context{Hears: protocol.Withdraws{Job: "j1"}, Said: &said})
+		if s.planner.(policy.Rememberer).Inherit(&policy.Firm{Job: "j1"}, 0) || e.promise != nil {
+			t.Errorf("%s: it is withdrawn, and still promised", c.name)
+		}
+		p.Settings, e.promise, said = policy.Settings{}, nil, nil
+		fifo := New(p, Makers{}).(*Scheduler)
+		if fifo.inherit(&leadertest.Context{Said: &said}, e, rec); len(said) != 1 {
+			t.Errorf("%s: a leader that keeps nothing says %v", c.name, said)
+		}
+	}
+}

@@ -1,0 +1,223 @@
+package scheduler
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/asynkron/protoactor-go/actor"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/yi-json/synapse/actors"
+	"github.com/yi-json/synapse/actors/leader/protocol"
+	"github.com/yi-json/synapse/actors/mirror"
+	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/messages/queues"
+	"github.com/yi-json/synapse/policy"
+	"github.com/yi-json/synapse/policy/share"
+	"github.com/yi-json/synapse/topology"
+)
+
+// This file owns the queues that a cluster goes by: one description, which is on disk before anybody is told of it or
+// planned by it, and which the next leader goes on with. What a planner makes of it is policy's. Nothing that runs is
+// ever stopped for it.
+
+// described are the queues as they are on disk.
+type described struct {
+	record  *messages.QueuesRecord // nil: nobody has described any, and every name is a queue
+	tree    *share.Queues          // the same, as the planner has it
+	writing *applying
+}
+
+// applying is a description on its way to the disk, and the tag of its write.
+type applying struct {
+	record *messages.QueuesRecord
+	reply  *messages.ApplyQueuesReply
+	asker  *actor.PID
+}
+
+// onApplyQueues takes a description that makes sense and is of the revision that is on disk. What asks for the same
+// again, as a client does whose answer was lost, is told so.
+func (s *Scheduler) onApplyQueues(ctx actor.Context, m *messages.ApplyQueues) {
+	if no := s.queuesRefused(m); no != nil {
+		ctx.Respond(&messages.ApplyQueuesReply{Outcome: no, Revision: s.queues.record.GetRevision()})
+		return
+	}
+	was := s.queues.record
+	reply := &messages.ApplyQueuesReply{
+		Outcome: messages.OK(), Revision: was.GetRevision() + 1, Closed: s.closedBy(m.Queues),
+	}
+	if was != nil && proto.Equal(was.Queues, m.Queues) {
+		reply.Revision, reply.Unchanged = was.Revision, true
+	}
+	if reply.Unchanged || m.DryRun {
+		ctx.Respond(reply)
+		return
+	}
+	s.lives++
+	w := &applying{reply: reply, asker: ctx.Sender(), record: &messages.QueuesRecord{
+		WrittenBy: &messages.Token{Epoch: s.p.Epoch, Counter: s.lives << 32}, Revision: reply.Revision, Queues: m.Queues,
+		Applied: &messages.Deed{By: m.Principal, AtUnixMs: s.p.Clock.WallMs()},
+	}}
+	s.queues.writing = w
+	ctx.Request(s.peers.Journal, protocol.Write{Lane: protocol.LaneDecisions, Tag: w,
+		Change: actors.Change{Queues: w.record}})
+}
+
+// queuesRefused is why a description is not taken; nil: it is.
+func (s *Scheduler) queuesRefused(m *messages.ApplyQueues) *messages.Outcome {
+	switch {
+	case s.states.In(schedulerLoading):
+		return &messages.Outcome{
+			Code: messages.Code_CODE_UNAVAILABLE, Text: "this leader has just taken over and is not ready",
+			Hint: "try again in a moment",
+		}
+	case s.queues.writing != nil:
+		return &messages.Outcome{
+			Code: messages.Code_CODE_UNAVAILABLE, Text: "other queues are being applied right now",
+			Hint: "try again in a moment",
+		}
+	}
+	if err := m.Validate(); err != nil {
+		return invalidSubmit(err).Outcome
+	}
+	if wrong := queues.From(m.Queues, 0).Check(); len(wrong) > 0 {
+		return &messages.Outcome{
+			Code: messages.Code_CODE_INVALID, Field: "queues", Text: messages.AsText(wrong[0].Error()), Hint: wrong[0].Hint,
+		}
+	}
+	if _, is := s.sharer(); !is {
+		return &messages.Outcome{
+			Code: messages.Code_CODE_NOT_ALLOWED, Field: "queues", Text: "the planner of this cluster knows no queues",
+		}
+	}
+	same := proto.Equal(s.queues.record.GetQueues(), m.Queues)
+	if has := s.queues.record.GetRevision(); m.Revision != 0 && m.Revision != has && !same {
+		return conflictingQueues(m.Revision, has)
+	}
+	return nil
+}
+
+// closedBy are the queues that have jobs and are not described.
+func (s *Scheduler) closedBy(q *messages.Queues) []string {
+	closed := map[string]bool{}
+	for _, e := range s.jobs { //order: a set, sorted below
+		name := cmp.Or(e.rec.GetSpec().GetQueue(), q.Default)
+		if !slices.ContainsFunc(q.Queues, func(s *messages.QueueSpec) bool { return s.Name == name }) {
+			closed[cmp.Or(name, "-")] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(closed))
+}
+
+// onQueuesWritten: they are on disk, and from here on all goes by them.
+func (s *Scheduler) onQueuesWritten(ctx actor.Context, w *applying, m protocol.Written) {
+	s.queues.writing = nil
+	if m.Verdict != actors.Done {
+		w.reply = &messages.ApplyQueuesReply{Revision: s.queues.record.GetRevision(), Outcome: &messages.Outcome{
+			Code: messages.Code_CODE_UNAVAILABLE, Text: "the store refuses these queues", Hint: "the scheduler's log says more",
+		}}
+	} else {
+		first := s.queues.tree == nil
+		s.goBy(ctx, w.record)
+		if first {
+			s.occupy()
+		}
+		s.p.Log.Info("Queues applied: revision %d, by %s", w.record.Revision, w.record.Applied.By.GetName())
+		s.plan(ctx)
+	}
+	if w.asker != nil {
+		ctx.Send(w.asker, w.reply)
+	}
+}
+
+// recallQueues goes on with what an earlier leader had.
+func (s *Scheduler) recallQueues(ctx actor.Context, record *messages.QueuesRecord) {
+	if record != nil {
+		s.goBy(ctx, record)
+	}
+}
+
+// uses are what queues used, for a next leader.
+func (s *Scheduler) uses() (all []*messages.QueueUse) {
+	planner, is := s.planner.(policy.Sharer)
+	if !is {
+		return nil
+	}
+	for _, u := range planner.Uses(int64(s.p.Clock.Now())) {
+		all = append(all, &messages.QueueUse{Queue: u.Queue, Owner: u.Owner, MilliGpuMs: u.Amount})
+	}
+	return all
+}
+
+// recollect goes on from what queues had used under earlier leaders: what was written down, and what ended since.
+func (s *Scheduler) recollect(l actors.Loaded) {
+	planner, is := s.planner.(policy.Sharer)
+	if !is {
+		return
+	}
+	now := int64(s.p.Clock.Now())
+	var uses []share.Use
+	for _, u := range l.Policy.GetUses() {
+		uses = append(uses, share.Use{Queue: u.Queue, Owner: u.Owner, Amount: u.MilliGpuMs})
+	}
+	planner.Recollect(uses, now)
+	for _, e := range l.Unlearned {
+		traits := traitsOf(e.Job, s.poolsNow())
+		planner.Spent(&traits, int64(actors.Millis(e.Attempt.End.GetRanMs())), now)
+	}
+}
+
+// goBy has all go by queues that are on disk.
+func (s *Scheduler) goBy(ctx actor.Context, record *messages.QueuesRecord) {
+	s.queues.record, s.queues.tree = record, queues.From(record.Queues, record.Revision)
+	if planner, is := s.sharer(); is {
+		s.planner = planner
+		planner.Obey(s.queues.tree)
+	}
+	ctx.Send(s.peers.Mirror, mirror.QueuesShown{Record: record})
+}
+
+// sharer is the planner, if it can go by queues. The one that starts what came first cannot; in its place comes one
+// that starts the same where nobody describes any queues.
+func (s *Scheduler) sharer() (policy.Sharer, bool) {
+	if _, plain := s.planner.(policy.Default); plain {
+		return policy.NewJudgement(policy.OnlyFIFO(), s.learning.cells, ends{s}), true
+	}
+	planner, is := s.planner.(policy.Sharer)
+	return planner, is
+}
+
+// occupy tells the planner what runs that it did not start. It comes before the first pass: else a queue would be given
+// as much again as it has.
+func (s *Scheduler) occupy() {
+	if s.queues.tree == nil {
+		return
+	}
+	planner, is := s.sharer()
+	for _, id := range slices.Sorted(maps.Keys(s.jobs)) {
+		e := s.jobs[id]
+		if r := e.run; is && r != nil && r.over == 0 && !r.ended && (ends{s}).Runs(id) {
+			planner.Occupies(policy.Holding{
+				Job: id, Gang: messages.GangOf(e.rec.Spec), Traits: traitsOf(e.rec, s.poolsNow()), Nodes: each(r.nodes),
+				Fixed: e.rec.Spec.GetNotPreemptible(),
+				Since: int64(r.began),
+			}, int64(s.p.Clock.Now()))
+		}
+	}
+}
+
+// each are machines without those that are named again.
+func each(nodes []topology.NodeID) []topology.NodeID {
+	return slices.Compact(slices.Sorted(slices.Values(nodes)))
+}
+
+// conflictingQueues is the answer to a description of another revision than is on disk.
+func conflictingQueues(given, has uint64) *messages.Outcome {
+	return &messages.Outcome{
+		Code: messages.Code_CODE_CONFLICT, Field: "revision",
+		Text: fmt.Sprintf("these queues were made from revision %d, and the cluster has %d", given, has),
+		Hint: "`synapse-cli get queues -o yaml` shows what it has",
+	}
+}

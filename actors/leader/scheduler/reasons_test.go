@@ -1,0 +1,149 @@
+package scheduler
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"github.com/yi-json/synapse/actors"
+	"github.com/yi-json/synapse/actors/leader/leadertest"
+	"github.com/yi-json/synapse/actors/leader/protocol"
+	"github.com/yi-json/synapse/actors/mirror"
+	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/topology"
+	"github.com/yi-json/synapse/topology/belief"
+)
+
+// This file owns the tests that what jobs wait for is told once for all that wait alike.
+
+// watchClock is set by hand; it notes what was asked of it.
+type watchClock struct {
+	now actors.Instant
+	set []time.Duration
+}
+
+func (c *watchClock) Now() actors.Instant { return c.now }
+func (c *watchClock) WallMs() int64       { return int64(c.now) / 1e6 }
+func (c *watchClock) After(d time.Duration, _ *actor.PID, message any) {
+	switch message.(type) {
+	case tellAgain, showAgain:
+		c.set = append(c.set, d)
+	}
+}
+
+// waitingScheduler leads one machine of 8 GPUs that are taken.
+func waitingScheduler(clock *watchClock) (*Scheduler, func(m any) []mirror.WaitingShown) {
+	p := leadertest.Ports()
+	p.Clock = clock
+	s := New(p, Makers{}).(*Scheduler)
+	s.peers, s.self = leadertest.Peers, leadertest.Peers.Scheduler
+	s.states.Become("loaded", schedulerRecovering)
+	s.states.Become("waited", schedulerLeading)
+	s.view.Fabric().Join(topology.Machine{ID: "n1", Total: topology.Resources{MilliGPU: 8000}}, topology.Capacity{})
+	s.view.Fabric().SetUsable("n1", "")
+	return s, func(m any) []mirror.WaitingShown {
+		var said []leadertest.Letter
+		s.Receive(&leadertest.Context{Hears: m, Said: &said})
+		var shown []mirror.WaitingShown
+		for _, l := range said {
+			if w, is := l.Message.(mirror.WaitingShown); is {
+				shown = append(shown, w)
+			}
+		}
+		return shown
+	}
+}
+
+// TestOutagesAreCounted: a machine that takes nothing new is counted with what keeps it from that, and one that takes
+// work is not. What the leader holds against one is told of that one by name, and its count is of what it is beside
+// that.
+func TestOutagesAreCounted(t *testing.T) {
+	up := func(change func(m *machine)) *machine {
+		m := &machine{up: true, everUp: true, record: &messages.NodeRecord{Revision: 1}, ledger: &messages.LedgerReport{},
+			room: &belief.Machine{}}
+		change(m)
+		return m
+	}
+	deed := &messages.Deed{By: &messages.Principal{Name: "ann"}, Reason: "a fan"}
+	s := &Scheduler{}
+	for word, change := range map[string]func(m *machine){
+		"not heard yet":           func(m *machine) { m.up, m.everUp = false, false },
+		"dead":                    func(m *machine) { m.up = false },
+		"drained":                 func(m *machine) { m.record.Drained = deed },
+		"cordoned":                func(m *machine) { m.record.Cordoned = deed },
+		"in trouble":              func(m *machine) { m.ledger.Trouble = "its disk is full" },
+		"benched after a refusal": func(m *machine) { m.room.Bench("it refused", time.Second, time.Minute) },
+		"":                        func(*machine) {},
+	} {
+		m := up(change)
+		s.order = []*machine{m}
+		want := ""
+		if word != "" {
+			want = "out of service: 1 " + word + " (of 1 machine)"
+		}
+		if got := s.outOfService(); got != want || (m.closed() != "") != (want != "") {
+			t.Errorf("%q: it says %q, and closed for %q", word, got, m.closed())
+		}
+		for said, holdAgainst := range map[string]func(m *machine){
+			"admissions have stopped": func(m *machine) { m.halted = "admissions have stopped" },
+			"quarantined":             func(m *machine) { m.obeys = 9 },
+		} {
+			m := up(change)
+			holdAgainst(m)
+			s.order = []*machine{m}
+			if !strings.HasPrefix(m.closed(), said) || s.outOfService() != want {
+				t.Errorf("%q, %s: it says %q, and closed for %q", word, said, s.outOfService(), m.closed())
+			}
+		}
+	}
+}
+
+// TestTenThousandWaitersCostOneMessage: ten thousand jobs of one shape are told of once a second at most, in one
+// message with one reason; one that joins them is told of at once.
+func TestTenThousandWaitersCostOneMessage(t *testing.T) {
+	clock := &watchClock{now: actors.Instant(time.Hour)}
+	s, tell := waitingScheduler(clock)
+	join := func(i int) {
+		id := topology.JobID(fmt.Sprint("j", i))
+		s.jobs[id] = &livingJob{id: id, noted: true}
+		rec := &messages.JobRecord{Id: string(id), Arrival: uint64(i), Spec: leadertest.OneGPU()}
+		s.onWaits(&leadertest.Context{Said: &[]leadertest.Letter{}}, protocol.Waits{Record: rec})
+	}
+	free := func(milliCPU int64) { s.view.Fabric().SetFree("n1", topology.Capacity{MilliCPU: milliCPU}) }
+	for i := range 10_000 {
+		join(i)
+	}
+	shown := tell(PlanNow{})
+	if len(shown) != 1 || len(shown[0].Groups) != 1 || len(shown[0].Jobs) != 10_000 {
+		t.Fatalf("%d messages", len(shown))
+	}
+	const want = "needs 1 GPU; the whole cluster has 0 free of 8"
+	if got := shown[0].Groups[0].Reason; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	clock.now = clock.now.Plus(400 * time.Millisecond)
+	free(1)
+	free(2)
+	if shown := tell(PlanNow{}); len(shown) != 0 || len(clock.set) != 1 || clock.set[0] != 600*time.Millisecond {
+		t.Errorf("%d messages, timers %v", len(shown), clock.set)
+	}
+	join(20_000)
+	if shown := tell(PlanNow{}); len(shown) != 1 || len(shown[0].Groups) != 1 || len(shown[0].Jobs) != 1 ||
+		len(clock.set) != 1 {
+		t.Errorf("one joined: %+v, timers %v", shown, clock.set)
+	}
+	s.view.Fabric().Join(topology.Machine{ID: "n2", Total: topology.Resources{MilliGPU: 8000}}, topology.Capacity{})
+	clock.now = clock.now.Plus(600 * time.Millisecond)
+	shown = tell(tellAgain{})
+	if len(shown) != 1 || len(shown[0].Groups) != 1 || len(shown[0].Jobs) != 0 ||
+		shown[0].Groups[0].Reason != "needs 1 GPU; the whole cluster has 0 free of 16" {
+		t.Errorf("%+v", shown)
+	}
+	clock.now = clock.now.Plus(time.Hour)
+	if shown := tell(PlanNow{}); len(shown) != 0 || len(clock.set) != 1 {
+		t.Errorf("nothing has changed, and %d messages, timers %v", len(shown), clock.set)
+	}
+}

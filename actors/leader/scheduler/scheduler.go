@@ -1,0 +1,462 @@
+// Package scheduler holds the Scheduler, the actor that owns the queue and the view of free capacity. It takes submits,
+// admits gangs pass by pass, meets machines, and asks the planner who starts and who is promised what.
+package scheduler
+
+import (
+	"strings"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"github.com/yi-json/synapse/actors"
+	"github.com/yi-json/synapse/actors/leader/protocol"
+	"github.com/yi-json/synapse/actors/mirror"
+	"github.com/yi-json/synapse/clock/backoff"
+	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/policy"
+	"github.com/yi-json/synapse/topology"
+	"github.com/yi-json/synapse/topology/belief"
+)
+
+// Scheduler owns the queue and the view of free capacity, and is where a gang is admitted (plan.go). It decides and
+// never waits. What it holds in memory follows from the store and from what machines report; a next leader recreates
+// it.
+//
+// It tells: Jobs (Admit, Sighted, NodeLost, …), Racks (Expect, Enrol, Expel),
+// Nodes (Lead, Rejected, Stop and Forget for jobs that are over), the Mirror.
+// It asks: the Journal (Write → Written) and the store (Load, Find).
+type Scheduler struct {
+	p      *protocol.Ports
+	makers Makers
+	states actors.States[schedulerState]
+	levels []string
+	self   *actor.PID
+	peers  protocol.JobPeers
+
+	view     *belief.View
+	queue    *policy.Queue
+	planner  policy.Planner
+	machines map[topology.NodeID]*machine
+	order    []*machine // as they came
+	racks    map[string]*actor.PID
+	closings []closing // machines that close later, the first one first
+	awaited  int       // machines in the store that this leader has not heard yet
+
+	jobs     map[topology.JobID]*livingJob
+	requests map[requestKey]*livingJob
+	damaged  map[topology.JobID]*damagedJob
+	finds    map[uint64]find // questions to the store that are open
+
+	tokens    uint64 // the counter in the tokens of this epoch
+	lives     uint64 // counts Job actors, so that their writes can be told apart
+	arrival   uint64
+	uids      *topology.UIDs
+	uidTurn   uint64 // of the uid that was given last
+	uidless   uidless
+	tickets   uint64
+	planDue   bool              // a pass is asked for
+	wakeAt    actors.Instant    // when a waiting job's patience ends and a timer is set for it
+	early     []topology.NodeID // links that stood before the store was read
+	owners    owners
+	greetings greetings
+	telling   telling
+	starts    startsTelling
+	wants     wantsTelling
+	showing   showing
+	learning  learning
+	foresight foresight
+	behind    behind
+	queues    described
+	waiting   waitingJobs
+	rules     map[string]int                      // how many machines decide about accounts in which way
+	throttles map[topology.JobID]*throttle        // of arrays
+	followers map[topology.JobID][]topology.JobID // the jobs that wait for one to end
+	// preempters are the jobs for which others are stopped.
+	preempters map[topology.JobID]*livingJob
+}
+
+type (
+	// PlanNow is the Scheduler's word to itself that a pass is due.
+	PlanNow   struct{}
+	recovered struct{}
+	retryLoad struct{}
+	unbench   struct{ Node topology.NodeID }
+	drainDue  struct {
+		Node topology.NodeID
+		Seq  uint64
+	}
+	patienceOver struct{ At actors.Instant }
+	lookAgain    struct {
+		Job topology.JobID
+		Seq uint64
+	}
+	remake struct{ Job topology.JobID }
+)
+
+func New(p *protocol.Ports, makers Makers) actor.Actor {
+	uids := topology.NewUIDs(p.UIDs)
+	s := &Scheduler{
+		p: p, makers: makers, states: actors.NewStates(&Table, p.Host), levels: p.Levels,
+		view: belief.New(p.Levels, uids), queue: policy.NewQueue(),
+		machines: map[topology.NodeID]*machine{}, racks: map[string]*actor.PID{},
+		jobs: map[topology.JobID]*livingJob{}, requests: map[requestKey]*livingJob{}, finds: map[uint64]find{},
+		damaged: map[topology.JobID]*damagedJob{}, uids: uids,
+		greetings: newGreetings(), behind: newBehind(), learning: newLearning(),
+		waiting: waitingJobs{}, rules: map[string]int{}, followers: map[topology.JobID][]topology.JobID{},
+		preempters: map[topology.JobID]*livingJob{}, throttles: map[topology.JobID]*throttle{},
+	}
+	if s.planner = p.Planner; s.planner == nil {
+		s.planner = p.Settings.Planner(s.learning.cells, ends{s})
+	}
+	return s
+}
+
+// Receive dispatches: clients, machines, jobs, and what was asked for.
+func (s *Scheduler) Receive(ctx actor.Context) {
+	switch m := ctx.Message().(type) {
+	case *actor.Started:
+		s.onStarted(ctx)
+	case *messages.Submit:
+		s.onSubmit(ctx, m)
+	case *messages.DryRun:
+		s.onDryRun(ctx, m)
+	case *messages.Cancel:
+		s.onCancel(ctx, m)
+	case *messages.Hold:
+		s.toJob(ctx, m.Job, &messages.HoldReply{Job: m.Job, Outcome: s.noJob(m.Job), Release: m.Release})
+	case *messages.Requeue:
+		s.toJob(ctx, m.Job, &messages.RequeueReply{Job: m.Job, Outcome: s.noJob(m.Job)})
+	case *messages.Update:
+		s.onUpdate(ctx, m)
+	case *messages.ChangeNode:
+		s.onChangeNode(ctx, m)
+	case *messages.ApplyQueues:
+		s.onApplyQueues(ctx, m)
+	case *messages.Hello:
+		s.onHello(ctx, m)
+	case actors.LinkUp:
+		s.onLinkUp(ctx, m)
+	case actors.LinkDown:
+		s.onLinkDown(ctx, m)
+	case greetAgain:
+		s.onGreetAgain(ctx, m)
+	case protocol.Reported:
+		s.onReported(ctx, m)
+	case protocol.Lost:
+		s.onLost(ctx, m)
+	case protocol.StrangerHeard:
+		s.lead(ctx, m.Node)
+	case protocol.Written:
+		s.onWritten(ctx, m)
+	case actors.Loaded:
+		s.onLoaded(ctx, m)
+	case actors.Found:
+		s.onFound(ctx, m)
+	case *actor.Terminated:
+		s.onJobBroke(ctx, m)
+	default:
+		s.receiveInner(ctx)
+	}
+	s.showRooms(ctx)
+}
+
+// receiveInner dispatches what Jobs, Coordinators and timers say.
+func (s *Scheduler) receiveInner(ctx actor.Context) {
+	switch m := ctx.Message().(type) {
+	case protocol.Occupied:
+		s.onOccupied(ctx, m)
+	case protocol.Vacated:
+		s.onVacated(ctx, m)
+	case protocol.Balked:
+		s.onBalked(ctx, m)
+	case protocol.Launched:
+		s.onLaunched(m)
+	case protocol.LaunchFailed:
+		s.onLaunchFailed(ctx, m)
+	case protocol.StrangeToken:
+		s.onStrangeToken(ctx, m)
+	case protocol.Settled:
+		s.onSettled(ctx, m)
+	case protocol.Sprout:
+		s.onSprout(ctx, m)
+	case protocol.Probe:
+		s.onProbe(ctx, m)
+	case protocol.Concluded:
+		s.onConcluded(ctx, m.Job, m.State)
+	case protocol.Stale:
+		s.onStale(ctx, m)
+	case protocol.Foreseen:
+		s.onForeseen(ctx, m)
+	case protocol.PromiseWritten:
+		s.onPromiseWritten(ctx, m)
+	case protocol.Redeemed:
+		s.onRedeemed(ctx, m)
+	case protocol.AttemptEnded:
+		s.onAttemptEnded(ctx, m)
+	case protocol.Claim:
+		s.onClaim(ctx, m)
+	case PlanNow:
+		s.onPlan(ctx)
+	case patienceOver:
+		s.onPatienceOver(ctx, m)
+	case tellAgain:
+		s.onTellAgain(ctx)
+	case showAgain:
+		s.showing.armed = false // what changed meanwhile is told after this message
+	case lookAgain:
+		s.onLookAgain(ctx, m)
+	case uidDue:
+		s.onUIDDue(ctx)
+	case unbench:
+		s.onUnbench(ctx, m)
+	case drainDue:
+		s.onDrainDue(ctx, m)
+	case closingDue:
+		s.onClosingDue(ctx, m)
+	case remake:
+		s.onRemake(ctx, m)
+	case recovered:
+		s.onRecovered(ctx, "waited")
+	case askAgain:
+		s.ask(m.Why, m.Query)
+	case askOrphan:
+		s.onAskOrphan(m)
+	case retryLoad:
+		s.load(ctx)
+	default:
+		s.receiveWishes(ctx)
+	}
+}
+
+func (s *Scheduler) onStarted(ctx actor.Context) {
+	s.self = ctx.Self()
+	s.view.Fabric().Lead()
+	s.peers = protocol.JobPeers{Scheduler: s.self, Journal: actors.At(s.self, actors.JournalPath),
+		Mirror: actors.At(s.self, actors.MirrorPath)}
+	s.load(ctx)
+}
+
+func (s *Scheduler) load(ctx actor.Context) { s.p.Store.Load(s.p.Epoch, ctx.Self()) }
+
+// onLoaded builds everything from disk: machines first, so that jobs find them.
+func (s *Scheduler) onLoaded(ctx actor.Context, m actors.Loaded) {
+	switch {
+	case !s.states.In(schedulerLoading):
+		s.onReread(ctx, m)
+		return
+	case m.Deposed:
+		s.p.Host.Deposed(s.p.Epoch)
+		return
+	case m.Err != "":
+		s.p.Log.Info("the store cannot be read yet: %s", m.Err)
+		s.p.Clock.After(s.p.Constants.JournalRetry, ctx.Self(), retryLoad{})
+		return
+	}
+	s.states.Become("loaded", schedulerRecovering)
+	s.arrival, s.uidTurn = m.Arrival, m.UIDTurn
+	s.behind.trial.open(m, s.p.Epoch)
+	ctx.Send(s.peers.Mirror, mirror.PlanningShown{Why: "this leader has just taken over: nothing is started until its " +
+		"machines have been heard, for " + s.p.Constants.RecoveryWait.String() + " at most"})
+	s.recallGPUTime(ctx, m)
+	for _, rec := range m.Nodes {
+		if rec.Removed == nil {
+			s.expectMachine(ctx, rec)
+			continue
+		}
+		// The name may come back as another machine, whose record follows this one.
+		gone := s.machine(topology.NodeID(rec.Id))
+		gone.record, gone.everUp = rec, true
+	}
+	s.setAside(ctx, m)
+	s.recall(ctx, m)
+	s.recallQueues(ctx, m.Queues)
+	s.recollect(m)
+	attempts := map[string][]*messages.AttemptRecord{}
+	for _, a := range m.Attempts {
+		attempts[a.Job] = append(attempts[a.Job], a)
+	}
+	for _, rec := range m.Jobs {
+		s.adopt(ctx, rec, attempts[rec.Id])
+	}
+	for _, rec := range m.Jobs { // all of them are there by now
+		s.await(ctx, s.jobs[topology.JobID(rec.Id)], rec)
+		s.tellArray(ctx, s.jobs[topology.JobID(rec.Id)])
+	}
+	for _, rec := range m.Jobs {
+		s.toldAll(ctx, s.jobs[topology.JobID(rec.Id)], false)
+	}
+	s.endOrphans(ctx)
+	for _, e := range m.Ended {
+		s.owners.see(e.Job.GetOwner().GetName())
+		ctx.Send(s.peers.Mirror, mirror.JobRecalled(e))
+	}
+	for _, n := range s.early {
+		s.greet(ctx, n)
+	}
+	s.early = nil
+	s.p.Clock.After(s.p.Constants.RecoveryWait, ctx.Self(), recovered{})
+	s.heardAll(ctx)
+}
+
+// adopt takes up a job from disk.
+func (s *Scheduler) adopt(ctx actor.Context, rec *messages.JobRecord, attempts []*messages.AttemptRecord) {
+	e := &livingJob{
+		id: topology.JobID(rec.Id), key: requestKey{rec.Owner.GetName(), rec.RequestId}, hash: rec.RequestHash,
+		rec: rec, ownUID: ownUIDOf(rec),
+	}
+	s.uids.HoldFor(e.uid, e.key.owner)
+	s.owners.see(e.key.owner)
+	s.jobs[e.id] = e
+	e.element = rec.Spec.Element != nil
+	s.keepsPlace(e)
+	s.idles(ctx, e, rec.State == messages.JobState_JOB_STATE_QUEUED)
+	if rec.RequestId != "" {
+		s.requests[e.key] = e
+	}
+	s.embody(ctx, e, rec, attempts)
+}
+
+// embody makes a job's actor, and notes which machines it may have something on.
+func (s *Scheduler) embody(ctx actor.Context, e *livingJob, rec *messages.JobRecord,
+	attempts []*messages.AttemptRecord) {
+	e.read, e.stopped = e.read[:0], victimOf{}
+	s.noteOutranked(e, rec.Outranked)
+	e.had = actors.Millis(rec.RanMs)
+	for _, a := range attempts {
+		token := messages.FromToken(a.Token)
+		e.read = append(e.read, token)
+		if token == messages.FromToken(rec.Attempt) && (e.run == nil || e.run.token != token) {
+			s.newRun(e, &run{token: token, nodes: nodesOf(a.Places, placeNode), spec: rec.Spec, ended: a.End != nil})
+		}
+		s.lodge(e, a)
+	}
+	s.lives++
+	life := s.lives
+	if rec.Spec.Array != nil {
+		s.onAllows(ctx, protocol.Allows{Array: e.id, Most: rec.Spec.Array.Most})
+		e.pid = actors.Spawn(ctx, &s.p.Ports, actors.KindArray, actors.JobName(e.id), func() actor.Actor {
+			return s.makers.Array(s.p, s.peers, life, rec)
+		})
+		if rec.State.Terminal() {
+			s.onConcluded(ctx, e.id, rec.State)
+		}
+		return
+	}
+	e.offered = topology.Token{} // whoever was there before took that with it
+	e.pid = actors.Spawn(ctx, &s.p.Ports, actors.KindJob, actors.JobName(e.id), func() actor.Actor {
+		return s.makers.Job(s.p, s.peers, life, rec, attempts)
+	})
+	s.bury(ctx, e, attempts)
+	s.tellDrains(ctx, e, attempts)
+	s.inherit(ctx, e, rec)
+	if rec.State.Terminal() {
+		s.onConcluded(ctx, e.id, rec.State)
+	}
+}
+
+// lodge notes where an attempt may have something: what a machine gave it stays taken until its last member there
+// has gone.
+func (s *Scheduler) lodge(e *livingJob, a *messages.AttemptRecord) {
+	amounts := map[string][]topology.Resources{}
+	for _, p := range a.Places {
+		amounts[p.Node] = append(amounts[p.Node], messages.FromResources(p.Grant.GetAmount()))
+	}
+	who := s.tenant(e.id, messages.FromToken(a.Token))
+	for _, n := range protocol.Debtors(a) {
+		if m := s.machines[topology.NodeID(n)]; m != nil {
+			m.room.Lodge(&who, amounts[n]...)
+		}
+	}
+}
+
+// bury tells a job of machines that were removed: the leader that was asked to
+// may have died before the job's own record said so.
+func (s *Scheduler) bury(ctx actor.Context, e *livingJob, attempts []*messages.AttemptRecord) {
+	for _, a := range attempts {
+		for _, p := range a.Places {
+			if m := s.machines[topology.NodeID(p.Node)]; p.Exit == nil &&
+				(m == nil || m.record.GetRemoved() != nil || m.record.GetMachineId() != p.MachineId) {
+				ctx.Send(e.pid, protocol.NodeGone{Node: topology.NodeID(p.Node), MachineID: p.MachineId})
+			}
+		}
+	}
+}
+
+// heardAll ends the recovery early when no machine is awaited any more.
+func (s *Scheduler) heardAll(ctx actor.Context) {
+	if s.awaited == 0 {
+		s.onRecovered(ctx, "all heard")
+	}
+}
+
+func (s *Scheduler) onRecovered(ctx actor.Context, event string) {
+	if s.states.In(schedulerRecovering) {
+		s.states.Become(event, schedulerLeading)
+		s.occupy()
+		ctx.Send(s.peers.Mirror, mirror.PlanningShown{Why: s.halted()})
+		s.plan(ctx)
+	}
+}
+
+// onJobBroke: its actor panicked. It is recreated from what is on disk, later
+// each time, so that a job that always breaks does not keep the leader busy.
+func (s *Scheduler) onJobBroke(ctx actor.Context, m *actor.Terminated) {
+	name := strings.TrimPrefix(m.Who.Id, actors.JobPath(""))
+	if e := s.jobs[topology.JobID(name)]; e != nil && e.pid != nil && !e.remakes {
+		e.remakes = true
+		s.unqueue(ctx, e.id) // what was admitted now would find nobody
+		s.later(ctx, e)
+	}
+}
+
+func (s *Scheduler) later(ctx actor.Context, e *livingJob) {
+	e.breaks++
+	s.p.Clock.After(backoff.After(e.breaks, s.p.Constants.BenchFirst, s.p.Constants.BenchCap), ctx.Self(), remake{e.id})
+}
+
+// onStale: the record on disk is not the one its actor knew.
+func (s *Scheduler) onStale(ctx actor.Context, m protocol.Stale) {
+	if e := s.jobs[m.Job]; e != nil && e.pid != nil {
+		ctx.Stop(e.pid) // Terminated then comes as if it had broken
+	}
+}
+
+func (s *Scheduler) onRemake(ctx actor.Context, m remake) {
+	if e := s.jobs[m.Job]; e != nil && e.remakes {
+		s.ask(find{job: e.id}, actors.Query{Job: e.id})
+	}
+}
+
+// onSettled ends a job's actor: nothing of it is left to do.
+func (s *Scheduler) onSettled(ctx actor.Context, m protocol.Settled) {
+	e := s.jobs[m.Job]
+	if e == nil {
+		return
+	}
+	s.dropRun(e)
+	s.setPromise(ctx, e, nil)
+	s.remembers(func(p policy.Rememberer) {
+		p.Forgotten(m.Job)
+		p.Written(m.Job) // its end is on disk
+	})
+	delete(s.jobs, m.Job)
+	delete(s.throttles, m.Job)
+	s.idles(ctx, e, false)
+	delete(s.requests, e.key)
+	s.unqueue(ctx, m.Job)
+	s.leavesPlace(ctx, e)
+	s.awaitsUIDNoMore(e)
+	s.freeUID(e)
+	ctx.Stop(e.pid)
+}
+
+// toJob passes a client's wish on to the job's actor, which answers it.
+func (s *Scheduler) toJob(ctx actor.Context, id string, none any) {
+	if e := s.jobs[topology.JobID(id)]; e != nil && e.pid != nil && !e.remakes {
+		ctx.Forward(e.pid)
+		return
+	} else if a := s.arrayFor(id); e == nil && a != nil && a.pid != nil && !a.remakes {
+		ctx.Forward(a.pid)
+		return
+	}
+	ctx.Respond(none)
+}

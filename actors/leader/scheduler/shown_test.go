@@ -1,0 +1,232 @@
+package scheduler
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"github.com/yi-json/synapse/actors"
+	"github.com/yi-json/synapse/actors/leader/leadertest"
+	"github.com/yi-json/synapse/actors/leader/protocol"
+	"github.com/yi-json/synapse/actors/mirror"
+	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/topology"
+	"github.com/yi-json/synapse/topology/belief"
+)
+
+// This file owns the tests that the Mirror hears of what is acknowledged before
+// the client does: whoever is answered may ask at once what became of it. And it
+// owns those that the Mirror answers why a job waits as the Scheduler would.
+
+// TestJobIsToldWhomToAnswer: once a submit is on disk, its Job hears which clients wait for the answer.
+func TestJobIsToldWhomToAnswer(t *testing.T) {
+	who := &messages.Principal{Name: "a"}
+	var said []leadertest.Letter
+	tell := func(a actor.Actor, m any) {
+		a.Receive(&leadertest.Context{Hears: m, Said: &said})
+	}
+	s := New(leadertest.Ports(), Makers{}).(*Scheduler)
+	s.peers, s.self = leadertest.Peers, leadertest.Peers.Scheduler
+	s.states.Become("loaded", schedulerRecovering)
+	s.states.Become("waited", schedulerLeading)
+	tell(s, &messages.Submit{Principal: who, Spec: leadertest.OneGPU(), AllowInfeasible: true})
+	write := said[len(said)-1].Message.(protocol.Write)
+	tell(s, protocol.Written{Tag: write.Tag, Verdict: actors.Done})
+	at := slices.IndexFunc(said, func(l leadertest.Letter) bool { _, is := l.Message.(protocol.Acknowledge); return is })
+	if at < 0 {
+		t.Fatalf("the Job is not told whom to answer: %v", said)
+	}
+}
+
+// pair is a Scheduler that leads and the Mirror that it tells.
+type pair struct {
+	*Scheduler
+	mirror *mirror.Mirror
+	told   []mirror.RoomsShown
+}
+
+func newPair(clock actors.Clock, levels ...string) *pair {
+	p := leadertest.Ports()
+	p.Levels, p.Clock = levels, clock
+	s := New(p, Makers{}).(*Scheduler)
+	s.peers, s.self = leadertest.Peers, leadertest.Peers.Scheduler
+	s.states.Become("loaded", schedulerRecovering)
+	s.states.Become("waited", schedulerLeading)
+	s.view.Fabric().Lead()
+	return &pair{Scheduler: s, mirror: mirror.New(&p.Ports, 1, levels).(*mirror.Mirror)}
+}
+
+// tell has the Scheduler act on a message, and the Mirror on what it is told then.
+func (p *pair) tell(message any) {
+	var said []leadertest.Letter
+	p.Receive(&leadertest.Context{Hears: message, Said: &said})
+	for _, l := range said {
+		if l.To == "mirror" {
+			p.mirror.Receive(&leadertest.Context{Hears: l.Message, Said: &[]leadertest.Letter{}})
+		}
+		if r, is := l.Message.(mirror.RoomsShown); is {
+			p.told = append(p.told, r)
+		}
+	}
+}
+
+// waits has a job wait, as its own actor would say.
+func (p *pair) waits(id string, arrival uint64, spec *messages.JobSpec) {
+	rec := &messages.JobRecord{Id: id, Arrival: arrival, Spec: spec}
+	p.jobs[topology.JobID(id)] = &livingJob{
+		id: topology.JobID(id), rec: rec, noted: true, pid: actor.NewPID("here", id),
+	}
+	p.mirror.Receive(
+		&leadertest.Context{Hears: mirror.JobShown{Status: &messages.JobStatus{Record: rec, Phase: messages.PhaseQueued}},
+			Said: &[]leadertest.Letter{}})
+	p.tell(protocol.Waits{Record: rec})
+	p.tell(PlanNow{})
+}
+
+// machine has a machine join of which all is free.
+func (p *pair) machine(id string) *topology.Fabric {
+	f := p.view.Fabric()
+	f.Join(topology.Machine{ID: topology.NodeID(id), Place: []string{"rack of " + id},
+		Total: topology.Resources{MilliGPU: 1000}}, topology.Capacity{WholeGPUs: 1})
+	p.Scheduler.machine(topology.NodeID(id)).record = &messages.NodeRecord{Id: id}
+	return f
+}
+
+// explained is what the Mirror answers, which the Scheduler's own view must say too.
+func (p *pair) explained(t *testing.T, job topology.JobID) string {
+	t.Helper()
+	got, ok := p.mirror.Explain(job)
+	if want, waits := p.Explain(job); got != want || ok != waits {
+		t.Errorf("the Mirror answers %q, the Scheduler would have answered %q", got, want)
+	}
+	return got
+}
+
+// TestExplainKnowsPatience: a job that waits for its preferred level is told of that, and not that it fits.
+func TestExplainKnowsPatience(t *testing.T) {
+	p := newPair(leadertest.Host{}, "rack")
+	p.machine("n1")
+	p.machine("n2")
+	spec := leadertest.OneGPU()
+	spec.Gang.ReplicasMin, spec.Gang.ReplicasMax = 2, 2
+	spec.Topology = &messages.TopologySpec{Preferred: "rack", PatienceMs: 60_000}
+	p.waits("j", 1, spec)
+	if got := p.explained(t, "j"); !strings.HasPrefix(got, "waits for its preferred rack: needs 2 GPUs") {
+		t.Errorf("explained as %q", got)
+	}
+}
+
+// TestMirrorAnswersAsTheScheduler: what the Mirror answers names who holds what is wanted, who is ahead, and what is
+// closed, as these change.
+func TestMirrorAnswersAsTheScheduler(t *testing.T) {
+	clock := &watchClock{now: actors.Instant(time.Hour)}
+	p := newPair(clock)
+	f := p.machine("n1")
+	p.waits("first", 1, leadertest.OneGPU())
+	if _, waits := p.mirror.Explain("first"); waits || p.queue.Len() > 0 {
+		t.Fatal("the first job found no room")
+	}
+	p.waits("j", 2, leadertest.OneGPU())
+	p.waits("k", 3, leadertest.OneGPU())
+	later := func() {
+		clock.now = clock.now.Plus(roomsEvery)
+		p.tell(showAgain{})
+	}
+	later()
+	const short = "needs 1 GPU; the whole cluster has 0 free of 1 · there first has 1"
+	for id, want := range map[topology.JobID]string{
+		"j": short + " · it is the first of 2 waiting jobs", "k": short + " · 1 of 2 waiting jobs is ahead of it",
+	} {
+		if got := p.explained(t, id); got != want {
+			t.Errorf("%s: %q", id, got)
+		}
+	}
+	f.SetUsable("n1", "drained by ann")
+	p.view.Fabric().Keep("big",
+		topology.Placement{Slots: []topology.Slot{{Node: "n1", Amount: topology.Resources{MilliGPU: 1000}}}})
+	p.tell(protocol.Withdraws{Job: "j"})
+	later()
+	if got := p.explained(t, "k"); !strings.Contains(got, "n1 drained by ann") || strings.Contains(got, "waiting jobs") {
+		t.Errorf("k: %q", got)
+	}
+	p.machines["n1"].room.Evict(p.machines["n1"].room.Tenants()[0].Token)
+	later()
+	if got := p.explained(t, "k"); strings.Contains(got, "first has") {
+		t.Errorf("k: %q", got)
+	}
+	p.view.Remove(p.machines["n1"].room)
+	later()
+	p.explained(t, "k")
+}
+
+// TestRoomsAreToldNowAndThen: however often the room changes, the Mirror is told ten times a second at most, and not
+// where nothing changed.
+func TestRoomsAreToldNowAndThen(t *testing.T) {
+	clock := &watchClock{now: actors.Instant(time.Hour)}
+	p := newPair(clock)
+	f := p.machine("n1")
+	p.tell(unbench{Node: "nobody"})
+	if len(p.told) != 1 || len(p.told[0].Machines) != 1 {
+		t.Fatalf("told %v", p.told)
+	}
+	clock.now = clock.now.Plus(30 * time.Millisecond)
+	for i := range 100 {
+		f.SetFree("n1", topology.Capacity{MilliCPU: int64(i)})
+		p.tell(unbench{Node: "nobody"})
+	}
+	if len(p.told) != 1 || len(clock.set) != 1 || clock.set[0] != 70*time.Millisecond {
+		t.Fatalf("told %d times, timers %v", len(p.told), clock.set)
+	}
+	clock.now = clock.now.Plus(70 * time.Millisecond)
+	p.tell(showAgain{})
+	if len(p.told) != 2 || len(p.told[1].Machines) != 1 || p.told[1].Machines[0].Free.MilliCPU != 99 {
+		t.Fatalf("told %v", p.told)
+	}
+	clock.now = clock.now.Plus(time.Hour)
+	p.tell(unbench{Node: "nobody"})
+	if len(p.told) != 2 || len(clock.set) != 1 {
+		t.Errorf("nothing has changed, and it was told %d times, timers %v", len(p.told), clock.set)
+	}
+}
+
+// BenchmarkRoomsShown is one telling: what a hundred gangs a second, each of 8 machines, change in a tenth of a second
+// on 10,000 machines as they come and go.
+func BenchmarkRoomsShown(b *testing.B) {
+	machines := 10_000
+	if testing.Short() {
+		machines = 1_000
+	}
+	clock := &watchClock{now: actors.Instant(time.Hour)}
+	p := newPair(clock, "rack")
+	for i := range machines {
+		p.machine(fmt.Sprintf("n%05d", i))
+	}
+	p.tell(showAgain{})
+	p.told = nil
+	amount := topology.Resources{MilliGPU: 1000}
+	b.ReportAllocs()
+	for i := 0; b.Loop(); i++ {
+		for n := range 80 {
+			id := topology.NodeID(fmt.Sprintf("n%05d", (i/2*80+n)%machines))
+			who := belief.Lodger{Token: topology.Token{Epoch: 1, Counter: uint64(i / 2)}, Job: "train"}
+			slot := topology.Placement{Slots: []topology.Slot{{Node: id, Amount: amount}}}
+			if i%2 == 0 {
+				p.view.Fabric().Take(slot)
+				p.machines[id].room.Claim(&who, amount)
+			} else {
+				p.view.Fabric().Give(slot)
+				p.machines[id].room.Evict(who.Token)
+			}
+		}
+		clock.now = clock.now.Plus(roomsEvery)
+		p.tell(showAgain{})
+		if len(p.told) != 1 || len(p.told[0].Machines) != 80 {
+			b.Fatalf("told %d times", len(p.told))
+		}
+		p.told = p.told[:0]
+	}
+}

@@ -1,0 +1,24 @@
+package scheduler
+
+import (
+	"testing"
+	"time"
+
+	"github.com/yi-json/synapse/actors/leader/leadertest"
+	"github.com/yi-json/synapse/actors/leader/protocol"
+	"github.com/yi-json/synapse/messages"
+)
+
+// This file owns the tests of what a next leader makes of an attempt that was lent its room.
+
+// TestTooShortReachesThePlanner: what a job says of that is in the queue.
+func TestTooShortReachesThePlanner(t *testing.T) {
+	rec := &messages.JobRecord{Id: "j", Spec: leadertest.OneGPU(), State: messages.JobState_JOB_STATE_QUEUED}
+	s := New(leadertest.Ports(), Makers{}).(*Scheduler)
+	s.peers, s.self = leadertest.Peers, leadertest.Peers.Scheduler
+	s.jobs["j"] = &livingJob{id: "j", rec: rec}
+	s.onWaits(&leadertest.Context{Said: &[]leadertest.Letter{}}, protocol.Waits{Record: rec, Lent: 12 * time.Second})
+	if w, ok := s.queue.Get("j"); !ok || time.Duration(w.Lent) != 12*time.Second {
+		t.Errorf("it is known to need more than %v", time.Duration(w.Lent))
+	}
+}

@@ -1,0 +1,296 @@
+package scheduler
+
+import (
+	"bytes"
+	"cmp"
+	"crypto/sha256"
+	"errors"
+	"strings"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"github.com/yi-json/synapse/actors"
+	"github.com/yi-json/synapse/actors/leader/protocol"
+	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/topology"
+)
+
+// This file owns how a job comes in: validated, made durable, and only then
+// acknowledged. A repeated request gets the answer of the first.
+
+func (s *Scheduler) onSubmit(ctx actor.Context, m *messages.Submit) {
+	if no := s.closedToSubmits(); no != nil {
+		ctx.Respond(no)
+		return
+	}
+	if err := m.Validate(); err != nil {
+		ctx.Respond(invalidSubmit(err))
+		return
+	}
+	key := requestKey{m.Principal.GetName(), m.RequestId}
+	hash := hashOf(m.Spec)
+	if e := s.requests[key]; m.RequestId != "" && e != nil {
+		s.repeated(ctx, e, hash)
+		return
+	}
+	given, no := s.atDoor(m)
+	if no != nil {
+		ctx.Respond(no)
+		return
+	}
+	s.write(ctx, m, given, key, hash)
+}
+
+// closedToSubmits is the answer while nothing may come in; nil: it may.
+func (s *Scheduler) closedToSubmits() *messages.SubmitReply {
+	switch {
+	case !s.states.In(schedulerLeading):
+		return submitReply("", messages.Code_CODE_UNAVAILABLE, "", "this leader has just taken over and is not ready",
+			"try again in a moment")
+	case s.behind.why != "":
+		return s.outdated()
+	}
+	return nil
+}
+
+// infeasible is the answer to a gang that no machines here could ever hold; nil: they could.
+func (s *Scheduler) infeasible(by *messages.Principal, spec *messages.JobSpec) *messages.SubmitReply {
+	gang := s.gangFor(by, spec)
+	ok, why := topology.Feasible(s.view.Fabric(), gang)
+	switch {
+	case ok:
+		return nil
+	case why.Refused:
+		return submitReply("", messages.Code_CODE_INFEASIBLE, "spec.user", strings.TrimPrefix(why.String(), "user: "),
+			s.view.Fabric().WayOut(gang, why))
+	}
+	return submitReply("", messages.Code_CODE_INFEASIBLE, "spec.gang", "no set of machines here could ever hold it: "+
+		why.String(),
+		s.view.Fabric().WayOut(gang, why))
+}
+
+// onDryRun answers as onSubmit would, and whether there is room now.
+func (s *Scheduler) onDryRun(ctx actor.Context, m *messages.DryRun) {
+	no := s.closedToSubmits()
+	if no == nil {
+		if err := m.Validate(); err != nil {
+			no = invalidSubmit(err)
+		}
+	}
+	var given given
+	if no == nil {
+		given, no = s.atDoor(m)
+	}
+	if no != nil {
+		ctx.Respond(&messages.DryRunReply{Outcome: no.Outcome})
+		return
+	}
+	spec := given.spec
+	gang := s.gangFor(m.Principal, spec)
+	gang.Closing, _ = s.closingFor(spec)
+	reply := &messages.DryRunReply{
+		Outcome: &messages.Outcome{Code: messages.Code_CODE_OK, Hint: s.view.Fabric().Unknown(&gang)},
+		Ahead:   int32(s.queue.Ahead(spec.Priority)),
+	}
+	if _, why := topology.Place(s.view.Fabric(), gang); why != nil {
+		reply.Waits = why.String()
+	}
+	if live := s.living(spec); len(live) > 0 {
+		reply.Waits = strings.TrimPrefix(messages.WaitsFor(live, func(string) string { return "" }), "waits ")
+	}
+	if protocol.UntilMs(spec.BeginUnixMs, s.p.Clock.WallMs()) > 0 {
+		reply.Waits = messages.BeginsAt(spec)
+	}
+	ctx.Respond(reply)
+}
+
+// entering is a job that somebody wants to bring: a Submit, or a DryRun of one.
+type entering interface {
+	GetPrincipal() *messages.Principal
+	GetSpec() *messages.JobSpec
+	GetAllowInfeasible() bool
+	GetExempt() bool
+	GetGroups() []string
+}
+
+// atDoor holds a new job against all that is asked of one, and answers it with what it does not ask for and gets.
+func (s *Scheduler) atDoor(m entering) (g given, no *messages.SubmitReply) {
+	by, spec := m.GetPrincipal(), m.GetSpec()
+	if spec, no = asOwner(by, spec); no != nil {
+		return g, no
+	}
+	if no = cmp.Or(s.noQueue(spec), s.beginsTooLate(spec)); no != nil {
+		return g, no
+	}
+	t := s.termsOf(spec)
+	if no := s.notAnOwner(m, &t); no != nil {
+		return g, &messages.SubmitReply{Outcome: no}
+	}
+	if spec, no = placed(spec, &t); no != nil {
+		return g, no
+	}
+	if !m.GetAllowInfeasible() {
+		if no = cmp.Or(s.infeasible(by, spec), s.neverAllowed(by, spec)); no != nil {
+			return g, no
+		}
+	}
+	if g, no = s.given(spec, &t); no != nil {
+		return g, no
+	}
+	return g, s.tooManyWait(m, &t)
+}
+
+// given is a spec with what it does not ask for and gets all the same.
+type given struct {
+	spec          *messages.JobSpec
+	memory, limit bool // which of them is a default
+}
+
+func (s *Scheduler) given(spec *messages.JobSpec, t *messages.QueueTerms) (g given, no *messages.SubmitReply) {
+	with, no := s.bounded(spec)
+	if no != nil {
+		return g, no
+	}
+	g.spec, no = s.limited(with, t)
+	g.memory, g.limit = with != spec, g.spec != with
+	return g, no
+}
+
+// write makes a fresh job durable, with what it was given beside what it asked for. Until it is, nobody hears of it.
+func (s *Scheduler) write(ctx actor.Context, m *messages.Submit, g given, key requestKey, hash []byte) {
+	s.lives++
+	s.arrival++
+	e := &livingJob{id: s.p.NewJobID(), key: key, hash: hash, ownUID: ownUID{toCome: s.needsUID(g.spec)}}
+	e.rec = &messages.JobRecord{
+		Id: string(e.id), Revision: 1, WrittenBy: &messages.Token{Epoch: s.p.Epoch, Counter: s.lives << 32},
+		Spec: g.spec, Owner: m.Principal, RequestId: m.RequestId, RequestHash: hash,
+		SubmittedUnixMs: s.p.Clock.WallMs(), Arrival: s.arrival, State: messages.JobState_JOB_STATE_QUEUED,
+		UidToCome: e.toCome, Exempt: m.GetExempt(), MemoryByShare: g.memory, LimitByDefault: g.limit, Sealed: m.Sealed,
+	}
+	s.jobs[e.id] = e
+	if g.spec.Array != nil {
+		e.rec.Hold, e.rec.Array = heldBy(e.rec.SubmittedUnixMs), &messages.ArrayRecord{Reach: protocol.ArrayStep}
+	}
+	s.idles(ctx, e, true)
+	s.owners.see(key.owner)
+	if m.RequestId != "" {
+		s.requests[key] = e
+	}
+	if ctx.Sender() != nil {
+		e.askers = append(e.askers, ctx.Sender())
+	}
+	s.seek(ctx, e)
+}
+
+// repeated answers a request that came before: the same if it is the same.
+func (s *Scheduler) repeated(ctx actor.Context, e *livingJob, hash []byte) {
+	switch {
+	case !bytes.Equal(e.hash, hash):
+		ctx.Respond(submitReply("", messages.Code_CODE_CONFLICT, "request_id", "this request id was used for another job",
+			"use a fresh request id"))
+	case e.pid == nil && !e.remakes:
+		e.askers = append(e.askers, ctx.Sender())
+	default:
+		ctx.Respond(submitReply(e.id, messages.Code_CODE_OK, "", "", ""))
+	}
+}
+
+// onWritten: a submit, a change of a node or what was learned is on disk.
+func (s *Scheduler) onWritten(ctx actor.Context, m protocol.Written) {
+	switch tag := m.Tag.(type) {
+	case *livingJob:
+		if tag.element {
+			s.onSprouted(ctx, tag, m)
+			return
+		}
+		s.onSubmitted(ctx, tag, m)
+	case *machine:
+		s.onNodeWritten(ctx, tag, m)
+	case *damagedJob:
+		s.onDropped(ctx, tag, m)
+	case learnedWrite:
+		s.onLearnedWritten(ctx, m)
+	case *applying:
+		s.onQueuesWritten(ctx, tag, m)
+	}
+}
+
+func (s *Scheduler) onSubmitted(ctx actor.Context, e *livingJob, m protocol.Written) {
+	switch {
+	case m.Full:
+		s.drop(ctx, e, submitReply("", messages.Code_CODE_EXHAUSTED, "", "too many submits are waiting for the disk",
+			"try again in a moment, with the same request id"))
+	case m.Verdict == actors.Conflict:
+		// The request was acknowledged by an earlier leader, and its job is over since.
+		s.ask(find{submit: e}, actors.Query{Owner: e.key.owner, RequestID: e.key.id})
+	default:
+		cpu, gpu := asksFor(e.rec.Spec)
+		s.p.Calls.Info("Job Submitted: %s (CPU: %d, GPU: %d)", e.id, cpu/1000, gpu/topology.WholeGPU)
+		s.embody(ctx, e, e.rec, nil)
+		s.await(ctx, e, e.rec)
+		s.toldAll(ctx, e, true)
+		gang := messages.GangOf(e.rec.Spec)
+		hint := s.view.Fabric().Unknown(&gang)
+		ctx.Send(e.pid, protocol.Acknowledge{Clients: e.askers, Reply: submitReply(e.id, messages.Code_CODE_OK, "",
+			"Job queued successfully", hint)})
+		e.askers = nil
+	}
+}
+
+// answerRepeated answers a request whose job the store knew already.
+func (s *Scheduler) answerRepeated(ctx actor.Context, e *livingJob, m actors.Found) {
+	switch {
+	case m.Err != "":
+		s.drop(ctx, e, submitReply("", messages.Code_CODE_UNAVAILABLE, "", "the store cannot be read: "+m.Err,
+			"try again with the same request id"))
+	case m.Job != nil && bytes.Equal(m.Job.RequestHash, e.hash):
+		s.drop(ctx, e, submitReply(topology.JobID(m.Job.Id), messages.Code_CODE_OK, "", "", ""))
+	case m.Damaged != "":
+		s.drop(ctx, e, submitReply("", messages.Code_CODE_CONFLICT, "request_id",
+			"this request made a job whose record is damaged ("+m.Damaged+")",
+			"look at what it has done, cancel it, and use a fresh request id"))
+	default:
+		s.drop(ctx, e, submitReply("", messages.Code_CODE_CONFLICT, "request_id", "this request id was used for another job",
+			"use a fresh request id"))
+	}
+}
+
+// drop forgets a submit that did not become a job.
+func (s *Scheduler) drop(ctx actor.Context, e *livingJob, reply *messages.SubmitReply) {
+	delete(s.jobs, e.id)
+	s.idles(ctx, e, false)
+	s.freeUID(e)
+	if s.requests[e.key] == e {
+		delete(s.requests, e.key)
+	}
+	protocol.Acknowledge{Clients: e.askers, Reply: reply}.Say(ctx)
+	e.askers = nil
+}
+
+func submitReply(id topology.JobID, code messages.Code, field, text, hint string) *messages.SubmitReply {
+	return &messages.SubmitReply{Job: string(id), Outcome: &messages.Outcome{Code: code, Field: field, Text: text,
+		Hint: hint}}
+}
+
+func invalidSubmit(err error) *messages.SubmitReply {
+	var f *messages.FieldError
+	if errors.As(err, &f) {
+		return submitReply("", messages.Code_CODE_INVALID, f.Field, f.Text, f.Hint)
+	}
+	return submitReply("", messages.Code_CODE_INVALID, "", err.Error(), "")
+}
+
+// hashOf tells two requests apart that carry the same id.
+func hashOf(spec *messages.JobSpec) []byte {
+	sum := sha256.Sum256(messages.Bytes(spec))
+	return sum[:]
+}
+
+// asksFor is what a gang wants in all, in thousandths of a CPU and of a GPU.
+func asksFor(spec *messages.JobSpec) (milliCPU, milliGPU int64) {
+	if total := spec.GetGang().GetTotal(); total != nil {
+		return total.MilliCpu, total.MilliGpu
+	}
+	n := int64(max(spec.GetGang().GetReplicasMin(), 1))
+	return n * spec.GetEach().GetMilliCpu(), n * spec.GetEach().GetMilliGpu()
+}

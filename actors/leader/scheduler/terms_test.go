@@ -1,0 +1,232 @@
+package scheduler
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/yi-json/synapse/actors"
+	"github.com/yi-json/synapse/actors/leader/leadertest"
+	"github.com/yi-json/synapse/actors/leader/protocol"
+	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/topology"
+)
+
+// This file owns the tests of what queues ask at the door and give there.
+
+func num[T any](n T) *T { return &n }
+
+// hour is one in milliseconds, as messages have it.
+const hour = int64(3_600_000)
+
+// newDoor is a Scheduler that leads and has queues: top with all terms, below it one that says nothing itself, and two
+// others.
+func newDoor(t *testing.T) *applied {
+	a := newApplied(t)
+	a.s.states.Become("all heard", schedulerLeading)
+	made := 0
+	a.s.p.NewJobID = func() topology.JobID { made++; return topology.JobID(fmt.Sprint("j", made)) }
+	a.s.goBy(&leadertest.Context{Said: &a.said}, &messages.QueuesRecord{Revision: 1, Queues: &messages.Queues{
+		Default: "low", Queues: []*messages.QueueSpec{
+			{Name: "low", Parent: "top"},
+			{
+				Name: "top", DefaultLimitMs: num(2 * hour), MostLimitMs: num(5 * hour), DefaultPriority: num[int32](50),
+				MostPriority: num[int32](100), OwnerWaiting: num[int64](3), Selector: []*messages.Label{{Key: "pool", Value: "a"}},
+				Limit: []*messages.Amount{{Name: "gpu", Amount: 4000}},
+			},
+			{Name: "free", DefaultLimitMs: num[int64](0), OwnerAmounts: []*messages.Amount{{Name: "gpu", Amount: 2000}}},
+			{Name: "most", MostLimitMs: num(hour), MostPriority: num[int32](-5)},
+		},
+	}})
+	return a
+}
+
+// submits is the answer to a job, and its record where it was taken. A dry run must answer the same.
+func (a *applied) submits(change func(*messages.JobSpec), allow bool) (*messages.Outcome, *messages.JobRecord) {
+	a.Helper()
+	spec := leadertest.OneGPU()
+	change(spec)
+	ann := &messages.Principal{Name: "ann"}
+	was := messages.Bytes(spec)
+	a.tell(&messages.DryRun{Principal: ann, Spec: spec, AllowInfeasible: allow})
+	dry := &messages.Outcome{}
+	for _, l := range a.said {
+		if r, is := l.Message.(*messages.DryRunReply); is {
+			dry = r.Outcome
+		}
+	}
+	a.tell(&messages.Submit{Principal: ann, Spec: spec, AllowInfeasible: allow})
+	outcome, rec := messages.OK(), (*messages.JobRecord)(nil)
+	for _, l := range a.said {
+		switch m := l.Message.(type) {
+		case *messages.SubmitReply:
+			outcome = m.Outcome
+		case protocol.Write:
+			rec = m.Change.Job
+		}
+	}
+	if dry.Code != outcome.Code || dry.Field != outcome.Field {
+		a.Errorf("a dry run says %v, and a submit %v", dry, outcome)
+	}
+	if string(was) != string(messages.Bytes(spec)) {
+		a.Error("the spec as it was submitted was changed")
+	}
+	return outcome, rec
+}
+
+// asking has a job ask for machines with a label.
+func asking(key, value string) func(*messages.JobSpec) {
+	return func(s *messages.JobSpec) { s.NodeSelector = []*messages.Label{{Key: key, Value: value}} }
+}
+
+// TestQueuesGive: what a job names none of it has from its queue or the nearest above that says it, on disk with the
+// submit; a 0 that is asked for is one.
+func TestQueuesGive(t *testing.T) {
+	for _, c := range []struct {
+		change   func(*messages.JobSpec)
+		priority int32
+		limit    int64
+		selector string
+	}{
+		{func(*messages.JobSpec) {}, 50, 2 * hour, "pool=a"},
+		{func(s *messages.JobSpec) { s.Queue, s.Priority, s.TimeLimitMs = "top", 100, 5*hour }, 100, 5 * hour, "pool=a"},
+		{func(s *messages.JobSpec) { s.PriorityZero = true }, 0, 2 * hour, "pool=a"},
+		{func(s *messages.JobSpec) { s.Queue = "free" }, 0, 0, ""},
+		{func(s *messages.JobSpec) { s.Queue = "most" }, -5, hour, ""},
+		{asking("x", "1"), 50, 2 * hour, "x=1 pool=a"},
+		{asking("pool", "a"), 50, 2 * hour, "pool=a"},
+	} {
+		_, rec := newDoor(t).submits(c.change, true)
+		var labels []string
+		for _, l := range rec.GetSpec().GetNodeSelector() {
+			labels = append(labels, l.Key+"="+l.Value)
+		}
+		s := rec.GetSpec()
+		if s.GetPriority() != c.priority || s.GetTimeLimitMs() != c.limit || strings.Join(labels, " ") != c.selector {
+			t.Errorf("given are priority %d, limit %d and %v, want %+v", s.GetPriority(), s.GetTimeLimitMs(), labels, c)
+		}
+	}
+}
+
+// TestQueuesRefuse: what a queue, or one above it, does not allow is refused with its field.
+func TestQueuesRefuse(t *testing.T) {
+	for field, c := range map[string]struct {
+		change func(*messages.JobSpec)
+		code   messages.Code
+	}{
+		"spec.time_limit_ms": {func(s *messages.JobSpec) { s.TimeLimitMs = 5*hour + 1 }, messages.Code_CODE_INVALID},
+		"spec.priority":      {func(s *messages.JobSpec) { s.Priority = 101 }, messages.Code_CODE_NOT_ALLOWED},
+		"spec.node_selector": {
+			asking("pool", "b"), messages.Code_CODE_INVALID,
+		},
+	} {
+		if no, rec := newDoor(t).submits(c.change, true); rec != nil || no.Code != c.code || no.Field != field {
+			t.Errorf("%s: answered is %v", field, no)
+		}
+	}
+	for _, c := range []struct {
+		queue string
+		tasks int32
+		never bool
+	}{{"low", 4, false}, {"low", 5, true}, {"free", 2, false}, {"free", 3, true}} {
+		a := newDoor(t)
+		spec := func(s *messages.JobSpec) { s.Queue, s.Gang.ReplicasMin, s.Gang.ReplicasMax = c.queue, c.tasks, c.tasks }
+		s := leadertest.OneGPU()
+		spec(s)
+		no := a.s.neverAllowed(&messages.Principal{Name: "ann"}, s)
+		if got := no.GetOutcome().GetCode() == messages.Code_CODE_INFEASIBLE; got != c.never {
+			t.Errorf("%d GPUs in %s: %v", c.tasks, c.queue, no)
+		}
+		if _, rec := a.submits(spec, true); rec == nil {
+			t.Error("what is allowed to be infeasible is refused")
+		}
+	}
+}
+
+// TestOwnersWaitingAreCounted: an owner's waiting jobs are counted in a queue with all below it, each for as long as it
+// waits.
+func TestOwnersWaitingAreCounted(t *testing.T) {
+	a := newDoor(t)
+	in := func(queue string) bool {
+		_, rec := a.submits(func(s *messages.JobSpec) { s.Queue = queue }, true)
+		return rec != nil
+	}
+	if !in("low") || !in("") || !in("top") {
+		t.Fatal("three jobs may wait")
+	}
+	if in("low") || in("top") || in("") || !in("free") {
+		t.Error("three of ann wait in top and below it, which takes three")
+	}
+	a.s.idles(&leadertest.Context{Said: &a.said}, a.s.jobs["j2"], false) // it is admitted
+	if !in("low") || in("low") {
+		t.Error("one of three has begun, so one more may wait")
+	}
+	a.tell(protocol.Waits{Record: a.s.jobs["j2"].rec}) // and comes back
+	a.tell(protocol.Settled{Job: "j1"})
+	if in("low") {
+		t.Error("three wait again")
+	}
+	next := newDoor(t)
+	for i, state := range []messages.JobState{1, 1, 1, 2} {
+		rec := &messages.JobRecord{
+			Id: fmt.Sprint("k", i), Spec: leadertest.OneGPU(), State: state, Owner: &messages.Principal{Name: "ann"},
+		}
+		next.s.idles(&leadertest.Context{Said: &next.said}, &livingJob{rec: rec, key: requestKey{owner: "ann"}},
+			state == messages.JobState_JOB_STATE_QUEUED)
+	}
+	if _, rec := next.submits(func(*messages.JobSpec) {}, true); rec != nil {
+		t.Error("three jobs from disk wait")
+	}
+}
+
+// TestUpdatesAreHeldAgainstQueues: a change is refused as a submit would be, and one within the terms goes to the job.
+func TestUpdatesAreHeldAgainstQueues(t *testing.T) {
+	a := newDoor(t)
+	_, rec := a.submits(func(*messages.JobSpec) {}, true)
+	e := a.s.jobs[topology.JobID(rec.Id)]
+	e.pid = leadertest.Peers.Journal
+	for _, c := range []struct {
+		update *messages.Update
+		code   messages.Code // OK: it is passed on
+	}{
+		{&messages.Update{SetPriority: true, Priority: 101}, messages.Code_CODE_NOT_ALLOWED},
+		{&messages.Update{SetPriority: true, Priority: 100}, messages.Code_CODE_OK},
+		{&messages.Update{SetTimeLimit: true}, messages.Code_CODE_INVALID},
+		{&messages.Update{SetTimeLimit: true, TimeLimitMs: 6 * hour}, messages.Code_CODE_INVALID},
+		{&messages.Update{SetTimeLimit: true, TimeLimitMs: 5 * hour}, messages.Code_CODE_OK},
+		{&messages.Update{SetBegin: true}, messages.Code_CODE_OK},
+	} {
+		c.update.Job = rec.Id
+		a.tell(c.update)
+		got := messages.Code_CODE_OK
+		for _, l := range a.said {
+			if r, is := l.Message.(*messages.UpdateReply); is {
+				got = r.Outcome.Code
+			}
+		}
+		if got != c.code {
+			t.Errorf("%v: answered is %v, want %v", c.update, got, c.code)
+		}
+	}
+}
+
+// TestUsesAreKept: what queues used goes into the record of what was learned, and the next leader goes on from it and
+// from what has ended since.
+func TestUsesAreKept(t *testing.T) {
+	a, next := newDoor(t), newDoor(t)
+	spec := leadertest.OneGPU()
+	spec.Queue = "low"
+	ended := actors.Ended{
+		Job:     &messages.JobRecord{Id: "j", Spec: spec, Owner: &messages.Principal{Name: "ann"}},
+		Attempt: &messages.AttemptRecord{Token: &messages.Token{Epoch: 1, Counter: 9}, End: &messages.End{RanMs: 60_000}},
+	}
+	a.s.recollect(actors.Loaded{Unlearned: []actors.Ended{ended}})
+	first := a.s.uses()
+	if len(first) != 1 || first[0].Queue != "low" || first[0].MilliGpuMs < 59_000_000 || first[0].MilliGpuMs > 60_001_000 {
+		t.Fatalf("one GPU for a minute is %v", first)
+	}
+	next.s.recollect(actors.Loaded{Policy: &messages.PolicyRecord{Uses: first}, Unlearned: []actors.Ended{ended}})
+	if got := next.s.uses(); len(got) != 1 || got[0].MilliGpuMs != 2*first[0].MilliGpuMs {
+		t.Errorf("the next leader has %v, and should have twice %v", got, first)
+	}
+}
