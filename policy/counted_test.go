@@ -161,33 +161,6 @@ func TestWayOutInMinutes(t *testing.T) {
 	}
 }
 
-// TestGentleAllTogether: those that are stopped for being longer are together not much larger than the job; others are
-// not looked at.
-func TestGentleAllTogether(t *testing.T) {
-	for _, c := range []struct {
-		longer, lower []int64 // sizes of those that are stopped by either rule
-		want          bool
-	}{
-		{[]int64{4000}, nil, true}, {[]int64{4001}, nil, false}, {[]int64{2000, 2000}, nil, true},
-		{[]int64{2000, 2001}, nil, false}, {[]int64{3000}, []int64{9000}, true}, {nil, []int64{9000}, true}, {nil, nil, true},
-	} {
-		h := &hunting{size: 1000}
-		var stops []stop
-		add := func(rule Rule, sizes []int64) {
-			for _, size := range sizes {
-				v := Victim{Job: topology.JobID(rune('a' + len(h.all))), Rule: rule}
-				h.all, stops = append(h.all, suspect{Victim: v, hold: &share.Hold{Size: size}}), append(stops, stop{Victim: v})
-			}
-		}
-		add(Shortest, c.longer)
-		add(ByPriority, c.lower)
-		h.all = append(h.all, suspect{Victim: Victim{Job: "spared", Rule: Shortest}, hold: &share.Hold{Size: 99_000}})
-		if h.isGentle(stops) != c.want {
-			t.Errorf("%+v: gentle is %v", c, !c.want)
-		}
-	}
-}
-
 // TestBurstsStayOpen: a burst goes on as long as the next job alike comes soon after the latest of it, in whatever
 // order they are entered.
 func TestBurstsStayOpen(t *testing.T) {

@@ -13,6 +13,7 @@ import (
 	"cmp"
 	"slices"
 
+	"github.com/yi-json/synapse/policy/preempt"
 	"github.com/yi-json/synapse/topology"
 )
 
@@ -33,9 +34,9 @@ type Firm struct {
 	Where  topology.Placement // no slots: it is given up
 	Left   int64              // until its bound; topology.Never: it has none
 	Slips  int
-	Told   Foretold // first; Made below 0: by an earlier leader
-	Stops  []Victim // for it; none: it waits for what ends by itself
-	OnLoan bool     // its queue borrows for it
+	Told   Foretold         // first; Made below 0: by an earlier leader
+	Stops  []preempt.Victim // for it; none: it waits for what ends by itself
+	OnLoan bool             // its queue borrows for it
 
 	// The rest need only be known of one that is inherited: whose the job is, where it counts, and whether it is not to be
 	// stopped.
@@ -61,7 +62,7 @@ func (j *Judgement) sayFirm() {
 		p.slips, p.unsaid = max(slips, p.slips), false
 		j.d.Firm = append(j.d.Firm, Firm{
 			Job: p.e.Job, Pool: p.pool, Order: p.order, Where: p.place, Left: left(p.bound, j.now), Slips: p.slips,
-			Told: p.e.told.known(), Stops: p.victims(), OnLoan: p.onLoan,
+			Told: p.e.told.known(), Stops: victimsOf(p.stops), OnLoan: p.onLoan,
 		})
 	}
 }

@@ -6,6 +6,7 @@ package policy
 
 import (
 	"github.com/yi-json/synapse/policy/estimate"
+	"github.com/yi-json/synapse/policy/preempt"
 	"github.com/yi-json/synapse/topology"
 )
 
@@ -24,7 +25,7 @@ type Admission struct {
 	Told     Foretold
 	Promised bool
 	// Stops are those that were told to stop for it.
-	Stops []Victim
+	Stops []preempt.Victim
 }
 
 // Joined is a job that waits, and with whom.

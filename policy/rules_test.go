@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/yi-json/synapse/policy/estimate"
+	"github.com/yi-json/synapse/policy/preempt"
 	"github.com/yi-json/synapse/topology"
 )
 
@@ -84,7 +85,7 @@ func TestStoppingBefore(t *testing.T) {
 	for order := range uint64(5) {
 		p := &promise{e: &entry{}, firm: true, firmly: firmly{order: order}}
 		p.e.Job = topology.JobID(fmt.Sprint("w", order))
-		p.stops = []stop{{Victim: Victim{Job: topology.JobID(fmt.Sprint("v", order))}}}
+		p.stops = []stop{{Victim: preempt.Victim{Job: topology.JobID(fmt.Sprint("v", order))}}}
 		if order == 3 {
 			j.away[p.e.Job] = p
 		} else if order != 2 {

@@ -100,7 +100,7 @@ func (j *Judgement) replan(p *promise) {
 	var h *hunting
 	if h = j.hunting(p.b, p.e); h != nil {
 		for _, s := range going {
-			h.busy[s.Job] = true
+			h.Busy[s.Job] = true
 		}
 		j.foresee(h, 1)
 		stops, place, ok := j.hunt(h, going)
@@ -109,7 +109,7 @@ func (j *Judgement) replan(p *promise) {
 			j.leave(p.e.Job, p.place)
 			p.place, p.stops, p.made = place, stops, j.now
 			j.moved(p)
-			p.at, p.bound = j.now+j.longestGrace(h, stops), topology.Never
+			p.at, p.bound = j.now+h.Grace(victimsOf(stops)), topology.Never
 			j.view.Keep(p.keep, p.place)
 			j.keepFormer(p.e.Job, p.place, nothing)
 			return

@@ -10,7 +10,7 @@ import (
 	"slices"
 
 	"github.com/yi-json/synapse/policy/estimate"
-	"github.com/yi-json/synapse/policy/share"
+	"github.com/yi-json/synapse/policy/preempt"
 	"github.com/yi-json/synapse/topology"
 )
 
@@ -27,11 +27,11 @@ func (j *Judgement) huntThrough(h *hunting) (stops []stop, place topology.Placem
 		return nil, place, false
 	}
 	j.hunts++
-	h.all, h.coming = h.all[:0], j.promisedFirmly(h.e, nil, h.through...)
+	h.coming = j.promisedFirmly(h.e, nil, h.through...)
 	j.foresee(h, 1)
 	stops, place, ok = j.hunt(h, nil)
 	j.foresee(h, -1)
-	ok = ok && !slices.ContainsFunc(stops, func(s stop) bool { return s.Rule != Reclaim })
+	ok = ok && !slices.ContainsFunc(stops, func(s stop) bool { return s.Rule != preempt.Reclaim })
 	return stops, place, ok
 }
 
@@ -44,12 +44,9 @@ func (j *Judgement) isOnLoan(p *promise) bool {
 	return j.shares.Leaf(p.e.Queue, p.e.Owner).Borrows(needs)
 }
 
-// gives reports whether the job of a promise would have what the hunter's queue may take back: as of one that is
-// stopped for it, all its queues that are assured something would have more than that.
+// gives reports whether the job of a promise would have what the hunter's queue may take back.
 func (j *Judgement) gives(h *hunting, p *promise) bool {
-	needs := j.shares.Needs(p.pool, estimate.TotalOf(&p.e.Gang))
-	rule, loans := h.rule(j.shares.Leaf(p.e.Queue, p.e.Owner))
-	return rule == Reclaim && !slices.ContainsFunc(loans, func(o *share.Branch) bool { return !o.Exceeds(needs) })
+	return h.TakesBack(j.shares.Leaf(p.e.Queue, p.e.Owner), j.shares.Needs(p.pool, estimate.TotalOf(&p.e.Gang)))
 }
 
 // yielding are the promises that move, and the firm ones of the guard, to jobs for which their queues would borrow. One

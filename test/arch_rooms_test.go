@@ -33,7 +33,7 @@ var rooms = map[string]room{
 	// What is learned of jobs knows nothing of who waits.
 	"policy/estimate": {ours: []string{"topology", "policy/heap"}, libraries: []string{}, pure: true},
 	"policy/share":    {ours: []string{"topology"}, libraries: []string{}, pure: true},
-	"policy/preempt":  {ours: []string{"topology"}, libraries: []string{}, pure: true},
+	"policy/preempt":  {ours: []string{"topology", "policy/share"}, libraries: []string{}, pure: true},
 	"policy/heap":     {libraries: []string{}, pure: true},
 	"messages":        {ours: []string{"topology"}, libraries: []string{protobuf}, pure: true},
 	// What is said of queues and what is planned by them are two packages that do not know each other.

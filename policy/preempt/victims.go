@@ -1,9 +1,10 @@
-// Package preempt finds whom to stop so that a gang fits. It is pure, and stops nobody.
+// Package preempt says who may be stopped for whom, and finds whom to stop so that a gang fits. It is pure, and stops
+// nobody.
 package preempt
 
 // This file owns whom to stop so that a gang fits: whole gangs, with as little lost work as can be found, and nobody
-// who is not needed. All of it is tried on a mark and taken back: it stops nobody. Who may be stopped for whom is the
-// planner's to say.
+// who is not needed. All of it is tried on a mark and taken back: it stops nobody. Who may be stopped for whom is in
+// look.go.
 //
 // The naive way, to stop the cheapest until the gang fits, stops ten where one was in the way; and to take the fewest
 // stops a month's work where ten minutes' would do. Few candidates are therefore searched through. Of many it takes the

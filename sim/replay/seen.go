@@ -7,6 +7,7 @@ import (
 
 	"github.com/yi-json/synapse/policy"
 	"github.com/yi-json/synapse/policy/estimate"
+	"github.com/yi-json/synapse/policy/preempt"
 	"github.com/yi-json/synapse/sim/record"
 	"github.com/yi-json/synapse/topology"
 )
@@ -22,7 +23,7 @@ type seen struct {
 	since []change            // the last pass
 	told  map[int]policy.Told // by the job's number in the record
 	// rules are by which those are stopped that are named in promises.
-	rules map[topology.Token]policy.Rule
+	rules map[topology.Token]preempt.Rule
 }
 
 // change is a gang that began, or was over.
@@ -41,7 +42,7 @@ func newSeen(r *run, settings policy.Settings) *seen {
 		ends = stoppable{runs, runs, r}
 	}
 	s := &seen{Judgement: policy.NewJudgement(settings, cells, ends), r: r, runs: runs}
-	s.told, s.rules = map[int]policy.Told{}, map[topology.Token]policy.Rule{}
+	s.told, s.rules = map[int]policy.Told{}, map[topology.Token]preempt.Rule{}
 	s.Obey(r.o.Queues)
 	s.Watch(func(t policy.Told) {
 		if i := r.of(t.Job); r.lives[i].started < 0 { // that is its first start

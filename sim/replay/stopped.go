@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/yi-json/synapse/policy"
+	"github.com/yi-json/synapse/policy/preempt"
 	"github.com/yi-json/synapse/topology"
 )
 
@@ -54,7 +55,7 @@ func (r *run) ends(i int, now time.Duration) (ran time.Duration, stopped bool) {
 	if !told && r.broken == nil {
 		r.broken = fmt.Errorf("the job of line %d was stopped after %s, and no promise names it", r.jobs[i].Line, ran)
 	}
-	if rule != policy.Reclaim {
+	if rule != preempt.Reclaim {
 		l.inside++
 	}
 	saved := time.Duration(0)
@@ -106,14 +107,14 @@ type stoppable struct {
 }
 
 // Running is what is known of a job's attempt (policy.Stopper). One that has yet to begin is left alone.
-func (s stoppable) Running(job topology.JobID, nowNs int64) (policy.Running, bool) {
+func (s stoppable) Running(job topology.JobID, nowNs int64) (preempt.Running, bool) {
 	a, began := s.runs.Of(job)
 	if a == nil {
-		return policy.Running{}, false
+		return preempt.Running{}, false
 	}
 	i := s.r.of(job)
 	l := &s.r.lives[i]
-	run := policy.Running{
+	run := preempt.Running{
 		Token: l.attempt, Priority: s.r.jobs[i].Priority, Room: a.Placement, Limit: a.Traits.Limit,
 		Checkpoint: int64(s.r.o.Checkpoint), Grace: a.Grace, Fixed: began < 0, Times: l.inside, Rested: topology.Never,
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/yi-json/synapse/actors/leader/protocol"
 	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/policy"
+	"github.com/yi-json/synapse/policy/preempt"
 	"github.com/yi-json/synapse/topology"
 )
 
@@ -96,14 +97,14 @@ func (s *Scheduler) stopVictim(ctx actor.Context, e *livingJob, v *messages.Vict
 func (r *run) isOver() bool { return r.over != 0 || r.ended }
 
 // Running is what is known of a job's latest attempt on machines that can be reached (policy.Stopper).
-func (x ends) Running(job topology.JobID, nowNs int64) (policy.Running, bool) {
+func (x ends) Running(job topology.JobID, nowNs int64) (preempt.Running, bool) {
 	s := x.s
 	e := s.jobs[job]
 	if e == nil || e.run == nil {
-		return policy.Running{}, false
+		return preempt.Running{}, false
 	}
 	r := e.run
-	run := policy.Running{
+	run := preempt.Running{
 		Token: r.token, Priority: r.spec.GetPriority(), Prepared: int64(r.prepared), Ends: r.isOver(),
 		Checkpoint: int64(actors.Millis(r.spec.GetCheckpointMs())), Grace: int64(actors.GraceOf(r.spec, s.p.Constants)),
 		Limit: int64(actors.Millis(r.spec.GetTimeLimitMs())), Had: int64(e.had),
@@ -141,7 +142,7 @@ func (s *Scheduler) noteOutranked(e *livingJob, times int32) {
 }
 
 // toVictims are victims as they are written.
-func toVictims(all []policy.Victim) (written []*messages.Victim) {
+func toVictims(all []preempt.Victim) (written []*messages.Victim) {
 	for _, v := range all {
 		written = append(written, &messages.Victim{
 			Job: string(v.Job), Token: messages.ToToken(v.Token), Rule: messages.PreemptionRule(v.Rule),
@@ -151,10 +152,10 @@ func toVictims(all []policy.Victim) (written []*messages.Victim) {
 	return written
 }
 
-func fromVictims(written []*messages.Victim) (all []policy.Victim) {
+func fromVictims(written []*messages.Victim) (all []preempt.Victim) {
 	for _, v := range written {
-		all = append(all, policy.Victim{
-			Job: topology.JobID(v.Job), Token: messages.FromToken(v.Token), Rule: policy.Rule(v.Rule),
+		all = append(all, preempt.Victim{
+			Job: topology.JobID(v.Job), Token: messages.FromToken(v.Token), Rule: preempt.Rule(v.Rule),
 			Lost: v.LostMilliGpuSeconds,
 		})
 	}
