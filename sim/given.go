@@ -181,7 +181,8 @@ func (w *World) whyUnsure(g *given, k *messages.Kept) string {
 		if p.leader.Withdrawn(m.id) != len(m.launcher.faulted) {
 			return "of a device of " + k.Node + " the leader has yet to hear"
 		}
-		if w.leading.quietAt[m.index] > max(g.said, recovered) || closed != "" && w.engine.now >= recovered {
+		heard := w.leading.heardAt[m.index] > 0 || w.engine.now >= recovered // else it may be closed for want of a word
+		if w.leading.quietAt[m.index] > max(g.said, recovered) || closed != "" && heard {
 			return k.Node + " was away, or is closed: " + closed
 		}
 	}
