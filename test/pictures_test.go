@@ -156,8 +156,8 @@ func TestMessagesPictureLaw(t *testing.T) {
 	}
 }
 
-// conversations are the messages that each kind of actor makes, and those that are a case of its own. A function
-// without a receiver counts for the actors that have methods in its file.
+// conversations are the messages that each kind of actor makes, and those that are a case of its own, or a line of
+// its table. A declaration without a receiver counts for the actors that have methods in its file.
 func conversations(tree []source) (made, handled map[string]map[string]bool) {
 	made, handled = map[string]map[string]bool{}, map[string]map[string]bool{}
 	note := func(in map[string]map[string]bool, actors []string, message ast.Expr) {
@@ -174,18 +174,18 @@ func conversations(tree []source) (made, handled map[string]map[string]bool) {
 		}
 		here := actorsIn(s.syntax)
 		for _, d := range s.syntax.Decls {
-			function, ok := d.(*ast.FuncDecl)
-			if !ok {
-				continue
-			}
 			actors := here
-			if of := receiver(function); of != "" {
-				actors = []string{of}
+			if function, is := d.(*ast.FuncDecl); is && receiver(function) != "" {
+				actors = []string{receiver(function)}
 			}
-			ast.Inspect(function, func(n ast.Node) bool {
+			ast.Inspect(d, func(n ast.Node) bool {
 				switch n := n.(type) {
 				case *ast.CompositeLit:
 					note(made, actors, n.Type)
+				case *ast.IndexExpr: // a line of a dispatch table
+					if on, is := n.X.(*ast.SelectorExpr); is && (on.Sel.Name == "On" || on.Sel.Name == "OnBare") {
+						note(handled, actors, n.Index)
+					}
 				case *ast.TypeSwitchStmt:
 					for _, c := range n.Body.List {
 						for _, message := range c.(*ast.CaseClause).List {

@@ -35,8 +35,8 @@ func (s *Scheduler) await(ctx actor.Context, e *livingJob, rec *messages.JobReco
 	}
 }
 
-// onConcluded tells all that wait for a job how it has ended.
-func (s *Scheduler) onConcluded(ctx actor.Context, job topology.JobID, state messages.JobState) {
+// conclude tells all that wait for a job how it has ended.
+func (s *Scheduler) conclude(ctx actor.Context, job topology.JobID, state messages.JobState) {
 	if e := s.jobs[job]; e != nil {
 		e.concluded = state
 		s.tellArray(ctx, e)

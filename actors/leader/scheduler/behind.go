@@ -96,7 +96,7 @@ func (s *Scheduler) askNext() {
 	}
 }
 
-func (s *Scheduler) onAskOrphan(m askOrphan) {
+func (s *Scheduler) onAskOrphan(_ actor.Context, m askOrphan) {
 	if w := s.machines[m.node]; w != nil && w.up && w.slice(m.token) != nil {
 		s.askStore(m.orphan)
 	}

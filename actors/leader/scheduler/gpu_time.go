@@ -24,20 +24,6 @@ func (s *Scheduler) recallGPUTime(ctx actor.Context, l actors.Loaded) {
 	ctx.Send(s.peers.Mirror, r)
 }
 
-// receiveCounted dispatches what is said of GPU time, and when the record that has it is due.
-func (s *Scheduler) receiveCounted(ctx actor.Context) {
-	switch m := ctx.Message().(type) {
-	case saveLearned:
-		s.onSaveLearned(ctx)
-	case mirror.GPUTimeMoved:
-		s.onGPUTimeMoved(ctx)
-	case mirror.GPUTimeTaken:
-		s.onGPUTimeTaken(ctx, m)
-	default:
-		s.receiveOfElements(ctx)
-	}
-}
-
 // freeClass is what becomes of what a machine has free, as far as the machine decides it. What stops admission
 // everywhere is no fault of a machine's.
 func (m *machine) freeClass() goodput.Class {

@@ -131,22 +131,6 @@ func (s *Scheduler) tenant(job topology.JobID, t topology.Token) belief.Lodger {
 	return who
 }
 
-// receiveWishes dispatches what Jobs say of whether they are to be planned.
-func (s *Scheduler) receiveWishes(ctx actor.Context) {
-	switch m := ctx.Message().(type) {
-	case protocol.Waits:
-		s.onWaits(ctx, m)
-	case protocol.Rests:
-		s.onRests(ctx, m)
-	case protocol.Withdraws:
-		s.onWithdraws(ctx, m)
-	case protocol.Declined:
-		s.onDeclined(ctx, m)
-	default:
-		s.receiveCounted(ctx)
-	}
-}
-
 // onWaits puts a job into the queue. It may be there: a Job says it whenever it might
 // not, and when its place there has changed.
 func (s *Scheduler) onWaits(ctx actor.Context, m protocol.Waits) {
@@ -328,7 +312,7 @@ func (s *Scheduler) onUnbench(ctx actor.Context, m unbench) {
 	}
 }
 
-func (s *Scheduler) onLaunched(m protocol.Launched) {
+func (s *Scheduler) onLaunched(_ actor.Context, m protocol.Launched) {
 	for _, n := range m.Nodes {
 		if who := s.machines[n]; who != nil {
 			who.launchFailed, who.doubts, who.untrue = 0, nil, 0

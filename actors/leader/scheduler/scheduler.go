@@ -110,123 +110,6 @@ func New(p *protocol.Ports, makers Makers) actor.Actor {
 	return s
 }
 
-// Receive dispatches: clients, machines, jobs, and what was asked for.
-func (s *Scheduler) Receive(ctx actor.Context) {
-	switch m := ctx.Message().(type) {
-	case *actor.Started:
-		s.onStarted(ctx)
-	case *messages.Submit:
-		s.onSubmit(ctx, m)
-	case *messages.DryRun:
-		s.onDryRun(ctx, m)
-	case *messages.Cancel:
-		s.onCancel(ctx, m)
-	case *messages.Hold:
-		s.toJob(ctx, m.Job, &messages.HoldReply{Job: m.Job, Outcome: s.noJob(m.Job), Release: m.Release})
-	case *messages.Requeue:
-		s.toJob(ctx, m.Job, &messages.RequeueReply{Job: m.Job, Outcome: s.noJob(m.Job)})
-	case *messages.Update:
-		s.onUpdate(ctx, m)
-	case *messages.ChangeNode:
-		s.onChangeNode(ctx, m)
-	case *messages.ApplyQueues:
-		s.onApplyQueues(ctx, m)
-	case *messages.Hello:
-		s.onHello(ctx, m)
-	case actors.LinkUp:
-		s.onLinkUp(ctx, m)
-	case actors.LinkDown:
-		s.onLinkDown(ctx, m)
-	case greetAgain:
-		s.onGreetAgain(ctx, m)
-	case protocol.Reported:
-		s.onReported(ctx, m)
-	case protocol.Lost:
-		s.onLost(ctx, m)
-	case protocol.StrangerHeard:
-		s.lead(ctx, m.Node)
-	case protocol.Written:
-		s.onWritten(ctx, m)
-	case actors.Loaded:
-		s.onLoaded(ctx, m)
-	case actors.Found:
-		s.onFound(ctx, m)
-	case *actor.Terminated:
-		s.onJobBroke(ctx, m)
-	default:
-		s.receiveInner(ctx)
-	}
-	s.showRooms(ctx)
-}
-
-// receiveInner dispatches what Jobs, Coordinators and timers say.
-func (s *Scheduler) receiveInner(ctx actor.Context) {
-	switch m := ctx.Message().(type) {
-	case protocol.Occupied:
-		s.onOccupied(ctx, m)
-	case protocol.Vacated:
-		s.onVacated(ctx, m)
-	case protocol.Balked:
-		s.onBalked(ctx, m)
-	case protocol.Launched:
-		s.onLaunched(m)
-	case protocol.LaunchFailed:
-		s.onLaunchFailed(ctx, m)
-	case protocol.StrangeToken:
-		s.onStrangeToken(ctx, m)
-	case protocol.Settled:
-		s.onSettled(ctx, m)
-	case protocol.Sprout:
-		s.onSprout(ctx, m)
-	case protocol.Probe:
-		s.onProbe(ctx, m)
-	case protocol.Concluded:
-		s.onConcluded(ctx, m.Job, m.State)
-	case protocol.Stale:
-		s.onStale(ctx, m)
-	case protocol.Foreseen:
-		s.onForeseen(ctx, m)
-	case protocol.PromiseWritten:
-		s.onPromiseWritten(ctx, m)
-	case protocol.Redeemed:
-		s.onRedeemed(ctx, m)
-	case protocol.AttemptEnded:
-		s.onAttemptEnded(ctx, m)
-	case protocol.Claim:
-		s.onClaim(ctx, m)
-	case PlanNow:
-		s.onPlan(ctx)
-	case patienceOver:
-		s.onPatienceOver(ctx, m)
-	case tellAgain:
-		s.onTellAgain(ctx)
-	case showAgain:
-		s.showing.armed = false // what changed meanwhile is told after this message
-	case lookAgain:
-		s.onLookAgain(ctx, m)
-	case uidDue:
-		s.onUIDDue(ctx)
-	case unbench:
-		s.onUnbench(ctx, m)
-	case drainDue:
-		s.onDrainDue(ctx, m)
-	case closingDue:
-		s.onClosingDue(ctx, m)
-	case remake:
-		s.onRemake(ctx, m)
-	case recovered:
-		s.onRecovered(ctx, "waited")
-	case askAgain:
-		s.ask(m.Why, m.Query)
-	case askOrphan:
-		s.onAskOrphan(m)
-	case retryLoad:
-		s.load(ctx)
-	default:
-		s.receiveWishes(ctx)
-	}
-}
-
 func (s *Scheduler) onStarted(ctx actor.Context) {
 	s.self = ctx.Self()
 	s.view.Fabric().Lead()
@@ -337,7 +220,7 @@ func (s *Scheduler) embody(ctx actor.Context, e *livingJob, rec *messages.JobRec
 			return s.makers.Array(s.p, s.peers, life, rec)
 		})
 		if rec.State.Terminal() {
-			s.onConcluded(ctx, e.id, rec.State)
+			s.conclude(ctx, e.id, rec.State)
 		}
 		return
 	}
@@ -349,7 +232,7 @@ func (s *Scheduler) embody(ctx actor.Context, e *livingJob, rec *messages.JobRec
 	s.tellDrains(ctx, e, attempts)
 	s.inherit(ctx, e, rec)
 	if rec.State.Terminal() {
-		s.onConcluded(ctx, e.id, rec.State)
+		s.conclude(ctx, e.id, rec.State)
 	}
 }
 
@@ -384,11 +267,11 @@ func (s *Scheduler) bury(ctx actor.Context, e *livingJob, attempts []*messages.A
 // heardAll ends the recovery early when no machine is awaited any more.
 func (s *Scheduler) heardAll(ctx actor.Context) {
 	if s.awaited == 0 {
-		s.onRecovered(ctx, "all heard")
+		s.recover(ctx, "all heard")
 	}
 }
 
-func (s *Scheduler) onRecovered(ctx actor.Context, event string) {
+func (s *Scheduler) recover(ctx actor.Context, event string) {
 	if s.states.In(schedulerRecovering) {
 		s.states.Become(event, schedulerLeading)
 		s.occupy()

@@ -23,16 +23,6 @@ type throttle struct {
 	aside  []*livingJob // that wait for a place, in order
 }
 
-// receiveOfElements dispatches what is said of who has a place.
-func (s *Scheduler) receiveOfElements(ctx actor.Context) {
-	if m, is := ctx.Message().(protocol.Allows); is {
-		s.onAllows(ctx, m)
-	}
-	if m, is := ctx.Message().(protocol.HeldBack); is {
-		s.onHeldBack(ctx, m)
-	}
-}
-
 // throttleOf is that of an array, begun where there is none.
 func (s *Scheduler) throttleOf(array string) *throttle {
 	t := s.throttles[topology.JobID(array)]

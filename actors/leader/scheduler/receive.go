@@ -1,0 +1,115 @@
+package scheduler
+
+import (
+	"github.com/asynkron/protoactor-go/actor"
+
+	"github.com/yi-json/synapse/actors"
+	"github.com/yi-json/synapse/actors/leader/protocol"
+	"github.com/yi-json/synapse/actors/mirror"
+	"github.com/yi-json/synapse/messages"
+)
+
+// This file owns what the Scheduler does with each message.
+
+// handlers names each message that the Scheduler handles, and what handles it.
+var handlers = actors.Handlers[*Scheduler]{
+	// What Jobs say of whether they are to be planned, and of their attempts.
+	actors.On[protocol.Waits]((*Scheduler).onWaits),
+	actors.On[protocol.Rests]((*Scheduler).onRests),
+	actors.On[protocol.Withdraws]((*Scheduler).onWithdraws),
+	actors.On[protocol.Declined]((*Scheduler).onDeclined),
+	actors.On[protocol.Claim]((*Scheduler).onClaim),
+	actors.On[protocol.Foreseen]((*Scheduler).onForeseen),
+	actors.On[protocol.PromiseWritten]((*Scheduler).onPromiseWritten),
+	actors.On[protocol.Redeemed]((*Scheduler).onRedeemed),
+	actors.On[protocol.AttemptEnded]((*Scheduler).onAttemptEnded),
+	actors.On[protocol.Concluded]((*Scheduler).onConcluded),
+	actors.On[protocol.Settled]((*Scheduler).onSettled),
+	actors.On[protocol.Stale]((*Scheduler).onStale),
+	actors.On[*actor.Terminated]((*Scheduler).onJobBroke),
+
+	// What Coordinators and Jobs say of the machines of an attempt.
+	actors.On[protocol.Occupied]((*Scheduler).onOccupied),
+	actors.On[protocol.Vacated]((*Scheduler).onVacated),
+	actors.On[protocol.Balked]((*Scheduler).onBalked),
+	actors.On[protocol.Launched]((*Scheduler).onLaunched),
+	actors.On[protocol.LaunchFailed]((*Scheduler).onLaunchFailed),
+	actors.On[protocol.StrangeToken]((*Scheduler).onStrangeToken),
+
+	// What Arrays say of their elements.
+	actors.On[protocol.Sprout]((*Scheduler).onSprout),
+	actors.On[protocol.Probe]((*Scheduler).onProbe),
+	actors.On[protocol.Allows]((*Scheduler).onAllows),
+	actors.On[protocol.HeldBack]((*Scheduler).onHeldBack),
+
+	// What clients want.
+	actors.On[*messages.Submit]((*Scheduler).onSubmit),
+	actors.On[*messages.DryRun]((*Scheduler).onDryRun),
+	actors.On[*messages.Cancel]((*Scheduler).onCancel),
+	actors.On[*messages.Hold]((*Scheduler).onHold),
+	actors.On[*messages.Requeue]((*Scheduler).onRequeue),
+	actors.On[*messages.Update]((*Scheduler).onUpdate),
+	actors.On[*messages.ChangeNode]((*Scheduler).onChangeNode),
+	actors.On[*messages.ApplyQueues]((*Scheduler).onApplyQueues),
+
+	// What is heard of machines.
+	actors.On[*messages.Hello]((*Scheduler).onHello),
+	actors.On[actors.LinkUp]((*Scheduler).onLinkUp),
+	actors.On[actors.LinkDown]((*Scheduler).onLinkDown),
+	actors.On[protocol.Reported]((*Scheduler).onReported),
+	actors.On[protocol.Lost]((*Scheduler).onLost),
+	actors.On[protocol.StrangerHeard]((*Scheduler).onStrangerHeard),
+
+	// What the store and the Mirror answer.
+	actors.On[protocol.Written]((*Scheduler).onWritten),
+	actors.On[actors.Loaded]((*Scheduler).onLoaded),
+	actors.On[actors.Found]((*Scheduler).onFound),
+	actors.On[mirror.GPUTimeTaken]((*Scheduler).onGPUTimeTaken),
+	actors.OnBare[mirror.GPUTimeMoved]((*Scheduler).onGPUTimeMoved),
+
+	// What it has itself be told of later.
+	actors.OnBare[PlanNow]((*Scheduler).onPlan),
+	actors.On[patienceOver]((*Scheduler).onPatienceOver),
+	actors.OnBare[tellAgain]((*Scheduler).onTellAgain),
+	actors.OnBare[showAgain]((*Scheduler).onShowAgain),
+	actors.On[lookAgain]((*Scheduler).onLookAgain),
+	actors.On[greetAgain]((*Scheduler).onGreetAgain),
+	actors.OnBare[uidDue]((*Scheduler).onUIDDue),
+	actors.On[unbench]((*Scheduler).onUnbench),
+	actors.On[drainDue]((*Scheduler).onDrainDue),
+	actors.On[closingDue]((*Scheduler).onClosingDue),
+	actors.On[remake]((*Scheduler).onRemake),
+	actors.OnBare[saveLearned]((*Scheduler).onSaveLearned),
+	actors.OnBare[recovered]((*Scheduler).onRecovered),
+	actors.On[askAgain]((*Scheduler).onAskAgain),
+	actors.On[askOrphan]((*Scheduler).onAskOrphan),
+	actors.OnBare[retryLoad]((*Scheduler).load),
+	actors.OnBare[*actor.Started]((*Scheduler).onStarted),
+}
+
+// Receive handles a message, and shows the Mirror what it changed of the machines.
+func (s *Scheduler) Receive(ctx actor.Context) {
+	handlers.Receive(s, ctx)
+	s.showRooms(ctx)
+}
+
+func (s *Scheduler) onHold(ctx actor.Context, m *messages.Hold) {
+	s.toJob(ctx, m.Job, &messages.HoldReply{Job: m.Job, Outcome: s.noJob(m.Job), Release: m.Release})
+}
+
+func (s *Scheduler) onRequeue(ctx actor.Context, m *messages.Requeue) {
+	s.toJob(ctx, m.Job, &messages.RequeueReply{Job: m.Job, Outcome: s.noJob(m.Job)})
+}
+
+func (s *Scheduler) onConcluded(ctx actor.Context, m protocol.Concluded) {
+	s.conclude(ctx, m.Job, m.State)
+}
+
+func (s *Scheduler) onStrangerHeard(ctx actor.Context, m protocol.StrangerHeard) { s.lead(ctx, m.Node) }
+
+func (s *Scheduler) onRecovered(ctx actor.Context) { s.recover(ctx, "waited") }
+
+func (s *Scheduler) onAskAgain(_ actor.Context, m askAgain) { s.ask(m.Why, m.Query) }
+
+// onShowAgain ends the pause between two words to the Mirror: what changed meanwhile is told after this message.
+func (s *Scheduler) onShowAgain(actor.Context) { s.showing.armed = false }
