@@ -102,8 +102,8 @@ type key struct {
 	name string
 }
 
-// row is one that grows while its day is the present one.
-type row struct {
+// openRow grows while its day is the present one.
+type openRow struct {
 	rate     [Classes]int64 // GPUs in each class now, in thousandths
 	capacity int64          // GPUs that there are
 	paid     int64          // up to when it is summed
@@ -111,7 +111,7 @@ type row struct {
 }
 
 // pay sums up to now.
-func (r *row) pay(now int64) {
+func (r *openRow) pay(now int64) {
 	ms := now - r.paid
 	if ms <= 0 {
 		return

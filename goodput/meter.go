@@ -47,7 +47,7 @@ type Meter struct {
 	now   int64
 	since int64 // what was before nobody counted
 	from  int64 // what was before others counted
-	rows  map[key]*row
+	rows  map[key]*openRow
 	names [Kinds]int // rows of the present day
 	units map[topology.NodeID]*Unit
 	idle  map[string]int64 // by GPU type
@@ -71,7 +71,7 @@ func (w Wants) Equal(o Wants) bool { return w.Any == o.Any && slices.Equal(w.Typ
 // New makes a meter that begins now.
 func New(now int64) *Meter {
 	return &Meter{
-		now: now, since: now, from: now, rows: map[key]*row{}, units: map[topology.NodeID]*Unit{},
+		now: now, since: now, from: now, rows: map[key]*openRow{}, units: map[topology.NodeID]*Unit{},
 		idle: map[string]int64{}, runs: map[topology.Token]*run{},
 	}
 }
@@ -178,7 +178,7 @@ func (m *Meter) add(s *Share) {
 }
 
 // row finds that of a name on the present day.
-func (m *Meter) row(kind Kind, name string) *row {
+func (m *Meter) row(kind Kind, name string) *openRow {
 	k := key{kind, m.now / dayMs, name}
 	r := m.rows[k]
 	if r == nil && name != "" && m.names[kind] >= maxNames {
@@ -186,7 +186,7 @@ func (m *Meter) row(kind Kind, name string) *row {
 		r = m.rows[k]
 	}
 	if r == nil {
-		r = &row{paid: m.now}
+		r = &openRow{paid: m.now}
 		m.rows[k] = r
 		m.names[kind]++
 	}
@@ -229,7 +229,7 @@ func (m *Meter) settle(now int64) {
 // forget drops the days that are too old, and attempts of which nobody told the end.
 func (m *Meter) forget() {
 	today := m.now / dayMs
-	maps.DeleteFunc(m.rows, func(k key, _ *row) bool {
+	maps.DeleteFunc(m.rows, func(k key, _ *openRow) bool {
 		return k.day <= today-maxDays || k.kind != Cluster && k.day <= today-maxNamedDays
 	})
 	maps.DeleteFunc(m.runs, func(_ topology.Token, r *run) bool { return r.rate == 0 && r.paid <= m.now-dayMs })
@@ -281,7 +281,7 @@ func (m *Meter) past(kind Kind, day int64, name string) *Amounts {
 		r = m.rows[key{kind, day, name}]
 	}
 	if r == nil {
-		r = &row{}
+		r = &openRow{}
 		m.rows[key{kind, day, name}] = r
 	}
 	return &r.sum

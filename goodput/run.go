@@ -134,7 +134,7 @@ func (m *Meter) Recall(since, until int64, rows []Row) {
 	m.since, m.from = since, min(until, m.now)
 	for i := range rows {
 		r := &rows[i]
-		m.rows[key{r.Kind, r.Day, r.Name}] = &row{paid: m.now, sum: r.Amounts}
+		m.rows[key{r.Kind, r.Day, r.Name}] = &openRow{paid: m.now, sum: r.Amounts}
 		if r.Day == m.now/dayMs {
 			m.names[r.Kind]++
 		}

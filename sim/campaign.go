@@ -16,8 +16,8 @@ import (
 // row in the database, the way to it, and a goroutine that is not always run. A
 // scheduler that is alone on its store, as with a file, asks once and leads.
 
-// row is the lease as the database keeps it, by its own clock.
-type row struct {
+// leaseRow holds the lease as the database keeps it, by its own clock.
+type leaseRow struct {
 	holder string
 	until  instant
 	lost   []uint64       // the epochs whose lease was over early, and whose leader has not renewed it since
@@ -26,7 +26,7 @@ type row struct {
 }
 
 // lose ends the lease of an epoch before its time.
-func (r *row) lose(now instant, epoch uint64) {
+func (r *leaseRow) lose(now instant, epoch uint64) {
 	if r.until > now {
 		r.until, r.lost = now, append(r.lost, epoch)
 	}

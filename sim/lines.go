@@ -16,8 +16,8 @@ import (
 // was happening just before something broke. Nothing is formatted unless
 // somebody reads it.
 
-// line is a log line that nobody may ever format.
-type line struct {
+// logLine holds a line of the log that nobody may ever format.
+type logLine struct {
 	at      instant
 	address string
 	serial  int
@@ -27,7 +27,7 @@ type line struct {
 
 const recentLines = 512
 
-func (l line) String() string {
+func (l logLine) String() string {
 	return fmt.Sprintf("%s %s#%d %s", clockFace(l.at), l.address, l.serial, fmt.Sprintf(l.format, l.args...))
 }
 
@@ -38,20 +38,20 @@ func clockFace(at instant) string {
 
 // logged takes a line of the actors' log.
 func (w *World) logged(p *process, format string, args []any) {
-	w.record(line{w.engine.now, p.address, p.serial, format, args})
+	w.record(logLine{w.engine.now, p.address, p.serial, format, args})
 }
 
 // note takes a line of the world's own about a process.
 func (w *World) note(p *process, format string, args ...any) {
-	w.record(line{w.engine.now, p.address, p.serial, "*** " + format, args})
+	w.record(logLine{w.engine.now, p.address, p.serial, "*** " + format, args})
 }
 
 // say takes a line of the world's own.
 func (w *World) say(format string, args ...any) {
-	w.record(line{w.engine.now, "world", 0, "*** " + format, args})
+	w.record(logLine{w.engine.now, "world", 0, "*** " + format, args})
 }
 
-func (w *World) record(l line) {
+func (w *World) record(l logLine) {
 	if w.opts.Lines != nil {
 		fmt.Fprintln(w.opts.Lines, l)
 	}
@@ -77,7 +77,7 @@ func (w *World) Recent() []string {
 
 // OnLine hands every log line to a script, formatted, with its writer.
 func (w *World) OnLine(told func(address, text string)) {
-	w.notable = func(l line) { told(l.address, fmt.Sprintf(l.format, l.args...)) }
+	w.notable = func(l logLine) { told(l.address, fmt.Sprintf(l.format, l.args...)) }
 }
 
 // traceTo writes one line per step.

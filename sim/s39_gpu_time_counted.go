@@ -29,14 +29,14 @@ func (c *gpuTimeCounted) Step(w *World, _ *Event) {
 	if p == nil || p.mirror == nil {
 		return
 	}
-	type part struct {
+	type rowKey struct {
 		kind goodput.Kind
 		day  int64
 	}
-	var order []part
-	sums := map[part]*goodput.Amounts{}
+	var order []rowKey
+	sums := map[rowKey]*goodput.Amounts{}
 	for _, r := range p.mirror.GPUTime() {
-		at := part{r.Kind, r.Day}
+		at := rowKey{r.Kind, r.Day}
 		if sums[at] == nil {
 			sums[at] = &goodput.Amounts{}
 			order = append(order, at)
@@ -49,7 +49,7 @@ func (c *gpuTimeCounted) Step(w *World, _ *Event) {
 		}
 	}
 	for _, at := range order {
-		if sums[at].Sum() != sums[at].Capacity || *sums[at] != *sums[part{goodput.Cluster, at.day}] {
+		if sums[at].Sum() != sums[at].Capacity || *sums[at] != *sums[rowKey{goodput.Cluster, at.day}] {
 			c.violate(w, "%v: there was %d, and the classes have %d: %+v", at, sums[at].Capacity, sums[at].Sum(), *sums[at])
 		}
 	}

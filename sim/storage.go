@@ -19,7 +19,7 @@ type storage struct {
 	w       *World
 	kept    *store.Memory
 	file    *file // beside it; nil: there is none, or nobody has led yet
-	row     row
+	row     leaseRow
 	outage  int      // how many faults make every call fail
 	stalled instant  // nothing is answered before this …
 	held    []action // … what was asked meanwhile waits

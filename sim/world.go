@@ -79,7 +79,7 @@ type World struct {
 	edges     map[Taken]int
 	meetings  map[Meeting]bool // nil: nobody asks
 	strikes   []strike
-	recent    []line // the last log lines, for a run that fails
+	recent    []logLine // the last log lines, for a run that fails
 	recentAt  int
 	lingering bool // load goes on only for faults that have not had their chance
 	healed    bool // the faults are over …
@@ -89,7 +89,7 @@ type World struct {
 	idling    bool                   // … and nothing should happen any more
 	running   map[topology.Token]int // members of each attempt that were spawned
 	gangs     int                    // that ran
-	notable   func(line)
+	notable   func(logLine)
 	onLetter  func(Letter)
 	onTask    func(Happening)
 	lasts     func(topology.JobID) time.Duration

@@ -58,8 +58,8 @@ type course struct {
 	steps             []step
 }
 
-// row are the courses of the machines of one shelf.
-type row struct {
+// shelfCourses holds the courses of the machines of one shelf.
+type shelfCourses struct {
 	shelf   *shelf
 	courses []course
 	stale   bool
@@ -70,10 +70,10 @@ type row struct {
 type forecast struct {
 	h       *Horizon
 	by      Basis
-	rows    []*row   // as the shelves of the layout
-	stamps  []uint64 // of the rows: equal stamps, equal rows
-	version uint64   // of the layout
-	pos     uint64   // in the change log
+	rows    []*shelfCourses // as the shelves of the layout
+	stamps  []uint64        // of the rows: equal stamps, equal rows
+	version uint64          // of the layout
+	pos     uint64          // in the change log
 
 	outlooks map[outlookKey]*outlook
 	clock    uint64
@@ -95,7 +95,7 @@ func (c *forecast) refresh() {
 func (c *forecast) carry(f *Fabric) {
 	was, stamps := c.rows, c.stamps
 	c.stamps = make([]uint64, len(f.plan.shelves))
-	c.rows, c.version = make([]*row, len(f.plan.shelves)), f.plan.version
+	c.rows, c.version = make([]*shelfCourses, len(f.plan.shelves)), f.plan.version
 	j := 0
 	for i, sh := range f.plan.shelves {
 		for j < len(was) && was[j].shelf.at < 0 {
@@ -105,7 +105,7 @@ func (c *forecast) carry(f *Fabric) {
 			c.rows[i], c.stamps[i] = was[j], stamps[j]
 			j++
 		} else {
-			c.rows[i] = &row{shelf: sh}
+			c.rows[i] = &shelfCourses{shelf: sh}
 			c.renew(i)
 		}
 	}
@@ -119,7 +119,7 @@ func (c *forecast) renew(i int) {
 }
 
 // row is a row whose courses are true.
-func (c *forecast) row(i int) *row {
+func (c *forecast) row(i int) *shelfCourses {
 	r := c.rows[i]
 	if !r.stale {
 		return r
@@ -145,7 +145,7 @@ func (c *forecast) row(i int) *row {
 
 // align moves the courses of a row to where its machines stand now. A machine is known by its last change: no other
 // has the same.
-func (c *forecast) align(r *row) {
+func (c *forecast) align(r *shelfCourses) {
 	if len(r.courses) == len(r.shelf.seats) {
 		return // most likely the same machines; else their courses are worked out again
 	}

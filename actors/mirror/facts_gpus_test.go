@@ -25,7 +25,7 @@ type rig struct {
 	m      *Mirror
 	clock  *moving
 	nodes  map[string]*NodeShown
-	parts  map[string][]part // of each node: what its devices are
+	parts  map[string][]devicePart // of each node: what its devices are
 	jobs   map[string]*messages.JobStatus
 	seen   map[topology.NodeID]topology.Seen
 	kept   map[topology.KeepID][]topology.Slot
@@ -44,8 +44,8 @@ type sumKey struct {
 	name string
 }
 
-// part is a part of a device.
-type part struct {
+// devicePart says how much of a device one holder has.
+type devicePart struct {
 	milli int64
 	what  string // free, broken, or held by the slice
 	slice *messages.SliceReport
@@ -55,7 +55,7 @@ var rigIDs = []string{"n0", "n1", "n2", "n3"} // n3 has no GPUs
 
 func newRig(t *rapid.T) *rig {
 	r := &rig{
-		T: t, clock: &moving{}, nodes: map[string]*NodeShown{}, parts: map[string][]part{},
+		T: t, clock: &moving{}, nodes: map[string]*NodeShown{}, parts: map[string][]devicePart{},
 		jobs: map[string]*messages.JobStatus{}, seen: map[topology.NodeID]topology.Seen{},
 		kept: map[topology.KeepID][]topology.Slot{}, joined: map[string]bool{}, sums: map[sumKey]*goodput.Amounts{},
 		did: map[topology.Token]map[sumKey]int64{}, ran: map[topology.Token]int64{},
@@ -199,18 +199,18 @@ func (r *rig) drawDevice(id, gpu string, l *messages.LedgerReport) {
 		}
 		free -= n
 		if !withdrawn {
-			r.parts[id] = append(r.parts[id], part{n, "held", s})
+			r.parts[id] = append(r.parts[id], devicePart{n, "held", s})
 		}
 	}
 	if withdrawn {
 		l.WithdrawnGpus = append(l.WithdrawnGpus, gpu)
-		r.parts[id] = append(r.parts[id], part{1000, "broken", nil})
+		r.parts[id] = append(r.parts[id], devicePart{1000, "broken", nil})
 		return
 	}
 	if free > 0 {
 		l.FreeGpus = append(l.FreeGpus, &messages.GpuShare{GpuId: gpu, Milli: free})
 		l.Free.MilliGpu += free
-		r.parts[id] = append(r.parts[id], part{free, "free", nil})
+		r.parts[id] = append(r.parts[id], devicePart{free, "free", nil})
 	}
 }
 

@@ -59,7 +59,7 @@ func (r *rig) uses(id string) (all []use) {
 }
 
 // useOf is what a slice does with a part of a device.
-func (r *rig) useOf(p part) use {
+func (r *rig) useOf(p devicePart) use {
 	job, state := r.jobs[p.slice.Job], p.slice.State
 	u := use{class: goodput.Starting, milli: p.milli}
 	if job != nil {

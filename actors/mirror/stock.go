@@ -125,7 +125,7 @@ type LevelRoom struct {
 // another.
 func (p *picture) levelRooms() []LevelRoom {
 	levels := p.fabric.Levels()
-	rooms, open := make([]LevelRoom, len(levels)), make([]place, len(levels))
+	rooms, open := make([]LevelRoom, len(levels)), make([]domain, len(levels))
 	for i := range levels {
 		rooms[i].Level = levels[i]
 	}
@@ -136,7 +136,7 @@ func (p *picture) levelRooms() []LevelRoom {
 		for i := range levels {
 			if changed = changed || now[i] != last[i]; changed {
 				open[i].close(&rooms[i])
-				open[i] = place{}
+				open[i] = domain{}
 			}
 			open[i].machines++
 			open[i].total += m.Total.MilliGPU + int64(m.Broken)*topology.WholeGPU
@@ -152,13 +152,13 @@ func (p *picture) levelRooms() []LevelRoom {
 	return rooms
 }
 
-// place is one of a level, while its machines are walked.
-type place struct {
+// domain counts one domain of a level, while its machines are walked.
+type domain struct {
 	machines    int
 	total, free int64
 }
 
-func (d *place) close(r *LevelRoom) {
+func (d *domain) close(r *LevelRoom) {
 	if d.machines == 0 {
 		return
 	}

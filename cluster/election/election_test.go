@@ -26,8 +26,8 @@ type bubble struct{ began time.Time }
 func (b bubble) Now() actors.Instant                  { return actors.Instant(time.Since(b.began)) }
 func (bubble) After(d time.Duration) <-chan time.Time { return time.After(d) }
 
-// row is the database's lease, with what can go wrong on the way to it.
-type row struct {
+// leaseRow stands for the lease in the database, with what can go wrong on the way to it.
+type leaseRow struct {
 	mu     sync.Mutex
 	holder string
 	epoch  uint64
@@ -39,7 +39,7 @@ type row struct {
 
 var errAway = errors.New("the server is away")
 
-func (l *row) call(do func() error) error {
+func (l *leaseRow) call(do func() error) error {
 	l.mu.Lock()
 	slow, deaf := l.slow, l.deaf
 	l.mu.Unlock()
@@ -54,7 +54,7 @@ func (l *row) call(do func() error) error {
 	return err
 }
 
-func (l *row) Lead(holder string) (epoch uint64, err error) {
+func (l *leaseRow) Lead(holder string) (epoch uint64, err error) {
 	err = l.call(func() error {
 		if l.holder != holder && time.Now().Before(l.until) {
 			return fmt.Errorf("store: lead: %w", store.ErrLed)
@@ -66,7 +66,7 @@ func (l *row) Lead(holder string) (epoch uint64, err error) {
 	return epoch, err
 }
 
-func (l *row) Renew(epoch uint64) error {
+func (l *leaseRow) Renew(epoch uint64) error {
 	return l.call(func() error {
 		if epoch != l.epoch {
 			return store.ErrDeposed
@@ -76,7 +76,7 @@ func (l *row) Renew(epoch uint64) error {
 	})
 }
 
-func (l *row) Leading() (leads store.Leadership, err error) {
+func (l *leaseRow) Leading() (leads store.Leadership, err error) {
 	err = l.call(func() error {
 		leads = store.Leadership{Holder: l.holder, Epoch: l.epoch, Left: max(0, time.Until(l.until))}
 		return nil
@@ -84,7 +84,7 @@ func (l *row) Leading() (leads store.Leadership, err error) {
 	return leads, err
 }
 
-func (l *row) set(change func()) {
+func (l *leaseRow) set(change func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	change()
@@ -111,7 +111,7 @@ func (r *rig) said() string {
 	return strings.Join(r.lines, "\n")
 }
 
-func candidate(l *row, name string) *rig {
+func candidate(l *leaseRow, name string) *rig {
 	r := new(rig)
 	r.Candidate = New(Options{Lease: l, Clock: bubble{time.Now()}, Options: lease.Options{
 		Holder: lease.Holder{Address: name + ":9000", Process: "p-" + name}, Term: term, Log: r,
@@ -137,7 +137,7 @@ func mustStand(t *testing.T, r *rig) *lease.Reign {
 // takes over at its first look after the end of the lease.
 func TestStandbyTakesOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := new(row)
+		l := new(leaseRow)
 		a, b := candidate(l, "a"), candidate(l, "b")
 		reign := mustStand(t, a)
 		alive, die := context.WithCancel(t.Context())
@@ -177,7 +177,7 @@ func TestStandbyTakesOver(t *testing.T) {
 // TestResignedLeaseIsTakenAtOnce: a lease that was given back is taken with the next look.
 func TestResignedLeaseIsTakenAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := new(row)
+		l := new(leaseRow)
 		mustStand(t, candidate(l, "a"))
 		won := make(chan *lease.Reign)
 		go func() { won <- mustStand(t, candidate(l, "b")) }()
@@ -193,17 +193,17 @@ func TestResignedLeaseIsTakenAtOnce(t *testing.T) {
 
 // TestLeaderStopsBeforeOthersMayLead: however the database fails a leader, it stops before anybody else may lead.
 func TestLeaderStopsBeforeOthersMayLead(t *testing.T) {
-	for name, fail := range map[string]func(*row){
-		"the server is away":     func(l *row) { l.down = errAway },
-		"calls hang":             func(l *row) { l.slow = time.Hour },
-		"answers are lost":       func(l *row) { l.deaf = time.Hour },
-		"answers come too late":  func(l *row) { l.deaf = term },
-		"calls arrive too late":  func(l *row) { l.slow = term },
-		"half of it, both ways ": func(l *row) { l.slow, l.deaf = term/2, term/2 },
+	for name, fail := range map[string]func(*leaseRow){
+		"the server is away":     func(l *leaseRow) { l.down = errAway },
+		"calls hang":             func(l *leaseRow) { l.slow = time.Hour },
+		"answers are lost":       func(l *leaseRow) { l.deaf = time.Hour },
+		"answers come too late":  func(l *leaseRow) { l.deaf = term },
+		"calls arrive too late":  func(l *leaseRow) { l.slow = term },
+		"half of it, both ways ": func(l *leaseRow) { l.slow, l.deaf = term/2, term/2 },
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				l := new(row)
+				l := new(leaseRow)
 				a := candidate(l, "a")
 				reign := mustStand(t, a)
 				held := make(chan error, 1)
@@ -233,7 +233,7 @@ func TestLeaderStopsBeforeOthersMayLead(t *testing.T) {
 // end.
 func TestShortOutageIsBridged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := new(row)
+		l := new(leaseRow)
 		a := candidate(l, "a")
 		reign := mustStand(t, a)
 		held := make(chan error, 1)
@@ -261,7 +261,7 @@ func TestShortOutageIsBridged(t *testing.T) {
 // TestPausedLeaderStops: a leader that was paused learns from its own clock that its time is over.
 func TestPausedLeaderStops(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := new(row)
+		l := new(leaseRow)
 		a, b := candidate(l, "a"), candidate(l, "b")
 		reign := mustStand(t, a)
 		time.Sleep(term) // it is stopped right after it has won
@@ -275,7 +275,7 @@ func TestPausedLeaderStops(t *testing.T) {
 // TestDeposedLeaderStops: a renewal that is refused ends a leader at once.
 func TestDeposedLeaderStops(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := new(row)
+		l := new(leaseRow)
 		a := candidate(l, "a")
 		reign := mustStand(t, a)
 		l.set(func() { l.epoch++ })
@@ -294,7 +294,7 @@ func TestDeposedLeaderStops(t *testing.T) {
 // slowly is not used.
 func TestStandingByThroughTrouble(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := &row{down: errAway}
+		l := &leaseRow{down: errAway}
 		a := candidate(l, "a")
 		won := make(chan *lease.Reign)
 		go func() { won <- mustStand(t, a) }()
@@ -314,7 +314,7 @@ func TestStandingByThroughTrouble(t *testing.T) {
 
 func TestStandEndsWhenTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := new(row)
+		l := new(leaseRow)
 		mustStand(t, candidate(l, "a"))
 		l.set(func() { l.until = time.Now().Add(time.Hour) })
 		ctx, end := context.WithCancel(t.Context())

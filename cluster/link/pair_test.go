@@ -120,7 +120,7 @@ func sameAs(m proto.Message) func(heard) bool {
 	}
 }
 
-func checkCrossed(t *testing.T, m proto.Message, got heard, row *row, from string) {
+func checkCrossed(t *testing.T, m proto.Message, got heard, row *rule, from string) {
 	t.Helper()
 	if !proto.Equal(m, got.message.(proto.Message)) {
 		t.Errorf("%s came as %v", typeName(m), got.message)

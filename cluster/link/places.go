@@ -15,8 +15,8 @@ import (
 // true one: it is the one that the leader welcomes. If that is the second one (the first was removed, or the clone
 // merely dialled sooner after a restart), the name moves to it with the Welcome.
 
-// place is all streams under one node's name.
-type place struct {
+// namedStreams holds all streams under one node's name.
+type namedStreams struct {
 	holder *machine
 	others []*machine
 }
@@ -33,7 +33,7 @@ func (m *machine) own() string { return nodePrefix + string(m.node) + second + m
 func nameOf(id topology.NodeID) string { return nodePrefix + string(id) }
 
 // places are the streams by their nodes' names. The Server's lock guards them.
-type places map[topology.NodeID]*place
+type places map[topology.NodeID]*namedStreams
 
 // find returns which machine has an address now, and whether it holds the name.
 func (p places) find(address string) (m *machine, holds bool) {
@@ -63,7 +63,7 @@ func (p places) find(address string) (m *machine, holds bool) {
 func (p places) admit(m *machine) (older *machine, ok bool) {
 	here := p[m.node]
 	if here == nil {
-		here = &place{}
+		here = &namedStreams{}
 		p[m.node] = here
 	}
 	if here.holder == nil {
@@ -89,7 +89,7 @@ func (p places) admit(m *machine) (older *machine, ok bool) {
 }
 
 // dismiss removes a machine from the others.
-func (h *place) dismiss(machineID string) *machine {
+func (h *namedStreams) dismiss(machineID string) *machine {
 	for i, m := range h.others {
 		if m.machine == machineID {
 			h.others = slices.Delete(h.others, i, i+1)

@@ -90,7 +90,7 @@ func (r *reader) take(i int) (outcome string) {
 }
 
 // message decodes and checks one message, or returns the counter of its refusal.
-func (r *reader) message(row *row, data []byte) (spoken, string) {
+func (r *reader) message(row *rule, data []byte) (spoken, string) {
 	if len(data) > maxMessageBytes {
 		return nil, countInvalid
 	}
@@ -114,7 +114,7 @@ func (r *reader) message(row *row, data []byte) (spoken, string) {
 }
 
 // complain logs the first refusal.
-func (r *reader) complain(row *row, why error) {
+func (r *reader) complain(row *rule, why error) {
 	if !r.complained {
 		r.complained = true
 		r.line.o.Log.Error("Dropped a %s of %s: %v", row.descriptor().Name(), r.line.theirs, why)
@@ -143,7 +143,7 @@ func (c *caller) says(message spoken) bool {
 }
 
 // deliver hands a message to the actor, if it is there.
-func (r *reader) deliver(row *row, m envelope.Received, message spoken) string {
+func (r *reader) deliver(row *rule, m envelope.Received, message spoken) string {
 	to := actor.NewPID(r.line.ours, string(m.Target.Path))
 	process, ok := r.line.system.ProcessRegistry.GetLocal(to.Id)
 	if !ok {

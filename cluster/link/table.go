@@ -22,9 +22,9 @@ type spoken interface {
 	Validate() error
 }
 
-// row lets a type of message pass between actors whose paths match. A * at the end of a pattern stands for one more
-// word, ** for anything. A row without from is for messages without a sender.
-type row struct {
+// rule lets a type of message pass between actors whose paths match. A * at the end of a pattern stands for one more
+// word, ** for anything. A rule without from is for messages without a sender.
+type rule struct {
 	message  spoken
 	from, to string
 }
@@ -36,7 +36,7 @@ const (
 )
 
 // towardScheduler is what a machine may send.
-var towardScheduler = tabled([]row{
+var towardScheduler = tabled([]rule{
 	{&messages.Hello{}, actors.NodePath, actors.SchedulerPath},
 	{&messages.Heartbeat{}, actors.NodePath, anyRack},
 	{&messages.Report{}, actors.NodePath, anyRack},
@@ -56,7 +56,7 @@ var towardScheduler = tabled([]row{
 })
 
 // towardNode is what a scheduler may send.
-var towardNode = tabled([]row{
+var towardNode = tabled([]rule{
 	{&messages.Lead{}, actors.SchedulerPath, actors.NodePath},
 	{&messages.Welcome{}, anyRack, actors.NodePath},
 	{&messages.Rejected{}, "", actors.NodePath},
@@ -72,10 +72,10 @@ var towardNode = tabled([]row{
 	{&messages.ExecTask{}, gatewayPath + "**", actors.NodePath},
 })
 
-// table finds the row of a type by its name on the wire.
-type table map[string]*row
+// table finds the rule of a type by its name on the wire.
+type table map[string]*rule
 
-func tabled(rows []row) table {
+func tabled(rows []rule) table {
 	t := table{}
 	for i := range rows {
 		t[typeName(rows[i].message)] = &rows[i]
@@ -85,10 +85,10 @@ func tabled(rows []row) table {
 
 func typeName(m proto.Message) string { return string(m.ProtoReflect().Descriptor().FullName()) }
 
-// fresh is a new message of the row's type.
-func (r *row) fresh() spoken { return r.message.ProtoReflect().New().Interface().(spoken) }
+// fresh is a new message of the rule's type.
+func (r *rule) fresh() spoken { return r.message.ProtoReflect().New().Interface().(spoken) }
 
-func (r *row) descriptor() protoreflect.MessageDescriptor {
+func (r *rule) descriptor() protoreflect.MessageDescriptor {
 	return r.message.ProtoReflect().Descriptor()
 }
 

@@ -16,7 +16,7 @@ import (
 
 // register declares the flags of run, and returns where the spec's file name will be.
 func (r *request) register(flags *flag.FlagSet) *string {
-	r.place.register(flags)
+	r.stateFlags.register(flags)
 	spec := &r.spec
 	list := func(name, help string, add func(string) error) { flags.Func(name, help, add) }
 	text := func(to *string, name, help string) { flags.StringVar(to, name, "", help) }

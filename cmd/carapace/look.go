@@ -21,7 +21,7 @@ import (
 )
 
 // open reads the flags of a command that has only the shared ones.
-func open(name string, arguments []string) (at place, rest []string, code int, done bool) {
+func open(name string, arguments []string) (at stateFlags, rest []string, code int, done bool) {
 	flags := flag.NewFlagSet("carapace "+name, flag.ContinueOnError)
 	at.register(flags)
 	code, done = parse(flags, arguments, codeUsage)

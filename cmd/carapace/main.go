@@ -80,13 +80,13 @@ func version() string {
 	return "unknown"
 }
 
-// place are the flags that every command shares: where the state of containers and their cgroups are.
-type place struct {
+// stateFlags holds the flags that every command shares: where the state of containers and their cgroups are.
+type stateFlags struct {
 	stateDir string
 	cgroups  carapace.Cgroups
 }
 
-func (p *place) register(flags *flag.FlagSet) {
+func (p *stateFlags) register(flags *flag.FlagSet) {
 	flags.StringVar(&p.stateDir, "state-dir", environment("CARAPACE_STATE_DIR", carapace.DefaultStateDir()),
 		"`directory` of the containers' state")
 	flags.StringVar(&p.cgroups.Root, "cgroup-root", environment("CARAPACE_CGROUP_ROOT", "/sys/fs/cgroup"),

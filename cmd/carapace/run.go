@@ -29,7 +29,7 @@ const maxSpecFile = 4 << 20
 
 // request is a parsed command line of run.
 type request struct {
-	place
+	stateFlags
 	spec     carapace.Spec
 	statusFd int
 	timeout  time.Duration

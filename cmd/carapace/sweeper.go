@@ -57,7 +57,7 @@ func (r *request) leaveSweeper() (dismiss func()) {
 // sweepWhenAlone waits for the end of the process that started it, and removes what that process left.
 func sweepWhenAlone(arguments []string) int {
 	flags := flag.NewFlagSet("carapace "+sweepWord, flag.ContinueOnError)
-	at := place{}
+	at := stateFlags{}
 	at.register(flags)
 	if code, done := parse(flags, arguments, codeUsage); done || flags.NArg() != 1 {
 		return max(code, codeUsage)

@@ -199,10 +199,10 @@ func (h *hunt) addAll(these []int) {
 
 // orders returns those in which candidates are tried: machine by machine, for what needs a whole one; those that cost
 // least for what they give; and the cheapest first.
-func (h *hunt) orders() [3]line {
-	var all [3]line
+func (h *hunt) orders() [3]candidateHeap {
+	var all [3]candidateHeap
 	for i := range all {
-		all[i] = make(line, len(h.all))
+		all[i] = make(candidateHeap, len(h.all))
 	}
 	numbers := make(map[topology.NodeID]int32, h.view.Len())
 	on, slots := make([]int64, 0, h.view.Len()), make([]int32, 0, len(h.all)) // by number; the numbers of all slots
@@ -220,8 +220,8 @@ func (h *hunt) orders() [3]line {
 			on[n] += topology.Scaled(c.Lost, amountOf(s.Amount), max(gives, 1))
 			slots = append(slots, n)
 		}
-		all[1][i] = place{topology.Scaled(c.Lost, 1<<20, max(gives, 1)), i}
-		all[2][i] = place{c.Lost, i}
+		all[1][i] = candidate{topology.Scaled(c.Lost, 1<<20, max(gives, 1)), i}
+		all[2][i] = candidate{c.Lost, i}
 	}
 	for i := range h.all {
 		all[0][i].i = i
@@ -234,16 +234,16 @@ func (h *hunt) orders() [3]line {
 	return all
 }
 
-// line holds candidates of which the first come out first, and the others are in no order before they do: most often a
-// few of many are enough.
-type line []place
+// candidateHeap holds candidates of which the first come out first, and the others are in no order before they do: most
+// often a few of many are enough.
+type candidateHeap []candidate
 
-type place struct {
+type candidate struct {
 	key int64
 	i   int
 }
 
-func (l line) before(a, b int) bool {
+func (l candidateHeap) before(a, b int) bool {
 	if l[a].key != l[b].key {
 		return l[a].key < l[b].key
 	}
@@ -251,7 +251,7 @@ func (l line) before(a, b int) bool {
 }
 
 // first takes the first n out, in their order.
-func (l *line) first(n int) []int {
+func (l *candidateHeap) first(n int) []int {
 	some := make([]int, 0, n)
 	for range n {
 		last := len(*l) - 1
@@ -263,13 +263,13 @@ func (l *line) first(n int) []int {
 	return some
 }
 
-func (l line) ready() {
+func (l candidateHeap) ready() {
 	for i := len(l)/2 - 1; i >= 0; i-- {
 		l.down(i)
 	}
 }
 
-func (l line) down(i int) {
+func (l candidateHeap) down(i int) {
 	for {
 		least := i
 		for child := 2*i + 1; child <= 2*i+2 && child < len(l); child++ {
@@ -289,7 +289,7 @@ func (l line) down(i int) {
 func amountOf(r topology.Resources) int64 { return r.MilliGPU*64 + r.MilliCPU }
 
 // grow chooses the fewest of an order with which the gang fits, of so many at most; false: it does not with all.
-func (h *hunt) grow(rest line, most int) (tried int, ok bool) {
+func (h *hunt) grow(rest candidateHeap, most int) (tried int, ok bool) {
 	rest.ready()
 	var step []int
 	base := 0 // that are chosen and not of the last step

@@ -72,11 +72,11 @@ func readDocument(from io.Reader) ([]byte, error) {
 type archive struct {
 	path  string
 	file  *os.File
-	parts map[string]part
+	parts map[string]archived
 }
 
-// part is where in an archive a file is; target is what a link points to.
-type part struct {
+// archived says where in an archive a file is; target is what a link points to.
+type archived struct {
 	at, size int64
 	target   string
 }
@@ -88,7 +88,7 @@ func openArchive(path string, visitor door.Visitor) (*archive, error) {
 	if err != nil {
 		return nil, err
 	}
-	a := &archive{path: path, file: file, parts: map[string]part{}}
+	a := &archive{path: path, file: file, parts: map[string]archived{}}
 	if err := a.list(); err != nil {
 		file.Close()
 		return nil, fmt.Errorf("%s is not an archive of an image: %w; make one with `docker save` or as an OCI archive, not "+
@@ -110,7 +110,7 @@ func (a *archive) list() error {
 		if len(a.parts) >= maxArchiveFiles {
 			return fmt.Errorf("it has more than %d files", maxArchiveFiles)
 		}
-		entry := part{size: header.Size}
+		entry := archived{size: header.Size}
 		name := path.Clean("/" + header.Name)[1:]
 		switch header.Typeflag {
 		case tar.TypeReg:

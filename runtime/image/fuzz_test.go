@@ -54,7 +54,7 @@ func FuzzArchive(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		a := &archive{path: path, file: file, parts: map[string]part{}}
+		a := &archive{path: path, file: file, parts: map[string]archived{}}
 		defer a.Close()
 		if a.list() != nil {
 			return

@@ -61,20 +61,20 @@ func beyond(used tree.Usage) tree.Usage {
 }
 
 // parts are the two things that a disk can lack.
-func (s space) parts(held tree.Usage) [2]part {
-	return [2]part{
+func (s space) parts(held tree.Usage) [2]supply {
+	return [2]supply{
 		{s.size.Bytes, s.free.Bytes, held.Bytes, littleBytes},
 		{s.size.Files, s.free.Files, held.Files, littleFiles},
 	}
 }
 
-// part is how much there is of one of them, how much of it is free, what tasks hold, and what would be little.
-type part struct{ size, free, held, little int64 }
+// supply says how much there is of one of them, how much of it is free, what tasks hold, and what would be little.
+type supply struct{ size, free, held, little int64 }
 
-func (p part) tight() bool { return p.free < p.size/shareLeft }
+func (p supply) tight() bool { return p.free < p.size/shareLeft }
 
 // others reports whether something else than tasks holds it.
-func (p part) others() bool { return p.held <= min(p.size/shareLittle, p.little) }
+func (p supply) others() bool { return p.held <= min(p.size/shareLittle, p.little) }
 
 // tight reports whether less than a twentieth of the disk is free: then nothing is kept of tasks that have ended.
 func (s space) tight() bool {

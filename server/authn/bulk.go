@@ -53,11 +53,11 @@ type bulk struct {
 // load counts what one identity has on its way.
 type load struct {
 	bytes int
-	on    map[*connection]*part
+	on    map[*connection]*connBulk
 }
 
-// part counts what one connection has of that.
-type part struct {
+// connBulk counts what one connection has of that.
+type connBulk struct {
 	bytes int
 	since time.Time // it took more
 }
@@ -176,11 +176,11 @@ func (b *bulk) add(c *connection, bytes int, now time.Time) {
 		if b.of == nil {
 			b.of = map[string]*load{}
 		}
-		l = &load{on: map[*connection]*part{}}
+		l = &load{on: map[*connection]*connBulk{}}
 		b.of[c.who] = l
 	}
 	if l.on[c] == nil {
-		l.on[c] = &part{}
+		l.on[c] = &connBulk{}
 	}
 	l.on[c].bytes, l.on[c].since = l.on[c].bytes+bytes, now
 	b.beyond += excess(l.bytes+bytes) - excess(l.bytes)

@@ -38,10 +38,10 @@ type Service struct {
 func (s *Service) As(who peer.Peer) api.SynapseClient { return api.NewSynapseClient(s.Line(who)) }
 
 // Line is the same for whoever knows calls by their names.
-func (s *Service) Line(who peer.Peer) grpc.ClientConnInterface { return &line{s, &who} }
+func (s *Service) Line(who peer.Peer) grpc.ClientConnInterface { return &localConn{s, &who} }
 
-// line is a connection that is none.
-type line struct {
+// localConn makes calls within the process, as a connection would.
+type localConn struct {
 	service *Service
 	who     *peer.Peer
 }
@@ -50,7 +50,7 @@ type line struct {
 const prefix = "/synapse.v1.Synapse/"
 
 // Invoke makes a call that is answered once.
-func (l *line) Invoke(ctx context.Context, method string, request, reply any, options ...grpc.CallOption) error {
+func (l *localConn) Invoke(ctx context.Context, method string, request, reply any, options ...grpc.CallOption) error {
 	for _, m := range api.Synapse_ServiceDesc.Methods {
 		if prefix+m.MethodName != method {
 			continue
@@ -75,7 +75,7 @@ func (l *line) Invoke(ctx context.Context, method string, request, reply any, op
 }
 
 // guardCall has a call pass every guard before it is served.
-func (l *line) guardCall(
+func (l *localConn) guardCall(
 	ctx context.Context, request any, info *grpc.UnaryServerInfo, serve grpc.UnaryHandler,
 ) (any, error) {
 	for i := len(l.service.Calls) - 1; i >= 0; i-- {
@@ -86,7 +86,7 @@ func (l *line) guardCall(
 }
 
 // NewStream begins a call that is answered by a stream. It ends with its context, which whoever asks has to end.
-func (l *line) NewStream(
+func (l *localConn) NewStream(
 	ctx context.Context, _ *grpc.StreamDesc, method string, _ ...grpc.CallOption,
 ) (grpc.ClientStream, error) {
 	for _, d := range api.Synapse_ServiceDesc.Streams {

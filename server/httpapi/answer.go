@@ -127,18 +127,18 @@ func ask(body io.Reader, c *call, s grpc.ClientStream) error {
 	return s.CloseSend()
 }
 
-// part is one answer of many, or how they ended.
-type part struct {
+// received holds one answer of many, or how they ended.
+type received struct {
 	m   proto.Message
 	err error
 }
 
 // receive takes all answers, until there are no more or nobody waits for them.
-func receive(ctx context.Context, c *call, s grpc.ClientStream) <-chan part {
-	parts := make(chan part, maxUnread)
+func receive(ctx context.Context, c *call, s grpc.ClientStream) <-chan received {
+	parts := make(chan received, maxUnread)
 	go func() {
 		for {
-			p := part{m: c.out.New().Interface()}
+			p := received{m: c.out.New().Interface()}
 			p.err = s.RecvMsg(p.m)
 			select {
 			case parts <- p:
@@ -155,7 +155,7 @@ func receive(ctx context.Context, c *call, s grpc.ClientStream) <-chan part {
 
 // first waits until a call has begun to be answered. That may be by its first answer, or its end; where nothing comes
 // for a while, it is being answered too.
-func (a *API) first(ctx context.Context, s grpc.ClientStream, parts <-chan part) (p part, ok bool) {
+func (a *API) first(ctx context.Context, s grpc.ClientStream, parts <-chan received) (p received, ok bool) {
 	begun := make(chan bool, 1)
 	go func() {
 		header, _ := s.Header() // an error is the call's end, too
@@ -166,16 +166,16 @@ func (a *API) first(ctx context.Context, s grpc.ClientStream, parts <-chan part)
 		return p, true
 	case headed := <-begun:
 		if headed {
-			return part{}, false
+			return received{}, false
 		}
 	case <-time.After(a.beat):
-		return part{}, false
+		return received{}, false
 	}
 	select {
 	case p = <-parts:
 		return p, true
 	case <-ctx.Done():
-		return part{err: ctx.Err()}, true
+		return received{err: ctx.Err()}, true
 	}
 }
 
@@ -245,7 +245,7 @@ func (l *lines) flush() {
 }
 
 // take writes an answer, and reports whether it was not the last.
-func (l *lines) take(ctx context.Context, p part) bool {
+func (l *lines) take(ctx context.Context, p received) bool {
 	switch {
 	case p.err == io.EOF:
 		l.flush()

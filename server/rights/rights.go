@@ -71,8 +71,8 @@ const (
 	Any
 )
 
-// line says who has one right.
-type line struct {
+// rightRow says who has one right.
+type rightRow struct {
 	right                                               Right
 	admin, operator, submitter, viewer, node, scheduler Reach
 	words                                               string // of the right, behind "may not"
@@ -81,7 +81,7 @@ type line struct {
 
 // lines is the table. Secrets are for a machine that runs what they belong to, which the gateway looks up. A script is
 // for whoever knows its digest, and the digest is shown to those who may read the job.
-var lines = []line{
+var lines = []rightRow{
 	{Link, None, None, None, None, Any, None, "open a machine's link", false},
 	{Health, Any, Any, Any, Any, Any, Any, "ask for the scheduler's health", false},
 	{Reflect, Any, None, None, None, None, None, "list what can be called", false},
@@ -157,11 +157,11 @@ func (r Right) Changes() bool { return r.line().changes }
 // Words are the right, behind "may".
 func (r Right) Words() string { return r.line().words }
 
-func (r Right) line() line {
-	if i := slices.IndexFunc(lines, func(l line) bool { return l.right == r }); i >= 0 {
+func (r Right) line() rightRow {
+	if i := slices.IndexFunc(lines, func(l rightRow) bool { return l.right == r }); i >= 0 {
 		return lines[i]
 	}
-	return line{}
+	return rightRow{}
 }
 
 // Who says who has a right, in words for whoever has it not.

@@ -98,7 +98,7 @@ func idOf(r *http.Request, key string) (string, error) {
 
 // detail has all that is shown of one job.
 type detail struct {
-	Row     row      `json:"row"`
+	Row     jobRow   `json:"row"`
 	Asks    []amount `json:"asks"`
 	Ran     int64    `json:"ran"` // −1: nothing has run
 	Runs    []run    `json:"attempts"`

@@ -112,7 +112,7 @@ func (h *hub) note(e *messages.Event) {
 	switch {
 	case e.GetJob() != nil:
 		id, r := e.GetJob().GetRecord().GetId(), rowOf(e.GetJob())
-		if before := h.things[kindJob+"/"+id]; r.Over && (before == nil || !before.value.(row).Over) {
+		if before := h.things[kindJob+"/"+id]; r.Over && (before == nil || !before.value.(jobRow).Over) {
 			h.bound(kindJob, &h.over, id, maxOver)
 		}
 		h.put(kindJob, id, r)

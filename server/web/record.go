@@ -101,7 +101,7 @@ func entry(kind string, value any) json.RawMessage { return textOf(&thing{kind: 
 func (r *recorder) more(ctx context.Context, changes []json.RawMessage) (all []json.RawMessage) {
 	for _, text := range changes {
 		var of []json.RawMessage
-		var job row
+		var job jobRow
 		if json.Unmarshal(text, &of) != nil || string(of[0]) != `"job"` || json.Unmarshal(of[1], &job) != nil ||
 			r.phases[job.ID] == job.Phase || len(all) >= maxDetails {
 			continue

@@ -7,8 +7,9 @@ import (
 // This file owns what a browser is sent of jobs and machines. Each field is named here, so that nothing reaches a page
 // because a message has grown: no command, no environment, no script and no label of a job is ever among them.
 
-// row is a job as lists and the map need it. Amounts of GPUs are in thousandths, times in milliseconds since 1970.
-type row struct {
+// jobRow shows a job as lists and the map need it. Amounts of GPUs are in thousandths, times in milliseconds since
+// 1970.
+type jobRow struct {
 	ID        string `json:"id"`
 	Name      string `json:"name"`
 	Owner     string `json:"owner"`
@@ -28,10 +29,10 @@ type row struct {
 	Revision  uint64 `json:"rev,omitempty"`   // of its record
 }
 
-func rowOf(j *messages.JobStatus) row {
+func rowOf(j *messages.JobStatus) jobRow {
 	r := j.GetRecord()
 	spec := r.GetSpec()
-	return row{
+	return jobRow{
 		ID: r.GetId(), Name: spec.Called(), Owner: r.GetOwner().GetName(), Queue: spec.GetQueue(), Phase: j.GetPhase(),
 		Why: messages.WhyOf(j), GPUs: messages.Asked(spec, (*messages.Resources).GetMilliGpu),
 		Tasks: messages.TasksOf(j), Priority: spec.GetPriority(), Submitted: r.GetSubmittedUnixMs(),

@@ -111,7 +111,7 @@ func InRacks(machines, racks int) []int {
 func readMachines(from io.Reader) (Cluster, error) {
 	var c Cluster
 	var wrong error
-	err := eachRow(from, []string{"machines", "gpus"}, func(r row) {
+	err := eachRow(from, []string{"machines", "gpus"}, func(r csvRow) {
 		whole := func(column string) int {
 			n, err := strconv.Atoi(cmp.Or(r.get(column), "0"))
 			if err != nil || n < 0 || n > maxMachines {

@@ -35,7 +35,7 @@ func ReadCSV(record, limits io.Reader) (*Trace, error) {
 		return nil, &LimitsError{err}
 	}
 	t := &Trace{}
-	err = eachRow(record, []string{columnSubmit, columnDuration, columnGPUs}, func(r row) {
+	err = eachRow(record, []string{columnSubmit, columnDuration, columnGPUs}, func(r csvRow) {
 		j, err := jobOf(r)
 		if err != nil {
 			t.Bad = append(t.Bad, BadRow{r.line, err.Error()})
@@ -59,16 +59,16 @@ func (e *LimitsError) Error() string { return e.err.Error() }
 func (e *LimitsError) Unwrap() error { return e.err }
 
 // readLimits reads the second file, which names its jobs.
-func readLimits(from io.Reader) (map[string]row, error) {
-	rows := map[string]row{}
+func readLimits(from io.Reader) (map[string]csvRow, error) {
+	rows := map[string]csvRow{}
 	if from == nil {
 		return rows, nil
 	}
-	return rows, eachRow(from, []string{columnID, columnLimit}, func(r row) { rows[r.get(columnID)] = r })
+	return rows, eachRow(from, []string{columnID, columnLimit}, func(r csvRow) { rows[r.get(columnID)] = r })
 }
 
 // asked enters what a row says of the time that a job asked for, and of how long it waited.
-func (j *Job) asked(r row) {
+func (j *Job) asked(r csvRow) {
 	if d, err := r.seconds(columnLimit, secondsMost); err == nil && d > 0 {
 		j.Limit = d
 	}
@@ -78,7 +78,7 @@ func (j *Job) asked(r row) {
 }
 
 // jobOf reads a row.
-func jobOf(r row) (Job, error) {
+func jobOf(r csvRow) (Job, error) {
 	submit, err := r.seconds(columnSubmit, submitMost)
 	duration, wrong := r.seconds(columnDuration, secondsMost)
 	gpus, odd := strconv.Atoi(r.get(columnGPUs))
@@ -106,14 +106,14 @@ func jobOf(r row) (Job, error) {
 	return j, nil
 }
 
-// row is one line under a header.
-type row struct {
+// csvRow holds one line under a header.
+type csvRow struct {
 	line   int
 	header []string
 	fields []string
 }
 
-func (r row) get(column string) string {
+func (r csvRow) get(column string) string {
 	if i := slices.Index(r.header, column); i >= 0 && i < len(r.fields) {
 		return strings.TrimSpace(r.fields[i])
 	}
@@ -127,7 +127,7 @@ const (
 	submitMost = 20 * secondsMost
 )
 
-func (r row) seconds(column string, most float64) (time.Duration, error) {
+func (r csvRow) seconds(column string, most float64) (time.Duration, error) {
 	s, err := strconv.ParseFloat(r.get(column), 64)
 	switch {
 	case err != nil || math.IsNaN(s):
@@ -141,7 +141,7 @@ func (r row) seconds(column string, most float64) (time.Duration, error) {
 }
 
 // eachRow visits the rows under the header, which must name certain columns.
-func eachRow(from io.Reader, wanted []string, visit func(row)) error {
+func eachRow(from io.Reader, wanted []string, visit func(csvRow)) error {
 	plain, err := decompressed(from)
 	if err != nil {
 		return err
@@ -169,7 +169,7 @@ func eachRow(from io.Reader, wanted []string, visit func(row)) error {
 			return err
 		}
 		line, _ := in.FieldPos(0)
-		visit(row{line, header, fields})
+		visit(csvRow{line, header, fields})
 	}
 }
 

@@ -31,7 +31,7 @@ func readSacct(from io.Reader) (*Trace, error) {
 			header = fields
 			return sacctColumns(header)
 		}
-		t.sacctRow(row{number, header, fields})
+		t.sacctRow(csvRow{number, header, fields})
 		return nil
 	})
 	switch {
@@ -56,7 +56,7 @@ func sacctColumns(header []string) error {
 }
 
 // sacctRow reads one row. Steps are parts of a job that has a row of its own, and count for nothing.
-func (t *Trace) sacctRow(r row) {
+func (t *Trace) sacctRow(r csvRow) {
 	state, _, _ := strings.Cut(r.get("State"), " ") // "CANCELLED by 1000"
 	gpus, wrong := r.slurmGPUs()
 	submit, err := r.slurmTime(sacctSubmit)
@@ -91,7 +91,7 @@ func (t *Trace) sacctRow(r row) {
 
 // slurmTime reads a moment. sacct prints local time without a zone: where clocks were put back, an hour is there twice,
 // unless it was asked for seconds (SLURM_TIME_FORMAT=%s).
-func (r row) slurmTime(column string) (time.Duration, error) {
+func (r csvRow) slurmTime(column string) (time.Duration, error) {
 	text := r.get(column)
 	if n, err := strconv.ParseInt(text, 10, 64); err == nil && n >= 0 && n < submitMost {
 		return time.Duration(n) * time.Second, nil
@@ -104,7 +104,7 @@ func (r row) slurmTime(column string) (time.Duration, error) {
 }
 
 // slurmElapsed is for how long a job ran.
-func (r row) slurmElapsed() (time.Duration, error) {
+func (r csvRow) slurmElapsed() (time.Duration, error) {
 	if text := r.get("ElapsedRaw"); text != "" {
 		n, err := strconv.ParseInt(text, 10, 64)
 		if err != nil || n < 0 || n > secondsMost {
@@ -128,7 +128,7 @@ func (r row) slurmElapsed() (time.Duration, error) {
 }
 
 // slurmLimit is what a job asked for; 0 where that is not known, or there was no limit.
-func (r row) slurmLimit() time.Duration {
+func (r csvRow) slurmLimit() time.Duration {
 	if n, err := strconv.ParseInt(r.get("TimelimitRaw"), 10, 64); err == nil && n > 0 && n < secondsMost/60 {
 		return time.Duration(n) * time.Minute
 	}
@@ -166,7 +166,7 @@ func slurmSpan(text string) (time.Duration, bool) {
 }
 
 // slurmGPUs counts the GPUs of a job: what it was given, or else what it asked for.
-func (r row) slurmGPUs() (int, error) {
+func (r csvRow) slurmGPUs() (int, error) {
 	for _, column := range []string{"AllocTRES", "ReqTRES"} {
 		if text := r.get(column); text != "" {
 			return tresGPUs(column, text)

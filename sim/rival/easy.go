@@ -111,7 +111,7 @@ func (p *Planner) promise(head *waiter) {
 // fill starts, in the order of the line, what is over by the promised time or leaves room for the head all the same.
 func (p *Planner) fill(head *waiter) {
 	e := &p.easy
-	var next line
+	var next waitHeap
 	for gpus, all := range e.sizes { //order: a heap brings them into theirs
 		if len(all) > 0 && p.ground.fits(all[0]) {
 			e.at[gpus], next = 0, append(next, all[0])

@@ -29,7 +29,7 @@ func New(name string, ground Ground, oracle Oracle) (*Planner, error) {
 	if !slices.Contains(record.Rivals(), name) {
 		return nil, fmt.Errorf("there is no policy %q to compare with: %s", name, strings.Join(record.Rivals(), ", "))
 	}
-	return &Planner{name: name, ground: ground, oracle: oracle, sizes: map[int]*line{},
+	return &Planner{name: name, ground: ground, oracle: oracle, sizes: map[int]*waitHeap{},
 		easy: easy{sizes: map[int][]*waiter{}, at: map[int]int{}}}, nil
 }
 
@@ -44,8 +44,8 @@ type Planner struct {
 	now   time.Duration
 	done  policy.Decisions
 
-	sizes map[int]*line // the waiting, by their GPUs
-	one   line          // the waiting, where those of all sizes stand in one line
+	sizes map[int]*waitHeap // the waiting, by their GPUs
+	one   waitHeap          // the waiting, where those of all sizes stand in one line
 	easy  easy
 
 	// stuck: in the last pass the gang that blocks the others, or any gang where none
@@ -110,9 +110,9 @@ func (p *Planner) take() {
 	}
 }
 
-func (p *Planner) size(gpus int) *line {
+func (p *Planner) size(gpus int) *waitHeap {
 	if p.sizes[gpus] == nil {
-		p.sizes[gpus] = &line{}
+		p.sizes[gpus] = &waitHeap{}
 	}
 	return p.sizes[gpus]
 }
@@ -158,7 +158,7 @@ func (p *Planner) inLine() {
 
 // skipping: whoever does not fit is passed by, and all of that size with him.
 func (p *Planner) skipping() {
-	var heads line
+	var heads waitHeap
 	for _, l := range p.sizes { //order: a heap brings them into theirs
 		if l.Len() > 0 {
 			heads = append(heads, (*l)[0])
@@ -182,20 +182,20 @@ func (p *Planner) skipping() {
 	}
 }
 
-// line is a heap of those that wait.
-type line []*waiter
+// waitHeap orders those that wait.
+type waitHeap []*waiter
 
-func (l line) Len() int { return len(l) }
-func (l line) Less(i, j int) bool {
+func (l waitHeap) Len() int { return len(l) }
+func (l waitHeap) Less(i, j int) bool {
 	return cmp.Or(cmp.Compare(l[i].rank, l[j].rank), cmp.Compare(l[i].Arrived, l[j].Arrived)) < 0
 }
-func (l line) Swap(i, j int) { l[i], l[j] = l[j], l[i] }
+func (l waitHeap) Swap(i, j int) { l[i], l[j] = l[j], l[i] }
 
 // Push is for heap.Push.
-func (l *line) Push(x any) { *l = append(*l, x.(*waiter)) }
+func (l *waitHeap) Push(x any) { *l = append(*l, x.(*waiter)) }
 
 // Pop is for heap.Pop.
-func (l *line) Pop() any {
+func (l *waitHeap) Pop() any {
 	last := len(*l) - 1
 	g := (*l)[last]
 	(*l)[last] = nil

@@ -97,12 +97,12 @@ const fillBatch = 1_000
 
 // fillQueues gives the jobs that are stored their column queue.
 func fillQueues(w *writer) error {
-	type row struct {
+	type queuedJob struct {
 		seq   int64
 		queue string
 	}
 	for seq := int64(-1); ; {
-		var rows []row
+		var rows []queuedJob
 		err := w.each(`SELECT seq, id, record FROM job WHERE seq > ? AND record IS NOT NULL ORDER BY seq LIMIT ?`, []any{seq, fillBatch}, func(r store.Row) error {
 			var id topology.JobID
 			var sealed []byte
@@ -110,7 +110,7 @@ func fillQueues(w *writer) error {
 				return err
 			}
 			job, _ := store.ReadJob(id, sealed) // the queue of a damaged one is unknown
-			rows = append(rows, row{seq, job.GetSpec().GetQueue()})
+			rows = append(rows, queuedJob{seq, job.GetSpec().GetQueue()})
 			return nil
 		})
 		if err != nil || len(rows) == 0 {

@@ -97,10 +97,10 @@ func reap(t *testing.T) time.Duration {
 	return dead.at.Sub(killed)
 }
 
-func (p *process) copy() []line {
+func (p *process) copy() []logLine {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return append([]line(nil), p.lines...)
+	return append([]logLine(nil), p.lines...)
 }
 
 // TestSchedulerAsleep: silence that was the scheduler's own kills nobody.

@@ -103,24 +103,24 @@ type process struct {
 	err    error         // of its end; read after ended
 
 	mu    sync.Mutex
-	lines []line
+	lines []logLine
 	more  chan struct{} // closed and renewed with every line
 }
 
-type line struct {
+type logLine struct {
 	at   time.Time // when it was said, as far as it tells; else when it was read
 	text string
 }
 
 // lineOf is a line that was read now. Whoever reads may have been kept waiting for it.
-func lineOf(text string) line {
+func lineOf(text string) logLine {
 	const stamp = "2006/01/02 15:04:05.000000"
 	if len(text) >= len(stamp) {
 		if at, err := time.ParseInLocation(stamp, text[:len(stamp)], time.Local); err == nil {
-			return line{at, text}
+			return logLine{at, text}
 		}
 	}
-	return line{time.Now(), text}
+	return logLine{time.Now(), text}
 }
 
 // launch starts one of the programs, or any that a path names, in a process group
@@ -182,7 +182,7 @@ func (p *process) said() string {
 }
 
 // find is the first line that ends in the words, which is how an exact line looks behind its time.
-func (p *process) find(words string) (line, bool, <-chan struct{}) {
+func (p *process) find(words string) (logLine, bool, <-chan struct{}) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, l := range p.lines {
@@ -190,11 +190,11 @@ func (p *process) find(words string) (line, bool, <-chan struct{}) {
 			return l, true, p.more
 		}
 	}
-	return line{}, false, p.more
+	return logLine{}, false, p.more
 }
 
 // says waits for an exact line.
-func (p *process) says(t *testing.T, words string) line {
+func (p *process) says(t *testing.T, words string) logLine {
 	t.Helper()
 	limit := time.After(patience)
 	for {

@@ -10,12 +10,12 @@ import (
 	"github.com/yi-json/synapse/sim"
 )
 
-func (s *stage) breakJob(l line) string {
+func (s *stage) breakJob(l commandLine) string {
 	s.w.BreakJob(s.order(l, l.first(0)))
 	return ""
 }
 
-func (s *stage) crash(l line) string {
+func (s *stage) crash(l commandLine) string {
 	if l.first(0) == "leader" {
 		s.w.CrashLeader()
 	} else {
@@ -24,7 +24,7 @@ func (s *stage) crash(l line) string {
 	return ""
 }
 
-func (s *stage) pause(l line) string {
+func (s *stage) pause(l commandLine) string {
 	if l.first(0) == "leader" {
 		s.w.PauseLeader(l.span(1))
 	} else {
@@ -33,14 +33,14 @@ func (s *stage) pause(l line) string {
 	return ""
 }
 
-func (s *stage) usurp(line) string {
+func (s *stage) usurp(commandLine) string {
 	if !s.w.Usurp() {
 		return "nobody else can lead"
 	}
 	return ""
 }
 
-func (s *stage) power(l line) string {
+func (s *stage) power(l commandLine) string {
 	away := time.Duration(0)
 	if len(l.words()) > 1 {
 		away = l.span(1)
@@ -49,7 +49,7 @@ func (s *stage) power(l line) string {
 	return ""
 }
 
-func (s *stage) cutOff(l line) string {
+func (s *stage) cutOff(l commandLine) string {
 	n := l.machine(0)
 	if !s.cut[n] {
 		s.cut[n] = true
@@ -58,7 +58,7 @@ func (s *stage) cutOff(l line) string {
 	return ""
 }
 
-func (s *stage) mend(l line) string {
+func (s *stage) mend(l commandLine) string {
 	s.mendOne(l.machine(0))
 	return ""
 }
@@ -70,14 +70,14 @@ func (s *stage) mendOne(n int) {
 	}
 }
 
-func (s *stage) oneWay(l line) string {
+func (s *stage) oneWay(l commandLine) string {
 	s.mute[l.machine(0)] = l.first(1) == "from"
 	s.w.CutOneWay(l.machine(0), l.first(1) == "to", l.span(2))
 	return ""
 }
 
 // lose has the network lose some letters of one kind.
-func (s *stage) lose(l line) string {
+func (s *stage) lose(l commandLine) string {
 	if len(l.words()) == 0 {
 		s.w.Lose(nil)
 		return ""
@@ -95,17 +95,17 @@ func (s *stage) lose(l line) string {
 	return ""
 }
 
-func (s *stage) hostile(l line) string {
+func (s *stage) hostile(l commandLine) string {
 	s.w.Hostile(l.fraction("drop"), l.fraction("double"), l.fraction("late"), l.time("most", time.Second))
 	return ""
 }
 
-func (s *stage) storeAway(l line) string {
+func (s *stage) storeAway(l commandLine) string {
 	s.w.StoreAway(l.span(0))
 	return ""
 }
 
-func (s *stage) clocks(l line) string {
+func (s *stage) clocks(l commandLine) string {
 	if len(l.words()) > 1 {
 		s.w.MoveClock(l.machine(1), l.span(0))
 	} else {
@@ -114,14 +114,14 @@ func (s *stage) clocks(l line) string {
 	return ""
 }
 
-func (s *stage) backUp(line) string {
+func (s *stage) backUp(commandLine) string {
 	s.w.BackUp()
 	return ""
 }
 
 // restore puts the store back as an operator does; copied: as a mere copy of the file; unnoticed: as a replica does
 // that takes over, under a leader that goes on.
-func (s *stage) restore(l line) string {
+func (s *stage) restore(l commandLine) string {
 	if l.has("unnoticed") {
 		s.w.LoseTail()
 		return ""
@@ -130,13 +130,13 @@ func (s *stage) restore(l line) string {
 	return ""
 }
 
-func (s *stage) prune(line) string {
+func (s *stage) prune(commandLine) string {
 	s.w.Prune()
 	return ""
 }
 
 // damage makes records unreadable: that of a job, those of its attempts, or that of a machine.
-func (s *stage) damage(l line) string {
+func (s *stage) damage(l commandLine) string {
 	if l.first(0) == "node" {
 		s.w.DamageNode(l.machine(1))
 	} else {
@@ -145,51 +145,51 @@ func (s *stage) damage(l line) string {
 	return ""
 }
 
-func (s *stage) acceptLoss(line) string {
+func (s *stage) acceptLoss(commandLine) string {
 	s.w.AcceptLoss()
 	return ""
 }
 
-func (s *stage) breakDisk(full bool) func(line) string {
-	return func(l line) string {
+func (s *stage) breakDisk(full bool) func(commandLine) string {
+	return func(l commandLine) string {
 		s.w.BreakDisk(l.machine(0), full, l.span(1))
 		return ""
 	}
 }
 
-func (s *stage) stallDisk(l line) string {
+func (s *stage) stallDisk(l commandLine) string {
 	s.w.StallDisk(l.machine(0), l.span(1))
 	return ""
 }
 
-func (s *stage) tear(l line) string {
+func (s *stage) tear(l commandLine) string {
 	s.w.TearDisk(l.machine(0))
 	return ""
 }
 
-func (s *stage) gpuFault(l line) string {
+func (s *stage) gpuFault(l commandLine) string {
 	s.w.FaultGPU(l.machine(0), l.machine(1))
 	return ""
 }
 
-func (s *stage) gpuMend(l line) string {
+func (s *stage) gpuMend(l commandLine) string {
 	s.w.MendGPU(l.machine(0), l.machine(1))
 	return ""
 }
 
-func (s *stage) ail(ails bool) func(line) string {
-	return func(l line) string {
+func (s *stage) ail(ails bool) func(commandLine) string {
+	return func(l commandLine) string {
 		s.w.Ail(l.machine(0), ails)
 		return ""
 	}
 }
 
-func (s *stage) clone(l line) string {
+func (s *stage) clone(l commandLine) string {
 	s.w.Clone(l.machine(0))
 	return ""
 }
 
-func (s *stage) foreign(l line) string {
+func (s *stage) foreign(l commandLine) string {
 	epoch := uint64(l.number("epoch", 9))
 	if l.has("ours") {
 		s.w.VisitFromDrill(epoch)
@@ -200,14 +200,14 @@ func (s *stage) foreign(l line) string {
 }
 
 // lie has a machine's agent lie about the things that are named; about none: an honest agent takes its place.
-func (s *stage) lie(l line) string {
+func (s *stage) lie(l commandLine) string {
 	s.w.Lie(l.machine(0), l.words()[1:]...)
 	return ""
 }
 
 // users has a machine say as which accounts it runs jobs: own=ann,zoe lists accounts for owners of the same name, any
 // takes every account, mapped=max:svc gives one owner one account; earlier: it says nothing, as an earlier version.
-func (s *stage) users(l line) string {
+func (s *stage) users(l commandLine) string {
 	var said *messages.NodeUsers
 	if !l.has("earlier") {
 		said = &messages.NodeUsers{Own: l.list("own"), Any: l.has("any")}
@@ -220,7 +220,7 @@ func (s *stage) users(l line) string {
 }
 
 // rebuild has a machine's next agent announce other memory, in GiB, and labels; or be one of an earlier version.
-func (s *stage) rebuild(l line) string {
+func (s *stage) rebuild(l commandLine) string {
 	var labels []*messages.Label
 	if shelf := l.word("shelf", ""); shelf != "" {
 		labels = append(labels, &messages.Label{Key: "shelf", Value: shelf})
@@ -229,13 +229,13 @@ func (s *stage) rebuild(l line) string {
 	return ""
 }
 
-func (s *stage) arm(l line) string {
+func (s *stage) arm(l commandLine) string {
 	s.w.Arm(l.first(0), l.machine(1))
 	return ""
 }
 
 // keep begins to keep letters, for replay; off ends it.
-func (s *stage) keep(l line) string {
+func (s *stage) keep(l commandLine) string {
 	if l.has("off") {
 		s.keeping = ""
 		return ""
@@ -249,7 +249,7 @@ func (s *stage) keep(l line) string {
 
 // replay delivers all that was kept once more, to whoever answers to the address now; slowly, so that what one of them
 // sets off has come to its end before the next.
-func (s *stage) replay(l line) string {
+func (s *stage) replay(l commandLine) string {
 	s.keeping = ""
 	pause := 5 * time.Millisecond
 	if l.has("slowly") {

@@ -17,7 +17,7 @@ import (
 )
 
 // submit orders a job, or many of one sort.
-func (s *stage) submit(l line) string {
+func (s *stage) submit(l commandLine) string {
 	count := l.number("count", 0)
 	if count == 0 {
 		return s.submitOne(l, l.first(0))
@@ -31,7 +31,7 @@ func (s *stage) submit(l line) string {
 	return strings.Join(odd, "\n")
 }
 
-func (s *stage) submitOne(l line, name string) string {
+func (s *stage) submitOne(l commandLine, name string) string {
 	if s.orders[name] != nil {
 		l.d.Fatalf(l.t, "there is a job %s", name)
 	}
@@ -51,7 +51,7 @@ func (s *stage) submitOne(l line, name string) string {
 }
 
 // spec is the job that a command's words describe.
-func (s *stage) spec(l line, name string) *messages.JobSpec {
+func (s *stage) spec(l commandLine, name string) *messages.JobSpec {
 	n := int32(l.number("replicas", 1))
 	spec := &messages.JobSpec{
 		Name: name, Image: "host", Queue: l.word("queue", "default"), Priority: int32(l.number("priority", 0)),
@@ -116,7 +116,7 @@ func (s *stage) spec(l line, name string) *messages.JobSpec {
 }
 
 // parsed is a number, or 0 where nothing is written.
-func (l line) parsed(text string) int32 {
+func (l commandLine) parsed(text string) int32 {
 	n, err := strconv.ParseInt(cmp.Or(text, "0"), 10, 32)
 	l.must(err)
 	return int32(n)
@@ -124,7 +124,7 @@ func (l line) parsed(text string) int32 {
 
 // moment is a time of day that a command names, as in 00:30: every world begins at midnight, by clocks that nobody has
 // set. 0: none is named, or now.
-func (l line) moment(key string) int64 {
+func (l commandLine) moment(key string) int64 {
 	text := l.word(key, "now")
 	if text == "now" {
 		return 0
@@ -135,7 +135,7 @@ func (l line) moment(key string) int64 {
 }
 
 // machines are the names of those that are given by number, which need not be there.
-func (l line) machines(key string) (names []string) {
+func (l commandLine) machines(key string) (names []string) {
 	for _, number := range l.list(key) {
 		n, err := strconv.Atoi(number)
 		if err != nil {
@@ -147,7 +147,7 @@ func (l line) machines(key string) (names []string) {
 }
 
 // amount is what one task asks for, or all together. A part of a GPU is written like 0.5.
-func (l line) amount(gpus string) *messages.Resources {
+func (l commandLine) amount(gpus string) *messages.Resources {
 	if l.list("cpu") == nil && l.list("mem") == nil && l.list(gpus) == nil {
 		return nil
 	}
@@ -159,7 +159,7 @@ func (l line) amount(gpus string) *messages.Resources {
 }
 
 // command is the little script that the simulated machine plays.
-func (l line) command() []string {
+func (l commandLine) command() []string {
 	words := []string{"sim", "run=" + l.time("run", time.Hour).String()}
 	for _, key := range []string{"exit", "rank", "runs", "image"} {
 		if v := l.word(key, ""); v != "" {
@@ -175,7 +175,7 @@ func (l line) command() []string {
 }
 
 // again sends a request a second time, with the same body or another.
-func (s *stage) again(l line) string {
+func (s *stage) again(l commandLine) string {
 	name := l.first(0)
 	spec := proto.Clone(s.specs[name]).(*messages.JobSpec)
 	if n := int32(l.number("replicas", 0)); n > 0 {
@@ -213,24 +213,24 @@ func told(o *messages.Outcome) string {
 	return strings.TrimSpace(o.GetField()+": "+o.GetText()) + " (" + o.GetHint() + ")"
 }
 
-func (s *stage) cancel(l line) string {
+func (s *stage) cancel(l commandLine) string {
 	s.w.Cancel(s.order(l, l.first(0)))
 	return ""
 }
 
-func (s *stage) hold(l line) string {
+func (s *stage) hold(l commandLine) string {
 	s.w.Hold(s.order(l, l.first(0)))
 	s.w.RunFor(50 * time.Millisecond)
 	return ""
 }
 
-func (s *stage) release(l line) string {
+func (s *stage) release(l commandLine) string {
 	s.w.Release(s.order(l, l.first(0)))
 	return ""
 }
 
 // requeue tells which run is being stopped, or what was answered instead.
-func (s *stage) requeue(l line) string {
+func (s *stage) requeue(l commandLine) string {
 	out := "no answer"
 	q := &messages.Requeue{Principal: &messages.Principal{Name: "anonymous"}, Job: s.order(l, l.first(0)).ID(),
 		Reason: "slow disk",
@@ -246,7 +246,7 @@ func (s *stage) requeue(l line) string {
 }
 
 // dryRun prints what would become of a job.
-func (s *stage) dryRun(l line) string {
+func (s *stage) dryRun(l commandLine) string {
 	out := "no answer"
 	q := &messages.DryRun{Principal: &messages.Principal{Name: "anonymous"}, Spec: s.spec(l, "dry")}
 	s.asked(actors.SchedulerPath, q, func(m messages.Message) {
@@ -259,7 +259,7 @@ func (s *stage) dryRun(l line) string {
 }
 
 // update prints what a job asks for from then on, or what was answered instead.
-func (s *stage) update(l line) string {
+func (s *stage) update(l commandLine) string {
 	out := "no answer"
 	q := &messages.Update{
 		Principal: &messages.Principal{Name: l.word("by", "anonymous")}, Job: s.order(l, l.first(0)).ID(),
@@ -288,8 +288,8 @@ func (s *stage) update(l line) string {
 	return s.plain(out)
 }
 
-func (s *stage) change(verb messages.NodeVerb) func(line) string {
-	return func(l line) string {
+func (s *stage) change(verb messages.NodeVerb) func(commandLine) string {
+	return func(l commandLine) string {
 		if at := l.moment("at"); at > 0 {
 			s.w.Close(l.machine(0), at, l.time("deadline", 0))
 		} else {
@@ -303,7 +303,7 @@ func (s *stage) change(verb messages.NodeVerb) func(line) string {
 }
 
 // finish takes back what the scenario broke and has the world come to its end.
-func (s *stage) finish(line) string {
+func (s *stage) finish(commandLine) string {
 	s.finished = true
 	for n := 1; n <= s.machines; n++ {
 		s.mendOne(n)

@@ -12,7 +12,7 @@ import (
 
 // queues has the cluster go by those of its lines, as in "q quota=8 limit=16 by-priority reclaim min-run=60s": amounts
 // are GPUs. The first one is that of jobs that name none.
-func (s *stage) queues(l line) string {
+func (s *stage) queues(l commandLine) string {
 	q := &messages.Queues{}
 	for _, text := range strings.Split(strings.TrimSpace(l.d.Input), "\n") {
 		words := strings.Fields(text)
@@ -34,7 +34,7 @@ func (s *stage) queues(l line) string {
 	return out
 }
 
-func (s *stage) describe(l line, spec *messages.QueueSpec, word string) {
+func (s *stage) describe(l commandLine, spec *messages.QueueSpec, word string) {
 	key, value, _ := strings.Cut(word, "=")
 	yes := true
 	gpus := func() []*messages.Amount {

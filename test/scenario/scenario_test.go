@@ -131,7 +131,7 @@ func TestScenario(t *testing.T) {
 			}
 			s := &stage{}
 			datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
-				return s.play(t, line{t, d})
+				return s.play(t, commandLine{t, d})
 			})
 			if !s.finished {
 				t.Error("the scenario does not end with finish")

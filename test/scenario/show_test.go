@@ -15,7 +15,7 @@ import (
 
 // letters shows what was sent since the last look. Neighbours of one kind are one line, so that the order in which two
 // machines happen to answer says nothing; and what is only said again is left out, unless all is asked for.
-func (s *stage) letters(l line) string {
+func (s *stage) letters(l commandLine) string {
 	var kinds []string
 	if w := l.words(); len(w) > 0 && w[0] != "all" {
 		kinds = strings.Split(w[0], ",")
@@ -135,7 +135,7 @@ func machinesIn(count map[int]int) string {
 }
 
 // lines shows what operators saw since the last look.
-func (s *stage) lines(l line) string {
+func (s *stage) lines(l commandLine) string {
 	want := strings.TrimSpace(l.d.Input)
 	if w := l.words(); len(w) > 0 {
 		want = w[0]
@@ -155,7 +155,7 @@ func (s *stage) lines(l line) string {
 }
 
 // which are the machines that a command names: one, or all.
-func (s *stage) which(l line) []int {
+func (s *stage) which(l commandLine) []int {
 	if len(l.words()) > 0 {
 		return []int{l.machine(0)}
 	}
@@ -166,7 +166,7 @@ func (s *stage) which(l line) []int {
 	return all
 }
 
-func (s *stage) processes(l line) string {
+func (s *stage) processes(l commandLine) string {
 	var out []string
 	for _, n := range s.which(l) {
 		names := s.w.Processes(n)
@@ -185,7 +185,7 @@ func (s *stage) processes(l line) string {
 }
 
 // told shows what the tasks that run were told of their end, and by how many signals.
-func (s *stage) told(l line) string {
+func (s *stage) told(l commandLine) string {
 	var out []string
 	for _, n := range s.which(l) {
 		for _, told := range s.w.Told(n) {
@@ -199,7 +199,7 @@ func (s *stage) told(l line) string {
 }
 
 // uids shows under which users that leaders give anything lies on machines.
-func (s *stage) uids(l line) string {
+func (s *stage) uids(l commandLine) string {
 	var out []string
 	for _, n := range s.which(l) {
 		out = append(out, strings.TrimSpace(fmt.Sprintf("n%d: %s", n, strings.Trim(fmt.Sprint(s.w.UIDs(n)), "[]"))))
@@ -208,7 +208,7 @@ func (s *stage) uids(l line) string {
 }
 
 // ledger shows a machine's own books, in whole GPUs, CPUs and GiB.
-func (s *stage) ledger(l line) string {
+func (s *stage) ledger(l commandLine) string {
 	var out []string
 	for _, n := range s.which(l) {
 		book := s.w.Ledger(n)
@@ -242,7 +242,7 @@ func amountWords(r topology.Resources) string {
 }
 
 // job shows what a user is told of a job.
-func (s *stage) job(l line) string {
+func (s *stage) job(l commandLine) string {
 	name := l.first(0)
 	out := "no answer"
 	s.asked(actors.MirrorPath, &messages.GetJob{Job: s.order(l, name).ID()}, func(m messages.Message) {
@@ -314,13 +314,13 @@ func placesIn(a *messages.AttemptRecord) string {
 }
 
 // ran shows how long all runs of a job that are over took together, in whole seconds.
-func (s *stage) ran(l line) string {
+func (s *stage) ran(l commandLine) string {
 	ms := s.w.Stored(s.order(l, l.first(0))).GetRanMs()
 	return fmt.Sprintf("%d s", (ms+500)/1000)
 }
 
 // evidence shows what the store has of every attempt.
-func (s *stage) evidence(l line) string {
+func (s *stage) evidence(l commandLine) string {
 	var out []string
 	for i, a := range s.w.Attempts(s.order(l, l.first(0))) {
 		out = append(out, fmt.Sprintf("%d:%s", i+1, placesIn(a)))
@@ -329,7 +329,7 @@ func (s *stage) evidence(l line) string {
 }
 
 // nodes shows what a user is told of the machines.
-func (s *stage) nodes(line) string {
+func (s *stage) nodes(commandLine) string {
 	var out []string
 	s.asked(actors.MirrorPath, &messages.ListNodes{}, func(m messages.Message) {
 		for _, n := range m.(*messages.ListNodesReply).Nodes {
@@ -352,7 +352,7 @@ func (s *stage) nodes(line) string {
 	return s.plain(strings.Join(out, "\n"))
 }
 
-func (s *stage) explain(l line) string {
+func (s *stage) explain(l commandLine) string {
 	out := "no answer"
 	s.asked(actors.MirrorPath, &messages.ExplainJob{Job: s.order(l, l.first(0)).ID()}, func(m messages.Message) {
 		out = m.(*messages.ExplainJobReply).Text
@@ -361,7 +361,7 @@ func (s *stage) explain(l line) string {
 }
 
 // attempts shows, of each token that was committed, where it went and with which cause it was stopped.
-func (s *stage) attempts(l line) string {
+func (s *stage) attempts(l commandLine) string {
 	var out []string
 	for i, t := range s.attemptsOf(l.first(0), "Commit") {
 		nodes, causes := map[int]int{}, []string{}
@@ -398,7 +398,7 @@ func (s *stage) attemptsOf(name, kind string) []topology.Token {
 }
 
 // tokens reports whether each attempt's token is greater than the one before.
-func (s *stage) tokens(l line) string {
+func (s *stage) tokens(l commandLine) string {
 	all := s.attemptsOf(l.first(0), "Reserve")
 	for i := 1; i < len(all); i++ {
 		if all[i].Compare(all[i-1]) <= 0 {
@@ -412,7 +412,7 @@ func (s *stage) tokens(l line) string {
 	return fmt.Sprintf("%d tokens of %d leaders, each greater than the last", len(all), len(epochs))
 }
 
-func (s *stage) died(line) string {
+func (s *stage) died(commandLine) string {
 	if s.deaths == nil {
 		return "nobody"
 	}
@@ -421,7 +421,7 @@ func (s *stage) died(line) string {
 }
 
 // ids reports whether each job has an id of its own.
-func (s *stage) ids(line) string {
+func (s *stage) ids(commandLine) string {
 	distinct := map[string]bool{}
 	for _, o := range s.orders { //order: only counted
 		distinct[o.ID()] = true
@@ -430,7 +430,7 @@ func (s *stage) ids(line) string {
 }
 
 // waits shows how long it took from a letter of one attempt to a letter of the next.
-func (s *stage) waits(l line) string {
+func (s *stage) waits(l commandLine) string {
 	from, to := l.first(0), l.first(1)
 	tokens := s.attemptsOf(l.first(2), to)
 	first := func(t topology.Token, kind string) time.Duration {
@@ -445,7 +445,7 @@ func (s *stage) waits(l line) string {
 }
 
 // counted reports whether something was counted that leaves no other trace.
-func (s *stage) counted(l line) string {
+func (s *stage) counted(l commandLine) string {
 	if s.w.Counters()[l.first(0)] > 0 {
 		return "yes"
 	}
@@ -453,7 +453,7 @@ func (s *stage) counted(l line) string {
 }
 
 // reserved counts the Reserves that a machine was sent since the last look.
-func (s *stage) reserved(l line) string {
+func (s *stage) reserved(l commandLine) string {
 	n := l.machine(0)
 	defer delete(s.reserves, n)
 	return strconv.Itoa(s.reserves[n])

@@ -66,7 +66,7 @@ type losing struct {
 }
 
 // world builds the cluster and waits until every machine has joined.
-func (s *stage) world(l line) string {
+func (s *stage) world(l commandLine) string {
 	constants := actors.DefaultConstants()
 	for _, assignment := range l.list("constants") {
 		l.must(sim.SetConstant(&constants, assignment))
@@ -201,20 +201,20 @@ func (s *stage) nameOf(id string) string {
 	return id
 }
 
-// line is one command with its words.
-type line struct {
+// commandLine holds one command with its words.
+type commandLine struct {
 	t *testing.T
 	d *datadriven.TestData
 }
 
-func (l line) must(err error) {
+func (l commandLine) must(err error) {
 	if err != nil {
 		l.d.Fatalf(l.t, "%v", err)
 	}
 }
 
 // words are those without a value.
-func (l line) words() []string {
+func (l commandLine) words() []string {
 	var out []string
 	for _, a := range l.d.CmdArgs {
 		if len(a.Vals) == 0 {
@@ -225,7 +225,7 @@ func (l line) words() []string {
 }
 
 // first is a word by its place, which has to be there.
-func (l line) first(place int) string {
+func (l commandLine) first(place int) string {
 	w := l.words()
 	if len(w) <= place {
 		l.d.Fatalf(l.t, "%s wants a word more", l.d.Cmd)
@@ -233,28 +233,28 @@ func (l line) first(place int) string {
 	return w[place]
 }
 
-func (l line) machine(place int) int {
+func (l commandLine) machine(place int) int {
 	n, err := strconv.Atoi(l.first(place))
 	l.must(err)
 	return n
 }
 
-func (l line) span(place int) time.Duration {
+func (l commandLine) span(place int) time.Duration {
 	d, err := time.ParseDuration(l.first(place))
 	l.must(err)
 	return d
 }
 
-func (l line) has(word string) bool { return slices.Contains(l.words(), word) }
+func (l commandLine) has(word string) bool { return slices.Contains(l.words(), word) }
 
-func (l line) word(key, otherwise string) string {
+func (l commandLine) word(key, otherwise string) string {
 	if v := l.list(key); len(v) > 0 {
 		return v[0]
 	}
 	return otherwise
 }
 
-func (l line) list(key string) []string {
+func (l commandLine) list(key string) []string {
 	for _, a := range l.d.CmdArgs {
 		if a.Key == key {
 			return a.Vals
@@ -263,7 +263,7 @@ func (l line) list(key string) []string {
 	return nil
 }
 
-func (l line) number(key string, otherwise int) int {
+func (l commandLine) number(key string, otherwise int) int {
 	text := l.word(key, "")
 	if text == "" {
 		return otherwise
@@ -273,13 +273,13 @@ func (l line) number(key string, otherwise int) int {
 	return n
 }
 
-func (l line) fraction(key string) float64 {
+func (l commandLine) fraction(key string) float64 {
 	f, err := strconv.ParseFloat(l.word(key, "0"), 64)
 	l.must(err)
 	return f
 }
 
-func (l line) time(key string, otherwise time.Duration) time.Duration {
+func (l commandLine) time(key string, otherwise time.Duration) time.Duration {
 	text := l.word(key, "")
 	if text == "" {
 		return otherwise
@@ -290,7 +290,7 @@ func (l line) time(key string, otherwise time.Duration) time.Duration {
 }
 
 // order is the job of this name.
-func (s *stage) order(l line, name string) *sim.Order {
+func (s *stage) order(l commandLine, name string) *sim.Order {
 	o := s.orders[name]
 	if array, index, ok := strings.Cut(name, "_"); o == nil && ok && s.orders[array] != nil {
 		return s.orders[array].Element(index)
@@ -301,7 +301,7 @@ func (s *stage) order(l line, name string) *sim.Order {
 	return o
 }
 
-func (s *stage) play(t *testing.T, l line) string {
+func (s *stage) play(t *testing.T, l commandLine) string {
 	t.Helper()
 	if s.w == nil && l.d.Cmd != "world" {
 		l.d.Fatalf(t, "a scenario begins with world")
@@ -318,8 +318,8 @@ func (s *stage) play(t *testing.T, l line) string {
 }
 
 // commands are the language.
-func (s *stage) commands() map[string]func(line) string {
-	return map[string]func(line) string{
+func (s *stage) commands() map[string]func(commandLine) string {
+	return map[string]func(commandLine) string{
 		"world": s.world, "run": s.run, "elapsed": s.elapsed, "until": s.until, "never": s.never,
 		"queues": s.queues, "submit": s.submit, "again": s.again, "cancel": s.cancel, "hold": s.hold, "release": s.release,
 		"requeue": s.requeue, "update": s.update, "break": s.breakJob,

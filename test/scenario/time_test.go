@@ -12,19 +12,19 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-func (s *stage) run(l line) string {
+func (s *stage) run(l commandLine) string {
 	s.w.RunFor(l.span(0))
 	return s.violations()
 }
 
-func (s *stage) elapsed(line) string {
+func (s *stage) elapsed(commandLine) string {
 	since := s.w.Now() - s.lastLook
 	s.lastLook = s.w.Now()
 	return fmt.Sprintf("%d s", int(since.Round(time.Second)/time.Second))
 }
 
 // until waits for something.
-func (s *stage) until(l line) string {
+func (s *stage) until(l commandLine) string {
 	within := l.time("within", 0)
 	if within == 0 {
 		l.d.Fatalf(l.t, "until wants within=")
@@ -36,7 +36,7 @@ func (s *stage) until(l line) string {
 }
 
 // never waits, and hopes that something does not happen.
-func (s *stage) never(l line) string {
+func (s *stage) never(l commandLine) string {
 	during := l.time("for", 0)
 	if during == 0 {
 		l.d.Fatalf(l.t, "never wants for=")
@@ -55,7 +55,7 @@ func broken(violations string) string {
 }
 
 // holds is the condition that a command names.
-func (s *stage) holds(l line) func() bool {
+func (s *stage) holds(l commandLine) func() bool {
 	began, from := len(s.all), len(s.said)
 	switch what := l.first(0); what {
 	case "running":
@@ -96,7 +96,7 @@ func (s *stage) holds(l line) func() bool {
 }
 
 // letterHolds counts letters about gangs from now on.
-func (s *stage) letterHolds(l line, began int) func() bool {
+func (s *stage) letterHolds(l commandLine, began int) func() bool {
 	kind, job, node, want := l.first(1), l.word("job", ""), l.number("node", 0), l.number("count", 1)
 	return func() bool {
 		n := 0

@@ -33,13 +33,13 @@ const (
 
 func (v version) String() string { return [...]string{"the last release", "now"}[v] }
 
-// part is what is upgraded together, by the names of its processes.
-type part []string
+// upgraded names the processes that are upgraded together.
+type upgraded []string
 
 var (
-	schedulers = part{"scheduler"}
-	agents     = part{"n1", "n2"}
-	desks      = part{"synapse-cli"}
+	schedulers = upgraded{"scheduler"}
+	agents     = upgraded{"n1", "n2"}
+	desks      = upgraded{"synapse-cli"}
 )
 
 // releaseFile names the commit of the last release.

@@ -18,7 +18,7 @@ import (
 // This file owns upgrades from the last release and the way back, with the programs of both, while a gang runs.
 
 // orders are all in which a cluster's parts can be upgraded, and taken back.
-var orders = [][]part{
+var orders = [][]upgraded{
 	{schedulers, agents, desks}, {schedulers, desks, agents}, {agents, schedulers, desks},
 	{agents, desks, schedulers}, {desks, schedulers, agents}, {desks, agents, schedulers},
 }
@@ -37,7 +37,7 @@ func TestUpgradeAndBackInContainers(t *testing.T) {
 	newMoving(t, pgtest.Start(t).Database(t), "carapace").upAndDown(orders[:1])
 }
 
-func (m *moving) upAndDown(orders [][]part) {
+func (m *moving) upAndDown(orders [][]upgraded) {
 	m.begins()
 	var all []*wrote
 	for round, order := range orders {
@@ -54,7 +54,7 @@ func (m *moving) upAndDown(orders [][]part) {
 }
 
 // moves has the parts become another version, one after the other.
-func (m *moving) moves(order []part, to version) {
+func (m *moving) moves(order []upgraded, to version) {
 	m.t.Helper()
 	m.t.Logf("%v go to %s", order, to)
 	for _, p := range order {

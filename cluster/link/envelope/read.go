@@ -134,8 +134,8 @@ func readPID(b []byte) (to PID, ok bool) {
 	return to, whole(rest)
 }
 
-// part is one field; bytes or number of a varint, whichever it has.
-type part struct {
+// field holds one field of a message: its bytes or the number of its varint, whichever it has.
+type field struct {
 	ok     bool
 	number protowire.Number
 	kind   protowire.Type
@@ -143,14 +143,14 @@ type part struct {
 	value  uint64
 }
 
-// next takes the first field off. A part that is not ok ends a walk: at the end of b, or where b makes no sense; whole
+// next takes the first field off. A field that is not ok ends a walk: at the end of b, or where b makes no sense; whole
 // tells the two apart.
-func next(b []byte) (p part, rest []byte) {
+func next(b []byte) (p field, rest []byte) {
 	number, kind, n := protowire.ConsumeTag(b)
 	if n < 0 {
-		return part{}, b
+		return field{}, b
 	}
-	p = part{ok: true, number: number, kind: kind}
+	p = field{ok: true, number: number, kind: kind}
 	m := 0
 	switch kind {
 	case protowire.BytesType:
@@ -161,7 +161,7 @@ func next(b []byte) (p part, rest []byte) {
 		m = protowire.ConsumeFieldValue(number, kind, b[n:])
 	}
 	if m < 0 {
-		return part{}, b
+		return field{}, b
 	}
 	return p, b[n+m:]
 }

@@ -76,10 +76,10 @@ func (s Source) Write(p metrics.Page) {
 
 // writeHeld writes one series for each device and job: several members of a job may share a device.
 func writeHeld(p metrics.Page, all []worker.HeldGPU) {
-	type part struct{ gpu, job, owner string }
-	sums := map[part]int64{}
+	type holder struct{ gpu, job, owner string }
+	sums := map[holder]int64{}
 	for _, h := range all {
-		sums[part{h.GPU, h.Job, h.Owner}] += h.Milli
+		sums[holder{h.GPU, h.Job, h.Owner}] += h.Milli
 	}
 	for who, milli := range sums { //order: each is a series of its own
 		p.Put(held, float64(milli)/topology.WholeGPU, who.gpu, who.job, who.owner)
