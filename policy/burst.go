@@ -201,3 +201,14 @@ func (s *bursts) ordered(j *Judgement) []*burst {
 	slices.SortFunc(all, (*burst).before)
 	return all
 }
+
+// expected is how long the jobs of a burst are expected to run.
+func (j *Judgement) expected(b *burst) int64 {
+	if !j.settings.lacks.learning {
+		return b.line.Estimate(j.now)
+	}
+	if b.traits.Limit > 0 {
+		return min(estimate.Unlearned, b.traits.Limit)
+	}
+	return estimate.Unlearned
+}

@@ -31,11 +31,11 @@ func (j *Judgement) isOver(b *burst, e *entry, p *topology.Placement) bool {
 		own = nil // elsewhere it comes after all of them
 	}
 	before := j.promisedFirmly(e, own)
-	j.shares.CountAll(before, 1)
+	j.shares.Count(1, before...)
 	if b.over = j.shares.Over(leaf, e.Owner, needs, nodes); b.over == nil && e.Fixed {
 		b.over = j.shares.Beyond(leaf, needs)
 	}
-	j.shares.CountAll(before, -1)
+	j.shares.Count(-1, before...)
 	return b.over != nil
 }
 

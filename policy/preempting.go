@@ -86,11 +86,11 @@ func (j *Judgement) preempt(b *burst, e *entry) bool {
 	j.hunts++
 	b.hunted = j.now + huntEvery
 	stops, place, ok := j.huntThrough(h)
-	if b.vain = (vain{j.changes, j.now, h.Later}); !ok || len(stops) == 0 || !h.IsGentle(victimsOf(stops)) {
+	if b.vain = (vain{j.changes, j.now, h.Later}); !ok || len(stops) == 0 || !h.IsGentle() {
 		j.wakeAt(h.Later)
 		return false
 	}
-	wait := h.Grace(victimsOf(stops))
+	wait := h.Grace()
 	if at := j.without(b, e); at <= j.now+wait+preempt.Resuming {
 		b.vain.later = min(h.Later, max(at, j.now)+second)
 		j.wakeAt(b.vain.later)
@@ -180,7 +180,7 @@ func (j *Judgement) hunting(b *burst, e *entry) *hunting {
 // foresee counts what there will be once all others have started to whom that is promised firmly, or counts that no
 // more: else two would be given the same quota, and a queue would lose more than it has above its own.
 func (j *Judgement) foresee(h *hunting, by int64) {
-	j.shares.CountAll(h.coming, by)
+	j.shares.Count(by, h.coming...)
 	j.discount(h, by)
 	if by > 0 {
 		h.Foresee()
@@ -191,7 +191,7 @@ func (j *Judgement) foresee(h *hunting, by int64) {
 func (j *Judgement) discount(h *hunting, by int64) {
 	for job := range h.Busy { //order: they are summed up
 		if x := j.shares.Of(job); x != nil {
-			j.shares.Count(x, -by)
+			j.shares.Count(-by, x)
 		}
 	}
 }

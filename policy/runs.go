@@ -85,11 +85,9 @@ func (s *Runs) Admitted(a *Admission, now int64) {
 	hard := hardAfter(starts, a.Traits.Limit, a.Grace)
 	r := &run{Admission: *a, began: -1, hard: hard, likely: now + a.Estimate}
 	s.jobs[a.Job] = r
-	for i := range a.Placement.Slots {
-		if node := a.Placement.Slots[i].Node; i == 0 || node != a.Placement.Slots[i-1].Node {
-			at, _ := slices.BinarySearchFunc(s.on[node], r, func(a, b *run) int { return cmp.Compare(a.Job, b.Job) })
-			s.on[node] = slices.Insert(s.on[node], at, r)
-		}
+	for _, node := range a.Placement.Nodes() {
+		at, _ := slices.BinarySearchFunc(s.on[node], r, func(a, b *run) int { return cmp.Compare(a.Job, b.Job) })
+		s.on[node] = slices.Insert(s.on[node], at, r)
 	}
 	s.ends.Push(r)
 	s.setAll(r)
@@ -122,8 +120,7 @@ func (s *Runs) Ended(job topology.JobID, now int64, learned bool) (ran int64) {
 func (s *Runs) remove(r *run) {
 	delete(s.jobs, r.Job)
 	s.ends.Remove(r.at)
-	for i := range r.Placement.Slots {
-		node := r.Placement.Slots[i].Node
+	for _, node := range r.Placement.Nodes() {
 		if s.on[node] = slices.DeleteFunc(s.on[node], func(o *run) bool { return o == r }); len(s.on[node]) == 0 {
 			delete(s.on, node)
 		}
@@ -133,10 +130,8 @@ func (s *Runs) remove(r *run) {
 
 // setAll tells the horizon of all machines of a run.
 func (s *Runs) setAll(r *run) {
-	for i := range r.Placement.Slots {
-		if node := r.Placement.Slots[i].Node; i == 0 || node != r.Placement.Slots[i-1].Node {
-			s.set(node)
-		}
+	for _, node := range r.Placement.Nodes() {
+		s.set(node)
 	}
 }
 

@@ -1,13 +1,15 @@
 package policy
 
 import (
+	"slices"
 	"time"
 
 	"github.com/yi-json/synapse/policy/share"
 )
 
 // This file owns what the owner of a cluster may set of the policy, and what holds where nothing is set. Shares are
-// whole percents: what decides has no floating point.
+// whole percents: what decides has no floating point. It owns the parts of the planner, too, for whoever measures what
+// each of them brings: no cluster plans without one.
 
 // second is one in the nanoseconds that times and instants are in.
 const second = 1_000_000_000
@@ -44,3 +46,34 @@ func DefaultSettings() Settings {
 // OnlyFIFO are settings that keep no room for anybody and look ahead for nothing: with them a Judgement starts what the
 // default planner starts, and can obey queues.
 func OnlyFIFO() Settings { return Settings{Order: share.FIFO} }
+
+// Parts are their names.
+func Parts() []string {
+	return []string{"guard", "headroom", "locality", "promises", "lending", "learning", "probes", "sizes"}
+}
+
+// lacking are the parts that no setting turns off.
+type lacking struct{ lending, learning, probes, sizes bool }
+
+// Without is a planner's settings without one of its parts; false where it has none of that name.
+func (s Settings) Without(part string) (Settings, bool) {
+	switch part {
+	case "guard":
+		s.GuardPercent = 0
+	case "headroom":
+		s.HeadroomPercent = 0
+	case "locality":
+		s.Locality = 0
+	case "promises": // moving ones; the guard's turn stays
+		s.PromisesOnes, s.PromisesGangs = 0, 0
+	case "lending":
+		s.lacks.lending = true
+	case "learning":
+		s.lacks.learning = true
+	case "probes":
+		s.lacks.probes = true
+	case "sizes":
+		s.lacks.sizes = true
+	}
+	return s, slices.Contains(Parts(), part)
+}

@@ -85,9 +85,9 @@ func (j *Judgement) staysOver(p *promise) bool {
 			}
 		}
 	}
-	j.shares.CountAll(leave, -1)
+	j.shares.Count(-1, leave...)
 	over := j.isOver(p.b, p.e, &p.place)
-	j.shares.CountAll(leave, 1)
+	j.shares.Count(1, leave...)
 	return over
 }
 
@@ -109,7 +109,7 @@ func (j *Judgement) replan(p *promise) {
 			j.leave(p.e.Job, p.place)
 			p.place, p.stops, p.made = place, stops, j.now
 			j.moved(p)
-			p.at, p.bound = j.now+h.Grace(victimsOf(stops)), topology.Never
+			p.at, p.bound = j.now+h.Grace(), topology.Never
 			j.view.Keep(p.keep, p.place)
 			j.keepFormer(p.e.Job, p.place, nothing)
 			return

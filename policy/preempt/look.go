@@ -1,6 +1,7 @@
 package preempt
 
-// This file owns who may be stopped for whom, and by which right.
+// This file owns who may be stopped for whom, by which right, and the law that a search for them keeps to beside the
+// room: quotas and limits.
 //
 // All rules are strict, so that nothing is stopped in a circle. Inside a queue it is lower priority, or that the other
 // is much longer (shortest.go). Between queues one that stays within its quota takes back what another has above its
@@ -76,17 +77,9 @@ type Look struct {
 	Later int64                   // when one more may be stopped
 
 	upTo map[*share.Branch]bool // below these queues, those of the job stay within their quotas with it
-	all  []suspect
-}
-
-// suspect may be stopped.
-type suspect struct {
-	Candidate
-	Victim
-	grace int64
-	hold  *share.Hold
-	needs []int64
-	loans []*share.Branch // that must have more than their quotas for it
+	all  []Candidate
+	// chosen are those that were found last.
+	chosen []int
 }
 
 // Foresee goes by what the queues have now, as it is counted.
@@ -121,14 +114,12 @@ func (l *Look) Gather(running func(topology.JobID, int64) (Running, bool), now i
 			l.Later = min(l.Later, now+ready)
 			continue
 		}
-		lost := r.lost(x.Size)
-		l.all = append(l.all, suspect{
-			Candidate: Candidate{Job: job, Room: r.Room, Lost: lost},
-			Victim:    Victim{Job: job, Token: r.Token, Rule: rule, Lost: lost},
-			grace:     r.Grace, hold: x, loans: loans, needs: l.Tree.Needs(x.Pool, x.Total),
+		l.all = append(l.all, Candidate{
+			Victim: Victim{Job: job, Token: r.Token, Rule: rule, Lost: r.lost(x.Size)}, Room: r.Room,
+			grace: r.Grace, hold: x, loans: loans, needs: l.Tree.Needs(x.Pool, x.Total),
 		})
 	}
-	slices.SortFunc(l.all, func(a, b suspect) int { return cmp.Compare(a.Candidate.Job, b.Candidate.Job) })
+	slices.SortFunc(l.all, func(a, b Candidate) int { return cmp.Compare(a.Job, b.Job) })
 	return len(l.all)
 }
 
@@ -136,24 +127,18 @@ func (l *Look) Gather(running func(topology.JobID, int64) (Running, bool), now i
 func (l *Look) Find(view *topology.Fabric, gang *topology.Gang, lent topology.Lent) (
 	victims []Victim, place topology.Placement, ok bool,
 ) {
-	all := make([]Candidate, len(l.all))
-	for i := range l.all {
-		all[i] = l.all[i].Candidate
-	}
 	law := &statutes{Look: l, under: map[*share.Branch][]int{}, refused: map[*share.Branch]int{}}
-	chosen, place, ok := Victims(view, gang, lent, all, law)
-	for _, i := range chosen {
+	l.chosen, place, ok = Victims(view, gang, lent, l.all, law)
+	for _, i := range l.chosen {
 		victims = append(victims, l.all[i].Victim)
 	}
 	return victims, place, ok
 }
 
-// Grace returns the longest time in which one of these ends.
-func (l *Look) Grace(victims []Victim) (grace int64) {
-	for i := range l.all {
-		if slices.ContainsFunc(victims, func(v Victim) bool { return v.Job == l.all[i].Victim.Job }) {
-			grace = max(grace, l.all[i].grace)
-		}
+// Grace returns the longest time in which one of those ends that were found last.
+func (l *Look) Grace() (grace int64) {
+	for _, i := range l.chosen {
+		grace = max(grace, l.all[i].grace)
 	}
 	return grace
 }
@@ -199,4 +184,65 @@ func (l *Look) rule(leaf *share.Branch) (Rule, []*share.Branch) {
 func (l *Look) TakesBack(leaf *share.Branch, needs []int64) bool {
 	rule, loans := l.rule(leaf)
 	return rule == Reclaim && !slices.ContainsFunc(loans, func(o *share.Branch) bool { return !o.Exceeds(needs) })
+}
+
+// statutes are the law that a hunt goes by: what is reclaimed is above the quotas that it counts in, for each victim
+// though the others have gone, and the job exceeds no limit once all have.
+type statutes struct {
+	*Look
+	under   map[*share.Branch][]int // chosen, of each queue that must have more than its quota
+	refused map[*share.Branch]int   // since somebody was chosen
+}
+
+// fewRefusals is after how many a queue is taken to have nothing left above its quota.
+const fewRefusals = 64
+
+// Add chooses a victim.
+func (l *statutes) Add(i int) bool {
+	c := &l.all[i]
+	for _, h := range c.loans {
+		if l.refused[h] >= fewRefusals {
+			return false
+		}
+	}
+	l.Tree.Count(-1, c.hold)
+	for _, h := range c.loans {
+		l.under[h] = append(l.under[h], i)
+	}
+	for _, h := range c.loans {
+		if !l.isAbove(h) {
+			l.refused[h]++
+			l.Drop(i)
+			return false
+		}
+	}
+	return true
+}
+
+// Drop chooses one no more.
+func (l *statutes) Drop(i int) {
+	c := &l.all[i]
+	l.Tree.Count(1, c.hold)
+	for _, h := range c.loans {
+		l.under[h] = slices.DeleteFunc(l.under[h], func(o int) bool { return o == i })
+		l.refused[h] = min(l.refused[h], fewRefusals-1)
+	}
+}
+
+// isAbove reports whether a queue has more than its quota without each of those that are chosen, but for that one.
+func (l *statutes) isAbove(h *share.Branch) bool {
+	for _, i := range l.under[h] {
+		if !h.Exceeds(l.all[i].needs) {
+			return false
+		}
+	}
+	return true
+}
+
+// Enough reports whether no limit is in the way of the job any more.
+func (l *statutes) Enough(p topology.Placement) bool {
+	if l.Fixed && l.Tree.Beyond(l.Leaf, l.Needs) != nil {
+		return false
+	}
+	return l.Tree.Over(l.Leaf, l.Owner, l.Needs, p.Nodes()) == nil
 }

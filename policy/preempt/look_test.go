@@ -94,17 +94,16 @@ func TestGentleAllTogether(t *testing.T) {
 		{[]int64{2000, 2001}, nil, false}, {[]int64{3000}, []int64{9000}, true}, {nil, []int64{9000}, true}, {nil, nil, true},
 	} {
 		l := &Look{Size: 1000}
-		var victims []Victim
 		add := func(rule Rule, sizes []int64) {
 			for _, size := range sizes {
-				v := Victim{Job: topology.JobID(rune('a' + len(l.all))), Rule: rule}
-				l.all, victims = append(l.all, suspect{Victim: v, hold: &share.Hold{Size: size}}), append(victims, v)
+				l.chosen = append(l.chosen, len(l.all))
+				l.all = append(l.all, Candidate{Victim: Victim{Rule: rule}, hold: &share.Hold{Size: size}})
 			}
 		}
 		add(Shortest, c.longer)
 		add(ByPriority, c.lower)
-		l.all = append(l.all, suspect{Victim: Victim{Job: "spared", Rule: Shortest}, hold: &share.Hold{Size: 99_000}})
-		if l.IsGentle(victims) != c.want {
+		l.all = append(l.all, Candidate{Victim: Victim{Job: "spared", Rule: Shortest}, hold: &share.Hold{Size: 99_000}})
+		if l.IsGentle() != c.want {
 			t.Errorf("%+v: gentle is %v", c, !c.want)
 		}
 	}

@@ -72,13 +72,11 @@ func (l *Look) isWorth(r *Running, x *share.Hold, now int64) bool {
 // IsGentle reports whether what is stopped for a shorter job may be, all of it together: it is not much larger than
 // that. What is lost is not held against how long the job would have to wait without: that is known only of the first
 // in line, and for the others what is known promises too much (docs/quality.md has what came of it).
-func (l *Look) IsGentle(victims []Victim) bool {
+func (l *Look) IsGentle() bool {
 	sizes := int64(0)
-	for i := range victims {
-		for k := range l.all {
-			if victims[i].Rule == Shortest && l.all[k].Victim.Job == victims[i].Job {
-				sizes += l.all[k].hold.Size
-			}
+	for _, i := range l.chosen {
+		if l.all[i].Rule == Shortest {
+			sizes += l.all[i].hold.Size
 		}
 	}
 	return sizes <= topology.Scaled(l.Size, timesLarger, 1)

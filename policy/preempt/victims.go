@@ -14,14 +14,20 @@ import (
 	"cmp"
 	"slices"
 
+	"github.com/yi-json/synapse/policy/share"
 	"github.com/yi-json/synapse/topology"
 )
 
 // Candidate is a gang that could be stopped, whole.
 type Candidate struct {
-	Job  topology.JobID
+	Victim
 	Room topology.Placement // what comes free by it
-	Lost int64              // the work that it costs, in milli-GPU-seconds
+
+	// The rest is what a Look goes by.
+	grace int64
+	hold  *share.Hold
+	needs []int64
+	loans []*share.Branch // that must have more than their quotas for it
 }
 
 // Law says what holds of whom is stopped beside the room. It keeps count of those that are chosen.

@@ -51,7 +51,7 @@ func drawPrey(r *rand.Rand) *prey {
 		left[i] = p.machines[i].Total
 	}
 	for range 2 + r.Intn(9) {
-		c := Candidate{Job: topology.JobID(fmt.Sprintf("v%02d", len(p.all))), Lost: r.Int63n(1000)}
+		c := Candidate{Victim: Victim{Job: topology.JobID(fmt.Sprintf("v%02d", len(p.all))), Lost: r.Int63n(1000)}}
 		each := topology.Resources{MilliCPU: 1000 * r.Int63n(8), MilliGPU: 1000 * r.Int63n(7)}
 		if p.shared && r.Intn(2) == 0 {
 			each.MilliGPU = 250 * (1 + r.Int63n(3))
@@ -245,7 +245,7 @@ func TestVictimsOfShares(t *testing.T) {
 		}
 		for i := range 60 {
 			each := topology.Resources{MilliCPU: 500, MilliGPU: 500}
-			c := Candidate{Job: topology.JobID(fmt.Sprintf("v%02d", i)), Lost: r.Int63n(1000)}
+			c := Candidate{Victim: Victim{Job: topology.JobID(fmt.Sprintf("v%02d", i)), Lost: r.Int63n(1000)}}
 			c.Room.Slots = []topology.Slot{{Node: p.machines[i%4].ID, Amount: each}}
 			p.all, p.group = append(p.all, c), append(p.group, r.Intn(3))
 		}
@@ -307,7 +307,7 @@ func benchVictims(b *testing.B, machines int, each, member int64) {
 		f.Join(m, m.Idle())
 		for range 8 / each {
 			id := topology.JobID(fmt.Sprintf("v%06d", len(all)))
-			c := Candidate{Job: id, Lost: each * (1000 + r.Int63n(1_000_000))}
+			c := Candidate{Victim: Victim{Job: id, Lost: each * (1000 + r.Int63n(1_000_000))}}
 			c.Room.Slots = []topology.Slot{{Node: m.ID, Amount: gang(1, each).Each}}
 			f.Take(c.Room)
 			all = append(all, c)

@@ -237,11 +237,17 @@ func (s *Tree) move(x *Hold, by, now int64) {
 	for h := x.Leaf; h != nil; h = h.Parent {
 		h.used.change(by*x.Size, now)
 	}
-	s.Count(x, by)
+	s.count(x, by)
 }
 
-// Count counts what a job has, or counts it no more.
-func (s *Tree) Count(x *Hold, by int64) {
+// Count counts what jobs have, or counts it no more.
+func (s *Tree) Count(by int64, holds ...*Hold) {
+	for _, x := range holds {
+		s.count(x, by)
+	}
+}
+
+func (s *Tree) count(x *Hold, by int64) {
 	needs := s.Needs(x.Pool, x.Total)
 	for h := x.Leaf; h != nil; h = h.Parent {
 		o := h.owned[x.Owner]
@@ -265,13 +271,6 @@ func (s *Tree) Count(x *Hold, by int64) {
 		if o.running == 0 {
 			delete(h.owned, x.Owner)
 		}
-	}
-}
-
-// CountAll does so of several.
-func (s *Tree) CountAll(all []*Hold, by int64) {
-	for _, x := range all {
-		s.Count(x, by)
 	}
 }
 
