@@ -18,6 +18,7 @@ import (
 	"google.golang.org/grpc/credentials"
 
 	"github.com/yi-json/synapse/actors"
+	"github.com/yi-json/synapse/cluster/credential"
 	"github.com/yi-json/synapse/cluster/identity"
 	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/server/authn"
@@ -218,7 +219,7 @@ func secured(tb testing.TB) (by *authn.Authenticator, dials credentials.Transpor
 		tb.Fatal(err)
 	}
 	tb.Cleanup(by.Close)
-	badge, err := authn.OpenBadge(machine.Dir, identity.RoleNode)
+	badge, err := credential.OpenBadge(machine.Dir, identity.RoleNode)
 	if err != nil {
 		tb.Fatal(err)
 	}

@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc/credentials"
 
 	"github.com/yi-json/synapse/actors"
+	"github.com/yi-json/synapse/cluster/credential"
 	"github.com/yi-json/synapse/cluster/identity"
 	"github.com/yi-json/synapse/server/authn"
 	testpace "github.com/yi-json/synapse/test/able/pace"
@@ -35,17 +36,17 @@ func TestRenewalUnderLoad(t *testing.T) {
 	}})
 	must(t, err)
 	t.Cleanup(g.Close)
-	badge := func(name string) *authn.Badge {
+	badge := func(name string) *credential.Badge {
 		folder, err := by.Certify(identity.RoleNode, name, began.Add(-17*time.Hour)) // two thirds of its day are over
 		must(t, err)
 		folder.Dir = filepath.Join(by.Dir, name)
 		must(t, folder.Create())
-		badge, err := authn.OpenBadge(folder.Dir, identity.RoleNode)
+		badge, err := credential.OpenBadge(folder.Dir, identity.RoleNode)
 		must(t, err)
 		return badge
 	}
 	h := newHall(t, Options{Credentials: g.Credentials()})
-	var badges []*authn.Badge
+	var badges []*credential.Badge
 	gang := rehearse(t, h, machines, func(i int) credentials.TransportCredentials {
 		badges = append(badges, badge(fmt.Sprintf("n%03d", i)))
 		return badges[i].Credentials(nil)

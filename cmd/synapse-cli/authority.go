@@ -11,8 +11,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/yi-json/synapse/cluster/credential"
 	"github.com/yi-json/synapse/cluster/identity"
-	"github.com/yi-json/synapse/server/authn"
 	"github.com/yi-json/synapse/server/secretseal"
 )
 
@@ -187,7 +187,7 @@ func (a *app) certify(k *keysFlags, role identity.Role, name string) error {
 		if err != nil {
 			return err
 		}
-		if err := authn.Bind(by, name, key); err != nil {
+		if err := credential.Bind(by, name, key); err != nil {
 			return err
 		}
 	}

@@ -13,12 +13,12 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/yi-json/synapse/cluster/credential"
 	"github.com/yi-json/synapse/cluster/identity"
 	"github.com/yi-json/synapse/cmd/synapse-cli/internal/client"
 	"github.com/yi-json/synapse/cmd/synapse-cli/internal/jobfile"
 	"github.com/yi-json/synapse/cmd/synapse-cli/internal/rollout"
 	"github.com/yi-json/synapse/cmd/synapse-cli/internal/show"
-	"github.com/yi-json/synapse/server/authn"
 )
 
 // This file owns `deploy`: what it is told, how it asks the cluster, and what it tells. What it decides is rollout's.
@@ -174,7 +174,7 @@ func inviter(by string) (func(name string) (string, error), error) {
 		return nil, usageHint("the folder that synapse-scheduler --tls has", "--by: %s", err)
 	}
 	return func(name string) (string, error) {
-		return authn.Invite(folder, authn.Invitation{Name: name, Until: time.Now().Add(invitedFor)}, 1)
+		return credential.Invite(folder, credential.Invitation{Name: name, Until: time.Now().Add(invitedFor)}, 1)
 	}, nil
 }
 

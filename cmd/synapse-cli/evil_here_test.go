@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/yi-json/synapse/cluster/credential"
 	"github.com/yi-json/synapse/cluster/identity"
 	"github.com/yi-json/synapse/cmd/synapse-cli/internal/client"
 	"github.com/yi-json/synapse/messages"
@@ -121,7 +122,7 @@ func TestEvilLogin(t *testing.T) {
 	}
 	address := evilTexts(t, evil, entrance.Credentials())
 	issuer := evilIssuer(t)
-	over := authn.WithRoot("lab", [32]byte{1}, issuedFor(time.Hour, -time.Second))
+	over := credential.WithRoot("lab", [32]byte{1}, issuedFor(time.Hour, -time.Second))
 	env, _ := home(t, fmt.Sprintf("contexts:\n- {name: old, server: 'lab:9000', cluster: %s, user: ann, role: submitter, "+
 		"token: %s, issuer: %q, client: synapse, refresh: r1}\n", quotedYAML(t, evil), over, issuer.URL))
 	login := []string{"login", address, "--root", filepath.Join(folder.Dir, "ca.pem"), "--client-id", "synapse", "--oidc"}

@@ -13,11 +13,11 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
+	"github.com/yi-json/synapse/cluster/credential"
 	"github.com/yi-json/synapse/cluster/identity"
 	"github.com/yi-json/synapse/cmd/synapse-cli/internal/client"
 	"github.com/yi-json/synapse/cmd/synapse-cli/internal/device"
 	"github.com/yi-json/synapse/server/api"
-	"github.com/yi-json/synapse/server/authn"
 )
 
 // This file owns `login` and `logout`: how a cluster gets into the contexts, and out of them. A token comes by a file,
@@ -88,7 +88,7 @@ func (a *app) issued(ctx context.Context, l loginFlags) (refresh string, err err
 			return "", &failure{code: exitFailure, text: "--oidc: " + err.Error()}
 		}
 	}
-	a.config.Token = authn.WithRoot(cluster, root, tokens.ID)
+	a.config.Token = credential.WithRoot(cluster, root, tokens.ID)
 	return tokens.Refresh, nil
 }
 

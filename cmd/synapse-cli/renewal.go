@@ -6,10 +6,10 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/yi-json/synapse/cluster/credential"
 	"github.com/yi-json/synapse/cmd/synapse-cli/internal/client"
 	"github.com/yi-json/synapse/cmd/synapse-cli/internal/device"
 	"github.com/yi-json/synapse/messages"
-	"github.com/yi-json/synapse/server/authn"
 )
 
 // This file owns that the token of a context is renewed, where its issuer does that: before a connection is made, once
@@ -26,7 +26,7 @@ func (r *realm) session() device.Session {
 
 // lasts is from when to when the context's token is good; ok: it says that.
 func (r *realm) lasts() (from, until time.Time, ok bool) {
-	b, err := authn.ReadBearer(r.Token)
+	b, err := credential.ReadBearer(r.Token)
 	if err != nil {
 		return from, until, false
 	}
@@ -78,7 +78,7 @@ func (a *app) fresh(ctx context.Context, name string) (token string, until time.
 
 // renew asks the issuer for the next token.
 func (r *realm) renew(ctx context.Context) error {
-	b, err := authn.ReadBearer(r.Token)
+	b, err := credential.ReadBearer(r.Token)
 	if err != nil {
 		return err
 	}
@@ -89,7 +89,7 @@ func (r *realm) renew(ctx context.Context) error {
 	}
 	next, err := r.session().Renew(ctx)
 	if err == nil {
-		r.Token, r.Refresh = authn.WithRoot(b.Cluster(), b.Root(), next.ID), next.Refresh
+		r.Token, r.Refresh = credential.WithRoot(b.Cluster(), b.Root(), next.ID), next.Refresh
 	}
 	return err
 }

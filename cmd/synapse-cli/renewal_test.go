@@ -14,9 +14,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/yi-json/synapse/cluster/credential"
 	"github.com/yi-json/synapse/cmd/synapse-cli/internal/client"
 	"github.com/yi-json/synapse/messages"
-	"github.com/yi-json/synapse/server/authn"
 )
 
 // This file owns an issuer that takes each refresh token once, as many do: who shows one again is a thief to it.
@@ -67,7 +67,7 @@ func issuedFor(ago, until time.Duration) string {
 
 // person is one of the issuer, whose token was made so long ago and lasts until then.
 func (r *rotating) person(t *testing.T, ago, until time.Duration) (env map[string]string, path, token string) {
-	token = authn.WithRoot("lab", [32]byte{1}, issuedFor(ago, until))
+	token = credential.WithRoot("lab", [32]byte{1}, issuedFor(ago, until))
 	env, path = home(t, fmt.Sprintf("current: lab\ncontexts:\n- {name: lab, server: 'lab:9000', cluster: lab, user: ann, "+
 		"role: submitter, token: %s, issuer: %q, client: synapse, refresh: secret-1}\n", token, r.URL))
 	return env, path, token

@@ -10,12 +10,12 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/yi-json/synapse/cluster/credential"
 	"github.com/yi-json/synapse/cluster/identity"
 	"github.com/yi-json/synapse/cmd/synapse-cli/internal/client"
 	"github.com/yi-json/synapse/cmd/synapse-cli/internal/jobfile"
 	"github.com/yi-json/synapse/cmd/synapse-cli/internal/show"
 	"github.com/yi-json/synapse/server/api"
-	"github.com/yi-json/synapse/server/authn"
 )
 
 // This file owns `token`: what a machine joins with that makes its own key, and what a person shows in place of a
@@ -151,7 +151,7 @@ func (a *app) inviteMachine(t *tokenFlags) error {
 	}
 	return a.hand(t.out, func() (string, error) {
 		until := time.Now().Add(time.Duration(t.ttlMs) * time.Millisecond)
-		text, err := authn.Invite(folder, authn.Invitation{Name: t.name, Until: until, Bounds: t.bounds}, t.uses)
+		text, err := credential.Invite(folder, credential.Invitation{Name: t.name, Until: until, Bounds: t.bounds}, t.uses)
 		if err != nil {
 			return "", usage("%s", err)
 		}
@@ -167,7 +167,7 @@ func (a *app) createPass(ctx context.Context, c *client.Client, t *tokenFlags) e
 			"a person's token is made over TLS, with a certificate of the cluster's own authority or a token")
 	}
 	return a.hand(t.out, func() (string, error) {
-		text, hash, err := authn.NewPass(cluster, root)
+		text, hash, err := credential.NewPass(cluster, root)
 		if err != nil {
 			return "", err
 		}

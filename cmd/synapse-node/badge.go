@@ -11,9 +11,9 @@ import (
 	"google.golang.org/grpc/credentials"
 
 	"github.com/yi-json/synapse/actors"
+	"github.com/yi-json/synapse/cluster/credential"
 	"github.com/yi-json/synapse/cluster/identity"
 	"github.com/yi-json/synapse/runtime/machine"
-	"github.com/yi-json/synapse/server/authn"
 )
 
 // This file owns what a machine shows to schedulers, and that it stays good. Without --tls there is no badge, and all
@@ -21,14 +21,14 @@ import (
 
 // badge opens what the machine shows, and answers its name in the cluster: the certificate's, else the one that was
 // given, else one that was made.
-func (o *options) badge(me *machine.Machine, log actors.Log) (*authn.Badge, string, error) {
+func (o *options) badge(me *machine.Machine, log actors.Log) (*credential.Badge, string, error) {
 	if o.tls == "" {
 		return nil, cmp.Or(o.id, me.NodeID()), nil
 	}
 	if err := o.enter(me, log); err != nil {
 		return nil, "", err
 	}
-	badge, err := authn.OpenBadge(o.tls, identity.RoleNode)
+	badge, err := credential.OpenBadge(o.tls, identity.RoleNode)
 	if err != nil {
 		return nil, "", fmt.Errorf("--tls: %w", err)
 	}
@@ -64,8 +64,8 @@ func (o *options) enter(me *machine.Machine, log actors.Log) error {
 	if err != nil {
 		return fmt.Errorf("--token: %w", err)
 	}
-	joiner := authn.Joiner{Name: o.id, Otherwise: me.NodeID(), Machine: me.MachineID()}
-	folder, err := authn.JoinAgain(context.Background(), string(text), o.join, joiner, log.Info)
+	joiner := credential.Joiner{Name: o.id, Otherwise: me.NodeID(), Machine: me.MachineID()}
+	folder, err := credential.JoinAgain(context.Background(), string(text), o.join, joiner, log.Info)
 	if err != nil {
 		return fmt.Errorf("--token: %w", err)
 	}
@@ -74,15 +74,15 @@ func (o *options) enter(me *machine.Machine, log actors.Log) error {
 }
 
 // shown is what each connection begins with.
-func shown(badge *authn.Badge) credentials.TransportCredentials {
+func shown(badge *credential.Badge) credentials.TransportCredentials {
 	if badge == nil {
-		return authn.Plain(nil)
+		return credential.Plain(nil)
 	}
 	return badge.Credentials(nil)
 }
 
 // keep renews the badge until the answer is called.
-func (o *options) keep(badge *authn.Badge, log actors.Log) (end func()) {
+func (o *options) keep(badge *credential.Badge, log actors.Log) (end func()) {
 	if badge == nil {
 		return func() {}
 	}

@@ -14,12 +14,12 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
 
+	"github.com/yi-json/synapse/cluster/credential"
 	"github.com/yi-json/synapse/cluster/identity"
 	"github.com/yi-json/synapse/cmd/internal/daemon"
 	"github.com/yi-json/synapse/cmd/internal/doctor"
 	"github.com/yi-json/synapse/runtime/carapace"
 	"github.com/yi-json/synapse/runtime/gpu"
-	"github.com/yi-json/synapse/server/authn"
 )
 
 // This file owns the examination of a machine before it takes work. It reads the agent's own settings, starts nothing,
@@ -282,7 +282,7 @@ func (x *examiner) certificate() (*tls.Config, []doctor.Finding) {
 	var all []doctor.Finding
 	leaf, now := folder.Pair.Leaf(), x.now()
 	switch {
-	case now.After(leaf.NotAfter.Add(authn.LapsedFor)):
+	case now.After(leaf.NotAfter.Add(credential.LapsedFor)):
 		all = append(all, doctor.Fail("certificate", way,
 			"it was over on %s, too long ago to be renewed", stamp(leaf.NotAfter)))
 	case now.After(leaf.NotAfter):

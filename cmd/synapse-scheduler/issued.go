@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/yi-json/synapse/cluster/credential"
 	"github.com/yi-json/synapse/server/authn"
 	"github.com/yi-json/synapse/server/oidc"
 )
@@ -24,7 +25,7 @@ func (s *scheduler) issued() (func(token string) (authn.Issued, error), error) {
 	return func(token string) (authn.Issued, error) {
 		p, err := issuer.Verify(token)
 		if errors.Is(err, oidc.ErrAway) {
-			err = errors.Join(authn.ErrLater, err)
+			err = errors.Join(credential.ErrLater, err)
 		}
 		return authn.Issued{Role: p.Role, Name: p.Name, Until: p.Until, Groups: p.Groups, LocalUser: p.LocalUser}, err
 	}, nil

@@ -7,6 +7,7 @@ import (
 
 	"google.golang.org/grpc/peer"
 
+	"github.com/yi-json/synapse/cluster/credential"
 	"github.com/yi-json/synapse/server/authn"
 	"github.com/yi-json/synapse/server/httpapi"
 	"github.com/yi-json/synapse/server/httpmux"
@@ -33,7 +34,7 @@ func (s *scheduler) programs() http.Handler {
 func (s *scheduler) callerBehindGate(r *http.Request) (*httpapi.Caller, error) {
 	c, err := s.authn.Caller(visitor(r), r.Header.Get("Authorization"), httpmux.AddressOf(r))
 	switch {
-	case errors.Is(err, authn.ErrLater):
+	case errors.Is(err, credential.ErrLater):
 		return nil, fmt.Errorf("%w: %w", httpapi.ErrLater, err)
 	case errors.Is(err, authn.ErrStranger):
 		return nil, fmt.Errorf("%w: %w", httpapi.ErrWho, err)

@@ -327,18 +327,18 @@ func TestRenewalsAreBounded(t *testing.T) {
 	b := s.badge(s.by, identity.RoleNode, "n1")
 	signed := 0
 	for range 2 * renewalBurst {
-		if b.renewAt(t.Context(), []string{s.address}) == nil {
+		if b.Renew(t.Context(), []string{s.address}) == nil {
 			signed++
 		}
 	}
 	if signed != renewalBurst {
 		t.Errorf("%d certificates were signed", signed)
 	}
-	if err := s.badge(s.by, identity.RoleNode, "n2").renewAt(t.Context(), []string{s.address}); err != nil {
+	if err := s.badge(s.by, identity.RoleNode, "n2").Renew(t.Context(), []string{s.address}); err != nil {
 		t.Errorf("another machine: %v", err)
 	}
 	s.pass(time.Minute)
-	if err := b.renewAt(t.Context(), []string{s.address}); err != nil {
+	if err := b.Renew(t.Context(), []string{s.address}); err != nil {
 		t.Errorf("a minute later: %v", err)
 	}
 	text := must(os.ReadFile(filepath.Join(dir, audit.File)))

@@ -134,7 +134,7 @@ func TestNothingWithoutItsLine(t *testing.T) {
 		t.Error("a call was made that could not be written down")
 	}
 	b := s.badge(s.by, identity.RoleNode, "n1")
-	if err := b.renewAt(t.Context(), []string{s.address}); err == nil {
+	if err := b.Renew(t.Context(), []string{s.address}); err == nil {
 		t.Error("a certificate was signed that could not be written down")
 	}
 }

@@ -18,6 +18,7 @@ import (
 
 	"google.golang.org/grpc/credentials"
 
+	"github.com/yi-json/synapse/cluster/credential"
 	"github.com/yi-json/synapse/cluster/identity"
 	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/server/audit"
@@ -26,18 +27,12 @@ import (
 
 // This file owns a scheduler's end: its own certificate, the handshakes, and the connections that are open.
 
-const (
-	// recheckEvery is how often open connections are held against the denylist and the clock: well within the minute in
-	// which a denied one must be closed.
-	recheckEvery = 15 * time.Second
-	// LapsedFor is how long after its certificate's end a machine may come back by a renewal. Its tasks have gone on.
-	LapsedFor = 30 * 24 * time.Hour
-
-	protocolHTTP2 = "h2"
-)
+// recheckEvery is how often open connections are held against the denylist and the clock: well within the minute in
+// which a denied one must be closed.
+const recheckEvery = 15 * time.Second
 
 // bareProtocols are of those who show no certificate, and say something in its place.
-var bareProtocols = []string{protocolJoin, protocolPass, protocolIssued}
+var bareProtocols = []string{credential.ProtocolJoin, credential.ProtocolPass, credential.ProtocolIssued}
 
 // The counters.
 const (
@@ -267,16 +262,16 @@ func (g *Authenticator) handshake(raw net.Conn) (net.Conn, credentials.AuthInfo,
 	var page *shownPage // by whose certificate we are known, if a browser comes to it
 	own, seen := g.pair.Load, func(found identity.Peer) { p = found }
 	calls := g.trust.ServerConfig(own, seen)
-	calls.NextProtos = []string{protocolHTTP2}
-	renewals := g.trust.RenewalConfig(own, LapsedFor, seen)
-	renewals.NextProtos = []string{protocolRenewal}
+	calls.NextProtos = []string{credential.ProtocolHTTP2}
+	renewals := g.trust.RenewalConfig(own, credential.LapsedFor, seen)
+	renewals.NextProtos = []string{credential.ProtocolRenewal}
 	calls.GetConfigForClient = func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
 		if err := g.refuseOwn(hello.SupportedProtos); err != nil {
 			return nil, err
 		}
 		bare := slices.IndexFunc(hello.SupportedProtos, func(p string) bool { return slices.Contains(bareProtocols, p) })
 		switch {
-		case slices.Contains(hello.SupportedProtos, protocolRenewal):
+		case slices.Contains(hello.SupportedProtos, credential.ProtocolRenewal):
 			return renewals, nil
 		case bare >= 0:
 			return g.bareConfig(hello.SupportedProtos[bare]), nil
@@ -304,11 +299,11 @@ func (g *Authenticator) handshake(raw net.Conn) (net.Conn, credentials.AuthInfo,
 	}
 	protocol := conn.ConnectionState().NegotiatedProtocol
 	switch protocol {
-	case protocolRenewal:
+	case credential.ProtocolRenewal:
 		return nil, nil, errors.Join(errServed, g.renew(conn, p), conn.Close())
-	case protocolJoin:
+	case credential.ProtocolJoin:
 		return nil, nil, errors.Join(errServed, g.join(conn), conn.Close())
-	case protocolPass, protocolIssued:
+	case credential.ProtocolPass, credential.ProtocolIssued:
 		var err error
 		if p, err = g.bear(conn, protocol); err != nil {
 			return nil, nil, errors.Join(err, conn.Close())
@@ -320,7 +315,7 @@ func (g *Authenticator) handshake(raw net.Conn) (net.Conn, credentials.AuthInfo,
 	if err := g.refuseReplaced(raw, p); err != nil {
 		return nil, nil, errors.Join(err, conn.Close())
 	}
-	visitor := protocol != protocolHTTP2 && p.Pass == ""
+	visitor := protocol != credential.ProtocolHTTP2 && p.Pass == ""
 	c := g.enters(conn, p, !visitor && slices.Contains(identity.People, p.Role))
 	if c == nil {
 		return nil, nil, errors.Join(g.crowded(raw, p.Identity.String()), conn.Close())

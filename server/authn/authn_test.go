@@ -16,6 +16,7 @@ import (
 	"google.golang.org/grpc/reflection/grpc_reflection_v1"
 	"google.golang.org/grpc/status"
 
+	"github.com/yi-json/synapse/cluster/credential"
 	"github.com/yi-json/synapse/cluster/identity"
 	testpace "github.com/yi-json/synapse/test/able/pace"
 )
@@ -68,13 +69,12 @@ func TestRefusals(t *testing.T) {
 // TestClientsAreTold: the refused end says in words what is wrong, and that to try again does not help.
 func TestClientsAreTold(t *testing.T) {
 	s := newStage(t)
-	late := s.badge(s.by, identity.RoleNode, "late")
-	late.now = func() time.Time { return today.Add(25 * time.Hour) }
-	ahead := s.badge(s.by, identity.RoleNode, "ahead")
-	ahead.trust.Now = func() time.Time { return today.Add(25 * time.Hour) }
+	fast := func() time.Time { return today.Add(25 * time.Hour) }
+	late := must(credential.New(s.badge(s.by, identity.RoleNode, "late").Folder, fast))
+	ahead := must(credential.New(must(s.by.Certify(identity.RoleNode, "ahead", fast())), fast))
 	s.deny("synapse://c-a/node/thief\n")
 	for name, refused := range map[string]struct {
-		badge *Badge
+		badge *credential.Badge
 		words string
 	}{
 		"plaintext":         {nil, "the scheduler speaks TLS only"},
@@ -83,11 +83,11 @@ func TestClientsAreTold(t *testing.T) {
 		"our clock is fast": {ahead, "the certificate of synapse://c-a/scheduler/s1 is not good any more"},
 		"denied":            {s.badge(s.by, identity.RoleNode, "thief"), "the scheduler refused this certificate"},
 	} {
-		var told *Refused
-		heard := make(chan *Refused, 100)
-		creds := Plain(func(r *Refused) { heard <- r })
+		var told *credential.Refused
+		heard := make(chan *credential.Refused, 100)
+		creds := credential.Plain(func(r *credential.Refused) { heard <- r })
 		if refused.badge != nil {
-			creds = refused.badge.Credentials(func(r *Refused) { heard <- r })
+			creds = refused.badge.Credentials(func(r *credential.Refused) { heard <- r })
 		}
 		_, ask := s.open(creds)
 		err := ask()
@@ -147,12 +147,12 @@ func TestRenewedConnectionStays(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.pass(16 * time.Hour)
-	for _, b := range []*Badge{kept, twin} {
-		if err := b.renewAt(t.Context(), []string{"127.0.0.1:1", s.address}); err != nil {
+	for _, b := range []*credential.Badge{kept, twin} {
+		if err := b.Renew(t.Context(), []string{"127.0.0.1:1", s.address}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if again := must(identity.OpenFolder(kept.folder.Dir)); !again.Pair.Leaf().NotAfter.Equal(today.Add(40 * time.Hour)) {
+	if again := must(identity.OpenFolder(kept.Folder.Dir)); !again.Pair.Leaf().NotAfter.Equal(today.Add(40 * time.Hour)) {
 		t.Errorf("on disk it is good until %s", again.Pair.Leaf().NotAfter)
 	}
 	s.pass(9 * time.Hour)
@@ -177,21 +177,21 @@ func TestLapsedComesBack(t *testing.T) {
 	if _, ask := s.open(b.Credentials(nil)); ask() == nil {
 		t.Error("it came in with a certificate that is over")
 	}
-	if err := s.intrude(showing(b.pair.Load())); err == nil {
+	if err := s.intrude(showing(b.Shows())); err == nil {
 		t.Error("it came in when it did not look at its own clock")
 	}
-	if err := b.renewAt(t.Context(), []string{s.address}); err != nil {
+	if err := b.Renew(t.Context(), []string{s.address}); err != nil {
 		t.Fatal(err)
 	}
 	if _, ask := s.open(b.Credentials(nil)); ask() != nil {
 		t.Error("renewed, it is not let in")
 	}
-	if err := person.renewAt(t.Context(), []string{s.address}); err == nil {
+	if err := person.Renew(t.Context(), []string{s.address}); err == nil {
 		t.Error("a person's was renewed")
 	}
 	s.pass(32 * 24 * time.Hour)
 	s.gate.recheck()
-	if err := b.renewAt(t.Context(), []string{s.address}); err == nil {
+	if err := b.Renew(t.Context(), []string{s.address}); err == nil {
 		t.Error("it was away for 31 days, and came back without an operator")
 	}
 }
@@ -211,7 +211,7 @@ func TestDeniedOnAnOpenConnection(t *testing.T) {
 	if err := ask(); err == nil {
 		t.Error("it asks on")
 	}
-	if err := b.renewAt(t.Context(), []string{s.address}); err == nil {
+	if err := b.Renew(t.Context(), []string{s.address}); err == nil {
 		t.Error("it renewed its certificate")
 	}
 	s.deny("a mistake\n")
@@ -226,17 +226,17 @@ func TestDeniedOnAnOpenConnection(t *testing.T) {
 // TestOnlyAnAuthority: a scheduler does not begin with the keys of somebody else.
 func TestOnlyAnAuthority(t *testing.T) {
 	s := newStage(t)
-	if _, err := New(Options{Folder: s.badge(s.by, identity.RoleNode, "n1").folder, Now: s.clock}); err == nil {
+	if _, err := New(Options{Folder: s.badge(s.by, identity.RoleNode, "n1").Folder, Now: s.clock}); err == nil {
 		t.Error("a machine's folder made a scheduler")
 	}
-	if _, err := OpenBadge(s.by.Dir, identity.RoleNode); err == nil {
+	if _, err := credential.OpenBadge(s.by.Dir, identity.RoleNode); err == nil {
 		t.Error("a scheduler's folder made a machine")
 	}
 }
 
 // TestPlainToPlain: without TLS at either end all is as it was.
 func TestPlainToPlain(t *testing.T) {
-	c, info, err := Plain(nil).ClientHandshake(t.Context(), "x", nil)
+	c, info, err := credential.Plain(nil).ClientHandshake(t.Context(), "x", nil)
 	_, want, _ := insecure.NewCredentials().ClientHandshake(t.Context(), "x", nil)
 	if err != nil || c == nil || info.AuthType() != want.AuthType() {
 		t.Errorf("%v, %v", info, err)

@@ -7,24 +7,25 @@ import (
 	"testing"
 	"time"
 
+	"github.com/yi-json/synapse/cluster/credential"
 	"github.com/yi-json/synapse/cluster/identity"
 )
 
 // This file owns the tests of what is bound when a machine joins.
 
 // joined is a machine's badge, made by a token.
-func (s *stage) joined(i Invitation, me Joiner) *Badge {
+func (s *stage) joined(i credential.Invitation, me credential.Joiner) *credential.Badge {
 	s.t.Helper()
-	folder := must(Join(s.t.Context(), s.invite(i, 1), []string{s.address}, me))
+	folder := must(credential.Join(s.t.Context(), s.invite(i, 1), []string{s.address}, me))
 	folder.Dir = filepath.Join(s.t.TempDir(), "tls")
 	if err := folder.Create(); err != nil {
 		s.t.Fatal(err)
 	}
-	return must(newBadge(must(identity.OpenFolder(folder.Dir)), s.clock))
+	return must(credential.New(must(identity.OpenFolder(folder.Dir)), s.clock))
 }
 
 // peerOf is what the gate has proved of a badge's owner.
-func (s *stage) peerOf(b *Badge) (found identity.Peer) {
+func (s *stage) peerOf(b *credential.Badge) (found identity.Peer) {
 	s.t.Helper()
 	_, ask := s.open(b.Credentials(nil))
 	if err := ask(); err != nil {
@@ -47,7 +48,7 @@ func TestBoundAtJoin(t *testing.T) {
 	allowed := identity.Bounds{
 		identity.BoundGPUs: "8", identity.BoundGPUType: "h100", identity.BoundLabels: "", identity.BoundPlace: "rack=r7",
 	}
-	b := s.joined(Invitation{Name: "n1", Bounds: allowed}, Joiner{Machine: "machine-1"})
+	b := s.joined(credential.Invitation{Name: "n1", Bounds: allowed}, credential.Joiner{Machine: "machine-1"})
 	want := "gpu-type=h100 gpus=8 labels= machine=machine-1 topology=rack=r7"
 	for range 2 {
 		p := s.peerOf(b)
@@ -62,7 +63,7 @@ func TestBoundAtJoin(t *testing.T) {
 		if strings.Join(got, " ") != want {
 			t.Errorf("%q", got)
 		}
-		if err := b.renewAt(t.Context(), []string{s.address}); err != nil {
+		if err := b.Renew(t.Context(), []string{s.address}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -70,7 +71,8 @@ func TestBoundAtJoin(t *testing.T) {
 		{"colour": "red"}, {identity.BoundGPUs: "many"}, {identity.BoundGPUs: "-1"}, {identity.BoundLabels: "a=\n"},
 		{identity.BoundPlace: strings.Repeat("x", 2000)},
 	} {
-		if _, err := Invite(s.by, Invitation{Name: "n2", Until: s.clock().Add(time.Hour), Bounds: bad}, 1); err == nil {
+		i := credential.Invitation{Name: "n2", Until: s.clock().Add(time.Hour), Bounds: bad}
+		if _, err := credential.Invite(s.by, i, 1); err == nil {
 			t.Errorf("%v was taken", bad)
 		}
 	}
@@ -80,12 +82,12 @@ func TestBoundAtJoin(t *testing.T) {
 // more, is not renewed, and loses the connection that it has.
 func TestReplacedKey(t *testing.T) {
 	s := newStageNow(t)
-	old := s.joined(Invitation{Name: "n1"}, Joiner{})
+	old := s.joined(credential.Invitation{Name: "n1"}, credential.Joiner{})
 	_, ask := s.open(old.Credentials(nil))
 	if err := ask(); err != nil {
 		t.Fatal(err)
 	}
-	fresh := s.joined(Invitation{Name: "n1"}, Joiner{})
+	fresh := s.joined(credential.Invitation{Name: "n1"}, credential.Joiner{})
 	s.gate.recheck()
 	if err := ask(); err == nil {
 		t.Error("the connection of the key that was replaced stays")
@@ -93,22 +95,22 @@ func TestReplacedKey(t *testing.T) {
 	if s.tells("Closed the connection of synapse://c-a/node/n1") != 1 {
 		t.Errorf("the log has %q", s.lines)
 	}
-	var r *Refused
-	if err := old.renewAt(t.Context(), []string{s.address}); !errors.As(err, &r) ||
+	var r *credential.Refused
+	if err := old.Renew(t.Context(), []string{s.address}); !errors.As(err, &r) ||
 		!strings.Contains(err.Error(), "another key has joined under its name") {
 		t.Errorf("it is renewed: %v", err)
 	}
 	if _, ask := s.open(fresh.Credentials(nil)); ask() != nil {
 		t.Error("the key that has the name now is refused")
 	}
-	byHand := must(newBadge(must(s.by.Certify(identity.RoleNode, "n1", s.clock())), s.clock))
+	byHand := must(credential.New(must(s.by.Certify(identity.RoleNode, "n1", s.clock())), s.clock))
 	if _, ask := s.open(byHand.Credentials(nil)); ask() == nil {
 		t.Error("a third key comes in under the name")
 	}
 	if s.tells("Refused a connection of synapse://c-a/node/n1 from 127.0.0.1: another key has joined") == 0 {
 		t.Errorf("the log has %q", s.lines)
 	}
-	if err := Bind(s.by, "n1", must(identity.DigestOf(byHand.pair.Load().Leaf().PublicKey))); err != nil {
+	if err := credential.Bind(s.by, "n1", must(identity.DigestOf(byHand.Shows().Leaf().PublicKey))); err != nil {
 		t.Fatal(err)
 	}
 	if _, ask := s.open(byHand.Credentials(nil)); ask() != nil {

@@ -9,6 +9,7 @@ import (
 
 	"google.golang.org/grpc/credentials"
 
+	"github.com/yi-json/synapse/cluster/credential"
 	"github.com/yi-json/synapse/cluster/identity"
 	testpace "github.com/yi-json/synapse/test/able/pace"
 )
@@ -72,7 +73,7 @@ func TestHandshakesLeaveNoDeadline(t *testing.T) {
 		_, _, err := s.gate.handshake(raw)
 		return err
 	}
-	socket := func(raw net.Conn) error { return writeFrame(raw, []byte{answerGood}) }
+	socket := func(raw net.Conn) error { return credential.WriteFrame(raw, []byte{credential.AnswerGood}) }
 	for name, way := range map[string]struct {
 		creds credentials.TransportCredentials
 		serve func(net.Conn) error
@@ -80,7 +81,7 @@ func TestHandshakesLeaveNoDeadline(t *testing.T) {
 		"a certificate":     {s.badge(s.by, identity.RoleAdmin, "zoe").Credentials(nil), gate},
 		"a token":           {s.bearer(identity.RoleSubmitter, "ann", time.Hour).Credentials(nil), gate},
 		"an issuer's token": {s.shows("submitter.cy.x").Credentials(nil), gate},
-		"the local socket":  {Beside(nil), socket},
+		"the local socket":  {credential.Beside(nil), socket},
 	} {
 		listener := must(net.Listen("tcp", "127.0.0.1:0"))
 		client := &timed{Conn: must(net.Dial("tcp", listener.Addr().String()))}

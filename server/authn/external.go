@@ -1,16 +1,15 @@
 package authn
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"slices"
-	"time"
 
+	"github.com/yi-json/synapse/cluster/credential"
 	"github.com/yi-json/synapse/cluster/identity"
 )
 
-// This file owns both ends where an outside issuer signs the certificates: nothing is signed here, so nobody joins and
+// This file owns a scheduler whose certificates an outside issuer signs: nothing is signed here, so nobody joins and
 // nothing is renewed over our wire, and the issuer's files are read again when they have changed.
 
 // errExternal is why whoever asks for something that our own authority would sign, or shows a token that names our
@@ -19,7 +18,7 @@ var errExternal = errors.New("its certificates are an outside issuer's here: nob
 	"and no token counts; it needs a certificate of that issuer (docs/operations.md, \"An outside issuer\")")
 
 // ownAlone are the protocols of a cluster that has its own authorities.
-var ownAlone = []string{protocolRenewal, protocolJoin, protocolPass, protocolIssued}
+var ownAlone = append([]string{credential.ProtocolRenewal}, bareProtocols...)
 
 // refuseOwn refuses them where an outside issuer signs.
 func (g *Authenticator) refuseOwn(protocols []string) error {
@@ -63,60 +62,7 @@ func (g *Authenticator) refreshOwn() error {
 	changed, err := g.o.External.Refresh()
 	g.pair.Store(g.o.External.Pair())
 	if changed {
-		g.o.Log("This scheduler shows another certificate now: it is good until %s", until(g.pair.Load().Leaf()))
+		g.o.Log("This scheduler shows another certificate now: it is good until %s", credential.Until(g.pair.Load().Leaf()))
 	}
 	return err
-}
-
-// External reports whether an outside issuer signed the badge's certificate.
-func (b *Badge) External() bool { return b.external != nil }
-
-// openExternal makes a badge of an outside issuer's certificate.
-func openExternal(path string, now func() time.Time) (*Badge, error) {
-	x, err := identity.OpenExternal(path)
-	if err != nil {
-		return nil, err
-	}
-	b := &Badge{external: x, own: x.Identity(), trust: x.Trust(), now: now}
-	b.trust.Now = now
-	b.pair.Store(x.Pair())
-	return b, nil
-}
-
-// shows returns what the badge shows at this handshake. The issuer may have replaced it since the last one, and when it
-// is about to do so what was there is shown again.
-func (b *Badge) shows() *identity.Pair {
-	if b.external != nil {
-		_, _ = b.external.Refresh() // Keep tells of it
-		b.pair.Store(b.external.Pair())
-	}
-	return b.pair.Load()
-}
-
-// keepExternal looks at the issuer's files until the context ends.
-func (b *Badge) keepExternal(ctx context.Context, log func(format string, args ...any)) {
-	said := ""
-	for {
-		changed, err := b.external.Refresh()
-		leaf := b.external.Pair().Leaf()
-		if err == nil && b.now().After(leaf.NotAfter) {
-			err = errors.New("nobody has replaced it")
-		}
-		switch {
-		case err == nil && changed:
-			log("This machine shows another certificate now: it is good until %s", until(leaf))
-			said = ""
-		case err == nil:
-			said = ""
-		case err.Error() != said:
-			said = err.Error()
-			log("The certificate of this machine, which is good until %s, cannot be read again: %v; trying again",
-				until(leaf), err)
-		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-time.After(recheckEvery):
-		}
-	}
 }

@@ -11,6 +11,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/yi-json/synapse/cluster/credential"
 	"github.com/yi-json/synapse/cluster/identity"
 	testpace "github.com/yi-json/synapse/test/able/pace"
 	"github.com/yi-json/synapse/test/spiffe"
@@ -43,9 +44,9 @@ func newOutsider(t *testing.T, by *spiffe.Issuer, id string) outsider {
 
 func (o outsider) config() string { return filepath.Join(o.dir, "tls.yaml") }
 
-func (o outsider) badge(s *stage) *Badge {
+func (o outsider) badge(s *stage) *credential.Badge {
 	s.t.Helper()
-	return must(openExternal(o.config(), s.clock))
+	return must(credential.OpenExternal(o.config(), s.clock))
 }
 
 // newOutside is a stage whose certificates an outside issuer signs.
@@ -111,17 +112,18 @@ func TestExternalSignsNothing(t *testing.T) {
 	s, by, _ := newOutside(t)
 	ours := authority(t, "c-a", today)
 	node := s.badge(ours, identity.RoleNode, "n1")
-	token, _ := must2(NewPass("c-a", node.Root()))
+	token, _ := must2(credential.NewPass("c-a", node.Root()))
 	for name, open := range map[string]func() error{
 		"join": func() error {
-			_, err := Join(t.Context(), must(Invite(ours, Invitation{Until: today.Add(time.Hour)}, 1)),
-				[]string{s.address}, Joiner{Otherwise: "m1"})
+			token := must(credential.Invite(ours, credential.Invitation{Until: today.Add(time.Hour)}, 1))
+			_, err := credential.Join(t.Context(), token,
+				[]string{s.address}, credential.Joiner{Otherwise: "m1"})
 			return err
 		},
-		"renew": func() error { return newOutsider(t, by, "node/n1").badge(s).renewAt(t.Context(), []string{s.address}) },
+		"renew": func() error { return newOutsider(t, by, "node/n1").badge(s).Renew(t.Context(), []string{s.address}) },
 		"token": func() error { _, ask := s.open(s.read(token).Credentials(nil)); return ask() },
 		"a certificate of our own kind": func() error {
-			return s.intrude(showing(node.pair.Load()))
+			return s.intrude(showing(node.Shows()))
 		},
 	} {
 		if open() == nil {
@@ -144,7 +146,8 @@ func TestExternalRoles(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "a scheduler needs one of role scheduler") {
 		t.Errorf("a machine begins as a scheduler: %v", err)
 	}
-	if _, err := OpenBadge(head.config(), identity.RoleNode); err == nil || !strings.Contains(err.Error(), "role node") {
+	_, err = credential.OpenBadge(head.config(), identity.RoleNode)
+	if err == nil || !strings.Contains(err.Error(), "role node") {
 		t.Errorf("a scheduler begins as a machine: %v", err)
 	}
 }

@@ -8,6 +8,7 @@ import (
 
 	"google.golang.org/grpc/reflection/grpc_reflection_v1"
 
+	"github.com/yi-json/synapse/cluster/credential"
 	"github.com/yi-json/synapse/cluster/identity"
 	testpace "github.com/yi-json/synapse/test/able/pace"
 )
@@ -54,14 +55,14 @@ func TestGoodForSomething(t *testing.T) {
 	}
 	came(1, "two calls")
 
-	token := s.invite(Invitation{}, 1)
-	_ = must(Join(t.Context(), token, []string{s.address}, Joiner{Otherwise: "m1"}))
+	token := s.invite(credential.Invitation{}, 1)
+	_ = must(credential.Join(t.Context(), token, []string{s.address}, credential.Joiner{Otherwise: "m1"}))
 	came(2, "a machine that joined")
-	if _, err := Join(t.Context(), token, []string{s.address}, Joiner{Otherwise: "m2"}); err == nil {
+	if _, err := credential.Join(t.Context(), token, []string{s.address}, credential.Joiner{Otherwise: "m2"}); err == nil {
 		t.Error("a token is spent twice")
 	}
 	came(2, "a token that is spent")
-	if err := s.badgeNow(identity.RoleNode, "n1").renewAt(t.Context(), []string{s.address}); err != nil {
+	if err := s.badgeNow(identity.RoleNode, "n1").Renew(t.Context(), []string{s.address}); err != nil {
 		t.Fatal(err)
 	}
 	came(3, "a certificate that is renewed")

@@ -4,8 +4,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
-	"fmt"
-	"strings"
 	"time"
 
 	"github.com/yi-json/synapse/cluster/identity"
@@ -17,20 +15,9 @@ import (
 // token is over. Whom it is of, and what that person may do, is the issuer's word and the configuration's, not the
 // store's.
 
-const (
-	protocolIssued = "synapse-oidc/1"
-	issuedPrefix   = "synapseoidc1"
+const errIssuerAway = "its issuer has to be asked for its keys, and does not answer"
 
-	// maxIssued bounds such a token: it travels as one frame.
-	maxIssued     = maxFrame
-	errIssuerAway = "its issuer has to be asked for its keys, and does not answer"
-)
-
-var (
-	errNoIssuer   = errors.New("this scheduler takes no tokens of an issuer: it has no --oidc")
-	errIssuedText = errors.New("the token cannot be read: it must be one that an issuer signed, three parts with dots " +
-		"between them, behind the root of the cluster")
-)
+var errNoIssuer = errors.New("this scheduler takes no tokens of an issuer: it has no --oidc")
 
 // Issued names the person whom an issuer's token is of.
 type Issued struct {
@@ -57,28 +44,4 @@ func (g *Authenticator) issued(token []byte) (identity.Peer, error) {
 	p, err := g.trust.Bearer(i, "oidc-"+hex.EncodeToString(hash[:6]), one.Until)
 	p.Key, p.Issued, p.LocalUser, p.Groups = hash, true, one.LocalUser, messages.AsGroups(one.Groups)
 	return p, err
-}
-
-// WithRoot is the text of an issuer's token for a cluster, which is known by the digest of its root. As the text of a
-// pass it proves the scheduler before anything is told to it.
-func WithRoot(cluster string, root [sha256.Size]byte, token string) string {
-	return fmt.Sprintf("%s.%s.%x.%s", issuedPrefix, cluster, root, strings.TrimSpace(token))
-}
-
-// unwritable tells of a letter that no token has: what trims words would take it for an end.
-func unwritable(r rune) bool { return r <= ' ' || r > '~' }
-
-func readIssued(text string) (*Bearer, error) {
-	parts := strings.SplitN(strings.TrimSpace(text), ".", 4)
-	if len(parts) != 4 || identity.CheckCluster(parts[1]) != nil {
-		return nil, errIssuedText
-	}
-	root, err := hex.DecodeString(parts[2])
-	token := parts[3]
-	if err != nil || len(root) != sha256.Size || strings.Count(token, ".") != 2 || len(token) > maxIssued ||
-		strings.ContainsFunc(token, unwritable) {
-		return nil, errIssuedText
-	}
-	t := ticket{cluster: parts[1], root: [sha256.Size]byte(root), secret: []byte(token)}
-	return &Bearer{ticket: t, protocol: protocolIssued}, nil
 }

@@ -1,6 +1,7 @@
 package authn
 
 import (
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"net"
@@ -12,6 +13,7 @@ import (
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/peer"
 
+	"github.com/yi-json/synapse/cluster/credential"
 	"github.com/yi-json/synapse/cluster/identity"
 	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/server/api"
@@ -37,7 +39,7 @@ func (s *stage) believeAnIssuer() *issuer {
 		name, _, _ := strings.Cut(rest, ".")
 		switch {
 		case i.away:
-			return Issued{}, fmt.Errorf("%w: at a secret address", ErrLater)
+			return Issued{}, fmt.Errorf("%w: at a secret address", credential.ErrLater)
 		case role == "nobody":
 			return Issued{}, errors.New("its token is for [\"wiki\"], and not for synapse")
 		case i.name != "":
@@ -49,9 +51,9 @@ func (s *stage) believeAnIssuer() *issuer {
 }
 
 // shows is the dialling end of a person with a token of the issuer.
-func (s *stage) shows(token string) *Bearer {
+func (s *stage) shows(token string) *credential.Bearer {
 	s.t.Helper()
-	return s.read(WithRoot("c-a", (&Badge{folder: s.by}).Root(), token))
+	return s.read(credential.WithRoot("c-a", sha256.Sum256(s.by.Roots[0].Raw), token))
 }
 
 // TestIssued: who shows a token of an issuer is its person, without the store, until the token is over: then what is
@@ -103,8 +105,8 @@ func TestIssuedRefused(t *testing.T) {
 		"node.n1.x": "a token is of a person", "scheduler.s1.x": "a token is of a person", "king.ann.x": "the role \"king\"",
 		"admin.anonymous.x": "take another", "admin.a@b.x": "must be letters",
 	} {
-		var last *Refused
-		_, ask := s.open(s.shows(token).Credentials(func(r *Refused) { last = r }))
+		var last *credential.Refused
+		_, ask := s.open(s.shows(token).Credentials(func(r *credential.Refused) { last = r }))
 		if err := ask(); err == nil || last == nil || !strings.Contains(last.Error(), words) {
 			t.Errorf("%s: %v, refused for good: %v, want %q", token, err, last, words)
 		}
@@ -112,8 +114,8 @@ func TestIssuedRefused(t *testing.T) {
 	i.mu.Lock()
 	i.away = true
 	i.mu.Unlock()
-	var last *Refused
-	_, ask = s.open(s.shows("submitter.ann.x").Credentials(func(r *Refused) { last = r }))
+	var last *credential.Refused
+	_, ask = s.open(s.shows("submitter.ann.x").Credentials(func(r *credential.Refused) { last = r }))
 	err := ask()
 	if err == nil || last != nil || !strings.Contains(err.Error(), errIssuerAway) ||
 		strings.Contains(err.Error(), "secret") {
@@ -138,17 +140,18 @@ func TestIssuedDenied(t *testing.T) {
 
 // TestIssuedText: the text has the cluster, its root and the token, and nothing of it is in an error.
 func TestIssuedText(t *testing.T) {
-	b, err := ReadBearer(WithRoot("c-a", identity.Digest{1}, " a.b.c\n"))
-	if err != nil || b.Cluster() != "c-a" || b.Root() != (identity.Digest{1}) || string(b.secret) != "a.b.c" {
+	b, err := credential.ReadBearer(credential.WithRoot("c-a", identity.Digest{1}, " a.b.c\n"))
+	if err != nil || b.Cluster() != "c-a" || b.Root() != (identity.Digest{1}) || string(b.Secret()) != "a.b.c" {
 		t.Fatalf("%+v, %v", b, err)
 	}
 	for _, text := range []string{
-		issuedPrefix + ".c-a", issuedPrefix + ".c-a.00.hush.b.c", issuedPrefix + "./.00.hush.b.c",
-		WithRoot("c-a", identity.Digest{1}, "hush"), WithRoot("c-a", identity.Digest{1}, "hush.b.c.d"),
-		WithRoot("c-a", identity.Digest{1}, "hush b.c.d"),
-		WithRoot("c-a", identity.Digest{1}, strings.Repeat("hush.b.c", maxFrame)),
+		credential.IssuedPrefix + ".c-a", credential.IssuedPrefix + ".c-a.00.hush.b.c",
+		credential.IssuedPrefix + "./.00.hush.b.c",
+		credential.WithRoot("c-a", identity.Digest{1}, "hush"), credential.WithRoot("c-a", identity.Digest{1}, "hush.b.c.d"),
+		credential.WithRoot("c-a", identity.Digest{1}, "hush b.c.d"),
+		credential.WithRoot("c-a", identity.Digest{1}, strings.Repeat("hush.b.c", credential.MaxFrame)),
 	} {
-		if _, err := ReadBearer(text); err == nil || strings.Contains(err.Error(), "hush") {
+		if _, err := credential.ReadBearer(text); err == nil || strings.Contains(err.Error(), "hush") {
 			t.Errorf("%.100q: %v", text, err)
 		}
 	}
@@ -158,7 +161,7 @@ func TestIssuedText(t *testing.T) {
 	heard := make(chan []byte, 1)
 	machine := must(s.by.Certify(identity.RoleNode, "n1", today)).Pair
 	go func() { heard <- overhear(there, machine, s.by) }()
-	_, _, err = s.shows("admin.ada.hush").dial(t.Context(), here)
+	_, _, err = s.shows("admin.ada.hush").Credentials(nil).ClientHandshake(t.Context(), "", here)
 	here.Close()
 	if got := <-heard; err == nil || len(got) > 0 {
 		t.Errorf("a machine that poses as a scheduler hears %d bytes: %v", len(got), err)

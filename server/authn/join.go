@@ -1,17 +1,10 @@
 package authn
 
 import (
-	"bytes"
-	"context"
 	"crypto/tls"
-	"crypto/x509"
-	"encoding/json"
 	"errors"
-	"fmt"
-	"net"
-	"strings"
-	"time"
 
+	"github.com/yi-json/synapse/cluster/credential"
 	"github.com/yi-json/synapse/cluster/identity"
 )
 
@@ -19,40 +12,15 @@ import (
 // The machine has no certificate yet and shows none; the scheduler proves itself first, by the root that the token
 // names.
 
-const protocolJoin = "synapse-join/1"
-
-// joining is the request. The key stays on the machine, and its public half travels in a request that the key signed.
-type joining struct {
-	Secret    []byte `json:"secret"`
-	Name      string `json:"name,omitempty"`      // the one that the machine was given
-	Otherwise string `json:"otherwise,omitempty"` // the one that it made, where there is no other
-	Machine   string `json:"machine,omitempty"`   // its id, which its certificate will say
-	Request   []byte `json:"request"`
-}
-
-// readJoining reads a request, and refuses what a machine would not send.
-func readJoining(text []byte) (joining, error) {
-	var q joining
-	from := json.NewDecoder(bytes.NewReader(text))
-	from.DisallowUnknownFields()
-	if err := from.Decode(&q); err != nil {
-		return q, fmt.Errorf("the request cannot be read: %w", err)
-	}
-	if len(q.Secret) != secretBytes {
-		return q, errInvitation
-	}
-	return q, identity.Bounds{identity.BoundMachine: q.Machine}.Check()
-}
-
 // join serves one machine that has no certificate yet.
 func (g *Authenticator) join(conn *tls.Conn) error {
-	text, err := readFrame(conn)
+	text, err := credential.ReadFrame(conn)
 	if err != nil {
 		return err
 	}
 	pair, who, err := g.welcome(text)
 	if err == nil {
-		err = g.certified(conn, who, until(pair.Chain[0]))
+		err = g.certified(conn, who, credential.Until(pair.Chain[0]))
 	}
 	if err != nil {
 		return g.refuse(conn, err, "Refused a machine that would join from %s: %v", hostOf(conn), err)
@@ -65,7 +33,7 @@ func (g *Authenticator) join(conn *tls.Conn) error {
 // welcome judges a request and signs.
 func (g *Authenticator) welcome(text []byte) (*identity.Pair, identity.Identity, error) {
 	who := identity.Identity{Cluster: g.own.Cluster, Role: identity.RoleNode}
-	q, err := readJoining(text)
+	q, err := credential.ReadJoining(text)
 	if err != nil {
 		return nil, who, err
 	}
@@ -81,7 +49,7 @@ func (g *Authenticator) welcome(text []byte) (*identity.Pair, identity.Identity,
 	}
 	g.joins.Lock() // a name goes to one of two that come at once
 	var bounds identity.Bounds
-	who.Name, bounds, err = spend(g.o.Folder, q, key, g.o.Now())
+	who.Name, bounds, err = credential.Spend(g.o.Folder, q, key, g.o.Now())
 	g.joins.Unlock()
 	if err != nil {
 		return nil, who, err
@@ -105,73 +73,14 @@ func (g *Authenticator) bareConfig(protocol string) *tls.Config {
 	}
 }
 
-// Joiner is the machine that joins.
-type Joiner struct {
-	Name      string // that it was given; empty: none
-	Otherwise string // that it made itself, for where neither it nor its token was given one
-	Machine   string // its id
-}
+// errReplaced is why a machine is refused whose name has gone to another key.
+var errReplaced = errors.New("another key has joined under its name since: " +
+	"it comes back by a token with --node-name")
 
-// Join makes a machine's key and has it certified by the first scheduler that knows the token. The folder that it
-// answers is on no disk yet.
-func Join(ctx context.Context, token string, schedulers []string, me Joiner) (*identity.Folder, error) {
-	t, err := readTicket(token)
-	if err != nil {
-		return nil, err
+// replaced refuses a machine whose name has gone to another key.
+func (g *Authenticator) replaced(p identity.Peer) error {
+	if g.o.External == nil && p.Role == identity.RoleNode && credential.Taken(g.o.Folder, p.Name, p.Key) {
+		return errReplaced
 	}
-	key, err := identity.NewKey()
-	if err != nil {
-		return nil, err
-	}
-	q := joining{Secret: t.secret, Name: me.Name, Otherwise: me.Otherwise, Machine: me.Machine}
-	if q.Request, err = identity.Request(key); err != nil {
-		return nil, err
-	}
-	var failed error
-	for _, at := range schedulers {
-		folder, err := t.join(ctx, at, q)
-		if err == nil {
-			folder.Pair.Key = key
-			return folder, nil
-		}
-		failed = errors.Join(failed, fmt.Errorf("the scheduler at %s: %w", at, err))
-	}
-	return nil, failed
-}
-
-// join asks one scheduler. It is proved before the secret leaves.
-func (t ticket) join(ctx context.Context, at string, q joining) (*identity.Folder, error) {
-	folder := &identity.Folder{}
-	prove := func(ctx context.Context, raw net.Conn) (*tls.Conn, error) {
-		return t.prove(ctx, raw, protocolJoin, func(root *x509.Certificate) { folder.Roots = []*x509.Certificate{root} })
-	}
-	chain, err := ask(ctx, at, prove, func() ([]byte, error) { return json.Marshal(q) })
-	if err != nil {
-		return nil, err
-	}
-	folder.Pair = &identity.Pair{Chain: chain}
-	return folder, nil
-}
-
-// JoinAgain is Join until some scheduler can be reached: a machine may boot before its scheduler. What a scheduler
-// refused is not tried again.
-func JoinAgain(
-	ctx context.Context, token string, schedulers []string, me Joiner, log func(string, ...any),
-) (*identity.Folder, error) {
-	for said := ""; ; {
-		folder, err := Join(ctx, token, schedulers, me)
-		var r *Refused
-		if err == nil || errors.As(err, &r) || errors.Is(err, errTicket) {
-			return folder, err
-		}
-		if text := strings.ReplaceAll(err.Error(), "\n", "; "); text != said {
-			said = text
-			log("Not joined yet: %s; trying again", text)
-		}
-		select {
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		case <-time.After(time.Second):
-		}
-	}
+	return nil
 }

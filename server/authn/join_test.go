@@ -1,7 +1,6 @@
 package authn
 
 import (
-	"bytes"
 	"crypto/tls"
 	"errors"
 	"net"
@@ -13,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/yi-json/synapse/cluster/credential"
 	"github.com/yi-json/synapse/cluster/identity"
 	testpace "github.com/yi-json/synapse/test/able/pace"
 )
@@ -23,19 +23,20 @@ func newStageNow(t *testing.T) *stage {
 	return newStageAt(t, time.Now())
 }
 
-func (s *stage) invite(i Invitation, uses int) string {
+func (s *stage) invite(i credential.Invitation, uses int) string {
 	s.t.Helper()
 	if i.Until.IsZero() {
 		i.Until = s.clock().Add(time.Hour)
 	}
-	return must(Invite(s.by, i, uses))
+	return must(credential.Invite(s.by, i, uses))
 }
 
 // TestJoin: a machine makes its key, gets a certificate by its token, and comes in with it. The token is spent.
 func TestJoin(t *testing.T) {
 	s := newStageNow(t)
-	token := s.invite(Invitation{}, 1)
-	folder := must(Join(t.Context(), token+"\n", []string{"127.0.0.1:1", s.address}, Joiner{Otherwise: "m1"}))
+	token := s.invite(credential.Invitation{}, 1)
+	folder := must(credential.Join(t.Context(), token+"\n", []string{"127.0.0.1:1", s.address},
+		credential.Joiner{Otherwise: "m1"}))
 	if who := must(folder.Identity()); who.String() != "synapse://c-a/node/m1" {
 		t.Errorf("it became %s", who)
 	}
@@ -43,12 +44,12 @@ func TestJoin(t *testing.T) {
 	if err := folder.Create(); err != nil {
 		t.Fatal(err)
 	}
-	if _, ask := s.open(must(OpenBadge(folder.Dir, identity.RoleNode)).Credentials(nil)); ask() != nil {
+	if _, ask := s.open(must(credential.OpenBadge(folder.Dir, identity.RoleNode)).Credentials(nil)); ask() != nil {
 		t.Error("it is not let in with what it got")
 	}
 	for range 2 {
-		_, err := Join(t.Context(), token, []string{s.address}, Joiner{Otherwise: "m2"})
-		var r *Refused
+		_, err := credential.Join(t.Context(), token, []string{s.address}, credential.Joiner{Otherwise: "m2"})
+		var r *credential.Refused
 		if !errors.As(err, &r) || !strings.Contains(err.Error(), "it is spent") {
 			t.Errorf("the token again: %v", err)
 		}
@@ -64,8 +65,8 @@ func TestJoin(t *testing.T) {
 // TestTokensOnDisk: only a hash of the secret is kept.
 func TestTokensOnDisk(t *testing.T) {
 	s := newStageNow(t)
-	secret := strings.Split(s.invite(Invitation{Name: "m1"}, 1), ".")[3]
-	files := must(filepath.Glob(filepath.Join(s.by.Dir, invitationsFolder, "*")))
+	secret := strings.Split(s.invite(credential.Invitation{Name: "m1"}, 1), ".")[3]
+	files := must(filepath.Glob(filepath.Join(s.by.Dir, "invitations", "*")))
 	if len(files) != 1 {
 		t.Fatalf("%d files are kept", len(files))
 	}
@@ -81,20 +82,20 @@ func TestTokensOnDisk(t *testing.T) {
 func TestTokensRefused(t *testing.T) {
 	s := newStageNow(t)
 	join := func(token, name string) error {
-		_, err := Join(t.Context(), token, []string{s.address}, Joiner{Name: name, Otherwise: "made"})
+		_, err := credential.Join(t.Context(), token, []string{s.address}, credential.Joiner{Name: name, Otherwise: "made"})
 		return err
 	}
-	if err := join(s.invite(Invitation{}, 1), "m1"); err != nil {
+	if err := join(s.invite(credential.Invitation{}, 1), "m1"); err != nil {
 		t.Fatal(err)
 	}
-	good := s.invite(Invitation{Name: "m2"}, 1)
+	good := s.invite(credential.Invitation{Name: "m2"}, 1)
 	parts := strings.Split(good, ".")
 	zeros := strings.Repeat("0", 64)
 	for name, refused := range map[string]struct{ token, name, words string }{
-		"over":              {s.invite(Invitation{Until: s.clock().Add(-time.Second)}, 1), "m3", "is over"},
+		"over":              {s.invite(credential.Invitation{Until: s.clock().Add(-time.Second)}, 1), "m3", "is over"},
 		"another machine's": {good, "m3", "for another machine"},
-		"a taken name":      {s.invite(Invitation{}, 1), "m1", "another machine has joined under this name"},
-		"no name":           {s.invite(Invitation{}, 1), "../m1", "must be letters"},
+		"a taken name":      {s.invite(credential.Invitation{}, 1), "m1", "another machine has joined under this name"},
+		"no name":           {s.invite(credential.Invitation{}, 1), "../m1", "must be letters"},
 		"another secret":    {strings.Join([]string{parts[0], parts[1], parts[2], zeros}, "."), "m2", "not known here"},
 		"another root":      {strings.Join([]string{parts[0], parts[1], zeros, parts[3]}, "."), "m2", "no scheduler of this"},
 		"another cluster":   {strings.Join([]string{parts[0], "c-b", parts[2], parts[3]}, "."), "m2", "no scheduler of this"},
@@ -108,11 +109,11 @@ func TestTokensRefused(t *testing.T) {
 	if err := join(good, ""); err != nil {
 		t.Errorf("what was refused has spent it: %v", err)
 	}
-	if err := join(s.invite(Invitation{Name: "m1"}, 1), ""); err != nil {
+	if err := join(s.invite(credential.Invitation{Name: "m1"}, 1), ""); err != nil {
 		t.Errorf("an operator's word replaces a machine: %v", err)
 	}
-	for _, uses := range []int{0, -1, MaxUses + 1} {
-		if _, err := Invite(s.by, Invitation{}, uses); err == nil {
+	for _, uses := range []int{0, -1, credential.MaxUses + 1} {
+		if _, err := credential.Invite(s.by, credential.Invitation{}, uses); err == nil {
 			t.Errorf("%d uses", uses)
 		}
 	}
@@ -121,12 +122,12 @@ func TestTokensRefused(t *testing.T) {
 // TestUses: of many who come at once, as many get in as the token has uses.
 func TestUses(t *testing.T) {
 	s := newStageNow(t)
-	token := s.invite(Invitation{}, 3)
+	token := s.invite(credential.Invitation{}, 3)
 	var joined atomic.Int32
 	var all sync.WaitGroup
 	for _, name := range strings.Split("abcdefgh", "") {
 		all.Go(func() {
-			if _, err := Join(t.Context(), token, []string{s.address}, Joiner{Name: name}); err == nil {
+			if _, err := credential.Join(t.Context(), token, []string{s.address}, credential.Joiner{Name: name}); err == nil {
 				joined.Add(1)
 			}
 		})
@@ -152,13 +153,14 @@ func TestSecretStays(t *testing.T) {
 		}
 		defer conn.Close()
 		secure := tls.Server(conn, &tls.Config{
-			Certificates: []tls.Certificate{*thief.TLS()}, NextProtos: []string{protocolJoin},
+			Certificates: []tls.Certificate{*thief.TLS()}, NextProtos: []string{credential.ProtocolJoin},
 		})
 		n, _ := secure.Read(make([]byte, 1))
 		heard <- n
 	}()
 	at := []string{listener.Addr().String()}
-	if _, err := Join(t.Context(), s.invite(Invitation{}, 1), at, Joiner{Name: "m1"}); err == nil {
+	token := s.invite(credential.Invitation{}, 1)
+	if _, err := credential.Join(t.Context(), token, at, credential.Joiner{Name: "m1"}); err == nil {
 		t.Error("it joined a thief")
 	}
 	if n := <-heard; n != 0 {
@@ -169,56 +171,15 @@ func TestSecretStays(t *testing.T) {
 // TestNothingButJoining: without a certificate there is one question, and no call.
 func TestNothingButJoining(t *testing.T) {
 	s := newStageNow(t)
-	both := &tls.Config{InsecureSkipVerify: true, NextProtos: []string{protocolJoin, protocolHTTP2}}
+	both := &tls.Config{InsecureSkipVerify: true, NextProtos: []string{credential.ProtocolJoin, credential.ProtocolHTTP2}}
 	conn := must(tls.Dial("tcp", s.address, both))
 	defer conn.Close()
 	_ = conn.SetDeadline(testpace.Until(10 * time.Second))
-	if got := conn.ConnectionState().NegotiatedProtocol; got != protocolJoin {
+	if got := conn.ConnectionState().NegotiatedProtocol; got != credential.ProtocolJoin {
 		t.Fatalf("it speaks %q", got)
 	}
 	_, _ = conn.Write([]byte("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"))
 	if n, err := conn.Read(make([]byte, 1)); n > 0 || errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Errorf("it answered %d bytes (%v)", n, err)
 	}
-}
-
-// FuzzJoining: whatever a stranger sends is read or refused without a panic.
-func FuzzJoining(f *testing.F) {
-	f.Add([]byte(`{"secret":"AAAA","name":"n1","request":"AAAA"}`))
-	f.Add([]byte(`{"secret":1}`))
-	f.Fuzz(func(t *testing.T, text []byte) {
-		if q, err := readJoining(text); err == nil && len(q.Secret) != secretBytes {
-			t.Errorf("a secret of %d bytes", len(q.Secret))
-		}
-	})
-}
-
-// FuzzTicket: a join token has one way to write it.
-func FuzzTicket(f *testing.F) {
-	f.Add("synapse1.c-a." + strings.Repeat("00", 32) + "." + strings.Repeat("ff", 32))
-	f.Add("synapse1...")
-	f.Fuzz(func(t *testing.T, text string) {
-		k, err := readTicket(text)
-		if err == nil && (len(k.secret) != secretBytes || identity.CheckCluster(k.cluster) != nil) {
-			t.Errorf("%q is read as %v", text, k)
-		}
-	})
-}
-
-// FuzzAnswer: whatever answers in a scheduler's place, a frame is bounded and an answer is certificates or a refusal.
-func FuzzAnswer(f *testing.F) {
-	f.Add([]byte{0, 0, 0, 2, answerRefused, 'x'})
-	f.Add([]byte{0xff, 0xff, 0xff, 0xff, answerGood})
-	f.Fuzz(func(t *testing.T, text []byte) {
-		frame, err := readFrame(bytes.NewReader(text))
-		if err != nil {
-			return
-		}
-		if len(frame) > maxFrame {
-			t.Errorf("a frame of %d bytes", len(frame))
-		}
-		if chain, err := readAnswer(frame); (err == nil) == (len(chain) == 0) {
-			t.Errorf("%d certificates, and %v", len(chain), err)
-		}
-	})
 }

@@ -1,19 +1,16 @@
 package authn
 
 import (
-	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"net"
 	"os"
 	"os/user"
 	"strconv"
-	"time"
 
 	"google.golang.org/grpc/credentials"
-	"google.golang.org/grpc/credentials/insecure"
 
+	"github.com/yi-json/synapse/cluster/credential"
 	"github.com/yi-json/synapse/cluster/identity"
 	"github.com/yi-json/synapse/server/audit"
 	"github.com/yi-json/synapse/server/httpmux"
@@ -42,7 +39,7 @@ func (g *Authenticator) local(c *unixsocket.Conn) (net.Conn, credentials.AuthInf
 		return nil, nil, turnedAway(c, g.crowded(c, p.Identity.String()))
 	}
 	g.o.Count(countAdmitted, 1)
-	if err := writeFrame(c, []byte{answerGood}); err != nil {
+	if err := credential.WriteFrame(c, []byte{credential.AnswerGood}); err != nil {
 		return nil, nil, errors.Join(err, entered.Close())
 	}
 	again, visits, err := httpmux.Told(c)
@@ -59,7 +56,7 @@ func (g *Authenticator) local(c *unixsocket.Conn) (net.Conn, credentials.AuthInf
 
 // turnedAway says why.
 func turnedAway(c net.Conn, why error) error {
-	return errors.Join(why, writeFrame(c, append([]byte{answerRefused}, why.Error()...)), c.Close())
+	return errors.Join(why, credential.WriteFrame(c, append([]byte{credential.AnswerRefused}, why.Error()...)), c.Close())
 }
 
 // here returns who has come by the socket.
@@ -85,26 +82,4 @@ func userName(uid uint32) string {
 		}
 	}
 	return "uid-" + text
-}
-
-// Beside are the credentials of whoever dials the socket on the scheduler's machine.
-func Beside(told func(*Refused)) credentials.TransportCredentials {
-	return client{TransportCredentials: insecure.NewCredentials(), dial: knock, told: told}
-}
-
-// knock waits for the scheduler's word.
-func knock(ctx context.Context, raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
-	if deadline, ok := ctx.Deadline(); ok {
-		if err := raw.SetDeadline(deadline); err != nil {
-			return nil, nil, err
-		}
-	}
-	answer, err := readFrame(raw)
-	switch {
-	case err != nil:
-		return nil, nil, err
-	case bytes.Equal(answer, []byte{answerGood}):
-		return raw, proved(identity.Peer{}), raw.SetDeadline(time.Time{})
-	}
-	return nil, nil, &Refused{fmt.Errorf("refused: %.500s", bytes.TrimLeft(answer, "\x01"))}
 }

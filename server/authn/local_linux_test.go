@@ -17,6 +17,7 @@ import (
 	"google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/reflection"
 
+	"github.com/yi-json/synapse/cluster/credential"
 	"github.com/yi-json/synapse/server/audit"
 	"github.com/yi-json/synapse/server/unixsocket"
 )
@@ -31,7 +32,8 @@ func (s *stage) here() (conn *grpc.ClientConn, ask func() error) {
 	at := must(unixsocket.Listen(dir))
 	go server.Serve(at)
 	s.t.Cleanup(server.Stop)
-	conn = must(grpc.NewClient("passthrough:///here", grpc.WithTransportCredentials(Beside(nil)), grpc.WithDisableRetry(),
+	conn = must(grpc.NewClient("passthrough:///here", grpc.WithTransportCredentials(credential.Beside(nil)),
+		grpc.WithDisableRetry(),
 		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
 			return unixsocket.Dial(ctx, unixsocket.Path(dir))
 		})))
@@ -105,11 +107,11 @@ func TestLocalRefused(t *testing.T) {
 		c.Conn = ours
 		told := make(chan error, 1)
 		go func() {
-			_, _, err := knock(t.Context(), theirs)
+			_, _, err := credential.Beside(nil).ClientHandshake(t.Context(), "", theirs)
 			told <- err
 		}()
 		_, _, err := s.gate.Credentials().ServerHandshake(&c)
-		var refused *Refused
+		var refused *credential.Refused
 		if got := <-told; err == nil || !errors.As(got, &refused) || !strings.Contains(got.Error(), words) {
 			t.Errorf("%s: %v; it was told %v", words, err, got)
 		}

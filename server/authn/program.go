@@ -11,6 +11,7 @@ import (
 
 	"google.golang.org/grpc/peer"
 
+	"github.com/yi-json/synapse/cluster/credential"
 	"github.com/yi-json/synapse/cluster/identity"
 	"github.com/yi-json/synapse/server/audit"
 )
@@ -94,22 +95,23 @@ func (g *Authenticator) borne(authorization string, from net.Addr) (*Session, fu
 	}
 	text = strings.TrimSpace(text)
 	secret, whose := []byte(text), g.issued
-	if strings.HasPrefix(text, passPrefix+".") || strings.HasPrefix(text, issuedPrefix+".") {
-		b, err := ReadBearer(text)
+	if strings.HasPrefix(text, credential.PassPrefix+".") || strings.HasPrefix(text, credential.IssuedPrefix+".") {
+		b, err := credential.ReadBearer(text)
 		if err != nil {
 			return nil, nil, errors.Join(ErrStranger, err)
 		}
-		if secret = b.secret; b.protocol == protocolPass {
+		secret = b.Secret()
+		if _, issued := b.Issued(); !issued {
 			whose = func(secret []byte) (identity.Peer, error) { return g.bearer(sha256.Sum256(secret)) }
 		}
 	} else if strings.Count(text, ".") != 2 {
-		return nil, nil, errors.Join(ErrStranger, errPassText)
+		return nil, nil, errors.Join(ErrStranger, credential.ErrToken)
 	}
 	hash := sha256.Sum256(secret)
 	name := sha256.Sum256(append([]byte("synapse http\x00"), hash[:]...))
 	s, done, err := g.resume(sessionID(name[:sessionIDBytes]), g.o.Now().Add(neverIdle), from,
 		func() (identity.Peer, error) { return whose(secret) })
-	if err != nil && !errors.Is(err, ErrLater) {
+	if err != nil && !errors.Is(err, credential.ErrLater) {
 		err = errors.Join(ErrStranger, err)
 	}
 	return s, done, err

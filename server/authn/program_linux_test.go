@@ -22,6 +22,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 
+	"github.com/yi-json/synapse/cluster/credential"
 	"github.com/yi-json/synapse/cluster/identity"
 	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/server/api"
@@ -78,10 +79,10 @@ type program struct {
 	address, token string
 }
 
-func (s *stage) program(token string, as *Badge, protocol string) program {
+func (s *stage) program(token string, as *credential.Badge, protocol string) program {
 	config := &tls.Config{InsecureSkipVerify: true, NextProtos: []string{protocol}}
 	if as != nil {
-		config.Certificates = []tls.Certificate{*as.pair.Load().TLS()}
+		config.Certificates = []tls.Certificate{*as.Shows().TLS()}
 	}
 	reach := &http.Transport{DialTLSContext: func(ctx context.Context, network, _ string) (net.Conn, error) {
 		conn, err := (&net.Dialer{}).DialContext(ctx, network, s.address)
@@ -202,12 +203,12 @@ func TestWhoByHTTP(t *testing.T) {
 	admin, _ := s.kept(identity.RoleAdmin, "ada", time.Hour)
 	over, _ := s.kept(identity.RoleAdmin, "ada", time.Millisecond)
 	s.pass(time.Second)
-	made, _, _ := NewPass("c-a", [32]byte{1})
+	made, _, _ := credential.NewPass("c-a", [32]byte{1})
 	badge := s.badge(s.by, identity.RoleSubmitter, "ann")
 	const reached = `500 {"error":{"code":"CODE_UNSPECIFIED","text":"reached"`
 	for _, c := range []struct {
 		words, token string
-		as           *Badge
+		as           *credential.Badge
 		protocol     string
 		want         string
 	}{
@@ -215,7 +216,7 @@ func TestWhoByHTTP(t *testing.T) {
 		{"made up", made, nil, protocolProgram, "401"},
 		{"over", over, nil, protocolProgram, "401"},
 		{"no token", "x", nil, protocolProgram, "401"},
-		{"an invitation", invitationPrefix + ".c-a.00.00", nil, protocolProgram, "401"},
+		{"an invitation", credential.InvitationPrefix + ".c-a.00.00", nil, protocolProgram, "401"},
 		{"an admin's, to whoever listens", admin, nil, protocolHTTP1, "403"},
 		{"a viewer's, to whoever listens", viewer, nil, protocolHTTP1, reached},
 		{"an admin's", admin, nil, protocolProgram, reached},
@@ -302,7 +303,7 @@ func TestAuditedByHTTP(t *testing.T) {
 	s.program("x", nil, protocolProgram).says("Cancel", "")
 	var got []string
 	for _, l := range read() {
-		if strings.Contains(fmt.Sprint(l), strings.TrimPrefix(text, passPrefix)) {
+		if strings.Contains(fmt.Sprint(l), strings.TrimPrefix(text, credential.PassPrefix)) {
 			t.Errorf("the token is in %v", l)
 		}
 		if l.Call == "http" || strings.HasSuffix(l.Call, "/Cancel") {
@@ -328,7 +329,7 @@ func TestLocalByHTTP(t *testing.T) {
 	at := must(unixsocket.Listen(dir))
 	go server.Serve(at)
 	conn := must(unixsocket.Dial(t.Context(), unixsocket.Path(dir)))
-	if _, _, err := knock(t.Context(), conn); err != nil {
+	if _, _, err := credential.Beside(nil).ClientHandshake(t.Context(), "", conn); err != nil {
 		t.Fatal(err)
 	}
 	_ = conn.SetDeadline(testpace.Until(time.Minute))

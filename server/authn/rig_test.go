@@ -18,6 +18,7 @@ import (
 	"google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/reflection"
 
+	"github.com/yi-json/synapse/cluster/credential"
 	"github.com/yi-json/synapse/cluster/identity"
 	testpace "github.com/yi-json/synapse/test/able/pace"
 )
@@ -156,24 +157,24 @@ func (s *stage) pass(d time.Duration) {
 }
 
 // badge is the badge of a member of a cluster, on disk.
-func (s *stage) badge(by *identity.Folder, role identity.Role, name string) *Badge {
+func (s *stage) badge(by *identity.Folder, role identity.Role, name string) *credential.Badge {
 	s.t.Helper()
 	return s.badgeOf(must(by.Certify(role, name, today)), name)
 }
 
 // badgeNow is one of this cluster's, certified by the stage's clock.
-func (s *stage) badgeNow(role identity.Role, name string) *Badge {
+func (s *stage) badgeNow(role identity.Role, name string) *credential.Badge {
 	s.t.Helper()
 	return s.badgeOf(must(s.by.Certify(role, name, s.clock())), name)
 }
 
-func (s *stage) badgeOf(folder *identity.Folder, name string) *Badge {
+func (s *stage) badgeOf(folder *identity.Folder, name string) *credential.Badge {
 	s.t.Helper()
 	folder.Dir = filepath.Join(s.t.TempDir(), name)
 	if err := folder.Create(); err != nil {
 		s.t.Fatal(err)
 	}
-	return must(newBadge(folder, s.clock))
+	return must(credential.New(folder, s.clock))
 }
 
 // open is a connection that asks for the scheduler's health.
@@ -191,7 +192,7 @@ func (s *stage) open(creds credentials.TransportCredentials) (conn *grpc.ClientC
 
 // intrude is a handshake that believes everybody, and what the scheduler answers to it.
 func (s *stage) intrude(change func(*tls.Config)) error {
-	config := &tls.Config{InsecureSkipVerify: true, NextProtos: []string{protocolHTTP2}}
+	config := &tls.Config{InsecureSkipVerify: true, NextProtos: []string{credential.ProtocolHTTP2}}
 	change(config)
 	conn, err := tls.DialWithDialer(&net.Dialer{Timeout: 10 * time.Second}, "tcp", s.address, config)
 	if err != nil {

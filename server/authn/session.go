@@ -13,6 +13,7 @@ import (
 
 	"google.golang.org/grpc/peer"
 
+	"github.com/yi-json/synapse/cluster/credential"
 	"github.com/yi-json/synapse/cluster/identity"
 	"github.com/yi-json/synapse/server/audit"
 )
@@ -80,11 +81,11 @@ func (g *Authenticator) LogIn(v Visitor, token string, from net.Addr) (string, e
 	if !v.named {
 		return "", errNoPage
 	}
-	t, err := readText(token, passPrefix)
+	secret, err := credential.ReadPass(token)
 	if err != nil {
-		return "", g.noLogin(v, errPassText)
+		return "", g.noLogin(v, err)
 	}
-	hash := sha256.Sum256(t.secret)
+	hash := sha256.Sum256(secret)
 	until := g.o.Now().Add(cookieFor)
 	var id sessionID
 	_, _ = rand.Read(id[:]) // never fails

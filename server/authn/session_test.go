@@ -19,6 +19,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/yi-json/synapse/cluster/credential"
 	"github.com/yi-json/synapse/cluster/identity"
 )
 
@@ -97,7 +98,7 @@ func TestLogIn(t *testing.T) {
 	if _, err := s.gate.LogIn(Visitor{from: "10.0.0.9"}, text, browser); !errors.Is(err, errNoPage) {
 		t.Errorf("where the cluster's certificate is shown: %v", err)
 	}
-	strange, _, _ := NewPass("c-a", [32]byte{1})
+	strange, _, _ := credential.NewPass("c-a", [32]byte{1})
 	for _, wrong := range []string{"", "x", strange, text + "0"} {
 		if cookie, err := s.gate.LogIn(atPage, wrong, browser); err == nil || cookie != "" {
 			t.Errorf("%.20q logs in", wrong)
@@ -105,7 +106,7 @@ func TestLogIn(t *testing.T) {
 	}
 	cookie := must(s.gate.LogIn(atPage, text, browser))
 	raw := must(base64.RawURLEncoding.DecodeString(cookie))
-	if secret := s.read(text).secret; bytes.Contains(raw, secret) {
+	if secret := s.read(text).Secret(); bytes.Contains(raw, secret) {
 		t.Error("the cookie has the secret")
 	}
 	if _, _, err := s.gate.Resume(Visitor{from: "10.0.0.9"}, cookie, browser); !errors.Is(err, errNoPage) {
@@ -249,7 +250,7 @@ func TestPageCertificate(t *testing.T) {
 			ClientSessionCache: tls.NewLRUClientSessionCache(1), // as browsers have
 			GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
 				asked = true
-				return viewer.pair.Load().TLS(), nil
+				return viewer.Shows().TLS(), nil
 			},
 		})
 		if err != nil {

@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/yi-json/synapse/cluster/credential"
 	"github.com/yi-json/synapse/cluster/identity"
 	testpace "github.com/yi-json/synapse/test/able/pace"
 )
@@ -118,7 +119,7 @@ func TestSlowOnesHaveNoTurn(t *testing.T) {
 		half := must(net.Dial("tcp", s.address))
 		defer half.Close()
 		halted := make(chan struct{})
-		config := &tls.Config{InsecureSkipVerify: true, NextProtos: []string{protocolHTTP2},
+		config := &tls.Config{InsecureSkipVerify: true, NextProtos: []string{credential.ProtocolHTTP2},
 			GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
 				close(halted)
 				<-t.Context().Done() // it never shows one

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/yi-json/synapse/cluster/credential"
 	"github.com/yi-json/synapse/cluster/identity"
 	"github.com/yi-json/synapse/server/audit"
 	"github.com/yi-json/synapse/server/rights"
@@ -96,11 +97,11 @@ func (g *Authenticator) shown(authorization string) (identity.Peer, error) {
 	if !ok {
 		return identity.Peer{}, ErrStranger
 	}
-	t, err := readText(text, passPrefix)
+	secret, err := credential.ReadPass(text)
 	if err != nil {
-		return identity.Peer{}, errors.Join(ErrStranger, errPassText)
+		return identity.Peer{}, errors.Join(ErrStranger, err)
 	}
-	who, err := g.bearer(sha256.Sum256(t.secret))
+	who, err := g.bearer(sha256.Sum256(secret))
 	switch {
 	case err != nil:
 		return identity.Peer{}, errors.Join(ErrStranger, err)

@@ -16,6 +16,7 @@ import (
 	"google.golang.org/grpc/health"
 	"google.golang.org/grpc/health/grpc_health_v1"
 
+	"github.com/yi-json/synapse/cluster/credential"
 	"github.com/yi-json/synapse/cluster/identity"
 	"github.com/yi-json/synapse/server/httpmux"
 	"github.com/yi-json/synapse/server/rights"
@@ -29,7 +30,7 @@ func TestVisitorsTokens(t *testing.T) {
 	s.keepPasses()
 	viewer, _ := s.kept(identity.RoleViewer, "vera", time.Hour)
 	admin, _ := s.kept(identity.RoleAdmin, "ada", time.Hour)
-	made, _, _ := NewPass("c-a", [32]byte{1})
+	made, _, _ := credential.NewPass("c-a", [32]byte{1})
 	for header, want := range map[string]string{
 		"Bearer " + viewer: "200 figures for vera",
 		"Bearer " + admin:  "403 this is for people",
@@ -80,14 +81,14 @@ func newVisited(t *testing.T) *stage {
 }
 
 // visit asks for a page, as somebody or as nobody, and answers with what was read or why nothing was.
-func (s *stage) visit(path string, as *Badge, protocols ...string) string {
+func (s *stage) visit(path string, as *credential.Badge, protocols ...string) string {
 	return s.visitWith("", path, as, protocols...)
 }
 
-func (s *stage) visitWith(authorization, path string, as *Badge, protocols ...string) string {
+func (s *stage) visitWith(authorization, path string, as *credential.Badge, protocols ...string) string {
 	config := &tls.Config{InsecureSkipVerify: true, NextProtos: protocols}
 	if as != nil {
-		config.Certificates = []tls.Certificate{*as.pair.Load().TLS()}
+		config.Certificates = []tls.Certificate{*as.Shows().TLS()}
 	}
 	client := http.Client{
 		Timeout: 10 * time.Second, Transport: &http.Transport{TLSClientConfig: config, DisableKeepAlives: true},
@@ -113,7 +114,7 @@ func TestVisits(t *testing.T) {
 	stranger := s.badge(authority(t, "c-b", today), identity.RoleAdmin, "eve")
 	for _, c := range []struct {
 		path      string
-		as        *Badge
+		as        *credential.Badge
 		protocols []string
 		want      string
 	}{
@@ -166,7 +167,7 @@ func TestVisitorIsClosed(t *testing.T) {
 	viewer := s.badge(s.by, identity.RoleViewer, "vera")
 	config := &tls.Config{
 		InsecureSkipVerify: true, NextProtos: []string{protocolHTTP1},
-		Certificates: []tls.Certificate{*viewer.pair.Load().TLS()},
+		Certificates: []tls.Certificate{*viewer.Shows().TLS()},
 	}
 	conn := must((&tls.Dialer{Config: config}).DialContext(context.Background(), "tcp", s.address))
 	defer conn.Close()

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/yi-json/synapse/cluster/credential"
 	"github.com/yi-json/synapse/cluster/identity"
 	testpace "github.com/yi-json/synapse/test/able/pace"
 )
@@ -31,14 +32,14 @@ func rooted(t *testing.T, made time.Time) (root *identity.Folder, authority func
 }
 
 // believing is a badge whose owner believes these roots.
-func (s *stage) believing(b *Badge, roots ...*x509.Certificate) *Badge {
+func (s *stage) believing(b *credential.Badge, roots ...*x509.Certificate) *credential.Badge {
 	s.t.Helper()
-	b.folder.Roots = roots
-	return must(newBadge(b.folder, s.clock))
+	b.Folder.Roots = roots
+	return must(credential.New(b.Folder, s.clock))
 }
 
 // comesIn reports whether somebody is let in.
-func (s *stage) comesIn(b *Badge) error {
+func (s *stage) comesIn(b *credential.Badge) error {
 	_, ask := s.open(b.Credentials(nil))
 	return ask()
 }
@@ -54,10 +55,10 @@ func TestAuthorityIsReplaced(t *testing.T) {
 	if err := after.comesIn(b); err != nil {
 		t.Fatalf("with what the lost authority signed: %v", err)
 	}
-	if err := b.renewAt(t.Context(), []string{after.address}); err != nil {
+	if err := b.Renew(t.Context(), []string{after.address}); err != nil {
 		t.Fatal(err)
 	}
-	if got, want := b.pair.Load().Chain[1], after.by.Pair.Leaf(); !got.Equal(want) {
+	if got, want := b.Shows().Chain[1], after.by.Pair.Leaf(); !got.Equal(want) {
 		t.Error("the renewal is not of the new authority")
 	}
 	// Was the one before stolen, it is denied by its serial: the new one has the same name.
@@ -81,9 +82,9 @@ func TestAuthorityIsOver(t *testing.T) {
 	}
 	lapsed := must(old.Certify(identity.RoleNode, "n1", now.Add(-25*time.Hour)))
 	s := stageOf(t, authority(now), now)
-	b := must(newBadge(lapsed, s.clock))
+	b := must(credential.New(lapsed, s.clock))
 	var late *identity.TimeError
-	if err := b.renewAt(t.Context(), []string{s.address}); err == nil || errors.As(err, &late) {
+	if err := b.Renew(t.Context(), []string{s.address}); err == nil || errors.As(err, &late) {
 		t.Errorf("it renews: %v", err)
 	}
 	const words = "the certificate of synapse://c-a/ca/s1 is not good any more"
@@ -92,7 +93,7 @@ func TestAuthorityIsOver(t *testing.T) {
 			t.Fatal("nobody is told which certificate is over")
 		}
 	}
-	if err := s.comesIn(s.joined(Invitation{Name: "n1"}, Joiner{})); err != nil {
+	if err := s.comesIn(s.joined(credential.Invitation{Name: "n1"}, credential.Joiner{})); err != nil {
 		t.Errorf("by a token: %v", err)
 	}
 }
@@ -117,12 +118,12 @@ func TestRootIsReplaced(t *testing.T) {
 	if err := s.comesIn(b); err != nil {
 		t.Fatalf("the scheduler has an authority of the new root: %v", err)
 	}
-	if err := b.renewAt(t.Context(), []string{s.address}); err != nil {
+	if err := b.Renew(t.Context(), []string{s.address}); err != nil {
 		t.Fatal(err)
 	}
 	by = ofSecond(today)
 	s = stageOf(t, by, today)
-	b.folder.Pair = b.pair.Load()
+	b.Folder.Pair = b.Shows()
 	if err := s.comesIn(s.believing(b, second.Roots...)); err != nil {
 		t.Errorf("the old root is gone: %v", err)
 	}

@@ -14,10 +14,10 @@ import (
 
 	"google.golang.org/grpc"
 
+	"github.com/yi-json/synapse/cluster/credential"
 	"github.com/yi-json/synapse/cluster/identity"
 	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/server/api"
-	"github.com/yi-json/synapse/server/authn"
 	"github.com/yi-json/synapse/test/able"
 )
 
@@ -56,7 +56,7 @@ func newInside(b *testing.B, program string) *inside {
 	x.keys = filepath.Join(x.folder, "keys")
 	scheduler := newKeys(b, x.keys)
 	x.cluster = newClusterOf(b, program, "--tls", scheduler)
-	badge, err := authn.OpenBadge(filepath.Join(x.keys, "admin"), identity.RoleAdmin)
+	badge, err := credential.OpenBadge(filepath.Join(x.keys, "admin"), identity.RoleAdmin)
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -15,10 +15,10 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/yi-json/synapse/cluster/credential"
 	"github.com/yi-json/synapse/cluster/identity"
 	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/server/api"
-	"github.com/yi-json/synapse/server/authn"
 	"github.com/yi-json/synapse/test/able/pace"
 )
 
@@ -38,7 +38,7 @@ func newSecured(t *testing.T, more ...string) *secured {
 	made := ask(t, (&cluster{}).command(filepath.Join(bin, "synapse-cli"), "init", keys, "--cluster", "e2e"))
 	made.wants(t, 0, "", "The keys of cluster e2e are in")
 	s := &secured{newCluster(t, append(more, "--tls", filepath.Join(keys, "scheduler"))...), keys}
-	badge, err := authn.OpenBadge(filepath.Join(keys, "admin"), identity.RoleAdmin)
+	badge, err := credential.OpenBadge(filepath.Join(keys, "admin"), identity.RoleAdmin)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -47,7 +47,7 @@ func newSecured(t *testing.T, more ...string) *secured {
 }
 
 // through is a client with somebody's badge.
-func (s *secured) through(badge *authn.Badge) api.SynapseClient {
+func (s *secured) through(badge *credential.Badge) api.SynapseClient {
 	s.t.Helper()
 	conn, err := grpc.NewClient("passthrough:///"+s.address, grpc.WithTransportCredentials(badge.Credentials(nil)))
 	if err != nil {
@@ -102,7 +102,7 @@ func TestClusterUnderTLS(t *testing.T) {
 	s.as(admin, "get", "jobs", "--no-headers").wants(t, 0, "admin", "") // the owner is who the certificate names
 
 	// A machine's certificate opens its own link, and makes no call of people.
-	badge, err := authn.OpenBadge(filepath.Join(s.keys, "n1"), identity.RoleNode)
+	badge, err := credential.OpenBadge(filepath.Join(s.keys, "n1"), identity.RoleNode)
 	if err != nil {
 		t.Fatal(err)
 	}

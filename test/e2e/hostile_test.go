@@ -23,10 +23,10 @@ import (
 
 	"google.golang.org/grpc"
 
+	"github.com/yi-json/synapse/cluster/credential"
 	"github.com/yi-json/synapse/cluster/identity"
 	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/server/api"
-	"github.com/yi-json/synapse/server/authn"
 	"github.com/yi-json/synapse/test/able/pace"
 )
 
@@ -207,8 +207,8 @@ func (v *victim) hire(address string) (over func() float64) {
 	}
 }
 
-func badgeOf(keys, name string) *authn.Badge {
-	badge, err := authn.OpenBadge(filepath.Join(keys, name), identity.People...)
+func badgeOf(keys, name string) *credential.Badge {
+	badge, err := credential.OpenBadge(filepath.Join(keys, name), identity.People...)
 	if err != nil {
 		panic(err)
 	}
@@ -256,7 +256,7 @@ func (v *victim) honest(each time.Duration, h *hostility) (p99 time.Duration) {
 
 // beHostile is all of them, until the process is killed.
 func beHostile(address, keys string) int {
-	kinds := []func(string, *authn.Badge){idles, readsNothing, isSlow, sendsMuch, reconnects}
+	kinds := []func(string, *credential.Badge){idles, readsNothing, isSlow, sendsMuch, reconnects}
 	if address == "" {
 		go func() {
 			for sum := sha256.Sum256(nil); ; sum = sha256.Sum256(sum[:]) {
@@ -312,7 +312,7 @@ func stand(until time.Time) {
 	_, _, _ = syscall.RawSyscall6(syscall.SYS_RT_SIGPROCMASK, restore, uintptr(unsafe.Pointer(&before)), 0, bytes, 0, 0)
 }
 
-func hostileCalls(address string, badge *authn.Badge) (api.SynapseClient, func()) {
+func hostileCalls(address string, badge *credential.Badge) (api.SynapseClient, func()) {
 	conn, err := grpc.NewClient("passthrough:///"+address, grpc.WithTransportCredentials(badge.Credentials(nil)),
 		grpc.WithDefaultCallOptions(grpc.MaxCallSendMsgSize(1<<30)))
 	if err != nil {
@@ -322,7 +322,7 @@ func hostileCalls(address string, badge *authn.Badge) (api.SynapseClient, func()
 }
 
 // idles opens all the streams that it is given, and does nothing with them.
-func idles(address string, badge *authn.Badge) {
+func idles(address string, badge *credential.Badge) {
 	c, done := hostileCalls(address, badge)
 	defer done()
 	for range 128 {
@@ -335,7 +335,7 @@ func idles(address string, badge *authn.Badge) {
 }
 
 // readsNothing asks for all that there is, and takes nothing of it.
-func readsNothing(address string, badge *authn.Badge) {
+func readsNothing(address string, badge *credential.Badge) {
 	c, done := hostileCalls(address, badge)
 	defer done()
 	for range 64 {
@@ -345,7 +345,7 @@ func readsNothing(address string, badge *authn.Badge) {
 }
 
 // isSlow says its first words a byte at a time, without a certificate.
-func isSlow(address string, _ *authn.Badge) {
+func isSlow(address string, _ *credential.Badge) {
 	conn, err := net.Dial("tcp", address)
 	if err != nil {
 		return
@@ -360,7 +360,7 @@ func isSlow(address string, _ *authn.Badge) {
 }
 
 // sendsMuch submits what is larger than anything may be, and what is just not.
-func sendsMuch(address string, badge *authn.Badge) {
+func sendsMuch(address string, badge *credential.Badge) {
 	c, done := hostileCalls(address, badge)
 	defer done()
 	for _, size := range []int{messages.MaxMessageBytes - 4096, 64 << 20} {
@@ -371,7 +371,7 @@ func sendsMuch(address string, badge *authn.Badge) {
 }
 
 // reconnects proves who it is, or does not, and goes.
-func reconnects(address string, badge *authn.Badge) {
+func reconnects(address string, badge *credential.Badge) {
 	conn, err := net.Dial("tcp", address)
 	if err != nil {
 		return

@@ -23,9 +23,9 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/emptypb"
 
+	"github.com/yi-json/synapse/cluster/credential"
 	"github.com/yi-json/synapse/cluster/identity"
 	"github.com/yi-json/synapse/server/api"
-	"github.com/yi-json/synapse/server/authn"
 	"github.com/yi-json/synapse/server/unixsocket"
 	"github.com/yi-json/synapse/test/able"
 	"github.com/yi-json/synapse/test/able/pace"
@@ -133,7 +133,7 @@ func (i *intruder) calls(how string, proof credentials.TransportCredentials, mor
 
 // callsHere tries the socket of the scheduler's machine.
 func (i *intruder) callsHere(dataDir string) {
-	i.calls("by the local socket", authn.Beside(nil), grpc.WithContextDialer(
+	i.calls("by the local socket", credential.Beside(nil), grpc.WithContextDialer(
 		func(ctx context.Context, _ string) (net.Conn, error) {
 			return unixsocket.Dial(ctx, unixsocket.Path(dataDir))
 		}))
@@ -342,7 +342,7 @@ func TestUpKeysAreItsUsers(t *testing.T) {
 	other.Env = append(other.Env, "SYNAPSE_SERVER=", "SYNAPSE_TLS=", "SYNAPSE_CONFIG="+l.settings())
 	other.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 61874, Gid: 61874}}
 	ask(t, other).wants(t, 2, "", "permission denied")
-	if badge, err := authn.OpenBadge(l.tls, identity.RoleAdmin); err != nil || badge.Identity().Cluster != "local" {
+	if badge, err := credential.OpenBadge(l.tls, identity.RoleAdmin); err != nil || badge.Identity().Cluster != "local" {
 		t.Errorf("its user: %v", err)
 	}
 }

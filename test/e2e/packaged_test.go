@@ -11,9 +11,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/yi-json/synapse/cluster/credential"
 	"github.com/yi-json/synapse/cluster/identity"
 	"github.com/yi-json/synapse/messages"
-	"github.com/yi-json/synapse/server/authn"
 	"github.com/yi-json/synapse/test/able"
 	"github.com/yi-json/synapse/test/able/pace"
 )
@@ -62,7 +62,7 @@ func packaged(t *testing.T) *secured {
 			t.Fatalf("the scheduler does not listen: %s", s.scheduler.said())
 		}
 	}
-	badge, err := authn.OpenBadge(filepath.Join(s.keys, "admin"), identity.RoleAdmin)
+	badge, err := credential.OpenBadge(filepath.Join(s.keys, "admin"), identity.RoleAdmin)
 	if err != nil {
 		t.Fatal(err)
 	}

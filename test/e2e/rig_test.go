@@ -28,11 +28,11 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/status"
 
+	"github.com/yi-json/synapse/cluster/credential"
 	"github.com/yi-json/synapse/cluster/identity"
 	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/runtime/carapace"
 	"github.com/yi-json/synapse/server/api"
-	"github.com/yi-json/synapse/server/authn"
 	"github.com/yi-json/synapse/test/able"
 	"github.com/yi-json/synapse/test/able/pace"
 )
@@ -283,7 +283,7 @@ func (c *cluster) dial() api.SynapseClient {
 	c.t.Helper()
 	proof := insecure.NewCredentials()
 	if c.tls != "" {
-		badge, err := authn.OpenBadge(c.tls, identity.People...)
+		badge, err := credential.OpenBadge(c.tls, identity.People...)
 		if err != nil {
 			c.t.Fatal(err)
 		}

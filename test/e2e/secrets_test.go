@@ -15,10 +15,10 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/yi-json/synapse/cluster/credential"
 	"github.com/yi-json/synapse/cluster/identity"
 	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/server/api"
-	"github.com/yi-json/synapse/server/authn"
 	"github.com/yi-json/synapse/store/sqlite"
 	"github.com/yi-json/synapse/test/able/pace"
 	"github.com/yi-json/synapse/topology"
@@ -221,7 +221,7 @@ func (r *secretRun) onlyToItsMachine(id string) {
 	r.t.Helper()
 	attempt := r.job(id).GetRecord().GetAttempt()
 	asks := func(folder, job string, attempt *messages.Token, roles ...identity.Role) (*messages.Secrets, codes.Code) {
-		badge, err := authn.OpenBadge(filepath.Join(r.keys, folder), roles...)
+		badge, err := credential.OpenBadge(filepath.Join(r.keys, folder), roles...)
 		if err != nil {
 			r.t.Fatal(err)
 		}

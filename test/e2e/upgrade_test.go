@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/yi-json/synapse/actors"
+	"github.com/yi-json/synapse/cluster/credential"
 	"github.com/yi-json/synapse/cluster/identity"
-	"github.com/yi-json/synapse/server/authn"
 )
 
 // This file owns a cluster that spoke plaintext and comes to speak TLS: no job of it ends for that, and those that it
@@ -41,7 +41,7 @@ func TestFromPlaintextToTLS(t *testing.T) {
 	for _, agent := range agents {
 		agent.says(t, "Success! Master says: Welcome to Synapse")
 	}
-	badge, err := authn.OpenBadge(filepath.Join(s.keys, "admin"), identity.RoleAdmin)
+	badge, err := credential.OpenBadge(filepath.Join(s.keys, "admin"), identity.RoleAdmin)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -20,10 +20,10 @@ import (
 	"google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/credentials"
 
+	"github.com/yi-json/synapse/cluster/credential"
 	"github.com/yi-json/synapse/cluster/identity"
 	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/server/api"
-	"github.com/yi-json/synapse/server/authn"
 	"github.com/yi-json/synapse/server/unixsocket"
 )
 
@@ -52,8 +52,8 @@ type Config struct {
 type Client struct {
 	api.SynapseClient
 	config  Config
-	badge   *authn.Badge                     // nil: secure says how to connect
-	bearer  *authn.Bearer                    // nil: no token
+	badge   *credential.Badge                // nil: secure says how to connect
+	bearer  *credential.Bearer               // nil: no token
 	secure  credentials.TransportCredentials // nil: plaintext
 	reached atomic.Bool                      // some scheduler has answered: it is worth waiting for one
 	until   atomic.Pointer[time.Time]        // the token that was shown last is good; nil: nothing is known of that
@@ -68,7 +68,7 @@ type server struct {
 	address string
 	conn    *grpc.ClientConn
 	dialed  atomic.Pointer[error] // how the last attempt to reach it went
-	refused atomic.Pointer[authn.Refused]
+	refused atomic.Pointer[credential.Refused]
 	stale   atomic.Pointer[error] // why there was no token to show at the last attempt
 }
 
@@ -238,7 +238,7 @@ func (c *Client) prove() (err error) {
 		return &Error{Code: messages.Code_CODE_INVALID, Text: "a token is given, and tls, ca, cert or key too",
 			Hint: "a token proves the scheduler by itself, and needs none of them"}
 	case c.config.Token != "":
-		if c.bearer, err = authn.ReadBearer(c.config.Token); err != nil {
+		if c.bearer, err = credential.ReadBearer(c.config.Token); err != nil {
 			return &Error{Code: messages.Code_CODE_INVALID, Text: err.Error(),
 				Hint: "the token comes from --token-file, SYNAPSE_TOKEN, or `synapse-cli login`"}
 		}
@@ -246,7 +246,7 @@ func (c *Client) prove() (err error) {
 		return &Error{Code: messages.Code_CODE_INVALID, Text: "tls is given, and ca, cert or key too",
 			Hint: "a folder of `synapse-cli init` has all three"}
 	case c.config.TLS != "":
-		if c.badge, err = authn.OpenBadge(c.config.TLS, identity.People...); err != nil {
+		if c.badge, err = credential.OpenBadge(c.config.TLS, identity.People...); err != nil {
 			return &Error{Code: messages.Code_CODE_INVALID, Text: "tls: " + err.Error(),
 				Hint: "tls is a folder with ca.pem, cert.pem and key.pem, or the file that says where an outside issuer's are"}
 		}
@@ -261,10 +261,10 @@ func (c *Client) prove() (err error) {
 
 // credentials are for the connections to one server, which learns whether it was refused.
 func (c *Client) credentials(s *server) credentials.TransportCredentials {
-	told := func(r *authn.Refused) { s.refused.Store(r) }
+	told := func(r *credential.Refused) { s.refused.Store(r) }
 	switch {
 	case s.local():
-		return authn.Beside(told)
+		return credential.Beside(told)
 	case c.badge != nil:
 		return c.badge.Credentials(told)
 	case c.bearer != nil:
@@ -272,7 +272,7 @@ func (c *Client) credentials(s *server) credentials.TransportCredentials {
 	case c.secure != nil:
 		return c.secure
 	}
-	return authn.Plain(told)
+	return credential.Plain(told)
 }
 
 func (c *Config) credentials() (credentials.TransportCredentials, error) {

@@ -1,4 +1,4 @@
-package authn
+package credential
 
 import (
 	"cmp"
@@ -26,7 +26,7 @@ import (
 const (
 	invitationsFolder = "invitations"
 	machinesFolder    = "machines"
-	invitationPrefix  = "synapse1"
+	InvitationPrefix  = "synapse1"
 	secretBytes       = 32
 	// MaxUses bounds the machines that one invitation lets in.
 	MaxUses = 1024
@@ -45,7 +45,7 @@ type ticket struct {
 	cluster string
 	root    [sha256.Size]byte // digest of the root's certificate: by it the bearer knows the scheduler
 	secret  []byte
-	now     func() time.Time // nil: the machine's clock
+	Now     func() time.Time // nil: the machine's clock
 }
 
 var (
@@ -88,7 +88,7 @@ func Invite(by *identity.Folder, i Invitation, uses int) (string, error) {
 		}
 	}
 	root := sha256.Sum256(by.Roots[0].Raw)
-	text = fmt.Appendf(nil, "%s.%s.%x.%x", invitationPrefix, own.Cluster, root, secret)
+	text = fmt.Appendf(nil, "%s.%s.%x.%x", InvitationPrefix, own.Cluster, root, secret)
 	return string(text), nil
 }
 
@@ -99,10 +99,10 @@ func hashOf(secret []byte) string {
 
 // readTicket reads the text of an invitation.
 func readTicket(text string) (ticket, error) {
-	if strings.HasPrefix(strings.TrimSpace(text), passPrefix+".") {
+	if strings.HasPrefix(strings.TrimSpace(text), PassPrefix+".") {
 		return ticket{}, errors.New("this is a person's token, and no machine joins with it")
 	}
-	return readText(text, invitationPrefix)
+	return readText(text, InvitationPrefix)
 }
 
 // readText reads the text of a token of one kind.
@@ -129,9 +129,9 @@ func (t ticket) finds(shown []*x509.Certificate) *x509.Certificate {
 	return nil
 }
 
-// spend takes one use of an invitation for a machine of this key, and answers the machine's name and what it may claim.
+// Spend takes one use of an invitation for a machine of this key, and answers the machine's name and what it may claim.
 // What it refuses spends nothing, but for an invitation that is over, which is removed.
-func spend(by *identity.Folder, q joining, key identity.Digest, now time.Time) (
+func Spend(by *identity.Folder, q Joining, key identity.Digest, now time.Time) (
 	name string, bounds identity.Bounds, err error,
 ) {
 	files, err := filepath.Glob(filepath.Join(by.Dir, invitationsFolder, hashOf(q.Secret)+".*"))
@@ -158,7 +158,7 @@ func spend(by *identity.Folder, q joining, key identity.Digest, now time.Time) (
 	if name == "" {
 		return "", nil, errors.New("the machine says no name, and its token has none")
 	}
-	if i.Name == "" && taken(by, name, key) {
+	if i.Name == "" && Taken(by, name, key) {
 		return "", nil, fmt.Errorf("%w (%.128q)", errTaken, name)
 	}
 	for _, file := range files {
@@ -195,20 +195,8 @@ func Bind(by *identity.Folder, name string, key identity.Digest) error {
 	return by.Write(filepath.Join(machinesFolder, name), []byte(hex.EncodeToString(key[:])+"\n"))
 }
 
-// errReplaced is why a machine is refused whose name has gone to another key.
-var errReplaced = errors.New("another key has joined under its name since: " +
-	"it comes back by a token with --node-name")
-
-// replaced refuses a machine whose name has gone to another key.
-func (g *Authenticator) replaced(p identity.Peer) error {
-	if g.o.External == nil && p.Role == identity.RoleNode && taken(g.o.Folder, p.Name, p.Key) {
-		return errReplaced
-	}
-	return nil
-}
-
-// taken reports whether a machine of another key has joined under a name. What cannot be read is taken.
-func taken(by *identity.Folder, name string, key identity.Digest) bool {
+// Taken reports whether a machine of another key has joined under a name. What cannot be read is taken.
+func Taken(by *identity.Folder, name string, key identity.Digest) bool {
 	text, err := os.ReadFile(filepath.Join(by.Dir, machinesFolder, name))
 	if errors.Is(err, fs.ErrNotExist) {
 		return false

@@ -1,4 +1,7 @@
-package authn
+// Package credential has what a machine or a person needs that connects to a scheduler: certificates with their keys,
+// tokens, and what is said before the first call. The scheduler proves itself before anything is said to it. How a
+// scheduler judges what it is shown, server/authn decides.
+package credential
 
 import (
 	"context"
@@ -21,8 +24,8 @@ import (
 
 // Badge has what somebody needs who dials: a key, a certificate that may be renewed, and whom they believe.
 type Badge struct {
-	folder   *identity.Folder
-	external *identity.External // in the folder's place; nil: it is our own authorities' certificate
+	Folder   *identity.Folder   // nil: it is an outside issuer's
+	external *identity.External // in the folder's place
 	own      identity.Identity
 	trust    *identity.Trust
 	now      func() time.Time
@@ -32,7 +35,7 @@ type Badge struct {
 // OpenBadge reads a folder, or the file of an outside issuer's certificates. Roles are those that it may be of.
 func OpenBadge(path string, roles ...identity.Role) (b *Badge, err error) {
 	if identity.IsExternal(path) {
-		b, err = openExternal(path, time.Now)
+		b, err = OpenExternal(path, time.Now)
 	} else {
 		b, err = openFolder(path)
 	}
@@ -47,11 +50,12 @@ func openFolder(dir string) (*Badge, error) {
 	if err != nil {
 		return nil, err
 	}
-	return newBadge(folder, time.Now)
+	return New(folder, time.Now)
 }
 
-func newBadge(folder *identity.Folder, now func() time.Time) (*Badge, error) {
-	b := &Badge{folder: folder, now: now}
+// New makes the badge of a folder, by a clock.
+func New(folder *identity.Folder, now func() time.Time) (*Badge, error) {
+	b := &Badge{Folder: folder, now: now}
 	var err error
 	if b.own, err = folder.Identity(); err == nil {
 		b.trust, err = folder.Trust()
@@ -69,7 +73,7 @@ func (b *Badge) Identity() identity.Identity { return b.own }
 
 // late says that the badge is over, in words that name both clocks: the other end could only say "bad certificate".
 func (b *Badge) late() error {
-	if err := b.shows().Late(b.now()); err != nil {
+	if err := b.Shows().Late(b.now()); err != nil {
 		return &Refused{fmt.Errorf("our own certificate: %w", err)}
 	}
 	return nil
@@ -78,8 +82,8 @@ func (b *Badge) late() error {
 // Credentials are for gRPC's connections. Told, if any, learns of each connection whether it was refused.
 func (b *Badge) Credentials(told func(*Refused)) credentials.TransportCredentials {
 	dial := func(ctx context.Context, raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
-		conn, p, err := b.dial(ctx, raw, protocolHTTP2)
-		return conn, proved(p), err
+		conn, _, err := b.dial(ctx, raw, ProtocolHTTP2)
+		return conn, proof{private}, err
 	}
 	return client{TransportCredentials: insecure.NewCredentials(), dial: dial, told: told}
 }
@@ -88,6 +92,9 @@ func (b *Badge) Credentials(told func(*Refused)) credentials.TransportCredential
 func Plain(told func(*Refused)) credentials.TransportCredentials {
 	return client{TransportCredentials: insecure.NewCredentials(), told: told}
 }
+
+// ProtocolHTTP2 names a connection for calls in its handshake.
+const ProtocolHTTP2 = "h2"
 
 // client is the dialling end as gRPC knows it: by TLS with something to show, without it in plaintext.
 type client struct {
@@ -113,13 +120,21 @@ func (c client) ClientHandshake(
 	return &listening{Conn: conn, client: c}, info, nil
 }
 
+// proof is what gRPC is told of a connection that was proved.
+type proof struct{ credentials.CommonAuthInfo }
+
+var private = credentials.CommonAuthInfo{SecurityLevel: credentials.PrivacyAndIntegrity}
+
+// AuthType names it.
+func (proof) AuthType() string { return "synapse" }
+
 // dial makes the handshake, for one of the protocols that a gate speaks.
 func (b *Badge) dial(ctx context.Context, raw net.Conn, protocol string) (*tls.Conn, identity.Peer, error) {
 	var p identity.Peer
-	if err := b.late(); err != nil && protocol != protocolRenewal {
+	if err := b.late(); err != nil && protocol != ProtocolRenewal {
 		return nil, p, err
 	}
-	config := b.trust.ClientConfig(b.shows, func(found identity.Peer) { p = found })
+	config := b.trust.ClientConfig(b.Shows, func(found identity.Peer) { p = found })
 	config.NextProtos = []string{protocol}
 	conn := tls.Client(raw, config)
 	if err := conn.HandshakeContext(ctx); err != nil {
@@ -164,7 +179,7 @@ func (l *listening) Read(b []byte) (int, error) {
 			err = r
 		}
 	}
-	if !l.heard && l.client.dial == nil && n > 1 && b[0] == alert[0] && b[1] == alert[1] {
+	if !l.heard && l.client.dial == nil && n > 1 && b[0] == Alert[0] && b[1] == Alert[1] {
 		err = &Refused{errors.New(
 			"the scheduler speaks TLS only: give --tls and a folder with a certificate, or log in with a token")}
 		l.client.tell(err)

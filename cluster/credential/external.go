@@ -1,0 +1,68 @@
+package credential
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/yi-json/synapse/cluster/identity"
+)
+
+// This file owns badges of an outside issuer: nothing is renewed over our wire, and the issuer's files are read again
+// when they have changed.
+
+// lookEvery is how often the issuer's files are looked at.
+const lookEvery = 15 * time.Second
+
+// External reports whether an outside issuer signed the badge's certificate.
+func (b *Badge) External() bool { return b.external != nil }
+
+// OpenExternal makes a badge of an outside issuer's certificate.
+func OpenExternal(path string, now func() time.Time) (*Badge, error) {
+	x, err := identity.OpenExternal(path)
+	if err != nil {
+		return nil, err
+	}
+	b := &Badge{external: x, own: x.Identity(), trust: x.Trust(), now: now}
+	b.trust.Now = now
+	b.pair.Store(x.Pair())
+	return b, nil
+}
+
+// Shows returns what the badge shows at this handshake. The issuer may have replaced it since the last one, and when it
+// is about to do so what was there is shown again.
+func (b *Badge) Shows() *identity.Pair {
+	if b.external != nil {
+		_, _ = b.external.Refresh() // Keep tells of it
+		b.pair.Store(b.external.Pair())
+	}
+	return b.pair.Load()
+}
+
+// keepExternal looks at the issuer's files until the context ends.
+func (b *Badge) keepExternal(ctx context.Context, log func(format string, args ...any)) {
+	said := ""
+	for {
+		changed, err := b.external.Refresh()
+		leaf := b.external.Pair().Leaf()
+		if err == nil && b.now().After(leaf.NotAfter) {
+			err = errors.New("nobody has replaced it")
+		}
+		switch {
+		case err == nil && changed:
+			log("This machine shows another certificate now: it is good until %s", Until(leaf))
+			said = ""
+		case err == nil:
+			said = ""
+		case err.Error() != said:
+			said = err.Error()
+			log("The certificate of this machine, which is good until %s, cannot be read again: %v; trying again",
+				Until(leaf), err)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(lookEvery):
+		}
+	}
+}

@@ -1,0 +1,196 @@
+package credential
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/binary"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"time"
+
+	"github.com/yi-json/synapse/cluster/identity"
+)
+
+// This file owns renewal: a connection of its own, told apart by its protocol's name in the handshake, with one request
+// and one answer, and the frames that both travel in.
+
+// What is known of it at both ends.
+const (
+	ProtocolRenewal = "synapse-renewal/1"
+	MaxFrame        = 16 << 10
+	// LapsedFor is how long after its certificate's end a machine may come back by a renewal. Its tasks have gone on.
+	LapsedFor = 30 * 24 * time.Hour
+
+	renewalTimeout = 5 * time.Second
+	renewalPause   = time.Minute // between looks at the clock, and between tries
+)
+
+// The first byte of an answer.
+const (
+	AnswerGood    = 0
+	AnswerRefused = 1
+	AnswerLater   = 2 // it could not be looked up: another time it may be
+)
+
+// Until is a certificate's end, for people.
+func Until(c *x509.Certificate) string { return c.NotAfter.UTC().Format(time.RFC3339) }
+
+// Keep renews the badge when two thirds of its time are over, until the context ends; an outside issuer's it reads
+// again. Every scheduler is asked: each knows of its own connections how long they are good.
+func (b *Badge) Keep(ctx context.Context, schedulers []string, log func(format string, args ...any)) {
+	if b.external != nil {
+		b.keepExternal(ctx, log)
+		return
+	}
+	said := ""
+	for {
+		if leaf := b.pair.Load().Leaf(); !b.now().Before(identity.RenewAt(leaf)) {
+			err := b.Renew(ctx, schedulers)
+			switch {
+			case err == nil:
+				log("The certificate of this machine is renewed: it is good until %s", Until(b.pair.Load().Leaf()))
+				said = ""
+			case ctx.Err() == nil && err.Error() != said:
+				said = err.Error()
+				log("The certificate of this machine is good until %s, and cannot be renewed: %v; trying again", Until(leaf), err)
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(renewalPause):
+		}
+	}
+}
+
+// Renew asks all schedulers, and is content with one. What the last one signed is kept.
+func (b *Badge) Renew(ctx context.Context, schedulers []string) error {
+	var failed error
+	renewed := false
+	for _, at := range schedulers {
+		chain, err := b.renewOnce(ctx, at)
+		if err != nil {
+			failed = errors.Join(failed, fmt.Errorf("the scheduler at %s: %w", at, err))
+			continue
+		}
+		if err := b.take(chain); err != nil {
+			return err
+		}
+		renewed = true
+	}
+	if renewed {
+		return nil
+	}
+	return failed
+}
+
+// take makes a chain the badge's. It is on disk first: an agent that starts again must find it.
+func (b *Badge) take(chain []*x509.Certificate) error {
+	next := *b.Folder
+	next.Pair = &identity.Pair{Key: b.pair.Load().Key, Chain: chain}
+	who, err := next.Identity()
+	if err != nil || who != b.own || !next.Pair.Belongs() {
+		return errors.Join(errors.New("the scheduler signed another certificate than was asked for"), err)
+	}
+	if err := next.SaveChain(); err != nil {
+		return err
+	}
+	b.pair.Store(next.Pair)
+	return nil
+}
+
+// ask reaches a scheduler, has it proved, says one thing to it, and answers what it signed for that.
+func ask(ctx context.Context, at string, prove func(context.Context, net.Conn) (*tls.Conn, error),
+	say func() ([]byte, error)) (
+	[]*x509.Certificate, error,
+) {
+	ctx, cancel := context.WithTimeout(ctx, renewalTimeout)
+	defer cancel()
+	raw, err := (&net.Dialer{}).DialContext(ctx, "tcp", at)
+	if err != nil {
+		return nil, err
+	}
+	defer raw.Close()
+	deadline, _ := ctx.Deadline()
+	_ = raw.SetDeadline(deadline)
+	conn, err := prove(ctx, raw)
+	if err != nil {
+		return nil, err
+	}
+	text, err := say()
+	if err != nil {
+		return nil, err
+	}
+	if err := WriteFrame(conn, text); err != nil {
+		return nil, err
+	}
+	return hearAnswer(conn)
+}
+
+func (b *Badge) renewOnce(ctx context.Context, at string) ([]*x509.Certificate, error) {
+	return ask(ctx, at, func(ctx context.Context, raw net.Conn) (*tls.Conn, error) {
+		conn, _, err := b.dial(ctx, raw, ProtocolRenewal)
+		if err == nil && conn.ConnectionState().NegotiatedProtocol != ProtocolRenewal {
+			err = errors.New("it renews no certificates")
+		}
+		return conn, err
+	}, func() ([]byte, error) { return identity.Request(b.pair.Load().Key) })
+}
+
+// hearAnswer waits for what a scheduler signed, or why it did not.
+func hearAnswer(conn *tls.Conn) ([]*x509.Certificate, error) {
+	answer, err := ReadFrame(conn)
+	if r := remote(err); r != nil {
+		return nil, r
+	}
+	if err != nil {
+		return nil, err
+	}
+	return readAnswer(answer)
+}
+
+// readAnswer is a chain, or why there is none.
+func readAnswer(answer []byte) (chain []*x509.Certificate, err error) {
+	if len(answer) == 0 {
+		return nil, errors.New("its answer is empty")
+	}
+	if answer[0] != AnswerGood {
+		return nil, &Refused{fmt.Errorf("refused: %.500q", answer[1:])}
+	}
+	for block, rest := pem.Decode(answer[1:]); block != nil; block, rest = pem.Decode(rest) {
+		c, err := x509.ParseCertificate(block.Bytes)
+		if err != nil {
+			return nil, err
+		}
+		chain = append(chain, c)
+	}
+	if len(chain) == 0 {
+		return nil, errors.New("its answer has no certificate")
+	}
+	return chain, nil
+}
+
+// WriteFrame sends a frame: its length, in four bytes, and as many bytes.
+func WriteFrame(to io.Writer, data []byte) error {
+	_, err := to.Write(append(binary.BigEndian.AppendUint32(nil, uint32(len(data))), data...))
+	return err
+}
+
+// ReadFrame hears one, of MaxFrame bytes at most.
+func ReadFrame(from io.Reader) ([]byte, error) {
+	var head [4]byte
+	if _, err := io.ReadFull(from, head[:]); err != nil {
+		return nil, err
+	}
+	n := binary.BigEndian.Uint32(head[:])
+	if n > MaxFrame {
+		return nil, fmt.Errorf("a frame of %d bytes: at most %d are Taken", n, MaxFrame)
+	}
+	data := make([]byte, n)
+	_, err := io.ReadFull(from, data)
+	return data, err
+}
