@@ -21,11 +21,9 @@ type wallUse struct {
 
 // wallUses is the whole list. A new use is counted here with a thought, or it becomes a duration on a steady clock.
 var wallUses = map[string]wallUse{
-	"actors/leader/protocol/times.go": {2, "that a time of day is too far ahead, and how long it is until then"},
-	"actors/leader/job/begin.go":      {2, "the same: the Job looks again when the time has come"},
-	"actors/leader/scheduler/begin.go": {
-		1, "when a job may be planned that named a time of day: a wrong clock plans it early or late",
-	},
+	"actors/leader/protocol/times.go":   {2, "that a time of day is too far ahead, and how long it is until then"},
+	"actors/leader/job/begin.go":        {2, "the same: the Job looks again when the time has come"},
+	"actors/leader/scheduler/check.go":  {1, "that a job does not begin too far ahead"},
 	"actors/leader/job/job.go":          {2, "when a run started and ended, as people see it"},
 	"actors/leader/job/facts.go":        {2, "the same of an exit that nobody saw"},
 	"actors/leader/job/outcome.go":      {2, "a job's end and how long it ran, as people see it"},

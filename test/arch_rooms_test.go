@@ -49,9 +49,10 @@ var rooms = map[string]room{
 	// made.
 	"actors/leader/protocol":    actorRoom("topology", "policy", "messages", "actors"),
 	"actors/leader/leadertest":  actorRoom("topology", "policy", "messages", "actors", "actors/leader/protocol"),
+	"actors/leader/intake":      leaderRoom("policy/share"),
 	"actors/leader/journal":     leaderRoom("clock/backoff"),
 	"actors/leader/rack":        leaderRoom(),
-	"actors/leader/scheduler":   leaderRoom("policy", "goodput", "actors/mirror", "clock/backoff"),
+	"actors/leader/scheduler":   leaderRoom("actors/leader/intake", "policy", "goodput", "actors/mirror", "clock/backoff"),
 	"actors/leader/job":         leaderRoom("actors/mirror", "clock/backoff"),
 	"actors/leader/coordinator": leaderRoom(),
 	"actors/leader/array":       leaderRoom("actors/mirror"),

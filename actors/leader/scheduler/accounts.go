@@ -4,60 +4,12 @@ import (
 	"cmp"
 	"slices"
 	"strconv"
-	"strings"
 
-	"github.com/yi-json/synapse/actors"
 	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns which account of the machines a job names. The user `me` is the account with the owner's name: it is
-// written into the record at submit, so that agents of earlier versions see a name like any other. Machines decide
-// whether they run a job as an account, and say beforehand how: a job that every machine would refuse is refused at
-// submit, and one that waits already waits with that reason.
-
-// asOwner is a spec in which `me` is the owner's name.
-func asOwner(by *messages.Principal, spec *messages.JobSpec) (*messages.JobSpec, *messages.SubmitReply) {
-	id, group, grouped := strings.Cut(spec.GetUser(), ":")
-	if id != messages.UserMe {
-		return spec, nil
-	}
-	if why := notMe(by); why != "" {
-		return nil, submitReply("", messages.Code_CODE_INVALID, "spec.user", why,
-			"name an account with --user, or leave --user out, so that the job has a uid of its own")
-	}
-	spec = actors.CopyOf(spec)
-	if spec.User = by.GetName(); grouped {
-		spec.User += ":" + group
-	}
-	return spec, nil
-}
-
-// notMe is why an owner's name can be no account; empty: it can. A machine could take a number, or a name with a colon,
-// for another account, and it takes root for root of the job's own container.
-func notMe(by *messages.Principal) string {
-	name := by.GetName()
-	_, err := strconv.ParseUint(name, 10, 64)
-	switch {
-	case by.Known() == "":
-		return messages.UserMe + " is the account with the owner's name, and without TLS a job has no known owner"
-	case name == "root":
-		return "you are root, and " + messages.UserMe + " is never root"
-	case err == nil || strings.Contains(name, ":") || name == messages.UserMe:
-		return "your name is " + name + ", which can be no account"
-	}
-	return ""
-}
-
-// gangFor is what a job asks for, with the account that it names. Where every machine accepts that account it does not
-// matter where the gang goes, and it is planned like a gang without one.
-func (s *Scheduler) gangFor(owner *messages.Principal, spec *messages.JobSpec) topology.Gang {
-	gang := messages.GangOf(spec)
-	if as := messages.AccountOf(owner, spec); !s.view.Fabric().AcceptedEverywhere(as) {
-		gang.Account = as
-	}
-	return gang
-}
+// This file owns how machines decide about accounts, as the Scheduler knows and shows it.
 
 // decides notes how a machine decides about accounts, and reports whether no other decides in that way: then every job
 // that waits has to look again where it may go.

@@ -6,6 +6,7 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 
 	"github.com/yi-json/synapse/actors"
+	"github.com/yi-json/synapse/actors/leader/intake"
 	"github.com/yi-json/synapse/actors/leader/protocol"
 	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/topology"
@@ -89,7 +90,7 @@ func (s *Scheduler) seek(ctx actor.Context, e *livingJob) {
 func (s *Scheduler) onSought(ctx actor.Context, e *livingJob, m actors.Found) {
 	id := string(m.Query.Job)
 	no := func(code messages.Code, text, hint string) {
-		s.drop(ctx, e, submitReply("", code, "spec.after", text, hint))
+		s.drop(ctx, e, intake.Reply("", code, "spec.after", text, hint))
 	}
 	switch {
 	case m.Err != "":

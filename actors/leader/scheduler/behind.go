@@ -7,6 +7,7 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 
 	"github.com/yi-json/synapse/actors"
+	"github.com/yi-json/synapse/actors/leader/intake"
 	"github.com/yi-json/synapse/actors/mirror"
 	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/topology"
@@ -207,7 +208,7 @@ func (s *Scheduler) halted() string {
 
 // outdated answers a submit that could be lost with the store that is behind.
 func (s *Scheduler) outdated() *messages.SubmitReply {
-	return submitReply("", messages.Code_CODE_UNAVAILABLE, "", s.halted(), "ask the operator of this cluster")
+	return intake.Reply("", messages.Code_CODE_UNAVAILABLE, "", s.halted(), "ask the operator of this cluster")
 }
 
 // Behind says why nothing is admitted; empty: it is.

@@ -8,6 +8,7 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 
 	"github.com/yi-json/synapse/actors"
+	"github.com/yi-json/synapse/actors/leader/intake"
 	"github.com/yi-json/synapse/actors/leader/protocol"
 	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/topology"
@@ -102,7 +103,7 @@ func (s *Scheduler) gangOf(ctx actor.Context, e *livingJob, spec *messages.JobSp
 // avoiding is what a job asks for, without the machines that it avoids, and for how long
 // that is so. Where it could never be placed without them it avoids none.
 func (s *Scheduler) avoiding(e *livingJob, spec *messages.JobSpec) (topology.Gang, time.Duration) {
-	gang, now := s.gangFor(e.rec.GetOwner(), spec), s.p.Clock.Now()
+	gang, now := intake.GangFor(s.view.Fabric(), e.rec.GetOwner(), spec), s.p.Clock.Now()
 	e.avoids = slices.DeleteFunc(e.avoids, func(a avoided) bool { return a.until <= now })
 	if len(e.avoids) == 0 {
 		return gang, 0

@@ -4,6 +4,7 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 
 	"github.com/yi-json/synapse/actors"
+	"github.com/yi-json/synapse/actors/leader/intake"
 	"github.com/yi-json/synapse/actors/leader/protocol"
 	"github.com/yi-json/synapse/actors/mirror"
 	"github.com/yi-json/synapse/messages"
@@ -113,7 +114,7 @@ func (s *Scheduler) indispensable(rec *messages.JobRecord) bool {
 	if on := rec.GetPrepareFailedOn(); len(on) == 1 {
 		others := s.view.Fabric().Clone()
 		others.Remove(topology.NodeID(on[0]))
-		possible, _ := topology.Feasible(others, s.gangFor(rec.GetOwner(), rec.Spec))
+		possible, _ := topology.Feasible(others, intake.GangFor(s.view.Fabric(), rec.GetOwner(), rec.Spec))
 		return !possible
 	}
 	return false

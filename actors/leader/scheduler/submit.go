@@ -2,7 +2,6 @@ package scheduler
 
 import (
 	"bytes"
-	"cmp"
 	"crypto/sha256"
 	"errors"
 	"strings"
@@ -10,6 +9,7 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 
 	"github.com/yi-json/synapse/actors"
+	"github.com/yi-json/synapse/actors/leader/intake"
 	"github.com/yi-json/synapse/actors/leader/protocol"
 	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/topology"
@@ -33,7 +33,7 @@ func (s *Scheduler) onSubmit(ctx actor.Context, m *messages.Submit) {
 		s.repeated(ctx, e, hash)
 		return
 	}
-	given, no := s.atDoor(m)
+	given, no := s.check().Admit(m)
 	if no != nil {
 		ctx.Respond(no)
 		return
@@ -45,28 +45,12 @@ func (s *Scheduler) onSubmit(ctx actor.Context, m *messages.Submit) {
 func (s *Scheduler) closedToSubmits() *messages.SubmitReply {
 	switch {
 	case !s.states.In(schedulerLeading):
-		return submitReply("", messages.Code_CODE_UNAVAILABLE, "", "this leader has just taken over and is not ready",
+		return intake.Reply("", messages.Code_CODE_UNAVAILABLE, "", "this leader has just taken over and is not ready",
 			"try again in a moment")
 	case s.behind.why != "":
 		return s.outdated()
 	}
 	return nil
-}
-
-// infeasible is the answer to a gang that no machines here could ever hold; nil: they could.
-func (s *Scheduler) infeasible(by *messages.Principal, spec *messages.JobSpec) *messages.SubmitReply {
-	gang := s.gangFor(by, spec)
-	ok, why := topology.Feasible(s.view.Fabric(), gang)
-	switch {
-	case ok:
-		return nil
-	case why.Refused:
-		return submitReply("", messages.Code_CODE_INFEASIBLE, "spec.user", strings.TrimPrefix(why.String(), "user: "),
-			s.view.Fabric().WayOut(gang, why))
-	}
-	return submitReply("", messages.Code_CODE_INFEASIBLE, "spec.gang", "no set of machines here could ever hold it: "+
-		why.String(),
-		s.view.Fabric().WayOut(gang, why))
 }
 
 // onDryRun answers as onSubmit would, and whether there is room now.
@@ -77,16 +61,16 @@ func (s *Scheduler) onDryRun(ctx actor.Context, m *messages.DryRun) {
 			no = invalidSubmit(err)
 		}
 	}
-	var given given
+	var given intake.Given
 	if no == nil {
-		given, no = s.atDoor(m)
+		given, no = s.check().Admit(m)
 	}
 	if no != nil {
 		ctx.Respond(&messages.DryRunReply{Outcome: no.Outcome})
 		return
 	}
-	spec := given.spec
-	gang := s.gangFor(m.Principal, spec)
+	spec := given.Spec
+	gang := intake.GangFor(s.view.Fabric(), m.Principal, spec)
 	gang.Closing, _ = s.closingFor(spec)
 	reply := &messages.DryRunReply{
 		Outcome: &messages.Outcome{Code: messages.Code_CODE_OK, Hint: s.view.Fabric().Unknown(&gang)},
@@ -104,71 +88,19 @@ func (s *Scheduler) onDryRun(ctx actor.Context, m *messages.DryRun) {
 	ctx.Respond(reply)
 }
 
-// entering is a job that somebody wants to bring: a Submit, or a DryRun of one.
-type entering interface {
-	GetPrincipal() *messages.Principal
-	GetSpec() *messages.JobSpec
-	GetAllowInfeasible() bool
-	GetExempt() bool
-	GetGroups() []string
-}
-
-// atDoor holds a new job against all that is asked of one, and answers it with what it does not ask for and gets.
-func (s *Scheduler) atDoor(m entering) (g given, no *messages.SubmitReply) {
-	by, spec := m.GetPrincipal(), m.GetSpec()
-	if spec, no = asOwner(by, spec); no != nil {
-		return g, no
-	}
-	if no = cmp.Or(s.noQueue(spec), s.beginsTooLate(spec)); no != nil {
-		return g, no
-	}
-	t := s.termsOf(spec)
-	if no := s.notAnOwner(m, &t); no != nil {
-		return g, &messages.SubmitReply{Outcome: no}
-	}
-	if spec, no = placed(spec, &t); no != nil {
-		return g, no
-	}
-	if !m.GetAllowInfeasible() {
-		if no = cmp.Or(s.infeasible(by, spec), s.neverAllowed(by, spec)); no != nil {
-			return g, no
-		}
-	}
-	if g, no = s.given(spec, &t); no != nil {
-		return g, no
-	}
-	return g, s.tooManyWait(m, &t)
-}
-
-// given is a spec with what it does not ask for and gets all the same.
-type given struct {
-	spec          *messages.JobSpec
-	memory, limit bool // which of them is a default
-}
-
-func (s *Scheduler) given(spec *messages.JobSpec, t *messages.QueueTerms) (g given, no *messages.SubmitReply) {
-	with, no := s.bounded(spec)
-	if no != nil {
-		return g, no
-	}
-	g.spec, no = s.limited(with, t)
-	g.memory, g.limit = with != spec, g.spec != with
-	return g, no
-}
-
 // write makes a fresh job durable, with what it was given beside what it asked for. Until it is, nobody hears of it.
-func (s *Scheduler) write(ctx actor.Context, m *messages.Submit, g given, key requestKey, hash []byte) {
+func (s *Scheduler) write(ctx actor.Context, m *messages.Submit, g intake.Given, key requestKey, hash []byte) {
 	s.lives++
 	s.arrival++
-	e := &livingJob{id: s.p.NewJobID(), key: key, hash: hash, ownUID: ownUID{toCome: s.needsUID(g.spec)}}
+	e := &livingJob{id: s.p.NewJobID(), key: key, hash: hash, ownUID: ownUID{toCome: s.needsUID(g.Spec)}}
 	e.rec = &messages.JobRecord{
 		Id: string(e.id), Revision: 1, WrittenBy: &messages.Token{Epoch: s.p.Epoch, Counter: s.lives << 32},
-		Spec: g.spec, Owner: m.Principal, RequestId: m.RequestId, RequestHash: hash,
+		Spec: g.Spec, Owner: m.Principal, RequestId: m.RequestId, RequestHash: hash,
 		SubmittedUnixMs: s.p.Clock.WallMs(), Arrival: s.arrival, State: messages.JobState_JOB_STATE_QUEUED,
-		UidToCome: e.toCome, Exempt: m.GetExempt(), MemoryByShare: g.memory, LimitByDefault: g.limit, Sealed: m.Sealed,
+		UidToCome: e.toCome, Exempt: m.GetExempt(), MemoryByShare: g.Memory, LimitByDefault: g.Limit, Sealed: m.Sealed,
 	}
 	s.jobs[e.id] = e
-	if g.spec.Array != nil {
+	if g.Spec.Array != nil {
 		e.rec.Hold, e.rec.Array = heldBy(e.rec.SubmittedUnixMs), &messages.ArrayRecord{Reach: protocol.ArrayStep}
 	}
 	s.idles(ctx, e, true)
@@ -186,12 +118,12 @@ func (s *Scheduler) write(ctx actor.Context, m *messages.Submit, g given, key re
 func (s *Scheduler) repeated(ctx actor.Context, e *livingJob, hash []byte) {
 	switch {
 	case !bytes.Equal(e.hash, hash):
-		ctx.Respond(submitReply("", messages.Code_CODE_CONFLICT, "request_id", "this request id was used for another job",
+		ctx.Respond(intake.Reply("", messages.Code_CODE_CONFLICT, "request_id", "this request id was used for another job",
 			"use a fresh request id"))
 	case e.pid == nil && !e.remakes:
 		e.askers = append(e.askers, ctx.Sender())
 	default:
-		ctx.Respond(submitReply(e.id, messages.Code_CODE_OK, "", "", ""))
+		ctx.Respond(intake.Reply(e.id, messages.Code_CODE_OK, "", "", ""))
 	}
 }
 
@@ -218,7 +150,7 @@ func (s *Scheduler) onWritten(ctx actor.Context, m protocol.Written) {
 func (s *Scheduler) onSubmitted(ctx actor.Context, e *livingJob, m protocol.Written) {
 	switch {
 	case m.Full:
-		s.drop(ctx, e, submitReply("", messages.Code_CODE_EXHAUSTED, "", "too many submits are waiting for the disk",
+		s.drop(ctx, e, intake.Reply("", messages.Code_CODE_EXHAUSTED, "", "too many submits are waiting for the disk",
 			"try again in a moment, with the same request id"))
 	case m.Verdict == actors.Conflict:
 		// The request was acknowledged by an earlier leader, and its job is over since.
@@ -231,7 +163,7 @@ func (s *Scheduler) onSubmitted(ctx actor.Context, e *livingJob, m protocol.Writ
 		s.toldAll(ctx, e, true)
 		gang := messages.GangOf(e.rec.Spec)
 		hint := s.view.Fabric().Unknown(&gang)
-		ctx.Send(e.pid, protocol.Acknowledge{Clients: e.askers, Reply: submitReply(e.id, messages.Code_CODE_OK, "",
+		ctx.Send(e.pid, protocol.Acknowledge{Clients: e.askers, Reply: intake.Reply(e.id, messages.Code_CODE_OK, "",
 			"Job queued successfully", hint)})
 		e.askers = nil
 	}
@@ -241,16 +173,16 @@ func (s *Scheduler) onSubmitted(ctx actor.Context, e *livingJob, m protocol.Writ
 func (s *Scheduler) answerRepeated(ctx actor.Context, e *livingJob, m actors.Found) {
 	switch {
 	case m.Err != "":
-		s.drop(ctx, e, submitReply("", messages.Code_CODE_UNAVAILABLE, "", "the store cannot be read: "+m.Err,
+		s.drop(ctx, e, intake.Reply("", messages.Code_CODE_UNAVAILABLE, "", "the store cannot be read: "+m.Err,
 			"try again with the same request id"))
 	case m.Job != nil && bytes.Equal(m.Job.RequestHash, e.hash):
-		s.drop(ctx, e, submitReply(topology.JobID(m.Job.Id), messages.Code_CODE_OK, "", "", ""))
+		s.drop(ctx, e, intake.Reply(topology.JobID(m.Job.Id), messages.Code_CODE_OK, "", "", ""))
 	case m.Damaged != "":
-		s.drop(ctx, e, submitReply("", messages.Code_CODE_CONFLICT, "request_id",
+		s.drop(ctx, e, intake.Reply("", messages.Code_CODE_CONFLICT, "request_id",
 			"this request made a job whose record is damaged ("+m.Damaged+")",
 			"look at what it has done, cancel it, and use a fresh request id"))
 	default:
-		s.drop(ctx, e, submitReply("", messages.Code_CODE_CONFLICT, "request_id", "this request id was used for another job",
+		s.drop(ctx, e, intake.Reply("", messages.Code_CODE_CONFLICT, "request_id", "this request id was used for another job",
 			"use a fresh request id"))
 	}
 }
@@ -267,17 +199,13 @@ func (s *Scheduler) drop(ctx actor.Context, e *livingJob, reply *messages.Submit
 	e.askers = nil
 }
 
-func submitReply(id topology.JobID, code messages.Code, field, text, hint string) *messages.SubmitReply {
-	return &messages.SubmitReply{Job: string(id), Outcome: &messages.Outcome{Code: code, Field: field, Text: text,
-		Hint: hint}}
-}
-
 func invalidSubmit(err error) *messages.SubmitReply {
+	no := &messages.Outcome{Code: messages.Code_CODE_INVALID, Text: err.Error()}
 	var f *messages.FieldError
 	if errors.As(err, &f) {
-		return submitReply("", messages.Code_CODE_INVALID, f.Field, f.Text, f.Hint)
+		no.Field, no.Text, no.Hint = f.Field, f.Text, f.Hint
 	}
-	return submitReply("", messages.Code_CODE_INVALID, "", err.Error(), "")
+	return &messages.SubmitReply{Outcome: no}
 }
 
 // hashOf tells two requests apart that carry the same id.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/asynkron/protoactor-go/actor"
 
+	"github.com/yi-json/synapse/actors/leader/intake"
 	"github.com/yi-json/synapse/actors/leader/protocol"
 	"github.com/yi-json/synapse/messages"
 )
@@ -21,6 +22,9 @@ import (
 
 // uidsReserved is the part of the uids that is reserved for jobs of admins: one in a hundred, and at least one.
 const uidsReserved = 100
+
+// CountLimitUIDs is counted when a job is kept out of the queue for want of a uid.
+const CountLimitUIDs = "limit.uids"
 
 // uidRetry is how often the Scheduler looks whether jobs that lack a uid can have one.
 const uidRetry = time.Second
@@ -56,7 +60,7 @@ func (s *Scheduler) whyNoUID(e *livingJob) string {
 		return ""
 	}
 	all, reserved := s.uids.Len(), 0
-	if owner := e.rec.GetOwner(); isBound(owner, e.rec.GetExempt()) && s.p.Owners.UIDPercent > 0 {
+	if owner := e.rec.GetOwner(); intake.IsBound(owner, e.rec.GetExempt()) && s.p.Owners.UIDPercent > 0 {
 		most, has := max(1, all*int(s.p.Owners.UIDPercent)/100), s.uids.HeldBy(owner.GetName())
 		if has >= most {
 			return fmt.Sprintf("jobs of %s hold %d of the %d uids, and those of one owner may hold %d: it starts when one of "+

@@ -1,4 +1,4 @@
-package scheduler
+package intake
 
 import (
 	"cmp"
@@ -15,8 +15,8 @@ import (
 const maxNamed = 20
 
 // noQueue is the answer to a job of a queue that is not described; nil: it is, or nobody has described any.
-func (s *Scheduler) noQueue(spec *messages.JobSpec) *messages.SubmitReply {
-	tree := s.queues.tree
+func (c *Check) noQueue(spec *messages.JobSpec) *messages.SubmitReply {
+	tree := c.Tree
 	if tree == nil {
 		return nil
 	}
@@ -33,5 +33,5 @@ func (s *Scheduler) noQueue(spec *messages.JobSpec) *messages.SubmitReply {
 	if len(names) > maxNamed {
 		hint += " and more"
 	}
-	return submitReply("", messages.Code_CODE_INVALID, "spec.queue", text, hint)
+	return Reply("", messages.Code_CODE_INVALID, "spec.queue", text, hint)
 }

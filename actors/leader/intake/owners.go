@@ -1,4 +1,4 @@
-package scheduler
+package intake
 
 import (
 	"fmt"
@@ -21,8 +21,8 @@ type queueUser interface {
 }
 
 // notAnOwner is the answer to a job of somebody whom its queue, or one above it, does not admit; nil: they do.
-func (s *Scheduler) notAnOwner(m queueUser, t *messages.QueueTerms) *messages.Outcome {
-	name, q := m.GetPrincipal().GetName(), s.barredBy(m, t)
+func (c *Check) notAnOwner(m queueUser, t *messages.QueueTerms) *messages.Outcome {
+	name, q := m.GetPrincipal().GetName(), c.barredBy(m, t)
 	if q == nil {
 		return nil
 	}
@@ -30,7 +30,7 @@ func (s *Scheduler) notAnOwner(m queueUser, t *messages.QueueTerms) *messages.Ou
 	if m.GetPrincipal().Known() == "" {
 		hint = "without TLS everybody is " + messages.Anonymous + ": start the scheduler with --tls"
 	}
-	open := s.queues.record.GetQueues().OpenTo(name, m.GetGroups(), maxNamed+1)
+	open := c.Queues.OpenTo(name, m.GetGroups(), maxNamed+1)
 	if len(open) > 0 {
 		hint = fmt.Sprintf("%s may use %s; or %s", name, someOf(open, maxNamed), hint)
 	}
@@ -41,10 +41,10 @@ func (s *Scheduler) notAnOwner(m queueUser, t *messages.QueueTerms) *messages.Ou
 
 // ownNoMore is the answer to a change of one's own job whose queue does not admit its owner any more; nil: it does, or
 // somebody changes it whose right is to change the jobs of others.
-func (s *Scheduler) ownNoMore(
+func (c *Check) ownNoMore(
 	m *messages.Update, rec *messages.JobRecord, t *messages.QueueTerms,
 ) *messages.Outcome {
-	name, q := m.GetPrincipal().GetName(), s.barredBy(m, t)
+	name, q := m.GetPrincipal().GetName(), c.barredBy(m, t)
 	if q == nil || name != rec.Whose() {
 		return nil
 	}
@@ -55,7 +55,7 @@ func (s *Scheduler) ownNoMore(
 }
 
 // barredBy is the queue whose owners do not have who asks; nil: there is none.
-func (s *Scheduler) barredBy(m queueUser, t *messages.QueueTerms) *messages.QueueSpec {
+func (c *Check) barredBy(m queueUser, t *messages.QueueTerms) *messages.QueueSpec {
 	if m.GetExempt() {
 		return nil
 	}

@@ -1,0 +1,74 @@
+package intake
+
+import (
+	"fmt"
+
+	"github.com/yi-json/synapse/actors"
+	"github.com/yi-json/synapse/messages"
+)
+
+// This file owns what queues ask of a new job: how much a job may want of its queue, its priority and its time limit,
+// how many of one owner may wait, and on which machines a queue's jobs run. What a queue gives stands in the job's
+// record from the submit on, so that queues that are described otherwise later change no job that has come in.
+
+// placed is a spec with its queue's priority, if it names none, and with the labels that its queue asks machines for.
+// The spec as it was submitted stays as it is.
+func placed(spec *messages.JobSpec, t *messages.QueueTerms) (*messages.JobSpec, *messages.SubmitReply) {
+	for _, l := range t.Selector {
+		if own, ok := messages.LabelOf(spec.NodeSelector, l.GetKey()); ok && own.GetValue() != l.GetValue() {
+			return nil, Reply("", messages.Code_CODE_INVALID, "spec.node_selector", fmt.Sprintf(
+				"asks for %s=%s, and jobs of queue %s run on machines with %s=%s",
+				l.GetKey(), own.GetValue(), t.Queue, l.GetKey(), l.GetValue()), "leave it out, or name another queue")
+		}
+	}
+	with, priority := t.Selected(spec), spec.Priority
+	if named := priority != 0 || spec.PriorityZero; !named {
+		if priority = t.DefaultPriority; t.MostPriority != nil {
+			priority = min(priority, *t.MostPriority)
+		}
+	}
+	if no := priorityAbove(t, priority); no != nil {
+		no.Field = "spec.priority"
+		return nil, &messages.SubmitReply{Outcome: no}
+	}
+	if with == spec && priority == spec.Priority {
+		return spec, nil
+	}
+	if with == spec {
+		with = actors.CopyOf(spec)
+	}
+	with.Priority = priority
+	if err := with.Validate(); err != nil { // it is longer by a few bytes
+		return nil, Reply("", messages.Code_CODE_INVALID, "spec",
+			"with what its queue adds: "+err.Error(), "ask for less")
+	}
+	return with, nil
+}
+
+// priorityAbove refuses a priority that a queue does not allow; nil: it does.
+func priorityAbove(t *messages.QueueTerms, priority int32) *messages.Outcome {
+	if t.MostPriority == nil || priority <= *t.MostPriority {
+		return nil
+	}
+	return &messages.Outcome{
+		Code: messages.Code_CODE_NOT_ALLOWED, Field: "priority",
+		Text: fmt.Sprintf("is %d, and the most in queue %s is %d", priority, t.Queue, *t.MostPriority),
+		Hint: fmt.Sprintf("ask for at most %d", *t.MostPriority),
+	}
+}
+
+// limitAbove refuses a time limit that a queue does not allow, 0 among them; nil: it does.
+func limitAbove(t *messages.QueueTerms, limitMs int64) *messages.Outcome {
+	if t.MostLimitMs == 0 || limitMs > 0 && limitMs <= t.MostLimitMs {
+		return nil
+	}
+	text := "is " + actors.Millis(limitMs).String()
+	if limitMs == 0 {
+		text = "is to be taken away"
+	}
+	most := actors.Millis(t.MostLimitMs).String()
+	return &messages.Outcome{
+		Code: messages.Code_CODE_INVALID, Field: "time_limit_ms",
+		Text: text + ", and the most in queue " + t.Queue + " is " + most, Hint: "ask for at most " + most,
+	}
+}
