@@ -51,7 +51,7 @@ type Meter struct {
 	names [Kinds]int // rows of the present day
 	units map[topology.NodeID]*Unit
 	idle  map[string]int64 // by GPU type
-	runs  map[topology.Token]*run
+	runs  map[topology.Token]*attempt
 	wants Wants
 	moved bool
 }
@@ -72,7 +72,7 @@ func (w Wants) Equal(o Wants) bool { return w.Any == o.Any && slices.Equal(w.Typ
 func New(now int64) *Meter {
 	return &Meter{
 		now: now, since: now, from: now, rows: map[key]*openRow{}, units: map[topology.NodeID]*Unit{},
-		idle: map[string]int64{}, runs: map[topology.Token]*run{},
+		idle: map[string]int64{}, runs: map[topology.Token]*attempt{},
 	}
 }
 
@@ -232,7 +232,7 @@ func (m *Meter) forget() {
 	maps.DeleteFunc(m.rows, func(k key, _ *openRow) bool {
 		return k.day <= today-maxDays || k.kind != Cluster && k.day <= today-maxNamedDays
 	})
-	maps.DeleteFunc(m.runs, func(_ topology.Token, r *run) bool { return r.rate == 0 && r.paid <= m.now-dayMs })
+	maps.DeleteFunc(m.runs, func(_ topology.Token, r *attempt) bool { return r.rate == 0 && r.paid <= m.now-dayMs })
 }
 
 // makeUpFor counts what a machine had in a time that nobody counted.

@@ -4,8 +4,8 @@ import "github.com/yi-json/synapse/topology"
 
 // This file owns what an attempt has done, so that it can be told from then on as lost.
 
-// run is an attempt that is or was productive, and of which nobody has told the end.
-type run struct {
+// attempt counts an attempt that is or was productive, and of which nobody has told the end.
+type attempt struct {
 	owner, queue string
 	rate         int64
 	paid         int64
@@ -38,22 +38,22 @@ func (m *Meter) adopt(u *Unit) {
 	}
 }
 
-func (m *Meter) runOf(s *Share) *run {
+func (m *Meter) runOf(s *Share) *attempt {
 	r := m.runs[s.Token]
 	if r == nil {
-		r = &run{owner: s.Owner, queue: s.Queue, paid: m.now}
+		r = &attempt{owner: s.Owner, queue: s.Queue, paid: m.now}
 		m.runs[s.Token] = r
 	}
 	return r
 }
 
-func (r *run) pay(now int64) {
+func (r *attempt) pay(now int64) {
 	r.spread(r.rate, r.paid, now)
 	r.paid = max(r.paid, now)
 }
 
 // spread counts what was productive from one time to another.
-func (r *run) spread(milli, from, to int64) {
+func (r *attempt) spread(milli, from, to int64) {
 	if milli == 0 {
 		return
 	}
@@ -88,7 +88,7 @@ func (m *Meter) Ended(now int64, t topology.Token, cause int32, isLost bool) {
 
 // lose moves what an attempt did to what is lost. It never moves more than was counted for its owner and its queue: of
 // an attempt that began before anybody counted, or ended where nobody did, it may have done more.
-func (m *Meter) lose(r *run, cause int32) {
+func (m *Meter) lose(r *attempt, cause int32) {
 	if cause < 0 || cause >= Causes {
 		cause = 0
 	}
@@ -106,7 +106,7 @@ func (m *Meter) lose(r *run, cause int32) {
 }
 
 // counted are the sums that an attempt counts in on a day, up to now: those that are not forgotten.
-func (m *Meter) counted(r *run, day int64) (kept []*Amounts) {
+func (m *Meter) counted(r *attempt, day int64) (kept []*Amounts) {
 	today := m.now / dayMs
 	for i, name := range [Kinds]string{Owners: r.owner, Queues: r.queue} {
 		kind := Kind(i)
@@ -143,7 +143,7 @@ func (m *Meter) Recall(since, until int64, rows []Row) {
 
 // LostSince moves what such an attempt did, as far as it was counted, to what is lost.
 func (m *Meter) LostSince(p *Past) {
-	r := run{owner: p.Owner, queue: p.Queue}
+	r := attempt{owner: p.Owner, queue: p.Queue}
 	r.spread(p.Milli, max(p.Began, m.since), min(p.Ended, m.from))
 	m.lose(&r, p.Cause)
 }

@@ -26,7 +26,7 @@ func TestBounds(t *testing.T) {
 	var lines []string
 	known := map[protoreflect.FullName]string{}
 	for _, m := range goodMessages() {
-		d := door{root: proto.Clone(m).(validator)}
+		d := prober{root: proto.Clone(m).(validator)}
 		name := string(m.ProtoReflect().Descriptor().Name())
 		d.said = func(path string, f protoreflect.FieldDescriptor, what string) {
 			if was, told := known[f.FullName()]; !told {
@@ -67,14 +67,14 @@ func lineOf(lines []string, i int) string {
 	return "(nothing)"
 }
 
-// door tries one message with one thing changed at a time.
-type door struct {
+// prober tries one message with one thing changed at a time.
+type prober struct {
 	root validator
 	said func(path string, f protoreflect.FieldDescriptor, what string)
 }
 
 // verdict is which field is refused, as seen from a path; empty: the message passes.
-func (d *door) verdict(path string) string {
+func (d *prober) verdict(path string) string {
 	err := d.root.Validate()
 	var f *FieldError
 	switch {
@@ -91,7 +91,9 @@ func (d *door) verdict(path string) string {
 }
 
 // with is the verdict while a field has another value.
-func (d *door) with(path string, m protoreflect.Message, f protoreflect.FieldDescriptor, v protoreflect.Value) string {
+func (d *prober) with(
+	path string, m protoreflect.Message, f protoreflect.FieldDescriptor, v protoreflect.Value,
+) string {
 	if m.Has(f) {
 		was := kept(m, f)
 		defer func() { m.Set(f, was) }()
@@ -115,7 +117,7 @@ func kept(m protoreflect.Message, f protoreflect.FieldDescriptor) protoreflect.V
 }
 
 // fields goes through those of a message, and of the parts that it has.
-func (d *door) fields(path string, m protoreflect.Message) {
+func (d *prober) fields(path string, m protoreflect.Message) {
 	for i := range m.Descriptor().Fields().Len() {
 		f := m.Descriptor().Fields().Get(i)
 		to := path + "." + string(f.Name())
@@ -131,7 +133,7 @@ func (d *door) fields(path string, m protoreflect.Message) {
 }
 
 // part tries a message without a part, and with an empty one.
-func (d *door) part(path string, m protoreflect.Message, f protoreflect.FieldDescriptor) {
+func (d *prober) part(path string, m protoreflect.Message, f protoreflect.FieldDescriptor) {
 	had, was := m.Has(f), m.Get(f)
 	empty := d.with(path, m, f, m.NewField(f))
 	m.Clear(f)
@@ -143,7 +145,7 @@ func (d *door) part(path string, m protoreflect.Message, f protoreflect.FieldDes
 }
 
 // list tries an empty list, one entry, the same entry twice, and each change of the entry.
-func (d *door) list(path string, m protoreflect.Message, f protoreflect.FieldDescriptor) {
+func (d *prober) list(path string, m protoreflect.Message, f protoreflect.FieldDescriptor) {
 	had, was := m.Has(f), kept(m, f)
 	entry := protoreflect.ValueOfString("a")
 	switch {
@@ -186,7 +188,7 @@ func refusals(pairs ...string) (what string) {
 }
 
 // scalar tries the values of a field that has no parts.
-func (d *door) scalar(path string, m protoreflect.Message, f protoreflect.FieldDescriptor) string {
+func (d *prober) scalar(path string, m protoreflect.Message, f protoreflect.FieldDescriptor) string {
 	with := func(v protoreflect.Value) string { return d.with(path, m, f, v) }
 	number := func(now, least, most int64, of func(int64) protoreflect.Value) string {
 		return numbers(now, least, most, func(n int64) bool { return with(of(n)) == "" })

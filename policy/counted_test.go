@@ -32,7 +32,7 @@ func TestLatestErrorsAreKept(t *testing.T) {
 // learned only where it took that.
 func TestEndsOfRuns(t *testing.T) {
 	const now, prepare, limit, grace = 100 * second, 10 * second, 50 * second, 5 * second
-	admit := func(a Admission) (*Runs, *run) {
+	admit := func(a Admission) (*Runs, *attempt) {
 		s := NewRuns(estimate.NewCells(), prepare)
 		a.Job, a.Grace, a.Estimate = "a", grace, 30*second
 		a.Traits.Owner, a.Traits.Size = "ann", 1000

@@ -19,14 +19,14 @@ type Runs struct {
 	prepare int64 // how long an attempt takes at most until it begins
 	view    *topology.Fabric
 	horizon *topology.Horizon
-	jobs    map[topology.JobID]*run
-	on      map[topology.NodeID][]*run // in the order of their jobs' ids
-	ends    heap.Heap[*run]            // those that are expected to end first, first
+	jobs    map[topology.JobID]*attempt
+	on      map[topology.NodeID][]*attempt // in the order of their jobs' ids
+	ends    heap.Heap[*attempt]            // those that are expected to end first, first
 	scratch []topology.End
 }
 
-// run is one attempt.
-type run struct {
+// attempt holds one attempt that runs.
+type attempt struct {
 	Admission
 	began        int64 // below 0 before it did
 	hard, likely int64
@@ -37,12 +37,12 @@ type run struct {
 // it begins.
 func NewRuns(cells *estimate.Cells, prepare int64) *Runs {
 	return &Runs{
-		cells: cells, prepare: prepare, jobs: map[topology.JobID]*run{}, on: map[topology.NodeID][]*run{},
-		ends: heap.Heap[*run]{
-			Before: func(a, b *run) bool {
+		cells: cells, prepare: prepare, jobs: map[topology.JobID]*attempt{}, on: map[topology.NodeID][]*attempt{},
+		ends: heap.Heap[*attempt]{
+			Before: func(a, b *attempt) bool {
 				return cmp.Or(cmp.Compare(a.likely, b.likely), cmp.Compare(a.Job, b.Job)) < 0
 			},
-			Moved: func(r *run, at int) { r.at = at },
+			Moved: func(r *attempt, at int) { r.at = at },
 		},
 	}
 }
@@ -62,7 +62,7 @@ func (s *Runs) Horizon(view *topology.Fabric, now int64) *topology.Horizon {
 }
 
 // expect says again when a run ends.
-func (s *Runs) expect(r *run, now int64) {
+func (s *Runs) expect(r *attempt, now int64) {
 	began := r.began
 	if began < 0 {
 		began = now // it has everything before it
@@ -83,10 +83,10 @@ func (s *Runs) Admitted(a *Admission, now int64) {
 		starts = min(starts, a.StartBy)
 	}
 	hard := hardAfter(starts, a.Traits.Limit, a.Grace)
-	r := &run{Admission: *a, began: -1, hard: hard, likely: now + a.Estimate}
+	r := &attempt{Admission: *a, began: -1, hard: hard, likely: now + a.Estimate}
 	s.jobs[a.Job] = r
 	for _, node := range a.Placement.Nodes() {
-		at, _ := slices.BinarySearchFunc(s.on[node], r, func(a, b *run) int { return cmp.Compare(a.Job, b.Job) })
+		at, _ := slices.BinarySearchFunc(s.on[node], r, func(a, b *attempt) int { return cmp.Compare(a.Job, b.Job) })
 		s.on[node] = slices.Insert(s.on[node], at, r)
 	}
 	s.ends.Push(r)
@@ -117,11 +117,11 @@ func (s *Runs) Ended(job topology.JobID, now int64, learned bool) (ran int64) {
 	return ran
 }
 
-func (s *Runs) remove(r *run) {
+func (s *Runs) remove(r *attempt) {
 	delete(s.jobs, r.Job)
 	s.ends.Remove(r.at)
 	for _, node := range r.Placement.Nodes() {
-		if s.on[node] = slices.DeleteFunc(s.on[node], func(o *run) bool { return o == r }); len(s.on[node]) == 0 {
+		if s.on[node] = slices.DeleteFunc(s.on[node], func(o *attempt) bool { return o == r }); len(s.on[node]) == 0 {
 			delete(s.on, node)
 		}
 	}
@@ -129,7 +129,7 @@ func (s *Runs) remove(r *run) {
 }
 
 // setAll tells the horizon of all machines of a run.
-func (s *Runs) setAll(r *run) {
+func (s *Runs) setAll(r *attempt) {
 	for _, node := range r.Placement.Nodes() {
 		s.set(node)
 	}

@@ -36,7 +36,7 @@ type scheduled struct {
 // message. Each step takes a little virtual time, so that timers race with messages.
 type engine struct {
 	now     instant
-	order   *source
+	order   *generator
 	ready   []*mailbox
 	agenda  []scheduled // a heap of four children each
 	passes  []func()    // that come after all else of their instant
@@ -49,7 +49,7 @@ type engine struct {
 	watch   func(*mailbox, any)
 }
 
-func newEngine(seed *source) *engine {
+func newEngine(seed *generator) *engine {
 	return &engine{order: seed.fork("order"), trace: newTrace(), costMax: 20_000}
 }
 

@@ -50,7 +50,7 @@ func (w *World) struckBy(fault string) {
 type Guide struct {
 	seen  map[Meeting]bool
 	finds [][]string // the faults of seeds that met something new
-	draws *source
+	draws *generator
 }
 
 // NewGuide begins with nothing seen.

@@ -24,11 +24,11 @@ type endpoint struct {
 	receive func(path string, from *process, message messages.Message)
 }
 
-// wire is a process's way out: the Proto.Actor process of every actor elsewhere.
-type wire process
+// remote sends what leaves a process: it is the Proto.Actor process of every actor elsewhere.
+type remote process
 
 // SendUserMessage puts a message on its way.
-func (x *wire) SendUserMessage(to *actor.PID, message any) {
+func (x *remote) SendUserMessage(to *actor.PID, message any) {
 	p := (*process)(x)
 	if p.dead {
 		return
@@ -54,10 +54,10 @@ func vouched(said messages.Message) bool {
 }
 
 // SendSystemMessage does nothing: Proto.Actor's own messages never cross.
-func (x *wire) SendSystemMessage(*actor.PID, any) {}
+func (x *remote) SendSystemMessage(*actor.PID, any) {}
 
 // Stop does nothing: nobody stops an actor elsewhere.
-func (x *wire) Stop(*actor.PID) {}
+func (x *remote) Stop(*actor.PID) {}
 
 // letter is one message on its way.
 type letter struct {

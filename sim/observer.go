@@ -36,7 +36,7 @@ const (
 type observer struct {
 	w      *World
 	before nodeState
-	sample *source
+	sample *generator
 	trap   trap
 	skip   int // messages about gangs before the trap snaps
 }

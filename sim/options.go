@@ -144,7 +144,7 @@ func (d Draw) String() string {
 }
 
 // draw decides a run's world.
-func draw(o Options, s *source) (Draw, error) {
+func draw(o Options, s *generator) (Draw, error) {
 	var d Draw
 	switch o.World {
 	case "", "default":
@@ -225,7 +225,7 @@ func (d *Draw) drawSettings(o Options) {
 }
 
 // drawUIDs chooses a range that goes round: some of its numbers are given again, and now and then all are held.
-func (d *Draw) drawUIDs(s *source) {
+func (d *Draw) drawUIDs(s *generator) {
 	jobs := d.Gangs + d.Small + 20*d.Arrays
 	d.UIDs = topology.UIDRange{First: 2_000_000, Last: 2_999_999}
 	if d.Enough < 10_000 {
@@ -247,7 +247,7 @@ func (d *Draw) script(o Options) {
 
 // drawFaults chooses the fault sites: each with a chance of one in four, and at
 // least one.
-func (d *Draw) drawFaults(s *source, o Options) {
+func (d *Draw) drawFaults(s *generator, o Options) {
 	if s.chance(0.5) {
 		d.Levels = []string{"rack"}
 	}

@@ -64,7 +64,7 @@ func (w *World) newProcess(address string, c clock) *process {
 }
 
 // route is where every message to another address goes.
-func (p *process) route(*actor.PID) (actor.Process, bool) { return (*wire)(p), true }
+func (p *process) route(*actor.PID) (actor.Process, bool) { return (*remote)(p), true }
 
 // holder names the process in the store, and no other one.
 func (p *process) holder() lease.Holder {

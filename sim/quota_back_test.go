@@ -90,7 +90,7 @@ func quotaIsBack(t *testing.T, seed uint64) (stopped, yielded int) {
 
 // lentQueues are an idle queue that is assured something, as the one above it is, and two others, of which one may be
 // assured something too.
-func lentQueues(s *source, machines, quota int, minRun time.Duration) *messages.Queues {
+func lentQueues(s *generator, machines, quota int, minRun time.Duration) *messages.Queues {
 	yes, least := true, minRun.Milliseconds()
 	queue := func(name, parent string, n int) *messages.QueueSpec {
 		q := &messages.QueueSpec{Name: name, Parent: parent, MinRunMs: &least, Reclaim: &yes}

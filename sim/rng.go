@@ -9,27 +9,27 @@ import (
 // are forked from one seed, by name, so that drawing one more number for the
 // faults does not change which jobs arrive.
 
-// source is a splitmix64 generator: small, fast, and the same on every machine.
-type source struct {
+// generator draws by splitmix64: small, fast, and the same on every machine.
+type generator struct {
 	state uint64
 	// even is what every drawn duration is, where nothing takes a time of its own; nil: it is drawn.
 	even *time.Duration
 }
 
-func newSource(seed uint64) *source { return &source{state: seed * 0x9e3779b97f4a7c15} }
+func newSource(seed uint64) *generator { return &generator{state: seed * 0x9e3779b97f4a7c15} }
 
 // fork makes an independent source for one purpose.
-func (s *source) fork(purpose string) *source {
+func (s *generator) fork(purpose string) *generator {
 	h := s.state ^ 0x6a09e667f3bcc909
 	for i := 0; i < len(purpose); i++ {
 		h = (h ^ uint64(purpose[i])) * 0x100000001b3
 	}
-	forked := &source{state: h, even: s.even}
+	forked := &generator{state: h, even: s.even}
 	forked.next()
 	return forked
 }
 
-func (s *source) next() uint64 {
+func (s *generator) next() uint64 {
 	s.state += 0x9e3779b97f4a7c15
 	z := s.state
 	z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9
@@ -38,18 +38,18 @@ func (s *source) next() uint64 {
 }
 
 // below draws from 0 to n-1; n must be positive.
-func (s *source) below(n int) int {
+func (s *generator) below(n int) int {
 	hi, _ := bits.Mul64(s.next(), uint64(n))
 	return int(hi)
 }
 
 // chance is true with this probability.
-func (s *source) chance(p float64) bool {
+func (s *generator) chance(p float64) bool {
 	return s.next()>>11 < uint64(p*(1<<53))
 }
 
 // between draws a duration from lo to hi, both included.
-func (s *source) between(lo, hi time.Duration) time.Duration {
+func (s *generator) between(lo, hi time.Duration) time.Duration {
 	switch {
 	case s.even != nil:
 		return *s.even
@@ -60,7 +60,7 @@ func (s *source) between(lo, hi time.Duration) time.Duration {
 }
 
 // span draws a whole number from lo to hi, both included.
-func (s *source) span(lo, hi int) int {
+func (s *generator) span(lo, hi int) int {
 	if hi <= lo {
 		return lo
 	}
@@ -70,7 +70,7 @@ func (s *source) span(lo, hi int) int {
 // skewed draws from lo to hi so that short ones are frequent and long ones
 // happen: the square of an even draw, in whole numbers so that every machine
 // computes the same.
-func (s *source) skewed(lo, hi time.Duration) time.Duration {
+func (s *generator) skewed(lo, hi time.Duration) time.Duration {
 	if s.even != nil {
 		return *s.even
 	}

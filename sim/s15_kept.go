@@ -113,14 +113,14 @@ func (c *bounded) ordered(w *World, p *process) (most int) {
 	return most
 }
 
-// counted are how many elements each field has, in the actor and all that it owns.
-type counted struct {
+// fieldCounts counts the elements that each field has, in the actor and all that it owns.
+type fieldCounts struct {
 	fields map[string]int
 	seen   map[uintptr]bool
 }
 
 func countOf(a any) map[string]int {
-	c := counted{fields: map[string]int{}, seen: map[uintptr]bool{}}
+	c := fieldCounts{fields: map[string]int{}, seen: map[uintptr]bool{}}
 	v := reflect.ValueOf(a)
 	c.walk(v, v.Type().Elem().Name())
 	return c.fields
@@ -141,7 +141,7 @@ func ours(t reflect.Type) bool {
 		strings.Contains(path+"/", "/topology/")
 }
 
-func (c *counted) walk(v reflect.Value, field string) {
+func (c *fieldCounts) walk(v reflect.Value, field string) {
 	if !v.IsValid() || !ours(v.Type()) {
 		return
 	}

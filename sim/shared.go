@@ -17,9 +17,9 @@ import (
 // sharing are the queues of a world.
 type sharing struct {
 	tree   *messages.Queues // as they were drawn; nil: it has none
-	source *source
-	owners *source // of the lists of owners
-	listed bool    // some queues have one
+	source *generator
+	owners *generator // of the lists of owners
+	listed bool       // some queues have one
 	former []former
 }
 
@@ -50,7 +50,7 @@ func (w *World) share() {
 }
 
 // drawQueues draws a tree: one queue beside two that have others below them.
-func (w *World) drawQueues(s *source) *messages.Queues {
+func (w *World) drawQueues(s *generator) *messages.Queues {
 	all := int64(w.draw.Machines) * 8
 	gpus := func(n int64) []*messages.Amount {
 		return []*messages.Amount{{Name: "gpu", Amount: n * topology.WholeGPU}}
@@ -95,7 +95,7 @@ func (w *World) drawQueues(s *source) *messages.Queues {
 }
 
 // changedQueues are the queues as somebody finds them better: one is gone, has a lower limit, or is assured less.
-func (w *World) changedQueues(s *source) *messages.Queues {
+func (w *World) changedQueues(s *generator) *messages.Queues {
 	q := proto.Clone(w.sharing.tree).(*messages.Queues)
 	one := q.Queues[1+s.below(len(q.Queues)-1)]
 	switch s.below(3) {

@@ -41,7 +41,7 @@ const (
 )
 
 // latency is how long one call takes to arrive.
-func latency(chance *source) time.Duration {
+func latency(chance *generator) time.Duration {
 	return chance.between(300*time.Microsecond, 3*time.Millisecond)
 }
 

@@ -25,15 +25,15 @@ type World struct {
 	draw      Draw
 	constants actors.Constants
 	engine    *engine
-	net       *source // chance on the network
-	chance    *source // chance in disks, stores, launchers and leaders
-	crown     *source // chance in the way to leadership
-	toil      *source // chance in what steps cost
-	luck      *source // chance of the faults
-	jobs      *source // chance in what is submitted
-	kept      *source // chance in how long what is left of tasks lies on machines
-	ills      *source // chance in what the checks of machines take
-	limiting  *source // chance in what jobs say of how long they take
+	net       *generator // chance on the network
+	chance    *generator // chance in disks, stores, launchers and leaders
+	crown     *generator // chance in the way to leadership
+	toil      *generator // chance in what steps cost
+	luck      *generator // chance of the faults
+	jobs      *generator // chance in what is submitted
+	kept      *generator // chance in how long what is left of tasks lies on machines
+	ills      *generator // chance in what the checks of machines take
+	limiting  *generator // chance in what jobs say of how long they take
 
 	endpoints   map[string]*endpoint
 	machines    []*machine

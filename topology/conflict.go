@@ -194,20 +194,21 @@ const maxConflicts = 64
 // A set that helps must contain a constraint of the conflict, or the conflict would still stand. So one of its
 // constraints is dropped, then one of the conflict that is left, and so on; sets of one come before sets of two.
 func (x *explainer) inTheWay(conflict []Constraint) (size int, all []Constraint) {
-	type step struct{ dropped, conflict []Constraint }
-	level := []step{{nil, conflict}}
+	type dropping struct{ dropped, conflict []Constraint }
+	level := []dropping{{nil, conflict}}
 	for looked := 0; len(level) > 0; {
-		var next []step
+		var next []dropping
 		for _, at := range level {
 			for _, c := range at.conflict {
 				dropped := among(x.constraints(), append(slices.Clone(at.dropped), c))
 				switch {
 				case c.Kind == OnSize:
-				case slices.ContainsFunc(next, func(s step) bool { return slices.Equal(s.dropped, dropped) }): // in another order
+				case slices.ContainsFunc(next, func(d dropping) bool { return slices.Equal(d.dropped, dropped) }):
+					// in another order
 				case x.fits(x.without(dropped)):
 					size, all = len(dropped), append(all, dropped...)
 				default:
-					next = append(next, step{dropped: dropped})
+					next = append(next, dropping{dropped: dropped})
 				}
 			}
 		}

@@ -12,7 +12,7 @@ import "slices"
 // may come several times in a round, each time with more kept for those before it. Its answers come in the same order
 // again, but for those that came to it or left it: then all behind are another one's.
 type Findings struct {
-	all   map[asked]*findings
+	all   map[questionKey]*findings
 	spare []*finding // whose memory is used again
 }
 
@@ -38,7 +38,7 @@ func (m *Findings) Again() {
 }
 
 // again looks for an answer of the last round that is what a search would find now; nil: none is known to be.
-func (m *Findings) again(q *question, a asked, from int64) *finding {
+func (m *Findings) again(q *question, a questionKey, from int64) *finding {
 	f := m.all[a]
 	if f == nil {
 		return nil
@@ -56,9 +56,9 @@ func (m *Findings) again(q *question, a asked, from int64) *finding {
 }
 
 // note remembers an answer.
-func (m *Findings) note(q *question, a asked, from, at int64, p Placement) {
+func (m *Findings) note(q *question, a questionKey, from, at int64, p Placement) {
 	if m.all == nil {
-		m.all = map[asked]*findings{}
+		m.all = map[questionKey]*findings{}
 	}
 	f := m.all[a]
 	if f == nil {
@@ -90,8 +90,8 @@ type finding struct {
 	place   Placement
 }
 
-// asked is all of a question that its answer depends on, beside the machines.
-type asked struct {
+// questionKey holds all of a question that its answer depends on, beside the machines.
+type questionKey struct {
 	lensKey
 	demand      demand
 	each, total Resources
@@ -100,9 +100,9 @@ type asked struct {
 	by          Basis
 }
 
-func (q *question) asked() asked {
+func (q *question) asked() questionKey {
 	g := q.g
-	return asked{q.f.keyOf(q.search), q.demand, g.Each, g.Total, g.Split, q.widest, q.c.by}
+	return questionKey{q.f.keyOf(q.search), q.demand, g.Each, g.Total, g.Split, q.widest, q.c.by}
 }
 
 // EarliestAgain is Earliest, quicker where what was found in the last round holds.

@@ -5,8 +5,8 @@ package topology
 
 import "slices"
 
-// step is a machine's room from an instant on.
-type step struct {
+// roomStep says what room a machine has from an instant on.
+type roomStep struct {
 	at    int64
 	room  room
 	parts []int64
@@ -15,7 +15,7 @@ type step struct {
 // courseOf is how the room of a machine grows, from when it is in service; nothing where it never is. What is free at
 // one instant is worked out from all that ended by then, and only then what is kept and not lent is taken from it: it
 // must not be found again at each end.
-func courseOf(steps []step, s *seat, l *lodging, by Basis, lent *lentSet) []step {
+func courseOf(steps []roomStep, s *seat, l *lodging, by Basis, lent *lentSet) []roomStep {
 	opens := int64(0)
 	if s.why != "" {
 		if l == nil || l.bench <= 0 {
@@ -40,14 +40,14 @@ func courseOf(steps []step, s *seat, l *lodging, by Basis, lent *lentSet) []step
 	return steps
 }
 
-func (s *seat) stepAt(at int64, free Capacity, lent *lentSet) step {
+func (s *seat) stepAt(at int64, free Capacity, lent *lentSet) roomStep {
 	left := free
 	if len(s.kept) > 0 {
 		left = s.beside(free, lent, Resources{})
 	}
 	r := s.room(left)
 	r.usable = true
-	return step{at: at, room: r, parts: left.Parts}
+	return roomStep{at: at, room: r, parts: left.Parts}
 }
 
 // course is the course of one machine, with the state of it that was read.
@@ -55,7 +55,7 @@ type course struct {
 	seat              *seat
 	lodging           *lodging // nil: it has none
 	settled, revision uint64
-	steps             []step
+	steps             []roomStep
 }
 
 // shelfCourses holds the courses of the machines of one shelf.

@@ -24,19 +24,19 @@ type outlookKey struct {
 
 type outlook struct {
 	outlookKey
-	lens   lens      // by which machines are chosen and units counted; nothing is summed in it
-	gains  [][]gain  // per shelf, ascending; what a list holds is never written to
-	sizes  []uint64  // per shelf: which numbers of devices its machines have, a bit per bucket
-	stamps []uint64  // of the rows that were counted
-	others []counted // of each row what was counted before that: what is kept there comes and goes
+	lens   lens         // by which machines are chosen and units counted; nothing is summed in it
+	gains  [][]gain     // per shelf, ascending; what a list holds is never written to
+	sizes  []uint64     // per shelf: which numbers of devices its machines have, a bit per bucket
+	stamps []uint64     // of the rows that were counted
+	others []shelfGains // of each row what was counted before that: what is kept there comes and goes
 	used   uint64
 
 	guesses [guessLimit]guess
 	next    int
 }
 
-// counted is what one row holds and when, and which sizes its machines have.
-type counted struct {
+// shelfGains says what the machines of one shelf hold and when, and which sizes they have.
+type shelfGains struct {
 	stamp uint64 // of the row
 	gains []gain
 	sizes uint64
@@ -90,7 +90,7 @@ func (o *outlook) refresh(c *forecast) {
 	o.lens.learnKinds(&c.h.f.kinds)
 	for n := len(c.rows); len(o.stamps) < n; {
 		o.stamps, o.sizes, o.gains = append(o.stamps, 0), append(o.sizes, 0), append(o.gains, nil)
-		o.others = append(o.others, counted{})
+		o.others = append(o.others, shelfGains{})
 	}
 	o.stamps, o.sizes, o.gains = o.stamps[:len(c.rows)], o.sizes[:len(c.rows)], o.gains[:len(c.rows)]
 	o.others = o.others[:len(c.rows)]
@@ -103,10 +103,10 @@ func (o *outlook) refresh(c *forecast) {
 
 // renew brings one row up to date. Findings share what was there before.
 func (o *outlook) renew(c *forecast, i int, stamp uint64) {
-	was := counted{o.stamps[i], o.gains[i], o.sizes[i]}
+	was := shelfGains{o.stamps[i], o.gains[i], o.sizes[i]}
 	now := o.others[i]
 	if now.stamp != stamp {
-		now = counted{stamp: stamp, gains: was.gains}
+		now = shelfGains{stamp: stamp, gains: was.gains}
 		var held []gain
 		if held, now.sizes = o.count(c, i); !slices.Equal(was.gains, held) {
 			now.gains = slices.Clone(held)
@@ -153,7 +153,7 @@ func (o *outlook) count(c *forecast, i int) (held []gain, sizes uint64) {
 }
 
 // unitsOf counts the units of one machine.
-func (o *outlook) unitsOf(s *step) int64 {
+func (o *outlook) unitsOf(s *roomStep) int64 {
 	units, size, _ := o.lens.grade(&s.room, s.parts)
 	if size == 0 {
 		return 0

@@ -74,7 +74,7 @@ func newRig(t *rapid.T) *rig {
 func (r *rig) number(most int) int { return rapid.IntRange(0, most).Draw(r.T, "number") }
 func (r *rig) chance(one int) bool { return r.number(one-1) == 0 }
 func (r *rig) tell(message any) {
-	r.m.Receive(&asked{who: "tells", message: message, told: func(string, any) {}})
+	r.m.Receive(&questionContext{who: "tells", message: message, told: func(string, any) {}})
 }
 
 // showJob tells that a job's attempt has come further, or that there is another one.

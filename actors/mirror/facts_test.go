@@ -50,7 +50,7 @@ func (f *facts) number(most int) int      { return rapid.IntRange(0, most).Draw(
 func (f *facts) chance(one int) bool      { return f.number(one-1) == 0 }
 func (f *facts) word(of ...string) string { return rapid.SampledFrom(of).Draw(f.T, "word") }
 func (f *facts) tell(message any) {
-	f.m.Receive(&asked{who: "tells", message: message, told: func(string, any) {}})
+	f.m.Receive(&questionContext{who: "tells", message: message, told: func(string, any) {}})
 }
 
 // near is a moment about now, or now.

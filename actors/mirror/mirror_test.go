@@ -15,26 +15,26 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// asked is the context of one question to the Mirror: it keeps the answer, and told what watchers receive.
-type asked struct {
+// questionContext carries one question to the Mirror: it keeps the answer, and told receives what watchers do.
+type questionContext struct {
 	actor.Context
 	who             string
 	message, answer any
 	told            func(who string, m any)
 }
 
-func (c *asked) Message() any       { return c.message }
-func (c *asked) Self() *actor.PID   { return actor.NewPID("here", "mirror") }
-func (c *asked) Sender() *actor.PID { return actor.NewPID("here", c.who) }
-func (c *asked) Respond(answer any) { c.answer = answer }
-func (c *asked) Send(to *actor.PID, m any) {
+func (c *questionContext) Message() any       { return c.message }
+func (c *questionContext) Self() *actor.PID   { return actor.NewPID("here", "mirror") }
+func (c *questionContext) Sender() *actor.PID { return actor.NewPID("here", c.who) }
+func (c *questionContext) Respond(answer any) { c.answer = answer }
+func (c *questionContext) Send(to *actor.PID, m any) {
 	if m != (GPUTimeMoved{}) { // to the Scheduler
 		c.told(to.Id, m)
 	}
 }
 
 func ask(m *Mirror, question any) any {
-	c := &asked{who: "reader", message: question}
+	c := &questionContext{who: "reader", message: question}
 	m.Receive(c)
 	return c.answer
 }

@@ -118,7 +118,7 @@ func TestMovedIsToldOnce(t *testing.T) {
 	m, _ := counting()
 	told := 0
 	say := func(message any) {
-		m.Receive(&counted{asked{who: "tells", message: message, told: func(string, any) {}}, &told})
+		m.Receive(&countingContext{questionContext{who: "tells", message: message, told: func(string, any) {}}, &told})
 	}
 	class := goodput.Closed
 	change := func() {
@@ -140,17 +140,17 @@ func TestMovedIsToldOnce(t *testing.T) {
 	}
 }
 
-// counted is a context that counts how often the Scheduler is told.
-type counted struct {
-	asked
+// countingContext counts how often the Scheduler is told.
+type countingContext struct {
+	questionContext
 	moved *int
 }
 
-func (c *counted) Send(to *actor.PID, m any) {
+func (c *countingContext) Send(to *actor.PID, m any) {
 	if m == (GPUTimeMoved{}) {
 		*c.moved++
 	}
-	c.asked.Send(to, m)
+	c.questionContext.Send(to, m)
 }
 
 // TestPagesOfMachinesHaveAWeight: likewise as those of jobs.

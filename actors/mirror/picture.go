@@ -18,18 +18,18 @@ type picture struct {
 	holders *topology.Holders
 	told    uint64 // counts updates
 	// promised are the last answers to jobs for which room is kept.
-	promised map[topology.JobID]*answer
+	promised map[topology.JobID]*explained
 }
 
-// answer is the last answer to a group's jobs, or to one, about the room, and the update that it is of.
-type answer struct {
+// explained keeps the last answer to a group's jobs, or to one, about the room, and the update that it is of.
+type explained struct {
 	topology.Explanation
 	told uint64
 }
 
 func newPicture(levels []string) picture {
 	return picture{
-		fabric: topology.NewFabric(levels), holders: topology.NewHolders(), promised: map[topology.JobID]*answer{},
+		fabric: topology.NewFabric(levels), holders: topology.NewHolders(), promised: map[topology.JobID]*explained{},
 	}
 }
 
@@ -122,7 +122,7 @@ func (p *picture) explanation(g *waitingGroup, job topology.JobID) *topology.Exp
 	a := &g.answer
 	if p.fabric.Keeps(job) {
 		if p.promised[job] == nil {
-			p.promised[job] = &answer{}
+			p.promised[job] = &explained{}
 		}
 		a = p.promised[job]
 	}

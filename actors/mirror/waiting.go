@@ -38,7 +38,7 @@ type waitingGroup struct {
 	kind   WaitKind
 	asked  policy.Question
 	jobs   int // shown as its members
-	answer answer
+	answer explained
 
 	never string         // why no idle cluster could hold it; empty: one could
 	judge actors.Instant // when that is looked at again

@@ -32,7 +32,7 @@ func newAudience() *audience {
 
 // says sends the Mirror a message from this sender.
 func (a *audience) says(who string, m any) {
-	a.Receive(&asked{who: who, message: m, told: func(to string, m any) {
+	a.Receive(&questionContext{who: who, message: m, told: func(to string, m any) {
 		a.told[to] = append(a.told[to], m.(*messages.Event))
 	}})
 }
@@ -317,7 +317,7 @@ func TestWatchIsTheList(t *testing.T) {
 func BenchmarkMirrorShownTo100Watchers(b *testing.B) {
 	m := mirrorOf(func(*actors.Constants) {})
 	told := 0
-	c := &asked{told: func(string, any) { told++ }}
+	c := &questionContext{told: func(string, any) { told++ }}
 	for i := range 100 {
 		c.who, c.message = fmt.Sprint("w", i), &messages.Watch{Jobs: true}
 		m.Receive(c)

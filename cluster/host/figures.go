@@ -32,7 +32,7 @@ type Span struct {
 	Within []uint64
 }
 
-type span struct {
+type distribution struct {
 	count uint64
 	sum   time.Duration
 	in    []uint64 // by bucket, each without those below it
@@ -46,7 +46,7 @@ func (h *Host) Took(name string, d time.Duration) {
 	defer h.mu.Unlock()
 	s := h.spans[name]
 	if s == nil {
-		s = &span{in: make([]uint64, len(Bounds)+1)}
+		s = &distribution{in: make([]uint64, len(Bounds)+1)}
 		h.spans[name] = s
 	}
 	s.count++

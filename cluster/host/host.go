@@ -27,14 +27,15 @@ type Host struct {
 
 	mu     sync.Mutex
 	counts map[string]int64
-	spans  map[string]*span
+	spans  map[string]*distribution
 	boxes  map[actors.Kind][]actor.Mailbox // of the kinds that are watched
 }
 
 // New makes a process without actors.
 func New(log *Log) *Host {
 	h := &Host{
-		log: log, ended: make(chan error, 1), pool: newWorkers(), counts: map[string]int64{}, spans: map[string]*span{},
+		log: log, ended: make(chan error, 1), pool: newWorkers(),
+		counts: map[string]int64{}, spans: map[string]*distribution{},
 		boxes: map[actors.Kind][]actor.Mailbox{},
 	}
 	// Messages to actors that have ended are counted, not logged: it is normal that some are still on their way.

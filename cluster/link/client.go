@@ -35,7 +35,7 @@ func Dial(system *actor.ActorSystem, o Options) *Client {
 	c := &Client{o: o.completed(), system: system, lines: map[string]*line{}, dialled: map[string]dialled{}}
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	system.ProcessRegistry.Address = nameOf(o.Node)
-	out := &wire{o: c.o, may: towardScheduler, ours: nameOf(o.Node), find: c.find}
+	out := &sender{o: c.o, may: towardScheduler, ours: nameOf(o.Node), find: c.find}
 	system.ProcessRegistry.RegisterAddressResolver(func(to *actor.PID) (actor.Process, bool) {
 		return out, strings.HasPrefix(to.Address, schedulerAddress)
 	})

@@ -31,7 +31,7 @@ func ServerOptions(creds credentials.TransportCredentials) []grpc.ServerOption {
 	}
 	return []grpc.ServerOption{
 		envelope.ServerOption(),
-		grpc.Creds(door{creds}),
+		grpc.Creds(prefaceCheck{creds}),
 		grpc.ConnectionTimeout(connectTimeout),
 		grpc.KeepaliveParams(keepalive.ServerParameters{
 			Time: keepaliveTime, Timeout: keepaliveTimeout, MaxConnectionIdle: idleTimeout,
@@ -91,10 +91,10 @@ func dialOptions(o *Options, accepted *atomic.Bool) []grpc.DialOption {
 	}
 }
 
-// door lets a connection in once it has sent HTTP/2's first words. Until then the connection costs a socket and a
-// goroutine: gRPC, however it is configured, would first allocate its buffers and tables (measured: half as much
+// prefaceCheck lets a connection in once it has sent HTTP/2's first words. Until then the connection costs a socket and
+// a goroutine: gRPC, however it is configured, would first allocate its buffers and tables (measured: half as much
 // again).
-type door struct {
+type prefaceCheck struct {
 	credentials.TransportCredentials
 }
 
@@ -104,7 +104,7 @@ const firstWords = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 var errNotHTTP2 = errors.New("the connection does not speak HTTP/2")
 
 // ServerHandshake waits for the first words, within the time that gRPC gives a connection to be made.
-func (d door) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
+func (d prefaceCheck) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
 	conn, info, err := d.TransportCredentials.ServerHandshake(raw)
 	if err != nil {
 		return nil, nil, err
@@ -123,7 +123,9 @@ func (d door) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthInfo, err
 }
 
 // Clone keeps the door.
-func (d door) Clone() credentials.TransportCredentials { return door{d.TransportCredentials.Clone()} }
+func (d prefaceCheck) Clone() credentials.TransportCredentials {
+	return prefaceCheck{d.TransportCredentials.Clone()}
+}
 
 // opened is a connection whose first words have been read; it gives them to gRPC again.
 type opened struct {

@@ -73,7 +73,7 @@ func TestTooLongIsLogged(t *testing.T) {
 	log := make(lines, 2)
 	var counts tally
 	find := func(*actor.PID, any) *line { t.Error("it was sent"); return nil }
-	w := &wire{o: &Options{Log: log, Count: counts.count}, may: towardNode, ours: "scheduler", find: find}
+	w := &sender{o: &Options{Log: log, Count: counts.count}, may: towardNode, ours: "scheduler", find: find}
 	commit := &messages.Commit{Spec: &messages.JobSpec{Image: strings.Repeat("x", maxMessageBytes)}}
 	for range 2 {
 		sent := &actor.MessageEnvelope{Message: commit, Sender: actor.NewPID("scheduler", jobPath)}

@@ -53,7 +53,7 @@ func NewServer(system *actor.ActorSystem, o Options) *Server {
 	}
 	system.ProcessRegistry.Address = s.o.Address
 	s.scheduler = actor.NewPID(s.o.Address, actors.SchedulerPath)
-	out := &wire{o: s.o, may: towardNode, ours: s.o.Address, find: s.find}
+	out := &sender{o: s.o, may: towardNode, ours: s.o.Address, find: s.find}
 	system.ProcessRegistry.RegisterAddressResolver(func(to *actor.PID) (actor.Process, bool) {
 		return out, strings.HasPrefix(to.Address, nodePrefix)
 	})

@@ -12,8 +12,8 @@ import (
 // up the stream for every message. A PID remembers its process for ever, so with a process per stream it would go on
 // writing to a stream that has ended.
 
-// wire sends by address. find returns the line that leads there now.
-type wire struct {
+// sender sends by address. find returns the line that leads there now.
+type sender struct {
 	o    *Options
 	may  table
 	ours string
@@ -22,7 +22,7 @@ type wire struct {
 }
 
 // SendUserMessage puts a message on its way, or drops and counts it. It never blocks.
-func (w *wire) SendUserMessage(to *actor.PID, sent any) {
+func (w *sender) SendUserMessage(to *actor.PID, sent any) {
 	l, may := written(w.may, w.ours, to, sent)
 	if may && len(l.Data) > maxMessageBytes {
 		may = false
@@ -48,7 +48,7 @@ func (w *wire) SendUserMessage(to *actor.PID, sent any) {
 }
 
 // SendSystemMessage does nothing: nobody watches, or is watched, across machines.
-func (w *wire) SendSystemMessage(*actor.PID, any) { w.o.Count(countSystem, 1) }
+func (w *sender) SendSystemMessage(*actor.PID, any) { w.o.Count(countSystem, 1) }
 
 // Stop does nothing: nobody stops an actor elsewhere.
-func (w *wire) Stop(*actor.PID) { w.o.Count(countSystem, 1) }
+func (w *sender) Stop(*actor.PID) { w.o.Count(countSystem, 1) }

@@ -36,7 +36,7 @@ func carry(ctx context.Context, link asker, session string, do func(launcher.Wir
 		if err != nil {
 			return err
 		}
-		w := &wire{stream: stream, first: first}
+		w := &execStream{stream: stream, first: first}
 		_ = do(w) // why a process was not run has been said there
 		_ = stream.CloseSend()
 		for w.err() == nil { // What was sent last has arrived when the other side ends.
@@ -46,9 +46,9 @@ func carry(ctx context.Context, link asker, session string, do func(launcher.Wir
 	})
 }
 
-// wire is a stream as the launcher has it. It is still being read when the process has ended, and gRPC allows one
+// execStream gives the launcher a stream. It is still being read when the process has ended, and gRPC allows one
 // reader: of two, one would wait for ever.
-type wire struct {
+type execStream struct {
 	stream grpc.BidiStreamingClient[api.ExecOut, api.ExecIn]
 
 	reading sync.Mutex
@@ -56,13 +56,13 @@ type wire struct {
 	ended   error       // once the stream has
 }
 
-func (w *wire) err() error {
+func (w *execStream) err() error {
 	w.reading.Lock()
 	defer w.reading.Unlock()
 	return w.ended
 }
 
-func (w *wire) Receive() (*launcher.Incoming, error) {
+func (w *execStream) Receive() (*launcher.Incoming, error) {
 	w.reading.Lock()
 	defer w.reading.Unlock()
 	in := w.first
@@ -79,7 +79,7 @@ func (w *wire) Receive() (*launcher.Incoming, error) {
 	}, nil
 }
 
-func (w *wire) Send(out *launcher.Outgoing) error {
+func (w *execStream) Send(out *launcher.Outgoing) error {
 	said := &api.ExecOut{Begun: out.Begun, Stdout: out.Stdout, Stderr: out.Stderr, StdoutEnds: out.StdoutEnds}
 	if out.Ended {
 		said.End = &api.ExecEnd{Code: int32(out.Code), Text: out.Text}

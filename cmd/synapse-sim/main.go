@@ -22,8 +22,8 @@ import (
 	"github.com/yi-json/synapse/sim"
 )
 
-// asked is what the command line says.
-type asked struct {
+// arguments holds what the command line says.
+type arguments struct {
 	seed     uint64
 	seeds    int
 	first    uint64
@@ -53,7 +53,7 @@ func main() {
 		}
 		return
 	}
-	var a asked
+	var a arguments
 	flag.Uint64Var(&a.seed, "seed", 0, "run this one seed")
 	flag.IntVar(&a.seeds, "seeds", 0, "run so many seeds")
 	flag.Uint64Var(&a.first, "first", 1, "the first of many seeds")
@@ -108,7 +108,7 @@ type outcome struct {
 }
 
 // run runs all seeds, a few at once, and prints them in their order.
-func (a *asked) run(out io.Writer) error {
+func (a *arguments) run(out io.Writer) error {
 	first, n := a.first, a.seeds
 	if n <= 0 {
 		first, n = a.seed, 1
@@ -156,7 +156,7 @@ func (a *asked) run(out io.Writer) error {
 const guidedSet = 16
 
 // some runs so many seeds, a few at once, and hands them out in their order.
-func (a *asked) some(first uint64, n int, guide *sim.Guide) <-chan chan outcome {
+func (a *arguments) some(first uint64, n int, guide *sim.Guide) <-chan chan outcome {
 	all, places := make(chan chan outcome, n), make(chan struct{}, max(1, a.jobs))
 	leans := make([]string, n)
 	for i := range leans {
@@ -223,7 +223,7 @@ var shared = []demand{
 }
 
 // happened prints what has become of promises, or of quotas where there are some.
-func (a *asked) happened(out io.Writer, results []sim.Result) error {
+func (a *arguments) happened(out io.Writer, results []sim.Result) error {
 	switch {
 	case a.world == "arrays":
 		return swept(out, results)
@@ -239,7 +239,7 @@ func (a *asked) happened(out io.Writer, results []sim.Result) error {
 
 // demands prints what happened in all seeds together, and fails where so many of the default world should have had more
 // of it.
-func (a *asked) demands(out io.Writer, what string, least []demand, results []sim.Result) error {
+func (a *arguments) demands(out io.Writer, what string, least []demand, results []sim.Result) error {
 	var all, few []string
 	for _, l := range least {
 		var n int64
@@ -274,7 +274,7 @@ func swept(out io.Writer, results []sim.Result) error {
 	return nil
 }
 
-func (a *asked) one(seed uint64, lean string) outcome {
+func (a *arguments) one(seed uint64, lean string) outcome {
 	c := actors.DefaultConstants()
 	for _, s := range a.set {
 		if err := sim.SetConstant(&c, s); err != nil {
@@ -324,7 +324,7 @@ func (a *asked) one(seed uint64, lean string) outcome {
 }
 
 // print writes a seed's line and, if it failed, what is needed to run it again.
-func (a *asked) print(out io.Writer, o outcome) bool {
+func (a *arguments) print(out io.Writer, o outcome) bool {
 	r := o.result
 	fmt.Fprintln(out, r.Line())
 	if a.cost {
@@ -346,7 +346,7 @@ func (a *asked) print(out io.Writer, o outcome) bool {
 }
 
 // replay is the one command that runs a seed again.
-func (a *asked) replay(seed uint64, lean string) string {
+func (a *arguments) replay(seed uint64, lean string) string {
 	words := ""
 	add := func(format string, args ...any) { words += " " + fmt.Sprintf(format, args...) }
 	if a.world != "default" {

@@ -33,7 +33,7 @@ type Branch struct {
 	fixed []int64 // of that, what is not to be stopped
 	used  used
 	owned map[string]*holding // by owner
-	last  counted
+	last  lastUse
 }
 
 // perOwner says what one owner may have; below 0: as much as there is.

@@ -105,8 +105,8 @@ func (u *used) counts(now int64) int64 { return u.now(now) + u.rate*ahead }
 // rested returns what was used by now, with nothing that is held any more.
 func (u *used) rested(now int64) used { return used{sum: u.now(now), at: now} }
 
-// counted holds what orders a queue, as it was found last.
-type counted struct {
+// lastUse holds what orders a queue, as it was found last.
+type lastUse struct {
 	used  used
 	at, n int64
 }
@@ -114,7 +114,7 @@ type counted struct {
 // Counts returns what orders a queue among those that borrow.
 func (h *Branch) Counts(now int64) int64 {
 	if h.last.used != h.used || h.last.at != now {
-		h.last = counted{h.used, now, h.used.counts(now)}
+		h.last = lastUse{h.used, now, h.used.counts(now)}
 	}
 	return h.last.n
 }

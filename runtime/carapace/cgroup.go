@@ -113,8 +113,8 @@ func (h hierarchies) parent(controller, parent string) (string, error) {
 	return filepath.Join(root, own, parent), nil
 }
 
-// group is a container's cgroups.
-type group struct {
+// cgroup names the cgroups of a container.
+type cgroup struct {
 	unified bool
 	// leaves are the folders by controller; on v2 the only one is under "".
 	leaves map[string]string
@@ -126,7 +126,7 @@ type group struct {
 }
 
 // folders are the distinct leaves, sorted: two controllers may share one.
-func (g *group) folders() []string {
+func (g *cgroup) folders() []string {
 	all := slices.Collect(maps.Values(g.leaves))
 	if g.beside != "" {
 		all = append(all, g.beside)
@@ -135,7 +135,7 @@ func (g *group) folders() []string {
 	return slices.Compact(all)
 }
 
-func (g *group) lacks(what string, why error) {
+func (g *cgroup) lacks(what string, why error) {
 	g.unenforced = append(g.unenforced, what+": "+reasonOf(why))
 }
 
@@ -176,8 +176,8 @@ func wants(spec Spec) map[string]string {
 }
 
 // createGroup makes the groups and sets the limits. What fails is listed, not fatal: the caller decides.
-func createGroup(h hierarchies, parent string, spec Spec, devices []deviceRule) *group {
-	var g *group
+func createGroup(h hierarchies, parent string, spec Spec, devices []deviceRule) *cgroup {
+	var g *cgroup
 	leaf := ""
 	if h.unified != "" {
 		g = createV2(h, parent, spec, devices)
@@ -198,7 +198,7 @@ func createGroup(h hierarchies, parent string, spec Spec, devices []deviceRule) 
 const LackOfReach = "network filter"
 
 // refuseWays puts a filter on the group, for which a hybrid machine's container gets one in the unified tree.
-func (g *group) refuseWays(h hierarchies, leaf, parent string, spec Spec) (err error) {
+func (g *cgroup) refuseWays(h hierarchies, leaf, parent string, spec Spec) (err error) {
 	if h.unified == "" {
 		if h.beside == "" {
 			return errors.New("the machine has no cgroups of v2 mounted")
@@ -226,7 +226,7 @@ func (g *group) refuseWays(h hierarchies, leaf, parent string, spec Spec) (err e
 // group by itself.
 func RefuseWays(cgroups Cgroups, id string, places []reach.Place) (born string, err error) {
 	cgroups = cgroups.filled()
-	h, g, leaf := findHierarchies(cgroups.Root), &group{}, ""
+	h, g, leaf := findHierarchies(cgroups.Root), &cgroup{}, ""
 	if h.unified != "" {
 		folder, err := h.parent("", cgroups.Parent)
 		if err != nil {
@@ -282,7 +282,7 @@ func makeLeaf(parent, id string, prepare func(folder string) error) (string, err
 }
 
 // remove takes the groups away. What still runs in them is killed: it is in nobody's books.
-func (g *group) remove(limit time.Duration) error {
+func (g *cgroup) remove(limit time.Duration) error {
 	var failed []error
 	for _, leaf := range g.folders() {
 		if err := removeTree(leaf, limit); err != nil {
@@ -349,7 +349,7 @@ func groupPids(leaf string) ([]int, error) {
 }
 
 // empty is the evidence that nothing of the container runs any more.
-func (g *group) empty() (bool, error) {
+func (g *cgroup) empty() (bool, error) {
 	for _, leaf := range g.folders() {
 		pids, err := groupPids(leaf)
 		if err != nil || len(pids) > 0 {
@@ -359,7 +359,7 @@ func (g *group) empty() (bool, error) {
 	return true, nil
 }
 
-func (g *group) kill() {
+func (g *cgroup) kill() {
 	for _, leaf := range g.folders() {
 		if g.unified {
 			killGroup(leaf)
@@ -368,7 +368,7 @@ func (g *group) kill() {
 }
 
 // stats reads what the group uses; what cannot be read is zero.
-func (g *group) stats() Stats {
+func (g *cgroup) stats() Stats {
 	stats := g.total()
 	for _, leaf := range g.folders() {
 		pids, _ := groupPids(leaf)
@@ -383,7 +383,7 @@ func (g *group) stats() Stats {
 }
 
 // total reads only what counts up over the group's life: all that is left to ask at its end.
-func (g *group) total() Stats {
+func (g *cgroup) total() Stats {
 	if g.unified {
 		leaf := g.leaves[""]
 		return Stats{
@@ -398,7 +398,7 @@ func (g *group) total() Stats {
 }
 
 // oomKills counts what the kernel killed in the group for want of memory.
-func (g *group) oomKills() int64 {
+func (g *cgroup) oomKills() int64 {
 	if g.unified {
 		return readWord(filepath.Join(g.leaves[""], "memory.events"), "oom_kill")
 	}

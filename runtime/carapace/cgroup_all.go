@@ -34,7 +34,7 @@ func LimitAllPids(cgroups Cgroups, most int64) error {
 		return err
 	}
 	if h.unified != "" {
-		(&group{leaves: map[string]string{"": folder}}).delegate(h.unified, filepath.Dir(folder),
+		(&cgroup{leaves: map[string]string{"": folder}}).delegate(h.unified, filepath.Dir(folder),
 			map[string]string{"pids": ""})
 	}
 	return limitAllPids(h, folder, most)
@@ -58,7 +58,7 @@ func limitAllPids(h hierarchies, folder string, most int64) error {
 }
 
 // limitAll sets what the containers beside this one share. A parent that is not there any more has no containers.
-func (g *group) limitAll(h hierarchies, parent string, limits Limits) {
+func (g *cgroup) limitAll(h hierarchies, parent string, limits Limits) {
 	if limits.AllPids == 0 || h.unified == "" && h.by["pids"] == "" {
 		return
 	}

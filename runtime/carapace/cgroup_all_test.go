@@ -44,7 +44,7 @@ func TestLimitAll(t *testing.T) {
 		if text, _ := os.ReadFile(filepath.Join(root, "pids.max")); string(text) != "max\n" {
 			t.Errorf("the machine's group has %q", text)
 		}
-		g := &group{}
+		g := &cgroup{}
 		if g.limitAll(h, "/synapse", Limits{AllPids: 700}); len(g.unenforced) > 0 {
 			t.Error(g.unenforced)
 		}

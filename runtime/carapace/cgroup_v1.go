@@ -17,8 +17,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-func createV1(h hierarchies, parent string, spec Spec, devices []deviceRule) *group {
-	g := &group{leaves: map[string]string{}}
+func createV1(h hierarchies, parent string, spec Spec, devices []deviceRule) *cgroup {
+	g := &cgroup{leaves: map[string]string{}}
 	wanted := wants(spec)
 	made := map[string]string{} // by the parent's folder: cpu and cpuacct may share a tree
 	for _, controller := range v1Controllers {
@@ -49,7 +49,7 @@ func createV1(h hierarchies, parent string, spec Spec, devices []deviceRule) *gr
 	return g
 }
 
-func (g *group) joinV1(h hierarchies, controller, parent, id string, made map[string]string) error {
+func (g *cgroup) joinV1(h hierarchies, controller, parent, id string, made map[string]string) error {
 	if h.by[controller] == "" {
 		return errNotMounted
 	}

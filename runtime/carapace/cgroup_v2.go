@@ -15,8 +15,8 @@ import (
 	"strings"
 )
 
-func createV2(h hierarchies, parent string, spec Spec, devices []deviceRule) *group {
-	g := &group{unified: true, leaves: map[string]string{}}
+func createV2(h hierarchies, parent string, spec Spec, devices []deviceRule) *cgroup {
+	g := &cgroup{unified: true, leaves: map[string]string{}}
 	wanted := wants(spec)
 	folder, err := h.parent("", parent)
 	if err == nil {
@@ -45,7 +45,7 @@ func createV2(h hierarchies, parent string, spec Spec, devices []deviceRule) *gr
 
 // delegate has every group from the root down to the leaf's parent hand down what is wanted. Where all is there
 // already, which is so for every container but the first, it reads one file.
-func (g *group) delegate(root, folder string, wanted map[string]string) {
+func (g *cgroup) delegate(root, folder string, wanted map[string]string) {
 	controllers := []string{"memory", "pids", "cpu", "cpuset"}
 	controllers = slices.DeleteFunc(controllers, func(name string) bool { _, asked := wanted[name]; return !asked })
 	g.controllers = readFields(g.leaves[""], "cgroup.controllers")
@@ -70,7 +70,7 @@ func (g *group) delegate(root, folder string, wanted map[string]string) {
 	g.controllers = readFields(g.leaves[""], "cgroup.controllers")
 }
 
-func (g *group) limitV2(spec Spec, wanted map[string]string) {
+func (g *cgroup) limitV2(spec Spec, wanted map[string]string) {
 	limits := spec.Limits
 	leaf := g.leaves[""]
 	type setting struct{ controller, file, value string }

@@ -19,7 +19,7 @@ type Container struct {
 	spec       Spec
 	options    Options
 	dir        *lockedDir
-	group      *group
+	group      *cgroup
 	unenforced []string
 	began      time.Time
 

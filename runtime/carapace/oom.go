@@ -42,7 +42,7 @@ func (c *Container) watchOOM() (stop func()) {
 }
 
 // oomSource is a file that becomes readable when memory ran out.
-func (g *group) oomSource() (*os.File, error) {
+func (g *cgroup) oomSource() (*os.File, error) {
 	if g.unified {
 		fd, err := unix.InotifyInit1(unix.IN_CLOEXEC | unix.IN_NONBLOCK)
 		if err != nil {

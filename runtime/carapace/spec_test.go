@@ -88,7 +88,7 @@ func TestUnifiedSettings(t *testing.T) {
 	}
 	spec := good()
 	spec.Limits = Limits{MemoryBytes: 64 << 20, Pids: 9, MilliCPU: 1500, Cpuset: "0-1", CpusetMems: "0"}
-	g := &group{
+	g := &cgroup{
 		unified: true, leaves: map[string]string{"": leaf}, controllers: []string{"memory", "pids", "cpu", "cpuset"},
 	}
 	g.limitV2(spec, wants(spec))
@@ -126,7 +126,7 @@ func TestDelegation(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(leaf, "cgroup.controllers"), []byte("memory\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	g := &group{unified: true, leaves: map[string]string{"": leaf}}
+	g := &cgroup{unified: true, leaves: map[string]string{"": leaf}}
 	g.delegate(root, folder, map[string]string{"memory": "", "pids": ""})
 	for _, place := range []string{root, filepath.Join(root, "a"), folder} {
 		if got, _ := os.ReadFile(filepath.Join(place, "cgroup.subtree_control")); string(got) != "+pids" {

@@ -306,7 +306,7 @@ func StatsOf(leaves []string) Stats {
 	var stats Stats
 	for _, leaf := range leaves {
 		// Which controllers a folder has is told by the files in it.
-		g := &group{leaves: map[string]string{"": leaf, "memory": leaf, "cpuacct": leaf}}
+		g := &cgroup{leaves: map[string]string{"": leaf, "memory": leaf, "cpuacct": leaf}}
 		for _, g.unified = range []bool{true, false} {
 			s := g.stats()
 			stats.CPUNs = max(stats.CPUNs, s.CPUNs)
@@ -322,7 +322,7 @@ func StatsOf(leaves []string) Stats {
 func OOMKillsIn(leaves []string) int64 {
 	var kills int64
 	for _, leaf := range leaves {
-		g := &group{leaves: map[string]string{"": leaf, "memory": leaf}}
+		g := &cgroup{leaves: map[string]string{"": leaf, "memory": leaf}}
 		for _, g.unified = range []bool{true, false} {
 			kills = max(kills, g.oomKills())
 		}

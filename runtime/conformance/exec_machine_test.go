@@ -42,7 +42,7 @@ var helper = sync.OnceValues(func() (string, error) {
 // and whose scheduler answers each call of another task by itself.
 type peopled struct {
 	*stack
-	wires chan *wire
+	wires chan *execPipe
 	calls chan launcher.ExecRequest
 }
 
@@ -52,7 +52,7 @@ func people(t *testing.T, s *stack) *peopled {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m := &peopled{s, make(chan *wire, 1), make(chan launcher.ExecRequest, 16)}
+	m := &peopled{s, make(chan *execPipe, 1), make(chan launcher.ExecRequest, 16)}
 	s.restart(t, func() {
 		s.options.Helper = binary
 		s.options.Carry = func(_ context.Context, _ string, do func(launcher.Wire) error) error { return do(<-m.wires) }
@@ -74,8 +74,8 @@ func (a *answering) Receive() (*launcher.Outgoing, error) {
 	return out, nil
 }
 
-// wire is that of one exec session, with both ends in the test.
-type wire struct {
+// execPipe carries one exec session, with both ends in the test.
+type execPipe struct {
 	in     chan *launcher.Incoming
 	out    chan *launcher.Outgoing
 	broken chan struct{}
@@ -83,7 +83,7 @@ type wire struct {
 
 var errBroken = errors.New("broken")
 
-func (w *wire) Receive() (*launcher.Incoming, error) {
+func (w *execPipe) Receive() (*launcher.Incoming, error) {
 	select {
 	case in := <-w.in:
 		return in, nil
@@ -92,7 +92,7 @@ func (w *wire) Receive() (*launcher.Incoming, error) {
 	}
 }
 
-func (w *wire) Send(out *launcher.Outgoing) error {
+func (w *execPipe) Send(out *launcher.Outgoing) error {
 	copied := *out
 	copied.Stdout, copied.Stderr = append([]byte(nil), out.Stdout...), append([]byte(nil), out.Stderr...)
 	select {
@@ -104,8 +104,8 @@ func (w *wire) Send(out *launcher.Outgoing) error {
 }
 
 // ask has something run in a task.
-func (m *peopled) ask(p *staged, what *launcher.Incoming) *wire {
-	w := &wire{make(chan *launcher.Incoming, 1), make(chan *launcher.Outgoing), make(chan struct{})}
+func (m *peopled) ask(p *staged, what *launcher.Incoming) *execPipe {
+	w := &execPipe{make(chan *launcher.Incoming, 1), make(chan *launcher.Outgoing), make(chan struct{})}
 	m.wires <- w
 	m.launcher.Tell(&messages.ExecTask{Id: p.id, Job: "job", Epoch: 1, Session: "session"}, m.pid)
 	w.in <- what
@@ -113,12 +113,12 @@ func (m *peopled) ask(p *staged, what *launcher.Incoming) *wire {
 }
 
 // shelled has a script run.
-func (m *peopled) shelled(p *staged, script string) *wire {
+func (m *peopled) shelled(p *staged, script string) *execPipe {
 	return m.ask(p, &launcher.Incoming{Command: []string{"/bin/sh", "-c", script}})
 }
 
 // until reads what comes until it has all of that, and answers all that came.
-func (w *wire) until(t *testing.T, over func(said string, out *launcher.Outgoing) bool) (said string,
+func (w *execPipe) until(t *testing.T, over func(said string, out *launcher.Outgoing) bool) (said string,
 	last *launcher.Outgoing) {
 	t.Helper()
 	for late := time.After(2 * limit); ; {
@@ -135,14 +135,14 @@ func (w *wire) until(t *testing.T, over func(said string, out *launcher.Outgoing
 }
 
 // end is how it ended, and what it wrote.
-func (w *wire) end(t *testing.T) (said string, last *launcher.Outgoing) {
+func (w *execPipe) end(t *testing.T) (said string, last *launcher.Outgoing) {
 	t.Helper()
 	defer close(w.broken)
 	return w.until(t, func(string, *launcher.Outgoing) bool { return false })
 }
 
 // began waits for its first line.
-func (w *wire) began(t *testing.T) {
+func (w *execPipe) began(t *testing.T) {
 	t.Helper()
 	if said, last := w.until(t, func(said string, _ *launcher.Outgoing) bool {
 		return strings.Contains(said, "\n")
@@ -268,7 +268,7 @@ func TestSupervisorKilledInExec(t *testing.T) {
 	onJoinable(t, func(t *testing.T, m *peopled) {
 		p := m.begun(t, "echo ready; exec sleep 1000")
 		_, keeper := p.leader(t)
-		open := map[string]*wire{
+		open := map[string]*execPipe{
 			"one that waits": m.shelled(p, "env -i /bin/sh -c 'echo begun; exec /bin/sleep 1000' & wait"),
 		}
 		open["one that waits"].began(t)

@@ -34,15 +34,15 @@ type program struct {
 	stuck   <-chan struct{} // closed when the one that was given up has ended after all
 }
 
-// answer is what a program said.
-type answer struct {
+// output holds what a program said.
+type output struct {
 	text    []byte
 	trouble []byte // on its error output
 	code    int
 }
 
 // ask runs the program and answers its whole output. Any exit code is an answer.
-func (p *program) ask(ctx context.Context, arguments ...string) (*answer, error) {
+func (p *program) ask(ctx context.Context, arguments ...string) (*output, error) {
 	path, err := exec.LookPath(p.name)
 	if errors.Is(err, exec.ErrNotFound) || errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("%s %w", p.name, errAbsent)
@@ -79,7 +79,7 @@ func (p *program) ask(ctx context.Context, arguments ...string) (*answer, error)
 	if out.over {
 		return nil, fmt.Errorf("%s: said more than %d MiB", p.name, maxOutput>>20)
 	}
-	return &answer{text: out.text, trouble: trouble.text, code: run.ProcessState.ExitCode()}, nil
+	return &output{text: out.text, trouble: trouble.text, code: run.ProcessState.ExitCode()}, nil
 }
 
 // giveUp kills the whole group, and remembers what does not die.

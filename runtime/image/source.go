@@ -28,8 +28,8 @@ const (
 	annotationName = "org.opencontainers.image.ref.name"
 )
 
-// source is where blobs come from.
-type source interface {
+// blobSource opens blobs where they come from.
+type blobSource interface {
 	// open opens a blob. Its content is not verified yet.
 	open(ctx context.Context, blob v1.Descriptor) (io.ReadCloser, error)
 }
@@ -61,7 +61,7 @@ var errTampered = errors.New("the content is not what its digest says: it was da
 	"at its source")
 
 // document reads a whole blob, verified.
-func document(ctx context.Context, from source, wanted v1.Descriptor) ([]byte, error) {
+func document(ctx context.Context, from blobSource, wanted v1.Descriptor) ([]byte, error) {
 	if wanted.Size < 0 || wanted.Size > maxDocument {
 		return nil, fmt.Errorf("%s has %d bytes, but at most %d are read", wanted.Digest, wanted.Size, maxDocument)
 	}
@@ -90,7 +90,7 @@ func verify(text []byte, wanted v1.Hash) error {
 }
 
 // resolve follows a document down to an image. It is verified already.
-func resolve(ctx context.Context, from source, text []byte, kind types.MediaType, digest v1.Hash,
+func resolve(ctx context.Context, from blobSource, text []byte, kind types.MediaType, digest v1.Hash,
 	tag string) (*found, error) {
 	var aliases []v1.Hash
 	for range maxNesting {
@@ -169,7 +169,7 @@ func choose(all []v1.Descriptor, tag string) (v1.Descriptor, error) {
 }
 
 // manifest reads an image's manifest and what it points to.
-func manifest(ctx context.Context, from source, text []byte, digest v1.Hash) (*found, error) {
+func manifest(ctx context.Context, from blobSource, text []byte, digest v1.Hash) (*found, error) {
 	m, err := v1.ParseManifest(bytes.NewReader(text))
 	if err != nil {
 		return nil, fmt.Errorf("the manifest cannot be read: %w", err)

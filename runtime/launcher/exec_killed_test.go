@@ -101,7 +101,7 @@ func TestAgentKilledInExec(t *testing.T) {
 		eventually(t, "further processes are left", func() bool { _, n := kept(); return n == 1 })
 		eventually(t, "descriptors are left", func() bool { n, _ := kept(); return n <= settled })
 	}
-	w := &wire{make(chan *launcher.Incoming, 1), make(chan *launcher.Outgoing, 8), make(chan struct{})}
+	w := &execPipe{make(chan *launcher.Incoming, 1), make(chan *launcher.Outgoing, 8), make(chan struct{})}
 	r := newRig(t, dir, func(o *launcher.Options) {
 		o.Carry = func(_ context.Context, _ string, do func(launcher.Wire) error) error { return do(w) }
 	})

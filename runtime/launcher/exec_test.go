@@ -15,8 +15,8 @@ import (
 
 // This file owns the tests of exec sessions as they are carried: over a wire that is broken, or that nobody reads.
 
-// wire is one that a test holds both ends of.
-type wire struct {
+// execPipe carries an exec session; a test holds both ends.
+type execPipe struct {
 	in     chan *launcher.Incoming
 	out    chan *launcher.Outgoing
 	broken chan struct{}
@@ -24,7 +24,7 @@ type wire struct {
 
 var errBroken = errors.New("broken")
 
-func (w *wire) Receive() (*launcher.Incoming, error) {
+func (w *execPipe) Receive() (*launcher.Incoming, error) {
 	select {
 	case in := <-w.in:
 		return in, nil
@@ -33,7 +33,7 @@ func (w *wire) Receive() (*launcher.Incoming, error) {
 	}
 }
 
-func (w *wire) Send(out *launcher.Outgoing) error {
+func (w *execPipe) Send(out *launcher.Outgoing) error {
 	copied := *out
 	copied.Stdout = append([]byte(nil), out.Stdout...)
 	select {
@@ -45,15 +45,15 @@ func (w *wire) Send(out *launcher.Outgoing) error {
 }
 
 // carried is a task that runs, and a way to run more in it.
-func carried(t *testing.T) (*rig, func(script string) *wire) {
-	wires := make(chan *wire, 1)
+func carried(t *testing.T) (*rig, func(script string) *execPipe) {
+	wires := make(chan *execPipe, 1)
 	r := newRig(t, room(t), func(o *launcher.Options) {
 		o.Carry = func(_ context.Context, _ string, do func(launcher.Wire) error) error { return do(<-wires) }
 	})
 	r.run(0, script("exec sleep 1000"))
 	take[*messages.TaskStarted](r, 0)
-	return r, func(script string) *wire {
-		w := &wire{make(chan *launcher.Incoming), make(chan *launcher.Outgoing), make(chan struct{})}
+	return r, func(script string) *execPipe {
+		w := &execPipe{make(chan *launcher.Incoming), make(chan *launcher.Outgoing), make(chan struct{})}
 		wires <- w
 		r.tell(&messages.ExecTask{Id: id(0), Job: "job-1", Epoch: 1, Session: "s"})
 		w.in <- &launcher.Incoming{Command: []string{"/bin/sh", "-c", script}}
@@ -65,7 +65,7 @@ func carried(t *testing.T) (*rig, func(script string) *wire) {
 }
 
 // end waits for the end of the process, and returns what it wrote on the way.
-func (w *wire) end(t *testing.T) (said string, last *launcher.Outgoing) {
+func (w *execPipe) end(t *testing.T) (said string, last *launcher.Outgoing) {
 	t.Helper()
 	for limit := time.After(soon); ; {
 		select {

@@ -45,7 +45,7 @@ type watch struct {
 	effort  effort
 
 	// Only the guard uses these.
-	evicts  step
+	evicts  remedy
 	calm    int         // looks
 	pruning atomic.Bool // kept output is being removed, because the disk is tight
 	waited  int         // looks that this was waited for
@@ -202,8 +202,8 @@ func (w *watch) weigh(s space) (all found) {
 	return all
 }
 
-// step is something that makes room beside the guard.
-type step struct {
+// remedy makes room beside the guard.
+type remedy struct {
 	under  atomic.Bool
 	waited int // looks, while it was under way
 	looks  int // since the disk is tight

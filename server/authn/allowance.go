@@ -387,7 +387,7 @@ func (g *Authenticator) noteTallies(all bool) {
 }
 
 // overdrawn refuses a call for what its caller has taken already, and says when to come again.
-func (c *asked) overdrawn(over string, wait time.Duration) error {
+func (c *checkedCall) overdrawn(over string, wait time.Duration) error {
 	seconds := max(1, int((wait+time.Second-1)/time.Second))
 	c.gate.o.Count(countOverdrawn, 1)
 	c.gate.say("Refused %s to %s: it %s", c.call, c.peer, over)
@@ -408,7 +408,7 @@ func (g *Authenticator) enter(ctx context.Context, call string) (done func(), er
 	}
 	who := p.Identity.String()
 	if over, wait := g.purses.begins(who, g.o.Now()); over != "" {
-		c := &asked{gate: g, ctx: ctx, peer: p, call: call}
+		c := &checkedCall{gate: g, ctx: ctx, peer: p, call: call}
 		return nil, c.overdrawn(over, wait)
 	}
 	return func() { g.purses.ends(who) }, nil

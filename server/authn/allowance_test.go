@@ -122,10 +122,10 @@ func TestSomeStayFree(t *testing.T) {
 // TestWatchesOfEverything: one identity has so many of them open, others have their own, and one that ended is there
 // again.
 func TestWatchesOfEverything(t *testing.T) {
-	s := newStage(t)
+	s := newRig(t)
 	s.gate.purses.allowed.Wide = 2
-	watches := func(name string, ids ...string) (*asked, error) {
-		c := &asked{gate: s.gate, ctx: t.Context(), call: "/synapse.v1.Synapse/Watch", peer: identity.Peer{
+	watches := func(name string, ids ...string) (*checkedCall, error) {
+		c := &checkedCall{gate: s.gate, ctx: t.Context(), call: "/synapse.v1.Synapse/Watch", peer: identity.Peer{
 			Identity: identity.Identity{Cluster: "c-a", Role: identity.RoleViewer, Name: name},
 		}}
 		return c, c.allow(&messages.Watch{Jobs: true, Ids: ids})
@@ -184,7 +184,7 @@ func TestWatchesOfMany(t *testing.T) {
 
 // TestConnectionsOfOne: one identity has so many connections, and another one more.
 func TestConnectionsOfOne(t *testing.T) {
-	s := newStage(t)
+	s := newRig(t)
 	s.gate.purses.allowed.Connections = 2
 	ann, bob := s.badge(s.by, identity.RoleViewer, "ann"), s.badge(s.by, identity.RoleViewer, "bob")
 	for range 2 {
@@ -320,7 +320,7 @@ func TestAllThatIsOwedIsRemembered(t *testing.T) {
 
 // TestRenewalsAreBounded: a machine that asks for certificates without end gets some, and one a minute after that.
 func TestRenewalsAreBounded(t *testing.T) {
-	s := newStage(t)
+	s := newRig(t)
 	dir := t.TempDir()
 	s.gate.o.Audit = must(audit.Open(dir, s.clock, s.log))
 	defer s.gate.o.Audit.Close()

@@ -22,7 +22,7 @@ import (
 // refusal. Of a request it has what the call is about, and never what a job brings.
 
 // about is a line about the call.
-func (c *asked) about(what, outcome string) audit.Line {
+func (c *checkedCall) about(what, outcome string) audit.Line {
 	line := audit.Line{Call: c.call, What: what, Outcome: outcome}
 	if c.peer.Role != "" {
 		line.Who, line.Pass = c.peer.Identity.String(), c.peer.Pass
@@ -35,7 +35,7 @@ func (c *asked) about(what, outcome string) audit.Line {
 
 // audited is the job of a request that is in the audit if it is another's, so that its owner has to be known; nil: the
 // request is none of these.
-func (c *asked) audited(request proto.Message, needed []rights.Right) (*messages.JobRecord, error) {
+func (c *checkedCall) audited(request proto.Message, needed []rights.Right) (*messages.JobRecord, error) {
 	reads := slices.Contains(needed, rights.ReadLogs) && rights.ReadLogs.Of(c.peer.Role) == rights.Any
 	if c.gate.o.Audit == nil || !reads {
 		return nil, nil
@@ -44,7 +44,7 @@ func (c *asked) audited(request proto.Message, needed []rights.Right) (*messages
 }
 
 // begin writes that an allowed call is about to be made. Without the line it is not.
-func (c *asked) begin(request proto.Message, needed []rights.Right, of *messages.JobRecord) error {
+func (c *checkedCall) begin(request proto.Message, needed []rights.Right, of *messages.JobRecord) error {
 	if c.gate.o.Audit == nil {
 		return nil
 	}
@@ -66,7 +66,7 @@ func (c *asked) begin(request proto.Message, needed []rights.Right, of *messages
 }
 
 // ended writes how a call went that is in the audit. It has been made, whatever becomes of this line.
-func (c *asked) ended(reply any, err error) {
+func (c *checkedCall) ended(reply any, err error) {
 	if c.line == 0 {
 		return
 	}
@@ -83,7 +83,7 @@ func (c *asked) ended(reply any, err error) {
 }
 
 // readOf writes whose env and commands are shown by an answer, once for each owner and call.
-func (c *asked) readOf(owners []string) error {
+func (c *checkedCall) readOf(owners []string) error {
 	fresh := slices.DeleteFunc(slices.Clone(owners), func(o string) bool { return slices.Contains(c.read, o) })
 	if len(fresh) == 0 || c.gate.o.Audit == nil {
 		return nil
@@ -96,7 +96,7 @@ func (c *asked) readOf(owners []string) error {
 	return nil
 }
 
-func (c *asked) unwritten(err error) error {
+func (c *checkedCall) unwritten(err error) error {
 	c.gate.say("Refused %s to %s: it cannot be written down: %v", c.call, c.peer, err)
 	return api.StatusOf(&messages.Outcome{
 		Code: messages.Code_CODE_UNAVAILABLE, Text: "the scheduler cannot write down who asks this, so it does not do it",

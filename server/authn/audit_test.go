@@ -16,8 +16,8 @@ import (
 	"github.com/yi-json/synapse/server/audit"
 )
 
-// audited is a stage that keeps an account.
-func audited(t *testing.T) (s *stage, served *scripted, read func() string) {
+// audited is a rig that keeps an account.
+func audited(t *testing.T) (s *rig, served *scripted, read func() string) {
 	s, served = callsStage(t)
 	dir := t.TempDir()
 	s.gate.o.Audit = must(audit.Open(dir, s.clock, s.log))
@@ -35,7 +35,7 @@ func audited(t *testing.T) (s *stage, served *scripted, read func() string) {
 	}
 }
 
-func person(t *testing.T, s *stage, role identity.Role, name string) api.SynapseClient {
+func person(t *testing.T, s *rig, role identity.Role, name string) api.SynapseClient {
 	conn, _ := s.open(s.badge(s.by, role, name).Credentials(nil))
 	return api.NewSynapseClient(conn)
 }
@@ -90,7 +90,7 @@ func TestAudit(t *testing.T) {
 func TestAuditOfReads(t *testing.T) {
 	s, _, read := audited(t)
 	peer := identity.Peer{Identity: identity.Identity{Cluster: "c-a", Role: identity.RoleAdmin, Name: "root"}}
-	c := &asked{gate: s.gate, ctx: t.Context(), peer: peer, call: "/synapse.v1.Synapse/Watch"}
+	c := &checkedCall{gate: s.gate, ctx: t.Context(), peer: peer, call: "/synapse.v1.Synapse/Watch"}
 	for _, owner := range []string{"root", "bob", "bob", "ann"} {
 		record := &messages.JobRecord{Owner: &messages.Principal{Name: owner}}
 		if _, err := c.show(&messages.Event{Job: &messages.JobStatus{Record: record}}); err != nil {
@@ -124,7 +124,7 @@ func TestNothingWithoutItsLine(t *testing.T) {
 			t.Errorf("logs: %v", err)
 		}
 	}
-	c := &asked{gate: s.gate, ctx: t.Context(), call: "x", peer: identity.Peer{
+	c := &checkedCall{gate: s.gate, ctx: t.Context(), call: "x", peer: identity.Peer{
 		Identity: identity.Identity{Cluster: "c-a", Role: identity.RoleAdmin, Name: "root"},
 	}}
 	if _, err := c.show(&messages.GetJobReply{Job: &messages.JobStatus{Record: &messages.JobRecord{}}}); err == nil {

@@ -21,7 +21,7 @@ import (
 	testpace "github.com/yi-json/synapse/test/able/pace"
 )
 
-func (s *stage) deny(text string) {
+func (s *rig) deny(text string) {
 	s.t.Helper()
 	if err := os.WriteFile(filepath.Join(s.by.Dir, "denylist"), []byte(text), 0o600); err != nil {
 		s.t.Fatal(err)
@@ -36,7 +36,7 @@ func showing(pair *identity.Pair) func(*tls.Config) {
 
 // TestRefusals: who does not belong is refused, with one line of the log however often it comes.
 func TestRefusals(t *testing.T) {
-	s := newStage(t)
+	s := newRig(t)
 	of := func(by *identity.Folder, name string, at time.Time) *identity.Pair {
 		return must(by.Certify(identity.RoleNode, name, at)).Pair
 	}
@@ -68,7 +68,7 @@ func TestRefusals(t *testing.T) {
 
 // TestClientsAreTold: the refused end says in words what is wrong, and that to try again does not help.
 func TestClientsAreTold(t *testing.T) {
-	s := newStage(t)
+	s := newRig(t)
 	fast := func() time.Time { return today.Add(25 * time.Hour) }
 	late := must(credential.New(s.badge(s.by, identity.RoleNode, "late").Folder, fast))
 	ahead := must(credential.New(must(s.by.Certify(identity.RoleNode, "ahead", fast())), fast))
@@ -107,7 +107,7 @@ func TestClientsAreTold(t *testing.T) {
 
 // TestRights: a machine makes the calls of machines, and an admin those of people.
 func TestRights(t *testing.T) {
-	s := newStage(t)
+	s := newRig(t)
 	for role, want := range map[identity.Role]codes.Code{
 		identity.RoleNode: codes.PermissionDenied, identity.RoleAdmin: codes.OK,
 		identity.RoleScheduler: codes.PermissionDenied,
@@ -138,7 +138,7 @@ func reflects(t *testing.T, conn *grpc.ClientConn) error {
 // TestRenewedConnectionStays: a connection outlives the certificate that it began with if that was renewed, by the same
 // key, and not otherwise. Nothing on it is interrupted.
 func TestRenewedConnectionStays(t *testing.T) {
-	s := newStage(t)
+	s := newRig(t)
 	kept, lost := s.badge(s.by, identity.RoleNode, "kept"), s.badge(s.by, identity.RoleNode, "lost")
 	_, askKept := s.open(kept.Credentials(nil))
 	_, askLost := s.open(lost.Credentials(nil))
@@ -170,7 +170,7 @@ func TestRenewedConnectionStays(t *testing.T) {
 
 // TestLapsedComesBack: a machine that was away for up to 30 days renews, and does nothing else before that.
 func TestLapsedComesBack(t *testing.T) {
-	s := newStage(t)
+	s := newRig(t)
 	b, person := s.badge(s.by, identity.RoleNode, "n1"), s.badge(s.by, identity.RoleAdmin, "ada")
 	s.pass(29 * 24 * time.Hour)
 	s.gate.recheck() // the scheduler's own is renewed with it
@@ -198,7 +198,7 @@ func TestLapsedComesBack(t *testing.T) {
 
 // TestDeniedOnAnOpenConnection: who is denied loses the connection that is open, at the next look at the list.
 func TestDeniedOnAnOpenConnection(t *testing.T) {
-	s := newStage(t)
+	s := newRig(t)
 	b := s.badge(s.by, identity.RoleNode, "thief")
 	_, ask := s.open(b.Credentials(nil))
 	if err := ask(); err != nil {
@@ -225,7 +225,7 @@ func TestDeniedOnAnOpenConnection(t *testing.T) {
 
 // TestOnlyAnAuthority: a scheduler does not begin with the keys of somebody else.
 func TestOnlyAnAuthority(t *testing.T) {
-	s := newStage(t)
+	s := newRig(t)
 	if _, err := New(Options{Folder: s.badge(s.by, identity.RoleNode, "n1").Folder, Now: s.clock}); err == nil {
 		t.Error("a machine's folder made a scheduler")
 	}

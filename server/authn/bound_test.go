@@ -14,7 +14,7 @@ import (
 // This file owns the tests of what is bound when a machine joins.
 
 // joined is a machine's badge, made by a token.
-func (s *stage) joined(i credential.Invitation, me credential.Joiner) *credential.Badge {
+func (s *rig) joined(i credential.Invitation, me credential.Joiner) *credential.Badge {
 	s.t.Helper()
 	folder := must(credential.Join(s.t.Context(), s.invite(i, 1), []string{s.address}, me))
 	folder.Dir = filepath.Join(s.t.TempDir(), "tls")
@@ -25,7 +25,7 @@ func (s *stage) joined(i credential.Invitation, me credential.Joiner) *credentia
 }
 
 // peerOf is what the gate has proved of a badge's owner.
-func (s *stage) peerOf(b *credential.Badge) (found identity.Peer) {
+func (s *rig) peerOf(b *credential.Badge) (found identity.Peer) {
 	s.t.Helper()
 	_, ask := s.open(b.Credentials(nil))
 	if err := ask(); err != nil {
@@ -44,7 +44,7 @@ func (s *stage) peerOf(b *credential.Badge) (found identity.Peer) {
 // TestBoundAtJoin: the machine's id, and what its token allows, are in its certificate, and a renewal keeps them. A
 // token that bounds what nobody knows is not made.
 func TestBoundAtJoin(t *testing.T) {
-	s := newStageNow(t)
+	s := newRigNow(t)
 	allowed := identity.Bounds{
 		identity.BoundGPUs: "8", identity.BoundGPUType: "h100", identity.BoundLabels: "", identity.BoundPlace: "rack=r7",
 	}
@@ -81,7 +81,7 @@ func TestBoundAtJoin(t *testing.T) {
 // TestReplacedKey: when a name goes to another key, by a token of its own or by hand, the key that had it comes in no
 // more, is not renewed, and loses the connection that it has.
 func TestReplacedKey(t *testing.T) {
-	s := newStageNow(t)
+	s := newRigNow(t)
 	old := s.joined(credential.Invitation{Name: "n1"}, credential.Joiner{})
 	_, ask := s.open(old.Credentials(nil))
 	if err := ask(); err != nil {

@@ -111,7 +111,7 @@ func TestTooManyBegun(t *testing.T) {
 
 // scale is a gate's bulk with connections that take of it.
 type scale struct {
-	*stage
+	*rig
 	n int
 }
 
@@ -163,7 +163,7 @@ func (s *scale) waits(what string, done chan error) {
 // TestBulk: where the room is taken what is small goes on, what is large waits, and whoever has least is next; a
 // connection that waits with something on its way is let finish; what is closed gives all of it back.
 func TestBulk(t *testing.T) {
-	s := &scale{stage: newStage(t)}
+	s := &scale{rig: newRig(t)}
 	ann, bob, carl := s.of("ann"), s.of("bob"), s.of("carl")
 	s.goes("the first", s.asks(ann, bulkBytes))
 	s.goes("what is small", s.asks(bob, ownBytes))
@@ -356,10 +356,10 @@ func TestLargeOnesHaveAPace(t *testing.T) {
 	if wait := s.carries("bob", large, today) + s.carries("ann", large, today.Add(64*time.Second)); wait != 0 {
 		t.Errorf("another one, or the same one later, waits %s", wait)
 	}
-	stage := &scale{stage: newStage(t)}
-	ann, bob := stage.of("ann"), stage.of("bob")
+	rig := &scale{rig: newRig(t)}
+	ann, bob := rig.of("ann"), rig.of("bob")
 	for _, bytes := range []int{bulkBurst, less} { // no more comes without a longer pause than there is
-		stage.gate.purses.carries("ann", bytes, stage.clock())
+		rig.gate.purses.carries("ann", bytes, rig.clock())
 	}
 	if ann.pause(large) == nil || ann.pause(littleBytes) != nil || bob.pause(large) != nil {
 		t.Error("whoever has overdrawn goes on, or what is small does not, or another one")
@@ -367,11 +367,11 @@ func TestLargeOnesHaveAPace(t *testing.T) {
 	if piece := proto.Size(&api.ExecIn{Stdin: make([]byte, 64<<10)}); ann.pause(piece) != nil {
 		t.Error("a piece of a file on its way into a task has the pace of large requests")
 	}
-	waits := stage.of("carl")
-	stage.gate.purses.carries("carl", bulkBurst, stage.clock())
+	waits := rig.of("carl")
+	rig.gate.purses.carries("carl", bulkBurst, rig.clock())
 	done := make(chan error, 1)
 	go func() { done <- waits.pause(less) }()
-	stage.gate.bulk.drop(waits)
+	rig.gate.bulk.drop(waits)
 	if err := <-done; !errors.Is(err, errBulk) {
 		t.Errorf("one that is closed meanwhile goes on: %v", err)
 	}

@@ -70,7 +70,7 @@ func (g *Authenticator) begins(ctx context.Context, p identity.Peer, call string
 	who := p.Identity.String()
 	if !g.comes(who) {
 		g.o.Count(countOverdrawn, 1)
-		c := &asked{gate: g, ctx: ctx, peer: p, call: call}
+		c := &checkedCall{gate: g, ctx: ctx, peer: p, call: call}
 		over := fmt.Sprintf("has begun %d calls and sent no request for them", g.purses.allowed.Coming)
 		g.say("Refused %s to %s: it %s", c.call, c.peer, over)
 		g.noteRefusal(c.about("", audit.Refused+": it "+over))

@@ -66,7 +66,7 @@ func (c *timed) left() (deadlines []time.Time, set int) {
 // TestHandshakesLeaveNoDeadline: whatever a client shows, its connection has no deadline once it is let in, at either
 // end.
 func TestHandshakesLeaveNoDeadline(t *testing.T) {
-	s := newStage(t)
+	s := newRig(t)
 	s.keepPasses()
 	s.believeAnIssuer()
 	gate := func(raw net.Conn) error {

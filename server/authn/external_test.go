@@ -44,17 +44,17 @@ func newOutsider(t *testing.T, by *spiffe.Issuer, id string) outsider {
 
 func (o outsider) config() string { return filepath.Join(o.dir, "tls.yaml") }
 
-func (o outsider) badge(s *stage) *credential.Badge {
+func (o outsider) badge(s *rig) *credential.Badge {
 	s.t.Helper()
 	return must(credential.OpenExternal(o.config(), s.clock))
 }
 
-// newOutside is a stage whose certificates an outside issuer signs.
-func newOutside(t *testing.T) (*stage, *spiffe.Issuer, outsider) {
+// newOutside is a rig whose certificates an outside issuer signs.
+func newOutside(t *testing.T) (*rig, *spiffe.Issuer, outsider) {
 	t.Helper()
 	by := spiffe.New(t, "a.example", today)
 	head := newOutsider(t, by, "scheduler/s1")
-	s := &stage{t: t, now: today, by: &identity.Folder{Dir: head.dir}} // where its denylist is
+	s := &rig{t: t, now: today, by: &identity.Folder{Dir: head.dir}} // where its denylist is
 	return s.begin(Options{External: must(identity.OpenExternal(head.config()))}), by, head
 }
 

@@ -19,7 +19,7 @@ import (
 // signed over it. A client that only proves who it is, makes a call that its role may not make, or shows a spent token
 // is not.
 func TestGoodForSomething(t *testing.T) {
-	s := newStageNow(t)
+	s := newRigNow(t)
 	came := func(want int64, what string) {
 		t.Helper()
 		for end := testpace.Until(10 * time.Second); s.good.Load() < want && time.Now().Before(end); {

@@ -23,14 +23,14 @@ import (
 
 // issuer believes tokens "ROLE.NAME.x", until an hour from now.
 type issuer struct {
-	*stage
+	*rig
 	mu   sync.Mutex
 	away bool
 	name string // for whom all are; empty: what they say
 }
 
-func (s *stage) believeAnIssuer() *issuer {
-	i := &issuer{stage: s}
+func (s *rig) believeAnIssuer() *issuer {
+	i := &issuer{rig: s}
 	until := s.clock().Add(time.Hour)
 	s.gate.o.Issued = func(token string) (Issued, error) {
 		i.mu.Lock()
@@ -51,7 +51,7 @@ func (s *stage) believeAnIssuer() *issuer {
 }
 
 // shows is the dialling end of a person with a token of the issuer.
-func (s *stage) shows(token string) *credential.Bearer {
+func (s *rig) shows(token string) *credential.Bearer {
 	s.t.Helper()
 	return s.read(credential.WithRoot("c-a", sha256.Sum256(s.by.Roots[0].Raw), token))
 }
@@ -93,7 +93,7 @@ func TestIssued(t *testing.T) {
 // TestIssuedRefused: what the issuer's configuration does not let in, who is on the denylist, names and roles that no
 // person has, and all where no issuer is believed; and whoever may be good later is told to come again.
 func TestIssuedRefused(t *testing.T) {
-	s := newStage(t)
+	s := newRig(t)
 	_, ask := s.open(s.shows("submitter.ann.x").Credentials(nil))
 	if err := ask(); err == nil || !strings.Contains(err.Error(), "it has no --oidc") {
 		t.Errorf("where no issuer is believed: %v", err)
@@ -125,7 +125,7 @@ func TestIssuedRefused(t *testing.T) {
 
 // TestIssuedDenied: who is denied by name loses a connection that is open.
 func TestIssuedDenied(t *testing.T) {
-	s := newStage(t)
+	s := newRig(t)
 	s.believeAnIssuer()
 	_, ask := s.open(s.shows("admin.eve.x").Credentials(nil))
 	if err := ask(); err != nil {
@@ -157,7 +157,7 @@ func TestIssuedText(t *testing.T) {
 	}
 	here, there := net.Pipe()
 	defer here.Close()
-	s := newStage(t)
+	s := newRig(t)
 	heard := make(chan []byte, 1)
 	machine := must(s.by.Certify(identity.RoleNode, "n1", today)).Pair
 	go func() { heard <- overhear(there, machine, s.by) }()
@@ -175,23 +175,23 @@ func TestLocalUser(t *testing.T) {
 	for _, c := range []struct {
 		how   string
 		local bool // what the issuer's configuration says
-		creds func(*stage) credentials.TransportCredentials
+		creds func(*rig) credentials.TransportCredentials
 		want  bool
 	}{
-		{"certificate", false, func(s *stage) credentials.TransportCredentials {
+		{"certificate", false, func(s *rig) credentials.TransportCredentials {
 			return s.badge(s.by, identity.RoleSubmitter, "ann").Credentials(nil)
 		}, true},
-		{"token", false, func(s *stage) credentials.TransportCredentials {
+		{"token", false, func(s *rig) credentials.TransportCredentials {
 			return s.bearer(identity.RoleSubmitter, "ann", time.Hour).Credentials(nil)
 		}, true},
-		{"issuer", false, func(s *stage) credentials.TransportCredentials {
+		{"issuer", false, func(s *rig) credentials.TransportCredentials {
 			return s.shows("submitter.ann.x").Credentials(nil)
 		}, false},
-		{"issuer with localUsers", true, func(s *stage) credentials.TransportCredentials {
+		{"issuer with localUsers", true, func(s *rig) credentials.TransportCredentials {
 			return s.shows("submitter.ann.x").Credentials(nil)
 		}, true},
 	} {
-		s := newStage(t)
+		s := newRig(t)
 		s.keepPasses()
 		s.gate.o.Issued = func(string) (Issued, error) {
 			return Issued{

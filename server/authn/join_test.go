@@ -17,13 +17,13 @@ import (
 	testpace "github.com/yi-json/synapse/test/able/pace"
 )
 
-// newStageNow is a stage that goes by the machine's clock: a machine that joins has no other one.
-func newStageNow(t *testing.T) *stage {
+// newRigNow is a rig that goes by the machine's clock: a machine that joins has no other one.
+func newRigNow(t *testing.T) *rig {
 	t.Helper()
 	return newStageAt(t, time.Now())
 }
 
-func (s *stage) invite(i credential.Invitation, uses int) string {
+func (s *rig) invite(i credential.Invitation, uses int) string {
 	s.t.Helper()
 	if i.Until.IsZero() {
 		i.Until = s.clock().Add(time.Hour)
@@ -33,7 +33,7 @@ func (s *stage) invite(i credential.Invitation, uses int) string {
 
 // TestJoin: a machine makes its key, gets a certificate by its token, and comes in with it. The token is spent.
 func TestJoin(t *testing.T) {
-	s := newStageNow(t)
+	s := newRigNow(t)
 	token := s.invite(credential.Invitation{}, 1)
 	folder := must(credential.Join(t.Context(), token+"\n", []string{"127.0.0.1:1", s.address},
 		credential.Joiner{Otherwise: "m1"}))
@@ -64,7 +64,7 @@ func TestJoin(t *testing.T) {
 
 // TestTokensOnDisk: only a hash of the secret is kept.
 func TestTokensOnDisk(t *testing.T) {
-	s := newStageNow(t)
+	s := newRigNow(t)
 	secret := strings.Split(s.invite(credential.Invitation{Name: "m1"}, 1), ".")[3]
 	files := must(filepath.Glob(filepath.Join(s.by.Dir, "invitations", "*")))
 	if len(files) != 1 {
@@ -80,7 +80,7 @@ func TestTokensOnDisk(t *testing.T) {
 
 // TestTokensRefused: over, for another machine, for a name that somebody has, changed, and for what is no name.
 func TestTokensRefused(t *testing.T) {
-	s := newStageNow(t)
+	s := newRigNow(t)
 	join := func(token, name string) error {
 		_, err := credential.Join(t.Context(), token, []string{s.address}, credential.Joiner{Name: name, Otherwise: "made"})
 		return err
@@ -121,7 +121,7 @@ func TestTokensRefused(t *testing.T) {
 
 // TestUses: of many who come at once, as many get in as the token has uses.
 func TestUses(t *testing.T) {
-	s := newStageNow(t)
+	s := newRigNow(t)
 	token := s.invite(credential.Invitation{}, 3)
 	var joined atomic.Int32
 	var all sync.WaitGroup
@@ -140,7 +140,7 @@ func TestUses(t *testing.T) {
 
 // TestSecretStays: whoever poses as the scheduler is told no secret.
 func TestSecretStays(t *testing.T) {
-	s, other := newStageNow(t), authority(t, "c-a", time.Now())
+	s, other := newRigNow(t), authority(t, "c-a", time.Now())
 	listener := must(net.Listen("tcp", "127.0.0.1:0"))
 	defer listener.Close()
 	posing := identity.Identity{Cluster: "c-a", Role: identity.RoleScheduler, Name: "s1"}
@@ -170,7 +170,7 @@ func TestSecretStays(t *testing.T) {
 
 // TestNothingButJoining: without a certificate there is one question, and no call.
 func TestNothingButJoining(t *testing.T) {
-	s := newStageNow(t)
+	s := newRigNow(t)
 	both := &tls.Config{InsecureSkipVerify: true, NextProtos: []string{credential.ProtocolJoin, credential.ProtocolHTTP2}}
 	conn := must(tls.Dial("tcp", s.address, both))
 	defer conn.Close()

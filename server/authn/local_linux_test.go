@@ -22,8 +22,8 @@ import (
 	"github.com/yi-json/synapse/server/unixsocket"
 )
 
-// here serves the stage by a socket too, and answers a connection by it.
-func (s *stage) here() (conn *grpc.ClientConn, ask func() error) {
+// here serves the rig by a socket too, and answers a connection by it.
+func (s *rig) here() (conn *grpc.ClientConn, ask func() error) {
 	s.t.Helper()
 	dir := s.t.TempDir()
 	server := grpc.NewServer(append(s.gate.ServerOptions(), grpc.Creds(s.gate.Credentials()))...)
@@ -44,10 +44,10 @@ func (s *stage) here() (conn *grpc.ClientConn, ask func() error) {
 	}
 }
 
-// newAudited is a stage with an audit, and what is in that.
-func newAudited(t *testing.T) (*stage, func() []audit.Line) {
+// newAudited is a rig with an audit, and what is in that.
+func newAudited(t *testing.T) (*rig, func() []audit.Line) {
 	t.Helper()
-	s, dir := newStage(t), t.TempDir()
+	s, dir := newRig(t), t.TempDir()
 	s.gate.o.Audit = must(audit.Open(dir, s.clock, s.log))
 	t.Cleanup(func() { s.gate.o.Audit.Close() })
 	return s, func() (all []audit.Line) {

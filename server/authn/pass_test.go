@@ -49,7 +49,7 @@ func (s *shelf) pass(id string) (*messages.PassRecord, error) {
 }
 
 // keepPasses gives the gate a store.
-func (s *stage) keepPasses() *shelf {
+func (s *rig) keepPasses() *shelf {
 	s.shelf = &shelf{Memory: store.NewMemory()}
 	s.shelf.epoch = must(s.shelf.Lead("tester"))
 	s.gate.o.Pass = s.shelf.pass
@@ -57,7 +57,7 @@ func (s *stage) keepPasses() *shelf {
 }
 
 // kept is the text of a person's token that the store has.
-func (s *stage) kept(role identity.Role, name string, ttl time.Duration) (text, id string) {
+func (s *rig) kept(role identity.Role, name string, ttl time.Duration) (text, id string) {
 	s.t.Helper()
 	text, hash, err := credential.NewPass("c-a", sha256.Sum256(s.by.Roots[0].Raw))
 	if err == nil {
@@ -71,13 +71,13 @@ func (s *stage) kept(role identity.Role, name string, ttl time.Duration) (text, 
 	return text, messages.PassID(hash)
 }
 
-func (s *stage) bearer(role identity.Role, name string, ttl time.Duration) *credential.Bearer {
+func (s *rig) bearer(role identity.Role, name string, ttl time.Duration) *credential.Bearer {
 	s.t.Helper()
 	text, _ := s.kept(role, name, ttl)
 	return s.read(text)
 }
 
-func (s *stage) read(text string) *credential.Bearer {
+func (s *rig) read(text string) *credential.Bearer {
 	s.t.Helper()
 	b := must(credential.ReadBearer(text + "\n"))
 	b.Now = s.clock
@@ -86,7 +86,7 @@ func (s *stage) read(text string) *credential.Bearer {
 
 // TestPass: who shows a token is its person, until it is over, and neither the log nor the store has the secret.
 func TestPass(t *testing.T) {
-	s := newStage(t)
+	s := newRig(t)
 	shelf := s.keepPasses()
 	text, id := s.kept(identity.RoleSubmitter, "ann", time.Hour)
 	_, ask := s.open(s.read(text).Credentials(nil))
@@ -113,14 +113,14 @@ func TestPass(t *testing.T) {
 }
 
 // later lets time pass, and the gate look again.
-func (s *stage) later(d time.Duration) {
+func (s *rig) later(d time.Duration) {
 	s.pass(d)
 	s.gate.recheck()
 }
 
 // TestPassesRefused: what is not in the store, not any more, of somebody on the denylist, or of another cluster.
 func TestPassesRefused(t *testing.T) {
-	s := newStage(t)
+	s := newRig(t)
 	shelf := s.keepPasses()
 	unknown, _ := must2(credential.NewPass("c-a", sha256.Sum256(s.by.Roots[0].Raw)))
 	elsewhere, _ := must2(credential.NewPass("c-a", sha256.Sum256(authority(t, "c-a", today).Roots[0].Raw)))
@@ -195,7 +195,7 @@ func must2(text string, hash []byte, err error) (string, []byte) {
 // TestRevokedOnAnOpenConnection: who loses a token loses the connection that is open, at the next look; and where the
 // store does not answer for long, because it could not be known.
 func TestRevokedOnAnOpenConnection(t *testing.T) {
-	s := newStage(t)
+	s := newRig(t)
 	shelf := s.keepPasses()
 	text, id := s.kept(identity.RoleSubmitter, "ann", 24*time.Hour)
 	_, ask := s.open(s.read(text).Credentials(nil))
@@ -240,7 +240,7 @@ func TestRevokedOnAnOpenConnection(t *testing.T) {
 // TestStoreIsAwayAgain: how long a token is good without the store counts from when the store answered last, and not
 // from when its connection came.
 func TestStoreIsAwayAgain(t *testing.T) {
-	s := newStage(t)
+	s := newRig(t)
 	shelf := s.keepPasses()
 	_, ask := s.open(s.bearer(identity.RoleSubmitter, "ann", 24*time.Hour).Credentials(nil))
 	if err := ask(); err != nil {
@@ -263,7 +263,7 @@ func TestStoreIsAwayAgain(t *testing.T) {
 
 // TestPassIsSaidToSchedulersAlone: nothing of a token leaves before a scheduler of its cluster is proved.
 func TestPassIsSaidToSchedulersAlone(t *testing.T) {
-	s := newStage(t)
+	s := newRig(t)
 	s.keepPasses()
 	b := s.bearer(identity.RoleAdmin, "ada", time.Hour)
 	for name, pair := range map[string]*identity.Pair{

@@ -35,8 +35,8 @@ import (
 
 // This file owns the question who may do what by HTTP: the same as by gRPC, whatever it is proved by.
 
-// openHTTP serves a stage's API by HTTP alone.
-func (s *stage) openHTTP(served api.SynapseServer, calls []grpc.UnaryServerInterceptor,
+// openHTTP serves a rig's API by HTTP alone.
+func (s *rig) openHTTP(served api.SynapseServer, calls []grpc.UnaryServerInterceptor,
 	streams []grpc.StreamServerInterceptor) *grpc.Server {
 	s.t.Helper()
 	s.gate.o.Job = jobNamed
@@ -65,10 +65,10 @@ func (s *stage) openHTTP(served api.SynapseServer, calls []grpc.UnaryServerInter
 	return server
 }
 
-// scriptedHTTP is a stage at which each call that is let through is reached.
-func scriptedHTTP(t *testing.T) (*stage, *scripted) {
+// scriptedHTTP is a rig at which each call that is let through is reached.
+func scriptedHTTP(t *testing.T) (*rig, *scripted) {
 	t.Helper()
-	s, served := newStage(t), &scripted{}
+	s, served := newRig(t), &scripted{}
 	s.openHTTP(served, []grpc.UnaryServerInterceptor{served.call}, []grpc.StreamServerInterceptor{served.stream})
 	return s, served
 }
@@ -79,7 +79,7 @@ type program struct {
 	address, token string
 }
 
-func (s *stage) program(token string, as *credential.Badge, protocol string) program {
+func (s *rig) program(token string, as *credential.Badge, protocol string) program {
 	config := &tls.Config{InsecureSkipVerify: true, NextProtos: []string{protocol}}
 	if as != nil {
 		config.Certificates = []tls.Certificate{*as.Shows().TLS()}
@@ -262,7 +262,7 @@ func (watcher) Watch(_ *messages.Watch, stream grpc.ServerStreamingServer[messag
 
 // TestRevokedByHTTP: what is open of a token that is revoked ends, and says why.
 func TestRevokedByHTTP(t *testing.T) {
-	s := newStage(t)
+	s := newRig(t)
 	s.openHTTP(watcher{}, nil, nil)
 	shelf := s.keepPasses()
 	text, id := s.kept(identity.RoleViewer, "vera", time.Hour)
@@ -323,7 +323,7 @@ func TestAuditedByHTTP(t *testing.T) {
 // TestLocalByHTTP: by the socket of the scheduler's machine HTTP is served as gRPC is, to the same people; a connection
 // counts among its identity's until it ends.
 func TestLocalByHTTP(t *testing.T) {
-	s, served := newStage(t), &scripted{}
+	s, served := newRig(t), &scripted{}
 	server := s.openHTTP(served, []grpc.UnaryServerInterceptor{served.call}, nil)
 	dir := t.TempDir()
 	at := must(unixsocket.Listen(dir))

@@ -23,12 +23,12 @@ import (
 	testpace "github.com/yi-json/synapse/test/able/pace"
 )
 
-// This file owns the stage: a scheduler's gate before real gRPC on loopback, with a clock that a test moves.
+// This file owns the rig: a scheduler's gate before real gRPC on loopback, with a clock that a test moves.
 
-// today is when the stage's clock begins.
+// today is when the rig's clock begins.
 var today = time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
 
-type stage struct {
+type rig struct {
 	t       *testing.T
 	by      *identity.Folder
 	gate    *Authenticator
@@ -62,25 +62,25 @@ func authority(t *testing.T, cluster string, now time.Time) *identity.Folder {
 	return by
 }
 
-func newStage(t *testing.T) *stage {
+func newRig(t *testing.T) *rig {
 	t.Helper()
 	return newStageAt(t, today)
 }
 
-func newStageAt(t *testing.T, now time.Time) *stage {
+func newStageAt(t *testing.T, now time.Time) *rig {
 	t.Helper()
-	return stageOf(t, authority(t, "c-a", now), now)
+	return rigOf(t, authority(t, "c-a", now), now)
 }
 
-// stageOf is one of an authority that is there.
-func stageOf(t *testing.T, by *identity.Folder, now time.Time) *stage {
+// rigOf is one of an authority that is there.
+func rigOf(t *testing.T, by *identity.Folder, now time.Time) *rig {
 	t.Helper()
-	s := &stage{t: t, by: by, now: now}
+	s := &rig{t: t, by: by, now: now}
 	return s.begin(Options{Folder: s.by})
 }
 
 // begin opens the gate.
-func (s *stage) begin(o Options) *stage {
+func (s *rig) begin(o Options) *rig {
 	s.t.Helper()
 	t := s.t
 	o.Log, o.Now = s.log, s.clock
@@ -118,14 +118,14 @@ type attendedConn struct {
 
 func (c *attendedConn) Served() { c.once.Do(func() { c.good.Add(1) }) }
 
-func (s *stage) log(format string, args ...any) {
+func (s *rig) log(format string, args ...any) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.lines = append(s.lines, fmt.Sprintf(format, args...))
 }
 
 // said is how many lines have the words.
-func (s *stage) said(words string) (n int) {
+func (s *rig) said(words string) (n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, line := range s.lines {
@@ -137,38 +137,38 @@ func (s *stage) said(words string) (n int) {
 }
 
 // tells is how often it said so, and waits for the first: a peer may know why before the log does.
-func (s *stage) tells(words string) int {
+func (s *rig) tells(words string) int {
 	for end := testpace.Until(10 * time.Second); s.said(words) == 0 && time.Now().Before(end); {
 		time.Sleep(time.Millisecond)
 	}
 	return s.said(words)
 }
 
-func (s *stage) clock() time.Time {
+func (s *rig) clock() time.Time {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.now
 }
 
-func (s *stage) pass(d time.Duration) {
+func (s *rig) pass(d time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.now = s.now.Add(d)
 }
 
 // badge is the badge of a member of a cluster, on disk.
-func (s *stage) badge(by *identity.Folder, role identity.Role, name string) *credential.Badge {
+func (s *rig) badge(by *identity.Folder, role identity.Role, name string) *credential.Badge {
 	s.t.Helper()
 	return s.badgeOf(must(by.Certify(role, name, today)), name)
 }
 
-// badgeNow is one of this cluster's, certified by the stage's clock.
-func (s *stage) badgeNow(role identity.Role, name string) *credential.Badge {
+// badgeNow is one of this cluster's, certified by the rig's clock.
+func (s *rig) badgeNow(role identity.Role, name string) *credential.Badge {
 	s.t.Helper()
 	return s.badgeOf(must(s.by.Certify(role, name, s.clock())), name)
 }
 
-func (s *stage) badgeOf(folder *identity.Folder, name string) *credential.Badge {
+func (s *rig) badgeOf(folder *identity.Folder, name string) *credential.Badge {
 	s.t.Helper()
 	folder.Dir = filepath.Join(s.t.TempDir(), name)
 	if err := folder.Create(); err != nil {
@@ -178,7 +178,7 @@ func (s *stage) badgeOf(folder *identity.Folder, name string) *credential.Badge 
 }
 
 // open is a connection that asks for the scheduler's health.
-func (s *stage) open(creds credentials.TransportCredentials) (conn *grpc.ClientConn, ask func() error) {
+func (s *rig) open(creds credentials.TransportCredentials) (conn *grpc.ClientConn, ask func() error) {
 	s.t.Helper()
 	conn = must(grpc.NewClient("passthrough:///"+s.address, grpc.WithTransportCredentials(creds), grpc.WithDisableRetry()))
 	s.t.Cleanup(func() { conn.Close() })
@@ -191,7 +191,7 @@ func (s *stage) open(creds credentials.TransportCredentials) (conn *grpc.ClientC
 }
 
 // intrude is a handshake that believes everybody, and what the scheduler answers to it.
-func (s *stage) intrude(change func(*tls.Config)) error {
+func (s *rig) intrude(change func(*tls.Config)) error {
 	config := &tls.Config{InsecureSkipVerify: true, NextProtos: []string{credential.ProtocolHTTP2}}
 	change(config)
 	conn, err := tls.DialWithDialer(&net.Dialer{Timeout: 10 * time.Second}, "tcp", s.address, config)

@@ -136,7 +136,7 @@ func (g *Authenticator) GuardStream(
 // guarded is a stream of which every request is held against the table, and every answer shown as far as it may be.
 type guarded struct {
 	grpc.ServerStream
-	asked *asked
+	asked *checkedCall
 	begun bool
 }
 
@@ -160,8 +160,8 @@ func (s *guarded) SendMsg(m any) error {
 	return s.ServerStream.SendMsg(shown)
 }
 
-// asked is one call.
-type asked struct {
+// checkedCall holds one call whose rights are checked.
+type checkedCall struct {
 	gate *Authenticator
 	ctx  context.Context
 	peer identity.Peer
@@ -172,9 +172,9 @@ type asked struct {
 }
 
 // ask lets a call begin, unless its role may not make it whatever it asks for.
-func (g *Authenticator) ask(ctx context.Context, call string) (*asked, error) {
+func (g *Authenticator) ask(ctx context.Context, call string) (*checkedCall, error) {
 	p, ok := PeerOf(ctx)
-	c := &asked{gate: g, ctx: ctx, peer: p, call: call}
+	c := &checkedCall{gate: g, ctx: ctx, peer: p, call: call}
 	if !ok || !rights.Decided(call) {
 		return nil, c.refuse("make this call", "nobody", "")
 	}
@@ -188,7 +188,7 @@ func (g *Authenticator) ask(ctx context.Context, call string) (*asked, error) {
 
 // allow refuses a request for which the caller lacks a right. A job is named by its whole id from here on: what was
 // allowed for one must not be done to another that the same beginning of an id finds a moment later.
-func (c *asked) allow(request any) error {
+func (c *checkedCall) allow(request any) error {
 	m, ok := request.(proto.Message)
 	if !ok {
 		return c.refuse("make this call", "nobody", "")
@@ -243,14 +243,14 @@ func (c *asked) allow(request any) error {
 }
 
 // served says that the call was let in, so that its connection's handshake was not for nothing.
-func (c *asked) served() {
+func (c *checkedCall) served() {
 	if proof, ok := proofOf(c.ctx); ok && proof.came != nil {
 		proof.came.Served()
 	}
 }
 
 // job is the one that a request names.
-func (c *asked) job(request proto.Message) (*messages.JobRecord, error) {
+func (c *checkedCall) job(request proto.Message) (*messages.JobRecord, error) {
 	m := request.ProtoReflect()
 	f := m.Descriptor().Fields().ByName("job")
 	if f == nil || c.gate.o.Job == nil {
@@ -264,7 +264,7 @@ func (c *asked) job(request proto.Message) (*messages.JobRecord, error) {
 }
 
 // show is an answer without what the caller may not see. What is read of others is in the audit before it leaves.
-func (c *asked) show(answer any) (any, error) {
+func (c *checkedCall) show(answer any) (any, error) {
 	m, ok := answer.(proto.Message)
 	if !ok {
 		return answer, nil
@@ -278,7 +278,7 @@ func (c *asked) show(answer any) (any, error) {
 	return shown.Message, c.readOf(shown.Foreign)
 }
 
-func (c *asked) refuseRight(right rights.Right, object string) error {
+func (c *checkedCall) refuseRight(right rights.Right, object string) error {
 	what := right.Words()
 	if object != "" {
 		what += " " + object
@@ -289,7 +289,7 @@ func (c *asked) refuseRight(right rights.Right, object string) error {
 }
 
 // refuse says what is not allowed and whose it is, and logs a line.
-func (c *asked) refuse(what, whose, right string) error {
+func (c *checkedCall) refuse(what, whose, right string) error {
 	c.gate.o.Count(countDenied, 1)
 	c.gate.say("Refused %s to %s: it may not %s", c.call, c.peer, what)
 	c.gate.noteRefusal(c.about(what, audit.Refused))

@@ -81,8 +81,8 @@ func jobNamed(_ context.Context, id string) (*messages.JobRecord, error) {
 var errReached = status.Error(codes.Aborted, "reached")
 
 // callsStage is a gate before all that a scheduler serves, with services that are scripted.
-func callsStage(t *testing.T) (*stage, *scripted) {
-	s := newStage(t)
+func callsStage(t *testing.T) (*rig, *scripted) {
+	s := newRig(t)
 	s.gate.o.Job = jobNamed
 	served := &scripted{}
 	server := grpc.NewServer(append(s.gate.ServerOptions(), grpc.Creds(s.gate.Credentials()),
@@ -302,13 +302,13 @@ func TestLinkIsForMachines(t *testing.T) {
 
 // TestNamedWhole: a job that is named by the beginning of its id is the one that was looked at, when it is acted on.
 func TestNamedWhole(t *testing.T) {
-	s := newStage(t)
+	s := newRig(t)
 	s.gate.o.Job = func(context.Context, string) (*messages.JobRecord, error) {
 		return &messages.JobRecord{Id: "j-whole", Owner: &messages.Principal{Name: "ann"}}, nil
 	}
 	peer := identity.Peer{Identity: identity.Identity{Cluster: "c-a", Role: identity.RoleSubmitter, Name: "ann"}}
 	q := &messages.Cancel{Job: "j-w"}
-	c := &asked{gate: s.gate, ctx: t.Context(), peer: peer, call: "/synapse.v1.Synapse/Cancel"}
+	c := &checkedCall{gate: s.gate, ctx: t.Context(), peer: peer, call: "/synapse.v1.Synapse/Cancel"}
 	if err := c.allow(q); err != nil || q.Job != "j-whole" {
 		t.Errorf("%v, of %s", err, q.Job)
 	}

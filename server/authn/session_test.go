@@ -50,8 +50,8 @@ func pageFor(t *testing.T, names ...string) Page {
 	return files
 }
 
-// newDesk is a stage whose page has a certificate, and people tokens.
-func newDesk(t *testing.T) *stage {
+// newDesk is a rig whose page has a certificate, and people tokens.
+func newDesk(t *testing.T) *rig {
 	t.Helper()
 	s := newVisited(t)
 	s.keepPasses()
@@ -65,14 +65,14 @@ func newDesk(t *testing.T) *stage {
 var atPage = Visitor{from: "10.0.0.9", named: true}
 
 // login is the cookie of somebody who logged in.
-func (s *stage) login(role identity.Role, name string, ttl time.Duration) (cookie, id string) {
+func (s *rig) login(role identity.Role, name string, ttl time.Duration) (cookie, id string) {
 	s.t.Helper()
 	text, id := s.kept(role, name, ttl)
 	return must(s.gate.LogIn(atPage, text, browser)), id
 }
 
 // comes is whom a cookie is taken for.
-func (s *stage) comes(cookie string) string {
+func (s *rig) comes(cookie string) string {
 	session, done, err := s.gate.Resume(atPage, cookie, browser)
 	if err != nil {
 		return "error: " + err.Error()
@@ -134,22 +134,22 @@ func TestCookieIsSealed(t *testing.T) {
 // TestSessionEnds: with its token, its person on the denylist, its time, and logging out; each ends what is open, and
 // the cookie opens nothing then.
 func TestSessionEnds(t *testing.T) {
-	for name, end := range map[string]func(*stage, *Session, string){
-		"revoked": func(s *stage, _ *Session, pass string) {
+	for name, end := range map[string]func(*rig, *Session, string){
+		"revoked": func(s *rig, _ *Session, pass string) {
 			if err := s.shelf.DropPass(s.shelf.epoch, pass); err != nil {
 				s.t.Fatal(err)
 			}
 			s.later(recheckEvery)
 		},
-		"denied": func(s *stage, _ *Session, _ string) {
+		"denied": func(s *rig, _ *Session, _ string) {
 			if err := s.by.Write("denylist", []byte("synapse://c-a/operator/otto\n")); err != nil {
 				s.t.Fatal(err)
 			}
 			s.later(recheckEvery)
 		},
-		"the token's time": func(s *stage, _ *Session, _ string) { s.later(24 * time.Hour) },
-		"the cookie's":     func(s *stage, _ *Session, _ string) { s.later(cookieFor) },
-		"logged out":       func(_ *stage, session *Session, _ string) { session.LogOut() },
+		"the token's time": func(s *rig, _ *Session, _ string) { s.later(24 * time.Hour) },
+		"the cookie's":     func(s *rig, _ *Session, _ string) { s.later(cookieFor) },
+		"logged out":       func(_ *rig, session *Session, _ string) { session.LogOut() },
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newDesk(t)

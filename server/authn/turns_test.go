@@ -111,7 +111,7 @@ func TestCrowdGivesWay(t *testing.T) {
 
 // TestSlowOnesHaveNoTurn: clients that stop in the middle of a handshake hold up nobody, however many they are.
 func TestSlowOnesHaveNoTurn(t *testing.T) {
-	s := newStage(t)
+	s := newRig(t)
 	for range 4 * cap(s.gate.turns.places) {
 		raw := must(net.Dial("tcp", s.address))
 		defer raw.Close()

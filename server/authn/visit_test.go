@@ -48,10 +48,10 @@ func TestVisitorsTokens(t *testing.T) {
 	}
 }
 
-// newVisited is a stage with a multiplexer: a page for anybody, and one for whoever may read figures.
-func newVisited(t *testing.T) *stage {
+// newVisited is a rig with a multiplexer: a page for anybody, and one for whoever may read figures.
+func newVisited(t *testing.T) *rig {
 	t.Helper()
-	s := &stage{t: t, by: authority(t, "c-a", today), now: today}
+	s := &rig{t: t, by: authority(t, "c-a", today), now: today}
 	s.gate = must(New(Options{Folder: s.by, Log: s.log, Now: s.clock}))
 	t.Cleanup(s.gate.Close)
 	pages := http.NewServeMux()
@@ -81,11 +81,11 @@ func newVisited(t *testing.T) *stage {
 }
 
 // visit asks for a page, as somebody or as nobody, and answers with what was read or why nothing was.
-func (s *stage) visit(path string, as *credential.Badge, protocols ...string) string {
+func (s *rig) visit(path string, as *credential.Badge, protocols ...string) string {
 	return s.visitWith("", path, as, protocols...)
 }
 
-func (s *stage) visitWith(authorization, path string, as *credential.Badge, protocols ...string) string {
+func (s *rig) visitWith(authorization, path string, as *credential.Badge, protocols ...string) string {
 	config := &tls.Config{InsecureSkipVerify: true, NextProtos: protocols}
 	if as != nil {
 		config.Certificates = []tls.Certificate{*as.Shows().TLS()}

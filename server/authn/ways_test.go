@@ -32,14 +32,14 @@ func rooted(t *testing.T, made time.Time) (root *identity.Folder, authority func
 }
 
 // believing is a badge whose owner believes these roots.
-func (s *stage) believing(b *credential.Badge, roots ...*x509.Certificate) *credential.Badge {
+func (s *rig) believing(b *credential.Badge, roots ...*x509.Certificate) *credential.Badge {
 	s.t.Helper()
 	b.Folder.Roots = roots
 	return must(credential.New(b.Folder, s.clock))
 }
 
 // comesIn reports whether somebody is let in.
-func (s *stage) comesIn(b *credential.Badge) error {
+func (s *rig) comesIn(b *credential.Badge) error {
 	_, ask := s.open(b.Credentials(nil))
 	return ask()
 }
@@ -49,9 +49,9 @@ func (s *stage) comesIn(b *credential.Badge) error {
 // renewal.
 func TestAuthorityIsReplaced(t *testing.T) {
 	_, authority := rooted(t, today.Add(-48*time.Hour))
-	before := stageOf(t, authority(today.Add(-48*time.Hour)), today)
+	before := rigOf(t, authority(today.Add(-48*time.Hour)), today)
 	b := before.badge(before.by, identity.RoleNode, "n1")
-	after := stageOf(t, authority(today), today)
+	after := rigOf(t, authority(today), today)
 	if err := after.comesIn(b); err != nil {
 		t.Fatalf("with what the lost authority signed: %v", err)
 	}
@@ -81,7 +81,7 @@ func TestAuthorityIsOver(t *testing.T) {
 		t.Fatal("a scheduler starts with an authority that is over")
 	}
 	lapsed := must(old.Certify(identity.RoleNode, "n1", now.Add(-25*time.Hour)))
-	s := stageOf(t, authority(now), now)
+	s := rigOf(t, authority(now), now)
 	b := must(credential.New(lapsed, s.clock))
 	var late *identity.TimeError
 	if err := b.Renew(t.Context(), []string{s.address}); err == nil || errors.As(err, &late) {
@@ -106,14 +106,14 @@ func TestRootIsReplaced(t *testing.T) {
 	both := []*x509.Certificate{first.Roots[0], second.Roots[0]}
 
 	by := ofFirst(today.Add(-24 * time.Hour))
-	s := stageOf(t, by, today)
+	s := rigOf(t, by, today)
 	b := s.badge(by, identity.RoleNode, "n1")
 	if err := s.comesIn(s.believing(b, both...)); err != nil {
 		t.Fatalf("it believes both: %v", err)
 	}
 	by = ofSecond(today)
 	by.Roots = both
-	s = stageOf(t, by, today)
+	s = rigOf(t, by, today)
 	b = s.believing(b, both...)
 	if err := s.comesIn(b); err != nil {
 		t.Fatalf("the scheduler has an authority of the new root: %v", err)
@@ -122,7 +122,7 @@ func TestRootIsReplaced(t *testing.T) {
 		t.Fatal(err)
 	}
 	by = ofSecond(today)
-	s = stageOf(t, by, today)
+	s = rigOf(t, by, today)
 	b.Folder.Pair = b.Shows()
 	if err := s.comesIn(s.believing(b, second.Roots...)); err != nil {
 		t.Errorf("the old root is gone: %v", err)

@@ -103,14 +103,14 @@ func (g *Gateway) wait(ctx context.Context, answer reply, change bool) (any, err
 	}
 }
 
-// answer has what all replies of actors have in common.
-type answer interface{ GetOutcome() *messages.Outcome }
+// outcomer has what all replies of actors have in common.
+type outcomer interface{ GetOutcome() *messages.Outcome }
 
 // question has what all requests have in common, once the principal is filled in.
 type question interface{ Validate() error }
 
 // call is a whole unary call: it checks the question, asks, and returns an outcome that is not OK as an error.
-func call[A answer](ctx context.Context, g *Gateway, to *actor.PID, q question) (A, error) {
+func call[A outcomer](ctx context.Context, g *Gateway, to *actor.PID, q question) (A, error) {
 	var none A
 	if err := g.admit(ctx, q); err != nil {
 		return none, err
@@ -168,7 +168,7 @@ func (g *Gateway) awaitLoaded(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if a, ok := got.(answer); ok && a.GetOutcome().GetCode() == messages.Code_CODE_UNAVAILABLE {
+	if a, ok := got.(outcomer); ok && a.GetOutcome().GetCode() == messages.Code_CODE_UNAVAILABLE {
 		return api.StatusOf(a.GetOutcome())
 	}
 	g.loaded.Store(true)

@@ -76,7 +76,7 @@ func (g *Gateway) Update(ctx context.Context, q *messages.Update) (*messages.Upd
 }
 
 // wish asks the Scheduler to do something about a job, of which it may know nothing any more if the job is over.
-func wish[A answer](ctx context.Context, g *Gateway, id string, q question) (A, error) {
+func wish[A outcomer](ctx context.Context, g *Gateway, id string, q question) (A, error) {
 	reply, err := call[A](ctx, g, g.scheduler, q)
 	if job := g.over(ctx, id, err); job != nil {
 		var none A
@@ -212,7 +212,7 @@ func (g *Gateway) GetEfficiency(ctx context.Context, q *messages.GetEfficiency) 
 }
 
 // read asks the Mirror, once it knows the jobs.
-func read[A answer](ctx context.Context, g *Gateway, q question) (A, error) {
+func read[A outcomer](ctx context.Context, g *Gateway, q question) (A, error) {
 	var none A
 	if err := g.admit(ctx, q); err != nil {
 		return none, err

@@ -16,7 +16,7 @@ import (
 // This file owns the tests of exec sessions in tasks.
 
 // comes is the machine's end: it comes for what its launcher was told of, and answers each word of stdin with itself.
-func (l *launcher) comes(d *door, session string) error {
+func (l *launcher) comes(d *servedGateway, session string) error {
 	stream, err := d.SynapseClient.Carry(timely(d.tb))
 	if err != nil {
 		return err
@@ -45,7 +45,7 @@ func (l *launcher) comes(d *door, session string) error {
 }
 
 // executing is a cluster with a job that runs, whose machine comes for what it is told of.
-func executing(t *testing.T, o Options) (*door, *launcher, string) {
+func executing(t *testing.T, o Options) (*servedGateway, *launcher, string) {
 	r := newRoom(t)
 	s, memory := r.lead()
 	o.Peers, o.Store = r, memory

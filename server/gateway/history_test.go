@@ -18,7 +18,7 @@ import (
 )
 
 // attic is a store of jobs that are over, behind a door whose actors never answer.
-func attic(t *testing.T, jobs int, edit func(i int, j *messages.JobRecord)) (*door, *store.Memory) {
+func attic(t *testing.T, jobs int, edit func(i int, j *messages.JobRecord)) (*servedGateway, *store.Memory) {
 	t.Helper()
 	memory := store.NewMemory()
 	if _, err := memory.Lead("test"); err != nil {
@@ -46,7 +46,7 @@ func attic(t *testing.T, jobs int, edit func(i int, j *messages.JobRecord)) (*do
 }
 
 // pages reads all of an answer: the ids, and how many pages they came in.
-func (d *door) pages(q *messages.History) (ids []string, pages int) {
+func (d *servedGateway) pages(q *messages.History) (ids []string, pages int) {
 	d.tb.Helper()
 	for range 1_000 {
 		r, err := d.SynapseClient.History(timely(d.tb), q)

@@ -101,7 +101,7 @@ func TestTailIsOfOneAttempt(t *testing.T) {
 	d, _, job, write, machines := gang(t, Options{Clock: clock.Real{}})
 	write(0, false, "first\nlast\n")
 	before := d.parts(&api.ReadLogs{Job: job})
-	readers := []*reading{
+	readers := []*follower{
 		d.following(timely(t), &api.ReadLogs{Job: job, Follow: true, TailLines: 1}),
 		d.following(timely(t), &api.ReadLogs{Job: job, Follow: true, TailBytes: 5}),
 	}
@@ -170,7 +170,7 @@ func TestResumedOverAFailedRead(t *testing.T) {
 }
 
 // runsAgain waits until a job runs for the second time.
-func (d *door) runsAgain(job string) {
+func (d *servedGateway) runsAgain(job string) {
 	d.tb.Helper()
 	eventually(d.tb, "it runs again", func() bool {
 		got, err := d.SynapseClient.GetJob(timely(d.tb), &messages.GetJob{Job: job})
@@ -179,7 +179,7 @@ func (d *door) runsAgain(job string) {
 }
 
 // parts reads to the end.
-func (d *door) parts(q *api.ReadLogs) []*api.LogPart {
+func (d *servedGateway) parts(q *api.ReadLogs) []*api.LogPart {
 	d.tb.Helper()
 	stream, err := d.SynapseClient.ReadLogs(timely(d.tb), q)
 	if err != nil {

@@ -36,7 +36,7 @@ func linesOf(p *api.LogPart) (lines []string) {
 }
 
 // reads reads to the end.
-func (d *door) reads(q *api.ReadLogs) (string, error) {
+func (d *servedGateway) reads(q *api.ReadLogs) (string, error) {
 	d.tb.Helper()
 	stream, err := d.SynapseClient.ReadLogs(timely(d.tb), q)
 	if err != nil {
@@ -55,7 +55,7 @@ func (d *door) reads(q *api.ReadLogs) (string, error) {
 	}
 }
 
-func (d *door) wants(q *api.ReadLogs, want ...string) {
+func (d *servedGateway) wants(q *api.ReadLogs, want ...string) {
 	d.tb.Helper()
 	if got, err := d.reads(q); err != nil || got != strings.Join(want, "\n") {
 		d.tb.Errorf("%v read:\n%s\n%v\nand not:\n%s", q, got, err, strings.Join(want, "\n"))
@@ -79,8 +79,9 @@ func (quick) After(d time.Duration) <-chan time.Time {
 // gang starts a gang of two machines with two ranks each. Where o has no clock it is the quick one, on which a machine
 // of a very busy computer may seem not to answer: a test that reads all that was written uses the real one. A test that
 // has a machine not answer runs beside the others, as it mostly waits.
-func gang(t *testing.T, o Options) (d *door, r *room, job string, byRank func(rank int32, stderr bool, text string),
-	machines []*launcher) {
+func gang(t *testing.T, o Options) (
+	d *servedGateway, r *room, job string, byRank func(rank int32, stderr bool, text string), machines []*launcher,
+) {
 	r = newRoom(t)
 	s, memory := r.lead()
 	if o.Store == nil {
@@ -222,21 +223,21 @@ func TestReadLogsTellsWhatIsGone(t *testing.T) {
 	}
 }
 
-// reading is a reader that follows, and what came so far.
-type reading struct {
+// follower reads a log that grows, and keeps what came so far.
+type follower struct {
 	mu    sync.Mutex
 	lines []string
 	err   error
 	ended bool
 }
 
-func (d *door) following(ctx context.Context, q *api.ReadLogs) *reading {
+func (d *servedGateway) following(ctx context.Context, q *api.ReadLogs) *follower {
 	d.tb.Helper()
 	stream, err := d.SynapseClient.ReadLogs(ctx, q)
 	if err != nil {
 		d.tb.Fatal(err)
 	}
-	f := &reading{}
+	f := &follower{}
 	go func() {
 		for {
 			p, err := stream.Recv()
@@ -253,7 +254,7 @@ func (d *door) following(ctx context.Context, q *api.ReadLogs) *reading {
 	return f
 }
 
-func (f *reading) has(line string) func() bool {
+func (f *follower) has(line string) func() bool {
 	return func() bool {
 		f.mu.Lock()
 		defer f.mu.Unlock()
@@ -266,7 +267,7 @@ func (f *reading) has(line string) func() bool {
 	}
 }
 
-func (f *reading) over() bool {
+func (f *follower) over() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.ended

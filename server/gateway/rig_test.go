@@ -62,7 +62,7 @@ func (r *room) system(address string) *actor.ActorSystem {
 	s.ProcessRegistry.RegisterAddressResolver(func(pid *actor.PID) (actor.Process, bool) {
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		return wire{r, pid.Address}, true
+		return systemLink{r, pid.Address}, true
 	})
 	r.mu.Lock()
 	r.systems[address] = s
@@ -77,13 +77,13 @@ func (r *room) cut(address string) {
 	delete(r.systems, address)
 }
 
-// wire passes messages to another system of the room, if it is there.
-type wire struct {
+// systemLink passes messages to another system of the room, if it is there.
+type systemLink struct {
 	r  *room
 	to string
 }
 
-func (w wire) SendUserMessage(pid *actor.PID, m any) {
+func (w systemLink) SendUserMessage(pid *actor.PID, m any) {
 	w.r.mu.Lock()
 	to := w.r.systems[w.to]
 	w.r.mu.Unlock()
@@ -92,8 +92,8 @@ func (w wire) SendUserMessage(pid *actor.PID, m any) {
 		to.Root.RequestWithCustomSender(actor.NewPID(pid.Address, pid.Id), message, sender)
 	}
 }
-func (wire) SendSystemMessage(*actor.PID, any) {}
-func (wire) Stop(*actor.PID)                   {}
+func (systemLink) SendSystemMessage(*actor.PID, any) {}
+func (systemLink) Stop(*actor.PID)                   {}
 
 func (r *room) Props(kind actors.Kind, make actor.Producer) *actor.Props {
 	if r.born == nil {
@@ -204,15 +204,15 @@ func (r *room) assemble(edit ...func(*leader.Ports)) (*actor.ActorSystem, *store
 	return s, memory
 }
 
-// door is a gateway behind a connection.
-type door struct {
+// servedGateway calls a gateway through a connection.
+type servedGateway struct {
 	*Gateway
 	api.SynapseClient
 	tb   testing.TB
 	conn *grpc.ClientConn
 }
 
-func (r *room) door(s *actor.ActorSystem, o Options) *door {
+func (r *room) door(s *actor.ActorSystem, o Options) *servedGateway {
 	r.tb.Helper()
 	if o.Peers == nil {
 		o.Peers = r
@@ -229,7 +229,7 @@ func (r *room) door(s *actor.ActorSystem, o Options) *door {
 	if err != nil {
 		r.tb.Fatal(err)
 	}
-	d := &door{g, api.NewSynapseClient(conn), r.tb, conn}
+	d := &servedGateway{g, api.NewSynapseClient(conn), r.tb, conn}
 	r.tb.Cleanup(func() {
 		g.Close()
 		server.GracefulStop() // comes back only if every stream has ended
@@ -243,7 +243,7 @@ func (r *room) door(s *actor.ActorSystem, o Options) *door {
 }
 
 // nothingOpen checks that every reply process was removed.
-func (d *door) nothingOpen() {
+func (d *servedGateway) nothingOpen() {
 	for _, bucket := range d.system.ProcessRegistry.LocalPIDs.LocalPIDs {
 		for _, name := range bucket.Keys() {
 			if strings.HasPrefix(name, replyPath) {
@@ -291,7 +291,7 @@ func gpuJob(name string, replicas int32, gpus int64) *messages.JobSpec {
 	}
 }
 
-func (d *door) submit(spec *messages.JobSpec) string {
+func (d *servedGateway) submit(spec *messages.JobSpec) string {
 	d.tb.Helper()
 	r, err := d.SynapseClient.Submit(timely(d.tb), &messages.Submit{Spec: spec})
 	if err != nil {
@@ -300,7 +300,7 @@ func (d *door) submit(spec *messages.JobSpec) string {
 	return r.Job
 }
 
-func (d *door) phase(job string) string {
+func (d *servedGateway) phase(job string) string {
 	d.tb.Helper()
 	r, err := d.SynapseClient.GetJob(timely(d.tb), &messages.GetJob{Job: job})
 	if err != nil {
@@ -309,7 +309,7 @@ func (d *door) phase(job string) string {
 	return r.Job.Phase
 }
 
-func (d *door) nodes() int {
+func (d *servedGateway) nodes() int {
 	d.tb.Helper()
 	r, err := d.SynapseClient.ListNodes(timely(d.tb), &messages.ListNodes{})
 	if err != nil {

@@ -21,12 +21,12 @@ import (
 // This file owns the tests of changes while the store cannot be written.
 
 // changes are the calls that wait for the store, each with a question that is valid.
-var changes = map[string]func(context.Context, *door) error{
-	"Submit": func(ctx context.Context, d *door) error {
+var changes = map[string]func(context.Context, *servedGateway) error{
+	"Submit": func(ctx context.Context, d *servedGateway) error {
 		_, err := d.SynapseClient.Submit(ctx, &messages.Submit{RequestId: "r1", Spec: gpuJob("a", 1, 1)})
 		return err
 	},
-	"SubmitScript": func(ctx context.Context, d *door) error {
+	"SubmitScript": func(ctx context.Context, d *servedGateway) error {
 		spec := gpuJob("a", 1, 1)
 		script, err := messages.NewScript("a.sh", []byte("#!/bin/sh\n"))
 		if err != nil {
@@ -36,28 +36,28 @@ var changes = map[string]func(context.Context, *door) error{
 		_, err = d.SynapseClient.SubmitScript(ctx, &messages.Submit{RequestId: "r2", Spec: spec})
 		return err
 	},
-	"Cancel": func(ctx context.Context, d *door) error {
+	"Cancel": func(ctx context.Context, d *servedGateway) error {
 		_, err := d.SynapseClient.Cancel(ctx, &messages.Cancel{Job: "job-1"})
 		return err
 	},
-	"Hold": func(ctx context.Context, d *door) error {
+	"Hold": func(ctx context.Context, d *servedGateway) error {
 		_, err := d.SynapseClient.Hold(ctx, &messages.Hold{Job: "job-1"})
 		return err
 	},
-	"Requeue": func(ctx context.Context, d *door) error {
+	"Requeue": func(ctx context.Context, d *servedGateway) error {
 		_, err := d.SynapseClient.Requeue(ctx, &messages.Requeue{Job: "job-1"})
 		return err
 	},
-	"Update": func(ctx context.Context, d *door) error {
+	"Update": func(ctx context.Context, d *servedGateway) error {
 		_, err := d.SynapseClient.Update(ctx, &messages.Update{Job: "job-1", SetPriority: true, Priority: 3})
 		return err
 	},
-	"ChangeNode": func(ctx context.Context, d *door) error {
+	"ChangeNode": func(ctx context.Context, d *servedGateway) error {
 		_, err := d.SynapseClient.ChangeNode(ctx,
 			&messages.ChangeNode{Node: "n1", Verb: messages.NodeVerb_NODE_VERB_CORDON, Reason: "fan"})
 		return err
 	},
-	"ApplyQueues": func(ctx context.Context, d *door) error {
+	"ApplyQueues": func(ctx context.Context, d *servedGateway) error {
 		queues := &messages.Queues{Queues: []*messages.QueueSpec{{Name: "a"}}}
 		_, err := d.SynapseClient.ApplyQueues(ctx, &messages.ApplyQueues{Queues: queues})
 		return err

@@ -19,7 +19,7 @@ import (
 )
 
 // watches begins a watch that stands when it returns.
-func (d *door) watches(ctx context.Context, q *messages.Watch) grpc.ServerStreamingClient[messages.Event] {
+func (d *servedGateway) watches(ctx context.Context, q *messages.Watch) grpc.ServerStreamingClient[messages.Event] {
 	d.tb.Helper()
 	w, err := d.SynapseClient.Watch(ctx, q)
 	if err != nil {
@@ -31,7 +31,7 @@ func (d *door) watches(ctx context.Context, q *messages.Watch) grpc.ServerStream
 	return w
 }
 
-func (d *door) event(w grpc.ServerStreamingClient[messages.Event]) *messages.Event {
+func (d *servedGateway) event(w grpc.ServerStreamingClient[messages.Event]) *messages.Event {
 	d.tb.Helper()
 	e, err := w.Recv()
 	if err != nil {

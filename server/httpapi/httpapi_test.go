@@ -56,15 +56,15 @@ func (s *service) Exec(stream grpc.BidiStreamingServer[api.ExecIn, api.ExecOut])
 	}
 }
 
-// stage is the API on loopback.
-type stage struct {
+// rig serves the API on loopback.
+type rig struct {
 	*httptest.Server
 	t   *testing.T
 	api *API
 	o   *Options
 }
 
-func newStage(t *testing.T, s *service) *stage {
+func newRig(t *testing.T, s *service) *rig {
 	t.Helper()
 	o := Options{
 		Service: &caller.Service{API: s},
@@ -73,7 +73,7 @@ func newStage(t *testing.T, s *service) *stage {
 		},
 		Answers: func(host string) bool { return strings.HasPrefix(host, "127.0.0.1") || host == "head1" },
 	}
-	on := &stage{t: t, api: New(o)}
+	on := &rig{t: t, api: New(o)}
 	on.o = &on.api.o
 	on.Server = httptest.NewServer(on.api)
 	t.Cleanup(on.Close)
@@ -81,7 +81,7 @@ func newStage(t *testing.T, s *service) *stage {
 }
 
 // send sends a request with headers "Name: value", and answers with the status, the headers and the text.
-func (s *stage) send(method, path, body string, headers ...string) (int, http.Header, string) {
+func (s *rig) send(method, path, body string, headers ...string) (int, http.Header, string) {
 	s.t.Helper()
 	q, err := http.NewRequest(method, s.URL+path, strings.NewReader(body))
 	if err != nil {
@@ -119,7 +119,7 @@ func fault(text string) refusal {
 // TestOnce: a call is made of its JSON, by either spelling of a name, and answered with the names that errors have.
 func TestOnce(t *testing.T) {
 	var got *messages.Submit
-	s := newStage(t, &service{submit: func(_ context.Context, q *messages.Submit) (*messages.SubmitReply, error) {
+	s := newRig(t, &service{submit: func(_ context.Context, q *messages.Submit) (*messages.SubmitReply, error) {
 		got = q
 		return &messages.SubmitReply{Outcome: messages.OK(), Job: "j1"}, nil
 	}})
@@ -148,7 +148,7 @@ func TestOnce(t *testing.T) {
 
 // TestWalls: what is no request, and what a browser sends for a page, is refused before there is a call.
 func TestWalls(t *testing.T) {
-	s := newStage(t, &service{submit: func(context.Context, *messages.Submit) (*messages.SubmitReply, error) {
+	s := newRig(t, &service{submit: func(context.Context, *messages.Submit) (*messages.SubmitReply, error) {
 		t.Error("a call was made")
 		return nil, errors.New("no")
 	}})
@@ -200,7 +200,7 @@ func TestWalls(t *testing.T) {
 // who leads, is a header.
 func TestRefusals(t *testing.T) {
 	var why error
-	s := newStage(t, &service{submit: func(ctx context.Context, _ *messages.Submit) (*messages.SubmitReply, error) {
+	s := newRig(t, &service{submit: func(ctx context.Context, _ *messages.Submit) (*messages.SubmitReply, error) {
 		_ = grpc.SetTrailer(ctx, metadata.Pairs(api.RetryAfterTrailer, "3", api.LeaderTrailer, "head2:9000"))
 		return nil, why
 	}})
@@ -240,7 +240,7 @@ func TestLines(t *testing.T) {
 	no := api.StatusOf(&messages.Outcome{Code: messages.Code_CODE_EXHAUSTED, Text: "too slow"})
 	var sent int
 	var end error
-	s := newStage(t, &service{watch: func(stream grpc.ServerStreamingServer[messages.Event]) error {
+	s := newRig(t, &service{watch: func(stream grpc.ServerStreamingServer[messages.Event]) error {
 		for i := range sent {
 			if err := stream.Send(&messages.Event{Seq: uint64(i) + 1, Text: "a\nb"}); err != nil {
 				return err
@@ -281,7 +281,7 @@ func TestBeat(t *testing.T) {
 
 func beats(t *testing.T, says bool) {
 	over := make(chan struct{})
-	s := newStage(t, &service{watch: func(stream grpc.ServerStreamingServer[messages.Event]) error {
+	s := newRig(t, &service{watch: func(stream grpc.ServerStreamingServer[messages.Event]) error {
 		defer close(over)
 		if says {
 			if err := stream.SendHeader(metadata.MD{}); err != nil {
@@ -310,7 +310,7 @@ func beats(t *testing.T, says bool) {
 
 // TestConverse: a call of which both ends stream is asked and answered in turns; a line that is none ends it.
 func TestConverse(t *testing.T) {
-	s := newStage(t, &service{})
+	s := newRig(t, &service{})
 	talk := func() (io.WriteCloser, *bufio.Reader) {
 		body, write := io.Pipe()
 		q, _ := http.NewRequest("POST", s.URL+"/v1/Exec", body)
@@ -347,7 +347,7 @@ func TestConverse(t *testing.T) {
 // TestLarge: of large requests each caller has one on its way, and all together as much as there is room for; small
 // ones wait for nobody.
 func TestLarge(t *testing.T) {
-	s := newStage(t, &service{submit: func(context.Context, *messages.Submit) (*messages.SubmitReply, error) {
+	s := newRig(t, &service{submit: func(context.Context, *messages.Submit) (*messages.SubmitReply, error) {
 		return &messages.SubmitReply{}, nil
 	}})
 	s.api.bodies.wait = time.Minute

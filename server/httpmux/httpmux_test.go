@@ -21,17 +21,17 @@ import (
 	"github.com/yi-json/synapse/test/able/pace"
 )
 
-// stage is a port with both, behind connlimit.
-type stage struct {
+// rig has a port with both, behind connlimit.
+type rig struct {
 	address string
 	mux     *Mux
 	refused atomic.Int64
 	stop    func()
 }
 
-func newStage(t *testing.T, page http.HandlerFunc, limits connlimit.Limits) *stage {
+func newRig(t *testing.T, page http.HandlerFunc, limits connlimit.Limits) *rig {
 	t.Helper()
-	s := &stage{}
+	s := &rig{}
 	s.mux = New(Options{Handler: page, Count: func(name string, n int64) {
 		if name == countRefused {
 			s.refused.Add(n)
@@ -51,7 +51,7 @@ func newStage(t *testing.T, page http.HandlerFunc, limits connlimit.Limits) *sta
 	return s
 }
 
-func (s *stage) dial(t *testing.T) net.Conn {
+func (s *rig) dial(t *testing.T) net.Conn {
 	t.Helper()
 	c, err := net.Dial("tcp", s.address)
 	if err != nil {
@@ -62,14 +62,14 @@ func (s *stage) dial(t *testing.T) net.Conn {
 	return c
 }
 
-func (s *stage) get(t *testing.T) string {
+func (s *rig) get(t *testing.T) string {
 	c := s.dial(t)
 	fmt.Fprint(c, "GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
 	answer, _ := io.ReadAll(c)
 	return string(answer)
 }
 
-func (s *stage) call(t *testing.T) error {
+func (s *rig) call(t *testing.T) error {
 	conn, err := grpc.NewClient("passthrough:///"+s.address, grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
 		t.Fatal(err)
@@ -85,7 +85,7 @@ func hello(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "hello") }
 
 // TestBothOnOnePort: whoever speaks HTTP/1.1 gets a page, gRPC goes on beside it, and what is neither gets neither.
 func TestBothOnOnePort(t *testing.T) {
-	s := newStage(t, hello, connlimit.Limits{})
+	s := newRig(t, hello, connlimit.Limits{})
 	if got := s.get(t); !strings.HasPrefix(got, "HTTP/1.1 200 OK") || !strings.HasSuffix(got, "hello") {
 		t.Errorf("a page: %q", got)
 	}
@@ -111,7 +111,7 @@ func TestBothOnOnePort(t *testing.T) {
 // TestVisitorsAreBounded: visitors that stay leave gRPC its room, those beyond the bound are sent away, and a place
 // that was left is free again.
 func TestVisitorsAreBounded(t *testing.T) {
-	s := newStage(t, hello, connlimit.Limits{})
+	s := newRig(t, hello, connlimit.Limits{})
 	var first net.Conn
 	for range maxVisitors {
 		c := s.dial(t)
@@ -143,7 +143,7 @@ func TestVisitorsAreBounded(t *testing.T) {
 func TestEntranceHolds(t *testing.T) {
 	limits := connlimit.DefaultLimits()
 	limits.Begun, limits.BegunOfSource = 2, 2
-	s := newStage(t, hello, limits)
+	s := newRig(t, hello, limits)
 	var all []net.Conn
 	for range 2 {
 		c := s.dial(t)
@@ -163,7 +163,7 @@ func TestEntranceHolds(t *testing.T) {
 
 // TestCloseEndsVisits: a server that waits for all its connections does not wait for a visitor.
 func TestCloseEndsVisits(t *testing.T) {
-	s := newStage(t, hello, connlimit.Limits{})
+	s := newRig(t, hello, connlimit.Limits{})
 	c := s.dial(t)
 	fmt.Fprint(c, "GET / HTTP/1.1\r\nHost: x\r\n\r\n")
 	if _, err := bufio.NewReader(c).ReadString('\n'); err != nil {

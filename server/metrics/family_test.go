@@ -77,15 +77,15 @@ func TestProcess(t *testing.T) {
 	}
 }
 
-// counted counts how often it was asked.
-type counted struct{ asked atomic.Int64 }
+// countingSource counts how often it was asked.
+type countingSource struct{ asked atomic.Int64 }
 
-func (*counted) Families() []*Family { return nil }
-func (c *counted) Write(Page)        { c.asked.Add(1) }
+func (*countingSource) Families() []*Family { return nil }
+func (c *countingSource) Write(Page)        { c.asked.Add(1) }
 
 // TestOnceASecond: however many scrape, the figures are counted once.
 func TestOnceASecond(t *testing.T) {
-	source := &counted{}
+	source := &countingSource{}
 	k := &kept{from: Registry(source), now: func() time.Time { return time.Unix(100, 0) }}
 	for range 5 {
 		if _, err := k.Gather(); err != nil {

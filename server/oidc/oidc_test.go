@@ -34,8 +34,8 @@ import (
 
 var today = time.Date(2026, 11, 26, 12, 0, 0, 0, time.UTC)
 
-// stage is an issuer, and somebody who believes it.
-type stage struct {
+// rig has an issuer, and somebody who believes it.
+type rig struct {
 	*Issuer
 	t      *testing.T
 	server *httptest.Server
@@ -63,9 +63,9 @@ roles:
   submitter: [ml, nlp]
 `
 
-func newStage(t *testing.T, more string) *stage {
+func newRig(t *testing.T, more string) *rig {
 	t.Helper()
-	s := &stage{t: t, clock: today, shown: []string{"r", "e", "d"}, keys: map[string]crypto.Signer{
+	s := &rig{t: t, clock: today, shown: []string{"r", "e", "d"}, keys: map[string]crypto.Signer{
 		"r": rsaKey(), "e": ecKey(), "d": edKey(), "new": otherKey(),
 	}}
 	s.server = httptest.NewServer(s)
@@ -80,27 +80,27 @@ func newStage(t *testing.T, more string) *stage {
 	return s
 }
 
-func (s *stage) now() time.Time {
+func (s *rig) now() time.Time {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.clock
 }
 
-func (s *stage) log(format string, args ...any) {
+func (s *rig) log(format string, args ...any) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.lines = append(s.lines, fmt.Sprintf(format, args...))
 }
 
 // change does what a test wants while nobody asks.
-func (s *stage) change(do func()) {
+func (s *rig) change(do func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	do()
 }
 
 // ServeHTTP is the issuer.
-func (s *stage) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (s *rig) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
@@ -119,7 +119,7 @@ func (s *stage) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // claims are those of a good token, and what a test says otherwise: nil takes one away.
-func (s *stage) claims(other map[string]any) map[string]any {
+func (s *rig) claims(other map[string]any) map[string]any {
 	all := map[string]any{
 		"iss": s.server.URL, "aud": "synapse", "sub": "1", "preferred_username": "ann", "groups": []string{"all", "ml"},
 		"iat": today.Unix(), "exp": today.Add(time.Hour).Unix(),
@@ -129,7 +129,7 @@ func (s *stage) claims(other map[string]any) map[string]any {
 	return all
 }
 
-func (s *stage) sign(alg jose.SignatureAlgorithm, key any, id string, claims map[string]any) string {
+func (s *rig) sign(alg jose.SignatureAlgorithm, key any, id string, claims map[string]any) string {
 	s.t.Helper()
 	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: alg, Key: jose.JSONWebKey{Key: key, KeyID: id}}, nil)
 	if err != nil {
@@ -143,13 +143,13 @@ func (s *stage) sign(alg jose.SignatureAlgorithm, key any, id string, claims map
 }
 
 // token is one that the issuer signed with its RSA key.
-func (s *stage) token(other map[string]any) string {
+func (s *rig) token(other map[string]any) string {
 	s.t.Helper()
 	return s.sign(jose.RS256, s.keys["r"], "r", s.claims(other))
 }
 
 // refused holds that a token is, and why.
-func (s *stage) refused(what, token, words string) {
+func (s *rig) refused(what, token, words string) {
 	s.t.Helper()
 	p, err := s.Verify(token)
 	if err == nil || !strings.Contains(err.Error(), words) {
@@ -157,7 +157,7 @@ func (s *stage) refused(what, token, words string) {
 	}
 }
 
-func (s *stage) believed(what, token string) Person {
+func (s *rig) believed(what, token string) Person {
 	s.t.Helper()
 	p, err := s.Verify(token)
 	if err != nil {
@@ -169,7 +169,7 @@ func (s *stage) believed(what, token string) Person {
 // TestBelieved: who has a token that the issuer signed, by any of the algorithms that only it can sign with, is who it
 // says, with the highest role that the groups give, until the token is over.
 func TestBelieved(t *testing.T) {
-	s := newStage(t, "others: viewer\n")
+	s := newRig(t, "others: viewer\n")
 	want := Person{Name: "ann", Role: identity.RoleSubmitter, Until: today.Add(time.Hour + defaultLeeway)}
 	for alg, id := range map[jose.SignatureAlgorithm]string{
 		jose.RS256: "r", jose.RS512: "r", jose.PS256: "r", jose.ES256: "e", jose.EdDSA: "d",
@@ -199,7 +199,7 @@ func TestBelieved(t *testing.T) {
 // TestNotBelieved: what has another issuer, audience, time or signature, or lacks what a person needs here, is refused,
 // with words that say why.
 func TestNotBelieved(t *testing.T) {
-	s := newStage(t, "")
+	s := newRig(t, "")
 	for name, c := range map[string]struct {
 		other map[string]any
 		words string
@@ -262,7 +262,7 @@ func TestNotBelieved(t *testing.T) {
 // TestNames: the name is the claim that was chosen, of the domain that was chosen, and an address only if the issuer
 // has verified it.
 func TestNames(t *testing.T) {
-	s := newStage(t, "name: email\ndomain: example.org\ngroups: realm_access.roles\n")
+	s := newRig(t, "name: email\ndomain: example.org\ngroups: realm_access.roles\n")
 	claims := func(mail string, proved any) map[string]any {
 		return map[string]any{
 			"email": mail, "email_verified": proved, "realm_access": map[string]any{"roles": []string{"ops"}},
@@ -281,7 +281,7 @@ func TestNames(t *testing.T) {
 // TestKeysRotate: a new key is asked for when a token names it, at most once a minute; one that was withdrawn is
 // believed for an hour at most.
 func TestKeysRotate(t *testing.T) {
-	s := newStage(t, "")
+	s := newRig(t, "")
 	old := s.token(nil)
 	s.believed("at first", old)
 	s.change(func() { s.shown = []string{"new"} })
@@ -296,7 +296,7 @@ func TestKeysRotate(t *testing.T) {
 	s.believed("a minute later", fresh)
 	s.refused("withdrawn, and it was asked again", old, "a key that its issuer does not have")
 
-	s = newStage(t, "")
+	s = newRig(t, "")
 	old = s.token(map[string]any{"exp": today.Add(24 * time.Hour).Unix()})
 	s.believed("at first", old)
 	s.change(func() { s.shown, s.clock = []string{"new"}, today.Add(oldAfter) })
@@ -318,7 +318,7 @@ func TestKeysRotate(t *testing.T) {
 
 // TestAway: while the issuer is away known keys go on, and whoever needs another one is told to come again.
 func TestAway(t *testing.T) {
-	s := newStage(t, "")
+	s := newRig(t, "")
 	s.change(func() { s.away = true })
 	good := s.token(nil)
 	for range 3 {
@@ -341,7 +341,7 @@ func TestAway(t *testing.T) {
 
 // TestIssuerAnswersOddly: what is no description of this issuer, or has no key that could sign, is as one that is away.
 func TestIssuerAnswersOddly(t *testing.T) {
-	s := newStage(t, "")
+	s := newRig(t, "")
 	good := s.token(nil)
 	var about, set string
 	s.server.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -427,7 +427,7 @@ func FuzzToken(f *testing.F) {
 // are all that the token names.
 func TestLocalUsers(t *testing.T) {
 	for more, want := range map[string]bool{"": false, "localUsers: false\n": false, "localUsers: true\n": true} {
-		s := newStage(t, more)
+		s := newRig(t, more)
 		p, err := s.Verify(s.sign(jose.RS256, s.keys["r"], "r", s.claims(nil)))
 		if err != nil || p.LocalUser != want || !slices.Equal(p.Groups, []string{"all", "ml"}) {
 			t.Errorf("%q: %+v, %v", more, p, err)

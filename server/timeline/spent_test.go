@@ -144,11 +144,11 @@ func TestSpentIsEfficiency(t *testing.T) {
 	for i := range 5 {
 		c.node(fmt.Sprint("n", i), messages.NodeUp)
 	}
-	type reading struct {
+	type sample struct {
 		at, capacity int64
 		all          map[string]int64
 	}
-	var read []reading
+	var read []sample
 	for range 200 {
 		for range rng.IntN(6) {
 			c.now += time.Duration(rng.IntN(20_000)) * time.Millisecond
@@ -162,7 +162,7 @@ func TestSpentIsEfficiency(t *testing.T) {
 			t.Fatal(err)
 		}
 		all, capacity := c.efficiency()
-		read = append(read, reading{s.AtMs, capacity, all})
+		read = append(read, sample{s.AtMs, capacity, all})
 	}
 	if read[len(read)-1].at < evening+3_600_000 || read[len(read)-1].all["lost"] == 0 {
 		t.Fatalf("no day ended, or nothing was lost: %+v", read[len(read)-1])

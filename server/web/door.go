@@ -19,7 +19,7 @@ const cookie = "synapse_page"
 // maxSessions bounds how many browsers are in at once: the oldest has to go.
 const maxSessions = 32
 
-type door struct {
+type browserLogin struct {
 	guest   *Guest
 	entered func(next string)
 
@@ -28,8 +28,8 @@ type door struct {
 	sessions []string // the oldest first
 }
 
-func newDoor(o Options) *door {
-	return &door{guest: &Guest{API: o.API}, entered: o.Entered, next: unguessable()}
+func newDoor(o Options) *browserLogin {
+	return &browserLogin{guest: &Guest{API: o.API}, entered: o.Entered, next: unguessable()}
 }
 
 func unguessable() string {
@@ -38,14 +38,14 @@ func unguessable() string {
 	return base64.RawURLEncoding.EncodeToString(raw)
 }
 
-func (d *door) secret() string {
+func (d *browserLogin) secret() string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.next
 }
 
 // admits lets a browser in that was let in before, or has the secret.
-func (d *door) admits(w http.ResponseWriter, r *http.Request) (*Guest, func()) {
+func (d *browserLogin) admits(w http.ResponseWriter, r *http.Request) (*Guest, func()) {
 	switch {
 	case r.Method == http.MethodGet && r.URL.Path == "/" && r.URL.Query().Has("secret"):
 		d.enter(w, r)
@@ -60,7 +60,7 @@ func (d *door) admits(w http.ResponseWriter, r *http.Request) (*Guest, func()) {
 }
 
 // enter lets a browser in that has the secret, which is good for nobody else from then on.
-func (d *door) enter(w http.ResponseWriter, r *http.Request) {
+func (d *browserLogin) enter(w http.ResponseWriter, r *http.Request) {
 	d.mu.Lock()
 	ok := subtle.ConstantTimeCompare([]byte(r.URL.Query().Get("secret")), []byte(d.next)) == 1
 	session := unguessable()
@@ -86,7 +86,7 @@ func (d *door) enter(w http.ResponseWriter, r *http.Request) {
 	http.Redirect(w, r, "/", http.StatusSeeOther)
 }
 
-func (d *door) knows(r *http.Request) bool {
+func (d *browserLogin) knows(r *http.Request) bool {
 	c, err := r.Cookie(cookie)
 	if err != nil {
 		return false

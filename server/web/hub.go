@@ -132,7 +132,7 @@ func (h *hub) note(e *messages.Event) {
 		if h.things[kindGroup+"/"+id] == nil {
 			h.bound(kindGroup, &h.groups, id, maxGroups)
 		}
-		h.put(kindGroup, id, group{e.GetGroup(), e.GetReason()})
+		h.put(kindGroup, id, groupReason{e.GetGroup(), e.GetReason()})
 	}
 	if of != "" && e.GetText() != "" {
 		id := key(h.at + 1)

@@ -28,7 +28,7 @@ type piece struct {
 	Away    *string           `json:"away,omitempty"`    // why nothing comes at the moment; empty: it comes again
 }
 
-type group struct {
+type groupReason struct {
 	Group uint64 `json:"group"`
 	Why   string `json:"why"`
 }

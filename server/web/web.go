@@ -49,7 +49,7 @@ type Options struct {
 type Page struct {
 	o    Options
 	way  way
-	door *door // the way of a page with a secret
+	door *browserLogin // the way of a page with a secret
 	mux  *http.ServeMux
 
 	patience time.Duration // with a browser that reads nothing

@@ -340,25 +340,25 @@ func TestNothingPrivateIsSent(t *testing.T) {
 	}
 }
 
-// reading is a stream that is open.
-type reading struct {
+// eventStream reads a stream that is open.
+type eventStream struct {
 	t    *testing.T
 	from *bufio.Scanner
 }
 
-func (d *visitor) open(path string) *reading {
+func (d *visitor) open(path string) *eventStream {
 	d.t.Helper()
 	return d.openAs(path, "")
 }
 
 // openAs is the same of a server that is called by a name.
-func (d *visitor) openAs(path, host string) *reading {
+func (d *visitor) openAs(path, host string) *eventStream {
 	d.t.Helper()
 	return d.openFor(d.t.Context(), path, host)
 }
 
 // openFor is the same, until the browser leaves.
-func (d *visitor) openFor(ctx context.Context, path, host string) *reading {
+func (d *visitor) openFor(ctx context.Context, path, host string) *eventStream {
 	d.t.Helper()
 	q, err := http.NewRequestWithContext(ctx, "GET", d.url+path, nil)
 	if err != nil {
@@ -375,11 +375,11 @@ func (d *visitor) openFor(ctx context.Context, path, host string) *reading {
 	d.t.Cleanup(func() { answer.Body.Close() })
 	scanner := bufio.NewScanner(answer.Body)
 	scanner.Buffer(nil, 16<<20)
-	return &reading{d.t, scanner}
+	return &eventStream{d.t, scanner}
 }
 
 // line is the next piece as it was sent.
-func (r *reading) line() string {
+func (r *eventStream) line() string {
 	r.t.Helper()
 	for r.from.Scan() {
 		if text, ok := strings.CutPrefix(r.from.Text(), "data: "); ok {
@@ -390,7 +390,7 @@ func (r *reading) line() string {
 	return ""
 }
 
-func (r *reading) piece() (p piece) {
+func (r *eventStream) piece() (p piece) {
 	r.t.Helper()
 	if err := json.Unmarshal([]byte(r.line()), &p); err != nil {
 		r.t.Fatal(err)
@@ -399,7 +399,7 @@ func (r *reading) piece() (p piece) {
 }
 
 // until reads until a change is there, and answers all changes that came.
-func (r *reading) until(there string) (all string) {
+func (r *eventStream) until(there string) (all string) {
 	r.t.Helper()
 	for !strings.Contains(all, there) {
 		for _, c := range r.piece().Changes {

@@ -51,6 +51,6 @@ func tokenColumns(tokens []topology.Token) (epochs, counters []int64) {
 // policyRows reads what leaders have learned, and what is still to be learned.
 func policyRows(ctx context.Context, tx pgx.Tx, found *store.Living) error {
 	policy, job, attempt := store.PolicyRows[pgtype.DriverBytes](found)
-	return queryEach(ctx, tx, reading{policy, policyRecord}, reading{job, unlearnedJobs},
-		reading{attempt, unlearnedAttempts})
+	return queryEach(ctx, tx, readQuery{policy, policyRecord}, readQuery{job, unlearnedJobs},
+		readQuery{attempt, unlearnedAttempts})
 }

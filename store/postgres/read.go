@@ -83,24 +83,24 @@ const (
 // liveRows reads all that a leader needs, and checks every record of it.
 func liveRows(ctx context.Context, tx pgx.Tx, found *store.Living) error {
 	job, attempt, node := store.LiveRows[pgtype.DriverBytes](found)
-	if err := queryEach(ctx, tx, reading{job, liveJobs}, reading{attempt, liveAttempts},
-		reading{node, allNodes}); err != nil {
+	if err := queryEach(ctx, tx, readQuery{job, liveJobs}, readQuery{attempt, liveAttempts},
+		readQuery{node, allNodes}); err != nil {
 		return err
 	}
 	if err := policyRows(ctx, tx, found); err != nil {
 		return err
 	}
-	return queryEach(ctx, tx, reading{store.QueuesRow[pgtype.DriverBytes](found), queuesRecord})
+	return queryEach(ctx, tx, readQuery{store.QueuesRow[pgtype.DriverBytes](found), queuesRecord})
 }
 
-// reading is a query, and what takes its rows.
-type reading struct {
+// readQuery holds a query, and what takes its rows.
+type readQuery struct {
 	found func(store.Row) error
 	text  string
 }
 
 // queryEach makes one query after the other.
-func queryEach(ctx context.Context, tx pgx.Tx, all ...reading) error {
+func queryEach(ctx context.Context, tx pgx.Tx, all ...readQuery) error {
 	for _, r := range all {
 		if err := query(ctx, tx, r.found, r.text); err != nil {
 			return err

@@ -54,7 +54,7 @@ func (t tally) String() string {
 
 // carryOut executes the plan, each fault at its time, and returns when all are mended. Once ctx has ended nothing more
 // is broken.
-func (w *world) carryOut(ctx context.Context, plan []step) {
+func (w *world) carryOut(ctx context.Context, plan []fault) {
 	began := time.Now()
 	var running sync.WaitGroup
 	for _, s := range plan {
@@ -79,7 +79,7 @@ func wait(ctx context.Context, d time.Duration) {
 }
 
 // harm does one fault and mends it; it reports whether it happened.
-func (w *world) harm(ctx context.Context, s step) bool {
+func (w *world) harm(ctx context.Context, s fault) bool {
 	switch s.name {
 	case schedulerKilled:
 		return w.heads[s.target].kill(ctx, s.down)
@@ -105,7 +105,7 @@ func (w *world) freeze(ctx context.Context, s *service, down time.Duration) bool
 }
 
 // part cuts machines off, all at once.
-func (w *world) part(ctx context.Context, s step) bool {
+func (w *world) part(ctx context.Context, s fault) bool {
 	done := true
 	for i := range 1 + s.more {
 		if err := w.networks[(s.target+i)%machines].Cut(s.oneWay); err != nil {

@@ -50,8 +50,8 @@ func share(n float64, of, d time.Duration) int {
 	return int(exact) + min(1, int((exact-float64(int(exact)))*1e6))
 }
 
-// step is one fault of a plan.
-type step struct {
+// fault describes one fault of a plan.
+type fault struct {
 	at     time.Duration
 	name   string
 	target int // of the schedulers or machines
@@ -61,7 +61,7 @@ type step struct {
 	crash  bool // database: it dies, and is not told to end
 }
 
-func (s step) String() string {
+func (s fault) String() string {
 	text := fmt.Sprintf("%s %s #%d for %s", s.at.Round(time.Millisecond), s.name, s.target, s.down)
 	if s.name == partition {
 		text += fmt.Sprintf(" (and %d more, one-way: %t)", s.more, s.oneWay)
@@ -74,7 +74,7 @@ const mending = 1500 * time.Millisecond
 
 // newPlan draws the faults of a run: of each sort its share, at least its minimum, and none on a target that another
 // fault has just broken.
-func newPlan(random *rand.Rand, d time.Duration, networks bool) []step {
+func newPlan(random *rand.Rand, d time.Duration, networks bool) []fault {
 	var deck []string
 	for _, s := range sorts {
 		if s.name == partition && !networks {
@@ -87,19 +87,19 @@ func newPlan(random *rand.Rand, d time.Duration, networks bool) []step {
 	random.Shuffle(len(deck), func(i, j int) { deck[i], deck[j] = deck[j], deck[i] })
 	free := map[string]time.Duration{}           // by target: when it is whole again
 	gap := d * 9 / 10 / time.Duration(len(deck)) // what is broken last is mended before the end
-	var plan []step
+	var plan []fault
 	for i, name := range deck {
 		s := draw(random, name)
 		s.at = gap/2 + time.Duration(i)*gap + time.Duration(random.Int64N(int64(gap)))
 		s.fit(random, free)
 		plan = append(plan, s)
 	}
-	slices.SortStableFunc(plan, func(a, b step) int { return cmp.Compare(a.at, b.at) })
+	slices.SortStableFunc(plan, func(a, b fault) int { return cmp.Compare(a.at, b.at) })
 	return plan
 }
 
 // targets are the names of what a fault breaks.
-func (s step) targets() (names []string) {
+func (s fault) targets() (names []string) {
 	switch s.name {
 	case schedulerKilled, schedulerFrozen:
 		return []string{fmt.Sprint("scheduler ", s.target)}
@@ -114,7 +114,7 @@ func (s step) targets() (names []string) {
 
 // fit draws the target of a fault among those that are whole at that time. If none is, it moves the fault to when one
 // will be.
-func (s *step) fit(random *rand.Rand, free map[string]time.Duration) {
+func (s *fault) fit(random *rand.Rand, free map[string]time.Duration) {
 	of := machines
 	if s.name == schedulerKilled || s.name == schedulerFrozen {
 		of = schedulers
@@ -143,11 +143,11 @@ func (s *step) fit(random *rand.Rand, free map[string]time.Duration) {
 }
 
 // draw decides how bad a fault is.
-func draw(random *rand.Rand, name string) step {
+func draw(random *rand.Rand, name string) fault {
 	between := func(least, most time.Duration) time.Duration {
 		return least + time.Duration(random.Int64N(int64((most-least)/time.Millisecond)))*time.Millisecond
 	}
-	s := step{name: name}
+	s := fault{name: name}
 	now := func(in int) bool { return random.IntN(in) == 0 }
 	const dead = 13 * time.Second // long enough to be declared dead
 	switch name {

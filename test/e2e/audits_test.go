@@ -22,7 +22,7 @@ func TestAuditsOverALeader(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	keys, url := filepath.Join(dir, "keys"), pgtest.Start(t).Database(t)
-	cli := func(args ...string) answer {
+	cli := func(args ...string) result {
 		t.Helper()
 		return ask(t, (&cluster{}).command(filepath.Join(bin, "synapse-cli"), args...))
 	}

@@ -31,8 +31,8 @@ const (
 	slow = 2 * time.Second
 )
 
-// answer is what a command said, and how it ended.
-type answer struct {
+// result holds what a command said, and how it ended.
+type result struct {
 	args     []string
 	code     int
 	out, err string
@@ -48,13 +48,13 @@ func (c *cluster) command(name string, args ...string) *exec.Cmd {
 }
 
 // cli runs the command line to its end.
-func (c *cluster) cli(args ...string) answer {
+func (c *cluster) cli(args ...string) result {
 	c.t.Helper()
 	return ask(c.t, c.command(filepath.Join(bin, "synapse-cli"), args...))
 }
 
 // ask runs a program to its end; whoever wants to end it is told its number once it has one.
-func ask(t *testing.T, cmd *exec.Cmd, begun ...func(pid int)) answer {
+func ask(t *testing.T, cmd *exec.Cmd, begun ...func(pid int)) result {
 	t.Helper()
 	var out, errs bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errs
@@ -70,11 +70,11 @@ func ask(t *testing.T, cmd *exec.Cmd, begun ...func(pid int)) answer {
 	if err != nil && !errors.As(err, &exit) {
 		t.Fatal(err)
 	}
-	return answer{cmd.Args[1:], cmd.ProcessState.ExitCode(), out.String(), errs.String(), time.Since(began)}
+	return result{cmd.Args[1:], cmd.ProcessState.ExitCode(), out.String(), errs.String(), time.Since(began)}
 }
 
 // wants holds the code, what stands on standard output, and what on standard error.
-func (a answer) wants(t *testing.T, code int, out, errs string) answer {
+func (a result) wants(t *testing.T, code int, out, errs string) result {
 	t.Helper()
 	if a.code != code || !strings.Contains(a.out, out) || !strings.Contains(a.err, errs) ||
 		strings.Contains(a.err, "goroutine ") {
@@ -167,7 +167,7 @@ func TestSubmitWaits(t *testing.T) {
 	slept := c.order("exec sleep 600")
 	c.cli("wait", slept, "--timeout", "300ms").wants(t, 6, "", "is not over in time")
 	waiting := c.command(filepath.Join(bin, "synapse-cli"), "wait", slept)
-	ended := make(chan answer, 1)
+	ended := make(chan result, 1)
 	go func() { ended <- ask(t, waiting) }()
 	c.cli("cancel", slept, "--reason", "enough").wants(t, 0, "Job "+slept+" is being cancelled\n", "")
 	(<-ended).wants(t, 1, "", "job "+slept+" cancelled: enough")
@@ -211,7 +211,7 @@ func TestSeedCommand(t *testing.T) {
 	if err := os.Symlink(filepath.Join(bin, "synapse-cli"), synctl); err != nil {
 		t.Fatal(err)
 	}
-	id := func(a answer, name string) string {
+	id := func(a result, name string) string {
 		t.Helper()
 		lines := strings.Split(a.out, "\n")
 		if a.code != 0 || a.err != "" || len(lines) != 3 || !strings.HasPrefix(lines[0], "Submitting Job "+name) ||

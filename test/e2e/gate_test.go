@@ -66,7 +66,7 @@ func (s *secured) folder(role, name string) string {
 }
 
 // as runs the command line with somebody's folder; empty: in plaintext.
-func (s *secured) as(folder string, args ...string) answer {
+func (s *secured) as(folder string, args ...string) result {
 	s.t.Helper()
 	cmd := s.command(filepath.Join(bin, "synapse-cli"), args...)
 	cmd.Env = append(cmd.Env, "SYNAPSE_TLS="+folder)

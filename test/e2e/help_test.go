@@ -165,7 +165,7 @@ fi
 }
 
 // example runs a line in a shell, and ends it where it does not end by itself.
-func (c *cluster) example(line, home string) answer {
+func (c *cluster) example(line, home string) result {
 	cmd := c.command("/bin/sh", "-c", line)
 	cmd.Dir = home
 	cmd.Env = append(cmd.Env, "PATH="+home+":"+bin+":"+os.Getenv("PATH"), "HOME="+home, "XDG_DATA_HOME="+home,

@@ -30,7 +30,7 @@ func TestExamplesOfTokens(t *testing.T) {
 	for _, line := range lines {
 		home := t.TempDir()
 		env := []string{"SYNAPSE_TLS=" + admin, "SYNAPSE_SERVER=" + s.address}
-		run := func(line string) answer {
+		run := func(line string) result {
 			cmd := s.command("/bin/sh", "-c", line)
 			cmd.Dir, cmd.Env = home, append(os.Environ(), append(env, "PATH="+bin+":"+os.Getenv("PATH"), "HOME="+home)...)
 			return ask(t, cmd)

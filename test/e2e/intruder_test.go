@@ -289,7 +289,7 @@ func (l *local) intruded(more ...string) string {
 
 // submitIntruder submits it, as a program in dir, against the scheduler at an address and the folder of its cluster.
 func submitIntruder(
-	t *testing.T, cli func(...string) answer, dir, address, cluster string, more ...string,
+	t *testing.T, cli func(...string) result, dir, address, cluster string, more ...string,
 ) (id string) {
 	t.Helper()
 	self, err := os.Executable()

@@ -105,14 +105,14 @@ func TestIssuersTokens(t *testing.T) {
 	i := newIssuer(t)
 	s := newSecured(t, "--oidc", i.believed())
 	root, home := filepath.Join(s.keys, "admin", "ca.pem"), t.TempDir()
-	ann := func(token string, args ...string) answer {
+	ann := func(token string, args ...string) result {
 		t.Helper()
 		cmd := s.command(filepath.Join(bin, "synapse-cli"), args...)
 		cmd.Env = append(os.Environ(), "HOME="+home, "SYNAPSE_CONTEXTS="+filepath.Join(home, "contexts"))
 		cmd.Stdin = strings.NewReader(token)
 		return ask(t, cmd)
 	}
-	login := func(token string) answer {
+	login := func(token string) result {
 		t.Helper()
 		return ann(token, "login", s.address, "--root", root, "--token-file", "-", "--name", "other")
 	}
@@ -143,10 +143,10 @@ func TestGoesOnOverATokensEnd(t *testing.T) {
 	s := newSecured(t, "--oidc", i.believed())
 	s.node("n1", "r1", "--tls", s.folder("node", "n1"))
 	contexts, over := filepath.Join(t.TempDir(), "contexts"), filepath.Join(s.dir, "over")
-	ann := func(args ...string) <-chan answer {
+	ann := func(args ...string) <-chan result {
 		cmd := s.command(filepath.Join(bin, "synapse-cli"), args...)
 		cmd.Env = append(os.Environ(), "SYNAPSE_CONTEXTS="+contexts)
-		ended := make(chan answer, 1)
+		ended := make(chan result, 1)
 		go func() { ended <- ask(t, cmd) }()
 		return ended
 	}
@@ -169,7 +169,7 @@ func TestGoesOnOverATokensEnd(t *testing.T) {
 	if err := os.WriteFile(over, nil, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	for wants, ended := range map[string]<-chan answer{
+	for wants, ended := range map[string]<-chan result{
 		"/job " + id + " succeeded\n": waits, "[0] begun\n[0] over\n/": follows,
 	} {
 		select {

@@ -18,7 +18,7 @@ import (
 // running is a run of the command line that has not ended.
 type running struct {
 	said  terminal
-	ended chan answer
+	ended chan result
 }
 
 // terminal is what a run has written so far.
@@ -48,7 +48,7 @@ func (t *terminal) texts() (out, errs string) {
 func (c *cluster) begins(args ...string) *running {
 	c.t.Helper()
 	cmd := c.command(filepath.Join(bin, "synapse-cli"), args...)
-	r := &running{ended: make(chan answer, 1)}
+	r := &running{ended: make(chan result, 1)}
 	cmd.Stdout, cmd.Stderr = half{&r.said, &r.said.out}, half{&r.said, &r.said.errs}
 	if err := cmd.Start(); err != nil {
 		c.t.Fatal(err)
@@ -58,7 +58,7 @@ func (c *cluster) begins(args ...string) *running {
 	go func() {
 		_ = cmd.Wait()
 		out, errs := r.said.texts()
-		r.ended <- answer{args, cmd.ProcessState.ExitCode(), out, errs, time.Since(began)}
+		r.ended <- result{args, cmd.ProcessState.ExitCode(), out, errs, time.Since(began)}
 	}()
 	return r
 }
@@ -77,7 +77,7 @@ func (r *running) says(t *testing.T, text string) {
 	}
 }
 
-func (r *running) end(t *testing.T, within time.Duration) answer {
+func (r *running) end(t *testing.T, within time.Duration) result {
 	t.Helper()
 	select {
 	case a := <-r.ended:
@@ -85,7 +85,7 @@ func (r *running) end(t *testing.T, within time.Duration) answer {
 	case <-time.After(within):
 		out, errs := r.said.texts()
 		t.Fatalf("it has not ended within %s:\n%s\n%s", within, out, errs)
-		return answer{}
+		return result{}
 	}
 }
 

@@ -16,7 +16,7 @@ import (
 // This file owns the way in on the scheduler's own machine, by its socket.
 
 // here runs the command line with the socket alone, as a user of the machine; nil: as we are.
-func (s *secured) here(as *syscall.Credential, args ...string) answer {
+func (s *secured) here(as *syscall.Credential, args ...string) result {
 	s.t.Helper()
 	return ask(s.t, s.knocks(as, args...))
 }

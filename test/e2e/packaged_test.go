@@ -108,7 +108,7 @@ func (s *secured) unit(name string, settings map[string]string, behind ...string
 // TestPackagedFromWithin: a task of a cluster as the packages have it does nothing to that cluster, on any network.
 func TestPackagedFromWithin(t *testing.T) {
 	s := packaged(t)
-	cli := func(args ...string) answer { return s.as(filepath.Join(s.keys, "admin"), args...) }
+	cli := func(args ...string) result { return s.as(filepath.Join(s.keys, "admin"), args...) }
 	for _, network := range []string{"host", "private"} {
 		id := submitIntruder(t, cli, s.dir, s.address, s.dir, "--network", network)
 		s.untilWithin(id, 2*time.Minute, "over", func(s *messages.JobStatus) bool { return s.Phase == "succeeded" })

@@ -31,16 +31,16 @@ func TestOwnersOfAQueue(t *testing.T) {
 	for name, role := range map[string]string{"bob": "submitter", "zoe": "submitter", "oli": "operator"} {
 		folders[name] = s.folder(role, name)
 	}
-	as := func(who string, args ...string) answer { return s.as(folders[who], args...) }
+	as := func(who string, args ...string) result { return s.as(folders[who], args...) }
 	file, home := filepath.Join(t.TempDir(), "queues.yaml"), t.TempDir()
-	apply := func(text string) answer {
+	apply := func(text string) result {
 		t.Helper()
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
 		return as("admin", "apply", "-f", file)
 	}
-	ann := func(stdin string, args ...string) answer { // a person of the issuer, of the group ml
+	ann := func(stdin string, args ...string) result { // a person of the issuer, of the group ml
 		cmd := s.command(filepath.Join(bin, "synapse-cli"), args...)
 		cmd.Env = append(os.Environ(), "HOME="+home, "SYNAPSE_CONTEXTS="+filepath.Join(home, "contexts"))
 		cmd.Stdin = strings.NewReader(stdin)
@@ -111,9 +111,9 @@ func TestOwnersOfAQueue(t *testing.T) {
 }
 
 // marksQueues looks at the last column of the queues, which is there where one of them is closed to who asks.
-func marksQueues(t *testing.T, as func(who string, args ...string) answer, ann func(in string, args ...string) answer) {
+func marksQueues(t *testing.T, as func(who string, args ...string) result, ann func(in string, args ...string) result) {
 	t.Helper()
-	marks := func(a answer) string {
+	marks := func(a result) string {
 		var all []string
 		for line := range strings.Lines(a.wants(t, 0, "QUEUE", "").out) {
 			words := strings.Fields(line)

@@ -19,7 +19,7 @@ func TestRoles(t *testing.T) {
 		"nobody": "submitter"} {
 		folders[name] = s.folder(role, name)
 	}
-	as := func(who string, args ...string) answer { return s.as(folders[who], args...) }
+	as := func(who string, args ...string) result { return s.as(folders[who], args...) }
 	s.node("n1", "r1", "--tls", s.folder("node", "n1"))
 	as("ann", "whoami").wants(t, 0, "ann, submitter of cluster e2e, until ", "")
 	as("vic", "whoami", "-o", "json").wants(t, 0, `"role": "viewer"`, "")
@@ -82,7 +82,7 @@ func TestRoles(t *testing.T) {
 }
 
 // arrayMost: the owner of an array and an operator change how many of its elements run at once, and nobody else does.
-func (s *secured) arrayMost(as func(string, ...string) answer) {
+func (s *secured) arrayMost(as func(string, ...string) result) {
 	id := strings.TrimSpace(as("ann", "submit", "-q", "--array", "0-9%1", "--cpu", "1", "--image", "host", "--",
 		"sleep", "600").wants(s.t, 0, "", "").out)
 	as("ann", "update", id, "--array-most", "3").wants(s.t, 0, "3 elements at once", "")
@@ -94,7 +94,7 @@ func (s *secured) arrayMost(as func(string, ...string) answer) {
 }
 
 // accounted: all of that is in the scheduler's account, without what the job brought; a line that is changed is found.
-func (s *secured) accounted(as func(string, ...string) answer, id, secret string) {
+func (s *secured) accounted(as func(string, ...string) result, id, secret string) {
 	dir := filepath.Join(s.dir, "scheduler", "audit")
 	said := as("admin", "audit", dir).wants(s.t, 0, "cancel job "+id+" of ann: refused", "").out
 	for _, part := range []string{
@@ -125,7 +125,7 @@ func (s *secured) accounted(as func(string, ...string) answer, id, secret string
 }
 
 // mapped: a machine's policy says as which user the jobs of an owner run, and it counts where owners are proven.
-func (s *secured) mapped(as func(string, ...string) answer) {
+func (s *secured) mapped(as func(string, ...string) result) {
 	if os.Geteuid() != 0 {
 		return // its agent is nobody but itself
 	}
@@ -134,7 +134,7 @@ func (s *secured) mapped(as func(string, ...string) answer) {
 		s.t.Fatal(err)
 	}
 	s.node("n2", "r1", "--tls", s.folder("node", "n2"), "--policy", policy)
-	on := func(who, user string) answer {
+	on := func(who, user string) result {
 		args := []string{"submit", "--cpu", "1", "--image", "host", "--nodelist", "n2", "--attach"}
 		if user != "" {
 			args = append(args, "--user", user)

@@ -19,14 +19,14 @@ func steppedFromOutside(t *testing.T, c *cluster, home string) {
 	t.Helper()
 	doors := filepath.Join(t.TempDir(), "bin")
 	c.cli("slurm", "install", doors).wants(t, 0, filepath.Join(doors, "salloc"), "")
-	begun := func(stdin string, told func(int), words ...string) answer {
+	begun := func(stdin string, told func(int), words ...string) result {
 		t.Helper()
 		cmd := c.command(filepath.Join(doors, words[0]), words[1:]...)
 		cmd.Dir, cmd.Env = home, append(cmd.Env, "PATH="+doors+":"+os.Getenv("PATH"))
 		cmd.Stdin = strings.NewReader(stdin)
 		return ask(t, cmd, told)
 	}
-	run := func(words ...string) answer {
+	run := func(words ...string) result {
 		t.Helper()
 		return begun("", func(int) {}, words...)
 	}

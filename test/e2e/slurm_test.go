@@ -25,7 +25,7 @@ func TestSlurm(t *testing.T) {
 		}
 	}
 	cli := filepath.Join(bin, "synapse-cli")
-	run := func(words ...string) answer {
+	run := func(words ...string) result {
 		t.Helper()
 		cmd := c.command(cli, append([]string{"slurm"}, words...)...)
 		cmd.Dir = home
@@ -80,7 +80,7 @@ func TestSlurm(t *testing.T) {
 
 // stepped: srun of a script runs a step in all nodes, with the script's environment, numbered as Slurm does; its code
 // is the worst of them, and what it cannot honour it refuses.
-func stepped(t *testing.T, home string, run func(...string) answer) {
+func stepped(t *testing.T, home string, run func(...string) result) {
 	t.Helper()
 	script := "#!/bin/sh\nexport MINE=\"it's mine\"\nscontrol show hostnames | wc -l\n" +
 		"srun -l sh -c 'echo $SLURM_PROCID.$SLURM_LOCALID of $SLURM_NTASKS, $MINE, node $SLURM_NODEID' | sort\n" +

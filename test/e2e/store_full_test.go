@@ -47,7 +47,7 @@ func TestFullStore(t *testing.T) {
 	c, waiting, makeRoom := fullStore(t)
 	const cause = "the scheduler cannot write to its store"
 	large := "--env=LARGE=" + strings.Repeat("x", 60<<10)
-	refused, accepted := answer{}, 0
+	refused, accepted := result{}, 0
 	for range 200 { // the write-ahead log has some room left
 		if refused = c.cli("submit", "--retry=1s", "--name=late", "--image=host", large, "--", "true"); refused.code != 0 {
 			break

@@ -17,11 +17,11 @@ import (
 
 func TestPeoplesTokens(t *testing.T) {
 	s := newSecured(t)
-	admin := func(args ...string) answer { return s.as(filepath.Join(s.keys, "admin"), args...) }
+	admin := func(args ...string) result { return s.as(filepath.Join(s.keys, "admin"), args...) }
 	token, home := filepath.Join(s.keys, "ann.token"), t.TempDir()
 	admin("token", "create", "--role", "submitter", "--user", "ann", "--ttl", "2h", "--out", token).
 		wants(t, 0, "", "of ann (submitter) is good until")
-	ann := func(stdin string, args ...string) answer {
+	ann := func(stdin string, args ...string) result {
 		cmd := s.command(filepath.Join(bin, "synapse-cli"), args...)
 		cmd.Env = append(os.Environ(), "HOME="+home, "SYNAPSE_CONTEXTS="+filepath.Join(home, "contexts"))
 		cmd.Stdin = strings.NewReader(stdin)

@@ -55,7 +55,7 @@ func TestTranscript(t *testing.T) {
 		t.Fatal(err)
 	}
 	steps := stepsOf(string(text))
-	if n := len(slices.DeleteFunc(slices.Clone(steps), func(s step) bool { return s.line == "" })); n < leastLines {
+	if n := len(slices.DeleteFunc(slices.Clone(steps), func(s exchange) bool { return s.line == "" })); n < leastLines {
 		t.Errorf("%d lines; a transcript of everything has %d", n, leastLines)
 	}
 	for i := range steps {
@@ -91,23 +91,23 @@ func TestTranscript(t *testing.T) {
 // goWords are what no user should read: types, files, functions and packages of a Go program.
 var goWords = regexp.MustCompile(`\*?\b(messages|client|jobfile|strconv|proto|grpc|cobra|pflag)\.[A-Z]\w*|\.go:\d+|goroutine |rpc error|strconv\.|desc = |unmarshal|replicas_(min|max)|milli_(cpu|gpu)|_ms\b`)
 
-// step is one line and what was answered, or a comment.
-type step struct {
+// exchange holds one line and what was answered, or a comment.
+type exchange struct {
 	comment, line string
 	told          []string
 }
 
 // stepsOf reads a transcript: `$ ` begins a line, `# ` a comment, and what was
 // answered stands behind `| ` (output), `! ` (errors) and `= ` (the code).
-func stepsOf(text string) []step {
-	var steps []step
+func stepsOf(text string) []exchange {
+	var steps []exchange
 	for line := range strings.Lines(text) {
 		line = strings.TrimSuffix(line, "\n")
 		switch {
 		case strings.HasPrefix(line, "$ "):
-			steps = append(steps, step{line: line[2:]})
+			steps = append(steps, exchange{line: line[2:]})
 		case strings.HasPrefix(line, "# "):
-			steps = append(steps, step{comment: line})
+			steps = append(steps, exchange{comment: line})
 		case line != "" && len(steps) > 0:
 			last := &steps[len(steps)-1]
 			last.told = append(last.told, line)
@@ -117,7 +117,7 @@ func stepsOf(text string) []step {
 }
 
 // answer runs the line in a shell, in the folder with the files.
-func (s *step) answer(t *testing.T, c *cluster, home string) {
+func (s *exchange) answer(t *testing.T, c *cluster, home string) {
 	cmd := c.command("/bin/sh", "-c", s.line)
 	cmd.Dir = home
 	cmd.Env = append(cmd.Env, "PATH="+bin+":"+home+":"+os.Getenv("PATH"), "HOME="+home)
@@ -140,7 +140,7 @@ func (s *step) answer(t *testing.T, c *cluster, home string) {
 	}
 }
 
-func (s *step) write(to *strings.Builder, mask func(string) string) {
+func (s *exchange) write(to *strings.Builder, mask func(string) string) {
 	if s.line == "" {
 		fmt.Fprintf(to, "\n%s\n", s.comment)
 		return

@@ -43,7 +43,7 @@ func TestAttach(t *testing.T) {
 	id := c.submit(writing(t, dir, gang(1, 1, "echo shown; echo told >&2; until [ -e "+dir+"/go ]; do sleep 0.1; done; "+
 		"echo last; exit 3")))
 	joined := c.command(filepath.Join(bin, "synapse-cli"), "attach", id)
-	ended := make(chan answer, 1)
+	ended := make(chan result, 1)
 	go func() { ended <- ask(t, joined) }()
 
 	left := c.command(filepath.Join(bin, "synapse-cli"), "attach", id)

@@ -17,14 +17,14 @@ import (
 
 // study is what is to be replayed.
 type study struct {
-	traces string // the folder of the traces; empty: there are none
-	full   bool   // the largest one too, each ten times, and how right the instrument is
-	runs   int    // of the default policy, each with durations a little different; 0: one as they were, or ten if full
-	page   string // whose tables are replaced; empty: none
-	name   string // only cases whose name contains this
-	slices int    // so many pieces of the traces instead
-	seed   uint64 // by which they are drawn
-	rows   span   // how many rows each has
+	traces string   // the folder of the traces; empty: there are none
+	full   bool     // the largest one too, each ten times, and how right the instrument is
+	runs   int      // of the default policy, each with durations a little different; 0: one as they were, or ten if full
+	page   string   // whose tables are replaced; empty: none
+	name   string   // only cases whose name contains this
+	slices int      // so many pieces of the traces instead
+	seed   uint64   // by which they are drawn
+	rows   rowRange // how many rows each has
 	// without is a part of the policy that it is replayed without, eachPart: one after another; empty: it is whole.
 	without string
 }

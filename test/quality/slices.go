@@ -37,17 +37,17 @@ const (
 // ok reports whether a piece reaches what it must.
 func (s *slice) ok() bool { return s.overEasy <= sliceMean && s.over <= sliceGangs }
 
-// span is how many rows a piece may have: at least, and fewer than at most.
-type span struct{ least, most int }
+// rowRange says how many rows a piece may have: at least, and fewer than at most.
+type rowRange struct{ least, most int }
 
 // usualRows are those of the cases of docs/quality.md but the largest. Of pieces that are shorter fewer are within: see
 // there.
-var usualRows = span{5_000, 20_000}
+var usualRows = rowRange{5_000, 20_000}
 
-func (s *span) String() string { return fmt.Sprintf("%d-%d", s.least, s.most) }
+func (s *rowRange) String() string { return fmt.Sprintf("%d-%d", s.least, s.most) }
 
 // Set reads what String writes.
-func (s *span) Set(text string) error {
+func (s *rowRange) Set(text string) error {
 	least, most, _ := strings.Cut(text, "-")
 	var errs [2]error
 	s.least, errs[0] = strconv.Atoi(least)
@@ -59,7 +59,7 @@ func (s *span) Set(text string) error {
 }
 
 // drawnSlice draws the trace, the rows, the machines and the load of a piece.
-func drawnSlice(r *rand.Rand, names []string, lengths map[string]int, of span) slice {
+func drawnSlice(r *rand.Rand, names []string, lengths map[string]int, of rowRange) slice {
 	s := slice{trace: names[r.IntN(len(names))]}
 	rows := min(of.least+r.IntN(of.most-of.least), lengths[s.trace])
 	s.cut = record.Cut{First: r.IntN(max(1, lengths[s.trace]-rows)), Rows: rows, Load: 0.7 + 0.3*r.Float64()}

@@ -46,7 +46,7 @@ func TestSlices(t *testing.T) {
 
 // TestSpan: how many rows a piece has is read as it is written; what is no such thing is refused with one that is.
 func TestSpan(t *testing.T) {
-	var s span
+	var s rowRange
 	if err := s.Set(usualRows.String()); err != nil || s != usualRows {
 		t.Errorf("%v, %v", s, err)
 	}

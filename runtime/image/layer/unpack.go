@@ -69,7 +69,7 @@ func unpack(root int, stream io.Reader, limits Limits, owners bool, meter *meter
 		return nil, err
 	}
 	defer plain.Close()
-	counted := &counted{from: plain, hash: sha256.New(), left: limits.Bytes + limits.Entries*1024}
+	counted := &countingReader{from: plain, hash: sha256.New(), left: limits.Bytes + limits.Entries*1024}
 	archive := tar.NewReader(counted)
 	for {
 		header, err := archive.Next()
@@ -100,14 +100,14 @@ func unpack(root int, stream io.Reader, limits Limits, owners bool, meter *meter
 	return u.finish()
 }
 
-// counted reads a stream, and knows how much it was and its digest.
-type counted struct {
+// countingReader reads a stream, and knows how much it was and its digest.
+type countingReader struct {
 	from io.Reader
 	hash hash.Hash
 	left int64
 }
 
-func (c *counted) Read(p []byte) (int, error) {
+func (c *countingReader) Read(p []byte) (int, error) {
 	n, err := c.from.Read(p)
 	c.hash.Write(p[:n])
 	if c.left -= int64(n); c.left < 0 {

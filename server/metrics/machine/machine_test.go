@@ -15,10 +15,10 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// counted stands for the Node: it answers with one census.
-type counted struct{ census *worker.Census }
+// censusNode stands for the Node: it answers with one census.
+type censusNode struct{ census *worker.Census }
 
-func (c counted) Receive(ctx actor.Context) {
+func (c censusNode) Receive(ctx actor.Context) {
 	if _, asked := ctx.Message().(worker.CountAll); asked {
 		ctx.Respond(c.census)
 	}
@@ -49,7 +49,7 @@ func TestMachine(t *testing.T) {
 		Slices: []worker.SliceCount{{State: topology.SliceStarted, Count: 2}},
 	}
 	name := strings.TrimPrefix(actors.NodePath, "/")
-	props := actor.PropsFromProducer(func() actor.Actor { return counted{census} }, actor.WithMailbox(link.Mailbox))
+	props := actor.PropsFromProducer(func() actor.Actor { return censusNode{census} }, actor.WithMailbox(link.Mailbox))
 	if _, err := h.System().Root.SpawnNamed(props, name); err != nil {
 		t.Fatal(err)
 	}
