@@ -21,7 +21,7 @@ type wallUse struct {
 
 // wallUses is the whole list. A new use is counted here with a thought, or it becomes a duration on a steady clock.
 var wallUses = map[string]wallUse{
-	"actors/leader/protocol/times.go":   {2, "that a time of day is too far ahead, and how long it is until then"},
+	"actors/leader/protocol/wishes.go":  {2, "that a time of day is too far ahead, and how long it is until then"},
 	"actors/leader/job/begin.go":        {2, "the same: the Job looks again when the time has come"},
 	"actors/leader/scheduler/check.go":  {1, "that a job does not begin too far ahead"},
 	"actors/leader/job/job.go":          {2, "when a run started and ended, as people see it"},
@@ -60,13 +60,13 @@ var wallUses = map[string]wallUse{
 	},
 	"actors/worker/start.go": {1, "when a task was found ended by a reboot, as people see it"},
 	"actors/worker/stop.go":  {1, "when a task ended that was never started, as people see it"},
-	"actors/leader/scheduler/closing.go": {
-		5, "when a machine is drained that people gave a time of day: a wrong clock closes it early or late",
+	"actors/leader/scheduler/drain.go": {
+		7, "when a drain ends, as people see it, two times of one clock, and when a machine is drained that people gave a " +
+			"time of day: a wrong clock closes it early or late",
 	},
-	"actors/leader/scheduler/promises.go": {1, "since when a job has been promised, as people see it"},
-	"actors/leader/scheduler/damaged.go":  {2, "when a record was found damaged or given up, as people see it"},
-	"actors/leader/scheduler/distrust.go": {1, "when a machine was closed, as people see it"},
-	"actors/leader/scheduler/drain.go":    {2, "when a drain ends, as people see it; and two times of one clock"},
+	"actors/leader/scheduler/promises.go":   {1, "since when a job has been promised, as people see it"},
+	"actors/leader/scheduler/damaged.go":    {2, "when a record was found damaged or given up, as people see it"},
+	"actors/leader/scheduler/quarantine.go": {1, "when a machine was closed, as people see it"},
 	"actors/leader/scheduler/submit.go": {
 		2, "when a job was submitted, and that one begins later, as people see it: the queue goes by arrivals",
 	},

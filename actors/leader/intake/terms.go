@@ -1,7 +1,9 @@
 package intake
 
 import (
+	"cmp"
 	"fmt"
+	"strings"
 
 	"github.com/yi-json/synapse/actors"
 	"github.com/yi-json/synapse/messages"
@@ -71,4 +73,32 @@ func limitAbove(t *messages.QueueTerms, limitMs int64) *messages.Outcome {
 		Code: messages.Code_CODE_INVALID, Field: "time_limit_ms",
 		Text: text + ", and the most in queue " + t.Queue + " is " + most, Hint: "ask for at most " + most,
 	}
+}
+
+// What follows owns which queues a job may come into: where queues are described, those and no others. A queue that is
+// not described any more is closed, and takes nothing new.
+
+// maxNamed is how many queues are named to who meant one of them.
+const maxNamed = 20
+
+// noQueue is the answer to a job of a queue that is not described; nil: it is, or nobody has described any.
+func (c *Check) noQueue(spec *messages.JobSpec) *messages.SubmitReply {
+	tree := c.Tree
+	if tree == nil {
+		return nil
+	}
+	name := cmp.Or(spec.GetQueue(), tree.Default)
+	if tree.Find(name) >= 0 {
+		return nil
+	}
+	text := fmt.Sprintf("%q is not a queue here", name)
+	if name == "" {
+		text = "no queue is named, and none is the default"
+	}
+	names := tree.Names()
+	hint := "there are " + strings.Join(names[:min(len(names), maxNamed)], ", ")
+	if len(names) > maxNamed {
+		hint += " and more"
+	}
+	return Reply("", messages.Code_CODE_INVALID, "spec.queue", text, hint)
 }

@@ -161,3 +161,62 @@ func (j *Job) ranMs(a *messages.AttemptRecord) int64 {
 	}
 	return max(j.p.Clock.Now().Since(from).Milliseconds(), 1)
 }
+
+// What follows owns what a Job says of when its attempt's room is free again.
+
+// foretell tells the Scheduler what is known of the end of the attempt at which the job is. began is when it
+// passed its barrier; 0: that is as it was.
+func (j *Job) foretell(ctx actor.Context, began actors.Instant) {
+	ctx.Send(j.peers.Scheduler, protocol.Foreseen{Job: j.id, Token: j.token, Spec: j.rec.Spec, Began: began})
+}
+
+// foretellResumed does so for one that an earlier leader committed: all phases begin again, and its limit counts
+// from now where it has begun, until its machines have been heard.
+func (j *Job) foretellResumed(ctx actor.Context) {
+	starts := j.p.Clock.Now()
+	if j.att.StartedUnixMs == 0 {
+		starts = starts.Plus(protocol.UntilBarrier(j.rec.Spec, &j.p.Constants))
+		if left := actors.Millis(j.att.StartByLeftMs); left > 0 {
+			starts = min(starts, j.p.Clock.Now().Plus(left))
+		}
+	}
+	ctx.Send(j.peers.Scheduler, protocol.Foreseen{Job: j.id, Token: j.token, Spec: j.rec.Spec, Starts: starts})
+}
+
+// What follows owns what a Job makes of the moment by which its attempt has passed its barrier, where it was lent room
+// that is kept for another.
+
+// startByLeftMs is what COMMIT says of how long an attempt has to pass its barrier.
+func (j *Job) startByLeftMs() int64 {
+	if j.startBy == 0 {
+		return 0
+	}
+	return max(j.startBy.Since(j.p.Clock.Now()).Milliseconds(), 1)
+}
+
+// noteTooShort has the job lent room only for twice the time from now on, where an attempt came to nothing for lack of
+// it.
+func (j *Job) noteTooShort() {
+	if j.startBy != 0 && j.p.Clock.Now() >= j.startBy {
+		j.lent = max(j.lent, j.ready)
+	}
+}
+
+// lentBefore is how long an attempt on disk had, where that was too short.
+func lentBefore(a *messages.AttemptRecord) time.Duration {
+	if a.GetEnd().GetCause() != messages.Cause_CAUSE_START_BY {
+		return 0
+	}
+	return actors.Millis(a.StartByLeftMs)
+}
+
+// causeToldTo is the cause of a Stop as a machine's agent understands it.
+func causeToldTo(s *contact, cause messages.Cause) messages.Cause {
+	if cause == messages.Cause_CAUSE_UNWELL { // nothing here depends on which of the two it is
+		return messages.Cause_CAUSE_MACHINE_LOST
+	}
+	if cause == messages.Cause_CAUSE_START_BY && s.vocabulary < messages.VocabularyStartBy {
+		return messages.Cause_CAUSE_EXPIRED
+	}
+	return cause
+}

@@ -1,7 +1,10 @@
 package scheduler
 
 import (
+	"cmp"
+	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/asynkron/protoactor-go/actor"
@@ -242,4 +245,94 @@ func (m *machine) finestPlace(levels []string) string {
 		return ""
 	}
 	return placeAt(m.record.GetAnnouncement(), levels[len(levels)-1])
+}
+
+// What follows owns how machines decide about accounts, as the Scheduler knows and shows it.
+
+// decides notes how a machine decides about accounts, and reports whether no other decides in that way: then every job
+// that waits has to look again where it may go.
+func (s *Scheduler) decides(m *machine, u *messages.NodeUsers) (first bool) {
+	key := ""
+	if u != nil {
+		key = "u" + string(messages.Bytes(u))
+	}
+	if m.users == key {
+		return false
+	}
+	if s.rules[m.users]--; s.rules[m.users] <= 0 {
+		delete(s.rules, m.users)
+	}
+	m.users, m.accounts = key, accountsOf(u)
+	m.usersShown, m.usersNamed = usersShown(u), usersNamed(u)
+	if key == "" {
+		return false
+	}
+	s.rules[key]++
+	return s.rules[key] == 1
+}
+
+func accountsOf(u *messages.NodeUsers) *topology.Accounts {
+	if u == nil {
+		return nil
+	}
+	a := &topology.Accounts{Any: u.Any, More: u.More, Own: slices.Sorted(slices.Values(u.Own))}
+	for _, m := range u.Mapped {
+		a.Mapped = append(a.Mapped, topology.MappedAccount{
+			Owner: m.GetOwner(), Account: m.GetAccount(), UID: strconv.FormatUint(uint64(m.GetUid()), 10),
+		})
+	}
+	slices.SortFunc(a.Mapped, func(x, y topology.MappedAccount) int { return cmp.Compare(x.Owner, y.Owner) })
+	return a
+}
+
+// maxUsersShown limits the accounts, and the mapped owners, that a reply about one machine names.
+const maxUsersShown = 16
+
+// usersShown is how a machine decides about users, as people see it in lists of machines; nil: it did not say.
+func usersShown(u *messages.NodeUsers) *messages.NodeUsers {
+	if u == nil {
+		return nil
+	}
+	return &messages.NodeUsers{
+		Any: u.Any, More: u.More, OwnCount: int32(len(u.Own)), MappedCount: int32(len(u.Mapped)),
+	}
+}
+
+// usersNamed adds the first names, for a reply about one machine.
+func usersNamed(u *messages.NodeUsers) *messages.NodeUsers {
+	named := usersShown(u)
+	if named != nil {
+		named.Own = u.Own[:min(len(u.Own), maxUsersShown)]
+		named.Mapped = u.Mapped[:min(len(u.Mapped), maxUsersShown)]
+	}
+	return named
+}
+
+// What follows owns machines of another cluster: one that was moved here with its data directory, one whose --join is
+// wrong, or all of them where somebody made a cluster again, with an empty store, over the machines of an old one.
+// Such a machine is not taken, and nothing is concluded from its epoch: over there they are counted by themselves, and
+// believed here one machine would stop all admissions. It is the actors that refuse it and not the link, so that
+// people read of it at both ends.
+
+// foreign reports whether a machine says that it belongs to another cluster. An
+// agent of an earlier version does not say.
+func (s *Scheduler) foreign(h *messages.Hello) bool {
+	return h.ClusterId != "" && h.ClusterId != s.p.ClusterID
+}
+
+// turnForeignAway refuses it as often as it says Hello, and tells people once for
+// each link. It is asked again for as long as it is linked: the refusal may have
+// been lost.
+func (s *Scheduler) turnForeignAway(ctx actor.Context, h *messages.Hello) {
+	s.p.Host.Count("scheduler.foreign", 1)
+	text := fmt.Sprintf(
+		"this is cluster %s, and the machine belongs to cluster %s: point its --join at its own scheduler; or, to have it "+
+			"here for good, end its agent, move the file ledger of its --data-dir aside, and start it again, which stops what "+
+			"it still runs for %s",
+		s.p.ClusterID, h.ClusterId, h.ClusterId)
+	if who := topology.NodeID(h.Origin.GetNode()); s.greetings.foreign[who] != h.ClusterId {
+		s.greetings.foreign[who] = h.ClusterId
+		s.p.Log.Error("Failed to register node %s: %s", h.Origin.GetNode(), text)
+	}
+	s.reject(ctx, h, messages.RejectReason_REJECT_REASON_ANOTHER_CLUSTER, text)
 }

@@ -4,6 +4,7 @@ package scheduler
 
 import (
 	"strings"
+	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
 
@@ -342,4 +343,75 @@ func (s *Scheduler) toJob(ctx actor.Context, id string, none any) {
 		return
 	}
 	ctx.Respond(none)
+}
+
+// What follows owns the states of the Scheduler, and every step between two of them.
+
+// schedulerState is how far a leader has taken over.
+type schedulerState string
+
+const (
+	schedulerLoading    schedulerState = "loading"
+	schedulerRecovering schedulerState = "recovering"
+	schedulerLeading    schedulerState = "leading"
+)
+
+// Table is every step between two of them.
+var Table = actors.Table[schedulerState]{Kind: actors.KindScheduler, Edges: []actors.Edge[schedulerState]{
+	{schedulerLoading, "loaded", schedulerRecovering},
+	{schedulerRecovering, "all heard", schedulerLeading},
+	{schedulerRecovering, "waited", schedulerLeading},
+}}
+
+// What follows owns what the Scheduler knows of one job that is not over.
+
+// livingJob is one job from its submit until nothing of it is left to do.
+type livingJob struct {
+	id      topology.JobID
+	key     requestKey
+	hash    []byte
+	rec     *messages.JobRecord // as submitted
+	spec    *messages.JobSpec   // as it waited last: its time limit may have been changed
+	read    []topology.Token    // its attempts as they were read from the store: the latest, and those that lack evidence
+	pid     *actor.PID          // nil until the submit is on disk
+	askers  []*actor.PID        // clients to be told that it is
+	noted   bool                // that it waits was logged
+	refused *messages.JobRecord // as it waits, where machines could not prepare it
+	looks   uint64              // how often it chose its machines: the timers of earlier choices are stale
+	avoids  []avoided           // machines where it failed, by a fault that may be its own
+	breaks  int                 // times its actor was recreated without an end
+	waits   *protocol.Waits     // its wish to be planned, while it is withheld, or lacks a uid
+	promise *messages.Promise   // that its actor was told last, or has from disk
+	runs    int32               // as it waited last
+	offered topology.Token      // the last admission that its actor was sent
+	run     *run                // its latest attempt; nil: there was none
+	remakes bool
+	idle    bool  // it is counted as one that waits
+	bytes   int64 // of its record, as it is counted
+
+	concluded messages.JobState // its terminal state, once that is on disk
+	element   bool              // of an array
+	heldBack  bool              // likewise, and it waits for its release
+	wish      protocol.Waits    // likewise: what it said last
+
+	withheld int // machines with a later run of it than the store knows
+	ownUID       // of its tasks
+
+	written   *messages.Promise // that its record on disk has
+	stopped   victimOf          // for whom its actor was told to stop
+	outranked outranked
+	had       time.Duration // for how long attempts of it ran, those that were over when it waited last
+}
+
+// requestKey names a client's request.
+type requestKey struct{ owner, id string }
+
+// What follows owns who makes the actors that a Scheduler spawns.
+
+// Makers make the actors that a Scheduler spawns: no actor's package imports that of another.
+type Makers struct {
+	Rack  func(p *protocol.Ports, name string, scheduler *actor.PID) actor.Actor
+	Array func(p *protocol.Ports, peers protocol.JobPeers, life uint64, rec *messages.JobRecord) actor.Actor
+	Job   func(p *protocol.Ports, peers protocol.JobPeers, life uint64, rec *messages.JobRecord,
+		attempts []*messages.AttemptRecord) actor.Actor
 }
