@@ -29,7 +29,23 @@ var absents = []absent{
 	{"synapse-scheduler", module + "/runtime", "a scheduler's process runs no tasks",
 		// A scheduler runs its administrator's programs, whose files it checks.
 		[]string{module + "/runtime/crew", module + "/runtime/file"}},
+	{"synapse-node", module + "/server/authn", "a machine lets nobody in", nil},
 	{"synapse-cli", protoActor, "a command of people has no actors", nil},
+	{"synapse-cli", module + "/actors", "a command of people has no actors", nil},
+	{"synapse-cli", module + "/store", "what is on disk, a scheduler says", nil},
+	{"synapse-cli", module + "/cluster", "it joins nothing, and dials schedulers alone",
+		[]string{module + "/cluster/identity", module + "/cluster/credential"}},
+	{"synapse-cli", module + "/policy", "it decides nothing, and reads queues alone", []string{module + "/policy/share"}},
+	{"synapse-cli", module + "/server", "it has the client's half alone",
+		// Besides what it says: it reads the audit and makes the keys of secrets on a scheduler's machine, and serves the
+		// page to a browser beside it.
+		[]string{module + "/server/api", module + "/server/unixsocket", module + "/server/oidc/described",
+			module + "/server/audit", module + "/server/secretseal", module + "/server/web"}},
+	{"synapse-cli", module + "/runtime", "`up` starts a node's program, which knows what nodes run",
+		[]string{module + "/runtime/parcel"}}, // files on their way into a task: `cp` has the other end
+	{"synapse-cli", module + "/sim", "`simulate` starts synapse-sim", []string{module + "/sim/record"}},
+	{"synapse-cli", "github.com/google/nftables", "networks of tasks are made by a node's program", nil},
+	{"synapse-cli", "github.com/vishvananda", "networks of tasks are made by a node's program", nil},
 	{"carapace", "google.golang.org", "what supervises a task stays small", nil},
 	{"carapace", protoActor, "what supervises a task stays small", nil},
 }

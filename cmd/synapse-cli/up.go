@@ -146,7 +146,11 @@ func (a *app) cleanUp(u *upFlags) error {
 			hint: "without --data-dir all that was left of temporary ones is ended"}
 	}
 	for _, dir := range dirs {
-		n, err := local.Clean(dir)
+		node, err := a.program("synapse-node")
+		if err != nil {
+			return err
+		}
+		n, err := local.Clean(node, dir)
 		if err == nil && u.Dir == "" {
 			err = os.RemoveAll(dir)
 		}

@@ -37,6 +37,10 @@ func main() {
 	if len(os.Args) > 1 && os.Args[1] == health.SubCommand {
 		os.Exit(health.Main(os.Args[2:]))
 	}
+	// And what ends whatever a cluster of one machine has left.
+	if len(os.Args) > 1 && os.Args[1] == leftoversCommand {
+		os.Exit(clearLeftovers(os.Args[2:]))
+	}
 	daemon.Main(command())
 }
 

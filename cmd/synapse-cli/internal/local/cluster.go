@@ -94,7 +94,7 @@ func Start(ctx context.Context, o Options) (*Cluster, error) {
 	if c.lock, err = lock(o.Dir); err != nil {
 		return c, err
 	}
-	switch n, err := endLeftovers(o.Dir); {
+	switch n, err := leftovers(o.Node, "end", o.Dir); {
 	case err != nil:
 		return c, err
 	case n > 0 && o.Output != nil:
@@ -316,7 +316,7 @@ func (c *Cluster) Stop(now <-chan struct{}) error {
 	if c.lock == nil {
 		return err // another cluster's directory: nothing there is ours
 	}
-	if left := collect(c.o.Dir); left != nil && c.o.Output != nil {
+	if _, left := leftovers(c.o.Node, "collect", c.o.Dir); left != nil && c.o.Output != nil {
 		fmt.Fprintln(c.o.Output, messages.OneLine(left.Error()))
 	}
 	c.lock.Close()

@@ -8,15 +8,10 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
-	"strconv"
-	"strings"
+	"slices"
 	"syscall"
-	"time"
-
-	"github.com/yi-json/synapse/runtime/carapace"
-	"github.com/yi-json/synapse/runtime/private"
-	"github.com/yi-json/synapse/runtime/supervisor"
 )
 
 // This file owns what a cluster has left that was killed before it could end in
@@ -26,9 +21,6 @@ import (
 
 // ErrInUse says that a cluster runs in the directory.
 var ErrInUse = errors.New("a cluster runs here already; end it, or take another --data-dir")
-
-// leftoverPatience bounds how long what is killed may take to be gone.
-const leftoverPatience = 10 * time.Second
 
 // lock keeps a directory for one cluster. The kernel gives it back when its
 // process ends, however that happens.
@@ -48,114 +40,31 @@ func lock(dir string) (*os.File, error) {
 }
 
 // Clean ends what a killed cluster has left of a directory, and reports how many
-// processes that were. Its state stays. A cluster that runs is refused.
-func Clean(dir string) (int, error) {
+// processes that were. Its state stays. A cluster that runs is refused. Node is the program of its nodes.
+func Clean(node []string, dir string) (int, error) {
 	held, err := lock(dir)
 	if err != nil {
 		return 0, err
 	}
 	defer held.Close()
-	return endLeftovers(dir)
+	return leftovers(node, "end", dir)
 }
 
-// endLeftovers wants the directory's lock to be held.
-func endLeftovers(dir string) (int, error) {
-	began := time.Now()
-	ended := 0
-	for {
-		n := supervisor.KillAll(func() []supervisor.Process { return leftovers(dir) })
-		if ended += n; n == 0 {
-			break
-		}
-		if time.Since(began) > leftoverPatience {
-			return ended, fmt.Errorf("%d processes of the last cluster in %s would not end", n, dir)
-		}
-		time.Sleep(20 * time.Millisecond)
+// leftovers runs a node's program for what is left of a directory, whose lock is held, and answers how many processes
+// it has ended. What a node runs of its own, a node's program knows.
+func leftovers(node []string, verb, dir string) (ended int, err error) {
+	command := exec.Command(node[0], slices.Concat(node[1:], []string{"leftovers", verb, dir})...)
+	command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // a Ctrl-C does not end it half-way
+	var said bytes.Buffer
+	command.Stderr = &said
+	out, err := command.Output()
+	if _, failed := fmt.Sscan(string(out), &ended); failed != nil {
+		return 0, fmt.Errorf("%s leftovers: %w: %.2000s", node[0], errors.Join(err, failed), said.Bytes())
 	}
-	return ended, collect(dir)
-}
-
-// leftovers are the supervisors of the directory's tasks with all that descends
-// from them, and what such a task started that has lost its supervisor.
-func leftovers(dir string) []supervisor.Process {
-	all := supervisor.Processes()
-	var found []supervisor.Process
-	seen := map[int]bool{}
-	add := func(more ...supervisor.Process) {
-		for _, p := range more {
-			if !seen[p.PID] && p.State != 'Z' && p.State != 'X' {
-				seen[p.PID] = true
-				found = append(found, p)
-			}
-		}
-	}
-	for _, p := range all {
-		if supervises(p.PID, dir) || taskOf(p.PID, dir) {
-			add(p)
-			add(supervisor.Descendants(p.PID, all)...)
-		}
-	}
-	return found
-}
-
-// supervises reports whether a process is the supervisor of a task of a
-// directory: not whoever has its path among their words, as an editor does.
-func supervises(pid int, dir string) bool {
-	text, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/cmdline")
 	if err != nil {
-		return false
+		return ended, errors.New(said.String())
 	}
-	words := strings.Split(string(text), "\x00")
-	return len(words) > 2 && words[1] == supervisor.SubCommand && strings.HasPrefix(words[2], dir+"/")
-}
-
-// taskOf reports whether a process has the environment of a task of a directory.
-func taskOf(pid int, dir string) bool {
-	text, err := supervisor.Environ(pid)
-	return err == nil && bytes.Contains(append([]byte{0}, text...), []byte("\x00SYNAPSE_HOSTFILE="+dir+"/"))
-}
-
-// collect removes what containers left that were killed with their supervisors: networks, and groups of the kernel's,
-// in no folder of ours. The next agent of a node would do it, and there may be none.
-func collect(dir string) error {
-	nodes, _ := filepath.Glob(filepath.Join(dir, "*", "carapace")) // the pattern is not malformed
-	var failed []error
-	for _, state := range nodes {
-		node := filepath.Dir(state)
-		if err := private.Clear(filepath.Join(node, "networks")); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			failed = append(failed, fmt.Errorf("what is left of private networks of %s cannot be removed: %w", node, err))
-		}
-		if err := collectGroups(node, state); err != nil {
-			failed = append(failed, fmt.Errorf("what containers of %s left cannot be removed: %w", node, err))
-		}
-	}
-	return errors.Join(failed...)
-}
-
-// collectGroups takes away the groups of containers. Those that other programs made have the names of the folders that
-// these keep of them.
-func collectGroups(node, state string) error {
-	left, _ := os.ReadDir(state)
-	others, _ := filepath.Glob(filepath.Join(node, "oci", "*", "*"))
-	if len(left)+len(others) == 0 {
-		return nil
-	}
-	var cgroups carapace.Cgroups // as agents have them that are not told otherwise
-	var failed []error
-	for _, other := range others {
-		failed = append(failed, carapace.RemoveLeaves(cgroups.Everywhere(filepath.Base(other))))
-	}
-	began := time.Now()
-	for {
-		_, err := carapace.GC(state, cgroups)
-		if left, _ = os.ReadDir(state); err != nil || len(left) == 0 {
-			return errors.Join(append(failed, err)...)
-		}
-		if time.Since(began) > leftoverPatience {
-			return errors.Join(append(failed, fmt.Errorf("the kernel does not end %v", left))...)
-		}
-		time.Sleep(20 * time.Millisecond) // it is still ending one, which is passed over
-	}
+	return ended, nil
 }
 
 // Abandoned are the directories of clusters without one of their own that were
