@@ -113,8 +113,8 @@ func divisor(a, b int64) int64 {
 // a total may be one unit of CPU or memory less.
 func (r *rate) need(h int64) Resources {
 	return Resources{
-		MilliCPU:    mulDivUp(r.cpu, h, r.den),
-		MemoryBytes: mulDivUp(r.mem, h, r.den),
+		MilliCPU:    Scaled(r.cpu, h, r.den),
+		MemoryBytes: Scaled(r.mem, h, r.den),
 		MilliGPU:    r.gpus*h*WholeGPU + r.part,
 	}
 }
@@ -154,14 +154,6 @@ func mulDiv(a, b, c int64) int64 {
 	}
 	q, _ := bits.Div64(hi, lo, uint64(c))
 	return int64(min(q, unitLimit*unitLimit))
-}
-
-// mulDivUp is a·b/c rounded up.
-func mulDivUp(a, b, c int64) int64 {
-	if c == 1 {
-		return mulDivWide(a, b, 1, 0)
-	}
-	return mulDivWide(a, b, c, uint64(c)-1)
 }
 
 // mulDivWide is (a·b+plus)/c, cut to the largest amount there is.

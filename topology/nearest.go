@@ -80,7 +80,7 @@ func lackOf(asked, has Resources) int64 {
 	for _, of := range [][2]int64{{asked.MilliCPU, has.MilliCPU}, {asked.MemoryBytes, has.MemoryBytes},
 		{asked.MilliGPU, has.MilliGPU}} {
 		if of[0] > of[1] {
-			lack = max(lack, mulDivUp(of[0]-of[1], whole, of[0]))
+			lack = max(lack, Scaled(of[0]-of[1], whole, of[0]))
 		}
 	}
 	return lack

@@ -21,18 +21,11 @@ type Preempts struct {
 
 // change takes over what a queue says itself.
 func (p *Preempts) change(q *Preemption) {
-	if q.ByPriority != nil {
-		p.ByPriority = *q.ByPriority
-	}
-	if q.Reclaim != nil {
-		p.Reclaim = *q.Reclaim
-	}
-	if q.Shortest != nil {
-		p.Shortest = *q.Shortest
-	}
-	if q.MinRun != nil {
-		p.MinRun, p.SaysMinRun = *q.MinRun, true
-	}
+	given(&p.ByPriority, q.ByPriority)
+	given(&p.Reclaim, q.Reclaim)
+	given(&p.Shortest, q.Shortest)
+	given(&p.MinRun, q.MinRun)
+	p.SaysMinRun = p.SaysMinRun || q.MinRun != nil
 }
 
 // IsInside reports whether a queue has jobs of its own stopped.

@@ -133,19 +133,18 @@ func (s *Tree) add(q *QueueSpec) bool {
 	h.Preempts.change(&q.Preemption)
 	s.Reclaiming = s.Reclaiming || h.Preempts.Reclaim
 	s.Preempting = s.Preempting || h.Preempts.IsInside() || h.Preempts.Reclaim
-	if q.Weight != nil {
-		h.Weight = *q.Weight
-	}
-	if q.Order != nil {
-		h.Order = *q.Order
-	}
-	if q.Owner.Machines != nil {
-		h.each.machines = *q.Owner.Machines
-	}
-	if q.Owner.Running != nil {
-		h.each.running = *q.Owner.Running
-	}
+	given(&h.Weight, q.Weight)
+	given(&h.Order, q.Order)
+	given(&h.each.machines, q.Owner.Machines)
+	given(&h.each.running, q.Owner.Running)
 	return true
+}
+
+// given sets what a description gives.
+func given[T any](to, from *T) {
+	if from != nil {
+		*to = *from
+	}
 }
 
 func (s *Tree) vector(amounts Amounts) []int64 {
