@@ -291,13 +291,17 @@ func TestEvilProcesses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{"synapse-scheduler", "synapse-node"} {
-		if err := os.WriteFile(filepath.Join(programs, name), []byte(dies), 0o755); err != nil {
+	program := func(name, text string) {
+		if err := os.WriteFile(filepath.Join(programs, name), []byte(text), 0o755); err != nil {
 			t.Fatal(err)
 		}
 	}
+	program("synapse-scheduler", dies)
+	program("synapse-node", dies)
 	t.Setenv("PATH", programs+":"+os.Getenv("PATH"))
 	up := []string{"up", "--nodes", "1", "--data-dir", filepath.Join(t.TempDir(), evil)}
+	runEvil(t, "", nil, up, append(up, "--clean")) // its leftovers cannot be ended
+	program("synapse-node", strings.Replace(dies, "\n", "\nif [ \"$1\" = leftovers ]; then echo 0; exit; fi\n", 1))
 	runEvil(t, "", nil, up, append(up, "--driver", evil), append(up, "--listen", evil), append(up, "--memory", evil),
 		append(up, "--clean"), []string{"up", "--clean", "--data-dir", evil}, append(up, "--store", evil))
 	scheduler := filepath.Join(programs, "synapse-scheduler")

@@ -38,6 +38,10 @@ func TestMain(m *testing.M) {
 	case "synapse-scheduler":
 		fakeScheduler(flagsOf(os.Args[1:]))
 	case "synapse-node":
+		if os.Args[1] == "leftovers" {
+			fmt.Println(0)
+			return
+		}
 		fakeNode(flagsOf(os.Args[1:]))
 	case "task":
 		signal.Ignore(syscall.SIGTERM)
