@@ -113,8 +113,8 @@ func divisor(a, b int64) int64 {
 // a total may be one unit of CPU or memory less.
 func (r *rate) need(h int64) Resources {
 	return Resources{
-		MilliCPU:    Scaled(r.cpu, h, r.den),
-		MemoryBytes: Scaled(r.mem, h, r.den),
+		MilliCPU:    mulDivWide(r.cpu, h, r.den, uint64(r.den)-1),
+		MemoryBytes: mulDivWide(r.mem, h, r.den, uint64(r.den)-1),
 		MilliGPU:    r.gpus*h*WholeGPU + r.part,
 	}
 }
