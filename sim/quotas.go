@@ -63,7 +63,8 @@ func (w *World) had(queue string, these func(*messages.JobRecord) bool) had {
 	for _, id := range w.books.ids {
 		page := w.books.jobs[id]
 		a := w.books.latest(page)
-		if a == nil || a.End != nil || page.record.State.Terminal() || !w.isIn(page.record, queue) || !these(page.record) {
+		if a == nil || a.End != nil || page.record.State.Terminal() || !w.isIn(page.record, queue) || !these(page.record) ||
+			w.unreadable(page.record.Id) { // nobody can read in which queue it is
 			continue
 		}
 		h.add(a)
