@@ -29,6 +29,8 @@ type trial struct {
 	seeds   int    // how many seeds a mutant may survive
 	atOnce  int
 	name    string // only mutants whose name contains this
+	since   string // only mutants of folders that have changed since this commit, and a few others; empty: all
+	most    int    // so many of those
 	// limit bounds one mutant, building included; seedLimit bounds one seed, for bugs that never end.
 	limit     time.Duration
 	seedLimit time.Duration
@@ -44,6 +46,8 @@ func main() {
 	flag.IntVar(&t.seeds, "seeds", 400, "how many seeds a mutant may survive")
 	flag.IntVar(&t.atOnce, "at-once", 2, "how many mutants to try at a time")
 	flag.StringVar(&t.name, "name", "", "try only mutants whose name contains this")
+	flag.StringVar(&t.since, "since", "", "try only mutants of folders that changed since this commit, and a few others")
+	flag.IntVar(&t.most, "most", 12, "with -since, how many mutants to try")
 	flag.DurationVar(&t.limit, "limit", 5*time.Minute, "the longest that one mutant may take")
 	flag.DurationVar(&t.seedLimit, "seed-limit", 30*time.Second, "the longest that one seed may take")
 	flag.Parse()
@@ -117,6 +121,11 @@ func (t trial) load() ([]patch.Mutant, error) {
 		}
 		mutants = append(mutants, mutant)
 	}
+	if t.since != "" {
+		if mutants, err = some(t.root, t.since, t.most, mutants); err != nil {
+			return nil, err
+		}
+	}
 	if len(mutants) == 0 {
 		return nil, fmt.Errorf("no mutant in %s matches %q", t.patches, t.name)
 	}
@@ -142,7 +151,14 @@ func (t trial) tryAll(mutants []patch.Mutant, folder string) <-chan outcome {
 	for range t.atOnce {
 		workers.Go(func() {
 			for mutant := range waiting {
-				outcomes <- outcome{mutant, t.try(mutant, folder)}
+				found := t.try(mutant, folder)
+				// A test of real processes may miss a bug by chance, as where two signals arrive as one.
+				for range 2 {
+					if !found.caught && found.err == nil && !mutant.BySeeds() {
+						found = t.try(mutant, folder)
+					}
+				}
+				outcomes <- outcome{mutant, found}
 			}
 		})
 	}

@@ -211,8 +211,8 @@ func (x ends) Endless(p topology.Placement) topology.JobID {
 
 // What follows owns when the room of an attempt is free again, as far as a leader can say: by its time limit at the
 // latest, and as is expected by what was learned. The sum is made here and nowhere else. What goes into it the Job
-// says: when the attempt passed its barrier, after a takeover by its machines' own clocks (job/times.go), and its limit,
-// which people may change. All of it is on this process's steady clock, and none of it ends anything.
+// says: when the attempt passed its barrier, after a takeover by its machines' own clocks (job/times.go), and its
+// limit, which people may change. All of it is on this process's steady clock, and none of it ends anything.
 
 // endMargin is how long after its last second the room of a job may take to be free: Stop may have to be sent
 // again, the evidence has to come, and what is counted here is counted before it is acted on.
