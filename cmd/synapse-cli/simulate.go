@@ -304,7 +304,7 @@ const badShown = 10
 
 // read reads the record, and the file of limits beside it.
 func (r *replayFlags) read() (*record.Trace, error) {
-	source := record.Source{Format: r.format, ProcsToGPU: r.procsToGPU}
+	source := record.Input{Format: r.format, ProcsToGPU: r.procsToGPU}
 	var rows io.Reader = os.Stdin
 	if r.record != "-" {
 		file, err := os.Open(r.record)

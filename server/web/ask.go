@@ -98,17 +98,17 @@ func idOf(r *http.Request, key string) (string, error) {
 
 // detail has all that is shown of one job.
 type detail struct {
-	Row     jobRow    `json:"row"`
-	Asks    []amount  `json:"asks"`
-	Ran     int64     `json:"ran"` // −1: nothing has run
-	Runs    []attempt `json:"attempts"`
-	Ranks   []rank    `json:"ranks"` // maxRanks of them, from the one that was asked for
-	Of      int       `json:"of"`    // all ranks
-	Start   *start    `json:"start,omitempty"`
-	Debts   []string  `json:"debts,omitempty"`
-	Limit   int64     `json:"limit,omitempty"`
-	Warned  string    `json:"warned,omitempty"`
-	Machine []string  `json:"machines,omitempty"` // that it may go to
+	Row     jobRow       `json:"row"`
+	Asks    []amount     `json:"asks"`
+	Ran     int64        `json:"ran"` // −1: nothing has run
+	Runs    []attemptRow `json:"attempts"`
+	Ranks   []rank       `json:"ranks"` // maxRanks of them, from the one that was asked for
+	Of      int          `json:"of"`    // all ranks
+	Start   *start       `json:"start,omitempty"`
+	Debts   []string     `json:"debts,omitempty"`
+	Limit   int64        `json:"limit,omitempty"`
+	Warned  string       `json:"warned,omitempty"`
+	Machine []string     `json:"machines,omitempty"` // that it may go to
 }
 
 func (p *Page) job(r *http.Request) (any, error) {

@@ -164,8 +164,8 @@ type start struct {
 	Words   string   `json:"words"` // the same for people
 }
 
-// attempt shows one attempt of a job, from the decision to its end.
-type attempt struct {
+// attemptRow shows one attempt of a job, from the decision to its end.
+type attemptRow struct {
 	Run       int32  `json:"run"`
 	Committed int64  `json:"committed,omitempty"`
 	Started   int64  `json:"started,omitempty"`
@@ -176,8 +176,8 @@ type attempt struct {
 	Detail    string `json:"detail,omitempty"`
 }
 
-func runOf(a *messages.AttemptRecord) attempt {
-	out := attempt{Run: a.GetRun(), Committed: a.GetCommittedUnixMs(), Started: a.GetStartedUnixMs(),
+func runOf(a *messages.AttemptRecord) attemptRow {
+	out := attemptRow{Run: a.GetRun(), Committed: a.GetCommittedUnixMs(), Started: a.GetStartedUnixMs(),
 		Reserving: a.GetReservingMs(), Preparing: a.GetPreparingMs()}
 	if end := a.GetEnd(); end != nil {
 		out.Ended, out.Detail = end.GetAtUnixMs(), end.GetDetail()

@@ -15,15 +15,15 @@ import (
 // Formats are the forms of records that can be read.
 func Formats() []string { return []string{"csv", "swf", "sacct", "history"} }
 
-// Source says how a record is to be read.
-type Source struct {
+// Input says how a record is to be read.
+type Input struct {
 	Format     string    // one of Formats; empty: its content tells
 	Limits     io.Reader // of CSV: a second file with the jobs' limits; may be nil
 	ProcsToGPU int       // of SWF: the processors that stand for one GPU
 }
 
 // Read reads a record, compressed or not.
-func Read(from io.Reader, s Source) (*Trace, error) {
+func Read(from io.Reader, s Input) (*Trace, error) {
 	plain, err := decompressed(from)
 	if err != nil {
 		return nil, err

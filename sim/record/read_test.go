@@ -19,7 +19,7 @@ func seconds(j Job) string {
 		j.Line, j.Submit.Seconds(), j.Duration.Seconds(), j.Limit.Seconds(), j.GPUs, j.Tasks, j.User, j.Queue, waited)
 }
 
-func read(t *testing.T, text string, s Source) *Trace {
+func read(t *testing.T, text string, s Input) *Trace {
 	t.Helper()
 	trace, err := Read(strings.NewReader(text), s)
 	if err != nil {
@@ -59,12 +59,12 @@ const slurm = `JobID|User|Partition|Submit|Start|End|Timelimit|State|ElapsedRaw|
 // array are jobs, and one that never ran is none.
 func TestSacct(t *testing.T) {
 	start := float64(time.Date(2026, 10, 1, 8, 0, 0, 0, time.UTC).Unix())
-	wants(t, read(t, slurm, Source{}),
+	wants(t, read(t, slurm, Input{}),
 		fmt.Sprintf("line 2: %v+3600<86400 gpus 16/0 ann@gpu waited 600", start),
 		fmt.Sprintf("line 5: %v+30<1800 gpus 3/0 bob@gpu waited 1", start+1),
 		"1 not over yet", "1 never ran", "1 without GPUs")
 	few := "JobID|Submit|Start|End|ReqTRES|\n7|1790000000|1790000010|1790000070|gres/gpu=1|\n"
-	if j := read(t, few, Source{}).Jobs[0]; j.Duration != time.Minute || j.Waited != 10*time.Second {
+	if j := read(t, few, Input{}).Jobs[0]; j.Duration != time.Minute || j.Waited != 10*time.Second {
 		t.Errorf("of few columns: %+v", j)
 	}
 	for text, want := range map[string]string{
@@ -74,7 +74,7 @@ func TestSacct(t *testing.T) {
 		"JobID|Submit|Elapsed|ReqTRES\n1|5|long|gres/gpu=1":    `line 2: Elapsed: "long" is no span of time`,
 		"JobID|Submit|Elapsed|ReqTRES\n1|5|1:00|gres/gpu=-1":   `line 2: ReqTRES: "gres/gpu=-1" is no number of GPUs`,
 	} {
-		if _, err := Read(strings.NewReader(text), Source{}); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := Read(strings.NewReader(text), Input{}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, and not %s", text, err, want)
 		}
 	}
@@ -99,10 +99,10 @@ func TestSWF(t *testing.T) {
 	const log = "; Version: 2.2\n; MaxProcs: 128\n\n" +
 		"1 0 10 100 16 -1 -1 16 200 -1 1 3 1 -1 2 -1 -1 -1\n2 5 -1 60 -1 -1 -1 3 -1 -1 0 -1 1 -1 -1 -1 -1 -1\n" +
 		"3 6 0 0 8 -1 -1 8 60 -1 5 1 1 -1 -1 -1 -1 -1\n4 7 0 9 8 -1 -1 8 60 -1 3 1 1 -1 -1 -1 -1 -1\n"
-	wants(t, read(t, log, Source{ProcsToGPU: 8}),
+	wants(t, read(t, log, Input{ProcsToGPU: 8}),
 		"line 4: 0+100<200 gpus 2/0 user-3@queue-2 waited 10", "line 5: 5+60<0 gpus 1/0 @ waited -",
 		"1 never ran", "1 parts of a job, which has a line of its own")
-	if j := read(t, log, Source{}).Jobs[0]; j.GPUs != 16 {
+	if j := read(t, log, Input{}).Jobs[0]; j.GPUs != 16 {
 		t.Errorf("%+v", j)
 	}
 	for text, want := range map[string]string{
@@ -111,7 +111,7 @@ func TestSWF(t *testing.T) {
 		"; x\n1 0 0 1 -1 1 1 -1 1 1 1 1 1 1 1 1 1":  "it has no processors",
 		"; x\n1 0 0 1e18 1 1 1 1 1 1 1 1 1 1 1 1 1": "is no number that can be meant",
 	} {
-		if _, err := Read(strings.NewReader(text), Source{}); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := Read(strings.NewReader(text), Input{}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, and not %s", text, err, want)
 		}
 	}
@@ -134,7 +134,7 @@ const lived = `{
 
 // TestHistory: a job is replayed in its shape, for as long as its GPUs were held.
 func TestHistory(t *testing.T) {
-	wants(t, read(t, lived, Source{}),
+	wants(t, read(t, lived, Input{}),
 		"line 5: 1000.25+20<60 gpus 16/2 ann@night waited 1.5", "line 7: 1000.5+3<0 gpus 12/0 bob@default waited 0",
 		"line 12: 1200+4<0 gpus 3/3 @ waited 2", "1 never ran", "1 with a part of a GPU", "1 without GPUs")
 	for text, want := range map[string]string{
@@ -146,7 +146,7 @@ func TestHistory(t *testing.T) {
 		`{"items": [{"id":`:      "unexpected EOF",
 		`{"items": [{"id":"j","submittedUnixMs":5,"waitSeconds":1,"gpuSeconds":-4,"attempts":[{"tasks":1,"gpus":1}]}]}`: "job j held 1 GPUs for -4 seconds",
 	} {
-		if _, err := Read(strings.NewReader(text), Source{}); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := Read(strings.NewReader(text), Input{}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, and not %s", text, err, want)
 		}
 	}
@@ -155,12 +155,12 @@ func TestHistory(t *testing.T) {
 // TestPrinted: what was read is printed such that it is read again as the same, from its first job on.
 func TestPrinted(t *testing.T) {
 	for name, text := range map[string]string{"sacct": slurm, "history": lived} {
-		was := read(t, text, Source{Format: name})
+		was := read(t, text, Input{Format: name})
 		var b bytes.Buffer
 		if err := WriteCSV(&b, was); err != nil {
 			t.Fatal(err)
 		}
-		again := read(t, b.String(), Source{})
+		again := read(t, b.String(), Input{})
 		for i, j := range again.Jobs {
 			k := was.Jobs[i]
 			k.Submit, k.Line = k.Submit-was.Jobs[0].Submit, j.Line
@@ -258,7 +258,7 @@ func FuzzRead(f *testing.F) {
 		f.Add([]byte(text), "")
 	}
 	f.Fuzz(func(t *testing.T, text []byte, format string) {
-		trace, err := Read(bytes.NewReader(text), Source{Format: format})
+		trace, err := Read(bytes.NewReader(text), Input{Format: format})
 		if err != nil {
 			return
 		}

@@ -210,7 +210,7 @@ func traceOf(folder, name string) (*record.Trace, error) {
 		return nil, err
 	}
 	defer rows.Close()
-	var source record.Source
+	var source record.Input
 	if limits, err := os.Open(filepath.Join(folder, name+"_extra.csv.gz")); err == nil {
 		defer limits.Close()
 		source.Limits = limits

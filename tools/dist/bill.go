@@ -15,20 +15,20 @@ import (
 // Go wrote into the programs, and not what a file of the repository says.
 
 type bill struct {
-	Format       string     `json:"bomFormat"`
-	SpecVersion  string     `json:"specVersion"`
-	Version      int        `json:"version"`
-	Metadata     metadata   `json:"metadata"`
-	Components   []part     `json:"components"`
-	Dependencies []linkedOf `json:"dependencies"`
+	Format       string      `json:"bomFormat"`
+	SpecVersion  string      `json:"specVersion"`
+	Version      int         `json:"version"`
+	Metadata     metadata    `json:"metadata"`
+	Components   []component `json:"components"`
+	Dependencies []linkedOf  `json:"dependencies"`
 }
 
 type metadata struct {
-	Timestamp string `json:"timestamp"`
-	Component part   `json:"component"`
+	Timestamp string    `json:"timestamp"`
+	Component component `json:"component"`
 }
 
-type part struct {
+type component struct {
 	Type       string     `json:"type"`
 	Ref        string     `json:"bom-ref"`
 	Name       string     `json:"name"`
@@ -48,12 +48,12 @@ type linkedOf struct {
 }
 
 // library is a module as a part.
-func library(m *debug.Module) part {
+func library(m *debug.Module) component {
 	if m.Replace != nil {
 		m = m.Replace
 	}
 	purl := "pkg:golang/" + m.Path + "@" + m.Version
-	p := part{Type: "library", Ref: purl, Name: m.Path, Version: m.Version, PURL: purl}
+	p := component{Type: "library", Ref: purl, Name: m.Path, Version: m.Version, PURL: purl}
 	if m.Sum != "" { // of the module's files, as go.sum has it
 		p.Properties = []property{{"go:sum", m.Sum}}
 	}
@@ -62,15 +62,15 @@ func library(m *debug.Module) part {
 
 // bill is of all programs of a build.
 func (b build) bill() (product, error) {
-	parts := map[string]part{}
-	var programs []part
+	parts := map[string]component{}
+	var programs []component
 	var links []linkedOf
 	for _, p := range b.programs {
 		info, err := buildinfo.Read(bytes.NewReader(p.body))
 		if err != nil {
 			return product{}, fmt.Errorf("%s: %w", p.name, err)
 		}
-		program := part{Type: "application", Ref: p.name, Name: p.name, Version: b.version}
+		program := component{Type: "application", Ref: p.name, Name: p.name, Version: b.version}
 		for _, s := range info.Settings {
 			program.Properties = append(program.Properties, property{"go:build:" + s.Key, s.Value})
 		}
@@ -88,12 +88,12 @@ func (b build) bill() (product, error) {
 	for _, p := range parts {
 		programs = append(programs, p)
 	}
-	slices.SortFunc(programs, func(a, b part) int { return cmp.Compare(a.Ref, b.Ref) })
+	slices.SortFunc(programs, func(a, b component) int { return cmp.Compare(a.Ref, b.Ref) })
 	text, err := json.MarshalIndent(bill{
 		Format: "CycloneDX", SpecVersion: "1.5", Version: 1, Components: programs, Dependencies: links,
 		Metadata: metadata{
 			Timestamp: b.when.Format(time.RFC3339),
-			Component: part{Type: "application", Ref: "synapse", Name: "synapse", Version: b.version},
+			Component: component{Type: "application", Ref: "synapse", Name: "synapse", Version: b.version},
 		},
 	}, "", "\t")
 	return product{fmt.Sprintf("synapse_%s_linux_%s.cdx.json", b.plain(), b.arch), append(text, '\n')}, err

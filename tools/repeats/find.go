@@ -23,8 +23,8 @@ type word struct {
 	text string
 }
 
-// line is a line of code, without comments.
-type line struct {
+// codeLine holds a line of code, without comments.
+type codeLine struct {
 	number int
 	words  []word
 	counts bool // it says something beside brackets
@@ -33,7 +33,7 @@ type line struct {
 // function is where code is: lines are compared within functions only, because fields and imports look alike by nature.
 type function struct {
 	file, name string
-	lines      []line
+	lines      []codeLine
 }
 
 func (f *function) String() string { return f.file + ":" + f.name }
@@ -123,7 +123,7 @@ func nameOf(fn *ast.FuncDecl) string {
 }
 
 // codeLines are the lines of a file that have code.
-func codeLines(text []byte) (lines []line) {
+func codeLines(text []byte) (lines []codeLine) {
 	set := token.NewFileSet()
 	file := set.AddFile("", set.Base(), len(text))
 	var s scanner.Scanner
@@ -138,7 +138,7 @@ func codeLines(text []byte) (lines []line) {
 		}
 		number := file.Line(pos)
 		if len(lines) == 0 || lines[len(lines)-1].number != number {
-			lines = append(lines, line{number: number})
+			lines = append(lines, codeLine{number: number})
 		}
 		l := &lines[len(lines)-1]
 		w := word{name: tok == token.IDENT, text: cmp.Or(lit, tok.String())}
@@ -148,7 +148,7 @@ func codeLines(text []byte) (lines []line) {
 }
 
 // shape is what lines look like whatever the names are: each name is the number of its first place.
-func shape(lines []line) string {
+func shape(lines []codeLine) string {
 	var b strings.Builder
 	numbers := map[string]int{}
 	for _, l := range lines {
@@ -170,20 +170,20 @@ func shape(lines []line) string {
 	return b.String()
 }
 
-// span is lines of a function, the last one left out.
-type span struct {
+// lineRange names lines of a function, the last one left out.
+type lineRange struct {
 	f           *function
 	first, last int
 }
 
-func (s span) String() string {
+func (s lineRange) String() string {
 	return fmt.Sprintf("%s:%d-%d", s.f, s.f.lines[s.first].number, s.f.lines[s.last-1].number)
 }
 
 // window is the span of atLeast lines that count from there on; false: the function ends before.
-func window(f *function, first int) (span, bool) {
+func window(f *function, first int) (lineRange, bool) {
 	if !f.lines[first].counts {
-		return span{}, false
+		return lineRange{}, false
 	}
 	n := 0
 	for i := first; i < len(f.lines); i++ {
@@ -191,14 +191,14 @@ func window(f *function, first int) (span, bool) {
 			n++
 		}
 		if n == atLeast {
-			return span{f, first, i + 1}, true
+			return lineRange{f, first, i + 1}, true
 		}
 	}
-	return span{}, false
+	return lineRange{}, false
 }
 
 // repeat is what looks alike in two places.
-type repeat struct{ a, b span }
+type repeat struct{ a, b lineRange }
 
 func (r repeat) String() string {
 	n := 0
@@ -212,7 +212,7 @@ func (r repeat) String() string {
 
 // find is all repeats among functions, as long as they can be: of the places of one shape each with the first.
 func find(all []*function) (found []repeat) {
-	first := map[string]span{}
+	first := map[string]lineRange{}
 	seen := map[[2]*function]int{} // until which line of the second function a pair is told of
 	for _, f := range all {
 		for i := range f.lines {
@@ -241,7 +241,7 @@ func find(all []*function) (found []repeat) {
 // grow takes in the lines that follow in both places, as long as they look alike.
 func grow(r repeat) repeat {
 	for r.a.last < len(r.a.f.lines) && r.b.last < len(r.b.f.lines) {
-		a, b := span{r.a.f, r.a.first, r.a.last + 1}, span{r.b.f, r.b.first, r.b.last + 1}
+		a, b := lineRange{r.a.f, r.a.first, r.a.last + 1}, lineRange{r.b.f, r.b.first, r.b.last + 1}
 		if shape(a.f.lines[a.first:a.last]) != shape(b.f.lines[b.first:b.last]) || a.f == b.f && a.last > b.first {
 			break
 		}

@@ -11,20 +11,20 @@ import (
 // maxPlaces is how many entries the list may have.
 const maxPlaces = 14
 
-// place is functions that may look alike, and why.
-type place struct {
+// alike names functions that may look alike, and says why.
+type alike struct {
 	functions []string
 	why       string
 }
 
 // parseKnown reads the list: functions, each on a line of its own, and beneath them, indented, the reason.
-func parseKnown(text string) (all []place, err error) {
+func parseKnown(text string) (all []alike, err error) {
 	for i, l := range strings.Split(text, "\n") {
 		switch said := strings.TrimSpace(l); {
 		case said == "" || strings.HasPrefix(said, "#"):
 		case l[0] != '\t':
 			if len(all) == 0 || all[len(all)-1].why != "" {
-				all = append(all, place{})
+				all = append(all, alike{})
 			}
 			p := &all[len(all)-1]
 			p.functions = append(p.functions, said)
@@ -44,11 +44,11 @@ func parseKnown(text string) (all []place, err error) {
 }
 
 // judge says what is wrong with what was found, in view of what may stay.
-func judge(found []repeat, places []place) (wrong []string) {
+func judge(found []repeat, places []alike) (wrong []string) {
 	used := map[string]bool{}
 	for _, r := range found {
 		a, b := r.a.f.String(), r.b.f.String()
-		allowed := slices.ContainsFunc(places, func(p place) bool {
+		allowed := slices.ContainsFunc(places, func(p alike) bool {
 			return slices.Contains(p.functions, a) && slices.Contains(p.functions, b)
 		})
 		if !allowed {
