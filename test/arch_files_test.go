@@ -66,6 +66,24 @@ func openingLaw(s source) []string {
 	return []string{s.path + ": opens without a word on what it owns"}
 }
 
+// packageCommentLaw: what stands above a package clause is shown as what the whole package is for. What a file owns
+// stands below the clause.
+func packageCommentLaw(s source) []string {
+	if !s.production() || s.syntax.Doc.Text() == "" { // Text leaves directives out.
+		return nil
+	}
+	name := s.syntax.Name.Name
+	begins := "Package " + name + " "
+	if name == "main" {
+		begins = "Command " + path.Base(path.Dir(s.path)) + " "
+	}
+	if strings.HasPrefix(strings.ReplaceAll(s.syntax.Doc.Text(), "\n", " "), begins) {
+		return nil
+	}
+	return []string{fmt.Sprintf("%s: the comment above the package clause does not begin with %q; "+
+		"what a file owns stands below", s.path, begins)}
+}
+
 // declarationDoc is the comment that belongs to a declaration, and whether that is a type.
 func declarationDoc(declaration ast.Decl) (doc *ast.CommentGroup, isType bool) {
 	switch declaration := declaration.(type) {

@@ -163,6 +163,10 @@ var laws = []law{
 		{"actors/x.go", "package actors\n\nimport \"fmt\"\n\ntype t int\n"},
 		{"actors/x.go", "package actors\n\nimport \"fmt\"\n\n// Late.\nvar x = fmt.Sprint()\n"},
 	}},
+	{"package comments", packageCommentLaw, []breach{
+		{"actors/x.go", "// What is late.\npackage actors\n"},
+		{"cmd/thing/x.go", "// Package main is a thing.\npackage main\n"},
+	}},
 	{"package names", packageNameLaw, []breach{
 		{"cluster/util/x.go", `package util`},
 		{"cluster/helpers/x.go", `package helpers`},

@@ -1,7 +1,8 @@
 //go:build linux
 
-// This file owns the flags of run, and how their values are read: sizes, CPUs, mounts, resource limits.
 package main
+
+// This file owns the flags of run, and how their values are read: sizes, CPUs, mounts, resource limits.
 
 import (
 	"flag"

@@ -1,7 +1,8 @@
 //go:build linux
 
-// The commands that look at containers, or after them: check, state, kill, gc.
 package main
+
+// The commands that look at containers, or after them: check, state, kill, gc.
 
 import (
 	"encoding/json"

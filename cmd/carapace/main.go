@@ -1,8 +1,9 @@
 //go:build linux
 
+package main
+
 // The command carapace: containers from a shell. It owns the flags, the exit code and what is written to stderr; all
 // that makes a container is in runtime/carapace. It never writes to the task's stdout itself.
-package main
 
 import (
 	"errors"

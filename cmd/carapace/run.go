@@ -1,7 +1,8 @@
 //go:build linux
 
-// carapace run: from flags or a file to a Spec, and from the container's end to an exit code.
 package main
+
+// carapace run: from flags or a file to a Spec, and from the container's end to an exit code.
 
 import (
 	"bytes"

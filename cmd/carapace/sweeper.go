@@ -1,10 +1,11 @@
 //go:build linux
 
+package main
+
 // This file owns what is left when `carapace run` is killed with SIGKILL. Its container dies with it, but the kernel
 // removes no control group; so a second process, in a session of its own, waits for that and removes them. What was
 // killed before its sweeper started, or together with it, is removed by the next sweeper, by the next start with the
 // same id, or by gc.
-package main
 
 import (
 	"errors"

@@ -1,9 +1,10 @@
 //go:build linux
 
+package main
+
 // This file owns the thread with which Go's runtime watches the others: it wakes every 70 µs as long as there is
 // something to watch, and each time the kernel interrupts the thread that makes the container. That is a tenth of the
 // processor time of a short container.
-package main
 
 import (
 	"os"

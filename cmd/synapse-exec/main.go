@@ -1,4 +1,4 @@
-// The command synapse-exec: what Synapse does inside a task, as the task's user. Every task is shown it; nothing of it
+// Command synapse-exec does what Synapse does inside a task, as the task's user. Every task is shown it; nothing of it
 // needs a program of the image. It owns its words, its exit codes, and what it says on stderr.
 package main
 

@@ -1,8 +1,9 @@
 //go:build linux
 
+package carapace
+
 // Who the task is and what it runs, read from the container's own files. Those come with an image, and may be hostile:
 // they are read in the container's root, must be plain files, and no more than a limit of them is read.
-package carapace
 
 import (
 	"bufio"

@@ -1,9 +1,10 @@
 //go:build linux
 
+package carapace
+
 // The cgroups of one container: which hierarchies the machine has, how a container's own group is made in them, what it
 // has used, and how it goes away. One group per hierarchy, and only the task in it: init stays with its starter, and
 // does not count against the task's limit of processes.
-package carapace
 
 import (
 	"errors"

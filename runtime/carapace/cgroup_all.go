@@ -1,9 +1,10 @@
 //go:build linux
 
+package carapace
+
 // The limit that all containers below one parent group have together. Without it, tasks that each stay within a limit
 // of their own can use up the machine's process numbers, and then neither its services nor its operator can begin a
 // process. Containers that run stay in their groups: what they have counts, and a lower limit ends none of them.
-package carapace
 
 import (
 	"errors"

@@ -1,9 +1,10 @@
 //go:build linux
 
+package carapace
+
 // The groups of cgroup v1: one tree per controller. Writing another process into a group waits for every processor
 // (some 12 ms); a thread that writes "0" into `tasks` moves itself alone, at once. So the command joins by itself,
 // before it is executed and while it has one thread.
-package carapace
 
 import (
 	"errors"

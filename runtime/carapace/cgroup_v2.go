@@ -1,8 +1,9 @@
 //go:build linux
 
+package carapace
+
 // The group of cgroup v2: one tree, and a controller works in a group only where every group above hands it down. The
 // command is born into its group (clone3), so nothing is ever moved.
-package carapace
 
 import (
 	"errors"

@@ -1,7 +1,8 @@
 //go:build linux
 
-// What this machine can enforce, found out by trying where that leaves nothing behind, else by looking.
 package carapace
+
+// What this machine can enforce, found out by trying where that leaves nothing behind, else by looking.
 
 import (
 	"errors"

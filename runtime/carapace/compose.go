@@ -1,9 +1,10 @@
 //go:build linux
 
+package carapace
+
 // A container's root for another program to put a container in: the same as our own makes, mount by mount, but for what
 // that program makes by itself (/proc, /sys, /dev). It is root and would make what is missing as root, so it is left
 // nothing to make.
-package carapace
 
 import (
 	"errors"

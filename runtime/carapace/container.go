@@ -1,8 +1,9 @@
 //go:build linux
 
+package carapace
+
 // A container that was started: what it may be asked and told, and how it ends. Its init is reaped first, and only
 // after that its cgroups and its directory go; Done closes when nothing of it is left.
-package carapace
 
 import (
 	"errors"

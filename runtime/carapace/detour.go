@@ -1,10 +1,11 @@
 //go:build linux
 
+package carapace
+
 // The detour of a starter that is not root. Only a user namespace gives it the rights to make a container, and the
 // kernel lets no process of several threads into one. So the starter executes its own binary again, as the first
 // process of a new user namespace, and that makes the container as root would (maker.go). This file has both ends of
 // it.
-package carapace
 
 import (
 	"bufio"

@@ -1,9 +1,10 @@
 //go:build linux
 
+package carapace
+
 // Which device nodes a container may open: the rules, the words of cgroup v1 for them, and the eBPF program of cgroup
 // v2. The node in /dev is a convenience; this is the wall, and it holds for nodes that the task makes or finds
 // elsewhere.
-package carapace
 
 import (
 	"fmt"

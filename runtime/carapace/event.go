@@ -1,8 +1,9 @@
 //go:build linux
 
+package carapace
+
 // What is told about a container while it lives and when it is over. These are values only: the caller decides where
 // they are written.
-package carapace
 
 import (
 	"errors"

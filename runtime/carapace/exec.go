@@ -1,10 +1,11 @@
 //go:build linux
 
+package carapace
+
 // An exec session in a container that is there. It is born as the command was (launch.go, fork/command.go): one
 // thread goes into the container's namespaces, finds out there who is to run what, forks, and comes home. The process
 // is in the container's cgroups and in its pid namespace, so that it counts for the container and ends with it; it is
 // no child of the container's init, and how it ends says nothing about the container.
-package carapace
 
 import (
 	"errors"

@@ -1,8 +1,9 @@
 //go:build linux
 
+package carapace
+
 // Files, read and written without Go's poller. It takes every file of a cgroup for one to be waited for, since the
 // kernel says it could be, and wakes a thread for each: that was a tenth of a start's switches of thread.
-package carapace
 
 import (
 	"errors"

@@ -1,8 +1,9 @@
 //go:build linux
 
+package carapace
+
 // Where a thread is at home: its namespaces, its root and its working directory, held by descriptors, since no path
 // leads back from the inside of a container.
-package carapace
 
 import (
 	"errors"

@@ -1,5 +1,7 @@
 //go:build linux
 
+package carapace
+
 // A user namespace for the task alone: its users and groups 0 to 65535 are numbers of the machine's that nobody else
 // has. The task enters it last of all (fork/command.go): its processes, mounts and networks stay the machine's to
 // command, so that root in there has rights over files and processes with its own numbers, and none over the container.
@@ -7,7 +9,6 @@
 // This file owns which number is which. In the image, and in what the task writes to its layer, 0 is First, 1 the next
 // one and so on. In the machine's directories root is one plain user, and all others of the container own nothing, so
 // that no number of the container is left on a disk that others see.
-package carapace
 
 import (
 	"errors"

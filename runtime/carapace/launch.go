@@ -1,8 +1,9 @@
 //go:build linux
 
+package carapace
+
 // What the command is to be: its user, its program, with which environment and rights, as the container sees it. It is
 // found out by the starter, in the container's finished root.
-package carapace
 
 import (
 	"fmt"

@@ -1,10 +1,11 @@
 //go:build linux
 
+package carapace
+
 // Making a container: one thread of the starter goes into the new namespaces, forks init, builds the root around it,
 // and goes home. The thread is locked and stays init's parent as long as the container lives, because init dies with
 // it. While it is away nothing may be handed to another goroutine: that would run on a thread which is at home, and do
 // to the machine what is meant for the container.
-package carapace
 
 import (
 	"fmt"

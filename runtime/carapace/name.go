@@ -1,9 +1,10 @@
 //go:build linux
 
+package carapace
+
 // A name for a task's user in the container, where that is a number which the container's own lists of users lack:
 // programs look it up, and some end where there is none. The lists are shown with one line more. They come with an
 // image and may be hostile: they are read within the root, by no link, and only where any user may read them.
-package carapace
 
 import (
 	"bytes"

@@ -1,8 +1,9 @@
 //go:build linux
 
+package carapace
+
 // A /dev/null for a program that gives what it is started with to the user of the container that it makes, as crun
 // does: the machine's own would be that user's from then on.
-package carapace
 
 import (
 	"fmt"

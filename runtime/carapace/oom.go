@@ -1,7 +1,8 @@
 //go:build linux
 
-// Hearing of a lack of memory when it happens. It is a courtesy: whether there was one is counted again at the end.
 package carapace
+
+// Hearing of a lack of memory when it happens. It is a courtesy: whether there was one is counted again at the end.
 
 import (
 	"fmt"

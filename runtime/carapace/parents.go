@@ -1,10 +1,11 @@
 //go:build linux
 
+package carapace
+
 // The groups above those of the containers. All on this machine share them that have the same name for them. Nobody
 // owns them: whoever finds them empty takes them away, so that nothing is left of what has gone. A container of ours
 // makes them again when they have gone under its hands (makeLeaf); other programs that make containers do not look
 // again, and hold them.
-package carapace
 
 import (
 	"errors"

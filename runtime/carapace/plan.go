@@ -1,7 +1,8 @@
 //go:build linux
 
-// What the command's process is told to become, and what its word of a failure means to a person.
 package carapace
+
+// What the command's process is told to become, and what its word of a failure means to a person.
 
 import (
 	"errors"

@@ -1,7 +1,8 @@
 //go:build linux
 
-// One process, told from a later one of the same number, and waited for although it is not our child.
 package carapace
+
+// One process, told from a later one of the same number, and waited for although it is not our child.
 
 import (
 	"fmt"

@@ -1,7 +1,8 @@
 //go:build linux
 
-// What a task may do: capabilities, and the tables of their names and of those of the resource limits.
 package carapace
+
+// What a task may do: capabilities, and the tables of their names and of those of the resource limits.
 
 import (
 	"maps"

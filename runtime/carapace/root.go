@@ -1,5 +1,7 @@
 //go:build linux
 
+package carapace
+
 // The container's root, as the starter's thread builds it around init. The order is what makes it safe:
 //
 //  1. Nothing of ours may reach the machine's mounts: all become private.
@@ -12,7 +14,6 @@
 //
 // The container's root lies one level below the namespace's, so that the task is in a chroot. The kernel makes no user
 // namespace for a process in one, by whichever system call: a filter cannot see the flags of clone3.
-package carapace
 
 import (
 	"errors"

@@ -1,8 +1,9 @@
 //go:build linux
 
+package carapace
+
 // /dev, and what of /proc and /sys is masked or read-only. The container's own /dev has six plain nodes and what was
 // granted.
-package carapace
 
 import (
 	"fmt"

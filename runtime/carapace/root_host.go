@@ -1,9 +1,10 @@
 //go:build linux
 
+package carapace
+
 // The host view: what a task of the image "host" sees of the machine. It is put together entry by entry on our own
 // tmpfs, so that new places at the top can be made, and so that /proc, /sys, /dev, /run, /tmp and /root of the machine
 // are not in it at all, rather than covered up.
-package carapace
 
 import (
 	"errors"

@@ -1,8 +1,9 @@
 //go:build linux
 
+package carapace
+
 // The container's root where it is a directory: that of an image, which others use too, under a layer that takes what
 // is written.
-package carapace
 
 import (
 	"fmt"

@@ -1,8 +1,9 @@
 //go:build linux
 
+package carapace
+
 // Mounts by descriptor. A mount is made detached, gets its attributes before anybody can see it, and is then moved onto
 // a place that was opened before: no path is looked up twice, so nothing can be swapped in between.
-package carapace
 
 import (
 	"fmt"

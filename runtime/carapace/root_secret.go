@@ -1,7 +1,8 @@
 //go:build linux
 
-// A container's secrets: files on a tmpfs of its own, which nobody but its user can read.
 package carapace
+
+// A container's secrets: files on a tmpfs of its own, which nobody but its user can read.
 
 import (
 	"errors"

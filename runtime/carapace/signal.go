@@ -1,8 +1,9 @@
 //go:build linux
 
+package carapace
+
 // How signals get to the command: they are sent to the container's first process, which is an init that passes them on,
 // or the command itself.
-package carapace
 
 import (
 	"fmt"

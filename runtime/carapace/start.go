@@ -1,9 +1,10 @@
 //go:build linux
 
+package carapace
+
 // Start: from a Spec to a running command. The order is claim, cgroups, namespaces and root, record, command; each step
 // that fails undoes the ones before it. How the inside is made is the maker's (maker.go), or, without root, the
 // detour's (detour.go).
-package carapace
 
 import (
 	"cmp"

@@ -1,9 +1,10 @@
 //go:build linux
 
+package carapace
+
 // What a machine knows of its containers: one directory each, locked for as long as the process lives that started it.
 // The lock, not a pid, shows whether a container lives: a pid may be that of another process by now, and a lock ends
 // with its holder whatever ends it. So whoever gets the lock may remove what is left.
-package carapace
 
 import (
 	"encoding/json"

@@ -1,9 +1,10 @@
 //go:build linux
 
+package carapace
+
 // What the two ends of a detour (detour.go) say to each other, over one socket: an order goes in, reports come out, and
 // the end of the connection means the death of the other side. Both ends are the same binary, so the form may change at
 // will.
-package carapace
 
 import (
 	"bufio"

@@ -14,8 +14,8 @@ import (
 )
 
 // This file owns the cases about leadership, durability and the
-// compare-and-set; cases_attempt.go those about decisions, cases_read.go those
-// about reading and forgetting.
+// compare-and-set; cases_attempt_test.go those about decisions,
+// cases_read_test.go those about reading and forgetting.
 
 func tryEpochs(w *world) {
 	first := w.epoch

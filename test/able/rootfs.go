@@ -1,8 +1,9 @@
 //go:build linux
 
+package able
+
 // What containers of a test are made of: a root directory from the machine's busybox, and OCI runtimes as they are
 // found.
-package able
 
 import (
 	"os"

@@ -1,5 +1,6 @@
-// This file owns the trial of one mutant: build it aside, run it until something notices.
 package main
+
+// This file owns the trial of one mutant: build it aside, run it until something notices.
 
 import (
 	"context"

@@ -1,6 +1,7 @@
+package main
+
 // This file owns the trial of the code as it is, over all that the mutants need: every seed and every test. One that
 // fails without a bug would call any mutant caught that comes so far.
-package main
 
 import (
 	"context"

@@ -1,5 +1,6 @@
-// This file owns the additive law: what was published once on the wire stays as it was.
 package main
+
+// This file owns the additive law: what was published once on the wire stays as it was.
 
 import (
 	"errors"

@@ -1,6 +1,7 @@
+package main
+
 // This file owns the description of the client API for programs that speak HTTP: what server/httpapi makes of the
 // calls, as an OpenAPI document. The words in it are the comments of the .proto files.
-package main
 
 import (
 	"encoding/json"

@@ -1,5 +1,6 @@
-// This file owns the talk with protoc's plugins: one request on a plugin's standard input, one answer on its output.
 package main
+
+// This file owns the talk with protoc's plugins: one request on a plugin's standard input, one answer on its output.
 
 import (
 	"bytes"

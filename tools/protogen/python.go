@@ -1,6 +1,7 @@
+package main
+
 // This file owns the types of the client for Python: what the API's messages and calls are there. Its words are the
 // comments of the .proto files.
-package main
 
 import (
 	"fmt"

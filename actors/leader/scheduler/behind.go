@@ -18,7 +18,7 @@ import (
 // machine then has attempts that were committed and of which the store has never
 // heard. Nobody knows what else is missing, so nothing new is admitted, what
 // runs is left alone, and the operator is told. Only the operator's word gives
-// up what was lost (LeaderPorts.AcceptLoss); a leader that decided it by itself
+// up what was lost (protocol.Ports.AcceptLoss); a leader that decided it by itself
 // would end the work of everybody who came after the backup.
 //
 // One machine alone is no proof: it may have been used in a restore drill, or its

@@ -1,7 +1,8 @@
 //go:build linux
 
-// What the two ends of a socket are spoken through.
 package fork
+
+// What the two ends of a socket are spoken through.
 
 import (
 	"io"

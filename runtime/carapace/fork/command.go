@@ -1,9 +1,10 @@
 //go:build linux
 
+package fork
+
 // How a process becomes the command: init's child, or the first process itself where there is to be no init. As in
 // init.go nothing but system calls is made. The order is: first what takes rights, then the giving up of rights, then
 // what the task's own rights must be enough for.
-package fork
 
 import (
 	"syscall"

@@ -1,5 +1,7 @@
 //go:build linux && go1.26 && !go1.27 && !reexec
 
+package fork
+
 // Forking without executing. The child of fork is a copy of this process with one thread, on which Go's runtime is
 // dead: its locks may be held by threads that are not there, and its collector may have stood in the middle of its
 // work. So what runs in the child (init.go, command.go, and what stands last here) makes system calls and nothing else.
@@ -9,7 +11,6 @@
 // What it takes from Go are two functions of the runtime, that a function marked so grows no stack, and where stacks
 // lie. A new version of Go gets this file when `make test` and `make race` have passed with it (CONTRIBUTING.md); until
 // then it has reexec.go.
-package fork
 
 import (
 	"cmp"

@@ -1,8 +1,9 @@
 //go:build linux
 
+package fork
+
 // User namespaces: which of the machine's numbers are whose inside. Every way has its own to make one, because the
 // kernel lets no process of several threads into one, and Go's have several.
-package fork
 
 import (
 	"fmt"

@@ -1,5 +1,7 @@
 //go:build linux
 
+package fork
+
 // The container's init: the first process of its pid namespace (fork_go126.go says what is forbidden here). It makes
 // /proc, which belongs to the pid namespace of its maker, waits until its starter has built the root around it, lets go
 // of the machine's root, launches the command, passes signals on and reaps. It holds every capability, so it has no
@@ -7,7 +9,6 @@
 //
 // It dies with its starter's thread: the kernel kills it. It reports to its starter after that was asked for, and the
 // starter says only then what to run, so there is no moment in which init could be left over.
-package fork
 
 import (
 	"syscall"

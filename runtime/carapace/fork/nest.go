@@ -1,8 +1,9 @@
 //go:build linux
 
+package fork
+
 // The memory of a first process, and what it says to its starter. All of both is numbers: nothing in here is Go's to
 // collect, to move or to look at.
-package fork
 
 import (
 	"fmt"

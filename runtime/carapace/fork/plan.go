@@ -1,8 +1,9 @@
 //go:build linux
 
+package fork
+
 // What a process is told to become: numbers and byte strings, put together by the starter, which may allocate and fail.
 // The receiver finds the strings by their distance from the plan's end, and makes addresses of that (landPlan).
-package fork
 
 import (
 	"errors"

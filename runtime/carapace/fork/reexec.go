@@ -1,5 +1,7 @@
 //go:build linux && (reexec || !go1.26 || go1.27)
 
+package fork
+
 // The ordinary way to begin: the starter's own binary is executed once more, under a name that no user would give it.
 // What such a process is it finds out before main. Its init is a Go program, with a runtime's threads; what becomes the
 // command is another one, because a Go program cannot fork.
@@ -8,7 +10,6 @@
 // a user namespace; so the command's is born in one of its own, with the same numbers, and the limits that only the
 // machine's root may raise are raised from outside. And it may be in the command's cgroup only when it needs no more
 // threads, so it joins late.
-package fork
 
 import (
 	"errors"
