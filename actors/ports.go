@@ -85,8 +85,8 @@ type Passage struct {
 // Change is one transaction of the store: it becomes durable as a whole or not
 // at all, and only while the writer's epoch is still the leader's.
 type Change struct {
-	// Job, if any, is written if the stored revision is Job.Revision−1, or if
-	// the stored record was written by this same write (a repeated one).
+	// Job, if any, is written if its revision is one more than the stored one,
+	// or if the stored record was written by this same write (a repeated one).
 	Job *messages.JobRecord
 	// Attempts are put together with Job.
 	Attempts []*messages.AttemptRecord

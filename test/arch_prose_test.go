@@ -7,6 +7,7 @@ import (
 	"go/ast"
 	"go/token"
 	"regexp"
+	"slices"
 	"strings"
 	"unicode/utf8"
 )
@@ -19,6 +20,7 @@ var proseLaws = []struct {
 	{overlong, fmt.Sprintf("longer than %d columns", maxColumns)},
 	{stumbling, "has a word that plain English does without"},
 	{misnamed, "does not begin with the name that it documents"},
+	{circular, "says that a name is what or those …; say what it does, holds or means"},
 }
 
 // proseLaw is one of them as a law of single files.
@@ -94,10 +96,33 @@ func stumbling(s source) []int {
 // misnamed are the comments of functions and types that begin with another word than the name of what they document, in
 // Go's own way.
 func misnamed(s source) []int {
+	return documented(s, func(text, name string) bool {
+		first, _, _ := strings.Cut(strings.ReplaceAll(text, "\n", " "), " ")
+		first = strings.TrimRight(first, ":,;.")
+		return first == "" || strings.TrimSuffix(first, "'s") == name
+	})
+}
+
+// plainFolders are those whose comments have been written again in plain words: subject, verb, object. The list grows.
+var plainFolders = []string{"server/", "actors/leader/protocol/", "actors/leader/rack/", "actors/leader/journal/"}
+
+// circle is how a comment begins that only turns the name around.
+var circle = regexp.MustCompile(`^\w+ (is|are) (what|those|who|whom|whoever)\b`)
+
+// circular are the comments of functions and types that begin so, in the folders that are written in plain words.
+func circular(s source) []int {
+	in := func(folder string) bool { return strings.HasPrefix(s.path, folder) }
+	if !s.production() || !slices.ContainsFunc(plainFolders, in) {
+		return nil
+	}
+	return documented(s, func(text, _ string) bool { return !circle.MatchString(text) })
+}
+
+// documented returns the lines of the comments of functions and types that are not as they should be.
+func documented(s source, good func(text, name string) bool) []int {
 	var numbers []int
 	look := func(doc *ast.CommentGroup, name string) {
-		first, _, _ := strings.Cut(strings.ReplaceAll(doc.Text(), "\n", " "), " ")
-		if first = strings.TrimRight(first, ":,;."); doc != nil && first != "" && strings.TrimSuffix(first, "'s") != name {
+		if doc != nil && !good(doc.Text(), name) {
 			numbers = append(numbers, s.fset.Position(doc.Pos()).Line)
 		}
 	}
@@ -106,8 +131,10 @@ func misnamed(s source) []int {
 		case *ast.FuncDecl:
 			look(d.Doc, d.Name.Name)
 		case *ast.GenDecl:
-			if spec, ok := d.Specs[0].(*ast.TypeSpec); ok && len(d.Specs) == 1 {
-				look(d.Doc, spec.Name.Name)
+			for _, spec := range d.Specs {
+				if spec, is := spec.(*ast.TypeSpec); is && len(d.Specs) == 1 {
+					look(d.Doc, spec.Name.Name)
+				}
 			}
 		}
 	}

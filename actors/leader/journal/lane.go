@@ -60,7 +60,7 @@ func (j *Journal) fill() {
 	}
 }
 
-// batch is what a transaction still has room for, and whose records it has.
+// batch counts what a transaction still has room for, and names whose records it has.
 type batch struct {
 	changes, bytes int
 	jobs, nodes    map[string]bool

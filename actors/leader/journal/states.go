@@ -6,7 +6,7 @@ import (
 
 // This file owns the states of the Journal, and every step between two of them.
 
-// journalState is what the Journal does with its transaction. Doubting is the pause between two
+// journalState says what the Journal does with its transaction. Doubting is the pause between two
 // tries of a transaction of which nobody knows whether it happened.
 type journalState string
 

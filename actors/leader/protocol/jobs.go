@@ -22,7 +22,7 @@ type (
 	Foregone struct{ Known *messages.AfterKnown }
 )
 
-// JobPeers are whom a Job speaks to in its process.
+// JobPeers names whom a Job speaks to in its process.
 type JobPeers struct{ Scheduler, Journal, Mirror *actor.PID }
 
 // Debtors are the machines an attempt lacks evidence from, each once.
@@ -55,7 +55,7 @@ type LacksUID struct{ Why string }
 
 // What follows owns what a Job, its Coordinators and the Scheduler say of one attempt.
 
-// AttemptPlan is what a Coordinator is given to work at.
+// AttemptPlan gives a Coordinator its work.
 type AttemptPlan struct {
 	Job     topology.JobID
 	Token   topology.Token

@@ -55,7 +55,7 @@ type Asker struct {
 	Answer func() any
 }
 
-// HoldWish is what people wanted last: that the job be held, or, where hold is nil,
+// HoldWish says what people wanted last: that the job be held, or, where hold is nil,
 // that it be released. One value and not a flag for each: of a hold and a release
 // that meet the same write, the later one counts.
 type HoldWish struct{ Hold *messages.Deed }

@@ -6,7 +6,7 @@ import (
 
 // This file owns the states of a Rack, which are those of its machines, and every step between two of them.
 
-// memberState is what a rack takes one of its machines for.
+// memberState says what a rack takes one of its machines for.
 type memberState string
 
 const (
