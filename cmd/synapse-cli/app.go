@@ -15,6 +15,8 @@ import (
 	"golang.org/x/term"
 
 	"github.com/yi-json/synapse/cmd/synapse-cli/internal/client"
+	"github.com/yi-json/synapse/cmd/synapse-cli/internal/doors"
+	"github.com/yi-json/synapse/cmd/synapse-cli/internal/exit"
 	"github.com/yi-json/synapse/cmd/synapse-cli/internal/show"
 	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/server/unixsocket"
@@ -63,7 +65,7 @@ func (a *app) execute(args []string) int {
 	if filepath.Base(args[0]) == seedName {
 		a.name = seedName
 	}
-	if name := filepath.Base(args[0]); doors[name] != nil {
+	if name := filepath.Base(args[0]); slices.Contains(doors.Names(), name) {
 		return a.asSlurm(name, args[1:])
 	}
 	root := a.root()
@@ -138,7 +140,7 @@ func (a *app) begin(c *cobra.Command, _ []string) error {
 	}
 	a.style.NowMs = time.Now().UnixMilli()
 	if err := a.style.Check(); err != nil {
-		return usage("%s", err)
+		return exit.Usage("%s", err)
 	}
 	return nil
 }
@@ -209,6 +211,12 @@ func (a *app) next() error {
 		return nil
 	}
 	return a.data("---")
+}
+
+// tell reports what failed, while the command goes on.
+func (a *app) tell(err error) {
+	text, _ := exit.Words(err)
+	a.say("%s: %s", a.name, text)
 }
 
 // lost reports that the scheduler is away, while a command waits for it.

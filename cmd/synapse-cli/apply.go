@@ -8,6 +8,7 @@ import (
 
 	"github.com/yi-json/synapse/cmd/internal/spelling"
 	"github.com/yi-json/synapse/cmd/synapse-cli/internal/client"
+	"github.com/yi-json/synapse/cmd/synapse-cli/internal/exit"
 	"github.com/yi-json/synapse/cmd/synapse-cli/internal/jobfile"
 	"github.com/yi-json/synapse/cmd/synapse-cli/internal/show"
 	"github.com/yi-json/synapse/messages"
@@ -33,7 +34,7 @@ func (a *app) applyCommand() *cobra.Command {
 			"  synapse-cli get queues -o yaml > queues.yaml",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 0 || file == "" {
-				return usageHint("as in `"+a.name+" apply -f queues.yaml`", "a file of queues is named with -f")
+				return exit.Hint("as in `"+a.name+" apply -f queues.yaml`", "a file of queues is named with -f")
 			}
 			return nil
 		},
@@ -58,7 +59,7 @@ func (a *app) queuesIn(file string) (*share.Queues, error) {
 	}
 	tree, err := jobfile.ParseQueues(data)
 	if _, bad := jobfile.Parse(data); err != nil && bad == nil {
-		return nil, usageHint("`submit "+name+"` submits it", "%s is a file of jobs, and what is applied are queues", name)
+		return nil, exit.Hint("`submit "+name+"` submits it", "%s is a file of jobs, and what is applied are queues", name)
 	}
 	if problems, ok := err.(jobfile.Problems); ok {
 		return nil, refusedFile(name, problems)
@@ -144,15 +145,15 @@ func (a *app) describeQueueCommand() *cobra.Command {
 					return err
 				}
 				if reply.GetRevision() == 0 {
-					return &failure{
-						code: exitNotFound, text: "nobody has described any queues: every name is one",
-						hint: "`" + a.name + " apply -f FILE` does",
+					return &exit.Failure{
+						Code: exit.NotFound, Text: "nobody has described any queues: every name is one",
+						Hint: "`" + a.name + " apply -f FILE` does",
 					}
 				}
 				names := namesOf(reply)
 				if !slices.Contains(names, args[0]) {
-					return &failure{
-						code: exitNotFound, text: "there is no queue \"" + args[0] + "\"", hint: spelling.Meant(args[0], names),
+					return &exit.Failure{
+						Code: exit.NotFound, Text: "there is no queue \"" + args[0] + "\"", Hint: spelling.Meant(args[0], names),
 					}
 				}
 				return show.DescribeQueue(a.out, a.style, args[0], reply)

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/yi-json/synapse/cmd/synapse-cli/internal/exit"
 	"github.com/yi-json/synapse/messages"
 )
 
@@ -27,7 +28,7 @@ func TestApply(t *testing.T) {
 	if err := os.WriteFile(file, []byte(someQueues), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	cli(f.address, "describe", "queue", "nlp").wants(t, exitNotFound, "", "nobody has described any queues")
+	cli(f.address, "describe", "queue", "nlp").wants(t, exit.NotFound, "", "nobody has described any queues")
 	cli(f.address, "apply", "-f", file, "--dry-run").wants(t, 0, "queues would be applied (revision 1); nothing was\n",
 		"queue old has jobs and is not in the file: it is closed")
 	cli(f.address, "apply", "-f", file).wants(t, 0, "queues applied (revision 1)\n", "")
@@ -47,15 +48,15 @@ func TestApply(t *testing.T) {
 		t.Errorf("sent were\n%v", sent)
 	}
 	f.refusal = &messages.Outcome{Code: messages.Code_CODE_CONFLICT, Field: "revision", Text: "another revision is there"}
-	cli(f.address, "apply", "-f", file).wants(t, exitConflict, "", "another revision is there")
+	cli(f.address, "apply", "-f", file).wants(t, exit.Conflict, "", "another revision is there")
 	f.refusal = nil
-	cli(f.address, "apply").wants(t, exitUsage, "", "named with -f")
-	cli(f.address, "apply", "-f", "none.yaml").wants(t, exitUsage, "", "none.yaml")
+	cli(f.address, "apply").wants(t, exit.Misuse, "", "named with -f")
+	cli(f.address, "apply", "-f", "none.yaml").wants(t, exit.Misuse, "", "none.yaml")
 	if err := os.WriteFile(file, []byte(strings.Replace(someQueues, "parent: nlp", "parent: nlpp", 1)),
 		0o600); err != nil {
 		t.Fatal(err)
 	}
-	cli(f.address, "apply", "-f", file).wants(t, exitUsage, "", ":7:26: queues[2].parent")
+	cli(f.address, "apply", "-f", file).wants(t, exit.Misuse, "", ":7:26: queues[2].parent")
 }
 
 // TestQueueTable: what a queue has counts in the ones above it, what is above its quota is borrowed, and a queue that
@@ -93,5 +94,5 @@ Jobs:         1 running, 0 waiting, 0 held
 Applied:      revision 1, by nobody
 `, "")
 	cli(f.address, "describe", "queue", "old").wants(t, 0, "", "")
-	cli(f.address, "describe", "queue", "visoin").wants(t, exitNotFound, "", "vision")
+	cli(f.address, "describe", "queue", "visoin").wants(t, exit.NotFound, "", "vision")
 }

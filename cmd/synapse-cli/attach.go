@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/yi-json/synapse/cmd/synapse-cli/internal/client"
+	"github.com/yi-json/synapse/cmd/synapse-cli/internal/exit"
 	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/server/api"
 )
@@ -96,9 +97,9 @@ func (a *app) attach(c *client.Client, q *api.ReadLogs, job *messages.JobStatus)
 			if ended := a.over(last); ended != nil || unread == nil {
 				return ended
 			}
-			return quietly(codeOf(unread)) // what is missing has been reported
+			return exit.With(exit.Code(unread)) // what is missing has been reported
 		case err := <-output:
-			if closedPipe(err) {
+			if exit.Closed(err) {
 				return nil // The reader of our output has closed it; the job goes on.
 			}
 			if err != nil {
@@ -128,7 +129,7 @@ func (a *app) drain(id string, output <-chan error, interrupts <-chan os.Signal)
 	for {
 		select {
 		case err := <-output:
-			if err != nil && !closedPipe(err) {
+			if err != nil && !exit.Closed(err) {
 				a.say("%s: the output cannot be shown: %s", a.name, err)
 				return err
 			}
@@ -137,7 +138,7 @@ func (a *app) drain(id string, output <-chan error, interrupts <-chan os.Signal)
 			a.say("%s: job %s is over; waiting for the rest of its output (Ctrl-C leaves it)", a.name, id)
 		case <-end:
 			a.say("%s: more output may follow: `%s logs %s`", a.name, a.name, id)
-			return quietly(exitUnavailable)
+			return exit.With(exit.Unavailable)
 		case <-interrupts:
 			a.say("%s: more output may follow: `%s logs %s`", a.name, a.name, id)
 			return nil
@@ -196,5 +197,5 @@ func (a *app) cancelAttached(c *client.Client, id string) error {
 // detached says how to come back.
 func (a *app) detached(id string) error {
 	a.say("detached from job %s: `%s logs -f %s` shows its output, `%s cancel %s` ends it", id, a.name, id, a.name, id)
-	return quietly(exitInterrupted)
+	return exit.With(exit.Interrupted)
 }

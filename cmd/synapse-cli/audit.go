@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/yi-json/synapse/cmd/synapse-cli/internal/exit"
 	"github.com/yi-json/synapse/cmd/synapse-cli/internal/show"
 	"github.com/yi-json/synapse/server/audit"
 )
@@ -79,7 +80,7 @@ func (a *app) auditVerifyCommand() *cobra.Command {
 					return err
 				}
 				if len(kept) == 0 {
-					return usageHint("it is the log of the scheduler, with lines \"Audit head …\"",
+					return exit.Hint("it is the log of the scheduler, with lines \"Audit head …\"",
 						"--heads %s: there is no head in it", heads)
 				}
 			}
@@ -108,9 +109,9 @@ func (a *app) verifyAudits(dirs []string, kept []audit.Head) error {
 		}
 	}
 	if len(lacking) > 0 {
-		return &failure{
-			code: exitConflict, text: "the account is not as it was written: " + strings.Join(lacking, "; "),
-			hint: "a folder that lies elsewhere can be named as well; what is before those lines is as it was written",
+		return &exit.Failure{
+			Code: exit.Conflict, Text: "the account is not as it was written: " + strings.Join(lacking, "; "),
+			Hint: "a folder that lies elsewhere can be named as well; what is before those lines is as it was written",
 		}
 	}
 	for _, of := range report.Accounts {
@@ -145,8 +146,8 @@ func (a *app) readAudit(dir string, each func(audit.Line) error) error {
 func openAudit(dir string) (io.ReadCloser, error) {
 	file, err := audit.OpenAccount(dir)
 	if err != nil {
-		return nil, &failure{
-			code: exitNotFound, text: err.Error(), hint: "it is in the folder audit of the scheduler's --data-dir",
+		return nil, &exit.Failure{
+			Code: exit.NotFound, Text: err.Error(), Hint: "it is in the folder audit of the scheduler's --data-dir",
 		}
 	}
 	return file, nil
@@ -156,9 +157,9 @@ func openAudit(dir string) (io.ReadCloser, error) {
 func broken(err error) error {
 	var b *audit.Broken
 	if errors.As(err, &b) {
-		return &failure{
-			code: exitConflict, text: "the account is not as it was written: " + b.Error(),
-			hint: "what is before that line can be relied on as far as a head that was kept elsewhere fits",
+		return &exit.Failure{
+			Code: exit.Conflict, Text: "the account is not as it was written: " + b.Error(),
+			Hint: "what is before that line can be relied on as far as a head that was kept elsewhere fits",
 		}
 	}
 	return err

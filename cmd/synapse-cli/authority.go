@@ -13,6 +13,7 @@ import (
 
 	"github.com/yi-json/synapse/cluster/credential"
 	"github.com/yi-json/synapse/cluster/identity"
+	"github.com/yi-json/synapse/cmd/synapse-cli/internal/exit"
 	"github.com/yi-json/synapse/server/secretseal"
 )
 
@@ -55,7 +56,7 @@ func (a *app) initCommand() *cobra.Command {
 
 func (a *app) initKeys(k *keysFlags, dir string) error {
 	if entries, err := os.ReadDir(dir); err == nil && len(entries) > 0 {
-		return usageHint("name a folder that is not there yet", "%s is not empty", dir)
+		return exit.Hint("name a folder that is not there yet", "%s is not empty", dir)
 	}
 	cluster, now := k.cluster, time.Now()
 	if cluster == "" {
@@ -67,7 +68,7 @@ func (a *app) initKeys(k *keysFlags, dir string) error {
 	}
 	pair, err := identity.NewRoot(cluster, now)
 	if err != nil {
-		return usageHint("--cluster names it", "%s", err)
+		return exit.Hint("--cluster names it", "%s", err)
 	}
 	root := &identity.Folder{Dir: filepath.Join(dir, rootFolder), Roots: pair.Chain, Pair: pair}
 	made := []*identity.Folder{root}
@@ -82,14 +83,14 @@ func (a *app) initKeys(k *keysFlags, dir string) error {
 		}
 		one, err := root.Certify(identity.RoleScheduler, name, now)
 		if err != nil {
-			return usage("%s", err)
+			return exit.Usage("%s", err)
 		}
 		one.Dir = filepath.Join(dir, folder)
 		made = append(made, one)
 	}
 	admin, err := made[1].Certify(identity.RoleAdmin, k.admin, now)
 	if err != nil {
-		return usage("%s", err)
+		return exit.Usage("%s", err)
 	}
 	admin.Dir = filepath.Join(dir, "admin")
 	for _, one := range append(made, admin) {
@@ -144,11 +145,11 @@ func (a *app) certifyCommand() *cobra.Command {
 		Args: func(_ *cobra.Command, args []string) error {
 			switch {
 			case len(args) != 2:
-				return usageHint("as in `synapse-cli certify node n17 --by keys/scheduler`", "a role and a name are needed")
+				return exit.Hint("as in `synapse-cli certify node n17 --by keys/scheduler`", "a role and a name are needed")
 			case !slices.Contains(roles, args[0]):
-				return usageHint(strings.Join(roles, ", "), "%q is no role", args[0])
+				return exit.Hint(strings.Join(roles, ", "), "%q is no role", args[0])
 			case k.by == "":
-				return usageHint("for machines and people a scheduler's folder, for a scheduler the root's", "--by is missing")
+				return exit.Hint("for machines and people a scheduler's folder, for a scheduler the root's", "--by is missing")
 			}
 			return nil
 		},
@@ -163,11 +164,11 @@ func (a *app) certifyCommand() *cobra.Command {
 func (a *app) certify(k *keysFlags, role identity.Role, name string) error {
 	by, err := identity.OpenFolder(k.by)
 	if err != nil {
-		return usageHint("a folder that `synapse-cli init` made", "--by: %s", err)
+		return exit.Hint("a folder that `synapse-cli init` made", "--by: %s", err)
 	}
 	made, err := by.Certify(role, name, time.Now())
 	if err != nil {
-		return usage("%s", err)
+		return exit.Usage("%s", err)
 	}
 	made.Dir = cmp.Or(k.out, name)
 	if err := made.Create(); err != nil {

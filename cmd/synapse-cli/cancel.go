@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/yi-json/synapse/cmd/synapse-cli/internal/client"
+	"github.com/yi-json/synapse/cmd/synapse-cli/internal/exit"
 	"github.com/yi-json/synapse/messages"
 )
 
@@ -38,28 +39,11 @@ func (a *app) jobsCommand(use, short, example string, do act) *cobra.Command {
 func jobsOrLabels(args, labels []string) error {
 	switch {
 	case len(args) == 0 && len(labels) == 0:
-		return usageHint("name jobs, or give -l key=value", "no job is named")
+		return exit.Hint("name jobs, or give -l key=value", "no job is named")
 	case len(args) > 0 && len(labels) > 0:
-		return usage("jobs are named, and -l chooses others: give one of both")
+		return exit.Usage("jobs are named, and -l chooses others: give one of both")
 	}
 	return nil
-}
-
-// failures reports what failed of several actions. The first failure gives the exit code and is reported at the end.
-type failures struct {
-	a     *app
-	first error
-}
-
-func (f *failures) note(err error) {
-	switch {
-	case err == nil, closedPipe(err):
-	case f.first == nil:
-		f.first = err
-	default:
-		text, _ := words(err)
-		f.a.say("%s: %s", f.a.name, text)
-	}
 }
 
 // byLabels finds the jobs that -l chooses: the live ones or, if there are none, those that are over.
@@ -77,35 +61,10 @@ func (a *app) byLabels(ctx context.Context, c *client.Client, labels []string) (
 		return live, nil
 	}
 	if len(jobs) == 0 {
-		return nil, &failure{code: exitNotFound, text: "no job has these labels", hint: "`" + a.name +
+		return nil, &exit.Failure{Code: exit.NotFound, Text: "no job has these labels", Hint: "`" + a.name +
 			" get jobs -o yaml` shows the labels of each"}
 	}
 	return jobs, nil
-}
-
-// scoped finds the jobs and elements that all words mean, each once, before anything is done to one. A word that names
-// no job is noted, and the others stand; a refused scope ends the command.
-func (a *app) scoped(ctx context.Context, c *client.Client, words []string, find client.Find, f *failures) (
-	[]*messages.JobStatus, error) {
-	var all []*messages.JobStatus
-	seen := map[string]bool{}
-	for _, word := range words {
-		found, err := c.Scope(ctx, word, find)
-		if client.Refused(err) {
-			return nil, err
-		}
-		if err != nil {
-			f.note(err)
-			continue
-		}
-		for _, j := range found {
-			if id := j.GetRecord().GetId(); !seen[id] {
-				seen[id] = true
-				all = append(all, j)
-			}
-		}
-	}
-	return all, nil
 }
 
 // oneJob checks a command line that is about one job.
@@ -144,8 +103,9 @@ func (a *app) oneJob(ctx context.Context, c *client.Client, args, labels []strin
 		for _, j := range jobs {
 			ids = append(ids, j.GetRecord().GetId())
 		}
-		return nil, &failure{code: exitConflict, text: fmt.Sprintf("%d jobs have these labels: %s", len(ids), someOf(ids)),
-			hint: "name one of them"}
+		return nil, &exit.Failure{Code: exit.Conflict,
+			Text: fmt.Sprintf("%d jobs have these labels: %s", len(ids), someOf(ids)),
+			Hint: "name one of them"}
 	}
 	return jobs[0], nil
 }
@@ -165,7 +125,7 @@ func labelFlag(c *cobra.Command, labels *[]string, what string) {
 
 // toJobs acts on each job. A failure of one does not stop the others.
 func (a *app) toJobs(ctx context.Context, c *client.Client, args, labels []string, do act) error {
-	f := failures{a: a}
+	f := exit.Failures{Tell: a.tell}
 	jobs := []*messages.JobStatus{}
 	if len(labels) > 0 {
 		wanted, err := parseSelector(labels)
@@ -180,7 +140,7 @@ func (a *app) toJobs(ctx context.Context, c *client.Client, args, labels []strin
 			a.say("no job that lives has these labels")
 		}
 	}
-	named, err := a.scoped(ctx, c, args, c.Named, &f)
+	named, err := c.Scoped(ctx, args, c.Named, f.Note)
 	if err != nil {
 		return err
 	}
@@ -189,9 +149,9 @@ func (a *app) toJobs(ctx context.Context, c *client.Client, args, labels []strin
 		if err == nil {
 			err = a.data("Job %s %s", j.GetRecord().GetId(), done)
 		}
-		f.note(err)
+		f.Note(err)
 	}
-	return f.first
+	return f.First
 }
 
 func (a *app) cancelCommand() *cobra.Command {
@@ -246,69 +206,11 @@ func (a *app) requeueCommand() *cobra.Command {
 		"  synapse-cli requeue JOB --reason \"slow disk on n7\"\n  synapse-cli requeue -l team=nlp --hold",
 		func(ctx context.Context, c *client.Client, j *messages.JobStatus) (string, error) {
 			if j.GetCounts() != nil {
-				return requeueAll(ctx, c, j, reason, hold)
+				return c.RequeueAll(ctx, j, reason, hold)
 			}
-			return requeue(ctx, c, j, reason, hold)
+			return c.RequeueSeen(ctx, j, reason, hold)
 		})
 	c.Flags().StringVarP(&reason, "reason", "r", "", "why, for whoever asks later")
 	c.Flags().BoolVar(&hold, "hold", false, "and hold them, until they are released")
 	return c
-}
-
-// requeue names the run that it saw: the call may be repeated, and by then the job may run again.
-func requeue(ctx context.Context, c *client.Client, j *messages.JobStatus, reason string, hold bool) (_ string,
-	err error) {
-	id := j.GetRecord().GetId()
-	run, stopped := j.GetRecord().GetRuns(), int32(0)
-	switch {
-	case run > 0:
-		reply, failed := c.Requeue(ctx, &messages.Requeue{Job: id, Reason: reason, Hold: hold, Run: run})
-		stopped, err = reply.GetRun(), failed
-	case hold:
-		_, err = c.Hold(ctx, &messages.Hold{Job: id, Reason: reason})
-	}
-	switch {
-	case stopped > 0 && hold:
-		return fmt.Sprintf("held: run %d is being stopped", stopped), err
-	case stopped > 0:
-		return fmt.Sprintf("requeued: run %d is being stopped", stopped), err
-	case hold:
-		return "held: there was no run to stop", err
-	}
-	return "waits already", err
-}
-
-// requeueAll requeues the elements of an array that run, each by its run: the array does not know them, and asked twice
-// it would end what has begun since. Of those that wait there is nothing to stop.
-func requeueAll(ctx context.Context, c *client.Client, array *messages.JobStatus, reason string,
-	hold bool) (string, error) {
-	id, stopped := array.GetRecord().GetId(), 0
-	if hold {
-		if _, err := c.Hold(ctx, &messages.Hold{Job: id, Reason: reason}); err != nil {
-			return "", err
-		}
-	}
-	elements, err := c.Jobs(ctx, &messages.ListJobs{Array: id})
-	if err != nil {
-		return "", err
-	}
-	for _, e := range elements {
-		if e.GetRecord().GetState() != messages.JobState_JOB_STATE_ACTIVE {
-			continue
-		}
-		reply, err := c.Requeue(ctx, &messages.Requeue{
-			Job: e.GetRecord().GetId(), Reason: reason, Hold: hold, Run: e.GetRecord().GetRuns(),
-		})
-		if err != nil && codeOf(err) != exitConflict && codeOf(err) != exitNotFound { // it has ended meanwhile
-			return "", err
-		}
-		if reply.GetRun() > 0 {
-			stopped++
-		}
-	}
-	verb := "requeued"
-	if hold {
-		verb = "held"
-	}
-	return fmt.Sprintf("%s: %d elements that run are being stopped", verb, stopped), nil
 }

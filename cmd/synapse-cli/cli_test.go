@@ -10,6 +10,7 @@ import (
 
 	"google.golang.org/grpc"
 
+	"github.com/yi-json/synapse/cmd/synapse-cli/internal/exit"
 	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/server/api"
 )
@@ -93,7 +94,7 @@ func TestUsage(t *testing.T) {
 		{"--config /no/such/file up --nodes 0", "--nodes 0"},
 	} {
 		r := cli("", strings.Fields(c.args)...)
-		r.wants(t, exitUsage, "", c.want)
+		r.wants(t, exit.Misuse, "", c.want)
 		if n := strings.Count(r.err, "\n"); n > 2 {
 			t.Errorf("%s: %d lines of complaint: %s", c.args, n, r.err)
 		}
@@ -133,7 +134,7 @@ func TestUnavailable(t *testing.T) {
 	}
 	nobody := listener.Addr().String()
 	listener.Close()
-	cli(nobody, "--retry", "0", "get", "jobs").wants(t, exitUnavailable, "", "cannot reach the scheduler at "+nobody+
+	cli(nobody, "--retry", "0", "get", "jobs").wants(t, exit.Unavailable, "", "cannot reach the scheduler at "+nobody+
 		": connection refused\nhint: is it running?")
 
 	silent, err := net.Listen("tcp", "127.0.0.1:0")
@@ -151,7 +152,7 @@ func TestUnavailable(t *testing.T) {
 			conn.Close()
 		}
 	}()
-	cli(silent.Addr().String(), "get", "nodes").wants(t, exitUnavailable, "", "went away, or is no scheduler")
+	cli(silent.Addr().String(), "get", "nodes").wants(t, exit.Unavailable, "", "went away, or is no scheduler")
 }
 
 // TestAnotherServer: what speaks gRPC and knows nothing of us is told from one that is not there.
@@ -164,7 +165,7 @@ func TestAnotherServer(t *testing.T) {
 	go func() { _ = server.Serve(listener) }()
 	defer server.Stop()
 	for _, args := range []string{"get jobs", "watch", "logs j", "submit --gpu 1 --image /i"} {
-		cli(listener.Addr().String(), strings.Fields(args)...).wants(t, exitFailure, "", "does not know this request\nhint: ")
+		cli(listener.Addr().String(), strings.Fields(args)...).wants(t, exit.Failed, "", "does not know this request\nhint: ")
 	}
 }
 
@@ -212,13 +213,13 @@ func TestSubmit(t *testing.T) {
 func TestSubmitRefusesBadFiles(t *testing.T) {
 	f := startFake(t)
 	r := cliWith(f.address, strings.ReplaceAll(jobYAML, "gpu: 2", "gpus: 2, mem: 8 GB"), nil, "submit", "-")
-	r.wants(t, exitUsage, "",
+	r.wants(t, exit.Misuse, "",
 		"standard input:4:33: spec.resources.gpus: is not a key of a job file; did you mean \"gpu\"?\n")
 	if sent := told[*messages.Submit](f); len(sent) > 0 || r.out != "" {
 		t.Errorf("submitted %v, said %q", sent, r.out)
 	}
 	large := cliWith(f.address, strings.Repeat("#", 2<<20), nil, "submit", "-")
-	large.wants(t, exitUsage, "", "more than 1048576")
+	large.wants(t, exit.Misuse, "", "more than 1048576")
 }
 
 func TestDryRun(t *testing.T) {
@@ -245,14 +246,14 @@ func TestSeedName(t *testing.T) {
 	cliWith(f.address, jobYAML, nil, seedName, "submit", "-").wants(t,
 		0, "Submitting Job filed...\nMaster Response: Job queued successfully (Job ID: jnew1)\n", "")
 	cli(f.address, seedName).wants(t, 0, "Available Commands", "")
-	cli(f.address, seedName, "--cpu=-1").wants(t, exitUsage, "", "must be amounts")
-	cli(f.address, "--cpu=4").wants(t, exitUsage, "", "unknown flag: --cpu")
+	cli(f.address, seedName, "--cpu=-1").wants(t, exit.Misuse, "", "must be amounts")
+	cli(f.address, "--cpu=4").wants(t, exit.Misuse, "", "unknown flag: --cpu")
 	atOnce := filepath.Join(t.TempDir(), "cli.yaml")
 	if err := os.WriteFile(atOnce, []byte("retry: 0s\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	settings := map[string]string{"SYNAPSE_CONFIG": atOnce}
-	cliWith("127.0.0.1:1", "", settings, seedName, "--cpu=4").wants(t, exitUnavailable, "Submitting Job", "cannot reach")
+	cliWith("127.0.0.1:1", "", settings, seedName, "--cpu=4").wants(t, exit.Unavailable, "Submitting Job", "cannot reach")
 }
 
 func TestGet(t *testing.T) {
@@ -290,7 +291,7 @@ func TestGet(t *testing.T) {
 	if !me || !bob {
 		t.Errorf("the filters are not asked for: %v", asked)
 	}
-	cli(f.address, "get", "job", "jx").wants(t, exitNotFound, "", `there is no job "jx"`+"\nhint: look again")
+	cli(f.address, "get", "job", "jx").wants(t, exit.NotFound, "", `there is no job "jx"`+"\nhint: look again")
 }
 
 func TestNodes(t *testing.T) {
@@ -306,11 +307,11 @@ func TestNodes(t *testing.T) {
 	cli(f.address, "drain", "n12", "-r", "fan", "--at", "2126-11-24T08:00:00Z").wants(t,
 		0, "Machine n12 closes at 2126-11-24T08:00:00Z\n", "")
 	cli(f.address, "drain", "n12", "-r", "fan", "--at", "2020-11-24T08:00:00Z").wants(t, 0, "Machine n12 draining\n", "")
-	cli(f.address, "drain", "n12", "-r", "fan", "--at", "noon").wants(t, exitUsage, "", `--at: "noon" is not a time of day`)
+	cli(f.address, "drain", "n12", "-r", "fan", "--at", "noon").wants(t, exit.Misuse, "", `--at: "noon" is not a time of day`)
 	cli(f.address, "uncordon", "n12").wants(t, 0, "Machine n12 open again\n", "")
 	cli(f.address, "remove", "n2", "--gone").wants(t, 0, "Machine n2 removed\n", "")
-	cli(f.address, "cordon", "n", "-r", "x").wants(t, exitConflict, "", `"n" begins the id of n1, n12, n2`)
-	cli(f.address, "cordon", "m", "-r", "x").wants(t, exitNotFound, "", `there is no machine "m"`)
+	cli(f.address, "cordon", "n", "-r", "x").wants(t, exit.Conflict, "", `"n" begins the id of n1, n12, n2`)
+	cli(f.address, "cordon", "m", "-r", "x").wants(t, exit.NotFound, "", `there is no machine "m"`)
 	var verbs []string
 	for _, q := range told[*messages.ChangeNode](f) {
 		verbs = append(verbs, fmt.Sprintf("%s %s %q %d %d", q.GetNode(), q.GetVerb(), q.GetReason(), q.GetDeadlineMs(),
@@ -329,7 +330,7 @@ func TestCancel(t *testing.T) {
 	f.put(job("jbb1", "running", messages.JobState_JOB_STATE_ACTIVE))
 	f.put(job("jcc1", "failed", messages.JobState_JOB_STATE_FAILED))
 	r := cli(f.address, "cancel", "jaa", "jxx", "jb", "jaa1", "jyy", "--reason", "wrong data")
-	r.wants(t, exitNotFound, "Job jaa1 is being cancelled\nJob jbb1 is being cancelled\n", `there is no job "jxx"`)
+	r.wants(t, exit.NotFound, "Job jaa1 is being cancelled\nJob jbb1 is being cancelled\n", `there is no job "jxx"`)
 	if !strings.Contains(r.err, `there is no job "jyy"`) {
 		t.Errorf("the second failure is not told: %s", r.err)
 	}
@@ -449,7 +450,7 @@ func TestCompletion(t *testing.T) {
 	}
 	cli("127.0.0.1:1", "__complete", "drain", "").wants(t, 0, ":4\n", "")
 	cli("", "completion", "bash").wants(t, 0, "synapse-cli", "")
-	cli("", "completion", "tcsh").wants(t, exitUsage, "", "unknown command \"tcsh\"")
-	cli("", "help", "nosuch").wants(t, exitUsage, "", "there is no command \"nosuch\"")
+	cli("", "completion", "tcsh").wants(t, exit.Misuse, "", "unknown command \"tcsh\"")
+	cli("", "help", "nosuch").wants(t, exit.Misuse, "", "there is no command \"nosuch\"")
 	cli("", "help", "get", "jobs").wants(t, 0, "Lists the jobs that live", "")
 }

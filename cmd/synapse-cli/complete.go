@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/yi-json/synapse/cmd/synapse-cli/internal/client"
+	"github.com/yi-json/synapse/cmd/synapse-cli/internal/exit"
 	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/server/api"
 )
@@ -27,7 +28,7 @@ func (a *app) refuseShells(root *cobra.Command) {
 	root.InitDefaultCompletionCmd()
 	if c, _, err := root.Find([]string{"completion"}); err == nil {
 		c.Args, c.RunE = cobra.NoArgs, func(*cobra.Command, []string) error {
-			return usageHint("`"+a.name+" completion bash`, or fish, powershell, zsh", "which shell is not said")
+			return exit.Hint("`"+a.name+" completion bash`, or fish, powershell, zsh", "which shell is not said")
 		}
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/pflag"
 	"go.yaml.in/yaml/v3"
 
+	"github.com/yi-json/synapse/cmd/synapse-cli/internal/exit"
 	"github.com/yi-json/synapse/server/unixsocket"
 )
 
@@ -72,12 +73,12 @@ func (a *app) connectionSettings(flags *pflag.FlagSet, contexts bool) error {
 	if failed == nil && path != "" {
 		text, err := os.ReadFile(path)
 		if err != nil {
-			return usage("the settings: %s", err)
+			return exit.Usage("the settings: %s", err)
 		}
 		failed = fromFile(flags, given, path, text)
 	}
 	if failed != nil {
-		return usage("%s", failed)
+		return exit.Usage("%s", failed)
 	}
 	if err := a.tokenSettings(flags); err != nil || !contexts {
 		return err
@@ -101,13 +102,13 @@ func (a *app) tokenSettings(flags *pflag.FlagSet) (err error) {
 	case path == "":
 		a.config.Token = strings.TrimSpace(text)
 	case text != "" && !flags.Changed(tokenFlag):
-		return usageHint("unset one of them", "%s and %s are both set", tokenVariable, twinOf(tokenFlag))
+		return exit.Hint("unset one of them", "%s and %s are both set", tokenVariable, twinOf(tokenFlag))
 	default:
 		if a.config.Token, err = a.readToken(path); err != nil {
-			return usageHint("a file of mode 0600 with what `synapse-cli token create` printed", "--%s: %s", tokenFlag, err)
+			return exit.Hint("a file of mode 0600 with what `synapse-cli token create` printed", "--%s: %s", tokenFlag, err)
 		}
 		if a.config.Token == "" {
-			return usageHint("a file with what `synapse-cli token create` printed", "--%s %s: it is empty", tokenFlag, path)
+			return exit.Hint("a file with what `synapse-cli token create` printed", "--%s %s: it is empty", tokenFlag, path)
 		}
 	}
 	return nil

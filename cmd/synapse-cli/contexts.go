@@ -17,6 +17,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/yi-json/synapse/cluster/identity"
+	"github.com/yi-json/synapse/cmd/synapse-cli/internal/exit"
 	"github.com/yi-json/synapse/cmd/synapse-cli/internal/show"
 )
 
@@ -81,13 +82,13 @@ func (a *app) realms() (*realms, error) {
 		return all, nil
 	}
 	if err != nil {
-		return nil, usageHint("`synapse-cli login` makes the file, SYNAPSE_CONTEXTS names another", "the contexts: %s", err)
+		return nil, exit.Hint("`synapse-cli login` makes the file, SYNAPSE_CONTEXTS names another", "the contexts: %s", err)
 	}
 	from := yaml.NewDecoder(bytes.NewReader(text))
 	from.KnownFields(true)
 	if err := from.Decode(all); err != nil && !errors.Is(err, io.EOF) {
 		// The decoder's own words may have a token in them.
-		return nil, usageHint("move it away, and log in again", "the contexts: %s is not a file of contexts", all.path)
+		return nil, exit.Hint("move it away, and log in again", "the contexts: %s is not a file of contexts", all.path)
 	}
 	all.sort()
 	return all, nil
@@ -103,10 +104,10 @@ func (r *realms) find(name string) (*realm, error) {
 		return &r.All[i], nil
 	}
 	if len(r.All) == 0 {
-		return nil, usageHint("`synapse-cli login HOST:PORT --token-file FILE` makes one",
+		return nil, exit.Hint("`synapse-cli login HOST:PORT --token-file FILE` makes one",
 			"there is no context %q: there are none", name)
 	}
-	return nil, usageHint("there are "+strings.Join(r.names(), ", "), "there is no context %q", name)
+	return nil, exit.Hint("there are "+strings.Join(r.names(), ", "), "there is no context %q", name)
 }
 
 func (r *realms) names() (all []string) {
@@ -126,7 +127,7 @@ func (r *realms) put(one realm) {
 // save replaces the file: whole or not at all, and its owner's alone from the first byte.
 func (r *realms) save() error {
 	if r.path == "" {
-		return usageHint("SYNAPSE_CONTEXTS names a file", "there is no place for contexts: HOME is not set")
+		return exit.Hint("SYNAPSE_CONTEXTS names a file", "there is no place for contexts: HOME is not set")
 	}
 	text, err := yaml.Marshal(r)
 	if err != nil {

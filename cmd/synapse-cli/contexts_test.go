@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/yi-json/synapse/cmd/synapse-cli/internal/client"
+	"github.com/yi-json/synapse/cmd/synapse-cli/internal/exit"
 )
 
 // This file owns the question which cluster a command goes to, and what is shown there.
@@ -91,11 +92,11 @@ func TestContexts(t *testing.T) {
 	cliWith("", "", env, "__complete", "context", "use", "f").wants(t, 0, "far\tada at far:9000\n:4\n", "")
 	cliWith("", "", env, "__complete", "get", "jobs", "--context", "").
 		wants(t, 0, "far\tada at far:9000\nlab\tann at lab:9000\n:4\n", "")
-	cliWith("", "", env, "context", "use", "near").wants(t, exitUsage, "", "hint: there are far, lab")
+	cliWith("", "", env, "context", "use", "near").wants(t, exit.Misuse, "", "hint: there are far, lab")
 	cliWith("", "", env, "logout").wants(t, 0, "", "Forgot context far")
-	cliWith("", "", env, "logout").wants(t, exitUsage, "", "there is no current context")
+	cliWith("", "", env, "logout").wants(t, exit.Misuse, "", "there is no current context")
 	cliWith("", "", env, "logout", "lab").wants(t, 0, "", "Forgot context lab")
-	cliWith("", "", env, "get", "jobs", "--context", "lab").wants(t, exitUsage, "", "there are none")
+	cliWith("", "", env, "get", "jobs", "--context", "lab").wants(t, exit.Misuse, "", "there are none")
 	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("%v, %v", info.Mode(), err)
 	}
@@ -110,34 +111,34 @@ func TestContextsRefused(t *testing.T) {
 	if err := os.Chmod(path, 0o640); err != nil {
 		t.Fatal(err)
 	}
-	cliWith("", "", env, "contexts").wants(t, exitUsage, "", "chmod 0600 "+path)
-	cliWith("", "", env, "get", "jobs").wants(t, exitUsage, "", "others may read")
+	cliWith("", "", env, "contexts").wants(t, exit.Misuse, "", "chmod 0600 "+path)
+	cliWith("", "", env, "get", "jobs").wants(t, exit.Misuse, "", "others may read")
 	for _, text := range []string{
 		"contexts: the-token", "- the-token", "the-token: {x", "contexts:\n- token: [the-token]\n",
 	} {
 		env, _ := home(t, text)
 		r := cliWith("", "", env, "contexts")
-		r.wants(t, exitUsage, "", "is not a file of contexts")
+		r.wants(t, exit.Misuse, "", "is not a file of contexts")
 		if strings.Contains(r.err, "the-token") {
 			t.Errorf("the error has what is in the file: %s", r.err)
 		}
 	}
 	env, _ = home(t, "")
-	cliWith("", "", env, "login", "lab:9000").wants(t, exitUsage, "", "neither a token nor a certificate")
-	cliWith("", "", env, "login", "lab:9000", "--token-file", "/no/such").wants(t, exitUsage, "", "no such file")
-	cliWith("", " \n", env, "login", "lab:9000", "--token-file", "-").wants(t, exitUsage, "", "it is empty")
+	cliWith("", "", env, "login", "lab:9000").wants(t, exit.Misuse, "", "neither a token nor a certificate")
+	cliWith("", "", env, "login", "lab:9000", "--token-file", "/no/such").wants(t, exit.Misuse, "", "no such file")
+	cliWith("", " \n", env, "login", "lab:9000", "--token-file", "-").wants(t, exit.Misuse, "", "it is empty")
 	cliWith("", "the-token", env, "login", "lab:9000", "--token-file", "-").
-		wants(t, exitUsage, "", "one word that begins with")
+		wants(t, exit.Misuse, "", "one word that begins with")
 	machines := "synapse1.lab." + strings.Repeat("00", 32) + "." + strings.Repeat("11", 32)
 	cliWith("", machines, env, "login", "lab:9000", "--token-file", "-").
-		wants(t, exitUsage, "", "with which a machine joins")
+		wants(t, exit.Misuse, "", "with which a machine joins")
 	open := filepath.Join(t.TempDir(), "open")
 	if err := os.WriteFile(open, []byte("x"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	cliWith("", "", env, "login", "lab:9000", "--token-file", open).wants(t, exitUsage, "", "chmod 0600")
+	cliWith("", "", env, "login", "lab:9000", "--token-file", open).wants(t, exit.Misuse, "", "chmod 0600")
 	env["SYNAPSE_TOKEN"], env["SYNAPSE_TOKEN_FILE"] = "x", open
-	cliWith("", "", env, "get", "jobs").wants(t, exitUsage, "", "are both set")
+	cliWith("", "", env, "get", "jobs").wants(t, exit.Misuse, "", "are both set")
 }
 
 // TestTokenFlags: what cannot be meant is refused before anybody is asked.
@@ -153,6 +154,6 @@ func TestTokenFlags(t *testing.T) {
 		"--role admin --user ann x":          "takes flags only",
 		"--role admin --user ann":            "made over TLS",
 	} {
-		cli("127.0.0.1:1", append([]string{"token", "create"}, strings.Fields(args)...)...).wants(t, exitUsage, "", want)
+		cli("127.0.0.1:1", append([]string{"token", "create"}, strings.Fields(args)...)...).wants(t, exit.Misuse, "", want)
 	}
 }

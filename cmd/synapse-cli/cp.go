@@ -16,6 +16,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/yi-json/synapse/cmd/synapse-cli/internal/client"
+	"github.com/yi-json/synapse/cmd/synapse-cli/internal/exit"
+	"github.com/yi-json/synapse/cmd/synapse-cli/internal/room"
 	"github.com/yi-json/synapse/cmd/synapse-cli/internal/scope"
 	"github.com/yi-json/synapse/runtime/parcel"
 	"github.com/yi-json/synapse/server/api"
@@ -40,11 +42,11 @@ func (a *app) cpCommand() *cobra.Command {
 			from, to := placeNamed(args[0]), placeNamed(args[1])
 			switch {
 			case from.task == "" && to.task == "":
-				return usageHint("name one of a task, as in JOB:PATH or JOB:RANK:PATH", "both paths are here")
+				return exit.Hint("name one of a task, as in JOB:PATH or JOB:RANK:PATH", "both paths are here")
 			case from.task != "" && to.task != "":
-				return usageHint("copy it here first", "both paths are of tasks")
+				return exit.Hint("copy it here first", "both paths are of tasks")
 			case from.path == "" || to.path == "":
-				return usageHint("`JOB:.` is its workdir", "a path is empty")
+				return exit.Hint("`JOB:.` is its workdir", "a path is empty")
 			case from.task != "":
 				return a.fetch(from, to.path)
 			}
@@ -79,7 +81,7 @@ func (a *app) helping(task string, command []string, do func(context.Context, *c
 		defer stop()
 		run, err := c.Execute(ctx, &api.ExecIn{Job: job, Rank: rank, Command: command, Helper: true})
 		if err != nil {
-			return notRun(err)
+			return room.NotRun(err)
 		}
 		if err = do(ctx, run); ctx.Err() != nil {
 			return context.Canceled
@@ -92,7 +94,7 @@ func (a *app) helping(task string, command []string, do func(context.Context, *c
 func (a *app) fetch(from place, to string) error {
 	name := path.Base(from.path)
 	if info, err := os.Stat(to); err == nil && info.IsDir() && strings.Trim(name, "./") == "" {
-		return usageHint("name it, or a new name for it here", "%q says no name that a copy could have in %s", from.path, to)
+		return exit.Hint("name it, or a new name for it here", "%q says no name that a copy could have in %s", from.path, to)
 	}
 	return a.helping(from.task, []string{"--pack", from.path}, func(_ context.Context, run *client.ExecSession) error {
 		_ = run.Send(&api.ExecIn{StdinEnds: true})
@@ -107,10 +109,10 @@ func (a *app) fetch(from place, to string) error {
 			comes.CloseWithError(io.ErrClosedPipe)
 			unpacked <- err
 		}()
-		err := hear(run, &heard{out: goes, errs: a.stderr})
+		err := room.Hear(run, &room.Heard{Out: goes, Errs: a.stderr})
 		goes.Close()
 		wrong := <-unpacked
-		if f := (*failure)(nil); errors.As(err, &f) {
+		if f := (*exit.Failure)(nil); errors.As(err, &f) {
 			return err // it has said why, and the archive broke off
 		}
 		return whole(wrong)
@@ -126,7 +128,7 @@ func (a *app) bring(from string, to place) error {
 		note, whole := a.leavingOut()
 		packed, ended := make(chan error, 1), make(chan error, 1)
 		go func() { packed <- sendPacked(run, from, note) }()
-		go func() { ended <- hear(run, &heard{out: io.Discard, errs: a.stderr}) }()
+		go func() { ended <- room.Hear(run, &room.Heard{Out: io.Discard, Errs: a.stderr}) }()
 		select {
 		case err := <-ended: // before all was sent, or because it was
 			if err != nil {
@@ -182,7 +184,7 @@ func (a *app) leavingOut() (note parcel.Skipped, whole func(error) error) {
 	}
 	return note, func(err error) error {
 		if err == nil && n > 0 {
-			return quietly(exitFailure)
+			return exit.With(exit.Failed)
 		}
 		return err
 	}

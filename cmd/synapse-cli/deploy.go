@@ -16,6 +16,7 @@ import (
 	"github.com/yi-json/synapse/cluster/credential"
 	"github.com/yi-json/synapse/cluster/identity"
 	"github.com/yi-json/synapse/cmd/synapse-cli/internal/client"
+	"github.com/yi-json/synapse/cmd/synapse-cli/internal/exit"
 	"github.com/yi-json/synapse/cmd/synapse-cli/internal/jobfile"
 	"github.com/yi-json/synapse/cmd/synapse-cli/internal/rollout"
 	"github.com/yi-json/synapse/cmd/synapse-cli/internal/show"
@@ -94,15 +95,15 @@ func (a *app) deployCommand() *cobra.Command {
 func (d *deployFlags) check(args []string) error {
 	switch {
 	case len(args) > 0:
-		return usageHint("the machines stand in the file of --hosts", "`deploy` takes flags only")
+		return exit.Hint("the machines stand in the file of --hosts", "`deploy` takes flags only")
 	case d.hosts == "":
-		return usageHint("`deploy --help` has an example of the file", "--hosts is missing")
+		return exit.Hint("`deploy --help` has an example of the file", "--hosts is missing")
 	case d.canaries < 0:
-		return usage("--canary %d: must not be negative", d.canaries)
+		return exit.Usage("--canary %d: must not be negative", d.canaries)
 	case d.atOnce < 1 || d.atOnce > maxAtOnce:
-		return usage("--at-once %d: must be 1 to %d", d.atOnce, maxAtOnce)
+		return exit.Usage("--at-once %d: must be 1 to %d", d.atOnce, maxAtOnce)
 	case d.withinMs <= 0:
-		return usage("--within %s: must be longer than nothing", jobfile.FormatDuration(d.withinMs))
+		return exit.Usage("--within %s: must be longer than nothing", jobfile.FormatDuration(d.withinMs))
 	}
 	return nil
 }
@@ -119,13 +120,13 @@ func (d *deployFlags) rollout() (*rollout.Rollout, *rollout.Reach, error) {
 	for _, path := range d.packages {
 		p, err := rollout.ReadPackage(path)
 		if err != nil {
-			return nil, nil, usage("--package: %s", err)
+			return nil, nil, exit.Usage("--package: %s", err)
 		}
 		r.Plan.Packages = append(r.Plan.Packages, p)
 	}
 	reach, err := rollout.NewReach(d.ssh)
 	if err != nil {
-		return nil, nil, usage("--ssh: %s", err)
+		return nil, nil, exit.Usage("--ssh: %s", err)
 	}
 	reach.Apart, reach.Within = apart, r.Within
 	reach.Invite, err = inviter(d.by)
@@ -155,11 +156,11 @@ func readHosts(path string) ([]rollout.Host, error) {
 		text, err = os.ReadFile(path)
 	}
 	if err != nil {
-		return nil, usage("--hosts: %s", err)
+		return nil, exit.Usage("--hosts: %s", err)
 	}
 	hosts, err := rollout.ReadHosts(path, text)
 	if err != nil {
-		return nil, usage("%s", err)
+		return nil, exit.Usage("%s", err)
 	}
 	return hosts, nil
 }
@@ -171,7 +172,7 @@ func inviter(by string) (func(name string) (string, error), error) {
 	}
 	folder, err := identity.OpenFolder(by)
 	if err != nil {
-		return nil, usageHint("the folder that synapse-scheduler --tls has", "--by: %s", err)
+		return nil, exit.Hint("the folder that synapse-scheduler --tls has", "--by: %s", err)
 	}
 	return func(name string) (string, error) {
 		return credential.Invite(folder, credential.Invitation{Name: name, Until: time.Now().Add(invitedFor)}, 1)
@@ -222,7 +223,7 @@ func (a *app) deployed(all []rollout.Outcome, dry bool) error {
 		if well {
 			return nil
 		}
-		return &failure{code: exitFailure, text: "not every machine can be as the file says"}
+		return &exit.Failure{Code: exit.Failed, Text: "not every machine can be as the file says"}
 	}
 	var parts []string
 	for end := rollout.Done; end <= rollout.NotBegun; end++ {
@@ -238,7 +239,8 @@ func (a *app) deployed(all []rollout.Outcome, dry bool) error {
 		a.say("%s", text)
 		return nil
 	}
-	return &failure{code: exitFailure, text: text, hint: "what is done stays done; when the cause is mended, run it again"}
+	return &exit.Failure{Code: exit.Failed, Text: text,
+		Hint: "what is done stays done; when the cause is mended, run it again"}
 }
 
 // crew reaches machines by ssh, and sees them as the cluster does.

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/yi-json/synapse/cmd/synapse-cli/internal/exit"
 	"github.com/yi-json/synapse/messages"
 )
 
@@ -39,7 +40,7 @@ func TestDeployRefused(t *testing.T) {
 		"--hosts " + good + " --package none":    "--package: none: is not named as `make dist` names packages",
 		"--hosts " + good + " --package " + pack: "--package: x.deb: is not named as",
 	} {
-		cli("127.0.0.1:1", append([]string{"deploy"}, strings.Fields(args)...)...).wants(t, exitUsage, "", want)
+		cli("127.0.0.1:1", append([]string{"deploy"}, strings.Fields(args)...)...).wants(t, exit.Misuse, "", want)
 	}
 }
 
@@ -64,15 +65,15 @@ fi
 		}
 	}
 	args := []string{"deploy", "--hosts", filepath.Join(dir, "hosts"), "--ssh", filepath.Join(dir, "reach")}
-	cli(f.address, append(args, "--dry-run")...).wants(t, exitFailure,
+	cli(f.address, append(args, "--dry-run")...).wants(t, exit.Failed,
 		"n1 to do: writes its settings\nn2 refused: reach: no route to \\u001b[31mhost\n",
 		"not every machine can be as the file says")
 	r := cli(f.address, args...)
-	r.wants(t, exitFailure, "n1 deployed: up, 2 GPUs, agent v2\nn2 refused: reach: no route to \\u001b[31mhost\n",
+	r.wants(t, exit.Failed, "n1 deployed: up, 2 GPUs, agent v2\nn2 refused: reach: no route to \\u001b[31mhost\n",
 		"2 machines: 1 deployed, 1 refused\nhint: ")
 	if want := "n2: left out: reach: no route to \\u001b[31mhost\n"; !strings.Contains(r.err, want) {
 		t.Errorf("no %q in %s", want, r.err)
 	}
 	n1.Closed = fmt.Sprintf("quarantined: %s", "it claims")
-	cli(f.address, append(args, "--within", "1s")...).wants(t, exitFailure, "n1 deployed: quarantined: it claims\n", "")
+	cli(f.address, append(args, "--within", "1s")...).wants(t, exit.Failed, "n1 deployed: quarantined: it claims\n", "")
 }

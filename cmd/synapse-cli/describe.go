@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/yi-json/synapse/cmd/synapse-cli/internal/client"
+	"github.com/yi-json/synapse/cmd/synapse-cli/internal/exit"
 	"github.com/yi-json/synapse/cmd/synapse-cli/internal/jobfile"
 	"github.com/yi-json/synapse/cmd/synapse-cli/internal/show"
 	"github.com/yi-json/synapse/messages"
@@ -23,7 +24,7 @@ func (a *app) describeCommand() *cobra.Command {
 		Short: "say all there is to say about a job, a machine or a queue",
 		Args:  cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			return usageHint("`"+a.name+" describe job JOB`, `describe node NODE` or `describe queue QUEUE`",
+			return exit.Hint("`"+a.name+" describe job JOB`, `describe node NODE` or `describe queue QUEUE`",
 				"what to describe is not said")
 		},
 	}
@@ -124,7 +125,7 @@ func (a *app) explainCommand() *cobra.Command {
 				return oneJob(&chosen)(c, args)
 			}
 			if len(args) > 0 || len(chosen) > 0 {
-				return usage("-f is a job that nobody has submitted: leave JOB and -l out, or -f")
+				return exit.Usage("-f is a job that nobody has submitted: leave JOB and -l out, or -f")
 			}
 			return nil
 		},
@@ -156,7 +157,7 @@ func (a *app) explainCommand() *cobra.Command {
 
 // submittable makes the check that a submit makes. A job that could never run here is explained, and not refused.
 func (a *app) submittable(ctx context.Context, c *client.Client, spec *messages.JobSpec) error {
-	if err := a.preceded(ctx, c, spec); err != nil {
+	if err := c.Precede(ctx, spec, c.Named); err != nil {
 		return err
 	}
 	_, err := c.DryRun(ctx, &messages.DryRun{Spec: spec.Bare(), AllowInfeasible: true})
@@ -174,25 +175,25 @@ func (a *app) explainFile(file string) error {
 		return err
 	}
 	return a.with(func(ctx context.Context, c *client.Client) error {
-		f := failures{a: a}
+		f := exit.Failures{Tell: a.tell}
 		for _, spec := range specs {
 			if err := a.submittable(ctx, c, spec); err != nil {
-				f.note(err)
+				f.Note(err)
 				continue
 			}
 			reply, err := c.ExplainJob(ctx, &messages.ExplainJob{Spec: spec.Bare()})
 			switch {
 			case err != nil:
-				f.note(err)
+				f.Note(err)
 			case a.style.Format != "":
 				o := explanation{
 					APIVersion: "synapse/v1", Kind: "Explanation", Name: spec.Called(), Text: reply.GetText(),
 				}
-				f.note(cmp.Or(a.next(), show.Object(a.out, a.style.Format, o)))
+				f.Note(cmp.Or(a.next(), show.Object(a.out, a.style.Format, o)))
 			default:
-				f.note(a.data("%s: %s", spec.Called(), reply.GetText()))
+				f.Note(a.data("%s: %s", spec.Called(), reply.GetText()))
 			}
 		}
-		return f.first
+		return f.First
 	})
 }

@@ -3,8 +3,6 @@
 package main
 
 import (
-	"errors"
-	"io"
 	"os"
 	"os/exec"
 	"syscall"
@@ -17,11 +15,6 @@ func apart(run *exec.Cmd) { run.SysProcAttr = &syscall.SysProcAttr{Setpgid: true
 
 // resizes are the signals that tell of another size of the terminal.
 func resizes() []os.Signal { return []os.Signal{syscall.SIGWINCH} }
-
-// closedPipe reports whether an error says that the reader is gone.
-func closedPipe(err error) bool {
-	return errors.Is(err, syscall.EPIPE) || errors.Is(err, io.ErrClosedPipe)
-}
 
 // exclusive waits until no other process has a file so, and has it until the file is closed.
 func exclusive(f *os.File) error {

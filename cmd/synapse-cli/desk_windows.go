@@ -1,8 +1,6 @@
 package main
 
 import (
-	"errors"
-	"io"
 	"os"
 	"os/exec"
 	"syscall"
@@ -19,12 +17,6 @@ func apart(run *exec.Cmd) {
 
 // resizes are the signals that tell of another size of the terminal: there are none.
 func resizes() []os.Signal { return nil }
-
-// closedPipe reports whether an error says that the reader is gone, for which Windows has two errors.
-func closedPipe(err error) bool {
-	return errors.Is(err, windows.ERROR_NO_DATA) || errors.Is(err, windows.ERROR_BROKEN_PIPE) ||
-		errors.Is(err, io.ErrClosedPipe)
-}
 
 // exclusive waits until no other process has a file so, and has it until the file is closed.
 func exclusive(f *os.File) error {

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/yi-json/synapse/cmd/synapse-cli/internal/client"
+	"github.com/yi-json/synapse/cmd/synapse-cli/internal/exit"
 	"github.com/yi-json/synapse/cmd/synapse-cli/internal/show"
 	"github.com/yi-json/synapse/messages"
 )
@@ -38,13 +39,13 @@ func (a *app) efficiencyCommand() *cobra.Command {
 		RunE: func(*cobra.Command, []string) error {
 			kind, known := efficiencyKinds[by]
 			if !known {
-				return usageHint("use "+strings.Join(show.EfficiencyKeys, ", "), "--by %s is not known", by)
+				return exit.Hint("use "+strings.Join(show.EfficiencyKeys, ", "), "--by %s is not known", by)
 			}
 			if days < 0 {
-				return usage("--days %d: must not be negative", days)
+				return exit.Usage("--days %d: must not be negative", days)
 			}
 			if !slices.Contains(show.EfficiencyFormats, a.style.Format) {
-				return usage("-o %s is not known: use %s", a.style.Format, strings.Join(show.EfficiencyFormats[1:], ", "))
+				return exit.Usage("-o %s is not known: use %s", a.style.Format, strings.Join(show.EfficiencyFormats[1:], ", "))
 			}
 			return a.with(func(ctx context.Context, c *client.Client) error {
 				reply, err := c.GetEfficiency(ctx, &messages.GetEfficiency{Kind: kind, Days: int32(min(days, 10_000))})

@@ -18,6 +18,7 @@ import (
 	"github.com/yi-json/synapse/cluster/credential"
 	"github.com/yi-json/synapse/cluster/identity"
 	"github.com/yi-json/synapse/cmd/synapse-cli/internal/client"
+	"github.com/yi-json/synapse/cmd/synapse-cli/internal/exit"
 	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/server/audit"
 	"github.com/yi-json/synapse/server/authn"
@@ -260,7 +261,8 @@ func TestEvilPage(t *testing.T) {
 		[]string{"web", "--replay", begins}, []string{"web", "--replay", evilFile(t, evil, evil)},
 		[]string{"web", "--record", evilFile(t, evil, "")}, []string{"web", "--out", evil},
 		[]string{"web", "--record", filepath.Join(t.TempDir(), evil)})
-	cli("", "web", "--listen", ":80").wants(t, exitUsage, "", "synapse-cli: --listen: :80 can be reached from other mach")
+	cli("", "web", "--listen", ":80").wants(t, exit.Misuse, "",
+		"synapse-cli: --listen: :80 can be reached from other mach")
 	// The link and a record that comes to its end, which no command line does by itself.
 	for _, serves := range []bool{true, false} {
 		var out, errs lines

@@ -2,8 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
-	"io"
 	"os"
 	"os/signal"
 	"strconv"
@@ -13,6 +11,8 @@ import (
 	"golang.org/x/term"
 
 	"github.com/yi-json/synapse/cmd/synapse-cli/internal/client"
+	"github.com/yi-json/synapse/cmd/synapse-cli/internal/exit"
+	"github.com/yi-json/synapse/cmd/synapse-cli/internal/room"
 	"github.com/yi-json/synapse/cmd/synapse-cli/internal/scope"
 	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/server/api"
@@ -21,10 +21,7 @@ import (
 // This file owns `exec`: an exec session in a task that runs, with this terminal. What it writes comes here, what is
 // typed goes there, and its exit code is the command's own.
 
-const (
-	exitNotRun = 125
-	stdinBytes = 64 << 10 // of stdin that go in one message
-)
+const stdinBytes = 64 << 10 // of stdin that go in one message
 
 // execOptions are the flags.
 type execOptions struct{ stdin, terminal bool }
@@ -46,9 +43,9 @@ func (a *app) execCommand() *cobra.Command {
 			at := c.ArgsLenAtDash()
 			switch {
 			case at < 0 && len(args) > 1, at > 1:
-				return usageHint("write the process behind --, as in `exec JOB -- ps`", "only a job is named before --")
+				return exit.Hint("write the process behind --, as in `exec JOB -- ps`", "only a job is named before --")
 			case at < 1 || len(args) < 2:
-				return usageHint("write it behind --, as in `exec JOB -- ps`", "no process is named")
+				return exit.Hint("write it behind --, as in `exec JOB -- ps`", "no process is named")
 			}
 			return a.exec(args[0], args[1:], o)
 		},
@@ -67,7 +64,7 @@ func taskNamed(text string) (job string, rank int32, err error) {
 	}
 	n, err := strconv.ParseInt(number, 10, 32)
 	if err != nil || n < 0 || n >= messages.MaxGangTasks {
-		return "", 0, usage("%q: the rank behind the colon is a number from 0 on", text)
+		return "", 0, exit.Usage("%q: the rank behind the colon is a number from 0 on", text)
 	}
 	return job, int32(n), nil
 }
@@ -78,20 +75,20 @@ func (a *app) exec(task string, command []string, o execOptions) error {
 		return err
 	}
 	return a.with(func(ctx context.Context, c *client.Client) error {
-		return a.converse(ctx, c, &api.ExecIn{Job: job, Rank: rank, Command: command}, o)
+		return a.converse(ctx, c, &api.ExecIn{Job: job, Rank: rank, Command: command}, o.stdin, o.terminal)
 	})
 }
 
 // converse runs a process in a task with what this program has: its terminal, its input, its signals.
-func (a *app) converse(ctx context.Context, c *client.Client, first *api.ExecIn, o execOptions) error {
+func (a *app) converse(ctx context.Context, c *client.Client, first *api.ExecIn, stdin, terminal bool) error {
 	here, is := a.stdin.(*os.File)
 	is = is && term.IsTerminal(int(here.Fd()))
-	if o.terminal && o.stdin && !is { // as kubectl: a shell on a terminal would never hear of the end of this input
+	if terminal && stdin && !is { // as kubectl: a shell on a terminal would never hear of the end of this input
 		a.say("%s: the input is not a terminal, so the process gets none: -t is left out", a.name)
-		o.terminal = false
+		terminal = false
 	}
-	typed := o.terminal && o.stdin
-	if first.Terminal = o.terminal; o.terminal {
+	typed := terminal && stdin
+	if first.Terminal = terminal; terminal {
 		first.Env = []string{"TERM=xterm"}
 		if kind, ok := a.lookup("TERM"); ok && kind != "" {
 			first.Env = []string{"TERM=" + kind}
@@ -102,7 +99,7 @@ func (a *app) converse(ctx context.Context, c *client.Client, first *api.ExecIn,
 	defer cancel()
 	run, err := c.Execute(ctx, first)
 	if err != nil {
-		return notRun(err)
+		return room.NotRun(err)
 	}
 	if typed {
 		before, err := term.MakeRaw(int(here.Fd()))
@@ -111,23 +108,13 @@ func (a *app) converse(ctx context.Context, c *client.Client, first *api.ExecIn,
 		}
 		defer term.Restore(int(here.Fd()), before)
 	}
-	a.attend(ctx, run, o)
-	return hear(run, &heard{out: a.stdout, errs: a.stderr})
-}
-
-// notRun is the error of a process that was not run. Its code is not that of any process.
-func notRun(err error) error {
-	text, hint := words(err)
-	code := codeOf(err)
-	if code == exitFailure {
-		code = exitNotRun
-	}
-	return &failure{code: code, text: text, hint: hint}
+	a.attend(ctx, run, stdin, terminal)
+	return room.Hear(run, &room.Heard{Out: a.stdout, Errs: a.stderr})
 }
 
 // attend hands on what is typed, signals, and the size of the terminal.
-func (a *app) attend(ctx context.Context, run *client.ExecSession, o execOptions) {
-	if o.stdin {
+func (a *app) attend(ctx context.Context, run *client.ExecSession, stdin, terminal bool) {
+	if stdin {
 		go a.handInput(run)
 	} else {
 		_ = run.Send(&api.ExecIn{StdinEnds: true})
@@ -143,7 +130,7 @@ func (a *app) attend(ctx context.Context, run *client.ExecSession, o execOptions
 			case s := <-signals:
 				if number, ok := s.(syscall.Signal); ok && (s == os.Interrupt || s == syscall.SIGTERM) {
 					_ = run.Send(&api.ExecIn{Signal: int32(number)})
-				} else if rows, columns := a.windowSize(); o.terminal && rows > 0 {
+				} else if rows, columns := a.windowSize(); terminal && rows > 0 {
 					_ = run.Send(&api.ExecIn{Rows: rows, Columns: columns})
 				}
 			}
@@ -162,42 +149,6 @@ func (a *app) handInput(run *client.ExecSession) {
 		if err != nil {
 			_ = run.Send(&api.ExecIn{StdinEnds: true})
 			return
-		}
-	}
-}
-
-// heard is where goes what a process writes.
-type heard struct {
-	out, errs io.Writer
-	ends      func() // when nothing more comes of its stdout, before its end; nil: it does not matter
-}
-
-// hear writes what the process writes, until it has ended.
-func hear(run *client.ExecSession, to *heard) error {
-	for {
-		out, err := run.Receive()
-		if err != nil {
-			if errors.Is(err, io.EOF) {
-				err = &client.Error{Code: messages.Code_CODE_UNAVAILABLE, Text: "the scheduler has gone"}
-			}
-			text, hint := words(err)
-			return &failure{code: exitUnavailable, text: "the connection was lost, and the process is being ended: " + text,
-				hint: hint}
-		}
-		if _, err := to.out.Write(out.GetStdout()); err != nil {
-			return err
-		}
-		if _, err := to.errs.Write(out.GetStderr()); err != nil {
-			return err
-		}
-		if out.GetStdoutEnds() && to.ends != nil {
-			to.ends()
-		}
-		if end := out.GetEnd(); end != nil {
-			if end.GetText() == "" {
-				return quietly(int(end.GetCode()))
-			}
-			return &failure{code: int(end.GetCode()), text: end.GetText()}
 		}
 	}
 }

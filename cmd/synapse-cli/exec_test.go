@@ -8,6 +8,7 @@ import (
 
 	"google.golang.org/grpc"
 
+	"github.com/yi-json/synapse/cmd/synapse-cli/internal/exit"
 	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/server/api"
 )
@@ -79,7 +80,7 @@ func TestExplainFileAsSubmit(t *testing.T) {
 		Code: messages.Code_CODE_INVALID, Field: "time_limit_ms", Text: "is 48h0m0s, and the most in queue q is 1h0m0s",
 	}
 	r := cli(s.address, "explain", "-f", file)
-	r.wants(t, exitUsage, "", "--time-limit: is 48h0m0s, and the most in queue q is 1h0m0s\n")
+	r.wants(t, exit.Misuse, "", "--time-limit: is 48h0m0s, and the most in queue q is 1h0m0s\n")
 	if r.out != "" {
 		t.Errorf("it says %q", r.out)
 	}

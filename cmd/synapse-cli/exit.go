@@ -11,65 +11,25 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/yi-json/synapse/cmd/internal/spelling"
-	"github.com/yi-json/synapse/cmd/synapse-cli/internal/client"
+	"github.com/yi-json/synapse/cmd/synapse-cli/internal/exit"
 	"github.com/yi-json/synapse/cmd/synapse-cli/internal/jobfile"
-	"github.com/yi-json/synapse/messages"
 )
 
 // This file owns exit codes, and the form of an error: a line, and a hint where there is one.
-
-const (
-	exitOK          = 0
-	exitFailure     = 1
-	exitUsage       = 2
-	exitNotFound    = 3
-	exitConflict    = 4
-	exitNotAllowed  = 5
-	exitTimedOut    = 6
-	exitInfeasible  = 7
-	exitUnavailable = 8
-	exitInterrupted = 130 // 128 + SIGINT
-)
 
 const exitHelp = "Exit codes: 0 ok, 1 failure, 2 usage, 3 not found, 4 conflict, 5 not allowed, 6 timed out, 7 can " +
 	"never\n" +
 	"run here, 8 unavailable. `submit --wait` and `wait` end with the job's own code (128 + n for signals)."
 
-// failure is an error of this program, with its exit code.
-type failure struct {
-	code int
-	text string   // empty: all has been said
-	more []string // further lines
-	hint string
-}
-
 // refusedFile is all that is wrong with a file.
 func refusedFile(name string, problems jobfile.Problems) error {
 	lines := problems.Lines(name)
-	return &failure{code: exitUsage, text: lines[0], more: lines[1:]}
-}
-
-func (f *failure) Error() string { return f.text }
-
-// quietly ends with a code and without a text.
-func quietly(code int) error {
-	if code == exitOK {
-		return nil
-	}
-	return &failure{code: code}
-}
-
-func usage(format string, args ...any) error {
-	return &failure{code: exitUsage, text: fmt.Sprintf(format, args...)}
-}
-
-func usageHint(hint, format string, args ...any) error {
-	return &failure{code: exitUsage, text: fmt.Sprintf(format, args...), hint: hint}
+	return &exit.Failure{Code: exit.Misuse, Text: lines[0], More: lines[1:]}
 }
 
 // usageError says in one line what is wrong with a command line.
 func usageError(root *cobra.Command, args []string, err error) error {
-	var f *failure
+	var f *exit.Failure
 	if errors.As(err, &f) {
 		return err
 	}
@@ -87,12 +47,12 @@ func usageError(root *cobra.Command, args []string, err error) error {
 	case is && strings.HasPrefix(text, "unknown command"):
 		hint = cmp.Or(meant(found, word), hint)
 	case !found.HasParent() && strings.HasPrefix(text, "unknown ") && foreign(root, args) != "":
-		return usageHint(cmp.Or(meant(root, foreign(root, args)), hint), "unknown command %q for %q", foreign(root, args),
+		return exit.Hint(cmp.Or(meant(root, foreign(root, args)), hint), "unknown command %q for %q", foreign(root, args),
 			root.Name())
 	case found.Name() == "submit" && strings.HasPrefix(text, "unknown ") && !slices.Contains(args, "--"):
 		hint += "; a command and its flags go behind --"
 	}
-	return usageHint(hint, "%s", text)
+	return exit.Hint(hint, "%s", text)
 }
 
 // foreign is the word in the place of a command that is not a command; empty: there is none.
@@ -116,7 +76,7 @@ func helpCommand() *cobra.Command {
 			if err != nil || len(rest) > 0 {
 				word := strings.Join(args, " ")
 				hint := cmp.Or(meant(c.Root(), args[0]), fmt.Sprintf("`%s --help` lists them", c.Root().Name()))
-				return usageHint(hint, "there is no command %q", word)
+				return exit.Hint(hint, "there is no command %q", word)
 			}
 			found.InitDefaultHelpFlag()
 			return found.Help()
@@ -171,17 +131,17 @@ func meant(found *cobra.Command, word string) string {
 func (a *app) end(err error) int {
 	var problems jobfile.Problems
 	switch {
-	case err == nil, closedPipe(err):
-		return exitOK
+	case err == nil, exit.Closed(err):
+		return exit.OK
 	case errors.As(err, &problems):
 		for _, line := range problems.Lines("") {
 			a.say("%s: %s", a.name, line)
 		}
-		return exitUsage
+		return exit.Misuse
 	case errors.Is(err, context.Canceled):
-		return exitInterrupted
+		return exit.Interrupted
 	}
-	text, hint := words(err)
+	text, hint := exit.Words(err)
 	if text != "" {
 		first, rest, more := strings.Cut(text, "\n")
 		a.say("%s: %s", a.name, first)
@@ -191,56 +151,14 @@ func (a *app) end(err error) int {
 			}
 		}
 	}
-	var f *failure
+	var f *exit.Failure
 	if errors.As(err, &f) {
-		for _, line := range f.more {
+		for _, line := range f.More {
 			a.say("%s", line)
 		}
 	}
 	if hint != "" {
 		a.say("hint: %s", hint)
 	}
-	return codeOf(err)
-}
-
-func words(err error) (text, hint string) {
-	var f *failure
-	var e *client.Error
-	switch {
-	case errors.As(err, &f):
-		return f.text, f.hint
-	case errors.As(err, &e):
-		return err.Error(), messages.OneLine(e.Hint)
-	case errors.Is(err, context.DeadlineExceeded):
-		return "timed out", ""
-	}
-	return strings.Join(strings.Fields(err.Error()), " "), ""
-}
-
-// codeOf is the exit code of an error.
-func codeOf(err error) int {
-	var f *failure
-	if errors.As(err, &f) {
-		return f.code
-	}
-	if errors.Is(err, context.DeadlineExceeded) {
-		return exitTimedOut
-	}
-	var e *client.Error
-	if !errors.As(err, &e) {
-		return exitFailure
-	}
-	if e.TimedOut {
-		return exitTimedOut
-	}
-	return map[messages.Code]int{
-		messages.Code_CODE_INVALID:     exitUsage,
-		messages.Code_CODE_NOT_FOUND:   exitNotFound,
-		messages.Code_CODE_CONFLICT:    exitConflict,
-		messages.Code_CODE_NOT_ALLOWED: exitNotAllowed,
-		messages.Code_CODE_INFEASIBLE:  exitInfeasible,
-		messages.Code_CODE_UNAVAILABLE: exitUnavailable,
-		messages.Code_CODE_EXHAUSTED:   exitUnavailable,
-		messages.Code_CODE_UNSPECIFIED: exitFailure,
-	}[e.Code]
+	return exit.Code(err)
 }

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/yi-json/synapse/cmd/synapse-cli/internal/exit"
 	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/server/api"
 )
@@ -34,8 +35,8 @@ func TestWordsThatPeopleExpect(t *testing.T) {
 	cli(f.address, "describe", "job", "train").wants(t, 0, "j2", "")
 	cli(f.address, "get", "job", "old", "-q").wants(t, 0, "j5\n", "")
 	cli(f.address, "explain", "train").wants(t, 0, "j2: queued", "")
-	cli(f.address, "cancel", "eval").wants(t, exitConflict, "", "2 jobs named \"eval\" live: j3, j4\nhint: give an id")
-	cli(f.address, "cancel", "none").wants(t, exitNotFound, "", "there is no job \"none\"")
+	cli(f.address, "cancel", "eval").wants(t, exit.Conflict, "", "2 jobs named \"eval\" live: j3, j4\nhint: give an id")
+	cli(f.address, "cancel", "none").wants(t, exit.NotFound, "", "there is no job \"none\"")
 	for _, c := range []struct{ selector, want string }{
 		{"team", "j1 j2 j3"}, {"team=nlp", "j1 j2"}, {"team==nlp", "j1 j2"}, {"team!=nlp", "j3 j4 j5"}, {"team,tier=a", "j2"},
 		{"team=nlp,tier!=a", "j1"},
@@ -58,16 +59,16 @@ func TestWordsThatPeopleExpect(t *testing.T) {
 	if q := asked[1]; q.GetTailBytes() != 64<<10 || q.GetTailLines() != 0 {
 		t.Errorf("asked for %v", q)
 	}
-	cli(f.address, "logs", "--tail", "64Ki", "train").wants(t, exitUsage, "",
+	cli(f.address, "logs", "--tail", "64Ki", "train").wants(t, exit.Misuse, "",
 		"--tail \"64Ki\": is not a number of lines\nhint: --tail counts lines; --tail-bytes takes an amount")
-	cli(f.address, "logs", "--rank", "3-1", "train").wants(t, exitUsage, "", "--rank: \"3-1\" is not a rank or several")
+	cli(f.address, "logs", "--rank", "3-1", "train").wants(t, exit.Misuse, "", "--rank: \"3-1\" is not a rank or several")
 	two := jobYAML + "---\n" + strings.Replace(jobYAML, "filed", "second", 1)
 	cliWith(f.address, two, nil, "submit", "-").wants(t, 0,
 		"submitted: filed, 1 task of 2 GPUs\nJob jnew1 submitted: second", "")
-	cliWith(f.address, two, nil, "submit", "-", "--request-id", "r").wants(t, exitUsage,
+	cliWith(f.address, two, nil, "submit", "-", "--request-id", "r").wants(t, exit.Misuse,
 		"", "are for one job, and the file has 2")
 	before := len(told[*messages.Submit](f))
-	cliWith(f.address, two+"---\nkind: Jbo\n", nil, "submit", "-f", "-").wants(t, exitUsage, "",
+	cliWith(f.address, two+"---\nkind: Jbo\n", nil, "submit", "-f", "-").wants(t, exit.Misuse, "",
 		"standard input:11:7: kind: \"Jbo\" is not a kind")
 	if len(told[*messages.Submit](f)) != before {
 		t.Error("the first was submitted before the last was looked at")
@@ -101,12 +102,12 @@ func TestSlurmsAndKubectlsSpellings(t *testing.T) {
 		"-n 0 --gpus 8": "--replicas", "--gpus 8 -c 4": "--gpus is a total",
 		"-n 2 --gpus 8 --gpu 4": "--gpus is a total",
 	} {
-		cli(f.address, append([]string{"submit", "--image", "/i"}, strings.Fields(line)...)...).wants(t, exitUsage,
+		cli(f.address, append([]string{"submit", "--image", "/i"}, strings.Fields(line)...)...).wants(t, exit.Misuse,
 			"", words)
 	}
-	cli(f.address, "submit", "-t", "60", "-c", "1", "--image", "/i").wants(t, exitUsage, "",
+	cli(f.address, "submit", "-t", "60", "-c", "1", "--image", "/i").wants(t, exit.Misuse, "",
 		"write 60s, or 60m for minutes")
-	cli(f.address, "submit", "-c", "1", "--mem", "10G", "--image", "/i").wants(t, exitUsage, "", "did you mean 10Gi?")
+	cli(f.address, "submit", "-c", "1", "--mem", "10G", "--image", "/i").wants(t, exit.Misuse, "", "did you mean 10Gi?")
 }
 
 // TestFlagsForWhatOnlyFilesHad: each key that a flag can say has one, and -o shows what
@@ -127,12 +128,12 @@ func TestFlagsForWhatOnlyFilesHad(t *testing.T) {
 		"--patience 5m":        "--patience: waits for a preferred level",
 	} {
 		cli(f.address, append([]string{"submit", "--cpu", "1", "--image", "/i"}, strings.Fields(args)...)...).wants(t,
-			exitUsage, "", want)
+			exit.Misuse, "", want)
 	}
 	cli(f.address, "describe", "job", "jnew1", "-o", "json").wants(t, 0, "\"kind\": \"Job\"", "")
 	cli(f.address, "explain", "jnew1", "-o", "yaml").wants(t, 0, "kind: Explanation\njob: jnew1\nphase: queued\n", "")
 	cli(f.address, "version", "-o", "json").wants(t, 0, "\"clusterId\": \"c1\"", "")
-	cli(f.address, "version", "-o", "wide").wants(t, exitUsage, "", "use json, yaml")
+	cli(f.address, "version", "-o", "wide").wants(t, exit.Misuse, "", "use json, yaml")
 	cli("", "--version").wants(t, 0, "synapse-cli ", "")
 	shown := cli(f.address, "get", "job", "jnew1", "-o", "yaml")
 	cliWith(f.address, shown.out, nil, "submit", "-", "-q").wants(t, 0, "jnew1\n", "")

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/yi-json/synapse/cmd/synapse-cli/internal/exit"
 	"github.com/yi-json/synapse/cmd/synapse-cli/internal/jobfile"
 	"github.com/yi-json/synapse/messages"
 )
@@ -71,13 +72,13 @@ func invalidFlag(f *pflag.Flag, value string, err error) error {
 	case errors.As(err, &problem):
 		return flagProblem(f.Name, problem)
 	case strings.HasPrefix(kind, "int") && errors.Is(err, strconv.ErrRange):
-		return usage("--%s %q: is more than can be counted", f.Name, value)
+		return exit.Usage("--%s %q: is more than can be counted", f.Name, value)
 	case strings.HasPrefix(kind, "int"):
-		return usageHint("write digits only", "--%s %q: is not a whole number", f.Name, value)
+		return exit.Hint("write digits only", "--%s %q: is not a whole number", f.Name, value)
 	case kind == "bool":
-		return usageHint("write the flag alone, or with =true or =false", "--%s %q: is neither true nor false", f.Name, value)
+		return exit.Hint("write the flag alone, or with =true or =false", "--%s %q: is neither true nor false", f.Name, value)
 	}
-	return usage("--%s %q: cannot be read", f.Name, value)
+	return exit.Usage("--%s %q: cannot be read", f.Name, value)
 }
 
 // refusedEmpty refuses a flag with an empty value, which comes from an unset shell variable: ignoring it would submit
@@ -86,7 +87,7 @@ func refusedEmpty(flags *pflag.FlagSet) (err error) {
 	flags.Visit(func(f *pflag.Flag) {
 		kind, value := f.Value.Type(), f.Value.String()
 		if f.Name != "reason" && (kind == "string" && value == "" || kind == "stringSlice" && value == "[]") {
-			err = usageHint("give it a value, or leave it out", "--%s is empty", f.Name)
+			err = exit.Hint("give it a value, or leave it out", "--%s is empty", f.Name)
 		}
 	})
 	return err
@@ -120,21 +121,21 @@ var inFlags = strings.NewReplacer("topology.required: node", "--required node", 
 func refusedSpec(err error) error {
 	var f *messages.FieldError
 	if !errors.As(err, &f) {
-		return usage("the job is not valid: %s", err)
+		return exit.Usage("the job is not valid: %s", err)
 	}
 	text, hint := inFlags.Replace(jobfile.InUnits(f.Field, f.Text)), inFlags.Replace(jobfile.InUnits(f.Field, f.Hint))
 	switch {
 	case f.Field == "command":
-		return usageHint("give it behind --, as in -- ./train.sh", "the command %s", text)
+		return exit.Hint("give it behind --, as in -- ./train.sh", "the command %s", text)
 	case f.Field == "each", f.Field == "gang.total":
-		return usageHint("give --cpu, --mem or --gpu", "the job asks for nothing")
+		return exit.Hint("give --cpu, --mem or --gpu", "the job asks for nothing")
 	}
 	for _, known := range flagFields {
 		if strings.HasPrefix(f.Field, known.field) {
-			return usageHint(hint, "--%s: %s", known.flag, text)
+			return exit.Hint(hint, "--%s: %s", known.flag, text)
 		}
 	}
-	return usageHint(hint, "the job is not valid: %s", strings.TrimSpace(text))
+	return exit.Hint(hint, "the job is not valid: %s", strings.TrimSpace(text))
 }
 
 // named refuses a command line that does not name what a command is about: at least one name and at most most; 0: any
@@ -143,9 +144,9 @@ func named(what, example string, most int) cobra.PositionalArgs {
 	return func(c *cobra.Command, args []string) error {
 		switch {
 		case len(args) == 0:
-			return usageHint("as in `"+c.CommandPath()+" "+example+"`", "no %s is named", what)
+			return exit.Hint("as in `"+c.CommandPath()+" "+example+"`", "no %s is named", what)
 		case most > 0 && len(args) > most:
-			return usageHint("one call for each", "%s takes one %s, and %d are named", c.CommandPath(), what, len(args))
+			return exit.Hint("one call for each", "%s takes one %s, and %d are named", c.CommandPath(), what, len(args))
 		}
 		return nil
 	}

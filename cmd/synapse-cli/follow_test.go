@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/yi-json/synapse/cmd/synapse-cli/internal/exit"
 	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/server/api"
 )
@@ -37,7 +38,7 @@ func TestWaitForMany(t *testing.T) {
 	f.finish("j2", "failed", messages.JobState_JOB_STATE_FAILED, 3, "")
 	f.finish("j3", "failed", messages.JobState_JOB_STATE_FAILED, 4, "")
 	cli(f.address, "wait", "j1", "j2", "j3").wants(t, 3, "", "job j3 failed")
-	cli(f.address, "wait", "j1", "jx").wants(t, exitNotFound, "", `there is no job "jx"`)
+	cli(f.address, "wait", "j1", "jx").wants(t, exit.NotFound, "", `there is no job "jx"`)
 }
 
 // TestWaitGoesOn: over a scheduler that goes away, until the job is over.
@@ -91,7 +92,7 @@ func TestReasonsAreFollowed(t *testing.T) {
 func TestWaitTimesOut(t *testing.T) {
 	f := startFake(t)
 	f.put(job("j1", "queued", messages.JobState_JOB_STATE_QUEUED))
-	cli(f.address, "wait", "j1", "--timeout", "150ms", "-q").wants(t, exitTimedOut,
+	cli(f.address, "wait", "j1", "--timeout", "150ms", "-q").wants(t, exit.TimedOut,
 		"", "job j1 is not over in time\nhint: `synapse-cli explain j1`")
 }
 
@@ -159,7 +160,7 @@ func TestOneInterruptDetaches(t *testing.T) {
 	interrupt(t)
 	time.Sleep(sameInterrupt / 10) // the same one, by way of a program that passes it on
 	interrupt(t)
-	if code := <-done; code != exitInterrupted || !strings.Contains(errs.String(), "job jnew1 queued\n") ||
+	if code := <-done; code != exit.Interrupted || !strings.Contains(errs.String(), "job jnew1 queued\n") ||
 		!strings.Contains(errs.String(), "detached from job jnew1") {
 		t.Errorf("%d: %s", code, errs)
 	}

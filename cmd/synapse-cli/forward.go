@@ -13,6 +13,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/yi-json/synapse/cmd/synapse-cli/internal/client"
+	"github.com/yi-json/synapse/cmd/synapse-cli/internal/exit"
+	"github.com/yi-json/synapse/cmd/synapse-cli/internal/room"
 	"github.com/yi-json/synapse/server/api"
 )
 
@@ -56,7 +58,7 @@ func portsNamed(text string) (forwarded, error) {
 	local, err := strconv.ParseUint(here, 10, 16)
 	remote, wrong := strconv.ParseUint(there, 10, 16)
 	if err != nil || wrong != nil || remote == 0 {
-		return forwarded{}, usageHint("write PORT or LOCAL:PORT, as 8888 or 9000:8888", "%q names no ports", text)
+		return forwarded{}, exit.Hint("write PORT or LOCAL:PORT, as 8888 or 9000:8888", "%q names no ports", text)
 	}
 	return forwarded{uint16(local), uint16(remote)}, nil
 }
@@ -73,8 +75,8 @@ func (a *app) portForward(task string, pairs []forwarded) error {
 	// To ask it for its version shows that connections can be made, before anybody relies on that.
 	return a.helping(task, []string{"--version"}, func(ctx context.Context, run *client.ExecSession) error {
 		said := &bytes.Buffer{}
-		if err := hear(run, &heard{out: io.Discard, errs: said}); err != nil {
-			return notRun(err)
+		if err := room.Hear(run, &room.Heard{Out: io.Discard, Errs: said}); err != nil {
+			return room.NotRun(err)
 		}
 		job, rank, _ := taskNamed(task)
 		return a.with(func(_ context.Context, c *client.Client) error {
@@ -95,7 +97,7 @@ func (f *forwarding) serve(ctx context.Context, pairs []forwarded) error {
 		listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
 		if err != nil {
 			cancel()
-			return &failure{code: exitFailure, text: err.Error(), hint: "name another port here, as in 0:" +
+			return &exit.Failure{Code: exit.Failed, Text: err.Error(), Hint: "name another port here, as in 0:" +
 				strconv.Itoa(int(pair.there))}
 		}
 		defer listener.Close()
@@ -133,7 +135,7 @@ func (f *forwarding) watch(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return &failure{code: exitConflict, text: "job " + job.GetRecord().GetId() + " is over: " + job.GetPhase()}
+	return &exit.Failure{Code: exit.Conflict, Text: "job " + job.GetRecord().GetId() + " is over: " + job.GetPhase()}
 }
 
 // join carries one connection, each direction to its own end.
@@ -157,7 +159,7 @@ func (f *forwarding) join(ctx context.Context, conn *net.TCPConn, port uint16) {
 		_ = run.Send(&api.ExecIn{StdinEnds: true})
 	}()
 	said := &bytes.Buffer{}
-	err = hear(run, &heard{out: conn, errs: said, ends: func() { _ = conn.CloseWrite() }})
+	err = room.Hear(run, &room.Heard{Out: conn, Errs: said, Ends: func() { _ = conn.CloseWrite() }})
 	f.tell(ctx, port, err, said.String())
 }
 
@@ -167,6 +169,6 @@ func (f *forwarding) tell(ctx context.Context, port uint16, err error, said stri
 	if err == nil || ctx.Err() != nil || errors.As(err, &wrote) {
 		return
 	}
-	text, _ := words(err)
+	text, _ := exit.Words(err)
 	f.a.say("%s: a connection to port %d: %s", f.a.name, port, strings.TrimSpace(said+text))
 }

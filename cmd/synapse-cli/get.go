@@ -11,6 +11,7 @@ import (
 
 	"github.com/yi-json/synapse/cmd/internal/spelling"
 	"github.com/yi-json/synapse/cmd/synapse-cli/internal/client"
+	"github.com/yi-json/synapse/cmd/synapse-cli/internal/exit"
 	"github.com/yi-json/synapse/cmd/synapse-cli/internal/show"
 	"github.com/yi-json/synapse/messages"
 )
@@ -23,7 +24,7 @@ func (a *app) getCommand() *cobra.Command {
 		Short: "list jobs, machines or queues",
 		Args:  cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			return usageHint("`"+a.name+" get jobs`, `get nodes` or `get queues`", "what to get is not said")
+			return exit.Hint("`"+a.name+" get jobs`, `get nodes` or `get queues`", "what to get is not said")
 		},
 	}
 	c.AddCommand(a.getJobsCommand(), a.getNodesCommand(), a.getQueuesCommand())
@@ -52,18 +53,18 @@ func (a *app) getJobsCommand() *cobra.Command {
 		RunE: func(_ *cobra.Command, args []string) error {
 			if len(args) > 0 && (l.watch || l.me || l.live || len(l.labels) > 0 || len(l.query.Phases) > 0 ||
 				l.query.Owner != "" || l.query.Queue != "") {
-				return usageHint("`"+a.name+" watch JOB` follows one", "filters and -w are for lists, and jobs are named")
+				return exit.Hint("`"+a.name+" watch JOB` follows one", "filters and -w are for lists, and jobs are named")
 			}
 			if l.start && l.watch {
-				return usageHint("`"+a.name+" get jobs --start` again says what is known then",
+				return exit.Hint("`"+a.name+" get jobs --start` again says what is known then",
 					"--start and -w cannot be combined: a start that moves is no change of the job")
 			}
 			if l.me && l.query.Owner != "" {
-				return usage("--me and --owner cannot be combined")
+				return exit.Usage("--me and --owner cannot be combined")
 			}
 			for i, word := range l.query.Phases {
 				if l.query.Phases[i] = messages.PhaseOf(word); !slices.Contains(messages.Phases, l.query.Phases[i]) {
-					return usageHint(spelling.Meant(word, messages.Phases), "--phase %s is not known", word)
+					return exit.Hint(spelling.Meant(word, messages.Phases), "--phase %s is not known", word)
 				}
 			}
 			return a.with(func(ctx context.Context, c *client.Client) error { return a.getJobs(ctx, c, l, args) })
@@ -91,21 +92,21 @@ func (a *app) getJobsCommand() *cobra.Command {
 
 func (a *app) getJobs(ctx context.Context, c *client.Client, l *listing, args []string) error {
 	if len(args) > 0 {
-		f := &failures{a: a}
-		named, err := a.scoped(ctx, c, args, c.Named, f)
+		f := &exit.Failures{Tell: a.tell}
+		named, err := c.Scoped(ctx, args, c.Named, f.Note)
 		if err != nil {
 			return err
 		}
 		a.fetched(ctx, c, named...)
 		switch {
 		case l.start && len(named) > 0:
-			f.note(show.Starts(a.out, a.style, named))
+			f.Note(show.Starts(a.out, a.style, named))
 		case len(args) == 1 && len(named) == 1:
-			f.note(show.Job(a.out, a.style, named[0]))
+			f.Note(show.Job(a.out, a.style, named[0]))
 		case len(named) > 0:
-			f.note(show.Jobs(a.out, a.style, named))
+			f.Note(show.Jobs(a.out, a.style, named))
 		}
-		return f.first
+		return f.First
 	}
 	less, err := orderOf(jobSorts, l.sort)
 	if err != nil {
@@ -147,11 +148,11 @@ func (a *app) getJobs(ctx context.Context, c *client.Client, l *listing, args []
 }
 
 // found looks up what is named. An unknown name does not stop the others from being shown.
-func found[T any](a *app, names []string, look func(string) (T, error)) (all []T, f *failures) {
-	f = &failures{a: a}
+func found[T any](a *app, names []string, look func(string) (T, error)) (all []T, f *exit.Failures) {
+	f = &exit.Failures{Tell: a.tell}
 	for _, name := range names {
 		one, err := look(name)
-		if f.note(err); err == nil {
+		if f.Note(err); err == nil {
 			all = append(all, one)
 		}
 	}
@@ -210,7 +211,7 @@ func (a *app) getNodesCommand() *cobra.Command {
 		Example: "  synapse-cli get nodes -o wide\n  synapse-cli get nodes -l pool=a --sort gpus",
 		RunE: func(_ *cobra.Command, args []string) error {
 			if len(args) > 0 && (l.watch || len(l.labels) > 0) {
-				return usage("-l and -w are for lists, and machines are named")
+				return exit.Usage("-l and -w are for lists, and machines are named")
 			}
 			return a.with(func(ctx context.Context, c *client.Client) error { return a.getNodes(ctx, c, l, args) })
 		},
@@ -230,11 +231,11 @@ func (a *app) getNodes(ctx context.Context, c *client.Client, l *listing, args [
 		named, f := found(a, args, func(id string) (*messages.NodeStatus, error) { return c.Node(ctx, id) })
 		switch {
 		case len(args) == 1 && len(named) == 1:
-			f.note(show.Node(a.out, a.style, named[0]))
+			f.Note(show.Node(a.out, a.style, named[0]))
 		case len(named) > 0:
-			f.note(show.Nodes(a.out, a.style, named))
+			f.Note(show.Nodes(a.out, a.style, named))
 		}
-		return f.first
+		return f.First
 	}
 	less, err := orderOf(nodeSorts, l.sort)
 	if err != nil {
@@ -315,5 +316,5 @@ func orderOf[T any](orders []order[T], name string) (func(a, b T) int, error) {
 		}
 		return o.compare, nil
 	}
-	return nil, usageHint("use "+strings.Join(orderNames(orders), ", "), "--sort %s is not known", name)
+	return nil, exit.Hint("use "+strings.Join(orderNames(orders), ", "), "--sort %s is not known", name)
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/yi-json/synapse/cmd/synapse-cli/internal/client"
+	"github.com/yi-json/synapse/cmd/synapse-cli/internal/exit"
 	"github.com/yi-json/synapse/cmd/synapse-cli/internal/jobfile"
 	"github.com/yi-json/synapse/cmd/synapse-cli/internal/show"
 	"github.com/yi-json/synapse/messages"
@@ -94,11 +95,11 @@ func stateNames() []string {
 // checkPast reads the flags, and refuses what does not fit together.
 func (a *app) checkPast(h *pastFlags) error {
 	if h.format != "" && !slices.Contains(show.HistoryFormats, h.format) {
-		return usage("-o %s is not known: use %s", h.format, strings.Join(show.HistoryFormats, ", "))
+		return exit.Usage("-o %s is not known: use %s", h.format, strings.Join(show.HistoryFormats, ", "))
 	}
 	asked := a.style
 	if asked.Format = h.format; asked.CheckOne() != nil {
-		return usage("%s", asked.CheckOne())
+		return exit.Usage("%s", asked.CheckOne())
 	}
 	if a.style.Format = h.format; h.format == "table" {
 		a.style.Format = ""
@@ -106,17 +107,17 @@ func (a *app) checkPast(h *pastFlags) error {
 	table := a.forPeople()
 	switch {
 	case h.me && h.query.Owner != "":
-		return usage("--me and --owner cannot be combined")
+		return exit.Usage("--me and --owner cannot be combined")
 	case h.limit < 0:
-		return usage("--limit %d: must not be negative", h.limit)
+		return exit.Usage("--limit %d: must not be negative", h.limit)
 	case h.sum != "" && !slices.Contains(show.SumKeys, h.sum):
-		return usageHint("use "+strings.Join(show.SumKeys, ", "), "--sum %s is not known", h.sum)
+		return exit.Hint("use "+strings.Join(show.SumKeys, ", "), "--sum %s is not known", h.sum)
 	case h.sum != "" && h.limited:
-		return usageHint("--since bounds it", "--limit and --sum cannot be combined: a sum is over all")
+		return exit.Hint("--since bounds it", "--limit and --sum cannot be combined: a sum is over all")
 	case h.sum != "" && (h.query.Ranks || a.style.Quiet || h.format == "name"):
-		return usage("a sum names no jobs: leave --ranks, -q and -o name out")
+		return exit.Usage("a sum names no jobs: leave --ranks, -q and -o name out")
 	case h.query.Ranks && h.format != "json":
-		return usageHint("add -o json", "--ranks has no place in a table")
+		return exit.Hint("add -o json", "--ranks has no place in a table")
 	case table && !h.limited && h.sum == "":
 		h.limit = maxPast
 	}
@@ -130,13 +131,13 @@ func (a *app) readPast(h *pastFlags) (err error) {
 		return err
 	}
 	if h.query.Labels = chosen.equal(); len(h.query.Labels) != len(chosen) {
-		return usageHint("write key=value, each key once", "--label %s: the past is looked up by equal labels alone",
+		return exit.Hint("write key=value, each key once", "--label %s: the past is looked up by equal labels alone",
 			strings.Join(h.labels, ","))
 	}
 	for _, word := range h.states {
 		at := slices.Index(stateNames(), messages.PhaseOf(word))
 		if at < 0 {
-			return usageHint("use "+strings.Join(stateNames(), ", "), "--state %s is not known", word)
+			return exit.Hint("use "+strings.Join(stateNames(), ", "), "--state %s is not known", word)
 		}
 		h.query.States = append(h.query.States, pastStates[at])
 	}
@@ -147,7 +148,7 @@ func (a *app) readPast(h *pastFlags) (err error) {
 		return err
 	}
 	if u := h.query.UntilUnixMs; u != 0 && u <= h.query.SinceUnixMs {
-		return usage("--until %s is not later than --since %s: nothing is between them", h.until, h.since)
+		return exit.Usage("--until %s is not later than --since %s: nothing is between them", h.until, h.since)
 	}
 	return nil
 }
@@ -167,7 +168,7 @@ func moment(flag, text string, nowMs int64) (int64, error) {
 		}
 	}
 	if ms <= 0 || ms > messages.MaxTimeUnixMs {
-		return 0, usageHint("write 24h, 7d, 2026-11-01 or 2026-11-01T08:00:00Z", "--%s %q is no time that can be meant", flag,
+		return 0, exit.Hint("write 24h, 7d, 2026-11-01 or 2026-11-01T08:00:00Z", "--%s %q is no time that can be meant", flag,
 			text)
 	}
 	return ms, nil

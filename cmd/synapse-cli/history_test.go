@@ -13,6 +13,7 @@ import (
 
 	"google.golang.org/grpc"
 
+	"github.com/yi-json/synapse/cmd/synapse-cli/internal/exit"
 	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/server/api"
 )
@@ -94,9 +95,9 @@ func TestHistoryUsage(t *testing.T) {
 		{"--since 2026-11-02 --until 2026-11-02", "nothing is between them"},
 		{"-l nonsense", "by equal labels alone"},
 	} {
-		cli("127.0.0.1:1", append([]string{"history"}, strings.Fields(c.args)...)...).wants(t, exitUsage, "", c.want)
+		cli("127.0.0.1:1", append([]string{"history"}, strings.Fields(c.args)...)...).wants(t, exit.Misuse, "", c.want)
 	}
-	cli("127.0.0.1:1", "--retry", "0s", "history").wants(t, exitUnavailable, "", "cannot reach the scheduler")
+	cli("127.0.0.1:1", "--retry", "0s", "history").wants(t, exit.Unavailable, "", "cannot reach the scheduler")
 }
 
 // TestHistoryAsks: what is asked on the command line is asked of the scheduler, and nothing else is.

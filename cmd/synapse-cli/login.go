@@ -17,6 +17,7 @@ import (
 	"github.com/yi-json/synapse/cluster/identity"
 	"github.com/yi-json/synapse/cmd/synapse-cli/internal/client"
 	"github.com/yi-json/synapse/cmd/synapse-cli/internal/device"
+	"github.com/yi-json/synapse/cmd/synapse-cli/internal/exit"
 	"github.com/yi-json/synapse/server/api"
 )
 
@@ -63,21 +64,21 @@ func (a *app) loginCommand() *cobra.Command {
 func (a *app) issued(ctx context.Context, l loginFlags) (refresh string, err error) {
 	switch {
 	case l.oidc == "" && l.client != "":
-		return "", usageHint("--oidc URL names the issuer", "--client-id is given, and no issuer")
+		return "", exit.Hint("--oidc URL names the issuer", "--client-id is given, and no issuer")
 	case l.oidc == "" && l.root == "" && strings.Count(a.config.Token, ".") == 2:
-		return "", usageHint("--root ca.pem, which is in every folder of the cluster",
+		return "", exit.Hint("--root ca.pem, which is in every folder of the cluster",
 			"this is a token of an issuer, which does not say how the cluster is known")
 	case l.oidc == "" && l.root == "":
 		return "", nil
 	case l.root == "":
-		return "", usageHint("--root ca.pem, which is in every folder of the cluster", "--root is missing")
+		return "", exit.Hint("--root ca.pem, which is in every folder of the cluster", "--root is missing")
 	case l.oidc != "" && (l.client == "" || a.config.Token != "" || a.config.TLS != ""):
-		return "", usageHint("as in `synapse-cli login HOST:PORT --root ca.pem --oidc URL --client-id ID`",
+		return "", exit.Hint("as in `synapse-cli login HOST:PORT --root ca.pem --oidc URL --client-id ID`",
 			"--oidc needs --client-id, and neither a token nor a certificate")
 	}
 	cluster, root, err := identity.ReadRoot(l.root)
 	if err != nil {
-		return "", usage("--root: %s", err)
+		return "", exit.Usage("--root: %s", err)
 	}
 	tokens := device.Tokens{ID: a.config.Token}
 	if l.oidc != "" {
@@ -85,7 +86,7 @@ func (a *app) issued(ctx context.Context, l loginFlags) (refresh string, err err
 			a.say("Log in at %s, on any device, with the code %s", at, code)
 		}}
 		if tokens, err = flow.Token(ctx); err != nil {
-			return "", &failure{code: exitFailure, text: "--oidc: " + err.Error()}
+			return "", &exit.Failure{Code: exit.Failed, Text: "--oidc: " + err.Error()}
 		}
 	}
 	a.config.Token = credential.WithRoot(cluster, root, tokens.ID)
@@ -103,11 +104,11 @@ func (a *app) login(ctx context.Context, server string, l loginFlags) error {
 		return err
 	}
 	if a.config.Token == "" && a.config.TLS == "" {
-		return usageHint("--token-file FILE, --token-file - for standard input, --tls DIR, or --oidc URL",
+		return exit.Hint("--token-file FILE, --token-file - for standard input, --tls DIR, or --oidc URL",
 			"there is neither a token nor a certificate")
 	}
 	if name != "" && !contextName.MatchString(name) {
-		return usageHint("letters, digits and ._- only, at most 63", "--name %q", name)
+		return exit.Hint("letters, digits and ._- only, at most 63", "--name %q", name)
 	}
 	one := realm{Server: server, Token: a.config.Token}
 	if refresh != "" {
@@ -131,7 +132,7 @@ func (a *app) login(ctx context.Context, server string, l loginFlags) error {
 	one.User, one.Role = who.GetName(), who.GetRole()
 	err = a.change(func(all *realms) error {
 		if old, err := all.find(one.Name); err == nil && old.Cluster != one.Cluster {
-			return usageHint("--name gives it another",
+			return exit.Hint("--name gives it another",
 				"there is a context %s already, of cluster %s at %s", old.Name, old.Cluster, old.Server)
 		}
 		all.put(one)
@@ -160,7 +161,7 @@ func (a *app) logoutCommand() *cobra.Command {
 		ValidArgsFunction: a.completeContexts,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 1 {
-				return usageHint("one call for each", "`logout` takes one context, and %d are named", len(args))
+				return exit.Hint("one call for each", "`logout` takes one context, and %d are named", len(args))
 			}
 			return nil
 		},
@@ -176,7 +177,7 @@ func (a *app) logout(ctx context.Context, name string) error {
 			name = all.Current
 		}
 		if name == "" {
-			return usageHint("`synapse-cli contexts` lists them", "there is no current context to forget")
+			return exit.Hint("`synapse-cli contexts` lists them", "there is no current context to forget")
 		}
 		one, err := all.find(name)
 		if err != nil {

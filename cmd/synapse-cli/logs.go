@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/yi-json/synapse/cmd/synapse-cli/internal/client"
+	"github.com/yi-json/synapse/cmd/synapse-cli/internal/exit"
 	"github.com/yi-json/synapse/cmd/synapse-cli/internal/jobfile"
 	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/server/api"
@@ -32,7 +33,7 @@ func (a *app) logsCommand() *cobra.Command {
 		Args: oneJob(&labels),
 		RunE: func(_ *cobra.Command, args []string) error {
 			if q.Follow && q.Previous {
-				return usageHint("an attempt that is over writes nothing more: leave -f out",
+				return exit.Hint("an attempt that is over writes nothing more: leave -f out",
 					"--follow and --previous cannot be combined")
 			}
 			if err := readTail(q, tail, tailBytes); err != nil {
@@ -57,12 +58,12 @@ func (a *app) logsCommand() *cobra.Command {
 // readTail takes the flags for the end of an output.
 func readTail(q *api.ReadLogs, lines, size string) error {
 	if lines != "" && size != "" {
-		return usage("--tail and --tail-bytes cannot be combined")
+		return exit.Usage("--tail and --tail-bytes cannot be combined")
 	}
 	if lines != "" {
 		n, err := strconv.ParseInt(lines, 10, 32)
 		if err != nil || n < 1 {
-			return usageHint("--tail counts lines; --tail-bytes takes an amount", "--tail %q: is not a number of lines", lines)
+			return exit.Hint("--tail counts lines; --tail-bytes takes an amount", "--tail %q: is not a number of lines", lines)
 		}
 		q.TailLines = int32(n)
 	}

@@ -12,6 +12,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/yi-json/synapse/cmd/synapse-cli/internal/client"
+	"github.com/yi-json/synapse/cmd/synapse-cli/internal/exit"
 	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/server/api"
 )
@@ -36,7 +37,7 @@ type elements struct {
 	line      []int32                       // indices of those to be read, the next one first
 	missed    int                           // had no earlier attempt, and one was asked for
 	told      bool                          // that some stand in line
-	failed    failures
+	failed    exit.Failures
 }
 
 // logsOfAll writes the output of an array's elements until all was read and, to follow, the array is over.
@@ -45,7 +46,7 @@ func (a *app) logsOfAll(ctx context.Context, c *client.Client, q *api.ReadLogs, 
 	r := array.GetRecord()
 	e := &elements{
 		a: a, c: c, q: q, id: r.GetId(), spec: r.GetSpec(), met: map[int32]*messages.JobStatus{},
-		failed: failures{a: a}, out: &shared{w: out}, errs: &shared{w: errs},
+		failed: exit.Failures{Tell: a.tell}, out: &shared{w: out}, errs: &shared{w: errs},
 	}
 	if out == errs {
 		e.errs = e.out
@@ -65,7 +66,7 @@ func (a *app) logsOfAll(ctx context.Context, c *client.Client, q *api.ReadLogs, 
 	if e.missed > 0 && e.missed == len(e.met) {
 		a.say("%s: no element of %s has had an earlier attempt", a.name, e.id)
 	}
-	return e.failed.first
+	return e.failed.First
 }
 
 // print writes what there is, one element after the other.
@@ -237,8 +238,8 @@ func (e *elements) ended(r wasRead) error {
 	default:
 		return r.err
 	}
-	e.failed.note(&failure{
-		code: codeOf(r.err), text: messages.ElementID(e.id, r.index) + ": " + refused.Text, hint: refused.Hint,
+	e.failed.Note(&exit.Failure{
+		Code: exit.Code(r.err), Text: messages.ElementID(e.id, r.index) + ": " + refused.Text, Hint: refused.Hint,
 	})
 	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/yi-json/synapse/cmd/synapse-cli/internal/exit"
 	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/server/api"
 )
@@ -119,7 +120,7 @@ func TestLogsOfAnArrayFollowed(t *testing.T) {
 	})
 	over.Record.State = messages.JobState_JOB_STATE_SUCCEEDED
 	f.put(over)
-	if code := <-done; code != exitUnavailable || !strings.Contains(errs.String(), "the end of the output is missing") {
+	if code := <-done; code != exit.Unavailable || !strings.Contains(errs.String(), "the end of the output is missing") {
 		t.Errorf("it ends with %d: %s", code, &errs)
 	}
 	var want strings.Builder

@@ -3,6 +3,7 @@ package main
 import (
 	"testing"
 
+	"github.com/yi-json/synapse/cmd/synapse-cli/internal/exit"
 	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/server/api"
 )
@@ -15,13 +16,13 @@ func TestTheEndThatIsMissing(t *testing.T) {
 		{Attempt: &messages.Token{Epoch: 1}, Notice: "the end of its output is missing: machine n1 has not answered for 1m0s",
 			Missing: true}}
 	f.put(job("j1", "succeeded", messages.JobState_JOB_STATE_SUCCEEDED))
-	cli(f.address, "logs", "-f", "j1").wants(t, exitUnavailable, "the beginning\n",
+	cli(f.address, "logs", "-f", "j1").wants(t, exit.Unavailable, "the beginning\n",
 		"rank 0: the end of its output is missing: machine n1")
 	for _, c := range []struct {
 		state messages.JobState
 		code  int32
 		want  int
-	}{{messages.JobState_JOB_STATE_SUCCEEDED, 0, exitUnavailable}, {messages.JobState_JOB_STATE_FAILED, 3, 3}} {
+	}{{messages.JobState_JOB_STATE_SUCCEEDED, 0, exit.Unavailable}, {messages.JobState_JOB_STATE_FAILED, 3, 3}} {
 		done := make(chan result)
 		go func() { done <- cli(f.address, "submit", "--cpu", "1", "--image", "/i", "--attach") }()
 		before := len(told[*api.ReadLogs](f))

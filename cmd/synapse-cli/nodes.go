@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/yi-json/synapse/cmd/synapse-cli/internal/client"
+	"github.com/yi-json/synapse/cmd/synapse-cli/internal/exit"
 	"github.com/yi-json/synapse/cmd/synapse-cli/internal/jobfile"
 	"github.com/yi-json/synapse/messages"
 )
@@ -34,11 +35,11 @@ func (a *app) nodesCommand(use, short, example string, ch *change) *cobra.Comman
 		Args: func(_ *cobra.Command, args []string) error {
 			switch {
 			case len(args) == 0 && len(labels) == 0:
-				return usageHint("`"+a.name+" get nodes` lists them", "no machine is named")
+				return exit.Hint("`"+a.name+" get nodes` lists them", "no machine is named")
 			case len(args) > 0 && len(labels) > 0:
-				return usage("machines are named, and -l chooses others: give one of both")
+				return exit.Usage("machines are named, and -l chooses others: give one of both")
 			case ch.mustSay && strings.TrimSpace(ch.reason) == "":
-				return usageHint("say why: --reason \"fan broken, ticket 12\"", "--reason is missing")
+				return exit.Hint("say why: --reason \"fan broken, ticket 12\"", "--reason is missing")
 			}
 			return nil
 		},
@@ -83,8 +84,8 @@ func nodesByLabels(ctx context.Context, c *client.Client, labels []string) ([]st
 		}
 	}
 	if err == nil && ids == nil {
-		err = &failure{code: exitNotFound, text: "no machine has these labels",
-			hint: "`get nodes -o wide` shows the labels of each"}
+		err = &exit.Failure{Code: exit.NotFound, Text: "no machine has these labels",
+			Hint: "`get nodes -o wide` shows the labels of each"}
 	}
 	return ids, err
 }
@@ -100,7 +101,7 @@ func (a *app) noteCommand() *cobra.Command {
 		Example: "  synapse-cli note n17 \"loud fan, ticket 12\"\n  synapse-cli note n17 \"\"",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) < 2 {
-				return usageHint("as in `"+a.name+" note NODE \"loud fan, ticket 12\"`", "a machine and a text are wanted")
+				return exit.Hint("as in `"+a.name+" note NODE \"loud fan, ticket 12\"`", "a machine and a text are wanted")
 			}
 			return nil
 		},
@@ -118,7 +119,7 @@ func (a *app) noteCommand() *cobra.Command {
 
 // toNodes acts on each machine. A failure of one does not stop the others.
 func (a *app) toNodes(ctx context.Context, c *client.Client, args []string, ch *change, deadlineMs int64) error {
-	f := failures{a: a}
+	f := exit.Failures{Tell: a.tell}
 	for _, prefix := range args {
 		status, err := c.Node(ctx, prefix)
 		id := status.GetRecord().GetId()
@@ -129,9 +130,9 @@ func (a *app) toNodes(ctx context.Context, c *client.Client, args []string, ch *
 		if err == nil {
 			err = a.data("Machine %s %s", id, ch.outcome(a.style.NowMs))
 		}
-		f.note(err)
+		f.Note(err)
 	}
-	return f.first
+	return f.First
 }
 
 // outcome is what is said when it is done.
@@ -182,7 +183,7 @@ func (a *app) removeCommand() *cobra.Command {
 			return err
 		}
 		if !gone {
-			return usageHint("if nothing runs there any more, say so with --gone; else `drain` it first", "--gone is missing")
+			return exit.Hint("if nothing runs there any more, say so with --gone; else `drain` it first", "--gone is missing")
 		}
 		return nil
 	}

@@ -7,6 +7,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/yi-json/synapse/cmd/synapse-cli/internal/exit"
 	"github.com/yi-json/synapse/messages"
 )
 
@@ -52,6 +53,6 @@ func TestOneMachineIsNamed(t *testing.T) {
 			t.Errorf("%s: all machines are asked for: %v", line, all)
 		}
 	}
-	cli(address, "describe", "node", "n2").wants(t, exitConflict, "", `"n2" begins the id of`)
-	cli(address, "describe", "node", "a b").wants(t, exitNotFound, "", `there is no machine "a b"`)
+	cli(address, "describe", "node", "n2").wants(t, exit.Conflict, "", `"n2" begins the id of`)
+	cli(address, "describe", "node", "a b").wants(t, exit.NotFound, "", `there is no machine "a b"`)
 }

@@ -10,6 +10,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/yi-json/synapse/cmd/synapse-cli/internal/exit"
 	"github.com/yi-json/synapse/messages"
 )
 
@@ -40,7 +41,7 @@ func TestPiped(t *testing.T) {
 		t.Errorf("%v", sent)
 	}
 	wrong := strings.Replace(list, "name: n-j2", "name: N J2", 1)
-	cliWith(f.address, wrong, nil, "submit", "-").wants(t, exitUsage, "", "metadata.name: \"N J2\" is not a name")
+	cliWith(f.address, wrong, nil, "submit", "-").wants(t, exit.Misuse, "", "metadata.name: \"N J2\" is not a name")
 	if len(told[*messages.Submit](f)) != 2 {
 		t.Error("the first of a list was submitted before the second was looked at")
 	}
@@ -78,10 +79,10 @@ func TestNoFileWithJobs(t *testing.T) {
 		if err := os.WriteFile(path, []byte(text), 0o755); err != nil {
 			t.Fatal(err)
 		}
-		cli(f.address, "submit", path).wants(t, exitUsage, "", name+" is no file with jobs, which begins with "+
+		cli(f.address, "submit", path).wants(t, exit.Misuse, "", name+" is no file with jobs, which begins with "+
 			"`apiVersion: synapse/v1`\nhint: a script begins with #!; a command goes behind --")
 	}
-	cli(f.address, "submit", dir).wants(t, exitUsage, "", " is a directory, and no file with jobs")
+	cli(f.address, "submit", dir).wants(t, exit.Misuse, "", " is a directory, and no file with jobs")
 }
 
 // TestAdviceForSBATCH: what a line of a script for Slurm says is answered with flags that are taken here and mean the

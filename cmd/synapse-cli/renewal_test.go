@@ -16,6 +16,7 @@ import (
 
 	"github.com/yi-json/synapse/cluster/credential"
 	"github.com/yi-json/synapse/cmd/synapse-cli/internal/client"
+	"github.com/yi-json/synapse/cmd/synapse-cli/internal/exit"
 	"github.com/yi-json/synapse/messages"
 )
 
@@ -132,7 +133,7 @@ func TestNotRenewed(t *testing.T) {
 	r.answers, r.good = 0, 7
 	refused("the login is over", messages.Code_CODE_NOT_ALLOWED, "the login at the issuer is over: invalid_grant")
 	env, _, _ = r.person(t, time.Hour, -time.Second)
-	cliWith("", "", env, "get", "jobs").wants(t, exitNotAllowed, "", "hint: `synapse-cli login` as before")
+	cliWith("", "", env, "get", "jobs").wants(t, exit.NotAllowed, "", "hint: `synapse-cli login` as before")
 }
 
 // TestLogoutEndsRenewal: an issuer is told that a login is over, and nobody else is.

@@ -5,17 +5,16 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
-	"fmt"
 	"os"
 	"os/signal"
-	"strconv"
 	"syscall"
-	"time"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
 	"github.com/yi-json/synapse/cmd/synapse-cli/internal/client"
+	"github.com/yi-json/synapse/cmd/synapse-cli/internal/exit"
+	"github.com/yi-json/synapse/cmd/synapse-cli/internal/room"
 	"github.com/yi-json/synapse/cmd/synapse-cli/internal/show"
 	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/server/api"
@@ -25,39 +24,6 @@ import (
 // holds the room; the command is an exec session in rank 0, and its exit code is handed to the keeper, so that the
 // job ends as the command did. The keeper learns that nobody is there any more by the end of a pipe, whatever this
 // program died of: nothing here has to say goodbye.
-
-// keeper ends with the code that it reads from a pipe in its scratch directory, or with 129 (as SIGHUP has it) where
-// rank 0's last writer has gone. Until a lifeline is there the writer is a timer, for a minute; told to "return", it
-// has a timer for each lifeline that breaks, so that another may follow. Told to "stay" it has none, and waits for as
-// long as the job may.
-const keeper = `p=${SYNAPSE_HOSTFILE%/*}/run
-mkfifo "$p" 2>/dev/null
-while :; do
-  if [ "$SYNAPSE_RANK" = 0 ] && [ "$1" != stay ]; then
-    sleep 60 >"$p" &
-    echo $! >"$p.timer"
-  fi
-  read -r code <"$p"
-  [ "$1" = return ] && [ -z "$code" ] && [ ! -e "$p.timer" ] || exit "${code:-129}"
-done`
-
-// lifeline is the writer in the timer's place. It says that it is, hands on the code that it reads, and is killed when
-// its connection breaks.
-const lifeline = `p=${SYNAPSE_HOSTFILE%/*}/run
-mkfifo "$p" 2>/dev/null
-if [ "$SYNAPSE_RANK" = 0 ]; then
-  until [ -s "$p.timer" ]; do sleep 0.01; done
-fi
-exec 3>"$p"
-if [ "$SYNAPSE_RANK" = 0 ]; then
-  kill "$(cat "$p.timer")"
-  rm "$p.timer"
-fi
-echo held
-read -r code && echo "$code" >&3`
-
-// endPatience bounds the wait for the job's end behind its command's.
-const endPatience = time.Minute
 
 // runOptions are what one `run` is asked to do.
 type runOptions struct {
@@ -109,13 +75,13 @@ func (o *runOptions) check(c *cobra.Command, args []string) error {
 	o.counted, o.prioritised = c.Flags().Changed("replicas"), c.Flags().Changed("priority")
 	switch {
 	case len(args) == 0:
-		return usageHint("as in `run --gpu 1 -- bash`", "no command is named")
+		return exit.Hint("as in `run --gpu 1 -- bash`", "no command is named")
 	case args[0] == "":
-		return usageHint("name the program to run, as in -- ./train.sh", "the command is empty")
+		return exit.Hint("name the program to run, as in -- ./train.sh", "the command is empty")
 	case o.array != "":
-		return usageHint("submit --array", "--array: a command that runs here is one job")
+		return exit.Hint("submit --array", "--array: a command that runs here is one job")
 	case o.restarts != 0:
-		return usageHint("submit --restarts", "--restarts: what runs with this terminal is not tried again without it")
+		return exit.Hint("submit --restarts", "--restarts: what runs with this terminal is not tried again without it")
 	}
 	return nil
 }
@@ -128,7 +94,7 @@ func (o *runOptions) job(a *app, command []string) (*messages.JobSpec, error) {
 	if o.keep {
 		manner = "stay"
 	}
-	spec, err := o.spec(append([]string{"/bin/sh", "-c", keeper, "run", manner}, command...), a.lookup)
+	spec, err := o.spec(append([]string{"/bin/sh", "-c", room.Keeper, "run", manner}, command...), a.lookup)
 	if err != nil {
 		return nil, err
 	}
@@ -146,7 +112,7 @@ func (a *app) run(o *runOptions, command []string) error {
 		return err
 	}
 	return a.with(func(ctx context.Context, c *client.Client) error {
-		if err := a.preceded(ctx, c, spec); err != nil {
+		if err := c.Precede(ctx, spec, c.Named); err != nil {
 			return err
 		}
 		waiting, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
@@ -163,11 +129,11 @@ func (a *app) run(o *runOptions, command []string) error {
 			return err
 		}
 		stop() // from here on they are for the command
-		first, how := &api.ExecIn{Job: id, Command: command}, execOptions{stdin: true, terminal: o.terminal}
+		first := &api.ExecIn{Job: id, Command: command}
 		if !o.keep {
-			return a.inside(ctx, c, first, how, true)
+			return a.inside(ctx, c, first, true, o.terminal, true)
 		}
-		err = a.converse(ctx, c, first, how)
+		err = a.converse(ctx, c, first, true, o.terminal)
 		a.say("job %s keeps its room: `%s exec %s -it -- CMD` runs more in it, `%s cancel %s` ends it", id, a.name,
 			id, a.name, id)
 		return err
@@ -202,29 +168,29 @@ func (a *app) placed(waiting context.Context, c *client.Client, id string, keep 
 // abandon cancels a job that nobody waits for any more. That it may be over already is no error.
 func (a *app) abandon(c *client.Client, id, why string) {
 	_, err := c.Cancel(context.Background(), &messages.Cancel{Job: id, Reason: why})
-	if err != nil && codeOf(err) != exitConflict && codeOf(err) != exitNotFound {
-		text, _ := words(err)
+	if err != nil && exit.Code(err) != exit.Conflict && exit.Code(err) != exit.NotFound {
+		text, _ := exit.Words(err)
 		a.say("%s: job %s could not be cancelled: %s", a.name, id, text)
 	}
 }
 
 // inside runs the command in a job that has its room, and ends the job as the command ended. With each, all of
 // its tasks have a keeper, and else rank 0 alone.
-func (a *app) inside(ctx context.Context, c *client.Client, first *api.ExecIn, how execOptions, each bool) error {
+func (a *app) inside(ctx context.Context, c *client.Client, first *api.ExecIn, stdin, terminal, each bool) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	line, err := held(ctx, c, first.Job, 0)
+	line, err := room.Held(ctx, c, first.Job, 0)
 	if err != nil {
 		a.abandon(c, first.Job, "its command could not be run")
-		return notRun(err)
+		return room.NotRun(err)
 	}
-	ended := a.converse(ctx, c, first, how)
+	ended := a.converse(ctx, c, first, stdin, terminal)
 	code := 0
 	if ended != nil {
-		code = codeOf(ended)
+		code = exit.Code(ended)
 	}
-	letGo(line, code)
-	if code == exitUnavailable {
+	room.LetGo(line, code)
+	if code == exit.Unavailable {
 		a.lapsed(c, first.Job, ended)
 	}
 	if each && code == 0 {
@@ -233,30 +199,9 @@ func (a *app) inside(ctx context.Context, c *client.Client, first *api.ExecIn, h
 	return a.concluded(ctx, c, first.Job, ended)
 }
 
-// letGo hands a keeper its code.
-func letGo(line *client.ExecSession, code int) {
-	_ = line.Send(&api.ExecIn{Stdin: []byte(strconv.Itoa(code) + "\n"), StdinEnds: true})
-}
-
-// held is a rank's lifeline, once it holds its keeper.
-func held(ctx context.Context, c *client.Client, id string, rank int) (*client.ExecSession, error) {
-	line, err := c.Execute(ctx, &api.ExecIn{Job: id, Rank: int32(rank), Command: []string{"/bin/sh", "-c", lifeline}})
-	for err == nil {
-		var out *api.ExecOut
-		if out, err = line.Receive(); err == nil && len(out.GetStdout()) > 0 {
-			return line, nil
-		}
-		if end := out.GetEnd(); end != nil {
-			err = &failure{code: exitNotRun, text: fmt.Sprintf("rank %d has no keeper: ", rank) + cmp.Or(end.GetText(),
-				"its /bin/sh failed")}
-		}
-	}
-	return nil, err
-}
-
 // lapsed cancels a job whose command was lost: nobody knows what the keeper was told.
 func (a *app) lapsed(c *client.Client, id string, ended error) {
-	if f := (*failure)(nil); errors.As(ended, &f) && f.text != "" {
+	if f := (*exit.Failure)(nil); errors.As(ended, &f) && f.Text != "" {
 		a.abandon(c, id, "the connection to its command was lost")
 	}
 }
@@ -264,7 +209,7 @@ func (a *app) lapsed(c *client.Client, id string, ended error) {
 // concluded waits for the end of a job whose command has ended. A job that was stopped from outside says so. One that
 // is to run once more, because its machine was lost, is cancelled: it would run without its command.
 func (a *app) concluded(ctx context.Context, c *client.Client, id string, ended error) error {
-	ctx, cancel := context.WithTimeout(ctx, endPatience)
+	ctx, cancel := context.WithTimeout(ctx, room.Patience)
 	defer cancel()
 	run := int32(0)
 	j, err := c.Until(ctx, id, a.lost, func(j *messages.JobStatus) bool {
@@ -276,7 +221,7 @@ func (a *app) concluded(ctx context.Context, c *client.Client, id string, ended 
 		a.say("%s: job %s is not over yet: `%s cancel %s` ends it", a.name, id, a.name, id)
 	case state == messages.JobState_JOB_STATE_TIMED_OUT:
 		a.say("%s", howItEnded(j))
-		return quietly(show.ExitCode(j.GetRecord()))
+		return exit.With(show.ExitCode(j.GetRecord()))
 	case state == messages.JobState_JOB_STATE_CANCELLED && j.GetRecord().GetCancel() != nil:
 		a.say("%s", howItEnded(j))
 	case !state.Terminal():
@@ -288,18 +233,18 @@ func (a *app) concluded(ctx context.Context, c *client.Client, id string, ended 
 // release ends the keepers of all ranks but 0, one after the other: each is a moment, and none holds a connection.
 // Where rank 0 fails they end with it.
 func (a *app) release(ctx context.Context, c *client.Client, id string) {
-	ctx, cancel := context.WithTimeout(ctx, endPatience)
+	ctx, cancel := context.WithTimeout(ctx, room.Patience)
 	defer cancel()
 	j, err := c.Job(ctx, id)
 	if err != nil {
 		return // the wait for the job's end says what is wrong
 	}
 	for rank := 1; rank < len(j.GetAttempt().GetPlaces()); rank++ {
-		line, err := held(ctx, c, id, rank)
+		line, err := room.Held(ctx, c, id, rank)
 		if err != nil {
 			continue
 		}
-		letGo(line, 0)
-		_ = hear(line, &heard{out: a.stderr, errs: a.stderr})
+		room.LetGo(line, 0)
+		_ = room.Hear(line, &room.Heard{Out: a.stderr, Errs: a.stderr})
 	}
 }

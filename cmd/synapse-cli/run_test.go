@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/yi-json/synapse/cmd/synapse-cli/internal/exit"
 	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/test/able/pace"
 )
@@ -25,7 +26,7 @@ func TestRunHolds(t *testing.T) {
 			f.finish(id, "cancelled", messages.JobState_JOB_STATE_CANCELLED, 0, "cancelled")
 		}
 		go f.starts(t, "jnew1")
-		cli(f.address, c.args...).wants(t, exitNotRun, "", "")
+		cli(f.address, c.args...).wants(t, exit.NotRun, "", "")
 		spec := told[*messages.Submit](f)[0].GetSpec()
 		command := spec.GetCommand()
 		if len(command) != 7 || command[4] != c.manner || command[5] != "bash" || command[6] != "--login" {

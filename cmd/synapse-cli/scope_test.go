@@ -12,6 +12,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"pgregory.net/rapid"
 
+	"github.com/yi-json/synapse/cmd/synapse-cli/internal/exit"
 	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/server/api"
 )
@@ -301,7 +302,7 @@ func TestScopes(t *testing.T) {
 				}
 				r := a.does(v, s.word)
 				if v.one && len(s.indices) > 1 {
-					if r.code != exitUsage || !strings.Contains(r.err, s.word) || a.acted() > 0 {
+					if r.code != exit.Misuse || !strings.Contains(r.err, s.word) || a.acted() > 0 {
 						t.Errorf("%s takes one job; with %s it ends with %d: %s", v.args, s.word, r.code, r.err)
 					}
 					continue
@@ -334,14 +335,14 @@ func TestScopesRefused(t *testing.T) {
 			}
 			r := a.does(v, word)
 			named := strings.Contains(r.err, strconv.Quote(word)) || word == "jarr_[3-" // it takes in what follows
-			if r.code != exitUsage || !named || a.acted() > 0 {
+			if r.code != exit.Misuse || !named || a.acted() > 0 {
 				t.Errorf("%s with %s ends with %d, says %q, and does %d things", v.args, word, r.code, r.err, a.acted())
 			}
 		}
 	}
 	for _, args := range []string{"cancel jone jarr_[99]", "hold jarr_[3] jarr[", "slurm scancel jone,jarr_[99]",
 		"slurm scontrol hold jarr_3 jarr_[1-99]", "requeue jone jarr_[99]"} {
-		a.does(scopeVerb{args: args}, "").wants(t, exitUsage, "", "jarr")
+		a.does(scopeVerb{args: args}, "").wants(t, exit.Misuse, "", "jarr")
 		if a.acted() > 0 {
 			t.Errorf("%s changed something", args)
 		}
@@ -384,7 +385,7 @@ func TestAccountsOfElements(t *testing.T) {
 		t.Errorf("%d: %s%s", r.code, r.out, r.err)
 	}
 	sacct(n+"_[2,4],jone").wants(t, 0, n+"_2\n"+n+"_4\n", "")
-	sacct("jarr_[").wants(t, exitUsage, "", `"jarr_["`)
-	sacct("jarr_[11]").wants(t, exitUsage, "", "has no element 11")
-	sacct("nosuch_[1]").wants(t, exitUsage, "", "nosuch")
+	sacct("jarr_[").wants(t, exit.Misuse, "", `"jarr_["`)
+	sacct("jarr_[11]").wants(t, exit.Misuse, "", "has no element 11")
+	sacct("nosuch_[1]").wants(t, exit.Misuse, "", "nosuch")
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/yi-json/synapse/cmd/synapse-cli/internal/client"
+	"github.com/yi-json/synapse/cmd/synapse-cli/internal/exit"
 	"github.com/yi-json/synapse/messages"
 )
 
@@ -87,14 +88,14 @@ func scriptOf(files, command []string, flag string) *script {
 func (s *script) made(name string, text []byte) (*messages.Script, error) {
 	switch {
 	case !messages.IsScript(text) && s.flag != "":
-		return nil, usageHint("write it into the file", "%s cannot be combined with a file or --from", s.flag)
+		return nil, exit.Hint("write it into the file", "%s cannot be combined with a file or --from", s.flag)
 	case !messages.IsScript(text):
-		return nil, usageHint("a script begins with #!, as in #!/bin/sh", "%s is no script that could take arguments",
+		return nil, exit.Hint("a script begins with #!, as in #!/bin/sh", "%s is no script that could take arguments",
 			name)
 	}
 	made, err := messages.NewScript(fileName(s.file), text)
 	if field := (*messages.FieldError)(nil); errors.As(err, &field) {
-		return nil, usageHint(field.Hint, "%s %s", name, field.Text)
+		return nil, exit.Hint(field.Hint, "%s %s", name, field.Text)
 	}
 	made.Args = s.args
 	return made, err

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/pflag"
 	"golang.org/x/term"
 
+	"github.com/yi-json/synapse/cmd/synapse-cli/internal/exit"
 	"github.com/yi-json/synapse/cmd/synapse-cli/internal/jobfile"
 	"github.com/yi-json/synapse/messages"
 )
@@ -42,15 +43,15 @@ func (s *secretFlags) named() (secrets []*messages.Secret, from map[string]jobfi
 		file, isFile := strings.CutPrefix(value, "@")
 		switch _, twice := from[name]; {
 		case name == "":
-			return nil, nil, usageHint("write NAME=@FILE or NAME=env", "--%s names no secret", flag)
+			return nil, nil, exit.Hint("write NAME=@FILE or NAME=env", "--%s names no secret", flag)
 		case twice:
-			return nil, nil, usage("secret %s is given twice", name)
+			return nil, nil, exit.Usage("secret %s is given twice", name)
 		case isFile && file != "":
 			from[name] = jobfile.Source{File: file}
 		case value == "env":
 			from[name] = jobfile.Source{Env: name}
 		default: // what stands there may be the value
-			return nil, nil, usageHint("write NAME=@FILE, or NAME=env for the variable of that name",
+			return nil, nil, exit.Hint("write NAME=@FILE, or NAME=env for the variable of that name",
 				"--%s %s: its value does not come from the command line, which others can read", flag, name)
 		}
 		secrets = append(secrets, &messages.Secret{Name: name, Env: env})
@@ -75,7 +76,7 @@ func (s *secretFlags) nameSecrets(specs []*messages.JobSpec, described bool) err
 				return o.GetName() == secret.GetName()
 			})
 		}) {
-			return usageHint("name it under `secrets` in the file", "no job here has a secret %s", secret.GetName())
+			return exit.Hint("name it under `secrets` in the file", "no job here has a secret %s", secret.GetName())
 		}
 	}
 	return nil
@@ -111,7 +112,7 @@ func (a *app) secretValue(name string, from jobfile.Source) ([]byte, error) {
 	case from.Env != "":
 		value, ok := a.lookup(from.Env)
 		if !ok || value == "" {
-			return nil, usageHint("set it, or give --secret "+name+"=@FILE", "secret %s: the variable %s is not set here", name,
+			return nil, exit.Hint("set it, or give --secret "+name+"=@FILE", "secret %s: the variable %s is not set here", name,
 				from.Env)
 		}
 		return []byte(value), nil
@@ -120,7 +121,7 @@ func (a *app) secretValue(name string, from jobfile.Source) ([]byte, error) {
 	case from.File != "":
 		file, err := os.Open(from.File)
 		if err != nil {
-			return nil, usage("secret %s: %s", name, err)
+			return nil, exit.Usage("secret %s: %s", name, err)
 		}
 		defer file.Close()
 		return bounded(name, file)
@@ -129,7 +130,7 @@ func (a *app) secretValue(name string, from jobfile.Source) ([]byte, error) {
 		a.say("The value of secret %s (it is not shown):", name)
 		return term.ReadPassword(int(file.Fd()))
 	}
-	return nil, usageHint("give --secret "+name+"=@FILE, or --secret "+name+"=env for the variable of that name",
+	return nil, exit.Hint("give --secret "+name+"=@FILE, or --secret "+name+"=env for the variable of that name",
 		"secret %s: nothing says where its value is, and it is kept nowhere", name)
 }
 
@@ -137,9 +138,9 @@ func bounded(name string, from io.Reader) ([]byte, error) {
 	value, err := io.ReadAll(io.LimitReader(from, messages.MaxSecretBytes+1))
 	switch {
 	case err != nil:
-		return nil, usage("secret %s: %s", name, err)
+		return nil, exit.Usage("secret %s: %s", name, err)
 	case len(value) > messages.MaxSecretBytes:
-		return nil, usage("secret %s: is more than %d bytes", name, messages.MaxSecretBytes)
+		return nil, exit.Usage("secret %s: is more than %d bytes", name, messages.MaxSecretBytes)
 	}
 	return value, nil
 }

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/yi-json/synapse/cmd/synapse-cli/internal/exit"
 	"github.com/yi-json/synapse/messages"
 )
 
@@ -31,7 +32,7 @@ func parseSelector(entries []string) (selector, error) {
 			}
 			// == is = on Kubernetes
 			if t.value = strings.TrimPrefix(t.value, "="); t.key == "" || strings.ContainsAny(t.key, " !") {
-				return nil, usageHint("write key=value, key!=value or key", "--label %q chooses nothing", text)
+				return nil, exit.Hint("write key=value, key!=value or key", "--label %q chooses nothing", text)
 			}
 			s = append(s, t)
 		}

@@ -9,6 +9,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/yi-json/synapse/cmd/synapse-cli/internal/exit"
 	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/server/api"
 )
@@ -27,11 +28,11 @@ func TestSettings(t *testing.T) {
 	cliWith("", "", file("# mine\nserver: "+f.address+"\nretry: 1s\n"), "version").wants(t, 0, "epoch 3", "")
 	cliWith(f.address, "", file("server: 127.0.0.1:1\n"), "version").wants(t, 0, "epoch 3", "")
 	cliWith("127.0.0.1:1", "", nil, "version", "--server", f.address).wants(t, 0, "epoch 3", "")
-	cliWith("", "", file("token: t\n"), "version").wants(t, exitUsage, "", "token-file")
-	cliWith("", "", file("serve: x\n"), "version").wants(t, exitUsage, "", `:1: there is no setting "serve"`)
-	cliWith("", "", file("server: x:1\nserver: y:1\n"), "version").wants(t, exitUsage, "", ":2: server is there twice")
-	cliWith("", "", file("[1]"), "version").wants(t, exitUsage, "", "must be keys and values")
-	cliWith("", "", file("server: [a]"), "version").wants(t, exitUsage, "", "must be a text")
+	cliWith("", "", file("token: t\n"), "version").wants(t, exit.Misuse, "", "token-file")
+	cliWith("", "", file("serve: x\n"), "version").wants(t, exit.Misuse, "", `:1: there is no setting "serve"`)
+	cliWith("", "", file("server: x:1\nserver: y:1\n"), "version").wants(t, exit.Misuse, "", ":2: server is there twice")
+	cliWith("", "", file("[1]"), "version").wants(t, exit.Misuse, "", "must be keys and values")
+	cliWith("", "", file("server: [a]"), "version").wants(t, exit.Misuse, "", "must be a text")
 	cliWith("", "", file(""), "get", "jobs", "--server", f.address).wants(t, 0, "JOB", "")
 	cliWith("", "", map[string]string{"SYNAPSE_CONFIG": "/no/such/file"}, "version", "--client").wants(t, 0, "synapse-cli",
 		"")
@@ -82,7 +83,7 @@ func TestAClosedPipeIsNoError(t *testing.T) {
 			t.Errorf("%s ends with %d: %s", args, code, errs.String())
 		}
 	}
-	if !closedPipe(errors.Join(syscall.EPIPE)) {
+	if !exit.Closed(errors.Join(syscall.EPIPE)) {
 		t.Error("EPIPE is not seen")
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/yi-json/synapse/cmd/internal/spelling"
+	"github.com/yi-json/synapse/cmd/synapse-cli/internal/exit"
 	"github.com/yi-json/synapse/cmd/synapse-cli/internal/jobfile"
 	"github.com/yi-json/synapse/cmd/synapse-cli/internal/show"
 	"github.com/yi-json/synapse/sim/record"
@@ -155,7 +156,7 @@ func (a *app) simulate(r *replayFlags) error {
 	}
 	r.order.Jobs, err = trace.Take(r.cut, r.order.Cluster.Sum())
 	if err != nil {
-		return usage("%s: %s", r.record, err)
+		return exit.Usage("%s: %s", r.record, err)
 	}
 	to, err := openReport(r)
 	if err != nil {
@@ -173,7 +174,7 @@ func (a *app) simulate(r *replayFlags) error {
 	if err := to.write(r, results); err != nil {
 		return err
 	}
-	return cmp.Or(show.Replays(a.out, a.style, results), quietly(code))
+	return cmp.Or(show.Replays(a.out, a.style, results), exit.With(code))
 }
 
 // replays replays the record under each policy, until Ctrl-C; code is the program's exit code.
@@ -185,23 +186,23 @@ func (a *app) replays(program string, r *replayFlags) (results []*record.Result,
 			o.Policy, o.Seed = policy, o.Seed+uint64(run)
 			result, err := a.replay(program, o, interrupted)
 			if err != nil {
-				return nil, exitFailure, err
+				return nil, exit.Failed, err
 			}
 			if results = append(results, result); len(results) == 1 {
 				a.sayTooBig(result)
 			}
 			if interrupted.Load() {
-				return results, exitInterrupted, nil
+				return results, exit.Interrupted, nil
 			}
 		}
 	}
-	return results, exitOK, nil
+	return results, exit.OK, nil
 }
 
 // check refuses what cannot be replayed. Of several mistakes it names the first in the order of the flags.
 func (r *replayFlags) check() error {
 	if r.nodes < 1 && r.cluster == "" && !r.print {
-		return usageHint("--nodes 40", "--nodes: say how many machines the cluster has")
+		return exit.Hint("--nodes 40", "--nodes: say how many machines the cluster has")
 	}
 	for _, f := range []struct {
 		flag  string
@@ -214,34 +215,34 @@ func (r *replayFlags) check() error {
 		{"shake", r.order.Shake < 0 || r.order.Shake >= 1}, {"runs", r.runs < 1},
 	} {
 		if f.wrong {
-			return usage("--%s is out of range", f.flag)
+			return exit.Usage("--%s is out of range", f.flag)
 		}
 	}
 	for _, p := range r.policies {
 		if r.queues != "" && slices.Contains(record.Rivals(), p) {
-			return usageHint("--policy synapse,synapse-fifo", "--queues: %s knows no queues", p)
+			return exit.Hint("--policy synapse,synapse-fifo", "--queues: %s knows no queues", p)
 		}
 	}
 	switch {
 	case r.order.Preempt && !slices.ContainsFunc(r.policies, record.IsOwn):
-		return usageHint("--policy synapse", "--preemption: %s stops nobody", strings.Join(r.policies, ","))
+		return exit.Hint("--policy synapse", "--preemption: %s stops nobody", strings.Join(r.policies, ","))
 	case r.order.Preempt && r.queues == "" && r.checkpoint == "":
-		return usageHint("--checkpoint 10m",
+		return exit.Hint("--checkpoint 10m",
 			"--preemption: say how often jobs save their work, for one that saves nothing is not stopped for a shorter one")
 	case r.checkpoint != "" && !r.order.Preempt:
-		return usage("--checkpoint is what a stop costs, and counts with --preemption only")
+		return exit.Usage("--checkpoint is what a stop costs, and counts with --preemption only")
 	case r.cluster != "" && r.nodes > 0:
-		return usage("--cluster and --nodes cannot be combined: each says which machines there are")
+		return exit.Usage("--cluster and --nodes cannot be combined: each says which machines there are")
 	case r.print && r.report != "":
-		return usage("--print and --report cannot be combined: --print replays nothing")
+		return exit.Usage("--print and --report cannot be combined: --print replays nothing")
 	case r.report == "-":
-		return usageHint("--report waits.html", "--report: name a file, for standard output has the table")
+		return exit.Hint("--report waits.html", "--report: name a file, for standard output has the table")
 	case r.synthetic && (r.limits != "" || r.format != ""):
-		return usage("--synthetic draws a workload: --limits and --format are about one that was recorded")
+		return exit.Usage("--synthetic draws a workload: --limits and --format are about one that was recorded")
 	}
 	for _, p := range r.policies {
 		if !slices.Contains(record.Policies(), p) {
-			return usageHint(spelling.Meant(p, record.Policies()), "--policy %s is not known", p)
+			return exit.Hint(spelling.Meant(p, record.Policies()), "--policy %s is not known", p)
 		}
 	}
 	for _, f := range []struct {
@@ -249,7 +250,7 @@ func (r *replayFlags) check() error {
 		words      []string
 	}{{"placement", r.placement, placements}, {"format", cmp.Or(r.format, "csv"), record.Formats()}} {
 		if !slices.Contains(f.words, f.word) {
-			return usageHint(spelling.Meant(f.word, f.words), "--%s %s is not known", f.flag, f.word)
+			return exit.Hint(spelling.Meant(f.word, f.words), "--%s %s is not known", f.flag, f.word)
 		}
 	}
 	r.order.Ref = r.placement == "ref"
@@ -264,7 +265,7 @@ func spanFlag(flag, text string, to *time.Duration) error {
 	}
 	ms, err := jobfile.ParseDuration(text)
 	if err != nil || ms <= 0 {
-		return usageHint("write 90s, 5m, 24h or 2d", "--%s: %q is no time", flag, text)
+		return exit.Hint("write 90s, 5m, 24h or 2d", "--%s: %q is no time", flag, text)
 	}
 	*to = time.Duration(ms) * time.Millisecond
 	return nil
@@ -280,11 +281,11 @@ func (a *app) workload(r *replayFlags) (*record.Trace, error) {
 	var beside *record.LimitsError
 	switch {
 	case errors.As(err, &path):
-		return nil, usage("%s: %s", path.Path, path.Err)
+		return nil, exit.Usage("%s: %s", path.Path, path.Err)
 	case errors.As(err, &beside):
-		return nil, usage("%s: %s", cmp.Or(r.limits, besideName(r.record)), err)
+		return nil, exit.Usage("%s: %s", cmp.Or(r.limits, besideName(r.record)), err)
 	case err != nil:
-		return nil, usage("%s: %s", r.record, err)
+		return nil, exit.Usage("%s: %s", r.record, err)
 	}
 	for i, bad := range trace.Bad {
 		if i == badShown {

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/yi-json/synapse/cmd/internal/spelling"
+	"github.com/yi-json/synapse/cmd/synapse-cli/internal/exit"
 	"github.com/yi-json/synapse/cmd/synapse-cli/internal/jobfile"
 	"github.com/yi-json/synapse/cmd/synapse-cli/internal/show"
 	"github.com/yi-json/synapse/sim/record"
@@ -28,14 +29,14 @@ func (r *replayFlags) drawn() (*record.Trace, error) {
 		}
 		word, number, _ := strings.Cut(part, "=")
 		if spelling.Nearest(word, record.SyntheticWords()) != word {
-			return nil, usageHint(spelling.Meant(word, record.SyntheticWords()), "--synthetic: %q is not known", word)
+			return nil, exit.Hint(spelling.Meant(word, record.SyntheticWords()), "--synthetic: %q is not known", word)
 		}
 		n, err := strconv.Atoi(number)
 		if err != nil {
-			return nil, usageHint("as in "+word+"=10", "--synthetic: %q is no whole number", part)
+			return nil, exit.Hint("as in "+word+"=10", "--synthetic: %q is no whole number", part)
 		}
 		if err := s.Set(word, n); err != nil {
-			return nil, usage("--synthetic: %s", err)
+			return nil, exit.Usage("--synthetic: %s", err)
 		}
 	}
 	return s.Trace(), nil
@@ -49,7 +50,7 @@ func (r *replayFlags) readQueues(trace *record.Trace) error {
 	data, err := os.ReadFile(r.queues)
 	var path *os.PathError
 	if errors.As(err, &path) {
-		return usage("%s: %s", path.Path, path.Err)
+		return exit.Usage("%s: %s", path.Path, path.Err)
 	}
 	queues, err := jobfile.ParseQueues(data)
 	if problems, ok := err.(jobfile.Problems); ok {
@@ -57,12 +58,12 @@ func (r *replayFlags) readQueues(trace *record.Trace) error {
 	}
 	for i := range trace.Jobs {
 		if queue := trace.Jobs[i].Queue; queues.Default == "" && queues.Find(queue) < 0 {
-			return usageHint("add the queue, or a default", "%s: %s has a job of the queue %q, which is none of these",
+			return exit.Hint("add the queue, or a default", "%s: %s has a job of the queue %q, which is none of these",
 				r.queues, r.record, queue)
 		}
 	}
 	if r.order.Preempt && !queues.Preempts() {
-		return usageHint("add preemption: {shortest: true} to one", "--preemption: no queue of %s has others stopped",
+		return exit.Hint("add preemption: {shortest: true} to one", "--preemption: no queue of %s has others stopped",
 			r.queues)
 	}
 	r.order.Queues = queues
@@ -78,18 +79,18 @@ func (a *app) machines(r *replayFlags) error {
 	file, err := os.Open(r.cluster)
 	var path *os.PathError
 	if errors.As(err, &path) {
-		return usage("%s: %s", path.Path, path.Err)
+		return exit.Usage("%s: %s", path.Path, path.Err)
 	}
 	defer file.Close()
 	cluster, without, err := record.ReadCluster(file)
 	if err != nil {
-		return usage("%s: %s", r.cluster, err)
+		return exit.Usage("%s: %s", r.cluster, err)
 	}
 	if without > 0 {
 		a.say("left out: %d machines without GPUs", without)
 	}
 	if r.order.Ref && !cluster.Alike() {
-		return usage("--placement ref: published simulators place on machines that are alike, and these are not")
+		return exit.Usage("--placement ref: published simulators place on machines that are alike, and these are not")
 	}
 	r.order.Cluster = cluster
 	return nil
@@ -126,7 +127,7 @@ func (a *app) compareCommand() *cobra.Command {
 			"  synapse-cli simulate compare 40.json 50.json",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 2 {
-				return usageHint("as in `"+a.name+" simulate compare 40.json 50.json`",
+				return exit.Hint("as in `"+a.name+" simulate compare 40.json 50.json`",
 					"two replays are compared, and %d are named", len(args))
 			}
 			return nil
@@ -140,7 +141,7 @@ func (a *app) compareCommand() *cobra.Command {
 				}
 			}
 			if err := show.Compare(a.out, a.style, both[0], both[1]); err != nil {
-				return usage("%s and %s: %s", args[0], args[1], err)
+				return exit.Usage("%s and %s: %s", args[0], args[1], err)
 			}
 			return nil
 		},
@@ -152,14 +153,14 @@ func printed(name string) ([]*record.Result, error) {
 	text, err := os.ReadFile(name)
 	var path *os.PathError
 	if errors.As(err, &path) {
-		return nil, usage("%s: %s", path.Path, path.Err)
+		return nil, exit.Usage("%s: %s", path.Path, path.Err)
 	}
 	var all struct {
 		Kind string
 		Runs []*record.Result
 	}
 	if err := json.Unmarshal(text, &all); err != nil || all.Kind != "Simulation" || len(all.Runs) == 0 {
-		return nil, usageHint("`"+"simulate -o json > FILE` writes one", "%s is no replay as JSON", name)
+		return nil, exit.Hint("`"+"simulate -o json > FILE` writes one", "%s is no replay as JSON", name)
 	}
 	return all.Runs, nil
 }

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/yi-json/synapse/cmd/synapse-cli/internal/exit"
 	"github.com/yi-json/synapse/cmd/synapse-cli/internal/report"
 	"github.com/yi-json/synapse/sim/record"
 )
@@ -27,13 +28,13 @@ func openReport(r *replayFlags) (*reportFile, error) {
 	was, missing := os.Stat(r.report)
 	for _, name := range []string{r.record, besideName(r.record), r.limits, r.cluster} {
 		if read, err := os.Stat(name); err == nil && missing == nil && os.SameFile(read, was) {
-			return nil, usage("--report: %s is what is replayed", r.report)
+			return nil, exit.Usage("--report: %s is what is replayed", r.report)
 		}
 	}
 	file, err := os.OpenFile(r.report, os.O_CREATE|os.O_WRONLY, 0o644)
 	var path *os.PathError
 	if errors.As(err, &path) {
-		return nil, usage("--report: %s: %s", path.Path, path.Err)
+		return nil, exit.Usage("--report: %s: %s", path.Path, path.Err)
 	}
 	return &reportFile{file, missing != nil}, nil
 }
@@ -52,16 +53,16 @@ func (f *reportFile) write(r *replayFlags, results []*record.Result) error {
 	}
 	page, err := report.HTML(report.Replays{Record: name, Cluster: r.order.Cluster, Results: results})
 	if err != nil {
-		return &failure{code: exitFailure, text: err.Error()}
+		return &exit.Failure{Code: exit.Failed, Text: err.Error()}
 	}
 	if info, err := f.Stat(); err == nil && info.Mode().IsRegular() {
 		if err := f.Truncate(0); err != nil {
-			return &failure{code: exitFailure, text: err.Error()}
+			return &exit.Failure{Code: exit.Failed, Text: err.Error()}
 		}
 	}
 	_, err = f.Write(page)
 	if err := cmp.Or(err, f.Close()); err != nil {
-		return &failure{code: exitFailure, text: err.Error()}
+		return &exit.Failure{Code: exit.Failed, Text: err.Error()}
 	}
 	f.fresh = false
 	return nil

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/yi-json/synapse/cmd/synapse-cli/internal/exit"
 	"github.com/yi-json/synapse/sim/record"
 	"github.com/yi-json/synapse/sim/replay"
 )
@@ -83,12 +84,12 @@ func TestReportRefuses(t *testing.T) {
 		jobs:                   "--report: " + jobs + " is what is replayed",
 		"-":                    "--report: name a file",
 	} {
-		cli("", "simulate", jobs, "--nodes", "1", "--report", report).wants(t, exitUsage, "", want)
+		cli("", "simulate", jobs, "--nodes", "1", "--report", report).wants(t, exit.Misuse, "", want)
 	}
-	cli("", "simulate", jobs, "--print", "--report", page).wants(t, exitUsage, "",
+	cli("", "simulate", jobs, "--print", "--report", page).wants(t, exit.Misuse, "",
 		"--print and --report cannot be combined")
 	for _, name := range []string{page, other} {
-		cli("", "simulate", jobs, "--nodes", "1", "--report", name).wants(t, exitFailure, "",
+		cli("", "simulate", jobs, "--nodes", "1", "--report", name).wants(t, exit.Failed, "",
 			"synapse-sim is neither beside this program nor in PATH")
 	}
 	if text, err := os.ReadFile(page); err != nil || string(text) != "earlier" {

@@ -13,6 +13,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/yi-json/synapse/cmd/synapse-cli/internal/exit"
 	"github.com/yi-json/synapse/sim/record"
 )
 
@@ -34,7 +35,7 @@ func (a *app) replay(program string, o record.Order, interrupted *atomic.Bool) (
 		err = run.Start()
 	}
 	if err != nil {
-		return nil, &failure{code: exitFailure, text: err.Error()}
+		return nil, &exit.Failure{Code: exit.Failed, Text: err.Error()}
 	}
 	defer onInterrupt(func() {
 		interrupted.Store(true)
@@ -46,7 +47,7 @@ func (a *app) replay(program string, o record.Order, interrupted *atomic.Bool) (
 	}
 	said.end()
 	if heard != nil {
-		return nil, &failure{code: exitFailure, text: heard.Error()}
+		return nil, &exit.Failure{Code: exit.Failed, Text: heard.Error()}
 	}
 	return result, nil
 }
@@ -87,8 +88,8 @@ func (a *app) program(name string) ([]string, error) {
 	}
 	found, err := exec.LookPath(name)
 	if err != nil {
-		return nil, &failure{code: exitFailure, text: name + " is neither beside this program nor in PATH",
-			hint: "build all of Synapse's programs into one directory"}
+		return nil, &exit.Failure{Code: exit.Failed, Text: name + " is neither beside this program nor in PATH",
+			Hint: "build all of Synapse's programs into one directory"}
 	}
 	return []string{found}, nil
 }

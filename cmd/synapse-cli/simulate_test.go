@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/yi-json/synapse/cmd/synapse-cli/internal/exit"
 	"github.com/yi-json/synapse/cmd/synapse-cli/internal/show"
 	"github.com/yi-json/synapse/sim/record"
 	"github.com/yi-json/synapse/sim/replay"
@@ -91,7 +92,7 @@ func TestSimulateRefuses(t *testing.T) {
 		"simulate compare a.json b.json":                 "a.json: no such file or directory",
 		"simulate compare main.go app.go":                "main.go is no replay as JSON",
 	} {
-		cli("127.0.0.1:1", strings.Fields(line)...).wants(t, exitUsage, "", want)
+		cli("127.0.0.1:1", strings.Fields(line)...).wants(t, exit.Misuse, "", want)
 	}
 }
 
@@ -145,7 +146,7 @@ func TestCompare(t *testing.T) {
 	}
 	cli("", "simulate", "compare", one, two).wants(t, 0, "synapse  wait-avg          100  75 ± 7  -25.0%\n", "")
 	cli("", "simulate", "compare", one, file("c.json", run("easy", 50))).wants(t, 0, "synapse → easy  wait-avg", "")
-	cli("", "simulate", "compare", file("d.json", run("sjf", 1), run("fifo", 1)), one).wants(t, exitUsage,
+	cli("", "simulate", "compare", file("d.json", run("sjf", 1), run("fifo", 1)), one).wants(t, exit.Misuse,
 		"", "no policy is in both of them")
 }
 

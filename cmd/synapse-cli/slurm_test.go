@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/yi-json/synapse/cmd/synapse-cli/internal/exit"
 	"github.com/yi-json/synapse/messages"
 )
 
@@ -140,7 +141,7 @@ func TestSlurmInstall(t *testing.T) {
 	if err := os.WriteFile(theirs, []byte("#!/bin/sh\n"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	cli("", "slurm", "install", dir).wants(t, exitConflict, "", theirs+" is there already")
+	cli("", "slurm", "install", dir).wants(t, exit.Conflict, "", theirs+" is there already")
 	var out, errs lines
 	code := run([]string{filepath.Join(dir, "scontrol"), "show", "hostnames", "n[1-2]"}, strings.NewReader(""), &out,
 		&errs,

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/yi-json/synapse/cmd/internal/spelling"
+	"github.com/yi-json/synapse/cmd/synapse-cli/internal/exit"
 	"github.com/yi-json/synapse/cmd/synapse-cli/internal/jobfile"
 	"github.com/yi-json/synapse/messages"
 )
@@ -115,7 +116,7 @@ func (s *specFlags) spec(command []string, lookup func(string) (string, bool)) (
 		spec.Image = messages.HostImage // the machines' own root; a job that needs another image is refused at once
 	}
 	if s.name != "" && !messages.Titled(s.name) {
-		return nil, usageHint(messages.TitleHint, "--name: %q is not a name", s.name)
+		return nil, exit.Hint(messages.TitleHint, "--name: %q is not a name", s.name)
 	}
 	if spec.Call(s.name); spec.Name == "" {
 		spec.Name = defaultName(append(command, s.script.GetName()), s.image)
@@ -131,7 +132,7 @@ func (s *specFlags) spec(command []string, lookup func(string) (string, bool)) (
 		return nil, err
 	}
 	if len(command) > 0 && command[0] == "" {
-		return nil, usageHint("name the program to run, as in -- ./train.sh", "the command is empty")
+		return nil, exit.Hint("name the program to run, as in -- ./train.sh", "the command is empty")
 	}
 	if s.stopSignal != "" {
 		var problem *jobfile.Problem
@@ -167,10 +168,10 @@ func (s *specFlags) spec(command []string, lookup func(string) (string, bool)) (
 func (s *specFlags) words(spec *messages.JobSpec) error {
 	var ok bool
 	if spec.Network, ok = messages.NetworkOf(s.network); !ok && s.network != "" {
-		return usage("--network %q: must be one of %s", s.network, strings.Join(messages.NetworkWords(), ", "))
+		return exit.Usage("--network %q: must be one of %s", s.network, strings.Join(messages.NetworkWords(), ", "))
 	}
 	if spec.Launcher, ok = messages.LaunchOf(s.launcher); !ok && s.launcher != "" {
-		return usageHint(spelling.Meant(s.launcher, messages.LaunchWords()), "--launcher %q is not a launcher", s.launcher)
+		return exit.Hint(spelling.Meant(s.launcher, messages.LaunchWords()), "--launcher %q is not a launcher", s.launcher)
 	}
 	if s.array != "" {
 		var problem *jobfile.Problem
@@ -229,7 +230,7 @@ func (s *specFlags) amounts(spec *messages.JobSpec, amount *messages.Resources, 
 
 func flagProblem(flag string, err error) error {
 	p := err.(*jobfile.Problem)
-	return usageHint(p.Hint, "--%s: %s", flag, p.Text)
+	return exit.Hint(p.Hint, "--%s: %s", flag, p.Text)
 }
 
 // slurm accepts Slurm's flags where they have one meaning here too.
@@ -239,9 +240,9 @@ func (s *specFlags) slurm() error {
 	}
 	switch {
 	case s.cpusEach != "" && s.cpu != "":
-		return usage("--cpus-per-task and --cpu cannot be combined")
+		return exit.Usage("--cpus-per-task and --cpu cannot be combined")
 	case s.gpusInAll != "" && (s.gpu != "" || s.cpusEach != "" && !s.counted):
-		return usageHint("give --gpu, which is of each task there",
+		return exit.Hint("give --gpu, which is of each task there",
 			"--gpus is a total, and --gpu and --cpus-per-task are of each task")
 	case s.gpusInAll != "" && s.counted:
 		return s.share()
@@ -261,11 +262,11 @@ func (s *specFlags) share() error {
 	total, err := strconv.ParseInt(s.gpusInAll, 10, 32)
 	switch {
 	case err != nil || total < 1:
-		return usageHint("--gpu is of each task, and may be a part of one GPU", "--gpus %q: is not a number of GPUs",
+		return exit.Hint("--gpu is of each task, and may be a part of one GPU", "--gpus %q: is not a number of GPUs",
 			s.gpusInAll)
 	case s.replicas < 1: // refused by its own name
 	case total%int64(s.replicas) != 0:
-		return usageHint("--gpu is of each task", "--gpus %d: %d tasks cannot share that evenly", total, s.replicas)
+		return exit.Hint("--gpu is of each task", "--gpus %d: %d tasks cannot share that evenly", total, s.replicas)
 	default:
 		s.gpu = strconv.FormatInt(total/int64(s.replicas), 10)
 	}
@@ -281,11 +282,11 @@ func (s *specFlags) apart() error {
 	n, err := strconv.ParseInt(s.machines, 10, 32)
 	switch {
 	case err != nil && strings.Contains(s.machines, "-") && strings.Trim(s.machines, "0123456789-") == "":
-		return usageHint("name one number", "--nodes %s: a gang has one size, and starts whole or not at all", s.machines)
+		return exit.Hint("name one number", "--nodes %s: a gang has one size, and starts whole or not at all", s.machines)
 	case err != nil || n < 1:
-		return usageHint("to name machines: --nodelist (-w)", "--nodes %q: is not a number of machines", s.machines)
+		return exit.Hint("to name machines: --nodelist (-w)", "--nodes %q: is not a number of machines", s.machines)
 	case s.counted:
-		return usageHint("give one of both: with --replicas alone a machine may have several tasks",
+		return exit.Hint("give one of both: with --replicas alone a machine may have several tasks",
 			"--nodes (-N) and --replicas (-n) cannot be combined")
 	}
 	s.counted, s.replicas = true, int32(n)
@@ -305,7 +306,7 @@ func (s *specFlags) shape(spec *messages.JobSpec, amount *messages.Resources) er
 	spec.Gang = g
 	if s.counted || amount.MilliGpu > 0 && amount.MilliGpu < 1000 {
 		if s.split != "" {
-			return usage("--split says how a total is split, and these amounts are of each task")
+			return exit.Usage("--split says how a total is split, and these amounts are of each task")
 		}
 		n := s.replicas
 		if !s.counted {
@@ -320,7 +321,7 @@ func (s *specFlags) shape(spec *messages.JobSpec, amount *messages.Resources) er
 	case "any":
 		g.Split = messages.Split_SPLIT_ANY
 	default:
-		return usage("--split %q: must be whole or any", s.split)
+		return exit.Usage("--split %q: must be whole or any", s.split)
 	}
 	return nil
 }
@@ -331,7 +332,7 @@ func (s *specFlags) lists(spec *messages.JobSpec, lookup func(string) (string, b
 		if !has {
 			var there bool
 			if value, there = lookup(name); !there {
-				return usageHint("write --env "+name+"=value", "--env %s: it is not set here", name)
+				return exit.Hint("write --env "+name+"=value", "--env %s: it is not set here", name)
 			}
 		}
 		spec.Env = append(spec.Env, &messages.EnvVar{Name: name, Value: value})
@@ -345,7 +346,7 @@ func (s *specFlags) lists(spec *messages.JobSpec, lookup func(string) (string, b
 	}
 	for _, name := range slices.Concat(s.nodes, s.exclude) {
 		if strings.ContainsAny(name, "[]") {
-			return usageHint("write each out, as in n1,n2; or give them a label, and --node-selector",
+			return exit.Hint("write each out, as in n1,n2; or give them a label, and --node-selector",
 				"machines are named %q, and brackets are not read", name)
 		}
 	}
@@ -353,7 +354,7 @@ func (s *specFlags) lists(spec *messages.JobSpec, lookup func(string) (string, b
 	for _, entry := range s.mount {
 		parts := strings.Split(entry, ":")
 		if len(parts) < 2 || len(parts) > 3 || len(parts) == 3 && parts[2] != "ro" && parts[2] != "rw" {
-			return usageHint("write source:target or source:target:ro", "--mount %q is no mount", entry)
+			return exit.Hint("write source:target or source:target:ro", "--mount %q is no mount", entry)
 		}
 		readOnly := len(parts) == 3 && parts[2] == "ro"
 		spec.Mounts = append(spec.Mounts, &messages.Mount{Source: parts[0], Target: parts[1], ReadOnly: readOnly})
@@ -368,7 +369,7 @@ func parseLabels(flag string, entries []string) ([]*messages.Label, error) {
 		for pair := range strings.SplitSeq(entry, ",") {
 			key, value, has := strings.Cut(pair, "=")
 			if !has || key == "" {
-				return nil, usageHint("write key=value", "--%s %q is no label", flag, pair)
+				return nil, exit.Hint("write key=value", "--%s %q is no label", flag, pair)
 			}
 			labels = append(labels, &messages.Label{Key: key, Value: value})
 		}
@@ -393,16 +394,16 @@ func defaultName(command []string, image string) string {
 func input(name string, stdin io.Reader) (called string, data []byte, err error) {
 	from, called := stdin, "standard input"
 	if name == "" {
-		return "", nil, usageHint("name it, or - for standard input", "the name of a file is empty")
+		return "", nil, exit.Hint("name it, or - for standard input", "the name of a file is empty")
 	}
 	if name != "-" {
 		file, err := os.Open(name)
 		if err != nil {
-			return name, nil, &failure{code: exitUsage, text: err.Error()}
+			return name, nil, &exit.Failure{Code: exit.Misuse, Text: err.Error()}
 		}
 		defer file.Close()
 		if info, err := file.Stat(); err == nil && info.IsDir() {
-			return name, nil, usage("%s is a directory, and no file with jobs", name)
+			return name, nil, exit.Usage("%s is a directory, and no file with jobs", name)
 		}
 		from, called = file, name
 	}
@@ -428,11 +429,11 @@ func jobsWithSources(name string, data []byte) ([]*messages.JobSpec, []map[strin
 		return specs, from, err
 	case bytes.HasPrefix(data, []byte("\ufeff#!")):
 		return nil, nil,
-			usageHint("save it as UTF-8 without that mark", "%s is a script behind a byte order mark, which no machine runs",
+			exit.Hint("save it as UTF-8 without that mark", "%s is a script behind a byte order mark, which no machine runs",
 				name)
 	case len(data) > 0 && len(data) <= jobfile.MaxBytes && !bytes.Contains(data, []byte("apiVersion")) &&
 		!bytes.Contains(data, []byte("kind")):
-		return nil, nil, usageHint(
+		return nil, nil, exit.Hint(
 			"a script begins with #!; a command goes behind --, as in `submit --image host -- ./program`",
 			"%s is no file with jobs, which begins with `apiVersion: synapse/v1`", name)
 	}

@@ -16,6 +16,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/yi-json/synapse/cmd/synapse-cli/internal/client"
+	"github.com/yi-json/synapse/cmd/synapse-cli/internal/exit"
 	"github.com/yi-json/synapse/cmd/synapse-cli/internal/jobfile"
 	"github.com/yi-json/synapse/cmd/synapse-cli/internal/show"
 	"github.com/yi-json/synapse/messages"
@@ -104,22 +105,22 @@ func (s *submission) arguments(c *cobra.Command, args []string) error {
 	}
 	switch {
 	case len(command) == 0 && (flag != "" || len(files) > 1) && isWord(files):
-		return usageHint("a command goes behind --, as in `-- "+strings.Join(files, " ")+"`",
+		return exit.Hint("a command goes behind --, as in `-- "+strings.Join(files, " ")+"`",
 			"%q is no file that is here", files[0])
 	case s.dryRun != "" && s.dryRun != dryClient && s.dryRun != dryServer:
-		return usageHint("use client, server", "--dry-run %q: is not known", s.dryRun)
+		return exit.Hint("use client, server", "--dry-run %q: is not known", s.dryRun)
 	case s.dryRun != "" && (s.wait || s.attach):
-		return usage("--dry-run submits nothing that could be waited for")
+		return exit.Usage("--dry-run submits nothing that could be waited for")
 	case len(files) > 1:
-		return usageHint("submit each from a call of its own", "%d files are given", len(files))
+		return exit.Hint("submit each from a call of its own", "%d files are given", len(files))
 	case len(files) == 1 && s.from != "":
-		return usage("--from and a file cannot be combined")
+		return exit.Usage("--from and a file cannot be combined")
 	case (len(files) == 1 || s.from != "") && len(command) > 0:
-		return usageHint("write it into the file", "a command cannot be combined with a file or --from")
+		return exit.Hint("write it into the file", "a command cannot be combined with a file or --from")
 	case (len(files) == 1 || s.from != "") && flag != "":
-		return usageHint("write it into the file", "%s cannot be combined with a file or --from", flag)
+		return exit.Hint("write it into the file", "%s cannot be combined with a file or --from", flag)
 	case len(files) == 0 && s.from == "" && flag == "":
-		return usageHint("give a file, - for standard input, or flags such as --gpu 8 --image host -- ./train.sh",
+		return exit.Hint("give a file, - for standard input, or flags such as --gpu 8 --image host -- ./train.sh",
 			"there is no job to submit")
 	}
 	return nil
@@ -150,9 +151,9 @@ func (a *app) submit(s *submission, files, command []string) error {
 	case err != nil:
 		return err
 	case len(specs) > 1 && (s.attach || s.requestID != ""):
-		return usage("--attach and --request-id are for one job, and the file has %d", len(specs))
+		return exit.Usage("--attach and --request-id are for one job, and the file has %d", len(specs))
 	case s.dryRun != "" && (a.style.Quiet || a.style.Parsable || a.style.Format == "name"):
-		return usage("--dry-run submits nothing that has an id: leave -q, --parsable and -o name out")
+		return exit.Usage("--dry-run submits nothing that has an id: leave -q, --parsable and -o name out")
 	case s.dryRun == dryClient:
 		return a.files(specs)
 	}
@@ -205,23 +206,23 @@ const (
 
 // dryRun asks the scheduler what would happen to each job. The first refusal gives the exit code.
 func (a *app) dryRun(ctx context.Context, c *client.Client, s *submission, specs []*messages.JobSpec) error {
-	f := failures{a: a}
+	f := exit.Failures{Tell: a.tell}
 	for _, spec := range specs {
-		if err := a.preceded(ctx, c, spec); err != nil {
-			f.note(err)
+		if err := c.Precede(ctx, spec, c.Named); err != nil {
+			f.Note(err)
 			continue
 		}
 		reply, err := c.DryRun(ctx, &messages.DryRun{Spec: spec.Bare(), AllowInfeasible: s.allowInfeasible})
 		if err != nil {
-			f.note(letWait(err))
+			f.Note(letWait(err))
 			continue
 		}
 		if hint := reply.GetOutcome().GetHint(); hint != "" {
 			a.say("%s: %s", a.name, hint)
 		}
-		f.note(a.tried(spec, reply))
+		f.Note(a.tried(spec, reply))
 	}
-	return f.first
+	return f.First
 }
 
 // trial is what would happen to a job, for programs.
@@ -267,7 +268,7 @@ func (a *app) sendAll(ctx context.Context, c *client.Client, s *submission, spec
 		alone := proto.Clone(spec.Bare()).(*messages.JobSpec)
 		alone.After = nil // one of them may be to run after another, which is not there yet
 		_, err := c.DryRun(ctx, &messages.DryRun{Spec: alone, AllowInfeasible: s.allowInfeasible})
-		if code := codeOf(err); code == exitUsage || code == exitInfeasible || code == exitNotAllowed {
+		if code := exit.Code(err); code == exit.Misuse || code == exit.Infeasible || code == exit.NotAllowed {
 			a.say("%s: none of %d jobs was submitted, because of %s", a.name, len(specs), spec.Called())
 			return letWait(err)
 		}
@@ -304,9 +305,9 @@ func (a *app) describe(s *submission, files, command []string) ([]*messages.JobS
 	err := a.with(func(ctx context.Context, c *client.Client) error {
 		status, err := c.Job(ctx, s.from)
 		if err == nil && status.GetWithheld() {
-			return &failure{
-				code: exitNotAllowed, text: "job " + status.GetRecord().GetId() + ": its env and its command are not shown to you",
-				hint: "they are for its owner, " + status.GetRecord().Whose() + ", and admins: `synapse-cli whoami`",
+			return &exit.Failure{
+				Code: exit.NotAllowed, Text: "job " + status.GetRecord().GetId() + ": its env and its command are not shown to you",
+				Hint: "they are for its owner, " + status.GetRecord().Whose() + ", and admins: `synapse-cli whoami`",
 			}
 		}
 		if spec = status.GetRecord().GetSpec(); spec != nil {
@@ -361,7 +362,7 @@ func (a *app) send(ctx context.Context, c *client.Client, s *submission, spec *m
 
 // order submits a job and prints its id.
 func (a *app) order(ctx context.Context, c *client.Client, s *submission, spec *messages.JobSpec) (string, error) {
-	if err := a.preceded(ctx, c, spec); err != nil {
+	if err := c.Precede(ctx, spec, c.Named); err != nil {
 		return "", err
 	}
 	request := &messages.Submit{RequestId: s.requestID, Spec: spec, AllowInfeasible: s.allowInfeasible}
@@ -380,7 +381,7 @@ func (a *app) order(ctx context.Context, c *client.Client, s *submission, spec *
 	if hint := reply.GetOutcome().GetHint(); hint != "" {
 		a.say("%s: %s", a.name, hint)
 	}
-	if err := a.submitted(s, spec, reply); err != nil && !closedPipe(err) {
+	if err := a.submitted(s, spec, reply); err != nil && !exit.Closed(err) {
 		return "", err
 	}
 	return reply.GetJob(), nil
@@ -432,7 +433,7 @@ func (a *app) progress() func(*messages.JobStatus) {
 // over says how a job ended, and ends as it did.
 func (a *app) over(j *messages.JobStatus) error {
 	a.say("%s", howItEnded(j))
-	return quietly(show.ExitCode(j.GetRecord()))
+	return exit.With(show.ExitCode(j.GetRecord()))
 }
 
 func howItEnded(j *messages.JobStatus) string {
@@ -463,7 +464,7 @@ func (a *app) seedFlags(root *cobra.Command) {
 		}
 		if cpu < 0 || gpu < 0 || mem < 0 || mem > messages.MaxMemoryBytes>>20 || cpu > messages.MaxMilliCPU/1000 ||
 			gpu > messages.MaxMilliGPU {
-			return usage("--cpu, --gpu and --mem must be amounts of a job")
+			return exit.Usage("--cpu, --gpu and --mem must be amounts of a job")
 		}
 		spec := &messages.JobSpec{
 			Name: "job-" + time.Now().Format("150405"), Image: image,
@@ -474,7 +475,7 @@ func (a *app) seedFlags(root *cobra.Command) {
 			spec.Command = []string{"/bin/sh"} // it has no entrypoint; without input a shell ends at once, and well
 		}
 		if err := spec.Validate(); err != nil {
-			return usage("the job is not valid: %s", err)
+			return exit.Usage("the job is not valid: %s", err)
 		}
 		return a.with(func(ctx context.Context, cl *client.Client) error {
 			return a.send(ctx, cl, &submission{seed: true}, spec)

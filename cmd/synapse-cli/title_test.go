@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/yi-json/synapse/cmd/synapse-cli/internal/exit"
 	"github.com/yi-json/synapse/messages"
 )
 
@@ -45,7 +46,7 @@ func TestSubmitByGivenName(t *testing.T) {
 	if len(sent) != 4 {
 		t.Errorf("%d are sent", len(sent))
 	}
-	cli(f.address, "submit", "--name", "a b", "--image", "/i").wants(t, exitUsage, "", `--name: "a b" is not a name`)
+	cli(f.address, "submit", "--name", "a b", "--image", "/i").wants(t, exit.Misuse, "", `--name: "a b" is not a name`)
 	cli(f.address, "submit", file, "--dry-run").wants(t, 0, "name: Train_B.1\n", "")
 	cli(f.address, "slurm", "sbatch", "-J", "my job", "--wrap", "true").wants(t, 0, "", "")
 	if last := told[*messages.Submit](f)[4].GetSpec(); last.GetName() != "my-job" || last.GetTitle() != "" {
@@ -70,8 +71,8 @@ func TestFoundByGivenName(t *testing.T) {
 			t.Errorf("%s: %d, %s%s", args, r.code, r.out, r.err)
 		}
 	}
-	a.does(scopeVerb{args: "get jobs TRAINB"}, "").wants(t, exitNotFound, "", "")
-	a.does(scopeVerb{args: "cancel X[5]"}, "").wants(t, exitUsage, "", `"X[5]"`)
+	a.does(scopeVerb{args: "get jobs TRAINB"}, "").wants(t, exit.NotFound, "", "")
+	a.does(scopeVerb{args: "cancel X[5]"}, "").wants(t, exit.Misuse, "", `"X[5]"`)
 	for args, want := range map[string]string{
 		"slurm scancel -n TrainB": "jb", "cancel X_5": "je", "cancel TrainB": "jb", "cancel train_5": "jarr_5",
 	} {

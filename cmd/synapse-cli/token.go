@@ -13,6 +13,7 @@ import (
 	"github.com/yi-json/synapse/cluster/credential"
 	"github.com/yi-json/synapse/cluster/identity"
 	"github.com/yi-json/synapse/cmd/synapse-cli/internal/client"
+	"github.com/yi-json/synapse/cmd/synapse-cli/internal/exit"
 	"github.com/yi-json/synapse/cmd/synapse-cli/internal/jobfile"
 	"github.com/yi-json/synapse/cmd/synapse-cli/internal/show"
 	"github.com/yi-json/synapse/server/api"
@@ -118,26 +119,26 @@ func (t *tokenFlags) check(args []string) error {
 	}
 	switch {
 	case len(args) > 0:
-		return usage("`token create` takes flags only")
+		return exit.Usage("`token create` takes flags only")
 	case t.ttlMs <= 0:
-		return usage("--ttl %s: must be longer than nothing", jobfile.FormatDuration(t.ttlMs))
+		return exit.Usage("--ttl %s: must be longer than nothing", jobfile.FormatDuration(t.ttlMs))
 	case !node && !person:
-		return usageHint("node, or of people "+identity.Listed(identity.People),
+		return exit.Hint("node, or of people "+identity.Listed(identity.People),
 			"--role %q: is no role that has tokens", t.role)
 	case node && t.user != "":
-		return usageHint("--role submitter --user "+t.user,
+		return exit.Hint("--role submitter --user "+t.user,
 			"--user is for a person's token, and a person has another role than node")
 	case node && t.by == "":
-		return usageHint("the folder that synapse-scheduler --tls has; a person's token has --role and --user",
+		return exit.Hint("the folder that synapse-scheduler --tls has; a person's token has --role and --user",
 			"--by is missing")
 	case person && t.user == "":
-		return usageHint("as in `synapse-cli token create --role submitter --user ann`", "--user is missing")
+		return exit.Hint("as in `synapse-cli token create --role submitter --user ann`", "--user is missing")
 	case person && (t.by != "" || t.name != "" || t.uses != 1):
-		return usage("--by, --node-name and --uses are for tokens of machines")
+		return exit.Usage("--by, --node-name and --uses are for tokens of machines")
 	case person && len(t.bounds) > 0:
-		return usage("--gpus, --gpu-type, --labels and --topology are for tokens of machines")
+		return exit.Usage("--gpus, --gpu-type, --labels and --topology are for tokens of machines")
 	case person && t.ttlMs > api.MaxPassTTL.Milliseconds():
-		return usage("--ttl %s: a person's token is good for %s at most", jobfile.FormatDuration(t.ttlMs),
+		return exit.Usage("--ttl %s: a person's token is good for %s at most", jobfile.FormatDuration(t.ttlMs),
 			jobfile.FormatDuration(api.MaxPassTTL.Milliseconds()))
 	}
 	return nil
@@ -147,13 +148,13 @@ func (t *tokenFlags) check(args []string) error {
 func (a *app) inviteMachine(t *tokenFlags) error {
 	folder, err := identity.OpenFolder(t.by)
 	if err != nil {
-		return usageHint("the folder that synapse-scheduler --tls has", "--by: %s", err)
+		return exit.Hint("the folder that synapse-scheduler --tls has", "--by: %s", err)
 	}
 	return a.hand(t.out, func() (string, error) {
 		until := time.Now().Add(time.Duration(t.ttlMs) * time.Millisecond)
 		text, err := credential.Invite(folder, credential.Invitation{Name: t.name, Until: until, Bounds: t.bounds}, t.uses)
 		if err != nil {
-			return "", usage("%s", err)
+			return "", exit.Usage("%s", err)
 		}
 		return text, nil
 	})
@@ -163,7 +164,7 @@ func (a *app) inviteMachine(t *tokenFlags) error {
 func (a *app) createPass(ctx context.Context, c *client.Client, t *tokenFlags) error {
 	cluster, root, ok := c.Root()
 	if !ok {
-		return usageHint("an admin's: --tls DIR, or `synapse-cli login`",
+		return exit.Hint("an admin's: --tls DIR, or `synapse-cli login`",
 			"a person's token is made over TLS, with a certificate of the cluster's own authority or a token")
 	}
 	return a.hand(t.out, func() (string, error) {
@@ -192,7 +193,7 @@ func (a *app) hand(out string, create func() (string, error)) error {
 	}
 	file, err := os.OpenFile(out, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 	if err != nil {
-		return usageHint("name a file that is not there yet", "--out: %s", err)
+		return exit.Hint("name a file that is not there yet", "--out: %s", err)
 	}
 	text, err := create()
 	if err == nil {

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/yi-json/synapse/cmd/synapse-cli/internal/exit"
 	"github.com/yi-json/synapse/messages"
 )
 
@@ -18,7 +19,7 @@ func TestToldAsItIs(t *testing.T) {
 	f.jobs = []*messages.JobStatus{gone, job("j2", "running", messages.JobState_JOB_STATE_ACTIVE)}
 	f.nodes = []*messages.NodeStatus{machine("n8"), machine("n9")}
 	cli(f.address, "cancel", "j1", "j2").wants(t, 0, "Job j1 is over already: cancelled\nJob j2 is being cancelled\n", "")
-	cli(f.address, "uncordon", "nosuch", "n8", "none", "n9").wants(t, exitNotFound,
+	cli(f.address, "uncordon", "nosuch", "n8", "none", "n9").wants(t, exit.NotFound,
 		"Machine n8 open again\nMachine n9 open again\n",
 		"there is no machine \"none\"\nsynapse-cli: there is no machine \"nosuch\"")
 	for args, want := range map[string]string{
@@ -28,7 +29,7 @@ func TestToldAsItIs(t *testing.T) {
 		"explain a b": "synapse-cli explain takes one job, and 2 are named",
 	} {
 		r := cli(f.address, strings.Fields(args)...)
-		r.wants(t, exitUsage, "", want)
+		r.wants(t, exit.Misuse, "", want)
 		if strings.Contains(r.err, "arg(s)") {
 			t.Errorf("%s: %s", args, r.err)
 		}

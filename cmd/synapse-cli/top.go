@@ -13,6 +13,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/yi-json/synapse/cmd/synapse-cli/internal/client"
+	"github.com/yi-json/synapse/cmd/synapse-cli/internal/exit"
 	"github.com/yi-json/synapse/cmd/synapse-cli/internal/show"
 	"github.com/yi-json/synapse/messages"
 )
@@ -45,7 +46,7 @@ func (a *app) topCommand() *cobra.Command {
 		Args:    cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			if every < time.Second {
-				return usageHint("a second is the least: each page asks for all jobs and machines",
+				return exit.Hint("a second is the least: each page asks for all jobs and machines",
 					"--every %s is too short", every)
 			}
 			return a.with(func(ctx context.Context, c *client.Client) error {

@@ -23,6 +23,7 @@ import (
 
 	"github.com/yi-json/synapse/cluster/identity"
 	"github.com/yi-json/synapse/cmd/synapse-cli/internal/client"
+	"github.com/yi-json/synapse/cmd/synapse-cli/internal/exit"
 	"github.com/yi-json/synapse/cmd/synapse-cli/internal/jobfile"
 	"github.com/yi-json/synapse/cmd/synapse-cli/internal/local"
 	"github.com/yi-json/synapse/messages"
@@ -56,7 +57,7 @@ func (a *app) upCommand() *cobra.Command {
 			"  synapse-cli up --clean",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				return usage("`up` takes flags only")
+				return exit.Usage("`up` takes flags only")
 			}
 			return u.check()
 		},
@@ -96,27 +97,27 @@ func (u *upFlags) check() error {
 	u.Insecure = u.insecure > 1
 	switch {
 	case u.insecure == 1:
-		return usageHint(
+		return exit.Hint(
 			"leave it out, or give it twice: then every task and everybody on this machine may command the cluster",
 			"--insecure: tasks would run beside a port that asks nobody for a key")
 	case u.Nodes < 1 || u.Nodes > local.MaxNodes:
-		return usage("--nodes %d: must be 1 to %d", u.Nodes, local.MaxNodes)
+		return exit.Usage("--nodes %d: must be 1 to %d", u.Nodes, local.MaxNodes)
 	case u.Racks < 1 || u.Racks > u.Nodes:
-		return usage("--racks %d: must be 1 to the number of nodes", u.Racks)
+		return exit.Usage("--racks %d: must be 1 to the number of nodes", u.Racks)
 	case u.GPUs < 0 || u.GPUs > messages.MaxMilliGPU/1000:
-		return usage("--gpus %d: must be 0 to %d", u.GPUs, messages.MaxMilliGPU/1000)
+		return exit.Usage("--gpus %d: must be 0 to %d", u.GPUs, messages.MaxMilliGPU/1000)
 	case u.CPUs < 0:
-		return usage("--cpus %d: must not be negative", u.CPUs)
+		return exit.Usage("--cpus %d: must not be negative", u.CPUs)
 	case u.Driver != "" && !slices.Contains(upDrivers, u.Driver):
-		return usageHint("use "+strings.Join(upDrivers, ", "), "--driver %s is not known", u.Driver)
+		return exit.Hint("use "+strings.Join(upDrivers, ", "), "--driver %s is not known", u.Driver)
 	case u.Store != "" && u.Store != "sqlite" && u.Store != "memory":
-		return usageHint("use sqlite, memory", "--store %s is not known", u.Store)
+		return exit.Hint("use sqlite, memory", "--store %s is not known", u.Store)
 	}
 	if _, _, err := net.SplitHostPort(u.Listen); err != nil {
-		return usageHint("write host:port, as in 127.0.0.1:9000", "--listen %q is no address", u.Listen)
+		return exit.Hint("write host:port, as in 127.0.0.1:9000", "--listen %q is no address", u.Listen)
 	}
 	if info, err := os.Stat(u.Dir); u.Dir != "" && err == nil && !info.IsDir() {
-		return usage("--data-dir %s is not a directory", u.Dir)
+		return exit.Usage("--data-dir %s is not a directory", u.Dir)
 	}
 	for flag, text := range map[string]string{"memory": u.Memory, "patience": u.patience} {
 		parse := jobfile.ParseMemory
@@ -142,8 +143,8 @@ func (a *app) cleanUp(u *upFlags) error {
 	} else if dirs[0], err = filepath.Abs(u.Dir); err != nil {
 		return err
 	} else if _, err := os.Stat(u.Dir); errors.Is(err, fs.ErrNotExist) {
-		return &failure{code: exitNotFound, text: "there is no directory " + u.Dir,
-			hint: "without --data-dir all that was left of temporary ones is ended"}
+		return &exit.Failure{Code: exit.NotFound, Text: "there is no directory " + u.Dir,
+			Hint: "without --data-dir all that was left of temporary ones is ended"}
 	}
 	for _, dir := range dirs {
 		node, err := a.program("synapse-node")
@@ -213,7 +214,7 @@ func (a *app) ended(err error) error {
 		for _, line := range died.Last {
 			a.say("  %s", line)
 		}
-		return &failure{code: exitFailure, text: died.Error(), hint: "its last lines are above"}
+		return &exit.Failure{Code: exit.Failed, Text: died.Error(), Hint: "its last lines are above"}
 	}
 	return upProblem(err)
 }
@@ -221,7 +222,7 @@ func (a *app) ended(err error) error {
 // upProblem gives a directory that is in use the code of a conflict.
 func upProblem(err error) error {
 	if errors.Is(err, local.ErrInUse) {
-		return &failure{code: exitConflict, text: err.Error()}
+		return &exit.Failure{Code: exit.Conflict, Text: err.Error()}
 	}
 	return err
 }
@@ -360,8 +361,8 @@ func (a *app) awaitNodes(ctx context.Context, cluster *local.Cluster, want int) 
 		}
 		select {
 		case <-ctx.Done():
-			return &failure{code: exitTimedOut, text: fmt.Sprintf("%d of %d nodes have joined in time", up, want),
-				hint: "their logs say why; --patience waits longer"}
+			return &exit.Failure{Code: exit.TimedOut, Text: fmt.Sprintf("%d of %d nodes have joined in time", up, want),
+				Hint: "their logs say why; --patience waits longer"}
 		case <-time.After(50 * time.Millisecond):
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"runtime"
 
 	"github.com/spf13/cobra"
+	"github.com/yi-json/synapse/cmd/synapse-cli/internal/exit"
 )
 
 // This file owns what `up` says at a desk that runs no jobs: control groups, namespaces and the agent are Linux's.
@@ -18,8 +19,8 @@ func (a *app) upCommand() *cobra.Command {
 			"a virtual one or WSL 2, and name its scheduler to the other commands here with --server.",
 		DisableFlagParsing: true, // whatever is asked, the answer is the same one
 		RunE: func(*cobra.Command, []string) error {
-			return &failure{code: exitFailure, text: "`up` wants Linux: jobs do not run on " + runtime.GOOS,
-				hint: "run it on a machine with Linux (a virtual one, or WSL 2, will do), and name that one here with --server"}
+			return &exit.Failure{Code: exit.Failed, Text: "`up` wants Linux: jobs do not run on " + runtime.GOOS,
+				Hint: "run it on a machine with Linux (a virtual one, or WSL 2, will do), and name that one here with --server"}
 		},
 	}
 }

@@ -23,6 +23,7 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/yi-json/synapse/cluster/identity"
+	"github.com/yi-json/synapse/cmd/synapse-cli/internal/exit"
 	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/server/api"
 	"github.com/yi-json/synapse/server/authn"
@@ -372,7 +373,7 @@ func TestUpIsKilled(t *testing.T) {
 func TestANodeThatDies(t *testing.T) {
 	r := startUp(t, []string{"FAKE_DIES=node-2"}, "--nodes", "2")
 	code, took := r.end(t)
-	if code != exitFailure || took > pace.Of(10*time.Second) ||
+	if code != exit.Failed || took > pace.Of(10*time.Second) ||
 		!strings.Contains(r.stderr.String(),
 			"  no GPUs here\n  I give up\nsynapse-cli: node-2 ended: exit status 3\nhint: ") {
 		t.Errorf("%d after %s: %s", code, took, r.stderr)
@@ -384,7 +385,7 @@ func TestANodeThatDies(t *testing.T) {
 
 func TestANodeThatDoesNotJoin(t *testing.T) {
 	r := startUp(t, []string{"FAKE_ABSENT=node-1"}, "--nodes", "2", "--patience", "5s") // the other one has to start
-	if code, _ := r.end(t); code != exitTimedOut ||
+	if code, _ := r.end(t); code != exit.TimedOut ||
 		!strings.Contains(r.stderr.String(), "1 of 2 nodes have joined in time") {
 		t.Errorf("%d: %s", code, r.stderr)
 	}
@@ -392,5 +393,5 @@ func TestANodeThatDoesNotJoin(t *testing.T) {
 
 func TestUpWithoutPrograms(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
-	cli("", "up").wants(t, exitFailure, "", "synapse-scheduler is neither beside this program nor in PATH\nhint: ")
+	cli("", "up").wants(t, exit.Failed, "", "synapse-scheduler is neither beside this program nor in PATH\nhint: ")
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/yi-json/synapse/cmd/synapse-cli/internal/client"
+	"github.com/yi-json/synapse/cmd/synapse-cli/internal/exit"
 	"github.com/yi-json/synapse/cmd/synapse-cli/internal/jobfile"
 	"github.com/yi-json/synapse/messages"
 )
@@ -29,15 +30,15 @@ func (a *app) priorityCommand() *cobra.Command {
 			"synapse-cli priority -l team=nlp 10",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				return usageHint("as in `"+a.name+" priority JOB 100`", "no job and no priority is named")
+				return exit.Hint("as in `"+a.name+" priority JOB 100`", "no job and no priority is named")
 			}
 			last := args[len(args)-1]
 			n, err := strconv.ParseInt(last, 10, 32)
 			switch {
 			case err != nil:
-				return usageHint("as in `"+a.name+" priority JOB 100`", "%q is not a priority", last)
+				return exit.Hint("as in `"+a.name+" priority JOB 100`", "%q is not a priority", last)
 			case n < -messages.MaxPriority || n > messages.MaxPriority:
-				return usage("a priority is a number from %d to %d", -messages.MaxPriority, messages.MaxPriority)
+				return exit.Usage("a priority is a number from %d to %d", -messages.MaxPriority, messages.MaxPriority)
 			}
 			change.Priority = int32(n)
 			return jobsOrLabels(args[:len(args)-1], labels)
@@ -53,7 +54,7 @@ func (a *app) priorityCommand() *cobra.Command {
 	c.Flags().StringVarP(&change.Reason, "reason", "r", "", "why, for whoever asks later")
 	c.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		if strings.HasPrefix(err.Error(), "unknown shorthand flag: ") {
-			return usageHint("write it behind --, as in `"+a.name+" priority JOB -- -5`",
+			return exit.Hint("write it behind --, as in `"+a.name+" priority JOB -- -5`",
 				"a negative priority looks like a flag: %s", err)
 		}
 		return refusedFlag(c, err)
@@ -92,10 +93,10 @@ func (a *app) updateCommand() *cobra.Command {
 		change.SetPriority, change.SetTimeLimit, change.SetBegin = priority.Changed, limit.Changed, begin.Changed
 		change.SetArrayMost = most.Changed
 		if change.ArrayMost < 0 || change.ArrayMost > messages.MaxElements {
-			return usage("--array-most is a number up to %d", messages.MaxElements)
+			return exit.Usage("--array-most is a number up to %d", messages.MaxElements)
 		}
 		if !priority.Changed && !limit.Changed && !begin.Changed && !most.Changed && change.GiveTo == "" {
-			return usageHint("give --time-limit, --priority, --begin, --array-most or --owner; for the rest: `cancel` it, and "+
+			return exit.Hint("give --time-limit, --priority, --begin, --array-most or --owner; for the rest: `cancel` it, and "+
 				"submit another", "there is nothing to change")
 		}
 		return check(c, args)
@@ -168,7 +169,7 @@ func (a *app) suspendCommand() *cobra.Command {
 		Use: "suspend JOB...", Hidden: true, Args: cobra.ArbitraryArgs, DisableFlagParsing: true,
 		Short: "refused: a stopped task would keep its GPUs",
 		RunE: func(*cobra.Command, []string) error {
-			return usageHint("`"+a.name+
+			return exit.Hint("`"+a.name+
 				" requeue JOB --hold` has it save and stop, and `release JOB` has it run again; `hold JOB` is for one that waits",
 				"jobs are not suspended: a task that is stopped halfway keeps the memory of its GPUs, so nobody else could use "+
 					"them, and its connections time out")

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra/doc"
 
 	"github.com/yi-json/synapse/cmd/synapse-cli/internal/client"
+	"github.com/yi-json/synapse/cmd/synapse-cli/internal/exit"
 	"github.com/yi-json/synapse/cmd/synapse-cli/internal/show"
 	"github.com/yi-json/synapse/server/api"
 )
@@ -78,7 +79,7 @@ func (a *app) versionCommand() *cobra.Command {
 				defer cancel()
 				reply, err := c.Cluster(ctx, &api.Cluster{})
 				if errors.Is(err, context.DeadlineExceeded) {
-					err = &failure{code: exitTimedOut, text: "the scheduler at " + c.Server() + " has not answered in time"}
+					err = &exit.Failure{Code: exit.TimedOut, Text: "the scheduler at " + c.Server() + " has not answered in time"}
 				}
 				if err != nil {
 					return err

@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/yi-json/synapse/cmd/synapse-cli/internal/client"
+	"github.com/yi-json/synapse/cmd/synapse-cli/internal/exit"
 	"github.com/yi-json/synapse/cmd/synapse-cli/internal/jobfile"
 	"github.com/yi-json/synapse/messages"
 )
@@ -75,7 +76,7 @@ func (a *app) waitAll(ctx context.Context, c *client.Client, args []string, prog
 	var first error
 	for _, id := range ids {
 		err := a.waitFor(ctx, c, id, progress)
-		if f, is := err.(*failure); err != nil && !is {
+		if f, is := err.(*exit.Failure); err != nil && !is {
 			return a.waited(err, id)
 		} else if is && first == nil {
 			first = f
@@ -92,9 +93,10 @@ func idsOf(jobs []*messages.JobStatus) (ids []string) {
 }
 
 func (a *app) waited(err error, id string) error {
-	if codeOf(err) == exitTimedOut {
-		return &failure{code: exitTimedOut, text: "job " + id + " is not over in time", hint: "`" + a.name + " explain " +
-			id + "` says where it stands"}
+	if exit.Code(err) == exit.TimedOut {
+		return &exit.Failure{Code: exit.TimedOut, Text: "job " + id + " is not over in time",
+			Hint: "`" + a.name + " explain " +
+				id + "` says where it stands"}
 	}
 	return err
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/yi-json/synapse/cmd/synapse-cli/internal/client"
+	"github.com/yi-json/synapse/cmd/synapse-cli/internal/exit"
 	"github.com/yi-json/synapse/cmd/synapse-cli/internal/show"
 	"github.com/yi-json/synapse/messages"
 )
@@ -30,7 +31,7 @@ func (a *app) watchCommand() *cobra.Command {
 			case err != nil:
 				return err
 			case q.Nodes && len(args)+len(labels) > 0:
-				return usageHint("`"+a.name+" events -f NODE` follows one", "--nodes shows machines, and jobs are named")
+				return exit.Hint("`"+a.name+" events -f NODE` follows one", "--nodes shows machines, and jobs are named")
 			}
 			q.Labels = chosen.equal()
 			if !q.Jobs && !q.Nodes {
@@ -155,15 +156,15 @@ func resolve(ctx context.Context, c *client.Client, names []string) (ids []strin
 		case err == nil:
 			ids = append(ids, idsOf(found)...)
 			continue
-		case codeOf(err) == exitNotFound:
+		case exit.Code(err) == exit.NotFound:
 			if node, err := c.Node(ctx, name); err == nil {
 				id = node.GetRecord().GetId()
-			} else if codeOf(err) != exitNotFound {
+			} else if exit.Code(err) != exit.NotFound {
 				return nil, nil, err
 			} else {
-				unknown[id] = &failure{code: exitNotFound,
-					text: fmt.Sprintf("there is neither a job nor a machine %q, nor an event of one", name),
-					hint: "`get jobs` and `get nodes` list what there is"}
+				unknown[id] = &exit.Failure{Code: exit.NotFound,
+					Text: fmt.Sprintf("there is neither a job nor a machine %q, nor an event of one", name),
+					Hint: "`get jobs` and `get nodes` list what there is"}
 			}
 		default:
 			return nil, nil, err

@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/yi-json/synapse/cmd/synapse-cli/internal/client"
+	"github.com/yi-json/synapse/cmd/synapse-cli/internal/exit"
 	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/server/api"
 	"github.com/yi-json/synapse/server/web"
@@ -49,12 +50,12 @@ func (a *app) webCommand() *cobra.Command {
 		RunE: func(*cobra.Command, []string) error {
 			switch {
 			case !onLoop(w.listen):
-				return usageHint("name a port of this machine, as in 127.0.0.1:8080, and forward it with ssh -L",
+				return exit.Hint("name a port of this machine, as in 127.0.0.1:8080, and forward it with ssh -L",
 					"--listen: %s can be reached from other machines, in the clear", w.listen)
 			case w.record != "" && w.replay != "":
-				return usage("--record and --replay: one at a time")
+				return exit.Usage("--record and --replay: one at a time")
 			case w.out != "" && w.replay == "":
-				return usageHint("name the record with --replay", "--out makes a folder of a record")
+				return exit.Hint("name the record with --replay", "--out makes a folder of a record")
 			case w.replay != "":
 				return a.replayPage(w)
 			}
@@ -93,7 +94,7 @@ func (a *app) web(ctx context.Context, c *client.Client, w *webFlags) error {
 func (a *app) servePage(ctx context.Context, w *webFlags, what string, o web.Options) error {
 	door, err := net.Listen("tcp", w.listen)
 	if err != nil {
-		return &failure{code: exitUsage, text: "--listen: " + err.Error(), hint: "another port may be free"}
+		return &exit.Failure{Code: exit.Misuse, Text: "--listen: " + err.Error(), Hint: "another port may be free"}
 	}
 	defer door.Close()
 	_, port, err := net.SplitHostPort(door.Addr().String())
@@ -129,7 +130,7 @@ func (a *app) servePage(ctx context.Context, w *webFlags, what string, o web.Opt
 func (a *app) recordPage(ctx context.Context, c *client.Client, path string) error {
 	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
-		return &failure{code: exitUsage, text: "--record: " + err.Error(), hint: "name a file that is not there yet"}
+		return &exit.Failure{Code: exit.Misuse, Text: "--record: " + err.Error(), Hint: "name a file that is not there yet"}
 	}
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -149,17 +150,17 @@ func (a *app) recordPage(ctx context.Context, c *client.Client, path string) err
 func (a *app) replayPage(w *webFlags) error {
 	file, err := os.Open(w.replay)
 	if err != nil {
-		return &failure{code: exitNotFound, text: "--replay: " + err.Error()}
+		return &exit.Failure{Code: exit.NotFound, Text: "--replay: " + err.Error()}
 	}
 	made, err := web.Replay(file)
 	if err = errors.Join(err, file.Close()); err != nil {
-		return &failure{code: exitUsage, text: "--replay: " + w.replay + ": " + err.Error()}
+		return &exit.Failure{Code: exit.Misuse, Text: "--replay: " + w.replay + ": " + err.Error()}
 	}
 	if w.out == "" {
 		return a.servePage(context.Background(), w, "The record is shown", web.Options{Made: made})
 	}
 	if err := os.Mkdir(w.out, 0o755); err != nil {
-		return &failure{code: exitUsage, text: "--out: " + err.Error(), hint: "name a folder that is not there yet"}
+		return &exit.Failure{Code: exit.Misuse, Text: "--out: " + err.Error(), Hint: "name a folder that is not there yet"}
 	}
 	for name, text := range made { //order: each is a file of its own
 		if err := os.WriteFile(filepath.Join(w.out, name), text, 0o644); err != nil {

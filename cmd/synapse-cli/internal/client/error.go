@@ -163,3 +163,9 @@ func (s *server) unreachable() (text, hint string) {
 		return text + ": " + oneLine(plain.Error()), reachHint
 	}
 }
+
+// Is reports whether an error is a scheduler's answer with a code.
+func Is(err error, code messages.Code) bool {
+	e := (*Error)(nil)
+	return errors.As(err, &e) && !e.TimedOut && e.Code == code
+}

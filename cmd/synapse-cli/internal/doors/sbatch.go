@@ -1,4 +1,4 @@
-package main
+package doors
 
 import (
 	"context"
@@ -13,6 +13,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/yi-json/synapse/cmd/synapse-cli/internal/client"
+	"github.com/yi-json/synapse/cmd/synapse-cli/internal/exit"
 	"github.com/yi-json/synapse/cmd/synapse-cli/internal/show"
 	"github.com/yi-json/synapse/cmd/synapse-cli/internal/slurm"
 	"github.com/yi-json/synapse/messages"
@@ -20,15 +21,12 @@ import (
 
 // This file owns `sbatch` as it speaks to a cluster; what its options mean is in internal/slurm.
 
-func (a *app) sbatch(words []string) error {
-	b, text, args, err := slurm.Parse(words, a.lookup, func(name string) ([]byte, error) {
-		_, text, err := input(name, a.stdin)
-		return text, err
-	})
+func (a *CLI) sbatch(words []string) error {
+	b, text, args, err := slurm.Parse(words, a.Lookup, a.Read)
 	if err != nil {
 		return err
 	}
-	return a.with(func(ctx context.Context, c *client.Client) error {
+	return a.With(func(ctx context.Context, c *client.Client) error {
 		spec, err := a.asked(ctx, c, b, func(from slurm.Submitter) (*messages.JobSpec, error) {
 			return b.Job(text, args, from)
 		})
@@ -38,7 +36,7 @@ func (a *app) sbatch(words []string) error {
 		if b.TestOnly {
 			reply, err := c.DryRun(ctx, &messages.DryRun{Spec: spec.Bare()})
 			if err == nil {
-				a.say("sbatch: it could be submitted; it would wait for: %s", orNothing(reply.GetWaits()))
+				a.Say("sbatch: it could be submitted; it would wait for: %s", orNothing(reply.GetWaits()))
 			}
 			return err
 		}
@@ -50,19 +48,19 @@ func (a *app) sbatch(words []string) error {
 		if b.Parsable {
 			line = messages.NumericID(id)
 		}
-		if err := a.data("%s", line); err != nil || !b.Wait {
+		if err := a.Data("%s", line); err != nil || !b.Wait {
 			return err
 		}
-		j, err := c.Finish(ctx, id, a.lost, nil)
+		j, err := c.Finish(ctx, id, a.Lost, nil)
 		if err != nil {
 			return err
 		}
-		return quietly(show.ExitCode(j.GetRecord()))
+		return exit.With(show.ExitCode(j.GetRecord()))
 	})
 }
 
 // asked is the job that was asked for, with what only the cluster knows of it.
-func (a *app) asked(ctx context.Context, c *client.Client, b *slurm.Batch,
+func (a *CLI) asked(ctx context.Context, c *client.Client, b *slurm.Batch,
 	job func(slurm.Submitter) (*messages.JobSpec, error)) (*messages.JobSpec, error) {
 	from := a.submitter()
 	if from.As = from.User; from.As != "" && c.Identifies() {
@@ -78,7 +76,7 @@ func (a *app) asked(ctx context.Context, c *client.Client, b *slurm.Batch,
 	if err != nil {
 		return nil, err
 	}
-	return spec, precededBy(ctx, c, spec, numbering(c))
+	return spec, c.Precede(ctx, spec, numbering(c))
 }
 
 func orNothing(text string) string {
@@ -92,7 +90,7 @@ func orNothing(text string) string {
 const heldUntil = 300 * 24 * time.Hour
 
 // batch submits a job. One that is to be held is submitted to begin in a year, so that it cannot start before it is.
-func (a *app) batch(ctx context.Context, c *client.Client, spec *messages.JobSpec, held bool) (string, error) {
+func (a *CLI) batch(ctx context.Context, c *client.Client, spec *messages.JobSpec, held bool) (string, error) {
 	begin := spec.GetBeginUnixMs()
 	if spec = proto.Clone(spec).(*messages.JobSpec); held {
 		spec.BeginUnixMs = time.Now().Add(heldUntil).UnixMilli()
@@ -110,7 +108,7 @@ func (a *app) batch(ctx context.Context, c *client.Client, spec *messages.JobSpe
 
 // submitter is who submits, and where. A job runs as the account of its owner, so that its files are theirs; without
 // TLS as the account of the login name. Jobs of root have users of their own, as all jobs that name no user.
-func (a *app) submitter() slurm.Submitter {
+func (a *CLI) submitter() slurm.Submitter {
 	from := slurm.Submitter{Env: os.Environ()}
 	from.Dir, _ = os.Getwd()
 	from.Host, _ = os.Hostname()

@@ -1,4 +1,4 @@
-package main
+package doors
 
 import (
 	"context"
@@ -13,6 +13,8 @@ import (
 	"syscall"
 
 	"github.com/yi-json/synapse/cmd/synapse-cli/internal/client"
+	"github.com/yi-json/synapse/cmd/synapse-cli/internal/exit"
+	"github.com/yi-json/synapse/cmd/synapse-cli/internal/room"
 	"github.com/yi-json/synapse/cmd/synapse-cli/internal/slurm"
 	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/server/api"
@@ -22,11 +24,11 @@ import (
 // there. The job is one of sbatch's with a keeper in the script's place (run.go), and a step is what the job's own srun
 // makes of it on the first node.
 
-func (a *app) srun(words []string) error {
+func (a *CLI) srun(words []string) error {
 	if path := a.scriptsOwn("srun"); path != "" {
 		return a.instead(path, words)
 	}
-	b, command, err := slurm.ParseStep(words, a.lookup)
+	b, command, err := slurm.ParseStep(words, a.Lookup)
 	if err != nil {
 		return err
 	}
@@ -35,13 +37,12 @@ func (a *app) srun(words []string) error {
 		return err
 	}
 	first := &api.ExecIn{Command: step, Env: env}
-	how := execOptions{stdin: b.Input(), terminal: b.Terminal()}
-	return a.with(func(ctx context.Context, c *client.Client) error {
+	return a.With(func(ctx context.Context, c *client.Client) error {
 		if b.InJob() == "" {
 			if first.Job, err = a.room(ctx, c, b, "leave"); err != nil {
 				return err
 			}
-			return a.inside(ctx, c, first, how, false)
+			return a.Inside(ctx, c, first, b.Input(), b.Terminal(), false)
 		}
 		j, err := c.One(ctx, b.InJob(), numbering(c))
 		if err != nil {
@@ -52,7 +53,7 @@ func (a *app) srun(words []string) error {
 				return err
 			}
 		}
-		return a.converse(ctx, c, first, how)
+		return a.Converse(ctx, c, first, b.Input(), b.Terminal())
 	})
 }
 
@@ -71,8 +72,8 @@ func rankOn(j *messages.JobStatus, node string) (int32, error) {
 
 // scriptsOwn is the program of a name that the script has in whose job this runs, where its PATH does not lead there;
 // empty: it runs in none.
-func (a *app) scriptsOwn(name string) string {
-	hosts, ok := a.lookup("SYNAPSE_HOSTFILE")
+func (a *CLI) scriptsOwn(name string) string {
+	hosts, ok := a.Lookup("SYNAPSE_HOSTFILE")
 	if !ok {
 		return ""
 	}
@@ -84,15 +85,15 @@ func (a *app) scriptsOwn(name string) string {
 }
 
 // instead runs a program in the place of this one.
-func (a *app) instead(path string, words []string) error {
+func (a *CLI) instead(path string, words []string) error {
 	run := exec.Command(path, words...)
-	run.Stdin, run.Stdout, run.Stderr = a.stdin, a.stdout, a.stderr
+	run.Stdin, run.Stdout, run.Stderr = a.Stdin, a.Stdout, a.Stderr
 	return a.alongside(run, nil)
 }
 
 // alongside runs a program here, and ends as it does. It has the terminal, and with it Ctrl-C; signals that come to
 // this program alone are handed on, and so is what comes of others.
-func (a *app) alongside(run *exec.Cmd, others <-chan os.Signal) error {
+func (a *CLI) alongside(run *exec.Cmd, others <-chan os.Signal) error {
 	signals := make(chan os.Signal, 8)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	defer signal.Stop(signals)
@@ -116,19 +117,19 @@ func (a *app) alongside(run *exec.Cmd, others <-chan os.Signal) error {
 		}
 	}()
 	err := run.Wait()
-	if exit := (*exec.ExitError)(nil); errors.As(err, &exit) {
-		if status, ok := exit.Sys().(syscall.WaitStatus); ok && status.Signaled() {
-			return quietly(128 + int(status.Signal()))
+	if ended := (*exec.ExitError)(nil); errors.As(err, &ended) {
+		if status, ok := ended.Sys().(syscall.WaitStatus); ok && status.Signaled() {
+			return exit.With(128 + int(status.Signal()))
 		}
-		return quietly(exit.ExitCode())
+		return exit.With(ended.ExitCode())
 	}
 	return err
 }
 
 // room submits a job that keeps its room for commands, and waits until it has it. Ctrl-C cancels it meanwhile.
-func (a *app) room(ctx context.Context, c *client.Client, b *slurm.Batch, manner string) (string, error) {
+func (a *CLI) room(ctx context.Context, c *client.Client, b *slurm.Batch, manner string) (string, error) {
 	spec, err := a.asked(ctx, c, b, func(from slurm.Submitter) (*messages.JobSpec, error) {
-		return b.Room(keeper, manner, from)
+		return b.Room(room.Keeper, manner, from)
 	})
 	if err != nil {
 		return "", err
@@ -141,15 +142,15 @@ func (a *app) room(ctx context.Context, c *client.Client, b *slurm.Batch, manner
 	}
 	id, queued := reply.GetJob(), false
 	number := messages.NumericID(id)
-	err = a.placed(waiting, c, id, false, func(why string) {
+	err = a.Placed(waiting, c, id, false, func(why string) {
 		if !queued {
-			a.say("%s: job %s queued and waiting for resources", a.name, number)
+			a.Say("%s: job %s queued and waiting for resources", a.Name, number)
 		}
 		queued = true
-		a.say("%s: job %s waits: %s", a.name, number, why)
+		a.Say("%s: job %s waits: %s", a.Name, number, why)
 	})
 	if queued && err == nil {
-		a.say("%s: job %s has been allocated resources", a.name, number)
+		a.Say("%s: job %s has been allocated resources", a.Name, number)
 	}
 	return id, err
 }
@@ -158,10 +159,10 @@ func (a *app) room(ctx context.Context, c *client.Client, b *slurm.Batch, manner
 func toldBy(ctx context.Context, c *client.Client, id string, command ...string) (string, error) {
 	run, err := c.Execute(ctx, &api.ExecIn{Job: id, Command: command})
 	if err != nil {
-		return "", notRun(err)
+		return "", room.NotRun(err)
 	}
 	_ = run.Send(&api.ExecIn{StdinEnds: true})
 	var text strings.Builder
-	err = hear(run, &heard{out: &text, errs: io.Discard})
+	err = room.Hear(run, &room.Heard{Out: &text, Errs: io.Discard})
 	return text.String(), err
 }

@@ -1,4 +1,4 @@
-package main
+package doors
 
 import (
 	"cmp"
@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/yi-json/synapse/cmd/synapse-cli/internal/client"
+	"github.com/yi-json/synapse/cmd/synapse-cli/internal/exit"
 	"github.com/yi-json/synapse/cmd/synapse-cli/internal/jobfile"
 	"github.com/yi-json/synapse/cmd/synapse-cli/internal/slurm"
 	"github.com/yi-json/synapse/messages"
@@ -16,7 +17,7 @@ import (
 
 // This file owns `scontrol` and `sinfo`: one job or machine in full, and what changes it.
 
-func (a *app) scontrol(words []string) error {
+func (a *CLI) scontrol(words []string) error {
 	f := slurmFlags("scontrol")
 	f.BoolP("oneliner", "o", false, "")
 	if err := parseSlurm(f, words); err != nil {
@@ -24,15 +25,15 @@ func (a *app) scontrol(words []string) error {
 	}
 	words = f.Args()
 	if len(words) == 0 {
-		return usage("no command is named")
+		return exit.Usage("no command is named")
 	}
 	oneLine, _ := f.GetBool("oneliner")
 	verb, rest := strings.ToLower(words[0]), words[1:]
 	jobs := func(do func(context.Context, *client.Client, *messages.JobStatus) error) error {
 		if len(rest) == 0 {
-			return usage("no job is named")
+			return exit.Usage("no job is named")
 		}
-		return a.with(func(ctx context.Context, c *client.Client) error {
+		return a.With(func(ctx context.Context, c *client.Client) error {
 			return a.eachJob(ctx, c, rest, func(j *messages.JobStatus) error { return do(ctx, c, j) })
 		})
 	}
@@ -52,34 +53,34 @@ func (a *app) scontrol(words []string) error {
 	case "requeue", "requeuehold":
 		return jobs(func(ctx context.Context, c *client.Client, j *messages.JobStatus) (err error) {
 			if j.GetCounts() != nil {
-				_, err = requeueAll(ctx, c, j, "scontrol", verb == "requeuehold")
+				_, err = c.RequeueAll(ctx, j, "scontrol", verb == "requeuehold")
 			} else {
-				_, err = requeue(ctx, c, j, "scontrol", verb == "requeuehold")
+				_, err = c.RequeueSeen(ctx, j, "scontrol", verb == "requeuehold")
 			}
 			return err
 		})
 	case "update":
 		return a.scontrolUpdate(rest)
 	case "ping":
-		return a.with(func(ctx context.Context, c *client.Client) error {
+		return a.With(func(ctx context.Context, c *client.Client) error {
 			if _, err := a.me(ctx, c); err != nil {
 				return err
 			}
-			return a.data("Slurmctld(primary) at %s is UP", c.Server())
+			return a.Data("Slurmctld(primary) at %s is UP", c.Server())
 		})
 	}
-	return usageHint("docs/slurm.md has what is known", "%s cannot be honoured here", words[0])
+	return exit.Hint("docs/slurm.md has what is known", "%s cannot be honoured here", words[0])
 }
 
-func (a *app) scontrolShow(words []string, oneLine bool) error {
+func (a *CLI) scontrolShow(words []string, oneLine bool) error {
 	if len(words) == 0 {
-		return usage("show what?")
+		return exit.Usage("show what?")
 	}
 	show := func(text string) error {
 		if oneLine {
 			text = strings.Join(strings.Fields(text), " ")
 		}
-		return a.page(text)
+		return a.Page(text)
 	}
 	name := ""
 	kind := strings.ToLower(words[0])
@@ -90,19 +91,19 @@ func (a *app) scontrolShow(words []string, oneLine bool) error {
 	}
 	switch strings.TrimSuffix(kind, "s") {
 	case "hostname":
-		all, err := slurm.Hostnames(cmp.Or(name, a.variable("SLURM_JOB_NODELIST")))
+		all, err := slurm.Hostnames(cmp.Or(name, a.Variable("SLURM_JOB_NODELIST")))
 		if err != nil {
 			return err
 		}
-		return a.page(strings.Join(all, "\n"))
+		return a.Page(strings.Join(all, "\n"))
 	case "hostlist", "hostlistsorted":
 		all, err := slurm.Hostnames(name)
 		if err != nil {
 			return err
 		}
-		return a.data("%s", slurm.Hostlist(all))
+		return a.Data("%s", slurm.Hostlist(all))
 	case "job", "jobid":
-		return a.with(func(ctx context.Context, c *client.Client) error {
+		return a.With(func(ctx context.Context, c *client.Client) error {
 			if name != "" {
 				return a.eachJob(ctx, c, []string{name}, func(j *messages.JobStatus) error {
 					return show(slurm.Of(j, time.Now().UnixMilli()).Show())
@@ -117,7 +118,7 @@ func (a *app) scontrolShow(words []string, oneLine bool) error {
 			return err
 		})
 	case "node", "nodename":
-		return a.with(func(ctx context.Context, c *client.Client) error {
+		return a.With(func(ctx context.Context, c *client.Client) error {
 			all, err := a.machinesNamed(ctx, c, name)
 			for _, m := range all {
 				if err == nil {
@@ -127,11 +128,11 @@ func (a *app) scontrolShow(words []string, oneLine bool) error {
 			return err
 		})
 	}
-	return usageHint("job, node, hostnames and hostlist are known", "show %s cannot be honoured here", words[0])
+	return exit.Hint("job, node, hostnames and hostlist are known", "show %s cannot be honoured here", words[0])
 }
 
 // machinesNamed are those of a list, in Slurm's brackets; empty: all that are not removed.
-func (a *app) machinesNamed(ctx context.Context, c *client.Client, list string) (all []*slurm.Machine, err error) {
+func (a *CLI) machinesNamed(ctx context.Context, c *client.Client, list string) (all []*slurm.Machine, err error) {
 	var wanted []string
 	if list != "" {
 		if wanted, err = slurm.Hostnames(list); err != nil {
@@ -150,20 +151,20 @@ func (a *app) machinesNamed(ctx context.Context, c *client.Client, list string) 
 	}
 	for _, name := range wanted {
 		if !slices.ContainsFunc(all, func(m *slurm.Machine) bool { return m.Name == name }) {
-			return nil, &failure{code: exitFailure, text: "Node " + name + " not found"}
+			return nil, &exit.Failure{Code: exit.Failed, Text: "Node " + name + " not found"}
 		}
 	}
 	return all, nil
 }
 
 // scontrolUpdate changes a job or a machine, by words KEY=VALUE.
-func (a *app) scontrolUpdate(words []string) error {
+func (a *CLI) scontrolUpdate(words []string) error {
 	set := map[string]string{}
 	var keys []string
 	for _, word := range words {
 		key, value, has := strings.Cut(word, "=")
 		if !has {
-			return usage("%q: a change is KEY=VALUE", word)
+			return exit.Usage("%q: a change is KEY=VALUE", word)
 		}
 		key = strings.ToLower(key)
 		keys = append(keys, key)
@@ -177,10 +178,10 @@ func (a *app) scontrolUpdate(words []string) error {
 	case node != "":
 		return a.updateNode(node, set, keys)
 	}
-	return usageHint("JobId= and NodeName= are known", "what is to be changed is not named")
+	return exit.Hint("JobId= and NodeName= are known", "what is to be changed is not named")
 }
 
-func (a *app) updateJob(job string, set map[string]string, keys []string) error {
+func (a *CLI) updateJob(job string, set map[string]string, keys []string) error {
 	change := &messages.Update{Reason: "scontrol"}
 	for _, key := range keys {
 		value := set[key]
@@ -189,36 +190,36 @@ func (a *app) updateJob(job string, set map[string]string, keys []string) error 
 		case "timelimit":
 			ms, err := slurm.ParseTime(value)
 			if err != nil {
-				return usage("TimeLimit=%s is no span of time", value)
+				return exit.Usage("TimeLimit=%s is no span of time", value)
 			}
 			change.SetTimeLimit, change.TimeLimitMs = true, ms
 		case "priority":
 			n, err := strconv.ParseInt(value, 10, 32)
 			if err != nil {
-				return usage("Priority=%s is not a number", value)
+				return exit.Usage("Priority=%s is not a number", value)
 			}
 			change.SetPriority, change.Priority = true, int32(n)
 		case "starttime", "eligibletime":
 			ms, err := jobfile.ParseMoment(value)
 			if err != nil {
-				return usage("StartTime=%s: %s", value, err)
+				return exit.Usage("StartTime=%s: %s", value, err)
 			}
 			change.SetBegin, change.BeginUnixMs = true, ms
 		case "arraytaskthrottle":
 			n, err := strconv.ParseInt(value, 10, 32)
 			if err != nil || n < 0 {
-				return usage("ArrayTaskThrottle=%s is not a number", value)
+				return exit.Usage("ArrayTaskThrottle=%s is not a number", value)
 			}
 			change.SetArrayMost, change.ArrayMost = true, int32(n)
 		default:
-			return usageHint("TimeLimit, Priority, StartTime and ArrayTaskThrottle can be changed", "%s: cannot be changed here",
+			return exit.Hint("TimeLimit, Priority, StartTime and ArrayTaskThrottle can be changed", "%s: cannot be changed here",
 				key)
 		}
 	}
 	if !change.SetTimeLimit && !change.SetPriority && !change.SetBegin && !change.SetArrayMost {
-		return usage("no change is named")
+		return exit.Usage("no change is named")
 	}
-	return a.with(func(ctx context.Context, c *client.Client) error {
+	return a.With(func(ctx context.Context, c *client.Client) error {
 		return a.eachJob(ctx, c, []string{job}, func(j *messages.JobStatus) error {
 			change.Job = j.GetRecord().GetId()
 			_, err := c.Update(ctx, change)
@@ -234,33 +235,33 @@ var nodeVerbs = map[string]messages.NodeVerb{
 }
 
 // updateNode closes a machine or opens it. Slurm's drain lets what runs go on, which is a cordon here.
-func (a *app) updateNode(list string, set map[string]string, keys []string) error {
+func (a *CLI) updateNode(list string, set map[string]string, keys []string) error {
 	for _, key := range keys {
 		if !slices.Contains([]string{"nodename", "node", "state", "reason"}, key) {
-			return usageHint("State and Reason can be changed", "%s: cannot be changed here", key)
+			return exit.Hint("State and Reason can be changed", "%s: cannot be changed here", key)
 		}
 	}
 	verb, known := nodeVerbs[strings.ToLower(set["state"])]
 	if !known {
-		return usageHint("DRAIN and RESUME are known", "State=%s cannot be honoured here", set["state"])
+		return exit.Hint("DRAIN and RESUME are known", "State=%s cannot be honoured here", set["state"])
 	}
 	if verb == messages.NodeVerb_NODE_VERB_CORDON && set["reason"] == "" {
-		return usage("You must specify a reason when DRAINING a node")
+		return exit.Usage("You must specify a reason when DRAINING a node")
 	}
-	return a.with(func(ctx context.Context, c *client.Client) error {
+	return a.With(func(ctx context.Context, c *client.Client) error {
 		all, err := a.machinesNamed(ctx, c, list)
-		fails := failures{a: a}
-		fails.note(err)
+		fails := exit.Failures{Tell: a.Tell}
+		fails.Note(err)
 		for _, m := range all {
 			_, err := c.ChangeNode(ctx,
 				&messages.ChangeNode{Node: m.Name, Verb: verb, Reason: cmp.Or(set["reason"], "scontrol")})
-			fails.note(err)
+			fails.Note(err)
 		}
-		return fails.first
+		return fails.First
 	})
 }
 
-func (a *app) sinfo(words []string) error {
+func (a *CLI) sinfo(words []string) error {
 	var format, partitions, nodes, states string
 	var noHeader, each, long bool
 	f := slurmFlags("sinfo")
@@ -282,14 +283,14 @@ func (a *app) sinfo(words []string) error {
 	if long {
 		each, usual = true, slurm.InfoLong
 	}
-	before, columns, err := slurm.Percent(cmp.Or(format, a.variable("SINFO_FORMAT"), usual), slurm.InfoFields())
+	before, columns, err := slurm.Percent(cmp.Or(format, a.Variable("SINFO_FORMAT"), usual), slurm.InfoFields())
 	switch {
 	case err != nil:
 		return err
 	case f.NArg() > 0:
 		return refusedWord(f.Arg(0))
 	}
-	return a.with(func(ctx context.Context, c *client.Client) error {
+	return a.With(func(ctx context.Context, c *client.Client) error {
 		all, err := a.machinesNamed(ctx, c, nodes)
 		if err != nil {
 			return err

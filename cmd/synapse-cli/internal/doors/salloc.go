@@ -1,4 +1,4 @@
-package main
+package doors
 
 import (
 	"cmp"
@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/yi-json/synapse/cmd/synapse-cli/internal/client"
+	"github.com/yi-json/synapse/cmd/synapse-cli/internal/exit"
+	"github.com/yi-json/synapse/cmd/synapse-cli/internal/room"
 	"github.com/yi-json/synapse/cmd/synapse-cli/internal/slurm"
 	"github.com/yi-json/synapse/messages"
 )
@@ -25,8 +27,8 @@ import (
 // heldPause is how long nothing is asked where a lifeline could not be made.
 const heldPause = 500 * time.Millisecond
 
-func (a *app) salloc(words []string) error {
-	b, command, err := slurm.ParseRoom(words, a.lookup)
+func (a *CLI) salloc(words []string) error {
+	b, command, err := slurm.ParseRoom(words, a.Lookup)
 	if err != nil {
 		return err
 	}
@@ -36,13 +38,13 @@ func (a *app) salloc(words []string) error {
 		return &slurm.Refusal{Option: "--kill-command", Text: name + ": is no signal that is known here"}
 	}
 	if len(command) == 0 {
-		shell, _ := a.lookup("SHELL")
+		shell, _ := a.Lookup("SHELL")
 		command = []string{cmp.Or(shell, "/bin/sh")}
 	}
-	if !given && isTerminal(a.stdin) {
+	if !given && a.Terminal {
 		kill = syscall.SIGHUP // as there: a shell at a terminal is hung up on
 	}
-	return a.with(func(ctx context.Context, c *client.Client) error {
+	return a.With(func(ctx context.Context, c *client.Client) error {
 		manner := "return"
 		if b.NoShell() {
 			manner = "stay"
@@ -51,7 +53,7 @@ func (a *app) salloc(words []string) error {
 		if err != nil {
 			return err
 		}
-		a.say("salloc: Granted job allocation %s", messages.NumericID(id))
+		a.Say("salloc: Granted job allocation %s", messages.NumericID(id))
 		if b.NoShell() {
 			return nil
 		}
@@ -64,43 +66,43 @@ var killSignals = map[string]syscall.Signal{"TERM": syscall.SIGTERM, "15": sysca
 	"9": syscall.SIGKILL, "INT": syscall.SIGINT, "2": syscall.SIGINT, "HUP": syscall.SIGHUP, "1": syscall.SIGHUP}
 
 // within runs a command here, with what a step of the job would find of Slurm's words.
-func (a *app) within(ctx context.Context, c *client.Client, id string, command []string, kill syscall.Signal) error {
+func (a *CLI) within(ctx context.Context, c *client.Client, id string, command []string, kill syscall.Signal) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	number := messages.NumericID(id)
 	kept := &keeping{id: id, over: make(chan struct{})}
 	if err := kept.hold(ctx, c); err != nil {
-		a.abandon(c, id, "its allocation could not be held")
-		return notRun(err)
+		a.Abandon(c, id, "its allocation could not be held")
+		return room.NotRun(err)
 	}
 	env, err := toldBy(ctx, c, id, "env")
 	if err != nil {
-		a.abandon(c, id, "its environment could not be read")
+		a.Abandon(c, id, "its environment could not be read")
 		return err
 	}
 	revoked := make(chan os.Signal, 1)
 	go func() {
 		if kept.watch(ctx, c) {
-			a.say("salloc: Job allocation %s has been revoked.", number)
+			a.Say("salloc: Job allocation %s has been revoked.", number)
 			if kill != 0 {
 				revoked <- kill
 			}
 		}
 	}()
 	run := exec.Command(command[0], command[1:]...)
-	run.Stdin, run.Stdout, run.Stderr = a.stdin, a.stdout, a.stderr
+	run.Stdin, run.Stdout, run.Stderr = a.Stdin, a.Stdout, a.Stderr
 	run.Env = slices.Concat(slices.DeleteFunc(os.Environ(), ofSlurm), ofAllocation(env))
 	ended := a.alongside(run, revoked)
-	if f := (*failure)(nil); ended != nil && !errors.As(ended, &f) {
-		ended = &failure{code: exitNotRun, text: ended.Error()}
+	if f := (*exit.Failure)(nil); ended != nil && !errors.As(ended, &f) {
+		ended = &exit.Failure{Code: exit.NotRun, Text: ended.Error()}
 	}
 	code := 0
 	if ended != nil {
-		code = codeOf(ended)
+		code = exit.Code(ended)
 	}
-	a.say("salloc: Relinquishing job allocation %s", number)
+	a.Say("salloc: Relinquishing job allocation %s", number)
 	kept.end(code)
-	return a.concluded(ctx, c, id, ended)
+	return a.Concluded(ctx, c, id, ended)
 }
 
 // ofSlurm reports whether a variable is of a job.
@@ -133,14 +135,14 @@ type keeping struct {
 
 // hold makes a lifeline. One that comes when the command has ended hands on its code at once.
 func (k *keeping) hold(ctx context.Context, c *client.Client) error {
-	line, err := held(ctx, c, k.id, 0)
+	line, err := room.Held(ctx, c, k.id, 0)
 	if err != nil {
 		return err
 	}
 	k.lock.Lock()
 	defer k.lock.Unlock()
 	if k.line = line; k.code != nil {
-		letGo(line, *k.code)
+		room.LetGo(line, *k.code)
 	}
 	return nil
 }
@@ -156,10 +158,10 @@ func (k *keeping) let() bool {
 func (k *keeping) watch(ctx context.Context, c *client.Client) (revoked bool) {
 	defer close(k.over)
 	for {
-		if err := hear(k.line, &heard{out: io.Discard, errs: io.Discard}); err == nil && k.let() {
+		if err := room.Hear(k.line, &room.Heard{Out: io.Discard, Errs: io.Discard}); err == nil && k.let() {
 			return false
 		}
-		for limit := time.Now().Add(endPatience); ; {
+		for limit := time.Now().Add(room.Patience); ; {
 			j, err := c.Job(ctx, k.id)
 			if ctx.Err() != nil || err == nil && j.GetPhase() != messages.PhaseRunning || time.Now().After(limit) {
 				return ctx.Err() == nil && !k.let()
@@ -179,10 +181,10 @@ func (k *keeping) watch(ctx context.Context, c *client.Client) (revoked bool) {
 func (k *keeping) end(code int) {
 	k.lock.Lock()
 	k.code = &code
-	letGo(k.line, code)
+	room.LetGo(k.line, code)
 	k.lock.Unlock()
 	select {
 	case <-k.over:
-	case <-time.After(endPatience):
+	case <-time.After(room.Patience):
 	}
 }

@@ -1,6 +1,6 @@
 //go:build linux
 
-package main
+package room
 
 import (
 	"bufio"
@@ -37,7 +37,7 @@ func TestKeeper(t *testing.T) {
 				"PATH=" + bin + ":" + os.Getenv("PATH")}
 			return cmd
 		}
-		keeps := shell(keeper, c.manner)
+		keeps := shell(Keeper, c.manner)
 		if err := keeps.Start(); err != nil {
 			t.Fatal(err)
 		}

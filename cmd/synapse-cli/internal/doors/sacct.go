@@ -1,4 +1,4 @@
-package main
+package doors
 
 import (
 	"cmp"
@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/yi-json/synapse/cmd/synapse-cli/internal/client"
+	"github.com/yi-json/synapse/cmd/synapse-cli/internal/exit"
 	"github.com/yi-json/synapse/cmd/synapse-cli/internal/scope"
 	"github.com/yi-json/synapse/cmd/synapse-cli/internal/slurm"
 	"github.com/yi-json/synapse/messages"
@@ -24,7 +25,7 @@ type accountFlags struct {
 	object                              bool
 }
 
-func (a *app) sacct(words []string) error {
+func (a *CLI) sacct(words []string) error {
 	var o accountFlags
 	f := slurmFlags("sacct")
 	f.StringVarP(&o.jobs, "jobs", "j", "", "")
@@ -48,7 +49,7 @@ func (a *app) sacct(words []string) error {
 	if f.NArg() > 0 {
 		return refusedWord(f.Arg(0))
 	}
-	columns, err := slurm.Named(cmp.Or(o.format, a.variable("SACCT_FORMAT"), slurm.AccountUsual), "%", 12,
+	columns, err := slurm.Named(cmp.Or(o.format, a.Variable("SACCT_FORMAT"), slurm.AccountUsual), "%", 12,
 		slurm.AccountFields())
 	if err != nil {
 		return err
@@ -65,7 +66,7 @@ func (a *app) sacct(words []string) error {
 			columns[i].After = " "
 		}
 	}
-	return a.with(func(ctx context.Context, c *client.Client) error {
+	return a.With(func(ctx context.Context, c *client.Client) error {
 		all, err := a.accounts(ctx, c, &o)
 		if err != nil {
 			return err
@@ -86,7 +87,7 @@ var ago = regexp.MustCompile(`^now-(\d+)([mhd])[a-z]*$`)
 
 // accounts are the jobs of a time: those that live, and those that are over, the oldest first. Without a time it is
 // today, of whoever asks; a job that is named is looked for in all of the past.
-func (a *app) accounts(ctx context.Context, c *client.Client, o *accountFlags) ([]*slurm.Entry, error) {
+func (a *CLI) accounts(ctx context.Context, c *client.Client, o *accountFlags) ([]*slurm.Entry, error) {
 	now := time.Now()
 	sinceMs := time.Date(now.Year(), now.Month(), now.Day(), 0, 0, 0, 0, now.Location()).UnixMilli()
 	untilMs := int64(0)
@@ -101,7 +102,7 @@ func (a *app) accounts(ctx context.Context, c *client.Client, o *accountFlags) (
 		if t.text == "" || t.text == "now" {
 			continue
 		}
-		if *t.to, err = moment(t.flag, ago.ReplaceAllString(t.text, "$1$2"), now.UnixMilli()); err != nil {
+		if *t.to, err = a.Moment(t.flag, ago.ReplaceAllString(t.text, "$1$2"), now.UnixMilli()); err != nil {
 			return nil, err
 		}
 	}
@@ -174,7 +175,7 @@ func accountsOf(ctx context.Context, c *client.Client, list string) (all account
 				n.known = true
 				_, err = c.Scope(ctx, word, func(context.Context, string) (*messages.JobStatus, error) { return job, nil })
 			}
-			if err != nil && codeOf(err) != exitNotFound {
+			if err != nil && exit.Code(err) != exit.NotFound {
 				return nil, err
 			}
 		}

@@ -1,4 +1,4 @@
-package main
+package doors
 
 import (
 	"cmp"
@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/yi-json/synapse/cmd/synapse-cli/internal/client"
+	"github.com/yi-json/synapse/cmd/synapse-cli/internal/exit"
 	"github.com/yi-json/synapse/cmd/synapse-cli/internal/scope"
 	"github.com/yi-json/synapse/cmd/synapse-cli/internal/slurm"
 	"github.com/yi-json/synapse/messages"
@@ -31,7 +32,7 @@ func (o *choice) listed(ctx context.Context, c *client.Client) (states []string,
 }
 
 // entries are the jobs that live, and are meant. An array stands for its elements that wait.
-func (a *app) entries(ctx context.Context, c *client.Client, o *choice) (all []*slurm.Entry, err error) {
+func (a *CLI) entries(ctx context.Context, c *client.Client, o *choice) (all []*slurm.Entry, err error) {
 	if o.me {
 		if o.users, err = a.me(ctx, c); err != nil {
 			return nil, err
@@ -99,7 +100,7 @@ func (w *wanted) entries(ctx context.Context, c *client.Client, o *choice, state
 	case element && e.State == "PENDING" && len(w.jobs) == 0 && !o.each, array && j.GetCounts().GetWaiting() == 0 && !over:
 	case array && !over && (o.each || !w.jobs[id] && w.arrays[id]):
 		whole, err := c.Named(ctx, id)
-		if err != nil && codeOf(err) != exitNotFound {
+		if err != nil && exit.Code(err) != exit.NotFound {
 			return nil, err
 		}
 		if err == nil {
@@ -124,7 +125,7 @@ func placed(ctx context.Context, c *client.Client, j *messages.JobStatus, e *slu
 		return e, nil
 	}
 	whole, err := c.Named(ctx, j.GetRecord().GetId())
-	if err != nil && codeOf(err) != exitNotFound {
+	if err != nil && exit.Code(err) != exit.NotFound {
 		return nil, err
 	}
 	if err == nil {
@@ -148,14 +149,14 @@ func statesOf(text string) (states []string, err error) {
 	for _, word := range listWords(text) {
 		state, ok := slurm.Long(word)
 		if !ok {
-			return nil, usage("Invalid job state specified: %s", word)
+			return nil, exit.Usage("Invalid job state specified: %s", word)
 		}
 		states = append(states, state)
 	}
 	return states, nil
 }
 
-func (a *app) squeue(words []string) error {
+func (a *CLI) squeue(words []string) error {
 	var o choice
 	var format, long, sorted string
 	var noHeader, isLong, starts, object bool
@@ -192,19 +193,19 @@ func (a *app) squeue(words []string) error {
 	if starts {
 		usual = slurm.QueueStarts
 	}
-	before, columns, err := slurm.Percent(cmp.Or(format, a.variable("SQUEUE_FORMAT"), usual), slurm.QueueFields())
+	before, columns, err := slurm.Percent(cmp.Or(format, a.Variable("SQUEUE_FORMAT"), usual), slurm.QueueFields())
 	if long != "" && err == nil {
 		before = ""
 		columns, err = slurm.Named(long, ":", 20, slurm.QueueFields())
 	}
-	sorted = cmp.Or(sorted, a.variable("SQUEUE_SORT"))
+	sorted = cmp.Or(sorted, a.Variable("SQUEUE_SORT"))
 	if sorted != "" && err == nil {
 		err = slurm.Sort(nil, sorted)
 	}
 	if err != nil {
 		return err
 	}
-	return a.with(func(ctx context.Context, c *client.Client) error {
+	return a.With(func(ctx context.Context, c *client.Client) error {
 		all, err := a.entries(ctx, c, &o)
 		if err == nil && sorted != "" {
 			err = slurm.Sort(all, sorted)
@@ -223,7 +224,7 @@ func (a *app) squeue(words []string) error {
 	})
 }
 
-func (a *app) scancel(words []string) error {
+func (a *CLI) scancel(words []string) error {
 	var o choice
 	signal := ""
 	f := slurmFlags("scancel")
@@ -245,12 +246,12 @@ func (a *app) scancel(words []string) error {
 	chosen := o.me || o.users+o.names+o.partitions+o.states+o.accounts != ""
 	switch {
 	case signal != "" && strings.TrimPrefix(strings.ToUpper(signal), "SIG") != "KILL" && signal != "9":
-		return usageHint("`synapse-cli exec JOB -- kill` sends one from within",
+		return exit.Hint("`synapse-cli exec JOB -- kill` sends one from within",
 			"--signal %s: a job is ended, and not sent a signal", signal)
 	case f.NArg() == 0 && !chosen:
-		return usage("No job identification provided")
+		return exit.Usage("No job identification provided")
 	}
-	return a.with(func(ctx context.Context, c *client.Client) error {
+	return a.With(func(ctx context.Context, c *client.Client) error {
 		cancel := func(id string) error {
 			_, err := c.Cancel(ctx, &messages.Cancel{Job: id, Reason: "scancel"})
 			return err
@@ -265,13 +266,13 @@ func (a *app) scancel(words []string) error {
 		}
 		o.jobs, o.each = strings.Join(f.Args(), ","), o.states != "" // of an array, the elements in that state alone
 		all, err := a.entries(ctx, c, &o)
-		fails := failures{a: a}
-		fails.note(err)
+		fails := exit.Failures{Tell: a.Tell}
+		fails.Note(err)
 		for _, e := range all {
-			if err := cancel(e.Job); codeOf(err) != exitConflict || err == nil {
-				fails.note(err)
+			if err := cancel(e.Job); exit.Code(err) != exit.Conflict || err == nil {
+				fails.Note(err)
 			}
 		}
-		return fails.first
+		return fails.First
 	})
 }
