@@ -2,7 +2,6 @@ package sim
 
 import (
 	"flag"
-	"fmt"
 	"maps"
 	"slices"
 	"testing"
@@ -34,7 +33,7 @@ func TestExplainBeside(t *testing.T) {
 	if !maps.Equal(alone, beside) {
 		t.Errorf("the Scheduler is sent\n%v, and\n%v beside people who ask", alone, beside)
 	}
-	if alone["*messages.Submit"] == 0 {
+	if alone["*Submit"] == 0 {
 		t.Errorf("no gang came: %v", alone)
 	}
 }
@@ -43,7 +42,7 @@ const explainFor = 4 * time.Second
 
 // byChance are the messages of which one stands for all that came meanwhile: how many there are depends on the order in
 // which actors have their turn, and that is another one wherever one message more is on its way.
-var byChance = []string{"leader.PlanNow", "leader.reported", "leader.showAgain", "leader.tellAgain"}
+var byChance = []string{"PlanNow", "Reported", "ShowAgain", "TellAgain"}
 
 // besideExplains is how often the Scheduler was sent each kind of message, beside so many who ask each second.
 func besideExplains(t *testing.T, perSecond int) (sent map[string]int, answers int) {
@@ -71,7 +70,7 @@ func besideExplains(t *testing.T, perSecond int) (sent map[string]int, answers i
 	sent = map[string]int{}
 	w.engine.watch = func(m *mailbox, message any) {
 		if m.kind == actors.KindScheduler {
-			sent[fmt.Sprintf("%T", unwrapped(message))]++
+			sent[nameOf(unwrapped(message))]++
 		}
 	}
 	began := w.Now()

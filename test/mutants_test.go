@@ -50,6 +50,33 @@ func TestMutantsStillApply(t *testing.T) {
 	}
 }
 
+// TestOtherPatchesStillApply: what tests change in the code for one run still applies, each in its folder.
+func TestOtherPatchesStillApply(t *testing.T) {
+	folders, err := filepath.Glob("*/testdata/*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := 0
+	for _, folder := range folders {
+		if patches, _ := filepath.Glob(folder + "/*.patch"); len(patches) == 0 {
+			continue
+		}
+		changes, err := patch.Load(root, folder)
+		if err != nil {
+			t.Errorf("%s: %v", folder, err)
+		}
+		for _, change := range changes {
+			if _, err := change.Apply(root); err != nil {
+				t.Errorf("%s: %v", folder, err)
+			}
+		}
+		found += len(changes)
+	}
+	if found < 8 {
+		t.Errorf("%d patches are found", found)
+	}
+}
+
 // mutantsPage lists all mutants, below its head.
 const (
 	mutantsPage = "mutants/README.md"
