@@ -27,7 +27,8 @@ const leftoverPatience = 10 * time.Second
 
 // clearLeftovers says how many processes it has ended.
 func clearLeftovers(args []string) int {
-	if len(args) != 2 {
+	if err := checkLeftovers(args); err != nil {
+		fmt.Fprintln(os.Stderr, "synapse-node leftovers:", err)
 		return 2
 	}
 	ended, err := 0, error(nil)
@@ -42,6 +43,21 @@ func clearLeftovers(args []string) int {
 		return 1
 	}
 	return 0
+}
+
+// checkLeftovers refuses what is no directory of a cluster: in `/` every task of the machine would be ended.
+func checkLeftovers(args []string) error {
+	if len(args) != 2 || args[0] != "end" && args[0] != "collect" {
+		return errors.New("only `synapse-cli up` runs this, as: leftovers end|collect DIR; to end what a killed cluster " +
+			"has left, use `synapse-cli up --clean`")
+	}
+	if dir := filepath.Clean(args[1]); dir == "/" || dir == "." {
+		return fmt.Errorf("%q is not the directory of a cluster", args[1])
+	}
+	if _, err := os.Lstat(filepath.Join(args[1], "lock")); err != nil {
+		return fmt.Errorf("%s is not the directory of a cluster: %w", args[1], err)
+	}
+	return nil
 }
 
 // endLeftovers ends the processes, and removes what they held.
