@@ -53,7 +53,7 @@ func (s *Scheduler) conclude(ctx actor.Context, job topology.JobID, state messag
 
 // onFollowed takes what the store says of a job that is over and that another waits for. One that the store has
 // forgotten has ended, and nobody knows how.
-func (s *Scheduler) onFollowed(ctx actor.Context, id topology.JobID, m actors.Found) {
+func (s *jobTable) onFollowed(ctx actor.Context, id topology.JobID, m actors.Found) {
 	e := s.jobs[id]
 	switch {
 	case e == nil || e.pid == nil:
@@ -65,7 +65,7 @@ func (s *Scheduler) onFollowed(ctx actor.Context, id topology.JobID, m actors.Fo
 }
 
 // living are the jobs that a spec names and that have not ended.
-func (s *Scheduler) living(spec *messages.JobSpec) (all []*messages.After) {
+func (s *jobTable) living(spec *messages.JobSpec) (all []*messages.After) {
 	for _, a := range spec.GetAfter() {
 		if p := s.jobs[topology.JobID(a.Job)]; p != nil && p.concluded == messages.JobState_JOB_STATE_UNSPECIFIED {
 			all = append(all, a)
@@ -75,7 +75,7 @@ func (s *Scheduler) living(spec *messages.JobSpec) (all []*messages.After) {
 }
 
 // seek looks up the jobs that a fresh one is to run after; its record is written when all are known.
-func (s *Scheduler) seek(ctx actor.Context, e *livingJob) {
+func (s *evidence) seek(ctx actor.Context, e *livingJob) {
 	for _, a := range e.rec.Awaits() {
 		id := topology.JobID(a.Job)
 		if p := s.jobs[id]; p == nil || p.pid == nil {

@@ -61,10 +61,10 @@ func committed(sl *messages.SliceReport) bool {
 
 // givenUp: the operator said that what leaders up to this epoch decided and the
 // store does not know is lost.
-func (s *Scheduler) givenUp(t topology.Token) bool { return t.Epoch <= s.p.AcceptLoss }
+func (s *base) givenUp(t topology.Token) bool { return t.Epoch <= s.p.AcceptLoss }
 
 // issued reports whether this leader made the token itself.
-func (s *Scheduler) issued(t topology.Token) bool {
+func (s *base) issued(t topology.Token) bool {
 	return t.Epoch == s.p.Epoch && t.Counter <= s.tokens
 }
 
@@ -73,13 +73,13 @@ func (s *Scheduler) issued(t topology.Token) bool {
 // Forget; or it is lost, and only the store can say which. That the store knows a
 // later one says nothing: the job may have been run again before this machine
 // was heard.
-func (s *Scheduler) unheardOf(e *livingJob, t topology.Token) bool {
+func (s *jobTable) unheardOf(e *livingJob, t topology.Token) bool {
 	return !s.issued(t) && !s.givenUp(t) && !slices.Contains(e.read, t)
 }
 
 // askStore looks for an orphan where attempts are that are over. The answer is
 // acted upon by judgeOrphan.
-func (s *Scheduler) askStore(o orphan) {
+func (s *evidence) askStore(o orphan) {
 	if !s.behind.asked[o] {
 		s.behind.asked[o] = true
 		s.behind.waiting = append(s.behind.waiting, o)
@@ -87,7 +87,7 @@ func (s *Scheduler) askStore(o orphan) {
 	}
 }
 
-func (s *Scheduler) askNext() {
+func (s *evidence) askNext() {
 	b := &s.behind
 	for b.open < orphansAsked && len(b.waiting) > 0 {
 		o := b.waiting[0]
@@ -97,7 +97,7 @@ func (s *Scheduler) askNext() {
 	}
 }
 
-func (s *Scheduler) onAskOrphan(_ actor.Context, m askOrphan) {
+func (s *evidence) onAskOrphan(_ actor.Context, m askOrphan) {
 	if w := s.machines[m.node]; w != nil && w.up && w.slice(m.token) != nil {
 		s.askStore(m.orphan)
 	}
@@ -165,7 +165,7 @@ func (s *Scheduler) followsAnother(ctx actor.Context, h *messages.Hello) {
 // vanished: the store has lost what it had acknowledged to this very leader, as
 // an asynchronous replica does that takes over. What else is in our memory and
 // not on disk, nobody knows; a next leader begins with what is.
-func (s *Scheduler) vanished(what string) {
+func (s *base) vanished(what string) {
 	s.p.Log.Info(
 		"The store has lost %s, which it had acknowledged: this scheduler ends, and the next one begins from what the "+
 			"store has", what)
@@ -174,7 +174,7 @@ func (s *Scheduler) vanished(what string) {
 
 // overtaken: the store has an attempt that only a later leader can have written. This one must not judge it, and ends
 // without waiting for its next write to be refused.
-func (s *Scheduler) overtaken(t topology.Token) {
+func (s *base) overtaken(t topology.Token) {
 	s.p.Log.Info("The store has attempt %s, and this scheduler's epoch is %d: another one leads, and this one ends", t,
 		s.p.Epoch)
 	s.p.Host.Deposed(s.p.Epoch)
@@ -199,7 +199,7 @@ func (s *Scheduler) stopAdmissions(ctx actor.Context, why string) {
 }
 
 // halted is what everybody is told; empty: nothing has stopped.
-func (s *Scheduler) halted() string {
+func (s *evidence) halted() string {
 	if s.behind.why == "" {
 		return ""
 	}
@@ -207,9 +207,9 @@ func (s *Scheduler) halted() string {
 }
 
 // outdated answers a submit that could be lost with the store that is behind.
-func (s *Scheduler) outdated() *messages.SubmitReply {
+func (s *evidence) outdated() *messages.SubmitReply {
 	return intake.Reply("", messages.Code_CODE_UNAVAILABLE, "", s.halted(), "ask the operator of this cluster")
 }
 
 // Behind says why nothing is admitted; empty: it is.
-func (s *Scheduler) Behind() string { return s.behind.why }
+func (s *evidence) Behind() string { return s.behind.why }

@@ -36,7 +36,7 @@ func (s *Scheduler) onUpdate(ctx actor.Context, m *messages.Update) {
 }
 
 // neverAllowed is the answer to a job that is larger than its queue's limits ever allow; nil: it is not.
-func (s *Scheduler) neverAllowed(by *messages.Principal, spec *messages.JobSpec) *messages.SubmitReply {
+func (s *shares) neverAllowed(by *messages.Principal, spec *messages.JobSpec) *messages.SubmitReply {
 	planner, is := s.planner.(policy.Sharer)
 	if !is {
 		return nil
@@ -56,7 +56,7 @@ func (s *Scheduler) neverAllowed(by *messages.Principal, spec *messages.JobSpec)
 type waitingJobs map[string]*intake.Waiting
 
 // idles notes whether a job waits or runs. An array waits until it has ended: its elements are counted beside it.
-func (s *Scheduler) idles(ctx actor.Context, e *livingJob, waits bool) {
+func (s *waitCounts) idles(ctx actor.Context, e *livingJob, waits bool) {
 	if e.idle == waits {
 		return
 	}

@@ -56,7 +56,7 @@ func (s *Scheduler) setAside(ctx actor.Context, l actors.Loaded) {
 	}
 }
 
-func (s *Scheduler) setJobAside(ctx actor.Context, d actors.Damaged) {
+func (s *jobTable) setJobAside(ctx actor.Context, d actors.Damaged) {
 	if s.damaged[d.Job] != nil {
 		return
 	}
@@ -185,7 +185,7 @@ func (s *Scheduler) breakDown(ctx actor.Context, e *livingJob, what string) {
 
 // rereadLater asks for the records; the store hands out all of them or none. A way
 // to read a single one, for what happens once in a database's life, is not worth having.
-func (s *Scheduler) rereadLater(ctx actor.Context, m *machine) {
+func (s *nodeTable) rereadLater(ctx actor.Context, m *machine) {
 	m.edits.waiting, m.edits.written = append(m.edits.written, m.edits.waiting...), nil
 	m.edits.reread = true
 	s.load(ctx)

@@ -32,7 +32,7 @@ const (
 )
 
 // armDrain counts a drained machine's deadline from what its record says.
-func (s *Scheduler) armDrain(ctx actor.Context, m *machine) {
+func (s *drains) armDrain(ctx actor.Context, m *machine) {
 	m.drainSeq++
 	m.drainEnds = 0
 	if left := drainLeft(m.record); left > 0 {
@@ -43,7 +43,7 @@ func (s *Scheduler) armDrain(ctx actor.Context, m *machine) {
 }
 
 // disarmDrain: the machine is open again.
-func (s *Scheduler) disarmDrain(ctx actor.Context, m *machine) {
+func (s *drains) disarmDrain(ctx actor.Context, m *machine) {
 	m.drainSeq++
 	m.drainEnds = 0
 	s.tellDrain(ctx, m)
@@ -62,7 +62,7 @@ func drainLeft(r *messages.NodeRecord) time.Duration {
 	return actors.Millis(r.DrainLeftMs)
 }
 
-func (s *Scheduler) awaitDrain(ctx actor.Context, m *machine, left time.Duration) {
+func (s *nodeTable) awaitDrain(ctx actor.Context, m *machine, left time.Duration) {
 	part := min(max(left/drainParts, drainNoteLeast), drainNoteMost)
 	s.p.Clock.After(min(left, part), ctx.Self(), drainDue{m.id, m.drainSeq})
 }
@@ -70,7 +70,7 @@ func (s *Scheduler) awaitDrain(ctx actor.Context, m *machine, left time.Duration
 // noteDrain puts what is left of a deadline into a record that is to be written:
 // at least a moment, because none at all would be an earlier version's word. The
 // time of day beside it is what people see, by the clock of whoever leads.
-func (s *Scheduler) noteDrain(m *machine, r *messages.NodeRecord) {
+func (s *nodeTable) noteDrain(m *machine, r *messages.NodeRecord) {
 	if m.drainEnds != 0 {
 		r.DrainLeftMs = max(m.drainEnds.Since(s.p.Clock.Now()).Milliseconds(), 1)
 		r.DrainDeadlineUnixMs = s.p.Clock.WallMs() + r.DrainLeftMs
@@ -78,7 +78,7 @@ func (s *Scheduler) noteDrain(m *machine, r *messages.NodeRecord) {
 }
 
 // onDrainDue writes what is left, or moves what still runs on the machine.
-func (s *Scheduler) onDrainDue(ctx actor.Context, d drainDue) {
+func (s *drains) onDrainDue(ctx actor.Context, d drainDue) {
 	m := s.machines[d.Node]
 	if m == nil || m.drainSeq != d.Seq || m.record.GetDrained() == nil {
 		return
@@ -116,7 +116,7 @@ type closing struct {
 }
 
 // closesLater refuses an order to close a machine at a time that cannot be meant; nil: it may be.
-func (s *Scheduler) closesLater(m *machine, q *messages.ChangeNode) *messages.Outcome {
+func (s *nodeTable) closesLater(m *machine, q *messages.ChangeNode) *messages.Outcome {
 	if q.AtUnixMs == 0 {
 		return nil
 	}
@@ -153,7 +153,7 @@ func forgetClosing(r *messages.NodeRecord) {
 
 // armClosing awaits the time at which a machine closes, as its record says; the clock is looked at again within a
 // minute. What waits chooses again where that time is another one than before.
-func (s *Scheduler) armClosing(ctx actor.Context, m *machine) {
+func (s *drains) armClosing(ctx actor.Context, m *machine) {
 	m.closingSeq++
 	var at actors.Instant
 	if m.record.GetClosing() != nil {
@@ -177,7 +177,7 @@ func (s *Scheduler) armClosing(ctx actor.Context, m *machine) {
 }
 
 // onClosingDue looks at the clock again, and drains the machine when it is time.
-func (s *Scheduler) onClosingDue(ctx actor.Context, d closingDue) {
+func (s *drains) onClosingDue(ctx actor.Context, d closingDue) {
 	m := s.machines[d.Node]
 	if m == nil || m.closingSeq != d.Seq || m.record.GetClosing() == nil {
 		return
@@ -202,7 +202,7 @@ func (s *Scheduler) onClosingDue(ctx actor.Context, d closingDue) {
 
 // closingFor are the machines that close too early for a job that is admitted now, and in how long the next one does;
 // 0: none ever does.
-func (s *Scheduler) closingFor(spec *messages.JobSpec) (out []topology.NodeID, next time.Duration) {
+func (s *drains) closingFor(spec *messages.JobSpec) (out []topology.NodeID, next time.Duration) {
 	if len(s.closings) == 0 {
 		return nil, 0
 	}
@@ -218,7 +218,7 @@ func (s *Scheduler) closingFor(spec *messages.JobSpec) (out []topology.NodeID, n
 
 // chooseAnew has all that waits look which machines close too early for it, in the order of the queue: so each leaves
 // its group at the head and joins another at the end, which costs the least.
-func (s *Scheduler) chooseAnew(ctx actor.Context) {
+func (s *drains) chooseAnew(ctx actor.Context) {
 	if s.queue.Len() == 0 {
 		return
 	}
@@ -237,7 +237,7 @@ func (s *Scheduler) chooseAnew(ctx actor.Context) {
 }
 
 // lookAgain has a job that waits choose its machines again.
-func (s *Scheduler) lookAgain(ctx actor.Context, e *livingJob) {
+func (s *drains) lookAgain(ctx actor.Context, e *livingJob) {
 	w, ok := s.queue.Get(e.id)
 	if !ok {
 		return
@@ -255,20 +255,20 @@ func (s *Scheduler) lookAgain(ctx actor.Context, e *livingJob) {
 // What follows owns which Jobs hear that machines of theirs are drained, so that they can warn their tasks.
 
 // tellDrain tells the jobs on a machine by when it is emptied, if they warn their tasks.
-func (s *Scheduler) tellDrain(ctx actor.Context, m *machine) {
+func (s *drains) tellDrain(ctx actor.Context, m *machine) {
 	for _, e := range s.tenantsOf(m) {
 		s.tellDrainTo(ctx, m, e)
 	}
 }
 
-func (s *Scheduler) tellDrainTo(ctx actor.Context, m *machine, e *livingJob) {
+func (s *jobTable) tellDrainTo(ctx actor.Context, m *machine, e *livingJob) {
 	if e.rec.Spec.GetWarn() != nil {
 		ctx.Send(e.pid, protocol.Drains{Node: m.id, Ends: m.drainEnds, Ordered: m.record.GetDrained().GetAtUnixMs()})
 	}
 }
 
 // tellDrains tells an actor that was just made which machines of its job are being emptied.
-func (s *Scheduler) tellDrains(ctx actor.Context, e *livingJob, attempts []*messages.AttemptRecord) {
+func (s *drains) tellDrains(ctx actor.Context, e *livingJob, attempts []*messages.AttemptRecord) {
 	for _, a := range attempts {
 		for _, n := range protocol.Debtors(a) {
 			if m := s.machines[topology.NodeID(n)]; m != nil && m.drainEnds != 0 {

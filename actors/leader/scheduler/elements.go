@@ -42,8 +42,8 @@ func (s *Scheduler) onSprout(ctx actor.Context, m protocol.Sprout) {
 	}
 	spec := m.Spec
 	e := &livingJob{
-		id: id, key: requestKey{owner: of.Owner.GetName()}, element: true,
-		ownUID: ownUID{toCome: s.needsUID(spec)},
+		jobRecord: jobRecord{id: id, key: requestKey{owner: of.Owner.GetName()}, element: true},
+		ownUID:    ownUID{toCome: s.needsUID(spec)},
 	}
 	s.lives++
 	s.arrival++
@@ -72,7 +72,7 @@ func (s *Scheduler) onProbe(ctx actor.Context, m protocol.Probe) {
 }
 
 // onProbed passes on what the store knows of it.
-func (s *Scheduler) onProbed(ctx actor.Context, m protocol.Probe, found actors.Found) {
+func (s *jobTable) onProbed(ctx actor.Context, m protocol.Probe, found actors.Found) {
 	switch {
 	case found.Err != "":
 		s.p.Clock.After(s.p.Constants.JournalRetry, s.self, m)
@@ -109,7 +109,7 @@ func (s *Scheduler) onElementFound(ctx actor.Context, e *livingJob, m actors.Fou
 }
 
 // tellArray tells an element's array where it stands.
-func (s *Scheduler) tellArray(ctx actor.Context, e *livingJob) {
+func (s *jobTable) tellArray(ctx actor.Context, e *livingJob) {
 	if !e.element || e.pid == nil {
 		return
 	}
@@ -121,19 +121,19 @@ func (s *Scheduler) tellArray(ctx actor.Context, e *livingJob) {
 	s.toArray(ctx, array, protocol.ElementMoved{Index: index, Runs: !e.idle, Held: e.heldBack && e.idle})
 }
 
-func (s *Scheduler) tellEnded(ctx actor.Context, id topology.JobID, state messages.JobState) {
+func (s *jobTable) tellEnded(ctx actor.Context, id topology.JobID, state messages.JobState) {
 	array, index, _ := messages.ArrayOf(string(id))
 	s.toArray(ctx, array, protocol.ElementMoved{Index: index, Over: true, State: state})
 }
 
-func (s *Scheduler) toArray(ctx actor.Context, id string, m protocol.ElementMoved) {
+func (s *jobTable) toArray(ctx actor.Context, id string, m protocol.ElementMoved) {
 	if a := s.jobs[topology.JobID(id)]; a != nil && a.pid != nil && a.rec.Spec.Array != nil {
 		ctx.Send(a.pid, m)
 	}
 }
 
 // tellElements tells an array of all its elements that live: it has an actor that knows none of them.
-func (s *Scheduler) tellElements(ctx actor.Context, array string) {
+func (s *jobTable) tellElements(ctx actor.Context, array string) {
 	for _, id := range slices.Sorted(maps.Keys(s.jobs)) {
 		if of, _, is := messages.ArrayOf(string(id)); is && of == array {
 			s.tellArray(ctx, s.jobs[id])
@@ -143,7 +143,7 @@ func (s *Scheduler) tellElements(ctx actor.Context, array string) {
 }
 
 // toldAll ends what an array is told of its elements when it gets an actor.
-func (s *Scheduler) toldAll(ctx actor.Context, e *livingJob, fresh bool) {
+func (s *jobTable) toldAll(ctx actor.Context, e *livingJob, fresh bool) {
 	if e != nil && e.pid != nil && e.rec.Spec.Array != nil {
 		ctx.Send(e.pid, protocol.ElementsTold{Fresh: fresh})
 	}
@@ -151,7 +151,7 @@ func (s *Scheduler) toldAll(ctx actor.Context, e *livingJob, fresh bool) {
 
 // endOrphans cancels the elements of arrays that the store has forgotten. An operator who gives an array up means all
 // of it. The leader calls this when an array is given up, and again when it takes over: the last one may have died.
-func (s *Scheduler) endOrphans(ctx actor.Context) {
+func (s *jobTable) endOrphans(ctx actor.Context) {
 	for _, id := range slices.Sorted(maps.Keys(s.jobs)) {
 		e := s.jobs[id]
 		array, _, is := messages.ArrayOf(string(id))
@@ -166,7 +166,7 @@ func (s *Scheduler) endOrphans(ctx actor.Context) {
 }
 
 // arrayFor is the array whose element a wish is about, where that is no job; nil: there is none.
-func (s *Scheduler) arrayFor(id string) *livingJob {
+func (s *jobTable) arrayFor(id string) *livingJob {
 	array, index, is := messages.ArrayOf(id)
 	if a := s.jobs[topology.JobID(array)]; is && a != nil && a.rec.Spec.GetArray().Place(index) >= 0 {
 		return a
@@ -187,7 +187,7 @@ type throttle struct {
 }
 
 // throttleOf is that of an array, begun where there is none.
-func (s *Scheduler) throttleOf(array string) *throttle {
+func (s *jobTable) throttleOf(array string) *throttle {
 	t := s.throttles[topology.JobID(array)]
 	if t == nil {
 		t = &throttle{placed: map[topology.JobID]*livingJob{}}
@@ -198,7 +198,7 @@ func (s *Scheduler) throttleOf(array string) *throttle {
 
 // takesPlace gives an element that begins to wait a place among those that may run, or has it stand aside: false. A
 // job that is no element needs none.
-func (s *Scheduler) takesPlace(e *livingJob, m protocol.Waits) bool {
+func (s *jobTable) takesPlace(e *livingJob, m protocol.Waits) bool {
 	if !e.element {
 		return true
 	}
@@ -229,7 +229,7 @@ func (t *throttle) remove(e *livingJob) {
 }
 
 // keepsPlace notes an element that ran under the last leader. One that waited says so.
-func (s *Scheduler) keepsPlace(e *livingJob) {
+func (s *jobTable) keepsPlace(e *livingJob) {
 	if e.element && e.rec.State == messages.JobState_JOB_STATE_ACTIVE {
 		array, _, _ := messages.ArrayOf(string(e.id))
 		s.throttleOf(array).placed[e.id] = e
@@ -274,7 +274,7 @@ func (s *Scheduler) onAllows(ctx actor.Context, m protocol.Allows) {
 }
 
 // Allows is how many elements of an array may run at once, as the Scheduler knows it; 0: any number.
-func (s *Scheduler) Allows(array topology.JobID) int {
+func (s *jobTable) Allows(array topology.JobID) int {
 	if t := s.throttles[array]; t != nil {
 		return t.most
 	}

@@ -64,7 +64,7 @@ func TestEndsForeseen(t *testing.T) {
 		if test.name == "it has none" {
 			rec.Spec = endless
 		}
-		e := &livingJob{id: "j", rec: rec}
+		e := &livingJob{jobRecord: jobRecord{id: "j", rec: rec}}
 		s.jobs["j"] = e
 		s.newRun(e, &run{token: token, spec: rec.Spec})
 		who := s.tenant("j", token)

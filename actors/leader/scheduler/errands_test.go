@@ -48,7 +48,8 @@ func TestFailedReadIsRepeated(t *testing.T) {
 		clock, p := &alarms{}, leadertest.Ports()
 		p.Clock = clock
 		s := New(p, Makers{}).(*Scheduler)
-		s.jobs["second"] = &livingJob{id: "second", pid: actor.NewPID("here", "second")}
+		s.jobs["second"] = &livingJob{jobRecord: jobRecord{id: "second"},
+			jobActor: jobActor{pid: actor.NewPID("here", "second")}}
 		for round := range 2 { // also when it fails a second time
 			var said []leadertest.Letter
 			clock.later = nil
@@ -68,7 +69,7 @@ func TestFailedReadIsRepeated(t *testing.T) {
 // given last, each changed alone and both together, and a second time.
 func TestChangesOfAWaitingJobArePlannedWith(t *testing.T) {
 	s, _ := waitingScheduler(&watchClock{now: actors.Instant(time.Hour)})
-	s.jobs["j"] = &livingJob{id: "j", noted: true}
+	s.jobs["j"] = &livingJob{jobRecord: jobRecord{id: "j"}, queueEntry: queueEntry{noted: true}}
 	for _, x := range []struct {
 		limitMs  int64
 		priority int32

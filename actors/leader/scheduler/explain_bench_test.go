@@ -120,7 +120,8 @@ func (c *crowd) come() string {
 	rec := &messages.JobRecord{Id: id, Arrival: uint64(c.made), Spec: spec, Uid: uint32(c.made)}
 	rec.Owner = &messages.Principal{Name: fmt.Sprint("u", c.made%20)}
 	c.jobs[topology.JobID(id)] = &livingJob{
-		id: topology.JobID(id), rec: rec, noted: true, pid: actor.NewPID("here", id),
+		jobRecord: jobRecord{id: topology.JobID(id), rec: rec}, queueEntry: queueEntry{noted: true},
+		jobActor: jobActor{pid: actor.NewPID("here", id)},
 	}
 	c.toMine <- mirror.JobShown{Status: &messages.JobStatus{Record: rec, Phase: messages.PhaseQueued}}
 	c.say(protocol.Waits{Record: rec})

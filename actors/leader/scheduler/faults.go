@@ -43,7 +43,7 @@ type avoided struct {
 // is left out for that job alone, and what closes it must be failures of different
 // jobs, and of different owners where there are several: one job's mistyped path
 // fails everywhere, and so do all of one person's.
-func (s *Scheduler) onLaunchFailed(ctx actor.Context, m protocol.LaunchFailed) {
+func (s *capacity) onLaunchFailed(ctx actor.Context, m protocol.LaunchFailed) {
 	who := s.machines[m.Node]
 	if who == nil {
 		return
@@ -78,7 +78,7 @@ func (m *machine) fails(detail string, most int) bool {
 const noSpace = "no space left on device"
 
 // avoid has a job look elsewhere for a while.
-func (s *Scheduler) avoid(m protocol.LaunchFailed) {
+func (s *jobTable) avoid(m protocol.LaunchFailed) {
 	if e := s.jobs[m.Job]; e != nil {
 		e.avoids = slices.DeleteFunc(e.avoids, func(a avoided) bool { return a.node == m.Node })
 		e.avoids = append(e.avoids, avoided{m.Node, s.p.Clock.Now().Plus(m.Rest)})
@@ -87,7 +87,7 @@ func (s *Scheduler) avoid(m protocol.LaunchFailed) {
 
 // gangOf is what a job asks for, the machines that it avoids, and those that close too
 // early for it. It looks again when one of them is another.
-func (s *Scheduler) gangOf(ctx actor.Context, e *livingJob, spec *messages.JobSpec) topology.Gang {
+func (s *drains) gangOf(ctx actor.Context, e *livingJob, spec *messages.JobSpec) topology.Gang {
 	gang, next := s.avoiding(e, spec)
 	closing, later := s.closingFor(spec)
 	gang.Closing = closing
@@ -102,7 +102,7 @@ func (s *Scheduler) gangOf(ctx actor.Context, e *livingJob, spec *messages.JobSp
 
 // avoiding is what a job asks for, without the machines that it avoids, and for how long
 // that is so. Where it could never be placed without them it avoids none.
-func (s *Scheduler) avoiding(e *livingJob, spec *messages.JobSpec) (topology.Gang, time.Duration) {
+func (s *nodeTable) avoiding(e *livingJob, spec *messages.JobSpec) (topology.Gang, time.Duration) {
 	gang, now := intake.GangFor(s.view.Fabric(), e.rec.GetOwner(), spec), s.p.Clock.Now()
 	e.avoids = slices.DeleteFunc(e.avoids, func(a avoided) bool { return a.until <= now })
 	if len(e.avoids) == 0 {
@@ -122,7 +122,7 @@ func (s *Scheduler) avoiding(e *livingJob, spec *messages.JobSpec) (topology.Gan
 
 // onLookAgain has a job that still waits look at a machine again that it avoided, or
 // leave one out that closes.
-func (s *Scheduler) onLookAgain(ctx actor.Context, m lookAgain) {
+func (s *drains) onLookAgain(ctx actor.Context, m lookAgain) {
 	if e := s.jobs[m.Job]; e != nil && e.looks == m.Seq {
 		s.lookAgain(ctx, e)
 	}
@@ -130,7 +130,7 @@ func (s *Scheduler) onLookAgain(ctx actor.Context, m lookAgain) {
 
 // doubt notes a failure on a machine. What fails in the same words on a second
 // one is the fault of the job, and counts against neither.
-func (s *Scheduler) doubt(who *machine, d doubt) {
+func (s *nodeTable) doubt(who *machine, d doubt) {
 	elsewhere := false
 	for _, other := range s.machines { //order: each is looked at for itself
 		if i := slices.Index(other.doubts, d); i >= 0 && other != who {
@@ -144,7 +144,7 @@ func (s *Scheduler) doubt(who *machine, d doubt) {
 }
 
 // convicted reports whether doubts enough of different kinds have met on a machine.
-func (s *Scheduler) convicted(who *machine) bool {
+func (s *jobTable) convicted(who *machine) bool {
 	if len(who.doubts) < s.p.Constants.LaunchFailures {
 		return false
 	}
@@ -166,13 +166,13 @@ func (o *owners) see(owner string) {
 }
 
 // mayClose reports whether the pool can do without one more machine.
-func (s *Scheduler) mayClose(who *machine) bool {
+func (s *nodeTable) mayClose(who *machine) bool {
 	closed, pool := s.countLike(who, func(m *machine) bool { return m.record.Cordoned.GetBy().GetName() == closer })
 	return closed < max(pool/poolShare, 1)
 }
 
 // countLike counts the machines with a machine's type of GPU, and those of them that are of some kind.
-func (s *Scheduler) countLike(who *machine, is func(*machine) bool) (some, all int) {
+func (s *nodeTable) countLike(who *machine, is func(*machine) bool) (some, all int) {
 	kind := gpuTypeOf(who)
 	for _, m := range s.order {
 		if m.record == nil || m.record.Removed != nil || gpuTypeOf(m) != kind { // one that was only seen does not count yet
@@ -218,7 +218,7 @@ const (
 
 // weighHealth looks at what a machine says of its health. When one is well again, one that was excused may be closed in
 // its stead.
-func (s *Scheduler) weighHealth(ctx actor.Context, m *machine) {
+func (s *capacity) weighHealth(ctx actor.Context, m *machine) {
 	words, before := m.ledger.GetUnwell(), m.health
 	switch {
 	case words == "":
@@ -233,7 +233,7 @@ func (s *Scheduler) weighHealth(ctx actor.Context, m *machine) {
 }
 
 // sentence closes a machine whose check failed, or excuses it.
-func (s *Scheduler) sentence(m *machine) {
+func (s *nodeTable) sentence(m *machine) {
 	words := m.ledger.GetUnwell()
 	if s.mayHoldUnwell(m) {
 		m.health = healthClosed
@@ -250,7 +250,7 @@ func (s *Scheduler) sentence(m *machine) {
 }
 
 // weighOthers closes the first of the machines like one that is well again, if a check fails there.
-func (s *Scheduler) weighOthers(ctx actor.Context, well *machine) {
+func (s *capacity) weighOthers(ctx actor.Context, well *machine) {
 	for _, m := range s.order {
 		if m.health != healthExcused || !m.up || gpuTypeOf(m) != gpuTypeOf(well) {
 			continue
@@ -265,7 +265,7 @@ func (s *Scheduler) weighOthers(ctx actor.Context, well *machine) {
 
 // forgetHealth: a machine that cannot be reached holds no place among those that are closed. It says what it has found
 // when it returns.
-func (s *Scheduler) forgetHealth(ctx actor.Context, m *machine) {
+func (s *capacity) forgetHealth(ctx actor.Context, m *machine) {
 	before := m.health
 	if m.health = healthFine; before == healthClosed {
 		s.weighOthers(ctx, m)
@@ -273,7 +273,7 @@ func (s *Scheduler) forgetHealth(ctx actor.Context, m *machine) {
 }
 
 // mayHoldUnwell reports whether the pool can do without one more machine.
-func (s *Scheduler) mayHoldUnwell(who *machine) bool {
+func (s *nodeTable) mayHoldUnwell(who *machine) bool {
 	closed, pool := s.countLike(who, func(m *machine) bool { return m.health == healthClosed })
 	return closed < max(pool/unwellShare, 1)
 }

@@ -21,12 +21,13 @@ func TestWhatConvictsAMachine(t *testing.T) {
 		{[]string{"bob", "ann", "ann", "ann"}, []string{"ann", "ann", "ann"}, false},
 		{[]string{"bob", "ann"}, []string{"ann", "bob", "ann"}, true},
 	} {
-		s, who := &Scheduler{p: &protocol.Ports{Ports: actors.Ports{Constants: actors.DefaultConstants()}}}, &machine{}
+		b := &base{p: &protocol.Ports{Ports: actors.Ports{Constants: actors.DefaultConstants()}}}
+		s, who := &jobTable{base: b}, &machine{}
 		for _, owner := range c.seen {
 			s.owners.see(owner)
 		}
 		for i, owner := range c.failed {
-			s.doubt(who, doubt{fmt.Sprint(i), owner})
+			(&nodeTable{base: b}).doubt(who, doubt{fmt.Sprint(i), owner})
 		}
 		if got := s.convicted(who); got != c.want {
 			t.Errorf("jobs of %v seen, those of %v failed: convicted %v", c.seen, c.failed, got)

@@ -61,7 +61,7 @@ func (m *machine) outageOf() mirror.Outage {
 // leaders counted, what becomes of what a machine has free, and which GPUs are wanted.
 
 // recallGPUTime hands on what earlier leaders counted, with what has ended since.
-func (s *Scheduler) recallGPUTime(ctx actor.Context, l actors.Loaded) {
+func (s *learner) recallGPUTime(ctx actor.Context, l actors.Loaded) {
 	r := mirror.GPUTimeRecalled{Time: l.Policy.GetGpuTime(), Ended: l.Unlearned}
 	for _, rec := range l.Nodes {
 		if rec.Removed != nil {
@@ -96,7 +96,7 @@ type wantsTelling struct {
 }
 
 // tellWants tells which GPUs waiting jobs could use, where that has changed, now or as soon as it may.
-func (s *Scheduler) tellWants(ctx actor.Context) {
+func (s *teller) tellWants(ctx actor.Context) {
 	t, now := &s.wants, s.p.Clock.Now()
 	if t.began && s.tellsLater(ctx, t.at.Plus(reasonEvery)) {
 		return

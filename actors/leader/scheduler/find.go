@@ -25,7 +25,7 @@ type find struct {
 	probed   *protocol.Probe // an element, of which its array wants to know
 }
 
-func (s *Scheduler) ask(why find, q actors.Query) {
+func (s *storeQueries) ask(why find, q actors.Query) {
 	s.tickets++
 	q.Ticket = s.tickets
 	s.finds[q.Ticket] = why
@@ -39,7 +39,7 @@ type askAgain struct {
 }
 
 // askLater repeats a question after a pause: a store that is away answers each at once.
-func (s *Scheduler) askLater(why find, q actors.Query) {
+func (s *base) askLater(why find, q actors.Query) {
 	s.p.Clock.After(s.p.Constants.JournalRetry, s.self, askAgain{why, q})
 }
 
@@ -81,7 +81,7 @@ func (s *Scheduler) onFound(ctx actor.Context, m actors.Found) {
 }
 
 // tenantsOf lists the jobs that have something on the machine, each once.
-func (s *Scheduler) tenantsOf(m *machine) []*livingJob {
+func (s *jobTable) tenantsOf(m *machine) []*livingJob {
 	var all []*livingJob
 	seen := map[topology.JobID]bool{}
 	for _, t := range m.room.Tenants() {
@@ -97,7 +97,7 @@ func (s *Scheduler) tenantsOf(m *machine) []*livingJob {
 
 // noJob says why nobody is there to pass a wish on to: before the store is read,
 // and while a job's actor is recreated, that is no answer about the job.
-func (s *Scheduler) noJob(id string) *messages.Outcome {
+func (s *planning) noJob(id string) *messages.Outcome {
 	if s.states.In(schedulerLoading) || s.jobs[topology.JobID(id)] != nil {
 		return &messages.Outcome{
 			Code: messages.Code_CODE_UNAVAILABLE, Text: "this leader has just taken over and is not ready",

@@ -61,7 +61,7 @@ func (x *expectations) expect(r *run) {
 }
 
 // endsChanged notes that what ends on a machine has changed.
-func (s *Scheduler) endsChanged(m *machine) {
+func (s *lookahead) endsChanged(m *machine) {
 	if f := &s.foresight; f.horizon != nil && m != nil && !m.endsStale {
 		m.endsStale = true
 		f.stale = append(f.stale, m)
@@ -69,7 +69,7 @@ func (s *Scheduler) endsChanged(m *machine) {
 }
 
 // endChanged notes that the end of a job's attempt has.
-func (s *Scheduler) endChanged(e *livingJob) {
+func (s *lookahead) endChanged(e *livingJob) {
 	f, r := &s.foresight, e.run
 	if f.horizon == nil {
 		return
@@ -81,7 +81,7 @@ func (s *Scheduler) endChanged(e *livingJob) {
 }
 
 // dropRun forgets a job's latest attempt, of which nobody will say how it ended.
-func (s *Scheduler) dropRun(e *livingJob) {
+func (s *lookahead) dropRun(e *livingJob) {
 	s.countOut(e.run, nil)
 	if r := e.run; r != nil && r.place > 0 {
 		heap.Remove(&s.foresight.expected, r.place-1)
@@ -90,14 +90,14 @@ func (s *Scheduler) dropRun(e *livingJob) {
 }
 
 // remembers tells a planner that goes by it what came of a job's latest attempt.
-func (s *Scheduler) remembers(tell func(policy.Rememberer)) {
+func (s *planning) remembers(tell func(policy.Rememberer)) {
 	if p, is := s.planner.(policy.Rememberer); is {
 		tell(p)
 	}
 }
 
 // ends answers a planner (policy.Ends). It stands beside the Scheduler and not on it, whose methods are its mail.
-type ends struct{ s *Scheduler }
+type ends struct{ s *lookahead }
 
 // Horizon is what is known now. What has run for longer than was expected is expected to end later.
 func (x ends) Horizon(view *topology.Fabric, nowNs int64) *topology.Horizon {
@@ -273,14 +273,14 @@ func freeAfterStop(spec *messages.JobSpec, c *actors.Constants) time.Duration {
 }
 
 // newRun begins to foresee the end of an attempt, in place of the job's last.
-func (s *Scheduler) newRun(e *livingJob, r *run) {
+func (s *lookahead) newRun(e *livingJob, r *run) {
 	s.dropRun(e)
 	r.of, r.since, r.stay = e, s.p.Clock.Now(), &belief.Stay{}
 	e.run = r
 	s.foresee(e)
 }
 
-func (s *Scheduler) onForeseen(ctx actor.Context, m protocol.Foreseen) {
+func (s *lookahead) onForeseen(ctx actor.Context, m protocol.Foreseen) {
 	e := s.jobs[m.Job]
 	if e == nil {
 		return
@@ -317,7 +317,7 @@ func (s *Scheduler) onForeseen(ctx actor.Context, m protocol.Foreseen) {
 }
 
 // estimate notes for how long an attempt is expected to run, by what is known now.
-func (s *Scheduler) estimate(e *livingJob) {
+func (s *learner) estimate(e *livingJob) {
 	if e.run.traits.Size == 0 { // else the planner has told them
 		e.run.traits = traitsOf(e.rec, s.poolsNow())
 	}
@@ -325,7 +325,7 @@ func (s *Scheduler) estimate(e *livingJob) {
 }
 
 // foresee works out again when the room of a job's attempt is free, and has it told where that is another time.
-func (s *Scheduler) foresee(e *livingJob) {
+func (s *lookahead) foresee(e *livingJob) {
 	was := e.run.stay.Hard
 	s.workOut(e)
 	if e.run.stay.Hard != was {
@@ -336,7 +336,7 @@ func (s *Scheduler) foresee(e *livingJob) {
 
 // workOut works out when the room of a job's attempt is free. Until it has begun it is expected to run from now
 // on: of the phases before that most take no time.
-func (s *Scheduler) workOut(e *livingJob) {
+func (s *learner) workOut(e *livingJob) {
 	r, c, now := e.run, &s.p.Constants, s.p.Clock.Now()
 	switch hard := &r.stay.Hard; {
 	case r.over != 0:

@@ -67,7 +67,7 @@ func traitsOf(rec *messages.JobRecord, pools estimate.Pools) estimate.Traits {
 
 // poolsNow counts the machines again once in a while, and when there are more or fewer. What
 // most of them have is not another thing from one minute to the next.
-func (s *Scheduler) poolsNow() estimate.Pools {
+func (s *learner) poolsNow() estimate.Pools {
 	l, fabric, now := &s.learning, s.view.Fabric(), s.p.Clock.Now()
 	if l.of != fabric.Len() || now >= l.counted.Plus(s.p.Constants.LearnedEvery) {
 		l.pools, l.counted, l.of = estimate.PoolsOf(fabric), now, fabric.Len()
@@ -76,14 +76,14 @@ func (s *Scheduler) poolsNow() estimate.Pools {
 }
 
 // countIn counts an attempt that has passed its barrier as running.
-func (s *Scheduler) countIn(r *run) {
+func (s *learner) countIn(r *run) {
 	r.counted = true
 	s.learning.cells.Began(r.traits, int64(r.began))
 }
 
 // countOut counts it as running no longer. Without an end nobody knows how it ended: its job's actor had to be
 // recreated in between.
-func (s *Scheduler) countOut(r *run, end *messages.End) {
+func (s *learner) countOut(r *run, end *messages.End) {
 	if r != nil && r.counted {
 		r.counted = false
 		// For as long as the END says, and not as it seems here: a next leader would learn that.
@@ -92,7 +92,7 @@ func (s *Scheduler) countOut(r *run, end *messages.End) {
 	}
 }
 
-func (s *Scheduler) onAttemptEnded(ctx actor.Context, m protocol.AttemptEnded) {
+func (s *lookahead) onAttemptEnded(ctx actor.Context, m protocol.AttemptEnded) {
 	ctx.Send(s.peers.Mirror, mirror.RunEnded{Token: m.Token, Cause: m.End.GetCause()})
 	e := s.jobs[m.Job]
 	if e == nil {
@@ -121,7 +121,7 @@ func (s *Scheduler) onAttemptEnded(ctx actor.Context, m protocol.AttemptEnded) {
 }
 
 // hearEnd takes the end of a job's latest attempt from disk, where its actor broke before it could tell of it.
-func (s *Scheduler) hearEnd(ctx actor.Context, e *livingJob, attempts []*messages.AttemptRecord) {
+func (s *lookahead) hearEnd(ctx actor.Context, e *livingJob, attempts []*messages.AttemptRecord) {
 	r := e.run
 	if r == nil || r.over != 0 || r.ended {
 		return // it has told, or whoever read the store when this leader began has
@@ -134,14 +134,14 @@ func (s *Scheduler) hearEnd(ctx actor.Context, e *livingJob, attempts []*message
 }
 
 // learnLate learns from an attempt that nobody here saw begin.
-func (s *Scheduler) learnLate(rec *messages.JobRecord, end *messages.End) {
+func (s *learner) learnLate(rec *messages.JobRecord, end *messages.End) {
 	if learnsFrom(end) {
 		s.learning.cells.Learn(traitsOf(rec, s.poolsNow()), int64(actors.Millis(end.RanMs)))
 	}
 }
 
 // recall goes on from what earlier leaders learned, and learns from what ended since they wrote it down.
-func (s *Scheduler) recall(ctx actor.Context, l actors.Loaded) {
+func (s *lookahead) recall(ctx actor.Context, l actors.Loaded) {
 	s.learning.cells.Recall(fromCells(l.Policy.GetCells()))
 	s.learning.newer = messages.Newer(l.Policy)
 	s.remembers(func(p policy.Rememberer) { p.Recall(fromCredits(l.Policy.GetCredits())) })
@@ -154,7 +154,7 @@ func (s *Scheduler) recall(ctx actor.Context, l actors.Loaded) {
 }
 
 // saveLater sees to it that what ended is in a record on disk before long.
-func (s *Scheduler) saveLater(ctx actor.Context, news ...topology.Token) {
+func (s *learner) saveLater(ctx actor.Context, news ...topology.Token) {
 	l := &s.learning
 	l.news = append(l.news, news...)
 	if (len(l.news) > 0 || l.moved) && !l.due && !l.saving {
@@ -164,14 +164,14 @@ func (s *Scheduler) saveLater(ctx actor.Context, news ...topology.Token) {
 }
 
 // onGPUTimeMoved: where GPU time goes has changed.
-func (s *Scheduler) onGPUTimeMoved(ctx actor.Context) {
+func (s *learner) onGPUTimeMoved(ctx actor.Context) {
 	s.learning.moved = true
 	s.saveLater(ctx)
 }
 
 // onSaveLearned puts the next record together, and asks for what goes with it: a record that knew of the end of an
 // attempt, and not that its work was lost, would have no next leader learn that.
-func (s *Scheduler) onSaveLearned(ctx actor.Context) {
+func (s *shares) onSaveLearned(ctx actor.Context) {
 	l := &s.learning
 	l.due, l.saving, l.moved = false, true, false
 	l.writing, l.news = l.news, nil
@@ -187,7 +187,7 @@ func (s *Scheduler) onSaveLearned(ctx actor.Context) {
 }
 
 // onGPUTimeTaken writes the record.
-func (s *Scheduler) onGPUTimeTaken(ctx actor.Context, m mirror.GPUTimeTaken) {
+func (s *learner) onGPUTimeTaken(ctx actor.Context, m mirror.GPUTimeTaken) {
 	l := &s.learning
 	l.next.GpuTime = m.Time
 	ctx.Request(s.peers.Journal, protocol.Write{Lane: protocol.LaneDecisions, Tag: learnedWrite{},
@@ -197,7 +197,7 @@ func (s *Scheduler) onGPUTimeTaken(ctx actor.Context, m mirror.GPUTimeTaken) {
 
 // onLearnedWritten: a next leader knows what this one knew when it wrote. A record that the store will not have is a
 // bug, and no reason to try the same once more before something else is learned.
-func (s *Scheduler) onLearnedWritten(ctx actor.Context, m protocol.Written) {
+func (s *learner) onLearnedWritten(ctx actor.Context, m protocol.Written) {
 	l := &s.learning
 	l.saving = false
 	if m.Verdict != actors.Done {
@@ -211,7 +211,7 @@ func (s *Scheduler) onLearnedWritten(ctx actor.Context, m protocol.Written) {
 }
 
 // credits are the planner's, if it goes by such.
-func (s *Scheduler) credits() (all []*messages.Credit) {
+func (s *shares) credits() (all []*messages.Credit) {
 	s.remembers(func(p policy.Rememberer) {
 		for _, c := range p.Credits() {
 			all = append(all, &messages.Credit{Pool: c.Pool, MilliGpuSeconds: c.Amount})

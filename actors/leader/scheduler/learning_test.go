@@ -40,7 +40,8 @@ func TestLearnedIsWrittenOnceAMinute(t *testing.T) {
 	p.Clock = clock
 	s := New(p, Makers{}).(*Scheduler)
 	s.peers, s.self = leadertest.Peers, leadertest.Peers.Scheduler
-	s.jobs["j"] = &livingJob{id: "j", rec: &messages.JobRecord{Id: "j", Spec: leadertest.OneGPU()}}
+	s.jobs["j"] = &livingJob{jobRecord: jobRecord{id: "j",
+		rec: &messages.JobRecord{Id: "j", Spec: leadertest.OneGPU()}}}
 	token := func(n uint64) topology.Token { return topology.Token{Epoch: 1, Counter: n} }
 	var said []leadertest.Letter
 	tell := func(m any) { s.Receive(&leadertest.Context{Hears: m, Said: &said}) }
@@ -118,7 +119,7 @@ func TestEndIsHeardFromDisk(t *testing.T) {
 	s := New(p, Makers{}).(*Scheduler)
 	s.peers, s.self = leadertest.Peers, leadertest.Peers.Scheduler
 	token, rec := topology.Token{Epoch: 1, Counter: 1}, &messages.JobRecord{Id: "j", Spec: leadertest.OneGPU()}
-	e := &livingJob{id: "j", rec: rec}
+	e := &livingJob{jobRecord: jobRecord{id: "j", rec: rec}}
 	s.jobs["j"] = e
 	var said []leadertest.Letter
 	ctx := &leadertest.Context{Said: &said}

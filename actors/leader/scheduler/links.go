@@ -46,13 +46,13 @@ func (s *Scheduler) onLinkUp(ctx actor.Context, m actors.LinkUp) {
 	s.greet(ctx, m.Node)
 }
 
-func (s *Scheduler) greet(ctx actor.Context, n topology.NodeID) {
+func (s *greeter) greet(ctx actor.Context, n topology.NodeID) {
 	s.greetings.seq++
 	s.greetings.unheard[n] = s.greetings.seq
 	s.onGreetAgain(ctx, greetAgain{Node: n, Seq: s.greetings.seq, Pause: s.p.Constants.ResendFirst})
 }
 
-func (s *Scheduler) onGreetAgain(ctx actor.Context, m greetAgain) {
+func (s *greeter) onGreetAgain(ctx actor.Context, m greetAgain) {
 	if s.greetings.unheard[m.Node] != m.Seq {
 		return
 	}
@@ -75,6 +75,6 @@ func (s *Scheduler) onLinkDown(ctx actor.Context, m actors.LinkDown) {
 	s.early = slices.DeleteFunc(s.early, func(n topology.NodeID) bool { return n == m.Node })
 }
 
-func (s *Scheduler) lead(ctx actor.Context, n topology.NodeID) {
+func (s *base) lead(ctx actor.Context, n topology.NodeID) {
 	ctx.Request(s.p.Peers.Node(n), &messages.Lead{Epoch: s.p.Epoch, ClusterId: s.p.ClusterID})
 }

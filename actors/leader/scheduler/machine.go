@@ -251,7 +251,7 @@ func (m *machine) finestPlace(levels []string) string {
 
 // decides notes how a machine decides about accounts, and reports whether no other decides in that way: then every job
 // that waits has to look again where it may go.
-func (s *Scheduler) decides(m *machine, u *messages.NodeUsers) (first bool) {
+func (s *nodeTable) decides(m *machine, u *messages.NodeUsers) (first bool) {
 	key := ""
 	if u != nil {
 		key = "u" + string(messages.Bytes(u))
@@ -316,14 +316,14 @@ func usersNamed(u *messages.NodeUsers) *messages.NodeUsers {
 
 // foreign reports whether a machine says that it belongs to another cluster. An
 // agent of an earlier version does not say.
-func (s *Scheduler) foreign(h *messages.Hello) bool {
+func (s *nodeTable) foreign(h *messages.Hello) bool {
 	return h.ClusterId != "" && h.ClusterId != s.p.ClusterID
 }
 
 // turnForeignAway refuses it as often as it says Hello, and tells people once for
 // each link. It is asked again for as long as it is linked: the refusal may have
 // been lost.
-func (s *Scheduler) turnForeignAway(ctx actor.Context, h *messages.Hello) {
+func (s *greeter) turnForeignAway(ctx actor.Context, h *messages.Hello) {
 	s.p.Host.Count("scheduler.foreign", 1)
 	text := fmt.Sprintf(
 		"this is cluster %s, and the machine belongs to cluster %s: point its --join at its own scheduler; or, to have it "+

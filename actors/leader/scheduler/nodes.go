@@ -45,7 +45,7 @@ func (s *Scheduler) expectMachine(ctx actor.Context, rec *messages.NodeRecord) {
 	s.showNode(ctx, m)
 }
 
-func (s *Scheduler) machine(id topology.NodeID) *machine {
+func (s *evidence) machine(id topology.NodeID) *machine {
 	m := s.machines[id]
 	if m == nil {
 		m = &machine{id: id, halted: s.halted(), room: s.view.Machine(id)}
@@ -56,7 +56,7 @@ func (s *Scheduler) machine(id topology.NodeID) *machine {
 }
 
 // house finds where a machine stands, and the Rack that hears it.
-func (s *Scheduler) house(ctx actor.Context, m *machine) {
+func (s *nodeTable) house(ctx actor.Context, m *machine) {
 	name := m.rackOf(s.levels)
 	pid := s.racks[name]
 	if pid == nil {
@@ -145,7 +145,7 @@ func sameMachine(r *messages.NodeRecord, h *messages.Hello) bool {
 
 // turnAway refuses another machine under a known name. It asks again for as long
 // as it is linked, because the name may be given up; that is told once.
-func (s *Scheduler) turnAway(ctx actor.Context, m *machine, h *messages.Hello) {
+func (s *nodeTable) turnAway(ctx actor.Context, m *machine, h *messages.Hello) {
 	const text = "node already registered"
 	if m.turnedAway != h.Origin.MachineId {
 		m.turnedAway = h.Origin.MachineId
@@ -154,7 +154,7 @@ func (s *Scheduler) turnAway(ctx actor.Context, m *machine, h *messages.Hello) {
 	s.reject(ctx, h, messages.RejectReason_REJECT_REASON_ANOTHER_MACHINE, text)
 }
 
-func (s *Scheduler) reject(ctx actor.Context, h *messages.Hello, why messages.RejectReason, text string) {
+func (s *base) reject(ctx actor.Context, h *messages.Hello, why messages.RejectReason, text string) {
 	ctx.Respond(&messages.Rejected{Epoch: s.p.Epoch, Reason: why, Text: text, Incarnation: h.Origin.GetIncarnation()})
 }
 
@@ -202,7 +202,7 @@ func (s *Scheduler) welcome(ctx actor.Context, m *machine) {
 }
 
 // sightAll tells every job what the machine has of it, and what it has not.
-func (s *Scheduler) sightAll(ctx actor.Context, m *machine) {
+func (s *evidence) sightAll(ctx actor.Context, m *machine) {
 	for _, sl := range m.ledger.Slices {
 		s.sight(ctx, m, topology.JobID(sl.Job), messages.FromToken(sl.Token), sl)
 	}
@@ -214,7 +214,7 @@ func (s *Scheduler) sightAll(ctx actor.Context, m *machine) {
 	}
 }
 
-func (s *Scheduler) sight(ctx actor.Context, m *machine, job topology.JobID, t topology.Token,
+func (s *evidence) sight(ctx actor.Context, m *machine, job topology.JobID, t topology.Token,
 	sl *messages.SliceReport) {
 	e := s.jobs[job]
 	switch {
@@ -228,7 +228,7 @@ func (s *Scheduler) sight(ctx actor.Context, m *machine, job topology.JobID, t t
 	}
 }
 
-func (s *Scheduler) tellSight(ctx actor.Context, m *machine, e *livingJob, t topology.Token, sl *messages.SliceReport) {
+func (s *jobTable) tellSight(ctx actor.Context, m *machine, e *livingJob, t topology.Token, sl *messages.SliceReport) {
 	if e.pid != nil && !e.remakes {
 		ctx.Send(e.pid, protocol.Sighted{
 			Node: m.id, MachineID: m.record.MachineId, Incarnation: m.incarnation, Vocabulary: m.vocabulary,
@@ -259,7 +259,7 @@ func (s *Scheduler) resight(ctx actor.Context, e *livingJob) {
 // sightOrphan: the machine has something of a job that has no actor, so that
 // job is over and all its evidence, or the operator's word, is on disk. If it is
 // not even there, the store is behind.
-func (s *Scheduler) sightOrphan(ctx actor.Context, m *machine, job topology.JobID, t topology.Token,
+func (s *evidence) sightOrphan(ctx actor.Context, m *machine, job topology.JobID, t topology.Token,
 	sl *messages.SliceReport) {
 	switch {
 	case sl == nil:
@@ -272,7 +272,7 @@ func (s *Scheduler) sightOrphan(ctx actor.Context, m *machine, job topology.JobI
 }
 
 // endOrphan has a machine let go of what is over.
-func (s *Scheduler) endOrphan(ctx actor.Context, m *machine, job topology.JobID, t topology.Token,
+func (s *nodeTable) endOrphan(ctx actor.Context, m *machine, job topology.JobID, t topology.Token,
 	sl *messages.SliceReport) {
 	order := &messages.Order{
 		Epoch: s.p.Epoch, Token: messages.ToToken(t), Job: string(job), Node: string(m.id), Incarnation: m.incarnation,
@@ -310,7 +310,7 @@ func (s *Scheduler) onReported(ctx actor.Context, r protocol.Reported) {
 }
 
 // checkDevices ends the gang on a device that the machine had to withdraw.
-func (s *Scheduler) checkDevices(ctx actor.Context, m *machine, sl *messages.SliceReport) {
+func (s *jobTable) checkDevices(ctx actor.Context, m *machine, sl *messages.SliceReport) {
 	if len(m.ledger.WithdrawnGpus) == 0 || sl.State > messages.SliceState_SLICE_STATE_STARTED ||
 		m.room.Tenant(messages.FromToken(sl.Token)) == nil {
 		return // or it is none of the machine's: nobody placed it there
@@ -390,7 +390,7 @@ func (s *Scheduler) onChangeNode(ctx actor.Context, q *messages.ChangeNode) {
 	}})
 }
 
-func (s *Scheduler) changeOf(q *messages.ChangeNode) func(*messages.NodeRecord) {
+func (s *nodeTable) changeOf(q *messages.ChangeNode) func(*messages.NodeRecord) {
 	deed := &messages.Deed{By: q.Principal, AtUnixMs: s.p.Clock.WallMs(), Reason: q.Reason}
 	return func(r *messages.NodeRecord) {
 		switch q.Verb {
@@ -451,14 +451,14 @@ func (s *Scheduler) remove(ctx actor.Context, m *machine) {
 }
 
 // edit changes a machine's record on disk.
-func (s *Scheduler) edit(ctx actor.Context, m *machine, e nodeEdit) {
+func (s *nodeTable) edit(ctx actor.Context, m *machine, e nodeEdit) {
 	m.edits.waiting = append(m.edits.waiting, e)
 	if m.edits.next == nil {
 		s.writeNode(ctx, m)
 	}
 }
 
-func (s *Scheduler) writeNode(ctx actor.Context, m *machine) {
+func (s *nodeTable) writeNode(ctx actor.Context, m *machine) {
 	next := &messages.NodeRecord{Id: string(m.id)}
 	if m.record != nil {
 		next = actors.CopyOf(m.record)
@@ -474,7 +474,7 @@ func (s *Scheduler) writeNode(ctx actor.Context, m *machine) {
 	ctx.Request(s.peers.Journal, protocol.Write{Lane: protocol.LaneDecisions, Change: actors.Change{Node: next}, Tag: m})
 }
 
-func (s *Scheduler) onNodeWritten(ctx actor.Context, m *machine, w protocol.Written) {
+func (s *capacity) onNodeWritten(ctx actor.Context, m *machine, w protocol.Written) {
 	if w.Verdict != actors.Done {
 		s.rereadLater(ctx, m)
 		return

@@ -126,8 +126,9 @@ func TestOneOwnerLeavesUIDs(t *testing.T) {
 	take := func(owner string, exempt bool, most int) (got int, why string) {
 		for got = 0; got < most; got++ {
 			e := &livingJob{
-				key: requestKey{owner: owner}, ownUID: ownUID{toCome: true},
-				rec: &messages.JobRecord{Owner: &messages.Principal{Name: owner}, Exempt: exempt},
+				jobRecord: jobRecord{key: requestKey{owner: owner},
+					rec: &messages.JobRecord{Owner: &messages.Principal{Name: owner}, Exempt: exempt}},
+				ownUID: ownUID{toCome: true},
 			}
 			if why = a.s.whyNoUID(e); why != "" {
 				break
@@ -142,7 +143,7 @@ func TestOneOwnerLeavesUIDs(t *testing.T) {
 	if n, why := take("bob", false, 100); n != 49 || !strings.Contains(why, "the last 1 are for admins") {
 		t.Errorf("bob has %d: %s", n, why)
 	}
-	named := &livingJob{rec: &messages.JobRecord{Owner: &messages.Principal{Name: "ann"}}}
+	named := &livingJob{jobRecord: jobRecord{rec: &messages.JobRecord{Owner: &messages.Principal{Name: "ann"}}}}
 	if why := a.s.whyNoUID(named); why != "" {
 		t.Errorf("a job that names a user: %s", why)
 	}

@@ -17,7 +17,7 @@ import (
 
 // plan asks for a pass. Many changes at once cost one: it comes after what is
 // already in the mailbox.
-func (s *Scheduler) plan(ctx actor.Context) {
+func (s *planning) plan(ctx actor.Context) {
 	if !s.planDue && s.states.In(schedulerLeading) && s.queue.Len() > 0 {
 		s.planDue = true
 		ctx.Send(ctx.Self(), PlanNow{})
@@ -52,7 +52,7 @@ func (s *Scheduler) pass(ctx actor.Context) {
 	s.p.Host.Took(TookPass, s.p.Clock.Now().Since(now))
 }
 
-func (s *Scheduler) onPatienceOver(ctx actor.Context, m patienceOver) {
+func (s *planning) onPatienceOver(ctx actor.Context, m patienceOver) {
 	if m.At == s.wakeAt {
 		s.plan(ctx)
 	}
@@ -110,7 +110,7 @@ func (s *Scheduler) admit(ctx actor.Context, a policy.Admission) {
 
 // indispensable reports whether a gang that one machine could not prepare can never
 // be placed without that machine.
-func (s *Scheduler) indispensable(rec *messages.JobRecord) bool {
+func (s *nodeTable) indispensable(rec *messages.JobRecord) bool {
 	if on := rec.GetPrepareFailedOn(); len(on) == 1 {
 		others := s.view.Fabric().Clone()
 		others.Remove(topology.NodeID(on[0]))
@@ -121,7 +121,7 @@ func (s *Scheduler) indispensable(rec *messages.JobRecord) bool {
 }
 
 // tenant is an attempt as the view knows it.
-func (s *Scheduler) tenant(job topology.JobID, t topology.Token) belief.Lodger {
+func (s *jobTable) tenant(job topology.JobID, t topology.Token) belief.Lodger {
 	who := belief.Lodger{Token: t, Job: job}
 	if e := s.jobs[job]; e != nil { // of one that is damaged the machine says it
 		who.UID = e.uid
@@ -192,7 +192,7 @@ func (s *Scheduler) onWaits(ctx actor.Context, m protocol.Waits) {
 }
 
 // onRests counts what a job was given no more: it comes back to the queue, but that may take it as long as it likes.
-func (s *Scheduler) onRests(ctx actor.Context, m protocol.Rests) {
+func (s *planning) onRests(ctx actor.Context, m protocol.Rests) {
 	if e := s.jobs[m.Job]; e != nil && m.Met == e.offered {
 		s.remembers(func(p policy.Rememberer) { p.Returned(m.Job) })
 		s.plan(ctx)
@@ -223,7 +223,7 @@ func (s *Scheduler) withdrawn(ctx actor.Context, e *livingJob) {
 }
 
 // noteWaiting says once of each job that it has to wait, in the words users know.
-func (s *Scheduler) noteWaiting(joined []policy.Joined) {
+func (s *planning) noteWaiting(joined []policy.Joined) {
 	for _, j := range joined {
 		if e := s.jobs[j.Job]; e != nil && !e.noted {
 			e.noted = true
@@ -232,7 +232,7 @@ func (s *Scheduler) noteWaiting(joined []policy.Joined) {
 	}
 }
 
-func (s *Scheduler) onOccupied(ctx actor.Context, m protocol.Occupied) {
+func (s *capacity) onOccupied(ctx actor.Context, m protocol.Occupied) {
 	for _, a := range m.Answers {
 		who := s.machines[a.Node]
 		if who == nil {
@@ -245,7 +245,7 @@ func (s *Scheduler) onOccupied(ctx actor.Context, m protocol.Occupied) {
 	}
 }
 
-func (s *Scheduler) onVacated(ctx actor.Context, m protocol.Vacated) {
+func (s *capacity) onVacated(ctx actor.Context, m protocol.Vacated) {
 	for _, a := range m.Answers {
 		who := s.machines[a.Node]
 		if who == nil || who.room.Tenant(m.Token) == nil {
@@ -285,21 +285,21 @@ func (s *Scheduler) onBalked(ctx actor.Context, m protocol.Balked) {
 }
 
 // bench leaves a machine out, longer each time until it does well again.
-func (s *Scheduler) bench(ctx actor.Context, m *machine, why string) {
+func (s *nodeTable) bench(ctx actor.Context, m *machine, why string) {
 	m.returns = s.p.Clock.Now().Plus(m.room.Bench(why, s.p.Constants.BenchFirst, s.p.Constants.BenchCap))
 	s.awaitReturn(ctx, m)
 }
 
 // awaitReturn has the Scheduler look when a bench ends. A machine that misbehaves all the time is benched all the time,
 // so no timer is set while one runs that comes no later: that sets the next.
-func (s *Scheduler) awaitReturn(ctx actor.Context, m *machine) {
+func (s *nodeTable) awaitReturn(ctx actor.Context, m *machine) {
 	if m.awaited == 0 || m.returns < m.awaited {
 		m.awaited = m.returns
 		s.p.Clock.After(m.returns.Since(s.p.Clock.Now()), ctx.Self(), unbench{m.id})
 	}
 }
 
-func (s *Scheduler) onUnbench(ctx actor.Context, m unbench) {
+func (s *capacity) onUnbench(ctx actor.Context, m unbench) {
 	who, now := s.machines[m.Node], s.p.Clock.Now()
 	if who == nil || who.awaited == 0 || now < who.awaited {
 		return
@@ -313,7 +313,7 @@ func (s *Scheduler) onUnbench(ctx actor.Context, m unbench) {
 	}
 }
 
-func (s *Scheduler) onLaunched(_ actor.Context, m protocol.Launched) {
+func (s *nodeTable) onLaunched(_ actor.Context, m protocol.Launched) {
 	for _, n := range m.Nodes {
 		if who := s.machines[n]; who != nil {
 			who.launchFailed, who.doubts, who.untrue = 0, nil, 0
@@ -323,7 +323,7 @@ func (s *Scheduler) onLaunched(_ actor.Context, m protocol.Launched) {
 }
 
 // refresh carries what is known of a machine into the view, and has a pass look at it.
-func (s *Scheduler) refresh(ctx actor.Context, m *machine) {
+func (s *capacity) refresh(ctx actor.Context, m *machine) {
 	if n := actors.OutOfService(m.record.GetAnnouncement(), m.ledger); n != m.withdrawn {
 		m.withdrawn = n
 		s.view.Join(m.room, m.describe(s.levels), m.standing())
@@ -335,7 +335,7 @@ func (s *Scheduler) refresh(ctx actor.Context, m *machine) {
 }
 
 // showNode tells the Mirror what people may see of a machine.
-func (s *Scheduler) showNode(ctx actor.Context, m *machine) {
+func (s *nodeTable) showNode(ctx actor.Context, m *machine) {
 	status := &messages.NodeStatus{
 		Record: m.record, Phase: messages.NodeUp, Closed: m.closed(), Ledger: m.ledger, Users: m.usersShown,
 	}
@@ -363,11 +363,11 @@ func (s *Scheduler) showNode(ctx actor.Context, m *machine) {
 // reservations are over: it stays where COMMIT is on disk or about to be, and that only the Job knows.
 
 // doubtLater has a claim called in question when its reservations are over.
-func (s *Scheduler) doubtLater(ctx actor.Context, c protocol.Claim) {
+func (s *jobTable) doubtLater(ctx actor.Context, c protocol.Claim) {
 	s.p.Clock.After(protocol.ClaimTime(&s.p.Constants), ctx.Self(), c)
 }
 
-func (s *Scheduler) onClaim(ctx actor.Context, c protocol.Claim) {
+func (s *capacity) onClaim(ctx actor.Context, c protocol.Claim) {
 	e := s.jobs[c.Job]
 	switch {
 	case e == nil:
@@ -380,7 +380,7 @@ func (s *Scheduler) onClaim(ctx actor.Context, c protocol.Claim) {
 }
 
 // onDeclined takes back what the Job does not want, or what nothing is left of.
-func (s *Scheduler) onDeclined(ctx actor.Context, d protocol.Declined) {
+func (s *capacity) onDeclined(ctx actor.Context, d protocol.Declined) {
 	for _, t := range d.Targets {
 		if m := s.machines[t.Node]; m != nil && m.room.Tenant(d.Token) != nil {
 			m.room.Evict(d.Token)

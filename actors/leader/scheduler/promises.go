@@ -26,7 +26,7 @@ import (
 // What cannot be taken back, as to tell people a latest time or to stop somebody for it, needs what is on disk.
 
 // tellFirm has jobs write what has changed of their firm promises.
-func (s *Scheduler) tellFirm(ctx actor.Context, firm []policy.Firm) {
+func (s *promises) tellFirm(ctx actor.Context, firm []policy.Firm) {
 	for i := range firm {
 		e := s.jobs[firm[i].Job]
 		if e == nil || e.pid == nil || e.remakes {
@@ -38,7 +38,7 @@ func (s *Scheduler) tellFirm(ctx actor.Context, firm []policy.Firm) {
 }
 
 // toPromise is a firm promise as it is written; nil: there is none.
-func (s *Scheduler) toPromise(e *livingJob, f *policy.Firm) *messages.Promise {
+func (s *promises) toPromise(e *livingJob, f *policy.Firm) *messages.Promise {
 	if len(f.Where.Slots) == 0 {
 		return nil
 	}
@@ -59,7 +59,7 @@ func (s *Scheduler) toPromise(e *livingJob, f *policy.Firm) *messages.Promise {
 }
 
 // firstTold is what a job was told first, counted from a time of day, which is for people alone.
-func (s *Scheduler) firstTold(e *livingJob, t policy.Foretold) *messages.Told {
+func (s *jobTable) firstTold(e *livingJob, t policy.Foretold) *messages.Told {
 	switch {
 	case t.Made == 0:
 		return nil
@@ -79,7 +79,7 @@ func (s *Scheduler) firstTold(e *livingJob, t policy.Foretold) *messages.Told {
 
 // inherit has the planner go on with the firm promise that is on disk with a job, whose actor has just come to be. One
 // of a run that an earlier version began, or of a machine that is another one by now, is none.
-func (s *Scheduler) inherit(ctx actor.Context, e *livingJob, rec *messages.JobRecord) {
+func (s *promises) inherit(ctx actor.Context, e *livingJob, rec *messages.JobRecord) {
 	if rec.State != messages.JobState_JOB_STATE_QUEUED {
 		s.remembers(func(p policy.Rememberer) { p.Committed(e.id) })
 		return
@@ -111,7 +111,7 @@ func (s *Scheduler) inherit(ctx actor.Context, e *livingJob, rec *messages.JobRe
 }
 
 // sameMachines reports whether the machines of a promise are those that it was made on.
-func (s *Scheduler) sameMachines(p *messages.Promise) bool {
+func (s *promises) sameMachines(p *messages.Promise) bool {
 	return !slices.ContainsFunc(p.Kept, func(k *messages.Kept) bool {
 		m := s.machines[topology.NodeID(k.Node)]
 		return m == nil || m.record.GetRemoved() != nil || m.record.GetMachineId() != k.MachineId
@@ -119,7 +119,7 @@ func (s *Scheduler) sameMachines(p *messages.Promise) bool {
 }
 
 // onPromiseWritten lets go of what was kept because it was on disk, unless that is not what was asked for last.
-func (s *Scheduler) onPromiseWritten(ctx actor.Context, m protocol.PromiseWritten) {
+func (s *promises) onPromiseWritten(ctx actor.Context, m protocol.PromiseWritten) {
 	e := s.jobs[m.Job]
 	if e == nil {
 		return
@@ -135,7 +135,7 @@ func (s *Scheduler) onPromiseWritten(ctx actor.Context, m protocol.PromiseWritte
 	})
 }
 
-func (s *Scheduler) onRedeemed(ctx actor.Context, m protocol.Redeemed) {
+func (s *promises) onRedeemed(ctx actor.Context, m protocol.Redeemed) {
 	if e := s.jobs[m.Job]; e != nil {
 		s.setPromise(ctx, e, nil)
 		s.remembers(func(p policy.Rememberer) { p.Committed(m.Job) })
@@ -156,7 +156,7 @@ type victimOf struct {
 }
 
 // setPromise notes what a job is promised. Who is stopped for what it was promised before, and not for this, is spared.
-func (s *Scheduler) setPromise(ctx actor.Context, e *livingJob, p *messages.Promise) {
+func (s *promises) setPromise(ctx actor.Context, e *livingJob, p *messages.Promise) {
 	for _, v := range e.promise.GetVictims() {
 		if !names(p, v) {
 			s.spare(ctx, e, v)
@@ -177,7 +177,7 @@ func names(p *messages.Promise, v *messages.Victim) bool {
 }
 
 // spare tells a victim that it need not be stopped for a job.
-func (s *Scheduler) spare(ctx actor.Context, e *livingJob, v *messages.Victim) {
+func (s *promises) spare(ctx actor.Context, e *livingJob, v *messages.Victim) {
 	w, token := s.jobs[topology.JobID(v.Job)], messages.FromToken(v.Token)
 	if w == nil || w.stopped != (victimOf{token, e.id}) {
 		return
@@ -190,7 +190,7 @@ func (s *Scheduler) spare(ctx actor.Context, e *livingJob, v *messages.Victim) {
 
 // stopVictims tells those to stop who are stopped for jobs that wait, each once. It comes after a pass: a job that
 // could start without that has been started by then.
-func (s *Scheduler) stopVictims(ctx actor.Context) {
+func (s *promises) stopVictims(ctx actor.Context) {
 	if len(s.preempters) == 0 || !s.states.In(schedulerLeading) {
 		return
 	}
@@ -207,7 +207,7 @@ func (s *Scheduler) stopVictims(ctx actor.Context) {
 	}
 }
 
-func (s *Scheduler) stopVictim(ctx actor.Context, e *livingJob, v *messages.Victim) {
+func (s *promises) stopVictim(ctx actor.Context, e *livingJob, v *messages.Victim) {
 	w, token := s.jobs[topology.JobID(v.Job)], messages.FromToken(v.Token)
 	if w == nil || w.pid == nil || w.remakes || w.run == nil || w.run.token != token || w.run.isOver() ||
 		w.stopped == (victimOf{token, e.id}) {
@@ -264,7 +264,7 @@ type outranked struct {
 	at    actors.Instant
 }
 
-func (s *Scheduler) noteOutranked(e *livingJob, times int32) {
+func (s *jobTable) noteOutranked(e *livingJob, times int32) {
 	if times > e.outranked.times {
 		e.outranked = outranked{times, s.p.Clock.Now()}
 	}

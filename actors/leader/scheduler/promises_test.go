@@ -38,7 +38,7 @@ func TestPromiseIsTakenOver(t *testing.T) {
 		node := &messages.NodeRecord{Id: "n1", MachineId: "m1"}
 		c.change(rec, node)
 		s.machine("n1").record = node
-		e := &livingJob{id: "j1", rec: rec, pid: actor.NewPID("", "job")}
+		e := &livingJob{jobRecord: jobRecord{id: "j1", rec: rec}, jobActor: jobActor{pid: actor.NewPID("", "job")}}
 		s.jobs["j1"] = e
 		var said []leadertest.Letter
 		s.inherit(&leadertest.Context{Said: &said}, e, rec)

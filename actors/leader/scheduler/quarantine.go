@@ -129,7 +129,7 @@ func (s *Scheduler) acquit(ctx actor.Context, m *machine) {
 
 // recant: a machine without evidence is no witness any more. Admissions that have
 // stopped stay stopped: the next leader looks again.
-func (s *Scheduler) recant(m *machine) {
+func (s *evidence) recant(m *machine) {
 	if m.quarantine() == "" {
 		m.accuses = ""
 		t := &s.behind.trial
@@ -184,7 +184,7 @@ func (s *Scheduler) overhaul(ctx actor.Context, m *machine, l *messages.LedgerRe
 
 // disbelieve leaves a machine out and, after some untruths in a row, closes it:
 // trying again would only cost another gang its turn.
-func (s *Scheduler) disbelieve(ctx actor.Context, m *machine, why string) {
+func (s *nodeTable) disbelieve(ctx actor.Context, m *machine, why string) {
 	s.p.Host.Count("scheduler.untrue", 1)
 	m.untrue++
 	s.bench(ctx, m, why)
@@ -194,7 +194,7 @@ func (s *Scheduler) disbelieve(ctx actor.Context, m *machine, why string) {
 }
 
 // close cordons a machine in the scheduler's own name.
-func (s *Scheduler) close(ctx actor.Context, m *machine, reason string) {
+func (s *nodeTable) close(ctx actor.Context, m *machine, reason string) {
 	if m.record != nil && m.record.Cordoned == nil {
 		deed := &messages.Deed{By: &messages.Principal{Name: closer}, AtUnixMs: s.p.Clock.WallMs(), Reason: reason}
 		s.edit(ctx, m, nodeEdit{change: func(r *messages.NodeRecord) { r.Cordoned = deed }})
@@ -255,7 +255,7 @@ func (m *machine) changed(h *messages.Hello, known *messages.NodeRecord) bool {
 
 // onStrangeToken: an attempt that this leader never made is no attempt. One of an
 // earlier leader may have been told late.
-func (s *Scheduler) onStrangeToken(ctx actor.Context, t protocol.StrangeToken) {
+func (s *capacity) onStrangeToken(ctx actor.Context, t protocol.StrangeToken) {
 	m := s.machines[t.Node]
 	if m == nil || !m.up || t.Token.Epoch < s.p.Epoch || s.issued(t.Token) ||
 		!messages.SameIncarnation(m.incarnation, t.Incarnation) {

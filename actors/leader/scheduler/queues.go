@@ -39,7 +39,7 @@ type applying struct {
 
 // onApplyQueues takes a description that makes sense and is of the revision that is on disk. What asks for the same
 // again, as a client does whose answer was lost, is told so.
-func (s *Scheduler) onApplyQueues(ctx actor.Context, m *messages.ApplyQueues) {
+func (s *shares) onApplyQueues(ctx actor.Context, m *messages.ApplyQueues) {
 	if no := s.queuesRefused(m); no != nil {
 		ctx.Respond(&messages.ApplyQueuesReply{Outcome: no, Revision: s.queues.record.GetRevision()})
 		return
@@ -66,7 +66,7 @@ func (s *Scheduler) onApplyQueues(ctx actor.Context, m *messages.ApplyQueues) {
 }
 
 // queuesRefused is why a description is not taken; nil: it is.
-func (s *Scheduler) queuesRefused(m *messages.ApplyQueues) *messages.Outcome {
+func (s *shares) queuesRefused(m *messages.ApplyQueues) *messages.Outcome {
 	switch {
 	case s.states.In(schedulerLoading):
 		return &messages.Outcome{
@@ -100,7 +100,7 @@ func (s *Scheduler) queuesRefused(m *messages.ApplyQueues) *messages.Outcome {
 }
 
 // closedBy are the queues that have jobs and are not described.
-func (s *Scheduler) closedBy(q *messages.Queues) []string {
+func (s *shares) closedBy(q *messages.Queues) []string {
 	closed := map[string]bool{}
 	for _, e := range s.jobs { //order: a set, sorted below
 		name := cmp.Or(e.rec.GetSpec().GetQueue(), q.Default)
@@ -112,7 +112,7 @@ func (s *Scheduler) closedBy(q *messages.Queues) []string {
 }
 
 // onQueuesWritten: they are on disk, and from here on all goes by them.
-func (s *Scheduler) onQueuesWritten(ctx actor.Context, w *applying, m protocol.Written) {
+func (s *shares) onQueuesWritten(ctx actor.Context, w *applying, m protocol.Written) {
 	s.queues.writing = nil
 	if m.Verdict != actors.Done {
 		w.reply = &messages.ApplyQueuesReply{Revision: s.queues.record.GetRevision(), Outcome: &messages.Outcome{
@@ -133,14 +133,14 @@ func (s *Scheduler) onQueuesWritten(ctx actor.Context, w *applying, m protocol.W
 }
 
 // recallQueues goes on with what an earlier leader had.
-func (s *Scheduler) recallQueues(ctx actor.Context, record *messages.QueuesRecord) {
+func (s *shares) recallQueues(ctx actor.Context, record *messages.QueuesRecord) {
 	if record != nil {
 		s.goBy(ctx, record)
 	}
 }
 
 // uses are what queues used, for a next leader.
-func (s *Scheduler) uses() (all []*messages.QueueUse) {
+func (s *shares) uses() (all []*messages.QueueUse) {
 	planner, is := s.planner.(policy.Sharer)
 	if !is {
 		return nil
@@ -152,7 +152,7 @@ func (s *Scheduler) uses() (all []*messages.QueueUse) {
 }
 
 // recollect goes on from what queues had used under earlier leaders: what was written down, and what ended since.
-func (s *Scheduler) recollect(l actors.Loaded) {
+func (s *shares) recollect(l actors.Loaded) {
 	planner, is := s.planner.(policy.Sharer)
 	if !is {
 		return
@@ -170,7 +170,7 @@ func (s *Scheduler) recollect(l actors.Loaded) {
 }
 
 // goBy has all go by queues that are on disk.
-func (s *Scheduler) goBy(ctx actor.Context, record *messages.QueuesRecord) {
+func (s *shares) goBy(ctx actor.Context, record *messages.QueuesRecord) {
 	s.queues.record, s.queues.tree = record, queues.From(record.Queues, record.Revision)
 	if planner, is := s.sharer(); is {
 		s.planner = planner
@@ -181,9 +181,9 @@ func (s *Scheduler) goBy(ctx actor.Context, record *messages.QueuesRecord) {
 
 // sharer is the planner, if it can go by queues. The one that starts what came first cannot; in its place comes one
 // that starts the same where nobody describes any queues.
-func (s *Scheduler) sharer() (policy.Sharer, bool) {
+func (s *shares) sharer() (policy.Sharer, bool) {
 	if _, plain := s.planner.(policy.Default); plain {
-		return policy.NewJudgement(policy.OnlyFIFO(), s.learning.cells, ends{s}), true
+		return policy.NewJudgement(policy.OnlyFIFO(), s.learning.cells, ends{s.lookahead}), true
 	}
 	planner, is := s.planner.(policy.Sharer)
 	return planner, is
@@ -191,14 +191,14 @@ func (s *Scheduler) sharer() (policy.Sharer, bool) {
 
 // occupy tells the planner what runs that it did not start. It comes before the first pass: else a queue would be given
 // as much again as it has.
-func (s *Scheduler) occupy() {
+func (s *shares) occupy() {
 	if s.queues.tree == nil {
 		return
 	}
 	planner, is := s.sharer()
 	for _, id := range slices.Sorted(maps.Keys(s.jobs)) {
 		e := s.jobs[id]
-		if r := e.run; is && r != nil && r.over == 0 && !r.ended && (ends{s}).Runs(id) {
+		if r := e.run; is && r != nil && r.over == 0 && !r.ended && (ends{s.lookahead}).Runs(id) {
 			planner.Occupies(policy.Holding{
 				Job: id, Gang: messages.GangOf(e.rec.Spec), Traits: traitsOf(e.rec, s.poolsNow()), Nodes: each(r.nodes),
 				Fixed: e.rec.Spec.GetNotPreemptible(),

@@ -129,7 +129,8 @@ func TestQueuesThatMakeNoSense(t *testing.T) {
 		!strings.Contains(r.Outcome.Text, "queues[1].name") {
 		t.Errorf("one name twice: %v", r)
 	}
-	a.s.jobs["j"] = &livingJob{id: "j", rec: &messages.JobRecord{Spec: &messages.JobSpec{Queue: "old"}}}
+	a.s.jobs["j"] = &livingJob{jobRecord: jobRecord{id: "j",
+		rec: &messages.JobRecord{Spec: &messages.JobSpec{Queue: "old"}}}}
 	if r, _ := a.apply(0, true, "nlp"); fmt.Sprint(r.Closed) != "[old]" {
 		t.Errorf("closed are %v", r.Closed)
 	}
@@ -158,9 +159,9 @@ func TestNextLeaderCountsWhatRuns(t *testing.T) {
 	}})
 	for n, id := range []topology.JobID{"runs", "ended", "waits"} {
 		token := topology.Token{Epoch: 1, Counter: uint64(n + 1)}
-		e := &livingJob{id: id, rec: &messages.JobRecord{
+		e := &livingJob{jobRecord: jobRecord{id: id, rec: &messages.JobRecord{
 			Id: string(id), Spec: leadertest.OneGPU(), Owner: &messages.Principal{Name: "ann"},
-		}}
+		}}}
 		a.s.jobs[id] = e
 		if id == "waits" {
 			continue

@@ -43,7 +43,8 @@ func newFailedRead(clock *alarms, host *seat) *failedRead {
 // fresh is a submit whose client waits.
 func (f *failedRead) fresh() *livingJob {
 	rec := &messages.JobRecord{Id: "j", Owner: &messages.Principal{Name: "ann"}, Spec: leadertest.OneGPU()}
-	e := &livingJob{id: "j", rec: rec, askers: []*actor.PID{actor.NewPID("here", "client")}}
+	e := &livingJob{jobRecord: jobRecord{id: "j", rec: rec},
+		jobActor: jobActor{askers: []*actor.PID{actor.NewPID("here", "client")}}}
 	f.s.jobs["j"] = e
 	return e
 }

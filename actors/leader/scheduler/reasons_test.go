@@ -68,7 +68,7 @@ func TestOutagesAreCounted(t *testing.T) {
 		return m
 	}
 	deed := &messages.Deed{By: &messages.Principal{Name: "ann"}, Reason: "a fan"}
-	s := &Scheduler{}
+	s := &teller{nodeTable: &nodeTable{}}
 	for word, change := range map[string]func(m *machine){
 		"not heard yet":           func(m *machine) { m.up, m.everUp = false, false },
 		"dead":                    func(m *machine) { m.up = false },
@@ -108,7 +108,7 @@ func TestTenThousandWaitersCostOneMessage(t *testing.T) {
 	s, tell := waitingScheduler(clock)
 	join := func(i int) {
 		id := topology.JobID(fmt.Sprint("j", i))
-		s.jobs[id] = &livingJob{id: id, noted: true}
+		s.jobs[id] = &livingJob{jobRecord: jobRecord{id: id}, queueEntry: queueEntry{noted: true}}
 		rec := &messages.JobRecord{Id: string(id), Arrival: uint64(i), Spec: leadertest.OneGPU()}
 		s.onWaits(&leadertest.Context{Said: &[]leadertest.Letter{}}, protocol.Waits{Record: rec})
 	}

@@ -105,11 +105,11 @@ func (s *Scheduler) onConcluded(ctx actor.Context, m protocol.Concluded) {
 	s.conclude(ctx, m.Job, m.State)
 }
 
-func (s *Scheduler) onStrangerHeard(ctx actor.Context, m protocol.StrangerHeard) { s.lead(ctx, m.Node) }
+func (s *base) onStrangerHeard(ctx actor.Context, m protocol.StrangerHeard) { s.lead(ctx, m.Node) }
 
 func (s *Scheduler) onRecovered(ctx actor.Context) { s.recover(ctx, "waited") }
 
-func (s *Scheduler) onAskAgain(_ actor.Context, m askAgain) { s.ask(m.Why, m.Query) }
+func (s *storeQueries) onAskAgain(_ actor.Context, m askAgain) { s.ask(m.Why, m.Query) }
 
 // onShowAgain ends the pause between two words to the Mirror: what changed meanwhile is told after this message.
-func (s *Scheduler) onShowAgain(actor.Context) { s.showing.armed = false }
+func (s *teller) onShowAgain(actor.Context) { s.showing.armed = false }

@@ -4,7 +4,6 @@ package scheduler
 
 import (
 	"strings"
-	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
 
@@ -15,7 +14,6 @@ import (
 	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/policy"
 	"github.com/yi-json/synapse/topology"
-	"github.com/yi-json/synapse/topology/belief"
 )
 
 // Scheduler owns the queue and the view of free capacity, and is where a gang is admitted (plan.go). It decides and
@@ -26,53 +24,23 @@ import (
 // Nodes (Lead, Rejected, Stop and Forget for jobs that are over), the Mirror.
 // It asks: the Journal (Write → Written) and the store (Load, Find).
 type Scheduler struct {
-	p      *protocol.Ports
-	makers Makers
-	states actors.States[schedulerState]
-	levels []string
-	self   *actor.PID
-	peers  protocol.JobPeers
-
-	view     *belief.View
-	queue    *policy.Queue
-	planner  policy.Planner
-	machines map[topology.NodeID]*machine
-	order    []*machine // as they came
-	racks    map[string]*actor.PID
-	closings []closing // machines that close later, the first one first
-	awaited  int       // machines in the store that this leader has not heard yet
-
-	jobs     map[topology.JobID]*livingJob
-	requests map[requestKey]*livingJob
-	damaged  map[topology.JobID]*damagedJob
-	finds    map[uint64]find // questions to the store that are open
-
-	tokens    uint64 // the counter in the tokens of this epoch
-	lives     uint64 // counts Job actors, so that their writes can be told apart
-	arrival   uint64
-	uids      *topology.UIDs
-	uidTurn   uint64 // of the uid that was given last
-	uidless   uidless
-	tickets   uint64
-	planDue   bool              // a pass is asked for
-	wakeAt    actors.Instant    // when a waiting job's patience ends and a timer is set for it
-	early     []topology.NodeID // links that stood before the store was read
-	owners    owners
-	greetings greetings
-	telling   telling
-	starts    startsTelling
-	wants     wantsTelling
-	showing   showing
-	learning  learning
-	foresight foresight
-	behind    behind
-	queues    described
-	waiting   waitingJobs
-	rules     map[string]int                      // how many machines decide about accounts in which way
-	throttles map[topology.JobID]*throttle        // of arrays
-	followers map[topology.JobID][]topology.JobID // the jobs that wait for one to end
-	// preempters are the jobs for which others are stopped.
-	preempters map[topology.JobID]*livingJob
+	*base
+	*jobTable
+	*nodeTable
+	*uidPool
+	*waitCounts
+	*storeQueries
+	*evidence
+	*greeter
+	*learner
+	*planning
+	*lookahead
+	*capacity
+	*shares
+	*drains
+	*promises
+	*teller
+	arrival uint64 // counts the jobs as they come
 }
 
 type (
@@ -93,24 +61,6 @@ type (
 	remake struct{ Job topology.JobID }
 )
 
-func New(p *protocol.Ports, makers Makers) actor.Actor {
-	uids := topology.NewUIDs(p.UIDs)
-	s := &Scheduler{
-		p: p, makers: makers, states: actors.NewStates(&Table, p.Host), levels: p.Levels,
-		view: belief.New(p.Levels, uids), queue: policy.NewQueue(),
-		machines: map[topology.NodeID]*machine{}, racks: map[string]*actor.PID{},
-		jobs: map[topology.JobID]*livingJob{}, requests: map[requestKey]*livingJob{}, finds: map[uint64]find{},
-		damaged: map[topology.JobID]*damagedJob{}, uids: uids,
-		greetings: newGreetings(), behind: newBehind(), learning: newLearning(),
-		waiting: waitingJobs{}, rules: map[string]int{}, followers: map[topology.JobID][]topology.JobID{},
-		preempters: map[topology.JobID]*livingJob{}, throttles: map[topology.JobID]*throttle{},
-	}
-	if s.planner = p.Planner; s.planner == nil {
-		s.planner = p.Settings.Planner(s.learning.cells, ends{s})
-	}
-	return s
-}
-
 func (s *Scheduler) onStarted(ctx actor.Context) {
 	s.self = ctx.Self()
 	s.view.Fabric().Lead()
@@ -119,7 +69,7 @@ func (s *Scheduler) onStarted(ctx actor.Context) {
 	s.load(ctx)
 }
 
-func (s *Scheduler) load(ctx actor.Context) { s.p.Store.Load(s.p.Epoch, ctx.Self()) }
+func (s *base) load(ctx actor.Context) { s.p.Store.Load(s.p.Epoch, ctx.Self()) }
 
 // onLoaded builds everything from disk: machines first, so that jobs find them.
 func (s *Scheduler) onLoaded(ctx actor.Context, m actors.Loaded) {
@@ -184,8 +134,9 @@ func (s *Scheduler) onLoaded(ctx actor.Context, m actors.Loaded) {
 // adopt takes up a job from disk.
 func (s *Scheduler) adopt(ctx actor.Context, rec *messages.JobRecord, attempts []*messages.AttemptRecord) {
 	e := &livingJob{
-		id: topology.JobID(rec.Id), key: requestKey{rec.Owner.GetName(), rec.RequestId}, hash: rec.RequestHash,
-		rec: rec, ownUID: ownUIDOf(rec),
+		jobRecord: jobRecord{id: topology.JobID(rec.Id), key: requestKey{rec.Owner.GetName(), rec.RequestId},
+			hash: rec.RequestHash, rec: rec},
+		ownUID: ownUIDOf(rec),
 	}
 	s.uids.HoldFor(e.uid, e.key.owner)
 	s.owners.see(e.key.owner)
@@ -239,7 +190,7 @@ func (s *Scheduler) embody(ctx actor.Context, e *livingJob, rec *messages.JobRec
 
 // lodge notes where an attempt may have something: what a machine gave it stays taken until its last member there
 // has gone.
-func (s *Scheduler) lodge(e *livingJob, a *messages.AttemptRecord) {
+func (s *evidence) lodge(e *livingJob, a *messages.AttemptRecord) {
 	amounts := map[string][]topology.Resources{}
 	for _, p := range a.Places {
 		amounts[p.Node] = append(amounts[p.Node], messages.FromResources(p.Grant.GetAmount()))
@@ -254,7 +205,7 @@ func (s *Scheduler) lodge(e *livingJob, a *messages.AttemptRecord) {
 
 // bury tells a job of machines that were removed: the leader that was asked to
 // may have died before the job's own record said so.
-func (s *Scheduler) bury(ctx actor.Context, e *livingJob, attempts []*messages.AttemptRecord) {
+func (s *nodeTable) bury(ctx actor.Context, e *livingJob, attempts []*messages.AttemptRecord) {
 	for _, a := range attempts {
 		for _, p := range a.Places {
 			if m := s.machines[topology.NodeID(p.Node)]; p.Exit == nil &&
@@ -292,7 +243,7 @@ func (s *Scheduler) onJobBroke(ctx actor.Context, m *actor.Terminated) {
 	}
 }
 
-func (s *Scheduler) later(ctx actor.Context, e *livingJob) {
+func (s *jobTable) later(ctx actor.Context, e *livingJob) {
 	e.breaks++
 	s.p.Clock.After(backoff.After(e.breaks, s.p.Constants.BenchFirst, s.p.Constants.BenchCap), ctx.Self(), remake{e.id})
 }
@@ -334,7 +285,7 @@ func (s *Scheduler) onSettled(ctx actor.Context, m protocol.Settled) {
 }
 
 // toJob passes a client's wish on to the job's actor, which answers it.
-func (s *Scheduler) toJob(ctx actor.Context, id string, none any) {
+func (s *jobTable) toJob(ctx actor.Context, id string, none any) {
 	if e := s.jobs[topology.JobID(id)]; e != nil && e.pid != nil && !e.remakes {
 		ctx.Forward(e.pid)
 		return
@@ -364,44 +315,6 @@ var Table = actors.Table[schedulerState]{Kind: actors.KindScheduler, Edges: []ac
 }}
 
 // What follows owns what the Scheduler knows of one job that is not over.
-
-// livingJob is one job from its submit until nothing of it is left to do.
-type livingJob struct {
-	id      topology.JobID
-	key     requestKey
-	hash    []byte
-	rec     *messages.JobRecord // as submitted
-	spec    *messages.JobSpec   // as it waited last: its time limit may have been changed
-	read    []topology.Token    // its attempts as they were read from the store: the latest, and those that lack evidence
-	pid     *actor.PID          // nil until the submit is on disk
-	askers  []*actor.PID        // clients to be told that it is
-	noted   bool                // that it waits was logged
-	refused *messages.JobRecord // as it waits, where machines could not prepare it
-	looks   uint64              // how often it chose its machines: the timers of earlier choices are stale
-	avoids  []avoided           // machines where it failed, by a fault that may be its own
-	breaks  int                 // times its actor was recreated without an end
-	waits   *protocol.Waits     // its wish to be planned, while it is withheld, or lacks a uid
-	promise *messages.Promise   // that its actor was told last, or has from disk
-	runs    int32               // as it waited last
-	offered topology.Token      // the last admission that its actor was sent
-	run     *run                // its latest attempt; nil: there was none
-	remakes bool
-	idle    bool  // it is counted as one that waits
-	bytes   int64 // of its record, as it is counted
-
-	concluded messages.JobState // its terminal state, once that is on disk
-	element   bool              // of an array
-	heldBack  bool              // likewise, and it waits for its release
-	wish      protocol.Waits    // likewise: what it said last
-
-	withheld int // machines with a later run of it than the store knows
-	ownUID       // of its tasks
-
-	written   *messages.Promise // that its record on disk has
-	stopped   victimOf          // for whom its actor was told to stop
-	outranked outranked
-	had       time.Duration // for how long attempts of it ran, those that were over when it waited last
-}
 
 // requestKey names a client's request.
 type requestKey struct{ owner, id string }

@@ -33,7 +33,7 @@ type showAgain struct{}
 const roomsEvery = 100 * time.Millisecond
 
 // showRooms tells what has changed, now or as soon as it may. It is called after every message.
-func (s *Scheduler) showRooms(ctx actor.Context) {
+func (s *teller) showRooms(ctx actor.Context) {
 	t, fabric := &s.showing, s.view.Fabric()
 	if t.armed || !fabric.Untold() {
 		return
@@ -54,7 +54,7 @@ func (s *Scheduler) showRooms(ctx actor.Context) {
 }
 
 // holders tells who has something on a machine.
-func (s *Scheduler) holders(n topology.NodeID) []topology.Holder {
+func (s *teller) holders(n topology.NodeID) []topology.Holder {
 	m := s.machines[n]
 	if m == nil || len(m.room.Tenants()) == 0 {
 		return nil
@@ -67,7 +67,7 @@ func (s *Scheduler) holders(n topology.NodeID) []topology.Holder {
 }
 
 // unqueue takes a job out of the queue that does not start, and tells the Mirror that nobody waits behind it any more.
-func (s *Scheduler) unqueue(ctx actor.Context, job topology.JobID) {
+func (s *teller) unqueue(ctx actor.Context, job topology.JobID) {
 	if s.queue.Remove(job) {
 		if _, foretells := s.planner.(policy.Foreteller); foretells {
 			s.plan(ctx) // what was kept for it is others' now, and so is its turn
@@ -78,7 +78,7 @@ func (s *Scheduler) unqueue(ctx actor.Context, job topology.JobID) {
 
 // Explain is what the Scheduler itself would answer to why a job waits; false where it is not in its queue, there is
 // room for it, or nothing is planned yet. It is for whoever checks what the Mirror answers: it takes long.
-func (s *Scheduler) Explain(job topology.JobID) (string, bool) {
+func (s *teller) Explain(job topology.JobID) (string, bool) {
 	all := topology.NewHolders()
 	s.view.Fabric().Walk(func(m topology.Machine, _ topology.Capacity, _ string) { all.Set(m.ID, s.holders(m.ID)) })
 	answer, waits := policy.Explain(s.view.Fabric(), s.queue, job, all)
@@ -87,7 +87,7 @@ func (s *Scheduler) Explain(job topology.JobID) (string, bool) {
 }
 
 // Room is what the Scheduler plans with, and who has the rest: for whoever checks what the Mirror knows of it.
-func (s *Scheduler) Room() (*topology.Fabric, func(topology.NodeID) []topology.Holder) {
+func (s *teller) Room() (*topology.Fabric, func(topology.NodeID) []topology.Holder) {
 	return s.view.Fabric(), s.holders
 }
 
@@ -107,7 +107,7 @@ type startsTelling struct {
 const startsEvery = time.Second
 
 // tellStarts tells when jobs start, now or as soon as it may.
-func (s *Scheduler) tellStarts(ctx actor.Context) {
+func (s *teller) tellStarts(ctx actor.Context) {
 	planner, foretells := s.planner.(policy.Foreteller)
 	if !foretells {
 		return
@@ -127,7 +127,7 @@ func (s *Scheduler) tellStarts(ctx actor.Context) {
 }
 
 // tellsLater reports whether something is not to be told again yet, and sees to it that it is looked at then.
-func (s *Scheduler) tellsLater(ctx actor.Context, next actors.Instant) bool {
+func (s *teller) tellsLater(ctx actor.Context, next actors.Instant) bool {
 	wait := next.Since(s.p.Clock.Now())
 	if wait > 0 && !s.telling.armed {
 		s.telling.armed = true
@@ -137,7 +137,7 @@ func (s *Scheduler) tellsLater(ctx actor.Context, next actors.Instant) bool {
 }
 
 // startsOf names where those are that have no end.
-func (s *Scheduler) startsOf(p policy.Prospects) mirror.StartsShown {
+func (s *lookahead) startsOf(p policy.Prospects) mirror.StartsShown {
 	shown := mirror.StartsShown{Prospects: p, Learned: s.learning.cells.Len() > 0}
 	for i := range p.Promises {
 		who := p.Promises[i].Endless
@@ -158,7 +158,7 @@ func nodeOf(nodes []topology.NodeID, where topology.Placement) topology.NodeID {
 }
 
 // waitsNoMore tells the Mirror that a job has left the queue; what it was told of the time is dropped there.
-func (s *Scheduler) waitsNoMore(ctx actor.Context, job topology.JobID) {
+func (s *teller) waitsNoMore(ctx actor.Context, job topology.JobID) {
 	s.starts.stale = s.starts.stale ||
 		slices.ContainsFunc(s.starts.told.Promises, func(p policy.Promise) bool { return p.Job == job })
 	ctx.Send(s.peers.Mirror, mirror.WaitsNoMore{Job: job})
@@ -166,7 +166,7 @@ func (s *Scheduler) waitsNoMore(ctx actor.Context, job topology.JobID) {
 }
 
 // Prospects is what the Scheduler could tell now of the time: for whoever checks what the Mirror shows of it.
-func (s *Scheduler) Prospects() (policy.Prospects, bool) {
+func (s *planning) Prospects() (policy.Prospects, bool) {
 	if planner, foretells := s.planner.(policy.Foreteller); foretells && s.states.In(schedulerLeading) {
 		return planner.Prospects(), true
 	}
@@ -174,7 +174,7 @@ func (s *Scheduler) Prospects() (policy.Prospects, bool) {
 }
 
 // startsBy is when an attempt that was just admitted has passed its barrier at the latest, by what it was lent.
-func (s *Scheduler) startsBy(spec *messages.JobSpec, now actors.Instant, startBy int64) actors.Instant {
+func (s *jobTable) startsBy(spec *messages.JobSpec, now actors.Instant, startBy int64) actors.Instant {
 	starts := now.Plus(untilStarted(spec, &s.p.Constants))
 	if startBy > 0 {
 		starts = min(starts, actors.Instant(startBy))
@@ -204,7 +204,7 @@ const reasonEvery = time.Second
 
 // tellWaiting tells what is new after a pass. Jobs that have just begun to wait
 // are told of at once, with their reason; other groups a second after the last time.
-func (s *Scheduler) tellWaiting(ctx actor.Context, joined []policy.Joined) {
+func (s *teller) tellWaiting(ctx actor.Context, joined []policy.Joined) {
 	s.tellWants(ctx)
 	t := &s.telling
 	now := s.p.Clock.Now()
@@ -246,7 +246,7 @@ func wordsOf(r *topology.Refusal) string {
 	return r.String()
 }
 
-func (s *Scheduler) onTellAgain(ctx actor.Context) {
+func (s *teller) onTellAgain(ctx actor.Context) {
 	s.telling.armed = false
 	s.tellWaiting(ctx, nil)
 	s.tellStarts(ctx)
@@ -254,7 +254,7 @@ func (s *Scheduler) onTellAgain(ctx actor.Context) {
 
 // outOfService says how many machines take nothing new, and why, in a few words;
 // which ones these are is in the list of machines.
-func (s *Scheduler) outOfService() string {
+func (s *teller) outOfService() string {
 	var counts [len(outageWords)]int
 	all := 0
 	for _, m := range s.order {

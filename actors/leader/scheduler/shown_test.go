@@ -78,7 +78,8 @@ func (p *pair) tell(message any) {
 func (p *pair) waits(id string, arrival uint64, spec *messages.JobSpec) {
 	rec := &messages.JobRecord{Id: id, Arrival: arrival, Spec: spec}
 	p.jobs[topology.JobID(id)] = &livingJob{
-		id: topology.JobID(id), rec: rec, noted: true, pid: actor.NewPID("here", id),
+		jobRecord: jobRecord{id: topology.JobID(id), rec: rec}, queueEntry: queueEntry{noted: true},
+		jobActor: jobActor{pid: actor.NewPID("here", id)},
 	}
 	p.mirror.Receive(
 		&leadertest.Context{Hears: mirror.JobShown{Status: &messages.JobStatus{Record: rec, Phase: messages.PhaseQueued}},

@@ -16,7 +16,7 @@ func TestTooShortReachesThePlanner(t *testing.T) {
 	rec := &messages.JobRecord{Id: "j", Spec: leadertest.OneGPU(), State: messages.JobState_JOB_STATE_QUEUED}
 	s := New(leadertest.Ports(), Makers{}).(*Scheduler)
 	s.peers, s.self = leadertest.Peers, leadertest.Peers.Scheduler
-	s.jobs["j"] = &livingJob{id: "j", rec: rec}
+	s.jobs["j"] = &livingJob{jobRecord: jobRecord{id: "j", rec: rec}}
 	s.onWaits(&leadertest.Context{Said: &[]leadertest.Letter{}}, protocol.Waits{Record: rec, Lent: 12 * time.Second})
 	if w, ok := s.queue.Get("j"); !ok || time.Duration(w.Lent) != 12*time.Second {
 		t.Errorf("it is known to need more than %v", time.Duration(w.Lent))

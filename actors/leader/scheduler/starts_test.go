@@ -48,7 +48,7 @@ func TestStartsAreToldSeldom(t *testing.T) {
 	}
 	wait := func(d time.Duration) { clock.now = clock.now.Plus(d) }
 	rec := &messages.JobRecord{Id: "j", Spec: leadertest.OneGPU()}
-	s.jobs["j"] = &livingJob{id: "j", rec: rec, noted: true}
+	s.jobs["j"] = &livingJob{jobRecord: jobRecord{id: "j", rec: rec}, queueEntry: queueEntry{noted: true}}
 	promise(1)
 	said(protocol.Waits{Record: rec})
 	if got := said(PlanNow{}); len(got) != 1 || got[0].Promises[0].At != 1 {

@@ -92,7 +92,10 @@ func (s *Scheduler) onDryRun(ctx actor.Context, m *messages.DryRun) {
 func (s *Scheduler) write(ctx actor.Context, m *messages.Submit, g intake.Given, key requestKey, hash []byte) {
 	s.lives++
 	s.arrival++
-	e := &livingJob{id: s.p.NewJobID(), key: key, hash: hash, ownUID: ownUID{toCome: s.needsUID(g.Spec)}}
+	e := &livingJob{
+		jobRecord: jobRecord{id: s.p.NewJobID(), key: key, hash: hash},
+		ownUID:    ownUID{toCome: s.needsUID(g.Spec)},
+	}
 	e.rec = &messages.JobRecord{
 		Id: string(e.id), Revision: 1, WrittenBy: &messages.Token{Epoch: s.p.Epoch, Counter: s.lives << 32},
 		Spec: g.Spec, Owner: m.Principal, RequestId: m.RequestId, RequestHash: hash,
@@ -115,7 +118,7 @@ func (s *Scheduler) write(ctx actor.Context, m *messages.Submit, g intake.Given,
 }
 
 // repeated answers a request that came before: the same if it is the same.
-func (s *Scheduler) repeated(ctx actor.Context, e *livingJob, hash []byte) {
+func (s *jobTable) repeated(ctx actor.Context, e *livingJob, hash []byte) {
 	switch {
 	case !bytes.Equal(e.hash, hash):
 		ctx.Respond(intake.Reply("", messages.Code_CODE_CONFLICT, "request_id", "this request id was used for another job",

@@ -171,8 +171,8 @@ func TestOwnersWaitingAreCounted(t *testing.T) {
 		rec := &messages.JobRecord{
 			Id: fmt.Sprint("k", i), Spec: leadertest.OneGPU(), State: state, Owner: &messages.Principal{Name: "ann"},
 		}
-		next.s.idles(&leadertest.Context{Said: &next.said}, &livingJob{rec: rec, key: requestKey{owner: "ann"}},
-			state == messages.JobState_JOB_STATE_QUEUED)
+		e := &livingJob{jobRecord: jobRecord{rec: rec, key: requestKey{owner: "ann"}}}
+		next.s.idles(&leadertest.Context{Said: &next.said}, e, state == messages.JobState_JOB_STATE_QUEUED)
 	}
 	if _, rec := next.submits(func(*messages.JobSpec) {}, true); rec != nil {
 		t.Error("three jobs from disk wait")

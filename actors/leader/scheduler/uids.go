@@ -50,12 +50,12 @@ type uidless struct {
 }
 
 // needsUID reports whether a fresh job gets a uid of its own when it starts. An array never starts: its elements do.
-func (s *Scheduler) needsUID(spec *messages.JobSpec) bool {
+func (s *uidPool) needsUID(spec *messages.JobSpec) bool {
 	return spec.Array == nil && spec.NeedsUID() && s.uids.Len() > 0
 }
 
 // whyNoUID is why a job that needs a uid can have none now; empty: it can, or needs none.
-func (s *Scheduler) whyNoUID(e *livingJob) string {
+func (s *uidPool) whyNoUID(e *livingJob) string {
 	if !e.toCome || e.uid != 0 {
 		return ""
 	}
@@ -82,7 +82,7 @@ func (s *Scheduler) whyNoUID(e *livingJob) string {
 
 // giveUID gives a job that is being admitted its uid, if it needs one and can have it. A job that declines the
 // admission has the same uid in the next one.
-func (s *Scheduler) giveUID(e *livingJob) {
+func (s *uidPool) giveUID(e *livingJob) {
 	if e.toCome && e.uid == 0 && s.whyNoUID(e) == "" {
 		e.uid, s.uidTurn = s.uids.Next(s.uidTurn + 1)
 		e.turn = s.uidTurn
@@ -91,7 +91,7 @@ func (s *Scheduler) giveUID(e *livingJob) {
 }
 
 // freeUID ends a job's own hold: nothing is left to do for it.
-func (s *Scheduler) freeUID(e *livingJob) {
+func (s *uidPool) freeUID(e *livingJob) {
 	s.uids.Release(e.uid)
 	e.uid = 0
 }
@@ -108,7 +108,7 @@ func (s *Scheduler) awaitUID(ctx actor.Context, e *livingJob, wish protocol.Wait
 	s.lookForUIDs(ctx)
 }
 
-func (s *Scheduler) lookForUIDs(ctx actor.Context) {
+func (s *uidPool) lookForUIDs(ctx actor.Context) {
 	if !s.uidless.armed && len(s.uidless.jobs) > 0 {
 		s.uidless.armed = true
 		s.p.Clock.After(uidRetry, ctx.Self(), uidDue{})
@@ -116,7 +116,7 @@ func (s *Scheduler) lookForUIDs(ctx actor.Context) {
 }
 
 // awaitsUIDNoMore is called when a job is planned, ends or no longer wants to be planned.
-func (s *Scheduler) awaitsUIDNoMore(e *livingJob) {
+func (s *uidPool) awaitsUIDNoMore(e *livingJob) {
 	if e.parked {
 		e.parked = false
 		s.uidless.jobs = slices.DeleteFunc(s.uidless.jobs, func(o *livingJob) bool { return o == e })

@@ -11,7 +11,7 @@ import (
 
 // View is what the leader believes of a machine: what is free there to plan
 // with, why nothing new goes there, and how many attempts are or may be on it.
-func (s *Scheduler) View(id topology.NodeID) (free topology.Capacity, closed string, tenants int) {
+func (s *nodeTable) View(id topology.NodeID) (free topology.Capacity, closed string, tenants int) {
 	m := s.machines[id]
 	if m == nil {
 		return topology.Capacity{}, "unknown", 0
@@ -22,13 +22,13 @@ func (s *Scheduler) View(id topology.NodeID) (free topology.Capacity, closed str
 
 // Size is what the leader believes a machine to have in all, devices that are out of service left out:
 // it plans with no more than that, whatever is free.
-func (s *Scheduler) Size(id topology.NodeID) topology.Resources {
+func (s *nodeTable) Size(id topology.NodeID) topology.Resources {
 	m, _ := s.view.Fabric().Machine(id)
 	return m.Total
 }
 
 // Withdrawn counts the devices that a machine's books show to the leader as out of service.
-func (s *Scheduler) Withdrawn(id topology.NodeID) int {
+func (s *nodeTable) Withdrawn(id topology.NodeID) int {
 	if m := s.machines[id]; m != nil {
 		return len(m.ledger.GetWithdrawnGpus())
 	}
@@ -36,7 +36,7 @@ func (s *Scheduler) Withdrawn(id topology.NodeID) int {
 }
 
 // KeptForOthers is what is kept on a machine for jobs other than this one.
-func (s *Scheduler) KeptForOthers(id topology.NodeID, job topology.JobID) (kept topology.Resources) {
+func (s *nodeTable) KeptForOthers(id topology.NodeID, job topology.JobID) (kept topology.Resources) {
 	s.view.Fabric().EachKept(id, func(keep topology.KeepID, amount topology.Resources) {
 		if keep != topology.KeepID(job) {
 			kept = kept.Plus(amount)
@@ -47,7 +47,7 @@ func (s *Scheduler) KeptForOthers(id topology.NodeID, job topology.JobID) (kept 
 
 // EachKept visits what is kept on a machine: for whom, how much, and whether by a firm promise. The place that a job
 // was promised before is left out.
-func (s *Scheduler) EachKept(id topology.NodeID, visit func(job topology.JobID, kept topology.Resources, firm bool)) {
+func (s *planning) EachKept(id topology.NodeID, visit func(job topology.JobID, kept topology.Resources, firm bool)) {
 	promises, is := s.planner.(*policy.Judgement)
 	if !is {
 		return
@@ -62,7 +62,7 @@ func (s *Scheduler) EachKept(id topology.NodeID, visit func(job topology.JobID, 
 
 // Bound visits the firm promises that keep room on a machine and have a bound: for whom, how much of it is there, and
 // by when it is free.
-func (s *Scheduler) Bound(
+func (s *planning) Bound(
 	id topology.NodeID, visit func(job topology.JobID, kept topology.Resources, by actors.Instant),
 ) {
 	promises, is := s.planner.(*policy.Judgement)
@@ -78,7 +78,7 @@ func (s *Scheduler) Bound(
 
 // Slips counts how often what was lent of a firm promise has come back late, as far as this leader knows; what its
 // job's record says may be one more. false: the job does not wait with one.
-func (s *Scheduler) Slips(job topology.JobID) (int, bool) {
+func (s *planning) Slips(job topology.JobID) (int, bool) {
 	promises, is := s.planner.(*policy.Judgement)
 	if !is {
 		return 0, false
@@ -88,7 +88,7 @@ func (s *Scheduler) Slips(job topology.JobID) (int, bool) {
 }
 
 // InUse is what the planner counts for the jobs of a queue and of those below it; false: it does not plan by queues.
-func (s *Scheduler) InUse(queue string) (topology.Resources, bool) {
+func (s *planning) InUse(queue string) (topology.Resources, bool) {
 	if p, is := s.planner.(*policy.Judgement); is && s.states.In(schedulerLeading) {
 		return p.InUse(queue)
 	}
@@ -96,19 +96,19 @@ func (s *Scheduler) InUse(queue string) (topology.Resources, bool) {
 }
 
 // Chosen reports whether the planner has started a job, be its actor told of that or not.
-func (s *Scheduler) Chosen(job topology.JobID) bool {
+func (s *planning) Chosen(job topology.JobID) bool {
 	p, is := s.planner.(*policy.Judgement)
 	return is && p.Chosen(job)
 }
 
 // Leaves reports whether the last pass counted a job as started, and the next one will not.
-func (s *Scheduler) Leaves(job topology.JobID) bool {
+func (s *planning) Leaves(job topology.JobID) bool {
 	p, is := s.planner.(*policy.Judgement)
 	return is && p.Leaves(job)
 }
 
 // Stopping are the jobs that are stopped for others, or are to be, and were chosen before the promise of this order.
-func (s *Scheduler) Stopping(before uint64) []topology.JobID {
+func (s *planning) Stopping(before uint64) []topology.JobID {
 	if p, is := s.planner.(*policy.Judgement); is {
 		return p.Stopping(before)
 	}
@@ -116,13 +116,13 @@ func (s *Scheduler) Stopping(before uint64) []topology.JobID {
 }
 
 // ChosenNow reports whether the last pass chose the victims of a job, and made no firm promise after that.
-func (s *Scheduler) ChosenNow(job topology.JobID) bool {
+func (s *planning) ChosenNow(job topology.JobID) bool {
 	p, is := s.planner.(*policy.Judgement)
 	return is && p.ChosenNow(job)
 }
 
 // Starting is the attempt of a job that this leader was the one to start, as long as it has room; else the zero token.
-func (s *Scheduler) Starting(job topology.JobID) topology.Token {
+func (s *lookahead) Starting(job topology.JobID) topology.Token {
 	if e := s.jobs[job]; e != nil && e.run != nil && e.run.token == e.offered && (ends{s}).Runs(job) {
 		return e.offered
 	}
@@ -130,13 +130,13 @@ func (s *Scheduler) Starting(job topology.JobID) topology.Token {
 }
 
 // HasGrown reports whether there is more room than in the last pass.
-func (s *Scheduler) HasGrown() bool { return s.queue.HasGrown(s.view.Fabric()) }
+func (s *planning) HasGrown() bool { return s.queue.HasGrown(s.view.Fabric()) }
 
 // QueuesRevision is that of the queues that the leader goes by; 0: by none.
-func (s *Scheduler) QueuesRevision() uint64 { return s.queues.record.GetRevision() }
+func (s *shares) QueuesRevision() uint64 { return s.queues.record.GetRevision() }
 
 // Overdue counts the claims on a machine that can be heard which should have gone with its newest ledger.
-func (s *Scheduler) Overdue(id topology.NodeID) int {
+func (s *nodeTable) Overdue(id topology.NodeID) int {
 	if m := s.machines[id]; m != nil && m.up {
 		return m.room.Overdue()
 	}
@@ -144,17 +144,17 @@ func (s *Scheduler) Overdue(id topology.NodeID) int {
 }
 
 // HoldsUID reports whether a uid will not be given to the next job.
-func (s *Scheduler) HoldsUID(uid uint32) bool { return s.uids.Holds(uid) }
+func (s *uidPool) HoldsUID(uid uint32) bool { return s.uids.Holds(uid) }
 
 // LacksUID reports whether a job is kept out of the queue because no uid is free for it.
-func (s *Scheduler) LacksUID(job topology.JobID) bool {
+func (s *jobTable) LacksUID(job topology.JobID) bool {
 	e := s.jobs[job]
 	return e != nil && e.parked
 }
 
 // Requests counts the requests that the leader remembers.
-func (s *Scheduler) Requests() int { return len(s.requests) }
+func (s *jobTable) Requests() int { return len(s.requests) }
 
 // Living counts the jobs that have an actor or are about to have one, and those
 // of them that wait.
-func (s *Scheduler) Living() (jobs, waiting int) { return len(s.jobs), s.queue.Len() }
+func (s *planning) Living() (jobs, waiting int) { return len(s.jobs), s.queue.Len() }
