@@ -137,8 +137,8 @@ func ours(t reflect.Type) bool {
 		return false
 	}
 	path := t.PkgPath()
-	return path == "" || strings.Contains(path+"/", "/actors/") || strings.HasSuffix(path, "/policy") ||
-		strings.Contains(path+"/", "/topology/")
+	return path == "" || strings.Contains(path+"/", "/actors/") ||
+		strings.Contains(path+"/", "/policy/") || strings.Contains(path+"/", "/topology/")
 }
 
 func (c *fieldCounts) walk(v reflect.Value, field string) {
@@ -153,7 +153,11 @@ func (c *fieldCounts) walk(v reflect.Value, field string) {
 		}
 	case reflect.Struct:
 		for i := range v.NumField() {
-			c.walk(v.Field(i), field+"."+v.Type().Field(i).Name)
+			below := field // what is embedded is the struct's own
+			if f := v.Type().Field(i); !f.Anonymous {
+				below += "." + f.Name
+			}
+			c.walk(v.Field(i), below)
 		}
 	case reflect.Map:
 		c.fields[field] += v.Len()
