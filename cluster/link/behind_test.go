@@ -48,7 +48,8 @@ func newComers(tb testing.TB, many int, old bool, keeps int) *comers {
 	limits := connlimit.DefaultLimits()
 	limits.Open = 65_536 // pipes need no descriptors, of which a test may have few
 	c.listener = connlimit.New(c.pipesOf(), connlimit.Options{
-		Limits: limits, Count: c.count, Gone: func(far net.Conn) bool { return far.(*farEnd).gone.Load() },
+		Limits: limits, Vain: connlimit.DefaultVain(), Count: c.count,
+		Gone: func(far net.Conn) bool { return far.(*farEnd).gone.Load() },
 	})
 	ctx, cancel := context.WithCancel(context.Background())
 	tb.Cleanup(func() {

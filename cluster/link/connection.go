@@ -14,6 +14,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/keepalive"
 
+	"github.com/yi-json/synapse/cluster/credential"
 	"github.com/yi-json/synapse/cluster/link/envelope"
 )
 
@@ -116,7 +117,7 @@ func (d prefaceCheck) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthI
 	if !bytes.Equal(entering.words[:], []byte(firstWords)) {
 		return nil, nil, errNotHTTP2
 	}
-	if e, ok := raw.(interface{ Entered() }); ok { // server/connlimit waits for that
+	if e, ok := raw.(credential.Entrant); ok {
 		e.Entered()
 	}
 	return entering, info, nil

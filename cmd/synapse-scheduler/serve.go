@@ -182,8 +182,12 @@ func (s *scheduler) build(listener net.Listener) (err error) {
 		}
 	}
 	s.link = link.NewServer(s.host.System(), toLink)
-	s.connlimit = connlimit.New(listener, s.connlimitOptions())
-	s.port = store.NewPort(introducing{s.store, s.connlimit.Know}, s.host.System())
+	toLimit := connlimit.Options{Log: s.log.Info, Count: s.host.Count}
+	if s.authn != nil { // in plaintext nobody proves anything
+		toLimit.Vain = connlimit.DefaultVain()
+	}
+	s.connlimit = connlimit.New(listener, toLimit)
+	s.port = store.NewPort(s.store, s.host.System())
 	toGateway.Peers = s.link
 	s.gateway = gateway.New(s.host.System(), toGateway)
 	s.httpmux = httpmux.New(httpmux.Options{Handler: s.pages(), Log: s.log.Info, Count: s.host.Count})
@@ -227,8 +231,7 @@ func (s *scheduler) shut() (err error) {
 		Page:  page,
 		Audit: s.audit, Folder: folder, External: external, Log: s.log.Info, Count: s.host.Count,
 		Pass: s.pass, Issued: issued, Allowed: s.owners.allowance(),
-		Job:   func(ctx context.Context, id string) (*messages.JobRecord, error) { return s.gateway.Job(ctx, id) },
-		Quiet: func() <-chan struct{} { return s.gateway.Quiet() },
+		Job: func(ctx context.Context, id string) (*messages.JobRecord, error) { return s.gateway.Job(ctx, id) },
 	})
 	if err != nil {
 		return fmt.Errorf("--tls: %w", err)

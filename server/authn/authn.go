@@ -65,9 +65,6 @@ type Options struct {
 	// Issued answers whose a token is that an issuer of OpenID Connect signed. An error that is ErrLater says that this
 	// cannot be known now. Nil: no such token is taken.
 	Issued func(token string) (Issued, error)
-	// Quiet is closed as soon as no call is served, and answers nil if none is now: a crowd of handshakes gives way to
-	// calls. Without it none does.
-	Quiet func() <-chan struct{}
 	// Audit is the account of what is asked here; nil: none is kept.
 	Audit *audit.Log
 	// Allowed is what each identity may have; the zero: DefaultAllowance.
@@ -92,7 +89,6 @@ type Authenticator struct {
 	purses    purses
 	bulk      bulk
 	events    events
-	turns     *turns
 
 	mu       sync.Mutex
 	open     map[*connection]struct{}
@@ -135,7 +131,7 @@ func New(o Options) (*Authenticator, error) {
 	}
 	g := &Authenticator{
 		o: o, closed: make(chan struct{}), open: map[*connection]struct{}{}, renewed: map[holder]time.Time{},
-		purses: purses{allowed: o.Allowed}, turns: newTurns(o.Quiet),
+		purses: purses{allowed: o.Allowed},
 	}
 	if err := g.learn(); err != nil {
 		return nil, err
@@ -285,8 +281,8 @@ func (g *Authenticator) handshake(raw net.Conn) (net.Conn, credentials.AuthInfo,
 		}
 		return nil, nil
 	}
-	conn, err := g.turns.handshake(raw, calls)
-	if err != nil {
+	conn := tls.Server(raw, calls)
+	if err := conn.Handshake(); err != nil {
 		if !gone(err) { // whoever only looks whether the port is there is not worth a line
 			g.o.Count(countRefused, 1)
 			why := inWords(raw, err)
@@ -324,7 +320,7 @@ func (g *Authenticator) handshake(raw net.Conn) (net.Conn, credentials.AuthInfo,
 	if visitor {
 		return c, Visitor{Proof: proved(p), from: hostOf(raw)}, nil
 	}
-	return c, proved(p).over(raw), nil
+	return c, proved(p), nil
 }
 
 // refuseReplaced refuses a machine whose name has gone to another key.
@@ -350,7 +346,7 @@ const (
 // linger lets a client read why it was refused. By then it may have sent what it wants, and closing a connection with
 // something unread resets it: the reason would be lost on its way.
 func linger(raw net.Conn) {
-	half, ok := raw.(interface{ CloseWrite() error })
+	half, ok := raw.(credential.HalfCloser)
 	if !ok || half.CloseWrite() != nil || raw.SetReadDeadline(time.Now().Add(lingers)) != nil {
 		return
 	}
@@ -370,27 +366,10 @@ func hostOf(c net.Conn) string {
 type Proof struct {
 	credentials.CommonAuthInfo
 	Peer identity.Peer
-	came came // nil: nobody wants to know
-}
-
-// came is told that something has come of a handshake, as server/connlimit is.
-type came interface{ Served() }
-
-// served says that something has.
-func served(raw net.Conn) {
-	if of, ok := raw.(came); ok {
-		of.Served()
-	}
 }
 
 func proved(p identity.Peer) Proof {
 	return Proof{Peer: p, CommonAuthInfo: credentials.CommonAuthInfo{SecurityLevel: credentials.PrivacyAndIntegrity}}
-}
-
-// over is that of a handshake over a connection.
-func (p Proof) over(raw net.Conn) Proof {
-	p.came, _ = raw.(came)
-	return p
 }
 
 // AuthType names it.

@@ -59,7 +59,9 @@ func (g *Authenticator) refuse(conn *tls.Conn, why error, line string, args ...a
 
 // answer sends what was signed.
 func (g *Authenticator) answer(conn *tls.Conn, chain []*x509.Certificate) error {
-	served(conn.NetConn())
+	if e, ok := conn.NetConn().(credential.Entrant); ok { // it is known who has come
+		e.Entered()
+	}
 	text := []byte{credential.AnswerGood}
 	for _, c := range chain {
 		text = append(text, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: c.Raw})...)

@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -33,8 +32,7 @@ type rig struct {
 	by      *identity.Folder
 	gate    *Authenticator
 	address string
-	shelf   *shelf       // of people's tokens; nil: there are none
-	good    atomic.Int64 // connections of which something came
+	shelf   *shelf // of people's tokens; nil: there are none
 
 	mu    sync.Mutex
 	now   time.Time
@@ -91,32 +89,10 @@ func (s *rig) begin(o Options) *rig {
 	reflection.Register(server)
 	listener := must(net.Listen("tcp", "127.0.0.1:0"))
 	s.address = listener.Addr().String()
-	go server.Serve(attended{listener, &s.good})
+	go server.Serve(listener)
 	t.Cleanup(server.Stop)
 	return s
 }
-
-// attended counts of how many connections something came.
-type attended struct {
-	net.Listener
-	good *atomic.Int64
-}
-
-func (a attended) Accept() (net.Conn, error) {
-	raw, err := a.Listener.Accept()
-	if err != nil {
-		return nil, err
-	}
-	return &attendedConn{TCPConn: raw.(*net.TCPConn), good: a.good}, nil
-}
-
-type attendedConn struct {
-	*net.TCPConn
-	good *atomic.Int64
-	once sync.Once
-}
-
-func (c *attendedConn) Served() { c.once.Do(func() { c.good.Add(1) }) }
 
 func (s *rig) log(format string, args ...any) {
 	s.mu.Lock()

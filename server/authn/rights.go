@@ -25,17 +25,12 @@ import (
 
 // PeerOf returns who makes a call, as its connection's handshake proved.
 func PeerOf(ctx context.Context) (identity.Peer, bool) {
-	proof, ok := proofOf(ctx)
-	return proof.Peer, ok
-}
-
-func proofOf(ctx context.Context) (Proof, bool) {
 	p, ok := peer.FromContext(ctx)
 	if !ok {
-		return Proof{}, false
+		return identity.Peer{}, false
 	}
 	proof, ok := p.AuthInfo.(Proof)
-	return proof, ok
+	return proof.Peer, ok
 }
 
 // Node is the machine that makes a call; for the link.
@@ -120,7 +115,6 @@ func (g *Authenticator) GuardStream(
 		return err
 	}
 	if info.FullMethod == rights.LinkCall { // its frames are the link's, which has a table of its own
-		c.served()
 		return handle(server, stream)
 	}
 	defer func() { // also of one that panics, which costs its call alone
@@ -235,18 +229,7 @@ func (c *checkedCall) allow(request any) error {
 			return c.overdrawn(over, wait)
 		}
 	}
-	if err := c.begin(m, needed, of); err != nil {
-		return err
-	}
-	c.served()
-	return nil
-}
-
-// served says that the call was let in, so that its connection's handshake was not for nothing.
-func (c *checkedCall) served() {
-	if proof, ok := proofOf(c.ctx); ok && proof.came != nil {
-		proof.came.Served()
-	}
+	return c.begin(m, needed, of)
 }
 
 // job is the one that a request names.

@@ -5,6 +5,8 @@ import (
 	"net"
 	"sync/atomic"
 	"time"
+
+	"github.com/yi-json/synapse/cluster/credential"
 )
 
 // This file owns one connection on its way in.
@@ -20,22 +22,23 @@ const (
 	left
 )
 
-// Conn is a connection. The server calls Entered when it is proved, and Served once something comes of it.
+// Conn is a connection. The server calls Entered when it is proved.
 type Conn struct {
 	net.Conn
 	listener *Listener
 	from     *source
 	first    [1]byte // what was read to know that the client speaks; Read gives it again
 	unread   atomic.Bool
-	served   atomic.Bool
 
 	// The listener guards the rest.
-	state state
-	place *list.Element // among the silent ones, or those whose handshake is under way
-	heard time.Time     // when it began to wait
-	since time.Time     // when its handshake began
-	paid  bool          // its handshake counts among those that nothing has come of
+	state    state
+	in       *list.List // of the silent ones, or its source's line; nil: in neither
+	place    *list.Element
+	heard    time.Time   // when it began to wait
+	deadline *time.Timer // of its handshake
 }
+
+var _ credential.Entrant = (*Conn)(nil)
 
 // listens waits for the first byte of a connection.
 func (c *Conn) listens() {
@@ -70,19 +73,6 @@ func (c *Conn) Entered() {
 	}
 }
 
-// Served says that something has come of the connection, such as a call that was let in: its handshake was not for
-// nothing, and its source is known from now on.
-func (c *Conn) Served() {
-	if c.served.Swap(true) {
-		return
-	}
-	l := c.listener
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.knows(c.from)
-	l.refund(c)
-}
-
 // Close gives its place back.
 func (c *Conn) Close() error {
 	l := c.listener
@@ -95,25 +85,32 @@ func (c *Conn) Close() error {
 
 // CloseWrite ends what is sent alone, if the connection can.
 func (c *Conn) CloseWrite() error {
-	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
+	if half, ok := c.Conn.(credential.HalfCloser); ok {
 		return half.CloseWrite()
 	}
 	return c.Conn.Close()
 }
 
-// leave closes a connection and takes it out of everything but its source's line, where a closed one is passed over.
-// The lock is held.
+// stands puts a connection behind all others of a list.
+func (c *Conn) stands(in *list.List) { c.in, c.place = in, in.PushBack(c) }
+
+// goes takes a connection out of its list, if it is in one.
+func (c *Conn) goes() {
+	if c.in != nil {
+		c.in.Remove(c.place)
+		c.in, c.place = nil, nil
+	}
+}
+
+// leave closes a connection and takes it out of everything. The lock is held.
 func (l *Listener) leave(c *Conn) error {
-	if c == nil || c.state == left {
+	if c.state == left {
 		return nil
 	}
-	switch c.state {
-	case silent:
-		l.rises(c)
-	case waiting:
-		l.waiting, c.from.waiting = l.waiting-1, c.from.waiting-1
-	case begun:
+	c.goes()
+	if c.state == begun {
 		l.ends(c)
+		c.from.owes(l.o.Vain, l.o.Now())
 	}
 	c.state = left
 	l.open, c.from.open = l.open-1, c.from.open-1
@@ -121,17 +118,108 @@ func (l *Listener) leave(c *Conn) error {
 	return c.Conn.Close()
 }
 
-// rises takes a connection out of the silent ones. The lock is held.
-func (l *Listener) rises(c *Conn) {
-	c.from.silent.Remove(c.place)
-	c.place = nil
-	l.silent--
-}
-
 // ends takes a connection out of those whose handshake is under way. The lock is held.
 func (l *Listener) ends(c *Conn) {
-	l.begun.Remove(c.place)
-	c.place = nil
-	c.from.begun--
-	l.returns(c.from)
+	c.deadline.Stop()
+	l.begun, c.from.begun = l.begun-1, c.from.begun-1
+}
+
+// speaks has a connection that has said something wait for its handshake.
+func (l *Listener) speaks(c *Conn) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if c.state != silent {
+		return // it is closed
+	}
+	c.goes()
+	c.state, c.heard = waiting, l.o.Now()
+	c.stands(&c.from.line)
+	l.waits(c.from)
+	l.moves()
+}
+
+// waits puts a source into the ring, if it is not there.
+func (l *Listener) waits(s *source) {
+	if s.place == nil {
+		s.place = l.ring.PushBack(s)
+	}
+}
+
+// moves begins handshakes for as long as there is room for one more. Sources take turns, so that a crowd at one address
+// does not hold up the others. One that has proved nothing too often waits. The lock is held.
+func (l *Listener) moves() {
+	now := l.o.Now()
+	for tries := l.ring.Len(); tries > 0 && l.begun < l.o.Limits.Begun && !l.closed; tries-- {
+		s := l.ring.Front().Value.(*source)
+		l.ring.MoveToBack(s.place)
+		wait := s.over(l.o.Vain, now)
+		switch {
+		case s.line.Len() == 0:
+			l.ring.Remove(s.place)
+			s.place = nil
+			l.forget(s)
+		case wait > 0:
+			l.looks(wait)
+		case s.begun < l.o.Limits.BegunOfSource:
+			l.begins(s, now)
+			tries = l.ring.Len() + 1
+		}
+	}
+}
+
+// looks has the lines move again after a while. The lock is held.
+func (l *Listener) looks(wait time.Duration) {
+	if l.looking {
+		return
+	}
+	l.looking = true
+	time.AfterFunc(wait, func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.looking = false
+		l.moves()
+	})
+}
+
+// begins hands the next of a source's line to the server. Its handshake has a deadline: a client that is slow holds up
+// those behind it for that long. The lock is held.
+func (l *Listener) begins(s *source, now time.Time) {
+	c := s.next(now)
+	c.goes()
+	if l.o.Gone(c.Conn) {
+		l.o.Count(countGone, 1)
+		_ = l.leave(c)
+		return
+	}
+	c.state = begun
+	l.begun, s.begun = l.begun+1, s.begun+1
+	c.deadline = time.AfterFunc(begunFor, c.stalls)
+	l.o.Count(countBegun, 1)
+	l.next = append(l.next, c)
+	l.arrived.Signal()
+}
+
+// next returns whose turn it is of those that wait in a source's line. The first to come is the first to go. If it has
+// waited for long, the line is longer than clients are patient, and the last to come goes: the first is about to give
+// up, and a scheduler that takes it each time does all of its work for clients that have gone by the end of it.
+func (s *source) next(now time.Time) *Conn {
+	c := s.line.Front().Value.(*Conn)
+	if now.Sub(c.heard) >= longWait {
+		c = s.line.Back().Value.(*Conn)
+	}
+	return c
+}
+
+// stalls closes a connection whose handshake has taken too long.
+func (c *Conn) stalls() {
+	l := c.listener
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if c.state != begun {
+		return
+	}
+	l.o.Count(countRefused, 1)
+	l.say(c.from, "Closed a connection from %s: its handshake took longer than %s", c.from, begunFor)
+	_ = l.leave(c)
+	l.moves()
 }

@@ -26,30 +26,30 @@ type desk struct {
 	t     *testing.T
 	now   time.Time
 	lines []string
-	next  int
+	port  int
 }
 
 func newDesk(t *testing.T, limits Limits) *desk {
 	d := &desk{t: t, now: time.Date(2026, 11, 24, 0, 0, 0, 0, time.UTC)}
-	d.Listener = New(nil, Options{
-		Limits: limits, Vain: Free(), Now: func() time.Time { return d.now },
+	d.Listener = New(closable{}, Options{
+		Limits: limits, Now: func() time.Time { return d.now },
 		Log:  func(format string, args ...any) { d.lines = append(d.lines, fmt.Sprintf(format, args...)) },
 		Gone: func(c net.Conn) bool { return c.(*plug).gone },
 	})
-	d.all = Free()
+	t.Cleanup(func() { d.Close() }) // its timers end
 	return d
 }
 
 // roomy are limits that nothing in a test reaches. Tests lower the one that they are about.
 func roomy() Limits {
 	const many = 1 << 20
-	return Limits{many, many, many, many, many, many, many, many}
+	return Limits{many, many, many, many, many}
 }
 
 // comes is one more connection; nil: it was refused.
 func (d *desk) comes(from string) *Conn {
-	d.next++
-	return d.admit(&plug{from: &net.TCPAddr{IP: net.ParseIP(from), Port: 1 + d.next}})
+	d.port++
+	return d.admit(&plug{from: &net.TCPAddr{IP: net.ParseIP(from), Port: 1 + d.port}})
 }
 
 // speaks is one more connection that says something.
@@ -124,36 +124,27 @@ func (d *desk) shows(want string, all ...*Conn) {
 	}
 }
 
-// TestSilentMakeRoom: the connection that has been silent for longest is closed for the next one of the same source,
+// TestSilentMakeRoom: the connection that has been silent for longest is closed for the next one, whatever its source,
 // and one that speaks stays.
 func TestSilentMakeRoom(t *testing.T) {
 	limits := roomy()
-	limits.SilentOfSource = 2
+	limits.Silent = 3
 	d := newDesk(t, limits)
 	a, b := d.speaks("10.0.0.1"), d.comes("10.0.0.1")
 	other := d.comes("10.0.0.2")
 	c := d.comes("10.0.0.1")
 	d.shows("bsss", a, b, other, c)
-	e := d.comes("10.0.0.1")
+	e := d.comes("10.0.0.3")
 	d.shows("bscss", a, other, b, c, e)
 	if len(d.lines) != 1 || !strings.Contains(d.lines[0], "Closed connections from 10.0.0.1 that said nothing") {
 		t.Errorf("it logged %q", d.lines)
 	}
+	d.comes("10.0.0.1") // in the place of the one from 10.0.0.2
 	d.comes("10.0.0.1")
-	if len(d.lines) != 1 {
+	d.shows("ccs", other, c, e)
+	if len(d.lines) != 2 {
 		t.Errorf("it logged %q", d.lines)
 	}
-}
-
-// TestCrowdedMakesRoom: if there are too many silent connections in total, the source with most of them loses one.
-func TestCrowdedMakesRoom(t *testing.T) {
-	limits := roomy()
-	limits.Silent, limits.SilentOfSource = 4, 3
-	d := newDesk(t, limits)
-	honest := d.comes("10.0.0.2")
-	a, b, c := d.comes("10.0.0.1"), d.comes("10.0.0.1"), d.comes("10.0.0.1")
-	next := d.comes("10.0.0.3")
-	d.shows("scsss", honest, a, b, c, next)
 }
 
 // TestOpenHaveBounds: connections that are proved are bounded too, in total and for one source.
@@ -178,15 +169,15 @@ func TestOpenHaveBounds(t *testing.T) {
 // TestNetworksOfIPv6: a machine has 64 bits of addresses, which are one source.
 func TestNetworksOfIPv6(t *testing.T) {
 	limits := roomy()
-	limits.SilentOfSource = 1
+	limits.OpenOfSource = 1
 	d := newDesk(t, limits)
 	a, b, c := d.comes("2001:db8::1"), d.comes("2001:db8::2:2"), d.comes("2001:db8:0:1::1")
-	d.shows("css", a, b, c)
+	d.shows("scs", a, b, c)
 	if !strings.Contains(d.lines[0], "2001:db8::/64") {
 		t.Errorf("it logged %q", d.lines)
 	}
 	mapped := d.comes("::ffff:10.0.0.1")
-	d.shows("sc", d.comes("10.0.0.1"), mapped) // an address has one name
+	d.shows("sc", mapped, d.comes("10.0.0.1")) // an address has one name
 }
 
 // TestNothingIsLeft: whatever connections do, in whatever order, the sums are right, no bound is passed, nobody waits
@@ -194,7 +185,7 @@ func TestNetworksOfIPv6(t *testing.T) {
 func TestNothingIsLeft(t *testing.T) {
 	for seed := range uint64(200) {
 		draw := rand.New(rand.NewPCG(seed, 1))
-		d := newDesk(t, Limits{16, 10, 5, 3, 6, 4, 4, 2})
+		d := newDesk(t, Limits{16, 10, 5, 4, 2})
 		var all []*Conn
 		for range 300 {
 			switch d.now = d.now.Add(time.Duration(draw.IntN(1000)) * time.Millisecond); draw.IntN(5) {
@@ -221,9 +212,9 @@ func TestNothingIsLeft(t *testing.T) {
 		}
 		d.now = d.now.Add(time.Minute)
 		d.forgetAll()
-		if len(d.sources) != 0 || d.open+d.silent+d.waiting+d.begun.Len() != 0 {
-			t.Fatalf("seed %d: %d sources are left, %d %d %d %d", seed, len(d.sources), d.open, d.silent, d.waiting,
-				d.begun.Len())
+		if len(d.sources) != 0 || d.open+d.silent.Len()+d.ring.Len()+d.begun != 0 {
+			t.Fatalf("seed %d: %d sources are left, %d %d %d %d", seed, len(d.sources), d.open, d.silent.Len(),
+				d.ring.Len(), d.begun)
 		}
 	}
 }
@@ -241,40 +232,23 @@ func (d *desk) check(all []*Conn) {
 		sources[c.from][c.state]++
 	}
 	open := len(all) - sums[left]
-	if open != d.open || sums[silent] != d.silent || sums[waiting] != d.waiting || sums[begun] != d.begun.Len() {
-		d.t.Errorf("it counts %d open, %d silent, %d waiting, %d begun; there are %d, %v", d.open, d.silent, d.waiting,
-			d.begun.Len(), open, sums)
+	if open != d.open || sums[silent] != d.Listener.silent.Len() || sums[begun] != d.Listener.begun {
+		d.t.Errorf("it counts %d open, %d silent, %d begun; there are %d, %v", d.open, d.Listener.silent.Len(),
+			d.Listener.begun, open, sums)
 	}
-	if open > limits.Open || sums[silent] > limits.Silent || sums[waiting] > limits.Waiting || sums[begun] > limits.Begun {
+	if open > limits.Open || sums[silent] > limits.Silent || sums[begun] > limits.Begun {
 		d.t.Errorf("%v are beyond %v", sums, limits)
 	}
 	for s, of := range sources { //order: each is looked at alone
-		if of[silent] != s.silent.Len() || of[waiting] != s.waiting || of[begun] != s.begun {
-			d.t.Errorf("%s counts %d silent, %d waiting, %d begun; there are %v", s, s.silent.Len(), s.waiting, s.begun, of)
+		if of[waiting] != s.line.Len() || of[begun] != s.begun {
+			d.t.Errorf("%s counts %d waiting, %d begun; there are %v", s, s.line.Len(), s.begun, of)
 		}
-		if of[silent] > limits.SilentOfSource || of[waiting] > limits.WaitingOfSource || of[begun] > limits.BegunOfSource {
-			d.t.Errorf("%v of %s are beyond %v", of, s, limits)
+		if open := of[silent] + of[waiting] + of[begun] + of[entered]; open != s.open || open > limits.OpenOfSource ||
+			of[begun] > limits.BegunOfSource {
+			d.t.Errorf("%v of %s, which counts %d, are beyond %v", of, s, s.open, limits)
 		}
-		if s.waiting > 0 && sums[begun] < limits.Begun && of[begun] < limits.BegunOfSource {
-			d.t.Errorf("%d of %s wait, and there is room", s.waiting, s)
+		if s.line.Len() > 0 && sums[begun] < limits.Begun && of[begun] < limits.BegunOfSource {
+			d.t.Errorf("%d of %s wait, and there is room", s.line.Len(), s)
 		}
-	}
-}
-
-// TestCalm: once a crowd has gone, and not before, what it took is given back.
-func TestCalm(t *testing.T) {
-	limits := roomy()
-	limits.SilentOfSource = 10
-	d := newDesk(t, limits)
-	d.o.Calm = func() {}
-	d.watched = true // as if somebody waited already
-	for range 2 * crowded {
-		d.comes("10.0.0.1")
-	}
-	if d.calm() {
-		t.Error("a crowd was here a moment ago")
-	}
-	if !d.calm() || d.watched {
-		t.Error("nobody was turned away since")
 	}
 }

@@ -9,50 +9,26 @@ import (
 
 // This file owns sources: where connections come from, and what is remembered of each.
 
-// class says what is known of who is behind a source.
-type class int
-
-const (
-	// known sources have proved themselves lately: a call or a link of theirs was accepted, or a node that is a member
-	// announced the address.
-	known class = iota
-	strange
-)
-
-const (
-	// knownFor is how long a source is known after something came of one of its connections.
-	knownFor = 24 * time.Hour
-	// maxSources is how many sources without a connection are remembered. Beyond that the strange ones are forgotten as
-	// soon as nothing is left to know of them, and at twice as many the known ones too.
-	maxSources = 65_536
-)
+// maxSources is how many sources without a connection are remembered, before those are forgotten that owe nothing.
+const maxSources = 65_536
 
 // source is an address. For IPv6 it is a network of 64 bits, because one machine has the whole of it.
 type source struct {
-	name     netip.Prefix
-	open     int
-	silent   list.List // of *Conn, the oldest first
-	line     []*Conn   // wait for a handshake, the first to come first; nil: its turn came out of order
-	waiting  int       // of line, without the nil ones
-	begun    int
-	due      time.Time     // when all its handshakes would have begun at the rate allowed
-	vain     time.Time     // the same for handshakes that nothing has come of
-	servedAt time.Time     // when something last came of one; zero: never
-	ring     *list.List    // the ring of its class; nil: nobody waits, or it must wait itself
-	place    *list.Element // in ring
-	resting  bool          // a timer will put it into its ring again
+	name  netip.Prefix
+	open  int
+	line  list.List // of *Conn that wait for a handshake, the first to come first
+	begun int
+	vain  time.Time     // when all its handshakes that proved nothing would have come at their rate
+	place *list.Element // in the ring; nil: it is not there
 }
 
 // sourceOf returns the source that a connection comes from. Connections without an address are one source.
 func sourceOf(raw net.Conn) netip.Prefix {
-	if tcp, ok := raw.RemoteAddr().(*net.TCPAddr); ok {
-		return prefixOf(tcp.AddrPort().Addr())
+	tcp, ok := raw.RemoteAddr().(*net.TCPAddr)
+	if !ok {
+		return netip.Prefix{}
 	}
-	return netip.Prefix{}
-}
-
-func prefixOf(address netip.Addr) netip.Prefix {
-	address = address.Unmap().WithZone("")
+	address := tcp.AddrPort().Addr().Unmap().WithZone("")
 	prefix, _ := address.Prefix(min(address.BitLen(), 64)) // the length fits
 	return prefix
 }
@@ -65,22 +41,28 @@ func (s *source) String() string {
 	return s.name.String()
 }
 
-// class is the one whose turn the source waits for.
-func (s *source) class(now time.Time) class {
-	if !s.servedAt.IsZero() && now.Sub(s.servedAt) < knownFor {
-		return known
-	}
-	return strange
+// over returns how long the source has to wait, for so many of its handshakes proved nothing. One that is under way
+// counts as one of those.
+func (s *source) over(rate Rate, now time.Time) time.Duration {
+	return max(0, s.owed(now).Sub(now)+rate.cost()*time.Duration(1+s.begun-rate.AtOnce))
 }
 
-// knows makes a source a known one. If somebody waits there, it goes into the other ring. The lock is held.
-func (l *Listener) knows(s *source) {
-	now := l.o.Now()
-	was := s.class(now)
-	if s.servedAt = now; was != known && s.ring != nil {
-		s.leavesRing()
-		l.returns(s)
+// owes counts one more handshake that proved nothing.
+func (s *source) owes(rate Rate, now time.Time) { s.vain = s.owed(now).Add(rate.cost()) }
+
+func (s *source) owed(now time.Time) time.Time {
+	if s.vain.Before(now) {
+		return now
 	}
+	return s.vain
+}
+
+// cost is the time in which there is one.
+func (r Rate) cost() time.Duration {
+	if r.PerSecond == 0 {
+		return 0
+	}
+	return time.Second / time.Duration(r.PerSecond)
 }
 
 // source finds a source, or makes it.
@@ -98,14 +80,12 @@ func (l *Listener) source(at netip.Prefix) *source {
 
 // forget lets go of a source of which nothing is left to know.
 func (l *Listener) forget(s *source) {
-	now := l.o.Now()
-	keep := s.class(now) == known && len(l.sources) <= l.open+2*maxSources
-	if s.open == 0 && !s.due.After(now) && !s.vain.After(now) && !keep {
+	if s.open == 0 && s.place == nil && !s.vain.After(l.o.Now()) {
 		delete(l.sources, s.name)
 	}
 }
 
-// forgetAll lets go of all sources that were kept for their rate alone, and need it no more.
+// forgetAll lets go of all sources that were kept for what they owed, and owe it no more.
 func (l *Listener) forgetAll() {
 	for _, s := range l.sources { //order: each is looked at alone
 		l.forget(s)

@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"google.golang.org/grpc/credentials"
+
+	"github.com/yi-json/synapse/cluster/credential"
 )
 
 // This file owns how the two are told apart, and how a visitor's connection gets to the handler.
@@ -24,7 +26,7 @@ import (
 // flow control, so that every machine's link would pay for a page that is seldom looked at.
 
 // The limits of one visitor, and of all. Whoever has not proved who it is stands among those whose handshake is under
-// way as well, as far as connlimit is concerned: where there is a crowd, the one goes that is slow.
+// way as well, as far as connlimit is concerned, and has the time of one.
 const (
 	maxVisitors  = 64    // of whom nothing is proved
 	maxGuests    = 1_024 // of whom it is: a page that is open is one, and its stream another
@@ -119,7 +121,7 @@ func (b beside) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthInfo, e
 	}
 	who, visits := info.(Visitor)
 	v := &visit{Conn: conn, info: info, mux: b.mux, over: make(chan struct{})}
-	v.crowd, _ = raw.(crowd)
+	v.entrant, _ = raw.(credential.Entrant)
 	if visits {
 		return nil, nil, b.mux.serve(v, who.Known())
 	}
@@ -162,7 +164,7 @@ type peeked struct {
 
 // CloseWrite ends what is sent alone, if the connection can.
 func (c *peeked) CloseWrite() error {
-	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
+	if half, ok := c.Conn.(credential.HalfCloser); ok {
 		return half.CloseWrite()
 	}
 	return net.ErrClosed
@@ -207,26 +209,20 @@ const tooMany = "HTTP/1.1 503 Service Unavailable\r\nRetry-After: 5\r\nContent-L
 func sendAway(c net.Conn) error {
 	_ = c.SetDeadline(time.Now().Add(time.Second))
 	_, err := io.WriteString(c, tooMany)
-	if half, ok := c.(interface{ CloseWrite() error }); ok && err == nil && half.CloseWrite() == nil {
+	if half, ok := c.(credential.HalfCloser); ok && err == nil && half.CloseWrite() == nil {
 		_, _ = io.CopyN(io.Discard, c, maxHeader)
 	}
 	return errors.Join(err, c.Close())
 }
 
-// crowd counts a connection whose handshake is under way, as server/connlimit has it.
-type crowd interface {
-	Entered()
-	Served()
-}
-
 // visit is one visitor's connection.
 type visit struct {
 	net.Conn
-	info  credentials.AuthInfo
-	mux   *Mux
-	crowd crowd // nil: it stands in none
-	over  chan struct{}
-	once  sync.Once
+	info    credentials.AuthInfo
+	mux     *Mux
+	entrant credential.Entrant // nil: nobody waits to hear of it
+	over    chan struct{}
+	once    sync.Once
 
 	mu    sync.Mutex
 	place chan struct{} // the places of which it has one; nil: none any more
@@ -246,9 +242,8 @@ func (v *visit) enter() {
 	default:
 		return
 	}
-	if v.crowd != nil {
-		v.crowd.Entered()
-		v.crowd.Served()
+	if v.entrant != nil {
+		v.entrant.Entered()
 	}
 }
 
