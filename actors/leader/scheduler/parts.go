@@ -78,8 +78,8 @@ type storeQueries struct {
 // evidence compares what nodes have with what the store knows (behind.go).
 type evidence struct {
 	*base
-	*jobTable
 	*nodeTable
+	*jobTable
 	*storeQueries
 	behind behind
 }
@@ -101,8 +101,8 @@ type learner struct {
 // planning holds the queue and the planner (plan.go).
 type planning struct {
 	*base
-	*jobTable
 	*nodeTable
+	*jobTable
 	states  actors.States[schedulerState]
 	queue   *policy.Queue
 	planner policy.Planner
@@ -113,8 +113,8 @@ type planning struct {
 // lookahead knows when what runs is expected to end (foresight.go).
 type lookahead struct {
 	*base
-	*jobTable
 	*nodeTable
+	*jobTable
 	*learner
 	*planning
 	foresight foresight
@@ -123,8 +123,8 @@ type lookahead struct {
 // capacity corrects the view of what nodes have free, and asks for a pass where that has changed.
 type capacity struct {
 	*base
-	*jobTable
 	*nodeTable
+	*jobTable
 	*planning
 	*lookahead
 }
@@ -132,8 +132,8 @@ type capacity struct {
 // shares plans by the queues that an operator has described (queues.go).
 type shares struct {
 	*base
-	*jobTable
 	*nodeTable
+	*jobTable
 	*learner
 	*planning
 	*lookahead
@@ -143,8 +143,8 @@ type shares struct {
 // drains closes nodes at the time that an operator has named (drain.go).
 type drains struct {
 	*base
-	*jobTable
 	*nodeTable
+	*jobTable
 	*planning
 	closings []closing // nodes that close later, the first one first
 }
@@ -152,8 +152,8 @@ type drains struct {
 // promises writes the start guarantees, and stops jobs for them (promises.go).
 type promises struct {
 	*base
-	*jobTable
 	*nodeTable
+	*jobTable
 	*planning
 	preempters map[topology.JobID]*livingJob // the jobs for which others are stopped
 }
@@ -161,8 +161,8 @@ type promises struct {
 // teller tells the Mirror why and how long jobs wait (shown.go, figures.go).
 type teller struct {
 	*base
-	*jobTable
 	*nodeTable
+	*jobTable
 	*learner
 	*planning
 	*lookahead

@@ -25,8 +25,8 @@ import (
 // It asks: the Journal (Write → Written) and the store (Load, Find).
 type Scheduler struct {
 	*base
-	*jobTable
 	*nodeTable
+	*jobTable
 	*uidPool
 	*waitCounts
 	*storeQueries
