@@ -24,7 +24,7 @@ import (
 func linked(t *testing.T, names ...string) build {
 	t.Helper()
 	dir := t.TempDir()
-	words := []string{"build", "-ldflags=-s -w -buildid=", "-buildvcs=false", "-o", dir + "/"}
+	words := []string{"build", released, "-ldflags=-s -w -buildid=", "-buildvcs=false", "-o", dir + "/"}
 	for _, name := range names {
 		words = append(words, "./cmd/"+name)
 	}
