@@ -27,8 +27,8 @@ LONG = ./runtime/conformance ./test/e2e ./test/chaos
 SKIPPED = TestManyBehindOneAddress
 # Tests that need a crowd, compare times or compute for long: `make test` leaves them out, or plays less of them, and
 # `make world` runs them, one package at a time.
-CROWDS = $(SKIPPED)|TestHostileIdentities|TestHistoryReplays|TestHalfOpenConnections|TestSilentConnections|TestSilentPages|TestReexec|TestCapacityPage|TestScenarioTenThousandWaiting
-CROWDED = ./test/e2e ./cluster/link ./cmd/synapse-cli ./runtime/carapace/fork ./test/scenario
+CROWDS = $(SKIPPED)|TestHostileIdentities|TestHistoryReplays|TestHalfOpenConnections|TestSilentConnections|TestSilentPages|TestCapacityPage|TestScenarioTenThousandWaiting
+CROWDED = ./test/e2e ./cluster/link ./cmd/synapse-cli ./test/scenario
 # For how long `make chaos` breaks things; SEED draws them.
 DURATION ?= 20m
 # Where `make install` puts things; DESTDIR is a folder to take for the root.
@@ -108,7 +108,6 @@ lint: ## check formatting, go vet and staticcheck, here and in tools/, and that 
 	if [ -n "$$unformatted" ]; then echo "not formatted (run gofmt -w):" $$unformatted >&2; exit 1; fi
 	$(GO) vet ./...
 	$(GO) vet -tags world ./test/world
-	$(GO) vet -tags reexec ./runtime/carapace/fork
 	GOOS=darwin GOARCH=arm64 $(GO) vet ./cmd/synapse-cli/...
 	GOOS=windows GOARCH=amd64 $(GO) vet ./cmd/synapse-cli/...
 	$(GO) -C tools vet ./...

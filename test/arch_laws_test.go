@@ -132,6 +132,7 @@ var laws = []law{
 		{"runtime/carapace/x.go", "package carapace\n\n//go:nosplit\nfunc f() {}\n"},
 		{"runtime/carapace/x_test.go", "package carapace\n\nimport _ \"unsafe\"\n\n//go:linkname f syscall.f\nfunc f()\n"},
 		{"cmd/carapace/x.go", "package main\n\n//go:norace\nfunc f() {}\n"},
+		{"runtime/carapace/fork/x.go", "package fork\n\nimport _ \"unsafe\"\n\n//go:linkname f syscall.f\nfunc f()\n"},
 	}},
 	{"removal", removalLaw, []breach{
 		{"runtime/launcher/x.go", `package launcher; import "os"; func f() { os.RemoveAll("scratch") }`},

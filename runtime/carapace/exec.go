@@ -171,7 +171,7 @@ type joining struct {
 	init            int // the container's first process, as a pidfd
 	cgroups         int // its command's cgroup namespace; 0: the machine's
 	root            int // the directory that its command has for one
-	ids             *fork.Space
+	ids             int // its command's user namespace; 0: the machine's
 	files           []int
 	terminal, slave int
 }
@@ -275,11 +275,9 @@ func (j *joining) openContainer() (err error) {
 		}
 	}
 	if j.order.Spec.IDs != nil {
-		ids, err := j.keep(openFile(fmt.Sprintf("/proc/%d/ns/user", command), unix.O_RDONLY, 0))
-		if err != nil {
+		if j.ids, err = j.keep(openFile(fmt.Sprintf("/proc/%d/ns/user", command), unix.O_RDONLY, 0)); err != nil {
 			return err
 		}
-		j.ids = &fork.Space{FD: ids}
 	}
 	return unix.PidfdSendSignal(j.init, 0, nil, 0)
 }

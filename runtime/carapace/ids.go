@@ -86,7 +86,7 @@ func (i *IDs) plain(root uint32) []fork.Span {
 }
 
 // spaces are the user namespaces that a container's mounts and its command are made with.
-type spaces struct{ own, machine *fork.Space }
+type spaces struct{ own, machine int }
 
 // newSpaces makes them, for a container that has numbers of its own. The thread must be locked, and at home.
 func newSpaces(ids *IDs) (*spaces, error) {
@@ -99,7 +99,7 @@ func newSpaces(ids *IDs) (*spaces, error) {
 	}
 	machine, err := fork.NewSpace(ids.plain(ids.UID), ids.plain(ids.GID))
 	if err != nil {
-		own.Close()
+		unix.Close(own)
 		return nil, err
 	}
 	return &spaces{own, machine}, nil
@@ -107,8 +107,8 @@ func newSpaces(ids *IDs) (*spaces, error) {
 
 func (s *spaces) close() {
 	if s != nil {
-		s.own.Close()
-		s.machine.Close()
+		unix.Close(s.own)
+		unix.Close(s.machine)
 	}
 }
 
@@ -121,12 +121,12 @@ func (i *IDs) Spaces() (image, machine *os.File, err error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	return os.NewFile(uintptr(made.own.FD), "image"), os.NewFile(uintptr(made.machine.FD), "machine"), nil
+	return os.NewFile(uintptr(made.own), "image"), os.NewFile(uintptr(made.machine), "machine"), nil
 }
 
 // mapMount has a mount that is nowhere yet show its files under other numbers.
-func mapMount(tree int, space *fork.Space) error {
-	attributes := unix.MountAttr{Attr_set: unix.MOUNT_ATTR_IDMAP, Userns_fd: uint64(space.FD)}
+func mapMount(tree int, space int) error {
+	attributes := unix.MountAttr{Attr_set: unix.MOUNT_ATTR_IDMAP, Userns_fd: uint64(space)}
 	err := unix.MountSetattr(tree, "", unix.AT_EMPTY_PATH|unix.AT_RECURSIVE, &attributes)
 	if err == unix.EINVAL {
 		return errUnmappable

@@ -165,36 +165,6 @@ func contestants(b *testing.B) []contestant {
 	return field
 }
 
-// BenchmarkWays is `carapace run` of a root directory, built to fork its first process and built to execute it
-// (runtime/carapace/fork), in turn: how long it takes, and how much processor time all its processes.
-func BenchmarkWays(b *testing.B) {
-	if missing := able.Busybox(); missing != "" {
-		b.Skip(missing)
-	}
-	rootfs := able.MakeRootfs(b)
-	_, d, _ := newCommand(b)
-	ways := []string{"fork", "reexec"}
-	took, used := map[string][]time.Duration{}, map[string][]time.Duration{}
-	folder := b.TempDir()
-	for _, way := range ways {
-		if err := buildWay(way, filepath.Join(folder, way)); err != nil {
-			b.Fatal(err)
-		}
-	}
-	for b.Loop() {
-		for _, way := range ways {
-			run := exec.Command(filepath.Join(folder, way), "run", "--state-dir", d.options.StateDir, "--cgroup-parent",
-				d.options.Cgroups.Parent, "--rootfs", rootfs, "--memory", "256m", "--pids", "64", "--", "/bin/true")
-			took[way] = append(took[way], timed(b, way, run.Run))
-			used[way] = append(used[way], run.ProcessState.UserTime()+run.ProcessState.SystemTime())
-		}
-	}
-	for _, way := range ways {
-		b.ReportMetric(median(took[way]), way+"-ms")
-		b.ReportMetric(median(used[way]), way+"-cpu-ms")
-	}
-}
-
 // throughLauncher is a machine's way: from the word to start until it is told as gone, with a supervisor of its own and
 // the end on disk. The image was got ready before, as it is for a gang.
 func throughLauncher(name string, s *stack, image string) contestant {

@@ -13,7 +13,6 @@ import (
 	"testing"
 
 	"github.com/yi-json/synapse/runtime/carapace"
-	"github.com/yi-json/synapse/runtime/carapace/fork"
 	"github.com/yi-json/synapse/test/able"
 	"github.com/yi-json/synapse/test/able/pace"
 )
@@ -94,10 +93,6 @@ func (d *library) Lacks(trait Trait) string {
 		return d.lacking["pids limit"]
 	case Devices:
 		return d.lacking["devices"]
-	case ExecSessions:
-		if fork.Way == "reexec" {
-			return fork.ErrCannotJoin.Error()
-		}
 	}
 	return d.lacking["mounts"]
 }

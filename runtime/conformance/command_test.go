@@ -16,7 +16,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/yi-json/synapse/runtime/carapace/fork"
 	"github.com/yi-json/synapse/test/able"
 )
 
@@ -114,22 +113,13 @@ var built = sync.OnceValues(func() (string, error) {
 		return "", err
 	}
 	binary := filepath.Join(builtIn, "carapace")
-	if err := buildWay(fork.Way, binary); err != nil {
-		return "", err
+	build := exec.Command("go", "build", "-ldflags=-s -w", "-o", binary, "github.com/yi-json/synapse/cmd/carapace")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if text, err := build.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("build cmd/carapace: %w\n%s", err, text)
 	}
 	return binary, os.Chmod(builtIn, 0o755)
 })
-
-// buildWay builds it with one of the ways in which a first process begins.
-func buildWay(way, binary string) error {
-	build := exec.Command("go", "build", "-tags", way, "-ldflags=-s -w", "-o", binary,
-		"github.com/yi-json/synapse/cmd/carapace")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if text, err := build.CombinedOutput(); err != nil {
-		return fmt.Errorf("build cmd/carapace: %w\n%s", err, text)
-	}
-	return nil
-}
 
 // builtIn is the folder that it was built in, if it was.
 var builtIn string

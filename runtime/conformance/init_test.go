@@ -14,7 +14,6 @@ import (
 	"path/filepath"
 	"runtime"
 	"runtime/debug"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -23,7 +22,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/yi-json/synapse/runtime/carapace"
-	"github.com/yi-json/synapse/runtime/carapace/fork"
 	"github.com/yi-json/synapse/test/able"
 )
 
@@ -234,10 +232,6 @@ func TestInitHoldsNothing(t *testing.T) {
 		t.Errorf("init keeps the command's output open: %v", err)
 	}
 	files, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", container.Pid()))
-	files = slices.DeleteFunc(files, func(file fs.DirEntry) bool {
-		to, _ := os.Readlink(fmt.Sprintf("/proc/%d/fd/%s", container.Pid(), file.Name()))
-		return fork.Way == "reexec" && strings.HasPrefix(to, "anon_inode:[event") // It has a runtime of its own.
-	})
 	if err != nil || len(files) != 1 {
 		t.Errorf("init has %v (%v)", files, err)
 	}

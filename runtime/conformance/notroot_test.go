@@ -15,7 +15,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/yi-json/synapse/runtime/carapace/fork"
 	"github.com/yi-json/synapse/runtime/supervisor"
 	"github.com/yi-json/synapse/test/able"
 )
@@ -69,11 +68,7 @@ func TestNotRoot(t *testing.T) {
 	n := newNobody(t)
 	text, code := n.run("--rootfs", "host", "--memory", "64m", "--", "sh", "-c",
 		"echo pid $$; id -u; touch /tmp/x && echo tmp; touch /usr/x 2>/dev/null && echo wrote; exit 4")
-	pid := "pid 2\n"
-	if fork.Way == "reexec" {
-		pid = "pid " // Those between are the threads of an init that is a Go program.
-	}
-	for _, line := range []string{pid, "\n0\n", "tmp\n"} { // Between them may be what our own standard error says.
+	for _, line := range []string{"pid 2\n", "\n0\n", "tmp\n"} { // Between them may be what our own standard error says.
 		if !strings.Contains(text, line) {
 			t.Errorf("no %q in %s", line, text)
 		}

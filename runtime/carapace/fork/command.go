@@ -109,6 +109,24 @@ func limitLate(n *nest) bool {
 	return true
 }
 
+// enterIDs goes into the user namespace, for good. All capabilities that it has from here on are over that and nothing
+// else. It comes after what takes things from the machine, and before what is taken from it: whoever enters has them
+// all.
+//
+//go:nosplit
+//go:noinline
+//go:norace
+//go:nocheckptr
+func enterIDs(n *nest) bool {
+	if n.ids == 0 {
+		return true
+	}
+	if _, _, errno := syscall.RawSyscall6(unix.SYS_SETNS, n.ids, unix.CLONE_NEWUSER, 0, 0, 0, 0); errno != 0 {
+		return failed(n, StepIDs, 0, errno)
+	}
+	return true
+}
+
 // restrictSelf takes from this process, for good, what it may ever gain through an exec, and what it may call.
 //
 //go:nosplit

@@ -3,12 +3,10 @@
 // Package fork makes a container's first process, and is what that process does until it is the command, or has
 // outlived it.
 //
-// A process can begin in two ways, and the version of Go that builds it decides between them. With a version that was
-// tested for it, it is a fork of its starter that executes nothing (fork_go126.go): that is quick and small, and
-// nothing that Go promises. With any other version, and with the build tag reexec, it executes its starter's binary
-// once more (reexec.go), as other programs do. What it does from then on is written once: init.go is its life as an
-// init, command.go how a process becomes the command. All of that makes system calls and nothing else, because a fork
-// of a Go process can do nothing else.
+// The process is a fork of its starter that executes nothing (clone.go). A Go program in its place would cost more (see
+// docs/experiments.md) and could do less: it has several threads, and those the kernel lets into no user namespace. So
+// none could join a container with numbers of its own. The fork makes system calls and nothing else, because a fork of
+// a Go process can do nothing else: init.go is its life as an init, command.go is how a process becomes the command.
 //
 // This file owns the starter's end. It must know nothing of what the container is made of: its caller is the thread
 // that builds it.
@@ -32,8 +30,7 @@ type Order struct {
 	Stdio [3]uintptr // what becomes that of the command
 	Joins []int      // open `tasks` files of cgroup v1, which the command joins
 	Leaf  int        // a cgroup of v2, which the command is in from the start; 0: none
-	// IDs is the user namespace that the command lives in; nil: that of the machine.
-	IDs *Space
+	IDs   int        // the user namespace that the command lives in; 0: that of the machine
 	// NoInit has the process become the command itself.
 	NoInit bool
 	// Joined is a process of a container that is there: the thread has gone into it, and comes home once the process is
@@ -67,10 +64,6 @@ type Process struct {
 	status *unix.WaitStatus
 	usage  unix.Rusage
 }
-
-// ErrCannotJoin is a build whose processes begin by an exec (reexec.go): a program that is executed once more is of
-// several threads, and those the kernel lets into no user namespace.
-var ErrCannotJoin = errors.New("this build cannot join a container: it was not tested with this version of Go")
 
 // Failure is what a process could not do.
 type Failure struct {
@@ -110,7 +103,7 @@ func (p *Process) Prepare(order Order) error {
 	n := p.nest
 	p.order.NoInit = p.order.NoInit || p.order.Joined
 	n.socket, n.noInit, n.hidden, n.traced = uintptr(p.theirs), p.order.NoInit, !p.order.Rootless, !p.order.Rootless
-	n.joined, n.cgroups = p.order.Joined, uintptr(p.order.Cgroups)
+	n.joined, n.cgroups, n.ids = p.order.Joined, uintptr(p.order.Cgroups), uintptr(p.order.IDs)
 	n.ownCgroups = !n.joined && (len(p.order.Joins) > 0 || p.order.Leaf > 0)
 	for place, fd := range p.order.Stdio {
 		if fd < 3 && fd != uintptr(place) { // Else it would be overwritten on its way to its place.
@@ -127,7 +120,8 @@ func (p *Process) Prepare(order Order) error {
 			return fmt.Errorf("own binary: %w", err)
 		}
 	}
-	return p.ready()
+	n.fill(&p.order)
+	return nil
 }
 
 // aboveStdio moves a descriptor out of the streams' places, where one is opened if a starter has closed its own.
@@ -151,7 +145,7 @@ func mountOfBinary(process string) (uint64, error) {
 
 // Start makes the process, in a pid namespace of its own and the namespaces that the thread is in.
 func (p *Process) Start() error {
-	pid, pidfd, err := p.begin()
+	pid, pidfd, err := p.nest.fork()
 	unix.Close(p.theirs)
 	p.theirs = -1
 	if err != nil {

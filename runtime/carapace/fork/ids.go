@@ -2,12 +2,16 @@
 
 package fork
 
-// User namespaces: which of the machine's numbers are whose inside. Every way has its own to make one, because the
-// kernel lets no process of several threads into one, and Go's have several.
+// User namespaces: which of the machine's numbers are whose inside. The kernel lets no process of several threads into
+// one, so a fork makes it, and goes when it is open here.
 
 import (
 	"fmt"
+	"os"
+	"strconv"
 	"strings"
+	"syscall"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
@@ -15,23 +19,51 @@ import (
 // Span maps numbers of users or groups: N from Inside on are those from Outside on.
 type Span struct{ Inside, Outside, N uint64 }
 
-// Space is a user namespace, held open.
-type Space struct {
-	FD  int
-	own Span // of users and groups, where a command has it
-}
-
-// NewSpace makes a user namespace with maps of users and of groups. The thread must be locked, and at home.
-func NewSpace(uids, gids []Span) (*Space, error) {
-	fd, err := makeSpace(uids, gids)
+// NewSpace makes a user namespace with maps of users and of groups, and answers a descriptor that holds it. The thread
+// must be locked, and at home. The namespace lives on in the processes in it, and in the mounts that were made with it.
+func NewSpace(uids, gids []Span) (fd int, err error) {
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("user namespace: %w", err)
+		}
+	}()
+	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
-		return nil, fmt.Errorf("user namespace: %w", err)
+		return -1, err
 	}
-	return &Space{fd, uids[0]}, nil
+	defer unix.Close(pair[0])
+	theirs, err := aboveStdio(pair[1])
+	if err != nil {
+		return -1, err
+	}
+	pid, err := forkHolder(theirs)
+	unix.Close(theirs)
+	if err != nil {
+		return -1, err
+	}
+	defer func() {
+		_ = unix.Shutdown(pair[0], unix.SHUT_RDWR) // the process has nothing else to live for
+		for {
+			if _, err := unix.Wait4(pid, nil, 0, nil); err != unix.EINTR {
+				return
+			}
+		}
+	}()
+	said, err := listen(Channel(pair[0]))
+	if err == nil && said.value != 0 {
+		err = unix.Errno(said.value)
+	}
+	of := "/proc/" + strconv.Itoa(pid)
+	for name, spans := range map[string][]Span{"/uid_map": uids, "/gid_map": gids} {
+		if err == nil {
+			err = os.WriteFile(of+name, mapOf(spans), 0) // The kernel takes a map in one call.
+		}
+	}
+	if err != nil {
+		return -1, err
+	}
+	return unix.Open(of+"/ns/user", unix.O_RDONLY|unix.O_CLOEXEC, 0)
 }
-
-// Close lets go of it. It lives on in the processes in it, and in the mounts that were made with it.
-func (s *Space) Close() { unix.Close(s.FD) }
 
 // mapOf is a map as the kernel reads it.
 func mapOf(spans []Span) []byte {
@@ -40,4 +72,42 @@ func mapOf(spans []Span) []byte {
 		fmt.Fprintln(&text, s.Inside, s.Outside, s.N)
 	}
 	return []byte(text.String())
+}
+
+// forkHolder forks that process.
+func forkHolder(socket int) (pid int, err error) {
+	n, err := newNest()
+	if err != nil {
+		return 0, err
+	}
+	defer n.free()
+	n.socket, n.holdsIDs, n.clone.exitSignal = uintptr(socket), true, uint64(unix.SIGCHLD)
+	n.unbound = [2]uint64{^uint64(0), ^uint64(0)}
+	n.keep(n.socket)
+	pid, pidfd, err := n.fork()
+	if err == nil {
+		unix.Close(pidfd)
+	}
+	return pid, err
+}
+
+// liveAsHolder is the life of a process that a user namespace is made by. The kernel bounds what all users of a
+// namespace may lock and run together by the limits of its maker, which has none.
+//
+//go:nosplit
+//go:noinline
+//go:norace
+//go:nocheckptr
+func liveAsHolder(n *nest) {
+	syscall.RawSyscall6(unix.SYS_PRCTL, unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL), 0, 0, 0, 0)
+	unbound := uintptr(unsafe.Pointer(&n.unbound))
+	syscall.RawSyscall6(unix.SYS_PRLIMIT64, 0, unix.RLIMIT_NPROC, unbound, 0, 0, 0)
+	syscall.RawSyscall6(unix.SYS_PRLIMIT64, 0, unix.RLIMIT_MEMLOCK, unbound, 0, 0, 0)
+	syscall.RawSyscall6(unix.SYS_PRLIMIT64, 0, unix.RLIMIT_SIGPENDING, unbound, 0, 0, 0)
+	syscall.RawSyscall6(unix.SYS_PRLIMIT64, 0, unix.RLIMIT_MSGQUEUE, unbound, 0, 0, 0)
+	_, _, errno := syscall.RawSyscall6(unix.SYS_UNSHARE, unix.CLONE_NEWUSER, 0, 0, 0, 0, 0)
+	n.record = record{kind: recordHeld, value: uint64(errno)}
+	tell(n)
+	receive(n, uintptr(unsafe.Pointer(&n.record)), 1) // and ends with the starter's end of the socket
+	leave(0)
 }

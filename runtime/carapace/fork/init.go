@@ -189,6 +189,23 @@ func moveIn(n *nest) bool {
 	return enterRoot(n)
 }
 
+// enterRoot goes from the root of the namespace into that of the container.
+//
+//go:nosplit
+//go:noinline
+//go:norace
+//go:nocheckptr
+func enterRoot(n *nest) bool {
+	_, _, errno := syscall.RawSyscall6(unix.SYS_CHROOT, uintptr(unsafe.Pointer(&n.names.root)), 0, 0, 0, 0, 0)
+	if errno == 0 {
+		_, _, errno = syscall.RawSyscall6(unix.SYS_CHDIR, uintptr(unsafe.Pointer(&n.names.top)), 0, 0, 0, 0, 0)
+	}
+	if errno != 0 {
+		return failed(n, StepEnter, 0, errno)
+	}
+	return true
+}
+
 // hearPlan waits for the word to run the command, which is the plan of it.
 //
 //go:nosplit
@@ -234,6 +251,26 @@ func launchCommand(n *nest) {
 		refuse(n)
 	}
 	letRun(n)
+}
+
+// forkCommand makes the process that becomes the command.
+//
+//go:nosplit
+//go:noinline
+//go:norace
+//go:nocheckptr
+func forkCommand(n *nest) bool {
+	var errno syscall.Errno
+	n.pid, _, errno = syscall.RawSyscall6(unix.SYS_CLONE3, uintptr(unsafe.Pointer(&n.cloneCommand)),
+		unsafe.Sizeof(n.cloneCommand), 0, 0, 0, 0)
+	if errno != 0 {
+		return failed(n, StepFork, 0, errno)
+	}
+	if n.pid == 0 {
+		landPlan(n)
+		liveAsCommand(n)
+	}
+	return true
 }
 
 //go:nosplit
@@ -296,6 +333,41 @@ func checkBinary(n *nest) bool {
 	}
 	syscall.RawSyscall6(unix.SYS_KILL, n.pid, uintptr(unix.SIGKILL), 0, 0, 0, 0)
 	return failed(n, StepBinary, 0, errno)
+}
+
+// closeAllBut closes every descriptor but the socket.
+//
+//go:nosplit
+//go:noinline
+//go:norace
+//go:nocheckptr
+func closeAllBut(n *nest) {
+	syscall.RawSyscall6(unix.SYS_CLOSE_RANGE, 0, n.socket-1, 0, 0, 0, 0)
+	syscall.RawSyscall6(unix.SYS_CLOSE_RANGE, n.socket+1, 1<<32-1, 0, 0, 0, 0)
+}
+
+// lookAfterCommand passes signals on and reaps, until the command has ended. What still lives then dies with init.
+// Signals are taken without ever being let through: a blocked one is kept even for a first process, which is spared all
+// others.
+//
+//go:nosplit
+//go:noinline
+//go:norace
+//go:nocheckptr
+func lookAfterCommand(n *nest) {
+	n.signals &^= stopSignals
+	for {
+		number, _, errno := syscall.RawSyscall6(unix.SYS_RT_SIGTIMEDWAIT, uintptr(unsafe.Pointer(&n.signals)), 0, 0, 8, 0, 0)
+		if errno != 0 {
+			continue
+		}
+		if number != uintptr(unix.SIGCHLD) {
+			syscall.RawSyscall6(unix.SYS_KILL, n.pid, number, 0, 0, 0, 0)
+			continue
+		}
+		for reapOne(n, unix.WNOHANG) {
+		}
+	}
 }
 
 // reapOne waits for a process of the container, and reports whether there may be another one. With the command init

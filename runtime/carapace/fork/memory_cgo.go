@@ -1,4 +1,4 @@
-//go:build linux && cgo && go1.26 && !go1.27 && !reexec
+//go:build linux && cgo
 
 package fork
 

@@ -21,8 +21,28 @@ const (
 // nest is the memory that a first process lives in. It is mapped for one process, not by Go's allocator, and has no Go
 // pointers: an address in it is a number. Neither process nor starter sees what the other writes to its own afterwards.
 type nest struct {
-	birth
-	manner // what its way to begin needs (fork_go126.go, reexec.go)
+	clone, cloneCommand cloneArguments
+
+	pidfd int32            // of init, written by the kernel for the starter
+	kept  [maxKept]uintptr // every descriptor that outlives the fork, from 3 on, rising
+	keptN uintptr
+	views [3][2]uintptr // of memory: where code, stack and nest lie, rising
+	heard uint64        // the signals that the starter's thread does not hear
+
+	socket     uintptr    // to the starter
+	stdio      [3]uintptr // what becomes that of the command; none is below 3 but in its own place
+	joins      [maxJoins]uintptr
+	joinsN     uintptr
+	cgroups    uintptr // the cgroup namespace that a command which joins enters; 0: none
+	ids        uintptr // the user namespace that the command enters; 0: none
+	exeMount   uint64  // the mount that our own binary was executed from
+	hidden     bool    // whether init is hidden from the task
+	traced     bool    // whether the command's exec is looked at
+	noInit     bool
+	joined     bool      // whether it comes into a container that is there
+	ownCgroups bool      // whether the command's cgroups are the root of what it sees
+	holdsIDs   bool      // whether this is no init, but makes a user namespace, and holds it until that is open elsewhere
+	unbound    [2]uint64 // struct rlimit64, no limit
 
 	message message
 	record  record
@@ -38,23 +58,6 @@ type nest struct {
 
 	plan laidPlan
 	data [maxPlanWords]uintptr
-}
-
-// birth is what a process is told before it begins. It has no addresses, so that another process can be told the same.
-type birth struct {
-	socket     uintptr    // to the starter
-	stdio      [3]uintptr // what becomes that of the command; none is below 3 but in its own place
-	joins      [maxJoins]uintptr
-	joinsN     uintptr
-	cgroups    uintptr // the cgroup namespace that a command which joins enters; 0: none
-	ids        uintptr // the user namespace that the command enters; 0: none
-	span       Span    // its numbers
-	exeMount   uint64  // the mount that our own binary was executed from
-	hidden     bool    // whether init is hidden from the task
-	traced     bool    // whether the command's exec is looked at
-	noInit     bool
-	joined     bool // whether it comes into a container that is there
-	ownCgroups bool // whether the command's cgroups are the root of what it sees
 }
 
 // message is a struct msghdr with one part and one descriptor in its control data.
