@@ -65,9 +65,16 @@ var rooms = map[string]room{
 	"clock":         {libraries: []string{"golang.org/x/sys/unix"}},
 	"clock/backoff": {libraries: []string{}, pure: true},
 	"sim":           {ours: []string{"topology", "goodput", "policy", "messages", "actors", "store", "cluster/lease"}},
+	// A client knows what is said and how to prove who says it, and no part that decides.
+	"clients": {
+		ours: []string{"topology", "policy/share", "messages", "cluster/credential", "cluster/identity", "server/api",
+			"server/unixsocket"},
+		libraries: []string{"google.golang.org/grpc", protobuf, "go.yaml.in/yaml/v3"},
+	},
 	"cmd": {
 		ours: []string{
 			"topology", "goodput", "policy", "messages", "actors", "store", "cluster", "server", "runtime", "sim", "clock",
+			"clients",
 		},
 	},
 	// What users start from: programs that know nothing of the house.
@@ -75,7 +82,7 @@ var rooms = map[string]room{
 	"test": {
 		ours: []string{
 			"topology", "goodput", "policy", "messages", "actors", "store", "cluster", "server", "runtime", "sim", "clock",
-			"cmd",
+			"clients", "cmd",
 		},
 	},
 }

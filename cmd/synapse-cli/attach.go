@@ -9,7 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/yi-json/synapse/cmd/synapse-cli/internal/client"
+	client "github.com/yi-json/synapse/clients/go"
 	"github.com/yi-json/synapse/cmd/synapse-cli/internal/exit"
 	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/server/api"
@@ -82,7 +82,7 @@ func (a *app) attach(c *client.Client, q *api.ReadLogs, job *messages.JobStatus)
 	var last *messages.JobStatus
 	go func() {
 		var err error
-		last, err = c.Finish(ctx, id, a.lost, a.progress())
+		last, err = c.Wait(ctx, id, a.lost, a.progress())
 		finished <- err
 	}()
 	for {

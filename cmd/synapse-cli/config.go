@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/pflag"
 	"go.yaml.in/yaml/v3"
 
+	client "github.com/yi-json/synapse/clients/go"
 	"github.com/yi-json/synapse/cmd/synapse-cli/internal/exit"
 	"github.com/yi-json/synapse/server/unixsocket"
 )
@@ -40,7 +41,7 @@ func twinOf(flag string) string {
 
 // connectionFlags adds the settings as flags of every command.
 func (a *app) connectionFlags(f *pflag.FlagSet) {
-	f.StringVar(&a.config.Server, "server", "localhost:9000",
+	f.StringVar(&a.config.Server, "server", client.DefaultServer,
 		"the scheduler's `host:port`, or unix:PATH of its socket on this machine; of several, all with commas between them")
 	f.StringVar(&a.config.TLS, "tls", "",
 		"use TLS, with this `folder` of a person's key and certificate, or with the "+
@@ -48,7 +49,7 @@ func (a *app) connectionFlags(f *pflag.FlagSet) {
 	f.StringVar(&a.config.CA, "ca", "", "trust a proxy before the scheduler by this `file` of certificates, and use TLS")
 	f.StringVar(&a.config.Cert, "cert", "", "show this `file`'s certificate to the proxy")
 	f.StringVar(&a.config.Key, "key", "", "the certificate's private key `file`")
-	a.retryMs = 10_000
+	a.retryMs = client.DefaultRetry.Milliseconds()
 	f.Var(span{&a.retryMs}, "retry", "how long to try again while no scheduler leads or answers; 0: not at all")
 	f.String(tokenFlag, "", "show the token in this `file`, or in SYNAPSE_TOKEN; `login` keeps it")
 	f.String(contextFlag, "", "the `name` of the cluster to speak to, of those that `login` has kept")
@@ -125,7 +126,7 @@ func (a *app) contextSettings(flags *pflag.FlagSet, given map[string]bool) error
 	if name == "" && said {
 		return nil
 	}
-	all, err := a.realms()
+	all, err := a.contexts()
 	if err != nil {
 		return err
 	}
@@ -135,7 +136,7 @@ func (a *app) contextSettings(flags *pflag.FlagSet, given map[string]bool) error
 			return nil
 		}
 	}
-	one, err := all.find(name)
+	one, err := all.Find(name)
 	if err != nil {
 		return err
 	}

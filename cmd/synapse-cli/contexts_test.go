@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/yi-json/synapse/cmd/synapse-cli/internal/client"
+	client "github.com/yi-json/synapse/clients/go"
 	"github.com/yi-json/synapse/cmd/synapse-cli/internal/exit"
 )
 
@@ -56,6 +56,10 @@ func TestWhichCluster(t *testing.T) {
 		{"--server x:1", "SYNAPSE_TOKEN_FILE=" + token, client.Config{Server: "x:1", Token: "mine"}},
 		{"--server x:1", "SYNAPSE_TOKEN=its", client.Config{Server: "x:1", Token: "its"}},
 		{"--server x:1 --token-file " + token, "SYNAPSE_TOKEN=its", client.Config{Server: "x:1", Token: "mine"}},
+		{"", "SYNAPSE_TOKEN=its", client.Config{Server: "localhost:9000", Token: "its"}},
+		{"", "SYNAPSE_SERVER=x:1 SYNAPSE_TOKEN_FILE=" + token, client.Config{Server: "x:1", Token: "mine"}},
+		{"", "SYNAPSE_CONTEXT=far SYNAPSE_SERVER=x:1 SYNAPSE_TOKEN=its",
+			client.Config{Server: "far:9000", TLS: "/keys/far"}},
 		{"--context far", "SYNAPSE_TOKEN=its", client.Config{Server: "far:9000", TLS: "/keys/far"}},
 	} {
 		env, _ := home(t, twoContexts)
@@ -74,6 +78,13 @@ func TestWhichCluster(t *testing.T) {
 		a.config.Retry, a.config.Waiting = 0, nil
 		if got := a.config; got.Server != c.want.Server || got.TLS != c.want.TLS || got.Token != c.want.Token {
 			t.Errorf("%q with %q: %+v, want %+v", c.args, c.env, got, c.want)
+		}
+		if c.args != "" {
+			continue
+		}
+		got, err := client.Environment(func(name string) string { return env[name] }) // as any program would
+		if err != nil || got.Server != c.want.Server || got.TLS != c.want.TLS || got.Token != c.want.Token {
+			t.Errorf("%q for a program: %+v, %v, want %+v", c.env, got, err, c.want)
 		}
 	}
 }

@@ -15,10 +15,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/yi-json/synapse/cmd/synapse-cli/internal/client"
+	client "github.com/yi-json/synapse/clients/go"
+	"github.com/yi-json/synapse/clients/go/scope"
 	"github.com/yi-json/synapse/cmd/synapse-cli/internal/exit"
 	"github.com/yi-json/synapse/cmd/synapse-cli/internal/room"
-	"github.com/yi-json/synapse/cmd/synapse-cli/internal/scope"
 	"github.com/yi-json/synapse/runtime/parcel"
 	"github.com/yi-json/synapse/server/api"
 )

@@ -10,9 +10,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/yi-json/synapse/cmd/internal/spelling"
+	"github.com/yi-json/synapse/clients/go/jobfile"
+	"github.com/yi-json/synapse/cmd/internal/settings"
 	"github.com/yi-json/synapse/cmd/synapse-cli/internal/exit"
-	"github.com/yi-json/synapse/cmd/synapse-cli/internal/jobfile"
+	"github.com/yi-json/synapse/messages/spelling"
 )
 
 // This file owns exit codes, and the form of an error: a line, and a hint where there is one.
@@ -40,7 +41,7 @@ func usageError(root *cobra.Command, args []string, err error) error {
 	text, _, _ := strings.Cut(err.Error(), "\n")
 	hint := fmt.Sprintf("`%s --help` shows how", found.CommandPath())
 	word, _, is := strings.Cut(strings.TrimPrefix(text, `unknown command "`), `" for`)
-	flag := spelling.Flag(found.Flags(), err)
+	flag := settings.MeantFlag(found.Flags(), err)
 	switch {
 	case flag != "":
 		hint = fmt.Sprintf("did you mean --%s? %s", flag, hint)

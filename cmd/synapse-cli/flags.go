@@ -9,8 +9,8 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/yi-json/synapse/clients/go/jobfile"
 	"github.com/yi-json/synapse/cmd/synapse-cli/internal/exit"
-	"github.com/yi-json/synapse/cmd/synapse-cli/internal/jobfile"
 	"github.com/yi-json/synapse/messages"
 )
 

@@ -12,7 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/yi-json/synapse/cmd/synapse-cli/internal/client"
+	client "github.com/yi-json/synapse/clients/go"
 	"github.com/yi-json/synapse/cmd/synapse-cli/internal/exit"
 	"github.com/yi-json/synapse/cmd/synapse-cli/internal/room"
 	"github.com/yi-json/synapse/server/api"
@@ -130,7 +130,7 @@ func (f *forwarding) serve(ctx context.Context, pairs []forwarded) error {
 func (f *forwarding) watch(ctx context.Context) error {
 	job, err := f.c.Job(ctx, f.job)
 	if err == nil {
-		job, err = f.c.Finish(ctx, job.GetRecord().GetId(), f.a.lost, nil)
+		job, err = f.c.Wait(ctx, job.GetRecord().GetId(), f.a.lost, nil)
 	}
 	if err != nil {
 		return err

@@ -9,11 +9,11 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/yi-json/synapse/cmd/internal/spelling"
-	"github.com/yi-json/synapse/cmd/synapse-cli/internal/client"
+	client "github.com/yi-json/synapse/clients/go"
 	"github.com/yi-json/synapse/cmd/synapse-cli/internal/exit"
 	"github.com/yi-json/synapse/cmd/synapse-cli/internal/show"
 	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/messages/spelling"
 )
 
 // This file owns `get`: lists of jobs and machines.
@@ -180,7 +180,7 @@ func follow[T any](ctx context.Context, a *app, c *client.Client, watch *message
 	var list []T
 	style, synced := a.style, false
 	watch.Present = true
-	return c.Events(ctx, watch, a.lost, func(e *messages.Event) (bool, error) {
+	return c.Follow(ctx, watch, a.lost, func(e *messages.Event) (bool, error) {
 		one, fits := pick(e)
 		switch {
 		case e.GetSynced() && !synced:

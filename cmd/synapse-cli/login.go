@@ -13,9 +13,9 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
+	client "github.com/yi-json/synapse/clients/go"
 	"github.com/yi-json/synapse/cluster/credential"
 	"github.com/yi-json/synapse/cluster/identity"
-	"github.com/yi-json/synapse/cmd/synapse-cli/internal/client"
 	"github.com/yi-json/synapse/cmd/synapse-cli/internal/device"
 	"github.com/yi-json/synapse/cmd/synapse-cli/internal/exit"
 	"github.com/yi-json/synapse/server/api"
@@ -23,9 +23,6 @@ import (
 
 // This file owns `login` and `logout`: how a cluster gets into the contexts, and out of them. A token comes by a file,
 // the environment or standard input: an argument is seen by everybody on the machine.
-
-// maxTokenBytes bounds what is read for a token.
-const maxTokenBytes = 16 << 10
 
 // loginFlags are what `login` is told beside the settings of a connection.
 type loginFlags struct{ name, root, oidc, client, scope string }
@@ -110,7 +107,7 @@ func (a *app) login(ctx context.Context, server string, l loginFlags) error {
 	if name != "" && !contextName.MatchString(name) {
 		return exit.Hint("letters, digits and ._- only, at most 63", "--name %q", name)
 	}
-	one := realm{Server: server, Token: a.config.Token}
+	one := client.Context{Server: server, Token: a.config.Token}
 	if refresh != "" {
 		one.Issuer, one.Client, one.Refresh = l.oidc, l.client, refresh
 	}
@@ -130,12 +127,12 @@ func (a *app) login(ctx context.Context, server string, l loginFlags) error {
 	}
 	one.Name, one.Cluster = cmp.Or(name, who.GetCluster()), who.GetCluster()
 	one.User, one.Role = who.GetName(), who.GetRole()
-	err = a.change(func(all *realms) error {
-		if old, err := all.find(one.Name); err == nil && old.Cluster != one.Cluster {
+	err = a.change(func(all *client.Contexts) error {
+		if old, err := all.Find(one.Name); err == nil && old.Cluster != one.Cluster {
 			return exit.Hint("--name gives it another",
 				"there is a context %s already, of cluster %s at %s", old.Name, old.Cluster, old.Server)
 		}
-		all.put(one)
+		all.Put(one)
 		all.Current = one.Name
 		return nil
 	})
@@ -171,20 +168,20 @@ func (a *app) logoutCommand() *cobra.Command {
 
 // logout forgets a context, the current one where none is named.
 func (a *app) logout(ctx context.Context, name string) error {
-	var gone realm
-	err := a.change(func(all *realms) error {
+	var gone client.Context
+	err := a.change(func(all *client.Contexts) error {
 		if name == "" {
 			name = all.Current
 		}
 		if name == "" {
 			return exit.Hint("`synapse-cli contexts` lists them", "there is no current context to forget")
 		}
-		one, err := all.find(name)
+		one, err := all.Find(name)
 		if err != nil {
 			return err
 		}
 		gone = *one
-		all.All = slices.DeleteFunc(all.All, func(one realm) bool { return one.Name == name })
+		all.All = slices.DeleteFunc(all.All, func(one client.Context) bool { return one.Name == name })
 		if all.Current == name {
 			all.Current = ""
 		}
@@ -195,7 +192,7 @@ func (a *app) logout(ctx context.Context, name string) error {
 	}
 	a.say("Forgot context %s of cluster %s", gone.Name, gone.Cluster)
 	if gone.Refresh != "" {
-		if err := gone.session().Revoke(ctx); err != nil {
+		if err := session(&gone).Revoke(ctx); err != nil {
 			a.say("Its issuer was not told that nobody renews the token any more: %s", err)
 		}
 	}
@@ -205,7 +202,7 @@ func (a *app) logout(ctx context.Context, name string) error {
 // readToken reads the text of a token from a file, or from standard input. At a terminal it is not echoed.
 func (a *app) readToken(path string) (string, error) {
 	if path != "-" {
-		text, err := identity.ReadPrivate(path, maxTokenBytes)
+		text, err := identity.ReadPrivate(path, client.MaxTokenBytes)
 		return strings.TrimSpace(string(text)), err
 	}
 	if file, ok := a.stdin.(*os.File); ok && term.IsTerminal(int(file.Fd())) {
@@ -213,8 +210,8 @@ func (a *app) readToken(path string) (string, error) {
 		text, err := term.ReadPassword(int(file.Fd()))
 		return strings.TrimSpace(string(text)), err
 	}
-	text, err := io.ReadAll(io.LimitReader(a.stdin, maxTokenBytes+1))
-	if err == nil && len(text) > maxTokenBytes {
+	text, err := io.ReadAll(io.LimitReader(a.stdin, client.MaxTokenBytes+1))
+	if err == nil && len(text) > client.MaxTokenBytes {
 		err = errors.New("standard input has more than a token")
 	}
 	return strings.TrimSpace(string(text)), err

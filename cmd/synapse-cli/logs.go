@@ -9,9 +9,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/yi-json/synapse/cmd/synapse-cli/internal/client"
+	client "github.com/yi-json/synapse/clients/go"
+	"github.com/yi-json/synapse/clients/go/jobfile"
 	"github.com/yi-json/synapse/cmd/synapse-cli/internal/exit"
-	"github.com/yi-json/synapse/cmd/synapse-cli/internal/jobfile"
 	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/server/api"
 )

@@ -11,7 +11,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
-	"github.com/yi-json/synapse/cmd/synapse-cli/internal/client"
+	client "github.com/yi-json/synapse/clients/go"
 	"github.com/yi-json/synapse/cmd/synapse-cli/internal/exit"
 	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/server/api"
@@ -150,7 +150,7 @@ func (e *elements) watch(ctx context.Context, array *messages.JobStatus, lost fu
 		return pass(array)
 	}
 	ran, here := false, false
-	return e.c.Events(ctx, &messages.Watch{Jobs: true, Array: e.id, Present: true}, lost,
+	return e.c.Follow(ctx, &messages.Watch{Jobs: true, Array: e.id, Present: true}, lost,
 		func(v *messages.Event) (done bool, err error) {
 			j := v.GetJob()
 			isArray := j.GetRecord().GetId() == e.id

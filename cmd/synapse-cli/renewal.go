@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"time"
 
+	client "github.com/yi-json/synapse/clients/go"
 	"github.com/yi-json/synapse/cluster/credential"
-	"github.com/yi-json/synapse/cmd/synapse-cli/internal/client"
 	"github.com/yi-json/synapse/cmd/synapse-cli/internal/device"
 	"github.com/yi-json/synapse/messages"
 )
@@ -20,12 +20,12 @@ import (
 const patience = 3 * time.Second
 
 // session is the login that the context's token came from.
-func (r *realm) session() device.Session {
+func session(r *client.Context) device.Session {
 	return device.Session{Issuer: r.Issuer, Client: r.Client, Refresh: r.Refresh}
 }
 
 // lasts is from when to when the context's token is good; ok: it says that.
-func (r *realm) lasts() (from, until time.Time, ok bool) {
+func lasts(r *client.Context) (from, until time.Time, ok bool) {
 	b, err := credential.ReadBearer(r.Token)
 	if err != nil {
 		return from, until, false
@@ -38,56 +38,56 @@ func (r *realm) lasts() (from, until time.Time, ok bool) {
 }
 
 // due reports whether the token is to be renewed now.
-func (r *realm) due(now time.Time) bool {
-	from, until, ok := r.lasts()
+func due(r *client.Context, now time.Time) bool {
+	from, until, ok := lasts(r)
 	return ok && r.Refresh != "" && !now.Before(from.Add(until.Sub(from)/2))
 }
 
 // fresh is the token of a context to show now, and until when it is good. Where it is due, whoever comes first renews
 // it, and the others find it renewed.
 func (a *app) fresh(ctx context.Context, name string) (token string, until time.Time, err error) {
-	all, err := a.realms()
+	all, err := a.contexts()
 	if err != nil {
 		return "", until, err
 	}
-	one, err := all.find(name)
+	one, err := all.Find(name)
 	if err != nil {
 		return "", until, err
 	}
-	if one.due(time.Now()) {
+	if due(one, time.Now()) {
 		before := *one
-		err := a.change(func(all *realms) (err error) {
-			if one, err = all.find(name); err == nil && one.due(time.Now()) {
-				err = one.renew(ctx)
+		err := a.change(func(all *client.Contexts) (err error) {
+			if one, err = all.Find(name); err == nil && due(one, time.Now()) {
+				err = renew(ctx, one)
 			}
 			return err
 		})
 		if one == nil { // somebody has forgotten it meanwhile
 			one = &before
 		}
-		switch _, until, _ = one.lasts(); {
+		switch _, until, _ = lasts(one); {
 		case err != nil && !time.Now().Before(until):
 			return "", until, notRenewed(name, err)
 		case err != nil && one.Token != before.Token:
 			a.say("The renewed token is not kept: %s", err)
 		}
 	}
-	_, until, _ = one.lasts()
+	_, until, _ = lasts(one)
 	return one.Token, until, nil
 }
 
 // renew asks the issuer for the next token.
-func (r *realm) renew(ctx context.Context) error {
+func renew(ctx context.Context, r *client.Context) error {
 	b, err := credential.ReadBearer(r.Token)
 	if err != nil {
 		return err
 	}
-	if _, until, _ := r.lasts(); time.Now().Before(until) {
+	if _, until, _ := lasts(r); time.Now().Before(until) {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, patience)
 		defer cancel()
 	}
-	next, err := r.session().Renew(ctx)
+	next, err := session(r).Renew(ctx)
 	if err == nil {
 		r.Token, r.Refresh = credential.WithRoot(b.Cluster(), b.Root(), next.ID), next.Refresh
 	}
@@ -107,7 +107,7 @@ func notRenewed(name string, err error) error {
 }
 
 // sayRenewal says how long it is until somebody has to log in again.
-func (a *app) sayRenewal(one realm, untilUnixMs int64) {
+func (a *app) sayRenewal(one client.Context, untilUnixMs int64) {
 	if one.Refresh != "" {
 		a.say("The issuer renews the token until you log out, or it wants to see you again")
 		return

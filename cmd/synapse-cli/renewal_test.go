@@ -14,8 +14,8 @@ import (
 	"testing"
 	"time"
 
+	client "github.com/yi-json/synapse/clients/go"
 	"github.com/yi-json/synapse/cluster/credential"
-	"github.com/yi-json/synapse/cmd/synapse-cli/internal/client"
 	"github.com/yi-json/synapse/cmd/synapse-cli/internal/exit"
 	"github.com/yi-json/synapse/messages"
 )

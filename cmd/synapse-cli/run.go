@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
-	"github.com/yi-json/synapse/cmd/synapse-cli/internal/client"
+	client "github.com/yi-json/synapse/clients/go"
 	"github.com/yi-json/synapse/cmd/synapse-cli/internal/exit"
 	"github.com/yi-json/synapse/cmd/synapse-cli/internal/room"
 	"github.com/yi-json/synapse/cmd/synapse-cli/internal/show"
@@ -144,7 +144,7 @@ func (a *app) run(o *runOptions, command []string) error {
 // to be kept.
 func (a *app) placed(waiting context.Context, c *client.Client, id string, keep bool, tell func(string)) error {
 	told := ""
-	j, err := c.Until(waiting, id, a.lost, func(j *messages.JobStatus) bool {
+	j, err := c.WaitUntil(waiting, id, a.lost, func(j *messages.JobStatus) bool {
 		if why := j.GetReason(); messages.Waits(j.GetPhase()) && why != "" && why != messages.ReasonUnseen && why != told {
 			told = why
 			tell(why)
@@ -212,7 +212,7 @@ func (a *app) concluded(ctx context.Context, c *client.Client, id string, ended 
 	ctx, cancel := context.WithTimeout(ctx, room.Patience)
 	defer cancel()
 	run := int32(0)
-	j, err := c.Until(ctx, id, a.lost, func(j *messages.JobStatus) bool {
+	j, err := c.WaitUntil(ctx, id, a.lost, func(j *messages.JobStatus) bool {
 		run = cmp.Or(run, j.GetRecord().GetRuns())
 		return j.GetRecord().GetState().Terminal() || messages.Waits(j.GetPhase()) || j.GetRecord().GetRuns() > run
 	})

@@ -10,8 +10,8 @@ import (
 	"github.com/spf13/pflag"
 	"golang.org/x/term"
 
+	"github.com/yi-json/synapse/clients/go/jobfile"
 	"github.com/yi-json/synapse/cmd/synapse-cli/internal/exit"
-	"github.com/yi-json/synapse/cmd/synapse-cli/internal/jobfile"
 	"github.com/yi-json/synapse/messages"
 )
 

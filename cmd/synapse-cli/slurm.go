@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
 	"github.com/yi-json/synapse/cmd/synapse-cli/internal/doors"
 	"github.com/yi-json/synapse/cmd/synapse-cli/internal/exit"
 )

@@ -15,9 +15,9 @@ import (
 	"github.com/spf13/pflag"
 	"google.golang.org/protobuf/proto"
 
-	"github.com/yi-json/synapse/cmd/synapse-cli/internal/client"
+	client "github.com/yi-json/synapse/clients/go"
+	"github.com/yi-json/synapse/clients/go/jobfile"
 	"github.com/yi-json/synapse/cmd/synapse-cli/internal/exit"
-	"github.com/yi-json/synapse/cmd/synapse-cli/internal/jobfile"
 	"github.com/yi-json/synapse/cmd/synapse-cli/internal/show"
 	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/server/api"
@@ -408,7 +408,7 @@ func (a *app) waitFor(ctx context.Context, c *client.Client, id string, progress
 	if progress {
 		shown = a.progress()
 	}
-	status, err := c.Finish(ctx, id, a.lost, shown)
+	status, err := c.Wait(ctx, id, a.lost, shown)
 	if err != nil {
 		return err
 	}

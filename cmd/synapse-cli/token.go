@@ -10,11 +10,11 @@ import (
 
 	"github.com/spf13/cobra"
 
+	client "github.com/yi-json/synapse/clients/go"
+	"github.com/yi-json/synapse/clients/go/jobfile"
 	"github.com/yi-json/synapse/cluster/credential"
 	"github.com/yi-json/synapse/cluster/identity"
-	"github.com/yi-json/synapse/cmd/synapse-cli/internal/client"
 	"github.com/yi-json/synapse/cmd/synapse-cli/internal/exit"
-	"github.com/yi-json/synapse/cmd/synapse-cli/internal/jobfile"
 	"github.com/yi-json/synapse/cmd/synapse-cli/internal/show"
 	"github.com/yi-json/synapse/server/api"
 )

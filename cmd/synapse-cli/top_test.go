@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/yi-json/synapse/cmd/synapse-cli/internal/client"
+	client "github.com/yi-json/synapse/clients/go"
 	"github.com/yi-json/synapse/cmd/synapse-cli/internal/exit"
 	"github.com/yi-json/synapse/messages"
 )

@@ -21,10 +21,10 @@ import (
 	"github.com/spf13/cobra"
 	"go.yaml.in/yaml/v3"
 
+	client "github.com/yi-json/synapse/clients/go"
+	"github.com/yi-json/synapse/clients/go/jobfile"
 	"github.com/yi-json/synapse/cluster/identity"
-	"github.com/yi-json/synapse/cmd/synapse-cli/internal/client"
 	"github.com/yi-json/synapse/cmd/synapse-cli/internal/exit"
-	"github.com/yi-json/synapse/cmd/synapse-cli/internal/jobfile"
 	"github.com/yi-json/synapse/cmd/synapse-cli/internal/local"
 	"github.com/yi-json/synapse/messages"
 )

@@ -8,7 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/yi-json/synapse/cmd/synapse-cli/internal/client"
+	client "github.com/yi-json/synapse/clients/go"
 	"github.com/yi-json/synapse/cmd/synapse-cli/internal/exit"
 	"github.com/yi-json/synapse/cmd/synapse-cli/internal/show"
 	"github.com/yi-json/synapse/messages"
@@ -46,14 +46,14 @@ func (a *app) watchCommand() *cobra.Command {
 					q.Ids = append(q.Ids, idsOf(found)...)
 				}
 				if len(q.Ids) == 0 {
-					return c.Events(ctx, q, a.lost, func(e *messages.Event) (bool, error) {
+					return c.Follow(ctx, q, a.lost, func(e *messages.Event) (bool, error) {
 						if e.GetJob() != nil && !chosen.job(e.GetJob()) {
 							return false, nil
 						}
 						return a.shown(e)
 					})
 				}
-				return c.Events(ctx, q, a.lost, a.shownByName())
+				return c.Follow(ctx, q, a.lost, a.shownByName())
 			})
 		},
 		ValidArgsFunction: a.completeJobs,
@@ -181,7 +181,7 @@ func (a *app) events(
 	ctx context.Context, c *client.Client, ids []string, unknown map[string]error, sinceMs int64, follow bool,
 ) error {
 	var last uint64
-	err := c.Events(ctx, &messages.Watch{Jobs: true, Ids: []string{"-"}, Present: true}, a.lost,
+	err := c.Follow(ctx, &messages.Watch{Jobs: true, Ids: []string{"-"}, Present: true}, a.lost,
 		func(e *messages.Event) (bool, error) {
 			last = e.GetSeq()
 			return e.GetSynced(), nil
@@ -191,7 +191,7 @@ func (a *app) events(
 	}
 	first := last &^ (1<<32 - 1)
 	after := max(first, last-min(last, kept), 1)
-	return c.Events(ctx, &messages.Watch{Jobs: true, Nodes: true, Ids: ids, After: after}, a.lost,
+	return c.Follow(ctx, &messages.Watch{Jobs: true, Nodes: true, Ids: ids, After: after}, a.lost,
 		func(e *messages.Event) (bool, error) {
 			delete(unknown, e.GetJob().GetRecord().GetId()+e.GetNode().GetRecord().GetId())
 			if e.GetSynced() {

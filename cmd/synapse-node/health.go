@@ -12,8 +12,8 @@ import (
 
 	"github.com/yi-json/synapse/cmd/internal/doctor"
 	"github.com/yi-json/synapse/cmd/internal/settings"
-	"github.com/yi-json/synapse/cmd/internal/spelling"
 	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/messages/spelling"
 	"github.com/yi-json/synapse/runtime/crew"
 	"github.com/yi-json/synapse/runtime/gpu"
 	"github.com/yi-json/synapse/runtime/health"

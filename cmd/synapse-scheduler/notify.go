@@ -15,8 +15,8 @@ import (
 
 	"github.com/yi-json/synapse/cluster/identity"
 	"github.com/yi-json/synapse/cmd/internal/settings"
-	"github.com/yi-json/synapse/cmd/internal/spelling"
 	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/messages/spelling"
 	"github.com/yi-json/synapse/runtime/crew"
 	"github.com/yi-json/synapse/server/notifications"
 )

@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/yi-json/synapse/cmd/internal/settings"
-	"github.com/yi-json/synapse/cmd/internal/spelling"
 	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/messages/spelling"
 	"github.com/yi-json/synapse/policy"
 	"github.com/yi-json/synapse/policy/share"
 )

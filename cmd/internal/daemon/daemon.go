@@ -14,7 +14,6 @@ import (
 
 	"github.com/yi-json/synapse/cluster/host"
 	"github.com/yi-json/synapse/cmd/internal/settings"
-	"github.com/yi-json/synapse/cmd/internal/spelling"
 )
 
 // The exit codes that all of Synapse's commands share.
@@ -62,7 +61,7 @@ func commandOf(
 	c.Long += "\n\nEvery flag has a twin in the environment (--data-dir: " + settings.Twin(prefix, "data-dir") +
 		") and a key of its\nname in the file that --config names."
 	c.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
-		if near := spelling.Flag(c.Flags(), err); near != "" {
+		if near := settings.MeantFlag(c.Flags(), err); near != "" {
 			return Usage{fmt.Errorf("%w\ndid you mean --%s? See %s --help", err, near, c.CommandPath())}
 		}
 		return Usage{fmt.Errorf("%w\nsee %s --help", err, c.CommandPath())}

@@ -7,7 +7,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"github.com/yi-json/synapse/cmd/internal/spelling"
+	"github.com/yi-json/synapse/messages/spelling"
 )
 
 // This file owns sections: parts of the file with keys that no flag has. A section refuses what it does not understand,

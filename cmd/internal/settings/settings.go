@@ -13,7 +13,7 @@ import (
 	"github.com/spf13/pflag"
 	"go.yaml.in/yaml/v3"
 
-	"github.com/yi-json/synapse/cmd/internal/spelling"
+	"github.com/yi-json/synapse/messages/spelling"
 )
 
 // This file owns how settings are read, and from where each came.

@@ -12,7 +12,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
-	"github.com/yi-json/synapse/cmd/synapse-cli/internal/client"
+	client "github.com/yi-json/synapse/clients/go"
 	"github.com/yi-json/synapse/cmd/synapse-cli/internal/exit"
 	"github.com/yi-json/synapse/cmd/synapse-cli/internal/show"
 	"github.com/yi-json/synapse/cmd/synapse-cli/internal/slurm"
@@ -51,7 +51,7 @@ func (a *CLI) sbatch(words []string) error {
 		if err := a.Data("%s", line); err != nil || !b.Wait {
 			return err
 		}
-		j, err := c.Finish(ctx, id, a.Lost, nil)
+		j, err := c.Wait(ctx, id, a.Lost, nil)
 		if err != nil {
 			return err
 		}

@@ -14,9 +14,9 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/yi-json/synapse/cmd/synapse-cli/internal/client"
+	client "github.com/yi-json/synapse/clients/go"
+	"github.com/yi-json/synapse/clients/go/scope"
 	"github.com/yi-json/synapse/cmd/synapse-cli/internal/exit"
-	"github.com/yi-json/synapse/cmd/synapse-cli/internal/scope"
 	"github.com/yi-json/synapse/cmd/synapse-cli/internal/slurm"
 	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/server/api"

@@ -12,7 +12,7 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/yi-json/synapse/cmd/synapse-cli/internal/client"
+	client "github.com/yi-json/synapse/clients/go"
 	"github.com/yi-json/synapse/cmd/synapse-cli/internal/exit"
 	"github.com/yi-json/synapse/cmd/synapse-cli/internal/room"
 	"github.com/yi-json/synapse/cmd/synapse-cli/internal/slurm"

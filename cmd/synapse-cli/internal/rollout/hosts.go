@@ -10,8 +10,8 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"github.com/yi-json/synapse/cmd/internal/spelling"
 	"github.com/yi-json/synapse/cmd/synapse-cli/internal/slurm"
+	"github.com/yi-json/synapse/messages/spelling"
 )
 
 // This file owns the file of machines, and the settings that each of them gets.

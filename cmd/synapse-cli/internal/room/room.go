@@ -11,7 +11,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/yi-json/synapse/cmd/synapse-cli/internal/client"
+	client "github.com/yi-json/synapse/clients/go"
 	"github.com/yi-json/synapse/cmd/synapse-cli/internal/exit"
 	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/server/api"

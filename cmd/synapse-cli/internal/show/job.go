@@ -10,7 +10,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"github.com/yi-json/synapse/cmd/synapse-cli/internal/jobfile"
+	"github.com/yi-json/synapse/clients/go/jobfile"
 	"github.com/yi-json/synapse/messages"
 )
 

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/yi-json/synapse/cmd/synapse-cli/internal/jobfile"
+	"github.com/yi-json/synapse/clients/go/jobfile"
 	"github.com/yi-json/synapse/messages"
 )
 

@@ -5,8 +5,8 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/yi-json/synapse/cmd/synapse-cli/internal/jobfile"
-	"github.com/yi-json/synapse/cmd/synapse-cli/internal/scope"
+	"github.com/yi-json/synapse/clients/go/jobfile"
+	"github.com/yi-json/synapse/clients/go/scope"
 	"github.com/yi-json/synapse/messages"
 )
 

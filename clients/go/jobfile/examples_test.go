@@ -8,7 +8,7 @@ import (
 
 // TestExamplesAreValid: what newcomers copy is read without a complaint.
 func TestExamplesAreValid(t *testing.T) {
-	files, err := filepath.Glob("../../../../examples/*.yaml")
+	files, err := filepath.Glob("../../../examples/*.yaml")
 	if err != nil || len(files) < 5 {
 		t.Fatalf("%d examples found: %v", len(files), err)
 	}

@@ -12,7 +12,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"github.com/yi-json/synapse/cmd/synapse-cli/internal/jobfile"
+	"github.com/yi-json/synapse/clients/go/jobfile"
 	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/server/api"
 )

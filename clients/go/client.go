@@ -1,6 +1,9 @@
-// Package client is a connection to the scheduler that leads. It owns the way
-// there, each call's deadline, and that whatever goes wrong comes back as an *Error
-// in words that a user can act on: nobody should read gRPC's.
+// Package client submits jobs to Synapse from a Go program, and follows them. synapse-cli is made with it.
+//
+// Dial makes a Client. It has every call of the API (api.SynapseClient), and finds the scheduler that leads. Send
+// submits a job. Wait and Follow tell what becomes of it. Logs reads what it writes. ExplainJob tells why it waits.
+// Package jobfile reads the YAML that `synapse-cli submit` reads. A call that fails returns an *Error: a line for
+// people, a hint, and a code for programs.
 package client
 
 import (
@@ -31,6 +34,15 @@ const (
 	// callTimeout bounds a call whose context has no deadline of its own. Streams have none.
 	callTimeout = 30 * time.Second
 	dialTimeout = 5 * time.Second
+)
+
+const (
+	// DefaultServer is asked where nothing says which scheduler to ask.
+	DefaultServer = "localhost:9000"
+	// DefaultRetry is how long a program for people tries again while no scheduler leads.
+	DefaultRetry = 10 * time.Second
+	// MaxTokenBytes bounds what is read for a token.
+	MaxTokenBytes = 16 << 10
 )
 
 // Config says where schedulers are, and how to speak to them.

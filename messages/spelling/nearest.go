@@ -2,11 +2,8 @@
 package spelling
 
 import (
-	"errors"
 	"fmt"
 	"strings"
-
-	"github.com/spf13/pflag"
 )
 
 // This file owns did-you-mean.
@@ -17,21 +14,6 @@ func Meant(s string, words []string) string {
 		return fmt.Sprintf("did you mean %q?", near)
 	}
 	return "known here: " + strings.Join(words, ", ")
-}
-
-// Flag is the flag that an unknown one was most likely meant to be; empty where none is near, and for other errors.
-func Flag(flags *pflag.FlagSet, err error) string {
-	var unknown *pflag.NotExistError
-	if !errors.As(err, &unknown) || unknown.GetSpecifiedShortnames() != "" {
-		return ""
-	}
-	var names []string
-	flags.VisitAll(func(f *pflag.Flag) {
-		if !f.Hidden {
-			names = append(names, f.Name)
-		}
-	})
-	return Nearest(unknown.GetSpecifiedName(), names)
 }
 
 // Nearest is the word that was most likely meant: the same except for case and separators, one with this beginning, or

@@ -8,8 +8,8 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"github.com/yi-json/synapse/cmd/internal/spelling"
 	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/messages/spelling"
 	"github.com/yi-json/synapse/policy/share"
 )
 

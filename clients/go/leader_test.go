@@ -322,7 +322,7 @@ func TestWatchGoesOnAtTheNextLeader(t *testing.T) {
 	c := dialed(t, 0, standby, second)
 	var seen []string
 	lost := 0
-	err := c.Events(context.Background(), &messages.Watch{Jobs: true, Present: true}, func(error) {
+	err := c.Follow(context.Background(), &messages.Watch{Jobs: true, Present: true}, func(error) {
 		lost++
 		first.set(false, second.address)
 	}, func(e *messages.Event) (bool, error) {

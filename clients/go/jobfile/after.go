@@ -7,7 +7,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"github.com/yi-json/synapse/cmd/synapse-cli/internal/scope"
+	"github.com/yi-json/synapse/clients/go/scope"
 	"github.com/yi-json/synapse/messages"
 )
 

@@ -7,8 +7,8 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"github.com/yi-json/synapse/cmd/internal/spelling"
 	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/messages/spelling"
 )
 
 // This file owns which keys there are. A new one is a line in the table, and

@@ -153,12 +153,12 @@ type Look func(*messages.Event) (done bool, err error)
 // errDone ends a stream that has told enough.
 var errDone = errors.New("done")
 
-// Events watches until look is done, the context ends, or the server refuses. A
+// Follow watches until look is done, the context ends, or the server refuses. A
 // scheduler that goes away is waited for: lost is told once each time, and what
 // was missed is told when one is back. Another leader does not know what its
 // predecessor told, and tells all that there is; of that, look is shown what has
 // changed since.
-func (c *Client) Events(ctx context.Context, q *messages.Watch, lost func(error), look Look) error {
+func (c *Client) Follow(ctx context.Context, q *messages.Watch, lost func(error), look Look) error {
 	w := watching{q: q, look: look, synced: !q.Present && q.After == 0, last: map[string]string{}}
 	for w.pause = watchPause; ; w.pause = min(2*w.pause, time.Second) {
 		err := c.watchOnce(ctx, q, w.take)
@@ -283,10 +283,10 @@ func Waits(e *messages.Event, known *messages.JobStatus) *messages.JobStatus {
 	}
 }
 
-// Finish follows a job until it is over. shown, if any, gets every status.
-func (c *Client) Finish(ctx context.Context, id string, lost func(error), shown func(*messages.JobStatus)) (
+// Wait follows a job until it is over. shown, if any, gets every status.
+func (c *Client) Wait(ctx context.Context, id string, lost func(error), shown func(*messages.JobStatus)) (
 	*messages.JobStatus, error) {
-	return c.Until(ctx, id, lost, func(j *messages.JobStatus) bool {
+	return c.WaitUntil(ctx, id, lost, func(j *messages.JobStatus) bool {
 		if shown != nil {
 			shown(j)
 		}
@@ -294,11 +294,11 @@ func (c *Client) Finish(ctx context.Context, id string, lost func(error), shown 
 	})
 }
 
-// Until follows a job until done says so of its status, which it returns.
-func (c *Client) Until(ctx context.Context, id string, lost func(error), done func(*messages.JobStatus) bool) (
+// WaitUntil follows a job until done says so of its status, which it returns.
+func (c *Client) WaitUntil(ctx context.Context, id string, lost func(error), done func(*messages.JobStatus) bool) (
 	*messages.JobStatus, error) {
 	var last *messages.JobStatus
-	err := c.Events(ctx, &messages.Watch{Jobs: true, Ids: []string{id}, Present: true, Reasons: true}, lost,
+	err := c.Follow(ctx, &messages.Watch{Jobs: true, Ids: []string{id}, Present: true, Reasons: true}, lost,
 		func(e *messages.Event) (bool, error) {
 			if j := Waits(e, last); j != nil {
 				last = j

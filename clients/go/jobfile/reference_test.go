@@ -142,7 +142,7 @@ func reference() string {
 	var page strings.Builder
 	fmt.Fprintf(&page, `# The job file
 
-Written by a test from the code that reads it (`+"`go test ./cmd/synapse-cli/internal/jobfile -run TestReference -rewrite`"+`). YAML or JSON; several
+Written by a test from the code that reads it (`+"`go test ./clients/go/jobfile -run TestReference -rewrite`"+`). YAML or JSON; several
 documents are several jobs, all checked before the first is sent. At most %s, %d documents and %d levels. A key that is not here is
 refused with its line and the nearest one. What a scheduler says of a job (`+"`status`, `metadata.id`, `metadata.owner`, `metadata.requestId`"+`) is
 passed over: `+"`get job JOB -o yaml | submit -`"+` submits it again. Which driver runs a task: runtime.md.
@@ -207,7 +207,7 @@ func TestReference(t *testing.T) {
 	for path := range all {
 		t.Errorf("%s is in the reference, and is no key", path)
 	}
-	const page = "../../../../docs/jobfile.md"
+	const page = "../../../docs/jobfile.md"
 	if f := flag.Lookup("rewrite"); f != nil && f.Value.String() == "true" {
 		if err := os.WriteFile(page, []byte(reference()), 0o644); err != nil {
 			t.Fatal(err)

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/yi-json/synapse/cmd/synapse-cli/internal/scope"
+	"github.com/yi-json/synapse/clients/go/scope"
 	"github.com/yi-json/synapse/messages"
 )
 

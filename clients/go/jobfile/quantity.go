@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/yi-json/synapse/cmd/internal/spelling"
+	"github.com/yi-json/synapse/messages/spelling"
 )
 
 // This file owns how amounts, times and signals are written. The command
