@@ -213,7 +213,7 @@ func secured(tb testing.TB) (by *authn.Authenticator, dials credentials.Transpor
 		tb.Fatal(err)
 	}
 	allowed := authn.DefaultAllowance()
-	allowed.Connections = 1 << 16 // one certificate stands for all machines here
+	allowed.Connections.Each = 1 << 16 // one certificate stands for all machines here
 	by, err = authn.New(authn.Options{Folder: folder, Allowed: allowed})
 	if err != nil {
 		tb.Fatal(err)

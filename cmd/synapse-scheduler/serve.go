@@ -193,7 +193,11 @@ func (s *scheduler) build(listener net.Listener) (err error) {
 	s.httpmux = httpmux.New(httpmux.Options{Handler: s.pages(), Log: s.log.Info, Count: s.host.Count})
 	s.server = grpc.NewServer(s.serverOptions()...)
 	s.link.Register(s.server)
-	s.gateway.Register(s.server)
+	if s.authn != nil {
+		s.gateway.Register(s.authn.Services(s.server))
+	} else {
+		s.gateway.Register(s.server)
+	}
 	return nil
 }
 

@@ -20,37 +20,39 @@ import (
 // to come again, while everybody else is served as before. Without it one pool of streams and one disk of the audit
 // were everybody's, and whoever was fastest had them.
 
-// Allowance bounds what each identity may have. A rate may be exceeded for as long as what was not used of it before
-// lasts, up to its burst.
+// Allowance bounds what each identity may have.
 type Allowance struct {
-	Calls       Rate // of all calls
-	Changes     Rate // of those that change something, which cost a place on a disk
-	Submits     Rate // of those that bring a job; of none a second: any number, as of admins
-	Open        int  // of calls and streams that are open at the same time, those of all
-	Coming      int  // calls of which the request has yet to come
-	Share       int  // each may have this part of the places that are still free, so that some stay free for the next
-	Wide        int  // watches of everything that are open: each change costs as much as all of them together
-	WideOfAll   int  // and of all; each may have a Wide-th of those still free, but leastWide in any case
-	Connections int
-	Refusals    int // of its calls that the audit has one by one, in a minute; those beyond are counted in one line
+	// Calls is the rate of calls. A person's connection counts as one, a call that changes something as two, and a large
+	// request as one more for each KiB of it.
+	Calls       Rate
+	Submits     Rate   // of calls that bring a job; of none a second: any number, as of admins
+	Connections Places // also of machines, and of browsers that have logged in
+	Callers     Places // of these, over which people call
+	Open        Places // calls and streams
+	Wide        Places // watches of everything: each change costs as much as all of them together
+	Requests    int    // that are on their way
+	Refusals    int    // of its calls that the audit has one by one, in a minute; those beyond are counted in one line
 }
 
-// Rate is so many a second, and so many at once.
+// Rate is so many a second, and so many at once: it may be exceeded for as long as what was not used of it before
+// lasts, up to its burst.
 type Rate struct{ PerSecond, Burst int }
+
+// Places bounds what an identity may have so many of at the same time. Where All is given, each may have one of Share
+// parts of what is still free of that, so that some stay free for the next; but Least in any case.
+type Places struct{ Each, All, Share, Least int }
 
 // DefaultAllowance is far above what a person and their scripts do, and below what a scheduler can.
 func DefaultAllowance() Allowance {
 	return Allowance{
-		Calls: Rate{400, 4000}, Changes: Rate{200, 2000}, Submits: DefaultSubmits(), Open: 2048, Share: 16,
-		Coming: 64, Wide: 8, WideOfAll: 72, Connections: 512, Refusals: 30,
+		Calls: Rate{400, 4000}, Submits: DefaultSubmits(), Requests: 2, Refusals: 30,
+		Connections: Places{Each: 512}, Callers: Places{Each: 128, All: 2048, Share: 16, Least: 16},
+		Open: Places{Each: 128, All: 2048, Share: 16, Least: 1}, Wide: Places{Each: 8, All: 72, Share: 8, Least: 2},
 	}
 }
 
 // DefaultSubmits bounds the jobs that one identity may bring: an array is one of them.
 func DefaultSubmits() Rate { return Rate{50, 2000} }
-
-// cost is the time in which there is one.
-func (r Rate) cost() time.Duration { return time.Second / time.Duration(max(1, r.PerSecond)) }
 
 // renewalCost and renewalBurst bound how often one machine's certificate is signed: an agent asks once in 16 hours, and
 // each time costs a signature and a line of the audit.
@@ -69,12 +71,6 @@ const (
 // tallyFor is after which time refusals that were only counted are told in a line.
 const tallyFor = time.Minute
 
-// leastCallers is the number of connections that one identity may always call over, however many others have.
-const leastCallers = 16
-
-// leastWide is the number of watches of everything that one identity may always have open, however many others have.
-const leastWide = 2
-
 // maxPurses bounds the identities that are remembered. One that has something open is not forgotten; that is bounded,
 // too.
 const maxPurses = 1024
@@ -82,8 +78,9 @@ const maxPurses = 1024
 // pace measures what was taken of a rate: due is when all of it would have come at that rate.
 type pace struct{ due time.Time }
 
-// take takes one of what comes once in a cost, or answers how long it is until there is one.
-func (p *pace) take(cost time.Duration, burst int, now time.Time) (wait time.Duration) {
+// take takes some of what comes once in a cost, or answers how long it is until there is one. Whoever has one left may
+// take several, and owes them.
+func (p *pace) take(many int, cost time.Duration, burst int, now time.Time) (wait time.Duration) {
 	due := p.due
 	if due.Before(now) {
 		due = now
@@ -91,28 +88,51 @@ func (p *pace) take(cost time.Duration, burst int, now time.Time) (wait time.Dur
 	if over := due.Add(cost).Sub(now) - cost*time.Duration(burst); over > 0 {
 		return over
 	}
-	p.due = due.Add(cost)
+	p.due = due.Add(cost * time.Duration(many))
 	return 0
 }
 
+// of takes some of a rate.
+func (p *pace) of(r Rate, many int, now time.Time) (wait time.Duration) {
+	return p.take(many, time.Second/time.Duration(max(1, r.PerSecond)), r.Burst, now)
+}
+
+// kind is one of what an identity may have so many of at the same time.
+type kind int
+
+const (
+	connections kind = iota
+	callers
+	open
+	wide
+	kinds
+)
+
+// places bounds a kind.
+func (a *Allowance) places(k kind) Places {
+	return [kinds]Places{connections: a.Connections, callers: a.Callers, open: a.Open, wide: a.Wide}[k]
+}
+
+// counts has how many there are of each kind.
+type counts [kinds]int
+
 // purse counts what one identity has taken of its allowance.
 type purse struct {
-	calls, changes    pace
-	submits, renewals pace
-	open, connections int
-	wide, coming      int
-	callers           int
-	bulk              pace      // of bytes
-	told              int       // refusals written in this minute
-	since             time.Time // when it began
-	tally             uint64    // refusals since then that were counted alone
-	last              audit.Line
+	calls, submits, renewals pace
+
+	has      counts
+	requests chan struct{} // has a value for each request that is on its way
+	waiting  int           // those requests, and those that wait to be read
+	told     int           // refusals written in this minute
+	since    time.Time     // when it began
+	tally    uint64        // refusals since then that were counted alone
+	last     audit.Line
 }
 
 // owes is for how long something is left to remember; 0: nothing is.
 func (p *purse) owes(now time.Time) time.Duration {
 	least := p.since.Add(tallyFor)
-	for _, at := range []pace{p.calls, p.changes, p.submits, p.bulk, p.renewals} {
+	for _, at := range []pace{p.calls, p.submits, p.renewals} {
 		if at.due.After(least) {
 			least = at.due
 		}
@@ -121,23 +141,16 @@ func (p *purse) owes(now time.Time) time.Duration {
 }
 
 // isOpen reports whether somebody has something now, or an account of refusals that is yet to be written.
-func (p *purse) isOpen() bool {
-	return p.open+p.wide+p.coming+p.callers+p.connections > 0 || p.tally > 0
-}
+func (p *purse) isOpen() bool { return p.has != counts{} || p.waiting > 0 || p.tally > 0 }
 
 // purses has the purses of all identities, by their texts.
 type purses struct {
 	allowed Allowance
 
-	mu      sync.Mutex
-	all     map[string]*purse
-	open    int // of all
-	callers int // likewise
-	wide    int
+	mu  sync.Mutex
+	all map[string]*purse
+	has counts // of all
 }
-
-// most returns how many one identity may have open now: fewer, the more are open in all.
-func (s *purses) most() int { return max(1, (s.allowed.Open-s.open)/max(1, s.allowed.Share)) }
 
 // of is the purse of an identity. The lock is held.
 func (s *purses) of(who string, now time.Time) *purse {
@@ -149,7 +162,7 @@ func (s *purses) of(who string, now time.Time) *purse {
 		if s.all == nil {
 			s.all = map[string]*purse{}
 		}
-		p = &purse{}
+		p = &purse{requests: make(chan struct{}, max(1, s.allowed.Requests))}
 		s.all[who] = p
 	}
 	return p
@@ -175,128 +188,63 @@ func (s *purses) forget(now time.Time) {
 	}
 }
 
-// connects takes a connection; false: the identity has as many as it may.
-func (s *purses) connects(who string, now time.Time) bool {
-	return s.takes(who, now, func(p *purse) *int { return &p.connections }, s.allowed.Connections)
-}
-
-// leaves gives a connection back.
-func (s *purses) leaves(who string) { s.gives(who, func(p *purse) *int { return &p.connections }) }
-
-// connected counts the connections that somebody has.
-func (s *purses) connected(who string) int {
+// takes takes a place, or answers how many the identity has, which is as many as it may: fewer, the more of them all
+// have.
+func (s *purses) takes(who string, k kind, now time.Time) (has int, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if p := s.all[who]; p != nil {
-		return p.connections
+	p, of := s.of(who, now), s.allowed.places(k)
+	most := of.Each
+	if of.All > 0 {
+		most = min(most, max(of.Least, (of.All-s.has[k])/of.Share))
 	}
-	return 0
-}
-
-// calls takes one of the connections over which people call, which cost far more than a session of the page does:
-// fewer, the more of them all have. False: the identity has as many as it may.
-func (s *purses) calls(who string, now time.Time) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	p := s.of(who, now)
-	if p.callers >= max(leastCallers, (s.allowed.Open-s.callers)/max(1, s.allowed.Share)) {
-		return false
+	if has = p.has[k]; has >= most {
+		return has, false
 	}
-	p.callers, s.callers = p.callers+1, s.callers+1
-	return true
+	p.has[k], s.has[k] = has+1, s.has[k]+1
+	return has, true
 }
 
-// hangsUp gives it back.
-func (s *purses) hangsUp(who string) {
+// gives gives it back.
+func (s *purses) gives(who string, k kind) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if p := s.all[who]; p != nil && p.callers > 0 {
-		p.callers, s.callers = p.callers-1, s.callers-1
+	if p := s.all[who]; p != nil && p.has[k] > 0 {
+		p.has[k], s.has[k] = p.has[k]-1, s.has[k]-1
 	}
 }
 
-// widens takes a watch of everything, or answers how many the identity has, which is as many as it may: fewer, the more
-// of them all have.
-func (s *purses) widens(who string, now time.Time) (has int, ok bool) {
+// spends takes some of the rate of calls. What is over the allowance, if anything, comes with the time to wait.
+func (s *purses) spends(who string, many int, now time.Time) (over string, wait time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	p := s.of(who, now)
-	most := min(s.allowed.Wide, (s.allowed.WideOfAll-s.wide)/max(1, s.allowed.Wide))
-	if p.wide >= max(leastWide, most) {
-		return p.wide, false
+	if wait = s.of(who, now).calls.of(s.allowed.Calls, many, now); wait > 0 {
+		return fmt.Sprintf("asks for more than %d calls a second, where a change counts as two, and a large request as one "+
+			"for each KiB", s.allowed.Calls.PerSecond), wait
 	}
-	p.wide, s.wide = p.wide+1, s.wide+1
-	return p.wide, true
+	return "", 0
 }
 
-// narrows gives it back.
-func (s *purses) narrows(who string) {
+// owes takes some of it that was had already.
+func (s *purses) owes(who string, many int, now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if p := s.all[who]; p != nil && p.wide > 0 {
-		p.wide, s.wide = p.wide-1, s.wide-1
+	p := &s.of(who, now).calls
+	if p.due.Before(now) {
+		p.due = now
 	}
+	p.due = p.due.Add(time.Duration(many) * time.Second / time.Duration(max(1, s.allowed.Calls.PerSecond)))
 }
 
-// comes takes a call of which the request has yet to come; false: the identity has as many as it may.
-func (s *purses) comes(who string, now time.Time) bool {
-	return s.takes(who, now, func(p *purse) *int { return &p.coming }, s.allowed.Coming)
-}
-
-// came gives it back.
-func (s *purses) came(who string) { s.gives(who, func(p *purse) *int { return &p.coming }) }
-
-// takes takes one of what an identity may have so many of.
-func (s *purses) takes(who string, now time.Time, of func(*purse) *int, most int) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	n := of(s.of(who, now))
-	if *n >= most {
-		return false
-	}
-	*n++
-	return true
-}
-
-func (s *purses) gives(who string, of func(*purse) *int) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if p := s.all[who]; p != nil && *of(p) > 0 {
-		*of(p)--
-	}
-}
-
-// begins takes a call, which ends gives back. What is over the allowance, if anything, comes with the time to wait.
+// begins takes a call, which has a place until it gives that back.
 func (s *purses) begins(who string, now time.Time) (over string, wait time.Duration) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	p := s.of(who, now)
-	if p.open >= s.most() || s.open >= s.allowed.Open {
-		return fmt.Sprintf("has %d calls and watches open, and may have no more now", p.open), time.Second
+	if has, ok := s.takes(who, open, now); !ok {
+		return fmt.Sprintf("has %d calls and watches open, and may have no more now", has), time.Second
 	}
-	if wait = p.calls.take(s.allowed.Calls.cost(), s.allowed.Calls.Burst, now); wait > 0 {
-		return fmt.Sprintf("makes more than %d calls a second", s.allowed.Calls.PerSecond), wait
+	if over, wait = s.spends(who, 1, now); over != "" {
+		s.gives(who, open)
 	}
-	p.open, s.open = p.open+1, s.open+1
-	return "", 0
-}
-
-func (s *purses) ends(who string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if p := s.all[who]; p != nil && p.open > 0 {
-		p.open, s.open = p.open-1, s.open-1
-	}
-}
-
-// change takes one of the calls that change something.
-func (s *purses) change(who string, now time.Time) (over string, wait time.Duration) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if wait = s.of(who, now).changes.take(s.allowed.Changes.cost(), s.allowed.Changes.Burst, now); wait > 0 {
-		return fmt.Sprintf("changes more than %d things a second", s.allowed.Changes.PerSecond), wait
-	}
-	return "", 0
+	return over, wait
 }
 
 // submit takes one of the calls that bring a job.
@@ -307,32 +255,39 @@ func (s *purses) submit(who string, now time.Time) (over string, wait time.Durat
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if wait = s.of(who, now).submits.take(most.cost(), most.Burst, now); wait > 0 {
+	if wait = s.of(who, now).submits.of(most, 1, now); wait > 0 {
 		return fmt.Sprintf("submits more than %d jobs a second; an array is one", most.PerSecond), wait
 	}
 	return "", 0
-}
-
-// carries takes bytes of large requests, and answers how long it is until they would have come at their pace.
-func (s *purses) carries(who string, bytes int, now time.Time) (wait time.Duration) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	p := &s.of(who, now).bulk
-	if p.due.Before(now) {
-		p.due = now
-	}
-	at := func(bytes int) time.Duration { return time.Duration(bytes) * time.Second / bulkPace }
-	if wait = max(0, p.due.Add(at(bytes)).Sub(now)-at(bulkBurst)); wait <= BulkPause {
-		p.due = p.due.Add(at(bytes)) // whoever is closed for it sends nothing
-	}
-	return wait
 }
 
 // renews takes one of the certificates that are signed again.
 func (s *purses) renews(who string, now time.Time) (wait time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.of(who, now).renewals.take(renewalCost, renewalBurst, now)
+	return s.of(who, now).renewals.take(1, renewalCost, renewalBurst, now)
+}
+
+// reads waits with a request for a place among those of its identity that are on their way, for as long as wait does
+// not end. Nobody else's are waited for. Nil: there was none.
+func (s *purses) reads(who string, now time.Time, wait <-chan time.Time, gone <-chan struct{}) (read func()) {
+	s.mu.Lock()
+	p := s.of(who, now)
+	p.waiting++
+	s.mu.Unlock()
+	over := func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		p.waiting--
+	}
+	select {
+	case p.requests <- struct{}{}:
+		return sync.OnceFunc(func() { <-p.requests; over() })
+	case <-wait:
+	case <-gone:
+	}
+	over()
+	return nil
 }
 
 // refused reports whether a refusal is to be written as a line of its own. Those that are not are counted.
@@ -401,7 +356,6 @@ func (c *checkedCall) overdrawn(over string, wait time.Duration) error {
 
 // enter takes a call of the caller's allowance; done gives back what it holds for as long as it is open.
 func (g *Authenticator) enter(ctx context.Context, call string) (done func(), err error) {
-	here(ctx)
 	p, ok := PeerOf(ctx)
 	if !ok || call == rights.LinkCall {
 		return func() {}, nil // whoever proved nothing is refused next, and a machine has one link
@@ -411,5 +365,5 @@ func (g *Authenticator) enter(ctx context.Context, call string) (done func(), er
 		c := &checkedCall{gate: g, ctx: ctx, peer: p, call: call}
 		return nil, c.overdrawn(over, wait)
 	}
-	return func() { g.purses.ends(who) }, nil
+	return func() { g.purses.gives(who, open) }, nil
 }

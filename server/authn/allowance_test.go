@@ -28,20 +28,27 @@ func TestPace(t *testing.T) {
 	var p pace
 	now := today
 	for range 3 {
-		if wait := p.take(time.Second, 3, now); wait != 0 {
+		if wait := p.take(1, time.Second, 3, now); wait != 0 {
 			t.Fatalf("the burst waits %s", wait)
 		}
 	}
 	for range 3 {
-		if wait := p.take(time.Second, 3, now); wait != time.Second {
+		if wait := p.take(1, time.Second, 3, now); wait != time.Second {
 			t.Fatalf("the next waits %s", wait)
 		}
 	}
-	if wait := p.take(time.Second, 3, now.Add(400*time.Millisecond)); wait != 600*time.Millisecond {
+	if wait := p.take(1, time.Second, 3, now.Add(400*time.Millisecond)); wait != 600*time.Millisecond {
 		t.Errorf("a moment later it waits %s", wait)
 	}
-	if wait := p.take(time.Second, 3, now.Add(time.Second)); wait != 0 {
+	if wait := p.take(1, time.Second, 3, now.Add(time.Second)); wait != 0 {
 		t.Errorf("after its second it waits %s", wait)
+	}
+	later := now.Add(time.Minute)
+	if wait := p.take(10, time.Second, 3, later); wait != 0 {
+		t.Errorf("several wait %s where there is one", wait)
+	}
+	if wait := p.take(1, time.Second, 3, later); wait != 8*time.Second {
+		t.Errorf("behind several more than there were it waits %s", wait)
 	}
 }
 
@@ -49,9 +56,9 @@ func TestPace(t *testing.T) {
 // again, and nobody else is; what is given back is there again.
 func TestOverdrawnAlone(t *testing.T) {
 	s, _, _ := audited(t)
-	s.gate.purses.allowed = Allowance{
-		Calls: Rate{1, 4}, Changes: Rate{1, 2}, Open: 12, Share: 4, Coming: 9, Connections: 3, Refusals: 5,
-	}
+	allowed := DefaultAllowance()
+	allowed.Calls, allowed.Open = Rate{1, 6}, Places{Each: 12, All: 12, Share: 4, Least: 1}
+	s.gate.purses.allowed = allowed
 	ann, bob := person(t, s, identity.RoleSubmitter, "ann"), person(t, s, identity.RoleSubmitter, "bob")
 	refused := func(err error, words string, trailer metadata.MD) {
 		t.Helper()
@@ -73,17 +80,18 @@ func TestOverdrawnAlone(t *testing.T) {
 		return err
 	}
 	var trailer metadata.MD
+	served(submit(ann)) // her connection is one, and this two
 	served(submit(ann))
-	served(submit(ann))
-	refused(submit(ann, grpc.Trailer(&trailer)), "changes more than 1 things a second", trailer)
-	served(submit(bob))
 	list := func(who api.SynapseClient, opts ...grpc.CallOption) error {
 		_, err := who.ListJobs(t.Context(), &messages.ListJobs{}, opts...)
 		return err
 	}
 	served(list(ann))
-	refused(list(ann, grpc.Trailer(&trailer)), "makes more than 1 calls a second", trailer)
-	served(list(bob))
+	refused(list(ann, grpc.Trailer(&trailer)), "asks for more than 1 calls a second", trailer)
+	refused(submit(ann, grpc.Trailer(&trailer)), "asks for more than 1 calls a second", trailer)
+	served(submit(bob))
+	s.pass(time.Second)
+	refused(submit(ann, grpc.Trailer(&trailer)), "a change counts as two", trailer) // of which one is there
 	s.pass(time.Minute)
 	served(list(ann))
 
@@ -95,11 +103,12 @@ func TestOverdrawnAlone(t *testing.T) {
 	}
 	refused(list(ann, grpc.Trailer(&trailer)), "has 2 calls and watches open", trailer) // of 12 others have a part
 	served(list(bob))
-	s.gate.purses.ends(who)
+	s.gate.purses.gives(who, open)
 	served(list(ann))
 }
 
-// TestSomeStayFree: however many open all that they may, there is a place for one who comes then.
+// TestSomeStayFree: however many open all that they may, there is a place for one who comes then, and all together have
+// a bound.
 func TestSomeStayFree(t *testing.T) {
 	s := purses{allowed: DefaultAllowance()}
 	took := make([]int, 64)
@@ -114,6 +123,9 @@ func TestSomeStayFree(t *testing.T) {
 	if took[0] < 100 || took[63] < 2 {
 		t.Errorf("the first has %d, and the last %d", took[0], took[63])
 	}
+	if all := s.has[open]; all > s.allowed.Open.All+len(took) {
+		t.Errorf("all together have %d, want at most %d and one each", all, s.allowed.Open.All)
+	}
 	if over, _ := s.begins("honest", today); over != "" {
 		t.Errorf("the next %s", over)
 	}
@@ -123,7 +135,7 @@ func TestSomeStayFree(t *testing.T) {
 // again.
 func TestWatchesOfEverything(t *testing.T) {
 	s := newRig(t)
-	s.gate.purses.allowed.Wide = 2
+	s.gate.purses.allowed.Wide.Each = 2
 	watches := func(name string, ids ...string) (*checkedCall, error) {
 		c := &checkedCall{gate: s.gate, ctx: t.Context(), call: "/synapse.v1.Synapse/Watch", peer: identity.Peer{
 			Identity: identity.Identity{Cluster: "c-a", Role: identity.RoleViewer, Name: name},
@@ -144,7 +156,7 @@ func TestWatchesOfEverything(t *testing.T) {
 	if _, err := watches("bob"); err != nil {
 		t.Errorf("another one's: %v", err)
 	}
-	s.gate.purses.narrows("synapse://c-a/viewer/ann")
+	s.gate.purses.gives("synapse://c-a/viewer/ann", wide)
 	if _, err := watches("ann"); err != nil {
 		t.Errorf("after one has ended: %v", err)
 	}
@@ -156,7 +168,7 @@ func TestWatchesOfMany(t *testing.T) {
 	s := &purses{allowed: DefaultAllowance()}
 	opens := func(who string) (many int) {
 		for {
-			has, ok := s.widens(who, now)
+			has, ok := s.takes(who, wide, now)
 			if !ok {
 				if has != many {
 					t.Errorf("%s has %d, and is told %d", who, many, has)
@@ -174,8 +186,8 @@ func TestWatchesOfMany(t *testing.T) {
 		t.Errorf("one after the other opens %v, want %v", got, want)
 	}
 	for range 9 { // once more than it has
-		s.narrows("u0")
-		s.narrows("u1")
+		s.gives("u0", wide)
+		s.gives("u1", wide)
 	}
 	if got := opens("u14"); got != 3 {
 		t.Errorf("after two have closed their own, another opens %d", got)
@@ -185,7 +197,7 @@ func TestWatchesOfMany(t *testing.T) {
 // TestConnectionsOfOne: one identity has so many connections, and another one more.
 func TestConnectionsOfOne(t *testing.T) {
 	s := newRig(t)
-	s.gate.purses.allowed.Connections = 2
+	s.gate.purses.allowed.Connections.Each = 2
 	ann, bob := s.badge(s.by, identity.RoleViewer, "ann"), s.badge(s.by, identity.RoleViewer, "bob")
 	for range 2 {
 		if _, ask := s.open(ann.Credentials(nil)); ask() != nil {
@@ -212,7 +224,7 @@ func TestConnectionsOfOne(t *testing.T) {
 	}
 	s.gate.mu.Unlock()
 	first.Close()
-	if !s.gate.purses.connects(first.peer.Identity.String(), s.clock()) {
+	if _, ok := s.gate.purses.takes(first.peer.Identity.String(), connections, s.clock()); !ok {
 		t.Error("what is closed is not given back")
 	}
 }
@@ -221,10 +233,7 @@ func TestConnectionsOfOne(t *testing.T) {
 // change is still written, and made.
 func TestRefusalsAreCounted(t *testing.T) {
 	s, served, read := audited(t)
-	s.gate.purses.allowed = Allowance{
-		Calls: Rate{1000, 10_000}, Changes: Rate{1000, 10_000}, Open: 100, Share: 1, Coming: 9, Connections: 100,
-		Refusals: 5,
-	}
+	s.gate.purses.allowed.Refusals = 5
 	ann, root := person(t, s, identity.RoleSubmitter, "ann"), person(t, s, identity.RoleAdmin, "root")
 	for range 50 {
 		_, _ = ann.Cancel(t.Context(), &messages.Cancel{Job: "of-bob"})
@@ -278,7 +287,7 @@ func TestPursesAreForgotten(t *testing.T) {
 		if over, _ := s.begins(who, today.Add(time.Duration(i)*time.Minute)); over != "" {
 			t.Fatal(over)
 		}
-		s.ends(who)
+		s.gives(who, open)
 	}
 	if n := len(s.all); n > maxPurses {
 		t.Errorf("%d are remembered", n)
@@ -308,7 +317,11 @@ func TestAllThatIsOwedIsRemembered(t *testing.T) {
 			if p.isOpen() == (field.Name == "told") { // which counts within the minute that since remembers
 				t.Errorf("with one of %s it is open: %v", field.Name, p.isOpen())
 			}
-		case *audit.Line: // of the tally
+		case *counts:
+			if one[wide] = 1; !p.isOpen() {
+				t.Errorf("with one of %s it is not open", field.Name)
+			}
+		case *audit.Line, *chan struct{}: // of the tally, and of what waits, which is counted
 		default:
 			t.Errorf("%s is a %s, and nothing tries whether it is remembered", field.Name, field.Type)
 		}

@@ -71,7 +71,7 @@ func (c *checkedCall) ended(reply any, err error) {
 		return
 	}
 	line := c.about("", audit.OK)
-	line.Of = c.line
+	line.Of, c.line = c.line, 0
 	if m, ok := reply.(proto.Message); ok && err == nil {
 		line.What = strings.TrimSpace(objects(m.ProtoReflect()))
 	}

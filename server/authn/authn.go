@@ -87,7 +87,9 @@ type Authenticator struct {
 	running   sync.WaitGroup
 	joins     sync.Mutex // held while an invitation is spent
 	purses    purses
-	bulk      bulk
+	large     chan struct{}   // has a value for each large request that is decoded or served
+	once      map[string]bool // the calls that are answered once, and served as streams
+	patience  time.Duration   // of a request that waits to be read
 	events    events
 
 	mu       sync.Mutex
@@ -109,10 +111,7 @@ type connection struct {
 	peer  identity.Peer
 	who   string    // the peer, as its purse is named
 	asked time.Time // when the store was last asked for the peer's token, if it has one
-
-	traffic *traffic // nil: it is no person's who makes calls
-	gone    chan struct{}
-	dropped bool // guarded by the gate's bulk: it is closed, and takes nothing any more
+	calls bool      // people call over it
 }
 
 // New makes the gate of a scheduler. Its folder must be an authority's, or it has a certificate of an outside issuer.
@@ -131,7 +130,8 @@ func New(o Options) (*Authenticator, error) {
 	}
 	g := &Authenticator{
 		o: o, closed: make(chan struct{}), open: map[*connection]struct{}{}, renewed: map[holder]time.Time{},
-		purses: purses{allowed: o.Allowed},
+		purses: purses{allowed: o.Allowed}, large: make(chan struct{}, largeAtOnce), patience: readPatience,
+		once: map[string]bool{},
 	}
 	if err := g.learn(); err != nil {
 		return nil, err
@@ -240,18 +240,6 @@ func (g *Authenticator) say(format string, args ...any) bool {
 	return first
 }
 
-// Close lets go of the connection.
-func (c *connection) Close() error {
-	c.gate.mu.Lock()
-	_, was := c.gate.open[c]
-	delete(c.gate.open, c)
-	c.gate.mu.Unlock()
-	if was {
-		c.gate.leaves(c)
-	}
-	return c.Conn.Close()
-}
-
 // handshake proves who comes. A connection that is only good for a renewal is served here and never gets to gRPC.
 func (g *Authenticator) handshake(raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
 	var p identity.Peer
@@ -312,9 +300,9 @@ func (g *Authenticator) handshake(raw net.Conn) (net.Conn, credentials.AuthInfo,
 		return nil, nil, errors.Join(err, conn.Close())
 	}
 	visitor := protocol != credential.ProtocolHTTP2 && p.Pass == ""
-	c := g.enters(conn, p, !visitor && slices.Contains(identity.People, p.Role))
-	if c == nil {
-		return nil, nil, errors.Join(g.crowded(raw, p.Identity.String()), conn.Close())
+	c, err := g.enters(raw, conn, p, !visitor && slices.Contains(identity.People, p.Role))
+	if err != nil {
+		return nil, nil, errors.Join(err, conn.Close())
 	}
 	g.o.Count(countAdmitted, 1)
 	if visitor {

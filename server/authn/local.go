@@ -34,9 +34,9 @@ func (g *Authenticator) local(c *unixsocket.Conn) (net.Conn, credentials.AuthInf
 		}
 		return nil, nil, turnedAway(c, err)
 	}
-	entered := g.enters(c, p, true)
-	if entered == nil {
-		return nil, nil, turnedAway(c, g.crowded(c, p.Identity.String()))
+	entered, err := g.enters(c, c, p, true)
+	if err != nil {
+		return nil, nil, turnedAway(c, err)
 	}
 	g.o.Count(countAdmitted, 1)
 	if err := credential.WriteFrame(c, []byte{credential.AnswerGood}); err != nil {
@@ -48,7 +48,7 @@ func (g *Authenticator) local(c *unixsocket.Conn) (net.Conn, credentials.AuthInf
 	}
 	entered.Conn = again
 	if visits {
-		g.visits(entered)
+		entered.visits()
 		return entered, Visitor{Proof: proved(p), from: c.Who.String()}, nil
 	}
 	return entered, proved(p), nil

@@ -82,11 +82,6 @@ func (g *Authenticator) Roots() (text []byte) {
 // Whom returns who it is, as everything here knows it.
 func (c *Caller) Whom() string { return c.peer.Identity.String() }
 
-// Comes takes a request of which the body has yet to come; came gives that back.
-func (c *Caller) Comes(call string) (came func(), err error) {
-	return c.gate.begins(peer.NewContext(context.Background(), &c.Peer), c.peer, call)
-}
-
 // borne is the session of a token in a request's header, whatever the kind of token.
 func (g *Authenticator) borne(authorization string, from net.Addr) (*Session, func(), error) {
 	text, ok := strings.CutPrefix(authorization, "Bearer ")

@@ -344,7 +344,7 @@ func TestLocalByHTTP(t *testing.T) {
 		open := len(s.gate.open)
 		s.gate.mu.Unlock()
 		s.gate.purses.mu.Lock()
-		callers := s.gate.purses.callers
+		callers := s.gate.purses.has[callers]
 		s.gate.purses.mu.Unlock()
 		if open == 0 && callers == 0 {
 			return

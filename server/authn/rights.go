@@ -14,6 +14,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"github.com/yi-json/synapse/cluster/identity"
+	"github.com/yi-json/synapse/cluster/link/envelope"
 	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/server/api"
 	"github.com/yi-json/synapse/server/audit"
@@ -72,7 +73,8 @@ func WhoAmI(ctx context.Context) *api.WhoAmIReply {
 // ServerOptions are for the grpc.Server behind the gate: every call is held against the table before it is served.
 func (g *Authenticator) ServerOptions() []grpc.ServerOption {
 	return []grpc.ServerOption{
-		grpc.InTapHandle(g.tap),
+		envelope.ServerOption(), // by which a request is weighed before it is decoded
+		grpc.StaticStreamWindowSize(unreadBytes), grpc.StaticConnWindowSize(unreadBytes),
 		grpc.ChainUnaryInterceptor(g.GuardCall), grpc.ChainStreamInterceptor(g.GuardStream),
 	}
 }
@@ -117,52 +119,30 @@ func (g *Authenticator) GuardStream(
 	if info.FullMethod == rights.LinkCall { // its frames are the link's, which has a table of its own
 		return handle(server, stream)
 	}
-	defer func() { // also of one that panics, which costs its call alone
-		if c.wide {
-			g.purses.narrows(c.peer.Identity.String())
-		}
-	}()
-	err = handle(server, &guarded{ServerStream: stream, asked: c})
+	defer c.over() // also of one that panics, which costs its call alone
+	err = handle(server, &guarded{ServerStream: stream, asked: c, once: g.once[info.FullMethod]})
 	c.ended(nil, err)
 	return err
 }
 
-// guarded is a stream of which every request is held against the table, and every answer shown as far as it may be.
-type guarded struct {
-	grpc.ServerStream
-	asked *checkedCall
-	begun bool
-}
-
-func (s *guarded) RecvMsg(m any) error {
-	if err := s.ServerStream.RecvMsg(m); err != nil {
-		return err
-	}
-	if s.begun && rights.Continues(s.asked.call) {
-		return nil
-	}
-	s.begun = true
-	return s.asked.allow(m)
-}
-
-// SendMsg sends what the caller may see of an answer.
-func (s *guarded) SendMsg(m any) error {
-	shown, err := s.asked.show(m)
-	if err != nil {
-		return err
-	}
-	return s.ServerStream.SendMsg(shown)
-}
-
 // checkedCall holds one call whose rights are checked.
 type checkedCall struct {
-	gate *Authenticator
-	ctx  context.Context
-	peer identity.Peer
-	call string
-	wide bool     // it is a watch of everything, and counted
-	line uint64   // of the audit, in which it was asked; 0: none
-	read []string // owners of whose jobs the audit has that they were read here
+	gate  *Authenticator
+	ctx   context.Context
+	peer  identity.Peer
+	call  string
+	wide  bool     // it is a watch of everything, and counted
+	large bool     // its request is a large one, and counted
+	line  uint64   // of the audit, in which it was asked; 0: none
+	read  []string // owners of whose jobs the audit has that they were read here
+}
+
+// over gives back what a call holds for as long as it is open.
+func (c *checkedCall) over() {
+	c.lightens()
+	if c.wide {
+		c.gate.purses.gives(c.peer.Identity.String(), wide)
+	}
 }
 
 // ask lets a call begin, unless its role may not make it whatever it asks for.
@@ -211,20 +191,21 @@ func (c *checkedCall) allow(request any) error {
 			return c.refuseRight(right, fmt.Sprintf("job %s of %s", of.GetId(), owner))
 		}
 	}
+	who, now := c.peer.Identity.String(), c.gate.o.Now()
 	if q, ok := request.(*messages.Watch); ok && len(q.GetIds()) == 0 && !c.wide {
 		var has int
-		if has, c.wide = c.gate.purses.widens(c.peer.Identity.String(), c.gate.o.Now()); !c.wide {
+		if has, c.wide = c.gate.purses.takes(who, wide, now); !c.wide {
 			return c.overdrawn(fmt.Sprintf("has %d watches of everything open, and may have no more now; it may watch "+
 				"what it wants by ids", has), time.Second)
 		}
 	}
 	if slices.ContainsFunc(needed, rights.Right.Changes) {
-		if over, wait := c.gate.purses.change(c.peer.Identity.String(), c.gate.o.Now()); over != "" {
+		if over, wait := c.gate.purses.spends(who, 1, now); over != "" {
 			return c.overdrawn(over, wait)
 		}
 	}
 	if rights.Brings(c.call) && c.peer.Role != identity.RoleAdmin {
-		if over, wait := c.gate.purses.submit(c.peer.Identity.String(), c.gate.o.Now()); over != "" {
+		if over, wait := c.gate.purses.submit(who, now); over != "" {
 			c.gate.o.Count(countLimitSubmits, 1)
 			return c.overdrawn(over, wait)
 		}

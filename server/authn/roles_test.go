@@ -87,10 +87,10 @@ func callsStage(t *testing.T) (*rig, *scripted) {
 	served := &scripted{}
 	server := grpc.NewServer(append(s.gate.ServerOptions(), grpc.Creds(s.gate.Credentials()),
 		grpc.ChainUnaryInterceptor(served.call), grpc.ChainStreamInterceptor(served.stream))...)
-	api.RegisterSynapseServer(server, served)
-	api.RegisterSchedulerServer(server, served)
-	grpc_health_v1.RegisterHealthServer(server, health.NewServer())
-	reflection.Register(server)
+	api.RegisterSynapseServer(s.gate.Services(server), served)
+	api.RegisterSchedulerServer(s.gate.Services(server), served)
+	grpc_health_v1.RegisterHealthServer(s.gate.Services(server), health.NewServer())
+	reflection.Register(s.gate.Services(server))
 	server.RegisterService(&grpc.ServiceDesc{
 		ServiceName: "remote.Remoting", HandlerType: (*any)(nil), Streams: []grpc.StreamDesc{{
 			StreamName: "Receive", ServerStreams: true, ClientStreams: true,

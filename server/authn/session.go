@@ -157,7 +157,7 @@ func (g *Authenticator) resume(
 
 // sit opens a session.
 func (g *Authenticator) sit(id sessionID, p identity.Peer, until time.Time, from net.Addr) (*Session, error) {
-	if !g.purses.connects(p.Identity.String(), g.o.Now()) {
+	if _, ok := g.purses.takes(p.Identity.String(), connections, g.o.Now()); !ok {
 		return nil, errors.New(p.Identity.String() + " has more open than one may have; close some")
 	}
 	s := &Session{id: id, until: until, last: g.o.Now()}
@@ -169,7 +169,7 @@ func (g *Authenticator) sit(id sessionID, p identity.Peer, until time.Time, from
 	other := g.sessions.open[id]
 	if other != nil && other.ctx.Err() == nil { // two requests of one browser came at once
 		g.mu.Unlock()
-		g.purses.leaves(p.Identity.String())
+		g.purses.gives(p.Identity.String(), connections)
 		return other, nil
 	}
 	if g.sessions.open == nil {

@@ -185,7 +185,7 @@ func TestSessionGoesOn(t *testing.T) {
 	cookie, _ := s.login(identity.RoleViewer, "vera", 10*time.Hour)
 	s.later(2 * sessionIdle)
 	if n := len(s.gate.sessions.open) + len(s.gate.open) + s.gate.purses.of("synapse://c-a/viewer/vera",
-		s.clock()).connections; n != 0 {
+		s.clock()).has[connections]; n != 0 {
 		t.Errorf("%d are kept of nobody", n)
 	}
 	if got := s.comes(cookie); !strings.HasPrefix(got, "synapse://c-a/viewer/vera") {

@@ -90,7 +90,7 @@ func TestRefusedSubmitsLeaveNothing(t *testing.T) {
 	for _, identities := range []int{1, 20_000} {
 		s := purses{allowed: DefaultAllowance()}
 		s.allowed.Submits = Rate{1, 1}
-		s.connects("open", today) // who has something open is never forgotten
+		s.takes("open", connections, today) // who has something open is never forgotten
 		before, refused := inUse(), 0
 		const many = 1_000_000
 		for i := range identities {

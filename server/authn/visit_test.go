@@ -72,7 +72,7 @@ func newVisited(t *testing.T) *rig {
 	d := httpmux.New(httpmux.Options{Handler: pages})
 	t.Cleanup(d.Close)
 	server := grpc.NewServer(append(s.gate.ServerOptions(), grpc.Creds(d.Credentials(s.gate.Credentials())))...)
-	grpc_health_v1.RegisterHealthServer(server, health.NewServer())
+	grpc_health_v1.RegisterHealthServer(s.gate.Services(server), health.NewServer())
 	listener := must(net.Listen("tcp", "127.0.0.1:0"))
 	s.address = listener.Addr().String()
 	go server.Serve(listener)

@@ -154,7 +154,7 @@ func New(system *actor.ActorSystem, o Options) *Gateway {
 }
 
 // Register mounts all services that clients may call.
-func (g *Gateway) Register(s *grpc.Server) {
+func (g *Gateway) Register(s reflection.GRPCServer) {
 	api.RegisterSynapseServer(s, g)
 	api.RegisterSchedulerServer(s, seedScheduler{g: g})
 	grpc_health_v1.RegisterHealthServer(s, health{g: g})

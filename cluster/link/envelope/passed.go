@@ -32,6 +32,9 @@ func (p *Passed) Bears(fields ...protowire.Number) bool {
 	return prefix > 0 && length == uint64(p.data.Len()-tag-prefix)
 }
 
+// Size is how many bytes it has.
+func (p *Passed) Size() int { return p.data.Len() }
+
 // Into decodes it into a message of protobuf's, and gives its memory back.
 func (p *Passed) Into(message any) error {
 	defer p.free()

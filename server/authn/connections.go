@@ -1,0 +1,67 @@
+package authn
+
+import (
+	"errors"
+	"fmt"
+	"net"
+
+	"github.com/yi-json/synapse/cluster/identity"
+	"github.com/yi-json/synapse/server/audit"
+)
+
+// This file owns the connections that are open, and what each takes of its identity's allowance.
+
+// enters takes a proved connection among those that are open, unless its identity has as many as it may, or overdraws
+// its allowance. Calls says that people call over it.
+func (g *Authenticator) enters(raw net.Conn, conn net.Conn, p identity.Peer, calls bool) (*connection, error) {
+	c := &connection{Conn: conn, gate: g, peer: p, who: p.Identity.String(), calls: calls, asked: g.o.Now()}
+	has, ok := g.purses.takes(c.who, connections, g.o.Now())
+	if !ok {
+		return nil, g.crowded(raw, c.who, fmt.Sprintf("it has %d that are open, and may have no more now", has))
+	}
+	if calls {
+		over := ""
+		if has, ok = g.purses.takes(c.who, callers, g.o.Now()); !ok {
+			over = fmt.Sprintf("has %d that are open, and may have no more now", has)
+		} else if over, _ = g.purses.spends(c.who, 1, g.o.Now()); over != "" {
+			g.purses.gives(c.who, callers)
+		}
+		if over != "" {
+			g.purses.gives(c.who, connections)
+			return nil, g.crowded(raw, c.who, "it "+over)
+		}
+	}
+	g.mu.Lock()
+	g.open[c] = struct{}{}
+	g.mu.Unlock()
+	return c, nil
+}
+
+// visits says that nobody calls by gRPC over a connection.
+func (c *connection) visits() {
+	if c.calls {
+		c.gate.purses.gives(c.who, callers)
+		c.calls = false
+	}
+}
+
+// crowded refuses a connection of somebody who overdraws.
+func (g *Authenticator) crowded(raw net.Conn, who, why string) error {
+	g.o.Count(countOverdrawn, 1)
+	g.say("Refused a connection of %s from %s: %s", who, hostOf(raw), why)
+	g.noteRefusal(audit.Line{Who: who, From: hostOf(raw), Call: "connect", Outcome: audit.Refused + ": " + why})
+	return errors.New(why)
+}
+
+// Close lets go of the connection.
+func (c *connection) Close() error {
+	c.gate.mu.Lock()
+	_, was := c.gate.open[c]
+	delete(c.gate.open, c)
+	c.gate.mu.Unlock()
+	if was {
+		c.gate.purses.gives(c.who, connections)
+		c.visits()
+	}
+	return c.Conn.Close()
+}
