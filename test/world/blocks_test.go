@@ -57,9 +57,11 @@ func output(t *testing.T, bin, folder string, words ...string) string {
 
 // TestTour: `make run` shows what README says that it shows, in that order.
 func TestTour(t *testing.T) {
+	t.Parallel()
 	able.Need(t, able.Containers)
 	bin, folder := made(t)
-	build := exec.Command("go", "build", "-o", filepath.Join(bin, "synapse-allreduce"), "../../examples/allreduce")
+	build := exec.Command("go", "build", "-ldflags=-s -w", "-o", filepath.Join(bin, "synapse-allreduce"),
+		"../../examples/allreduce")
 	if text, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, text)
 	}
@@ -85,15 +87,17 @@ func alike(got, want page.Step) bool {
 
 // TestCapacityBlocks: the longer replays of docs/capacity.md end well, and the page that one of them draws is there.
 func TestCapacityBlocks(t *testing.T) {
+	t.Parallel()
 	bin, folder := made(t)
 	blocks := blocksFor(t, "docs/capacity.md")
-	t.Chdir(folder)
 	for _, b := range blocks {
-		if said := output(t, bin, folder, "-ec", b.Text); !strings.Contains(said, "POLICY") {
+		said := output(t, bin, folder, "-ec", "cd "+folder+"\n"+b.Text)
+		if !strings.Contains(said, "POLICY") {
 			t.Errorf("%s: it says\n%s", b, said)
 		}
 	}
-	if text, err := os.ReadFile("waits.html"); err != nil || !strings.Contains(string(text), "<svg") {
+	text, err := os.ReadFile(filepath.Join(folder, "waits.html"))
+	if err != nil || !strings.Contains(string(text), "<svg") {
 		t.Errorf("waits.html: %v", err)
 	}
 }

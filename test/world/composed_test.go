@@ -8,7 +8,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"testing"
 
@@ -45,6 +44,7 @@ const composeUser = 10017
 // TestComposed: a scheduler runs from the image as the compose file says, as the user who made its folders and with no
 // right beside that. A machine joins it, a job runs, and goes on when the container is another one.
 func TestComposed(t *testing.T) {
+	t.Parallel()
 	able.Need(t, able.Containers, able.Cgroups, able.Networks, able.Program("runc"), able.Program("git"))
 	folder := room(t)
 	var c composed
@@ -97,9 +97,12 @@ func TestComposed(t *testing.T) {
 // in the root, for the machine too.
 func unpackImage(t *testing.T, folder string) (entry []string) {
 	t.Helper()
-	const script = `go -C ../../tools run ./dist -root .. -out "$1/dist" -only "linux/$2"
-mkdir "$1/image" "$1/root" && tar -xf "$1"/dist/synapse_*_image.tar -C "$1/image"`
-	if text, err := exec.Command("sh", "-ec", script, "sh", folder, runtime.GOARCH).CombinedOutput(); err != nil {
+	dist, err := distributed()
+	if err != nil {
+		t.Fatal(err)
+	}
+	const script = `mkdir "$1/image" "$1/root" && tar -xf "$2"/synapse_*_image.tar -C "$1/image"`
+	if text, err := exec.Command("sh", "-ec", script, "sh", folder, dist).CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, text)
 	}
 	index, err := layout.ImageIndexFromPath(filepath.Join(folder, "image"))

@@ -58,17 +58,13 @@ const debianSays = "install ok installed\nroot 4755\ntried 644\n0\n5\ntried\npur
 // container, and nothing of the machine changes. A port below 1024 is served on a network of the job's own, and on the
 // machine's it is not.
 func TestDebian(t *testing.T) {
+	t.Parallel()
 	able.Need(t, able.OwnRoot, able.Program("debootstrap"))
-	folder := room(t)
-	root, binary := filepath.Join(folder, "root"), filepath.Join(folder, "carapace")
+	bin, folder := made(t)
+	root, binary := filepath.Join(folder, "root"), filepath.Join(bin, "carapace")
 	debootstrap(t, root)
 	before := listing(t, root)
 	t.Run("carapace", func(t *testing.T) { debianInContainers(t, root, folder) })
-	build := exec.Command("go", "build", "-o", binary, "../../cmd/carapace")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if text, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, text)
-	}
 	for _, name := range oci.Runtimes {
 		t.Run(name, func(t *testing.T) {
 			debianOnAMachine(t, root, newMachine(t, binary, able.Runtime(t, name), filepath.Join(folder, name)))

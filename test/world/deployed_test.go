@@ -18,9 +18,10 @@ import (
 // root, as docs/install.md has it. Doing so again changes nothing; a new version reaches all while a gang runs; what
 // somebody changed by hand is not lost; what would leave machines worse stops at the first of them.
 func TestDeployed(t *testing.T) {
+	t.Parallel()
 	needBoots(t)
 	folder := room(t)
-	release, next := packages(t, folder)
+	release, next := packages(t)
 	root := filepath.Join(folder, "root")
 	debootstrap(t, root, "systemd", "systemd-sysv", "nftables", "openssh-server", "openssh-client", "sudo")
 	machines := boots(t, root, 3)

@@ -33,12 +33,12 @@ var tokenText = regexp.MustCompile(`synapselogin1\.\S+`)
 // TestDesk: a viewer logs in on the scheduler's own port, sees what a viewer may and nothing else, stays in while the
 // scheduler starts again, and is out within a minute once the token is revoked.
 func TestDesk(t *testing.T) {
+	t.Parallel()
 	bin, folder := programs(t)
 	keys, address := filepath.Join(folder, "keys"), free(t)
 	s := &surf{t: t, cli: filepath.Join(bin, "synapse-cli")}
 	s.run("init", keys)
-	t.Setenv("SYNAPSE_TLS", filepath.Join(keys, "admin"))
-	t.Setenv("SYNAPSE_SERVER", address)
+	s.variables = []string{"SYNAPSE_TLS=" + filepath.Join(keys, "admin"), "SYNAPSE_SERVER=" + address}
 	cert, key := certificate(t, folder)
 	start := func() *daemon {
 		return s.scheduler(filepath.Join(bin, "synapse-scheduler"), "--listen", address, "--data-dir",
@@ -109,7 +109,9 @@ func (s *surf) scheduler(program string, arguments ...string) *daemon {
 	s.t.Cleanup(d.stop)
 	for deadline := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) {
 		ctx, cancel := context.WithTimeout(s.t.Context(), time.Second)
-		err := exec.CommandContext(ctx, s.cli, "get", "jobs").Run()
+		ask := exec.CommandContext(ctx, s.cli, "get", "jobs")
+		ask.Env = s.environment()
+		err := ask.Run()
 		cancel()
 		if err == nil {
 			return d

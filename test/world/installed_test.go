@@ -10,6 +10,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -20,9 +21,10 @@ import (
 // tokens. A gang that runs in containers then outlives an agent's death, the stop of each unit, an upgrade in place,
 // and the package itself. A purge waits for it, and leaves nothing.
 func TestInstalled(t *testing.T) {
+	t.Parallel()
 	needBoots(t)
 	folder := room(t)
-	release, next := packages(t, folder)
+	release, next := packages(t)
 	root := filepath.Join(folder, "root")
 	debootstrap(t, root, "systemd", "systemd-sysv", "nftables")
 	machines := boots(t, root, 3)
@@ -83,18 +85,46 @@ func differing(before, after string) string {
 	return strings.Join(lines, "\n")
 }
 
-// packages are that of this commit, and the same as the next version would be.
-func packages(t *testing.T, folder string) (release, next string) {
-	t.Helper()
-	const script = `go -C ../../tools run ./dist -root .. -out "$1/dist" -only "linux/$2"
-dpkg-deb -R "$1"/dist/synapse_*.deb "$1/next"
-sed -i 's/^Version: .*/&.next/' "$1/next/DEBIAN/control"
-dpkg-deb --root-owner-group -b "$1/next" "$1/next.deb"
-mv "$1"/dist/synapse_*.deb "$1/release.deb"`
-	if text, err := exec.Command("sh", "-ec", script, "sh", folder, runtime.GOARCH).CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, text)
+// distributed is where all is that a release of this commit has for this kind of machine, once a test has needed it.
+var distributed = sync.OnceValues(func() (string, error) {
+	folder, err := shared("dist")
+	if err != nil {
+		return "", err
 	}
-	return filepath.Join(folder, "release.deb"), filepath.Join(folder, "next.deb")
+	const script = `go -C ../../tools run ./dist -root .. -out "$1/dist" -only "linux/$2"`
+	if text, err := exec.Command("sh", "-ec", script, "sh", folder, runtime.GOARCH).CombinedOutput(); err != nil {
+		return "", fmt.Errorf("%w: %s", err, text)
+	}
+	return filepath.Join(folder, "dist"), nil
+})
+
+// nextPackage is the package of this commit as the next version would be.
+var nextPackage = sync.OnceValues(func() (string, error) {
+	dist, err := distributed()
+	if err != nil {
+		return "", err
+	}
+	const script = `dpkg-deb -R "$1"/synapse_*.deb "$1/next"
+sed -i 's/^Version: .*/&.next/' "$1/next/DEBIAN/control"
+dpkg-deb --root-owner-group -b "$1/next" "$1/next.deb"`
+	if text, err := exec.Command("sh", "-ec", script, "sh", dist).CombinedOutput(); err != nil {
+		return "", fmt.Errorf("%w: %s", err, text)
+	}
+	return filepath.Join(dist, "next.deb"), nil
+})
+
+// packages are that of this commit, and the same as the next version would be.
+func packages(t *testing.T) (release, next string) {
+	t.Helper()
+	next, err := nextPackage()
+	if err != nil {
+		t.Fatal(err)
+	}
+	found, err := filepath.Glob(filepath.Join(filepath.Dir(next), "synapse_*.deb"))
+	if err != nil || len(found) != 1 {
+		t.Fatalf("the packages are %q: %v", found, err)
+	}
+	return found[0], next
 }
 
 // installs has apt install a package, by the line that docs/install.md has for it.

@@ -15,12 +15,13 @@ import (
 // TestPageFollows: the scheduler that leads is killed, and the page says that what it shows may be old until the other
 // one leads; then it shows what that one knows, by itself.
 func TestPageFollows(t *testing.T) {
+	t.Parallel()
 	bin, folder := programs(t)
 	database := pgtest.Start(t)
 	url := database.Database(t)
 	s := &surf{t: t, cli: filepath.Join(bin, "synapse-cli")}
 	first, second := free(t), free(t)
-	t.Setenv("SYNAPSE_SERVER", first+","+second)
+	s.variables = []string{"SYNAPSE_SERVER=" + first + "," + second}
 	start := func(address, data string) *daemon {
 		return s.scheduler(filepath.Join(bin, "synapse-scheduler"), "--listen", address, "--store", url, "--data-dir",
 			filepath.Join(folder, data))

@@ -19,6 +19,7 @@ import (
 // TestPageLive: a machine dies, and the page shows it dead, the gang's first attempt over, and the next one elsewhere;
 // a promise that moves moves on the page; and its numbers are the command line's while the cluster changes.
 func TestPageLive(t *testing.T) {
+	t.Parallel()
 	s := newSurf(t)
 	pair := s.submit("--name", "pair", "-n", "2", "--gpu", "8", "--time-limit", "20m", "--image", "host", "--", "sleep",
 		"600")

@@ -26,12 +26,9 @@ import (
 // that reads nothing of UCX, and others wait for what those have yet to read. So its sums count, and its end only where
 // it comes before the time limit; that mpirun's end is the gang's shows with Open MPI.
 func TestMPI(t *testing.T) {
+	t.Parallel()
 	able.Need(t, able.Bridges, able.Containers)
-	folder := room(t)
-	bin := filepath.Join(folder, "bin")
-	if text, err := exec.Command("go", "build", "-o", bin+"/", "../../cmd/...").CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, text)
-	}
+	bin, folder := made(t)
 	here := room(t) // what the agents' own directories lie in is shown to no task
 	whole, s := t, (*street)(nil)
 	for kind, launcher := range map[string]string{

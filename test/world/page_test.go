@@ -31,6 +31,8 @@ type surf struct {
 	cli    string
 	config string
 
+	variables []string // that the command line finds the cluster by, without a configuration
+
 	mu      sync.Mutex
 	console []string // what the browser complained of
 }
@@ -47,27 +49,38 @@ func newSurf(t *testing.T) *surf {
 
 // built is where all programs are, once a test has needed them.
 var built = sync.OnceValues(func() (string, error) {
-	folder, err := os.MkdirTemp("", "synapse-world-bin-")
+	folder, err := shared("bin")
 	if err != nil {
 		return "", err
 	}
-	text, err := exec.Command("go", "build", "-o", folder+"/", "../../cmd/...").CombinedOutput()
+	text, err := exec.Command("go", "build", "-ldflags=-s -w", "-o", folder+"/", "../../cmd/...").CombinedOutput()
 	if err != nil {
-		return folder, fmt.Errorf("%w: %s", err, text)
+		return "", fmt.Errorf("%w: %s", err, text)
 	}
-	return folder, os.Chmod(folder, 0o755)
+	return folder, nil
 })
 
-var wanted, wantedRelease bool // somebody has needed them, or those of the last release
+// sharedFolders are those that go after the last test.
+var sharedFolders struct {
+	sync.Mutex
+	names []string
+}
+
+// shared makes a folder for what several tests use, which tasks' users may pass through.
+func shared(name string) (string, error) {
+	folder, err := os.MkdirTemp("", "synapse-world-"+name+"-")
+	if err != nil {
+		return "", err
+	}
+	sharedFolders.Lock()
+	defer sharedFolders.Unlock()
+	sharedFolders.names = append(sharedFolders.names, folder)
+	return folder, os.Chmod(folder, 0o755)
+}
 
 func TestMain(m *testing.M) {
 	code := m.Run()
-	if wanted {
-		folder, _ := built()
-		_ = os.RemoveAll(folder)
-	}
-	if wantedRelease {
-		folder, _ := released()
+	for _, folder := range sharedFolders.names {
 		_ = os.RemoveAll(folder)
 	}
 	os.Exit(code)
@@ -83,7 +96,6 @@ func programs(t *testing.T) (bin, folder string) {
 // made are all programs, and a folder of the test's.
 func made(t *testing.T) (bin, folder string) {
 	t.Helper()
-	wanted = true
 	bin, err := built()
 	if err != nil {
 		t.Fatal(err)
@@ -94,12 +106,12 @@ func made(t *testing.T) (bin, folder string) {
 // browse opens a link in a browser of its own.
 func (s *surf) browse(link string) {
 	s.t.Helper()
-	s.t.Setenv("TMPDIR", room(s.t)) // the browser leaves something there
 	ctx, cancel := context.WithTimeout(s.t.Context(), 15*time.Minute)
 	s.t.Cleanup(cancel)
 	// The certificate of a test is of nobody whom a browser believes.
 	ctx, cancel = chromedp.NewExecAllocator(ctx, chromedp.NoSandbox, chromedp.Headless, chromedp.DisableGPU,
-		chromedp.IgnoreCertErrors, chromedp.Flag("enable-precise-memory-info", true))
+		chromedp.IgnoreCertErrors, chromedp.Flag("enable-precise-memory-info", true),
+		chromedp.Env("TMPDIR="+room(s.t))) // it leaves something there
 	s.t.Cleanup(cancel)
 	s.ctx, cancel = chromedp.NewContext(ctx)
 	s.t.Cleanup(cancel)
@@ -163,7 +175,7 @@ func (s *surf) serve(more ...string) string {
 // environment is that of the command line, which finds the cluster by it.
 func (s *surf) environment() []string {
 	if s.config == "" {
-		return os.Environ()
+		return append(os.Environ(), s.variables...)
 	}
 	return append(os.Environ(), "SYNAPSE_CONFIG="+s.config)
 }
@@ -232,6 +244,7 @@ func (s *surf) submit(words ...string) string {
 // TestPage shows a real cluster in Chromium: every view, a gang from its wait to its end, who is let do what, and that
 // the page has the command line's figures. It is one test, since a cluster and a browser take their time to start.
 func TestPage(t *testing.T) {
+	t.Parallel()
 	s := newSurf(t)
 	s.await(`document.querySelector("canvas")?.getAttribute("aria-label").includes("0 of 32 GPUs")`)
 	first := s.submit("--name", "first", "-n", "2", "--gpu", "8", "--image", "host", "--", "sleep", "600")

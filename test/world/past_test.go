@@ -15,6 +15,7 @@ import (
 // TestPagePast: whoever looks back sees the map as it was while a gang ran that has ended since, can do nothing there,
 // and comes back to how it is; and over time the gang is in the sums.
 func TestPagePast(t *testing.T) {
+	t.Parallel()
 	s := newSurf(t)
 	gpus := func(n int) string {
 		return fmt.Sprintf(`document.querySelector("canvas")?.getAttribute("aria-label").includes("%d of 32 GPUs")`, n)

@@ -28,12 +28,9 @@ import (
 // TestPrometheus: promtool accepts the figures, the rules and the configuration; Prometheus scrapes a cluster, and
 // every query of the dashboard returns data.
 func TestPrometheus(t *testing.T) {
+	t.Parallel()
 	able.Need(t, able.Program("prometheus"), able.Program("promtool"))
-	folder := room(t)
-	bin := filepath.Join(folder, "bin")
-	if text, err := exec.Command("go", "build", "-o", bin+"/", "../../cmd/...").CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, text)
-	}
+	bin, folder := made(t)
 	scheduler, node := busyCluster(t, bin, folder)
 	figures := fetch(t, "http://"+scheduler+"/metrics")
 	accepts(t, figures, "check", "metrics")

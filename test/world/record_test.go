@@ -21,6 +21,7 @@ import (
 // TestRecord: what was recorded is shown from a folder, by file:// and under a policy that lets nothing be fetched: the
 // map, the jobs, a job, and how it was before; and by the command.
 func TestRecord(t *testing.T) {
+	t.Parallel()
 	bin, folder := programs(t)
 	s := &surf{t: t, cli: filepath.Join(bin, "synapse-cli"),
 		config: up(t, bin, folder, "--nodes", "2", "--racks", "2", "--gpus", "8")}

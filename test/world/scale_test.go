@@ -122,7 +122,7 @@ func TestPageAtScale(t *testing.T) {
 // newHall starts all of it. Half of the machines are full for as long as the test runs.
 func newHall(t *testing.T, bin, folder string) *hall {
 	h := &hall{surf: &surf{t: t, cli: filepath.Join(bin, "synapse-cli")}, address: free(t)}
-	t.Setenv("SYNAPSE_SERVER", h.address)
+	h.variables = []string{"SYNAPSE_SERVER=" + h.address}
 	h.pid = h.scheduler(filepath.Join(bin, "synapse-scheduler"), "--listen", h.address, "--data-dir",
 		filepath.Join(folder, "data"), "--levels", "zone,rack").pid
 	conn, err := grpc.NewClient(h.address, grpc.WithTransportCredentials(insecure.NewCredentials()))

@@ -24,15 +24,12 @@ import (
 // TestPyTorch trains examples/pytorch.yaml on a local cluster, as it is: four machines of two GPUs, and torchrun on
 // each; and the program alone, sent along.
 func TestPyTorch(t *testing.T) {
+	t.Parallel()
 	able.Need(t, able.Program("torchrun"))
 	if text, err := exec.Command("/usr/bin/python3", "-c", "import torch").CombinedOutput(); err != nil {
 		t.Skipf("this machine has no PyTorch for /usr/bin/python3 (Debian: python3-torch): %s", text)
 	}
-	folder := room(t)
-	bin := filepath.Join(folder, "bin")
-	if text, err := exec.Command("go", "build", "-o", bin+"/", "../../cmd/...").CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, text)
-	}
+	bin, folder := made(t)
 	config := up(t, bin, folder, "--nodes", "4", "--gpus", "2")
 	ctx, cancel := context.WithTimeout(t.Context(), 8*time.Minute)
 	defer cancel()
@@ -44,20 +41,21 @@ func TestPyTorch(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Setenv("PATH", bin+":"+os.Getenv("PATH"))
 	commands := page.Commands(string(text))
 	if len(commands) != 2 {
 		t.Fatalf("examples/pytorch.yaml has the commands %q", commands)
 	}
 	for _, command := range commands {
-		trains(t, exec.CommandContext(ctx, "sh", "-c", command), here, config)
+		submit := exec.CommandContext(ctx, "sh", "-c", command)
+		submit.Dir = here
+		submit.Env = append(os.Environ(), "PATH="+bin+":"+os.Getenv("PATH"), "SYNAPSE_CONFIG="+config)
+		trains(t, submit)
 	}
 }
 
 // trains submits the example, and looks whether all its members have done their part.
-func trains(t *testing.T, submit *exec.Cmd, folder, config string) {
+func trains(t *testing.T, submit *exec.Cmd) {
 	t.Helper()
-	submit.Dir, submit.Env = folder, append(os.Environ(), "SYNAPSE_CONFIG="+config)
 	text, err := submit.CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v: %v:\n%s", submit.Args, err, text)

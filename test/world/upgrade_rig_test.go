@@ -52,16 +52,16 @@ var released = sync.OnceValues(func() (string, error) {
 		return "", err
 	}
 	commit := lastLine(text)
-	folder, err := os.MkdirTemp("", "synapse-world-release-")
+	folder, err := shared("release")
 	if err != nil {
 		return "", err
 	}
-	build := exec.Command("sh", "-c", `git -C "$1" archive "$2" | tar -x -C "$3" && cd "$3" && go build -trimpath -o bin/ ./cmd/...`,
+	build := exec.Command("sh", "-c", `git -C "$1" archive "$2" | tar -x -C "$3" && cd "$3" && go build -trimpath -ldflags="-s -w" -o bin/ ./cmd/...`,
 		"sh", "../..", commit, folder)
 	if text, err := build.CombinedOutput(); err != nil {
-		return folder, fmt.Errorf("%w: %s", err, text)
+		return "", fmt.Errorf("%w: %s", err, text)
 	}
-	return folder, os.Chmod(folder, 0o755)
+	return folder, nil
 })
 
 // lastLine is the last line of a file, which has comments above.
@@ -102,7 +102,6 @@ type moving struct {
 func newMoving(t *testing.T, store, driver string) *moving {
 	t.Helper()
 	needRelease(t)
-	wanted, wantedRelease = true, true
 	bin, err := built()
 	if err != nil {
 		t.Fatal(err)

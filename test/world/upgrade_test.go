@@ -28,11 +28,13 @@ var orders = [][]upgraded{
 // would run waiting jobs as nobody. A gang that the last release started runs through all of it, and small jobs run to
 // their end after each step.
 func TestUpgradeAndBack(t *testing.T) {
+	t.Parallel()
 	newMoving(t, "", "process").upAndDown(orders)
 }
 
 // TestUpgradeAndBackInContainers: the same of tasks in containers and a database that schedulers share, in one order.
 func TestUpgradeAndBackInContainers(t *testing.T) {
+	t.Parallel()
 	able.Need(t, able.Containers)
 	newMoving(t, pgtest.Start(t).Database(t), "carapace").upAndDown(orders[:1])
 }
