@@ -21,6 +21,18 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
+// This file owns a task as the launcher has it: the work that one container makes on this machine. The actor
+// worker.Task has states of nearly the same names, and both are needed.
+//
+// The actor decides nothing and does nothing: it turns the Node's orders into requests, and answers into facts. It is
+// pure, so the simulator plays it, with a launcher that fails in every order. What it knows ends with its process.
+//
+// This task does what takes long or may fail: it unpacks images, mounts, starts a supervisor and reads a disk. That
+// needs goroutines, locks and real files, which no actor may have. Its phase follows from its directory, so that an
+// agent that starts again finds the task where the last one left it; the actor then asks, and is answered. One machine
+// for both would put files into the simulator, or leave the order of requests and answers untested. What they share is
+// the messages between them: a request may come twice, late or to a task that has gone, and gets the same answer.
+
 // phase is how far a task is.
 type phase uint8
 
