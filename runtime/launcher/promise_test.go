@@ -67,6 +67,7 @@ func TestDiskPromised(t *testing.T) {
 // TestDiskPromiseIsKept: a task with a limit of its own goes on where the disk gets short, however much it grows within
 // it. The one that ends has none.
 func TestDiskPromiseIsKept(t *testing.T) {
+	t.Parallel()
 	dir := disk(t, "size=256m")
 	r := newRig(t, dir, nil)
 	r.run(0, ofDisk(30<<20, "touch ready; "+untilGo+"head -c 20000000 /dev/zero > f; sleep 5"))

@@ -47,6 +47,7 @@ func (r *rig) endsForDisk(t *testing.T, rank int32, words string) {
 // TestDiskLimit: a task that keeps more than it asked for ends, by bytes and by files, and one that keeps less does
 // not.
 func TestDiskLimit(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, disk(t, "size=512m,nr_inodes=20000"), nil)
 	within := script("head -c 6000000 /dev/zero > f; head -c 6000000 /dev/zero > f; sleep 2; echo well")
 	within.DiskBytes = 8 << 20
@@ -79,6 +80,7 @@ func TestDiskDefault(t *testing.T) {
 
 // TestDiskUnlinked: a file that a task has removed and still writes to, or has in its memory, counts for the task.
 func TestDiskUnlinked(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, disk(t, "size=300m"), nil)
 	small := script("head -c 4000000 /dev/zero > f; sleep 4")
 	hidden := script(`exec 3>f; rm f; while :; do head -c 4194304 /dev/zero >&3 2>/dev/null; sleep 0.1; done`)
@@ -93,6 +95,7 @@ func TestDiskUnlinked(t *testing.T) {
 
 // TestDiskUnlinkedFull: the same if the task takes at once what others have left of the disk.
 func TestDiskUnlinkedFull(t *testing.T) {
+	t.Parallel()
 	dir := disk(t, "size=256m")
 	r := newRig(t, dir, nil)
 	r.run(0, script("head -c 4000000 /dev/zero > f; touch ready; "+untilGo))
@@ -144,6 +147,7 @@ func crowd(t *testing.T, dir string, left int64) {
 // TestDiskFull: on a disk that is nearly full the task ends that grew most since it got short, also where another keeps
 // more; others go on, and the next one runs; meanwhile the machine is not reported as broken.
 func TestDiskFull(t *testing.T) {
+	t.Parallel()
 	dir := disk(t, "size=256m")
 	r := newRig(t, dir, nil)
 	r.run(0, script("head -c 24000000 /dev/zero > f; touch ready; "+untilGo+"echo more > g && echo well"))
@@ -179,6 +183,7 @@ func TestDiskFull(t *testing.T) {
 // TestDiskOfOthers: where others than tasks have nearly filled the disk, no task ends that leaves half of its share
 // free.
 func TestDiskOfOthers(t *testing.T) {
+	t.Parallel()
 	dir := disk(t, "size=64m")
 	r := newRig(t, dir, nil)
 	r.run(0, script("touch ready; "+untilGo+"head -c 1600000 /dev/zero > f; sleep 2"))
