@@ -91,7 +91,7 @@ func main() {
 	}
 	// Simulations make much short-lived garbage. Memory is cheaper than collecting it
 	// often, up to what the largest world may take.
-	debug.SetGCPercent(200)
+	debug.SetGCPercent(800)
 	debug.SetMemoryLimit(1200 << 20)
 	if err := a.run(os.Stdout); err != nil {
 		fmt.Fprintln(os.Stderr, "synapse-sim:", err)
