@@ -103,7 +103,7 @@ race: installed ## run the short tests under the race detector (PACKAGES=… som
 	@$(GO) -C tools run ./testrun .. env CGO_ENABLED=1 $(GO) test -json -ldflags=-w -race -short $(PACKAGES)
 
 # `go tool -n` prints where in Go's cache the linter lies, and builds it first if need be.
-lint: ## check formatting, go vet and staticcheck, here and in tools/, and that nothing is written twice
+lint: ## check formatting, go vet and staticcheck, here and in tools/, that nothing is written twice, and the English
 	@unformatted=$$("$$($(GO) env GOROOT)/bin/gofmt" -l $$(find . -name '*.go' -not -path '*/.*' -not -path '*/testdata/*')); \
 	if [ -n "$$unformatted" ]; then echo "not formatted (run gofmt -w):" $$unformatted >&2; exit 1; fi
 	$(GO) vet ./...
@@ -114,6 +114,7 @@ lint: ## check formatting, go vet and staticcheck, here and in tools/, and that 
 	$$($(GO) -C tools tool -n staticcheck) ./...
 	cd tools && $$($(GO) tool -n staticcheck) ./...
 	@$(GO) -C tools run ./repeats -root ..
+	@$(GO) -C tools run ./prose -root ..
 
 proto: ## write what is generated: messages/*.pb.go (and the published baseline), the table of system calls
 	@$(GO) -C tools run ./protogen -root ..

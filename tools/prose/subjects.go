@@ -1,0 +1,53 @@
+package main
+
+import (
+	"fmt"
+	"os/exec"
+	"regexp"
+	"strings"
+)
+
+// This file owns how the subject of a commit reads.
+
+// subjectForm is `area: imperative what`.
+var subjectForm = regexp.MustCompile(`^[a-z0-9][a-z0-9 ,/.-]*: [a-z0-9]`)
+
+// maxSubject is the longest subject that git's own lists show whole.
+const maxSubject = 72
+
+// checkSubjects says which subjects of commits are not written so. Commits from before this check are left as they are.
+// A tree without its history has none to check.
+func checkSubjects(root string) (findings []string) {
+	const begins = "tools/prose/ceilings.txt" // came with the check
+	first, err := git(root, "log", "--diff-filter=A", "--format=%H", "--", begins)
+	lines := strings.Fields(first)
+	if err != nil || len(lines) == 0 {
+		return nil
+	}
+	subjects, err := git(root, "log", "--no-merges", "--format=%s", lines[len(lines)-1]+"..HEAD")
+	if err != nil {
+		return nil
+	}
+	for subject := range strings.Lines(subjects) {
+		if why := refuseSubject(strings.TrimSpace(subject)); why != "" {
+			findings = append(findings, fmt.Sprintf("commit %q: %s", strings.TrimSpace(subject), why))
+		}
+	}
+	return findings
+}
+
+// refuseSubject says what is wrong with a subject; empty: nothing is.
+func refuseSubject(subject string) string {
+	switch {
+	case len(subject) > maxSubject:
+		return fmt.Sprintf("has %d characters, and at most %d are allowed", len(subject), maxSubject)
+	case !subjectForm.MatchString(subject):
+		return "write `area: imperative what`, in lower case"
+	}
+	return ""
+}
+
+func git(root string, args ...string) (string, error) {
+	out, err := exec.Command("git", append([]string{"-C", root}, args...)...).Output()
+	return string(out), err
+}
