@@ -201,6 +201,38 @@ func TestMovedIsLast(t *testing.T) {
 	}
 }
 
+// TestReplannedIsLast: a gang whose victims are stopping loses a node of its place, and is planned on another one. It
+// comes behind the guarantees that were made before that.
+func TestReplannedIsLast(t *testing.T) {
+	x := newTheatre(t, 8, oneQueue())
+	x.j = NewJudgement(DefaultSettings(), estimate.NewCells(), stopping{x.runs, x})
+	x.j.Obey(oneQueue())
+	x.lags = 1000 // the victims are stopping for the whole test
+	for range 8 {
+		x.enter(act{runs: 90_000, gang: wholes(1)})
+	}
+	first := x.enter(act{at: 1000, runs: 10, gang: wholes(2), priority: 1})
+	second := x.enter(act{at: 1020, runs: 10, gang: wholes(1), priority: 1})
+	x.run(1040)
+	p, later := x.j.firmOf(first.id), x.j.firmOf(second.id)
+	if !p.isStopping() || !later.isStopping() || p.order > later.order {
+		t.Fatalf("the guarantees are %+v and %+v", p, later)
+	}
+	for _, s := range p.stops {
+		x.j.Stopped(first.id, s.Token)
+	}
+	before := p.place
+	x.view.SetUsable(before.Slots[0].Node, "drained")
+	x.run(1050)
+	now := x.j.firmOf(first.id)
+	if now == nil || !now.isStopping() || now.place.Slots[0].Node == before.Slots[0].Node {
+		t.Fatalf("it was promised %v, and now %+v", before, now)
+	}
+	if now.order < x.j.firmOf(second.id).order {
+		t.Errorf("its order is %d, and that of the other %d", now.order, x.j.firmOf(second.id).order)
+	}
+}
+
 // TestNobodyInVain: what is stopped makes room, or nothing is.
 func TestNobodyInVain(t *testing.T) {
 	old := func(n int32, priority int32) act { return act{runs: 9e4, gang: wholes(n), priority: priority} }
