@@ -89,7 +89,7 @@ world: ## run the tests with big third parties, as PyTorch, MPI, a Debian and th
 	@$(GO) -C tools run ./testrun .. $(GO) test -json -count=1 -tags world -timeout 20m $(if $(NAME),-run '$(NAME)') ./test/world
 	@$(if $(NAME),,SYNAPSE_TEST_CROWD=1 $(GO) -C tools run ./testrun .. $(GO) test -json -count=1 -p 1 -run '^($(CROWDS))$$' $(CROWDED))
 
-pictures: ## make README's pictures of the page, from a real run (they differ each time, so seldom)
+pictures: ## make the pictures of README and web.md, from a real run (they differ each time, so seldom)
 	@tools/ensure.sh chromium
 	@mkdir -p docs/pictures
 	$(GO) test -tags world -count=1 ./test/world -run '^TestPictures$$' -world.pictures $(CURDIR)/docs/pictures

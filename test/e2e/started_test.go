@@ -20,7 +20,7 @@ import (
 
 // startedPage is the page, and ownLines how many lines of Synapse's own programs it may take until a gang has run.
 const (
-	startedPage = "docs/getting-started.md"
+	startedPage = "docs/three-nodes.md"
 	ownLines    = 10
 )
 
@@ -37,8 +37,8 @@ up() { [ "$(synapse-cli get nodes --no-headers | grep -c ' up ')" = 3 ]; }
 for i in $(seq 150); do up && break; sleep 0.2; done
 `
 
-// TestGettingStarted: docs/getting-started.md as it stands: three machines, a token for each, a gang on all of them.
-func TestGettingStarted(t *testing.T) {
+// TestThreeNodes: docs/three-nodes.md as it stands: three nodes, a token for each, a gang on all of them.
+func TestThreeNodes(t *testing.T) {
 	everywhere(t)
 	able.Need(t, able.Root, able.Networks, able.Bridges, able.Mounts, able.Program("unshare"), able.Program("nsenter"))
 	t.Parallel()

@@ -55,7 +55,7 @@ func output(t *testing.T, bin, folder string, words ...string) string {
 	return string(text)
 }
 
-// TestTour: `make run` shows what README says that it shows, in that order.
+// TestTour: `make run` shows what the quickstart says that it shows, in that order.
 func TestTour(t *testing.T) {
 	t.Parallel()
 	able.Need(t, able.Containers)
@@ -67,7 +67,7 @@ func TestTour(t *testing.T) {
 	}
 	said := output(t, bin, folder, "../../examples/tour.sh", bin)
 	shown := page.Steps(said)
-	for _, b := range blocksFor(t, "README.md") {
+	for _, b := range blocksFor(t, "docs/getting-started.md") {
 		for _, want := range page.Steps(b.Text) {
 			for len(shown) > 0 && !alike(shown[0], want) {
 				shown = shown[1:]

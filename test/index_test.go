@@ -1,0 +1,56 @@
+// This file owns the law that a reader finds every page: from README to the index, and from there to each page.
+package test
+
+import (
+	"path"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const (
+	frontPage, mostFront = "README.md", 4 << 10
+	indexPage, mostIndex = "docs/README.md", 2 << 10
+)
+
+// notIndexed are the pages of docs/ that the index leaves out: a log of experiments is kept as it was written.
+var notIndexed = []string{"docs/experiments.md"}
+
+// TestIndexLaw: README links the index, the index links every page, and both are short.
+func TestIndexLaw(t *testing.T) {
+	front, index := pageOf(t, frontPage), pageOf(t, indexPage)
+	if !slices.Contains(linkedFrom(frontPage, front), indexPage) {
+		t.Errorf("%s does not link %s", frontPage, indexPage)
+	}
+	if len(front) > mostFront || len(index) > mostIndex {
+		t.Errorf("%s has %d bytes of %d, %s %d of %d", frontPage, len(front), mostFront, indexPage, len(index), mostIndex)
+	}
+	linked := append(linkedFrom(indexPage, index), notIndexed...)
+	pages := 0
+	for _, d := range documents(readTree(t)) {
+		if path.Dir(d.path) != "docs" || d.path == indexPage {
+			continue
+		}
+		pages++
+		if !slices.Contains(linked, d.path) {
+			t.Errorf("%s does not link %s", indexPage, d.path)
+		}
+	}
+	if pages < 25 {
+		t.Errorf("only %d pages were found", pages)
+	}
+	got := linkedFrom("docs/x.md", "[a](a.md#b) [c](../c.md)")
+	if strings.Join(got, " ") != "docs/a.md c.md" {
+		t.Errorf("links of a page: %q", got)
+	}
+}
+
+// linkedFrom returns the files that a page links, named from the repository's root.
+func linkedFrom(name, text string) (all []string) {
+	for _, m := range relativeLink.FindAllStringSubmatch(text, -1) {
+		if m[1] != "" {
+			all = append(all, path.Join(path.Dir(name), m[1]))
+		}
+	}
+	return all
+}
