@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -115,8 +116,8 @@ func TestSbatch(t *testing.T) {
 	cli(f.address, "slurm", "sbatch", "-J", "train", script, "--epochs", "3").wants(t, 0, "Submitted batch job "+number+
 		"\n", "")
 	cli(f.address, "slurm", "sbatch", "--parsable", "-H", "--wrap", "sleep 1").wants(t, 0, number+"\n", "")
-	cli(f.address, "slurm", "sbatch", "--mail-user=x", script).wants(t, 1, "",
-		"sbatch: error: --mail-user: cannot be honoured here")
+	cli(f.address, "slurm", "sbatch", "--reservation=x", script).wants(t, 1, "",
+		"sbatch: error: --reservation: cannot be honoured here")
 	cli(f.address, "slurm", "sbatch", "/nowhere.sh").wants(t, 1, "", "sbatch: error: open /nowhere.sh")
 	sent := told[*messages.Submit](f)
 	if len(sent) != 2 || sent[0].GetSpec().GetName() != "train" || sent[0].GetSpec().GetGang().GetReplicasMin() != 2 ||
@@ -127,6 +128,50 @@ func TestSbatch(t *testing.T) {
 		len(told[*messages.Update](f)) != 1 || told[*messages.Update](f)[0].GetBeginUnixMs() != 0) {
 		t.Error("what is to be held could begin before it is, or never")
 	}
+}
+
+// TestSlurmClients: programs that drive any Slurm say options that mean nothing here, begin them only, and say one of
+// them several times. What they read is alone on its stream.
+func TestSlurmClients(t *testing.T) {
+	f := front(t)
+	slurm := func(env map[string]string, args ...string) result {
+		return cliWith(f.address, "", env, append([]string{"slurm"}, args...)...)
+	}
+	n := func(id string) string { return messages.NumericID(id) }
+	for _, program := range []string{"sbatch", "squeue", "sinfo", "sacct", "scancel", "scontrol", "srun", "salloc"} {
+		if got := slurm(nil, program, "--version"); got.out != "slurm 24.11.0\n" || got.code != 0 {
+			t.Errorf("%s --version: %+v", program, got)
+		}
+	}
+	got := slurm(nil, "sbatch", "--parsable", "--mail-type=END", "--get-user-env", "--mem=4GB", "--job=x", "--wrap",
+		"true")
+	if got.code != 0 || got.out != n("jnew1")+"\n" ||
+		got.err != "sbatch: warning: --mail-type has no effect on this cluster\n"+
+			"sbatch: warning: --get-user-env has no effect on this cluster\n" {
+		t.Errorf("sbatch: %+v", got)
+	}
+	if sent := told[*messages.Submit](f); len(sent) != 1 || sent[0].GetSpec().GetName() != "x" ||
+		sent[0].GetSpec().GetEach().GetMemoryBytes() != 4<<30 {
+		t.Errorf("submitted %d", len(sent))
+	}
+	both := n("jheld") + " PD\n" + n("jrun") + " R\n"
+	for _, got := range []result{
+		slurm(nil, "squeue", "--nohead", "--form", "%i %t", "-j", n("jrun"), "-j", n("jheld")),
+		slurm(nil, "squeue", "-ho%i %t", "--jobs="+n("jrun")+","+n("jheld")),
+		slurm(map[string]string{"SQUEUE_STATES": "PD"}, "squeue", "-h", "-o", "%i %t", "-t", "R,PD", "-j", n("jrun"), "-j",
+			n("jheld")),
+	} {
+		lines := strings.SplitAfter(got.out, "\n")
+		slices.Sort(lines)
+		wants := strings.SplitAfter(both, "\n")
+		slices.Sort(wants)
+		if got.code != 0 || !slices.Equal(lines, wants) {
+			t.Errorf("squeue: %+v, want %q", got, both)
+		}
+	}
+	slurm(map[string]string{"SQUEUE_STATES": "R"}, "squeue", "-h", "-o", "%i").wants(t, 0, n("jrun")+"\n", "")
+	slurm(nil, "squeue", "--no", "-o", "%i").wants(t, 0, "", "")
+	slurm(nil, "squeue", "--sta", "R").wants(t, 1, "", "squeue: error: --sta: is the beginning of --start, --states")
 }
 
 // TestSlurmInstall: the links lead here, a second time changes nothing, and a file of somebody else's is left alone.

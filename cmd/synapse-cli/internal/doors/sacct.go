@@ -28,12 +28,12 @@ type accountFlags struct {
 func (a *CLI) sacct(words []string) error {
 	var o accountFlags
 	f := slurmFlags("sacct")
-	f.StringVarP(&o.jobs, "jobs", "j", "", "")
-	f.StringVarP(&o.users, "user", "u", "", "")
-	f.StringVar(&o.names, "name", "", "")
-	f.StringVarP(&o.partitions, "partition", "r", "", "")
-	f.StringVarP(&o.accounts, "accounts", "A", "", "")
-	f.StringVarP(&o.states, "state", "s", "", "")
+	f.VarP(slurm.List{To: &o.jobs}, "jobs", "j", "")
+	f.VarP(slurm.List{To: &o.users}, "user", "u", "")
+	f.VarP(slurm.List{To: &o.names}, "name", "", "")
+	f.VarP(slurm.List{To: &o.partitions}, "partition", "r", "")
+	f.VarP(slurm.List{To: &o.accounts}, "accounts", "A", "")
+	f.VarP(slurm.List{To: &o.states}, "state", "s", "")
 	f.StringVarP(&o.format, "format", "o", "", "")
 	f.StringVarP(&o.since, "starttime", "S", "", "")
 	f.StringVarP(&o.until, "endtime", "E", "", "")

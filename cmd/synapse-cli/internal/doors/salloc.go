@@ -32,6 +32,7 @@ func (a *CLI) salloc(words []string) error {
 	if err != nil {
 		return err
 	}
+	a.warn(b)
 	name, given := b.KillCommand()
 	kill, known := killSignals[strings.TrimPrefix(strings.ToUpper(name), "SIG")]
 	if given && !known {

@@ -26,6 +26,7 @@ func (a *CLI) sbatch(words []string) error {
 	if err != nil {
 		return err
 	}
+	a.warn(b)
 	return a.With(func(ctx context.Context, c *client.Client) error {
 		spec, err := a.asked(ctx, c, b, func(from slurm.Submitter) (*messages.JobSpec, error) {
 			return b.Job(text, args, from)

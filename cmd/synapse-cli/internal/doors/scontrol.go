@@ -276,6 +276,9 @@ func (a *CLI) sinfo(words []string) error {
 	if err := parseSlurm(f, words); err != nil {
 		return err
 	}
+	if err := a.variables(f, map[string]string{"SINFO_PARTITION": "partition"}); err != nil {
+		return err
+	}
 	usual := slurm.InfoFormat
 	if each {
 		usual = slurm.InfoNodes

@@ -63,7 +63,7 @@ func (a *CLI) Run(words []string) int {
 	var err error
 	switch {
 	case len(words) == 1 && (words[0] == "--version" || words[0] == "-V"):
-		err = a.Data("synapse %s", a.Version)
+		err = a.Data("slurm %s", slurm.Version)
 	case len(words) == 1 && (words[0] == "--help" || words[0] == "--usage"):
 		err = a.Data("%s of Synapse: it takes what docs/slurm.md says, and refuses all else by name", a.Name)
 	default:
@@ -104,8 +104,36 @@ func slurmFlags(name string) *pflag.FlagSet {
 
 // parseSlurm reads a command line; what is not known is refused by its name.
 func parseSlurm(f *pflag.FlagSet, words []string) error {
+	words, err := slurm.Whole(f, false, words)
+	if err != nil {
+		return err
+	}
 	if err := f.Parse(words); err != nil {
 		return exit.Hint("docs/slurm.md has what is known", "%s", strings.SplitN(err.Error(), "\n", 2)[0])
+	}
+	return nil
+}
+
+// warn says which options have no effect: before anything else, since programs read the last line.
+func (a *CLI) warn(b *slurm.Batch) {
+	for _, warning := range b.Warnings() {
+		a.Say("%s: warning: %s", a.Name, warning)
+	}
+}
+
+// variables sets the options that the command line has left out, from the environment.
+func (a *CLI) variables(f *pflag.FlagSet, options map[string]string) error {
+	for variable, option := range options { //order: each is an option of its own
+		value := a.Variable(variable)
+		if value == "" || f.Changed(option) {
+			continue
+		}
+		if f.Lookup(option).NoOptDefVal != "" {
+			value = "true" // a switch is on whatever its variable says
+		}
+		if err := f.Set(option, value); err != nil {
+			return exit.Usage("%s: %s", variable, err)
+		}
 	}
 	return nil
 }

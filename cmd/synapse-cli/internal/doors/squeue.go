@@ -156,17 +156,23 @@ func statesOf(text string) (states []string, err error) {
 	return states, nil
 }
 
+// queueVariables set options of squeue.
+var queueVariables = map[string]string{
+	"SQUEUE_ACCOUNT": "account", "SQUEUE_ARRAY": "array", "SQUEUE_FORMAT2": "Format", "SQUEUE_NAMES": "name",
+	"SQUEUE_PARTITION": "partition", "SQUEUE_STATES": "states", "SQUEUE_USERS": "user",
+}
+
 func (a *CLI) squeue(words []string) error {
 	var o choice
 	var format, long, sorted string
 	var noHeader, isLong, starts, object bool
 	f := slurmFlags("squeue")
-	f.StringVarP(&o.users, "user", "u", "", "")
-	f.StringVarP(&o.names, "name", "n", "", "")
-	f.StringVarP(&o.partitions, "partition", "p", "", "")
-	f.StringVarP(&o.states, "states", "t", "", "")
-	f.StringVarP(&o.accounts, "account", "A", "", "")
-	f.StringVarP(&o.jobs, "jobs", "j", "", "")
+	f.VarP(slurm.List{To: &o.users}, "user", "u", "")
+	f.VarP(slurm.List{To: &o.names}, "name", "n", "")
+	f.VarP(slurm.List{To: &o.partitions}, "partition", "p", "")
+	f.VarP(slurm.List{To: &o.states}, "states", "t", "")
+	f.VarP(slurm.List{To: &o.accounts}, "account", "A", "")
+	f.VarP(slurm.List{To: &o.jobs}, "jobs", "j", "")
 	f.BoolVar(&o.me, "me", false, "")
 	f.StringVarP(&format, "format", "o", "", "")
 	f.StringVarP(&long, "Format", "O", "", "")
@@ -178,6 +184,9 @@ func (a *CLI) squeue(words []string) error {
 	f.BoolVar(&object, "json", false, "")
 	f.BoolP("all", "a", false, "")
 	if err := parseSlurm(f, words); err != nil {
+		return err
+	}
+	if err := a.variables(f, queueVariables); err != nil {
 		return err
 	}
 	switch {
@@ -228,12 +237,12 @@ func (a *CLI) scancel(words []string) error {
 	var o choice
 	signal := ""
 	f := slurmFlags("scancel")
-	f.StringVarP(&o.users, "user", "u", "", "")
-	f.StringVarP(&o.names, "name", "n", "", "")
-	f.StringVar(&o.names, "jobname", "", "")
-	f.StringVarP(&o.partitions, "partition", "p", "", "")
-	f.StringVarP(&o.states, "state", "t", "", "")
-	f.StringVarP(&o.accounts, "account", "A", "", "")
+	f.VarP(slurm.List{To: &o.users}, "user", "u", "")
+	f.VarP(slurm.List{To: &o.names}, "name", "n", "")
+	f.VarP(slurm.List{To: &o.names}, "jobname", "", "")
+	f.VarP(slurm.List{To: &o.partitions}, "partition", "p", "")
+	f.VarP(slurm.List{To: &o.states}, "state", "t", "")
+	f.VarP(slurm.List{To: &o.accounts}, "account", "A", "")
 	f.BoolVar(&o.me, "me", false, "")
 	f.StringVarP(&signal, "signal", "s", "", "")
 	for _, so := range []string{"quiet,Q", "verbose,v", "full,f", "ctld, "} {
@@ -241,6 +250,12 @@ func (a *CLI) scancel(words []string) error {
 		f.BoolP(name, strings.TrimSpace(letter), false, "")
 	}
 	if err := parseSlurm(f, words); err != nil {
+		return err
+	}
+	if err := a.variables(f, map[string]string{
+		"SCANCEL_ACCOUNT": "account", "SCANCEL_NAME": "name", "SCANCEL_PARTITION": "partition", "SCANCEL_STATE": "state",
+		"SCANCEL_USER": "user",
+	}); err != nil {
 		return err
 	}
 	chosen := o.me || o.users+o.names+o.partitions+o.states+o.accounts != ""

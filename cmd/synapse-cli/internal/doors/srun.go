@@ -32,6 +32,7 @@ func (a *CLI) srun(words []string) error {
 	if err != nil {
 		return err
 	}
+	a.warn(b)
 	step, env, err := b.Step(command, a.submitter())
 	if err != nil {
 		return err

@@ -58,6 +58,7 @@ type Batch struct {
 	step                                 step
 	program                              *program
 	given                                map[string]bool
+	warnings                             []string
 
 	// Wrap is the command line that stands in place of a script.
 	Wrap string
@@ -74,6 +75,9 @@ type program struct {
 }
 
 var forSbatch = &program{"sbatch", "SBATCH_", options}
+
+// Warnings returns a line for each option that was taken and has no effect.
+func (b *Batch) Warnings() []string { return b.warnings }
 
 // setter takes the value of an option.
 type setter func(b *Batch, value string) error
@@ -117,6 +121,10 @@ func (b *Batch) flags() *pflag.FlagSet {
 // take reads words of a command line, and returns those behind the options.
 func (b *Batch) take(words []string) ([]string, error) {
 	f := b.flags()
+	words, err := Whole(f, true, words)
+	if err != nil {
+		return nil, err
+	}
 	if err := f.Parse(attached(f, words)); err != nil {
 		return nil, b.program.plain(err)
 	}

@@ -118,15 +118,13 @@ func TestOptions(t *testing.T) {
 // TestRefused: what cannot be honoured is refused, and the refusal begins with its name.
 func TestRefused(t *testing.T) {
 	for _, c := range []struct{ line, option string }{
-		{"--mail-user=ann@example.org", "--mail-user"}, {"--mail-type=END,FAIL", "--mail-type"},
 		{"--reservation=maint", "--reservation"},
-		{"-L matlab:1", "--licenses"}, {"-M other", "--clusters"}, {"-N 2-4", "--nodes"},
+		{"-L matlab:1", "--licenses"}, {"-N 2-4", "--nodes"},
 		{"--gres=gpu:1,tmpdisk:10", "--gres"},
 		{"--gres=shard:1", "--gres"}, {"-G a100:2,v100:2", "--gpus"}, {"-p a,b", "--partition"}, {"--qos=high", "--qos"},
 		{"-d after:12", "--dependency"}, {"-d singleton", "--dependency"}, {"-d afterok:1?afterok:2", "--dependency"},
 		{"-C [a|b]", "--constraint"}, {"--exclusive=user", "--exclusive"}, {"-t tomorrow", "--time"},
-		{"-m block:cyclic", "--distribution"},
-		{"--no-requeue", "--no-requeue"}, {"--hint=nomultithread", "--hint"}, {"--container=/oci", "--container"},
+		{"--no-requeue", "--no-requeue"}, {"--container=/oci", "--container"},
 		{"--switches=2", "--switches"}, {"-i data.txt", "--input"}, {"--gpus=5 -N 2", "--gpus"}, {"-N 2 -w n1", "--nodelist"},
 		{"-n 4 --gpus-per-node=8", "--gpus-per-node"}, {"--mem=4G --mem-per-cpu=2G", "--mem"}, {"-o out-%q.txt", "--output"},
 		{"--frobnicate", "--frobnicate"}, {"--kill-on-invalid-dep=no", "--kill-on-invalid-dep"}, {"-n x", "--ntasks"},
@@ -137,6 +135,46 @@ func TestRefused(t *testing.T) {
 		_, _, err := batch("", append(strings.Fields(c.line), "--wrap", "true")...)
 		if r := (*Refusal)(nil); !errors.As(err, &r) || r.Option != c.option {
 			t.Errorf("%s is refused as %v, and not as %s", c.line, err, c.option)
+		}
+	}
+}
+
+// TestPassed: an option that changes nothing here is taken, and warned of once. It changes nothing of the job.
+func TestPassed(t *testing.T) {
+	plain, _, err := batch("", "--wrap", "true")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct{ line, warned string }{
+		{"--mail-user=ann@example.org --mail-type=END,FAIL", "--mail-user, --mail-type"}, {"--mail-type=none", ""},
+		{"-M other", "--clusters"}, {"-m block:cyclic", "--distribution"}, {"--hint=nomultithread", "--hint"},
+		{"--get-user-env", "--get-user-env"}, {"--comment=x --comment=y", "--comment"}, {"-B 2:4:1", "--extra-node-info"},
+		{"--wckey submitit", "--wckey"},
+	} {
+		spec, b, err := batch("", append(strings.Fields(c.line), "--wrap", "true")...)
+		if err != nil {
+			t.Errorf("%s: %v", c.line, err)
+			continue
+		}
+		said := strings.ReplaceAll(strings.Join(b.Warnings(), ", "), " has no effect on this cluster", "")
+		if said != c.warned || shortly(spec) != shortly(plain) {
+			t.Errorf("%s warns of %q, not of %q, and comes to %s", c.line, said, c.warned, shortly(spec))
+		}
+	}
+}
+
+// TestSizes: amounts of memory as Slurm's users write them.
+func TestSizes(t *testing.T) {
+	for text, want := range map[string]int64{
+		"4": 4 << 20, "4K": 4 << 10, "4G": 4 << 30, "4GB": 4 << 30, "4gb": 4 << 30, "512Mb": 512 << 20, "1T": 1 << 40,
+	} {
+		if got, err := size(text); err != nil || got != want {
+			t.Errorf("%s: %d, %v, want %d", text, got, err, want)
+		}
+	}
+	for _, text := range []string{"", "B", "4B", "GB", "4GBB", "4X", "-1", "4G8"} {
+		if got, err := size(text); err == nil {
+			t.Errorf("%q is taken for %d", text, got)
 		}
 	}
 }

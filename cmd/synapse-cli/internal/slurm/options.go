@@ -2,6 +2,7 @@ package slurm
 
 import (
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -56,64 +57,85 @@ func options() []option {
 		// What is so in any case.
 		{"requeue", "", "yes", so}, {"oversubscribe", "s", "yes", so}, {"quiet", "Q", "yes", so}, {"verbose", "v", "yes", so},
 		{"kill-on-invalid-dep", "", "", exactly("yes", "a job that can never begin is cancelled here")},
-		{"mail-type", "", "", exactly("NONE", "nobody sends mail here")},
 	}
-	for name, why := range refused {
-		short, bare := "", ""
-		if long, letter, has := strings.Cut(name, ","); has {
-			name, short = long, letter
-		}
-		if long, is := strings.CutSuffix(name, "?"); is {
-			name, bare = long, "yes"
-		}
-		all = append(all, option{name, short, bare, never(why)}) //order: each is a flag of its own
+	for name, why := range refused { //order: each is a flag of its own
+		all = append(all, ofTable(name, never(why)))
+	}
+	for _, name := range passed {
+		o := ofTable(name, nil)
+		o.set = pass("--" + o.long)
+		all = append(all, o)
 	}
 	return all
 }
 
-// refused are options that cannot be honoured, with the way out. Behind a comma is the letter, and a question mark
+// ofTable makes an option of a name as the tables below have it. Behind a comma is the letter, and a question mark
 // stands where no value is wanted.
+func ofTable(name string, set setter) option {
+	short, bare := "", ""
+	if long, letter, has := strings.Cut(name, ","); has {
+		name, short = long, letter
+	}
+	if long, is := strings.CutSuffix(name, "?"); is {
+		name, bare = long, "yes"
+	}
+	return option{name, short, bare, set}
+}
+
+// passed are options that change nothing here. Programs that write scripts for any cluster say them, so each is taken
+// with a warning.
+var passed = []string{
+	"mail-type", "mail-user", "clusters,M", "get-user-env?", "comment", "wckey", "extra", "mcs-label", "hint",
+	"distribution,m", "contiguous?", "spread-job?", "use-min-nodes?", "mem-bind", "cpu-freq", "gpu-freq", "gres-flags",
+	"ntasks-per-socket", "ntasks-per-core", "sockets-per-node", "cores-per-socket", "threads-per-core",
+	"extra-node-info,B", "profile", "acctg-freq", "propagate", "delay-boot", "power", "resv-ports", "stepmgr?",
+	"ignore-pbs?", "cluster-constraint",
+}
+
+// pass takes an option, and warns that it has no effect.
+func pass(name string) setter {
+	return func(b *Batch, value string) error {
+		if name == "--mail-type" && strings.EqualFold(value, "NONE") {
+			return nil
+		}
+		if warning := name + " has no effect on this cluster"; !slices.Contains(b.warnings, warning) {
+			b.warnings = append(b.warnings, warning)
+		}
+		return nil
+	}
+}
+
+// refused are options that cannot be honoured, with what to do instead.
 var refused = map[string]string{
-	"mail-user":   "nobody sends mail here; `synapse-cli wait JOB && mail …` does",
-	"reservation": "there are no reservations: a drained or labelled machine is chosen by --constraint=KEY=VALUE",
-	"licenses,L":  "there are no licences", "clusters,M": "a context names the cluster: SYNAPSE_CONTEXT",
-	"bb":  "there are no burst buffers",
-	"bbf": "there are no burst buffers", "no-requeue?": "a job whose machine is lost is always tried again",
-	"no-kill?,k": "a gang ends with any of its machines", "overcommit?,O": "each task has the cores that it asks for",
-	"time-min": "a job has one time limit", "deadline": "there is no deadline for a job; --time limits its run",
-	"distribution,m": "tasks are placed as close together as possible",
-	"contiguous?":    "the fabric says what is near: --switches=1",
-	"spread-job?":    "tasks are placed as close together as possible", "use-min-nodes?": "name --nodes",
-	"hint": "cores are given as they are free", "ntasks-per-socket": "sockets are not counted",
-	"ntasks-per-core": "a core has one task",
-	"ntasks-per-gpu":  "say --gpus-per-task", "sockets-per-node": "sockets are not counted",
-	"cores-per-socket": "sockets are not counted",
-	"threads-per-core": "threads are not counted", "extra-node-info,B": "sockets are not counted",
-	"core-spec,S": "no cores are set aside",
-	"thread-spec": "no threads are set aside", "mincpus": "say --cpus-per-task",
-	"mem-bind": "memory is not bound to sockets",
-	"gpu-bind": "a step's tasks see --gpus-per-task devices each, or all of the node",
-	"gpu-freq": "clocks of devices are left alone",
-	"cpu-freq": "clocks of cores are left alone", "gres-flags": "devices are given as they are free",
-	"tmp":           "say disk in a job file",
-	"tres-per-task": "say --gpus-per-task, --cpus-per-task, --mem", "tres-bind": "devices are not bound to tasks",
-	"profile": "figures are on /metrics", "acctg-freq": "figures are on /metrics",
-	"propagate":   "limits are those of the agent",
-	"export-file": "say --export", "get-user-env?": "say --export", "uid": "a job is its submitter's",
-	"gid":          "a job is its submitter's",
-	"container":    "say `image` in a job file: synapse-cli submit",
-	"container-id": "say `image` in a job file: synapse-cli submit",
-	"comment":      "say labels in a job file: synapse-cli submit -l", "extra": "say labels: synapse-cli submit -l",
-	"wckey": "say labels: synapse-cli submit -l", "delay-boot": "machines are not booted",
-	"power":   "machines are not booted",
-	"reboot?": "machines are not booted", "network": "say `network` in a job file: synapse-cli submit",
-	"mcs-label":          "there are none",
-	"cluster-constraint": "one cluster is spoken to", "batch": "the script runs on the first of the nodes",
-	"prefer":      "say --constraint",
-	"ignore-pbs?": "#PBS lines are never read", "stepmgr?": "steps are the job's own",
-	"resv-ports": "rendezvous ports are given",
-	"segment":    "say topology in a job file", "oom-kill-step": "a task beyond its memory ends its gang",
-	"burst-buffer": "there are no burst buffers",
+	"reservation":    "there are no reservations: a drained or labelled machine is chosen by --constraint=KEY=VALUE",
+	"licenses,L":     "there are no licences",
+	"bb":             "there are no burst buffers",
+	"bbf":            "there are no burst buffers",
+	"no-requeue?":    "a job whose machine is lost is always tried again",
+	"no-kill?,k":     "a gang ends with any of its machines",
+	"overcommit?,O":  "each task has the cores that it asks for",
+	"time-min":       "a job has one time limit",
+	"deadline":       "there is no deadline for a job; --time limits its run",
+	"ntasks-per-gpu": "say --gpus-per-task",
+	"core-spec,S":    "no cores are set aside",
+	"thread-spec":    "no threads are set aside",
+	"mincpus":        "say --cpus-per-task",
+	"gpu-bind":       "a step's tasks see --gpus-per-task devices each, or all of the node",
+	"tmp":            "say disk in a job file",
+	"tres-per-task":  "say --gpus-per-task, --cpus-per-task, --mem",
+	"tres-bind":      "devices are not bound to tasks",
+	"export-file":    "say --export",
+	"uid":            "a job is its submitter's",
+	"gid":            "a job is its submitter's",
+	"container":      "say `image` in a job file: synapse-cli submit",
+	"container-id":   "say `image` in a job file: synapse-cli submit",
+	"reboot?":        "machines are not booted",
+	"network":        "say `network` in a job file: synapse-cli submit",
+	"batch":          "the script runs on the first of the nodes",
+	"prefer":         "say --constraint",
+	"segment":        "say topology in a job file",
+	"oom-kill-step":  "a task beyond its memory ends its gang",
+	"burst-buffer":   "there are no burst buffers",
 }
 
 func never(why string) setter {
@@ -221,7 +243,11 @@ func setGres(b *Batch, value string) error {
 func size(value string) (int64, error) {
 	shift := int64(20)
 	digits := value
+	if n := len(value); n > 1 && value[n-1]&^0x20 == 'B' && strings.IndexByte("KMGT", value[n-2]&^0x20) >= 0 {
+		value = value[:n-1] // 4GB is 4G
+	}
 	if value != "" {
+		digits = value
 		if at := strings.IndexByte("KMGT", value[len(value)-1]&^0x20); at >= 0 {
 			shift, digits = int64(10+10*at), value[:len(value)-1]
 		}

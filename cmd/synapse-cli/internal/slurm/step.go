@@ -47,7 +47,7 @@ func stepOptions() []option {
 		option{"jobid", "", "", text(func(b *Batch) *string { return &b.step.job })},
 		option{"input", "i", "", setStepInput},
 		option{"mpi", "", "", exactly("none", "mpirun starts its own processes here")},
-		option{"cpu-bind", "", "", exactly("none", "processes are not bound to cores")},
+		option{"cpu-bind", "", "", setCPUBind},
 		option{"overlap", "", "yes", so}, option{"exact", "", "yes", so}, option{"unbuffered", "u", "yes", so},
 	)
 	for _, o := range []struct{ long, short, bare, why string }{
@@ -77,6 +77,15 @@ func interactive() []option {
 		option{"hold", "H", "yes", never("nobody here would release it: sbatch --hold")},
 		option{"immediate", "I", "1", never("Ctrl-C ends the wait, and its job")},
 	)
+}
+
+// setCPUBind takes every way to bind a process to cores: none is bound here.
+func setCPUBind(b *Batch, value string) error {
+	switch strings.ToLower(value) {
+	case "none", "no", "q", "quiet":
+		return nil
+	}
+	return pass("--cpu-bind")(b, value)
 }
 
 func setStrict(b *Batch, value string) error {

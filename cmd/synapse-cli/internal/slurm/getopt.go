@@ -1,0 +1,117 @@
+package slurm
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/spf13/pflag"
+)
+
+// This file owns how the words of a command line become options, as the getopt_long of Slurm's programs reads them.
+
+// Whole completes the long options of a command line: `--part=x` is `--partition=x`. A beginning that fits several
+// options is refused with their names. The words behind `--` stay as they are, and so do all behind the first one that
+// is no option if the flags stop there.
+func Whole(f *pflag.FlagSet, stops bool, words []string) ([]string, error) {
+	words = slices.Clone(words)
+	for i := 0; i < len(words); i++ {
+		word := words[i]
+		switch {
+		case word == "--":
+			return words, nil
+		case len(word) < 2 || word[0] != '-':
+			if stops {
+				return words, nil
+			}
+		case word[1] != '-':
+			if wantsNext(f, word[1:]) {
+				i++
+			}
+		default:
+			name, value, has := strings.Cut(word[2:], "=")
+			flag, err := longOption(f, name)
+			if err != nil {
+				return nil, err
+			}
+			if flag == nil {
+				continue // the parser refuses it by its name
+			}
+			words[i] = "--" + flag.Name
+			if has {
+				words[i] += "=" + value
+			} else if flag.NoOptDefVal == "" {
+				i++ // the next word is its value
+			}
+		}
+	}
+	return words, nil
+}
+
+// longOption returns the option of a name, or the only one that begins so; nil: there is none.
+func longOption(f *pflag.FlagSet, name string) (*pflag.Flag, error) {
+	if flag := f.Lookup(name); flag != nil || name == "" {
+		return flag, nil
+	}
+	var found []*pflag.Flag
+	f.VisitAll(func(flag *pflag.Flag) {
+		if strings.HasPrefix(flag.Name, name) {
+			found = append(found, flag)
+		}
+	})
+	switch len(found) {
+	case 0:
+		return nil, nil
+	case 1:
+		return found[0], nil
+	}
+	names := make([]string, 0, len(found))
+	for _, flag := range found {
+		names = append(names, "--"+flag.Name)
+	}
+	slices.Sort(names)
+	return nil, &Refusal{Option: "--" + name, Text: "is the beginning of " + strings.Join(names, ", "),
+		Hint: "write it in full"}
+}
+
+// wantsNext reports whether the last of these letters takes the next word as its value: -n 4, but not -n4.
+func wantsNext(f *pflag.FlagSet, letters string) bool {
+	for i := range letters {
+		flag := f.ShorthandLookup(letters[i : i+1])
+		if flag == nil {
+			return false
+		}
+		if flag.NoOptDefVal == "" {
+			return i == len(letters)-1
+		}
+	}
+	return false
+}
+
+// List is an option that may be given several times: its values are joined by commas.
+type List struct{ To *string }
+
+// String returns the values.
+func (l List) String() string {
+	if l.To == nil {
+		return ""
+	}
+	return *l.To
+}
+
+// Type names what the option takes.
+func (l List) Type() string { return "list" }
+
+// Set adds values.
+func (l List) Set(value string) error {
+	switch {
+	case *l.To == "":
+		*l.To = value
+	case value != "":
+		*l.To += "," + value
+	}
+	return nil
+}
+
+// Version is the release of Slurm whose options and words these programs follow. Programs read it from --version, and
+// choose by it what they send.
+const Version = "24.11.0"

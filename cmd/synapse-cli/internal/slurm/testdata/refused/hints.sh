@@ -1,4 +1,0 @@
-#!/bin/bash
-# refused: --hint
-#SBATCH --hint=nomultithread
-true
