@@ -24,59 +24,59 @@ func (r *request) register(flags *flag.FlagSet) *string {
 	keep := func(to *[]string) func(string) error {
 		return func(value string) error { *to = append(*to, value); return nil }
 	}
-	file := flags.String("spec", "", "`file` with the whole container as JSON")
-	flags.IntVar(&r.statusFd, "status-fd", -1, "`descriptor` to write events to, one JSON object a line")
-	flags.DurationVar(&r.timeout, "timeout", 0, "end the container after this `time`")
-	flags.DurationVar(&r.grace, "grace", 10*time.Second, "`time` between TERM and KILL at the timeout")
-	text(&spec.Rootfs, "rootfs", "`directory`, or host: the machine's own root, read-only (default ./rootfs)")
-	text(&spec.ID, "id", "`name` of the container (default: drawn)")
-	text(&spec.Layer, "layer", "`directory` that takes what is written to the rootfs")
-	text(&spec.Scratch, "scratch", "`directory` to mount at /scratch, and to work in")
+	file := flags.String("spec", "", "container specification as a JSON `file`")
+	flags.IntVar(&r.statusFd, "status-fd", -1, "file `descriptor` that receives events, one JSON object per line")
+	flags.DurationVar(&r.timeout, "timeout", 0, "end the container after this `time`, such as 90s (default: no limit)")
+	flags.DurationVar(&r.grace, "grace", 10*time.Second, "`time` between TERM and KILL after --timeout")
+	text(&spec.Rootfs, "rootfs", "root `directory`, or host for the host's own root, read-only (default ./rootfs)")
+	text(&spec.ID, "id", "`name` of the container (default: random)")
+	text(&spec.Layer, "layer", "`directory` for writes to the rootfs")
+	text(&spec.Scratch, "scratch", "`directory` to mount at /scratch and use as the working directory")
 	text(&spec.Workdir, "workdir", "working `directory`")
-	text(&spec.User, "user", "`name|uid[:group]` (default: nobody on host, else root)")
+	text(&spec.User, "user", "user to run as: `name|uid[:group]` (default: nobody if --rootfs is host, else root)")
 	text(&spec.Hostname, "hostname", "host `name`")
-	text(&spec.Net, "net", "`host` or none")
-	text(&spec.Seccomp, "seccomp", "`default` or off")
-	flags.BoolVar(&spec.ReadOnly, "read-only", false, "keep the rootfs from being written to")
-	flags.BoolVar(&spec.Limits.Required, "limits-required", false, "refuse to start where something cannot be enforced")
+	text(&spec.Net, "net", "network: `host` or none")
+	text(&spec.Seccomp, "seccomp", "seccomp profile: `default` or off")
+	flags.BoolVar(&spec.ReadOnly, "read-only", false, "mount the rootfs read-only")
+	flags.BoolVar(&spec.Limits.Required, "limits-required", false, "refuse to start if a limit cannot be enforced")
 	init := true
-	flags.BoolFunc("init", "run an init that passes signals on and reaps orphans (default true)",
+	flags.BoolFunc("init", "run an init process that forwards signals and reaps orphans (default true)",
 		func(value string) error {
 			var err error
 			init, err = strconv.ParseBool(value)
 			spec.NoInit = !init
 			return err
 		})
-	list("memory", "memory limit in `bytes`; k, m, g, t count in 1024", func(value string) (err error) {
+	list("memory", "memory limit in `bytes`, such as 512m or 2g (powers of 1024)", func(value string) (err error) {
 		spec.Limits.MemoryBytes, err = bytesOf(value)
 		return err
 	})
-	list("shm", "size of /dev/shm in `bytes`", func(value string) (err error) {
+	list("shm", "size of /dev/shm in `bytes`, such as 64m", func(value string) (err error) {
 		spec.ShmBytes, err = bytesOf(value)
 		return err
 	})
-	list("cpus", "CPU limit as a `number`, like 1.5", func(value string) (err error) {
+	list("cpus", "`number` of CPUs, such as 1.5", func(value string) (err error) {
 		spec.Limits.MilliCPU, err = milliOf(value)
 		return err
 	})
-	flags.Int64Var(&spec.Limits.Pids, "pids", 0, "how many processes and threads at once")
-	text(&spec.Limits.Cpuset, "cpuset", "`list` of processors, like 0-3,8")
-	text(&spec.Limits.CpusetMems, "cpuset-mems", "`list` of memory nodes")
+	flags.Int64Var(&spec.Limits.Pids, "pids", 0, "maximum number of processes and threads (default: no limit)")
+	text(&spec.Limits.Cpuset, "cpuset", "`list` of processors, such as 0-3,8")
+	text(&spec.Limits.CpusetMems, "cpuset-mems", "`list` of NUMA memory nodes")
 	list("device", "device `node` to grant; may be repeated", keep(&spec.Devices))
-	list("hide", "`path` that the host view must not show; may be repeated", keep(&spec.Hide))
+	list("hide", "`path` to hide when --rootfs is host; may be repeated", keep(&spec.Hide))
 	list("cap-add", "`capability` to add, or ALL; may be repeated", keep(&spec.CapAdd))
 	list("cap-drop", "`capability` to drop, or ALL; may be repeated", keep(&spec.CapDrop))
-	list("mount", "`source:target[:ro]`; may be repeated", func(value string) error {
+	list("mount", "bind mount `source:target[:ro]`; may be repeated", func(value string) error {
 		mount, err := mountOf(value)
 		spec.Mounts = append(spec.Mounts, mount)
 		return err
 	})
-	list("env", "`NAME[=value]`; without a value, our own; may be repeated", func(value string) error {
+	list("env", "variable `NAME[=value]` (default: carapace's own value); may be repeated", func(value string) error {
 		entry, err := environmentEntry(value)
 		spec.Env = append(spec.Env, entry)
 		return err
 	})
-	list("rlimit", "`name=soft[:hard]`, like nofile=1024:4096 or memlock=unlimited; may be repeated",
+	list("rlimit", "limit `name=soft[:hard]`, such as nofile=1024:4096 or memlock=unlimited; may be repeated",
 		func(value string) error {
 			limit, err := rlimitOf(value)
 			spec.Rlimits = append(spec.Rlimits, limit)

@@ -19,21 +19,21 @@ import (
 
 const usage = `carapace runs a command in a container.
 
-  carapace run [flags] -- COMMAND [ARGUMENT...]    in the rootfs that --rootfs names (default ./rootfs)
-  carapace run COMMAND [ARGUMENT...]               the same, in ./rootfs
-  carapace run --spec FILE [flags]                 what the JSON file says
-  carapace check                                   what this machine can enforce
-  carapace state [ID...]                           the containers that are known, as JSON
+  carapace run [flags] -- COMMAND [ARGUMENT...]    run a command in --rootfs (default ./rootfs)
+  carapace run COMMAND [ARGUMENT...]               run a command in ./rootfs
+  carapace run --spec FILE [flags]                 run the container that a JSON file describes
+  carapace check                                   show which limits this host can enforce
+  carapace state [ID...]                           print the known containers as JSON
   carapace kill ID [SIGNAL]                        send a signal (default KILL, which ends every process)
-  carapace gc                                      remove what dead containers left
-  carapace --version                               which one this is
+  carapace gc                                      remove the leftovers of dead containers
+  carapace --version                               print the version
 
 Examples:
   carapace run --rootfs host --user alice --memory 2g --cpus 1.5 -- python3 train.py
   carapace run --rootfs /srv/images/busybox --pids 64 -- /bin/sh -c 'echo hello'
 
-The exit code is the command's own, 128 + signal where one killed it, 125 where the container could not be set up,
-126 where the command cannot be executed, 127 where it is not found. "carapace run -h" lists the flags.
+The exit code is the command's own, 128 + N if signal N killed it, 125 if the container could not be set up,
+126 if the command cannot be executed, and 127 if the command is not found. "carapace run -h" lists the flags.
 `
 
 func main() {
@@ -89,11 +89,11 @@ type stateFlags struct {
 
 func (p *stateFlags) register(flags *flag.FlagSet) {
 	flags.StringVar(&p.stateDir, "state-dir", environment("CARAPACE_STATE_DIR", carapace.DefaultStateDir()),
-		"`directory` of the containers' state")
+		"`directory` for the state of containers")
 	flags.StringVar(&p.cgroups.Root, "cgroup-root", environment("CARAPACE_CGROUP_ROOT", "/sys/fs/cgroup"),
-		"`directory` where cgroups are mounted")
+		"`directory` of the cgroup mount")
 	flags.StringVar(&p.cgroups.Parent, "cgroup-parent", environment("CARAPACE_CGROUP_PARENT", "/synapse"),
-		"cgroup above the containers': from the root, or, without a leading slash, below our own")
+		"parent cgroup of the containers; a path without a leading slash is relative to carapace's own cgroup")
 }
 
 func environment(name, otherwise string) string {

@@ -41,12 +41,12 @@ func main() {
 	os.Exit(code)
 }
 
-const usage = `synapse-exec HOST COMMAND...     runs a command line in the gang's task on another machine, as ssh would
-synapse-exec :RANK COMMAND...    the same, in a task that is named by its rank
-synapse-exec --lead COMMAND...   runs the command on rank 0; the other tasks wait until it has ended well
+const usage = `synapse-exec HOST COMMAND...     run a command line in the gang's task on another node, in place of ssh
+synapse-exec :RANK COMMAND...    run a command line in the task with this rank
+synapse-exec --lead COMMAND...   run a command on rank 0; the other tasks wait until it succeeds
 
-It is for tasks of Synapse, which find it as $SYNAPSE_EXEC. HOST is a name or an address, as in $SYNAPSE_HOSTS.
-The exit code is that of the command; 255 where it was not run, or the connection was lost.
+Only tasks of Synapse can use this program; its path is $SYNAPSE_EXEC. HOST is a name or an address from $SYNAPSE_HOSTS.
+The exit code is the command's own, or 255 if the command did not run or the connection was lost.
 `
 
 // dispatch does what the first word says.

@@ -29,15 +29,15 @@ func doctorCommand() *cobra.Command {
 	o, asJSON := &options{}, false
 	c := &cobra.Command{
 		Use:   "doctor",
-		Short: "examine this machine: what would keep it from taking work, and the way out of each",
-		Long: "Looks at what an agent with these settings would need here: the settings themselves, its folder and the\n" +
-			"disk, the " +
-			"kernel and control groups, GPUs and their driver, the clock, ports, uids, the key and certificate, and the\n" +
-			"schedulers. Nothing is started or changed. It ends with 1 where a check failed.",
+		Short: "check whether this node can run tasks, with a fix for each problem",
+		Long: "Checks what an agent with these settings requires: valid settings, the data folder and its disk,\n" +
+			"the kernel, cgroups, GPUs and their driver. It also checks the clock, ports, uids, the key and\n" +
+			"certificate, and the connection to the schedulers. The command starts nothing and changes nothing.\n" +
+			"It exits with code 1 if a check failed.",
 		Example: "  synapse-node doctor --config /etc/synapse/node.yaml\n  synapse-node doctor --join head:9000 --json",
 	}
 	o.flags(c.Flags())
-	c.Flags().BoolVar(&asJSON, "json", false, "show the findings as JSON")
+	c.Flags().BoolVar(&asJSON, "json", false, "print the findings as JSON")
 	never := func() error { return nil } // what is wrong with the settings is a finding
 	return daemon.Command(c, twins, never, func() error {
 		return doctor.Report(c.OutOrStdout(), asJSON, newExaminer(o).all(context.Background()))

@@ -48,9 +48,9 @@ func command() *cobra.Command {
 	o := options{}
 	c := &cobra.Command{
 		Use:   "synapse-node --join HOST:9000",
-		Short: "run a machine's agent",
-		Long: "Joins this machine to a Synapse cluster and runs the cluster's tasks on it, until it is told to end\n" +
-			"(SIGTERM, Ctrl-C). Its tasks outlive it: the next agent on the same --data-dir takes them up.",
+		Short: "run the node agent",
+		Long: "Joins this node to a Synapse cluster and runs the cluster's tasks on it until SIGTERM or Ctrl-C.\n" +
+			"Tasks continue without the agent; the next agent on the same --data-dir takes them over.",
 		Example: "  synapse-node --join head:9000 --topology zone=a,block=2,rack=r7\n" +
 			"  synapse-node --join head:9000 --gpus 8 --gpu-type h100 --data-dir /var/lib/synapse-node",
 	}
@@ -71,50 +71,52 @@ func reading() daemon.Reading {
 }
 
 func (o *options) flags(f *pflag.FlagSet) {
-	f.StringSliceVar(&o.join, "join", nil, "the schedulers' `host:port`, all of them")
+	f.StringSliceVar(&o.join, "join", nil, "`host:port` of every scheduler, separated by commas")
 	f.StringVar(&o.tls, "tls", "",
-		"speak TLS only, with the `folder` of this machine's key and certificate, which names it, or the file that\n"+
-			"names an outside issuer's (operations.md);\n"+
-			"without it, the folder tls of --data-dir, if it is there or there is a --token")
+		"use TLS only: `folder` of this node's key and certificate, which names the node, or a file that\n"+
+			"names an outside issuer's certificate (operations.md).\n"+
+			"Default: the folder tls of --data-dir, if that folder exists or --token is set")
 	f.StringVar(&o.token, "token", "",
-		"join with the token in this `file`, or on standard input (-), and make the folder of --tls, unless it is there")
-	f.StringVar(&o.dataDir, "data-dir", "/var/lib/synapse-node",
-		"the `folder` of the machine's id, its ledger and its tasks")
-	f.StringSliceVar(&o.hide, "hide", nil, "the `folders` that no task is shown, beside those of --data-dir and --tls")
-	f.StringVar(&o.id, "id", "", "the machine's `name` in the cluster; without it one is made, once")
-	f.StringVar(&o.topology, "topology", "", "where it stands, as `level=place,…` from coarse to fine")
-	f.StringVar(&o.labels, "labels", "", "what a job's nodeSelector may ask for, as `key=value,…`")
+		"`file` of a join token (- is standard input); creates the folder of --tls if it does not exist")
+	f.StringVar(&o.dataDir, "data-dir", "/var/lib/synapse-node", "`folder` for the node's id, its ledger and its tasks")
+	f.StringSliceVar(&o.hide, "hide", nil,
+		"`folders` to hide from all tasks, in addition to those of --data-dir and --tls")
+	f.StringVar(&o.id, "id", "", "`name` of the node in the cluster (default: generated once)")
+	f.StringVar(&o.topology, "topology", "", "position in the topology tree, coarse to fine, as `level=domain,…`")
+	f.StringVar(&o.labels, "labels", "", "node labels for nodeSelector in jobs, as `key=value,…`")
 	f.StringVar(&o.address, "address", "",
-		"the `address` at which other members reach it; without it, the one towards the scheduler")
-	f.StringVar(&o.ports, "ports", "", "the rendezvous ports it may give out, as `first-last`")
-	f.IntVar(&o.gpus, "gpus", -1, "declare so many GPUs instead of looking for them")
-	f.StringVar(&o.gpuType, "gpu-type", "gpu", "the type of declared GPUs")
-	f.IntVar(&o.cpus, "cpus", 0, "offer so many CPUs instead of all")
-	f.StringVar(&o.memory, "memory", "", "offer so much memory instead of all, as 64Gi")
+		"`address` that other cluster members connect to (default: the local address towards the scheduler)")
+	f.StringVar(&o.ports, "ports", "", "rendezvous port range for jobs, as `first-last`")
+	f.IntVar(&o.gpus, "gpus", -1, "number of GPUs to declare; -1 detects the GPUs")
+	f.StringVar(&o.gpuType, "gpu-type", "gpu", "type of the GPUs declared by --gpus")
+	f.IntVar(&o.cpus, "cpus", 0, "number of CPUs to offer; 0 offers all")
+	f.StringVar(&o.memory, "memory", "", "memory to offer, such as 64Gi (default: all)")
 	f.StringVar(&o.driver, "driver", driverAuto,
-		"what tasks run in: carapace (a container each), oci (one that runc or crun makes), process (no isolation),\n"+
-			"or auto: carapace as root where containers work, else process")
-	f.StringVar(&o.carapace, "carapace", "", "the `program` carapace; without it, the one beside this program or in PATH")
-	f.StringVar(&o.ociRuntime, "oci-runtime", "", "the `program` of --driver oci; without it, crun or runc in PATH")
-	f.StringVar(&o.policyFile, "policy", "",
-		"a `file` of root's that says what jobs may name on this machine (see docs/runtime.md)")
+		"task driver: carapace (one container per task), oci (containers made by runc or crun), process (no isolation),\n"+
+			"or auto: carapace if the agent is root and containers work, else process")
+	f.StringVar(&o.carapace, "carapace", "",
+		"`program` carapace (default: the one next to this program, then the one in PATH)")
+	f.StringVar(&o.ociRuntime, "oci-runtime", "",
+		"OCI runtime `program` for --driver oci (default: crun or runc in PATH)")
+	f.StringVar(&o.policyFile, "policy", "", "root-owned `file` that restricts jobs on this node (see docs/runtime.md)")
 	f.StringVar(&o.uidRange, "uids", topology.DefaultUIDs,
-		"the `first-last` uids that the scheduler may give to jobs which name no user, or root; or none: the same as the "+
-			"scheduler's")
+		"uid range `first-last` for jobs that name no user, or root; none disables separate uids. Must equal --uids of "+
+			"the scheduler")
 	f.StringVar(&o.rootRange, "root-uids", account.DefaultRoots,
-		"the `first-last` uids of tasks that are root of a container of their own, 65536 for each, or none: then no task is")
+		"uid range `first-last` for tasks that are root in their own container, 65536 uids each; none disables such tasks")
 	f.BoolVar(&o.loopbackRegistries, "loopback-registries", false,
-		"let jobs name registries on this node's loopback; without it only those that --policy names")
-	f.BoolVar(&o.allowRoot, "allow-root", false, "let tasks that ask for it run as this machine's own root")
+		"allow image registries on this node's loopback (default: only those named in --policy)")
+	f.BoolVar(&o.allowRoot, "allow-root", false, "allow tasks to run as root of this host on request")
 	f.StringVar(&o.metricsAt, "metrics", "",
-		"show figures of this machine to Prometheus at this `host:port`; without it the agent listens on nothing")
+		"Prometheus metrics endpoint, as `host:port` (default: the agent opens no port for metrics)")
 	f.StringVar(&o.metricsFile, "metrics-file", "",
-		"write them to this `file` every 15 s, as node_exporter's collector of text files reads it (FOLDER/synapse.prom)")
+		"`file` for metrics, rewritten every 15 s for node_exporter's textfile collector (FOLDER/synapse.prom)")
 	f.StringVar(&o.prolog, "prolog", "",
-		"a `program` of root's that is run here before a job's first task is prepared (docs/operations.md)")
+		"root-owned `program` to run before the first task of a job is prepared on this node (docs/operations.md)")
 	f.StringVar(&o.epilog, "epilog", "",
-		"a `program` of root's that is run here when a job's last task has gone; its GPUs are free after that")
-	f.DurationVar(&o.hookTimeout, "hook-timeout", 5*time.Minute, "how `long` each of them may take before it is killed")
+		"root-owned `program` to run when the last task of a job has ended on this node; the GPUs are free afterwards")
+	f.DurationVar(&o.hookTimeout, "hook-timeout", 5*time.Minute,
+		"`time` limit of --prolog and --epilog; a program that exceeds the limit is killed")
 	f.StringVar(&o.logFormat, "log-format", daemon.TextLog, daemon.LogFormatHelp)
-	f.BoolVar(&o.debug, "debug", false, "log every heartbeat too")
+	f.BoolVar(&o.debug, "debug", false, "log every heartbeat")
 }

@@ -19,9 +19,9 @@ import (
 func backupCommand() *cobra.Command {
 	return fileCommand(&cobra.Command{
 		Use:   "backup FILE",
-		Short: "copy the scheduler's records to a file, while it runs",
-		Long: "Copies the records of a data folder to a new file, as of one moment. The scheduler may run meanwhile, and\n" +
-			"does not notice. The copy is read through before it gets its name.",
+		Short: "back up the scheduler's records to a file",
+		Long: "Copies the records of a data folder to a new file, as a consistent snapshot. The scheduler can\n" +
+			"keep running during the backup. The command verifies the copy before giving it its final name.",
 		Example: "  synapse-scheduler backup --data-dir /var/lib/synapse /backup/synapse-$(date +%F).db",
 	}, func(o *options, file string) error {
 		if err := sqlite.BackupFile(filepath.Join(o.dataDir, databaseFile), file); err != nil {
@@ -35,11 +35,11 @@ func backupCommand() *cobra.Command {
 func restoreCommand() *cobra.Command {
 	return fileCommand(&cobra.Command{
 		Use:   "restore FILE",
-		Short: "make a data folder of a backup",
-		Long: "Makes the records of an empty data folder from a backup, for the scheduler that is started on it next. " +
-			"What\n" +
-			"came after the backup is not in it. If a machine has anything of that, the scheduler starts nothing new, leaves\n" +
-			"alone what runs, and says so; started with --accept-loss it gives up what is lost, and goes on.",
+		Short: "create a data folder from a backup",
+		Long: "Creates the records of an empty data folder from a backup; start the scheduler on that folder\n" +
+			"afterwards. Everything after the backup is missing. If a node reports a newer task than the\n" +
+			"backup, the scheduler logs this, starts nothing new and leaves running tasks alone. Restart the\n" +
+			"scheduler with --accept-loss to discard the missing records and continue.",
 		Example: "  synapse-scheduler restore --data-dir /var/lib/synapse /backup/synapse-2026-01-31.db",
 	}, restore)
 }

@@ -37,10 +37,10 @@ func command() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "synapse-scheduler",
 		Short: "run the scheduler of a Synapse cluster",
-		Long: "Runs the scheduler of a Synapse cluster until it is told to end (SIGTERM, Ctrl-C).\n\n" +
-			"Without --tls whoever reaches the port commands every machine, so plaintext is for the loopback. Elsewhere it\n" +
-			"needs --insecure --insecure.\n\n" +
-			"Any number of schedulers may share a PostgreSQL database: one leads, the others stand by.",
+		Long: "Runs the scheduler of a Synapse cluster until SIGTERM or Ctrl-C.\n\n" +
+			"Without --tls, anyone who can reach the port controls every node, so plaintext is allowed on the\n" +
+			"loopback address only. Any other address requires --insecure --insecure.\n\n" +
+			"Several schedulers can share a PostgreSQL database: one leads and the others stand by.",
 		Example: "  synapse-scheduler --listen 127.0.0.1:9000 --data-dir /var/lib/synapse\n" +
 			"  synapse-scheduler --listen 10.0.0.7:9000 --tls keys/scheduler --store postgres://synapse@db/synapse\n" +
 			"  synapse-scheduler --config /etc/synapse/scheduler.yaml",
@@ -96,43 +96,44 @@ type options struct {
 }
 
 func (o *options) flags(f *pflag.FlagSet) {
-	f.StringVar(&o.listen, "listen", "127.0.0.1:9000", "the `host:port` for machines and clients; port 0 takes a free one")
-	f.StringVar(&o.listenFile, "listen-file", "", "write the address that is listened on to this `file`")
+	f.StringVar(&o.listen, "listen", "127.0.0.1:9000", "`host:port` for nodes and clients; port 0 picks a free port")
+	f.StringVar(&o.listenFile, "listen-file", "", "`file` to write the listening address to")
 	f.StringVar(&o.advertise, "advertise", "",
-		"the `host:port` at which others reach this scheduler; without it, the one it listens on")
-	f.StringVar(&o.dataDir, "data-dir", unixsocket.DataDir, "the `folder` of what must not be lost, for the sqlite store")
+		"`host:port` that nodes and clients connect to (default: the listening address)")
+	f.StringVar(&o.dataDir, "data-dir", unixsocket.DataDir, "data `folder`, with the records if --store is sqlite")
 	f.StringVar(&o.tls, "tls", "",
-		"speak TLS only, with the `folder` of this scheduler that synapse-cli init made, or the file that names an\n"+
+		"use TLS only: `folder` of this scheduler from synapse-cli init, or a file that names an\n"+
 			"outside issuer's certificate (operations.md)")
 	f.CountVar(&o.insecure, "insecure",
-		"speak plaintext on an address that is not loopback: whoever reaches the port commands the cluster; give it twice")
+		"allow plaintext on an address other than loopback: anyone who can reach the port controls the cluster; give "+
+			"the flag twice")
 	f.BoolVar(&o.page, "page", true,
-		"show the cluster to browsers on the same port; with --tls that needs --page-cert and --page-key")
+		"serve the web UI on the same port; requires --page-cert and --page-key if --tls is set")
 	f.BoolVar(&o.local, "local", true,
-		"with --tls: let root, and the user whom this scheduler runs as, in as admins by a socket in the data folder")
-	f.StringVar(&o.pageCert, "page-cert", "", "the `file` of the certificate that browsers are shown, of one they believe")
-	f.StringVar(&o.pageKey, "page-key", "", "and the `file` of its key")
-	f.StringVar(&o.secretsKey, "secrets-key", "", "the `file` of keys that seal the secrets of jobs; without it, "+
-		secretseal.FileName+" in, or beside, what --tls names")
+		"admit root and the scheduler's own user as admins through a unix socket in the data folder (with --tls)")
+	f.StringVar(&o.pageCert, "page-cert", "", "`file` of the web UI's certificate, from an issuer that browsers trust")
+	f.StringVar(&o.pageKey, "page-key", "", "private key `file` of --page-cert")
+	f.StringVar(&o.secretsKey, "secrets-key", "",
+		"`file` of the keys that encrypt job secrets (default: "+secretseal.FileName+" in, or next to, the --tls path)")
 	f.StringVar(&o.oidcFile, "oidc", "",
-		"let people in by tokens of an OpenID Connect issuer, as this `file` says (operations.md); needs --tls")
+		"`file` with the settings of an OpenID Connect issuer for user logins (operations.md); requires --tls")
 	f.StringVar(&o.store, "store", storeSQLite,
-		"where records are kept: sqlite (in the data folder), memory (lost at the end), or a postgres:// `URL`")
+		"record store: sqlite (in the data folder), memory (lost on exit), or a postgres:// `URL`")
 	f.StringSliceVar(&o.levels, "levels", []string{"zone", "block", "rack"},
-		"the machine room's levels above the machine, coarse to fine")
-	f.DurationVar(&o.keepFinished, "keep-finished", 30*24*time.Hour,
-		"for how long jobs that are over are remembered; 0: for ever")
+		"topology levels above the node, coarse to fine")
+	f.DurationVar(&o.keepFinished, "keep-finished", 30*24*time.Hour, "retention of finished jobs; 0 keeps them forever")
 	f.DurationVar(&o.past, "past", timeline.DefaultFor,
-		"for how long the page shows how the cluster was, in the data folder and at most 100 MB; 0: not at all")
+		"retention of the web UI's timeline, in the data folder and at most 100 MB; 0 disables it")
 	f.StringVar(&o.otlp, "otlp", "",
-		"tell an OpenTelemetry collector at this `URL`, as http://127.0.0.1:4318, how gangs lived; empty: nobody")
+		"`URL` of an OpenTelemetry collector for traces of gangs, such as http://127.0.0.1:4318 (default: no traces)")
 	f.Uint64Var(&o.acceptLoss, "accept-loss", 0,
-		"after a restore from an old backup: stop what leaders up to this `epoch` started and the records do not know")
+		"stop the work that leaders up to this `epoch` started and that is missing from the records, after restoring an "+
+			"old backup")
 	f.StringVar(&o.uidRange, "uids", topology.DefaultUIDs,
-		"the `first-last` uids from which jobs that name no user, or root, get each its own, or none: the same as the "+
-			"machines'")
+		"uid range `first-last` for jobs that name no user, or root: one uid per job; none disables separate uids. Must "+
+			"equal --uids of the nodes")
 	f.StringVar(&o.logFormat, "log-format", daemon.TextLog, daemon.LogFormatHelp)
-	f.BoolVar(&o.debug, "debug", false, "log every heartbeat too")
+	f.BoolVar(&o.debug, "debug", false, "log every heartbeat")
 }
 
 const (

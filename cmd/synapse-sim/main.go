@@ -54,32 +54,33 @@ func main() {
 		return
 	}
 	var a arguments
-	flag.Uint64Var(&a.seed, "seed", 0, "run this one seed")
-	flag.IntVar(&a.seeds, "seeds", 0, "run so many seeds")
-	flag.Uint64Var(&a.first, "first", 1, "the first of many seeds")
+	flag.Uint64Var(&a.seed, "seed", 0, "run this seed only")
+	flag.IntVar(&a.seeds, "seeds", 0, "number of seeds to run")
+	flag.Uint64Var(&a.first, "first", 1, "first seed of --seeds")
 	flag.StringVar(&a.world, "world", "default",
-		"default: 64 machines for an hour; small: 8 for minutes; arrays: the same, full of them; "+
-			"big: 10,000 without faults")
-	flag.IntVar(&a.minutes, "minutes", 0, "minutes of load, instead of the world's own")
-	flag.IntVar(&a.machines, "machines", 0, "machines, instead of the world's own")
-	flag.StringVar(&a.faults, "faults", "", "fault sites instead of what the seed draws, by comma; none; or help")
-	flag.IntVar(&a.jobs, "jobs", 2, "seeds at once")
-	flag.StringVar(&a.trace, "trace", "", "write every step to this file")
+		"simulated cluster: default (64 nodes for an hour), small (8 nodes for minutes), arrays (small, full of job "+
+			"arrays) or big (10,000 nodes without faults)")
+	flag.IntVar(&a.minutes, "minutes", 0, "minutes of load (default: set by --world)")
+	flag.IntVar(&a.machines, "machines", 0, "number of nodes (default: set by --world)")
+	flag.StringVar(&a.faults, "faults", "",
+		"fault sites, separated by commas, or none (default: drawn from the seed); help lists the sites")
+	flag.IntVar(&a.jobs, "jobs", 2, "number of seeds to run in parallel")
+	flag.StringVar(&a.trace, "trace", "", "file to write every step to")
 	flag.BoolVar(&a.verbose, "v", false, "write log lines to stderr")
-	flag.BoolVar(&a.debug, "debug", false, "write log lines for debugging too")
-	flag.BoolVar(&a.cost, "cost", false, "write what each seed took to stderr")
+	flag.BoolVar(&a.debug, "debug", false, "write debug log lines to stderr")
+	flag.BoolVar(&a.cost, "cost", false, "write the cost of each seed to stderr")
 	flag.BoolVar(&a.bare, "unchecked", false, "run without the checkers")
-	flag.BoolVar(&a.guided, "guided", false, "let seeds lean to the faults of those before them that met something new")
-	flag.BoolVar(&a.gaps, "gaps", false, "print for how long each invariant was not checked, in job-seconds of all seeds")
-	flag.Func("order", "the order of jobs, expected or fifo, instead of what the seed draws", func(s string) error {
+	flag.BoolVar(&a.guided, "guided", false, "bias seeds towards the faults of earlier seeds that reached new states")
+	flag.BoolVar(&a.gaps, "gaps", false, "print how long each invariant was unchecked, in job-seconds over all seeds")
+	flag.Func("order", "order of jobs, expected or fifo (default: drawn from the seed)", func(s string) error {
 		if a.order = s; s != "expected" && s != "fifo" {
 			return errors.New("is neither expected nor fifo")
 		}
 		return nil
 	})
-	flag.BoolVar(&a.shares, "shares", false, "let the cluster go by queues that the seed draws, with preemption")
-	flag.StringVar(&a.lean, "lean", "", "fault sites that seeds draw in three runs of four, by comma")
-	flag.Func("set", "override a constant of the protocol, as in ResendFirst=260ms", func(s string) error {
+	flag.BoolVar(&a.shares, "shares", false, "use queues drawn from the seed, with preemption")
+	flag.StringVar(&a.lean, "lean", "", "fault sites that three of four seeds include, separated by commas")
+	flag.Func("set", "protocol constant to override, such as ResendFirst=260ms; may be repeated", func(s string) error {
 		a.set = append(a.set, s)
 		c := actors.DefaultConstants()
 		return sim.SetConstant(&c, s)

@@ -39,7 +39,7 @@ func (r Reading) values(flags *pflag.FlagSet, from settings.Origins) []settings.
 // ConfigCommand is `config` of a program, whose settings each reading reads for itself.
 func ConfigCommand(prefix string, fresh func() Reading) *cobra.Command {
 	config := &cobra.Command{
-		Use: "config", Short: "check the settings, or show those in force", Args: cobra.NoArgs,
+		Use: "config", Short: "check or show the settings", Args: cobra.NoArgs,
 		SilenceErrors: true, SilenceUsage: true,
 		RunE: func(c *cobra.Command, _ []string) error {
 			return Usage{fmt.Errorf("say which: %s check, or %s show", c.CommandPath(), c.CommandPath())}
@@ -47,15 +47,15 @@ func ConfigCommand(prefix string, fresh func() Reading) *cobra.Command {
 	}
 	config.AddCommand(
 		configVerb(prefix, fresh(), &cobra.Command{
-			Use: "check", Short: "say whether the program would start with these settings",
-			Long: "Reads the settings as the program would, and says all that is wrong with them, with line and column. " +
-				"Nothing is\nstarted, and nothing of a program that runs is touched.",
+			Use: "check", Short: "check whether the program would start with these settings",
+			Long: "Reads the settings in the same way as the program and reports every error with line and column.\n" +
+				"The command starts nothing and does not affect a running program.",
 			Example: "  " + programOf(prefix) + " config check --config /etc/synapse/" + fileOf(prefix),
 		}, func(out io.Writer, _ []settings.Value) { fmt.Fprintln(out, "the settings are good") }),
 		configVerb(prefix, fresh(), &cobra.Command{
-			Use: "show", Short: "show the settings in force, and where each came from",
-			Long: "Shows all settings as the program would have them, as a file that sets the same, with where each came " +
-				"from: the\ncommand line, the environment, the file, or the default. Passwords are left out.",
+			Use: "show", Short: "show the effective settings and their sources",
+			Long: "Shows the effective settings in the form of a settings file, with the source of each value: the\n" +
+				"command line, the environment, the file or the default. Passwords are left out.",
 			Example: "  " + programOf(prefix) + " config show --config /etc/synapse/" + fileOf(prefix),
 		}, func(out io.Writer, all []settings.Value) { fmt.Fprint(out, settings.Show(all)) }),
 	)

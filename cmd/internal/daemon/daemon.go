@@ -58,8 +58,8 @@ func commandOf(
 	c.SetVersionTemplate("{{.Name}} {{.Version}}\n")
 	c.SilenceErrors, c.SilenceUsage = true, true
 	settings.Flag(c.Flags())
-	c.Long += "\n\nEvery flag has a twin in the environment (--data-dir: " + settings.Twin(prefix, "data-dir") +
-		") and a key of its\nname in the file that --config names."
+	c.Long += "\n\nEach flag can also be set by an environment variable (--data-dir: " +
+		settings.Twin(prefix, "data-dir") + ") or by\nthe key with the flag's name in the --config file."
 	c.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		if near := settings.MeantFlag(c.Flags(), err); near != "" {
 			return Usage{fmt.Errorf("%w\ndid you mean --%s? See %s --help", err, near, c.CommandPath())}
@@ -82,8 +82,8 @@ func commandOf(
 // TextLog is the default of the flag --log-format.
 const TextLog = host.TextLog
 
-// LogFormatHelp is how the flag --log-format is told of.
-const LogFormatHelp = "how lines of the log look: `text`, or json: an object each, with what it is about"
+// LogFormatHelp is the help text of the flag --log-format.
+const LogFormatHelp = "log format: `text`, or json (one object per line, with structured fields)"
 
 // CheckLogFormat refuses what is no format of a log; none is text.
 func CheckLogFormat(format string) error {

@@ -26,7 +26,7 @@ var unsettable = []string{fileFlag, "help", "version"}
 
 // Flag adds the flag that names the file.
 func Flag(flags *pflag.FlagSet) {
-	flags.String(fileFlag, "", "a YAML `file` with the names of these flags as keys")
+	flags.String(fileFlag, "", "YAML settings `file`; its keys are the names of these flags")
 }
 
 // Origins say where settings came from, by their names; one that is not here has its default. A section's keys are
