@@ -31,6 +31,11 @@ CROWDS = $(SKIPPED)|TestHostileIdentities|TestHistoryReplays|TestHalfOpenConnect
 CROWDED = ./test/e2e ./cluster/link ./cmd/synapse-cli ./test/scenario
 # For how long `make chaos` breaks things; SEED draws them.
 DURATION ?= 20m
+# Tests wait as often as they compute, so more of them run at once than there are processors.
+BESIDE = -p $$(($$(nproc) + 2)) -parallel $$((2 * $$(nproc)))
+# How tests are built: go vet is make lint's, and nobody debugs these programs; without what a debugger wants they are linked
+# in half the time, a hundred of them.
+BUILT = -vet=off -ldflags=-w
 # Where `make install` puts things; DESTDIR is a folder to take for the root.
 PREFIX  ?= /usr/local
 DESTDIR ?=
@@ -43,7 +48,7 @@ export CGO_ENABLED = 0
 SIMULATE = $(GO) run ./cmd/synapse-sim $(if $(SEED),-seed $(SEED)) $(if $(SEEDS),-seeds $(SEEDS)) $(if $(FIRST),-first $(FIRST)) $(if $(WORLD),-world $(WORLD)) $(if $(ORDER),-order $(ORDER)) $(if $(SHARES),-shares)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build programs dist install wheel run installed test world pictures places race lint proto protocheck verify sim simulate quality scenario fuzz chaos mutants cover bench clean
+.PHONY: help setup build programs dist install wheel run installed test world parties crowds pictures places race lint proto protocheck verify sim simulate quality scenario fuzz chaos mutants long cover bench clean
 
 help: ## list these commands
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -78,16 +83,21 @@ installed:
 
 # PACKAGES narrows it. What was skipped is summed up at the end, by name and with what the machine lacks; what is left on
 # the machine afterwards is a failure. First all packages are compiled, once: some tests build programs, and two builds at once
-# would each compile what neither has. go vet is make lint's; nobody debugs these programs, and without what a debugger wants
-# they are linked in half the time, a hundred of them.
+# would each compile what neither has.
 test: installed ## run every test that small packages are enough for, the simulator's seeds among them (some 6 minutes on 2 cores, building among them; STRICT=1 without a second look at what fails)
 	@$(if $(filter ./...,$(PACKAGES)),$(GO) list -export ./... >/dev/null)
-	@$(GO) -C tools run ./testrun .. $(GO) test -json -vet=off -ldflags=-w -skip '^($(SKIPPED))$$' -p $$(($$(nproc) + 2)) -parallel $$((2 * $$(nproc))) $(if $(filter ./...,$(PACKAGES)),$(LONG)) $(PACKAGES)
+	@$(GO) -C tools run ./testrun .. $(GO) test -json $(BUILT) $(BESIDE) -skip '^($(SKIPPED))$$' $(if $(filter ./...,$(PACKAGES)),$(LONG)) $(PACKAGES)
 
 world: ## run the tests with big third parties, as PyTorch, MPI, a Debian and the last release, and those that need a crowd (NAME=x one of them)
+	@$(MAKE) --no-print-directory parties
+	@$(if $(NAME),,$(MAKE) --no-print-directory crowds)
+
+parties:
 	@tools/ensure.sh torch debootstrap runc crun postgresql prometheus chromium mpicc.openmpi mpicc.mpich
-	@$(GO) -C tools run ./testrun .. $(GO) test -json -count=1 -tags world -timeout 20m $(if $(NAME),-run '$(NAME)') ./test/world
-	@$(if $(NAME),,SYNAPSE_TEST_CROWD=1 $(GO) -C tools run ./testrun .. $(GO) test -json -count=1 -p 1 -run '^($(CROWDS))$$' $(CROWDED))
+	@$(GO) -C tools run ./testrun .. $(GO) test -json -count=1 -tags world $(BUILT) $(BESIDE) -timeout 20m $(if $(NAME),-run '$(NAME)') ./test/world
+
+crowds: installed
+	@SYNAPSE_TEST_CROWD=1 $(GO) -C tools run ./testrun .. $(GO) test -json -count=1 $(BUILT) -p 1 -run '^($(CROWDS))$$' $(CROWDED)
 
 pictures: ## make the pictures of README and web.md, from a real run (they differ each time, so seldom)
 	@tools/ensure.sh chromium
@@ -100,7 +110,7 @@ places: ## run README's two commands in a fresh Debian, with a container engine'
 race: installed ## run the short tests under the race detector (PACKAGES=… some; needs a C compiler)
 	@command -v $$($(GO) env CC) >/dev/null || { \
 		echo "make race: the race detector needs a C compiler, and '$$($(GO) env CC)' is not there (Debian: apt-get install gcc libc6-dev)" >&2; exit 1; }
-	@$(GO) -C tools run ./testrun .. env CGO_ENABLED=1 $(GO) test -json -ldflags=-w -race -short $(PACKAGES)
+	@$(GO) -C tools run ./testrun .. env CGO_ENABLED=1 $(GO) test -json $(BUILT) $(BESIDE) -race -short $(PACKAGES)
 
 # `go tool -n` prints where in Go's cache the linter lies, and builds it first if need be.
 lint: ## check formatting, go vet and staticcheck, here and in tools/, that nothing is written twice, and the English
@@ -150,14 +160,25 @@ chaos: installed ## break a cluster of real processes while gangs run on it: DUR
 mutants: installed ## plant each known bug and check that seeds, a scenario or a test catch it: NAME=x one of them
 	$(GO) run ./test/mutants -seeds $(MUTANT_SEEDS) $(if $(NAME),-name $(NAME))
 
+# A random find says little about the change under test, so CI does none of this. All parts run, whatever one of them finds.
+LONGER = fuzz 'sim WORLD=small FIRST=401 SEEDS=2000' 'sim WORLD=small SHARES=1 FIRST=61 SEEDS=1000' 'sim SEEDS=50' 'sim SEEDS=50 SHARES=1' mutants
+long: ## search for hours: every fuzz target, every planted bug, thousands of seeds
+	@failed=; for part in $(LONGER); do \
+		echo "== make $$part"; \
+		$(MAKE) --no-print-directory $$part || failed="$$failed; make $$part"; \
+	done; [ -z "$$failed" ] || { echo "found something: $${failed#; }" >&2; exit 1; }
+
 cover: ## measure test coverage per function, generated code left out (cover.out)
 	$(GO) test -short -coverpkg=./... -coverprofile=cover.all.out ./...
 	@grep -v '\.pb\.go:' cover.all.out > cover.out && rm cover.all.out
 	@$(GO) tool cover -func=cover.out | tail -1
 
-# Only packages that have some are compiled and linked.
+# Only packages that have some are compiled and linked. go test runs benchmarks one package after the other; where nobody
+# reads the figures some run beside each other, and each says all that it has to say at once.
+EACH = $(if $(SMOKE),-n1 -P$$(($$(nproc) + 2)) sh -c 'said=$$("$$@" 2>&1); code=$$?; echo "$$said"; exit $$code' go)
 bench: installed ## run the benchmarks: BENCH=Gang some of them, SMOKE=1 each of them once and small
-	$(GO) test -vet=off -ldflags=-w $$(grep -rl '^func Benchmark' --include='*_test.go' --exclude-dir=tools . | xargs -n1 dirname | sort -u) -run '^$$' -bench '$(BENCH)' -benchmem $(if $(SMOKE),-benchtime 1x -short)
+	@grep -rl '^func Benchmark' --include='*_test.go' --exclude-dir=tools . | xargs -n1 dirname | sort -u | xargs $(EACH) \
+		$(GO) test $(BUILT) -run '^$$' -bench '$(BENCH)' -benchmem $(if $(SMOKE),-benchtime 1x -short)
 
 clean: ## remove what these commands left in the tree
 	rm -rf bin cover.out cover.all.out

@@ -69,7 +69,7 @@ func run(m *testing.M) int {
 	defer os.RemoveAll(folder)
 	bin = folder
 	built := filepath.Join(folder, "built")
-	build := exec.Command("go", "build", "-o", built+"/", "../../cmd/...")
+	build := exec.Command("go", "build", "-ldflags=-s -w", "-o", built+"/", "../../cmd/...")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	build.Stdout, build.Stderr = os.Stderr, os.Stderr
 	// They are copied, as an installation does: a file from the linker lies in the page cache in small pieces, and starts
