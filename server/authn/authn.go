@@ -90,7 +90,6 @@ type Authenticator struct {
 	large     chan struct{}   // has a value for each large request that is decoded or served
 	once      map[string]bool // the calls that are answered once, and served as streams
 	patience  time.Duration   // of a request that waits to be read
-	events    events
 
 	mu       sync.Mutex
 	open     map[*connection]struct{}

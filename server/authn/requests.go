@@ -17,7 +17,7 @@ import (
 // call: up to 4 MiB of each of all calls that are open. Of a stream it reads nothing by itself. So the gate has every
 // call served as a stream: its caller is judged before the request is read, and an identity has a few requests on their
 // way at the same time. The next wait, of which gRPC holds no more than a stream's window. A large one is several times
-// its size while it is decoded and served, so of those that have come whole a few are served at the same time.
+// its size while it is decoded and served, so of those that have come whole one is served at a time.
 
 const (
 	// unreadBytes is what of a request may be here that is not read: a stream's window, which must not grow.
@@ -26,7 +26,7 @@ const (
 	// is little, with what stands around it: that is what cp and port-forward send.
 	littleBytes = 64<<10 + 256
 	// largeAtOnce bounds the large requests of all that are decoded and served at the same time.
-	largeAtOnce = 2
+	largeAtOnce = 1
 	// readPatience is how long a request waits for those of its identity that are on their way.
 	readPatience = 10 * time.Second
 )
@@ -88,7 +88,7 @@ func (s *guarded) RecvMsg(m any) error {
 	return err
 }
 
-// read reads a request into a message, when it is its turn. A large one waits until few others are served.
+// read reads a request into a message, when it is its turn. A large one waits until no other is served.
 func (s *guarded) read(m any) (bytes int, err error) {
 	read, err := s.asked.reads()
 	if err != nil {

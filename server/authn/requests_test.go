@@ -68,8 +68,8 @@ func sized(n int) *messages.Submit {
 }
 
 // TestRequestsAreReadByAndBy: of many large requests of one identity, over however many connections, a few are read at
-// the same time, and the others stay with their client but for a window of each. Of all identities a few large ones are
-// served at the same time. What is small is served beside them, and each large one has its turn.
+// the same time, and the others stay with their client but for a window of each. Of all identities one large one is
+// served at a time. What is small is served beside them, and each large one has its turn.
 func TestRequestsAreReadByAndBy(t *testing.T) {
 	const (
 		many = 12

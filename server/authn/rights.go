@@ -233,12 +233,7 @@ func (c *checkedCall) show(answer any) (any, error) {
 	if !ok {
 		return answer, nil
 	}
-	var shown rights.Answer
-	if e, ok := m.(*messages.Event); ok && c.wide {
-		shown = c.gate.events.show(c.peer.Identity, e)
-	} else {
-		shown = rights.Show(c.peer.Identity, m)
-	}
+	shown := rights.Show(c.peer.Identity, m)
 	return shown.Message, c.readOf(shown.Foreign)
 }
 

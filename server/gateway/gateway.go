@@ -109,8 +109,6 @@ type Gateway struct {
 	mirror    *actor.PID
 	replies   atomic.Uint64 // reply processes ever made: their names
 	streams   atomic.Int64  // open now
-	wide      atomic.Int64  // watches of everything that are open now
-	calls     underWay
 	reading   chan struct{} // a place for each that reads history now
 	pasts     chan struct{} // likewise of the past
 	storing   reply         // the free places for calls of stored

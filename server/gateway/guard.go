@@ -14,9 +14,7 @@ import (
 func (g *Gateway) GuardCall(
 	ctx context.Context, request any, info *grpc.UnaryServerInfo, handle grpc.UnaryHandler,
 ) (reply any, err error) {
-	g.calls.begin()
 	defer func() {
-		g.calls.end()
 		if reason := recover(); reason != nil {
 			reply, err = nil, g.panicked(info.FullMethod, reason)
 		}

@@ -1,10 +1,8 @@
 package gateway
 
 import (
-	"context"
 	"slices"
 	"sync"
-	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
 	"google.golang.org/grpc"
@@ -20,17 +18,6 @@ import (
 // maxBehind bounds the events that a client may be behind. What was there when the watch began does not count: the
 // Mirror's size bounds that.
 const maxBehind = 1_024
-
-// Each change wakes every watch of everything. In a crowd of them all are ready to run at the same moment, and a submit
-// would wait behind them at each goroutine that it crosses. So beyond wideAtOnce of them each rests for a while once it
-// has sent what there was: they drift apart, and come for several changes at once. Each gives way to calls then, and
-// behind every wideStretch events, for what is there when a watch begins may be all jobs that there are.
-const (
-	wideAtOnce  = 16
-	wideRest    = 50 * time.Millisecond
-	wideStretch = 64
-	wideYield   = 5 * time.Millisecond
-)
 
 // Watch sends a client every change until it goes.
 func (g *Gateway) Watch(q *messages.Watch, stream grpc.ServerStreamingServer[messages.Event]) error {
@@ -57,23 +44,11 @@ func (g *Gateway) Watch(q *messages.Watch, stream grpc.ServerStreamingServer[mes
 	if err := stream.SendHeader(metadata.MD{}); err != nil {
 		return err
 	}
-	wide := len(q.GetIds()) == 0
-	if wide {
-		g.wide.Add(1)
-		defer g.wide.Add(-1)
-	}
 	for {
-		sent := 0
 		for e := b.next(); e != nil; e = b.next() {
 			if err := stream.Send(e); err != nil {
 				return err
 			}
-			if sent++; wide && sent%wideStretch == 0 {
-				g.giveWay(ctx, wideYield)
-			}
-		}
-		if wide && sent > 0 {
-			g.rest(ctx)
 		}
 		if err := b.ended(); err != nil {
 			return err
@@ -85,35 +60,6 @@ func (g *Gateway) Watch(q *messages.Watch, stream grpc.ServerStreamingServer[mes
 		case <-g.closed:
 			return api.StatusOf(closing())
 		}
-	}
-}
-
-// rest has a watch of everything wait for a while, and then for calls, where there is a crowd of them.
-func (g *Gateway) rest(ctx context.Context) {
-	if g.wide.Load() <= wideAtOnce {
-		return
-	}
-	g.pause(ctx, nil, wideRest)
-	g.giveWay(ctx, wideRest)
-}
-
-// giveWay has one of a crowd of them wait until no call is served, at most for so long.
-func (g *Gateway) giveWay(ctx context.Context, most time.Duration) {
-	if g.wide.Load() <= wideAtOnce {
-		return
-	}
-	if quiet := g.Quiet(); quiet != nil {
-		g.pause(ctx, quiet, most)
-	}
-}
-
-// pause waits for so long, or until it may end sooner.
-func (g *Gateway) pause(ctx context.Context, sooner <-chan struct{}, most time.Duration) {
-	select {
-	case <-sooner:
-	case <-time.After(most):
-	case <-ctx.Done():
-	case <-g.closed:
 	}
 }
 

@@ -88,9 +88,6 @@ func (codec) Marshal(v any) (mem.BufferSlice, error) {
 			return nil, nil
 		}
 		return mem.BufferSlice{m.buffer}, nil
-	case *Shared:
-		text, err := m.encode()
-		return mem.BufferSlice{mem.SliceBuffer(text)}, err // nobody's pool gets it back
 	case *Passed:
 		return m.send(), nil
 	}

@@ -116,30 +116,3 @@ func TestOthersPass(t *testing.T) {
 		t.Error("a number is taken for a message")
 	}
 }
-
-// TestSharedIsEncodedOnce: what goes to many is protobuf's encoding of it, worked out for the first of them, and as it
-// was when the next one is sent; whoever wants the message has it, before and behind that.
-func TestSharedIsEncodedOnce(t *testing.T) {
-	m := &actor.PID{Id: "one", Address: "here"}
-	shared, before := Share(m), proto.Clone(m)
-	want, err := proto.Marshal(m)
-	if err != nil {
-		t.Fatal(err)
-	}
-	as := func(with encoding.CodecV2) {
-		t.Helper()
-		got, err := with.Marshal(shared)
-		if err != nil || !bytes.Equal(got.Materialize(), want) {
-			t.Errorf("it is sent as %x (%v), want %x", got.Materialize(), err, want)
-		}
-		got.Free()
-		if !proto.Equal(shared, before) {
-			t.Errorf("it is %v, want %v", proto.Clone(shared), before)
-		}
-	}
-	as(encoding.GetCodecV2("proto"))
-	as(codec{})
-	m.Id = "changed, which nobody does"
-	as(codec{})
-	as(encoding.GetCodecV2("proto"))
-}
