@@ -86,11 +86,11 @@ func (a *app) root() *cobra.Command {
 	root := &cobra.Command{
 		Use:   a.name,
 		Short: "submit, watch and stop gangs of training tasks on a Synapse cluster",
-		Long: "Speaks to a Synapse scheduler: submits jobs, shows why they wait, follows and stops them, and looks\n" +
-			"after the machines. The scheduler's address, or those of several, comes from --server, SYNAPSE_SERVER, the " +
-			"file that\n" +
-			"--config or SYNAPSE_CONFIG names, or the cluster of the last `login`.\n\n" + exitHelp,
-		Example: "  synapse-cli up --nodes 4 --gpus 8          # a cluster on this machine\n" +
+		Long: "Client for a Synapse scheduler: submits jobs, shows why they wait, follows and stops them, and\n" +
+			"manages nodes. The scheduler's address (or several) comes from --server, SYNAPSE_SERVER, the file\n" +
+			"in --config or SYNAPSE_CONFIG, or the cluster of the last `login`.\n\n" +
+			exitHelp,
+		Example: "  synapse-cli up --nodes 4 --gpus 8          # a cluster on this host\n" +
 			"  synapse-cli submit job.yaml --wait\n" +
 			"  synapse-cli submit --gpu 64 --cpu 512 --mem 4Ti --image host -- ./train.sh\n" +
 			"  synapse-cli explain JOB                    # why is it pending?",
@@ -225,9 +225,9 @@ func (a *app) lost(err error) { a.say("%s: %s; waiting for it", a.name, err) }
 // listFlags adds the flags of lists.
 func (a *app) listFlags(c *cobra.Command) {
 	f := c.Flags()
-	f.StringVarP(&a.style.Format, "output", "o", "", "how to show it: "+strings.Join(show.Formats, ", "))
-	f.BoolVar(&a.style.NoHeaders, "no-headers", false, "leave the headers out")
+	f.StringVarP(&a.style.Format, "output", "o", "", "output format: "+strings.Join(show.Formats, ", "))
+	f.BoolVar(&a.style.NoHeaders, "no-headers", false, "omit the header line")
 	a.completeFlag(c, "output", cobra.FixedCompletions(show.Formats, cobra.ShellCompDirectiveNoFileComp))
-	f.BoolVarP(&a.style.Quiet, "quiet", "q", false, "ids only")
-	f.BoolVar(&a.style.Parsable, "parsable", false, "fields between |, nothing cut, for programs")
+	f.BoolVarP(&a.style.Quiet, "quiet", "q", false, "print only IDs")
+	f.BoolVar(&a.style.Parsable, "parsable", false, "print untruncated fields separated by |, for scripts")
 }

@@ -23,13 +23,12 @@ func (a *app) applyCommand() *cobra.Command {
 	dryRun := false
 	c := &cobra.Command{
 		Use:   "apply -f FILE",
-		Short: "have the cluster go by the queues of a file",
-		Long: "Replaces the cluster's queues by those of a file. They are safe on the scheduler's disk when the command " +
-			"ends. Nothing\n" +
-			"that runs is stopped for them. A file with a `revision:` replaces that revision and no other; `get queues -o " +
-			"yaml`\n" +
-			"writes the present one. A queue that the file lacks and that has jobs is closed: it takes nothing new, and what\n" +
-			"waits in it goes on, without quota.",
+		Short: "apply queue configuration from a file",
+		Long: "Replaces the cluster's queue configuration with the queues in a file. The new configuration is on\n" +
+			"the scheduler's disk when the command ends. Running jobs are not stopped. If the file has a\n" +
+			"`revision:`, the command replaces that revision only; `get queues -o yaml` writes the current one.\n" +
+			"A queue that has jobs and is missing from the file is closed: it accepts no new jobs, and its\n" +
+			"queued jobs continue to wait without a quota.",
 		Example: "  synapse-cli apply -f queues.yaml --dry-run\n  synapse-cli apply -f queues.yaml\n" +
 			"  synapse-cli get queues -o yaml > queues.yaml",
 		Args: func(_ *cobra.Command, args []string) error {
@@ -46,8 +45,8 @@ func (a *app) applyCommand() *cobra.Command {
 			return a.with(func(ctx context.Context, c *client.Client) error { return a.apply(ctx, c, tree, dryRun) })
 		},
 	}
-	c.Flags().StringVarP(&file, "file", "f", "", "the `file` of queues; - is standard input")
-	c.Flags().BoolVar(&dryRun, "dry-run", false, "only say what would become of it")
+	c.Flags().StringVarP(&file, "file", "f", "", "queue configuration `file`; - is standard input")
+	c.Flags().BoolVar(&dryRun, "dry-run", false, "show the effect of the change without applying it")
 	return c
 }
 
@@ -90,10 +89,9 @@ func (a *app) getQueuesCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:     "queues",
 		Aliases: []string{"queue"},
-		Short:   "list queues: what each is assured, what of it is in use, and what waits",
-		Long: "Lists the queues that the cluster goes by; -o yaml writes them as a file that `apply` takes. Where nobody " +
-			"has applied\n" +
-			"any, it lists what the jobs of each name add up to.",
+		Short:   "list queues with their quota, usage and queued jobs",
+		Long: "Lists the configured queues; -o yaml writes them as a file for `apply`. If no queues have been\n" +
+			"applied, the command lists the total of the jobs per queue name.",
 		Example: "  synapse-cli get queues\n  synapse-cli get queues -o yaml > queues.yaml",
 		Args:    cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
@@ -136,7 +134,7 @@ func (a *app) queues(ctx context.Context, c *client.Client) (*messages.GetQueues
 
 func (a *app) describeQueueCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "queue QUEUE", Aliases: []string{"queues"}, Short: "describe a queue: what it may have, and what it has",
+		Use: "queue QUEUE", Aliases: []string{"queues"}, Short: "show details of a queue: its quota and its usage",
 		Args: named("queue", "QUEUE", 1), ValidArgsFunction: a.completeQueues,
 		RunE: func(_ *cobra.Command, args []string) error {
 			return a.with(func(ctx context.Context, c *client.Client) error {

@@ -41,10 +41,10 @@ func (a *app) attachCommand() *cobra.Command {
 	var chosen []string
 	c := &cobra.Command{
 		Use:   "attach JOB",
-		Short: "show a job's output until it is over, and end with its code",
-		Long: "Shows a job's output, each stream on its own, until the job is over, and ends with its code. Ctrl-C shows " +
-			"where it stands\n" +
-			"and detaches; a second one at once cancels the job. As `submit --attach` does, for a job that is there.",
+		Short: "show the output of a job until it ends and exit with its code",
+		Long: "Shows the output of a job until the job ends, and exits with the job's code. Standard output and\n" +
+			"standard error stay separate. Ctrl-C prints the job's state and detaches; pressing it again\n" +
+			"immediately cancels the job. To submit a job and attach to it, use `submit --attach`.",
 		Example: "  synapse-cli attach JOB\n  synapse-cli attach JOB --tail 20",
 		Args:    oneJob(&chosen),
 		RunE: func(_ *cobra.Command, args []string) error {
@@ -58,9 +58,10 @@ func (a *app) attachCommand() *cobra.Command {
 		},
 		ValidArgsFunction: a.completeJobs,
 	}
-	labelFlag(c, &chosen, "the job that lives")
-	c.Flags().StringVar(&tail, "tail", "", "begin with the last so many `lines` of each rank's output, and of its errors")
-	c.Flags().StringVar(&tailBytes, "tail-bytes", "", "begin with the end of each, as in 64Ki")
+	labelFlag(c, &chosen, "the unfinished job")
+	c.Flags().StringVar(&tail, "tail", "",
+		"start with the last N `lines` of each rank's standard output and standard error")
+	c.Flags().StringVar(&tailBytes, "tail-bytes", "", "start with the last bytes of each stream, such as 64Ki")
 	return c
 }
 

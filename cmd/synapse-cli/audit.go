@@ -21,10 +21,11 @@ func (a *app) auditCommand() *cobra.Command {
 	var refused bool
 	c := a.objectFlag(&cobra.Command{
 		Use:   "audit DIR",
-		Short: "show who asked what of a scheduler that speaks TLS",
-		Long: "Reads the account that a scheduler with --tls keeps in the folder audit of its --data-dir: each call that\n" +
-			"changes something, twice, before it and with its outcome; each read of another's env, command or output; each\n" +
-			"refusal. It is read on the scheduler's machine, by whoever may read that folder.",
+		Short: "show the audit log of a scheduler with TLS",
+		Long: "Reads the audit log that a scheduler with --tls writes to the folder audit in its --data-dir. The\n" +
+			"log has two records of each change, before the call and with the outcome. It also records each\n" +
+			"read of another user's environment, command or output, and each refusal. Run the command on the\n" +
+			"scheduler's host, as a user who can read that folder.",
 		Example: "  synapse-cli audit data/audit\n" +
 			"  synapse-cli audit data/audit --who submitter/ada\n" +
 			"  synapse-cli audit data/audit --refused -o json",
@@ -48,8 +49,8 @@ func (a *app) auditCommand() *cobra.Command {
 			})
 		},
 	})
-	c.Flags().StringVar(&who, "who", "", "only of those whose identity has this `text` in it")
-	c.Flags().BoolVar(&refused, "refused", false, "only what was refused")
+	c.Flags().StringVar(&who, "who", "", "show only callers whose identity contains this `text`")
+	c.Flags().BoolVar(&refused, "refused", false, "show only refused calls")
 	c.AddCommand(a.auditVerifyCommand())
 	return c
 }
@@ -58,13 +59,15 @@ func (a *app) auditVerifyCommand() *cobra.Command {
 	var heads string
 	c := &cobra.Command{
 		Use:   "verify DIR...",
-		Short: "check that nothing in the accounts was changed or left out",
-		Long: "Checks that each line follows from the one before. Whoever can write the file could make all of it again,\n" +
-			"so give it what was kept elsewhere: the scheduler tells its log now and then the last line and its hash\n" +
-			"(\"Audit head …\"), and --heads reads that log, or any text with such lines.\n\n" +
-			"Each of several schedulers has an account of its own, and one that takes the lead names how far all of\n" +
-			"them had got. Give it the folders of all schedulers, and it follows them over each change of the leader,\n" +
-			"and says which lines are missing in whose account. Of one alone it says what others there are.",
+		Short: "verify that no audit log record was changed or removed",
+		Long: "Verifies that each record follows from the one before it. A user who can write the file can also\n" +
+			"forge the complete log, so compare it with a copy stored elsewhere. The scheduler regularly logs\n" +
+			"the last record and its hash (\"Audit head …\"), and --heads reads that log, or any text with such\n" +
+			"lines.\n\n" +
+			"Each scheduler has a separate audit log, and a new leader records the last position of every log.\n" +
+			"If you pass the folders of all schedulers, the command follows the logs over each change of leader\n" +
+			"and reports missing records per scheduler. If you pass one folder, the command lists the other\n" +
+			"schedulers.",
 		Example: "  synapse-cli audit verify data/audit\n" +
 			"  synapse-cli audit verify data/audit --heads scheduler.log\n" +
 			"  synapse-cli audit verify data/audit other/audit",
@@ -87,7 +90,8 @@ func (a *app) auditVerifyCommand() *cobra.Command {
 			return a.verifyAudits(args, kept)
 		},
 	}
-	c.Flags().StringVar(&heads, "heads", "", "a `file` with heads that were kept elsewhere; - is standard input")
+	c.Flags().StringVar(&heads, "heads", "",
+		"`file` with audit heads from a separate copy of the scheduler's log; - is standard input")
 	return c
 }
 

@@ -35,22 +35,21 @@ func (a *app) initCommand() *cobra.Command {
 	k := &keysFlags{}
 	c := &cobra.Command{
 		Use:   "init DIR",
-		Short: "make the keys of a cluster that speaks TLS",
-		Long: "Makes the keys and certificates of a cluster, in folders below DIR:\n\n" +
-			"  root         signs schedulers' authorities, and is needed for nothing else: take it away, to where no\n" +
-			"               machine of the cluster is\n" +
-			"  scheduler    for synapse-scheduler --tls; with several, scheduler-NAME for each\n" +
-			"  admin        for synapse-cli --tls, or SYNAPSE_TLS\n\n" +
-			"`certify` makes those of machines and of more people. Keys are readable by their owner alone.",
+		Short: "create the keys of a cluster with TLS",
+		Long: "Creates the keys and certificates of a cluster, in folders below DIR:\n\n" +
+			"  root         Signs the authorities of schedulers. Nothing else needs it: move it off all cluster hosts.\n" +
+			"  scheduler    For synapse-scheduler --tls. Several schedulers get one folder each: scheduler-NAME.\n" +
+			"  admin        For synapse-cli --tls, or SYNAPSE_TLS.\n\n" +
+			"Use `certify` for nodes and additional users. Only the owner can read the keys.",
 		Example: "  synapse-cli init keys\n" +
 			"  synapse-cli init research --schedulers head1,head2 --admin ada",
 		Args: named("folder", "keys", 1),
 		RunE: func(_ *cobra.Command, args []string) error { return a.initKeys(k, args[0]) },
 	}
 	f := c.Flags()
-	f.StringVar(&k.cluster, "cluster", "", "the cluster's `name`; without it, that of the folder")
-	f.StringSliceVar(&k.schedulers, "schedulers", nil, "the `names` of its schedulers, where there are several")
-	f.StringVar(&k.admin, "admin", "admin", "the `name` of its first admin")
+	f.StringVar(&k.cluster, "cluster", "", "`name` of the cluster (default: the name of the folder)")
+	f.StringSliceVar(&k.schedulers, "schedulers", nil, "`names` of the schedulers, if there are several")
+	f.StringVar(&k.admin, "admin", "admin", "`name` of the first admin")
 	return c
 }
 
@@ -133,12 +132,13 @@ func (a *app) certifyCommand() *cobra.Command {
 	}
 	c := &cobra.Command{
 		Use:   "certify ROLE NAME",
-		Short: "make a key and a certificate for a machine, a person or one more scheduler",
-		Long: "Makes a key and its certificate, in a folder of its own, to be carried to its owner. A machine or a person\n" +
-			"is certified by the folder of a scheduler, one more scheduler by that of the root. A machine's certificate is\n" +
-			"good for a day, and its agent renews it; a person's for 90 days. A person is an admin, an operator (looks after\n" +
-			"machines and everybody's jobs), a submitter (has jobs) or a viewer, and owns the jobs submitted under the name:\n" +
-			"`synapse-cli whoami` tells what each may do.",
+		Short: "create a key and certificate for a node, user or additional scheduler",
+		Long: "Creates a key and its certificate in a new folder, to be moved to its owner. Sign nodes and users\n" +
+			"with the folder of a scheduler, and additional schedulers with the root folder. The certificate of\n" +
+			"a node is valid for one day and is renewed by its agent; the certificate of a user is valid for 90\n" +
+			"days. A user is an admin, an operator (manages nodes and all jobs), a submitter (has own jobs) or\n" +
+			"a viewer, and owns the jobs submitted under that name. `synapse-cli whoami` lists the permissions\n" +
+			"of each role.",
 		Example: "  synapse-cli certify node n17 --by keys/scheduler --out n17\n" +
 			"  synapse-cli certify submitter ada --by keys/scheduler --out ada\n" +
 			"  synapse-cli certify scheduler head2 --by keys/root --out head2",
@@ -156,8 +156,8 @@ func (a *app) certifyCommand() *cobra.Command {
 		RunE: func(_ *cobra.Command, args []string) error { return a.certify(k, identity.Role(args[0]), args[1]) },
 	}
 	f := c.Flags()
-	f.StringVar(&k.by, "by", "", "the `folder` of whoever signs")
-	f.StringVar(&k.out, "out", "", "the `folder` to make; without it, one of the name")
+	f.StringVar(&k.by, "by", "", "`folder` of the signer")
+	f.StringVar(&k.out, "out", "", "`folder` to create (default: NAME)")
 	return c
 }
 

@@ -31,7 +31,7 @@ func (a *app) jobsCommand(use, short, example string, do act) *cobra.Command {
 		},
 		ValidArgsFunction: a.completeJobs,
 	}
-	c.Flags().StringArrayVarP(&labels, "label", "l", nil, "all that live, "+selectorHelp)
+	c.Flags().StringArrayVarP(&labels, "label", "l", nil, "select all unfinished jobs with these labels: "+selectorHelp)
 	return c
 }
 
@@ -120,7 +120,7 @@ func someOf(ids []string) string {
 
 // labelFlag adds -l.
 func labelFlag(c *cobra.Command, labels *[]string, what string) {
-	c.Flags().StringArrayVarP(labels, "label", "l", nil, what+", "+selectorHelp)
+	c.Flags().StringArrayVarP(labels, "label", "l", nil, "select "+what+" with these labels: "+selectorHelp)
 }
 
 // toJobs acts on each job. A failure of one does not stop the others.
@@ -156,7 +156,7 @@ func (a *app) toJobs(ctx context.Context, c *client.Client, args, labels []strin
 
 func (a *app) cancelCommand() *cobra.Command {
 	reason := ""
-	c := a.jobsCommand("cancel", "cancel jobs: their tasks are stopped, their records stay",
+	c := a.jobsCommand("cancel", "cancel jobs and stop their tasks; their records remain",
 		"  synapse-cli cancel JOB JOB --reason \"wrong data\"\n  synapse-cli cancel -l team=nlp",
 		func(ctx context.Context, c *client.Client, j *messages.JobStatus) (string, error) {
 			_, err := c.Cancel(ctx, &messages.Cancel{Job: j.GetRecord().GetId(), Reason: reason})
@@ -165,7 +165,7 @@ func (a *app) cancelCommand() *cobra.Command {
 			}
 			return "is being cancelled", err
 		})
-	c.Flags().StringVarP(&reason, "reason", "r", "", "why, for whoever asks later")
+	c.Flags().StringVarP(&reason, "reason", "r", "", "reason to record, shown to other users")
 	c.Aliases = []string{"delete"}
 	run := c.RunE
 	c.RunE = func(c *cobra.Command, args []string) error {
@@ -179,18 +179,18 @@ func (a *app) cancelCommand() *cobra.Command {
 
 func (a *app) holdCommand() *cobra.Command {
 	reason := ""
-	c := a.jobsCommand("hold", "keep jobs from being started; what runs goes on",
+	c := a.jobsCommand("hold", "prevent jobs from starting; running jobs continue",
 		"  synapse-cli hold JOB --reason \"waits for the data\"",
 		func(ctx context.Context, c *client.Client, j *messages.JobStatus) (string, error) {
 			_, err := c.Hold(ctx, &messages.Hold{Job: j.GetRecord().GetId(), Reason: reason})
 			return "held", err
 		})
-	c.Flags().StringVarP(&reason, "reason", "r", "", "why, for whoever asks later")
+	c.Flags().StringVarP(&reason, "reason", "r", "", "reason to record, shown to other users")
 	return c
 }
 
 func (a *app) releaseCommand() *cobra.Command {
-	return a.jobsCommand("release", "let jobs that are held be started again", "  synapse-cli release JOB",
+	return a.jobsCommand("release", "allow held jobs to start again", "  synapse-cli release JOB",
 		func(ctx context.Context, c *client.Client, j *messages.JobStatus) (string, error) {
 			_, err := c.Hold(ctx, &messages.Hold{Job: j.GetRecord().GetId(), Release: true})
 			if j.GetRecord().GetHold() == nil && j.GetCounts() == nil {
@@ -202,7 +202,7 @@ func (a *app) releaseCommand() *cobra.Command {
 
 func (a *app) requeueCommand() *cobra.Command {
 	reason, hold := "", false
-	c := a.jobsCommand("requeue", "stop jobs and have them wait for their turn again, in their old place",
+	c := a.jobsCommand("requeue", "stop jobs and return them to their place in the queue",
 		"  synapse-cli requeue JOB --reason \"slow disk on n7\"\n  synapse-cli requeue -l team=nlp --hold",
 		func(ctx context.Context, c *client.Client, j *messages.JobStatus) (string, error) {
 			if j.GetCounts() != nil {
@@ -210,7 +210,7 @@ func (a *app) requeueCommand() *cobra.Command {
 			}
 			return c.RequeueSeen(ctx, j, reason, hold)
 		})
-	c.Flags().StringVarP(&reason, "reason", "r", "", "why, for whoever asks later")
-	c.Flags().BoolVar(&hold, "hold", false, "and hold them, until they are released")
+	c.Flags().StringVarP(&reason, "reason", "r", "", "reason to record, shown to other users")
+	c.Flags().BoolVar(&hold, "hold", false, "hold the jobs until they are released")
 	return c
 }

@@ -452,5 +452,5 @@ func TestCompletion(t *testing.T) {
 	cli("", "completion", "bash").wants(t, 0, "synapse-cli", "")
 	cli("", "completion", "tcsh").wants(t, exit.Misuse, "", "unknown command \"tcsh\"")
 	cli("", "help", "nosuch").wants(t, exit.Misuse, "", "there is no command \"nosuch\"")
-	cli("", "help", "get", "jobs").wants(t, 0, "Lists the jobs that live", "")
+	cli("", "help", "get", "jobs").wants(t, 0, "Lists unfinished jobs", "")
 }

@@ -42,18 +42,19 @@ func twinOf(flag string) string {
 // connectionFlags adds the settings as flags of every command.
 func (a *app) connectionFlags(f *pflag.FlagSet) {
 	f.StringVar(&a.config.Server, "server", client.DefaultServer,
-		"the scheduler's `host:port`, or unix:PATH of its socket on this machine; of several, all with commas between them")
+		"scheduler `host:port` (several are separated by commas), or unix:PATH of a local scheduler's socket")
 	f.StringVar(&a.config.TLS, "tls", "",
-		"use TLS, with this `folder` of a person's key and certificate, or with the "+
-			"file that names an outside issuer's (operations.md)")
-	f.StringVar(&a.config.CA, "ca", "", "trust a proxy before the scheduler by this `file` of certificates, and use TLS")
-	f.StringVar(&a.config.Cert, "cert", "", "show this `file`'s certificate to the proxy")
-	f.StringVar(&a.config.Key, "key", "", "the certificate's private key `file`")
+		"use TLS with this `folder` of a user's key and certificate, or with a file that names an outside issuer's "+
+			"certificate (operations.md)")
+	f.StringVar(&a.config.CA, "ca", "",
+		"use TLS and trust a proxy in front of the scheduler by this `file` of CA certificates")
+	f.StringVar(&a.config.Cert, "cert", "", "client certificate `file` for the proxy")
+	f.StringVar(&a.config.Key, "key", "", "private key `file` of --cert")
 	a.retryMs = client.DefaultRetry.Milliseconds()
-	f.Var(span{&a.retryMs}, "retry", "how long to try again while no scheduler leads or answers; 0: not at all")
-	f.String(tokenFlag, "", "show the token in this `file`, or in SYNAPSE_TOKEN; `login` keeps it")
-	f.String(contextFlag, "", "the `name` of the cluster to speak to, of those that `login` has kept")
-	f.String(fileFlag, "", "a YAML `file` with the settings server, retry, tls, token-file, ca, cert and key")
+	f.Var(span{&a.retryMs}, "retry", "maximum time to retry while no scheduler leads or answers; 0 disables retries")
+	f.String(tokenFlag, "", "use the token in this `file` (default: SYNAPSE_TOKEN, or the token of `login`)")
+	f.String(contextFlag, "", "use the cluster with this `name`, from an earlier `login`")
+	f.String(fileFlag, "", "YAML settings `file` with the keys server, retry, tls, token-file, ca, cert and key")
 }
 
 // connectionSettings fills in what the command line does not set: from the environment, the file, and, where that is

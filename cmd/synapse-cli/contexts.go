@@ -56,8 +56,8 @@ func (a *app) change(work func(*client.Contexts) error) error {
 func (a *app) contextsCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:     "contexts",
-		Short:   "list the clusters that you have logged in to",
-		Long:    "Lists the clusters that `login` has kept. The one with a * is spoken to where nothing else says with whom.",
+		Short:   "list the clusters you have logged in to",
+		Long:    "Lists the clusters stored by `login`. The cluster marked with * is the default.",
 		Example: "  synapse-cli contexts\n  synapse-cli contexts -o json",
 		Args:    cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
@@ -81,14 +81,14 @@ func (a *app) contextsCommand() *cobra.Command {
 
 func (a *app) contextCommand() *cobra.Command {
 	c := &cobra.Command{
-		Use: "context", Short: "choose the cluster that is spoken to", Args: cobra.NoArgs,
+		Use: "context", Short: "select the default cluster", Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	c.AddCommand(&cobra.Command{
 		Use:   "use NAME",
-		Short: "speak to this cluster from now on",
-		Long: "Makes a context the current one. It counts where neither a flag nor the environment nor the file of\n" +
-			"--config says with whom to speak; --context NAME means one for a single command.",
+		Short: "select a cluster as the default",
+		Long: "Makes a context the default. The default applies if no flag, environment variable or --config file\n" +
+			"selects a scheduler; --context NAME selects a context for a single command.",
 		Example:           "  synapse-cli context use research",
 		Args:              named("context", "research", 1),
 		ValidArgsFunction: a.completeContexts,

@@ -29,11 +29,12 @@ import (
 func (a *app) cpCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "cp JOB[:RANK]:PATH LOCAL | LOCAL JOB[:RANK]:PATH",
-		Short: "copy a file or folder from a task that runs, or to it",
-		Long: "Copies a file or a folder between this machine and a task that runs, which reads and writes as its user.\n" +
-			"A path of the task begins at its workdir, unless it begins with /. What is copied into a folder that is there\n" +
-			"keeps its name in it. Modes and times come along; owners and set-user-id bits do not. Links in a folder stay\n" +
-			"links; those that lead out of it are left out and named, as is what is no file, and the exit code is 1.",
+		Short: "copy files from or to a running task",
+		Long: "Copies a file or folder between this host and a running task. The task side reads and writes with\n" +
+			"the permissions of the task's user. A relative path in the task starts at its workdir. If the\n" +
+			"target is an existing folder, the source keeps its name in it. Modes and times are preserved;\n" +
+			"owners and set-user-id bits are not. Links within a folder stay links. Links that lead out of the\n" +
+			"folder and special files are skipped and reported, and the exit code is 1.",
 		Example: "  synapse-cli cp JOB:checkpoints/last.pt .          # rank 0's\n" +
 			"  synapse-cli cp JOB:3:trace.json trace3.json       # rank 3's, under another name\n" +
 			"  synapse-cli cp data JOB:inputs                    # a folder",

@@ -42,17 +42,17 @@ var bundleAsks = []struct{ file, command string }{
 }
 
 func (a *app) debugCommand() *cobra.Command {
-	c := &cobra.Command{Use: "debug", Short: "gather what others need to help", Args: cobra.NoArgs,
+	c := &cobra.Command{Use: "debug", Short: "collect a support bundle", Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() }}
 	file, config := "", "/etc/synapse"
 	bundle := &cobra.Command{
 		Use:   "bundle",
-		Short: "write one file with the state of the cluster, its figures, and this machine's log and settings",
-		Long: "Writes a .tar.gz with what the scheduler shows you (machines, jobs, queues, events, why jobs wait, the\n" +
-			"last day), the figures for Prometheus where the scheduler speaks plaintext, and, from this machine, the\n" +
-			"last day of Synapse's log and its files of settings without passwords. Variables, commands and scripts of\n" +
-			"jobs are not in it. What could not be had is in missing.txt, with the reason. Look through it before you\n" +
-			"send it to anybody.",
+		Short: "write a support bundle with cluster state, metrics, local logs and settings",
+		Long: "Writes a .tar.gz with the state that the scheduler shows you: nodes, jobs, queues, events, why\n" +
+			"jobs wait, and the last day of history. It includes the Prometheus metrics if the scheduler uses\n" +
+			"plaintext. From this host, it includes the last day of Synapse's log and the settings files\n" +
+			"without passwords. Environment variables, commands and scripts of jobs are not included. The file\n" +
+			"missing.txt lists each missing part with the reason. Review the bundle before sharing it.",
 		Example: "  synapse-cli debug bundle\n  synapse-cli debug bundle --out bundle.tar.gz",
 		Args:    cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
@@ -63,8 +63,8 @@ func (a *app) debugCommand() *cobra.Command {
 		},
 	}
 	bundle.Flags().StringVar(&file, "out", "",
-		"the `file` to write, which must not be there; without it, one named by the time")
-	bundle.Flags().StringVar(&config, "settings", config, "the `folder` of this machine's files of settings")
+		"`file` to write, which must not exist (default: a name with the current time)")
+	bundle.Flags().StringVar(&config, "settings", config, "`folder` of this host's settings files")
 	c.AddCommand(bundle)
 	return c
 }

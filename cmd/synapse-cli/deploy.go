@@ -41,26 +41,33 @@ const (
 	invitedFor   = time.Hour
 )
 
+// hostsExample shows the file of nodes in the help of deploy.
+const hostsExample = "  settings: {join: \"10.0.0.7:9000\", labels: pool=train}\n" +
+	"  machines:\n" +
+	"    n1: {ssh: root@10.0.0.11, settings: {topology: \"zone=a,rack=r1\"}}\n" +
+	"    n[2-40]: {ssh: \"admin@{name}.cluster\"}   # a user other than root needs passwordless sudo\n" +
+	"    n41:                                     # ssh n41"
+
 func (a *app) deployCommand() *cobra.Command {
 	d := &deployFlags{withinMs: (2 * time.Minute).Milliseconds()}
 	c := &cobra.Command{
 		Use:   "deploy --hosts FILE",
-		Short: "install the agent on machines over ssh, write its settings, and have them join",
-		Long: "Brings the agent to the machines of a file, over your own ssh: installs the package, writes the settings,\n" +
-			"has a machine without a key join by a token, starts the unit, and waits until the cluster sees the machine\n" +
-			"fit. What is as it should be is left alone, so it may be run again at any time; tasks run on meanwhile.\n\n" +
-			"First all machines are looked at; one that does not answer, or cannot be as the file says, is left out. The\n" +
-			"first --canary machines then go one by one, the others --at-once. Once a machine is worse than it was (it\n" +
-			"does not come up, has fewer GPUs, is closed), no further one is begun, and nothing is taken back: an older\n" +
-			"package is another rollout. The same happens at the first Ctrl-C; the second leaves what is under way.\n\n" +
-			"The file has `machines`, by their names in the cluster, and `settings`, the keys of\n" +
-			rollout.SettingsFile + ":\n\n" +
-			"  settings: {join: \"10.0.0.7:9000\", labels: pool=train}\n" +
-			"  machines:\n" +
-			"    n1: {ssh: root@10.0.0.11, settings: {topology: \"zone=a,rack=r1\"}}\n" +
-			"    n[2-40]: {ssh: \"admin@{name}.cluster\"}   # a user who is not root needs sudo without a password\n" +
-			"    n41:                                     # ssh n41\n\n" +
-			"Standard output has a line for each machine: its name, how it came out, and why.",
+		Short: "install, configure and join node agents over ssh",
+		Long: "Installs the agent on the nodes in a file, over your own ssh. On each node, the command installs\n" +
+			"the package, writes the settings, lets a node without a key join with a token and starts the unit.\n" +
+			"It then waits until the cluster reports the node as healthy. Up-to-date parts are left alone, so\n" +
+			"you can run the command again at any time; tasks continue to run.\n\n" +
+			"The command first inspects all nodes and skips nodes that do not answer or cannot match the file.\n" +
+			"It then updates the first --canary nodes one by one and the others --at-once. If a node gets worse\n" +
+			"(does not join, has fewer GPUs, is unschedulable), no further node is started, and nothing is\n" +
+			"rolled back. To return to an older package, run another rollout. The first Ctrl-C also stops the\n" +
+			"rollout in this way; the second Ctrl-C abandons the nodes in progress.\n\n" +
+			"The file has `machines`, by their node names, and `settings`, the keys of\n" +
+			rollout.SettingsFile +
+			":\n\n" +
+			hostsExample +
+			"\n\n" +
+			"Standard output has one line per node: its name, the result, and the reason.",
 		Example: "  synapse-cli deploy --hosts hosts.yaml --package synapse_1.4.0_amd64.deb --by keys/scheduler --dry-run\n" +
 			"  synapse-cli deploy --hosts hosts.yaml --package synapse_1.4.0_amd64.deb --by keys/scheduler\n" +
 			"  synapse-cli deploy --hosts hosts.yaml --canary 2 --at-once 32 --ssh \"ssh -l admin\"",
@@ -79,16 +86,18 @@ func (a *app) deployCommand() *cobra.Command {
 		},
 	}
 	f := c.Flags()
-	f.StringVar(&d.hosts, "hosts", "", "the `file` of machines")
-	f.StringArrayVar(&d.packages, "package", nil, "a `file` to install, .deb or .rpm, as make dist names it; one for "+
-		"each kind of machine. Without any, what is there stays")
-	f.StringVar(&d.by, "by", "", "the `folder` of the scheduler that machines join, for their tokens, on its machine")
-	f.IntVar(&d.canaries, "canary", 1, "so many machines go first, one by one")
-	f.IntVar(&d.atOnce, "at-once", 16, "so many of the others at a time")
-	f.Var(span{&d.withinMs}, "within", "for how long to wait for a machine to be fit again")
-	f.StringVar(&d.ssh, "ssh", "ssh", "what you would type before a destination")
-	f.BoolVar(&d.overwrite, "overwrite", false, "also replace settings that somebody changed on a machine")
-	f.BoolVar(&d.dry, "dry-run", false, "only look, and say what would be done")
+	f.StringVar(&d.hosts, "hosts", "", "`file` of nodes to deploy to")
+	f.StringArrayVar(&d.packages, "package", nil,
+		"package `file` to install, .deb or .rpm, named as by make dist; repeat for each package format and "+
+			"architecture (default: keep the installed package)")
+	f.StringVar(&d.by, "by", "",
+		"`folder` of the scheduler that nodes join, for join tokens; run the command on the scheduler's host")
+	f.IntVar(&d.canaries, "canary", 1, "number of nodes to update first, one by one")
+	f.IntVar(&d.atOnce, "at-once", 16, "number of nodes to update in parallel after --canary")
+	f.Var(span{&d.withinMs}, "within", "maximum time to wait until a node is healthy again")
+	f.StringVar(&d.ssh, "ssh", "ssh", "ssh command that precedes the destination")
+	f.BoolVar(&d.overwrite, "overwrite", false, "replace settings that were changed by hand on a node")
+	f.BoolVar(&d.dry, "dry-run", false, "inspect the nodes and show the planned changes only")
 	return c
 }
 

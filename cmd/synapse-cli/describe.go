@@ -21,7 +21,7 @@ import (
 func (a *app) describeCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "describe",
-		Short: "say all there is to say about a job, a machine or a queue",
+		Short: "show details of a job, node or queue",
 		Args:  cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			return exit.Hint("`"+a.name+" describe job JOB`, `describe node NODE` or `describe queue QUEUE`",
@@ -30,7 +30,7 @@ func (a *app) describeCommand() *cobra.Command {
 	}
 	var chosen []string
 	job := a.objectFlag(&cobra.Command{
-		Use: "job JOB", Aliases: []string{"jobs"}, Short: "describe a job: its ranks, where they are, how they ended",
+		Use: "job JOB", Aliases: []string{"jobs"}, Short: "show details of a job: its ranks, their nodes and how they ended",
 		Args:              oneJob(&chosen),
 		ValidArgsFunction: a.completeJobs,
 		RunE: func(_ *cobra.Command, args []string) error {
@@ -54,9 +54,9 @@ func (a *app) describeCommand() *cobra.Command {
 			})
 		},
 	})
-	labelFlag(job, &chosen, "the job that lives")
+	labelFlag(job, &chosen, "the unfinished job")
 	c.AddCommand(job, a.objectFlag(&cobra.Command{
-		Use: "node NODE", Aliases: []string{"nodes"}, Short: "describe a machine: what it has, and who uses it",
+		Use: "node NODE", Aliases: []string{"nodes"}, Short: "show details of a node: its resources and the jobs on it",
 		Args:              named("machine", "NODE", 1),
 		ValidArgsFunction: a.completeNodes,
 		RunE: func(_ *cobra.Command, args []string) error {
@@ -88,7 +88,7 @@ type explanation struct {
 // objectFlag adds -o for output of one object, or one for each change; also lists further words that it takes.
 func (a *app) objectFlag(c *cobra.Command, also ...string) *cobra.Command {
 	words := append(also, "json", "yaml")
-	c.Flags().VarP(objectFormat{&a.style.Format, words}, "output", "o", "how to show it: "+strings.Join(words, ", "))
+	c.Flags().VarP(objectFormat{&a.style.Format, words}, "output", "o", "output format: "+strings.Join(words, ", "))
 	a.completeFlag(c, "output", cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp))
 	return c
 }
@@ -115,10 +115,10 @@ func (a *app) explainCommand() *cobra.Command {
 	var file string
 	c := a.objectFlag(&cobra.Command{
 		Use:   "explain [JOB | -f FILE]",
-		Short: "say why a job is where it is: what it waits for, and the way out",
-		Long: "Says why a job is where it is: what stands in its way, who has what it wants until when, what would start\n" +
-			"now, and when it starts, as far as that can be told. With -f it says what a job of that file would wait\n" +
-			"for; nothing is submitted and nothing is written.",
+		Short: "explain why a job waits, and what would let it start",
+		Long: "Explains the state of a job: what blocks it, which jobs use the resources it needs and until when,\n" +
+			"which change would start it now, and its estimated start. If -f is set, the command explains the\n" +
+			"job in a file without submitting it.",
 		Example: "  synapse-cli explain JOB\n  synapse-cli explain -f job.yaml",
 		Args: func(c *cobra.Command, args []string) error {
 			if file == "" {
@@ -150,8 +150,8 @@ func (a *app) explainCommand() *cobra.Command {
 			})
 		},
 	})
-	labelFlag(c, &chosen, "the job that lives")
-	c.Flags().StringVarP(&file, "file", "f", "", "a job `file` that is not submitted; - is standard input")
+	labelFlag(c, &chosen, "the unfinished job")
+	c.Flags().StringVarP(&file, "file", "f", "", "job `file` to explain without submitting it; - is standard input")
 	return c
 }
 

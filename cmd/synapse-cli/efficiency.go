@@ -19,21 +19,24 @@ func (a *app) efficiencyCommand() *cobra.Command {
 	by, days := "class", 0
 	c := &cobra.Command{
 		Use:   "efficiency",
-		Short: "show where the GPU time of the cluster went",
-		Long: "Shows where the GPU time of the cluster went: each GPU is in exactly one class at every moment, from the\n" +
-			"moment at which its machine joins until it is removed, so that the classes sum to what there was.\n\n" +
-			"  productive     a gang past its start barrier has it\n" +
-			"  starting       reserved, or its gang is not past the barrier yet\n" +
-			"  stopping       its gang has ended, and evidence is missing that nothing of it runs\n" +
-			"  lost           it was productive, and its gang then ended by a cause that loses what it did;\n" +
-			"                 a success, a cancel and a time limit lose nothing\n" +
-			"  kept           free, and kept for a promise\n" +
-			"  idle wanted    free, and a job waits that could use its type: none that is held, or that a limit stops\n" +
-			"  idle unwanted  free, and no such job waits\n" +
-			"  broken         its device or machine is out of service by a fault\n" +
-			"  closed         free, and people closed its machine\n\n" +
-			"Days are in UTC. The cluster's are kept for 400 days, those of owners and queues for 31: the first 100 names\n" +
-			"of a day are told apart, the others are the row *, and what nobody has is the row without a name.",
+		Short: "show how the GPU time of the cluster was used",
+		Long: "Shows how the GPU time of the cluster was used. Each GPU is in exactly one class at every moment,\n" +
+			"from when its node joins until the node is removed. The classes therefore add up to the total GPU\n" +
+			"time.\n\n" +
+			"  productive     Used by a gang past its start barrier.\n" +
+			"  starting       Reserved, or used by a gang before its start barrier.\n" +
+			"  stopping       Its gang has ended, but the exit of a task is not confirmed yet.\n" +
+			"  lost           Was productive until its gang ended by a cause that loses work.\n" +
+			"                 Success, cancellation and time limits lose nothing.\n" +
+			"  kept           Free, but reserved for a waiting gang.\n" +
+			"  idle wanted    Free while a queued job could use its type.\n" +
+			"                 Held jobs and jobs stopped by a limit do not count.\n" +
+			"  idle unwanted  Free, and no such job is queued.\n" +
+			"  broken         Out of service because its device or node failed.\n" +
+			"  closed         Free on a node that an operator cordoned or drained.\n\n" +
+			"Days are in UTC. The scheduler stores cluster totals for 400 days and totals per owner and queue\n" +
+			"for 31 days. The first 100 names of a day have separate rows, the others share the row *, and\n" +
+			"unused time is in the row without a name.",
 		Example: "  synapse-cli efficiency --days 7\n  synapse-cli efficiency --by queue -o json",
 		Args:    cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
@@ -57,11 +60,11 @@ func (a *app) efficiencyCommand() *cobra.Command {
 		},
 	}
 	f := c.Flags()
-	f.StringVar(&by, "by", by, "rows: "+strings.Join(show.EfficiencyKeys, ", "))
-	f.IntVar(&days, "days", days, "of the newest so many days, today among them; 0: of all")
-	f.StringVarP(&a.style.Format, "output", "o", "", "how to show it: "+strings.Join(show.EfficiencyFormats[1:], ", "))
-	f.BoolVar(&a.style.NoHeaders, "no-headers", false, "leave the headers out")
-	f.BoolVar(&a.style.Parsable, "parsable", false, "fields between |, nothing cut, for programs")
+	f.StringVar(&by, "by", by, "row grouping: "+strings.Join(show.EfficiencyKeys, ", "))
+	f.IntVar(&days, "days", days, "number of days up to and including today; 0 shows all")
+	f.StringVarP(&a.style.Format, "output", "o", "", "output format: "+strings.Join(show.EfficiencyFormats[1:], ", "))
+	f.BoolVar(&a.style.NoHeaders, "no-headers", false, "omit the header line")
+	f.BoolVar(&a.style.Parsable, "parsable", false, "print untruncated fields separated by |, for scripts")
 	a.completeWords(c, "by", show.EfficiencyKeys)
 	a.completeWords(c, "output", show.EfficiencyFormats[1:])
 	return c

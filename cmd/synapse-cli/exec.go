@@ -30,12 +30,13 @@ func (a *app) execCommand() *cobra.Command {
 	var o execOptions
 	c := &cobra.Command{
 		Use:   "exec JOB[:RANK] [-i] [-t] -- COMMAND...",
-		Short: "run a command in a task that runs, as an exec session",
-		Long: "Runs a command in a task, as an exec session: in its container, as its user, with its limits, devices and\n" +
-			"environment. It counts for what the task may use, ends with the task, and says nothing about how the task\n" +
-			"ends. With -i it reads this command's input to its end. If that is not a terminal, -t is left out.\n" +
-			"Without a rank it is rank 0. The exit code is that of the process (128 + n for signals), 125 to 127\n" +
-			"where it could not be run, and 8 where the connection was lost.",
+		Short: "run a command in a running task",
+		Long: "Runs a command in a task, as an exec session: in the task's container, as its user, with its\n" +
+			"limits, devices and environment. The session counts towards the task's limits, ends with the task,\n" +
+			"and does not change the task's result. If -i is set, the session reads this command's standard\n" +
+			"input to the end. Without a terminal, -t is ignored. The default rank is 0. The exit code is the\n" +
+			"session's own (128 + n for signals), 125 to 127 if the session did not run, and 8 if the\n" +
+			"connection was lost.",
 		Example: "  synapse-cli exec JOB -- env\n  synapse-cli exec JOB:3 -it -- sh          # a shell in rank 3\n" +
 			"  echo hello | synapse-cli exec JOB -i -- cat",
 		Args: cobra.MinimumNArgs(1),
@@ -51,8 +52,8 @@ func (a *app) execCommand() *cobra.Command {
 		},
 		ValidArgsFunction: a.completeJobs,
 	}
-	c.Flags().BoolVarP(&o.stdin, "stdin", "i", false, "hand this command's input to the process")
-	c.Flags().BoolVarP(&o.terminal, "tty", "t", false, "give it a terminal, which follows the size of this one")
+	c.Flags().BoolVarP(&o.stdin, "stdin", "i", false, "forward standard input to the session")
+	c.Flags().BoolVarP(&o.terminal, "tty", "t", false, "allocate a terminal that follows the size of the local one")
 	return c
 }
 

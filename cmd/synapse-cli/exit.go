@@ -18,9 +18,9 @@ import (
 
 // This file owns exit codes, and the form of an error: a line, and a hint where there is one.
 
-const exitHelp = "Exit codes: 0 ok, 1 failure, 2 usage, 3 not found, 4 conflict, 5 not allowed, 6 timed out, 7 can " +
-	"never\n" +
-	"run here, 8 unavailable. `submit --wait` and `wait` end with the job's own code (128 + n for signals)."
+const exitHelp = "Exit codes: 0 ok, 1 failure, 2 usage, 3 not found, 4 conflict, 5 not allowed, 6 timed out,\n" +
+	"7 can never run on this cluster, 8 unavailable. `submit --wait` and `wait` exit with the job's own code\n" +
+	"(128 + n for signals)."
 
 // refusedFile is all that is wrong with a file.
 func refusedFile(name string, problems jobfile.Problems) error {

@@ -24,10 +24,10 @@ import (
 func (a *app) portForwardCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "port-forward JOB[:RANK] [LOCAL:]PORT...",
-		Short: "reach ports of a task from this machine",
-		Long: "Listens on 127.0.0.1, and joins each connection with a port of the task's own loopback address, until\n" +
-			"Ctrl-C or the job's end. Nobody reaches it from another machine. LOCAL is the port here, 0 any that is free;\n" +
-			"where it is left out it is the same as there.",
+		Short: "forward local ports to a task",
+		Long: "Listens on 127.0.0.1 and forwards each connection to a port on the task's own loopback address,\n" +
+			"until Ctrl-C or the end of the job. Other hosts cannot connect. LOCAL is the local port, or 0 for\n" +
+			"any free port (default: the same number as PORT).",
 		Example: "  synapse-cli port-forward JOB 8888            # http://127.0.0.1:8888 is a notebook in rank 0\n" +
 			"  synapse-cli port-forward JOB:2 6007:6006",
 		Args: cobra.MinimumNArgs(2),

@@ -21,7 +21,7 @@ import (
 func (a *app) getCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "get",
-		Short: "list jobs, machines or queues",
+		Short: "list jobs, nodes or queues",
 		Args:  cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			return exit.Hint("`"+a.name+" get jobs`, `get nodes` or `get queues`", "what to get is not said")
@@ -46,8 +46,8 @@ func (a *app) getJobsCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:     "jobs [JOB]...",
 		Aliases: []string{"job"},
-		Short:   "list jobs, or show the ones that are named",
-		Long:    "Lists the jobs that live and the newest finished ones, the oldest first, or shows those that are named.",
+		Short:   "list jobs",
+		Long:    "Lists unfinished jobs and the most recently finished ones, oldest first, or only the named jobs.",
 		Example: "  synapse-cli get jobs --live -o wide\n  synapse-cli get jobs --start\n" +
 			"  synapse-cli get jobs -l team=nlp --phase running -q\n  synapse-cli get job JOB -o yaml",
 		RunE: func(_ *cobra.Command, args []string) error {
@@ -73,17 +73,17 @@ func (a *app) getJobsCommand() *cobra.Command {
 	}
 	f := c.Flags()
 	a.listFlags(c)
-	f.BoolVarP(&l.watch, "watch", "w", false, "go on with each change")
-	f.BoolVar(&l.query.Elements, "elements", false, "the elements of arrays, too, that are or were jobs")
-	f.StringVar(&l.query.Array, "array", "", "only the elements of this `array` that are or were jobs")
-	f.BoolVar(&l.me, "me", false, "only mine")
-	f.BoolVar(&l.live, "live", false, "only those that are not over")
-	f.BoolVar(&l.start, "start", false, "only those that wait, with when each starts, as far as that can be told")
-	f.StringSliceVar(&l.query.Phases, "phase", nil, "only in these phases, as in queued or running")
-	f.StringVar(&l.query.Owner, "owner", "", "only of this owner")
-	f.StringVar(&l.query.Queue, "queue", "", "only of this queue")
-	f.StringArrayVarP(&l.labels, "label", "l", nil, selectorHelp)
-	f.StringVar(&l.sort, "sort", "age", "by "+strings.Join(jobOrders(), ", ")+"; with - before it, backwards")
+	f.BoolVarP(&l.watch, "watch", "w", false, "continue with each change")
+	f.BoolVar(&l.query.Elements, "elements", false, "include array elements that are or were jobs")
+	f.StringVar(&l.query.Array, "array", "", "list only the elements of this `array` that are or were jobs")
+	f.BoolVar(&l.me, "me", false, "list only my own jobs")
+	f.BoolVar(&l.live, "live", false, "list only unfinished jobs")
+	f.BoolVar(&l.start, "start", false, "list only waiting jobs, with the estimated start of each")
+	f.StringSliceVar(&l.query.Phases, "phase", nil, "list only jobs in these phases, such as queued or running")
+	f.StringVar(&l.query.Owner, "owner", "", "list only jobs of this owner")
+	f.StringVar(&l.query.Queue, "queue", "", "list only jobs in this queue")
+	f.StringArrayVarP(&l.labels, "label", "l", nil, "list only jobs with these labels: "+selectorHelp)
+	f.StringVar(&l.sort, "sort", "age", "sort key: "+strings.Join(jobOrders(), ", ")+"; prefix - reverses the order")
 	a.completeWords(c, "phase", messages.Phases)
 	a.completeWords(c, "sort", jobOrders())
 	a.completeFlag(c, "queue", a.completeQueues)
@@ -207,7 +207,7 @@ func (a *app) getNodesCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:     "nodes [NODE]...",
 		Aliases: []string{"node"},
-		Short:   "list machines: what they have and what of it is in use",
+		Short:   "list nodes with their resources and usage",
 		Example: "  synapse-cli get nodes -o wide\n  synapse-cli get nodes -l pool=a --sort gpus",
 		RunE: func(_ *cobra.Command, args []string) error {
 			if len(args) > 0 && (l.watch || len(l.labels) > 0) {
@@ -219,9 +219,11 @@ func (a *app) getNodesCommand() *cobra.Command {
 	}
 	f := c.Flags()
 	a.listFlags(c)
-	f.BoolVarP(&l.watch, "watch", "w", false, "go on with each change")
-	f.StringArrayVarP(&l.labels, "label", "l", nil, selectorHelp+"; of its labels or its place")
-	f.StringVar(&l.sort, "sort", "name", "by "+strings.Join(nodeOrders(), ", ")+"; with - before it, backwards")
+	f.BoolVarP(&l.watch, "watch", "w", false, "continue with each change")
+	f.StringArrayVarP(&l.labels, "label", "l", nil,
+		"list only nodes with these labels or topology domains: "+selectorHelp)
+	f.StringVar(&l.sort, "sort", "name",
+		"sort key: "+strings.Join(nodeOrders(), ", ")+"; prefix - reverses the order")
 	a.completeWords(c, "sort", nodeOrders())
 	return c
 }

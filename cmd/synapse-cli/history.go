@@ -34,12 +34,12 @@ func (a *app) historyCommand() *cobra.Command {
 	h := &pastFlags{}
 	c := &cobra.Command{
 		Use:   "history",
-		Short: "list jobs that are over, and what they used",
-		Long: "Lists jobs that are over, the newest first, with how long they waited and ran, the GPUs they held, and how\n" +
-			"they ended; or sums them up. The scheduler remembers them for as long as its --keep-finished says.\n\n" +
-			"A GPU counts from when it was given to a job until the task on it was gone, over all runs. --since and\n" +
-			"--until are about when a job ended: a time ago (24h, 7d), a day (2026-11-01, from its first moment, UTC)\n" +
-			"or a moment (2026-11-01T08:00:00Z).",
+		Short: "list finished jobs and their usage",
+		Long: "Lists finished jobs, newest first, with their wait and run time, GPUs and result; or sums them up.\n" +
+			"The scheduler keeps finished jobs for the time of its --keep-finished.\n\n" +
+			"GPU time counts from the allocation to a job until its task has ended, over all attempts. Use\n" +
+			"--since and --until to select jobs by their end. Both take a time ago (24h, 7d), a day\n" +
+			"(2026-11-01, from its start, UTC) or a moment (2026-11-01T08:00:00Z).",
 		Example: "  synapse-cli history --me --since 24h\n" +
 			"  synapse-cli history --since 2026-11-01 --until 2026-12-01 --sum owner\n" +
 			"  synapse-cli history --state failed,timed-out --queue research -o json --ranks\n" +
@@ -54,22 +54,22 @@ func (a *app) historyCommand() *cobra.Command {
 		},
 	}
 	f := c.Flags()
-	f.StringVar(&h.query.Owner, "owner", "", "only of this owner")
-	f.BoolVar(&h.me, "me", false, "only mine")
-	f.StringVar(&h.query.Queue, "queue", "", "only of this queue")
-	f.StringVar(&h.query.Name, "name", "", "only of this name")
-	f.StringSliceVar(&h.states, "state", nil, "only those that ended so: "+strings.Join(stateNames(), ", "))
-	f.StringArrayVarP(&h.labels, "label", "l", nil, "only with this `key=value`")
-	f.StringVar(&h.since, "since", "", "only those that ended at this `time` or later")
-	f.StringVar(&h.until, "until", "", "only those that ended before this `time`")
+	f.StringVar(&h.query.Owner, "owner", "", "list only jobs of this owner")
+	f.BoolVar(&h.me, "me", false, "list only my own jobs")
+	f.StringVar(&h.query.Queue, "queue", "", "list only jobs in this queue")
+	f.StringVar(&h.query.Name, "name", "", "list only jobs with this name")
+	f.StringSliceVar(&h.states, "state", nil, "list only jobs with these results: "+strings.Join(stateNames(), ", "))
+	f.StringArrayVarP(&h.labels, "label", "l", nil, "list only jobs with this `key=value` label")
+	f.StringVar(&h.since, "since", "", "list only jobs that ended at this `time` or later")
+	f.StringVar(&h.until, "until", "", "list only jobs that ended before this `time`")
 	f.IntVar(&h.limit, "limit", 0,
-		"the newest so many, 0 for all; where it is left out a table has 100, and all else has all")
-	f.BoolVar(&h.query.Ranks, "ranks", false, "with each task's machine, GPUs and end (json)")
-	f.StringVar(&h.sum, "sum", "", "sums instead of jobs, by "+strings.Join(show.SumKeys, ", "))
-	f.StringVarP(&h.format, "output", "o", "", "how to show it: "+strings.Join(show.HistoryFormats, ", "))
-	f.BoolVar(&a.style.NoHeaders, "no-headers", false, "leave the headers out")
-	f.BoolVarP(&a.style.Quiet, "quiet", "q", false, "ids only")
-	f.BoolVar(&a.style.Parsable, "parsable", false, "fields between |, nothing cut, for programs")
+		"maximum number of jobs, newest first; 0 lists all (default: 100 in a table, all in other formats)")
+	f.BoolVar(&h.query.Ranks, "ranks", false, "include the node, GPUs and result of each task (json)")
+	f.StringVar(&h.sum, "sum", "", "show totals instead of jobs, grouped by "+strings.Join(show.SumKeys, ", "))
+	f.StringVarP(&h.format, "output", "o", "", "output format: "+strings.Join(show.HistoryFormats, ", "))
+	f.BoolVar(&a.style.NoHeaders, "no-headers", false, "omit the header line")
+	f.BoolVarP(&a.style.Quiet, "quiet", "q", false, "print only IDs")
+	f.BoolVar(&a.style.Parsable, "parsable", false, "print untruncated fields separated by |, for scripts")
 	for flag, words := range map[string][]string{"output": show.HistoryFormats, "sum": show.SumKeys,
 		"state": stateNames()} {
 		a.completeWords(c, flag, words)

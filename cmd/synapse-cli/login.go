@@ -31,16 +31,19 @@ func (a *app) loginCommand() *cobra.Command {
 	var l loginFlags
 	c := &cobra.Command{
 		Use:   "login HOST:PORT",
-		Short: "keep a cluster and a token for it, and speak to that cluster from now on",
-		Long: "Asks a scheduler whether it takes the token, and keeps both under a name: that of the cluster, if no other\n" +
-			"is given. The token comes from the file of --token-file (- is standard input), or from SYNAPSE_TOKEN. With\n" +
-			"--tls it is the folder of a certificate instead. Both are kept in a file of mode 0600 in your home directory.\n" +
-			"The scheduler is proved by what the token says of it before anything is told to it.\n\n" +
-			"Where the cluster takes tokens of an OpenID Connect issuer, --oidc asks that issuer for one: it says where to\n" +
-			"log in by a browser, on any device. A token of it that you have already comes by --token-file. Such a token\n" +
-			"does not know the cluster, so --root has the certificate of its root, which is no secret: ca.pem in every\n" +
-			"folder. Where --oidc brings a refresh token too, the issuer is asked for the next one before one is over, until\n" +
-			"`logout`; many issuers give it only if --scope has offline_access. Without it, log in again.",
+		Short: "save a cluster and its token, and use that cluster from now on",
+		Long: "Checks with a scheduler that it accepts the token, and saves both under a name (default: the name\n" +
+			"of the cluster). The token comes from --token-file (- is standard input) or SYNAPSE_TOKEN. If\n" +
+			"--tls is set, the command saves the folder of a certificate instead. The context is stored in a\n" +
+			"file of mode 0600 in your home directory. The command verifies the scheduler with the token before\n" +
+			"sending anything to it.\n\n" +
+			"If the cluster accepts tokens of an OpenID Connect issuer, --oidc requests a token from that\n" +
+			"issuer. The command prints where to log in with a browser, on any device. To use an existing token\n" +
+			"of the issuer, pass it with --token-file. Such a token does not identify the cluster, so --root\n" +
+			"must name the certificate of its root: ca.pem in every folder, which is not secret. If --oidc\n" +
+			"returns a refresh token, the token is renewed before it expires, until `logout`. Many issuers\n" +
+			"return a refresh token only if --scope has offline_access. Otherwise, log in again when the token\n" +
+			"expires.",
 		Example: "  synapse-cli login head1:9000 --token-file ann.token\n" +
 			"  pass show research | synapse-cli login head1:9000,head2:9000 --token-file - --name research\n" +
 			"  synapse-cli login head1:9000 --tls ~/keys/ann\n" +
@@ -49,11 +52,12 @@ func (a *app) loginCommand() *cobra.Command {
 		RunE: func(c *cobra.Command, args []string) error { return a.login(c.Context(), args[0], l) },
 	}
 	f := c.Flags()
-	f.StringVar(&l.name, "name", "", "the context's `name`; without it, that of the cluster")
-	f.StringVar(&l.root, "root", "", "the `file` of the cluster's root, for a token of an issuer")
-	f.StringVar(&l.oidc, "oidc", "", "ask the issuer at this `URL` for a token")
-	f.StringVar(&l.client, "client-id", "", "the `id` of the program that is logged in to, as the issuer knows it")
-	f.StringVar(&l.scope, "scope", "openid profile email groups", "what the issuer is asked for, as `words`")
+	f.StringVar(&l.name, "name", "", "context `name` (default: the name of the cluster)")
+	f.StringVar(&l.root, "root", "", "root certificate `file` of the cluster, for a token of an issuer")
+	f.StringVar(&l.oidc, "oidc", "", "request a token from the issuer at this `URL`")
+	f.StringVar(&l.client, "client-id", "", "client `id` of this program at the issuer")
+	f.StringVar(&l.scope, "scope", "openid profile email groups",
+		"scopes to request from the issuer, as space-separated `words`")
 	return c
 }
 
@@ -150,10 +154,10 @@ func (a *app) login(ctx context.Context, server string, l loginFlags) error {
 func (a *app) logoutCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "logout [NAME]",
-		Short: "forget a cluster and the token for it",
-		Long: "Forgets a context, the current one if none is named. Its token is good until an admin revokes it\n" +
-			"(`synapse-cli token revoke ID`; `whoami` says which it is) or its time is over. An issuer that renews it is\n" +
-			"told that this ends.",
+		Short: "remove a saved cluster and its token",
+		Long: "Removes a saved context (default: the current one). The token stays valid until an admin revokes\n" +
+			"it (`synapse-cli token revoke ID`; `whoami` shows the ID) or it expires. If an issuer renews the\n" +
+			"token, the command notifies that issuer.",
 		Example:           "  synapse-cli logout\n  synapse-cli logout research",
 		ValidArgsFunction: a.completeContexts,
 		Args: func(_ *cobra.Command, args []string) error {

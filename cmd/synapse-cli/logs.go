@@ -24,12 +24,12 @@ func (a *app) logsCommand() *cobra.Command {
 	var labels []string
 	c := &cobra.Command{
 		Use:   "logs JOB [-f] [--rank N]...",
-		Short: "show what a job's tasks wrote",
-		Long: "Shows what a job's tasks wrote, their errors with it. Lines of several ranks are labelled with the rank, " +
-			"those " +
-			"of an\narray with the index of the element, as in [17], or [17.3] where elements have several ranks.",
+		Short: "show the output of a job",
+		Long: "Shows standard output and standard error of a job's tasks. If there are several ranks, each line\n" +
+			"is labelled with its rank. Lines of an array are labelled with the index of the element: [17], or\n" +
+			"[17.3] if elements have several ranks.",
 		Example: "  synapse-cli logs -f JOB\n  synapse-cli logs --rank 0-3 --tail 20 JOB\n  synapse-cli logs --previous " +
-			"JOB      # of the attempt before the latest",
+			"JOB      # the attempt before the latest",
 		Args: oneJob(&labels),
 		RunE: func(_ *cobra.Command, args []string) error {
 			if q.Follow && q.Previous {
@@ -46,12 +46,12 @@ func (a *app) logsCommand() *cobra.Command {
 		ValidArgsFunction: a.completeJobs,
 	}
 	f := c.Flags()
-	f.BoolVarP(&q.Follow, "follow", "f", false, "go on until the job is over")
-	f.Var(rankList{&q.Ranks}, "rank", "only these `ranks`, as in 0-3,7")
-	labelFlag(c, &labels, "the job that lives")
-	f.BoolVar(&q.Previous, "previous", false, "of the attempt before the latest")
-	f.StringVar(&tail, "tail", "", "only the last so many `lines` of each rank's output, and of its errors")
-	f.StringVar(&tailBytes, "tail-bytes", "", "only the end of each, as in 64Ki")
+	f.BoolVarP(&q.Follow, "follow", "f", false, "continue until the job ends")
+	f.Var(rankList{&q.Ranks}, "rank", "show only these `ranks`, such as 0-3,7")
+	labelFlag(c, &labels, "the unfinished job")
+	f.BoolVar(&q.Previous, "previous", false, "show the attempt before the latest")
+	f.StringVar(&tail, "tail", "", "show only the last N `lines` of each rank's standard output and standard error")
+	f.StringVar(&tailBytes, "tail-bytes", "", "show only the last bytes of each stream, such as 64Ki")
 	return c
 }
 

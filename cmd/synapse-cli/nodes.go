@@ -26,9 +26,9 @@ type change struct {
 
 func (a *app) nodesCommand(use, short, example string, ch *change) *cobra.Command {
 	var labels []string
-	usageLine, why := use+" NODE...", "why, for whoever asks later"
+	usageLine, why := use+" NODE...", "reason to record, shown to other users"
 	if ch.mustSay {
-		usageLine, why = usageLine+" --reason WHY", why+": it must be given"
+		usageLine, why = usageLine+" --reason WHY", why+" (required)"
 	}
 	c := &cobra.Command{
 		Use: usageLine, Short: short, Example: example,
@@ -66,7 +66,8 @@ func (a *app) nodesCommand(use, short, example string, ch *change) *cobra.Comman
 		ValidArgsFunction: a.completeNodes,
 	}
 	c.Flags().StringVarP(&ch.reason, "reason", "r", "", why)
-	c.Flags().StringArrayVarP(&labels, "label", "l", nil, "all "+selectorHelp+"; of its labels or its place")
+	c.Flags().StringArrayVarP(&labels, "label", "l", nil,
+		"select all nodes with these labels or topology domains: "+selectorHelp)
 	return c
 }
 
@@ -94,10 +95,9 @@ func nodesByLabels(ctx context.Context, c *client.Client, labels []string) ([]st
 func (a *app) noteCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "note NODE... TEXT",
-		Short: "leave a note on a machine, for others; an empty one takes it away",
-		Long: "Leaves a note on a machine, in place of the last one: in `get nodes` and `describe node`, until it is taken " +
-			"away by an\n" +
-			"empty text. It decides nothing, and outlives restarts.",
+		Short: "set or clear the note on a node",
+		Long: "Sets the note that `get nodes` and `describe node` show for a node. A new note replaces the old\n" +
+			"one; an empty text clears the note. Notes do not affect scheduling and survive restarts.",
 		Example: "  synapse-cli note n17 \"loud fan, ticket 12\"\n  synapse-cli note n17 \"\"",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) < 2 {
@@ -144,39 +144,38 @@ func (ch *change) outcome(nowMs int64) string {
 }
 
 func (a *app) cordonCommand() *cobra.Command {
-	return a.nodesCommand("cordon", "let nothing new go to a machine; what runs goes on",
+	return a.nodesCommand("cordon", "mark nodes unschedulable; running tasks continue",
 		"  synapse-cli cordon n17 --reason \"fan broken\"",
 		&change{verb: messages.NodeVerb_NODE_VERB_CORDON, done: "cordoned", mustSay: true})
 }
 
 func (a *app) uncordonCommand() *cobra.Command {
-	return a.nodesCommand("uncordon", "open a machine again; takes a drain back too, also one that is yet to begin",
+	return a.nodesCommand("uncordon", "mark nodes schedulable again; also cancels a current or planned drain",
 		"  synapse-cli uncordon n17",
 		&change{verb: messages.NodeVerb_NODE_VERB_UNCORDON, done: "open again"})
 }
 
 func (a *app) drainCommand() *cobra.Command {
 	ch := &change{verb: messages.NodeVerb_NODE_VERB_DRAIN, done: "draining", mustSay: true}
-	c := a.nodesCommand("drain", "empty a machine: nothing new goes there, and what runs is moved by the deadline",
+	c := a.nodesCommand("drain", "drain nodes: start nothing new there, and move running gangs by the deadline",
 		"  synapse-cli drain n17 --reason \"new firmware\" --deadline 2h\n"+
 			"  synapse-cli drain n6 --reason \"new firmware\" --at 08:00    "+
-			"# till then only what has ended by then starts there", ch)
+			"# until then, only jobs that end in time start there", ch)
 	c.Flags().StringVar(&ch.deadline, "deadline", "",
-		"let gangs that run there go on for so long, as in 2h; without it they go on until they end")
+		"maximum time that running gangs may continue, such as 2h (default: until they end)")
 	c.Flags().Var(timeOfDay{&ch.atUnixMs}, "at",
-		"drain it at this time, as in 08:00 (the next), 2026-11-24T08:00 or now+2h; till then it takes what has surely "+
-			"ended by then")
+		"time to start the drain, such as 08:00 (the next), 2026-11-24T08:00 or now+2h; until then, only jobs that are "+
+			"certain to end in time start there")
 	return c
 }
 
 func (a *app) removeCommand() *cobra.Command {
 	ch := &change{verb: messages.NodeVerb_NODE_VERB_REMOVE, done: "removed"}
 	gone := false
-	c := a.nodesCommand("remove", "say that a machine is gone for good",
+	c := a.nodesCommand("remove", "remove nodes from the cluster for good",
 		"  synapse-cli remove n17 --gone --reason \"sold\"", ch)
-	c.Long = "Says that a machine is gone for good. With --gone this is your word that nothing runs there any more: " +
-		"whatever\n" +
-		"the scheduler still waits to hear from it counts as ended, and its gangs go on elsewhere."
+	c.Long = "Removes nodes that will not return. With --gone, you confirm that nothing runs there any more: the\n" +
+		"scheduler treats all unconfirmed allocations on the node as ended, and the gangs restart on other nodes."
 	check := c.Args
 	c.Args = func(c *cobra.Command, args []string) error {
 		if err := check(c, args); err != nil {
@@ -187,6 +186,6 @@ func (a *app) removeCommand() *cobra.Command {
 		}
 		return nil
 	}
-	c.Flags().BoolVar(&gone, "gone", false, "nothing runs there any more: you have made sure")
+	c.Flags().BoolVar(&gone, "gone", false, "confirm that no process is left on the node")
 	return c
 }

@@ -36,14 +36,14 @@ func (a *app) runCommand() *cobra.Command {
 	o := &runOptions{}
 	c := &cobra.Command{
 		Use:   "run [flags] [--] COMMAND [ARG]...",
-		Short: "run a command in a job of its own, with this terminal, and end together",
-		Long: "Submits a job, waits until it has its room, runs the command in it with this terminal, and ends with the\n" +
-			"command's exit code; the job ends with it. With several tasks all have their room, and the command runs in\n" +
-			"rank 0. Flags are those of submit and stand before the command; --image is host where it is left out.\n" +
-			"Ctrl-C goes to the command. While the job waits it cancels the job. Where this program is gone, the job ends\n" +
-			"too (with 129), unless --keep.",
+		Short: "run a command in a new job with this terminal attached",
+		Long: "Submits a job, waits for its allocation, runs the command in it with this terminal attached, and\n" +
+			"exits with the command's exit code. The job ends with the command. If there are several tasks, the\n" +
+			"command runs in rank 0. The command accepts the flags of submit, before COMMAND; the default\n" +
+			"--image is host. Ctrl-C goes to the command; while the job waits, Ctrl-C cancels the job. If this\n" +
+			"program ends, the job ends with code 129, unless --keep is set.",
 		Example: "  synapse-cli run --gpu 1 env\n" +
-			"  synapse-cli run --gpu 1 --time-limit 2h -- bash      # a shell on a machine with a GPU\n" +
+			"  synapse-cli run --gpu 1 --time-limit 2h -- bash      # a shell on a node with a GPU\n" +
 			"  echo hello | synapse-cli run -- cat",
 		Args: func(c *cobra.Command, args []string) error { return o.check(c, args) },
 		RunE: func(c *cobra.Command, args []string) error {
@@ -58,9 +58,10 @@ func (a *app) runCommand() *cobra.Command {
 	f.SetInterspersed(false)
 	o.specFlags.add(f)
 	o.secretFlags.add(f)
-	f.BoolVar(&o.terminal, "pty", false, "give the command a terminal (it has one where this program does)")
-	f.BoolVar(&o.keep, "keep", false, "leave the job its room when the command has ended, or this program is gone")
-	f.BoolVar(&o.allowInfeasible, "allow-infeasible", false, "let it wait for machines that are yet to join")
+	f.BoolVar(&o.terminal, "pty", false,
+		"allocate a terminal for the command (default: on if this program has a terminal)")
+	f.BoolVar(&o.keep, "keep", false, "keep the job's allocation after the command or this program has ended")
+	f.BoolVar(&o.allowInfeasible, "allow-infeasible", false, "queue the job even if no current node can run it")
 	a.completeFlag(c, "queue", a.completeQueues)
 	return c
 }

@@ -26,9 +26,12 @@ type secretFlags struct {
 }
 
 func (s *secretFlags) add(f *pflag.FlagSet) {
-	f.StringArrayVar(&s.files, "secret", nil, "a file /run/secrets/NAME for the tasks, which nobody else sees: "+
-		"`NAME=@FILE` takes its value from a file here (- is standard input), NAME=env from the variable of that name")
-	f.StringArrayVar(&s.env, "secret-env", nil, "likewise `NAME=@FILE` or NAME=env, as a variable of the tasks")
+	f.StringArrayVar(&s.files, "secret", nil,
+		"secret for the tasks, as the file /run/secrets/NAME: `NAME=@FILE` reads a local file (- is standard input), "+
+			"NAME=env reads the local environment variable NAME")
+	f.StringArrayVar(&s.env, "secret-env", nil,
+		"secret for the tasks, as an environment variable: `NAME=@FILE` reads a local file (- is standard input), "+
+			"NAME=env reads the local environment variable NAME")
 }
 
 // named are what the flags name, with where the value is.

@@ -19,7 +19,7 @@ type condition struct {
 	not, bare  bool
 }
 
-const selectorHelp = "only with `key=value`, key!=value, or key alone; several between commas"
+const selectorHelp = "`key=value`, key!=value or key, several separated by commas"
 
 func parseSelector(entries []string) (selector, error) {
 	var s selector

@@ -50,28 +50,33 @@ func (a *app) simulateCommand() *cobra.Command {
 	c := a.objectFlag(&cobra.Command{
 		Use:   "simulate RECORD",
 		Short: "replay a recorded workload on a simulated cluster",
-		Long: "Replays a record of jobs: the scheduler of this version decides, on virtual time, on a cluster of as many\n" +
-			"machines as are asked for, on which nothing fails. It says how long jobs would have waited and how well the\n" +
-			"GPUs would have been used. No cluster is asked, and nothing is written but what --report names.\n\n" +
-			"RECORD is a file, compressed or not, or - for standard input, in one of these forms, which is recognised:\n" +
-			"  csv      the columns submit_s, duration_s and gpus, and where it has them job_id, tasks, user, queue,\n" +
-			"           requested_walltime_s and real_wait_s. The last two may also stand in a file beside it, with job_id:\n" +
-			"           NAME_extra.csv of NAME.csv, or --limits\n" +
-			"  sacct    what Slurm's `sacct --parsable2` prints with JobID, Submit, Start, ElapsedRaw and AllocTRES, and\n" +
-			"           where it has them ReqTRES, Timelimit, State, User and Partition\n" +
-			"  history  what `" + a.name + " history -o json` prints\n" +
-			"  swf      the standard workload format; one processor stands for one GPU, or --procs-per-gpu for one\n\n" +
-			"The GPUs of a job are the whole gang's: one of no more than a machine has goes on one machine, a larger one on\n" +
-			"whole machines and at most one more. With --synthetic a workload is drawn instead, and words may say how:\n" +
+		Long: "Replays a record of jobs with the scheduler of this version, on virtual time, on a cluster of the\n" +
+			"given size without failures. The result shows how long jobs would have waited and how well the\n" +
+			"GPUs would have been used. The command contacts no cluster and writes only the --report file.\n\n" +
+			"RECORD is a file, compressed or not, or - for standard input. The command detects its format:\n" +
+			"  csv      Columns submit_s, duration_s and gpus; optionally job_id, tasks, user, queue, " +
+			"requested_walltime_s\n" +
+			"           and real_wait_s. The last two can also be in a second file with job_id: NAME_extra.csv or " +
+			"--limits.\n" +
+			"  sacct    Output of Slurm's `sacct --parsable2` with JobID, Submit, Start, ElapsedRaw and AllocTRES;\n" +
+			"           optionally ReqTRES, Timelimit, State, User and Partition.\n" +
+			"  history  Output of `" +
+			a.name +
+			" history -o json`.\n" +
+			"  swf      The standard workload format; each processor counts as one GPU (see --procs-per-gpu).\n\n" +
+			"The GPUs of a job are the total of its gang. A gang that fits on one node uses one node; a larger\n" +
+			"gang uses whole nodes and at most one partial node. If --synthetic is set, the workload is\n" +
+			"generated, and the argument can set its parameters:\n" +
 			"jobs=2500,days=7,users=40,gangs=8,bursts=8,seed=1 (gangs and bursts in percent).\n\n" +
-			"Policies: synapse is that of a cluster on which nothing is set: it looks ahead, by limits and by what it\n" +
-			"learns of how long jobs run. synapse-fifo is that of one with the order fifo. The others are for comparison,\n" +
-			"and no cluster has them: fifo (the first in line blocks), greedy (whoever fits), easy (backfilling around a\n" +
-			"promise to the first), sjf and sjfskip (the shortest first), ssf (the smallest and shortest first). They go by\n" +
-			"limits, or, with --oracle, by how long each job will really run.",
+			"Policies: synapse is the default policy of a cluster, which plans ahead with time limits and\n" +
+			"estimated run times. synapse-fifo is the policy of a cluster with the order fifo. The other\n" +
+			"policies are for comparison only. Queue order: fifo (the first job in line blocks), greedy (any\n" +
+			"job that fits) and easy (backfill around a reservation for the first job). Shortest first: sjf,\n" +
+			"sjfskip and ssf (smallest and shortest). These policies use time limits, or the actual run time of\n" +
+			"each job if --oracle is set.",
 		Example: "  synapse-cli simulate --synthetic --nodes 16\n" +
 			"  synapse-cli simulate jobs.csv --nodes 40\n" +
-			"  synapse-cli simulate sacct.txt --nodes 40    # of sacct -aXP -o " +
+			"  synapse-cli simulate sacct.txt --nodes 40    # from sacct -aXP -o " +
 			"JobID,Submit,Start,ElapsedRaw,Timelimit,AllocTRES,User\n" +
 			"  synapse-cli simulate jobs.csv --nodes 40 --policy synapse,easy,sjf --oracle\n" +
 			"  synapse-cli simulate jobs.csv --nodes 40 --policy synapse,easy --report waits.html\n" +
@@ -97,39 +102,41 @@ func (a *app) simulateCommand() *cobra.Command {
 
 func (r *replayFlags) flags(a *app, c *cobra.Command) {
 	f := c.Flags()
-	f.IntVar(&r.nodes, "nodes", 0, "machines of the cluster")
-	f.IntVar(&r.gpus, "gpus-per-node", 8, "GPUs of each")
-	f.IntVar(&r.racks, "racks", 0, "racks that they stand in; left out: 8 machines to a rack")
+	f.IntVar(&r.nodes, "nodes", 0, "number of nodes")
+	f.IntVar(&r.gpus, "gpus-per-node", 8, "number of GPUs per node")
+	f.IntVar(&r.racks, "racks", 0, "number of racks (default: one per 8 nodes)")
 	f.StringVar(&r.cluster, "cluster", "",
-		"a `FILE` of the machines: what `get nodes -o json` prints, or CSV of the columns machines, gpus and racks")
+		"`FILE` with the nodes of the cluster: output of `get nodes -o json`, or CSV with the columns `machines`, gpus "+
+			"and racks")
 	f.StringVar(&r.format, "format", "",
-		"the form of the record: "+strings.Join(record.Formats(), ", ")+"; left out: its content tells")
-	f.BoolVar(&r.synthetic, "synthetic", false, "draw a workload; in place of a record stands, if anything, how")
-	f.BoolVar(&r.print, "print", false, "print the jobs as CSV, as they were read or drawn, and replay nothing")
-	f.StringVar(&r.limits, "limits", "", "a `FILE` of the jobs' limits of time, beside one of CSV")
-	f.IntVar(&r.procsToGPU, "procs-per-gpu", 1, "processors of swf that stand for one GPU")
-	f.IntVar(&r.cut.First, "first-row", 0, "leave out so many rows")
-	f.IntVar(&r.cut.Rows, "rows", 0, "replay so many rows; 0: all")
-	f.Float64Var(&r.cut.Timescale, "timescale", 1, "stretch the time between arrivals; 0: until they offer --load")
-	f.Float64Var(&r.cut.Load, "load", 0.9, "the share of the GPUs that arrivals want, where --timescale is 0 or left out")
-	f.StringSliceVar(&r.policies, "policy", []string{record.Synapse}, "`POLICY` to replay, or several by comma: "+
-		strings.Join(record.Policies(), ", "))
+		"record format: "+strings.Join(record.Formats(), ", ")+" (default: detected)")
+	f.BoolVar(&r.synthetic, "synthetic", false, "generate a workload; the argument, if any, sets its parameters")
+	f.BoolVar(&r.print, "print", false, "print the jobs as CSV without replaying them")
+	f.StringVar(&r.limits, "limits", "", "CSV `FILE` with the time limits of the jobs")
+	f.IntVar(&r.procsToGPU, "procs-per-gpu", 1, "number of swf processors that count as one GPU")
+	f.IntVar(&r.cut.First, "first-row", 0, "number of rows to skip")
+	f.IntVar(&r.cut.Rows, "rows", 0, "number of rows to replay; 0 replays all")
+	f.Float64Var(&r.cut.Timescale, "timescale", 1, "factor for the time between arrivals; 0 fits the arrivals to --load")
+	f.Float64Var(&r.cut.Load, "load", 0.9,
+		"share of the GPUs that arrivals request, used if --timescale is 0 or not set")
+	f.StringSliceVar(&r.policies, "policy", []string{record.Synapse},
+		"`POLICY` to replay, several separated by commas: "+strings.Join(record.Policies(), ", "))
 	f.StringVar(&r.placement, "placement", "own",
-		"where gangs of the other policies go: own, as the cluster places them, or ref, as published simulators do")
-	f.BoolVar(&r.order.Oracle, "oracle", false, "the other policies know how long each job runs")
-	f.Uint64Var(&r.order.Seed, "seed", 1, "of chance")
-	f.Float64Var(&r.order.Shake, "shake", 0, "change each duration by chance, by up to this share of it")
-	f.IntVar(&r.runs, "runs", 1, "replay so many times, each with another seed")
-	f.StringVar(&r.until, "until", "", "stop this long after the first job came; left out: when all are over")
-	f.StringVar(&r.latency, "latency", "", "what a message, a write to a disk and a preparation take; left out: no time")
-	f.StringVar(&r.report, "report", "", "also write a page of HTML with drawings to this `FILE`")
+		"gang placement of the comparison policies: own (as in the cluster) or ref (as in published simulators)")
+	f.BoolVar(&r.order.Oracle, "oracle", false, "give the comparison policies the actual run time of each job")
+	f.Uint64Var(&r.order.Seed, "seed", 1, "random seed")
+	f.Float64Var(&r.order.Shake, "shake", 0, "maximum random change of each duration, as a share, such as 0.01")
+	f.IntVar(&r.runs, "runs", 1, "number of replays, each with another seed")
+	f.StringVar(&r.until, "until", "",
+		"length of the replay from the first arrival (default: until all jobs have ended)")
+	f.StringVar(&r.latency, "latency", "", "duration of each message, disk write and preparation (default: none)")
+	f.StringVar(&r.report, "report", "", "HTML `FILE` for a report with charts")
 	f.StringVar(&r.queues, "queues", "",
-		"a `FILE` of queues, of kind Queues, that synapse and synapse-fifo go by: their order, limits and weights")
+		"queue configuration `FILE` of kind Queues for synapse and synapse-fifo: order, limits and weights")
 	f.BoolVar(&r.order.Preempt, "preemption", false,
-		"synapse and synapse-fifo stop jobs for others: as --queues says, or, "+
-			"without that, long ones for short ones")
-	f.StringVar(&r.checkpoint, "checkpoint", "", "how often jobs save their work, as in 10m; left out: never")
-	f.BoolVar(&r.order.Check, "check", false, "have the simulator's checkers look at every step")
+		"enable preemption in synapse and synapse-fifo: as in --queues, or by default long jobs for short ones")
+	f.StringVar(&r.checkpoint, "checkpoint", "", "checkpoint interval of jobs, such as 10m (default: never)")
+	f.BoolVar(&r.order.Check, "check", false, "run the simulator's checkers at every step")
 	for flag, words := range map[string][]string{"policy": record.Policies(), "placement": placements,
 		"format": record.Formats()} { //order: each by itself
 		a.completeWords(c, flag, words)

@@ -119,9 +119,10 @@ func besideName(record string) string {
 func (a *app) compareCommand() *cobra.Command {
 	return a.objectFlag(&cobra.Command{
 		Use:   "compare A.json B.json",
-		Short: "show two replays beside each other",
-		Long: "Shows the figures of two replays beside each other, each as `simulate -o json` printed it: of the policies\n" +
-			"that both have, or of the one that each has. Of several runs it shows the mean and the standard deviation.",
+		Short: "compare two replays",
+		Long: "Shows the results of two replays side by side, each from `simulate -o json`. The command compares\n" +
+			"the policies that both replays have, or the single policy of each. If a replay has several runs,\n" +
+			"it shows the mean and the standard deviation.",
 		Example: "  synapse-cli simulate jobs.csv --nodes 40 --runs 5 --shake 0.01 -o json > 40.json\n" +
 			"  synapse-cli simulate jobs.csv --nodes 50 --runs 5 --shake 0.01 -o json > 50.json\n" +
 			"  synapse-cli simulate compare 40.json 50.json",

@@ -40,24 +40,27 @@ func (a *app) asSlurm(name string, words []string) int {
 
 func (a *app) slurmCommand() *cobra.Command {
 	c := &cobra.Command{
-		Use: "slurm", Short: "be Slurm's commands: sbatch, srun, salloc, squeue, scancel, sinfo, sacct, scontrol",
-		Long: "Lays Slurm's commands into a folder, or runs one of them as `synapse-cli slurm squeue`. They take Slurm's\n" +
-			"options, show Slurm's words and end with Slurm's codes. What cannot be honoured is refused by its name.",
+		Use: "slurm", Short: "Slurm-compatible commands: sbatch, srun, salloc, squeue, scancel, sinfo, sacct, scontrol",
+		Long: "Installs Slurm-compatible commands in a folder, or runs one of them, such as `synapse-cli slurm\n" +
+			"squeue`. The commands accept Slurm's options and use Slurm's output and exit codes. Unsupported\n" +
+			"options are rejected by name.",
 		Example: "  synapse-cli slurm install bin && PATH=bin:$PATH squeue --me",
 		Args:    cobra.NoArgs,
 		RunE:    func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	c.AddCommand(&cobra.Command{
-		Use: "install DIR", Short: "lay Slurm's commands into a folder",
-		Long: "Lays " + strings.Join(doors.Names(), ", ") + " into a folder, as links to this program. A file that is\n" +
-			"there already and leads elsewhere is left alone, and said.",
+		Use: "install DIR", Short: "install the Slurm-compatible commands in a folder",
+		Long: "Installs " +
+			strings.Join(doors.Names(), ", ") +
+			" in a folder, as links to this program. The command\n" +
+			"reports existing files that lead elsewhere and does not replace them.",
 		Example: "  synapse-cli slurm install bin",
 		Args:    named("folder", "install DIR", 1),
 		RunE:    func(_ *cobra.Command, args []string) error { return a.layDoors(args[0]) },
 	})
 	for _, name := range doors.Names() {
 		c.AddCommand(&cobra.Command{
-			Use: name, Short: "as " + name + " of Slurm", Hidden: true, DisableFlagParsing: true,
+			Use: name, Short: "run " + name + " as in Slurm", Hidden: true, DisableFlagParsing: true,
 			RunE: func(_ *cobra.Command, args []string) error { return exit.With(a.asSlurm(name, args)) },
 		})
 	}

@@ -40,56 +40,60 @@ type specFlags struct {
 
 // add adds the flags, in the order in which help shows what belongs together.
 func (s *specFlags) add(f *pflag.FlagSet) {
-	f.StringVar(&s.gpu, "gpu", "", "GPUs: in total, or of each task with --replicas")
-	f.StringVar(&s.cpu, "cpu", "", "CPU cores, likewise; one for a task where nothing is asked for")
-	f.StringVar(&s.mem, "mem", "", "memory, likewise, as in 512Gi")
+	f.StringVar(&s.gpu, "gpu", "", "number of GPUs: per task with --replicas, else in total")
+	f.StringVar(&s.cpu, "cpu", "",
+		"number of CPU cores: per task with --replicas, else in total (default: 1 per task if no resource is requested)")
+	f.StringVar(&s.mem, "mem", "", "memory, such as 512Gi: per task with --replicas, else in total")
 	f.Int32VarP(&s.replicas, "replicas", "n", 0,
-		"so many tasks of the amounts above; without it they are a total, one task per machine")
-	f.StringVar(&s.split, "split", "", "how a total is split: whole (machines) or any (that are free)")
-	f.StringVar(&s.gpuType, "gpu-type", "", "this kind of GPU only")
-	f.StringVar(&s.image, "image", "", "an image, a directory or archive on the workers, or host")
-	f.StringVar(&s.name, "name", "", "the job's name (the command's, if left out)")
-	f.StringVar(&s.queue, "queue", "", "the queue it waits in")
-	f.Int32Var(&s.priority, "priority", 0, "higher goes first")
-	f.StringVar(&s.required, "required", "", "all tasks within one of this level, as in zone")
-	f.StringVar(&s.preferred, "preferred", "", "all tasks best within one of this level, as in rack")
-	f.StringArrayVarP(&s.env, "env", "e", nil, "`NAME=value` for the tasks; NAME alone takes it from here")
-	f.StringArrayVarP(&s.label, "label", "l", nil, "`key=value` on the job")
-	f.StringArrayVar(&s.selector, "node-selector", nil, "machines with this `key=value` only")
-	f.StringVarP(&s.machines, "nodes", "N", "", "so many tasks, each on a machine of its own, as on Slurm")
-	f.StringSliceVarP(&s.nodes, "nodelist", "w", nil, "only these `machines`, as in n1,n2")
-	f.StringSliceVarP(&s.exclude, "exclude", "x", nil, "never these `machines`")
-	f.StringArrayVar(&s.mount, "mount", nil, "`source:target[:ro]`")
-	f.StringVar(&s.workdir, "workdir", "", "the directory to run in")
+		"number of tasks, each with the requested resources (default: one task per node, resources in total)")
+	f.StringVar(&s.split, "split", "",
+		"split of total resources over nodes: whole (whole nodes and one remainder) or any (any free resources)")
+	f.StringVar(&s.gpuType, "gpu-type", "", "required GPU type")
+	f.StringVar(&s.image, "image", "", "container image, a directory or archive on the nodes, or host")
+	f.StringVar(&s.name, "name", "", "name of the job (default: the name of the command)")
+	f.StringVar(&s.queue, "queue", "", "queue of the job")
+	f.Int32Var(&s.priority, "priority", 0, "priority of the job; jobs with higher priority start first")
+	f.StringVar(&s.required, "required", "", "topology level within which all tasks must be, such as zone")
+	f.StringVar(&s.preferred, "preferred", "", "topology level within which all tasks should be, such as rack")
+	f.StringArrayVarP(&s.env, "env", "e", nil,
+		"environment variable `NAME=value` for the tasks; NAME alone copies the local value")
+	f.StringArrayVarP(&s.label, "label", "l", nil, "job label `key=value`")
+	f.StringArrayVar(&s.selector, "node-selector", nil, "node label `key=value` that all nodes of the job must have")
+	f.StringVarP(&s.machines, "nodes", "N", "", "number of tasks, each on a separate node, as in Slurm")
+	f.StringSliceVarP(&s.nodes, "nodelist", "w", nil, "run only on these `nodes`, such as n1,n2")
+	f.StringSliceVarP(&s.exclude, "exclude", "x", nil, "never run on these `nodes`")
+	f.StringArrayVar(&s.mount, "mount", nil, "bind mount `source:target[:ro]`")
+	f.StringVar(&s.workdir, "workdir", "", "working directory of the tasks")
 	f.StringVar(&s.user, "user", "",
-		"`account` of the nodes to run as: me is the account with your name; unset, the job has a uid of its own")
-	f.StringVar(&s.network, "network", "", "what the tasks reach: host (all that the machine does), none, or private")
+		"node `account` to run as; me is the account with your name (default: a separate uid per job)")
+	f.StringVar(&s.network, "network", "", "network of the tasks: host (the node's network), none or private")
 	f.StringVar(&s.launcher, "launcher", "",
-		"what starts the processes of a task: "+strings.Join(messages.LaunchWords(), ", "))
+		"process launcher in each task: "+strings.Join(messages.LaunchWords(), ", "))
 	f.StringVarP(&s.array, "array", "a", "",
-		"one job for each index, as in 0-99, 0-99%10 (ten at once at most), 0-9:2 or 1,5,7")
+		"array indexes, one job each, such as 0-99, 0-99%10 (at most ten at once), 0-9:2 or 1,5,7")
 	f.StringArrayVar(&s.after, "after", nil,
-		"only after these `jobs`, as in J1,J2 or J:any: :ok (the default), :failed (any other end), :any")
-	f.StringVarP(&s.begin, "begin", "b", "", "not before this time, as in 08:00 (the next), 2026-11-24T08:00, or now+2h")
-	f.StringVarP(&s.timeLimit, "time-limit", "t", "", "end an attempt after this time, as in 24h or 24:00:00")
-	f.Int32Var(&s.restarts, "restarts", 0, "try again so often when it fails")
-	f.StringVar(&s.backoff, "backoff", "",
-		"and wait this long before the first time, twice as long before each further one")
-	f.StringVar(&s.patience, "patience", "", "how long the preferred level is waited for")
-	f.StringVar(&s.shm, "shm", "", "shared memory of each task, out of its memory")
-	f.StringVar(&s.disk, "disk", "", "most that each task may keep on its machine's disk (a tenth of what is free there)")
-	f.StringVar(&s.warn, "warn", "", "a signal, and how long before tasks are stopped they are sent it, as in USR1@120s")
-	f.BoolVar(&s.preemptible, "preemptible", true, "whether it may be stopped for others; if not, only within a quota")
-	f.StringVar(&s.checkpoint, "checkpoint", "", "how often it saves its work, as in 10m: a stop costs no more than that")
-	f.StringVar(&s.stopSignal, "stop-signal", "", "by which a task is asked to end")
-	f.StringVar(&s.grace, "grace", "", "and how long it may take for that")
-	f.StringVar(&s.prepareTimeout, "prepare-timeout", "", "how long images may take")
-	f.StringVar(&s.lostGrace, "lost-grace", "", "how long a lost machine may return with the attempt")
+		"start after these `jobs`, such as J1,J2 or J:any; suffix :ok (default), :failed (any other end) or :any")
+	f.StringVarP(&s.begin, "begin", "b", "", "earliest start, such as 08:00 (the next), 2026-11-24T08:00 or now+2h")
+	f.StringVarP(&s.timeLimit, "time-limit", "t", "", "maximum run time of an attempt, such as 24h or 24:00:00")
+	f.Int32Var(&s.restarts, "restarts", 0, "maximum number of restarts after a failure")
+	f.StringVar(&s.backoff, "backoff", "", "delay before the first restart; doubles with each further restart")
+	f.StringVar(&s.patience, "patience", "", "maximum time to wait for the --preferred topology level")
+	f.StringVar(&s.shm, "shm", "", "shared memory per task, part of its memory")
+	f.StringVar(&s.disk, "disk", "", "maximum disk space per task on its node (default: a tenth of the free space)")
+	f.StringVar(&s.warn, "warn", "", "warning signal and its lead time before tasks are stopped, such as USR1@120s")
+	f.BoolVar(&s.preemptible, "preemptible", true,
+		"allow preemption of this job; if false, the job runs only within a quota")
+	f.StringVar(&s.checkpoint, "checkpoint", "",
+		"checkpoint interval, such as 10m; a preemption loses at most this much work")
+	f.StringVar(&s.stopSignal, "stop-signal", "", "signal sent first when stopping a task, such as INT (default: TERM)")
+	f.StringVar(&s.grace, "grace", "", "time between --stop-signal and KILL")
+	f.StringVar(&s.prepareTimeout, "prepare-timeout", "", "maximum time to prepare images")
+	f.StringVar(&s.lostGrace, "lost-grace", "", "time that a lost node has to return with its attempt")
 	f.StringVar(&s.stopWhenLost, "stop-when-lost", "",
-		"tasks end by themselves when no scheduler was heard for this long")
-	f.StringVarP(&s.cpusEach, "cpus-per-task", "c", "", "CPU cores of each task, as on Slurm")
+		"time without contact to a scheduler after which tasks stop themselves")
+	f.StringVarP(&s.cpusEach, "cpus-per-task", "c", "", "number of CPU cores per task, as in Slurm")
 	f.StringVar(&s.gpusInAll, "gpus", "",
-		"GPUs in total, as on Slurm: of all tasks together where --replicas or --nodes counts them")
+		"number of GPUs in total over all tasks, also with --replicas or --nodes, as in Slurm")
 }
 
 // given is the first flag of a description that the command line has.

@@ -41,17 +41,18 @@ func (a *app) submitCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "submit [flags] [FILE | - | SCRIPT ARG... | -- COMMAND ARG...]",
 		Short: "submit a job from a file, standard input, a script, or flags",
-		Long: "Submits a job: from a file (- is standard input), or described by flags with its command behind --.\n" +
-			"A file that begins with #! is a script: it is sent along, and each task runs a copy of it on the machine's\n" +
-			"own root or in --image. Flags stand before it, and what stands behind it is the script's.\n" +
-			"The id goes to standard output once the job is safe on the scheduler's disk.\n\n" +
-			"Amounts in flags are totals, split over machines; with --replicas they are those of each task. A job\n" +
-			"that no machines here could ever hold is refused with exit code 7, unless --allow-infeasible.",
+		Long: "Submits a job from a file (- is standard input), or from flags with the command after --. A file\n" +
+			"that begins with #! is a script: the command uploads it, and each task runs a copy on the node's\n" +
+			"own root or in --image. Flags go before the script; arguments after it belong to the script. The\n" +
+			"job ID is printed to standard output once the job is safe on the scheduler's disk.\n\n" +
+			"Resource flags are totals that are split over nodes; with --replicas they apply to each task. If\n" +
+			"no combination of current nodes could run the job, it is rejected with exit code 7, unless\n" +
+			"--allow-infeasible is set.",
 		Example: "  synapse-cli submit job.yaml\n" +
-			"  synapse-cli submit job.yaml --attach             # its output here; Ctrl-C detaches, twice cancels\n" +
+			"  synapse-cli submit job.yaml --attach             # show its output; Ctrl-C detaches, twice cancels\n" +
 			"  synapse-cli submit --gpu 64 --cpu 512 --mem 4Ti --image host -- ./train.sh\n" +
-			"  synapse-cli submit --gpu 8 train.sh --epochs 3   # the script itself is sent to the machines\n" +
-			"  synapse-cli submit --from JOB                    # once more what was submitted before",
+			"  synapse-cli submit --gpu 8 train.sh --epochs 3   # the script itself is sent to the nodes\n" +
+			"  synapse-cli submit --from JOB                    # submit an earlier job again",
 		Args: func(c *cobra.Command, args []string) error { return s.arguments(c, args) },
 		RunE: func(c *cobra.Command, args []string) error {
 			if dash := c.ArgsLenAtDash(); dash >= 0 {
@@ -64,17 +65,18 @@ func (a *app) submitCommand() *cobra.Command {
 	f := c.Flags()
 	s.specFlags.add(f)
 	s.secretFlags.add(f)
-	f.StringVarP(&s.file, "file", "f", "", "the job `file`, as behind no flag; - is standard input")
-	f.StringVar(&s.from, "from", "", "submit again what this `job` was")
-	f.StringVar(&s.requestID, "request-id", "", "the same id and job again is the same job: safe to repeat")
-	f.BoolVar(&s.wait, "wait", false, "wait until it is over, and end with its code")
-	f.BoolVar(&s.attach, "attach", false, "wait and show its output; Ctrl-C detaches, twice cancels")
-	f.BoolVar(&s.allowInfeasible, "allow-infeasible", false, "let it wait for machines that are yet to join")
+	f.StringVarP(&s.file, "file", "f", "", "job `file`, an alternative to the argument FILE; - is standard input")
+	f.StringVar(&s.from, "from", "", "submit a copy of this `job`")
+	f.StringVar(&s.requestID, "request-id", "",
+		"idempotency key: repeating a submit with the same key and job returns the same job")
+	f.BoolVar(&s.wait, "wait", false, "wait until the job ends and exit with its code")
+	f.BoolVar(&s.attach, "attach", false, "wait and show the job's output; Ctrl-C detaches, twice cancels")
+	f.BoolVar(&s.allowInfeasible, "allow-infeasible", false, "queue the job even if no current node can run it")
 	f.StringVar(&s.dryRun, "dry-run", "",
-		"submit nothing: check it and show it as a file (`client`), or ask the scheduler what would become of it (server)")
+		"submit nothing: `client` checks the job and prints it as a file, server asks the scheduler for the outcome")
 	f.Lookup("dry-run").NoOptDefVal = dryClient
-	f.BoolVarP(&a.style.Quiet, "quiet", "q", false, "only the id on standard output")
-	f.BoolVar(&a.style.Parsable, "parsable", false, "the same")
+	f.BoolVarP(&a.style.Quiet, "quiet", "q", false, "print only the ID to standard output")
+	f.BoolVar(&a.style.Parsable, "parsable", false, "print only the ID to standard output, as --quiet")
 	a.objectFlag(c, "name")
 	a.completeFlag(c, "from", a.completeJobs)
 	a.completeFlag(c, "queue", a.completeQueues)
@@ -452,10 +454,10 @@ func (a *app) seedFlags(root *cobra.Command) {
 	var cpu, gpu, mem int64
 	var image string
 	f := root.Flags()
-	f.Int64Var(&cpu, "cpu", 1, "CPU cores")
-	f.Int64Var(&gpu, "gpu", 0, "GPUs")
+	f.Int64Var(&cpu, "cpu", 1, "number of CPU cores")
+	f.Int64Var(&gpu, "gpu", 0, "number of GPUs")
 	f.Int64Var(&mem, "mem", 128, "memory in MB")
-	f.StringVar(&image, "image", "ubuntu:latest", "an image, or a directory on the workers")
+	f.StringVar(&image, "image", "ubuntu:latest", "container image, or a directory on the nodes")
 	root.RunE = func(c *cobra.Command, _ []string) error {
 		any := false
 		f.Visit(func(flag *pflag.Flag) { any = any || root.PersistentFlags().Lookup(flag.Name) == nil })

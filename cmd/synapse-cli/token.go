@@ -40,7 +40,7 @@ type tokenFlags struct {
 
 func (a *app) tokenCommand() *cobra.Command {
 	c := &cobra.Command{
-		Use: "token", Short: "make tokens with which machines join and people log in", Args: cobra.NoArgs,
+		Use: "token", Short: "manage join tokens of nodes and login tokens of users", Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	c.AddCommand(a.tokenCreateCommand(), a.tokenListCommand(), a.tokenRevokeCommand())
@@ -51,16 +51,19 @@ func (a *app) tokenCreateCommand() *cobra.Command {
 	t := &tokenFlags{uses: 1}
 	c := &cobra.Command{
 		Use:   "create",
-		Short: "make a token with which a machine joins, or a person logs in",
-		Long: "Prints a token: one word, with the cluster's name, the digest of its root, and a secret. It is shown this\n" +
-			"once, and whoever has it can use it, so hand it on as you would a password.\n\n" +
-			"A machine that joins with it (synapse-node --tls DIR --token FILE) makes its key itself, knows the scheduler by\n" +
-			"the digest, and gets its certificate. The scheduler of the folder --by keeps a hash alone, and refuses a token\n" +
-			"that is spent or over; the default --ttl is 1h. What --gpus, --gpu-type, --labels and --topology say is in the\n" +
-			"certificate: a machine that claims anything else is given no work. What they do not say, it may claim.\n\n" +
-			"A person's (--role admin, operator, submitter or viewer, and --user) is for `synapse-cli login`, is made by an\n" +
-			"admin, and owns what is submitted with it under that name. The secret is made here and does not travel: the\n" +
-			"cluster keeps its hash. The default --ttl is 90 days; `token revoke` ends it.",
+		Short: "create a token for a node to join or a user to log in",
+		Long: "Prints a token: one word with the cluster's name, the digest of its root certificate, and a\n" +
+			"secret. The token is shown only once. Anyone who has the token can use it, so protect it like a\n" +
+			"password.\n\n" +
+			"A node that joins with a token (synapse-node --tls DIR --token FILE) creates its own key, verifies\n" +
+			"the scheduler by the digest and receives its certificate. The scheduler in the folder --by stores\n" +
+			"only a hash, and refuses a token that is used up or expired; the default --ttl is 1h. The values\n" +
+			"of --gpus, --gpu-type, --labels and --topology are in the certificate, and a node with other\n" +
+			"values gets no work. Without these flags, the node may declare any value.\n\n" +
+			"An admin creates user tokens (--role admin, operator, submitter or viewer, and --user) for\n" +
+			"`synapse-cli login`. The user owns all jobs submitted with the token. The secret is generated\n" +
+			"locally and never sent; the cluster stores its hash. The default --ttl is 90 days; `token revoke`\n" +
+			"ends the token early.",
 		Example: "  synapse-cli token create --by keys/scheduler --out n17.token\n" +
 			"  synapse-cli token create --by keys/scheduler --node-name n17 --ttl 24h\n" +
 			"  synapse-cli token create --by keys/scheduler --uses 64 --gpus 8 --gpu-type h100 --labels pool=train\n" +
@@ -78,18 +81,19 @@ func (a *app) tokenCreateCommand() *cobra.Command {
 		},
 	}
 	f := c.Flags()
-	f.StringVar(&t.by, "by", "", "of a machine's: the `folder` of the scheduler that will know it, on its machine")
+	f.StringVar(&t.by, "by", "",
+		"`folder` of the scheduler that admits the node; run the command on the scheduler's host (node tokens only)")
 	f.StringVar(&t.role, "role", string(identity.RoleNode),
-		"what its bearer becomes: node, "+identity.Listed(identity.People))
-	f.StringVar(&t.name, "node-name", "", "the machine's `name`; without it, the machine says one that nobody has")
-	f.StringVar(&t.user, "user", "", "the person's `name`, who owns what is submitted with it")
-	f.StringVar(&t.out, "out", "", "write it to this new `file`, of mode 0600, and not to standard output")
-	f.Var(span{&t.ttlMs}, "ttl", "how long it is good")
-	f.IntVar(&t.uses, "uses", 1, "how many machines may join with it")
-	f.String(string(identity.BoundGPUs), "", "of a machine's: how `many` GPUs it may have, at most")
-	f.String(string(identity.BoundGPUType), "", "of a machine's: the `type` that its GPUs are of")
-	f.String(string(identity.BoundLabels), "", "of a machine's: the labels that it may have, as `key=value,…`")
-	f.String(string(identity.BoundPlace), "", "of a machine's: where it stands, as `level=place,…`")
+		"role of the token: node, "+identity.Listed(identity.People))
+	f.StringVar(&t.name, "node-name", "", "`name` of the node (default: any unused name that the node chooses)")
+	f.StringVar(&t.user, "user", "", "`name` of the user who owns the jobs submitted with the token")
+	f.StringVar(&t.out, "out", "", "write the token to this new `file` of mode 0600 instead of standard output")
+	f.Var(span{&t.ttlMs}, "ttl", "validity period of the token")
+	f.IntVar(&t.uses, "uses", 1, "number of nodes that may join with the token")
+	f.String(string(identity.BoundGPUs), "", "maximum `number` of GPUs of the node (node tokens only)")
+	f.String(string(identity.BoundGPUType), "", "GPU `type` of the node (node tokens only)")
+	f.String(string(identity.BoundLabels), "", "labels that the node may have, as `key=value,…` (node tokens only)")
+	f.String(string(identity.BoundPlace), "", "topology domains of the node, as `level=domain,…` (node tokens only)")
 	roles := []string{string(identity.RoleNode)}
 	for _, role := range identity.People {
 		roles = append(roles, string(role))
@@ -208,8 +212,8 @@ func (a *app) hand(out string, create func() (string, error)) error {
 
 func (a *app) tokenListCommand() *cobra.Command {
 	c := &cobra.Command{
-		Use: "list", Short: "list the tokens of people that are good",
-		Long:    "Lists the tokens of people: whose each is, who made it, until when it is good. Only admins may.",
+		Use: "list", Short: "list the valid tokens of users",
+		Long:    "Lists the valid user tokens with their user, creator and expiry. Requires the role admin.",
 		Example: "  synapse-cli token list\n  synapse-cli token list -o json",
 		Args:    cobra.NoArgs,
 		RunE:    func(*cobra.Command, []string) error { return a.with(a.listPasses) },
@@ -228,9 +232,9 @@ func (a *app) listPasses(ctx context.Context, c *client.Client) error {
 
 func (a *app) tokenRevokeCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "revoke ID", Short: "end a person's token",
-		Long: "Ends a token: whoever shows it is refused from now on, and what is open with it is closed within a minute.\n" +
-			"Only admins may. A machine's token ends by its time and its uses.",
+		Use: "revoke ID", Short: "revoke a user token",
+		Long: "Revokes a user token. The scheduler refuses it immediately and closes its open connections within\n" +
+			"a minute. Requires the role admin. A node token ends by its expiry and its number of uses.",
 		Example: "  synapse-cli token revoke 3f9a2c01d4e58b77",
 		Args:    named("token", "3f9a2c01d4e58b77", 1),
 		RunE: func(_ *cobra.Command, args []string) error {

@@ -39,9 +39,10 @@ func (a *app) topCommand() *cobra.Command {
 	once, every, most := false, 2*time.Second, 0
 	c := &cobra.Command{
 		Use:   "top",
-		Short: "show the cluster on one page, as it is now",
-		Long: "Shows machines, GPUs and the jobs that live, those that hold most GPUs first, then those that wait, in\n" +
-			"their turn. On a terminal the page is shown again every two seconds until q or Ctrl-C; anywhere else, once.",
+		Short: "show a live overview of the cluster",
+		Long: "Shows nodes, GPUs and unfinished jobs: running jobs with the most GPUs first, then waiting jobs in\n" +
+			"their order. On a terminal, the page refreshes every two seconds until q or Ctrl-C; otherwise it\n" +
+			"is printed once.",
 		Example: "  synapse-cli top\n  synapse-cli top --once | head -20",
 		Args:    cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
@@ -58,9 +59,9 @@ func (a *app) topCommand() *cobra.Command {
 		},
 	}
 	f := c.Flags()
-	f.BoolVar(&once, "once", false, "show one page, also on a terminal")
-	f.DurationVar(&every, "every", every, "for how long a page stays")
-	f.IntVar(&most, "jobs", most, "show so many jobs at most; 0: all of them, or as many as a terminal has lines for")
+	f.BoolVar(&once, "once", false, "print one page and exit, also on a terminal")
+	f.DurationVar(&every, "every", every, "refresh interval")
+	f.IntVar(&most, "jobs", most, "maximum number of jobs to show; 0 shows all, or as many as fit on the terminal")
 	return c
 }
 

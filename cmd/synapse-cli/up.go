@@ -44,14 +44,15 @@ func (a *app) upCommand() *cobra.Command {
 	u := &upFlags{}
 	c := &cobra.Command{
 		Use:   "up",
-		Short: "run a cluster on this machine: a scheduler, and nodes with declared GPUs",
-		Long: "Runs a scheduler and node processes on this machine until Ctrl-C, in racks, each with GPUs that are\n" +
-			"declared and not there. Once all nodes have joined, one line on standard output says so. State and logs are in\n" +
-			"--data-dir, and a cluster that is started there again goes on with its jobs; without it they are in a temporary\n" +
-			"directory, which goes with the cluster. Where a cluster was killed, its tasks still run: the next one in the\n" +
-			"same directory ends them and runs their jobs again, and --clean only ends them.\n\n" +
-			"It speaks TLS, with keys that are made for it and that only its user can read. SYNAPSE_CONFIG, as it says it,\n" +
-			"leads to them. Its tasks cannot, so that none of them commands the cluster.",
+		Short: "run a local cluster: a scheduler, and nodes with declared GPUs",
+		Long: "Runs a scheduler and node processes on this host until Ctrl-C, in racks, each node with declared\n" +
+			"GPUs that do not exist. Once all nodes have joined, the command prints one line to standard\n" +
+			"output. State and logs are in --data-dir, and a cluster started there again continues with its\n" +
+			"jobs. Without --data-dir, they are in a temporary directory that is deleted with the cluster. If a\n" +
+			"cluster was killed, its tasks are still running. The next cluster in the same directory ends them\n" +
+			"and restarts their jobs; --clean only ends them.\n\n" +
+			"The cluster uses TLS, with generated keys that only its user can read. The printed SYNAPSE_CONFIG\n" +
+			"points to the keys. Tasks cannot read the keys, so no task can control the cluster.",
 		Example: "  synapse-cli up --nodes 8 --racks 2 --gpus 8\n" +
 			"  synapse-cli up --data-dir ~/synapse --listen 127.0.0.1:9000\n" +
 			"  synapse-cli up --clean",
@@ -69,22 +70,22 @@ func (a *app) upCommand() *cobra.Command {
 		},
 	}
 	f := c.Flags()
-	f.IntVar(&u.Nodes, "nodes", 4, "node processes")
-	f.IntVar(&u.Racks, "racks", 1, "racks that they stand in")
-	f.IntVar(&u.GPUs, "gpus", 8, "GPUs that each declares")
-	f.StringVar(&u.GPUType, "gpu-type", "", "and of which type")
-	f.IntVar(&u.CPUs, "cpus", 32, "CPUs that each offers, whether they are there or not")
-	f.StringVar(&u.Memory, "memory", "256Gi", "memory that each offers, likewise")
-	f.StringVar(&u.Listen, "listen", "127.0.0.1:0", "where the scheduler listens; port 0 takes a free one")
-	f.StringVar(&u.Dir, "data-dir", "", "keep state and logs in this directory")
-	f.StringVar(&u.Store, "store", "", "the scheduler's store: sqlite or memory")
-	f.StringVar(&u.Driver, "driver", "", "what tasks run in, as synapse-node --driver has it")
-	f.StringVar(&u.patience, "patience", "60s", "give up when not all have joined after this time")
+	f.IntVar(&u.Nodes, "nodes", 4, "number of node processes")
+	f.IntVar(&u.Racks, "racks", 1, "number of racks")
+	f.IntVar(&u.GPUs, "gpus", 8, "number of declared GPUs per node")
+	f.StringVar(&u.GPUType, "gpu-type", "", "type of the declared GPUs")
+	f.IntVar(&u.CPUs, "cpus", 32, "number of CPUs that each node offers, whether or not they exist")
+	f.StringVar(&u.Memory, "memory", "256Gi", "memory that each node offers, whether or not it exists")
+	f.StringVar(&u.Listen, "listen", "127.0.0.1:0", "listening address of the scheduler; port 0 picks a free port")
+	f.StringVar(&u.Dir, "data-dir", "", "directory for state and logs (default: a temporary directory)")
+	f.StringVar(&u.Store, "store", "", "record store of the scheduler: sqlite or memory")
+	f.StringVar(&u.Driver, "driver", "", "task driver, as in synapse-node --driver")
+	f.StringVar(&u.patience, "patience", "60s", "maximum time for all nodes to join")
 	f.BoolVar(&u.clean, "clean", false,
-		"start nothing: end what a cluster that was killed left running in --data-dir; without it, of all that were")
-	f.BoolVarP(&u.quiet, "quiet", "q", false, "leave the processes' lines to their logs")
+		"start nothing and end the tasks that a killed cluster left running, in --data-dir (default: in all directories)")
+	f.BoolVarP(&u.quiet, "quiet", "q", false, "write the output of the processes to their logs only")
 	f.CountVar(&u.insecure, "insecure",
-		"speak plaintext: whoever reaches the port, tasks too, commands the cluster; to be given twice")
+		"use plaintext: anyone who can reach the port, including tasks, controls the cluster; give the flag twice")
 	a.completeWords(c, "driver", upDrivers)
 	a.completeWords(c, "store", []string{"sqlite", "memory"})
 	return c

@@ -14,9 +14,9 @@ import (
 func (a *app) upCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "up",
-		Short: "run a cluster on this machine (which has to run Linux)",
-		Long: "Runs a scheduler and node processes on a machine with Linux, which this one is not. Run it on another one,\n" +
-			"a virtual one or WSL 2, and name its scheduler to the other commands here with --server.",
+		Short: "run a local cluster (requires Linux)",
+		Long: "Runs a scheduler and node processes on a Linux host. Run it on another host, a virtual one or WSL\n" +
+			"2, and pass the address of that scheduler to the other commands here with --server.",
 		DisableFlagParsing: true, // whatever is asked, the answer is the same one
 		RunE: func(*cobra.Command, []string) error {
 			return &exit.Failure{Code: exit.Failed, Text: "`up` wants Linux: jobs do not run on " + runtime.GOOS,

@@ -22,12 +22,13 @@ func (a *app) priorityCommand() *cobra.Command {
 	var labels []string
 	c := &cobra.Command{
 		Use:   "priority [JOB]... N",
-		Short: "put jobs before or behind others in the queue",
-		Long: "Gives jobs another priority: higher goes first. It is safe on the scheduler's disk when the command ends. " +
-			"What runs already\n" +
-			"goes on, and has the priority when it waits again.",
-		Example: "  synapse-cli priority JOB 100\n  synapse-cli priority JOB -- -5          # behind all others\n  " +
-			"synapse-cli priority -l team=nlp 10",
+		Short: "change the priority of jobs",
+		Long: "Changes the priority of jobs; jobs with higher priority start first. The change is safe on the\n" +
+			"scheduler's disk when the command ends. Running jobs continue, and the new priority applies when\n" +
+			"they wait again.",
+		Example: "  synapse-cli priority JOB 100\n" +
+			"  synapse-cli priority JOB -- -5          # after all others\n" +
+			"  synapse-cli priority -l team=nlp 10",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return exit.Hint("as in `"+a.name+" priority JOB 100`", "no job and no priority is named")
@@ -50,8 +51,9 @@ func (a *app) priorityCommand() *cobra.Command {
 		},
 		ValidArgsFunction: a.completeJobs,
 	}
-	c.Flags().StringArrayVarP(&labels, "label", "l", nil, "all that live, "+selectorHelp)
-	c.Flags().StringVarP(&change.Reason, "reason", "r", "", "why, for whoever asks later")
+	c.Flags().StringArrayVarP(&labels, "label", "l", nil,
+		"select all unfinished jobs with these labels: "+selectorHelp)
+	c.Flags().StringVarP(&change.Reason, "reason", "r", "", "reason to record, shown to other users")
 	c.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		if strings.HasPrefix(err.Error(), "unknown shorthand flag: ") {
 			return exit.Hint("write it behind --, as in `"+a.name+" priority JOB -- -5`",
@@ -64,30 +66,29 @@ func (a *app) priorityCommand() *cobra.Command {
 
 func (a *app) updateCommand() *cobra.Command {
 	change := &messages.Update{}
-	c := a.jobsCommand("update", "change what jobs ask for, also while they run",
+	c := a.jobsCommand("update", "change the time limit, priority or begin of jobs",
 		"  synapse-cli update JOB --time-limit 48h\n  synapse-cli update JOB --priority 100 --reason \"a deadline\"",
 		a.updates(change))
-	c.Long = "Gives jobs another priority, time limit or begin. It is safe on the scheduler's disk when the command " +
-		"ends.\n\n" +
-		"A time limit holds for the run that there is, too, and counts from when that began: what has been spent stays " +
-		"spent. A limit that is\n" +
-		"below what has been spent ends the job at once, as timed out. 0 takes the limit away.\n\n" +
-		"A begin is for a job that waits: it keeps its place, and is not planned before. `now` takes it away.\n\n" +
-		"What an array is given holds for all its elements, and what one element is given for that one, be it a job yet or " +
-		"not. --array-most is\n" +
-		"the number behind % of `submit --array 0-99%10`; what runs already goes on.\n\n" +
-		"An owner is for a job that was submitted before the cluster spoke TLS: an admin gives it to a person, who sees " +
-		"what is in it and\n" +
-		"may end it from then on. The books and limits of owners go on to call it anonymous."
+	c.Long = "Changes the priority, time limit or begin of jobs. The change is safe on the scheduler's disk when the\n" +
+		"command ends.\n\n" +
+		"A time limit also applies to the current attempt and counts from its start. If the attempt has already\n" +
+		"run longer than the limit, the job ends at once as timed out. 0 removes the limit.\n\n" +
+		"A begin applies to a waiting job: the job keeps its place but does not start earlier. `now` removes it.\n\n" +
+		"A change of an array applies to all its elements; a change of one element applies to that element, even\n" +
+		"if it is not a job yet. --array-most is the number after % in `submit --array 0-99%10`. Running elements\n" +
+		"continue.\n\n" +
+		"--owner is for jobs submitted before the cluster used TLS. An admin assigns such a job to a user, who can\n" +
+		"then see its contents and cancel it. Accounting and owner limits continue to count the job as anonymous."
 	limit := c.Flags().VarPF(span{&change.TimeLimitMs}, "time-limit", "t",
-		"end a run this long after it began, as in 48h or 48:00:00; 0: never")
+		"maximum run time of an attempt, such as 48h or 48:00:00; 0 removes the limit")
 	begin := c.Flags().VarPF(timeOfDay{&change.BeginUnixMs}, "begin", "b",
-		"not before this time, as in 08:00 (the next), 2026-11-24T08:00, or now+2h; now: at once")
-	priority := c.Flags().VarPF(ordinal{&change.Priority}, "priority", "", "higher goes first")
+		"earliest start, such as 08:00 (the next), 2026-11-24T08:00 or now+2h; now removes it")
+	priority := c.Flags().VarPF(ordinal{&change.Priority}, "priority", "",
+		"priority of the job; jobs with higher priority start first")
 	most := c.Flags().VarPF(ordinal{&change.ArrayMost}, "array-most", "",
-		"of an array: so many elements run at once at most; 0: any number")
-	c.Flags().StringVar(&change.GiveTo, "owner", "", "the `person` whose a job of anonymous is from now on; for admins")
-	c.Flags().StringVarP(&change.Reason, "reason", "r", "", "why, for whoever asks later")
+		"maximum number of running array elements; 0 removes the limit")
+	c.Flags().StringVar(&change.GiveTo, "owner", "", "`user` who becomes the owner of a job of anonymous (admins only)")
+	c.Flags().StringVarP(&change.Reason, "reason", "r", "", "reason to record, shown to other users")
 	check := c.Args
 	c.Args = func(c *cobra.Command, args []string) error {
 		change.SetPriority, change.SetTimeLimit, change.SetBegin = priority.Changed, limit.Changed, begin.Changed
@@ -167,7 +168,7 @@ func (a *app) updates(change *messages.Update) act {
 func (a *app) suspendCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "suspend JOB...", Hidden: true, Args: cobra.ArbitraryArgs, DisableFlagParsing: true,
-		Short: "refused: a stopped task would keep its GPUs",
+		Short: "explain why jobs cannot be suspended (use requeue --hold)",
 		RunE: func(*cobra.Command, []string) error {
 			return exit.Hint("`"+a.name+
 				" requeue JOB --hold` has it save and stop, and `release JOB` has it run again; `hold JOB` is for one that waits",

@@ -93,7 +93,7 @@ func (a *app) versionCommand() *cobra.Command {
 			})
 		},
 	})
-	c.Flags().BoolVar(&only, "client", false, "of this program only")
+	c.Flags().BoolVar(&only, "client", false, "show only the version of this program")
 	return c
 }
 
@@ -101,7 +101,7 @@ func (a *app) versionCommand() *cobra.Command {
 func (a *app) docsCommand() *cobra.Command {
 	c := &cobra.Command{Use: "docs", Short: "write the manual", Hidden: true, Args: cobra.NoArgs}
 	c.AddCommand(&cobra.Command{
-		Use: "man DIR", Short: "write a page for each command into a directory", Args: named("directory", "DIR", 1),
+		Use: "man DIR", Short: "write a man page for each command to a directory", Args: named("directory", "DIR", 1),
 		RunE: func(c *cobra.Command, args []string) error {
 			if err := os.MkdirAll(args[0], 0o755); err != nil {
 				return err

@@ -20,9 +20,11 @@ func (a *app) waitCommand() *cobra.Command {
 	var labels []string
 	c := &cobra.Command{
 		Use:   "wait [JOB]... [-l key=value]...",
-		Short: "wait until jobs are over, and end with their code",
-		Long: "Waits until each job is over and ends with its code: 0 where all succeeded, else that of the first one\n" +
-			"named that did not. A scheduler that goes away meanwhile is waited for. " + exitHelp,
+		Short: "wait until jobs end and exit with their code",
+		Long: "Waits until each job has ended and exits with its code: 0 if all jobs succeeded, else the code of\n" +
+			"the first named job that did not. If the scheduler becomes unavailable, the command waits for it\n" +
+			"to return. " +
+			exitHelp,
 		Example: "  synapse-cli wait JOB --timeout 2h && ./evaluate.sh",
 		Args:    func(_ *cobra.Command, args []string) error { return jobsOrLabels(args, labels) },
 		RunE: func(_ *cobra.Command, args []string) error {
@@ -50,9 +52,10 @@ func (a *app) waitCommand() *cobra.Command {
 		},
 		ValidArgsFunction: a.completeJobs,
 	}
-	c.Flags().StringVar(&timeout, "timeout", "", "give up after this time, with exit code 6, as in 90s or 2h")
-	labelFlag(c, &labels, "all that live now")
-	c.Flags().BoolVarP(&quiet, "quiet", "q", false, "say nothing until a job is over")
+	c.Flags().StringVar(&timeout, "timeout", "",
+		"maximum time to wait, such as 90s or 2h; the command then exits with code 6")
+	labelFlag(c, &labels, "all currently unfinished jobs")
+	c.Flags().BoolVarP(&quiet, "quiet", "q", false, "print nothing until a job ends")
 	return c
 }
 

@@ -21,9 +21,9 @@ func (a *app) watchCommand() *cobra.Command {
 	var labels []string
 	c := &cobra.Command{
 		Use:   "watch [JOB]...",
-		Short: "follow jobs and machines: where they stand, then each change",
-		Long: "Shows where the named jobs stand, or all jobs and machines, and then each change in a line of its own, " +
-			"until Ctrl-C.",
+		Short: "follow the changes of jobs and nodes",
+		Long: "Prints the state of the named jobs, or of all jobs and nodes, and then one line per change, until\n" +
+			"Ctrl-C.",
 		Example: "  synapse-cli watch JOB\n  synapse-cli watch --nodes -o json",
 		RunE: func(_ *cobra.Command, args []string) error {
 			chosen, err := parseSelector(labels)
@@ -59,9 +59,9 @@ func (a *app) watchCommand() *cobra.Command {
 		ValidArgsFunction: a.completeJobs,
 	}
 	f := c.Flags()
-	f.BoolVar(&q.Jobs, "jobs", false, "jobs only")
-	f.BoolVar(&q.Nodes, "nodes", false, "machines only")
-	f.StringArrayVarP(&labels, "label", "l", nil, "jobs "+selectorHelp)
+	f.BoolVar(&q.Jobs, "jobs", false, "show only jobs")
+	f.BoolVar(&q.Nodes, "nodes", false, "show only nodes")
+	f.StringArrayVarP(&labels, "label", "l", nil, "show only jobs with these labels: "+selectorHelp)
 	return a.objectFlag(c)
 }
 
@@ -109,9 +109,9 @@ func (a *app) eventsCommand() *cobra.Command {
 	var labels []string
 	c := &cobra.Command{
 		Use:   "events [JOB | NODE]...",
-		Short: "show the last changes of jobs and machines",
-		Long: "Shows the last changes of all jobs and machines, or of those that are named: as many as the " +
-			"scheduler\nstill knows since it leads, up to about a thousand.",
+		Short: "show recent changes of jobs and nodes",
+		Long: "Shows recent changes of all jobs and nodes, or only of the named ones. The scheduler keeps up to\n" +
+			"about a thousand changes since it became the leader.",
 		Example: "  synapse-cli events --since 1h\n  synapse-cli events -f n17",
 		RunE: func(_ *cobra.Command, args []string) error {
 			sinceMs, err := moment("since", since, a.style.NowMs)
@@ -136,10 +136,10 @@ func (a *app) eventsCommand() *cobra.Command {
 			})
 		},
 	}
-	labelFlag(c, &labels, "of jobs that live")
-	c.Flags().BoolVarP(&follow, "follow", "f", false, "go on with each change")
+	labelFlag(c, &labels, "the changes of unfinished jobs")
+	c.Flags().BoolVarP(&follow, "follow", "f", false, "continue with each change")
 	c.Flags().StringVar(&since, "since", "",
-		"only those of this `time` or later: 24h, 7d, 2026-11-01 or 2026-11-01T08:00:00Z")
+		"show only changes at this `time` or later: 24h, 7d, 2026-11-01 or 2026-11-01T08:00:00Z")
 	c.ValidArgsFunction = a.completeBoth
 	return a.objectFlag(c)
 }

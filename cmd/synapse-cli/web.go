@@ -36,12 +36,13 @@ func (a *app) webCommand() *cobra.Command {
 	w := &webFlags{}
 	c := &cobra.Command{
 		Use:   "web",
-		Short: "show the cluster in a browser",
-		Long: "Serves a page on this machine that shows the cluster as it changes, until Ctrl-C: the map of all machines,\n" +
-			"jobs and why they wait, machines, queues, events, and what tasks write. Who looks at it sees and does what\n" +
-			"whoever runs this command may. The link that is printed lets one browser in, once; then the next one is.\n\n" +
-			"--record keeps in a file what a viewer may see, until Ctrl-C: no output, no command, no environment of a job.\n" +
-			"--replay shows such a file without a cluster, and --out makes a folder of it that a browser opens by itself.",
+		Short: "open the web UI in a browser",
+		Long: "Serves the web UI on this host until Ctrl-C: the map of all nodes, jobs and why they wait, nodes,\n" +
+			"queues, events, and the output of tasks. The browser has the permissions of the user who runs this\n" +
+			"command. The printed link admits one browser, once; the command then prints the next link.\n\n" +
+			"Use --record to write the view of a viewer to a file, until Ctrl-C: no output, commands or\n" +
+			"environments of jobs. Use --replay to show such a file without a cluster, and --out to export it\n" +
+			"as a folder that a browser can open without a server.",
 		Example: "  synapse-cli web\n" +
 			"  synapse-cli web --no-open --listen 127.0.0.1:8080    # then: ssh -L 8080:127.0.0.1:8080 HEAD\n" +
 			"  synapse-cli web --record monday.record\n" +
@@ -68,11 +69,11 @@ func (a *app) webCommand() *cobra.Command {
 		},
 	}
 	f := c.Flags()
-	f.StringVar(&w.listen, "listen", "127.0.0.1:0", "the address of the page, on this machine's loop")
-	f.BoolVar(&w.quiet, "no-open", false, "print the link and start no browser")
-	f.StringVar(&w.record, "record", "", "show nothing: keep in this new `file` what a viewer may see")
-	f.StringVar(&w.replay, "replay", "", "show what such a `file` has, and ask no cluster")
-	f.StringVar(&w.out, "out", "", "of a replay: show nothing, and make this new `folder`")
+	f.StringVar(&w.listen, "listen", "127.0.0.1:0", "listening address of the web UI, on the loopback interface")
+	f.BoolVar(&w.quiet, "no-open", false, "print the link without opening a browser")
+	f.StringVar(&w.record, "record", "", "record the view of a viewer in this new `file` instead of showing the web UI")
+	f.StringVar(&w.replay, "replay", "", "show a recorded `file` without a cluster")
+	f.StringVar(&w.out, "out", "", "new `folder` to export the --replay file to, instead of showing it")
 	return c
 }
 

@@ -36,9 +36,9 @@ type rightObj struct {
 func (a *app) whoamiCommand() *cobra.Command {
 	return a.objectFlag(&cobra.Command{
 		Use:   "whoami",
-		Short: "show whom the scheduler takes you for, and what you may do",
-		Long: "Asks the scheduler for whom it takes the caller: the name, which owns what is submitted with it, the role,\n" +
-			"and until when the certificate or token is good. Without TLS everybody is anonymous and may do anything.",
+		Short: "show your identity and permissions at the scheduler",
+		Long: "Shows how the scheduler identifies the caller: the name, which owns submitted jobs, the role, and\n" +
+			"the expiry of the certificate or token. Without TLS, every user is anonymous and may do anything.",
 		Example: "  synapse-cli whoami\n  synapse-cli whoami -o json",
 		Args:    cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {

@@ -97,7 +97,8 @@ func TestReadMarkdown(t *testing.T) {
 // TestReadGo: help, errors and doc comments are found, joined strings as one.
 func TestReadGo(t *testing.T) {
 	found, err := readGo("cmd/x/x.go", []byte("package x\n\n// F does it.\nfunc F() {\n"+
-		"\tc := cobra.Command{Short: \"show \" +\n\"jobs\"}\n\tf.StringVar(&a, \"b\", \"\", \"the file of it\")\n"+
+		"\tc := cobra.Command{Short: \"show \" +\n\"jobs\", Long: \"Two:\\n  a  one\\n     row\\n  b  two\"}\n"+
+		"\tf.StringVar(&a, \"b\", \"\", \"the file of it\")\n"+
 		"\treturn fmt.Errorf(\"no file %q\", x)\n}\n"))
 	if err != nil {
 		t.Fatal(err)
@@ -106,7 +107,7 @@ func TestReadGo(t *testing.T) {
 	for _, s := range found {
 		got = append(got, string(s.surface)+" "+s.text)
 	}
-	want := "comment F does it./help show jobs/help the file of it/error no file %q"
+	want := "comment F does it./help show jobs/help Two:/help a one row/help b two/help the file of it/error no file %q"
 	if strings.Join(got, "/") != want {
 		t.Errorf("got %s, want %s", strings.Join(got, "/"), want)
 	}

@@ -193,6 +193,9 @@ var (
 	helpKey   = []string{"Short", "Long"}
 )
 
+// tableRow begins a row of a table in help: it is indented by two columns, its further lines by more.
+var tableRow = regexp.MustCompile(`\n {2}(\S)`)
+
 // readGo reads help, errors and doc comments of a file.
 func readGo(name string, text []byte) (all []sentence, err error) {
 	fset := token.NewFileSet()
@@ -202,6 +205,9 @@ func readGo(name string, text []byte) (all []sentence, err error) {
 	}
 	add := func(at token.Pos, of surface, text string) {
 		line := fset.Position(at).Line
+		if of == help {
+			text = tableRow.ReplaceAllString(text, "\n\n$1")
+		}
 		for paragraph := range strings.SplitSeq(text, "\n\n") {
 			all = append(all, sentences(name, line, of, strings.ReplaceAll(paragraph, "\n", " "))...)
 		}

@@ -65,7 +65,7 @@ func (a *CLI) Run(words []string) int {
 	case len(words) == 1 && (words[0] == "--version" || words[0] == "-V"):
 		err = a.Data("slurm %s", slurm.Version)
 	case len(words) == 1 && (words[0] == "--help" || words[0] == "--usage"):
-		err = a.Data("%s of Synapse: it takes what docs/slurm.md says, and refuses all else by name", a.Name)
+		err = a.Data("%s of Synapse: supports the options in docs/slurm.md and rejects all others by name", a.Name)
 	default:
 		err = programs[a.Name](a, words)
 	}
