@@ -51,8 +51,7 @@ func TestSqueue(t *testing.T) {
 	squeue("-h", "-o", "%i", "-S", "t,-i").wants(t, 0, n("jrun")+"\n", "")
 	squeue("-S", "y").wants(t, 1, "", `squeue: error: --sort: "y" is not known here`)
 	squeue("-j", "12345").wants(t, 1, "", "squeue: error: Invalid job id specified: 12345\n")
-	squeue("-o", "%i %y").wants(t, 1, "",
-		"squeue: error: --format: %y cannot be shown here: --nice is part of the priority")
+	squeue("-h", "-o", "%i[%y]", "-j", n("jrun")).wants(t, 0, n("jrun")+"[]\n", "") // nothing here has it
 	squeue("--frob").wants(t, 1, "", "squeue: error: unknown flag: --frob")
 	squeue("-t", "ODD").wants(t, 1, "", "Invalid job state specified: ODD")
 }
@@ -170,7 +169,14 @@ func TestSlurmClients(t *testing.T) {
 		}
 	}
 	slurm(map[string]string{"SQUEUE_STATES": "R"}, "squeue", "-h", "-o", "%i").wants(t, 0, n("jrun")+"\n", "")
-	slurm(nil, "squeue", "--no", "-o", "%i").wants(t, 0, "", "")
+	slurm(nil, "squeue", "--no", "-o", "%i").wants(t, 1, "", "squeue: error: --no: is the beginning of --noconvert, ")
+	slurm(nil, "squeue", "-h", "-w", "n[2-3]", "-o", "%i", "-M", "all").wants(t, 0, n("jrun")+"\n", "")
+	slurm(nil, "squeue", "-h", "-w", "n3", "-o", "%i").wants(t, 0, "", "")
+	slurm(nil, "sinfo", "--format", "%P,%m", "--noconvert").wants(t, 0, "PARTITION,MEMORY\n", "")
+	slurm(nil, "scontrol", "show", "jobid", "-dd", n("jrun")).wants(t, 0, "JobState=RUNNING", "")
+	slurm(nil, "scontrol", "show", "partitions", "-o").wants(t, 0, " Default=YES ", "")
+	slurm(nil, "scontrol", "show", "partition", "none").wants(t, 1, "", "scontrol: error: Partition none not found")
+	slurm(nil, "scontrol", "show", "config").wants(t, 0, "\nMinJobAge               = 300 sec\n", "")
 	slurm(nil, "squeue", "--sta", "R").wants(t, 1, "", "squeue: error: --sta: is the beginning of --start, --states")
 }
 

@@ -42,7 +42,6 @@ func (a *CLI) sacct(words []string) error {
 	f.BoolVarP(&o.closed, "parsable", "p", false, "")
 	f.BoolVarP(&o.parsed2, "parsable2", "P", false, "")
 	f.BoolVar(&o.object, "json", false, "")
-	f.BoolP("allocations", "X", false, "") // steps are not kept, so there is nothing else
 	if err := parseSlurm(f, words); err != nil {
 		return err
 	}
@@ -85,6 +84,16 @@ func (a *CLI) sacct(words []string) error {
 // ago is so long before now, as sacct has it.
 var ago = regexp.MustCompile(`^now-(\d+)([mhd])[a-z]*$`)
 
+// dated reads a date and a time of day as Slurm's users write them: 2026-11-26T10:00, or with a dash in place of the T.
+func dated(text string) (unixMs int64, is bool) {
+	for _, layout := range []string{"2006-01-02T15:04:05", "2006-01-02T15:04", "2006-01-02-15:04:05", "2006-01-02-15:04"} {
+		if at, err := time.ParseInLocation(layout, text, time.Local); err == nil {
+			return max(at.UnixMilli(), 0), true
+		}
+	}
+	return 0, false
+}
+
 // accounts are the jobs of a time: those that live, and those that are over, the oldest first. Without a time it is
 // today, of whoever asks; a job that is named is looked for in all of the past.
 func (a *CLI) accounts(ctx context.Context, c *client.Client, o *accountFlags) ([]*slurm.Entry, error) {
@@ -102,7 +111,9 @@ func (a *CLI) accounts(ctx context.Context, c *client.Client, o *accountFlags) (
 		if t.text == "" || t.text == "now" {
 			continue
 		}
-		if *t.to, err = a.Moment(t.flag, ago.ReplaceAllString(t.text, "$1$2"), now.UnixMilli()); err != nil {
+		if at, is := dated(t.text); is {
+			*t.to = at
+		} else if *t.to, err = a.Moment(t.flag, ago.ReplaceAllString(t.text, "$1$2"), now.UnixMilli()); err != nil {
 			return nil, err
 		}
 	}

@@ -3,6 +3,7 @@ package doors
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -20,6 +21,7 @@ import (
 func (a *CLI) scontrol(words []string) error {
 	f := slurmFlags("scontrol")
 	f.BoolP("oneliner", "o", false, "")
+	f.CountP("details", "d", "") // all of them are always shown
 	if err := parseSlurm(f, words); err != nil {
 		return err
 	}
@@ -110,25 +112,33 @@ func (a *CLI) scontrolShow(words []string, oneLine bool) error {
 				})
 			}
 			all, err := a.entries(ctx, c, &choice{})
-			for _, e := range all {
-				if err == nil {
-					err = show(e.Show())
-				}
-			}
-			return err
+			return showAll(show, all, err)
+		})
+	case "config":
+		return a.With(func(_ context.Context, c *client.Client) error { return a.config(c) })
+	case "partition", "partitionname":
+		return a.With(func(ctx context.Context, c *client.Client) error {
+			all, err := a.partitions(ctx, c, name)
+			return showAll(show, all, err)
 		})
 	case "node", "nodename":
 		return a.With(func(ctx context.Context, c *client.Client) error {
 			all, err := a.machinesNamed(ctx, c, name)
-			for _, m := range all {
-				if err == nil {
-					err = show(m.Show())
-				}
-			}
-			return err
+			return showAll(show, all, err)
 		})
 	}
-	return exit.Hint("job, node, hostnames and hostlist are known", "show %s cannot be honoured here", words[0])
+	return exit.Hint("job, node, partition, config, hostnames and hostlist are known", "show %s cannot be honoured here",
+		words[0])
+}
+
+// showAll shows one after the other, unless they could not be read.
+func showAll[T interface{ Show() string }](show func(string) error, all []T, err error) error {
+	for _, one := range all {
+		if err == nil {
+			err = show(one.Show())
+		}
+	}
+	return err
 }
 
 // machinesNamed are those of a list, in Slurm's brackets; empty: all that are not removed.
@@ -272,7 +282,6 @@ func (a *CLI) sinfo(words []string) error {
 	f.BoolVarP(&noHeader, "noheader", "h", false, "")
 	f.BoolVarP(&each, "Node", "N", false, "")
 	f.BoolVarP(&long, "long", "l", false, "")
-	f.BoolP("all", "a", false, "")
 	if err := parseSlurm(f, words); err != nil {
 		return err
 	}
@@ -345,6 +354,40 @@ func partitionLines(ctx context.Context, c *client.Client, all []*slurm.Machine,
 		lines = append(lines, own...)
 	}
 	return lines, nil
+}
+
+// partitions are queues that take jobs, each with all its nodes; name is one of them, or empty for all.
+func (a *CLI) partitions(ctx context.Context, c *client.Client, name string) (all []*slurm.Partition, err error) {
+	nodes, err := a.machinesNamed(ctx, c, "")
+	if err != nil {
+		return nil, err
+	}
+	lines, err := partitionLines(ctx, c, nodes, name, false)
+	for _, line := range lines { // one for each state
+		if last := len(all) - 1; last >= 0 && all[last].Name == line.Name {
+			all[last].Machines = append(all[last].Machines, line.Machines...)
+		} else {
+			all = append(all, line)
+		}
+	}
+	if err == nil && len(all) == 0 && name != "" {
+		err = exit.Usage("Partition %s not found", name)
+	}
+	return all, err
+}
+
+// config writes the settings that clients read of Slurm's configuration.
+func (a *CLI) config(c *client.Client) error {
+	cluster, _, _ := c.Root()
+	text := "Configuration data as of " + time.Now().Format("2006-01-02T15:04:05")
+	for _, setting := range [][2]string{
+		{"ClusterName", cmp.Or(cluster, "synapse")}, {"DefMemPerNode", "UNLIMITED"},
+		{"MaxArraySize", strconv.Itoa(messages.MaxIndex + 1)}, {"MinJobAge", "300 sec"},
+		{"SelectType", "select/cons_tres"}, {"SLURM_VERSION", slurm.Version}, {"SlurmctldHost[0]", c.Server()},
+	} {
+		text += fmt.Sprintf("\n%-23s = %s", setting[0], setting[1])
+	}
+	return a.Page(text)
 }
 
 // queueLine is a queue that takes jobs, with the labels that its machines must have.

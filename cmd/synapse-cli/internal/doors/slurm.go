@@ -99,6 +99,7 @@ func slurmFlags(name string) *pflag.FlagSet {
 	f := pflag.NewFlagSet(name, pflag.ContinueOnError)
 	f.Usage = func() {}
 	f.SortFlags = false
+	accepts(f, name)
 	return f
 }
 
@@ -112,6 +113,30 @@ func parseSlurm(f *pflag.FlagSet, words []string) error {
 		return exit.Hint("docs/slurm.md has what is known", "%s", strings.SplitN(err.Error(), "\n", 2)[0])
 	}
 	return nil
+}
+
+// accepted are options of listings that change nothing here: there is one cluster, and all of it is shown. Behind a
+// comma is the letter. One that takes a value ends with =.
+var accepted = map[string]string{
+	"squeue": "all,a clusters,M= noconvert federation local sibling verbose,v hide array-unique only-job-state",
+	"sinfo":  "all,a clusters,M= noconvert federation local verbose,v hide exact,e responding,r dead,d",
+	"sacct": "allocations,X clusters,M= allclusters,L noconvert federation local duplicates,D verbose,v " +
+		"truncate,T whole-hetjob= use-local-uid",
+	"scancel":  "quiet,Q verbose,v full,f ctld clusters,M= batch,b hurry,H",
+	"scontrol": "all,a clusters,M= federation local quiet,Q verbose,v future,F hide",
+}
+
+// accepts adds the options of a program that change nothing.
+func accepts(f *pflag.FlagSet, program string) {
+	for word := range strings.FieldsSeq(accepted[program]) {
+		word, valued := strings.CutSuffix(word, "=")
+		name, letter, _ := strings.Cut(word, ",")
+		if valued {
+			f.StringP(name, letter, "", "")
+		} else {
+			f.CountP(name, letter, "")
+		}
+	}
 }
 
 // warn says which options have no effect: before anything else, since programs read the last line.

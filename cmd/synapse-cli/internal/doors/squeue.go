@@ -18,8 +18,8 @@ import (
 
 // choice is which jobs are meant, as squeue and scancel have it.
 type choice struct {
-	users, names, partitions, states, accounts, jobs string
-	me, each                                         bool // each: element by element
+	users, names, partitions, states, accounts, jobs, nodes string
+	me, each                                                bool // each: element by element
 }
 
 // listed are the states that are meant, and all jobs that are known, elements too.
@@ -66,12 +66,26 @@ func (a *CLI) entries(ctx context.Context, c *client.Client, o *choice) (all []*
 		}
 		all = append(all, more...)
 	}
+	if all, err = onNodes(all, o.nodes); err != nil {
+		return nil, err
+	}
 	slices.SortStableFunc(all, func(x, y *slurm.Entry) int {
 		waits := func(e *slurm.Entry) int { return strings.Compare(e.State, "PENDING") }
 		return cmp.Or(cmp.Compare(waits(x)*waits(x), waits(y)*waits(y)), cmp.Compare(y.Priority, x.Priority),
 			cmp.Compare(x.SubmitMs, y.SubmitMs))
 	})
 	return all, nil
+}
+
+// onNodes keeps the jobs that run on one of these nodes; empty: all.
+func onNodes(all []*slurm.Entry, list string) ([]*slurm.Entry, error) {
+	if list == "" {
+		return all, nil
+	}
+	nodes, err := slurm.Hostnames(list)
+	return slices.DeleteFunc(all, func(e *slurm.Entry) bool {
+		return !slices.ContainsFunc(e.Machines, func(n string) bool { return slices.Contains(nodes, n) })
+	}), err
 }
 
 // wanted are the jobs that are named, and what is known of their arrays.
@@ -173,6 +187,7 @@ func (a *CLI) squeue(words []string) error {
 	f.VarP(slurm.List{To: &o.states}, "states", "t", "")
 	f.VarP(slurm.List{To: &o.accounts}, "account", "A", "")
 	f.VarP(slurm.List{To: &o.jobs}, "jobs", "j", "")
+	f.VarP(slurm.List{To: &o.nodes}, "nodelist", "w", "")
 	f.BoolVar(&o.me, "me", false, "")
 	f.StringVarP(&format, "format", "o", "", "")
 	f.StringVarP(&long, "Format", "O", "", "")
@@ -182,7 +197,6 @@ func (a *CLI) squeue(words []string) error {
 	f.BoolVarP(&o.each, "array", "r", false, "")
 	f.BoolVar(&starts, "start", false, "")
 	f.BoolVar(&object, "json", false, "")
-	f.BoolP("all", "a", false, "")
 	if err := parseSlurm(f, words); err != nil {
 		return err
 	}
@@ -245,10 +259,6 @@ func (a *CLI) scancel(words []string) error {
 	f.VarP(slurm.List{To: &o.accounts}, "account", "A", "")
 	f.BoolVar(&o.me, "me", false, "")
 	f.StringVarP(&signal, "signal", "s", "", "")
-	for _, so := range []string{"quiet,Q", "verbose,v", "full,f", "ctld, "} {
-		name, letter, _ := strings.Cut(so, ",")
-		f.BoolP(name, strings.TrimSpace(letter), false, "")
-	}
 	if err := parseSlurm(f, words); err != nil {
 		return err
 	}

@@ -82,7 +82,7 @@ func QueueFields() []Field[*Entry] {
 		{'x', []string{"ExcNodes"}, "EXC_NODES", func(e *Entry) string { return Hostlist(e.Excluded) }},
 		{'Z', []string{"WorkDir"}, "WORK_DIR", func(e *Entry) string { return e.Workdir }},
 		{'o', []string{"Command"}, "COMMAND", func(e *Entry) string { return e.Command }},
-	}, append(unasked(), notOfQueue()...)...)
+	}, append(unasked(), absent(notOfQueue)...)...)
 }
 
 // unasked are those of squeue that are the same for most jobs, or have no letter.
@@ -189,7 +189,7 @@ func AccountFields() []Field[*Entry] {
 		at("Comment", func(e *Entry) string { return e.Job }),
 		at("Suspended", func(*Entry) string { return wide(0) }),
 		at("Licenses", unset), at("Reservation", unset), at("WCKey", unset),
-	}, notOfAccount()...)
+	}, absent(notOfAccount)...)
 }
 
 // given is an amount of a job that has been placed.

@@ -14,13 +14,16 @@ import (
 type Field[T any] struct {
 	Letter byte           // of -o; 0: it has none
 	Names  []string       // of -O and of sacct, the first as it is written
-	Head   string         // of squeue and sinfo; of a field that is refused, why
-	Of     func(T) string // nil: it is refused, because nothing here has it
+	Head   string         // of squeue and sinfo
+	Of     func(T) string // nil: nothing here has it, and the column is empty
 }
 
-// refused is a field that Slurm has and that is not shown here.
-func (f Field[T]) refused(as string) *Refusal {
-	return &Refusal{Option: "--format", Text: as + " cannot be shown here: " + f.Head}
+// orEmpty returns the field with an empty column if nothing here has it.
+func (f Field[T]) orEmpty() Field[T] {
+	if f.Of == nil {
+		f.Of = func(T) string { return "" }
+	}
+	return f
 }
 
 // everything is what shows all fields, as %all or as a name.
@@ -65,11 +68,8 @@ func Percent[T any](format string, fields []Field[T]) (before string, columns []
 		width, _ := strconv.Atoi(digits)
 		found := false
 		for _, f := range fields {
-			if f.Letter == spec[0] && f.Of == nil {
-				return "", nil, f.refused("%" + spec[:1])
-			}
 			if f.Letter == spec[0] {
-				columns = append(columns, Column[T]{Field: f, Width: width, Left: !right, Cut: width > 0, Name: f.Head})
+				columns = append(columns, Column[T]{Field: f.orEmpty(), Width: width, Left: !right, Cut: width > 0, Name: f.Head})
 				found = true
 			}
 		}
@@ -116,14 +116,11 @@ func Named[T any](list, mark string, usual int, fields []Field[T]) (columns []Co
 			return nil, &Refusal{Option: "--format", Text: fmt.Sprintf("%q is not known here", name), Hint: "known are " +
 				names(fields)}
 		}
-		if f.Of == nil {
-			return nil, f.refused(f.Names[0])
-		}
 		head := f.Head
 		if mark == "%" {
 			head = f.Names[0]
 		}
-		columns = append(columns, Column[T]{Field: f, Width: width, Left: left, Cut: true, Name: head})
+		columns = append(columns, Column[T]{Field: f.orEmpty(), Width: width, Left: left, Cut: true, Name: head})
 	}
 	return columns, nil
 }

@@ -192,6 +192,27 @@ func (m *Machine) Show() string {
 	return text
 }
 
+// Show is a partition as scontrol shows it.
+func (p *Partition) Show() string {
+	var cpus, memory, devices int64
+	names := make([]string, 0, len(p.Machines))
+	for _, m := range p.Machines {
+		cpus, memory, devices, names = cpus+m.CPUs, memory+m.Memory, devices+m.GPUs, append(names, m.Name)
+	}
+	usual, most := "NO", strings.ToUpper(p.Limit)
+	if p.Usual {
+		usual = "YES"
+	}
+	if most == "INFINITE" {
+		most = "UNLIMITED"
+	}
+	return fmt.Sprintf("PartitionName=%s\n   AllowGroups=ALL AllowAccounts=ALL AllowQos=ALL\n   Default=%s QoS=N/A\n"+
+		"   DefaultTime=NONE Hidden=NO\n   MaxNodes=UNLIMITED MaxTime=%s MinNodes=1\n   Nodes=%s\n"+
+		"   OverSubscribe=NO State=UP TotalCPUs=%d TotalNodes=%d\n   DefMemPerNode=UNLIMITED MaxMemPerNode=UNLIMITED\n"+
+		"   TRES=cpu=%d,mem=%s,node=%d%s\n", p.Name, usual, most, orDefault(Hostlist(names), "(null)"), cpus,
+		len(p.Machines), cpus, mebibytes(memory), len(p.Machines), gpus(devices))
+}
+
 func gpus(n int64) string {
 	if n == 0 {
 		return ""

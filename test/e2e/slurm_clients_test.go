@@ -1,0 +1,100 @@
+package e2e
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// TestSlurmSequences plays what programs that drive Slurm send, as their sources have it, and reads the answers as they
+// do: Snakemake's executor and its plugin, torchx, NeMo-Run, Nextflow, ClusterShell and SkyPilot. What such a program
+// does inside of a job is not played here.
+func TestSlurmSequences(t *testing.T) {
+	c := clusterOf(t, "process")
+	for _, n := range []string{"n1", "n2"} {
+		c.node(n, "r1")
+	}
+	home := t.TempDir()
+	for _, dir := range []string{filepath.Dir(home), home} { // jobs of root's have users of their own
+		if err := os.Chmod(dir, 0o777); err != nil {
+			t.Fatal(err)
+		}
+	}
+	run := func(line string, more ...string) string {
+		t.Helper()
+		words := append(append([]string{"slurm"}, strings.Fields(line)...), more...)
+		cmd := c.command(filepath.Join(bin, "synapse-cli"), words...)
+		cmd.Dir = home
+		got := ask(t, cmd)
+		if got.code != 0 {
+			t.Errorf("%s: ended with %d: %s", line, got.code, got.err)
+		}
+		return got.out
+	}
+	matches := func(text, pattern string) string {
+		t.Helper()
+		found := regexp.MustCompile(pattern).FindStringSubmatch(text)
+		if found == nil {
+			t.Errorf("%q is nowhere in %q", pattern, text)
+			return ""
+		}
+		return found[len(found)-1]
+	}
+
+	// torchx and Nextflow look at the version and the partitions first.
+	matches(run("sinfo --version"), `^slurm (\d+)\.(\d+)\.`)
+	matches(run("sinfo --format %P,%m --noconvert"), `(?m)^PARTITION,MEMORY\n\S+\*?,\d+$`)
+
+	// Snakemake's own executor.
+	run("sacct -nu root -o Account%20")
+	if partition := matches(run("sinfo -o %P"), `(?m)^(\S+)\*$`); partition != "all" {
+		t.Errorf("the usual partition is %q", partition)
+	}
+	words := strings.Fields(run("sbatch -J N1 -o out/%j.log --export=ALL -t 10 --mem-per-cpu 100 --cpus-per-task=1 "+
+		"--wait -D "+home, "--wrap", "true"))
+	id := words[len(words)-1]
+	if got := run("sacct -P -n --format=JobIdRaw,State -j " + id); got != id+"|COMPLETED\n" {
+		t.Errorf("sacct: %q", got)
+	}
+	if state := matches(run("scontrol show jobid -dd "+id), `JobState=(\w+)`); state != "COMPLETED" {
+		t.Errorf("scontrol: %q", state)
+	}
+	run("scancel " + id)
+
+	// Its plugin.
+	id = strings.TrimSpace(run("sbatch --parsable --job-name u1 --output o.log --export=ALL --comment rule_a "+
+		"--clusters x -t 10 --mem-per-cpu 100 --ntasks=1 --cpus-per-task=1 --requeue -D "+home, "--wrap", "sleep 600"))
+	if got := run("squeue --format=%i|%T --states=all --noheader --name u1"); !strings.HasPrefix(got, id+"|") {
+		t.Errorf("squeue: %q", got)
+	}
+	matches(run("scontrol show config"), `(?m)^MinJobAge\s+= (\d+) sec`)
+	matches(run("scontrol show partition"), `MaxTime=\S+[\s\S]*TotalCPUs=\d+ TotalNodes=2`)
+	run("scancel " + id + " --clusters=all")
+	run("sbatch --parsable --wait --job-name u2", "--wrap", "true")
+	if got := run("sacct -X --parsable2 --clusters all --noheader --format=JobIdRaw,State --starttime 2026-01-26T10:00 " +
+		"--endtime now --name u2"); !strings.HasSuffix(got, "|COMPLETED\n") {
+		t.Errorf("sacct: %q", got)
+	}
+	matches(run("sacct --name=u2 --parsable2 --noheader "+
+		"--format=JobID,JobName,Comment,Elapsed,TotalCPU,NNodes,NCPUS,MaxRSS,ReqMem"), `^\d+\|u2\|[^|]*\|[\d:]+\|\|1\|1\|`)
+
+	// NeMo-Run and torchx read JSON of all that ever was.
+	if got := run("sacct --json -S1970-01-01-00:00:01"); !strings.Contains(got, `"name": "u2"`) {
+		t.Errorf("sacct --json: %q", got)
+	}
+	run("squeue --json")
+
+	// Several jobs, as submitit asks for them, and one by its node.
+	id = strings.TrimSpace(run("sbatch --parsable --job-name u3 -w n2 -t 10", "--wrap", "sleep 600"))
+	c.eventually("the job runs", func() bool { return run("squeue -h -o %t -j "+id) == "R\n" }, func() {})
+	if got := run("squeue -h -o %A|%u -w n[2-3] -t R"); !strings.HasPrefix(got, id+"|") {
+		t.Errorf("squeue -w: %q", got)
+	}
+	run("sacct -o JobID,State,NodeList --parsable2 -j " + id + " -j " + id)
+	matches(run("sinfo -h --Node -o %N|%t|%G|%c|%m|%P"), `(?m)^n2\|mix`)
+	run("squeue --noheader -o %i|%t -t all -u root")
+	run("scontrol show partitions -o")
+	run("scancel " + id)
+}
