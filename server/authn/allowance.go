@@ -13,6 +13,7 @@ import (
 	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/server/api"
 	"github.com/yi-json/synapse/server/audit"
+	"github.com/yi-json/synapse/server/connlimit"
 	"github.com/yi-json/synapse/server/rights"
 )
 
@@ -34,9 +35,8 @@ type Allowance struct {
 	Refusals    int    // of its calls that the audit has one by one, in a minute; those beyond are counted in one line
 }
 
-// Rate is so many a second, and so many at once: it may be exceeded for as long as what was not used of it before
-// lasts, up to its burst.
-type Rate struct{ PerSecond, Burst int }
+// Rate is so many a second, and so many at once.
+type Rate = connlimit.Rate
 
 // Places bounds what an identity may have so many of at the same time. Where All is given, each may have one of Share
 // parts of what is still free of that, so that some stay free for the next; but Least in any case.
@@ -45,14 +45,14 @@ type Places struct{ Each, All, Share, Least int }
 // DefaultAllowance is far above what a person and their scripts do, and below what a scheduler can.
 func DefaultAllowance() Allowance {
 	return Allowance{
-		Calls: Rate{400, 4000}, Submits: DefaultSubmits(), Requests: 2, Refusals: 30,
+		Calls: Rate{PerSecond: 400, Burst: 4000}, Submits: DefaultSubmits(), Requests: 2, Refusals: 30,
 		Connections: Places{Each: 512}, Callers: Places{Each: 128, All: 2048, Share: 16, Least: 16},
 		Open: Places{Each: 128, All: 2048, Share: 16, Least: 1}, Wide: Places{Each: 8, All: 72, Share: 8, Least: 2},
 	}
 }
 
 // DefaultSubmits bounds the jobs that one identity may bring: an array is one of them.
-func DefaultSubmits() Rate { return Rate{50, 2000} }
+func DefaultSubmits() Rate { return Rate{PerSecond: 50, Burst: 2000} }
 
 // renewalCost and renewalBurst bound how often one machine's certificate is signed: an agent asks once in 16 hours, and
 // each time costs a signature and a line of the audit.
@@ -75,28 +75,6 @@ const tallyFor = time.Minute
 // too.
 const maxPurses = 1024
 
-// pace measures what was taken of a rate: due is when all of it would have come at that rate.
-type pace struct{ due time.Time }
-
-// take takes some of what comes once in a cost, or answers how long it is until there is one. Whoever has one left may
-// take several, and owes them.
-func (p *pace) take(many int, cost time.Duration, burst int, now time.Time) (wait time.Duration) {
-	due := p.due
-	if due.Before(now) {
-		due = now
-	}
-	if over := due.Add(cost).Sub(now) - cost*time.Duration(burst); over > 0 {
-		return over
-	}
-	p.due = due.Add(cost * time.Duration(many))
-	return 0
-}
-
-// of takes some of a rate.
-func (p *pace) of(r Rate, many int, now time.Time) (wait time.Duration) {
-	return p.take(many, time.Second/time.Duration(max(1, r.PerSecond)), r.Burst, now)
-}
-
 // kind is one of what an identity may have so many of at the same time.
 type kind int
 
@@ -118,7 +96,7 @@ type counts [kinds]int
 
 // purse counts what one identity has taken of its allowance.
 type purse struct {
-	calls, submits, renewals pace
+	calls, submits, renewals connlimit.Bucket
 
 	has      counts
 	requests chan struct{} // has a value for each request that is on its way
@@ -131,13 +109,7 @@ type purse struct {
 
 // owes is for how long something is left to remember; 0: nothing is.
 func (p *purse) owes(now time.Time) time.Duration {
-	least := p.since.Add(tallyFor)
-	for _, at := range []pace{p.calls, p.submits, p.renewals} {
-		if at.due.After(least) {
-			least = at.due
-		}
-	}
-	return max(0, least.Sub(now))
+	return max(0, p.since.Add(tallyFor).Sub(now), p.calls.Owes(now), p.submits.Owes(now), p.renewals.Owes(now))
 }
 
 // isOpen reports whether somebody has something now, or an account of refusals that is yet to be written.
@@ -218,7 +190,7 @@ func (s *purses) gives(who string, k kind) {
 func (s *purses) spends(who string, many int, now time.Time) (over string, wait time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if wait = s.of(who, now).calls.of(s.allowed.Calls, many, now); wait > 0 {
+	if wait = s.of(who, now).calls.Take(many, s.allowed.Calls.Cost(), s.allowed.Calls.Burst, now); wait > 0 {
 		return fmt.Sprintf("asks for more than %d calls a second, where a change counts as two, and a large request as one "+
 			"for each KiB", s.allowed.Calls.PerSecond), wait
 	}
@@ -229,11 +201,7 @@ func (s *purses) spends(who string, many int, now time.Time) (over string, wait 
 func (s *purses) owes(who string, many int, now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	p := &s.of(who, now).calls
-	if p.due.Before(now) {
-		p.due = now
-	}
-	p.due = p.due.Add(time.Duration(many) * time.Second / time.Duration(max(1, s.allowed.Calls.PerSecond)))
+	s.of(who, now).calls.Owe(many, s.allowed.Calls.Cost(), now)
 }
 
 // begins takes a call, which has a place until it gives that back.
@@ -255,7 +223,7 @@ func (s *purses) submit(who string, now time.Time) (over string, wait time.Durat
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if wait = s.of(who, now).submits.of(most, 1, now); wait > 0 {
+	if wait = s.of(who, now).submits.Take(1, most.Cost(), most.Burst, now); wait > 0 {
 		return fmt.Sprintf("submits more than %d jobs a second; an array is one", most.PerSecond), wait
 	}
 	return "", 0
@@ -265,29 +233,21 @@ func (s *purses) submit(who string, now time.Time) (over string, wait time.Durat
 func (s *purses) renews(who string, now time.Time) (wait time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.of(who, now).renewals.take(1, renewalCost, renewalBurst, now)
+	return s.of(who, now).renewals.Take(1, renewalCost, renewalBurst, now)
 }
 
-// reads waits with a request for a place among those of its identity that are on their way, for as long as wait does
-// not end. Nobody else's are waited for. Nil: there was none.
-func (s *purses) reads(who string, now time.Time, wait <-chan time.Time, gone <-chan struct{}) (read func()) {
+// waits has the places of an identity for requests that are on their way, for one that waits for such a place or has it
+// until over is called.
+func (s *purses) waits(who string, now time.Time) (places chan struct{}, over func()) {
 	s.mu.Lock()
+	defer s.mu.Unlock()
 	p := s.of(who, now)
 	p.waiting++
-	s.mu.Unlock()
-	over := func() {
+	return p.requests, func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		p.waiting--
 	}
-	select {
-	case p.requests <- struct{}{}:
-		return sync.OnceFunc(func() { <-p.requests; over() })
-	case <-wait:
-	case <-gone:
-	}
-	over()
-	return nil
 }
 
 // refused reports whether a refusal is to be written as a line of its own. Those that are not are counted.
@@ -354,16 +314,20 @@ func (c *checkedCall) overdrawn(over string, wait time.Duration) error {
 	})
 }
 
-// enter takes a call of the caller's allowance; done gives back what it holds for as long as it is open.
-func (g *Authenticator) enter(ctx context.Context, call string) (done func(), err error) {
+// enter lets a call of the caller's allowance begin; done gives back what it holds for as long as it is open.
+func (g *Authenticator) enter(ctx context.Context, call string) (c *checkedCall, done func(), err error) {
 	p, ok := PeerOf(ctx)
-	if !ok || call == rights.LinkCall {
-		return func() {}, nil // whoever proved nothing is refused next, and a machine has one link
+	c, who := &checkedCall{gate: g, ctx: ctx, peer: p, call: call}, p.Identity.String()
+	if !ok || call == rights.LinkCall { // whoever proved nothing is refused now, and a machine has one link
+		return c, func() {}, c.opens(ok)
 	}
-	who := p.Identity.String()
 	if over, wait := g.purses.begins(who, g.o.Now()); over != "" {
-		c := &checkedCall{gate: g, ctx: ctx, peer: p, call: call}
-		return nil, c.overdrawn(over, wait)
+		return nil, nil, c.overdrawn(over, wait)
 	}
-	return func() { g.purses.gives(who, open) }, nil
+	done = func() { g.purses.gives(who, open) }
+	if err := c.opens(ok); err != nil {
+		done()
+		return nil, nil, err
+	}
+	return c, done, nil
 }

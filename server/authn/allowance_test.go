@@ -20,44 +20,15 @@ import (
 	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/server/api"
 	"github.com/yi-json/synapse/server/audit"
+	"github.com/yi-json/synapse/server/connlimit"
 )
-
-// TestPace: what was not used may be used at once, up to the burst; whoever has used it is told how long to wait, and
-// what is refused costs nothing.
-func TestPace(t *testing.T) {
-	var p pace
-	now := today
-	for range 3 {
-		if wait := p.take(1, time.Second, 3, now); wait != 0 {
-			t.Fatalf("the burst waits %s", wait)
-		}
-	}
-	for range 3 {
-		if wait := p.take(1, time.Second, 3, now); wait != time.Second {
-			t.Fatalf("the next waits %s", wait)
-		}
-	}
-	if wait := p.take(1, time.Second, 3, now.Add(400*time.Millisecond)); wait != 600*time.Millisecond {
-		t.Errorf("a moment later it waits %s", wait)
-	}
-	if wait := p.take(1, time.Second, 3, now.Add(time.Second)); wait != 0 {
-		t.Errorf("after its second it waits %s", wait)
-	}
-	later := now.Add(time.Minute)
-	if wait := p.take(10, time.Second, 3, later); wait != 0 {
-		t.Errorf("several wait %s where there is one", wait)
-	}
-	if wait := p.take(1, time.Second, 3, later); wait != 8*time.Second {
-		t.Errorf("behind several more than there were it waits %s", wait)
-	}
-}
 
 // TestOverdrawnAlone: whoever asks too often, changes too much or holds too much open is refused with the time to come
 // again, and nobody else is; what is given back is there again.
 func TestOverdrawnAlone(t *testing.T) {
 	s, _, _ := audited(t)
 	allowed := DefaultAllowance()
-	allowed.Calls, allowed.Open = Rate{1, 6}, Places{Each: 12, All: 12, Share: 4, Least: 1}
+	allowed.Calls, allowed.Open = Rate{PerSecond: 1, Burst: 6}, Places{Each: 12, All: 12, Share: 4, Least: 1}
 	s.gate.purses.allowed = allowed
 	ann, bob := person(t, s, identity.RoleSubmitter, "ann"), person(t, s, identity.RoleSubmitter, "bob")
 	refused := func(err error, words string, trailer metadata.MD) {
@@ -302,8 +273,8 @@ func TestAllThatIsOwedIsRemembered(t *testing.T) {
 		at := reflect.ValueOf(p).Elem().FieldByIndex(field.Index).Addr()
 		at = reflect.NewAt(field.Type, at.UnsafePointer())
 		switch one := at.Interface().(type) {
-		case *pace:
-			one.due = today.Add(time.Minute)
+		case *connlimit.Bucket:
+			one.Owe(1, time.Minute, today)
 			if owes := p.owes(today); owes != time.Minute || p.owes(today.Add(time.Minute)) != 0 {
 				t.Errorf("with %s due in a minute it owes for %s", field.Name, owes)
 			}

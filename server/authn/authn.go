@@ -22,6 +22,7 @@ import (
 	"github.com/yi-json/synapse/cluster/identity"
 	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/server/audit"
+	"github.com/yi-json/synapse/server/connlimit"
 	"github.com/yi-json/synapse/server/unixsocket"
 )
 
@@ -81,7 +82,7 @@ type Authenticator struct {
 	trust     *identity.Trust
 	pair      atomic.Pointer[identity.Pair]
 	page      atomic.Pointer[shownPage] // nil: browsers are shown no certificate
-	said      repeats
+	said      connlimit.Repeats
 	closed    chan struct{}
 	closing   sync.Once
 	running   sync.WaitGroup
@@ -232,7 +233,7 @@ func (g *Authenticator) unwanted(gone map[*connection]error) (out []*connection)
 // say logs what a peer can cause, so the same line does not come again at once. It reports whether it was said.
 func (g *Authenticator) say(format string, args ...any) bool {
 	line := fmt.Sprintf(format, args...)
-	first := g.said.first(line, g.o.Now())
+	first := g.said.First(line, g.o.Now())
 	if first {
 		g.o.Log("%s", line)
 	}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/reflection"
 	"google.golang.org/grpc/status"
@@ -107,12 +108,17 @@ func (s *guarded) read(m any) (bytes int, err error) {
 			return 0, status.FromContextError(s.Context().Err()).Err()
 		}
 	}
-	return bytes, came.Into(m)
+	if err := came.Into(m); err != nil {
+		return 0, status.Errorf(codes.Internal, "the request cannot be decoded: %v", err)
+	}
+	return bytes, nil
 }
 
-// SendMsg sends what the caller may see of an answer. Of a call that is answered once, the audit has it before.
+// SendMsg sends what the caller may see of an answer. A call that is answered once is over by then, as far as the audit
+// and others' large requests are concerned: whoever asked may never read it.
 func (s *guarded) SendMsg(m any) error {
 	if s.once {
+		s.asked.lightens()
 		s.asked.ended(m, nil)
 	}
 	shown, err := s.asked.show(m)
@@ -122,19 +128,21 @@ func (s *guarded) SendMsg(m any) error {
 	return s.ServerStream.SendMsg(shown)
 }
 
-// reads waits until the call's request may be read; read says that it was.
+// reads waits until the call's request may be read; read says once that it was.
 func (c *checkedCall) reads() (read func(), err error) {
+	places, over := c.gate.purses.waits(c.peer.Identity.String(), c.gate.o.Now())
 	patience := time.NewTimer(c.gate.patience)
 	defer patience.Stop()
-	who := c.peer.Identity.String()
-	read = c.gate.purses.reads(who, c.gate.o.Now(), patience.C, c.ctx.Done())
-	switch {
-	case read != nil:
-		return read, nil
-	case c.ctx.Err() != nil:
-		return nil, status.FromContextError(c.ctx.Err()).Err()
+	select {
+	case places <- struct{}{}:
+		return func() { <-places; over() }, nil
+	case <-c.ctx.Done():
+		err = status.FromContextError(c.ctx.Err()).Err()
+	case <-patience.C:
+		err = c.overdrawn("has begun calls and is slow to send, or has not sent, the requests for them", time.Second)
 	}
-	return nil, c.overdrawn("has begun calls and is slow to send, or has not sent, the requests for them", time.Second)
+	over()
+	return nil, err
 }
 
 // lightens says that a large request is no longer decoded or served.

@@ -244,3 +244,30 @@ func TestLargeRequestsCost(t *testing.T) {
 		t.Error("nobody is told")
 	}
 }
+
+// unread is the stream of a client that does not read its answer.
+type unread struct {
+	grpc.ServerStream
+	sends func()
+}
+
+func (u unread) SendMsg(any) error {
+	u.sends()
+	return nil
+}
+
+// TestAnswerNobodyReads: a large request whose answer nobody reads keeps no other large one from being served.
+func TestAnswerNobodyReads(t *testing.T) {
+	s := newRig(t)
+	s.gate.large <- struct{}{}
+	c := &checkedCall{gate: s.gate, ctx: t.Context(), large: true}
+	stream := &guarded{ServerStream: unread{sends: func() {
+		if n := len(s.gate.large); n != 0 {
+			t.Errorf("%d are served while the answer is sent", n)
+		}
+	}}, asked: c, once: true}
+	if err := stream.SendMsg(&messages.JobStatus{}); err != nil {
+		t.Fatal(err)
+	}
+	c.over() // gives nothing back a second time, or it would wait here
+}

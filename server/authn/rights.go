@@ -83,15 +83,11 @@ func (g *Authenticator) ServerOptions() []grpc.ServerOption {
 func (g *Authenticator) GuardCall(
 	ctx context.Context, request any, info *grpc.UnaryServerInfo, handle grpc.UnaryHandler,
 ) (any, error) {
-	done, err := g.enter(ctx, info.FullMethod)
+	c, done, err := g.enter(ctx, info.FullMethod)
 	if err != nil {
 		return nil, err
 	}
 	defer done()
-	c, err := g.ask(ctx, info.FullMethod)
-	if err != nil {
-		return nil, err
-	}
 	if err := c.allow(request); err != nil {
 		return nil, err
 	}
@@ -107,15 +103,11 @@ func (g *Authenticator) GuardCall(
 func (g *Authenticator) GuardStream(
 	server any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handle grpc.StreamHandler,
 ) error {
-	done, err := g.enter(stream.Context(), info.FullMethod)
+	c, done, err := g.enter(stream.Context(), info.FullMethod)
 	if err != nil {
 		return err
 	}
 	defer done()
-	c, err := g.ask(stream.Context(), info.FullMethod)
-	if err != nil {
-		return err
-	}
 	if info.FullMethod == rights.LinkCall { // its frames are the link's, which has a table of its own
 		return handle(server, stream)
 	}
@@ -145,19 +137,17 @@ func (c *checkedCall) over() {
 	}
 }
 
-// ask lets a call begin, unless its role may not make it whatever it asks for.
-func (g *Authenticator) ask(ctx context.Context, call string) (*checkedCall, error) {
-	p, ok := PeerOf(ctx)
-	c := &checkedCall{gate: g, ctx: ctx, peer: p, call: call}
-	if !ok || !rights.Decided(call) {
-		return nil, c.refuse("make this call", "nobody", "")
+// opens refuses a call that its role may not make whatever it asks for, or of whose caller nothing is proved.
+func (c *checkedCall) opens(proved bool) error {
+	if !proved || !rights.Decided(c.call) {
+		return c.refuse("make this call", "nobody", "")
 	}
-	for _, right := range rights.Opens(call) {
-		if right.Of(p.Role) == rights.None {
-			return nil, c.refuseRight(right, "")
+	for _, right := range rights.Opens(c.call) {
+		if right.Of(c.peer.Role) == rights.None {
+			return c.refuseRight(right, "")
 		}
 	}
-	return c, nil
+	return nil
 }
 
 // allow refuses a request for which the caller lacks a right. A job is named by its whole id from here on: what was

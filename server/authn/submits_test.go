@@ -24,7 +24,7 @@ import (
 func TestSubmitsAreBounded(t *testing.T) {
 	s, _, _ := audited(t)
 	allowed := DefaultAllowance()
-	allowed.Submits = Rate{2, 3}
+	allowed.Submits = Rate{PerSecond: 2, Burst: 3}
 	s.gate.purses.allowed = allowed
 	counted := 0
 	s.gate.o.Count = func(name string, n int64) {
@@ -89,7 +89,7 @@ func TestSubmitsAreBounded(t *testing.T) {
 func TestRefusedSubmitsLeaveNothing(t *testing.T) {
 	for _, identities := range []int{1, 20_000} {
 		s := purses{allowed: DefaultAllowance()}
-		s.allowed.Submits = Rate{1, 1}
+		s.allowed.Submits = Rate{PerSecond: 1, Burst: 1}
 		s.takes("open", connections, today) // who has something open is never forgotten
 		before, refused := inUse(), 0
 		const many = 1_000_000

@@ -7,19 +7,20 @@ import (
 	"time"
 
 	"github.com/yi-json/synapse/cluster/identity"
+	"github.com/yi-json/synapse/server/connlimit"
 )
 
 // TestRefusedAgain: whoever comes again at once with a certificate that is over is told of once, though each second the
 // clock that it is held against says something else. Another one is told of, and the same one after a while.
 func TestRefusedAgain(t *testing.T) {
-	var said repeats
+	var said connlimit.Repeats
 	now := time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)
 	refused := func(who string, later time.Duration) bool {
 		at := now.Add(later)
 		over := &identity.TimeError{Now: at, Certificate: &x509.Certificate{
 			URIs: []*url.URL{{Scheme: "synapse", Host: "c", Path: "/node/" + who}}, NotAfter: now.Add(-time.Hour),
 		}}
-		return said.first("Refused a connection from 10.0.0.1: "+over.Error(), at)
+		return said.First("Refused a connection from 10.0.0.1: "+over.Error(), at)
 	}
 	for _, c := range []struct {
 		who   string
@@ -27,7 +28,7 @@ func TestRefusedAgain(t *testing.T) {
 		told  bool
 	}{
 		{"n1", 0, true}, {"n1", time.Second, false}, {"n1", 9 * time.Second, false}, {"n2", 9 * time.Second, true},
-		{"n1", quietFor, true}, {"n1", quietFor + time.Second, false},
+		{"n1", connlimit.QuietFor, true}, {"n1", connlimit.QuietFor + time.Second, false},
 	} {
 		if told := refused(c.who, c.later); told != c.told {
 			t.Errorf("%s after %v: told %v", c.who, c.later, told)

@@ -110,7 +110,7 @@ func (l *Listener) leave(c *Conn) error {
 	c.goes()
 	if c.state == begun {
 		l.ends(c)
-		c.from.owes(l.o.Vain, l.o.Now())
+		c.from.vain.Owe(1, l.o.Vain.Cost(), l.o.Now())
 	}
 	c.state = left
 	l.open, c.from.open = l.open-1, c.from.open-1
@@ -134,25 +134,21 @@ func (l *Listener) speaks(c *Conn) {
 	c.goes()
 	c.state, c.heard = waiting, l.o.Now()
 	c.stands(&c.from.line)
-	l.waits(c.from)
+	if c.from.place == nil {
+		c.from.place = l.ring.PushBack(c.from)
+	}
 	l.moves()
 }
 
-// waits puts a source into the ring, if it is not there.
-func (l *Listener) waits(s *source) {
-	if s.place == nil {
-		s.place = l.ring.PushBack(s)
-	}
-}
-
 // moves begins handshakes for as long as there is room for one more. Sources take turns, so that a crowd at one address
-// does not hold up the others. One that has proved nothing too often waits. The lock is held.
+// does not hold up the others. One that has proved nothing too often waits; what is
+// under way counts as such. The lock is held.
 func (l *Listener) moves() {
 	now := l.o.Now()
 	for tries := l.ring.Len(); tries > 0 && l.begun < l.o.Limits.Begun && !l.closed; tries-- {
 		s := l.ring.Front().Value.(*source)
 		l.ring.MoveToBack(s.place)
-		wait := s.over(l.o.Vain, now)
+		wait := s.vain.Wait(l.o.Vain.Cost(), l.o.Vain.Burst-s.begun, now)
 		switch {
 		case s.line.Len() == 0:
 			l.ring.Remove(s.place)

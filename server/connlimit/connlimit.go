@@ -6,7 +6,6 @@ package connlimit
 import (
 	"container/list"
 	"errors"
-	"fmt"
 	"net"
 	"net/netip"
 	"runtime"
@@ -50,14 +49,11 @@ func DefaultLimits() Limits {
 	return limits
 }
 
-// Rate says how many may come a second, and how many at once; the zero: any number.
-type Rate struct{ PerSecond, AtOnce int }
-
 // DefaultVain bounds the handshakes of one source that prove nothing, to half a hundredth of each processor. A client
 // that connects and leaves has cost half a millisecond of arithmetic and a tenth of a megabyte of garbage.
 func DefaultVain() Rate {
 	processors := runtime.GOMAXPROCS(0)
-	return Rate{PerSecond: 5 * processors, AtOnce: 128 * processors}
+	return Rate{PerSecond: 5 * processors, Burst: 128 * processors}
 }
 
 const (
@@ -66,10 +62,6 @@ const (
 	begunFor  = 5 * time.Second
 	// longWait is when a line is longer than clients are patient.
 	longWait = time.Second
-
-	// quietFor is how long the same line is not logged again for a source. It is remembered for maxTold lines.
-	quietFor = 10 * time.Second
-	maxTold  = 1024
 
 	// acceptPause is how long the listener rests after an error of the listener inside.
 	acceptPause = 100 * time.Millisecond
@@ -111,7 +103,7 @@ type Listener struct {
 	next    []*Conn   // may begin, and Accept has not returned them yet
 	failed  error     // of the listener inside, which Accept has not returned yet
 	closed  bool
-	told    map[string]time.Time
+	said    Repeats
 }
 
 // New makes a listener.
@@ -131,7 +123,7 @@ func New(at net.Listener, o Options) *Listener {
 	if o.Gone == nil {
 		o.Gone = hungUp
 	}
-	l := &Listener{Listener: at, o: o, sources: map[netip.Prefix]*source{}, told: map[string]time.Time{}}
+	l := &Listener{Listener: at, o: o, sources: map[netip.Prefix]*source{}}
 	l.arrived.L = &l.mu
 	return l
 }
@@ -244,15 +236,9 @@ func (l *Listener) admit(raw net.Conn) *Conn {
 	return c
 }
 
-// say logs what a peer can cause, so the same line is not logged again at once for its source.
+// say logs what a peer can cause, so no line of the same kind is logged again at once for its source.
 func (l *Listener) say(of *source, format string, args ...any) {
-	key, now := format+of.String(), l.o.Now()
-	if at, ok := l.told[key]; ok && now.Sub(at) < quietFor && now.Sub(at) >= 0 {
-		return
+	if l.said.First(format+of.String(), l.o.Now()) {
+		l.o.Log(format, args...)
 	}
-	if len(l.told) >= maxTold {
-		clear(l.told)
-	}
-	l.told[key] = now
-	l.o.Log("%s", fmt.Sprintf(format, args...))
 }

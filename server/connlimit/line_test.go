@@ -14,7 +14,7 @@ import (
 func inLine(t *testing.T, limits Limits, test func(*desk)) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDesk(t, limits)
-		d.o.Vain, d.o.Now = Rate{PerSecond: 4, AtOnce: 2}, time.Now
+		d.o.Vain, d.o.Now = Rate{PerSecond: 4, Burst: 2}, time.Now
 		test(d)
 		d.Close()
 		time.Sleep(time.Minute) // its timers end
