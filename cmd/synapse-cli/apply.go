@@ -28,7 +28,7 @@ func (a *app) applyCommand() *cobra.Command {
 			"the scheduler's disk when the command ends. Running jobs are not stopped. If the file has a\n" +
 			"`revision:`, the command replaces that revision only; `get queues -o yaml` writes the current one.\n" +
 			"A queue that has jobs and is missing from the file is closed: it accepts no new jobs, and its\n" +
-			"queued jobs continue to wait without a quota.",
+			"queued jobs can still start, without a quota.",
 		Example: "  synapse-cli apply -f queues.yaml --dry-run\n  synapse-cli apply -f queues.yaml\n" +
 			"  synapse-cli get queues -o yaml > queues.yaml",
 		Args: func(_ *cobra.Command, args []string) error {

@@ -137,8 +137,8 @@ func (a *app) certifyCommand() *cobra.Command {
 			"with the folder of a scheduler, and additional schedulers with the root folder. The certificate of\n" +
 			"a node is valid for one day and is renewed by its agent; the certificate of a user is valid for 90\n" +
 			"days. A user is an admin, an operator (manages nodes and all jobs), a submitter (has own jobs) or\n" +
-			"a viewer, and owns the jobs submitted under that name. `synapse-cli whoami` lists the permissions\n" +
-			"of each role.",
+			"a viewer, and owns the jobs submitted under that name. `synapse-cli whoami` shows the permissions\n" +
+			"of a user.",
 		Example: "  synapse-cli certify node n17 --by keys/scheduler --out n17\n" +
 			"  synapse-cli certify submitter ada --by keys/scheduler --out ada\n" +
 			"  synapse-cli certify scheduler head2 --by keys/root --out head2",

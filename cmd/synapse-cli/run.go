@@ -63,6 +63,7 @@ func (a *app) runCommand() *cobra.Command {
 	f.BoolVar(&o.keep, "keep", false, "keep the job's allocation after the command or this program has ended")
 	f.BoolVar(&o.allowInfeasible, "allow-infeasible", false, "queue the job even if no current node can run it")
 	a.completeFlag(c, "queue", a.completeQueues)
+	groupFlags(c)
 	return c
 }
 

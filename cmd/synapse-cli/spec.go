@@ -38,7 +38,7 @@ type specFlags struct {
 	script                                                                      *messages.Script
 }
 
-// add adds the flags, in the order in which help shows what belongs together.
+// add adds the flags. flagGroups has their order in help.
 func (s *specFlags) add(f *pflag.FlagSet) {
 	f.StringVar(&s.gpu, "gpu", "", "number of GPUs: per task with --replicas, else in total")
 	f.StringVar(&s.cpu, "cpu", "",

@@ -88,6 +88,7 @@ func (a *app) submitCommand() *cobra.Command {
 	a.completeWords(c, "network", messages.NetworkWords())
 	a.completeWords(c, "launcher", messages.LaunchWords())
 	a.completeWords(c, "dry-run", []string{dryClient, dryServer})
+	groupFlags(c)
 	return c
 }
 
