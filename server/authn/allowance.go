@@ -217,12 +217,9 @@ func (s *purses) begins(who string, now time.Time) (over string, wait time.Durat
 
 // submit takes one of the calls that bring a job.
 func (s *purses) submit(who string, now time.Time) (over string, wait time.Duration) {
-	most := s.allowed.Submits
-	if most.PerSecond <= 0 {
-		return "", 0
-	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	most := s.allowed.Submits
 	if wait = s.of(who, now).submits.Take(1, most.Cost(), most.Burst, now); wait > 0 {
 		return fmt.Sprintf("submits more than %d jobs a second; an array is one", most.PerSecond), wait
 	}

@@ -84,6 +84,18 @@ func TestSubmitsAreBounded(t *testing.T) {
 	}
 }
 
+// TestSubmitsWithoutBound: of none a second there may be any number.
+func TestSubmitsWithoutBound(t *testing.T) {
+	s := purses{allowed: DefaultAllowance()}
+	for _, s.allowed.Submits = range []Rate{{}, {Burst: 1}} {
+		for i := range 10_000 {
+			if over, _ := s.submit("ann", today); over != "" {
+				t.Fatalf("%v: the %dth: %s", s.allowed.Submits, i+1, over)
+			}
+		}
+	}
+}
+
 // TestRefusedSubmitsLeaveNothing: a million refused submits, of one identity or of as many, leave as much as maxPurses
 // identities do.
 func TestRefusedSubmitsLeaveNothing(t *testing.T) {
