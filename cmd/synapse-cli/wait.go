@@ -23,8 +23,7 @@ func (a *app) waitCommand() *cobra.Command {
 		Short: "wait until jobs end and exit with their code",
 		Long: "Waits until each job has ended and exits with its code: 0 if all jobs succeeded, else the code of\n" +
 			"the first named job that did not. If the scheduler becomes unavailable, the command waits for it\n" +
-			"to return. " +
-			exitHelp,
+			"to return.\n\n" + exitHelp,
 		Example: "  synapse-cli wait JOB --timeout 2h && ./evaluate.sh",
 		Args:    func(_ *cobra.Command, args []string) error { return jobsOrLabels(args, labels) },
 		RunE: func(_ *cobra.Command, args []string) error {
