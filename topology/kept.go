@@ -233,9 +233,7 @@ func (s *seat) beside(c Capacity, lent *lentSet, leaving Resources) Capacity {
 			k.add(s.kept[i].amounts)
 		}
 	}
-	if leaving != (Resources{}) {
-		k.relieve(leaving, total, c)
-	}
+	k.sum = k.sum.besides(leaving) // shares of devices are claimed in full
 	c, _ = k.from(c)
 	return c
 }
