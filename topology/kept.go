@@ -233,7 +233,9 @@ func (s *seat) beside(c Capacity, lent *lentSet, leaving Resources) Capacity {
 			k.add(s.kept[i].amounts)
 		}
 	}
-	k.sum = k.sum.besides(leaving) // shares of devices are claimed in full
+	if leaving != (Resources{}) {
+		k.relieve(leaving, total, c)
+	}
 	c, _ = k.from(c)
 	return c
 }

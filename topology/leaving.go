@@ -95,3 +95,13 @@ func (k *keptFor) sum() (sum Resources) {
 	}
 	return sum
 }
+
+// relieve takes what leaves from the claims, but no more than is used: a device that is out of service may be among
+// those that leave, and does not come back. Shares of devices are claimed in full.
+func (k *claims) relieve(leaving, total Resources, free Capacity) {
+	devices := total.MilliGPU/WholeGPU - int64(free.WholeGPUs)
+	less := func(claim, leaves, used int64) int64 { return max(0, claim-max(0, min(leaves, used))) }
+	k.sum.MilliCPU = less(k.sum.MilliCPU, leaving.MilliCPU, total.MilliCPU-free.MilliCPU)
+	k.sum.MemoryBytes = less(k.sum.MemoryBytes, leaving.MemoryBytes, total.MemoryBytes-free.MemoryBytes)
+	k.sum.MilliGPU = less(k.sum.MilliGPU, leaving.MilliGPU, devices*WholeGPU)
+}

@@ -183,6 +183,26 @@ func TestLeavingFollowsTheEnds(t *testing.T) {
 	}
 }
 
+// TestBrokenDevicesDoNotComeBack: of two devices that leave one may be the broken one, so only one of them is sure to
+// be there for what is kept. Else a job that stays would get a device that is promised (seed 8787 of the small world
+// with queues).
+func TestBrokenDevicesDoNotComeBack(t *testing.T) {
+	m := Machine{ID: "n1", Total: Resources{MilliCPU: 8, MemoryBytes: 8, MilliGPU: 3 * WholeGPU}, Broken: 1}
+	f := NewFabric(nil)
+	f.Join(m, Capacity{MilliCPU: 8, MemoryBytes: 8, WholeGPUs: 2})
+	h := NewHorizon(f)
+	h.Set(m.ID, []End{{Amount: Resources{MilliGPU: 2 * WholeGPU}, Hard: 10, Of: "leaves"}})
+	f.KeepFrom("kept", Placement{Slots: []Slot{{Node: m.ID, Amount: Resources{MilliGPU: 3 * WholeGPU}}}}, 20)
+	for _, asked := range []*Fabric{f, f.Clone()} {
+		if _, refusal := Place(asked, Gang{Replicas: 1, Each: Resources{MilliCPU: 1, MilliGPU: WholeGPU}}); refusal == nil {
+			t.Error("a device that is kept was given away")
+		}
+		if _, refusal := Place(asked, Gang{Replicas: 1, Each: Resources{MilliCPU: 1}}); refusal != nil {
+			t.Errorf("a job without devices: %v", refusal)
+		}
+	}
+}
+
 // TestWhatHasLeftDoesNotLeave checks that a job which still counts as there, though its machine says that all is free,
 // relieves no promise. Else the rest of a device that was lent would be given to a job that may stay for ever.
 func TestWhatHasLeftDoesNotLeave(t *testing.T) {
