@@ -57,3 +57,39 @@ func TestPromiseIsTakenOver(t *testing.T) {
 		}
 	}
 }
+
+// inheritor notes the promise that it is to go on with.
+type inheritor struct {
+	*policy.Judgement
+	got policy.Firm
+}
+
+func (i *inheritor) Inherit(f *policy.Firm, nowNs int64) bool {
+	i.got = *f
+	return i.Judgement.Inherit(f, nowNs)
+}
+
+// TestInheritedInFull: a next leader's planner learns all that the record says of a promise. One on loan must not stand
+// against the queue whose quota it has.
+func TestInheritedInFull(t *testing.T) {
+	p := leadertest.Ports()
+	p.Planner, p.Settings = nil, policy.DefaultSettings()
+	s := New(p, Makers{}).(*Scheduler)
+	s.peers, s.self = leadertest.Peers, leadertest.Peers.Scheduler
+	next := &inheritor{Judgement: s.planner.(*policy.Judgement)}
+	s.planner = next
+	s.machine("n1").record = &messages.NodeRecord{Id: "n1", MachineId: "m1"}
+	rec := &messages.JobRecord{Id: "j1", Spec: leadertest.OneGPU(), State: messages.JobState_JOB_STATE_QUEUED}
+	rec.Promise = leadertest.Promise()
+	rec.Promise.OnLoan, rec.Promise.Slips, rec.Promise.Order, rec.Promise.Pool = true, 3, 7, "h100"
+	rec.Promise.LeftMs, rec.Spec.Queue, rec.Spec.NotPreemptible = 5000, "a", true
+	rec.Promise.Victims = []*messages.Victim{{Job: "j2", Rule: messages.PreemptionRule(1), LostMilliGpuSeconds: 9}}
+	e := &livingJob{jobRecord: jobRecord{id: "j1", rec: rec}, jobActor: jobActor{pid: actor.NewPID("", "job")}}
+	s.jobs["j1"] = e
+	s.inherit(&leadertest.Context{Said: &[]leadertest.Letter{}}, e, rec)
+	if f := next.got; !f.OnLoan || f.Slips != 3 || f.Order != 7 || f.Pool != "h100" || f.Left != 5e9 || f.Queue != "a" ||
+		!f.Fixed || len(f.Where.Slots) != len(rec.Promise.Kept) || len(f.Stops) != 1 || f.Stops[0].Job != "j2" ||
+		f.Stops[0].Lost != 9 {
+		t.Errorf("the planner is given %+v", f)
+	}
+}
