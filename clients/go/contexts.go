@@ -7,14 +7,18 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/yi-json/synapse/clients/go/jobfile"
 	"github.com/yi-json/synapse/cluster/identity"
 	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/server/unixsocket"
 )
 
 // This file owns the clusters that somebody has logged in to, and the settings that the environment has. The file of
@@ -127,43 +131,106 @@ func (c *Contexts) Save() error {
 	return (&identity.Folder{Dir: filepath.Dir(c.path)}).Write(filepath.Base(c.path), text)
 }
 
-// Environment returns the settings that synapse-cli goes by without flags. They are those of the variables
-// SYNAPSE_SERVER, SYNAPSE_TLS, SYNAPSE_TOKEN, SYNAPSE_TOKEN_FILE, SYNAPSE_CA, SYNAPSE_CERT and SYNAPSE_KEY. Where none
-// of them is set they are those of the context that SYNAPSE_CONTEXT names, or of the current one. Without any the
-// scheduler is at localhost:9000. A token that an issuer renews is good until it ends: synapse-cli renews it.
-func Environment(variable func(name string) string) (Config, error) {
-	c := Config{
-		Server: cmp.Or(variable("SYNAPSE_SERVER"), DefaultServer), TLS: variable("SYNAPSE_TLS"),
-		Token: strings.TrimSpace(variable("SYNAPSE_TOKEN")), CA: variable("SYNAPSE_CA"), Cert: variable("SYNAPSE_CERT"),
-		Key: variable("SYNAPSE_KEY"), Retry: DefaultRetry,
+// settings are those of a connection: of the file that SYNAPSE_CONFIG names, or of the environment.
+type settings struct {
+	Server    string `yaml:"server"`
+	Retry     string `yaml:"retry"`
+	TLS       string `yaml:"tls"`
+	TokenFile string `yaml:"token-file"`
+	CA        string `yaml:"ca"`
+	Cert      string `yaml:"cert"`
+	Key       string `yaml:"key"`
+}
+
+// readSettings reads a file of settings. Without a name there are none.
+func readSettings(path string) (s settings, err error) {
+	if path == "" {
+		return s, nil
 	}
-	if path := variable("SYNAPSE_TOKEN_FILE"); path != "" {
+	text, err := os.ReadFile(path)
+	if err == nil {
+		from := yaml.NewDecoder(bytes.NewReader(text))
+		from.KnownFields(true)
+		if err = from.Decode(&s); errors.Is(err, io.EOF) {
+			err = nil
+		}
+	}
+	if err != nil {
+		err = invalid("SYNAPSE_CONFIG names a YAML file with server, retry, tls, token-file, ca, cert and key",
+			"the settings: %s: %s", path, err)
+	}
+	return s, err
+}
+
+// says reports whether the settings name a scheduler, or what to show to it.
+func (s *settings) says() bool {
+	return s.Server != "" || s.TLS != "" || s.TokenFile != "" || s.CA != "" || s.Cert != "" || s.Key != ""
+}
+
+// Environment returns the settings that synapse-cli goes by without flags. variable returns a variable of the
+// environment, as os.Getenv does. The variables SYNAPSE_SERVER, SYNAPSE_TLS, SYNAPSE_TOKEN_FILE, SYNAPSE_CA,
+// SYNAPSE_CERT, SYNAPSE_KEY and SYNAPSE_RETRY win over the same settings in the file that SYNAPSE_CONFIG names;
+// SYNAPSE_TOKEN has a token itself. If SYNAPSE_CONTEXT names a context, that one counts instead. If nothing names a
+// scheduler, the current context counts, then the socket of a scheduler on this host, then localhost:9000. A token that
+// an issuer renews is good until it ends: synapse-cli renews it.
+func Environment(variable func(name string) string) (Config, error) {
+	s, err := readSettings(variable("SYNAPSE_CONFIG"))
+	if err != nil {
+		return Config{}, err
+	}
+	for name, to := range map[string]*string{ //order: each is a setting of its own
+		"SYNAPSE_SERVER": &s.Server, "SYNAPSE_RETRY": &s.Retry, "SYNAPSE_TLS": &s.TLS, "SYNAPSE_TOKEN_FILE": &s.TokenFile,
+		"SYNAPSE_CA": &s.CA, "SYNAPSE_CERT": &s.Cert, "SYNAPSE_KEY": &s.Key,
+	} {
+		*to = cmp.Or(variable(name), *to)
+	}
+	c := Config{Server: cmp.Or(s.Server, DefaultServer), TLS: s.TLS, CA: s.CA, Cert: s.Cert, Key: s.Key,
+		Token: strings.TrimSpace(variable("SYNAPSE_TOKEN")), Retry: DefaultRetry}
+	if s.Retry != "" {
+		ms, err := jobfile.ParseDuration(s.Retry)
+		if err != nil {
+			return c, invalid("write 10s or 1m", "SYNAPSE_RETRY %q: %s", s.Retry, err)
+		}
+		c.Retry = time.Duration(ms) * time.Millisecond
+	}
+	if s.TokenFile != "" {
 		if c.Token != "" {
 			return c, invalid("unset one of them", "SYNAPSE_TOKEN and SYNAPSE_TOKEN_FILE are both set")
 		}
-		text, err := identity.ReadPrivate(path, MaxTokenBytes)
-		if c.Token = strings.TrimSpace(string(text)); err != nil || c.Token == "" {
-			return c, invalid("a file of mode 0600 with what `synapse-cli token create` printed",
-				"SYNAPSE_TOKEN_FILE: %s has no token: %v", path, err)
+		text, err := identity.ReadPrivate(s.TokenFile, MaxTokenBytes)
+		if err != nil {
+			return c, invalid("a file of mode 0600 with what `synapse-cli token create` printed", "SYNAPSE_TOKEN_FILE: %s", err)
+		}
+		if c.Token = strings.TrimSpace(string(text)); c.Token == "" {
+			return c, invalid("a file with what `synapse-cli token create` printed", "SYNAPSE_TOKEN_FILE: %s is empty",
+				s.TokenFile)
 		}
 	}
 	name := variable("SYNAPSE_CONTEXT")
-	if name == "" && (variable("SYNAPSE_SERVER") != "" || c.Token != "" || c.TLS != "" || c.CA != "" || c.Cert != "" ||
-		c.Key != "") {
+	if name == "" && (s.says() || c.Token != "") {
 		return c, nil
 	}
+	return inContext(variable, name, c)
+}
+
+// inContext returns the settings of a context: of the current one without a name. Without any they stay, and a
+// scheduler on this host is reached by its socket.
+func inContext(variable func(string) string, name string, c Config) (Config, error) {
 	all, err := ReadContexts(ContextsPath(variable))
 	if err != nil {
 		return c, err
 	}
 	if name = cmp.Or(name, all.Current); name == "" {
+		if path := unixsocket.Path(unixsocket.DataDir); unixsocket.Mine(path) {
+			c.Server = unixsocket.Scheme + path
+		}
 		return c, nil
 	}
 	one, err := all.Find(name)
 	if err != nil {
 		return c, err
 	}
-	return Config{Server: one.Server, TLS: one.TLS, Token: one.Token, Retry: DefaultRetry}, nil
+	return Config{Server: one.Server, TLS: one.TLS, Token: one.Token, Retry: c.Retry}, nil
 }
 
 // invalid returns the error for a setting that is wrong, and what to do about it.

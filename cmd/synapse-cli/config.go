@@ -200,6 +200,7 @@ func fromFile(flags *pflag.FlagSet, given map[string]bool, path string, text []b
 		if err := flags.Lookup(key.Value).Value.Set(value.Value); err != nil {
 			return fmt.Errorf("%s:%d: %s: %w", path, value.Line, key.Value, err)
 		}
+		given[key.Value] = true // and so it goes before the current context
 	}
 	return nil
 }

@@ -40,10 +40,17 @@ func TestWhichCluster(t *testing.T) {
 	if err := os.WriteFile(token, []byte(" mine\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	file := filepath.Join(t.TempDir(), "cli.yaml")
+	if err := os.WriteFile(file, []byte("server: up:9000\ntls: /keys/up\nretry: 3s\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	for _, c := range []struct {
 		args, env string
 		want      client.Config
 	}{
+		{"", "SYNAPSE_CONFIG=" + file, client.Config{Server: "up:9000", TLS: "/keys/up"}},
+		{"", "SYNAPSE_SERVER=x:1 SYNAPSE_CONFIG=" + file, client.Config{Server: "x:1", TLS: "/keys/up"}},
+		{"", "SYNAPSE_CONTEXT=far SYNAPSE_CONFIG=" + file, client.Config{Server: "far:9000", TLS: "/keys/far"}},
 		{"", "", client.Config{Server: "lab:9000", Token: "the-token-of-lab"}},
 		{"--context far", "", client.Config{Server: "far:9000", TLS: "/keys/far"}},
 		{"", "SYNAPSE_CONTEXT=far", client.Config{Server: "far:9000", TLS: "/keys/far"}},

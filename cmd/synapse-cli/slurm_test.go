@@ -173,6 +173,7 @@ func TestSlurmClients(t *testing.T) {
 	slurm(nil, "squeue", "-h", "-w", "n[2-3]", "-o", "%i", "-M", "all").wants(t, 0, n("jrun")+"\n", "")
 	slurm(nil, "squeue", "-h", "-w", "n3", "-o", "%i").wants(t, 0, "", "")
 	slurm(nil, "sinfo", "--format", "%P,%m", "--noconvert").wants(t, 0, "PARTITION,MEMORY\n", "")
+	slurm(nil, "sinfo", "--dead").wants(t, 1, "", "sinfo: error: unknown flag: --dead") // it would list other nodes
 	slurm(nil, "scontrol", "show", "jobid", "-dd", n("jrun")).wants(t, 0, "JobState=RUNNING", "")
 	slurm(nil, "scontrol", "show", "partitions", "-o").wants(t, 0, " Default=YES ", "")
 	slurm(nil, "scontrol", "show", "partition", "none").wants(t, 1, "", "scontrol: error: Partition none not found")

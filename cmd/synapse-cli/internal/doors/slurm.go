@@ -119,9 +119,9 @@ func parseSlurm(f *pflag.FlagSet, words []string) error {
 // comma is the letter. One that takes a value ends with =.
 var accepted = map[string]string{
 	"squeue": "all,a clusters,M= noconvert federation local sibling verbose,v hide array-unique only-job-state",
-	"sinfo":  "all,a clusters,M= noconvert federation local verbose,v hide exact,e responding,r dead,d",
+	"sinfo":  "all,a clusters,M= noconvert federation local verbose,v hide exact,e",
 	"sacct": "allocations,X clusters,M= allclusters,L noconvert federation local duplicates,D verbose,v " +
-		"truncate,T whole-hetjob= use-local-uid",
+		"whole-hetjob= use-local-uid",
 	"scancel":  "quiet,Q verbose,v full,f ctld clusters,M= batch,b hurry,H",
 	"scontrol": "all,a clusters,M= federation local quiet,Q verbose,v future,F hide",
 }
