@@ -99,7 +99,7 @@ parties:
 crowds: installed
 	@SYNAPSE_TEST_CROWD=1 $(GO) -C tools run ./testrun .. $(GO) test -json -count=1 $(BUILT) -p 1 -run '^($(CROWDS))$$' $(CROWDED)
 
-pictures: ## make the pictures of README and web.md, from a real run (they differ each time, so seldom)
+pictures: ## make the pictures of README and docs/operate/web.md, from a real run (they differ each time, so seldom)
 	@tools/ensure.sh chromium
 	@mkdir -p docs/pictures
 	$(GO) test -tags world -count=1 ./test/world -run '^TestPictures$$' -world.pictures $(CURDIR)/docs/pictures
@@ -145,8 +145,8 @@ simulate: programs ## show what a synthetic week would have met on 8, 12 and 16 
 	bin/synapse-cli simulate --synthetic --nodes 12 --policy synapse,easy,sjf --oracle
 	bin/synapse-cli simulate --synthetic --nodes 16
 
-quality: ## replay published traces and write the table of docs/quality.md: TRACES=DIR, RUNS=5 so often each, FULL=1 all of them ten times, SLICES=20 SEED=n pieces that a seed draws instead (ROWS=2000-6000 of so many rows each), WITHOUT=each the policy without one part after another; without traces, workloads that are drawn
-	@$(GO) run ./test/quality $(if $(TRACES),-traces $(TRACES) $(if $(SLICES),-slices $(SLICES) $(if $(SEED),-seed $(SEED)) $(if $(ROWS),-rows $(ROWS)),-write docs/quality.md)) $(if $(FULL),-full) $(if $(RUNS),-runs $(RUNS)) $(if $(WITHOUT),-without $(WITHOUT)) $(if $(NAME),-name '$(NAME)')
+quality: ## replay published traces and write the table of docs/reports/quality.md: TRACES=DIR, RUNS=5 so often each, FULL=1 all of them ten times, SLICES=20 SEED=n pieces that a seed draws instead (ROWS=2000-6000 of so many rows each), WITHOUT=each the policy without one part after another; without traces, workloads that are drawn
+	@$(GO) run ./test/quality $(if $(TRACES),-traces $(TRACES) $(if $(SLICES),-slices $(SLICES) $(if $(SEED),-seed $(SEED)) $(if $(ROWS),-rows $(ROWS)),-write docs/reports/quality.md)) $(if $(FULL),-full) $(if $(RUNS),-runs $(RUNS)) $(if $(WITHOUT),-without $(WITHOUT)) $(if $(NAME),-name '$(NAME)')
 
 scenario: ## replay the protocol's golden dialogues: NAME=x one of them, REWRITE=1 takes today's answers as golden
 	$(GO) test ./test/scenario -count=1 -run 'Scenario$(if $(NAME),.*/$(NAME))' $(if $(REWRITE),-rewrite)

@@ -6,7 +6,7 @@ import (
 )
 
 // This file owns how an actor moves between its states: only along the edges of
-// its table. The tables are rendered into docs/states.md by a test.
+// its table. The tables are rendered into docs/contribute/states.md by a test.
 //
 // Each kind of actor has a type of its own for its states, so that one actor's state
 // cannot be asked of another; a law lets no state's word stand anywhere but in its type's list.

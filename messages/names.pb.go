@@ -77,7 +77,7 @@ func (Network) EnumDescriptor() ([]byte, []int) {
 	return file_messages_names_proto_rawDescGZIP(), []int{0}
 }
 
-// Launch is what starts a task's processes, which decides the variables in its environment (environment.md).
+// Launch is what starts a task's processes, which decides the variables in its environment (docs/reference/environment.md).
 type Launch int32
 
 const (

@@ -19,10 +19,10 @@ import (
 	"github.com/yi-json/synapse/server/metrics/machine"
 )
 
-// This file keeps docs/metrics.md true, and with it what lies in deploy/ for Prometheus and Grafana: the page is what
-// the code registers, and each query names series, labels and values that there are.
+// This file keeps docs/reference/metrics.md true, and with it what lies in deploy/ for Prometheus and Grafana: the
+// page is what the code registers, and each query names series, labels and values that there are.
 
-const metricsPage = "docs/metrics.md"
+const metricsPage = "docs/reference/metrics.md"
 
 // metricTables are the families, by whoever shows them.
 var metricTables = []struct {
@@ -129,8 +129,8 @@ func families() map[string]*metrics.Family {
 	return all
 }
 
-// TestQueries: each query of the dashboard, and each alert's, names what there is. The world's tests hold them against
-// Prometheus itself.
+// TestQueries: each query of the dashboard, and each alert's, names what there is. The world's tests hold them
+// against Prometheus itself.
 func TestQueries(t *testing.T) {
 	var board struct {
 		Panels []struct {

@@ -18,12 +18,12 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// This file keeps docs/states.md true: the page is what leader.Tables() and worker.Tables() say,
+// This file keeps docs/contribute/states.md true: the page is what leader.Tables() and worker.Tables() say,
 // and nothing else. That each of these steps is really taken, sim's
 // TestEveryStepIsTaken proves over its seeds. And it keeps the law that a state has one place
 // where its word stands: a literal compiles wherever a state is asked for, misspelt too.
 
-const statesPage = "docs/states.md"
+const statesPage = "docs/contribute/states.md"
 
 const statesIntroduction = `# The states of every actor
 
@@ -32,7 +32,7 @@ these steps: any other is a panic, because what would follow was never thought t
 until each of these steps was taken.
 `
 
-var rewrite = flag.Bool("rewrite", false, "write docs/states.md")
+var rewrite = flag.Bool("rewrite", false, "write docs/contribute/states.md")
 
 // TestStatesPage: the page is what the tables say.
 func TestStatesPage(t *testing.T) {

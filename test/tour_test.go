@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// questions are those that docs/tour.md answers, in its order.
+// questions are those that docs/contribute/code-map.md answers, in its order.
 var questions = []string{
 	"Where is a gang admitted?",
 	"Where can a GPU become free?",
@@ -24,12 +24,12 @@ var questions = []string{
 // TestTourLaw keeps each question on the page, with an answer that points into
 // the code. That what it points at is there, TestPointersLaw sees to.
 func TestTourLaw(t *testing.T) {
-	page := pageOf(t, "docs/tour.md")
+	page := pageOf(t, "docs/contribute/code-map.md")
 	for i, question := range questions {
 		heading := fmt.Sprintf("\n## %d. %s\n", i+1, question)
 		_, answer, found := strings.Cut(page, heading)
 		if !found {
-			t.Errorf("docs/tour.md does not ask %q", strings.TrimSpace(heading))
+			t.Errorf("docs/contribute/code-map.md does not ask %q", strings.TrimSpace(heading))
 			continue
 		}
 		answer, _, _ = strings.Cut(answer, "\n## ")
@@ -38,7 +38,7 @@ func TestTourLaw(t *testing.T) {
 		}
 	}
 	if n := strings.Count(page, "\n## "); n != len(questions) {
-		t.Errorf("docs/tour.md has %d questions, and the list here %d", n, len(questions))
+		t.Errorf("docs/contribute/code-map.md has %d questions, and the list here %d", n, len(questions))
 	}
 }
 

@@ -24,7 +24,8 @@ import (
 )
 
 // This file owns `debug bundle`: what somebody elsewhere needs to understand a cluster, in one file. It asks for
-// nothing that its caller may not see, and what jobs run with, their variables and commands, is in none of the answers.
+// nothing that its caller may not see, and what jobs run with, their variables and commands, is in none of the
+// answers.
 
 const (
 	bundlePart    = 16 << 20         // of one part, at most
@@ -151,12 +152,12 @@ func (a *app) explainAll(p *parts) {
 	p.add("explain", nil, err)
 }
 
-// figures are those for Prometheus. By TLS they want a viewer's token or certificate, and docs/metrics.md tells how to
-// show that.
+// figures are those for Prometheus. By TLS they want a viewer's token or certificate, and docs/reference/metrics.md
+// tells how to show that.
 func (a *app) figures() ([]byte, error) {
 	c := a.config
 	if c.TLS != "" || c.Token != "" || c.CA != "" || c.Cert != "" {
-		return nil, errors.New("left out where the scheduler speaks TLS: fetch them as docs/metrics.md tells")
+		return nil, errors.New("left out where the scheduler speaks TLS: fetch them as docs/reference/metrics.md tells")
 	}
 	server, _, _ := strings.Cut(c.Server, ",")
 	ctx, cancel := context.WithTimeout(context.Background(), bundleWithin)
@@ -210,7 +211,8 @@ var (
 		`(?mi)^(\s*[#-]*\s*[\w.-]*(?:password|passwd|secret|token|key)[\w.-]*\s*[:=]\s*)([^\s/#].*)$`)
 )
 
-// withoutSecrets hides passwords in addresses, and what stands behind a word for a secret, unless it is a file's path.
+// withoutSecrets hides passwords in addresses, and what stands behind a word for a secret, unless it is a file's
+// path.
 func withoutSecrets(text []byte) []byte {
 	return secretSetting.ReplaceAll(passwordInURL.ReplaceAll(text, []byte("${1}xxxxx@")), []byte("${1}xxxxx"))
 }

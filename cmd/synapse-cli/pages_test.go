@@ -68,12 +68,13 @@ func unknownIn(root *cobra.Command, line string) string {
 
 // TestPagesNameCommands: every command of this program that README or a page of docs names exists, with its flags.
 func TestPagesNameCommands(t *testing.T) {
-	pages, err := filepath.Glob("../../docs/*.md")
+	pages, err := filepath.Glob("../../docs/*/*.md")
 	if err != nil || len(pages) < 10 {
 		t.Fatalf("%d pages: %v", len(pages), err)
 	}
 	seen := 0
-	for _, path := range append(pages, "../../README.md", "../../SECURITY.md") {
+	pages = append(pages, "../../docs/operations.md", "../../docs/runtime.md", "../../README.md", "../../SECURITY.md")
+	for _, path := range pages {
 		text, err := os.ReadFile(path)
 		if err != nil {
 			t.Fatal(err)

@@ -21,7 +21,7 @@ import (
 // TestCapacityPage: what the page says was printed is printed.
 func TestCapacityPage(t *testing.T) {
 	pace.Crowd(t)
-	page, err := os.ReadFile("../../docs/capacity.md")
+	page, err := os.ReadFile("../../docs/operate/capacity.md")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -71,7 +71,7 @@ func (l *Look) isWorth(r *Running, x *share.Hold, now int64) bool {
 
 // IsGentle reports whether what is stopped for a shorter job may be, all of it together: it is not much larger than
 // that. What is lost is not held against how long the job would have to wait without: that is known only of the first
-// in line, and for the others what is known promises too much (docs/quality.md has what came of it).
+// in line, and for the others what is known promises too much (docs/reports/quality.md has what came of it).
 func (l *Look) IsGentle() bool {
 	sizes := int64(0)
 	for _, i := range l.chosen {

@@ -215,10 +215,10 @@ func TestReserved(t *testing.T) {
 	}
 }
 
-// TestReference keeps docs/environment.md complete: it names each variable that a task
+// TestReference keeps docs/reference/environment.md complete: it names each variable that a task
 // may have, and no other.
 func TestReference(t *testing.T) {
-	page, err := os.ReadFile("../../docs/environment.md")
+	page, err := os.ReadFile("../../docs/reference/environment.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -251,12 +251,12 @@ func TestReference(t *testing.T) {
 	}
 	for name := range set {
 		if !told[name] {
-			t.Errorf("docs/environment.md does not name %s", name)
+			t.Errorf("docs/reference/environment.md does not name %s", name)
 		}
 	}
 	for name := range told {
 		if !set[name] {
-			t.Errorf("docs/environment.md names %s, which no task has", name)
+			t.Errorf("docs/reference/environment.md names %s, which no task has", name)
 		}
 	}
 }

@@ -8,7 +8,7 @@ import (
 
 // This file owns which variables a task's environment has: for each launcher the vocabularies that it, and what it
 // starts, read. Another launcher's vocabulary does harm: a framework that finds a part of it relies on the rest, and
-// uses one GPU of eight, or waits for a Slurm step that nobody started. docs/launchers.md says who reads what.
+// uses one GPU of eight, or waits for a Slurm step that nobody started. docs/jobs/launchers.md says who reads what.
 
 // vocabulary is one framework's variables for the meeting.
 type vocabulary func(*meeting) []variable

@@ -10,15 +10,15 @@ import (
 	"github.com/yi-json/synapse/test/page"
 )
 
-// TestGoClient runs the program of docs/go.md. It finds the scheduler by the environment, submits the job of a file,
-// waits for its end, and prints the output. A file that is wrong is refused with the field.
+// TestGoClient runs the program of docs/jobs/go.md. It finds the scheduler by the environment, submits the job of a
+// file, waits for its end, and prints the output. A file that is wrong is refused with the field.
 func TestGoClient(t *testing.T) {
-	text, err := os.ReadFile("../../docs/go.md")
+	text, err := os.ReadFile("../../docs/jobs/go.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	var program string
-	for _, b := range page.Blocks("docs/go.md", string(text)) {
+	for _, b := range page.Blocks("docs/jobs/go.md", string(text)) {
 		if strings.HasPrefix(b.Text, "package main") {
 			program = b.Text
 		}

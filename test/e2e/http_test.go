@@ -92,10 +92,10 @@ func TestHTTP(t *testing.T) {
 	}
 }
 
-// asksAsDescribed sends what docs/http.md sends, about a job.
+// asksAsDescribed sends what docs/jobs/http.md sends, about a job.
 func (c *cluster) asksAsDescribed(job string) {
 	c.t.Helper()
-	page, err := os.ReadFile("../../docs/http.md")
+	page, err := os.ReadFile("../../docs/jobs/http.md")
 	if err != nil {
 		c.t.Fatal(err)
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/yi-json/synapse/test/page"
 )
 
-// This file owns that docs/launchers.md can be believed: each of its job files is run as it is, with programs that
+// This file owns that docs/jobs/launchers.md can be believed: each of its job files is run as it is, with programs that
 // stand in for the frameworks and read what those read (testdata/launchers).
 
 // TestLaunchers: each file's gang comes to a world of the right size, in which each rank is there once.
@@ -24,12 +24,12 @@ func TestLaunchers(t *testing.T) {
 	if err := os.CopyFS(filepath.Join(home, "bin"), os.DirFS("testdata/launchers")); err != nil {
 		t.Fatal(err)
 	}
-	whole, err := os.ReadFile("../../docs/launchers.md")
+	whole, err := os.ReadFile("../../docs/jobs/launchers.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	worlds := map[string]int{"torchrun": 16, "jax": 2, "slurm": 16, "mpi": 2, "deepspeed": 16}
-	for _, b := range page.Blocks("docs/launchers.md", string(whole)) {
+	for _, b := range page.Blocks("docs/jobs/launchers.md", string(whole)) {
 		if b.Info != "yaml" {
 			continue
 		}
@@ -39,7 +39,7 @@ func TestLaunchers(t *testing.T) {
 		name, _, _ := strings.Cut(rest, "\n")
 		world, ok := worlds[name]
 		if !ok {
-			t.Fatalf("docs/launchers.md has a file with launcher %q, or two", name)
+			t.Fatalf("docs/jobs/launchers.md has a file with launcher %q, or two", name)
 		}
 		delete(worlds, name)
 		file := filepath.Join(home, name+".yaml")
@@ -58,11 +58,11 @@ func TestLaunchers(t *testing.T) {
 	}
 	l.namesResolve()
 	for name := range worlds {
-		t.Errorf("docs/launchers.md has no file with launcher: %s", name)
+		t.Errorf("docs/jobs/launchers.md has no file with launcher: %s", name)
 	}
 	for _, word := range messages.LaunchWords() {
 		if !strings.Contains(string(whole), "\n| `"+word+"` |") {
-			t.Errorf("docs/launchers.md does not tell of %s", word)
+			t.Errorf("docs/jobs/launchers.md does not tell of %s", word)
 		}
 	}
 }

@@ -27,7 +27,7 @@ func TestPython(t *testing.T) {
 		admin := filepath.Join(s.keys, "admin")
 		return strings.TrimSpace(s.as(admin, "token", "create", "--role", role, "--user", name).wants(t, 0, "", "").out)
 	}
-	page, err := filepath.Abs("../../docs/python.md")
+	page, err := filepath.Abs("../../docs/jobs/python.md")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -31,7 +31,7 @@ first() {
 // TestQuickstart: README and the quickstart show what their commands answer.
 func TestQuickstart(t *testing.T) {
 	everywhere(t)
-	for _, name := range []string{"README.md", "docs/getting-started.md"} {
+	for _, name := range []string{"README.md", "docs/tutorials/quickstart.md"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			quickstart(t, name)

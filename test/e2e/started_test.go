@@ -20,7 +20,7 @@ import (
 
 // startedPage is the page, and ownLines how many lines of Synapse's own programs it may take until a gang has run.
 const (
-	startedPage = "docs/three-nodes.md"
+	startedPage = "docs/tutorials/three-nodes.md"
 	ownLines    = 10
 )
 
@@ -37,7 +37,7 @@ up() { [ "$(synapse-cli get nodes --no-headers | grep -c ' up ')" = 3 ]; }
 for i in $(seq 150); do up && break; sleep 0.2; done
 `
 
-// TestThreeNodes: docs/three-nodes.md as it stands: three nodes, a token for each, a gang on all of them.
+// TestThreeNodes: docs/tutorials/three-nodes.md as it stands: three nodes, a token for each, a gang on all of them.
 func TestThreeNodes(t *testing.T) {
 	everywhere(t)
 	able.Need(t, able.Root, able.Networks, able.Bridges, able.Mounts, able.Program("unshare"), able.Program("nsenter"))

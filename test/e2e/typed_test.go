@@ -30,7 +30,7 @@ const (
 // pages are all that are typed, the one that begins before the others.
 func pages(t *testing.T, root string) []string {
 	all := []string{begins}
-	for _, pattern := range []string{"*.md", "docs/*.md", "test/*.md"} {
+	for _, pattern := range []string{"*.md", "docs/*.md", "docs/*/*.md", "test/*.md"} {
 		found, err := filepath.Glob(filepath.Join(root, pattern))
 		if err != nil || len(found) == 0 {
 			t.Fatalf("%s: %v", pattern, err)

@@ -1,6 +1,6 @@
-// Command quality finds the figures of docs/quality.md: it replays published traces, and prints what the default policy
-// makes of them beside the policies that it is compared with. The traces are not part of this project; without them it
-// replays workloads that are drawn.
+// Command quality finds the figures of docs/reports/quality.md: it replays published traces, and prints what the
+// default policy makes of them beside the policies that it is compared with. The traces are not part of this
+// project; without them it replays workloads that are drawn.
 package main
 
 import (
@@ -78,7 +78,7 @@ func asTheyCame(first, rows int) record.Cut {
 	return record.Cut{First: first, Rows: rows, Timescale: 1}
 }
 
-// published are the cases of docs/quality.md.
+// published are the cases of docs/reports/quality.md.
 func published() []scenario {
 	usual := goal{sjf: 1.3, gangs: 1.3, longest: 3.2, rack: 0.82, p99: true, cover: true}
 	a3, a4, p1, p1b := usual, usual, usual, usual
@@ -114,9 +114,9 @@ func drawn() []scenario {
 	}
 }
 
-const described = "No TRACES: docs/quality.md says which published traces its figures are of. With TRACES=DIR this " +
-	"command wants\nthem there as NAME.csv.gz of the columns that docs/capacity.md lists, and limits in " +
-	"NAME_extra.csv.gz. These are of\nworkloads that are drawn:\n"
+const described = "No TRACES: docs/reports/quality.md says which published traces its figures are of. " +
+	"With TRACES=DIR this command wants\nthem there as NAME.csv.gz of the columns that " +
+	"docs/operate/capacity.md lists, and limits in NAME_extra.csv.gz. These are of\nworkloads that are drawn:\n"
 
 // run replays all that is wanted, prints the tables, and writes them.
 func (s study) run(out, progress io.Writer) error {
@@ -227,8 +227,8 @@ const (
 	shake  = 0.01
 )
 
-// replays replays jobs so often, of many times once with the simulator's checkers: the policies that are compared with
-// as published simulators have them; ours perhaps without one of its parts.
+// replays replays jobs so often, of many times once with the simulator's checkers: the policies that are compared
+// with as published simulators have them; ours perhaps without one of its parts.
 func replays(jobs []record.Job, cluster record.Cluster, policy, without string, times int) ([]*record.Result, error) {
 	var all []*record.Result
 	for seed := range times {

@@ -13,7 +13,7 @@ import (
 )
 
 // This file owns the pieces of traces that a seed draws: whoever doubts that the default policy was not made for the
-// cases of docs/quality.md gives a seed of his own.
+// cases of docs/reports/quality.md gives a seed of his own.
 
 // slice is a piece of a trace on a cluster, by number.
 type slice struct {
@@ -40,8 +40,8 @@ func (s *slice) ok() bool { return s.overEasy <= sliceMean && s.over <= sliceGan
 // rowRange says how many rows a piece may have: at least, and fewer than at most.
 type rowRange struct{ least, most int }
 
-// usualRows are those of the cases of docs/quality.md but the largest. Of pieces that are shorter fewer are within: see
-// there.
+// usualRows are those of the cases of docs/reports/quality.md but the largest. Of pieces that are shorter fewer are
+// within: see there.
 var usualRows = rowRange{5_000, 20_000}
 
 func (s *rowRange) String() string { return fmt.Sprintf("%d-%d", s.least, s.most) }

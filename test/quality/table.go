@@ -8,7 +8,7 @@ import (
 	"github.com/yi-json/synapse/sim/record"
 )
 
-// This file owns how the figures look: as the tables of docs/quality.md.
+// This file owns how the figures look: as the tables of docs/reports/quality.md.
 
 const (
 	head = "| | runs | wait, mean | over `sjf`'s | over `easy`'s | gangs' | over `easy`'s | p99 | longest | " +

@@ -67,7 +67,7 @@ func TestTour(t *testing.T) {
 	}
 	said := output(t, bin, folder, "../../examples/tour.sh", bin)
 	shown := page.Steps(said)
-	for _, b := range blocksFor(t, "docs/getting-started.md") {
+	for _, b := range blocksFor(t, "docs/tutorials/quickstart.md") {
 		for _, want := range page.Steps(b.Text) {
 			for len(shown) > 0 && !alike(shown[0], want) {
 				shown = shown[1:]
@@ -85,11 +85,12 @@ func alike(got, want page.Step) bool {
 		strings.HasPrefix(page.Mask(got.Answer)+"\n", page.Mask(want.Answer)+"\n")
 }
 
-// TestCapacityBlocks: the longer replays of docs/capacity.md end well, and the page that one of them draws is there.
+// TestCapacityBlocks: the longer replays of docs/operate/capacity.md end well, and the page that one of them draws
+// is there.
 func TestCapacityBlocks(t *testing.T) {
 	t.Parallel()
 	bin, folder := made(t)
-	blocks := blocksFor(t, "docs/capacity.md")
+	blocks := blocksFor(t, "docs/operate/capacity.md")
 	for _, b := range blocks {
 		said := output(t, bin, folder, "-ec", "cd "+folder+"\n"+b.Text)
 		if !strings.Contains(said, "POLICY") {

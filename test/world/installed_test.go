@@ -127,7 +127,7 @@ func packages(t *testing.T) (release, next string) {
 	return found[0], next
 }
 
-// installs has apt install a package, by the line that docs/install.md has for it.
+// installs has apt install a package, by the line that docs/operate/install.md has for it.
 func (m *booted) installs(pack string) {
 	m.t.Helper()
 	text, err := os.ReadFile(pack)
@@ -135,12 +135,13 @@ func (m *booted) installs(pack string) {
 		m.t.Fatal(err)
 	}
 	m.gives("root/synapse_VERSION_amd64.deb", text)
-	for _, b := range blocksFor(m.t, "docs/install.md") {
+	for _, b := range blocksFor(m.t, "docs/operate/install.md") {
 		m.does(b.Text)
 	}
 }
 
-// founds makes a cluster of them, as docs/install.md and docs/operations.md have it: the first one has the scheduler.
+// founds makes a cluster of them, as docs/operate/install.md and docs/operations.md have it: the first one has the
+// scheduler.
 func founds(t *testing.T, machines []*booted) {
 	t.Helper()
 	head := machines[0]
@@ -172,8 +173,8 @@ systemctl enable --now synapse-scheduler`)
 // tasksThere are the processes of tasks on a machine.
 const tasksThere = `find /sys/fs/cgroup -path '*/synapse/*' -name cgroup.procs -exec cat {} + | sort -nu`
 
-// beginsGang starts a task on each machine, which runs until it is told to end and starts no process, and answers their
-// processes.
+// beginsGang starts a task on each machine, which runs until it is told to end and starts no process, and answers
+// their processes.
 func beginsGang(t *testing.T, machines []*booted) (tasks []string) {
 	t.Helper()
 	for _, m := range machines {

@@ -12,7 +12,7 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// This file owns the pictures of README and web.md: they are of a real run, and nobody else makes them.
+// This file owns the pictures of README and docs/operate/web.md: they are of a real run, and nobody else makes them.
 
 var pictures = flag.String("world.pictures", "", "write README's pictures into this `folder`")
 

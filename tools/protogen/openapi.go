@@ -57,7 +57,7 @@ func openAPI(s protoreflect.ServiceDescriptor) (string, error) {
 		"openapi": "3.0.3",
 		"info": node{"title": "Synapse", "version": "1", "description": "The client API over HTTP and JSON. " +
 			"Each call is a POST of its request. Numbers of 64 bits are strings, in answers; what has no value is left out. " +
-			"Many answers, and many requests, are JSON lines; empty lines say nothing. docs/http.md has the rest."},
+			"Many answers, and many requests, are JSON lines; empty lines say nothing. docs/jobs/http.md has the rest."},
 		"paths":    paths,
 		"security": []node{{"token": []string{}}, {}},
 		"components": node{"schemas": schemas, "securitySchemes": node{"token": node{

@@ -11,7 +11,7 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// This file owns the reference of the job file, docs/jobfile.md: what is said of each
+// This file owns the reference of the job file, docs/reference/job-file.md: what is said of each
 // key. The keys themselves are those that are read (sections.go).
 
 // about is what the reference says of a key.
@@ -72,9 +72,10 @@ func references() map[string]about {
 			"all tasks within one of this level", ""},
 		"spec.preemptible": {"true, false", "true", "",
 			"whether it may be stopped for others, where its queue allows that; if not, it runs only within the quota of its " +
-				"queue (preemption.md)", ""},
+				"queue (../explain/preemption.md)", ""},
 		"spec.checkpoint": {aTime, "never", years,
-			"how often it saves its work: no more than that is lost if it is stopped for another (preemption.md)", ""},
+			"how often it saves its work: no more than that is lost if it is stopped for another " +
+				"(../explain/preemption.md)", ""},
 		"spec.topology.preferred": {"zone, rack, node, …", "as close as possible", "a level of the cluster",
 			"all tasks best within one of this level", ""},
 		"spec.topology.patience": {aTime, "0", years, "how long the preferred level is waited for", ""},
@@ -105,7 +106,7 @@ func references() map[string]about {
 			"what the tasks reach: all that the machine does, nothing, or what is outside of it (runtime.md)",
 			"none, private: carapace, oci"},
 		"spec.launcher": {strings.Join(messages.LaunchWords(), ", "), "auto", "",
-			"what starts the processes of a task; by it the task finds the words in its environment (launchers.md)", ""},
+			"what starts the processes of a task; by it the task finds the words in its environment (../jobs/launchers.md)", ""},
 		"spec.env": {"{NAME: value}", "none", FormatBytes(messages.MaxEnvBytes) + " in all",
 			"variables; SYNAPSE_* and those of GPUs are refused (environment.md)", ""},
 		"spec.secrets": {"[{name, env, fromFile, fromEnv}]", "none", upTo(messages.MaxSecrets) + ", 64Ki in all",
@@ -189,7 +190,7 @@ another amount, or name its machines where a small one holds the share down. Whe
 (` + "`submit --allow-infeasible`" + `) it is 1Gi for each CPU and 4Gi for each GPU. A job that an earlier version took in has no limit.
 `
 
-// TestReference keeps docs/jobfile.md: it speaks of each key that is read, and of no
+// TestReference keeps docs/reference/job-file.md: it speaks of each key that is read, and of no
 // other. It shares the -rewrite flag of the golden refusals.
 func TestReference(t *testing.T) {
 	all := references()
@@ -207,13 +208,13 @@ func TestReference(t *testing.T) {
 	for path := range all {
 		t.Errorf("%s is in the reference, and is no key", path)
 	}
-	const page = "../../../docs/jobfile.md"
+	const page = "../../../docs/reference/job-file.md"
 	if f := flag.Lookup("rewrite"); f != nil && f.Value.String() == "true" {
 		if err := os.WriteFile(page, []byte(reference()), 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}
 	if now, err := os.ReadFile(page); err != nil || string(now) != reference() {
-		t.Errorf("docs/jobfile.md is not what the code reads (%v): run it with -rewrite", err)
+		t.Errorf("docs/reference/job-file.md is not what the code reads (%v): run it with -rewrite", err)
 	}
 }

@@ -111,7 +111,7 @@ class JobState(str, Enum):
 
 
 class Launch(str, Enum):
-    """Launch is what starts a task's processes, which decides the variables in its environment (environment.md)."""
+    """Launch is what starts a task's processes, which decides the variables in its environment (docs/reference/environment.md)."""
     UNSPECIFIED = "LAUNCH_UNSPECIFIED"  # as LAUNCH_AUTO
     AUTO = "LAUNCH_AUTO"  # all variables that mislead no launcher
     TORCHRUN = "LAUNCH_TORCHRUN"

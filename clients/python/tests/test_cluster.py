@@ -172,7 +172,7 @@ class ClusterTest(unittest.TestCase):
             sc.Client(SERVER, token=".".join((word, cluster, root, "00" * len(secret))), retry=0).job("x")
 
     def test_page(self) -> None:
-        """What docs/python.md shows first works as it stands."""
+        """What docs/jobs/python.md shows first works as it stands."""
         with open(os.environ["SYNAPSE_TEST_PAGE"], encoding="utf-8") as page:
             blocks = re.findall("```python\n(.*?)```", page.read(), re.DOTALL)
         self.assertTrue(blocks)

@@ -3,10 +3,11 @@
 // Package fork makes a container's first process, and is what that process does until it is the command, or has
 // outlived it.
 //
-// The process is a fork of its starter that executes nothing (clone.go). A Go program in its place would cost more (see
-// docs/experiments.md) and could do less: it has several threads, and those the kernel lets into no user namespace. So
-// none could join a container with numbers of its own. The fork makes system calls and nothing else, because a fork of
-// a Go process can do nothing else: init.go is its life as an init, command.go is how a process becomes the command.
+// The process is a fork of its starter that executes nothing (clone.go). A Go program in its place would cost more
+// (see docs/reports/research-log.md) and could do less: it has several threads, and those the kernel lets into no
+// user namespace. So none could join a container with numbers of its own. The fork makes system calls and nothing
+// else, because a fork of a Go process can do nothing else: init.go is its life as an init, command.go is how a
+// process becomes the command.
 //
 // This file owns the starter's end. It must know nothing of what the container is made of: its caller is the thread
 // that builds it.
@@ -33,12 +34,13 @@ type Order struct {
 	IDs   int        // the user namespace that the command lives in; 0: that of the machine
 	// NoInit has the process become the command itself.
 	NoInit bool
-	// Joined is a process of a container that is there: the thread has gone into it, and comes home once the process is
-	// started. It is the command itself, as with NoInit.
+	// Joined is a process of a container that is there: the thread has gone into it, and comes home once the
+	// process is started. It is the command itself, as with NoInit.
 	Joined bool
-	// Cgroups is the cgroup namespace that a process which joins goes into; 0: it stays in the machine's. It goes there by
-	// itself, once it is born: a thread that is inside already may put nothing that it forks into a cgroup of v2, because
-	// its own lies outside, and where the tree is mounted with nsdelegate, as systemd does, nobody reaches across that.
+	// Cgroups is the cgroup namespace that a process which joins goes into; 0: it stays in the machine's. It goes
+	// there by itself, once it is born: a thread that is inside already may put nothing that it forks into a cgroup
+	// of v2, because its own lies outside, and where the tree is mounted with nsdelegate, as systemd does, nobody
+	// reaches across that.
 	Cgroups int
 	// Rootless is a starter without the machine's rights: nothing is kept from the task then that it could not have
 	// anyway.
@@ -51,8 +53,8 @@ const (
 	CodeSignal = 128
 )
 
-// Process is one, as its starter sees it. All but Stop is for the one locked thread that calls Start: the process dies
-// with it.
+// Process is one, as its starter sees it. All but Stop is for the one locked thread that calls Start: the process
+// dies with it.
 type Process struct {
 	order  Order
 	socket Channel
@@ -82,8 +84,8 @@ type Death struct {
 
 func (d *Death) Error() string { return fmt.Sprintf("first process ended: %v", d.Cause) }
 
-// New is a process that is still to be made: Prepare, Start, Proc, Pivoted, Run, Wait and End, in this order. One that
-// joins a container has no Proc and no Pivoted.
+// New is a process that is still to be made: Prepare, Start, Proc, Pivoted, Run, Wait and End, in this order. One
+// that joins a container has no Proc and no Pivoted.
 func New() *Process { return &Process{socket: -1, theirs: -1} }
 
 // Prepare opens all that it is to have.

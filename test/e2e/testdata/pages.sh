@@ -99,11 +99,11 @@ file() {
 
 given() {
 	case $1 in
-	docs/cli.md:Where*)
+	docs/reference/cli.md:Where*)
 		synapse-cli login head1:9000 --tls keys/admin --name lab
 		synapse-cli token create --role submitter --user ann --out ann.token
 		unset SYNAPSE_SERVER SYNAPSE_TLS ;;
-	"docs/metrics.md:The scheduler's port")
+	"docs/reference/metrics.md:The scheduler's port")
 		[[ -n ${plain:-} ]] || begin plain 'Synapse Master running on' synapse-scheduler --listen 127.0.0.1:9000 --store memory --data-dir "$lab/plain" ;;
 	"docs/operations.md:From plaintext to TLS") mkdir other && cd other ;;
 	"docs/operations.md:The audit") # heads are told at the end, and every minute
@@ -113,7 +113,7 @@ given() {
 		echo word >token.txt && echo key >key.pem && printf '#!/bin/sh\n' >train.sh && chmod 600 token.txt key.pem ;;
 	"docs/operations.md:Backup and restore")
 		[[ ! -e /var/backups/synapse-2026-01-31.db ]] || { end TERM synapse_scheduler && mv /var/lib/synapse "$lab/old"; } ;;
-	"docs/web.md:The page")
+	"docs/operate/web.md:The page")
 		[[ ! -e seen ]] || end TERM synapse_scheduler
 		openssl req -x509 -newkey rsa:2048 -nodes -subj /CN=head1 -addext subjectAltName=DNS:head1 -days 2 -out head1.pem -keyout head1-key.pem 2>/dev/null
 		chmod 600 head1-key.pem ;;
@@ -140,18 +140,18 @@ seen() {
 	"docs/operations.md:From plaintext to TLS") cd .. ;;
 	"docs/operations.md:Backup and restore")
 		kill -0 "$synapse_scheduler" 2>/dev/null || synapse-scheduler --listen 10.0.0.7:9000 --tls keys/scheduler ;;
-	"docs/web.md:The page") # its first block is of no scheduler's page
+	"docs/operate/web.md:The page") # its first block is of no scheduler's page
 		[[ ! -e seen ]] || curl --cacert head1.pem https://head1:9000/ | grep -q '<html'
 		: >seen ;;
-	"docs/web.md:A record") grep -q '<script' monday/index.html ;;
+	"docs/operate/web.md:A record") grep -q '<script' monday/index.html ;;
 	esac
 }
 
 taken() {
 	case $1 in
-	docs/capacity.md:machines.csv) synapse-cli simulate --synthetic jobs=20 --cluster machines.csv ;;
-	docs/cli.md:cli.yaml) env -u SYNAPSE_SERVER SYNAPSE_CONFIG=cli.yaml synapse-cli get nodes | grep -q '^n1 ' ;;
-	docs/install.md:hosts.yaml) # each machine has the package and a key
+	docs/operate/capacity.md:machines.csv) synapse-cli simulate --synthetic jobs=20 --cluster machines.csv ;;
+	docs/reference/cli.md:cli.yaml) env -u SYNAPSE_SERVER SYNAPSE_CONFIG=cli.yaml synapse-cli get nodes | grep -q '^n1 ' ;;
+	docs/operate/install.md:hosts.yaml) # each machine has the package and a key
 		printf '#!/bin/sh\ncat >/dev/null; printf "%%s\\n" "version 1" systemd active enabled keyed settings\n' >reach && chmod 755 reach
 		synapse-cli deploy --hosts hosts.yaml --ssh ./reach --dry-run >hosts.txt
 		[[ $(grep -c ' to do: writes its settings$' hosts.txt) = 41 ]] ;;
@@ -164,10 +164,10 @@ taken() {
 		end TERM denying ;;
 	docs/operations.md:scheduler.yaml) echo word >/etc/synapse/chat.token && synapse-scheduler config check --config scheduler.yaml ;;
 	docs/operations.md:node.yaml) cat /etc/synapse/node.yaml node.yaml >whole.yaml && synapse-node config check --config whole.yaml ;;
-	docs/preemption.md:nlp.yaml)
+	docs/explain/preemption.md:nlp.yaml)
 		{ printf 'apiVersion: synapse/v1\nkind: Queues\ndefault: nlp\nqueues:\n' && cat nlp.yaml; } >queues.yaml
 		synapse-cli apply -f queues.yaml --dry-run ;;
-	docs/queues.md:queues.yaml) synapse-cli apply -f queues.yaml --dry-run ;;
+	docs/operate/queues.md:queues.yaml) synapse-cli apply -f queues.yaml --dry-run ;;
 	docs/runtime.md:policy.yaml)
 		mkdir -p /srv/{data,scratch,images} && sed -i 's#path: /#path: /srv/#' policy.yaml
 		synapse-node config check --config /etc/synapse/node.yaml --policy policy.yaml ;;

@@ -71,7 +71,7 @@ func (a *CLI) scontrol(words []string) error {
 			return a.Data("Slurmctld(primary) at %s is UP", c.Server())
 		})
 	}
-	return exit.Hint("docs/slurm.md has what is known", "%s cannot be honoured here", words[0])
+	return exit.Hint("docs/reference/slurm.md has what is known", "%s cannot be honoured here", words[0])
 }
 
 func (a *CLI) scontrolShow(words []string, oneLine bool) error {

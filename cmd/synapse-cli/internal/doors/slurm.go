@@ -65,7 +65,7 @@ func (a *CLI) Run(words []string) int {
 	case len(words) == 1 && (words[0] == "--version" || words[0] == "-V"):
 		err = a.Data("slurm %s", slurm.Version)
 	case len(words) == 1 && (words[0] == "--help" || words[0] == "--usage"):
-		err = a.Data("%s of Synapse: supports the options in docs/slurm.md and rejects all others by name", a.Name)
+		err = a.Data("%s of Synapse: supports the options in docs/reference/slurm.md and rejects all others by name", a.Name)
 	default:
 		err = programs[a.Name](a, words)
 	}
@@ -110,7 +110,7 @@ func parseSlurm(f *pflag.FlagSet, words []string) error {
 		return err
 	}
 	if err := f.Parse(words); err != nil {
-		return exit.Hint("docs/slurm.md has what is known", "%s", strings.SplitN(err.Error(), "\n", 2)[0])
+		return exit.Hint("docs/reference/slurm.md has what is known", "%s", strings.SplitN(err.Error(), "\n", 2)[0])
 	}
 	return nil
 }
@@ -266,5 +266,5 @@ func table[T any](a *CLI, heads bool, before string, columns []slurm.Column[T], 
 
 // refusedWord refuses an argument that a program does not take.
 func refusedWord(word string) error {
-	return exit.Hint("docs/slurm.md has what is known", "%s", fmt.Sprintf("%q cannot be honoured here", word))
+	return exit.Hint("docs/reference/slurm.md has what is known", "%s", fmt.Sprintf("%q cannot be honoured here", word))
 }

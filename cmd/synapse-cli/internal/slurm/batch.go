@@ -290,7 +290,7 @@ func found(text []byte) error {
 		return nil
 	}
 	return &Refusal{Option: fmt.Sprintf("line %d: %s", 1+bytes.Count(text[:at[2]], []byte("\n")), text[at[2]:at[3]]),
-		Text: "is not here", Hint: "in a job srun and scontrol show hostnames are: docs/slurm.md"}
+		Text: "is not here", Hint: "in a job srun and scontrol show hostnames are: docs/reference/slurm.md"}
 }
 
 // wordsOf splits a line as a shell would, without expanding anything; a # begins a comment.
