@@ -10,7 +10,7 @@ import (
 
 const (
 	frontPage, mostFront = "README.md", 4 << 10
-	indexPage, mostIndex = "docs/README.md", 2 << 10
+	indexPage, mostIndex = "docs/README.md", 6 << 10
 )
 
 // notIndexed are the pages of docs/ that the index leaves out: a log of experiments is kept as it was written.
