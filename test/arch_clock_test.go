@@ -1,5 +1,6 @@
-// The law of the wall clock: machines' clocks differ, so nothing is decided by one. It reads the syntax only: a use is
-// a reading of the wall clock, a time of day that comes from a disk, or two times of day held against each other.
+// The law of the wall clock: machines' clocks differ, so nothing is decided by one. It reads the syntax only: a use
+// is a reading of the wall clock, a time of day that comes from a disk, or two times of day held against each
+// other.
 package test
 
 import (
@@ -101,7 +102,7 @@ var wallUses = map[string]wallUse{
 	"runtime/launcher/launcher.go":    {1, "when a task ended that is not known here, as people see it"},
 	"runtime/launcher/notice.go":      {1, "when a task will be stopped, told beside how long that is from now"},
 	"runtime/launcher/uids.go":        {1, "for how long an ended task's output is kept: at worst it goes early"},
-	"runtime/parcel/parcel.go":        {1, "times of files that are copied, as they say them"},
+	"runtime/transfer/parcel.go":      {1, "times of files that are copied, as they say them"},
 	"runtime/launcher/task.go":        {1, "when a task ended that no supervisor saw, as people see it"},
 	"runtime/supervisor/main.go":      {1, "when a task ended, as people see it"},
 	"runtime/supervisor/record.go":    {1, "the same"},

@@ -1,5 +1,5 @@
-// The law of the doors: what a job names on a machine is opened by runtime/door and by nobody else. It reads the syntax
-// only, so it follows a job's word through a variable of the same function, and no further.
+// The law of the doors: what a job names on a machine is opened by runtime/hostpath and by nobody else. It reads
+// the syntax only, so it follows a job's word through a variable of the same function, and no further.
 package test
 
 import (
@@ -20,7 +20,7 @@ var (
 
 // doorsLaw: no path of a job's reaches a call that would resolve it with the agent's rights.
 func doorsLaw(s source) []string {
-	if !s.production() || s.layer() != "runtime" || strings.HasPrefix(s.path, "runtime/door/") {
+	if !s.production() || s.layer() != "runtime" || strings.HasPrefix(s.path, "runtime/hostpath/") {
 		return nil
 	}
 	var findings []string
@@ -37,7 +37,7 @@ func doorsLaw(s source) []string {
 			}
 			for _, argument := range call.Args {
 				if ofJob(argument, words) {
-					findings = append(findings, fmt.Sprintf("%s: a path that a job names is opened by runtime/door alone",
+					findings = append(findings, fmt.Sprintf("%s: a path that a job names is opened by runtime/hostpath alone",
 						s.at(call.Pos())))
 				}
 			}
@@ -71,7 +71,7 @@ func jobVariables(body *ast.BlockStmt) []string {
 	return names
 }
 
-// ofJob reports whether an expression has a job's word in it that was not handed to runtime/door.
+// ofJob reports whether an expression has a job's word in it that was not handed to runtime/hostpath.
 func ofJob(expression ast.Expr, words []string) bool {
 	found := false
 	ast.Inspect(expression, func(n ast.Node) bool {

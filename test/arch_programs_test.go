@@ -1,5 +1,5 @@
-// One law that needs the whole of a program: what it is linked from, through however many packages. The laws on imports
-// see one file at a time, and would not notice that a library brings what another one was dropped for.
+// One law that needs the whole of a program: what it is linked from, through however many packages. The laws on
+// imports see one file at a time, and would not notice that a library brings what another one was dropped for.
 package test
 
 import (
@@ -28,7 +28,7 @@ var absents = []absent{
 	{"synapse-scheduler", module + "/actors/worker", "a scheduler's process runs no tasks", nil},
 	{"synapse-scheduler", module + "/runtime", "a scheduler's process runs no tasks",
 		// A scheduler runs its administrator's programs, whose files it checks.
-		[]string{module + "/runtime/crew", module + "/runtime/file"}},
+		[]string{module + "/runtime/procgroup", module + "/runtime/file"}},
 	{"synapse-node", module + "/server/authn", "a machine lets nobody in", nil},
 	{"synapse-cli", protoActor, "a command of people has no actors", nil},
 	{"synapse-cli", module + "/actors", "a command of people has no actors", nil},
@@ -37,12 +37,12 @@ var absents = []absent{
 		[]string{module + "/cluster/identity", module + "/cluster/credential"}},
 	{"synapse-cli", module + "/policy", "it decides nothing, and reads queues alone", []string{module + "/policy/share"}},
 	{"synapse-cli", module + "/server", "it has the client's half alone",
-		// Besides what it says: it reads the audit and makes the keys of secrets on a scheduler's machine, and serves the
-		// page to a browser beside it.
+		// Besides what it says: it reads the audit and makes the keys of secrets on a scheduler's machine, and
+		// serves the page to a browser beside it.
 		[]string{module + "/server/api", module + "/server/unixsocket", module + "/server/oidc/described",
 			module + "/server/audit", module + "/server/secretseal", module + "/server/web"}},
 	{"synapse-cli", module + "/runtime", "`up` starts a node's program, which knows what nodes run",
-		[]string{module + "/runtime/parcel"}}, // files on their way into a task: `cp` has the other end
+		[]string{module + "/runtime/transfer"}}, // files on their way into a task: `cp` has the other end
 	{"synapse-cli", module + "/sim", "`simulate` starts synapse-sim", []string{module + "/sim/record"}},
 	{"synapse-cli", "github.com/google/nftables", "networks of tasks are made by a node's program", nil},
 	{"synapse-cli", "github.com/vishvananda", "networks of tasks are made by a node's program", nil},

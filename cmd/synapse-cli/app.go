@@ -15,9 +15,9 @@ import (
 	"golang.org/x/term"
 
 	client "github.com/yi-json/synapse/clients/go"
-	"github.com/yi-json/synapse/cmd/synapse-cli/internal/doors"
 	"github.com/yi-json/synapse/cmd/synapse-cli/internal/exit"
 	"github.com/yi-json/synapse/cmd/synapse-cli/internal/show"
+	"github.com/yi-json/synapse/cmd/synapse-cli/internal/slurmcmd"
 	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/server/unixsocket"
 )
@@ -65,7 +65,7 @@ func (a *app) execute(args []string) int {
 	if filepath.Base(args[0]) == seedName {
 		a.name = seedName
 	}
-	if name := filepath.Base(args[0]); slices.Contains(doors.Names(), name) {
+	if name := filepath.Base(args[0]); slices.Contains(slurmcmd.Names(), name) {
 		return a.asSlurm(name, args[1:])
 	}
 	root := a.root()

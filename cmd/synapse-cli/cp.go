@@ -19,7 +19,7 @@ import (
 	"github.com/yi-json/synapse/clients/go/scope"
 	"github.com/yi-json/synapse/cmd/synapse-cli/internal/exit"
 	"github.com/yi-json/synapse/cmd/synapse-cli/internal/room"
-	"github.com/yi-json/synapse/runtime/parcel"
+	"github.com/yi-json/synapse/runtime/transfer"
 	"github.com/yi-json/synapse/server/api"
 )
 
@@ -103,7 +103,7 @@ func (a *app) fetch(from place, to string) error {
 		note, whole := a.leavingOut()
 		unpacked := make(chan error, 1)
 		go func() {
-			err := parcel.Unpack(comes, to, name, note)
+			err := transfer.Unpack(comes, to, name, note)
 			if err == nil {
 				_, err = io.Copy(io.Discard, comes) // an archive is longer than what is in it
 			}
@@ -146,9 +146,9 @@ func (a *app) bring(from string, to place) error {
 }
 
 // sendPacked sends an archive of a file or folder, and its end.
-func sendPacked(run *client.ExecSession, from string, note parcel.Skipped) error {
+func sendPacked(run *client.ExecSession, from string, note transfer.Skipped) error {
 	out := bufio.NewWriterSize(stdinOf{run.Send}, stdinBytes)
-	err := parcel.Pack(out, from, note)
+	err := transfer.Pack(out, from, note)
 	if err == nil {
 		err = out.Flush()
 	}
@@ -177,7 +177,7 @@ func (s stdinOf) Write(all []byte) (sent int, err error) {
 }
 
 // leavingOut names what does not travel; whole is the end of a copy that may have left something out.
-func (a *app) leavingOut() (note parcel.Skipped, whole func(error) error) {
+func (a *app) leavingOut() (note transfer.Skipped, whole func(error) error) {
 	n := 0
 	note = func(name, why string) {
 		n++

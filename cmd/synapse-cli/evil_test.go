@@ -15,7 +15,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/reflect/protoregistry"
 
-	"github.com/yi-json/synapse/cmd/synapse-cli/internal/doors"
+	"github.com/yi-json/synapse/cmd/synapse-cli/internal/slurmcmd"
 	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/server/api"
 )
@@ -25,8 +25,8 @@ import (
 // evil is a text with all that steers. Its second line begins as if a command had begun it.
 const evil = "a\r\x1b[2J\u009b31m\u202e\u2028\x7f\u0085\n" + forged + "\u202e\x1b"
 
-// evilTexts answers every call of the client API with a message in which all texts are evil, and in which all jobs are
-// over. A stream is refused after one. Without keys it speaks plaintext.
+// evilTexts answers every call of the client API with a message in which all texts are evil, and in which all jobs
+// are over. A stream is refused after one. Without keys it speaks plaintext.
 func evilTexts(t testing.TB, evil string, keys credentials.TransportCredentials) (address string) {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -65,8 +65,8 @@ func methodOf(path string) (protoreflect.MethodDescriptor, error) {
 	return found.(protoreflect.ServiceDescriptor).Methods().ByName(protoreflect.Name(name)), nil
 }
 
-// settle makes all in a message an answer that a command goes on with: outcomes are good, pages are last, and jobs are
-// over.
+// settle makes all in a message an answer that a command goes on with: outcomes are good, pages are last, and jobs
+// are over.
 func settle(m protoreflect.Message) {
 	switch x := m.Interface().(type) {
 	case *messages.Outcome:
@@ -145,7 +145,7 @@ func TestEvilTexts(t *testing.T) {
 	lines := append(evilLines, shows...)
 	for _, line := range lines {
 		words := strings.Fields(strings.NewReplacer("FILE", "job.yaml", "QUEUES", "queues.yaml").Replace(line))
-		if slices.Contains(doors.Names(), words[0]) {
+		if slices.Contains(slurmcmd.Names(), words[0]) {
 			words = append([]string{"slurm"}, words...)
 		}
 		r := cli(address, append([]string{"--retry", "0s"}, words...)...)

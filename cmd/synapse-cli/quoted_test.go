@@ -10,7 +10,7 @@ import (
 
 	"google.golang.org/protobuf/reflect/protoreflect"
 
-	"github.com/yi-json/synapse/cmd/synapse-cli/internal/doors"
+	"github.com/yi-json/synapse/cmd/synapse-cli/internal/slurmcmd"
 	"github.com/yi-json/synapse/messages"
 )
 
@@ -71,7 +71,7 @@ func FuzzNothingSteers(f *testing.F) {
 			}
 			for _, line := range shows {
 				words := strings.Fields(line)
-				if slices.Contains(doors.Names(), words[0]) {
+				if slices.Contains(slurmcmd.Names(), words[0]) {
 					words = append([]string{"slurm"}, words...)
 				}
 				r := cli(fake.address, words...)

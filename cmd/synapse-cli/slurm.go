@@ -10,15 +10,15 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/yi-json/synapse/cmd/synapse-cli/internal/doors"
 	"github.com/yi-json/synapse/cmd/synapse-cli/internal/exit"
+	"github.com/yi-json/synapse/cmd/synapse-cli/internal/slurmcmd"
 )
 
 // This file owns Slurm's commands as this program has them, and the links by which it is found under their names.
 
 // door is this run, as one of Slurm's programs shares it.
-func (a *app) door() *doors.CLI {
-	return &doors.CLI{
+func (a *app) door() *slurmcmd.CLI {
+	return &slurmcmd.CLI{
 		Name: a.name, Version: versionOf(), Stdin: a.stdin, Stdout: a.stdout, Stderr: a.stderr,
 		Terminal: isTerminal(a.stdin), Lookup: a.lookup, Variable: a.variable, Moment: moment,
 		Read: func(name string) ([]byte, error) {
@@ -51,14 +51,14 @@ func (a *app) slurmCommand() *cobra.Command {
 	c.AddCommand(&cobra.Command{
 		Use: "install DIR", Short: "install the Slurm-compatible commands in a folder",
 		Long: "Installs " +
-			strings.Join(doors.Names(), ", ") +
+			strings.Join(slurmcmd.Names(), ", ") +
 			" in a folder, as links to this program. The command\n" +
 			"reports existing files that lead elsewhere and does not replace them.",
 		Example: "  synapse-cli slurm install bin",
 		Args:    named("folder", "install DIR", 1),
 		RunE:    func(_ *cobra.Command, args []string) error { return a.layDoors(args[0]) },
 	})
-	for _, name := range doors.Names() {
+	for _, name := range slurmcmd.Names() {
 		c.AddCommand(&cobra.Command{
 			Use: name, Short: "run " + name + " as in Slurm", Hidden: true, DisableFlagParsing: true,
 			RunE: func(_ *cobra.Command, args []string) error { return exit.With(a.asSlurm(name, args)) },
@@ -80,7 +80,7 @@ func (a *app) layDoors(dir string) error {
 		return err
 	}
 	f := exit.Failures{Tell: a.tell}
-	for _, name := range doors.Names() {
+	for _, name := range slurmcmd.Names() {
 		path := filepath.Join(dir, name)
 		err := os.Symlink(self, path)
 		if was, failed := filepath.EvalSymlinks(path); errors.Is(err, os.ErrExist) && failed == nil {

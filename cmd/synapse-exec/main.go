@@ -1,5 +1,5 @@
-// Command synapse-exec does what Synapse does inside a task, as the task's user. Every task is shown it; nothing of it
-// needs a program of the image. It owns its words, its exit codes, and what it says on stderr.
+// Command synapse-exec does what Synapse does inside a task, as the task's user. Every task is shown it; nothing of
+// it needs a program of the image. It owns its words, its exit codes, and what it says on stderr.
 package main
 
 import (
@@ -14,7 +14,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/yi-json/synapse/runtime/parcel"
+	"github.com/yi-json/synapse/runtime/transfer"
 )
 
 const (
@@ -93,7 +93,7 @@ func version([]string) error {
 var errSkipped = errors.New("the rest was copied")
 
 // skipping names what does not travel.
-func skipping() (note parcel.Skipped, end func(error) error) {
+func skipping() (note transfer.Skipped, end func(error) error) {
 	n := 0
 	note = func(name, why string) {
 		n++
@@ -113,7 +113,7 @@ func pack(args []string) error {
 		return errors.New("--pack takes one path")
 	}
 	note, end := skipping()
-	return end(parcel.Pack(os.Stdout, args[0], note))
+	return end(transfer.Pack(os.Stdout, args[0], note))
 }
 
 // unpack makes what comes on stdin.
@@ -122,14 +122,14 @@ func unpack(args []string) error {
 		return errors.New("--unpack takes one path")
 	}
 	note, end := skipping()
-	return end(parcel.Unpack(os.Stdin, args[0], "", note))
+	return end(transfer.Unpack(os.Stdin, args[0], "", note))
 }
 
 // dialPatience bounds the wait for a port of the task's own machine.
 const dialPatience = 10 * time.Second
 
-// dial joins stdin and stdout with a port of the loopback. Each direction ends by itself: who has said all may still be
-// answered.
+// dial joins stdin and stdout with a port of the loopback. Each direction ends by itself: who has said all may
+// still be answered.
 func dial(args []string) error {
 	if len(args) != 1 {
 		return errors.New("--dial takes one port")

@@ -16,14 +16,14 @@ import (
 	"github.com/yi-json/synapse/runtime/account"
 	"github.com/yi-json/synapse/runtime/carapace"
 	"github.com/yi-json/synapse/runtime/container"
+	"github.com/yi-json/synapse/runtime/egress"
 	"github.com/yi-json/synapse/runtime/gpu"
+	"github.com/yi-json/synapse/runtime/hostpolicy"
 	"github.com/yi-json/synapse/runtime/image"
 	"github.com/yi-json/synapse/runtime/launcher"
 	"github.com/yi-json/synapse/runtime/oci"
-	"github.com/yi-json/synapse/runtime/permit"
 	"github.com/yi-json/synapse/runtime/private"
 	"github.com/yi-json/synapse/runtime/process"
-	"github.com/yi-json/synapse/runtime/reach"
 	"github.com/yi-json/synapse/runtime/supervisor"
 	"github.com/yi-json/synapse/runtime/upstream"
 )
@@ -39,8 +39,8 @@ const probeLimit = 30 * time.Second
 // means are the drivers, the one for new tasks first, and the supervisor's command.
 type means struct {
 	drivers    []launcher.Driver
-	keeper     *reach.Keeper // of what tasks are not to reach
-	users      *permit.Lister
+	keeper     *egress.Keeper // of what tasks are not to reach
+	users      *hostpolicy.Lister
 	supervisor []string
 }
 
@@ -128,11 +128,11 @@ func (o *options) choose(dir string, images *image.Store, gpus *gpu.Hardware, lo
 		Images: container.Stored{Store: images}, Gpus: gpus,
 	}
 	m := means{
-		supervisor: []string{"/proc/self/exe", supervisor.SubCommand}, users: permit.NewLister(o.policy.Users),
+		supervisor: []string{"/proc/self/exe", supervisor.SubCommand}, users: hostpolicy.NewLister(o.policy.Users),
 	}
-	m.keeper = reach.NewKeeper(reach.Options{
+	m.keeper = egress.NewKeeper(egress.Options{
 		Schedulers: o.join, Tell: log.Info,
-		Reachable: o.policy.MayReach(permit.Schedulers), Disclosed: o.policy.MayReach(permit.Metadata),
+		Reachable: o.policy.MayReach(hostpolicy.Schedulers), Disclosed: o.policy.MayReach(hostpolicy.Metadata),
 	})
 	described.Unreachable = m.keeper.Places
 	if err := o.addPrivate(dir, &m, &described, log); err != nil {

@@ -14,10 +14,10 @@ import (
 	"github.com/yi-json/synapse/cmd/internal/settings"
 	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/messages/spelling"
-	"github.com/yi-json/synapse/runtime/crew"
 	"github.com/yi-json/synapse/runtime/gpu"
 	"github.com/yi-json/synapse/runtime/health"
 	"github.com/yi-json/synapse/runtime/hook"
+	"github.com/yi-json/synapse/runtime/procgroup"
 )
 
 // This file owns the section `health` of the machine's file: which checks there are, and what each looks at.
@@ -161,8 +161,8 @@ func wordsOf(when health.Occasion) (words []string) {
 	return words
 }
 
-// valid refuses a check that looks at nothing, or at two things. A program that others could change is refused here, so
-// that the agent does not start rather than runs what somebody else wrote.
+// valid refuses a check that looks at nothing, or at two things. A program that others could change is refused
+// here, so that the agent does not start rather than runs what somebody else wrote.
 func (c *checkSettings) valid() error {
 	if (c.check == "") == (len(c.command) == 0) {
 		return fmt.Errorf("needs one of command and check (%s)", strings.Join(builtInNames(), ", "))
@@ -173,7 +173,7 @@ func (c *checkSettings) valid() error {
 				return fmt.Errorf("%s goes with a check of this program's own; a command has its arguments", key)
 			}
 		}
-		return crew.Program{Command: c.command}.Check()
+		return procgroup.Program{Command: c.command}.Check()
 	}
 	goesBy := builtIn[c.check]
 	for _, key := range c.set {
@@ -212,7 +212,7 @@ func (o *options) checkHooks() error {
 		if path == "" {
 			continue
 		}
-		if err := (crew.Program{Command: []string{path}}).Check(); err != nil {
+		if err := (procgroup.Program{Command: []string{path}}).Check(); err != nil {
 			return fmt.Errorf("%s: %w", flag, err)
 		}
 	}
@@ -232,10 +232,10 @@ func (o *options) newAround(dir string, failed func()) (*hook.Around, error) {
 	}
 	of := hook.AroundOptions{Dir: dir, Failed: failed}
 	if o.prolog != "" {
-		of.Prolog = crew.Program{Command: []string{o.prolog}, Timeout: o.hookTimeout}
+		of.Prolog = procgroup.Program{Command: []string{o.prolog}, Timeout: o.hookTimeout}
 	}
 	if o.epilog != "" {
-		of.Epilog = crew.Program{Command: []string{o.epilog}, Timeout: o.hookTimeout}
+		of.Epilog = procgroup.Program{Command: []string{o.epilog}, Timeout: o.hookTimeout}
 	}
 	return hook.OpenAround(of)
 }
@@ -265,7 +265,7 @@ func (o *options) lookOf(c *checkSettings, self string, gpus *devices) func(cont
 	case "ports":
 		return health.Ports("/", c.cards)
 	}
-	return crew.Program{Command: c.command, Timeout: c.timeout}.Run
+	return procgroup.Program{Command: c.command, Timeout: c.timeout}.Run
 }
 
 // examine looks at NVIDIA's devices, which should be those that were announced. It has a finder of its own: the watch

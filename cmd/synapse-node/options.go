@@ -20,9 +20,9 @@ import (
 	"github.com/yi-json/synapse/runtime/carapace"
 	"github.com/yi-json/synapse/runtime/container"
 	"github.com/yi-json/synapse/runtime/gpu"
+	"github.com/yi-json/synapse/runtime/hostpolicy"
 	"github.com/yi-json/synapse/runtime/machine"
 	"github.com/yi-json/synapse/runtime/oci"
-	"github.com/yi-json/synapse/runtime/permit"
 	"github.com/yi-json/synapse/runtime/process"
 	"github.com/yi-json/synapse/topology"
 )
@@ -38,7 +38,7 @@ type options struct {
 	metricsAt, metricsFile                 string
 	hide                                   []string
 	policyFile, uidRange, rootRange        string
-	policy                                 permit.Policy
+	policy                                 hostpolicy.Policy
 	uids, roots                            topology.UIDRange
 	gpus, cpus                             int
 	allowRoot, debug, loopbackRegistries   bool
@@ -71,7 +71,7 @@ func (o *options) check() (err error) {
 		return fmt.Errorf("--driver %q: must be one of %s", o.driver, strings.Join(known, ", "))
 	}
 	if o.policyFile != "" {
-		if o.policy, err = permit.Read(o.policyFile); err != nil {
+		if o.policy, err = hostpolicy.Read(o.policyFile); err != nil {
 			return fmt.Errorf("--policy: %w", err)
 		}
 	}
@@ -145,8 +145,8 @@ func (o *options) checkHidden() (err error) {
 	return nil
 }
 
-// hidden is what no task is shown. The folder of the machine's key is always among it, wherever an issuer puts that: an
-// agent that is not root runs tasks as its own user, whom the mode of the key does not keep out.
+// hidden is what no task is shown. The folder of the machine's key is always among it, wherever an issuer puts
+// that: an agent that is not root runs tasks as its own user, whom the mode of the key does not keep out.
 func (o *options) hidden(dir string) ([]string, error) {
 	all := append([]string{dir}, o.hide...)
 	if o.tls == "" {

@@ -17,7 +17,7 @@ import (
 	"github.com/yi-json/synapse/cmd/internal/settings"
 	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/messages/spelling"
-	"github.com/yi-json/synapse/runtime/crew"
+	"github.com/yi-json/synapse/runtime/procgroup"
 	"github.com/yi-json/synapse/server/notifications"
 )
 
@@ -155,7 +155,7 @@ func (r *ruleSettings) valid() error {
 	case len(r.queues)+len(r.owners) > 0 && !ofJobs:
 		return errors.New("queues and owners: go with what is told of jobs")
 	case r.webhook == "":
-		return crew.Program{Command: r.command}.Check()
+		return procgroup.Program{Command: r.command}.Check()
 	}
 	return nil
 }
@@ -170,7 +170,7 @@ func (r *ruleSettings) tell() func(context.Context, *notifications.Notification)
 		if err != nil {
 			return err
 		}
-		_, err = crew.Program{Command: r.command, Timeout: r.timeout, Input: text, Env: append(programEnv(),
+		_, err = procgroup.Program{Command: r.command, Timeout: r.timeout, Input: text, Env: append(programEnv(),
 			"SYNAPSE_EVENT="+n.Event, "SYNAPSE_TEXT="+n.Text, "SYNAPSE_NOTIFICATION_ID="+n.ID)}.Run(ctx)
 		return err
 	}

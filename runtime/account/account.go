@@ -1,6 +1,7 @@
-// Package account decides as which user of the machine a task runs: which account a job's `user` is there, whether the
-// machine's owner allows it, which number a job without a user has, and where that user may go. It knows nothing of a
-// job's owner in the cluster, and it counts nothing. It is the one place where a job could become root.
+// Package account decides as which user of the machine a task runs: which account a job's `user` is there, whether
+// the machine's owner allows it, which number a job without a user has, and where that user may go. It knows
+// nothing of a job's owner in the cluster, and it counts nothing. It is the one place where a job could become
+// root.
 package account
 
 import (
@@ -14,8 +15,8 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/yi-json/synapse/runtime/door"
 	"github.com/yi-json/synapse/runtime/fault"
+	"github.com/yi-json/synapse/runtime/hostpath"
 	"github.com/yi-json/synapse/runtime/supervisor"
 	"github.com/yi-json/synapse/topology"
 )
@@ -41,7 +42,8 @@ type Rules struct {
 	AllowRoot bool
 	// From is the least number of a user that a job may name: those below are the machine's own services. 0: 1000.
 	From uint32
-	// UIDs are the numbers that the scheduler may give to jobs that name no user, each to one job; no job may name them.
+	// UIDs are the numbers that the scheduler may give to jobs that name no user, each to one job; no job may name
+	// them.
 	UIDs topology.UIDRange
 	// Unmapped: the agent's user namespace lacks UIDs. Such jobs then share one user, as on a machine without UIDs.
 	Unmapped bool
@@ -137,8 +139,8 @@ func self(name string) (*Account, error) {
 	return own, nil
 }
 
-// lookUp takes a name, a number, or two numbers with a colon. The machine resolves names, not the image: an image could
-// call any user root.
+// lookUp takes a name, a number, or two numbers with a colon. The machine resolves names, not the image: an image
+// could call any user root.
 func lookUp(name string) (*Account, error) {
 	id, group, hasGroup := strings.Cut(name, ":")
 	u, err := user.Lookup(id)
@@ -206,8 +208,8 @@ func (a *Account) Credential() *supervisor.User {
 }
 
 // Guest is the account as the kernel checks its access to files.
-func (a *Account) Guest() door.Guest {
-	return door.Guest{UID: a.UID, GID: a.GID, Groups: a.Groups, Self: a.Self}
+func (a *Account) Guest() hostpath.Guest {
+	return hostpath.Guest{UID: a.UID, GID: a.GID, Groups: a.Groups, Self: a.Self}
 }
 
 // Own hands a directory to the account.
@@ -218,8 +220,8 @@ func (a *Account) Own(dir string) error {
 	return os.Chown(dir, int(a.UID), int(a.GID))
 }
 
-// Barred is the first directory above a path, from the path upwards, that the account cannot pass through; empty: there
-// is none. Without this check, root would mount the path for a user that cannot reach it.
+// Barred is the first directory above a path, from the path upwards, that the account cannot pass through; empty:
+// there is none. Without this check, root would mount the path for a user that cannot reach it.
 func (a *Account) Barred(path string) (string, error) {
 	if a.UID == 0 {
 		return "", nil

@@ -2,9 +2,9 @@
 
 package carapace
 
-// The cgroups of one container: which hierarchies the machine has, how a container's own group is made in them, what it
-// has used, and how it goes away. One group per hierarchy, and only the task in it: init stays with its starter, and
-// does not count against the task's limit of processes.
+// The cgroups of one container: which hierarchies the machine has, how a container's own group is made in them,
+// what it has used, and how it goes away. One group per hierarchy, and only the task in it: init stays with its
+// starter, and does not count against the task's limit of processes.
 
 import (
 	"errors"
@@ -20,7 +20,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/yi-json/synapse/runtime/reach"
+	"github.com/yi-json/synapse/runtime/egress"
 )
 
 const (
@@ -31,8 +31,8 @@ const (
 )
 
 // hierarchies are what is mounted. Either unified is set, or by names the folder of each v1 controller. On a hybrid
-// machine the controllers are those of v1, and its unified tree has nothing to offer but the filters that can be put on
-// its groups.
+// machine the controllers are those of v1, and its unified tree has nothing to offer but the filters that can be
+// put on its groups.
 type hierarchies struct {
 	unified string
 	beside  string // the unified tree of a hybrid machine; it has no controllers
@@ -219,13 +219,13 @@ func (g *cgroup) refuseWays(h hierarchies, leaf, parent string, spec Spec) (err 
 	if leaf == "" {
 		return errors.New("the container has no cgroup")
 	}
-	return reach.Refuse(leaf, spec.Unreachable)
+	return egress.Refuse(leaf, spec.Unreachable)
 }
 
 // RefuseWays is for a container that another program makes: it makes as much of the group as a filter of what it
 // connects to needs, and answers the one that the program is to be born in; empty: it puts the container into that
 // group by itself.
-func RefuseWays(cgroups Cgroups, id string, places []reach.Place) (born string, err error) {
+func RefuseWays(cgroups Cgroups, id string, places []egress.Place) (born string, err error) {
 	cgroups = cgroups.filled()
 	h, g, leaf := findHierarchies(cgroups.Root), &cgroup{}, ""
 	if h.unified != "" {

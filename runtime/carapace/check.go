@@ -16,7 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/yi-json/synapse/runtime/calls"
-	"github.com/yi-json/synapse/runtime/reach"
+	"github.com/yi-json/synapse/runtime/egress"
 )
 
 // Finding is one thing that this machine can, or cannot, do.
@@ -174,7 +174,7 @@ func checkCgroups(cgroups Cgroups) []Finding {
 	findings := []Finding{version}
 	probe := Spec{ID: "check-" + DrawID(), Limits: Limits{MemoryBytes: 1 << 40, MilliCPU: 1000, Pids: 1000,
 		Cpuset: "0"},
-		Unreachable: reach.Metadata()}
+		Unreachable: egress.Metadata()}
 	g := createGroup(h, cgroups.Parent, probe, plainDevices)
 	for _, what := range []string{"memory limit", "pids limit", "cpu limit", "cpuset", "devices", LackOfReach} {
 		finding := found(what, "set and read by the kernel")

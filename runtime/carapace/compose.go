@@ -2,9 +2,9 @@
 
 package carapace
 
-// A container's root for another program to put a container in: the same as our own makes, mount by mount, but for what
-// that program makes by itself (/proc, /sys, /dev). It is root and would make what is missing as root, so it is left
-// nothing to make.
+// A container's root for another program to put a container in: the same as our own makes, mount by mount, but for
+// what that program makes by itself (/proc, /sys, /dev). It is root and would make what is missing as root, so it
+// is left nothing to make.
 
 import (
 	"errors"
@@ -15,8 +15,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/yi-json/synapse/runtime/door"
 	"github.com/yi-json/synapse/runtime/fault"
+	"github.com/yi-json/synapse/runtime/hostpath"
 )
 
 // OtherWorkdir is where such a container is shown a workdir that lies in a directory of the machine: its user could
@@ -29,8 +29,8 @@ var systemPlaces = []string{"/proc", "/sys", "/dev"}
 // ComposedRoot is where Compose puts a root, below its base.
 func ComposedRoot(base string) string { return filepath.Join(base, "root") }
 
-// InOwnMounts does something on a thread that has a mount namespace of its own, in which nothing reaches the mounts of
-// the machine.
+// InOwnMounts does something on a thread that has a mount namespace of its own, in which nothing reaches the mounts
+// of the machine.
 func InOwnMounts(do func() error) error {
 	done := make(chan error, 1)
 	onOwnThread(func() {
@@ -54,13 +54,13 @@ func OwnMounts() error {
 	return nil
 }
 
-// ComposedBase is an existing directory on which to compose the root of a container that has numbers of its own: root
-// of the container has to pass to it, and the directories of an agent are closed to that user. It is covered up in the
-// mounts of the calling thread alone.
+// ComposedBase is an existing directory on which to compose the root of a container that has numbers of its own:
+// root of the container has to pass to it, and the directories of an agent are closed to that user. It is covered
+// up in the mounts of the calling thread alone.
 const ComposedBase = "/dev/shm"
 
-// Compose mounts a spec's root below an existing directory, in the calling thread's own mounts, and answers the working
-// directory that the command is to have in it.
+// Compose mounts a spec's root below an existing directory, in the calling thread's own mounts, and answers the
+// working directory that the command is to have in it.
 func Compose(spec Spec, base string) (workdir string, err error) {
 	spec = spec.filled()
 	defer unix.Umask(unix.Umask(0o022))
@@ -129,9 +129,9 @@ func (r *root) placeSystem() error {
 	return mountPlain(r.sysfs, nil, "/sys")
 }
 
-// ComposedNode is where Compose makes a device node of the machine's for a container that has numbers of its own, below
-// its base. Such a container can make none, nor could its root use those of the machine's that are open to some group
-// alone.
+// ComposedNode is where Compose makes a device node of the machine's for a container that has numbers of its own,
+// below its base. Such a container can make none, nor could its root use those of the machine's that are open to
+// some group alone.
 func ComposedNode(base, path string) string { return filepath.Join(base, nodesName, path) }
 
 const nodesName = "nodes"
@@ -227,7 +227,7 @@ func (r *root) composeWorkdir() (string, error) {
 			return "", err
 		}
 	}
-	if r.own[door.MountID(place)] || r.spec.Workdir == scratchTarget {
+	if r.own[hostpath.MountID(place)] || r.spec.Workdir == scratchTarget {
 		return r.spec.Workdir, nil
 	}
 	tree, err := unix.OpenTree(place, "", unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_EMPTY_PATH)

@@ -2,16 +2,16 @@
 
 package carapace
 
-// What the command is to be: its user, its program, with which environment and rights, as the container sees it. It is
-// found out by the starter, in the container's finished root.
+// What the command is to be: its user, its program, with which environment and rights, as the container sees it. It
+// is found out by the starter, in the container's finished root.
 
 import (
 	"fmt"
 
 	"golang.org/x/sys/unix"
 
-	"github.com/yi-json/synapse/runtime/door"
 	"github.com/yi-json/synapse/runtime/fault"
+	"github.com/yi-json/synapse/runtime/hostpath"
 )
 
 // launch is what the command is to be born with.
@@ -73,9 +73,9 @@ func (l *launch) prepare() *StartError {
 	return failure
 }
 
-// makeWorkdir makes it where it is missing: in the task's layers for its user, and on the machine's directories as its
-// user.
-func (l *launch) makeWorkdir(inside door.Inside) error {
+// makeWorkdir makes it where it is missing: in the task's layers for its user, and on the machine's directories as
+// its user.
+func (l *launch) makeWorkdir(inside hostpath.Inside) error {
 	place, made, err := inside.Make(l.order.Spec.Workdir, true)
 	if err == unix.EACCES {
 		return nil // It is there, and to go into it fails by that name.

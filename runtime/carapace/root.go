@@ -12,8 +12,8 @@ package carapace
 //     so the rest is mounted by the image's own paths. Meanwhile init lets go of the machine's root; before that no
 //     command runs.
 //
-// The container's root lies one level below the namespace's, so that the task is in a chroot. The kernel makes no user
-// namespace for a process in one, by whichever system call: a filter cannot see the flags of clone3.
+// The container's root lies one level below the namespace's, so that the task is in a chroot. The kernel makes no
+// user namespace for a process in one, by whichever system call: a filter cannot see the flags of clone3.
 
 import (
 	"errors"
@@ -27,8 +27,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/yi-json/synapse/runtime/carapace/fork"
-	"github.com/yi-json/synapse/runtime/door"
 	"github.com/yi-json/synapse/runtime/fault"
+	"github.com/yi-json/synapse/runtime/hostpath"
 )
 
 const (
@@ -167,8 +167,9 @@ func (r *root) belongs(options ...string) []string {
 	return append(options, "uid="+first, "gid="+first)
 }
 
-// refuseHidden keeps a mount from showing what the caller hides: neither it, nor what is above it. Scratch directories
-// may lie within (the caller made them), hence only mounts of the spec come here with a path of a user's choice.
+// refuseHidden keeps a mount from showing what the caller hides: neither it, nor what is above it. Scratch
+// directories may lie within (the caller made them), hence only mounts of the spec come here with a path of a
+// user's choice.
 func (r *root) refuseHidden(source string) error {
 	if slices.Contains([]string{r.spec.Scratch, r.spec.Names, r.spec.Hosts, r.spec.Hostfile, r.spec.Helper}, source) {
 		return nil
@@ -183,8 +184,8 @@ func (r *root) refuseHidden(source string) error {
 	return nil
 }
 
-// shows reports whether a path, which leads through no link, shows one of those that are to be hidden: it lies in one,
-// or around it.
+// shows reports whether a path, which leads through no link, shows one of those that are to be hidden: it lies in
+// one, or around it.
 func shows(path string, hide []string) (hidden string, ok bool) {
 	for _, hidden := range hide {
 		if resolved, err := filepath.EvalSymlinks(hidden); err == nil {
@@ -292,29 +293,29 @@ func (r *root) owns(mount int) {
 	if r.own == nil {
 		r.own = map[uint64]bool{}
 	}
-	r.own[door.MountID(mount)] = true
+	r.own[hostpath.MountID(mount)] = true
 }
 
 // inside is the finished root as the task's user may change it.
-func (r *root) inside() (door.Inside, error) {
+func (r *root) inside() (hostpath.Inside, error) {
 	who, err := lookUp(r.spec.User, r.spec.Groups)
 	return insideOf(r.order, r.own, who), err
 }
 
 // insideOf is a finished root, as the machine knows its users.
-func insideOf(order *order, own map[uint64]bool, who account) door.Inside {
+func insideOf(order *order, own map[uint64]bool, who account) hostpath.Inside {
 	ids := order.Spec.IDs
-	guest := door.Guest{UID: ids.outside(who.uid), GID: ids.outside(who.gid), Self: order.Rootless}
+	guest := hostpath.Guest{UID: ids.outside(who.uid), GID: ids.outside(who.gid), Self: order.Rootless}
 	for _, group := range who.groups {
 		guest.Groups = append(guest.Groups, ids.outside(int(group)))
 	}
-	return door.Inside{As: guest, Own: own, Root: ids.outside(0)}
+	return hostpath.Inside{As: guest, Own: own, Root: ids.outside(0)}
 }
 
-// enter makes the tmpfs the root of the namespace, and goes into that of the container. The machine's root is stacked
-// upon the tmpfs then, so that no directory is needed to put it. Init lets go of it meanwhile: the kernel waits for
-// every processor there, which on a busy machine takes longer than all the rest. The working directory, by which alone
-// the machine's root can still be named, stays where it is, and every path is an absolute one.
+// enter makes the tmpfs the root of the namespace, and goes into that of the container. The machine's root is
+// stacked upon the tmpfs then, so that no directory is needed to put it. Init lets go of it meanwhile: the kernel
+// waits for every processor there, which on a busy machine takes longer than all the rest. The working directory,
+// by which alone the machine's root can still be named, stays where it is, and every path is an absolute one.
 func (r *root) enter() error {
 	if err := unix.Chdir(r.order.Base); err != nil {
 		return fmt.Errorf("enter root: %w", err)

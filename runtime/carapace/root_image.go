@@ -12,7 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/yi-json/synapse/runtime/door"
+	"github.com/yi-json/synapse/runtime/hostpath"
 )
 
 // bindRootfs puts a rootfs directory at the container's root, under a writable layer if one is asked for.
@@ -90,7 +90,7 @@ func (r *root) layOver(lower int) (tree int, err error) {
 		return -1, err
 	}
 	defer unix.Close(place)
-	return r.newOverlay(door.Link(place))
+	return r.newOverlay(hostpath.Link(place))
 }
 
 // newOverlay makes a directory that others use, under the layer that takes what is written.

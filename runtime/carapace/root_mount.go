@@ -2,8 +2,8 @@
 
 package carapace
 
-// Mounts by descriptor. A mount is made detached, gets its attributes before anybody can see it, and is then moved onto
-// a place that was opened before: no path is looked up twice, so nothing can be swapped in between.
+// Mounts by descriptor. A mount is made detached, gets its attributes before anybody can see it, and is then moved
+// onto a place that was opened before: no path is looked up twice, so nothing can be swapped in between.
 
 import (
 	"fmt"
@@ -82,8 +82,8 @@ func attachAt(mount int, path string) error {
 	return nil
 }
 
-// openPlain opens one of the root's own directories to mount upon, making it where it is missing. A link would put the
-// mount somewhere else in the image, and what is masked below it with it.
+// openPlain opens one of the root's own directories to mount upon, making it where it is missing. A link would put
+// the mount somewhere else in the image, and what is masked below it with it.
 func openPlain(path string) (int, error) {
 	place, err := unix.Open(path, unix.O_PATH|unix.O_CLOEXEC|unix.O_NOFOLLOW|unix.O_DIRECTORY, 0)
 	if err == unix.ENOENT {
@@ -118,8 +118,9 @@ func mountPlain(mount int, err error, path string) error {
 	return nil
 }
 
-// makeOwn makes what a mount is put upon, where it is missing: a directory, or an empty file for a file. The way to it
-// is all of our own making: anywhere else root's hand may only make what the task's user could (door.Inside).
+// makeOwn makes what a mount is put upon, where it is missing: a directory, or an empty file for a file. The way to
+// it is all of our own making: anywhere else root's hand may only make what the task's user could
+// (hostpath.Inside).
 func makeOwn(path string, directory bool) error {
 	folder := path
 	if !directory {

@@ -17,8 +17,8 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/yi-json/synapse/runtime/door"
-	"github.com/yi-json/synapse/runtime/reach"
+	"github.com/yi-json/synapse/runtime/egress"
+	"github.com/yi-json/synapse/runtime/hostpath"
 )
 
 // Spec is one container. Its JSON is what `carapace run --spec` reads.
@@ -28,7 +28,7 @@ type Spec struct {
 	// Rootfs is a directory, or "host": the machine's own root, read-only.
 	Rootfs string `json:"rootfs"`
 	// Image is a directory in the place of Rootfs, as somebody named it whose rights it is opened with.
-	Image *door.Ticket `json:"image,omitempty"`
+	Image *hostpath.Ticket `json:"image,omitempty"`
 	// Layer is a directory on the machine that takes what the task writes to its rootfs, for one that many share.
 	Layer string `json:"layer,omitempty"`
 	// ReadOnly keeps a rootfs from being written to. The host view always is.
@@ -38,14 +38,14 @@ type Spec struct {
 	Workdir  string   `json:"workdir,omitempty"`
 	// Scratch is a directory on the machine that belongs to the task's user; it is mounted at /scratch.
 	Scratch string `json:"scratch,omitempty"`
-	// User is a name or uid, with a group if need be: "alice", "1000", "1000:100". Empty: nobody on the host view, else
-	// root.
+	// User is a name or uid, with a group if need be: "alice", "1000", "1000:100". Empty: nobody on the host view,
+	// else root.
 	User   string   `json:"user,omitempty"`
 	Groups []uint32 `json:"groups,omitempty"`
 	// UserName is what the container's lists of users and groups call a User that is uid:gid and that they lack.
 	UserName string `json:"userName,omitempty"`
-	// IDs are numbers of users and groups that belong to the container alone, in which it may be root; nil: it has those
-	// of the machine.
+	// IDs are numbers of users and groups that belong to the container alone, in which it may be root; nil: it has
+	// those of the machine.
 	IDs      *IDs   `json:"ids,omitempty"`
 	Hostname string `json:"hostname,omitempty"`
 	// Net is "host", which is the default; "none": a loopback of its own; or the file of a network namespace.
@@ -56,14 +56,14 @@ type Spec struct {
 	Hosts string `json:"hosts,omitempty"`
 	// Hostfile is the file that the task has as /job/hostfile; empty: the rootfs's own.
 	Hostfile string `json:"hostfile,omitempty"`
-	// Helper is the program that the task has as /scratch/.synapse/synapse-exec, where Scratch has a file for it already;
-	// empty: it has none.
+	// Helper is the program that the task has as /scratch/.synapse/synapse-exec, where Scratch has a file for it
+	// already; empty: it has none.
 	Helper string `json:"helper,omitempty"`
 	// Secrets are files that the task has in /run/secrets: in memory, and readable by its user alone.
 	Secrets []Secret `json:"secrets,omitempty"`
 	// Unreachable are places that the task cannot speak to on a network that it shares.
-	Unreachable []reach.Place `json:"unreachable,omitempty"`
-	Mounts      []Mount       `json:"mounts,omitempty"`
+	Unreachable []egress.Place `json:"unreachable,omitempty"`
+	Mounts      []Mount        `json:"mounts,omitempty"`
 	// Hide are paths of the machine that the task must not see, beside those that are always hidden.
 	Hide []string `json:"hide,omitempty"`
 	// Devices are device nodes of the machine. Every other one is denied.
@@ -77,7 +77,8 @@ type Spec struct {
 	// Seccomp is "default", "numa" (where a task may also say from which of the machine's nodes its memory is
 	// taken), or "off".
 	Seccomp string `json:"seccomp,omitempty"`
-	// NoInit makes the command itself the container's first process. It then ignores every signal it has no handler for.
+	// NoInit makes the command itself the container's first process. It then ignores every signal it has no handler
+	// for.
 	NoInit bool `json:"noInit,omitempty"`
 }
 
@@ -85,9 +86,9 @@ type Spec struct {
 type Mount struct {
 	Source string `json:"source"`
 	// Named is what to show in the place of Source, as somebody named it whose rights it is opened with.
-	Named    *door.Ticket `json:"named,omitempty"`
-	Target   string       `json:"target"`
-	ReadOnly bool         `json:"readOnly,omitempty"`
+	Named    *hostpath.Ticket `json:"named,omitempty"`
+	Target   string           `json:"target"`
+	ReadOnly bool             `json:"readOnly,omitempty"`
 }
 
 // Secret is a file with a value that nobody else may read.

@@ -12,7 +12,7 @@ import (
 
 	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/runtime/account"
-	"github.com/yi-json/synapse/runtime/permit"
+	"github.com/yi-json/synapse/runtime/hostpolicy"
 	"github.com/yi-json/synapse/runtime/supervisor"
 	"github.com/yi-json/synapse/test/able"
 )
@@ -47,12 +47,12 @@ func TestDoorDevices(t *testing.T) {
 		t.Skip("-short, or " + missing)
 	}
 	listed, closed, other := deviceOf(t, "listed", 0o666), deviceOf(t, "closed", 0o600), deviceOf(t, "other", 0o666)
-	policy := permit.Policy{Devices: []string{listed, closed}}
-	for name, made := range map[string]func(*testing.T, ...permit.Policy) *stack{
-		"carapace": func(t *testing.T, p ...permit.Policy) *stack { return containersFor(t, account.Rules{}, p...) },
-		"process":  func(t *testing.T, p ...permit.Policy) *stack { return processesFor(t, account.Rules{}, p...) },
-		"runc":     func(t *testing.T, p ...permit.Policy) *stack { return ociFor(t, "runc", account.Rules{}, p...) },
-		"crun":     func(t *testing.T, p ...permit.Policy) *stack { return ociFor(t, "crun", account.Rules{}, p...) },
+	policy := hostpolicy.Policy{Devices: []string{listed, closed}}
+	for name, made := range map[string]func(*testing.T, ...hostpolicy.Policy) *stack{
+		"carapace": func(t *testing.T, p ...hostpolicy.Policy) *stack { return containersFor(t, account.Rules{}, p...) },
+		"process":  func(t *testing.T, p ...hostpolicy.Policy) *stack { return processesFor(t, account.Rules{}, p...) },
+		"runc":     func(t *testing.T, p ...hostpolicy.Policy) *stack { return ociFor(t, "runc", account.Rules{}, p...) },
+		"crun":     func(t *testing.T, p ...hostpolicy.Policy) *stack { return ociFor(t, "crun", account.Rules{}, p...) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := made(t, policy)

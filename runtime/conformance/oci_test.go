@@ -14,10 +14,10 @@ import (
 	"github.com/yi-json/synapse/runtime/account"
 	"github.com/yi-json/synapse/runtime/carapace"
 	"github.com/yi-json/synapse/runtime/container"
+	"github.com/yi-json/synapse/runtime/egress"
+	"github.com/yi-json/synapse/runtime/hostpolicy"
 	"github.com/yi-json/synapse/runtime/launcher"
 	"github.com/yi-json/synapse/runtime/oci"
-	"github.com/yi-json/synapse/runtime/permit"
-	"github.com/yi-json/synapse/runtime/reach"
 	"github.com/yi-json/synapse/runtime/upstream"
 	"github.com/yi-json/synapse/test/able"
 )
@@ -25,19 +25,19 @@ import (
 // newOCI is the stack on an OCI runtime; it skips where the machine has none, or one that runs nothing here.
 func newOCI(t testing.TB, name string) *stack { return ociFor(t, name, allRoot) }
 
-func ociFor(t testing.TB, name string, users account.Rules, policy ...permit.Policy) *stack {
+func ociFor(t testing.TB, name string, users account.Rules, policy ...hostpolicy.Policy) *stack {
 	t.Helper()
 	return ociAt(t, able.Runtime(t, name), users, policy...)
 }
 
 // ociAt is the same with the program at that path.
-func ociAt(t testing.TB, path string, users account.Rules, policy ...permit.Policy) *stack {
+func ociAt(t testing.TB, path string, users account.Rules, policy ...hostpolicy.Policy) *stack {
 	t.Helper()
 	place := newLibrary(t)
 	binary := buildCommand(t)
 	options := container.Options{
 		Binary: binary, StateDir: place.options.StateDir, Cgroups: place.options.Cgroups, Users: users, MaxProcesses: 64,
-		Unreachable: func() []reach.Place { return withheld }, Private: networks,
+		Unreachable: func() []egress.Place { return withheld }, Private: networks,
 	}
 	for _, options.Policy = range policy {
 	}
@@ -102,9 +102,9 @@ func TestOCIOfAMachine(t *testing.T) {
 	}
 }
 
-// TestRecordRemoved: what runc and crun keep of a container is removed when it has ended, and they are not executed for
-// that. A program that nobody knows is asked to delete it. Files that they make for a moment, as crun does beside its
-// own program, go with the task where they are killed meanwhile, and none is in /tmp.
+// TestRecordRemoved: what runc and crun keep of a container is removed when it has ended, and they are not executed
+// for that. A program that nobody knows is asked to delete it. Files that they make for a moment, as crun does
+// beside its own program, go with the task where they are killed meanwhile, and none is in /tmp.
 func TestRecordRemoved(t *testing.T) {
 	if testing.Short() {
 		t.Skip("-short: other people's programs")
@@ -201,8 +201,8 @@ func TestParentsStay(t *testing.T) {
 	}
 }
 
-// newUpstream is the stack on the other carapace. Where it is not at hand the test's own binary stands in for it, which
-// does what that one is known to do.
+// newUpstream is the stack on the other carapace. Where it is not at hand the test's own binary stands in for it,
+// which does what that one is known to do.
 func newUpstream(t testing.TB) *stack {
 	t.Helper()
 	place := newLibrary(t)

@@ -24,8 +24,8 @@ import (
 
 	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/runtime/container"
+	"github.com/yi-json/synapse/runtime/egress"
 	"github.com/yi-json/synapse/runtime/private"
-	"github.com/yi-json/synapse/runtime/reach"
 	"github.com/yi-json/synapse/test/able"
 )
 
@@ -34,8 +34,8 @@ var networks container.Private
 
 const asMachine = "SYNAPSE_TEST_MACHINE"
 
-// onAMachine runs a test on a machine of its own, with an outside that knows no way back but to the machine's address.
-// Its mounts are its own too.
+// onAMachine runs a test on a machine of its own, with an outside that knows no way back but to the machine's
+// address. Its mounts are its own too.
 func onAMachine(t *testing.T, test func(t *testing.T, o *outside)) {
 	t.Helper()
 	able.Need(t, able.Root, able.Networks) // else an agent gives no private networks
@@ -243,8 +243,8 @@ func TestNetworkPrivate(t *testing.T) {
 		free, scheduler, machine := o.answerer(), o.answerer(), answererOfAll(t)
 		made := newNetworks(t, filepath.Join(t.TempDir(), "networks"))
 		// The filter on the task's group would refuse these too; here the rules are to.
-		must(t, made.Refuse(append(reach.Metadata(),
-			reach.Services([]netip.AddrPort{netip.MustParseAddrPort(outsideAddress + ":" + scheduler)}, nil)...)))
+		must(t, made.Refuse(append(egress.Metadata(),
+			egress.Services([]netip.AddrPort{netip.MustParseAddrPort(outsideAddress + ":" + scheduler)}, nil)...)))
 		networks = made
 		t.Cleanup(func() { networks = nil })
 		allowed := []string{"own", "tcp " + farAddress + ":" + free, "send " + outsideAddress + ":" + free,

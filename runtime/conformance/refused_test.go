@@ -13,15 +13,15 @@ import (
 
 	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/runtime/carapace"
-	"github.com/yi-json/synapse/runtime/reach"
+	"github.com/yi-json/synapse/runtime/egress"
 	"github.com/yi-json/synapse/test/able"
 )
 
 // withheld is what the tasks of the stacks are refused that a test makes.
-var withheld []reach.Place
+var withheld []egress.Place
 
 // withhold refuses places to the tasks of one test.
-func withhold(t *testing.T, places []reach.Place) {
+func withhold(t *testing.T, places []egress.Place) {
 	t.Helper()
 	groups := carapace.Cgroups{Parent: "/" + NewID()}
 	t.Cleanup(func() { // they stay for as long as anybody else makes a container
@@ -58,8 +58,8 @@ func TestReachRefused(t *testing.T) {
 		t.Skipf("the probe is this test binary, and it needs %s; make test runs it linked statically", interpreter)
 	}
 	scheduler, peer := answererOfAll(t), answererOfAll(t)
-	withhold(t, slices.Concat(reach.Metadata(),
-		reach.Services([]netip.AddrPort{netip.MustParseAddrPort("127.0.0.1:" + scheduler)}, nil)))
+	withhold(t, slices.Concat(egress.Metadata(),
+		egress.Services([]netip.AddrPort{netip.MustParseAddrPort("127.0.0.1:" + scheduler)}, nil)))
 	refused := ways(scheduler)
 	for _, address := range []string{"169.254.169.254:80", "[::ffff:169.254.169.254]:80", "169.254.169.254:53",
 		"[fd00:ec2::254]:80"} {
@@ -101,7 +101,7 @@ func TestReachFollows(t *testing.T) {
 		names := func(context.Context, string) ([]netip.Addr, error) {
 			return []netip.Addr{netip.MustParseAddr("127.0.0.1")}, nil
 		}
-		keeper := reach.NewKeeper(reach.Options{Schedulers: []string{"head:" + at}, Resolve: names, Tell: t.Logf})
+		keeper := egress.NewKeeper(egress.Options{Schedulers: []string{"head:" + at}, Resolve: names, Tell: t.Logf})
 		withheld = keeper.Places()
 		folder, flag := shown(t), filepath.Join(place(t, "flag", 0o755, ofNobody), "moved")
 		probe := filepath.Join(folder, "probe") + " " + probeArgument + " 'tcp 127.0.0.1:" + before +
@@ -113,7 +113,7 @@ func TestReachFollows(t *testing.T) {
 				return s.groups() != nil &&
 					exists(filepath.Join(filepath.Dir(flag), "runs"))
 			})
-			next := reach.NewKeeper(reach.Options{Schedulers: []string{"head:" + after}, Resolve: names, Tell: t.Logf})
+			next := egress.NewKeeper(egress.Options{Schedulers: []string{"head:" + after}, Resolve: names, Tell: t.Logf})
 			next.Hold(s.groups())
 			write(t, flag, "", 0o644)
 		}()

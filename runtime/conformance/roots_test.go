@@ -16,8 +16,8 @@ import (
 	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/runtime/account"
 	"github.com/yi-json/synapse/runtime/carapace"
+	"github.com/yi-json/synapse/runtime/hostpolicy"
 	"github.com/yi-json/synapse/runtime/oci"
-	"github.com/yi-json/synapse/runtime/permit"
 	"github.com/yi-json/synapse/test/able"
 	"github.com/yi-json/synapse/topology"
 )
@@ -34,7 +34,7 @@ func withRoots(t testing.TB, tasks uint32) account.Rules {
 }
 
 // imagesAnywhere lets what a test makes be an image.
-func imagesAnywhere() permit.Policy { return permit.Policy{Images: []string{os.TempDir()}} }
+func imagesAnywhere() hostpolicy.Policy { return hostpolicy.Policy{Images: []string{os.TempDir()}} }
 
 // rootedStack is a machine on which the suite's tasks are root of containers of their own.
 type rootedStack struct{ *stack }
@@ -50,7 +50,8 @@ func (s rootedStack) Start(task Task) (Running, error) {
 	return s.stack.Start(task)
 }
 
-// onRootMachines runs a test on machines of each kind on which this many tasks can be root of containers of their own.
+// onRootMachines runs a test on machines of each kind on which this many tasks can be root of containers of their
+// own.
 func onRootMachines(t *testing.T, tasks uint32, test func(t *testing.T, s *stack, driver string)) {
 	able.Need(t, able.OwnRoot)
 	if missing := able.Busybox(); missing != "" || testing.Short() {
@@ -70,8 +71,8 @@ func onRootMachines(t *testing.T, tasks uint32, test func(t *testing.T, s *stack
 	}
 }
 
-// TestOwnRootOfAMachine is the suite on launcher, supervisor and what makes containers, as root of containers of their
-// own.
+// TestOwnRootOfAMachine is the suite on launcher, supervisor and what makes containers, as root of containers of
+// their own.
 func TestOwnRootOfAMachine(t *testing.T) {
 	onRootMachines(t, 256, func(t *testing.T, s *stack, _ string) { Run(t, rootedStack{s}) })
 }

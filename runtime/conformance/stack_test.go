@@ -28,10 +28,10 @@ import (
 	"github.com/yi-json/synapse/runtime/account"
 	"github.com/yi-json/synapse/runtime/carapace"
 	"github.com/yi-json/synapse/runtime/container"
+	"github.com/yi-json/synapse/runtime/egress"
+	"github.com/yi-json/synapse/runtime/hostpolicy"
 	"github.com/yi-json/synapse/runtime/launcher"
-	"github.com/yi-json/synapse/runtime/permit"
 	"github.com/yi-json/synapse/runtime/process"
-	"github.com/yi-json/synapse/runtime/reach"
 	"github.com/yi-json/synapse/runtime/supervisor"
 )
 
@@ -307,13 +307,13 @@ var allRoot = account.Rules{AllowRoot: true}
 // newContainers is the stack on carapace.
 func newContainers(t testing.TB) *stack { return containersFor(t, allRoot) }
 
-func containersFor(t testing.TB, users account.Rules, policy ...permit.Policy) *stack {
+func containersFor(t testing.TB, users account.Rules, policy ...hostpolicy.Policy) *stack {
 	t.Helper()
 	place := newLibrary(t)
 	binary := buildCommand(t)
 	options := container.Options{
 		Binary: binary, StateDir: place.options.StateDir, Cgroups: place.options.Cgroups, Users: users, MaxProcesses: 64,
-		Unreachable: func() []reach.Place { return withheld }, Private: networks,
+		Unreachable: func() []egress.Place { return withheld }, Private: networks,
 	}
 	for _, options.Policy = range policy {
 	}
@@ -354,7 +354,7 @@ func TestContainersOfAMachine(t *testing.T) {
 
 func newProcesses(t testing.TB) *stack { return processesFor(t, allRoot) }
 
-func processesFor(t testing.TB, users account.Rules, policy ...permit.Policy) *stack {
+func processesFor(t testing.TB, users account.Rules, policy ...hostpolicy.Policy) *stack {
 	t.Helper()
 	options := process.Options{Users: users}
 	for _, options.Policy = range policy {

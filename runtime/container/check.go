@@ -13,15 +13,15 @@ import (
 	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/runtime/account"
 	"github.com/yi-json/synapse/runtime/carapace"
-	"github.com/yi-json/synapse/runtime/door"
 	"github.com/yi-json/synapse/runtime/fault"
+	"github.com/yi-json/synapse/runtime/hostpath"
 	"github.com/yi-json/synapse/runtime/launcher"
 )
 
-// This file owns what is refused before a container is tried. Here a refusal names the job's field; later it would look
-// like a failure of the machine.
+// This file owns what is refused before a container is tried. Here a refusal names the job's field; later it would
+// look like a failure of the machine.
 
-func (d *Driver) check(t *launcher.Task, p *prepared, who *account.Account, visitor door.Visitor) error {
+func (d *Driver) check(t *launcher.Task, p *prepared, who *account.Account, visitor hostpath.Visitor) error {
 	s, image := t.Spec, p.Image
 	if err := d.checkRoot(p); err != nil {
 		return err
@@ -40,7 +40,7 @@ func (d *Driver) check(t *launcher.Task, p *prepared, who *account.Account, visi
 		return err
 	}
 	for i, m := range s.GetMounts() {
-		ticket, err := visitor.Ask(door.Named(m.GetSource()))
+		ticket, err := visitor.Ask(hostpath.Named(m.GetSource()))
 		if err != nil {
 			return fmt.Errorf("mounts[%d].source: %w", i, err)
 		}
@@ -77,8 +77,8 @@ func (d *Driver) Networks() []messages.Network {
 // SecretWays reports how this driver gives secrets to tasks.
 func (d *Driver) SecretWays() (files, env bool) { return true, true }
 
-// checkNetwork refuses a network that this machine does not have. A leader that knows what was announced sends no such
-// job here.
+// checkNetwork refuses a network that this machine does not have. A leader that knows what was announced sends no
+// such job here.
 func (d *Driver) checkNetwork(n messages.Network) error {
 	if len(messages.NetworkLabels(n)) == 0 || slices.Contains(d.Networks(), n) {
 		return nil
@@ -106,7 +106,7 @@ func isOwnPlace(path string) bool {
 
 // checkTarget refuses a mount where a host view has no place for it: that cannot be written to. What an image has is
 // only known inside.
-func checkTarget(target string, image Image, as door.Guest) error {
+func checkTarget(target string, image Image, as hostpath.Guest) error {
 	if image.Rootfs != HostImage || !filepath.IsAbs(target) || isOwnPlace(target) {
 		return nil // the container's own rules refuse what is no path at all
 	}
@@ -114,14 +114,14 @@ func checkTarget(target string, image Image, as door.Guest) error {
 	if _, err := os.Lstat("/" + top); errors.Is(err, os.ErrNotExist) {
 		return nil // a new one at the top can be made
 	}
-	if _, err := as.Look(door.Named(target)); below && err != nil {
+	if _, err := as.Look(hostpath.Named(target)); below && err != nil {
 		return fmt.Errorf("%w, and the machine's own root is read-only; choose an existing directory, one at the top, or "+
 			"one in /tmp", err)
 	}
 	return nil
 }
 
-func checkWorkdir(s *messages.JobSpec, image Image, as door.Guest) error {
+func checkWorkdir(s *messages.JobSpec, image Image, as hostpath.Guest) error {
 	dir := s.GetWorkdir()
 	if dir == "" || image.Rootfs != HostImage || isOwnPlace(dir) {
 		return nil
@@ -131,8 +131,9 @@ func checkWorkdir(s *messages.JobSpec, image Image, as door.Guest) error {
 			return nil
 		}
 	}
-	// The view has the machine's own files, and the task enters the directory itself later: here it is only looked at.
-	folder, err := as.Look(door.Named(dir))
+	// The view has the machine's own files, and the task enters the directory itself later: here it is only looked
+	// at.
+	folder, err := as.Look(hostpath.Named(dir))
 	if err != nil {
 		return fmt.Errorf("workdir: %w, or leave workdir out for a scratch directory", err)
 	}

@@ -14,9 +14,9 @@ import (
 
 	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/runtime/carapace"
-	"github.com/yi-json/synapse/runtime/door"
 	"github.com/yi-json/synapse/runtime/fault"
 	"github.com/yi-json/synapse/runtime/gpu"
+	"github.com/yi-json/synapse/runtime/hostpath"
 	"github.com/yi-json/synapse/runtime/launcher"
 	"github.com/yi-json/synapse/runtime/supervisor"
 	"github.com/yi-json/synapse/test/able"
@@ -213,7 +213,7 @@ func TestDirectoryImage(t *testing.T) {
 // held are the holders of an image.
 type held map[string]bool
 
-func (h held) Prepare(_ context.Context, _, holder string, _ door.Visitor) (Image, error) {
+func (h held) Prepare(_ context.Context, _, holder string, _ hostpath.Visitor) (Image, error) {
 	h[holder] = true
 	return Image{Rootfs: HostImage, Env: []string{"FROM=image"}, Workdir: "/usr"}, nil
 }

@@ -21,14 +21,14 @@ import (
 	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/runtime/account"
 	"github.com/yi-json/synapse/runtime/carapace"
-	"github.com/yi-json/synapse/runtime/door"
+	"github.com/yi-json/synapse/runtime/egress"
 	"github.com/yi-json/synapse/runtime/environment"
 	"github.com/yi-json/synapse/runtime/fault"
 	"github.com/yi-json/synapse/runtime/gpu"
+	"github.com/yi-json/synapse/runtime/hostpath"
+	"github.com/yi-json/synapse/runtime/hostpolicy"
 	"github.com/yi-json/synapse/runtime/launcher"
-	"github.com/yi-json/synapse/runtime/permit"
 	"github.com/yi-json/synapse/runtime/private"
-	"github.com/yi-json/synapse/runtime/reach"
 	"github.com/yi-json/synapse/runtime/supervisor"
 )
 
@@ -55,8 +55,8 @@ type Driver struct {
 
 // Options are what the driver is made of.
 type Options struct {
-	// Binary is the program carapace. Without it nothing new can run, but the tasks of an earlier agent are still looked
-	// after.
+	// Binary is the program carapace. Without it nothing new can run, but the tasks of an earlier agent are still
+	// looked after.
 	Binary string
 	// StateDir has the state of this agent's containers and of no others.
 	StateDir string
@@ -65,22 +65,25 @@ type Options struct {
 	Hide []string
 	// Users decides as which users tasks run, and Policy what jobs may name.
 	Users  account.Rules
-	Policy permit.Policy
+	Policy hostpolicy.Policy
 	// Env is what every task has in its environment beside its own.
 	Env []string
 	// Gpus says what belongs to which of the machine's GPUs; nil: all are only declared.
 	Gpus *gpu.Hardware
 	// Images gets images ready; nil: those that lie on the machine.
 	Images Images
-	// Unreachable returns what tasks may not reach on a network that they share with the machine; nil: nothing is refused.
-	Unreachable func() []reach.Place
+	// Unreachable returns what tasks may not reach on a network that they share with the machine; nil: nothing is
+	// refused.
+	Unreachable func() []egress.Place
 	// Private gives jobs networks of their own; nil: this machine has none.
 	Private Private
-	// MaxProcesses bounds the processes and threads of a task; 0: its share of those that all tasks may have together.
+	// MaxProcesses bounds the processes and threads of a task; 0: its share of those that all tasks may have
+	// together.
 	MaxProcesses int64
 }
 
-// Private gives jobs networks of their own. A network has a name, and exists as long as one of the paths that hold it.
+// Private gives jobs networks of their own. A network has a name, and exists as long as one of the paths that hold
+// it.
 type Private interface {
 	Join(name, holder string) (private.Joined, error)
 	Release(name, holder string) error
@@ -128,7 +131,7 @@ func (d *Driver) Prepare(ctx context.Context, t *launcher.Task) error {
 	if p.IDs, err = d.ownRoot(t, who); err != nil {
 		return err
 	}
-	visitor := door.Visitor{As: who.Guest(), Rules: d.o.Policy.ImageRules(d.o.Hide)}
+	visitor := hostpath.Visitor{As: who.Guest(), Rules: d.o.Policy.ImageRules(d.o.Hide)}
 	if p.Image, err = d.o.Images.Prepare(ctx, t.Spec.GetImage(), t.Dir, visitor); err != nil {
 		return err
 	}
@@ -212,8 +215,8 @@ func (d *Driver) Command(t *launcher.Task, start *messages.StartTask, env []stri
 	}, nil
 }
 
-// jobHostfile shows the list of machines at the place where DeepSpeed looks for it, to a task that is started by it. It
-// is not a file of the task: a task that may write there could put a link in its place before it is shown.
+// jobHostfile shows the list of machines at the place where DeepSpeed looks for it, to a task that is started by
+// it. It is not a file of the task: a task that may write there could put a link in its place before it is shown.
 func (d *Driver) jobHostfile(t *launcher.Task, start *messages.StartTask, spec *carapace.Spec) error {
 	if !environment.HasJobHostfile(t.Spec) || spec.ReadOnly {
 		return nil
@@ -222,8 +225,9 @@ func (d *Driver) jobHostfile(t *launcher.Task, start *messages.StartTask, spec *
 	return leave(spec.Hostfile, environment.Hostfile(start.GetRendezvous(), t.Grant))
 }
 
-// hosts makes the names of the gang's machines resolve to their addresses. They stand before the machine's own entries:
-// on many machines the own name is a loopback address, at which no other machine would find a member that listens.
+// hosts makes the names of the gang's machines resolve to their addresses. They stand before the machine's own
+// entries: on many machines the own name is a loopback address, at which no other machine would find a member that
+// listens.
 func (d *Driver) hosts(t *launcher.Task, start *messages.StartTask, spec *carapace.Spec) error {
 	if !remote(start.GetRendezvous()) {
 		return nil

@@ -7,27 +7,27 @@ import (
 	"os"
 
 	"github.com/yi-json/synapse/runtime/carapace"
-	"github.com/yi-json/synapse/runtime/door"
 	"github.com/yi-json/synapse/runtime/fault"
+	"github.com/yi-json/synapse/runtime/hostpath"
 	"github.com/yi-json/synapse/runtime/launcher"
 	"github.com/yi-json/synapse/runtime/private"
 	"github.com/yi-json/synapse/runtime/supervisor"
 )
 
-// This file owns what Prepare found at the paths of a job, and how it reaches the task: as mounts that this agent holds
-// from then on, and hands to the task's supervisor.
+// This file owns what Prepare found at the paths of a job, and how it reaches the task: as mounts that this agent
+// holds from then on, and hands to the task's supervisor.
 
 // prepared is what Prepare found for a job.
 type prepared struct {
 	Image
-	Mounts  []door.Ticket  `json:"mounts,omitempty"` // of the job, in its order
-	Network private.Joined `json:"network"`          // of a job with a private one
-	IDs     *carapace.IDs  `json:"ids,omitempty"`    // of one that is root of a container of its own
+	Mounts  []hostpath.Ticket `json:"mounts,omitempty"` // of the job, in its order
+	Network private.Joined    `json:"network"`          // of a job with a private one
+	IDs     *carapace.IDs     `json:"ids,omitempty"`    // of one that is root of a container of its own
 }
 
 // tickets are for all that is mounted of what the job named by a path, always in the same order.
-func (p *prepared) tickets() []*door.Ticket {
-	var all []*door.Ticket
+func (p *prepared) tickets() []*hostpath.Ticket {
+	var all []*hostpath.Ticket
 	if p.Named != nil {
 		all = append(all, p.Named)
 	}
@@ -92,7 +92,7 @@ func holdAll(p *prepared) (held []*os.File, err error) {
 }
 
 // field names the job's field that a ticket is for.
-func (p *prepared) field(ticket *door.Ticket, err error) error {
+func (p *prepared) field(ticket *hostpath.Ticket, err error) error {
 	if err == nil {
 		return nil
 	}
@@ -107,8 +107,8 @@ func (p *prepared) field(ticket *door.Ticket, err error) error {
 	return err
 }
 
-// handOver returns the mounts for a supervisor, which owns them from then on, and notes in the tickets its descriptors
-// for them. The mounts of an earlier agent ended with it.
+// handOver returns the mounts for a supervisor, which owns them from then on, and notes in the tickets its
+// descriptors for them. The mounts of an earlier agent ended with it.
 func (d *Driver) handOver(t *launcher.Task, p *prepared) ([]*os.File, error) {
 	d.mu.Lock()
 	held, here := d.held[t.Dir]

@@ -5,7 +5,7 @@ package container
 import (
 	"context"
 
-	"github.com/yi-json/synapse/runtime/door"
+	"github.com/yi-json/synapse/runtime/hostpath"
 	"github.com/yi-json/synapse/runtime/image"
 )
 
@@ -18,7 +18,7 @@ type Stored struct {
 }
 
 // Prepare takes an image from the store unless it is a directory of the machine.
-func (s Stored) Prepare(ctx context.Context, ref, holder string, visitor door.Visitor) (Image, error) {
+func (s Stored) Prepare(ctx context.Context, ref, holder string, visitor hostpath.Visitor) (Image, error) {
 	if ref == HostImage {
 		return s.Local.Prepare(ctx, ref, holder, visitor)
 	}

@@ -32,7 +32,7 @@ import (
 	"github.com/yi-json/synapse/actors"
 	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/runtime/carapace"
-	"github.com/yi-json/synapse/runtime/door"
+	"github.com/yi-json/synapse/runtime/hostpath"
 	"github.com/yi-json/synapse/runtime/image"
 	"github.com/yi-json/synapse/runtime/image/layer"
 	"github.com/yi-json/synapse/runtime/supervisor"
@@ -93,7 +93,8 @@ func storeOf(t *testing.T, dir string) *image.Store {
 	return store
 }
 
-// pushed is an image of one layer in a registry on loopback: what a shell needs, if there is one, and a folder for all.
+// pushed is an image of one layer in a registry on loopback: what a shell needs, if there is one, and a folder for
+// all.
 func pushed(t *testing.T, shell string, config v1.Config) string {
 	t.Helper()
 	program, err := os.ReadFile(shell)
@@ -180,12 +181,13 @@ func TestStored(t *testing.T) {
 		t.Error("the image is held after Cleanup")
 	}
 	for _, kept := range []string{"host", room(t)} {
-		if got, err := images.Prepare(t.Context(), kept, task.Dir, door.Visitor{As: door.Guest{Self: true}}); err != nil ||
+		visitor := hostpath.Visitor{As: hostpath.Guest{Self: true}}
+		if got, err := images.Prepare(t.Context(), kept, task.Dir, visitor); err != nil ||
 			got.Owned {
 			t.Errorf("%s: %+v %v", kept, got, err)
 		}
 	}
-	inside, err := images.Prepare(t.Context(), spec.Rootfs, task.Dir, door.Visitor{As: door.Guest{Self: true}})
+	inside, err := images.Prepare(t.Context(), spec.Rootfs, task.Dir, hostpath.Visitor{As: hostpath.Guest{Self: true}})
 	if err == nil && inside.Owned {
 		t.Error("a directory of the store, named by its path, passes as the store's own")
 	}

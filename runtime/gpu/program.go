@@ -8,7 +8,7 @@ import (
 	"os/exec"
 	"time"
 
-	"github.com/yi-json/synapse/runtime/crew"
+	"github.com/yi-json/synapse/runtime/procgroup"
 )
 
 // This file owns the bounded run of a vendor's program. A program that hangs in
@@ -63,7 +63,7 @@ func (p *program) ask(ctx context.Context, arguments ...string) (*output, error)
 	out, trouble := &bounded{}, &bounded{}
 	run := exec.Command(path, arguments...)
 	run.Stdout, run.Stderr = out, trouble
-	all, err := crew.Start(run, outputPatience)
+	all, err := procgroup.Start(run, outputPatience)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", p.name, err)
 	}
@@ -83,7 +83,7 @@ func (p *program) ask(ctx context.Context, arguments ...string) (*output, error)
 }
 
 // giveUp kills the whole group, and remembers what does not die.
-func (p *program) giveUp(all *crew.Crew) {
+func (p *program) giveUp(all *procgroup.Crew) {
 	all.Kill()
 	patience := time.NewTimer(2 * outputPatience)
 	defer patience.Stop()

@@ -14,7 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/yi-json/synapse/runtime/crew"
+	"github.com/yi-json/synapse/runtime/procgroup"
 )
 
 // This file owns the checks that need no program of the owner's. What may hang in a file system is looked at by a
@@ -54,7 +54,7 @@ func Disk(self, path string, least int64, limit time.Duration) func(context.Cont
 
 // apart looks by a process of its own, which is this program.
 func apart(self string, limit time.Duration, arguments ...string) func(context.Context) (<-chan struct{}, error) {
-	return crew.Program{Command: append([]string{self, SubCommand}, arguments...), Timeout: limit, Own: true}.Run
+	return procgroup.Program{Command: append([]string{self, SubCommand}, arguments...), Timeout: limit, Own: true}.Run
 }
 
 // mounted compares what the kernel has mounted with a path, before it touches that.

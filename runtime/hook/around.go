@@ -1,5 +1,5 @@
-// Package hook runs what a machine's owner has run around the tasks of an attempt: the prolog before the first of them,
-// the epilog behind the last.
+// Package hook runs what a machine's owner has run around the tasks of an attempt: the prolog before the first of
+// them, the epilog behind the last.
 package hook
 
 import (
@@ -15,9 +15,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/yi-json/synapse/runtime/crew"
 	"github.com/yi-json/synapse/runtime/fault"
 	"github.com/yi-json/synapse/runtime/file"
+	"github.com/yi-json/synapse/runtime/procgroup"
 )
 
 // This file owns what is run around the tasks of an attempt: the prolog before the first of them is prepared, the
@@ -34,8 +34,8 @@ type Around struct {
 
 // AroundOptions are what an Around needs.
 type AroundOptions struct {
-	Dir            string       // of its records; it is made if it is not there
-	Prolog, Epilog crew.Program // without a command: there is none
+	Dir            string            // of its records; it is made if it is not there
+	Prolog, Epilog procgroup.Program // without a command: there is none
 	// Failed is called when one has failed, before anybody hears that the tasks are gone: it closes the machine.
 	Failed func()
 }
@@ -133,9 +133,9 @@ func (a *Around) begin(s *visit) {
 
 func (a *Around) path(s *visit) string { return filepath.Join(a.o.Dir, s.name+".json") }
 
-// run runs one of the two. One that cannot be killed is waited for: what it does to the devices is not over. So is one
-// that an agent began which has died since: whatever runs holds the lock beside the record.
-func (a *Around) run(p crew.Program, what string, s *visit) error {
+// run runs one of the two. One that cannot be killed is waited for: what it does to the devices is not over. So is
+// one that an agent began which has died since: whatever runs holds the lock beside the record.
+func (a *Around) run(p procgroup.Program, what string, s *visit) error {
 	if len(p.Command) == 0 {
 		return nil
 	}
@@ -205,8 +205,8 @@ func (a *Around) settle(s *visit) {
 	delete(a.visits, s.name)
 }
 
-// Look is a check of the machine's health: it says what failed, and the next time runs it again, until it does well. It
-// also runs the epilogs that an earlier agent owes.
+// Look is a check of the machine's health: it says what failed, and the next time runs it again, until it does
+// well. It also runs the epilogs that an earlier agent owes.
 func (a *Around) Look(context.Context) (<-chan struct{}, error) {
 	a.mu.Lock()
 	var due []*visit

@@ -19,7 +19,7 @@ import (
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/types"
 
-	"github.com/yi-json/synapse/runtime/door"
+	"github.com/yi-json/synapse/runtime/hostpath"
 )
 
 // This file owns the images that lie on the machine: directories in the OCI layout, and archives of one or as docker
@@ -36,19 +36,20 @@ const (
 // folder is a source in a directory of the OCI layout.
 type folder struct {
 	path    string
-	visitor door.Visitor
+	visitor hostpath.Visitor
 }
 
 func (f folder) open(_ context.Context, wanted v1.Descriptor) (io.ReadCloser, error) {
-	file, err := f.visitor.File(door.Named(filepath.Join(f.path, blobsFolder, wanted.Digest.Algorithm, wanted.Digest.Hex)))
+	blob := filepath.Join(f.path, blobsFolder, wanted.Digest.Algorithm, wanted.Digest.Hex)
+	file, err := f.visitor.File(hostpath.Named(blob))
 	if err != nil {
 		return nil, notThere(err)
 	}
 	return file, nil
 }
 
-func resolveLayout(ctx context.Context, ref reference, visitor door.Visitor) (*found, error) {
-	file, err := visitor.File(door.Named(filepath.Join(ref.path, indexFile)))
+func resolveLayout(ctx context.Context, ref reference, visitor hostpath.Visitor) (*found, error) {
+	file, err := visitor.File(hostpath.Named(filepath.Join(ref.path, indexFile)))
 	if err != nil {
 		return nil, fmt.Errorf("there is no OCI layout in %s: %w; make one there on every machine", ref.path, err)
 	}
@@ -83,8 +84,8 @@ type archived struct {
 
 func (a *archive) Close() error { return a.file.Close() }
 
-func openArchive(path string, visitor door.Visitor) (*archive, error) {
-	file, err := visitor.File(door.Named(path))
+func openArchive(path string, visitor hostpath.Visitor) (*archive, error) {
+	file, err := visitor.File(hostpath.Named(path))
 	if err != nil {
 		return nil, err
 	}

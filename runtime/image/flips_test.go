@@ -14,7 +14,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/layout"
 	"golang.org/x/sys/unix"
 
-	"github.com/yi-json/synapse/runtime/door"
+	"github.com/yi-json/synapse/runtime/hostpath"
 	"github.com/yi-json/synapse/runtime/image"
 )
 
@@ -35,7 +35,7 @@ func TestFlips(t *testing.T) {
 		imageOf(t, v1.Config{Cmd: []string{"open"}}, layerOf(t, "file", "open")), 0o755)
 	prepare(t, store, filepath.Join(room, "closed.tar"))
 	prepare(t, store, "oci:"+filepath.Join(room, "closed"))
-	stranger := door.Visitor{As: door.Guest{UID: 65534, GID: 65534}}
+	stranger := hostpath.Visitor{As: hostpath.Guest{UID: 65534, GID: 65534}}
 	for _, kind := range []struct{ scheme, suffix string }{{"", ".tar"}, {"oci:", ""}} {
 		link := filepath.Join(room, "link"+kind.suffix)
 		for from, to := range map[string]string{link: "open", link + ".other": "closed"} {

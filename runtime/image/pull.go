@@ -17,19 +17,18 @@ import (
 	"sync/atomic"
 	"time"
 
+	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/sys/unix"
 
-	v1 "github.com/google/go-containerregistry/pkg/v1"
-
-	"github.com/yi-json/synapse/runtime/door"
+	"github.com/yi-json/synapse/runtime/hostpath"
 	"github.com/yi-json/synapse/runtime/image/layer"
 	"github.com/yi-json/synapse/runtime/tree"
 )
 
-// This file owns the way from a reference to a rootfs under its final name. A layer goes from its source straight into
-// the process that unpacks it, and is hashed on the way: nothing is written twice, and content with a wrong digest is
-// thrown away before anybody sees it.
+// This file owns the way from a reference to a rootfs under its final name. A layer goes from its source straight
+// into the process that unpacks it, and is hashed on the way: nothing is written twice, and content with a wrong
+// digest is thrown away before anybody sees it.
 
 const (
 	maxPulls = 8 // layers of one image
@@ -37,7 +36,7 @@ const (
 )
 
 // fetch makes sure that an image is there, and returns its record's key.
-func (s *Store) fetch(ctx context.Context, ref reference, visitor door.Visitor) (string, error) {
+func (s *Store) fetch(ctx context.Context, ref reference, visitor hostpath.Visitor) (string, error) {
 	// An image that came from a repository is for every job that names that repository, since all jobs have the
 	// machine's login there. A job that names another repository must find it there; an image that came from a file
 	// is for those who can read the file.

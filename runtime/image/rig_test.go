@@ -28,17 +28,17 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
 
 	"github.com/yi-json/synapse/actors"
-	"github.com/yi-json/synapse/runtime/door"
+	"github.com/yi-json/synapse/runtime/hostpath"
 	"github.com/yi-json/synapse/runtime/image"
 	"github.com/yi-json/synapse/runtime/image/layer"
 	"github.com/yi-json/synapse/test/able/pace"
 )
 
 // own is the user that runs the test.
-var own = door.Visitor{As: door.Guest{Self: true}}
+var own = hostpath.Visitor{As: hostpath.Guest{Self: true}}
 
-// This file owns what the tests are made with: a registry on loopback that can be disturbed, images of a few files, and
-// stores.
+// This file owns what the tests are made with: a registry on loopback that can be disturbed, images of a few files,
+// and stores.
 
 // TestMain lets this test's binary be the child that unpacks, and the agent that is killed.
 func TestMain(m *testing.M) {

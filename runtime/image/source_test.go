@@ -27,7 +27,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
 	"github.com/google/go-containerregistry/pkg/v1/types"
 
-	"github.com/yi-json/synapse/runtime/door"
+	"github.com/yi-json/synapse/runtime/hostpath"
 	"github.com/yi-json/synapse/runtime/image"
 )
 
@@ -321,7 +321,7 @@ func TestFilesOfOthers(t *testing.T) {
 		t.Fatal(err)
 	}
 	checkSample(t, prepare(t, store, archive), archive, digestOf(t, made))
-	stranger := door.Visitor{As: door.Guest{UID: 65534, GID: 65534}}
+	stranger := hostpath.Visitor{As: hostpath.Guest{UID: 65534, GID: 65534}}
 	for _, ref := range []string{archive, "oci:" + string(at)} {
 		if got, err := store.Prepare(t.Context(), ref, t.TempDir(), stranger); err == nil ||
 			!strings.Contains(err.Error(), "is not there for the task's user") {

@@ -1,8 +1,8 @@
 //go:build linux
 
-// Package image gets images ready on a worker: it turns a job's image into one directory that a container can use as
-// its root. It fetches from registries, archives and layouts, keeps what it fetched, and removes what nobody needs. It
-// starts no container, and never trusts the content of an image.
+// Package image gets images ready on a worker: it turns a job's image into one directory that a container can use
+// as its root. It fetches from registries, archives and layouts, keeps what it fetched, and removes what nobody
+// needs. It starts no container, and never trusts the content of an image.
 package image
 
 import (
@@ -23,8 +23,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/yi-json/synapse/actors"
-	"github.com/yi-json/synapse/runtime/door"
 	"github.com/yi-json/synapse/runtime/fault"
+	"github.com/yi-json/synapse/runtime/hostpath"
 	"github.com/yi-json/synapse/runtime/image/layer"
 	"github.com/yi-json/synapse/runtime/tree"
 )
@@ -40,8 +40,8 @@ import (
 // Options are what a store is made of.
 type Options struct {
 	Log actors.Log
-	// Unpacker is the command that calls layer.Main with the arguments that follow; nil: this binary, whose main must look
-	// for layer.SubCommand first.
+	// Unpacker is the command that calls layer.Main with the arguments that follow; nil: this binary, whose main
+	// must look for layer.SubCommand first.
 	Unpacker []string
 	// MaxBytes is how much the store may keep before unused images are removed; 0: the default, negative: no bound.
 	MaxBytes int64
@@ -54,8 +54,8 @@ type Options struct {
 	MayPull func(host string) error
 	// Keychain has the passwords of registries; nil: the docker configuration of the agent's user.
 	Keychain authn.Keychain
-	// Inside allows a registry at an address of the node itself, by its host (with the port that its name has); nil: none
-	// is. See inside.go.
+	// Inside allows a registry at an address of the node itself, by its host (with the port that its name has);
+	// nil: none is. See inside.go.
 	Inside func(host string) bool
 	// Loopback allows every registry on loopback.
 	Loopback bool
@@ -86,7 +86,7 @@ type Image struct {
 	// Ref is what the job said.
 	Ref string `json:"ref"`
 	// Named is a rootfs directory of the machine; nil: Rootfs belongs to the store.
-	Named *door.Ticket `json:"named,omitempty"`
+	Named *hostpath.Ticket `json:"named,omitempty"`
 	// Digest is what Ref meant; empty for a rootfs directory.
 	Digest string `json:"digest,omitempty"`
 	// Rootfs is a directory that several containers share: each must put a layer on top of it, or not write.
@@ -249,10 +249,10 @@ func (s *Store) begin() error {
 	return nil
 }
 
-// Prepare gets an image ready, however long it takes, and keeps it so for a holder: the path of a directory that exists
-// as long as the image is needed. The same holder gets the same image again, even if a tag has moved meanwhile. When
-// ctx ends no process is left behind.
-func (s *Store) Prepare(ctx context.Context, text, holder string, visitor door.Visitor) (*Image, error) {
+// Prepare gets an image ready, however long it takes, and keeps it so for a holder: the path of a directory that
+// exists as long as the image is needed. The same holder gets the same image again, even if a tag has moved
+// meanwhile. When ctx ends no process is left behind.
+func (s *Store) Prepare(ctx context.Context, text, holder string, visitor hostpath.Visitor) (*Image, error) {
 	if err := s.begin(); err != nil {
 		return nil, err
 	}
@@ -274,7 +274,7 @@ func (s *Store) Prepare(ctx context.Context, text, holder string, visitor door.V
 		}
 	}
 	if ref.kind != kindRegistry {
-		ticket, err := visitor.Ask(door.Named(ref.path))
+		ticket, err := visitor.Ask(hostpath.Named(ref.path))
 		if err != nil {
 			return nil, problem("%w", err)
 		}
@@ -298,8 +298,8 @@ func (s *Store) Prepare(ctx context.Context, text, holder string, visitor door.V
 }
 
 // nameFolder gives a holder a directory of the worker unchanged.
-func (s *Store) nameFolder(visitor door.Visitor, ref reference, holder string) (*Image, error) {
-	ticket, err := visitor.AskFolder(door.Named(ref.path))
+func (s *Store) nameFolder(visitor hostpath.Visitor, ref reference, holder string) (*Image, error) {
+	ticket, err := visitor.AskFolder(hostpath.Named(ref.path))
 	if err != nil {
 		return nil, problem("%w", err)
 	}

@@ -9,9 +9,9 @@ import (
 	"time"
 
 	"github.com/yi-json/synapse/messages"
-	"github.com/yi-json/synapse/runtime/crew"
 	"github.com/yi-json/synapse/runtime/hook"
 	"github.com/yi-json/synapse/runtime/launcher"
+	"github.com/yi-json/synapse/runtime/procgroup"
 )
 
 // hooks are a prolog and an epilog that note what they are told.
@@ -24,7 +24,7 @@ type hooks struct {
 func newHooks(t *testing.T) *hooks { return &hooks{t, t.TempDir(), make(chan bool, 16)} }
 
 // program is one of the two.
-func (h *hooks) program(text string) crew.Program {
+func (h *hooks) program(text string) procgroup.Program {
 	h.t.Helper()
 	file, err := os.CreateTemp(h.dir, "hook")
 	if err == nil {
@@ -39,7 +39,7 @@ func (h *hooks) program(text string) crew.Program {
 	if err != nil {
 		h.t.Fatal(err)
 	}
-	return crew.Program{Command: []string{file.Name()}, Timeout: time.Minute}
+	return procgroup.Program{Command: []string{file.Name()}, Timeout: time.Minute}
 }
 
 // around opens them on a launcher's directory.

@@ -7,16 +7,16 @@ import (
 	"strings"
 
 	"github.com/yi-json/synapse/messages"
-	"github.com/yi-json/synapse/runtime/door"
+	"github.com/yi-json/synapse/runtime/hostpath"
 )
 
-// This file owns that a task on the machine's own root is told at its first line if it cannot write to its $HOME: that
-// is the first thing that fails for a user of a machine who becomes a user of a cluster.
+// This file owns that a task on the machine's own root is told at its first line if it cannot write to its $HOME:
+// that is the first thing that fails for a user of a machine who becomes a user of a cluster.
 
-// NoteHome notes whether the task's user can write to its $HOME: to that of its environment, else to the home of the
-// account that the job names. A job that names neither has a $HOME of its own. On a host view only what the job mounts
-// can be written to.
-func (t *Task) NoteHome(as door.Guest, name, home string, view bool) {
+// NoteHome notes whether the task's user can write to its $HOME: to that of its environment, else to the home of
+// the account that the job names. A job that names neither has a $HOME of its own. On a host view only what the job
+// mounts can be written to.
+func (t *Task) NoteHome(as hostpath.Guest, name, home string, view bool) {
 	named := t.Spec.GetUser() != "" && !t.Spec.NeedsUID()
 	for _, v := range t.Spec.GetEnv() {
 		if v.GetName() == "HOME" {
@@ -32,7 +32,7 @@ func (t *Task) NoteHome(as door.Guest, name, home string, view bool) {
 	})
 	switch {
 	case own("/tmp") || own("/scratch") || own(t.Scratch):
-	case !as.Writes(door.Named(home)):
+	case !as.Writes(hostpath.Named(home)):
 		t.homeless = fmt.Sprintf("synapse: %s cannot write to its $HOME, %s; `--user me` runs the job as the account with "+
 			"your name, if this node has it", name, home)
 	case view && !mounted:

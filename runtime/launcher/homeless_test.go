@@ -7,11 +7,11 @@ import (
 	"testing"
 
 	"github.com/yi-json/synapse/messages"
-	"github.com/yi-json/synapse/runtime/door"
+	"github.com/yi-json/synapse/runtime/hostpath"
 )
 
-// TestNoteHome: a task is told at its first line that it cannot write to its $HOME, whatever is in the way: the rights
-// of its user, or a host view without that mount. Other tasks are told nothing.
+// TestNoteHome: a task is told at its first line that it cannot write to its $HOME, whatever is in the way: the
+// rights of its user, or a host view without that mount. Other tasks are told nothing.
 func TestNoteHome(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root can look as another user")
@@ -27,10 +27,10 @@ func TestNoteHome(t *testing.T) {
 	}
 	mount := []*messages.Mount{{Source: home, Target: home}}
 	env := []*messages.EnvVar{{Name: "HOME", Value: home}}
-	ann, bob := door.Guest{UID: 4001, GID: 4001}, door.Guest{UID: 4002, GID: 4002}
+	ann, bob := hostpath.Guest{UID: 4001, GID: 4001}, hostpath.Guest{UID: 4002, GID: 4002}
 	for name, c := range map[string]struct {
 		spec *messages.JobSpec
-		as   door.Guest
+		as   hostpath.Guest
 		view bool
 		want string
 	}{

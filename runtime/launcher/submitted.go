@@ -8,15 +8,15 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/yi-json/synapse/messages"
-	"github.com/yi-json/synapse/runtime/door"
+	"github.com/yi-json/synapse/runtime/hostpath"
 )
 
 // This file owns where a task on the machine's own root begins if its job names no workdir: where the job was
 // submitted, if the task's user can enter that here; else in its scratch directory, and the task is told so. It opens
 // nothing itself: what it finds becomes a workdir and a mount of the job, and is checked like those.
 
-// ownPlaces are places that a task has for itself on a host view, or that are no place for work: to show the machine's
-// there would give the task everybody's files in place of its own.
+// ownPlaces are places that a task has for itself on a host view, or that are no place for work: to show the
+// machine's there would give the task everybody's files in place of its own.
 var ownPlaces = []string{"/tmp", "/var/tmp", "/run", "/root", "/dev", "/proc", "/sys", "/scratch"}
 
 // unplaced reports whether a job says nothing about where its tasks begin except where it was submitted.
@@ -26,14 +26,14 @@ func unplaced(s *messages.JobSpec) bool {
 
 // BeginWhereSubmitted lets the task begin where its job was submitted if its user can enter that, and lets it write
 // there where this machine allows that: no more than the user could anyway.
-func (t *Task) BeginWhereSubmitted(v door.Visitor) {
+func (t *Task) BeginWhereSubmitted(v hostpath.Visitor) {
 	dir := strings.TrimRight(t.Spec.GetSubmitDir(), "/")
 	if !unplaced(t.Spec) ||
 		slices.ContainsFunc(ownPlaces, func(own string) bool { return own == dir || strings.HasPrefix(own, dir+"/") }) ||
 		strings.HasPrefix(dir, "/proc/") || strings.HasPrefix(dir, "/sys/") || strings.HasPrefix(dir, "/dev/") {
 		return
 	}
-	path := door.Named(dir)
+	path := hostpath.Named(dir)
 	if folder, err := v.As.Look(path); err != nil || !folder || v.Hides(path) {
 		return
 	}

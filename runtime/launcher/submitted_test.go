@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/yi-json/synapse/messages"
-	"github.com/yi-json/synapse/runtime/door"
+	"github.com/yi-json/synapse/runtime/hostpath"
 )
 
 // TestBeginsWhereSubmitted: what a job names counts first, and a place that is not for a task's work is left alone.
@@ -17,7 +17,7 @@ func TestBeginsWhereSubmitted(t *testing.T) {
 	if err := os.WriteFile(file, nil, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	v := door.Visitor{As: door.Guest{Self: true}}
+	v := hostpath.Visitor{As: hostpath.Guest{Self: true}}
 	for _, c := range []struct {
 		name, image, workdir, from string
 		begins                     string

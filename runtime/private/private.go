@@ -1,13 +1,13 @@
 //go:build linux
 
-// Package private gives jobs a network of their own: a pair of virtual interfaces, one end in a network namespace for
-// the job's tasks, the other on the machine, out by the machine's address, and nothing in. It owns all parts of such
-// networks on a machine, from the namespace to the rules, and ensures that nothing of them is left behind. The drivers
-// decide which tasks are in one.
+// Package private gives jobs a network of their own: a pair of virtual interfaces, one end in a network namespace
+// for the job's tasks, the other on the machine, out by the machine's address, and nothing in. It owns all parts of
+// such networks on a machine, from the namespace to the rules, and ensures that nothing of them is left behind. The
+// drivers decide which tasks are in one.
 //
-// All that is made belongs either to one network, and is removed with it, or to one agent (its table of rules), or to
-// the machine (forwarding), which the last one that needs it resets. Two agents see each other's interfaces, and share
-// only a lock.
+// All that is made belongs either to one network, and is removed with it, or to one agent (its table of rules), or
+// to the machine (forwarding), which the last one that needs it resets. Two agents see each other's interfaces, and
+// share only a lock.
 package private
 
 import (
@@ -26,7 +26,7 @@ import (
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
-	"github.com/yi-json/synapse/runtime/reach"
+	"github.com/yi-json/synapse/runtime/egress"
 	"github.com/yi-json/synapse/runtime/tree"
 )
 
@@ -61,7 +61,7 @@ type Networks struct {
 	o      Options
 	prefix string // of this agent's interfaces
 	mu     sync.Mutex
-	places []reach.Place
+	places []egress.Place
 }
 
 // usualNames are the files in which machines list their name servers.
@@ -160,7 +160,8 @@ func (n *Networks) Sweep() error {
 	})
 }
 
-// Clear removes all networks of an agent that has gone, with all of its tasks, and will not come back to its directory.
+// Clear removes all networks of an agent that has gone, with all of its tasks, and will not come back to its
+// directory.
 func Clear(dir string) error {
 	if left, err := os.ReadDir(dir); len(left) == 0 {
 		return err // most agents never had one, and need no rights for that
@@ -258,8 +259,8 @@ func (n *Networks) make(j Joined) error {
 	return connect(name, j.Namespace)
 }
 
-// locked calls do while no other agent of the machine is inside locked. If nothing is noted for other agents, the lock
-// file is removed: an agent that waits notices that, and takes the next.
+// locked calls do while no other agent of the machine is inside locked. If nothing is noted for other agents, the
+// lock file is removed: an agent that waits notices that, and takes the next.
 func locked(do func() error) error {
 	lock, err := takeLock()
 	if err != nil {

@@ -18,15 +18,15 @@ import (
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
-	"github.com/yi-json/synapse/runtime/reach"
+	"github.com/yi-json/synapse/runtime/egress"
 )
 
-// This file owns what may pass, and what is translated: the agent's table of rules, which recognise its interfaces by
-// the prefix of their names, and the machine's forwarding. The table is replaced as a whole, in one transaction of the
-// kernel, so that there is never a moment without it.
+// This file owns what may pass, and what is translated: the agent's table of rules, which recognise its interfaces
+// by the prefix of their names, and the machine's forwarding. The table is replaced as a whole, in one transaction
+// of the kernel, so that there is never a moment without it.
 
 // Refuse makes these places unreachable for tasks, in place of those before.
-func (n *Networks) Refuse(places []reach.Place) error {
+func (n *Networks) Refuse(places []egress.Place) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.places = places
@@ -134,8 +134,8 @@ func (n *Networks) drop() error {
 	return nil
 }
 
-// write writes the table in place of the one before. ours: the machine forwards only for networks, and must not forward
-// for others.
+// write writes the table in place of the one before. ours: the machine forwards only for networks, and must not
+// forward for others.
 func (n *Networks) write(ours bool) error {
 	c, err := nftables.New()
 	if err != nil {
@@ -199,7 +199,7 @@ func (w *writer) rule(does expr.Any, conditions ...[]expr.Any) {
 }
 
 // refuse drops what goes to a place.
-func (w *writer) refuse(from []expr.Any, place reach.Place) {
+func (w *writer) refuse(from []expr.Any, place egress.Place) {
 	where := goesTo(place.Net)
 	if place.Port == 0 {
 		w.rule(drops, from, protocolIs(unix.NFPROTO_IPV4), where)

@@ -9,8 +9,8 @@ import (
 	"github.com/yi-json/synapse/runtime/account"
 	"github.com/yi-json/synapse/runtime/calls"
 	"github.com/yi-json/synapse/runtime/carapace"
-	"github.com/yi-json/synapse/runtime/door"
 	"github.com/yi-json/synapse/runtime/fault"
+	"github.com/yi-json/synapse/runtime/hostpath"
 	"github.com/yi-json/synapse/runtime/launcher"
 	"github.com/yi-json/synapse/runtime/supervisor"
 )
@@ -29,8 +29,8 @@ var ofSameUser = []string{
 // shared are the machine's places for everybody's files.
 var shared = []string{"/tmp", "/var/tmp", "/dev/shm", "/dev/mqueue", "/dev/hugepages"}
 
-// plainDevices are the devices that any program counts on, and the cards through which the members of a gang reach each
-// other.
+// plainDevices are the devices that any program counts on, and the cards through which the members of a gang reach
+// each other.
 var plainDevices = []string{
 	"/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty", "/dev/ptmx", "/dev/pts",
 	"/dev/infiniband", "/dev/hfi1*", "/dev/cxi*", "/dev/xpmem", "/dev/knem", "/dev/gdrdrv",
@@ -78,11 +78,11 @@ func real(path string) string {
 }
 
 // named opens the paths of a job as its user, and returns those where it may write.
-func (d *Driver) named(s *messages.JobSpec, user *account.Account) ([]door.Ticket, error) {
-	visitor := door.Visitor{As: user.Guest(), Rules: d.o.Policy.MountRules(d.o.Hide)}
-	var tickets []door.Ticket
+func (d *Driver) named(s *messages.JobSpec, user *account.Account) ([]hostpath.Ticket, error) {
+	visitor := hostpath.Visitor{As: user.Guest(), Rules: d.o.Policy.MountRules(d.o.Hide)}
+	var tickets []hostpath.Ticket
 	for i, m := range s.GetMounts() {
-		ticket, err := visitor.Ask(door.Named(m.GetSource()))
+		ticket, err := visitor.Ask(hostpath.Named(m.GetSource()))
 		if err != nil {
 			return nil, fmt.Errorf("mounts[%d].source: %w", i, err)
 		}
@@ -92,7 +92,7 @@ func (d *Driver) named(s *messages.JobSpec, user *account.Account) ([]door.Ticke
 	if s.GetWorkdir() == "" {
 		return tickets, nil
 	}
-	dir := door.Named(s.GetWorkdir())
+	dir := hostpath.Named(s.GetWorkdir())
 	folder, err := visitor.As.Look(dir)
 	if err != nil {
 		return nil, fmt.Errorf("workdir: %w, or leave workdir out for a scratch directory", err)

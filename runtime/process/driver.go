@@ -1,6 +1,6 @@
-// Package process is the driver without containers: a task is a plain session of
-// processes on the host, as the job's user where the agent is root, confined by
-// Landlock where the kernel has it. It needs no privilege at all. It never claims to keep a limit that it cannot keep.
+// Package process is the driver without containers: a task is a plain session of processes on the host, as the
+// job's user where the agent is root, confined by Landlock where the kernel has it. It needs no privilege at all.
+// It never claims to keep a limit that it cannot keep.
 package process
 
 import (
@@ -16,12 +16,12 @@ import (
 
 	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/runtime/account"
-	"github.com/yi-json/synapse/runtime/door"
 	"github.com/yi-json/synapse/runtime/environment"
 	"github.com/yi-json/synapse/runtime/fault"
 	"github.com/yi-json/synapse/runtime/gpu"
+	"github.com/yi-json/synapse/runtime/hostpath"
+	"github.com/yi-json/synapse/runtime/hostpolicy"
 	"github.com/yi-json/synapse/runtime/launcher"
-	"github.com/yi-json/synapse/runtime/permit"
 	"github.com/yi-json/synapse/runtime/supervisor"
 )
 
@@ -44,7 +44,7 @@ type Driver struct {
 type Options struct {
 	// Users decides as which users tasks run, and Policy what jobs may name.
 	Users  account.Rules
-	Policy permit.Policy
+	Policy hostpolicy.Policy
 	// Env is what every task has in its environment beside its own, PATH for example.
 	Env []string
 	// Cgroups is a directory of the unified hierarchy under which each task gets
@@ -105,7 +105,7 @@ func (d *Driver) Prepare(_ context.Context, t *launcher.Task) error {
 	if err != nil {
 		return err
 	}
-	t.BeginWhereSubmitted(door.Visitor{As: user.Guest(), Rules: d.o.Policy.MountRules(d.o.Hide)})
+	t.BeginWhereSubmitted(hostpath.Visitor{As: user.Guest(), Rules: d.o.Policy.MountRules(d.o.Hide)})
 	if _, err := d.named(t.Spec, user); err != nil {
 		return err
 	}

@@ -14,11 +14,12 @@ import (
 
 	"github.com/yi-json/synapse/runtime/calls"
 	"github.com/yi-json/synapse/runtime/carapace"
-	"github.com/yi-json/synapse/runtime/door"
+	"github.com/yi-json/synapse/runtime/hostpath"
 )
 
-// This file owns what a task of plain processes may still do to the machine: the rules that make it so. The task is the
-// same user as its supervisor and its agent where they are not root, so that no file's mode keeps it from theirs.
+// This file owns what a task of plain processes may still do to the machine: the rules that make it so. The task is
+// the same user as its supervisor and its agent where they are not root, so that no file's mode keeps it from
+// theirs.
 
 // Confinement is what a task of plain processes may read, write and signal: all that is not hidden, what is listed
 // here, and its own descendants.
@@ -31,11 +32,11 @@ type Confinement struct {
 	// Write are places where it may do anything; one with something hidden in it, or hidden itself, is passed over.
 	Write []string `json:"write,omitempty"`
 	// Named are places where it may do anything because its job names them.
-	Named []door.Ticket `json:"named,omitempty"`
+	Named []hostpath.Ticket `json:"named,omitempty"`
 	// Use are files, devices and folders of such that may be written and controlled, but neither made nor removed.
 	Use []string `json:"use,omitempty"`
-	// Bound takes from a task that is root what would lead around all this: to load modules, to make device nodes, to read
-	// other processes' memory, and whatever else a root of a container has not got either.
+	// Bound takes from a task that is root what would lead around all this: to load modules, to make device nodes,
+	// to read other processes' memory, and whatever else a root of a container has not got either.
 	Bound bool `json:"bound,omitempty"`
 }
 
@@ -198,7 +199,7 @@ func (m *confining) allowWrite(path string) {
 }
 
 // allowNamed goes through the door again: what was named must not have become another place.
-func (m *confining) allowNamed(ticket door.Ticket) {
+func (m *confining) allowNamed(ticket hostpath.Ticket) {
 	fd, err := ticket.Open()
 	if err == nil {
 		rights := uint64(mayWrite)

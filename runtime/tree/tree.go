@@ -1,9 +1,9 @@
 //go:build linux
 
 // Package tree removes and measures directory trees that tasks made: of any depth, with a constant number of
-// descriptors, whatever their names, modes and flags are. It never follows a link and never leaves the mount that the
-// tree is on. Only the agent's own paths are opened as paths; what a task made is reached through open directories and
-// single names.
+// descriptors, whatever their names, modes and flags are. It never follows a link and never leaves the mount that
+// the tree is on. Only the agent's own paths are opened as paths; what a task made is reached through open
+// directories and single names.
 package tree
 
 import (
@@ -17,18 +17,18 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/yi-json/synapse/runtime/door"
+	"github.com/yi-json/synapse/runtime/hostpath"
 )
 
 // This file owns the removal of a tree.
 
 const (
-	// maxOpen is how deep a removal goes with a descriptor for each level. A directory that lies deeper is moved up to the
-	// top of the tree first, and is removed from there. To go down with one descriptor and come back by ".." was rejected:
-	// if a directory is moved meanwhile, ".." leads somewhere else.
+	// maxOpen is how deep a removal goes with a descriptor for each level. A directory that lies deeper is moved up
+	// to the top of the tree first, and is removed from there. To go down with one descriptor and come back by ".."
+	// was rejected: if a directory is moved meanwhile, ".." leads somewhere else.
 	maxOpen = 32
-	// maxSteps bounds one removal, because a tree may grow as fast as it is removed. The next removal continues with what
-	// is left.
+	// maxSteps bounds one removal, because a tree may grow as fast as it is removed. The next removal continues
+	// with what is left.
 	maxSteps = 1 << 24
 	// batch is how many names are read before they are removed.
 	batch = 1024
@@ -40,8 +40,8 @@ var errGrows = errors.New("it is larger than one removal may take, or grows as f
 // errFull is returned for the removal of a directory that is not empty.
 var errFull = errors.New("it is a directory that is not empty")
 
-// Remove removes a tree. One that does not exist counts as removed. What cannot be removed stays, with the directories
-// above it, and all else goes; the error is the first one.
+// Remove removes a tree. One that does not exist counts as removed. What cannot be removed stays, with the
+// directories above it, and all else goes; the error is the first one.
 func Remove(path string) error { return RemoveWhile(path, func() bool { return true }) }
 
 // RemoveWhile is Remove that ends, with ErrStopped, soon after goOn has returned false.
@@ -214,14 +214,14 @@ func open(at int, name string) (int, error) {
 func unclose(at int, name string) {
 	fd, err := unix.Openat(at, name, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err == nil {
-		_ = unix.Chmod(door.Link(fd), 0o700)
+		_ = unix.Chmod(hostpath.Link(fd), 0o700)
 		unix.Close(fd)
 	}
 }
 
 // mountOf is the mount that something open is on, or its device where the kernel numbers no mounts.
 func mountOf(fd int) uint64 {
-	if id := door.MountID(fd); id != 0 {
+	if id := hostpath.MountID(fd); id != 0 {
 		return id
 	}
 	var stat unix.Stat_t

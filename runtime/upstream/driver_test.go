@@ -12,7 +12,7 @@ import (
 	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/runtime/carapace"
 	"github.com/yi-json/synapse/runtime/container"
-	"github.com/yi-json/synapse/runtime/door"
+	"github.com/yi-json/synapse/runtime/hostpath"
 	"github.com/yi-json/synapse/runtime/launcher"
 )
 
@@ -44,7 +44,7 @@ func TestIs(t *testing.T) {
 
 // TestWrap: the command keeps its own flags, and what the task is to see is in the root that it will have.
 func TestWrap(t *testing.T) {
-	image := &door.Ticket{Directory: true}
+	image := &hostpath.Ticket{Directory: true}
 	s := carapace.Spec{
 		Image: image, Layer: "/layer", Scratch: "/scratch-of-1", Command: []string{"sh", "-c", "--", "x"},
 		Mounts: []carapace.Mount{{Source: "/data", Target: "/mnt/../data", ReadOnly: true}},

@@ -17,9 +17,9 @@ import (
 	"github.com/yi-json/synapse/runtime/account"
 	"github.com/yi-json/synapse/runtime/carapace"
 	"github.com/yi-json/synapse/runtime/container"
+	"github.com/yi-json/synapse/runtime/hostpolicy"
 	"github.com/yi-json/synapse/runtime/launcher"
 	"github.com/yi-json/synapse/runtime/oci"
-	"github.com/yi-json/synapse/runtime/permit"
 	"github.com/yi-json/synapse/runtime/supervisor"
 	"github.com/yi-json/synapse/test/able"
 	"github.com/yi-json/synapse/topology"
@@ -56,7 +56,7 @@ func newMachine(t *testing.T, binary, runtime, dir string) *machine {
 	}
 	around, err := container.New(container.Options{
 		Binary: binary, StateDir: filepath.Join(dir, "carapace"), Cgroups: cgroups, Users: account.Rules{Roots: roots},
-		Policy: permit.Policy{Images: []string{filepath.Dir(dir)}},
+		Policy: hostpolicy.Policy{Images: []string{filepath.Dir(dir)}},
 	})
 	if err == nil {
 		err = around.Check(t.Context())

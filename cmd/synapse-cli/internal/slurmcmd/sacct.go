@@ -1,0 +1,219 @@
+package slurmcmd
+
+import (
+	"cmp"
+	"context"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	client "github.com/yi-json/synapse/clients/go"
+	"github.com/yi-json/synapse/clients/go/scope"
+	"github.com/yi-json/synapse/cmd/synapse-cli/internal/exit"
+	"github.com/yi-json/synapse/cmd/synapse-cli/internal/slurm"
+	"github.com/yi-json/synapse/messages"
+)
+
+// This file owns `sacct`: jobs of a time, as Slurm's accounting lists them.
+
+// accountFlags are those of sacct.
+type accountFlags struct {
+	choice
+	format, since, until                string
+	noHeader, allUsers, closed, parsed2 bool
+	object                              bool
+}
+
+func (a *CLI) sacct(words []string) error {
+	var o accountFlags
+	f := slurmFlags("sacct")
+	f.VarP(slurm.List{To: &o.jobs}, "jobs", "j", "")
+	f.VarP(slurm.List{To: &o.users}, "user", "u", "")
+	f.VarP(slurm.List{To: &o.names}, "name", "", "")
+	f.VarP(slurm.List{To: &o.partitions}, "partition", "r", "")
+	f.VarP(slurm.List{To: &o.accounts}, "accounts", "A", "")
+	f.VarP(slurm.List{To: &o.states}, "state", "s", "")
+	f.StringVarP(&o.format, "format", "o", "", "")
+	f.StringVarP(&o.since, "starttime", "S", "", "")
+	f.StringVarP(&o.until, "endtime", "E", "", "")
+	f.BoolVarP(&o.noHeader, "noheader", "n", false, "")
+	f.BoolVarP(&o.allUsers, "allusers", "a", false, "")
+	f.BoolVarP(&o.closed, "parsable", "p", false, "")
+	f.BoolVarP(&o.parsed2, "parsable2", "P", false, "")
+	f.BoolVar(&o.object, "json", false, "")
+	if err := parseSlurm(f, words); err != nil {
+		return err
+	}
+	if f.NArg() > 0 {
+		return refusedWord(f.Arg(0))
+	}
+	columns, err := slurm.Named(cmp.Or(o.format, a.Variable("SACCT_FORMAT"), slurm.AccountUsual), "%", 12,
+		slurm.AccountFields())
+	if err != nil {
+		return err
+	}
+	if o.parsed2 || o.closed {
+		for i := range columns {
+			columns[i].Width, columns[i].Cut, columns[i].After = 0, false, "|"
+		}
+		if o.parsed2 {
+			columns[len(columns)-1].After = ""
+		}
+	} else {
+		for i := range columns {
+			columns[i].After = " "
+		}
+	}
+	return a.With(func(ctx context.Context, c *client.Client) error {
+		all, err := a.accounts(ctx, c, &o)
+		if err != nil {
+			return err
+		}
+		if o.object {
+			jobs := []map[string]any{}
+			for _, e := range all {
+				jobs = append(jobs, e.Object())
+			}
+			return a.object(map[string]any{"jobs": jobs})
+		}
+		return table(a, !o.noHeader, "", columns, all)
+	})
+}
+
+// ago is so long before now, as sacct has it.
+var ago = regexp.MustCompile(`^now-(\d+)([mhd])[a-z]*$`)
+
+// dated reads a date and a time of day as Slurm's users write them: 2026-11-26T10:00, or with a dash in place of
+// the T.
+func dated(text string) (unixMs int64, is bool) {
+	for _, layout := range []string{"2006-01-02T15:04:05", "2006-01-02T15:04", "2006-01-02-15:04:05", "2006-01-02-15:04"} {
+		if at, err := time.ParseInLocation(layout, text, time.Local); err == nil {
+			return max(at.UnixMilli(), 0), true
+		}
+	}
+	return 0, false
+}
+
+// accounts are the jobs of a time: those that live, and those that are over, the oldest first. Without a time it is
+// today, of whoever asks; a job that is named is looked for in all of the past.
+func (a *CLI) accounts(ctx context.Context, c *client.Client, o *accountFlags) ([]*slurm.Entry, error) {
+	now := time.Now()
+	sinceMs := time.Date(now.Year(), now.Month(), now.Day(), 0, 0, 0, 0, now.Location()).UnixMilli()
+	untilMs := int64(0)
+	var err error
+	if o.jobs != "" {
+		sinceMs = 0
+	}
+	for _, t := range []struct {
+		flag, text string
+		to         *int64
+	}{{"starttime", o.since, &sinceMs}, {"endtime", o.until, &untilMs}} {
+		if t.text == "" || t.text == "now" {
+			continue
+		}
+		if at, is := dated(t.text); is {
+			*t.to = at
+		} else if *t.to, err = a.Moment(t.flag, ago.ReplaceAllString(t.text, "$1$2"), now.UnixMilli()); err != nil {
+			return nil, err
+		}
+	}
+	if o.users == "" && !o.allUsers && o.jobs == "" {
+		if o.users, err = a.me(ctx, c); err != nil {
+			return nil, err
+		}
+	}
+	named, err := accountsOf(ctx, c, o.jobs)
+	if err != nil {
+		return nil, err
+	}
+	states, jobs, err := o.listed(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	var all []*slurm.Entry
+	past := map[string]bool{}
+	keep := func(e *slurm.Entry) {
+		if listed(o.users, e.User) && listed(o.names, e.Name) && listed(o.partitions, e.Partition) &&
+			listed(o.choice.accounts, e.Account) &&
+			(len(named) == 0 || named.has(e)) && (len(states) == 0 || slices.Contains(states, e.State)) {
+			all = append(all, e)
+		}
+	}
+	_, err = c.Past(ctx, &messages.History{SinceUnixMs: sinceMs, UntilUnixMs: untilMs}, 0,
+		func(reply *messages.HistoryReply) error {
+			for _, p := range reply.GetJobs() {
+				past[p.GetId()] = true // it may have ended since it was listed
+				keep(slurm.Past(p))
+			}
+			return nil
+		})
+	if err != nil {
+		return nil, err
+	}
+	for _, j := range jobs {
+		if !past[j.GetRecord().GetId()] && !j.GetRecord().GetState().Terminal() && untilMs == 0 {
+			e, err := placed(ctx, c, j, slurm.Of(j, now.UnixMilli()))
+			if err != nil {
+				return nil, err
+			}
+			keep(e)
+		}
+	}
+	slices.SortStableFunc(all, func(x, y *slurm.Entry) int { return cmp.Compare(x.SubmitMs, y.SubmitMs) })
+	return all, named.met()
+}
+
+// account is one job or scope of -j. The history alone knows jobs of the past, so it is matched there.
+type account struct {
+	*scope.Scope
+	known bool // the scheduler knows the array, and its elements have been checked
+	found bool // an entry was of it
+}
+
+type accounts []*account
+
+// accountsOf reads the jobs of -j. Elements that an array does not have are refused.
+func accountsOf(ctx context.Context, c *client.Client, list string) (all accounts, err error) {
+	for _, word := range listWords(list) {
+		s, err := client.ParseScope(word)
+		if err != nil {
+			return nil, err
+		}
+		n := &account{Scope: s}
+		if s.Elements() {
+			job, err := numbering(c)(ctx, s.Job)
+			if err == nil {
+				n.known = true
+				_, err = c.Scope(ctx, word, func(context.Context, string) (*messages.JobStatus, error) { return job, nil })
+			}
+			if err != nil && exit.Code(err) != exit.NotFound {
+				return nil, err
+			}
+		}
+		all = append(all, n)
+	}
+	return all, nil
+}
+
+func (all accounts) has(e *slurm.Entry) (is bool) {
+	number, _, _ := strings.Cut(e.ID, "_")
+	array, index, element := messages.ArrayOf(e.Job)
+	for _, n := range all {
+		if n.Word == e.ID || n.Word == number || n.Word == e.Job ||
+			n.Elements() && element && (n.Job == number || n.Job == array) && n.Has(index) {
+			n.found, is = true, true
+		}
+	}
+	return is
+}
+
+// met refuses elements of an array that neither the scheduler nor the history knows.
+func (all accounts) met() error {
+	for _, n := range all {
+		if n.Bracketed && !n.known && !n.found {
+			return client.RefuseScope(n.Word, "there is no array %q", n.Job)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,152 @@
+package slurmcmd
+
+import (
+	"context"
+	"crypto/rand"
+	"os"
+	"os/user"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	client "github.com/yi-json/synapse/clients/go"
+	"github.com/yi-json/synapse/cmd/synapse-cli/internal/exit"
+	"github.com/yi-json/synapse/cmd/synapse-cli/internal/show"
+	"github.com/yi-json/synapse/cmd/synapse-cli/internal/slurm"
+	"github.com/yi-json/synapse/messages"
+)
+
+// This file owns `sbatch` as it speaks to a cluster; what its options mean is in internal/slurm.
+
+func (a *CLI) sbatch(words []string) error {
+	b, text, args, err := slurm.Parse(words, a.Lookup, a.Read)
+	if err != nil {
+		return err
+	}
+	a.warn(b)
+	return a.With(func(ctx context.Context, c *client.Client) error {
+		spec, err := a.asked(ctx, c, b, func(from slurm.Submitter) (*messages.JobSpec, error) {
+			return b.Job(text, args, from)
+		})
+		if err != nil {
+			return err
+		}
+		if b.TestOnly {
+			reply, err := c.DryRun(ctx, &messages.DryRun{Spec: spec.Bare()})
+			if err == nil {
+				a.Say("sbatch: it could be submitted; it would wait for: %s", orNothing(reply.GetWaits()))
+			}
+			return err
+		}
+		id, err := a.batch(ctx, c, spec, b.Hold)
+		if err != nil {
+			return err
+		}
+		line := "Submitted batch job " + messages.NumericID(id)
+		if b.Parsable {
+			line = messages.NumericID(id)
+		}
+		if err := a.Data("%s", line); err != nil || !b.Wait {
+			return err
+		}
+		j, err := c.Wait(ctx, id, a.Lost, nil)
+		if err != nil {
+			return err
+		}
+		return exit.With(show.ExitCode(j.GetRecord()))
+	})
+}
+
+// asked is the job that was asked for, with what only the cluster knows of it.
+func (a *CLI) asked(ctx context.Context, c *client.Client, b *slurm.Batch,
+	job func(slurm.Submitter) (*messages.JobSpec, error)) (*messages.JobSpec, error) {
+	from := a.submitter()
+	if from.As = from.User; from.As != "" && c.Identifies() {
+		from.As = messages.UserMe // the login name here says nothing of who owns the job
+	}
+	if wants, gpuType := b.WantsWhole(); wants {
+		var err error
+		if from.Whole, err = wholeMachine(ctx, c, gpuType); err != nil {
+			return nil, err
+		}
+	}
+	spec, err := job(from)
+	if err != nil {
+		return nil, err
+	}
+	return spec, c.Precede(ctx, spec, numbering(c))
+}
+
+func orNothing(text string) string {
+	if text == "" {
+		return "nothing"
+	}
+	return text
+}
+
+// heldUntil is how far ahead a job begins that is to be held before anybody can start it.
+const heldUntil = 300 * 24 * time.Hour
+
+// batch submits a job. One that is to be held is submitted to begin in a year, so that it cannot start before it is.
+func (a *CLI) batch(ctx context.Context, c *client.Client, spec *messages.JobSpec, held bool) (string, error) {
+	begin := spec.GetBeginUnixMs()
+	if spec = proto.Clone(spec).(*messages.JobSpec); held {
+		spec.BeginUnixMs = time.Now().Add(heldUntil).UnixMilli()
+	}
+	reply, err := c.Send(ctx, &messages.Submit{RequestId: "cli-" + rand.Text(), Spec: spec})
+	if err != nil || !held {
+		return reply.GetJob(), err
+	}
+	if _, err := c.Hold(ctx, &messages.Hold{Job: reply.GetJob()}); err != nil {
+		return "", err
+	}
+	_, err = c.Update(ctx, &messages.Update{Job: reply.GetJob(), SetBegin: true, BeginUnixMs: begin})
+	return reply.GetJob(), err
+}
+
+// submitter is who submits, and where. A job runs as the account of its owner, so that its files are theirs; without
+// TLS as the account of the login name. Jobs of root have users of their own, as all jobs that name no user.
+func (a *CLI) submitter() slurm.Submitter {
+	from := slurm.Submitter{Env: os.Environ()}
+	from.Dir, _ = os.Getwd()
+	from.Host, _ = os.Hostname()
+	if who, err := user.Current(); err == nil && who.Uid != "0" && !strings.Contains(who.Username, `\`) {
+		from.User = who.Username
+		return from
+	}
+	own := []string{"HOME", "USER", "LOGNAME", "MAIL", "SUDO_USER", "SUDO_UID", "SUDO_GID", "SUDO_COMMAND"}
+	from.Env = slices.DeleteFunc(from.Env, func(entry string) bool {
+		name, _, _ := strings.Cut(entry, "=")
+		return slices.Contains(own, name) || strings.HasPrefix(name, "XDG_")
+	})
+	return from
+}
+
+// wholeMachine is what machines have of which a job wants whole ones. They have to be alike: which ones it will get
+// is not known yet.
+func wholeMachine(ctx context.Context, c *client.Client, gpuType string) (*messages.Resources, error) {
+	all, err := c.Nodes(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var whole *messages.Resources
+	for _, n := range all {
+		m, total := slurm.MachineOf(n), n.GetRecord().GetAnnouncement().GetTotal()
+		switch {
+		case n.GetRecord().GetRemoved() != nil || gpuType != "" && !strings.EqualFold(m.GPUType, gpuType):
+		case whole == nil:
+			whole = total
+		case whole.GetMilliCpu() != total.GetMilliCpu() || whole.GetMemoryBytes() != total.GetMemoryBytes():
+			return nil, &slurm.Refusal{Option: "--exclusive, --mem=0",
+				Text: "machines differ, and what a whole one has is asked for when a job is submitted",
+				Hint: "name amounts, or the type of GPU: " + strconv.Itoa(len(all)) + " machines were looked at"}
+		}
+	}
+	if whole == nil {
+		return nil, &slurm.Refusal{Option: "--exclusive, --mem=0", Text: "there is no such machine"}
+	}
+	return whole, nil
+}

@@ -1,0 +1,423 @@
+package slurmcmd
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	client "github.com/yi-json/synapse/clients/go"
+	"github.com/yi-json/synapse/clients/go/jobfile"
+	"github.com/yi-json/synapse/cmd/synapse-cli/internal/exit"
+	"github.com/yi-json/synapse/cmd/synapse-cli/internal/slurm"
+	"github.com/yi-json/synapse/messages"
+)
+
+// This file owns `scontrol` and `sinfo`: one job or machine in full, and what changes it.
+
+func (a *CLI) scontrol(words []string) error {
+	f := slurmFlags("scontrol")
+	f.BoolP("oneliner", "o", false, "")
+	f.CountP("details", "d", "") // all of them are always shown
+	if err := parseSlurm(f, words); err != nil {
+		return err
+	}
+	words = f.Args()
+	if len(words) == 0 {
+		return exit.Usage("no command is named")
+	}
+	oneLine, _ := f.GetBool("oneliner")
+	verb, rest := strings.ToLower(words[0]), words[1:]
+	jobs := func(do func(context.Context, *client.Client, *messages.JobStatus) error) error {
+		if len(rest) == 0 {
+			return exit.Usage("no job is named")
+		}
+		return a.With(func(ctx context.Context, c *client.Client) error {
+			return a.eachJob(ctx, c, rest, func(j *messages.JobStatus) error { return do(ctx, c, j) })
+		})
+	}
+	switch verb {
+	case "show":
+		return a.scontrolShow(rest, oneLine)
+	case "hold", "uhold":
+		return jobs(func(ctx context.Context, c *client.Client, j *messages.JobStatus) error {
+			_, err := c.Hold(ctx, &messages.Hold{Job: j.GetRecord().GetId()})
+			return err
+		})
+	case "release":
+		return jobs(func(ctx context.Context, c *client.Client, j *messages.JobStatus) error {
+			_, err := c.Hold(ctx, &messages.Hold{Job: j.GetRecord().GetId(), Release: true})
+			return err
+		})
+	case "requeue", "requeuehold":
+		return jobs(func(ctx context.Context, c *client.Client, j *messages.JobStatus) (err error) {
+			if j.GetCounts() != nil {
+				_, err = c.RequeueAll(ctx, j, "scontrol", verb == "requeuehold")
+			} else {
+				_, err = c.RequeueSeen(ctx, j, "scontrol", verb == "requeuehold")
+			}
+			return err
+		})
+	case "update":
+		return a.scontrolUpdate(rest)
+	case "ping":
+		return a.With(func(ctx context.Context, c *client.Client) error {
+			if _, err := a.me(ctx, c); err != nil {
+				return err
+			}
+			return a.Data("Slurmctld(primary) at %s is UP", c.Server())
+		})
+	}
+	return exit.Hint("docs/reference/slurm.md has what is known", "%s cannot be honoured here", words[0])
+}
+
+func (a *CLI) scontrolShow(words []string, oneLine bool) error {
+	if len(words) == 0 {
+		return exit.Usage("show what?")
+	}
+	show := func(text string) error {
+		if oneLine {
+			text = strings.Join(strings.Fields(text), " ")
+		}
+		return a.Page(text)
+	}
+	name := ""
+	kind := strings.ToLower(words[0])
+	if key, value, has := strings.Cut(words[0], "="); has {
+		kind, name = strings.ToLower(key), value
+	} else if len(words) > 1 {
+		name = words[1]
+	}
+	switch strings.TrimSuffix(kind, "s") {
+	case "hostname":
+		all, err := slurm.Hostnames(cmp.Or(name, a.Variable("SLURM_JOB_NODELIST")))
+		if err != nil {
+			return err
+		}
+		return a.Page(strings.Join(all, "\n"))
+	case "hostlist", "hostlistsorted":
+		all, err := slurm.Hostnames(name)
+		if err != nil {
+			return err
+		}
+		return a.Data("%s", slurm.Hostlist(all))
+	case "job", "jobid":
+		return a.With(func(ctx context.Context, c *client.Client) error {
+			if name != "" {
+				return a.eachJob(ctx, c, []string{name}, func(j *messages.JobStatus) error {
+					return show(slurm.Of(j, time.Now().UnixMilli()).Show())
+				})
+			}
+			all, err := a.entries(ctx, c, &choice{})
+			return showAll(show, all, err)
+		})
+	case "config":
+		return a.With(func(_ context.Context, c *client.Client) error { return a.config(c) })
+	case "partition", "partitionname":
+		return a.With(func(ctx context.Context, c *client.Client) error {
+			all, err := a.partitions(ctx, c, name)
+			return showAll(show, all, err)
+		})
+	case "node", "nodename":
+		return a.With(func(ctx context.Context, c *client.Client) error {
+			all, err := a.machinesNamed(ctx, c, name)
+			return showAll(show, all, err)
+		})
+	}
+	return exit.Hint("job, node, partition, config, hostnames and hostlist are known", "show %s cannot be honoured here",
+		words[0])
+}
+
+// showAll shows one after the other, unless they could not be read.
+func showAll[T interface{ Show() string }](show func(string) error, all []T, err error) error {
+	for _, one := range all {
+		if err == nil {
+			err = show(one.Show())
+		}
+	}
+	return err
+}
+
+// machinesNamed are those of a list, in Slurm's brackets; empty: all that are not removed.
+func (a *CLI) machinesNamed(ctx context.Context, c *client.Client, list string) (all []*slurm.Machine, err error) {
+	var wanted []string
+	if list != "" {
+		if wanted, err = slurm.Hostnames(list); err != nil {
+			return nil, err
+		}
+	}
+	nodes, err := c.Nodes(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, n := range nodes {
+		if id := n.GetRecord().GetId(); n.GetRecord().GetRemoved() == nil &&
+			(len(wanted) == 0 || slices.Contains(wanted, id)) {
+			all = append(all, slurm.MachineOf(n))
+		}
+	}
+	for _, name := range wanted {
+		if !slices.ContainsFunc(all, func(m *slurm.Machine) bool { return m.Name == name }) {
+			return nil, &exit.Failure{Code: exit.Failed, Text: "Node " + name + " not found"}
+		}
+	}
+	return all, nil
+}
+
+// scontrolUpdate changes a job or a machine, by words KEY=VALUE.
+func (a *CLI) scontrolUpdate(words []string) error {
+	set := map[string]string{}
+	var keys []string
+	for _, word := range words {
+		key, value, has := strings.Cut(word, "=")
+		if !has {
+			return exit.Usage("%q: a change is KEY=VALUE", word)
+		}
+		key = strings.ToLower(key)
+		keys = append(keys, key)
+		set[key] = value
+	}
+	job := cmp.Or(set["jobid"], set["job"], set["jobname"])
+	node := cmp.Or(set["nodename"], set["node"])
+	switch {
+	case job != "":
+		return a.updateJob(job, set, keys)
+	case node != "":
+		return a.updateNode(node, set, keys)
+	}
+	return exit.Hint("JobId= and NodeName= are known", "what is to be changed is not named")
+}
+
+func (a *CLI) updateJob(job string, set map[string]string, keys []string) error {
+	change := &messages.Update{Reason: "scontrol"}
+	for _, key := range keys {
+		value := set[key]
+		switch key {
+		case "jobid", "job", "jobname":
+		case "timelimit":
+			ms, err := slurm.ParseTime(value)
+			if err != nil {
+				return exit.Usage("TimeLimit=%s is no span of time", value)
+			}
+			change.SetTimeLimit, change.TimeLimitMs = true, ms
+		case "priority":
+			n, err := strconv.ParseInt(value, 10, 32)
+			if err != nil {
+				return exit.Usage("Priority=%s is not a number", value)
+			}
+			change.SetPriority, change.Priority = true, int32(n)
+		case "starttime", "eligibletime":
+			ms, err := jobfile.ParseMoment(value)
+			if err != nil {
+				return exit.Usage("StartTime=%s: %s", value, err)
+			}
+			change.SetBegin, change.BeginUnixMs = true, ms
+		case "arraytaskthrottle":
+			n, err := strconv.ParseInt(value, 10, 32)
+			if err != nil || n < 0 {
+				return exit.Usage("ArrayTaskThrottle=%s is not a number", value)
+			}
+			change.SetArrayMost, change.ArrayMost = true, int32(n)
+		default:
+			return exit.Hint("TimeLimit, Priority, StartTime and ArrayTaskThrottle can be changed", "%s: cannot be changed here",
+				key)
+		}
+	}
+	if !change.SetTimeLimit && !change.SetPriority && !change.SetBegin && !change.SetArrayMost {
+		return exit.Usage("no change is named")
+	}
+	return a.With(func(ctx context.Context, c *client.Client) error {
+		return a.eachJob(ctx, c, []string{job}, func(j *messages.JobStatus) error {
+			change.Job = j.GetRecord().GetId()
+			_, err := c.Update(ctx, change)
+			return err
+		})
+	})
+}
+
+// nodeVerbs are Slurm's states that an operator sets.
+var nodeVerbs = map[string]messages.NodeVerb{
+	"drain": messages.NodeVerb_NODE_VERB_CORDON, "resume": messages.NodeVerb_NODE_VERB_UNCORDON,
+	"undrain": messages.NodeVerb_NODE_VERB_UNCORDON,
+}
+
+// updateNode closes a machine or opens it. Slurm's drain lets what runs go on, which is a cordon here.
+func (a *CLI) updateNode(list string, set map[string]string, keys []string) error {
+	for _, key := range keys {
+		if !slices.Contains([]string{"nodename", "node", "state", "reason"}, key) {
+			return exit.Hint("State and Reason can be changed", "%s: cannot be changed here", key)
+		}
+	}
+	verb, known := nodeVerbs[strings.ToLower(set["state"])]
+	if !known {
+		return exit.Hint("DRAIN and RESUME are known", "State=%s cannot be honoured here", set["state"])
+	}
+	if verb == messages.NodeVerb_NODE_VERB_CORDON && set["reason"] == "" {
+		return exit.Usage("You must specify a reason when DRAINING a node")
+	}
+	return a.With(func(ctx context.Context, c *client.Client) error {
+		all, err := a.machinesNamed(ctx, c, list)
+		fails := exit.Failures{Tell: a.Tell}
+		fails.Note(err)
+		for _, m := range all {
+			_, err := c.ChangeNode(ctx,
+				&messages.ChangeNode{Node: m.Name, Verb: verb, Reason: cmp.Or(set["reason"], "scontrol")})
+			fails.Note(err)
+		}
+		return fails.First
+	})
+}
+
+func (a *CLI) sinfo(words []string) error {
+	var format, partitions, nodes, states string
+	var noHeader, each, long bool
+	f := slurmFlags("sinfo")
+	f.StringVarP(&format, "format", "o", "", "")
+	f.StringVarP(&partitions, "partition", "p", "", "")
+	f.StringVarP(&nodes, "nodes", "n", "", "")
+	f.StringVarP(&states, "states", "t", "", "")
+	f.BoolVarP(&noHeader, "noheader", "h", false, "")
+	f.BoolVarP(&each, "Node", "N", false, "")
+	f.BoolVarP(&long, "long", "l", false, "")
+	if err := parseSlurm(f, words); err != nil {
+		return err
+	}
+	if err := a.variables(f, map[string]string{"SINFO_PARTITION": "partition"}); err != nil {
+		return err
+	}
+	usual := slurm.InfoFormat
+	if each {
+		usual = slurm.InfoNodes
+	}
+	if long {
+		each, usual = true, slurm.InfoLong
+	}
+	before, columns, err := slurm.Percent(cmp.Or(format, a.Variable("SINFO_FORMAT"), usual), slurm.InfoFields())
+	switch {
+	case err != nil:
+		return err
+	case f.NArg() > 0:
+		return refusedWord(f.Arg(0))
+	}
+	return a.With(func(ctx context.Context, c *client.Client) error {
+		all, err := a.machinesNamed(ctx, c, nodes)
+		if err != nil {
+			return err
+		}
+		all = slices.DeleteFunc(all, func(m *slurm.Machine) bool {
+			return states != "" && !slices.ContainsFunc(strings.Split(states, ","), m.HasState)
+		})
+		lines, err := partitionLines(ctx, c, all, partitions, each)
+		if err != nil {
+			return err
+		}
+		return table(a, !noHeader, before, columns, lines)
+	})
+}
+
+// partitionLines are queues that take jobs with the machines that they may use, one line for each state, or
+// machine. A cluster without queues has one that is called "all".
+func partitionLines(ctx context.Context, c *client.Client, all []*slurm.Machine, wanted string, each bool) (
+	lines []*slurm.Partition, err error) {
+	reply, err := c.GetQueues(ctx, &messages.GetQueues{})
+	if err != nil {
+		return nil, err
+	}
+	for _, q := range queuesOf(reply) {
+		if !listed(wanted, q.partition.Name) {
+			continue
+		}
+		states := map[string]*slurm.Partition{}
+		var own []*slurm.Partition
+		for _, m := range all {
+			key := m.State
+			if each {
+				key = m.Name
+			}
+			if !m.Fits(q.selector) {
+				continue
+			}
+			if states[key] == nil {
+				line := q.partition
+				states[key] = &line
+				own = append(own, &line)
+			}
+			states[key].Machines = append(states[key].Machines, m)
+		}
+		if len(own) == 0 {
+			line := q.partition
+			own = append(own, &line)
+		}
+		lines = append(lines, own...)
+	}
+	return lines, nil
+}
+
+// partitions are queues that take jobs, each with all its nodes; name is one of them, or empty for all.
+func (a *CLI) partitions(ctx context.Context, c *client.Client, name string) (all []*slurm.Partition, err error) {
+	nodes, err := a.machinesNamed(ctx, c, "")
+	if err != nil {
+		return nil, err
+	}
+	lines, err := partitionLines(ctx, c, nodes, name, false)
+	for _, line := range lines { // one for each state
+		if last := len(all) - 1; last >= 0 && all[last].Name == line.Name {
+			all[last].Machines = append(all[last].Machines, line.Machines...)
+		} else {
+			all = append(all, line)
+		}
+	}
+	if err == nil && len(all) == 0 && name != "" {
+		err = exit.Usage("Partition %s not found", name)
+	}
+	return all, err
+}
+
+// config writes the settings that clients read of Slurm's configuration.
+func (a *CLI) config(c *client.Client) error {
+	cluster, _, _ := c.Root()
+	text := "Configuration data as of " + time.Now().Format("2006-01-02T15:04:05")
+	for _, setting := range [][2]string{
+		{"ClusterName", cmp.Or(cluster, "synapse")}, {"DefMemPerNode", "UNLIMITED"},
+		{"MaxArraySize", strconv.Itoa(messages.MaxIndex + 1)}, {"MinJobAge", "300 sec"},
+		{"SelectType", "select/cons_tres"}, {"SLURM_VERSION", slurm.Version}, {"SlurmctldHost[0]", c.Server()},
+	} {
+		text += fmt.Sprintf("\n%-23s = %s", setting[0], setting[1])
+	}
+	return a.Page(text)
+}
+
+// queueLine is a queue that takes jobs, with the labels that its machines must have.
+type queueLine struct {
+	partition slurm.Partition
+	selector  []*messages.Label
+}
+
+func queuesOf(reply *messages.GetQueuesReply) (all []queueLine) {
+	queues := reply.GetQueues()
+	byName, parents := map[string]*messages.QueueSpec{}, map[string]bool{}
+	for _, q := range queues.GetQueues() {
+		byName[q.GetName()], parents[q.GetParent()] = q, true
+	}
+	for _, q := range queues.GetQueues() {
+		if parents[q.GetName()] {
+			continue
+		}
+		line := queueLine{partition: slurm.Partition{Name: q.GetName(), Usual: q.GetName() == queues.GetDefault(),
+			Limit: "infinite"}}
+		for at := q; at != nil; at = byName[at.GetParent()] {
+			line.selector = append(line.selector, at.GetSelector()...)
+			if line.partition.Limit == "infinite" && at.GetMostLimitMs() > 0 {
+				line.partition.Limit = slurm.Clock(at.GetMostLimitMs())
+			}
+		}
+		all = append(all, line)
+	}
+	if len(all) == 0 {
+		all = []queueLine{{partition: slurm.Partition{Name: "all", Usual: true, Limit: "infinite"}}}
+	}
+	return all
+}

@@ -1,0 +1,270 @@
+// Package slurmcmd has Slurm's front door: this program under Slurm's names, with their exit codes and their way to
+// say what is wrong. What their options and fields mean is in internal/slurm.
+package slurmcmd
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	client "github.com/yi-json/synapse/clients/go"
+	"github.com/yi-json/synapse/clients/go/scope"
+	"github.com/yi-json/synapse/cmd/synapse-cli/internal/exit"
+	"github.com/yi-json/synapse/cmd/synapse-cli/internal/slurm"
+	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/server/api"
+)
+
+// CLI is what Slurm's programs share with all other commands: this run's streams, its connection, and jobs that hold
+// their room for a command that runs here.
+type CLI struct {
+	Name           string // of the program that this is
+	Version        string
+	Stdin          io.Reader
+	Stdout, Stderr io.Writer // as they are: for what a job writes
+	Terminal       bool      // stdin is one
+	Lookup         func(name string) (string, bool)
+	Variable       func(name string) string
+	Read           func(name string) ([]byte, error) // a file, or stdin for -
+	Moment         func(flag, text string, nowMs int64) (int64, error)
+
+	With func(func(context.Context, *client.Client) error) error
+	Lost func(error)                // the scheduler is away
+	Say  func(string, ...any)       // to people
+	Data func(string, ...any) error // a line of the output
+	Page func(string) error
+	Tell func(error) // of what failed, beside others
+
+	Placed    func(waiting context.Context, c *client.Client, id string, keep bool, tell func(why string)) error
+	Inside    func(ctx context.Context, c *client.Client, first *api.ExecIn, stdin, terminal, each bool) error
+	Converse  func(ctx context.Context, c *client.Client, first *api.ExecIn, stdin, terminal bool) error
+	Abandon   func(c *client.Client, id, why string)
+	Concluded func(ctx context.Context, c *client.Client, id string, ended error) error
+}
+
+// programs are those that there are. A script of sbatch finds an srun of its own, which needs nothing of its machine.
+var programs = map[string]func(a *CLI, words []string) error{
+	"sbatch": (*CLI).sbatch, "srun": (*CLI).srun, "salloc": (*CLI).salloc, "scancel": (*CLI).scancel,
+	"squeue": (*CLI).squeue, "sinfo": (*CLI).sinfo, "sacct": (*CLI).sacct, "scontrol": (*CLI).scontrol,
+}
+
+// Names are those of the programs, in order.
+func Names() []string { return slices.Sorted(maps.Keys(programs)) }
+
+// Run is one of the programs, and ends as that would.
+func (a *CLI) Run(words []string) int {
+	var err error
+	switch {
+	case len(words) == 1 && (words[0] == "--version" || words[0] == "-V"):
+		err = a.Data("slurm %s", slurm.Version)
+	case len(words) == 1 && (words[0] == "--help" || words[0] == "--usage"):
+		err = a.Data("%s of Synapse: supports the options in docs/reference/slurm.md and rejects all others by name", a.Name)
+	default:
+		err = programs[a.Name](a, words)
+	}
+	if err == nil || exit.Closed(err) {
+		return exit.OK
+	}
+	if text, hint := slurmWords(err); text != "" {
+		a.Say("%s: error: %s", a.Name, text)
+		if hint != "" {
+			a.Say("%s: error: %s", a.Name, hint)
+		}
+	}
+	if f := (*exit.Failure)(nil); errors.As(err, &f) && f.Text == "" {
+		return f.Code
+	}
+	if r := (*slurm.Refusal)(nil); client.Refused(err) || errors.As(err, &r) && r.Scope {
+		return exit.Misuse
+	}
+	return exit.Failed
+}
+
+func slurmWords(err error) (text, hint string) {
+	if r := (*slurm.Refusal)(nil); errors.As(err, &r) {
+		return err.Error(), ""
+	}
+	return exit.Words(err)
+}
+
+// slurmFlags are the options of one of Slurm's programs.
+func slurmFlags(name string) *pflag.FlagSet {
+	f := pflag.NewFlagSet(name, pflag.ContinueOnError)
+	f.Usage = func() {}
+	f.SortFlags = false
+	accepts(f, name)
+	return f
+}
+
+// parseSlurm reads a command line; what is not known is refused by its name.
+func parseSlurm(f *pflag.FlagSet, words []string) error {
+	words, err := slurm.Whole(f, false, words)
+	if err != nil {
+		return err
+	}
+	if err := f.Parse(words); err != nil {
+		return exit.Hint("docs/reference/slurm.md has what is known", "%s", strings.SplitN(err.Error(), "\n", 2)[0])
+	}
+	return nil
+}
+
+// accepted are options of listings that change nothing here: there is one cluster, and all of it is shown. Behind a
+// comma is the letter. One that takes a value ends with =.
+var accepted = map[string]string{
+	"squeue": "all,a clusters,M= noconvert federation local sibling verbose,v hide array-unique only-job-state",
+	"sinfo":  "all,a clusters,M= noconvert federation local verbose,v hide exact,e",
+	"sacct": "allocations,X clusters,M= allclusters,L noconvert federation local duplicates,D verbose,v " +
+		"whole-hetjob= use-local-uid",
+	"scancel":  "quiet,Q verbose,v full,f ctld clusters,M= batch,b hurry,H",
+	"scontrol": "all,a clusters,M= federation local quiet,Q verbose,v future,F hide",
+}
+
+// accepts adds the options of a program that change nothing.
+func accepts(f *pflag.FlagSet, program string) {
+	for word := range strings.FieldsSeq(accepted[program]) {
+		word, valued := strings.CutSuffix(word, "=")
+		name, letter, _ := strings.Cut(word, ",")
+		if valued {
+			f.StringP(name, letter, "", "")
+		} else {
+			f.CountP(name, letter, "")
+		}
+	}
+}
+
+// warn says which options have no effect: before anything else, since programs read the last line.
+func (a *CLI) warn(b *slurm.Batch) {
+	for _, warning := range b.Warnings() {
+		a.Say("%s: warning: %s", a.Name, warning)
+	}
+}
+
+// variables sets the options that the command line has left out, from the environment.
+func (a *CLI) variables(f *pflag.FlagSet, options map[string]string) error {
+	for variable, option := range options { //order: each is an option of its own
+		value := a.Variable(variable)
+		if value == "" || f.Changed(option) {
+			continue
+		}
+		if f.Lookup(option).NoOptDefVal != "" {
+			value = "true" // a switch is on whatever its variable says
+		}
+		if err := f.Set(option, value); err != nil {
+			return exit.Usage("%s: %s", variable, err)
+		}
+	}
+	return nil
+}
+
+// invalidJob is what Slurm says of an id that it does not know.
+func invalidJob(word string) error {
+	return &client.Error{Code: messages.Code_CODE_NOT_FOUND, Text: "Invalid job id specified: " + word}
+}
+
+// numbering finds jobs by what Slurm's users call them: a number, or what is a name of it here. Two jobs with one
+// number are refused, with their ids.
+func numbering(c *client.Client) client.Find {
+	return func(ctx context.Context, word string) (*messages.JobStatus, error) {
+		if word == "" || strings.Trim(word, "0123456789") != "" {
+			return known(word)(c.Named(ctx, word))
+		}
+		for _, elements := range []bool{false, true} {
+			all, err := c.Jobs(ctx, &messages.ListJobs{Elements: elements})
+			if err != nil {
+				return nil, err
+			}
+			var found []string
+			for _, j := range all {
+				if messages.NumericID(j.GetRecord().GetId()) == word {
+					found = append(found, j.GetRecord().GetId())
+				}
+			}
+			switch {
+			case len(found) > 1:
+				return nil, &client.Error{Code: messages.Code_CODE_CONFLICT, Hint: "give one of these",
+					Text: word + " is the number of " + strings.Join(found, " and ")}
+			case len(found) == 1:
+				return known(word)(c.Named(ctx, found[0]))
+			}
+		}
+		return nil, invalidJob(word)
+	}
+}
+
+// known says in Slurm's words that there is no such job.
+func known(word string) func(*messages.JobStatus, error) (*messages.JobStatus, error) {
+	return func(j *messages.JobStatus, err error) (*messages.JobStatus, error) {
+		if client.Is(err, messages.Code_CODE_NOT_FOUND) {
+			return nil, invalidJob(word)
+		}
+		return j, err
+	}
+}
+
+// eachJob does something to each job that is named; one that fails does not stop the others. All of them are found
+// first, so that a refused scope changes nothing.
+func (a *CLI) eachJob(ctx context.Context, c *client.Client, words []string, do func(*messages.JobStatus) error) error {
+	var parts []string
+	for _, word := range words {
+		parts = append(parts, scope.Split(word, ",")...)
+	}
+	f := exit.Failures{Tell: a.Tell}
+	all, err := c.Scoped(ctx, parts, numbering(c), f.Note)
+	if err != nil {
+		return err
+	}
+	for _, j := range all {
+		f.Note(do(j))
+	}
+	return f.First
+}
+
+// me is by what name jobs are submitted from here.
+func (a *CLI) me(ctx context.Context, c *client.Client) (string, error) {
+	who, err := c.WhoAmI(ctx, &api.WhoAmI{})
+	return who.GetName(), err
+}
+
+// listed is a list between commas; empty: all.
+func listed(text, word string) bool {
+	return text == "" || slices.Contains(strings.Split(text, ","), word)
+}
+
+// object writes JSON as Slurm does.
+func (a *CLI) object(o any) error {
+	text, err := json.MarshalIndent(o, "", "  ")
+	if err != nil {
+		return err
+	}
+	return a.Page(string(text))
+}
+
+// table writes the lines of a format, with its heads.
+func table[T any](a *CLI, heads bool, before string, columns []slurm.Column[T], rows []T) error {
+	if heads {
+		if err := a.Data("%s", strings.TrimRight(slurm.Line(before, columns, func(c slurm.Column[T]) string {
+			return c.Name
+		}), " ")); err != nil {
+			return err
+		}
+	}
+	for _, row := range rows {
+		line := slurm.Line(before, columns, func(c slurm.Column[T]) string { return c.Of(row) })
+		if err := a.Data("%s", strings.TrimRight(line, " ")); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// refusedWord refuses an argument that a program does not take.
+func refusedWord(word string) error {
+	return exit.Hint("docs/reference/slurm.md has what is known", "%s", fmt.Sprintf("%q cannot be honoured here", word))
+}

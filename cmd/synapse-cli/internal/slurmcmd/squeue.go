@@ -1,0 +1,303 @@
+package slurmcmd
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	client "github.com/yi-json/synapse/clients/go"
+	"github.com/yi-json/synapse/clients/go/scope"
+	"github.com/yi-json/synapse/cmd/synapse-cli/internal/exit"
+	"github.com/yi-json/synapse/cmd/synapse-cli/internal/slurm"
+	"github.com/yi-json/synapse/messages"
+)
+
+// This file owns `squeue` and `scancel`: jobs as Slurm lists and ends them.
+
+// choice is which jobs are meant, as squeue and scancel have it.
+type choice struct {
+	users, names, partitions, states, accounts, jobs, nodes string
+	me, each                                                bool // each: element by element
+}
+
+// listed are the states that are meant, and all jobs that are known, elements too.
+func (o *choice) listed(ctx context.Context, c *client.Client) (states []string, jobs []*messages.JobStatus,
+	err error) {
+	if states, err = statesOf(o.states); err == nil {
+		jobs, err = c.Jobs(ctx, &messages.ListJobs{Elements: true})
+	}
+	return states, jobs, err
+}
+
+// entries are the jobs that live, and are meant. An array stands for its elements that wait.
+func (a *CLI) entries(ctx context.Context, c *client.Client, o *choice) (all []*slurm.Entry, err error) {
+	if o.me {
+		if o.users, err = a.me(ctx, c); err != nil {
+			return nil, err
+		}
+	}
+	w := &wanted{jobs: map[string]bool{}, arrays: map[string]bool{}, born: map[string]map[int32]bool{}}
+	err = a.eachJob(ctx, c, listWords(o.jobs), func(j *messages.JobStatus) error {
+		w.jobs[j.GetRecord().GetId()] = true
+		w.arrays[j.GetRecord().GetSpec().GetElement().GetArray()] = true
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	states, jobs, err := o.listed(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	for _, j := range jobs {
+		if element := j.GetRecord().GetSpec().GetElement(); element != nil {
+			if w.born[element.GetArray()] == nil {
+				w.born[element.GetArray()] = map[int32]bool{}
+			}
+			w.born[element.GetArray()][element.GetIndex()] = true
+		}
+	}
+	for _, j := range jobs {
+		more, err := w.entries(ctx, c, o, states, j)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, more...)
+	}
+	if all, err = onNodes(all, o.nodes); err != nil {
+		return nil, err
+	}
+	slices.SortStableFunc(all, func(x, y *slurm.Entry) int {
+		waits := func(e *slurm.Entry) int { return strings.Compare(e.State, "PENDING") }
+		return cmp.Or(cmp.Compare(waits(x)*waits(x), waits(y)*waits(y)), cmp.Compare(y.Priority, x.Priority),
+			cmp.Compare(x.SubmitMs, y.SubmitMs))
+	})
+	return all, nil
+}
+
+// onNodes keeps the jobs that run on one of these nodes; empty: all.
+func onNodes(all []*slurm.Entry, list string) ([]*slurm.Entry, error) {
+	if list == "" {
+		return all, nil
+	}
+	nodes, err := slurm.Hostnames(list)
+	return slices.DeleteFunc(all, func(e *slurm.Entry) bool {
+		return !slices.ContainsFunc(e.Machines, func(n string) bool { return slices.Contains(nodes, n) })
+	}), err
+}
+
+// wanted are the jobs that are named, and what is known of their arrays.
+type wanted struct {
+	jobs   map[string]bool           // by id, elements too; empty: all
+	arrays map[string]bool           // of which elements are named
+	born   map[string]map[int32]bool // the elements of each array that are or were jobs
+}
+
+// has reports whether a job is named: itself, by its array, or as the array of elements that are.
+func (w *wanted) has(r *messages.JobRecord) bool {
+	return len(w.jobs) == 0 || w.jobs[r.GetId()] || w.jobs[r.GetSpec().GetElement().GetArray()] || w.arrays[r.GetId()]
+}
+
+// entries are the lines of one job: none, one, or those of an array's elements that are no jobs yet.
+func (w *wanted) entries(ctx context.Context, c *client.Client, o *choice, states []string, j *messages.JobStatus) (
+	all []*slurm.Entry, err error) {
+	r := j.GetRecord()
+	id, over := r.GetId(), r.GetState().Terminal()
+	element, array := r.GetSpec().GetElement() != nil, r.GetSpec().GetArray() != nil
+	e := slurm.Of(j, time.Now().UnixMilli())
+	switch {
+	case !w.has(r), !listed(o.users, e.User), !listed(o.names, e.Name), !listed(o.partitions, e.Partition),
+		!listed(o.accounts, e.Account):
+	case len(states) > 0 && !slices.Contains(states, e.State) || len(states) == 0 && over:
+	case element && e.State == "PENDING" && len(w.jobs) == 0 && !o.each, array && j.GetCounts().GetWaiting() == 0 && !over:
+	case array && !over && (o.each || !w.jobs[id] && w.arrays[id]):
+		whole, err := c.Named(ctx, id)
+		if err != nil && exit.Code(err) != exit.NotFound {
+			return nil, err
+		}
+		if err == nil {
+			all = slurm.Unborn(whole, w.born[id], time.Now().UnixMilli())
+		}
+		return slices.DeleteFunc(all, func(e *slurm.Entry) bool {
+			return len(w.jobs) > 0 && !w.jobs[id] && !w.jobs[e.Job]
+		}), nil
+	case array && !over && !w.jobs[id] && len(w.jobs) > 0:
+	default:
+		if e, err = placed(ctx, c, j, e); err != nil {
+			return nil, err
+		}
+		all = append(all, e)
+	}
+	return all, nil
+}
+
+// placed asks where a job runs, which lists leave out. One that is forgotten meanwhile is shown as it was listed.
+func placed(ctx context.Context, c *client.Client, j *messages.JobStatus, e *slurm.Entry) (*slurm.Entry, error) {
+	if j.GetTasks() == 0 || j.GetRecord().GetState() == messages.JobState_JOB_STATE_QUEUED {
+		return e, nil
+	}
+	whole, err := c.Named(ctx, j.GetRecord().GetId())
+	if err != nil && exit.Code(err) != exit.NotFound {
+		return nil, err
+	}
+	if err == nil {
+		e = slurm.Of(whole, time.Now().UnixMilli())
+	}
+	return e, nil
+}
+
+func listWords(text string) []string {
+	if text == "" {
+		return nil
+	}
+	return scope.Split(text, ",")
+}
+
+// statesOf reads a list of states; empty: those of jobs that live.
+func statesOf(text string) (states []string, err error) {
+	if strings.EqualFold(text, "all") {
+		text = "PD,R,CF,CG,CD,F,CA,TO,NF,PR,OOM,SE"
+	}
+	for _, word := range listWords(text) {
+		state, ok := slurm.Long(word)
+		if !ok {
+			return nil, exit.Usage("Invalid job state specified: %s", word)
+		}
+		states = append(states, state)
+	}
+	return states, nil
+}
+
+// queueVariables set options of squeue.
+var queueVariables = map[string]string{
+	"SQUEUE_ACCOUNT": "account", "SQUEUE_ARRAY": "array", "SQUEUE_FORMAT2": "Format", "SQUEUE_NAMES": "name",
+	"SQUEUE_PARTITION": "partition", "SQUEUE_STATES": "states", "SQUEUE_USERS": "user",
+}
+
+func (a *CLI) squeue(words []string) error {
+	var o choice
+	var format, long, sorted string
+	var noHeader, isLong, starts, object bool
+	f := slurmFlags("squeue")
+	f.VarP(slurm.List{To: &o.users}, "user", "u", "")
+	f.VarP(slurm.List{To: &o.names}, "name", "n", "")
+	f.VarP(slurm.List{To: &o.partitions}, "partition", "p", "")
+	f.VarP(slurm.List{To: &o.states}, "states", "t", "")
+	f.VarP(slurm.List{To: &o.accounts}, "account", "A", "")
+	f.VarP(slurm.List{To: &o.jobs}, "jobs", "j", "")
+	f.VarP(slurm.List{To: &o.nodes}, "nodelist", "w", "")
+	f.BoolVar(&o.me, "me", false, "")
+	f.StringVarP(&format, "format", "o", "", "")
+	f.StringVarP(&long, "Format", "O", "", "")
+	f.StringVarP(&sorted, "sort", "S", "", "")
+	f.BoolVarP(&noHeader, "noheader", "h", false, "")
+	f.BoolVarP(&isLong, "long", "l", false, "")
+	f.BoolVarP(&o.each, "array", "r", false, "")
+	f.BoolVar(&starts, "start", false, "")
+	f.BoolVar(&object, "json", false, "")
+	if err := parseSlurm(f, words); err != nil {
+		return err
+	}
+	if err := a.variables(f, queueVariables); err != nil {
+		return err
+	}
+	switch {
+	case f.NArg() > 0:
+		return refusedWord(f.Arg(0))
+	case starts && o.states == "":
+		o.states = "PD"
+	}
+	usual := slurm.QueueFormat
+	if isLong {
+		usual = slurm.QueueLong
+	}
+	if starts {
+		usual = slurm.QueueStarts
+	}
+	before, columns, err := slurm.Percent(cmp.Or(format, a.Variable("SQUEUE_FORMAT"), usual), slurm.QueueFields())
+	if long != "" && err == nil {
+		before = ""
+		columns, err = slurm.Named(long, ":", 20, slurm.QueueFields())
+	}
+	sorted = cmp.Or(sorted, a.Variable("SQUEUE_SORT"))
+	if sorted != "" && err == nil {
+		err = slurm.Sort(nil, sorted)
+	}
+	if err != nil {
+		return err
+	}
+	return a.With(func(ctx context.Context, c *client.Client) error {
+		all, err := a.entries(ctx, c, &o)
+		if err == nil && sorted != "" {
+			err = slurm.Sort(all, sorted)
+		}
+		if err != nil {
+			return err
+		}
+		if object {
+			jobs := []map[string]any{}
+			for _, e := range all {
+				jobs = append(jobs, e.Object())
+			}
+			return a.object(map[string]any{"jobs": jobs, "warnings": []string{}, "errors": []string{}})
+		}
+		return table(a, !noHeader, before, columns, all)
+	})
+}
+
+func (a *CLI) scancel(words []string) error {
+	var o choice
+	signal := ""
+	f := slurmFlags("scancel")
+	f.VarP(slurm.List{To: &o.users}, "user", "u", "")
+	f.VarP(slurm.List{To: &o.names}, "name", "n", "")
+	f.VarP(slurm.List{To: &o.names}, "jobname", "", "")
+	f.VarP(slurm.List{To: &o.partitions}, "partition", "p", "")
+	f.VarP(slurm.List{To: &o.states}, "state", "t", "")
+	f.VarP(slurm.List{To: &o.accounts}, "account", "A", "")
+	f.BoolVar(&o.me, "me", false, "")
+	f.StringVarP(&signal, "signal", "s", "", "")
+	if err := parseSlurm(f, words); err != nil {
+		return err
+	}
+	if err := a.variables(f, map[string]string{
+		"SCANCEL_ACCOUNT": "account", "SCANCEL_NAME": "name", "SCANCEL_PARTITION": "partition", "SCANCEL_STATE": "state",
+		"SCANCEL_USER": "user",
+	}); err != nil {
+		return err
+	}
+	chosen := o.me || o.users+o.names+o.partitions+o.states+o.accounts != ""
+	switch {
+	case signal != "" && strings.TrimPrefix(strings.ToUpper(signal), "SIG") != "KILL" && signal != "9":
+		return exit.Hint("`synapse-cli exec JOB -- kill` sends one from within",
+			"--signal %s: a job is ended, and not sent a signal", signal)
+	case f.NArg() == 0 && !chosen:
+		return exit.Usage("No job identification provided")
+	}
+	return a.With(func(ctx context.Context, c *client.Client) error {
+		cancel := func(id string) error {
+			_, err := c.Cancel(ctx, &messages.Cancel{Job: id, Reason: "scancel"})
+			return err
+		}
+		if f.NArg() > 0 && !chosen {
+			return a.eachJob(ctx, c, f.Args(), func(j *messages.JobStatus) error {
+				if j.GetRecord().GetState().Terminal() {
+					return nil // as there: what is over is left as it is
+				}
+				return cancel(j.GetRecord().GetId())
+			})
+		}
+		o.jobs, o.each = strings.Join(f.Args(), ","), o.states != "" // of an array, the elements in that state alone
+		all, err := a.entries(ctx, c, &o)
+		fails := exit.Failures{Tell: a.Tell}
+		fails.Note(err)
+		for _, e := range all {
+			if err := cancel(e.Job); exit.Code(err) != exit.Conflict || err == nil {
+				fails.Note(err)
+			}
+		}
+		return fails.First
+	})
+}

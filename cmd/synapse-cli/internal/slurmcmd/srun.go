@@ -1,0 +1,169 @@
+package slurmcmd
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	client "github.com/yi-json/synapse/clients/go"
+	"github.com/yi-json/synapse/cmd/synapse-cli/internal/exit"
+	"github.com/yi-json/synapse/cmd/synapse-cli/internal/room"
+	"github.com/yi-json/synapse/cmd/synapse-cli/internal/slurm"
+	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/server/api"
+)
+
+// This file owns `srun` outside of a script: a job of its own that ends with its command, or a step in a job that
+// is there. The job is one of sbatch's with a keeper in the script's place (run.go), and a step is what the job's
+// own srun makes of it on the first node.
+
+func (a *CLI) srun(words []string) error {
+	if path := a.scriptsOwn("srun"); path != "" {
+		return a.instead(path, words)
+	}
+	b, command, err := slurm.ParseStep(words, a.Lookup)
+	if err != nil {
+		return err
+	}
+	a.warn(b)
+	step, env, err := b.Step(command, a.submitter())
+	if err != nil {
+		return err
+	}
+	first := &api.ExecIn{Command: step, Env: env}
+	return a.With(func(ctx context.Context, c *client.Client) error {
+		if b.InJob() == "" {
+			if first.Job, err = a.room(ctx, c, b, "leave"); err != nil {
+				return err
+			}
+			return a.Inside(ctx, c, first, b.Input(), b.Terminal(), false)
+		}
+		j, err := c.One(ctx, b.InJob(), numbering(c))
+		if err != nil {
+			return err
+		}
+		if first.Job = j.GetRecord().GetId(); b.Terminal() {
+			if first.Rank, err = rankOn(j, b.First()); err != nil {
+				return err
+			}
+		}
+		return a.Converse(ctx, c, first, b.Input(), b.Terminal())
+	})
+}
+
+// rankOn is the first rank on a machine; the machine may be left out.
+func rankOn(j *messages.JobStatus, node string) (int32, error) {
+	if node == "" {
+		return 0, nil
+	}
+	for _, p := range j.GetAttempt().GetPlaces() {
+		if p.GetNode() == node {
+			return p.GetRank(), nil
+		}
+	}
+	return 0, &slurm.Refusal{Option: "--nodelist", Text: node + " is not in job " + slurm.Number(j.GetRecord().GetId())}
+}
+
+// scriptsOwn is the program of a name that the script has in whose job this runs, where its PATH does not lead there;
+// empty: it runs in none.
+func (a *CLI) scriptsOwn(name string) string {
+	hosts, ok := a.Lookup("SYNAPSE_HOSTFILE")
+	if !ok {
+		return ""
+	}
+	path := filepath.Join(filepath.Dir(hosts), "slurm", "bin", name)
+	if _, err := os.Stat(path); err != nil {
+		return ""
+	}
+	return path
+}
+
+// instead runs a program in the place of this one.
+func (a *CLI) instead(path string, words []string) error {
+	run := exec.Command(path, words...)
+	run.Stdin, run.Stdout, run.Stderr = a.Stdin, a.Stdout, a.Stderr
+	return a.alongside(run, nil)
+}
+
+// alongside runs a program here, and ends as it does. It has the terminal, and with it Ctrl-C; signals that come to
+// this program alone are handed on, and so is what comes of others.
+func (a *CLI) alongside(run *exec.Cmd, others <-chan os.Signal) error {
+	signals := make(chan os.Signal, 8)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	defer signal.Stop(signals)
+	if err := run.Start(); err != nil {
+		return err
+	}
+	over := make(chan struct{})
+	defer close(over)
+	go func() {
+		for {
+			select {
+			case s := <-signals:
+				if s != os.Interrupt {
+					_ = run.Process.Signal(s)
+				}
+			case s := <-others:
+				_ = run.Process.Signal(s)
+			case <-over:
+				return
+			}
+		}
+	}()
+	err := run.Wait()
+	if ended := (*exec.ExitError)(nil); errors.As(err, &ended) {
+		if status, ok := ended.Sys().(syscall.WaitStatus); ok && status.Signaled() {
+			return exit.With(128 + int(status.Signal()))
+		}
+		return exit.With(ended.ExitCode())
+	}
+	return err
+}
+
+// room submits a job that keeps its room for commands, and waits until it has it. Ctrl-C cancels it meanwhile.
+func (a *CLI) room(ctx context.Context, c *client.Client, b *slurm.Batch, manner string) (string, error) {
+	spec, err := a.asked(ctx, c, b, func(from slurm.Submitter) (*messages.JobSpec, error) {
+		return b.Room(room.Keeper, manner, from)
+	})
+	if err != nil {
+		return "", err
+	}
+	waiting, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	defer stop() // before the submit: from then on there is something to cancel
+	reply, err := c.Send(ctx, &messages.Submit{RequestId: "cli-" + rand.Text(), Spec: spec})
+	if err != nil {
+		return "", err
+	}
+	id, queued := reply.GetJob(), false
+	number := messages.NumericID(id)
+	err = a.Placed(waiting, c, id, false, func(why string) {
+		if !queued {
+			a.Say("%s: job %s queued and waiting for resources", a.Name, number)
+		}
+		queued = true
+		a.Say("%s: job %s waits: %s", a.Name, number, why)
+	})
+	if queued && err == nil {
+		a.Say("%s: job %s has been allocated resources", a.Name, number)
+	}
+	return id, err
+}
+
+// toldBy is what a command in a task writes.
+func toldBy(ctx context.Context, c *client.Client, id string, command ...string) (string, error) {
+	run, err := c.Execute(ctx, &api.ExecIn{Job: id, Command: command})
+	if err != nil {
+		return "", room.NotRun(err)
+	}
+	_ = run.Send(&api.ExecIn{StdinEnds: true})
+	var text strings.Builder
+	err = room.Hear(run, &room.Heard{Out: &text, Errs: io.Discard})
+	return text.String(), err
+}

@@ -1,0 +1,130 @@
+//go:build linux
+
+package hostpath
+
+import (
+	"errors"
+	"fmt"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// This file owns how what was found at a path reaches the task: as a detached mount of what was opened, which is
+// handed from process to process, so that the path is never resolved again. Only a restart of the agent closes the
+// mount; then the path is resolved once more, and what is there is compared with the ticket.
+
+// Close closes what a ticket keeps open.
+func (t *Ticket) Close() {
+	if t.place != nil {
+		t.place.Close()
+		t.place = nil
+	}
+}
+
+// Hold returns a detached mount of what the ticket is for, to be handed to another process, and closes the ticket.
+// The mount is private, without set-user-id programs and devices, and without what is mounted below it unless the
+// rules allow all of that. as is a user namespace that says under which numbers its files are shown; nil: under
+// their own. A nil mount: this agent may make no mounts, so its tasks have none either.
+func (t *Ticket) Hold(as *os.File) (*os.File, error) {
+	defer t.Close()
+	if t.As.Self {
+		return nil, nil
+	}
+	mount, err := t.detach()
+	if errors.Is(err, unix.EPERM) {
+		return nil, nil
+	}
+	if err == nil && as != nil {
+		err = t.show(mount, as)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return os.NewFile(uintptr(mount), t.Path.text), nil
+}
+
+// show gives the files of a mount other numbers. Where that is impossible the error speaks to the job's user, because
+// another place or machine may do.
+func (t *Ticket) show(mount int, as *os.File) error {
+	set := unix.MountAttr{Attr_set: unix.MOUNT_ATTR_IDMAP, Userns_fd: uint64(as.Fd())}
+	err := unix.MountSetattr(mount, "", unix.AT_EMPTY_PATH|unix.AT_RECURSIVE, &set)
+	if err == nil {
+		return nil
+	}
+	unix.Close(mount)
+	if err == unix.EINVAL || err == unix.EPERM {
+		return fmt.Errorf("%v is on a file system that cannot show its files under other numbers (idmapped mounts), which "+
+			"root of a container of its own needs; name another place, or another user than root", t.Path)
+	}
+	return fmt.Errorf("bind %v: numbers of users: %w", t.Path, err)
+}
+
+// detach makes the mount, from what is open here or is found again.
+func (t Ticket) detach() (mount int, err error) {
+	o, err := t.found()
+	if err != nil {
+		return -1, err
+	}
+	defer o.close()
+	flags := uint(unix.OPEN_TREE_CLONE | unix.OPEN_TREE_CLOEXEC | unix.AT_EMPTY_PATH)
+	if t.Rules.allowsBelow(o) {
+		flags |= unix.AT_RECURSIVE
+	}
+	if mount, err = unix.OpenTree(o.fd, "", flags); err != nil {
+		return -1, fmt.Errorf("bind %v: %w", t.Path, err)
+	}
+	set := unix.MountAttr{Attr_set: unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV, Propagation: unix.MS_PRIVATE}
+	if t.ReadOnly {
+		set.Attr_set |= unix.MOUNT_ATTR_RDONLY
+	}
+	if err := unix.MountSetattr(mount, "", unix.AT_EMPTY_PATH|unix.AT_RECURSIVE, &set); err != nil {
+		unix.Close(mount)
+		return -1, fmt.Errorf("bind %v: mount attributes: %w", t.Path, err)
+	}
+	return mount, nil
+}
+
+// Clone returns the detached mount that Hold made, or makes it here, in the mount namespace where it belongs. It is
+// called once.
+func (t Ticket) Clone(readOnly bool) (mount int, err error) {
+	if mount = t.Held; mount == 0 {
+		if mount, err = t.detach(); err != nil {
+			return -1, err
+		}
+	}
+	if !readOnly {
+		return mount, nil
+	}
+	set := unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY}
+	if err := unix.MountSetattr(mount, "", unix.AT_EMPTY_PATH|unix.AT_RECURSIVE, &set); err != nil {
+		unix.Close(mount)
+		return -1, fmt.Errorf("bind %v: mount attributes: %w", t.Path, err)
+	}
+	return mount, nil
+}
+
+// Open returns a descriptor that only says where something is, and cannot read it. Link is its path.
+func (t Ticket) Open() (fd int, err error) {
+	o, err := t.found()
+	return o.fd, err
+}
+
+// found is what the ticket keeps open, or what is at the path now if that is the same.
+func (t Ticket) found() (o opened, err error) {
+	if t.place == nil {
+		o, err = t.open(t.Path)
+	} else if o.fd, err = unix.FcntlInt(t.place.Fd(), unix.F_DUPFD_CLOEXEC, 0); err == nil {
+		if err = o.look(); err != nil {
+			o.close()
+		}
+	}
+	if err != nil {
+		return opened{fd: -1}, err
+	}
+	if o.stat.Dev != t.Device || o.stat.Ino != t.Inode || o.directory() != t.Directory {
+		o.close()
+		return opened{fd: -1}, fmt.Errorf("%v %w", t.Path, errElsewhere)
+	}
+	return o, nil
+}

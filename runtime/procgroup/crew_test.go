@@ -1,0 +1,96 @@
+package procgroup
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/yi-json/synapse/test/able/pace"
+)
+
+// TestNothingIsLeft: what a program left in its group has ended with it, and how it ended is told.
+func TestNothingIsLeft(t *testing.T) {
+	said := &strings.Builder{}
+	run := exec.Command("sh", "-c", "sleep 600 >/dev/null 2>&1 & echo $!; exit 3")
+	run.Stdout = said
+	c, err := Start(run, time.Minute)
+	if err != nil {
+		t.Fatal(err)
+	}
+	awaitEnd(t, c)
+	if code := run.ProcessState.ExitCode(); code != 3 || c.Err() == nil {
+		t.Errorf("it ended with %d, told as %v", code, c.Err())
+	}
+	child := number(t, said)
+	for limit := pace.Until(time.Minute); lives(child); time.Sleep(time.Millisecond) {
+		if time.Now().After(limit) {
+			t.Fatalf("process %d outlived the program that started it", child)
+		}
+	}
+}
+
+// lives reports whether a process has not ended: whoever inherits it may take its time to ask how it did.
+func lives(pid int) bool {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	return err == nil && !strings.Contains(string(text), ") Z ")
+}
+
+// number is the id of a process that a program has said.
+func number(t *testing.T, said *strings.Builder) int {
+	t.Helper()
+	pid, err := strconv.Atoi(strings.TrimSpace(said.String()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pid
+}
+
+// TestKilledWhole: who kills a program kills all of its group, and who kills it once more kills nobody.
+func TestKilledWhole(t *testing.T) {
+	run := exec.Command("sh", "-c", "sleep 600 & wait")
+	c, err := Start(run, time.Minute)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Kill()
+	awaitEnd(t, c)
+	if s, ok := run.ProcessState.Sys().(syscall.WaitStatus); !ok || s.Signal() != syscall.SIGKILL {
+		t.Errorf("it ended with %v", run.ProcessState)
+	}
+	if c.Kill(); !c.reaped {
+		t.Error("it has ended, and its number would still be used")
+	}
+}
+
+// TestHeldOutput: a process that has left the group holds the output, and nobody waits for it, nor is it an error.
+func TestHeldOutput(t *testing.T) {
+	said := &strings.Builder{}
+	run := exec.Command("sh", "-c", `setsid sleep 600 & until [ "$(cut -d' ' -f6 /proc/$!/stat)" = $! ]; do :; done; echo $!`)
+	run.Stdout = said
+	c, err := Start(run, time.Second) // enough to read what the shell said before
+	if err != nil {
+		t.Fatal(err)
+	}
+	awaitEnd(t, c)
+	holder := number(t, said)
+	defer func() { _ = unix.Kill(holder, unix.SIGKILL) }()
+	if c.Err() != nil || unix.Kill(holder, 0) != nil {
+		t.Errorf("it is told as %v, and who holds its output should live", c.Err())
+	}
+}
+
+func awaitEnd(t *testing.T, c *Crew) {
+	t.Helper()
+	select {
+	case <-c.Ended():
+	case <-time.After(pace.Of(time.Minute)):
+		t.Fatal("it has not ended")
+	}
+}
