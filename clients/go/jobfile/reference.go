@@ -1,0 +1,221 @@
+package jobfile
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/yi-json/synapse/messages"
+)
+
+// This file owns the texts about each key of a job file: `synapse-cli help job-file` prints them, and a test writes
+// docs/reference/job-file.md from them. The keys themselves are in sections.go.
+
+// KeyText describes one key of a job file.
+type KeyText struct {
+	Name, Meaning, Format, Default, Limit string
+}
+
+// SectionText describes the keys of one mapping of a job file. The path of the top is empty.
+type SectionText struct {
+	Path string
+	Keys []KeyText
+}
+
+// Reference returns the texts about all keys, in the order of the file.
+func Reference() []SectionText {
+	texts := map[string]KeyText{}
+	for _, part := range [][]KeyText{
+		topTexts(), placementTexts(), programTexts(), accessTexts(), timeTexts(), gangTexts(), nestedTexts(),
+	} {
+		for _, text := range part {
+			texts[text.Name] = text
+		}
+	}
+	var all []SectionText
+	for _, s := range sections() {
+		one := SectionText{Path: s.path}
+		for _, k := range s.keys {
+			if text, ok := texts[join(s.path, k.name)]; ok {
+				text.Name = k.name
+				one.Keys = append(one.Keys, text)
+			}
+		}
+		if one.Keys != nil {
+			all = append(all, one)
+		}
+	}
+	return all
+}
+
+const (
+	sizeFormat = "size"
+	spanFormat = "span"
+	timeFormat = "`2026-11-24T08:00:00Z`, `2026-11-24T08:00`, `08:00` (the next), `now+2h`"
+	nameFormat = "a-z, 0-9, '-'"
+	mapFormat  = "`{key: value}`"
+	flagFormat = "`true`, `false`"
+	levelWords = "`zone`, `rack`, `node`, …"
+	coreFormat = "`64`, `0.5`, `500m`"
+	numFormat  = "whole number"
+	required   = "required"
+)
+
+func upTo[N int | int32 | int64](n N) string { return fmt.Sprintf("up to %d", n) }
+
+func upToBytes(n int64) string { return "up to " + FormatBytes(n) }
+
+func letters(n int) string { return fmt.Sprintf("1 to %d characters", n) }
+
+func topTexts() []KeyText {
+	return []KeyText{
+		{"apiVersion", "Version of the file format.", "`synapse/v1`", required, ""},
+		{"kind", "Kind of the document.", "`Job`", required, ""},
+		{"metadata.name", "Name of the job. Several jobs may have the same name.", "letters, digits, '.', '_', '-'",
+			required,
+			letters(messages.MaxTitleBytes)},
+		{"metadata.labels", "Labels, by which `-l` selects jobs.", mapFormat, "none", upTo(messages.MaxLabels)},
+	}
+}
+
+func placementTexts() []KeyText {
+	return []KeyText{
+		{"spec.queue", "Queue of the job.", nameFormat, "the cluster's default queue, or none",
+			letters(messages.MaxNameBytes)},
+		{"spec.priority", "Priority; jobs with a higher priority start first.", numFormat, "the default of the " +
+			"queue, else 0",
+			fmt.Sprintf("±%d", messages.MaxPriority)},
+		{"spec.nodeSelector", "Node labels or topology domains (`zone: a`) that every node of the job must have.",
+			mapFormat,
+			"any node", upTo(messages.MaxLabels)},
+		{"spec.nodes", "Nodes that the job may use. A gang can use fewer.", "`[n1, n2]`", "any node",
+			upTo(messages.MaxNamedMachines)},
+		{"spec.exclude", "Nodes that the job never uses.", "`[n3]`", "none", upTo(messages.MaxNamedMachines)},
+		{"spec.topology.required", "Topology level: all tasks must be in one domain of this level.", levelWords,
+			"no requirement",
+			"a level of the cluster"},
+		{"spec.topology.preferred", "Topology level: all tasks should be in one domain of this level.", levelWords,
+			"as close as possible", "a level of the cluster"},
+		{"spec.topology.patience", "Maximum time to wait for the preferred level.", spanFormat, "0", ""},
+		{"spec.preemptible", "Permission to preempt the job, if its queue allows preemption. If false, the job " +
+			"runs only within " +
+			"the quota of its queue.", flagFormat, "true", ""},
+		{"spec.checkpoint", "Interval at which the job saves its work. A preemption loses at most this much work.",
+			spanFormat,
+			"the job never saves", ""},
+	}
+}
+
+func programTexts() []KeyText {
+	arguments := fmt.Sprintf("%d arguments, %s", messages.MaxCommandArgs, FormatBytes(messages.MaxCommandBytes))
+	return []KeyText{
+		{"spec.image", "Root file system of the tasks. The driver `process` supports `host` only.",
+			"`host`, `/a/directory`, `a.tar`, `oci:…`, a registry reference", required,
+			fmt.Sprintf("%d bytes", messages.MaxPathBytes)},
+		{"spec.command", "Command of each task. Required with the image `host`, unless `script` is set.",
+			"`[program, argument]`", "the image's command", arguments},
+		{"spec.script", "Text of a script that each task runs instead of a command. `submit SCRIPT` fills in this key.",
+			"text that begins with `#!`", "none", FormatBytes(messages.MaxScriptBytes)},
+		{"spec.scriptName", "File name of the script in the task's scratch directory.", "`train.sh`",
+			messages.DefaultScriptName, letters(messages.MaxScriptNameBytes)},
+		{"spec.args", "Arguments of the script.", "`[argument]`", "none", arguments},
+		{"spec.workdir", "Working directory of the tasks.", "`/an/absolute/path`",
+			"the image's; with `host`, the directory of the submit if the task's user can enter it, else the scratch " +
+				"directory",
+			fmt.Sprintf("%d bytes", messages.MaxPathBytes)},
+		{"spec.env", "Environment variables. `SYNAPSE_*` and the GPU variables are refused.", "`{NAME: value}`", "none",
+			FormatBytes(messages.MaxEnvBytes) + " in total"},
+		{"spec.launcher", "Process launcher in each task. It determines the environment variables of the task.",
+			"`" + strings.Join(messages.LaunchWords(), "`, `") + "`", "auto", ""},
+		{"spec.array", "Array: one job per index. `%10` limits the number of running jobs to 10.",
+			"`0-99%10`, `0-9:2`, `1,5,7`", "one job", fmt.Sprintf("%d elements", messages.MaxElements)},
+	}
+}
+
+func accessTexts() []KeyText {
+	return []KeyText{
+		{"spec.user", "Account that runs the tasks. `root` is root of the task's own container only, and has the " +
+			"job's uid in " +
+			"the node's directories.", "name or number of an account of the node",
+			"a separate uid per job; name an account if jobs share files", fmt.Sprintf("%d bytes", messages.MaxIDBytes)},
+		{"spec.network", "Network of the tasks: the node's (`host`), none, or a private network that reaches other " +
+			"hosts and " +
+			"accepts no connections. `none` and `private` need the driver `carapace` or `oci`.",
+			"`host`, `none`, `private`", "host", "`private`: jobs on one node"},
+		{"spec.secrets", "Secret values: files in `/run/secrets`, or variables with `env: true`. The client reads " +
+			"each value at " +
+			"submit, from `fromFile`, `fromEnv` or `--secret`. Files need the driver `carapace` or `oci`; variables need " +
+			"`carapace` or `process`.", "`[{name, env, fromFile, fromEnv}]`", "none",
+			upTo(messages.MaxSecrets) + ", 64Ki in total"},
+		{"spec.mounts", "Files and directories of the node that the tasks see. With the driver `process`, source " +
+			"and target " +
+			"are equal, and `readOnly` is refused.", "`[{source, target, readOnly}]`", "none", upTo(messages.MaxMounts)},
+	}
+}
+
+func timeTexts() []KeyText {
+	return []KeyText{
+		{"spec.after", "Jobs that must end before this job starts: with success (`:ok`, the default), in any other way " +
+			"(`:failed`), or in any way (`:any`).", "`[train-7f, prep:any]`", "none", upTo(256)},
+		{"spec.begin", "Earliest start, by the scheduler's clock. A past time means now.", timeFormat, "now", "a " +
+			"year ahead"},
+		{"spec.timeLimit", "Maximum run time of one attempt, from its start.", spanFormat,
+			"the default of the queue or cluster, else none", ""},
+		{"spec.prepareTimeout", "Maximum time to prepare the images.", spanFormat, "30m", ""},
+		{"spec.warn", "Warning signal, and its lead time before the tasks are stopped by the time limit or a drain. " +
+			"The file `$SYNAPSE_NOTICE` has the reason and the time.", "`USR1@120s`", "no warning",
+			"at most the time limit"},
+		{"spec.stop.signal", "Signal that asks a task to end.", "`SIGTERM`, `TERM`, `15`", "SIGTERM", "1 to 64"},
+		{"spec.stop.grace", "Time between the stop signal and SIGKILL.", spanFormat, "30s", ""},
+		{"spec.restart.limit", "Maximum number of restarts after failures of the tasks. Failures of nodes do not count.",
+			numFormat, "0", upTo(messages.MaxRestarts)},
+		{"spec.restart.backoff", "Delay before the first restart. Each further restart doubles it, up to 10m.",
+			spanFormat, "0",
+			""},
+		{"spec.lostGrace", "Time that a lost node has to return with the attempt, before the attempt ends.",
+			spanFormat, "0",
+			""},
+		{"spec.stopWhenLost", "Time without contact to a scheduler after which the tasks stop themselves.",
+			spanFormat, "never",
+			"0, or at least " + FormatDuration(messages.MinStopWhenLostMs)},
+	}
+}
+
+func gangTexts() []KeyText {
+	return []KeyText{
+		{"spec.gang.replicas", "Number of tasks. Each has the `resources`, and all start together.", numFormat, "1",
+			fmt.Sprintf("1 to %d", messages.MaxGangTasks)},
+		{"spec.gang.split", "Division of a total: whole nodes and one remainder (`whole`), or any free resources " +
+			"(`any`).",
+			"`whole`, `any`", "whole", ""},
+		{"spec.gang.apart", "Separate nodes: no two `replicas` share a node.", flagFormat, "false", ""},
+		{"spec.gang.total.gpu", "Total number of GPUs, instead of `replicas`. Each node gets one task.", "`8`", "none",
+			"whole GPUs"},
+		{"spec.gang.total.cpu", "Total number of cores, divided in proportion to the GPUs. Without GPUs, the cores " +
+			"themselves " +
+			"are divided.", coreFormat, "none", ""},
+		{"spec.gang.total.memory", "Total memory, divided in proportion to the GPUs or cores.", sizeFormat,
+			"a share of each node's memory", ""},
+	}
+}
+
+func nestedTexts() []KeyText {
+	return []KeyText{
+		{"spec.resources.gpu", "GPUs per task. Only a job of one task may request a part of a GPU.", "`8`, `0.5`", "none",
+			upTo(messages.MaxMilliGPU / 1000)},
+		{"spec.resources.gpuType", "GPU type of the job.", "`h100`", "any", letters(messages.MaxNameBytes)},
+		{"spec.resources.cpu", "Cores per task. Every driver reserves them; `carapace` and `oci` also enforce the limit.",
+			coreFormat, "1 if `gpu` and `memory` are unset, else none", upTo(messages.MaxMilliCPU / 1000)},
+		{"spec.resources.memory", "Memory per task. Every driver reserves it; `carapace` and `oci` also enforce " +
+			"the limit.",
+			sizeFormat, "[a share of a node's memory](#default-memory)", FormatBytes(messages.MinTaskMemoryBytes) + " to " +
+				FormatBytes(messages.MaxMemoryBytes)},
+		{"spec.resources.shm", "Size of `/dev/shm` per task, as a part of its memory. With the driver `process`, " +
+			"tasks use the " +
+			"node's `/dev/shm`.", sizeFormat, "half of the memory", "the task's memory"},
+		{"spec.resources.disk", "Disk space per task for its scratch directory, writable layer and output, " +
+			"reserved on the " +
+			"node. A task that exceeds it is killed, with the cause `disk`. The driver `process` counts the scratch " +
+			"directory only.",
+			sizeFormat, "a tenth of the free space, not reserved", upToBytes(messages.MaxMemoryBytes)},
+	}
+}
