@@ -42,6 +42,7 @@ func TestUsage(t *testing.T) {
 		{"describe train", "hint: `synapse-cli describe job train` or `synapse-cli describe node train`"},
 		{"describe jb train", "did you mean `synapse-cli describe job`?"},
 		{"--nope", "unknown flag: --nope"},
+		{"up --join-timeout 5s", "unknown flag --join-timeout of up: use --join-timeout"},
 		{"up --data x", "did you mean --data-dir? `synapse-cli up --help` shows how"},
 		{"submit --gpuss 8 -- true", "did you mean --gpu?"},
 		{"get jobs --allnamespaces", "hint: `synapse-cli get jobs --help` shows how"},

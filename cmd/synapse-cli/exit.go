@@ -38,6 +38,10 @@ func usageError(root *cobra.Command, args []string, err error) error {
 	if found == nil {
 		found = root
 	}
+	path := strings.Replace(found.CommandPath(), root.Name(), "synapse-cli", 1)
+	if old, now := settings.RenamedFlag(path, err); now != "" {
+		return exit.Usage("unknown flag --%s of %s: use --%s", old, found.Name(), now)
+	}
 	text, _, _ := strings.Cut(err.Error(), "\n")
 	hint := fmt.Sprintf("`%s --help` shows how", found.CommandPath())
 	word, _, is := strings.Cut(strings.TrimPrefix(text, `unknown command "`), `" for`)

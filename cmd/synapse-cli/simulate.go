@@ -80,7 +80,7 @@ func (a *app) simulateCommand() *cobra.Command {
 			"JobID,Submit,Start,ElapsedRaw,Timelimit,AllocTRES,User\n" +
 			"  synapse-cli simulate jobs.csv --nodes 40 --policy synapse,easy,sjf --oracle\n" +
 			"  synapse-cli simulate jobs.csv --nodes 40 --policy synapse,easy --report waits.html\n" +
-			"  synapse-cli simulate jobs.csv --nodes 50 --load 0.9 --runs 5 --shake 0.01 -o json",
+			"  synapse-cli simulate jobs.csv --nodes 50 --load 0.9 --runs 5 --jitter 0.01 -o json",
 		Args: func(c *cobra.Command, args []string) error {
 			if r.synthetic && len(args) == 0 {
 				return nil
@@ -125,7 +125,7 @@ func (r *replayFlags) flags(a *app, c *cobra.Command) {
 		"gang placement of the comparison policies: own (as in the cluster) or ref (as in published simulators)")
 	f.BoolVar(&r.order.Oracle, "oracle", false, "give the comparison policies the actual run time of each job")
 	f.Uint64Var(&r.order.Seed, "seed", 1, "random seed")
-	f.Float64Var(&r.order.Shake, "shake", 0, "maximum random change of each duration, as a share, such as 0.01")
+	f.Float64Var(&r.order.Shake, "jitter", 0, "maximum random change of each duration, as a share, such as 0.01")
 	f.IntVar(&r.runs, "runs", 1, "number of replays, each with another seed")
 	f.StringVar(&r.until, "until", "",
 		"length of the replay from the first arrival (default: until all jobs have ended)")
@@ -219,7 +219,7 @@ func (r *replayFlags) check() error {
 		{"procs-per-gpu", r.procsToGPU < 1},
 		{"first-row", r.cut.First < 0}, {"rows", r.cut.Rows < 0}, {"timescale", r.cut.Timescale < 0},
 		{"load", r.cut.Load <= 0},
-		{"shake", r.order.Shake < 0 || r.order.Shake >= 1}, {"runs", r.runs < 1},
+		{"jitter", r.order.Shake < 0 || r.order.Shake >= 1}, {"runs", r.runs < 1},
 	} {
 		if f.wrong {
 			return exit.Usage("--%s is out of range", f.flag)

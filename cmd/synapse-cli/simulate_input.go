@@ -123,8 +123,8 @@ func (a *app) compareCommand() *cobra.Command {
 		Long: "Shows the results of two replays side by side, each from `simulate -o json`. The command compares\n" +
 			"the policies that both replays have, or the single policy of each. If a replay has several runs,\n" +
 			"it shows the mean and the standard deviation.",
-		Example: "  synapse-cli simulate jobs.csv --nodes 40 --runs 5 --shake 0.01 -o json > 40.json\n" +
-			"  synapse-cli simulate jobs.csv --nodes 50 --runs 5 --shake 0.01 -o json > 50.json\n" +
+		Example: "  synapse-cli simulate jobs.csv --nodes 40 --runs 5 --jitter 0.01 -o json > 40.json\n" +
+			"  synapse-cli simulate jobs.csv --nodes 50 --runs 5 --jitter 0.01 -o json > 50.json\n" +
 			"  synapse-cli simulate compare 40.json 50.json",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 2 {

@@ -69,7 +69,7 @@ func TestSimulateRefuses(t *testing.T) {
 		"simulate jobs.csv --nodes 4 --preemption --checkpoint often":            "--checkpoint: \"often\" is no time",
 		"simulate jobs.csv --nodes 4 --placement here":                           "--placement here is not known",
 		"simulate jobs.csv --nodes 4 --racks 5":                                  "--racks is out of range",
-		"simulate jobs.csv --nodes 4 --shake 1":                                  "--shake is out of range",
+		"simulate jobs.csv --nodes 4 --jitter 1":                                 "--jitter is out of range",
 		"simulate jobs.csv --nodes 4 --until soon":                               "--until: \"soon\" is no time",
 		"simulate nosuch.csv --nodes 4":                                          "nosuch.csv: no such file or directory",
 		"simulate simulate_test.go --nodes 4":                                    "it has no column submit_s",

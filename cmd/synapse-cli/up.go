@@ -80,7 +80,7 @@ func (a *app) upCommand() *cobra.Command {
 	f.StringVar(&u.Dir, "data-dir", "", "directory for state and logs (default: a temporary directory)")
 	f.StringVar(&u.Store, "store", "", "record store of the scheduler: sqlite or memory")
 	f.StringVar(&u.Driver, "driver", "", "task driver, as in synapse-node --driver")
-	f.StringVar(&u.patience, "patience", "60s", "maximum time for all nodes to join")
+	f.StringVar(&u.patience, "join-timeout", "60s", "maximum time for all nodes to join")
 	f.BoolVar(&u.clean, "clean", false,
 		"start nothing and end the tasks that a killed cluster left running in --data-dir (default: in every temporary "+
 			"directory of a cluster)")
@@ -121,9 +121,9 @@ func (u *upFlags) check() error {
 	if info, err := os.Stat(u.Dir); u.Dir != "" && err == nil && !info.IsDir() {
 		return exit.Usage("--data-dir %s is not a directory", u.Dir)
 	}
-	for flag, text := range map[string]string{"memory": u.Memory, "patience": u.patience} {
+	for flag, text := range map[string]string{"memory": u.Memory, "join-timeout": u.patience} {
 		parse := jobfile.ParseMemory
-		if flag == "patience" {
+		if flag == "join-timeout" {
 			parse = jobfile.ParseDuration
 		}
 		if _, err := parse(text); text != "" && err != nil {
@@ -306,7 +306,7 @@ func (a *app) serveUp(ctx context.Context, u *upFlags, cluster *local.Cluster) e
 	}
 	ms, err := jobfile.ParseDuration(u.patience)
 	if err != nil {
-		return flagProblem("patience", err)
+		return flagProblem("join-timeout", err)
 	}
 	watched := make(chan error, 1)
 	watching, unwatch := context.WithCancel(ctx)
@@ -364,7 +364,7 @@ func (a *app) awaitNodes(ctx context.Context, cluster *local.Cluster, want int) 
 		select {
 		case <-ctx.Done():
 			return &exit.Failure{Code: exit.TimedOut, Text: fmt.Sprintf("%d of %d nodes have joined in time", up, want),
-				Hint: "their logs say why; --patience waits longer"}
+				Hint: "their logs say why; --join-timeout waits longer"}
 		case <-time.After(50 * time.Millisecond):
 		}
 	}

@@ -384,7 +384,7 @@ func TestANodeThatDies(t *testing.T) {
 }
 
 func TestANodeThatDoesNotJoin(t *testing.T) {
-	r := startUp(t, []string{"FAKE_ABSENT=node-1"}, "--nodes", "2", "--patience", "5s") // the other one has to start
+	r := startUp(t, []string{"FAKE_ABSENT=node-1"}, "--nodes", "2", "--join-timeout", "5s") // the other one has to start
 	if code, _ := r.end(t); code != exit.TimedOut ||
 		!strings.Contains(r.stderr.String(), "1 of 2 nodes have joined in time") {
 		t.Errorf("%d: %s", code, r.stderr)

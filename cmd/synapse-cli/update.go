@@ -75,7 +75,7 @@ func (a *app) updateCommand() *cobra.Command {
 		"run longer than the limit, the job ends at once as timed out. 0 removes the limit.\n\n" +
 		"A begin applies to a waiting job: the job keeps its place but does not start earlier. `now` removes it.\n\n" +
 		"A change of an array applies to all its elements; a change of one element applies to that element, even\n" +
-		"if it is not a job yet. --array-most is the number after % in `submit --array 0-99%10`. Running elements\n" +
+		"if it is not a job yet. --array-max-running is the number after % in `submit --array 0-99%10`. Running elements\n" +
 		"continue.\n\n" +
 		"--owner is for jobs submitted before the cluster used TLS. An admin assigns such a job to a user, who can\n" +
 		"then see its contents and cancel it. Accounting and owner limits continue to count the job as anonymous."
@@ -85,7 +85,7 @@ func (a *app) updateCommand() *cobra.Command {
 		"earliest start, such as 08:00 (the next), 2026-11-24T08:00 or now+2h; now removes it")
 	priority := c.Flags().VarPF(ordinal{&change.Priority}, "priority", "",
 		"priority of the job; jobs with higher priority start first")
-	most := c.Flags().VarPF(ordinal{&change.ArrayMost}, "array-most", "",
+	most := c.Flags().VarPF(ordinal{&change.ArrayMost}, "array-max-running", "",
 		"maximum number of running array elements; 0 removes the limit")
 	c.Flags().StringVar(&change.GiveTo, "owner", "", "`user` who becomes the owner of a job of anonymous (admins only)")
 	c.Flags().StringVarP(&change.Reason, "reason", "r", "", "reason to record, shown to other users")
@@ -94,11 +94,11 @@ func (a *app) updateCommand() *cobra.Command {
 		change.SetPriority, change.SetTimeLimit, change.SetBegin = priority.Changed, limit.Changed, begin.Changed
 		change.SetArrayMost = most.Changed
 		if change.ArrayMost < 0 || change.ArrayMost > messages.MaxElements {
-			return exit.Usage("--array-most is a number up to %d", messages.MaxElements)
+			return exit.Usage("--array-max-running is a number up to %d", messages.MaxElements)
 		}
 		if !priority.Changed && !limit.Changed && !begin.Changed && !most.Changed && change.GiveTo == "" {
-			return exit.Hint("give --time-limit, --priority, --begin, --array-most or --owner; for the rest: `cancel` it, and "+
-				"submit another", "there is nothing to change")
+			return exit.Hint("give --time-limit, --priority, --begin, --array-max-running or --owner; for the rest: "+
+				"`cancel` it, and submit another", "there is nothing to change")
 		}
 		return check(c, args)
 	}

@@ -218,7 +218,7 @@ var faults = []struct {
 		}()
 		p.o.join = []string{at}
 	}},
-	{"a policy that others may write", "settings", "--policy", func(p *patient) {
+	{"a policy that others may write", "settings", "--job-policy", func(p *patient) {
 		p.o.policyFile = p.write("policy.yaml", "{}\n", 0o666)
 	}},
 	{"uids of somebody here", "settings", "--uids", func(p *patient) { p.o.uidRange = "60000-70000" }},

@@ -98,14 +98,15 @@ func (o *options) flags(f *pflag.FlagSet) {
 		"`program` carapace (default: the one next to this program, then the one in PATH)")
 	f.StringVar(&o.ociRuntime, "oci-runtime", "",
 		"OCI runtime `program` for --driver oci (default: crun or runc in PATH)")
-	f.StringVar(&o.policyFile, "policy", "", "root-owned `file` that restricts jobs on this node (see docs/runtime.md)")
+	f.StringVar(&o.policyFile, "job-policy", "",
+		"root-owned `file` that restricts jobs on this node (see docs/runtime.md)")
 	f.StringVar(&o.uidRange, "uids", topology.DefaultUIDs,
 		"uid range `first-last` for jobs that name no user, or root; none disables separate uids. Must equal --uids of "+
 			"the scheduler")
 	f.StringVar(&o.rootRange, "root-uids", account.DefaultRoots,
 		"uid range `first-last` for tasks that are root in their own container, 65536 uids each; none disables such tasks")
 	f.BoolVar(&o.loopbackRegistries, "loopback-registries", false,
-		"allow image registries on this node's loopback (default: only those named in --policy)")
+		"allow image registries on this node's loopback (default: only those named in --job-policy)")
 	f.BoolVar(&o.allowRoot, "allow-root", false, "allow tasks to run as root of this host on request")
 	f.StringVar(&o.metricsAt, "metrics", "",
 		"Prometheus metrics endpoint, as `host:port` (default: the agent opens no port for metrics)")

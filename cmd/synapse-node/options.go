@@ -72,7 +72,7 @@ func (o *options) check() (err error) {
 	}
 	if o.policyFile != "" {
 		if o.policy, err = hostpolicy.Read(o.policyFile); err != nil {
-			return fmt.Errorf("--policy: %w", err)
+			return fmt.Errorf("--job-policy: %w", err)
 		}
 	}
 	o.policy.Users.Proven = o.tls != ""

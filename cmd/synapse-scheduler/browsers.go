@@ -39,7 +39,7 @@ func (s *scheduler) browsers() http.Handler {
 	case s.pageCert == "":
 		return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			say(w, http.StatusNotFound, "The page is shown by `synapse-cli web`. For browsers that come here themselves the "+
-				"scheduler needs a certificate that they believe: --page-cert and --page-key.")
+				"scheduler needs a certificate that they believe: --web-cert and --web-key.")
 		})
 	}
 	page := web.New(web.Options{

@@ -107,12 +107,12 @@ func (o *options) flags(f *pflag.FlagSet) {
 	f.CountVar(&o.insecure, "insecure",
 		"allow plaintext on an address other than loopback: anyone who can reach the port controls the cluster; give "+
 			"the flag twice")
-	f.BoolVar(&o.page, "page", true,
-		"serve the web UI on the same port; requires --page-cert and --page-key if --tls is set")
+	f.BoolVar(&o.page, "web", true,
+		"serve the web UI on the same port; requires --web-cert and --web-key if --tls is set")
 	f.BoolVar(&o.local, "local", true,
 		"admit root and the scheduler's own user as admins through a unix socket in the data folder (with --tls)")
-	f.StringVar(&o.pageCert, "page-cert", "", "`file` of the web UI's certificate, from an issuer that browsers trust")
-	f.StringVar(&o.pageKey, "page-key", "", "private key `file` of --page-cert")
+	f.StringVar(&o.pageCert, "web-cert", "", "`file` of the web UI's certificate, from an issuer that browsers trust")
+	f.StringVar(&o.pageKey, "web-key", "", "private key `file` of --web-cert")
 	f.StringVar(&o.secretsKey, "secrets-key", "",
 		"`file` of the keys that encrypt job secrets (default: "+secretseal.FileName+" in, or next to, the --tls path)")
 	f.StringVar(&o.oidcFile, "oidc", "",
@@ -122,7 +122,7 @@ func (o *options) flags(f *pflag.FlagSet) {
 	f.StringSliceVar(&o.levels, "levels", []string{"zone", "block", "rack"},
 		"topology levels above the node, coarse to fine")
 	f.DurationVar(&o.keepFinished, "keep-finished", 30*24*time.Hour, "retention of finished jobs; 0 keeps them forever")
-	f.DurationVar(&o.past, "past", timeline.DefaultFor,
+	f.DurationVar(&o.past, "timeline", timeline.DefaultFor,
 		"retention of the web UI's timeline, in the data folder and at most 100 MB; 0 disables it")
 	f.StringVar(&o.otlp, "otlp", "",
 		"`URL` of an OpenTelemetry collector for traces of gangs, such as http://127.0.0.1:4318 (default: no traces)")
@@ -167,7 +167,7 @@ func (o *options) check() error {
 		return fmt.Errorf("--keep-finished %s: must not be negative", o.keepFinished)
 	}
 	if o.past < 0 {
-		return fmt.Errorf("--past %s: must not be negative", o.past)
+		return fmt.Errorf("--timeline %s: must not be negative", o.past)
 	}
 	if err := o.checkAddress(); err != nil {
 		return err
@@ -176,10 +176,10 @@ func (o *options) check() error {
 		return err
 	}
 	if (o.pageCert == "") != (o.pageKey == "") {
-		return errors.New("--page-cert and --page-key: a certificate needs its key, so name both, or neither")
+		return errors.New("--web-cert and --web-key: a certificate needs its key, so name both, or neither")
 	}
 	if o.pageCert != "" && o.tls == "" {
-		return errors.New("--page-cert: needs --tls: without it the page is served in the clear, as everything is")
+		return errors.New("--web-cert: needs --tls: without it the page is served in the clear, as everything is")
 	}
 	var err error
 	if o.uids, err = topology.ParseUIDRange(o.uidRange); err != nil {

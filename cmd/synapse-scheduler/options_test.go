@@ -43,7 +43,7 @@ func TestOptions(t *testing.T) {
 		{func(o *options) { o.advertise = "head1:0" }, "--advertise"},
 		{func(o *options) { o.advertise = "head 1:9000" }, "--advertise"},
 		{func(o *options) { o.keepFinished = -1 }, "--keep-finished"},
-		{func(o *options) { o.past = -1 }, "--past"},
+		{func(o *options) { o.past = -1 }, "--timeline"},
 		{func(o *options) { o.levels = []string{"zone", "zone"} }, "--levels"},
 		{func(o *options) { o.pageCert = "c" }, "name both"},
 		{func(o *options) { o.pageCert, o.pageKey = "c", "k" }, "needs --tls"},

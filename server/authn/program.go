@@ -32,7 +32,7 @@ const protocolProgram = "synapse-http/1"
 // ErrUnproved is why a token is not taken from a program that has hardly proved whom it tells it to.
 var ErrUnproved = errors.New(
 	"a token of another role than viewer is taken where the scheduler was proved first: by a " +
-		"client of ours, or under a name of the page's certificate (--page-cert); or show a certificate")
+		"client of ours, or under a name of the page's certificate (--web-cert); or show a certificate")
 
 // errTwice is why a request is refused that has two senders.
 var errTwice = errors.New("the request shows a token, and its connection a certificate or a user of this machine: it " +

@@ -30,7 +30,7 @@ func (g *Gateway) ReadPast(q *api.ReadPast, stream grpc.ServerStreamingServer[ap
 	}
 	if past == nil {
 		return api.StatusOf(unavailable("this scheduler keeps nothing of how the cluster was",
-			"the setting --past, and a store that is on a disk, say otherwise"))
+			"the setting --timeline, and a store that is on a disk, say otherwise"))
 	}
 	ctx, cancel := timed(stream.Context())
 	defer cancel()

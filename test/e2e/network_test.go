@@ -69,7 +69,7 @@ func schedulerOutOfReach(t *testing.T, c *cluster) {
 		t.Fatal(err)
 	}
 	c.node("strict", "r1")
-	c.node("lenient", "r1", "--policy", policy)
+	c.node("lenient", "r1", "--job-policy", policy)
 	_, port, _ := strings.Cut(c.address, ":")
 	script := "for at in 127.0.0.1 127.0.0.2 0.0.0.0; do (exec 3<>/dev/tcp/$at/" + port +
 		") 2>/dev/null && echo open || echo closed; done"

@@ -113,7 +113,7 @@ func privateNetwork(t *testing.T, c *cluster, outside string) {
 	if err := os.WriteFile(policy, []byte("resolvers: [10.99.0.2]\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	n := c.node("n1", "r1", "--policy", policy)
+	n := c.node("n1", "r1", "--job-policy", policy)
 	_, scheduler, _ := net.SplitHostPort(c.address)
 	tries := ""
 	for _, at := range []string{"10.99.0.2/" + outside, "10.99.0.1/" + scheduler, "127.0.0.1/" + scheduler} {
@@ -139,7 +139,7 @@ func privateNetwork(t *testing.T, c *cluster, outside string) {
 	}
 	n.kill()
 	killAll(filepath.Join(c.dir, "n1"))
-	c.node("n1", "r1", "--policy", policy)
+	c.node("n1", "r1", "--job-policy", policy)
 	c.cancel(id)
 	c.await(id, "cancelled")
 	withoutNetworks(t, filepath.Join(c.dir, "n1"))

@@ -92,11 +92,11 @@ func TestOwnersOfAQueue(t *testing.T) {
 	reply := as("zoe", "get", "queues", "-o", "yaml").wants(t, 0, "barred: [lab, leads]\n", "").out
 	apply(reply).wants(t, 0, "queues unchanged (revision 1)\n", "") // what is told of zoe is no part of the description
 
-	as("bob", "update", id, "--array-most", "2").wants(t, 0, "", "")
+	as("bob", "update", id, "--array-max-running", "2").wants(t, 0, "", "")
 	apply(strings.Replace(ownedQueues, "[bob,", "[zoe,", 1)).wants(t, 0, "queues applied (revision 2)\n", "")
 	s.scheduler.kill() // the next leader goes by the same lists
 	s.lead(s.address, "--oidc", oidc, "--tls", filepath.Join(s.keys, "scheduler"))
-	as("bob", "update", id, "--array-most", "3").
+	as("bob", "update", id, "--array-max-running", "3").
 		wants(t, 5, "", "bob may not use queue lab: it is for zoe, group:ml").wants(t, 5, "", "the job stays as it is")
 	for _, scope := range []string{id, id + "[3]", id + "[3-5,9]"} {
 		as("bob", "priority", scope, "5").wants(t, 5, "", "bob may not use queue lab")
@@ -104,7 +104,7 @@ func TestOwnersOfAQueue(t *testing.T) {
 	as("bob", "slurm", "scontrol", "update", "JobId="+id+"_[3-5]", "Priority=5").
 		wants(t, 1, "", "bob may not use queue lab")
 	as("bob", to("lab")...).wants(t, 5, "", "bob may use open")
-	as("oli", "update", id, "--array-most", "4").wants(t, 0, "", "")
+	as("oli", "update", id, "--array-max-running", "4").wants(t, 0, "", "")
 	as("zoe", to("lab")...).wants(t, 0, "", "")
 	as("bob", "get", "jobs", "--me", "-q").wants(t, 0, id, "")
 	as("bob", "cancel", id).wants(t, 0, "", "")

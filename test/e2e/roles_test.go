@@ -85,11 +85,11 @@ func TestRoles(t *testing.T) {
 func (s *secured) arrayMost(as func(string, ...string) result) {
 	id := strings.TrimSpace(as("ann", "submit", "-q", "--array", "0-9%1", "--cpu", "1", "--image", "host", "--",
 		"sleep", "600").wants(s.t, 0, "", "").out)
-	as("ann", "update", id, "--array-most", "3").wants(s.t, 0, "3 elements at once", "")
-	as("oli", "update", id, "--array-most", "2", "--priority", "5").wants(s.t, 0, "2 elements at once", "")
-	as("bob", "update", id, "--array-most", "4").wants(s.t, 5, "",
+	as("ann", "update", id, "--array-max-running", "3").wants(s.t, 0, "3 elements at once", "")
+	as("oli", "update", id, "--array-max-running", "2", "--priority", "5").wants(s.t, 0, "2 elements at once", "")
+	as("bob", "update", id, "--array-max-running", "4").wants(s.t, 5, "",
 		"bob (submitter) may not set how many elements run at once of job "+id+" of ann")
-	as("vic", "update", id, "--array-most", "4").wants(s.t, 5, "", "vic (viewer) may not set how many elements")
+	as("vic", "update", id, "--array-max-running", "4").wants(s.t, 5, "", "vic (viewer) may not set how many elements")
 	as("ann", "cancel", id).wants(s.t, 0, "", "")
 }
 
@@ -133,7 +133,7 @@ func (s *secured) mapped(as func(string, ...string) result) {
 	if err := os.WriteFile(policy, []byte("users: {owners: {ann: nobody}}\n"), 0o600); err != nil {
 		s.t.Fatal(err)
 	}
-	s.node("n2", "r1", "--tls", s.folder("node", "n2"), "--policy", policy)
+	s.node("n2", "r1", "--tls", s.folder("node", "n2"), "--job-policy", policy)
 	on := func(who, user string) result {
 		args := []string{"submit", "--cpu", "1", "--image", "host", "--nodelist", "n2", "--attach"}
 		if user != "" {
@@ -153,7 +153,7 @@ func (s *secured) mapped(as func(string, ...string) result) {
 	if err := os.WriteFile(deny, []byte("users: {denyGroups: [nogroup, nobody]}\n"), 0o600); err != nil {
 		s.t.Fatal(err)
 	}
-	s.node("n3", "r1", "--tls", s.folder("node", "n3"), "--policy", deny)
+	s.node("n3", "r1", "--tls", s.folder("node", "n3"), "--job-policy", deny)
 	as("admin", "describe", "node", "n2").wants(s.t, 0, "(--user me), of ", "").
 		wants(s.t, 0, "users.owners: 1 owner: ann as nobody\n", "")
 	for who, node := range map[string]string{"bob": "n2", "admin": "n3"} { // names are for admins, and n3 denies nobody

@@ -42,7 +42,7 @@ func TestDesk(t *testing.T) {
 	cert, key := certificate(t, folder)
 	start := func() *daemon {
 		return s.scheduler(filepath.Join(bin, "synapse-scheduler"), "--listen", address, "--data-dir",
-			filepath.Join(folder, "data"), "--tls", filepath.Join(keys, "scheduler"), "--page-cert", cert, "--page-key", key)
+			filepath.Join(folder, "data"), "--tls", filepath.Join(keys, "scheduler"), "--web-cert", cert, "--web-key", key)
 	}
 	running := start()
 	job := s.submit("--name", "waits", "--gpu", "8", "--allow-infeasible", "--image", "host", "--", "true")

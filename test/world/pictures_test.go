@@ -24,7 +24,7 @@ func TestPictures(t *testing.T) {
 	}
 	bin, folder := programs(t)
 	s := &surf{t: t, cli: filepath.Join(bin, "synapse-cli"),
-		config: up(t, bin, folder, "--nodes", "16", "--racks", "4", "--gpus", "8", "--patience", "3m")}
+		config: up(t, bin, folder, "--nodes", "16", "--racks", "4", "--gpus", "8", "--join-timeout", "3m")}
 	s.browse(s.serve())
 	for _, job := range []struct{ name, tasks, gpus string }{
 		{"llama", "4", "8"}, {"bert", "2", "8"}, {"diffusion", "3", "8"}, {"ablation", "6", "2"}, {"notebook", "1", "1"},

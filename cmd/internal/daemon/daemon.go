@@ -61,6 +61,9 @@ func commandOf(
 	c.Long += "\n\nEach flag can also be set by an environment variable (--data-dir: " +
 		settings.Twin(prefix, "data-dir") + ") or by\nthe key with the flag's name in the --config file."
 	c.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
+		if old, now := settings.RenamedFlag(c.Root().Name(), err); now != "" {
+			return Usage{fmt.Errorf("unknown flag --%s: use --%s", old, now)}
+		}
 		if near := settings.MeantFlag(c.Flags(), err); near != "" {
 			return Usage{fmt.Errorf("%w\ndid you mean --%s? See %s --help", err, near, c.CommandPath())}
 		}

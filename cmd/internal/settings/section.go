@@ -6,8 +6,6 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
-
-	"github.com/yi-json/synapse/messages/spelling"
 )
 
 // This file owns sections: parts of the file with keys that no flag has. A section refuses what it does not understand,
@@ -40,9 +38,10 @@ const maxProblems = 10
 
 // problems lists what is wrong with a file, one line each, in its order, and notes what was read where.
 type problems struct {
-	file  string
-	from  Origins
-	lines []error
+	file    string
+	program string // whose file it is
+	from    Origins
+	lines   []error
 }
 
 // at is a place in the file.
@@ -108,7 +107,7 @@ func (p *problems) mapping(n *yaml.Node, path string, keys []Key) {
 		case first[name.Value] > 0:
 			p.say(name, "%s: is there twice: it is in line %d already", at, first[name.Value])
 		case k == nil:
-			p.say(name, "%s: is not a setting; %s", at, spelling.Meant(name.Value, namesOf(keys)))
+			p.say(name, "%s: is not a setting; %s", at, p.meantKey(at, name.Value, namesOf(keys)))
 		case k.Keys != nil:
 			p.mapping(value, at, k.Keys)
 		default:

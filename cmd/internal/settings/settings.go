@@ -12,8 +12,6 @@ import (
 
 	"github.com/spf13/pflag"
 	"go.yaml.in/yaml/v3"
-
-	"github.com/yi-json/synapse/messages/spelling"
 )
 
 // This file owns how settings are read, and from where each came.
@@ -40,7 +38,7 @@ func Apply(
 ) (Origins, error) {
 	from := Origins{}
 	flags.Visit(func(f *pflag.Flag) { from[f.Name] = "--" + f.Name })
-	var failed error
+	failed := renamedVariables(prefix, lookup)
 	flags.VisitAll(func(f *pflag.Flag) {
 		name := Twin(prefix, f.Name)
 		text, there := lookup(name)
@@ -56,7 +54,7 @@ func Apply(
 		return from, failed
 	}
 	if path := flags.Lookup(fileFlag).Value.String(); path != "" {
-		return from, applyFile(flags, path, sections, from)
+		return from, applyFile(flags, path, sections, from, programOf(prefix))
 	}
 	return from, nil
 }
@@ -67,12 +65,12 @@ func Twin(prefix, flag string) string {
 }
 
 // applyFile takes all that the file sets, or says all that is wrong with it.
-func applyFile(flags *pflag.FlagSet, path string, sections []Section, from Origins) error {
+func applyFile(flags *pflag.FlagSet, path string, sections []Section, from Origins, program string) error {
 	root, err := parse(path)
 	if root == nil || err != nil {
 		return err
 	}
-	p := &problems{file: path, from: from}
+	p := &problems{file: path, from: from, program: program}
 	if root.Kind != yaml.MappingNode {
 		p.say(root, "must be keys and values, as in `listen: 127.0.0.1:9000`")
 		return errors.Join(p.lines...)
@@ -116,7 +114,7 @@ func parse(path string) (*yaml.Node, error) {
 // flag sets a flag by its key in the file, unless it is set already.
 func (p *problems) flag(flags *pflag.FlagSet, sections []Section, name, value *yaml.Node) {
 	if f := flags.Lookup(name.Value); f == nil || slices.Contains(unsettable, name.Value) {
-		p.say(name, "%s: is not a setting; %s", name.Value, spelling.Meant(name.Value, Names(flags, sections)))
+		p.say(name, "%s: is not a setting; %s", name.Value, p.meantKey(name.Value, name.Value, Names(flags, sections)))
 		return
 	}
 	text, err := scalar(value)

@@ -170,7 +170,7 @@ taken() {
 	docs/operate/queues.md:queues.yaml) synapse-cli apply -f queues.yaml --dry-run ;;
 	docs/runtime.md:policy.yaml)
 		mkdir -p /srv/{data,scratch,images} && sed -i 's#path: /#path: /srv/#' policy.yaml
-		synapse-node config check --config /etc/synapse/node.yaml --policy policy.yaml ;;
+		synapse-node config check --config /etc/synapse/node.yaml --job-policy policy.yaml ;;
 	*) echo "$1 is taken by nobody" >&2 && return 1 ;;
 	esac
 }

@@ -1,0 +1,103 @@
+// Package renamed has the user-visible names that changed, each with the name that replaced it. Errors name the new
+// one, a test refuses the old ones, and the migration page is generated from the same table.
+package renamed
+
+import "strings"
+
+// This file owns how the table is read.
+
+// Kind is what a name is a name of.
+type Kind string
+
+// The kinds.
+const (
+	Flag   Kind = "flag"
+	Env    Kind = "environment variable"
+	YAML   Kind = "YAML key"
+	Value  Kind = "YAML or JSON value"
+	Column Kind = "table column"
+	Label  Kind = "describe label"
+	JSON   Kind = "JSON key"
+	CSV    Kind = "CSV column"
+	HTTP   Kind = "HTTP API name"
+	Metric Kind = "metric"
+	Series Kind = "metric label"
+)
+
+// Kinds lists all kinds in the order of the migration page.
+var Kinds = []Kind{Flag, Env, YAML, Value, Column, Label, JSON, CSV, HTTP, Metric, Series}
+
+// Name is one name that changed. In says where it is used: in a command, a file, an output, a message or a metric.
+type Name struct {
+	Kind     Kind
+	In       string
+	Old, New string
+}
+
+// All returns the whole table.
+func All() []Name {
+	var all []Name
+	for _, part := range [][]Name{flags, keys, shown, objects, calls, metrics} {
+		all = append(all, part...)
+	}
+	return all
+}
+
+// Find returns the new name of an old one.
+func Find(kind Kind, in, old string) (string, bool) {
+	for _, n := range All() {
+		if n.Kind == kind && n.In == in && n.Old == old {
+			return n.New, true
+		}
+	}
+	return "", false
+}
+
+// Key returns the new name of an old key of a file, without the keys above it. A path has dots, and brackets with the
+// index of a list's item.
+func Key(file, path string) (string, bool) {
+	name, is := Find(YAML, file, bare(path))
+	return name[strings.LastIndex(name, ".")+1:], is
+}
+
+// FileOf returns the name under which the table has the settings file of a program.
+func FileOf(program string) string {
+	if program == nodeProgram {
+		return NodeFile
+	}
+	return SchedulerFile
+}
+
+// bare removes the indexes from a path.
+func bare(path string) string {
+	var out strings.Builder
+	for path != "" {
+		before, rest, found := strings.Cut(path, "[")
+		out.WriteString(before)
+		if !found {
+			break
+		}
+		_, path, _ = strings.Cut(rest, "]")
+	}
+	return out.String()
+}
+
+// SeriesWord returns the present word for a metric's label value, or the word itself.
+func SeriesWord(family, word string) string {
+	for _, n := range metrics {
+		if n.Kind == Series && n.In == family && n.Old == word {
+			return n.New
+		}
+	}
+	return word
+}
+
+// Word returns the present word for a value in outputs of the CLI, or the word itself. The stored word stays.
+func Word(of, word string) string {
+	for _, n := range shown {
+		if n.Kind == Value && n.In == of && n.Old == word {
+			return n.New
+		}
+	}
+	return word
+}
