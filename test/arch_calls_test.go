@@ -1,4 +1,4 @@
-// This file owns the laws on what is called where: what runs beside an actor, what waits, what belongs to a process,
+// This file owns the rules on what is called where: what runs beside an actor, what waits, what belongs to a process,
 // and what relies on the inside of Go or removes trees.
 package test
 
@@ -11,10 +11,10 @@ import (
 	"strings"
 )
 
-// removalLaw: what tasks and images made is removed by runtime/tree. The library's way opens one directory in the
-// other, and fails at a tree that is deeper than a process may open files. A room that only tests use makes its own
+// removalRule: what tasks and images made is removed by runtime/tree. The library's way opens one directory in the
+// other, and fails at a tree that is deeper than a process may open files. A package that only tests use makes its own
 // trees.
-func removalLaw(s source) []string {
+func removalRule(s source) []string {
 	if !s.production() || s.layer() != "runtime" || strings.HasPrefix(s.path, "runtime/conformance/") {
 		return nil
 	}
@@ -26,9 +26,9 @@ func removalLaw(s source) []string {
 	})
 }
 
-// concurrencyLaw: an actor is one thread of control by construction; whatever else runs is asked for by message.
-func concurrencyLaw(s source) []string {
-	if !s.production() || !rooms[roomOf(path.Dir(s.path))].pure {
+// concurrencyRule: an actor is one thread of control by construction; whatever else runs is asked for by message.
+func concurrencyRule(s source) []string {
+	if !s.production() || !packages[packageOf(path.Dir(s.path))].pure {
 		return nil
 	}
 	var findings []string
@@ -56,8 +56,8 @@ func concurrencyLaw(s source) []string {
 	return findings
 }
 
-// protoActorLaw: the calls of Proto.Actor that wait, use the wall clock, or lose what they are given.
-func protoActorLaw(s source) []string {
+// protoActorRule: the calls of Proto.Actor that wait, use the wall clock, or lose what they are given.
+func protoActorRule(s source) []string {
 	if !s.production() || s.layer() == "tools" {
 		return nil
 	}
@@ -70,8 +70,8 @@ func protoActorLaw(s source) []string {
 	})
 }
 
-// processLaw: flags, environment and exit belong to cmd/, where a reader looks for them. Tests' own programs are free.
-func processLaw(s source) []string {
+// processRule: flags, environment and exit belong to cmd/, where a reader looks for them. Tests' own programs are free.
+func processRule(s source) []string {
 	if !s.production() || slices.Contains([]string{"cmd", "test", "tools", "examples"}, s.layer()) {
 		return nil
 	}
@@ -89,9 +89,9 @@ func processLaw(s source) []string {
 	})...)
 }
 
-// insidesLaw: nothing takes from Go what its packages do not show, which another version may not have. One package has
+// insidesRule: nothing takes from Go what its packages do not show, which another version may not have. One package has
 // functions in which Go's runtime has no say.
-func insidesLaw(s source) []string {
+func insidesRule(s source) []string {
 	if s.syntax == nil {
 		return nil
 	}

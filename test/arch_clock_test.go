@@ -1,6 +1,5 @@
-// The law of the wall clock: machines' clocks differ, so nothing is decided by one. It reads the syntax only: a use
-// is a reading of the wall clock, a time of day that comes from a disk, or two times of day held against each
-// other.
+// The rule of the wall clock: machines' clocks differ, so nothing is decided by one. It reads the syntax only: a use is
+// a reading of the wall clock, a time of day that comes from a disk, or two times of day held against each other.
 package test
 
 import (
@@ -11,8 +10,8 @@ import (
 	"strings"
 )
 
-// wallRooms are the rooms that decide about a cluster. The client shows times of day to people, and sim has none.
-var wallRooms = []string{"actors", "cluster", "server", "store", "runtime", "topology", "policy", "messages"}
+// wallPackages are the packages that decide about a cluster. The client shows times of day to people, and sim has none.
+var wallPackages = []string{"actors", "cluster", "server", "store", "runtime", "topology", "policy", "messages"}
 
 // wallUse is what one file may do with the wall clock.
 type wallUse struct {
@@ -113,9 +112,9 @@ var wallUses = map[string]wallUse{
 // wallReadings are methods and functions that answer a time of day, or make one of what a disk says.
 var wallReadings = []string{"WallMs", "Unix", "UnixMilli", "UnixMicro", "UnixNano", "ModTime"}
 
-// wallLaw: a file uses the wall clock exactly as often as the list says.
-func wallLaw(s source) []string {
-	if !s.production() || !slices.Contains(wallRooms, s.layer()) {
+// wallRule: a file uses the wall clock exactly as often as the list says.
+func wallRule(s source) []string {
+	if !s.production() || !slices.Contains(wallPackages, s.layer()) {
 		return nil
 	}
 	var uses []string

@@ -1,4 +1,4 @@
-// The laws of how a file looks: its lengths, its opening and its words. Each is a pure function of one file.
+// The rules of how a file looks: its lengths, its opening and its words. Each is a pure function of one file.
 package test
 
 import (
@@ -11,8 +11,8 @@ import (
 	"strings"
 )
 
-// functionLengthLaw counts from the word func to the closing brace; literals inside count with it.
-func functionLengthLaw(s source) []string {
+// functionLengthRule counts from the word func to the closing brace; literals inside count with it.
+func functionLengthRule(s source) []string {
 	if !s.production() {
 		return nil
 	}
@@ -31,18 +31,18 @@ func functionLengthLaw(s source) []string {
 	return findings
 }
 
-// fileLengthLaw holds for tests too: a reader looks for one thing there as well.
-func fileLengthLaw(s source) []string {
+// fileLengthRule holds for tests too: a reader looks for one thing there as well.
+func fileLengthRule(s source) []string {
 	if lines := strings.Count(s.text, "\n"); s.syntax != nil && !ast.IsGenerated(s.syntax) && lines > maxFileLines {
 		return []string{fmt.Sprintf("%s: %d lines, at most %d", s.path, lines, maxFileLines)}
 	}
 	return nil
 }
 
-// openingLaw: a file says what it owns before anything else: above the package clause, on its own around the imports,
+// openingRule: a file says what it owns before anything else: above the package clause, on its own around the imports,
 // or as the comment of the type that it opens with, as an actor's file does. A build constraint, or the comment of a
 // first constant or function, says nothing of the kind.
-func openingLaw(s source) []string {
+func openingRule(s source) []string {
 	if !s.production() {
 		return nil
 	}
@@ -66,9 +66,9 @@ func openingLaw(s source) []string {
 	return []string{s.path + ": opens without a word on what it owns"}
 }
 
-// packageCommentLaw: what stands above a package clause is shown as what the whole package is for. What a file owns
+// packageCommentRule: what stands above a package clause is shown as what the whole package is for. What a file owns
 // stands below the clause.
-func packageCommentLaw(s source) []string {
+func packageCommentRule(s source) []string {
 	if !s.production() || s.syntax.Doc.Text() == "" { // Text leaves directives out.
 		return nil
 	}
@@ -95,8 +95,8 @@ func declarationDoc(declaration ast.Decl) (doc *ast.CommentGroup, isType bool) {
 	return nil, false
 }
 
-// packageNameLaw: a package is a noun of the domain.
-func packageNameLaw(s source) []string {
+// packageNameRule: a package is a noun of the domain.
+func packageNameRule(s source) []string {
 	if s.syntax == nil {
 		return nil
 	}
@@ -107,11 +107,11 @@ func packageNameLaw(s source) []string {
 	return nil
 }
 
-// unfinished is in two pieces, or this file would break its own law.
+// unfinished is in two pieces, or this file would break its own rule.
 var unfinished = regexp.MustCompile(`\b(TO` + `DO|FIX` + `ME|XX` + `X)\b`)
 
-// unfinishedLaw: what is left to do is in the tracker, where somebody sees it.
-func unfinishedLaw(s source) []string {
+// unfinishedRule: what is left to do is in the tracker, where somebody sees it.
+func unfinishedRule(s source) []string {
 	if ext := path.Ext(s.path); ext != ".go" && ext != ".proto" && ext != ".sh" {
 		return nil
 	}
@@ -130,8 +130,8 @@ var elsewhere = regexp.MustCompile(`(^|[^\w.])/wor` + `k/|\.\./shar` + `ed\b`)
 // tag is how a line of a log begins that users know by it.
 var tag = regexp.MustCompile("^[\"`]\\[[A-Z]+\\] ")
 
-// tagsLaw: what a line of the log is tagged with, the log knows by its level.
-func tagsLaw(s source) []string {
+// tagsRule: what a line of the log is tagged with, the log knows by its level.
+func tagsRule(s source) []string {
 	if !s.production() || s.path == "actors/log.go" {
 		return nil
 	}
@@ -146,8 +146,8 @@ func tagsLaw(s source) []string {
 	return findings
 }
 
-// placesLaw: nothing committed points at a folder that a clone does not have.
-func placesLaw(s source) []string {
+// placesRule: nothing committed points at a folder that a clone does not have.
+func placesRule(s source) []string {
 	var findings []string
 	for i, line := range strings.Split(s.text, "\n") {
 		if elsewhere.MatchString(line) {

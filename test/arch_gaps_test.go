@@ -1,4 +1,5 @@
-// The law on exceptions of invariants. This file owns which facts about a whole simulated world may switch a check off.
+// The rule on exceptions of invariants. This file owns which facts about a whole simulated world may switch a check
+// off.
 package test
 
 import (
@@ -21,9 +22,9 @@ var (
 	worldFaults = []string{"liar", "byzantine", "upgrade", "clock-jump"}
 )
 
-// gapsLaw: a checker looks away in functions named away… alone. Those are what `synapse-sim -gaps` counts with; an
+// gapsRule: a checker looks away in functions named away… alone. Those are what `synapse-sim -gaps` counts with; an
 // exception that stands anywhere else is one of which nobody sees how wide it is.
-func gapsLaw(s source) []string {
+func gapsRule(s source) []string {
 	if s.syntax == nil || !invariantFile.MatchString(s.path) {
 		return nil
 	}

@@ -1,4 +1,4 @@
-// The law on mailboxes. This file owns which mailbox an actor may have.
+// The rule on mailboxes. This file owns which mailbox an actor may have.
 package test
 
 import (
@@ -10,10 +10,10 @@ import (
 // propsMakers are the functions of Proto.Actor that make Props.
 var propsMakers = []string{"PropsFromProducer", "PropsFromFunc"}
 
-// mailboxLaw: every Props names its mailbox, and it is not one of Proto.Actor's own. Proto.Actor's default mailbox
+// mailboxRule: every Props names its mailbox, and it is not one of Proto.Actor's own. Proto.Actor's default mailbox
 // panics when a message arrives between the registration of an actor and its start. Rigs of tests are not exempt: a
 // test on the default mailbox fails by chance, and does not test what production runs.
-func mailboxLaw(s source) []string {
+func mailboxRule(s source) []string {
 	if s.syntax == nil || s.layer() == "tools" {
 		return nil
 	}

@@ -1,4 +1,4 @@
-// This file owns the law that what a comment names is there. A comment outlives the name that it explains with: nobody
+// This file owns the rule that what a comment names is there. A comment outlives the name that it explains with: nobody
 // renames a type in prose, and no compiler sees it.
 package test
 
@@ -26,8 +26,8 @@ var foreign = []string{
 	"Proto.Actor", "RemoteMessage.message_batch", "SplitMix64",
 }
 
-// TestNamedLaw looks up every name in a comment of production code, and shows that it can fail.
-func TestNamedLaw(t *testing.T) {
+// TestNamedRule looks up every name in a comment of production code, and shows that it can fail.
+func TestNamedRule(t *testing.T) {
 	tree := readTree(t)
 	names := namesIn(tree)
 	found := 0

@@ -1,4 +1,4 @@
-// This file owns the law that the name of a type has one meaning. A word that names a type in many packages tells
+// This file owns the rule that the name of a type has one meaning. A word that names a type in many packages tells
 // a reader nothing: a line was once a line of the log, a heap, a right and a connection.
 package test
 
@@ -24,8 +24,8 @@ var namesakes = map[string]string{
 	"rig":     "what a package's tests are played on",
 }
 
-// TestNamesakesLaw counts the packages in which each name stands for a type, and shows that the law can fail.
-func TestNamesakesLaw(t *testing.T) {
+// TestNamesakesRule counts the packages in which each name stands for a type, and shows that the rule can fail.
+func TestNamesakesRule(t *testing.T) {
 	for _, finding := range compareNamesakes(readTree(t), namesakes) {
 		t.Error(finding)
 	}

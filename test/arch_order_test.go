@@ -1,4 +1,4 @@
-// One law that needs types: what decides and what simulates never ranges over a map, because Go shuffles maps on
+// One rule that needs types: what decides and what simulates never ranges over a map, because Go shuffles maps on
 // purpose and one such loop makes the same seed tell two stories. Where the order cannot matter, the line says why:
 //
 //	for id := range members { //order: every member is only counted
@@ -21,8 +21,8 @@ import (
 	"testing"
 )
 
-// orderedRooms are the folders, with what lies under them, whose behaviour must follow from their input alone.
-var orderedRooms = []string{"topology", "policy", "messages", "actors", "store", "sim"}
+// orderedFolders are the folders, with what lies under them, whose behaviour must follow from their input alone.
+var orderedFolders = []string{"topology", "policy", "messages", "actors", "store", "sim"}
 
 // listed is one package as `go list -export` tells it.
 type listed struct {
@@ -32,12 +32,12 @@ type listed struct {
 	Error                   *struct{ Err string }
 }
 
-// TestOrderLaw keeps the law over the ordered rooms, and shows that it can fail.
-func TestOrderLaw(t *testing.T) {
+// TestOrderRule keeps the rule over the ordered packages, and shows that it can fail.
+func TestOrderRule(t *testing.T) {
 	if testing.Short() {
 		t.Skip("asks for everything to be compiled once more under -race, and has nothing concurrent in it")
 	}
-	packages, exports := listPackages(t, orderedRooms)
+	packages, exports := listPackages(t, orderedFolders)
 	fset := token.NewFileSet()
 	imports := exportImporter(fset, exports)
 	for _, p := range packages {
@@ -75,17 +75,17 @@ func TestOrderLaw(t *testing.T) {
 	refuses("type n map[int]int; for range (n{}) {\n}", 1)
 }
 
-// listPackages asks the go command for the rooms' packages and for the compiled form of all they import. It goes
-// through the build cache, which `go test ./...` has filled by then or fills anyway.
-func listPackages(t *testing.T, rooms []string) ([]listed, map[string]string) {
+// listPackages asks the go command for the packages of the folders and for the compiled form of all they import. It
+// goes through the build cache, which `go test ./...` has filled by then or fills anyway.
+func listPackages(t *testing.T, folders []string) ([]listed, map[string]string) {
 	t.Helper()
 	// maps and slices are named for the sake of the examples above.
 	arguments := []string{
 		"list", "-export", "-deps", "-e", "-json=ImportPath,Dir,Export,GoFiles,DepOnly,Error", "maps", "slices",
 	}
-	for _, room := range rooms {
-		if _, err := os.Stat(filepath.Join(root, room)); err == nil {
-			arguments = append(arguments, "./"+room+"/...")
+	for _, folder := range folders {
+		if _, err := os.Stat(filepath.Join(root, folder)); err == nil {
+			arguments = append(arguments, "./"+folder+"/...")
 		}
 	}
 	command := exec.Command("go", arguments...)

@@ -1,4 +1,4 @@
-// One law that needs the whole of a program: what it is linked from, through however many packages. The laws on
+// One rule that needs the whole of a program: what it is linked from, through however many packages. The rules on
 // imports see one file at a time, and would not notice that a library brings what another one was dropped for.
 package test
 
@@ -37,8 +37,8 @@ var absents = []absent{
 		[]string{module + "/cluster/identity", module + "/cluster/credential"}},
 	{"synapse-cli", module + "/policy", "it decides nothing, and reads queues alone", []string{module + "/policy/share"}},
 	{"synapse-cli", module + "/server", "it has the client's half alone",
-		// Besides what it says: it reads the audit and makes the keys of secrets on a scheduler's machine, and
-		// serves the page to a browser beside it.
+		// Besides what it says: it reads the audit and makes the keys of secrets on a scheduler's machine, and serves the
+		// page to a browser beside it.
 		[]string{module + "/server/api", module + "/server/unixsocket", module + "/server/oidc/described",
 			module + "/server/audit", module + "/server/secretseal", module + "/server/web"}},
 	{"synapse-cli", module + "/runtime", "`up` starts a node's program, which knows what nodes run",
@@ -64,8 +64,8 @@ func (a absent) findings(program string, linked []string) []string {
 	return findings
 }
 
-// TestProgramsLaw keeps the law over every program, and shows that it can fail.
-func TestProgramsLaw(t *testing.T) {
+// TestProgramsRule keeps the rule over every program, and shows that it can fail.
+func TestProgramsRule(t *testing.T) {
 	command := exec.Command("go", "list", "-f", `{{if eq .Name "main"}}{{.ImportPath}} {{join .Deps " "}}{{end}}`, "./cmd/...")
 	command.Dir = root
 	output, err := command.Output()

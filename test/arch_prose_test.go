@@ -1,5 +1,5 @@
-// The laws of how the house is written: how wide a line of Go may be, which words a stranger would stumble over, and
-// how the comment of a declaration begins. They hold in every room, for tests too.
+// The architecture rules of style: how wide a line of Go may be, which words a stranger would stumble over, and
+// how the comment of a declaration begins. They hold in every package, for tests too.
 package test
 
 import (
@@ -12,8 +12,8 @@ import (
 	"unicode/utf8"
 )
 
-// proseLaws are the laws, each with what it finds in a file: numbers of lines.
-var proseLaws = []struct {
+// proseRules are the rules, each with what it finds in a file: numbers of lines.
+var proseRules = []struct {
 	find func(source) []int
 	what string
 }{
@@ -23,15 +23,15 @@ var proseLaws = []struct {
 	{circular, "says that a name is what or those …; say what it does, holds or means"},
 }
 
-// proseLaw is one of them as a law of single files.
-func proseLaw(i int) func(source) []string {
+// proseRule is one of them as a rule of single files.
+func proseRule(i int) func(source) []string {
 	return func(s source) []string {
 		if s.syntax == nil || ast.IsGenerated(s.syntax) {
 			return nil
 		}
 		var findings []string
-		for _, number := range proseLaws[i].find(s) {
-			findings = append(findings, fmt.Sprintf("%s:%d: %s", s.path, number, proseLaws[i].what))
+		for _, number := range proseRules[i].find(s) {
+			findings = append(findings, fmt.Sprintf("%s:%d: %s", s.path, number, proseRules[i].what))
 		}
 		return findings
 	}
@@ -60,14 +60,14 @@ func overlong(s source) []int {
 }
 
 // stumble is what comments and texts do without: words that are not those of today, the possessive of nothing, and what
-// has a plain word that the rest of the house uses.
+// has a plain word that the rest of this module uses.
 var stumble = regexp.MustCompile(`(?i)\b(reckons?|anew|deeds?|(tells?|says) whether|so many as|looked at is whether|` +
 	`(is|are) (nobody|somebody)('s| else's)|(no|none of its) business of|whose affair|` +
 	`(is|are) (the|a|an|its|one) (caller|machine|agent|leader|container|job|task|kernel|image|driver)'s[.,;:)])`)
 
 // stumbling are the lines of comments and texts with such a word.
 func stumbling(s source) []int {
-	if s.path == "test/arch_prose_test.go" || s.path == "test/arch_laws_test.go" ||
+	if s.path == "test/arch_prose_test.go" || s.path == "test/arch_rules_test.go" ||
 		s.path == "tools/prose/rules.go" { // They name the words.
 		return nil
 	}

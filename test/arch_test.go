@@ -1,9 +1,9 @@
-// The laws of the house, kept by reading the syntax trees: what each room may import, what the pure packages and the
-// actors may not touch, and how long a thing may be. This file owns the walk over the tree and the list; each law
-// stands in arch_laws_test.go, those of how a file looks in arch_files_test.go, and the one that needs types in
+// The architecture rules, kept by reading the syntax trees: what each package may import, what the pure packages and
+// the actors may not touch, and how long a thing may be. This file owns the walk over the tree and the list; each rule
+// stands in arch_rules_test.go, those of how a file looks in arch_files_test.go, and the one that needs types in
 // arch_order_test.go.
 //
-// A law that cannot fail guards nothing, so each is fed small bad sources besides the tree.
+// A rule that cannot fail guards nothing, so each is fed small bad sources besides the tree.
 package test
 
 import (
@@ -32,33 +32,33 @@ type source struct {
 	syntax *ast.File
 }
 
-// law is one rule of the house. holds answers a sentence for each place where it does not.
-type law struct {
+// archRule is one architecture rule. holds answers a sentence for each place where it does not.
+type archRule struct {
 	name  string
 	holds func(source) []string
-	// breaches are files that the law must refuse.
+	// breaches are files that the rule must refuse.
 	breaches []breach
 }
 
-// breach is a small file that breaks a law, as if it lay at path.
+// breach is a small file that breaks a rule, as if it lay at path.
 type breach struct{ path, text string }
 
-// TestLaws keeps every law over the whole tree, and shows for each that it can fail.
-func TestLaws(t *testing.T) {
+// TestArchitectureRules keeps every rule over the whole tree, and shows for each that it can fail.
+func TestArchitectureRules(t *testing.T) {
 	tree := readTree(t)
 	if len(tree) < 10 {
 		t.Fatalf("the walk found only %d files; it looks in the wrong place", len(tree))
 	}
-	for _, law := range laws {
-		t.Run(law.name, func(t *testing.T) {
+	for _, rule := range rules {
+		t.Run(rule.name, func(t *testing.T) {
 			for _, source := range tree {
-				for _, finding := range law.holds(source) {
+				for _, finding := range rule.holds(source) {
 					t.Errorf("%s", finding)
 				}
 			}
-			for _, breach := range law.breaches {
-				if findings := law.holds(parse(t, breach.path, breach.text)); len(findings) == 0 {
-					t.Errorf("the law does not refuse %s:\n%s", breach.path, breach.text)
+			for _, breach := range rule.breaches {
+				if findings := rule.holds(parse(t, breach.path, breach.text)); len(findings) == 0 {
+					t.Errorf("the rule does not refuse %s:\n%s", breach.path, breach.text)
 				}
 			}
 		})
@@ -119,13 +119,13 @@ func parse(t *testing.T, name, text string) source {
 	return s
 }
 
-// production reports whether the file is code that ships and that people wrote: the laws on style and layers are for
+// production reports whether the file is code that ships and that people wrote: the rules on style and layers are for
 // these.
 func (s source) production() bool {
 	return s.syntax != nil && !strings.HasSuffix(s.path, "_test.go") && !ast.IsGenerated(s.syntax)
 }
 
-// layer is the first folder of the path: the house's rooms are its top folders.
+// layer is the first folder of the path: the top folders are the coarsest packages.
 func (s source) layer() string {
 	first, _, _ := strings.Cut(path.Dir(s.path), "/")
 	return first

@@ -16,8 +16,8 @@ const (
 	mostNotRun = 15
 )
 
-// TestBlocksLaw: every block of every page says what is done with it; a test that it names is there.
-func TestBlocksLaw(t *testing.T) {
+// TestBlocksRule: every block of every page says what is done with it; a test that it names is there.
+func TestBlocksRule(t *testing.T) {
 	tests, uses := declaredTests(t), map[page.Use]int{}
 	for _, d := range documents(readTree(t)) {
 		for _, b := range page.Blocks(d.path, d.text) {
@@ -35,7 +35,7 @@ func TestBlocksLaw(t *testing.T) {
 		t.Errorf("%d blocks are typed, %d wanted; %d cannot be run, %d are allowed",
 			uses[page.Typed], leastTyped, uses[page.NotRun], mostNotRun)
 	}
-	for text, want := range map[string]string{ // the law can fail
+	for text, want := range map[string]string{ // the rule can fail
 		"```\nmake x\n```\n":                          "does not say what",
 		"```yaml\na: b\n```\n":                        "does not say what",
 		"```text\nsynapse-cli get jobs\n```\n":        "has a command: synapse-cli get jobs",

@@ -1,4 +1,4 @@
-// This file owns the law that no page promises a test that there is not.
+// This file owns the rule that no page promises a test that there is not.
 package test
 
 import (

@@ -1,4 +1,4 @@
-// This file owns the law that the words of ARCHITECTURE.md name the types that there are.
+// This file owns the rule that docs/contribute/type-names.md lists the types that exist.
 package test
 
 import (
@@ -11,17 +11,14 @@ import (
 	"testing"
 )
 
+const glossaryPage = "docs/contribute/type-names.md"
+
 var typeInGlossary = regexp.MustCompile("`(\\w+\\.(\\w+))`")
 
-// TestGlossaryLaw: every type of the glossary is there, under its word, and no type of that name is left out: a word
-// with one more meaning has one more row.
-func TestGlossaryLaw(t *testing.T) {
-	_, table, found := strings.Cut(pageOf(t, "ARCHITECTURE.md"), "\n## Words that name types\n")
-	if !found {
-		t.Fatal("ARCHITECTURE.md has no glossary")
-	}
-	table, _, _ = strings.Cut(table, "\n## ")
-	words := glossary(table)
+// TestGlossary: every type of the glossary exists under its word, and no type of that name is missing.
+// A word with one more meaning needs one more row.
+func TestGlossary(t *testing.T) {
+	words := glossary(pageOf(t, glossaryPage))
 	if len(words) < 15 {
 		t.Fatalf("only %d words were found", len(words))
 	}
@@ -42,7 +39,7 @@ func TestGlossaryLaw(t *testing.T) {
 	}
 }
 
-// glossary reads the types of each word. A row without a word goes on with the last one.
+// glossary reads the types of each word. A row without a word belongs to the last one.
 func glossary(table string) map[string][]string {
 	words, last := map[string][]string{}, ""
 	for line := range strings.Lines(table) {
@@ -50,7 +47,7 @@ func glossary(table string) map[string][]string {
 		if len(cells) < 4 {
 			continue
 		}
-		if word := strings.TrimSpace(cells[1]); word != "" {
+		if word := strings.Trim(cells[1], " `"); word != "" {
 			last = word
 		}
 		for _, m := range typeInGlossary.FindAllStringSubmatch(cells[2], -1) {
@@ -66,13 +63,13 @@ func compareWords(words map[string][]string, types map[string]bool) (findings []
 		for _, named := range words[word] {
 			_, name, _ := strings.Cut(named, ".")
 			if !types[named] || !isNamed(name, word) {
-				findings = append(findings, fmt.Sprintf("the glossary has %s for %q, and it is no type of that name", named, word))
+				findings = append(findings, fmt.Sprintf("%s has %s for %q, no type of that name", glossaryPage, named, word))
 			}
 		}
 		for _, there := range slices.Sorted(maps.Keys(types)) {
 			_, name, _ := strings.Cut(there, ".")
 			if isNamed(name, word) && !slices.Contains(words[word], there) {
-				findings = append(findings, fmt.Sprintf("%s is not in the glossary of ARCHITECTURE.md, under %q", there, word))
+				findings = append(findings, fmt.Sprintf("%s is not in %s, under %q", there, glossaryPage, word))
 			}
 		}
 	}

@@ -1,4 +1,4 @@
-// This file owns the law that a reader finds every page: from README to the index, and from there to each page.
+// This file owns the rule that a reader finds every page: from README to the index, and from there to each page.
 package test
 
 import (
@@ -16,8 +16,8 @@ const (
 // notIndexed are the pages of docs/ that the index leaves out: a log of experiments is kept as it was written.
 var notIndexed = []string{"docs/reports/research-log.md"}
 
-// TestIndexLaw: README links the index, the index links every page, and both are short.
-func TestIndexLaw(t *testing.T) {
+// TestIndexRule: README links the index, the index links every page, and both are short.
+func TestIndexRule(t *testing.T) {
 	front, index := pageOf(t, frontPage), pageOf(t, indexPage)
 	if !slices.Contains(linkedFrom(frontPage, front), indexPage) {
 		t.Errorf("%s does not link %s", frontPage, indexPage)

@@ -111,7 +111,7 @@ func checkMutantsPage(t *testing.T, mutants []patch.Mutant) {
 // typeCheck tries each harmed package against the compiled form of what it imports, which takes a tenth of a second
 // where a build takes seconds.
 func typeCheck(t *testing.T, mutants []patch.Mutant) {
-	packages, exports := listPackages(t, append([]string{"cluster", "server", "runtime", "cmd"}, orderedRooms...))
+	packages, exports := listPackages(t, append([]string{"cluster", "server", "runtime", "cmd"}, orderedFolders...))
 	fset := token.NewFileSet()
 	config := types.Config{Importer: exportImporter(fset, exports)}
 	for _, mutant := range mutants {

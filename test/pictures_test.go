@@ -1,5 +1,5 @@
-// This file owns the law that the pictures of ARCHITECTURE.md are of this code:
-// the rooms are compared with what they import, and each message with the actors that make it and act on it.
+// This file owns the rule that the pictures of ARCHITECTURE.md are of this code:
+// the packages are compared with what they import, and each message with the actors that make it and act on it.
 package test
 
 import (
@@ -14,30 +14,31 @@ import (
 )
 
 var (
-	drawnRoom    = regexp.MustCompile(`(\w+)\["([a-z/]+)"\]`)
+	drawnPackage = regexp.MustCompile(`(\w+)\["([a-z/]+)"\]`)
 	drawnImport  = regexp.MustCompile(`(?m)^\s*(\w+)(?:\[[^\]]*\])? --> (\w+)`)
 	drawnMessage = regexp.MustCompile(`(?m)^\s*(\w+)->>(\w+): (\w+)$`)
 	gangMessage  = regexp.MustCompile("(?m)^\\| `(\\w+)` \\|")
 )
 
-// notDrawn are rooms that would only make the picture larger: nothing of the house imports them.
+// notDrawn are packages that would only make the picture larger: nothing of this module imports them.
 var notDrawn = []string{"test", "examples"}
 
-// isDrawn reports whether a room is to be in the picture by itself: those of a leader's actors are drawn as the leader.
-func isDrawn(room string) bool {
-	return !slices.Contains(notDrawn, room) && !strings.HasPrefix(room, "actors/leader/")
+// isDrawn reports whether a package is to be in the picture by itself: those of a leader's actors are drawn as the
+// leader.
+func isDrawn(folder string) bool {
+	return !slices.Contains(notDrawn, folder) && !strings.HasPrefix(folder, "actors/leader/")
 }
 
-// TestRoomsPictureLaw: every arrow is an import, every import is a way along the arrows, and no room is missing.
-func TestRoomsPictureLaw(t *testing.T) {
-	drawn := roomsPicture(pictureOf(t, "flowchart"))
+// TestPackagesPictureRule: every arrow is an import, every import is a way along the arrows, and no package is missing.
+func TestPackagesPictureRule(t *testing.T) {
+	drawn := packagesPicture(pictureOf(t, "flowchart"))
 	tree := readTree(t)
 	for _, finding := range comparePicture(drawn, importsOf(tree, drawn)) {
 		t.Error(finding)
 	}
-	for _, name := range slices.Sorted(maps.Keys(rooms)) {
+	for _, name := range slices.Sorted(maps.Keys(packages)) {
 		if _, ok := drawn[name]; !ok && isDrawn(name) {
-			t.Errorf("the room %s is not in the picture", name)
+			t.Errorf("the package %s is not in the picture", name)
 		}
 	}
 	real := map[string][]string{"a": {"b", "c"}, "b": {"c"}, "c": nil}
@@ -70,7 +71,7 @@ func comparePicture(drawn, real map[string][]string) (findings []string) {
 	return findings
 }
 
-// leads reports whether a way of arrows goes from one room to another.
+// leads reports whether a way of arrows goes from one package to another.
 func leads(drawn map[string][]string, from, to string) bool {
 	seen := map[string]bool{}
 	for ahead := slices.Clone(drawn[from]); len(ahead) > 0; ahead = ahead[1:] {
@@ -85,10 +86,10 @@ func leads(drawn map[string][]string, from, to string) bool {
 	return false
 }
 
-// roomsPicture reads which room's arrows lead to which.
-func roomsPicture(picture string) map[string][]string {
+// packagesPicture reads which package's arrows lead to which.
+func packagesPicture(picture string) map[string][]string {
 	names, arrows := map[string]string{}, map[string][]string{}
-	for _, m := range drawnRoom.FindAllStringSubmatch(picture, -1) {
+	for _, m := range drawnPackage.FindAllStringSubmatch(picture, -1) {
 		names[m[1]], arrows[m[2]] = m[2], nil
 	}
 	for _, m := range drawnImport.FindAllStringSubmatch(picture, -1) {
@@ -98,7 +99,7 @@ func roomsPicture(picture string) map[string][]string {
 	return arrows
 }
 
-// importsOf are the pictured rooms that each of them imports.
+// importsOf are the pictured packages that each of them imports.
 func importsOf(tree []source, drawn map[string][]string) map[string][]string {
 	within := func(folder string) string {
 		for ; folder != "."; folder = path.Dir(folder) {
@@ -124,9 +125,9 @@ func importsOf(tree []source, drawn map[string][]string) map[string][]string {
 	return real
 }
 
-// TestMessagesPictureLaw: each arrow's message is made by the actor that it comes from, and is a case in the actor that
-// it leads to; and of the conversation about a gang none is missing.
-func TestMessagesPictureLaw(t *testing.T) {
+// TestMessagesPictureRule: each arrow's message is made by the actor that it comes from, and is a case in the actor
+// that it leads to; and of the conversation about a gang none is missing.
+func TestMessagesPictureRule(t *testing.T) {
 	made, handled := conversations(readTree(t))
 	arrows := drawnMessage.FindAllStringSubmatch(pictureOf(t, "sequenceDiagram"), -1)
 	if len(arrows) < 30 {

@@ -25,8 +25,8 @@ var (
 	notInAnchor = regexp.MustCompile(`[^\p{L}\p{N}_ -]`)
 )
 
-// TestPointersLaw looks up every place that a document names.
-func TestPointersLaw(t *testing.T) {
+// TestPointersRule looks up every place that a document names.
+func TestPointersRule(t *testing.T) {
 	tree := readTree(t)
 	code := declarations(tree)
 	found := 0
@@ -53,8 +53,8 @@ func TestPointersLaw(t *testing.T) {
 	}
 }
 
-// TestLinksLaw follows every link from a document to a file or a heading of the tree.
-func TestLinksLaw(t *testing.T) {
+// TestLinksRule follows every link from a document to a file or a heading of the tree.
+func TestLinksRule(t *testing.T) {
 	found := 0
 	for _, d := range documents(readTree(t)) {
 		for _, m := range relativeLink.FindAllStringSubmatch(d.text, -1) {

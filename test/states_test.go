@@ -20,7 +20,7 @@ import (
 
 // This file keeps docs/contribute/states.md true: the page is what leader.Tables() and worker.Tables() say,
 // and nothing else. That each of these steps is really taken, sim's
-// TestEveryStepIsTaken proves over its seeds. And it keeps the law that a state has one place
+// TestEveryStepIsTaken proves over its seeds. And it keeps the rule that a state has one place
 // where its word stands: a literal compiles wherever a state is asked for, misspelt too.
 
 const statesPage = "docs/contribute/states.md"
@@ -70,9 +70,9 @@ func stateWords() (words []string) {
 	return words
 }
 
-// stateLaw: in actors/ a state's word stands in the list of its type, and elsewhere the constant. What leads to a state
-// may have the same word. The words for where a job stands are those of messages, in cluster/ and server/ too.
-func stateLaw(s source) []string {
+// stateRule: in actors/ a state's word stands in the list of its type, and elsewhere the constant. What leads to a
+// state may have the same word. The words for where a job stands are those of messages, in cluster/ and server/ too.
+func stateRule(s source) []string {
 	words := messages.Phases
 	switch {
 	case !s.production():

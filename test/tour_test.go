@@ -1,4 +1,4 @@
-// This file owns the law that the questions of a newcomer have an answer.
+// This file owns the rule that the questions of a newcomer have an answer.
 package test
 
 import (
@@ -21,9 +21,9 @@ var questions = []string{
 	"Where would I add a queue policy?",
 }
 
-// TestTourLaw keeps each question on the page, with an answer that points into
-// the code. That what it points at is there, TestPointersLaw sees to.
-func TestTourLaw(t *testing.T) {
+// TestTourRule keeps each question on the page, with an answer that points into
+// the code. That what it points at is there, TestPointersRule sees to.
+func TestTourRule(t *testing.T) {
 	page := pageOf(t, "docs/contribute/code-map.md")
 	for i, question := range questions {
 		heading := fmt.Sprintf("\n## %d. %s\n", i+1, question)

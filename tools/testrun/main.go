@@ -226,7 +226,7 @@ func leftOut(n int) string {
 	if n == 0 {
 		return ""
 	}
-	return fmt.Sprintf(", %d left out by -short or for `make world`", n)
+	return fmt.Sprintf(", %d left out by -short or for `make test-integration`", n)
 }
 
 // shortOf is a package's path behind its host, owner and repository.

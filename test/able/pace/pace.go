@@ -66,17 +66,17 @@ func Until(d time.Duration) time.Time { return time.Now().Add(Of(d)) }
 // CrowdVariable is the environment variable that has tests run that need a crowd.
 const CrowdVariable = "SYNAPSE_TEST_CROWD"
 
-// Crowd leaves a test out of `make test`. `make world` runs it, by the names in the Makefile's CROWDS. Such a test
-// needs hundreds of nodes or clients, or compares the times of two runs, and says little on a machine that is slow or
-// busy. Or it computes for long, and few changes can break it.
+// Crowd leaves a test out of `make test`. `make test-integration` runs it, by the names in the Makefile's CROWDS. Such
+// a test needs hundreds of nodes or clients, or compares the times of two runs, and says little on a machine that is
+// slow or busy. Or it computes for long, and few changes can break it.
 func Crowd(t testing.TB) {
 	t.Helper()
 	if !Crowded() {
-		t.Skip("-crowd: `make world` runs it")
+		t.Skip("-crowd: `make test-integration` runs it")
 	}
 }
 
-// Crowded reports whether a test may take as many nodes or clients as it can: in `make world` alone.
+// Crowded reports whether a test may take as many nodes or clients as it can: in `make test-integration` alone.
 func Crowded() bool { return os.Getenv(CrowdVariable) != "" }
 
 // Wait looks whether something holds, often at first and then less often, and reports whether it does by the end of

@@ -1,4 +1,4 @@
-// The laws themselves, in the order in which a newcomer meets them. Each is a pure function of one file.
+// The rules themselves, in the order in which a newcomer meets them. Each is a pure function of one file.
 package test
 
 import (
@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// pureLibrary is what pure rooms may take from the standard library. It is a list of what is allowed, not of what is
+// pureLibrary is what pure packages may take from the standard library. It is a list of what is allowed, not of what is
 // banned, so that next year's packages have to be looked at first. time is here for Duration; the clock is banned by
 // call.
 var pureLibrary = []string{
@@ -41,8 +41,8 @@ const (
 	maxColumns       = 120 // what two files beside each other show of a line
 )
 
-var laws = []law{
-	{"imports", importsLaw, []breach{
+var rules = []archRule{
+	{"imports", importsRule, []breach{
 		{"topology/x.go", `package topology; import "os"`},
 		{"topology/x.go", `package topology; import "` + module + `/topology/belief"`},
 		{"topology/belief/x.go", `package belief; import "` + module + `/policy"`},
@@ -84,14 +84,14 @@ var laws = []law{
 		{"cluster/x.go", `package cluster; import "` + protoActor + `/remote"`},
 		{"unheard/x.go", `package unheard`},
 	}},
-	{"clock", clockLaw, []breach{
+	{"clock", clockRule, []breach{
 		{"topology/x.go", `package topology; import "time"; var x = time.Now()`},
 		{"actors/x.go", `package actors; import clock "time"; var x = clock.NewTimer`},
 		{"actors/x.go", `package actors; import "fmt"; func f() { fmt.Println() }`},
 		{"policy/x.go", `package policy; import "hash/maphash"; var x = maphash.MakeSeed()`},
 		{"policy/preempt/x.go", `package preempt; import "time"; var x = time.Now()`},
 	}},
-	{"integers", integersLaw, []breach{
+	{"integers", integersRule, []breach{
 		{"policy/x.go", `package policy; var x float64`},
 		{"policy/estimate/x.go", `package estimate; var x = 0.5`},
 		{"topology/x.go", `package topology; func f(a int64) bool { return float32(a) < 1 }`},
@@ -101,7 +101,7 @@ var laws = []law{
 		{"policy/x.go", `package policy; import "strconv"; var x, _ = strconv.ParseFloat("1", 64)`},
 		{"actors/leader/x.go", `package leader; func f(d Duration) bool { return d.Seconds() > 2 }`},
 	}},
-	{"concurrency", concurrencyLaw, []breach{
+	{"concurrency", concurrencyRule, []breach{
 		{"actors/x.go", `package actors; func f() { go f() }`},
 		{"actors/x.go", `package actors; var x chan int`},
 		{"actors/x.go", `package actors; func f() { select {} }`},
@@ -109,12 +109,12 @@ var laws = []law{
 		{"policy/estimate/x.go", `package estimate; func f() { go f() }`},
 		{"policy/x.go", `package policy; func f() { <-x }`},
 	}},
-	{"protoactor", protoActorLaw, []breach{
+	{"protoactor", protoActorRule, []breach{
 		{"actors/x.go", `package actors; func f() { ctx.RequestFuture(pid, m, 0) }`},
 		{"sim/x.go", `package sim; func f() { ctx.Stash() }`},
 		{"cluster/x.go", `package cluster; import "` + protoActor + `/actor"; var x = actor.Bounded(3)`},
 	}},
-	{"mailboxes", mailboxLaw, []breach{
+	{"mailboxes", mailboxRule, []breach{
 		{"cluster/x_test.go", `package x; import "` + protoActor + `/actor"; var x = actor.PropsFromFunc(f)`},
 		{"store/x.go", `package x; import "` + protoActor +
 			`/actor"; var x = actor.PropsFromProducer(f, actor.WithDispatcher(d))`},
@@ -123,64 +123,64 @@ var laws = []law{
 		{"test/x_test.go", `package x; import a "` + protoActor + `/actor"; var make = a.PropsFromFunc`},
 		{"test/x_test.go", `package x; import "` + protoActor + `/actor"; var x = &actor.Props{}`},
 	}},
-	{"process", processLaw, []breach{
+	{"process", processRule, []breach{
 		{"sim/x.go", `package sim; import "flag"`},
 		{"store/x.go", `package store; import "os"; func f() { os.Exit(1) }`},
 		{"cluster/x.go", `package cluster; import "os"; var x = os.Getenv("HOME")`},
 	}},
-	{"runtime's insides", insidesLaw, []breach{
+	{"runtime's insides", insidesRule, []breach{
 		{"runtime/carapace/x.go", "package carapace\n\n//go:nosplit\nfunc f() {}\n"},
 		{"runtime/carapace/x_test.go", "package carapace\n\nimport _ \"unsafe\"\n\n//go:linkname f syscall.f\nfunc f()\n"},
 		{"cmd/carapace/x.go", "package main\n\n//go:norace\nfunc f() {}\n"},
 		{"runtime/carapace/fork/x.go", "package fork\n\nimport _ \"unsafe\"\n\n//go:linkname f syscall.f\nfunc f()\n"},
 	}},
-	{"removal", removalLaw, []breach{
+	{"removal", removalRule, []breach{
 		{"runtime/launcher/x.go", `package launcher; import "os"; func f() { os.RemoveAll("scratch") }`},
 		{"runtime/image/x.go", `package image; import "os"; var remove = os.RemoveAll`},
 	}},
-	{"function length", functionLengthLaw, []breach{
+	{"function length", functionLengthRule, []breach{
 		{"actors/x.go", "package actors\nfunc f() {\n" + strings.Repeat("\tf()\n", maxFunctionLines) + "}\n"},
 	}},
-	{"line length", proseLaw(0), []breach{
+	{"line length", proseRule(0), []breach{
 		{"runtime/x.go", "package runtime\n\n// " + strings.Repeat("word ", maxColumns/5) + "\n"},
 		{"store/x_test.go", "package store\n\nvar x = `short` + \"" + strings.Repeat("x", maxColumns) + "\"\n"},
 	}},
-	{"plain words", proseLaw(1), []breach{
+	{"plain words", proseRule(1), []breach{
 		{"runtime/x.go", "package runtime\n\n// It tells whether the file is there.\n"},
 		{"runtime/x.go", "package runtime // the list is written anew\n"},
 		{"store/x_test.go", "package store\n\nvar x = \"what leading means is the caller's, never ours\"\n"},
 	}},
-	{"doc comments", proseLaw(2), []breach{
+	{"doc comments", proseRule(2), []breach{
 		{"runtime/x.go", "package runtime\n\n// Here ends a task.\nfunc end() {}\n"},
 		{"store/x.go", "package store\n\n// A row of the table.\ntype row struct{}\n"},
 	}},
-	{"plain comments", proseLaw(3), []breach{
+	{"plain comments", proseRule(3), []breach{
 		{"server/x.go", "package server\n\n// row is what a table has.\ntype row struct{}\n"},
 		{"actors/leader/rack/x.go", "package rack\n\n// rows are those who wait.\nfunc rows() {}\n"},
 	}},
-	{"file length", fileLengthLaw, []breach{
+	{"file length", fileLengthRule, []breach{
 		{"actors/x.go", "package actors\n" + strings.Repeat("// Text.\n", maxFileLines)},
 		{"actors/x_test.go", "package actors\n" + strings.Repeat("// Text.\n", maxFileLines)},
 	}},
-	{"opening", openingLaw, []breach{
+	{"opening", openingRule, []breach{
 		{"actors/x.go", "package actors\n\nvar x = 1\n\n// Late.\n"},
 		{"actors/x.go", "//go:build linux\n\npackage actors\n"},
 		{"actors/x.go", "package actors\n\nimport \"fmt\"\n\ntype t int\n"},
 		{"actors/x.go", "package actors\n\nimport \"fmt\"\n\n// Late.\nvar x = fmt.Sprint()\n"},
 	}},
-	{"package comments", packageCommentLaw, []breach{
+	{"package comments", packageCommentRule, []breach{
 		{"actors/x.go", "// What is late.\npackage actors\n"},
 		{"cmd/thing/x.go", "// Package main is a thing.\npackage main\n"},
 	}},
-	{"package names", packageNameLaw, []breach{
+	{"package names", packageNameRule, []breach{
 		{"cluster/util/x.go", `package util`},
 		{"cluster/helpers/x.go", `package helpers`},
 	}},
-	{"unfinished", unfinishedLaw, []breach{
+	{"unfinished", unfinishedRule, []breach{
 		{"actors/x.go", "package actors // " + "TO" + "DO: more"},
 		{"messages/x.proto", "// " + "FIX" + "ME"},
 	}},
-	{"doors", doorsLaw, []breach{
+	{"host paths", hostPathRule, []breach{
 		{"runtime/oci/bad.go",
 			"// Package oci is bad.\npackage oci\n\nimport \"os\"\n\nfunc f(s spec) { os.Stat(s.GetWorkdir()) }\n"},
 		{
@@ -188,7 +188,7 @@ var laws = []law{
 				"func f(m mount) { at := m.GetSource() + \"/x\"; os.Open(at) }\n",
 		},
 	}},
-	{"wall clock", wallLaw, []breach{
+	{"wall clock", wallRule, []breach{
 		{"actors/x.go", `package actors; var x = clock.WallMs()`},
 		{"actors/x.go", `package actors; func f() bool { return p.Exit.AtUnixMs < q.Exit.GetAtUnixMs() }`},
 		{"cluster/x.go", `package cluster; var x = r.GetFinishedUnixMs() - begunUnixMs`},
@@ -196,7 +196,7 @@ var laws = []law{
 		{"store/x.go", `package store; const x = "SELECT clock_timestamp()"`},
 		{"actors/worker/task.go", "package actors // and it is still in the list\n"},
 	}},
-	{"states", stateLaw, []breach{
+	{"states", stateRule, []breach{
 		{"actors/leader/x.go", `package leader; func f() bool { return j.states.In("queued") }`},
 		{"actors/leader/x.go", `package leader; func f() { j.states.Become("queued", "queued") }`},
 		{"actors/worker/x.go", `package worker; func f() bool { return n.State() == "member" }`},
@@ -204,30 +204,30 @@ var laws = []law{
 		{"cluster/x.go", `package cluster; var x = status.Phase == "timed-out"`},
 		{"server/x.go", `package server; var x = status.Phase == "timed-out"`},
 	}},
-	{"tags", tagsLaw, []breach{
+	{"tags", tagsRule, []breach{
 		{"actors/leader/x.go", `package leader; func f() { log.Info("[WARN] a fan") }`},
 		{"actors/leader/x.go", `package leader; const x = "[GRPC] " + "a call"`},
 		{"cluster/link/x.go", `package link; func f() { log.Info("[ERROR] a fan") }`},
 	}},
-	{"exceptions are counted", gapsLaw, []breach{
+	{"exceptions are counted", gapsRule, []breach{
 		{"sim/s99_x.go", `package sim; func (c *x) Step(w *World) { if w.oldVersion() != nil { return } }`},
 		{"sim/l99_x.go", `package sim; func (c *x) Step(w *World) { if w.faults.byName["liar"] != nil { return } }`},
 	}},
-	{"places", placesLaw, []breach{
+	{"places", placesRule, []breach{
 		{"docs/x.md", "see /wor" + "k/main"},
 		{"docs/x.md", "see (../shar" + "ed/design)"},
 	}},
 }
 
-// importsLaw: each room imports what its line in the table says, and nothing by dot.
-func importsLaw(s source) []string {
+// importsRule: each package imports what its line in the table says, and nothing by dot.
+func importsRule(s source) []string {
 	if !s.production() || s.layer() == "tools" {
 		return nil
 	}
-	name := roomOf(path.Dir(s.path))
-	room := rooms[name]
+	name := packageOf(path.Dir(s.path))
+	allowed := packages[name]
 	if name == "" {
-		return []string{fmt.Sprintf("%s: folder %q is not in the table of rooms", s.path, s.layer())}
+		return []string{fmt.Sprintf("%s: folder %q is not in the table of packages", s.path, s.layer())}
 	}
 	var findings []string
 	for _, spec := range s.syntax.Imports {
@@ -235,17 +235,17 @@ func importsLaw(s source) []string {
 		if spec.Name != nil && spec.Name.Name == "." {
 			findings = append(findings, fmt.Sprintf("%s: an import by dot hides where names come from", s.at(spec.Pos())))
 		}
-		if reason := room.refuses(name, importPath); reason != "" {
+		if reason := allowed.refuses(name, importPath); reason != "" {
 			findings = append(findings, fmt.Sprintf("%s: %s may not import %s: %s", s.at(spec.Pos()), name, importPath, reason))
 		}
 	}
 	return findings
 }
 
-// refuses says why a room may not import a path, or nothing.
-func (r room) refuses(name, importPath string) string {
+// refuses says why a package may not import a path, or nothing.
+func (r packageRule) refuses(name, importPath string) string {
 	if ours, isOurs := strings.CutPrefix(importPath, module+"/"); isOurs {
-		target := roomOf(ours)
+		target := packageOf(ours)
 		first, _, _ := strings.Cut(ours, "/")
 		within, _, _ := strings.Cut(name, "/")
 		if target == name || slices.Contains(r.ours, target) || slices.Contains(r.ours, ours) ||
@@ -264,7 +264,7 @@ func (r room) refuses(name, importPath string) string {
 	within := func(prefix string) bool { return importPath == prefix || strings.HasPrefix(importPath, prefix+"/") }
 	if r.libraries != nil {
 		if !slices.ContainsFunc(r.libraries, within) {
-			return "not one of this room's libraries"
+			return "not one of this package's libraries"
 		}
 		return ""
 	}
@@ -274,9 +274,10 @@ func (r room) refuses(name, importPath string) string {
 	return ""
 }
 
-// clockLaw: a pure room reads no clock, seeds no hash by chance and prints nothing, though the packages are allowed.
-func clockLaw(s source) []string {
-	if !s.production() || !rooms[roomOf(path.Dir(s.path))].pure {
+// clockRule: a pure package reads no clock, seeds no hash by chance and prints nothing, though the packages are
+// allowed.
+func clockRule(s source) []string {
+	if !s.production() || !packages[packageOf(path.Dir(s.path))].pure {
 		return nil
 	}
 	return s.selectors(func(from, name string) string {
@@ -298,9 +299,9 @@ var integerRooms = []string{"topology", "policy", "actors"}
 // limitOfIntegers are what package math has for them.
 var limitOfIntegers = regexp.MustCompile("^(MaxInt|MinInt|MaxUint)[0-9]*$")
 
-// integersLaw: a multiplication that one processor fuses with an addition, and another does not, comes to another
+// integersRule: a multiplication that one processor fuses with an addition, and another does not, comes to another
 // number: two leaders would tell two stories of one history, and a seed another one on another machine.
-func integersLaw(s source) []string {
+func integersRule(s source) []string {
 	if !s.production() || !slices.Contains(integerRooms, s.layer()) {
 		return nil
 	}

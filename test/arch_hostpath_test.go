@@ -1,4 +1,4 @@
-// The law of the doors: what a job names on a machine is opened by runtime/hostpath and by nobody else. It reads
+// The rule of host paths: what a job names on a machine is opened by runtime/hostpath and by nobody else. It reads
 // the syntax only, so it follows a job's word through a variable of the same function, and no further.
 package test
 
@@ -18,8 +18,8 @@ var (
 	textOnly = []string{"IsAbs", "Clean", "Join", "Base", "Dir"}
 )
 
-// doorsLaw: no path of a job's reaches a call that would resolve it with the agent's rights.
-func doorsLaw(s source) []string {
+// hostPathRule: no path of a job's reaches a call that would resolve it with the agent's rights.
+func hostPathRule(s source) []string {
 	if !s.production() || s.layer() != "runtime" || strings.HasPrefix(s.path, "runtime/hostpath/") {
 		return nil
 	}

@@ -1,11 +1,10 @@
 #!/usr/bin/env bash
-# Runs the README's two commands, `make run` and `make test`, from a clean clone on machines of several kinds, all made of this
-# one: a fresh Debian root, root with no more than a container engine leaves it, a user without rights, and the machine as it
-# is. What works in one place only is what a newcomer meets first elsewhere. With --short only the packages that need rights
-# are tested, by their short tests, and not here, which is what make test does. Everything lives in one folder and in mount
-# namespaces of its own, and is gone at the end; a place fails that leaves something.
+# Runs the README's two commands, `make run` and `make test`, from a clean clone in several environments on this host: a
+# fresh Debian root, root with the capabilities of a container engine, a user without rights, and the host as it is.
+# --short runs only the short tests of packages that need rights, and leaves the host itself to `make test`. Everything
+# is in one folder and in separate mount namespaces, and is removed at the end. An environment that leaves anything fails.
 #
-#   tools/places.sh [--short] [chroot|engine|user|here]...
+#   tools/envs.sh [--short] [chroot|engine|user|here]...
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -15,56 +14,56 @@ engine_rights=chown,dac_override,fowner,fsetid,kill,setgid,setuid,setpcap,net_bi
 user_id=61873
 
 short=0
-places=()
+environments=()
 for word in "$@"; do
 	case $word in
 	--short) short=1 ;;
-	chroot | engine | user | here) places+=("$word") ;;
+	chroot | engine | user | here) environments+=("$word") ;;
 	*)
-		echo "tools/places.sh: no place is called $word: chroot, engine, user, here" >&2
+		echo "tools/envs.sh: unknown environment $word: chroot, engine, user, here" >&2
 		exit 2
 		;;
 	esac
 done
-((${#places[@]})) || places=(chroot engine user)
-((short || $# > 0)) || places+=(here)
+((${#environments[@]})) || environments=(chroot engine user)
+((short || $# > 0)) || environments+=(here)
 
-# The rest of this script begins twice: as it was called, and once for each place in a mount namespace of its own, whose
+# The rest of this script begins twice: as it was called, and once for each environment in a mount namespace of its own, whose
 # mounts go with it.
-if [[ ${PLACES_INSIDE:-} ]]; then
-	folder=$PLACES_FOLDER
+if [[ ${ENVS_INSIDE:-} ]]; then
+	folder=$ENVS_FOLDER
 else
-	if [[ $(id -u) != 0 && "${places[*]}" != here ]]; then
-		echo "make places needs root to make the places; PLACE=here tests this machine as it is" >&2
+	if [[ $(id -u) != 0 && "${environments[*]}" != here ]]; then
+		echo "make test-envs needs root to make the environments; KIND=here tests this machine as it is" >&2
 		exit 1
 	fi
-	folder=$(mktemp -d "${TMPDIR:-/tmp}/synapse-places-XXXXXX")
+	folder=$(mktemp -d "${TMPDIR:-/tmp}/synapse-envs-XXXXXX")
 	chmod 755 "$folder"
 	trap 'rm -rf --one-file-system "$folder"' EXIT
 	git clone -q . "$folder/clone"
-	# All places share what was fetched and compiled, and on a fresh machine nothing was.
+	# All environments share what was fetched and compiled, and on a fresh machine nothing was.
 	go mod download
 	mkdir -p "$(go env GOMODCACHE)" "$(go env GOCACHE)"
 fi
 
 command='make run && make test'
-# The packages that need rights, and of their tests those whose answer may differ from place to place.
-((${PLACES_SHORT:-0} == 0)) || command='make test PACKAGES="-short ./runtime/... ./cmd/carapace ./cmd/synapse-node ./test/e2e"'
+# The packages that need rights, and of their tests those whose answer may differ from environment to environment.
+((${ENVS_SHORT:-0} == 0)) || command='make test PACKAGES="-short ./runtime/... ./cmd/carapace ./cmd/synapse-node ./test/e2e"'
 modules=$(go env GOMODCACHE)
 built=$(go env GOCACHE)
 goroot=$(go env GOROOT)
-# No place takes a test's result over from another.
-[[ ${PLACES_INSIDE:-} ]] || GOFLAGS="$(go env GOFLAGS) -count=1"
+# No environment takes a test's result over from another.
+[[ ${ENVS_INSIDE:-} ]] || GOFLAGS="$(go env GOFLAGS) -count=1"
 export GOFLAGS
 
-# keep copies the clone for one place, so that none finds what another built.
+# keep copies the clone for one environment, so that none finds what another built.
 keep() { cp -a "$folder/clone" "$folder/$1"; }
 
-# seen ROOT prints what a place may not keep: mounts, networks, control groups without a process, and files where programs
+# seen ROOT prints what an environment may not keep: mounts, networks, control groups without a process, and files where programs
 # put what they own. On the machine as it is others do so too, and our names are looked for.
 seen() {
 	local root=$1 group names=(-name '*')
-	[[ $PLACES_INSIDE != here ]] || names=(-name 'synapse*' -o -name 'carapace*' -o -name 'Test*' -o -name 'syn[0-9]*')
+	[[ $ENVS_INSIDE != here ]] || names=(-name 'synapse*' -o -name 'carapace*' -o -name 'Test*' -o -name 'syn[0-9]*')
 	{
 		findmnt -rno TARGET
 		# Where crun is killed while it makes a container, an empty file of its own stays in /tmp.
@@ -98,10 +97,10 @@ in_here() {
 	leaves_nothing '' bash -c "$command"
 }
 
-# view PLACE COVER… gives a place a /tmp and its like of its own, covers what else it shall not see, and has its clone lie
-# where this tree lies: what is compiled for one place serves all. What is needed of the covered is shown again.
+# view ENVIRONMENT COVER… gives an environment a /tmp and its like of its own, covers what else it shall not see, and has its clone lie
+# where this tree lies: what is compiled for one environment serves all. What is needed of the covered is shown again.
 view() {
-	local place=$1 cover path
+	local environment=$1 cover path
 	shift
 	mount --bind "$folder" /mnt # from where all is reached that is covered
 	mkdir -p /mnt/shown/{modules,built,go}
@@ -109,8 +108,8 @@ view() {
 	mount --bind "$built" /mnt/shown/built
 	mount --bind "$goroot" /mnt/shown/go
 	for cover in /tmp /var/tmp "$@"; do
-		mkdir -p "/mnt/$place-view$cover"
-		mount --bind "/mnt/$place-view$cover" "$cover"
+		mkdir -p "/mnt/$environment-view$cover"
+		mount --bind "/mnt/$environment-view$cover" "$cover"
 	done
 	chmod 1777 /tmp /var/tmp
 	mount -t tmpfs -o mode=1777 shm /dev/shm
@@ -119,7 +118,7 @@ view() {
 		mount --bind "/mnt/shown/${path##* }" "${path% *}"
 	done
 	mkdir -p "$PWD"
-	mount --bind "/mnt/$place" "$PWD"
+	mount --bind "/mnt/$environment" "$PWD"
 	cd "$PWD"
 }
 
@@ -181,15 +180,15 @@ in_user() {
 
 # chroot: a fresh Debian with make, git, certificates and Go, and nothing that this machine has installed.
 in_chroot() {
-	local root=$folder/root place
+	local root=$folder/root path
 	mount --bind "$root" "$root" # Containers want a root that is a mount of its own.
-	for place in proc sys dev; do
-		mount --rbind "/$place" "$root/$place"
+	for path in proc sys dev; do
+		mount --rbind "/$path" "$root/$path"
 	done
 	mount -t tmpfs -o mode=1777 shm "$root/dev/shm"
-	for place in "$goroot" "$modules" "$built"; do
-		mkdir -p "$root$place"
-		mount --bind "$place" "$root$place"
+	for path in "$goroot" "$modules" "$built"; do
+		mkdir -p "$root$path"
+		mount --bind "$path" "$root$path"
 	done
 	mkdir -p "$root$PWD"
 	mount --bind "$folder/chroot" "$root$PWD"
@@ -218,20 +217,20 @@ bootstrap() {
 	cp -a /etc/ssl/certs/. "$root/etc/ssl/certs/"
 }
 
-if [[ ${PLACES_INSIDE:-} ]]; then
-	"in_$PLACES_INSIDE"
+if [[ ${ENVS_INSIDE:-} ]]; then
+	"in_$ENVS_INSIDE"
 	exit
 fi
 failed=()
-for place in "${places[@]}"; do
-	printf '\n== %s\n' "$place"
-	keep "$place"
+for environment in "${environments[@]}"; do
+	printf '\n== %s\n' "$environment"
+	keep "$environment"
 	began=$SECONDS ok=1
 	apart=(unshare --mount --propagation private)
-	[[ $place != here ]] || apart=()
-	[[ $place != chroot ]] || bootstrap || ok=0
-	((ok == 0)) || PLACES_INSIDE=$place PLACES_FOLDER=$folder PLACES_SHORT=$short "${apart[@]}" "$PWD/tools/places.sh" "$place" || ok=0
-	((ok)) || failed+=("$place")
-	printf '== %s: %s after %ss\n' "$place" "$( ((ok)) && echo green || echo FAILED)" "$((SECONDS - began))"
+	[[ $environment != here ]] || apart=()
+	[[ $environment != chroot ]] || bootstrap || ok=0
+	((ok == 0)) || ENVS_INSIDE=$environment ENVS_FOLDER=$folder ENVS_SHORT=$short "${apart[@]}" "$PWD/tools/envs.sh" "$environment" || ok=0
+	((ok)) || failed+=("$environment")
+	printf '== %s: %s after %ss\n' "$environment" "$( ((ok)) && echo green || echo FAILED)" "$((SECONDS - began))"
 done
 ((${#failed[@]} == 0)) || { echo "not green: ${failed[*]}" >&2; exit 1; }

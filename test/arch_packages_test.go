@@ -1,15 +1,15 @@
-// The rooms of the house. This file owns which room may import which.
+// The packages of this module. This file owns which package may import which.
 package test
 
 import "path"
 
-// room is what one top folder may import.
-type room struct {
-	// ours are this module's folders, or single packages of one. A room may always import its own sub-folders.
+// packageRule lists the imports that a folder and its subfolders may use.
+type packageRule struct {
+	// ours are this module's folders, or single packages of one. A package may always import its own sub-folders.
 	ours []string
-	// libraries are the modules of others that it may import, as path prefixes; nil means any that no law bans.
+	// libraries are the modules of others that it may import, as path prefixes; nil means any that no rule bans.
 	libraries []string
-	// pure rooms take from the standard library only what has no clock, no I/O, no randomness and no locking.
+	// pure packages take from the standard library only what has no clock, no I/O, no randomness and no locking.
 	pure bool
 }
 
@@ -18,8 +18,8 @@ const (
 	protobuf   = "google.golang.org/protobuf"
 )
 
-// rooms says what each room imports. A folder that is not listed here does not exist in the house.
-var rooms = map[string]room{
+// packages lists what each package may import. A folder that is not listed here is refused.
+var packages = map[string]packageRule{
 	"topology": {libraries: []string{}, pure: true},
 	// What the leader believes stands on what a machine is and has, which knows nothing of it.
 	"topology/belief": {ours: []string{"topology", "clock/backoff"}, libraries: []string{}, pure: true},
@@ -39,23 +39,24 @@ var rooms = map[string]room{
 	// What is said of queues and what is planned by them are two packages that do not know each other.
 	"messages/queues": {ours: []string{"topology", "policy/share", "messages"}, libraries: []string{}, pure: true},
 	// What leader and worker have in common knows neither; the leader speaks to the mirror, which speaks to readers alone.
-	"actors":        actorRoom("topology", "messages", "clock/backoff"),
-	"actors/worker": actorRoom("topology", "messages", "actors"),
-	"actors/mirror": actorRoom("topology", "goodput", "policy", "messages", "actors"),
-	"actors/leader": actorRoom("messages", "actors", "actors/mirror", "actors/leader/protocol", "actors/leader/journal",
+	"actors":        actorPackage("topology", "messages", "clock/backoff"),
+	"actors/worker": actorPackage("topology", "messages", "actors"),
+	"actors/mirror": actorPackage("topology", "goodput", "policy", "messages", "actors"),
+	"actors/leader": actorPackage("messages", "actors", "actors/mirror", "actors/leader/protocol", "actors/leader/journal",
 		"actors/leader/rack", "actors/leader/array", "actors/leader/coordinator", "actors/leader/job",
 		"actors/leader/scheduler"),
 	// Each actor of a leader knows what they say to each other, and none knows another: the leader hands in how they are
 	// made.
-	"actors/leader/protocol":    actorRoom("topology", "policy", "messages", "actors"),
-	"actors/leader/leadertest":  actorRoom("topology", "policy", "messages", "actors", "actors/leader/protocol"),
-	"actors/leader/intake":      leaderRoom("policy/share"),
-	"actors/leader/journal":     leaderRoom("clock/backoff"),
-	"actors/leader/rack":        leaderRoom(),
-	"actors/leader/scheduler":   leaderRoom("actors/leader/intake", "policy", "goodput", "actors/mirror", "clock/backoff"),
-	"actors/leader/job":         leaderRoom("actors/mirror", "clock/backoff"),
-	"actors/leader/coordinator": leaderRoom(),
-	"actors/leader/array":       leaderRoom("actors/mirror"),
+	"actors/leader/protocol":   actorPackage("topology", "policy", "messages", "actors"),
+	"actors/leader/leadertest": actorPackage("topology", "policy", "messages", "actors", "actors/leader/protocol"),
+	"actors/leader/intake":     leaderPackage("policy/share"),
+	"actors/leader/journal":    leaderPackage("clock/backoff"),
+	"actors/leader/rack":       leaderPackage(),
+	"actors/leader/scheduler": leaderPackage("actors/leader/intake", "policy", "goodput", "actors/mirror",
+		"clock/backoff"),
+	"actors/leader/job":         leaderPackage("actors/mirror", "clock/backoff"),
+	"actors/leader/coordinator": leaderPackage(),
+	"actors/leader/array":       leaderPackage("actors/mirror"),
 	"store":                     {ours: []string{"topology", "policy", "messages", "actors"}},
 	"cluster":                   {ours: []string{"topology", "goodput", "policy", "messages", "actors", "store", "clock"}},
 	// What is served stands on how processes find, prove and hear each other, which knows of no client.
@@ -77,7 +78,7 @@ var rooms = map[string]room{
 			"clients",
 		},
 	},
-	// What users start from: programs that know nothing of the house.
+	// What users start from: programs that know nothing of this module.
 	"examples": {libraries: []string{}},
 	"test": {
 		ours: []string{
@@ -87,26 +88,26 @@ var rooms = map[string]room{
 	},
 }
 
-// actorRoom is a room in which actors live. Of protobuf only proto: protojson and prototext answer differently from
-// build to build, by design.
-func actorRoom(ours ...string) room {
-	return room{
+// actorPackage is a package in which actors live. Of protobuf only proto: the results of protojson and
+// prototext differ from build to build, by design.
+func actorPackage(ours ...string) packageRule {
+	return packageRule{
 		ours: ours, libraries: []string{
 			protoActor + "/actor", protobuf + "/proto", protobuf + "/encoding/protowire",
 		}, pure: true,
 	}
 }
 
-// leaderRoom is a room in which one actor of a leader lives.
-func leaderRoom(ours ...string) room {
-	return actorRoom(append(ours, "topology", "messages", "actors", "actors/leader/protocol",
+// leaderPackage is a package in which one actor of a leader lives.
+func leaderPackage(ours ...string) packageRule {
+	return actorPackage(append(ours, "topology", "messages", "actors", "actors/leader/protocol",
 		"actors/leader/leadertest")...)
 }
 
-// roomOf is the room that a package is in: that of its folder, or of the nearest one above it.
-func roomOf(folder string) string {
+// packageOf returns the listed package that a folder belongs to: itself, or the nearest one above it.
+func packageOf(folder string) string {
 	for ; folder != "."; folder = path.Dir(folder) {
-		if _, known := rooms[folder]; known {
+		if _, known := packages[folder]; known {
 			return folder
 		}
 	}
