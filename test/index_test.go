@@ -13,6 +13,9 @@ const (
 	indexPage, mostIndex = "docs/README.md", 6 << 10
 )
 
+// commandIndex links the pages of the commands; the index of docs/ links it.
+const commandIndex = "docs/reference/cli/README.md"
+
 // notIndexed are the pages of docs/ that the index leaves out: a log of experiments is kept as it was written.
 var notIndexed = []string{"docs/reports/research-log.md"}
 
@@ -26,12 +29,19 @@ func TestIndexRule(t *testing.T) {
 		t.Errorf("%s has %d bytes of %d, %s %d of %d", frontPage, len(front), mostFront, indexPage, len(index), mostIndex)
 	}
 	linked := append(linkedFrom(indexPage, index), notIndexed...)
+	commands := linkedFrom(commandIndex, pageOf(t, commandIndex))
 	pages := 0
 	for _, d := range documents(readTree(t)) {
 		if !strings.HasPrefix(d.path, "docs/") || d.path == indexPage {
 			continue
 		}
 		pages++
+		if strings.HasPrefix(d.path, path.Dir(commandIndex)+"/") && d.path != commandIndex {
+			if !slices.Contains(commands, d.path) {
+				t.Errorf("%s does not link %s", commandIndex, d.path)
+			}
+			continue
+		}
 		if !slices.Contains(linked, d.path) {
 			t.Errorf("%s does not link %s", indexPage, d.path)
 		}

@@ -88,7 +88,7 @@ type explanation struct {
 // objectFlag adds -o for output of one object, or one for each change; also lists further words that it takes.
 func (a *app) objectFlag(c *cobra.Command, also ...string) *cobra.Command {
 	words := append(also, "json", "yaml")
-	c.Flags().VarP(objectFormat{&a.style.Format, words}, "output", "o", "output format: "+strings.Join(words, ", "))
+	c.Flags().VarP(objectFormat{&a.style.Format, words}, "output", "o", "output `format`: "+strings.Join(words, ", "))
 	a.completeFlag(c, "output", cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp))
 	return c
 }

@@ -62,7 +62,7 @@ func (a *app) efficiencyCommand() *cobra.Command {
 	f := c.Flags()
 	f.StringVar(&by, "by", by, "row grouping: "+strings.Join(show.EfficiencyKeys, ", "))
 	f.IntVar(&days, "days", days, "number of days up to and including today; 0 shows all")
-	f.StringVarP(&a.style.Format, "output", "o", "", "output format: "+strings.Join(show.EfficiencyFormats[1:], ", "))
+	f.StringVarP(&a.style.Format, "output", "o", "", "output `format`: "+strings.Join(show.EfficiencyFormats[1:], ", "))
 	f.BoolVar(&a.style.NoHeaders, "no-headers", false, "omit the header line")
 	f.BoolVar(&a.style.Parsable, "parsable", false, "print untruncated fields separated by |, for scripts")
 	a.completeWords(c, "by", show.EfficiencyKeys)

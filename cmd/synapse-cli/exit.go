@@ -75,12 +75,30 @@ func foreign(root *cobra.Command, args []string) string {
 // helpCommand shows the help of a command, and refuses other words: the library's shows the general help for them.
 func helpCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "help [COMMAND]...", Short: "show the help of a command", Args: cobra.ArbitraryArgs,
+		Use: "help [COMMAND | TOPIC]", Short: "show the help of a command or topic", Long: topicsHelp(),
+		Args: cobra.ArbitraryArgs,
+		ValidArgsFunction: func(c *cobra.Command, args []string, _ string) ([]cobra.Completion,
+			cobra.ShellCompDirective) {
+			names := completeTopics()
+			for _, below := range c.Root().Commands() {
+				if below.IsAvailableCommand() {
+					names = append(names, cobra.CompletionWithDesc(below.Name(), below.Short))
+				}
+			}
+			return names, cobra.ShellCompDirectiveNoFileComp
+		},
 		RunE: func(c *cobra.Command, args []string) error {
+			if len(args) == 1 {
+				if show := topicNamed(args[0]); show != nil {
+					show(c.OutOrStdout())
+					return nil
+				}
+			}
 			found, rest, err := c.Root().Find(args)
 			if err != nil || len(rest) > 0 {
 				word := strings.Join(args, " ")
-				hint := cmp.Or(meant(c.Root(), args[0]), fmt.Sprintf("`%s --help` lists them", c.Root().Name()))
+				hint := cmp.Or(meant(c.Root(), args[0]), meantTopic(args[0]), fmt.Sprintf("`%s --help` lists them",
+					c.Root().Name()))
 				return exit.Hint(hint, "there is no command %q", word)
 			}
 			found.InitDefaultHelpFlag()
@@ -95,7 +113,8 @@ var elsewhere = map[string]string{
 	"scancel": "cancel", "kill": "cancel", "stop": "cancel", "squeue": "get jobs", "ps": "get jobs",
 	"jobs": "get jobs", "list": "get jobs",
 	"sinfo": "get nodes", "nodes": "get nodes", "sacct": "history", "show": "describe job", "status": "describe job",
-	"scontrol": "describe job", "sattach": "attach", "sreport": "history --sum owner", "sprio": "get jobs --sort priority",
+	"scontrol": "describe job", "sattach": "attach", "sreport": "history --sum owner", "sprio": "get jobs --sort " +
+		"priority",
 	"undrain": "uncordon", "resume": "release", "rerun": "submit --from", "tail": "logs -f",
 }
 

@@ -66,7 +66,7 @@ func (a *app) historyCommand() *cobra.Command {
 		"maximum number of jobs, newest first; 0 lists all (default: 100 in a table, all in other formats)")
 	f.BoolVar(&h.query.Ranks, "ranks", false, "include the node, GPUs and result of each task (json)")
 	f.StringVar(&h.sum, "sum", "", "show totals instead of jobs, grouped by "+strings.Join(show.SumKeys, ", "))
-	f.StringVarP(&h.format, "output", "o", "", "output format: "+strings.Join(show.HistoryFormats, ", "))
+	f.StringVarP(&h.format, "output", "o", "", "output `format`: "+strings.Join(show.HistoryFormats, ", "))
 	f.BoolVar(&a.style.NoHeaders, "no-headers", false, "omit the header line")
 	f.BoolVarP(&a.style.Quiet, "quiet", "q", false, "print only IDs")
 	f.BoolVar(&a.style.Parsable, "parsable", false, "print untruncated fields separated by |, for scripts")

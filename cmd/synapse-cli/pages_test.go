@@ -39,6 +39,7 @@ func commandsIn(page string) (all []string) {
 // unknownIn is the word of a command line that this program does not know; empty: it knows all.
 func unknownIn(root *cobra.Command, line string) string {
 	words := strings.Fields(behindIt.ReplaceAllString(line, ""))[1:]
+	root.InitDefaultHelpCmd()
 	c, rest, err := root.Find(words)
 	switch {
 	case err != nil:

@@ -108,10 +108,10 @@ func TestCharactersInPieces(t *testing.T) {
 func TestStreamsAreQuoted(t *testing.T) {
 	past := []string{
 		"app.go", "attach.go", "cp.go", "exec.go", "logs.go", "run.go", "slurm.go", "top.go", "up.go",
-		"internal/doors/salloc.go", "internal/doors/srun.go",
+		"internal/slurmcmd/salloc.go", "internal/slurmcmd/srun.go",
 	}
 	files, err := filepath.Glob("*.go")
-	beside, failed := filepath.Glob("internal/doors/*.go")
+	beside, failed := filepath.Glob("internal/slurmcmd/*.go")
 	if err != nil || failed != nil || len(files) < len(past) || len(beside) == 0 {
 		t.Fatal(files, beside, err, failed)
 	}

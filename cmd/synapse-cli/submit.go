@@ -73,7 +73,8 @@ func (a *app) submitCommand() *cobra.Command {
 	f.BoolVar(&s.attach, "attach", false, "wait and show the job's output; Ctrl-C detaches, twice cancels")
 	f.BoolVar(&s.allowInfeasible, "allow-infeasible", false, "queue the job even if no current node can run it")
 	f.StringVar(&s.dryRun, "dry-run", "",
-		"submit nothing: `client` checks the job and prints it as a file, server asks the scheduler for the outcome")
+		"submit nothing: the `mode` client (the default) checks the job and prints it as a file, server asks the scheduler "+
+			"for the outcome")
 	f.Lookup("dry-run").NoOptDefVal = dryClient
 	f.BoolVarP(&a.style.Quiet, "quiet", "q", false, "print only the ID to standard output")
 	f.BoolVar(&a.style.Parsable, "parsable", false, "print only the ID to standard output, as --quiet")

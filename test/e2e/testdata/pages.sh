@@ -99,7 +99,7 @@ file() {
 
 given() {
 	case $1 in
-	docs/reference/cli.md:Where*)
+	"docs/jobs/connect.md:Log in")
 		synapse-cli login head1:9000 --tls keys/admin --name lab
 		synapse-cli token create --role submitter --user ann --out ann.token
 		unset SYNAPSE_SERVER SYNAPSE_TLS ;;
@@ -150,7 +150,7 @@ seen() {
 taken() {
 	case $1 in
 	docs/operate/capacity.md:machines.csv) synapse-cli simulate --synthetic jobs=20 --cluster machines.csv ;;
-	docs/reference/cli.md:cli.yaml) env -u SYNAPSE_SERVER SYNAPSE_CONFIG=cli.yaml synapse-cli get nodes | grep -q '^n1 ' ;;
+	docs/jobs/connect.md:cli.yaml) env -u SYNAPSE_SERVER SYNAPSE_CONFIG=cli.yaml synapse-cli get nodes | grep -q '^n1 ' ;;
 	docs/operate/install.md:hosts.yaml) # each machine has the package and a key
 		printf '#!/bin/sh\ncat >/dev/null; printf "%%s\\n" "version 1" systemd active enabled keyed settings\n' >reach && chmod 755 reach
 		synapse-cli deploy --hosts hosts.yaml --ssh ./reach --dry-run >hosts.txt

@@ -1,0 +1,274 @@
+package main
+
+import (
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/yi-json/synapse/cmd/synapse-cli/internal/exit"
+)
+
+// This file owns the pages in docs/reference/cli: an index, and one page for each command, from the help of the
+// commands. Subcommands are on the page of their parent.
+
+var rewrite = flag.Bool("rewrite", false, "write docs/reference/cli")
+
+const referenceFolder = "../../docs/reference/cli"
+
+// commandGroups are the sections of the index, with their commands in order.
+var commandGroups = []struct {
+	title    string
+	commands []string
+}{
+	{"Submit and change jobs", []string{"submit", "run", "cancel", "hold", "release", "requeue", "priority", "update"}},
+	{"Watch jobs and read output", []string{
+		"get", "describe", "explain", "logs", "attach", "wait", "watch", "events", "top", "web", "history",
+		"efficiency"}},
+	{"Work inside a running task", []string{"exec", "cp", "port-forward"}},
+	{"Operate nodes and queues", []string{
+		"drain", "cordon", "uncordon", "note", "remove", "deploy", "apply", "audit", "debug"}},
+	{"Keys, tokens and logins", []string{
+		"init", "certify", "token", "login", "logout", "contexts", "context", "whoami"}},
+	{"Local clusters and other tools", []string{"up", "simulate", "slurm", "version"}},
+}
+
+// notListed are commands without a page: their own help is complete, they are for packagers, or
+// they only name another command.
+var notListed = []string{"completion", "help", "docs", "suspend"}
+
+// TestCommandReference: docs/reference/cli has a page for each command with the text of its help, and nothing else.
+func TestCommandReference(t *testing.T) {
+	a := &app{name: "synapse-cli", stdout: io.Discard, stderr: io.Discard}
+	root := a.root()
+	root.InitDefaultCompletionCmd()
+	pages := map[string]string{"README.md": indexOfCommands(t, root)}
+	for _, c := range root.Commands() {
+		if !slices.Contains(notListed, c.Name()) {
+			pages[c.Name()+".md"] = pageOfCommand(c)
+		}
+	}
+	if *rewrite {
+		if err := os.MkdirAll(referenceFolder, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		for name, text := range pages { //order: each file once
+			if err := os.WriteFile(filepath.Join(referenceFolder, name), []byte(text), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	files, err := os.ReadDir(referenceFolder)
+	if err != nil || len(files) != len(pages) {
+		t.Errorf("%d files, %d wanted: %v", len(files), len(pages), err)
+	}
+	for name, want := range pages { //order: each file once
+		if text, err := os.ReadFile(filepath.Join(referenceFolder, name)); err != nil || string(text) != want {
+			t.Errorf("docs/reference/cli/%s is not the help: go test ./cmd/synapse-cli -run CommandReference -rewrite",
+				name)
+		}
+	}
+}
+
+// indexOfCommands returns the index: all commands in groups, and what holds for all of them.
+func indexOfCommands(t *testing.T, root *cobra.Command) string {
+	introduction, err := os.ReadFile("testdata/reference.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	head, tail, _ := strings.Cut(string(introduction), "COMMANDS\n")
+	page := head
+	seen := slices.Clone(notListed)
+	for _, group := range commandGroups {
+		page += "## " + group.title + "\n\n| command | purpose |\n|---|---|\n"
+		for _, name := range group.commands {
+			c, _, err := root.Find([]string{name})
+			if err != nil {
+				t.Fatal(err)
+			}
+			seen = append(seen, name)
+			page += fmt.Sprintf("| [%s](%s.md) | %s |\n", name, name, sentenceOf(c.Short))
+		}
+		page += "\n"
+	}
+	for _, c := range root.Commands() {
+		if !slices.Contains(seen, c.Name()) {
+			t.Errorf("%s is in no group of the index", c.Name())
+		}
+	}
+	codes := "| code | meaning |\n|---|---|\n"
+	for _, text := range exit.Texts() {
+		codes += "| " + text.Code + " | " + text.Meaning + " |\n"
+	}
+	codes += "\n" + endOfSentence.ReplaceAllString(exit.JobCodes, "$1\n$2") + "\n"
+	return strings.NewReplacer("GLOBAL FLAGS\n", flagTable(root.PersistentFlags()), "EXIT CODES\n", codes).
+		Replace(page + tail)
+}
+
+// pageOfCommand returns the page of a command and its subcommands.
+func pageOfCommand(c *cobra.Command) string {
+	page := "# synapse-cli " + c.Name() + "\n\n" + bodyOf(c, "##")
+	for _, below := range c.Commands() {
+		page += "\n## " + strings.TrimPrefix(below.CommandPath(), "synapse-cli ") + "\n\n" + bodyOf(below, "###")
+	}
+	return page + "\nThe [index](README.md) has the global flags, the exit codes, and the ways to select jobs " +
+		"and nodes.\n"
+}
+
+// bodyOf returns the help of one command.
+func bodyOf(c *cobra.Command, heading string) string {
+	page := sentenceOf(c.Short) + "\n"
+	if c.Long != "" {
+		page = inMarkdown(c.Long)
+	}
+	if strings.Contains(c.Use, " ") || !c.HasSubCommands() {
+		page += "\n**Usage:** `" + strings.TrimSuffix(c.UseLine(), " [flags]") + "`\n"
+	}
+	if len(c.Aliases) > 0 {
+		page += "\n**Aliases:** `" + strings.Join(c.Aliases, "`, `") + "`\n"
+	}
+	if c.Example != "" {
+		page += "\n**Examples:**\n\n"
+		for line := range strings.Lines(c.Example) {
+			command, comment := strings.TrimSpace(line), ""
+			if at := exampleComment.FindStringIndex(command); at != nil {
+				command, comment = command[:at[0]], ": "+strings.TrimSpace(command[at[1]:])
+			}
+			page += "- `" + command + "`" + comment + "\n"
+		}
+	}
+	return page + tablesOf(c, heading)
+}
+
+// tablesOf returns the tables of a command's own flags. `run` has most flags of `submit`: its page names the others.
+func tablesOf(c *cobra.Command, heading string) string {
+	own := pflag.NewFlagSet("", pflag.ContinueOnError)
+	submit, _, _ := c.Root().Find([]string{"submit"})
+	shared := 0
+	c.LocalNonPersistentFlags().VisitAll(func(f *pflag.Flag) {
+		same := submit.Flags().Lookup(f.Name)
+		switch {
+		case f.Hidden || f.Name == "help":
+		case c.Name() == "run" && same != nil && same.Usage == f.Usage:
+			shared++
+		default:
+			own.AddFlag(f)
+		}
+	})
+	page := ""
+	if own.HasFlags() {
+		page = "\n" + heading + " Flags\n\n"
+	}
+	if shared > 0 {
+		page += "The command also has the flags of [submit](submit.md#flags) for resources, placement, tasks, time " +
+			"and files.\n\n"
+	}
+	if c.Name() == "submit" {
+		for _, group := range flagGroups {
+			shown := pflag.NewFlagSet("", pflag.ContinueOnError)
+			shown.SortFlags = false
+			for _, name := range group.flags {
+				if f := own.Lookup(name); f != nil {
+					shown.AddFlag(f)
+				}
+			}
+			own = without(own, shown)
+			page += "**" + group.title + "**\n\n" + flagTable(shown) + "\n"
+		}
+		page = strings.TrimSuffix(page, "\n")
+	}
+	return page + flagTable(own)
+}
+
+// flagTable returns a table of flags.
+func flagTable(flags *pflag.FlagSet) string {
+	if !flags.HasAvailableFlags() {
+		return ""
+	}
+	table := "| flag | meaning | default |\n|---|---|---|\n"
+	flags.VisitAll(func(f *pflag.Flag) {
+		kind, usage := pflag.UnquoteUsage(f)
+		name := "--" + f.Name
+		if f.Shorthand != "" {
+			name = "-" + f.Shorthand + ", " + name
+		}
+		switch {
+		case f.NoOptDefVal != "" && f.Value.Type() == "string":
+			name += "[=" + strings.ToUpper(kind) + "]"
+		case kind != "" && f.Value.Type() != "bool" && f.Value.Type() != "count":
+			name += " " + strings.TrimSuffix(strings.ToUpper(kind), "S")
+		}
+		usage, value := defaultOf(f, usage)
+		table += fmt.Sprintf("| `%s` | %s | %s |\n", name, sentenceOf(usage), value)
+	})
+	return table
+}
+
+var exampleComment = regexp.MustCompile(` {2,}# `)
+
+var toldDefault = regexp.MustCompile(`(?s)^(.*?)\.? \(default:? (.*?)\)$`)
+
+// defaultOf returns the usage of a flag without its default, and the default.
+func defaultOf(f *pflag.Flag, usage string) (meaning, value string) {
+	usage = strings.Join(strings.Fields(usage), " ")
+	if m := toldDefault.FindStringSubmatch(usage); m != nil {
+		return m[1], withCode(m[2])
+	}
+	if f.DefValue != "" && f.DefValue != "[]" && f.DefValue != "0" && f.DefValue != "false" {
+		value = "`" + strings.Trim(f.DefValue, "[]") + "`"
+	}
+	return usage, value
+}
+
+// sentenceOf makes a sentence of a line of help.
+func sentenceOf(short string) string {
+	text := strings.ReplaceAll(strings.Join(strings.Fields(short), " "), "|", "\\|")
+	if first, _, _ := strings.Cut(text, " "); strings.ToLower(first) == first && !strings.ContainsAny(first, ":[-.=`") {
+		text = strings.ToUpper(text[:1]) + text[1:]
+	}
+	return withCode(strings.TrimSuffix(text, ".") + ".")
+}
+
+var (
+	endOfSentence = regexp.MustCompile("([.:]|\\.`)\\s+([A-Z]|[`0-9-].*\\b(?:is|removes|are|exits|accept)\\b)")
+	flagInText    = regexp.MustCompile(`(^|[\s(])(-{1,2}[a-z][a-z-]*)`)
+)
+
+// withCode returns a text whose flags are code, as its other code is.
+func withCode(text string) string {
+	parts := strings.Split(text, "`")
+	for i := 0; i < len(parts); i += 2 {
+		parts[i] = flagInText.ReplaceAllString(parts[i], "$1`$2`")
+	}
+	return strings.Join(parts, "`")
+}
+
+// inMarkdown returns help with one sentence per line. Tables of the help stay as they are.
+func inMarkdown(long string) string {
+	var page strings.Builder
+	for i, paragraph := range strings.Split(strings.TrimSpace(long), "\n\n") {
+		if i > 0 {
+			page.WriteString("\n")
+		}
+		lead, table, found := strings.Cut("\n"+paragraph, "\n  ")
+		if lead = strings.TrimSpace(lead); lead != "" {
+			lead = strings.Join(strings.Fields(lead), " ")
+			page.WriteString(endOfSentence.ReplaceAllString(withCode(lead), "$1\n$2") + "\n")
+		}
+		if found {
+			if lead != "" {
+				page.WriteString("\n")
+			}
+			page.WriteString("```text\n" + strings.ReplaceAll(table, "\n  ", "\n") + "\n```\n")
+		}
+	}
+	return page.String()
+}
