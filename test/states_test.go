@@ -18,18 +18,17 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// This file keeps docs/contribute/states.md true: the page is what leader.Tables() and worker.Tables() say,
-// and nothing else. That each of these steps is really taken, sim's
-// TestEveryStepIsTaken proves over its seeds. And it keeps the rule that a state has one place
-// where its word stands: a literal compiles wherever a state is asked for, misspelt too.
+// This file compares docs/contribute/states.md with leader.Tables() and worker.Tables().
+// TestEveryStepIsTaken in sim shows that each transition occurs. This file also enforces that the word of a state
+// occurs once, because a misspelt literal compiles wherever a state is expected.
 
 const statesPage = "docs/contribute/states.md"
 
 const statesIntroduction = `# The states of every actor
 
-Written by a test from the tables in ` + "`actors/`" + ` (` + "`go test ./test -run StatesPage -rewrite`" + ` rewrites it). An actor moves only along
-these steps: any other is a panic, because what would follow was never thought through. Another test runs the simulator
-until each of these steps was taken.
+A test writes this page from the tables in ` + "`actors/`" + `: ` + "`go test ./test -run StatesPage -rewrite`" + `.
+An actor changes its state only by these transitions. Any other transition is a panic, because its consequences are unknown.
+Another test runs the simulator until each transition was taken.
 `
 
 var rewrite = flag.Bool("rewrite", false, "write docs/contribute/states.md")
