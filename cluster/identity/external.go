@@ -118,7 +118,7 @@ func readExternal(text []byte) (c externalConfig, err error) {
 	from := yaml.NewDecoder(bytes.NewReader(text))
 	from.KnownFields(true)
 	if err := from.Decode(&c); err != nil && !errors.Is(err, io.EOF) {
-		return c, fmt.Errorf("it must be cluster, cert, key, bundle and ids, as docs/operations.md shows: %w", err)
+		return c, fmt.Errorf("it must be cluster, cert, key, bundle and ids, as docs/operate/spiffe.md shows: %w", err)
 	}
 	return c, c.check()
 }

@@ -298,13 +298,13 @@ func TestExternalConfig(t *testing.T) {
 // yamlBlocks are the examples of a page.
 var yamlBlocks = regexp.MustCompile("(?s)```yaml\n(.*?)```")
 
-// TestExternalPageIsTrue: the example of docs/operations.md is a file that is taken, and says who is who.
+// TestExternalPageIsTrue: the example of docs/operate/spiffe.md is a file that is taken, and says who is who.
 func TestExternalPageIsTrue(t *testing.T) {
-	page := string(must(os.ReadFile("../../docs/operations.md")))
-	_, section, _ := strings.Cut(page, "### An outside issuer\n")
+	page := string(must(os.ReadFile("../../docs/operate/spiffe.md")))
+	_, section, _ := strings.Cut(page, "## Configure\n")
 	block := yamlBlocks.FindStringSubmatch(section)
 	if block == nil {
-		t.Fatal("docs/operations.md has no example below \"An outside issuer\"")
+		t.Fatal("docs/operate/spiffe.md has no example below \"Configure\"")
 	}
 	c, err := readExternal([]byte(block[1]))
 	if err != nil {

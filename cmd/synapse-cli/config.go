@@ -45,7 +45,7 @@ func (a *app) connectionFlags(f *pflag.FlagSet) {
 		"scheduler `host:port` (several are separated by commas), or unix:PATH of a local scheduler's socket")
 	f.StringVar(&a.config.TLS, "tls", "",
 		"use TLS with this `folder` of a user's key and certificate, or with a file that names an outside issuer's "+
-			"certificate (operations.md)")
+			"certificate (docs/operate/spiffe.md)")
 	f.StringVar(&a.config.CA, "ca", "",
 		"use TLS and trust a proxy in front of the scheduler by this `file` of CA certificates")
 	f.StringVar(&a.config.Cert, "cert", "", "client certificate `file` for the proxy")

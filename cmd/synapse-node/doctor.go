@@ -264,7 +264,7 @@ func (x *examiner) listens(flag, at string) doctor.Finding {
 // certificate looks at the machine's key, and makes of it what the schedulers are asked with.
 func (x *examiner) certificate() (*tls.Config, []doctor.Finding) {
 	if x.o.tls == "" {
-		return nil, []doctor.Finding{doctor.Warn("certificate", "see docs/operations.md, \"TLS\"",
+		return nil, []doctor.Finding{doctor.Warn("certificate", "see docs/operate/tls.md",
 			"without --tls whoever reaches the scheduler commands this machine")}
 	}
 	if _, err := os.Stat(x.o.tls); err != nil && x.o.token != "" {
@@ -303,7 +303,7 @@ func (x *examiner) certificate() (*tls.Config, []doctor.Finding) {
 
 // external looks at a certificate of an outside issuer.
 func (x *examiner) external() (*tls.Config, []doctor.Finding) {
-	const way = "do what it says, and see docs/operations.md, \"An outside issuer\""
+	const way = "do what it says, and see docs/operate/spiffe.md"
 	of, err := identity.OpenExternal(x.o.tls)
 	if err == nil {
 		err = of.Pair().Late(x.now())

@@ -74,7 +74,7 @@ func (o *options) flags(f *pflag.FlagSet) {
 	f.StringSliceVar(&o.join, "join", nil, "`host:port` of every scheduler, separated by commas")
 	f.StringVar(&o.tls, "tls", "",
 		"use TLS only: `folder` of this node's key and certificate, which names the node, or a file that\n"+
-			"names an outside issuer's certificate (operations.md).\n"+
+			"names an outside issuer's certificate (docs/operate/spiffe.md).\n"+
 			"Default: the folder tls of --data-dir, if that folder exists or --token is set")
 	f.StringVar(&o.token, "token", "",
 		"`file` of a join token (- is standard input); creates the folder of --tls if it does not exist")
@@ -99,7 +99,7 @@ func (o *options) flags(f *pflag.FlagSet) {
 	f.StringVar(&o.ociRuntime, "oci-runtime", "",
 		"OCI runtime `program` for --driver oci (default: crun or runc in PATH)")
 	f.StringVar(&o.policyFile, "job-policy", "",
-		"root-owned `file` that restricts jobs on this node (see docs/runtime.md)")
+		"root-owned `file` that restricts jobs on this node (docs/operate/node-policy.md)")
 	f.StringVar(&o.uidRange, "uids", topology.DefaultUIDs,
 		"uid range `first-last` for jobs that name no user, or root; none disables separate uids. Must equal --uids of "+
 			"the scheduler")

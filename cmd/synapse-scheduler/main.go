@@ -103,7 +103,7 @@ func (o *options) flags(f *pflag.FlagSet) {
 	f.StringVar(&o.dataDir, "data-dir", unixsocket.DataDir, "data `folder`, with the records if --store is sqlite")
 	f.StringVar(&o.tls, "tls", "",
 		"use TLS only: `folder` of this scheduler from synapse-cli init, or a file that names an\n"+
-			"outside issuer's certificate (operations.md)")
+			"outside issuer's certificate (docs/operate/spiffe.md)")
 	f.CountVar(&o.insecure, "insecure",
 		"allow plaintext on an address other than loopback: anyone who can reach the port controls the cluster; give "+
 			"the flag twice")
@@ -116,7 +116,7 @@ func (o *options) flags(f *pflag.FlagSet) {
 	f.StringVar(&o.secretsKey, "secrets-key", "",
 		"`file` of the keys that encrypt job secrets (default: "+secretseal.FileName+" in, or next to, the --tls path)")
 	f.StringVar(&o.oidcFile, "oidc", "",
-		"`file` with the settings of an OpenID Connect issuer for user logins (operations.md); requires --tls")
+		"`file` with the settings of an OpenID Connect issuer for user logins (docs/operate/oidc.md); requires --tls")
 	f.StringVar(&o.store, "store", storeSQLite,
 		"record store: sqlite (in the data folder), memory (lost on exit), or a postgres:// `URL`")
 	f.StringSliceVar(&o.levels, "levels", []string{"zone", "block", "rack"},

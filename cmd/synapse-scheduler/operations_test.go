@@ -92,12 +92,33 @@ func TestOperationsPageIsTrue(t *testing.T) {
 			t.Errorf("no program writes %q", m[1])
 		}
 	}
+}
+
+// TestPagesNameSchedulerFlags looks up each flag of a command of the scheduler in all pages.
+func TestPagesNameSchedulerFlags(t *testing.T) {
+	found := 0
 	known := command()
-	for _, m := range flags.FindAllStringSubmatch(string(page), -1) {
-		for _, flag := range named.FindAllStringSubmatch(m[1], -1) {
-			if known.Flags().Lookup(flag[1]) == nil {
-				t.Errorf("there is no flag --%s: %s", flag[1], m[0])
+	for _, pattern := range []string{"../../docs/*.md", "../../docs/*/*.md"} {
+		pages, err := filepath.Glob(pattern)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, path := range pages {
+			page, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, m := range flags.FindAllStringSubmatch(string(page), -1) {
+				for _, flag := range named.FindAllStringSubmatch(m[1], -1) {
+					found++
+					if known.Flags().Lookup(flag[1]) == nil {
+						t.Errorf("%s: there is no flag --%s: %s", path, flag[1], m[0])
+					}
+				}
 			}
 		}
+	}
+	if found < 12 {
+		t.Errorf("only %d flags were found on the pages", found)
 	}
 }

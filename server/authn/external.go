@@ -15,7 +15,7 @@ import (
 // errExternal is why whoever asks for something that our own authority would sign, or shows a token that names our
 // root, is refused.
 var errExternal = errors.New("its certificates are an outside issuer's here: nobody joins or renews over this wire, " +
-	"and no token counts; it needs a certificate of that issuer (docs/operations.md, \"An outside issuer\")")
+	"and no token counts; it needs a certificate of that issuer (docs/operate/spiffe.md)")
 
 // ownAlone are the protocols of a cluster that has its own authorities.
 var ownAlone = append([]string{credential.ProtocolRenewal}, bareProtocols...)

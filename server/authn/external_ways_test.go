@@ -10,8 +10,8 @@ import (
 	"github.com/yi-json/synapse/test/spiffe"
 )
 
-// This file owns the ways out where an outside issuer signs: they are those of docs/operations.md. Files are replaced,
-// and nothing is started again.
+// This file owns the ways out where an outside issuer signs: they are those of docs/operate/spiffe.md. Files are
+// replaced, and nothing is started again.
 
 // signed has somebody's files replaced by what an issuer signs, believing its root and those of others.
 func (o outsider) signed(by *spiffe.Issuer, others ...*spiffe.Issuer) {

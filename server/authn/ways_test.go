@@ -14,7 +14,7 @@ import (
 )
 
 // This file owns the ways out: an authority that is over, lost or stolen, and a root that is replaced. They are those
-// of docs/operations.md, each as it is told there.
+// of docs/operate/rotate-keys.md, each as it is described there.
 
 // rooted is a cluster whose root is at hand.
 func rooted(t *testing.T, made time.Time) (root *identity.Folder, authority func(at time.Time) *identity.Folder) {

@@ -105,11 +105,11 @@ given() {
 		unset SYNAPSE_SERVER SYNAPSE_TLS ;;
 	"docs/reference/metrics.md:The scheduler's port")
 		[[ -n ${plain:-} ]] || begin plain 'Synapse Master running on' synapse-scheduler --listen 127.0.0.1:9000 --store memory --data-dir "$lab/plain" ;;
-	"docs/operations.md:From plaintext to TLS") mkdir other && cd other ;;
-	"docs/operations.md:The audit") # heads are told at the end, and every minute
+	"docs/operate/tls.md:From plaintext to TLS") mkdir other && cd other ;;
+	"docs/operate/audit.md:Verify the log") # heads are told at the end, and every minute
 		end TERM synapse_scheduler && mv "$lab/log/synapse-scheduler.log" told.log
 		synapse-scheduler --listen 10.0.0.7:9000 --tls keys/scheduler && mv told.log scheduler.log ;;
-	"docs/operations.md:Secrets of jobs")
+	"docs/operate/secrets.md:Submit a job with secrets")
 		echo word >token.txt && echo key >key.pem && printf '#!/bin/sh\n' >train.sh && chmod 600 token.txt key.pem ;;
 	"docs/operations.md:Backup and restore")
 		[[ ! -e /var/backups/synapse-2026-01-31.db ]] || { end TERM synapse_scheduler && mv /var/lib/synapse "$lab/old"; } ;;
@@ -122,12 +122,12 @@ given() {
 
 seen() {
 	case $1 in
-	docs/operations.md:Starting)
+	"docs/operate/run.md:Start a scheduler and a node")
 		[[ -e /var/lib/synapse ]] || return 0
 		synapse-cli get nodes --no-headers | grep -q ' up '
 		end TERM synapse_node && end TERM synapse_scheduler && rm -rf /var/lib/synapse* ;;
-	docs/operations.md:TLS)
-		[[ -z ${keys:-} ]] || { rm -r "$HOME/.config"; return 0; } # ann's is another home
+	"docs/operate/users-and-tokens.md:Give a colleague access") rm -rf "$HOME/.config" ;; # ann's is another home
+	"docs/operate/tls.md:Start a cluster")
 		keys=$PWD/keys && admin
 		command synapse-cli get nodes --no-headers | grep -q '^n17 *up '
 		synapse-cli token create --by keys/scheduler --uses 4 --out more.token
@@ -135,9 +135,9 @@ seen() {
 			begin "n$n" 'Welcome to Synapse' synapse-node --join 10.0.0.7:9000 --token more.token --id n$n \
 				--data-dir "$lab/n$n" --gpus 8 --cpus 32 --memory 256Gi
 		done ;;
-	"docs/operations.md:On the scheduler's own machine")
+	"docs/operate/tls.md:Access on the scheduler's host")
 		sudo synapse-cli whoami | grep -q "root, admin of cluster research, by the scheduler's socket on this machine" ;;
-	"docs/operations.md:From plaintext to TLS") cd .. ;;
+	"docs/operate/tls.md:From plaintext to TLS") cd .. ;;
 	"docs/operations.md:Backup and restore")
 		kill -0 "$synapse_scheduler" 2>/dev/null || synapse-scheduler --listen 10.0.0.7:9000 --tls keys/scheduler ;;
 	"docs/operate/web.md:The page") # its first block is of no scheduler's page
@@ -155,20 +155,21 @@ taken() {
 		printf '#!/bin/sh\ncat >/dev/null; printf "%%s\\n" "version 1" systemd active enabled keyed settings\n' >reach && chmod 755 reach
 		synapse-cli deploy --hosts hosts.yaml --ssh ./reach --dry-run >hosts.txt
 		[[ $(grep -c ' to do: writes its settings$' hosts.txt) = 41 ]] ;;
-	docs/operations.md:oidc.yaml)
+	docs/operate/oidc.md:oidc.yaml)
 		cp keys/admin/ca.pem /etc/synapse/issuer.pem
 		synapse-scheduler config check --oidc oidc.yaml --tls keys/scheduler ;;
-	docs/operations.md:denied/denylist)
+	docs/operate/rotate-keys.md:denied/denylist)
 		cp -rn keys/scheduler/. denied
 		begin denying 'Synapse Master running on' synapse-scheduler --listen 127.0.0.1:0 --store memory --data-dir "$lab/denying" --tls denied
 		end TERM denying ;;
 	docs/operations.md:scheduler.yaml) echo word >/etc/synapse/chat.token && synapse-scheduler config check --config scheduler.yaml ;;
+	docs/operate/scheduling-policy.md:scheduler.yaml) synapse-scheduler config check --config scheduler.yaml ;;
 	docs/operations.md:node.yaml) cat /etc/synapse/node.yaml node.yaml >whole.yaml && synapse-node config check --config whole.yaml ;;
 	docs/explain/preemption.md:nlp.yaml)
 		{ printf 'apiVersion: synapse/v1\nkind: Queues\ndefault: nlp\nqueues:\n' && cat nlp.yaml; } >queues.yaml
 		synapse-cli apply -f queues.yaml --dry-run ;;
 	docs/operate/queues.md:queues.yaml) synapse-cli apply -f queues.yaml --dry-run ;;
-	docs/runtime.md:policy.yaml)
+	docs/operate/node-policy.md:policy.yaml)
 		mkdir -p /srv/{data,scratch,images} && sed -i 's#path: /#path: /srv/#' policy.yaml
 		synapse-node config check --config /etc/synapse/node.yaml --job-policy policy.yaml ;;
 	*) echo "$1 is taken by nobody" >&2 && return 1 ;;
