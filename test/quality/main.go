@@ -114,9 +114,9 @@ func drawn() []scenario {
 	}
 }
 
-const described = "No TRACES: docs/reports/quality.md says which published traces its figures are of. " +
-	"With TRACES=DIR this command wants\nthem there as NAME.csv.gz of the columns that " +
-	"docs/operate/capacity.md lists, and limits in NAME_extra.csv.gz. These are of\nworkloads that are drawn:\n"
+const described = "No TRACES: these are the results of drawn workloads. docs/reports/quality.md names the published\n" +
+	"traces. TRACES=DIR needs them as NAME.csv.gz, with the columns of docs/operate/capacity.md, and limits in\n" +
+	"NAME_extra.csv.gz.\n"
 
 // run replays all that is wanted, prints the tables, and writes them.
 func (s study) run(out, progress io.Writer) error {

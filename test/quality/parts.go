@@ -15,7 +15,7 @@ import (
 const eachPart = "each"
 
 // runParts replays the cases under the default policy without a part of it, or without each, and prints them. It writes
-// nothing: docs/reports/quality.md has a table of its own for them.
+// nothing: docs/reports/quality-details.md has a table of its own for them.
 func (s study) runParts(out, progress io.Writer) error {
 	parts := []string{s.without}
 	if s.without == eachPart {

@@ -11,8 +11,8 @@ import (
 // This file owns how the figures look: as the tables of docs/reports/quality.md.
 
 const (
-	head = "| | runs | wait, mean | over `sjf`'s | over `easy`'s | gangs' | over `easy`'s | p99 | longest | " +
-		"over `easy`'s | util | rack | free while a job fits | slips | told | cover |\n" +
+	head = "| case | runs | mean wait | ÷ `sjf` | ÷ `easy` | gangs' wait | ÷ `easy` | p99 | longest | ÷ `easy` | " +
+		"util | rack | idle | overruns | estimated | cover |\n" +
 		"|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|\n"
 	instrumentHead = "| mean wait in seconds | fifo | greedy | easy | sjf |\n|---|---|---|---|---|\n"
 
