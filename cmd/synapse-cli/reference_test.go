@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/yi-json/synapse/cmd/internal/manual"
 	"github.com/yi-json/synapse/cmd/synapse-cli/internal/exit"
 )
 
@@ -21,6 +22,9 @@ import (
 // commands. Subcommands are on the page of their parent.
 
 var rewrite = flag.Bool("rewrite", false, "write docs/reference/cli")
+
+// exampleComment begins the comment of an example.
+var exampleComment = regexp.MustCompile(` {2,}# `)
 
 const referenceFolder = "../../docs/reference/cli"
 
@@ -95,7 +99,7 @@ func indexOfCommands(t *testing.T, root *cobra.Command) string {
 				t.Fatal(err)
 			}
 			seen = append(seen, name)
-			page += fmt.Sprintf("| [%s](%s.md) | %s |\n", name, name, sentenceOf(c.Short))
+			page += fmt.Sprintf("| [%s](%s.md) | %s |\n", name, name, manual.Sentence(c.Short))
 		}
 		page += "\n"
 	}
@@ -108,8 +112,8 @@ func indexOfCommands(t *testing.T, root *cobra.Command) string {
 	for _, text := range exit.Texts() {
 		codes += "| " + text.Code + " | " + text.Meaning + " |\n"
 	}
-	codes += "\n" + endOfSentence.ReplaceAllString(exit.JobCodes, "$1\n$2") + "\n"
-	return strings.NewReplacer("GLOBAL FLAGS\n", flagTable(root.PersistentFlags()), "EXIT CODES\n", codes).
+	codes += "\n" + manual.Markdown(exit.JobCodes)
+	return strings.NewReplacer("GLOBAL FLAGS\n", manual.FlagTable(root.PersistentFlags()), "EXIT CODES\n", codes).
 		Replace(page + tail)
 }
 
@@ -125,9 +129,9 @@ func pageOfCommand(c *cobra.Command) string {
 
 // bodyOf returns the help of one command.
 func bodyOf(c *cobra.Command, heading string) string {
-	page := sentenceOf(c.Short) + "\n"
+	page := manual.Sentence(c.Short) + "\n"
 	if c.Long != "" {
-		page = inMarkdown(c.Long)
+		page = manual.Markdown(c.Long)
 	}
 	if strings.Contains(c.Use, " ") || !c.HasSubCommands() {
 		page += "\n**Usage:** `" + strings.TrimSuffix(c.UseLine(), " [flags]") + "`\n"
@@ -181,94 +185,9 @@ func tablesOf(c *cobra.Command, heading string) string {
 				}
 			}
 			own = without(own, shown)
-			page += "**" + group.title + "**\n\n" + flagTable(shown) + "\n"
+			page += "**" + group.title + "**\n\n" + manual.FlagTable(shown) + "\n"
 		}
 		page = strings.TrimSuffix(page, "\n")
 	}
-	return page + flagTable(own)
-}
-
-// flagTable returns a table of flags.
-func flagTable(flags *pflag.FlagSet) string {
-	if !flags.HasAvailableFlags() {
-		return ""
-	}
-	table := "| flag | meaning | default |\n|---|---|---|\n"
-	flags.VisitAll(func(f *pflag.Flag) {
-		kind, usage := pflag.UnquoteUsage(f)
-		name := "--" + f.Name
-		if f.Shorthand != "" {
-			name = "-" + f.Shorthand + ", " + name
-		}
-		switch {
-		case f.NoOptDefVal != "" && f.Value.Type() == "string":
-			name += "[=" + strings.ToUpper(kind) + "]"
-		case kind != "" && f.Value.Type() != "bool" && f.Value.Type() != "count":
-			name += " " + strings.TrimSuffix(strings.ToUpper(kind), "S")
-		}
-		usage, value := defaultOf(f, usage)
-		table += fmt.Sprintf("| `%s` | %s | %s |\n", name, sentenceOf(usage), value)
-	})
-	return table
-}
-
-var exampleComment = regexp.MustCompile(` {2,}# `)
-
-var toldDefault = regexp.MustCompile(`(?s)^(.*?)\.? \(default:? (.*?)\)$`)
-
-// defaultOf returns the usage of a flag without its default, and the default.
-func defaultOf(f *pflag.Flag, usage string) (meaning, value string) {
-	usage = strings.Join(strings.Fields(usage), " ")
-	if m := toldDefault.FindStringSubmatch(usage); m != nil {
-		return m[1], withCode(m[2])
-	}
-	if f.DefValue != "" && f.DefValue != "[]" && f.DefValue != "0" && f.DefValue != "false" {
-		value = "`" + strings.Trim(f.DefValue, "[]") + "`"
-	}
-	return usage, value
-}
-
-// sentenceOf makes a sentence of a line of help.
-func sentenceOf(short string) string {
-	text := strings.ReplaceAll(strings.Join(strings.Fields(short), " "), "|", "\\|")
-	if first, _, _ := strings.Cut(text, " "); strings.ToLower(first) == first && !strings.ContainsAny(first, ":[-.=`") {
-		text = strings.ToUpper(text[:1]) + text[1:]
-	}
-	return withCode(strings.TrimSuffix(text, ".") + ".")
-}
-
-var (
-	endOfSentence = regexp.MustCompile("([.:]|\\.`)\\s+([A-Z]|[`0-9-].*\\b(?:is|removes|are|exits|accept)\\b)")
-	flagInText    = regexp.MustCompile(`(^|[\s(])(-{1,2}[a-z][a-z-]*)`)
-)
-
-// withCode returns a text whose flags are code, as its other code is.
-func withCode(text string) string {
-	parts := strings.Split(text, "`")
-	for i := 0; i < len(parts); i += 2 {
-		parts[i] = flagInText.ReplaceAllString(parts[i], "$1`$2`")
-	}
-	return strings.Join(parts, "`")
-}
-
-// inMarkdown returns help with one sentence per line. Tables of the help stay as they are.
-func inMarkdown(long string) string {
-	var page strings.Builder
-	for i, paragraph := range strings.Split(strings.TrimSpace(long), "\n\n") {
-		if i > 0 {
-			page.WriteString("\n")
-		}
-		lead, table, found := strings.Cut("\n"+paragraph, "\n  ")
-		if lead = strings.TrimSpace(lead); lead != "" {
-			lead = strings.Join(strings.Fields(lead), " ")
-			page.WriteString(endOfSentence.ReplaceAllString(withCode(lead), "$1\n$2") + "\n")
-		}
-		if found {
-			if lead != "" {
-				page.WriteString("\n")
-			}
-			page.WriteString("```text\n" + strings.ReplaceAll(table, "\n  ", "\n") + "\n```\n")
-		}
-	}
-	return page.String()
+	return page + manual.FlagTable(own)
 }

@@ -101,3 +101,23 @@ func TestExitTexts(t *testing.T) {
 		t.Error("the list of launchers in testdata/environment.txt has seven")
 	}
 }
+
+// TestManPages: a man page keeps the lines of a table, and describes a command that has a short text only.
+func TestManPages(t *testing.T) {
+	dir := t.TempDir()
+	var out bytes.Buffer
+	lookup := func(string) (string, bool) { return "", false }
+	if code := run([]string{"synapse-cli", "docs", "man", dir}, strings.NewReader(""), &out, &out,
+		lookup); code != exit.OK {
+		t.Fatal(code, out.String())
+	}
+	for name, want := range map[string]string{
+		"efficiency": "\nstarting       Reserved", "simulate": "\nsacct    Output of", "drain": "\nDrain nodes: " +
+			"start nothing new",
+	} {
+		if text,
+			err := os.ReadFile(dir + "/synapse-cli-" + name + ".1"); err != nil || !strings.Contains(string(text), want) {
+			t.Errorf("%s has no line %q (%v):\n%s", name, want, err, text)
+		}
+	}
+}

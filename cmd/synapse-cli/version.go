@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra/doc"
 
 	client "github.com/yi-json/synapse/clients/go"
+	"github.com/yi-json/synapse/cmd/internal/manual"
 	"github.com/yi-json/synapse/cmd/synapse-cli/internal/exit"
 	"github.com/yi-json/synapse/cmd/synapse-cli/internal/show"
 	"github.com/yi-json/synapse/server/api"
@@ -108,6 +109,7 @@ func (a *app) docsCommand() *cobra.Command {
 			}
 			root := c.Root()
 			root.DisableAutoGenTag = true
+			forMan(root)
 			// A fixed date, so that the same version gives the same pages.
 			date := time.Unix(0, 0).UTC()
 			return doc.GenManTree(root, &doc.GenManHeader{Section: "1", Source: "Synapse " + versionOf(), Manual: "Synapse",
@@ -115,4 +117,14 @@ func (a *app) docsCommand() *cobra.Command {
 		},
 	})
 	return c
+}
+
+// forMan prepares the help of a command, and of those below it, for man pages.
+func forMan(c *cobra.Command) {
+	if c.Long = manual.ForMan(c.Long); c.Long == "" {
+		c.Long = manual.Sentence(c.Short)
+	}
+	for _, below := range c.Commands() {
+		forMan(below)
+	}
 }

@@ -71,7 +71,7 @@ func reading() daemon.Reading {
 }
 
 func (o *options) flags(f *pflag.FlagSet) {
-	f.StringSliceVar(&o.join, "join", nil, "`host:port` of every scheduler, separated by commas")
+	f.StringSliceVar(&o.join, "join", nil, "address `host:port` of every scheduler, separated by commas")
 	f.StringVar(&o.tls, "tls", "",
 		"use TLS only: `folder` of this node's key and certificate, which names the node, or a file that\n"+
 			"names an outside issuer's certificate (docs/operate/spiffe.md).\n"+
@@ -80,7 +80,7 @@ func (o *options) flags(f *pflag.FlagSet) {
 		"`file` of a join token (- is standard input); creates the folder of --tls if it does not exist")
 	f.StringVar(&o.dataDir, "data-dir", "/var/lib/synapse-node", "`folder` for the node's id, its ledger and its tasks")
 	f.StringSliceVar(&o.hide, "hide", nil,
-		"`folders` to hide from all tasks, in addition to those of --data-dir and --tls")
+		"list of `folders` to hide from all tasks, in addition to those of --data-dir and --tls")
 	f.StringVar(&o.id, "id", "", "`name` of the node in the cluster (default: generated once)")
 	f.StringVar(&o.topology, "topology", "", "position in the topology tree, coarse to fine, as `level=domain,…`")
 	f.StringVar(&o.labels, "labels", "", "node labels for nodeSelector in jobs, as `key=value,…`")

@@ -96,10 +96,11 @@ type options struct {
 }
 
 func (o *options) flags(f *pflag.FlagSet) {
-	f.StringVar(&o.listen, "listen", "127.0.0.1:9000", "`host:port` for nodes and clients; port 0 picks a free port")
+	f.StringVar(&o.listen, "listen", "127.0.0.1:9000",
+		"listening address `host:port` for nodes and clients; port 0 picks a free port")
 	f.StringVar(&o.listenFile, "listen-file", "", "`file` to write the listening address to")
 	f.StringVar(&o.advertise, "advertise", "",
-		"`host:port` that nodes and clients connect to (default: the listening address)")
+		"address `host:port` that nodes and clients connect to (default: the listening address)")
 	f.StringVar(&o.dataDir, "data-dir", unixsocket.DataDir, "data `folder`, with the records if --store is sqlite")
 	f.StringVar(&o.tls, "tls", "",
 		"use TLS only: `folder` of this scheduler from synapse-cli init, or a file that names an\n"+

@@ -14,10 +14,11 @@ func Texts() []CodeText {
 		{"2", "Usage error: the command line, a file or a value is invalid."},
 		{"3", "Not found: the job, node, queue or file does not exist."},
 		{"4", "Conflict: the state does not allow the change, such as a requeue of a finished job."},
-		{"5", "Not allowed: authentication failed, the role lacks the right, or a limit per owner is reached."},
+		{"5", "Not allowed: authentication failed, the role lacks the right, or the queue has a limit per owner."},
 		{"6", "Timed out: `--timeout` of the command, or the time limit of the job."},
 		{"7", "Infeasible: the job can never run on this cluster."},
-		{"8", "Unavailable: no scheduler answered within `--retry`, or the connection was lost."},
+		{"8", "Unavailable: no scheduler answered within `--retry`, the connection was lost, or a rate limit or " +
+			"owner limit is reached."},
 		{"125", "Exec session not run: the node could not start it. The code 126 means that the command is not " +
 			"executable, and " +
 			"127 that it was not found."},

@@ -1,0 +1,98 @@
+package jobfile
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+)
+
+// This file owns the page docs/reference/queues-yaml.md. The keys are those that are read (queues.go).
+
+const queuesPage = "../../../docs/reference/queues-yaml.md"
+
+const queuesStart = `# queues.yaml
+
+A queue file describes all queues of a cluster.
+` + "`synapse-cli apply -f FILE`" + ` applies it, ` + "`apply --dry-run`" + ` shows its effect, and ` + "`get queues -o yaml`" + ` writes the current one.
+The page [queues](../operate/queues.md) has examples, and explains quotas, limits and access.
+
+- *Inherited* means: an unset key has the value of the parent queue.
+- An *amount map* has amounts of ` + "`gpu`" + `, a GPU type such as ` + "`h100`, `cpu` and `memory`" + `.
+  Resources that are not listed are not limited.
+- An unknown key is an error with line, column and the nearest known key.
+
+` + "`go test ./clients/go/jobfile -run QueuesPage -rewrite`" + ` writes this page from the code that reads queue files.
+`
+
+// queueText describes a key of a queue file.
+type queueText struct{ meaning, format, unset string }
+
+// queueTexts describe the keys in the order of the sections. A key of a section of its own has no text.
+var queueTexts = []queueText{
+	{"Version of the file format.", "`synapse/v1`", "required"},
+	{"Kind of the document.", "`Queues`", "required"},
+	{"Revision that the file replaces. If another revision is current, `apply` ends with code 4.", "whole number",
+		"replaces any revision"},
+	{"Queue of jobs that name none.", "name", "such jobs are refused"},
+	{"List of queues.", "list", "required"},
+	{"Name of the queue.", "a-z, 0-9, '-'", "required"},
+	{"Parent queue.", "name", "a queue at the top"},
+	{"Assured resources of the queue and its descendants.", "`{gpu: 256, h100: 64}`",
+		"shares the parent's quota with its siblings"},
+	{"Hard cap of the queue and its descendants.", "`{gpu: 512}`", "no cap"},
+	{"Share of borrowed resources, relative to the sibling queues.", "whole number", "1"},
+	{"Order of jobs in the queue.", "`expected`, `fifo`, `fair`", "inherited, else the cluster's order"},
+	{"Node labels that jobs of the queue require, in addition to their own.", "`{pool: a}`", "inherited"},
+	{"Caps for one owner: an amount map, and numbers of nodes, running jobs and waiting jobs.",
+		"`{gpu: 64, running: 500, waiting: 5000}`", "inherited"},
+	{"Owners and groups that may submit jobs. Lists of the parents also apply.", "`[ann, \"group:ml\"]`", "all users"},
+	{"Time limit of jobs that set none; 0 sets no limit.", "span", "inherited, else the maximum"},
+	{"Highest time limit that a job may set.", "span", "inherited, else no maximum"},
+	{"Priority of jobs that set none.", "whole number", "inherited, else 0"},
+	{"Highest priority that a job may set.", "whole number", "inherited, else no maximum"},
+	{"Preemption of jobs with lower priority in the same queue.", "`true`, `false`", "inherited, else false"},
+	{"Preemption of jobs in other queues that use more than their quota.", "`true`, `false`", "inherited, else false"},
+	{"Preemption of jobs in the same queue that are expected to run much longer.", "`true`, `false`",
+		"inherited, else false"},
+	{"Minimum run time before a job of this queue can be preempted.", "span", "inherited, else 10m (1h for `shortest`)"},
+}
+
+// TestQueuesPage: the page has a text for each key that is read, and nothing else.
+func TestQueuesPage(t *testing.T) {
+	all := queuesFile().sections
+	isSection := map[string]bool{"queues": false}
+	for _, s := range all {
+		isSection[s.path] = true
+	}
+	page, n := queuesStart, 0
+	for _, s := range all {
+		title := "Top level"
+		if s.path != "" {
+			title = "`" + s.path + "`"
+		}
+		page += "\n## " + title + "\n\n| key | meaning | format | if unset |\n|---|---|---|---|\n"
+		for _, k := range s.keys {
+			if k.read == nil || isSection[join(s.path, k.name)] {
+				continue
+			}
+			if n++; n <= len(queueTexts) {
+				text := queueTexts[n-1]
+				page += fmt.Sprintf("| `%s` | %s | %s | %s |\n", k.name, text.meaning, text.format, text.unset)
+			}
+		}
+	}
+	if n != len(queueTexts) {
+		t.Fatalf("%d keys have %d texts", n, len(queueTexts))
+	}
+	page = strings.ReplaceAll(page, "queues[]", "queues")
+	if f := flag.Lookup("rewrite"); f != nil && f.Value.String() == "true" {
+		if err := os.WriteFile(queuesPage, []byte(page), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if text, err := os.ReadFile(queuesPage); err != nil || string(text) != page {
+		t.Errorf("docs/reference/queues-yaml.md is not what the code reads (%v): run it with -rewrite", err)
+	}
+}

@@ -1,0 +1,148 @@
+package main
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/yi-json/synapse/cmd/internal/manual"
+	"github.com/yi-json/synapse/runtime/health"
+	"github.com/yi-json/synapse/runtime/hostpolicy"
+)
+
+// This file owns the page docs/reference/node-yaml.md, and the comments of deploy/etc/node.yaml.
+
+var rewrite = flag.Bool("rewrite", false, "write docs/reference/node-yaml.md and deploy/etc/node.yaml")
+
+const (
+	settingsPage = "../../docs/reference/node-yaml.md"
+	settingsFile = "../../deploy/etc/node.yaml"
+)
+
+const settingsStart = `# node.yaml
+
+` + "`/etc/synapse/node.yaml`" + ` has the settings of the node agent ` + "`synapse-node`" + `; ` + "`--config " +
+	"FILE`" + ` names another file.
+Each key is the name of a flag.
+The environment has the same settings: the key ` + "`data-dir`" + ` is ` + "`SYNAPSE_NODE_DATA_DIR`" + `.
+The command line overrides the environment, and the environment overrides the file.
+
+- ` + "`synapse-node config check --config FILE`" + ` reports every error with line and column.
+- ` + "`synapse-node config show --config FILE`" + ` shows each setting with its source.
+- ` + "`synapse-node doctor --config FILE`" + ` checks the node, with a fix for each problem.
+- Restart the agent to apply a change. Running tasks continue.
+
+` + "`go test ./cmd/synapse-node -run SettingsPage -rewrite`" + ` writes this page from the flags and keys.
+
+## Settings
+
+`
+
+// checkTexts describe the keys of a check of the section health, in their order.
+var checkTexts = []manual.Text{
+	{Meaning: "Built-in check: `clock`, `disk`, `gpus`, `memory`, `mount` or `ports`.", Example: "disk"},
+	{Meaning: "Program and arguments, instead of `check`. Exit code 0 means healthy.",
+		Example: "[/usr/local/sbin/check-fabric, mlx5_0]"},
+	{Meaning: "Maximum duration of the check, up to 10m.", Example: "20s"},
+	{Meaning: "Occasions of the check: the start of the agent, each preparation of a gang, a failed task.",
+		Example: "[join, prepare, failure]"},
+	{Meaning: "Path of `disk` and `mount`.", Example: "/scratch"},
+	{Meaning: "Minimum of `disk` (free space) and `memory` (installed memory).", Example: "50Gi"},
+	{Meaning: "Maximum difference of `clock` to the scheduler's clock.", Example: "1s"},
+	{Meaning: "InfiniBand cards of `ports`; all cards if unset.", Example: "[mlx5_0, mlx5_1]"},
+}
+
+// policyTexts describe the keys of the file of --job-policy, in their order.
+var policyTexts = []manual.Text{
+	{Meaning: "Lowest uid that a job may run as; 1000 by default.", Example: "5000"},
+	{Meaning: "Account of each owner. Jobs of these owners run as this account only. Needs `tls`.",
+		Example: "{alice: alice}"},
+	{Meaning: "Groups whose members no job runs as, unless `users.owners` names the account.", Example: "[root, " +
+		"sudo, docker]"},
+	{Meaning: "Permission for each job to run as any account. This is insecure.", Example: "false"},
+	{Meaning: "Directory that jobs may mount. Without `mounts`, jobs may mount what their user can reach.",
+		Example: "/data"},
+	{Meaning: "Restriction of the directory to read-only mounts.", Example: "true"},
+	{Meaning: "Allowed file system types of the directory; by default, all types that store files.", Example: "[nfs4]"},
+	{Meaning: "Directories for images that jobs name by path; by default, all that the task's user can read.",
+		Example: "[/srv/images]"},
+	{Meaning: "Hosts that images may come from; by default all, except the node's loopback.", Example: "[ghcr.io]"},
+	{Meaning: "Device files that jobs may mount; by default none.", Example: "[/dev/fuse]"},
+	{Meaning: "Permission for tasks to select NUMA nodes for their memory; false by default.", Example: "true"},
+	{Meaning: "Destinations that are closed by default: `schedulers` (their ports) and `metadata` (the cloud's " +
+		"metadata " +
+		"service).", Example: "[metadata]"},
+	{Meaning: "Name servers of private networks, as IPv4 addresses; by default, those of the node.",
+		Example: "[10.0.0.2]"},
+	{Meaning: "Permission for jobs with the image `host`; true by default.", Example: "false"},
+	{Meaning: "Permission for jobs without a container; true by default.", Example: "false"},
+}
+
+// keysOf returns the YAML keys of a type, in order.
+func keysOf(prefix string, of reflect.Type) (keys []string) {
+	for i := range of.NumField() {
+		name, field := of.Field(i).Tag.Get("yaml"), of.Field(i).Type
+		switch {
+		case name == "-" || name == "":
+		case field.Kind() == reflect.Slice && field.Elem().PkgPath() == of.PkgPath():
+			keys = append(keys, keysOf(prefix+name+"[].", field.Elem())...)
+		case field.Kind() == reflect.Struct && field.PkgPath() == of.PkgPath():
+			keys = append(keys, keysOf(prefix+name+".", field)...)
+		default:
+			keys = append(keys, prefix+name)
+		}
+	}
+	return keys
+}
+
+// sectionsOfPage returns the parts of the page about the section and the job policy.
+func sectionsOfPage(t *testing.T) string {
+	c := &checkSettings{name: "x", timeout: 30 * time.Second, when: health.Join | health.Failure, most: 5 * time.Second}
+	checks, err := manual.SectionTable(c.keys(), checkTexts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	page := "\n## `health`\n\nEach key of the section is the name of a health check, of at most 32.\n" +
+		"While a check fails, no new task starts on the node.\n\n" + strings.Replace(checks, "`0`", "", 1) +
+		"\n## The job policy\n\nThe setting `job-policy` names a YAML file that restricts the jobs on this node.\n" +
+		"The file must belong to root or to the agent's user, and other users must not be able to change it.\n" +
+		"The agent reads the file when it starts; an unknown key prevents the start.\n" +
+		"A key that is unset does not restrict jobs, except as the table says.\n\n" +
+		"| key | meaning | example |\n|---|---|---|\n"
+	keys := keysOf("", reflect.TypeFor[hostpolicy.Policy]())
+	if len(keys) != len(policyTexts) {
+		t.Fatalf("%d keys have %d texts: %v", len(keys), len(policyTexts), keys)
+	}
+	for i, text := range policyTexts {
+		page += fmt.Sprintf("| `%s` | %s | `%s` |\n", keys[i], text.Meaning, text.Example)
+	}
+	return page
+}
+
+// TestSettingsPage: the page and the file have the texts of the flags and sections, and nothing else.
+func TestSettingsPage(t *testing.T) {
+	flags := pflag.NewFlagSet("", pflag.ContinueOnError)
+	(&options{}).flags(flags)
+	file, err := os.ReadFile(settingsFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantFile := manual.SettingsFile(flags, string(file))
+	wantPage := settingsStart + manual.SettingsTable(flags, wantFile) + sectionsOfPage(t)
+	for path, want := range map[string]string{settingsFile: wantFile, settingsPage: wantPage} { //order: each by itself
+		if *rewrite {
+			if err := os.WriteFile(path, []byte(want), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if text, err := os.ReadFile(path); err != nil || string(text) != want {
+			t.Errorf("%s: go test ./cmd/synapse-node -run SettingsPage -rewrite (%v)", path, err)
+		}
+	}
+}

@@ -1,0 +1,139 @@
+package main
+
+import (
+	"flag"
+	"os"
+	"testing"
+
+	"github.com/spf13/pflag"
+
+	"github.com/yi-json/synapse/cmd/internal/manual"
+	"github.com/yi-json/synapse/policy"
+)
+
+// This file owns the page docs/reference/scheduler-yaml.md, and the comments of deploy/etc/scheduler.yaml.
+
+var rewrite = flag.Bool("rewrite", false, "write docs/reference/scheduler-yaml.md and deploy/etc/scheduler.yaml")
+
+const (
+	settingsPage = "../../docs/reference/scheduler-yaml.md"
+	settingsFile = "../../deploy/etc/scheduler.yaml"
+)
+
+const settingsStart = `# scheduler.yaml
+
+` + "`/etc/synapse/scheduler.yaml`" + ` has the settings of ` + "`synapse-scheduler`" + `; ` + "`--config " +
+	"FILE`" + ` names another file.
+Each key is the name of a flag.
+The environment has the same settings: the key ` + "`data-dir`" + ` is ` + "`SYNAPSE_SCHEDULER_DATA_DIR`" + `.
+The command line overrides the environment, and the environment overrides the file.
+
+- ` + "`synapse-scheduler config check --config FILE`" + ` reports every error with line and column.
+- ` + "`synapse-scheduler config show --config FILE`" + ` shows each setting with its source.
+- Restart the scheduler to apply a change. Running jobs continue.
+- Schedulers that share a database need the same ` + "`policy`, `perOwner`, `uids` and " +
+	"`secrets-key`" + `: the leader uses its own file.
+
+` + "`go test ./cmd/synapse-scheduler -run SettingsPage -rewrite`" + ` writes this page from the flags and keys.
+
+## Settings
+
+`
+
+// policyTexts describe the keys of the section policy, in their order.
+var policyTexts = []manual.Text{
+	{Meaning: "Order of jobs with the same priority: `expected` (least expected work first, with reserved nodes " +
+		"for jobs " +
+		"that cannot start) or `fifo` (first submitted first; smaller jobs fill gaps).", Example: "fifo"},
+	{Meaning: "Number of planned starts per pool for jobs that fit on one node, 0 to 100.", Example: "2"},
+	{Meaning: "Number of planned starts per pool for all other jobs, 0 to 100.", Example: "2"},
+	{Meaning: "Percentage of a pool that is saved for the longest-waiting job, 0 to 50. With 0, no start is " +
+		"guaranteed.",
+		Example: "10"},
+	{Meaning: "Percentage of a pool that jobs with more than a day of expected run time leave to other jobs, 0 to 90.",
+		Example: "20"},
+	{Meaning: "Time that a gang waits for one rack when it could start elsewhere, 1s to 24h. 0 disables the wait.",
+		Example: "2m"},
+	{Meaning: "Maximum of this wait, 1s to 24h. A gang that has already waited longer than the value above waits " +
+		"half " +
+		"as long again, up to this maximum.", Example: "30m"},
+	{Meaning: "Maximum duration of a reservation whose end is unknown because a job without a time limit blocks " +
+		"it, 1m to " +
+		"366 days.", Example: "48h"},
+	{Meaning: "Time limit of jobs that set none, from 1s; 0 sets no limit. It applies to new submits.", Example: "24h"},
+}
+
+// ownerTexts describe the keys of the section perOwner, in their order.
+var ownerTexts = []manual.Text{
+	{Meaning: "Number of waiting jobs. An array counts as one, plus one per element that is a job already.",
+		Example: "50000"},
+	{Meaning: "Size of the records of waiting jobs, in MiB.", Example: "1024"},
+	{Meaning: "Number of submits per second. An array counts as one.", Example: "100"},
+	{Meaning: "Number of submits in a burst.", Example: "5000"},
+	{Meaning: "Percentage of the uids that running jobs and their files can use.", Example: "25"},
+}
+
+// ruleTexts describe the keys of a rule of the section notify, in their order.
+var ruleTexts = []manual.Text{
+	{Meaning: "Events of the rule: a finished job, a node that becomes unschedulable or schedulable, or a start " +
+		"guarantee " +
+		"that was broken.", Example: "[job-over]"},
+	{Meaning: "Results of finished jobs that the rule matches; all if unset.", Example: "[failed, timed-out]"},
+	{Meaning: "Queues whose jobs the rule matches; all if unset.", Example: "[research]"},
+	{Meaning: "Owners whose jobs the rule matches; all if unset.", Example: "[ann]"},
+	{Meaning: "Program and arguments. It reads the notification as JSON from standard input.",
+		Example: "[/usr/local/sbin/page, --team, gpu]"},
+	{Meaning: "URL to which the JSON is posted: https, or http on the loopback.",
+		Example: "https://chat.example.org/hooks/7f3a"},
+	{Meaning: "File with a bearer token for the webhook.", Example: "/etc/synapse/chat.token"},
+	{Meaning: "Maximum duration of one try, 1s to 5m.", Example: "20s"},
+}
+
+// freshOptions returns options with their defaults.
+func freshOptions() *options {
+	return &options{policy: policy.DefaultSettings(), owners: defaultOwners()}
+}
+
+// sectionsOfPage returns the parts of the page about the sections.
+func sectionsOfPage(t *testing.T) string {
+	table := func(text string, err error) string {
+		if err != nil {
+			t.Fatal(err)
+		}
+		return text
+	}
+	fresh := freshOptions()
+	rule := &ruleSettings{name: "x", timeout: usualNotifyTime}
+	return "\n## `policy`\n\nThe section sets the scheduling policy ([start times](../explain/start-times.md)).\n" +
+		"With `order: fifo`, only `order` and the default time limit are allowed.\n\n" +
+		table(manual.SectionTable(policyKeys(&fresh.policy), policyTexts)) +
+		"\n## `perOwner`\n\nThe section sets limits for each owner over all queues; 0 removes a limit.\n" +
+		"Admins have no limits, and without `tls` none applies.\n" +
+		"A job above a limit is refused with code 8 (HTTP 429); a job above the limit of uids waits.\n\n" +
+		table(manual.SectionTable(ownersSection(&fresh.owners).Keys, ownerTexts)) +
+		"\n## `notify`\n\nEach key of the section is the name of a rule, of at most 32.\n" +
+		"A rule has `on` and one of `command` and `webhook`.\n\n" +
+		table(manual.SectionTable(rule.keys(), ruleTexts))
+}
+
+// TestSettingsPage: the page and the file have the texts of the flags and sections, and nothing else.
+func TestSettingsPage(t *testing.T) {
+	flags := pflag.NewFlagSet("", pflag.ContinueOnError)
+	freshOptions().flags(flags)
+	file, err := os.ReadFile(settingsFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantFile := manual.SettingsFile(flags, string(file))
+	wantPage := settingsStart + manual.SettingsTable(flags, wantFile) + sectionsOfPage(t)
+	for path, want := range map[string]string{settingsFile: wantFile, settingsPage: wantPage} { //order: each by itself
+		if *rewrite {
+			if err := os.WriteFile(path, []byte(want), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if text, err := os.ReadFile(path); err != nil || string(text) != want {
+			t.Errorf("%s: go test ./cmd/synapse-scheduler -run SettingsPage -rewrite (%v)", path, err)
+		}
+	}
+}
