@@ -79,7 +79,7 @@ on() {
 }
 admin() { [[ -z ${keys:-} ]] || export SYNAPSE_SERVER=10.0.0.7:9000 SYNAPSE_TLS=$keys/admin; }
 
-made_token() { command synapse-cli token list --no-headers | awk '/ ann / { print $1 }'; } # the id of ann's
+made_token() { command synapse-cli token list --no-headers | awk '/ ann / { id = $1 } END { print id }'; } # of ann's, one
 
 # over has all jobs end before their machines do, which would leave their groups behind.
 over() {
@@ -150,7 +150,7 @@ seen() {
 taken() {
 	case $1 in
 	docs/operate/capacity.md:machines.csv) synapse-cli simulate --synthetic jobs=20 --cluster machines.csv ;;
-	docs/jobs/connect.md:cli.yaml) env -u SYNAPSE_SERVER SYNAPSE_CONFIG=cli.yaml synapse-cli get nodes | grep -q '^n1 ' ;;
+	docs/jobs/connect.md:cli.yaml) env -u SYNAPSE_SERVER SYNAPSE_TLS="$keys/admin" SYNAPSE_CONFIG=cli.yaml synapse-cli get nodes | grep -q '^n1 ' ;;
 	docs/operate/install.md:hosts.yaml) # each machine has the package and a key
 		printf '#!/bin/sh\ncat >/dev/null; printf "%%s\\n" "version 1" systemd active enabled keyed settings\n' >reach && chmod 755 reach
 		synapse-cli deploy --hosts hosts.yaml --ssh ./reach --dry-run >hosts.txt
