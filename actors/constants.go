@@ -56,7 +56,7 @@ type Constants struct {
 	RosterPart int // bytes of a gang's packed list of machines in one message
 }
 
-// DefaultConstants are what production runs with.
+// DefaultConstants returns the constants that production uses.
 func DefaultConstants() Constants {
 	return Constants{
 		Heartbeat: 5 * time.Second,

@@ -8,7 +8,7 @@ import "github.com/asynkron/protoactor-go/actor"
 // Handler handles messages of one type, and reports whether this was one.
 type Handler[A any] func(a A, ctx actor.Context, message any) bool
 
-// Handlers are what an actor does with each message: one for each type.
+// Handlers lists the handlers of an actor, one per message type.
 type Handlers[A any] []Handler[A]
 
 // On handles the messages of a type.

@@ -105,7 +105,7 @@ type Change struct {
 	Drop topology.JobID
 }
 
-// Verdict is what became of one Change.
+// Verdict says how one Change ended.
 type Verdict uint8
 
 // The verdicts. The zero is none of them.
@@ -142,7 +142,7 @@ type Loaded struct {
 	Err       string
 }
 
-// Damaged is what has a record that cannot be read: a job, by its own or one of its attempts', or a machine.
+// Damaged names the subject of an unreadable record: a job, for its own record or that of an attempt, or a node.
 type Damaged struct {
 	Job   topology.JobID
 	Owner string // of the job, as far as it is known
@@ -224,7 +224,7 @@ type Peers interface {
 	Node(id topology.NodeID) *actor.PID
 }
 
-// Ports are what a process gives all its actors.
+// Ports holds the interfaces that a process gives to all its actors.
 type Ports struct {
 	System    *actor.ActorSystem
 	Host      Host

@@ -18,7 +18,7 @@ type Edge[S ~string] [3]S
 // From is the state that the step leaves.
 func (e Edge[S]) From() S { return e[0] }
 
-// Event is what makes it.
+// Event returns the event that causes the transition.
 func (e Edge[S]) Event() string { return string(e[1]) }
 
 // To is the state that it leads to.

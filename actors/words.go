@@ -17,7 +17,7 @@ func WordOf(name, prefix string) string {
 	return strings.ReplaceAll(strings.ToLower(strings.TrimPrefix(name, prefix)), "_", " ")
 }
 
-// Because is what follows what happened, where anybody said why.
+// Because returns the detail as a suffix for an event, or nothing if there is no detail.
 func Because(detail string) string {
 	if detail == "" {
 		return ""

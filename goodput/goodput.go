@@ -9,7 +9,7 @@ package goodput
 
 // This file owns the classes, and the sums.
 
-// Class is what a GPU does, or why it does nothing.
+// Class says what a GPU does, or why it is idle.
 type Class uint8
 
 // The classes.

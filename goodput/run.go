@@ -13,7 +13,7 @@ type attempt struct {
 	over         bool // its end was told, and a machine has not heard yet
 }
 
-// done is what it did in a day.
+// done holds the work of one day.
 type done struct{ day, amount int64 }
 
 // run counts what is productive for its attempt, too.

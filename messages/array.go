@@ -161,7 +161,7 @@ func (x *ElementsChanged) On(spec *JobSpec) {
 	}
 }
 
-// ChangedAt is what an element is to ask for otherwise than its array; nil: nothing.
+// ChangedAt returns how an element's request differs from its array; nil: it does not.
 func (x *ArrayRecord) ChangedAt(place int) *ElementsChanged {
 	for _, c := range x.GetChanged() {
 		if InRanges(c.GetPlaces(), place) {

@@ -174,7 +174,7 @@ var networkWords = map[Network]string{
 	Network_NETWORK_NONE: "none", Network_NETWORK_PRIVATE: "private",
 }
 
-// launchWords are what starts a task's processes, as people write it.
+// launchWords maps the launch modes to their spelling in job files.
 var launchWords = map[Launch]string{
 	Launch_LAUNCH_UNSPECIFIED: "", Launch_LAUNCH_AUTO: "auto",
 	Launch_LAUNCH_TORCHRUN: "torchrun", Launch_LAUNCH_JAX: "jax", Launch_LAUNCH_SLURM: "slurm",

@@ -2,7 +2,7 @@ package messages
 
 // This file owns the name of nobody.
 
-// Anonymous is who everybody is until there are identities.
+// Anonymous is the owner of every job if there are no identities.
 const Anonymous = "anonymous"
 
 // Known is the name of who asks; empty where nobody is named.

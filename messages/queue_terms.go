@@ -10,7 +10,7 @@ import (
 // This file owns what a queue asks of the jobs that come into it, and what it gives them. What a queue does not say is
 // its parent's. A queue that nobody described asks for nothing.
 
-// QueueTerms are what a queue asks of its jobs and gives them.
+// QueueTerms holds the requirements and defaults of a queue for its jobs.
 type QueueTerms struct {
 	Queue           string
 	DefaultLimitMs  *int64 // of jobs that name none; 0: none at all

@@ -7,8 +7,8 @@ package messages
 // and its changes are at the top. The fields are written out: to walk them by reflection was a fiftieth of a gang's way
 // to running. A test names every one that is forgotten.
 
-// Newer is what a newer program has put into a message that this one knows no field for, as bytes. Whoever makes such a
-// message out of the fields that are known puts them behind it, or they would be gone when that program is back.
+// Newer returns the fields of a message that a newer program set and this one does not know, as bytes. Code that builds
+// such a message from known fields must append them. Otherwise they are lost when the newer program returns.
 func Newer(m Message) []byte { return m.ProtoReflect().GetUnknown() }
 
 // Revise makes the next version of a job's record.

@@ -40,7 +40,7 @@ func SecretLabels(secrets []*Secret) []topology.Label {
 	return secretLabels(files, env)
 }
 
-// SecretLabels are what a machine has for the ways that it announces.
+// SecretLabels returns the labels of a node for the ways of passing secrets that it announces.
 func (x *Announcement) SecretLabels() []topology.Label {
 	return secretLabels(x.GetSecretFiles(), x.GetSecretEnv())
 }

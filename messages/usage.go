@@ -5,7 +5,7 @@ import "github.com/yi-json/synapse/topology"
 // This file owns what one job counts for in the usage of its queue and its owner. The scheduler's planner counts by
 // the same rule, and a test of the simulator holds them equal.
 
-// JobUse is what one job counts for. At most one of the three counts is 1.
+// JobUse holds the amounts that one job adds to the usage of its queue. At most one of the three counts is 1.
 type JobUse struct {
 	Running, Waiting, Held int64
 	InUse                  topology.Resources // if it runs

@@ -156,7 +156,7 @@ func (x *QueueUse) valid() error {
 		between("milli_gpu_ms", x.GetMilliGpuMs(), 0, math.MaxInt64))
 }
 
-// cellKey is what no two cells share.
+// cellKey holds the values that identify a cell.
 type cellKey struct {
 	level        CellLevel
 	owner, group string

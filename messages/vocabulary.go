@@ -32,7 +32,8 @@ const (
 	Vocabulary = VocabularyArray
 )
 
-// VocabularyOf is what an agent has to understand that runs a job: one that does not would leave something out.
+// VocabularyOf returns the version of the vocabulary that an agent needs to run a job. An older agent would ignore a
+// part of the job.
 func VocabularyOf(spec *JobSpec) int32 {
 	switch {
 	case spec.GetElement() != nil:

@@ -5,8 +5,8 @@ package policy
 
 import "github.com/yi-json/synapse/topology"
 
-// Question is what there is to ask of a waiting job: what is placed for it, and whether it first waits for its
-// preferred level, which is then required of the gang.
+// Question holds what is asked about a waiting job: the gang to place, and whether it first waits for its preferred
+// level, which is then required of the gang.
 type Question struct {
 	Gang    topology.Gang
 	Patient bool

@@ -18,7 +18,7 @@ const (
 	namelessGap = 10 * second
 )
 
-// standing is what a Judgement knows of a waiting job by itself.
+// standing holds a Judgement's data of one waiting job.
 type standing struct {
 	left     bool  // a pass has left it waiting
 	declined int64 // when it first could have started, but spread wider than it might be (0: never)
@@ -29,7 +29,7 @@ type standing struct {
 	told     *foretold
 }
 
-// burstKey is what the jobs of a burst share.
+// burstKey holds the properties that the jobs of a burst share.
 type burstKey struct {
 	shape              groupKey
 	owner, queue, name string

@@ -17,7 +17,7 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// firmly is what a firm promise has beside others.
+// firmly holds the additional data of a firm promise.
 type firmly struct {
 	order  uint64 // among the firm ones: it was planned beside those with less
 	unsaid bool   // it is not as it was said to be
@@ -44,7 +44,7 @@ type Firm struct {
 	Fixed        bool
 }
 
-// Foretold is what a job was told first: when, when it was expected to start, and by when at the latest it was to.
+// Foretold holds a job's first estimate: when it was made, the expected start, and the latest start.
 type Foretold struct{ Made, At, Bound int64 }
 
 // sayFirm tells of each firm promise that is not as it was said to be. A bound that moves earlier is not said: the next
@@ -189,7 +189,7 @@ func byOrder(a, b *promise) int {
 	return cmp.Or(cmp.Compare(a.order, b.order), cmp.Compare(a.keep, b.keep))
 }
 
-// parked are those whose jobs are not in the queue, in their order.
+// parked returns the promises whose jobs are not in the queue, in order.
 func (j *Judgement) parked() []*promise {
 	if len(j.away) == 0 {
 		return nil
@@ -208,8 +208,8 @@ func (j *Judgement) unheld(p *promise) topology.Placement {
 	return without(p.place, func(n topology.NodeID) []topology.Resources { return j.ends.Held(p.e.Job, n) })
 }
 
-// without is what of a place remains beside what its job has on each machine. That may be less than it was promised
-// there, for it may have started elsewhere in part; and a slot of which it has only a part remains whole.
+// without returns the part of a placement that remains next to what the job already has on each node. The job may have
+// started elsewhere in part, so the rest may be less than promised. A slot that it has only in part remains whole.
 func without(p topology.Placement, held func(topology.NodeID) []topology.Resources) (rest topology.Placement) {
 	var has topology.Resources
 	for i, s := range p.Slots {

@@ -18,13 +18,13 @@ const (
 	guardYields = 50 * second
 )
 
-// Credit is what the guard may spend in a pool.
+// Credit holds the credit that the guard may spend in a pool.
 type Credit struct {
 	Pool   string
 	Amount int64 // in milli-GPU-seconds; below zero: it has spent more
 }
 
-// Credits are those of all pools that have any, in the order of their names.
+// Credits returns the credits of all pools that have any, in the order of their names.
 func (j *Judgement) Credits() (all []Credit) {
 	for i := range j.pools.all {
 		if p := &j.pools.all[i]; p.credit != 0 {

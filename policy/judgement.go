@@ -228,7 +228,7 @@ func (j *Judgement) tryStart(b *burst, e *entry) bool {
 	return false
 }
 
-// terms are those on which a job is started.
+// terms holds the conditions under which a job is started.
 type terms struct {
 	lenders []*promise // what it was lent, and by whom
 	startBy int64      // 0: whenever it is ready
@@ -284,20 +284,21 @@ func (j *Judgement) serve(e *entry, place topology.Placement) bool {
 	return true
 }
 
-// outcome is what came of looking at a group, as asked and as close together as could be. Room only
-// shrinks in a pass, so what was refused stays refused.
+// outcome holds the result of looking at a group, as requested and as close together as possible. Capacity only shrinks
+// in a pass, so a refused group stays refused.
 type outcome struct {
 	round   uint64
 	refused [2]refused
 }
 
-// refused is what a group found no place on: nothing that is kept, or with what some lend. Both: all of it.
+// refused lists the capacity on which a group found no place: unreserved capacity, or reserved capacity that some
+// promises lend. If both are set, all of it.
 type refused struct {
 	bare, all bool
 	lent      []uint64 // by which promises, a bit for each
 }
 
-// refusedIn is what this group was refused in this pass.
+// refusedIn returns what this group was refused in this pass.
 func (j *Judgement) refusedIn(g *group, strict bool) *refused {
 	if g.outcome.round != j.round {
 		g.outcome.round = j.round

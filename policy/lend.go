@@ -26,7 +26,7 @@ const (
 	maxLenders = 64
 )
 
-// loan is what was lent on an estimate.
+// loan holds reserved capacity that was lent because of an estimate.
 type loan struct {
 	job   topology.JobID
 	place topology.Placement

@@ -10,7 +10,7 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// nearness is what is known of a group on the machines that there are.
+// nearness holds what is known of a group on the present nodes.
 type nearness struct {
 	known    bool
 	possible bool // on all machines, those out of service among them

@@ -39,8 +39,8 @@ func (j *Judgement) isOver(b *burst, e *entry, p *topology.Placement) bool {
 	return b.over != nil
 }
 
-// promisedFirmly is what other jobs will have that hold a firm promise and have not been started: of a job that starts
-// on its own promise, those that were given theirs before. Some may be left out.
+// promisedFirmly returns the future holdings of other jobs that have a firm promise and have not started. If a job
+// starts on its own promise, only earlier promises count. The arguments in but are left out.
 func (j *Judgement) promisedFirmly(e *entry, own *promise, but ...*promise) (all []*share.Hold) {
 	for _, p := range slices.Concat(j.firm, j.parked()) {
 		isLater := own != nil && byOrder(own, p) < 0

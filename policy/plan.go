@@ -37,7 +37,7 @@ type Joined struct {
 	Lent  int64  // as in Waiting
 }
 
-// Decisions is what a pass decided.
+// Decisions holds the results of a pass.
 type Decisions struct {
 	// Admit lists the gangs that start, in the order of the queue. They have left
 	// the queue, and their amounts are taken on the view: the caller keeps them

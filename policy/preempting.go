@@ -14,7 +14,7 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// Stopper is who knows what could be stopped, beside when it ends.
+// Stopper knows the running jobs that could be stopped, in addition to their ends.
 type Stopper interface {
 	Ends
 	// Running is what is known of a job's latest attempt; false: it has nothing on machines that can be reached.
@@ -50,7 +50,7 @@ func victimsOf(stops []stop) (all []preempt.Victim) {
 	return all
 }
 
-// told are those that were told to stop for a job.
+// told returns the jobs that were ordered to stop for a job.
 func (p *promise) told() (all []preempt.Victim) {
 	if p == nil {
 		return nil
@@ -148,7 +148,8 @@ func (j *Judgement) without(b *burst, e *entry) int64 {
 	return topology.Never
 }
 
-// hunting is what a look for victims goes by; nil: the job's queue has none stopped, or the job could not run anyway.
+// hunting returns the parameters of a search for victims; nil: the job's queue stops no jobs, or the job could not run
+// anyway.
 func (j *Judgement) hunting(b *burst, e *entry) *hunting {
 	stopper, is := j.ends.(Stopper)
 	if !is || j.shares == nil || j.heldBack(b) || !j.isPossible(e.group) {

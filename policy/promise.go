@@ -96,8 +96,8 @@ func (j *Judgement) drop(p *promise) {
 	}
 }
 
-// own is what is kept for a promise and for those that were planned later: they were planned beside it, and not it
-// beside them. It is to start on its place though one of them could have a part of it sooner.
+// own returns the reservations of a promise and of those planned later, because later ones were planned around it. The
+// job starts on its place even if a later one could have a part of it sooner.
 func (j *Judgement) own(p *promise) []topology.KeepID {
 	ids := []topology.KeepID{p.keep, p.keep.Former()}
 	for _, later := range j.firm[slices.Index(j.firm, p)+1:] {

@@ -16,13 +16,13 @@ type Foreteller interface {
 	Prospects() Prospects
 }
 
-// Prospects are what all waiting jobs can be told of the time.
+// Prospects holds the estimates of all waiting jobs.
 type Prospects struct {
 	Promises []Promise // firm ones first, each in the order in which they were made
 	Lines    []InLine  // the burst that has its turn first, first
 }
 
-// Promise is what a waiting job can be told of what is kept for it.
+// Promise holds the published part of a waiting job's reservation.
 type Promise struct {
 	Job   topology.JobID
 	Where topology.Placement
@@ -62,7 +62,7 @@ type InLine struct {
 	Over, Share string
 }
 
-// Prospects are what can be told now.
+// Prospects returns the current estimates.
 func (j *Judgement) Prospects() (all Prospects) {
 	if j.queue == nil {
 		return all
@@ -151,7 +151,7 @@ func (j *Judgement) endlessIn(pool string, promises []Promise) topology.JobID {
 	return ""
 }
 
-// holding is what keeps the first job of a burst from room that it could have.
+// holding returns the reason why the first job of a burst may not use free capacity.
 func (j *Judgement) holding(b *burst) (Withholding, int64) {
 	switch why := j.withholding(b); {
 	case why == Headroom:

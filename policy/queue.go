@@ -80,7 +80,7 @@ type entry struct {
 
 func entryOrder(a, b *entry) int { return a.before(&b.Waiting) }
 
-// groupKey is what jobs share that are refused together.
+// groupKey holds the properties that jobs share which are refused together.
 type groupKey struct {
 	shape   topology.Shape
 	patient bool
@@ -281,8 +281,8 @@ func (g *group) wanted(view *topology.Fabric) topology.Gang {
 	return gang
 }
 
-// own is what is kept for the first of the group to whom anything is promised. What people are told first is why that
-// one does not start, and what it is promised is not in its way.
+// own returns the reservations for the first job of the group that has a promise. The reason of a group explains why
+// that job does not start, and its own reservation does not block it.
 func (g *group) own() topology.Lent {
 	for _, e := range g.jobs {
 		if e.promised != nil {

@@ -9,7 +9,7 @@ import (
 // This file owns how a planner that did not start a job comes to count what it has: of an earlier leader, or from
 // before anybody described queues.
 
-// Holding is what a job has that runs.
+// Holding holds the resources of a running job.
 type Holding struct {
 	Job    topology.JobID
 	Gang   topology.Gang
@@ -92,7 +92,7 @@ func (j *Judgement) Of(queue, owner string) int64 {
 	return j.shares.Running(queue, owner)
 }
 
-// Uses are those of all queues, in the order of their names.
+// Uses returns the usage of all queues, in the order of their names.
 func (j *Judgement) Uses(nowNs int64) []share.Use {
 	if j.shares == nil {
 		return nil

@@ -13,7 +13,7 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// Runs is what runs, and when it ends.
+// Runs holds the running jobs and their ends.
 type Runs struct {
 	cells   *estimate.Cells
 	prepare int64 // how long an attempt takes at most until it begins
@@ -47,7 +47,8 @@ func NewRuns(cells *estimate.Cells, prepare int64) *Runs {
 	}
 }
 
-// Horizon is what is known now. What ran for longer than was expected is expected to end later.
+// Horizon returns when capacity becomes free, as known now. A job that has run longer than expected is expected to end
+// later.
 func (s *Runs) Horizon(view *topology.Fabric, now int64) *topology.Horizon {
 	if s.view != view {
 		s.view, s.horizon = view, topology.NewHorizon(view)
@@ -150,7 +151,7 @@ func (s *Runs) set(node topology.NodeID) {
 	s.horizon.Set(node, s.scratch)
 }
 
-// Of is what was started of a job, and when it began; below 0: it has not yet. nil: it has nothing.
+// Of returns the admission of a job, and when the job began; below 0: it has not begun. nil: it holds nothing.
 func (s *Runs) Of(job topology.JobID) (a *Admission, began int64) {
 	if r := s.jobs[job]; r != nil {
 		return &r.Admission, r.began

@@ -14,7 +14,7 @@ import (
 // second is one in the nanoseconds that times and instants are in.
 const second = 1_000_000_000
 
-// Settings is what can be set.
+// Settings holds the settings of the policy.
 type Settings struct {
 	Order share.Order
 	// PromisesOnes and PromisesGangs are how many moving promises a pool has at once, to jobs that one machine can

@@ -41,7 +41,7 @@ func (t *foretold) known() Foretold {
 	return Foretold{t.made, t.at, t.bound}
 }
 
-// kindOfPromise is what promises share whose errors are alike.
+// kindOfPromise groups promises with similar errors.
 type kindOfPromise struct{ firm, gang bool }
 
 func (k kindOfPromise) index() int {
@@ -86,7 +86,7 @@ func (r *record) tell(j *Judgement, p *promise) {
 	}
 }
 
-// length is what was promised, and never so little that any delay is many times that.
+// length returns the promised time, at least a minute, so that a short delay is not a multiple of it.
 func (t *foretold) length() int64 { return max(t.at-t.made, 60*second) }
 
 // started notes when a job started that was told something.

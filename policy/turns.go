@@ -112,7 +112,7 @@ func (j *Judgement) visitShares(all []*burst) {
 	}
 }
 
-// groupTurns is what a pass over queues knows of the bursts of one shape.
+// groupTurns holds what a pass over queues knows of the bursts of one shape.
 type groupTurns struct {
 	round uint64
 	left  int  // whose next job is of it

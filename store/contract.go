@@ -29,8 +29,8 @@ type Position struct {
 	Job            topology.JobID
 }
 
-// Store is what a database implements. It is synchronous and safe for concurrent use; actors speak to it through Port.
-// What a call wrote is durable once it returns without an error, and so is all that a read has shown.
+// Store is the interface of a database. It is synchronous and safe for concurrent use; actors reach it through Port. A
+// write is durable when its call returns without an error, and everything that a read returns is durable.
 type Store interface {
 	// Lead takes leadership: it makes a new epoch, higher than any before, durable
 	// and returns it. From then on every call with another epoch fails with ErrDeposed, and so does every call of a

@@ -93,8 +93,8 @@ type NodeRow struct {
 	Sealed []byte
 }
 
-// Rows are what a transaction writes. A job's attempts are in the order of their
-// tokens, so that one ends before the next begins.
+// Rows holds the rows that a transaction writes. The attempts of a job are in the order of their tokens, so that one
+// ends before the next begins.
 type Rows struct {
 	Jobs     []JobRow
 	Attempts []AttemptRow

@@ -122,7 +122,7 @@ func (g *Gathering) Read(at Position, job *messages.JobRecord, err error, bytes 
 	return g.Look(at, job, bytes)
 }
 
-// Jobs are those that fit.
+// Jobs returns the jobs that match.
 func (g *Gathering) Jobs() []topology.JobID {
 	ids := make([]topology.JobID, len(g.page.Jobs))
 	for i := range g.page.Jobs {

@@ -11,8 +11,7 @@ import (
 // This file owns the judgement on one change: it applies the rules to what a store has, whatever the database, and
 // makes what would take its place. It must never store anything itself, so that a change is taken whole or not at all.
 
-// lookup is what the judge asks for records: as they are stored, and as the
-// earlier changes of the same transaction have left them.
+// lookup reads records for the judge: as they are stored, with the earlier changes of the same transaction.
 type lookup interface {
 	entry(topology.JobID) *jobEntry // nil: there is none
 	wasPruned(topology.JobID) bool
@@ -25,7 +24,8 @@ type lookup interface {
 	damaged(topology.JobID) bool
 }
 
-// judged is what a change would store, or the rule that it breaks. Neither: the same write is there already.
+// judged holds the record that a change would store, or the rule that it breaks. If both are empty, the same write is
+// already stored.
 type judged struct {
 	job     *jobEntry
 	node    []byte

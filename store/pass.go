@@ -53,7 +53,7 @@ func PassRow[B ~[]byte](to *[]*messages.PassRecord) func(Row) error {
 	}
 }
 
-// FoundPass is what was read of one token.
+// FoundPass holds the record of one token.
 type FoundPass struct {
 	ID   string
 	pass *messages.PassRecord

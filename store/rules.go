@@ -39,7 +39,7 @@ const (
 // Bug reports whether only a leader with a bug breaks this rule.
 func (r Rule) Bug() bool { return r != "" && r != RuleRevision && r != RuleRequest && r != RuleDamaged }
 
-// Head is what the rules need to know of a stored job: the columns of a table.
+// Head holds the columns of a stored job that the rules use.
 type Head struct {
 	Revision       uint64
 	WrittenBy      topology.Token
@@ -202,7 +202,7 @@ func samePlace(a, b *messages.Place) bool {
 	return true
 }
 
-// attemptHead is what the rules need to know of an attempt beside its siblings.
+// attemptHead holds the fields of an attempt that the rules use, in addition to its siblings.
 type attemptHead struct {
 	token topology.Token
 	ended bool

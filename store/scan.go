@@ -111,7 +111,7 @@ func (d *Draft) FoundJob(row Row) error {
 	return nil
 }
 
-// Found are those of Jobs that are stored.
+// Found returns those of Jobs that are stored.
 func (d *Draft) Found() []topology.JobID {
 	var found []topology.JobID
 	for _, id := range d.Jobs {

@@ -31,7 +31,7 @@ func Schemas(files fs.FS) ([]string, error) {
 	return texts, nil
 }
 
-// Version is what a database notes of its schema.
+// Version holds the version of a database's schema.
 type Version struct {
 	Schema int // the number of its migrations; 0: it has none
 	Oldest int // the last breaking one of them: a program that knows this many may open the database

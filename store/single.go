@@ -44,7 +44,7 @@ func (s *draftSingle) found(row Row) error {
 	return row.Scan(&s.by.Epoch, &s.by.Counter)
 }
 
-// row is what is to be stored; nil: nothing is.
+// row returns the row to store; nil: none.
 func (s *draftSingle) row() *SingleRow {
 	if s.data == nil {
 		return nil

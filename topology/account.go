@@ -99,7 +99,7 @@ func (a Account) words() string {
 	return "user: no node runs jobs of " + a.Owner + " as " + a.Name
 }
 
-// advice is what a user can do whose account no machine accepts.
+// advice returns the fix for a user whose account no node accepts.
 func (a Account) advice() string {
 	return "leave --user out, so that the job has a uid of its own; or have the node's administrator map " + a.Owner +
 		" to an account in users.owners of the node's policy"

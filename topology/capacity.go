@@ -10,7 +10,7 @@ import (
 	"slices"
 )
 
-// Idle is what a machine has free when nothing runs on it.
+// Idle returns the free capacity of a node on which nothing runs.
 func (m Machine) Idle() Capacity {
 	return Capacity{
 		MilliCPU:    m.Total.MilliCPU,
@@ -19,7 +19,7 @@ func (m Machine) Idle() Capacity {
 	}
 }
 
-// CapacityOf is what amounts and free shares of devices come to.
+// CapacityOf adds amounts and free shares of devices up to a capacity.
 func CapacityOf(free Resources, shares []Share) Capacity {
 	c := Capacity{MilliCPU: free.MilliCPU, MemoryBytes: free.MemoryBytes}
 	for _, s := range shares {

@@ -101,8 +101,7 @@ func (c *cell) mark(size int64, whole bool) {
 	}
 }
 
-// currency is what refusals speak of: devices where any are asked, else
-// milli-CPU, else bytes.
+// currency returns the amount that refusals name: devices if any are requested, else milli-CPU, else bytes.
 func (l *lens) currency(r *room) (free, total int64) {
 	switch {
 	case l.gpus > 0 || l.part > 0:
@@ -113,9 +112,9 @@ func (l *lens) currency(r *room) (free, total int64) {
 	return r.mem, r.memTotal
 }
 
-// grade is what one room is worth to the rate: the units that a domain may count on, the size by which machines are
-// compared (the smallest that is large enough is taken), and whether taking from it breaks something whole. A size of
-// zero is no room at all.
+// grade returns the value of one node for a rate: the units that a domain may count on, the size by which nodes are
+// compared (the smallest that is large enough is taken), and whether taking from the node breaks a whole one. A size of
+// zero means no capacity.
 func (l *lens) grade(r *room, parts []int64) (units, size int64, whole bool) {
 	if l.part > 0 {
 		size, whole = l.gradePart(r, parts)

@@ -21,8 +21,8 @@ import (
 // unitLimit bounds the units counted on one machine; no gang is that large.
 const unitLimit = 1 << 24
 
-// rate is what units take: h units need gpus·h devices, and of CPU and memory
-// the given amounts · h / den, rounded up.
+// rate holds the amounts that units take: h units need gpus·h devices, and the given amounts of CPU and memory · h /
+// den, rounded up.
 type rate struct {
 	gpus, cpu, mem int64
 	den            int64
@@ -172,8 +172,8 @@ func mulDivWide(a, b, c int64, plus uint64) int64 {
 // Scaled returns a·b/c rounded up, of what is not negative, cut to the largest number there is.
 func Scaled(a, b, c int64) int64 { return mulDivWide(max(a, 0), max(b, 0), c, uint64(c)-1) }
 
-// Shape is what placing a gang depends on. Gangs of equal shapes are placed, or
-// refused, alike, so a shape can key what is known of all of them.
+// Shape holds the properties that determine the placement of a gang. Gangs of equal shapes are placed, or refused,
+// alike, so a shape can key shared knowledge about them.
 type Shape struct {
 	replicas            int32
 	split               Split

@@ -179,7 +179,7 @@ func (f *Fabric) SetUsable(id NodeID, why string) {
 	f.settle(s)
 }
 
-// Free is what a machine is believed to have free, whether it is kept or not.
+// Free returns the capacity of a node that is free in the view, reserved or not.
 func (f *Fabric) Free(id NodeID) (Capacity, bool) {
 	s := f.seats[id]
 	if s == nil {
@@ -190,7 +190,7 @@ func (f *Fabric) Free(id NodeID) (Capacity, bool) {
 	return c, true
 }
 
-// Machine is what a machine announced of itself. The caller only reads it.
+// Machine returns the announcement of a node. The caller only reads it.
 func (f *Fabric) Machine(id NodeID) (Machine, bool) {
 	s := f.seats[id]
 	if s == nil {

@@ -23,13 +23,13 @@ type Kept struct {
 	Slots []Slot // never written to
 }
 
-// Changes are what a follower is told at once.
+// Changes holds the changes that a follower gets at once.
 type Changes struct {
 	Machines []Seen
 	Kept     []Kept
 }
 
-// following is what a fabric notes for its follower since the last telling.
+// following holds the changes for a follower after its last update.
 type following struct {
 	machines []NodeID // a machine that is here has its mark beside it (seat.untold)
 	kept     []KeepID

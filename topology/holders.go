@@ -16,7 +16,7 @@ type Holder struct {
 	EndsBy int64
 }
 
-// Holding is what one job has in a place.
+// Holding holds the resources of one job in a domain.
 type Holding struct {
 	Holder
 	Nodes int
@@ -28,13 +28,13 @@ type Holders struct {
 	of map[JobID]*holdings
 }
 
-// stake is what a job has on one machine, and where that lies among what it has.
+// stake holds the resources of a job on one machine, and their position in its holdings.
 type stake struct {
 	Holder
 	at int
 }
 
-// holdings are what one job has, in no order, and when each is free.
+// holdings lists the resources of one job, in no order, and when each is free.
 type holdings struct {
 	sum   Resources
 	slots []Slot
@@ -131,7 +131,7 @@ func (h *Holders) ends() []Holder {
 	return jobs
 }
 
-// freed is what a job has of which it is known when that is free.
+// freed returns the resources of a job that have a known end.
 func (h *Holders) freed(job JobID) []Slot {
 	of := h.of[job]
 	if slices.Min(of.by) > 0 {

@@ -42,8 +42,8 @@ func (e *End) by(b Basis) int64 {
 	return e.Likely
 }
 
-// Horizon is what will be free where and when, beside the fabric that says what is free now. It follows every change
-// of that fabric by itself.
+// Horizon knows which capacity will be free on which node at which time, in addition to the tree, which knows what is
+// free now. It follows every change of that tree by itself.
 type Horizon struct {
 	f         *Fabric
 	machines  map[NodeID]*lodging
@@ -58,7 +58,7 @@ type Horizon struct {
 	sums     []gain
 }
 
-// lodging is what is known of the ends on one machine.
+// lodging holds the known ends on one node.
 type lodging struct {
 	told     []End
 	ends     [bases][]ending

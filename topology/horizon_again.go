@@ -8,9 +8,9 @@ package topology
 
 import "slices"
 
-// Findings are what was found when a round of questions was asked last. They belong to whoever asks. The same question
-// may come several times in a round, each time with more kept for those before it. Its answers come in the same order
-// again, but for those that came to it or left it: then all behind are another one's.
+// Findings holds the answers of the last round of questions. They belong to the caller. The same question may occur
+// several times in a round, each time with more reserved capacity. Its answers are given in the same order again. If a
+// question is added or removed, all later answers belong to other questions.
 type Findings struct {
 	all   map[questionKey]*findings
 	spare []*finding // whose memory is used again

@@ -16,7 +16,7 @@ import (
 // gain says that a shelf holds that number of units from an instant on, until the next gain.
 type gain struct{ at, units int64 }
 
-// outlookKey is what two questions must share to read the same outlook.
+// outlookKey holds the values that two questions must share to use the same outlook.
 type outlookKey struct {
 	lensKey
 	size int32 // only machines with this number of devices; 0: any
@@ -42,7 +42,7 @@ type shelfGains struct {
 	sizes uint64
 }
 
-// guess is what was answered last: most often it is still true, or nearly.
+// guess holds the last answer, which is usually still true, or nearly.
 type guess struct {
 	tier  int
 	units int64

@@ -54,7 +54,7 @@ func (q *question) learn() {
 	}
 }
 
-// needs is what one domain must hold; nil where that cannot be said in numbers of units.
+// needs returns the requirements of one domain; nil if they cannot be expressed in numbers of units.
 func (q *question) needs() []need {
 	if !q.demand.whole {
 		q.bulk = q.c.outlook(q.search, q.demand.rate, 0)
@@ -78,8 +78,8 @@ func (o *outlook) allSizes() (sizes uint64) {
 	return sizes &^ 1
 }
 
-// wholes is what a domain must hold of machines of one size: the whole ones, and where a remainder is left one more
-// machine that holds it. A whole machine holds it too.
+// wholes returns the number of nodes of one size that a domain needs: whole ones, and for a remainder one more node
+// that holds it. A whole node can hold the remainder too.
 func (q *question) wholes(size, only int64) []need {
 	whole, rest := q.demand.units/size, q.demand.units%size
 	needs := []need{{q.c.outlook(q.search, q.demand.times(size), only), whole}, {}}
@@ -155,9 +155,8 @@ func (q *question) place(instant int64) Placement {
 	return q.placement()
 }
 
-// cell is what counting a shelf would find, as far as a place depends on it. A shelf is counted only where one of its
-// machines may hold the whole gang: nobody asks which machine of the others holds how much, and there are hundreds of
-// them.
+// cell returns the result of counting a shelf, as far as a placement depends on it. A shelf is counted only if one of
+// its nodes may hold the whole gang. There are hundreds of other shelves, and their details are not needed.
 func (q *question) cell(l *lens, sh *shelf, i int) cell {
 	if q.bulk == nil {
 		if heldBy(q.pieces.gains[i], l.instant) == 0 {

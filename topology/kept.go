@@ -22,20 +22,20 @@ type KeepID string
 // Former names what is still kept where a promise was before.
 func (id KeepID) Former() KeepID { return id + former }
 
-// Job is whose promise it is.
+// Job returns the job of the reservation.
 func (id KeepID) Job() JobID { return JobID(strings.TrimSuffix(string(id), former)) }
 
 // former is in no id of a job.
 const former = "~"
 
-// keep is what is kept for one promise; no slots: nothing.
+// keep holds the capacity that is reserved for one promise; no slots: none.
 type keep struct {
 	id    KeepID
 	slots []Slot
 	from  int64 // when the promise is expected to begin; 0: it may at any time
 }
 
-// keptFor is what is kept for one promise on one machine.
+// keptFor holds the capacity of one node that is reserved for one promise.
 type keptFor struct {
 	id      KeepID
 	amounts []Resources
@@ -108,7 +108,7 @@ func (f *Fabric) setKeep(k keep) {
 	f.noteKept(id)
 }
 
-// keptOn is what is kept on a machine; its seat, if it is here, has it at hand.
+// keptOn returns the reservations on a node. If the node is present, they are read from its seat.
 func (f *Fabric) keptOn(s *seat, node NodeID) []keptFor {
 	if s != nil {
 		return s.kept
@@ -155,7 +155,7 @@ func added(all []keptFor, k *keep, slots []Slot) []keptFor {
 	return all
 }
 
-// Kept is what is kept for one promise; nil: nothing. The caller only reads it.
+// Kept returns the capacity that is reserved for one promise; nil: none. The caller only reads it.
 func (f *Fabric) Kept(id KeepID) []Slot { return f.kept.by[id].slots }
 
 // Keeps reports whether anything is kept for a job.
@@ -178,7 +178,7 @@ type Lent struct {
 	Of  []KeepID
 }
 
-// lentSet is what a lens reads of that; nil: nothing is lent.
+// lentSet holds the form of Lent that a lens reads; nil: nothing is lent.
 type lentSet struct {
 	all bool
 	of  map[KeepID]bool
@@ -199,7 +199,7 @@ func (f *Fabric) lentText(lent Lent) string {
 	return f.remembered(appendNames(w.text[:0], w.keeps))
 }
 
-// lentOf is what lentText names.
+// lentOf returns the reservations that lentText names.
 func (f *Fabric) lentOf(lent Lent) *lentSet {
 	return &lentSet{all: lent.All, of: setOf(f.keeping(nil, lent))}
 }
@@ -213,11 +213,12 @@ func (f *Fabric) keeping(ids []KeepID, lent Lent) []KeepID {
 	return ids
 }
 
-// left is what is left of a capacity of the machine beside what is kept and not lent. What leaves before that begins
-// need not be free now (leaving.go).
+// left returns the part of a node's capacity that is not reserved, or is lent. Capacity that leaves before the
+// reservation begins need not be free now (leaving.go).
 func (s *seat) left(c Capacity, lent *lentSet) Capacity { return s.beside(c, lent, s.leaving) }
 
-// beside is what is left of a capacity beside what is kept and not lent, if so much leaves before that begins.
+// beside returns the part of a capacity that is not reserved, or is lent, if the given amount leaves before the
+// reservation begins.
 func (s *seat) beside(c Capacity, lent *lentSet, leaving Resources) Capacity {
 	total := s.machine.Total
 	c.MilliCPU, c.MemoryBytes = min(c.MilliCPU, total.MilliCPU), min(c.MemoryBytes, total.MemoryBytes)

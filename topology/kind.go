@@ -75,7 +75,7 @@ func (t *kindTable) leave(id int32) {
 	}
 }
 
-// wanted is what a gang asks of a kind of machine: a type of device, agents that understand it, labels and an account.
+// wanted holds the requirements of a gang on a kind of node: device type, vocabulary of the agent, labels, account.
 type wanted struct {
 	gpuType    string
 	vocabulary int32
@@ -83,7 +83,7 @@ type wanted struct {
 	account    Account
 }
 
-// wanted is what the gang asks of a kind of machine.
+// wanted returns the gang's requirements on a kind of node.
 func (g *Gang) wanted() wanted { return wanted{g.GPUType, g.Vocabulary, g.Selector, g.Account} }
 
 // matches reports whether machines of a kind may serve a gang.

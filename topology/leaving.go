@@ -64,7 +64,7 @@ func (f *Fabric) leavingOn(s *seat) (sum Resources) {
 	return sum.upTo(s.used().besides(stays))
 }
 
-// used is what of a machine is not free, devices of which a share is taken in full.
+// used returns the resources of a node that are not free. A device of which a share is taken counts in full.
 func (s *seat) used() Resources {
 	total := s.machine.Total
 	devices := total.MilliGPU/WholeGPU + int64(s.machine.Broken) - int64(s.free.WholeGPUs)

@@ -39,7 +39,7 @@ type Member struct {
 	Amount Resources
 }
 
-// Grant is what one rank got: its amount and exactly which devices.
+// Grant holds the resources of one rank: its amount and the exact devices.
 type Grant struct {
 	Rank   Rank
 	Amount Resources
@@ -47,7 +47,7 @@ type Grant struct {
 	Gone   bool // there is evidence that nothing of the rank runs
 }
 
-// Slice is what one attempt has on this machine. Only the ledger writes to it; others read.
+// Slice holds the allocation of one attempt on this node. Only the ledger writes to it; others read.
 type Slice struct {
 	Token     Token
 	Job       JobID
@@ -191,7 +191,7 @@ func (l *Ledger) WithdrawnGPUs() []GPUID {
 	return out
 }
 
-// Capacity is what is free, as a placement sees it.
+// Capacity returns the free capacity, as a placement sees it.
 func (l *Ledger) Capacity() Capacity { return CapacityOf(l.free, l.FreeShares()) }
 
 // device finds a device's index; -1 if the machine never had it.

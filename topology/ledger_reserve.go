@@ -9,7 +9,7 @@ import (
 // gets. The same books give the same choice: whole devices from the lowest index up; a fraction goes to the smallest
 // part that fits, so that shared devices stay together, and breaks a whole device only when none does.
 
-// Claim is what an attempt wants on this machine.
+// Claim holds the request of an attempt on this node.
 type Claim struct {
 	Token    Token
 	Job      JobID
@@ -19,7 +19,7 @@ type Claim struct {
 	TTLNs    int64 // from now
 }
 
-// Lack is what a claim failed on.
+// Lack says which resource a claim lacked.
 type Lack uint8
 
 // What there can be too little of.
@@ -139,7 +139,7 @@ func (l *Ledger) choose(members []Member, gpuType string) ([]Grant, []holding, *
 	return grants, held, nil
 }
 
-// eligible is what each device of a type has free. It is valid until the next call.
+// eligible returns the free share of each device of a type. It is valid until the next call.
 func (l *Ledger) eligible(gpuType string) ([]int64, *Shortage) {
 	l.clearTally()
 	left := l.tally

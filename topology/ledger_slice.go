@@ -110,7 +110,7 @@ func (l *Ledger) Forget(t Token, now int64) {
 	l.version++
 }
 
-// Past is what is known of a token without a slice.
+// Past returns the memory of a token without an allocation.
 func (l *Ledger) Past(t Token) Past { return l.tombs.past(t) }
 
 func (l *Ledger) insert(s *Slice) {

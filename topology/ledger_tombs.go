@@ -13,7 +13,7 @@ import "slices"
 // tombstoneLimit bounds the memory: 32 bytes each, half a megabyte.
 const tombstoneLimit = 16_384
 
-// Past is what a machine still knows of a token that has no slice there.
+// Past says what a node remembers of a token that has no allocation there.
 type Past uint8
 
 // Each but PastNone is over for good.

@@ -14,7 +14,7 @@ import (
 	"slices"
 )
 
-// lensKey is what two demands must share to read the same lens.
+// lensKey holds the values that two demands must share to use the same lens.
 type lensKey struct {
 	rate
 	gpuType  string
@@ -28,16 +28,15 @@ type lensKey struct {
 	lent     string  // kept room that counts as free
 }
 
-// cell is what a lens knows of one shelf. The masks say which numbers of units the shelf's machines hold, a bit per
-// bucket (see bucketOf): whole for machines that would be broken by a small gang, loose for all others.
+// cell holds a lens's counts for one shelf. The masks say which numbers of units the shelf's nodes hold, a bit per
+// bucket (see bucketOf): whole for nodes that a small gang would break, loose for all others.
 type cell struct {
 	units        int64
 	free, total  int64 // in the rate's currency
 	loose, whole uint64
 }
 
-// tierCount is what a lens knows of one level: the sums per domain, and the
-// domains in the order of their units.
+// tierCount holds a lens's counts for one level: the sums per domain, and the domains in the order of their units.
 type tierCount struct {
 	units, free, total []int64
 	order              []uint64 // rankKeys, ascending; valid when ranked

@@ -5,7 +5,7 @@ package topology
 
 import "slices"
 
-// Machine is what a node announces of itself when it joins.
+// Machine holds the announcement of a node when it joins.
 type Machine struct {
 	ID NodeID
 	// Place names the domains the machine stands in, coarse to fine, one per
@@ -22,8 +22,8 @@ type Machine struct {
 	Accounts *Accounts
 }
 
-// Capacity is what a machine has free, as far as a placement needs to know.
-// Which devices exactly is the machine's own decision.
+// Capacity holds the free resources of a node, as far as a placement needs them. The node itself chooses the exact
+// devices.
 type Capacity struct {
 	MilliCPU    int64
 	MemoryBytes int64

@@ -40,7 +40,7 @@ func MemoryByShare(f *Fabric, g Gang) int64 {
 	return least * d.units
 }
 
-// milliGPU is what one unit takes of devices.
+// milliGPU returns the device share of one unit.
 func (r *rate) milliGPU() int64 { return r.gpus*WholeGPU + r.part }
 
 // leastShare is the least that one unit's share of a machine comes to, over all machines that could ever hold one;

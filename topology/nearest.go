@@ -63,7 +63,7 @@ func (x *explainer) matches(s *seat) bool {
 		slices.Contains(x.g.Only, s.id))
 }
 
-// offer is what a room has of what is demanded.
+// offer returns the part of a demand that a room has.
 func (d *demand) offer(r *room) Resources {
 	gpus := int64(r.whole) * WholeGPU
 	if d.part > 0 {
@@ -144,7 +144,7 @@ func (f *Fabric) WayOut(g Gang, r *Refusal) string {
 	return "ask for less, " + later
 }
 
-// unmet is what a gang selects and no machine here is or has.
+// unmet returns the part of a gang's selector that no node fulfils.
 func (f *Fabric) unmet(g *Gang) string {
 	if nobody := f.Unknown(&Gang{Only: g.Only}); nobody != "" &&
 		!slices.ContainsFunc(g.Only, func(id NodeID) bool { return f.seats[id] != nil }) {

@@ -41,7 +41,7 @@ type search struct {
 // machineAt is where a machine stands in the layout.
 type machineAt struct{ shelf, seat int32 }
 
-// pick is what one machine of a placement takes.
+// pick holds the part of a placement on one node.
 type pick struct {
 	machineAt
 	units int64

@@ -4,8 +4,8 @@ package topology
 // is kept is taken back in each pass and kept again, mostly where it was, and then what an index counted holds again:
 // it compares a number instead of counting.
 
-// prints are those of one aspect each: what its machines have left, and what they will. What is free, kept or not, has
-// none.
+// prints holds one print per aspect: the capacity that its nodes have left, and will have. Free capacity, reserved or
+// not, has no print.
 type prints [whatFree]uint64
 
 // print replaces the prints of a machine.
@@ -16,11 +16,11 @@ func (s *seat) print(now prints) {
 	s.prints = now
 }
 
-// described is what a print begins with. Revisions are small numbers, and so are amounts: were they mixed with nothing
-// else, the print of a machine with nothing free could be zero, and its shelf's print the same without it.
+// described is the start value of a print. Revisions and amounts are small numbers. Without a start value, the print of
+// a node with nothing free could be zero, and its shelf's print would be the same without it.
 const described = 1 << 63
 
-// printed is what the prints of a machine are to be, of which a room is left. What its ends bring is not in them.
+// printed returns the prints of a node that has a room left. They do not include the effect of its ends.
 func (s *seat) printed(r *room) (p prints) {
 	h := mixed(mixed(s.joined, uint64(r.cpu)), uint64(r.mem))
 	h = mixed(h, uint64(r.whole)<<32^uint64(r.part)<<8^uint64(bit(r.usable)))

@@ -29,7 +29,7 @@ func (r Resources) upTo(o Resources) Resources {
 	return Resources{min(r.MilliCPU, o.MilliCPU), min(r.MemoryBytes, o.MemoryBytes), min(r.MilliGPU, o.MilliGPU)}
 }
 
-// besides is what r has beside an amount, nothing below zero.
+// besides returns r minus an amount, nothing below zero.
 func (r Resources) besides(o Resources) Resources {
 	r = r.Minus(o)
 	return Resources{max(r.MilliCPU, 0), max(r.MemoryBytes, 0), max(r.MilliGPU, 0)}

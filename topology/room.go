@@ -37,8 +37,8 @@ type seat struct {
 	untold  bool // it changed since the follower was told of it
 }
 
-// room is what counting reads of a machine: small and without pointers, so that
-// a rack is a few cache lines. Free amounts are cut to 0..total.
+// room holds the data of a node that counting reads. It is small and without pointers, so that a rack is a few cache
+// lines. Free amounts are cut to 0..total.
 type room struct {
 	cpu, mem           int64
 	cpuTotal, memTotal int64

@@ -146,7 +146,7 @@ const changeLimit = 1 << 16
 
 func (c *changeLog) end() uint64 { return c.base + uint64(len(c.log)) }
 
-// aspect is what changed on a shelf. A change of one aspect is a change of those before it too.
+// aspect says which property of a shelf changed. A change of one aspect includes a change of all earlier ones.
 type aspect uint8
 
 const (

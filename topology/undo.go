@@ -13,8 +13,8 @@ type Mark struct {
 	length int
 }
 
-// undoRecord is what was known of a machine before a change, with no machine where it was not known; or what was kept
-// for one promise.
+// undoRecord holds the state of a node before a change, with no machine if it was unknown, or the capacity that was
+// reserved for one promise.
 type undoRecord struct {
 	id      NodeID
 	machine *Machine

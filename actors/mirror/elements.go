@@ -39,7 +39,7 @@ func (m *Mirror) unborn(id string) *messages.JobStatus {
 	return status
 }
 
-// mayBeNext is what an element waits for before it waits for room.
+// mayBeNext returns the condition that an element waits for before it waits for capacity.
 func mayBeNext(array *messages.JobStatus) string {
 	why := "waits until it may be next of its array: " + array.GetRecord().GetId() + " has " + array.GetCounts().Words()
 	if most := array.GetRecord().GetSpec().GetArray().GetMost(); most > 0 {

@@ -10,7 +10,7 @@ import (
 // This file owns which of the jobs that have ended are still shown: the newest ones, within a bound of their number and
 // one of their bytes. The others are in the store.
 
-// finished are those jobs, with no evidence outstanding.
+// finished holds finished jobs without outstanding evidence.
 type finished struct {
 	order ordered[finishedJob] // by time and id, the oldest first
 	bytes int

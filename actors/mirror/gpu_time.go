@@ -123,7 +123,7 @@ func (m *Mirror) onTakeGPUTime() GPUTimeTaken {
 	return GPUTimeTaken{Time: m.timeOf(func(*goodput.Row) bool { return true })}
 }
 
-// timeOf is what was counted, of those rows that are asked for.
+// timeOf returns the counted GPU time of the requested rows.
 func (m *Mirror) timeOf(asked func(*goodput.Row) bool) *messages.GpuTime {
 	t := &m.gpuTime
 	rows := t.meter.Rows(t.now(m.p.Clock))
@@ -200,7 +200,7 @@ func (m *Mirror) meterNode(id string) {
 	}
 }
 
-// unitOf is what a machine has, and what becomes of it, by its own books.
+// unitOf returns the GPUs of a node and their state, by the node's ledger.
 func (m *Mirror) unitOf(s *shownNode) goodput.Unit {
 	a, l := s.GetRecord().GetAnnouncement(), s.GetLedger()
 	u := goodput.Unit{Joined: s.GetRecord().GetJoinedUnixMs(), Capacity: a.GetTotal().GetMilliGpu()}
@@ -261,9 +261,9 @@ func inUse(l *messages.LedgerReport) used {
 	return in
 }
 
-// take is what a slice has, taken from what is in use. An agent of an earlier version does not say of a slice that it
-// has left what it had where a disk that fails keeps its end from being written: what is free by its own books is not
-// held.
+// take subtracts an allocation from what is in use, and returns its GPUs. If a failing disk keeps an end from being
+// written, an agent of an earlier version does not report that the allocation has left. GPUs that are free in its
+// ledger do not count as held.
 func (in used) take(sl *messages.SliceReport) (milli int64) {
 	for _, g := range sl.GetGrants() {
 		for _, share := range g.GetGpus() {
@@ -335,7 +335,8 @@ func (m *Mirror) onRoomsShown(r RoomsShown) {
 	}
 }
 
-// GPUTime is what was counted up to now, and GPUsNow what is in which class: for checks, and never for another actor.
+// GPUTime returns the GPU time counted up to now, and GPUsNow the class of each GPU. They are for checks, never for
+// another actor.
 func (m *Mirror) GPUTime() []goodput.Row { return m.gpuTime.meter.Rows(m.gpuTime.now(m.p.Clock)) }
 
 // GPUsNow is how many GPUs are in each class, and how many there are.

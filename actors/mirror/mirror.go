@@ -361,7 +361,7 @@ func (m *Mirror) onListNodes(q *messages.ListNodes) *messages.ListNodesReply {
 	return r
 }
 
-// page is what one answer still has room for.
+// page limits the size of one answer.
 type page struct {
 	entries, bytes, scan int
 	last                 string // the last id that was looked at

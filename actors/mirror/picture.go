@@ -143,7 +143,7 @@ func (m *Mirror) Explain(job topology.JobID) (string, bool) {
 	return messages.Explain(m.present(s)), s.group != 0
 }
 
-// Room is what the Mirror answers from: for checks that it is what the Scheduler plans with.
+// Room returns the tree that the Mirror answers from. Checks compare it with the Scheduler's.
 func (m *Mirror) Room() (*topology.Fabric, func(topology.NodeID) []topology.Holder) {
 	return m.picture.fabric, m.picture.holders.On
 }

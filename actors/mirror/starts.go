@@ -16,7 +16,7 @@ import (
 // This file owns what the Mirror shows of when a job starts. What it was told about a job is shown only while the job
 // is in the queue: no reader sees a start for a job that runs, is held, or was cancelled.
 
-// starts is what the Mirror was told last.
+// starts holds the last estimates that the Scheduler sent.
 type starts struct {
 	told     bool                               // the planner looks ahead
 	order    []policy.Promise                   // as the planner has them

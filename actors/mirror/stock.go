@@ -12,7 +12,7 @@ import (
 // This file owns how GPUs are counted: each thousandth of each device in exactly one state, and how much of what is
 // free lies in places that are not free as a whole.
 
-// Outage is what puts a machine out of service, as its GPUs are counted.
+// Outage says why a node is out of service, as its GPUs are counted.
 type Outage uint8
 
 // The outages.
@@ -27,7 +27,7 @@ const (
 // OutageWords name them; empty: it is none.
 var OutageWords = [...]string{Benched: "benched", Closed: "closed", Unreachable: "unreachable"}
 
-// StockState is what becomes of a GPU.
+// StockState says how a GPU is used.
 type StockState uint8
 
 // The states, each without those before it.

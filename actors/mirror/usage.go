@@ -13,7 +13,7 @@ import (
 // This file owns who has how much, and has had: each owner's and each queue's GPUs, summed over time from the COMMIT of
 // an attempt to its end. It goes by the steady clock of this leader, and begins with it.
 
-// Share is what one owner, or one queue, has and has had. GPUs are in thousandths.
+// Share holds the current and past usage of one owner or one queue. GPUs are in thousandths.
 type Share struct {
 	Name             string
 	Running, Waiting int64 // jobs, as messages.UseOf counts them
@@ -21,12 +21,12 @@ type Share struct {
 	Spent            int64 // GPUs of committed attempts, times milliseconds, since this leader took over
 }
 
-// usage is what is summed.
+// usage holds the sums by owner and by queue.
 type usage struct{ owners, queues shares }
 
 func newUsage() usage { return usage{owners: shares{}, queues: shares{}} }
 
-// shares are those of all owners, or of all queues, by name.
+// shares holds the accounts of all owners, or of all queues, by name.
 type shares map[string]*account
 
 // account is a share, and up to when what its attempts hold is summed.
@@ -72,7 +72,7 @@ func (s shares) all(now actors.Instant) []Share {
 	return all
 }
 
-// tally is what a job counts for in the shares of its owner and its queue.
+// tally holds the amounts that a job adds to the shares of its owner and its queue.
 type tally struct {
 	owner, queue string
 	use          messages.JobUse
@@ -80,8 +80,8 @@ type tally struct {
 	of           topology.Token // that attempt
 }
 
-// tallyOf is what a job counts for. What an attempt holds is summed once: a gang may have thousands of members, and is
-// shown at the end of each.
+// tallyOf computes the tally of a job. The holdings of an attempt are summed once: a gang may have thousands of members
+// and is updated at the end of each.
 func tallyOf(before tally, s *messages.JobStatus) tally {
 	r, a := s.GetRecord(), s.GetAttempt()
 	c := tally{owner: r.GetOwner().GetName(), queue: r.GetSpec().GetQueue(), use: messages.UseOf(s)}

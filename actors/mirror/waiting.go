@@ -19,7 +19,7 @@ import (
 // or ten thousand waiting jobs of one shape would be ten thousand events: it is one event, for watchers that ask for
 // it.
 
-// waiting is what is known of the waiting groups.
+// waiting holds the known facts about the waiting groups.
 type waiting struct {
 	groups map[policy.GroupID]*waitingGroup
 	turns  ordered[struct{}]             // of the jobs that have a group

@@ -19,8 +19,7 @@ import (
 // mirrorEvents is how many of the last events are kept for watchers that come back.
 const mirrorEvents = 1_000
 
-// watch is what the Mirror keeps for watchers. They are told in the order in which they came, so that every run does
-// the same.
+// watch holds the watchers. They are notified in the order of their arrival, so that every run does the same.
 type watch struct {
 	seq      uint64      // of the last event
 	last     []keptEvent // the last events, without a gap, the oldest first

@@ -163,7 +163,7 @@ func nodeWords(before, s *messages.NodeStatus) string {
 	return words
 }
 
-// amountWords is what a machine has to give, its failed devices left out.
+// amountWords returns the capacity of a node as text, without its failed devices.
 func amountWords(s *messages.NodeStatus) string {
 	total := messages.FromResources(s.GetRecord().GetAnnouncement().GetTotal())
 	failed := failedDevices(s)

@@ -25,7 +25,7 @@ type Census struct {
 	Tasks         int // that have begun, and not ended
 }
 
-// HeldGPU is what one attempt has of one device, in thousandths.
+// HeldGPU holds the share of one device that one attempt has, in thousandths.
 type HeldGPU struct {
 	GPU        string
 	Milli      int64

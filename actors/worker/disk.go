@@ -10,7 +10,7 @@ import (
 // most one save is under way; what changes meanwhile is in the next. After a failed save the machine is in trouble: it
 // takes no new work, says why, lets running tasks go on, and tries again after growing pauses.
 
-// nodeDisk is what is known of how far the disk is behind.
+// nodeDisk tracks how far the disk is behind memory.
 type nodeDisk struct {
 	loaded  bool   // the record is known, so that it may be replaced
 	changes uint64 // of what the record holds

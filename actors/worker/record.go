@@ -70,8 +70,8 @@ func DecodeRecord(data []byte) (*messages.LedgerRecord, error) { return decodeRe
 // EncodeRecord writes a record, for tests of a machine with a past.
 func EncodeRecord(r *messages.LedgerRecord) []byte { return encodeRecord(r) }
 
-// encodeBooks is what the disk should hold now. Reservations are not in it. The bytes are valid until the next call:
-// there is never more than one save under way.
+// encodeBooks encodes the ledger as the disk should hold it now, without reservations. The bytes are valid until the
+// next call: at most one save is under way.
 func (n *Node) encodeBooks() []byte {
 	data := append(n.disk.bytes[:0], n.encodeHead()...)
 	for _, l := range n.ledger.Slices() {

@@ -13,7 +13,7 @@ import (
 
 var noToken topology.Token
 
-// nodePulse is what was sent and what of it was acknowledged.
+// nodePulse notes what was sent to the leader and what the leader has acknowledged.
 type nodePulse struct {
 	timer    uint64 // numbers the timers: an older one is stale
 	seq      uint64 // of the last heartbeat

@@ -107,7 +107,7 @@ func (s *nodeSlice) rank(r topology.Rank) *nodeRank {
 	return nil
 }
 
-// exits are those that may be sent, and how long each has been known.
+// exits returns the exits that may be sent, and for how long each has been known.
 func (s *nodeSlice) exits(now actors.Instant) (all []*messages.Exit, agesMs []int64) {
 	for i := range s.ranks {
 		if r := &s.ranks[i]; r.exit != nil && r.shown {

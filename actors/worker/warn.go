@@ -10,7 +10,7 @@ import (
 // is on disk here: what an agent's end loses is said again. That a task is not signalled twice for one end its launcher
 // knows, whose supervisors outlive the agent.
 
-// notice is what a leader said last.
+// notice holds the last warning of a leader.
 type notice struct {
 	epoch uint64
 	warn  *messages.Warn

@@ -16,7 +16,7 @@ import (
 //go:embed baseline.txt
 var baseline string
 
-// Version is what one version of the program knows of the wire.
+// Version holds the messages and fields that one version of the program knows.
 type Version struct {
 	known map[string]bool
 	// new is, by message type, whether something in it or below is not known.

@@ -6,7 +6,7 @@ import "strings"
 
 // This file owns how the table is read.
 
-// Kind is what a name is a name of.
+// Kind says which sort of name was renamed: a flag, a key, a metric.
 type Kind string
 
 // The kinds.

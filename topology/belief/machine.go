@@ -25,7 +25,7 @@ type Machine struct {
 	rest    time.Duration // of the last bench, doubling; zero after it did well
 }
 
-// Books are what a machine reported of its own books, as far as room goes.
+// Books holds the part of a node's reported ledger that concerns capacity.
 type Books struct {
 	Version uint64
 	Free    topology.Capacity
@@ -33,7 +33,7 @@ type Books struct {
 	UIDs    []uint32 // that own anything there
 }
 
-// Slice is what an attempt has there.
+// Slice holds the allocation of an attempt on the node.
 type Slice struct {
 	Token     topology.Token
 	Committed bool // or further
@@ -59,7 +59,7 @@ type Tenant struct {
 	leaving bool                  // nothing of it is left from version on
 }
 
-// Amount is what all ranks of the attempt have there.
+// Amount returns the sum of all ranks of the attempt on the node.
 func (t *Tenant) Amount() (sum topology.Resources) {
 	for _, a := range t.amounts {
 		sum = sum.Plus(a)
@@ -202,8 +202,8 @@ func (m *Machine) holdUIDs(uids []uint32) {
 	m.held = uids
 }
 
-// free is what there is to plan with. Books that do not know the claims yet may show less than is claimed: then nothing
-// is free.
+// free returns the capacity to plan with. A ledger that does not know the claims yet may show less than is claimed:
+// then nothing is free.
 func (m *Machine) free(believed bool) topology.Capacity {
 	if !m.booked || !believed {
 		return topology.Capacity{}

@@ -11,7 +11,7 @@ import "github.com/yi-json/synapse/topology"
 
 // This file owns the picture: how what is believed of each machine reaches the fabric.
 
-// View is what is believed of all machines.
+// View holds the leader's view of all nodes.
 type View struct {
 	fabric *topology.Fabric
 	uids   *topology.UIDs
@@ -30,7 +30,7 @@ func (v *View) Machine(id topology.NodeID) *Machine {
 	return &Machine{id: id, uids: v.uids, fabric: v.fabric}
 }
 
-// Standing is what counts about a machine beside what it has free.
+// Standing holds the state of a node in addition to its free capacity.
 type Standing struct {
 	// Believed: the machine can be reached, and its books can be true. On any other machine nothing counts as free.
 	Believed bool

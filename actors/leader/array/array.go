@@ -274,7 +274,7 @@ func (a *Array) onMoved(ctx actor.Context, m protocol.ElementMoved) {
 	a.later(ctx)
 }
 
-// later has what changed written and shown before long.
+// later schedules a write and an update of the Mirror for the changes so far.
 func (a *Array) later(ctx actor.Context) {
 	if !a.paused {
 		a.paused = true

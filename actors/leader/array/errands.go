@@ -93,7 +93,7 @@ func (a *Array) tell(ctx actor.Context, e *errand) {
 	}
 }
 
-// said is what one element is told.
+// said returns the message for one element.
 func (e *errand) said(job string) any {
 	if e.hold != nil {
 		return &messages.Hold{Principal: e.hold.Principal, Job: job, Reason: e.hold.Reason, Release: e.hold.Release}
@@ -179,7 +179,7 @@ func (a *Array) lookAgain(ctx actor.Context) {
 	}
 }
 
-// outcome is what becomes of a wish for the whole array.
+// outcome returns the result of a request for the whole array.
 func (e *errand) outcome() *messages.Outcome {
 	if e.late {
 		return &messages.Outcome{

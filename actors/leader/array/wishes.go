@@ -55,7 +55,8 @@ func (a *Array) notNow(place int) *messages.Outcome {
 	return nil
 }
 
-// outcomeOf is what becomes of a wish for an element that has no job: one that has is asked itself.
+// outcomeOf returns the result of a request for an element without a job. An element with a job gets the request
+// itself.
 func (a *Array) outcomeOf(place int) *messages.Outcome {
 	switch {
 	case place >= 0 && !a.known():

@@ -211,7 +211,7 @@ func (c *Coordinator) behind(s stage) int {
 	return n
 }
 
-// places are what COMMIT says of every member.
+// places returns the placement of every member, as COMMIT records it.
 func (c *Coordinator) places() []*messages.Place {
 	n := 0
 	for _, w := range c.parties {

@@ -26,7 +26,7 @@ type rosterSource struct {
 	plain  int              // bytes of the same list for earlier versions; 0: not known yet
 }
 
-// partyRoster is what a machine was sent.
+// partyRoster notes which part of the roster a node was sent.
 type partyRoster struct {
 	begun bool // the first part
 	until int  // the end of the last part since Start was sent last: what is asked for before that is on its way

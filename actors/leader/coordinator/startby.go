@@ -27,7 +27,7 @@ type allowance struct {
 	tardy bool           // a machine says that it began after that
 }
 
-// allowanceOf is what a plan says of it.
+// allowanceOf returns the allowance that a plan sets.
 func allowanceOf(plan *protocol.AttemptPlan) allowance {
 	if r := plan.Resumed; r != nil {
 		if r.StartedUnixMs != 0 {

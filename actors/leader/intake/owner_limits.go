@@ -12,7 +12,7 @@ import (
 // their records are, and how many uids they hold. It holds for new submits alone: what has come in stays. Admins are
 // exempt, and so is everybody in a cluster without identities, where all are one.
 
-// Waiting is what one owner has waiting: jobs by queue, and the bytes of their records.
+// Waiting counts the waiting jobs of one owner by queue, and the bytes of their records.
 type Waiting struct {
 	Queues map[string]int
 	Bytes  int64

@@ -126,7 +126,7 @@ func (j *Job) addExit(t topology.Token, rank int32, e notedExit) {
 	j.exits[t][rank] = e
 }
 
-// exitMissing is what the absence of an exit means.
+// exitMissing returns the exit that the absence of a report stands for.
 func (j *Job) exitMissing(a *messages.AttemptRecord, rank int32) *messages.Exit {
 	kind := messages.ExitKind_EXIT_KIND_NEVER_STARTED
 	if a.StartedUnixMs != 0 || a == j.att && j.started != 0 { // another attempt may run by now

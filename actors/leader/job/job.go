@@ -237,7 +237,7 @@ func (j *Job) onBorn(ctx actor.Context) {
 	j.settleIn(ctx)
 }
 
-// settleIn does what entering the present state calls for.
+// settleIn runs the actions of entering the present state.
 func (j *Job) settleIn(ctx actor.Context) {
 	switch j.states.At() {
 	case jobQueued:

@@ -257,8 +257,8 @@ func (j *Job) restAfter() time.Duration {
 	return j.backoffAfter(rec, j.last) + 2*j.p.Constants.BenchFirst
 }
 
-// faultOf is whose fault it is that an attempt could not be prepared or
-// launched. One member whose job is wrong is enough: they are all of that job.
+// faultOf returns whose fault it is that an attempt could not be prepared or launched. One member with a faulty job is
+// enough, because all members belong to that job.
 func faultOf(a *messages.AttemptRecord) messages.Fault {
 	fault := messages.Fault_FAULT_UNKNOWN
 	for _, p := range a.Places {

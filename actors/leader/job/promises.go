@@ -44,8 +44,9 @@ func (j *Job) tellPromise(ctx actor.Context) {
 // unpromise gives the firm promise up with the next write.
 func (j *Job) unpromise() { j.firm = &firmWish{} }
 
-// age is what is asked for, with the time that is left of it by now: what comes to disk says how long its machines are
-// kept from then on, and a next leader would keep them for longer by what the write before this one took.
+// age returns the requested promise with the time that is left of it now. The record says for how long nodes stay
+// reserved from the write on. Without the correction, a next leader would reserve them longer by the duration of the
+// write before.
 func (j *Job) age(written *messages.Promise) *messages.Promise {
 	p, waited := j.firm.promise, j.p.Clock.Now().Since(j.firm.since).Milliseconds()
 	switch {

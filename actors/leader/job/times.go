@@ -186,7 +186,7 @@ func (j *Job) foretellResumed(ctx actor.Context) {
 // What follows owns what a Job makes of the moment by which its attempt has passed its barrier, where it was lent room
 // that is kept for another.
 
-// startByLeftMs is what COMMIT says of how long an attempt has to pass its barrier.
+// startByLeftMs returns the time that COMMIT gives an attempt to pass its barrier.
 func (j *Job) startByLeftMs() int64 {
 	if j.startBy == 0 {
 		return 0

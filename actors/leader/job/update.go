@@ -72,7 +72,7 @@ func (j *Job) onUpdate(ctx actor.Context, m *messages.Update) {
 	j.advance(ctx)
 }
 
-// wantedGift is whom the job is to be given to, or was.
+// wantedGift returns the owner that the job is to be given to, or was given to.
 func (j *Job) wantedGift() string {
 	if j.respec != nil {
 		return j.respec.To

@@ -28,7 +28,7 @@ type ending struct {
 	of    int64 // which limit, which drain: as in messages.Warn
 }
 
-// warning is what the tasks of the attempt are told.
+// warning holds the end that the tasks of the attempt are warned of.
 type warning struct {
 	said    ending // zero: that no end is near
 	number  uint64 // of that

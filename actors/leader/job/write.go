@@ -16,7 +16,7 @@ import (
 // that is known to be due: evidence, COMMIT, ENDED, a cancel, the terminal
 // state. What a write allows happens when it is on disk, and not before.
 
-// draft is what the records will be once a write is on disk.
+// draft holds the records as they will be after a write.
 type draft struct {
 	rec       *messages.JobRecord
 	att       *messages.AttemptRecord
@@ -402,8 +402,8 @@ func (j *Job) afterClose(ctx actor.Context, d draft) {
 	j.backOff()
 }
 
-// rest is what is done when nothing is to be written: a job that is over, and
-// has neither debts nor a Coordinator that cleans up, ends.
+// rest runs when there is nothing to write. It ends a finished job that has no unconfirmed allocation and no
+// Coordinator that cleans up.
 func (j *Job) rest(ctx actor.Context) {
 	if j.states.In(jobSettling) && len(j.owed) == 0 && len(ctx.Children()) == 0 {
 		j.states.Become("evidence", jobOver)

@@ -25,7 +25,7 @@ import (
 // agent may be broken, and it must not stop a cluster. Whose word is evidence, and
 // how much of it is enough, quarantine.go decides.
 
-// behind is what this leader knows of that.
+// behind holds what this leader knows of nodes that are ahead of the store.
 type behind struct {
 	why     string // empty: the store knows all that machines have told of, or too few of them tell otherwise
 	trial   trial
@@ -198,7 +198,7 @@ func (s *Scheduler) stopAdmissions(ctx actor.Context, why string) {
 	}
 }
 
-// halted is what everybody is told; empty: nothing has stopped.
+// halted returns the text for clients while admissions are stopped; empty: they are not.
 func (s *evidence) halted() string {
 	if s.behind.why == "" {
 		return ""

@@ -49,9 +49,9 @@ func (s *drains) disarmDrain(ctx actor.Context, m *machine) {
 	s.tellDrain(ctx, m)
 }
 
-// drainLeft is what was left of a drain when its record was written, zero where it
-// has no deadline. An earlier version wrote only times of day: both by one clock,
-// so that their difference is what was ordered, and that is waited for in full.
+// drainLeft returns the time that was left of a drain when its record was written; zero: it has no deadline. An earlier
+// version wrote two times of day by one clock. Their difference is the ordered time, and the leader waits for all of
+// it.
 func drainLeft(r *messages.NodeRecord) time.Duration {
 	switch {
 	case r.GetDrained() == nil || r.DrainDeadlineUnixMs == 0:

@@ -179,7 +179,7 @@ func (s *jobTable) arrayFor(id string) *livingJob {
 // could not see to that: it makes no more jobs than may run, but those that it has made stay jobs when it is given
 // less, and one that was held comes back when others have taken its turn.
 
-// throttle is who of one array's elements has a place.
+// throttle notes which elements of one array have a place among those that may run at once.
 type throttle struct {
 	most   int // places; 0: any number
 	placed map[topology.JobID]*livingJob

@@ -85,8 +85,8 @@ func (s *jobTable) avoid(m protocol.LaunchFailed) {
 	}
 }
 
-// gangOf is what a job asks for, the machines that it avoids, and those that close too
-// early for it. It looks again when one of them is another.
+// gangOf returns the request of a job, with the nodes that it avoids and those that close too early for it. It computes
+// the request again if one of these nodes has changed.
 func (s *drains) gangOf(ctx actor.Context, e *livingJob, spec *messages.JobSpec) topology.Gang {
 	gang, next := s.avoiding(e, spec)
 	closing, later := s.closingFor(spec)
@@ -100,8 +100,8 @@ func (s *drains) gangOf(ctx actor.Context, e *livingJob, spec *messages.JobSpec)
 	return gang
 }
 
-// avoiding is what a job asks for, without the machines that it avoids, and for how long
-// that is so. Where it could never be placed without them it avoids none.
+// avoiding returns the request of a job without the nodes that it avoids, and for how long that holds. If the job could
+// never be placed without them, it avoids none.
 func (s *nodeTable) avoiding(e *livingJob, spec *messages.JobSpec) (topology.Gang, time.Duration) {
 	gang, now := intake.GangFor(s.view.Fabric(), e.rec.GetOwner(), spec), s.p.Clock.Now()
 	e.avoids = slices.DeleteFunc(e.avoids, func(a avoided) bool { return a.until <= now })
@@ -201,7 +201,7 @@ func gpuTypeOf(m *machine) string {
 // unwellShare: of so many machines with one GPU type, one may be closed by its checks; and one in any case.
 const unwellShare = 20
 
-// health is what a machine's checks mean for it.
+// health says what the checks of a node mean for it.
 type health uint8
 
 const (

@@ -43,7 +43,7 @@ func kindOf(r *topology.Refusal) mirror.WaitKind {
 	return mirror.WaitRoom
 }
 
-// outageOf is what puts a machine out of service, as its GPUs are counted.
+// outageOf returns the reason why a node is out of service, as its GPUs are counted.
 func (m *machine) outageOf() mirror.Outage {
 	if m.closed() == "" {
 		return mirror.InService
@@ -71,8 +71,8 @@ func (s *learner) recallGPUTime(ctx actor.Context, l actors.Loaded) {
 	ctx.Send(s.peers.Mirror, r)
 }
 
-// freeClass is what becomes of what a machine has free, as far as the machine decides it. What stops admission
-// everywhere is no fault of a machine's.
+// freeClass returns the class of a node's free GPUs, as far as the node decides it. A stop of all admissions is not
+// counted here.
 func (m *machine) freeClass() goodput.Class {
 	kind, _ := m.outage(true)
 	switch by := m.record.GetCordoned().GetBy().GetName(); {

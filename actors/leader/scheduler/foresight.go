@@ -99,7 +99,8 @@ func (s *planning) remembers(tell func(policy.Rememberer)) {
 // ends answers a planner (policy.Ends). It stands beside the Scheduler and not on it, whose methods are its mail.
 type ends struct{ s *lookahead }
 
-// Horizon is what is known now. What has run for longer than was expected is expected to end later.
+// Horizon returns when capacity becomes free, as known now. A job that has run longer than expected is expected to end
+// later.
 func (x ends) Horizon(view *topology.Fabric, nowNs int64) *topology.Horizon {
 	s := x.s
 	f := &s.foresight

@@ -18,7 +18,7 @@ import (
 // store), so a next leader learns of exactly those that this one had not written down.
 // What is learned orders work and foretells; it must never end anything.
 
-// learning is what the Scheduler knows of it.
+// learning holds the Scheduler's state of learned durations.
 type learning struct {
 	cells   *estimate.Cells
 	pools   estimate.Pools
@@ -55,7 +55,7 @@ func learnsFrom(end *messages.End) bool {
 	return false
 }
 
-// traitsOf are what of a job tells how long it will run.
+// traitsOf returns the traits of a job that predict how long it will run.
 func traitsOf(rec *messages.JobRecord, pools estimate.Pools) estimate.Traits {
 	gang := messages.GangOf(rec.Spec)
 	pool := pools.Of(&gang)

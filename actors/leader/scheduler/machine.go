@@ -97,7 +97,7 @@ func (m *machine) report(l *messages.LedgerReport, now actors.Instant) {
 	m.room.Report(booksOf(l))
 }
 
-// booksOf is what counts of a ledger where room is planned with.
+// booksOf returns the part of a ledger that planning uses.
 func booksOf(l *messages.LedgerReport) belief.Books {
 	b := belief.Books{
 		Version: l.Version, UIDs: l.Uids,
@@ -129,7 +129,7 @@ func (m *machine) benchEnds() int64 {
 	return int64(m.returns)
 }
 
-// standing is what the view is told of the machine, beside its books.
+// standing returns the state of the node for the view, in addition to its ledger.
 func (m *machine) standing() belief.Standing {
 	return belief.Standing{Believed: m.up && m.untruth == "", Closed: m.closed()}
 }
@@ -140,7 +140,7 @@ func (m *machine) closed() string {
 	return why
 }
 
-// outage is what puts a machine out of service, as such machines are counted.
+// outage says why a node is out of service, as such nodes are counted.
 type outage uint8
 
 const (
@@ -239,7 +239,7 @@ func (m *machine) rackOf(levels []string) string {
 	return strings.Join(names, ".")
 }
 
-// finestPlace is what people call the machine's rack.
+// finestPlace returns the name of the node's rack, which logs and listings show.
 func (m *machine) finestPlace(levels []string) string {
 	if len(levels) == 0 {
 		return ""

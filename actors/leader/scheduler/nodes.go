@@ -353,7 +353,7 @@ func (s *Scheduler) onLost(ctx actor.Context, l protocol.Lost) {
 	}
 }
 
-// onChangeNode does what an operator asks; the answer comes once it is on disk.
+// onChangeNode executes an operator's request, and answers when the change is on disk.
 func (s *Scheduler) onChangeNode(ctx actor.Context, q *messages.ChangeNode) {
 	reply := func(code messages.Code, text, hint string) {
 		ctx.Respond(

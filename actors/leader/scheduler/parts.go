@@ -217,7 +217,7 @@ type livingJob struct {
 	ownUID // of its tasks
 }
 
-// jobRecord is what the store has of a job, as far as the Scheduler goes by it.
+// jobRecord holds the fields of a job's record that the Scheduler uses.
 type jobRecord struct {
 	id        topology.JobID
 	key       requestKey
@@ -253,7 +253,7 @@ type queueEntry struct {
 	wish     protocol.Waits      // of an element: what it said last
 }
 
-// reservation is what a job was given or promised.
+// reservation holds the nodes that a job was given or promised.
 type reservation struct {
 	offered   topology.Token    // the last admission that its actor was sent
 	run       *run              // its latest attempt; nil: there was none

@@ -58,7 +58,7 @@ func (s *promises) toPromise(e *livingJob, f *policy.Firm) *messages.Promise {
 	return p
 }
 
-// firstTold is what a job was told first, counted from a time of day, which is for people alone.
+// firstTold returns the first estimate of a job, counted from a time of day. It is for display only.
 func (s *jobTable) firstTold(e *livingJob, t policy.Foretold) *messages.Told {
 	switch {
 	case t.Made == 0:
@@ -225,7 +225,7 @@ func (s *promises) stopVictim(ctx actor.Context, e *livingJob, v *messages.Victi
 // isOver reports whether the attempt's end is on disk.
 func (r *run) isOver() bool { return r.over != 0 || r.ended }
 
-// Running is what is known of a job's latest attempt on machines that can be reached (policy.Stopper).
+// Running returns what is known of a job's latest attempt on reachable nodes (policy.Stopper).
 func (x ends) Running(job topology.JobID, nowNs int64) (preempt.Running, bool) {
 	s := x.s
 	e := s.jobs[job]

@@ -32,7 +32,7 @@ import (
 // The naive way, to believe whoever speaks, lets the machine of a drill, or one
 // bit in one agent's memory, stop thousands of machines.
 
-// trial is what was said against the store.
+// trial collects the reports that contradict the store.
 type trial struct {
 	enrolled  map[topology.NodeID]string // machine ids, as the store had them when it was read
 	witnesses []topology.NodeID          // enrolled machines that have evidence
@@ -231,7 +231,7 @@ func (m *machine) doubtful() string {
 	return ""
 }
 
-// heldIn is what the slices of these books have.
+// heldIn returns the sum of the allocations in a ledger.
 func heldIn(l *messages.LedgerReport) (sum topology.Resources) {
 	for _, sl := range l.Slices {
 		for _, g := range sl.Grants {

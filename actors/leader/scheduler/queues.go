@@ -139,7 +139,7 @@ func (s *shares) recallQueues(ctx actor.Context, record *messages.QueuesRecord) 
 	}
 }
 
-// uses are what queues used, for a next leader.
+// uses returns the past usage of all queues, for a next leader.
 func (s *shares) uses() (all []*messages.QueueUse) {
 	planner, is := s.planner.(policy.Sharer)
 	if !is {

@@ -76,8 +76,8 @@ func (s *teller) unqueue(ctx actor.Context, job topology.JobID) {
 	}
 }
 
-// Explain is what the Scheduler itself would answer to why a job waits; false where it is not in its queue, there is
-// room for it, or nothing is planned yet. It is for whoever checks what the Mirror answers: it takes long.
+// Explain returns the Scheduler's own reason why a job waits. It returns false if the job is not in the queue, if there
+// is room for it, or if nothing is planned yet. Only checks of the Mirror's answers call it, because it is slow.
 func (s *teller) Explain(job topology.JobID) (string, bool) {
 	all := topology.NewHolders()
 	s.view.Fabric().Walk(func(m topology.Machine, _ topology.Capacity, _ string) { all.Set(m.ID, s.holders(m.ID)) })
@@ -86,7 +86,7 @@ func (s *teller) Explain(job topology.JobID) (string, bool) {
 	return answer.String(), waits && answer.Refusal != nil && s.states.In(schedulerLeading)
 }
 
-// Room is what the Scheduler plans with, and who has the rest: for whoever checks what the Mirror knows of it.
+// Room returns the tree that the Scheduler plans with, and the holders on each node. Checks compare it with the Mirror.
 func (s *teller) Room() (*topology.Fabric, func(topology.NodeID) []topology.Holder) {
 	return s.view.Fabric(), s.holders
 }
@@ -165,7 +165,7 @@ func (s *teller) waitsNoMore(ctx actor.Context, job topology.JobID) {
 	s.tellWants(ctx)
 }
 
-// Prospects is what the Scheduler could tell now of the time: for whoever checks what the Mirror shows of it.
+// Prospects returns the current estimates of starts. Checks compare them with the Mirror.
 func (s *planning) Prospects() (policy.Prospects, bool) {
 	if planner, foretells := s.planner.(policy.Foreteller); foretells && s.states.In(schedulerLeading) {
 		return planner.Prospects(), true
@@ -238,7 +238,7 @@ func (s *teller) tellWaiting(ctx actor.Context, joined []policy.Joined) {
 	ctx.Send(s.peers.Mirror, shown)
 }
 
-// wordsOf is what people read of a refusal. What none stands in the way of waits by the order alone.
+// wordsOf returns a refusal as text for users. A job without a refusal waits because of the order alone.
 func wordsOf(r *topology.Refusal) string {
 	if *r == (topology.Refusal{}) {
 		return "there is room, and it waits for its turn: for a place closer together, or behind what others were promised"

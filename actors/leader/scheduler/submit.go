@@ -217,7 +217,7 @@ func hashOf(spec *messages.JobSpec) []byte {
 	return sum[:]
 }
 
-// asksFor is what a gang wants in all, in thousandths of a CPU and of a GPU.
+// asksFor returns the total request of a gang, in thousandths of a CPU and of a GPU.
 func asksFor(spec *messages.JobSpec) (milliCPU, milliGPU int64) {
 	if total := spec.GetGang().GetTotal(); total != nil {
 		return total.MilliCpu, total.MilliGpu

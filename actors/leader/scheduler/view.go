@@ -9,8 +9,8 @@ import (
 // This file owns what whoever checks a leader may see of its memory. Read only,
 // and never from another actor: production asks the Mirror.
 
-// View is what the leader believes of a machine: what is free there to plan
-// with, why nothing new goes there, and how many attempts are or may be on it.
+// View returns the leader's view of a node: free capacity to plan with, why the node gets no new work, and the number
+// of attempts that are or may be on it.
 func (s *nodeTable) View(id topology.NodeID) (free topology.Capacity, closed string, tenants int) {
 	m := s.machines[id]
 	if m == nil {
@@ -20,8 +20,8 @@ func (s *nodeTable) View(id topology.NodeID) (free topology.Capacity, closed str
 	return free, m.closed(), len(m.room.Tenants())
 }
 
-// Size is what the leader believes a machine to have in all, devices that are out of service left out:
-// it plans with no more than that, whatever is free.
+// Size returns the total capacity of a node in the leader's view, without devices that are out of service. The planner
+// never uses more, whatever is free.
 func (s *nodeTable) Size(id topology.NodeID) topology.Resources {
 	m, _ := s.view.Fabric().Machine(id)
 	return m.Total
@@ -35,7 +35,7 @@ func (s *nodeTable) Withdrawn(id topology.NodeID) int {
 	return 0
 }
 
-// KeptForOthers is what is kept on a machine for jobs other than this one.
+// KeptForOthers returns the capacity of a node that is reserved for jobs other than this one.
 func (s *nodeTable) KeptForOthers(id topology.NodeID, job topology.JobID) (kept topology.Resources) {
 	s.view.Fabric().EachKept(id, func(keep topology.KeepID, amount topology.Resources) {
 		if keep != topology.KeepID(job) {
@@ -87,7 +87,7 @@ func (s *planning) Slips(job topology.JobID) (int, bool) {
 	return p.Slips, ok && p.Firm
 }
 
-// InUse is what the planner counts for the jobs of a queue and of those below it; false: it does not plan by queues.
+// InUse returns the usage that the planner counts for a queue and its descendants; false: it does not plan by queues.
 func (s *planning) InUse(queue string) (topology.Resources, bool) {
 	if p, is := s.planner.(*policy.Judgement); is && s.states.In(schedulerLeading) {
 		return p.InUse(queue)

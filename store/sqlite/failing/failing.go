@@ -56,7 +56,7 @@ type conn struct {
 	path string
 }
 
-// ExecContext is what scripts are run by: they do not fail.
+// ExecContext executes scripts. They never fail.
 func (c *conn) ExecContext(ctx context.Context, text string, args []driver.NamedValue) (driver.Result, error) {
 	return c.Conn.(driver.ExecerContext).ExecContext(ctx, text, args)
 }
