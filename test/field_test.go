@@ -39,8 +39,7 @@ func TestPagesNameTests(t *testing.T) {
 	tests := declaredTests(t)
 	for page, least := range map[string]int{
 		"README.md": 40, "../docs/contribute/security-tests.md": 200, "../docs/contribute/isolation-tests.md": 100,
-		"../docs/runtime.md": 60, "../docs/operate/gpus.md": 0,
-		"../docs/jobs/images.md": 0,
+		"../docs/contribute/runtime-tests.md": 60, "../docs/operate/gpus.md": 0, "../docs/jobs/data.md": 0,
 	} {
 		text, err := os.ReadFile(page)
 		if err != nil {

@@ -19,8 +19,9 @@ var exampleSays = map[string]string{
 
 // elsewhere are the examples whose commands are not typed here, and why.
 var elsewhere = map[string]string{
-	"pytorch":  "world.TestPyTorch types them",
-	"torchrun": "it is for machines of a real size: what its reader sees is checked with the job files",
+	"pytorch":    "world.TestPyTorch types them",
+	"checkpoint": "world.TestFirstGang types the tutorial that uses it",
+	"torchrun":   "it is for machines of a real size: what its reader sees is checked with the job files",
 }
 
 // TestExamplesRun: what the head of each example has its reader type is typed, on a cluster of `up`, where README has
@@ -59,8 +60,9 @@ func TestExamplesRun(t *testing.T) {
 	for _, id := range strings.Fields(l.cli("get", "jobs", "-q").wants(t, 0, "", "").out) {
 		l.cli("wait", id)
 	}
-	const room = "pytorch could be submitted: there is room for it now\n"
-	l.cli("submit", "../../examples/pytorch.yaml", "--dry-run=server").wants(t, 0, room, "")
+	const room = " could be submitted: there is room for it now\n"
+	l.cli("submit", "../../examples/pytorch.yaml", "--dry-run=server").wants(t, 0, "pytorch"+room, "")
+	l.cli("submit", "../../examples/checkpoint.yaml", "--dry-run=server").wants(t, 0, "first-gang"+room, "")
 }
 
 // types types a line where the repository was cloned, and answers what it wrote. What is built is built of the

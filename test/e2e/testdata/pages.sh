@@ -168,6 +168,7 @@ taken() {
 	docs/explain/preemption.md:nlp.yaml)
 		{ printf 'apiVersion: synapse/v1\nkind: Queues\ndefault: nlp\nqueues:\n' && cat nlp.yaml; } >queues.yaml
 		synapse-cli apply -f queues.yaml --dry-run ;;
+	docs/jobs/scripts-and-sweeps.md:sweep.sh) sh sweep.sh | grep -q '^index none' ;;
 	docs/operate/queues.md:queues.yaml) synapse-cli apply -f queues.yaml --dry-run ;;
 	docs/operate/node-policy.md:policy.yaml)
 		mkdir -p /srv/{data,scratch,images} && sed -i 's#path: /#path: /srv/#' policy.yaml
