@@ -189,7 +189,7 @@ func (x *examiner) kernel() (all []doctor.Finding) {
 			all = append(all, doctor.OK(f.Name, "%s", f.Reason))
 			continue
 		}
-		way := "see docs/runtime.md; --driver process does without, and without limits"
+		way := "see docs/explain/isolation.md; --driver process does without, and without limits"
 		if strings.Contains(f.Name, "limit") || strings.Contains(f.Name, "cg") || f.Name == "devices" || f.Name == "cpuset" {
 			way = "mount the control groups (cgroup2 on /sys/fs/cgroup) writable, with this controller enabled"
 		}

@@ -69,7 +69,7 @@ func TestReachRefused(t *testing.T) {
 		"tcp [::ffff:127.0.0.1]:" + peer, "udp [::1]:" + peer}
 	onPlainMachines(t, func(t *testing.T, s *stack, driver string) {
 		if driver == "process" {
-			return // docs/runtime.md tells that plain processes are not kept from it
+			return // plain processes have no filter, as docs/explain/isolation.md says
 		}
 		got := s.dialling(t, shown(t), func(*messages.JobSpec) {}, slices.Concat(refused, free)...)
 		for _, word := range refused {

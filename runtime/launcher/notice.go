@@ -65,8 +65,8 @@ func (t *task) writeNotice(c *messages.WarnTask) error {
 	return nil
 }
 
-// noticeText is the notice, in lines that a shell can read as they are. docs/runtime.md has the format: lines may be
-// added.
+// noticeText returns the notice, in lines that a shell can source. docs/jobs/checkpoints.md has the format. Lines may
+// be added.
 func noticeText(c *messages.WarnTask, now time.Time) string {
 	reason := strings.ToLower(strings.ReplaceAll(strings.TrimPrefix(c.Cause.String(), "CAUSE_"), "_", "-"))
 	left := time.Duration(c.LeftMs) * time.Millisecond

@@ -43,7 +43,7 @@ spec:
 - A *size* is a number of bytes with a unit, such as `+"`64Gi`"+` (Ki, Mi, Gi, Ti, Pi).
 - The client resolves `+"`begin`, `after` and `secrets`"+` when it submits the file.
 
-Related pages: [environment of a task](environment.md), [images](../jobs/images.md), [launchers](../jobs/launchers.md),
+Related pages: [environment of a task](environment.md), [data and images](../jobs/data.md), [launchers](../jobs/launchers.md),
 [queues](../operate/queues.md), [placement](../explain/placement.md), [preemption](../explain/preemption.md).
 
 `+"`go test ./clients/go/jobfile -run TestReference -rewrite`"+` writes this page from the code that reads job files.
