@@ -83,7 +83,7 @@ var ruleTexts = []manual.Text{
 	{Meaning: "Owners whose jobs the rule matches; all if unset.", Example: "[ann]"},
 	{Meaning: "Program and arguments. It reads the notification as JSON from standard input.",
 		Example: "[/usr/local/sbin/page, --team, gpu]"},
-	{Meaning: "URL to which the JSON is posted: https, or http on the loopback.",
+	{Meaning: "URL that receives the JSON as a POST: https, or http on the loopback.",
 		Example: "https://chat.example.org/hooks/7f3a"},
 	{Meaning: "File with a bearer token for the webhook.", Example: "/etc/synapse/chat.token"},
 	{Meaning: "Maximum duration of one try, 1s to 5m.", Example: "20s"},

@@ -73,7 +73,7 @@ func topTexts() []KeyText {
 		{"metadata.name", "Name of the job. Several jobs may have the same name.", "letters, digits, '.', '_', '-'",
 			required,
 			letters(messages.MaxTitleBytes)},
-		{"metadata.labels", "Labels, by which `-l` selects jobs.", mapFormat, "none", upTo(messages.MaxLabels)},
+		{"metadata.labels", "Labels of the job; `-l` selects jobs by label.", mapFormat, "none", upTo(messages.MaxLabels)},
 	}
 }
 
@@ -99,7 +99,7 @@ func placementTexts() []KeyText {
 		{"spec.preemptible", "Permission to preempt the job, if its queue allows preemption. If false, the job " +
 			"runs only within " +
 			"the quota of its queue.", flagFormat, "true", ""},
-		{"spec.checkpoint", "Interval at which the job saves its work. A preemption loses at most this much work.",
+		{"spec.checkpoint", "Interval between saves of the job. A preemption loses at most this much work.",
 			spanFormat,
 			"the job never saves", ""},
 	}

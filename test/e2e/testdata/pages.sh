@@ -101,7 +101,7 @@ given() {
 	case $1 in
 	"docs/jobs/connect.md:Log in")
 		synapse-cli login head1:9000 --tls keys/admin --name lab
-		synapse-cli token create --role submitter --user ann --out ann.token
+		synapse-cli token create --role submitter --user bob --out ann.token # made_token finds ann's
 		unset SYNAPSE_SERVER SYNAPSE_TLS ;;
 	"docs/reference/metrics.md:The scheduler's port")
 		[[ -n ${plain:-} ]] || begin plain 'Synapse Master running on' synapse-scheduler --listen 127.0.0.1:9000 --store memory --data-dir "$lab/plain" ;;
