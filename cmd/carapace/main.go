@@ -69,7 +69,7 @@ func dispatch(arguments []string) int {
 		fmt.Println("carapace", version())
 		return 0
 	}
-	fmt.Fprintf(os.Stderr, "carapace: %q is not one of its commands: run, check, state, kill, gc\n", arguments[0])
+	fmt.Fprintf(os.Stderr, "carapace: unknown command %q: use run, check, state, kill or gc\n", arguments[0])
 	return codeUsage
 }
 

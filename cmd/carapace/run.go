@@ -93,7 +93,7 @@ func (r *request) see(container *carapace.Container, signals <-chan os.Signal) i
 		case <-sweeper:
 			dismiss = r.leaveSweeper()
 		case <-timeout:
-			fmt.Fprintf(os.Stderr, "carapace: %v are over, ending the container\n", r.timeout)
+			fmt.Fprintf(os.Stderr, "carapace: timeout of %v reached, ending the container\n", r.timeout)
 			_ = container.Signal(unix.SIGTERM)
 			grace = time.After(r.grace)
 		case <-grace:
@@ -101,7 +101,7 @@ func (r *request) see(container *carapace.Container, signals <-chan os.Signal) i
 		case <-container.Done():
 			exit := container.Wait()
 			if exit.Leftover != "" {
-				fmt.Fprintf(os.Stderr, "carapace: left behind: %s\n", exit.Leftover)
+				fmt.Fprintf(os.Stderr, "carapace: not removed: %s\n", exit.Leftover)
 			}
 			return exit.Code
 		}
@@ -198,7 +198,7 @@ func readSpec(path string, spec *carapace.Spec) error {
 		return fmt.Errorf("--spec: %w", err)
 	}
 	if len(text) > maxSpecFile {
-		return fmt.Errorf("--spec: %s has more than %d bytes", path, maxSpecFile)
+		return fmt.Errorf("--spec: %s is larger than %d bytes", path, maxSpecFile)
 	}
 	decoder := json.NewDecoder(bytes.NewReader(text))
 	decoder.DisallowUnknownFields()
@@ -218,7 +218,7 @@ func environmentEntry(text string) (string, error) {
 	}
 	value, set := os.LookupEnv(text)
 	if !set {
-		return "", fmt.Errorf("%s is not set here; write %s=value", text, text)
+		return "", fmt.Errorf("variable %s is not set; write %s=value", text, text)
 	}
 	return text + "=" + value, nil
 }

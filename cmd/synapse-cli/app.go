@@ -220,7 +220,7 @@ func (a *app) tell(err error) {
 }
 
 // lost reports that the scheduler is away, while a command waits for it.
-func (a *app) lost(err error) { a.say("%s: %s; waiting for it", a.name, err) }
+func (a *app) lost(err error) { a.say("%s: %s; waiting for the scheduler to return", a.name, err) }
 
 // listFlags adds the flags of lists.
 func (a *app) listFlags(c *cobra.Command) {

@@ -33,7 +33,8 @@ func (a *app) applyCommand() *cobra.Command {
 			"  synapse-cli get queues -o yaml > queues.yaml",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 0 || file == "" {
-				return exit.Hint("as in `"+a.name+" apply -f queues.yaml`", "a file of queues is named with -f")
+				return exit.Hint("run `"+a.name+" apply -f queues.yaml`",
+					"-f is missing: it names the file of queues")
 			}
 			return nil
 		},
@@ -58,7 +59,8 @@ func (a *app) queuesIn(file string) (*share.Queues, error) {
 	}
 	tree, err := jobfile.ParseQueues(data)
 	if _, bad := jobfile.Parse(data); err != nil && bad == nil {
-		return nil, exit.Hint("`submit "+name+"` submits it", "%s is a file of jobs, and what is applied are queues", name)
+		return nil, exit.Hint("run `submit "+name+"` to submit the jobs",
+			"%s contains jobs; apply needs a file of queues", name)
 	}
 	if problems, ok := err.(jobfile.Problems); ok {
 		return nil, refusedFile(name, problems)
@@ -74,13 +76,13 @@ func (a *app) apply(ctx context.Context, c *client.Client, tree *share.Queues, d
 		return err
 	}
 	for _, name := range reply.GetClosed() {
-		a.say("queue %s has jobs and is not in the file: it is closed", name)
+		a.say("queue %s is closed: it has jobs and is missing from the file", name)
 	}
 	switch {
 	case reply.GetUnchanged():
 		return a.data("queues unchanged (revision %d)", reply.GetRevision())
 	case dryRun:
-		return a.data("queues would be applied (revision %d); nothing was", reply.GetRevision())
+		return a.data("dry run: queues would be applied (revision %d)", reply.GetRevision())
 	}
 	return a.data("queues applied (revision %d)", reply.GetRevision())
 }
@@ -103,7 +105,7 @@ func (a *app) getQueuesCommand() *cobra.Command {
 				case reply.GetRevision() > 0:
 					return show.Tree(a.out, a.style, reply)
 				case len(reply.GetUsage()) == 0 && a.forPeople():
-					a.say("no queue has a job")
+					a.say("no queue has jobs")
 				}
 				return show.Queues(a.out, a.style, reply.GetUsage())
 			})
@@ -144,14 +146,15 @@ func (a *app) describeQueueCommand() *cobra.Command {
 				}
 				if reply.GetRevision() == 0 {
 					return &exit.Failure{
-						Code: exit.NotFound, Text: "nobody has described any queues: every name is one",
-						Hint: "`" + a.name + " apply -f FILE` does",
+						Code: exit.NotFound, Text: "no queues are configured: jobs may use any queue name",
+						Hint: "run `" + a.name + " apply -f FILE` to configure queues",
 					}
 				}
 				names := namesOf(reply)
 				if !slices.Contains(names, args[0]) {
 					return &exit.Failure{
-						Code: exit.NotFound, Text: "there is no queue \"" + args[0] + "\"", Hint: spelling.Meant(args[0], names),
+						Code: exit.NotFound, Text: "unknown queue \"" + args[0] + "\"", Hint: spelling.Meant(args[0],
+							names),
 					}
 				}
 				return show.DescribeQueue(a.out, a.style, args[0], reply)

@@ -28,9 +28,9 @@ func TestApply(t *testing.T) {
 	if err := os.WriteFile(file, []byte(someQueues), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	cli(f.address, "describe", "queue", "nlp").wants(t, exit.NotFound, "", "nobody has described any queues")
-	cli(f.address, "apply", "-f", file, "--dry-run").wants(t, 0, "queues would be applied (revision 1); nothing was\n",
-		"queue old has jobs and is not in the file: it is closed")
+	cli(f.address, "describe", "queue", "nlp").wants(t, exit.NotFound, "", "no queues are configured")
+	cli(f.address, "apply", "-f", file, "--dry-run").wants(t, 0, "dry run: queues would be applied (revision 1)\n",
+		"queue old is closed: it has jobs and is missing from the file")
 	cli(f.address, "apply", "-f", file).wants(t, 0, "queues applied (revision 1)\n", "")
 	ran := cli(f.address, "get", "queues", "-o", "yaml")
 	for _, line := range []string{"revision: 1", "default: nlp", "quota: {gpu: 4, h100: 2}", "timeLimit: {most: 24h}"} {
@@ -50,7 +50,7 @@ func TestApply(t *testing.T) {
 	f.refusal = &messages.Outcome{Code: messages.Code_CODE_CONFLICT, Field: "revision", Text: "another revision is there"}
 	cli(f.address, "apply", "-f", file).wants(t, exit.Conflict, "", "another revision is there")
 	f.refusal = nil
-	cli(f.address, "apply").wants(t, exit.Misuse, "", "named with -f")
+	cli(f.address, "apply").wants(t, exit.Misuse, "", "-f is missing")
 	cli(f.address, "apply", "-f", "none.yaml").wants(t, exit.Misuse, "", "none.yaml")
 	if err := os.WriteFile(file, []byte(strings.Replace(someQueues, "parent: nlp", "parent: nlpp", 1)),
 		0o600); err != nil {

@@ -104,7 +104,7 @@ func (a *app) attach(c *client.Client, q *api.ReadLogs, job *messages.JobStatus)
 				return nil // The reader of our output has closed it; the job goes on.
 			}
 			if err != nil {
-				a.say("%s: the output cannot be shown: %s", a.name, err)
+				a.say("%s: output not shown: %s", a.name, err)
 			}
 			unread = err
 			output = nil // The job's end is still to come.
@@ -131,12 +131,12 @@ func (a *app) drain(id string, output <-chan error, interrupts <-chan os.Signal)
 		select {
 		case err := <-output:
 			if err != nil && !exit.Closed(err) {
-				a.say("%s: the output cannot be shown: %s", a.name, err)
+				a.say("%s: output not shown: %s", a.name, err)
 				return err
 			}
 			return nil
 		case <-told:
-			a.say("%s: job %s is over; waiting for the rest of its output (Ctrl-C leaves it)", a.name, id)
+			a.say("%s: job %s has ended; waiting for the rest of its output (press Ctrl-C to stop waiting)", a.name, id)
 		case <-end:
 			a.say("%s: more output may follow: `%s logs %s`", a.name, a.name, id)
 			return exit.With(exit.Unavailable)
@@ -171,7 +171,7 @@ func (a *app) asksAgain(c *client.Client, id string, more <-chan os.Signal) bool
 			}
 			a.say("\n%s", line)
 		}
-		a.say("Ctrl-C again cancels the job; else it goes on without this terminal")
+		a.say("press Ctrl-C again to cancel the job; otherwise this command detaches and the job continues")
 	}()
 	defer func() { <-shown }()
 	for began := time.Now(); ; {
@@ -188,15 +188,16 @@ func (a *app) asksAgain(c *client.Client, id string, more <-chan os.Signal) bool
 
 func (a *app) cancelAttached(c *client.Client, id string) error {
 	_, err := c.Cancel(context.Background(),
-		&messages.Cancel{Job: id, Reason: "interrupted at the terminal it was attached to"})
+		&messages.Cancel{Job: id, Reason: "interrupted at the attached terminal"})
 	if err == nil {
-		a.say("job %s is being cancelled; Ctrl-C leaves it to itself", id)
+		a.say("cancelling job %s; press Ctrl-C to stop waiting for its end", id)
 	}
 	return err
 }
 
 // detached says how to come back.
 func (a *app) detached(id string) error {
-	a.say("detached from job %s: `%s logs -f %s` shows its output, `%s cancel %s` ends it", id, a.name, id, a.name, id)
+	a.say("detached from job %s: `%s logs -f %s` shows its output, `%s cancel %s` cancels it", id, a.name, id, a.name,
+		id)
 	return exit.With(exit.Interrupted)
 }

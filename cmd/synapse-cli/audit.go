@@ -83,8 +83,8 @@ func (a *app) auditVerifyCommand() *cobra.Command {
 					return err
 				}
 				if len(kept) == 0 {
-					return exit.Hint("it is the log of the scheduler, with lines \"Audit head …\"",
-						"--heads %s: there is no head in it", heads)
+					return exit.Hint("pass the scheduler's log, which has lines \"Audit head …\"",
+						"--heads %s: no audit head found", heads)
 				}
 			}
 			return a.verifyAudits(args, kept)
@@ -114,25 +114,25 @@ func (a *app) verifyAudits(dirs []string, kept []audit.Head) error {
 	}
 	if len(lacking) > 0 {
 		return &exit.Failure{
-			Code: exit.Conflict, Text: "the account is not as it was written: " + strings.Join(lacking, "; "),
-			Hint: "a folder that lies elsewhere can be named as well; what is before those lines is as it was written",
+			Code: exit.Conflict, Text: "audit log verification failed: " + strings.Join(lacking, "; "),
+			Hint: "add the folders of the other schedulers; all lines before the reported ones are intact",
 		}
 	}
 	for _, of := range report.Accounts {
 		lines := fmt.Sprintf("%d lines", of.Head.N)
 		if of.First > 1 {
-			lines = fmt.Sprintf("lines %d to %d, what came before is not here", of.First, of.Head.N)
+			lines = fmt.Sprintf("lines %d to %d (earlier lines are missing)", of.First, of.Head.N)
 		}
 		if len(dirs) > 1 {
-			lines = fmt.Sprintf("%s (%s): %s", of.Name, cmp.Or(of.Of, "it does not say whose it is"), lines)
+			lines = fmt.Sprintf("%s (%s): %s", of.Name, cmp.Or(of.Of, "scheduler unknown"), lines)
 		}
-		if err := a.data("%s, each as it was written\n%s", lines, of.Head); err != nil {
+		if err := a.data("%s, all intact\n%s", lines, of.Head); err != nil {
 			return err
 		}
 	}
-	pins := fmt.Sprintf("%d lines that later ones or --heads name are there", report.Pins)
+	pins := fmt.Sprintf("%d lines referenced by later lines or --heads are present", report.Pins)
 	if report.Away > 0 {
-		pins += fmt.Sprintf("; %d were moved away with what came before", report.Away)
+		pins += fmt.Sprintf("; %d are in removed earlier files", report.Away)
 	}
 	return a.data("%s", pins)
 }
@@ -151,7 +151,7 @@ func openAudit(dir string) (io.ReadCloser, error) {
 	file, err := audit.OpenAccount(dir)
 	if err != nil {
 		return nil, &exit.Failure{
-			Code: exit.NotFound, Text: err.Error(), Hint: "it is in the folder audit of the scheduler's --data-dir",
+			Code: exit.NotFound, Text: err.Error(), Hint: "look in the folder audit of the scheduler's --data-dir",
 		}
 	}
 	return file, nil
@@ -162,8 +162,8 @@ func broken(err error) error {
 	var b *audit.Broken
 	if errors.As(err, &b) {
 		return &exit.Failure{
-			Code: exit.Conflict, Text: "the account is not as it was written: " + b.Error(),
-			Hint: "what is before that line can be relied on as far as a head that was kept elsewhere fits",
+			Code: exit.Conflict, Text: "audit log verification failed: " + b.Error(),
+			Hint: "compare a head stored elsewhere: lines up to a matching head are intact",
 		}
 	}
 	return err

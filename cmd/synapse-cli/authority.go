@@ -55,7 +55,7 @@ func (a *app) initCommand() *cobra.Command {
 
 func (a *app) initKeys(k *keysFlags, dir string) error {
 	if entries, err := os.ReadDir(dir); err == nil && len(entries) > 0 {
-		return exit.Hint("name a folder that is not there yet", "%s is not empty", dir)
+		return exit.Hint("use a new or empty folder", "%s is not empty", dir)
 	}
 	cluster, now := k.cluster, time.Now()
 	if cluster == "" {
@@ -67,7 +67,7 @@ func (a *app) initKeys(k *keysFlags, dir string) error {
 	}
 	pair, err := identity.NewRoot(cluster, now)
 	if err != nil {
-		return exit.Hint("--cluster names it", "%s", err)
+		return exit.Hint("use --cluster to name the cluster", "%s", err)
 	}
 	root := &identity.Folder{Dir: filepath.Join(dir, rootFolder), Roots: pair.Chain, Pair: pair}
 	made := []*identity.Folder{root}
@@ -105,9 +105,9 @@ func (a *app) initKeys(k *keysFlags, dir string) error {
 			return err
 		}
 	}
-	a.say("The keys of cluster %s are in %s. Take %s away, to where no machine of the cluster is.", cluster, dir, root.Dir)
+	a.say("The keys of cluster %s are in %s. Move %s to a safe place outside the cluster.", cluster, dir, root.Dir)
 	a.say("Next: synapse-scheduler --listen ADDRESS:9000 --tls %s", made[1].Dir)
-	a.say("Then a token for each machine: synapse-cli token create --by %s --node-name NAME", made[1].Dir)
+	a.say("Then create a token for each node: synapse-cli token create --by %s --node-name NAME", made[1].Dir)
 	return nil
 }
 
@@ -145,11 +145,12 @@ func (a *app) certifyCommand() *cobra.Command {
 		Args: func(_ *cobra.Command, args []string) error {
 			switch {
 			case len(args) != 2:
-				return exit.Hint("as in `synapse-cli certify node n17 --by keys/scheduler`", "a role and a name are needed")
+				return exit.Hint("run `synapse-cli certify node n17 --by keys/scheduler`", "ROLE or NAME is missing")
 			case !slices.Contains(roles, args[0]):
-				return exit.Hint(strings.Join(roles, ", "), "%q is no role", args[0])
+				return exit.Hint(strings.Join(roles, ", "), "unknown role %q", args[0])
 			case k.by == "":
-				return exit.Hint("for machines and people a scheduler's folder, for a scheduler the root's", "--by is missing")
+				return exit.Hint("use a scheduler's folder to sign nodes and users, the root folder to sign schedulers",
+					"--by is missing")
 			}
 			return nil
 		},
@@ -164,7 +165,7 @@ func (a *app) certifyCommand() *cobra.Command {
 func (a *app) certify(k *keysFlags, role identity.Role, name string) error {
 	by, err := identity.OpenFolder(k.by)
 	if err != nil {
-		return exit.Hint("a folder that `synapse-cli init` made", "--by: %s", err)
+		return exit.Hint("use a folder created by `synapse-cli init`", "--by: %s", err)
 	}
 	made, err := by.Certify(role, name, time.Now())
 	if err != nil {
@@ -192,6 +193,6 @@ func (a *app) certify(k *keysFlags, role identity.Role, name string) error {
 			return err
 		}
 	}
-	a.say("%s is in %s, good until %s", who, made.Dir, made.Pair.Leaf().NotAfter.Local().Format("2006-01-02 15:04"))
+	a.say("%s is in %s, valid until %s", who, made.Dir, made.Pair.Leaf().NotAfter.Local().Format("2006-01-02 15:04"))
 	return nil
 }

@@ -39,9 +39,9 @@ func (a *app) jobsCommand(use, short, example string, do act) *cobra.Command {
 func jobsOrLabels(args, labels []string) error {
 	switch {
 	case len(args) == 0 && len(labels) == 0:
-		return exit.Hint("name jobs, or give -l key=value", "no job is named")
+		return exit.Hint("pass job IDs or -l key=value", "job is missing")
 	case len(args) > 0 && len(labels) > 0:
-		return exit.Usage("jobs are named, and -l chooses others: give one of both")
+		return exit.Usage("JOB and -l cannot be combined")
 	}
 	return nil
 }
@@ -61,8 +61,8 @@ func (a *app) byLabels(ctx context.Context, c *client.Client, labels []string) (
 		return live, nil
 	}
 	if len(jobs) == 0 {
-		return nil, &exit.Failure{Code: exit.NotFound, Text: "no job has these labels", Hint: "`" + a.name +
-			" get jobs -o yaml` shows the labels of each"}
+		return nil, &exit.Failure{Code: exit.NotFound, Text: "no job matches these labels", Hint: "run `" + a.name +
+			" get jobs -o yaml` to see the labels of each job"}
 	}
 	return jobs, nil
 }
@@ -104,8 +104,8 @@ func (a *app) oneJob(ctx context.Context, c *client.Client, args, labels []strin
 			ids = append(ids, j.GetRecord().GetId())
 		}
 		return nil, &exit.Failure{Code: exit.Conflict,
-			Text: fmt.Sprintf("%d jobs have these labels: %s", len(ids), someOf(ids)),
-			Hint: "name one of them"}
+			Text: fmt.Sprintf("%d jobs match these labels: %s", len(ids), someOf(ids)),
+			Hint: "pass one job ID"}
 	}
 	return jobs[0], nil
 }
@@ -137,7 +137,7 @@ func (a *app) toJobs(ctx context.Context, c *client.Client, args, labels []strin
 		}
 		if jobs = slices.DeleteFunc(jobs, func(j *messages.JobStatus) bool { return over(j) || !wanted.job(j) }); len(
 			jobs) == 0 {
-			a.say("no job that lives has these labels")
+			a.say("no unfinished job matches these labels")
 		}
 	}
 	named, err := c.Scoped(ctx, args, c.Named, f.Note)
@@ -161,7 +161,7 @@ func (a *app) cancelCommand() *cobra.Command {
 		func(ctx context.Context, c *client.Client, j *messages.JobStatus) (string, error) {
 			_, err := c.Cancel(ctx, &messages.Cancel{Job: j.GetRecord().GetId(), Reason: reason})
 			if j.GetRecord().GetState() == messages.JobState_JOB_STATE_CANCELLED {
-				return "is over already: cancelled", err
+				return "has already ended: cancelled", err
 			}
 			return "is being cancelled", err
 		})

@@ -43,36 +43,36 @@ func TestUsage(t *testing.T) {
 		{"describe jb train", "did you mean `synapse-cli describe job`?"},
 		{"--nope", "unknown flag: --nope"},
 		{"up --join-timeout 5s", "unknown flag --join-timeout of up: use --join-timeout"},
-		{"up --data x", "did you mean --data-dir? `synapse-cli up --help` shows how"},
+		{"up --data x", "did you mean --data-dir? run `synapse-cli up --help` for its usage"},
 		{"submit --gpuss 8 -- true", "did you mean --gpu?"},
-		{"get jobs --allnamespaces", "hint: `synapse-cli get jobs --help` shows how"},
+		{"get jobs --allnamespaces", "hint: run `synapse-cli get jobs --help` for its usage"},
 		{"get partitions", "did you mean `synapse-cli get queues`?"},
 		{"get pods", "did you mean `synapse-cli get jobs`?"},
-		{"get", "what to get is not said"},
-		{"get racks", "hint: known here: jobs, nodes, queues"},
-		{"get jobs -o xml", "-o xml is not known"},
-		{"get jobs --sort size", "--sort size is not known"},
-		{"get jobs j1 --live", "filters and -w are for lists"},
-		{"describe", "what to describe is not said"},
-		{"explain", "no job is named"},
-		{"logs", "no job is named"},
+		{"get", "the type to list is missing"},
+		{"get racks", "hint: use jobs, nodes, queues"},
+		{"get jobs -o xml", "-o xml: unknown format"},
+		{"get jobs --sort size", "--sort size: unknown key"},
+		{"get jobs j1 --live", "filters and -w cannot be combined with JOB"},
+		{"describe", "the type to describe is missing"},
+		{"explain", "job is missing"},
+		{"logs", "job is missing"},
 		{"get jobs --me --owner bob", "cannot be combined"},
 		{"logs --tail-bytes 8GB j", "did you mean 8Gi?"},
 		{"logs -f --previous j", "cannot be combined"},
-		{"cancel", "no job is named"},
-		{"cancel j1 -l a=b", "give one of both"},
-		{"cancel -l =nonsense", "chooses nothing"},
-		{"wait", "no job is named"},
+		{"cancel", "job is missing"},
+		{"cancel j1 -l a=b", "JOB and -l cannot be combined"},
+		{"cancel -l =nonsense", "not a selector"},
+		{"wait", "job is missing"},
 		{"wait j1 --timeout 60", "write 60s, or 60m for minutes"},
 		{"drain n1", "--reason is missing"},
 		{"cordon n1", "--reason is missing"},
 		{"drain n1 -r x --deadline soon", "is not a span of time"},
-		{"drain -r x", "no machine is named"},
+		{"drain -r x", "NODE is missing"},
 		{"remove n1", "--gone is missing"},
-		{"submit", "there is no job to submit"},
-		{"submit a.yaml b.yaml", "2 files are given"},
+		{"submit", "job is missing"},
+		{"submit a.yaml b.yaml", "submit accepts one file, got 2"},
 		{"submit a.yaml --gpu 1", "--gpu cannot be combined with a file"},
-		{"submit a b", "a command goes behind --, as in `-- a b`"},
+		{"submit a b", "write a command after --, as in `-- a b`"},
 		{"submit a --from j", "cannot be combined"},
 		{"submit a -- run", "a command cannot be combined"},
 		{"submit no-such-file", "no such file"},
@@ -80,18 +80,18 @@ func TestUsage(t *testing.T) {
 		{"submit --gpu 8GB --image host", "--gpu:"},
 		{"submit --gpu 1", "image: is missing"},
 		{"submit --gpu 1 --image host --split half", "must be whole or any"},
-		{"submit --gpu 1 --image host -n 2 --split any", "these amounts are of each task"},
+		{"submit --gpu 1 --image host -n 2 --split any", "these amounts are per task"},
 		{"submit --gpu 1 --image host -n -2", "outside 1 to"},
-		{"submit --gpu 1 --image host --mount /a", "is no mount"},
-		{"submit --gpu 1 --image host -e UNSET", "it is not set here"},
-		{"submit --gpu 1 --image host -l a", "is no label"},
-		{"up x", "takes flags only"},
+		{"submit --gpu 1 --image host --mount /a", "invalid mount"},
+		{"submit --gpu 1 --image host -e UNSET", "environment variable is not set"},
+		{"submit --gpu 1 --image host -l a", "not a label"},
+		{"up x", "accepts no arguments"},
 		{"up --nodes 0", "--nodes 0"},
 		{"up --nodes 2 --racks 3", "--racks 3"},
 		{"up --memory 8GB", "did you mean 8Gi?"},
 		{"--server nowhere get jobs", "not the address of a scheduler"},
 		{"--ca /no/such/file get jobs", "ca:"},
-		{"--config /no/such/file get jobs", "the settings:"},
+		{"--config /no/such/file get jobs", "settings:"},
 		{"--config /no/such/file up --nodes 0", "--nodes 0"},
 	} {
 		r := cli("", strings.Fields(c.args)...)
@@ -247,7 +247,7 @@ func TestSeedName(t *testing.T) {
 	cliWith(f.address, jobYAML, nil, seedName, "submit", "-").wants(t,
 		0, "Submitting Job filed...\nMaster Response: Job queued successfully (Job ID: jnew1)\n", "")
 	cli(f.address, seedName).wants(t, 0, "Available Commands", "")
-	cli(f.address, seedName, "--cpu=-1").wants(t, exit.Misuse, "", "must be amounts")
+	cli(f.address, seedName, "--cpu=-1").wants(t, exit.Misuse, "", "invalid amount")
 	cli(f.address, "--cpu=4").wants(t, exit.Misuse, "", "unknown flag: --cpu")
 	atOnce := filepath.Join(t.TempDir(), "cli.yaml")
 	if err := os.WriteFile(atOnce, []byte("retry: 0s\n"), 0o600); err != nil {
@@ -303,14 +303,14 @@ func TestNodes(t *testing.T) {
 	cli(f.address, "get", "nodes", "-q", "-l", "rack=r1").wants(t, 0, "n1\nn12\n", "")
 	cli(f.address, "get", "node", "n1", "-o", "yaml").wants(t, 0, "kind: Node\n", "")
 	cli(f.address, "describe", "node", "n2").wants(t, 0, "Machine:      n2", "")
-	cli(f.address, "cordon", "n1", "n2", "--reason", "fan").wants(t, 0, "Machine n1 cordoned\nMachine n2 cordoned\n", "")
-	cli(f.address, "drain", "n12", "-r", "fan", "--deadline", "2h").wants(t, 0, "Machine n12 draining\n", "")
+	cli(f.address, "cordon", "n1", "n2", "--reason", "fan").wants(t, 0, "Node n1 cordoned\nNode n2 cordoned\n", "")
+	cli(f.address, "drain", "n12", "-r", "fan", "--deadline", "2h").wants(t, 0, "Node n12 draining\n", "")
 	cli(f.address, "drain", "n12", "-r", "fan", "--at", "2126-11-24T08:00:00Z").wants(t,
-		0, "Machine n12 closes at 2126-11-24T08:00:00Z\n", "")
-	cli(f.address, "drain", "n12", "-r", "fan", "--at", "2020-11-24T08:00:00Z").wants(t, 0, "Machine n12 draining\n", "")
+		0, "Node n12 becomes unschedulable at 2126-11-24T08:00:00Z\n", "")
+	cli(f.address, "drain", "n12", "-r", "fan", "--at", "2020-11-24T08:00:00Z").wants(t, 0, "Node n12 draining\n", "")
 	cli(f.address, "drain", "n12", "-r", "fan", "--at", "noon").wants(t, exit.Misuse, "", `--at: "noon" is not a time of day`)
-	cli(f.address, "uncordon", "n12").wants(t, 0, "Machine n12 open again\n", "")
-	cli(f.address, "remove", "n2", "--gone").wants(t, 0, "Machine n2 removed\n", "")
+	cli(f.address, "uncordon", "n12").wants(t, 0, "Node n12 schedulable again\n", "")
+	cli(f.address, "remove", "n2", "--gone").wants(t, 0, "Node n2 removed\n", "")
 	cli(f.address, "cordon", "n", "-r", "x").wants(t, exit.Conflict, "", `"n" begins the id of n1, n12, n2`)
 	cli(f.address, "cordon", "m", "-r", "x").wants(t, exit.NotFound, "", `there is no machine "m"`)
 	var verbs []string
@@ -452,6 +452,6 @@ func TestCompletion(t *testing.T) {
 	cli("127.0.0.1:1", "__complete", "drain", "").wants(t, 0, ":4\n", "")
 	cli("", "completion", "bash").wants(t, 0, "synapse-cli", "")
 	cli("", "completion", "tcsh").wants(t, exit.Misuse, "", "unknown command \"tcsh\"")
-	cli("", "help", "nosuch").wants(t, exit.Misuse, "", "there is no command \"nosuch\"")
+	cli("", "help", "nosuch").wants(t, exit.Misuse, "", "unknown command \"nosuch\"")
 	cli("", "help", "get", "jobs").wants(t, 0, "Lists unfinished jobs", "")
 }

@@ -28,7 +28,7 @@ func (a *app) refuseShells(root *cobra.Command) {
 	root.InitDefaultCompletionCmd()
 	if c, _, err := root.Find([]string{"completion"}); err == nil {
 		c.Args, c.RunE = cobra.NoArgs, func(*cobra.Command, []string) error {
-			return exit.Hint("`"+a.name+" completion bash`, or fish, powershell, zsh", "which shell is not said")
+			return exit.Hint("run `"+a.name+" completion bash` (or fish, powershell, zsh)", "SHELL is missing")
 		}
 	}
 }

@@ -75,7 +75,7 @@ func (a *app) connectionSettings(flags *pflag.FlagSet, contexts bool) error {
 	if failed == nil && path != "" {
 		text, err := os.ReadFile(path)
 		if err != nil {
-			return exit.Usage("the settings: %s", err)
+			return exit.Usage("settings: %s", err)
 		}
 		failed = fromFile(flags, given, path, text)
 	}
@@ -107,10 +107,12 @@ func (a *app) tokenSettings(flags *pflag.FlagSet) (err error) {
 		return exit.Hint("unset one of them", "%s and %s are both set", tokenVariable, twinOf(tokenFlag))
 	default:
 		if a.config.Token, err = a.readToken(path); err != nil {
-			return exit.Hint("a file of mode 0600 with what `synapse-cli token create` printed", "--%s: %s", tokenFlag, err)
+			return exit.Hint("use a file of mode 0600 with a token from `synapse-cli token create`", "--%s: %s",
+				tokenFlag, err)
 		}
 		if a.config.Token == "" {
-			return exit.Hint("a file with what `synapse-cli token create` printed", "--%s %s: it is empty", tokenFlag, path)
+			return exit.Hint("use a file with a token from `synapse-cli token create`", "--%s %s: file is empty",
+				tokenFlag, path)
 		}
 	}
 	return nil
@@ -179,19 +181,19 @@ func fromFile(flags *pflag.FlagSet, given map[string]bool, path string, text []b
 	}
 	root := doc.Content[0]
 	if root.Kind != yaml.MappingNode {
-		return fmt.Errorf("%s: must be keys and values, as in `server: head:9000`", path)
+		return fmt.Errorf("%s: must contain keys and values, such as `server: head:9000`", path)
 	}
 	seen := map[string]bool{}
 	for i := 0; i+1 < len(root.Content); i += 2 {
 		key, value := root.Content[i], root.Content[i+1]
 		switch {
 		case !slices.Contains(names, key.Value):
-			return fmt.Errorf("%s:%d: there is no setting %q: known are %s", path, key.Line, key.Value,
+			return fmt.Errorf("%s:%d: unknown setting %q: use %s", path, key.Line, key.Value,
 				strings.Join(names, ", "))
 		case seen[key.Value]:
-			return fmt.Errorf("%s:%d: %s is there twice", path, key.Line, key.Value)
+			return fmt.Errorf("%s:%d: duplicate setting %s", path, key.Line, key.Value)
 		case value.Kind != yaml.ScalarNode:
-			return fmt.Errorf("%s:%d: %s must be a text", path, value.Line, key.Value)
+			return fmt.Errorf("%s:%d: %s must be a string", path, value.Line, key.Value)
 		}
 		seen[key.Value] = true
 		if given[key.Value] {

@@ -40,7 +40,7 @@ func (a *app) change(work func(*client.Contexts) error) error {
 			err = exclusive(lock)
 		}
 		if err != nil {
-			return fmt.Errorf("the contexts: %w", err)
+			return fmt.Errorf("read contexts: %w", err)
 		}
 	}
 	all, err := a.contexts()
@@ -103,7 +103,7 @@ func (a *app) contextCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			a.say("Commands go to cluster %s at %s now, as %s (%s)", one.Cluster, one.Server, one.User, one.Role)
+			a.say("Current cluster: %s at %s, as %s (%s)", one.Cluster, one.Server, one.User, one.Role)
 			return nil
 		},
 	})

@@ -105,15 +105,15 @@ func TestContexts(t *testing.T) {
 	if said := got.out + cliWith("", "", env, "contexts", "-o", "json").out; strings.Contains(said, "the-token") {
 		t.Errorf("a token is shown: %s", said)
 	}
-	cliWith("", "", env, "context", "use", "far").wants(t, 0, "", "go to cluster far at far:9000 now, as ada (admin)")
+	cliWith("", "", env, "context", "use", "far").wants(t, 0, "", "Current cluster: far at far:9000, as ada (admin)")
 	cliWith("", "", env, "contexts", "-q").wants(t, 0, "far\nlab\n", "")
 	cliWith("", "", env, "__complete", "context", "use", "f").wants(t, 0, "far\tada at far:9000\n:4\n", "")
 	cliWith("", "", env, "__complete", "get", "jobs", "--context", "").
 		wants(t, 0, "far\tada at far:9000\nlab\tann at lab:9000\n:4\n", "")
 	cliWith("", "", env, "context", "use", "near").wants(t, exit.Misuse, "", "hint: there are far, lab")
-	cliWith("", "", env, "logout").wants(t, 0, "", "Forgot context far")
-	cliWith("", "", env, "logout").wants(t, exit.Misuse, "", "there is no current context")
-	cliWith("", "", env, "logout", "lab").wants(t, 0, "", "Forgot context lab")
+	cliWith("", "", env, "logout").wants(t, 0, "", "Removed context far")
+	cliWith("", "", env, "logout").wants(t, exit.Misuse, "", "no context is current")
+	cliWith("", "", env, "logout", "lab").wants(t, 0, "", "Removed context lab")
 	cliWith("", "", env, "get", "jobs", "--context", "lab").wants(t, exit.Misuse, "", "there are none")
 	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("%v, %v", info.Mode(), err)
@@ -142,9 +142,9 @@ func TestContextsRefused(t *testing.T) {
 		}
 	}
 	env, _ = home(t, "")
-	cliWith("", "", env, "login", "lab:9000").wants(t, exit.Misuse, "", "neither a token nor a certificate")
+	cliWith("", "", env, "login", "lab:9000").wants(t, exit.Misuse, "", "token or certificate is missing")
 	cliWith("", "", env, "login", "lab:9000", "--token-file", "/no/such").wants(t, exit.Misuse, "", "no such file")
-	cliWith("", " \n", env, "login", "lab:9000", "--token-file", "-").wants(t, exit.Misuse, "", "it is empty")
+	cliWith("", " \n", env, "login", "lab:9000", "--token-file", "-").wants(t, exit.Misuse, "", "file is empty")
 	cliWith("", "the-token", env, "login", "lab:9000", "--token-file", "-").
 		wants(t, exit.Misuse, "", "one word that begins with")
 	machines := "synapse1.lab." + strings.Repeat("00", 32) + "." + strings.Repeat("11", 32)
@@ -163,14 +163,14 @@ func TestContextsRefused(t *testing.T) {
 func TestTokenFlags(t *testing.T) {
 	for args, want := range map[string]string{
 		"":                                   "--by is missing",
-		"--role king":                        "is no role that has tokens",
+		"--role king":                        "not a role with tokens",
 		"--role submitter":                   "--user is missing",
-		"--user ann":                         "--user is for a person's token",
-		"--role admin --user ann --by x":     "are for tokens of machines",
+		"--user ann":                         "--user requires a role other than node",
+		"--role admin --user ann --by x":     "require a node token",
 		"--role admin --user ann --ttl 9y":   "is not a span of time",
-		"--role admin --user ann --ttl 999d": "good for 8784h at most",
-		"--role admin --user ann x":          "takes flags only",
-		"--role admin --user ann":            "made over TLS",
+		"--role admin --user ann --ttl 999d": "valid for at most 8784h",
+		"--role admin --user ann x":          "accepts no arguments",
+		"--role admin --user ann":            "user tokens require TLS",
 	} {
 		cli("127.0.0.1:1", append([]string{"token", "create"}, strings.Fields(args)...)...).wants(t, exit.Misuse, "", want)
 	}

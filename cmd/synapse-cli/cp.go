@@ -43,11 +43,11 @@ func (a *app) cpCommand() *cobra.Command {
 			from, to := placeNamed(args[0]), placeNamed(args[1])
 			switch {
 			case from.task == "" && to.task == "":
-				return exit.Hint("name one of a task, as in JOB:PATH or JOB:RANK:PATH", "both paths are here")
+				return exit.Hint("use JOB:PATH or JOB:RANK:PATH for one of the paths", "both paths are local")
 			case from.task != "" && to.task != "":
-				return exit.Hint("copy it here first", "both paths are of tasks")
+				return exit.Hint("copy to this host first", "both paths are in tasks")
 			case from.path == "" || to.path == "":
-				return exit.Hint("`JOB:.` is its workdir", "a path is empty")
+				return exit.Hint("use `JOB:.` for the task's workdir", "a path is empty")
 			case from.task != "":
 				return a.fetch(from, to.path)
 			}
@@ -95,7 +95,8 @@ func (a *app) helping(task string, command []string, do func(context.Context, *c
 func (a *app) fetch(from place, to string) error {
 	name := path.Base(from.path)
 	if info, err := os.Stat(to); err == nil && info.IsDir() && strings.Trim(name, "./") == "" {
-		return exit.Hint("name it, or a new name for it here", "%q says no name that a copy could have in %s", from.path, to)
+		return exit.Hint("name the file, or give LOCAL a file name",
+			"no file name can be derived from %q for the copy in %s", from.path, to)
 	}
 	return a.helping(from.task, []string{"--pack", from.path}, func(_ context.Context, run *client.ExecSession) error {
 		_ = run.Send(&api.ExecIn{StdinEnds: true})
@@ -181,7 +182,7 @@ func (a *app) leavingOut() (note transfer.Skipped, whole func(error) error) {
 	n := 0
 	note = func(name, why string) {
 		n++
-		a.say("%s: %q is left out: %s", a.name, name, why)
+		a.say("%s: %q skipped: %s", a.name, name, why)
 	}
 	return note, func(err error) error {
 		if err == nil && n > 0 {

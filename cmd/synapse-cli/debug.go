@@ -115,7 +115,7 @@ func (a *app) bundle(path, config string) (err error) {
 	if err != nil {
 		return errors.Join(err, os.Remove(path))
 	}
-	a.say("wrote %s: look through it before you send it to anybody", path)
+	a.say("wrote %s: review it before sharing it", path)
 	return nil
 }
 
@@ -157,7 +157,8 @@ func (a *app) explainAll(p *parts) {
 func (a *app) figures() ([]byte, error) {
 	c := a.config
 	if c.TLS != "" || c.Token != "" || c.CA != "" || c.Cert != "" {
-		return nil, errors.New("left out where the scheduler speaks TLS: fetch them as docs/reference/metrics.md tells")
+		return nil, errors.New("skipped because the scheduler uses TLS: fetch the metrics as in " +
+			"docs/reference/metrics.md")
 	}
 	server, _, _ := strings.Cut(c.Server, ",")
 	ctx, cancel := context.WithTimeout(context.Background(), bundleWithin)
@@ -186,7 +187,7 @@ func (p *parts) log() {
 		text, err := exec.CommandContext(ctx, "journalctl", "--no-pager", "--quiet", "--since=-24h", "--lines="+bundleLines,
 			"--unit="+unit).Output()
 		if err == nil && len(text) == 0 {
-			err = errors.New("nothing was logged here in a day")
+			err = errors.New("no log lines of the last day on this host")
 		}
 		p.add("log/"+unit+".txt", text, err)
 	}
@@ -196,7 +197,7 @@ func (p *parts) log() {
 func (p *parts) settings(folder string) {
 	files, err := filepath.Glob(filepath.Join(folder, "*.yaml"))
 	if err == nil && len(files) == 0 {
-		err = errors.New("there are none in " + folder)
+		err = errors.New("no settings files in " + folder)
 	}
 	p.add("settings", nil, err)
 	for _, path := range files {

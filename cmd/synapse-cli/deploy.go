@@ -104,15 +104,15 @@ func (a *app) deployCommand() *cobra.Command {
 func (d *deployFlags) check(args []string) error {
 	switch {
 	case len(args) > 0:
-		return exit.Hint("the machines stand in the file of --hosts", "`deploy` takes flags only")
+		return exit.Hint("list the nodes in the file of --hosts", "`deploy` accepts no arguments")
 	case d.hosts == "":
-		return exit.Hint("`deploy --help` has an example of the file", "--hosts is missing")
+		return exit.Hint("run `deploy --help` for an example of the file", "--hosts is missing")
 	case d.canaries < 0:
 		return exit.Usage("--canary %d: must not be negative", d.canaries)
 	case d.atOnce < 1 || d.atOnce > maxAtOnce:
 		return exit.Usage("--at-once %d: must be 1 to %d", d.atOnce, maxAtOnce)
 	case d.withinMs <= 0:
-		return exit.Usage("--within %s: must be longer than nothing", jobfile.FormatDuration(d.withinMs))
+		return exit.Usage("--within %s: must be positive", jobfile.FormatDuration(d.withinMs))
 	}
 	return nil
 }
@@ -158,7 +158,7 @@ func (a *app) deploy(ctx context.Context, r *rollout.Rollout) error {
 func readHosts(path string) ([]rollout.Host, error) {
 	info, err := os.Stat(path)
 	if err == nil && info.Size() > maxHostsFile {
-		err = fmt.Errorf("%s has more than %d MiB", path, maxHostsFile>>20)
+		err = fmt.Errorf("%s is larger than %d MiB", path, maxHostsFile>>20)
 	}
 	var text []byte
 	if err == nil {
@@ -181,7 +181,7 @@ func inviter(by string) (func(name string) (string, error), error) {
 	}
 	folder, err := identity.OpenFolder(by)
 	if err != nil {
-		return nil, exit.Hint("the folder that synapse-scheduler --tls has", "--by: %s", err)
+		return nil, exit.Hint("use the folder that synapse-scheduler --tls uses", "--by: %s", err)
 	}
 	return func(name string) (string, error) {
 		return credential.Invite(folder, credential.Invitation{Name: name, Until: time.Now().Add(invitedFor)}, 1)
@@ -202,7 +202,8 @@ func (a *app) interruptible(parent context.Context) (ctx, begin context.Context,
 				return
 			}
 			if then(); ctx.Err() == nil {
-				a.say("No further machine is begun, and those under way come to their end; once more leaves them as they are.")
+				a.say("Stopping: no further nodes are started, nodes in progress are finished. Press Ctrl-C again " +
+					"to abandon them.")
 			}
 		}
 	}()
@@ -232,7 +233,7 @@ func (a *app) deployed(all []rollout.Outcome, dry bool) error {
 		if well {
 			return nil
 		}
-		return &exit.Failure{Code: exit.Failed, Text: "not every machine can be as the file says"}
+		return &exit.Failure{Code: exit.Failed, Text: "some nodes cannot match the file"}
 	}
 	var parts []string
 	for end := rollout.Done; end <= rollout.NotBegun; end++ {
@@ -243,13 +244,13 @@ func (a *app) deployed(all []rollout.Outcome, dry bool) error {
 	if counts[rollout.Unchanged] > 0 {
 		parts = append(parts, fmt.Sprintf("%d unchanged", counts[rollout.Unchanged]))
 	}
-	text := fmt.Sprintf("%d machines: %s", len(all), strings.Join(parts, ", "))
+	text := fmt.Sprintf("%d nodes: %s", len(all), strings.Join(parts, ", "))
 	if well {
 		a.say("%s", text)
 		return nil
 	}
 	return &exit.Failure{Code: exit.Failed, Text: text,
-		Hint: "what is done stays done; when the cause is mended, run it again"}
+		Hint: "fix the cause and run the command again; completed nodes stay as they are"}
 }
 
 // crew reaches machines by ssh, and sees them as the cluster does.

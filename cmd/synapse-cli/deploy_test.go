@@ -27,18 +27,18 @@ func TestDeployRefused(t *testing.T) {
 	good, bad, pack := file("good", "machines: {n1: }"), file("bad", "machine: {n1: }"), file("x.deb", "")
 	worse := file("worse", "machines:\n  n1: {shh: a}\n  n2: [x]\n")
 	for args, want := range map[string]string{
-		"":                                       "--hosts is missing\nhint: `deploy --help` has an example of the file",
-		"n1":                                     "`deploy` takes flags only\nhint: the machines stand in",
+		"":                                       "--hosts is missing\nhint: run `deploy --help` for an example of the file",
+		"n1":                                     "`deploy` accepts no arguments\nhint: list the nodes in",
 		"--hosts " + dir + "/none":               "--hosts: stat " + dir + "/none: no such file",
-		"--hosts " + bad:                         "line 1: the file: machine is not known; did you mean \"machines\"?",
+		"--hosts " + bad:                         "line 1: the file: unknown key machine; did you mean \"machines\"?",
 		"--hosts " + worse:                       "\"ssh\"?\n  " + worse + ": line 3: machine n2: must be keys and values\n",
 		"--hosts " + good + " --at-once 0":       "--at-once 0: must be 1 to 256",
 		"--hosts " + good + " --canary -1":       "--canary -1: must not be negative",
-		"--hosts " + good + " --within 0s":       "--within 0s: must be longer than nothing",
+		"--hosts " + good + " --within 0s":       "--within 0s: must be positive",
 		"--hosts " + good + " --by " + dir:       "--by: ",
 		"--hosts " + good + " --ssh=":            "--ssh is empty",
-		"--hosts " + good + " --package none":    "--package: none: is not named as `make dist` names packages",
-		"--hosts " + good + " --package " + pack: "--package: x.deb: is not named as",
+		"--hosts " + good + " --package none":    "--package: none: not a package name of `make dist`",
+		"--hosts " + good + " --package " + pack: "--package: x.deb: not a package name of",
 	} {
 		cli("127.0.0.1:1", append([]string{"deploy"}, strings.Fields(args)...)...).wants(t, exit.Misuse, "", want)
 	}
@@ -66,12 +66,12 @@ fi
 	}
 	args := []string{"deploy", "--hosts", filepath.Join(dir, "hosts"), "--ssh", filepath.Join(dir, "reach")}
 	cli(f.address, append(args, "--dry-run")...).wants(t, exit.Failed,
-		"n1 to do: writes its settings\nn2 refused: reach: no route to \\u001b[31mhost\n",
-		"not every machine can be as the file says")
+		"n1 to do: writes settings\nn2 refused: reach: no route to \\u001b[31mhost\n",
+		"some nodes cannot match the file")
 	r := cli(f.address, args...)
 	r.wants(t, exit.Failed, "n1 deployed: up, 2 GPUs, agent v2\nn2 refused: reach: no route to \\u001b[31mhost\n",
-		"2 machines: 1 deployed, 1 refused\nhint: ")
-	if want := "n2: left out: reach: no route to \\u001b[31mhost\n"; !strings.Contains(r.err, want) {
+		"2 nodes: 1 deployed, 1 refused\nhint: ")
+	if want := "n2: skipped: reach: no route to \\u001b[31mhost\n"; !strings.Contains(r.err, want) {
 		t.Errorf("no %q in %s", want, r.err)
 	}
 	n1.Closed = fmt.Sprintf("quarantined: %s", "it claims")

@@ -24,8 +24,8 @@ func (a *app) describeCommand() *cobra.Command {
 		Short: "show details of a job, node or queue",
 		Args:  cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			return exit.Hint("`"+a.name+" describe job JOB`, `describe node NODE` or `describe queue QUEUE`",
-				"what to describe is not said")
+			return exit.Hint("use `"+a.name+" describe job JOB`, `describe node NODE` or `describe queue QUEUE`",
+				"the type to describe is missing")
 		},
 	}
 	var chosen []string
@@ -101,7 +101,8 @@ type objectFormat struct {
 
 func (f objectFormat) Set(text string) error {
 	if !slices.Contains(f.words, text) {
-		return &jobfile.Problem{Text: strconv.Quote(text) + " is not known", Hint: "use " + strings.Join(f.words, ", ")}
+		return &jobfile.Problem{Text: "unknown output format " + strconv.Quote(text), Hint: "use " +
+			strings.Join(f.words, ", ")}
 	}
 	*f.to = text
 	return nil
@@ -125,7 +126,7 @@ func (a *app) explainCommand() *cobra.Command {
 				return oneJob(&chosen)(c, args)
 			}
 			if len(args) > 0 || len(chosen) > 0 {
-				return exit.Usage("-f is a job that nobody has submitted: leave JOB and -l out, or -f")
+				return exit.Usage("-f cannot be combined with JOB or -l")
 			}
 			return nil
 		},

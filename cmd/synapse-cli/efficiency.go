@@ -42,13 +42,14 @@ func (a *app) efficiencyCommand() *cobra.Command {
 		RunE: func(*cobra.Command, []string) error {
 			kind, known := efficiencyKinds[by]
 			if !known {
-				return exit.Hint("use "+strings.Join(show.EfficiencyKeys, ", "), "--by %s is not known", by)
+				return exit.Hint("use "+strings.Join(show.EfficiencyKeys, ", "), "--by %s: unknown key", by)
 			}
 			if days < 0 {
 				return exit.Usage("--days %d: must not be negative", days)
 			}
 			if !slices.Contains(show.EfficiencyFormats, a.style.Format) {
-				return exit.Usage("-o %s is not known: use %s", a.style.Format, strings.Join(show.EfficiencyFormats[1:], ", "))
+				return exit.Usage("-o %s: unknown format: use %s", a.style.Format,
+					strings.Join(show.EfficiencyFormats[1:], ", "))
 			}
 			return a.with(func(ctx context.Context, c *client.Client) error {
 				reply, err := c.GetEfficiency(ctx, &messages.GetEfficiency{Kind: kind, Days: int32(min(days, 10_000))})

@@ -37,6 +37,6 @@ func TestEfficiency(t *testing.T) {
 	if asked := told[*messages.GetEfficiency](f); asked[len(asked)-1].Kind != messages.GpuTimeKind_GPU_TIME_KIND_QUEUE {
 		t.Errorf("it asks for %v", asked)
 	}
-	cli(f.address, "efficiency", "--by", "user").wants(t, exit.Misuse, "", "--by user is not known")
-	cli(f.address, "efficiency", "-o", "wide").wants(t, exit.Misuse, "", "-o wide is not known")
+	cli(f.address, "efficiency", "--by", "user").wants(t, exit.Misuse, "", "--by user: unknown key")
+	cli(f.address, "efficiency", "-o", "wide").wants(t, exit.Misuse, "", "-o wide: unknown format")
 }

@@ -262,7 +262,7 @@ func TestEvilPage(t *testing.T) {
 		[]string{"web", "--record", evilFile(t, evil, "")}, []string{"web", "--out", evil},
 		[]string{"web", "--record", filepath.Join(t.TempDir(), evil)})
 	cli("", "web", "--listen", ":80").wants(t, exit.Misuse, "",
-		"synapse-cli: --listen: :80 can be reached from other mach")
+		"synapse-cli: --listen :80: other hosts could connect")
 	// The link and a record that comes to its end, which no command line does by itself.
 	for _, serves := range []bool{true, false} {
 		var out, errs lines

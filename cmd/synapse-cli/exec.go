@@ -44,9 +44,9 @@ func (a *app) execCommand() *cobra.Command {
 			at := c.ArgsLenAtDash()
 			switch {
 			case at < 0 && len(args) > 1, at > 1:
-				return exit.Hint("write the process behind --, as in `exec JOB -- ps`", "only a job is named before --")
+				return exit.Hint("write the command after --, as in `exec JOB -- ps`", "only one JOB may precede --")
 			case at < 1 || len(args) < 2:
-				return exit.Hint("write it behind --, as in `exec JOB -- ps`", "no process is named")
+				return exit.Hint("write the command after --, as in `exec JOB -- ps`", "COMMAND is missing")
 			}
 			return a.exec(args[0], args[1:], o)
 		},
@@ -65,7 +65,7 @@ func taskNamed(text string) (job string, rank int32, err error) {
 	}
 	n, err := strconv.ParseInt(number, 10, 32)
 	if err != nil || n < 0 || n >= messages.MaxGangTasks {
-		return "", 0, exit.Usage("%q: the rank behind the colon is a number from 0 on", text)
+		return "", 0, exit.Usage("%q: the rank after the colon must be a number from 0", text)
 	}
 	return job, int32(n), nil
 }
@@ -85,7 +85,7 @@ func (a *app) converse(ctx context.Context, c *client.Client, first *api.ExecIn,
 	here, is := a.stdin.(*os.File)
 	is = is && term.IsTerminal(int(here.Fd()))
 	if terminal && stdin && !is { // as kubectl: a shell on a terminal would never hear of the end of this input
-		a.say("%s: the input is not a terminal, so the process gets none: -t is left out", a.name)
+		a.say("%s: -t is ignored: standard input is not a terminal", a.name)
 		terminal = false
 	}
 	typed := terminal && stdin

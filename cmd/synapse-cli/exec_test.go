@@ -57,7 +57,7 @@ func startShells(t *testing.T) *shells {
 // passed on: a shell ends.
 func TestExecWithoutTerminal(t *testing.T) {
 	s := startShells(t)
-	cli(s.address, "exec", "-it", "jone", "--", "bash").wants(t, 7, "", "the input is not a terminal")
+	cli(s.address, "exec", "-it", "jone", "--", "bash").wants(t, 7, "", "standard input is not a terminal")
 	cli(s.address, "exec", "-i", "jone", "--", "bash").wants(t, 7, "", "")
 	cli(s.address, "exec", "-t", "jone", "--", "bash").wants(t, 7, "", "")
 	for i, in := range told[*api.ExecIn](s.fake) {

@@ -43,7 +43,7 @@ func usageError(root *cobra.Command, args []string, err error) error {
 		return exit.Usage("unknown flag --%s of %s: use --%s", old, found.Name(), now)
 	}
 	text, _, _ := strings.Cut(err.Error(), "\n")
-	hint := fmt.Sprintf("`%s --help` shows how", found.CommandPath())
+	hint := fmt.Sprintf("run `%s --help` for its usage", found.CommandPath())
 	word, _, is := strings.Cut(strings.TrimPrefix(text, `unknown command "`), `" for`)
 	flag := settings.MeantFlag(found.Flags(), err)
 	switch {
@@ -55,7 +55,7 @@ func usageError(root *cobra.Command, args []string, err error) error {
 		return exit.Hint(cmp.Or(meant(root, foreign(root, args)), hint), "unknown command %q for %q", foreign(root, args),
 			root.Name())
 	case found.Name() == "submit" && strings.HasPrefix(text, "unknown ") && !slices.Contains(args, "--"):
-		hint += "; a command and its flags go behind --"
+		hint += "; write a command and its flags after --"
 	}
 	return exit.Hint(hint, "%s", text)
 }
@@ -97,9 +97,9 @@ func helpCommand() *cobra.Command {
 			found, rest, err := c.Root().Find(args)
 			if err != nil || len(rest) > 0 {
 				word := strings.Join(args, " ")
-				hint := cmp.Or(meant(c.Root(), args[0]), meantTopic(args[0]), fmt.Sprintf("`%s --help` lists them",
+				hint := cmp.Or(meant(c.Root(), args[0]), meantTopic(args[0]), fmt.Sprintf("run `%s --help` for a list",
 					c.Root().Name()))
-				return exit.Hint(hint, "there is no command %q", word)
+				return exit.Hint(hint, "unknown command %q", word)
 			}
 			found.InitDefaultHelpFlag()
 			return found.Help()
@@ -146,7 +146,7 @@ func meant(found *cobra.Command, word string) string {
 	case found.HasParent() && found.Name() == "describe":
 		return strings.Join(ways, " or ")
 	case found.Name() == "get":
-		return "known here: " + strings.Join(words, ", ")
+		return "use " + strings.Join(words, ", ")
 	}
 	return ""
 }

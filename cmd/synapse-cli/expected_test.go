@@ -60,13 +60,14 @@ func TestWordsThatPeopleExpect(t *testing.T) {
 		t.Errorf("asked for %v", q)
 	}
 	cli(f.address, "logs", "--tail", "64Ki", "train").wants(t, exit.Misuse, "",
-		"--tail \"64Ki\": is not a number of lines\nhint: --tail counts lines; --tail-bytes takes an amount")
-	cli(f.address, "logs", "--rank", "3-1", "train").wants(t, exit.Misuse, "", "--rank: \"3-1\" is not a rank or several")
+		"--tail \"64Ki\": must be a number of lines\nhint: use --tail for a number of lines, --tail-bytes for a size")
+	cli(f.address, "logs", "--rank", "3-1", "train").wants(t, exit.Misuse, "",
+		"--rank: \"3-1\" is not a rank or a range of ranks")
 	two := jobYAML + "---\n" + strings.Replace(jobYAML, "filed", "second", 1)
 	cliWith(f.address, two, nil, "submit", "-").wants(t, 0,
 		"submitted: filed, 1 task of 2 GPUs\nJob jnew1 submitted: second", "")
 	cliWith(f.address, two, nil, "submit", "-", "--request-id", "r").wants(t, exit.Misuse,
-		"", "are for one job, and the file has 2")
+		"", "require a file with one job, got 2")
 	before := len(told[*messages.Submit](f))
 	cliWith(f.address, two+"---\nkind: Jbo\n", nil, "submit", "-f", "-").wants(t, exit.Misuse, "",
 		"standard input:11:7: kind: \"Jbo\" is not a kind")
@@ -98,9 +99,10 @@ func TestSlurmsAndKubectlsSpellings(t *testing.T) {
 		t.Errorf("%v", s)
 	}
 	for line, words := range map[string]string{
-		"-n 2 --gpus 7": "--gpus 7: 2 tasks cannot share that evenly", "-n 2 --gpus 0.5": `--gpus "0.5": is not a number of GPUs`,
-		"-n 0 --gpus 8": "--replicas", "--gpus 8 -c 4": "--gpus is a total",
-		"-n 2 --gpus 8 --gpu 4": "--gpus is a total",
+		"-n 2 --gpus 7":   "--gpus 7: not divisible by 2 tasks",
+		"-n 2 --gpus 0.5": `--gpus "0.5": must be a whole number of GPUs`,
+		"-n 0 --gpus 8":   "--replicas", "--gpus 8 -c 4": "--gpus (a total)",
+		"-n 2 --gpus 8 --gpu 4": "--gpus (a total)",
 	} {
 		cli(f.address, append([]string{"submit", "--image", "/i"}, strings.Fields(line)...)...).wants(t, exit.Misuse,
 			"", words)

@@ -72,13 +72,14 @@ func invalidFlag(f *pflag.Flag, value string, err error) error {
 	case errors.As(err, &problem):
 		return flagProblem(f.Name, problem)
 	case strings.HasPrefix(kind, "int") && errors.Is(err, strconv.ErrRange):
-		return exit.Usage("--%s %q: is more than can be counted", f.Name, value)
+		return exit.Usage("--%s %q: number is too large", f.Name, value)
 	case strings.HasPrefix(kind, "int"):
-		return exit.Hint("write digits only", "--%s %q: is not a whole number", f.Name, value)
+		return exit.Hint("write digits only", "--%s %q: must be a whole number", f.Name, value)
 	case kind == "bool":
-		return exit.Hint("write the flag alone, or with =true or =false", "--%s %q: is neither true nor false", f.Name, value)
+		return exit.Hint("write the flag without a value, or with =true or =false", "--%s %q: must be true or false",
+			f.Name, value)
 	}
-	return exit.Usage("--%s %q: cannot be read", f.Name, value)
+	return exit.Usage("--%s %q: invalid value", f.Name, value)
 }
 
 // refusedEmpty refuses a flag with an empty value, which comes from an unset shell variable: ignoring it would submit
@@ -87,7 +88,7 @@ func refusedEmpty(flags *pflag.FlagSet) (err error) {
 	flags.Visit(func(f *pflag.Flag) {
 		kind, value := f.Value.Type(), f.Value.String()
 		if f.Name != "reason" && (kind == "string" && value == "" || kind == "stringSlice" && value == "[]") {
-			err = exit.Hint("give it a value, or leave it out", "--%s is empty", f.Name)
+			err = exit.Hint("give it a value, or omit it", "--%s is empty", f.Name)
 		}
 	})
 	return err
@@ -121,21 +122,21 @@ var inFlags = strings.NewReplacer("topology.required: node", "--required node", 
 func refusedSpec(err error) error {
 	var f *messages.FieldError
 	if !errors.As(err, &f) {
-		return exit.Usage("the job is not valid: %s", err)
+		return exit.Usage("job is not valid: %s", err)
 	}
 	text, hint := inFlags.Replace(jobfile.InUnits(f.Field, f.Text)), inFlags.Replace(jobfile.InUnits(f.Field, f.Hint))
 	switch {
 	case f.Field == "command":
-		return exit.Hint("give it behind --, as in -- ./train.sh", "the command %s", text)
+		return exit.Hint("write the command after --, as in -- ./train.sh", "command %s", text)
 	case f.Field == "each", f.Field == "gang.total":
-		return exit.Hint("give --cpu, --mem or --gpu", "the job asks for nothing")
+		return exit.Hint("give --cpu, --mem or --gpu", "job requests no resources")
 	}
 	for _, known := range flagFields {
 		if strings.HasPrefix(f.Field, known.field) {
 			return exit.Hint(hint, "--%s: %s", known.flag, text)
 		}
 	}
-	return exit.Hint(hint, "the job is not valid: %s", strings.TrimSpace(text))
+	return exit.Hint(hint, "job is not valid: %s", strings.TrimSpace(text))
 }
 
 // named refuses a command line that does not name what a command is about: at least one name and at most most; 0: any
@@ -144,9 +145,10 @@ func named(what, example string, most int) cobra.PositionalArgs {
 	return func(c *cobra.Command, args []string) error {
 		switch {
 		case len(args) == 0:
-			return exit.Hint("as in `"+c.CommandPath()+" "+example+"`", "no %s is named", what)
+			return exit.Hint("run `"+c.CommandPath()+" "+example+"`", "%s is missing", what)
 		case most > 0 && len(args) > most:
-			return exit.Hint("one call for each", "%s takes one %s, and %d are named", c.CommandPath(), what, len(args))
+			return exit.Hint("run the command once for each", "%s accepts one %s, got %d", c.CommandPath(), what,
+				len(args))
 		}
 		return nil
 	}
@@ -164,7 +166,8 @@ func (l rankList) Set(text string) error {
 		from, err := strconv.ParseInt(first, 10, 32)
 		to, failed := strconv.ParseInt(last, 10, 32)
 		if err != nil || failed != nil || from < 0 || to < from || to >= messages.MaxGangTasks {
-			return &jobfile.Problem{Text: strconv.Quote(part) + " is not a rank or several", Hint: "write 3, or 0-3, or 0-3,7"}
+			return &jobfile.Problem{Text: strconv.Quote(part) + " is not a rank or a range of ranks",
+				Hint: "write 3, or 0-3, or 0-3,7"}
 		}
 		for rank := from; rank <= to; rank++ {
 			if !slices.Contains(*l.to, int32(rank)) {

@@ -52,8 +52,8 @@ func TestWaitGoesOn(t *testing.T) {
 	f.put(job("j1", "running", messages.JobState_JOB_STATE_ACTIVE))
 	f.finish("j1", "failed", messages.JobState_JOB_STATE_FAILED, 9, "rank 0 failed")
 	r := <-done
-	r.wants(t, 9, "", "this scheduler is going away; waiting for it")
-	if !strings.Contains(r.err, "j1 running") || strings.Count(r.err, "waiting for it") != 1 {
+	r.wants(t, 9, "", "this scheduler is going away; waiting for the scheduler to return")
+	if !strings.Contains(r.err, "j1 running") || strings.Count(r.err, "waiting for the scheduler") != 1 {
 		t.Errorf("%s", r.err)
 	}
 }
@@ -93,7 +93,7 @@ func TestWaitTimesOut(t *testing.T) {
 	f := startFake(t)
 	f.put(job("j1", "queued", messages.JobState_JOB_STATE_QUEUED))
 	cli(f.address, "wait", "j1", "--timeout", "150ms", "-q").wants(t, exit.TimedOut,
-		"", "job j1 is not over in time\nhint: `synapse-cli explain j1`")
+		"", "job j1 has not ended in time\nhint: run `synapse-cli explain j1`")
 }
 
 func TestSubmitAndWait(t *testing.T) {
@@ -176,7 +176,7 @@ func TestTwoInterruptsCancel(t *testing.T) {
 	}
 	errs, done := attached(t, f, 30*time.Second, sameInterrupt/10) // or we are late with the second one
 	interrupt(t)
-	await(t, "the second chance", func() bool { return strings.Contains(errs.String(), "Ctrl-C again cancels") })
+	await(t, "the second chance", func() bool { return strings.Contains(errs.String(), "Ctrl-C again to cancel") })
 	time.Sleep(2 * sameInterrupt)
 	interrupt(t)
 	if code := <-done; code != 1 || !strings.Contains(errs.String(), "job jnew1 cancelled: interrupted\n") {

@@ -58,7 +58,8 @@ func portsNamed(text string) (forwarded, error) {
 	local, err := strconv.ParseUint(here, 10, 16)
 	remote, wrong := strconv.ParseUint(there, 10, 16)
 	if err != nil || wrong != nil || remote == 0 {
-		return forwarded{}, exit.Hint("write PORT or LOCAL:PORT, as 8888 or 9000:8888", "%q names no ports", text)
+		return forwarded{}, exit.Hint("write PORT or LOCAL:PORT, such as 8888 or 9000:8888", "%q is not a port pair",
+			text)
 	}
 	return forwarded{uint16(local), uint16(remote)}, nil
 }
@@ -97,11 +98,11 @@ func (f *forwarding) serve(ctx context.Context, pairs []forwarded) error {
 		listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
 		if err != nil {
 			cancel()
-			return &exit.Failure{Code: exit.Failed, Text: err.Error(), Hint: "name another port here, as in 0:" +
+			return &exit.Failure{Code: exit.Failed, Text: err.Error(), Hint: "use another local port, such as 0:" +
 				strconv.Itoa(int(pair.there))}
 		}
 		defer listener.Close()
-		if err := f.a.data("%s leads to port %d of rank %d", listener.Addr(), pair.there, f.rank); err != nil {
+		if err := f.a.data("%s forwards to port %d of rank %d", listener.Addr(), pair.there, f.rank); err != nil {
 			cancel()
 			return err
 		}
@@ -135,7 +136,7 @@ func (f *forwarding) watch(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return &exit.Failure{Code: exit.Conflict, Text: "job " + job.GetRecord().GetId() + " is over: " + job.GetPhase()}
+	return &exit.Failure{Code: exit.Conflict, Text: "job " + job.GetRecord().GetId() + " has ended: " + job.GetPhase()}
 }
 
 // join carries one connection, each direction to its own end.
@@ -170,5 +171,5 @@ func (f *forwarding) tell(ctx context.Context, port uint16, err error, said stri
 		return
 	}
 	text, _ := exit.Words(err)
-	f.a.say("%s: a connection to port %d: %s", f.a.name, port, strings.TrimSpace(said+text))
+	f.a.say("%s: connection to port %d: %s", f.a.name, port, strings.TrimSpace(said+text))
 }

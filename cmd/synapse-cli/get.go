@@ -24,7 +24,8 @@ func (a *app) getCommand() *cobra.Command {
 		Short: "list jobs, nodes or queues",
 		Args:  cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			return exit.Hint("`"+a.name+" get jobs`, `get nodes` or `get queues`", "what to get is not said")
+			return exit.Hint("use `"+a.name+" get jobs`, `get nodes` or `get queues`",
+				"the type to list is missing")
 		},
 	}
 	c.AddCommand(a.getJobsCommand(), a.getNodesCommand(), a.getQueuesCommand())
@@ -53,18 +54,19 @@ func (a *app) getJobsCommand() *cobra.Command {
 		RunE: func(_ *cobra.Command, args []string) error {
 			if len(args) > 0 && (l.watch || l.me || l.live || len(l.labels) > 0 || len(l.query.Phases) > 0 ||
 				l.query.Owner != "" || l.query.Queue != "") {
-				return exit.Hint("`"+a.name+" watch JOB` follows one", "filters and -w are for lists, and jobs are named")
+				return exit.Hint("use `"+a.name+" watch JOB` to follow a job",
+					"filters and -w cannot be combined with JOB")
 			}
 			if l.start && l.watch {
-				return exit.Hint("`"+a.name+" get jobs --start` again says what is known then",
-					"--start and -w cannot be combined: a start that moves is no change of the job")
+				return exit.Hint("run `"+a.name+" get jobs --start` again to refresh the estimates",
+					"--start and -w cannot be combined: a new estimate is not a change of the job")
 			}
 			if l.me && l.query.Owner != "" {
 				return exit.Usage("--me and --owner cannot be combined")
 			}
 			for i, word := range l.query.Phases {
 				if l.query.Phases[i] = messages.PhaseOf(word); !slices.Contains(messages.Phases, l.query.Phases[i]) {
-					return exit.Hint(spelling.Meant(word, messages.Phases), "--phase %s is not known", word)
+					return exit.Hint(spelling.Meant(word, messages.Phases), "--phase %s: unknown phase", word)
 				}
 			}
 			return a.with(func(ctx context.Context, c *client.Client) error { return a.getJobs(ctx, c, l, args) })
@@ -136,7 +138,7 @@ func (a *app) getJobs(ctx context.Context, c *client.Client, l *listing, args []
 	switch {
 	case len(jobs) > 0 || !a.forPeople():
 	case l.start:
-		a.say("no job waits")
+		a.say("no waiting jobs")
 	default:
 		a.say("no jobs")
 	}
@@ -211,7 +213,7 @@ func (a *app) getNodesCommand() *cobra.Command {
 		Example: "  synapse-cli get nodes -o wide\n  synapse-cli get nodes -l pool=a --sort gpus",
 		RunE: func(_ *cobra.Command, args []string) error {
 			if len(args) > 0 && (l.watch || len(l.labels) > 0) {
-				return exit.Usage("-l and -w are for lists, and machines are named")
+				return exit.Usage("-l and -w cannot be combined with NODE")
 			}
 			return a.with(func(ctx context.Context, c *client.Client) error { return a.getNodes(ctx, c, l, args) })
 		},
@@ -260,7 +262,7 @@ func (a *app) getNodes(ctx context.Context, c *client.Client, l *listing, args [
 	nodes = slices.DeleteFunc(nodes, func(n *messages.NodeStatus) bool { return !wanted.node(n) })
 	slices.SortStableFunc(nodes, less)
 	if len(nodes) == 0 && a.forPeople() {
-		a.say("no machines")
+		a.say("no nodes")
 	}
 	return show.Nodes(a.out, a.style, nodes)
 }
@@ -318,5 +320,5 @@ func orderOf[T any](orders []order[T], name string) (func(a, b T) int, error) {
 		}
 		return o.compare, nil
 	}
-	return nil, exit.Hint("use "+strings.Join(orderNames(orders), ", "), "--sort %s is not known", name)
+	return nil, exit.Hint("use "+strings.Join(orderNames(orders), ", "), "--sort %s: unknown key", name)
 }

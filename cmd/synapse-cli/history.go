@@ -95,7 +95,7 @@ func stateNames() []string {
 // checkPast reads the flags, and refuses what does not fit together.
 func (a *app) checkPast(h *pastFlags) error {
 	if h.format != "" && !slices.Contains(show.HistoryFormats, h.format) {
-		return exit.Usage("-o %s is not known: use %s", h.format, strings.Join(show.HistoryFormats, ", "))
+		return exit.Usage("-o %s: unknown format: use %s", h.format, strings.Join(show.HistoryFormats, ", "))
 	}
 	asked := a.style
 	if asked.Format = h.format; asked.CheckOne() != nil {
@@ -111,13 +111,13 @@ func (a *app) checkPast(h *pastFlags) error {
 	case h.limit < 0:
 		return exit.Usage("--limit %d: must not be negative", h.limit)
 	case h.sum != "" && !slices.Contains(show.SumKeys, h.sum):
-		return exit.Hint("use "+strings.Join(show.SumKeys, ", "), "--sum %s is not known", h.sum)
+		return exit.Hint("use "+strings.Join(show.SumKeys, ", "), "--sum %s: unknown key", h.sum)
 	case h.sum != "" && h.limited:
-		return exit.Hint("--since bounds it", "--limit and --sum cannot be combined: a sum is over all")
+		return exit.Hint("use --since to select fewer jobs", "--limit and --sum cannot be combined")
 	case h.sum != "" && (h.query.Ranks || a.style.Quiet || h.format == "name"):
-		return exit.Usage("a sum names no jobs: leave --ranks, -q and -o name out")
+		return exit.Usage("--sum cannot be combined with --ranks, -q or -o name")
 	case h.query.Ranks && h.format != "json":
-		return exit.Hint("add -o json", "--ranks has no place in a table")
+		return exit.Hint("add -o json", "--ranks requires a structured output format")
 	case table && !h.limited && h.sum == "":
 		h.limit = maxPast
 	}
@@ -131,13 +131,13 @@ func (a *app) readPast(h *pastFlags) (err error) {
 		return err
 	}
 	if h.query.Labels = chosen.equal(); len(h.query.Labels) != len(chosen) {
-		return exit.Hint("write key=value, each key once", "--label %s: the past is looked up by equal labels alone",
+		return exit.Hint("write key=value, each key once", "--label %s: history supports only key=value",
 			strings.Join(h.labels, ","))
 	}
 	for _, word := range h.states {
 		at := slices.Index(stateNames(), messages.PhaseOf(word))
 		if at < 0 {
-			return exit.Hint("use "+strings.Join(stateNames(), ", "), "--state %s is not known", word)
+			return exit.Hint("use "+strings.Join(stateNames(), ", "), "--state %s: unknown state", word)
 		}
 		h.query.States = append(h.query.States, pastStates[at])
 	}
@@ -148,7 +148,7 @@ func (a *app) readPast(h *pastFlags) (err error) {
 		return err
 	}
 	if u := h.query.UntilUnixMs; u != 0 && u <= h.query.SinceUnixMs {
-		return exit.Usage("--until %s is not later than --since %s: nothing is between them", h.until, h.since)
+		return exit.Usage("--until %s is not later than --since %s", h.until, h.since)
 	}
 	return nil
 }
@@ -168,7 +168,7 @@ func moment(flag, text string, nowMs int64) (int64, error) {
 		}
 	}
 	if ms <= 0 || ms > messages.MaxTimeUnixMs {
-		return 0, exit.Hint("write 24h, 7d, 2026-11-01 or 2026-11-01T08:00:00Z", "--%s %q is no time that can be meant", flag,
+		return 0, exit.Hint("write 24h, 7d, 2026-11-01 or 2026-11-01T08:00:00Z", "--%s %q: not a time", flag,
 			text)
 	}
 	return ms, nil
@@ -197,13 +197,13 @@ func (a *app) history(ctx context.Context, c *client.Client, h *pastFlags) error
 		return err
 	}
 	if none && a.forPeople() {
-		a.say("no jobs that are over")
+		a.say("no finished jobs")
 	}
 	if err := list.End(); err != nil {
 		return err
 	}
 	if more && !h.limited {
-		a.say("there are more: --limit 0 shows all, --since fewer")
+		a.say("more jobs exist: use --limit 0 to show all, or --since to select fewer")
 	}
 	return nil
 }
@@ -220,7 +220,7 @@ func (a *app) counting(take func([]*messages.PastJob) error) func(*messages.Hist
 			a.say("%s: %d jobs so far", a.name, jobs)
 		}
 		for _, words := range page.GetDamaged() {
-			a.say("left out, because its record is damaged: %s", words)
+			a.say("skipped because its record is corrupted: %s", words)
 		}
 		return take(page.GetJobs())
 	}

@@ -77,23 +77,23 @@ func startHistorian(t *testing.T, jobs int) (*historian, string) {
 func TestHistoryUsage(t *testing.T) {
 	for _, c := range []struct{ args, want string }{
 		{"x", "unknown command"},
-		{"-o yaml", "-o yaml is not known: use table, wide, json, csv, name"},
-		{"--sum month", "--sum month is not known"},
+		{"-o yaml", "-o yaml: unknown format: use table, wide, json, csv, name"},
+		{"--sum month", "--sum month: unknown key"},
 		{"--sum owner --limit 5", "cannot be combined"},
-		{"--sum owner -q", "names no jobs"},
-		{"--sum owner -o name", "names no jobs"},
+		{"--sum owner -q", "--sum cannot be combined"},
+		{"--sum owner -o name", "--sum cannot be combined"},
 		{"--ranks", "add -o json"},
 		{"--ranks -o csv", "add -o json"},
 		{"--limit -1", "must not be negative"},
 		{"--me --owner bob", "cannot be combined"},
-		{"--state running", "--state running is not known"},
-		{"--since yesterday", `--since "yesterday" is no time`},
+		{"--state running", "--state running: unknown state"},
+		{"--since yesterday", `--since "yesterday": not a time`},
 		{"--since 2026-13-01", "write 24h"},
-		{"--until 99999999d", "is no time that can be meant"},
-		{"--since 2026-11-02 --until 2026-11-01", "nothing is between them"},
-		{"--since 1h --until 2h", "nothing is between them"},
-		{"--since 2026-11-02 --until 2026-11-02", "nothing is between them"},
-		{"-l nonsense", "by equal labels alone"},
+		{"--until 99999999d", ": not a time"},
+		{"--since 2026-11-02 --until 2026-11-01", "is not later than"},
+		{"--since 1h --until 2h", "is not later than"},
+		{"--since 2026-11-02 --until 2026-11-02", "is not later than"},
+		{"-l nonsense", "supports only key=value"},
 	} {
 		cli("127.0.0.1:1", append([]string{"history"}, strings.Fields(c.args)...)...).wants(t, exit.Misuse, "", c.want)
 	}
@@ -113,7 +113,7 @@ func TestHistoryAsks(t *testing.T) {
 		t.Errorf("it asked\n%s\nwant\n%s", got, want)
 	}
 	before := time.Now().UnixMilli()
-	cli(address, "history", "--me", "--since", "1d12h").wants(t, 0, "JOB", "no jobs that are over")
+	cli(address, "history", "--me", "--since", "1d12h").wants(t, 0, "JOB", "no finished jobs")
 	last := h.calls()[1]
 	if ago := last.SinceUnixMs - (before - 36*3_600_000); last.Owner != messages.Anonymous || ago < 0 || ago > 60_000 ||
 		last.UntilUnixMs != 0 || last.Limit != maxPast {
@@ -124,7 +124,7 @@ func TestHistoryAsks(t *testing.T) {
 // TestHistoryNamesDamage: what is left out is said beside what is there.
 func TestHistoryNamesDamage(t *testing.T) {
 	_, address := startHistorian(t, 7)
-	const words = "left out, because its record is damaged: job j9: no leader wrote this"
+	const words = "skipped because its record is corrupted: job j9: no leader wrote this"
 	cli(address, "history", "-q").wants(t, 0, "j6", words)
 }
 
@@ -138,7 +138,7 @@ func TestHistoryTurnsPages(t *testing.T) {
 		lines int
 		err   string
 	}{
-		{"--no-headers", maxPast, "there are more: --limit 0 shows all"},
+		{"--no-headers", maxPast, "more jobs exist: use --limit 0 to show all"},
 		{"--no-headers --limit 3", 3, ""},
 		{"--no-headers --limit 0", jobs, ""},
 		{"-o csv", jobs + 1, ""},

@@ -65,17 +65,17 @@ func (a *app) loginCommand() *cobra.Command {
 func (a *app) issued(ctx context.Context, l loginFlags) (refresh string, err error) {
 	switch {
 	case l.oidc == "" && l.client != "":
-		return "", exit.Hint("--oidc URL names the issuer", "--client-id is given, and no issuer")
+		return "", exit.Hint("add --oidc URL to name the issuer", "--client-id requires --oidc")
 	case l.oidc == "" && l.root == "" && strings.Count(a.config.Token, ".") == 2:
-		return "", exit.Hint("--root ca.pem, which is in every folder of the cluster",
-			"this is a token of an issuer, which does not say how the cluster is known")
+		return "", exit.Hint("add --root ca.pem, which is in every folder of the cluster",
+			"a token of an issuer requires --root: it does not identify the cluster")
 	case l.oidc == "" && l.root == "":
 		return "", nil
 	case l.root == "":
-		return "", exit.Hint("--root ca.pem, which is in every folder of the cluster", "--root is missing")
+		return "", exit.Hint("add --root ca.pem, which is in every folder of the cluster", "--root is missing")
 	case l.oidc != "" && (l.client == "" || a.config.Token != "" || a.config.TLS != ""):
-		return "", exit.Hint("as in `synapse-cli login HOST:PORT --root ca.pem --oidc URL --client-id ID`",
-			"--oidc needs --client-id, and neither a token nor a certificate")
+		return "", exit.Hint("run `synapse-cli login HOST:PORT --root ca.pem --oidc URL --client-id ID`",
+			"--oidc requires --client-id and excludes tokens and certificates")
 	}
 	cluster, root, err := identity.ReadRoot(l.root)
 	if err != nil {
@@ -84,7 +84,7 @@ func (a *app) issued(ctx context.Context, l loginFlags) (refresh string, err err
 	tokens := device.Tokens{ID: a.config.Token}
 	if l.oidc != "" {
 		flow := device.Flow{Issuer: l.oidc, Client: l.client, Scope: l.scope, Tell: func(at, code string) {
-			a.say("Log in at %s, on any device, with the code %s", at, code)
+			a.say("Open %s on any device and enter the code %s", at, code)
 		}}
 		if tokens, err = flow.Token(ctx); err != nil {
 			return "", &exit.Failure{Code: exit.Failed, Text: "--oidc: " + err.Error()}
@@ -105,11 +105,11 @@ func (a *app) login(ctx context.Context, server string, l loginFlags) error {
 		return err
 	}
 	if a.config.Token == "" && a.config.TLS == "" {
-		return exit.Hint("--token-file FILE, --token-file - for standard input, --tls DIR, or --oidc URL",
-			"there is neither a token nor a certificate")
+		return exit.Hint("add --token-file FILE, --token-file - for standard input, --tls DIR, or --oidc URL",
+			"token or certificate is missing")
 	}
 	if name != "" && !contextName.MatchString(name) {
-		return exit.Hint("letters, digits and ._- only, at most 63", "--name %q", name)
+		return exit.Hint("use at most 63 letters, digits and ._-", "--name %q: not a valid name", name)
 	}
 	one := client.Context{Server: server, Token: a.config.Token}
 	if refresh != "" {
@@ -133,8 +133,8 @@ func (a *app) login(ctx context.Context, server string, l loginFlags) error {
 	one.User, one.Role = who.GetName(), who.GetRole()
 	err = a.change(func(all *client.Contexts) error {
 		if old, err := all.Find(one.Name); err == nil && old.Cluster != one.Cluster {
-			return exit.Hint("--name gives it another",
-				"there is a context %s already, of cluster %s at %s", old.Name, old.Cluster, old.Server)
+			return exit.Hint("use --name to choose another name",
+				"context %s already exists, of cluster %s at %s", old.Name, old.Cluster, old.Server)
 		}
 		all.Put(one)
 		all.Current = one.Name
@@ -143,7 +143,7 @@ func (a *app) login(ctx context.Context, server string, l loginFlags) error {
 	if err != nil {
 		return err
 	}
-	a.say("Logged in to cluster %s as %s (%s); the context is %s, in %s",
+	a.say("Logged in to cluster %s as %s (%s); context %s saved in %s",
 		one.Cluster, one.User, one.Role, one.Name, a.contextsPath())
 	if l.oidc != "" {
 		a.sayRenewal(one, who.GetUntilUnixMs())
@@ -162,7 +162,7 @@ func (a *app) logoutCommand() *cobra.Command {
 		ValidArgsFunction: a.completeContexts,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 1 {
-				return exit.Hint("one call for each", "`logout` takes one context, and %d are named", len(args))
+				return exit.Hint("run the command once for each", "`logout` accepts one context, got %d", len(args))
 			}
 			return nil
 		},
@@ -178,7 +178,7 @@ func (a *app) logout(ctx context.Context, name string) error {
 			name = all.Current
 		}
 		if name == "" {
-			return exit.Hint("`synapse-cli contexts` lists them", "there is no current context to forget")
+			return exit.Hint("run `synapse-cli contexts` for a list", "no context is current: nothing to remove")
 		}
 		one, err := all.Find(name)
 		if err != nil {
@@ -194,10 +194,10 @@ func (a *app) logout(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	a.say("Forgot context %s of cluster %s", gone.Name, gone.Cluster)
+	a.say("Removed context %s of cluster %s", gone.Name, gone.Cluster)
 	if gone.Refresh != "" {
 		if err := session(&gone).Revoke(ctx); err != nil {
-			a.say("Its issuer was not told that nobody renews the token any more: %s", err)
+			a.say("Issuer not notified of the logout: %s", err)
 		}
 	}
 	return nil
@@ -210,13 +210,13 @@ func (a *app) readToken(path string) (string, error) {
 		return strings.TrimSpace(string(text)), err
 	}
 	if file, ok := a.stdin.(*os.File); ok && term.IsTerminal(int(file.Fd())) {
-		a.say("The token (it is not shown):")
+		a.say("Token (not shown while you type):")
 		text, err := term.ReadPassword(int(file.Fd()))
 		return strings.TrimSpace(string(text)), err
 	}
 	text, err := io.ReadAll(io.LimitReader(a.stdin, client.MaxTokenBytes+1))
 	if err == nil && len(text) > client.MaxTokenBytes {
-		err = errors.New("standard input has more than a token")
+		err = errors.New("standard input has more than one token")
 	}
 	return strings.TrimSpace(string(text)), err
 }

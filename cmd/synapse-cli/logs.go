@@ -33,7 +33,7 @@ func (a *app) logsCommand() *cobra.Command {
 		Args: oneJob(&labels),
 		RunE: func(_ *cobra.Command, args []string) error {
 			if q.Follow && q.Previous {
-				return exit.Hint("an attempt that is over writes nothing more: leave -f out",
+				return exit.Hint("omit -f: an ended attempt writes no more output",
 					"--follow and --previous cannot be combined")
 			}
 			if err := readTail(q, tail, tailBytes); err != nil {
@@ -63,7 +63,8 @@ func readTail(q *api.ReadLogs, lines, size string) error {
 	if lines != "" {
 		n, err := strconv.ParseInt(lines, 10, 32)
 		if err != nil || n < 1 {
-			return exit.Hint("--tail counts lines; --tail-bytes takes an amount", "--tail %q: is not a number of lines", lines)
+			return exit.Hint("use --tail for a number of lines, --tail-bytes for a size",
+				"--tail %q: must be a number of lines", lines)
 		}
 		q.TailLines = int32(n)
 	}
@@ -83,7 +84,7 @@ func (a *app) logs(ctx context.Context, c *client.Client, q *api.ReadLogs, statu
 		return a.logsOfAll(ctx, c, q, status, a.lost, a.stdout, a.stdout)
 	}
 	if r.GetRevision() == 0 && r.GetSpec().GetElement() != nil && !over(status) { // only its array's record knows it
-		a.say("%s: %s is no job yet: %s", a.name, r.GetId(), status.GetReason())
+		a.say("%s: %s has not been submitted as a job yet: %s", a.name, r.GetId(), status.GetReason())
 		if !q.GetFollow() {
 			return nil
 		}
@@ -100,7 +101,7 @@ func (a *app) logs(ctx context.Context, c *client.Client, q *api.ReadLogs, statu
 // sayNothing says of a job without output how it ended, if it has not ended well.
 func (a *app) sayNothing(j *messages.JobStatus) {
 	if over(j) && j.GetRecord().GetState() != messages.JobState_JOB_STATE_SUCCEEDED {
-		a.say("%s: nothing was written; %s", a.name, howItEnded(j))
+		a.say("%s: no output was written; %s", a.name, howItEnded(j))
 	}
 }
 

@@ -61,10 +61,10 @@ func (a *app) logsOfAll(ctx context.Context, c *client.Client, q *api.ReadLogs, 
 		return err
 	}
 	if len(e.met) == 0 && !over(array) && !q.GetFollow() {
-		a.say("%s: no element of %s has run yet: %s", a.name, e.id, array.GetReason())
+		a.say("%s: no element of %s has started yet: %s", a.name, e.id, array.GetReason())
 	}
 	if e.missed > 0 && e.missed == len(e.met) {
-		a.say("%s: no element of %s has had an earlier attempt", a.name, e.id)
+		a.say("%s: no element of %s has an earlier attempt", a.name, e.id)
 	}
 	return e.failed.First
 }
@@ -127,7 +127,8 @@ func (e *elements) follow(ctx context.Context, array *messages.JobStatus, lost f
 		}
 		if len(e.line) > 0 && watched != nil && !e.told {
 			e.told = true
-			e.a.say("%s: %d outputs are shown at once: those from %s on come when others are over", e.a.name, followed,
+			e.a.say("%s: at most %d outputs are shown at once: output of elements from %s on follows as others end",
+				e.a.name, followed,
 				messages.ElementID(e.id, e.line[0]))
 		}
 	}
@@ -157,9 +158,10 @@ func (e *elements) watch(ctx context.Context, array *messages.JobStatus, lost fu
 			switch {
 			case v.GetSynced() && !here:
 				return false, &client.Error{Code: messages.Code_CODE_NOT_FOUND,
-					Text: fmt.Sprintf("there is no job %q any more", e.id), Hint: "finished jobs are shown for a while only"}
+					Text: fmt.Sprintf("job %q no longer exists", e.id),
+					Hint: "finished jobs are listed only for a limited time"}
 			case v.GetSynced() && !ran:
-				e.a.say("%s: no element of %s has run yet: %s", e.a.name, e.id, array.GetReason())
+				e.a.say("%s: no element of %s has started yet: %s", e.a.name, e.id, array.GetReason())
 				fallthrough
 			case v.GetSynced():
 				ran = true

@@ -55,12 +55,13 @@ func TestLogsOfAnArray(t *testing.T) {
 	}
 	f = startFake(t)
 	f.put(arrayOf("karray", "10 waiting", 9))
-	cli(f.address, "logs", "karray").wants(t, 0, "", "no element of karray has run yet: 10 waiting\n")
+	cli(f.address, "logs", "karray").wants(t, 0, "", "no element of karray has started yet: 10 waiting\n")
 	f = startFake(t)
 	unborn := elementOf("karray", 7, "queued", messages.JobState_JOB_STATE_QUEUED)
 	unborn.Reason, unborn.Attempt = "waits until it may be next of its array", nil
 	f.put(unborn)
-	cli(f.address, "logs", "karray_7").wants(t, 0, "", "karray_7 is no job yet: waits until it may be next of its array\n")
+	cli(f.address, "logs", "karray_7").wants(t, 0, "",
+		"karray_7 has not been submitted as a job yet: waits until it may be next of its array\n")
 	if n := len(told[*api.ReadLogs](f)); n > 0 {
 		t.Errorf("its output was asked for %d times", n)
 	}
@@ -94,7 +95,7 @@ func TestLogsOfAnArrayFollowed(t *testing.T) {
 			func(name string) (string, bool) { return f.address, name == "SYNAPSE_SERVER" })
 	}()
 	await(t, "the words", func() bool {
-		return strings.Contains(errs.String(), "no element of karray has run yet: 50 waiting\n")
+		return strings.Contains(errs.String(), "no element of karray has started yet: 50 waiting\n")
 	})
 	for i := range int32(40) {
 		f.put(elementOf("karray", i, "running", messages.JobState_JOB_STATE_ACTIVE))

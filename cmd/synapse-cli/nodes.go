@@ -35,11 +35,11 @@ func (a *app) nodesCommand(use, short, example string, ch *change) *cobra.Comman
 		Args: func(_ *cobra.Command, args []string) error {
 			switch {
 			case len(args) == 0 && len(labels) == 0:
-				return exit.Hint("`"+a.name+" get nodes` lists them", "no machine is named")
+				return exit.Hint("run `"+a.name+" get nodes` for a list", "NODE is missing")
 			case len(args) > 0 && len(labels) > 0:
-				return exit.Usage("machines are named, and -l chooses others: give one of both")
+				return exit.Usage("NODE and -l cannot be combined")
 			case ch.mustSay && strings.TrimSpace(ch.reason) == "":
-				return exit.Hint("say why: --reason \"fan broken, ticket 12\"", "--reason is missing")
+				return exit.Hint("add a reason: --reason \"fan broken, ticket 12\"", "--reason is missing")
 			}
 			return nil
 		},
@@ -85,8 +85,8 @@ func nodesByLabels(ctx context.Context, c *client.Client, labels []string) ([]st
 		}
 	}
 	if err == nil && ids == nil {
-		err = &exit.Failure{Code: exit.NotFound, Text: "no machine has these labels",
-			Hint: "`get nodes -o wide` shows the labels of each"}
+		err = &exit.Failure{Code: exit.NotFound, Text: "no node matches these labels",
+			Hint: "run `get nodes -o wide` to see the labels of each node"}
 	}
 	return ids, err
 }
@@ -101,13 +101,13 @@ func (a *app) noteCommand() *cobra.Command {
 		Example: "  synapse-cli note n17 \"loud fan, ticket 12\"\n  synapse-cli note n17 \"\"",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) < 2 {
-				return exit.Hint("as in `"+a.name+" note NODE \"loud fan, ticket 12\"`", "a machine and a text are wanted")
+				return exit.Hint("run `"+a.name+" note NODE \"loud fan, ticket 12\"`", "NODE or TEXT is missing")
 			}
 			return nil
 		},
 		RunE: func(_ *cobra.Command, args []string) error {
 			last := len(args) - 1
-			ch := &change{verb: messages.NodeVerb_NODE_VERB_NOTE, done: "has the note", reason: args[last]}
+			ch := &change{verb: messages.NodeVerb_NODE_VERB_NOTE, done: "has a new note", reason: args[last]}
 			if ch.reason == "" {
 				ch.done = "has no note"
 			}
@@ -128,7 +128,7 @@ func (a *app) toNodes(ctx context.Context, c *client.Client, args []string, ch *
 				AtUnixMs: ch.atUnixMs})
 		}
 		if err == nil {
-			err = a.data("Machine %s %s", id, ch.outcome(a.style.NowMs))
+			err = a.data("Node %s %s", id, ch.outcome(a.style.NowMs))
 		}
 		f.Note(err)
 	}
@@ -138,7 +138,7 @@ func (a *app) toNodes(ctx context.Context, c *client.Client, args []string, ch *
 // outcome is what is said when it is done.
 func (ch *change) outcome(nowMs int64) string {
 	if ch.atUnixMs > nowMs {
-		return "closes at " + jobfile.FormatMoment(ch.atUnixMs)
+		return "becomes unschedulable at " + jobfile.FormatMoment(ch.atUnixMs)
 	}
 	return ch.done
 }
@@ -152,7 +152,7 @@ func (a *app) cordonCommand() *cobra.Command {
 func (a *app) uncordonCommand() *cobra.Command {
 	return a.nodesCommand("uncordon", "mark nodes schedulable again; also cancels a current or planned drain",
 		"  synapse-cli uncordon n17",
-		&change{verb: messages.NodeVerb_NODE_VERB_UNCORDON, done: "open again"})
+		&change{verb: messages.NodeVerb_NODE_VERB_UNCORDON, done: "schedulable again"})
 }
 
 func (a *app) drainCommand() *cobra.Command {
@@ -182,7 +182,8 @@ func (a *app) removeCommand() *cobra.Command {
 			return err
 		}
 		if !gone {
-			return exit.Hint("if nothing runs there any more, say so with --gone; else `drain` it first", "--gone is missing")
+			return exit.Hint("add --gone if nothing runs on the node any more; otherwise `drain` it first",
+				"--gone is missing")
 		}
 		return nil
 	}

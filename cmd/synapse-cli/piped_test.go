@@ -79,10 +79,11 @@ func TestNoFileWithJobs(t *testing.T) {
 		if err := os.WriteFile(path, []byte(text), 0o755); err != nil {
 			t.Fatal(err)
 		}
-		cli(f.address, "submit", path).wants(t, exit.Misuse, "", name+" is no file with jobs, which begins with "+
-			"`apiVersion: synapse/v1`\nhint: a script begins with #!; a command goes behind --")
+		cli(f.address, "submit", path).wants(t, exit.Misuse, "",
+			name+" is neither a script nor a job file: a job file starts with "+
+				"`apiVersion: synapse/v1`\nhint: start a script with #!; write a command after --")
 	}
-	cli(f.address, "submit", dir).wants(t, exit.Misuse, "", " is a directory, and no file with jobs")
+	cli(f.address, "submit", dir).wants(t, exit.Misuse, "", " is a directory, not a file of jobs")
 }
 
 // TestAdviceForSBATCH: what a line of a script for Slurm says is answered with flags that are taken here and mean the
@@ -94,20 +95,20 @@ func TestAdviceForSBATCH(t *testing.T) {
 		" --time=30:00":                      "-t 0:30:00",
 		" --time=1-12":                       "-t 1-12",
 		" -t 01:30:00  # an hour and a half": "-t 01:30:00",
-		" -c 2 --mem=10G":                    "-c 2 --mem 10Gi (of each task, with -n or -N)",
-		" --mem=4000 -n 2":                   "--mem 4000Mi (of each task, with -n or -N) -n 2",
-		" -N 2 --gres=gpu:4":                 "-N 2 --gpu 4 (of each machine, with -N)",
-		" -N2 --gpus-per-node=a100:4":        "-N 2 --gpu 4 --gpu-type a100 (of each machine, with -N)",
-		" --gres=gpu:A100:8 -N 1":            "--gpu 8 --gpu-type a100 (of each machine, with -N) -N 1",
+		" -c 2 --mem=10G":                    "-c 2 --mem 10Gi (per task, with -n or -N)",
+		" --mem=4000 -n 2":                   "--mem 4000Mi (per task, with -n or -N) -n 2",
+		" -N 2 --gres=gpu:4":                 "-N 2 --gpu 4 (per node, with -N)",
+		" -N2 --gpus-per-node=a100:4":        "-N 2 --gpu 4 --gpu-type a100 (per node, with -N)",
+		" --gres=gpu:A100:8 -N 1":            "--gpu 8 --gpu-type a100 (per node, with -N) -N 1",
 		" -J My_Job --partition=long":        "--name My_Job --queue long",
 		" -G 8":                              "--gpus 8",
 		" -w n1,n2 -x n3":                    "-w n1,n2 -x n3",
 	} {
 		got := sbatch(line)
-		if got != "say "+want {
-			t.Errorf("#SBATCH%s is answered with %q, and not %q", line, got, "say "+want)
+		if got != "use "+want {
+			t.Errorf("#SBATCH%s is answered with %q, and not %q", line, got, "use "+want)
 		}
-		flags := strings.Fields(remark.ReplaceAllString(strings.TrimPrefix(got, "say "), ""))
+		flags := strings.Fields(remark.ReplaceAllString(strings.TrimPrefix(got, "use "), ""))
 		args := append(append([]string{"submit", "--dry-run", "--image", "host"}, flags...), "--", "true")
 		cli("", args...).wants(t, 0, "kind: Job", "")
 	}

@@ -69,7 +69,7 @@ func (a *app) fresh(ctx context.Context, name string) (token string, until time.
 		case err != nil && !time.Now().Before(until):
 			return "", until, notRenewed(name, err)
 		case err != nil && one.Token != before.Token:
-			a.say("The renewed token is not kept: %s", err)
+			a.say("Renewed token not saved: %s", err)
 		}
 	}
 	_, until, _ = lasts(one)
@@ -97,11 +97,11 @@ func renew(ctx context.Context, r *client.Context) error {
 // notRenewed says why a token that is over has no next one: somebody has to log in again, or it may pass.
 func notRenewed(name string, err error) error {
 	e := &client.Error{
-		Code: messages.Code_CODE_UNAVAILABLE, Hint: "try again in a moment",
-		Text: fmt.Sprintf("the token of context %s is over, and is not renewed: %s", name, err),
+		Code: messages.Code_CODE_UNAVAILABLE, Hint: "try again in a few seconds",
+		Text: fmt.Sprintf("token of context %s has expired and cannot be renewed: %s", name, err),
 	}
 	if errors.Is(err, device.ErrOver) {
-		e.Code, e.Hint = messages.Code_CODE_NOT_ALLOWED, "`synapse-cli login` as before"
+		e.Code, e.Hint = messages.Code_CODE_NOT_ALLOWED, "run `synapse-cli login` again"
 	}
 	return e
 }
@@ -109,9 +109,9 @@ func notRenewed(name string, err error) error {
 // sayRenewal says how long it is until somebody has to log in again.
 func (a *app) sayRenewal(one client.Context, untilUnixMs int64) {
 	if one.Refresh != "" {
-		a.say("The issuer renews the token until you log out, or it wants to see you again")
+		a.say("The issuer renews the token until you log out or a new login is required")
 		return
 	}
-	a.say("The issuer gave nothing that renews the token, which is over at %s: log in again then, or now with "+
-		"--scope \"openid profile email groups offline_access\"", time.UnixMilli(untilUnixMs).Format(time.DateTime))
+	a.say("Issuer sent no refresh token; the token expires at %s: log in again then, or now with --scope \"openid "+
+		"profile email groups offline_access\"", time.UnixMilli(untilUnixMs).Format(time.DateTime))
 }

@@ -129,11 +129,11 @@ func TestNotRenewed(t *testing.T) {
 			t.Errorf("%s: %#v", what, err)
 		}
 	}
-	refused("away, and the token is over", messages.Code_CODE_UNAVAILABLE, "context lab is over, and is not renewed")
+	refused("away, and the token is over", messages.Code_CODE_UNAVAILABLE, "context lab has expired and cannot be renewed")
 	r.answers, r.good = 0, 7
-	refused("the login is over", messages.Code_CODE_NOT_ALLOWED, "the login at the issuer is over: invalid_grant")
+	refused("the login is over", messages.Code_CODE_NOT_ALLOWED, "login at the issuer has expired: invalid_grant")
 	env, _, _ = r.person(t, time.Hour, -time.Second)
-	cliWith("", "", env, "get", "jobs").wants(t, exit.NotAllowed, "", "hint: `synapse-cli login` as before")
+	cliWith("", "", env, "get", "jobs").wants(t, exit.NotAllowed, "", "hint: run `synapse-cli login` again")
 }
 
 // TestLogoutEndsRenewal: an issuer is told that a login is over, and nobody else is.
@@ -141,14 +141,14 @@ func TestLogoutEndsRenewal(t *testing.T) {
 	r := newRotating(t)
 	env, path, _ := r.person(t, 0, time.Hour)
 	got := cliWith("", "", env, "logout")
-	got.wants(t, 0, "", "Forgot context lab of cluster lab\n")
+	got.wants(t, 0, "", "Removed context lab of cluster lab\n")
 	if text, _ := os.ReadFile(path); r.revoked != "secret-1" || strings.Contains(string(text)+got.err, "secret") {
 		t.Errorf("revoked is %q; kept and said: %s%s", r.revoked, text, got.err)
 	}
 	env, _, _ = r.person(t, 0, time.Hour)
 	r.Close()
 	got = cliWith("", "", env, "logout")
-	got.wants(t, 0, "", "Its issuer was not told")
+	got.wants(t, 0, "", "Issuer not notified")
 	if strings.Contains(got.err, "secret") {
 		t.Errorf("said is %s", got.err)
 	}

@@ -77,13 +77,14 @@ func (o *runOptions) check(c *cobra.Command, args []string) error {
 	o.counted, o.prioritised = c.Flags().Changed("replicas"), c.Flags().Changed("priority")
 	switch {
 	case len(args) == 0:
-		return exit.Hint("as in `run --gpu 1 -- bash`", "no command is named")
+		return exit.Hint("run `synapse-cli run --gpu 1 -- bash`", "COMMAND is missing")
 	case args[0] == "":
-		return exit.Hint("name the program to run, as in -- ./train.sh", "the command is empty")
+		return exit.Hint("name the program to run, as in -- ./train.sh", "command is empty")
 	case o.array != "":
-		return exit.Hint("submit --array", "--array: a command that runs here is one job")
+		return exit.Hint("use submit --array", "--array cannot be used with `run`")
 	case o.restarts != 0:
-		return exit.Hint("submit --restarts", "--restarts: what runs with this terminal is not tried again without it")
+		return exit.Hint("use submit --restarts",
+			"--restarts cannot be used with `run`: the terminal is attached to one attempt")
 	}
 	return nil
 }
@@ -136,7 +137,8 @@ func (a *app) run(o *runOptions, command []string) error {
 			return a.inside(ctx, c, first, true, o.terminal, true)
 		}
 		err = a.converse(ctx, c, first, true, o.terminal)
-		a.say("job %s keeps its room: `%s exec %s -it -- CMD` runs more in it, `%s cancel %s` ends it", id, a.name,
+		a.say("job %s keeps its allocation: `%s exec %s -it -- CMD` runs a command in it, `%s cancel %s` ends it", id,
+			a.name,
 			id, a.name, id)
 		return err
 	})
@@ -157,7 +159,7 @@ func (a *app) placed(waiting context.Context, c *client.Client, id string, keep 
 	case waiting.Err() != nil && keep:
 		return a.detached(id)
 	case waiting.Err() != nil:
-		a.abandon(c, id, "interrupted before it had its room")
+		a.abandon(c, id, "interrupted before its allocation started")
 		return context.Canceled
 	case err != nil:
 		return err
@@ -172,7 +174,7 @@ func (a *app) abandon(c *client.Client, id, why string) {
 	_, err := c.Cancel(context.Background(), &messages.Cancel{Job: id, Reason: why})
 	if err != nil && exit.Code(err) != exit.Conflict && exit.Code(err) != exit.NotFound {
 		text, _ := exit.Words(err)
-		a.say("%s: job %s could not be cancelled: %s", a.name, id, text)
+		a.say("%s: cannot cancel job %s: %s", a.name, id, text)
 	}
 }
 
@@ -220,7 +222,7 @@ func (a *app) concluded(ctx context.Context, c *client.Client, id string, ended 
 	})
 	switch state := j.GetRecord().GetState(); {
 	case err != nil:
-		a.say("%s: job %s is not over yet: `%s cancel %s` ends it", a.name, id, a.name, id)
+		a.say("%s: job %s has not ended: `%s cancel %s` ends it", a.name, id, a.name, id)
 	case state == messages.JobState_JOB_STATE_TIMED_OUT:
 		a.say("%s", howItEnded(j))
 		return exit.With(show.ExitCode(j.GetRecord()))

@@ -88,9 +88,10 @@ func scriptOf(files, command []string, flag string) *script {
 func (s *script) made(name string, text []byte) (*messages.Script, error) {
 	switch {
 	case !messages.IsScript(text) && s.flag != "":
-		return nil, exit.Hint("write it into the file", "%s cannot be combined with a file or --from", s.flag)
+		return nil, exit.Hint("write the value into the file", "%s cannot be combined with a file or --from", s.flag)
 	case !messages.IsScript(text):
-		return nil, exit.Hint("a script begins with #!, as in #!/bin/sh", "%s is no script that could take arguments",
+		return nil, exit.Hint("start a script with a #! line, such as #!/bin/sh",
+			"%s is not a script: arguments need a script",
 			name)
 	}
 	made, err := messages.NewScript(fileName(s.file), text)
@@ -128,13 +129,13 @@ func (a *app) warn(s *script, name string, text []byte) {
 		}
 		if words, is := bytes.CutPrefix(line, []byte("#SBATCH")); is && len(words) > 0 && (words[0] == ' ' ||
 			words[0] == '\t') {
-			a.say("%s: %s:%d: #SBATCH %s is not read: %s", a.name, name, i+1, bytes.TrimSpace(words),
+			a.say("%s: %s:%d: #SBATCH %s is ignored: %s", a.name, name, i+1, bytes.TrimSpace(words),
 				sbatch(string(words)))
 		}
 	}
 	for _, arg := range s.args {
 		if flag, _, _ := strings.Cut(arg, "="); slices.Contains(ours, flag) {
-			a.say("%s: %s is handed to the script; flags of submit stand before its name", a.name, arg)
+			a.say("%s: %s is passed to the script; write flags of submit before the script's name", a.name, arg)
 		}
 	}
 }
@@ -160,7 +161,7 @@ func sbatch(line string) string {
 		known, is := sbatchFlags[option]
 		switch {
 		case !is:
-			other = append(other, option+" has no counterpart")
+			other = append(other, option+" has no equivalent")
 		case strings.HasPrefix(known, "-"):
 			flags = append(flags, strings.ReplaceAll(known, "VALUE", valueHere(known, value)))
 		default:
@@ -169,11 +170,11 @@ func sbatch(line string) string {
 	}
 	switch text := strings.Join(flags, " "); {
 	case text != "":
-		return strings.Join(append([]string{"say " + text}, other...), "; ")
+		return strings.Join(append([]string{"use " + text}, other...), "; ")
 	case len(other) > 0:
 		return strings.Join(other, "; ")
 	}
-	return "give flags of submit"
+	return "use flags of submit"
 }
 
 // valueHere is a value of Slurm's as the flag takes it here: a bare time counts minutes there, memory is in mebibytes,
@@ -211,22 +212,22 @@ var sbatchFlags = map[string]string{
 	"-N": "-N VALUE", "--nodes": "-N VALUE", "-n": "-n VALUE", "--ntasks": "-n VALUE", "-c": "-c VALUE",
 	"--cpus-per-task": "-c VALUE",
 	"-G":              "--gpus VALUE", "--gpus": "--gpus VALUE",
-	"--gpus-per-node": "--gpu VALUE (of each machine, with -N)",
-	"--gpus-per-task": "--gpu VALUE (of each task, with -n)",
-	"--gres":          "--gpu VALUE (of each machine, with -N)",
-	"--mem":           "--mem VALUE (of each task, with -n or -N)", "-t": "-t VALUE", "--time": "-t VALUE",
+	"--gpus-per-node": "--gpu VALUE (per node, with -N)",
+	"--gpus-per-task": "--gpu VALUE (per task, with -n)",
+	"--gres":          "--gpu VALUE (per node, with -N)",
+	"--mem":           "--mem VALUE (per task, with -n or -N)", "-t": "-t VALUE", "--time": "-t VALUE",
 	"-J": "--name VALUE", "--job-name": "--name VALUE", "-p": "--queue VALUE", "--partition": "--queue VALUE",
 	"-w": "-w VALUE", "--nodelist": "-w VALUE", "-x": "-x VALUE", "--exclude": "-x VALUE",
 	"-C":           "--node-selector KEY=VALUE",
 	"--constraint": "--node-selector KEY=VALUE", "-D": "--workdir VALUE", "--chdir": "--workdir VALUE",
 	"--requeue": "--restarts 3",
-	"--export":  "-e NAME for each", "-W": "--wait", "--wait": "--wait", "-H": "submit it, and `hold JOB`",
-	"--hold": "submit it, and `hold JOB`",
+	"--export":  "-e NAME for each", "-W": "--wait", "--wait": "--wait", "-H": "run `hold JOB` after submitting",
+	"--hold": "run `hold JOB` after submitting",
 	"-o":     "`logs JOB` shows the output", "--output": "`logs JOB` shows the output",
 	"-e":      "`logs JOB` shows the output",
 	"--error": "`logs JOB` shows the output", "-a": "-a VALUE", "--array": "-a VALUE",
 	"-b": "-b VALUE, as 08:00 or now+2h", "--begin": "-b VALUE, as 08:00 or now+2h",
-	"--ntasks-per-node": "with -N each machine has one task; give it the GPUs of all",
+	"--ntasks-per-node": "use -N: each node runs one task; request the GPUs of all of them",
 }
 
 // fetched fills in the text of scripts, for jobs that are shown whole or submitted again. A text that cannot be fetched
@@ -245,7 +246,7 @@ func (a *app) fetched(ctx context.Context, c *client.Client, jobs ...*messages.J
 		if !known {
 			var err error
 			if text, err = c.Script(ctx, s); err != nil {
-				a.say("%s: job %s: its script is not shown: %s", a.name, j.GetRecord().GetId(), err)
+				a.say("%s: job %s: script not shown: %s", a.name, j.GetRecord().GetId(), err)
 			}
 			texts[s.Digest] = text
 		}

@@ -46,7 +46,7 @@ func (s *secretFlags) named() (secrets []*messages.Secret, from map[string]jobfi
 		file, isFile := strings.CutPrefix(value, "@")
 		switch _, twice := from[name]; {
 		case name == "":
-			return nil, nil, exit.Hint("write NAME=@FILE or NAME=env", "--%s names no secret", flag)
+			return nil, nil, exit.Hint("write NAME=@FILE or NAME=env", "--%s: secret name is missing", flag)
 		case twice:
 			return nil, nil, exit.Usage("secret %s is given twice", name)
 		case isFile && file != "":
@@ -54,8 +54,9 @@ func (s *secretFlags) named() (secrets []*messages.Secret, from map[string]jobfi
 		case value == "env":
 			from[name] = jobfile.Source{Env: name}
 		default: // what stands there may be the value
-			return nil, nil, exit.Hint("write NAME=@FILE, or NAME=env for the variable of that name",
-				"--%s %s: its value does not come from the command line, which others can read", flag, name)
+			return nil, nil, exit.Hint("write NAME=@FILE, or NAME=env to read the variable of that name",
+				"--%s %s: a secret's value is not accepted on the command line, where other users can read it", flag,
+				name)
 		}
 		secrets = append(secrets, &messages.Secret{Name: name, Env: env})
 	}
@@ -79,7 +80,8 @@ func (s *secretFlags) nameSecrets(specs []*messages.JobSpec, described bool) err
 				return o.GetName() == secret.GetName()
 			})
 		}) {
-			return exit.Hint("name it under `secrets` in the file", "no job here has a secret %s", secret.GetName())
+			return exit.Hint("name the secret under `secrets` in the file", "unknown secret %s: no job here uses it",
+				secret.GetName())
 		}
 	}
 	return nil
@@ -115,7 +117,8 @@ func (a *app) secretValue(name string, from jobfile.Source) ([]byte, error) {
 	case from.Env != "":
 		value, ok := a.lookup(from.Env)
 		if !ok || value == "" {
-			return nil, exit.Hint("set it, or give --secret "+name+"=@FILE", "secret %s: the variable %s is not set here", name,
+			return nil, exit.Hint("set the variable, or add --secret "+name+"=@FILE",
+				"secret %s: environment variable %s is not set", name,
 				from.Env)
 		}
 		return []byte(value), nil
@@ -130,11 +133,12 @@ func (a *app) secretValue(name string, from jobfile.Source) ([]byte, error) {
 		return bounded(name, file)
 	}
 	if file, ok := a.stdin.(*os.File); ok && term.IsTerminal(int(file.Fd())) {
-		a.say("The value of secret %s (it is not shown):", name)
+		a.say("Value of secret %s (not shown while you type):", name)
 		return term.ReadPassword(int(file.Fd()))
 	}
-	return nil, exit.Hint("give --secret "+name+"=@FILE, or --secret "+name+"=env for the variable of that name",
-		"secret %s: nothing says where its value is, and it is kept nowhere", name)
+	return nil, exit.Hint("add --secret "+name+"=@FILE, or --secret "+name+"=env to read the variable of "+
+		"that name",
+		"secret %s: value is missing: secrets are not stored with the job file", name)
 }
 
 func bounded(name string, from io.Reader) ([]byte, error) {
@@ -143,7 +147,7 @@ func bounded(name string, from io.Reader) ([]byte, error) {
 	case err != nil:
 		return nil, exit.Usage("secret %s: %s", name, err)
 	case len(value) > messages.MaxSecretBytes:
-		return nil, exit.Usage("secret %s: is more than %d bytes", name, messages.MaxSecretBytes)
+		return nil, exit.Usage("secret %s: value is larger than %d bytes", name, messages.MaxSecretBytes)
 	}
 	return value, nil
 }

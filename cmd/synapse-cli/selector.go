@@ -32,7 +32,7 @@ func parseSelector(entries []string) (selector, error) {
 			}
 			// == is = on Kubernetes
 			if t.value = strings.TrimPrefix(t.value, "="); t.key == "" || strings.ContainsAny(t.key, " !") {
-				return nil, exit.Hint("write key=value, key!=value or key", "--label %q chooses nothing", text)
+				return nil, exit.Hint("write key=value, key!=value or key", "--label %q: not a selector", text)
 			}
 			s = append(s, t)
 		}

@@ -29,10 +29,11 @@ func TestSettings(t *testing.T) {
 	cliWith(f.address, "", file("server: 127.0.0.1:1\n"), "version").wants(t, 0, "epoch 3", "")
 	cliWith("127.0.0.1:1", "", nil, "version", "--server", f.address).wants(t, 0, "epoch 3", "")
 	cliWith("", "", file("token: t\n"), "version").wants(t, exit.Misuse, "", "token-file")
-	cliWith("", "", file("serve: x\n"), "version").wants(t, exit.Misuse, "", `:1: there is no setting "serve"`)
-	cliWith("", "", file("server: x:1\nserver: y:1\n"), "version").wants(t, exit.Misuse, "", ":2: server is there twice")
-	cliWith("", "", file("[1]"), "version").wants(t, exit.Misuse, "", "must be keys and values")
-	cliWith("", "", file("server: [a]"), "version").wants(t, exit.Misuse, "", "must be a text")
+	cliWith("", "", file("serve: x\n"), "version").wants(t, exit.Misuse, "", `:1: unknown setting "serve"`)
+	cliWith("", "", file("server: x:1\nserver: y:1\n"), "version").wants(t, exit.Misuse, "",
+		":2: duplicate setting server")
+	cliWith("", "", file("[1]"), "version").wants(t, exit.Misuse, "", "must contain keys and values")
+	cliWith("", "", file("server: [a]"), "version").wants(t, exit.Misuse, "", "must be a string")
 	cliWith("", "", file(""), "get", "jobs", "--server", f.address).wants(t, 0, "JOB", "")
 	cliWith("", "", map[string]string{"SYNAPSE_CONFIG": "/no/such/file"}, "version", "--client").wants(t, 0, "synapse-cli",
 		"")

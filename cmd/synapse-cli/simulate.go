@@ -209,7 +209,7 @@ func (a *app) replays(program string, r *replayFlags) (results []*record.Result,
 // check refuses what cannot be replayed. Of several mistakes it names the first in the order of the flags.
 func (r *replayFlags) check() error {
 	if r.nodes < 1 && r.cluster == "" && !r.print {
-		return exit.Hint("--nodes 40", "--nodes: say how many machines the cluster has")
+		return exit.Hint("for example: --nodes 40", "--nodes is missing: it sets the number of nodes in the cluster")
 	}
 	for _, f := range []struct {
 		flag  string
@@ -227,29 +227,31 @@ func (r *replayFlags) check() error {
 	}
 	for _, p := range r.policies {
 		if r.queues != "" && slices.Contains(record.Rivals(), p) {
-			return exit.Hint("--policy synapse,synapse-fifo", "--queues: %s knows no queues", p)
+			return exit.Hint("for example: --policy synapse,synapse-fifo",
+				"--queues: policy %s does not support queues", p)
 		}
 	}
 	switch {
 	case r.order.Preempt && !slices.ContainsFunc(r.policies, record.IsOwn):
-		return exit.Hint("--policy synapse", "--preemption: %s stops nobody", strings.Join(r.policies, ","))
+		return exit.Hint("for example: --policy synapse", "--preemption: policy %s does not preempt",
+			strings.Join(r.policies, ","))
 	case r.order.Preempt && r.queues == "" && r.checkpoint == "":
-		return exit.Hint("--checkpoint 10m",
-			"--preemption: say how often jobs save their work, for one that saves nothing is not stopped for a shorter one")
+		return exit.Hint("for example: --checkpoint 10m",
+			"--preemption requires --checkpoint, the time between checkpoints")
 	case r.checkpoint != "" && !r.order.Preempt:
-		return exit.Usage("--checkpoint is what a stop costs, and counts with --preemption only")
+		return exit.Usage("--checkpoint requires --preemption")
 	case r.cluster != "" && r.nodes > 0:
-		return exit.Usage("--cluster and --nodes cannot be combined: each says which machines there are")
+		return exit.Usage("--cluster and --nodes cannot be combined")
 	case r.print && r.report != "":
-		return exit.Usage("--print and --report cannot be combined: --print replays nothing")
+		return exit.Usage("--print and --report cannot be combined")
 	case r.report == "-":
-		return exit.Hint("--report waits.html", "--report: name a file, for standard output has the table")
+		return exit.Hint("for example: --report waits.html", "--report must name a file: standard output has the table")
 	case r.synthetic && (r.limits != "" || r.format != ""):
-		return exit.Usage("--synthetic draws a workload: --limits and --format are about one that was recorded")
+		return exit.Usage("--synthetic cannot be combined with --limits or --format")
 	}
 	for _, p := range r.policies {
 		if !slices.Contains(record.Policies(), p) {
-			return exit.Hint(spelling.Meant(p, record.Policies()), "--policy %s is not known", p)
+			return exit.Hint(spelling.Meant(p, record.Policies()), "--policy %s: unknown policy", p)
 		}
 	}
 	for _, f := range []struct {
@@ -257,7 +259,7 @@ func (r *replayFlags) check() error {
 		words      []string
 	}{{"placement", r.placement, placements}, {"format", cmp.Or(r.format, "csv"), record.Formats()}} {
 		if !slices.Contains(f.words, f.word) {
-			return exit.Hint(spelling.Meant(f.word, f.words), "--%s %s is not known", f.flag, f.word)
+			return exit.Hint(spelling.Meant(f.word, f.words), "--%s %s: unknown value", f.flag, f.word)
 		}
 	}
 	r.order.Ref = r.placement == "ref"
@@ -272,7 +274,7 @@ func spanFlag(flag, text string, to *time.Duration) error {
 	}
 	ms, err := jobfile.ParseDuration(text)
 	if err != nil || ms <= 0 {
-		return exit.Hint("write 90s, 5m, 24h or 2d", "--%s: %q is no time", flag, text)
+		return exit.Hint("write 90s, 5m, 24h or 2d", "--%s: %q is not a duration", flag, text)
 	}
 	*to = time.Duration(ms) * time.Millisecond
 	return nil
@@ -299,10 +301,10 @@ func (a *app) workload(r *replayFlags) (*record.Trace, error) {
 			a.say("and %d more", len(trace.Bad)-i)
 			break
 		}
-		a.say("left out: %s", bad)
+		a.say("skipped: %s", bad)
 	}
 	for _, aside := range trace.Aside {
-		a.say("left out: %d rows: %s", aside.Rows, aside.Why)
+		a.say("skipped %d rows: %s", aside.Rows, aside.Why)
 	}
 	return trace, nil
 }

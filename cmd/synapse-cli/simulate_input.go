@@ -29,11 +29,12 @@ func (r *replayFlags) drawn() (*record.Trace, error) {
 		}
 		word, number, _ := strings.Cut(part, "=")
 		if spelling.Nearest(word, record.SyntheticWords()) != word {
-			return nil, exit.Hint(spelling.Meant(word, record.SyntheticWords()), "--synthetic: %q is not known", word)
+			return nil, exit.Hint(spelling.Meant(word, record.SyntheticWords()), "--synthetic: unknown parameter %q",
+				word)
 		}
 		n, err := strconv.Atoi(number)
 		if err != nil {
-			return nil, exit.Hint("as in "+word+"=10", "--synthetic: %q is no whole number", part)
+			return nil, exit.Hint("write "+word+"=NUMBER", "--synthetic: %q is not a whole number", part)
 		}
 		if err := s.Set(word, n); err != nil {
 			return nil, exit.Usage("--synthetic: %s", err)
@@ -58,12 +59,14 @@ func (r *replayFlags) readQueues(trace *record.Trace) error {
 	}
 	for i := range trace.Jobs {
 		if queue := trace.Jobs[i].Queue; queues.Default == "" && queues.Find(queue) < 0 {
-			return exit.Hint("add the queue, or a default", "%s: %s has a job of the queue %q, which is none of these",
+			return exit.Hint("add the queue, or a default queue, to the file",
+				"%s: %s has a job of the unknown queue %q",
 				r.queues, r.record, queue)
 		}
 	}
 	if r.order.Preempt && !queues.Preempts() {
-		return exit.Hint("add preemption: {shortest: true} to one", "--preemption: no queue of %s has others stopped",
+		return exit.Hint("add preemption: {shortest: true} to a queue",
+			"--preemption: no queue of %s allows preemption",
 			r.queues)
 	}
 	r.order.Queues = queues
@@ -87,10 +90,10 @@ func (a *app) machines(r *replayFlags) error {
 		return exit.Usage("%s: %s", r.cluster, err)
 	}
 	if without > 0 {
-		a.say("left out: %d machines without GPUs", without)
+		a.say("skipped %d nodes without GPUs", without)
 	}
 	if r.order.Ref && !cluster.Alike() {
-		return exit.Usage("--placement ref: published simulators place on machines that are alike, and these are not")
+		return exit.Usage("--placement ref requires identical nodes")
 	}
 	r.order.Cluster = cluster
 	return nil
@@ -102,7 +105,7 @@ func (a *app) sayTooBig(r *record.Result) {
 		if i == badShown {
 			break
 		}
-		a.say("left out: line %d: no machines here could hold it", line)
+		a.say("skipped line %d: the job can never run on this cluster", line)
 	}
 	if r.TooBig > badShown {
 		a.say("and %d more", r.TooBig-badShown)
@@ -128,8 +131,8 @@ func (a *app) compareCommand() *cobra.Command {
 			"  synapse-cli simulate compare 40.json 50.json",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 2 {
-				return exit.Hint("as in `"+a.name+" simulate compare 40.json 50.json`",
-					"two replays are compared, and %d are named", len(args))
+				return exit.Hint("run `"+a.name+" simulate compare 40.json 50.json`",
+					"simulate compare needs two files, got %d", len(args))
 			}
 			return nil
 		},
@@ -161,7 +164,8 @@ func printed(name string) ([]*record.Result, error) {
 		Runs []*record.Result
 	}
 	if err := json.Unmarshal(text, &all); err != nil || all.Kind != "Simulation" || len(all.Runs) == 0 {
-		return nil, exit.Hint("`"+"simulate -o json > FILE` writes one", "%s is no replay as JSON", name)
+		return nil, exit.Hint("create the file with `simulate -o json > FILE`", "%s is not a replay in JSON format",
+			name)
 	}
 	return all.Runs, nil
 }

@@ -28,7 +28,7 @@ func openReport(r *replayFlags) (*reportFile, error) {
 	was, missing := os.Stat(r.report)
 	for _, name := range []string{r.record, besideName(r.record), r.limits, r.cluster} {
 		if read, err := os.Stat(name); err == nil && missing == nil && os.SameFile(read, was) {
-			return nil, exit.Usage("--report: %s is what is replayed", r.report)
+			return nil, exit.Usage("--report: %s is the input file", r.report)
 		}
 	}
 	file, err := os.OpenFile(r.report, os.O_CREATE|os.O_WRONLY, 0o644)

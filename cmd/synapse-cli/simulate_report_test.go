@@ -81,8 +81,8 @@ func TestReportRefuses(t *testing.T) {
 	for report, want := range map[string]string{
 		dir:                    "--report: " + dir + ": is a directory",
 		dir + "/nosuch/a.html": "--report: " + dir + "/nosuch/a.html: no such file or directory",
-		jobs:                   "--report: " + jobs + " is what is replayed",
-		"-":                    "--report: name a file",
+		jobs:                   "--report: " + jobs + " is the input file",
+		"-":                    "--report must name a file",
 	} {
 		cli("", "simulate", jobs, "--nodes", "1", "--report", report).wants(t, exit.Misuse, "", want)
 	}
@@ -90,7 +90,7 @@ func TestReportRefuses(t *testing.T) {
 		"--print and --report cannot be combined")
 	for _, name := range []string{page, other} {
 		cli("", "simulate", jobs, "--nodes", "1", "--report", name).wants(t, exit.Failed, "",
-			"synapse-sim is neither beside this program nor in PATH")
+			"synapse-sim not found next to this program or in PATH")
 	}
 	if text, err := os.ReadFile(page); err != nil || string(text) != "earlier" {
 		t.Errorf("%v: %s", err, text)

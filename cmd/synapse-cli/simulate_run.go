@@ -88,8 +88,8 @@ func (a *app) program(name string) ([]string, error) {
 	}
 	found, err := exec.LookPath(name)
 	if err != nil {
-		return nil, &exit.Failure{Code: exit.Failed, Text: name + " is neither beside this program nor in PATH",
-			Hint: "build all of Synapse's programs into one directory"}
+		return nil, &exit.Failure{Code: exit.Failed, Text: name + " not found next to this program or in PATH",
+			Hint: "build all programs of Synapse into one directory"}
 	}
 	return []string{found}, nil
 }
@@ -100,7 +100,7 @@ func (a *app) hear(out io.Reader, o record.Order) (*record.Result, error) {
 	for words := json.NewDecoder(out); ; {
 		var w record.Word
 		if err := words.Decode(&w); err != nil {
-			return nil, fmt.Errorf("the simulator ended without a result: %w", err)
+			return nil, fmt.Errorf("simulator ended without a result: %w", err)
 		}
 		switch {
 		case w.Err != "":
@@ -112,7 +112,8 @@ func (a *app) hear(out io.Reader, o record.Order) (*record.Result, error) {
 		if now := time.Now(); now.Sub(told) >= progressEvery {
 			told = now
 			left := time.Duration(float64(now.Sub(began)) / float64(w.Ended) * float64(len(o.Jobs)-w.Ended))
-			a.say("%s: %d of %d jobs are over, about %s left", o.Policy, w.Ended, len(o.Jobs), left.Round(time.Second))
+			a.say("%s: %d of %d jobs have finished, about %s left", o.Policy, w.Ended, len(o.Jobs),
+				left.Round(time.Second))
 		}
 	}
 }

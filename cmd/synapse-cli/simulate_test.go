@@ -59,25 +59,26 @@ func TestCapacityPage(t *testing.T) {
 // TestSimulateRefuses: what cannot be replayed is refused by its flag, or by its row.
 func TestSimulateRefuses(t *testing.T) {
 	for line, want := range map[string]string{
-		"simulate":          "no record is named",
-		"simulate jobs.csv": "--nodes: say how many machines",
-		"simulate jobs.csv --nodes 4 --policy fiffo":                             `did you mean "fifo"?`,
-		"simulate jobs.csv --nodes 4 --policy easy --queues q.yaml":              "--queues: easy knows no queues",
-		"simulate jobs.csv --nodes 4 --preemption":                               "--preemption: say how often jobs save",
-		"simulate jobs.csv --nodes 4 --policy sjf --preemption --checkpoint 10m": "--preemption: sjf stops nobody",
-		"simulate jobs.csv --nodes 4 --checkpoint 10m":                           "counts with --preemption only",
-		"simulate jobs.csv --nodes 4 --preemption --checkpoint often":            "--checkpoint: \"often\" is no time",
-		"simulate jobs.csv --nodes 4 --placement here":                           "--placement here is not known",
+		"simulate":          "record is missing",
+		"simulate jobs.csv": "--nodes is missing",
+		"simulate jobs.csv --nodes 4 --policy fiffo": `did you mean "fifo"?`,
+		"simulate jobs.csv --nodes 4 --policy easy --queues q.yaml": "--queues: policy easy does not support " +
+			"queues",
+		"simulate jobs.csv --nodes 4 --preemption":                               "--preemption requires --checkpoint",
+		"simulate jobs.csv --nodes 4 --policy sjf --preemption --checkpoint 10m": "--preemption: policy sjf does not preempt",
+		"simulate jobs.csv --nodes 4 --checkpoint 10m":                           "--checkpoint requires --preemption",
+		"simulate jobs.csv --nodes 4 --preemption --checkpoint often":            "--checkpoint: \"often\" is not a duration",
+		"simulate jobs.csv --nodes 4 --placement here":                           "--placement here: unknown value",
 		"simulate jobs.csv --nodes 4 --racks 5":                                  "--racks is out of range",
 		"simulate jobs.csv --nodes 4 --jitter 1":                                 "--jitter is out of range",
-		"simulate jobs.csv --nodes 4 --until soon":                               "--until: \"soon\" is no time",
+		"simulate jobs.csv --nodes 4 --until soon":                               "--until: \"soon\" is not a duration",
 		"simulate nosuch.csv --nodes 4":                                          "nosuch.csv: no such file or directory",
 		"simulate simulate_test.go --nodes 4":                                    "it has no column submit_s",
 		"simulate jobs.csv --nodes 4 --limits nosuch.csv":                        "jobs.csv: no such file or directory",
 		"simulate main.go --nodes 4 --limits nosuch.csv":                         "nosuch.csv: no such file or directory",
 		"simulate main.go --nodes 4 --limits app.go":                             "app.go: it has no column job_id",
-		"simulate jobs.csv --nodes 4 --until -5m":                                "--until: \"-5m\" is no time",
-		"simulate jobs.csv --nodes 4 --until 0":                                  "--until: \"0\" is no time",
+		"simulate jobs.csv --nodes 4 --until -5m":                                "--until: \"-5m\" is not a duration",
+		"simulate jobs.csv --nodes 4 --until 0":                                  "--until: \"0\" is not a duration",
 		// Of two mistakes it is always the same one.
 		"simulate jobs.csv --nodes 4 --runs 0 --rows -1": "--rows is out of range",
 		"simulate jobs.csv --nodes 4 --format sact":      `did you mean "sacct"?`,
@@ -85,12 +86,12 @@ func TestSimulateRefuses(t *testing.T) {
 		"simulate --synthetic --cluster nosuch":          "nosuch: no such file or directory",
 		"simulate --synthetic --cluster main.go":         "main.go: it has no column machines",
 		"simulate --synthetic job=5 --nodes 4":           `did you mean "jobs"?`,
-		"simulate --synthetic jobs=few --nodes 4":        "\"jobs=few\" is no whole number",
+		"simulate --synthetic jobs=few --nodes 4":        "\"jobs=few\" is not a whole number",
 		"simulate --synthetic jobs=0 --nodes 4":          "jobs=0 is out of range",
-		"simulate --synthetic --limits a --nodes 4":      "--synthetic draws a workload",
-		"simulate compare a.json":                        "two replays are compared, and 1 are named",
+		"simulate --synthetic --limits a --nodes 4":      "--synthetic cannot be combined",
+		"simulate compare a.json":                        "simulate compare needs two files, got 1",
 		"simulate compare a.json b.json":                 "a.json: no such file or directory",
-		"simulate compare main.go app.go":                "main.go is no replay as JSON",
+		"simulate compare main.go app.go":                "main.go is not a replay in JSON format",
 	} {
 		cli("127.0.0.1:1", strings.Fields(line)...).wants(t, exit.Misuse, "", want)
 	}
@@ -147,7 +148,7 @@ func TestCompare(t *testing.T) {
 	cli("", "simulate", "compare", one, two).wants(t, 0, "synapse  wait-avg          100  75 ± 7  -25.0%\n", "")
 	cli("", "simulate", "compare", one, file("c.json", run("easy", 50))).wants(t, 0, "synapse → easy  wait-avg", "")
 	cli("", "simulate", "compare", file("d.json", run("sjf", 1), run("fifo", 1)), one).wants(t, exit.Misuse,
-		"", "no policy is in both of them")
+		"", "no policy occurs in both replays")
 }
 
 // TestReplaysLook: of several runs the mean and the spread, and before them what really was.

@@ -70,7 +70,7 @@ func (a *app) slurmCommand() *cobra.Command {
 // layDoors makes the links.
 func (a *app) layDoors(dir string) error {
 	if runtime.GOOS == "windows" {
-		return exit.Hint("`synapse-cli slurm squeue` is the same", "there are no such links on Windows")
+		return exit.Hint("run `synapse-cli slurm squeue` instead", "slurm install is not supported on Windows")
 	}
 	self, err := os.Executable()
 	if err != nil {
@@ -85,8 +85,9 @@ func (a *app) layDoors(dir string) error {
 		err := os.Symlink(self, path)
 		if was, failed := filepath.EvalSymlinks(path); errors.Is(err, os.ErrExist) && failed == nil {
 			if err = nil; !sameFile(was, self) {
-				err = &exit.Failure{Code: exit.Conflict, Text: path + " is there already, and leads elsewhere",
-					Hint: "remove it, or name another folder"}
+				err = &exit.Failure{Code: exit.Conflict,
+					Text: path + " already exists and is not a link to this program",
+					Hint: "remove it, or use another folder"}
 			}
 		}
 		if err == nil {

@@ -49,7 +49,7 @@ func TestSqueue(t *testing.T) {
 	squeue("-t", "R", "-O", "JobID:12,State:.8").wants(t, 0, n("jrun")+"   RUNNING\n", "")
 	squeue("--json", "-u", "ann").wants(t, 0, `"state_reason": "JobHeldAdmin"`, "")
 	squeue("-h", "-o", "%i", "-S", "t,-i").wants(t, 0, n("jrun")+"\n", "")
-	squeue("-S", "y").wants(t, 1, "", `squeue: error: --sort: "y" is not known here`)
+	squeue("-S", "y").wants(t, 1, "", `squeue: error: --sort: unknown field "y"`)
 	squeue("-j", "12345").wants(t, 1, "", "squeue: error: Invalid job id specified: 12345\n")
 	squeue("-h", "-o", "%i[%y]", "-j", n("jrun")).wants(t, 0, n("jrun")+"[]\n", "") // nothing here has it
 	squeue("--frob").wants(t, 1, "", "squeue: error: unknown flag: --frob")
@@ -66,13 +66,13 @@ func TestScontrol(t *testing.T) {
 	scontrol("show", "node", "n9").wants(t, 1, "", "Node n9 not found")
 	scontrol("show", "hostnames", "n[1-2],m").wants(t, 0, "n1\nn2\nm\n", "")
 	scontrol("show", "hostlist", "n1,n2,n3").wants(t, 0, "n[1-3]\n", "")
-	scontrol("show", "licenses").wants(t, 1, "", "show licenses cannot be honoured here")
+	scontrol("show", "licenses").wants(t, 1, "", "show licenses is not supported")
 	scontrol("hold", number).wants(t, 0, "", "")
 	scontrol("release", "jheld").wants(t, 0, "", "")
 	scontrol("update", "JobId="+number, "TimeLimit=2-0", "Priority=7").wants(t, 0, "", "")
-	scontrol("update", "JobId="+number, "NumNodes=4").wants(t, 1, "", "numnodes: cannot be changed here")
+	scontrol("update", "JobId="+number, "NumNodes=4").wants(t, 1, "", "numnodes: cannot be changed")
 	scontrol("update", "NodeName=n1", "State=DRAIN").wants(t, 1, "", "You must specify a reason")
-	scontrol("reboot", "n1").wants(t, 1, "", "reboot cannot be honoured here")
+	scontrol("reboot", "n1").wants(t, 1, "", "reboot is not supported")
 	holds, updates := told[*messages.Hold](f), told[*messages.Update](f)
 	if len(holds) != 2 || holds[0].GetJob() != "jrun" || !holds[1].GetRelease() {
 		t.Errorf("holds %v", holds)
@@ -116,7 +116,7 @@ func TestSbatch(t *testing.T) {
 		"\n", "")
 	cli(f.address, "slurm", "sbatch", "--parsable", "-H", "--wrap", "sleep 1").wants(t, 0, number+"\n", "")
 	cli(f.address, "slurm", "sbatch", "--reservation=x", script).wants(t, 1, "",
-		"sbatch: error: --reservation: cannot be honoured here")
+		"sbatch: error: --reservation: is not supported")
 	cli(f.address, "slurm", "sbatch", "/nowhere.sh").wants(t, 1, "", "sbatch: error: open /nowhere.sh")
 	sent := told[*messages.Submit](f)
 	if len(sent) != 2 || sent[0].GetSpec().GetName() != "train" || sent[0].GetSpec().GetGang().GetReplicasMin() != 2 ||
@@ -169,7 +169,7 @@ func TestSlurmClients(t *testing.T) {
 		}
 	}
 	slurm(map[string]string{"SQUEUE_STATES": "R"}, "squeue", "-h", "-o", "%i").wants(t, 0, n("jrun")+"\n", "")
-	slurm(nil, "squeue", "--no", "-o", "%i").wants(t, 1, "", "squeue: error: --no: is the beginning of --noconvert, ")
+	slurm(nil, "squeue", "--no", "-o", "%i").wants(t, 1, "", "squeue: error: --no: is ambiguous: --noconvert, ")
 	slurm(nil, "squeue", "-h", "-w", "n[2-3]", "-o", "%i", "-M", "all").wants(t, 0, n("jrun")+"\n", "")
 	slurm(nil, "squeue", "-h", "-w", "n3", "-o", "%i").wants(t, 0, "", "")
 	slurm(nil, "sinfo", "--format", "%P,%m", "--noconvert").wants(t, 0, "PARTITION,MEMORY\n", "")
@@ -178,7 +178,7 @@ func TestSlurmClients(t *testing.T) {
 	slurm(nil, "scontrol", "show", "partitions", "-o").wants(t, 0, " Default=YES ", "")
 	slurm(nil, "scontrol", "show", "partition", "none").wants(t, 1, "", "scontrol: error: Partition none not found")
 	slurm(nil, "scontrol", "show", "config").wants(t, 0, "\nMinJobAge               = 300 sec\n", "")
-	slurm(nil, "squeue", "--sta", "R").wants(t, 1, "", "squeue: error: --sta: is the beginning of --start, --states")
+	slurm(nil, "squeue", "--sta", "R").wants(t, 1, "", "squeue: error: --sta: is ambiguous: --start, --states")
 }
 
 // TestSlurmInstall: the links lead here, a second time changes nothing, and a file of somebody else's is left alone.
@@ -193,7 +193,7 @@ func TestSlurmInstall(t *testing.T) {
 	if err := os.WriteFile(theirs, []byte("#!/bin/sh\n"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	cli("", "slurm", "install", dir).wants(t, exit.Conflict, "", theirs+" is there already")
+	cli("", "slurm", "install", dir).wants(t, exit.Conflict, "", theirs+" already exists")
 	var out, errs lines
 	code := run([]string{filepath.Join(dir, "scontrol"), "show", "hostnames", "n[1-2]"}, strings.NewReader(""), &out,
 		&errs,

@@ -136,7 +136,7 @@ func (s *specFlags) spec(command []string, lookup func(string) (string, bool)) (
 		return nil, err
 	}
 	if len(command) > 0 && command[0] == "" {
-		return nil, exit.Hint("name the program to run, as in -- ./train.sh", "the command is empty")
+		return nil, exit.Hint("name the program to run, as in -- ./train.sh", "command is empty")
 	}
 	if s.stopSignal != "" {
 		var problem *jobfile.Problem
@@ -175,7 +175,8 @@ func (s *specFlags) words(spec *messages.JobSpec) error {
 		return exit.Usage("--network %q: must be one of %s", s.network, strings.Join(messages.NetworkWords(), ", "))
 	}
 	if spec.Launcher, ok = messages.LaunchOf(s.launcher); !ok && s.launcher != "" {
-		return exit.Hint(spelling.Meant(s.launcher, messages.LaunchWords()), "--launcher %q is not a launcher", s.launcher)
+		return exit.Hint(spelling.Meant(s.launcher, messages.LaunchWords()), "--launcher %q: unknown launcher",
+			s.launcher)
 	}
 	if s.array != "" {
 		var problem *jobfile.Problem
@@ -246,8 +247,8 @@ func (s *specFlags) slurm() error {
 	case s.cpusEach != "" && s.cpu != "":
 		return exit.Usage("--cpus-per-task and --cpu cannot be combined")
 	case s.gpusInAll != "" && (s.gpu != "" || s.cpusEach != "" && !s.counted):
-		return exit.Hint("give --gpu, which is of each task there",
-			"--gpus is a total, and --gpu and --cpus-per-task are of each task")
+		return exit.Hint("use --gpu, which applies to each task",
+			"--gpus (a total) cannot be combined with --cpus-per-task (per task)")
 	case s.gpusInAll != "" && s.counted:
 		return s.share()
 	case s.cpusEach != "":
@@ -266,11 +267,12 @@ func (s *specFlags) share() error {
 	total, err := strconv.ParseInt(s.gpusInAll, 10, 32)
 	switch {
 	case err != nil || total < 1:
-		return exit.Hint("--gpu is of each task, and may be a part of one GPU", "--gpus %q: is not a number of GPUs",
+		return exit.Hint("use --gpu for a fraction of a GPU per task", "--gpus %q: must be a whole number of GPUs",
 			s.gpusInAll)
 	case s.replicas < 1: // refused by its own name
 	case total%int64(s.replicas) != 0:
-		return exit.Hint("--gpu is of each task", "--gpus %d: %d tasks cannot share that evenly", total, s.replicas)
+		return exit.Hint("use --gpu, which applies to each task", "--gpus %d: not divisible by %d tasks", total,
+			s.replicas)
 	default:
 		s.gpu = strconv.FormatInt(total/int64(s.replicas), 10)
 	}
@@ -286,11 +288,12 @@ func (s *specFlags) apart() error {
 	n, err := strconv.ParseInt(s.machines, 10, 32)
 	switch {
 	case err != nil && strings.Contains(s.machines, "-") && strings.Trim(s.machines, "0123456789-") == "":
-		return exit.Hint("name one number", "--nodes %s: a gang has one size, and starts whole or not at all", s.machines)
+		return exit.Hint("use one number", "--nodes %s: ranges are not supported, because a gang has a fixed size",
+			s.machines)
 	case err != nil || n < 1:
-		return exit.Hint("to name machines: --nodelist (-w)", "--nodes %q: is not a number of machines", s.machines)
+		return exit.Hint("use --nodelist (-w) to name nodes", "--nodes %q: must be a number of nodes", s.machines)
 	case s.counted:
-		return exit.Hint("give one of both: with --replicas alone a machine may have several tasks",
+		return exit.Hint("use one of them: with --replicas alone, a node may run several tasks",
 			"--nodes (-N) and --replicas (-n) cannot be combined")
 	}
 	s.counted, s.replicas = true, int32(n)
@@ -310,7 +313,7 @@ func (s *specFlags) shape(spec *messages.JobSpec, amount *messages.Resources) er
 	spec.Gang = g
 	if s.counted || amount.MilliGpu > 0 && amount.MilliGpu < 1000 {
 		if s.split != "" {
-			return exit.Usage("--split says how a total is split, and these amounts are of each task")
+			return exit.Usage("--split requires total amounts, and these amounts are per task")
 		}
 		n := s.replicas
 		if !s.counted {
@@ -336,7 +339,7 @@ func (s *specFlags) lists(spec *messages.JobSpec, lookup func(string) (string, b
 		if !has {
 			var there bool
 			if value, there = lookup(name); !there {
-				return exit.Hint("write --env "+name+"=value", "--env %s: it is not set here", name)
+				return exit.Hint("use --env "+name+"=value", "--env %s: environment variable is not set", name)
 			}
 		}
 		spec.Env = append(spec.Env, &messages.EnvVar{Name: name, Value: value})
@@ -350,15 +353,15 @@ func (s *specFlags) lists(spec *messages.JobSpec, lookup func(string) (string, b
 	}
 	for _, name := range slices.Concat(s.nodes, s.exclude) {
 		if strings.ContainsAny(name, "[]") {
-			return exit.Hint("write each out, as in n1,n2; or give them a label, and --node-selector",
-				"machines are named %q, and brackets are not read", name)
+			return exit.Hint("name each node, as in n1,n2, or use a label and --node-selector",
+				"%q: brackets in node names are not supported", name)
 		}
 	}
 	spec.Nodes, spec.Exclude = s.nodes, s.exclude
 	for _, entry := range s.mount {
 		parts := strings.Split(entry, ":")
 		if len(parts) < 2 || len(parts) > 3 || len(parts) == 3 && parts[2] != "ro" && parts[2] != "rw" {
-			return exit.Hint("write source:target or source:target:ro", "--mount %q is no mount", entry)
+			return exit.Hint("write source:target or source:target:ro", "--mount %q: invalid mount", entry)
 		}
 		readOnly := len(parts) == 3 && parts[2] == "ro"
 		spec.Mounts = append(spec.Mounts, &messages.Mount{Source: parts[0], Target: parts[1], ReadOnly: readOnly})
@@ -373,7 +376,7 @@ func parseLabels(flag string, entries []string) ([]*messages.Label, error) {
 		for pair := range strings.SplitSeq(entry, ",") {
 			key, value, has := strings.Cut(pair, "=")
 			if !has || key == "" {
-				return nil, exit.Hint("write key=value", "--%s %q is no label", flag, pair)
+				return nil, exit.Hint("write key=value", "--%s %q: not a label", flag, pair)
 			}
 			labels = append(labels, &messages.Label{Key: key, Value: value})
 		}
@@ -398,7 +401,7 @@ func defaultName(command []string, image string) string {
 func input(name string, stdin io.Reader) (called string, data []byte, err error) {
 	from, called := stdin, "standard input"
 	if name == "" {
-		return "", nil, exit.Hint("name it, or - for standard input", "the name of a file is empty")
+		return "", nil, exit.Hint("name the file, or use - for standard input", "file name is empty")
 	}
 	if name != "-" {
 		file, err := os.Open(name)
@@ -407,7 +410,7 @@ func input(name string, stdin io.Reader) (called string, data []byte, err error)
 		}
 		defer file.Close()
 		if info, err := file.Stat(); err == nil && info.IsDir() {
-			return name, nil, exit.Usage("%s is a directory, and no file with jobs", name)
+			return name, nil, exit.Usage("%s is a directory, not a file of jobs", name)
 		}
 		from, called = file, name
 	}
@@ -433,13 +436,14 @@ func jobsWithSources(name string, data []byte) ([]*messages.JobSpec, []map[strin
 		return specs, from, err
 	case bytes.HasPrefix(data, []byte("\ufeff#!")):
 		return nil, nil,
-			exit.Hint("save it as UTF-8 without that mark", "%s is a script behind a byte order mark, which no machine runs",
+			exit.Hint("save the script as UTF-8 without a byte order mark",
+				"%s starts with a byte order mark and cannot be run as a script",
 				name)
 	case len(data) > 0 && len(data) <= jobfile.MaxBytes && !bytes.Contains(data, []byte("apiVersion")) &&
 		!bytes.Contains(data, []byte("kind")):
 		return nil, nil, exit.Hint(
-			"a script begins with #!; a command goes behind --, as in `submit --image host -- ./program`",
-			"%s is no file with jobs, which begins with `apiVersion: synapse/v1`", name)
+			"start a script with #!; write a command after --, as in `submit --image host -- ./program`",
+			"%s is neither a script nor a job file: a job file starts with `apiVersion: synapse/v1`", name)
 	}
 	return nil, nil, refusedFile(name, problems)
 }

@@ -109,23 +109,23 @@ func (s *submission) arguments(c *cobra.Command, args []string) error {
 	}
 	switch {
 	case len(command) == 0 && (flag != "" || len(files) > 1) && isWord(files):
-		return exit.Hint("a command goes behind --, as in `-- "+strings.Join(files, " ")+"`",
-			"%q is no file that is here", files[0])
+		return exit.Hint("write a command after --, as in `-- "+strings.Join(files, " ")+"`",
+			"file %q does not exist", files[0])
 	case s.dryRun != "" && s.dryRun != dryClient && s.dryRun != dryServer:
-		return exit.Hint("use client, server", "--dry-run %q: is not known", s.dryRun)
+		return exit.Hint("use client, server", "--dry-run %q: unknown value", s.dryRun)
 	case s.dryRun != "" && (s.wait || s.attach):
-		return exit.Usage("--dry-run submits nothing that could be waited for")
+		return exit.Usage("--dry-run cannot be combined with --wait or --attach")
 	case len(files) > 1:
-		return exit.Hint("submit each from a call of its own", "%d files are given", len(files))
+		return exit.Hint("run submit once for each file", "submit accepts one file, got %d", len(files))
 	case len(files) == 1 && s.from != "":
 		return exit.Usage("--from and a file cannot be combined")
 	case (len(files) == 1 || s.from != "") && len(command) > 0:
-		return exit.Hint("write it into the file", "a command cannot be combined with a file or --from")
+		return exit.Hint("write the command into the file", "a command cannot be combined with a file or --from")
 	case (len(files) == 1 || s.from != "") && flag != "":
-		return exit.Hint("write it into the file", "%s cannot be combined with a file or --from", flag)
+		return exit.Hint("write the value into the file", "%s cannot be combined with a file or --from", flag)
 	case len(files) == 0 && s.from == "" && flag == "":
-		return exit.Hint("give a file, - for standard input, or flags such as --gpu 8 --image host -- ./train.sh",
-			"there is no job to submit")
+		return exit.Hint("pass a file, - for standard input, or flags such as --gpu 8 --image host -- ./train.sh",
+			"job is missing")
 	}
 	return nil
 }
@@ -155,9 +155,9 @@ func (a *app) submit(s *submission, files, command []string) error {
 	case err != nil:
 		return err
 	case len(specs) > 1 && (s.attach || s.requestID != ""):
-		return exit.Usage("--attach and --request-id are for one job, and the file has %d", len(specs))
+		return exit.Usage("--attach and --request-id require a file with one job, got %d", len(specs))
 	case s.dryRun != "" && (a.style.Quiet || a.style.Parsable || a.style.Format == "name"):
-		return exit.Usage("--dry-run submits nothing that has an id: leave -q, --parsable and -o name out")
+		return exit.Usage("--dry-run cannot be combined with -q, --parsable or -o name")
 	case s.dryRun == dryClient:
 		return a.files(specs)
 	}
@@ -244,15 +244,15 @@ func (a *app) tried(spec *messages.JobSpec, reply *messages.DryRunReply) error {
 		o := trial{"synapse/v1", "DryRun", spec.Called(), reply.GetWaits(), int64(reply.GetAhead())}
 		return cmp.Or(a.next(), show.Object(a.out, a.style.Format, o))
 	}
-	text := "there is room for it now"
+	text := "it would start now"
 	if reply.GetWaits() != "" {
 		text = "it would wait: " + reply.GetWaits()
 	}
 	switch n := reply.GetAhead(); {
 	case n == 1:
-		text += "; 1 job goes before it"
+		text += "; 1 job is ahead of it"
 	case n > 1:
-		text += fmt.Sprintf("; %d jobs go before it", n)
+		text += fmt.Sprintf("; %d jobs are ahead of it", n)
 	}
 	return a.data("%s could be submitted: %s", spec.Called(), text)
 }
@@ -273,7 +273,7 @@ func (a *app) sendAll(ctx context.Context, c *client.Client, s *submission, spec
 		alone.After = nil // one of them may be to run after another, which is not there yet
 		_, err := c.DryRun(ctx, &messages.DryRun{Spec: alone, AllowInfeasible: s.allowInfeasible})
 		if code := exit.Code(err); code == exit.Misuse || code == exit.Infeasible || code == exit.NotAllowed {
-			a.say("%s: none of %d jobs was submitted, because of %s", a.name, len(specs), spec.Called())
+			a.say("%s: none of %d jobs was submitted: job %s was rejected", a.name, len(specs), spec.Called())
 			return letWait(err)
 		}
 	}
@@ -281,7 +281,8 @@ func (a *app) sendAll(ctx context.Context, c *client.Client, s *submission, spec
 	for i, spec := range specs {
 		id, err := a.order(ctx, c, s, spec)
 		if err != nil && i > 0 {
-			a.say("%s: %d of %d jobs were submitted; the next, %s, was not", a.name, i, len(specs), spec.Called())
+			a.say("%s: %d of %d jobs were submitted; the next job, %s, was rejected", a.name, i, len(specs),
+				spec.Called())
 		}
 		if err != nil {
 			return err
@@ -310,8 +311,10 @@ func (a *app) describe(s *submission, files, command []string) ([]*messages.JobS
 		status, err := c.Job(ctx, s.from)
 		if err == nil && status.GetWithheld() {
 			return &exit.Failure{
-				Code: exit.NotAllowed, Text: "job " + status.GetRecord().GetId() + ": its env and its command are not shown to you",
-				Hint: "they are for its owner, " + status.GetRecord().Whose() + ", and admins: `synapse-cli whoami`",
+				Code: exit.NotAllowed, Text: "job " + status.GetRecord().GetId() + ": its environment and command " +
+					"are hidden from you",
+				Hint: "only its owner, " + status.GetRecord().Whose() + ", and admins can read them: run " +
+					"`synapse-cli whoami`",
 			}
 		}
 		if spec = status.GetRecord().GetSpec(); spec != nil {
@@ -468,7 +471,7 @@ func (a *app) seedFlags(root *cobra.Command) {
 		}
 		if cpu < 0 || gpu < 0 || mem < 0 || mem > messages.MaxMemoryBytes>>20 || cpu > messages.MaxMilliCPU/1000 ||
 			gpu > messages.MaxMilliGPU {
-			return exit.Usage("--cpu, --gpu and --mem must be amounts of a job")
+			return exit.Usage("--cpu, --gpu and --mem: invalid amount")
 		}
 		spec := &messages.JobSpec{
 			Name: "job-" + time.Now().Format("150405"), Image: image,
@@ -479,7 +482,7 @@ func (a *app) seedFlags(root *cobra.Command) {
 			spec.Command = []string{"/bin/sh"} // it has no entrypoint; without input a shell ends at once, and well
 		}
 		if err := spec.Validate(); err != nil {
-			return exit.Usage("the job is not valid: %s", err)
+			return exit.Usage("job is not valid: %s", err)
 		}
 		return a.with(func(ctx context.Context, cl *client.Client) error {
 			return a.send(ctx, cl, &submission{seed: true}, spec)

@@ -123,26 +123,26 @@ func (t *tokenFlags) check(args []string) error {
 	}
 	switch {
 	case len(args) > 0:
-		return exit.Usage("`token create` takes flags only")
+		return exit.Usage("`token create` accepts no arguments")
 	case t.ttlMs <= 0:
-		return exit.Usage("--ttl %s: must be longer than nothing", jobfile.FormatDuration(t.ttlMs))
+		return exit.Usage("--ttl %s: must be positive", jobfile.FormatDuration(t.ttlMs))
 	case !node && !person:
-		return exit.Hint("node, or of people "+identity.Listed(identity.People),
-			"--role %q: is no role that has tokens", t.role)
+		return exit.Hint("use node, or a role of users: "+identity.Listed(identity.People),
+			"--role %q: not a role with tokens", t.role)
 	case node && t.user != "":
-		return exit.Hint("--role submitter --user "+t.user,
-			"--user is for a person's token, and a person has another role than node")
+		return exit.Hint("for example: --role submitter --user "+t.user,
+			"--user requires a role other than node")
 	case node && t.by == "":
-		return exit.Hint("the folder that synapse-scheduler --tls has; a person's token has --role and --user",
+		return exit.Hint("use the folder that synapse-scheduler --tls uses, or --role and --user for a user token",
 			"--by is missing")
 	case person && t.user == "":
-		return exit.Hint("as in `synapse-cli token create --role submitter --user ann`", "--user is missing")
+		return exit.Hint("run `synapse-cli token create --role submitter --user ann`", "--user is missing")
 	case person && (t.by != "" || t.name != "" || t.uses != 1):
-		return exit.Usage("--by, --node-name and --uses are for tokens of machines")
+		return exit.Usage("--by, --node-name and --uses require a node token")
 	case person && len(t.bounds) > 0:
-		return exit.Usage("--gpus, --gpu-type, --labels and --topology are for tokens of machines")
+		return exit.Usage("--gpus, --gpu-type, --labels and --topology require a node token")
 	case person && t.ttlMs > api.MaxPassTTL.Milliseconds():
-		return exit.Usage("--ttl %s: a person's token is good for %s at most", jobfile.FormatDuration(t.ttlMs),
+		return exit.Usage("--ttl %s: a user token is valid for at most %s", jobfile.FormatDuration(t.ttlMs),
 			jobfile.FormatDuration(api.MaxPassTTL.Milliseconds()))
 	}
 	return nil
@@ -152,7 +152,7 @@ func (t *tokenFlags) check(args []string) error {
 func (a *app) inviteMachine(t *tokenFlags) error {
 	folder, err := identity.OpenFolder(t.by)
 	if err != nil {
-		return exit.Hint("the folder that synapse-scheduler --tls has", "--by: %s", err)
+		return exit.Hint("use the folder that synapse-scheduler --tls uses", "--by: %s", err)
 	}
 	return a.hand(t.out, func() (string, error) {
 		until := time.Now().Add(time.Duration(t.ttlMs) * time.Millisecond)
@@ -168,8 +168,8 @@ func (a *app) inviteMachine(t *tokenFlags) error {
 func (a *app) createPass(ctx context.Context, c *client.Client, t *tokenFlags) error {
 	cluster, root, ok := c.Root()
 	if !ok {
-		return exit.Hint("an admin's: --tls DIR, or `synapse-cli login`",
-			"a person's token is made over TLS, with a certificate of the cluster's own authority or a token")
+		return exit.Hint("use an admin's --tls DIR, or log in with `synapse-cli login`",
+			"user tokens require TLS and an admin's certificate or token of the cluster")
 	}
 	return a.hand(t.out, func() (string, error) {
 		text, hash, err := credential.NewPass(cluster, root)
@@ -180,7 +180,8 @@ func (a *app) createPass(ctx context.Context, c *client.Client, t *tokenFlags) e
 		if err != nil {
 			return "", err
 		}
-		a.say("Token %s of %s (%s) is good until %s. It is not shown again; `token revoke %s` ends it.", made.GetId(),
+		a.say("Token %s of %s (%s) is valid until %s. It is not shown again; `token revoke %s` revokes it.",
+			made.GetId(),
 			t.user, t.role, time.UnixMilli(made.GetUntilUnixMs()).Local().Format("2006-01-02 15:04"), made.GetId())
 		return text, nil
 	})
@@ -197,7 +198,7 @@ func (a *app) hand(out string, create func() (string, error)) error {
 	}
 	file, err := os.OpenFile(out, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 	if err != nil {
-		return exit.Hint("name a file that is not there yet", "--out: %s", err)
+		return exit.Hint("use a file that does not exist yet", "--out: %s", err)
 	}
 	text, err := create()
 	if err == nil {

@@ -18,15 +18,16 @@ func TestToldAsItIs(t *testing.T) {
 	gone := job("j1", "cancelled", messages.JobState_JOB_STATE_CANCELLED)
 	f.jobs = []*messages.JobStatus{gone, job("j2", "running", messages.JobState_JOB_STATE_ACTIVE)}
 	f.nodes = []*messages.NodeStatus{machine("n8"), machine("n9")}
-	cli(f.address, "cancel", "j1", "j2").wants(t, 0, "Job j1 is over already: cancelled\nJob j2 is being cancelled\n", "")
+	cli(f.address, "cancel", "j1", "j2").wants(t, 0, "Job j1 has already ended: cancelled\nJob j2 is being cancelled\n",
+		"")
 	cli(f.address, "uncordon", "nosuch", "n8", "none", "n9").wants(t, exit.NotFound,
-		"Machine n8 open again\nMachine n9 open again\n",
+		"Node n8 schedulable again\nNode n9 schedulable again\n",
 		"there is no machine \"none\"\nsynapse-cli: there is no machine \"nosuch\"")
 	for args, want := range map[string]string{
 		"pu": "did you mean `synapse-cli up`?", "ps": "did you mean `synapse-cli get jobs`?",
 		"get jbos":    "did you mean `synapse-cli get jobs`?",
 		"get nods":    "did you mean `synapse-cli get nodes`?",
-		"explain a b": "synapse-cli explain takes one job, and 2 are named",
+		"explain a b": "synapse-cli explain accepts one job, got 2",
 	} {
 		r := cli(f.address, strings.Fields(args)...)
 		r.wants(t, exit.Misuse, "", want)

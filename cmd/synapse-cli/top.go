@@ -47,8 +47,8 @@ func (a *app) topCommand() *cobra.Command {
 		Args:    cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			if every < time.Second {
-				return exit.Hint("a second is the least: each page asks for all jobs and machines",
-					"--every %s is too short", every)
+				return exit.Hint("use at least 1s: each refresh reads all jobs and nodes",
+					"--every %s: too short", every)
 			}
 			return a.with(func(ctx context.Context, c *client.Client) error {
 				if once || a.style.Width == 0 {
@@ -119,7 +119,7 @@ func (a *app) topLive(ctx context.Context, c *client.Client, every time.Duration
 		case ctx.Err() != nil:
 			return nil
 		case err != nil:
-			page = show.Lines("no answer: " + err.Error() + "\n")
+			page = show.Lines("scheduler not reachable: " + err.Error() + "\n")
 		}
 		if err := a.raw(fromAbove + strings.ReplaceAll(visible(page), "\n", lineEnd) + restEmpty); err != nil {
 			return nil // nobody looks any more

@@ -34,7 +34,7 @@ func TestTop(t *testing.T) {
 	if asked := told[*messages.ListJobs](f); len(asked) == 0 || len(asked[0].Phases) != len(livePhases) {
 		t.Errorf("it asks for %v", asked)
 	}
-	cli(f.address, "top", "--every", "10ms").wants(t, exit.Misuse, "", "--every 10ms is too short")
+	cli(f.address, "top", "--every", "10ms").wants(t, exit.Misuse, "", "--every 10ms: too short")
 }
 
 // TestTopQuits: q ends the page, and any other key does not.
@@ -79,5 +79,5 @@ func TestEventsSince(t *testing.T) {
 		strings.Contains(r.out, "3h0m0s") {
 		t.Errorf("ended with %d: %s%s", r.code, r.out, r.err)
 	}
-	cli(f.address, "events", "--since", "soon").wants(t, exit.Misuse, "", `--since "soon" is no time`)
+	cli(f.address, "events", "--since", "soon").wants(t, exit.Misuse, "", `--since "soon": not a time`)
 }

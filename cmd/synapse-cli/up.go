@@ -61,7 +61,7 @@ func (a *app) upCommand() *cobra.Command {
 			"  synapse-cli up --clean",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				return exit.Usage("`up` takes flags only")
+				return exit.Usage("`up` accepts no arguments")
 			}
 			return u.check()
 		},
@@ -103,8 +103,8 @@ func (u *upFlags) check() error {
 	switch {
 	case u.insecure == 1:
 		return exit.Hint(
-			"leave it out, or give it twice: then every task and everybody on this machine may command the cluster",
-			"--insecure: tasks would run beside a port that asks nobody for a key")
+			"omit it, or pass it twice: then every task and user on this host can control the cluster",
+			"--insecure is unsafe: tasks on this host could control the cluster without a key")
 	case u.Nodes < 1 || u.Nodes > local.MaxNodes:
 		return exit.Usage("--nodes %d: must be 1 to %d", u.Nodes, local.MaxNodes)
 	case u.Racks < 1 || u.Racks > u.Nodes:
@@ -114,12 +114,12 @@ func (u *upFlags) check() error {
 	case u.CPUs < 0:
 		return exit.Usage("--cpus %d: must not be negative", u.CPUs)
 	case u.Driver != "" && !slices.Contains(upDrivers, u.Driver):
-		return exit.Hint("use "+strings.Join(upDrivers, ", "), "--driver %s is not known", u.Driver)
+		return exit.Hint("use "+strings.Join(upDrivers, ", "), "--driver %s: unknown driver", u.Driver)
 	case u.Store != "" && u.Store != "sqlite" && u.Store != "memory":
-		return exit.Hint("use sqlite, memory", "--store %s is not known", u.Store)
+		return exit.Hint("use sqlite, memory", "--store %s: unknown store", u.Store)
 	}
 	if _, _, err := net.SplitHostPort(u.Listen); err != nil {
-		return exit.Hint("write host:port, as in 127.0.0.1:9000", "--listen %q is no address", u.Listen)
+		return exit.Hint("write host:port, as in 127.0.0.1:9000", "--listen %q: invalid address", u.Listen)
 	}
 	if info, err := os.Stat(u.Dir); u.Dir != "" && err == nil && !info.IsDir() {
 		return exit.Usage("--data-dir %s is not a directory", u.Dir)
@@ -148,8 +148,8 @@ func (a *app) cleanUp(u *upFlags) error {
 	} else if dirs[0], err = filepath.Abs(u.Dir); err != nil {
 		return err
 	} else if _, err := os.Stat(u.Dir); errors.Is(err, fs.ErrNotExist) {
-		return &exit.Failure{Code: exit.NotFound, Text: "there is no directory " + u.Dir,
-			Hint: "without --data-dir all that was left of temporary ones is ended"}
+		return &exit.Failure{Code: exit.NotFound, Text: "directory " + u.Dir + " does not exist",
+			Hint: "omit --data-dir to end the remains of all temporary clusters"}
 	}
 	for _, dir := range dirs {
 		node, err := a.program("synapse-node")
@@ -185,7 +185,7 @@ func (a *app) up(u *upFlags) error {
 				once.Do(func() { close(now) })
 				continue
 			}
-			a.say("%s: %s: ending the cluster", a.name, s)
+			a.say("%s: %s: stopping the cluster", a.name, s)
 			stop()
 		}
 	}()
@@ -219,7 +219,7 @@ func (a *app) ended(err error) error {
 		for _, line := range died.Last {
 			a.say("  %s", line)
 		}
-		return &exit.Failure{Code: exit.Failed, Text: died.Error(), Hint: "its last lines are above"}
+		return &exit.Failure{Code: exit.Failed, Text: died.Error(), Hint: "see its last log lines above"}
 	}
 	return upProblem(err)
 }
@@ -254,7 +254,7 @@ func (a *app) prepareUp(u *upFlags) error {
 	}
 	u.Colour, u.Owner = a.style.Colour, ownerName()
 	if u.Insecure {
-		a.say("%s: INSECURE: this cluster speaks plaintext. Every task and everybody on this machine commands it.", a.name)
+		a.say("%s: INSECURE: this cluster uses plaintext. Every task and user on this host can control it.", a.name)
 	}
 	// The children's settings are ours to give: what the user has set for a node of
 	// his own would reach all of them.
@@ -317,7 +317,7 @@ func (a *app) serveUp(ctx context.Context, u *upFlags, cluster *local.Cluster) e
 	standing := make(chan struct{})
 	go func() {
 		watched <- cluster.Watch(watching, standing, func(d *local.Died) {
-			a.say("%s: %v; the cluster goes on without it", a.name, d)
+			a.say("%s: %v; the cluster continues without it", a.name, d)
 		})
 	}()
 	joining, cancel := context.WithTimeout(ctx, time.Duration(ms)*time.Millisecond)
@@ -337,7 +337,7 @@ func (a *app) serveUp(ctx context.Context, u *upFlags, cluster *local.Cluster) e
 	}
 	close(standing)
 	a.say("%s: export SYNAPSE_CONFIG=%s", a.name, settings)
-	a.say("%s: then `%s web` shows the cluster in a browser", a.name, a.name)
+	a.say("%s: `%s web` shows the cluster in a browser", a.name, a.name)
 	// Whoever read the line may have gone: the cluster stays.
 	_ = a.data("ready: scheduler %s, %d nodes, %d GPUs, %d racks", cluster.Address(), u.Nodes, u.Nodes*u.GPUs, u.Racks)
 	return <-watched
@@ -366,8 +366,8 @@ func (a *app) awaitNodes(ctx context.Context, cluster *local.Cluster, want int) 
 		}
 		select {
 		case <-ctx.Done():
-			return &exit.Failure{Code: exit.TimedOut, Text: fmt.Sprintf("%d of %d nodes have joined in time", up, want),
-				Hint: "their logs say why; --join-timeout waits longer"}
+			return &exit.Failure{Code: exit.TimedOut, Text: fmt.Sprintf("%d of %d nodes joined in time", up, want),
+				Hint: "check the node logs; increase --join-timeout to wait longer"}
 		case <-time.After(50 * time.Millisecond):
 		}
 	}
@@ -392,7 +392,7 @@ func (a *app) cancelAll(cluster *local.Cluster, now <-chan struct{}) {
 				live++
 				if !asked[id] {
 					asked[id] = true
-					_, _ = c.Cancel(ctx, &messages.Cancel{Job: id, Reason: "the cluster ends"})
+					_, _ = c.Cancel(ctx, &messages.Cancel{Job: id, Reason: "cluster stops"})
 				}
 			}
 		}

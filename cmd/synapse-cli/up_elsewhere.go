@@ -19,8 +19,8 @@ func (a *app) upCommand() *cobra.Command {
 			"2, and pass the address of that scheduler to the other commands here with --server.",
 		DisableFlagParsing: true, // whatever is asked, the answer is the same one
 		RunE: func(*cobra.Command, []string) error {
-			return &exit.Failure{Code: exit.Failed, Text: "`up` wants Linux: jobs do not run on " + runtime.GOOS,
-				Hint: "run it on a machine with Linux (a virtual one, or WSL 2, will do), and name that one here with --server"}
+			return &exit.Failure{Code: exit.Failed, Text: "`up` requires Linux; jobs cannot run on " + runtime.GOOS,
+				Hint: "run it on a Linux host, a virtual machine or WSL 2, and pass that address here with --server"}
 		},
 	}
 }

@@ -340,7 +340,10 @@ func endedTwice(t *testing.T) time.Duration {
 	if err := r.cmd.Process.Signal(os.Interrupt); err != nil {
 		t.Fatal(err)
 	}
-	await(t, "the first signal's words", func() bool { return strings.Contains(r.stderr.String(), "ending the cluster") })
+	await(t, "the first signal's words", func() bool {
+		return strings.Contains(r.stderr.String(),
+			"stopping the cluster")
+	})
 	if err := r.cmd.Process.Signal(os.Interrupt); err != nil {
 		t.Fatal(err)
 	}
@@ -386,12 +389,12 @@ func TestANodeThatDies(t *testing.T) {
 func TestANodeThatDoesNotJoin(t *testing.T) {
 	r := startUp(t, []string{"FAKE_ABSENT=node-1"}, "--nodes", "2", "--join-timeout", "5s") // the other one has to start
 	if code, _ := r.end(t); code != exit.TimedOut ||
-		!strings.Contains(r.stderr.String(), "1 of 2 nodes have joined in time") {
+		!strings.Contains(r.stderr.String(), "1 of 2 nodes joined in time") {
 		t.Errorf("%d: %s", code, r.stderr)
 	}
 }
 
 func TestUpWithoutPrograms(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
-	cli("", "up").wants(t, exit.Failed, "", "synapse-scheduler is neither beside this program nor in PATH\nhint: ")
+	cli("", "up").wants(t, exit.Failed, "", "synapse-scheduler not found next to this program or in PATH\nhint: ")
 }

@@ -31,15 +31,16 @@ func (a *app) priorityCommand() *cobra.Command {
 			"  synapse-cli priority -l team=nlp 10",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				return exit.Hint("as in `"+a.name+" priority JOB 100`", "no job and no priority is named")
+				return exit.Hint("run `"+a.name+" priority JOB 100`", "JOB or N is missing")
 			}
 			last := args[len(args)-1]
 			n, err := strconv.ParseInt(last, 10, 32)
 			switch {
 			case err != nil:
-				return exit.Hint("as in `"+a.name+" priority JOB 100`", "%q is not a priority", last)
+				return exit.Hint("run `"+a.name+" priority JOB 100`", "%q is not a priority", last)
 			case n < -messages.MaxPriority || n > messages.MaxPriority:
-				return exit.Usage("a priority is a number from %d to %d", -messages.MaxPriority, messages.MaxPriority)
+				return exit.Usage("priority must be a number from %d to %d", -messages.MaxPriority,
+					messages.MaxPriority)
 			}
 			change.Priority = int32(n)
 			return jobsOrLabels(args[:len(args)-1], labels)
@@ -56,8 +57,8 @@ func (a *app) priorityCommand() *cobra.Command {
 	c.Flags().StringVarP(&change.Reason, "reason", "r", "", "reason to record, shown to other users")
 	c.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		if strings.HasPrefix(err.Error(), "unknown shorthand flag: ") {
-			return exit.Hint("write it behind --, as in `"+a.name+" priority JOB -- -5`",
-				"a negative priority looks like a flag: %s", err)
+			return exit.Hint("write the number after --, as in `"+a.name+" priority JOB -- -5`",
+				"a negative priority needs --: %s", err)
 		}
 		return refusedFlag(c, err)
 	})
@@ -94,11 +95,11 @@ func (a *app) updateCommand() *cobra.Command {
 		change.SetPriority, change.SetTimeLimit, change.SetBegin = priority.Changed, limit.Changed, begin.Changed
 		change.SetArrayMost = most.Changed
 		if change.ArrayMost < 0 || change.ArrayMost > messages.MaxElements {
-			return exit.Usage("--array-max-running is a number up to %d", messages.MaxElements)
+			return exit.Usage("--array-max-running must be a number from 0 to %d", messages.MaxElements)
 		}
 		if !priority.Changed && !limit.Changed && !begin.Changed && !most.Changed && change.GiveTo == "" {
-			return exit.Hint("give --time-limit, --priority, --begin, --array-max-running or --owner; for the rest: "+
-				"`cancel` it, and submit another", "there is nothing to change")
+			return exit.Hint("use --time-limit, --priority, --begin, --array-max-running or --owner; for other changes, "+
+				"`cancel` the job and submit a new one", "no change is requested")
 		}
 		return check(c, args)
 	}
@@ -139,14 +140,14 @@ func (a *app) updates(change *messages.Update) act {
 				limit = "time limit " + jobfile.FormatDuration(ms)
 			}
 			if reply.GetTimeIsUp() {
-				limit += ", which its run has spent: it is being ended"
+				limit += ", which the current attempt has exceeded: the job is being ended"
 			}
 			now = append(now, limit)
 		}
 		if change.GetSetBegin() {
 			begin := "no begin"
 			if at := reply.GetBeginUnixMs(); at > 0 {
-				begin = "its begin at " + jobfile.FormatMoment(at)
+				begin = "begin " + jobfile.FormatMoment(at)
 			}
 			now = append(now, begin)
 		}
@@ -158,7 +159,7 @@ func (a *app) updates(change *messages.Update) act {
 			now = append(now, at+" at once")
 		}
 		if change.GetGiveTo() != "" {
-			now = append(now, "the owner "+reply.GetGivenTo())
+			now = append(now, "owner "+reply.GetGivenTo())
 		}
 		return "has " + strings.Join(now, " and "), nil
 	}
@@ -170,10 +171,9 @@ func (a *app) suspendCommand() *cobra.Command {
 		Use: "suspend JOB...", Hidden: true, Args: cobra.ArbitraryArgs, DisableFlagParsing: true,
 		Short: "explain why jobs cannot be suspended (use requeue --hold)",
 		RunE: func(*cobra.Command, []string) error {
-			return exit.Hint("`"+a.name+
-				" requeue JOB --hold` has it save and stop, and `release JOB` has it run again; `hold JOB` is for one that waits",
-				"jobs are not suspended: a task that is stopped halfway keeps the memory of its GPUs, so nobody else could use "+
-					"them, and its connections time out")
+			return exit.Hint("run `"+a.name+" requeue JOB --hold` to stop it, and `release JOB` to run it "+
+				"again; use `hold JOB` for a waiting job",
+				"suspend is not supported: a paused task would keep its GPU memory, and its connections would time out")
 		},
 	}
 }

@@ -22,7 +22,7 @@ func TestUpdate(t *testing.T) {
 	f.put(job("jbb1", "queued", messages.JobState_JOB_STATE_QUEUED))
 	cli(f.address, "update", "jaa", "-t", "12:00:00", "-r", "slow").wants(t, 0, "Job jaa1 has time limit 12h\n", "")
 	cli(f.address, "update", "jaa", "--time-limit", "1s", "--priority", "-3").wants(t, 0,
-		"Job jaa1 has priority -3 and time limit 1s, which its run has spent: it is being ended\n", "")
+		"Job jaa1 has priority -3 and time limit 1s, which the current attempt has exceeded: the job is being ended\n", "")
 	cli(f.address, "update", "jaa", "--time-limit", "0").wants(t, 0, "Job jaa1 has no time limit\n", "")
 	cli(f.address, "priority", "jaa", "jbb", "7").wants(t, 0, "Job jaa1 has priority 7\nJob jbb1 has priority 7\n", "")
 	cli(f.address, "priority", "-l", "team=nlp", "--", "-7").wants(t, 0,
@@ -35,11 +35,11 @@ func TestUpdate(t *testing.T) {
 		t.Errorf("%v", sent)
 	}
 	cli(f.address, "update", "jbb", "--begin", "2026-11-24T08:00:00Z", "--priority", "2").wants(t, 0,
-		"Job jbb1 has priority 2 and its begin at 2026-11-24T08:00:00Z\n", "")
+		"Job jbb1 has priority 2 and begin 2026-11-24T08:00:00Z\n", "")
 	cli(f.address, "update", "jbb", "-b", "now").wants(t, 0, "Job jbb1 has no begin\n", "")
 	cli(f.address, "update", "jbb", "-b", "noon").wants(t, 2, "", "\"noon\" is not a time of day")
 	if last := told[*messages.Update](f)[8]; !last.GetSetBegin() || last.GetBeginUnixMs() != 0 {
 		t.Errorf("%v", last)
 	}
-	cli(f.address, "suspend", "jaa").wants(t, 2, "", "keeps the memory of its GPUs")
+	cli(f.address, "suspend", "jaa").wants(t, 2, "", "would keep its GPU memory")
 }

@@ -80,7 +80,8 @@ func (a *app) versionCommand() *cobra.Command {
 				defer cancel()
 				reply, err := c.Cluster(ctx, &api.Cluster{})
 				if errors.Is(err, context.DeadlineExceeded) {
-					err = &exit.Failure{Code: exit.TimedOut, Text: "the scheduler at " + c.Server() + " has not answered in time"}
+					err = &exit.Failure{Code: exit.TimedOut,
+						Text: "scheduler at " + c.Server() + " did not answer in time"}
 				}
 				if err != nil {
 					return err

@@ -96,9 +96,8 @@ func idsOf(jobs []*messages.JobStatus) (ids []string) {
 
 func (a *app) waited(err error, id string) error {
 	if exit.Code(err) == exit.TimedOut {
-		return &exit.Failure{Code: exit.TimedOut, Text: "job " + id + " is not over in time",
-			Hint: "`" + a.name + " explain " +
-				id + "` says where it stands"}
+		return &exit.Failure{Code: exit.TimedOut, Text: "job " + id + " has not ended in time",
+			Hint: "run `" + a.name + " explain " + id + "` to see its state"}
 	}
 	return err
 }

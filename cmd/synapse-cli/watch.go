@@ -31,7 +31,8 @@ func (a *app) watchCommand() *cobra.Command {
 			case err != nil:
 				return err
 			case q.Nodes && len(args)+len(labels) > 0:
-				return exit.Hint("`"+a.name+" events -f NODE` follows one", "--nodes shows machines, and jobs are named")
+				return exit.Hint("run `"+a.name+" events -f NODE` to follow a node",
+					"--nodes cannot be combined with JOB")
 			}
 			q.Labels = chosen.equal()
 			if !q.Jobs && !q.Nodes {
@@ -163,8 +164,8 @@ func resolve(ctx context.Context, c *client.Client, names []string) (ids []strin
 				return nil, nil, err
 			} else {
 				unknown[id] = &exit.Failure{Code: exit.NotFound,
-					Text: fmt.Sprintf("there is neither a job nor a machine %q, nor an event of one", name),
-					Hint: "`get jobs` and `get nodes` list what there is"}
+					Text: fmt.Sprintf("no job, node or event matches %q", name),
+					Hint: "run `get jobs` and `get nodes` for a list"}
 			}
 		default:
 			return nil, nil, err

@@ -51,12 +51,12 @@ func (a *app) webCommand() *cobra.Command {
 		RunE: func(*cobra.Command, []string) error {
 			switch {
 			case !onLoop(w.listen):
-				return exit.Hint("name a port of this machine, as in 127.0.0.1:8080, and forward it with ssh -L",
-					"--listen: %s can be reached from other machines, in the clear", w.listen)
+				return exit.Hint("use a loopback address such as 127.0.0.1:8080, and forward it with ssh -L",
+					"--listen %s: other hosts could connect without encryption", w.listen)
 			case w.record != "" && w.replay != "":
-				return exit.Usage("--record and --replay: one at a time")
+				return exit.Usage("--record and --replay cannot be combined")
 			case w.out != "" && w.replay == "":
-				return exit.Hint("name the record with --replay", "--out makes a folder of a record")
+				return exit.Hint("add --replay FILE", "--out requires --replay")
 			case w.replay != "":
 				return a.replayPage(w)
 			}
@@ -88,14 +88,14 @@ func (a *app) web(ctx context.Context, c *client.Client, w *webFlags) error {
 	if _, err := c.Cluster(ctx, &api.Cluster{}); err != nil { // before a page is promised that cannot show anything
 		return err
 	}
-	return a.servePage(ctx, w, "The cluster is shown", web.Options{API: c})
+	return a.servePage(ctx, w, "Web UI", web.Options{API: c})
 }
 
 // servePage serves a page on the loop, until it is interrupted.
 func (a *app) servePage(ctx context.Context, w *webFlags, what string, o web.Options) error {
 	door, err := net.Listen("tcp", w.listen)
 	if err != nil {
-		return &exit.Failure{Code: exit.Misuse, Text: "--listen: " + err.Error(), Hint: "another port may be free"}
+		return &exit.Failure{Code: exit.Misuse, Text: "--listen: " + err.Error(), Hint: "use another port"}
 	}
 	defer door.Close()
 	_, port, err := net.SplitHostPort(door.Addr().String())
@@ -108,7 +108,7 @@ func (a *app) servePage(ctx context.Context, w *webFlags, what string, o web.Opt
 	}
 	o.Program, o.Said = a.name, saidOf
 	o.Answers = func(host string) bool { return host == door.Addr().String() || host == "localhost:"+port }
-	o.Entered = func(next string) { a.say("A browser came in. For another one: %s", link(next)) }
+	o.Entered = func(next string) { a.say("A browser has connected. Link for another browser: %s", link(next)) }
 	page := web.New(o)
 	server := &http.Server{Handler: page, ReadHeaderTimeout: 5 * time.Second, MaxHeaderBytes: 64 << 10}
 	a.say("%s at %s", what, link(page.Secret()))
@@ -131,17 +131,18 @@ func (a *app) servePage(ctx context.Context, w *webFlags, what string, o web.Opt
 func (a *app) recordPage(ctx context.Context, c *client.Client, path string) error {
 	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
-		return &exit.Failure{Code: exit.Misuse, Text: "--record: " + err.Error(), Hint: "name a file that is not there yet"}
+		return &exit.Failure{Code: exit.Misuse, Text: "--record: " + err.Error(),
+			Hint: "use a file that does not exist yet"}
 	}
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	a.say("What a viewer may see is kept in %s, until Ctrl-C", path)
+	a.say("Recording the view of a viewer to %s until Ctrl-C", path)
 	size, full, err := web.Record(ctx, web.Options{API: c, Program: a.name, Said: saidOf}, file)
 	if err = errors.Join(err, file.Close()); err != nil {
 		return err
 	}
 	if full {
-		a.say("It ends here: a browser holds no longer one")
+		a.say("Recording ends: it has reached the size that a browser can load")
 	}
 	a.say("%s has %d KB; `%s web --replay %s` shows it", path, (size+1023)>>10, a.name, path)
 	return nil
@@ -158,10 +159,11 @@ func (a *app) replayPage(w *webFlags) error {
 		return &exit.Failure{Code: exit.Misuse, Text: "--replay: " + w.replay + ": " + err.Error()}
 	}
 	if w.out == "" {
-		return a.servePage(context.Background(), w, "The record is shown", web.Options{Made: made})
+		return a.servePage(context.Background(), w, "Recording", web.Options{Made: made})
 	}
 	if err := os.Mkdir(w.out, 0o755); err != nil {
-		return &exit.Failure{Code: exit.Misuse, Text: "--out: " + err.Error(), Hint: "name a folder that is not there yet"}
+		return &exit.Failure{Code: exit.Misuse, Text: "--out: " + err.Error(),
+			Hint: "use a folder that does not exist yet"}
 	}
 	for name, text := range made { //order: each is a file of its own
 		if err := os.WriteFile(filepath.Join(w.out, name), text, 0o644); err != nil {

@@ -66,14 +66,14 @@ func (a *app) tellWho(r *api.WhoAmIReply) error {
 		return show.Object(a.out, a.style.Format, o)
 	}
 	if o.Cluster == "" {
-		return a.data("%s: the scheduler speaks no TLS, and refuses nobody anything", o.Name)
+		return a.data("%s: the scheduler does not use TLS; every user may do anything", o.Name)
 	}
 	by := ", until " + o.Until
 	switch {
 	case o.Token != "":
-		by = " by token " + o.Token + by
+		by = " with token " + o.Token + by
 	case o.Until == "":
-		by = ", by the scheduler's socket on this machine"
+		by = ", through the scheduler's socket on this host"
 	}
 	err := a.data("%s, %s of cluster %s%s", o.Name, cmp.Or(o.Role, "nothing"), o.Cluster, by)
 	if len(o.Groups) > 0 && err == nil {

@@ -176,7 +176,7 @@ var faults = []struct {
 	{"a clock that nobody keeps", "time service", "nobody keeps", func(p *patient) {
 		p.clock = func() (bool, error) { return false, nil }
 	}},
-	{"a clock that is wrong", "clock", "from the scheduler's clock", func(p *patient) {
+	{"a clock that is wrong", "clock", "from the scheduler's", func(p *patient) {
 		p.plain()
 		p.date = -4 * time.Minute
 	}},
@@ -201,7 +201,7 @@ var faults = []struct {
 		l.Close()
 		p.o.join = []string{at}
 	}},
-	{"a scheduler that speaks plaintext", "scheduler", "speaks plaintext", func(p *patient) {
+	{"a scheduler that speaks plaintext", "scheduler", "uses plaintext", func(p *patient) {
 		p.o.join = []string{p.scheduler(false)}
 	}},
 	{"a scheduler that speaks TLS", "scheduler", "does not answer plain HTTP", func(p *patient) {

@@ -87,7 +87,7 @@ func TestHealthRefuses(t *testing.T) {
 		"  - gpus\n":                                 "FILE:2:3: health: must be a mapping of names",
 		"  GPUs: {check: gpus}\n":                    "FILE:2:3: health.GPUs: is no name of a check",
 		"  a: {check: gpu}\n":                        `health.a.check: "gpu" is not a check; did you mean "gpus"?`,
-		"  a: {chek: gpus}\n":                        `health.a.chek: is not a setting; did you mean "check"?`,
+		"  a: {chek: gpus}\n":                        `health.a.chek: unknown setting; did you mean "check"?`,
 		"  a: {check: gpus, when: [joins]}\n":        `health.a.when: "joins" is not an occasion; did you mean "join"?`,
 		"  a: {check: gpus, when: []}\n":             "health.a.when: is empty",
 		"  a: {check: gpus, when: {join: yes}}\n":    "health.a.when: must be a list of plain values",
@@ -101,7 +101,7 @@ func TestHealthRefuses(t *testing.T) {
 		"  a: {command: /nosuch}\n":                  "health.a: lstat /nosuch: no such file",
 		"  a: {command: " + open + "}\n":             "can be written to by others; chmod go-w it",
 		"  a: {command: /bin/true, least: 1Gi}\n":    "health.a: least goes with a check of this program's own",
-		"  a: {check: gpus}\n  a: {check: memory}\n": "health.a: is there twice",
+		"  a: {check: gpus}\n  a: {check: memory}\n": "health.a: duplicate key",
 	} {
 		if _, _, err := readHealth(t, section); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want %q", section, err, want)

@@ -54,7 +54,7 @@ func TestNotifyIsRead(t *testing.T) {
 		"  page: {on: job-over, command: [/bin/true], timeout: 1h}":            "is not a span of time from 1s to 5m0s",
 		"  page: {on: job-over, command: [/bin/true], tokenFile: /etc/t}":      "tokenFile: goes with a webhook",
 		"  Page: {on: job-over, command: [/bin/true]}":                         "is no name of a rule",
-		"  page: {on: job-over, comand: [/bin/true]}": "notify.page.comand: is not a setting; did " +
+		"  page: {on: job-over, comand: [/bin/true]}": "notify.page.comand: unknown setting; did " +
 			"you mean",
 	} {
 		if _, err := notifying(t, "notify:\n"+text+"\n"); err == nil || !strings.Contains(err.Error(), want) {

@@ -67,23 +67,23 @@ func TestPolicySectionRefuses(t *testing.T) {
 		text string
 		want string
 	}{
-		{"policy:\n  ordre: fifo\n", `s.yaml:2:3: policy.ordre: is not a setting; did you mean "order"?`},
+		{"policy:\n  ordre: fifo\n", `s.yaml:2:3: policy.ordre: unknown setting; did you mean "order"?`},
 		{"policy:\n  guard: 5\n  order: fifo\n",
 			"s.yaml:2:3: policy.guard: counts with `order: expected` only, and the order is fifo; leave one of the two out"},
 		{"policy:\n  order: fifo\n  promises: {ones: 2}\n",
 			"s.yaml:3:3: policy.promises: counts with `order: expected` only"},
 		{"policy:\n  order: fiof\n", `s.yaml:2:10: policy.order: "fiof" is not an order; did you mean "fifo"?`},
 		{"policy:\n  order: shortest\n",
-			`s.yaml:2:10: policy.order: "shortest" is not an order; known here: expected, fifo`},
+			`s.yaml:2:10: policy.order: "shortest" is not an order; use expected, fifo`},
 		{"policy:\n  order: fifo\n  order: fifo\n",
-			`s.yaml:3:3: policy.order: is there twice: it is in line 2 already`},
+			`s.yaml:3:3: policy.order: duplicate key: first set in line 2`},
 		{"policy: 5\n", `s.yaml:1:9: policy: must be a mapping of keys: order, promises, guard`},
 		{"policy:\n", `s.yaml:1:8: policy: must be a mapping of keys`},
 		{"policy: {order: }\n", `s.yaml:1:17: policy.order: is empty`},
 		{"policy: {order: [fifo]}\n", `s.yaml:1:17: policy.order: must be a plain value`},
 		{"policy: {order: &a fifo}\n", `s.yaml:1:17: policy.order: must be a plain value`},
 		{"policy: {order: !x fifo}\n", `s.yaml:1:17: policy.order: must be a plain value`},
-		{"policy: {[a]: fifo}\n", `s.yaml:1:10: policy: is a key that is not text`},
+		{"policy: {[a]: fifo}\n", `s.yaml:1:10: policy: keys must be strings`},
 		{"policy: {defaultLimit: 24}\n",
 			`s.yaml:1:24: policy.defaultLimit: "24" is not a span of time; write 90s, 30m or 24h`},
 		{"policy: {defaultLimit: -1h}\n", `policy.defaultLimit: "-1h" is outside 1s to 87840h0m0s, and not 0`},
@@ -93,7 +93,7 @@ func TestPolicySectionRefuses(t *testing.T) {
 		{"policy: {headroom: 1e1}\n", `"1e1" is not a whole number from 0 to 90`},
 		{"policy: {promises: 3}\n", `s.yaml:1:20: policy.promises: must be a mapping of keys: ones, gangs`},
 		{"policy: {promises: {gang: 3}}\n",
-			`s.yaml:1:21: policy.promises.gang: is not a setting; did you mean "gangs"?`},
+			`s.yaml:1:21: policy.promises.gang: unknown setting; did you mean "gangs"?`},
 		{"policy: {locality: 25h}\n", `"25h" is outside 1s to 24h0m0s, and not 0`},
 	} {
 		got, err := readPolicy(t, c.text)

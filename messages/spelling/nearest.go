@@ -13,7 +13,7 @@ func Meant(s string, words []string) string {
 	if near := Nearest(s, words); near != "" {
 		return fmt.Sprintf("did you mean %q?", near)
 	}
-	return "known here: " + strings.Join(words, ", ")
+	return "use " + strings.Join(words, ", ")
 }
 
 // Nearest is the word that was most likely meant: the same except for case and separators, one with this beginning, or

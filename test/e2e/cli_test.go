@@ -165,7 +165,7 @@ func TestSubmitWaits(t *testing.T) {
 		wants(t, 127, "\n", "/no??[2Jprogram")
 
 	slept := c.order("exec sleep 600")
-	c.cli("wait", slept, "--timeout", "300ms").wants(t, 6, "", "is not over in time")
+	c.cli("wait", slept, "--timeout", "300ms").wants(t, 6, "", "has not ended in time")
 	waiting := c.command(filepath.Join(bin, "synapse-cli"), "wait", slept)
 	ended := make(chan result, 1)
 	go func() { ended <- ask(t, waiting) }()

@@ -58,7 +58,7 @@ func copies(t *testing.T, c *cluster, id string) {
 	c.cli("cp", id+":missing", in("none")).wants(t, 1, "", "missing: no such file")
 	c.cli("cp", in("missing"), id+":in").wants(t, 1, "", "missing: no such file")
 	c.cli("cp", in("big"), id+":no/such").wants(t, 1, "", "no such file")
-	c.cli("cp", in("big"), in("back")).wants(t, 2, "", "both paths are here")
+	c.cli("cp", in("big"), in("back")).wants(t, 2, "", "both paths are local")
 	if _, err := os.Lstat(in("none")); err == nil {
 		t.Error("a copy that failed left a file")
 	}

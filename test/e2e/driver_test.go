@@ -276,5 +276,5 @@ func TestContainerShowsNothing(t *testing.T) {
 	if got, want := c.logs(id), "2000001\n/run:\n\n/tmp:\n/scratch\n127.0.0.1 slots=1\n"; got != want {
 		t.Errorf("it saw %q, want %q", got, want)
 	}
-	c.cli("describe", "job", id).wants(t, 0, "uid 2000001, the job's own", "")
+	c.cli("describe", "job", id).wants(t, 0, "uid 2000001, used only by this job", "")
 }

@@ -37,7 +37,7 @@ func executes(t *testing.T, c *cluster) {
 	c.cli("exec", id+":x", "--", "true").wants(t, 2, "", "the rank behind the colon")
 	c.cli("exec", id[:12]+":1", "--", "sh", "-c", "echo rank $SYNAPSE_RANK").wants(t, 0, "rank 1\n", "")
 	c.cli("exec", "nobody", "--", "true").wants(t, 3, "", `there is no job "nobody"`)
-	c.cli("exec", id, "true").wants(t, 2, "", "only a job is named before --")
+	c.cli("exec", id, "true").wants(t, 2, "", "only one JOB may precede --")
 
 	// Whose client is killed is hung up on; nobody reads or writes meanwhile.
 	began := filepath.Join(filepath.Dir(ends), "began")

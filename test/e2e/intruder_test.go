@@ -317,7 +317,7 @@ func submitIntruder(
 func TestUpInsecure(t *testing.T) {
 	once := up(t, "--nodes", "1", "--insecure")
 	once.ends(2, 10*time.Second)
-	once.telling("--insecure: tasks would run beside a port that asks nobody for a key")
+	once.telling("--insecure is unsafe: tasks on this host could control the cluster without a key")
 	l := upAgain(t, "--nodes", "1", "--driver", "process", "--insecure", "--insecure")
 	l.ready(1, 8, 1)
 	l.telling("INSECURE: this cluster speaks plaintext")

@@ -117,7 +117,7 @@ func TestIssuersTokens(t *testing.T) {
 		return ann(token, "login", s.address, "--root", root, "--token-file", "-", "--name", "other")
 	}
 	ann("", "login", s.address, "--root", root, "--oidc", i.URL, "--client-id", "synapse").
-		wants(t, 0, "", "Log in at https://id/device, on any device, with the code ABCD-EFGH")
+		wants(t, 0, "", "Open https://id/device on any device and enter the code ABCD-EFGH")
 	ann("", "whoami").wants(t, 0, "ann, submitter of cluster e2e by token oidc-", "")
 	ann("", "token", "list").wants(t, 5, "", "may not list the tokens of people")
 	login(i.token("synapse", "ml", time.Hour)).wants(t, 0, "", "Logged in to cluster e2e as ann (submitter)")

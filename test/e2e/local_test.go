@@ -37,7 +37,7 @@ func (s *secured) socket() string { return unixsocket.Path(filepath.Join(s.dir, 
 // does, also where the folder was opened.
 func TestLocalSocket(t *testing.T) {
 	s := newSecured(t)
-	s.here(nil, "whoami").wants(t, 0, ", admin of cluster e2e, by the scheduler's socket on this machine", "")
+	s.here(nil, "whoami").wants(t, 0, ", admin of cluster e2e, through the scheduler's socket on this host", "")
 	id := strings.TrimSpace(s.here(nil, "submit", "-q", "--cpu", "1", "--image", "host", "--allow-infeasible", "--",
 		"true").wants(t, 0, "", "").out)
 	s.here(nil, "cancel", id).wants(t, 0, "", "")

@@ -266,7 +266,7 @@ func cutForEver(t *testing.T) time.Duration {
 	if len(s.Debts) != 1 || s.Debts[0] != "n1" || m.Phase != "dead" || len(m.Debts) != 1 {
 		t.Errorf("the job owes %v, n1 is %s and owes %v", s.Debts, m.Phase, m.Debts)
 	}
-	c.cli("get", "nodes").wants(t, 0, "an attempt may still be on it", "")
+	c.cli("get", "nodes").wants(t, 0, "1 unconfirmed allocation", "")
 	c.cli("remove", "n1", "--gone", "--reason", "burnt").wants(t, 0, "Machine n1 removed\n", "")
 	c.until(id, "without debts", func(s *messages.JobStatus) bool { return len(s.Debts) == 0 })
 	c.cli("get", "nodes", "-q").wants(t, 0, "", "")

@@ -51,7 +51,7 @@ while :; do sleep 0.05; done`, "DIR", dir)
 	if text := c.logs(low); !strings.Contains(text, "resumed") {
 		t.Errorf("it did not go on from what it saved: %q", text)
 	}
-	c.cli("describe", "job", low).wants(t, 0, "2, 1 stopped for other jobs\n", "")
+	c.cli("describe", "job", low).wants(t, 0, "2, 1 preempted\n", "")
 	c.cli("describe", "job", low).wants(t, 0, "for job "+high+", which has a higher priority", "")
 	c.cli("describe", "job", high).wants(t, 0, low+" (of lower priority)", "")
 }

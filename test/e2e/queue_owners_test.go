@@ -132,7 +132,7 @@ func marksQueues(t *testing.T, as func(who string, args ...string) result, ann f
 	if got := marks(ann("", "get", "queues")); got != "QUEUE USE, open yes, lab yes, leads no" {
 		t.Errorf("ann is shown %s", got)
 	}
-	as("zoe", "describe", "queue", "leads").wants(t, 0, "May use:      no: one of these lists lacks you\n", "")
+	as("zoe", "describe", "queue", "leads").wants(t, 0, "May use:      no: you are not in one of these lists\n", "")
 }
 
 // submitsByHTTP is the answer to a job of a queue by HTTP, of somebody with this folder.

@@ -53,7 +53,7 @@ func queuesOutlive(t *testing.T, more ...string) {
 	early := of("nlp", "exec sleep 600") // what runs already is counted
 	c.await(early, "running")
 	write(limitedQueues)
-	c.cli("apply", "-f", file, "--dry-run").wants(t, 0, "queues would be applied (revision 1); nothing was\n", "")
+	c.cli("apply", "-f", file, "--dry-run").wants(t, 0, "dry run: queues would be applied (revision 1)\n", "")
 	c.cli("apply", "-f", file).wants(t, 0, "queues applied (revision 1)\n", "")
 	c.cli("apply", "-f", file).wants(t, 0, "queues unchanged (revision 1)\n", "")
 	waits := of("nlp", "exec sleep 600")
@@ -84,7 +84,7 @@ func queuesOutlive(t *testing.T, more ...string) {
 	// A limit below what a queue has, and a queue that is no longer described, stop nothing.
 	write(strings.Replace(limitedQueues, "- {name: nlp, quota: {gpu: 8}, limit: {gpu: 8}}\n", "", 1))
 	c.cli("apply", "-f", file).wants(t, 0, "queues applied (revision 3)\n",
-		"queue nlp has jobs and is not in the file: it is closed")
+		"queue nlp is closed: it has jobs and is missing from the file")
 	for _, id := range []string{early, waits, other} {
 		if s := c.job(id); s.Phase != "running" || s.Record.Runs != 1 {
 			t.Errorf("job %s is %s after %d runs", id, s.Phase, s.Record.Runs)

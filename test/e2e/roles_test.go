@@ -56,7 +56,7 @@ func TestRoles(t *testing.T) {
 		}
 		as(who, "logs", id).wants(t, 5, "", who+" (")
 		as(who, "logs", "-f", id).wants(t, 5, "", "may not read the output of job "+id+" of ann")
-		as(who, "submit", "--from", id).wants(t, 5, "", "its env and its command are not shown to you")
+		as(who, "submit", "--from", id).wants(t, 5, "", "its environment and command are hidden from you")
 	}
 	for _, who := range []string{"bob (submitter)", "oli (operator)"} {
 		as(who[:3], "exec", id, "--", "env").
@@ -107,7 +107,7 @@ func (s *secured) accounted(as func(string, ...string) result, id, secret string
 	if strings.Contains(said, secret) {
 		s.t.Errorf("the account has the secret: %s", said)
 	}
-	as("admin", "audit", "verify", dir).wants(s.t, 0, "each as it was written", "")
+	as("admin", "audit", "verify", dir).wants(s.t, 0, "all intact", "")
 	file := filepath.Join(dir, "audit.log")
 	text, err := os.ReadFile(file)
 	if err != nil {

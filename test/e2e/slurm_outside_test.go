@@ -74,7 +74,7 @@ exit 6`)
 		want += fmt.Sprintf("%s: %d, it's mine\n", number, process)
 	}
 	room.wants(t, 6, want+"alone on 0, rank 1\nrefused\nRUNNING\n", "salloc: Granted job allocation "+number)
-	room.wants(t, 6, "", "srun: error: --time: is of a job, and this is a step in job "+number)
+	room.wants(t, 6, "", "srun: error: --time: applies to jobs, and this is a step in job "+number)
 	room.wants(t, 6, "", "salloc: Relinquishing job allocation "+number)
 	if strings.Contains(room.err, "revoked") {
 		t.Errorf("it was taken away: %s", room.err)

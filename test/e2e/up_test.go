@@ -217,7 +217,7 @@ func TestUp(t *testing.T) {
 	if err := syscall.Kill(l.part("--id", killed), syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
-	l.telling("synapse-cli: " + killed + " ended: signal: killed; the cluster goes on without it\n")
+	l.telling("synapse-cli: " + killed + " ended: signal: killed; the cluster continues without it\n")
 	l.cli(shell("exit 0", "--wait")...).wants(t, 0, "\n", "succeeded")
 
 	_ = l.cmd.Process.Signal(os.Interrupt)
@@ -232,7 +232,7 @@ func TestUpTold(t *testing.T) {
 	_ = l.cmd.Process.Signal(syscall.SIGTERM)
 	l.ends(0, 10*time.Second)
 	if said := l.errors.String(); strings.Contains(said, "Starting Worker") ||
-		!strings.Contains(said, "synapse-cli: terminated: ending the cluster\n") {
+		!strings.Contains(said, "synapse-cli: terminated: stopping the cluster\n") {
 		t.Errorf("it said\n%s", said)
 	}
 }
@@ -248,7 +248,7 @@ func endTwice(t *testing.T) time.Duration {
 	l.ready(1, 8, 1)
 	l.await(l.order("trap '' TERM; while :; do sleep 1; done"), "running")
 	_ = l.cmd.Process.Signal(os.Interrupt)
-	l.telling("ending the cluster")
+	l.telling("stopping the cluster")
 	began := time.Now()
 	_ = l.cmd.Process.Signal(os.Interrupt)
 	l.ends(0, patience)
@@ -266,7 +266,7 @@ func TestUpWithoutScheduler(t *testing.T) {
 	}
 	l.ends(1, 10*time.Second)
 	if said := l.errors.String(); !strings.Contains(said,
-		"synapse-cli: scheduler ended: signal: killed\nhint: its last lines are above\n") {
+		"synapse-cli: scheduler ended: signal: killed\nhint: see its last log lines above\n") {
 		t.Errorf("it said\n%s", said)
 	}
 }
@@ -281,7 +281,7 @@ func TestUpWherePortsAreTaken(t *testing.T) {
 	l := up(t, "--nodes", "2", "--quiet", "--listen", taken.Addr().String())
 	l.ends(1, 10*time.Second)
 	want := fmt.Sprintf("  synapse-scheduler: --listen %s: the port is in use by another process\n"+
-		"synapse-cli: scheduler ended: exit status 1\nhint: its last lines are above\n", taken.Addr())
+		"synapse-cli: scheduler ended: exit status 1\nhint: see its last log lines above\n", taken.Addr())
 	if said := l.errors.String(); said != want || l.out.String() != "" {
 		t.Errorf("it said %q and %q, want %q", l.out, said, want)
 	}

@@ -39,8 +39,8 @@ func TestDeployed(t *testing.T) {
 	names(join, "")
 
 	said := head.deploys(0, old, "--dry-run")
-	wants(t, said, "n1 to do: writes its settings, joins by a token\n",
-		"n3 to do: installs "+old+", writes its settings, joins by a token")
+	wants(t, said, "n1 to do: writes settings, joins with a token\n",
+		"n3 to do: installs "+old+", writes settings, joins with a token")
 	if out, err := machines[2].asks("dpkg-query -W synapse"); err == nil {
 		t.Errorf("a look installs: %s", out)
 	}
@@ -73,7 +73,7 @@ func TestDeployed(t *testing.T) {
 func deployedByHand(t *testing.T, head, other *booted, version string) {
 	t.Helper()
 	other.does("echo 'labels: pool=c' >>/etc/synapse/node.yaml")
-	wants(t, head.deploys(1, version), "n2 refused: somebody wrote its /etc/synapse/node.yaml", "n1 unchanged: ")
+	wants(t, head.deploys(1, version), "n2 refused: /etc/synapse/node.yaml was edited on the node", "n1 unchanged: ")
 	wants(t, head.deploys(0, version, "--overwrite"), "n2 deployed: ", "3 machines: 1 deployed, 2 unchanged")
 	wants(t, other.does("cat /etc/synapse/node.yaml.before"), "labels: pool=c")
 }
@@ -84,7 +84,7 @@ func deployedWorse(t *testing.T, head *booted, version string, names func(common
 	t.Helper()
 	pid := head.does("systemctl show -P MainPID synapse-node")
 	names(join+", toplogy: rack=r1", "")
-	wants(t, head.deploys(1, version), "toplogy: is not a setting; did you mean \"topology\"?", "n2 not begun: ")
+	wants(t, head.deploys(1, version), "toplogy: unknown setting; did you mean \"topology\"?", "n2 not started: ")
 	if now := head.does("systemctl show -P MainPID synapse-node"); now != pid {
 		t.Errorf("settings that are wrong have started another agent")
 	}

@@ -239,7 +239,7 @@ func (r *reader) elsewhere(s section, name string) string {
 			return fmt.Sprintf("did you mean %q? It belongs in %s", near, orRoot(other.path))
 		}
 	}
-	return "known here: " + strings.Join(s.names(), ", ")
+	return "use " + strings.Join(s.names(), ", ")
 }
 
 func orRoot(path string) string {

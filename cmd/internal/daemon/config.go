@@ -42,7 +42,7 @@ func ConfigCommand(prefix string, fresh func() Reading) *cobra.Command {
 		Use: "config", Short: "check or show the settings", Args: cobra.NoArgs,
 		SilenceErrors: true, SilenceUsage: true,
 		RunE: func(c *cobra.Command, _ []string) error {
-			return Usage{fmt.Errorf("say which: %s check, or %s show", c.CommandPath(), c.CommandPath())}
+			return Usage{fmt.Errorf("subcommand is missing: use %s check or %s show", c.CommandPath(), c.CommandPath())}
 		},
 	}
 	config.AddCommand(
@@ -51,7 +51,7 @@ func ConfigCommand(prefix string, fresh func() Reading) *cobra.Command {
 			Long: "Reads the settings in the same way as the program and reports every error with line and column.\n" +
 				"The command starts nothing and does not affect a running program.",
 			Example: "  " + programOf(prefix) + " config check --config /etc/synapse/" + fileOf(prefix),
-		}, func(out io.Writer, _ []settings.Value) { fmt.Fprintln(out, "the settings are good") }),
+		}, func(out io.Writer, _ []settings.Value) { fmt.Fprintln(out, "settings are valid") }),
 		configVerb(prefix, fresh(), &cobra.Command{
 			Use: "show", Short: "show the effective settings and their sources",
 			Long: "Shows the effective settings in the form of a settings file, with the source of each value: the\n" +
@@ -140,7 +140,7 @@ func (r Reloading) again(arguments []string, before []settings.Value) []settings
 	}
 	now, err := r.Fresh().read(r.Prefix, arguments)
 	if err != nil {
-		r.Log("SIGHUP: the settings are wrong, and those before stay in force: %v", err)
+		r.Log("SIGHUP: settings are invalid, and the previous ones stay in effect: %v", err)
 		return before
 	}
 	changed := settings.Changed(before, now)
@@ -150,9 +150,9 @@ func (r Reloading) again(arguments []string, before []settings.Value) []settings
 	for _, v := range changed {
 		if change := r.Live[v.Name]; change != nil {
 			change(v.Text)
-			r.Log("SIGHUP: %s is %s now (%s)", v.Name, v.Text, v.From)
+			r.Log("SIGHUP: %s is now %s (%s)", v.Name, v.Text, v.From)
 		} else {
-			r.Log("SIGHUP: %s is %s now (%s), which counts from the next start", v.Name, v.Text, v.From)
+			r.Log("SIGHUP: %s is now %s (%s); restart to apply it", v.Name, v.Text, v.From)
 		}
 	}
 	return now

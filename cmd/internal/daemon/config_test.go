@@ -50,9 +50,9 @@ func settingsFile(t *testing.T, text string) string {
 func TestConfigCommands(t *testing.T) {
 	t.Setenv("X_DEBUG", "true")
 	for _, c := range []struct{ verb, text, out, err string }{
-		{"check", "gpus: 3\n", "the settings are good\n", ""},
-		{"check", "gpsu: 3\nstoer: x\n", "", `:1:1: gpsu: is not a setting; did you mean "gpus"?`},
-		{"check", "gpsu: 3\nstoer: x\n", "", `:2:1: stoer: is not a setting; did you mean "store"?`},
+		{"check", "gpus: 3\n", "settings are valid\n", ""},
+		{"check", "gpsu: 3\nstoer: x\n", "", `:1:1: gpsu: unknown setting; did you mean "gpus"?`},
+		{"check", "gpsu: 3\nstoer: x\n", "", `:2:1: stoer: unknown setting; did you mean "store"?`},
 		{"check", "gpus: -3\n", "", "--gpus must not be negative"},
 		{"show", "gpus: 3\nstore: postgres://a:secret@b/c\n", "debug: true", ""},
 		{"show", "gpus: 3\nstore: postgres://a:secret@b/c\n", "# X_DEBUG\n", ""},
@@ -94,10 +94,10 @@ func TestReloading(t *testing.T) {
 	defer end()
 	for _, c := range []struct{ text, want string }{
 		{"gpus: 1\n", "SIGHUP: no setting has changed"},
-		{"gpus: 1\ndebug: true\n", "SIGHUP: debug is true now (FILE:2)"},
-		{"gpus: 2\ndebug: true\n", "SIGHUP: gpus is 2 now (FILE:1), which counts from the next start"},
-		{"gpus: -1\n", "SIGHUP: the settings are wrong, and those before stay in force: --gpus must not be negative"},
-		{"debug: true\n", "SIGHUP: gpus is 1 now (default), which counts from the next start"},
+		{"gpus: 1\ndebug: true\n", "SIGHUP: debug is now true (FILE:2)"},
+		{"gpus: 2\ndebug: true\n", "SIGHUP: gpus is now 2 (FILE:1); restart to apply it"},
+		{"gpus: -1\n", "SIGHUP: settings are invalid, and the previous ones stay in effect: --gpus must not be negative"},
+		{"debug: true\n", "SIGHUP: gpus is now 1 (default); restart to apply it"},
 	} {
 		if err := os.WriteFile(path, []byte(c.text), 0o600); err != nil {
 			t.Fatal(err)

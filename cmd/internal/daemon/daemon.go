@@ -65,9 +65,9 @@ func commandOf(
 			return Usage{fmt.Errorf("unknown flag --%s: use --%s", old, now)}
 		}
 		if near := settings.MeantFlag(c.Flags(), err); near != "" {
-			return Usage{fmt.Errorf("%w\ndid you mean --%s? See %s --help", err, near, c.CommandPath())}
+			return Usage{fmt.Errorf("%w\ndid you mean --%s? Run `%s --help`", err, near, c.CommandPath())}
 		}
-		return Usage{fmt.Errorf("%w\nsee %s --help", err, c.CommandPath())}
+		return Usage{fmt.Errorf("%w\nrun `%s --help`", err, c.CommandPath())}
 	})
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		var err error

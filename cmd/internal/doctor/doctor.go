@@ -96,31 +96,31 @@ func Scheduler(ctx context.Context, address string, config *tls.Config, now func
 	defer cancel()
 	raw, err := (&net.Dialer{}).DialContext(ctx, "tcp", address)
 	if err != nil {
-		return []Finding{Fail(check, "is the scheduler there, does its --listen name an address that is reached from here, "+
-			"and does a packet filter stand between?", "%s is not reached: %v", address, err)}
+		return []Finding{Fail(check, "check that the scheduler is running, that its --listen address is reachable "+
+			"from here, and that no packet filter blocks it", "%s is not reachable: %v", address, err)}
 	}
 	raw.Close()
 	scheme, ask := asker(ctx, address, config)
 	got, err := ask("/healthz")
 	switch {
 	case errors.Is(err, http.ErrSchemeMismatch):
-		return []Finding{Fail(check, "leave --tls out, or start the scheduler with --tls",
-			"%s speaks plaintext, and TLS is expected", address)}
+		return []Finding{Fail(check, "omit --tls, or start the scheduler with --tls",
+			"%s uses plaintext, and TLS is expected", address)}
 	case err != nil && config == nil:
-		return []Finding{Fail(check, "it may speak TLS (give --tls), or something else listens there",
+		return []Finding{Fail(check, "add --tls if the scheduler uses TLS; otherwise check which program listens there",
 			"%s does not answer plain HTTP: %v", address, err)}
 	case err != nil:
-		return []Finding{Fail(check, "is it the scheduler of this cluster, and are both clocks right?",
-			"%s refuses, or cannot prove itself: %v", address, err)}
+		return []Finding{Fail(check, "check that it is the scheduler of this cluster, and that both clocks are correct",
+			"%s rejects the connection, or cannot prove its identity: %v", address, err)}
 	case got.StatusCode != http.StatusOK:
-		return []Finding{Fail(check, "what listens there may be something else, or an earlier version",
+		return []Finding{Fail(check, "check whether another program or an older version listens there",
 			"%s answers /healthz with %s", address, got.Status)}
 	}
-	all := []Finding{OK(check, "%s is reached (%s)", address, scheme)}
+	all := []Finding{OK(check, "%s is reachable (%s)", address, scheme)}
 	all = append(all, skew(got.Header.Get("Date"), now()))
 	if got, err := ask("/readyz"); err == nil && got.StatusCode != http.StatusOK {
-		all = append(all, Warn(check, "one of several that stands by says so too; else see its log",
-			"%s does not take jobs now", address))
+		all = append(all, Warn(check, "ignore this for a standby scheduler; otherwise read its log",
+			"%s does not accept jobs now", address))
 	}
 	return all
 }
@@ -178,15 +178,15 @@ func offset(date string, now time.Time) (time.Duration, error) {
 func skew(date string, now time.Time) Finding {
 	off, err := offset(date, now)
 	if err != nil {
-		return Warn("clock", "compare the clocks by hand", "the scheduler does not say what time it is")
+		return Warn("clock", "compare the clocks manually", "scheduler sends no time")
 	}
 	switch size := off.Abs(); {
 	case size >= harmful:
-		return Fail("clock", "set the clock, and let chrony or systemd-timesyncd keep it",
-			"this machine is %s from the scheduler's clock: certificates may count as over, or not begun", off)
+		return Fail("clock", "set the clock, and run chrony or systemd-timesyncd",
+			"clock differs by %s from the scheduler's: certificates may be rejected as expired or not yet valid", off)
 	case size >= noticed:
-		return Warn("clock", "let chrony or systemd-timesyncd keep the clock",
-			"this machine is %s from the scheduler's clock: times in logs do not match", off)
+		return Warn("clock", "run chrony or systemd-timesyncd",
+			"clock differs by %s from the scheduler's: times in logs do not match", off)
 	}
-	return OK("clock", "it agrees with the scheduler's")
+	return OK("clock", "clock agrees with the scheduler's")
 }

@@ -78,7 +78,7 @@ func (p *problems) entries(s Section, n *yaml.Node) {
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		name, value := n.Content[i], n.Content[i+1]
 		if line := first[name.Value]; line > 0 {
-			p.say(name, "%s.%s: is there twice: it is in line %d already", s.Name, name.Value, line)
+			p.say(name, "%s.%s: duplicate key: first set in line %d", s.Name, name.Value, line)
 			continue
 		}
 		first[name.Value] = name.Line
@@ -103,11 +103,11 @@ func (p *problems) mapping(n *yaml.Node, path string, keys []Key) {
 		k := find(keys, name.Value)
 		switch {
 		case name.Kind != yaml.ScalarNode:
-			p.say(name, "%s: is a key that is not text", path)
+			p.say(name, "%s: keys must be strings", path)
 		case first[name.Value] > 0:
-			p.say(name, "%s: is there twice: it is in line %d already", at, first[name.Value])
+			p.say(name, "%s: duplicate key: first set in line %d", at, first[name.Value])
 		case k == nil:
-			p.say(name, "%s: is not a setting; %s", at, p.meantKey(at, name.Value, namesOf(keys)))
+			p.say(name, "%s: unknown setting; %s", at, p.meantKey(at, name.Value, namesOf(keys)))
 		case k.Keys != nil:
 			p.mapping(value, at, k.Keys)
 		default:
@@ -125,7 +125,7 @@ func (p *problems) value(n *yaml.Node, path string, k *Key) {
 	case n.Kind != yaml.ScalarNode || n.Anchor != "" || n.Style&yaml.TaggedStyle != 0:
 		p.say(n, "%s: must be a plain value", path)
 	case n.Tag == "!!null":
-		p.say(n, "%s: is empty; give a value, or leave the key out", path)
+		p.say(n, "%s: is empty; give a value, or omit the key", path)
 	default:
 		p.from[path] = p.at(n)
 		if err := k.Set(n.Value); err != nil {
@@ -149,7 +149,7 @@ func (p *problems) list(n *yaml.Node, path string, k *Key) {
 		texts = append(texts, part.Value)
 	}
 	if len(texts) == 0 {
-		p.say(n, "%s: is empty; give a value, or leave the key out", path)
+		p.say(n, "%s: is empty; give a value, or omit the key", path)
 		return
 	}
 	p.from[path] = p.at(n)
@@ -190,7 +190,7 @@ func namesOf(keys []Key) []string {
 // CheckEntry refuses what is no name of an entry.
 func CheckEntry(name string) error {
 	if name == "" || len(name) > 63 || strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789-") != "" {
-		return errors.New("small letters, digits and dashes, at most 63")
+		return errors.New("must have lower-case letters, digits and dashes, at most 63")
 	}
 	return nil
 }

@@ -72,14 +72,14 @@ func applyFile(flags *pflag.FlagSet, path string, sections []Section, from Origi
 	}
 	p := &problems{file: path, from: from, program: program}
 	if root.Kind != yaml.MappingNode {
-		p.say(root, "must be keys and values, as in `listen: 127.0.0.1:9000`")
+		p.say(root, "must contain keys and values, such as `listen: 127.0.0.1:9000`")
 		return errors.Join(p.lines...)
 	}
 	first := map[string]int{}
 	for i := 0; i+1 < len(root.Content); i += 2 {
 		name, value := root.Content[i], root.Content[i+1]
 		if line := first[name.Value]; line > 0 {
-			p.say(name, "%s: is there twice: it is in line %d already", name.Value, line)
+			p.say(name, "%s: duplicate key: first set in line %d", name.Value, line)
 			continue
 		}
 		first[name.Value] = name.Line
@@ -106,7 +106,7 @@ func parse(path string) (*yaml.Node, error) {
 	case err != nil:
 		return nil, fmt.Errorf("%s: %w", path, err)
 	case len(document.Content) != 1:
-		return nil, fmt.Errorf("%s: must be keys and values, as in `listen: 127.0.0.1:9000`", path)
+		return nil, fmt.Errorf("%s: must contain keys and values, such as `listen: 127.0.0.1:9000`", path)
 	}
 	return document.Content[0], nil
 }
@@ -114,7 +114,7 @@ func parse(path string) (*yaml.Node, error) {
 // flag sets a flag by its key in the file, unless it is set already.
 func (p *problems) flag(flags *pflag.FlagSet, sections []Section, name, value *yaml.Node) {
 	if f := flags.Lookup(name.Value); f == nil || slices.Contains(unsettable, name.Value) {
-		p.say(name, "%s: is not a setting; %s", name.Value, p.meantKey(name.Value, name.Value, Names(flags, sections)))
+		p.say(name, "%s: unknown setting; %s", name.Value, p.meantKey(name.Value, name.Value, Names(flags, sections)))
 		return
 	}
 	text, err := scalar(value)

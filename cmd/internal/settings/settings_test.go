@@ -57,14 +57,14 @@ func TestOrder(t *testing.T) {
 func TestRefusals(t *testing.T) {
 	none := func(string) (string, bool) { return "", false }
 	for _, c := range []struct{ text, want string }{
-		{"lisen: x\n", `:1:1: lisen: is not a setting; did you mean "listen"?`},
-		{"xyzzy: x\n", ":1:1: xyzzy: is not a setting; known here: "},
-		{"listen: x\nlisten: y\n", ":2:1: listen: is there twice: it is in line 1 already"},
+		{"lisen: x\n", `:1:1: lisen: unknown setting; did you mean "listen"?`},
+		{"xyzzy: x\n", ":1:1: xyzzy: unknown setting; use "},
+		{"listen: x\nlisten: y\n", ":2:1: listen: duplicate key: first set in line 1"},
 		{"gpus: many\n", ":1:7: gpus: "},
-		{"- listen\n", ":1:1: must be keys and values"},
+		{"- listen\n", ":1:1: must contain keys and values"},
 		{"listen: {a: b}\n", ":1:9: listen: must be a plain value"},
-		{"config: other\n", ":1:1: config: is not a setting"},
-		{"lisen: x\ngpus: y\njion: z\n", `:3:1: jion: is not a setting; did you mean "join"?`}, // all are told
+		{"config: other\n", ":1:1: config: unknown setting"},
+		{"lisen: x\ngpus: y\njion: z\n", `:3:1: jion: unknown setting; did you mean "join"?`}, // all are told
 	} {
 		f := flags()
 		if err := f.Parse([]string{"--config", file(t, c.text)}); err != nil {

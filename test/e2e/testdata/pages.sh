@@ -136,7 +136,7 @@ seen() {
 				--data-dir "$lab/n$n" --gpus 8 --cpus 32 --memory 256Gi
 		done ;;
 	"docs/operate/tls.md:Access on the scheduler's host")
-		sudo synapse-cli whoami | grep -q "root, admin of cluster research, by the scheduler's socket on this machine" ;;
+		sudo synapse-cli whoami | grep -q "root, admin of cluster research, through the scheduler's socket on this host" ;;
 	"docs/operate/tls.md:From plaintext to TLS") cd .. ;;
 	"docs/operations.md:Backup and restore")
 		kill -0 "$synapse_scheduler" 2>/dev/null || synapse-scheduler --listen 10.0.0.7:9000 --tls keys/scheduler ;;
@@ -154,7 +154,7 @@ taken() {
 	docs/operate/install.md:hosts.yaml) # each machine has the package and a key
 		printf '#!/bin/sh\ncat >/dev/null; printf "%%s\\n" "version 1" systemd active enabled keyed settings\n' >reach && chmod 755 reach
 		synapse-cli deploy --hosts hosts.yaml --ssh ./reach --dry-run >hosts.txt
-		[[ $(grep -c ' to do: writes its settings$' hosts.txt) = 41 ]] ;;
+		[[ $(grep -c ' to do: writes settings$' hosts.txt) = 41 ]] ;;
 	docs/operate/oidc.md:oidc.yaml)
 		cp keys/admin/ca.pem /etc/synapse/issuer.pem
 		synapse-scheduler config check --oidc oidc.yaml --tls keys/scheduler ;;

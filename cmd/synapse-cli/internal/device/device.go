@@ -73,8 +73,8 @@ func (f Flow) Token(ctx context.Context) (t Tokens, err error) {
 		return t, err
 	}
 	if about.Device == "" || about.Tokens == "" {
-		return t, fmt.Errorf("the issuer %s lets nobody log in by another device; get a token of it in another way, and "+
-			"give it by --token-file", f.Issuer)
+		return t, fmt.Errorf("issuer %s does not support login from another device; get a token from it in another "+
+			"way and pass it with --token-file", f.Issuer)
 	}
 	var b begun
 	status, err := post(ctx, client, about.Device, url.Values{"client_id": {f.Client}, "scope": {f.Scope}}, &b)
@@ -82,7 +82,7 @@ func (f Flow) Token(ctx context.Context) (t Tokens, err error) {
 	case err != nil:
 		return t, err
 	case status != http.StatusOK || b.Device == "" || b.Code == "" || b.At == "":
-		return t, fmt.Errorf("the issuer %s does not let %s log in: %s", f.Issuer, f.Client, b.refusal)
+		return t, fmt.Errorf("issuer %s rejected the login of %s: %s", f.Issuer, f.Client, b.refusal)
 	}
 	at := b.At
 	if b.Whole != "" {
@@ -115,17 +115,17 @@ func (f Flow) await(ctx context.Context, client *http.Client, at string, b begun
 		case status == http.StatusOK && a.Token != "":
 			return Tokens{a.Token, a.Refresh}, nil
 		case status == http.StatusOK:
-			return t, errors.New("the issuer answered without an id_token: the scope must have openid in it")
+			return t, errors.New("issuer sent no id_token: add openid to --scope")
 		case a.Error == "authorization_pending":
 		case a.Error == "slow_down":
 			every += usualPause
 		case a.Error == "expired_token":
 			left = 0
 		default:
-			return t, fmt.Errorf("the issuer refused: %s", a.refusal)
+			return t, fmt.Errorf("issuer rejected the login: %s", a.refusal)
 		}
 	}
-	return t, errors.New("nobody logged in in time")
+	return t, errors.New("login not completed in time")
 }
 
 // ask reads how an issuer describes itself, with the client for further questions.
@@ -134,7 +134,7 @@ func ask(ctx context.Context, issuer string) (*http.Client, described.Descriptio
 	client.Timeout = asksFor
 	about, err := described.Ask(ctx, client, issuer)
 	if err != nil {
-		err = fmt.Errorf("the issuer cannot be asked: %w", err)
+		err = fmt.Errorf("issuer not reachable: %w", err)
 	}
 	return client, about, err
 }

@@ -104,8 +104,8 @@ func TestToken(t *testing.T) {
 // TestNoToken: whoever is refused, too late or wrong is told so, and asks no longer.
 func TestNoToken(t *testing.T) {
 	for answer, words := range map[string]string{
-		"access_denied": "the issuer refused: access_denied so it is", "expired_token": "nobody logged in in time",
-		"authorization_pending": "nobody logged in in time", "nothing": "without an id_token",
+		"access_denied": "issuer rejected the login: access_denied so it is", "expired_token": "login not completed in time",
+		"authorization_pending": "login not completed in time", "nothing": "issuer sent no id_token",
 	} {
 		s := newStage(t, answer)
 		if _, err := s.login(); err == nil || !strings.Contains(err.Error(), words) {
@@ -117,7 +117,7 @@ func TestNoToken(t *testing.T) {
 	}
 	s := newStage(t)
 	s.begins = map[string]any{"error": "invalid_client"}
-	if _, err := s.login(); err == nil || !strings.Contains(err.Error(), "does not let synapse log in: invalid_client") {
+	if _, err := s.login(); err == nil || !strings.Contains(err.Error(), "rejected the login of synapse: invalid_client") {
 		t.Errorf("another program: %v", err)
 	}
 	if _, err := (Flow{Issuer: "http://id.example.org", Client: "synapse"}).Token(t.Context()); err == nil {
@@ -127,7 +127,7 @@ func TestNoToken(t *testing.T) {
 	s.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		_ = json.NewEncoder(w).Encode(map[string]any{"issuer": s.URL})
 	})
-	if _, err := s.login(); err == nil || !strings.Contains(err.Error(), "by --token-file") {
+	if _, err := s.login(); err == nil || !strings.Contains(err.Error(), "with --token-file") {
 		t.Errorf("without such a login: %v", err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())

@@ -20,7 +20,7 @@ import (
 type Session struct{ Issuer, Client, Refresh string }
 
 // ErrOver is why an issuer gives no further token: somebody has to log in again.
-var ErrOver = errors.New("the login at the issuer is over")
+var ErrOver = errors.New("login at the issuer has expired")
 
 // Renew asks for the next token. With it an issuer may give another refresh token, and take the one before no more. An
 // error that is not ErrOver may pass.
@@ -39,9 +39,9 @@ func (s Session) Renew(ctx context.Context) (Tokens, error) {
 	case status == http.StatusOK && a.Token != "":
 		return Tokens{a.Token, cmp.Or(a.Refresh, s.Refresh)}, nil
 	case status == http.StatusOK:
-		return Tokens{}, fmt.Errorf("%w: it renews no id_token", ErrOver)
+		return Tokens{}, fmt.Errorf("%w: issuer sent no new id_token", ErrOver)
 	case status == http.StatusTooManyRequests, a.Error == "", a.Error == "temporarily_unavailable", a.Error == "slow_down":
-		return Tokens{}, fmt.Errorf("the issuer does not renew the token now: %d %s", status, s.without(a.refusal))
+		return Tokens{}, fmt.Errorf("issuer cannot renew the token now: %d %s", status, s.without(a.refusal))
 	}
 	return Tokens{}, fmt.Errorf("%w: %s", ErrOver, s.without(a.refusal))
 }
@@ -53,14 +53,14 @@ func (s Session) Revoke(ctx context.Context) error {
 		return err
 	}
 	if about.Revocations == "" {
-		return errors.New("the issuer has no place for that")
+		return errors.New("issuer has no revocation endpoint")
 	}
 	var refused refusal
 	status, err := post(ctx, client, about.Revocations, url.Values{
 		"token": {s.Refresh}, "token_type_hint": {"refresh_token"}, "client_id": {s.Client},
 	}, &refused)
 	if err == nil && status != http.StatusOK {
-		err = fmt.Errorf("the issuer refused: %s", s.without(refused))
+		err = fmt.Errorf("issuer rejected the request: %s", s.without(refused))
 	}
 	return err
 }

@@ -98,11 +98,11 @@ func Start(ctx context.Context, o Options) (*Cluster, error) {
 	case err != nil:
 		return c, err
 	case n > 0 && o.Output != nil:
-		fmt.Fprintf(o.Output, "ended %d processes that the last cluster in %s left behind when it was killed\n", n,
+		fmt.Fprintf(o.Output, "ended %d processes left by the last cluster in %s, which was killed\n", n,
 			messages.OneLine(o.Dir))
 	}
 	if err := c.makeKeys(); err != nil {
-		return c, fmt.Errorf("the cluster's keys: %w", err)
+		return c, fmt.Errorf("cluster keys: %w", err)
 	}
 	if err := c.startScheduler(ctx); err != nil {
 		return c, err
@@ -145,7 +145,7 @@ func (c *Cluster) startScheduler(ctx context.Context) error {
 		case <-scheduler.exited:
 			return died(scheduler)
 		case <-ctx.Done():
-			return fmt.Errorf("the scheduler does not listen: %w", ctx.Err())
+			return fmt.Errorf("scheduler does not listen: %w", ctx.Err())
 		case <-time.After(10 * time.Millisecond):
 		}
 	}
@@ -180,7 +180,7 @@ func (c *Cluster) startNodes() error {
 		}
 		if !c.o.Insecure {
 			if err := c.certify(identity.RoleNode, name, name); err != nil {
-				return fmt.Errorf("the keys of %s: %w", name, err)
+				return fmt.Errorf("keys of %s: %w", name, err)
 			}
 		}
 		args = slices.Concat(args, c.secure(name), hide)
@@ -360,5 +360,5 @@ func (c *Cluster) sweep(now <-chan struct{}) error {
 		}
 		time.Sleep(pause)
 	}
-	return fmt.Errorf("%d processes that the nodes started would not end", len(descendants()))
+	return fmt.Errorf("%d processes started by the nodes did not end", len(descendants()))
 }

@@ -20,7 +20,7 @@ import (
 // touched.
 
 // ErrInUse says that a cluster runs in the directory.
-var ErrInUse = errors.New("a cluster runs here already; end it, or take another --data-dir")
+var ErrInUse = errors.New("a cluster is already running here; end it, or use another --data-dir")
 
 // lock keeps a directory for one cluster. The kernel gives it back when its
 // process ends, however that happens.

@@ -54,9 +54,9 @@ func (p *problems) pairs(n *yaml.Node, what string, known ...string) (keys, valu
 		again := func(k *yaml.Node) bool { return k.Value == key.Value }
 		switch {
 		case slices.ContainsFunc(keys, again):
-			p.say(key, "%s: %s is there twice", what, key.Value)
+			p.say(key, "%s: duplicate key %s", what, key.Value)
 		case known != nil && !slices.Contains(known, key.Value):
-			p.say(key, "%s: %s is not known; %s", what, key.Value, spelling.Meant(key.Value, known))
+			p.say(key, "%s: unknown key %s; %s", what, key.Value, spelling.Meant(key.Value, known))
 		default:
 			keys, values = append(keys, key), append(values, n.Content[i+1])
 		}
@@ -91,13 +91,13 @@ func ReadHosts(file string, text []byte) ([]Host, error) {
 		}
 	}
 	if len(hosts) == 0 && len(p.all) == 0 {
-		return nil, fmt.Errorf("%s: no machine is in it; write `machines:` and below it `  n1: {ssh: root@10.0.0.11}`",
+		return nil, fmt.Errorf("%s: no node is listed; add `machines:` and below it `  n1: {ssh: root@10.0.0.11}`",
 			file)
 	}
 	seen := map[string]bool{}
 	for _, h := range hosts {
 		if seen[h.Name] {
-			p.all = append(p.all, fmt.Errorf("%s: machine %s is there twice", file, h.Name))
+			p.all = append(p.all, fmt.Errorf("%s: duplicate node %s", file, h.Name))
 		}
 		seen[h.Name] = true
 	}
@@ -108,7 +108,7 @@ func ReadHosts(file string, text []byte) ([]Host, error) {
 func (p *problems) hosts(key, value, common *yaml.Node) (all []Host) {
 	names, err := slurm.Hostnames(key.Value)
 	if err != nil {
-		p.say(key, "machines: %q is neither a name nor a list as n[1-3,7]", key.Value)
+		p.say(key, "machines: %q is neither a node name nor a list such as n[1-3,7]", key.Value)
 		return nil
 	}
 	ssh, own := theName, (*yaml.Node)(nil)
@@ -120,9 +120,9 @@ func (p *problems) hosts(key, value, common *yaml.Node) (all []Host) {
 				own = values[i]
 				p.settings(own)
 			case values[i].Kind != yaml.ScalarNode || values[i].Value == "" || strings.HasPrefix(values[i].Value, "-"):
-				p.say(values[i], "machine %s: ssh must be what ssh is told, as root@10.0.0.11", key.Value)
+				p.say(values[i], "machine %s: ssh must be an ssh destination, such as root@10.0.0.11", key.Value)
 			case len(names) > 1 && !strings.Contains(values[i].Value, theName):
-				p.say(values[i], "machine %s: ssh is the same for all of them; write %s where each one's name goes",
+				p.say(values[i], "machine %s: ssh is the same for all nodes of the list; write %s for the node's name",
 					key.Value, theName)
 			default:
 				ssh = values[i].Value
@@ -141,9 +141,9 @@ func (p *problems) settings(n *yaml.Node) {
 	for _, key := range keys {
 		switch key.Value {
 		case "id":
-			p.say(key, "settings: id is the machine's name, which stands below `machines`")
+			p.say(key, "settings: id is not allowed; write the node's name below `machines`")
 		case "token":
-			p.say(key, "settings: token is made by deploy, with --by")
+			p.say(key, "settings: token is not allowed; deploy creates tokens with --by")
 		}
 	}
 }
@@ -205,7 +205,7 @@ func (h Host) File(token bool) ([]byte, error) {
 	all.Content = append(all.Content, h.settings.Content...)
 	body, err := yaml.Marshal(all)
 	if err != nil {
-		return nil, fmt.Errorf("the settings of %s: %w", h.Name, err)
+		return nil, fmt.Errorf("settings of %s: %w", h.Name, err)
 	}
 	return fmt.Appendf(nil, "%s%s%x.\n%s", writtenBy, sumIs, sha256.Sum256(body), body), nil
 }

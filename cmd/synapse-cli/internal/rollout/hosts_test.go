@@ -45,25 +45,25 @@ machines:
 // TestHostsRefused: what is wrong with a file is told by its line, all of it at once.
 func TestHostsRefused(t *testing.T) {
 	for text, want := range map[string]string{
-		"":                                      "no machine is in it",
-		"machines: {}":                          "no machine is in it",
+		"":                                      "no node is listed",
+		"machines: {}":                          "no node is listed",
 		"- n1":                                  "line 1: the file: must be keys and values",
-		"machine: {n1: }":                       `the file: machine is not known; did you mean "machines"?`,
-		"machines: {n1: {shs: x}}":              "machine n1: shs is not known",
-		"machines: {n1: , n1: }":                "machines: n1 is there twice",
-		"machines: {\"n[1-2]\": , n2: }":        "machine n2 is there twice",
-		"machines: {\"n[2-1]\": }":              `"n[2-1]" is neither a name nor a list`,
-		"machines: {\"n[1-2]\": {ssh: root@x}}": "ssh is the same for all of them; write {name}",
-		"machines: {n1: {ssh: -oProxyCommand=x}}":                   "ssh must be what ssh is told",
+		"machine: {n1: }":                       `the file: unknown key machine; did you mean "machines"?`,
+		"machines: {n1: {shs: x}}":              "machine n1: unknown key shs",
+		"machines: {n1: , n1: }":                "machines: duplicate key n1",
+		"machines: {\"n[1-2]\": , n2: }":        "duplicate node n2",
+		"machines: {\"n[2-1]\": }":              `"n[2-1]" is neither a node name nor a list`,
+		"machines: {\"n[1-2]\": {ssh: root@x}}": "ssh is the same for all nodes of the list; write {name}",
+		"machines: {n1: {ssh: -oProxyCommand=x}}":                   "ssh must be an ssh destination",
 		"machines: {n1: {settings: [a]}}":                           "settings: must be keys and values",
-		"settings: {id: x}\nmachines: {n1: {settings: {token: y}}}": "line 1: settings: id is the machine's name",
+		"settings: {id: x}\nmachines: {n1: {settings: {token: y}}}": "line 1: settings: id is not allowed",
 	} {
 		if _, err := ReadHosts("f", []byte(text)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want %q", text, err, want)
 		}
 	}
 	_, err := ReadHosts("f", []byte("settings: {id: x}\nmachines: {n1: {settings: {token: y}}}"))
-	if err == nil || !strings.Contains(err.Error(), "line 2: settings: token is made by deploy") {
+	if err == nil || !strings.Contains(err.Error(), "line 2: settings: token is not allowed") {
 		t.Errorf("the second of two is not told: %v", err)
 	}
 }
@@ -102,25 +102,25 @@ func TestPlan(t *testing.T) {
 		change func(*Found, *Plan)
 		want   string
 	}{
-		{"as it should be", func(*Found, *Plan) {}, "is as it should be"},
+		{"as it should be", func(*Found, *Plan) {}, "up to date"},
 		{"new", func(f *Found, _ *Plan) { *f = Found{Arch: f.Arch, Kind: f.Kind, Systemd: true} },
-			"installs 2, writes its settings, joins by a token"},
-		{"older", func(f *Found, _ *Plan) { f.Version = "1" }, "replaces 1 by 2"},
-		{"no package is wanted", func(f *Found, p *Plan) { f.Version, p.Packages = "1", nil }, "is as it should be"},
-		{"no package is there", func(f *Found, p *Plan) { f.Version, p.Packages = "", nil }, "it has no package of Synapse"},
-		{"stopped", func(f *Found, _ *Plan) { f.Active = false }, "starts its agent"},
-		{"not enabled", func(f *Found, _ *Plan) { f.Enabled = false }, "starts its agent"},
+			"installs 2, writes settings, joins with a token"},
+		{"older", func(f *Found, _ *Plan) { f.Version = "1" }, "replaces 1 with 2"},
+		{"no package is wanted", func(f *Found, p *Plan) { f.Version, p.Packages = "1", nil }, "up to date"},
+		{"no package is there", func(f *Found, p *Plan) { f.Version, p.Packages = "", nil }, "Synapse is not installed"},
+		{"stopped", func(f *Found, _ *Plan) { f.Active = false }, "starts the agent"},
+		{"not enabled", func(f *Found, _ *Plan) { f.Enabled = false }, "starts the agent"},
 		{"by hand", func(f *Found, _ *Plan) { f.Settings = []byte("join: x\n") },
-			"somebody wrote its /etc/synapse/node.yaml"},
+			"/etc/synapse/node.yaml was edited on the node"},
 		{"by hand, and overwritten", func(f *Found, p *Plan) { f.Settings, p.Overwrite = []byte("join: x\n"), true },
-			"writes its settings"},
-		{"no key", func(f *Found, p *Plan) { f.Keyed, p.MayInvite = false, false }, "--by names the folder"},
-		{"plaintext", func(f *Found, p *Plan) { f.Keyed, p.Token = false, false }, "writes its settings"},
+			"writes settings"},
+		{"no key", func(f *Found, p *Plan) { f.Keyed, p.MayInvite = false, false }, "add --by with the scheduler's folder"},
+		{"plaintext", func(f *Found, p *Plan) { f.Keyed, p.Token = false, false }, "writes settings"},
 		{"a key, and a run that knows of none", func(_ *Found, p *Plan) { p.Token, p.MayInvite = false, false },
-			"is as it should be"},
-		{"another kind", func(f *Found, _ *Plan) { f.Kind = "rpm" }, "none of the packages is a .rpm for x86_64"},
-		{"another processor", func(f *Found, _ *Plan) { f.Arch = "aarch64" }, "none of the packages is a .deb for aarch64"},
-		{"no systemd", func(f *Found, _ *Plan) { f.Systemd = false }, "it has no systemd"},
+			"up to date"},
+		{"another kind", func(f *Found, _ *Plan) { f.Kind = "rpm" }, "no package is a .rpm for x86_64"},
+		{"another processor", func(f *Found, _ *Plan) { f.Arch = "aarch64" }, "no package is a .deb for aarch64"},
+		{"no systemd", func(f *Found, _ *Plan) { f.Systemd = false }, "node has no systemd"},
 	} {
 		f, p := as, Plan{Packages: []Package{deb}, Token: true, MayInvite: true}
 		c.change(&f, &p)

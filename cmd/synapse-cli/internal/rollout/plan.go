@@ -54,7 +54,7 @@ func named(base string) (Package, error) {
 		p.Kind, parts = "rpm", rpmName.FindStringSubmatch(base)
 	}
 	if parts == nil {
-		return p, fmt.Errorf("%s: is not named as `make dist` names packages: synapse_VERSION_amd64.deb, "+
+		return p, fmt.Errorf("%s: not a package name of `make dist`, such as synapse_VERSION_amd64.deb or "+
 			"synapse-VERSION-1.x86_64.rpm", base)
 	}
 	p.Version, p.Arch = parts[1], kernels[parts[2]]
@@ -92,13 +92,13 @@ func (w Work) String() string {
 	case w.Package != nil && w.From == "":
 		parts = append(parts, "installs "+w.Package.Version)
 	case w.Package != nil:
-		parts = append(parts, "replaces "+w.From+" by "+w.Package.Version)
+		parts = append(parts, "replaces "+w.From+" with "+w.Package.Version)
 	}
-	add(w.Settings != nil, "writes its settings")
-	add(w.Invite, "joins by a token")
-	add(w.Start && w.Package == nil && w.Settings == nil && !w.Invite, "starts its agent")
+	add(w.Settings != nil, "writes settings")
+	add(w.Invite, "joins with a token")
+	add(w.Start && w.Package == nil && w.Settings == nil && !w.Invite, "starts the agent")
 	if parts == nil {
-		return "is as it should be"
+		return "up to date"
 	}
 	return strings.Join(parts, ", ")
 }
@@ -106,7 +106,7 @@ func (w Work) String() string {
 // For is what is to be done on a machine, or why nothing can be.
 func (p *Plan) For(h Host, f Found) (w Work, err error) {
 	if !f.Systemd {
-		return w, fmt.Errorf("it has no systemd, and the agent is run by its unit")
+		return w, fmt.Errorf("node has no systemd, which runs the agent")
 	}
 	if w.Package, err = p.packageFor(f); err != nil {
 		return w, err
@@ -114,7 +114,7 @@ func (p *Plan) For(h Host, f Found) (w Work, err error) {
 	w.From = f.Version
 	w.Invite = p.Token && !f.Keyed
 	if w.Invite && !p.MayInvite {
-		return w, fmt.Errorf("it has no key yet: --by names the folder of the scheduler, which makes its token")
+		return w, fmt.Errorf("node has no key yet: add --by with the scheduler's folder to create a token")
 	}
 	// One that has a key keeps the line by which it got it, whatever this run knows of the cluster.
 	want, err := h.File(p.Token || f.Keyed)
@@ -123,8 +123,8 @@ func (p *Plan) For(h Host, f Found) (w Work, err error) {
 	}
 	if !bytes.Equal(f.Settings, want) {
 		if !ours(f.Settings) && !p.Overwrite {
-			return w, fmt.Errorf("somebody wrote its %s: take that up into the file of machines, and deploy with --overwrite "+
-				"(it is kept as node.yaml.before)", SettingsFile)
+			return w, fmt.Errorf("%s was edited on the node: copy the changes to the file of --hosts, and deploy "+
+				"with --overwrite (the old file stays as node.yaml.before)", SettingsFile)
 		}
 		w.Settings = want
 	}
@@ -136,16 +136,16 @@ func (p *Plan) For(h Host, f Found) (w Work, err error) {
 func (p *Plan) packageFor(f Found) (*Package, error) {
 	if len(p.Packages) == 0 {
 		if f.Version == "" {
-			return nil, fmt.Errorf("it has no package of Synapse: --package names what to install")
+			return nil, fmt.Errorf("Synapse is not installed: add --package")
 		}
 		return nil, nil
 	}
 	i := slices.IndexFunc(p.Packages, func(c Package) bool { return c.Arch == f.Arch && c.Kind == f.Kind })
 	switch {
 	case f.Kind == "":
-		return nil, fmt.Errorf("it has neither dpkg nor rpm")
+		return nil, fmt.Errorf("node has neither dpkg nor rpm")
 	case i < 0:
-		return nil, fmt.Errorf("none of the packages is a .%s for %s", f.Kind, f.Arch)
+		return nil, fmt.Errorf("no package is a .%s for %s", f.Kind, f.Arch)
 	case p.Packages[i].Version == f.Version:
 		return nil, nil
 	}

@@ -46,7 +46,7 @@ type Reach struct {
 func NewReach(ssh string) (*Reach, error) {
 	words := strings.Fields(ssh)
 	if len(words) == 0 {
-		return nil, errors.New("is empty; leave it out, or say what goes before the destination, as in \"ssh -i key\"")
+		return nil, errors.New("is empty; omit it, or write the command before the destination, such as \"ssh -i key\"")
 	}
 	if base := strings.TrimSuffix(filepath.Base(words[0]), ".exe"); base == "ssh" {
 		// Many run at a time, so none may ask anything. What the user says comes first, and of two that counts with ssh.
@@ -164,7 +164,7 @@ func parseFound(said string) (f Found, err error) {
 			return f, nil
 		}
 		if !more {
-			return f, errors.New("what it says of itself breaks off")
+			return f, errors.New("node inventory is incomplete")
 		}
 		said = rest
 	}
@@ -193,7 +193,7 @@ func (r *Reach) Apply(ctx context.Context, h Host, w Work) (string, error) {
 	}
 	version, ok := strings.CutPrefix(lastLines(said, 1), "version ")
 	if !ok {
-		return "", errors.New("what it says of itself breaks off")
+		return "", errors.New("node inventory is incomplete")
 	}
 	return version, nil
 }

@@ -42,9 +42,9 @@ func (s State) fit(before State) bool {
 func (s State) words() string {
 	switch {
 	case !s.Known:
-		return "the cluster does not know it"
+		return "unknown to the cluster"
 	case !s.Up && s.Closed == "":
-		return "it is not up"
+		return "not up"
 	case s.Closed != "":
 		return s.Closed
 	}
@@ -64,7 +64,7 @@ const (
 	NotBegun
 )
 
-var endWords = [...]string{"unchanged", "deployed", "no better", "refused", "worse", "not begun"}
+var endWords = [...]string{"unchanged", "deployed", "no better", "refused", "worse", "not started"}
 
 func (e End) String() string { return endWords[e] }
 
@@ -150,7 +150,7 @@ func (r *Rollout) survey(ctx, begin context.Context, all []Outcome) (errands []e
 		switch work := every[t.at].work; {
 		case err != nil:
 			out.End, out.Why = Refused, err.Error()
-			r.Tell(h, "left out: "+out.Why)
+			r.Tell(h, "skipped: "+out.Why)
 		case work.none() && !r.Dry:
 			*out = r.standing(ctx, h)
 		case work.none():
@@ -175,7 +175,7 @@ func (r *Rollout) standing(ctx context.Context, h Host) Outcome {
 		if err != nil {
 			why = err.Error()
 		}
-		r.Tell(h, "there is nothing to do, but: "+why)
+		r.Tell(h, "up to date, but: "+why)
 		return Outcome{h, NoBetter, why}
 	}
 	return Outcome{h, Unchanged, s.words()}
@@ -220,7 +220,7 @@ func (r *Rollout) late(h Host, stop func(), before, now State, after time.Durati
 	case err != nil:
 		why = err.Error()
 	case now.Up && now.GPUs < before.GPUs:
-		why = fmt.Sprintf("it had %d GPUs and has %d", before.GPUs, now.GPUs)
+		why = fmt.Sprintf("node had %d GPUs and has %d", before.GPUs, now.GPUs)
 	}
 	out := before.since(h, why, stop)
 	r.Tell(h, fmt.Sprintf("%s after %s: %s", out.End, after.Round(time.Second), why))

@@ -116,7 +116,7 @@ func TestCanary(t *testing.T) {
 	m = newMade(eight...)
 	m.fails["n1"] = errors.New("dpkg: no space left")
 	said := rolled(t, m, nil)
-	if !strings.HasPrefix(said, "n1 worse: dpkg: no space left\nn2 not begun: \n") || len(m.applied) != 1 {
+	if !strings.HasPrefix(said, "n1 worse: dpkg: no space left\nn2 not started: \n") || len(m.applied) != 1 {
 		t.Errorf("%v\n%s", m.applied, said)
 	}
 }
@@ -124,11 +124,11 @@ func TestCanary(t *testing.T) {
 // TestStops: after the first machine that is worse nobody is begun, and who is under way comes to the end.
 func TestStops(t *testing.T) {
 	for name, after := range map[string]State{
-		"it had 8 GPUs and has 7":      {Known: true, Up: true, GPUs: 7, Version: "2"},
-		"quarantined: it claims 9":     {Known: true, Up: true, GPUs: 8, Version: "2", Closed: "quarantined: it claims 9"},
-		"it is not up":                 {Known: true, Version: "2"},
-		"up, 8 GPUs, agent 1":          fitMachine, // the agent of before still runs
-		"the cluster does not know it": {},
+		"node had 8 GPUs and has 7": {Known: true, Up: true, GPUs: 7, Version: "2"},
+		"quarantined: it claims 9":  {Known: true, Up: true, GPUs: 8, Version: "2", Closed: "quarantined: it claims 9"},
+		"not up":                    {Known: true, Version: "2"},
+		"up, 8 GPUs, agent 1":       fitMachine, // the agent of before still runs
+		"unknown to the cluster":    {},
 	} {
 		m, begun, told := newMade(eight...), make(chan struct{}), make(chan struct{})
 		m.after["n3"] = after
@@ -152,7 +152,8 @@ func TestStops(t *testing.T) {
 		if !strings.Contains(said, "n3 worse: "+name+"\nn4 deployed: ") || !strings.HasPrefix(said, "n1 deployed: ") {
 			t.Errorf("%s: %s", name, said)
 		}
-		if begun := len(m.applied); begun > 5 || !strings.HasSuffix(said, "n6 not begun: \nn7 not begun: \nn8 not begun: ") {
+		if begun := len(m.applied); begun > 5 || !strings.HasSuffix(said,
+			"n6 not started: \nn7 not started: \nn8 not started: ") {
 			t.Errorf("%s: %v\n%s", name, m.applied, said)
 		}
 	}
@@ -188,14 +189,14 @@ func TestAsItShouldBe(t *testing.T) {
 	m.found["n4"] = Found{Systemd: true, Kind: "rpm", Arch: "x86_64"}
 	said := rolled(t, m, nil)
 	want := "n1 unchanged: up, 8 GPUs, agent 1\nn2 no better: dead\nn3 refused: ssh: no route to host\n" +
-		"n4 refused: none of the packages is a .rpm for x86_64\nn5 deployed: "
+		"n4 refused: no package is a .rpm for x86_64\nn5 deployed: "
 	if !strings.HasPrefix(said, want) || m.applied[0] != "n5" || len(m.applied) != 4 {
 		t.Errorf("%v\n%s", m.applied, said)
 	}
 	m.applied = nil
 	said = rolled(t, m, func(r *Rollout) { r.Dry = true })
-	if m.applied != nil || !strings.Contains(said, "n5 not begun: replaces 1 by 2, writes its settings") ||
-		!strings.HasPrefix(said, "n1 unchanged: is as it should be\n") {
+	if m.applied != nil || !strings.Contains(said, "n5 not started: replaces 1 with 2, writes settings") ||
+		!strings.HasPrefix(said, "n1 unchanged: up to date\n") {
 		t.Errorf("%v\n%s", m.applied, said)
 	}
 }

@@ -64,8 +64,9 @@ func Held(ctx context.Context, c *client.Client, id string, rank int) (*client.E
 			return line, nil
 		}
 		if end := out.GetEnd(); end != nil {
-			err = &exit.Failure{Code: exit.NotRun, Text: fmt.Sprintf("rank %d has no keeper: ", rank) + cmp.Or(end.GetText(),
-				"its /bin/sh failed")}
+			err = &exit.Failure{Code: exit.NotRun, Text: fmt.Sprintf("rank %d: task not started: ", rank) +
+				cmp.Or(end.GetText(),
+					"/bin/sh failed")}
 		}
 	}
 	return nil, err
@@ -93,11 +94,11 @@ func Hear(run *client.ExecSession, to *Heard) error {
 		out, err := run.Receive()
 		if err != nil {
 			if errors.Is(err, io.EOF) {
-				err = &client.Error{Code: messages.Code_CODE_UNAVAILABLE, Text: "the scheduler has gone"}
+				err = &client.Error{Code: messages.Code_CODE_UNAVAILABLE, Text: "scheduler not reachable"}
 			}
 			text, hint := exit.Words(err)
 			return &exit.Failure{Code: exit.Unavailable, Hint: hint,
-				Text: "the connection was lost, and the process is being ended: " + text}
+				Text: "connection lost, process is being ended: " + text}
 		}
 		if _, err := to.Out.Write(out.GetStdout()); err != nil {
 			return err

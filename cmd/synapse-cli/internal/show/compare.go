@@ -43,7 +43,7 @@ func Compare(w io.Writer, s Style, a, b []*record.Result) error {
 		}
 	}
 	if len(rows) == 0 {
-		return fmt.Errorf("no policy is in both of them")
+		return fmt.Errorf("no policy occurs in both replays")
 	}
 	if s.Format != "" {
 		return Object(w, s.Format, map[string]any{"apiVersion": "synapse/v1", "kind": "Comparison", "figures": rows})

@@ -141,7 +141,7 @@ func DescribeJob(w io.Writer, s Style, status *messages.JobStatus, attempts []*m
 	p.line("Never on", strings.Join(spec.GetExclude(), ", "))
 	describeProcess(&p, spec)
 	if j.GetWithheld() {
-		p.line("Not shown", "env, command and script, which are for its owner and admins")
+		p.line("Not shown", "env, command and script (visible to the owner and admins)")
 	}
 	p.line("Owner", r.Whose())
 	if r.GetGivenTo() != "" {
@@ -163,7 +163,7 @@ func DescribeJob(w io.Writer, s Style, status *messages.JobStatus, attempts []*m
 	p.line("Time limit", lasts)
 	p.line("Warned", warned(j))
 	if spec.GetNotPreemptible() {
-		p.line("Preemptible", "no: it runs only within the quota of its queue")
+		p.line("Preemptible", "no: uses only the quota of its queue")
 	}
 	p.line("Checkpoint", limit(spec.GetCheckpointMs()))
 	p.line("Stops", victims(r.GetPromise().GetVictims()))
@@ -224,9 +224,9 @@ func userOf(r *messages.JobRecord) string {
 	case r.GetUid() != 0 && user != "":
 		return fmt.Sprintf("%s of its containers, uid %d, the job's own, in the machines' directories", user, r.GetUid())
 	case r.GetUid() != 0:
-		return fmt.Sprintf("uid %d, the job's own", r.GetUid())
+		return fmt.Sprintf("uid %d, used only by this job", r.GetUid())
 	case r.GetUidToCome() && user == "":
-		return "a uid of the job's own, given when the job first starts"
+		return "a uid used only by this job, assigned at its first start"
 	}
 	return r.GetSpec().GetUser()
 }
@@ -380,7 +380,7 @@ func topology(spec *messages.JobSpec) string {
 	if t.GetPreferred() != "" {
 		part := "best within one " + t.GetPreferred()
 		if ms := t.GetPatienceMs(); ms > 0 {
-			part += ", worth waiting " + jobfile.FormatDuration(ms)
+			part += ", waits up to " + jobfile.FormatDuration(ms) + " for it"
 		}
 		parts = append(parts, part)
 	}
@@ -394,10 +394,10 @@ func runs(r *messages.JobRecord) string {
 			counted(int(r.GetSpec().GetRestart().GetLimit()), "restart"))
 	}
 	if r.GetInfraRestarts() > 0 {
-		s += fmt.Sprintf(", %d ended by what is not the job's fault", r.GetInfraRestarts())
+		s += fmt.Sprintf(", %d ended for reasons outside the job", r.GetInfraRestarts())
 	}
 	if n := r.GetPreemptions(); n > 0 {
-		s += fmt.Sprintf(", %d stopped for other jobs", n)
+		s += fmt.Sprintf(", %d preempted", n)
 	}
 	return s
 }

@@ -72,25 +72,26 @@ func (n node) why() string {
 		}
 	}
 	if r.GetClosing() != nil {
-		parts = append(parts, "closes at "+ahead(r.GetClosesUnixMs(), n.now)+", by "+messages.Doing(r.GetClosing()))
+		parts = append(parts, "becomes unschedulable at "+ahead(r.GetClosesUnixMs(), n.now)+", by "+
+			messages.Doing(r.GetClosing()))
 	}
 	if left := r.GetDrainDeadlineUnixMs() - n.now; n.state() == "draining" && n.now > 0 && left > 0 {
-		parts = append(parts, "what runs there is moved in "+messages.Span(left))
+		parts = append(parts, "running gangs move in "+messages.Span(left))
 	}
 	if t := n.GetLedger().GetTrouble(); t != "" && !strings.Contains(n.GetClosed(), t) {
 		parts = append(parts, t)
 	}
 	if u := n.GetLedger().GetUnwell(); u != "" && !strings.Contains(n.GetClosed(), u) {
-		parts = append(parts, "not well, and open: checks fail on too many machines like it: "+u)
+		parts = append(parts, "unhealthy but schedulable, because checks fail on too many similar nodes: "+u)
 	}
 	if lost := len(n.GetLedger().GetWithdrawnGpus()); lost > 0 {
 		parts = append(parts, fmt.Sprintf("%d of its GPUs withdrawn", lost))
 	}
 	switch debts := len(n.GetDebts()); {
 	case debts == 1:
-		parts = append(parts, "an attempt may still be on it")
+		parts = append(parts, "1 unconfirmed allocation")
 	case debts > 1:
-		parts = append(parts, fmt.Sprintf("%d attempts may still be on it", debts))
+		parts = append(parts, fmt.Sprintf("%d unconfirmed allocations", debts))
 	}
 	if parts[0] == "" {
 		parts = parts[1:]

@@ -30,7 +30,7 @@ var Formats = []string{"wide", "json", "yaml", "name"}
 // Check refuses a format that there is not.
 func (s *Style) Check() error {
 	if s.Format != "" && !slices.Contains(Formats, s.Format) {
-		return fmt.Errorf("-o %s is not known: use %s", s.Format, strings.Join(Formats, ", "))
+		return fmt.Errorf("-o %s: unknown format: use %s", s.Format, strings.Join(Formats, ", "))
 	}
 	return s.CheckOne()
 }
@@ -41,7 +41,7 @@ func (s *Style) CheckOne() error {
 	case s.Quiet && s.Format != "":
 		return fmt.Errorf("-q and -o cannot be combined: -q is -o name")
 	case s.Quiet && s.Parsable:
-		return fmt.Errorf("-q and --parsable cannot be combined: one shows ids only, the other all fields")
+		return fmt.Errorf("-q and --parsable cannot be combined")
 	case s.Parsable && s.Format != "" && s.Format != "wide":
 		return fmt.Errorf("--parsable and -o %s cannot be combined", s.Format)
 	}

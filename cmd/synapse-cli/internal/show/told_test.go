@@ -111,13 +111,13 @@ func TestShownAsItIs(t *testing.T) {
 		Ledger: &messages.LedgerReport{Slices: []*messages.SliceReport{{}}},
 		Record: &messages.NodeRecord{Drained: &messages.Deed{}, DrainDeadlineUnixMs: 7_201_000},
 	}
-	want := "drained by ops: new firmware; what runs there is moved in 2h"
+	want := "drained by ops: new firmware; running gangs move in 2h"
 	if got := (node{draining, 1000}).remarks(); got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
 	ops := &messages.Deed{By: &messages.Principal{Name: "ops"}, Reason: "new fans"}
 	closing := &messages.NodeStatus{Phase: "up", Record: &messages.NodeRecord{Closing: ops, ClosesUnixMs: 7_201_000}}
-	want = "closes at 1970-01-01T02:00:01Z, in 2h, by ops: new fans"
+	want = "becomes unschedulable at 1970-01-01T02:00:01Z, in 2h, by ops: new fans"
 	if got := (node{closing, 1000}).remarks(); got != want || (node{closing, 1000}).state() != "up" {
 		t.Errorf("%s, want %s", got, want)
 	}

@@ -185,13 +185,13 @@ func DescribeQueue(w io.Writer, s Style, name string, reply *messages.GetQueuesR
 	all := branches(tree, reply, s.NowMs)
 	at := slices.IndexFunc(all, func(b *branch) bool { return b.name == name })
 	if at < 0 {
-		return fmt.Errorf("there is no queue %q", name)
+		return fmt.Errorf("unknown queue %q", name)
 	}
 	b := all[at]
 	p := &page{w: w}
 	p.line("Queue", b.name)
 	if b.spec == nil {
-		p.line("Closed", "it is not described any more: it takes nothing new, and what waits goes on without quota")
+		p.line("Closed", "closed: it accepts no new jobs, and its queued jobs start without quota")
 	} else {
 		p.spec(b, tree)
 	}
@@ -218,7 +218,7 @@ func (b *branch) uses() string {
 // spec is what the file says of a queue, key by key.
 func (p *page) spec(b *branch, tree *share.Queues) {
 	if tree.Default == b.name {
-		p.line("Default", "of jobs that name no queue")
+		p.line("Default", "used by jobs without a queue")
 	}
 	one := jobfile.FormatQueues(&share.Queues{Queues: []share.QueueSpec{*b.spec}}).Queues[0]
 	var node yaml.Node
@@ -236,7 +236,7 @@ func (p *page) spec(b *branch, tree *share.Queues) {
 	}
 	p.line("Owners", b.owners())
 	if b.barred {
-		p.line("May use", "no: one of these lists lacks you")
+		p.line("May use", "no: you are not in one of these lists")
 	}
 }
 

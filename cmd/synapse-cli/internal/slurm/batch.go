@@ -167,13 +167,13 @@ func (p *program) plain(err error) error {
 	}
 	text := err.Error()
 	if name, is := strings.CutPrefix(text, "unknown flag: "); is {
-		return &Refusal{Option: name, Text: "is no option of " + p.name + " that is known here"}
+		return &Refusal{Option: name, Text: "is not a supported option of " + p.name}
 	}
 	if rest, is := strings.CutPrefix(text, "unknown shorthand flag: "); is {
-		return &Refusal{Option: rest[strings.LastIndex(rest, " ")+1:], Text: "has a letter that is no option known here"}
+		return &Refusal{Option: rest[strings.LastIndex(rest, " ")+1:], Text: "contains an unsupported option letter"}
 	}
 	name, rest, _ := strings.Cut(strings.TrimPrefix(text, "flag needs an argument: "), " ")
-	return &Refusal{Option: name, Text: strings.TrimSpace("wants a value " + rest)}
+	return &Refusal{Option: name, Text: strings.TrimSpace("needs a value " + rest)}
 }
 
 // inEnvironment are variables, behind a program's prefix, that say what an option would; they win over a script, and a
@@ -213,7 +213,7 @@ func Parse(words []string, lookup func(string) (string, bool), read func(string)
 	b = newBatch(forSbatch)
 	switch {
 	case line.Wrap != "" && len(rest) > 0:
-		return nil, nil, nil, &Refusal{Option: "--wrap", Text: "stands beside the script " + rest[0]}
+		return nil, nil, nil, &Refusal{Option: "--wrap", Text: "cannot be combined with the script " + rest[0]}
 	case line.Wrap != "":
 		text = []byte("#!/bin/sh\n# This script was created by sbatch --wrap.\n\n" + line.Wrap + "\n")
 	default:
@@ -252,8 +252,8 @@ func orDefault(text, other string) string {
 // script reads the #SBATCH lines of a script: those before its first command.
 func (b *Batch) script(text []byte) error {
 	if !messages.IsScript(text) {
-		return &Refusal{Option: "the script", Text: "does not begin with #!",
-			Hint: "its first line names what runs it, as #!/bin/bash"}
+		return &Refusal{Option: "the script", Text: "must begin with #!",
+			Hint: "name the interpreter in the first line, such as #!/bin/bash"}
 	}
 	n := 0
 	for line := range strings.Lines(string(text)) {
@@ -271,7 +271,7 @@ func (b *Batch) script(text []byte) error {
 			words, err = b.take(words)
 		}
 		if err == nil && len(words) > 0 {
-			err = &Refusal{Option: words[0], Text: "is no option"}
+			err = &Refusal{Option: words[0], Text: "is not an option"}
 		}
 		if err != nil {
 			return fmt.Errorf("line %d: %w", n, err)
@@ -290,7 +290,8 @@ func found(text []byte) error {
 		return nil
 	}
 	return &Refusal{Option: fmt.Sprintf("line %d: %s", 1+bytes.Count(text[:at[2]], []byte("\n")), text[at[2]:at[3]]),
-		Text: "is not here", Hint: "in a job srun and scontrol show hostnames are: docs/reference/slurm.md"}
+		Text: "is not available", Hint: "use srun and scontrol show hostnames inside a job: see " +
+			"docs/reference/slurm.md"}
 }
 
 // wordsOf splits a line as a shell would, without expanding anything; a # begins a comment.
@@ -318,7 +319,7 @@ func wordsOf(line string) (words []string, err error) {
 		}
 	}
 	if open != 0 {
-		return nil, &Refusal{Option: strings.TrimSpace(line), Text: "has a quote that is not closed"}
+		return nil, &Refusal{Option: strings.TrimSpace(line), Text: "has an unclosed quote"}
 	}
 	if in {
 		words = append(words, word.String())

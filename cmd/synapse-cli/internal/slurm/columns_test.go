@@ -64,7 +64,7 @@ func TestQueueLetters(t *testing.T) {
 		r := (*Refusal)(nil)
 		switch {
 		case !known:
-			if !errors.As(err, &r) || !strings.Contains(r.Text, "%"+string(letter)+" is not known here") {
+			if !errors.As(err, &r) || !strings.Contains(r.Text, "%"+string(letter)) {
 				t.Errorf("%%%c, which Slurm does not have: %v", letter, err)
 			}
 		case value == notShown:

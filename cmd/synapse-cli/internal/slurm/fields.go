@@ -74,8 +74,8 @@ func Percent[T any](format string, fields []Field[T]) (before string, columns []
 			}
 		}
 		if !found {
-			return "", nil, &Refusal{Option: "--format", Text: fmt.Sprintf("%%%c is not known here", spec[0]),
-				Hint: "known are " + letters(fields)}
+			return "", nil, &Refusal{Option: "--format", Text: fmt.Sprintf("unknown field %%%c", spec[0]),
+				Hint: "use " + letters(fields)}
 		}
 		format = spec[1:]
 	}
@@ -113,7 +113,7 @@ func Named[T any](list, mark string, usual int, fields []Field[T]) (columns []Co
 		}
 		f, ok := fieldOf(name, fields)
 		if !ok {
-			return nil, &Refusal{Option: "--format", Text: fmt.Sprintf("%q is not known here", name), Hint: "known are " +
+			return nil, &Refusal{Option: "--format", Text: fmt.Sprintf("unknown field %q", name), Hint: "use " +
 				names(fields)}
 		}
 		head := f.Head

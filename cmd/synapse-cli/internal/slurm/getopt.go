@@ -69,8 +69,8 @@ func longOption(f *pflag.FlagSet, name string) (*pflag.Flag, error) {
 		names = append(names, "--"+flag.Name)
 	}
 	slices.Sort(names)
-	return nil, &Refusal{Option: "--" + name, Text: "is the beginning of " + strings.Join(names, ", "),
-		Hint: "write it in full"}
+	return nil, &Refusal{Option: "--" + name, Text: "is ambiguous: " + strings.Join(names, ", "),
+		Hint: "write the full name"}
 }
 
 // wantsNext reports whether the last of these letters takes the next word as its value: -n 4, but not -n4.

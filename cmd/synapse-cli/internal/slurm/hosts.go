@@ -17,7 +17,7 @@ func Hostnames(list string) (names []string, err error) {
 	for part := range splitOutside(list) {
 		expanded, ok := expand(strings.TrimSpace(part), maxHosts-len(names))
 		if !ok {
-			return nil, refuse("write n1,n2 or n[1-3,7]", "%q is no list of machines", list)
+			return nil, refuse("write n1,n2 or n[1-3,7]", "%q is not a list of nodes", list)
 		}
 		names = append(names, expanded...)
 	}

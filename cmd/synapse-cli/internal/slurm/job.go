@@ -46,7 +46,8 @@ func (b *Batch) shape() (shape, error) {
 	case nodes == 0 && each == 0 && tasks > 1:
 		if b.gpusPerNode > 0 {
 			return shape{}, &Refusal{Option: "--gpus-per-node",
-				Text: "is of nodes, and --ntasks alone does not say how many there are", Hint: "say --nodes, or --gpus-per-task"}
+				Text: "is per node, and --ntasks alone does not set the number of nodes",
+				Hint: "add --nodes, or use --gpus-per-task"}
 		}
 		return shape{gang: tasks, each: 1, tasks: tasks}, nil
 	}
@@ -59,7 +60,7 @@ func (b *Batch) shape() (shape, error) {
 	}
 	if tasks < nodes || tasks > nodes*each {
 		return shape{},
-			&Refusal{Option: "--ntasks", Text: fmt.Sprintf("%d tasks do not fit %d nodes of %d", tasks, nodes, each)}
+			&Refusal{Option: "--ntasks", Text: fmt.Sprintf("%d tasks do not fit on %d nodes of %d", tasks, nodes, each)}
 	}
 	return shape{gang: nodes, each: each, tasks: tasks, apart: nodes > 1}, nil
 }
@@ -75,23 +76,24 @@ func (b *Batch) amount(s shape, whole *messages.Resources) (*messages.Resources,
 		gpus = b.gpusPerTask * s.each
 	case b.gpus > 0 && gpus == 0:
 		if gpus = b.gpus / s.gang; gpus*s.gang != b.gpus {
-			return nil, &Refusal{Option: "--gpus", Text: fmt.Sprintf("%d cannot be shared by %d evenly", b.gpus, s.gang),
-				Hint: "say --gpus-per-node"}
+			return nil, &Refusal{Option: "--gpus", Text: fmt.Sprintf("%d cannot be divided evenly by %d", b.gpus,
+				s.gang),
+				Hint: "use --gpus-per-node"}
 		}
 	}
 	if b.gpus > 0 && b.gpus != gpus*s.gang {
 		return nil,
-			&Refusal{Option: "--gpus", Text: fmt.Sprintf("%d are asked for, and %d of the nodes", b.gpus, gpus*s.gang)}
+			&Refusal{Option: "--gpus", Text: fmt.Sprintf("total is %d, but the nodes have %d", b.gpus, gpus*s.gang)}
 	}
 	cpus := cmp.Or(b.cpusPerTask, 1) * s.each
 	if b.cpusPerGPU > 0 {
 		if b.cpusPerTask > 0 || gpus == 0 {
-			return nil, &Refusal{Option: "--cpus-per-gpu", Text: "wants GPUs, and no --cpus-per-task beside it"}
+			return nil, &Refusal{Option: "--cpus-per-gpu", Text: "requires GPUs and excludes --cpus-per-task"}
 		}
 		cpus = b.cpusPerGPU * gpus
 	}
 	if n := min(b.memory, 1) + min(b.memoryPerCPU, 1) + min(b.memoryPerGPU, 1); n > 1 {
-		return nil, &Refusal{Option: "--mem", Text: "stands beside --mem-per-cpu or --mem-per-gpu: give one"}
+		return nil, &Refusal{Option: "--mem", Text: "cannot be combined with --mem-per-cpu or --mem-per-gpu"}
 	}
 	r := &messages.Resources{MilliCpu: cpus * 1000, MilliGpu: gpus * 1000,
 		MemoryBytes: b.memory + b.memoryPerCPU*cpus + b.memoryPerGPU*gpus}
@@ -124,8 +126,8 @@ func (b *Batch) job(text []byte, files string, args []string, from Submitter) (*
 		return nil, err
 	}
 	if n := len(b.nodelist); n > 0 && int64(n) != s.gang {
-		return nil, &Refusal{Option: "--nodelist", Text: fmt.Sprintf("names %d machines, and the job has %d", n, s.gang),
-			Hint: "there it has all that are named; here name as many as --nodes"}
+		return nil, &Refusal{Option: "--nodelist", Text: fmt.Sprintf("lists %d nodes, but the job has %d", n, s.gang),
+			Hint: "list as many nodes as --nodes"}
 	}
 	spec := &messages.JobSpec{
 		Queue: b.partition, Priority: b.priority,
@@ -274,8 +276,9 @@ func (b *Batch) exported(here []string) (set map[string]string, err error) {
 		bytes += len(name) + len(value)
 	}
 	if bytes > messages.MaxEnvBytes/2 {
-		return nil, &Refusal{Option: "--export", Text: fmt.Sprintf("the environment here has %d bytes, and a job carries %d",
-			bytes, messages.MaxEnvBytes/2), Hint: "say --export=NONE, or name what the script needs"}
+		return nil, &Refusal{Option: "--export",
+			Text: fmt.Sprintf("local environment has %d bytes, but a job can carry only %d",
+				bytes, messages.MaxEnvBytes/2), Hint: "use --export=NONE, or list the variables that the script needs"}
 	}
 	return set, nil
 }

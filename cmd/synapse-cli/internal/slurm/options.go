@@ -56,7 +56,7 @@ func options() []option {
 		{"test-only", "", "yes", yes(func(b *Batch) *bool { return &b.TestOnly })},
 		// What is so in any case.
 		{"requeue", "", "yes", so}, {"oversubscribe", "s", "yes", so}, {"quiet", "Q", "yes", so}, {"verbose", "v", "yes", so},
-		{"kill-on-invalid-dep", "", "", exactly("yes", "a job that can never begin is cancelled here")},
+		{"kill-on-invalid-dep", "", "", exactly("yes", "a job that can never start is cancelled")},
 	}
 	for name, why := range refused { //order: each is a flag of its own
 		all = append(all, ofTable(name, never(why)))
@@ -107,46 +107,46 @@ func pass(name string) setter {
 
 // refused are options that cannot be honoured, with what to do instead.
 var refused = map[string]string{
-	"reservation":    "there are no reservations: a drained or labelled machine is chosen by --constraint=KEY=VALUE",
-	"licenses,L":     "there are no licences",
-	"bb":             "there are no burst buffers",
-	"bbf":            "there are no burst buffers",
-	"no-requeue?":    "a job whose machine is lost is always tried again",
-	"no-kill?,k":     "a gang ends with any of its machines",
-	"overcommit?,O":  "each task has the cores that it asks for",
+	"reservation":    "reservations are not supported: use --constraint=KEY=VALUE for a labelled node",
+	"licenses,L":     "licenses are not supported",
+	"bb":             "burst buffers are not supported",
+	"bbf":            "burst buffers are not supported",
+	"no-requeue?":    "a job restarts if it loses a node",
+	"no-kill?,k":     "a gang ends if it loses a node",
+	"overcommit?,O":  "each task has the cores that it requests",
 	"time-min":       "a job has one time limit",
-	"deadline":       "there is no deadline for a job; --time limits its run",
-	"ntasks-per-gpu": "say --gpus-per-task",
-	"core-spec,S":    "no cores are set aside",
-	"thread-spec":    "no threads are set aside",
-	"mincpus":        "say --cpus-per-task",
+	"deadline":       "deadlines are not supported; --time limits the run time",
+	"ntasks-per-gpu": "use --gpus-per-task",
+	"core-spec,S":    "reserved cores are not supported",
+	"thread-spec":    "reserved threads are not supported",
+	"mincpus":        "use --cpus-per-task",
 	"gpu-bind":       "a step's tasks see --gpus-per-task devices each, or all of the node",
-	"tmp":            "say disk in a job file",
-	"tres-per-task":  "say --gpus-per-task, --cpus-per-task, --mem",
-	"tres-bind":      "devices are not bound to tasks",
-	"export-file":    "say --export",
-	"uid":            "a job is its submitter's",
-	"gid":            "a job is its submitter's",
-	"container":      "say `image` in a job file: synapse-cli submit",
-	"container-id":   "say `image` in a job file: synapse-cli submit",
-	"reboot?":        "machines are not booted",
-	"network":        "say `network` in a job file: synapse-cli submit",
+	"tmp":            "use disk in a job file",
+	"tres-per-task":  "use --gpus-per-task, --cpus-per-task or --mem",
+	"tres-bind":      "devices cannot be bound to tasks",
+	"export-file":    "use --export",
+	"uid":            "a job belongs to its submitter",
+	"gid":            "a job belongs to its submitter",
+	"container":      "use `image` in a job file: synapse-cli submit",
+	"container-id":   "use `image` in a job file: synapse-cli submit",
+	"reboot?":        "nodes cannot be rebooted",
+	"network":        "use `network` in a job file: synapse-cli submit",
 	"batch":          "the script runs on the first of the nodes",
-	"prefer":         "say --constraint",
-	"segment":        "say topology in a job file",
-	"oom-kill-step":  "a task beyond its memory ends its gang",
-	"burst-buffer":   "there are no burst buffers",
+	"prefer":         "use --constraint",
+	"segment":        "use topology in a job file",
+	"oom-kill-step":  "a task that exceeds its memory ends its gang",
+	"burst-buffer":   "burst buffers are not supported",
 }
 
 func never(why string) setter {
-	return func(*Batch, string) error { return refuse(why, "cannot be honoured here") }
+	return func(*Batch, string) error { return refuse(why, "is not supported") }
 }
 func so(*Batch, string) error { return nil }
 
 func exactly(only, why string) setter {
 	return func(_ *Batch, value string) error {
 		if !strings.EqualFold(value, only) {
-			return refuse(why, "%s cannot be honoured here", value)
+			return refuse(why, "%s is not supported", value)
 		}
 		return nil
 	}
@@ -155,7 +155,7 @@ func exactly(only, why string) setter {
 func text(to func(*Batch) *string) setter {
 	return func(b *Batch, value string) error {
 		if value == "" {
-			return refuse("give it a value, or leave it out", "is empty")
+			return refuse("give it a value, or omit it", "is empty")
 		}
 		*to(b) = value
 		return nil
@@ -166,7 +166,7 @@ func text(to func(*Batch) *string) setter {
 func one(to func(*Batch) *string) setter {
 	return func(b *Batch, value string) error {
 		if strings.Contains(value, ",") {
-			return refuse("a job waits in one queue: name one", "%s: are several", value)
+			return refuse("name one queue", "%s: several queues are not supported", value)
 		}
 		return text(to)(b, value)
 	}
@@ -189,7 +189,7 @@ func count(to func(*Batch) *int64) setter {
 func number(value string) (int64, error) {
 	n, err := strconv.ParseInt(value, 10, 32)
 	if err != nil || n < 1 {
-		return 0, refuse("", "%q is not a number from 1 on", value)
+		return 0, refuse("", "%q is not a number from 1", value)
 	}
 	return n, nil
 }
@@ -198,7 +198,7 @@ func number(value string) (int64, error) {
 func setNodes(b *Batch, value string) (err error) {
 	least, most, ranged := strings.Cut(value, "-")
 	if ranged && least != most {
-		return refuse("name one number", "%s: a gang has one size, and starts whole or not at all", value)
+		return refuse("use one number", "%s: ranges are not supported, because a gang has a fixed size", value)
 	}
 	b.nodes, err = number(least)
 	return err
@@ -215,7 +215,7 @@ func devices(to func(*Batch) *int64) setter {
 			kind, n = value, "1"
 		}
 		if strings.Contains(n, ",") || strings.Contains(kind, ",") {
-			return refuse("a gang has one type of GPU", "%s: are several types", value)
+			return refuse("use one GPU type", "%s: several GPU types are not supported", value)
 		}
 		if *to(b), err = number(n); n == "0" {
 			*to(b), err = 0, nil
@@ -234,7 +234,7 @@ func setGres(b *Batch, value string) error {
 	}
 	rest, is := strings.CutPrefix(value, "gpu")
 	if !is || strings.Contains(value, ",") || rest != "" && rest[0] != ':' {
-		return refuse("only gpu[:type]:number is known here", "%s", value)
+		return refuse("use gpu[:type]:number", "%s", value)
 	}
 	return devices(func(b *Batch) *int64 { return &b.gpusPerNode })(b, orDefault(strings.TrimPrefix(rest, ":"), "1"))
 }
@@ -254,7 +254,7 @@ func size(value string) (int64, error) {
 	}
 	n, err := strconv.ParseInt(digits, 10, 64)
 	if err != nil || n < 0 || n > math.MaxInt64>>shift {
-		return 0, refuse("write 4000, 16G or 1T", "%q is no amount of memory", value)
+		return 0, refuse("write 4000, 16G or 1T", "%q is not an amount of memory", value)
 	}
 	return n << shift, nil
 }
@@ -280,7 +280,7 @@ func setTime(b *Batch, value string) (err error) {
 // ParseTime reads a span of Slurm's: minutes, minutes:seconds, hours:minutes:seconds, days-hours, days-hours:minutes,
 // days-hours:minutes:seconds. 0 is without an end.
 func ParseTime(value string) (int64, error) {
-	wrong := refuse("write 30, 30:00, 2:00:00, 1-12 or 1-12:00:00", "%q is no span of time", value)
+	wrong := refuse("write 30, 30:00, 2:00:00, 1-12 or 1-12:00:00", "%q is not a duration", value)
 	switch strings.ToUpper(value) {
 	case "UNLIMITED", "INFINITE", "-1":
 		return 0, nil
@@ -314,7 +314,7 @@ func ParseTime(value string) (int64, error) {
 
 func setOpenMode(b *Batch, value string) error {
 	if value != "append" && value != "truncate" {
-		return refuse("say append or truncate", "%q", value)
+		return refuse("use append or truncate", "%q", value)
 	}
 	b.appends = value == "append"
 	return nil
@@ -322,7 +322,7 @@ func setOpenMode(b *Batch, value string) error {
 
 func setInput(_ *Batch, value string) error {
 	if value != "/dev/null" && value != "none" {
-		return refuse("let the script read it", "%s: a script's input is empty here", value)
+		return refuse("read the file in the script", "%s: standard input of a script is always empty", value)
 	}
 	return nil
 }
@@ -332,8 +332,8 @@ func setQOS(b *Batch, value string) error {
 		return nil
 	}
 	if setPriority(1)(b, value) != nil {
-		return refuse("a number is its priority here; queues have limits of their own: --partition",
-			"%s: there are no such names",
+		return refuse("use a number for the priority, or --partition for queue limits",
+			"%s: named QOS values are not supported",
 			value)
 	}
 	return nil
@@ -343,7 +343,7 @@ func setPriority(sign int32) setter {
 	return func(b *Batch, value string) error {
 		n, err := strconv.ParseInt(value, 10, 32)
 		if err != nil || n > messages.MaxPriority || n < -messages.MaxPriority {
-			return refuse("a number between -1000000 and 1000000", "%q is no priority", value)
+			return refuse("use a number from -1000000 to 1000000", "%q is not a priority", value)
 		}
 		b.priority = sign * int32(n)
 		return nil
@@ -353,7 +353,7 @@ func setPriority(sign int32) setter {
 // setConstraint takes KEY=VALUE, several between &, or the type of a GPU.
 func setConstraint(b *Batch, value string) error {
 	if strings.ContainsAny(value, "|*()[]!") {
-		return refuse("labels between & are known", "%s: of these only all at once can be asked for", value)
+		return refuse("combine labels with &", "%s: only & is supported", value)
 	}
 	for part := range strings.SplitSeq(strings.ReplaceAll(value, ",", "&"), "&") {
 		key, is, has := strings.Cut(part, "=")
@@ -361,7 +361,7 @@ func setConstraint(b *Batch, value string) error {
 		case has && key != "" && is != "":
 			b.selector = append(b.selector, &messages.Label{Key: key, Value: is})
 		case part == "" || has || b.gpuType != "" && b.gpuType != strings.ToLower(part):
-			return refuse("write KEY=VALUE, or the type of a GPU", "%s", value)
+			return refuse("write KEY=VALUE, or a GPU type", "%s", value)
 		default:
 			b.gpuType = strings.ToLower(part)
 		}
@@ -378,7 +378,7 @@ func hosts(to func(*Batch) *[]string) setter {
 
 func setExclusive(b *Batch, value string) error {
 	if value != "node" {
-		return refuse("say --exclusive alone", "%s: machines are shared or not, and not among some", value)
+		return refuse("use --exclusive without a value", "%s: only complete nodes can be exclusive", value)
 	}
 	b.exclusive = true
 	return nil
@@ -388,7 +388,7 @@ func setExclusive(b *Batch, value string) error {
 func setSignal(b *Batch, value string) error {
 	name := strings.TrimPrefix(value, "B:")
 	if strings.HasPrefix(name, "R:") {
-		return refuse("", "%s: there are no reservations", value)
+		return refuse("", "%s: reservations are not supported", value)
 	}
 	name, seconds, timed := strings.Cut(name, "@")
 	if !timed {
@@ -406,7 +406,7 @@ func setSignal(b *Batch, value string) error {
 func setSwitches(b *Batch, value string) error {
 	n, patience, waits := strings.Cut(value, "@")
 	if n != "1" {
-		return refuse("a job file says topology", "%s: only one switch can be asked for, which is a rack", value)
+		return refuse("use topology in a job file", "%s: only one switch (a rack) is supported", value)
 	}
 	if b.topology = (&messages.TopologySpec{Required: "rack"}); waits {
 		ms, err := ParseTime(patience)
@@ -436,17 +436,18 @@ var ends = map[string]messages.AfterEnd{
 // setDependency takes afterok:1:2,afterany:3. All of them must be so.
 func setDependency(b *Batch, value string) error {
 	if strings.Contains(value, "?") {
-		return refuse("commas stand between what must all be", "%s: of several one is not enough here", value)
+		return refuse("separate dependencies with commas; all must be satisfied",
+			"%s: alternatives with ? are not supported", value)
 	}
 	for _, part := range scope.Split(value, ",") {
 		jobs := scope.Split(part, ":")
 		end, known := ends[jobs[0]]
 		if !known || len(jobs) < 2 {
-			return refuse("afterok, afterany and afternotok are known, each with jobs behind colons", "%s", part)
+			return refuse("use afterok, afterany or afternotok, with job IDs after colons", "%s", part)
 		}
 		for _, job := range jobs[1:] {
 			if job == "" || strings.Contains(job, "+") {
-				return refuse("a job alone is named, as afterok:123", "%s", part)
+				return refuse("write a job ID only, such as afterok:123", "%s", part)
 			}
 			if _, err := scope.Parse(job); err != nil {
 				return &Refusal{Text: err.Error(), Scope: true}

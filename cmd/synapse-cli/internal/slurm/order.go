@@ -62,8 +62,8 @@ func Sort(all []*Entry, keys string) error {
 			return f.Letter != 0 && f.Of != nil && letter == string(f.Letter)
 		})
 		if at < 0 {
-			return &Refusal{Option: "--sort", Text: fmt.Sprintf("%q is not known here", key),
-				Hint: "letters of --format between commas, as P,-p; known are " + letters(QueueFields())}
+			return &Refusal{Option: "--sort", Text: fmt.Sprintf("unknown field %q", key),
+				Hint: "write letters of --format separated by commas, such as P,-p; use " + letters(QueueFields())}
 		}
 		field := QueueFields()[at]
 		compare = append(compare, func(x, y *Entry) int {

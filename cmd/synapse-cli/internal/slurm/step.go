@@ -33,8 +33,8 @@ func roomOptions() []option {
 		option{"no-shell", "", "yes", yes(func(b *Batch) *bool { return &b.step.noShell })},
 		option{"kill-command", "K", "TERM", setKillCommand},
 		option{"bell", "", "yes", so}, option{"no-bell", "", "yes", so},
-		option{"wait-all-nodes", "", "", exactly("1", "a gang starts whole or not at all")},
-		option{"get-user-env", "", "yes", never("the command runs here, with what stands here")},
+		option{"wait-all-nodes", "", "", exactly("1", "a gang starts with all its tasks")},
+		option{"get-user-env", "", "yes", never("the command runs on this host with its environment")},
 	)
 }
 
@@ -46,24 +46,24 @@ func stepOptions() []option {
 		option{"pty", "", "yes", yes(func(b *Batch) *bool { return &b.step.terminal })},
 		option{"jobid", "", "", text(func(b *Batch) *string { return &b.step.job })},
 		option{"input", "i", "", setStepInput},
-		option{"mpi", "", "", exactly("none", "mpirun starts its own processes here")},
+		option{"mpi", "", "", exactly("none", "mpirun starts its own processes")},
 		option{"cpu-bind", "", "", setCPUBind},
 		option{"overlap", "", "yes", so}, option{"exact", "", "yes", so}, option{"unbuffered", "u", "yes", so},
 	)
 	for _, o := range []struct{ long, short, bare, why string }{
-		{"output", "o", "", "its output comes here: srun … > FILE"},
-		{"error", "e", "", "its errors come here: srun … 2> FILE"}, {"open-mode", "", "", "srun … >> FILE"},
-		{"array", "a", "", "an array is sbatch's"}, {"multi-prog", "", "yes", "a script can choose by SLURM_PROCID"},
-		{"test-only", "", "yes", "sbatch --test-only says it"},
-		{"wait", "W", "", "a step ends with its last process, or by --kill-on-bad-exit"},
-		{"relative", "r", "", "say --nodelist"}, {"bcast", "", "yes", "no files are sent"},
-		{"preserve-env", "E", "yes", "a step says its own sizes"},
-		{"disable-status", "X", "yes", "Ctrl-C goes to the step at once"},
-		{"quit-on-interrupt", "", "yes", "Ctrl-C goes to the step at once"},
-		{"prolog", "", "", "the agent's --prolog runs before each job"},
-		{"epilog", "", "", "the agent's --epilog runs behind each job"},
-		{"task-prolog", "", "", "say it in the command"}, {"task-epilog", "", "", "say it in the command"},
-		{"het-group", "", "", "a job has one kind of tasks"}, {"threads", "T", "", "there is nothing to set"},
+		{"output", "o", "", "redirect the output: srun … > FILE"},
+		{"error", "e", "", "redirect the errors: srun … 2> FILE"}, {"open-mode", "", "", "use srun … >> FILE"},
+		{"array", "a", "", "use sbatch for arrays"}, {"multi-prog", "", "yes", "use a script that reads SLURM_PROCID"},
+		{"test-only", "", "yes", "use sbatch --test-only"},
+		{"wait", "W", "", "a step ends with its last process, or with --kill-on-bad-exit"},
+		{"relative", "r", "", "use --nodelist"}, {"bcast", "", "yes", "files are not sent"},
+		{"preserve-env", "E", "yes", "a step has its own sizes"},
+		{"disable-status", "X", "yes", "Ctrl-C is sent to the step immediately"},
+		{"quit-on-interrupt", "", "yes", "Ctrl-C is sent to the step immediately"},
+		{"prolog", "", "", "use the agent's --prolog, which runs before each job"},
+		{"epilog", "", "", "use the agent's --epilog, which runs after each job"},
+		{"task-prolog", "", "", "set it in the command"}, {"task-epilog", "", "", "set it in the command"},
+		{"het-group", "", "", "all tasks of a job are alike"}, {"threads", "T", "", "it has no effect"},
 	} {
 		all = append(all, option{o.long, o.short, o.bare, never(o.why)})
 	}
@@ -74,8 +74,8 @@ func stepOptions() []option {
 func interactive() []option {
 	all := slices.DeleteFunc(options(), func(o option) bool { return slices.Contains(ofScripts, o.long) })
 	return append(all,
-		option{"hold", "H", "yes", never("nobody here would release it: sbatch --hold")},
-		option{"immediate", "I", "1", never("Ctrl-C ends the wait, and its job")},
+		option{"hold", "H", "yes", never("use sbatch --hold; srun could not release the job")},
+		option{"immediate", "I", "1", never("Ctrl-C ends the wait and cancels the job")},
 	)
 }
 
@@ -90,7 +90,7 @@ func setCPUBind(b *Batch, value string) error {
 
 func setStrict(b *Batch, value string) error {
 	if value != "0" && value != "1" {
-		return refuse("say 0 or 1", "%q", value)
+		return refuse("use 0 or 1", "%q", value)
 	}
 	b.step.strict = value == "1"
 	return nil
@@ -104,7 +104,7 @@ func setKillCommand(b *Batch, value string) error {
 // setStepInput takes none. A step's first process reads what srun reads, and the others nothing: 0 says no more.
 func setStepInput(b *Batch, value string) error {
 	if value != "none" && value != "/dev/null" && value != "0" {
-		return refuse("its first process reads what comes here: srun … < FILE", "%s cannot be honoured here", value)
+		return refuse("redirect the input of the first process: srun … < FILE", "%s is not supported", value)
 	}
 	b.step.noInput = value != "0"
 	return nil
@@ -136,7 +136,7 @@ func ParseRoom(words []string, lookup func(string) (string, bool)) (b *Batch, co
 		return nil, nil, err
 	}
 	if len(command) > 0 && b.step.noShell {
-		return nil, nil, &Refusal{Option: "--no-shell", Text: "stands beside the command " + command[0]}
+		return nil, nil, &Refusal{Option: "--no-shell", Text: "cannot be combined with the command " + command[0]}
 	}
 	usual := "interactive"
 	if len(command) > 0 {
@@ -167,8 +167,8 @@ func (b *Batch) checkStep() error {
 	}
 	for _, o := range b.program.options() {
 		if b.given[o.long] && !slices.Contains(ofSteps, o.long) {
-			return &Refusal{Option: "--" + o.long, Text: "is of a job, and this is a step in job " + b.step.job,
-				Hint: "say it to salloc or sbatch"}
+			return &Refusal{Option: "--" + o.long, Text: "applies to jobs, and this is a step in job " + b.step.job,
+				Hint: "pass it to salloc or sbatch"}
 		}
 	}
 	return nil

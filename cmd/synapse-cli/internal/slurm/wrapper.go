@@ -32,7 +32,7 @@ const heredoc = "SYNAPSE_SBATCH_SCRIPT_ENDS_HERE"
 func wrapper(text []byte, files string) ([]byte, error) {
 	inside := string(text)
 	if strings.Contains(inside, heredoc) {
-		return nil, &Refusal{Option: "the script", Text: "has the words " + heredoc}
+		return nil, &Refusal{Option: "the script", Text: "contains the reserved words " + heredoc}
 	}
 	if !strings.HasSuffix(inside, "\n") {
 		inside += "\n"
@@ -88,8 +88,8 @@ func (b *Batch) pattern(flag, name string) (string, error) {
 		case name[i] == '%' && width == "":
 			word.WriteString("%")
 		case !known:
-			return "", &Refusal{Option: flag, Text: fmt.Sprintf("%%%c is not known", name[i]),
-				Hint: "%j, %A, %a, %x, %N, %t, %n, %u, %s and %% are"}
+			return "", &Refusal{Option: flag, Text: fmt.Sprintf("unknown placeholder %%%c", name[i]),
+				Hint: "use %j, %A, %a, %x, %N, %t, %n, %u, %s and %%"}
 		case width != "" && strings.IndexByte("jJAant", name[i]) >= 0 && len(width) < 3:
 			fmt.Fprintf(&word, `"$(printf '%%0%sd' "$%s")"`, strings.TrimLeft(width, "0"), variable)
 		default:

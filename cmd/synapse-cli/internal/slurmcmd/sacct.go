@@ -212,7 +212,7 @@ func (all accounts) has(e *slurm.Entry) (is bool) {
 func (all accounts) met() error {
 	for _, n := range all {
 		if n.Bracketed && !n.known && !n.found {
-			return client.RefuseScope(n.Word, "there is no array %q", n.Job)
+			return client.RefuseScope(n.Word, "unknown array %q", n.Job)
 		}
 	}
 	return nil

@@ -36,7 +36,7 @@ func (a *CLI) salloc(words []string) error {
 	name, given := b.KillCommand()
 	kill, known := killSignals[strings.TrimPrefix(strings.ToUpper(name), "SIG")]
 	if given && !known {
-		return &slurm.Refusal{Option: "--kill-command", Text: name + ": is no signal that is known here"}
+		return &slurm.Refusal{Option: "--kill-command", Text: name + ": unknown signal"}
 	}
 	if len(command) == 0 {
 		shell, _ := a.Lookup("SHELL")

@@ -37,7 +37,7 @@ func (a *CLI) sbatch(words []string) error {
 		if b.TestOnly {
 			reply, err := c.DryRun(ctx, &messages.DryRun{Spec: spec.Bare()})
 			if err == nil {
-				a.Say("sbatch: it could be submitted; it would wait for: %s", orNothing(reply.GetWaits()))
+				a.Say("sbatch: job is valid; it would wait for: %s", orNothing(reply.GetWaits()))
 			}
 			return err
 		}
@@ -141,12 +141,12 @@ func wholeMachine(ctx context.Context, c *client.Client, gpuType string) (*messa
 			whole = total
 		case whole.GetMilliCpu() != total.GetMilliCpu() || whole.GetMemoryBytes() != total.GetMemoryBytes():
 			return nil, &slurm.Refusal{Option: "--exclusive, --mem=0",
-				Text: "machines differ, and what a whole one has is asked for when a job is submitted",
-				Hint: "name amounts, or the type of GPU: " + strconv.Itoa(len(all)) + " machines were looked at"}
+				Text: "nodes differ, and a job needs fixed amounts",
+				Hint: "give amounts, or the GPU type: " + strconv.Itoa(len(all)) + " nodes were compared"}
 		}
 	}
 	if whole == nil {
-		return nil, &slurm.Refusal{Option: "--exclusive, --mem=0", Text: "there is no such machine"}
+		return nil, &slurm.Refusal{Option: "--exclusive, --mem=0", Text: "no node matches"}
 	}
 	return whole, nil
 }

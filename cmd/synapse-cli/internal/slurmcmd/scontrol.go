@@ -27,13 +27,13 @@ func (a *CLI) scontrol(words []string) error {
 	}
 	words = f.Args()
 	if len(words) == 0 {
-		return exit.Usage("no command is named")
+		return exit.Usage("command is missing")
 	}
 	oneLine, _ := f.GetBool("oneliner")
 	verb, rest := strings.ToLower(words[0]), words[1:]
 	jobs := func(do func(context.Context, *client.Client, *messages.JobStatus) error) error {
 		if len(rest) == 0 {
-			return exit.Usage("no job is named")
+			return exit.Usage("job is missing")
 		}
 		return a.With(func(ctx context.Context, c *client.Client) error {
 			return a.eachJob(ctx, c, rest, func(j *messages.JobStatus) error { return do(ctx, c, j) })
@@ -71,12 +71,12 @@ func (a *CLI) scontrol(words []string) error {
 			return a.Data("Slurmctld(primary) at %s is UP", c.Server())
 		})
 	}
-	return exit.Hint("docs/reference/slurm.md has what is known", "%s cannot be honoured here", words[0])
+	return exit.Hint("see docs/reference/slurm.md for supported commands", "%s is not supported", words[0])
 }
 
 func (a *CLI) scontrolShow(words []string, oneLine bool) error {
 	if len(words) == 0 {
-		return exit.Usage("show what?")
+		return exit.Usage("show needs an entity")
 	}
 	show := func(text string) error {
 		if oneLine {
@@ -127,7 +127,7 @@ func (a *CLI) scontrolShow(words []string, oneLine bool) error {
 			return showAll(show, all, err)
 		})
 	}
-	return exit.Hint("job, node, partition, config, hostnames and hostlist are known", "show %s cannot be honoured here",
+	return exit.Hint("use job, node, partition, config, hostnames or hostlist", "show %s is not supported",
 		words[0])
 }
 
@@ -174,7 +174,7 @@ func (a *CLI) scontrolUpdate(words []string) error {
 	for _, word := range words {
 		key, value, has := strings.Cut(word, "=")
 		if !has {
-			return exit.Usage("%q: a change is KEY=VALUE", word)
+			return exit.Usage("%q: write KEY=VALUE", word)
 		}
 		key = strings.ToLower(key)
 		keys = append(keys, key)
@@ -188,7 +188,7 @@ func (a *CLI) scontrolUpdate(words []string) error {
 	case node != "":
 		return a.updateNode(node, set, keys)
 	}
-	return exit.Hint("JobId= and NodeName= are known", "what is to be changed is not named")
+	return exit.Hint("use JobId= or NodeName=", "entity to update is missing")
 }
 
 func (a *CLI) updateJob(job string, set map[string]string, keys []string) error {
@@ -200,13 +200,13 @@ func (a *CLI) updateJob(job string, set map[string]string, keys []string) error 
 		case "timelimit":
 			ms, err := slurm.ParseTime(value)
 			if err != nil {
-				return exit.Usage("TimeLimit=%s is no span of time", value)
+				return exit.Usage("TimeLimit=%s: not a duration", value)
 			}
 			change.SetTimeLimit, change.TimeLimitMs = true, ms
 		case "priority":
 			n, err := strconv.ParseInt(value, 10, 32)
 			if err != nil {
-				return exit.Usage("Priority=%s is not a number", value)
+				return exit.Usage("Priority=%s: not a number", value)
 			}
 			change.SetPriority, change.Priority = true, int32(n)
 		case "starttime", "eligibletime":
@@ -218,16 +218,16 @@ func (a *CLI) updateJob(job string, set map[string]string, keys []string) error 
 		case "arraytaskthrottle":
 			n, err := strconv.ParseInt(value, 10, 32)
 			if err != nil || n < 0 {
-				return exit.Usage("ArrayTaskThrottle=%s is not a number", value)
+				return exit.Usage("ArrayTaskThrottle=%s: not a number", value)
 			}
 			change.SetArrayMost, change.ArrayMost = true, int32(n)
 		default:
-			return exit.Hint("TimeLimit, Priority, StartTime and ArrayTaskThrottle can be changed", "%s: cannot be changed here",
+			return exit.Hint("use TimeLimit, Priority, StartTime or ArrayTaskThrottle", "%s: cannot be changed",
 				key)
 		}
 	}
 	if !change.SetTimeLimit && !change.SetPriority && !change.SetBegin && !change.SetArrayMost {
-		return exit.Usage("no change is named")
+		return exit.Usage("no change is requested")
 	}
 	return a.With(func(ctx context.Context, c *client.Client) error {
 		return a.eachJob(ctx, c, []string{job}, func(j *messages.JobStatus) error {
@@ -248,12 +248,12 @@ var nodeVerbs = map[string]messages.NodeVerb{
 func (a *CLI) updateNode(list string, set map[string]string, keys []string) error {
 	for _, key := range keys {
 		if !slices.Contains([]string{"nodename", "node", "state", "reason"}, key) {
-			return exit.Hint("State and Reason can be changed", "%s: cannot be changed here", key)
+			return exit.Hint("use State or Reason", "%s: cannot be changed", key)
 		}
 	}
 	verb, known := nodeVerbs[strings.ToLower(set["state"])]
 	if !known {
-		return exit.Hint("DRAIN and RESUME are known", "State=%s cannot be honoured here", set["state"])
+		return exit.Hint("use DRAIN or RESUME", "State=%s is not supported", set["state"])
 	}
 	if verb == messages.NodeVerb_NODE_VERB_CORDON && set["reason"] == "" {
 		return exit.Usage("You must specify a reason when DRAINING a node")

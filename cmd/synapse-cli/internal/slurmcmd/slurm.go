@@ -110,7 +110,8 @@ func parseSlurm(f *pflag.FlagSet, words []string) error {
 		return err
 	}
 	if err := f.Parse(words); err != nil {
-		return exit.Hint("docs/reference/slurm.md has what is known", "%s", strings.SplitN(err.Error(), "\n", 2)[0])
+		return exit.Hint("see docs/reference/slurm.md for supported options", "%s", strings.SplitN(err.Error(), "\n",
+			2)[0])
 	}
 	return nil
 }
@@ -188,8 +189,8 @@ func numbering(c *client.Client) client.Find {
 			}
 			switch {
 			case len(found) > 1:
-				return nil, &client.Error{Code: messages.Code_CODE_CONFLICT, Hint: "give one of these",
-					Text: word + " is the number of " + strings.Join(found, " and ")}
+				return nil, &client.Error{Code: messages.Code_CODE_CONFLICT, Hint: "use one of these IDs",
+					Text: word + " is ambiguous: it is the number of " + strings.Join(found, " and ")}
 			case len(found) == 1:
 				return known(word)(c.Named(ctx, found[0]))
 			}
@@ -266,5 +267,6 @@ func table[T any](a *CLI, heads bool, before string, columns []slurm.Column[T], 
 
 // refusedWord refuses an argument that a program does not take.
 func refusedWord(word string) error {
-	return exit.Hint("docs/reference/slurm.md has what is known", "%s", fmt.Sprintf("%q cannot be honoured here", word))
+	return exit.Hint("see docs/reference/slurm.md for supported options", "%s", fmt.Sprintf("%q is not supported",
+		word))
 }

@@ -271,8 +271,8 @@ func (a *CLI) scancel(words []string) error {
 	chosen := o.me || o.users+o.names+o.partitions+o.states+o.accounts != ""
 	switch {
 	case signal != "" && strings.TrimPrefix(strings.ToUpper(signal), "SIG") != "KILL" && signal != "9":
-		return exit.Hint("`synapse-cli exec JOB -- kill` sends one from within",
-			"--signal %s: a job is ended, and not sent a signal", signal)
+		return exit.Hint("run `synapse-cli exec JOB -- kill` to send a signal",
+			"--signal %s is not supported: scancel only cancels jobs", signal)
 	case f.NArg() == 0 && !chosen:
 		return exit.Usage("No job identification provided")
 	}

@@ -68,7 +68,8 @@ func rankOn(j *messages.JobStatus, node string) (int32, error) {
 			return p.GetRank(), nil
 		}
 	}
-	return 0, &slurm.Refusal{Option: "--nodelist", Text: node + " is not in job " + slurm.Number(j.GetRecord().GetId())}
+	return 0, &slurm.Refusal{Option: "--nodelist", Text: "node " + node + " is not part of job " +
+		slurm.Number(j.GetRecord().GetId())}
 }
 
 // scriptsOwn is the program of a name that the script has in whose job this runs, where its PATH does not lead there;

@@ -1,4 +1,4 @@
 #!/bin/bash
-# refused: has a quote that is not closed
+# refused: has an unclosed quote
 #SBATCH --job-name="x
 true
