@@ -57,7 +57,7 @@ func (w *World) drawnArray() *messages.ArraySpec {
 	return a
 }
 
-// meddle is what somebody wants of an array, or of one of its elements.
+// meddle sends a random request about an array or one of its elements.
 func (w *World) meddle(o *Order) {
 	s, of := w.jobs, o
 	if s.chance(0.6) {

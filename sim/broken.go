@@ -16,7 +16,7 @@ type breaking struct {
 	jobs  map[string]int
 }
 
-// broken is what such an actor panics with.
+// broken is the value of an injected panic.
 type broken struct{}
 
 // remadeMost is how often one job's actor breaks: each time it is remade later

@@ -77,7 +77,7 @@ func (h *schedulerHost) leadAlone(p *process) {
 	}
 }
 
-// step does what the lease's rules want now.
+// step executes the next action of the lease's rules.
 func (c *campaign) step() {
 	p := c.p
 	var step lease.Step
@@ -177,7 +177,7 @@ func (c *campaign) run(do func()) {
 	}
 }
 
-// proceed does what has waited. The actors may go on for a moment before that.
+// proceed executes the delayed actions. The actors may run for a moment before that.
 func (c *campaign) proceed() {
 	c.waking = true
 	c.p.w.engine.after(c.p.w.crown.between(0, 5*time.Millisecond), func() {

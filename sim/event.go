@@ -70,7 +70,7 @@ type Invariant interface {
 	Quiet(w *World)
 }
 
-// rule is what an invariant says of itself: its number and name, as in the protocol, and which events it wants to see.
+// rule holds the number and name of an invariant, as in the protocol, and the events that it watches.
 type rule struct {
 	name    string
 	watches on

@@ -141,8 +141,7 @@ func (f *file) bringBack(backup string) {
 	f.reopen("a restore")
 }
 
-// torn is what a disk keeps of what was not synced: all of it, the first part, or
-// some of its sectors.
+// torn returns the part of unsynced data that a disk keeps: all of it, the first part, or some of its sectors.
 func (f *file) torn(written []byte) []byte {
 	const sector = 512
 	kept := bytes.Clone(written)

@@ -16,7 +16,7 @@ import (
 // once. The store may tell of an error whether the write was done or not; it has all
 // of it or nothing, and goes on.
 
-// troubles are those of a file's disk.
+// troubles holds the faults of a file's disk.
 type troubles struct {
 	full bool // until somebody makes room: no write is done
 	next bool // the next write will meet an error …
@@ -98,7 +98,7 @@ func (f *file) spared() func() {
 	return func() { f.troubles = was }
 }
 
-// refused is what a process is told that wants to lead and cannot write that down.
+// refused returns the error for a process that wants to lead and cannot write.
 func (f *file) refused(holder string) error {
 	if f == nil || !f.troubles.full {
 		return nil

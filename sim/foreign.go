@@ -20,7 +20,7 @@ const (
 	foreignMost  = 4 // in one run
 )
 
-// foreignTask is what such a machine runs. No leader here gives out a counter so high.
+// foreignTask returns the task of a node of another cluster. No leader here assigns a counter so high.
 func foreignTask(epoch uint64) topology.TaskKey {
 	return topology.TaskKey{Token: topology.Token{Epoch: epoch, Counter: 1 << 40}}
 }

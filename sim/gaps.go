@@ -35,7 +35,7 @@ type Gap struct {
 	Unchecked map[string]time.Duration
 }
 
-// gaps are those of one run; nil: nobody asks.
+// gaps counts the gaps of one run; nil: they are not counted.
 type gaps struct {
 	clauses []clause
 	found   []*Gap

@@ -88,7 +88,7 @@ func nodesOf(p *messages.Promise) (nodes []string) {
 	return nodes
 }
 
-// onMachine is what is promised of one machine.
+// onMachine returns the capacity of one node that is promised.
 func (g *given) onMachine(node string) (sum topology.Resources, any bool) {
 	for _, k := range g.promise.Kept {
 		if k.Node == node {
@@ -164,7 +164,7 @@ func queuedNow(r *messages.JobRecord) bool { return r.State == messages.JobState
 // deviceNews is how long a leader takes to hear of a device that broke or was mended, where its machine can be heard.
 const deviceNews = 15 * time.Second
 
-// whyUnsure is what is wrong with a machine that something is promised of; empty: nothing.
+// whyUnsure returns the fault of a node with promised capacity; empty: none.
 func (w *World) whyUnsure(g *given, k *messages.Kept) string {
 	m, n, p := w.machine(k.Node), w.books.nodes[k.Node], w.leader()
 	switch {
@@ -189,7 +189,7 @@ func (w *World) whyUnsure(g *given, k *messages.Kept) string {
 	return ""
 }
 
-// otherLimit is what was given a longer limit, since a promise was said, on a machine of it.
+// otherLimit returns a job that got a longer limit after a promise, on a node of that promise.
 func (w *World) otherLimit(g *given, k *messages.Kept) (excuse, kind string) {
 	for _, a := range w.books.attemptsOn(k.Node) {
 		if page := w.books.jobs[a.Job]; page != nil && page.longerSince > g.said {
@@ -242,7 +242,7 @@ func isOn(a *messages.AttemptRecord, node string) bool {
 	return false
 }
 
-// amountOn is what an attempt has on a machine.
+// amountOn returns the resources of an attempt on a node.
 func amountOn(a *messages.AttemptRecord, node string) (sum topology.Resources) {
 	for _, p := range a.Places {
 		if p.Node == node && p.Exit == nil {

@@ -58,8 +58,8 @@ func NewGuide(seed uint64) *Guide {
 	return &Guide{seen: map[Meeting]bool{}, draws: newSource(seed).fork("guide")}
 }
 
-// Lean is what the next seed leans to: nothing, every other time, for what is blind
-// goes where nobody has been; else most of the faults of a seed that met something new.
+// Lean returns the faults of the next seed. Every other time it returns none, because an unguided search reaches new
+// states. Otherwise it returns most of the faults of a seed that found something new.
 func (g *Guide) Lean() []string {
 	if len(g.finds) == 0 || g.draws.chance(0.5) {
 		return nil

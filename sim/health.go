@@ -14,7 +14,7 @@ import (
 // another thing. A machine has checks where machines may fall ill in the run; elsewhere nothing is checked, and no
 // agent waits for anything.
 
-// health is what a launcher knows of its machine's health. What ails the machine outlives boots.
+// health holds a launcher's knowledge of its node's health. Defects of the node outlive boots.
 type health struct {
 	found   string  // by the last check that ended; empty: nothing
 	pending bool    // that of the agent's start has not ended
@@ -42,7 +42,7 @@ func unwell(f *faults, m *machine) bool {
 	return true
 }
 
-// healthNow is what the launcher tells of its machine's health; nil: it has no checks.
+// healthNow returns the launcher's report of its node's health; nil: it has no checks.
 func (l *launcher) healthNow() *messages.MachineHealth {
 	if !l.w.draw.Checks {
 		return nil

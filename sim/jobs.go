@@ -165,7 +165,7 @@ func (w *World) runs(o *Order) bool {
 	return false
 }
 
-// baseSpec is what all jobs have in common that run for so long at the most.
+// baseSpec returns the common part of all jobs with this longest run time.
 func (w *World) baseSpec(longest time.Duration) *messages.JobSpec {
 	s := w.jobs
 	run := script{run: s.skewed(time.Second, longest), rank: -1}

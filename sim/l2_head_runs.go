@@ -214,7 +214,7 @@ func (c *headRuns) allWithRoom(w *World) {
 	}
 }
 
-// roomInView is what a machine has free, if the leader may use it.
+// roomInView returns the free capacity of a node, if the leader may use it.
 func (w *World) roomInView(p *process, m *machine, job *messages.JobRecord) (topology.Capacity, bool) {
 	if !w.isServing(p, m) {
 		return topology.Capacity{}, false
@@ -225,7 +225,7 @@ func (w *World) roomInView(p *process, m *machine, job *messages.JobRecord) (top
 // ahead reports whether the planner looks ahead.
 func (w *World) ahead() bool { return w.draw.Settings.Order == share.Expected }
 
-// unkept is what a machine has free that its leader keeps for no other job.
+// unkept returns the free capacity of a node that its leader reserves for no other job.
 func (w *World) unkept(p *process, m *machine, job *messages.JobRecord) topology.Capacity {
 	c := m.proc.node.Ledger().Capacity()
 	if p == nil || p.leader == nil {
@@ -234,9 +234,9 @@ func (w *World) unkept(p *process, m *machine, job *messages.JobRecord) topology
 	return leftOf(c.Less(p.leader.KeptForOthers(m.id, topology.JobID(job.Id))))
 }
 
-// leftOf is what is left to others if what is kept may be more than what is free. While a device that is kept is
-// lacking, whole or a share of one, no part is left: any part may grow into it. A share that is lacking is a part below
-// zero, and the smallest part is the last.
+// leftOf returns the rest for other jobs if reserved capacity may exceed free capacity. While a reserved device is
+// missing, whole or in part, no part is left, because any part may grow into it. A missing share is a part below zero,
+// and the smallest part is the last.
 func leftOf(c topology.Capacity) topology.Capacity {
 	if n := len(c.Parts); c.WholeGPUs < 0 || n > 0 && c.Parts[n-1] < 0 {
 		c.Parts = nil

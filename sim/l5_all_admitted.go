@@ -33,7 +33,7 @@ func (c *allAdmitted) Step(w *World, e *Event) {
 	}
 }
 
-// ends are those of a job's attempts, by what they count against.
+// ends counts the ends of a job's attempts, by the limit that they count against.
 type ends struct {
 	last       *messages.AttemptRecord
 	succeeded  bool     // one of them, though that may have been known late

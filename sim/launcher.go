@@ -405,7 +405,7 @@ func (l *launcher) terminate(t *task, grace time.Duration) {
 	}
 }
 
-// signal is what a running task makes of being told to stop.
+// signal plays the reaction of a running task to a stop signal.
 func (l *launcher) signal(t *task, grace time.Duration) {
 	switch {
 	case t.stuck:

@@ -18,7 +18,7 @@ import (
 // of the run to the checkers that compare what a machine says with what is there; what holds for honest machines goes
 // on to.
 
-// lies are what a liar may change, by name. Each answers whether it changed the word.
+// lies lists the values that a lying node may change, by name. Each function reports whether it changed the message.
 var lies = []struct {
 	name string
 	tell func(*machine, messages.Message) bool
@@ -228,7 +228,7 @@ func lieEpoch(_ *machine, h *messages.Hello) bool {
 	return true
 }
 
-// lieSlices has what nobody committed, of a job that nobody knows.
+// lieSlices adds an allocation that was never committed, of an unknown job.
 func lieSlices(_ *machine, l *messages.LedgerReport) bool {
 	l.Slices = append(l.Slices, &messages.SliceReport{
 		Token: &messages.Token{Epoch: 1, Counter: madeUpCounter}, Job: "nobodys",

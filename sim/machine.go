@@ -56,7 +56,7 @@ type machine struct {
 // now reads the machine's monotonic clock.
 func (m *machine) now() actors.Instant { return m.clock.read(m.w.engine.now) }
 
-// slices are those of its agent's books; nil while it is down.
+// slices returns the allocations in its agent's ledger; nil while it is down.
 func (m *machine) slices() []*topology.Slice {
 	if m.proc == nil || m.proc.node == nil {
 		return nil
@@ -125,7 +125,7 @@ func (m *machine) startAgent() {
 	}
 }
 
-// agentGone is what remains to be done when the agent has died.
+// agentGone completes the death of the agent.
 func (m *machine) agentGone() {
 	p := m.proc
 	m.proc = nil

@@ -105,7 +105,7 @@ func (m *mailbox) RegisterHandlers(invoker actor.MessageInvoker, _ actor.Dispatc
 	m.path = hashString(m.self.Address) ^ hashString(m.self.Id)*3
 }
 
-// actor is whose mailbox this is.
+// actor returns the owner of the mailbox.
 func (m *mailbox) actor() actor.Actor { return m.invoker.(actor.Context).Actor() }
 
 // Start does nothing: the engine starts everything.

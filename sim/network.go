@@ -134,7 +134,7 @@ func (w *World) send(from *process, to *actor.PID, sender *actor.PID, message me
 	}
 }
 
-// sizeOf is what a letter takes in an outbox.
+// sizeOf returns the size of a letter in an outbox.
 func sizeOf(data int, message messages.Message, to, sender *actor.PID) int {
 	n := data + len(message.ProtoReflect().Descriptor().FullName()) + len(to.Id) + messages.LetterBytes
 	if sender != nil {

@@ -17,7 +17,7 @@ import (
 
 // This file owns what a run is given, and what it draws from its seed.
 
-// Options are what a run is given.
+// Options holds the settings of a run.
 type Options struct {
 	Seed uint64
 	// World is "default", "small", "big" or "arrays".
@@ -96,8 +96,8 @@ func SetConstant(c *actors.Constants, assignment string) error {
 	return nil
 }
 
-// Draw is what a run's seed decides: the room, the faults and how bad they are.
-// It is printed when a run fails.
+// Draw holds everything that a run's seed decides: the cluster, the faults and their severity. It is printed when a run
+// fails.
 type Draw struct {
 	Machines   int
 	PerRack    int

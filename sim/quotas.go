@@ -35,7 +35,7 @@ func (w *World) isIn(job *messages.JobRecord, queue string) bool {
 	return slices.ContainsFunc(w.above(job.Spec.GetQueue()), func(q *messages.QueueSpec) bool { return q.Name == queue })
 }
 
-// had is what some attempts have in a queue.
+// had sums the resources of some attempts in a queue.
 type had struct {
 	gpus, running int64
 	on            map[string]bool // machines
@@ -74,7 +74,7 @@ func (w *World) had(queue string, these func(*messages.JobRecord) bool) had {
 
 func anyJob(*messages.JobRecord) bool { return true }
 
-// gpusIn is what an amount of a description says of GPUs; below 0: nothing.
+// gpusIn returns the GPUs in a list of amounts; below 0: it names none.
 func gpusIn(list []*messages.Amount) int64 {
 	for _, a := range list {
 		if a.Name == "gpu" {
@@ -117,8 +117,8 @@ func (w *World) standing(job, other *messages.JobRecord, more func(queue string)
 // nothingMore is added to what a queue has by the store.
 func nothingMore(string) int64 { return 0 }
 
-// starting is what a leader may be starting in a queue beside one job. What the same pass has started counts before
-// the store or a machine knows of it.
+// starting sums the jobs that a leader may be starting in a queue, except one job. Starts of the same pass count before
+// the store or a node knows of them.
 func (w *World) starting(queue, but string) (sum int64) {
 	p := w.leader()
 	for _, id := range w.books.ids {
@@ -181,8 +181,8 @@ func (c *headRuns) barred(w *World, page *jobPage) string {
 	return ""
 }
 
-// over is what of a queue a job would exceed that goes to so many more machines, beside what jobs have there by this
-// count; empty: nothing.
+// over returns the limit of a queue that a job on this many more nodes would exceed, with the present use by this
+// count; empty: none.
 func over(q *messages.QueueSpec, job *messages.JobRecord, machines int64,
 	count func(these func(*messages.JobRecord) bool) had,
 ) string {
@@ -202,7 +202,7 @@ func over(q *messages.QueueSpec, job *messages.JobRecord, machines int64,
 	return ""
 }
 
-// mayHave is what a queue has with all that may count.
+// mayHave returns the resources of a queue with everything that may count.
 func (c *headRuns) mayHave(w *World, queue string, these func(*messages.JobRecord) bool) had {
 	h := w.had(queue, these)
 	for _, id := range w.books.ids {
@@ -225,7 +225,7 @@ func (c *headRuns) mayHave(w *World, queue string, these func(*messages.JobRecor
 	return h
 }
 
-// gpusAsked is what all of a gang asks for.
+// gpusAsked returns the GPUs that all tasks of a gang request.
 func gpusAsked(spec *messages.JobSpec) int64 {
 	if spec.GetEach() == nil {
 		return spec.GetGang().GetTotal().GetMilliGpu()
@@ -233,7 +233,7 @@ func gpusAsked(spec *messages.JobSpec) int64 {
 	return spec.Each.MilliGpu * int64(spec.GetGang().GetReplicasMin())
 }
 
-// smallest is what the smallest machines of a drawn world have, in thousandths of GPUs.
+// smallest is the size of the smallest nodes of a drawn world, in thousandths of GPUs.
 const smallest = 4 * topology.WholeGPU
 
 // machinesAsked is on how many machines a gang is at the most.

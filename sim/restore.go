@@ -26,7 +26,7 @@ type backup struct {
 	ripe  instant // an old one is brought back from then on, a replica only until then
 }
 
-// loss is what restores have taken from the store.
+// loss lists the records that restores have removed from the store.
 type loss struct {
 	script   *backup
 	old      *backup                 // of a disk that will be lost

@@ -30,7 +30,7 @@ func (w *World) serves(m *machine, spec *messages.JobSpec) bool {
 	return own || !m.unversed && slices.Contains(m.announcement.Networks, spec.GetNetwork())
 }
 
-// empty is what a machine would have free if nothing ran there.
+// empty returns the capacity of a node on which nothing runs.
 func (m *machine) empty() topology.Capacity {
 	a := m.announcement
 	return topology.Capacity{MilliCPU: a.Total.MilliCpu, MemoryBytes: a.Total.MemoryBytes,
@@ -90,8 +90,8 @@ func (w *World) fitsOn(most int, spec *messages.JobSpec, room func(*machine) (to
 	return false
 }
 
-// memberOf is what of a gang is never divided: a member, or of a total one GPU with its part of the rest, and where it
-// has none a core.
+// memberOf returns the indivisible part of a gang: a member. For a total, it is one GPU with its part of the rest, or a
+// core if there is no GPU.
 func memberOf(spec *messages.JobSpec) topology.Resources {
 	if spec.Each != nil {
 		return messages.FromResources(spec.Each)

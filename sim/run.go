@@ -11,7 +11,7 @@ import (
 // This file owns a whole run: jobs and faults for a while, then everything is
 // healed and must come to its end, then nothing happens and must go on so.
 
-// Result is what a run found.
+// Result holds the findings of a run.
 type Result struct {
 	Seed       uint64
 	Trace      string
@@ -31,7 +31,7 @@ type Result struct {
 	Recent     []string // the last log lines of a run that failed
 }
 
-// Line is what is printed of a seed.
+// Line returns the printed line of a seed.
 func (r Result) Line() string {
 	return fmt.Sprintf("seed=%d trace=%s steps=%d gangs=%d faults=%d violations=%d",
 		r.Seed, r.Trace, r.Steps, r.Gangs, r.Faults, len(r.Violations))

@@ -17,7 +17,7 @@ type acknowledgedKept struct {
 	terms map[string][]terms // that each job ever had on disk, the first ones first
 }
 
-// terms are what may be changed of a job that lives.
+// terms holds the fields of a live job that may be changed.
 type terms struct {
 	priority    int32
 	timeLimitMs int64

@@ -26,7 +26,7 @@ type agentToken struct {
 	token topology.Token
 }
 
-// word is what an agent has said of a token.
+// word holds an agent's last report of a token.
 type word uint8
 
 const (

@@ -61,7 +61,7 @@ func (c *promiseKept) Step(w *World, e *Event) {
 	}
 }
 
-// slackOf is what the clocks of two leaders and the way from one actor to the next may make of a bound.
+// slackOf returns the tolerance of a bound for the clocks of two leaders and the delay of messages.
 func (g *given) slackOf() time.Duration { return 30*time.Second + g.bound.since(g.said)/50 }
 
 // hardEnd is when an attempt has left its machines at the latest, its margins left out; false: it has no limit, and no

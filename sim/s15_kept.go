@@ -30,7 +30,7 @@ type keep struct {
 	most  func(c *bounded, w *World, p *process) int
 }
 
-// keeps are what is kept on purpose.
+// keeps lists the fields that are kept on purpose.
 var keeps = []keep{
 	// The newest jobs that are over, for readers.
 	{"Mirror.jobs", func(_ *bounded, w *World, p *process) int { return w.constants.MirrorFinished + usual(w, p) }},
@@ -84,9 +84,8 @@ func labelsOfKinds(_ *bounded, w *World, p *process) int {
 	return (len(w.draw.Levels)+3)*(len(w.machines)+w.visits) + usual(w, p)
 }
 
-// usual is what any field may hold at rest: something of each machine that ever
-// was, since a removed one's name may come back, of each device, and of each
-// attempt that a machine still owes the end of.
+// usual returns the number of entries that any field may have at rest. That is one for each node that ever existed,
+// because the name of a removed one may return, for each device, and for each attempt with an unconfirmed allocation.
 func usual(w *World, p *process) int {
 	if p.machine != nil {
 		return 4 + 2*len(p.machine.announcement.Gpus)

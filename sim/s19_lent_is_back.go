@@ -134,7 +134,7 @@ func (c *lentIsBack) inTime(
 	})
 }
 
-// amounts are what an attempt has on each machine.
+// amounts returns the resources of an attempt on each node.
 func amounts(a *messages.AttemptRecord) map[string]topology.Resources {
 	all := map[string]topology.Resources{}
 	for _, p := range a.Places {

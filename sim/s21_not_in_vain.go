@@ -192,10 +192,10 @@ func (c *notInVain) onReclaimed(w *World, job, victim *messages.JobRecord) {
 	}
 }
 
-// atMost is what these have in a queue with all that may have been given room. What the same pass has started counts,
-// or a queue that the pass brought above its quota would seem to be within it still: the promise is written before the
-// first Reserve of what was started is sent, and only the leader knows of that. So does a firm promise that the same
-// pass has made, which is not on disk yet, and of what it started and has declined since, as a job that found no uid.
+// atMost returns the resources of these jobs in a queue with everything that may have been given to them. Starts of the
+// same pass count. Otherwise a queue that the pass brought above its quota would seem to be within it: the promise is
+// written before the first Reserve of a start is sent, and only the leader knows of that. Firm promises of the same
+// pass that are not on disk yet count as well, and so do starts that it has declined, such as a job without a free uid.
 func (c *notInVain) atMost(w *World, queue string, these func(*messages.JobRecord) bool) had {
 	h, p := w.had(queue, these), w.leader()
 	for _, id := range w.books.ids {

@@ -28,7 +28,7 @@ func (c *notInVain) perhapsOver(w *World, job *messages.JobRecord, stays *messag
 		})
 }
 
-// atMostWith is what these may have in a queue if one victim stays and the others have gone.
+// atMostWith returns the most that these jobs may have in a queue if one victim stays and the others have gone.
 func (c *notInVain) atMostWith(w *World, job *messages.JobRecord, stays *messages.Victim, queue string,
 	these func(*messages.JobRecord) bool,
 ) had {

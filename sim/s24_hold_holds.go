@@ -41,7 +41,7 @@ func (c *holdHolds) Step(w *World, e *Event) {
 	}
 }
 
-// wishOf is what a question wants of a job: that it be held, or released.
+// wishOf returns the request of a message: to hold a job, or to release it.
 func wishOf(question messages.Message) (job string, held, ok bool) {
 	switch m := question.(type) {
 	case *messages.Hold:

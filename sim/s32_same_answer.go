@@ -17,7 +17,7 @@ type sameAnswer struct {
 	scans int
 }
 
-// unlike is what the Scheduler would have answered, and how often in a row the Mirror has answered otherwise.
+// unlike holds the answer of the Scheduler, and how often in a row the Mirror has answered differently.
 type unlike struct {
 	mine  string
 	times int
@@ -71,8 +71,8 @@ func (c *sameAnswer) Step(w *World, _ *Event) {
 	}
 }
 
-// ask is what the Scheduler would answer, empty where it would say that there is room or that the job does not wait,
-// and what the Mirror answers.
+// ask returns the answers of the Scheduler and of the Mirror. The first is empty if there is room or the job does not
+// wait.
 func (c *sameAnswer) ask(p *process, id string) (mine, answer string) {
 	if mine, waits := p.leader.Explain(topology.JobID(id)); waits {
 		answer, _ = p.mirror.Explain(topology.JobID(id))

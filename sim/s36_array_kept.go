@@ -17,7 +17,7 @@ type arrayKept struct {
 	changed map[string]instant // when somebody asked last for something of an array, or of one of its elements
 }
 
-// arraySeen is what the store had of one array's elements.
+// arraySeen holds the store's last state of one array's elements.
 type arraySeen struct {
 	states  map[int32]messages.JobState // of those that are jobs, or were
 	held    map[int32]bool              // likewise, those that wait for their release

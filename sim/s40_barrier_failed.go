@@ -17,7 +17,7 @@ type barrierFailed struct {
 	ending []ending
 }
 
-// ending is what a machine still has to end.
+// ending lists the tasks that a node still has to end.
 type ending struct {
 	key    topology.TaskKey
 	m      *machine

@@ -63,7 +63,7 @@ func (h *schedulerHost) start() {
 	h.begin(h.proc)
 }
 
-// stopped is what remains to be done when the process has died.
+// stopped completes the death of the process.
 func (h *schedulerHost) stopped() {
 	h.proc = nil
 	h.w.endpoints[h.address].proc = nil

@@ -290,7 +290,7 @@ func (w *World) Ledger(number int) *topology.Ledger {
 	return nil
 }
 
-// UIDs are those, of the range that leaders give, under which anything lies on a machine.
+// UIDs returns the uids of the leaders' range that own files on a node.
 func (w *World) UIDs(number int) []uint32 { return w.at(number).launcher.uids() }
 
 // NodeState is a Node's place in its table; "down" while its agent is.
@@ -304,7 +304,7 @@ func (w *World) NodeState(number int) string {
 // RequestID is the client's name for the request.
 func (o *Order) RequestID() string { return o.requestID }
 
-// Element is what was ordered with an array, as one job of it.
+// Element returns one element of an ordered array as a job.
 func (o *Order) Element(index string) *Order {
 	return &Order{requestID: o.requestID, owner: o.owner, spec: o.spec, id: o.id + "_" + index}
 }

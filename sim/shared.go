@@ -146,7 +146,7 @@ func (w *World) chooses(spec *messages.JobSpec) {
 	spec.NotPreemptible = s.chance(0.1)
 }
 
-// whose is who orders the next job: where there are queues, one of a few.
+// whose returns the owner of the next job: if there are queues, one of a few.
 func (w *World) whose() *messages.Principal {
 	if w.sharing.tree == nil {
 		return anonymous

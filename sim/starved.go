@@ -9,7 +9,7 @@ import (
 // This file owns what a machine's kernel refuses: a process that does not go though it was killed, and a launcher that
 // gets no process, no descriptor or no room on the disk for a while. What runs there goes on.
 
-// shortage is what a launcher lacks.
+// shortage names the resource that a launcher lacks.
 type shortage uint8
 
 const (

@@ -27,7 +27,7 @@ type storage struct {
 	unheard bool     // who asked for the write that is done now hears nothing of it, or late
 }
 
-// trouble is what one call meets.
+// trouble names the fault of one call.
 type trouble uint8
 
 const (
@@ -220,7 +220,7 @@ func (x *storePort) crash(epoch uint64, changes []actors.Change) {
 	}
 }
 
-// truth is what leaders read.
+// truth returns the store that leaders read.
 func (x *storePort) truth() store.Store {
 	if x.s.file != nil {
 		return x.s.file.kept

@@ -72,7 +72,7 @@ func nameOf(message any) string {
 	return star + typ.String()
 }
 
-// module is what the paths of this module's packages begin with.
+// module is the prefix of this module's package paths.
 var module = path.Dir(reflect.TypeFor[trace]().PkgPath()) + "/"
 
 // sum is the hash of all so far.

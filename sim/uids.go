@@ -14,7 +14,7 @@ import (
 // This file owns what lies on a machine under the uids that leaders give: tasks that are not forgotten, and what is
 // kept of others for a while, over restarts of the agent and of the machine.
 
-// keptTask is what people may still read of a task that is forgotten.
+// keptTask holds the output of a forgotten task.
 type keptTask struct {
 	uid uint32
 	job string
@@ -69,7 +69,7 @@ func (l *launcher) dropKept(k *keptTask) {
 	l.tellUids()
 }
 
-// inherits is what the boot before has left: the folders of its tasks, and what it kept.
+// inherits takes over the folders and kept outputs of the boot before.
 func (l *launcher) inherits(before *launcher) {
 	if before == nil {
 		return
@@ -168,7 +168,7 @@ func (w *World) uidsRanOut() bool {
 	return w.noUIDIsFree() || w.uids.last > 0 && w.engine.now.since(w.uids.last) < late
 }
 
-// uidLook is what was seen of the uids at an instant.
+// uidLook holds the uids that were seen at an instant.
 type uidLook struct {
 	at   instant
 	none bool    // is free

@@ -13,7 +13,7 @@ import (
 // its machine's disk what was not published then. In such a world everything
 // begins old, and is restarted as new piece by piece; now and then one goes back.
 
-// oldVersion is what processes of the version before know; nil in a world of one version.
+// oldVersion returns the vocabulary of processes of the last version; nil: the world has one version.
 func (w *World) oldVersion() *published.Version {
 	if w.old == nil && slices.Contains(w.draw.Faults, "upgrade") {
 		w.old = published.Last()

@@ -56,7 +56,7 @@ func (l *launcher) warn(c *messages.WarnTask, agent *process, to *actor.PID) {
 	}
 }
 
-// Told is what the tasks that run on a machine were told of their end.
+// Told returns the warnings that the tasks on a node received.
 func (w *World) Told(number int) (all []string) {
 	for _, t := range w.at(number).launcher.order {
 		if t.state != taskRunning || t.notice == nil {

@@ -55,7 +55,7 @@ func (s script) command() []string {
 	return words
 }
 
-// wordsOf is what a job's tasks do: its command, or what its own script is told.
+// wordsOf returns the behavior of a job's tasks: its command, or the arguments of its script.
 func wordsOf(spec *messages.JobSpec) []string {
 	if s := spec.GetScript(); s != nil {
 		return s.Args

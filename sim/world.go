@@ -247,10 +247,10 @@ func (w *World) mailed(m *mailbox) {
 	}
 }
 
-// Counters are what the actors and the world counted.
+// Counters returns the counters of the actors and of the world.
 func (w *World) Counters() map[string]int64 { return w.counters }
 
-// Violations are what the checkers found.
+// Violations returns the findings of the checkers.
 func (w *World) Violations() []Violation { return w.violations }
 
 func copyOf[M messages.Message](m M) M { return proto.Clone(m).(M) }

@@ -105,7 +105,10 @@ func misnamed(s source) []int {
 }
 
 // plainFolders are those whose comments have been written again in plain words: subject, verb, object. The list grows.
-var plainFolders = []string{"server/", "actors/", "policy/", "topology/", "messages/", "store/", "goodput/", "clock/"}
+var plainFolders = []string{
+	"server/", "actors/", "policy/", "topology/", "messages/", "store/", "goodput/", "clock/", "sim/", "cluster/",
+	"clients/",
+}
 
 // circle is how a comment begins that only turns the name around.
 var circle = regexp.MustCompile(`^\w+ (is|are) (what|those|who|whom|whoever)\b`)

@@ -32,7 +32,7 @@ func (c *Client) Nodes(ctx context.Context) ([]*messages.NodeStatus, error) {
 	})
 }
 
-// pages is what all pages have. Each is asked for with the end of the one before as its beginning.
+// pages collects all pages. Each call starts at the end of the page before.
 func pages[T any](after *string, ask func() (page []T, next string, err error)) (all []T, err error) {
 	for {
 		page, next, err := ask()
@@ -228,7 +228,7 @@ func (w *watching) note(e *messages.Event) {
 	}
 }
 
-// subject is what an event is of; empty: of no job and no machine.
+// subject returns the job or node of an event; empty: it has none.
 func subject(e *messages.Event) string {
 	switch {
 	case e.GetJob() != nil:
@@ -243,7 +243,7 @@ func (c *Client) watchOnce(ctx context.Context, q *messages.Watch, take func(*me
 	return receive(ctx, func(ctx context.Context) (source[*messages.Event], error) { return c.Watch(ctx, q) }, take)
 }
 
-// source is what a server sends one after the other.
+// source receives the messages of a server, one after the other.
 type source[T any] interface{ Recv() (T, error) }
 
 // receive opens a stream and takes all that it brings, until it ends or something is wrong.

@@ -131,7 +131,7 @@ func (c *Contexts) Save() error {
 	return (&identity.Folder{Dir: filepath.Dir(c.path)}).Write(filepath.Base(c.path), text)
 }
 
-// settings are those of a connection: of the file that SYNAPSE_CONFIG names, or of the environment.
+// settings holds the settings of a connection, from the file of SYNAPSE_CONFIG or from the environment.
 type settings struct {
 	Server    string `yaml:"server"`
 	Retry     string `yaml:"retry"`

@@ -94,8 +94,7 @@ func asError(err error) error {
 		Hint: "`synapse-cli contexts` lists what `login` has kept"}
 }
 
-// flagOf is what the command line calls a field of the API; empty where the text
-// of a refusal says all by itself.
+// flagOf maps a field of the API to its flag; empty: the text of the refusal is complete without it.
 var flagOf = map[string]string{
 	"request_id": "--request-id", "reason": "--reason", "deadline_ms": "--deadline", "ranks": "--rank",
 	"time_limit_ms": "--time-limit", "priority": "--priority", "labels": "--label", "tail_bytes": "--tail-bytes",

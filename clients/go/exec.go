@@ -73,7 +73,7 @@ func (e *ExecSession) Send(in *api.ExecIn) error {
 	return e.stream.Send(in)
 }
 
-// Receive is what comes of the process.
+// Receive returns the next output of the process.
 func (e *ExecSession) Receive() (*api.ExecOut, error) {
 	if out := e.first; out != nil {
 		e.first = nil

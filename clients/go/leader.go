@@ -34,7 +34,7 @@ const (
 	maxHops = 3
 )
 
-// next is whom to ask.
+// next returns the server to ask.
 func (c *Client) next() *server {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -154,7 +154,7 @@ func endsSoon(ctx context.Context) bool {
 	return bounded && time.Until(deadline) < 2*roundPause
 }
 
-// answer is what every reply that can refuse has.
+// answer is the interface of all replies that can refuse.
 type answer interface{ GetOutcome() *messages.Outcome }
 
 // Invoke makes a call of one answer.

@@ -22,7 +22,8 @@ import (
 
 // This file owns the dialling end: what a machine or a person shows, and that the scheduler proves itself first.
 
-// Badge has what somebody needs who dials: a key, a certificate that may be renewed, and whom they believe.
+// Badge holds the credentials of a client that dials: a key, a certificate that may be renewed, and the trusted
+// authorities.
 type Badge struct {
 	Folder   *identity.Folder   // nil: it is an outside issuer's
 	external *identity.External // in the folder's place
@@ -120,7 +121,7 @@ func (c client) ClientHandshake(
 	return &listening{Conn: conn, client: c}, info, nil
 }
 
-// proof is what gRPC is told of a connection that was proved.
+// proof holds the result of a connection's authentication for gRPC.
 type proof struct{ credentials.CommonAuthInfo }
 
 var private = credentials.CommonAuthInfo{SecurityLevel: credentials.PrivacyAndIntegrity}

@@ -72,7 +72,7 @@ func (h *Host) Spans() []Span {
 	return all
 }
 
-// Counts is what was counted, by name.
+// Counts returns the counters by name.
 func (h *Host) Counts() map[string]int64 {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -84,7 +84,7 @@ var watched = []actors.Kind{
 	actors.KindScheduler, actors.KindJournal, actors.KindMirror, actors.KindRack, actors.KindNode,
 }
 
-// mailboxOf is what makes the mailbox of an actor of a kind.
+// mailboxOf returns the producer of mailboxes for a kind of actor.
 func (h *Host) mailboxOf(kind actors.Kind) actor.MailboxProducer {
 	if !slices.Contains(watched, kind) {
 		return link.Mailbox
@@ -104,7 +104,7 @@ type Depth struct {
 	Waiting int
 }
 
-// Depths are those of the kinds that are watched, as far as there are such actors.
+// Depths returns the queue lengths of the watched kinds that have actors.
 func (h *Host) Depths() []Depth {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -45,7 +45,7 @@ type sink struct {
 	now   func() time.Time
 }
 
-// about is what a line is about.
+// about holds the subject of a log line.
 type about struct {
 	Epoch   uint64 `json:"epoch,omitempty"`
 	Node    string `json:"node,omitempty"`
@@ -169,7 +169,7 @@ func (q quoted) Format(f fmt.State, verb rune) {
 	_, _ = io.WriteString(f, messages.OneLine(fmt.Sprintf(fmt.FormatString(f, verb), q.value)))
 }
 
-// aVerb is what is put into a format, with the word before it: `Job %s`, `JobID=%s`, `ID=%s`.
+// aVerb matches a verb of a format and the word before it: `Job %s`, `JobID=%s`, `ID=%s`.
 var aVerb = regexp.MustCompile(`(?:(\w+)[ =])?%[-+# 0-9.]*[a-zA-Z]`)
 
 // wordFields are the words that stand before a text which names something.

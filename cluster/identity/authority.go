@@ -48,7 +48,7 @@ func (p *Pair) Belongs() bool {
 	return err == nil && other == nil && own == certified
 }
 
-// Identity is whose the pair is.
+// Identity returns the owner of the pair.
 func (p *Pair) Identity() (Identity, error) { return named(p.Leaf()) }
 
 // TLS is the pair as a handshake shows it.
@@ -113,7 +113,8 @@ func constrain(template *x509.Certificate, cluster string) {
 	template.PermittedURIDomains = []string{cluster}
 }
 
-// usages are what a role's certificate is for. Only a scheduler's is for the end that is dialled.
+// usages maps each role to the permitted uses of its certificate. Only a scheduler's certificate is for the end that
+// accepts connections.
 var usages = map[Role][]x509.ExtKeyUsage{
 	RoleScheduler: {x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
 	RoleNode:      {x509.ExtKeyUsageClientAuth},
@@ -193,8 +194,8 @@ func maySign(by, i Identity) error {
 	return nil
 }
 
-// Request is what travels instead of a key: the key's public half, signed by the key. It has no names, because the
-// authority gives them.
+// Request returns a certificate request: the public half of the key, signed by the key. It has no names, because the
+// authority assigns them.
 func Request(key crypto.Signer) ([]byte, error) {
 	return x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{}, key)
 }

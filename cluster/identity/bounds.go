@@ -13,7 +13,7 @@ import (
 // This file owns what a machine's certificate says of the machine beside its name: which one it is, and what an admin
 // allowed it to claim. It is in the certificate, so every scheduler of a cluster knows it, and a renewal keeps it.
 
-// Bound is what a claim is about.
+// Bound names the subject of a claim.
 type Bound string
 
 // The bounds. Lists are written as at the flags of synapse-node.
@@ -31,7 +31,7 @@ const (
 	maxBoundGPUs = 1024
 )
 
-// Bounds are what is bound. What is not there may be anything.
+// Bounds holds the restrictions of a certificate. A missing entry means no restriction.
 type Bounds map[Bound]string
 
 // Check refuses what no certificate has.

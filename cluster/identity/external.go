@@ -25,7 +25,7 @@ import (
 // An id of the issuer (SPIFFE's: spiffe://DOMAIN/…) says nothing of roles, so the file says which of them are
 // schedulers, machines and people. Both ends hold the other against it, as they do with our own certificates.
 
-// External is what one party has of an outside issuer.
+// External holds one party's certificate, key and bundle from an outside issuer.
 type External struct {
 	path   string
 	config externalConfig
@@ -55,7 +55,7 @@ type externalID struct {
 	parts  []string
 }
 
-// issuedFiles is what the files had when they were read.
+// issuedFiles holds the contents of the files when they were read.
 type issuedFiles struct {
 	pair  *Pair
 	roots []*x509.Certificate
@@ -248,7 +248,7 @@ func consists(text, others string, capitals bool) bool {
 	return text != ""
 }
 
-// who is whom an outside issuer's certificate is of. The caller has verified who signed it.
+// who returns the identity in an outside issuer's certificate. The caller has verified its signature.
 func (c *externalConfig) who(leaf *x509.Certificate) (Identity, Bounds, error) {
 	if len(leaf.URIs) != 1 {
 		return Identity{}, nil, fmt.Errorf("%w: it has %d", errNames, len(leaf.URIs))

@@ -35,7 +35,7 @@ func (x *External) names(file string) string {
 	return filepath.Join(filepath.Dir(x.path), file)
 }
 
-// files are those of certificate, key and bundle.
+// files returns the paths of certificate, key and bundle.
 func (x *External) files() [3]string {
 	return [3]string{x.names(x.config.Cert), x.names(x.config.Key), x.names(x.config.Bundle)}
 }
@@ -43,13 +43,13 @@ func (x *External) files() [3]string {
 // KeyFolder is where the key is: no task may see it.
 func (x *External) KeyFolder() string { return filepath.Dir(x.files()[1]) }
 
-// Identity is who we are in the cluster.
+// Identity returns the own identity in the cluster.
 func (x *External) Identity() Identity { return x.own }
 
 // Pair is our key and certificate, as they were last read.
 func (x *External) Pair() *Pair { return x.held.Load().pair }
 
-// Trust is what we believe: the bundle, and who is who by the configuration.
+// Trust returns the trusted bundle with the configured identities.
 func (x *External) Trust() *Trust { return &Trust{Cluster: x.config.Cluster, External: x} }
 
 // Denylist is the one that the configuration names, else the one beside it.
@@ -140,7 +140,7 @@ func readPair(cert, key string) (*Pair, error) {
 	return &Pair{Key: signer, Chain: chain}, nil
 }
 
-// roots are whom an end believes now.
+// roots returns the authorities that an end trusts now.
 func (t *Trust) roots() []*x509.Certificate {
 	if t.External != nil {
 		return t.External.held.Load().roots

@@ -30,17 +30,17 @@ const (
 	folderMode = 0o700
 )
 
-// Folder is what one party of a cluster has on disk.
+// Folder holds the files of one party of a cluster.
 type Folder struct {
 	Dir   string
 	Roots []*x509.Certificate
 	Pair  *Pair
 }
 
-// Identity is whose the folder is.
+// Identity returns the owner of the folder.
 func (f *Folder) Identity() (Identity, error) { return f.Pair.Identity() }
 
-// Trust is what the folder's owner believes.
+// Trust returns the authorities that the folder's owner trusts.
 func (f *Folder) Trust() (*Trust, error) {
 	own, err := f.Identity()
 	if err != nil {

@@ -19,7 +19,7 @@ import (
 
 // This file owns the names: synapse://CLUSTER/ROLE/NAME, as the only URI of a certificate.
 
-// Role is what an identity may be in a cluster. Each has rights of its own, and none has another's.
+// Role names the role of an identity in a cluster. Each role has separate rights, and none includes another's.
 type Role string
 
 // The roles. What is not listed here is refused, whatever signed it.
@@ -46,7 +46,7 @@ const (
 	maxCluster = 63
 )
 
-// Identity is who somebody is.
+// Identity names a party of a cluster.
 type Identity struct {
 	Cluster string
 	Role    Role

@@ -11,7 +11,7 @@ import (
 
 // This file owns how one end proves the other: who signed, for which cluster and role, when, and that nobody denied it.
 
-// Peer is who is at the other end, read from its verified chain and from nothing else.
+// Peer holds the identity of the other end, read from its verified chain and from nothing else.
 type Peer struct {
 	Identity
 	Key    Digest // of its public key; of an outside issuer's, of its id
@@ -27,7 +27,7 @@ type Peer struct {
 	chain     []*x509.Certificate // of that
 }
 
-// Trust is what an end believes.
+// Trust holds the authorities that an end trusts.
 type Trust struct {
 	Cluster  string
 	Roots    []*x509.Certificate
@@ -64,7 +64,7 @@ func (e *TimeError) Error() string {
 
 func stamp(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 MST") }
 
-// nameOf is whom a certificate is of, for people.
+// nameOf returns the subject of a certificate for messages.
 func nameOf(c *x509.Certificate) string {
 	if i, err := named(c); err == nil {
 		return i.String()
@@ -256,8 +256,9 @@ func (t *Trust) Scheduler(shown []*x509.Certificate) error {
 	return err
 }
 
-// config is what both ends have: TLS 1.3 alone, no resumption, and our own verification. The library's is turned off,
-// because it goes by host names: a machine's certificate could then be a scheduler's, if only the host were right.
+// config returns the TLS configuration of both ends: TLS 1.3 only, no resumption, and own verification. The library's
+// verification is off, because it uses host names: a node's certificate could then pass for a scheduler's on the right
+// host.
 func (t *Trust) config(usage x509.ExtKeyUsage, grace time.Duration, seen func(Peer)) *tls.Config {
 	return &tls.Config{
 		MinVersion: tls.VersionTLS13, SessionTicketsDisabled: true,

@@ -30,7 +30,7 @@ const (
 // ErrLost means that this process may no longer lead. The error around it says why.
 var ErrLost = errors.New("this scheduler no longer leads")
 
-// Question is what the database is asked.
+// Question names a request to the database.
 type Question uint8
 
 // The questions. Each is answered by the method of its name in the past tense.
@@ -41,7 +41,7 @@ const (
 	Renew            // make it run from now
 )
 
-// Step is what to do now: ask the question, and come back when the wait is over, or with the answer if that is earlier.
+// Step holds the next action: send the request, and return after the wait, or with the answer if that is earlier.
 type Step struct {
 	Ask  Question
 	Wait time.Duration // 0: until the answer
@@ -59,7 +59,7 @@ func holderOf(text string) Holder {
 	return Holder{Address: address, Process: process}
 }
 
-// Options are what a candidate is made of.
+// Options holds the settings of a candidate.
 type Options struct {
 	Holder Holder
 	Term   time.Duration // for how long no other process may lead after Take or Renew

@@ -55,7 +55,7 @@ const readBuffer = 4 << 10
 // pings, which on a link of small messages is every second packet, and would let a peer that floods send megabytes.
 const window = 256 << 10
 
-// dialOptions are those of a machine's connection. Accepted is set once the connection is.
+// dialOptions returns the options of a node's connection. Accepted is set when the connection is accepted.
 func dialOptions(o *Options, accepted *atomic.Bool) []grpc.DialOption {
 	creds := o.Credentials
 	if creds == nil {

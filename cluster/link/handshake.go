@@ -37,7 +37,7 @@ type caller struct {
 	bounds    identity.Bounds // what its certificate allows it to claim
 }
 
-// introduction is what a machine sends first.
+// introduction returns the metadata that a node sends first.
 func (o *Options) introduction() metadata.MD {
 	return metadata.Pairs(
 		keyProtocol, strconv.Itoa(protocol), keyNode, string(o.Node), keyMachine, o.MachineID,
@@ -98,7 +98,7 @@ func checkVersion(version string) error {
 	return nil
 }
 
-// standing is what a scheduler process answers: its own address, and which process leads.
+// standing holds the answer of a scheduler process: its own address, and which process leads.
 type standing struct {
 	address string
 	epoch   uint64 // under which this process leads; 0: it does not

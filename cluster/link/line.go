@@ -15,7 +15,7 @@ import (
 
 // This file owns one end of one stream: its reader, its outbox, and how the two end together.
 
-// stream is what gRPC gives either end.
+// stream is the interface of a gRPC stream at either end.
 type stream interface {
 	Context() context.Context
 	envelope.Stream

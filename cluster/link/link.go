@@ -103,7 +103,7 @@ const (
 	countPaced       = "link.paced"        // waits, for peers that send too much
 )
 
-// Options are what an end is given at its start.
+// Options holds the settings of an end.
 type Options struct {
 	Log   actors.Log
 	Count func(name string, n int64)

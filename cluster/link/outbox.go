@@ -12,7 +12,7 @@ import (
 // This file owns the way out to one peer: a bounded queue, and a writer that lives only while there is something to
 // write.
 
-// size is what a letter takes while it waits.
+// size returns the size of a letter while it waits.
 func size(l *envelope.Letter) int {
 	return len(l.Data) + len(l.To) + len(l.Sender) + len(l.Kind) + messages.LetterBytes
 }

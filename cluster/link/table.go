@@ -35,7 +35,7 @@ const (
 	anyScheduler = actors.SchedulerPath + "**" // the Scheduler, its Jobs and their Coordinators
 )
 
-// towardScheduler is what a machine may send.
+// towardScheduler lists the messages that a node may send.
 var towardScheduler = tabled([]rule{
 	{&messages.Hello{}, actors.NodePath, actors.SchedulerPath},
 	{&messages.Heartbeat{}, actors.NodePath, anyRack},
@@ -55,7 +55,7 @@ var towardScheduler = tabled([]rule{
 	{&messages.ExecRefused{}, "", gatewayPath + "**"},
 })
 
-// towardNode is what a scheduler may send.
+// towardNode lists the messages that a scheduler may send.
 var towardNode = tabled([]rule{
 	{&messages.Lead{}, actors.SchedulerPath, actors.NodePath},
 	{&messages.Welcome{}, anyRack, actors.NodePath},

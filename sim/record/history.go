@@ -13,7 +13,7 @@ import (
 // This file owns what `history -o json` of a running cluster prints. It reads it as any other program does: by the
 // keys, which stay as they are.
 
-// pastJob is what is read of one job that is over.
+// pastJob holds the fields that are read of one finished job.
 type pastJob struct {
 	ID, Owner, Queue       string
 	Priority               int32

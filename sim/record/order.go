@@ -15,7 +15,7 @@ const Synapse = "synapse"
 // InOrder is the name of the policy of one with the order fifo.
 const InOrder = "synapse-fifo"
 
-// Policies are those that can be replayed: Synapse's own, and those that they are compared with.
+// Policies returns the policies that can be replayed: Synapse's own, and those for comparison.
 func Policies() []string { return append([]string{Synapse, InOrder}, Rivals()...) }
 
 // IsOwn reports whether a policy is Synapse's own: it knows no durations, and places as a cluster does.
@@ -94,7 +94,7 @@ type IdleParts struct {
 	Other    float64 `json:"other"`     // nothing that the planner names
 }
 
-// Result is what a run found. What nothing is known of is nil.
+// Result holds the measurements of a run. An unknown measurement is nil.
 type Result struct {
 	Policy string `json:"policy"`
 	Seed   uint64 `json:"seed"`

@@ -2,7 +2,7 @@ package record
 
 // This file owns what a run looked like over its time: as many points for 100,000 jobs as for a hundred.
 
-// Picture is what a report draws of a run.
+// Picture holds the data of a report's charts.
 type Picture struct {
 	Step     float64  `json:"step"`    // seconds that each of Steps is long
 	Steps    []Step   `json:"steps"`   // from the first job's submit on

@@ -127,7 +127,7 @@ func (r csvRow) slurmElapsed() (time.Duration, error) {
 	return end - start, nil
 }
 
-// slurmLimit is what a job asked for; 0 where that is not known, or there was no limit.
+// slurmLimit returns the requested time limit; 0: it is unknown, or there was none.
 func (r csvRow) slurmLimit() time.Duration {
 	if n, err := strconv.ParseInt(r.get("TimelimitRaw"), 10, 64); err == nil && n > 0 && n < secondsMost/60 {
 		return time.Duration(n) * time.Minute

@@ -41,7 +41,7 @@ func (s *Synthetic) fields() []field {
 	}
 }
 
-// SyntheticWords are what can be said of a Synthetic.
+// SyntheticWords returns the parameters of a Synthetic.
 func SyntheticWords() []string {
 	var words []string
 	for _, f := range new(Synthetic).fields() {

@@ -10,7 +10,7 @@ import (
 // This file owns what is kept of a run's course: sums over equal steps of time. How long a run will be is not known
 // while it goes on, so whenever it outgrows the steps, two of them become one that is twice as long.
 
-// steps are those so far.
+// steps lists the steps so far.
 type steps struct {
 	width time.Duration
 	sums  []record.Step // integrals over each step, in seconds
@@ -66,7 +66,7 @@ func (c *steps) means(ran time.Duration) []record.Step {
 	return out
 }
 
-// picture is what a report draws of the run.
+// picture returns the data of the run's charts.
 func (r *run) picture() *record.Picture {
 	c := r.census.course
 	p := &record.Picture{Step: c.width.Seconds(), Steps: c.means(r.ran), Promises: r.seen.picture()}

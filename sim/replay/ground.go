@@ -20,7 +20,7 @@ type ground struct {
 	fabric  *topology.Fabric // nil where the room can answer all
 }
 
-// shape is what matters of a gang for whether it fits.
+// shape holds the properties of a gang that decide whether it fits.
 type shape struct {
 	gpus  int // in all
 	tasks int // that share them evenly; 0: they are a total

@@ -24,7 +24,7 @@ import (
 // This file owns a run: the jobs are submitted to a simulated cluster when they came,
 // run for as long as they did, and are watched.
 
-// Watch is who looks on. Either may be nil.
+// Watch holds the observers of a replay. Either may be nil.
 type Watch struct {
 	// Clock is read around each pass; nil: passes are not timed.
 	Clock func() time.Duration
@@ -54,8 +54,8 @@ type run struct {
 	passing time.Duration
 }
 
-// life is what became of a job. A job that is started again, since its machines could not be had, is one job: it waited
-// until its first start, and ends with its last attempt.
+// life holds the history of a job. A job that is started again because its nodes were unavailable counts as one job: it
+// waits until its first start, and ends with its last attempt.
 type life struct {
 	started, ended time.Duration // since the first job came; below 0: not yet
 	attempt        topology.Token
@@ -148,7 +148,7 @@ const (
 	forever  = 100 * 365 * day
 )
 
-// constants are those of a cluster in which nothing breaks: what only looks whether something did happens once a day.
+// constants returns the constants of a cluster without failures. Checks for failures run once a day.
 func constants() *actors.Constants {
 	c := actors.DefaultConstants()
 	c.Heartbeat, c.RackTick, c.DeadAfter = day, day, 1000*day
@@ -300,11 +300,11 @@ func (r *run) submitNext() {
 	}
 }
 
-// ownerOf is who submitted a job; empty where nobody is named.
+// ownerOf returns the owner of a job; empty: the record names none.
 func ownerOf(j record.Job) string { return (&messages.Principal{Name: j.User}).Known() }
 
-// names are what a cluster calls the users and the queues of a record, which may have any name there: by the order in
-// which they come.
+// names maps the users and queues of a record, which may have any name, to names that a cluster permits, in order of
+// appearance.
 type names map[string]string
 
 func (n names) of(name, prefix string) string {

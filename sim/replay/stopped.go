@@ -12,7 +12,7 @@ import (
 // This file owns jobs that are stopped for others: what they have done and saved, what is lost by it, and what a
 // planner knows of those that it could have stopped.
 
-// resuming is what it takes to go on from the last checkpoint.
+// resuming is the time to continue from the last checkpoint.
 const resuming = time.Minute
 
 // shifts are the attempts of a job that may be stopped. It waits until all its work is done: what it ran for beside
@@ -68,7 +68,7 @@ func (r *run) ends(i int, now time.Duration) (ran time.Duration, stopped bool) {
 	return ran, true
 }
 
-// shiftsOf are those of a job, the last one to its end.
+// shiftsOf returns the shifts of a job, the last one to its end.
 func (r *run) shiftsOf(i int) []shift {
 	l := &r.lives[i]
 	all := l.stopped[:len(l.stopped):len(l.stopped)]
@@ -106,7 +106,7 @@ type stoppable struct {
 	r    *run
 }
 
-// Running is what is known of a job's attempt (policy.Stopper). One that has yet to begin is left alone.
+// Running returns what is known of a job's attempt (policy.Stopper). An attempt that has yet to begin is left alone.
 func (s stoppable) Running(job topology.JobID, nowNs int64) (preempt.Running, bool) {
 	a, began := s.runs.Of(job)
 	if a == nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// easy is what backfilling remembers between passes.
+// easy holds the state of backfilling between passes.
 type easy struct {
 	running []runner
 	ended   bool          // earlier than was thought, since the promise was made

@@ -53,7 +53,7 @@ func (p Place) placement(view *topology.Fabric, g *topology.Gang) topology.Place
 	return out
 }
 
-// shareOf is what this many GPUs of a gang's total come with.
+// shareOf returns the CPU and memory for this number of a gang's total GPUs.
 func shareOf(g *topology.Gang, units int64) topology.Resources {
 	all := g.Total.MilliGPU / topology.WholeGPU
 	return topology.Resources{

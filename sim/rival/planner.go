@@ -16,7 +16,7 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// Oracle is what a comparison may know and the default policy never does.
+// Oracle knows the durations of jobs. Policies for comparison may use it, and the default policy never does.
 type Oracle interface {
 	// Length is how long a job will run, or how long it may.
 	Length(job topology.JobID) time.Duration

@@ -34,13 +34,13 @@ func NewRoom(racks []int, gpus int) *Room {
 	return r
 }
 
-// Part is what a gang takes of one machine.
+// Part holds the share of a gang on one node.
 type Part struct{ Machine, GPUs int }
 
 // Free counts the free GPUs.
 func (r *Room) Free() int { return r.sum }
 
-// FreeOf is what a machine has free.
+// FreeOf returns the free GPUs of a node.
 func (r *Room) FreeOf(machine int) int { return r.free[machine] }
 
 // Machines counts the machines.

@@ -20,13 +20,13 @@ type File struct {
 	Spec       Spec     `json:"spec" yaml:"spec"`
 }
 
-// Metadata is what the job is called.
+// Metadata holds the name and labels of a job.
 type Metadata struct {
 	Name   string            `json:"name" yaml:"name"`
 	Labels map[string]string `json:"labels,omitempty" yaml:"labels,omitempty,flow"`
 }
 
-// Spec is what the job asks for.
+// Spec holds the request of a job.
 type Spec struct {
 	Queue          string            `json:"queue,omitempty" yaml:"queue,omitempty"`
 	Priority       *int32            `json:"priority,omitempty" yaml:"priority,omitempty"`
@@ -235,7 +235,7 @@ func labelsOf(list []*messages.Label) map[string]string {
 	return m
 }
 
-// amount is what a key says, where it says anything.
+// amount formats the value of a key, or returns nothing if the value is unset.
 func amount(n int64, format func(int64) string) Amount {
 	if n == 0 {
 		return ""

@@ -86,7 +86,7 @@ func within(path, whole string) bool {
 	return is && (rest == "" || rest[0] == '.' || rest[0] == '[')
 }
 
-// jobFile is what a job is read by. It is a function for the reason that sections is one.
+// jobFile returns the description of a job file's keys. It is a function for the same reason as sections.
 func jobFile() fileKind {
 	return fileKind{"a job file", "`apiVersion: synapse/v1` and `kind: Job`", sections()}
 }

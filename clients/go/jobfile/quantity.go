@@ -172,8 +172,8 @@ func clocked(s string, m []string) (int64, error) {
 	return ms, nil
 }
 
-// signals are those that a job may be asked to stop by, with the numbers that they have where jobs run, which is Linux.
-// Those of package syscall are the numbers of the desk: a Mac's SIGUSR1 is 30, and Windows has none.
+// signals lists the signals that may stop a job, with their numbers on Linux, where jobs run. The numbers of package
+// syscall are those of the client's system: a Mac's SIGUSR1 is 30, and Windows has none.
 var signals = []struct {
 	name   string
 	number int32

@@ -61,7 +61,7 @@ func (r *reader) locateQueue(e *share.QueueError) *Problem {
 	}
 }
 
-// queuesFile is what a file of queues is read by.
+// queuesFile returns the description of a queue file's keys.
 func queuesFile() fileKind {
 	word := func(string) {}
 	return fileKind{"a file of queues", "`apiVersion: synapse/v1` and `kind: Queues`", []section{

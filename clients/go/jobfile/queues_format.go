@@ -38,13 +38,13 @@ type QueueFile struct {
 	Owners       []string          `json:"owners,omitempty" yaml:"owners,omitempty,flow"`
 }
 
-// DefaultMost is what holds where nobody says, and the most that somebody may say.
+// DefaultMost holds a default and the largest permitted value.
 type DefaultMost struct {
 	Default Amount `json:"default,omitempty" yaml:"default,omitempty"`
 	Most    Amount `json:"most,omitempty" yaml:"most,omitempty"`
 }
 
-// PreemptionFile is what may be stopped for a queue.
+// PreemptionFile says which jobs may be stopped for a queue.
 type PreemptionFile struct {
 	ByPriority *bool  `json:"byPriority,omitempty" yaml:"byPriority,omitempty"`
 	Reclaim    *bool  `json:"reclaim,omitempty" yaml:"reclaim,omitempty"`

@@ -28,7 +28,7 @@ type reader struct {
 	where map[string]place
 }
 
-// fileKind is what a kind of file is read by.
+// fileKind describes the keys of a kind of file.
 type fileKind struct {
 	name     string // as in "a job file"
 	header   string // what it begins with

@@ -85,7 +85,7 @@ func sections() []section {
 	}
 }
 
-// specKeys are those of the job itself.
+// specKeys returns the keys of the job itself.
 func specKeys() []key {
 	return []key{
 		{"queue", "queue", readName(func(s *spec) *string { return &s.Queue })},

@@ -7,9 +7,8 @@ import (
 
 // This file owns the estimate of what decoding a message would cost.
 
-// Objects is what remains of a budget when every part of a message is counted;
-// negative: too little, or it cannot be decoded. An empty part is two bytes here
-// and a hundred and fifty when it is decoded.
+// Objects returns the rest of a budget after counting every part of a message; negative: the budget is too small, or
+// the message cannot be decoded. An empty part has two bytes here, and a hundred and fifty after decoding.
 func Objects(d protoreflect.MessageDescriptor, data []byte, budget int) int {
 	fields := d.Fields()
 	p, rest := next(data)
