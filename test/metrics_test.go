@@ -29,9 +29,9 @@ var metricTables = []struct {
 	title, words string
 	source       metrics.Source
 }{
-	{"Of the cluster", "Shown by the scheduler that leads; one that stands by shows the first three.", &leading.Source{}},
-	{"Of one machine", "Shown by each agent that was told to, of its own devices alone.", machine.Source{}},
-	{"Of each process", "Shown by schedulers and agents alike, as far as they have it, beside `go_*` and `process_*`.",
+	{"Cluster", "The leader exports these metrics; a standby exports only the first three.", &leading.Source{}},
+	{"Node", "Each agent with `--metrics` or `--metrics-file` exports these metrics for its node.", machine.Source{}},
+	{"Processes", "Schedulers and agents export the metrics that apply to them, in addition to `go_*` and `process_*`.",
 		metrics.Process{}},
 }
 
@@ -44,7 +44,7 @@ func TestMetricsPage(t *testing.T) {
 	var page strings.Builder
 	page.Write(introduction)
 	for _, table := range metricTables {
-		fmt.Fprintf(&page, "\n## %s\n\n%s\n\n| series | kind | labels | what |\n|---|---|---|---|\n",
+		fmt.Fprintf(&page, "\n## %s\n\n%s\n\n| metric | type | labels | meaning |\n|---|---|---|---|\n",
 			table.title, table.words)
 		for _, f := range table.source.Families() {
 			fmt.Fprintf(&page, "| `%s` | %s | %s | %s |\n", f.Name, f.Kind, strings.Join(f.Labels, ", "), f.Help)

@@ -13,34 +13,45 @@ import (
 // This file owns what every process says: what its actors counted, how long things took them, how much waits for them.
 
 var (
-	build = New(Gauge, "synapse_build_info", "1, with the version of this program", "version")
+	build = New(Gauge, "synapse_build_info",
+		"1, with the version of the program as a label", "version")
 	drops = New(Counter, "synapse_link_dropped_total",
-		"messages between the scheduler and machines that were dropped, by cause", "cause")
-	carried  = New(Counter, "synapse_link_messages_total", "messages between the scheduler and machines", "direction")
+		"dropped messages between scheduler and nodes, by cause", "cause")
+	carried = New(Counter, "synapse_link_messages_total",
+		"messages between scheduler and nodes, by direction", "direction")
 	refusals = New(Counter, "synapse_refusals_total",
-		"times that a machine did not do what the plan expected of it, by what it said; silence: nothing in time", "cause")
+		"refused or unanswered requests of the scheduler to nodes, by cause", "cause")
 	limits = New(Counter, "synapse_limit_refusals_total",
-		"jobs refused by a limit of their owner: waiting jobs, their bytes, submits a second; with uids: jobs that began "+
-			"to wait because they could have no uid", "limit")
-	batches = New(Counter, "synapse_journal_batches_total", "transactions that the store has on disk")
-	changes = New(Counter, "synapse_journal_changes_total", "changes in those transactions")
-	doubts  = New(Counter, "synapse_journal_doubts_total",
-		"times that a transaction was written again, its outcome unknown")
-	events = New(Counter, "synapse_events_total", "what else was counted, by the name that the code has for it", "event")
-	boxes  = New(Gauge, "synapse_mailbox_messages", "messages that wait for actors of a kind", "kind")
+		"jobs refused by a limit of their owner, by limit; for uids, "+
+			"jobs that had to wait for a uid", "limit")
+	batches = New(Counter, "synapse_journal_batches_total",
+		"transactions that the store has on disk")
+	changes = New(Counter, "synapse_journal_changes_total",
+		"changes in these transactions")
+	doubts = New(Counter, "synapse_journal_doubts_total",
+		"transactions that were repeated because their result was unknown")
+	events = New(Counter, "synapse_events_total",
+		"other events, by their name in the code", "event")
+	boxes = New(Gauge, "synapse_mailbox_messages",
+		"messages in the mailboxes of actors, by kind of actor", "kind")
 
 	phases = New(Histogram, "synapse_attempt_phase_seconds",
-		"how long attempts were in a phase that they got through: reserving, deciding (the write of COMMIT), committing, "+
-			"preparing, starting", "phase")
+		"duration of each completed phase of attempts: reserving, "+
+			"deciding (the write of the decision), committing, preparing, starting", "phase")
 	writes = New(Histogram, "synapse_journal_write_seconds",
-		"from when a transaction is handed to the store until it is on disk")
-	silence = New(Histogram, "synapse_heartbeat_gap_seconds", "between two words of one machine; 5 s where all is well")
-	passes  = New(Histogram, "synapse_pass_seconds", "how long one pass over the queue took the scheduler")
-	waits   = New(Histogram, "synapse_job_wait_seconds", "from a job's submit to the COMMIT of an attempt")
-	tasks   = New(Histogram, "synapse_task_phase_seconds",
-		"how long containers were prepared (image, root file system), and how long they took to start", "phase")
+		"duration of a transaction, from the request until it is on disk")
+	silence = New(Histogram, "synapse_heartbeat_gap_seconds",
+		"time between two messages of a node; 5 s is normal")
+	passes = New(Histogram, "synapse_pass_seconds",
+		"duration of one scheduling pass over the queue")
+	waits = New(Histogram, "synapse_job_wait_seconds",
+		"time from the submit of a job to the allocation of an attempt")
+	tasks = New(Histogram, "synapse_task_phase_seconds",
+		"duration of the preparation (image and root file system) "+
+			"and the start of containers", "phase")
 	missed = New(Histogram, "synapse_promise_error_seconds",
-		"by how much jobs came later, or earlier, than what they were told first", "side")
+		"difference between the first estimate of a start and the "+
+			"actual start; side is late or early", "side")
 )
 
 // dropped are the counters of messages that got lost on a link.

@@ -24,60 +24,71 @@ const (
 )
 
 var (
-	leads   = metrics.New(metrics.Gauge, "synapse_leader", "1 where this scheduler leads, 0 where it stands by")
-	epoch   = metrics.New(metrics.Gauge, "synapse_epoch", "which leader of the cluster this one is; 0: none")
-	scraped = metrics.New(metrics.Gauge, "synapse_census_up", "1 where the figures of the cluster could be counted")
-	jobs    = metrics.New(metrics.Gauge, "synapse_jobs",
-		"jobs by phase; of those that are over, the newest that are shown", "phase")
+	leads = metrics.New(metrics.Gauge, "synapse_leader",
+		"1 if this scheduler leads, 0 if it stands by")
+	epoch = metrics.New(metrics.Gauge, "synapse_epoch",
+		"epoch of this leader; 0 if it never led")
+	scraped = metrics.New(metrics.Gauge, "synapse_census_up",
+		"1 if the metrics of the cluster could be counted")
+	jobs = metrics.New(metrics.Gauge, "synapse_jobs",
+		"jobs by phase; of finished jobs, only the most recent ones", "phase")
 	waiting = metrics.New(metrics.Gauge, "synapse_jobs_waiting",
-		"waiting jobs by the kind of reason and by age: up to so much, each without those of the label before",
+		"waiting jobs by reason and age; each age class excludes the "+
+			"younger classes",
 		"reason", "age")
-	oldest = metrics.New(metrics.Gauge, "synapse_jobs_oldest_seconds", "the age of the job that waits for longest")
-	gpus   = metrics.New(metrics.Gauge, "synapse_gpus",
-		"GPUs by state, each in one: used by attempts, free, kept free for a promise, broken, or free on a machine that is "+
-			"benched, closed or unreachable", "type", "state")
+	oldest = metrics.New(metrics.Gauge, "synapse_jobs_oldest_seconds",
+		"age of the oldest waiting job")
+	gpus = metrics.New(metrics.Gauge, "synapse_gpus",
+		"GPUs by type and state; each GPU has one state: used, free, "+
+			"reserved, broken, or free on a node that is backed off, unschedulable or unreachable", "type", "state")
 	promisedGPUs = metrics.New(metrics.Gauge, "synapse_gpus_promised",
-		"GPUs that waiting jobs were promised, whoever has them now", "firm")
-	promisedJobs = metrics.New(metrics.Gauge, "synapse_jobs_promised", "waiting jobs that were promised a start", "firm")
-	scattered    = metrics.New(metrics.Gauge, "synapse_gpus_fragmented",
-		"free GPUs in places of a level that are not free as a whole", "level")
+		"GPUs of planned starts, whichever jobs use the GPUs now", "firm")
+	promisedJobs = metrics.New(metrics.Gauge, "synapse_jobs_promised",
+		"waiting jobs with a planned start", "firm")
+	scattered = metrics.New(metrics.Gauge, "synapse_gpus_fragmented",
+		"free GPUs in partially used topology domains, by level", "level")
 	largest = metrics.New(metrics.Gauge, "synapse_gpus_free_largest",
-		"free GPUs in the one place of a level that has most", "level")
-	places   = metrics.New(metrics.Gauge, "synapse_places", "places of a level", "level")
-	machines = metrics.New(metrics.Gauge, "synapse_machines", "machines by phase", "phase")
-	outages  = metrics.New(metrics.Gauge, "synapse_machines_out", "machines that take nothing new, by why", "why")
+		"free GPUs in the topology domain with the most free GPUs, by level", "level")
+	places = metrics.New(metrics.Gauge, "synapse_places",
+		"topology domains by level", "level")
+	machines = metrics.New(metrics.Gauge, "synapse_machines",
+		"nodes by phase", "phase")
+	outages = metrics.New(metrics.Gauge, "synapse_machines_out",
+		"nodes that take no new work, by reason", "why")
 
 	classNow = metrics.New(metrics.Gauge, "synapse_gpus_in_class",
-		"GPUs by the classes of `synapse-cli efficiency`, each in one", "class")
+		"GPUs by class of `synapse-cli efficiency`; each GPU has one class", "class")
 	classSpent = metrics.New(metrics.Gauge, "synapse_efficiency_gpu_seconds",
-		"GPU-seconds by class over the days that are kept, each in one; what is lost was productive until then", "class")
+		"GPU-seconds by class over the stored days; time of the "+
+			"class lost was productive before", "class")
 	capacitySpent = metrics.New(metrics.Gauge, "synapse_efficiency_capacity_gpu_seconds",
-		"GPU-seconds that there were in those days: the sum of all classes")
+		"GPU-seconds of all classes over the stored days")
 	lostSpent = metrics.New(metrics.Gauge, "synapse_efficiency_lost_gpu_seconds",
-		"GPU-seconds of the class lost, by the cause that ended their gangs", "cause")
+		"GPU-seconds of the class lost, by the cause of the end", "cause")
 
-	ownerSpent   = metrics.New(metrics.Counter, "synapse_owner_gpu_seconds_total", shareHelp+" owner", "owner")
-	ownerHeld    = metrics.New(metrics.Gauge, "synapse_owner_gpus", "GPUs of an owner's running jobs", "owner")
-	ownerWaiting = metrics.New(metrics.Gauge, "synapse_owner_jobs_waiting", "waiting jobs of an owner", "owner")
-	queueSpent   = metrics.New(metrics.Counter, "synapse_queue_gpu_seconds_total", shareHelp+" queue", "queue")
-	queueHeld    = metrics.New(metrics.Gauge, "synapse_queue_gpus",
-		"GPUs of a queue's running jobs, without the queues below it", "queue")
+	ownerSpent = metrics.New(metrics.Counter, "synapse_owner_gpu_seconds_total", shareHelp+" owner", "owner")
+	ownerHeld  = metrics.New(metrics.Gauge, "synapse_owner_gpus",
+		"GPUs of the running jobs, by owner", "owner")
+	ownerWaiting = metrics.New(metrics.Gauge, "synapse_owner_jobs_waiting",
+		"waiting jobs, by owner", "owner")
+	queueSpent = metrics.New(metrics.Counter, "synapse_queue_gpu_seconds_total", shareHelp+" queue", "queue")
+	queueHeld  = metrics.New(metrics.Gauge, "synapse_queue_gpus",
+		"GPUs of the running jobs, by queue, without its descendants", "queue")
 	queueWanted = metrics.New(metrics.Gauge, "synapse_queue_gpus_wanted",
-		"GPUs that a queue's waiting jobs ask for, without the queues below it", "queue")
+		"GPUs that waiting jobs request, by queue, without its descendants", "queue")
 	queueRunning = metrics.New(metrics.Gauge, "synapse_queue_jobs_running",
-		"running jobs of a queue, without the queues below it", "queue")
+		"running jobs, by queue, without its descendants", "queue")
 	queueWaiting = metrics.New(metrics.Gauge, "synapse_queue_jobs_waiting",
-		"waiting jobs of a queue, without the queues below it", "queue")
+		"waiting jobs, by queue, without its descendants", "queue")
 	quota = metrics.New(metrics.Gauge, "synapse_queue_quota_gpus",
-		"GPUs that a queue is assured of, where it is described", "queue")
+		"GPU quota of a configured queue", "queue")
 	limit = metrics.New(metrics.Gauge, "synapse_queue_limit_gpus",
-		"GPUs beyond which a queue never goes, where it is described", "queue")
+		"GPU limit of a configured queue", "queue")
 	weight = metrics.New(metrics.Gauge, "synapse_queue_weight",
-		"the weight of a queue, where it is described", "queue")
+		"weight of a configured queue", "queue")
 )
 
-const shareHelp = "GPU-seconds from COMMIT to the end of attempts since this leader took over; the 100 greatest, the " +
-	"rest as other, by"
+const shareHelp = "GPU-seconds of attempts since this leader took over, from the allocation to the end, by"
 
 // Source says where the figures come from.
 type Source struct {

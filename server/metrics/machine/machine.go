@@ -20,17 +20,24 @@ import (
 const patience = 5 * time.Second
 
 var (
-	up      = metrics.New(metrics.Gauge, "synapse_node_up", "1 where the agent has taken up what is on the machine")
-	member  = metrics.New(metrics.Gauge, "synapse_node_member", "1 where a leader has welcomed the machine")
-	epoch   = metrics.New(metrics.Gauge, "synapse_node_epoch", "the newest leader that the machine has accepted")
+	up = metrics.New(metrics.Gauge, "synapse_node_up",
+		"1 if the agent has taken over the tasks of the node")
+	member = metrics.New(metrics.Gauge, "synapse_node_member",
+		"1 if a leader has accepted the node")
+	epoch = metrics.New(metrics.Gauge, "synapse_node_epoch",
+		"epoch of the newest leader that the node has accepted")
 	trouble = metrics.New(metrics.Gauge, "synapse_node_trouble",
-		"1 where the machine cannot take work; `describe node` says why")
+		"1 if the node cannot take work; `describe node` shows the reason")
 	gpus = metrics.New(metrics.Gauge, "synapse_node_gpu",
-		"1 for each device of the machine; broken: it is out of service", "uuid", "type", "broken")
+		"1 per GPU of the node; the label broken is true if the GPU "+
+			"is out of service", "uuid", "type", "broken")
 	held = metrics.New(metrics.Gauge, "synapse_node_gpu_job",
-		"the part of a device that a job has: what a GPU exporter's series are joined to jobs by", "uuid", "job", "owner")
-	slices = metrics.New(metrics.Gauge, "synapse_node_slices", "what attempts have on the machine, by state", "state")
-	tasks  = metrics.New(metrics.Gauge, "synapse_node_tasks", "tasks that run on the machine")
+		"share of a GPU that a job holds; use it to join the series "+
+			"of a GPU exporter with jobs", "uuid", "job", "owner")
+	slices = metrics.New(metrics.Gauge, "synapse_node_slices",
+		"allocations on the node, by state", "state")
+	tasks = metrics.New(metrics.Gauge, "synapse_node_tasks",
+		"running tasks on the node")
 )
 
 // Source says where the figures come from.
