@@ -63,7 +63,7 @@ func (n *Node) onDiskSaved(ctx actor.Context, m actors.DiskSaved) {
 		n.ledger.Touch() // it may take work again
 	}
 	if d.trouble != "" {
-		n.p.Log.Info("The ledger's disk is well again")
+		n.p.Log.Info("The ledger can be saved again")
 		d.trouble = ""
 		d.retry.End()
 		n.ledger.Touch()
@@ -94,7 +94,7 @@ func (n *Node) covered(ctx actor.Context) {
 func (n *Node) saveFailed(ctx actor.Context, why string) {
 	d := &n.disk
 	if d.trouble != why {
-		n.p.Log.Info("The ledger cannot be saved, no work is taken: %s", why)
+		n.p.Log.Info("The ledger cannot be saved, so this node takes no work: %s", why)
 		n.ledger.Touch()
 	}
 	n.p.Host.Count("node.save_failed", 1)

@@ -49,9 +49,9 @@ func (n *Node) onMachineChecked(ctx actor.Context, m *messages.MachineChecked) {
 		n.ledger.Touch()
 		switch { // a check that goes on to fail may say so in other words each time
 		case now == "":
-			n.p.Log.Info("The machine is well again")
+			n.p.Log.Info("This node is healthy again")
 		case before.GetUnwell() == "":
-			n.p.Log.Info("UNWELL: a check of this machine's health fails: %s", now)
+			n.p.Log.Info("UNHEALTHY: a health check of this node fails: %s", now)
 		}
 	}
 	if n.health.GetPending() != before.GetPending() {

@@ -46,7 +46,7 @@ func (n *Node) onDiskLoaded(ctx actor.Context, m actors.DiskLoaded) {
 }
 
 func (n *Node) quarantine(why error) {
-	n.p.Log.Info("The ledger is put aside, its tasks are stopped: %v", why)
+	n.p.Log.Info("The ledger is corrupted and moved aside, and its tasks are stopped: %v", why)
 	n.p.Host.Count("node.quarantined", 1)
 	n.p.Disk.Quarantine()
 }
@@ -189,7 +189,7 @@ func (n *Node) stopStrays(ctx actor.Context, tasks []*messages.TaskEntry) {
 			n.p.Launcher.Tell(&messages.ForgetTask{Id: e.Id}, ctx.Self())
 			continue
 		}
-		n.p.Log.Info("Task %v/%d of no slice is stopped", key.Token, key.Rank)
+		n.p.Log.Info("Task %v/%d has no allocation and is stopped", key.Token, key.Rank)
 		n.strays[key] = true
 		grace := actors.GraceOf(&messages.JobSpec{Stop: e.Stop}, n.p.Constants)
 		n.p.Launcher.Tell(&messages.StopTask{Id: e.Id, Signal: e.Stop.GetSignal(), GraceMs: grace.Milliseconds()}, ctx.Self())

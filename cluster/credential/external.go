@@ -50,13 +50,13 @@ func (b *Badge) keepExternal(ctx context.Context, log func(format string, args .
 		}
 		switch {
 		case err == nil && changed:
-			log("This machine shows another certificate now: it is good until %s", Until(leaf))
+			log("This node uses a new certificate, valid until %s", Until(leaf))
 			said = ""
 		case err == nil:
 			said = ""
 		case err.Error() != said:
 			said = err.Error()
-			log("The certificate of this machine, which is good until %s, cannot be read again: %v; trying again",
+			log("The certificate of this node, valid until %s, cannot be read again: %v; retrying",
 				Until(leaf), err)
 		}
 		select {

@@ -106,7 +106,7 @@ func JoinAgain(
 		}
 		if text := strings.ReplaceAll(err.Error(), "\n", "; "); text != said {
 			said = text
-			log("Not joined yet: %s; trying again", text)
+			log("Not joined yet: %s; retrying", text)
 		}
 		select {
 		case <-ctx.Done():

@@ -52,11 +52,13 @@ func (b *Badge) Keep(ctx context.Context, schedulers []string, log func(format s
 			err := b.Renew(ctx, schedulers)
 			switch {
 			case err == nil:
-				log("The certificate of this machine is renewed: it is good until %s", Until(b.pair.Load().Leaf()))
+				log("The certificate of this node was renewed and is valid until "+
+					"%s", Until(b.pair.Load().Leaf()))
 				said = ""
 			case ctx.Err() == nil && err.Error() != said:
 				said = err.Error()
-				log("The certificate of this machine is good until %s, and cannot be renewed: %v; trying again", Until(leaf), err)
+				log("The certificate of this node is valid until %s and cannot be renewed: %v; "+
+					"retrying", Until(leaf), err)
 			}
 		}
 		select {

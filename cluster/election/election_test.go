@@ -281,7 +281,7 @@ func TestDeposedLeaderStops(t *testing.T) {
 		l.set(func() { l.epoch++ })
 		began := time.Now()
 		err := a.Hold(t.Context(), reign)
-		if !errors.Is(err, lease.ErrLost) || !strings.Contains(err.Error(), "another one took over") {
+		if !errors.Is(err, lease.ErrLost) || !strings.Contains(err.Error(), "another scheduler took over") {
 			t.Fatalf("it ended with %v", err)
 		}
 		if took := time.Since(began); took > term/3 {
@@ -306,7 +306,7 @@ func TestStandingByThroughTrouble(t *testing.T) {
 		if time.Until(l.until) < term-lease.LooksEvery || reign.Epoch != l.epoch {
 			t.Errorf("it leads on a lease that is not its own: %+v, and the row has epoch %d", reign, l.epoch)
 		}
-		if n := strings.Count(a.said(), "does not say who leads"); n != 1 {
+		if n := strings.Count(a.said(), "does not report the leader"); n != 1 {
 			t.Errorf("the outage was told %d times:\n%s", n, a.said())
 		}
 	})

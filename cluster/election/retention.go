@@ -74,13 +74,13 @@ func (r Retention) Run(ctx context.Context, epoch uint64) {
 			_, err = r.Store.PruneScripts(epoch, scriptBatch)
 		}
 		if gone > 0 {
-			r.Log.Info("Forgot %d jobs that ended more than %s ago", gone, r.Keep)
+			r.Log.Info("Deleted %d jobs that ended more than %s ago", gone, r.Keep)
 		}
 		switch {
 		case errors.Is(err, store.ErrDeposed), errors.Is(err, store.ErrClosed):
 			return
 		case err != nil:
-			r.Log.Info("Forgetting old jobs failed, and is tried again in %s: %v", sweepEvery, err)
+			r.Log.Info("Deleting old jobs failed, next try in %s: %v", sweepEvery, err)
 		}
 	}
 }
@@ -98,8 +98,9 @@ func (r Retention) look() (*found, error) {
 	for _, past := range page.Jobs {
 		newest.newestUnixMs = past.Job.FinishedUnixMs
 		if ago := time.Duration(r.WallMs()-newest.newestUnixMs) * time.Millisecond; ago > r.Keep/aheadPart {
-			r.Log.Info("The newest job that is over ended %s ago by this machine's clock. In case that is wrong, "+
-				"what ended less than %s before it is not forgotten at once", ago.Round(time.Second), r.Keep-r.Keep/aheadPart)
+			r.Log.Info("The newest finished job ended %s ago by the clock of this host. In case the "+
+				"clock is wrong, jobs that ended less than %s before it are not deleted "+
+				"yet", ago.Round(time.Second), r.Keep-r.Keep/aheadPart)
 		}
 	}
 	return newest, nil

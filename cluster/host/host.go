@@ -92,7 +92,7 @@ func (h *Host) Panicked(who *actor.PID, reason any, fatal bool) {
 
 // Deposed ends the process: another one leads.
 func (h *Host) Deposed(epoch uint64) {
-	h.end(fmt.Errorf("this scheduler no longer leads (its epoch was %d): another one took over", epoch))
+	h.end(fmt.Errorf("this scheduler no longer leads (its epoch was %d): another scheduler took over", epoch))
 }
 
 // Moved does nothing: only simulations need it.

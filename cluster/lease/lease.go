@@ -102,7 +102,7 @@ func (c *Candidate) Next(now actors.Instant) Step {
 func (c *Candidate) Looked(now actors.Instant, leads store.Leadership, err error) {
 	c.asked, c.next = false, now.Plus(LooksEvery)
 	if err != nil {
-		c.trouble.is("The database does not say who leads, and nothing is decided until it does: %v", err)
+		c.trouble.is("The database does not report the leader, and no job starts until it does: %v", err)
 		return
 	}
 	c.trouble.over()
@@ -123,7 +123,7 @@ func (c *Candidate) Took(now actors.Instant, epoch uint64, err error) (*Reign, b
 	case err != nil:
 		c.trouble.is("Taking over the leadership failed: %v", err)
 	case left(c.o.Term, c.sent, now) <= 0:
-		c.trouble.is("Taking over the leadership took longer than the lease; trying again")
+		c.trouble.is("Taking over the leadership took longer than the lease; retrying")
 	default:
 		c.followed, c.trouble.kind = "", ""
 		return &Reign{
@@ -157,9 +157,10 @@ func (r *Reign) Next(now actors.Instant) (Step, error) {
 	left := left(r.term, r.since, now)
 	switch {
 	case r.deposed:
-		return Step{}, fmt.Errorf("%w (its epoch was %d): another one took over", ErrLost, r.Epoch)
+		return Step{}, fmt.Errorf("%w (its epoch was %d): another scheduler took over", ErrLost, r.Epoch)
 	case left <= 0:
-		const inTime = "%w (its epoch was %d): the lease could not be renewed in time, and another one may take over"
+		const inTime = "%w (its epoch was %d): the lease could not be renewed in time, and another scheduler " +
+			"may take over"
 		return Step{}, fmt.Errorf(inTime, ErrLost, r.Epoch)
 	case r.asked:
 		return Step{Wait: left}, nil

@@ -70,7 +70,7 @@ func (c *Client) keep(target string) {
 		}
 		if text := err.Error(); text != said { // logged once, not with every try
 			said = text
-			c.o.Log.Info("No link to the scheduler at %s: %s; trying again", target, text)
+			c.o.Log.Info("No link to the scheduler at %s: %s; retrying", target, text)
 		}
 		if c.o.Clock.Now().Sub(began) >= steadyAfter {
 			tries, said = newRetry(), ""

@@ -295,14 +295,14 @@ func toldOnce(t *testing.T, said lines) {
 	for {
 		select {
 		case line := <-said:
-			if !strings.HasPrefix(line, "Left out what ") {
+			if !strings.HasPrefix(line, "Ignored a message of ") {
 				continue
 			}
-			if !strings.Contains(line, ", a synapse.v9.Laterxxx") || len(line) > 300 {
+			if !strings.Contains(line, " a synapse.v9.Laterxxx") || len(line) > 300 {
 				t.Errorf("it says %q", line)
 			}
 			for len(said) > 0 {
-				if line := <-said; strings.HasPrefix(line, "Left out what ") {
+				if line := <-said; strings.HasPrefix(line, "Ignored a message of ") {
 					t.Errorf("it says it again: %q", line)
 				}
 			}

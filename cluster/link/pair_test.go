@@ -82,7 +82,7 @@ func TestTooLongIsLogged(t *testing.T) {
 	if len(log) != 1 || counts.of(countUnsayable) != 2 {
 		t.Fatalf("%d lines are logged, counted %v", len(log), counts.by)
 	}
-	if line := <-log; !strings.HasPrefix(line, "[ERROR] Dropped a synapse.v1.Commit for node-n1: it takes 4194") {
+	if line := <-log; !strings.HasPrefix(line, "[ERROR] Dropped a synapse.v1.Commit for node-n1: it has 4194") {
 		t.Error(line)
 	}
 }

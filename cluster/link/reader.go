@@ -56,7 +56,7 @@ func (r *reader) frame(frame []byte) time.Duration {
 func (r *reader) take(i int) (outcome string) {
 	defer func() {
 		if reason := recover(); reason != nil {
-			r.line.o.Log.Error("A message from %s made the reader panic: %v", r.line.theirs, reason)
+			r.line.o.Log.Error("Reading a message from %s failed with a panic: %v", r.line.theirs, reason)
 			outcome = countPanicked
 		}
 	}()
@@ -126,7 +126,8 @@ func (r *reader) complain(row *rule, why error) {
 func (r *reader) wonder(kind []byte) {
 	if !r.puzzled {
 		r.puzzled = true
-		r.line.o.Log.Info("Left out what %s said, a %s, which this version does not take from there; the link goes on",
+		r.line.o.Log.Info("Ignored a message of %s: this version does not accept a %s from there; the link "+
+			"stays open",
 			r.line.theirs, messages.AsText(string(kind[:min(len(kind), maxKindShown)])))
 	}
 }

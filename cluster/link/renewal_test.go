@@ -72,7 +72,7 @@ func TestRenewalUnderLoad(t *testing.T) {
 	var renewed atomic.Int64
 	for _, b := range badges {
 		go b.Keep(ctx, []string{h.address}, func(format string, args ...any) {
-			if line := fmt.Sprintf(format, args...); strings.Contains(line, "is renewed") {
+			if line := fmt.Sprintf(format, args...); strings.Contains(line, "was renewed") {
 				renewed.Add(1)
 			} else {
 				t.Error(line)

@@ -118,7 +118,8 @@ func (s *Server) attach(m *machine) error {
 		older.line.end(errSuperseded)
 	}
 	if !ok && older == nil && s.places.holds(m) {
-		s.o.Log.Error("Refused a stream of node %s: it has the machine id of the one that is linked, and another key", m.node)
+		s.o.Log.Error("Refused a stream of node %s: it has the machine ID of the linked node, but another "+
+			"key", m.node)
 		return errOtherKey
 	}
 	if !ok {
@@ -126,7 +127,7 @@ func (s *Server) attach(m *machine) error {
 	}
 	if *m.line.known.Load() != m.line.theirs {
 		s.o.Count(countSecond, 1)
-		s.o.Log.Debug("A second machine says that it is node %s: %s", m.node, m.caller)
+		s.o.Log.Debug("A second host claims to be node %s: %s", m.node, m.caller)
 	}
 	s.streams[m] = struct{}{}
 	s.running.Add(1)

@@ -27,7 +27,7 @@ func (w *sender) SendUserMessage(to *actor.PID, sent any) {
 	if may && len(l.Data) > maxMessageBytes {
 		may = false
 		w.long.Do(func() {
-			w.o.Log.Error("Dropped a %s for %s: it takes %d bytes, more than %d",
+			w.o.Log.Error("Dropped a %s for %s: it has %d bytes, more than %d",
 				l.Kind, to.Address, len(l.Data), maxMessageBytes)
 		})
 	}

@@ -47,7 +47,7 @@ func (o *options) findDevices(record gpu.Record, log actors.Log) (*devices, erro
 		return nil, fmt.Errorf("looking for GPUs: %w (--gpus N declares them, --gpus 0 does without)", err)
 	}
 	if again {
-		log.Info("GPUs: taken as the last start in this boot found them; the watch looks again")
+		log.Info("GPUs: reusing the result of the last start in this boot; the next check looks again")
 	}
 	d.hardware = gpu.NewHardware("", d.found.Devices)
 	for _, f := range d.found.Devices {
@@ -72,7 +72,7 @@ func (d *devices) watch(h *host.Host, log actors.Log) *gpu.Watch {
 			h.System().Root.Send(node, &messages.GpuFaulted{GpuId: id, Detail: why})
 		},
 		Differ: func() {
-			log.Info("GPUs: other devices are there than were announced; the agent's next start announces those")
+			log.Info("GPUs: the devices differ from the announced ones; restart the agent to announce them")
 			if err := d.record.Forget(); err != nil {
 				log.Info("GPUs: %v", err)
 			}

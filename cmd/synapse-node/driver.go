@@ -111,7 +111,8 @@ func (o *options) choose(dir string, images *image.Store, gpus *gpu.Hardware, lo
 		AllowRoot: o.allowRoot, From: o.policy.Users.From, UIDs: o.uids, Unmapped: !account.Mapped(o.uids),
 	}
 	if users.Unmapped && os.Geteuid() == 0 {
-		log.Info("Jobs that name no user share one here: the agent is root of a user namespace without --uids %v",
+		log.Info("Jobs without a user share one user here: the agent is root of a user namespace without "+
+			"--uids %v",
 			o.uids)
 	}
 	inContainers, err := o.withRoots(users, dir, log)
@@ -145,9 +146,9 @@ func (o *options) choose(dir string, images *image.Store, gpus *gpu.Hardware, lo
 	if err := carapace.WritePolicy(described.StateDir, o.allowed()); err != nil {
 		return means{}, err
 	}
-	log.Info("Jobs may name here: %s", o.allowed())
+	log.Info("Users that jobs may name here: %s", o.allowed())
 	if err := containers.Collect(); err != nil {
-		log.Info("What an earlier agent's containers left cannot be removed yet: %v", err)
+		log.Info("The remains of an earlier agent's containers cannot be removed yet: %v", err)
 	}
 	why := o.unwilling(ctx, found.own, containers)
 	if o.carapace != "" && !containers.Checked() {
@@ -170,7 +171,8 @@ func (o *options) withRoots(users account.Rules, dir string, log actors.Log) (ac
 		return users, nil
 	}
 	if !account.Mapped(o.roots) {
-		log.Info("No job may be root here: the agent is root of a user namespace without --root-uids %v", o.roots)
+		log.Info("Jobs cannot run as root here: the agent is root of a user namespace without --root-uids "+
+			"%v", o.roots)
 		return users, nil
 	}
 	roots, err := account.OpenRoots(filepath.Join(dir, "roots"), o.roots, carapace.IDsLen)
@@ -184,7 +186,7 @@ func (o *options) addPrivate(dir string, m *means, described *container.Options,
 	why := ""
 	if err := private.Lacks(of); err != nil {
 		why = err.Error()
-		log.Info("No job gets a private network here: %s", why)
+		log.Info("Private networks are not available here: %s", why)
 	} else {
 		networks, err := private.Open(of)
 		if err != nil {
@@ -261,9 +263,9 @@ func (o *options) settle(drivers []launcher.Driver, why string, containers *cont
 	case o.driver == oci.Name:
 		front(oci.Name)
 		driver := drivers[0].(*oci.Driver)
-		log.Info("Driver %s: each task has a container that %s makes%s", oci.Name, driver.Runtime(), lacks)
+		log.Info("Driver %s: each task runs in a container made by %s%s", oci.Name, driver.Runtime(), lacks)
 		if err := driver.NoRoot(); err != nil {
-			log.Info("No job may be root here: %v", err)
+			log.Info("Jobs cannot run as root here: %v", err)
 		}
 	case why != "" && o.driver != driverAuto && o.driver != process.Name:
 		return fmt.Errorf("--driver %s: %s", o.driver, why)
@@ -272,9 +274,10 @@ func (o *options) settle(drivers []launcher.Driver, why string, containers *cont
 		sayPlain(drivers[0].(*process.Driver), why, log)
 	case found.other != "":
 		front(upstream.Name)
-		log.Info("Driver %s: each task has a container of its own, in which %s runs it%s", upstream.Name, found.other, lacks)
+		log.Info("Driver %s: each task runs in a separate container, started by "+
+			"%s%s", upstream.Name, found.other, lacks)
 	default:
-		log.Info("Driver %s: each task has a container of its own%s", container.Name, lacks)
+		log.Info("Driver %s: each task runs in a separate container%s", container.Name, lacks)
 	}
 	return nil
 }
@@ -285,10 +288,10 @@ func sayPlain(d *process.Driver, why string, log actors.Log) {
 	if d.Confined() {
 		confined = "plain processes, which Landlock keeps from what is not theirs"
 	}
-	log.Info("Driver %s: tasks are %s, because %s; this machine cannot enforce: %s",
+	log.Info("Driver %s: tasks are %s, because %s; this node cannot enforce: %s",
 		process.Name, confined, why, strings.Join(d.Lacks(), ", "))
 	if barred := d.Barred(); len(barred) > 0 {
-		log.Info("Tasks cannot write to %s, because the agent's data directory lies there; they have $TMPDIR",
+		log.Info("Tasks cannot write to %s, because it contains the agent's data directory; they have $TMPDIR",
 			strings.Join(barred, ", "))
 	}
 }

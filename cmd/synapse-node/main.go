@@ -113,7 +113,7 @@ func (o *options) flags(f *pflag.FlagSet) {
 	f.StringVar(&o.metricsFile, "metrics-file", "",
 		"`file` for metrics, rewritten every 15 s for node_exporter's textfile collector (FOLDER/synapse.prom)")
 	f.StringVar(&o.prolog, "prolog", "",
-		"root-owned `program` to run before the first task of a job is prepared on this node (docs/operations.md)")
+		"root-owned `program` to run before the first task of a job is prepared on this node (docs/operate/health-checks.md)")
 	f.StringVar(&o.epilog, "epilog", "",
 		"root-owned `program` to run when the last task of a job has ended on this node; the GPUs are free afterwards")
 	f.DurationVar(&o.hookTimeout, "hook-timeout", 5*time.Minute,

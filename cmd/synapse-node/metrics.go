@@ -49,7 +49,7 @@ func (o *options) showFigures(h *host.Host, log actors.Log) (end func(), err err
 			cancel()
 			return nil, fmt.Errorf("--metrics %s: %w", o.metricsAt, err)
 		}
-		log.Info("Figures are at http://%s/metrics, for whoever reaches that", at.Addr())
+		log.Info("Metrics are at http://%s/metrics, without authentication", at.Addr())
 		pages := http.NewServeMux()
 		pages.Handle("GET /metrics", metrics.Handler(from))
 		server := &http.Server{
@@ -71,7 +71,7 @@ func (o *options) writeFigures(ctx context.Context, from prometheus.Gatherer, lo
 	for {
 		err := writeFigures(o.metricsFile, from)
 		if err != nil && !said {
-			log.Warn("the figures cannot be written: %v", err)
+			log.Warn("The metrics file cannot be written: %v", err)
 		}
 		said = err != nil
 		select {

@@ -129,7 +129,7 @@ func (o *options) newLauncher(gpus *devices, images *image.Store, of launcher.Op
 func until(signals <-chan os.Signal, h *host.Host, log actors.Log) error {
 	select {
 	case got := <-signals:
-		log.Info("%s: ending; the tasks go on, and the next agent takes them up", got)
+		log.Info("%s: stopping; the tasks continue, and the next agent takes them over", got)
 		go func() { // a second signal does not wait for anything
 			<-signals
 			os.Exit(1)

@@ -132,7 +132,8 @@ func fileCommand(c *cobra.Command, run func(o *options, file string) error) *cob
 			return err
 		}
 		if o.store != storeSQLite {
-			return errors.New("only the sqlite store is a file; with PostgreSQL use its own pg_dump (see docs/operations.md)")
+			return errors.New("only the sqlite store is a file; with PostgreSQL use its own pg_dump " +
+				"(see docs/operate/backup.md)")
 		}
 		return nil
 	}

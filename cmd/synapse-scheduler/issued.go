@@ -21,7 +21,7 @@ func (s *scheduler) issued() (func(token string) (authn.Issued, error), error) {
 	if err != nil {
 		return nil, fmt.Errorf("--oidc %s: %w", s.oidcFile, err)
 	}
-	s.log.Info("People come in by tokens of %s, too", s.oidc.Issuer)
+	s.log.Info("Tokens of the issuer %s are accepted", s.oidc.Issuer)
 	return func(token string) (authn.Issued, error) {
 		p, err := issuer.Verify(token)
 		if errors.Is(err, oidc.ErrAway) {

@@ -12,7 +12,7 @@ func (s *scheduler) openLocally() {
 	}
 	at, err := unixsocket.Listen(s.dataDir)
 	if err != nil {
-		s.log.Info("There is no socket for root on this machine: %v", err)
+		s.log.Info("The local socket for root is not available: %v", err)
 		return
 	}
 	go func() { _ = s.server.Serve(at) }() // it ends with the server, which closes it

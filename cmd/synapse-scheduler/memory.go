@@ -99,7 +99,7 @@ func giveBack(ctx context.Context, from any, log actors.Log) {
 		}
 		if r, is := from.(resting); is {
 			if err := r.Rest(); err != nil && !errors.Is(err, store.ErrClosed) {
-				log.Info("The store keeps the memory of what was written last: %v", err)
+				log.Info("The store cannot release the memory of the last writes: %v", err)
 			}
 		}
 		now := readHeap()

@@ -96,11 +96,11 @@ func (s *scheduler) openShared(signals <-chan os.Signal) error {
 			return err
 		}
 		if !said {
-			s.log.Info("The database cannot be reached, and is tried again every %s: %v", openAgain, err)
+			s.log.Info("The database cannot be reached, next try in %s: %v", openAgain, err)
 		}
 		select {
 		case got := <-signals:
-			s.log.Info("%s: ending", got)
+			s.log.Info("%s: stopping", got)
 			return errTold
 		case <-time.After(openAgain):
 		}

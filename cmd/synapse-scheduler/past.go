@@ -39,7 +39,7 @@ func (s *scheduler) keepPast(ctx context.Context) {
 		WallMs: s.host.Clock().WallMs, Log: s.log.Info,
 	})
 	if err != nil {
-		s.log.Info("How the cluster was is not kept: %v", err)
+		s.log.Info("The timeline is not saved: %v", err)
 		return
 	}
 	s.keeper.Store(k)

@@ -116,7 +116,7 @@ func serve(o options) error {
 	}
 	select {
 	case got := <-signals:
-		s.log.Info("%s: ending", got)
+		s.log.Info("%s: stopping", got)
 		cancel()
 		if s.shared() {
 			s.settle(lost, signals)
@@ -240,9 +240,10 @@ func (s *scheduler) shut() (err error) {
 	if err != nil {
 		return fmt.Errorf("--tls: %w", err)
 	}
-	s.log.Info("It speaks TLS only, as %s", s.authn.Identity())
+	s.log.Info("TLS is required; this scheduler is %s", s.authn.Identity())
 	if err := s.audit.Share(s.authn.Identity().String(), daemon.Version(), heads{s.store}); err != nil {
-		s.log.Info("Not in the audit: that this scheduler starts: %v", err) // a full disk stops changes, and no start
+		// A full disk stops changes, but not the start.
+		s.log.Info("Not in the audit log: the start of this scheduler: %v", err)
 	}
 	return nil
 }
@@ -271,14 +272,14 @@ func (s *scheduler) sealer() (gateway.Sealer, error) {
 			return nil, fmt.Errorf("--secrets-key: %w", err)
 		}
 		if made {
-			s.log.Info("The key that seals secrets of jobs is new, in %s: keep a copy of it apart from copies of the store",
+			s.log.Info("A new key for job secrets was created in %s: back it up separately from the store",
 				v.Path())
 		}
 	}
 	switch err := v.Check(); {
 	case errors.Is(err, os.ErrNotExist):
-		s.log.Info("Jobs that bring secrets are refused here, and do not start: there is no %s, which all schedulers "+
-			"of a store share", v.Path())
+		s.log.Info("Jobs with secrets are refused and do not start: %s is missing; all schedulers of a store "+
+			"share it", v.Path())
 	case err != nil:
 		return nil, fmt.Errorf("--secrets-key: %w", err)
 	}
@@ -345,7 +346,7 @@ func (s *scheduler) noteLead(epoch uint64) {
 		return
 	}
 	if err := s.audit.Lead(epoch, s.leads.Load().Address); err != nil {
-		s.log.Info("Not in the audit: that this scheduler leads in epoch %d: %v", epoch, err)
+		s.log.Info("Not in the audit log: this scheduler leads in epoch %d: %v", epoch, err)
 	}
 }
 
@@ -357,11 +358,10 @@ func (s *scheduler) announce(at net.Addr) error {
 	}
 	s.log.Info("Synapse Master running on :%s...", port)
 	if s.authn == nil {
-		s.log.Info("INSECURE: it speaks plaintext, and whoever reaches %s commands every machine; --tls says otherwise",
-			at)
+		s.log.Info("INSECURE: without --tls, every client that reaches %s controls all nodes", at)
 	}
 	if ip, is := at.(*net.TCPAddr); is && ip.IP.IsLoopback() {
-		s.log.Info("It listens on %s, where only this machine reaches it; --listen says otherwise", at)
+		s.log.Info("Listening on %s, which only this host can reach; --listen sets another address", at)
 	}
 	if s.listenFile == "" {
 		return nil
@@ -403,19 +403,19 @@ func (s *scheduler) end(signals <-chan os.Signal) {
 		s.server.GracefulStop()
 		if s.audit != nil {
 			if err := s.audit.Close(); err != nil {
-				s.log.Info("closing the audit: %v", err)
+				s.log.Info("Closing the audit log failed: %v", err)
 			}
 		}
 		s.port.Close()
 		if err := s.store.Close(); err != nil {
-			s.log.Info("closing the store: %v", err)
+			s.log.Info("Closing the store failed: %v", err)
 		}
 	}()
 	select {
 	case <-done:
 	case <-signals:
 	case <-time.After(leaving):
-		s.log.Info("a stream did not end within %s: cut", leaving)
+		s.log.Info("A stream did not end within %s and was cut", leaving)
 	}
 	s.server.Stop()
 }
@@ -424,7 +424,7 @@ func (s *scheduler) end(signals <-chan os.Signal) {
 func (s *scheduler) resign() {
 	if now := s.leads.Load(); s.shared() && now.Here {
 		if err := s.lease.Resign(now.Epoch); err != nil {
-			s.log.Info("The lease was not given back, and another scheduler leads when it has run out: %v", err)
+			s.log.Info("The lease was not released, and another scheduler leads when it expires: %v", err)
 		}
 	}
 }

@@ -227,12 +227,13 @@ func (w *Watch) isWell(d Device) {
 	switch {
 	case state.well < wait:
 		if state.told != "" && state.well == 1 {
-			w.w.Note("GPU %s looks well again; it is given back when %d looks in a row have seen it so", d.Gpu.Id, wait)
+			w.w.Note("GPU %s looks healthy again; it returns to service after %d healthy checks in a "+
+				"row", d.Gpu.Id, wait)
 		}
 		w.again(d)
 		return
 	case state.told != "":
-		w.w.Note("GPU %s has been well for %d looks and is given back; it was withdrawn because %s",
+		w.w.Note("GPU %s was healthy in %d checks and returns to service; it was withdrawn because %s",
 			d.Gpu.Id, wait, state.told)
 		state.told = ""
 	}
@@ -255,9 +256,9 @@ func (w *Watch) sayDoubt(now *Inventory, err error) {
 		return
 	}
 	if doubt == "" {
-		w.w.Note("the GPUs' driver answers again")
+		w.w.Note("The GPU driver answers again")
 	} else {
-		w.w.Note("the GPUs cannot be looked at: %s", doubt)
+		w.w.Note("The GPUs cannot be checked: %s", doubt)
 	}
 	w.doubt = doubt
 }

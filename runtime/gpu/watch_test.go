@@ -89,7 +89,7 @@ func TestWatchLost(t *testing.T) {
 	w.says("query", "535.xml")
 	w.look(h1 + ": Unknown Error")
 	w.look(h1 + ": Unknown Error")
-	tells(t, w.notes, h1+" looks well again; it is given back when 10 looks")
+	tells(t, w.notes, h1+" looks healthy again; it returns to service after 10 healthy checks")
 }
 
 // TestWatchWell: a device is given back when it was well in several looks in a row, and told as well from then on; one
@@ -130,7 +130,7 @@ func TestWatchWell(t *testing.T) {
 		w.isWell(h1, true)
 	}
 	if last := w.notes[len(w.notes)-1]; !strings.Contains(last,
-		h1+" has been well for 10 looks and is given back; it was withdrawn because") {
+		h1+" was healthy in 10 checks and returns to service; it was withdrawn because") {
 		t.Error(last)
 	}
 }
@@ -223,7 +223,7 @@ func TestWatchSilent(t *testing.T) {
 	}
 	w.look()
 	w.look("GPU-00000418-0001: no longer there")
-	tells(t, w.notes, "cannot be looked at", "answers again", "cannot be looked at")
+	tells(t, w.notes, "cannot be checked", "answers again", "cannot be checked")
 }
 
 // TestWatchBroken: a driver whose program fails, as after an upgrade of its libraries, is not given up while the kernel

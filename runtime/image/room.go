@@ -110,7 +110,7 @@ func (s *Store) evict(ctx context.Context) (bool, error) {
 func (s *Store) dropUnneeded(ctx context.Context) {
 	swept, err := s.remove(ctx, never, func(Swept) bool { return false })
 	if err != nil && ctx.Err() == nil {
-		s.o.Log.Info("The layers of an image that did not fit cannot all be removed: %v", err)
+		s.o.Log.Info("Some layers of an image that did not fit cannot be removed: %v", err)
 	}
 	s.tell(swept)
 }

@@ -69,7 +69,7 @@ func (s *Store) sweep() {
 	s.jobs.Go(func() {
 		swept, err := s.GC(s.base)
 		if err != nil && s.base.Err() == nil {
-			s.o.Log.Info("Unused images could not all be removed: %v", err)
+			s.o.Log.Info("Some unused images could not be removed: %v", err)
 		}
 		s.tell(swept)
 		s.mu.Lock()

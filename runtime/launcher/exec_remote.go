@@ -50,7 +50,7 @@ func (t *task) hearExecs() {
 	}
 	listener, err := t.listenInside()
 	if err != nil {
-		t.l.o.Log.Info("Task %v cannot call the others of its gang: %v", t.Key, err)
+		t.l.o.Log.Info("Task %v cannot run commands on other ranks of its gang: %v", t.Key, err)
 		return
 	}
 	t.execs = listener

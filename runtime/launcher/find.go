@@ -25,7 +25,7 @@ func (t *task) find() {
 				t.post(func() { t.onFound(link, exit) })
 				return
 			}
-			t.l.o.Log.Info("Task %v is not found again yet: %v", t.Key, err)
+			t.l.o.Log.Info("Task %v was not found again yet: %v", t.Key, err)
 			select {
 			case <-ctx.Done():
 			case <-time.After(pause):

@@ -77,7 +77,7 @@ func (l *Launcher) load() error {
 	for _, e := range entries {
 		key, ok := ParseKey(e.Name())
 		if !ok {
-			l.o.Log.Info("%s in %s belongs to no task, and is left alone", e.Name(), l.o.Dir)
+			l.o.Log.Info("%s in %s belongs to no task and is not touched", e.Name(), l.o.Dir)
 			continue
 		}
 		t := l.newTask(key)
@@ -112,7 +112,7 @@ func (t *task) read() (boot string) {
 	var record homeRecord
 	request := &messages.PrepareTask{}
 	if json.Unmarshal(data, &record) != nil || proto.Unmarshal(record.Request, request) != nil {
-		t.l.o.Log.Info("The record of task %v is torn", t.Key)
+		t.l.o.Log.Info("The record of task %v is incomplete", t.Key)
 		return ""
 	}
 	t.Owner, t.OwnerProven = request.GetOwner(), request.GetOwnerProven()

@@ -76,11 +76,11 @@ func (t *task) onCleaned(err error) {
 	t.cleaning = false
 	if err != nil {
 		// What is left takes room but no device: the removal is tried again at the next start.
-		t.l.o.Log.Info("What task %v had cannot be removed yet: %v", t.Key, err)
+		t.l.o.Log.Info("The files of task %v cannot be removed yet: %v", t.Key, err)
 		return
 	}
 	if err := t.putAside(); err != nil {
-		t.l.o.Log.Info("The output of task %v cannot be kept: %v", t.Key, err)
+		t.l.o.Log.Info("The output of task %v cannot be saved: %v", t.Key, err)
 		t.l.discard(t.home)
 		t.l.discard(t.Scratch)
 		t.l.keepsNot(t.Key.String())

@@ -34,7 +34,7 @@ func weight(u tree.Usage) int64 { return max(u.Bytes, u.Files<<10) }
 func (l *Launcher) remove(path string) bool {
 	err := tree.RemoveWhile(path, l.isOpen)
 	if err != nil && l.isOpen() {
-		l.o.Log.Info("A removal failed and is tried again later: %v", err)
+		l.o.Log.Info("A removal failed and is retried later: %v", err)
 	}
 	return err == nil
 }
@@ -171,7 +171,7 @@ func (l *Launcher) measureKept() {
 		used, err := tree.Measure(filepath.Join(l.o.Dir, keptDir, k.name),
 			func(sofar tree.Usage) bool { return l.isOpen() && weight(sofar) <= l.o.KeepBytes })
 		if err != nil && !errors.Is(err, tree.ErrStopped) { // that it is more than all may keep is enough to know
-			l.o.Log.Info("What is kept cannot be measured: %v", err)
+			l.o.Log.Info("The disk usage of finished tasks cannot be measured: %v", err)
 		}
 		l.mu.Lock()
 		l.kept.measure(k, weight(used))

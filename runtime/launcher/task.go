@@ -370,14 +370,14 @@ func (t *task) passStop() {
 		signal = int(syscall.SIGTERM)
 	}
 	if err := t.link.Stop(signal, time.Duration(t.stop.GraceMs)*time.Millisecond); err != nil {
-		t.l.o.Log.Info("Task %v could not be told to stop: %v", t.Key, err)
+		t.l.o.Log.Info("Task %v could not be asked to stop: %v", t.Key, err)
 	}
 }
 
 // complain logs that a task does not die. Its devices stay taken.
 func (t *task) complain() {
 	if t.phase != phaseGone {
-		t.l.o.Log.Info("Task %v of job %s is stuck: it was killed and is still there", t.Key, t.Job)
+		t.l.o.Log.Info("Task %v of job %s is stuck: it was killed but has not exited", t.Key, t.Job)
 	}
 }
 

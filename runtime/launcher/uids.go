@@ -180,7 +180,8 @@ func (l *Launcher) loadKept() error {
 		switch {
 		case errors.Is(err, os.ErrNotExist): // of a job without a uid
 		case err != nil || json.Unmarshal(text, &of) != nil:
-			l.o.Log.Info("The owner of %s cannot be read: it is not kept", filepath.Join(root, e.Name()))
+			l.o.Log.Info("The owner of %s cannot be read, and the directory is not "+
+				"kept", filepath.Join(root, e.Name()))
 			l.discard(filepath.Join(root, e.Name()))
 			continue
 		}

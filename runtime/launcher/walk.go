@@ -158,7 +158,7 @@ func (k *walk) measure() {
 		k.before = k.before.Plus(sum)
 		deep = deep || errors.Is(err, tree.ErrDeep)
 		if err != nil && !deep && !errors.Is(err, tree.ErrStopped) {
-			k.w.l.o.Log.Info("What task %v keeps is only partly known: %v", k.t.Key, err)
+			k.w.l.o.Log.Info("The disk usage of task %v is only partly known: %v", k.t.Key, err)
 		}
 	}
 	if !k.last && k.urgent() && !d.exceeded(k.before) {
@@ -229,7 +229,7 @@ func (t *task) allow() {
 	}
 	s, err := spaceOf(t.l.o.Dir)
 	if err != nil {
-		t.l.o.Log.Info("What task %v may keep is bounded only by what others need: %v", t.Key, err)
+		t.l.o.Log.Info("Task %v has no disk limit except the needs of other tasks: %v", t.Key, err)
 		s.free = tree.Usage{Bytes: shareOfFree * manyFiles, Files: shareOfFree * manyFiles}
 	}
 	promised := t.l.promisedBeside(t)
@@ -256,17 +256,18 @@ func (t *task) endForDisk(why string, kept, limit int64) {
 	}
 	if !t.disk.told {
 		t.disk.told = true
-		t.l.o.Log.Info("Task %v of job %s is ended for the disk: %s, %d of %d", t.Key, t.Job, why, kept, limit)
+		t.l.o.Log.Info("Task %v of job %s is stopped because of disk usage: %s, %d of "+
+			"%d", t.Key, t.Job, why, kept, limit)
 	}
 	if err := t.link.EndForDisk(why, kept, limit); err != nil {
-		t.l.o.Log.Info("Task %v could not be told to end: %v", t.Key, err)
+		t.l.o.Log.Info("Task %v could not be asked to stop because of disk usage: %v", t.Key, err)
 	}
 }
 
 // onNoRoom removes what an ended task left in its scratch directory, because the disk is full.
 func (t *task) onNoRoom() {
 	if t.phase == phaseGone && !t.forgotten {
-		t.l.o.Log.Info("The disk is nearly full: the scratch directory of task %v, which has ended, is removed", t.Key)
+		t.l.o.Log.Info("The disk is nearly full: the scratch directory of finished task %v is removed", t.Key)
 		t.l.discard(t.Scratch)
 		t.disk.remove()
 	}

@@ -60,7 +60,7 @@ func (w *watch) init(l *Launcher) {
 	w.l, w.began, w.asked = l, time.Now(), make(chan struct{}, 1)
 	s, err := spaceOf(l.o.Dir)
 	if err != nil {
-		l.o.Log.Info("The watch over the disk begins blind: %v", err)
+		l.o.Log.Info("The disk usage is unknown at the start: %v", err)
 	}
 	w.free.Store(&s.free)
 }
@@ -120,7 +120,7 @@ func (w *watch) look(s space, began int64) {
 	if waits || w.pruning.Load() || w.l.keptMore.Load() || !s.others(found.held) {
 		w.others.Store(0)
 	} else if w.others.Swap(wanted) == 0 {
-		w.l.o.Log.Info("The disk of %s is nearly full, but not with what tasks keep: make room there", w.l.o.Dir)
+		w.l.o.Log.Info("The disk of %s is nearly full, but not with files of tasks: free some space", w.l.o.Dir)
 	}
 	if s.full(found.held) {
 		w.ends(s, found)
@@ -225,7 +225,7 @@ func (w *watch) evictsImages() bool {
 	return w.l.background(func() {
 		err := w.l.o.Evict(func() bool { s, err := spaceOf(w.l.o.Dir); return err != nil || s.cacheFits() })
 		if err != nil && w.l.isOpen() {
-			w.l.o.Log.Info("Cached images cannot all be removed: %v", err)
+			w.l.o.Log.Info("Some cached images cannot be removed: %v", err)
 		}
 		e.under.Store(false)
 		w.ask()

@@ -213,7 +213,7 @@ func (l *Log) turn() {
 	}
 	if err != nil && !l.stuck {
 		l.stuck = true
-		l.tell("The audit goes on in a file that is full: %v", err)
+		l.tell("The audit log continues in a full file: %v", err)
 	}
 }
 
@@ -275,7 +275,7 @@ func (l *Log) sync() {
 		return
 	}
 	if err := file.Sync(); err != nil && !errors.Is(err, os.ErrClosed) { // one that is full meanwhile is on its disk
-		l.tell("The audit does not reach its disk: %v", err)
+		l.tell("The audit log cannot be written to its disk: %v", err)
 	}
 }
 

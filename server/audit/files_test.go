@@ -138,7 +138,7 @@ func TestFilesCannotTurn(t *testing.T) {
 	if _, head, err := s.verify(); head.N != 6 || err != nil {
 		t.Errorf("%d: %v", head.N, err)
 	}
-	if n := len(slices.DeleteFunc(s.told, func(l string) bool { return !strings.Contains(l, "is full") })); n != 1 {
+	if n := len(slices.DeleteFunc(s.told, func(l string) bool { return !strings.Contains(l, "in a full file") })); n != 1 {
 		t.Errorf("it is told %d times", n)
 	}
 }

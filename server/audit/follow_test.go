@@ -215,7 +215,7 @@ func TestFollowAway(t *testing.T) {
 // TestLostOnesAreTold: a scheduler that starts with another account than it had says so at once.
 func TestLostOnesAreTold(t *testing.T) {
 	p := turns(t)
-	told := func() int { return strings.Count(strings.Join(p.b.told, "\n"), "does not have its line 7") }
+	told := func() int { return strings.Count(strings.Join(p.b.told, "\n"), "does not match line 7") }
 	p.b.open()
 	p.share(p.b, ofB)
 	if p.b.shut(); told() != 0 {

@@ -50,9 +50,9 @@ func (l *Log) Share(who, version string, in Board) error {
 	if was >= 0 {
 		line.Heads = heads[was : was+1]
 		if own := line.Heads[0]; l.lacks(own) {
-			l.tell("The audit in %s does not have its line %d as the store knows it: "+
-				"lines were cut off, or it is another folder than before. It goes on, and `synapse-cli audit verify` says "+
-				"what is missing", l.dir, own.N)
+			l.tell("The audit log in %s does not match line %d in the store: lines were cut off, or it "+
+				"is another folder. It continues, and `synapse-cli audit verify` reports the "+
+				"gap", l.dir, own.N)
 		}
 	}
 	l.who, l.in = who, in
@@ -123,6 +123,7 @@ func (l *Log) KeepHead() {
 		l.kept, l.unkept = head, false
 	case !l.unkept:
 		l.unkept = true
-		l.tell("The head of the audit is not in the store, and is brought there when that answers: %v", err)
+		l.tell("The head of the audit log is not in the store yet, and is written when the store answers: "+
+			"%v", err)
 	}
 }

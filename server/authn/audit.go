@@ -97,7 +97,7 @@ func (c *checkedCall) readOf(owners []string) error {
 }
 
 func (c *checkedCall) unwritten(err error) error {
-	c.gate.say("Refused %s to %s: it cannot be written down: %v", c.call, c.peer, err)
+	c.gate.say("Refused %s to %s: the audit log cannot be written: %v", c.call, c.peer, err)
 	return api.StatusOf(&messages.Outcome{
 		Code: messages.Code_CODE_UNAVAILABLE, Text: "the scheduler cannot write down who asks this, so it does not do it",
 		Hint: "its log says more; its disk may be full",
@@ -110,7 +110,7 @@ func (g *Authenticator) note(line audit.Line) {
 		return
 	}
 	if _, err := g.o.Audit.Add(line); err != nil {
-		g.say("Not in the audit: %s of %s, %s: %v", line.Call, line.Who, line.Outcome, err)
+		g.say("Not in the audit log: %s of %s, %s: %v", line.Call, line.Who, line.Outcome, err)
 	}
 }
 

@@ -189,13 +189,13 @@ func (g *Authenticator) Recheck() { g.recheck() }
 // recheck reads the denylist again and closes what would not be let in now.
 func (g *Authenticator) recheck() {
 	if err := g.trust.Denied.Reload(); err != nil {
-		g.say("The one before stays in force: %v", err)
+		g.say("The previous denylist stays in force: %v", err)
 	}
 	if err := g.renewOwn(); err != nil {
 		g.say("This scheduler cannot renew its own certificate: %v", err)
 	}
 	if err := g.readPage(); err != nil {
-		g.say("The one before stays in use: %v", err)
+		g.say("The previous certificate of the web UI stays in use: %v", err)
 	}
 	for _, c := range g.unwanted(g.revoked()) {
 		c.Close()

@@ -215,7 +215,7 @@ func TestDeniedOnAnOpenConnection(t *testing.T) {
 		t.Error("it renewed its certificate")
 	}
 	s.deny("a mistake\n")
-	if err := ask(); err == nil || s.tells("The one before stays in force") != 1 {
+	if err := ask(); err == nil || s.tells("The previous denylist stays in force") != 1 {
 		t.Errorf("a mistake in the list let it in: %v, %q", err, s.lines)
 	}
 	if recheckEvery > 30*time.Second {

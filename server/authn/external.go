@@ -62,7 +62,7 @@ func (g *Authenticator) refreshOwn() error {
 	changed, err := g.o.External.Refresh()
 	g.pair.Store(g.o.External.Pair())
 	if changed {
-		g.o.Log("This scheduler shows another certificate now: it is good until %s", credential.Until(g.pair.Load().Leaf()))
+		g.o.Log("This scheduler uses a new certificate, valid until %s", credential.Until(g.pair.Load().Leaf()))
 	}
 	return err
 }

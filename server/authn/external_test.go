@@ -81,7 +81,7 @@ func TestExternal(t *testing.T) {
 	node.lasting(3 * time.Hour)
 	head.lasting(3 * time.Hour)
 	s.gate.recheck()
-	if s.tells("This scheduler shows another certificate now") != 1 || s.said("Closed") != 0 {
+	if s.tells("This scheduler uses a new certificate") != 1 || s.said("Closed") != 0 {
 		t.Errorf("the log has %q", s.lines)
 	}
 	s.pass(30 * time.Minute) // the first ones are over

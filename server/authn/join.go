@@ -23,10 +23,10 @@ func (g *Authenticator) join(conn *tls.Conn) error {
 		err = g.certified(conn, who, credential.Until(pair.Chain[0]))
 	}
 	if err != nil {
-		return g.refuse(conn, err, "Refused a machine that would join from %s: %v", hostOf(conn), err)
+		return g.refuse(conn, err, "Refused to let a node join from %s: %v", hostOf(conn), err)
 	}
 	g.o.Count(countJoined, 1)
-	g.o.Log("Signed a certificate for %s from %s, by its join token", who, hostOf(conn))
+	g.o.Log("Signed a certificate for %s from %s by its join token", who, hostOf(conn))
 	return g.answer(conn, pair.Chain)
 }
 

@@ -54,7 +54,7 @@ func TestJoin(t *testing.T) {
 			t.Errorf("the token again: %v", err)
 		}
 	}
-	if n := s.tells("Refused a machine that would join from 127.0.0.1: the join token is not known here"); n != 1 {
+	if n := s.tells("Refused to let a node join from 127.0.0.1: the join token is not known here"); n != 1 {
 		t.Errorf("the log has %q", s.lines)
 	}
 	if strings.Contains(strings.Join(s.lines, "\n"), strings.Split(token, ".")[3]) {

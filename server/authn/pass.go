@@ -44,11 +44,11 @@ func (g *Authenticator) bear(conn *tls.Conn, protocol string) (p identity.Peer, 
 	case err == nil:
 		return p, credential.WriteFrame(conn, []byte{credential.AnswerGood})
 	case errors.Is(err, credential.ErrLater):
-		g.say("Cannot look up the token of a person from %s: %v", hostOf(conn), err)
+		g.say("Cannot look up a user token from %s: %v", hostOf(conn), err)
 		answer := append([]byte{credential.AnswerLater}, later...)
 		return p, errors.Join(err, credential.WriteFrame(conn, answer), conn.CloseWrite())
 	}
-	return p, errors.Join(err, g.refuse(conn, err, "Refused the token of a person from %s: %v", hostOf(conn), err))
+	return p, errors.Join(err, g.refuse(conn, err, "Refused a user token from %s: %v", hostOf(conn), err))
 }
 
 // bearer returns the person whom a token is of.

@@ -120,7 +120,7 @@ func (g *Authenticator) noCaller(v Visitor, err error) error {
 		who = v.Peer.Identity.String()
 	}
 	why := strings.ReplaceAll(err.Error(), "\n", ": ")
-	if g.say("Refused a call by HTTP from %s: %s", v.from, why) {
+	if g.say("Refused an HTTP call from %s: %s", v.from, why) {
 		g.noteRefusal(audit.Line{Who: who, From: v.from, Call: "http", Outcome: fmt.Sprintf("%s: %s", audit.Refused, why)})
 	}
 	return err

@@ -27,7 +27,8 @@ func (g *Authenticator) renew(conn *tls.Conn, p identity.Peer) error {
 	}
 	if wait := g.purses.renews(p.Identity.String(), g.o.Now()); wait > 0 {
 		err = fmt.Errorf("it has had %d certificates, and may have the next one in %s", renewalBurst, wait.Round(time.Second))
-		return g.refuse(conn, err, "Refused to renew the certificate of %s from %s: it asks for more than one a minute",
+		return g.refuse(conn, err, "Refused to renew the certificate of %s from %s: more than one request "+
+			"per minute",
 			p, hostOf(conn))
 	}
 	var chain []*x509.Certificate
@@ -44,7 +45,7 @@ func (g *Authenticator) renew(conn *tls.Conn, p identity.Peer) error {
 	g.mu.Lock()
 	g.renewed[holder{p.Identity, p.Key}] = chain[0].NotAfter
 	g.mu.Unlock()
-	g.o.Log("Renewed the certificate of %s from %s: it is good until %s", p, hostOf(conn), credential.Until(chain[0]))
+	g.o.Log("Renewed the certificate of %s from %s, valid until %s", p, hostOf(conn), credential.Until(chain[0]))
 	return g.answer(conn, chain)
 }
 

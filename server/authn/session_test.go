@@ -271,7 +271,7 @@ func TestPageCertificate(t *testing.T) {
 	}
 	s.gate.o.Page.Cert = "/nowhere"
 	s.gate.recheck()
-	if s.tells("The one before stays in use") != 1 || !s.gate.PageName("head1") {
+	if s.tells("The previous certificate of the web UI stays in use") != 1 || !s.gate.PageName("head1") {
 		t.Errorf("a certificate that cannot be read: %q", s.lines)
 	}
 }

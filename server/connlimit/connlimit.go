@@ -226,7 +226,8 @@ func (l *Listener) admit(raw net.Conn) *Conn {
 	if l.silent.Len() >= l.o.Limits.Silent {
 		first := l.silent.Front().Value.(*Conn)
 		l.o.Count(countSilent, 1)
-		l.say(first.from, "Closed connections from %s that said nothing: it had %d open, and %d in total said nothing",
+		l.say(first.from, "Closed silent connections from %s: it had %d open, and %d connections in total "+
+			"were silent",
 			first.from, first.from.open, l.silent.Len())
 		_ = l.leave(first)
 	}

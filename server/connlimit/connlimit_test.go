@@ -136,7 +136,7 @@ func TestSilentMakeRoom(t *testing.T) {
 	d.shows("bsss", a, b, other, c)
 	e := d.comes("10.0.0.3")
 	d.shows("bscss", a, other, b, c, e)
-	if len(d.lines) != 1 || !strings.Contains(d.lines[0], "Closed connections from 10.0.0.1 that said nothing") {
+	if len(d.lines) != 1 || !strings.Contains(d.lines[0], "Closed silent connections from 10.0.0.1") {
 		t.Errorf("it logged %q", d.lines)
 	}
 	d.comes("10.0.0.1") // in the place of the one from 10.0.0.2

@@ -40,7 +40,7 @@ func (g *Gateway) SubmitSecret(ctx context.Context, q *messages.Submit) (*messag
 	owner := g.o.Principal(ctx).GetName()
 	sealed, err := g.o.Sealer.Seal(messages.Bytes(secrets), g.aboutSecrets(owner, bare)...)
 	if err != nil {
-		g.o.Log.Info("No job with secrets can be taken in: %v", err)
+		g.o.Log.Info("Jobs with secrets are refused: %v", err)
 		return nil, api.StatusOf(unavailable("the scheduler has no key to seal secrets with",
 			"its log says more: see --secrets-key"))
 	}
@@ -107,7 +107,7 @@ func runsAt(attempts []*messages.AttemptRecord, token topology.Token, node strin
 // closedSecrets is the answer where what is sealed cannot be opened. A key may still be put there; what is damaged
 // stays so.
 func (g *Gateway) closedSecrets(job string, err error) *messages.Outcome {
-	g.o.Log.Info("The secrets of job %s cannot be opened: %v", job, err)
+	g.o.Log.Info("The secrets of job %s cannot be decrypted: %v", job, err)
 	o := &messages.Outcome{
 		Code: messages.Code_CODE_CONFLICT, Field: "job", Text: "its secrets cannot be opened",
 		Hint: "submit it again (`--from`)",

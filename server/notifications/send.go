@@ -113,7 +113,8 @@ func (n *Notifier) tell(one *Notification) {
 			}
 		default:
 			if n.lost[i]++; n.lost[i] == 1 {
-				n.o.Log("notify.%s: it is not taken that fast: notifications are lost from here on", its.Rule)
+				n.o.Log("notify.%s: the receiver is too slow: notifications are lost from now "+
+					"on", its.Rule)
 			}
 		}
 	}
@@ -145,7 +146,7 @@ func (n *Notifier) try(ctx context.Context, r *Rule, one *Notification) {
 			return
 		}
 	}
-	n.o.Log("notify.%s: nobody was told that %s (tried %d times): %v", r.Name, one.Text, tries, err)
+	n.o.Log("notify.%s: not delivered: %s (%d tries): %v", r.Name, one.Text, tries, err)
 }
 
 // noted is the note: which ends of jobs have been told.

@@ -234,8 +234,8 @@ func TestWhoDoesNotAnswer(t *testing.T) {
 	both := func() bool { return failed.Load() == 2*tries && strings.Contains(good.words(), "n2") }
 	log := run(t, "", rules, both, events, events) // the second time, so that the first refusal has been told
 	for _, want := range []string{
-		"notify.bad: nobody was told that machine n1 is closed: cordoned (tried 5 times): no",
-		"notify.stuck: it is not taken that fast: notifications are lost from here on",
+		"notify.bad: not delivered: machine n1 is closed: cordoned (5 tries): no",
+		"notify.stuck: the receiver is too slow: notifications are lost from now on",
 	} {
 		if strings.Count(log, want) != 1 {
 			t.Errorf("%q is not said once in:\n%s", want, log)

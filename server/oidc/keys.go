@@ -109,7 +109,7 @@ func (k *keys) ask() error {
 	fresh, err := k.fetch()
 	k.failed = err
 	if err != nil {
-		k.tell("The issuer %s was asked for its keys, and those known stay good: %v", k.issuer, err)
+		k.tell("The issuer %s did not return its keys, and the known keys stay valid: %v", k.issuer, err)
 		return err
 	}
 	k.mu.Lock()

@@ -106,7 +106,7 @@ func (k *Keeper) told(last *string, err error) {
 		trouble = err.Error()
 	}
 	if trouble != *last && trouble != "" {
-		k.o.Log("How the cluster was is not kept in %s for now: %s", k.o.Dir, trouble)
+		k.o.Log("The timeline is not saved in %s for now: %s", k.o.Dir, trouble)
 	}
 	*last = trouble
 }

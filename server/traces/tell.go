@@ -137,7 +137,7 @@ func (t *Teller) send(ctx context.Context) {
 			t.o.Log("--otlp: %d spans are lost: %v", int64(len(batch))+t.lost.Swap(0), err)
 		}
 		if n := t.lost.Swap(0); n > 0 {
-			t.o.Log("--otlp: the collector does not take that fast: %d spans are lost", n)
+			t.o.Log("--otlp: the collector is too slow: %d spans are lost", n)
 		}
 	}
 }

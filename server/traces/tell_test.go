@@ -97,6 +97,6 @@ func TestCollectorIsAway(t *testing.T) {
 // TestTooMuchIsLost: actors do not wait for a teller; what it cannot take is lost, and said to be.
 func TestTooMuchIsLost(t *testing.T) {
 	telling(t, maxHeard+7, func(int64, http.ResponseWriter) {}, func(_ int64, log string) bool {
-		return strings.Contains(log, "does not take that fast: 7 spans are lost")
+		return strings.Contains(log, "the collector is too slow: 7 spans are lost")
 	})
 }

@@ -34,7 +34,7 @@ func TestWhatTimeMayMend(t *testing.T) {
 	}
 }
 
-// TestEpochIsMovedOnByHand does what docs/operations.md says about a restore: the next leader's epoch is above all that
+// TestEpochIsMovedOnByHand does a restore as docs/operate/backup.md shows it: the next leader's epoch is above all that
 // came after the backup.
 func TestEpochIsMovedOnByHand(t *testing.T) {
 	url := database(t)

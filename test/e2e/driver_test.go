@@ -94,7 +94,7 @@ func writing(t *testing.T, folder string, spec *messages.JobSpec) *messages.JobS
 func TestDriverIsTold(t *testing.T) {
 	c := newClusterHere(t)
 	c.driver = "auto"
-	want := "Driver carapace: each task has a container of its own"
+	want := "Driver carapace: each task runs in a separate container"
 	if err := able.Containers.Lacks(); err != nil {
 		want = "Driver process: tasks are " // and what keeps them, if anything does
 	}

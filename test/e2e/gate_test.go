@@ -252,7 +252,7 @@ func TestJoinTokens(t *testing.T) {
 	if !strings.Contains(again.said(), "it is spent") {
 		t.Errorf("with a spent token it said %q", again.said())
 	}
-	s.says("Refused a machine that would join from 127.0.0.1")
+	s.says("Refused to let a node join from 127.0.0.1")
 	if _, err := os.Stat(filepath.Join(s.keys, "n2")); err == nil {
 		t.Error("a folder was made for a machine that was refused")
 	}

@@ -43,7 +43,7 @@ EOF
 		t.Errorf("the next agent was welcome after %s, and asking takes %s", again, slow)
 	}
 	t.Logf("welcome after %s at first, after %s again", first.Round(time.Millisecond), again.Round(time.Millisecond))
-	if !strings.Contains(n.said(), "taken as the last start in this boot found them") {
+	if !strings.Contains(n.said(), "reusing the result of the last start in this boot") {
 		t.Error("it does not say why")
 	}
 	if s := c.await(id, "failed"); s.Record.ExitCode != 7 || s.Record.Runs != 1 {

@@ -38,7 +38,7 @@ func TestHealthBeforeWork(t *testing.T) {
 		t.Fatal(err)
 	}
 	id := c.submit(gang(1, 1, "exit 0"))
-	n1.says(t, "UNWELL: a check of this machine's health fails: fabric: exit status 1: a port is down")
+	n1.says(t, "UNHEALTHY: a health check of this node fails: fabric: exit status 1: a port is down")
 	for limit := pace.Until(30 * time.Second); !strings.Contains(c.machine("n1").GetClosed(), "a port is down"); {
 		if time.Now().After(limit) {
 			t.Fatalf("n1 is not closed: %q", c.machine("n1").GetClosed())

@@ -211,7 +211,7 @@ func fromWithin(t *testing.T, as *syscall.Credential, driver string, networks ..
 	l := upAs(t, as, "--nodes", "2", "--driver", driver)
 	l.ready(2, 16, 1)
 	for _, network := range networks {
-		if network == "private" && strings.Contains(l.errors.String(), "No job gets a private network here") {
+		if network == "private" && strings.Contains(l.errors.String(), "Private networks are not available here") {
 			t.Log("this machine has no private networks")
 			continue
 		}

@@ -25,7 +25,7 @@ func TestFromPlaintextToTLS(t *testing.T) {
 	c.await(id, "running")
 	before := c.job(id)
 
-	// As docs/operations.md has it. The machines are without a scheduler for longer than one may be silent.
+	// As docs/operate/upgrade.md has it. The machines are without a scheduler for longer than one may be silent.
 	s := &secured{c, filepath.Join(t.TempDir(), "keys")}
 	by, token := filepath.Join(s.keys, "scheduler"), filepath.Join(s.keys, "token")
 	made := ask(t, c.command(filepath.Join(bin, "synapse-cli"), "init", s.keys, "--cluster", "e2e"))

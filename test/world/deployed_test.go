@@ -15,7 +15,7 @@ import (
 // This file owns `synapse-cli deploy` on machines as people have them, by their own ssh.
 
 // TestDeployed: from the scheduler's machine an operator has three machines join, one of them as a user who is not
-// root, as docs/operate/install.md has it. Doing so again changes nothing; a new version reaches all while a gang
+// root, as docs/operate/deploy.md has it. Doing so again changes nothing; a new version reaches all while a gang
 // runs; what somebody changed by hand is not lost; what would leave machines worse stops at the first of them.
 func TestDeployed(t *testing.T) {
 	t.Parallel()
@@ -120,11 +120,11 @@ func (m *booted) keeps(pack string) (version string) {
 	return version
 }
 
-// deploys runs the command that docs/operate/install.md has, which is to end so, and answers all that it said.
+// deploys runs the command that docs/operate/deploy.md has, which is to end so, and answers all that it said.
 func (m *booted) deploys(code int, version string, more ...string) string {
 	m.t.Helper()
 	line := strings.NewReplacer("VERSION_amd64", version+"_"+runtime.GOARCH, "\n", "").
-		Replace(blocksFor(m.t, "docs/operate/install.md")[0].Text)
+		Replace(blocksFor(m.t, "docs/operate/deploy.md")[0].Text)
 	said := m.does("set +e; " + line + " " + strings.Join(more, " ") + " 2>&1; echo ended with $?")
 	if !strings.HasSuffix(said, fmt.Sprintf("ended with %d", code)) {
 		m.t.Errorf("%s %v: not with %d:\n%s", line, more, code, said)

@@ -140,7 +140,7 @@ func (m *booted) installs(pack string) {
 	}
 }
 
-// founds makes a cluster of them, as docs/operate/install.md and docs/operations.md have it: the first one has the
+// founds makes a cluster of them, as docs/operate/install.md and docs/operate/tls.md have it: the first one has the
 // scheduler.
 func founds(t *testing.T, machines []*booted) {
 	t.Helper()

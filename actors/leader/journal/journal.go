@@ -271,7 +271,8 @@ func (j *Journal) apply(ctx actor.Context) {
 // database is likely down, and hammering it does not bring it back.
 func (j *Journal) becomeDoubting(ctx actor.Context, event, why string) {
 	if j.pause == 0 {
-		j.p.Log.Info("JOURNAL: %d writes in doubt (%s); writing them again until it is known", len(j.flight), why)
+		j.p.Log.Info("JOURNAL: %d writes in doubt (%s): retrying until the store confirms "+
+			"them", len(j.flight), why)
 	}
 	j.pause = backoff.Next(j.pause, j.p.Constants.JournalRetry, j.p.Constants.ResendCap)
 	j.p.Host.Count(countJournalDoubts, 1)
@@ -284,7 +285,7 @@ func (j *Journal) becomeDoubting(ctx actor.Context, event, why string) {
 // belongs to a leader that is no more, and must not act on anything.
 func (j *Journal) becomeDeposed() {
 	j.Become("deposed", journalDeposed)
-	j.p.Log.Info("JOURNAL: epoch %d no longer leads; %d writes are not answered", j.p.Epoch,
+	j.p.Log.Info("JOURNAL: epoch %d no longer leads: %d writes are not acknowledged", j.p.Epoch,
 		len(j.flight)+j.decisions.len()+j.submits.len())
 	j.flight, j.changes, j.decisions, j.submits = nil, nil, lane{}, lane{}
 	j.p.Host.Deposed(j.p.Epoch)

@@ -167,15 +167,16 @@ func (s *Scheduler) followsAnother(ctx actor.Context, h *messages.Hello) {
 // not on disk, nobody knows; a next leader begins with what is.
 func (s *base) vanished(what string) {
 	s.p.Log.Info(
-		"The store has lost %s, which it had acknowledged: this scheduler ends, and the next one begins from what the "+
-			"store has", what)
+		"The store lost %s, which it had acknowledged: this scheduler exits, and the next leader starts from "+
+			"the stored records", what)
 	s.p.Host.Deposed(s.p.Epoch)
 }
 
 // overtaken: the store has an attempt that only a later leader can have written. This one must not judge it, and ends
 // without waiting for its next write to be refused.
 func (s *base) overtaken(t topology.Token) {
-	s.p.Log.Info("The store has attempt %s, and this scheduler's epoch is %d: another one leads, and this one ends", t,
+	s.p.Log.Info("The store has attempt %s, but the epoch of this scheduler is %d: another scheduler leads, and "+
+		"this one exits", t,
 		s.p.Epoch)
 	s.p.Host.Deposed(s.p.Epoch)
 }

@@ -40,16 +40,18 @@ func (s *Scheduler) setAside(ctx actor.Context, l actors.Loaded) {
 	for _, d := range l.Damaged {
 		switch {
 		case d.Over:
-			s.p.Log.Warn("Job %s is over, and left out of what is told of the past: %s", d.Job, d.What)
+			s.p.Log.Warn("Finished job %s is left out of the history: %s", d.Job, d.What)
 		case d.Job != "":
 			s.setJobAside(ctx, d)
 		case d.Policy:
 			s.p.Host.Count("scheduler.damaged", 1)
-			s.p.Log.Warn("What was learned of how long jobs run is lost, and is learned again: its record is damaged (%s)",
+			s.p.Log.Warn("The runtime statistics are lost and are collected again: their record is "+
+				"corrupted (%s)",
 				d.What)
 		case d.Queues:
 			s.p.Host.Count("scheduler.damaged", 1)
-			s.p.Log.Warn("The queues are gone by no longer, until they are applied again: their record is damaged (%s)", d.What)
+			s.p.Log.Warn("The queue configuration is lost until a queue file is applied again: its "+
+				"record is corrupted (%s)", d.What)
 		default:
 			s.setNodeAside(ctx, d, l.Attempts)
 		}
@@ -78,8 +80,8 @@ func damageOf(d actors.Damaged) string {
 // setNodeAside expects the machine under a record that was never written.
 func (s *Scheduler) setNodeAside(ctx actor.Context, d actors.Damaged, attempts []*messages.AttemptRecord) {
 	s.p.Host.Count("scheduler.damaged", 1)
-	s.p.Log.Warn("Node %s is set aside: its record is damaged (%s); it joins by its next Hello, "+
-		"and stays closed until it is uncordoned", d.Node, d.What)
+	s.p.Log.Warn("Node %s is set aside: its record is corrupted (%s); it registers again, and stays "+
+		"unschedulable until it is uncordoned", d.Node, d.What)
 	var newest topology.Token
 	rec := &messages.NodeRecord{Id: string(d.Node), Cordoned: &messages.Deed{
 		By: &messages.Principal{Name: "the store"}, AtUnixMs: s.p.Clock.WallMs(), // closer would blame the machine
@@ -111,7 +113,7 @@ func (s *Scheduler) onCancel(ctx actor.Context, m *messages.Cancel) {
 	}
 	if !d.dropping {
 		d.dropping = true
-		s.p.Log.Warn("Job %s, whose record is damaged, is given up by %s", d.Job, m.Principal.GetName())
+		s.p.Log.Warn("Corrupted job %s was given up by %s", d.Job, m.Principal.GetName())
 		ctx.Request(s.peers.Journal, protocol.Write{Lane: protocol.LaneDecisions, Change: actors.Change{Drop: d.Job}, Tag: d})
 	}
 }
@@ -223,11 +225,12 @@ func (s *Scheduler) onReread(ctx actor.Context, l actors.Loaded) {
 func (s *Scheduler) goOnFrom(ctx actor.Context, m *machine, rec *messages.NodeRecord) {
 	before := m.closed()
 	s.p.Log.Info(
-		"The store has revision %d of the record of node %s, and had acknowledged %d: what was changed since is lost",
+		"The store has revision %d of the record of node %s, but acknowledged %d: the changes in between are "+
+			"lost",
 		rec.Revision, m.id, m.record.GetRevision())
 	m.record, m.edits.reread = rec, false
 	if now := m.closed(); now != before {
-		s.p.Log.Info("Node %s was %q, and is %q as the store has it", m.id, before, now)
+		s.p.Log.Info("Node %s was %q, and is now %q as stored", m.id, before, now)
 	}
 	s.armDrain(ctx, m)
 	s.writeNode(ctx, m)

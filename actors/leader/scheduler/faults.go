@@ -224,7 +224,7 @@ func (s *capacity) weighHealth(ctx actor.Context, m *machine) {
 	case words == "":
 		m.health = healthFine
 		if before == healthClosed {
-			s.p.Log.Info("%s is well again", m.id)
+			s.p.Log.Info("%s is healthy again", m.id)
 			s.weighOthers(ctx, m)
 		}
 	case before == healthFine:
@@ -238,14 +238,14 @@ func (s *nodeTable) sentence(m *machine) {
 	if s.mayHoldUnwell(m) {
 		m.health = healthClosed
 		s.p.Host.Count(CountUnwell, 1)
-		s.p.Log.Info("UNWELL: %s takes nothing new: %s", m.id, words)
+		s.p.Log.Info("UNHEALTHY: %s takes no new work: %s", m.id, words)
 		return
 	}
 	if m.health != healthExcused {
 		m.health = healthExcused
 		s.p.Host.Count(CountExcused, 1)
-		s.p.Log.Info("UNWELL: %s says so too, and stays open, because checks fail on more than one in %d machines like it: "+
-			"look at the check, and drain the machine if it is right: %s", m.id, unwellShare, words)
+		s.p.Log.Info("UNHEALTHY: %s stays schedulable, because checks fail on more than 1 of %d nodes with "+
+			"its GPU type; drain it if the check is right: %s", m.id, unwellShare, words)
 	}
 }
 

@@ -149,7 +149,8 @@ func (s *Scheduler) withhold(ctx actor.Context, m *machine, o orphan) {
 	m.withholds = append(m.withholds, e)
 	e.withheld++
 	s.unqueue(ctx, e.id)
-	s.p.Log.Info("Job %s is not run again while %s has a run of it that the store does not know", e.id, m.id)
+	s.p.Log.Info("Job %s is not started again while %s has an attempt of it that the store does not "+
+		"know", e.id, m.id)
 	ctx.Send(e.pid, protocol.Doubted{Node: m.id})
 }
 

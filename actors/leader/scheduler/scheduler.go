@@ -81,7 +81,7 @@ func (s *Scheduler) onLoaded(ctx actor.Context, m actors.Loaded) {
 		s.p.Host.Deposed(s.p.Epoch)
 		return
 	case m.Err != "":
-		s.p.Log.Info("the store cannot be read yet: %s", m.Err)
+		s.p.Log.Info("The store cannot be read yet: %s", m.Err)
 		s.p.Clock.After(s.p.Constants.JournalRetry, ctx.Self(), retryLoad{})
 		return
 	}

@@ -111,10 +111,9 @@ given() {
 		synapse-scheduler --listen 10.0.0.7:9000 --tls keys/scheduler && mv told.log scheduler.log ;;
 	"docs/operate/secrets.md:Submit a job with secrets")
 		echo word >token.txt && echo key >key.pem && printf '#!/bin/sh\n' >train.sh && chmod 600 token.txt key.pem ;;
-	"docs/operations.md:Backup and restore")
-		[[ ! -e /var/backups/synapse-2026-01-31.db ]] || { end TERM synapse_scheduler && mv /var/lib/synapse "$lab/old"; } ;;
-	"docs/operate/web.md:The page")
-		[[ ! -e seen ]] || end TERM synapse_scheduler
+	docs/operate/backup.md:Restore) end TERM synapse_scheduler && mv /var/lib/synapse "$lab/old" ;;
+	"docs/operate/web.md:Serve it from the scheduler")
+		end TERM synapse_scheduler
 		openssl req -x509 -newkey rsa:2048 -nodes -subj /CN=head1 -addext subjectAltName=DNS:head1 -days 2 -out head1.pem -keyout head1-key.pem 2>/dev/null
 		chmod 600 head1-key.pem ;;
 	esac
@@ -138,12 +137,9 @@ seen() {
 	"docs/operate/tls.md:Access on the scheduler's host")
 		sudo synapse-cli whoami | grep -q "root, admin of cluster research, through the scheduler's socket on this host" ;;
 	"docs/operate/tls.md:From plaintext to TLS") cd .. ;;
-	"docs/operations.md:Backup and restore")
-		kill -0 "$synapse_scheduler" 2>/dev/null || synapse-scheduler --listen 10.0.0.7:9000 --tls keys/scheduler ;;
-	"docs/operate/web.md:The page") # its first block is of no scheduler's page
-		[[ ! -e seen ]] || curl --cacert head1.pem https://head1:9000/ | grep -q '<html'
-		: >seen ;;
-	"docs/operate/web.md:A record") grep -q '<script' monday/index.html ;;
+	docs/operate/backup.md:Restore) synapse-scheduler --listen 10.0.0.7:9000 --tls keys/scheduler ;;
+	"docs/operate/web.md:Serve it from the scheduler") curl --cacert head1.pem https://head1:9000/ | grep -q '<html' ;;
+	"docs/operate/web.md:Record and replay") grep -q '<script' monday/index.html ;;
 	esac
 }
 
@@ -151,7 +147,7 @@ taken() {
 	case $1 in
 	docs/operate/capacity.md:machines.csv) synapse-cli simulate --synthetic jobs=20 --cluster machines.csv ;;
 	docs/jobs/connect.md:cli.yaml) env -u SYNAPSE_SERVER SYNAPSE_TLS="$keys/admin" SYNAPSE_CONFIG=cli.yaml synapse-cli get nodes | grep -q '^n1 ' ;;
-	docs/operate/install.md:hosts.yaml) # each machine has the package and a key
+	docs/operate/deploy.md:hosts.yaml) # each machine has the package and a key
 		printf '#!/bin/sh\ncat >/dev/null; printf "%%s\\n" "version 1" systemd active enabled keyed settings\n' >reach && chmod 755 reach
 		synapse-cli deploy --hosts hosts.yaml --ssh ./reach --dry-run >hosts.txt
 		[[ $(grep -c ' to do: writes settings$' hosts.txt) = 41 ]] ;;
@@ -162,9 +158,9 @@ taken() {
 		cp -rn keys/scheduler/. denied
 		begin denying 'Synapse Master running on' synapse-scheduler --listen 127.0.0.1:0 --store memory --data-dir "$lab/denying" --tls denied
 		end TERM denying ;;
-	docs/operations.md:scheduler.yaml) echo word >/etc/synapse/chat.token && synapse-scheduler config check --config scheduler.yaml ;;
+	docs/operate/monitoring.md:scheduler.yaml) echo word >/etc/synapse/chat.token && synapse-scheduler config check --config scheduler.yaml ;;
 	docs/operate/scheduling-policy.md:scheduler.yaml) synapse-scheduler config check --config scheduler.yaml ;;
-	docs/operations.md:node.yaml) cat /etc/synapse/node.yaml node.yaml >whole.yaml && synapse-node config check --config whole.yaml ;;
+	docs/operate/health-checks.md:node.yaml) cat /etc/synapse/node.yaml node.yaml >whole.yaml && synapse-node config check --config whole.yaml ;;
 	docs/explain/preemption.md:nlp.yaml)
 		{ printf 'apiVersion: synapse/v1\nkind: Queues\ndefault: nlp\nqueues:\n' && cat nlp.yaml; } >queues.yaml
 		synapse-cli apply -f queues.yaml --dry-run ;;
