@@ -1,5 +1,5 @@
 #!/bin/sh
-# Makes a root file system of one static busybox: the smallest image to try carapace with. It downloads nothing.
+# Creates a root file system with one static busybox, the smallest image for a test of carapace. It downloads nothing.
 # Usage: busybox-rootfs.sh DIRECTORY [BUSYBOX]
 set -eu
 
@@ -18,16 +18,16 @@ if [ -z "$busybox" ]; then
 	done
 fi
 if [ -z "$busybox" ] || [ ! -x "$busybox" ]; then
-	echo "$0: no busybox here; install a static one (Debian and Ubuntu: apt-get install busybox-static) or name it" >&2
+	echo "$0: no busybox found; install a static one (Debian: apt-get install busybox-static) or pass its path" >&2
 	exit 1
 fi
-# A dynamic one would look for its libraries in a root that has none.
+# A dynamic busybox needs libraries, and the new root has none.
 if ldd "$busybox" >/dev/null 2>&1; then
 	echo "$0: $busybox is dynamically linked; a static one is needed (Debian and Ubuntu: busybox-static)" >&2
 	exit 1
 fi
 if [ -e "$root" ] && [ -n "$(ls -A "$root")" ]; then
-	echo "$0: $root is there and not empty" >&2
+	echo "$0: $root exists and is not empty" >&2
 	exit 1
 fi
 
