@@ -107,7 +107,7 @@ func misnamed(s source) []int {
 // plainFolders are those whose comments have been written again in plain words: subject, verb, object. The list grows.
 var plainFolders = []string{
 	"server/", "actors/", "policy/", "topology/", "messages/", "store/", "goodput/", "clock/", "sim/", "cluster/",
-	"clients/",
+	"clients/", "runtime/",
 }
 
 // circle is how a comment begins that only turns the name around.

@@ -12,12 +12,12 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// This file owns the Node's golden dialogues: what a leader, a launcher, a disk and the clock send to a machine's
+// This file owns the Node's golden scenarios: what a leader, a launcher, a disk and the clock send to a machine's
 // agent, and all that it sends to them. The machine is in rig_test.go.
 
-// TestNodeDialogues replays testdata/node, and checks that together they take
+// TestNodeScenarios replays testdata/node, and checks that together they take
 // every edge of the Node's and the Task's tables.
-func TestNodeDialogues(t *testing.T) {
+func TestNodeScenarios(t *testing.T) {
 	taken := map[string]bool{}
 	datadriven.Walk(t, "testdata/node", func(t *testing.T, path string) {
 		var r *nodeRig
@@ -42,13 +42,13 @@ func TestNodeDialogues(t *testing.T) {
 	for _, table := range Tables() {
 		for _, e := range table.Edges {
 			if edge := fmt.Sprintf("%s: %s -%s-> %s", table.Kind, e.From(), e.Event(), e.To()); !taken[edge] {
-				t.Errorf("no dialogue takes %s", edge)
+				t.Errorf("no scenario takes %s", edge)
 			}
 		}
 	}
 }
 
-// partial reports whether only some of the dialogues were asked for.
+// partial reports whether only some of the scenarios were asked for.
 func partial() bool {
 	f := flag.Lookup("test.run")
 	return f != nil && strings.Contains(f.Value.String(), "/")

@@ -168,7 +168,7 @@ func (r *nodeRig) finishSave() {
 	r.system.Root.Send(d.to, m)
 }
 
-// rigLauncher keeps containers across agents. When it works by itself it answers at once; otherwise the dialogue says
+// rigLauncher keeps containers across agents. When it works by itself it answers at once; otherwise the scenario says
 // when something happens.
 type rigLauncher struct {
 	r     *nodeRig

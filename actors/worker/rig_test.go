@@ -16,7 +16,7 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns the machine that the Node's dialogues talk to: virtual time,
+// This file owns the machine that the Node's scenarios talk to: virtual time,
 // one goroutine, mailboxes that are emptied in the order in which they filled,
 // and a disk and a launcher that outlive the agent. rig_ports_test.go has the ports, rig_words_test.go the words.
 

@@ -15,7 +15,7 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns the words of the Node's dialogues: what a line of a script does, and how the Node's messages are
+// This file owns the words of the Node's scenarios: what a line of a script does, and how the Node's messages are
 // written down.
 
 // step does one line of a script.

@@ -34,7 +34,7 @@ type Account struct {
 	Root bool
 }
 
-// Rules are what the machine's owner says about users.
+// Rules holds the node owner's settings about users.
 type Rules struct {
 	// Default runs the jobs that name no user, where the agent is root; empty: nobody.
 	Default string

@@ -27,7 +27,7 @@ const (
 	bytesPerOp = 8
 )
 
-// Program is what is written so far.
+// Program holds the instructions written so far.
 type Program []byte
 
 // Emit writes one instruction.

@@ -30,9 +30,8 @@ const (
 	besideName          = "unified" // as systemd names the v2 tree of a hybrid machine
 )
 
-// hierarchies are what is mounted. Either unified is set, or by names the folder of each v1 controller. On a hybrid
-// machine the controllers are those of v1, and its unified tree has nothing to offer but the filters that can be
-// put on its groups.
+// hierarchies holds the mounted cgroup hierarchies. Either unified is set, or the folder of each v1 controller by name.
+// On a hybrid node the controllers are those of v1, and the unified tree is used only for filters on its groups.
 type hierarchies struct {
 	unified string
 	beside  string // the unified tree of a hybrid machine; it has no controllers
@@ -40,7 +39,7 @@ type hierarchies struct {
 	own     func(controller string) (string, error) // the caller's own group there
 }
 
-// v1Controllers are those we use, in the order in which groups are made.
+// v1Controllers lists the controllers that Synapse uses, in the order in which groups are made.
 var v1Controllers = []string{"memory", "pids", "devices", "cpuacct", "cpu", "cpuset"}
 
 // findHierarchies looks at a cgroup mount. It asks the file systems rather than the table of mounts, which on a busy
@@ -195,7 +194,7 @@ func createGroup(h hierarchies, parent string, spec Spec, devices []deviceRule) 
 	return g
 }
 
-// LackOfReach is what is lost on a machine where no filter can be put on what a task connects to.
+// LackOfReach names the limit that is missing on a node without filters for the connections of a task.
 const LackOfReach = "network filter"
 
 // refuseWays puts a filter on the group, for which a hybrid machine's container gets one in the unified tree.
@@ -244,7 +243,7 @@ func RefuseWays(cgroups Cgroups, id string, places []egress.Place) (born string,
 	return g.beside, err
 }
 
-// WaysOf are those of a container's folders that a filter of what it connects to is on.
+// WaysOf returns the folder of a container that has a filter for its connections.
 func (c Cgroups) WaysOf(id string) string {
 	c = c.filled()
 	h := findHierarchies(c.Root)

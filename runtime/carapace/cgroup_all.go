@@ -72,5 +72,5 @@ func (g *cgroup) limitAll(h hierarchies, parent string, limits Limits) {
 	}
 }
 
-// LackOfAllPids is what is lost if the parent group takes no limit of processes.
+// LackOfAllPids names the limit that is missing if the parent group takes no limit of processes.
 const LackOfAllPids = "pids limit of all tasks"

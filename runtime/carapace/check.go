@@ -44,7 +44,7 @@ func WritePolicy(stateDir, text string) error {
 	return os.WriteFile(policyFile(stateDir), []byte(text), 0o644)
 }
 
-// PolicyOf is what the agent whose containers are known there lets jobs name.
+// PolicyOf returns the job policy of the agent that owns the state directory.
 func PolicyOf(stateDir string) Finding {
 	text, err := os.ReadFile(policyFile(stateDir))
 	if err != nil {

@@ -53,7 +53,7 @@ func (c *Container) ID() string { return c.spec.ID }
 // Pid is that of init, as this process sees it. It is the command's own with NoInit.
 func (c *Container) Pid() int { return c.pid }
 
-// Unenforced is what was asked for and cannot be had on this machine, each with its reason.
+// Unenforced returns the requested limits that this node cannot enforce, each with its reason.
 func (c *Container) Unenforced() []string { return c.unenforced }
 
 // Done is closed when every process is gone and everything was removed.
@@ -115,7 +115,7 @@ func (c *Container) Kill() error {
 	return err
 }
 
-// Stats is what the container uses now.
+// Stats returns the present use of the container.
 func (c *Container) Stats() (Stats, error) {
 	select {
 	case <-c.done:

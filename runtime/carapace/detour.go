@@ -167,8 +167,8 @@ func (d *detour) end() {
 	}
 }
 
-// Reexec is what main calls before anything else, with os.Args. Where this process was started to be a detour's second
-// end it is that, and answers true and the code to exit with.
+// Reexec must be the first call of main, with os.Args. If this process was started as a detour's second end, Reexec
+// runs that end and returns true and the exit code.
 func Reexec(arguments []string) (code int, mine bool) {
 	if len(arguments) != 1 || arguments[0] != detourName {
 		return 0, false

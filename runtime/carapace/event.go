@@ -43,14 +43,14 @@ type Exit struct {
 	Usage    Usage  `json:"usage"`
 }
 
-// Usage is what the container has used in all.
+// Usage holds the total use of a container.
 type Usage struct {
 	CPUNs           int64 `json:"cpuNs"`
 	PeakMemoryBytes int64 `json:"peakMemoryBytes"`
 	WallNs          int64 `json:"wallNs"`
 }
 
-// Stats is what a living container uses now.
+// Stats holds the present use of a running container.
 type Stats struct {
 	CPUNs           int64 `json:"cpuNs"`
 	MemoryBytes     int64 `json:"memoryBytes"`

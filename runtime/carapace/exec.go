@@ -212,7 +212,7 @@ func (j *joining) run(f *ExecSession) *StartError {
 	return nil
 }
 
-// namespaces are those that the thread goes into, and comes home from.
+// namespaces returns the namespaces that the thread enters and leaves again.
 func (j *joining) namespaces() int {
 	return (&maker{order: j.order}).namespaces() | unix.CLONE_NEWPID
 }

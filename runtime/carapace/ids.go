@@ -36,7 +36,7 @@ type IDs struct {
 // IDsLen is how many numbers a container has: as many as distributions count on.
 const IDsLen = 65536
 
-// noID is what no user and no group is.
+// noID is a number that no user and no group has.
 const noID = 1<<32 - 1
 
 func (i *IDs) validate() error {

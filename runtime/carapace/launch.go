@@ -14,7 +14,7 @@ import (
 	"github.com/yi-json/synapse/runtime/hostpath"
 )
 
-// launch is what the command is to be born with.
+// launch holds the settings of the command's process.
 type launch struct {
 	order      *order
 	stdio      [3]uintptr

@@ -24,8 +24,8 @@ var capabilityNames = []string{
 	"WAKE_ALARM", "BLOCK_SUSPEND", "AUDIT_READ", "PERFMON", "BPF", "CHECKPOINT_RESTORE",
 }
 
-// rootCapabilities are what a task that runs as root keeps: enough to install packages and serve a port. MKNOD is not
-// among them, because a device node is a way around /dev; SYS_CHROOT is not, because the chroot of the task is what
+// rootCapabilities lists the capabilities of a task that runs as root: enough to install packages and serve a port.
+// MKNOD is missing, because a device node is a way around /dev. SYS_CHROOT is missing, because the chroot of the task
 // keeps it from making user namespaces.
 const rootCapabilities = 1<<unix.CAP_CHOWN | 1<<unix.CAP_DAC_OVERRIDE | 1<<unix.CAP_FOWNER | 1<<unix.CAP_FSETID |
 	1<<unix.CAP_KILL |

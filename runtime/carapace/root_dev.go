@@ -18,7 +18,7 @@ var devLinks = []struct{ path, target string }{
 	{"/dev/stderr", "/proc/self/fd/2"}, {"/dev/ptmx", "pts/ptmx"}, {"/dev/core", "/proc/kcore"},
 }
 
-// Masked is what shows, or commands, the machine rather than the container.
+// Masked lists the files that show or control the node rather than the container.
 var Masked = []string{
 	"/proc/acpi", "/proc/asound", "/proc/kcore", "/proc/keys", "/proc/kpagecgroup", "/proc/kpagecount", "/proc/kpageflags",
 	"/proc/latency_stats", "/proc/sched_debug", "/proc/scsi", "/proc/slabinfo", "/proc/timer_list", "/proc/timer_stats",

@@ -23,8 +23,8 @@ var ownEntries = map[string]bool{
 	"lost+found": true, "scratch": true,
 }
 
-// alwaysHidden is what no task needs and much harm can be done with: Synapse's own state and keys, and the sockets that
-// command other container engines. A socket works through a read-only mount; most lie in /run, which is not shown at
+// alwaysHidden lists paths that no task needs and that can do much harm: Synapse's state and keys, and the sockets of
+// other container engines. A socket works through a read-only mount. Most sockets are in /run, which is not mounted at
 // all.
 var alwaysHidden = []string{
 	"/var/run", "/var/lib/synapse", "/etc/synapse", "/var/lib/docker", "/var/lib/containerd", "/var/lib/kubelet",

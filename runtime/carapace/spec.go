@@ -97,7 +97,7 @@ type Secret struct {
 	Value []byte `json:"value"`
 }
 
-// Limits are what the task may use. Zero is no limit.
+// Limits holds the limits of a task. Zero means no limit.
 type Limits struct {
 	MemoryBytes int64 `json:"memoryBytes,omitempty"`
 	MilliCPU    int64 `json:"milliCPU,omitempty"`

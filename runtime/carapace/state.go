@@ -21,7 +21,7 @@ import (
 	"github.com/yi-json/synapse/runtime/tree"
 )
 
-// State is what the directory of a container says.
+// State holds the contents of a container's directory.
 type State struct {
 	ID      string `json:"id"`
 	Running bool   `json:"running"`

@@ -39,8 +39,8 @@ type node struct {
 	Number uint64 `json:"number"`
 }
 
-// report is what is said: made, then run (by the starter), then started, then exited; or failed in place of one of
-// them.
+// report holds one message of the starter: made, then run (by the starter), then started, then exited; or failed
+// instead of one of them.
 type report struct {
 	Kind string `json:"kind"`
 	// Pid is that of init, of a container that was made.

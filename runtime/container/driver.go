@@ -53,7 +53,7 @@ type Driver struct {
 	held map[string][]*os.File // what prepared tasks will see, by their folders (held.go)
 }
 
-// Options are what the driver is made of.
+// Options holds the settings of the driver.
 type Options struct {
 	// Binary is the program carapace. Without it nothing new can run, but the tasks of an earlier agent are still
 	// looked after.

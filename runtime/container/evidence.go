@@ -57,7 +57,7 @@ func initOf(state *supervisor.State) []supervisor.Process {
 	return []supervisor.Process{p}
 }
 
-// Stats is what the container's cgroups count.
+// Stats returns the counters of the container's cgroups.
 func (d *Driver) Stats(t *launcher.Task, _ *supervisor.State) (*messages.TaskStats, error) {
 	now, err := carapace.StatsID(d.o.StateDir, d.id(t))
 	if errors.Is(err, carapace.ErrNotFound) {

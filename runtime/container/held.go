@@ -17,7 +17,7 @@ import (
 // This file owns what Prepare found at the paths of a job, and how it reaches the task: as mounts that this agent
 // holds from then on, and hands to the task's supervisor.
 
-// prepared is what Prepare found for a job.
+// prepared holds what Prepare opened for a job.
 type prepared struct {
 	Image
 	Mounts  []hostpath.Ticket `json:"mounts,omitempty"` // of the job, in its order

@@ -77,8 +77,8 @@ func (d *Driver) spec(t *launcher.Task, p prepared, who *account.Account) carapa
 // minMilliCPU is the smallest share that the kernel can enforce.
 const minMilliCPU = 10
 
-// limits are what the machine granted, as far as it can enforce that. A job that requires limits requires all, and is
-// refused where one is missing.
+// limits returns the granted limits, as far as the node can enforce them. A job that requires limits requires all of
+// them, and is refused if one is missing.
 func (d *Driver) limits(t *launcher.Task) carapace.Limits {
 	amount, required := t.Grant.GetAmount(), t.Spec.GetLimitsRequired()
 	limits := carapace.Limits{
@@ -128,12 +128,12 @@ func processes() int64 {
 	return forTasks(most)
 }
 
-// forTasks is what all tasks may have of a machine's numbers.
+// forTasks returns the share of a node's process numbers that all tasks may use.
 func forTasks(numbers int64) int64 {
 	return max(numbers-max(reservedPids, numbers/10), numbers/2, 1)
 }
 
-// processesOf is what one task may have of them, by its share of the processors.
+// processesOf returns the process limit of one task, by its share of the processors.
 func processesOf(all, milliCPU, machineMilliCPU int64) int64 {
 	return min(max(leastPids, all*milliCPU/machineMilliCPU), all)
 }
@@ -166,8 +166,8 @@ func mayRaiseLimits() bool {
 	return unix.Capget(&header, &data[0]) == nil && data[0].Effective&(1<<unix.CAP_SYS_RESOURCE) != 0
 }
 
-// devices is what the task sees of its GPUs. A granted GPU that the machine no longer announces is refused: the
-// launcher knows only its name, and the task would start with fewer devices than its gang counts on.
+// devices returns the view of the task's GPUs. A granted GPU that the node no longer announces is refused: the launcher
+// knows only its name, and the task would start with fewer devices than its gang counts on.
 func (d *Driver) devices(t *launcher.Task, image Image) (*gpu.View, error) {
 	for _, share := range t.Grant.GetGpus() {
 		if !slices.ContainsFunc(t.Gpus, func(g *messages.Gpu) bool { return g.GetId() == share.GetGpuId() }) {

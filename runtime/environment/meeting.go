@@ -52,7 +52,7 @@ func hosts(r *messages.Rendezvous) []host {
 	return all
 }
 
-// meeting is what the frameworks need to know.
+// meeting holds the rendezvous values for frameworks.
 type meeting struct {
 	subject   Subject
 	start     *messages.StartTask

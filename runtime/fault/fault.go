@@ -4,7 +4,7 @@ package fault
 
 import "errors"
 
-// Fault is whose fault something is.
+// Fault names the party at fault: job, node or unknown.
 type Fault string
 
 const (

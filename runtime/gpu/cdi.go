@@ -202,7 +202,7 @@ func (h *Hardware) apply(edits *cdiEdits, devices []Device, view *View) {
 	}
 }
 
-// shortNames are what programs ask for in place of libcuda.so.535.183.06.
+// shortNames lists the suffixes that programs use instead of libcuda.so.535.183.06.
 var shortNames = []string{".so", ".so.0", ".so.1", ".so.2"}
 
 // mount shows one file or directory, and a library also under its short names, as far as the machine itself has them.

@@ -14,7 +14,7 @@ import (
 // nothing is assumed, and all others are skipped. An incomplete document is not read at all: nobody knows which device
 // would have come next.
 
-// document is what the driver says of its GPUs.
+// document holds the driver's description of its GPUs.
 type document struct {
 	driver   string
 	attached string
@@ -237,8 +237,8 @@ func fatal(value string) bool {
 	return len(value) < 200 && (strings.Contains(value, "gpu is lost") || strings.Contains(value, "gpu requires reset"))
 }
 
-// fault is what makes the GPU unfit for work. What can wait until its tasks have ended is no fault, because a fault
-// stops a gang.
+// fault returns the reason why the GPU is unfit for work. A problem that can wait until the tasks have ended is no
+// fault, because a fault stops a gang.
 func (g *reported) fault() string {
 	switch {
 	case g.trouble != "":
@@ -258,7 +258,7 @@ func (g *reported) mustRecover() bool {
 	return (strings.Contains(action, "reset") || strings.Contains(action, "reboot")) && !strings.Contains(action, "drain")
 }
 
-// warning is what an operator should look at, but for which no gang is stopped.
+// warning returns a problem that an operator should look at, but that stops no gang.
 func (g *reported) warning() string {
 	switch {
 	case strings.EqualFold(g.drain, "yes"), strings.Contains(strings.ToLower(g.recovery), "drain"):

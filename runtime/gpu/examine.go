@@ -14,7 +14,7 @@ import (
 // This file owns the examination of NVIDIA's devices before they are given work. It is stricter than the watch, which
 // ends gangs and so goes by what makes a device unfit; what is found here only keeps the next gang away.
 
-// signs are what a document says of a GPU beyond what the watch goes by.
+// signs holds the details of a GPU in a document that the watch does not use.
 type signs struct {
 	uncorrectable string // errors of its memory since the driver was loaded
 	pending       string // rows, pages or more are to be replaced at the next reset

@@ -30,7 +30,7 @@ type Device struct {
 	Fault string
 }
 
-// Inventory is what was found.
+// Inventory holds the devices that were found.
 type Inventory struct {
 	Devices []Device
 	// Notes are sentences for the operator: what was left out or is in doubt, and the way out.

@@ -51,7 +51,7 @@ func NewHardware(root string, devices []Device) *Hardware {
 // isNVIDIA reports whether a device's own node is NVIDIA's.
 func isNVIDIA(d Device) bool { return len(d.Nodes) > 0 && strings.HasPrefix(d.Nodes[0], nvidiaNode) }
 
-// View is what a task sees.
+// View holds the devices that a task sees.
 type View struct {
 	Nodes []string
 	// Mounts, Env and LibraryDirs bring the driver's libraries into an image that has none.

@@ -138,8 +138,8 @@ func (f *Finder) keep(r Record, inventory *Inventory) error {
 	return file.Replace(r.File, data)
 }
 
-// shown is what the kernel shows of devices without asking any driver: the places of NVIDIA's on the bus, the parts
-// they are divided into, the nodes of both vendors' devices, and the driver's version.
+// shown returns the kernel's view of the devices, without a driver: the bus addresses and parts of NVIDIA's, the device
+// nodes of both vendors, and the driver's version.
 func (f *Finder) shown() []string {
 	var all []string
 	for _, pattern := range []string{

@@ -12,7 +12,7 @@ import (
 // ends at once, and not by its own time-out hours later. What is well again, and
 // stays so, is told too.
 
-// Watching is what a watch needs.
+// Watching holds the settings of a watch.
 type Watching struct {
 	Finder *Finder
 	// Devices are those that were announced.
@@ -62,7 +62,7 @@ type Watch struct {
 	said   map[string]bool // of Xids since the last look
 }
 
-// watched is what the watch knows of one device.
+// watched holds the watch's state of one device.
 type watched struct {
 	missed int
 	told   string // why it was given up; empty: it was not, or is given back

@@ -22,7 +22,7 @@ type xid struct {
 	text   string // what the driver adds
 }
 
-// unusable are those after which no program can count on the device, with what they mean.
+// unusable maps the Xid errors after which no program can use the device to their meaning.
 var unusable = map[int]string{
 	48:  "its memory has an error that cannot be corrected",
 	62:  "its own processor has halted",

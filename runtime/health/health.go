@@ -30,7 +30,7 @@ type Check struct {
 	Look func(ctx context.Context) (gone <-chan struct{}, err error)
 }
 
-// Options are what a Runner needs.
+// Options holds the settings of a Runner.
 type Options struct {
 	Checks []Check
 	// Again is after how long a check that failed is repeated; 0: 30 seconds.
@@ -111,7 +111,7 @@ func (r *Runner) Run(when Occasion, to func(*messages.MachineHealth)) {
 	r.Show(to)
 }
 
-// health is what is known; the lock is held.
+// health returns the known health. The caller holds the lock.
 func (r *Runner) health() *messages.MachineHealth {
 	h := &messages.MachineHealth{}
 	select {

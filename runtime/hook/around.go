@@ -32,7 +32,7 @@ type Around struct {
 	visits map[string]*visit // by attempt
 }
 
-// AroundOptions are what an Around needs.
+// AroundOptions holds the settings of an Around.
 type AroundOptions struct {
 	Dir            string            // of its records; it is made if it is not there
 	Prolog, Epilog procgroup.Program // without a command: there is none

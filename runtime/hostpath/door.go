@@ -45,9 +45,9 @@ type Visitor struct {
 	Rules Rules `json:"rules"`
 }
 
-// Ticket is what was found at a path. It stays open in the process that asked, until that closes the ticket or
-// hands it on. Another process opens the path again, by the same rules, and is refused if something else is there
-// by then.
+// Ticket holds the file or directory that was found at a path. It stays open in the process that asked, until that
+// process closes the ticket or hands it on. Another process opens the path again, by the same rules, and is refused if
+// the path has changed.
 type Ticket struct {
 	Visitor
 	Path      Path   `json:"path"`

@@ -110,7 +110,7 @@ func (t Ticket) Open() (fd int, err error) {
 	return o.fd, err
 }
 
-// found is what the ticket keeps open, or what is at the path now if that is the same.
+// found returns the open file of the ticket, or the file that is at the path now if it is the same.
 func (t Ticket) found() (o opened, err error) {
 	if t.place == nil {
 		o, err = t.open(t.Path)

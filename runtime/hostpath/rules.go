@@ -17,7 +17,7 @@ import (
 
 // This file owns which places of the machine a job may name at all, whatever its user may reach.
 
-// Rules are what the machine lets jobs name.
+// Rules lists the paths that jobs may use on the node.
 type Rules struct {
 	// Hide are the agent's own places: no job may name them, or anything above or below them.
 	Hide []string `json:"hide,omitempty"`

@@ -34,7 +34,7 @@ func NewLister(u Users) *Lister {
 	return l
 }
 
-// Now is what was listed last: the same message until something is different.
+// Now returns the last list: the same message until it changes.
 func (l *Lister) Now() *messages.NodeUsers { return l.now.Load() }
 
 // Begin lists again whenever the files change, until the answer is called.

@@ -146,7 +146,7 @@ func number(name string) string {
 	return found.Uid
 }
 
-// String is what is in force of users.
+// String returns the rules of users in force.
 func (u Users) String() string {
 	text := fmt.Sprintf("users from %d, in their own groups", u.least())
 	switch {

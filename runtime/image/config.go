@@ -15,7 +15,7 @@ import (
 
 // This file owns what an image says about how to run it, and what wins where the job says something too.
 
-// Config is what an image says about itself; it is empty for a rootfs directory.
+// Config holds the configuration of an image; it is empty for a rootfs directory.
 type Config struct {
 	Entrypoint []string `json:"entrypoint,omitempty"`
 	Cmd        []string `json:"cmd,omitempty"`
@@ -25,7 +25,7 @@ type Config struct {
 	StopSignal string   `json:"stopSignal,omitempty"`
 }
 
-// Run is what is to be run: as a job says, or after merging.
+// Run holds the command to run: as the job says, or after merging with the image.
 type Run struct {
 	Command []string
 	Env     []string // NAME=value
@@ -49,7 +49,7 @@ func configOf(file *v1.ConfigFile) Config {
 	return config
 }
 
-// Command is what the image runs by itself.
+// Command returns the default command of the image.
 func (c Config) Command() []string { return slices.Concat(c.Entrypoint, c.Cmd) }
 
 // Merge returns what to run. A job's command replaces the image's entrypoint and its arguments; the image's environment

@@ -53,7 +53,7 @@ func embedded(address netip.Addr) netip.Addr {
 	return address
 }
 
-// ownAddresses are those of the node's interfaces now: they come and go.
+// ownAddresses returns the present addresses of the node's interfaces. They change.
 func ownAddresses() (own []netip.Addr, err error) {
 	all, err := net.InterfaceAddrs()
 	for _, a := range all {

@@ -37,7 +37,7 @@ import (
 //
 // What lies under its final name is whole and on disk: it was made in work/, synced, and renamed.
 
-// Options are what a store is made of.
+// Options holds the settings of a store.
 type Options struct {
 	Log actors.Log
 	// Unpacker is the command that calls layer.Main with the arguments that follow; nil: this binary, whose main

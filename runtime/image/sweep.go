@@ -22,7 +22,7 @@ import (
 // pull needs it. What goes loses its name at once, under the lock, and its files later: a concurrent pull never sees
 // half of anything.
 
-// Swept is what GC removed.
+// Swept lists the images that GC removed.
 type Swept struct {
 	Images []string // digests
 	Layers int

@@ -22,7 +22,7 @@ func (t *task) before(ctx context.Context) error {
 	return t.l.o.Around.Before(ctx, t.Key.Token.String(), t.variables())
 }
 
-// variables are what prolog and epilog are told of the job, in our words and in Slurm's.
+// variables returns the job's environment for prolog and epilog, with Synapse's and Slurm's names.
 func (t *task) variables() []string {
 	var ids, minors []string
 	for _, g := range t.Gpus {

@@ -25,7 +25,7 @@ type Wire interface {
 	Send(*Outgoing) error
 }
 
-// Incoming is what comes for a process. The first says what is to be run.
+// Incoming holds one message to an exec session. The first names the command.
 type Incoming struct {
 	Command       []string
 	Env           []string
@@ -37,7 +37,7 @@ type Incoming struct {
 	Rows, Columns uint16
 }
 
-// Outgoing is what goes out.
+// Outgoing holds one message of an exec session.
 type Outgoing struct {
 	Begun          bool
 	Stdout, Stderr []byte

@@ -10,7 +10,7 @@ import (
 // This file owns the way between the Node and the checks of the machine's health. They run beside everything else, so
 // one that hangs keeps no task and no actor waiting but the slice that is to be prepared.
 
-// Health is what checks the machine. What it hands over is never older than what it handed over before.
+// Health checks the node. It never returns a report older than the one before.
 type Health interface {
 	Show(to func(*messages.MachineHealth))
 	Run(when health.Occasion, to func(*messages.MachineHealth))

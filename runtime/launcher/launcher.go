@@ -46,7 +46,7 @@ type Launcher struct {
 	loaded     atomic.Bool // all tasks of the last agent are known
 }
 
-// Options are what a launcher is made of.
+// Options holds the settings of a launcher.
 type Options struct {
 	System *actor.ActorSystem // answers are sent through its root
 	Log    actors.Log

@@ -10,7 +10,7 @@ import (
 // This file owns what of the disk is promised: a task whose job says how much it keeps is given that before anything
 // is fetched for it, or refused. So it never ends for a disk that others fill, as long as it keeps its own limit.
 
-// Promised is what tasks may still add that have a limit of their own.
+// Promised returns the disk space that tasks with an own limit may still add.
 func (l *Launcher) Promised() tree.Usage { return l.promisedBeside(nil) }
 
 func (l *Launcher) promisedBeside(one *task) (sum tree.Usage) {
@@ -78,7 +78,7 @@ func (d *diskUse) rests() {
 	d.before, d.lately = d.lately, d.used
 }
 
-// grown is what a task has added since the shortage began. One that is newer has added all that it keeps.
+// grown returns the disk space that a task has added after the shortage began. A newer task has added all of it.
 func (d *diskUse) grown() tree.Usage {
 	d.mu.Lock()
 	defer d.mu.Unlock()

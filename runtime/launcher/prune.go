@@ -39,7 +39,7 @@ func (l *Launcher) remove(path string) bool {
 	return err == nil
 }
 
-// leaving is what is kept of one task.
+// leaving describes the kept files of one task.
 type leaving struct {
 	name     string // of its folder in keptDir
 	owner    string // empty for what an earlier agent kept or a leader without owners: one owner like any other
@@ -48,8 +48,8 @@ type leaving struct {
 	measured bool
 }
 
-// leavings are what is kept of all tasks, each owner's the oldest first. They are read from the disk once, when the
-// agent starts: the cost of a job must not grow with the jobs before it.
+// leavings holds the kept files of all tasks by owner, the oldest first. They are read from the disk once, when the
+// agent starts: the cost of a job must not grow with the number of earlier jobs.
 type leavings map[string][]leaving
 
 func (l leavings) add(k leaving) { l[k.owner] = append(l[k.owner], k) }
@@ -72,7 +72,7 @@ func (l leavings) measure(k leaving, bytes int64) {
 	}
 }
 
-// unmeasured are those whose size is not known yet. New ones are at the end.
+// unmeasured returns the entries of unknown size. New ones are at the end.
 func (l leavings) unmeasured() (all []leaving) {
 	for _, of := range l {
 		for i := len(of) - 1; i >= 0 && !of[i].measured; i-- {
@@ -89,8 +89,8 @@ type limits struct {
 	before time.Time // what is kept since then or longer is removed
 }
 
-// excess is what must go to keep the limits, in order. What cannot be removed counts as gone, so that nothing else goes
-// in its place; it is tried again the next time.
+// excess returns the entries that must be removed to keep the limits, in order. An entry that cannot be removed counts
+// as removed, so that no other is removed instead. It is tried again the next time.
 func (l leavings) excess(most limits) (gone []leaving) {
 	rest, held, total, count := maps.Clone(l), map[string]int64{}, int64(0), 0
 	for owner, all := range rest {

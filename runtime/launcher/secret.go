@@ -42,7 +42,7 @@ func (t *task) fetchSecrets(ctx context.Context) error {
 	return nil
 }
 
-// takeSecrets are those that were fetched; nobody has them here any more.
+// takeSecrets returns the fetched secrets and forgets them.
 func (t *task) takeSecrets() []*messages.Secret {
 	t.fetched.Lock()
 	defer t.fetched.Unlock()

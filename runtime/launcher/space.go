@@ -28,7 +28,7 @@ const (
 	littleFiles = 4096
 )
 
-// space is what a file system has, in bytes and files. One that counts no files has very many.
+// space holds the size of a file system, in bytes and files. A file system that does not count files has very many.
 type space struct{ size, free tree.Usage }
 
 func spaceOf(dir string) (space, error) {
@@ -38,7 +38,7 @@ func spaceOf(dir string) (space, error) {
 
 const manyFiles = reserve.ManyFiles
 
-// allowance is what a task may keep: what its job asked for, or its share of what is free.
+// allowance returns the disk limit of a task: the request of its job, or its share of the free space.
 func (s space) allowance(job *messages.JobSpec) tree.Usage {
 	bytes, files := s.free.Bytes/shareOfFree, min(s.free.Files/shareOfFree, defaultFiles)
 	if asked := job.GetDiskBytes(); asked > 0 {
@@ -55,7 +55,7 @@ func (s space) unpromised(promised tree.Usage) space {
 	return s
 }
 
-// beyond is what a task keeps beyond what any may keep.
+// beyond returns the disk use of a task above the minimum that every task may use.
 func beyond(used tree.Usage) tree.Usage {
 	return tree.Usage{Bytes: max(used.Bytes-leastBytes, 0), Files: max(used.Files-leastFiles, 0)}
 }

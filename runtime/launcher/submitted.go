@@ -54,7 +54,7 @@ func (t *Task) BeginWhereSubmitted(v hostpath.Visitor) {
 	}
 }
 
-// notice is what a task is told at its first lines; empty: nothing.
+// notice returns the text before a task's first output; empty: none.
 func (t *Task) notice() string {
 	return strings.TrimSpace(t.displaced() + "\n" + t.homeless)
 }

@@ -136,7 +136,7 @@ func (t *task) onPrepare(c *messages.PrepareTask, to *actor.PID) {
 	t.prepare()
 }
 
-// order is what PrepareTask and StartTask have in common.
+// order is the common interface of PrepareTask and StartTask.
 type order interface {
 	GetJob() string
 	GetSpec() *messages.JobSpec

@@ -32,7 +32,7 @@ type owner struct {
 
 func (t *task) ownership() owner { return owner{t.UID, t.Job, t.Owner} }
 
-// use is what there is under one uid, all of one job.
+// use lists the tasks and files of one uid, all of one job.
 type use struct {
 	job   string
 	tasks int

@@ -47,7 +47,7 @@ func (e *effort) spend(now time.Time, worked time.Duration) bool {
 	return e.spent < maxEffort
 }
 
-// diskUse is what a task keeps on the disk. allowed is written before the task is watched, or its room promised.
+// diskUse holds the disk use of a task. The field allowed is written before the task is watched, or its space promised.
 type diskUse struct {
 	allowed  tree.Usage
 	promised atomic.Bool  // it has that room, whatever others keep

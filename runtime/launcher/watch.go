@@ -168,7 +168,7 @@ func (w *watch) knows(s space) bool {
 	return w.judged && s.free.Bytes >= w.freest.Bytes/4*3 && s.free.Files >= w.freest.Files/4*3
 }
 
-// found is what all tasks keep beyond the minimum, and which of them come first.
+// found holds the disk use of all tasks above the minimum, and which of them end first.
 type found struct {
 	held    tree.Usage
 	ended   *task // that keeps most of those that have ended

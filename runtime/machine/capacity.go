@@ -37,8 +37,8 @@ func Capacity() (*messages.Resources, error) {
 	}, nil
 }
 
-// milliCPU is what a machine offers of its cores under a quota. That is one core at least, of which its tasks then have
-// the part that the quota leaves. Most jobs ask for one core, and a small virtual machine could run none of them.
+// milliCPU returns the cores that a node offers under a quota, at least one. Its tasks then share the quota's part of
+// that core. Most jobs request one core, and a small virtual host could run none of them otherwise.
 func milliCPU(cores int, quota int64) int64 {
 	const atLeast = 1000
 	return min(int64(cores)*1000, max(quota, atLeast))
@@ -54,7 +54,7 @@ func totalMemory(meminfo string) int64 {
 	return 0
 }
 
-// limits are what cgroups allow; the largest number where they set no limit.
+// limits holds the limits of the cgroups; the largest number if they set none.
 type limits struct{ milliCPU, memory int64 }
 
 // ownLimits reads every cgroup from the agent's own up to the root of what it

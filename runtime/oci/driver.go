@@ -44,7 +44,7 @@ type Driver struct {
 	noRoot            error // why no task can be root of a container of its own; nil: it can
 }
 
-// Options are what the driver is made of.
+// Options holds the settings of the driver.
 type Options struct {
 	// Runtime is the program's absolute path.
 	Runtime string
@@ -65,8 +65,8 @@ const (
 	logName    = "log"
 )
 
-// environment is what the runtime itself runs with. Whenever crun begins it mounts its own program on a file that it
-// makes for that: in the bundle, and not in /tmp, where the file would stay for ever if crun was killed meanwhile.
+// environment returns the environment of the runtime. At each start, crun mounts its own program on a file that it
+// makes for that. The file is in the bundle and not in /tmp, where it would stay for ever if crun were killed.
 func environment(bundle string) []string {
 	return []string{
 		"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "GOMAXPROCS=2",

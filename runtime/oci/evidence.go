@@ -81,7 +81,7 @@ func (d *Driver) Groups() []string {
 	return groups
 }
 
-// Stats is what the container's cgroups count.
+// Stats returns the counters of the container's cgroups.
 func (d *Driver) Stats(t *launcher.Task, _ *supervisor.State) (*messages.TaskStats, error) {
 	now := carapace.StatsOf(d.o.Cgroups.Everywhere(d.id(t)))
 	return &messages.TaskStats{

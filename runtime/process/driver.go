@@ -40,7 +40,7 @@ type Driver struct {
 	missing  error // … or why there is none
 }
 
-// Options are what the driver is made of.
+// Options holds the settings of the driver.
 type Options struct {
 	// Users decides as which users tasks run, and Policy what jobs may name.
 	Users  account.Rules

@@ -23,7 +23,7 @@ const (
 	Tasks = 20
 )
 
-// Disk is what a file system has, in bytes and files. One that counts no files has very many.
+// Disk holds the size of a file system, in bytes and files. A file system that does not count files has very many.
 type Disk struct{ Size, Free tree.Usage }
 
 // ManyFiles stands for the files of a file system that counts none.

@@ -13,7 +13,7 @@ import (
 // SocketName is the socket, beside the program in the task's folder.
 const SocketName = "socket"
 
-// Kind is what a frame has.
+// Kind names the content of a frame.
 type Kind byte
 
 // A caller's first frame is its Exec, the agent's last one its End.
@@ -27,7 +27,7 @@ const (
 	End       Kind = 'q' // JSON, of a Result
 )
 
-// Command is what is called.
+// Command holds the called command.
 type Command struct {
 	Host string   `json:"host"`
 	Args []string `json:"args"`

@@ -23,7 +23,7 @@ import (
 // ErrDead is returned where no supervisor lives.
 var ErrDead = errors.New("no supervisor lives")
 
-// Event is what a supervisor tells.
+// Event holds a report of a supervisor.
 type Event struct {
 	Started bool  // the task runs
 	Exit    *Exit // it has gone; the last event

@@ -21,8 +21,8 @@ import (
 // the same user as its supervisor and its agent where they are not root, so that no file's mode keeps it from
 // theirs.
 
-// Confinement is what a task of plain processes may read, write and signal: all that is not hidden, what is listed
-// here, and its own descendants.
+// Confinement lists the files and processes that a task of plain processes may read, write and signal: all paths that
+// are not hidden, the paths listed here, and its own descendants.
 type Confinement struct {
 	Landlock int `json:"landlock"` // the version to make use of, no newer than that of the kernel
 	// Hide are places of the machine whose contents the task must not reach. What is not there is passed over.

@@ -15,8 +15,8 @@ import (
 // This file owns a task that is a container. The supervisor makes it by itself: a
 // program of its own for that would be one more to execute, to watch and to lose.
 
-// Container is what a supervisor makes a container of. Without root it is made by the
-// supervisor's binary, executed again, so that binary's main calls carapace.Reexec.
+// Container holds the settings of a container. Without root, the supervisor's binary makes the container after
+// executing itself again, so its main calls carapace.Reexec.
 type Container struct {
 	Spec     carapace.Spec    `json:"spec"`
 	StateDir string           `json:"state_dir"`
@@ -162,8 +162,8 @@ func (c *contained) killRound() {
 	}
 }
 
-// verdict is what the container says of itself. One that could not be set up is never
-// the user's fault.
+// verdict returns the container's own report of its exit. A container that could not be set up is never the user's
+// fault.
 func (c *contained) verdict() *Exit {
 	exit := &Exit{Kind: Exited, Detail: c.k.detail, OOM: c.oom.Load()}
 	if c.failed != nil {

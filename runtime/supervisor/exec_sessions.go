@@ -45,7 +45,7 @@ type refusal struct {
 
 func (r *refusal) Error() string { return r.text }
 
-// execWord is what is said about a process, to the agent.
+// execWord holds a report about a process for the agent.
 type execWord struct {
 	Pid    int    `json:"pid,omitempty"` // it runs; a terminal's near end comes with this
 	Failed string `json:"failed,omitempty"`
@@ -269,7 +269,7 @@ func sayExec(conn *os.File, word execWord, with *os.File) {
 	}
 }
 
-// wordOf is what is said of a process that was not run.
+// wordOf returns the report of a process that was not run.
 func wordOf(err error) execWord {
 	word := execWord{Failed: err.Error(), Code: codeSetUp}
 	if r := (*refusal)(nil); errors.As(err, &r) {

@@ -43,7 +43,7 @@ const (
 	recordAgain      = time.Second
 )
 
-// charge is what a supervisor looks after: one task. Its methods are called from the loop.
+// charge is the task of one supervisor. Its methods are called from the loop.
 type charge interface {
 	// start begins; what follows comes through the keeper's channels. An exit: it was
 	// never run, and nothing of it is there.
@@ -247,7 +247,7 @@ func (k *keeper) explain(why string) {
 	}
 }
 
-// obey does what an agent says.
+// obey executes an agent's command.
 func (k *keeper) obey(c command) {
 	switch c.verb {
 	case "stop":

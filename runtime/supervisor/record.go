@@ -39,7 +39,7 @@ const (
 	stateReserve = 512
 )
 
-// Spec is what a supervisor is to do.
+// Spec holds the instructions for a supervisor.
 type Spec struct {
 	Path   string   `json:"path"` // what is executed; a name without a slash is looked up in PATH of Env
 	Args   []string `json:"args"` // with argument zero

@@ -74,7 +74,7 @@ func Processes() []Process {
 	return all
 }
 
-// Descendants are those of all whose line of parents leads to pid.
+// Descendants returns all processes whose line of parents leads to pid.
 func Descendants(pid int, all []Process) []Process {
 	children := map[int][]Process{}
 	for _, p := range all {

@@ -15,7 +15,7 @@ import (
 // This file owns how much room a tree takes on its disk. The tree may be in use: what is moved while it is measured may
 // be counted twice or not at all.
 
-// Usage is what a tree takes. A file of several names counts in parts, one for each of them.
+// Usage holds the size of a tree. A file with several names counts in parts, one for each name.
 type Usage struct {
 	Bytes int64 // the blocks of its files and directories
 	Files int64 // of all kinds

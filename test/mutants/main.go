@@ -1,5 +1,5 @@
 // Command mutants plants each known bug in the code and sees whether the tests notice: the simulator's seeds on a small
-// world, a golden dialogue, or a test of a package. A bug that nothing notices is a hole in the tests, and the command
+// world, a golden scenario, or a test of a package. A bug that nothing notices is a hole in the tests, and the command
 // fails.
 //
 // The tree is never touched: the harmed file goes to a temporary folder and the go command reads it from there
@@ -25,7 +25,7 @@ type trial struct {
 	patches string // the folder of *.patch files
 	program string // the simulator's package
 	world   string // which world the simulator plays
-	tests   string // the package of the golden dialogues
+	tests   string // the package of the golden scenarios
 	seeds   int    // how many seeds a mutant may survive
 	atOnce  int
 	name    string // only mutants whose name contains this
@@ -42,7 +42,7 @@ func main() {
 	flag.StringVar(&t.patches, "patches", "test/mutants", "the folder of *.patch files")
 	flag.StringVar(&t.program, "program", "./cmd/synapse-sim", "the simulator's package")
 	flag.StringVar(&t.world, "world", "small", "the simulator's world")
-	flag.StringVar(&t.tests, "tests", "./test/scenario", "the package of the golden dialogues")
+	flag.StringVar(&t.tests, "tests", "./test/scenario", "the package of the golden scenarios")
 	flag.IntVar(&t.seeds, "seeds", 400, "how many seeds a mutant may survive")
 	flag.IntVar(&t.atOnce, "at-once", 2, "how many mutants to try at a time")
 	flag.StringVar(&t.name, "name", "", "try only mutants whose name contains this")

@@ -1,4 +1,4 @@
-// The harness is tried on a toy: a system of one rule, with bugs that seeds catch, a dialogue catches, and nothing
+// The harness is tried on a toy: a system of one rule, with bugs that seeds catch, a scenario catches, and nothing
 // does.
 package main
 

@@ -1,4 +1,4 @@
-// This file owns the scenario that is too large for a dialogue: ten thousand jobs wait while ten thousand machines
+// This file owns the scenario that is too large for a scenario: ten thousand jobs wait while ten thousand machines
 // live.
 package scenario
 
@@ -23,7 +23,7 @@ func TestScenarioTenThousandWaiting(t *testing.T) {
 	if pace.Crowded() {
 		n = 10_000
 	}
-	// A subtest, so that whoever names a dialogue does not play the crowd beside it.
+	// A subtest, so that whoever names a scenario does not play the crowd beside it.
 	t.Run("crowd", func(t *testing.T) { playCrowd(t, n) })
 }
 

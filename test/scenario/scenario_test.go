@@ -1,4 +1,4 @@
-// The protocol's golden dialogues. A scenario is a text file in testdata/scenarios: commands, and what the simulated
+// The protocol's golden scenarios. A scenario is a text file in testdata/scenarios: commands, and what the simulated
 // cluster answered. The simulator runs the production actors, and every invariant of the protocol is checked all the
 // time.
 //
@@ -113,7 +113,7 @@ import (
 
 const scenarios = "../testdata/scenarios"
 
-// TestScenario plays every dialogue. One that does not end with finish would check nothing, and fails.
+// TestScenario plays every scenario. One that does not end with finish would check nothing, and fails.
 func TestScenario(t *testing.T) {
 	paths, err := filepath.Glob(filepath.Join(scenarios, "*.txt"))
 	if err != nil || len(paths) == 0 {

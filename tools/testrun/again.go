@@ -11,7 +11,7 @@ import (
 // real processes and real clocks, and one that a busy machine has kept waiting says nothing about the change that is
 // tested. So a few that failed are run again, each alone: one that passes then is unsteady. It is named, its first
 // words stand above, and it is a bug to be mended, but it refuses nobody's change. What is wrong by itself fails alone,
-// too: the simulator's seeds, the dialogues, the goldens. STRICT=1 gives no second look.
+// too: the simulator's seeds, the scenarios, the goldens. STRICT=1 gives no second look.
 
 // mostAgain is how many tests are run again. Where more fail, something is broken, and nobody wants to hear it twice.
 const mostAgain = 3

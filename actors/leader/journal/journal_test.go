@@ -137,8 +137,8 @@ func (r *journalRig) pass(d time.Duration) {
 	r.now = end
 }
 
-// TestJournalDialogues: the Journal's dialogues: what it is told, and what it says. Rewrite with -rewrite.
-func TestJournalDialogues(t *testing.T) {
+// TestJournalScenarios: the Journal's scenarios: what it is told, and what it says. Rewrite with -rewrite.
+func TestJournalScenarios(t *testing.T) {
 	datadriven.Walk(t, "testdata/journal", func(t *testing.T, path string) {
 		r := newJournalRig(func(*actors.Constants) {})
 		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {

@@ -25,7 +25,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Order is what a first process is to have. The caller still owns the descriptors, and keeps them open until Run has
+// Order holds the settings of a first process. The caller still owns the descriptors, and keeps them open until Run has
 // answered.
 type Order struct {
 	Stdio [3]uintptr // what becomes that of the command
@@ -67,7 +67,7 @@ type Process struct {
 	usage  unix.Rusage
 }
 
-// Failure is what a process could not do.
+// Failure says which step of a process failed.
 type Failure struct {
 	Step  Step
 	Index int // which of several
@@ -158,7 +158,7 @@ func (p *Process) Start() error {
 	return nil
 }
 
-// Numbers are those of its process, from Start to End.
+// Numbers returns the pid and pidfd of the process, from Start to End.
 func (p *Process) Numbers() (pid, pidfd int) { return p.pid, int(p.pidfd.Load()) }
 
 // Proc waits for its mount of /proc.

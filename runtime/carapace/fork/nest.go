@@ -78,7 +78,7 @@ type capabilitySets struct {
 	sets    [2]struct{ effective, permitted, inheritable uint32 }
 }
 
-// record is what a process says to its starter.
+// record holds the report of a process to its starter.
 type record struct {
 	kind  uint16
 	step  Step

@@ -153,7 +153,7 @@ func landTexts(n *nest, at, base uintptr) {
 	}
 }
 
-// Step is what a process can fail in.
+// Step names a step in which a process can fail.
 type Step uint16
 
 const (

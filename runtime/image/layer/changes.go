@@ -13,7 +13,7 @@ import (
 	"path/filepath"
 )
 
-// Limits are what one layer may be. A stream that goes beyond is refused where it does.
+// Limits holds the limits of one layer. A larger stream is refused at the limit.
 type Limits struct {
 	Bytes   int64 `json:"bytes"`   // of the files, as they claim to be, and of the stream
 	Entries int64 `json:"entries"` // of the archive
@@ -22,8 +22,8 @@ type Limits struct {
 	FreeFiles int64 `json:"freeFiles,omitempty"`
 }
 
-// Changes are what a layer says beside its files. Paths are relative to the root, clean and without a link to follow in
-// the layer itself.
+// Changes holds the changes of a layer in addition to its files. Paths are relative to the root, clean, and follow no
+// link of the layer itself.
 type Changes struct {
 	DiffID  string `json:"diffID"` // the digest of the stream as it is after decompression
 	Bytes   int64  `json:"bytes"`

@@ -35,10 +35,11 @@ const (
 	rootFD = 3
 )
 
-// rights are what the child keeps: to own and enter what it gives away. The last only until it has gone into its root.
+// rights lists the capabilities that the child keeps, to own and enter the files that it gives away. It keeps the last
+// one only until it has entered its root.
 var rights = []uintptr{unix.CAP_CHOWN, unix.CAP_DAC_OVERRIDE, unix.CAP_FOWNER, unix.CAP_FSETID, unix.CAP_SYS_CHROOT}
 
-// order is what a child is told.
+// order holds the instructions for a child.
 type order struct {
 	Limits Limits `json:"limits"`
 	Owners bool   `json:"owners"`
@@ -90,7 +91,7 @@ func (u Unpacker) Unpack(ctx context.Context, stream io.Reader, dir string) (*Ch
 	return Read(dir)
 }
 
-// confinement is what the kernel takes from the child before it runs.
+// confinement returns the process attributes that restrict the child before it runs.
 func confinement() *syscall.SysProcAttr {
 	attributes := &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setsid: true}
 	if os.Geteuid() == 0 {

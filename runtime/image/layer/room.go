@@ -40,7 +40,7 @@ func IsFull(err error) bool {
 	return errors.As(err, &full) || errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT)
 }
 
-// least is what must stay free.
+// least returns the disk space that must stay free.
 func (l Limits) least() tree.Usage { return tree.Usage{Bytes: l.FreeBytes, Files: l.FreeFiles} }
 
 // meter looks at the disk now and then while something is written to it.
@@ -79,7 +79,7 @@ func (m *meter) look() error {
 	return err
 }
 
-// last is what a child that stopped says.
+// last returns the final report of a child that stopped.
 func (m *meter) last(err error) string {
 	full := new(FullError)
 	if !errors.As(err, &full) {

@@ -28,7 +28,7 @@ import (
 type Mutant struct {
 	Name string // the file's name, without .patch
 	Harm string // what goes wrong for a user, in a sentence
-	// Scenario is the golden dialogue that must catch it, and Test a test of Package; without either the simulator's seeds
+	// Scenario is the golden scenario that must catch it, and Test a test of Package; without either the simulator's seeds
 	// must.
 	Scenario      string
 	Package, Test string
