@@ -136,9 +136,9 @@ func (a *app) certifyCommand() *cobra.Command {
 		Long: "Creates a key and its certificate in a new folder, to be moved to its owner. Sign nodes and users\n" +
 			"with the folder of a scheduler, and additional schedulers with the root folder. The certificate of\n" +
 			"a node is valid for one day and is renewed by its agent; the certificate of a user is valid for 90\n" +
-			"days. A user is an admin, an operator (manages nodes and all jobs), a submitter (has own jobs) or\n" +
-			"a viewer, and owns the jobs submitted under that name. `synapse-cli whoami` shows the permissions\n" +
-			"of a user.",
+			"days, and the user owns the jobs submitted with it. Roles of users are admin, operator (manages\n" +
+			"nodes and all jobs), submitter (manages own jobs) and viewer. `synapse-cli whoami` shows the\n" +
+			"permissions of a user.",
 		Example: "  synapse-cli certify node n17 --by keys/scheduler --out n17\n" +
 			"  synapse-cli certify submitter ada --by keys/scheduler --out ada\n" +
 			"  synapse-cli certify scheduler head2 --by keys/root --out head2",

@@ -210,8 +210,8 @@ func (a *app) requeueCommand() *cobra.Command {
 			}
 			return c.RequeueSeen(ctx, j, reason, hold)
 		})
-	c.Long = "Stops the current attempt of each job and returns the job to its place in the queue, which depends on\n" +
-		"its priority and the time of its submit. The next attempt starts after the last process of this one\n" +
+	c.Long = "Stops the current attempt of each job and returns the job to its place in the queue. The place depends\n" +
+		"on the priority and the time of the submit. The next attempt starts after the last process of this one\n" +
 		"has ended. A node that cannot be reached delays the next attempt only if the job has stopWhenLost.\n\n" +
 		"A requeue does not count as a failure of the job or of a node, and the time limit of the next attempt\n" +
 		"starts at zero. A waiting job stays as it is. A finished job stays finished: use `submit --from JOB`.\n" +

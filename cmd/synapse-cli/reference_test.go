@@ -121,6 +121,9 @@ func indexOfCommands(t *testing.T, root *cobra.Command) string {
 func pageOfCommand(c *cobra.Command) string {
 	page := "# synapse-cli " + c.Name() + "\n\n" + bodyOf(c, "##")
 	for _, below := range c.Commands() {
+		if below.Hidden { // the parent describes it
+			continue
+		}
 		page += "\n## " + strings.TrimPrefix(below.CommandPath(), "synapse-cli ") + "\n\n" + bodyOf(below, "###")
 	}
 	return page + "\nThe [index](README.md) has the global flags, the exit codes, and the ways to select jobs " +

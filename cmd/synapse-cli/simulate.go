@@ -56,8 +56,7 @@ func (a *app) simulateCommand() *cobra.Command {
 			"RECORD is a file, compressed or not, or - for standard input. The command detects its format:\n" +
 			"  csv      Columns submit_s, duration_s and gpus; optionally job_id, tasks, user, queue, " +
 			"requested_walltime_s\n" +
-			"           and real_wait_s. The last two can also be in a second file with job_id: NAME_extra.csv or " +
-			"--limits.\n" +
+			"           and real_wait_s. A second file (NAME_extra.csv or --limits) can have job_id and the last two.\n" +
 			"  sacct    Output of Slurm's `sacct --parsable2` with JobID, Submit, Start, ElapsedRaw and AllocTRES;\n" +
 			"           optionally ReqTRES, Timelimit, State, User and Partition.\n" +
 			"  history  Output of `" +

@@ -85,8 +85,8 @@ func (a *app) upCommand() *cobra.Command {
 	f.StringVar(&u.Driver, "driver", "", "task driver, as in synapse-node --driver")
 	f.StringVar(&u.patience, "join-timeout", "60s", "maximum time for all nodes to join")
 	f.BoolVar(&u.clean, "clean", false,
-		"start nothing and end the tasks that a killed cluster left running in --data-dir (default: in every temporary "+
-			"directory of a cluster)")
+		"start nothing; end the tasks that a killed cluster left running in --data-dir, or in any temporary directory of "+
+			"a cluster")
 	f.BoolVarP(&u.quiet, "quiet", "q", false, "write the output of the processes to their logs only")
 	f.CountVar(&u.insecure, "insecure",
 		"use plaintext: anyone who can reach the port, including tasks, controls the cluster; give the flag twice")

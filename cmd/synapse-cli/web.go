@@ -37,9 +37,9 @@ func (a *app) webCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "web",
 		Short: "open the web UI in a browser",
-		Long: "Serves the web UI on this host until Ctrl-C: the map of all nodes, jobs and why they wait, nodes,\n" +
-			"queues, events, and the output of tasks. The browser has the permissions of the user who runs this\n" +
-			"command. The printed link admits one browser, once; the command then prints the next link.\n\n" +
+		Long: "Serves the web UI on this host until Ctrl-C. It shows nodes, jobs with their reasons, queues,\n" +
+			"events, and the output of tasks. The browser has the permissions of the user who runs this command.\n" +
+			"The printed link admits one browser, once; the command then prints the next link.\n\n" +
 			"Use --record to write the view of a viewer to a file, until Ctrl-C: no output, commands or\n" +
 			"environments of jobs. Use --replay to show such a file without a cluster, and --out to export it\n" +
 			"as a folder that a browser can open without a server.",

@@ -42,7 +42,7 @@ var (
 		"GPUs by type and state; each GPU has one state: used, free, "+
 			"reserved, broken, or free on a node that is backed off, unschedulable or unreachable", "type", "state")
 	promisedGPUs = metrics.New(metrics.Gauge, "synapse_gpus_promised",
-		"GPUs of planned starts, whichever jobs use the GPUs now", "firm")
+		"GPUs of planned starts, including GPUs that other jobs still use", "firm")
 	promisedJobs = metrics.New(metrics.Gauge, "synapse_jobs_promised",
 		"waiting jobs with a planned start", "firm")
 	scattered = metrics.New(metrics.Gauge, "synapse_gpus_fragmented",
