@@ -257,7 +257,7 @@ func (o *options) settle(drivers []launcher.Driver, why string, containers *cont
 	}
 	lacks := ""
 	if all := containers.Lacks(); len(all) > 0 {
-		lacks = "; this machine cannot enforce: " + strings.Join(all, ", ")
+		lacks = "; this node cannot enforce: " + strings.Join(all, ", ")
 	}
 	switch {
 	case o.driver == oci.Name:
