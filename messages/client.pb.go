@@ -1594,16 +1594,17 @@ func (x *ArrayCounts) GetCancelled() int32 {
 type JobStatus struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Record        *JobRecord             `protobuf:"bytes,1,opt,name=record,proto3" json:"record,omitempty"`
-	Phase         string                 `protobuf:"bytes,2,opt,name=phase,proto3" json:"phase,omitempty"`        // one of Phases in phase.go
-	Reason        string                 `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`      // why it is not running: complete, and true now
-	Attempt       *AttemptRecord         `protobuf:"bytes,4,opt,name=attempt,proto3" json:"attempt,omitempty"`    // the latest
-	Debts         []string               `protobuf:"bytes,5,rep,name=debts,proto3" json:"debts,omitempty"`        // machines that still owe evidence
-	Tasks         int32                  `protobuf:"varint,7,opt,name=tasks,proto3" json:"tasks,omitempty"`       // of the latest attempt, where a list leaves its ranks out
-	Group         uint64                 `protobuf:"varint,6,opt,name=group,proto3" json:"group,omitempty"`       // the waiting jobs of its shape, which share one reason; 0: it does not wait
-	Withheld      bool                   `protobuf:"varint,8,opt,name=withheld,proto3" json:"withheld,omitempty"` // env, command and script are left out, because another owner asked; never set in a record
-	Prospect      *Prospect              `protobuf:"bytes,9,opt,name=prospect,proto3" json:"prospect,omitempty"`  // of a waiting job, in answers to queries; events have none
-	Counts        *ArrayCounts           `protobuf:"bytes,11,opt,name=counts,proto3" json:"counts,omitempty"`     // of an array
-	Warned        *Warning               `protobuf:"bytes,10,opt,name=warned,proto3" json:"warned,omitempty"`     // of the attempt that runs; none: its tasks were told of no end, or by an earlier leader
+	Phase         string                 `protobuf:"bytes,2,opt,name=phase,proto3" json:"phase,omitempty"`                              // one of Phases in phase.go
+	Reason        string                 `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`                            // why it is not running, now; for a waiting job a code and at most 60 columns: "Resources: needs 8 GPUs, 0 of 32 free"
+	Attempt       *AttemptRecord         `protobuf:"bytes,4,opt,name=attempt,proto3" json:"attempt,omitempty"`                          // the latest
+	Debts         []string               `protobuf:"bytes,5,rep,name=debts,proto3" json:"debts,omitempty"`                              // machines that still owe evidence
+	Tasks         int32                  `protobuf:"varint,7,opt,name=tasks,proto3" json:"tasks,omitempty"`                             // of the latest attempt, where a list leaves its ranks out
+	Group         uint64                 `protobuf:"varint,6,opt,name=group,proto3" json:"group,omitempty"`                             // the waiting jobs of its shape, which share one reason; 0: it does not wait
+	Withheld      bool                   `protobuf:"varint,8,opt,name=withheld,proto3" json:"withheld,omitempty"`                       // env, command and script are left out, because another owner asked; never set in a record
+	Prospect      *Prospect              `protobuf:"bytes,9,opt,name=prospect,proto3" json:"prospect,omitempty"`                        // of a waiting job, in answers to queries; events have none
+	Counts        *ArrayCounts           `protobuf:"bytes,11,opt,name=counts,proto3" json:"counts,omitempty"`                           // of an array
+	ReasonCode    string                 `protobuf:"bytes,12,opt,name=reason_code,json=reasonCode,proto3" json:"reason_code,omitempty"` // the code of a waiting job's reason, one of WaitReasons in reason.go; none: the job does not wait
+	Warned        *Warning               `protobuf:"bytes,10,opt,name=warned,proto3" json:"warned,omitempty"`                           // of the attempt that runs; none: its tasks were told of no end, or by an earlier leader
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1706,6 +1707,13 @@ func (x *JobStatus) GetCounts() *ArrayCounts {
 		return x.Counts
 	}
 	return nil
+}
+
+func (x *JobStatus) GetReasonCode() string {
+	if x != nil {
+		return x.ReasonCode
+	}
+	return ""
 }
 
 func (x *JobStatus) GetWarned() *Warning {
@@ -2528,7 +2536,8 @@ type Event struct {
 	Synced        bool                   `protobuf:"varint,7,opt,name=synced,proto3" json:"synced,omitempty"` // the present state has been sent
 	Group         uint64                 `protobuf:"varint,8,opt,name=group,proto3" json:"group,omitempty"`   // all waiting jobs of this group have another reason now; that is no change of a job, so seq is that of the last change
 	Reason        string                 `protobuf:"bytes,9,opt,name=reason,proto3" json:"reason,omitempty"`
-	GroupJobs     int32                  `protobuf:"varint,10,opt,name=group_jobs,json=groupJobs,proto3" json:"group_jobs,omitempty"` // how many jobs the group has
+	GroupJobs     int32                  `protobuf:"varint,10,opt,name=group_jobs,json=groupJobs,proto3" json:"group_jobs,omitempty"`   // how many jobs the group has
+	ReasonCode    string                 `protobuf:"bytes,11,opt,name=reason_code,json=reasonCode,proto3" json:"reason_code,omitempty"` // of reason
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2631,6 +2640,13 @@ func (x *Event) GetGroupJobs() int32 {
 		return x.GroupJobs
 	}
 	return 0
+}
+
+func (x *Event) GetReasonCode() string {
+	if x != nil {
+		return x.ReasonCode
+	}
+	return ""
 }
 
 // client → Mirror: where the GPU time of the cluster went.
@@ -2941,7 +2957,7 @@ const file_messages_client_proto_rawDesc = "" +
 	"\arunning\x18\x02 \x01(\x05R\arunning\x12\x1c\n" +
 	"\tsucceeded\x18\x03 \x01(\x05R\tsucceeded\x12\x16\n" +
 	"\x06failed\x18\x04 \x01(\x05R\x06failed\x12\x1c\n" +
-	"\tcancelled\x18\x05 \x01(\x05R\tcancelled\"\x8b\x03\n" +
+	"\tcancelled\x18\x05 \x01(\x05R\tcancelled\"\xac\x03\n" +
 	"\tJobStatus\x12-\n" +
 	"\x06record\x18\x01 \x01(\v2\x15.synapse.v1.JobRecordR\x06record\x12\x14\n" +
 	"\x05phase\x18\x02 \x01(\tR\x05phase\x12\x16\n" +
@@ -2952,7 +2968,9 @@ const file_messages_client_proto_rawDesc = "" +
 	"\x05group\x18\x06 \x01(\x04R\x05group\x12\x1a\n" +
 	"\bwithheld\x18\b \x01(\bR\bwithheld\x120\n" +
 	"\bprospect\x18\t \x01(\v2\x14.synapse.v1.ProspectR\bprospect\x12/\n" +
-	"\x06counts\x18\v \x01(\v2\x17.synapse.v1.ArrayCountsR\x06counts\x12+\n" +
+	"\x06counts\x18\v \x01(\v2\x17.synapse.v1.ArrayCountsR\x06counts\x12\x1f\n" +
+	"\vreason_code\x18\f \x01(\tR\n" +
+	"reasonCode\x12+\n" +
 	"\x06warned\x18\n" +
 	" \x01(\v2\x13.synapse.v1.WarningR\x06warned\"\x94\x02\n" +
 	"\n" +
@@ -3020,7 +3038,7 @@ const file_messages_client_proto_rawDesc = "" +
 	" \x01(\bR\areasons\x12\x14\n" +
 	"\x05books\x18\v \x01(\bR\x05books\x12\x14\n" +
 	"\x05array\x18\f \x01(\tR\x05array\"\t\n" +
-	"\aUnwatch\"\x9d\x02\n" +
+	"\aUnwatch\"\xbe\x02\n" +
 	"\x05Event\x12\x10\n" +
 	"\x03seq\x18\x01 \x01(\x04R\x03seq\x12\x1c\n" +
 	"\n" +
@@ -3034,7 +3052,9 @@ const file_messages_client_proto_rawDesc = "" +
 	"\x06reason\x18\t \x01(\tR\x06reason\x12\x1d\n" +
 	"\n" +
 	"group_jobs\x18\n" +
-	" \x01(\x05R\tgroupJobs\"\x85\x01\n" +
+	" \x01(\x05R\tgroupJobs\x12\x1f\n" +
+	"\vreason_code\x18\v \x01(\tR\n" +
+	"reasonCode\"\x85\x01\n" +
 	"\rGetEfficiency\x123\n" +
 	"\tprincipal\x18\x01 \x01(\v2\x15.synapse.v1.PrincipalR\tprincipal\x12+\n" +
 	"\x04kind\x18\x02 \x01(\x0e2\x17.synapse.v1.GpuTimeKindR\x04kind\x12\x12\n" +

@@ -1316,6 +1316,13 @@ func (m *JobStatus) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
 	}
+	if len(m.ReasonCode) > 0 {
+		i -= len(m.ReasonCode)
+		copy(dAtA[i:], m.ReasonCode)
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(len(m.ReasonCode)))
+		i--
+		dAtA[i] = 0x62
+	}
 	if m.Counts != nil {
 		size, err := m.Counts.MarshalToSizedBufferVT(dAtA[:i])
 		if err != nil {
@@ -2244,6 +2251,13 @@ func (m *Event) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
 	}
+	if len(m.ReasonCode) > 0 {
+		i -= len(m.ReasonCode)
+		copy(dAtA[i:], m.ReasonCode)
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(len(m.ReasonCode)))
+		i--
+		dAtA[i] = 0x5a
+	}
 	if m.GroupJobs != 0 {
 		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.GroupJobs))
 		i--
@@ -3042,6 +3056,10 @@ func (m *JobStatus) SizeVT() (n int) {
 		l = m.Counts.SizeVT()
 		n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
 	}
+	l = len(m.ReasonCode)
+	if l > 0 {
+		n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
+	}
 	n += len(m.unknownFields)
 	return n
 }
@@ -3400,6 +3418,10 @@ func (m *Event) SizeVT() (n int) {
 	}
 	if m.GroupJobs != 0 {
 		n += 1 + protohelpers.SizeOfVarint(uint64(m.GroupJobs))
+	}
+	l = len(m.ReasonCode)
+	if l > 0 {
+		n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
 	}
 	n += len(m.unknownFields)
 	return n

@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/yi-json/synapse/topology"
 )
 
 // This file owns what people read of a job or a machine that follows from several of its fields, so that each place
@@ -55,7 +57,7 @@ func WhyOf(j *JobStatus) string {
 	switch {
 	case text != "":
 	case r.GetHold() != nil && !r.GetState().Terminal():
-		return "held by " + Doing(r.GetHold())
+		return HeldBy(r.GetHold().GetBy().GetName(), r.GetHold().GetReason()).Text
 	default:
 		text = r.GetOutcome()
 	}
@@ -67,25 +69,43 @@ func WhyOf(j *JobStatus) string {
 	return text
 }
 
-// StartFailure says why the last attempt of a waiting job never ran: its image, its user, a mount or the machine. It is
+// StartFailure says why the last attempt of a waiting job never ran: its image, its user, a mount or the node. It is
 // empty for a job whose last attempt ran, and for one that does not wait.
 func StartFailure(j *JobStatus) string {
-	end := j.GetAttempt().GetEnd()
-	word := map[Cause]string{
-		Cause_CAUSE_PREPARE_FAILED: "Prepare: ", Cause_CAUSE_PREPARE_TIMEOUT: "Prepare: ",
-		Cause_CAUSE_LAUNCH_FAILED: "Launch: ",
-	}[end.GetCause()]
-	if word == "" || !Waits(j.GetPhase()) || j.GetRecord().GetState() != JobState_JOB_STATE_QUEUED {
+	code, detail, on := startFailure(j)
+	if code == WaitNone {
 		return ""
 	}
-	detail := end.GetDetail()
+	return code.String() + ": " + detail + on
+}
+
+// FailedStart is the reason of a waiting job whose last attempt never ran, with how it is tried again behind the node;
+// the zero value: the last attempt ran, or the job does not wait.
+func FailedStart(j *JobStatus, again string) Reason {
+	code, detail, on := startFailure(j)
+	if code == WaitNone {
+		return Reason{}
+	}
+	return code.Around(detail, topology.Cut(on, 4+nameColumns)+again)
+}
+
+func startFailure(j *JobStatus) (code WaitCode, detail, on string) {
+	end := j.GetAttempt().GetEnd()
+	code = map[Cause]WaitCode{
+		Cause_CAUSE_PREPARE_FAILED: WaitPrepare, Cause_CAUSE_PREPARE_TIMEOUT: WaitPrepare,
+		Cause_CAUSE_LAUNCH_FAILED: WaitLaunch,
+	}[end.GetCause()]
+	if code == WaitNone || !Waits(j.GetPhase()) || j.GetRecord().GetState() != JobState_JOB_STATE_QUEUED {
+		return WaitNone, "", ""
+	}
+	detail = end.GetDetail()
 	if _, why, found := strings.Cut(detail, ": "); found && strings.HasPrefix(detail, "rank ") {
 		detail = why // without which rank it was
 	}
 	if end.GetNode() != "" {
-		detail += " on " + end.GetNode()
+		on = " on " + end.GetNode()
 	}
-	return word + strings.Join(strings.Fields(detail), " ")
+	return code, strings.Join(strings.Fields(detail), " "), on
 }
 
 // Doing says who did something, and why.
@@ -135,6 +155,14 @@ func Span(ms int64) string {
 		return fmt.Sprintf("%dh", int(d.Hours()))
 	}
 	return fmt.Sprintf("%dd", int(d.Hours())/24)
+}
+
+// Soon is a time of day within the next minutes, to the second.
+func Soon(ms, nowMs int64) string {
+	if ms-nowMs >= time.Hour.Milliseconds() {
+		return Moment(ms, nowMs)
+	}
+	return time.UnixMilli(ms).UTC().Format("15:04:05Z")
 }
 
 // Moment is a time of day to come, and the day too where that is not this one.

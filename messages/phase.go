@@ -32,9 +32,6 @@ var Phases = []string{
 	PhaseDamaged, PhaseSucceeded, PhaseFailed, PhaseCancelled, PhaseTimedOut,
 }
 
-// ReasonUnseen is why a job waits that the Scheduler has not looked at yet: for a moment, behind its submit.
-const ReasonUnseen = "the scheduler is about to look at it"
-
 // The phases of a machine.
 const (
 	NodeUp      = "up"
@@ -90,7 +87,7 @@ func phaseWords(phase, why string) string {
 	switch {
 	case why == "":
 		return phase
-	case strings.HasPrefix(why, phase):
+	case strings.HasPrefix(strings.ToLower(why), phase):
 		return why
 	}
 	return phase + ": " + why

@@ -44,8 +44,8 @@ func TestReasonsAreToldOnceForAGroup(t *testing.T) {
 	if len(d.Joined) != 1001 || d.Joined[7].Group != 1 || d.Joined[7].Job != "j7" || d.Joined[1000].Group != 2 {
 		t.Fatalf("%d joined", len(d.Joined))
 	}
-	const of5, of6 = "needs 40 GPUs (5 tasks of 8 GPUs); the whole cluster has ",
-		"needs 48 GPUs (6 tasks of 8 GPUs); the whole cluster has "
+	const of5, of6 = "needs 40 GPUs (5 tasks of 8 GPUs); the cluster has ",
+		"needs 48 GPUs (6 tasks of 8 GPUs); the cluster has "
 	expectTold(t, f, q, "1 "+of5+"32 free of 32", "2 "+of6+"32 free of 32")
 	expectTold(t, f, q)
 	if d := Plan(f, q, 1); len(d.Joined) != 0 {
@@ -105,7 +105,7 @@ func TestReasonsFollowPatienceAndRoom(t *testing.T) {
 		t.Errorf("%v", d.Joined)
 	}
 	f.SetUsable("n00001", "")
-	expectTold(t, f, q, "2 needs 24 GPUs (3 tasks of 8 GPUs); the whole cluster has 16 free of 16")
+	expectTold(t, f, q, "2 needs 24 GPUs (3 tasks of 8 GPUs); the cluster has 16 free of 16")
 }
 
 // BenchmarkReasons looks at every group of a long queue after the view has changed.

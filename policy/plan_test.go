@@ -79,7 +79,7 @@ func TestPlanRunsSmallerOnesAroundALargeOne(t *testing.T) {
 	if d.Looked != 2 || d.Refused != 1 {
 		t.Errorf("looked %d, refused %d: a refused shape was retried", d.Looked, d.Refused)
 	}
-	const want = "needs 40 GPUs (5 tasks of 8 GPUs); the whole cluster has 24 free of 32"
+	const want = "needs 40 GPUs (5 tasks of 8 GPUs); the cluster has 24 free of 32"
 	if got := q.reason("large-too").String(); got != want {
 		t.Errorf("reason %q, want %q", got, want)
 	}
@@ -121,7 +121,7 @@ func TestPlanPatience(t *testing.T) {
 	if d.NextAt != 150 {
 		t.Errorf("the next patience runs out at %d, want 150", d.NextAt)
 	}
-	const want = "waits for its preferred rack: needs 24 GPUs (3 tasks of 8 GPUs) within one rack; the best rack, " +
+	const want = "prefers one rack: needs 24 GPUs (3 tasks of 8 GPUs) within one rack; the best rack, " +
 		"z/r0000, has 16 free of 16"
 	if got := q.reason("patient").String(); got != want {
 		t.Errorf("reason %q, want %q", got, want)
@@ -295,7 +295,7 @@ func TestExplainKnowsWhoIsAhead(t *testing.T) {
 	}
 	Plan(f, q, 10)
 	a, ok := Explain(f, q, "j3", nil)
-	const want = "waits for its preferred rack: needs 40 GPUs (5 tasks of 8 GPUs) within one rack; the best rack, " +
+	const want = "prefers one rack: needs 40 GPUs (5 tasks of 8 GPUs) within one rack; the best rack, " +
 		"z/r0000, has 16 free of 16" +
 		" · not even an idle cluster could hold it · would start now with 16 GPUs (2 tasks)" +
 		", or with 32 GPUs (4 tasks) and topology required zone · 3 of 5 waiting jobs are ahead of it"

@@ -60,6 +60,7 @@ type InLine struct {
 	// Over is the limit that keeps its first job waiting, and the way out; "": none does. Share is how its queue stands to
 	// what it is assured; "": nothing is.
 	Over, Share string
+	Limit       string // Over in a few words
 }
 
 // Prospects returns the current estimates.
@@ -93,7 +94,7 @@ func (j *Judgement) Prospects() (all Prospects) {
 		line.Given = j.givenFor(b.head)
 		if j.shares != nil {
 			if over := j.overOf(b, b.head); over != nil {
-				line.Over = over.Words()
+				line.Over, line.Limit = over.Words(), over.Short()
 			}
 			j.leafOf(b)
 			text, known := shares[b.at]

@@ -34,7 +34,7 @@ var wallUses = map[string]wallUse{
 	"cluster/identity/external_files.go": {
 		2, "by its time a file is known to be another one than before",
 	},
-	"actors/mirror/census.go": {4, "how old waiting jobs are, and that one is tried again, as operators count them"},
+	"actors/mirror/census.go": {2, "how old waiting jobs are, and that one is tried again, as operators count them"},
 	"actors/mirror/gpu_time.go": {
 		2, "on which day GPU time was spent, as people see it: how much of it goes by the steady clock",
 	},
@@ -56,7 +56,7 @@ var wallUses = map[string]wallUse{
 		2, "when somebody asked for something, as people see it",
 	},
 	"actors/mirror/words.go": {
-		5, "in how long a job is tried again and that it begins later, as people see it; a span of two times of one clock",
+		4, "in how long a job is tried again and that it begins later, as people see it; a span of two times of one clock",
 	},
 	"actors/worker/start.go": {1, "when a task was found ended by a reboot, as people see it"},
 	"actors/worker/stop.go":  {1, "when a task ended that was never started, as people see it"},
@@ -89,7 +89,7 @@ var wallUses = map[string]wallUse{
 	"server/web/record.go":            {1, "when it was, for whoever looks at it later"},
 	"server/web/stream.go":            {1, "what time it is, likewise"},
 	"messages/prospect.go":            {2, "by how much a start is late, as people see it"},
-	"messages/people.go":              {3, "times of day as people see them"},
+	"messages/people.go":              {4, "times of day as people see them"},
 	"messages/queues/usage.go":        {1, "the longest wait of a queue, as people see it"},
 	"messages/phase.go":               {1, "when a job begins, as people see it"},
 	"messages/validate_history.go":    {1, "a span of time that a person asks for must not end before it begins"},

@@ -85,7 +85,7 @@ var (
 
 // labelValues are what some labels may be, whatever the series.
 var labelValues = map[string][]string{
-	"reason": mirror.WaitWords[:], "state": mirror.StockWords[:], "why": mirror.OutageWords[:],
+	"reason": waitWords(), "state": mirror.StockWords[:], "why": mirror.OutageWords[:],
 	"age":   {"1m", "10m", "1h", "6h", "24h", "older"},
 	"side":  {"late", "early"},
 	"phase": slices.Concat(messages.Phases, mirror.MachinePhases, []string{"committing", "preparing"}),
@@ -188,4 +188,12 @@ func TestQueries(t *testing.T) {
 			t.Errorf("%s: %v, want %d", expression, got, want)
 		}
 	}
+}
+
+// waitWords are the codes of the reasons why jobs wait.
+func waitWords() (all []string) {
+	for _, r := range messages.WaitReasons[messages.WaitNone+1:] {
+		all = append(all, r.Word)
+	}
+	return all
 }

@@ -101,6 +101,6 @@ func (a Account) words() string {
 
 // advice returns the fix for a user whose account no node accepts.
 func (a Account) advice() string {
-	return "leave --user out, so that the job has a uid of its own; or have the node's administrator map " + a.Owner +
+	return "leave --user out, so that the job gets a separate uid; or ask the node's administrator to map " + a.Owner +
 		" to an account in users.owners of the node's policy"
 }

@@ -24,8 +24,8 @@ func TestClosingMachinesAreLeftOut(t *testing.T) {
 		t.Error("a gang that may go to other machines has the same shape")
 	}
 	e := Explain(f, closing, nil)
-	const want = "needs 8 GPUs (2 tasks of 4 GPUs) without those that it excludes without those that close before it " +
-		"would have ended; the whole cluster has 4 free of 12 · n3 closes before it would have ended"
+	const want = "needs 8 GPUs (2 tasks of 4 GPUs) without excluded nodes without nodes that drain before it would end; " +
+		"the cluster has 4 free of 12 · n3 drains before the job would end"
 	if got := e.String(); !strings.HasPrefix(got, want) || e.Never {
 		t.Errorf("never=%v: %s", e.Never, got)
 	}

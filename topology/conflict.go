@@ -49,29 +49,29 @@ type Constraint struct {
 func (c Constraint) String() string {
 	switch c.Kind {
 	case OnExcluded:
-		return "machines excluded"
+		return "excluded nodes"
 	case OnNamed:
-		return "machines named"
+		return "named nodes"
 	case OnApart:
-		return "each task on a machine of its own"
+		return "one task per node"
 	case OnMemory:
-		return "the memory asked for"
+		return "memory"
 	case OnCPU:
-		return "the CPU asked for"
+		return "CPU"
 	case OnLabel:
 		return "label " + c.Label.Key + "=" + c.Label.Value
 	case OnGPUType:
 		return "GPU type " + c.Text
 	case OnWhole:
-		return "whole machines"
+		return "whole nodes"
 	case OnService:
-		return "machines out of service"
+		return "unavailable nodes"
 	case OnLevel:
 		return "one " + c.Level
 	case OnKept:
-		return "what is kept for others"
+		return "nodes reserved for other jobs"
 	case OnOthers:
-		return "what other jobs have"
+		return "resources of other jobs"
 	}
 	return "the size of the gang"
 }

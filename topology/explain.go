@@ -218,11 +218,11 @@ func (x *explainer) census(d *demand, r *room, s *seat, e *Explanation) {
 		return
 	case slices.Contains(x.g.Avoid, s.id):
 		c.OutOfService++
-		e.Out = append(e.Out, OutOfService{s.id, "is avoided for a while, since it failed there"})
+		e.Out = append(e.Out, OutOfService{s.id, "the job failed there"})
 		return
 	case slices.Contains(x.g.Closing, s.id):
 		c.OutOfService++
-		e.Out = append(e.Out, OutOfService{s.id, "closes before it would have ended"})
+		e.Out = append(e.Out, OutOfService{s.id, "drains before the job would end"})
 		return
 	}
 	need := d.need(1)

@@ -172,12 +172,12 @@ func TestExplainText(t *testing.T) {
 			"needs 48 GPUs (6 tasks of 8 GPUs) within one zone; the best zone, b, has 47 free of 48, of which no more than 40 " +
 				"can be used: 8 GPUs asked, n06 has 7 free" +
 				" · there eval-2 has 1 · fits when eval-2 ended, in 35m at the latest" +
-				" · cannot be met together: one zone, what other jobs have" +
+				" · cannot be met together: one zone, resources of other jobs" +
 				" · would start now with 40 GPUs (5 tasks), or with topology preferred zone",
 		},
 		{
 			"service", Gang{Replicas: 11, Each: each},
-			"needs 88 GPUs (11 tasks of 8 GPUs); the whole cluster has 79 free of 96, of which no more than 72 can be used: 8 " +
+			"needs 88 GPUs (11 tasks of 8 GPUs); the cluster has 79 free of 96, of which no more than 72 can be used: 8 " +
 				"GPUs asked, n06 has 7 free" +
 				" · n03 drained by ops · there train-7f has 8, eval-2 has 1" +
 				" · fits when train-7f, eval-2 ended, in 35m at the latest" +
@@ -185,18 +185,18 @@ func TestExplainText(t *testing.T) {
 		},
 		{
 			"memory", Gang{Replicas: 1, Each: Resources{MemoryBytes: 513 * gib, MilliGPU: 1000}},
-			"needs 1 GPU; the whole cluster has 79 free of 96, of which none can be used: 513 GiB asked, n01 has 512 GiB free" +
+			"needs 1 GPU; the cluster has 79 free of 96, of which none can be used: 513 GiB asked, n01 has 512 GiB free" +
 				" · not even an idle cluster could hold it · n03 drained by ops · 11 of 12 machines there with too little memory " +
 				"free · would start now with 512 GiB of memory",
 		},
 		{
 			"kind", Gang{Replicas: 1, Each: each, GPUType: "b200"},
-			"needs 8 GPUs; no machine here has GPUs of type b200 · not even an idle cluster could hold it · would start now " +
+			"needs 8 GPUs; no node has GPUs of type b200 · not even an idle cluster could hold it · would start now " +
 				"with GPU type h100",
 		},
 		{
 			"cpu", Gang{Replicas: 1, Each: Resources{MilliCPU: 65000, MilliGPU: 1000}},
-			"needs 1 GPU; the whole cluster has 79 free of 96, of which none can be used: 65 CPUs asked, n01 has 64 free" +
+			"needs 1 GPU; the cluster has 79 free of 96, of which none can be used: 65 CPUs asked, n01 has 64 free" +
 				" · not even an idle cluster could hold it · n03 drained by ops · 11 of 12 machines there with too little CPU " +
 				"free · would start now with 64 cores of CPU",
 		},

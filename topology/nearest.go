@@ -112,13 +112,13 @@ func (n *Nearest) words(split Split) string {
 
 // WayOut is the advice for a gang that no machines here could ever hold, by the cause.
 func (f *Fabric) WayOut(g Gang, r *Refusal) string {
-	const later = "or allow it to wait for machines that are yet to join"
+	const later = "or allow it to wait for nodes that join later"
 	switch r.Cause {
 	case NoSuchLevel:
-		return "the levels here are " + listed(f.Levels())
+		return "known topology levels: " + listed(f.Levels())
 	case NoMatch:
 		if f.speaks() < g.Vocabulary {
-			return "upgrade synapse-node on the machines, " + later
+			return "upgrade synapse-node on the nodes, " + later
 		}
 		if !f.accepted(g.Account) {
 			return g.Account.advice() + ", " + later
@@ -126,7 +126,7 @@ func (f *Fabric) WayOut(g Gang, r *Refusal) string {
 		if r.Unmet != "" && r.Unmet == g.withoutGPUs() {
 			return "ask for no GPU, " + later
 		}
-		return f.names(&g) + ": choose of these, " + later
+		return f.names(&g) + ": choose one of them, " + later
 	case Senseless:
 		return ""
 	}
@@ -135,11 +135,11 @@ func (f *Fabric) WayOut(g Gang, r *Refusal) string {
 	}
 	switch {
 	case len(g.Only) > 0:
-		return "ask for less, or name more machines, " + later
+		return "ask for less, or name more nodes, " + later
 	case r.Near.Node != "":
 		return "ask for less in a task, " + later
 	case r.Level != "":
-		return "ask for less, or for a wider place than one " + r.Level + ", " + later
+		return "ask for less, or for a coarser level than one " + r.Level + ", " + later
 	}
 	return "ask for less, " + later
 }
@@ -151,7 +151,7 @@ func (f *Fabric) unmet(g *Gang) string {
 		return nobody
 	}
 	if f.speaks() < g.Vocabulary {
-		return "the agents here are of earlier versions, which cannot run it"
+		return "no node agent is new enough to run it"
 	}
 	if !f.accepted(g.Account) {
 		return g.Account.words()
@@ -176,16 +176,16 @@ func (f *Fabric) unmet(g *Gang) string {
 	})
 	switch {
 	case len(alone) > 0:
-		return "no machine here has " + strings.Join(alone, " or ")
+		return "no node has " + strings.Join(alone, " or ")
 	case len(g.Only) > 0 && len(parts) > 0:
-		return "no machine that it names has " + strings.Join(parts, " and ")
+		return "no named node has " + strings.Join(parts, " and ")
 	case len(parts) > 1:
-		return "no machine here has " + strings.Join(parts, " and ") + " at once"
+		return "no node has " + strings.Join(parts, " and ") + " together"
 	}
 	if g.Account.Name != "" {
-		return "no node that it may go to runs jobs of " + g.Account.Owner + " as " + g.Account.Name
+		return "no matching node runs jobs of " + g.Account.Owner + " as " + g.Account.Name
 	}
-	return cmp.Or(g.withoutGPUs(), "no machine here is of that kind")
+	return cmp.Or(g.withoutGPUs(), "no node matches")
 }
 
 // withoutGPUs says that no machine which a gang may go to has any, if that is what stands in its way; it is asked when
@@ -195,11 +195,11 @@ func (g *Gang) withoutGPUs() string {
 	case g.Each.MilliGPU+g.Total.MilliGPU == 0:
 		return ""
 	case len(g.Only) > 0:
-		return "none of these has a GPU"
+		return "no named node has a GPU"
 	case len(g.Selector) > 0:
-		return "no machine with " + g.Selector[0].Key + "=" + g.Selector[0].Value + " has a GPU"
+		return "no node with " + g.Selector[0].Key + "=" + g.Selector[0].Value + " has a GPU"
 	}
-	return "no machine here has a GPU"
+	return "no node has a GPU"
 }
 
 // speaks is the newest vocabulary of an agent here.
@@ -223,7 +223,7 @@ func (f *Fabric) Unknown(g *Gang) string {
 	if names == nil {
 		return ""
 	}
-	return "no machine here is called " + listed(names)
+	return "no node is named " + listed(names)
 }
 
 // names lists the names that are here, where one was asked for that is not.
@@ -254,7 +254,7 @@ func (f *Fabric) names(g *Gang) string {
 	for _, l := range g.Selector {
 		switch {
 		case l.Key == NetworkKey && !values[l.Key][l.Value]:
-			parts = append(parts, theseAre("networks beside the machines' own", values[l.Key]))
+			parts = append(parts, theseAre("task networks", values[l.Key]))
 		case l.Key == SecretKey && !values[l.Key][l.Value]:
 			parts = append(parts, theseAre("ways to give secrets to tasks", values[l.Key]))
 		case l.Key == NetworkKey, l.Key == SecretKey:
@@ -269,17 +269,17 @@ func (f *Fabric) names(g *Gang) string {
 		for id := range f.seats { //order: they are sorted
 			machines[string(id)] = true
 		}
-		parts = append(parts, theseAre("machines", machines))
+		parts = append(parts, theseAre("nodes", machines))
 	}
 	if parts == nil {
-		return "each of them is there alone"
+		return "no single node has all of them"
 	}
 	return strings.Join(slices.Compact(parts), "; ")
 }
 
 func theseAre(what string, names map[string]bool) string {
 	if len(names) == 0 {
-		return "there are no " + what + " here"
+		return "there are no " + what
 	}
-	return "the " + what + " here are " + listed(slices.Sorted(maps.Keys(names)))
+	return "known " + what + ": " + listed(slices.Sorted(maps.Keys(names)))
 }

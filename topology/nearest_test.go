@@ -23,43 +23,43 @@ func TestRefusalsSayWhichResource(t *testing.T) {
 	of := func(cpu, mem, gpu int64) Resources {
 		return Resources{MilliCPU: cpu * 1000, MemoryBytes: mem * gib, MilliGPU: gpu * 1000}
 	}
-	const later = ", or allow it to wait for machines that are yet to join"
+	const later = ", or allow it to wait for nodes that join later"
 	for _, c := range []struct {
 		gang     Gang
 		why, out string
 	}{
 		{Gang{Replicas: 1, Each: of(64, 0, 8)},
-			"needs 8 GPUs; the whole cluster has 20 in all, of which none can be used: 64 CPUs asked, n2 has 32 in all",
+			"needs 8 GPUs; the cluster has 20 in all, of which none can be used: 64 CPUs asked, n2 has 32 in all",
 			"ask for less in a task" + later},
 		{Gang{Replicas: 2, Each: of(1, 300, 8)},
-			"needs 16 GPUs (2 tasks of 8 GPUs); the whole cluster has 20 in all, of which none can be used: 300 GiB asked, n2 " +
+			"needs 16 GPUs (2 tasks of 8 GPUs); the cluster has 20 in all, of which none can be used: 300 GiB asked, n2 " +
 				"has 256 GiB in all", "ask for less in a task" + later},
 		{Gang{Replicas: 1, Each: of(36, 0, 9)},
-			"needs 9 GPUs; the whole cluster has 20 in all, of which none can be used: 9 GPUs and 36 CPUs asked, n2 has 8 and " +
+			"needs 9 GPUs; the cluster has 20 in all, of which none can be used: 9 GPUs and 36 CPUs asked, n2 has 8 and " +
 				"32 in all", "ask for less in a task" + later},
 		{Gang{Replicas: 5, Each: of(1, 1, 5)},
-			"needs 25 GPUs (5 tasks of 5 GPUs); the whole cluster has 20 in all, of which no more than 10 can be used: 5 GPUs " +
+			"needs 25 GPUs (5 tasks of 5 GPUs); the cluster has 20 in all, of which no more than 10 can be used: 5 GPUs " +
 				"asked, n3 has 4 in all", "ask for less in a task" + later},
 		{Gang{Replicas: 7, Each: of(1, 1, 3)},
-			"needs 21 GPUs (7 tasks of 3 GPUs); the whole cluster has 20 in all, of which no more than 15 can be used: the " +
+			"needs 21 GPUs (7 tasks of 3 GPUs); the cluster has 20 in all, of which no more than 15 can be used: the " +
 				"rest is in pieces", "ask for less" + later},
 		{Gang{Replicas: 9, Each: of(1, 1, 4), Required: "rack"},
 			"needs 36 GPUs (9 tasks of 4 GPUs) within one rack; the best rack, a/r1, has 20 in all",
-			"ask for less, or for a wider place than one rack" + later},
+			"ask for less, or for a coarser level than one rack" + later},
 		{Gang{Total: of(160, 0, 10), Split: SplitAny},
-			"needs 10 GPUs; the whole cluster has 20 in all, of which none can be used: 16 CPUs", ""},
-		{Gang{Replicas: 1, Each: of(1, 0, 0), Required: "rak"}, `there is no level "rak" here`, "the levels here are zone, rack, node"},
-		{Gang{Replicas: 1, Each: of(0, 0, 1), GPUType: "a100"}, "needs 1 GPU; no machine here has GPUs of type a100",
-			"the GPU types here are h100: choose of these" + later},
-		{Gang{Replicas: 1, Each: of(1, 0, 0), Selector: []Label{{"poll", "a"}}}, "needs 1 core; no machine here has poll=a",
-			"the labels here are pool, zone: choose of these" + later},
+			"needs 10 GPUs; the cluster has 20 in all, of which none can be used: 16 CPUs", ""},
+		{Gang{Replicas: 1, Each: of(1, 0, 0), Required: "rak"}, `unknown topology level "rak"`, "known topology levels: zone, rack, node"},
+		{Gang{Replicas: 1, Each: of(0, 0, 1), GPUType: "a100"}, "needs 1 GPU; no node has GPUs of type a100",
+			"known GPU types: h100: choose one of them" + later},
+		{Gang{Replicas: 1, Each: of(1, 0, 0), Selector: []Label{{"poll", "a"}}}, "needs 1 core; no node has poll=a",
+			"known labels: pool, zone: choose one of them" + later},
 		{Gang{Replicas: 1, Each: of(1, 0, 0), Selector: []Label{{NetworkKey, "none"}}},
-			"needs 1 core; no machine here has the network=none",
-			"there are no networks beside the machines' own here: choose of these" + later},
-		{Gang{Replicas: 1, Each: of(1, 0, 0), Selector: []Label{{"pool", "x"}}}, "needs 1 core; no machine here has pool=x",
-			"the values of pool here are a, b, c: choose of these" + later},
+			"needs 1 core; no node has the network=none",
+			"there are no task networks: choose one of them" + later},
+		{Gang{Replicas: 1, Each: of(1, 0, 0), Selector: []Label{{"pool", "x"}}}, "needs 1 core; no node has pool=x",
+			"known values of pool: a, b, c: choose one of them" + later},
 		{Gang{Replicas: 1, Each: of(1, 0, 0), Selector: []Label{{"pool", "a"}, {"pool", "b"}}},
-			"needs 1 core; no machine here has pool=a and pool=b at once", "each of them is there alone: choose of these" +
+			"needs 1 core; no node has pool=a and pool=b together", "no single node has all of them: choose one of them" +
 				later},
 	} {
 		ok, r := Feasible(f, c.gang)
@@ -93,11 +93,11 @@ func TestNamedMachines(t *testing.T) {
 	}{
 		{Gang{Replicas: 1, Each: Resources{MilliGPU: 4000}, Only: []NodeID{"n3", "n9"}}, "[n3]", ""},
 		{Gang{Replicas: 1, Each: Resources{MilliGPU: 4000}, Only: []NodeID{"n1"}}, "[]",
-			"would start now on other machines than those named"},
+			"would start now on other nodes than those named"},
 		{Gang{Replicas: 2, Each: Resources{MilliGPU: 4000}, Exclude: []NodeID{"n2"}}, "[n3 n3]", ""},
 		{Gang{Replicas: 2, Each: Resources{MilliGPU: 4000}, Apart: true}, "[n2 n3]", ""},
-		{Gang{Replicas: 3, Each: Resources{MilliGPU: 4000}, Exclude: []NodeID{"n2"}}, "[]", "without excluding machines"},
-		{Gang{Replicas: 3, Each: Resources{MilliGPU: 4000}, Apart: true}, "[]", "with several tasks on one machine"},
+		{Gang{Replicas: 3, Each: Resources{MilliGPU: 4000}, Exclude: []NodeID{"n2"}}, "[]", "without excluding nodes"},
+		{Gang{Replicas: 3, Each: Resources{MilliGPU: 4000}, Apart: true}, "[]", "with several tasks on one node"},
 	} {
 		p, _ := Place(f, c.gang)
 		nodes := []NodeID{}
@@ -122,13 +122,13 @@ func TestNoGPUs(t *testing.T) {
 		gang Gang
 		why  string
 	}{
-		{Gang{Replicas: 1}, "needs 1 GPU; no machine here has a GPU"},
-		{Gang{Replicas: 1, Selector: []Label{{"pool", "a"}}}, "needs 1 GPU; no machine with pool=a has a GPU"},
-		{Gang{Replicas: 1, Only: []NodeID{"n1"}}, "needs 1 GPU on machines that it names; none of these has a GPU"},
+		{Gang{Replicas: 1}, "needs 1 GPU; no node has a GPU"},
+		{Gang{Replicas: 1, Selector: []Label{{"pool", "a"}}}, "needs 1 GPU; no node with pool=a has a GPU"},
+		{Gang{Replicas: 1, Only: []NodeID{"n1"}}, "needs 1 GPU on named nodes; no named node has a GPU"},
 	} {
 		c.gang.Each.MilliGPU = 1000
 		_, r := Feasible(f, c.gang)
-		const out = "ask for no GPU, or allow it to wait for machines that are yet to join"
+		const out = "ask for no GPU, or allow it to wait for nodes that join later"
 		if r.String() != c.why || f.WayOut(c.gang, r) != out {
 			t.Errorf("%v: %s: %s", c.gang, r, f.WayOut(c.gang, r))
 		}

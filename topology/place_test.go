@@ -285,24 +285,24 @@ func TestRefusalTexts(t *testing.T) {
 		{Gang{Replicas: 6, Each: Resources{MilliGPU: 1000}, Required: "rack"},
 			"needs 6 GPUs (6 tasks of 1 GPU) within one rack; the best rack, a/r1, has 5 free of 8"},
 		{Gang{Replicas: 2, Each: Resources{MilliGPU: 3000}},
-			"needs 6 GPUs (2 tasks of 3 GPUs); the whole cluster has 6 free of 16, of which no more than 3 can be used: the " +
+			"needs 6 GPUs (2 tasks of 3 GPUs); the cluster has 6 free of 16, of which no more than 3 can be used: the " +
 				"rest is in pieces or lacks CPU or memory"},
-		{Gang{Total: Resources{MilliCPU: 40_500}, Split: SplitAny}, "needs 40.5 cores; the whole cluster has 32 free of 32"},
-		{Gang{Total: Resources{MilliCPU: 40_050}, Split: SplitAny}, "needs 40.05 cores; the whole cluster has 32 free of 32"},
+		{Gang{Total: Resources{MilliCPU: 40_500}, Split: SplitAny}, "needs 40.5 cores; the cluster has 32 free of 32"},
+		{Gang{Total: Resources{MilliCPU: 40_050}, Split: SplitAny}, "needs 40.05 cores; the cluster has 32 free of 32"},
 		{Gang{Replicas: 1, Each: Resources{MemoryBytes: 33 * gib / 2}},
-			"needs 16.5 GiB; the whole cluster has 64 GiB free of 64 GiB, of which none can be used: the rest is in pieces or " +
+			"needs 16.5 GiB; the cluster has 64 GiB free of 64 GiB, of which none can be used: the rest is in pieces or " +
 				"lacks CPU or memory"},
 		{Gang{Replicas: 1, Each: Resources{MilliGPU: 500, MilliCPU: 9000}},
-			"needs 0.5 of a GPU; the whole cluster has 6 free of 16, of which none can be used: the rest is in pieces or " +
+			"needs 0.5 of a GPU; the cluster has 6 free of 16, of which none can be used: the rest is in pieces or " +
 				"lacks CPU or memory"},
 		{Gang{Replicas: 2, Each: Resources{MilliGPU: 2000}, Required: NodeLevel},
-			"needs 4 GPUs (2 tasks of 2 GPUs) on one machine; the best machine, n2, has 2 free of 4"},
+			"needs 4 GPUs (2 tasks of 2 GPUs) on one node; the best node, n2, has 2 free of 4"},
 		{Gang{Replicas: 1}, "asks for nothing"},
 		{Gang{}, "asks for no tasks"},
 		{Gang{Replicas: 2, Each: Resources{MilliGPU: 500}}, "asks for a share of a GPU for more than one task"},
 		{Gang{Replicas: 1, Each: Resources{MilliGPU: 1500}}, "asks for whole GPUs and a share of one at once"},
 		{Gang{Replicas: 1, Each: Resources{MilliCPU: -1}}, "asks for less than nothing"},
-		{Gang{Replicas: 1, Each: Resources{MilliCPU: 1}, Required: "row"}, `there is no level "row" here`},
+		{Gang{Replicas: 1, Each: Resources{MilliCPU: 1}, Required: "row"}, `unknown topology level "row"`},
 	} {
 		_, refusal := Place(f, test.gang)
 		if refusal == nil || refusal.String() != test.want {

@@ -110,7 +110,7 @@ func (r *Refusal) String() string {
 	case Senseless:
 		return r.Text
 	case NoSuchLevel:
-		return "there is no level " + strconv.Quote(r.Level) + " here"
+		return "unknown topology level " + strconv.Quote(r.Level)
 	case NoMatch:
 		if r.Refused {
 			return r.Account.words()
@@ -118,7 +118,7 @@ func (r *Refusal) String() string {
 		if r.Unmet != "" {
 			return r.wants() + "; " + r.Unmet
 		}
-		return r.wants() + "; no machine here is of that kind"
+		return r.wants() + "; no node matches"
 	}
 	return r.wants() + "; " + r.has()
 }
@@ -127,23 +127,23 @@ func (r *Refusal) String() string {
 func (r *Refusal) wants() string {
 	text := "needs "
 	if r.Patient {
-		text = "waits for its preferred " + r.Level + ": needs "
+		text = "prefers one " + r.Level + ": needs "
 	}
 	text += r.amount(r.Units)
 	if r.split == SplitNone && r.Units > 1 {
 		text += " (" + strconv.FormatInt(r.Units, 10) + " tasks of " + r.amount(1)
 		if r.rate.apart {
-			text += ", each on a machine of its own"
+			text += ", each on a separate node"
 		}
 		text += ")"
 	}
 	if r.rate.whole {
-		text += " in whole machines"
+		text += " in whole nodes"
 	}
 	switch r.Level {
 	case "":
 	case NodeLevel:
-		text += " on one machine"
+		text += " on one node"
 	default:
 		text += " within one " + r.Level
 	}
@@ -151,30 +151,30 @@ func (r *Refusal) wants() string {
 		text += " as user " + r.Account.Name
 	}
 	if r.Named {
-		text += " on machines that it names"
+		text += " on named nodes"
 	}
 	if r.Excluded {
-		text += " without those that it excludes"
+		text += " without excluded nodes"
 	}
 	if r.Avoided {
-		text += " while it avoids those where it failed"
+		text += " without nodes where it failed"
 	}
 	if r.Closing {
-		text += " without those that close before it would have ended"
+		text += " without nodes that drain before it would end"
 	}
 	return text
 }
 
 // has says what there is, in the best place.
 func (r *Refusal) has() string {
-	where := "the whole cluster has "
+	where := "the cluster has "
 	switch {
 	case r.Level == NodeLevel:
-		where = "the best machine, " + r.Domain + ", has "
+		where = "the best node, " + r.Domain + ", has "
 	case r.Level != "":
 		where = "the best " + r.Level + ", " + r.Domain + ", has "
 	case r.Named:
-		where = "these have "
+		where = "they have "
 	}
 	text := where + r.money(r.Free) + " free of " + r.money(r.Total)
 	if r.Idle {
@@ -194,7 +194,7 @@ func (r *Refusal) has() string {
 func (r *Refusal) rest() string {
 	switch {
 	case r.rate.apart && r.Near.Node == "":
-		return "a machine has one task at most"
+		return "a node runs at most one task"
 	case !r.Near.Looked:
 		return "the rest is in pieces or lacks CPU or memory"
 	case r.Near.Node == "":

@@ -90,8 +90,8 @@ func (x *explainer) otherKind(add func(string, Gang) bool) {
 	}
 	for _, c := range x.constraints() {
 		if text := map[ConstraintKind]string{
-			OnExcluded: "without excluding machines", OnNamed: "on other machines than those named",
-			OnApart: "with several tasks on one machine",
+			OnExcluded: "without excluding nodes", OnNamed: "on other nodes than those named",
+			OnApart: "with several tasks on one node",
 		}[c.Kind]; text != "" {
 			add(text, supposition{gang: x.g}.drop(c).gang)
 		}

@@ -17,14 +17,14 @@ type CountAll struct{}
 
 // Census is the whole count. It is never changed after it was sent. Amounts of GPUs are in thousandths.
 type Census struct {
-	Phases    []int // how many jobs are in each of messages.Phases
-	Waiting   [waitKinds][len(WaitAges) + 1]int
-	Oldest    time.Duration // how long the job has been here that waits for longest
-	Stocks    []Stock       // by GPU type, in the order of names
-	Levels    []LevelRoom   // coarse to fine, the machine last
-	Machines  []int         // how many are up, dead, unknown, as MachinePhases
-	Outages   [outages]int  // and out of service, by what
-	Promises  [2]Promises   // those that move, and the firm ones
+	Phases    []int                                      // how many jobs are in each of messages.Phases
+	Waiting   [messages.WaitCodes][len(WaitAges) + 1]int // by the code of the reason
+	Oldest    time.Duration                              // how long the job has been here that waits for longest
+	Stocks    []Stock                                    // by GPU type, in the order of names
+	Levels    []LevelRoom                                // coarse to fine, the machine last
+	Machines  []int                                      // how many are up, dead, unknown, as MachinePhases
+	Outages   [outages]int                               // and out of service, by what
+	Promises  [2]Promises                                // those that move, and the firm ones
 	Owners    []Share
 	Queues    []Share
 	Described []*messages.QueueSpec // the queues as their owner describes them
@@ -36,34 +36,6 @@ type Census struct {
 
 // MachinePhases are the phases of machines, as they are counted.
 var MachinePhases = []string{messages.NodeUp, messages.NodeDead, messages.NodeUnknown}
-
-// WaitKind is a kind of reason for which jobs wait.
-type WaitKind uint8
-
-// The kinds of reasons.
-const (
-	WaitUnknown  WaitKind = iota // nobody has looked yet
-	WaitRoom                     // not enough is free, or not close enough together
-	WaitNearer                   // it waits for a place closer together
-	WaitTurn                     // there is room, and others go first
-	WaitMatch                    // no machine is of its kind
-	WaitNever                    // it would not fit were all machines idle
-	WaitHeld                     // somebody holds it
-	WaitBegin                    // it is to begin later
-	WaitEvidence                 // machines owe evidence of its last attempt
-	WaitBackoff                  // it is tried again later, after a failure
-	WaitHalt                     // nothing is planned at all now
-	WaitLimit                    // its queue, or its owner there, has no more
-	waitKinds
-)
-
-// WaitWords name the kinds.
-var WaitWords = [...]string{
-	WaitUnknown: "not_looked_at", WaitRoom: "no_room", WaitNearer: "nearer_place", WaitTurn: "turn", WaitMatch: "no_match",
-	WaitNever: "too_large", WaitHeld: messages.PhaseHeld, WaitBegin: "begins_later", WaitEvidence: "evidence",
-	WaitBackoff: "backoff",
-	WaitHalt:    "planning_halted", WaitLimit: "limit",
-}
 
 // WaitAges are up to how old waiting jobs are, as they are counted; the last count is of those that are older.
 var WaitAges = [...]time.Duration{time.Minute, 10 * time.Minute, time.Hour, 6 * time.Hour, 24 * time.Hour}
@@ -122,27 +94,9 @@ func (m *Mirror) countJob(c *Census, s *shownJob) {
 	for at < len(WaitAges) && age > WaitAges[at] {
 		at++
 	}
-	c.Waiting[m.waitKind(s)][at]++
-}
-
-// waitKind is the kind of the reason that present says of a waiting job.
-func (m *Mirror) waitKind(s *shownJob) WaitKind {
-	r := s.GetRecord()
-	switch group := m.waiting.groups[s.group]; {
-	case m.starts.over(s) != "":
-		return WaitLimit
-	case group != nil:
-		return group.kind
-	case r.GetHold() != nil:
-		return WaitHeld
-	case m.beginsLater(s.JobStatus):
-		return WaitBegin
-	case len(s.GetDebts()) > 0:
-		return WaitEvidence
-	case r.GetNotBeforeUnixMs() > m.p.Clock.WallMs():
-		return WaitBackoff
-	case m.waiting.idle != "":
-		return WaitHalt
+	why, _ := m.why(s)
+	if why.Code == messages.WaitNone {
+		why.Code = messages.WaitEvaluating
 	}
-	return WaitUnknown
+	c.Waiting[why.Code][at]++
 }

@@ -129,20 +129,21 @@ func TestWaitingIsCounted(t *testing.T) {
 	wait("g", 0, func(s *messages.JobStatus) { s.Record.NotBeforeUnixMs = noon + 1 })
 	wait("h", 0)
 	ask(m, WaitingShown{
-		Groups: []GroupReason{{Group: 1, Reason: "x", Kind: WaitRoom}, {Group: 2, Reason: "y", Kind: WaitTurn}},
+		Groups: []GroupReason{{Group: 1, Reason: messages.WaitResources.Because("x")},
+			{Group: 2, Reason: messages.WaitPriority.Because("y")}},
 		Jobs: []policy.Joined{{Job: "a", Group: 1, Turn: "a"}, {Job: "b", Group: 1, Turn: "b"},
 			{Job: "c", Group: 2, Turn: "c"}},
 	})
 	got := ask(m, CountAll{}).(*Census)
-	want := [waitKinds][len(WaitAges) + 1]int{
-		WaitRoom: {1, 0, 0, 1, 0, 0}, WaitTurn: {0, 0, 0, 0, 0, 1}, WaitHeld: {1}, WaitBegin: {1}, WaitEvidence: {1},
-		WaitBackoff: {1}, WaitUnknown: {1},
+	want := [messages.WaitCodes][len(WaitAges) + 1]int{
+		messages.WaitResources: {1, 0, 0, 1, 0, 0}, messages.WaitPriority: {0, 0, 0, 0, 0, 1}, messages.WaitHeld: {1},
+		messages.WaitBeginTime: {1}, messages.WaitUnconfirmed: {2}, messages.WaitEvaluating: {1},
 	}
 	if got.Waiting != want || got.Oldest != 300*time.Hour {
 		t.Errorf("%v, the oldest %s, want %v", got.Waiting, got.Oldest, want)
 	}
-	ask(m, PlanningShown{Why: "nothing is planned"})
-	if got := ask(m, CountAll{}).(*Census); got.Waiting[WaitHalt][0] != 1 {
+	ask(m, PlanningShown{messages.WaitHalted.Because("nothing is planned")})
+	if got := ask(m, CountAll{}).(*Census); got.Waiting[messages.WaitHalted][0] != 1 {
 		t.Errorf("h waits for nothing: %v", got.Waiting)
 	}
 }

@@ -30,22 +30,24 @@ func (m *Mirror) unborn(id string) *messages.JobStatus {
 	status := &messages.JobStatus{Record: rec, Phase: messages.PhaseQueued}
 	switch hold := of.GetHold(); {
 	case hold != nil || messages.InRanges(of.GetArray().GetHeld(), place):
-		status.Phase, status.Reason = messages.PhaseHeld, "held in its array "+array
+		status.Phase = messages.PhaseHeld
+		status.Because(messages.HeldInArray(array))
 	case len(of.Awaits()) > 0:
-		status.Reason = messages.WaitsFor(of.Awaits(), m.phaseOf)
+		status.Because(m.depends(of.Awaits()))
 	default:
-		status.Reason = mayBeNext(s.JobStatus)
+		status.Because(mayBeNext(s.JobStatus))
 	}
 	return status
 }
 
-// mayBeNext returns the condition that an element waits for before it waits for capacity.
-func mayBeNext(array *messages.JobStatus) string {
-	why := "waits until it may be next of its array: " + array.GetRecord().GetId() + " has " + array.GetCounts().Words()
-	if most := array.GetRecord().GetSpec().GetArray().GetMost(); most > 0 {
-		why += ", and " + strconv.Itoa(int(most)) + " at most run at once"
+// mayBeNext returns the reason why an element waits before it waits for capacity.
+func mayBeNext(array *messages.JobStatus) messages.Reason {
+	counts := array.GetCounts()
+	if most := array.GetRecord().GetSpec().GetArray().GetMost(); most > 0 && counts.GetRunning() >= most {
+		return messages.WaitArrayLimit.Because(strconv.Itoa(int(counts.GetRunning())) + " of at most " +
+			strconv.Itoa(int(most)) + " elements run")
 	}
-	return why
+	return messages.WaitPriority.Because("earlier elements of the array go first", counts.Words())
 }
 
 // throttled is the array for whose limit an element may have to wait, though it is a job; nil: it has none.

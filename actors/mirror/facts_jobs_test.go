@@ -43,28 +43,18 @@ func (f *facts) ahead(id string) (ofBurst, all int) {
 	return ofBurst, all
 }
 
-// kind is for which kind of reason a job waits.
-func (f *facts) kind(id string) WaitKind {
-	s, line := f.jobs[id], f.line(id)
-	if line != nil && line.Over != "" {
-		return WaitLimit
+// kind is the code of the reason of a job that waits.
+func (f *facts) kind(id string) messages.WaitCode {
+	s := f.jobs[id]
+	if s.Reason != "" {
+		return messages.WaitEvaluating // its own reason has no code
 	}
-	if j, waits := f.waits[id]; waits {
-		return f.groups[j.Group].Kind
+	if _, waits := f.waits[id]; !waits {
+		return max(f.m.whyIdle(s).Code, messages.WaitEvaluating) // it has tests of its own
 	}
-	for _, one := range []struct {
-		is   bool
-		kind WaitKind
-	}{
-		{s.Record.Hold != nil, WaitHeld}, {s.Record.Spec.BeginUnixMs > f.clock.WallMs(), WaitBegin},
-		{len(s.Debts) > 0, WaitEvidence}, {s.Record.NotBeforeUnixMs > f.clock.WallMs(), WaitBackoff},
-		{f.idle != "", WaitHalt},
-	} {
-		if one.is {
-			return one.kind
-		}
-	}
-	return WaitUnknown
+	why, _ := f.reason(id)
+	word, _, _ := strings.Cut(why, ":")
+	return messages.WaitCodeOf(word)
 }
 
 func (f *facts) checkCensus() {
@@ -171,23 +161,27 @@ func (f *facts) reason(id string) (why string, group uint64) {
 		return s.Reason, uint64(j.Group)
 	}
 	if !waits {
-		return f.m.whyIdle(s), 0 // it has tests of its own
+		return f.m.whyIdle(s).Text, 0 // it has tests of its own
 	}
 	if line := f.line(id); line != nil {
 		if line.Over != "" {
-			return line.Over, 0
+			return "QueueLimit: " + line.Limit, 0
+		}
+		if before, _ := f.ahead(id); line.Why == policy.Headroom && before == 0 {
+			return "Priority: leaves nodes to jobs shorter than a day", 0
 		}
 		if before, _ := f.ahead(id); line.Why == policy.Locality && before == 0 {
 			until := time.UnixMilli(max(f.wall(actors.Instant(line.Until)), f.clock.WallMs())).UTC().Format("15:04Z")
-			return "there is room, but not within one rack; it waits for that until " + until + " and then starts anywhere", 0
+			return "Topology: prefers 1 rack, starts anywhere from " + until, 0
 		}
 	}
-	why, group = f.groups[j.Group].Reason, uint64(j.Group)
-	if f.aside != "" {
-		why += " · " + f.aside
+	said := f.groups[j.Group].Reason
+	why, group = said.Text, uint64(j.Group)
+	if f.aside != "" && (said.Code == messages.WaitResources || said.Code == messages.WaitNodeSelector) {
+		why += ", " + f.aside
 	}
 	if s.Attempt.GetEnd().GetCause() == messages.Cause_CAUSE_LAUNCH_FAILED {
-		return "Launch: no image; " + why, 0
+		return "Launch: no image, now " + strings.TrimPrefix(why, said.Code.String()+": "), 0
 	}
 	return why, group
 }

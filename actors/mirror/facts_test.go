@@ -206,13 +206,14 @@ func (f *facts) showJob() {
 	f.tell(JobShown{s})
 }
 
-var groupReasons = map[string]WaitKind{
-	"needs 8 GPUs": WaitRoom, "others go first": WaitTurn, "no machine is of its kind": WaitMatch, "too large": WaitNever,
+var groupReasons = map[string]messages.WaitCode{
+	"needs 8 GPUs": messages.WaitResources, "others go first": messages.WaitPriority,
+	"no node matches": messages.WaitNodeSelector, "too large": messages.WaitInfeasible,
 }
 
 // showWaiting tells why groups wait, and who is in them. Of each group that somebody joins it tells the reason.
 func (f *facts) showWaiting() {
-	f.aside = f.word("", f.aside, "1 is dead")
+	f.aside = f.word("", f.aside, "1 node dead")
 	w, told := WaitingShown{Aside: f.aside}, [4]bool{}
 	for _, id := range factIDs {
 		if f.chance(3) {
@@ -227,7 +228,7 @@ func (f *facts) showWaiting() {
 	for g := policy.GroupID(1); g < 4; g++ {
 		if told[g] || f.chance(3) {
 			reason := f.word(slices.Sorted(maps.Keys(groupReasons))...)
-			one := GroupReason{Group: g, Reason: reason, Kind: groupReasons[reason]}
+			one := GroupReason{Group: g, Reason: groupReasons[reason].Because(reason)}
 			w.Groups, f.groups[g] = append(w.Groups, one), one
 		}
 	}
@@ -268,7 +269,8 @@ func (f *facts) showStarts() {
 			Burst: burst + 1, Ahead: f.number(5), Work: 1000 * int64(f.number(9)), Each: 7000, Pace: int64(f.number(2)) * 500,
 			NoGPUs: f.chance(3), Endless: topology.JobID(f.word("", "svc")), Given: topology.JobID(f.word("", "y")),
 			Why:    rapid.SampledFrom(whys).Draw(f.T, "why"),
-			Within: "rack", Until: now + 5*minute, Over: f.word("", "", "nlp has no more"), Share: f.word("", "uses 8 of 9"),
+			Within: "rack", Until: now + 5*minute, Over: f.word("", "", "nlp has no more"),
+			Limit: "nlp is full", Share: f.word("", "uses 8 of 9"),
 		})
 	}
 	f.starts, f.gone, f.overdue = &s, map[string]bool{}, expected
@@ -292,7 +294,7 @@ func (f *facts) step() {
 		f.tell(WaitsNoMore{topology.JobID(id)})
 	case 9:
 		f.idle = f.word("", "the leader has just begun")
-		f.tell(PlanningShown{Why: f.idle})
+		f.tell(PlanningShown{messages.Reason{Code: messages.WaitHalted, Text: f.idle}})
 		f.described = &messages.Queues{Default: f.word("", "nlp", "zeta")}
 		f.tell(QueuesShown{&messages.QueuesRecord{Queues: f.described}})
 	}

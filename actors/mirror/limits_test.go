@@ -17,10 +17,12 @@ func TestLimitIsNamed(t *testing.T) {
 	over := share.Over{Queue: "nlp", What: share.AmountGPU, Has: 8000, Most: 12_000, Asks: 8000}
 	shown := promiseTo(false, 0, 0)
 	shown.Lines[0].Over, shown.Lines[0].Share = over.Words(), "nlp uses 8 of 16 assured"
+	shown.Lines[0].Limit = over.Short()
 	a.says("", shown)
 	const limit = "nlp uses 8 of at most 12 gpu, and this asks for 8: it starts when enough of its jobs end"
 	job := ask(a.Mirror, &messages.GetJob{Job: "j"}).(*messages.GetJobReply).Job
-	if !strings.HasPrefix(job.Reason, limit) || job.Group != 0 || !strings.HasPrefix(job.GetProspect().GetWhy(), limit) {
+	if job.Reason != "QueueLimit: nlp uses 8 of 12 GPUs" || job.Group != 0 ||
+		!strings.HasPrefix(job.GetProspect().GetWhy(), limit) {
 		t.Errorf("it waits for %q, with group %d, and no time is told because %q", job.Reason, job.Group,
 			job.GetProspect().GetWhy())
 	}
@@ -29,7 +31,7 @@ func TestLimitIsNamed(t *testing.T) {
 		t.Errorf("asked why, it says %q", said)
 	}
 	counted := 0
-	for _, n := range a.onCountAll().Waiting[WaitLimit] {
+	for _, n := range a.onCountAll().Waiting[messages.WaitQueueLimit] {
 		counted += n
 	}
 	if counted != 2 {
@@ -45,7 +47,7 @@ func TestLimitIsNamed(t *testing.T) {
 	shown.Lines = []policy.InLine{{Burst: 7, Why: policy.Withholdings}}
 	a.says("", shown)
 	job = ask(a.Mirror, &messages.GetJob{Job: "j"}).(*messages.GetJobReply).Job
-	if job.Reason != "needs 8 GPUs" || job.Group == 0 || a.watch.seq != before+2 {
+	if job.Reason != "Resources: needs 8 GPUs" || job.Group == 0 || a.watch.seq != before+2 {
 		t.Errorf("without the limit it waits for %q, and %d events tell of both", job.Reason, a.watch.seq-before)
 	}
 }

@@ -96,7 +96,7 @@ func (m *Mirror) Receive(ctx actor.Context) {
 	case RoomsShown:
 		m.onRoomsShown(message)
 	case PlanningShown:
-		m.waiting.idle = message.Why
+		m.waiting.idle = message.Reason
 	case JobRecalled:
 		m.onJobRecalled(actors.Ended(message))
 	case NodeShown:
@@ -266,8 +266,8 @@ func (m *Mirror) onListJobs(q *messages.ListJobs) *messages.ListJobsReply {
 // listed is a job as a list shows it: without its ranks, of which a job may have thousands; GetJob shows them.
 func listed(s *messages.JobStatus) *messages.JobStatus {
 	l := &messages.JobStatus{
-		Record: s.Record, Phase: s.Phase, Reason: s.Reason, Debts: s.Debts, Group: s.Group, Warned: s.Warned,
-		Counts: s.Counts,
+		Record: s.Record, Phase: s.Phase, Reason: s.Reason, ReasonCode: s.ReasonCode, Debts: s.Debts, Group: s.Group,
+		Warned: s.Warned, Counts: s.Counts,
 	}
 	if s.Attempt != nil {
 		l.Attempt, l.Tasks = s.Attempt.Brief(), int32(len(s.Attempt.Places))

@@ -74,8 +74,8 @@ func TestEachChangeIsNews(t *testing.T) {
 	}
 }
 
-// TestLimitsAreNews: that a burst comes to wait because of a limit, or for a place closer together, or does no more, is
-// told of each of its jobs; whatever else changes of it is not.
+// TestLimitsAreNews: each job of a burst gets an event when the burst begins or ceases to wait because of a limit, for
+// one domain, or for shorter jobs. Other changes of the burst cause no event.
 func TestLimitsAreNews(t *testing.T) {
 	quiet := policy.InLine{Burst: 7, Why: policy.Withholdings}
 	over, near := quiet, quiet
@@ -91,7 +91,7 @@ func TestLimitsAreNews(t *testing.T) {
 		line policy.InLine
 		told int
 	}{
-		{quiet, 0}, {long, 0}, {over, 2}, {other, 0}, {near, 2}, {later, 0}, {long, 2}, {near, 2}, {quiet, 2}, {quiet, 0},
+		{quiet, 0}, {long, 2}, {over, 2}, {other, 0}, {near, 2}, {later, 0}, {long, 2}, {near, 2}, {quiet, 2}, {quiet, 0},
 	} {
 		s := StartsShown{}
 		s.Lines = []policy.InLine{c.line}

@@ -23,7 +23,7 @@ func TestMirrorRecalls(t *testing.T) {
 	a.says("scheduler", JobShown{statusOf("back", "alice", "settling", overAt(9), func(s *messages.JobStatus) {
 		s.Debts = []string{"n7"}
 	})})
-	a.hears(t, "early", "1 job back settling; evidence is missing from n7")
+	a.hears(t, "early", "1 job back settling; the end is not confirmed by n7")
 	a.says("scheduler", ended("back", 9))
 	a.says("scheduler", ended("f2", 20))
 	a.says("scheduler", ended("f1", 10))

@@ -30,14 +30,13 @@ type (
 	WaitingShown struct {
 		Groups []GroupReason
 		Jobs   []policy.Joined // each waits with its group from now on
-		// Aside holds for every group, for example that machines are out of service.
+		// Aside is a fact about every group that waits for room: "1 node drained".
 		Aside string
 	}
 	// GroupReason is why the jobs of a group wait.
 	GroupReason struct {
 		Group  policy.GroupID
-		Reason string
-		Kind   WaitKind
+		Reason messages.Reason
 		Asked  policy.Question // the question that the reason answers in short
 	}
 	// RoomsShown: the changes of what machines have free, of what is kept on them, and of who has the rest. Scheduler →
@@ -60,8 +59,8 @@ type (
 	}
 	// WaitsNoMore: the job has left the queue. Scheduler → Mirror.
 	WaitsNoMore struct{ Job topology.JobID }
-	// PlanningShown: why nothing is planned now; empty: it is. Scheduler → Mirror.
-	PlanningShown struct{ Why string }
+	// PlanningShown: why no job starts now; the zero value: jobs start. Scheduler → Mirror.
+	PlanningShown struct{ Reason messages.Reason }
 )
 
 // JobRecalled tells the Mirror of a job that is over according to the store. Scheduler → Mirror, the newest first,

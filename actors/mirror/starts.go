@@ -71,7 +71,15 @@ func (m *Mirror) stillExpected(before map[topology.JobID]actors.Instant, p *poli
 	return at
 }
 
-// over is the limit because of which a job waits, and the way out; empty: none is in its way.
+// overLimit is the limit because of which a job waits; the zero value: none is in its way.
+func (m *Mirror) overLimit(job *shownJob) messages.Reason {
+	if line := m.starts.lines[job.burst]; line != nil && line.Over != "" && job.Phase == messages.PhaseQueued {
+		return messages.WaitQueueLimit.Because(line.Limit)
+	}
+	return messages.Reason{}
+}
+
+// over is the limit because of which a job waits, and the fix; empty: none is in its way.
 func (s *starts) over(job *shownJob) string {
 	if line := s.lines[job.burst]; line != nil && job.Phase == messages.PhaseQueued {
 		return line.Over
@@ -79,16 +87,22 @@ func (s *starts) over(job *shownJob) string {
 	return ""
 }
 
-// nearer is the reason of a job that could start now and waits for a place closer together, with the bound of that
-// wait; empty if it does not. Only the first job of a burst waits so; the others wait behind it.
-func (m *Mirror) nearer(job *shownJob) string {
+// withheld is the reason of a job that could start now and may not yet: it waits for one domain of its preferred level,
+// or it leaves nodes to shorter jobs. It is the zero value for any other job. Only the first job of a burst waits so;
+// the others wait behind it.
+func (m *Mirror) withheld(job *shownJob) messages.Reason {
 	line, others := m.starts.lines[job.burst], m.waiting.bursts[job.burst]
-	if line == nil || others == nil || line.Why != policy.Locality || job.Phase != messages.PhaseQueued ||
-		others.before(string(job.turn)) > 0 {
-		return ""
+	if line == nil || others == nil || job.Phase != messages.PhaseQueued || others.before(string(job.turn)) > 0 {
+		return messages.Reason{}
 	}
-	return "there is room, but not within one " + line.Within + "; it waits for that until " +
-		messages.Moment(m.timeOfDay(line.Until), m.timeOfDay(0)) + " and then starts anywhere"
+	switch line.Why {
+	case policy.Locality:
+		return messages.WaitTopology.Because("prefers 1 " + line.Within + ", starts anywhere from " +
+			messages.Moment(m.timeOfDay(line.Until), m.timeOfDay(0)))
+	case policy.Headroom:
+		return messages.WaitPriority.Because("leaves nodes to jobs shorter than a day")
+	}
+	return messages.Reason{}
 }
 
 // tellLimits tells of jobs that wait because of a limit or for a place closer together, or do so no more, since this
@@ -100,7 +114,7 @@ func (m *Mirror) tellLimits(ctx actor.Context, before map[uint64]*policy.InLine)
 		if was == nil {
 			was = &policy.InLine{Why: policy.Withholdings}
 		}
-		if (line.Over != "") != (was.Over != "") || (line.Why == policy.Locality) != (was.Why == policy.Locality) {
+		if (line.Over != "") != (was.Over != "") || line.Why != was.Why {
 			changed[burst] = true
 		}
 	}
@@ -139,8 +153,8 @@ func (m *Mirror) prospect(s *shownJob) *messages.Prospect {
 	if s.group == 0 || s.Phase != messages.PhaseQueued {
 		return nil
 	}
-	if never := m.infeasible(m.waiting.groups[s.group]); never != "" {
-		return &messages.Prospect{Basis: messages.Basis_BASIS_NONE, Why: never}
+	if never := m.infeasible(m.waiting.groups[s.group]); never.Text != "" {
+		return &messages.Prospect{Basis: messages.Basis_BASIS_NONE, Why: never.Text}
 	}
 	if p := m.starts.promises[topology.JobID(s.GetRecord().GetId())]; p != nil && p.At < topology.Never {
 		return m.promised(p)

@@ -211,8 +211,8 @@ func TestNearerIsTold(t *testing.T) {
 	shown.Lines = []policy.InLine{{Burst: 7, Why: policy.Locality, Within: "rack", Until: 10 * minute}}
 	a.says("", shown)
 	want := map[string]string{
-		"j": "there is room, but not within one rack; it waits for that until 12:10Z and then starts anywhere",
-		"k": "needs 8 GPUs",
+		"j": "Topology: prefers 1 rack, starts anywhere from 12:10Z",
+		"k": "Resources: needs 8 GPUs",
 	}
 	for id, reason := range want {
 		if got := ask(a.Mirror, &messages.GetJob{Job: id}).(*messages.GetJobReply).Job.GetReason(); got != reason {

@@ -25,7 +25,7 @@ type waiting struct {
 	turns  ordered[struct{}]             // of the jobs that have a group
 	bursts map[uint64]*ordered[struct{}] // likewise, of each burst
 	aside  string
-	idle   string // why nothing is planned now
+	idle   messages.Reason // why no job starts now
 	looks  looks
 }
 
@@ -34,14 +34,13 @@ func newWaiting() waiting {
 }
 
 type waitingGroup struct {
-	reason string
-	kind   WaitKind
+	reason messages.Reason
 	asked  policy.Question
 	jobs   int // shown as its members
 	answer explained
 
-	never string         // why no idle cluster could hold it; empty: one could
-	judge actors.Instant // when that is looked at again
+	never messages.Reason // why no idle cluster could hold it; the zero value: one could
+	judge actors.Instant  // when that is looked at again
 }
 
 // onWaitingShown takes new reasons, and the jobs that they belong to.
@@ -54,9 +53,9 @@ func (m *Mirror) onWaitingShown(ctx actor.Context, shown WaitingShown) {
 		known := w.groups[g.Group]
 		switch {
 		case known == nil:
-			w.groups[g.Group] = &waitingGroup{reason: g.Reason, kind: g.Kind, asked: g.Asked}
+			w.groups[g.Group] = &waitingGroup{reason: g.Reason, asked: g.Asked}
 		case known.reason != g.Reason:
-			known.reason, known.kind = g.Reason, g.Kind
+			known.reason = g.Reason
 			changed = append(changed, g.Group)
 		}
 	}
@@ -137,40 +136,54 @@ func (m *Mirror) onWaitsNoMore(n WaitsNoMore) {
 	}
 }
 
-// reason is why the jobs of a group wait; empty where that is not known.
-func (w *waiting) reason(group policy.GroupID) string {
+// reason is why the jobs of a group wait; the zero value if that is not known.
+func (w *waiting) reason(group policy.GroupID) messages.Reason {
 	g := w.groups[group]
 	if g == nil {
-		return ""
+		return messages.Reason{}
 	}
-	if w.aside == "" {
-		return g.reason
+	switch g.reason.Code {
+	case messages.WaitResources, messages.WaitTopology, messages.WaitNodeSelector:
+		return g.reason.With(w.aside)
 	}
-	return g.reason + " · " + w.aside
+	return g.reason
 }
 
 // present is a job as it is now: with the reason why it waits, if it does.
 func (m *Mirror) present(s shownJob) *messages.JobStatus {
-	why, group := s.Reason, uint64(s.group)
-	if why == "" && messages.Waits(s.Phase) {
-		if why = m.starts.over(&s); why != "" {
-			group = 0 // it does not wait for what its group waits for
-		} else if why = m.nearer(&s); why != "" {
-			group = 0
-		} else if why = m.waiting.reason(s.group); why == "" {
-			why = m.whyIdle(s.JobStatus)
-		} else if never := m.infeasible(m.waiting.groups[s.group]); never != "" {
-			why, group = never, 0 // the group's reason tells what is free at the moment
-		} else if failed := messages.StartFailure(s.JobStatus); failed != "" {
-			why, group = failed+"; "+why, 0 // the others of its group have not failed
-		}
-	}
-	if why == s.Reason && s.group == 0 {
+	why, group := m.why(&s)
+	if why.Text == s.Reason && s.group == 0 {
 		return s.JobStatus
 	}
 	return &messages.JobStatus{
-		Record: s.Record, Phase: s.Phase, Reason: why, Attempt: s.Attempt, Debts: s.Debts, Group: group,
+		Record: s.Record, Phase: s.Phase, Reason: why.Text, ReasonCode: why.Code.String(), Attempt: s.Attempt,
+		Debts: s.Debts, Group: group,
 	}
+}
+
+// why is why a job waits, and the group that shares the reason; 0: the reason is the job's alone.
+func (m *Mirror) why(s *shownJob) (messages.Reason, uint64) {
+	if s.Reason != "" || !messages.Waits(s.Phase) {
+		return messages.Reason{Code: messages.WaitCodeOf(s.ReasonCode), Text: s.Reason}, uint64(s.group)
+	}
+	group := m.waiting.groups[s.group]
+	if over := m.overLimit(s); over.Text != "" {
+		return over, 0
+	}
+	if held := m.withheld(s); held.Text != "" {
+		return held, 0
+	}
+	if group == nil {
+		return m.whyIdle(s.JobStatus), uint64(s.group)
+	}
+	if never := m.infeasible(group); never.Text != "" {
+		return never, 0 // the group's reason says what is free at the moment
+	}
+	why := m.waiting.reason(s.group)
+	if failed := messages.FailedStart(s.JobStatus, ""); failed.Text != "" {
+		return failed.With("now " + why.Why()), 0 // the others of its group have not failed
+	}
+	return why, uint64(s.group)
 }
 
 // judgeAgain is how long it stands that no idle cluster could hold a gang: each look costs a search over all nodes.
@@ -208,20 +221,20 @@ func (l *looks) may(now actors.Instant, known bool) bool {
 }
 
 // infeasible is why the jobs of a group never start on the nodes that are known, were all of them idle and in service;
-// empty: they may.
-func (m *Mirror) infeasible(g *waitingGroup) string {
+// the zero value: they may.
+func (m *Mirror) infeasible(g *waitingGroup) messages.Reason {
 	fabric, now := m.picture.fabric, m.p.Clock.Now()
 	if g == nil || fabric.Len() == 0 {
-		return ""
+		return messages.Reason{}
 	}
 	if now < g.judge || !m.waiting.looks.may(now, g.judge > 0) {
 		return g.never
 	}
 	gang := g.asked.Gang
 	gang.Avoid, gang.Closing = nil, nil // for a while only
-	g.never, g.judge = "", now.Plus(judgeAgain)
+	g.never, g.judge = messages.Reason{}, now.Plus(judgeAgain)
 	if possible, why := topology.Feasible(fabric, gang); !possible {
-		g.never = messages.Infeasible + why.String()
+		g.never = messages.NeverReason(why)
 	}
 	return g.never
 }
@@ -259,8 +272,8 @@ func (m *Mirror) tellReasons(ctx actor.Context, groups []policy.GroupID, q *mess
 			noun = " job waits: "
 		}
 		ctx.Send(who, &messages.Event{
-			Seq: m.watch.seq, AtUnixMs: m.p.Clock.WallMs(), Text: strconv.Itoa(g.jobs) + noun + why,
-			Group: uint64(id), Reason: why, GroupJobs: int32(min(g.jobs, 1<<30)),
+			Seq: m.watch.seq, AtUnixMs: m.p.Clock.WallMs(), Text: strconv.Itoa(g.jobs) + noun + why.Text,
+			Group: uint64(id), Reason: why.Text, ReasonCode: why.Code.String(), GroupJobs: int32(min(g.jobs, 1<<30)),
 		})
 	}
 }

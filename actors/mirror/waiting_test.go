@@ -13,7 +13,7 @@ import (
 
 // waitsFor is what the Scheduler tells of a group and of who joins it.
 func waitsFor(group policy.GroupID, reason string, jobs ...string) WaitingShown {
-	w := WaitingShown{Groups: []GroupReason{{Group: group, Reason: reason}}}
+	w := WaitingShown{Groups: []GroupReason{{Group: group, Reason: messages.WaitResources.Because(reason)}}}
 	for _, j := range jobs {
 		w.Jobs = append(w.Jobs, policy.Joined{Job: topology.JobID(j), Group: group, Turn: policy.Turn(j)})
 	}
@@ -42,34 +42,35 @@ func TestWaitingJobsShareAReason(t *testing.T) {
 	a.says("", waitsFor(1, "needs 8 GPUs", "j1", "j2", "nobody"))
 	a.says("", waitsFor(2, "needs 9 GPUs", "k"))
 	began := []string{"1 job j1 queued", "2 job j2 queued", "3 job k queued",
-		"4 job j1 queued: needs 8 GPUs", "5 job j2 queued: needs 8 GPUs", "6 job k queued: needs 9 GPUs"}
+		"4 job j1 queued: Resources: needs 8 GPUs", "5 job j2 queued: Resources: needs 8 GPUs",
+		"6 job k queued: Resources: needs 9 GPUs"}
 	a.hears(t, "list", began...)
 	a.hears(t, "eager", began...)
-	a.hears(t, "one", "3 job k queued", "6 job k queued: needs 9 GPUs")
+	a.hears(t, "one", "3 job k queued", "6 job k queued: Resources: needs 9 GPUs")
 
 	a.says("", waitsFor(1, "needs 8 GPUs; 3 are free"))
 	a.says("", waitsFor(1, "needs 8 GPUs; 3 are free")) // nothing new
 	a.hears(t, "list")
 	a.hears(t, "one")
-	a.hears(t, "eager", "6 2 jobs wait: needs 8 GPUs; 3 are free")
-	for id, want := range map[string]string{"j1": "needs 8 GPUs; 3 are free", "j2": "needs 8 GPUs; 3 are free",
-		"k": "needs 9 GPUs"} {
+	a.hears(t, "eager", "6 2 jobs wait: Resources: needs 8 GPUs; 3 are free")
+	for id, want := range map[string]string{"j1": "Resources: needs 8 GPUs; 3 are free",
+		"j2": "Resources: needs 8 GPUs; 3 are free", "k": "Resources: needs 9 GPUs"} {
 		if got := shownReason(t, a.Mirror, id); got != want {
 			t.Errorf("%s waits because %q, want %q", id, got, want)
 		}
 	}
-	aside := WaitingShown{Aside: "out of service: 1 dead (of 3 machines)"}
+	aside := WaitingShown{Aside: "1 node dead"}
 	a.says("", aside)
-	a.hears(t, "one", "6 1 job waits: needs 9 GPUs · "+aside.Aside)
-	a.hears(t, "eager", "6 2 jobs wait: needs 8 GPUs; 3 are free · "+aside.Aside, "6 1 job waits: needs 9 GPUs · "+
-		aside.Aside)
+	a.hears(t, "one", "6 1 job waits: Resources: needs 9 GPUs, "+aside.Aside)
+	a.hears(t, "eager", "6 2 jobs wait: Resources: needs 8 GPUs; 3 are free, "+aside.Aside,
+		"6 1 job waits: Resources: needs 9 GPUs, "+aside.Aside)
 
 	// A watcher that comes back receives the present reasons.
 	a.says("late", &messages.Watch{Jobs: true, Reasons: true, After: first + 6})
-	a.hears(t, "late", "6 2 jobs wait: needs 8 GPUs; 3 are free · "+aside.Aside, "6 1 job waits: needs 9 GPUs · "+
-		aside.Aside, "6 synced")
+	a.hears(t, "late", "6 2 jobs wait: Resources: needs 8 GPUs; 3 are free, "+aside.Aside,
+		"6 1 job waits: Resources: needs 9 GPUs, "+aside.Aside, "6 synced")
 	a.says("new", &messages.Watch{Jobs: true, Present: true, Ids: []string{"k"}})
-	a.hears(t, "new", "6 job k queued: needs 9 GPUs · "+aside.Aside, "6 synced")
+	a.hears(t, "new", "6 job k queued: Resources: needs 9 GPUs, "+aside.Aside, "6 synced")
 }
 
 // TestManyReasonsAtOnceAreBounded: a watcher is not flooded where every job has a shape of its own.
@@ -83,14 +84,14 @@ func TestManyReasonsAtOnceAreBounded(t *testing.T) {
 	}
 	a.says("one", &messages.Watch{Jobs: true, Reasons: true, Ids: []string{"j0500"}})
 	a.told = map[string][]*messages.Event{}
-	a.says("", WaitingShown{Aside: "out of service: 1 dead (of 3 machines)"})
+	a.says("", WaitingShown{Aside: "1 node dead"})
 	if n := len(a.told["eager"]); n != groupsAtOnce {
 		t.Errorf("told of %d groups", n)
 	}
 	if n := len(a.told["one"]); n != 1 {
 		t.Errorf("whoever watches one job is told %d times", n)
 	}
-	if got := shownReason(t, a.Mirror, "j0500"); got != "needs much · out of service: 1 dead (of 3 machines)" {
+	if got := shownReason(t, a.Mirror, "j0500"); got != "Resources: needs much, 1 node dead" {
 		t.Errorf("%q", got)
 	}
 }
@@ -107,11 +108,11 @@ func TestWaitingEnds(t *testing.T) {
 	if got := shownReason(t, m.Mirror, "j1"); got != "" {
 		t.Errorf("it is tried and waits: %q", got)
 	}
-	if got := shownReason(t, m.Mirror, "j2"); got != "needs 8 GPUs" {
+	if got := shownReason(t, m.Mirror, "j2"); got != "Resources: needs 8 GPUs" {
 		t.Errorf("%q", got)
 	}
 	show("j2", "queued") // its record has changed; it waits as before
-	if got := shownReason(t, m.Mirror, "j2"); got != "needs 8 GPUs" {
+	if got := shownReason(t, m.Mirror, "j2"); got != "Resources: needs 8 GPUs" {
 		t.Errorf("%q", got)
 	}
 	show("j2", "cancelled")
@@ -123,8 +124,8 @@ func TestWaitingEnds(t *testing.T) {
 		t.Errorf("%d groups, and a job that is over waits", n)
 	}
 	show("j1", "queued")
-	m.says("", PlanningShown{"this leader has just taken over"})
-	if got := shownReason(t, m.Mirror, "j1"); got != "this leader has just taken over" {
+	m.says("", PlanningShown{messages.WaitRecovering.Because("the leader is new")})
+	if got := shownReason(t, m.Mirror, "j1"); got != "Recovering: the leader is new" {
 		t.Errorf("%q", got)
 	}
 }
@@ -138,9 +139,9 @@ func TestGroupChangesHands(t *testing.T) {
 	ask(m, waitsFor(1, "needs 8 GPUs", "a"))
 	shown := waitsFor(1, "needs 8 GPUs", "a", "b")
 	shown.Jobs[0].Group = 2
-	shown.Groups = append(shown.Groups, GroupReason{Group: 2, Reason: "needs 9 GPUs"})
+	shown.Groups = append(shown.Groups, GroupReason{Group: 2, Reason: messages.WaitResources.Because("needs 9 GPUs")})
 	ask(m, shown)
-	for id, want := range map[string]string{"a": "needs 9 GPUs", "b": "needs 8 GPUs"} {
+	for id, want := range map[string]string{"a": "Resources: needs 9 GPUs", "b": "Resources: needs 8 GPUs"} {
 		if got := shownReason(t, m, id); got != want {
 			t.Errorf("%s waits because %q, want %q", id, got, want)
 		}

@@ -165,7 +165,7 @@ func (m *Mirror) tellJob(ctx actor.Context, before shownJob, now *messages.JobSt
 	// yet, because no group of the queue says that.
 	if r := now.GetRecord(); now.Phase == messages.PhaseQueued && r.GetRuns() > 0 &&
 		r.GetNotBeforeUnixMs() > m.p.Clock.WallMs() {
-		e.Job.Reason = m.whyIdle(now)
+		e.Job.Because(m.whyIdle(now))
 	}
 	return m.tell(ctx, e)
 }

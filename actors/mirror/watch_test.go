@@ -17,7 +17,7 @@ import (
 const (
 	first = uint64(1) << 32 // before the first event of epoch 1
 	// what is present of a job that no pass has looked at yet
-	soon = ": the scheduler is about to look at it"
+	soon = ": Evaluating: the scheduler looks at the job next"
 )
 
 // audience is a Mirror and what its watchers were told.
@@ -118,7 +118,7 @@ func TestWatchTellsWhatPeopleSee(t *testing.T) {
 		"1 job j queued",
 		"2 job j running on n1, n2",
 		"3 job j running on n1, n2, warned: time limit in 2m0s",
-		"4 job j cancelled: enough; evidence is missing from n1",
+		"4 job j cancelled: enough; the end is not confirmed by n1",
 		"5 job j cancelled: enough",
 		"6 machine n3 up, with 64 CPUs and 8 GPUs",
 		"7 machine n3 up, with 64 CPUs and 7 GPUs (1 failed)",
@@ -139,20 +139,20 @@ func TestMirrorExplainsWhatKeepsAJob(t *testing.T) {
 		phase, want string
 		edit        func(*messages.JobStatus)
 	}{
-		{"queued", "j: queued: the scheduler is about to look at it", func(*messages.JobStatus) {}},
-		{"held", "j: held by ops: later (release it and it is planned)", func(s *messages.JobStatus) {
+		{"queued", "j: queued: Evaluating: the scheduler looks at the job next", func(*messages.JobStatus) {}},
+		{"held", "j: Held by ops: later", func(s *messages.JobStatus) {
 			s.Record.Hold = &messages.Deed{By: &messages.Principal{Name: "ops"}, Reason: "later"}
 		}},
-		{"queued", "j: queued: after 2 failures it is tried again in 8s", func(s *messages.JobStatus) {
+		{"queued", "j: queued: Backoff: 2 failures (retry at 12:00:08Z)", func(s *messages.JobStatus) {
 			s.Record.Failures, s.Record.NotBeforeUnixMs = 2, noon{}.WallMs()+8_000
 		}},
-		{"queued", "j: queued: after 1 failure it is tried again in 1s", func(s *messages.JobStatus) {
+		{"queued", "j: queued: Backoff: 1 failure (retry at 12:00:01Z)", func(s *messages.JobStatus) {
 			s.Record.Failures, s.Record.NotBeforeUnixMs = 1, noon{}.WallMs()+1_000
 		}},
-		{"queued", "j: queued: the scheduler is about to look at it", func(s *messages.JobStatus) {
+		{"queued", "j: queued: Evaluating: the scheduler looks at the job next", func(s *messages.JobStatus) {
 			s.Record.NotBeforeUnixMs = noon{}.WallMs()
 		}},
-		{"queued", "j: queued: evidence is missing that its last attempt has ended on n1, n2", func(s *messages.JobStatus) {
+		{"queued", "j: queued: Unconfirmed: last attempt may run on n1 and 1 more node", func(s *messages.JobStatus) {
 			s.Debts = []string{"n1", "n2"}
 		}},
 		{"running", "j: running", attemptOn(1, "n1")},
@@ -350,7 +350,7 @@ func TestWatchTellsWhyItIsTriedAgain(t *testing.T) {
 		s.Record.Runs, s.Record.Failures, s.Record.NotBeforeUnixMs = 1, 1, noon{}.WallMs()+10_000
 	})})
 	told := a.told["w"]
-	if got, want := told[len(told)-1].GetJob().GetReason(), "after 1 failure it is tried again in 10s"; got != want {
+	if got, want := told[len(told)-1].GetJob().GetReason(), "Backoff: 1 failure (retry at 12:00:10Z)"; got != want {
 		t.Errorf("it waits because of %q, want %q", got, want)
 	}
 }

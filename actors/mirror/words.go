@@ -10,6 +10,7 @@ import (
 
 	"github.com/yi-json/synapse/actors"
 	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/topology"
 )
 
 // This file owns which changes of a job or a machine matter to people, and their words.
@@ -59,6 +60,8 @@ func jobWords(s *messages.JobStatus) string {
 		}
 	}
 	switch {
+	case s.GetPhase() == messages.PhaseHeld && s.GetReasonCode() == messages.WaitHeld.String():
+		words = strings.TrimSuffix(words, s.GetPhase()) + strings.Replace(s.GetReason(), "Held", s.GetPhase(), 1)
 	case s.GetReason() != "":
 		words += actors.Because(strings.TrimPrefix(s.GetReason(), s.GetPhase()+": "))
 	case s.GetRecord().GetHold() != nil && s.GetPhase() == messages.PhaseHeld:
@@ -71,43 +74,123 @@ func jobWords(s *messages.JobStatus) string {
 		words += ", warned: " + actors.WordOf(w.Cause.String(), "CAUSE_") + " in " + left.String()
 	}
 	if owe := s.GetDebts(); len(owe) > 0 {
-		words += "; evidence is missing from " + someOf(owe)
+		words += "; the end is not confirmed by " + someOf(owe)
 	}
 	return words
 }
 
-// whyIdle says what keeps a job that is in nobody's queue: its end, a hold, its
-// backoff, or a machine that owes evidence of an earlier attempt.
-func (m *Mirror) whyIdle(s *messages.JobStatus) string {
+// whyIdle says what keeps a job out of the queue: its end, a hold, its backoff, or a node that has not confirmed the
+// end of an earlier attempt.
+func (m *Mirror) whyIdle(s *messages.JobStatus) messages.Reason {
 	r := s.GetRecord()
 	if r.GetState() != messages.JobState_JOB_STATE_QUEUED || !messages.Waits(s.GetPhase()) {
-		return r.GetOutcome()
+		return messages.Reason{Text: r.GetOutcome()}
 	}
-	switch left := r.GetNotBeforeUnixMs() - m.p.Clock.WallMs(); {
+	now, next := m.p.Clock.WallMs(), r.GetNotBeforeUnixMs()
+	again := " (retry at " + messages.Soon(next, now) + ")"
+	switch {
 	case r.GetHold() != nil:
-		return "held by " + r.GetHold().GetBy().GetName() + actors.Because(r.GetHold().GetReason()) +
-			" (release it and it is planned)"
+		return messages.HeldBy(r.GetHold().GetBy().GetName(), r.GetHold().GetReason())
 	case len(r.Awaits()) > 0:
-		return messages.WaitsFor(r.Awaits(), m.phaseOf)
+		return m.depends(r.Awaits())
 	case m.beginsLater(s):
-		return messages.BeginsAt(r.GetSpec())
+		return messages.WaitBeginTime.Because(messages.Moment(r.GetSpec().GetBeginUnixMs(), now))
 	case len(s.GetDebts()) > 0:
-		return "evidence is missing that its last attempt has ended on " + someOf(s.GetDebts())
-	case left > 0 && messages.StartFailure(s) != "":
-		return messages.StartFailure(s) + " (retry in " + actors.Millis(left).Round(time.Second).String() + ")"
-	case left > 0 && r.GetFailures() == 0:
-		return "tasks may still run on a machine that was lost; it is tried again when they have surely stopped, in " +
-			actors.Millis(left).Round(time.Second).String()
-	case left > 0:
-		return "after " + actors.Counted(int(r.GetFailures()), "failure") + " it is tried again in " +
-			actors.Millis(left).Round(time.Second).String()
-	case m.waiting.idle != "":
+		return unconfirmed(s.GetDebts())
+	case next > now && messages.StartFailure(s) != "":
+		return messages.FailedStart(s, again)
+	case next > now && r.GetFailures() == 0:
+		return messages.WaitUnconfirmed.Around("tasks may run on a node", again)
+	case next > now:
+		return messages.WaitBackoff.Because(actors.Counted(int(r.GetFailures()), "failure") + again)
+	case m.waiting.idle.Text != "":
 		return m.waiting.idle
 	}
 	if array := m.throttled(r.GetSpec().GetElement()); array != nil { // it is in no pass
 		return mayBeNext(array)
 	}
-	return messages.ReasonUnseen
+	return messages.WaitEvaluating.Because("the scheduler looks at the job next")
+}
+
+// unconfirmed is the reason of a job whose last attempt may still run on some nodes.
+func unconfirmed(nodes []string) messages.Reason {
+	end := ""
+	if more := len(nodes) - 1; more > 0 {
+		end = " and " + actors.Counted(more, "more node")
+	}
+	return messages.WaitUnconfirmed.Around("last attempt may run on "+topology.Cut(nodes[0], dependencyColumns), end)
+}
+
+// dependencyColumns is the largest width of a name in a reason that names others.
+const dependencyColumns = 20
+
+// depends is the reason of a job that waits for the end of others: the first one, and as many more as fit.
+func (m *Mirror) depends(all []*messages.After) messages.Reason {
+	var words []string
+	for _, a := range all {
+		text := m.called(a.GetJob(), false)
+		switch a.GetEnd() {
+		case messages.AfterEnd_AFTER_END_ANY:
+			text = "end of " + text
+		case messages.AfterEnd_AFTER_END_FAILED:
+			text = "failure of " + text
+		}
+		if phase := m.phaseOf(a.GetJob()); phase != "" {
+			text += " " + phase
+		}
+		words = append(words, text)
+	}
+	for named := len(words); ; named-- {
+		rest := ""
+		if more := len(words) - named; more > 0 {
+			rest = " and " + strconv.Itoa(more) + " more"
+		}
+		whole := messages.WaitDependency.Around(strings.Join(words[:named], ", "), rest)
+		if named <= 1 || strings.Contains(whole.Text, words[named-1]+rest) {
+			return whole
+		}
+	}
+}
+
+// called names a job by its name and its short id, and by its owner if asked for.
+func (m *Mirror) called(job string, owned bool) string {
+	s, ok := m.jobs.get(job)
+	if !ok {
+		return messages.ShortName(m.shortID(job), "", "")
+	}
+	owner := ""
+	if owned {
+		owner = s.GetRecord().Whose()
+	}
+	return messages.ShortName(m.shortID(job), s.GetRecord().GetSpec().Called(), owner)
+}
+
+// shortID is the shortest prefix of a job's id, of 6 letters or more, that begins the id of no other job here.
+func (m *Mirror) shortID(job string) string {
+	const letters, most = 6, 64
+	if len(job) <= letters {
+		return job
+	}
+	var others []string
+	for from := job[:letters]; from != ""; {
+		next := ""
+		m.jobs.ascend(from, func(id string, _ shownJob) bool {
+			if !strings.HasPrefix(id, job[:letters]) {
+				return false
+			}
+			if array, _, element := messages.ArrayOf(id); element { // no prefix names an element
+				next = array + "`" // the elements of one array follow each other, and "`" follows "_"
+				return false
+			}
+			others = append(others, id)
+			return len(others) < most
+		})
+		from = next
+	}
+	if len(others) == most {
+		return job
+	}
+	return messages.ShortID(job, others...)
 }
 
 // phaseOf is where a job stands that others wait for; empty: it is over, and shown no more.

@@ -45,26 +45,25 @@ func TestWhatIsSaidFirst(t *testing.T) {
 		s.Counts = &messages.ArrayCounts{Running: 2, Waiting: 8}
 	})
 	ask(m, JobShown{array})
-	ask(m, PlanningShown{Why: "the leader has just begun"})
-	const next = "waits until it may be next of its array: k has 2 running, 8 waiting"
+	ask(m, PlanningShown{messages.WaitRecovering.Because("the leader is new")})
 	peel(t, func() string {
 		ask(m, JobShown{s})
 		return ask(m, &messages.GetJob{Job: "k_1"}).(*messages.GetJobReply).Job.Reason
 	},
-		"held by op: later (release it and it is planned)", func() { r.Hold = nil },
-		messages.WaitsFor(r.Spec.After, m.phaseOf), func() { r.Spec.After = nil },
-		messages.BeginsAt(r.Spec), func() { r.Spec.BeginUnixMs = now },
-		"evidence is missing that its last attempt has ended on n7", func() { s.Debts = nil },
-		"Prepare: no image on n2 (retry in 1m30s)", func() { s.Attempt.End.Cause = messages.Cause_CAUSE_MACHINE_LOST },
-		"after 3 failures it is tried again in 1m30s", func() { r.Failures = 0 },
-		"tasks may still run on a machine that was lost; it is tried again when they have surely stopped, in 1m30s",
-		func() { r.NotBeforeUnixMs = now }, "the leader has just begun",
-		func() { ask(m, PlanningShown{}) }, next+", and 2 at most run at once",
-		func() { array.Record.Spec.Array.Most = 0 }, messages.ReasonUnseen,
+		"Held by op: later", func() { r.Hold = nil },
+		"Dependency: x running, y", func() { r.Spec.After = nil },
+		"BeginTime: 12:00Z", func() { r.Spec.BeginUnixMs = now },
+		"Unconfirmed: last attempt may run on n7", func() { s.Debts = nil },
+		"Prepare: no image on n2 (retry at 12:01:30Z)", func() { s.Attempt.End.Cause = messages.Cause_CAUSE_MACHINE_LOST },
+		"Backoff: 3 failures (retry at 12:01:30Z)", func() { r.Failures = 0 },
+		"Unconfirmed: tasks may run on a node (retry at 12:01:30Z)",
+		func() { r.NotBeforeUnixMs = now }, "Recovering: the leader is new",
+		func() { ask(m, PlanningShown{}) }, "ArrayLimit: 2 of at most 2 elements run",
+		func() { array.Record.Spec.Array.Most = 0 }, "Evaluating: the scheduler looks at the job next",
 	)
 	if text := m.whyIdle(statusOf("e", "ann", "succeeded", overAt(1), func(s *messages.JobStatus) {
 		s.Record.Outcome, s.Debts = "done", []string{"n1"}
-	})); text != "done" {
+	})); text.Text != "done" {
 		t.Errorf("what is over is said to be %q", text)
 	}
 	if text := m.phaseOf("x") + m.phaseOf("nobody"); text != "running" {
@@ -97,20 +96,21 @@ func TestElementsThatAreNoJobs(t *testing.T) {
 			return reply.Outcome.Code.String()
 		}
 		told := ask(m, &messages.ExplainJob{Job: id}).(*messages.ExplainJobReply).Text
-		if told != id+": "+reply.Job.Phase+": "+reply.Job.Reason && !strings.HasPrefix(reply.Job.Reason, reply.Job.Phase) {
+		if told != id+": "+reply.Job.Phase+": "+reply.Job.Reason &&
+			!strings.HasPrefix(strings.ToLower(reply.Job.Reason), reply.Job.Phase) {
 			t.Errorf("%s is explained as %q, and shown as %q", id, told, reply.Job.Reason)
 		}
 		return reply.Job.Phase + ", " + reply.Job.Reason
 	}
-	const next = "queued, waits until it may be next of its array: k has 1 running"
+	const next = "queued, Priority: earlier elements of the array go first, 1 running"
 	peel(t, func() string { return see("k_10") },
-		"held, held in its array k", func() { r.Hold = nil },
-		"queued, "+messages.WaitsFor(r.Spec.After, m.phaseOf), func() { r.Spec.After = nil },
-		next+", and 2 at most run at once", func() { r.Spec.Array.Most = 1 },
-		next+", and 1 at most run at once", func() { r.Spec.Array.Most = 0 }, next)
+		"held, Held: its array k is held", func() { r.Hold = nil },
+		"queued, Dependency: x", func() { r.Spec.After = nil },
+		next, func() { r.Spec.Array.Most = 1 },
+		"queued, ArrayLimit: 1 of at most 1 elements run", func() { r.Spec.Array.Most = 0 }, next)
 	never := "cancelled, cancelled before it was a job"
 	for id, want := range map[string]string{
-		"k_13": "held, held in its array k", "k_12": next, "k_14": never, "k_15": never, "k_16": "CODE_NOT_FOUND",
+		"k_13": "held, Held: its array k is held", "k_12": next, "k_14": never, "k_15": never, "k_16": "CODE_NOT_FOUND",
 		"k_17": "CODE_NOT_FOUND", "k_18": next, "k_29": next, "k_30": "CODE_NOT_FOUND", "k_9": "CODE_NOT_FOUND",
 		"l_10": "CODE_NOT_FOUND",
 	} {
@@ -151,16 +151,16 @@ func TestExplainJoins(t *testing.T) {
 	for bits := range 16 {
 		full, failed, told, over := bits&1 != 0, bits&2 != 0, bits&4 != 0, bits&12 == 12
 		m := waitingPair(full, failed)
-		want, place := "j: queued: needs 8 GPUs", ""
+		want, place := "j: queued: Resources: needs 8 GPUs", ""
 		switch {
 		case full && over:
-			want = "nlp has no more · besides, it needs 8 GPUs; the whole cluster has 0 free of 8"
+			want = "nlp has no more · besides, it needs 8 GPUs; the cluster has 0 free of 8"
 		case full:
-			want = "needs 8 GPUs; the whole cluster has 0 free of 8"
+			want = "needs 8 GPUs; the cluster has 0 free of 8"
 		case over:
 			want = "nlp has no more"
 		case failed:
-			want = "j: queued: Launch: no image; needs 8 GPUs"
+			want = "j: queued: Launch: no image, now needs 8 GPUs"
 		}
 		if failed && (full || over) {
 			want = "its last try failed (Launch: no image) · now it " + want
@@ -316,7 +316,7 @@ func TestEveryWordOfAJob(t *testing.T) {
 			want += ": rank 0 exited 1"
 		}
 		if has(4) {
-			want += "; evidence is missing from n7, n8"
+			want += "; the end is not confirmed by n7, n8"
 		}
 		if got := jobWords(s); got != want {
 			t.Errorf("%q, want %q", got, want)

@@ -279,7 +279,8 @@ func Waits(e *messages.Event, known *messages.JobStatus) *messages.JobStatus {
 	}
 	return &messages.JobStatus{
 		Record: known.GetRecord(), Phase: known.GetPhase(), Reason: e.GetReason(),
-		Attempt: known.GetAttempt(), Debts: known.GetDebts(), Group: known.GetGroup(),
+		ReasonCode: e.GetReasonCode(),
+		Attempt:    known.GetAttempt(), Debts: known.GetDebts(), Group: known.GetGroup(),
 	}
 }
 

@@ -120,13 +120,15 @@ func (c *Client) elements(ctx context.Context, s *scope.Scope, array *messages.J
 // absent is an element that is no job yet, or has ended: the array's record alone knows it.
 func absent(array *messages.JobRecord, index int32) *messages.JobStatus {
 	r := array.ElementRecord(index)
-	j := &messages.JobStatus{Record: r, Phase: messages.PhaseQueued, Reason: "waits in its array " + array.GetId()}
+	j := &messages.JobStatus{Record: r, Phase: messages.PhaseQueued}
+	j.Because(messages.WaitArray.Because("waits in its array " + array.GetId()))
 	held := messages.InRanges(array.GetArray().GetHeld(), array.GetSpec().GetArray().Place(index))
 	switch {
 	case r.GetState().Terminal():
-		j.Phase, j.Reason = messages.EndPhase(r.GetState()), ""
+		j.Phase, j.Reason, j.ReasonCode = messages.EndPhase(r.GetState()), "", ""
 	case held || array.GetArray().GetHold() != nil:
-		j.Phase, j.Reason = messages.PhaseHeld, "held in its array "+array.GetId()
+		j.Phase = messages.PhaseHeld
+		j.Because(messages.HeldInArray(array.GetId()))
 	}
 	return j
 }

@@ -149,7 +149,8 @@ func (a *app) run(o *runOptions, command []string) error {
 func (a *app) placed(waiting context.Context, c *client.Client, id string, keep bool, tell func(string)) error {
 	told := ""
 	j, err := c.WaitUntil(waiting, id, a.lost, func(j *messages.JobStatus) bool {
-		if why := j.GetReason(); messages.Waits(j.GetPhase()) && why != "" && why != messages.ReasonUnseen && why != told {
+		if why := j.GetReason(); messages.Waits(j.GetPhase()) && why != "" &&
+			j.GetReasonCode() != messages.WaitEvaluating.String() && why != told {
 			told = why
 			tell(why)
 		}

@@ -25,6 +25,7 @@ func front(t *testing.T) *fake {
 	running.Record.Spec.TimeLimitMs = 90 * 60_000
 	waiting := job("jwait", "queued", messages.JobState_JOB_STATE_QUEUED)
 	waiting.Record.Spec.After = []*messages.After{{Job: "jrun"}}
+	waiting.Because(messages.WaitDependency.Because("jrun running"))
 	held := job("jheld", "held", messages.JobState_JOB_STATE_QUEUED)
 	held.Record.Owner = &messages.Principal{Name: "ann"}
 	held.Record.Hold = &messages.Deed{By: &messages.Principal{Name: "ops"}, Reason: "wait"}

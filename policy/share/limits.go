@@ -59,6 +59,33 @@ func (o *Over) Words() string {
 	return text + ": it starts when enough of its jobs end; another queue may have room"
 }
 
+// nameColumns is the largest width of a name in a short answer.
+const nameColumns = 16
+
+// Short answers in a few words: "nlp uses 120 of 128 GPUs".
+func (o *Over) Short() string {
+	queue := topology.Cut(o.Queue, nameColumns)
+	noun := o.What
+	switch o.What {
+	case AmountGPU:
+		noun = "GPUs"
+	case AmountCPU:
+		noun = "CPUs"
+	case ofMachines:
+		noun = "nodes"
+	}
+	amount := amountText(o.What, o.Has) + " of " + amountText(o.What, o.Most) + " " + topology.Cut(noun, nameColumns)
+	switch {
+	case o.fixed && o.What == "":
+		return queue + " has no quota for non-preemptible jobs"
+	case o.fixed:
+		return queue + " uses " + amount + " without preemption"
+	case o.Owner != "":
+		return topology.Cut(o.Owner, nameColumns) + " uses " + amount + " in " + queue
+	}
+	return queue + " uses " + amount
+}
+
 // amountText writes an amount for people.
 func amountText(name string, n int64) string {
 	switch name {

@@ -52,7 +52,7 @@ func TestEachCall(t *testing.T) {
 	two := d.submit(gpuJob("two", 1, 4))
 	eventually(t, "what the waiting job lacks is known", func() bool {
 		e, err := d.SynapseClient.ExplainJob(ctx, &messages.ExplainJob{Job: two})
-		return err == nil && strings.Contains(e.Text, "needs 4 GPUs; the whole cluster has 0 free of 8")
+		return err == nil && strings.Contains(e.Text, "needs 4 GPUs; the cluster has 0 free of 8")
 	})
 	if e, err := d.SynapseClient.ExplainJob(ctx, &messages.ExplainJob{Job: one}); err != nil || e.Text != one+": running" {
 		t.Errorf("of a running job: %v, %v", e, err)
@@ -162,7 +162,7 @@ func TestRefusals(t *testing.T) {
 	_, err = d.SynapseClient.ListNodes(ctx, &messages.ListNodes{Limit: 1 << 20})
 	refused(t, err, messages.Code_CODE_INVALID, codes.InvalidArgument, "limit")
 	refused(t, submit(&messages.Submit{Spec: gpuJob("big", 1, 9)}), messages.Code_CODE_INFEASIBLE,
-		codes.FailedPrecondition, "could ever hold it")
+		codes.FailedPrecondition, "can never start on this cluster")
 
 	one := d.submit(gpuJob("one", 1, 8))
 	d.submit(gpuJob("two", 1, 8))

@@ -33,7 +33,7 @@ var shown = []struct{ message, open, private, ids string }{
 	{"ListNodesReply", "outcome nodes next", "", ""},
 	{"ExplainJobReply", "outcome text", "", ""},
 	{"HistoryReply", "outcome jobs next damaged", "", ""},
-	{"Event", "seq at_unix_ms text job node hidden synced group reason group_jobs", "", ""},
+	{"Event", "seq at_unix_ms text job node hidden synced group reason group_jobs reason_code", "", ""},
 	{"LogPart", "rank attempt stderr data notice offset missing", "", ""},
 	{"PastPart", "lines since_unix_ms until_unix_ms", "", ""},
 	{"ExecIn", "principal job rank command env terminal stdin stdin_ends signal rows columns helper " +
@@ -47,7 +47,7 @@ var shown = []struct{ message, open, private, ids string }{
 	{"Pass", "id role name by made_unix_ms until_unix_ms", "", ""},
 	{"RevokePassReply", "id role name", "", ""},
 	{"Outcome", "code field text hint", "", ""},
-	{"JobStatus", "record phase reason attempt debts tasks group withheld prospect warned counts", "", ""},
+	{"JobStatus", "record phase reason reason_code attempt debts tasks group withheld prospect warned counts", "", ""},
 	{"Prospect", "basis at_unix_ms latest_unix_ms likely_unix_ms why kept kept_until_unix_ms ahead " +
 		"ahead_gpu_seconds ahead_ms on_loan unlearned", "", ""},
 	{"AttemptRecord", "job token run places rendezvous committed_unix_ms started_unix_ms end told " +

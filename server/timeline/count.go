@@ -30,7 +30,7 @@ func SumOf(c *mirror.Census) *Sum {
 	for kind := range c.Waiting {
 		for _, n := range c.Waiting[kind] {
 			if n > 0 {
-				s.Waiting[mirror.WaitWords[kind]] += int64(n)
+				s.Waiting[messages.WaitCode(kind).String()] += int64(n)
 			}
 		}
 	}

@@ -241,9 +241,9 @@ func TestSumOf(t *testing.T) {
 		Described: []*messages.QueueSpec{{Name: "top", Quota: []*messages.Amount{{Name: "gpu", Amount: 4000}}},
 			{Name: "kid", Parent: "top"}},
 	}
-	census.Waiting[mirror.WaitRoom][0], census.Waiting[mirror.WaitRoom][2] = 1, 2
+	census.Waiting[messages.WaitResources][0], census.Waiting[messages.WaitResources][2] = 1, 2
 	s := SumOf(census)
-	if s.GPUs["used"] != 3500 || s.GPUs["free"] != 1000 || s.Waiting["no_room"] != 3 {
+	if s.GPUs["used"] != 3500 || s.GPUs["free"] != 1000 || s.Waiting["Resources"] != 3 {
 		t.Errorf("the sum is %+v", s)
 	}
 	for _, name := range []string{"top", "kid"} {

@@ -95,33 +95,33 @@ func TestEveryWaitingJobHasAReason(t *testing.T) {
 	for range 20 {
 		waiting = append(waiting, gang("exec sleep 600"))
 	}
-	const needs = "needs 16 GPUs (2 tasks of 8 GPUs); the whole cluster has "
+	const needs = "Resources: needs 16 GPUs, "
 	for id, why := range c.reasons() {
-		if id != first && (!strings.HasPrefix(why, "queued: "+needs+"0 free of 16")) {
+		if id != first && (!strings.HasPrefix(why, "queued: "+needs+"0 of 16 free")) {
 			t.Errorf("job %s is shown as %q", id, why)
 		}
 	}
-	c.cli("describe", "job", waiting[3]).wants(t, 0, "Reason:       "+needs+"0 free of 16", "")
+	c.cli("describe", "job", waiting[3]).wants(t, 0, "Reason:       "+needs+"0 of 16 free", "")
 	c.cli("get", "jobs").wants(t, 0, needs, "")
 	c.explains(waiting[3], "no time can be given: n1 (job "+first+") has no limit · 3 ahead, ")
 	c.cli("get", "queues", "--parsable", "--no-headers").wants(t, 0, "|20|0|1|320|16|", "")
 
 	waits := c.begins("wait", waiting[5])
-	waits.says(t, waiting[5]+" queued: "+needs+"0 free of 16\n")
+	waits.says(t, waiting[5]+" queued: "+needs+"0 of 16 free\n")
 
 	// What changes is shown within a second or so.
 	c.cli("cordon", "n2", "--reason", "fan").wants(t, 0, "cordoned", "")
-	c.wantsReason(waiting[5], "out of service: 1 cordoned (of 2 machines)")
-	waits.says(t, "0 free of 16 · out of service: 1 cordoned (of 2 machines)\n")
+	c.wantsReason(waiting[5], "1 node cordoned")
+	waits.says(t, "0 of 16 free, 1 node cordoned\n")
 	c.cli("cancel", first).wants(t, 0, "", "")
-	c.wantsReason(waiting[0], needs+"8 free of 16 · out of service")
+	c.wantsReason(waiting[0], needs+"8 of 16 free, 1 node cordoned")
 	c.cli("hold", waiting[0], "--reason", "not today").wants(t, 0, "held", "")
-	if got := c.reasons()[waiting[0]]; !strings.HasPrefix(got, "held: held by anonymous: not today") {
+	if got := c.reasons()[waiting[0]]; !strings.HasPrefix(got, "held: Held by anonymous: not today") {
 		t.Errorf("a held job is shown as %q", got)
 	}
 	c.cli("uncordon", "n2").wants(t, 0, "", "")
 	c.await(waiting[1], "running")
-	c.wantsReason(waiting[2], "queued: "+needs+"0 free of 16")
+	c.wantsReason(waiting[2], "queued: "+needs+"0 of 16 free")
 	c.cli("get", "jobs", first).wants(t, 0, "cancelled by anonymous\n", "")
 
 	// Between two attempts, it says for how long.
@@ -130,7 +130,7 @@ func TestEveryWaitingJobHasAReason(t *testing.T) {
 		t.Fatal(err)
 	}
 	backing := strings.TrimSpace(c.cli("submit", "-q", file).wants(t, 0, "\n", "").out)
-	c.wantsReason(backing, "queued: after 1 failure it is tried again in ")
+	c.wantsReason(backing, "queued: Backoff: 1 failure (retry at ")
 	c.cli("cancel", backing).wants(t, 0, "", "")
 	c.await(backing, "cancelled")
 }

@@ -317,6 +317,7 @@ func (a *Array) show(ctx actor.Context) {
 	rec := a.rec.Revise()
 	rec.Hold, rec.Sealed = rec.Array.GetHold(), nil
 	status := &messages.JobStatus{Record: rec, Counts: counts, Phase: messages.PhaseQueued, Reason: counts.Words()}
+	most := rec.Spec.GetArray().GetMost()
 	switch {
 	case rec.State.Terminal():
 		status.Phase = messages.EndPhase(rec.State)
@@ -325,12 +326,16 @@ func (a *Array) show(ctx actor.Context) {
 		}
 	case counts.Running > 0:
 		status.Phase = messages.PhaseRunning
+		if most > 0 && counts.Running >= most && counts.Waiting > 0 {
+			status.Because(messages.WaitArrayLimit.Because(counts.Words(), fmt.Sprintf("at most %d at once", most)))
+		}
 	case len(rec.Awaits()) > 0 && rec.Hold == nil:
 		status.Reason = "" // it is said for which jobs it waits
 	case rec.Hold != nil:
 		status.Phase = messages.PhaseHeld
-		status.Reason = fmt.Sprintf("held by %s%s: %s", rec.Hold.GetBy().GetName(),
-			actors.Because(rec.Hold.GetReason()), status.Reason)
+		status.Because(messages.HeldBy(rec.Hold.GetBy().GetName(), rec.Hold.GetReason()).With(counts.Words()))
+	default:
+		status.Because(messages.WaitArray.Because(counts.Words()))
 	}
 	ctx.Send(a.peers.Mirror, mirror.JobShown{Status: status})
 }

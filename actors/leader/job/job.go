@@ -439,6 +439,14 @@ func (j *Job) finish(ctx actor.Context, cause messages.Cause, detail string, nod
 	j.advance(ctx)
 }
 
+// lacking is why the job waits for a uid; the zero value: it does not.
+func (j *Job) lacking() messages.Reason {
+	if j.lacks == "" {
+		return messages.Reason{}
+	}
+	return messages.WaitUserID.Because(j.lacks)
+}
+
 // show tells the Mirror what people may see.
 func (j *Job) show(ctx actor.Context) {
 	status := &messages.JobStatus{Record: j.rec.Unsealed(), Phase: j.phase(), Attempt: j.last}
@@ -446,12 +454,12 @@ func (j *Job) show(ctx actor.Context) {
 		status.Debts = append(status.Debts, protocol.Debtors(a)...)
 	}
 	if j.states.In(jobQueued) {
-		status.Reason = j.lacks
+		status.Because(j.lacking())
 	}
 	if j.rec.State.Terminal() {
 		status.Reason = j.rec.Outcome
 	} else if j.unwritten != "" {
-		status.Reason = "Store: not written yet, " + j.unwritten
+		status.Because(messages.WaitStore.Because("not written yet, " + j.unwritten))
 	}
 	if j.warns() {
 		status.Warned = j.warning.shown

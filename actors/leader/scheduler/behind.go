@@ -190,7 +190,7 @@ func (s *Scheduler) stopAdmissions(ctx actor.Context, why string) {
 	}
 	s.p.Host.Count("scheduler.behind", 1)
 	s.behind.why = why
-	ctx.Send(s.peers.Mirror, mirror.PlanningShown{Why: s.halted()})
+	ctx.Send(s.peers.Mirror, mirror.PlanningShown{Reason: s.haltReason()})
 	for _, m := range s.order {
 		m.halted = s.halted()
 		if m.record != nil && m.record.Removed == nil {
@@ -205,6 +205,14 @@ func (s *evidence) halted() string {
 		return ""
 	}
 	return "admissions have stopped: " + s.behind.why
+}
+
+// haltReason is why no job starts; the zero value: jobs start.
+func (s *evidence) haltReason() messages.Reason {
+	if s.behind.why == "" {
+		return messages.Reason{}
+	}
+	return messages.WaitHalted.Because(s.behind.why)
 }
 
 // outdated answers a submit that could be lost with the store that is behind.

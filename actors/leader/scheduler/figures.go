@@ -28,21 +28,6 @@ func refusalName(r messages.RefusalReason) string {
 	return actors.WordOf(r.String(), "REFUSAL_REASON_")
 }
 
-// kindOf is which kind of reason a refusal is: waiting jobs are counted by it.
-func kindOf(r *topology.Refusal) mirror.WaitKind {
-	switch {
-	case *r == (topology.Refusal{}):
-		return mirror.WaitTurn
-	case r.Cause == topology.NoMatch:
-		return mirror.WaitMatch
-	case r.Cause != topology.NoRoom, r.Idle:
-		return mirror.WaitNever
-	case r.Patient:
-		return mirror.WaitNearer
-	}
-	return mirror.WaitRoom
-}
-
 // outageOf returns the reason why a node is out of service, as its GPUs are counted.
 func (m *machine) outageOf() mirror.Outage {
 	if m.closed() == "" {

@@ -155,8 +155,8 @@ const (
 )
 
 var outageWords = [...]string{
-	outageUnheard: "not heard yet", outageDead: messages.NodeDead, outageDrained: "drained", outageCordoned: "cordoned",
-	outageTrouble: "in trouble", outageUnwell: "not well", outageBenched: "benched after a refusal",
+	outageUnheard: "not heard", outageDead: messages.NodeDead, outageDrained: "drained", outageCordoned: "cordoned",
+	outageTrouble: "in trouble", outageUnwell: "unhealthy", outageBenched: "backed off",
 }
 
 // outage is why nothing new goes to the machine, as such machines are counted and in full; empty: it is open. What the

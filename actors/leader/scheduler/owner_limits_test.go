@@ -137,17 +137,17 @@ func TestOneOwnerLeavesUIDs(t *testing.T) {
 		}
 		return got, why
 	}
-	if n, why := take("ann", false, 100); n != 50 || !strings.Contains(why, "jobs of ann hold 50 of the 100 uids") {
+	if n, why := take("ann", false, 100); n != 50 || !strings.Contains(why, "jobs of ann hold 50 of 50 uids") {
 		t.Errorf("ann has %d: %s", n, why)
 	}
-	if n, why := take("bob", false, 100); n != 49 || !strings.Contains(why, "the last 1 are for admins") {
+	if n, why := take("bob", false, 100); n != 49 || !strings.Contains(why, "1 of 100 uids are free, only for admins") {
 		t.Errorf("bob has %d: %s", n, why)
 	}
 	named := &livingJob{jobRecord: jobRecord{rec: &messages.JobRecord{Owner: &messages.Principal{Name: "ann"}}}}
 	if why := a.s.whyNoUID(named); why != "" {
 		t.Errorf("a job that names a user: %s", why)
 	}
-	if n, why := take("root", true, 9); n != 1 || !strings.Contains(why, "no uid is free") {
+	if n, why := take("root", true, 9); n != 1 || !strings.Contains(why, "0 of 100 uids are free") {
 		t.Errorf("the admin has %d: %s", n, why)
 	}
 	a.s.uids.Release(2_000_001)

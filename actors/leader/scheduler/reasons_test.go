@@ -70,19 +70,19 @@ func TestOutagesAreCounted(t *testing.T) {
 	deed := &messages.Deed{By: &messages.Principal{Name: "ann"}, Reason: "a fan"}
 	s := &teller{nodeTable: &nodeTable{}}
 	for word, change := range map[string]func(m *machine){
-		"not heard yet":           func(m *machine) { m.up, m.everUp = false, false },
-		"dead":                    func(m *machine) { m.up = false },
-		"drained":                 func(m *machine) { m.record.Drained = deed },
-		"cordoned":                func(m *machine) { m.record.Cordoned = deed },
-		"in trouble":              func(m *machine) { m.ledger.Trouble = "its disk is full" },
-		"benched after a refusal": func(m *machine) { m.room.Bench("it refused", time.Second, time.Minute) },
-		"":                        func(*machine) {},
+		"not heard":  func(m *machine) { m.up, m.everUp = false, false },
+		"dead":       func(m *machine) { m.up = false },
+		"drained":    func(m *machine) { m.record.Drained = deed },
+		"cordoned":   func(m *machine) { m.record.Cordoned = deed },
+		"in trouble": func(m *machine) { m.ledger.Trouble = "its disk is full" },
+		"backed off": func(m *machine) { m.room.Bench("it refused", time.Second, time.Minute) },
+		"":           func(*machine) {},
 	} {
 		m := up(change)
 		s.order = []*machine{m}
 		want := ""
 		if word != "" {
-			want = "out of service: 1 " + word + " (of 1 machine)"
+			want = "1 node " + word
 		}
 		if got := s.outOfService(); got != want || (m.closed() != "") != (want != "") {
 			t.Errorf("%q: it says %q, and closed for %q", word, got, m.closed())
@@ -120,8 +120,8 @@ func TestTenThousandWaitersCostOneMessage(t *testing.T) {
 	if len(shown) != 1 || len(shown[0].Groups) != 1 || len(shown[0].Jobs) != 10_000 {
 		t.Fatalf("%d messages", len(shown))
 	}
-	const want = "needs 1 GPU; the whole cluster has 0 free of 8"
-	if got := shown[0].Groups[0].Reason; got != want {
+	const want = "Resources: needs 1 GPU, 0 of 8 free"
+	if got := shown[0].Groups[0].Reason.Text; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
 	clock.now = clock.now.Plus(400 * time.Millisecond)
@@ -139,7 +139,7 @@ func TestTenThousandWaitersCostOneMessage(t *testing.T) {
 	clock.now = clock.now.Plus(600 * time.Millisecond)
 	shown = tell(tellAgain{})
 	if len(shown) != 1 || len(shown[0].Groups) != 1 || len(shown[0].Jobs) != 0 ||
-		shown[0].Groups[0].Reason != "needs 1 GPU; the whole cluster has 0 free of 16" {
+		shown[0].Groups[0].Reason.Text != "Resources: needs 1 GPU, 0 of 16 free" {
 		t.Errorf("%+v", shown)
 	}
 	clock.now = clock.now.Plus(time.Hour)

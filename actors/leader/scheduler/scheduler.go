@@ -88,8 +88,8 @@ func (s *Scheduler) onLoaded(ctx actor.Context, m actors.Loaded) {
 	s.states.Become("loaded", schedulerRecovering)
 	s.arrival, s.uidTurn = m.Arrival, m.UIDTurn
 	s.behind.trial.open(m, s.p.Epoch)
-	ctx.Send(s.peers.Mirror, mirror.PlanningShown{Why: "this leader has just taken over: nothing is started until its " +
-		"machines have been heard, for " + s.p.Constants.RecoveryWait.String() + " at most"})
+	ctx.Send(s.peers.Mirror, mirror.PlanningShown{Reason: messages.WaitRecovering.Because(
+		"the new leader waits up to " + s.p.Constants.RecoveryWait.String() + " for its nodes")})
 	s.recallGPUTime(ctx, m)
 	for _, rec := range m.Nodes {
 		if rec.Removed == nil {
@@ -227,7 +227,7 @@ func (s *Scheduler) recover(ctx actor.Context, event string) {
 	if s.states.In(schedulerRecovering) {
 		s.states.Become(event, schedulerLeading)
 		s.occupy()
-		ctx.Send(s.peers.Mirror, mirror.PlanningShown{Why: s.halted()})
+		ctx.Send(s.peers.Mirror, mirror.PlanningShown{Reason: s.haltReason()})
 		s.plan(ctx)
 	}
 }

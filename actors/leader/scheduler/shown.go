@@ -2,8 +2,6 @@ package scheduler
 
 import (
 	"slices"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
@@ -230,20 +228,11 @@ func (s *teller) tellWaiting(ctx actor.Context, joined []policy.Joined) {
 	shown := mirror.WaitingShown{Jobs: slices.Clone(joined), Groups: make([]mirror.GroupReason, 0, len(reasons)),
 		Aside: t.aside}
 	for i := range reasons {
-		shown.Groups = append(shown.Groups,
-			mirror.GroupReason{
-				Group: reasons[i].Group, Reason: wordsOf(&reasons[i].Why), Kind: kindOf(&reasons[i].Why), Asked: reasons[i].Asked,
-			})
+		shown.Groups = append(shown.Groups, mirror.GroupReason{
+			Group: reasons[i].Group, Reason: messages.WhyRefused(&reasons[i].Why), Asked: reasons[i].Asked,
+		})
 	}
 	ctx.Send(s.peers.Mirror, shown)
-}
-
-// wordsOf returns a refusal as text for users. A job without a refusal waits because of the order alone.
-func wordsOf(r *topology.Refusal) string {
-	if *r == (topology.Refusal{}) {
-		return "there is room, and it waits for its turn: for a place closer together, or behind what others were promised"
-	}
-	return r.String()
 }
 
 func (s *teller) onTellAgain(ctx actor.Context) {
@@ -252,27 +241,28 @@ func (s *teller) onTellAgain(ctx actor.Context) {
 	s.tellStarts(ctx)
 }
 
-// outOfService says how many machines take nothing new, and why, in a few words;
-// which ones these are is in the list of machines.
+// outOfService says how many nodes take no new jobs, in a few words: "2 nodes drained". If there are several causes, it
+// only counts the nodes. The list of nodes names them.
 func (s *teller) outOfService() string {
 	var counts [len(outageWords)]int
-	all := 0
 	for _, m := range s.order {
 		if m.record == nil || m.record.Removed != nil {
 			continue
 		}
-		all++
 		kind, _ := m.outage(true)
 		counts[kind]++
 	}
-	var parts []string
+	closed, how := 0, ""
 	for kind, word := range outageWords {
 		if n := counts[kind]; n > 0 && word != "" {
-			parts = append(parts, strconv.Itoa(n)+" "+word)
+			if how = word; closed > 0 {
+				how = "unavailable"
+			}
+			closed += n
 		}
 	}
-	if parts == nil {
+	if closed == 0 {
 		return ""
 	}
-	return "out of service: " + strings.Join(parts, ", ") + " (of " + actors.Counted(all, "machine") + ")"
+	return actors.Counted(closed, "node") + " " + how
 }

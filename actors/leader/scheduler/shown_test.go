@@ -116,7 +116,7 @@ func TestExplainKnowsPatience(t *testing.T) {
 	spec.Gang.ReplicasMin, spec.Gang.ReplicasMax = 2, 2
 	spec.Topology = &messages.TopologySpec{Preferred: "rack", PatienceMs: 60_000}
 	p.waits("j", 1, spec)
-	if got := p.explained(t, "j"); !strings.HasPrefix(got, "waits for its preferred rack: needs 2 GPUs") {
+	if got := p.explained(t, "j"); !strings.HasPrefix(got, "prefers one rack: needs 2 GPUs") {
 		t.Errorf("explained as %q", got)
 	}
 }
@@ -138,7 +138,7 @@ func TestMirrorAnswersAsTheScheduler(t *testing.T) {
 		p.tell(showAgain{})
 	}
 	later()
-	const short = "needs 1 GPU; the whole cluster has 0 free of 1 · there first has 1"
+	const short = "needs 1 GPU; the cluster has 0 free of 1 · there first has 1"
 	for id, want := range map[topology.JobID]string{
 		"j": short + " · it is the first of 2 waiting jobs", "k": short + " · 1 of 2 waiting jobs is ahead of it",
 	} {

@@ -10,6 +10,7 @@ import (
 	"github.com/yi-json/synapse/actors/leader/intake"
 	"github.com/yi-json/synapse/actors/leader/protocol"
 	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/topology"
 )
 
 // This file owns which uid a job's tasks run as if it names no user: one of its own, so that no other job can read its
@@ -63,8 +64,7 @@ func (s *uidPool) whyNoUID(e *livingJob) string {
 	if owner := e.rec.GetOwner(); intake.IsBound(owner, e.rec.GetExempt()) && s.p.Owners.UIDPercent > 0 {
 		most, has := max(1, all*int(s.p.Owners.UIDPercent)/100), s.uids.HeldBy(owner.GetName())
 		if has >= most {
-			return fmt.Sprintf("jobs of %s hold %d of the %d uids, and those of one owner may hold %d: it starts when one of "+
-				"them has ended; a job that names a user needs none", owner.GetName(), has, all, most)
+			return fmt.Sprintf("jobs of %s hold %d of %d uids", topology.Cut(owner.GetName(), 20), has, most)
 		}
 		reserved = (all + uidsReserved - 1) / uidsReserved
 	}
@@ -72,12 +72,10 @@ func (s *uidPool) whyNoUID(e *livingJob) string {
 	if free > reserved {
 		return ""
 	}
-	why := fmt.Sprintf("no uid is free: each of --uids %v belongs to a job, or a node has files of an ended job under it",
-		s.uids.UIDRange)
 	if free > 0 {
-		why += fmt.Sprintf(", and the last %d are for admins", free)
+		return fmt.Sprintf("%d of %d uids are free, only for admins", free, all)
 	}
-	return why + "; name a user, or widen --uids on the schedulers and on all nodes"
+	return fmt.Sprintf("0 of %d uids are free", all)
 }
 
 // giveUID gives a job that is being admitted its uid, if it needs one and can have it. A job that declines the

@@ -416,6 +416,7 @@ class Event(Message):
     group: int = plain("long")  # all waiting jobs of this group have another reason now; that is no change of a job, so seq is that of the last change
     reason: str = plain("str")
     group_jobs: int = plain("int")  # how many jobs the group has
+    reason_code: str = plain("str")  # of reason
 
 
 @dataclass
@@ -744,7 +745,7 @@ class JobStatus(Message):
     """JobStatus is a job as people see it."""
     record: Optional[JobRecord] = one("JobRecord")
     phase: str = plain("str")  # one of Phases in phase.go
-    reason: str = plain("str")  # why it is not running: complete, and true now
+    reason: str = plain("str")  # why it is not running, now; for a waiting job a code and at most 60 columns: "Resources: needs 8 GPUs, 0 of 32 free"
     attempt: Optional[AttemptRecord] = one("AttemptRecord")  # the latest
     debts: List[str] = many("str")  # machines that still owe evidence
     tasks: int = plain("int")  # of the latest attempt, where a list leaves its ranks out
@@ -752,6 +753,7 @@ class JobStatus(Message):
     withheld: bool = plain("bool")  # env, command and script are left out, because another owner asked; never set in a record
     prospect: Optional[Prospect] = one("Prospect")  # of a waiting job, in answers to queries; events have none
     counts: Optional[ArrayCounts] = one("ArrayCounts")  # of an array
+    reason_code: str = plain("str")  # the code of a waiting job's reason, one of WaitReasons in reason.go; none: the job does not wait
     warned: Optional[Warning] = one("Warning")  # of the attempt that runs; none: its tasks were told of no end, or by an earlier leader
 
 

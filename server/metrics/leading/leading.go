@@ -123,8 +123,11 @@ func (s *Source) Write(p metrics.Page) {
 		p.Put(jobs, float64(n), messages.Phases[i])
 	}
 	for kind, ages := range c.Waiting {
+		if messages.WaitCode(kind) == messages.WaitNone {
+			continue
+		}
 		for i, n := range ages {
-			p.Put(waiting, float64(n), mirror.WaitWords[kind], ageOf(i))
+			p.Put(waiting, float64(n), messages.WaitCode(kind).String(), ageOf(i))
 		}
 	}
 	p.Put(oldest, c.Oldest.Seconds())

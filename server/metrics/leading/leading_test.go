@@ -107,7 +107,10 @@ func large(tb testing.TB, n int) *Source {
 			}
 		} else {
 			group := policy.GroupID(i%50 + 1)
-			shown.Groups = append(shown.Groups, mirror.GroupReason{Group: group, Reason: "x", Kind: mirror.WaitRoom})
+			shown.Groups = append(shown.Groups, mirror.GroupReason{
+				Group: group, Reason: messages.WaitResources.Because("x"),
+				Asked: policy.Question{Gang: topology.Gang{Replicas: 1, Each: topology.Resources{MilliGPU: 1000}}},
+			})
 			shown.Jobs = append(shown.Jobs, policy.Joined{
 				Job: topology.JobID(s.Record.Id), Group: group, Turn: policy.Turn(s.Record.Id), Burst: uint64(i),
 			})
@@ -161,7 +164,7 @@ func TestLargeCluster(t *testing.T) {
 		t.Errorf("%d series in %s, want %d in %s at most", series, best, most, slowest)
 	}
 	for _, want := range []string{
-		fmt.Sprintf(`synapse_jobs_waiting{age="older",reason="no_room"} %d`, n/2),
+		fmt.Sprintf(`synapse_jobs_waiting{age="older",reason="Resources"} %d`, n/2),
 		fmt.Sprintf(`synapse_machines{phase="up"} %d`, n),
 		`synapse_owner_gpus{owner="other"}`,
 		`synapse_gpus{state="free",type="other"}`,

@@ -18,10 +18,10 @@ const classes = [["productive", "productive", 0], ["starting", "starting", 5], [
 const states = [["in use", "used"], ["kept for a promise", "kept"], ["free", "free"], ["takes nothing new", "closed", "benched"],
   ["broken or out of reach", "broken", "unreachable"]];
 
-const causes = { no_room: "not enough is free, or not close enough together", nearer_place: "a place closer together is awaited",
-  turn: "others go first", no_match: "no machine is of its kind", too_large: "it would not fit were all idle", held: "somebody holds it",
-  begins_later: "it is to begin later", evidence: "machines owe evidence of its last attempt", backoff: "it is tried again later",
-  planning_halted: "nothing is planned at all", not_looked_at: "nobody has looked yet" };
+// causes are the codes of sums that an earlier version made, which named the reasons otherwise.
+const causes = { no_room: "Resources", nearer_place: "Topology", turn: "Priority", no_match: "NodeSelector", too_large: "Infeasible",
+  held: "Held", begins_later: "BeginTime", evidence: "Unconfirmed", backoff: "Backoff", planning_halted: "Halted",
+  not_looked_at: "Evaluating", limit: "QueueLimit" };
 
 function svg(tag, props, ...children) {
   const element = document.createElementNS("http://www.w3.org/2000/svg", tag);

@@ -42,6 +42,7 @@ type jobStatus struct {
 	Phase          string     `json:"phase"`
 	Over           bool       `json:"over"`
 	Reason         string     `json:"reason,omitempty"`
+	ReasonCode     string     `json:"reasonCode,omitempty"` // of a job that waits
 	Outcome        string     `json:"outcome,omitempty"`
 	ExitCode       *int       `json:"exitCode,omitempty"`
 	Submitted      string     `json:"submitted,omitempty"`
@@ -133,7 +134,8 @@ func jobObject(s *messages.JobStatus, nowMs int64) jobObj {
 		Metadata: jobMeta{ID: r.GetId(), Metadata: f.Metadata, Owner: r.Whose(), RequestID: r.GetRequestId(),
 			Revision: r.GetRevision()},
 		Status: jobStatus{
-			Phase: s.GetPhase(), Over: r.GetState().Terminal(), Reason: j.why(), Outcome: r.GetOutcome(),
+			Phase: s.GetPhase(), Over: r.GetState().Terminal(), Reason: j.why(),
+			ReasonCode: s.GetReasonCode(), Outcome: r.GetOutcome(),
 			Submitted: stamp(r.GetSubmittedUnixMs()), Finished: stamp(r.GetFinishedUnixMs()),
 			UID: r.GetUid(), MemoryByShare: r.GetMemoryByShare(), LimitByDefault: r.GetLimitByDefault(), Runs: r.GetRuns(),
 			Failures: r.GetFailures(), InfraRestarts: r.GetInfraRestarts(),

@@ -35,7 +35,7 @@ func TestStarts(t *testing.T) {
 	}
 	for _, want := range []string{
 		"expected ~21:00Z, limits: no later than Fri 01:00Z unless a machine is lost\n",
-		"expected ~23:00Z, learned: by 1970-01-10 04:00Z in 9 of 10\n", "no time can be given · 3 ahead\n", "held by ops\n",
+		"expected ~23:00Z, learned: by 1970-01-10 04:00Z in 9 of 10\n", "no time can be given · 3 ahead\n", "Held by ops\n",
 	} {
 		if !strings.Contains(b.String(), want) {
 			t.Errorf("%q is not in\n%s", want, b.String())

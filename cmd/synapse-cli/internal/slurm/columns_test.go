@@ -165,3 +165,37 @@ func named(t *testing.T, mark string, fields []Field[*Entry], e *Entry, want map
 		t.Error("a field that Slurm does not have is taken")
 	}
 }
+
+// TestReasonOfEveryCode: each code has Slurm's word from the table. A hold names who may release the job, and a job
+// that waits for room behind others has Slurm's word for that.
+func TestReasonOfEveryCode(t *testing.T) {
+	of := func(code messages.WaitCode, edit func(*messages.JobStatus)) string {
+		j := &messages.JobStatus{Phase: messages.PhaseQueued, Record: &messages.JobRecord{
+			Owner: &messages.Principal{Name: "ann"}, Spec: &messages.JobSpec{},
+		}}
+		j.Because(code.Because("x"))
+		if edit != nil {
+			edit(j)
+		}
+		return reason(j)
+	}
+	for code := messages.WaitNone + 1; code < messages.WaitCodes; code++ {
+		if got, want := of(code, nil), messages.WaitReasons[code].Slurm; got != want {
+			t.Errorf("%s is %s, want %s", code, got, want)
+		}
+	}
+	held := func(by string) func(*messages.JobStatus) {
+		return func(j *messages.JobStatus) { j.Record.Hold = &messages.Deed{By: &messages.Principal{Name: by}} }
+	}
+	ahead := func(j *messages.JobStatus) { j.Prospect = &messages.Prospect{Ahead: 3} }
+	for want, got := range map[string]string{
+		"JobHeldUser": of(messages.WaitHeld, held("ann")), "JobHeldAdmin": of(messages.WaitHeld, held("root")),
+		"Priority": of(messages.WaitTopology, ahead), "BeginTime": of(messages.WaitBeginTime, ahead),
+		"None":      of(messages.WaitResources, func(j *messages.JobStatus) { j.Phase = messages.PhaseRunning }),
+		"Resources": of(messages.WaitResources, func(j *messages.JobStatus) { j.ReasonCode = "new" }),
+	} {
+		if got != want {
+			t.Errorf("got %s, want %s", got, want)
+		}
+	}
+}

@@ -104,7 +104,7 @@ func Of(j *messages.JobStatus, nowMs int64) *Entry {
 	}
 	e.WaitedMs = waited(e, nowMs)
 	e.numbered(j)
-	e.Reason, e.Cause = reason(j, nowMs), messages.StartFailure(j)
+	e.Reason, e.Cause = reason(j), messages.StartFailure(j)
 	e.OverdueMs = j.GetProspect().OverdueMs(nowMs)
 	for _, s := range spec.GetNodeSelector() {
 		e.Features = strings.TrimPrefix(e.Features+"&"+s.GetKey()+"="+s.GetValue(), "&")
@@ -186,8 +186,8 @@ func label(labels []*messages.Label, key string) string {
 	return ""
 }
 
-// reason is Slurm's word for why a job does not run. Ours, in full, is what scontrol shows beside it.
-func reason(j *messages.JobStatus, nowMs int64) string {
+// reason is Slurm's word for why a job does not run. Synapse's own reason, in full, is what scontrol shows next to it.
+func reason(j *messages.JobStatus) string {
 	r := j.GetRecord()
 	if !messages.Waits(j.GetPhase()) && j.GetCounts().GetWaiting() == 0 {
 		return "None"
@@ -196,36 +196,22 @@ func reason(j *messages.JobStatus, nowMs int64) string {
 	if r.GetSpec().GetArray() != nil {
 		hold = r.GetArray().GetHold()
 	}
-	known := map[string]bool{}
-	for _, k := range r.GetAfterKnown() {
-		known[k.GetJob()] = true
-	}
-	for _, after := range r.GetSpec().GetAfter() {
-		if hold == nil && !known[after.GetJob()] {
-			return "Dependency"
-		}
-	}
+	code := messages.WaitCodeOf(j.GetReasonCode())
 	switch {
 	case hold != nil && hold.GetBy().GetName() == r.Whose():
 		return "JobHeldUser"
 	case hold != nil:
 		return "JobHeldAdmin"
-	case r.GetSpec().GetBeginUnixMs() > nowMs:
-		return "BeginTime"
-	case r.GetSpec().GetArray().GetMost() > 0 && j.GetCounts().GetRunning() >= r.GetSpec().GetArray().GetMost():
-		return "JobArrayTaskLimit"
-	case messages.StartFailure(j) != "":
-		return launchFailure
-	case strings.HasPrefix(j.GetReason(), messages.Infeasible):
-		return "BadConstraints"
-	case j.GetProspect().GetAhead() > 0:
+	case code == messages.WaitNone: // of an array that runs, or from a server of an earlier version
+		return "Resources"
+	case j.GetProspect().GetAhead() > 0 && messages.WaitReasons[code].Slurm == "Resources":
 		return "Priority"
 	}
-	return "Resources"
+	return messages.WaitReasons[code].Slurm
 }
 
 // launchFailure is Slurm's word for a job that could not be prepared or launched.
-const launchFailure = "JobLaunchFailure"
+var launchFailure = messages.WaitReasons[messages.WaitLaunch].Slurm
 
 // Past is a job that is over, as history has it.
 func Past(p *messages.PastJob) *Entry {

@@ -1,0 +1,277 @@
+package messages
+
+import (
+	"strings"
+	"unicode/utf8"
+
+	"github.com/yi-json/synapse/topology"
+)
+
+// This file owns the reasons why jobs wait: one table of codes, and the one line that people read of a reason.
+
+// WaitCode is the code of a reason why a job waits. Its word begins the reason, filters lists and labels metrics.
+type WaitCode uint8
+
+// The codes. A number may change; a word may not.
+const (
+	WaitNone       WaitCode = iota // the job does not wait, or the code is of a later version
+	WaitEvaluating                 // the scheduler has not looked at the job yet
+	WaitResources
+	WaitTopology
+	WaitNodeSelector
+	WaitUser
+	WaitInfeasible
+	WaitPriority
+	WaitQueueLimit
+	WaitHeld
+	WaitBeginTime
+	WaitDependency
+	WaitArray
+	WaitArrayLimit
+	WaitPrepare
+	WaitLaunch
+	WaitBackoff
+	WaitUnconfirmed
+	WaitUserID
+	WaitRecovering
+	WaitHalted
+	WaitStore
+	WaitCodes // how many there are
+)
+
+// WaitReason is what is known of a code: its word, its meaning, what a user can do, and Slurm's word for it.
+type WaitReason struct{ Word, Meaning, Fix, Slurm string }
+
+// WaitReasons is the table of all codes.
+var WaitReasons = [WaitCodes]WaitReason{
+	WaitNone: {"", "The job does not wait.", "", "None"},
+	WaitEvaluating: {
+		"Evaluating", "The scheduler has not looked at the job yet.",
+		"Wait a second.", "None",
+	},
+	WaitResources: {
+		"Resources", "Not enough GPUs, CPUs or memory are free now.",
+		"Run `synapse-cli explain JOB`: it names the jobs that hold them, when they end, and what would " +
+			"start now.", "Resources",
+	},
+	WaitTopology: {
+		"Topology", "Enough may be free, but not within one domain of the topology level that the job requires or " +
+			"prefers.",
+		"Wait, or ask for a coarser level.", "Resources",
+	},
+	WaitNodeSelector: {
+		"NodeSelector", "No node has the GPU type, the labels or the name that the job asks for.",
+		"Compare the job with `synapse-cli get nodes -o wide`.", "BadConstraints",
+	},
+	WaitUser: {
+		"User", "No node runs jobs of this owner as the requested user.",
+		"Leave `user` out, or ask an administrator to map the owner to an account.", "BadConstraints",
+	},
+	WaitInfeasible: {
+		"Infeasible", "The job can never start on the nodes that the cluster knows, even if all of them are idle.",
+		"Ask for less, or add nodes.", "BadConstraints",
+	},
+	WaitPriority: {
+		"Priority", "Nodes are free, and earlier or shorter jobs go first.",
+		"Wait, or set a time limit: a job that ends before a reservation starts can be backfilled.", "Priority",
+	},
+	WaitQueueLimit: {
+		"QueueLimit", "The queue, or the owner in that queue, uses all that it may use.",
+		"Wait until jobs of the queue end, or submit to another queue.", "QOSResourceLimit",
+	},
+	WaitHeld: {
+		"Held", "A user or an administrator holds the job.",
+		"Run `synapse-cli release JOB`.", "JobHeldAdmin",
+	},
+	WaitBeginTime: {
+		"BeginTime", "The job begins later, because its `begin` says so.",
+		"Wait, or change it with `synapse-cli update JOB --begin now`.", "BeginTime",
+	},
+	WaitDependency: {
+		"Dependency", "The job waits for the end of other jobs (`after`).",
+		"Wait for the jobs that the reason names.", "Dependency",
+	},
+	WaitArray: {
+		"Array", "The elements of an array wait; the reason counts the elements by state.",
+		"Run `synapse-cli get jobs --array JOB`: each element has its own reason.", "Resources",
+	},
+	WaitArrayLimit: {
+		"ArrayLimit", "As many elements of the array run as its limit allows.",
+		"Wait, or raise the limit of the array.", "JobArrayTaskLimit",
+	},
+	WaitPrepare: {
+		"Prepare", "The last attempt failed before its tasks started: the image, a mount or the user is wrong.",
+		"Read the reason, fix the job, or wait for the next attempt.", "JobLaunchFailure",
+	},
+	WaitLaunch: {
+		"Launch", "The last attempt failed because a node could not start a task.",
+		"Read the reason. The scheduler tries other nodes.", "JobLaunchFailure",
+	},
+	WaitBackoff: {
+		"Backoff", "The last attempt ended early. The next attempt starts at the time in the reason.",
+		"Wait, or read the logs of the last attempt.", "BeginTime",
+	},
+	WaitUnconfirmed: {
+		"Unconfirmed", "The last attempt may still run on a node that does not answer.",
+		"Bring the node back, or run `synapse-cli remove NODE` if it is gone for good.", "Cleaning",
+	},
+	WaitUserID: {
+		"UserID", "No user ID is free for the job, or its owner has used up the owner's share of user IDs.",
+		"Wait, name a user, or widen `--uids`.", "Resources",
+	},
+	WaitRecovering: {
+		"Recovering", "A new leader waits until its nodes have reported, for some seconds at most.",
+		"Wait.", "None",
+	},
+	WaitHalted: {
+		"Halted", "The scheduler starts no jobs, because its store is older than its nodes.",
+		"An administrator reads the scheduler's log.", "SystemFailure",
+	},
+	WaitStore: {
+		"Store", "The database does not accept writes.",
+		"An administrator repairs the database.", "SystemFailure",
+	},
+}
+
+// String returns the word of a code.
+func (c WaitCode) String() string {
+	if c >= WaitCodes {
+		return ""
+	}
+	return WaitReasons[c].Word
+}
+
+// WaitCodeOf returns the code with this word; WaitNone for an unknown word.
+func WaitCodeOf(word string) WaitCode {
+	for c := range WaitCodes {
+		if WaitReasons[c].Word == word {
+			return c
+		}
+	}
+	return WaitNone
+}
+
+// ReasonColumns is the largest width of a reason.
+const ReasonColumns = 60
+
+// Reason is why a job waits. The text begins with the code's word.
+type Reason struct {
+	Code WaitCode
+	Text string
+}
+
+// Because returns a reason: the text is cut to ReasonColumns, and each further fact is added if it fits.
+func (c WaitCode) Because(text string, more ...string) Reason {
+	return c.says(c.String()+": "+text, more)
+}
+
+// HeldBy returns the reason of a job that somebody holds.
+func HeldBy(by, why string) Reason {
+	text := WaitHeld.String() + " by " + topology.Cut(OneLine(by), nameColumns)
+	if why != "" {
+		text += ": " + why
+	}
+	return WaitHeld.says(text, nil)
+}
+
+// HeldInArray returns the reason of an element whose array, or who alone, is held.
+func HeldInArray(array string) Reason { return WaitHeld.Because("its array " + array + " is held") }
+
+func (c WaitCode) says(text string, more []string) Reason {
+	text = topology.Cut(OneLine(strings.TrimSpace(text)), ReasonColumns)
+	for _, fact := range more {
+		fact = OneLine(fact)
+		if fact != "" && utf8.RuneCountInString(text)+2+utf8.RuneCountInString(fact) <= ReasonColumns {
+			text += ", " + fact
+		}
+	}
+	return Reason{c, text}
+}
+
+// Around returns a reason with a text that is cut so that the end of the reason stays.
+func (c WaitCode) Around(text, end string) Reason {
+	room := ReasonColumns - utf8.RuneCountInString(c.String()+": "+end)
+	return c.Because(topology.Cut(OneLine(strings.TrimSpace(text)), room) + end)
+}
+
+// Because writes into a status why the job waits.
+func (x *JobStatus) Because(r Reason) { x.Reason, x.ReasonCode = r.Text, r.Code.String() }
+
+// With adds a fact to a reason if it fits.
+func (r Reason) With(fact string) Reason { return r.Code.says(r.Text, []string{fact}) }
+
+// Why returns the text without the code's word.
+func (r Reason) Why() string { return strings.TrimPrefix(r.Text, r.Code.String()+": ") }
+
+// nameColumns is the largest width of a name inside a reason.
+const nameColumns = 20
+
+// WhyRefused returns why a gang waits that has no place now. A gang without a refusal waits only for its turn.
+func WhyRefused(r *topology.Refusal) Reason {
+	if *r == (topology.Refusal{}) {
+		return WaitPriority.Because("nodes are reserved for earlier jobs")
+	}
+	text, more := r.Short()
+	return RefusalCode(r).Because(text, more...)
+}
+
+// NeverReason returns why a gang can never start.
+func NeverReason(r *topology.Refusal) Reason {
+	text, more := r.Short()
+	return WaitInfeasible.Because(text, more...)
+}
+
+// RefusalCode returns the code of a refusal.
+func RefusalCode(r *topology.Refusal) WaitCode {
+	switch {
+	case r.Cause == topology.NoMatch && r.Refused:
+		return WaitUser
+	case r.Cause == topology.NoMatch:
+		return WaitNodeSelector
+	case r.Cause != topology.NoRoom, r.Idle:
+		return WaitInfeasible
+	case r.Patient, r.Level != "":
+		return WaitTopology
+	}
+	return WaitResources
+}
+
+// ShortName returns the name of a job inside a reason: its name if it has one, its short id, and its owner if asked
+// for.
+func ShortName(id, name, owner string) string {
+	name, owner = OneLine(name), OneLine(owner)
+	about := id
+	if owner != "" {
+		about += ", " + topology.Cut(owner, nameColumns)
+	}
+	if name == "" || name == id {
+		if owner == "" {
+			return id
+		}
+		return id + " (" + topology.Cut(owner, nameColumns) + ")"
+	}
+	return topology.Cut(name, nameColumns) + " (" + about + ")"
+}
+
+// shortID is how many letters a short id has at least.
+const shortID = 6
+
+// ShortID returns the shortest prefix of an id, of 6 letters or more, that begins no other id. An element of an array
+// keeps its full id, because a prefix does not name an element.
+func ShortID(id string, others ...string) string {
+	if _, _, element := ArrayOf(id); element {
+		return id
+	}
+	n := min(shortID, len(id))
+	for n < len(id) {
+		same := false
+		for _, other := range others {
+			same = same || other != id && strings.HasPrefix(other, id[:n])
+		}
+		if !same {
+			break
+		}
+		n++
+	}
+	return id[:n]
+}
