@@ -39,7 +39,7 @@ const (
 	WaitCodes // how many there are
 )
 
-// WaitReason is what is known of a code: its word, its meaning, what a user can do, and Slurm's word for it.
+// WaitReason holds the word of a code, its meaning, what a user can do, and Slurm's word for it.
 type WaitReason struct{ Word, Meaning, Fix, Slurm string }
 
 // WaitReasons is the table of all codes.

@@ -20,7 +20,7 @@ var jobColumns = []column[job]{
 	{head: "JOB", cell: job.listed},
 	{head: "NAME", cell: func(j job) string { return j.spec().Called() }},
 	{head: "PHASE", cell: job.GetPhase, paint: func(j job) string { return phaseColour(j.GetPhase()) }},
-	{head: "TASKS", right: true, cell: job.tasks},
+	{head: "TASKS", drop: 4, right: true, cell: job.tasks},
 	{head: "GPUS", right: true, cell: job.gpus},
 	{head: "CPUS", wide: true, right: true, cell: func(j job) string {
 		return milli(messages.Asked(j.spec(), (*messages.Resources).GetMilliCpu))
@@ -28,13 +28,13 @@ var jobColumns = []column[job]{
 	{head: "MEMORY", wide: true, right: true, cell: func(j job) string {
 		return size(messages.Asked(j.spec(), (*messages.Resources).GetMemoryBytes))
 	}},
-	{head: "OWNER", cell: func(j job) string { return orDash(j.GetRecord().Whose()) }},
-	{head: "QUEUE", cell: func(j job) string { return orDash(j.spec().GetQueue()) }},
+	{head: "OWNER", drop: 5, cell: func(j job) string { return orDash(j.GetRecord().Whose()) }},
+	{head: "QUEUE", drop: 1, cell: func(j job) string { return orDash(j.spec().GetQueue()) }},
 	{head: "PRIORITY", wide: true, right: true, cell: func(j job) string { return fmt.Sprint(j.spec().GetPriority()) }},
 	{head: "RUNS", wide: true, right: true, cell: func(j job) string { return fmt.Sprint(j.GetRecord().GetRuns()) }},
-	{head: "RAN", right: true, cell: job.ran},
-	{head: "AGE", right: true, cell: job.age},
-	{head: "REASON", cell: job.why},
+	{head: "RAN", drop: 3, right: true, cell: job.ran},
+	{head: "AGE", drop: 2, right: true, cell: job.age},
+	{head: "REASON", wrap: true, cell: job.why},
 }
 
 // job is a status with the moment from which its ages count.

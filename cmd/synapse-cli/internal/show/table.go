@@ -58,6 +58,8 @@ type column[T any] struct {
 	right bool // numbers stand to the right
 	cell  func(T) string
 	paint func(T) string // a colour, or none
+	drop  int            // on a narrow terminal the columns with 1 are left out first, then those with 2; 0: never
+	wrap  bool           // of the last column: a long cell goes on in the next line, and is not cut
 }
 
 const (
@@ -90,13 +92,17 @@ func table[T any](w io.Writer, s Style, columns []column[T], rows []T) error {
 	if s.Parsable {
 		return parsable(w, cells)
 	}
+	if s.Width > 0 && s.Format != "wide" {
+		cells, columns = narrowed(cells, columns, s.Width)
+	}
 	widths := widthsOf(cells, len(columns))
 	if s.Width > 0 {
 		fit(widths, columns, s.Width)
 	}
+	lines := wrapped(cells, widths, len(columns) > 0 && columns[len(columns)-1].wrap)
 	var b strings.Builder
-	for at, line := range cells {
-		row := at - (len(cells) - len(rows)) // -1: the headers
+	for _, of := range lines {
+		line, row := of.cells, of.row-(len(cells)-len(rows)) // -1: the headers
 		used := 0
 		for i, cell := range line {
 			c := columns[i]
@@ -131,6 +137,92 @@ func table[T any](w io.Writer, s Style, columns []column[T], rows []T) error {
 		}
 	}
 	return nil
+}
+
+// leastLast is how much of the last column is shown before other columns are left out for it.
+const leastLast = 36
+
+// narrowed leaves out columns until a row fits with enough of its last column: first the columns in which every row has
+// "-", then the least important ones.
+func narrowed[T any](cells [][]string, columns []column[T], room int) ([][]string, []column[T]) {
+	for {
+		widths, last := widthsOf(cells, len(columns)), len(columns)-1
+		if last < 0 || inAll(widths[:last])+len(gap)*last+min(widths[last], leastLast) <= room {
+			return cells, columns
+		}
+		at := -1
+		for i, c := range columns[:last] {
+			if c.drop > 0 && (at < 0 || rank(cells, c, i) < rank(cells, columns[at], at)) {
+				at = i
+			}
+		}
+		if at < 0 {
+			return cells, columns
+		}
+		columns = slices.Delete(slices.Clone(columns), at, at+1)
+		for i, line := range cells {
+			cells[i] = slices.Delete(slices.Clone(line), at, at+1)
+		}
+	}
+}
+
+// rank is when a column is left out: the least first, and 0 for a column in which every row has "-".
+func rank[T any](cells [][]string, c column[T], at int) int {
+	for _, line := range cells {
+		if line[at] != "-" && line[at] != c.head {
+			return c.drop
+		}
+	}
+	return 0
+}
+
+// printed is one line of a table, and the row that it belongs to.
+type printed struct {
+	cells []string
+	row   int
+}
+
+// wrapped writes the last cell of each row into as many lines as it needs, if the table is to be so.
+func wrapped(cells [][]string, widths []int, wrap bool) (lines []printed) {
+	for row, line := range cells {
+		last := len(line) - 1
+		if !wrap || last < 0 || widths[last] < leastCell || width(line[last]) <= widths[last] {
+			lines = append(lines, printed{line, row})
+			continue
+		}
+		for i, part := range folded(line[last], widths[last]) {
+			next := make([]string, len(line))
+			if i == 0 {
+				copy(next, line)
+			}
+			next[last] = part
+			lines = append(lines, printed{next, row})
+		}
+	}
+	return lines
+}
+
+// folded breaks a text at its spaces into lines of so many columns. A word that is longer is broken.
+func folded(text string, columns int) (lines []string) {
+	line := ""
+	for _, word := range strings.Fields(text) {
+		for width(word) > columns {
+			if line != "" {
+				lines, line = append(lines, line), ""
+			}
+			letters := []rune(word)
+			lines, word = append(lines, string(letters[:columns])), string(letters[columns:])
+		}
+		switch {
+		case line == "":
+			line = word
+		case width(line)+1+width(word) <= columns:
+			line += " " + word
+		default:
+			lines, line = append(lines, line), word
+		}
+	}
+	return append(lines, line)
 }
 
 // leastCell is the least that is left of a cell, its gap behind it.

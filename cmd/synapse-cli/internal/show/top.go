@@ -18,13 +18,13 @@ const TopHead = 5
 var topColumns = []column[job]{
 	{head: "JOB", cell: job.id},
 	{head: "NAME", cell: func(j job) string { return j.spec().Called() }},
-	{head: "OWNER", cell: func(j job) string { return orDash(j.GetRecord().GetOwner().GetName()) }},
-	{head: "QUEUE", cell: func(j job) string { return orDash(j.spec().GetQueue()) }},
+	{head: "OWNER", drop: 5, cell: func(j job) string { return orDash(j.GetRecord().GetOwner().GetName()) }},
+	{head: "QUEUE", drop: 1, cell: func(j job) string { return orDash(j.spec().GetQueue()) }},
 	{head: "PHASE", cell: job.GetPhase, paint: func(j job) string { return phaseColour(j.GetPhase()) }},
 	{head: "GPUS", right: true, cell: job.gpus},
-	{head: "TASKS", right: true, cell: job.tasks},
-	{head: "RAN", right: true, cell: job.ran},
-	{head: "AGE", right: true, cell: job.age},
+	{head: "TASKS", drop: 4, right: true, cell: job.tasks},
+	{head: "RAN", drop: 3, right: true, cell: job.ran},
+	{head: "AGE", drop: 2, right: true, cell: job.age},
 	{head: "REASON", cell: job.why},
 }
 
